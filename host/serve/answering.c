@@ -49,23 +49,6 @@ static void answer_free(struct answer *r)
 	free(r);
 }
 
-static struct answer *answer_new(const struct ask *ask)
-{
-	struct answer *r = calloc(1, sizeof(*r));
-
-	if (!r)
-		return NULL;
-	r->n_choices = ask->n_prompts * (size_t)ask->n;
-	r->choice = calloc(r->n_choices, sizeof(*r->choice));
-	if (!r->choice) {
-		free(r);
-		return NULL;
-	}
-	for (size_t i = 0; i < r->n_choices; i++)
-		r->choice[i].answer = r;
-	return r;
-}
-
 /* With the lock held. */
 static void let_go(struct answer *r)
 {
@@ -82,14 +65,21 @@ static void wake(struct answer *r)
 int answering_ask(struct answering *a, struct ask *ask,
 	const struct answer_reader *reader, struct answer **out)
 {
-	struct answer *r = answer_new(ask), **end;
+	struct answer *r = calloc(1, sizeof(*r)), **end;
 	const struct answering_state *s = &a->state;
-	int ret = r ? 0 : -ENOMEM;
+	size_t n = ask->n_prompts * (size_t)ask->n;
+	int ret = 0;
 
+	if (r)
+		r->choice = calloc(n, sizeof(*r->choice));
+	if (!r || !r->choice)
+		ret = -ENOMEM;
+	for (; !ret && r->n_choices < n; r->n_choices++)
+		r->choice[r->n_choices].answer = r;
 	answering_lock(a);
 	if (a->stopping || s->lost)
 		ret = -ESHUTDOWN;
-	else if (r && s->texts && s->texts + r->n_choices > a->most)
+	else if (!ret && s->texts && s->texts + n > a->most)
 		ret = -EAGAIN;
 	if (!ret) {
 		r->ask = *ask;
@@ -155,22 +145,17 @@ static int on_text(void *arg, int32_t id, const char *text, size_t len)
 	return add_text(c, id, text, len, NULL);
 }
 
-static json_t *bytes_of(const char *text, size_t len)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < len; i++)
-		json_array_append_new(
-			list, json_integer((unsigned char)text[i]));
-	return list;
-}
-
 /* JSON has no NAN. */
 static json_t *likely(const char *text, size_t len, float logprob)
 {
+	json_t *bytes = json_array();
+
+	for (size_t i = 0; i < len; i++)
+		json_array_append_new(
+			bytes, json_integer((unsigned char)text[i]));
 	return json_pack("{s:o, s:o, s:o}", "token", reply_text(text, len),
 		"logprob", isnan(logprob) ? json_null() : json_real(logprob),
-		"bytes", bytes_of(text, len));
+		"bytes", bytes);
 }
 
 static int on_token(void *arg, const struct tandem_token *t)
@@ -187,35 +172,6 @@ static int on_token(void *arg, const struct tandem_token *t)
 }
 
 /* ---- submitting ---------------------------------------------------------- */
-
-static void fill_request(
-	struct tandem_request *q, const struct answer *r, size_t i)
-{
-	const struct ask *ask = &r->ask;
-	const struct ask_prompt *p = &ask->prompt[i / (size_t)ask->n];
-
-	tandem_request_init(q, sizeof(*q));
-	q->tokens = p->tokens;
-	q->n_tokens = p->n_tokens;
-	q->max_tokens = ask->max_tokens;
-	q->stop = ask->stop;
-	q->temperature = ask->temperature;
-	q->top_k = (uint32_t)ask->top_k;
-	q->top_p = ask->top_p;
-	q->min_p = ask->min_p;
-	q->repeat_penalty = ask->repeat_penalty;
-	q->repeat_last = (uint32_t)ask->repeat_last;
-	q->seed = (uint64_t)ask->seed;
-	q->stream = i % (size_t)ask->n;
-	q->json_schema = ask->json_schema;
-	q->sink = on_text;
-	q->sink_arg = &r->choice[i];
-	if (!ask->wants_logprobs)
-		return;
-	q->logprobs = (unsigned)ask->likeliest;
-	q->token = on_token;
-	q->token_arg = &r->choice[i];
-}
 
 static void close_texts(struct answer *r)
 {
@@ -246,13 +202,37 @@ static void take_failure(struct answer *r, int status, const char *sentence)
  * not meanwhile: the answer stays, since only this thread takes it off. */
 static void submit(struct answering *a, struct answer *r)
 {
+	const struct ask *ask = &r->ask;
 	struct tandem_request q;
 	int status = 0;
 
 	answering_unlock(a);
 	for (size_t i = 0; i < r->n_choices && !status; i++) {
-		fill_request(&q, r, i);
-		status = tandem_submit(a->tandem, &q, &r->choice[i].handle);
+		const struct ask_prompt *p = &ask->prompt[i / (size_t)ask->n];
+		struct choice *c = &r->choice[i];
+
+		tandem_request_init(&q, sizeof(q));
+		q.tokens = p->tokens;
+		q.n_tokens = p->n_tokens;
+		q.max_tokens = ask->max_tokens;
+		q.stop = ask->stop;
+		q.temperature = ask->temperature;
+		q.top_k = (uint32_t)ask->top_k;
+		q.top_p = ask->top_p;
+		q.min_p = ask->min_p;
+		q.repeat_penalty = ask->repeat_penalty;
+		q.repeat_last = (uint32_t)ask->repeat_last;
+		q.seed = (uint64_t)ask->seed;
+		q.stream = i % (size_t)ask->n;
+		q.json_schema = ask->json_schema;
+		q.sink = on_text;
+		q.sink_arg = c;
+		if (ask->wants_logprobs) {
+			q.logprobs = (unsigned)ask->likeliest;
+			q.token = on_token;
+			q.token_arg = c;
+		}
+		status = tandem_submit(a->tandem, &q, &c->handle);
 	}
 	if (status)
 		close_texts(r);
@@ -265,25 +245,12 @@ static void submit(struct answering *a, struct answer *r)
 
 /* ---- what came of a pass ------------------------------------------------- */
 
-static void count_text(struct answering_state *s, const struct choice *c)
-{
-	const struct tandem_result *r = &c->result;
-
-	if (r->tokens) { /* else its prompt was not read, or not all of it */
-		s->prompt_tokens += r->prompt_tokens;
-		s->cached_tokens += r->cached_tokens;
-	}
-	s->tokens += r->tokens;
-	s->waiting_seconds += r->seconds_waiting;
-	s->prompt_seconds += r->seconds_prompt;
-	s->decode_seconds += r->seconds - r->seconds_prompt;
-	s->canceled +=
-		c->status == TANDEM_CANCELED || r->stop == TANDEM_STOP_SINK;
-}
-
 /* True when it has ended. */
 static bool look_at_text(struct choice *c)
 {
+	struct answering_state *s = &c->answer->owner->state;
+	const struct tandem_result *r = &c->result;
+
 	if (c->ended)
 		return true;
 	c->result.size = sizeof(c->result);
@@ -294,18 +261,17 @@ static bool look_at_text(struct choice *c)
 	if (c->status && c->status != TANDEM_CANCELED)
 		take_failure(
 			c->answer, c->status, tandem_text_error(c->handle));
-	count_text(&c->answer->owner->state, c);
+	if (r->tokens) { /* else its prompt was not read, or not all of it */
+		s->prompt_tokens += r->prompt_tokens;
+		s->cached_tokens += r->cached_tokens;
+	}
+	s->tokens += r->tokens;
+	s->waiting_seconds += r->seconds_waiting;
+	s->prompt_seconds += r->seconds_prompt;
+	s->decode_seconds += r->seconds - r->seconds_prompt;
+	s->canceled +=
+		c->status == TANDEM_CANCELED || r->stop == TANDEM_STOP_SINK;
 	return true;
-}
-
-/* True when all of it has ended. */
-static bool look_at_answer(struct answer *r)
-{
-	bool ended = true;
-
-	for (size_t i = 0; i < r->n_choices && !r->fault.status; i++)
-		ended &= look_at_text(&r->choice[i]);
-	return ended || r->fault.status;
 }
 
 static void look_at_all(struct answering *a)
@@ -313,7 +279,13 @@ static void look_at_all(struct answering *a)
 	struct answer **at = &a->first, *r;
 
 	while ((r = *at)) {
-		if (r->state == ANSWER_WAITING || !look_at_answer(r)) {
+		bool ended = r->state != ANSWER_WAITING;
+
+		for (size_t i = 0; r->state != ANSWER_WAITING &&
+			i < r->n_choices && !r->fault.status;
+			i++)
+			ended &= look_at_text(&r->choice[i]);
+		if (!ended && !r->fault.status) {
 			at = &r->next;
 			continue;
 		}
@@ -325,18 +297,6 @@ static void look_at_all(struct answering *a)
 		let_go(r);
 	}
 	tandem_stats(a->tandem, &a->state.stats);
-}
-
-/* Their texts end before they have another pass, or a first one. */
-static void cancel_unread(struct answering *a)
-{
-	for (struct answer *r = a->first; r; r = r->next) {
-		bool unread = is_unread(r);
-
-		for (size_t i = 0; unread && i < r->n_choices; i++)
-			if (r->choice[i].handle)
-				tandem_text_cancel(r->choice[i].handle);
-	}
 }
 
 static void *work(void *arg)
@@ -353,7 +313,15 @@ static void *work(void *arg)
 		for (struct answer *r = a->first; r; r = r->next)
 			if (r->state == ANSWER_WAITING)
 				submit(a, r);
-		cancel_unread(a);
+		/* Nobody reads them: they end before they have another pass, or
+		 * a first one. */
+		for (struct answer *r = a->first; r; r = r->next) {
+			bool unread = is_unread(r);
+
+			for (size_t i = 0; unread && i < r->n_choices; i++)
+				if (r->choice[i].handle)
+					tandem_text_cancel(r->choice[i].handle);
+		}
 		answering_unlock(a);
 		status = tandem_advance(a->tandem, NULL);
 		answering_lock(a);
@@ -395,15 +363,6 @@ int answering_open(struct answering **out, struct tandem *tandem, unsigned most,
 	return 0;
 }
 
-static void end_unfinished(struct answer *r)
-{
-	if (!r->fault.status)
-		fault_set(&r->fault, 503, "stopping", NULL,
-			"the server ended before the text did");
-	r->state = ANSWER_ENDED;
-	wake(r);
-}
-
 void answering_stop(struct answering *a)
 {
 	struct answer *next;
@@ -419,7 +378,11 @@ void answering_stop(struct answering *a)
 	answering_lock(a);
 	for (struct answer *r = a->first; r; r = next) {
 		next = r->next;
-		end_unfinished(r);
+		if (!r->fault.status)
+			fault_set(&r->fault, 503, "stopping", NULL,
+				"the server ended before the text did");
+		r->state = ANSWER_ENDED;
+		wake(r);
 		let_go(r);
 	}
 	a->first = NULL;

@@ -27,26 +27,19 @@ static bool next_key(
 	return false;
 }
 
-static int check_private(const char *path, struct err *e)
-{
-	struct stat st;
-
-	if (!strcmp(path, "-") || stat(path, &st) || !S_ISREG(st.st_mode) ||
-		!(st.st_mode & 0077))
-		return 0;
-	return err_set(e, EINVAL,
-		"others may read the keys in '%s'; chmod 600 it", path);
-}
-
 int api_keys_read(struct api_keys *k, const char *path, struct err *e)
 {
 	const char *key;
+	struct stat st;
 	size_t at = 0, len;
-	int ret = check_private(path, e);
+	int ret;
 
 	*k = (struct api_keys){ 0 };
-	if (!ret)
-		ret = fd_read_file(path, FILE_MAX, &k->text, &k->len, e);
+	if (strcmp(path, "-") && !stat(path, &st) && S_ISREG(st.st_mode) &&
+		(st.st_mode & 0077))
+		return err_set(e, EINVAL,
+			"others may read the keys in '%s'; chmod 600 it", path);
+	ret = fd_read_file(path, FILE_MAX, &k->text, &k->len, e);
 	if (!ret && !next_key(k, &at, &key, &len)) {
 		api_keys_release(k);
 		ret = err_set(e, EINVAL,

@@ -25,7 +25,7 @@ int fault_set(struct fault *f, int status, const char *code, const char *param,
 	return -EINVAL;
 }
 
-static int no_memory(struct fault *f)
+int fault_no_memory(struct fault *f)
 {
 	fault_set(f, 503, "out_of_memory", NULL, "no memory for the request");
 	return -ENOMEM;
@@ -110,7 +110,7 @@ static int take_neutral(struct ask *a, const struct member *m, const json_t *v,
 	size_t i;
 
 	if (!list)
-		return no_memory(f);
+		return fault_no_memory(f);
 	json_array_foreach(list, i, one) fits = fits || json_equal(one, v) ||
 		(json_is_number(one) && json_is_number(v) &&
 			json_number_value(one) == json_number_value(v));
@@ -151,42 +151,37 @@ static int take_model(struct ask *a, const struct member *m, const json_t *v,
 
 /* ---- what is continued --------------------------------------------------- */
 
-static int take_tokens(struct ask_prompt *p, const json_t *list,
-	const struct member *m, struct fault *f)
-{
-	size_t n = json_array_size(list), i;
-	const json_t *id;
-
-	p->tokens = calloc(n ? n : 1, sizeof(*p->tokens));
-	if (!p->tokens)
-		return no_memory(f);
-	p->n_tokens = n;
-	json_array_foreach(list, i, id)
-	{
-		json_int_t v = json_integer_value(id);
-
-		if (!json_is_integer(id) || v < 0 || v > INT32_MAX)
-			return wrong(m,
-				"ids of tokens, where it is a list "
-				"that begins with one",
-				f);
-		p->tokens[i] = (int32_t)v;
-	}
-	return 0;
-}
-
 static int take_one_prompt(struct ask_prompt *p, const json_t *v,
 	const struct member *m, struct fault *f)
 {
-	if (json_is_array(v))
-		return take_tokens(p, v, m, f);
-	if (!json_is_string(v))
+	const json_t *id;
+	size_t i;
+
+	if (json_is_string(v)) {
+		p->text = json_string_value(v);
+		p->bytes = json_string_length(v);
+		return 0;
+	}
+	if (!json_is_array(v))
 		return wrong(m,
 			"a string, a list of strings, a list of ids or "
 			"a list of such lists",
 			f);
-	p->text = json_string_value(v);
-	p->bytes = json_string_length(v);
+	p->n_tokens = json_array_size(v);
+	p->tokens = calloc(p->n_tokens ? p->n_tokens : 1, sizeof(*p->tokens));
+	if (!p->tokens)
+		return fault_no_memory(f);
+	json_array_foreach(v, i, id)
+	{
+		json_int_t n = json_integer_value(id);
+
+		if (!json_is_integer(id) || n < 0 || n > INT32_MAX)
+			return wrong(m,
+				"ids of tokens, where it is a list "
+				"that begins with one",
+				f);
+		p->tokens[i] = (int32_t)n;
+	}
 	return 0;
 }
 
@@ -204,7 +199,7 @@ static int take_prompt(struct ask *a, const struct member *m, const json_t *v,
 		return out_of_range(m, (double)n, f);
 	a->prompt = calloc(n, sizeof(*a->prompt));
 	if (!a->prompt)
-		return no_memory(f);
+		return fault_no_memory(f);
 	a->n_prompts = n;
 	for (size_t i = 0; i < n && !ret; i++)
 		ret = take_one_prompt(
@@ -249,7 +244,7 @@ static int take_content(
 	json_array_foreach(v, i, part) if (!ret) ret =
 		add_part(&text, part, where, i, f);
 	if (!ret && text.failed)
-		ret = no_memory(f);
+		ret = fault_no_memory(f);
 	if (ret)
 		strbuf_release(&text);
 	t->text = text.data;
@@ -306,7 +301,7 @@ static int take_messages(struct ask *a, const struct member *m, const json_t *v,
 		return wrong(m, "a list of turns, one at least", f);
 	a->turn = calloc(n, sizeof(*a->turn));
 	if (!a->turn)
-		return no_memory(f);
+		return fault_no_memory(f);
 	a->n_turns = n;
 	a->n_prompts = 1;
 	for (size_t i = 0; i < n && !ret; i++)
@@ -373,39 +368,33 @@ static int take_stream_options(struct ask *a, const struct member *m,
 }
 
 /* {"type": "json_schema", "json_schema": {"schema": {...}}} */
-static int take_schema(struct ask *a, const json_t *v, struct fault *f)
-{
-	const json_t *schema =
-		json_object_get(json_object_get(v, "json_schema"), "schema");
-
-	if (!json_is_object(schema))
-		return fault_set(f, 400, "invalid_type",
-			"response_format.json_schema.schema",
-			"'response_format.json_schema.schema' must be an "
-			"object");
-	a->json_schema = json_dumps(schema, JSON_COMPACT);
-	return a->json_schema ? 0 : no_memory(f);
-}
-
 static int take_format(struct ask *a, const struct member *m, const json_t *v,
 	const struct ask_offer *offer, struct fault *f)
 {
 	const char *type = json_string_value(json_object_get(v, "type"));
+	const json_t *schema =
+		json_object_get(json_object_get(v, "json_schema"), "schema");
 
 	if (!type)
 		return wrong(m, "an object with a 'type'", f);
 	a->format = type;
 	if (!strcmp(type, "text"))
 		return 0;
-	if (!strcmp(type, "json_schema"))
-		return take_schema(a, v, f);
-	if (strcmp(type, "json_object"))
+	if (!strcmp(type, "json_object"))
+		a->json_schema = strdup("{\"type\":\"object\"}");
+	else if (strcmp(type, "json_schema"))
 		return fault_set(f, 400, "invalid_value", m->name,
 			"'response_format.type' is '%.40s'; text, json_object "
 			"and json_schema are possible",
 			type);
-	a->json_schema = strdup("{\"type\":\"object\"}");
-	return a->json_schema ? 0 : no_memory(f);
+	else if (!json_is_object(schema))
+		return fault_set(f, 400, "invalid_type",
+			"response_format.json_schema.schema",
+			"'response_format.json_schema.schema' must be an "
+			"object");
+	else
+		a->json_schema = json_dumps(schema, JSON_COMPACT);
+	return a->json_schema ? 0 : fault_no_memory(f);
 }
 
 /* ---- the table ----------------------------------------------------------- */
@@ -470,29 +459,24 @@ static const struct member members[] = {
 };
 /* clang-format on */
 
-static const struct member *find_member(enum ask_kind kind, const char *name)
-{
-	for (size_t i = 0; i < ARRAY_LEN(members); i++)
-		if ((members[i].of & 1u << kind) &&
-			!strcmp(members[i].name, name))
-			return &members[i];
-	return NULL;
-}
-
 /* null is what was not said. */
 static int take_members(
 	struct ask *a, const struct ask_offer *offer, struct fault *f)
 {
-	const struct member *m;
 	const char *key;
 	json_t *value;
-	int ret = 0;
+	int ret;
 
 	json_object_foreach(a->body, key, value)
 	{
+		const struct member *m = NULL;
+
 		if (json_is_null(value))
 			continue;
-		m = find_member(a->kind, key);
+		for (size_t i = 0; i < ARRAY_LEN(members) && !m; i++)
+			if ((members[i].of & 1u << a->kind) &&
+				!strcmp(members[i].name, key))
+				m = &members[i];
 		if (!m)
 			return fault_set(f, 400, "unsupported_parameter", key,
 				"'%.40s' is not supported here", key);
@@ -529,29 +513,10 @@ static int check_together(const struct ask *a, struct fault *f)
 	return 0;
 }
 
-static int read_body(
-	struct ask *a, const char *body, size_t len, struct fault *f)
-{
-	json_error_t e;
-
-	a->body = json_loadb(body, len, JSON_REJECT_DUPLICATES, &e);
-	if (json_memory_refused())
-		return no_memory(f);
-	if (!a->body) {
-		err_plain(e.text);
-		return fault_set(f, 400, "invalid_json", NULL,
-			"the body is not JSON: %s (line %d, column %d)", e.text,
-			e.line, e.column);
-	}
-	return json_is_object(a->body)
-		? 0
-		: fault_set(f, 400, "invalid_json", NULL,
-			  "the body is JSON, but no object");
-}
-
 int ask_read(struct ask *a, enum ask_kind kind, const struct ask_offer *offer,
 	const char *body, size_t len, struct fault *f)
 {
+	json_error_t e;
 	int ret;
 
 	json_memory_refused(); /* of whoever came before */
@@ -566,9 +531,19 @@ int ask_read(struct ask *a, enum ask_kind kind, const struct ask_offer *offer,
 		.repeat_last = 64,
 		.format = "text",
 	};
-	ret = read_body(a, body, len, f);
-	if (!ret)
-		ret = take_members(a, offer, f);
+	a->body = json_loadb(body, len, JSON_REJECT_DUPLICATES, &e);
+	if (json_memory_refused())
+		return fault_no_memory(f);
+	if (!a->body) {
+		err_plain(e.text);
+		return fault_set(f, 400, "invalid_json", NULL,
+			"the body is not JSON: %s (line %d, column %d)", e.text,
+			e.line, e.column);
+	}
+	if (!json_is_object(a->body))
+		return fault_set(f, 400, "invalid_json", NULL,
+			"the body is JSON, but no object");
+	ret = take_members(a, offer, f);
 	return ret ? ret : check_together(a, f);
 }
 

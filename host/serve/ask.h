@@ -26,6 +26,8 @@ struct fault {
 /* Fill it and return -EINVAL. */
 int fault_set(struct fault *, int status, const char *code, const char *param,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* Status 503, and return -ENOMEM. */
+int fault_no_memory(struct fault *);
 
 enum ask_kind { ASK_COMPLETION, ASK_CHAT, ASK_TOKENIZE, ASK_DETOKENIZE };
 

@@ -13,6 +13,9 @@ struct server;
 /* Prompts as tokens, what may follow, a seed: 0, or *fault. */
 int asking_complete(struct server *, struct ask *, struct fault *);
 
+/* What tandem_error says of the reader, which is locked, as *fault. */
+int asking_misuse(const struct server *, const char *param, struct fault *);
+
 /* Why answering_ask gave `ret`, which is returned, as *fault. */
 int asking_refused(const struct server *, int ret, struct fault *);
 

@@ -1,6 +1,5 @@
 #include "base/checked.h"
 #include "base/clock.h"
-#include "host/serve/guests.h"
 #include "host/serve/server_impl.h"
 
 #include <errno.h>
@@ -9,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 #define SILENCE_NS 1000000000ull
 #define BLOCK      16384
@@ -115,26 +115,22 @@ static enum MHD_Result send_fault(struct exchange *x)
 
 /* ---- streams ------------------------------------------------------------- */
 
-/* What a client that waits can be told, which parsers of events pass over. */
-static void say_something(struct exchange *x)
+/* More to send, or the connection sleeps until there is. */
+static void fill_out(struct exchange *x)
 {
 	const struct answer *r = x->answer;
 	bool written = false;
 
-	for (size_t i = 0; x->said_ns && i < r->n_choices; i++)
-		written |= r->choice[i].tokens > 0;
-	strbuf_addf(&x->out, ": %s\n\n",
-		written ? "writing" : "reading the prompt");
-}
-
-/* More to send, or the connection sleeps until there is. */
-static void fill_out(struct exchange *x)
-{
 	strbuf_reset(&x->out);
 	x->out_at = 0;
 	answering_lock(x->server->answering);
+	/* What a client that waits can be told, which parsers of events pass
+	 * over. */
+	for (size_t i = 0; x->said_ns && i < r->n_choices; i++)
+		written |= r->choice[i].tokens > 0;
 	if (x->silent_long || !x->said_ns)
-		say_something(x);
+		strbuf_addf(&x->out, ": %s\n\n",
+			written ? "writing" : "reading the prompt");
 	x->said_all = reply_events(&x->reply, &x->out);
 	x->silent_long = false;
 	if (x->out.len)
@@ -163,28 +159,12 @@ static ssize_t read_stream(void *arg, uint64_t at, char *buf, size_t max)
 	return (ssize_t)n;
 }
 
-static enum MHD_Result begin_stream(struct exchange *x)
-{
-	struct MHD_Response *r = httpd.create_response_from_callback(
-		MHD_SIZE_UNKNOWN, BLOCK, read_stream, x, NULL);
-
-	answering_lock(x->server->answering);
-	x->streaming = true;
-	answering_unlock(x->server->answering);
-	x->type = "text/event-stream";
-	if (r) {
-		httpd.add_response_header(r, "Cache-Control", "no-cache");
-		/* A proxy would hold back what comes token by token. */
-		httpd.add_response_header(r, "X-Accel-Buffering", "no");
-	}
-	return queue(x, MHD_HTTP_OK, r);
-}
-
 /* ---- what the model answers ---------------------------------------------- */
 
 static enum MHD_Result go_on(struct exchange *x)
 {
 	struct answer *r = x->answer;
+	struct MHD_Response *stream;
 	bool ready, whole = false;
 
 	answering_lock(x->server->answering);
@@ -195,13 +175,25 @@ static enum MHD_Result go_on(struct exchange *x)
 		x->fault = r->fault;
 	else if ((whole = !r->ask.stream))
 		reply_whole(&x->reply, &x->out);
+	else
+		x->streaming = true;
 	answering_unlock(x->server->answering);
 	if (!ready)
 		return MHD_YES;
 	x->type = "application/json";
 	if (x->fault.status)
 		return send_fault(x);
-	return whole ? send_out(x, MHD_HTTP_OK) : begin_stream(x);
+	if (whole)
+		return send_out(x, MHD_HTTP_OK);
+	stream = httpd.create_response_from_callback(
+		MHD_SIZE_UNKNOWN, BLOCK, read_stream, x, NULL);
+	x->type = "text/event-stream";
+	if (stream) {
+		httpd.add_response_header(stream, "Cache-Control", "no-cache");
+		/* A proxy would hold back what comes token by token. */
+		httpd.add_response_header(stream, "X-Accel-Buffering", "no");
+	}
+	return queue(x, MHD_HTTP_OK, stream);
 }
 
 static enum MHD_Result answer(struct exchange *x)
@@ -262,66 +254,67 @@ static int check_origin(struct exchange *x)
 	return 0;
 }
 
-static int check_key(struct exchange *x)
+/* ---- connections --------------------------------------------------------- */
+
+void guests_notify(void *server, struct MHD_Connection *connection,
+	void **guest, enum MHD_ConnectionNotificationCode what)
 {
-	if (x->route->open ||
-		api_keys_admit(&x->server->keys, header(x, "Authorization")))
-		return 0;
-	return fault_set(&x->fault, 401, "invalid_api_key", NULL,
-		"this server wants 'Authorization: Bearer KEY' with a key of "
-		"its --api-key-file");
+	bool comes = what == MHD_CONNECTION_NOTIFY_STARTED;
+	const union MHD_ConnectionInfo *fd = comes
+		? httpd.get_connection_info(
+			  connection, MHD_CONNECTION_INFO_CONNECTION_FD)
+		: NULL;
+	struct guest *g = comes ? calloc(1, sizeof(*g)) : *guest;
+	struct server *s = server;
+
+	/* Without memory for it the connection is only bound by --idle. */
+	if (!g || (comes && !fd)) {
+		free(g);
+		return;
+	}
+	answering_lock(s->answering);
+	if (comes) {
+		*g = (struct guest){ .fd = fd->connect_fd,
+			.since_ns = clock_ns(),
+			.next = s->guests };
+		if (g->next)
+			g->next->prev = g;
+		s->guests = *guest = g;
+	} else {
+		if (g->next)
+			g->next->prev = g->prev;
+		*(g->prev ? &g->prev->next : &s->guests) = g->next;
+	}
+	answering_unlock(s->answering);
+	if (!comes)
+		free(g);
 }
 
-static int check_length(struct exchange *x)
+/* A connection's request is whole and will be answered; or it was. */
+static void guest_answered(
+	struct server *s, struct MHD_Connection *connection, bool answered)
 {
-	const char *length = header(x, "Content-Length");
-	size_t max = x->server->options.body_max;
+	const union MHD_ConnectionInfo *info = httpd.get_connection_info(
+		connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	struct guest *g = info ? info->socket_context : NULL;
 
-	if (!length || strtoull(length, NULL, 10) <= max)
-		return 0;
-	return fault_set(&x->fault, 413, "body_too_large", NULL,
-		"the body has %.20s bytes; this server takes %zu (--body-max)",
-		length, max);
+	if (!g)
+		return;
+	answering_lock(s->answering);
+	g->answered = answered;
+	g->since_ns = clock_ns();
+	answering_unlock(s->answering);
 }
 
-static int find_route(struct exchange *x, const char *method, const char *url)
+/* The other thread finds the connection at its end, and closes it. */
+void guests_show_out(struct server *s, uint64_t now, uint64_t after)
 {
-	const char *allowed;
-
-	x->route = route_find(method, url, &allowed);
-	if (x->route)
-		return 0;
-	if (allowed)
-		return fault_set(&x->fault, 405, "method_not_allowed", NULL,
-			"'%.100s' is asked for by %s", url, allowed);
-	return fault_set(&x->fault, 404, "not_found", NULL,
-		"there is no '%.100s' here", url);
+	for (const struct guest *g = s->guests; g; g = g->next)
+		if (!g->answered && now > g->since_ns + after)
+			shutdown(g->fd, SHUT_RDWR);
 }
 
 /* ---- the life of an exchange --------------------------------------------- */
-
-static void enlist(struct exchange *x)
-{
-	struct server *s = x->server;
-
-	answering_lock(s->answering);
-	x->next = s->first;
-	if (x->next)
-		x->next->prev = x;
-	s->first = x;
-	answering_unlock(s->answering);
-}
-
-static void delist(struct exchange *x)
-{
-	struct server *s = x->server;
-
-	answering_lock(s->answering);
-	if (x->next)
-		x->next->prev = x->prev;
-	*(x->prev ? &x->prev->next : &s->first) = x->next;
-	answering_unlock(s->answering);
-}
 
 static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	const char *url, const char *method, void **exchange)
@@ -329,6 +322,7 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	const union MHD_ConnectionInfo *fd =
 		httpd.get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
 	struct exchange *x = calloc(1, sizeof(*x));
+	const char *length, *allowed;
 
 	if (!x || !fd) {
 		free(x);
@@ -339,20 +333,55 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	x->fd = fd->connect_fd;
 	x->type = "application/json";
 	*exchange = x;
-	enlist(x);
-	if (check_length(x))
+	answering_lock(s->answering);
+	x->next = s->first;
+	if (x->next)
+		x->next->prev = x;
+	s->first = x;
+	answering_unlock(s->answering);
+
+	length = header(x, "Content-Length");
+	if (length && strtoull(length, NULL, 10) > s->options.body_max) {
+		fault_set(&x->fault, 413, "body_too_large", NULL,
+			"the body has %.20s bytes; this server takes %zu "
+			"(--body-max)",
+			length, s->options.body_max);
 		return send_fault(x); /* and the body is not waited for */
-	if (!check_origin(x) && !find_route(x, method, url))
-		check_key(x);
+	}
+	if (check_origin(x))
+		return MHD_YES;
+	x->route = route_find(method, url, &allowed);
+	if (!x->route && allowed)
+		fault_set(&x->fault, 405, "method_not_allowed", NULL,
+			"'%.100s' is asked for by %s", url, allowed);
+	else if (!x->route)
+		fault_set(&x->fault, 404, "not_found", NULL,
+			"there is no '%.100s' here", url);
+	else if (!x->route->open &&
+		!api_keys_admit(&s->keys, header(x, "Authorization")))
+		fault_set(&x->fault, 401, "invalid_api_key", NULL,
+			"this server wants 'Authorization: Bearer KEY' with a "
+			"key of its --api-key-file");
 	return MHD_YES;
 }
 
-/* What is refused anyway is read, within bounds, so that its sender hears
- * why. */
-static enum MHD_Result take_body(struct exchange *x, const char *data, size_t n)
+enum MHD_Result exchange_handle(void *server, struct MHD_Connection *c,
+	const char *url, const char *method, const char *version,
+	const char *data, size_t *size, void **exchange)
 {
-	size_t max = x->server->options.body_max;
+	struct exchange *x = *exchange;
+	size_t n = *size, max;
 
+	if (!x)
+		return begin(server, c, url, method, exchange);
+	if (!n) {
+		guest_answered(server, c, true);
+		return answer(x);
+	}
+	/* What is refused anyway is read, within bounds, so that its sender
+	 * hears why. */
+	*size = 0;
+	max = x->server->options.body_max;
 	x->received += n;
 	if (x->received > 2 * max)
 		return MHD_NO;
@@ -369,36 +398,24 @@ static enum MHD_Result take_body(struct exchange *x, const char *data, size_t n)
 	return MHD_YES;
 }
 
-enum MHD_Result exchange_handle(void *server, struct MHD_Connection *c,
-	const char *url, const char *method, const char *version,
-	const char *data, size_t *size, void **exchange)
-{
-	struct exchange *x = *exchange;
-	size_t n = *size;
-
-	if (!x)
-		return begin(server, c, url, method, exchange);
-	if (!n) {
-		guest_answered(server, c, true);
-		return answer(x);
-	}
-	*size = 0;
-	return take_body(x, data, n);
-}
-
 void exchange_completed(void *server, struct MHD_Connection *c, void **exchange,
 	enum MHD_RequestTerminationCode how)
 {
 	struct exchange *x = *exchange;
+	struct server *s = server;
 
 	if (!x)
 		return;
 	*exchange = NULL;
-	guest_answered(server, c, false);
-	delist(x);
-	metrics_count(x->server, x->route, x->status);
+	guest_answered(s, c, false);
+	answering_lock(s->answering);
+	if (x->next)
+		x->next->prev = x->prev;
+	*(x->prev ? &x->prev->next : &s->first) = x->next;
+	answering_unlock(s->answering);
+	metrics_count(s, x->route, x->status);
 	if (x->answer)
-		answering_leave(x->server->answering, x->answer);
+		answering_leave(s->answering, x->answer);
 	reply_release(&x->reply);
 	strbuf_release(&x->body);
 	strbuf_release(&x->out);

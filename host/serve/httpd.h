@@ -1,13 +1,12 @@
 /*
- * libmicrohttpd, loaded when a server is opened: with the eleven libraries that
- * it brings it takes as long to load as all else that a command needs.
+ * libmicrohttpd, loaded when a server is opened (server.c): with the eleven
+ * libraries that it brings it takes as long to load as all else that a command
+ * needs.
  */
 #ifndef HOST_SERVE_HTTPD_H
 #define HOST_SERVE_HTTPD_H
 
 #include <microhttpd.h>
-
-struct err;
 
 #define HTTPD_FUNCTIONS(X)               \
 	X(add_response_header)           \
@@ -29,8 +28,5 @@ extern struct httpd {
 	HTTPD_FUNCTIONS(X)
 #undef X
 } httpd;
-
-/* Before anything else of it; again does nothing. */
-int httpd_load(struct err *);
 
 #endif

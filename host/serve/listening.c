@@ -74,17 +74,6 @@ static int open_unix(struct listening *l, const char *path, struct err *e)
 
 /* ---- TCP ----------------------------------------------------------------- */
 
-static bool is_loopback(const struct sockaddr *a)
-{
-	const struct sockaddr_in *in = (const void *)a;
-	const struct sockaddr_in6 *in6 = (const void *)a;
-
-	if (a->sa_family == AF_INET)
-		return ntohl(in->sin_addr.s_addr) >> 24 == 127;
-	return a->sa_family == AF_INET6 &&
-		IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
-}
-
 /* "HOST:PORT" or "[HOST]:PORT". */
 static int split(const char *where, char *host, size_t cap, const char **port)
 {
@@ -105,28 +94,20 @@ static int split(const char *where, char *host, size_t cap, const char **port)
 	return 0;
 }
 
-static int name_url(struct listening *l, struct err *e)
-{
-	struct sockaddr_storage a;
-	socklen_t len = sizeof(a);
-	char host[80], port[16];
-
-	if (getsockname(l->fd, (struct sockaddr *)&a, &len) ||
-		getnameinfo((struct sockaddr *)&a, len, host, sizeof(host),
-			port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV))
-		return err_set(e, EIO, "cannot find the server's address");
-	snprintf(l->url, sizeof(l->url),
-		a.ss_family == AF_INET6 ? "http://[%s]:%s" : "http://%s:%s",
-		host, port);
-	return 0;
-}
-
 static int listen_at(struct listening *l, const struct addrinfo *i,
 	const char *where, bool open_to_all, struct err *e)
 {
+	const struct sockaddr_in *in = (const void *)i->ai_addr;
+	const struct sockaddr_in6 *in6 = (const void *)i->ai_addr;
+	struct sockaddr_storage a;
+	socklen_t len = sizeof(a);
+	char host[80], port[16];
 	int yes = 1, ret;
 
-	l->loopback = is_loopback(i->ai_addr);
+	l->loopback = (i->ai_family == AF_INET &&
+			      ntohl(in->sin_addr.s_addr) >> 24 == 127) ||
+		(i->ai_family == AF_INET6 &&
+			IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr));
 	if (!l->loopback && !open_to_all)
 		return err_set(e, EACCES,
 			"other machines can reach '%s', and could use the "
@@ -138,7 +119,14 @@ static int listen_at(struct listening *l, const struct addrinfo *i,
 	setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
 	if (bind(l->fd, i->ai_addr, i->ai_addrlen))
 		return err_sys(e, errno, "cannot listen at '%s'", where);
-	return name_url(l, e);
+	if (getsockname(l->fd, (struct sockaddr *)&a, &len) ||
+		getnameinfo((struct sockaddr *)&a, len, host, sizeof(host),
+			port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV))
+		return err_set(e, EIO, "cannot find the server's address");
+	snprintf(l->url, sizeof(l->url),
+		a.ss_family == AF_INET6 ? "http://[%s]:%s" : "http://%s:%s",
+		host, port);
+	return 0;
 }
 
 static int open_tcp(

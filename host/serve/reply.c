@@ -137,52 +137,6 @@ static json_t *rate(double n, double seconds)
 	return seconds > 0 ? json_real(n / seconds) : json_null();
 }
 
-static json_t *timings_of(const struct answer *r)
-{
-	struct tandem_result s = sum_of(r);
-	double decode = s.seconds - s.seconds_prompt;
-	double read = (double)(s.prompt_tokens - s.cached_tokens);
-
-	return json_pack(
-		"{s:I, s:I, s:f, s:f, s:o, s:I, s:f, s:o, s:I, s:I, s:I, s:f}",
-		"prompt_n", (json_int_t)s.prompt_tokens, "cache_n",
-		(json_int_t)s.cached_tokens, "waiting_ms",
-		s.seconds_waiting * 1e3, "prompt_ms", s.seconds_prompt * 1e3,
-		"prompt_per_second", rate(read, s.seconds_prompt),
-		"predicted_n", (json_int_t)s.tokens, "predicted_ms",
-		decode * 1e3, "predicted_per_second",
-		rate((double)s.tokens, decode), "passes", (json_int_t)s.passes,
-		"draft_n", (json_int_t)s.drafted, "draft_n_accepted",
-		(json_int_t)s.accepted, "phone_s", s.phone_seconds);
-}
-
-static json_t *stops_of(const struct ask *ask)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; ask->stop[i]; i++)
-		json_array_append_new(list, json_string(ask->stop[i]));
-	return list;
-}
-
-static json_t *settings_of(const struct reply *p)
-{
-	const struct ask *ask = &p->answer->ask;
-	const struct ask_offer *o = p->offer;
-
-	return json_pack("{s:s, s:s?, s:s, s:s, s:f, s:f, s:I, s:f, s:f, s:I, "
-			 "s:I, s:I, s:I, s:o, s:s}",
-		"method", o->method, "draft", o->draft, "clock", o->clock,
-		"precision", o->precision, "temperature",
-		isnan(ask->temperature) ? 0 : ask->temperature, "top_p",
-		ask->top_p, "top_k", (json_int_t)ask->top_k, "min_p",
-		ask->min_p, "repeat_penalty", ask->repeat_penalty,
-		"repeat_last", (json_int_t)ask->repeat_last, "seed",
-		(json_int_t)ask->seed, "max_tokens",
-		(json_int_t)ask->max_tokens, "n", (json_int_t)ask->n, "stop",
-		stops_of(ask), "response_format", ask->format);
-}
-
 /* ---- choices ------------------------------------------------------------- */
 
 static uint64_t characters_in(const char *text, size_t len)
@@ -249,23 +203,6 @@ static json_t *take_logprobs(
 	return columns;
 }
 
-static json_t *whole_choice(struct reply *p, size_t i)
-{
-	const struct ask *ask = &p->answer->ask;
-	struct choice *c = &p->answer->choice[i];
-	json_t *text = reply_text(c->text.data, c->text.len);
-	json_t *logprobs = take_logprobs(ask, c, &p->told[i]);
-
-	if (ask->kind == ASK_CHAT)
-		return json_pack("{s:I, s:{s:s, s:o, s:n}, s:o, s:s?}", "index",
-			(json_int_t)i, "message", "role", "assistant",
-			"content", text, "refusal", "logprobs", logprobs,
-			"finish_reason", finish_of(c));
-	return json_pack("{s:I, s:o, s:o, s:s?}", "index", (json_int_t)i,
-		"text", text, "logprobs", logprobs, "finish_reason",
-		finish_of(c));
-}
-
 static json_t *head_of(const struct reply *p, const char *of_chat)
 {
 	return json_pack("{s:s, s:s, s:I, s:s}", "id", p->id, "object",
@@ -276,17 +213,66 @@ static json_t *head_of(const struct reply *p, const char *of_chat)
 /* Members that every answer ends with. */
 static void add_end(const struct reply *p, json_t *object)
 {
-	json_object_set_new(object, "settings", settings_of(p));
-	json_object_set_new(object, "timings", timings_of(p->answer));
+	const struct ask *ask = &p->answer->ask;
+	const struct ask_offer *o = p->offer;
+	struct tandem_result s = sum_of(p->answer);
+	double decode = s.seconds - s.seconds_prompt;
+	double read = (double)(s.prompt_tokens - s.cached_tokens);
+	json_t *stops = json_array();
+
+	for (size_t i = 0; ask->stop[i]; i++)
+		json_array_append_new(stops, json_string(ask->stop[i]));
+	json_object_set_new(object, "settings",
+		json_pack("{s:s, s:s?, s:s, s:s, s:f, s:f, s:I, s:f, s:f, s:I, "
+			  "s:I, s:I, s:I, s:o, s:s}",
+			"method", o->method, "draft", o->draft, "clock",
+			o->clock, "precision", o->precision, "temperature",
+			isnan(ask->temperature) ? 0 : ask->temperature, "top_p",
+			ask->top_p, "top_k", (json_int_t)ask->top_k, "min_p",
+			ask->min_p, "repeat_penalty", ask->repeat_penalty,
+			"repeat_last", (json_int_t)ask->repeat_last, "seed",
+			(json_int_t)ask->seed, "max_tokens",
+			(json_int_t)ask->max_tokens, "n", (json_int_t)ask->n,
+			"stop", stops, "response_format", ask->format));
+	json_object_set_new(object, "timings",
+		json_pack("{s:I, s:I, s:f, s:f, s:o, s:I, s:f, s:o, s:I, s:I, "
+			  "s:I, s:f}",
+			"prompt_n", (json_int_t)s.prompt_tokens, "cache_n",
+			(json_int_t)s.cached_tokens, "waiting_ms",
+			s.seconds_waiting * 1e3, "prompt_ms",
+			s.seconds_prompt * 1e3, "prompt_per_second",
+			rate(read, s.seconds_prompt), "predicted_n",
+			(json_int_t)s.tokens, "predicted_ms", decode * 1e3,
+			"predicted_per_second", rate((double)s.tokens, decode),
+			"passes", (json_int_t)s.passes, "draft_n",
+			(json_int_t)s.drafted, "draft_n_accepted",
+			(json_int_t)s.accepted, "phone_s", s.phone_seconds));
 }
 
 void reply_whole(struct reply *p, struct strbuf *out)
 {
+	const struct ask *ask = &p->answer->ask;
 	json_t *object = head_of(p, "chat.completion");
 	json_t *choices = json_array();
 
-	for (size_t i = 0; i < p->answer->n_choices; i++)
-		json_array_append_new(choices, whole_choice(p, i));
+	for (size_t i = 0; i < p->answer->n_choices; i++) {
+		struct choice *c = &p->answer->choice[i];
+		json_t *text = reply_text(c->text.data, c->text.len);
+		json_t *logprobs = take_logprobs(ask, c, &p->told[i]);
+
+		json_array_append_new(choices,
+			ask->kind == ASK_CHAT
+				? json_pack("{s:I, s:{s:s, s:o, s:n}, s:o, "
+					    "s:s?}",
+					  "index", (json_int_t)i, "message",
+					  "role", "assistant", "content", text,
+					  "refusal", "logprobs", logprobs,
+					  "finish_reason", finish_of(c))
+				: json_pack("{s:I, s:o, s:o, s:s?}", "index",
+					  (json_int_t)i, "text", text,
+					  "logprobs", logprobs, "finish_reason",
+					  finish_of(c)));
+	}
 	json_object_set_new(object, "choices", choices);
 	json_object_set_new(object, "usage", usage_of(p->answer));
 	add_end(p, object);
@@ -329,20 +315,13 @@ static json_t *delta(struct reply *p, size_t i, json_t *text, json_t *logprobs,
 		"logprobs", logprobs, "finish_reason", finish);
 }
 
-static bool is_last(const struct reply *p)
-{
-	for (size_t i = 0; i < p->answer->n_choices; i++)
-		if (!p->told[i].ended)
-			return false;
-	return true;
-}
-
 static void tell_choice(struct reply *p, size_t i, struct strbuf *out)
 {
 	struct answer *r = p->answer;
 	struct choice *c = &r->choice[i];
 	struct told *told = &p->told[i];
 	json_t *text, *object;
+	bool last = true;
 
 	if (told->ended || (!c->ended && !c->text.len && !c->logprobs))
 		return;
@@ -354,17 +333,23 @@ static void tell_choice(struct reply *p, size_t i, struct strbuf *out)
 	told->characters += characters_in(c->text.data, c->text.len);
 	told->ended = c->ended;
 	strbuf_reset(&c->text);
-	/* Where a chunk without a choice comes behind, that is the end. */
-	if (is_last(p) && !r->ask.include_usage)
+	for (size_t k = 0; k < r->n_choices; k++)
+		last &= p->told[k].ended;
+	/* Where a chunk without a choice follows, that is the end. */
+	if (last && !r->ask.include_usage)
 		add_end(p, object);
 	add_event(object, out);
 }
 
-static void tell_end(struct reply *p, struct strbuf *out)
+bool reply_events(struct reply *p, struct strbuf *out)
 {
 	struct answer *r = p->answer;
 	json_t *object;
 
+	for (size_t i = 0; i < r->n_choices && !r->fault.status; i++)
+		tell_choice(p, i, out);
+	if (r->state != ANSWER_ENDED)
+		return false;
 	if (r->fault.status) {
 		strbuf_add(out, "data: ", 6);
 		reply_error(&r->fault, out);
@@ -376,17 +361,6 @@ static void tell_end(struct reply *p, struct strbuf *out)
 		add_event(object, out);
 	}
 	strbuf_add(out, "data: [DONE]\n\n", 14);
-}
-
-bool reply_events(struct reply *p, struct strbuf *out)
-{
-	struct answer *r = p->answer;
-
-	for (size_t i = 0; i < r->n_choices && !r->fault.status; i++)
-		tell_choice(p, i, out);
-	if (r->state != ANSWER_ENDED)
-		return false;
-	tell_end(p, out);
 	return true;
 }
 

@@ -12,134 +12,102 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void no_memory(struct exchange *x)
-{
-	fault_set(&x->fault, 503, "out_of_memory", NULL,
-		"no memory for the request");
-}
-
-static int misuse(struct exchange *x, const char *param)
-{
-	return fault_set(&x->fault, 400, "invalid_value", param, "%s",
-		tandem_error(x->server->reader));
-}
-
 /* ---- texts --------------------------------------------------------------- */
 
-static void begin_answer(struct exchange *x, struct ask *ask)
+static void answer_texts(struct exchange *x)
 {
 	struct server *s = x->server;
 	struct answer_reader reader = exchange_reader(x);
+	struct ask ask;
 	int ret;
 
-	if (s->ending) {
-		asking_refused(s, -ESHUTDOWN, &x->fault);
-		return;
-	}
-	ret = answering_ask(s->answering, ask, &reader, &x->answer);
-	if (!ret)
-		ret = reply_init(
-			&x->reply, &s->options.offer, x->answer, ++s->number);
-	if (ret)
-		asking_refused(s, ret, &x->fault);
-}
-
-static void answer_texts(struct exchange *x, enum ask_kind kind)
-{
-	struct ask ask;
-
-	if (!ask_read(&ask, kind, &x->server->options.offer,
+	if (!ask_read(&ask, x->route->kind, &s->options.offer,
 		    x->body.data ? x->body.data : "", x->body.len, &x->fault) &&
-		!asking_complete(x->server, &ask, &x->fault))
-		begin_answer(x, &ask);
+		!asking_complete(s, &ask, &x->fault)) {
+		ret = s->ending ? -ESHUTDOWN
+				: answering_ask(s->answering, &ask, &reader,
+					  &x->answer);
+		if (!ret)
+			ret = reply_init(&x->reply, &s->options.offer,
+				x->answer, ++s->number);
+		if (ret)
+			asking_refused(s, ret, &x->fault);
+	}
 	ask_release(&ask);
 	strbuf_release(&x->body);
 }
 
-static void answer_completion(struct exchange *x)
-{
-	answer_texts(x, ASK_COMPLETION);
-}
-
-static void answer_chat(struct exchange *x)
-{
-	answer_texts(x, ASK_CHAT);
-}
-
 /* ---- tokens -------------------------------------------------------------- */
 
-/* The other ways in ask the same handle. */
-static void with_reader(struct exchange *x, const struct ask *ask,
-	void (*give)(struct exchange *, const struct ask *))
+static void answer_tokenize(struct exchange *x)
 {
-	pthread_mutex_lock(&x->server->reading);
-	give(x, ask);
-	pthread_mutex_unlock(&x->server->reading);
-}
-
-static void give_tokens(struct exchange *x, const struct ask *ask)
-{
-	const struct ask_prompt *p = ask->prompt;
-	size_t room = p->bytes + 8;
-	int32_t *ids = malloc(room * sizeof(*ids));
-	json_t *list = json_array();
+	struct server *s = x->server;
+	const struct ask_prompt *p;
+	int32_t *ids = NULL;
+	json_t *list;
+	struct ask ask;
 	int64_t n = 0;
+	size_t room;
 
+	if (ask_read(&ask, ASK_TOKENIZE, &s->options.offer,
+		    x->body.data ? x->body.data : "", x->body.len, &x->fault))
+		goto out;
+	p = ask.prompt;
+	room = p->bytes + 8;
+	ids = malloc(room * sizeof(*ids));
+	list = json_array();
+	/* The other ways in ask the same handle. */
+	pthread_mutex_lock(&s->reading);
 	if (!ids)
-		no_memory(x);
+		fault_no_memory(&x->fault);
 	else
-		n = tandem_tokenize(x->server->reader, p->text, p->bytes,
-			(ask->special ? TANDEM_SPECIAL : 0) |
-				(ask->bos ? 0 : TANDEM_NO_BOS),
+		n = tandem_tokenize(s->reader, p->text, p->bytes,
+			(ask.special ? TANDEM_SPECIAL : 0) |
+				(ask.bos ? 0 : TANDEM_NO_BOS),
 			ids, room);
 	if (n < 0 || n > (int64_t)room)
-		misuse(x, "prompt");
+		asking_misuse(s, "prompt", &x->fault);
+	pthread_mutex_unlock(&s->reading);
 	for (int64_t i = 0; i < n && !x->fault.status; i++)
 		json_array_append_new(list, json_integer(ids[i]));
 	reply_json(
 		json_pack("{s:o, s:I}", "tokens", list, "count", (json_int_t)n),
 		&x->out);
+out:
 	free(ids);
-}
-
-static void answer_tokenize(struct exchange *x)
-{
-	struct ask ask;
-
-	if (!ask_read(&ask, ASK_TOKENIZE, &x->server->options.offer,
-		    x->body.data ? x->body.data : "", x->body.len, &x->fault))
-		with_reader(x, &ask, give_tokens);
 	ask_release(&ask);
-}
-
-static void give_text(struct exchange *x, const struct ask *ask)
-{
-	const struct ask_prompt *p = ask->prompt;
-	unsigned flags = ask->special ? TANDEM_SPECIAL : 0;
-	struct tandem *t = x->server->reader;
-	int64_t n =
-		tandem_detokenize(t, p->tokens, p->n_tokens, flags, NULL, 0);
-	char *text = n < 0 ? NULL : malloc((size_t)n + 1);
-
-	if (n < 0)
-		misuse(x, "tokens");
-	else if (!text)
-		no_memory(x);
-	else if (tandem_detokenize(t, p->tokens, p->n_tokens, flags, text,
-			 (size_t)n) == n)
-		reply_json(
-			json_pack("{s:o}", "text", reply_text(text, (size_t)n)),
-			&x->out);
-	free(text);
 }
 
 static void answer_detokenize(struct exchange *x)
 {
+	struct server *s = x->server;
+	const struct ask_prompt *p;
+	char *text = NULL;
+	unsigned flags;
 	struct ask ask;
+	int64_t n;
 
-	if (!ask_read(&ask, ASK_DETOKENIZE, &x->server->options.offer,
+	if (ask_read(&ask, ASK_DETOKENIZE, &s->options.offer,
 		    x->body.data ? x->body.data : "", x->body.len, &x->fault))
-		with_reader(x, &ask, give_text);
+		goto out;
+	p = ask.prompt;
+	flags = ask.special ? TANDEM_SPECIAL : 0;
+	pthread_mutex_lock(&s->reading);
+	n = tandem_detokenize(
+		s->reader, p->tokens, p->n_tokens, flags, NULL, 0);
+	text = n < 0 ? NULL : malloc((size_t)n + 1);
+	if (n < 0)
+		asking_misuse(s, "tokens", &x->fault);
+	else if (!text)
+		fault_no_memory(&x->fault);
+	else if (tandem_detokenize(s->reader, p->tokens, p->n_tokens, flags,
+			 text, (size_t)n) == n)
+		reply_json(
+			json_pack("{s:o}", "text", reply_text(text, (size_t)n)),
+			&x->out);
+	pthread_mutex_unlock(&s->reading);
+out:
+	free(text);
 	ask_release(&ask);
 }
 
@@ -192,8 +160,8 @@ static const struct route routes[] = {
 	{ "GET", "/metrics", false, metrics_answer },
 	{ "GET", "/state", false, state_answer },
 	{ "GET", "/v1/models", false, answer_models },
-	{ "POST", "/v1/completions", false, answer_completion },
-	{ "POST", "/v1/chat/completions", false, answer_chat },
+	{ "POST", "/v1/completions", false, answer_texts, ASK_COMPLETION },
+	{ "POST", "/v1/chat/completions", false, answer_texts, ASK_CHAT },
 	{ "POST", "/tokenize", false, answer_tokenize },
 	{ "POST", "/detokenize", false, answer_detokenize },
 };

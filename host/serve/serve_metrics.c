@@ -131,18 +131,6 @@ static void print_head(const struct metric *m, struct strbuf *out)
 		m->help, m->name, counts ? "counter" : "gauge");
 }
 
-static void print_metric(
-	const struct metric *m, const struct shown *v, struct strbuf *out)
-{
-	print_head(m, out);
-	if (is_real(m))
-		strbuf_addf(out, "tandem_%s %.9g\n", m->name,
-			*(const double *)value(m, v));
-	else
-		strbuf_addf(out, "tandem_%s %" PRIu64 "\n", m->name,
-			*(const uint64_t *)value(m, v));
-}
-
 /* As far as anything was drafted; the first always, so that it is there. */
 static size_t positions(const struct shown *v)
 {
@@ -153,20 +141,13 @@ static size_t positions(const struct shown *v)
 	return n;
 }
 
-static void print_positions(
-	const struct metric *m, const struct shown *v, struct strbuf *out)
+void metrics_answer(struct exchange *x)
 {
-	const uint64_t *n = value(m, v);
+	const struct server *s = x->server;
+	struct shown v = look(x->server);
+	struct strbuf *out = &x->out;
 
-	print_head(m, out);
-	for (size_t i = 0; i < positions(v); i++)
-		strbuf_addf(out, "tandem_%s{position=\"%zu%s\"} %" PRIu64 "\n",
-			m->name, i + 1, i + 1 < TANDEM_POSITIONS ? "" : "+",
-			n[i]);
-}
-
-static void print_answered(const struct server *s, struct strbuf *out)
-{
+	x->type = "text/plain; version=0.0.4; charset=utf-8";
 	strbuf_addf(out,
 		"# HELP tandem_http_requests_total answers given\n"
 		"# TYPE tandem_http_requests_total counter\n");
@@ -181,31 +162,31 @@ static void print_answered(const struct server *s, struct strbuf *out)
 					r ? r->path : "", s->status[k],
 					s->answered[i][k]);
 	}
-}
+	for (size_t i = 0; i < ARRAY_LEN(metrics); i++) {
+		const struct metric *m = &metrics[i];
 
-void metrics_answer(struct exchange *x)
-{
-	struct shown v = look(x->server);
+		print_head(m, out);
+		if (is_real(m))
+			strbuf_addf(out, "tandem_%s %.9g\n", m->name,
+				*(const double *)value(m, &v));
+		else
+			strbuf_addf(out, "tandem_%s %" PRIu64 "\n", m->name,
+				*(const uint64_t *)value(m, &v));
+	}
+	for (size_t i = 0; i < ARRAY_LEN(by_position); i++) {
+		const struct metric *m = &by_position[i];
+		const uint64_t *n = value(m, &v);
 
-	x->type = "text/plain; version=0.0.4; charset=utf-8";
-	print_answered(x->server, &x->out);
-	for (size_t i = 0; i < ARRAY_LEN(metrics); i++)
-		print_metric(&metrics[i], &v, &x->out);
-	for (size_t i = 0; i < ARRAY_LEN(by_position); i++)
-		print_positions(&by_position[i], &v, &x->out);
+		print_head(m, out);
+		for (size_t k = 0; k < positions(&v); k++)
+			strbuf_addf(out,
+				"tandem_%s{position=\"%zu%s\"} %" PRIu64 "\n",
+				m->name, k + 1,
+				k + 1 < TANDEM_POSITIONS ? "" : "+", n[k]);
+	}
 }
 
 /* ---- for the page -------------------------------------------------------- */
-
-static json_t *position_list(const struct metric *m, const struct shown *v)
-{
-	const uint64_t *n = value(m, v);
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < positions(v); i++)
-		json_array_append_new(list, json_integer((json_int_t)n[i]));
-	return list;
-}
 
 void state_answer(struct exchange *x)
 {
@@ -220,9 +201,15 @@ void state_answer(struct exchange *x)
 				   : json_integer((json_int_t) *
 					     (const uint64_t *)value(m, &v)));
 	}
-	for (size_t i = 0; i < ARRAY_LEN(by_position); i++)
-		json_object_set_new(object, by_position[i].name,
-			position_list(&by_position[i], &v));
+	for (size_t i = 0; i < ARRAY_LEN(by_position); i++) {
+		const uint64_t *n = value(&by_position[i], &v);
+		json_t *list = json_array();
+
+		for (size_t k = 0; k < positions(&v); k++)
+			json_array_append_new(
+				list, json_integer((json_int_t)n[k]));
+		json_object_set_new(object, by_position[i].name, list);
+	}
 	reply_json(object, &x->out);
 }
 

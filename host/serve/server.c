@@ -3,10 +3,10 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "host/serve/bus.h"
-#include "host/serve/guests.h"
 #include "host/serve/json_memory.h"
 #include "host/serve/server_impl.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define LIBRARY  "libmicrohttpd.so.12" /* of libmicrohttpd 0.9.34 to 1 */
 #define PULSE_NS 250000000
 /* For what was canceled to be told of, which takes who reads a moment; and
  * where a second signal wants an end at once. */
@@ -23,16 +24,23 @@
 
 /* ---- opening ------------------------------------------------------------- */
 
+struct httpd httpd;
+
 static int open_http(struct server *s, struct err *e)
 {
 	const struct server_options *o = &s->options;
-	int ret;
+	void *library = dlopen(LIBRARY, RTLD_NOW);
 
-	if (!o->listen)
-		return 0;
-	ret = httpd_load(e);
-	if (ret)
-		return ret;
+	if (!library)
+		return err_set(e, ENOENT,
+			"cannot load libmicrohttpd (is it installed?): %s",
+			dlerror());
+#define X(name)                                               \
+	*(void **)&httpd.name = dlsym(library, "MHD_" #name); \
+	if (!httpd.name)                                      \
+		return err_set(e, ENOENT, "%s lacks MHD_" #name, LIBRARY);
+	HTTPD_FUNCTIONS(X)
+#undef X
 	s->http = httpd.start_daemon(
 		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0,
 		NULL, NULL, exchange_handle, s, MHD_OPTION_LISTEN_SOCKET,
@@ -47,26 +55,12 @@ static int open_http(struct server *s, struct err *e)
 		: err_sys(e, errno ? errno : ENOMEM, "cannot start to serve");
 }
 
-static int open_listening(struct server *s, struct err *e)
-{
-	const struct server_options *o = &s->options;
-	int ret = 0;
-
-	if (!o->listen)
-		return 0;
-	if (o->key_file)
-		ret = api_keys_read(&s->keys, o->key_file, e);
-	return ret ? ret
-		   : listening_open(&s->listening, o->listen,
-			     o->key_file || o->no_key, e);
-}
-
 int server_open(struct server **out, const struct server_options *o,
 	struct tandem *tandem, struct tandem *reader, struct err *e)
 {
 	struct tandem_stats stats = { .size = sizeof(stats) };
 	struct server *s = calloc(1, sizeof(*s));
-	int ret;
+	int ret = 0;
 
 	*out = NULL;
 	if (!s)
@@ -81,11 +75,15 @@ int server_open(struct server **out, const struct server_options *o,
 	s->began_ns = clock_ns();
 	s->listening.fd = -1;
 	pthread_mutex_init(&s->reading, NULL);
-	ret = open_listening(s, e);
+	if (o->listen && o->key_file)
+		ret = api_keys_read(&s->keys, o->key_file, e);
+	if (!ret && o->listen)
+		ret = listening_open(
+			&s->listening, o->listen, o->key_file || o->no_key, e);
 	if (!ret)
 		ret = answering_open(
 			&s->answering, tandem, o->texts + o->queue, e);
-	if (!ret)
+	if (!ret && o->listen)
 		ret = open_http(s, e);
 	if (!ret && o->bus != SERVER_BUS_NONE)
 		ret = bus_open(&s->bus, s, o->bus, e);
@@ -154,17 +152,14 @@ static int let_finish(struct server *s, double seconds, long pulse_ns)
 	return sig;
 }
 
-/* A bus goes with its session, and then nobody can ask who asked there. */
-static bool has_way_in(const struct server *s)
-{
-	return s->http || !bus_is_gone(s->bus);
-}
-
 int server_run(struct server *s, struct err *e)
 {
 	bool lost = false;
 
-	while (!lost && has_way_in(s) && !wait_signal(PULSE_NS))
+	/* A bus goes with its session, and then nobody can ask who asked
+	 * there. */
+	while (!lost && (s->http || !bus_is_gone(s->bus)) &&
+		!wait_signal(PULSE_NS))
 		look_after(s, &lost);
 	stop_accepting(s);
 	if (!lost)

@@ -23,7 +23,6 @@
 
 struct bus;
 struct exchange;
-struct guest;
 
 struct route {
 	const char *method, *path;
@@ -31,6 +30,18 @@ struct route {
 	/* The request is whole: fill `out` and `type`, or `fault`, or begin an
 	 * answer. */
 	void (*answer)(struct exchange *);
+	enum ask_kind kind; /* of what texts are asked for by */
+};
+
+/*
+ * A connection, from the first byte to the last: whoever sends a request a byte
+ * at a time is never idle, and is shown out here when it takes too long.
+ */
+struct guest {
+	int fd;
+	bool answered;     /* its request is whole, and is being answered */
+	uint64_t since_ns; /* it was not */
+	struct guest *prev, *next;
 };
 
 enum {
@@ -90,6 +101,11 @@ enum MHD_Result exchange_handle(void *server, struct MHD_Connection *,
 	const char *data, size_t *size, void **exchange);
 void exchange_completed(void *server, struct MHD_Connection *, void **exchange,
 	enum MHD_RequestTerminationCode);
+void guests_notify(void *server, struct MHD_Connection *, void **guest,
+	enum MHD_ConnectionNotificationCode);
+
+/* With the lock held: who has owed a request for so long. */
+void guests_show_out(struct server *, uint64_t now_ns, uint64_t after_ns);
 
 /* With the lock held: streams that said nothing for so long are woken. */
 void exchanges_break_silence(struct server *, uint64_t now_ns);
