@@ -59,25 +59,20 @@ static void look(struct bus *b)
 
 /* ---- messages ------------------------------------------------------------ */
 
-static void left(struct bus *b, DBusMessage *signal)
-{
-	const char *name, *before, *after;
-
-	if (dbus_message_get_args(signal, NULL, DBUS_TYPE_STRING, &name,
-		    DBUS_TYPE_STRING, &before, DBUS_TYPE_STRING, &after,
-		    DBUS_TYPE_INVALID) &&
-		!*after)
-		bus_texts_forget(b, name);
-}
-
 static DBusHandlerResult on_message(
 	DBusConnection *c, DBusMessage *m, void *arg)
 {
+	const char *name, *before, *after;
 	struct bus *b = arg;
 	DBusMessage *reply;
 
-	if (dbus_message_is_signal(m, DBUS_INTERFACE_DBUS, "NameOwnerChanged"))
-		left(b, m);
+	if (dbus_message_is_signal(
+		    m, DBUS_INTERFACE_DBUS, "NameOwnerChanged") &&
+		dbus_message_get_args(m, NULL, DBUS_TYPE_STRING, &name,
+			DBUS_TYPE_STRING, &before, DBUS_TYPE_STRING, &after,
+			DBUS_TYPE_INVALID) &&
+		!*after)
+		bus_texts_forget(b, name);
 	if (dbus_message_is_signal(m, DBUS_INTERFACE_LOCAL, "Disconnected"))
 		b->ending = b->left = true;
 	if (dbus_message_get_type(m) != DBUS_MESSAGE_TYPE_METHOD_CALL ||
@@ -161,28 +156,11 @@ static int no_bus(const char *which, DBusError *why, struct err *e)
 	return ret;
 }
 
-static int no_name(const char *which, DBusError *why, struct err *e)
-{
-	bool denied = dbus_error_has_name(why, DBUS_ERROR_ACCESS_DENIED);
-	int ret;
-
-	if (dbus_error_is_set(why) && !denied)
-		return no_bus(which, why, e);
-	ret = err_set(e, denied ? EACCES : EADDRINUSE,
-		denied ? "on the %s bus nobody may own the name '%s' "
-			 "without a policy file (docs/dbus.md shows one)"
-		       : "on the %s bus the name '%s' is taken: another tandem "
-			 "serves there",
-		which, BUS_NAME);
-
-	dbus_error_free(why);
-	return ret;
-}
-
 static int connect_bus(struct bus *b, enum server_bus which, struct err *e)
 {
 	const char *name = which == SERVER_BUS_SYSTEM ? "system" : "session";
 	DBusError why = DBUS_ERROR_INIT;
+	bool denied;
 
 	b->connection = dbus_bus_get_private(
 		which == SERVER_BUS_SYSTEM ? DBUS_BUS_SYSTEM : DBUS_BUS_SESSION,
@@ -202,9 +180,18 @@ static int connect_bus(struct bus *b, enum server_bus which, struct err *e)
 		return no_bus(name, &why, e);
 	if (dbus_bus_request_name(b->connection, BUS_NAME,
 		    DBUS_NAME_FLAG_DO_NOT_QUEUE,
-		    &why) != DBUS_REQUEST_NAME_REPLY_PRIMARY_OWNER)
-		return no_name(name, &why, e);
-	return 0;
+		    &why) == DBUS_REQUEST_NAME_REPLY_PRIMARY_OWNER)
+		return 0;
+	denied = dbus_error_has_name(&why, DBUS_ERROR_ACCESS_DENIED);
+	if (dbus_error_is_set(&why) && !denied)
+		return no_bus(name, &why, e);
+	dbus_error_free(&why);
+	return err_set(e, denied ? EACCES : EADDRINUSE,
+		denied ? "on the %s bus nobody may own the name '%s' "
+			 "without a policy file (docs/dbus.md shows one)"
+		       : "on the %s bus the name '%s' is taken: another tandem "
+			 "serves there",
+		name, BUS_NAME);
 }
 
 static void bus_free(struct bus *b)

@@ -13,60 +13,37 @@
 
 /* ---- properties ---------------------------------------------------------- */
 
-static size_t engine_values(
-	const struct bus *b, struct bus_value out[BUS_PROPERTIES])
-{
-	const struct bus_value v[] = {
-		{ "State", 's', true, b->now.state, 0 },
-		{ "Texts", 'u', true, NULL, b->now.texts },
-		{ "Model", 's', false, b->offer->model, 0 },
-		{ "Method", 's', false, b->offer->method, 0 },
-		{ "Context", 't', false, NULL, b->context },
-		{ "Findings", 'f', false, NULL, 0 },
-		{ "Version", 's', false, TANDEM_VERSION, 0 },
-	};
-
-	memcpy(out, v, sizeof(v));
-	return ARRAY_LEN(v);
-}
-
-static size_t text_values(
-	const struct bus_text *t, struct bus_value out[BUS_PROPERTIES])
-{
-	const struct bus_value v[] = {
-		{ "State", 's', true, t->state, 0 },
-		{ "Stop", 's', true, t->stop, 0 },
-		{ "Error", 's', true, t->error, 0 },
-		{ "Tokens", 't', false, NULL, t->tokens },
-		{ "PromptTokens", 't', false, NULL, t->prompt_tokens },
-		{ "Seed", 't', false, NULL, t->seed },
-	};
-
-	memcpy(out, v, sizeof(v));
-	return ARRAY_LEN(v);
-}
-
 /* An object that has properties, and which. */
 struct object {
 	const char *path, *face;
-	struct bus_value value[BUS_PROPERTIES];
-	size_t n;
+	struct bus_value value[BUS_PROPERTIES]; /* ends with a name of NULL */
 };
 
 static struct object engine_object(const struct bus *b)
 {
-	struct object o = { .path = BUS_ENGINE, .face = BUS_ENGINE_FACE };
-
-	o.n = engine_values(b, o.value);
-	return o;
+	return (struct object){ BUS_ENGINE, BUS_ENGINE_FACE,
+		{
+			{ "State", 's', true, b->now.state, 0 },
+			{ "Texts", 'u', true, NULL, b->now.texts },
+			{ "Model", 's', false, b->offer->model, 0 },
+			{ "Method", 's', false, b->offer->method, 0 },
+			{ "Context", 't', false, NULL, b->context },
+			{ "Findings", 'f', false, NULL, 0 },
+			{ "Version", 's', false, TANDEM_VERSION, 0 },
+		} };
 }
 
 static struct object text_object(const struct bus_text *t)
 {
-	struct object o = { .path = t->path, .face = BUS_TEXT_FACE };
-
-	o.n = text_values(t, o.value);
-	return o;
+	return (struct object){ t->path, BUS_TEXT_FACE,
+		{
+			{ "State", 's', true, t->state, 0 },
+			{ "Stop", 's', true, t->stop, 0 },
+			{ "Error", 's', true, t->error, 0 },
+			{ "Tokens", 't', false, NULL, t->tokens },
+			{ "PromptTokens", 't', false, NULL, t->prompt_tokens },
+			{ "Seed", 't', false, NULL, t->seed },
+		} };
 }
 
 /* ---- writing messages ---------------------------------------------------- */
@@ -97,24 +74,20 @@ static bool put_text(DBusMessageIter *out, const char *text)
 	return dbus_message_iter_append_basic(out, DBUS_TYPE_STRING, &text);
 }
 
-static bool put_finding(DBusMessageIter *out, const struct server_finding *f)
-{
-	DBusMessageIter in;
-	bool ok = open_in(out, DBUS_TYPE_STRUCT, NULL, &in) &&
-		put_text(&in, f->name) && put_text(&in, f->state) &&
-		put_text(&in, f->found) && put_text(&in, f->means);
-
-	return shut_in(out, &in, ok);
-}
-
 static bool put_findings(DBusMessageIter *out, const struct bus *b)
 {
-	DBusMessageIter in;
-	bool ok = open_in(out, DBUS_TYPE_ARRAY, "(ssss)", &in);
+	DBusMessageIter list, in;
+	bool ok = open_in(out, DBUS_TYPE_ARRAY, "(ssss)", &list);
 
-	for (size_t i = 0; ok && i < b->n_findings; i++)
-		ok = put_finding(&in, &b->findings[i]);
-	return shut_in(out, &in, ok);
+	for (size_t i = 0; ok && i < b->n_findings; i++) {
+		const struct server_finding *f = &b->findings[i];
+
+		ok = open_in(&list, DBUS_TYPE_STRUCT, NULL, &in) &&
+			put_text(&in, f->name) && put_text(&in, f->state) &&
+			put_text(&in, f->found) && put_text(&in, f->means);
+		ok = shut_in(&list, &in, ok);
+	}
+	return shut_in(out, &list, ok);
 }
 
 static bool put_value(
@@ -138,47 +111,37 @@ static bool put_value(
 	return shut_in(out, &in, ok);
 }
 
-static bool put_entry(
-	DBusMessageIter *out, const struct bus *b, const struct bus_value *v)
-{
-	DBusMessageIter in;
-	bool ok = open_in(out, DBUS_TYPE_DICT_ENTRY, NULL, &in) &&
-		put_text(&in, v->name) && put_value(&in, b, v);
-
-	return shut_in(out, &in, ok);
-}
-
 /* a{sv}: all of them, or those that tell when they change. */
 static bool put_values(DBusMessageIter *out, const struct bus *b,
 	const struct object *o, bool changing)
 {
-	DBusMessageIter list;
+	DBusMessageIter list, in;
 	bool ok = open_in(out, DBUS_TYPE_ARRAY, "{sv}", &list);
 
-	for (size_t i = 0; ok && i < o->n; i++)
-		ok = (changing && !o->value[i].changes) ||
-			put_entry(&list, b, &o->value[i]);
+	for (size_t i = 0; ok && o->value[i].name; i++) {
+		const struct bus_value *v = &o->value[i];
+
+		if (changing && !v->changes)
+			continue;
+		ok = open_in(&list, DBUS_TYPE_DICT_ENTRY, NULL, &in) &&
+			put_text(&in, v->name) && put_value(&in, b, v);
+		ok = shut_in(&list, &in, ok);
+	}
 	return shut_in(out, &list, ok);
-}
-
-static bool put_face(
-	DBusMessageIter *out, const struct bus *b, const struct object *o)
-{
-	DBusMessageIter in;
-	bool ok = open_in(out, DBUS_TYPE_DICT_ENTRY, NULL, &in) &&
-		put_text(&in, o->face) && put_values(&in, b, o, false);
-
-	return shut_in(out, &in, ok);
 }
 
 /* a{sa{sv}} */
 static bool put_faces(
 	DBusMessageIter *out, const struct bus *b, const struct object *o)
 {
-	DBusMessageIter list;
-	bool ok = open_in(out, DBUS_TYPE_ARRAY, "{sa{sv}}", &list) &&
-		put_face(&list, b, o);
+	DBusMessageIter list, in;
+	bool ok = open_in(out, DBUS_TYPE_ARRAY, "{sa{sv}}", &list);
 
+	if (ok) {
+		ok = open_in(&list, DBUS_TYPE_DICT_ENTRY, NULL, &in) &&
+			put_text(&in, o->face) && put_values(&in, b, o, false);
+		ok = shut_in(&list, &in, ok);
+	}
 	return shut_in(out, &list, ok);
 }
 
@@ -348,22 +311,6 @@ static void add_described(struct strbuf *s, const char *xml)
 	strbuf_addf(s, "%s", properties);
 }
 
-static void add_children(
-	struct strbuf *s, const struct bus *b, const char *path)
-{
-	if (!strcmp(path, "/"))
-		strbuf_addf(s, "  <node name=\"dev\"/>\n");
-	else if (!strcmp(path, "/dev"))
-		strbuf_addf(s, "  <node name=\"tandem\"/>\n");
-	else if (!strcmp(path, BUS_ROOT))
-		strbuf_addf(s,
-			"  <node name=\"engine\"/>\n  <node name=\"text\"/>\n");
-	else if (!strcmp(path, BUS_TEXTS))
-		for (const struct bus_text *t = b->texts; t; t = t->next)
-			strbuf_addf(s, "  <node name=\"%" PRIu64 "\"/>\n",
-				t->number);
-}
-
 static DBusMessage *introspect(struct bus *b, DBusMessage *call)
 {
 	const char *path = dbus_message_get_path(call);
@@ -380,7 +327,18 @@ static DBusMessage *introspect(struct bus *b, DBusMessage *call)
 	else if (!strcmp(path, BUS_ROOT))
 		strbuf_addf(&s, "%s", manager);
 	strbuf_addf(&s, "%s", standard);
-	add_children(&s, b, path);
+	/* What lies below it. */
+	if (!strcmp(path, "/"))
+		strbuf_addf(&s, "  <node name=\"dev\"/>\n");
+	else if (!strcmp(path, "/dev"))
+		strbuf_addf(&s, "  <node name=\"tandem\"/>\n");
+	else if (!strcmp(path, BUS_ROOT))
+		strbuf_addf(&s,
+			"  <node name=\"engine\"/>\n  <node name=\"text\"/>\n");
+	else if (!strcmp(path, BUS_TEXTS))
+		for (const struct bus_text *t = b->texts; t; t = t->next)
+			strbuf_addf(&s, "  <node name=\"%" PRIu64 "\"/>\n",
+				t->number);
 	strbuf_addf(&s, "</node>\n");
 	ok = reply && !s.failed;
 	if (ok) {
@@ -392,16 +350,6 @@ static DBusMessage *introspect(struct bus *b, DBusMessage *call)
 }
 
 /* ---- answering ----------------------------------------------------------- */
-
-static DBusMessage *wrong_arguments(DBusMessage *call, const char *wanted)
-{
-	char text[160];
-
-	snprintf(text, sizeof(text), "%.64s takes '%s', not '%.64s'",
-		dbus_message_get_member(call), wanted,
-		dbus_message_get_signature(call));
-	return dbus_message_new_error(call, DBUS_ERROR_INVALID_ARGS, text);
-}
 
 static DBusMessage *managed_objects(struct bus *b, DBusMessage *call)
 {
@@ -445,20 +393,12 @@ static DBusMessage *unknown(
 	return dbus_message_new_error(call, error, text);
 }
 
-static DBusMessage *get_property(struct bus *b, DBusMessage *call,
-	const struct object *o, const char *name)
-{
-	for (size_t i = 0; i < o->n; i++)
-		if (!strcmp(o->value[i].name, name))
-			return reply_value(b, call, o, &o->value[i]);
-	return unknown(call, DBUS_ERROR_UNKNOWN_PROPERTY, "property");
-}
-
 static DBusMessage *property_call(
 	struct bus *b, DBusMessage *call, const struct object *o)
 {
 	const char *member = dbus_message_get_member(call), *wanted;
 	const char *face, *name = NULL;
+	char text[160];
 
 	wanted = !strcmp(member, "Get")     ? "ss"
 		: !strcmp(member, "Set")    ? "ssv"
@@ -466,8 +406,12 @@ static DBusMessage *property_call(
 					    : NULL;
 	if (!wanted)
 		return unknown(call, DBUS_ERROR_UNKNOWN_METHOD, "method");
-	if (!dbus_message_has_signature(call, wanted))
-		return wrong_arguments(call, wanted);
+	if (!dbus_message_has_signature(call, wanted)) {
+		snprintf(text, sizeof(text), "%.64s takes '%s', not '%.64s'",
+			member, wanted, dbus_message_get_signature(call));
+		return dbus_message_new_error(
+			call, DBUS_ERROR_INVALID_ARGS, text);
+	}
 	dbus_message_get_args(call, NULL, DBUS_TYPE_STRING, &face,
 		wanted[1] ? DBUS_TYPE_STRING : DBUS_TYPE_INVALID, &name,
 		DBUS_TYPE_INVALID);
@@ -478,24 +422,12 @@ static DBusMessage *property_call(
 		return dbus_message_new_error(call,
 			DBUS_ERROR_PROPERTY_READ_ONLY,
 			"nothing here is set by a property");
-	return name ? get_property(b, call, o, name)
-		    : reply_value(b, call, o, NULL);
-}
-
-static DBusMessage *own_call(
-	struct bus *b, DBusMessage *call, struct bus_text *t)
-{
-	const char *member = dbus_message_get_member(call);
-
-	if (!t && !strcmp(member, "Generate"))
-		return bus_generate(b, call);
-	if (t && !strcmp(member, "Wait"))
-		return bus_text_wait(t, call);
-	if (t && !strcmp(member, "Cancel")) {
-		bus_text_cancel(t);
-		return dbus_message_new_method_return(call);
-	}
-	return unknown(call, DBUS_ERROR_UNKNOWN_METHOD, "method");
+	if (!name)
+		return reply_value(b, call, o, NULL);
+	for (size_t i = 0; o->value[i].name; i++)
+		if (!strcmp(o->value[i].name, name))
+			return reply_value(b, call, o, &o->value[i]);
+	return unknown(call, DBUS_ERROR_UNKNOWN_PROPERTY, "property");
 }
 
 /* Whether the call is for this interface, or for any that has such a method. */
@@ -511,11 +443,21 @@ static bool is_for(DBusMessage *call, const char *face, const char *members)
 static DBusMessage *object_reply(struct bus *b, DBusMessage *call,
 	const struct object *o, struct bus_text *t)
 {
+	const char *member = dbus_message_get_member(call);
+
 	if (is_for(call, DBUS_INTERFACE_PROPERTIES, "Get GetAll Set "))
 		return property_call(b, call, o);
-	if (is_for(call, o->face, t ? "Wait Cancel " : "Generate "))
-		return own_call(b, call, t);
-	return unknown(call, DBUS_ERROR_UNKNOWN_INTERFACE, "interface");
+	if (!is_for(call, o->face, t ? "Wait Cancel " : "Generate "))
+		return unknown(call, DBUS_ERROR_UNKNOWN_INTERFACE, "interface");
+	if (!t && !strcmp(member, "Generate"))
+		return bus_generate(b, call);
+	if (t && !strcmp(member, "Wait"))
+		return bus_text_wait(t, call);
+	if (t && !strcmp(member, "Cancel")) {
+		bus_text_cancel(t);
+		return dbus_message_new_method_return(call);
+	}
+	return unknown(call, DBUS_ERROR_UNKNOWN_METHOD, "method");
 }
 
 static bool is_call_of(DBusMessage *call, const char *face, const char *member)

@@ -55,21 +55,35 @@ static json_t *object_of(DBusMessageIter *at)
 	return if_whole(object, whole);
 }
 
-static json_t *inner_of(DBusMessageIter *at)
-{
-	DBusMessageIter in;
-
-	dbus_message_iter_recurse(at, &in);
-	return value_of(&in);
-}
-
 /* NULL of what JSON has no like of. */
-static json_t *number_of(DBusMessageIter *at, int type)
+static json_t *value_of(DBusMessageIter *at)
 {
+	int type = dbus_message_iter_get_arg_type(at);
+	DBusMessageIter in;
 	DBusBasicValue v;
 
+	switch (type) {
+	case DBUS_TYPE_VARIANT:
+		dbus_message_iter_recurse(at, &in);
+		return value_of(&in);
+	case DBUS_TYPE_STRUCT:
+		return list_of(at);
+	case DBUS_TYPE_ARRAY:
+		return dbus_message_iter_get_element_type(at) ==
+				DBUS_TYPE_DICT_ENTRY
+			? object_of(at)
+			: list_of(at);
+	case DBUS_TYPE_UNIX_FD:
+		return NULL;
+	}
 	dbus_message_iter_get_basic(at, &v);
 	switch (type) {
+	case DBUS_TYPE_STRING:
+	case DBUS_TYPE_OBJECT_PATH:
+	case DBUS_TYPE_SIGNATURE:
+		return json_string(v.str);
+	case DBUS_TYPE_BOOLEAN:
+		return json_boolean(v.bool_val);
 	case DBUS_TYPE_BYTE:
 		return json_integer(v.byt);
 	case DBUS_TYPE_INT16:
@@ -89,36 +103,6 @@ static json_t *number_of(DBusMessageIter *at, int type)
 		return json_real(v.dbl); /* NULL of what is not finite */
 	default:
 		return NULL;
-	}
-}
-
-static json_t *value_of(DBusMessageIter *at)
-{
-	int type = dbus_message_iter_get_arg_type(at);
-	DBusBasicValue v;
-
-	switch (type) {
-	case DBUS_TYPE_VARIANT:
-		return inner_of(at);
-	case DBUS_TYPE_STRUCT:
-		return list_of(at);
-	case DBUS_TYPE_ARRAY:
-		return dbus_message_iter_get_element_type(at) ==
-				DBUS_TYPE_DICT_ENTRY
-			? object_of(at)
-			: list_of(at);
-	case DBUS_TYPE_STRING:
-	case DBUS_TYPE_OBJECT_PATH:
-	case DBUS_TYPE_SIGNATURE:
-		dbus_message_iter_get_basic(at, &v);
-		return json_string(v.str);
-	case DBUS_TYPE_BOOLEAN:
-		dbus_message_iter_get_basic(at, &v);
-		return json_boolean(v.bool_val);
-	case DBUS_TYPE_UNIX_FD:
-		return NULL;
-	default:
-		return number_of(at, type);
 	}
 }
 
@@ -142,8 +126,7 @@ int bus_request_json(
 	if (json_memory_refused() || (body && !*json)) {
 		free(*json);
 		*json = NULL;
-		return fault_set(f, 503, "out_of_memory", NULL,
-			"no memory for the request");
+		return fault_no_memory(f);
 	}
 	return *json ? 0
 		     : fault_set(f, 400, "invalid_type", NULL,

@@ -30,32 +30,6 @@ static bool is_gone(void *arg)
 
 /* ---- asked for ----------------------------------------------------------- */
 
-static int check_single(const struct ask *ask, struct fault *f)
-{
-	if (ask->n_prompts * (size_t)ask->n != 1)
-		return fault_set(f, 400, "invalid_value", "n",
-			"a call asks for one text: one prompt, and n 1");
-	if (ask->wants_logprobs)
-		return fault_set(f, 400, "unsupported_parameter", "logprobs",
-			"a pipe carries text alone, no logprobs");
-	return 0;
-}
-
-static int read_call(
-	struct bus *b, DBusMessage *call, struct ask *ask, struct fault *f)
-{
-	enum ask_kind kind;
-	char *json;
-	int ret;
-
-	*ask = (struct ask){ 0 };
-	ret = bus_request_json(call, &json, &kind, f);
-	if (!ret)
-		ret = ask_read(ask, kind, b->offer, json, strlen(json), f);
-	free(json);
-	return ret ? ret : check_single(ask, f);
-}
-
 static void text_free(struct bus_text *t)
 {
 	fd_close(&t->pipe);
@@ -88,49 +62,28 @@ static struct bus_text *text_new(struct bus *b, const char *owner, int *out)
 	return t;
 }
 
-static DBusMessage *refuse(DBusMessage *call, const struct fault *f)
-{
-	char name[64];
-
-	bus_error_name(f->code, name, sizeof(name));
-	return dbus_message_new_error(call, name, f->text);
-}
-
-static DBusMessage *accept(struct bus_text *t, DBusMessage *call, int end)
-{
-	DBusMessage *reply = dbus_message_new_method_return(call);
-	const char *path = t->path;
-
-	if (reply &&
-		!dbus_message_append_args(reply, DBUS_TYPE_OBJECT_PATH, &path,
-			DBUS_TYPE_UNIX_FD, &end, DBUS_TYPE_INVALID)) {
-		dbus_message_unref(reply);
-		reply = NULL;
-	}
-	return reply;
-}
-
-static void enlist(struct bus_text *t)
-{
-	struct bus *b = t->bus;
-
-	t->next = b->texts;
-	b->texts = t;
-	b->busy++;
-	bus_texts_trim(b, BUS_ENDED_MAX);
-	bus_tell_added(t);
-}
-
 DBusMessage *bus_generate(struct bus *b, DBusMessage *call)
 {
 	struct answer_reader reader = { ring, is_gone, NULL };
 	struct fault fault = { 0 };
 	struct bus_text *t = NULL;
+	struct ask ask = { 0 };
+	enum ask_kind kind;
+	const char *path;
 	DBusMessage *reply;
-	struct ask ask;
-	int end = -1;
-	int ret = read_call(b, call, &ask, &fault);
+	char name[64], *json;
+	int end = -1, ret = bus_request_json(call, &json, &kind, &fault);
 
+	if (!ret)
+		ret = ask_read(
+			&ask, kind, b->offer, json, strlen(json), &fault);
+	free(json);
+	if (!ret && ask.n_prompts * (size_t)ask.n != 1)
+		ret = fault_set(&fault, 400, "invalid_value", "n",
+			"a call asks for one text: one prompt, and n 1");
+	if (!ret && ask.wants_logprobs)
+		ret = fault_set(&fault, 400, "unsupported_parameter",
+			"logprobs", "a pipe carries text alone, no logprobs");
 	if (!ret && !(t = text_new(b, dbus_message_get_sender(call), &end)))
 		ret = fault_set(&fault, 503, "out_of_memory", NULL,
 			"no memory, or no descriptor, for a text");
@@ -142,11 +95,23 @@ DBusMessage *bus_generate(struct bus *b, DBusMessage *call)
 		if (t)
 			text_free(t);
 		fd_close(&end);
-		return refuse(call, &fault);
+		bus_error_name(fault.code, name, sizeof(name));
+		return dbus_message_new_error(call, name, fault.text);
 	}
-	reply = accept(t, call, end);
+	reply = dbus_message_new_method_return(call);
+	path = t->path;
+	if (reply &&
+		!dbus_message_append_args(reply, DBUS_TYPE_OBJECT_PATH, &path,
+			DBUS_TYPE_UNIX_FD, &end, DBUS_TYPE_INVALID)) {
+		dbus_message_unref(reply);
+		reply = NULL;
+	}
 	fd_close(&end); /* the reply has its own */
-	enlist(t);
+	t->next = b->texts;
+	b->texts = t;
+	b->busy++;
+	bus_texts_trim(b, BUS_ENDED_MAX);
+	bus_tell_added(t);
 	return reply;
 }
 
@@ -211,8 +176,8 @@ static void fail(struct bus_text *t, const char *code, const char *why)
 	snprintf(t->why, sizeof(t->why), "%s", why);
 }
 
-/* With the lock of the answers held. */
-static void take_end(struct bus_text *t)
+/* What is new; true when nothing more comes. */
+static bool take(struct bus_text *t, const char **state)
 {
 	static const char *const stops[] = {
 		[TANDEM_STOP_EOS] = "end",
@@ -221,34 +186,25 @@ static void take_end(struct bus_text *t)
 		[TANDEM_STOP_CONTEXT] = "context",
 	};
 	const struct answer *r = t->answer;
-	const struct choice *c = &r->choice[0];
-	unsigned stop = c->result.stop;
-
-	t->tokens = c->tokens;
-	if (r->fault.status)
-		fail(t, r->fault.code, r->fault.text);
-	else if (c->ended && !c->status && stop <= TANDEM_STOP_CONTEXT &&
-		stops[stop])
-		snprintf(t->stop, sizeof(t->stop), "%s", stops[stop]);
-	else
-		fail(t, "canceled", "the text was canceled");
-}
-
-/* What is new; true when nothing more comes. */
-static bool take(struct bus_text *t, const char **state)
-{
-	struct answering *a = t->answer->owner;
-	struct choice *c = &t->answer->choice[0];
+	struct answering *a = r->owner;
+	struct choice *c = &r->choice[0];
+	unsigned stop;
 	bool whole;
 
 	answering_lock(a);
-	whole = t->answer->state == ANSWER_ENDED;
-	*state = t->answer->state == ANSWER_WAITING ? "waiting" : "writing";
+	whole = r->state == ANSWER_ENDED;
+	*state = r->state == ANSWER_WAITING ? "waiting" : "writing";
 	strbuf_add(&t->unsent, c->text.data, c->text.len);
 	strbuf_reset(&c->text);
 	t->tokens = c->tokens;
-	if (whole)
-		take_end(t);
+	stop = c->result.stop;
+	if (whole && r->fault.status)
+		fail(t, r->fault.code, r->fault.text);
+	else if (whole && c->ended && !c->status &&
+		stop <= TANDEM_STOP_CONTEXT && stops[stop])
+		snprintf(t->stop, sizeof(t->stop), "%s", stops[stop]);
+	else if (whole)
+		fail(t, "canceled", "the text was canceled");
 	answering_unlock(a);
 	return whole;
 }
