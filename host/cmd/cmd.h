@@ -102,6 +102,15 @@ void cmd_before_end(void (*leave)(void));
  * take back. They return 128 + cmd_interrupted. */
 void cmd_catch_endings(void);
 
+/* -m of commands that run a model; other commands have more to say. */
+#define MODEL_OPTION(path)                                                     \
+	{                                                                      \
+		OPT_STRING, 'm', "model", &(path), "FILE",                     \
+			"model: a GGUF file, a flash image, or the name of a " \
+			"bundled model (target); 'tandem help models' lists "  \
+			"them"                                                 \
+	}
+
 struct opt_values;
 struct tandem;
 struct tandem_request;

@@ -22,9 +22,7 @@ static bool as_json, no_history;
 
 /* clang-format off */
 static const struct opt opts[] = {
-	{ OPT_STRING, 'm', "model", &model_path, "FILE",
-		"model: a GGUF file, a flash image, or the name of a bundled "
-		"model (target); 'tandem help models' lists them" },
+	MODEL_OPTION(model_path),
 	{ OPT_STRING, 0, "system", &system_text, "TEXT",
 		"system turn; as /system sets it" },
 	{ OPT_STRING, 0, "load", &load_path, "FILE",

@@ -29,9 +29,7 @@ static bool as_json, as_list;
 
 /* clang-format off */
 static const struct opt opts[] = {
-	{ OPT_STRING, 'm', "model", &model_path, "FILE",
-		"model: a GGUF file, a flash image, or the name of a bundled "
-		"model (target); 'tandem help models' lists them" },
+	MODEL_OPTION(model_path),
 	{ OPT_INT, 0, "items", &n_items, "N",
 		"use only the first N items of a task (0: all)", 0, INT32_MAX },
 	{ OPT_INT, 'n', "predict", &n_predict, "N",
@@ -205,28 +203,6 @@ static int each_item(void *arg, const struct eval_item *item, bool right,
 	return cmd_flush(e);
 }
 
-static int run_task(struct eval *v, const struct eval_task *t,
-	const struct eval_opts *o, const struct eval_subject *subject,
-	struct err *e)
-{
-	struct eval_items items = eval_task_first(t, (uint64_t)n_items);
-	struct eval_result *r = &v->result[v->n_results++];
-	int ret;
-
-	*r = (struct eval_result){ .task = t->name, .path = t->path };
-	v->shown = 0;
-	ret = eval_run(v->tandem, &items, o, r, e);
-	if (ret == -ECANCELED)
-		fprintf(stderr,
-			"tandem: interrupted after %llu of %zu items of %s\n",
-			(unsigned long long)r->all.total,
-			shard_count(&v->shard, items.n), t->name);
-	if (as_json || !r->all.total)
-		return ret;
-	eval_row_text(subject, r, stdout);
-	return ret ? ret : cmd_flush(e);
-}
-
 static int run_tasks(struct eval *v, struct err *e)
 {
 	struct eval_opts o = {
@@ -252,8 +228,26 @@ static int run_tasks(struct eval *v, struct err *e)
 	if (!as_json)
 		eval_head_text(
 			&rep.subject, v->tasks.task[0].items.marked, stdout);
-	for (size_t i = 0; i < v->tasks.n && !ret; i++)
-		ret = run_task(v, &v->tasks.task[i], &o, &rep.subject, e);
+	for (size_t i = 0; i < v->tasks.n && !ret; i++) {
+		const struct eval_task *t = &v->tasks.task[i];
+		struct eval_items items = eval_task_first(t, (uint64_t)n_items);
+		struct eval_result *r = &v->result[v->n_results++];
+
+		*r = (struct eval_result){ .task = t->name, .path = t->path };
+		v->shown = 0;
+		ret = eval_run(v->tandem, &items, &o, r, e);
+		if (ret == -ECANCELED)
+			fprintf(stderr,
+				"tandem: interrupted after %llu of %zu items of "
+				"%s\n",
+				(unsigned long long)r->all.total,
+				shard_count(&v->shard, items.n), t->name);
+		if (as_json || !r->all.total)
+			continue;
+		eval_row_text(&rep.subject, r, stdout);
+		if (!ret)
+			ret = cmd_flush(e);
+	}
 	cmd_interrupts(NULL);
 	rep.n = v->n_results;
 	rep.complete = !ret;

@@ -125,25 +125,6 @@ static int print_record(
 	return ret ? err_sys(e, errno, "cannot write JSON") : 0;
 }
 
-static int print_records(
-	struct listing *l, const struct history *h, struct err *e)
-{
-	int ret = 0;
-
-	if (!list_json && history_count(h))
-		printf("%6s  %-16s %6s %5s  %-22s %s\n", "number", "when",
-			"prompt", "ans.", "prompt begins", "answer begins");
-	for (size_t i = 0; i < history_count(h) && !ret; i++) {
-		struct history_record r = history_at(h, i);
-
-		ret = print_record(l, &r, e);
-		/* Nobody reads on: there is no use in all the rest. */
-		if (!ret && ferror(stdout))
-			break;
-	}
-	return ret ? ret : cmd_flush(e);
-}
-
 static int run_list(int argc, char **argv)
 {
 	struct history_opts o = { 0 };
@@ -161,8 +142,18 @@ static int run_list(int argc, char **argv)
 		o.n_vocab = tokenizer_n_vocab(l.tok);
 		ret = history_open(&h, argv[1], &o, &e);
 	}
+	if (!ret && !list_json && history_count(h))
+		printf("%6s  %-16s %6s %5s  %-22s %s\n", "number", "when",
+			"prompt", "ans.", "prompt begins", "answer begins");
+	/* Where nobody reads on there is no use in all the rest. */
+	for (size_t i = 0; !ret && i < history_count(h) && !ferror(stdout);
+		i++) {
+		struct history_record r = history_at(h, i);
+
+		ret = print_record(&l, &r, &e);
+	}
 	if (!ret)
-		ret = print_records(&l, h, &e);
+		ret = cmd_flush(&e);
 	if (!ret) {
 		history_stats(h, &s);
 		if (s.damaged_bytes)

@@ -25,9 +25,7 @@ static const char *model_path, *ids_text, *ids_file, *out_path;
 
 /* clang-format off */
 static const struct opt opts[] = {
-	{ OPT_STRING, 'm', "model", &model_path, "FILE",
-		"model: a GGUF file, a flash image, or the name of a bundled "
-		"model (target); 'tandem help models' lists them" },
+	MODEL_OPTION(model_path),
 	{ OPT_STRING, 0, "ids", &ids_text, "LIST",
 		"token ids, separated by blanks or commas" },
 	{ OPT_STRING, 0, "ids-file", &ids_file, "FILE",

@@ -31,9 +31,7 @@ static bool as_json;
 
 /* clang-format off */
 static const struct opt opts[] = {
-	{ OPT_STRING, 'm', "model", &model_path, "FILE",
-		"model: a GGUF file, a flash image, or the name of a bundled "
-		"model (target); 'tandem help models' lists them" },
+	MODEL_OPTION(model_path),
 	{ OPT_INT, 0, "items", &n_items, "N",
 		"use only the first N items of a task, or windows of a text "
 		"(0: all)", 0, INT32_MAX },
@@ -290,24 +288,6 @@ static int print_json(const struct job *j, const char *error, struct err *e)
 
 /* ---- running ------------------------------------------------------------- */
 
-static int run_row(struct job *j, struct table_row *r, struct err *e)
-{
-	int ret;
-
-	j->n_run++;
-	ret = perplexity_run(tandem_session(j->tandem), j->report.model,
-		&r->passages, r->name, &cmd_progress, &r->found, e);
-	if (ret == -ECANCELED)
-		fprintf(stderr,
-			"tandem: interrupted after %" PRIu64 " of %zu tokens "
-			"of %s\n",
-			r->found.read, r->passages.tokens.n, r->name);
-	if (as_json || !r->found.tokens)
-		return ret;
-	print_row(r->name, &r->found);
-	return ret ? ret : cmd_flush(e);
-}
-
 static int run_rows(struct job *j, struct err *e)
 {
 	int ret = 0;
@@ -318,8 +298,22 @@ static int run_rows(struct job *j, struct err *e)
 		printf("%-12s %8s %10s %12s  %-26s %9s\n", "text", "tokens",
 			"mean nll", "perplexity", "95 % interval", "tokens/s");
 	}
-	for (size_t i = 0; i < j->n && !ret; i++)
-		ret = run_row(j, &j->row[i], e);
+	while (j->n_run < j->n && !ret) {
+		struct table_row *r = &j->row[j->n_run++];
+
+		ret = perplexity_run(tandem_session(j->tandem), j->report.model,
+			&r->passages, r->name, &cmd_progress, &r->found, e);
+		if (ret == -ECANCELED)
+			fprintf(stderr,
+				"tandem: interrupted after %" PRIu64
+				" of %zu tokens of %s\n",
+				r->found.read, r->passages.tokens.n, r->name);
+		if (as_json || !r->found.tokens)
+			continue;
+		print_row(r->name, &r->found);
+		if (!ret)
+			ret = cmd_flush(e);
+	}
 	if (as_json) {
 		struct err unwritten;
 

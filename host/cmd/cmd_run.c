@@ -40,9 +40,7 @@ static bool piped; /* standard input, for want of another prompt */
 
 /* clang-format off */
 static const struct opt opts[] = {
-	{ OPT_STRING, 'm', "model", &model_path, "FILE",
-		"model: a GGUF file, a flash image, or the name of a bundled "
-		"model (target); 'tandem help models' lists them" },
+	MODEL_OPTION(model_path),
 	{ OPT_STRING, 'p', "prompt", &prompt_text, "TEXT",
 		"prompt; may begin with a -" },
 	{ OPT_STRING, 'f', "file", &prompt_file, "FILE",
@@ -340,30 +338,25 @@ static int no_prompt(const char *why)
 		why);
 }
 
-static int choose_prompt(const char *operand)
-{
-	if (!!operand + !!prompt_text + !!prompt_file > 1)
-		return cmd_misuse(&cmd_run,
-			"more than one prompt; give one TEXT, or one of -p and "
-			"-f");
-	piped = operand ? !strcmp(operand, "-") : !prompt_text && !prompt_file;
-	if (piped)
-		prompt_file = "-";
-	else if (operand)
-		prompt_text = operand;
-	if (piped && !operand && isatty(STDIN_FILENO))
-		return no_prompt("standard input is a terminal");
-	return EXIT_OK;
-}
-
 /* Before anything is opened: its absence costs no wait. An exit code. */
-static int read_prompt(struct run *r)
+static int read_prompt(struct run *r, const char *operand)
 {
 	struct strbuf *text = &r->given;
 	struct err e = { 0 };
 	char *data = NULL;
 	size_t len;
 
+	if (!!operand + !!prompt_text + !!prompt_file > 1)
+		return cmd_misuse(&cmd_run,
+			"more than one prompt; give one TEXT, or one of -p and "
+			"-f");
+	piped = operand ? !strcmp(operand, "-") : !prompt_text && !prompt_file;
+	if (piped && !operand && isatty(STDIN_FILENO))
+		return no_prompt("standard input is a terminal");
+	if (piped)
+		prompt_file = "-";
+	else if (operand)
+		prompt_text = operand;
 	if (prompt_text) {
 		strbuf_add(text, prompt_text, strlen(prompt_text));
 	} else {
@@ -560,9 +553,8 @@ static int run_main(int argc, char **argv)
 	if (tandem_check_needless(r.tandem, false, &e))
 		status = cmd_refuse(&cmd_run, &e);
 	if (!status && !(status = check_watch(&r)) &&
-		!(status = check_samples(&r)) && !(status = read_schema(&r)) &&
-		!(status = choose_prompt(operands ? argv[1] : NULL)))
-		status = read_prompt(&r);
+		!(status = check_samples(&r)) && !(status = read_schema(&r)))
+		status = read_prompt(&r, operands ? argv[1] : NULL);
 	ret = status ? 0 : run_open(&r, &e);
 	if (!status && !ret)
 		ret = generate(&r, &e);

@@ -78,23 +78,6 @@ struct job {
 
 /* ---- for people ---------------------------------------------------------- */
 
-static void print_scores(const struct job *j)
-{
-	for (size_t i = 0; i < j->scoring.items.n; i++) {
-		const struct scored *s = &j->scoring.scored[i];
-
-		printf("%s:", s->item->id);
-		for (uint32_t k = 0; k < s->n_steps; k++)
-			printf(" %.4f%s", (double)s->score[k],
-				!s->marks ? ""
-					: json_is_true(
-						  json_array_get(s->marks, k))
-					? "+"
-					: "-");
-		putchar('\n');
-	}
-}
-
 static void print_sum(
 	const struct tandem_report *r, const struct scoring_summary *sum)
 {
@@ -196,8 +179,19 @@ static int report(const struct job *j, struct err *e)
 		return cmd_flush(e);
 	}
 	priced_text(&r, stdout);
-	if (!sum_alone)
-		print_scores(j);
+	for (size_t i = 0; i < sc->items.n && !sum_alone; i++) {
+		const struct scored *s = &sc->scored[i];
+
+		printf("%s:", s->item->id);
+		for (uint32_t k = 0; k < s->n_steps; k++)
+			printf(" %.4f%s", (double)s->score[k],
+				!s->marks ? ""
+					: json_is_true(
+						  json_array_get(s->marks, k))
+					? "+"
+					: "-");
+		putchar('\n');
+	}
 	print_sum(&r, &sum);
 	return cmd_flush(e);
 }

@@ -26,9 +26,7 @@ static double grace = 30;
 
 /* clang-format off */
 static const struct opt opts[] = {
-	{ OPT_STRING, 'm', "model", &model_path, "FILE",
-		"model: a GGUF file, a flash image, or the name of a bundled "
-		"model (target); 'tandem help models' lists them" },
+	MODEL_OPTION(model_path),
 	{ OPT_STRING, 0, "name", &name, "NAME",
 		"model name that clients use (the file's name without its "
 		"ending)" },

@@ -122,48 +122,6 @@ static void counts_text(const struct trace_sum *s, FILE *f)
 			s->events_lost);
 }
 
-/* Where the time went: of each track's kinds of work without what lies within
- * them. */
-static void work_text(const struct trace_sum *s, FILE *f)
-{
-	fprintf(f, "\n%-10s %-10s %9s %12s %10s %8s\n", "track", "kind",
-		"times", "seconds", "ms each", "of it %");
-	for (unsigned r = 0; r < TIMELINE_ROLES; r++)
-		for (unsigned k = 0; k < TRACE_KINDS; k++) {
-			const struct trace_work *w = &s->work[r][k];
-
-			if (!w->n || !role_names[r])
-				continue;
-			fprintf(f,
-				"%-10s %-10s %9" PRIu64
-				" %12.6f %10.4f %8.1f\n",
-				role_names[r], trace_kinds[k], w->n,
-				s_of(w->ns), mean(w->ns, w->n) * 1e-6,
-				percent(w->ns, s->texts_ns));
-		}
-	fputc('\n', f);
-}
-
-static void overlap_text(const struct trace_sum *s, FILE *f)
-{
-	fprintf(f,
-		"bubbles      %" PRIu64 " times the device had nothing to do, "
-		"%.6f s in all (%.1f %%), %.3f ms at most\n"
-		"overlap      the host worked beside the device for %.6f s of "
-		"%.6f s (%.1f %%)\n",
-		s->bubbles, s_of(s->bubble_ns),
-		percent(s->bubble_ns, s->texts_ns), ms_of(s->longest_bubble_ns),
-		s_of(s->host_beside_ns), s_of(s->device_ns),
-		percent(s->host_beside_ns, s->device_ns));
-	if (s->flash_reads)
-		fprintf(f,
-			"             flash read beside the device for %.6f s "
-			"of %.6f s (%.1f %%), %" PRIu64 " reads of %.1f MiB\n",
-			s_of(s->flash_beside_ns), s_of(s->flash_ns),
-			percent(s->flash_beside_ns, s->flash_ns),
-			s->flash_reads, mib(s->flash_bytes));
-}
-
 static void phone_text(const struct trace_phone *p, FILE *f)
 {
 	fprintf(f,
@@ -208,8 +166,40 @@ static void report_text(const char *path, const struct timeline *t,
 			"average\n",
 			s->queued, mean(s->queued_ns, s->queued) * 1e-6);
 	counts_text(s, f);
-	work_text(s, f);
-	overlap_text(s, f);
+	/* Where the time went: of each track's kinds of work without what lies
+	 * within them. */
+	fprintf(f, "\n%-10s %-10s %9s %12s %10s %8s\n", "track", "kind",
+		"times", "seconds", "ms each", "of it %");
+	for (unsigned r = 0; r < TIMELINE_ROLES; r++)
+		for (unsigned k = 0; k < TRACE_KINDS; k++) {
+			const struct trace_work *w = &s->work[r][k];
+
+			if (!w->n || !role_names[r])
+				continue;
+			fprintf(f,
+				"%-10s %-10s %9" PRIu64
+				" %12.6f %10.4f %8.1f\n",
+				role_names[r], trace_kinds[k], w->n,
+				s_of(w->ns), mean(w->ns, w->n) * 1e-6,
+				percent(w->ns, s->texts_ns));
+		}
+	fprintf(f,
+		"\nbubbles      %" PRIu64
+		" times the device had nothing to do, "
+		"%.6f s in all (%.1f %%), %.3f ms at most\n"
+		"overlap      the host worked beside the device for %.6f s of "
+		"%.6f s (%.1f %%)\n",
+		s->bubbles, s_of(s->bubble_ns),
+		percent(s->bubble_ns, s->texts_ns), ms_of(s->longest_bubble_ns),
+		s_of(s->host_beside_ns), s_of(s->device_ns),
+		percent(s->host_beside_ns, s->device_ns));
+	if (s->flash_reads)
+		fprintf(f,
+			"             flash read beside the device for %.6f s "
+			"of %.6f s (%.1f %%), %" PRIu64 " reads of %.1f MiB\n",
+			s_of(s->flash_beside_ns), s_of(s->flash_ns),
+			percent(s->flash_beside_ns, s->flash_ns),
+			s->flash_reads, mib(s->flash_bytes));
 	for (unsigned i = 0; i < s->n_longest; i++) {
 		const struct timeline_slice *x = &t->slice[s->longest[i]];
 

@@ -499,40 +499,6 @@ static void put_draft(json_t *o, const struct run_report *r)
 		share(m->draft_ns, t.total_s - t.load_s));
 }
 
-static void put_history(json_t *out, const struct tandem_report *r)
-{
-	struct history_stats s;
-	json_t *o;
-
-	if (!r->history)
-		return;
-	history_stats(r->history, &s);
-	o = json_object();
-	put_u64(o, "records", s.records);
-	put_u64(o, "prompt_tokens", s.prompt_tokens);
-	put_u64(o, "answer_tokens", s.answer_tokens);
-	put_u64(o, "bytes", s.file_bytes);
-	json_object_set_new(o, "kept", json_boolean(r->kept));
-	json_object_set_new(out, "history", o);
-}
-
-static void put_placement(json_t *out, const struct run_report *r)
-{
-	const struct session_opts *opts = r->of.pair;
-	const struct session_stats *s = &r->of.work;
-	json_t *o = json_object();
-
-	put_str(o, "policy", placement_names[opts->placement]);
-	put_u64(o, "resident_bytes", s->resident_bytes);
-	put_u64(o, "temporary_blocks", s->temporary_blocks);
-	put_u64(o, "copies", s->copies);
-	put_u64(o, "copied_bytes", s->copied_bytes);
-	put_real(o, "stall_s", (double)s->stall_ns * 1e-9);
-	if (opts->soc)
-		put_u64(o, "stall_ps", s->stall_ps);
-	json_object_set_new(out, "placement", o);
-}
-
 static void put_flash(json_t *out, const struct run_report *r)
 {
 	const struct session_stats *s = &r->of.work;
@@ -615,43 +581,56 @@ static void put_switch(json_t *o, const struct switch_stats *s,
 			(int)s->most_graphs_kib));
 }
 
-static void put_reward(json_t *out, const struct tandem_report *r)
-{
-	const struct reward_stats *st = &r->scored;
-	json_t *o;
-
-	if (!r->reward)
-		return;
-	o = json_object();
-	put_str(o, "name", r->reward);
-	put_u64(o, "texts", st->texts);
-	put_u64(o, "steps", st->steps);
-	put_u64(o, "tokens", st->tokens);
-	put_u64(o, "rows", st->rows);
-	put_u64(o, "passes", st->passes);
-	put_real(o, "seconds", (double)st->ns * 1e-9);
-	if (r->pair->soc)
-		put_u64(o, "phone_ps", st->ps);
-	json_object_set_new(out, "reward", o);
-}
-
 int report_json(const struct run_report *r, const struct strbuf *text, FILE *f)
 {
+	const struct session_stats *s = &r->of.work;
+	const struct reward_stats *scored = &r->of.scored;
 	size_t n, prompt = gen_prompt_length(r->of.generation);
 	const int32_t *id = gen_tokens(r->of.generation, &n);
-	json_t *o = json_object();
+	json_t *o = json_object(), *part;
+	struct history_stats h;
 
 	put_run(o, r);
-	put_stats(o, &r->of.work);
+	put_stats(o, s);
 	put_draft(o, r);
-	put_history(o, &r->of);
-	put_placement(o, r);
+	if (r->of.history) {
+		history_stats(r->of.history, &h);
+		part = json_object();
+		put_u64(part, "records", h.records);
+		put_u64(part, "prompt_tokens", h.prompt_tokens);
+		put_u64(part, "answer_tokens", h.answer_tokens);
+		put_u64(part, "bytes", h.file_bytes);
+		json_object_set_new(part, "kept", json_boolean(r->of.kept));
+		json_object_set_new(o, "history", part);
+	}
+	part = json_object();
+	put_str(part, "policy", placement_names[r->of.pair->placement]);
+	put_u64(part, "resident_bytes", s->resident_bytes);
+	put_u64(part, "temporary_blocks", s->temporary_blocks);
+	put_u64(part, "copies", s->copies);
+	put_u64(part, "copied_bytes", s->copied_bytes);
+	put_real(part, "stall_s", (double)s->stall_ns * 1e-9);
+	if (r->of.pair->soc)
+		put_u64(part, "stall_ps", s->stall_ps);
+	json_object_set_new(o, "placement", part);
 	put_flash(o, r);
-	put_switch(o, &r->of.work.graphs, r->of.pair);
+	put_switch(o, &s->graphs, r->of.pair);
 	put_phone(o, r);
 	samples_json(
 		o, r->tandem, &r->of, seconds(r->of.began_ns, r->of.ended_ns));
-	put_reward(o, &r->of);
+	if (r->of.reward) {
+		part = json_object();
+		put_str(part, "name", r->of.reward);
+		put_u64(part, "texts", scored->texts);
+		put_u64(part, "steps", scored->steps);
+		put_u64(part, "tokens", scored->tokens);
+		put_u64(part, "rows", scored->rows);
+		put_u64(part, "passes", scored->passes);
+		put_real(part, "seconds", (double)scored->ns * 1e-9);
+		if (r->of.pair->soc)
+			put_u64(part, "phone_ps", scored->ps);
+		json_object_set_new(o, "reward", part);
+	}
 	json_object_set_new(o, "text",
 		json_stringn(text->len ? text->data : "", text->len));
 	json_object_set_new(o, "ids", ids_json(id + prompt, n - prompt));

@@ -153,33 +153,13 @@ int talk_save(
 	return ret;
 }
 
-/* Turn i of a file; the order is as talk keeps it. */
-static int take_turn(struct talk *t, size_t i, json_t *turn, struct err *e)
-{
-	const char *role = json_string_value(json_object_get(turn, "role"));
-	json_t *text = json_object_get(turn, "content");
-	int which = role ? chat_role_of(role) : -1;
-
-	if (which < 0)
-		return err_set(e, EINVAL,
-			"turn %zu has no role that is system, user or assistant",
-			i + 1);
-	if (!json_is_string(text))
-		return err_set(e, EINVAL, "turn %zu has no content", i + 1);
-	if (which == CHAT_SYSTEM && i)
-		return err_set(e, EINVAL,
-			"turn %zu is the system's, which is the first", i + 1);
-	return talk_add(t, roles[which], json_string_value(text),
-		json_string_length(text), NULL, e);
-}
-
 static int from_json(
 	struct talk *t, json_t **settings, json_t *all, struct err *e)
 {
 	json_t *turns = json_object_get(all, "turns"), *turn;
 	json_t *version = json_object_get(all, "version");
 	size_t i;
-	int ret = 0;
+	int ret;
 
 	*settings = json_object_get(all, "settings");
 	if (json_integer_value(version) != VERSION || !json_is_array(turns) ||
@@ -189,15 +169,36 @@ static int from_json(
 			"version %d, "
 			"turns (a list) and settings (an object)",
 			VERSION);
-	json_array_foreach(turns, i, turn) if (!ret) ret =
-		take_turn(t, i, turn, e);
-	if (!ret && t->n && t->turn[t->n - 1].role == roles[CHAT_USER])
-		ret = err_set(e, EINVAL,
+	json_array_foreach(turns, i, turn)
+	{
+		const char *role =
+			json_string_value(json_object_get(turn, "role"));
+		json_t *text = json_object_get(turn, "content");
+		int which = role ? chat_role_of(role) : -1;
+
+		if (which < 0)
+			return err_set(e, EINVAL,
+				"turn %zu has no role that is system, user or "
+				"assistant",
+				i + 1);
+		if (!json_is_string(text))
+			return err_set(
+				e, EINVAL, "turn %zu has no content", i + 1);
+		if (which == CHAT_SYSTEM && i)
+			return err_set(e, EINVAL,
+				"turn %zu is the system's, which is the first",
+				i + 1);
+		ret = talk_add(t, roles[which], json_string_value(text),
+			json_string_length(text), NULL, e);
+		if (ret)
+			return ret;
+	}
+	if (t->n && t->turn[t->n - 1].role == roles[CHAT_USER])
+		return err_set(e, EINVAL,
 			"the conversation ends with a user turn that has no "
 			"answer");
-	if (!ret)
-		json_incref(*settings);
-	return ret;
+	json_incref(*settings);
+	return 0;
 }
 
 int talk_load(

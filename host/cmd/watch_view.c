@@ -66,17 +66,6 @@ struct glyph {
 	char own[4];
 };
 
-/* Without the locale, which comes with the C library, all are one wide. */
-static int width_of(wchar_t c, bool known)
-{
-	int width;
-
-	if (c < 0x20 || (c >= 0x7f && c < 0xa0))
-		return -1;
-	width = known ? wcwidth(c) : 1;
-	return width < 0 ? 1 : width; /* younger than the C library */
-}
-
 /* The character at *at, which moves behind it. */
 static struct glyph next_glyph(
 	const struct watch_view *v, const char **at, const char *end)
@@ -90,7 +79,13 @@ static struct glyph next_glyph(
 	*at += g.len;
 	for (size_t i = 1; i < g.len; i++)
 		c = c << 6 | (p[i] & 0x3f);
-	g.width = len > 0 ? width_of((wchar_t)c, v->utf8) : -1;
+	g.width = 1;
+	if (len <= 0 || c < 0x20 || (c >= 0x7f && c < 0xa0))
+		g.width = -1;
+	/* Without the locale, which comes with the C library, all are one wide,
+	 * as are those that are younger than the library. */
+	else if (v->utf8 && wcwidth((wchar_t)c) >= 0)
+		g.width = wcwidth((wchar_t)c);
 	return g;
 }
 
