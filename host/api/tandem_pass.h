@@ -1,12 +1,13 @@
 /*
  * Bare passes of a handle's model: logits of tokens that are given, and scores
- * of solutions that are given. For measurements, which generate nothing. One
- * thread.
+ * of solutions that are given; and the cost of a pass by its shapes. For
+ * measurements, which generate nothing. One thread.
  */
 #ifndef HOST_API_TANDEM_PASS_H
 #define HOST_API_TANDEM_PASS_H
 
 #include "host/head/reward_text.h"
+#include "host/session/pass_price.h"
 
 #include <stddef.h>
 #include <stdint.h>

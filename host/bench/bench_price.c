@@ -5,7 +5,7 @@
 #include "host/bench/bench.h"
 #include "host/bench/bench_report.h"
 #include "host/bench/bench_table.h"
-#include "host/bench/pass_price.h"
+#include "host/api/tandem_pass.h"
 #include "host/model/shapes.h"
 #include "host/shipped/soc_file.h"
 #include "tensor/soc/soc.h"
@@ -40,7 +40,7 @@ static const struct {
 static void add_pass(
 	struct bench_table *t, const char *name, const struct pass_ask *a)
 {
-	const struct pass_cost c = pass_price(a);
+	const struct pass_terms c = pass_price(a);
 	const double value[] = { a->rows, a->upper_rows, a->drafted, a->length,
 		c.read, c.npu, c.draft, c.logits, c.hidden, c.total, c.lost,
 		a->length / c.total, c.joules / a->length };

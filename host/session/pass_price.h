@@ -9,8 +9,8 @@
  * for, and costs the upkeep of its caches besides; else it is the same. No
  * state, no allocation, any thread.
  */
-#ifndef HOST_BENCH_PASS_PRICE_H
-#define HOST_BENCH_PASS_PRICE_H
+#ifndef HOST_SESSION_PASS_PRICE_H
+#define HOST_SESSION_PASS_PRICE_H
 
 #include "tensor/dtype.h"
 
@@ -35,7 +35,7 @@ struct pass_ask {
 };
 
 /* Seconds of a cycle. */
-struct pass_cost {
+struct pass_terms {
 	double read, npu, draft, logits; /* of flash, NPU, CPU and CPU */
 	double hidden;                   /* of these, done beside others */
 	/* That the cycle takes beyond the longer of reading and all else: what
@@ -46,6 +46,6 @@ struct pass_cost {
 };
 
 /* Counts that are no whole numbers are between the two whole ones. */
-struct pass_cost pass_price(const struct pass_ask *);
+struct pass_terms pass_price(const struct pass_ask *);
 
 #endif

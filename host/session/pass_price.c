@@ -1,4 +1,4 @@
-#include "host/bench/pass_price.h"
+#include "host/session/pass_price.h"
 
 #include "base/checked.h"
 #include "host/model/residency.h"
@@ -179,12 +179,12 @@ static double seconds(uint64_t ps)
 	return (double)ps / 1e12;
 }
 
-static struct pass_cost sum_up(const struct timeline *t, uint64_t took,
+static struct pass_terms sum_up(const struct timeline *t, uint64_t took,
 	uint64_t energy, uint64_t logits, uint64_t draft)
 {
 	uint64_t reads = t->streamed * t->read.total_ps;
 	uint32_t half = t->layers / 2;
-	struct pass_cost c = { .logits = seconds(logits),
+	struct pass_terms c = { .logits = seconds(logits),
 		.draft = seconds(draft),
 		.total = seconds(took) };
 	double rest;
@@ -203,7 +203,7 @@ static struct pass_cost sum_up(const struct timeline *t, uint64_t took,
 }
 
 /* Of whole numbers of rows. */
-static struct pass_cost cycle(
+static struct pass_terms cycle(
 	const struct pass_ask *a, uint32_t rows, uint32_t upper)
 {
 	struct timeline t = { .ask = a };
@@ -231,11 +231,11 @@ static double between(double a, double b, double at)
 	return a + (b - a) * at;
 }
 
-struct pass_cost pass_price(const struct pass_ask *a)
+struct pass_terms pass_price(const struct pass_ask *a)
 {
 	double upper = fmin(a->upper_rows, a->rows);
 	double at = a->rows - floor(a->rows);
-	struct pass_cost low, high;
+	struct pass_terms low, high;
 
 	assert(a->slots >= 2 && a->slots <= SLOTS);
 	low = cycle(a, (uint32_t)a->rows, (uint32_t)fmax(1, floor(upper)));
@@ -244,7 +244,7 @@ struct pass_cost pass_price(const struct pass_ask *a)
 	/* One share for both counts: they lie between the same two passes. */
 	high = cycle(a, (uint32_t)ceil(a->rows), (uint32_t)ceil(upper));
 	at = at > 0 ? at : upper - floor(upper);
-	return (struct pass_cost){ between(low.read, high.read, at),
+	return (struct pass_terms){ between(low.read, high.read, at),
 		between(low.npu, high.npu, at),
 		between(low.draft, high.draft, at),
 		between(low.logits, high.logits, at),
