@@ -3,7 +3,9 @@
 #include "host/api/tandem_impl.h"
 #include "host/api/text_impl.h"
 #include "host/head/reward.h"
+#include "host/method/beams.h"
 #include "host/method/choosing.h"
+#include "host/method/early_stop.h"
 #include "host/method/samples.h"
 
 #include <math.h>
@@ -15,6 +17,31 @@ static void report_pair(const struct decoder *d, struct tandem_report *r)
 	r->profile = d->profile;
 	r->probe_passes = d->probed.passes;
 	session_stats(d->session, &r->total);
+	r->pass_bytes = session_read_bytes(d->session);
+	r->graphs = session_graph_log(d->session, &r->n_graphs);
+}
+
+_Static_assert((int)REPORT_CAUSAL == (int)METHOD_CAUSAL &&
+		(int)REPORT_WINDOW == (int)METHOD_WINDOW &&
+		(int)REPORT_BLOCK == (int)METHOD_BLOCK,
+	"bits are handed on as they are");
+
+static void report_method(const struct decoder *d, struct tandem_report *r)
+{
+	const struct method *m = d->method;
+	const struct early_stop_options *early =
+		opt_values_of(&d->options, &early_stop_table);
+	const struct beam_options *beams =
+		opt_values_of(&d->options, &beam_table);
+
+	r->needs_draft = m->needs_draft;
+	r->needs_reward = m->needs_reward;
+	r->runs = method_runs(m);
+	r->logits_emitted = m->lossless && !m->logits_ahead &&
+		!d->drafting.drafter.all_rows;
+	r->chooses_last =
+		m->chooser && !(early->on && method_uses(m, &early_stop_table));
+	r->group = method_uses(m, &beam_table) ? beams->width : 1;
 }
 
 static void report_last(const struct tandem_text *x, struct tandem_report *r)
@@ -47,7 +74,6 @@ void tandem_report(const struct tandem *t, struct tandem_report *r)
 		.keeps_all = m == &method_sample,
 		.wanted = asked->n,
 		.shares = decoder_shares(d),
-		.needs_draft = m->needs_draft,
 		.knows_text = drafting_is_told(&d->drafting),
 		.temperature = decoder_temperature(d, NAN),
 		.model_path = d->model_path,
@@ -58,6 +84,7 @@ void tandem_report(const struct tandem *t, struct tandem_report *r)
 		.dead = t->dead,
 		.drafts = d->env.stats,
 	};
+	report_method(d, r);
 	if (decoder_drafts(d)) {
 		r->drafter = d->drafting.name;
 		r->drafter_path = d->drafting.path;

@@ -26,6 +26,10 @@ struct tokenizer;
 
 #define TANDEM_PRICED_AS 700
 
+/* Models, as bits, by what a position sees: itself and those before it; all
+ * others; its block and what is before that. */
+enum report_models { REPORT_CAUSAL = 1, REPORT_WINDOW = 2, REPORT_BLOCK = 4 };
+
 /* What it points to is the handle's. */
 struct tandem_report {
 	/* ---- once it is created ---- */
@@ -38,7 +42,14 @@ struct tandem_report {
 	bool keeps_all;     /* none of them is chosen */
 	uint32_t wanted;    /* samples that were asked for */
 	bool shares;        /* its texts can share passes */
-	bool needs_draft;
+	bool needs_draft, needs_reward;
+	unsigned runs; /* models it decodes with: enum report_models */
+	/* All logits that it computes are rows of emitted tokens. */
+	bool logits_emitted;
+	/* It chooses among finished samples, by these alone, so that
+	 * tandem_choose tells what it makes of fewer. */
+	bool chooses_last;
+	uint32_t group; /* more than one sample: a multiple of it */
 	/* What drafts and the file of its model, "" without one; NULL: nothing
 	 * drafts. */
 	const char *drafter, *drafter_path;
@@ -68,6 +79,10 @@ struct tandem_report {
 	enum profile_from profile;
 	uint64_t probe_passes;
 	struct session_stats total; /* since it was started */
+	uint64_t pass_bytes;        /* from flash for each pass, as priced */
+	/* Of the last prompt, with graph switching. */
+	const struct graph_event *graphs; /* [n_graphs] */
+	size_t n_graphs;
 	struct method_stats drafts; /* of all texts */
 	struct reward_stats scored; /* by the reward */
 
@@ -95,8 +110,9 @@ struct sample_report {
 	struct tandem_sample is;
 	const char *state, *stop; /* "ended"; "eos" */
 	size_t prompt_tokens;
-	const char *answer; /* NULL: none */
-	double vote;        /* its weight */
+	const char *answer;    /* NULL: none */
+	double vote;           /* its weight */
+	const struct err *err; /* of is.error; NULL likewise */
 };
 
 /* The i-th of n_samples. */

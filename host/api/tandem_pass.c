@@ -1,10 +1,20 @@
 #include "host/api/tandem_pass.h"
 
+#include "base/clock.h"
+#include "host/api/options.h"
 #include "host/api/tandem_impl.h"
+#include "host/api/text_impl.h"
+#include "host/draft/draft_model.h"
+#include "host/draft/drafting.h"
 #include "host/head/reward.h"
+#include "host/method/lever.h"
+#include "host/method/method.h"
 #include "host/model/model.h"
+#include "host/npu/launch.h"
 #include "host/session/logits.h"
+#include "ipc/channel.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -73,6 +83,238 @@ int tandem_add_bos(
 {
 	return decoder_add_bos(&t->decoder, list, e);
 }
+
+/* ---- passes that are timed ----------------------------------------------- */
+
+int tandem_start_bare(struct tandem *t, struct err *e)
+{
+	struct decoder *d = &t->decoder;
+
+	return session_open(&d->session, d->model, &d->session_opts, e);
+}
+
+int tandem_prefill(struct tandem *t, const int32_t *token, size_t n,
+	uint32_t sequences, float *logits, struct err *e)
+{
+	struct session *s = t->decoder.session;
+	uint32_t row, id;
+	int ret;
+
+	session_truncate(s, SESSION_TEXT, 0);
+	ret = session_prefill(s, SESSION_TEXT, token, n, &row, e);
+	if (!ret && logits)
+		ret = session_logits(s, row, logits, e);
+	for (uint32_t i = 1; i < sequences && !ret; i++)
+		ret = session_fork(s, SESSION_TEXT, &id, e);
+	return ret;
+}
+
+int tandem_bare_pass(struct tandem *t, const struct bare_pass *p, float *logits,
+	struct bare_pass_times *times, struct err *e)
+{
+	struct session *s = t->decoder.session;
+	uint32_t n = p->sequences * p->rows;
+	struct row row[ROWS_SEQUENCES];
+	const struct rows rows = { SIGHT_TREE, n, row };
+	uint64_t ns[3], ps[3];
+	int ret;
+
+	assert(n <= ROWS_SEQUENCES);
+	session_attend_apart(s, p->apart);
+	for (uint32_t i = 0; i < p->sequences; i++) {
+		session_truncate(s, i, p->length);
+		rows_tree(row + i * p->rows, i, p->length, p->token, NULL,
+			p->rows);
+		for (uint32_t k = 1; k < p->rows; k++)
+			row[i * p->rows + k].parent += (int32_t)(i * p->rows);
+	}
+	ns[0] = clock_ns();
+	ps[0] = session_phone_ps(s);
+	ret = session_forward(s, &rows, e);
+	ns[1] = clock_ns();
+	ps[1] = session_phone_ps(s);
+	if (!ret)
+		ret = session_logits_range(s, 0, n, logits, e);
+	ns[2] = clock_ns();
+	ps[2] = session_phone_ps(s);
+	for (uint32_t i = 0; i < p->sequences && !ret; i++) {
+		uint32_t first = i * p->rows;
+
+		ret = session_accept(s, i, &first, 1, e);
+	}
+	times->pass_s += (double)(ns[1] - ns[0]) / 1e9;
+	times->logits_s += (double)(ns[2] - ns[1]) / 1e9;
+	times->phone_pass_s += (double)(ps[1] - ps[0]) / 1e12;
+	times->phone_logits_s += (double)(ps[2] - ps[1]) / 1e12;
+	return ret;
+}
+
+void tandem_price_by_cpu(struct tandem *t)
+{
+	session_price_by_cpu(t->decoder.session);
+}
+
+int tandem_read_ahead(struct tandem *t, struct err *e)
+{
+	return session_read_ahead(t->decoder.session, e);
+}
+
+/* ---- the same model in one process --------------------------------------- */
+
+int lone_model_open(struct draft_model **out, const struct tandem *t,
+	uint32_t context, uint32_t threads, struct err *e)
+{
+	struct model *m = t->decoder.model;
+	int ret = model_keep_embedding(m, e);
+
+	return ret ? ret
+		   : draft_open(out, m, NULL, DRAFT_INT8, context, threads, e);
+}
+
+int lone_model_read(struct draft_model *m, uint32_t length,
+	const int32_t *token, size_t n, struct err *e)
+{
+	const float *logits;
+
+	draft_truncate(m, length);
+	return draft_append(m, token, n, &logits, e);
+}
+
+void lone_model_close(struct draft_model *m)
+{
+	draft_close(m);
+}
+
+/* ---- the device process without a model ---------------------------------- */
+
+#define LINK_END_MS 1000
+
+struct device_link {
+	struct launch child;
+	struct channel *channel;
+};
+
+int device_link_open(
+	struct device_link **out, const struct wire_hello *hello, struct err *e)
+{
+	const struct launch_opts found = { 0 };
+	struct device_link *l = calloc(1, sizeof(*l));
+	struct wire_welcome welcome;
+	int fd, ret;
+
+	if (!l)
+		return err_set(e, ENOMEM, "no memory for a device");
+	ret = launch_start(&l->child, &found, &fd, e);
+	if (!ret)
+		ret = channel_connect(&l->channel, fd, hello, &welcome, e);
+	if (ret) {
+		l->channel = NULL;
+		device_link_close(l);
+		return ret;
+	}
+	channel_watch_pid(l->channel, l->child.pid);
+	*out = l;
+	return 0;
+}
+
+struct channel *device_link_channel(const struct device_link *l)
+{
+	return l->channel;
+}
+
+void device_link_close(struct device_link *l)
+{
+	if (!l)
+		return;
+	if (l->channel) {
+		channel_bye(l->channel);
+		channel_close(l->channel);
+	}
+	launch_end(&l->child, LINK_END_MS);
+	free(l);
+}
+
+/* ---- requests that are measured ------------------------------------------ */
+
+void tandem_drop_needless(struct opt_values *v)
+{
+	const struct decoding_options *o = opt_values_of(v, &decoding_table);
+	const struct method *m = method_find(o->method);
+
+	if (m)
+		decoder_drop_needless(v, m);
+}
+
+/* A known text spares the run of plain decoding that finds it out. */
+static int tell_drafter(struct decoder *d, const struct generation *g,
+	const struct measured_text *m, struct err *e)
+{
+	if (m->known && decoder_drafts(d) && drafting_is_told(&d->drafting))
+		return drafting_tell(&d->drafting, m->known, m->n_known, e);
+	return decoder_rehearse(d, g, e);
+}
+
+int tandem_measure(struct tandem *t, const struct tandem_request *request,
+	const struct measured_text *m, struct err *e)
+{
+	struct decoder *d = &t->decoder;
+	struct tandem_text *x;
+	int ret;
+
+	text_close(t->last);
+	t->last = NULL;
+	if (text_open(&t->last, t, request, false))
+		return tandem_failure(t, e);
+	x = t->last;
+	ret = tell_drafter(d, x->generation, m, e);
+	if (!ret)
+		ret = session_rest(d->session, e);
+	if (!ret)
+		ret = m->ready(m->arg, e);
+	if (ret)
+		return ret;
+	text_begin(x);
+	ret = decoder_run(d, x->generation, &x->cached, e);
+	text_end(x, ret);
+	if (!ret && x->state)
+		*e = x->err;
+	return ret || !x->state ? ret : e->code;
+}
+
+const char *tandem_exit_path(const struct tandem *t)
+{
+	const struct decoder *d = &t->decoder;
+
+	return d->method == &method_lever && lever_state(&d->env)->exit
+		? lever_state(&d->env)->exit_path
+		: NULL;
+}
+
+struct lever_lessons {
+	struct pass_cost cost;
+	struct gain_rule lever;
+};
+
+struct lever_lessons *tandem_lessons(const struct tandem *t)
+{
+	const struct lever_state *st = lever_state(&t->decoder.env);
+	struct lever_lessons *l = malloc(sizeof(*l));
+
+	if (l)
+		*l = (struct lever_lessons){ st->cost, st->lever };
+	return l;
+}
+
+void tandem_freeze(struct tandem *t, const struct lever_lessons *l)
+{
+	struct lever_state *st = lever_state(&t->decoder.env);
+
+	st->cost = l->cost;
+	st->lever = l->lever;
+	st->frozen = true;
+}
+
+/* ---- counters and scores ------------------------------------------------- */
 
 void tandem_hash_anew(struct tandem *t)
 {

@@ -1,12 +1,16 @@
-/* What a program is told of many samples: struct tandem_sample. */
+/* What a program is told of many samples: struct tandem_sample; and what a
+ * measurement does with them again. */
 #include "base/strbuf.h"
+#include "host/api/options.h"
 #include "host/api/report.h"
 #include "host/api/tandem_impl.h"
+#include "host/api/tandem_pass.h"
 #include "host/api/text_impl.h"
 #include "host/method/choosing.h"
 #include "host/method/samples.h"
 #include "host/text/generation.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static double mean(double sum, size_t n)
@@ -93,6 +97,7 @@ void tandem_sample_report(
 		.prompt_tokens = gen_prompt_length(s->gen),
 		.answer = s->answer.len ? s->answer.data : NULL,
 		.vote = (double)s->weight,
+		.err = s->lane.state == LANE_FAILED ? &s->err : NULL,
 	};
 }
 
@@ -144,4 +149,78 @@ void tandem_watch_samples(struct tandem *t,
 	void (*tell)(const char *line, uint32_t over, uint32_t of))
 {
 	t->watch_samples = tell;
+}
+
+/* ---- again --------------------------------------------------------------- */
+
+/* Those after the prompt. */
+static struct sample_tokens tokens_of(const struct sample *s)
+{
+	size_t n;
+
+	return (struct sample_tokens){
+		gen_tokens(s->gen, &n) + gen_prompt_length(s->gen), s->n
+	};
+}
+
+/* One piece of memory: the script, its samples, their tokens. */
+struct samples_script *tandem_record(const struct tandem *t)
+{
+	const struct samples *p = t->decoder.env.samples;
+	uint32_t n = samples_count(p);
+	struct sample_tokens *sample;
+	struct samples_script *out;
+	size_t all = 0;
+	int32_t *to;
+
+	for (uint32_t i = 0; i < n; i++)
+		all += samples_at(p, i)->n;
+	out = malloc(sizeof(*out) + n * sizeof(*sample) + all * sizeof(*to));
+	if (!out)
+		return NULL;
+	sample = (struct sample_tokens *)(out + 1);
+	to = (int32_t *)(sample + n);
+	for (uint32_t i = 0; i < n; i++) {
+		struct sample_tokens from = tokens_of(samples_at(p, i));
+
+		memcpy(to, from.token, from.n * sizeof(*to));
+		sample[i] = (struct sample_tokens){ to, from.n };
+		to += from.n;
+	}
+	*out = (struct samples_script){ n, sample };
+	return out;
+}
+
+void tandem_replay(struct tandem *t, const struct samples_script *script)
+{
+	t->decoder.env.script = script;
+}
+
+uint32_t tandem_compare(
+	const struct tandem *t, const struct samples_script *script)
+{
+	const struct samples *p = t->decoder.env.samples;
+	uint32_t n = samples_count(p), i;
+
+	for (i = 0; i < n; i++) {
+		struct sample_tokens is = tokens_of(samples_at(p, i));
+		const struct sample_tokens *was = &script->sample[i];
+
+		if (is.n != was->n ||
+			memcmp(is.token, was->token, is.n * sizeof(int32_t)) !=
+				0)
+			break;
+	}
+	return i;
+}
+
+int tandem_choose(struct tandem *t, const struct opt_values *options,
+	uint32_t n, uint32_t *chosen, struct err *e)
+{
+	const struct decoding_options *o =
+		opt_values_of(options, &decoding_table);
+	struct method_env as = { .method = method_find(o->method),
+		.options = options };
+
+	return choosing_among(&as, t->decoder.env.samples, n, chosen, e);
 }

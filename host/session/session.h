@@ -293,11 +293,6 @@ void session_hash_anew(struct session *);
 /* -EDOM, and a sentence, if there were any such rows or weights so far. */
 int session_check_finite(const struct session *, struct err *);
 
-/* What *now counts more than *before, an earlier one of the same session; what
- * is KEPT, and what is no counter, stays what it is. */
-void session_stats_since(
-	struct session_stats *now, const struct session_stats *before);
-
 /* How layers come from flash (stream_how); NULL where none does. */
 const char *session_flash_how(const struct session *);
 

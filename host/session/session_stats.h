@@ -134,4 +134,9 @@ struct session_stats {
 	char kern[16]; /* the device's kernels */
 };
 
+/* What *now counts more than *before, an earlier one of the same session; what
+ * is KEPT, and what is no counter, stays what it is. */
+void session_stats_since(
+	struct session_stats *now, const struct session_stats *before);
+
 #endif
