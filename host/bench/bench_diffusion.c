@@ -7,9 +7,7 @@
 #include "host/bench/bench_table.h"
 #include "host/bench/curve.h"
 #include "host/bench/run_options.h"
-#include "host/api/decoder.h"
-#include "host/method/denoising.h"
-#include "host/session/session.h"
+#include "host/api/tandem_pass.h"
 
 #include <errno.h>
 #include <math.h>
@@ -30,9 +28,10 @@ struct bench_diffusion {
 
 /* ---- planning ------------------------------------------------------------ */
 
-static void price_by_cpu(void *arg, struct decoder *d)
+static int price_by_cpu(void *arg, struct tandem *t, struct err *e)
 {
-	session_price_by_cpu(d->session);
+	tandem_price_by_cpu(t);
+	return 0;
 }
 
 /* enum diffusion_hook's only one */
@@ -42,13 +41,12 @@ static const struct setting_hook by_cpu = { .opened = price_by_cpu };
  * many. */
 static int plan_usual(struct bench_diffusion *b, struct err *e)
 {
-	const struct canvas_options *o =
-		opt_values_of(b->args->run.options, &canvas_table);
-	char text[64];
+	char number[16];
 
-	snprintf(text, sizeof(text), "canvas=%u",
-		o->length ? o->length : b->run.n_predict);
-	return setting_change(&b->usual, text, e);
+	if (asked_is_said(b->args->run.options, "canvas"))
+		return 0;
+	snprintf(number, sizeof(number), "%u", b->run.n_predict);
+	return setting_set(&b->usual, "canvas", number, e);
 }
 
 static int plan_part(struct bench_diffusion *b, unsigned i, struct err *e)

@@ -2,11 +2,11 @@
 
 #include "base/err.h"
 #include "flash/image.h"
-#include "host/api/decoder.h"
+#include "host/api/report.h"
+#include "host/api/tandem_pass.h"
 #include "host/bench/run_options.h"
 #include "host/bench/bench_plot.h"
 #include "host/convert/convert.h"
-#include "host/method/lever.h"
 #include "host/model/model.h"
 #include "host/shipped/shipped_models.h"
 
@@ -81,27 +81,30 @@ static const char *hungriest(const struct bench_lever_args *a)
 static int look_at_model(struct bench_lever *b, struct err *e)
 {
 	struct setting s = { 0 };
-	struct decoder d = { 0 };
+	struct opt_values asked;
+	struct tandem_report r;
+	struct tandem *t;
+	const char *exit;
 	int ret = setting_set(&s, "method", hungriest(b->args), e);
 
 	if (!ret)
-		ret = pair_open_model(&b->run.pair, &s, &d, e);
+		ret = pair_open_model(&b->run.pair, &s, &asked, &t, e);
 	if (!ret) {
-		b->phone = d.soc;
-		b->as = d.session_opts.as;
-		b->n_layer = d.model->n_layer;
-		b->n_vocab = d.model->n_vocab;
-		b->n_embd = d.model->n_embd;
-		b->output_type = d.model->output->type;
-		memcpy(b->draft, d.drafting.path, sizeof(d.drafting.path));
+		tandem_report(t, &r);
+		if (r.pair->soc)
+			b->phone = *r.pair->soc;
+		b->as = r.pair->as;
+		b->n_layer = r.model->n_layer;
+		b->n_vocab = r.model->n_vocab;
+		b->n_embd = r.model->n_embd;
+		b->output_type = r.model->output->type;
+		snprintf(b->draft, sizeof(b->draft), "%s",
+			r.drafter_path ? r.drafter_path : "");
+		exit = tandem_exit_path(t);
+		b->has_exit = exit;
+		snprintf(b->exit, sizeof(b->exit), "%s", exit ? exit : "");
+		tandem_end(t, NULL);
 	}
-	if (!ret && d.method == &method_lever) {
-		const struct lever_state *st = lever_state(&d.env);
-
-		b->has_exit = st->exit;
-		memcpy(b->exit, st->exit_path, sizeof(st->exit_path));
-	}
-	decoder_close(&d, NULL);
 	setting_release(&s);
 	return ret;
 }
@@ -157,6 +160,28 @@ static int set_numbers(
 	return ret ? ret : setting_set(s, "predict", text, e);
 }
 
+/*
+ * Lever's trees depend on what verifying took so far, and pruning changes that;
+ * to compare the same trees with and without pruning, costs and reliability
+ * stay as a run without pruning has left them.
+ */
+static int teach(void *arg, struct tandem *t, struct err *e)
+{
+	struct bench_lever *b = arg;
+
+	free(b->lessons);
+	b->lessons = tandem_lessons(t);
+	return b->lessons ? 0 : err_set(e, ENOMEM, "no memory for lessons");
+}
+
+static int freeze(void *arg, struct tandem *t, struct err *e)
+{
+	const struct bench_lever *b = arg;
+
+	tandem_freeze(t, b->lessons);
+	return 0;
+}
+
 /* What --draft says, without its folders. */
 static const char *own_draft(const struct bench_lever_args *a)
 {
@@ -171,7 +196,10 @@ static int set_ask(struct bench_lever *b, struct err *e)
 	const struct bench_lever_args *a = b->args;
 
 	set_levels(b);
-	bench_lever_hooks(b->hooks, &b->lessons);
+	b->hooks[BENCH_LEVER_TEACHES - 1] =
+		(struct setting_hook){ .done = teach, .arg = b };
+	b->hooks[BENCH_LEVER_FROZEN - 1] =
+		(struct setting_hook){ .opened = freeze, .arg = b };
 	b->ask = (struct table_ask){ .method = a->method,
 		.n_methods = a->n_methods,
 		.usual = &b->usual,
@@ -332,6 +360,7 @@ static void release(struct bench_lever *b)
 	bench_run_release(&b->run);
 	setting_release(&b->usual);
 	image_close(b->image);
+	free(b->lessons);
 	if (b->temporary[0])
 		unlink(b->temporary);
 	free(b);

@@ -5,8 +5,7 @@
  * paper's.
  *
  * bench_lever_tables.c has the tables, bench_lever.c makes the image, plans and
- * runs, bench_lever_prune.c is the method that pruning is measured with,
- * bench_lever_report.c tells. One thread.
+ * runs, bench_lever_report.c tells. One thread.
  */
 #ifndef HOST_BENCH_BENCH_LEVER_H
 #define HOST_BENCH_BENCH_LEVER_H
@@ -15,8 +14,6 @@
 #include "host/bench/bench_run.h"
 #include "host/bench/experiment_table.h"
 #include "host/api/options.h"
-#include "host/tree/build.h"
-#include "host/tree/pass_cost.h"
 #include "tensor/dtype.h"
 #include "tensor/soc/soc.h"
 
@@ -26,6 +23,7 @@
 
 struct err;
 struct image;
+struct lever_lessons;
 
 #define BENCH_LEVER_METHODS 16
 
@@ -83,22 +81,12 @@ enum bench_lever_hook {
 	BENCH_LEVER_HOOKS_END
 };
 
-/* What method lever has learnt. */
-struct bench_lever_lessons {
-	struct pass_cost cost;
-	struct gain_rule lever;
-};
-
-/* The hooks of settings that teach and that were taught. */
-void bench_lever_hooks(struct setting_hook hook[BENCH_LEVER_HOOKS_END - 1],
-	struct bench_lever_lessons *);
-
 struct bench_lever {
 	const struct bench_lever_args *args;
 	char model[PATH_MAX];     /* the image */
 	char temporary[PATH_MAX]; /* likewise, if it is to be removed; or "" */
-	char source[PATH_MAX], draft[PATH_MAX],
-		exit[PATH_MAX]; /* as reports say it */
+	/* As reports name them; draft and exit "" without one. */
+	char source[PATH_MAX], draft[PATH_MAX], exit[PATH_MAX];
 	struct image *image;
 	struct bench_run run;
 	struct soc phone; /* that the run's clock names */
@@ -111,7 +99,7 @@ struct bench_lever {
 	struct setting usual;
 	struct table_levels levels[BENCH_LEVER_LEVELS_END - 1];
 	struct setting_hook hooks[BENCH_LEVER_HOOKS_END - 1];
-	struct bench_lever_lessons lessons;
+	struct lever_lessons *lessons; /* of the run that teaches */
 	struct table_ask ask;
 	struct table_plan plan[BENCH_LEVER_SPECS];
 };

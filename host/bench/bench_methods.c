@@ -2,18 +2,16 @@
 
 #include "base/checked.h"
 #include "base/err.h"
-#include "host/api/decoder.h"
+#include "host/api/report.h"
+#include "host/api/tandem_pass.h"
 #include "host/bench/run_options.h"
 #include "host/bench/bench.h"
 #include "host/bench/bench_items.h"
 #include "host/bench/bench_plot.h"
 #include "host/bench/experiment_table.h"
 #include "host/bench/pair_runner.h"
-#include "host/draft/drafting.h"
-#include "host/method/method.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +28,8 @@ struct bench_methods {
 	/* What makes texts what they are, of each number of same texts. */
 	char texts[TABLE_ROWS][TEXTS_KEY];
 	unsigned n_texts;
+	unsigned runs;      /* enum report_models that all rows run */
+	bool any_causal;    /* some of them run such a model */
 	bool models_differ; /* of the rows, which name them then */
 };
 
@@ -151,21 +151,23 @@ static unsigned same_text(struct bench_methods *b, const struct setting *s,
 static int check_setting(
 	struct bench_methods *b, const struct setting *s, struct err *e)
 {
-	struct decoder *d = calloc(1, sizeof(*d));
-	int ret;
+	struct opt_values asked;
+	struct tandem_report r;
+	struct tandem *t;
+	int ret = pair_create(&b->run.pair, s, &asked, &t, e);
 
-	if (!d)
-		return err_set(e, ENOMEM, "no memory for a decoder");
-	ret = pair_ask(&b->run.pair, s, d, e);
-	if (!ret && !asked_clock(&d->options) != !b->run.clock)
+	if (ret)
+		return ret;
+	tandem_report(t, &r);
+	b->oracle |= r.needs_draft && r.knows_text;
+	b->runs &= r.runs;
+	b->any_causal |= r.runs & REPORT_CAUSAL;
+	if (!r.pair->soc != !b->run.clock)
 		ret = err_set(e, EINVAL,
 			"this machine's clock and a phone's cannot be "
 			"compared; choose a phone with --clock soc:NAME, and "
 			"others in sets");
-	b->oracle |= d->method && d->method->needs_draft &&
-		drafting_is_told(&d->drafting);
-	decoder_close(d, NULL);
-	free(d);
+	tandem_end(t, NULL);
 	return ret;
 }
 
@@ -214,17 +216,12 @@ static int plan_method(struct bench_methods *b, const struct method_facts *m,
 
 static int check_models(const struct bench_methods *b, struct err *e)
 {
-	const struct methods_args *a = b->args;
-	const struct run_options *o = opt_values_of(a->run.options, &run_table);
-	unsigned common = UINT_MAX, any = 0;
+	const struct run_options *o =
+		opt_values_of(b->args->run.options, &run_table);
 
-	for (unsigned i = 0; i < a->n_methods; i++) {
-		common &= method_runs(a->method[i].method);
-		any |= method_runs(a->method[i].method);
-	}
-	if (!o->model || common)
+	if (!o->model || b->runs)
 		return 0;
-	if (any & METHOD_CAUSAL)
+	if (b->any_causal)
 		return err_set(e, EINVAL,
 			"no model fits diffusion and other methods; without -m "
 			"each method has its bundled model");
@@ -239,8 +236,9 @@ static int plan(struct bench_methods *b, struct err *e)
 	static const struct table_spec *const tables[TABLES] = { &methods_table,
 		&rows_table, &tasks_table };
 	bool used[SETS_MAX] = { false };
-	int ret = check_models(b, e);
+	int ret = 0;
 
+	b->runs = REPORT_CAUSAL | REPORT_WINDOW | REPORT_BLOCK;
 	for (size_t i = 0; i < ARRAY_LEN(b->plan); i++) {
 		b->spec[i] = *tables[i];
 		if (a->sets->n)
@@ -249,6 +247,8 @@ static int plan(struct bench_methods *b, struct err *e)
 	}
 	for (unsigned i = 0; i < a->n_methods && !ret; i++)
 		ret = plan_method(b, &a->method[i], used, e);
+	if (!ret)
+		ret = check_models(b, e);
 	for (unsigned i = 0; i < a->sets->n && !ret; i++)
 		if (!used[i])
 			ret = err_set(e, EINVAL,
@@ -334,27 +334,27 @@ static int report(const struct bench_methods *b, struct err *e)
 	return ret;
 }
 
-/* "target", of the file that the run's setting asks for. */
+/* "target", after the file that the run's setting asks for. */
 static int name_model(const struct bench_methods *b, const struct run *run,
 	char name[TABLE_NAME], struct err *e)
 {
-	struct decoder *d = calloc(1, sizeof(*d));
+	struct opt_values asked;
 	const struct run_options *o;
+	struct tandem_report r;
 	const char *slash, *file;
-	int ret;
+	struct tandem *t;
+	int ret = pair_create(&b->run.pair, &run->set, &asked, &t, e);
 
-	if (!d)
-		return err_set(e, ENOMEM, "no memory for a decoder");
-	ret = pair_ask(&b->run.pair, &run->set, d, e);
-	if (!ret) {
-		o = opt_values_of(&d->options, &run_table);
-		ret = decoder_find_model(d, o->model, e);
-	}
-	slash = strrchr(d->model_path, '/');
-	file = slash ? slash + 1 : d->model_path;
+	if (ret)
+		return ret;
+	o = opt_values_of(&asked, &run_table);
+	if (tandem_read_weights(t, o->model))
+		ret = tandem_failure(t, e);
+	tandem_report(t, &r);
+	slash = strrchr(r.model_path, '/');
+	file = slash ? slash + 1 : r.model_path;
 	snprintf(name, TABLE_NAME, "%.*s", (int)strcspn(file, "."), file);
-	decoder_close(d, NULL);
-	free(d);
+	tandem_end(t, NULL);
 	return ret;
 }
 

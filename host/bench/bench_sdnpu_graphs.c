@@ -4,7 +4,8 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/rng.h"
-#include "host/api/decoder.h"
+#include "host/api/options.h"
+#include "host/api/tandem_pass.h"
 #include "host/bench/bench_plot_lanes.h"
 #include "host/bench/bench_run.h"
 #include "host/bench/setting.h"
@@ -23,47 +24,48 @@ static const uint32_t lengths[SDNPU_LENGTHS] = { 256, 512, 768, 1024 };
 /* ---- measuring ----------------------------------------------------------- */
 
 /* In seconds of the clock that counts. */
-static double now(const struct bench_run *r, const struct session *s)
+static double now(const struct bench_run *r, const struct tandem_report *report)
 {
-	return r->clock ? (double)session_phone_ps(s) * 1e-12
+	return r->clock ? (double)report->total.price.total_ps * 1e-12
 			: (double)clock_ns() * 1e-9;
 }
 
 static int keep_events(
-	struct sdnpu_plan *p, const struct session *s, struct err *e)
+	struct sdnpu_plan *p, const struct tandem_report *r, struct err *e)
 {
-	const struct graph_event *event = session_graph_log(s, &p->n_events);
-
 	free(p->event);
+	p->n_events = r->n_graphs;
 	p->event = calloc(p->n_events + 1, sizeof(*p->event));
 	if (!p->event)
 		return err_set(e, ENOMEM, "no memory for a chart");
 	for (size_t i = 0; i < p->n_events; i++)
-		p->event[i] = event[i];
+		p->event[i] = r->graphs[i];
 	return 0;
 }
 
 static int read_prompt(struct sdnpu_graphs *g, struct sdnpu_plan *p,
-	unsigned length, struct bench_run *r, struct decoder *d, struct err *e)
+	unsigned length, struct bench_run *r, struct tandem *t, struct err *e)
 {
-	uint32_t n = g->length[length], last;
+	uint32_t n = g->length[length];
 	int32_t *token = malloc(n * sizeof(*token));
-	struct session_stats st;
+	struct tandem_report report;
 	double began;
 	int ret;
 
 	if (!token)
 		return err_set(e, ENOMEM, "no memory for %u tokens", n);
+	tandem_report(t, &report);
 	for (uint32_t i = 0; i < n; i++)
-		token[i] = (int32_t)(rng_uniform(1, 0, i) * d->model->n_vocab);
-	began = now(r, d->session);
-	ret = session_prefill(d->session, SESSION_TEXT, token, n, &last, e);
-	p->prompt_s[length] = now(r, d->session) - began;
+		token[i] =
+			(int32_t)(rng_uniform(1, 0, i) * report.model->n_vocab);
+	began = now(r, &report);
+	ret = tandem_prefill(t, token, n, 1, NULL, e);
 	free(token);
-	session_stats(d->session, &st);
-	p->wait_s = (double)st.graphs.wait_time * g->unit;
-	p->most_graphs = st.graphs.most_graphs;
-	return ret ? ret : keep_events(p, d->session, e);
+	tandem_report(t, &report);
+	p->prompt_s[length] = now(r, &report) - began;
+	p->wait_s = (double)report.total.graphs.wait_time * g->unit;
+	p->most_graphs = report.total.graphs.most_graphs;
+	return ret ? ret : keep_events(p, &report, e);
 }
 
 static int set_plan(struct setting *s, unsigned plan, struct err *e)
@@ -89,27 +91,30 @@ static void choose_lengths(struct sdnpu_graphs *g, const struct model *m)
 static int measure_one(struct sdnpu_graphs *g, unsigned plan, unsigned length,
 	struct bench_run *r, struct err *e)
 {
-	struct decoder *d = calloc(1, sizeof(*d));
 	struct setting s = { 0 };
-	int ret = d ? set_plan(&s, plan, e)
-		    : err_set(e, ENOMEM, "no memory for a decoder");
+	struct opt_values asked;
+	struct tandem_report report;
+	struct session_opts *pair;
+	struct tandem *t = NULL;
+	int ret = set_plan(&s, plan, e);
 
 	if (!ret)
-		ret = pair_open_model(&r->pair, &s, d, e);
-	if (!ret && !g->n)
-		choose_lengths(g, d->model);
-	if (!ret)
-		pair_note(&r->pair, d);
-	if (!ret && length < g->n) {
-		d->session_opts.trace =
-			bench_trace_next(&r->pair.trace, d->session_opts.trace);
-		ret = decoder_open_session(d, &d->session_opts, e);
+		ret = pair_open_model(&r->pair, &s, &asked, &t, e);
+	if (ret)
+		goto out;
+	tandem_report(t, &report);
+	if (!g->n)
+		choose_lengths(g, report.model);
+	pair_note(&r->pair, t);
+	if (length < g->n) {
+		pair = tandem_pair(t);
+		pair->trace = bench_trace_next(&r->pair.trace, pair->trace);
+		ret = tandem_start(t, 0)
+			? tandem_failure(t, e)
+			: read_prompt(g, &g->plan[plan], length, r, t, e);
 	}
-	if (!ret && length < g->n)
-		ret = read_prompt(g, &g->plan[plan], length, r, d, e);
-	if (d)
-		decoder_close(d, NULL);
-	free(d);
+	tandem_end(t, NULL);
+out:
 	setting_release(&s);
 	return ret;
 }

@@ -6,19 +6,19 @@
 #include "base/rng.h"
 #include "base/strbuf.h"
 #include "flash/image.h"
-#include "host/api/decoder.h"
 #include "host/api/options.h"
+#include "host/api/report.h"
+#include "host/api/tandem_pass.h"
 #include "host/bench/run_options.h"
 #include "host/bench/bench_items.h"
 #include "host/bench/bench_read.h"
 #include "host/bench/experiment.h"
 #include "host/bench/read_count.h"
 #include "host/eval/eval_check.h"
-#include "host/method/samples.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
-#include "host/text/sampler.h"
 #include "host/text/tokenizer.h"
+#include "tensor/soc/soc.h"
 
 #include <errno.h>
 #include <math.h>
@@ -34,8 +34,11 @@
 struct opened {
 	struct pair_runner *by;
 	const struct setting_hook *hook;
-	struct decoder decoder;
-	struct token_list *prompt; /* [by->items->n] */
+	struct opt_values asked;
+	uint32_t n_predict;
+	struct tandem *tandem;
+	struct tandem_report report; /* once the pair is started */
+	struct token_list *prompt;   /* [by->items->n] */
 	uint32_t longest;
 	struct image *image;  /* NULL: the model is none */
 	uint64_t streamed;    /* bytes a pass */
@@ -47,46 +50,49 @@ struct opened {
 	uint64_t given, twice;
 	bool retried;
 	int64_t counted;
-	struct generation *gen; /* of the last item, whose text is told */
-	struct strbuf output;   /* behind its prompt */
+	struct strbuf output; /* after its prompt */
 };
 
 /* ---- opening ------------------------------------------------------------- */
 
-int pair_ask(const struct pair_runner *by, const struct setting *s,
-	struct decoder *d, struct err *e)
+int pair_create(const struct pair_runner *by, const struct setting *s,
+	struct opt_values *asked, struct tandem **out, struct err *e)
 {
-	struct opt_values v = by->asked;
-	const struct decoding_options *o;
-	const struct method *method;
-	int ret = asked_change(&v, s, e);
+	struct tandem_options o;
+	int ret;
 
+	*out = NULL;
+	*asked = by->asked;
+	ret = asked_change(asked, s, e);
 	if (ret)
 		return ret;
-	o = opt_values_of(&v, &decoding_table);
-	method = method_find(o->method);
 	/* What this method has no use for was said for the others. */
-	if (method)
-		decoder_drop_needless(&v, method);
-	return decoder_ask(d, &v, e);
-}
-
-static const struct run_options *options_of(const struct decoder *d)
-{
-	return opt_values_of(&d->options, &run_table);
+	tandem_drop_needless(asked);
+	tandem_options_init(&o, sizeof(o));
+	o.device_talks = true;
+	return tandem_create(out, &o, asked, e);
 }
 
 int pair_open_model(const struct pair_runner *by, const struct setting *s,
-	struct decoder *d, struct err *e)
+	struct opt_values *asked, struct tandem **out, struct err *e)
 {
-	int ret = pair_ask(by, s, d, e);
+	const struct run_options *o;
+	int ret = pair_create(by, s, asked, out, e);
 
-	return ret ? ret : decoder_open_model(d, options_of(d)->model, e);
+	if (ret)
+		return ret;
+	o = opt_values_of(asked, &run_table);
+	if (!tandem_read_model(*out, o->model))
+		return 0;
+	ret = tandem_failure(*out, e);
+	tandem_end(*out, NULL);
+	*out = NULL;
+	return ret;
 }
 
 static int random_prompt(struct opened *o, size_t i, struct err *e)
 {
-	uint32_t n_vocab = o->decoder.model->n_vocab;
+	uint32_t n_vocab = o->report.model->n_vocab;
 	int ret = 0;
 
 	for (uint32_t k = 0; k < BENCH_RANDOM_PROMPT && !ret; k++)
@@ -103,8 +109,8 @@ static int take_prompt(struct opened *o, size_t i, struct err *e)
 
 	if (!text)
 		return random_prompt(o, i, e);
-	ret = tokenize(o->decoder.tokenizer, text, strlen(text), 0, p, e);
-	return ret ? ret : decoder_add_bos(&o->decoder, p, e);
+	ret = tokenize(o->report.tokenizer, text, strlen(text), 0, p, e);
+	return ret ? ret : tandem_add_bos(o->tandem, p, e);
 }
 
 static int take_prompts(struct opened *o, struct err *e)
@@ -125,19 +131,18 @@ static int take_prompts(struct opened *o, struct err *e)
 
 static int start(struct opened *o, struct err *e)
 {
-	struct session_opts opts = o->decoder.session_opts;
-	int ret;
+	struct session_opts *pair = tandem_pair(o->tandem);
 
-	opts.cancel = o->by->cancel;
-	opts.progress = o->by->progress;
-	opts.trace = bench_trace_next(&o->by->trace, opts.trace);
-	opts.restarts = 0; /* a run with a gap in it is no measurement */
-	opts.context_need = o->longest + options_of(&o->decoder)->n_predict;
-	o->decoder.tail = options_of(&o->decoder)->n_predict;
-	ret = decoder_open_session(&o->decoder, &opts, e);
-	if (!ret && o->hook && o->hook->opened)
-		o->hook->opened(o->hook->arg, &o->decoder);
-	return ret;
+	pair->cancel = o->by->cancel;
+	pair->progress = o->by->progress;
+	pair->trace = bench_trace_next(&o->by->trace, pair->trace);
+	pair->restarts = 0; /* a run with a gap in it is no measurement */
+	if (tandem_start_for(o->tandem, o->longest, o->n_predict))
+		return tandem_failure(o->tandem, e);
+	tandem_report(o->tandem, &o->report);
+	return o->hook && o->hook->opened
+		? o->hook->opened(o->hook->arg, o->tandem, e)
+		: 0;
 }
 
 static void add_streamed(struct opened *o, uint64_t stored)
@@ -150,27 +155,26 @@ static void add_streamed(struct opened *o, uint64_t stored)
 /* Bytes of the layers that do not stay in memory, by the image's own table. */
 static int find_streamed(struct opened *o, struct err *e)
 {
-	const struct session_opts *opts = &o->decoder.session_opts;
-	uint32_t n = o->decoder.model->n_layer, stay;
-	struct session_stats stats;
+	const struct tandem_report *r = &o->report;
+	const struct session_opts *opts = r->pair;
+	uint32_t n = r->model->n_layer, stay;
 	int ret;
 
-	if (!image_probe(o->decoder.model_path))
+	if (!image_probe(r->model_path))
 		return 0;
-	ret = image_open(&o->image, o->decoder.model_path, e);
+	ret = image_open(&o->image, r->model_path, e);
 	if (ret)
 		return ret;
-	session_stats(o->decoder.session, &stats);
-	stay = opts->dram_bytes ? stats.resident_layers
+	stay = opts->dram_bytes ? r->total.resident_layers
 				: (uint32_t)(opts->dram_share * n + 1e-6);
 	for (uint32_t l = stay; l < n; l++)
 		add_streamed(o, image_find(o->image, IMAGE_LAYER, l)->stored);
-	return stats.resident_layers == stay
+	return r->total.resident_layers == stay
 		? 0
 		: err_set(e, EPROTO,
 			  "with a budget of %.0f %% %u of %u layers stay in "
 			  "memory, not %u",
-			  opts->dram_share * 100, stats.resident_layers, n,
+			  opts->dram_share * 100, r->total.resident_layers, n,
 			  stay);
 }
 
@@ -179,35 +183,24 @@ static void release(struct opened *o)
 	for (size_t i = 0; o->prompt && i < o->by->items->n; i++)
 		free(o->prompt[i].id);
 	free(o->prompt);
-	generation_close(o->gen);
 	strbuf_release(&o->output);
 	image_close(o->image);
 	free(o);
 }
 
-static void note_files(struct pair_runner *by, const struct decoder *d)
+void pair_note(struct pair_runner *by, const struct tandem *t)
 {
-	if (!by->model[0])
-		memcpy(by->model, d->model_path, sizeof(by->model));
-	if (!by->draft[0])
-		memcpy(by->draft, d->drafting.path, sizeof(by->draft));
-}
-
-static void note_priced(struct pair_runner *by, const struct decoder *d)
-{
-	char text[TANDEM_PRICED_AS];
 	size_t used = strlen(by->priced);
+	struct tandem_report r;
 
-	decoder_priced_as(d, text);
-	if (*text && !strstr(by->priced, text))
+	tandem_report(t, &r);
+	if (!by->model[0])
+		snprintf(by->model, sizeof(by->model), "%s", r.model_path);
+	if (!by->draft[0] && r.drafter_path)
+		snprintf(by->draft, sizeof(by->draft), "%s", r.drafter_path);
+	if (*r.priced_as && !strstr(by->priced, r.priced_as))
 		snprintf(by->priced + used, sizeof(by->priced) - used, "%s%s",
-			used ? " | " : "", text);
-}
-
-void pair_note(struct pair_runner *by, const struct decoder *d)
-{
-	note_files(by, d);
-	note_priced(by, d);
+			used ? " | " : "", r.priced_as);
 }
 
 static int open_run(
@@ -215,42 +208,51 @@ static int open_run(
 {
 	struct pair_runner *by = arg;
 	struct opened *o = calloc(1, sizeof(*o));
+	const struct run_options *run;
 	int ret;
 
 	if (!o)
 		return err_set(e, ENOMEM, "no memory for a run");
 	o->by = by;
 	o->hook = s->hook;
-	ret = pair_open_model(by, s, &o->decoder, e);
-	if (!ret)
+	ret = pair_open_model(by, s, &o->asked, &o->tandem, e);
+	if (!ret) {
+		run = opt_values_of(&o->asked, &run_table);
+		o->n_predict = run->n_predict;
+		tandem_report(o->tandem, &o->report);
 		ret = take_prompts(o, e);
+	}
 	if (!ret)
 		ret = start(o, e);
 	if (!ret)
 		ret = find_streamed(o, e);
 	if (ret) {
-		decoder_close(&o->decoder, NULL);
+		if (o->tandem)
+			tandem_end(o->tandem, NULL);
 		release(o);
 		return ret;
 	}
-	pair_note(by, &o->decoder);
+	pair_note(by, o->tandem);
 	*one = o;
 	return 0;
 }
 
 /* ---- an item ------------------------------------------------------------- */
 
-/* The counters at the first token. */
+/* The counters at a moment. */
 struct mark {
-	const struct opened *of;
-	const struct decoder *d;
-	struct strbuf *output; /* grows by what is told */
-	bool taken;
-	struct err e;   /* of what did not come from flash */
-	int64_t kernel; /* bytes read; -1 */
 	struct session_stats stats;
 	struct method_stats drafts;
 	uint64_t ns, ps;
+	int64_t kernel; /* bytes read; -1 */
+};
+
+/* An item that is decoded. */
+struct decoding {
+	struct opened *of;
+	struct mark begin, first; /* before the prompt; at the first token */
+	bool first_is_taken;
+	struct err e; /* of what did not come from flash */
 };
 
 /* On the wall's clock, of a file that is read past the page cache. */
@@ -258,39 +260,55 @@ static int64_t count_reads(const struct opened *o)
 {
 	struct pair_runner *by = o->by;
 
-	if (by->plain && by->plain->direct &&
-		!o->decoder.session_opts.stream.buffered)
+	if (by->plain && by->plain->direct && !o->report.pair->stream.buffered)
 		return read_count(by->uncounted, sizeof(by->uncounted));
 	snprintf(by->uncounted, sizeof(by->uncounted),
 		"the image is read through the page cache");
 	return -1;
 }
 
-/* Behind this all slots are full: what was read ahead until then is not the
- * decode phase's, and what it reads in place of that is. */
-static int take(struct mark *m)
+/* All slots are full then: what was read ahead until now is not the decode
+ * phase's, and what the phase reads in place of that is. */
+static int take(struct mark *m, const struct opened *o, struct err *e)
 {
-	int ret = session_read_ahead(m->d->session, &m->e);
+	struct tandem_report r;
+	int ret = tandem_read_ahead(o->tandem, e);
 
 	if (ret)
 		return ret;
-	m->kernel = count_reads(m->of);
-	session_stats(m->d->session, &m->stats);
-	m->drafts = m->d->env.stats;
-	m->ps = session_phone_ps(m->d->session);
+	m->kernel = count_reads(o);
+	tandem_report(o->tandem, &r);
+	m->stats = r.total;
+	m->drafts = r.drafts;
+	m->ps = r.pair->soc ? r.total.price.total_ps : 0;
 	m->ns = clock_ns();
-	m->taken = true;
 	return 0;
+}
+
+static int take_first(struct decoding *d, struct err *e)
+{
+	d->first_is_taken = true;
+	return take(&d->first, d->of, e);
+}
+
+/* Many tokens at a time are decoded from the beginning. */
+static int at_begin(void *arg, struct err *e)
+{
+	struct decoding *d = arg;
+	int ret = take(&d->begin, d->of, e);
+
+	return ret || !d->of->report.emits_at_once ? ret : take_first(d, e);
 }
 
 static int at_token(void *arg, int32_t id, const char *text, size_t len)
 {
-	struct mark *m = arg;
+	struct decoding *d = arg;
+	struct strbuf *output = &d->of->output;
 
-	if (!m->taken && take(m))
+	if (!d->first_is_taken && take_first(d, &d->e))
 		return -1;
-	strbuf_add(m->output, text, len);
-	return m->output->failed;
+	strbuf_add(output, text, len);
+	return output->failed;
 }
 
 static struct figures figures_since(
@@ -323,41 +341,15 @@ static struct figures figures_since(
 	};
 }
 
-/* An oracle learns the text: of the run that wrote it, or by plain decoding
- * where none did that was as long. */
-static int tell_oracle(
-	struct opened *o, const struct known_text *known, struct err *e)
-{
-	struct decoder *d = &o->decoder;
-
-	if (!d->method->needs_draft || !drafting_is_told(&d->drafting))
-		return 0;
-	if (known && known->n_predict >= options_of(d)->n_predict)
-		return drafting_tell(&d->drafting, known->id, known->n, e);
-	return decoder_rehearse(d, o->gen, e);
-}
-
-static int told(const struct mark *m, struct err *e)
-{
-	if (e)
-		*e = m->e;
-	return m->e.code;
-}
-
-static int taken(struct mark *m, struct err *e)
-{
-	return take(m) ? told(m, e) : 0;
-}
-
 static void note_reads(struct opened *o, const struct mark *first,
 	const struct mark *end, struct figures *f)
 {
 	const struct stream_stats *from = &first->stats.staging.stream,
 				  *to = &end->stats.staging.stream;
-	const struct soc *soc = o->decoder.session_opts.soc;
+	const struct soc *soc = o->report.pair->soc;
 	double bytes;
 
-	f->priced_bytes = f->passes * session_read_bytes(o->decoder.session);
+	f->priced_bytes = f->passes * o->report.pass_bytes;
 	bytes = (double)f->priced_bytes;
 	o->given = to->bytes - from->bytes;
 	o->twice =
@@ -373,76 +365,53 @@ static void note_reads(struct opened *o, const struct mark *first,
 		f->least_ns = (uint64_t)(bytes * 1e9 / o->by->fastest / STEADY);
 }
 
-static int decode(struct opened *o, struct mark *first,
-	const struct known_text *known, struct figures *f, struct err *e)
-{
-	struct decoder *d = &o->decoder;
-	struct mark begin = { .of = o, .d = d }, end = begin;
-	struct samples *samples = NULL;
-	bool whole = decoder_emits_at_once(d);
-	int ret = tell_oracle(o, known, e);
-
-	if (!ret && d->method->many)
-		ret = samples_open(&samples, &d->env, o->gen, NULL, e);
-	if (!ret)
-		ret = session_rest(d->session, e);
-	first->taken = false;
-	strbuf_reset(&o->output);
-	if (!ret)
-		ret = taken(&begin, e);
-	if (!ret && whole)
-		ret = taken(first, e);
-	if (!ret)
-		ret = decoder_run(d, o->gen, samples, NULL, e);
-	samples_close(samples);
-	if (!ret && first->e.code)
-		ret = told(first, e);
-	if (!ret && gen_stop_reason(o->gen) == GEN_STOP_ERROR)
-		ret = err_set(e, ENOMEM, "no memory for the text");
-	if (!ret)
-		ret = taken(&end, e);
-	if (ret)
-		return ret;
-	*f = figures_since(first, &end, gen_generated(o->gen) - !whole);
-	note_reads(o, first, &end, f);
-	if (!whole) {
-		f->prompt_tokens = gen_prompt_length(o->gen);
-		f->prompt_ns = first->ns - begin.ns;
-		f->prompt_ps = first->ps - begin.ps;
-	}
-	return 0;
-}
-
-/* Decode it to o->gen. */
 static int decode_item(struct opened *o, size_t item,
 	const struct known_text *known, struct figures *f, struct err *e)
 {
-	const struct decoder *d = &o->decoder;
-	struct sampler_opts sampling = sampler_defaults;
-	struct mark first = { .of = o, .d = d, .output = &o->output };
-	struct generation_opts opts = {
-		.tokenizer = d->tokenizer,
-		.n_vocab = d->model->n_vocab,
-		.n_predict = options_of(d)->n_predict,
-		.context = session_context(d->session),
-		.ignore_eos = !o->by->items->prompt[item],
-		.sink = at_token,
-		.arg = &first,
-	};
+	bool whole = o->report.emits_at_once;
+	struct decoding d = { .of = o };
+	struct measured_text m = { .ready = at_begin, .arg = &d };
+	struct tandem_request q;
+	struct tandem_report r;
+	struct mark end;
+	size_t tokens;
 	int ret;
 
-	generation_close(o->gen);
-	o->gen = NULL;
-	sampling.temperature = 0;
-	ret = sampler_open(&opts.sampler, &sampling, d->model->n_vocab, e);
+	tandem_request_init(&q, sizeof(q));
+	q.tokens = o->prompt[item].id;
+	q.n_tokens = o->prompt[item].n;
+	q.max_tokens = o->n_predict;
+	q.temperature = 0;
+	q.flags = o->by->items->prompt[item] ? 0 : TANDEM_IGNORE_EOS;
+	q.sink = at_token;
+	q.sink_arg = &d;
+	/* Of the run that generated the text, if that was as long. */
+	if (known && known->n_predict >= o->n_predict) {
+		m.known = known->id;
+		m.n_known = known->n;
+	}
+	strbuf_reset(&o->output);
+	ret = tandem_measure(o->tandem, &q, &m, e);
+	if (!ret && d.e.code) {
+		*e = d.e;
+		ret = e->code;
+	}
+	if (!ret && o->output.failed)
+		ret = err_set(e, ENOMEM, "no memory for the text");
+	if (!ret)
+		ret = take(&end, o, e);
 	if (ret)
 		return ret;
-	ret = generation_open(
-		&o->gen, &opts, o->prompt[item].id, o->prompt[item].n, e);
-	if (!ret)
-		ret = decode(o, &first, known, f, e);
-	sampler_close(opts.sampler);
-	return ret;
+	tandem_report(o->tandem, &r);
+	tokens = gen_generated(r.generation);
+	*f = figures_since(&d.first, &end, tokens - !whole);
+	note_reads(o, &d.first, &end, f);
+	if (!whole) {
+		f->prompt_tokens = o->prompt[item].n;
+		f->prompt_ns = d.first.ns - d.begin.ns;
+		f->prompt_ps = d.first.ps - d.begin.ps;
+	}
+	return 0;
 }
 
 /* What a plain reader takes, at this time, for what the item will read. */
@@ -473,48 +442,37 @@ static int check_given(
 		(unsigned long long)o->given, (unsigned long long)f->bytes);
 }
 
-static void tell_counted(const struct opened *o, struct item_told *t)
-{
-	t->kernel_bytes = o->retried || !o->streamed ? -1 : o->counted;
-	t->kernel_wanted = t->figures.passes * o->whole_pages;
-	t->kernel_slack = o->largest;
-}
-
-static void mark_output(
-	const struct opened *o, const struct eval_item *item, struct figures *f)
-{
-	const struct strbuf *output = &o->output;
-
-	f->marked = item != NULL;
-	f->right = item && eval_right(item, output->data, output->len);
-}
-
 static int run_item(void *arg, void *one, size_t item,
 	const struct known_text *known, struct item_told *t, struct err *e)
 {
 	struct opened *o = one;
-	const struct soc *soc = o->decoder.session_opts.soc;
+	const struct soc *soc = o->report.pair->soc;
 	const struct bench_read *plain = o->by->plain;
+	const struct eval_item *marked = o->by->items->marked[item];
+	struct figures *f = &t->figures;
+	struct tandem_report r;
 	int ret = read_plainly(o, e);
 
 	if (!ret)
-		ret = decode_item(o, item, known, &t->figures, e);
+		ret = decode_item(o, item, known, f, e);
 	if (!ret)
-		ret = check_given(o, &t->figures, e);
+		ret = check_given(o, f, e);
 	if (ret)
 		return ret;
-	tell_counted(o, t);
+	t->kernel_bytes = o->retried || !o->streamed ? -1 : o->counted;
+	t->kernel_wanted = f->passes * o->whole_pages;
+	t->kernel_slack = o->largest;
 	if (plain && plain->bytes_per_s > 0)
-		t->figures.plain_ns = (uint64_t)((double)t->figures.bytes *
-			1e9 / plain->bytes_per_s);
-	mark_output(o, o->by->items->marked[item], &t->figures);
-	t->text = gen_tokens(o->gen, &t->n);
+		f->plain_ns =
+			(uint64_t)((double)f->bytes * 1e9 / plain->bytes_per_s);
+	f->marked = marked != NULL;
+	f->right = marked && eval_right(marked, o->output.data, o->output.len);
+	tandem_report(o->tandem, &r);
+	t->text = gen_tokens(r.generation, &t->n);
 	t->n_prompt = o->prompt[item].n;
-	t->n_predict = options_of(&o->decoder)->n_predict;
+	t->n_predict = o->n_predict;
 	t->streamed = o->streamed;
-	t->rows_emitted = o->decoder.method->lossless &&
-		!o->decoder.method->logits_ahead &&
-		!o->decoder.drafting.drafter.all_rows;
+	t->rows_emitted = r.logits_emitted;
 	t->base_w = soc ? soc->base_w : 0;
 	return 0;
 }
@@ -524,13 +482,13 @@ static int run_item(void *arg, void *one, size_t item,
 static int close_run(void *arg, void *one, bool good, struct err *e)
 {
 	struct opened *o = one;
-	int closed;
+	int ret = 0, closed;
 
 	if (good && o->hook && o->hook->done)
-		o->hook->done(o->hook->arg, &o->decoder);
-	closed = decoder_close(&o->decoder, good ? e : NULL);
+		ret = o->hook->done(o->hook->arg, o->tandem, e);
+	closed = tandem_end(o->tandem, good && !ret ? e : NULL);
 	release(o);
-	return closed;
+	return ret ? ret : closed;
 }
 
 struct runner pair_runner(struct pair_runner *arg)

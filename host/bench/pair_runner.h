@@ -21,10 +21,10 @@
 
 struct bench_items;
 struct bench_read;
-struct decoder;
 struct err;
 struct runner;
 struct setting;
+struct tandem;
 
 #define PAIR_PRICED    2048
 #define PAIR_UNCOUNTED 160
@@ -51,15 +51,15 @@ struct pair_runner {
 /* Borrows the runner's arguments. */
 struct runner pair_runner(struct pair_runner *);
 
-/* What a setting asks of a decoder, which opens nothing; to be closed in any
- * case. -EINVAL for what cannot be meant. */
-int pair_ask(const struct pair_runner *, const struct setting *,
-	struct decoder *, struct err *);
+/* A handle as a setting asks for it, which has opened nothing; *asked holds the
+ * options, and outlives the handle. -EINVAL for what cannot be meant. */
+int pair_create(const struct pair_runner *, const struct setting *,
+	struct opt_values *asked, struct tandem **out, struct err *);
 /* And its model and other files, without starting the pair. */
 int pair_open_model(const struct pair_runner *, const struct setting *,
-	struct decoder *, struct err *);
+	struct opt_values *asked, struct tandem **out, struct err *);
 
-/* For reports: which files a decoder that is open has, and what is priced. */
-void pair_note(struct pair_runner *, const struct decoder *);
+/* For reports: the files that a handle has open, and what is priced. */
+void pair_note(struct pair_runner *, const struct tandem *);
 
 #endif

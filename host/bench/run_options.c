@@ -51,28 +51,34 @@ int asked_change(struct opt_values *v, const struct setting *s, struct err *e)
 	return ret;
 }
 
-/* The table that has an option of that name. */
-static const struct opt_table *table_of(const char *name)
+/* The option of that name, and its table; NULL: there is none. */
+static const struct opt *find(const char *name, const struct opt_table **in)
 {
-	const struct opt_table *t;
-
-	for (size_t i = 0; (t = asked_tables(i)); i++)
-		for (size_t k = 0; k < t->n; k++)
-			if (!strcmp(t->rows[k].name, name))
-				return t;
+	for (size_t i = 0; (*in = asked_tables(i)); i++)
+		for (size_t k = 0; k < (*in)->n; k++)
+			if (!strcmp((*in)->rows[k].name, name))
+				return &(*in)->rows[k];
 	return NULL;
 }
 
 int asked_is_for(const char *method, const char *name, bool *is, struct err *e)
 {
-	const struct opt_table *t = table_of(name);
 	struct opt_values nobody = { 0 };
+	const struct opt_table *t;
 
 	/* For the message, which knows what may be meant. */
-	if (!t)
+	if (!find(name, &t))
 		return opt_set(asked_tables, &nobody, name, "", e);
 	*is = method_takes(method, t);
 	return 0;
+}
+
+bool asked_is_said(const struct opt_values *v, const char *name)
+{
+	const struct opt_table *t;
+	const struct opt *row = find(name, &t);
+
+	return row && opt_is_said(v, t, row);
 }
 
 const char *asked_clock(const struct opt_values *v)

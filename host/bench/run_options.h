@@ -32,6 +32,9 @@ int asked_change(struct opt_values *, const struct setting *, struct err *);
  * none -EINVAL, with one that may be meant. */
 int asked_is_for(const char *method, const char *name, bool *is, struct err *);
 
+/* Whether the option of that name has another value than its default. */
+bool asked_is_said(const struct opt_values *, const char *name);
+
 /* What is asked: the method there is, the phone's clock or NULL for the wall's,
  * and what --draft says. */
 const char *asked_clock(const struct opt_values *);

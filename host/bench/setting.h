@@ -9,16 +9,16 @@
 
 #include <stdbool.h>
 
-struct decoder;
 struct err;
+struct tandem;
 
 #define SETTING_CHANGES 24
 
-/* What a setting means beyond its options, to a runner that has decoders. */
+/* What a setting means beyond its options, to a runner that has handles. */
 struct setting_hook {
-	/* Before the first item, and behind the last; NULL: nothing. */
-	void (*opened)(void *arg, struct decoder *);
-	void (*done)(void *arg, struct decoder *);
+	/* Before the first item, and after the last; NULL: nothing. */
+	int (*opened)(void *arg, struct tandem *, struct err *);
+	int (*done)(void *arg, struct tandem *, struct err *);
 	void *arg;
 };
 
