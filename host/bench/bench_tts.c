@@ -4,34 +4,23 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "host/api/options.h"
-#include "host/api/tandem_impl.h"
-#include "host/api/text_impl.h"
+#include "host/api/report.h"
+#include "host/api/tandem_pass.h"
 #include "host/bench/bench_plot.h"
 #include "host/bench/bench_tts_impl.h"
 #include "host/bench/pass_at.h"
 #include "host/bench/run_options.h"
 #include "host/eval/eval_check.h"
 #include "host/eval/eval_tasks.h"
-#include "host/method/beams.h"
-#include "host/method/choosing.h"
-#include "host/method/early_stop.h"
-#include "host/method/method.h"
-#include "host/method/samples.h"
 #include "host/model/model.h"
 #include "tensor/soc/soc.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The samples of an item, kept. */
-struct kept {
-	uint32_t n;
-	struct sample_tokens *sample; /* [n] */
-	int32_t *tokens;              /* theirs, behind each other */
-};
 
 /* What a run does with an item that is written. */
 enum purpose {
@@ -52,9 +41,9 @@ struct run {
 	size_t items; /* the first so many */
 
 	struct tandem *tandem;
-	struct kept *kept; /* [items] of the model; of DRAW filled */
-	size_t at;         /* the item */
-	struct samples_script script;
+	struct samples_script *
+		*kept;            /* [items] of the model; DRAW makes them */
+	size_t at;                /* the item */
 	struct tts_point *choice; /* [n_methods][n_samples], of DRAW */
 	struct opt_values *as;    /* [n_methods] likewise */
 	struct eval_tally tally;
@@ -63,87 +52,33 @@ struct run {
 
 /* ---- an item ------------------------------------------------------------- */
 
-static bool is_right(const struct sample *s, const struct eval_item *item)
+static int check_sample(const struct sample_report *s,
+	const struct eval_item *item, struct err *e)
 {
-	return s->text.len && eval_right(item, s->text.data, s->text.len);
-}
-
-/* Those behind the prompt. */
-static const int32_t *tokens_of(const struct sample *s)
-{
-	size_t n;
-
-	return gen_tokens(s->gen, &n) + gen_prompt_length(s->gen);
-}
-
-static int refuse_sample(
-	const struct sample *s, const struct eval_item *item, struct err *e)
-{
-	if (s->lane.state != LANE_ENDED) {
-		*e = s->err;
-		return err_in(e, "sample %u of item '%s'", s->index, item->id);
+	if (s->is.state != TANDEM_SAMPLE_ENDED) {
+		if (s->err)
+			*e = *s->err;
+		else
+			err_set(e, EPROTO, "it has not ended");
+		return err_in(
+			e, "sample %u of item '%s'", s->is.index, item->id);
 	}
+	if (s->is.stop != TANDEM_STOP_CONTEXT)
+		return 0;
 	return err_set(e, ENOSPC,
 		"sample %u of item '%s' found no room in the cache; try a "
 		"larger --slots or --ctx",
-		s->index, item->id);
+		s->is.index, item->id);
 }
 
-static int keep_samples(struct run *r, const struct samples *p,
-	const struct eval_item *item, struct err *e)
-{
-	struct kept *k = &r->kept[r->at];
-	uint32_t n = samples_count(p);
-	size_t all = 1;
-	int32_t *to;
-
-	for (uint32_t i = 0; i < n; i++) {
-		const struct sample *s = samples_at(p, i);
-
-		if (s->lane.state != LANE_ENDED || s->stop == GEN_STOP_CONTEXT)
-			return refuse_sample(s, item, e);
-		all += s->n;
-	}
-	k->sample = calloc(n, sizeof(*k->sample));
-	k->tokens = to = calloc(all, sizeof(*to));
-	if (!k->sample || !to)
-		return err_set(e, ENOMEM, "no memory for samples");
-	k->n = n;
-	for (uint32_t i = 0; i < n; to += k->sample[i++].n) {
-		k->sample[i] =
-			(struct sample_tokens){ to, samples_at(p, i)->n };
-		memcpy(to, tokens_of(samples_at(p, i)),
-			k->sample[i].n * sizeof(*to));
-	}
-	return 0;
-}
-
-/* Whether one of the first n is right, as a perfect judge would choose. */
-static bool any_right(
-	const struct samples *p, uint32_t n, const struct eval_item *item)
-{
-	for (uint32_t i = 0; i < n; i++)
-		if (is_right(samples_at(p, i), item))
-			return true;
-	return false;
-}
-
-static bool is_plain(const struct tts_method *m)
-{
-	return m->method == &method_sample;
-}
-
-/* What each method and number makes of what was drawn. */
-static int choose_all(struct run *r, struct samples *p,
-	const struct eval_item *item, struct err *e)
+/* Of the n samples of an item, each of which is right or not, what each method
+ * and number makes. */
+static int choose_all(struct run *r, const bool *right, struct err *e)
 {
 	const struct tts_args *a = r->tts->args;
 	int ret = 0;
 
-	for (unsigned m = 0; m < a->n_methods && !ret; m++) {
-		struct method_env as = { .method = a->method[m].method,
-			.options = &r->as[m] };
-
+	for (unsigned m = 0; m < a->n_methods && !ret; m++)
 		for (unsigned k = 0; k < a->n_samples && !ret; k++) {
 			struct tts_point *at = &r->choice[m * a->n_samples + k];
 			uint32_t n = a->samples[k], chosen;
@@ -151,61 +86,75 @@ static int choose_all(struct run *r, struct samples *p,
 			if (!at->method)
 				continue;
 			at->tally.total++;
-			if (is_plain(&a->method[m])) {
-				at->tally.right += any_right(p, n, item);
+			if (r->tts->how[m].plain) {
+				at->tally.right += memchr(right, true, n) != 0;
 				continue;
 			}
-			ret = choosing_among(&as, p, n, &chosen, e);
+			ret = tandem_choose(
+				r->tandem, &r->as[m], n, &chosen, e);
 			if (!ret)
-				at->tally.right +=
-					is_right(samples_at(p, chosen), item);
+				at->tally.right += right[chosen];
 		}
-	}
 	return ret;
 }
 
-static void estimate(
-	struct run *r, const struct samples *p, const struct eval_item *item)
+/* All that follows from samples that were drawn; of right[n] those are. */
+static int take_drawn(struct run *r, const struct eval_item *item,
+	const bool *right, uint32_t n, struct err *e)
 {
 	const struct tts_args *a = r->tts->args;
-	uint32_t n = samples_count(p), right = 0;
+	struct sample_report s;
+	uint32_t n_right = 0;
+	int ret = 0;
 
-	for (uint32_t i = 0; i < n; i++)
-		right += is_right(samples_at(p, i), item);
-	for (unsigned k = 0; k < a->n_samples; k++)
-		r->tts->pass[r->model][k] += pass_at(n, right, a->samples[k]);
+	for (uint32_t i = 0; i < n && !ret; i++) {
+		tandem_sample_report(r->tandem, i, &s);
+		ret = check_sample(&s, item, e);
+		n_right += right[i];
+	}
+	if (ret)
+		return ret;
+	r->kept[r->at] = tandem_record(r->tandem);
+	if (!r->kept[r->at])
+		return err_set(e, ENOMEM, "no memory for samples");
+	ret = choose_all(r, right, e);
+	for (unsigned k = 0; k < a->n_samples && !ret; k++)
+		r->tts->pass[r->model][k] += pass_at(n, n_right, a->samples[k]);
+	return ret;
 }
 
 /* -EPROTO: another text than among the largest number. */
-static int compare(const struct run *r, const struct samples *p,
-	const struct eval_item *item, struct err *e)
+static int compare(const struct run *r, const struct eval_item *item,
+	uint32_t n, struct err *e)
 {
-	const struct kept *k = &r->kept[r->at];
+	const struct tts_args *a = r->tts->args;
+	uint32_t same = tandem_compare(r->tandem, r->kept[r->at]);
 
-	for (uint32_t i = 0; i < samples_count(p); i++) {
-		const struct sample *s = samples_at(p, i);
+	if (same == n)
+		return 0;
+	return err_set(e, EPROTO,
+		"sample %u of item '%s' is another text among %u than among %u",
+		same, item->id, n, a->samples[a->n_samples - 1]);
+}
 
-		if (s->n != k->sample[i].n ||
-			memcmp(tokens_of(s), k->sample[i].token,
-				s->n * sizeof(int32_t)) != 0)
-			return err_set(e, EPROTO,
-				"sample %u of item '%s' is another text among "
-				"%u than among %u",
-				i, item->id, samples_count(p), k->n);
+static void mark_samples(const struct tandem *t, uint32_t n,
+	const struct eval_item *item, bool right[SAMPLES_MOST])
+{
+	struct sample_report s;
+
+	assert(n <= SAMPLES_MOST); /* without forks as many as were asked for */
+	for (uint32_t i = 0; i < n; i++) {
+		tandem_sample_report(t, i, &s);
+		right[i] = s.is.text_bytes &&
+			eval_right(item, s.is.text, s.is.text_bytes);
 	}
-	return 0;
 }
 
 static int begin_item(void *arg, const struct eval_item *item, struct err *e)
 {
-	struct run *r = arg;
-	const struct kept *k = r->kept ? &r->kept[r->at] : NULL;
+	const struct run *r = arg;
 
-	r->tandem->decoder.env.script = NULL;
-	if (r->purpose == PRICE) {
-		r->script = (struct samples_script){ k->n, k->sample };
-		r->tandem->decoder.env.script = &r->script;
-	}
+	tandem_replay(r->tandem, r->purpose == PRICE ? r->kept[r->at] : NULL);
 	return 0;
 }
 
@@ -213,65 +162,60 @@ static int see_item(void *arg, const struct eval_item *item, bool right,
 	const struct strbuf *output, struct err *e)
 {
 	struct run *r = arg;
-	struct samples *p = r->tandem->last->samples;
-	struct samples_stats st;
+	bool each[SAMPLES_MOST];
+	struct tandem_report report;
+	uint32_t n;
 	int ret = 0;
 
-	samples_stats(p, &st);
-	r->cost.tokens += st.tokens;
+	tandem_report(r->tandem, &report);
+	n = report.n_samples;
+	if (report.keeps_all || r->purpose == DRAW)
+		mark_samples(r->tandem, n, item, each);
+	/* Where none is chosen, as a perfect judge would choose. */
+	if (report.keeps_all)
+		right = memchr(each, true, n) != NULL;
+	r->cost.tokens += report.samples.tokens;
 	r->tally.total++;
-	r->tally.right += is_plain(r->method)
-		? any_right(p, samples_count(p), item)
-		: right;
-	if (r->purpose == DRAW) {
-		ret = keep_samples(r, p, item, e);
-		if (!ret)
-			ret = choose_all(r, p, item, e);
-		if (!ret)
-			estimate(r, p, item);
-	} else if (r->purpose == TIME) {
-		ret = compare(r, p, item, e);
-	}
+	r->tally.right += right;
+	if (r->purpose == DRAW)
+		ret = take_drawn(r, item, each, n, e);
+	else if (r->purpose == TIME)
+		ret = compare(r, item, n, e);
 	r->at++;
 	return ret;
 }
 
 /* ---- a run --------------------------------------------------------------- */
 
-static int from_handle(const struct tandem *t, int ret, struct err *e)
-{
-	if (ret)
-		*e = t->err;
-	return ret ? e->code : 0;
-}
-
-static int start(struct run *r, const struct eval_items *items, struct err *e)
+static int start(struct run *r, struct err *e)
 {
 	const struct tts_args *a = r->tts->args;
-	struct decoder *d = &r->tandem->decoder;
+	struct session_opts *pair = tandem_pair(r->tandem);
+	struct tandem_report report;
 	uint32_t longest;
-	int ret = from_handle(
-		r->tandem, tandem_read_model(r->tandem, a->model[r->model]), e);
+	int ret;
 
+	if (tandem_read_model(r->tandem, a->model[r->model]))
+		return tandem_failure(r->tandem, e);
+	tandem_report(r->tandem, &report);
 	/* Of all items, so that each run has the same context. */
-	if (!ret)
-		ret = eval_longest(r->tandem, &r->tts->items, d->model->n_ctx,
-			&longest, e);
+	ret = eval_longest(
+		r->tandem, &r->tts->items, report.model->n_ctx, &longest, e);
 	if (ret)
 		return ret;
-	r->tts->priced = d->session_opts.soc;
+	r->tts->priced = pair->soc;
 	if (r->tts->priced)
-		r->tts->soc = *d->session_opts.soc;
-	d->session_opts.cancel = a->cancel;
-	d->session_opts.idle = r->purpose == PRICE;
-	d->tail = a->n_predict;
-	return from_handle(r->tandem,
-		tandem_start(r->tandem, longest + (uint64_t)a->n_predict), e);
+		r->tts->soc = *pair->soc;
+	pair->cancel = a->cancel;
+	pair->idle = r->purpose == PRICE;
+	return tandem_start_for(r->tandem, longest, a->n_predict)
+		? tandem_failure(r->tandem, e)
+		: 0;
 }
 
 static void take_cost(struct run *r, const struct eval_result *got)
 {
-	const struct soc *soc = r->tandem->decoder.session_opts.soc;
+	const struct soc *soc = tandem_pair(r->tandem)->soc;
 	struct tts_cost *c = &r->cost;
 
 	c->items = got->all.total;
@@ -298,7 +242,7 @@ static int measure(struct run *r, struct err *e)
 
 	if (items.n > r->items)
 		items.n = r->items;
-	ret = start(r, &items, e);
+	ret = start(r, e);
 	if (ret)
 		return ret;
 	o.sampling.temperature = r->temperature;
@@ -309,43 +253,41 @@ static int measure(struct run *r, struct err *e)
 }
 
 /* What is asked, but for the method, the aggregate, the number, the shape. */
-static int ask(const struct run *r, const struct tts_method *m, uint32_t n,
-	struct opt_values *out, struct err *e)
+static int ask(const struct tts_args *a, unsigned model,
+	const struct tts_method *m, uint32_t n, struct opt_values *out,
+	struct err *e)
 {
-	const struct tts_args *a = r->tts->args;
 	char number[16];
 	int ret;
 
 	snprintf(number, sizeof(number), "%u", n);
 	*out = *a->options;
-	ret = opt_set(decoder_tables, out, "method", m->method->name, e);
+	ret = opt_set(decoder_tables, out, "method", m->method, e);
 	if (!ret)
 		ret = opt_set(decoder_tables, out, "samples", number, e);
 	if (!ret && m->aggregate)
 		ret = opt_set(
 			decoder_tables, out, "aggregate", m->aggregate, e);
-	if (!ret && a->shape[r->model])
-		ret = opt_set(decoder_tables, out, "as", a->shape[r->model], e);
+	if (!ret && a->shape[model])
+		ret = opt_set(decoder_tables, out, "as", a->shape[model], e);
 	if (!ret)
-		decoder_drop_needless(out, m->method);
+		tandem_drop_needless(out);
 	return ret;
 }
 
 static int run(struct run *r, struct err *e)
 {
 	struct opt_values asked;
-	struct tandem_options o;
 	struct err closing = { 0 };
-	int ret = ask(r, r->method, r->n, &asked, e), closed;
-	struct pair_options *pair = opt_values_at(&asked, &pair_table);
+	int ret = ask(r->tts->args, r->model, r->method, r->n, &asked, e);
+	int closed;
 
-	pair->session.trace =
-		bench_trace_next(&r->tts->trace, pair->session.trace);
-	tandem_options_init(&o, sizeof(o));
 	if (!ret)
-		ret = tandem_create(&r->tandem, &o, &asked, e);
+		ret = tandem_create(&r->tandem, NULL, &asked, e);
 	if (ret)
 		return ret;
+	tandem_pair(r->tandem)->trace =
+		bench_trace_next(&r->tts->trace, tandem_pair(r->tandem)->trace);
 	ret = measure(r, e);
 	closed = tandem_end(r->tandem, &closing);
 	r->tandem = NULL;
@@ -387,37 +329,10 @@ static int run_by_itself(struct tts *t, unsigned model,
 	return 0;
 }
 
-/* Beams are kept in groups. */
-static bool may_have(
-	const struct tts *t, const struct tts_method *m, uint32_t n)
-{
-	const struct beam_options *o;
-
-	if (!method_uses(m->method, &beam_table) || n == 1)
-		return true;
-	o = opt_values_of(t->args->options, &beam_table);
-	return n % o->width == 0;
-}
-
-/* Whether what it chooses is a choice among the first samples, and the samples
- * are told by their tokens. */
-static bool follows(const struct tts *t, const struct tts_method *m)
-{
-	const struct early_stop_options *early =
-		opt_values_of(t->args->options, &early_stop_table);
-
-	return !asked_draft(t->args->options) &&
-		(is_plain(m) ||
-			(m->method->chooser &&
-				!(early->on &&
-					method_uses(m->method,
-						&early_stop_table))));
-}
-
 /* ---- what follows from one drawing --------------------------------------- */
 
 struct drawing {
-	struct kept *kept;
+	struct samples_script **kept; /* [items] */
 	struct tts_point choice[TTS_METHODS * TTS_NUMBERS];
 	struct opt_values as[TTS_METHODS];
 	struct tts_cost cost[TTS_NUMBERS][2]; /* without, with a reward */
@@ -425,18 +340,15 @@ struct drawing {
 
 static void release_drawing(struct drawing *d, size_t items)
 {
-	for (size_t i = 0; d && d->kept && i < items; i++) {
-		free(d->kept[i].sample);
-		free(d->kept[i].tokens);
-	}
+	for (size_t i = 0; d && d->kept && i < items; i++)
+		free(d->kept[i]);
 	if (d)
 		free(d->kept);
 	free(d);
 }
 
-static const struct tts_method plain = { "sample", &method_sample, NULL };
-static const struct tts_method judged = { "best-of-n", &method_best_of_n,
-	NULL };
+static const struct tts_method plain = { "sample", "sample", NULL };
+static const struct tts_method judged = { "best-of-n", "best-of-n", NULL };
 
 static int draw(struct tts *t, unsigned model, struct drawing *d, bool reward,
 	struct err *e)
@@ -455,9 +367,9 @@ static int draw(struct tts *t, unsigned model, struct drawing *d, bool reward,
 	int ret = 0;
 
 	for (unsigned m = 0; m < a->n_methods && !ret; m++) {
-		bool is = follows(t, &a->method[m]);
+		bool is = t->how[m].follows;
 
-		ret = ask(&r, &a->method[m], r.n, &d->as[m], e);
+		ret = ask(a, model, &a->method[m], r.n, &d->as[m], e);
 		for (unsigned k = 0; k < a->n_samples; k++)
 			d->choice[m * a->n_samples + k] =
 				(struct tts_point){ .model = model,
@@ -531,7 +443,7 @@ static void add_choices(
 	struct tts *t, unsigned model, const struct drawing *d, unsigned m)
 {
 	const struct tts_args *a = t->args;
-	bool reward = a->method[m].method->needs_reward;
+	bool reward = t->how[m].reward;
 
 	for (unsigned k = 0; k < a->n_samples; k++) {
 		struct tts_point *p = &t->point[t->n++];
@@ -552,12 +464,13 @@ static int run_methods(
 	for (unsigned m = 0; m < a->n_methods && !ret; m++) {
 		const struct tts_method *is = &a->method[m];
 
-		if (follows(t, is)) {
+		if (t->how[m].follows) {
 			add_choices(t, model, d, m);
 			continue;
 		}
 		for (unsigned k = 0; k < a->n_samples && !ret; k++)
-			if (may_have(t, is, a->samples[k]))
+			if (a->samples[k] == 1 ||
+				a->samples[k] % t->how[m].group == 0)
 				ret = run_by_itself(t, model, is, is->name,
 					a->samples[k], a->temperature, e);
 	}
@@ -576,10 +489,8 @@ static int run_model(struct tts *t, unsigned model, struct err *e)
 	if (!d || !d->kept)
 		ret = err_set(e, ENOMEM, "no memory for samples");
 	for (unsigned m = 0; m < a->n_methods; m++) {
-		bool is = follows(t, &a->method[m]);
-
-		any |= is;
-		reward |= is && a->method[m].method->needs_reward;
+		any |= t->how[m].follows;
+		reward |= t->how[m].follows && t->how[m].reward;
 	}
 	if (!ret)
 		ret = run_by_itself(t, model, &plain, TTS_GREEDY, 1, 0, e);
@@ -589,6 +500,29 @@ static int run_model(struct tts *t, unsigned model, struct err *e)
 		ret = run_methods(t, model, d, e);
 	release_drawing(d, t->items.n);
 	return ret;
+}
+
+static int look_at_method(struct tts *t, unsigned m, struct err *e)
+{
+	const struct tts_args *a = t->args;
+	struct opt_values asked;
+	struct tandem_report r;
+	struct tandem *of;
+	int ret = ask(
+		a, 0, &a->method[m], a->samples[a->n_samples - 1], &asked, e);
+
+	if (!ret)
+		ret = tandem_create(&of, NULL, &asked, e);
+	if (ret)
+		return ret;
+	tandem_report(of, &r);
+	t->how[m] = (struct tts_how){ .plain = r.keeps_all,
+		.follows = !asked_draft(a->options) &&
+			(r.keeps_all || r.chooses_last),
+		.reward = r.needs_reward,
+		.group = r.group };
+	tandem_end(of, NULL);
+	return 0;
 }
 
 int bench_tts(const struct tts_args *a, struct err *e)
@@ -605,6 +539,8 @@ int bench_tts(const struct tts_args *a, struct err *e)
 		ret = eval_tasks_read(&tasks, a->task, EVAL_NEED_ANSWERS, e);
 	if (!ret)
 		t->items = eval_task_first(&tasks.task[0], a->items);
+	for (unsigned m = 0; m < a->n_methods && !ret; m++)
+		ret = look_at_method(t, m, e);
 	for (unsigned m = 0; m < a->n_models && !ret; m++)
 		ret = run_model(t, m, e);
 	if (!ret)

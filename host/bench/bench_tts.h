@@ -6,7 +6,7 @@
  *
  * Sample i of an item is the same whatever their number, so each model draws
  * the largest number once, and each method chooses among the first n of them
- * (choosing_among). What n samples take a phone is found by going through their
+ * (tandem_choose). What n samples take a phone is found by going through their
  * tokens again, in a session that prices the same passes and computes nothing
  * (session_opts.idle). The first items are written anew for each number: these
  * are timed, and both must be found the same. What chooses while it writes
@@ -23,7 +23,6 @@
 #include <stdint.h>
 
 struct err;
-struct method;
 
 #define TTS_MODELS  2
 #define TTS_METHODS 12
@@ -33,7 +32,7 @@ struct method;
 /* "best-of-n:min": a method, and what scores come to (NULL: as asked). */
 struct tts_method {
 	char name[TTS_NAME];
-	const struct method *method; /* of samples */
+	const char *method; /* of samples */
 	const char *aggregate;
 };
 

@@ -40,8 +40,19 @@ struct tts_speed {
 #define TTS_SAMPLE "sample" /* the method that chooses none */
 #define TTS_POINTS (TTS_MODELS * (1 + TTS_METHODS * TTS_NUMBERS))
 
+/* What is made of a method. */
+struct tts_how {
+	bool plain; /* it chooses none of its samples */
+	/* What it chooses is a choice among the first samples, and the samples
+	 * are told by their tokens; else it runs by itself. */
+	bool follows;
+	bool reward;    /* it needs one */
+	uint32_t group; /* more than one sample: a multiple of it */
+};
+
 struct tts {
 	const struct tts_args *args;
+	struct tts_how how[TTS_METHODS];
 	struct eval_items items;
 	struct bench_trace trace;
 	bool priced;

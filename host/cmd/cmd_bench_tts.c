@@ -149,7 +149,7 @@ static int take_method(struct tts_args *a, const char *part)
 	status = list_methods(&cmd_bench_tts, m->name, false, &is, &n, 1);
 	if (status)
 		return status;
-	m->method = is.method;
+	m->method = is.name;
 	if (!is.many)
 		return cmd_misuse(&cmd_bench_tts,
 			"--methods names %s, which has no use for samples",
