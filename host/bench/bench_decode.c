@@ -11,12 +11,12 @@
 #include "base/median.h"
 #include "base/rng.h"
 #include "base/workers.h"
+#include "host/api/options.h"
+#include "host/api/report.h"
+#include "host/api/tandem_pass.h"
 #include "host/bench/bench_machine.h"
 #include "host/bench/print_json.h"
-#include "host/draft/draft_model.h"
 #include "host/model/model.h"
-#include "host/session/session.h"
-#include "host/shipped/shipped_models.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -47,8 +47,8 @@ struct figure {
 struct bench_decode {
 	const struct bench_args *args;
 	unsigned rounds;
-	struct model *model;
-	struct session *session;
+	struct tandem *tandem;
+	const struct model *model;
 	struct draft_model *alone;
 	struct bench_machine *machine;
 	int32_t token[PROMPT];
@@ -71,40 +71,35 @@ static double seconds_since(uint64_t began)
 static int time_prefill(struct bench_decode *b, unsigned round, struct err *e)
 {
 	uint64_t began = clock_ns();
-	uint32_t row;
-	int ret;
+	int ret =
+		tandem_prefill(b->tandem, b->token, b->prompt, 1, b->logits, e);
 
-	session_truncate(b->session, SESSION_TEXT, 0);
-	ret = session_prefill(
-		b->session, SESSION_TEXT, b->token, b->prompt, &row, e);
-	if (!ret)
-		ret = session_logits(b->session, row, b->logits, e);
 	b->prefill.seconds[round] = seconds_since(began);
 	return ret;
 }
 
-/* A chain of rows, with all their logits; the first one is kept. */
-static int pass(struct bench_decode *b, uint32_t rows, struct err *e)
+static uint32_t depth_of(const struct bench_decode *b)
 {
-	int ret = session_continue(b->session, SESSION_TEXT, b->token, rows, e);
-
-	if (!ret)
-		ret = session_logits_range(b->session, 0, rows, b->logits, e);
-	return ret ? ret : session_accept(b->session, SESSION_TEXT, NULL, 1, e);
+	return b->prompt < DEPTH ? b->prompt : DEPTH;
 }
 
+/* Passes of a chain of rows, with all their logits; the first row is kept. */
 static int time_pair(
 	struct bench_decode *b, struct figure *f, unsigned round, struct err *e)
 {
-	uint64_t began;
-	int ret;
+	struct bare_pass p = { .sequences = 1,
+		.length = depth_of(b),
+		.rows = f->rows,
+		.token = b->token };
+	struct bare_pass_times times = { 0 };
+	uint64_t began = 0;
+	int ret = 0;
 
-	session_truncate(b->session, SESSION_TEXT,
-		b->prompt < DEPTH ? b->prompt : DEPTH);
-	ret = pass(b, f->rows, e);
-	began = clock_ns();
-	for (unsigned i = 0; i < PASSES && !ret; i++)
-		ret = pass(b, f->rows, e);
+	for (unsigned i = 0; i <= PASSES && !ret; i++, p.length++) {
+		if (i == 1)
+			began = clock_ns();
+		ret = tandem_bare_pass(b->tandem, &p, b->logits, &times, e);
+	}
 	f->seconds[round] = seconds_since(began) / PASSES;
 	return ret;
 }
@@ -112,17 +107,14 @@ static int time_pair(
 static int time_single(
 	struct bench_decode *b, struct figure *f, unsigned round, struct err *e)
 {
-	const float *logits;
+	uint32_t length = depth_of(b);
 	uint64_t began = 0;
-	int ret;
+	int ret = lone_model_read(b->alone, 0, b->token, length, e);
 
-	draft_truncate(b->alone, 0);
-	ret = draft_append(b->alone, b->token,
-		b->prompt < DEPTH ? b->prompt : DEPTH, &logits, e);
 	for (unsigned i = 0; i <= PASSES && !ret; i++) {
 		if (i == 1)
 			began = clock_ns();
-		ret = draft_append(b->alone, b->token, 1, &logits, e);
+		ret = lone_model_read(b->alone, length + i, b->token, 1, e);
 	}
 	f->seconds[round] = seconds_since(began) / PASSES;
 	return ret;
@@ -237,59 +229,57 @@ static double n_weights(const struct model *m)
 	return n;
 }
 
-static int open_model(struct bench_decode *b, struct err *e)
-{
-	char path[PATH_MAX];
-	int ret = models_choose(b->args->model, MODEL_TARGET, path, e);
-
-	if (!ret)
-		ret = model_open(&b->model, path, e);
-	return ret ? ret : model_keep_embedding(b->model, e);
-}
-
 static int open_all(struct bench_decode *b, struct err *e)
 {
-	struct session_opts o = session_defaults;
-	struct session_stats stats;
-	int ret = open_model(b, e);
+	const struct opt_values unsaid = { 0 };
+	struct tandem_report r;
+	struct session_opts *o;
+	int ret = tandem_create(&b->tandem, NULL, &unsaid, e);
 
 	if (ret)
 		return ret;
+	if (tandem_read_weights(b->tandem, b->args->model))
+		return tandem_failure(b->tandem, e);
+	tandem_report(b->tandem, &r);
+	b->model = r.model;
 	if (!b->model->causal)
 		return err_set(e, EINVAL,
 			"this benchmark cannot measure a diffusion model; use "
 			"a causal one");
 	b->prompt = b->model->n_ctx < PROMPT + MAX_ROWS ? b->model->n_ctx / 2
 							: PROMPT;
-	o.trace = b->args->trace;
-	o.threads = b->args->threads;
-	o.decode_rows = MAX_ROWS;
-	o.prefill_chunk = CHUNK;
-	o.context_need = b->prompt + PASSES + 2 * MAX_ROWS;
 	b->logits = malloc(
 		MAX_ROWS * (size_t)b->model->n_vocab * sizeof(*b->logits));
 	if (!b->logits)
 		return err_set(e, ENOMEM, "no memory for logits");
-	if ((ret = session_open(&b->session, b->model, &o, e)) ||
-		(ret = draft_open(&b->alone, b->model, NULL, DRAFT_INT8,
-			 DEPTH + PASSES + 1, b->args->threads, e)))
+	o = tandem_pair(b->tandem);
+	o->trace = b->args->trace;
+	o->threads = b->args->threads;
+	o->restarts = 0;
+	o->decode_rows = MAX_ROWS;
+	o->prefill_chunk = CHUNK;
+	o->context_need = b->prompt + PASSES + 2 * MAX_ROWS;
+	if ((ret = lone_model_open(&b->alone, b->tandem, DEPTH + PASSES + 1,
+		     b->args->threads, e)) ||
+		(ret = tandem_start_bare(b->tandem, e)))
 		return ret;
-	session_stats(b->session, &stats);
-	b->mapped = stats.bytes_mapped;
-	b->huge = session_huge_bytes(b->session);
+	tandem_report(b->tandem, &r);
+	b->mapped = r.total.bytes_mapped;
+	b->huge = tandem_huge_bytes(b->tandem);
 	b->weights = n_weights(b->model);
-	b->bytes = (double)stats.weight_bytes + (double)b->model->output->bytes;
+	b->bytes =
+		(double)r.total.weight_bytes + (double)b->model->output->bytes;
 	return bench_machine_open(&b->machine, b->args->threads, e);
 }
 
 static int close_all(struct bench_decode *b, int ret, struct err *e)
 {
-	int closed;
+	int closed = 0;
 
 	bench_machine_close(b->machine);
-	draft_close(b->alone);
-	closed = session_close(b->session, ret ? NULL : e);
-	model_close(b->model);
+	lone_model_close(b->alone);
+	if (b->tandem)
+		closed = tandem_end(b->tandem, ret ? NULL : e);
 	free(b->logits);
 	return ret ? ret : closed;
 }

@@ -2,7 +2,7 @@
 #include "host/bench/bench_peer.h"
 
 #include "base/err.h"
-#include "host/npu/launch.h"
+#include "host/api/tandem_pass.h"
 #include "ipc/channel.h"
 #include "shm/coherence.h"
 #include "shm/doorbell.h"
@@ -11,12 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define END_MS 1000
-
 struct ring_peer {
 	struct bench_peer base;
-	struct launch child;
-	struct channel *channel;
+	struct device_link *link;
 };
 
 static int ring_batch(struct bench_peer *p, unsigned trips, struct err *e)
@@ -26,7 +23,7 @@ static int ring_batch(struct bench_peer *p, unsigned trips, struct err *e)
 
 static int ring_trip(struct bench_peer *p, struct err *e)
 {
-	struct channel *c = ((struct ring_peer *)p)->channel;
+	struct channel *c = device_link_channel(((struct ring_peer *)p)->link);
 	static const struct wire_simple nop = { WIRE_NOP, 0 };
 	struct wire_done done;
 	struct packet answer;
@@ -51,27 +48,22 @@ static void ring_close(struct bench_peer *p)
 {
 	struct ring_peer *r = (struct ring_peer *)p;
 
-	if (r->channel) {
-		channel_bye(r->channel);
-		channel_close(r->channel);
-	}
-	launch_end(&r->child, END_MS);
+	device_link_close(r->link);
 	free(r);
 }
 
 static const struct bench_peer_ops ring_ops = { ring_batch, ring_trip,
 	ring_close };
 
-/* The child inherits the processor that we are on when it starts. */
-static int launch_on(struct launch *l, const struct bench_cpus *cpus, int *link,
-	struct err *e)
+/* The device inherits the processor that we are on when it starts. */
+static int open_on(struct ring_peer *r, const struct bench_cpus *cpus,
+	const struct wire_hello *hello, struct err *e)
 {
-	const struct launch_opts found = { 0 };
 	int ret = bench_pin(cpus->device, e), back;
 
 	if (ret)
 		return ret;
-	ret = launch_start(l, &found, link, e);
+	ret = device_link_open(&r->link, hello, e);
 	back = bench_pin(cpus->host, ret ? NULL : e);
 	return ret ? ret : back;
 }
@@ -89,21 +81,16 @@ int bench_ring_open(struct bench_peer **out, const struct bench_subject *s,
 		.spin_us = cpus->usable > 1 ? 1000 : 0,
 	};
 	struct ring_peer *r = calloc(1, sizeof(*r));
-	struct wire_welcome welcome;
-	int link = -1, ret;
+	int ret;
 
 	if (!r)
 		return err_set(e, ENOMEM, "no memory to measure with");
 	r->base.ops = &ring_ops;
-	ret = launch_on(&r->child, cpus, &link, e);
-	if (!ret)
-		ret = channel_connect(&r->channel, link, &hello, &welcome, e);
+	ret = open_on(r, cpus, &hello, e);
 	if (ret) {
-		r->channel = NULL;
 		ring_close(&r->base);
 		return ret;
 	}
-	channel_watch_pid(r->channel, r->child.pid);
 	*out = &r->base;
 	return 0;
 }

@@ -11,12 +11,13 @@
 #include "base/err.h"
 #include "base/median.h"
 #include "base/rng.h"
+#include "host/api/options.h"
+#include "host/api/report.h"
+#include "host/api/tandem_pass.h"
 #include "host/bench/bench_machine.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/print_json.h"
 #include "host/model/model.h"
-#include "host/session/session.h"
-#include "host/shipped/shipped_models.h"
 #include "host/shipped/soc_file.h"
 #include "tensor/soc/soc.h"
 
@@ -34,10 +35,11 @@
 /* SHARED has to be the first: it is what decoding does. */
 enum way { SHARED, APART, WAYS };
 
-/* A pass: the wall's and the phone's time of its parts, the bytes of keys and
- * values that it read. */
+/* Passes that are timed together, and the bytes of keys and values that they
+ * read. */
 struct cost {
-	double pass_s, logits_s, phone_pass_s, phone_logits_s, bytes;
+	struct bare_pass_times of;
+	double bytes;
 };
 
 struct bench_samples {
@@ -46,11 +48,9 @@ struct bench_samples {
 	uint32_t count[COUNTS], most, prompt;
 	const char *phone;
 	struct soc soc;
-	struct model *model;
-	struct session *session;
+	struct tandem *tandem;
 	int32_t *token; /* [prompt + 1 + PASSES] */
 	float *logits;  /* [most][n_vocab] */
-	struct row row[ROWS_SEQUENCES];
 	struct cost cost[WAYS][COUNTS][BENCH_ROUNDS_MAX];
 };
 
@@ -62,7 +62,7 @@ static int refuse_counts(const char *list, struct err *e)
 		"--samples '%s' is not a list of at most %d numbers from 1 to "
 		"%d; "
 		"try 1,8,16,32",
-		list, COUNTS, ROWS_SEQUENCES);
+		list, COUNTS, SAMPLES_PARALLEL);
 }
 
 static int take_counts(struct bench_samples *b, struct err *e)
@@ -75,7 +75,7 @@ static int take_counts(struct bench_samples *b, struct err *e)
 		if (*at < '0' || *at > '9' || b->n_counts == COUNTS)
 			return refuse_counts(list, e);
 		n = strtoul(at, &end, 10);
-		if (!n || n > ROWS_SEQUENCES || (*end && *end != ','))
+		if (!n || n > SAMPLES_PARALLEL || (*end && *end != ','))
 			return refuse_counts(list, e);
 		b->count[b->n_counts++] = (uint32_t)n;
 		b->most = n > b->most ? (uint32_t)n : b->most;
@@ -99,68 +99,30 @@ static int take_phone(struct bench_samples *b, struct err *e)
 
 /* ---- passes -------------------------------------------------------------- */
 
-static double phone_s(const struct bench_samples *b)
-{
-	return (double)session_phone_ps(b->session) / 1e12;
-}
-
-static double wall_s(void)
-{
-	return (double)clock_ns() / 1e9;
-}
-
-/* A row of each of n samples and its logits; added to *c. */
-static int pass(
-	struct bench_samples *b, uint32_t n, struct cost *c, struct err *e)
-{
-	const struct rows rows = { SIGHT_TREE, n, b->row };
-	double wall[3], phone[3];
-	int ret;
-
-	for (uint32_t i = 0; i < n; i++) {
-		uint32_t at = session_length(b->session, i);
-
-		b->row[i] = (struct row){ .token = b->token[at],
-			.position = at,
-			.sequence = i,
-			.parent = -1 };
-	}
-	wall[0] = wall_s();
-	phone[0] = phone_s(b);
-	ret = session_forward(b->session, &rows, e);
-	wall[1] = wall_s();
-	phone[1] = phone_s(b);
-	if (!ret)
-		ret = session_logits_range(b->session, 0, n, b->logits, e);
-	wall[2] = wall_s();
-	phone[2] = phone_s(b);
-	for (uint32_t i = 0; i < n && !ret; i++)
-		ret = session_accept(b->session, i, &i, 1, e);
-	c->pass_s += (wall[1] - wall[0]) / PASSES;
-	c->logits_s += (wall[2] - wall[1]) / PASSES;
-	c->phone_pass_s += (phone[1] - phone[0]) / PASSES;
-	c->phone_logits_s += (phone[2] - phone[1]) / PASSES;
-	return ret;
-}
-
+/* A row of each of n samples and its logits, PASSES times after once. */
 static int time_passes(struct bench_samples *b, uint32_t n, enum way way,
 	struct cost *c, struct err *e)
 {
-	struct session_stats before, after;
-	struct cost first = { 0 };
+	struct bare_pass p = { .sequences = n,
+		.length = b->prompt,
+		.rows = 1,
+		.apart = way == APART };
+	struct bare_pass_times first = { 0 };
+	struct tandem_report before, after;
 	int ret;
 
-	session_attend_apart(b->session, way == APART);
-	for (uint32_t i = 0; i < n; i++)
-		session_truncate(b->session, i, b->prompt);
-	ret = pass(b, n, &first, e);
-	session_stats(b->session, &before);
+	p.token = b->token + p.length;
+	ret = tandem_bare_pass(b->tandem, &p, b->logits, &first, e);
+	tandem_report(b->tandem, &before);
 	*c = (struct cost){ 0 };
-	for (unsigned i = 0; i < PASSES && !ret; i++)
-		ret = pass(b, n, c, e);
-	session_stats(b->session, &after);
-	c->bytes =
-		(double)(after.kv_read_bytes - before.kv_read_bytes) / PASSES;
+	for (unsigned i = 0; i < PASSES && !ret; i++) {
+		p.length++;
+		p.token++;
+		ret = tandem_bare_pass(b->tandem, &p, b->logits, &c->of, e);
+	}
+	tandem_report(b->tandem, &after);
+	c->bytes = (double)(after.total.kv_read_bytes -
+		before.total.kv_read_bytes);
 	return ret;
 }
 
@@ -185,67 +147,65 @@ static int measure(struct bench_samples *b, struct err *e)
 
 static int open_model(struct bench_samples *b, struct err *e)
 {
+	const struct opt_values unsaid = { 0 };
 	uint32_t room = 1 + PASSES;
-	char path[PATH_MAX];
-	int ret = models_choose(b->args->model, MODEL_TARGET, path, e);
+	struct tandem_report r;
+	int ret = tandem_create(&b->tandem, NULL, &unsaid, e);
 
-	if (!ret)
-		ret = model_open(&b->model, path, e);
 	if (ret)
 		return ret;
-	if (!b->model->causal)
+	if (tandem_read_weights(b->tandem, b->args->model))
+		return tandem_failure(b->tandem, e);
+	tandem_report(b->tandem, &r);
+	if (!r.model->causal)
 		return err_set(e, EINVAL,
 			"this benchmark cannot measure a diffusion model; use "
 			"a causal one");
-	if (b->model->n_ctx < room + b->args->prompt)
+	if (r.model->n_ctx < room + b->args->prompt)
 		return err_set(e, EINVAL,
 			"a prompt of %u tokens and %u generated ones do not "
 			"fit into the model's context of %u; try a shorter "
 			"--prompt",
-			b->args->prompt, room, b->model->n_ctx);
+			b->args->prompt, room, r.model->n_ctx);
 	b->prompt = b->args->prompt;
 	b->token = malloc((b->prompt + room) * sizeof(*b->token));
-	b->logits = malloc(
-		b->most * (size_t)b->model->n_vocab * sizeof(*b->logits));
+	b->logits =
+		malloc(b->most * (size_t)r.model->n_vocab * sizeof(*b->logits));
 	if (!b->token || !b->logits)
 		return err_set(e, ENOMEM, "no memory for logits");
 	for (uint32_t i = 0; i < b->prompt + room; i++)
 		b->token[i] =
-			(int32_t)(rng_uniform(1, 0, i) * b->model->n_vocab);
+			(int32_t)(rng_uniform(1, 0, i) * r.model->n_vocab);
 	return 0;
 }
 
 /* The prompt, and as many sequences as there are samples at most. */
-static int open_session(struct bench_samples *b, struct err *e)
+static int start(struct bench_samples *b, struct err *e)
 {
-	struct session_opts o = session_defaults;
-	uint32_t row, id;
+	struct session_opts *o = tandem_pair(b->tandem);
 	int ret;
 
-	o.trace = b->args->trace;
-	o.threads = b->args->threads;
-	o.decode_rows = b->most;
-	o.smaller_graphs = true;
-	o.prefill_chunk = CHUNK;
-	o.sequences = b->most;
-	o.context_need = b->prompt + 1 + PASSES;
-	/* Behind the prompt each has a run, and its copy of the last. */
-	o.slots = o.context_need + (PASSES + 64) * b->most;
-	o.soc = &b->soc;
-	ret = session_open(&b->session, b->model, &o, e);
-	if (!ret)
-		ret = session_prefill(
-			b->session, SESSION_TEXT, b->token, b->prompt, &row, e);
-	for (uint32_t i = 1; i < b->most && !ret; i++)
-		ret = session_fork(b->session, SESSION_TEXT, &id, e);
-	return ret;
+	o->trace = b->args->trace;
+	o->threads = b->args->threads;
+	o->restarts = 0;
+	o->decode_rows = b->most;
+	o->smaller_graphs = true;
+	o->prefill_chunk = CHUNK;
+	o->sequences = b->most;
+	o->context_need = b->prompt + 1 + PASSES;
+	/* After the prompt each has a run, and its copy of the last. */
+	o->slots = o->context_need + (PASSES + 64) * b->most;
+	o->soc = &b->soc;
+	ret = tandem_start_bare(b->tandem, e);
+	return ret ? ret
+		   : tandem_prefill(
+			     b->tandem, b->token, b->prompt, b->most, NULL, e);
 }
 
 static int close_all(struct bench_samples *b, int ret, struct err *e)
 {
-	int closed = b->session ? session_close(b->session, ret ? NULL : e) : 0;
+	int closed = b->tandem ? tandem_end(b->tandem, ret ? NULL : e) : 0;
 
-	model_close(b->model);
 	free(b->token);
 	free(b->logits);
 	return ret ? ret : closed;
@@ -268,24 +228,27 @@ static double over_rounds(const struct bench_samples *b, unsigned i,
 	static double name(                                                \
 		const struct bench_samples *b, unsigned i, unsigned round) \
 	{                                                                  \
-		const struct cost *c = &b->cost[SHARED][i][round];         \
-		const struct cost *apart = &b->cost[APART][i][round];      \
+		const struct cost *shared = &b->cost[SHARED][i][round];    \
+		const struct cost *other = &b->cost[APART][i][round];      \
+		const struct bare_pass_times *c = &shared->of;             \
+		const struct bare_pass_times *apart = &other->of;          \
                                                                            \
 		return (void)apart, (void)c, (expression);                 \
 	}
 
-FIGURE(pass_time, c->pass_s)
-FIGURE(apart_time, apart->pass_s)
+FIGURE(pass_time, c->pass_s / PASSES)
+FIGURE(apart_time, apart->pass_s / PASSES)
 FIGURE(pass_share, c->pass_s / apart->pass_s)
-FIGURE(logits_time, c->logits_s)
-FIGURE(speed, b->count[i] / (c->pass_s + c->logits_s))
+FIGURE(logits_time, c->logits_s / PASSES)
+FIGURE(speed, b->count[i] * PASSES / (c->pass_s + c->logits_s))
 FIGURE(growth, speed(b, i, round) / speed(b, 0, round))
-FIGURE(read_bytes, c->bytes)
-FIGURE(apart_bytes, apart->bytes)
-FIGURE(phone_time, c->phone_pass_s)
+FIGURE(read_bytes, shared->bytes / PASSES)
+FIGURE(apart_bytes, other->bytes / PASSES)
+FIGURE(phone_time, c->phone_pass_s / PASSES)
 FIGURE(phone_share, c->phone_pass_s / apart->phone_pass_s)
 FIGURE(phone_logits, c->phone_logits_s / (c->phone_pass_s + c->phone_logits_s))
-FIGURE(phone_speed, b->count[i] / (c->phone_pass_s + c->phone_logits_s))
+FIGURE(phone_speed,
+	b->count[i] * PASSES / (c->phone_pass_s + c->phone_logits_s))
 FIGURE(phone_growth, phone_speed(b, i, round) / phone_speed(b, 0, round))
 
 static const struct {
@@ -399,7 +362,7 @@ int bench_samples_main(const struct bench_args *args, struct err *e)
 	if (!ret)
 		ret = open_model(b, e);
 	if (!ret)
-		ret = open_session(b, e);
+		ret = start(b, e);
 	if (!ret)
 		ret = measure(b, e);
 	ret = close_all(b, ret, e);
