@@ -124,246 +124,73 @@ static double a_pass(const struct told *t, double all)
 	return over(all, (double)t->sum.passes);
 }
 
-double figure_tokens_per_s(const struct told *t)
-{
-	return t->tokens_per_s;
-}
-
-double figure_token_s(const struct told *t)
-{
-	return over(1, t->tokens_per_s);
-}
-
-double figure_request_tokens_per_s(const struct told *t)
-{
-	return over((double)t->sum.tokens, t->prompt_s + t->seconds);
-}
-
-double figure_request_s(const struct told *t)
-{
-	return over(1, figure_request_tokens_per_s(t));
-}
-
-double figure_length(const struct told *t)
-{
-	return a_pass(t, (double)t->sum.tokens);
-}
-
-double figure_passes(const struct told *t)
-{
-	return (double)t->sum.passes;
-}
-
-double figure_pass_s(const struct told *t)
-{
-	return a_pass(t, t->seconds);
-}
-
-double figure_rows(const struct told *t)
-{
-	return a_pass(t, (double)t->sum.rows);
-}
-
-double figure_prompt_token_s(const struct told *t)
-{
-	return over(t->prompt_s, (double)t->sum.prompt_tokens);
-}
-
-double figure_lost_rows(const struct told *t)
-{
-	const struct row_counts *r = &t->sum.decode_rows;
-
-	return over((double)(r->graph - r->valid), (double)t->sum.tokens);
-}
-
-double figure_logits_rows(const struct told *t)
-{
-	return a_pass(t, (double)t->sum.logits_rows);
-}
-
-double figure_upper_rows(const struct told *t)
-{
-	return a_pass(t, (double)t->sum.upper_rows);
-}
-
-double figure_right(const struct told *t)
-{
-	return t->sum.marked ? (double)t->sum.right / (double)t->sum.marked
-			     : (double)NAN;
-}
-
-double figure_revised(const struct told *t)
-{
-	return 100 * over((double)t->sum.drafts.revised, (double)t->sum.tokens);
-}
-
-double figure_skipped(const struct told *t)
-{
-	return a_pass(t, (double)t->sum.drafts.skipped);
-}
-
-double figure_refreshed(const struct told *t)
-{
-	return a_pass(t, (double)t->sum.drafts.refreshed);
-}
-
-double figure_maps(const struct told *t)
-{
-	return a_pass(t, (double)t->sum.maps);
-}
-
-double figure_copied(const struct told *t)
-{
-	return a_pass(t, (double)t->sum.copied_bytes);
-}
-
-double figure_stall_s(const struct told *t)
-{
-	return a_pass(t, t->stall_s);
-}
-
 static double of_graphs(const struct told *t, uint64_t rows)
 {
 	return row_counts_share(rows, t->sum.decode_rows.graph);
 }
 
-double figure_valid(const struct told *t)
-{
-	return of_graphs(t, t->sum.decode_rows.valid);
-}
+#define FIGURE(name, value)                        \
+	double figure_##name(const struct told *t) \
+	{                                          \
+		return (value);                    \
+	}
 
-double figure_wasted(const struct told *t)
-{
-	return of_graphs(t, row_counts_wasted(&t->sum.decode_rows));
-}
-
-double figure_underutilized(const struct told *t)
-{
-	return of_graphs(t, row_counts_underutilized(&t->sum.decode_rows));
-}
-
-double figure_valid_of_tiles(const struct told *t)
-{
-	return row_counts_share(
-		t->sum.decode_rows.valid, t->sum.decode_rows.tile);
-}
-
-double figure_graph_rows(const struct told *t)
-{
-	return (double)t->sum.decode_rows.graph;
-}
-
-double figure_draft_share(const struct told *t)
-{
-	return over(t->draft_s, t->seconds);
-}
-
-double figure_verify_share(const struct told *t)
-{
-	return over(t->verify_s, t->seconds);
-}
-
-double figure_seconds(const struct told *t)
-{
-	return t->seconds;
-}
-
-double figure_joules(const struct told *t)
-{
-	return isnan(t->joules) ? t->joules
-				: over(t->joules, (double)t->sum.tokens);
-}
-
-double figure_tokens(const struct told *t)
-{
-	return (double)t->sum.tokens;
-}
-
-double figure_all_logits_rows(const struct told *t)
-{
-	return (double)t->sum.logits_rows;
-}
-
-double figure_bytes(const struct told *t)
-{
-	return a_pass(t, (double)t->sum.priced_bytes);
-}
-
-double figure_bytes_ran(const struct told *t)
-{
-	return a_pass(t, (double)t->sum.bytes);
-}
-
-double figure_all_bytes(const struct told *t)
-{
-	return (double)t->sum.priced_bytes;
-}
-
-double figure_read_s(const struct told *t)
-{
-	return a_pass(t, t->read_s);
-}
-
-double figure_compute_s(const struct told *t)
-{
-	return a_pass(t, t->compute_s);
-}
-
-double figure_verify_s(const struct told *t)
-{
-	return a_pass(t, t->verify_s);
-}
-
-double figure_draft_s(const struct told *t)
-{
-	return a_pass(t, t->draft_s);
-}
-
-double figure_expanded(const struct told *t)
-{
-	return a_pass(t, (double)t->sum.drafts.expanded);
-}
-
-double figure_reading_s(const struct told *t)
-{
-	return a_pass(t, t->reading_s);
-}
-
-double figure_wait_s(const struct told *t)
-{
-	return a_pass(t, t->wait_s);
-}
-
-double figure_check_s(const struct told *t)
-{
-	return a_pass(t, t->check_s);
-}
-
-double figure_logits_s(const struct told *t)
-{
-	return a_pass(t, t->logits_s);
-}
-
-double figure_logits_computed(const struct told *t)
-{
-	return a_pass(t, (double)t->sum.logits_computed);
-}
-
-double figure_of_plain(const struct told *t)
-{
-	return over(t->read_s, t->seconds);
-}
-
-double figure_overlap(const struct told *t)
-{
-	return over(fmax(t->compute_s, t->read_s), t->seconds);
-}
-
-double figure_kept(const struct told *t)
-{
-	const struct method_stats *d = &t->sum.drafts;
-
-	return d->cycles
-		? over((double)d->kept, (double)(d->drafted + d->cycles))
-		: 1;
-}
+FIGURE(tokens_per_s, t->tokens_per_s)
+FIGURE(token_s, over(1, t->tokens_per_s))
+FIGURE(request_tokens_per_s,
+	over((double)t->sum.tokens, t->prompt_s + t->seconds))
+FIGURE(request_s, over(1, figure_request_tokens_per_s(t)))
+FIGURE(length, a_pass(t, (double)t->sum.tokens))
+FIGURE(passes, (double)t->sum.passes)
+FIGURE(pass_s, a_pass(t, t->seconds))
+FIGURE(rows, a_pass(t, (double)t->sum.rows))
+FIGURE(prompt_token_s, over(t->prompt_s, (double)t->sum.prompt_tokens))
+FIGURE(lost_rows,
+	over((double)(t->sum.decode_rows.graph - t->sum.decode_rows.valid),
+		(double)t->sum.tokens))
+FIGURE(logits_rows, a_pass(t, (double)t->sum.logits_rows))
+FIGURE(upper_rows, a_pass(t, (double)t->sum.upper_rows))
+FIGURE(right,
+	t->sum.marked ? (double)t->sum.right / (double)t->sum.marked
+		      : (double)NAN)
+FIGURE(revised,
+	100 * over((double)t->sum.drafts.revised, (double)t->sum.tokens))
+FIGURE(skipped, a_pass(t, (double)t->sum.drafts.skipped))
+FIGURE(refreshed, a_pass(t, (double)t->sum.drafts.refreshed))
+FIGURE(maps, a_pass(t, (double)t->sum.maps))
+FIGURE(copied, a_pass(t, (double)t->sum.copied_bytes))
+FIGURE(stall_s, a_pass(t, t->stall_s))
+FIGURE(valid, of_graphs(t, t->sum.decode_rows.valid))
+FIGURE(wasted, of_graphs(t, row_counts_wasted(&t->sum.decode_rows)))
+FIGURE(underutilized,
+	of_graphs(t, row_counts_underutilized(&t->sum.decode_rows)))
+FIGURE(valid_of_tiles,
+	row_counts_share(t->sum.decode_rows.valid, t->sum.decode_rows.tile))
+FIGURE(graph_rows, (double)t->sum.decode_rows.graph)
+FIGURE(draft_share, over(t->draft_s, t->seconds))
+FIGURE(verify_share, over(t->verify_s, t->seconds))
+FIGURE(seconds, t->seconds)
+FIGURE(joules,
+	isnan(t->joules) ? t->joules : over(t->joules, (double)t->sum.tokens))
+FIGURE(tokens, (double)t->sum.tokens)
+FIGURE(all_logits_rows, (double)t->sum.logits_rows)
+FIGURE(bytes, a_pass(t, (double)t->sum.priced_bytes))
+FIGURE(bytes_ran, a_pass(t, (double)t->sum.bytes))
+FIGURE(all_bytes, (double)t->sum.priced_bytes)
+FIGURE(read_s, a_pass(t, t->read_s))
+FIGURE(compute_s, a_pass(t, t->compute_s))
+FIGURE(verify_s, a_pass(t, t->verify_s))
+FIGURE(draft_s, a_pass(t, t->draft_s))
+FIGURE(expanded, a_pass(t, (double)t->sum.drafts.expanded))
+FIGURE(reading_s, a_pass(t, t->reading_s))
+FIGURE(wait_s, a_pass(t, t->wait_s))
+FIGURE(check_s, a_pass(t, t->check_s))
+FIGURE(logits_s, a_pass(t, t->logits_s))
+FIGURE(logits_computed, a_pass(t, (double)t->sum.logits_computed))
+FIGURE(of_plain, over(t->read_s, t->seconds))
+FIGURE(overlap, over(fmax(t->compute_s, t->read_s), t->seconds))
+FIGURE(kept,
+	t->sum.drafts.cycles ? over((double)t->sum.drafts.kept,
+				       (double)(t->sum.drafts.drafted +
+					       t->sum.drafts.cycles))
+			     : 1)
