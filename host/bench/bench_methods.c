@@ -159,7 +159,7 @@ static int check_setting(
 	if (ret)
 		return ret;
 	tandem_report(t, &r);
-	b->oracle |= r.needs_draft && r.knows_text;
+	b->oracle |= r.drafter && r.knows_text;
 	b->runs &= r.runs;
 	b->any_causal |= r.runs & REPORT_CAUSAL;
 	if (!r.pair->soc != !b->run.clock)

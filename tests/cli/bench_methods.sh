@@ -149,6 +149,14 @@ awk '$1 == "autoregressive" && $2 == "target" && !a { a = $3 }
   fail "best-of-n is not about as fast as plain decoding: $out"
 checks=$((checks + 1))
 
+# An oracle that drafts for a sample is told its text first.
+bench "${phone[@]}" --tasks qa --items 1 --methods sample --draft oracle:0.9
+check_eq 'status with an oracle for a sample' "$status" 0
+check_has 'the text' "$out" 'Acceptance is simulated'
+checks=$((checks + 1))
+awk '$1 == "sample" && !seen++ { exit !($4 > 1.5) }' "$tmp/out" ||
+  fail "the sample's accepted length is not above 1.5: $out"
+
 # ---- here, of a model whose text changes none of the methods -------------------------------
 run_ok "$TANDEM" synth --like tiny -o "$tmp/tiny.gguf"
 run_ok "$TANDEM" convert "$tmp/tiny.gguf" "$tmp/tiny.tdm"
