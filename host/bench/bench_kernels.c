@@ -12,8 +12,8 @@
 #include "base/rng.h"
 #include "base/strbuf.h"
 #include "host/bench/bench.h"
+#include "host/bench/bench_ask.h"
 #include "host/bench/bench_machine.h"
-#include "host/shipped/soc_file.h"
 #include "shm/buffer.h"
 #include "tensor/kern.h"
 
@@ -153,21 +153,6 @@ static int take_shapes(struct bench_kernels *b, struct err *e)
 	return ret;
 }
 
-static int take_phone(struct bench_kernels *b, struct err *e)
-{
-	const char *clock = b->args->clock;
-
-	if (!clock)
-		clock = "soc:sd8gen3";
-	if (strncmp(clock, "soc:", 4) || !clock[4])
-		return err_set(e, EINVAL,
-			"--clock '%s' is not soc:NAME; the wall clock is "
-			"always reported; try soc:sd8gen3",
-			clock);
-	b->phone = clock + 4;
-	return soc_file_load(&b->soc, b->phone, e);
-}
-
 /* ---- opening ------------------------------------------------------------- */
 
 /* See the header: 0x28 to 0x2f, with either sign. */
@@ -242,8 +227,9 @@ static int open_all(struct bench_kernels *b, struct err *e)
 {
 	int ret;
 
-	if ((ret = take_phone(b, e)) || (ret = take_shapes(b, e)) ||
-		(ret = kern_select(&b->kern, e)) || (ret = make_rows(b, e)) ||
+	if ((ret = bench_phone(b->args->clock, &b->phone, &b->soc, e)) ||
+		(ret = take_shapes(b, e)) || (ret = kern_select(&b->kern, e)) ||
+		(ret = make_rows(b, e)) ||
 		(ret = workers_open(&b->workers, b->args->threads, e)) ||
 		(ret = make_weights(b, e)))
 		return ret;

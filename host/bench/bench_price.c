@@ -5,6 +5,7 @@
 #include "host/bench/bench.h"
 #include "host/bench/bench_report.h"
 #include "host/bench/bench_table.h"
+#include "host/bench/print_json.h"
 #include "host/api/tandem_pass.h"
 #include "host/model/shapes.h"
 #include "host/shipped/soc_file.h"
@@ -253,7 +254,7 @@ static int tell(const struct bench_price_args *a, const struct bench_table *t,
 	const char *draft = a->draft ? a->draft->name : NULL;
 
 	if (a->json)
-		return report_print_json(
+		return print_json(
 			json_pack("{s:i, s:s, s:s, s:s, s:s*, s:s, s:f, s:i, "
 				  "s:i, s:i, s:o}",
 				"version", BENCH_JSON_VERSION, "bench", "price",
@@ -264,7 +265,7 @@ static int tell(const struct bench_price_args *a, const struct bench_table *t,
 				"stage_slots", (int)a->slots, "seen",
 				(int)a->seen, "tables",
 				report_tables_json(t, n)),
-			e);
+			9, e);
 	printf("Priced, not run: %s, drafted for by %s, in %s, on %s\n"
 	       "%.0f %% of the layers in memory, in %u run%s, %u read ahead at "
 	       "most, %u positions\n",

@@ -4,7 +4,6 @@
 #include "host/bench/bench_plot.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/experiment.h"
-#include "host/bench/print_json.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -51,16 +50,6 @@ json_t *report_tables_json(const struct bench_table *tables, unsigned n)
 	for (unsigned i = 0; i < n; i++)
 		json_object_set_new(o, tables[i].name, table_json(&tables[i]));
 	return o;
-}
-
-int report_print_json(json_t *o, struct err *e)
-{
-	return print_json(o, 9, e);
-}
-
-int report_print_exact(json_t *o, struct err *e)
-{
-	return print_json(o, 17, e);
 }
 
 /* "summary, qa", or how many there are. */

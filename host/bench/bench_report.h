@@ -28,11 +28,6 @@ void report_print_size(const struct experiment *, unsigned n_predict);
 json_t *report_checks_json(const struct experiment *);
 /* {TABLE: [...], ...} */
 json_t *report_tables_json(const struct bench_table *, unsigned n);
-/* A line, compact; takes the object, which may be NULL: no memory. */
-int report_print_json(json_t *, struct err *);
-/* The same with every digit of its numbers, for other programs to go on with.
- */
-int report_print_exact(json_t *, struct err *);
 /* Lines run,,,same_texts,1 and so on. */
 void report_print_checks_csv(const struct experiment *);
 

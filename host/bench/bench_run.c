@@ -4,6 +4,7 @@
 #include "host/bench/bench_shard.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/run_options.h"
+#include "host/bench/print_json.h"
 
 #include <stdio.h>
 
@@ -71,7 +72,7 @@ int bench_run_tell(const struct bench_run *r, const struct bench_words *w,
 	if (r->asked->shard.of)
 		return bench_shard_print(r, w->json(w->arg, tables, n), e);
 	if (r->asked->form == BENCH_JSON)
-		ret = report_print_json(w->json(w->arg, tables, n), e);
+		ret = print_json(w->json(w->arg, tables, n), 9, e);
 	else if (r->asked->form == BENCH_CSV)
 		w->csv(w->arg, tables, n);
 	else

@@ -14,11 +14,11 @@
 #include "host/api/options.h"
 #include "host/api/report.h"
 #include "host/api/tandem_pass.h"
+#include "host/bench/bench_ask.h"
 #include "host/bench/bench_machine.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/print_json.h"
 #include "host/model/model.h"
-#include "host/shipped/soc_file.h"
 #include "tensor/soc/soc.h"
 
 #include <errno.h>
@@ -28,8 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNTS 12 /* numbers of samples, at most */
-#define PASSES 6  /* timed together, behind one that is not */
+#define PASSES 6 /* timed together, behind one that is not */
 #define CHUNK  256
 
 /* SHARED has to be the first: it is what decoding does. */
@@ -45,57 +44,14 @@ struct cost {
 struct bench_samples {
 	const struct bench_args *args;
 	unsigned rounds, n_counts;
-	uint32_t count[COUNTS], most, prompt;
+	uint32_t count[BENCH_COUNTS], most, prompt;
 	const char *phone;
 	struct soc soc;
 	struct tandem *tandem;
 	int32_t *token; /* [prompt + 1 + PASSES] */
 	float *logits;  /* [most][n_vocab] */
-	struct cost cost[WAYS][COUNTS][BENCH_ROUNDS_MAX];
+	struct cost cost[WAYS][BENCH_COUNTS][BENCH_ROUNDS_MAX];
 };
-
-/* ---- what is asked for --------------------------------------------------- */
-
-static int refuse_counts(const char *list, struct err *e)
-{
-	return err_set(e, EINVAL,
-		"--samples '%s' is not a list of at most %d numbers from 1 to "
-		"%d; "
-		"try 1,8,16,32",
-		list, COUNTS, SAMPLES_PARALLEL);
-}
-
-static int take_counts(struct bench_samples *b, struct err *e)
-{
-	const char *list = b->args->samples, *at = list;
-
-	for (char *end;; at = end + 1) {
-		unsigned long n;
-
-		if (*at < '0' || *at > '9' || b->n_counts == COUNTS)
-			return refuse_counts(list, e);
-		n = strtoul(at, &end, 10);
-		if (!n || n > SAMPLES_PARALLEL || (*end && *end != ','))
-			return refuse_counts(list, e);
-		b->count[b->n_counts++] = (uint32_t)n;
-		b->most = n > b->most ? (uint32_t)n : b->most;
-		if (!*end)
-			return 0;
-	}
-}
-
-static int take_phone(struct bench_samples *b, struct err *e)
-{
-	const char *clock = b->args->clock ? b->args->clock : "soc:sd8gen3";
-
-	if (strncmp(clock, "soc:", 4) || !clock[4])
-		return err_set(e, EINVAL,
-			"--clock '%s' is not soc:NAME; the wall clock is "
-			"always reported; try soc:sd8gen3",
-			clock);
-	b->phone = clock + 4;
-	return soc_file_load(&b->soc, b->phone, e);
-}
 
 /* ---- passes -------------------------------------------------------------- */
 
@@ -202,27 +158,7 @@ static int start(struct bench_samples *b, struct err *e)
 			     b->tandem, b->token, b->prompt, b->most, NULL, e);
 }
 
-static int close_all(struct bench_samples *b, int ret, struct err *e)
-{
-	int closed = b->tandem ? tandem_end(b->tandem, ret ? NULL : e) : 0;
-
-	free(b->token);
-	free(b->logits);
-	return ret ? ret : closed;
-}
-
 /* ---- telling ------------------------------------------------------------- */
-
-/* The median over rounds of what `of` makes of a round. */
-static double over_rounds(const struct bench_samples *b, unsigned i,
-	double (*of)(const struct bench_samples *, unsigned i, unsigned round))
-{
-	double all[BENCH_ROUNDS_MAX];
-
-	for (unsigned r = 0; r < b->rounds; r++)
-		all[r] = of(b, i, r);
-	return median(all, b->rounds);
-}
 
 #define FIGURE(name, expression)                                           \
 	static double name(                                                \
@@ -277,6 +213,8 @@ static const struct {
 static void fill(const struct bench_samples *b, struct bench_table *t,
 	unsigned from, unsigned to)
 {
+	double all[BENCH_ROUNDS_MAX];
+
 	for (unsigned f = from; f < to; f++)
 		table_add_column(t, figures[f].key, figures[f].head,
 			figures[f].decimals, figures[f].scale);
@@ -286,8 +224,11 @@ static void fill(const struct bench_samples *b, struct bench_table *t,
 
 		snprintf(name, sizeof(name), "%u", b->count[i]);
 		row = table_add_row(t, name, NULL);
-		for (unsigned f = from; f < to; f++)
-			row->value[f - from] = over_rounds(b, i, figures[f].of);
+		for (unsigned f = from; f < to; f++) {
+			for (unsigned r = 0; r < b->rounds; r++)
+				all[r] = figures[f].of(b, i, r);
+			row->value[f - from] = median(all, b->rounds);
+		}
 	}
 }
 
@@ -315,20 +256,6 @@ static void print_text(const struct bench_samples *b, struct bench_table *t)
 	table_print(t, stdout);
 }
 
-static int print_object(
-	const struct bench_samples *b, struct bench_table *t, struct err *e)
-{
-	*t = (struct bench_table){ .name_key = { "samples" }, .n_names = 1 };
-	fill(b, t, 0, FIGURES);
-	return print_json(
-		json_pack("{s:i, s:s, s:s, s:i, s:i, s:i, s:o}", "version",
-			BENCH_JSON_VERSION, "bench", "decode", "phone",
-			b->phone, "rounds", (int)b->rounds, "threads",
-			(int)b->args->threads, "prompt", (int)b->prompt,
-			"samples", table_json(t)),
-		6, e);
-}
-
 static int tell(const struct bench_samples *b, struct err *e)
 {
 	struct bench_table *t = malloc(sizeof(*t));
@@ -336,10 +263,21 @@ static int tell(const struct bench_samples *b, struct err *e)
 
 	if (!t)
 		return err_set(e, ENOMEM, "no memory for a table");
-	if (b->args->json)
-		ret = print_object(b, t, e);
-	else
+	if (b->args->json) {
+		*t = (struct bench_table){ .name_key = { "samples" },
+			.n_names = 1 };
+		fill(b, t, 0, FIGURES);
+		ret = print_json(
+			json_pack("{s:i, s:s, s:s, s:i, s:i, s:i, s:o}",
+				"version", BENCH_JSON_VERSION, "bench",
+				"decode", "phone", b->phone, "rounds",
+				(int)b->rounds, "threads",
+				(int)b->args->threads, "prompt", (int)b->prompt,
+				"samples", table_json(t)),
+			6, e);
+	} else {
 		print_text(b, t);
+	}
 	free(t);
 	return ret;
 }
@@ -349,25 +287,29 @@ static int tell(const struct bench_samples *b, struct err *e)
 int bench_samples_main(const struct bench_args *args, struct err *e)
 {
 	struct bench_samples *b = calloc(1, sizeof(*b));
-	int ret;
+	int ret, closed = 0;
 
 	if (!b)
 		return err_set(e, ENOMEM, "no memory for a benchmark");
 	b->args = args;
 	b->rounds = args->rounds < BENCH_ROUNDS_MAX ? args->rounds
 						    : BENCH_ROUNDS_MAX;
-	ret = take_counts(b, e);
+	ret = bench_counts("samples", args->samples, "1,8,16,32", b->count,
+		&b->n_counts, &b->most, e);
 	if (!ret)
-		ret = take_phone(b, e);
+		ret = bench_phone(args->clock, &b->phone, &b->soc, e);
 	if (!ret)
 		ret = open_model(b, e);
 	if (!ret)
 		ret = start(b, e);
 	if (!ret)
 		ret = measure(b, e);
-	ret = close_all(b, ret, e);
+	if (b->tandem)
+		closed = tandem_end(b->tandem, ret ? NULL : e);
+	free(b->token);
+	free(b->logits);
 	if (!ret)
-		ret = tell(b, e);
+		ret = closed ? closed : tell(b, e);
 	free(b);
 	return ret;
 }

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "host/bench/bench_report.h"
 #include "host/bench/bench_run.h"
+#include "host/bench/print_json.h"
 #include "host/eval/shard.h"
 #include "host/eval/sums.h"
 
@@ -73,7 +74,7 @@ int bench_shard_print(const struct bench_run *r, json_t *o, struct err *e)
 	json_object_set_new(o, "draft_file", json_string(r->pair.draft));
 	json_object_set_new(
 		o, "shard", shard_json(&r->asked->shard, r->asked->arguments));
-	return report_print_exact(o, e);
+	return print_json(o, 17, e);
 }
 
 /* ---- taking -------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 #include "base/rng.h"
 #include "host/api/options.h"
 #include "host/api/report.h"
+#include "host/bench/bench_ask.h"
 #include "host/bench/bench_machine.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/print_json.h"
@@ -27,7 +28,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNTS 12 /* numbers of texts, at most */
 #define TOKENS 24 /* that each text has */
 
 /* Of prompts of a task: so many requests, each of which ends as its text does,
@@ -44,45 +44,15 @@ struct cost {
 struct bench_texts {
 	const struct bench_args *args;
 	unsigned rounds, n_counts;
-	uint32_t count[COUNTS], most;
+	uint32_t count[BENCH_COUNTS], most;
 	const char *clock;
 	struct tandem *handle;
 	uint32_t n_vocab;
 	struct tandem_text *text[SAMPLES_PARALLEL];
 	int32_t *token;          /* [prompt] */
 	struct eval_tasks tasks; /* whose items give the prompts; n 0: none */
-	struct cost cost[COUNTS][BENCH_ROUNDS_MAX];
+	struct cost cost[BENCH_COUNTS][BENCH_ROUNDS_MAX];
 };
-
-/* ---- what is asked for --------------------------------------------------- */
-
-static int refuse_counts(const char *list, struct err *e)
-{
-	return err_set(e, EINVAL,
-		"--texts '%s' is not a list of at most %d numbers from 1 to "
-		"%d; "
-		"try 1,4,16,32",
-		list, COUNTS, SAMPLES_PARALLEL);
-}
-
-static int take_counts(struct bench_texts *b, struct err *e)
-{
-	const char *list = b->args->texts ? b->args->texts : "1,4,16,32";
-
-	for (const char *at = list;; at++) {
-		char *end;
-		unsigned long n = strtoul(at, &end, 10);
-
-		if (*at < '0' || *at > '9' || b->n_counts == COUNTS || !n ||
-			n > SAMPLES_PARALLEL || (*end && *end != ','))
-			return refuse_counts(list, e);
-		b->count[b->n_counts++] = (uint32_t)n;
-		b->most = n > b->most ? (uint32_t)n : b->most;
-		if (!*end)
-			return 0;
-		at = end;
-	}
-}
 
 /* ---- the handle ---------------------------------------------------------- */
 
@@ -149,19 +119,37 @@ static int open_handle(struct bench_texts *b, struct err *e)
 		: 0;
 }
 
-/* Random tokens, of which no two prompts begin alike. */
-static int submit(struct bench_texts *b, uint32_t i, struct err *e)
+/* The prompt of an item or, without a task, random tokens of which no two
+ * prompts begin alike. */
+static int submit(
+	struct bench_texts *b, uint32_t item, uint32_t slot, struct err *e)
 {
+	const struct eval_items *items;
 	struct tandem_request r;
 
-	for (uint32_t k = 0; k < b->args->prompt; k++)
-		b->token[k] = (int32_t)(rng_uniform(1, i, k) * b->n_vocab);
 	tandem_request_init(&r, sizeof(r));
-	r.tokens = b->token;
-	r.n_tokens = b->args->prompt;
-	r.max_tokens = TOKENS;
-	r.flags = TANDEM_IGNORE_EOS;
-	return tandem_submit(b->handle, &r, &b->text[i]) ? failed(b, e) : 0;
+	if (b->tasks.n) {
+		items = &b->tasks.task[0].items;
+		r.prompt = items->item[item % items->n].prompt;
+		r.max_tokens = ITEM_TOKENS;
+	} else {
+		for (uint32_t k = 0; k < b->args->prompt; k++)
+			b->token[k] =
+				(int32_t)(rng_uniform(1, item, k) * b->n_vocab);
+		r.tokens = b->token;
+		r.n_tokens = b->args->prompt;
+		r.max_tokens = TOKENS;
+		r.flags = TANDEM_IGNORE_EOS;
+	}
+	return tandem_submit(b->handle, &r, &b->text[slot]) ? failed(b, e) : 0;
+}
+
+static void close_texts(struct bench_texts *b, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		tandem_text_close(b->text[i]);
+		b->text[i] = NULL;
+	}
 }
 
 /* ---- measuring ----------------------------------------------------------- */
@@ -218,28 +206,6 @@ static int write_texts(
 	return 0;
 }
 
-/* One that failed by itself ends the others not. */
-static int check_texts(const struct bench_texts *b, uint32_t n, struct err *e)
-{
-	for (uint32_t i = 0; i < n; i++)
-		if (tandem_text_state(b->text[i], NULL))
-			return err_set(
-				e, EIO, "%s", tandem_text_error(b->text[i]));
-	return 0;
-}
-
-static int submit_item(
-	struct bench_texts *b, uint32_t item, uint32_t slot, struct err *e)
-{
-	const struct eval_items *items = &b->tasks.task[0].items;
-	struct tandem_request r;
-
-	tandem_request_init(&r, sizeof(r));
-	r.prompt = items->item[item % items->n].prompt;
-	r.max_tokens = ITEM_TOKENS;
-	return tandem_submit(b->handle, &r, &b->text[slot]) ? failed(b, e) : 0;
-}
-
 /* ITEMS requests, n of them at a time. */
 static int time_items(
 	struct bench_texts *b, uint32_t n, struct cost *c, struct err *e)
@@ -253,7 +219,7 @@ static int time_items(
 	while (ended < ITEMS && !ret) {
 		for (uint32_t i = 0; i < n && begun < ITEMS && !ret; i++)
 			if (!b->text[i])
-				ret = submit_item(b, begun++, i, e);
+				ret = submit(b, begun++, i, e);
 		if (!ret && tandem_advance(b->handle, NULL))
 			ret = failed(b, e);
 		for (uint32_t i = 0; i < n && !ret; i++) {
@@ -274,10 +240,7 @@ static int time_items(
 	}
 	c->write_s = wall_s() - wall;
 	c->phone_write_s = phone_s(b) - phone;
-	for (uint32_t i = 0; i < n; i++) {
-		tandem_text_close(b->text[i]);
-		b->text[i] = NULL;
-	}
+	close_texts(b, n);
 	return ret;
 }
 
@@ -288,17 +251,16 @@ static int time_texts(
 
 	if (b->tasks.n)
 		return time_items(b, n, c, e);
-
 	for (uint32_t i = 0; i < n && !ret; i++)
-		ret = submit(b, i, e);
+		ret = submit(b, i, i, e);
 	if (!ret)
 		ret = write_texts(b, n, c, e);
-	if (!ret)
-		ret = check_texts(b, n, e);
-	for (uint32_t i = 0; i < n; i++) {
-		tandem_text_close(b->text[i]);
-		b->text[i] = NULL;
-	}
+	/* A text that failed by itself does not end the others. */
+	for (uint32_t i = 0; i < n && !ret; i++)
+		if (tandem_text_state(b->text[i], NULL))
+			ret = err_set(
+				e, EIO, "%s", tandem_text_error(b->text[i]));
+	close_texts(b, n);
 	return ret;
 }
 
@@ -320,42 +282,21 @@ static int measure(struct bench_texts *b, struct err *e)
 
 /* ---- telling ------------------------------------------------------------- */
 
-static double rate(const struct bench_texts *b, unsigned i, unsigned round)
-{
-	const struct cost *c = &b->cost[i][round];
+#define FIGURE(name, value)                                              \
+	static double name(                                              \
+		const struct bench_texts *b, unsigned i, unsigned round) \
+	{                                                                \
+		const struct cost *c = &b->cost[i][round];               \
+                                                                         \
+		return (void)c, (value);                                 \
+	}
 
-	return c->tokens / c->write_s;
-}
-
-static double phone_rate(
-	const struct bench_texts *b, unsigned i, unsigned round)
-{
-	const struct cost *c = &b->cost[i][round];
-
-	return c->tokens / c->phone_write_s;
-}
-
-static double growth(const struct bench_texts *b, unsigned i, unsigned round)
-{
-	return rate(b, i, round) / rate(b, 0, round);
-}
-
-static double phone_growth(
-	const struct bench_texts *b, unsigned i, unsigned round)
-{
-	return phone_rate(b, i, round) / phone_rate(b, 0, round);
-}
-
-static double read_time(const struct bench_texts *b, unsigned i, unsigned round)
-{
-	return b->cost[i][round].read_s;
-}
-
-static double phone_read_time(
-	const struct bench_texts *b, unsigned i, unsigned round)
-{
-	return b->cost[i][round].phone_read_s;
-}
+FIGURE(rate, c->tokens / c->write_s)
+FIGURE(phone_rate, c->tokens / c->phone_write_s)
+FIGURE(growth, rate(b, i, round) / rate(b, 0, round))
+FIGURE(phone_growth, phone_rate(b, i, round) / phone_rate(b, 0, round))
+FIGURE(read_time, c->read_s)
+FIGURE(phone_read_time, c->phone_read_s)
 
 struct figure {
 	const char *key, *head;
@@ -379,21 +320,12 @@ static const struct figure figures_of_items[] = {
 	{ "phone_growth", "grown", 2, phone_growth },
 };
 
-static double over_rounds(
-	const struct bench_texts *b, const struct figure *f, unsigned i)
-{
-	double all[BENCH_ROUNDS_MAX];
-
-	for (unsigned r = 0; r < b->rounds; r++)
-		all[r] = f->of(b, i, r);
-	return median(all, b->rounds);
-}
-
 static void fill(const struct bench_texts *b, struct bench_table *t)
 {
 	const struct figure *fs = b->tasks.n ? figures_of_items : figures;
 	unsigned n =
 		b->tasks.n ? ARRAY_LEN(figures_of_items) : ARRAY_LEN(figures);
+	double all[BENCH_ROUNDS_MAX];
 
 	for (unsigned f = 0; f < n; f++)
 		table_add_column(t, fs[f].key, fs[f].head, fs[f].decimals, 1);
@@ -403,8 +335,11 @@ static void fill(const struct bench_texts *b, struct bench_table *t)
 
 		snprintf(name, sizeof(name), "%u", b->count[i]);
 		row = table_add_row(t, name, NULL);
-		for (unsigned f = 0; f < n; f++)
-			row->value[f] = over_rounds(b, &fs[f], i);
+		for (unsigned f = 0; f < n; f++) {
+			for (unsigned r = 0; r < b->rounds; r++)
+				all[r] = fs[f].of(b, i, r);
+			row->value[f] = median(all, b->rounds);
+		}
 	}
 }
 
@@ -454,14 +389,6 @@ static int tell(const struct bench_texts *b, struct err *e)
 
 /* ---- the benchmark ------------------------------------------------------- */
 
-static int close_all(struct bench_texts *b, int ret, struct err *e)
-{
-	if (tandem_close(b->handle) && !ret)
-		ret = err_set(e, EIO, "%s", tandem_error(NULL));
-	free(b->token);
-	return ret;
-}
-
 int bench_texts_main(const struct bench_args *args, struct err *e)
 {
 	struct bench_texts *b = calloc(1, sizeof(*b));
@@ -473,12 +400,15 @@ int bench_texts_main(const struct bench_args *args, struct err *e)
 	b->clock = args->clock ? args->clock : "soc:sd8gen3";
 	b->rounds = args->rounds < BENCH_ROUNDS_MAX ? args->rounds
 						    : BENCH_ROUNDS_MAX;
-	ret = take_counts(b, e);
+	ret = bench_counts("texts", args->texts ? args->texts : "1,4,16,32",
+		"1,4,16,32", b->count, &b->n_counts, &b->most, e);
 	if (!ret)
 		ret = open_handle(b, e);
 	if (!ret)
 		ret = measure(b, e);
-	ret = close_all(b, ret, e);
+	if (tandem_close(b->handle) && !ret)
+		ret = err_set(e, EIO, "%s", tandem_error(NULL));
+	free(b->token);
 	if (!ret)
 		ret = tell(b, e);
 	eval_tasks_release(&b->tasks);

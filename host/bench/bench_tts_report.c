@@ -3,6 +3,7 @@
 #include "host/bench/bench_table.h"
 #include "host/bench/bench_tts_impl.h"
 #include "host/bench/run_options.h"
+#include "host/bench/print_json.h"
 
 #include <errno.h>
 #include <math.h>
@@ -466,7 +467,7 @@ static int tell(const struct tts *t, struct bench_table *table, struct err *e)
 		t->items.n, a->task, a->timed, a->temperature,
 		clock ? clock : "wall");
 	if (a->form == BENCH_JSON) {
-		int ret = report_print_json(as_json(t, table, n), e);
+		int ret = print_json(as_json(t, table, n), 9, e);
 
 		if (ret)
 			return ret;
