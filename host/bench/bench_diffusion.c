@@ -3,7 +3,6 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "host/bench/bench.h"
-#include "host/bench/bench_plot.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/curve.h"
 #include "host/bench/run_options.h"
@@ -15,18 +14,408 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TABLES (DIFFUSION_PARTS + 2) /* areas, and windows */
+/* Texts that must be the same: of plain and of drafted decoding, by the model
+ * of blocks, under all placements, and of a decoder of blocks with and without
+ * a cache: a token a pass, and all that are sure. */
+enum diffusion_texts {
+	DIFFUSION_ANY,
+	DIFFUSION_CAUSAL,
+	DIFFUSION_BLOCKS,
+	DIFFUSION_PLACED,
+	DIFFUSION_CACHED,
+	DIFFUSION_CACHED_SURE
+};
+
+/* Parts of one name that stand behind one another are one table. */
+struct diffusion_part {
+	enum diffusion_table_kind kind;
+	enum diffusion_texts texts;
+	struct table_spec table;
+};
+
+/* What a variant's `hook` is. */
+enum diffusion_hook {
+	DIFFUSION_BY_CPU = 1, /* passes are priced as the phone's CPU's */
+};
+
+/* ---- tables -------------------------------------------------------------- */
+
+const char *const diffusion_table_names[DIFFUSION_TABLES] = { "decoders",
+	"curve", "ablation", "sensitivity", "window", "exact" };
+
+/* The answer's masks are all there from the start, as many as an output has
+ * tokens at most, unless a row says otherwise. */
+#define NO_CANVAS "canvas=0"
+#define FAST      "method=fast-dllm"
+#define OURS      "method=llada-npu"
+#define BLOCKS    "model=block"
+#define TARGET    "model=target"
+/* No row of later blocks. */
+#define ALONE "window=0", "lookahead=0"
+
+/* ---- decoders ------------------------------------------------------------ */
+
+static const struct table_variant masked_decoders[] = {
+	{ "llada", { "method=llada", NO_CANVAS } },
+	{ "llada, canvas", { "method=llada" } },
+	{ "dream", { "method=dream" } },
+	{ "fast-dllm, no cache", { FAST, "cache=none", NO_CANVAS } },
+	{ "fast-dllm", { FAST, NO_CANVAS } },
+	{ "fast-dllm, dual", { FAST, "cache=dual", NO_CANVAS } },
+	{ "multi-block", { "method=multi-block" } },
+	{ "llada-npu", { OURS } },
+	{ "fast-dllm, small", { FAST, NO_CANVAS, "threshold=0.97" } },
+	{ "llada-npu, small",
+		{ OURS, NO_CANVAS, "visible=0.96", "stable=0.99", ALONE } },
+};
+
+static const struct table_variant block_decoders[] = {
+	{ "block", { "method=block", BLOCKS } },
+	{ "block, by 0.9", { "method=block", "threshold=0.9", BLOCKS } },
+	{ "multi-block, of blocks", { "method=multi-block", BLOCKS } },
+	{ "llada-npu, of blocks", { OURS, BLOCKS } },
+};
+
+static const struct table_variant block_readers[] = {
+	{ "blocks, plain", { "method=autoregressive", BLOCKS } },
+	{ "linear-spec", { "method=linear-spec", BLOCKS } },
+};
+
+static const struct table_variant causal_decoders[] = {
+	{ "autoregressive", { "method=autoregressive", TARGET } },
+	{ "chain", { "method=chain", TARGET } },
+};
+
+/* clang-format off */
+#define BEFORE_RATIOS                                                         \
+	{ "right", "right%", 1, 100, figure_right, .panel = 3 },              \
+	{ "tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s, .panel = 1 },   \
+	{ "over_first", "times", 2, 1, figure_tokens_per_s,                   \
+		.against = COLUMN_SHARE }
+#define BEHIND_RATIOS                                                         \
+	{ "request_token_s", "all ms/token", 3, 1e3, figure_request_s },      \
+	{ "tokens_per_pass", "tok/pass", 2, 1, figure_length, .panel = 2 },   \
+	{ "passes", "passes", 0, 1, figure_passes },                          \
+	{ "rows_per_pass", "rows", 1, 1, figure_rows },                       \
+	{ "logits_per_pass", "logits", 1, 1, figure_logits_rows },            \
+	{ "skipped_per_pass", "skipped", 1, 1, figure_skipped },              \
+	{ "revised", "revised%", 1, 1, figure_revised },                      \
+	{ "refreshed_per_pass", "refreshed", 1, 1, figure_refreshed },        \
+	{ "underutilized", "padding%", 1, 100, figure_underutilized },        \
+	{ "joules_per_token", "mJ/tok", 2, 1e3, figure_joules,                \
+		.of_phone = true },                                           \
+	{ 0 }
+#define OVER(key, head, row)                                                  \
+	{ key, head, 2, 1, figure_tokens_per_s, .against = COLUMN_SHARE,      \
+		.base = row }
+#define OVER_ON_PHONE(key, head, row)                                         \
+	{ key, head, 2, 1, figure_tokens_per_s, .of_phone = true,             \
+		.against = COLUMN_SHARE, .base = row }
+/* clang-format on */
+
+static const struct column_spec decoder_columns[] = { BEFORE_RATIOS,
+	OVER("over_canvas", "of canvas", "llada, canvas"),
+	OVER("over_prefix", "of prefix", "fast-dllm, small"), BEHIND_RATIOS };
+
+/* ---- thresholds ---------------------------------------------------------- */
+
+static const struct table_variant one_threshold[] = {
+	{ "0.99", { NO_CANVAS, "threshold=0.99" } },
+	{ "0.98", { NO_CANVAS, "threshold=0.98" } },
+	{ "0.95", { NO_CANVAS, "threshold=0.95" } },
+	{ "0.9", { NO_CANVAS, "threshold=0.9" } },
+	{ "0.8", { NO_CANVAS, "threshold=0.8" } },
+	{ "0.7", { NO_CANVAS, "threshold=0.7" } },
+};
+
+static const struct table_variant of_blocks[] = {
+	{ "0.99", { BLOCKS, "threshold=0.99" } },
+	{ "0.98", { BLOCKS, "threshold=0.98" } },
+	{ "0.95", { BLOCKS, "threshold=0.95" } },
+	{ "0.9", { BLOCKS, "threshold=0.9" } },
+	{ "0.8", { BLOCKS, "threshold=0.8" } },
+	{ "0.7", { BLOCKS, "threshold=0.7" } },
+};
+
+static const struct table_variant two_thresholds[] = {
+	{ "0.99, 0.995", { "visible=0.99", "stable=0.995" } },
+	{ "0.98, 0.99", { "visible=0.98", "stable=0.99" } },
+	{ "0.95, 0.99", { "visible=0.95", "stable=0.99" } },
+	{ "0.9, 0.99", { "visible=0.9", "stable=0.99" } },
+	{ "0.8, 0.9", { "visible=0.8", "stable=0.9" } },
+	{ "0.7, 0.9", { "visible=0.7", "stable=0.9" } },
+};
+
+static const struct column_spec curve_columns[] = {
+	{ "right", "right%", 1, 100, figure_right, .panel = 1 },
+	{ "tokens_per_pass", "tok/pass", 2, 1, figure_length, .panel = 2 },
+	{ "tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s },
+	{ "passes", "passes", 0, 1, figure_passes },
+	{ "rows_per_pass", "rows", 1, 1, figure_rows },
+	{ "revised", "revised%", 1, 1, figure_revised },
+	{ 0 },
+};
+
+/* ---- what each part adds ------------------------------------------------- */
+
+/* Thresholds of 1 decide a token a pass; of 0.9 all that are sure. */
+#define ONE_A_PASS "visible=1", "stable=1"
+#define SURE       "visible=0.9", "stable=0.9"
+
+/* Rows of later blocks when a block is nearly done, where that costs little. */
+#define LATE "window=0", "lookahead=2", "lookahead-cost=0.1"
+/* A window that cannot hold each block of weights by itself. */
+#define FEW_MAPS "va-window=16M", "va-slots=4"
+
+static const struct table_variant ablation[] = {
+	{ "NPU", { "method=llada" } },
+	{ "+prefix", { FAST, "threshold=1", "cache=prefix" } },
+	{ "+block", { OURS, ONE_A_PASS, ALONE } },
+	{ "+sure at once", { OURS, SURE, ALONE } },
+	{ "+later blocks", { OURS, SURE } },
+	{ "+stages", { OURS } },
+	{ "+refresh", { OURS, "refresh=host" } },
+	{ "+refresh by drift", { OURS, "refresh=drift" } },
+	{ "+later blocks, late", { OURS, SURE, LATE } },
+	{ "+stages, late", { OURS, LATE } },
+	{ "+prefix, mapped anew",
+		{ FAST, "threshold=1", "cache=prefix", FEW_MAPS,
+			"placement=drop-all" } },
+	{ "+prefix, packed",
+		{ FAST, "threshold=1", "cache=prefix", FEW_MAPS,
+			"placement=swap" } },
+};
+
+/* The paper's baselines on a phone's CPU; the one with a cache may have been
+ * either of two. */
+static const struct table_variant cpu_rows[] = {
+	{ "CPU", { "method=llada" }, DIFFUSION_BY_CPU },
+	{ "CPU, +prefix", { FAST, "threshold=1", "cache=prefix" },
+		DIFFUSION_BY_CPU },
+	{ "CPU, +block", { OURS, ONE_A_PASS, ALONE }, DIFFUSION_BY_CPU },
+};
+
+/* The target's weights have 8 bits; those of the model of blocks, which reads
+ * plainly too, have 4, as those of masked diffusion. */
+static const struct table_variant plain_rows[] = {
+	{ "autoregressive, 4 bits", { "method=autoregressive", BLOCKS } },
+};
+
+static const struct table_variant plain_cpu_rows[] = {
+	{ "CPU, autoregressive, 4 bits", { "method=autoregressive", BLOCKS },
+		DIFFUSION_BY_CPU },
+};
+
+static const struct table_variant causal_cpu_rows[] = {
+	{ "CPU, autoregressive", { "method=autoregressive", TARGET },
+		DIFFUSION_BY_CPU },
+};
+
+static const struct column_spec ablation_columns[] = { BEFORE_RATIOS,
+	OVER_ON_PHONE("over_cpu_prefix", "of CPU+prefix", "CPU, +prefix"),
+	OVER_ON_PHONE("over_cpu_block", "of CPU+block", "CPU, +block"),
+	BEHIND_RATIOS };
+
+/* ---- what must be the same text ------------------------------------------ */
+
+static const struct table_variant cached[] = {
+	{ "block", { "method=block", BLOCKS } },
+	{ "block, no cache", { "method=block", "no-cache=true", BLOCKS } },
+};
+
+static const struct table_variant cached_sure[] = {
+	{ "block, by 0.9", { "method=block", "threshold=0.9", BLOCKS } },
+	{ "block, by 0.9, no cache",
+		{ "method=block", "threshold=0.9", "no-cache=true", BLOCKS } },
+	{ "llada-npu, as these",
+		{ OURS, "visible=0.9", "no-revision=true", "window-from=block",
+			ALONE, BLOCKS } },
+};
+
+/* ---- settings ------------------------------------------------------------ */
+
+#define TO_BLOCK_END "window=0"
+
+static const struct table_variant lookaheads[] = {
+	{ "0", { TO_BLOCK_END, "lookahead=0" } },
+	{ "1", { TO_BLOCK_END, "lookahead=1" } },
+	{ "2", { TO_BLOCK_END, "lookahead=2" } },
+	{ "4", { TO_BLOCK_END, "lookahead=4" } },
+	{ "8", { TO_BLOCK_END, "lookahead=8" } },
+	{ "16", { TO_BLOCK_END, "lookahead=16" } },
+	{ "32", { TO_BLOCK_END, "lookahead=32" } },
+};
+
+static const struct table_variant widths[] = {
+	{ "0", { ALONE } },
+	{ "32", { "window=32", "lookahead=0" } },
+	{ "64", { "window=64", "lookahead=0" } },
+};
+
+static const struct table_variant thresholds[] = {
+	{ "0.5, 0.7", { "visible=0.5", "stable=0.7" } },
+	{ "0.5, 0.9", { "visible=0.5", "stable=0.9" } },
+	{ "0.5, 0.99", { "visible=0.5", "stable=0.99" } },
+	{ "0.7, 0.7", { "visible=0.7", "stable=0.7" } },
+	{ "0.7, 0.9", { "visible=0.7", "stable=0.9" } },
+	{ "0.7, 0.99", { "visible=0.7", "stable=0.99" } },
+	{ "0.9, 0.9", { "visible=0.9", "stable=0.9" } },
+	{ "0.9, 0.99", { "visible=0.9", "stable=0.99" } },
+};
+
+static const struct column_spec setting_columns[] = {
+	{ "right", "right%", 1, 100, figure_right, .panel = 2 },
+	{ "tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s, .panel = 1 },
+	{ "tokens_per_pass", "tok/pass", 2, 1, figure_length },
+	{ "passes", "passes", 0, 1, figure_passes },
+	{ "pass_s", "ms", 2, 1e3, figure_pass_s },
+	{ "rows_per_pass", "rows", 1, 1, figure_rows },
+	{ "skipped_per_pass", "skipped", 1, 1, figure_skipped },
+	{ "revised", "revised%", 1, 1, figure_revised },
+	{ "underutilized", "padding%", 1, 100, figure_underutilized },
+	{ 0 },
+};
+
+/* ---- windows ------------------------------------------------------------- */
+
+static const struct column_spec window_columns[] = {
+	{ "maps_per_pass", "maps", 2, 1, figure_maps, .panel = 2 },
+	{ "copied_bytes_per_pass", "copied MB", 3, 1e-6, figure_copied },
+	{ "stall_s", "waited ms", 3, 1e3, figure_stall_s, .panel = 1 },
+	{ "pass_s", "ms", 3, 1e3, figure_pass_s, .panel = 1 },
+	{ "tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s },
+	{ 0 },
+};
+
+/* Rows are a window and a placement. */
+static const struct table_spec window_table = { .name = "window",
+	.title = "Small address windows, by what lies in them",
+	.note = "A pass of llada-npu: buffers mapped and unmapped, what is "
+		"copied into slots, and\nhow long the NPU waited for weights; "
+		"the text is the same.",
+	.name_key = { "window", "placement" },
+	.column = window_columns,
+	.plot = { .y = { "ms a pass", "maps a pass" } } };
+
+/* ---- all of them --------------------------------------------------------- */
+
+#define PART(k, same, variants, of, columns, ...)                        \
+	{                                                                \
+		k, same,                                                 \
+		{                                                        \
+			.variant = variants,                             \
+			.n_variants = ARRAY_LEN(variants), .method = of, \
+			.column = columns, __VA_ARGS__                   \
+		}                                                        \
+	}
+
+static const char about_decoders[] =
+	"tok/s: geometric mean of the tasks, of decoding, which a diffusion "
+	"model's prompt is\npart of; all: with every model's prompt. rows, "
+	"logits, skipped (the rows without,\nwhose token stays), "
+	"refreshed (by the host, beside it): of a pass; revised: changed\n"
+	"after they were seen, of the tokens. Rows of blocks and the last two "
+	"have models\nof their own. times: over llada block by block; of "
+	"canvas: over llada as its authors and\npublic runtimes have it, the "
+	"whole text with all masks of the answer in every pass; of\nprefix: "
+	"over fast-dllm, small. small: at thresholds for a model of some "
+	"millions of\nparameters.";
+
+static const char about_exact[] =
+	"block without a cache computes the text from its beginning in every "
+	"pass; llada-npu as\nthese keeps what is seen, and looks at no later "
+	"block; linear-spec verifies what it drafts.\nEach writes what the one "
+	"it belongs to does, or the run ends with an error.";
+
+#define EXACT(same, variants)                                             \
+	PART(DIFFUSION_T_EXACT, same, variants, "block", curve_columns,   \
+		.name = "exact", .title = "The same text by other means", \
+		.note = about_exact, .name_key = { "decoder" },           \
+		.plot = { .y = { "right, %", "tokens a pass" } })
+
+#define DECODERS(same, variants)                                             \
+	PART(DIFFUSION_T_DECODERS, same, variants, "llada", decoder_columns, \
+		.name = "decoders", .title = "Decoders",                     \
+		.note = about_decoders, .name_key = { "decoder" },           \
+		.plot = { .y = { "tokens/s", "tokens a pass", "right, %" } })
+
+#define CURVE(of, variants)                                                 \
+	PART(DIFFUSION_T_CURVE, DIFFUSION_ANY, variants, of, curve_columns, \
+		.name = "curve", .title = "Accuracy by tokens a pass",      \
+		.note = "One threshold; or those at which a token is "      \
+			"seen, and at which it stays.",                     \
+		.name_key = { "method", "thresholds" },                     \
+		.plot = { .y = { "right, %" },                              \
+			.points = true,                                     \
+			.x = "tokens a pass" })
+
+static const char about_ablation[] =
+	"NPU: the whole text in every pass, with all masks of the answer, a "
+	"token a pass;\n+prefix: what is before the block is cached; +block: "
+	"and no masks are behind it;\n+sure at once: of 0.9; +later blocks: "
+	"passes reach into these; +stages: what is seen\nat 0.7 stays at 0.9; "
+	"+refresh: what is left behind unstable is computed anew.\nFrom +block "
+	"on, logits of what stays are skipped. late: into later blocks when a "
+	"block is\nnearly done and that costs little. mapped anew, packed: a "
+	"window of 4 buffers, by\n--placement drop-all and swap. CPU: the same "
+	"on a phone's CPU alone, matrix by matrix the\nlonger of its bytes and "
+	"its products; of CPU: over these. By the target: autoregressive\nand "
+	"chain; 4 bits: by the model of blocks, whose weights are as small as "
+	"a diffusion model's.";
+
+#define ABLATION(same, variants)                                              \
+	PART(DIFFUSION_T_ABLATION, same, variants, "llada", ablation_columns, \
+		.name = "ablation", .title = "What each part adds",           \
+		.note = about_ablation, .name_key = { "row" },                \
+		.plot = { .y = { "tokens/s", "tokens a pass", "right, %" } })
+
+#define SETTINGS(variants, key, ...)                                        \
+	PART(DIFFUSION_T_SENSITIVITY, DIFFUSION_ANY, variants, "llada-npu", \
+		setting_columns, .name_key = { key },                       \
+		.plot = { .y = { "tokens/s", "right, %" } }, __VA_ARGS__)
+
+static const struct diffusion_part parts[] = {
+	DECODERS(DIFFUSION_ANY, masked_decoders),
+	DECODERS(DIFFUSION_ANY, block_decoders),
+	DECODERS(DIFFUSION_BLOCKS, block_readers),
+	DECODERS(DIFFUSION_CAUSAL, causal_decoders),
+	CURVE("fast-dllm", one_threshold),
+	CURVE("multi-block", one_threshold),
+	CURVE("llada-npu", two_thresholds),
+	CURVE("block", of_blocks),
+	ABLATION(DIFFUSION_ANY, ablation),
+	ABLATION(DIFFUSION_CAUSAL, causal_decoders),
+	ABLATION(DIFFUSION_ANY, cpu_rows),
+	ABLATION(DIFFUSION_CAUSAL, causal_cpu_rows),
+	ABLATION(DIFFUSION_BLOCKS, plain_rows),
+	ABLATION(DIFFUSION_BLOCKS, plain_cpu_rows),
+	SETTINGS(lookaheads, "lookahead", .name = "lookahead",
+		.title = "llada-npu by the masks left at which a pass reaches "
+			 "further",
+		.note = "Else windows end with the block."),
+	SETTINGS(widths, "window", .name = "widths",
+		.title = "llada-npu by the rows of a pass",
+		.note = "0: to the end of the block. Without lookahead."),
+	SETTINGS(thresholds, "thresholds", .name = "thresholds",
+		.title = "llada-npu by its thresholds",
+		.note = "At which a token is seen, and at which it stays."),
+	EXACT(DIFFUSION_CACHED, cached),
+	EXACT(DIFFUSION_CACHED_SURE, cached_sure),
+	EXACT(DIFFUSION_BLOCKS, block_readers),
+};
+
+/* ---- planning ------------------------------------------------------------ */
+
+#define TABLES (ARRAY_LEN(parts) + 2) /* areas, and windows */
 
 struct bench_diffusion {
 	const struct bench_diffusion_args *args;
 	struct bench_run run;
 	struct setting usual;
 	struct table_ask ask;
-	struct table_plan plan[DIFFUSION_PARTS + 1];
+	struct table_plan plan[ARRAY_LEN(parts) + 1];
 	unsigned n_plans;
 };
-
-/* ---- planning ------------------------------------------------------------ */
 
 static int price_by_cpu(void *arg, struct tandem *t, struct err *e)
 {
@@ -36,34 +425,6 @@ static int price_by_cpu(void *arg, struct tandem *t, struct err *e)
 
 /* enum diffusion_hook's only one */
 static const struct setting_hook by_cpu = { .opened = price_by_cpu };
-
-/* What all rows begin with: an answer's masks, unless the user says how
- * many. */
-static int plan_usual(struct bench_diffusion *b, struct err *e)
-{
-	char number[16];
-
-	if (asked_is_said(b->args->run.options, "canvas"))
-		return 0;
-	snprintf(number, sizeof(number), "%u", b->run.n_predict);
-	return setting_set(&b->usual, "canvas", number, e);
-}
-
-static int plan_part(struct bench_diffusion *b, unsigned i, struct err *e)
-{
-	const struct diffusion_part *p = &diffusion_parts[i];
-
-	/* This machine is nobody's CPU: what is priced so needs a phone. */
-	if (p->table.variant->hook && !b->run.clock)
-		return 0;
-	if (!i || strcmp(p->table.name, p[-1].table.name))
-		b->n_plans++;
-	b->ask = (struct table_ask){
-		.usual = &b->usual, .hook = &by_cpu, .same_text = p->texts
-	};
-	return table_plan(
-		&b->plan[b->n_plans - 1], &b->run.x, &p->table, &b->ask, e);
-}
 
 static int add_placed(struct bench_diffusion *b, struct table_plan *p,
 	uint32_t window, uint32_t slots, const char *placement, struct err *e)
@@ -96,7 +457,7 @@ static int plan_windows(struct bench_diffusion *b, struct err *e)
 	struct table_plan *p = &b->plan[b->n_plans++];
 	int ret = 0;
 
-	p->spec = &diffusion_window_table;
+	p->spec = &window_table;
 	for (unsigned w = 0; w < a->n_windows; w++)
 		for (unsigned s = 0; s < a->n_slots; s++)
 			for (size_t i = 0; i < ARRAY_LEN(placements) && !ret;
@@ -108,55 +469,41 @@ static int plan_windows(struct bench_diffusion *b, struct err *e)
 
 static int plan(struct bench_diffusion *b, struct err *e)
 {
-	int ret = plan_usual(b, e);
+	const struct bench_diffusion_args *a = b->args;
+	char number[16];
+	int ret = 0;
 
-	for (unsigned i = 0; i < DIFFUSION_PARTS && !ret; i++)
-		if (b->args->table[diffusion_parts[i].kind])
-			ret = plan_part(b, i, e);
-	if (!ret && b->args->table[DIFFUSION_T_WINDOW])
+	/* All rows begin with an answer's masks. */
+	snprintf(number, sizeof(number), "%u", b->run.n_predict);
+	if (!asked_is_said(a->run.options, "canvas"))
+		ret = setting_set(&b->usual, "canvas", number, e);
+	for (size_t i = 0; i < ARRAY_LEN(parts) && !ret; i++) {
+		const struct diffusion_part *p = &parts[i];
+
+		/* This machine is nobody's CPU: what is priced so needs a
+		 * phone. */
+		if (!a->table[p->kind] ||
+			(p->table.variant->hook && !b->run.clock))
+			continue;
+		if (!i || strcmp(p->table.name, p[-1].table.name))
+			b->n_plans++;
+		b->ask = (struct table_ask){ .usual = &b->usual,
+			.hook = &by_cpu,
+			.same_text = p->texts };
+		ret = table_plan(&b->plan[b->n_plans - 1], &b->run.x, &p->table,
+			&b->ask, e);
+	}
+	if (!ret && a->table[DIFFUSION_T_WINDOW])
 		ret = plan_windows(b, e);
 	return ret;
 }
 
 /* ---- areas --------------------------------------------------------------- */
 
-struct series {
-	const char *name;
-	struct curve_point point[CURVE_POINTS];
-	unsigned n;
-};
-
-/* The series that begins at row *i, which goes behind it. */
-static struct series next_series(
-	const struct experiment *x, const struct table_plan *p, unsigned *i)
-{
-	struct series s = { .name = p->row[*i].name[0] };
-
-	for (; *i < p->n && !strcmp(p->row[*i].name[0], s.name); (*i)++) {
-		const struct told t = run_told(x, p->row[*i].run[0]);
-
-		s.point[s.n++] = (struct curve_point){ figure_length(&t),
-			figure_right(&t) };
-	}
-	return s;
-}
-
-static double best_of(const struct experiment *x, const struct table_plan *p)
-{
-	double best = 0;
-
-	for (unsigned i = 0; i < p->n; i++) {
-		const struct told t = run_told(x, p->row[i].run[0]);
-
-		best = fmax(best, figure_right(&t));
-	}
-	return best;
-}
-
 static void fill_areas(const struct bench_run *r, const struct table_plan *p,
 	struct bench_table *out)
 {
-	const double best = best_of(&r->x, p);
+	double best = 0;
 
 	*out = (struct bench_table){ .name = "areas",
 		.title = "Areas below these curves",
@@ -171,16 +518,31 @@ static void fill_areas(const struct bench_run *r, const struct table_plan *p,
 	table_add_column(out, "area", "area", 1, 100);
 	table_add_column(out, "weighted_area", "weighted", 1, 100);
 	out->column[0].panel = out->column[1].panel = 1;
-	for (unsigned i = 0; i < p->n;) {
-		const struct series s = next_series(&r->x, p, &i);
-		double *v = table_add_row(out, s.name, NULL)->value;
+	for (unsigned i = 0; i < p->n; i++) {
+		const struct told t = run_told(&r->x, p->row[i].run[0]);
 
-		v[0] = curve_area(s.point, s.n);
-		v[1] = curve_weighted_area(s.point, s.n, best);
+		best = fmax(best, figure_right(&t));
+	}
+	/* Rows of one name, which stand behind one another, are a curve. */
+	for (unsigned i = 0; i < p->n;) {
+		const char *name = p->row[i].name[0];
+		struct curve_point point[CURVE_POINTS];
+		unsigned n = 0;
+		double *v;
+
+		for (; i < p->n && !strcmp(p->row[i].name[0], name); i++) {
+			const struct told t = run_told(&r->x, p->row[i].run[0]);
+
+			point[n++] = (struct curve_point){ figure_length(&t),
+				figure_right(&t) };
+		}
+		v = table_add_row(out, name, NULL)->value;
+		v[0] = curve_area(point, n);
+		v[1] = curve_weighted_area(point, n, best);
 	}
 }
 
-/* ---- telling ------------------------------------------------------------- */
+/* ---- the benchmark ------------------------------------------------------- */
 
 static int report(const struct bench_diffusion *b, struct err *e)
 {
@@ -202,21 +564,16 @@ static int report(const struct bench_diffusion *b, struct err *e)
 	return ret;
 }
 
-/* ---- the benchmark ------------------------------------------------------- */
-
 int bench_diffusion(const struct bench_diffusion_args *args, struct err *e)
 {
 	struct bench_diffusion *b = calloc(1, sizeof(*b));
-	int ret = 0;
+	int ret;
 
 	if (!b)
 		return err_set(e, ENOMEM, "no memory for a benchmark");
 	b->args = args;
 	bench_run_set_up(&b->run, &args->run);
-	if (args->run.plot)
-		ret = bench_plot_ready(args->run.plot, e);
-	if (!ret)
-		ret = bench_run_take_items(&b->run, e);
+	ret = bench_run_prepare(&b->run, e);
 	if (!ret)
 		ret = plan(b, e);
 	if (!ret)

@@ -4,8 +4,7 @@
  * a pass gives and what became of its rows; what each part of llada.cpp adds
  * ("Efficient On-Device Diffusion LLM Inference with Mobile NPU", 2026,
  * sections 5.4 and 5.5), how it depends on its settings, and what a small
- * address window costs. An experiment (host/bench/experiment.h) whose settings
- * and tables stand in bench_diffusion_tables.c. One thread.
+ * address window costs. An experiment (host/bench/experiment.h). One thread.
  *
  * A row has the model that was asked for where it is one of masked diffusion;
  * rows of block diffusion and of plain decoding have those that come with the
@@ -43,36 +42,5 @@ struct bench_diffusion_args {
 
 /* Measure and tell; -ECANCELED when interrupted. */
 int bench_diffusion(const struct bench_diffusion_args *, struct err *);
-
-/* ---- between the files ---- */
-
-/* Texts that must be the same: of plain and of drafted decoding, by the model
- * of blocks, under all placements, and of a decoder of blocks with and without
- * a cache: a token a pass, and all that are sure. */
-enum diffusion_texts {
-	DIFFUSION_ANY,
-	DIFFUSION_CAUSAL,
-	DIFFUSION_BLOCKS,
-	DIFFUSION_PLACED,
-	DIFFUSION_CACHED,
-	DIFFUSION_CACHED_SURE
-};
-
-/* Parts of one name that stand behind one another are one table. */
-#define DIFFUSION_PARTS 20
-struct diffusion_part {
-	enum diffusion_table_kind kind;
-	enum diffusion_texts texts;
-	struct table_spec table;
-};
-extern const struct diffusion_part diffusion_parts[DIFFUSION_PARTS];
-
-/* Rows are a window and a placement. */
-extern const struct table_spec diffusion_window_table;
-
-/* What a variant's `hook` is. */
-enum diffusion_hook {
-	DIFFUSION_BY_CPU = 1, /* passes are priced as the phone's CPU's */
-};
 
 #endif

@@ -1,10 +1,23 @@
-#include "host/bench/bench_ipc.h"
+/*
+ * tandem bench ipc: what a round trip costs: first what this machine can do at
+ * all between two pinned processes, each limit with the least code there is,
+ * then Tandem's own empty request to the real device process through each
+ * doorbell. All of it in one run, in alternating batches, so that what else the
+ * machine does meanwhile falls on all alike.
+ *
+ * Figures are wall clock, in ns, with the cost of reading the clock taken
+ * off. Not for two runs at a time.
+ */
+#include "host/bench/bench.h"
+#include "host/bench/bench_peer.h"
+#include "host/bench/print_json.h"
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/workers.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +34,28 @@
 /* A batch of slow trips ends after about this long. */
 #define BATCH_NS 500000000u
 
+/* The ring may cost this many bare round trips of a cache line. */
+#define BENCH_IPC_TARGET 2.0
+
+struct bench_row {
+	const char *name;  /* "cache line" */
+	const char *means; /* one phrase */
+	bool tandem;       /* else a limit of the machine */
+	/* Why it was not measured; "" when it was. */
+	char skipped[128];
+	uint64_t trips;
+	uint64_t median, p90, p99, p999, min, max; /* ns */
+};
+
+struct bench_ipc {
+	unsigned rounds;
+	struct bench_cpus cpus;
+	uint64_t clock_ns; /* one reading, taken off each figure */
+	unsigned n_rows;
+	struct bench_row rows[16];
+	double ratio; /* ring poll to cache line, medians; 0: not measured */
+};
+
 struct sampled {
 	const struct bench_subject *subject;
 	struct bench_peer *peer; /* NULL: not measured */
@@ -32,7 +67,6 @@ struct run {
 	struct bench_ipc *out;
 	const struct progress_sink *progress;
 	struct sampled subject[16];
-	struct sigaction was_alarm, was_pipe;
 	cpu_set_t was_on;
 };
 
@@ -91,19 +125,6 @@ static uint64_t less(uint64_t ns, uint64_t clock)
 	return ns > clock ? ns - clock : 0;
 }
 
-static void summarise(
-	struct bench_row *row, uint64_t *ns, size_t n, uint64_t clock)
-{
-	qsort(ns, n, sizeof(*ns), by_value);
-	row->trips = n;
-	row->min = less(ns[0], clock);
-	row->median = less(percentile(ns, n, 0.5), clock);
-	row->p90 = less(percentile(ns, n, 0.9), clock);
-	row->p99 = less(percentile(ns, n, 0.99), clock);
-	row->p999 = less(percentile(ns, n, 0.999), clock);
-	row->max = less(ns[n - 1], clock);
-}
-
 /* The median cost of reading the clock, which every sample contains once. */
 static uint64_t clock_cost(void)
 {
@@ -121,27 +142,19 @@ static uint64_t clock_cost(void)
 
 /* ---- measuring ----------------------------------------------------- */
 
-static int warm_up(struct sampled *s, uint64_t *trip_ns, struct err *e)
-{
-	uint64_t began = clock_ns();
-	int ret = bench_peer_batch(s->peer, WARM_UP, e);
-
-	for (unsigned i = 0; !ret && i < WARM_UP; i++)
-		ret = bench_peer_trip(s->peer, e);
-	*trip_ns = (clock_ns() - began) / WARM_UP + 1;
-	return ret;
-}
-
 /* On a machine whose processors others use too, a trip can take a turn of
  * the scheduler each way: fewer of those. */
 static int batch(struct sampled *s, struct err *e)
 {
 	unsigned trips = s->subject->trips;
-	uint64_t last, now, trip_ns;
+	uint64_t last = clock_ns(), now, trip_ns;
 	int ret;
 
 	watchdog(LATE_S);
-	ret = warm_up(s, &trip_ns, e);
+	ret = bench_peer_batch(s->peer, WARM_UP, e);
+	for (unsigned i = 0; !ret && i < WARM_UP; i++)
+		ret = bench_peer_trip(s->peer, e);
+	trip_ns = (clock_ns() - last) / WARM_UP + 1;
 	if (!ret && BATCH_NS / trip_ns < trips)
 		trips = BATCH_NS / trip_ns + 1;
 	if (!ret)
@@ -223,38 +236,32 @@ static void conclude(struct run *r)
 	const struct bench_row *ring = find_row(r->out, "ring poll");
 
 	for (unsigned i = 0; i < r->out->n_rows; i++) {
-		struct sampled *s = &r->subject[i];
+		const struct sampled *s = &r->subject[i];
+		struct bench_row *row = &r->out->rows[i];
+		uint64_t clock = r->out->clock_ns;
 
-		if (s->peer)
-			summarise(&r->out->rows[i], s->ns, s->n,
-				r->out->clock_ns);
+		if (!s->peer)
+			continue;
+		qsort(s->ns, s->n, sizeof(*s->ns), by_value);
+		row->trips = s->n;
+		row->min = less(s->ns[0], clock);
+		row->median = less(percentile(s->ns, s->n, 0.5), clock);
+		row->p90 = less(percentile(s->ns, s->n, 0.9), clock);
+		row->p99 = less(percentile(s->ns, s->n, 0.99), clock);
+		row->p999 = less(percentile(s->ns, s->n, 0.999), clock);
+		row->max = less(s->ns[s->n - 1], clock);
 	}
 	if (line->median && ring->median)
 		r->out->ratio = (double)ring->median / (double)line->median;
 }
 
-static void prepare_signals(struct run *r)
-{
-	struct sigaction alarm = { .sa_handler = on_alarm };
-	struct sigaction ignore = { .sa_handler = SIG_IGN };
-
-	/* Without SA_RESTART: it is to interrupt. */
-	sigaction(SIGALRM, &alarm, &r->was_alarm);
-	sigaction(SIGPIPE, &ignore, &r->was_pipe);
-	bench_late = 0;
-}
-
-static void restore(struct run *r)
-{
-	watchdog(0);
-	sigaction(SIGALRM, &r->was_alarm, NULL);
-	sigaction(SIGPIPE, &r->was_pipe, NULL);
-	sched_setaffinity(0, sizeof(r->was_on), &r->was_on);
-}
-
-int bench_ipc(unsigned rounds, const struct progress_sink *progress,
+/* `rounds` batches of each; -EPIPE when a process died. */
+static int measure_all(unsigned rounds, const struct progress_sink *progress,
 	struct bench_ipc *out, struct err *e)
 {
+	const struct sigaction alarm = { .sa_handler = on_alarm };
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+	struct sigaction was_alarm, was_pipe;
 	struct run r = { .out = out, .progress = progress };
 	int ret;
 
@@ -262,7 +269,10 @@ int bench_ipc(unsigned rounds, const struct progress_sink *progress,
 	ret = choose_cpus(&r, e);
 	if (ret)
 		return ret;
-	prepare_signals(&r);
+	/* Without SA_RESTART: it is to interrupt. */
+	sigaction(SIGALRM, &alarm, &was_alarm);
+	sigaction(SIGPIPE, &ignore, &was_pipe);
+	bench_late = 0;
 	out->clock_ns = clock_cost();
 	while (!ret && bench_subjects[out->n_rows].name)
 		ret = subject_open(&r, out->n_rows++, e);
@@ -274,6 +284,110 @@ int bench_ipc(unsigned rounds, const struct progress_sink *progress,
 		bench_peer_close(r.subject[i].peer);
 		free(r.subject[i].ns);
 	}
-	restore(&r);
+	watchdog(0);
+	sigaction(SIGALRM, &was_alarm, NULL);
+	sigaction(SIGPIPE, &was_pipe, NULL);
+	sched_setaffinity(0, sizeof(r.was_on), &r.was_on);
 	return ret;
+}
+
+/* ---- telling ------------------------------------------------------- */
+
+static double per_second(const struct bench_row *r)
+{
+	return r->median ? 1e9 / (double)r->median : 0;
+}
+
+static void ipc_row(const struct bench_row *r)
+{
+	if (*r->skipped) {
+		printf("%-13s not measured: %s\n", r->name, r->skipped);
+		return;
+	}
+	printf("%-13s %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64
+	       " %8" PRIu64 " %9" PRIu64 " %9.0f\n",
+		r->name, r->median, r->p90, r->p99, r->p999, r->min, r->max,
+		per_second(r));
+}
+
+static void ipc_rows(const struct bench_ipc *b, bool tandem)
+{
+	for (unsigned i = 0; i < b->n_rows; i++)
+		if (b->rows[i].tandem == tandem)
+			ipc_row(&b->rows[i]);
+}
+
+static void ipc_print(const struct bench_ipc *b)
+{
+	if (b->cpus.usable > 1)
+		printf("Round trips between processors %d and %d, ",
+			b->cpus.host, b->cpus.device);
+	else
+		printf("Round trips on the one processor there is, ");
+	printf("wall clock, ns\n\n%-13s %8s %8s %8s %8s %8s %9s %9s\n", "",
+		"median", "p90", "p99", "p99.9", "min", "max", "a second");
+	printf("the machine\n");
+	ipc_rows(b, false);
+	printf("tandem\n");
+	ipc_rows(b, true);
+	putchar('\n');
+	for (unsigned i = 0; i < b->n_rows; i++)
+		printf("%-13s %s\n", b->rows[i].name, b->rows[i].means);
+	if (b->ratio > 0)
+		printf("\nring poll takes %.2f times a cache line's round trip; "
+		       "at most %.0f is the aim\n",
+			b->ratio, BENCH_IPC_TARGET);
+}
+
+static json_t *ipc_row_json(const struct bench_row *r)
+{
+	json_t *o = json_pack("{s:s, s:s, s:s}", "name", r->name, "of",
+		r->tandem ? "tandem" : "machine", "means", r->means);
+
+	if (!o)
+		return NULL;
+	if (*r->skipped) {
+		json_object_set_new(o, "skipped", json_string(r->skipped));
+		return o;
+	}
+	json_object_update_new(o,
+		json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "trips",
+			(json_int_t)r->trips, "median_ns",
+			(json_int_t)r->median, "p90_ns", (json_int_t)r->p90,
+			"p99_ns", (json_int_t)r->p99, "p99_9_ns",
+			(json_int_t)r->p999, "min_ns", (json_int_t)r->min,
+			"max_ns", (json_int_t)r->max, "per_second",
+			per_second(r)));
+	return o;
+}
+
+static int ipc_print_json(const struct bench_ipc *b, struct err *e)
+{
+	json_t *rows = json_array();
+	json_t *o;
+
+	for (unsigned i = 0; i < b->n_rows; i++)
+		json_array_append_new(rows, ipc_row_json(&b->rows[i]));
+	o = json_pack("{s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:I, s:o, s:f}",
+		"version", BENCH_JSON_VERSION, "bench", "ipc", "clock", "wall",
+		"rounds", (int)b->rounds, "processors", (int)b->cpus.usable,
+		"host_processor", b->cpus.host, "device_processor",
+		b->cpus.device, "clock_read_ns", (json_int_t)b->clock_ns,
+		"rows", rows, "target", BENCH_IPC_TARGET);
+	json_object_set_new(
+		o, "ratio", b->ratio > 0 ? json_real(b->ratio) : json_null());
+	return print_json(o, 6, e);
+}
+
+int bench_ipc_main(const struct bench_args *a, struct err *e)
+{
+	struct bench_ipc b;
+	int ret = measure_all(a->rounds, &a->progress, &b, e);
+
+	if (ret)
+		return ret;
+	if (a->json)
+		return ipc_print_json(&b, e);
+	ipc_print(&b);
+	return 0;
 }

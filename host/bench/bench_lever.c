@@ -1,16 +1,19 @@
 #include "host/bench/bench_lever.h"
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "flash/image.h"
 #include "host/api/report.h"
 #include "host/api/tandem_pass.h"
 #include "host/bench/run_options.h"
-#include "host/bench/bench_plot.h"
+#include "host/bench/bench.h"
+#include "host/bench/bench_table.h"
 #include "host/convert/convert.h"
 #include "host/model/model.h"
 #include "host/shipped/shipped_models.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +22,12 @@
 const struct soc *bench_lever_phone(const struct bench_lever *b)
 {
 	return b->run.clock ? &b->phone : NULL;
+}
+
+/* An oracle drafts for some row. */
+static bool has_oracle(const struct bench_lever *b)
+{
+	return b->oracle || b->args->table[BENCH_LEVER_T_QUALITY];
 }
 
 /* ---- the image ----------------------------------------------------------- */
@@ -66,17 +75,6 @@ static int open_image(struct bench_lever *b, struct err *e)
 
 /* ---- the model ----------------------------------------------------------- */
 
-/* Of the methods asked for one that has all files there are. */
-static const char *hungriest(const struct bench_lever_args *a)
-{
-	const char *m = a->method[0].name;
-
-	for (unsigned i = 0; i < a->n_methods; i++)
-		if (a->method[i].drafts)
-			m = a->method[i].name;
-	return a->table[BENCH_LEVER_T_PRUNE] ? "lever" : m;
-}
-
 /* What is to be known of the model before runs are planned. */
 static int look_at_model(struct bench_lever *b, struct err *e)
 {
@@ -84,9 +82,17 @@ static int look_at_model(struct bench_lever *b, struct err *e)
 	struct opt_values asked;
 	struct tandem_report r;
 	struct tandem *t;
-	const char *exit;
-	int ret = setting_set(&s, "method", hungriest(b->args), e);
+	const struct bench_lever_args *a = b->args;
+	const char *exit, *hungriest = a->method[0].name;
+	int ret;
 
+	/* Of the methods asked for one that has all files there are. */
+	for (unsigned i = 0; i < a->n_methods; i++)
+		if (a->method[i].drafts)
+			hungriest = a->method[i].name;
+	if (a->table[BENCH_LEVER_T_PRUNE])
+		hungriest = "lever";
+	ret = setting_set(&s, "method", hungriest, e);
 	if (!ret)
 		ret = pair_open_model(&b->run.pair, &s, &asked, &t, e);
 	if (!ret) {
@@ -101,7 +107,6 @@ static int look_at_model(struct bench_lever *b, struct err *e)
 		snprintf(b->draft, sizeof(b->draft), "%s",
 			r.drafter_path ? r.drafter_path : "");
 		exit = tandem_exit_path(t);
-		b->has_exit = exit;
 		snprintf(b->exit, sizeof(b->exit), "%s", exit ? exit : "");
 		tandem_end(t, NULL);
 	}
@@ -124,29 +129,6 @@ static const struct table_levels chain_lengths = { .option = "draft-len",
 	.head = "",
 	.value = { 4, 8, 12, 16, 24, 32 },
 	.n = 6 };
-
-static void set_levels(struct bench_lever *b)
-{
-	const struct bench_lever_args *a = b->args;
-	struct table_levels *budgets = &b->levels[BENCH_LEVER_BUDGETS - 1],
-			    *lengths = &b->levels[BENCH_LEVER_LENGTHS - 1];
-
-	b->levels[BENCH_LEVER_ROWS - 1] = tree_rows;
-	b->levels[BENCH_LEVER_CHAINS - 1] = chain_lengths;
-
-	*budgets = (struct table_levels){ .option = "dram-budget",
-		.unit = "%",
-		.key = "budget_",
-		.head = " %",
-		.n = a->n_budgets };
-	memcpy(budgets->value, a->budget, sizeof(a->budget));
-	*lengths = (struct table_levels){ .option = "predict",
-		.unit = "",
-		.key = "tokens_",
-		.head = "",
-		.n = a->n_lengths };
-	memcpy(lengths->value, a->length, sizeof(a->length));
-}
 
 static int set_numbers(
 	struct setting *s, uint32_t budget, uint32_t n_predict, struct err *e)
@@ -182,20 +164,28 @@ static int freeze(void *arg, struct tandem *t, struct err *e)
 	return 0;
 }
 
-/* What --draft says, without its folders. */
-static const char *own_draft(const struct bench_lever_args *a)
-{
-	const char *said = asked_draft(a->run.options),
-		   *slash = said ? strrchr(said, '/') : NULL;
-
-	return slash ? slash + 1 : said ? said : "draft model";
-}
-
 static int set_ask(struct bench_lever *b, struct err *e)
 {
 	const struct bench_lever_args *a = b->args;
+	const char *draft = asked_draft(a->run.options);
+	const char *slash = draft ? strrchr(draft, '/') : NULL;
+	struct table_levels *budgets = &b->levels[BENCH_LEVER_BUDGETS - 1],
+			    *lengths = &b->levels[BENCH_LEVER_LENGTHS - 1];
 
-	set_levels(b);
+	b->levels[BENCH_LEVER_ROWS - 1] = tree_rows;
+	b->levels[BENCH_LEVER_CHAINS - 1] = chain_lengths;
+	*budgets = (struct table_levels){ .option = "dram-budget",
+		.unit = "%",
+		.key = "budget_",
+		.head = " %",
+		.n = a->n_budgets };
+	memcpy(budgets->value, a->budget, sizeof(a->budget));
+	*lengths = (struct table_levels){ .option = "predict",
+		.unit = "",
+		.key = "tokens_",
+		.head = "",
+		.n = a->n_lengths };
+	memcpy(lengths->value, a->length, sizeof(a->length));
 	b->hooks[BENCH_LEVER_TEACHES - 1] =
 		(struct setting_hook){ .done = teach, .arg = b };
 	b->hooks[BENCH_LEVER_FROZEN - 1] =
@@ -205,7 +195,9 @@ static int set_ask(struct bench_lever *b, struct err *e)
 		.usual = &b->usual,
 		.levels = b->levels,
 		.hook = b->hooks,
-		.unnamed = own_draft(a),
+		.unnamed = slash ? slash + 1
+			: draft  ? draft
+				 : "draft model",
 		.same_text = 1,
 		.arg = b };
 	return set_numbers(&b->usual, a->budget[0], b->run.n_predict, e);
@@ -223,11 +215,6 @@ static int add_run(struct bench_lever *b, struct setting *s, const char *method,
 	return ret;
 }
 
-static bool wants_oracle(const struct bench_lever *b)
-{
-	return b->args->table[BENCH_LEVER_T_QUALITY] || b->oracle;
-}
-
 /* An oracle must know the longest text: it is written from memory, first. */
 static int plan_texts(struct bench_lever *b, struct err *e)
 {
@@ -236,7 +223,7 @@ static int plan_texts(struct bench_lever *b, struct err *e)
 	struct setting s = { 0 };
 	int ret;
 
-	if (!wants_oracle(b))
+	if (!has_oracle(b))
 		return 0;
 	for (unsigned k = 0; a->table[BENCH_LEVER_T_LENGTH] && k < a->n_lengths;
 		k++)
@@ -268,7 +255,7 @@ static int plan_kind(
 {
 	int ret = 0;
 
-	if (kind == BENCH_LEVER_T_PRUNE && !b->has_exit)
+	if (kind == BENCH_LEVER_T_PRUNE && !b->exit[0])
 		return 0;
 	if (kind == BENCH_LEVER_T_PRUNE)
 		ret = plan_teacher(b, e);
@@ -293,40 +280,30 @@ static int plan(struct bench_lever *b, struct err *e)
 
 /* ---- measuring ----------------------------------------------------------- */
 
-/* Of all layers; of a shape in their place the most that a pass read. */
-static uint64_t phone_bytes(const struct bench_lever *b)
+/* Bytes/s that reading the layers alone gives. */
+static double plain_rate(const struct bench_lever *b)
 {
-	uint64_t bytes = 0, most = 0;
+	uint64_t layers = 0, most = 0, bytes = 0, ns = 0;
+	struct price p;
 
 	for (unsigned i = 0; i < b->run.x.n_runs; i++) {
 		struct told t = run_told(&b->run.x, b->run.x.run[i]);
 
 		if (t.sum.passes && t.sum.priced_bytes / t.sum.passes > most)
 			most = t.sum.priced_bytes / t.sum.passes;
-	}
-	for (uint32_t l = 0; l < b->n_layer; l++)
-		bytes += image_find(b->image, IMAGE_LAYER, l)->stored;
-	return b->as ? most : bytes;
-}
-
-/* Bytes/s that reading the layers alone gives. */
-static double plain_rate(const struct bench_lever *b)
-{
-	uint64_t bytes = 0, ns = 0;
-	struct price p;
-
-	if (b->run.x.phone) {
-		bytes = phone_bytes(b);
-		price_flash(bench_lever_phone(b), bytes, &p);
-		return (double)bytes * 1e12 / (double)p.total_ps;
-	}
-	for (unsigned i = 0; i < b->run.x.n_runs; i++) {
-		struct told t = run_told(&b->run.x, b->run.x.run[i]);
-
 		bytes += t.sum.bytes;
 		ns += t.sum.plain_ns;
 	}
-	return ns ? (double)bytes * 1e9 / (double)ns : b->plain.bytes_per_s;
+	if (!b->run.x.phone)
+		return ns ? (double)bytes * 1e9 / (double)ns
+			  : b->plain.bytes_per_s;
+	for (uint32_t l = 0; l < b->n_layer; l++)
+		layers += image_find(b->image, IMAGE_LAYER, l)->stored;
+	/* Of a shape in their place the most that a pass read. */
+	if (b->as)
+		layers = most;
+	price_flash(&b->phone, layers, &p);
+	return (double)layers * 1e12 / (double)p.total_ps;
 }
 
 static int measure(struct bench_lever *b, struct err *e)
@@ -343,20 +320,260 @@ static int measure(struct bench_lever *b, struct err *e)
 	return ret;
 }
 
-/* ---- the benchmark ------------------------------------------------------- */
+/* ---- telling ------------------------------------------------------------- */
 
-static int set_up(struct bench_lever *b, struct err *e)
+static const char *draft_name(const struct bench_lever *b)
 {
-	const struct bench_lever_args *a = b->args;
-	const char *draft = asked_draft(a->run.options);
-
-	bench_run_set_up(&b->run, &a->run);
-	b->oracle = draft && !strncmp(draft, "oracle:", 7);
-	return a->run.plot ? bench_plot_ready(a->run.plot, e) : 0;
+	return b->oracle ? asked_draft(b->args->run.options) : b->draft;
 }
 
-static void release(struct bench_lever *b)
+/* ---- speed-ups ----------------------------------------------------------- */
+
+/* Of the table of methods, which is the first; 0 without that method. */
+static double rate_of(const struct bench_lever *b, const char *method)
 {
+	const struct table_plan *p = &b->plan[0];
+
+	for (unsigned i = 0; i < p->n; i++)
+		if (!strcmp(p->row[i].name[0], method))
+			return run_told(&b->run.x, p->row[i].run[0])
+				.tokens_per_s;
+	return 0;
+}
+
+/* Lever's tokens/s over another method's: the geometric mean over tasks. NAN
+ * without both. */
+static double speed_up(const struct bench_lever *b, const char *over)
+{
+	double lever = rate_of(b, "lever"), other = rate_of(b, over);
+
+	return lever > 0 && other > 0 ? lever / other : (double)NAN;
+}
+
+static const char *const rivals[] = { "flash-ar", "chain", "edgellm" };
+
+static void print_speed_ups(const struct bench_lever *b)
+{
+	const char *before = "\nlever over ";
+
+	for (size_t i = 0; i < ARRAY_LEN(rivals); i++) {
+		double ratio = speed_up(b, rivals[i]);
+
+		if (isnan(ratio))
+			continue;
+		printf("%s%s %.2f", before, rivals[i], ratio);
+		before = ", over ";
+	}
+	if (*before == ',')
+		printf(" (tokens/s, mean of %u task%s)\n", b->run.x.n_tasks,
+			b->run.x.n_tasks > 1 ? "s" : "");
+}
+
+/* ---- the best chain ------------------------------------------------------ */
+
+/* Of the chains that were measured the length of the fastest, and its tokens/s;
+ * 0 without any. It is chosen by the items that are reported, which no method
+ * could do: as a rival it is a little too good. */
+static uint32_t best_chain(const struct bench_lever *b, double *rate)
+{
+	const struct table_plan *p = b->plan;
+	uint32_t best = 0;
+
+	while (bench_lever_specs[p - b->plan].kind != BENCH_LEVER_T_CHAIN)
+		p++;
+	*rate = 0;
+	for (unsigned i = 0; p->n && i < p->row[0].n; i++) {
+		double own = run_told(&b->run.x, p->row[0].run[i]).tokens_per_s;
+
+		if (own <= *rate)
+			continue;
+		*rate = own;
+		best = b->levels[BENCH_LEVER_CHAINS - 1].value[i];
+	}
+	return best;
+}
+
+static void print_best_chain(const struct bench_lever *b)
+{
+	double rate, lever = rate_of(b, "lever");
+	uint32_t length = best_chain(b, &rate);
+
+	printf("\nchain-best: %u tokens, the fastest on these very items, "
+	       "%.2f tok/s",
+		length, rate);
+	if (lever > 0 && rate > 0)
+		printf("; lever over it %.2f", lever / rate);
+	putchar('\n');
+}
+
+/* ---- for people ---------------------------------------------------------- */
+
+static void print_head(const struct bench_lever *b)
+{
+	const struct bench_read *plain = &b->plain;
+	char text[BENCH_READ_TEXT];
+
+	report_print_priced(b->run.pair.priced);
+	printf("Decoding from flash, clock %s\nmodel %s\ndraft %s\n",
+		bench_run_clock(&b->run), b->source, draft_name(b));
+	if (b->exit[0])
+		printf("exit predictor %s\n", b->exit);
+	report_print_size(&b->run.x, b->run.n_predict);
+	printf("a plain reader of the layers: %.2f GB/s",
+		b->run.x.plain_bytes_per_s / 1e9);
+	if (b->run.x.phone)
+		puts(" on the phone");
+	else
+		printf(" (%s)\n", bench_read_text(plain, text));
+	if (has_oracle(b))
+		printf("\n%s\n", bench_simulated);
+}
+
+static void print_checks(const struct bench_lever *b)
+{
+	printf("\nchecked: the same text by every method, %llu times\n"
+	       "checked: bytes read a pass are 1 - budget of the layers' "
+	       "bytes%s, in %llu passes\n"
+	       "checked: rows of logits are the accepted lengths, %llu of "
+	       "%llu\n"
+	       "checked: no text takes less than flash does for its bytes%s, "
+	       "%llu times\n",
+		(unsigned long long)b->run.x.same_texts,
+		b->as ? " in what runs" : "",
+		(unsigned long long)b->run.x.exact_reads,
+		(unsigned long long)b->run.x.exact_logits,
+		(unsigned long long)b->run.x.exact_logits,
+		b->as ? " in what is priced" : "",
+		(unsigned long long)b->run.x.above_floor);
+	if (b->run.x.kernel_reads)
+		printf("checked: the system counts as many bytes, to a layer, "
+		       "%llu times\n",
+			(unsigned long long)b->run.x.kernel_reads);
+	else if (!b->run.x.phone)
+		printf("not checked: what the system counts (%s)\n",
+			b->run.pair.uncounted);
+}
+
+static void print_text(
+	const void *arg, const struct bench_table *tables, unsigned n)
+{
+	const struct bench_lever *b = arg;
+
+	print_head(b);
+	for (unsigned i = 0; i < n; i++) {
+		table_print(&tables[i], stdout);
+		if (!strcmp(tables[i].name, "tasks"))
+			print_speed_ups(b);
+		if (!strcmp(tables[i].name, "chain"))
+			print_best_chain(b);
+	}
+	if (b->args->table[BENCH_LEVER_T_PRUNE] && !b->exit[0])
+		puts("\nThe model has no exit predictor: nothing is pruned.");
+	print_checks(b);
+}
+
+/* ---- for programs -------------------------------------------------------- */
+
+static void print_csv(
+	const void *arg, const struct bench_table *tables, unsigned n)
+{
+	const struct bench_lever *b = arg;
+	double rate;
+
+	puts("table,name,of,figure,value");
+	report_print_priced_csv(b->run.pair.priced);
+	printf("run,,,simulated_acceptance,%d\n", has_oracle(b));
+	printf("run,,,plain_bytes_per_s,%.9g\n", b->run.x.plain_bytes_per_s);
+	report_print_checks_csv(&b->run.x);
+	for (size_t i = 0; i < ARRAY_LEN(rivals); i++)
+		if (!isnan(speed_up(b, rivals[i])))
+			printf("ratios,lever,%s,tokens_per_s,%.9g\n", rivals[i],
+				speed_up(b, rivals[i]));
+	if (best_chain(b, &rate))
+		printf("run,,,best_chain,%u\n", best_chain(b, &rate));
+	for (unsigned i = 0; i < n; i++)
+		table_print_csv(&tables[i], stdout);
+}
+
+static json_t *ratios_json(const struct bench_lever *b)
+{
+	json_t *o = json_object();
+
+	for (size_t i = 0; i < ARRAY_LEN(rivals); i++) {
+		double ratio = speed_up(b, rivals[i]);
+
+		if (!isnan(ratio))
+			json_object_set_new(o, rivals[i], json_real(ratio));
+	}
+	return o;
+}
+
+static json_t *as_json(
+	const void *arg, const struct bench_table *tables, unsigned n)
+{
+	const struct bench_lever *b = arg;
+	const struct bench_run *r = &b->run;
+
+	return json_pack("{s:s*, s:i, s:s, s:s, s:s, s:s, s:s*, s:b, s:i, s:i, "
+			 "s:i, s:i, s:f, s:o, s:o, s:o}",
+		"priced_as", *r->pair.priced ? r->pair.priced : NULL, "version",
+		BENCH_JSON_VERSION, "bench", "lever", "clock",
+		bench_run_clock(r), "model", b->source, "draft", draft_name(b),
+		"exit", b->exit[0] ? b->exit : NULL, "simulated_acceptance",
+		has_oracle(b), "tasks", (int)r->x.n_tasks, "items",
+		(int)r->x.n_items, "predict", (int)r->n_predict, "rounds",
+		(int)r->x.rounds, "plain_bytes_per_s", r->x.plain_bytes_per_s,
+		"checks", report_checks_json(&r->x), "lever_over",
+		ratios_json(b), "tables", report_tables_json(tables, n));
+}
+
+static int report(const struct bench_lever *b, struct err *e)
+{
+	const struct bench_words words = { .text = print_text,
+		.csv = print_csv,
+		.json = as_json,
+		.arg = b,
+		.model = b->source,
+		.simulated = has_oracle(b) };
+	struct bench_table *tables = calloc(BENCH_LEVER_SPECS, sizeof(*tables));
+	unsigned n = 0;
+	int ret;
+
+	if (!tables)
+		return err_set(e, ENOMEM, "no memory for tables");
+	for (int t = 0; t < BENCH_LEVER_SPECS; t++)
+		if (b->plan[t].n)
+			table_fill(
+				&tables[n++], &b->run.x, &b->plan[t], &b->ask);
+	ret = bench_run_tell(&b->run, &words, tables, n, e);
+	free(tables);
+	return ret;
+}
+
+/* ---- the benchmark ------------------------------------------------------- */
+
+int bench_lever(const struct bench_lever_args *args, struct err *e)
+{
+	const char *draft = asked_draft(args->run.options);
+	struct bench_lever *b = calloc(1, sizeof(*b));
+	int ret;
+
+	if (!b)
+		return err_set(e, ENOMEM, "no memory for a benchmark");
+	b->args = args;
+	b->oracle = draft && !strncmp(draft, "oracle:", 7);
+	bench_run_set_up(&b->run, &args->run);
+	ret = bench_run_prepare(&b->run, e);
+	if (!ret)
+		ret = open_image(b, e);
+	if (!ret)
+		ret = look_at_model(b, e);
+	if (!ret)
+		ret = plan(b, e);
+	if (!ret)
+		ret = measure(b, e);
+	if (!ret)
+		ret = report(b, e);
 	bench_run_release(&b->run);
 	setting_release(&b->usual);
 	image_close(b->image);
@@ -364,29 +581,5 @@ static void release(struct bench_lever *b)
 	if (b->temporary[0])
 		unlink(b->temporary);
 	free(b);
-}
-
-int bench_lever(const struct bench_lever_args *args, struct err *e)
-{
-	struct bench_lever *b = calloc(1, sizeof(*b));
-	int ret;
-
-	if (!b)
-		return err_set(e, ENOMEM, "no memory for a benchmark");
-	b->args = args;
-	ret = set_up(b, e);
-	if (!ret)
-		ret = open_image(b, e);
-	if (!ret)
-		ret = look_at_model(b, e);
-	if (!ret)
-		ret = bench_run_take_items(&b->run, e);
-	if (!ret)
-		ret = plan(b, e);
-	if (!ret)
-		ret = measure(b, e);
-	if (!ret)
-		ret = bench_lever_report(b, e);
-	release(b);
 	return ret;
 }

@@ -4,8 +4,7 @@
  * experiment (host/bench/experiment.h) whose settings and tables are the
  * paper's.
  *
- * bench_lever_tables.c has the tables, bench_lever.c makes the image, plans and
- * runs, bench_lever_report.c tells. One thread.
+ * bench_lever_tables.c has the tables. One thread.
  */
 #ifndef HOST_BENCH_BENCH_LEVER_H
 #define HOST_BENCH_BENCH_LEVER_H
@@ -90,7 +89,7 @@ struct bench_lever {
 	struct image *image;
 	struct bench_run run;
 	struct soc phone; /* that the run's clock names */
-	bool oracle, has_exit;
+	bool oracle;
 	bool as; /* another shape is priced than runs */
 	uint32_t n_layer, n_vocab, n_embd;
 	enum dtype output_type;
@@ -106,7 +105,5 @@ struct bench_lever {
 
 /* The phone that is measured; NULL: the wall's clock. */
 const struct soc *bench_lever_phone(const struct bench_lever *);
-
-int bench_lever_report(const struct bench_lever *, struct err *);
 
 #endif

@@ -7,7 +7,6 @@
 #include "host/bench/run_options.h"
 #include "host/bench/bench.h"
 #include "host/bench/bench_items.h"
-#include "host/bench/bench_plot.h"
 #include "host/bench/experiment_table.h"
 #include "host/bench/pair_runner.h"
 
@@ -391,16 +390,16 @@ static int go(const struct methods_args *a, bool check_only, struct err *e)
 	b->args = a;
 	bench_run_set_up(&b->run, &a->run);
 	ret = plan(b, e);
-	if (!ret && !check_only && a->run.plot)
-		ret = bench_plot_ready(a->run.plot, e);
-	if (!ret && !check_only)
+	if (ret || check_only)
+		goto out;
+	ret = bench_run_prepare(&b->run, e);
+	if (!ret)
 		ret = name_models(b, e);
-	if (!ret && !check_only)
-		ret = bench_run_take_items(&b->run, e);
-	if (!ret && !check_only)
+	if (!ret)
 		ret = bench_run_measure(&b->run, e);
-	if (!ret && !check_only)
+	if (!ret)
 		ret = report(b, e);
+out:
 	bench_run_release(&b->run);
 	free(b);
 	return ret;

@@ -1,6 +1,7 @@
 #include "host/bench/bench_run.h"
 
 #include "host/bench/bench.h"
+#include "host/bench/bench_plot.h"
 #include "host/bench/bench_shard.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/run_options.h"
@@ -27,11 +28,13 @@ void bench_run_set_up(struct bench_run *r, const struct bench_asked *a)
 	r->x.progress = a->progress;
 }
 
-int bench_run_take_items(struct bench_run *r, struct err *e)
+int bench_run_prepare(struct bench_run *r, struct err *e)
 {
 	const struct bench_asked *a = r->asked;
-	int ret;
+	int ret = a->plot ? bench_plot_ready(a->plot, e) : 0;
 
+	if (ret)
+		return ret;
 	if (a->prompts)
 		ret = bench_items_of_file(&r->items, a->prompts, a->items, e);
 	else if (a->n_tasks)

@@ -52,8 +52,9 @@ struct bench_run {
 
 /* Nothing is opened; the run stays where it is, and is released in any case. */
 void bench_run_set_up(struct bench_run *, const struct bench_asked *);
-/* -errno for prompts that cannot be read. */
-int bench_run_take_items(struct bench_run *, struct err *);
+/* What would stop it after hours of measuring: that pictures can be drawn, and
+ * its items. -errno. */
+int bench_run_prepare(struct bench_run *, struct err *);
 /* All that is planned: measured, or what the shards found. */
 int bench_run_measure(struct bench_run *, struct err *);
 void bench_run_release(struct bench_run *);

@@ -1,24 +1,238 @@
 #include "host/bench/bench_sdnpu.h"
 
+#include "base/checked.h"
 #include "base/err.h"
-#include "host/bench/bench_plot.h"
 #include "host/bench/bench_sdnpu_graphs.h"
 #include "host/bench/bench_table.h"
+#include "host/bench/experiment_table.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+struct sdnpu_spec {
+	enum sdnpu_table_kind kind;
+	struct table_spec table;
+};
+
+/* ---- tables: the paper's --------------------------------------------------
+ */
+
+const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
+	"drafters", "cycles", "overhead", "graphs" };
+
+/* A chain fills the decode graph as trees do. */
+#define CHAIN      "method=chain", "draft-len=31"
+#define OURS       "method=sdnpu"
+#define CALIBRATED "calibration=true"
+
+/* ---- what each technique adds -------------------------------------------- */
+
+/* One graph for prompt and decoding; and two that change places. */
+#define ONE "one-graph=true", "prefill-chunk=32"
+#define TWO "graph-switch=best", "prefill-chunk=256"
+
+static const struct table_variant ablation[] = {
+	{ "NPU", { "method=autoregressive", ONE } },
+	{ "NPU, 64 rows",
+		{ "method=autoregressive", "one-graph=true",
+			"prefill-chunk=64" } },
+	{ "+G", { "method=autoregressive", TWO } },
+	{ "+SD", { CHAIN, "draft=sam", ONE } },
+	{ "+G+SD", { CHAIN, "draft=sam", TWO } },
+	{ "calibrated",
+		{ OURS, "draft=sam", CALIBRATED, "no-reuse=true", TWO } },
+	{ "reused", { OURS, "draft=sam", TWO } },
+	{ "both", { OURS, "draft=sam", CALIBRATED, TWO } },
+	{ "and recycled", { OURS, "draft=sam+recycle", CALIBRATED, TWO } },
+	{ "not calibrated", { OURS, "draft=sam+recycle", TWO } },
+};
+
+static const struct column_spec ablation_columns[] = {
+	{ "request_token_s", "all ms/token", 2, 1e3, figure_request_s,
+		.panel = 1 },
+	{ "request_over_first", "times", 2, 1, figure_request_tokens_per_s,
+		.against = COLUMN_SHARE },
+	{ "token_s", "ms/token", 2, 1e3, figure_token_s, .panel = 1 },
+	{ "over_first", "times", 2, 1, figure_tokens_per_s,
+		.against = COLUMN_SHARE },
+	{ "task", "", 2, 1, figure_tokens_per_s, .against = COLUMN_SHARE,
+		.each = COLUMN_EACH_TASK },
+	{ "accepted_length", "length", 2, 1, figure_length,
+		.each = COLUMN_MEAN_TASK },
+	{ "joules_per_token", "mJ/tok", 2, 1e3, figure_joules, .panel = 2,
+		.of_phone = true },
+	{ 0 },
+};
+
+/* ---- tokens a pass emits ------------------------------------------------- */
+
+#define FULL OURS, "fill-rows=true"
+
+static const struct table_variant of_pld[] = {
+	{ "PLD", { CHAIN, "draft=pld" } },
+	{ "PLD, calibrated",
+		{ FULL, "draft=pld", CALIBRATED, "no-reuse=true" } },
+	{ "PLD, reused", { FULL, "draft=pld" } },
+	{ "PLD, ours", { FULL, "draft=pld", CALIBRATED } },
+	{ "and recycled", { FULL, "draft=pld+recycle", CALIBRATED } },
+	{ "not calibrated", { FULL, "draft=pld+recycle" } },
+};
+
+static const struct table_variant of_sam[] = {
+	{ "SAM", { CHAIN, "draft=sam" } },
+	{ "SAM, calibrated",
+		{ FULL, "draft=sam", CALIBRATED, "no-reuse=true" } },
+	{ "SAM, reused", { FULL, "draft=sam" } },
+	{ "SAM, ours", { FULL, "draft=sam", CALIBRATED } },
+	{ "and recycled", { FULL, "draft=sam+recycle", CALIBRATED } },
+	{ "not calibrated", { FULL, "draft=sam+recycle" } },
+};
+
+static const struct column_spec length_columns[] = {
+	{ "task", "", 2, 1, figure_length, .panel = 1,
+		.each = COLUMN_EACH_TASK },
+	{ "mean", "mean", 2, 1, figure_length, .panel = 1,
+		.each = COLUMN_MEAN_TASK },
+	{ "over_first", "times", 2, 1, figure_length, .against = COLUMN_SHARE,
+		.each = COLUMN_MEAN_TASK },
+	{ 0 },
+};
+
+/* ---- drafters ------------------------------------------------------------ */
+
+static const struct table_variant drafters[] = {
+	{ "pld", { CHAIN, "draft=pld" } },
+	{ "ngram-map", { CHAIN, "draft=ngram-map" } },
+	{ "ngram-mod", { CHAIN, "draft=ngram-mod" } },
+	{ "sam", { CHAIN, "draft=sam" } },
+	{ "suffix", { CHAIN, "draft=suffix" } },
+	{ "recycle", { CHAIN, "draft=recycle" } },
+	{ "sam+recycle", { CHAIN, "draft=sam+recycle" } },
+	{ "sam+model", { CHAIN, "draft=sam+model" } },
+	{ "sam, tree", { OURS, "draft=sam", "no-reuse=true" } },
+	{ "suffix, tree", { OURS, "draft=suffix", "no-reuse=true" } },
+	{ "recycle, tree", { OURS, "draft=recycle", "no-reuse=true" } },
+	{ "sam, ours", { OURS, "draft=sam" } },
+	{ "suffix, ours", { OURS, "draft=suffix" } },
+	{ "sam+recycle, ours", { OURS, "draft=sam+recycle" } },
+	{ "sam+model, ours", { OURS, "draft=sam+model" } },
+};
+
+static const struct column_spec drafters_columns[] = {
+	{ "tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s, .panel = 1 },
+	{ "accepted_length", "length", 2, 1, figure_length, .panel = 2,
+		.each = COLUMN_MEAN_TASK },
+	{ "rows_per_pass", "rows", 1, 1, figure_rows },
+	{ "pass_s", "ms", 2, 1e3, figure_pass_s },
+	{ "draft_share", "draft%", 1, 100, figure_draft_share },
+	{ "joules_per_token", "mJ/tok", 2, 1e3, figure_joules,
+		.of_phone = true },
+	{ 0 },
+};
+
+/* ---- the NPU's rows ------------------------------------------------------ */
+
+static const struct table_variant cycles[] = {
+	{ "SAM", { CHAIN, "draft=sam" } },
+	{ "NPU", { "method=autoregressive" } },
+	{ "ours", { OURS, "draft=sam" } },
+	{ "ours, all rows", { FULL, "draft=sam" } },
+	{ "ours, recycled", { OURS, "draft=sam+recycle" } },
+};
+
+static const struct column_spec cycles_columns[] = {
+	{ "valid", "valid%", 1, 100, figure_valid, .panel = 1 },
+	{ "wasted", "wasted%", 1, 100, figure_wasted, .panel = 1 },
+	{ "underutilized", "underutilized%", 1, 100, figure_underutilized,
+		.panel = 1 },
+	{ "lost_rows", "lost/tok", 2, 1, figure_lost_rows },
+	{ "recovered", "recovered%", 1, 100, figure_lost_rows,
+		.against = COLUMN_SAVED },
+	{ "joules_per_token", "mJ/tok", 2, 1e3, figure_joules,
+		.of_phone = true },
+	{ 0 },
+};
+
+/* ---- what it costs ------------------------------------------------------- */
+
+static const struct table_variant overheads[] = {
+	{ "SAM", { CHAIN, "draft=sam" } },
+	{ "calibrated", { OURS, "draft=sam", CALIBRATED, "no-reuse=true" } },
+	{ "by the request",
+		{ OURS, "draft=sam", CALIBRATED, "no-reuse=true",
+			"anchors=request" } },
+	{ "reused", { OURS, "draft=sam" } },
+	{ "both", { OURS, "draft=sam", CALIBRATED } },
+};
+
+static const struct column_spec overhead_columns[] = {
+	{ "prompt_token_s", "us/prompt token", 2, 1e6, figure_prompt_token_s,
+		.panel = 1 },
+	{ "more", "times", 2, 1, figure_prompt_token_s,
+		.against = COLUMN_SHARE },
+	{ "draft_s", "drafting us/pass", 2, 1e6, figure_draft_s },
+	{ "tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s },
+	{ 0 },
+};
+
+/* ---- all of them --------------------------------------------------------- */
+
+#define SPEC(k, variants, columns, ...)                                       \
+	{                                                                     \
+		k,                                                            \
+		{                                                             \
+			.variant = variants,                                  \
+			.n_variants = ARRAY_LEN(variants), .method = "sdnpu", \
+			.name_key = { "row" }, .column = columns, __VA_ARGS__ \
+		}                                                             \
+	}
+
+static const struct sdnpu_spec specs[] = {
+	SPEC(SDNPU_T_ABLATION, ablation, ablation_columns, .name = "ablation",
+		.title = "What each technique adds",
+		.note = "ms/token: of decoding; times, and those of each task: "
+			"tokens/s over the first\nrow's, their geometric mean "
+			"first; length: tokens a pass emits.",
+		.plot = { .y = { "ms a token", "mJ a token" } }),
+	SPEC(SDNPU_T_LENGTH, of_pld, length_columns, .name = "length_pld",
+		.title = "Tokens a pass emits: prompt lookup without and with "
+			 "ours",
+		.note = "All rows of the decode graph are filled where "
+			"anything is known.",
+		.plot = { .y = { "tokens a pass" } }),
+	SPEC(SDNPU_T_LENGTH, of_sam, length_columns, .name = "length_sam",
+		.title = "Tokens a pass emits: the suffix automaton without "
+			 "and with ours",
+		.plot = { .y = { "tokens a pass" } }),
+	SPEC(SDNPU_T_DRAFTERS, drafters, drafters_columns, .name = "drafters",
+		.title = "Drafters",
+		.note = "Chains of at most 31 tokens; trees, and ours, of at "
+			"most 32 rows.",
+		.plot = { .y = { "tokens/s", "tokens a pass" } }),
+	SPEC(SDNPU_T_CYCLES, cycles, cycles_columns, .name = "cycles",
+		.title = "What becomes of the rows of the NPU's graphs",
+		.note = "valid: kept; wasted: rejected; underutilized: padding. "
+			"lost: rows not valid, a\ntoken; recovered: of those "
+			"that the first row loses.",
+		.plot = { .y = { "% of the rows" } }),
+	SPEC(SDNPU_T_OVERHEAD, overheads, overhead_columns, .name = "overhead",
+		.title = "What it costs",
+		.note = "A prompt's token: all time up to the first token, over "
+			"the prompt's tokens.",
+		.plot = { .y = { "us a prompt token" } }),
+};
+
+/* ---- the benchmark ------------------------------------------------------- */
 
 struct bench_sdnpu {
 	struct bench_run run;
 	struct setting usual; /* changes nothing */
 	struct table_ask ask;
-	struct table_plan plan[SDNPU_SPECS];
+	struct table_plan plan[ARRAY_LEN(specs)];
 	struct sdnpu_graphs graphs;
 };
 
-#define TABLES (SDNPU_SPECS + 1) /* the last: of graphs */
-
-/* ---- telling ------------------------------------------------------------- */
+#define TABLES (ARRAY_LEN(specs) + 1) /* the last: of graphs */
 
 static int report(const struct bench_sdnpu *b, struct err *e)
 {
@@ -31,7 +245,7 @@ static int report(const struct bench_sdnpu *b, struct err *e)
 
 	if (!tables)
 		return err_set(e, ENOMEM, "no memory for tables");
-	for (unsigned i = 0; i < SDNPU_SPECS; i++)
+	for (size_t i = 0; i < ARRAY_LEN(specs); i++)
 		if (b->plan[i].n)
 			table_fill(
 				&tables[n++], &b->run.x, &b->plan[i], &b->ask);
@@ -48,33 +262,28 @@ static int report(const struct bench_sdnpu *b, struct err *e)
 	return ret;
 }
 
-/* ---- the benchmark ------------------------------------------------------- */
-
 static int plan(
 	struct bench_sdnpu *b, const struct bench_sdnpu_args *a, struct err *e)
 {
 	int ret = 0;
 
 	b->ask = (struct table_ask){ .usual = &b->usual, .same_text = 1 };
-	for (unsigned i = 0; i < SDNPU_SPECS && !ret; i++)
-		if (a->table[sdnpu_specs[i].kind])
+	for (size_t i = 0; i < ARRAY_LEN(specs) && !ret; i++)
+		if (a->table[specs[i].kind])
 			ret = table_plan(&b->plan[i], &b->run.x,
-				&sdnpu_specs[i].table, &b->ask, e);
+				&specs[i].table, &b->ask, e);
 	return ret;
 }
 
 int bench_sdnpu(const struct bench_sdnpu_args *args, struct err *e)
 {
 	struct bench_sdnpu *b = calloc(1, sizeof(*b));
-	int ret = 0;
+	int ret;
 
 	if (!b)
 		return err_set(e, ENOMEM, "no memory for a benchmark");
 	bench_run_set_up(&b->run, &args->run);
-	if (args->run.plot)
-		ret = bench_plot_ready(args->run.plot, e);
-	if (!ret)
-		ret = bench_run_take_items(&b->run, e);
+	ret = bench_run_prepare(&b->run, e);
 	if (!ret)
 		ret = plan(b, args, e);
 	if (!ret)

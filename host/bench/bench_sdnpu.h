@@ -3,13 +3,12 @@
  * section 4): what each technique adds, how many tokens a pass emits with each
  * drafter and without and with the paper's two, what becomes of the NPU's rows,
  * and what it costs. An experiment (host/bench/experiment.h) whose settings and
- * tables are the paper's, and stand in bench_sdnpu_tables.c. One thread.
+ * tables are the paper's. One thread.
  */
 #ifndef HOST_BENCH_BENCH_SDNPU_H
 #define HOST_BENCH_BENCH_SDNPU_H
 
 #include "host/bench/bench_run.h"
-#include "host/bench/experiment_table.h"
 
 #include <stdbool.h>
 
@@ -33,14 +32,5 @@ struct bench_sdnpu_args {
 
 /* Measure and tell; -ECANCELED when interrupted. */
 int bench_sdnpu(const struct bench_sdnpu_args *, struct err *);
-
-/* ---- between the files ---- */
-
-#define SDNPU_SPECS 6
-struct sdnpu_spec {
-	enum sdnpu_table_kind kind;
-	struct table_spec table;
-};
-extern const struct sdnpu_spec sdnpu_specs[SDNPU_SPECS];
 
 #endif
