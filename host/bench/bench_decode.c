@@ -68,16 +68,6 @@ static double seconds_since(uint64_t began)
 	return (double)(clock_ns() - began) / 1e9;
 }
 
-static int time_prefill(struct bench_decode *b, unsigned round, struct err *e)
-{
-	uint64_t began = clock_ns();
-	int ret =
-		tandem_prefill(b->tandem, b->token, b->prompt, 1, b->logits, e);
-
-	b->prefill.seconds[round] = seconds_since(began);
-	return ret;
-}
-
 static uint32_t depth_of(const struct bench_decode *b)
 {
 	return b->prompt < DEPTH ? b->prompt : DEPTH;
@@ -137,27 +127,6 @@ static void *want_processor(void *arg)
 	return NULL;
 }
 
-static int others_start(struct others *o, unsigned n, struct err *e)
-{
-	atomic_store(&o->stop, false);
-	for (o->n = 0; o->n < n; o->n++) {
-		int ret = pthread_create(
-			&o->thread[o->n], NULL, want_processor, o);
-
-		if (ret)
-			return err_sys(e, ret, "cannot start busy thread %u",
-				o->n + 1);
-	}
-	return 0;
-}
-
-static void others_stop(struct others *o)
-{
-	atomic_store(&o->stop, true);
-	while (o->n)
-		pthread_join(o->thread[--o->n], NULL);
-}
-
 /* Several of what `time` times, and their mean. */
 static int time_long(struct bench_decode *b, struct figure *f, unsigned round,
 	int (*time)(
@@ -177,23 +146,29 @@ static int time_long(struct bench_decode *b, struct figure *f, unsigned round,
 
 static int time_beside(struct bench_decode *b, unsigned round, struct err *e)
 {
-	struct others others;
-	int ret;
+	struct others o = { .n = 0 };
+	int ret = 0;
 
-	if (!b->args->beside)
-		return 0;
-	ret = others_start(&others, b->args->beside, e);
+	for (; o.n < b->args->beside && !ret; o.n += !ret) {
+		ret = pthread_create(&o.thread[o.n], NULL, want_processor, &o);
+		if (ret)
+			ret = err_sys(
+				e, ret, "cannot start busy thread %u", o.n + 1);
+	}
 	if (!ret)
 		ret = time_long(b, &b->pair_beside, round, time_pair, e);
 	if (!ret)
 		ret = time_long(b, &b->single_beside, round, time_single, e);
-	others_stop(&others);
+	atomic_store(&o.stop, true);
+	while (o.n)
+		pthread_join(o.thread[--o.n], NULL);
 	return ret;
 }
 
 static int measure(struct bench_decode *b, struct err *e)
 {
 	const struct progress_sink *p = &b->args->progress;
+	uint64_t began;
 	int ret = 0;
 
 	progress_tell(p, "measuring", 0, b->rounds);
@@ -201,12 +176,15 @@ static int measure(struct bench_decode *b, struct err *e)
 		b->bandwidth[r] =
 			bench_read_bandwidth(b->machine, (size_t)b->bytes);
 		b->int8[r] = bench_int8_peak(b->machine);
-		ret = time_prefill(b, r, e);
+		began = clock_ns();
+		ret = tandem_prefill(
+			b->tandem, b->token, b->prompt, 1, b->logits, e);
+		b->prefill.seconds[r] = seconds_since(began);
 		for (size_t i = 0; i < N_ROWS && !ret; i++)
 			ret = time_pair(b, &b->pair[i], r, e);
 		if (!ret)
 			ret = time_single(b, &b->single, r, e);
-		if (!ret)
+		if (!ret && b->args->beside)
 			ret = time_beside(b, r, e);
 		progress_tell(p, "measuring", r + 1, b->rounds);
 	}
@@ -252,6 +230,15 @@ static int open_all(struct bench_decode *b, struct err *e)
 		MAX_ROWS * (size_t)b->model->n_vocab * sizeof(*b->logits));
 	if (!b->logits)
 		return err_set(e, ENOMEM, "no memory for logits");
+	for (uint32_t i = 0; i < PROMPT; i++)
+		b->token[i] =
+			(int32_t)(rng_uniform(1, 0, i) * b->model->n_vocab);
+	b->prefill.rows = b->prompt;
+	b->prefill.passes = (b->prompt + CHUNK - 1) / CHUNK;
+	for (size_t i = 0; i < N_ROWS; i++)
+		b->pair[i] = (struct figure){ row_counts[i], 1, { 0 } };
+	b->single = b->pair_beside = b->single_beside =
+		(struct figure){ 1, 1, { 0 } };
 	o = tandem_pair(b->tandem);
 	o->trace = b->args->trace;
 	o->threads = b->args->threads;
@@ -270,18 +257,6 @@ static int open_all(struct bench_decode *b, struct err *e)
 	b->bytes =
 		(double)r.total.weight_bytes + (double)b->model->output->bytes;
 	return bench_machine_open(&b->machine, b->args->threads, e);
-}
-
-static int close_all(struct bench_decode *b, int ret, struct err *e)
-{
-	int closed = 0;
-
-	bench_machine_close(b->machine);
-	lone_model_close(b->alone);
-	if (b->tandem)
-		closed = tandem_end(b->tandem, ret ? NULL : e);
-	free(b->logits);
-	return ret ? ret : closed;
 }
 
 /* ---- telling ------------------------------------------------------------- */
@@ -426,26 +401,10 @@ static int print_rows(const struct bench_decode *b, struct err *e)
 
 /* ---- the benchmark --------------------------------------------------- */
 
-static void set_up(struct bench_decode *b)
-{
-	for (uint32_t i = 0; i < PROMPT; i++)
-		b->token[i] =
-			(int32_t)(rng_uniform(1, 0, i) * b->model->n_vocab);
-	b->prefill.rows = b->prompt;
-	b->prefill.passes = (b->prompt + CHUNK - 1) / CHUNK;
-	for (size_t i = 0; i < N_ROWS; i++) {
-		b->pair[i].rows = row_counts[i];
-		b->pair[i].passes = 1;
-	}
-	b->single.rows = b->single.passes = 1;
-	b->pair_beside.rows = b->pair_beside.passes = 1;
-	b->single_beside.rows = b->single_beside.passes = 1;
-}
-
 int bench_decode_main(const struct bench_args *args, struct err *e)
 {
 	struct bench_decode *b;
-	int ret;
+	int ret, closed = 0;
 
 	if (args->samples)
 		return bench_samples_main(args, e);
@@ -456,11 +415,14 @@ int bench_decode_main(const struct bench_args *args, struct err *e)
 	b->rounds = args->rounds < BENCH_ROUNDS_MAX ? args->rounds
 						    : BENCH_ROUNDS_MAX;
 	ret = open_all(b, e);
-	if (!ret) {
-		set_up(b);
+	if (!ret)
 		ret = measure(b, e);
-	}
-	ret = close_all(b, ret, e);
+	bench_machine_close(b->machine);
+	lone_model_close(b->alone);
+	if (b->tandem)
+		closed = tandem_end(b->tandem, ret ? NULL : e);
+	ret = ret ? ret : closed;
+	free(b->logits);
 	if (!ret && args->json)
 		ret = print_rows(b, e);
 	else if (!ret)

@@ -223,44 +223,7 @@ static int make_rows(struct bench_kernels *b, struct err *e)
 	return 0;
 }
 
-static int open_all(struct bench_kernels *b, struct err *e)
-{
-	int ret;
-
-	if ((ret = bench_phone(b->args->clock, &b->phone, &b->soc, e)) ||
-		(ret = take_shapes(b, e)) || (ret = kern_select(&b->kern, e)) ||
-		(ret = make_rows(b, e)) ||
-		(ret = workers_open(&b->workers, b->args->threads, e)) ||
-		(ret = make_weights(b, e)))
-		return ret;
-	return bench_machine_open(&b->machine, b->args->threads, e);
-}
-
-static void close_all(struct bench_kernels *b)
-{
-	bench_machine_close(b->machine);
-	buffer_close(b->buffer);
-	workers_close(b->workers);
-	hugemem_free(b->slot);
-	hugemem_free(b->exp2);
-	hugemem_free(b->scratch);
-	hugemem_free(b->q8);
-	hugemem_free(b->y);
-	hugemem_free(b->x);
-	free(b->model);
-}
-
 /* ---- the benchmark ------------------------------------------------------- */
-
-static void measure_round(
-	struct bench_kernels *b, struct kernels_model *m, unsigned round)
-{
-	m->read_rate[round] = bench_read_bandwidth(b->machine, KERNELS_WEIGHTS);
-	m->int8_rate[round] = bench_int8_peak(b->machine);
-	kernels_measure_passes(b, m, round);
-	kernels_measure_layouts(b, m, round);
-	kernels_measure_softmax(b, m, round);
-}
 
 /* As many rounds as are asked for and fit; one always. */
 static void measure_model(
@@ -269,33 +232,50 @@ static void measure_model(
 	uint64_t began = clock_ns(), took;
 
 	do {
-		measure_round(b, m, m->rounds++);
+		unsigned r = m->rounds++;
+
+		m->read_rate[r] =
+			bench_read_bandwidth(b->machine, KERNELS_WEIGHTS);
+		m->int8_rate[r] = bench_int8_peak(b->machine);
+		kernels_measure_passes(b, m, r);
+		kernels_measure_layouts(b, m, r);
+		kernels_measure_softmax(b, m, r);
 		took = clock_ns() - began;
 	} while (m->rounds < rounds && took + took / m->rounds < MODEL_NS);
-}
-
-static void measure(struct bench_kernels *b)
-{
-	unsigned rounds = b->args->rounds < KERNELS_ROUNDS ? b->args->rounds
-							   : KERNELS_ROUNDS;
-
-	b->samples = (uint64_t)b->n_models * rounds * SAMPLES;
-	for (unsigned i = 0; i < b->n_models; i++)
-		measure_model(b, &b->model[i], rounds);
-	progress_tell(&b->args->progress, NULL, 0, 0);
 }
 
 int bench_kernels_main(const struct bench_args *args, struct err *e)
 {
 	struct bench_kernels b = { .args = args };
-	int ret = open_all(&b, e);
+	unsigned rounds =
+		args->rounds < KERNELS_ROUNDS ? args->rounds : KERNELS_ROUNDS;
+	int ret;
 
-	if (!ret)
-		measure(&b);
-	if (!ret && args->json)
+	if ((ret = bench_phone(args->clock, &b.phone, &b.soc, e)) ||
+		(ret = take_shapes(&b, e)) || (ret = kern_select(&b.kern, e)) ||
+		(ret = make_rows(&b, e)) ||
+		(ret = workers_open(&b.workers, args->threads, e)) ||
+		(ret = make_weights(&b, e)) ||
+		(ret = bench_machine_open(&b.machine, args->threads, e)))
+		goto out;
+	b.samples = (uint64_t)b.n_models * rounds * SAMPLES;
+	for (unsigned i = 0; i < b.n_models; i++)
+		measure_model(&b, &b.model[i], rounds);
+	progress_tell(&args->progress, NULL, 0, 0);
+	if (args->json)
 		ret = kernels_print_json(&b, e);
-	else if (!ret)
+	else
 		kernels_print(&b);
-	close_all(&b);
+out:
+	bench_machine_close(b.machine);
+	buffer_close(b.buffer);
+	workers_close(b.workers);
+	hugemem_free(b.slot);
+	hugemem_free(b.exp2);
+	hugemem_free(b.scratch);
+	hugemem_free(b.q8);
+	hugemem_free(b.y);
+	hugemem_free(b.x);
+	free(b.model);
 	return ret;
 }

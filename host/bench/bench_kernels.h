@@ -126,7 +126,7 @@ struct bench_kernels {
 	struct kernels_model *model;
 };
 
-/* ---- bench_kernels_matmul.c ---- */
+/* ---- bench_kernels_measure.c ---- */
 
 extern const uint32_t kernels_layout_rows[KERNELS_LAYOUT_PASSES];
 extern const char *const kernels_layout_names[KERNELS_LAYOUTS];
@@ -146,8 +146,6 @@ void kernels_measure_passes(
 	struct bench_kernels *, struct kernels_model *, unsigned round);
 void kernels_measure_layouts(
 	struct bench_kernels *, struct kernels_model *, unsigned round);
-
-/* ---- bench_kernels_softmax.c ---- */
 
 int kernels_softmax_init(
 	const struct bench_kernels *, struct kernels_model *, struct err *);

@@ -57,21 +57,6 @@ static double or_else(double said, double otherwise)
 	return said < 0 ? otherwise : said;
 }
 
-static void add_said(struct bench_table *t, const struct bench_price_args *a,
-	struct pass_ask *p)
-{
-	for (unsigned i = 0; i < a->n_rows; i++) {
-		char name[TABLE_NAME];
-
-		p->rows = a->rows[i];
-		p->upper_rows = fmin(or_else(a->upper, p->rows), p->rows);
-		p->drafted = or_else(a->drafted, p->rows - 1);
-		p->length = or_else(a->length, 1);
-		snprintf(name, sizeof(name), "%u rows", a->rows[i]);
-		add_pass(t, a->rows[i] == 1 ? "1 row" : name, p);
-	}
-}
-
 /* ---- what was recorded --------------------------------------------------- */
 
 static int take_number(
@@ -277,9 +262,14 @@ static int tell(const struct bench_price_args *a, const struct bench_table *t,
 	return 0;
 }
 
-static void begin_passes(struct bench_table *t)
+/* The second table is that of ratios. */
+static int fill(const struct bench_price_args *a, struct pass_ask *p,
+	struct bench_table t[2], struct err *e)
 {
-	*t = (struct bench_table){ .name = "passes",
+	struct recording *r;
+	int ret;
+
+	t[0] = (struct bench_table){ .name = "passes",
 		.title = "A pass and what belongs to it, in ms",
 		.note = "read, NPU, draft, logits: what each takes; hidden: of "
 			"these, beside others; lost: what\nthe pass takes "
@@ -288,22 +278,20 @@ static void begin_passes(struct bench_table *t)
 		.name_key = { "pass" },
 		.n_names = 1 };
 	for (size_t i = 0; i < ARRAY_LEN(columns); i++)
-		table_add_column(t, columns[i].key, columns[i].head,
+		table_add_column(&t[0], columns[i].key, columns[i].head,
 			columns[i].decimals, columns[i].scale);
-}
+	for (unsigned i = 0; !a->from && i < a->n_rows; i++) {
+		char name[TABLE_NAME];
 
-/* The second table is that of ratios. */
-static int fill(const struct bench_price_args *a, struct pass_ask *p,
-	struct bench_table t[2], struct err *e)
-{
-	struct recording *r;
-	int ret;
-
-	begin_passes(&t[0]);
-	if (!a->from) {
-		add_said(&t[0], a, p);
-		return 0;
+		p->rows = a->rows[i];
+		p->upper_rows = fmin(or_else(a->upper, p->rows), p->rows);
+		p->drafted = or_else(a->drafted, p->rows - 1);
+		p->length = or_else(a->length, 1);
+		snprintf(name, sizeof(name), "%u rows", a->rows[i]);
+		add_pass(&t[0], a->rows[i] == 1 ? "1 row" : name, p);
 	}
+	if (!a->from)
+		return 0;
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return err_set(e, ENOMEM, "no memory for the recording");

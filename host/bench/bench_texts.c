@@ -320,13 +320,25 @@ static const struct figure figures_of_items[] = {
 	{ "phone_growth", "grown", 2, phone_growth },
 };
 
-static void fill(const struct bench_texts *b, struct bench_table *t)
+static int tell(const struct bench_texts *b, struct err *e)
 {
 	const struct figure *fs = b->tasks.n ? figures_of_items : figures;
 	unsigned n =
 		b->tasks.n ? ARRAY_LEN(figures_of_items) : ARRAY_LEN(figures);
+	struct bench_table *t = malloc(sizeof(*t));
 	double all[BENCH_ROUNDS_MAX];
+	int ret = 0;
 
+	if (!t)
+		return err_set(e, ENOMEM, "no memory for a table");
+	*t = (struct bench_table){ .name = "texts",
+		.title = "Texts at a time",
+		.note = b->tasks.n
+			? "tokens/s of all requests together, prompts included"
+			: "prompts: until all are read; tokens/s from then on, "
+			  "of all together",
+		.name_key = { "texts" },
+		.n_names = 1 };
 	for (unsigned f = 0; f < n; f++)
 		table_add_column(t, fs[f].key, fs[f].head, fs[f].decimals, 1);
 	for (unsigned i = 0; i < b->n_counts; i++) {
@@ -341,24 +353,6 @@ static void fill(const struct bench_texts *b, struct bench_table *t)
 			row->value[f] = median(all, b->rounds);
 		}
 	}
-}
-
-static int tell(const struct bench_texts *b, struct err *e)
-{
-	struct bench_table *t = malloc(sizeof(*t));
-	int ret = 0;
-
-	if (!t)
-		return err_set(e, ENOMEM, "no memory for a table");
-	*t = (struct bench_table){ .name = "texts",
-		.title = "Texts at a time",
-		.note = b->tasks.n
-			? "tokens/s of all requests together, prompts included"
-			: "prompts: until all are read; tokens/s from then on, "
-			  "of all together",
-		.name_key = { "texts" },
-		.n_names = 1 };
-	fill(b, t);
 	if (b->args->json) {
 		ret = print_json(
 			json_pack("{s:i, s:s, s:s, s:s, s:s?, s:i, s:i, s:i, "

@@ -123,20 +123,6 @@ static int take_drawn(struct run *r, const struct eval_item *item,
 	return ret;
 }
 
-/* -EPROTO: another text than among the largest number. */
-static int compare(const struct run *r, const struct eval_item *item,
-	uint32_t n, struct err *e)
-{
-	const struct tts_args *a = r->tts->args;
-	uint32_t same = tandem_compare(r->tandem, r->kept[r->at]);
-
-	if (same == n)
-		return 0;
-	return err_set(e, EPROTO,
-		"sample %u of item '%s' is another text among %u than among %u",
-		same, item->id, n, a->samples[a->n_samples - 1]);
-}
-
 static void mark_samples(const struct tandem *t, uint32_t n,
 	const struct eval_item *item, bool right[SAMPLES_MOST])
 {
@@ -162,9 +148,10 @@ static int see_item(void *arg, const struct eval_item *item, bool right,
 	const struct strbuf *output, struct err *e)
 {
 	struct run *r = arg;
+	const struct tts_args *a = r->tts->args;
 	bool each[SAMPLES_MOST];
 	struct tandem_report report;
-	uint32_t n;
+	uint32_t n, same = UINT32_MAX;
 	int ret = 0;
 
 	tandem_report(r->tandem, &report);
@@ -180,17 +167,31 @@ static int see_item(void *arg, const struct eval_item *item, bool right,
 	if (r->purpose == DRAW)
 		ret = take_drawn(r, item, each, n, e);
 	else if (r->purpose == TIME)
-		ret = compare(r, item, n, e);
+		same = tandem_compare(r->tandem, r->kept[r->at]);
+	if (same < n)
+		ret = err_set(e, EPROTO,
+			"sample %u of item '%s' is another text among %u than "
+			"among %u",
+			same, item->id, n, a->samples[a->n_samples - 1]);
 	r->at++;
 	return ret;
 }
 
 /* ---- a run --------------------------------------------------------------- */
 
-static int start(struct run *r, struct err *e)
+static int measure(struct run *r, struct err *e)
 {
 	const struct tts_args *a = r->tts->args;
 	struct session_opts *pair = tandem_pair(r->tandem);
+	struct eval_items items = r->tts->items;
+	struct eval_opts o = { .n_predict = a->n_predict,
+		.sampling = sampler_defaults,
+		.begin = begin_item,
+		.each = see_item,
+		.arg = r,
+		.progress = a->progress };
+	struct eval_result got = { .task = a->task, .path = a->task };
+	struct tts_cost *c = &r->cost;
 	struct tandem_report report;
 	uint32_t longest;
 	int ret;
@@ -208,47 +209,22 @@ static int start(struct run *r, struct err *e)
 		r->tts->soc = *pair->soc;
 	pair->cancel = a->cancel;
 	pair->idle = r->purpose == PRICE;
-	return tandem_start_for(r->tandem, longest, a->n_predict)
-		? tandem_failure(r->tandem, e)
-		: 0;
-}
-
-static void take_cost(struct run *r, const struct eval_result *got)
-{
-	const struct soc *soc = tandem_pair(r->tandem)->soc;
-	struct tts_cost *c = &r->cost;
-
-	c->items = got->all.total;
-	c->seconds = (double)got->ns * 1e-9;
-	c->phone_ps = got->phone_ps;
-	c->phone_seconds = (double)got->phone_ps * 1e-12;
-	c->cpu_seconds = (double)got->phone_cpu_ps * 1e-12;
-	c->joules = (double)got->phone_pj * 1e-12 +
-		(soc ? soc->base_w * c->phone_seconds : 0);
-}
-
-static int measure(struct run *r, struct err *e)
-{
-	const struct tts_args *a = r->tts->args;
-	struct eval_items items = r->tts->items;
-	struct eval_opts o = { .n_predict = a->n_predict,
-		.sampling = sampler_defaults,
-		.begin = begin_item,
-		.each = see_item,
-		.arg = r,
-		.progress = a->progress };
-	struct eval_result got = { .task = a->task, .path = a->task };
-	int ret;
+	if (tandem_start_for(r->tandem, longest, a->n_predict))
+		return tandem_failure(r->tandem, e);
 
 	if (items.n > r->items)
 		items.n = r->items;
-	ret = start(r, e);
-	if (ret)
-		return ret;
 	o.sampling.temperature = r->temperature;
 	o.sampling.seed = a->seed;
 	ret = eval_run(r->tandem, &items, &o, &got, e);
-	take_cost(r, &got);
+	c->items = got.all.total;
+	c->seconds = (double)got.ns * 1e-9;
+	c->phone_ps = got.phone_ps;
+	c->phone_seconds = (double)got.phone_ps * 1e-12;
+	c->cpu_seconds = (double)got.phone_cpu_ps * 1e-12;
+	c->joules = (double)got.phone_pj * 1e-12;
+	if (r->tts->priced)
+		c->joules += r->tts->soc.base_w * c->phone_seconds;
 	return ret;
 }
 
@@ -298,15 +274,6 @@ static int run(struct run *r, struct err *e)
 
 /* ---- a method that runs by itself ---------------------------------------- */
 
-static struct tts_point *add_point(
-	struct tts *t, unsigned model, const char *method, uint32_t n)
-{
-	struct tts_point *p = &t->point[t->n++];
-
-	*p = (struct tts_point){ .model = model, .method = method, .n = n };
-	return p;
-}
-
 static int run_by_itself(struct tts *t, unsigned model,
 	const struct tts_method *m, const char *name, uint32_t n,
 	double temperature, struct err *e)
@@ -318,15 +285,15 @@ static int run_by_itself(struct tts *t, unsigned model,
 		.n = n,
 		.temperature = temperature,
 		.items = t->items.n };
-	struct tts_point *p;
 	int ret = run(&r, e);
 
-	if (ret)
-		return ret;
-	p = add_point(t, model, name, n);
-	p->tally = r.tally;
-	p->cost = r.cost;
-	return 0;
+	if (!ret)
+		t->point[t->n++] = (struct tts_point){ .model = model,
+			.method = name,
+			.n = n,
+			.tally = r.tally,
+			.cost = r.cost };
+	return ret;
 }
 
 /* ---- what follows from one drawing --------------------------------------- */
@@ -337,15 +304,6 @@ struct drawing {
 	struct opt_values as[TTS_METHODS];
 	struct tts_cost cost[TTS_NUMBERS][2]; /* without, with a reward */
 };
-
-static void release_drawing(struct drawing *d, size_t items)
-{
-	for (size_t i = 0; d && d->kept && i < items; i++)
-		free(d->kept[i]);
-	if (d)
-		free(d->kept);
-	free(d);
-}
 
 static const struct tts_method plain = { "sample", "sample", NULL };
 static const struct tts_method judged = { "best-of-n", "best-of-n", NULL };
@@ -424,13 +382,15 @@ static int price_and_time(struct tts *t, unsigned model, struct drawing *d,
 	return ret;
 }
 
+/* ---- a model ------------------------------------------------------------- */
+
+/* What follows from one drawing: costs by the number of samples. */
 static int follow(struct tts *t, unsigned model, struct drawing *d, bool reward,
 	struct err *e)
 {
-	const struct tts_args *a = t->args;
 	int ret = draw(t, model, d, reward, e);
 
-	for (unsigned k = 0; k < a->n_samples && !ret; k++) {
+	for (unsigned k = 0; k < t->args->n_samples && !ret; k++) {
 		ret = price_and_time(t, model, d, k, false, e);
 		if (!ret && reward)
 			ret = price_and_time(t, model, d, k, true, e);
@@ -439,42 +399,23 @@ static int follow(struct tts *t, unsigned model, struct drawing *d, bool reward,
 	return ret;
 }
 
-static void add_choices(
-	struct tts *t, unsigned model, const struct drawing *d, unsigned m)
+/* A point of a method and a number, by itself or of what was drawn. */
+static int run_point(struct tts *t, unsigned model, const struct drawing *d,
+	unsigned m, unsigned k, struct err *e)
 {
 	const struct tts_args *a = t->args;
-	bool reward = t->how[m].reward;
+	const struct tts_how *how = &t->how[m];
+	uint32_t n = a->samples[k];
 
-	for (unsigned k = 0; k < a->n_samples; k++) {
-		struct tts_point *p = &t->point[t->n++];
-
-		*p = d->choice[m * a->n_samples + k];
-		p->cost = d->cost[k][reward];
+	if (how->follows) {
+		t->point[t->n] = d->choice[m * a->n_samples + k];
+		t->point[t->n++].cost = d->cost[k][how->reward];
+		return 0;
 	}
-}
-
-/* ---- a model ------------------------------------------------------------- */
-
-static int run_methods(
-	struct tts *t, unsigned model, const struct drawing *d, struct err *e)
-{
-	const struct tts_args *a = t->args;
-	int ret = 0;
-
-	for (unsigned m = 0; m < a->n_methods && !ret; m++) {
-		const struct tts_method *is = &a->method[m];
-
-		if (t->how[m].follows) {
-			add_choices(t, model, d, m);
-			continue;
-		}
-		for (unsigned k = 0; k < a->n_samples && !ret; k++)
-			if (a->samples[k] == 1 ||
-				a->samples[k] % t->how[m].group == 0)
-				ret = run_by_itself(t, model, is, is->name,
-					a->samples[k], a->temperature, e);
-	}
-	return ret;
+	if (n > 1 && n % how->group)
+		return 0;
+	return run_by_itself(t, model, &a->method[m], a->method[m].name, n,
+		a->temperature, e);
 }
 
 static int run_model(struct tts *t, unsigned model, struct err *e)
@@ -496,9 +437,14 @@ static int run_model(struct tts *t, unsigned model, struct err *e)
 		ret = run_by_itself(t, model, &plain, TTS_GREEDY, 1, 0, e);
 	if (!ret && any)
 		ret = follow(t, model, d, reward, e);
-	if (!ret)
-		ret = run_methods(t, model, d, e);
-	release_drawing(d, t->items.n);
+	for (unsigned m = 0; m < a->n_methods; m++)
+		for (unsigned k = 0; k < a->n_samples && !ret; k++)
+			ret = run_point(t, model, d, m, k, e);
+	for (size_t i = 0; d && d->kept && i < t->items.n; i++)
+		free(d->kept[i]);
+	if (d)
+		free(d->kept);
+	free(d);
 	return ret;
 }
 

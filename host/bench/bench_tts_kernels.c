@@ -22,23 +22,17 @@ static const uint32_t contexts[] = { 1024, 4096, 16384 }; /* figure 14 */
  * and the bytes read alone. */
 enum { ROWS, GROUPS, SUPER, READ, KINDS };
 
-/* Figure 15 is of matrices in Q4_0 but for the last in Q8_0. */
-static enum dtype type_of(unsigned kind, bool q8_0)
+/* Seconds of the matrices of a layer; NAN: the phone cannot run them. */
+static double layer_s(const struct soc *soc, const struct shape *m,
+	unsigned kind, unsigned rows)
 {
+	/* Figure 15 is of matrices in Q4_0 but for the last in Q8_0. */
 	static const enum dtype types[KINDS][2] = {
 		[ROWS] = { DTYPE_Q4_0, DTYPE_Q8_0 },
 		[GROUPS] = { DTYPE_GROUP_Q4_0, DTYPE_GROUP_Q8_0 },
 		[SUPER] = { DTYPE_SUPER_Q4_0, DTYPE_SUPER_Q8_0 },
 		[READ] = { DTYPE_SUPER_Q4_0, DTYPE_SUPER_Q8_0 },
 	};
-
-	return types[kind][q8_0];
-}
-
-/* Seconds of the matrices of a layer; NAN: the phone cannot run them. */
-static double layer_s(const struct soc *soc, const struct shape *m,
-	unsigned kind, unsigned rows)
-{
 	const uint64_t q = (uint64_t)m->n_head * m->head_dim;
 	const uint64_t kv = (uint64_t)m->n_kv_head * m->head_dim;
 	const uint64_t matrix[][2] = { { q, m->n_embd }, { kv, m->n_embd },
@@ -47,7 +41,7 @@ static double layer_s(const struct soc *soc, const struct shape *m,
 	double sum = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(matrix); i++) {
-		enum dtype type = type_of(kind, i + 1 == ARRAY_LEN(matrix));
+		enum dtype type = types[kind][i + 1 == ARRAY_LEN(matrix)];
 		struct price p;
 		int ret = kind == READ
 			? price_matmul_bound(soc, rows, matrix[i][0],
@@ -62,39 +56,54 @@ static double layer_s(const struct soc *soc, const struct shape *m,
 
 enum { C_ROWS, C_GROUPS, C_SUPER, C_READ, C_BY_ROWS, C_BY_GROUPS, C_OF_READ };
 
-static void add_kernel_columns(struct bench_table *t)
+/* Of the shape that the first model is priced as, else of the paper's. */
+static const struct shape *shape_of(const struct tts *t)
 {
-	table_add_column(t, "rows_s", "rows us", 1, 1e6);
-	table_add_column(t, "groups_s", "groups us", 1, 1e6);
-	table_add_column(t, "super_s", "super us", 1, 1e6);
-	table_add_column(t, "read_s", "read us", 1, 1e6);
-	table_add_column(t, "rows_to_super", "rows/super", 2, 1);
-	table_add_column(t, "groups_to_super", "groups/super", 2, 1);
-	table_add_column(t, "super_to_read", "super/read", 2, 1);
+	const char *said = t->args->shape[0];
+	unsigned i = 0;
+
+	while (strcmp(shapes[i].name, said ? said : "qwen2.5-1.5b"))
+		i++;
+	return &shapes[i];
 }
 
-static void add_batch(struct bench_table *t, const struct soc *soc,
-	const struct shape *m, unsigned rows)
+void tts_kernels(const struct tts *t, struct bench_table *out)
 {
-	char number[16];
-	double *v;
+	const struct shape *m = shape_of(t);
+	double *least, *mean, *most;
 
-	snprintf(number, sizeof(number), "%u", rows);
-	v = table_add_row(t, number, NULL)->value;
-	for (unsigned kind = 0; kind < KINDS; kind++)
-		v[C_ROWS + kind] = layer_s(soc, m, kind, rows);
-	v[C_BY_ROWS] = v[C_ROWS] / v[C_SUPER];
-	v[C_BY_GROUPS] = v[C_GROUPS] / v[C_SUPER];
-	v[C_OF_READ] = v[C_SUPER] / v[C_READ];
-}
+	*out = (struct bench_table){ .name = "kernels",
+		.title = "Kernels on the phone, by the samples in a pass",
+		.note = "the matrices of a layer, in Q4_0 and the last in Q8_0: "
+			"rows as in a model file, groups of tiles, these in "
+			"super-groups, and their bytes only read. paper: figure "
+			"15 of npu-tts",
+		.name_key = { "samples" },
+		.n_names = 1 };
+	table_add_column(out, "rows_s", "rows us", 1, 1e6);
+	table_add_column(out, "groups_s", "groups us", 1, 1e6);
+	table_add_column(out, "super_s", "super us", 1, 1e6);
+	table_add_column(out, "read_s", "read us", 1, 1e6);
+	table_add_column(out, "rows_to_super", "rows/super", 2, 1);
+	table_add_column(out, "groups_to_super", "groups/super", 2, 1);
+	table_add_column(out, "super_to_read", "super/read", 2, 1);
+	for (size_t i = 0; i < ARRAY_LEN(batches); i++) {
+		char number[16];
+		double *v;
 
-/* What its section 7.4 says, of an OnePlus 12: products with one row. */
-static void add_products(struct bench_table *t)
-{
-	double *least = table_add_row(t, "paper, least", NULL)->value;
-	double *mean = table_add_row(t, "paper, mean", NULL)->value;
-	double *most = table_add_row(t, "paper, most", NULL)->value;
-
+		snprintf(number, sizeof(number), "%u", batches[i]);
+		v = table_add_row(out, number, NULL)->value;
+		for (unsigned kind = 0; kind < KINDS; kind++)
+			v[C_ROWS + kind] =
+				layer_s(&t->soc, m, kind, batches[i]);
+		v[C_BY_ROWS] = v[C_ROWS] / v[C_SUPER];
+		v[C_BY_GROUPS] = v[C_GROUPS] / v[C_SUPER];
+		v[C_OF_READ] = v[C_SUPER] / v[C_READ];
+	}
+	/* The paper's section 7.4, of an OnePlus 12: products with one row. */
+	least = table_add_row(out, "paper, least", NULL)->value;
+	mean = table_add_row(out, "paper, mean", NULL)->value;
+	most = table_add_row(out, "paper, most", NULL)->value;
 	least[C_BY_ROWS] = 9.65;
 	most[C_BY_ROWS] = 19.04;
 	least[C_BY_GROUPS] = 1.82;
@@ -106,15 +115,6 @@ static void add_products(struct bench_table *t)
 
 enum { C_F32, C_F16, C_TABLE, C_BY_F32, C_BY_F16 };
 
-static void add_softmax_columns(struct bench_table *t)
-{
-	table_add_column(t, "f32_s", "f32 us", 1, 1e6);
-	table_add_column(t, "f16_s", "f16 us", 1, 1e6);
-	table_add_column(t, "table_s", "table us", 1, 1e6);
-	table_add_column(t, "f32_to_table", "f32/table", 2, 1);
-	table_add_column(t, "f16_to_table", "f16/table", 2, 1);
-}
-
 static double softmax_s(const struct soc *soc, const struct shape *m,
 	enum price_exp by, unsigned rows, uint32_t context)
 {
@@ -125,69 +125,11 @@ static double softmax_s(const struct soc *soc, const struct shape *m,
 		: (double)p.total_ps * 1e-12;
 }
 
-static void add_softmax(struct bench_table *t, const struct soc *soc,
-	const struct shape *m, unsigned rows, uint32_t context)
-{
-	char samples[16], positions[16];
-	double *v;
-
-	snprintf(samples, sizeof(samples), "%u", rows);
-	snprintf(positions, sizeof(positions), "%u", context);
-	v = table_add_row(t, samples, positions)->value;
-	v[C_F32] = softmax_s(soc, m, PRICE_EXP_F32, rows, context);
-	v[C_F16] = softmax_s(soc, m, PRICE_EXP_F16, rows, context);
-	v[C_TABLE] = softmax_s(soc, m, PRICE_EXP_TABLE, rows, context);
-	v[C_BY_F32] = v[C_F32] / v[C_TABLE];
-	v[C_BY_F16] = v[C_F16] / v[C_TABLE];
-}
-
-/* Its section 7.4, of 1, 4 and 16 queries over these positions. */
-static void add_attention(struct bench_table *t)
-{
-	double *least = table_add_row(t, "paper, least", "")->value;
-	double *most = table_add_row(t, "paper, most", "")->value;
-
-	least[C_BY_F32] = 1.26;
-	most[C_BY_F32] = 2.19;
-	most[C_BY_F16] = 1.6;
-}
-
-/* ---- the tables ---------------------------------------------------------- */
-
-static const struct shape *shape_named(const char *name)
-{
-	for (unsigned i = 0; i < SHAPES; i++)
-		if (!strcmp(shapes[i].name, name))
-			return &shapes[i];
-	return NULL;
-}
-
-/* Of the shape that the first model is priced as, else of the paper's. */
-static const struct shape *shape_of(const struct tts *t)
-{
-	const char *said = t->args->shape[0];
-
-	return shape_named(said ? said : "qwen2.5-1.5b");
-}
-
-void tts_kernels(const struct tts *t, struct bench_table *out)
-{
-	*out = (struct bench_table){ .name = "kernels",
-		.title = "Kernels on the phone, by the samples in a pass",
-		.note = "the matrices of a layer, in Q4_0 and the last in Q8_0: "
-			"rows as in a model file, groups of tiles, these in "
-			"super-groups, and their bytes only read. paper: figure "
-			"15 of npu-tts",
-		.name_key = { "samples" },
-		.n_names = 1 };
-	add_kernel_columns(out);
-	for (size_t i = 0; i < ARRAY_LEN(batches); i++)
-		add_batch(out, &t->soc, shape_of(t), batches[i]);
-	add_products(out);
-}
-
 void tts_softmax(const struct tts *t, struct bench_table *out)
 {
+	const struct shape *m = shape_of(t);
+	double *least, *most;
+
 	*out = (struct bench_table){ .name = "softmax",
 		.title = "Softmax on the phone, by the samples in a pass",
 		.note = "of a row a sample in all heads of a layer, its "
@@ -195,10 +137,34 @@ void tts_softmax(const struct tts *t, struct bench_table *out)
 			"figure 14 of npu-tts",
 		.name_key = { "samples", "positions" },
 		.n_names = 2 };
-	add_softmax_columns(out);
+	table_add_column(out, "f32_s", "f32 us", 1, 1e6);
+	table_add_column(out, "f16_s", "f16 us", 1, 1e6);
+	table_add_column(out, "table_s", "table us", 1, 1e6);
+	table_add_column(out, "f32_to_table", "f32/table", 2, 1);
+	table_add_column(out, "f16_to_table", "f16/table", 2, 1);
 	for (size_t c = 0; c < ARRAY_LEN(contexts); c++)
-		for (size_t i = 0; i < ARRAY_LEN(batches); i++)
-			add_softmax(out, &t->soc, shape_of(t), batches[i],
+		for (size_t i = 0; i < ARRAY_LEN(batches); i++) {
+			char samples[16], positions[16];
+			double *v;
+
+			snprintf(samples, sizeof(samples), "%u", batches[i]);
+			snprintf(positions, sizeof(positions), "%u",
 				contexts[c]);
-	add_attention(out);
+			v = table_add_row(out, samples, positions)->value;
+			v[C_F32] = softmax_s(&t->soc, m, PRICE_EXP_F32,
+				batches[i], contexts[c]);
+			v[C_F16] = softmax_s(&t->soc, m, PRICE_EXP_F16,
+				batches[i], contexts[c]);
+			v[C_TABLE] = softmax_s(&t->soc, m, PRICE_EXP_TABLE,
+				batches[i], contexts[c]);
+			v[C_BY_F32] = v[C_F32] / v[C_TABLE];
+			v[C_BY_F16] = v[C_F16] / v[C_TABLE];
+		}
+	/* The paper's section 7.4, of 1, 4 and 16 queries over these
+	 * positions. */
+	least = table_add_row(out, "paper, least", "")->value;
+	most = table_add_row(out, "paper, most", "")->value;
+	least[C_BY_F32] = 1.26;
+	most[C_BY_F32] = 2.19;
+	most[C_BY_F16] = 1.6;
 }

@@ -60,33 +60,29 @@ static void add_columns(struct bench_table *t, bool priced)
 	}
 }
 
-static void put_point(
-	struct table_row *row, const struct tts_point *p, bool priced)
+static void add_point(
+	const struct tts *t, struct bench_table *out, const struct tts_point *p)
 {
 	const struct tts_cost *c = &p->cost;
 	double low, high, items = (double)c->items;
 	double tokens = (double)c->tokens;
-
-	eval_interval(&p->tally, &low, &high);
-	row->value[0] = 100 * eval_accuracy(&p->tally);
-	row->value[1] = 100 * low;
-	row->value[2] = 100 * high;
-	row->value[3] = ratio(tokens, items);
-	row->value[4] = ratio(tokens, priced ? c->phone_seconds : c->seconds);
-	row->value[5] = ratio(priced ? c->phone_seconds : c->seconds, items);
-	if (priced)
-		row->value[6] = ratio(c->joules, items);
-}
-
-static void add_point(
-	const struct tts *t, struct bench_table *out, const struct tts_point *p)
-{
+	double seconds = t->priced ? c->phone_seconds : c->seconds;
 	char name[TABLE_NAME], number[16];
+	double *v;
 
 	snprintf(name, sizeof(name), "%s, %s", t->args->model[p->model],
 		p->method);
 	snprintf(number, sizeof(number), "%u", p->n);
-	put_point(table_add_row(out, name, number), p, t->priced);
+	v = table_add_row(out, name, number)->value;
+	eval_interval(&p->tally, &low, &high);
+	v[0] = 100 * eval_accuracy(&p->tally);
+	v[1] = 100 * low;
+	v[2] = 100 * high;
+	v[3] = ratio(tokens, items);
+	v[4] = ratio(tokens, seconds);
+	v[5] = ratio(seconds, items);
+	if (t->priced)
+		v[6] = ratio(c->joules, items);
 }
 
 static void make_accuracy(
@@ -419,41 +415,18 @@ static json_t *overtaking_json(const struct tts *t)
 
 /* ---- telling ------------------------------------------------------------- */
 
-static json_t *as_json(
-	const struct tts *t, const struct bench_table *tables, unsigned n)
-{
-	const char *clock = asked_clock(t->args->options);
-
-	return json_pack("{si ss ss ss sI sI sf so so}", "version", 1,
-		"command", "bench tts", "clock", clock ? clock : "wall", "task",
-		t->args->task, "items", (json_int_t)t->items.n, "timed",
-		(json_int_t)t->args->timed, "temperature", t->args->temperature,
-		"overtaking", overtaking_json(t), "tables",
-		report_tables_json(tables, n));
-}
-
-static void print_text(const struct tts *t, const struct bench_table *table,
-	unsigned n, const char *caption)
-{
-	printf("Test-time scaling: %s\n", caption);
-	for (unsigned m = 0; m < t->args->n_models; m++)
-		if (t->args->shape[m])
-			printf("%s is priced as %s\n", t->args->model[m],
-				t->args->shape[m]);
-	for (unsigned i = 0; i < n; i++)
-		table_print(&table[i], stdout);
-	putchar('\n');
-	if (t->args->n_models > 1)
-		say_overtaking(t);
-}
-
-static int tell(const struct tts *t, struct bench_table *table, struct err *e)
+int tts_tell(const struct tts *t, struct err *e)
 {
 	const struct tts_args *a = t->args;
 	const char *clock = asked_clock(a->options);
+	struct bench_table *table = calloc(TABLES, sizeof(*table));
 	char caption[BENCH_CAPTION];
 	unsigned n = 0;
+	int ret = 0;
 
+	if (!table)
+		return err_set(e, ENOMEM, "no memory for tables");
+	clock = clock ? clock : "wall";
 	for (; n < a->n_models; n++)
 		make_accuracy(t, n, &table[n]);
 	make_pass(t, &table[n++]);
@@ -464,31 +437,35 @@ static int tell(const struct tts *t, struct bench_table *table, struct err *e)
 	}
 	snprintf(caption, sizeof(caption),
 		"%zu items of %s, %u timed, temperature %g, clock %s",
-		t->items.n, a->task, a->timed, a->temperature,
-		clock ? clock : "wall");
+		t->items.n, a->task, a->timed, a->temperature, clock);
 	if (a->form == BENCH_JSON) {
-		int ret = print_json(as_json(t, table, n), 9, e);
-
-		if (ret)
-			return ret;
+		ret = print_json(
+			json_pack("{si ss ss ss sI sI sf so so}", "version", 1,
+				"command", "bench tts", "clock", clock, "task",
+				a->task, "items", (json_int_t)t->items.n,
+				"timed", (json_int_t)a->timed, "temperature",
+				a->temperature, "overtaking",
+				overtaking_json(t), "tables",
+				report_tables_json(table, n)),
+			9, e);
 	} else if (a->form == BENCH_CSV) {
 		puts("table,name,of,figure,value");
 		for (unsigned i = 0; i < n; i++)
 			table_print_csv(&table[i], stdout);
 	} else {
-		print_text(t, table, n, caption);
+		printf("Test-time scaling: %s\n", caption);
+		for (unsigned m = 0; m < a->n_models; m++)
+			if (a->shape[m])
+				printf("%s is priced as %s\n", a->model[m],
+					a->shape[m]);
+		for (unsigned i = 0; i < n; i++)
+			table_print(&table[i], stdout);
+		putchar('\n');
+		if (a->n_models > 1)
+			say_overtaking(t);
 	}
-	return a->plot ? draw_all(t, table, n, caption, e) : 0;
-}
-
-int tts_tell(const struct tts *t, struct err *e)
-{
-	struct bench_table *table = calloc(TABLES, sizeof(*table));
-	int ret;
-
-	if (!table)
-		return err_set(e, ENOMEM, "no memory for tables");
-	ret = tell(t, table, e);
+	if (!ret && a->plot)
+		ret = draw_all(t, table, n, caption, e);
 	free(table);
 	return ret;
 }

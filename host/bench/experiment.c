@@ -9,46 +9,30 @@
 
 #define TEXT 200 /* of a setting in a message */
 
-static const char measuring[] = "measuring";
-
 /* ---- settings ------------------------------------------------------------ */
-
-static struct run *find(const struct experiment *x, const struct setting *s)
-{
-	for (unsigned i = 0; i < x->n_runs; i++)
-		if (setting_same(&x->run[i]->set, s))
-			return x->run[i];
-	return NULL;
-}
-
-static struct run *new_run(struct experiment *x)
-{
-	struct run **more =
-		reallocarray(x->run, x->n_runs + 1, sizeof(struct run *));
-
-	if (!more)
-		return NULL;
-	x->run = more;
-	more[x->n_runs] = calloc(1, sizeof(struct run));
-	return more[x->n_runs];
-}
 
 int experiment_add(struct experiment *x, struct setting *s, unsigned same_text,
 	struct run **out, struct err *e)
 {
-	struct run *r = find(x, s);
+	struct run **all, *r = NULL;
 
+	for (unsigned i = 0; i < x->n_runs && !r; i++)
+		if (setting_same(&x->run[i]->set, s))
+			r = x->run[i];
 	if (r) {
 		setting_release(s);
 		if (!r->same_text)
 			r->same_text = same_text;
 	} else {
-		r = new_run(x);
+		all = reallocarray(x->run, x->n_runs + 1, sizeof(struct run *));
+		if (all)
+			x->run = all;
+		r = all ? calloc(1, sizeof(*r)) : NULL;
 		if (!r) {
 			setting_release(s);
 			return err_set(e, ENOMEM, "no memory for runs");
 		}
-		x->n_runs++;
+		x->run[x->n_runs++] = r;
 		r->set = *s;
 		r->same_text = same_text;
 		*s = (struct setting){ 0 };
@@ -91,24 +75,12 @@ static int keep_text(struct known_text *known, const struct run *r,
 	return 0;
 }
 
-static int refuse_text(const struct experiment *x, const struct run *r,
-	const struct run *by, size_t item, size_t same, struct err *e)
-{
-	char here[TEXT], there[TEXT];
-
-	return err_set(e, EPROTO,
-		"%s generates another text than %s: an item of %s, %zu tokens "
-		"after the prompt",
-		setting_text(&r->set, here, TEXT),
-		setting_text(&by->set, there, TEXT),
-		x->task[x->item_task[item]], same);
-}
-
 /* Lossless: every method writes what the first one wrote. */
 static int check_text(struct experiment *x, const struct run *r, size_t item,
 	const struct item_told *t, struct err *e)
 {
 	struct known_text *known = known_text(x, r, item);
+	char here[TEXT], there[TEXT];
 	size_t same = 0;
 
 	if (!known)
@@ -121,8 +93,13 @@ static int check_text(struct experiment *x, const struct run *r, size_t item,
 	if ((same < t->n && same < known->n) ||
 		!length_fits(t->n - t->n_prompt, t->n_predict,
 			known->n - t->n_prompt, known->n_predict))
-		return refuse_text(x, r, known->by, item,
-			same < t->n_prompt ? 0 : same - t->n_prompt, e);
+		return err_set(e, EPROTO,
+			"%s generates another text than %s: an item of %s, %zu "
+			"tokens after the prompt",
+			setting_text(&r->set, here, TEXT),
+			setting_text(&known->by->set, there, TEXT),
+			x->task[x->item_task[item]],
+			same < t->n_prompt ? 0 : same - t->n_prompt);
 	x->same_texts++;
 	return t->n > known->n ? keep_text(known, r, t, e) : 0;
 }
@@ -237,24 +214,12 @@ static int run_item(struct experiment *x, struct run *r, void *one, size_t item,
 	return ret;
 }
 
-static void note_round(const struct experiment *x, struct run *r,
-	unsigned round, const struct figures before[FIGURES_TASKS])
-{
-	for (unsigned t = 0; t < x->n_tasks; t++) {
-		const struct figures *now = &r->task[t], *then = &before[t];
-		struct round_sums *took = &r->round[t][round];
-
-#define TOOK(type, name) took->name = now->name - then->name;
-		ROUND_SUMS(TOOK)
-#undef TOOK
-	}
-}
-
+/* All items of a run, in one round. */
 static int run_items(struct experiment *x, unsigned round, unsigned run,
 	void *one, struct err *e)
 {
 	size_t n = shard_count(&x->shard, x->n_items);
-	uint64_t behind = ((uint64_t)round * x->n_runs + run) * n;
+	uint64_t done = ((uint64_t)round * x->n_runs + run) * n;
 	uint64_t total = (uint64_t)x->rounds * x->n_runs * n;
 	struct figures before[FIGURES_TASKS];
 	struct run *r = x->run[run];
@@ -265,30 +230,23 @@ static int run_items(struct experiment *x, unsigned round, unsigned run,
 		if (!shard_has(&x->shard, i))
 			continue;
 		ret = run_item(x, r, one, i, e);
-		progress_tell(&x->progress, measuring, ++behind, total);
+		progress_tell(&x->progress, "measuring", ++done, total);
 	}
-	note_round(x, r, round, before);
+	for (unsigned t = 0; t < x->n_tasks; t++) {
+		const struct figures *now = &r->task[t], *then = &before[t];
+		struct round_sums *took = &r->round[t][round];
+
+#define TOOK(type, name) took->name = now->name - then->name;
+		ROUND_SUMS(TOOK)
+#undef TOOK
+	}
 	return ret;
-}
-
-static int do_run(
-	struct experiment *x, unsigned round, unsigned run, struct err *e)
-{
-	const struct runner *how = x->runner;
-	int closed, ret;
-	void *one;
-
-	ret = how->open(how->arg, &x->run[run]->set, &one, e);
-	if (ret)
-		return ret;
-	ret = run_items(x, round, run, one, e);
-	closed = how->close(how->arg, one, !ret, ret ? NULL : e);
-	return ret ? ret : closed;
 }
 
 int experiment_run(struct experiment *x, struct err *e)
 {
-	int ret = 0;
+	const struct runner *how = x->runner;
+	int ret = 0, closed;
 
 	assert(x->rounds && x->rounds <= EXPERIMENT_ROUNDS);
 	assert(x->n_tasks <= FIGURES_TASKS);
@@ -296,8 +254,17 @@ int experiment_run(struct experiment *x, struct err *e)
 	if (!x->known)
 		return err_set(e, ENOMEM, "no memory for texts");
 	for (unsigned round = 0; round < x->rounds && !ret; round++)
-		for (unsigned i = 0; i < x->n_runs && !ret; i++)
-			ret = do_run(x, round, i, e);
+		for (unsigned i = 0; i < x->n_runs && !ret; i++) {
+			void *one;
+
+			ret = how->open(how->arg, &x->run[i]->set, &one, e);
+			if (ret)
+				break;
+			ret = run_items(x, round, i, one, e);
+			closed =
+				how->close(how->arg, one, !ret, ret ? NULL : e);
+			ret = ret ? ret : closed;
+		}
 	progress_tell(&x->progress, NULL, 0, 0);
 	return ret;
 }

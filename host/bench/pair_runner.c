@@ -13,7 +13,6 @@
 #include "host/bench/bench_items.h"
 #include "host/bench/bench_read.h"
 #include "host/bench/experiment.h"
-#include "host/bench/read_count.h"
 #include "host/eval/eval_check.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
@@ -21,6 +20,7 @@
 #include "tensor/soc/soc.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +29,8 @@
 /* Storage is not always as fast; by more than that it is not faster than a
  * plain reader found it to be. */
 #define STEADY 1.25
+
+#define COUNTS "/proc/self/io"
 
 /* A run's, while it is open. */
 struct opened {
@@ -90,41 +92,36 @@ int pair_open_model(const struct pair_runner *by, const struct setting *s,
 	return ret;
 }
 
-static int random_prompt(struct opened *o, size_t i, struct err *e)
+/* The tokens of all prompts: of texts or, where there is none, random ones. */
+static int take_prompts(struct opened *o, struct err *e)
 {
+	const struct bench_items *items = o->by->items;
 	uint32_t n_vocab = o->report.model->n_vocab;
 	int ret = 0;
 
-	for (uint32_t k = 0; k < BENCH_RANDOM_PROMPT && !ret; k++)
-		ret = token_list_add(&o->prompt[i],
-			(int32_t)(rng_uniform(1, i, k) * n_vocab));
-	return ret ? err_set(e, ENOMEM, "no memory for prompts") : 0;
-}
-
-static int take_prompt(struct opened *o, size_t i, struct err *e)
-{
-	const char *text = o->by->items->prompt[i];
-	struct token_list *p = &o->prompt[i];
-	int ret;
-
-	if (!text)
-		return random_prompt(o, i, e);
-	ret = tokenize(o->report.tokenizer, text, strlen(text), 0, p, e);
-	return ret ? ret : tandem_add_bos(o->tandem, p, e);
-}
-
-static int take_prompts(struct opened *o, struct err *e)
-{
-	size_t n = o->by->items->n;
-	int ret = 0;
-
-	o->prompt = calloc(n, sizeof(*o->prompt));
+	o->prompt = calloc(items->n, sizeof(*o->prompt));
 	if (!o->prompt)
 		return err_set(e, ENOMEM, "no memory for prompts");
-	for (size_t i = 0; i < n && !ret; i++) {
-		ret = take_prompt(o, i, e);
-		if (o->prompt[i].n > o->longest)
-			o->longest = (uint32_t)o->prompt[i].n;
+	for (size_t i = 0; i < items->n && !ret; i++) {
+		const char *text = items->prompt[i];
+		struct token_list *p = &o->prompt[i];
+
+		if (text) {
+			ret = tokenize(o->report.tokenizer, text, strlen(text),
+				0, p, e);
+			if (!ret)
+				ret = tandem_add_bos(o->tandem, p, e);
+		} else {
+			for (uint32_t k = 0; k < BENCH_RANDOM_PROMPT && !ret;
+				k++)
+				ret = token_list_add(p,
+					(int32_t)(rng_uniform(1, i, k) *
+						n_vocab));
+			if (ret)
+				err_set(e, ENOMEM, "no memory for prompts");
+		}
+		if (p->n > o->longest)
+			o->longest = (uint32_t)p->n;
 	}
 	return ret;
 }
@@ -145,13 +142,6 @@ static int start(struct opened *o, struct err *e)
 		: 0;
 }
 
-static void add_streamed(struct opened *o, uint64_t stored)
-{
-	o->streamed += stored;
-	o->whole_pages += align_up(stored, IMAGE_PAGE);
-	o->largest = stored > o->largest ? stored : o->largest;
-}
-
 /* Bytes of the layers that do not stay in memory, by the image's own table. */
 static int find_streamed(struct opened *o, struct err *e)
 {
@@ -167,8 +157,13 @@ static int find_streamed(struct opened *o, struct err *e)
 		return ret;
 	stay = opts->dram_bytes ? r->total.resident_layers
 				: (uint32_t)(opts->dram_share * n + 1e-6);
-	for (uint32_t l = stay; l < n; l++)
-		add_streamed(o, image_find(o->image, IMAGE_LAYER, l)->stored);
+	for (uint32_t l = stay; l < n; l++) {
+		uint64_t stored = image_find(o->image, IMAGE_LAYER, l)->stored;
+
+		o->streamed += stored;
+		o->whole_pages += align_up(stored, IMAGE_PAGE);
+		o->largest = stored > o->largest ? stored : o->largest;
+	}
 	return r->total.resident_layers == stay
 		? 0
 		: err_set(e, EPROTO,
@@ -254,6 +249,31 @@ struct decoding {
 	bool first_is_taken;
 	struct err e; /* of what did not come from flash */
 };
+
+/*
+ * What the system counts that this process had read from storage, by all of its
+ * threads: read_bytes of /proc/self/io, which grows when a read is sent to the
+ * device, and has nothing that comes out of the page cache. -1 where it cannot
+ * be read, and why.
+ */
+static int64_t read_count(char *why, size_t size)
+{
+	FILE *f = fopen(COUNTS, "re");
+	int64_t bytes = -1;
+	char line[80];
+
+	if (!f) {
+		snprintf(why, size, COUNTS ": %s", strerror(errno));
+		return -1;
+	}
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "read_bytes: %" SCNd64, &bytes) == 1)
+			break;
+	fclose(f);
+	if (bytes < 0)
+		snprintf(why, size, COUNTS " has no read_bytes");
+	return bytes;
+}
 
 /* On the wall's clock, of a file that is read past the page cache. */
 static int64_t count_reads(const struct opened *o)
@@ -414,51 +434,37 @@ static int decode_item(struct opened *o, size_t item,
 	return 0;
 }
 
-/* What a plain reader takes, at this time, for what the item will read. */
-static int read_plainly(struct opened *o, struct err *e)
-{
-	struct pair_runner *by = o->by;
-	int ret;
-
-	if (!by->plain || !o->streamed)
-		return 0;
-	ret = bench_read_again(o->image, by->plain, e);
-	if (!ret && by->plain->bytes_per_s > by->fastest)
-		by->fastest = by->plain->bytes_per_s;
-	return ret;
-}
-
-/* With full slots before it and behind, flash gives to an item what its passes
- * use, and what parts of layers have in common; unless something had to be read
- * again. */
-static int check_given(
-	const struct opened *o, const struct figures *f, struct err *e)
-{
-	if (o->retried ||
-		(o->given >= f->bytes && o->given - f->bytes <= o->twice))
-		return 0;
-	return err_set(e, EPROTO,
-		"flash gave %llu bytes where passes used %llu",
-		(unsigned long long)o->given, (unsigned long long)f->bytes);
-}
-
 static int run_item(void *arg, void *one, size_t item,
 	const struct known_text *known, struct item_told *t, struct err *e)
 {
 	struct opened *o = one;
 	const struct soc *soc = o->report.pair->soc;
-	const struct bench_read *plain = o->by->plain;
+	struct bench_read *plain = o->by->plain;
 	const struct eval_item *marked = o->by->items->marked[item];
 	struct figures *f = &t->figures;
 	struct tandem_report r;
-	int ret = read_plainly(o, e);
+	int ret = 0;
 
+	/* What a plain reader takes, at this time, for what the item will
+	 * read. */
+	if (plain && o->streamed) {
+		ret = bench_read_again(o->image, plain, e);
+		if (!ret && plain->bytes_per_s > o->by->fastest)
+			o->by->fastest = plain->bytes_per_s;
+	}
 	if (!ret)
 		ret = decode_item(o, item, known, f, e);
-	if (!ret)
-		ret = check_given(o, f, e);
 	if (ret)
 		return ret;
+	/* With full slots before it and after, flash gives to an item what its
+	 * passes use, and what parts of layers have in common; unless something
+	 * had to be read again. */
+	if (!o->retried &&
+		(o->given < f->bytes || o->given - f->bytes > o->twice))
+		return err_set(e, EPROTO,
+			"flash gave %llu bytes where passes used %llu",
+			(unsigned long long)o->given,
+			(unsigned long long)f->bytes);
 	t->kernel_bytes = o->retried || !o->streamed ? -1 : o->counted;
 	t->kernel_wanted = f->passes * o->whole_pages;
 	t->kernel_slack = o->largest;
