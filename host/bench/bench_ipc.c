@@ -65,7 +65,6 @@ struct sampled {
 
 struct run {
 	struct bench_ipc *out;
-	const struct progress_sink *progress;
 	struct sampled subject[16];
 	cpu_set_t was_on;
 };
@@ -170,24 +169,6 @@ static int batch(struct sampled *s, struct err *e)
 	return ret ? err_in(e, "measuring '%s'", s->subject->name) : 0;
 }
 
-/* There and back again, so that a drift of the machine falls on all alike. */
-static int measure(struct run *r, struct err *e)
-{
-	unsigned n = r->out->n_rows, rounds = r->out->rounds;
-	int ret = 0;
-
-	for (unsigned i = 0; !ret && i < rounds * n; i++) {
-		unsigned at = i % n;
-		struct sampled *s = &r->subject[i / n % 2 ? n - 1 - at : at];
-
-		if (s->peer)
-			ret = batch(s, e);
-		progress_tell(r->progress, "measuring", i, rounds * n);
-	}
-	progress_tell(r->progress, NULL, 0, 0);
-	return ret;
-}
-
 static int subject_open(struct run *r, unsigned i, struct err *e)
 {
 	const struct bench_subject *b = &bench_subjects[i];
@@ -262,7 +243,8 @@ static int measure_all(unsigned rounds, const struct progress_sink *progress,
 	const struct sigaction alarm = { .sa_handler = on_alarm };
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	struct sigaction was_alarm, was_pipe;
-	struct run r = { .out = out, .progress = progress };
+	struct run r = { .out = out };
+	unsigned n;
 	int ret;
 
 	*out = (struct bench_ipc){ .rounds = rounds };
@@ -276,8 +258,17 @@ static int measure_all(unsigned rounds, const struct progress_sink *progress,
 	out->clock_ns = clock_cost();
 	while (!ret && bench_subjects[out->n_rows].name)
 		ret = subject_open(&r, out->n_rows++, e);
-	if (!ret)
-		ret = measure(&r, e);
+	n = out->n_rows;
+	/* There and back again, so that a drift of the machine falls on all
+	 * alike. */
+	for (unsigned i = 0; !ret && i < rounds * n; i++) {
+		unsigned at = i / n % 2 ? n - 1 - i % n : i % n;
+
+		if (r.subject[at].peer)
+			ret = batch(&r.subject[at], e);
+		progress_tell(progress, "measuring", i, rounds * n);
+	}
+	progress_tell(progress, NULL, 0, 0);
 	if (!ret)
 		conclude(&r);
 	for (unsigned i = 0; i < out->n_rows; i++) {
@@ -298,23 +289,22 @@ static double per_second(const struct bench_row *r)
 	return r->median ? 1e9 / (double)r->median : 0;
 }
 
-static void ipc_row(const struct bench_row *r)
-{
-	if (*r->skipped) {
-		printf("%-13s not measured: %s\n", r->name, r->skipped);
-		return;
-	}
-	printf("%-13s %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64
-	       " %8" PRIu64 " %9" PRIu64 " %9.0f\n",
-		r->name, r->median, r->p90, r->p99, r->p999, r->min, r->max,
-		per_second(r));
-}
-
 static void ipc_rows(const struct bench_ipc *b, bool tandem)
 {
-	for (unsigned i = 0; i < b->n_rows; i++)
-		if (b->rows[i].tandem == tandem)
-			ipc_row(&b->rows[i]);
+	for (unsigned i = 0; i < b->n_rows; i++) {
+		const struct bench_row *r = &b->rows[i];
+
+		if (r->tandem != tandem)
+			continue;
+		if (*r->skipped)
+			printf("%-13s not measured: %s\n", r->name, r->skipped);
+		else
+			printf("%-13s %8" PRIu64 " %8" PRIu64 " %8" PRIu64
+			       " %8" PRIu64 " %8" PRIu64 " %9" PRIu64
+			       " %9.0f\n",
+				r->name, r->median, r->p90, r->p99, r->p999,
+				r->min, r->max, per_second(r));
+	}
 }
 
 static void ipc_print(const struct bench_ipc *b)

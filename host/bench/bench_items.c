@@ -47,23 +47,6 @@ static int add_all(struct bench_items *b, const struct eval_items *items,
 	return ret;
 }
 
-static int add_task(
-	struct bench_items *b, unsigned task, uint32_t each, struct err *e)
-{
-	struct eval_tasks all = { 0 };
-	struct eval_items items;
-	int ret = eval_tasks_read(&all, b->task[task], EVAL_NEED_ANY, e);
-
-	if (!ret) {
-		items = eval_task_first(&all.task[0], each);
-		b->kept[task] = all.task[0].items;
-		all.task[0].items = (struct eval_items){ 0 };
-		ret = add_all(b, &items, task, e);
-	}
-	eval_tasks_release(&all);
-	return ret;
-}
-
 int bench_items_of_tasks(struct bench_items *b, const char *const *task,
 	unsigned n_tasks, uint32_t each, struct err *e)
 {
@@ -71,8 +54,19 @@ int bench_items_of_tasks(struct bench_items *b, const char *const *task,
 
 	b->n_tasks = n_tasks;
 	memcpy(b->task, task, n_tasks * sizeof(*task));
-	for (unsigned i = 0; i < n_tasks && !ret; i++)
-		ret = add_task(b, i, each, e);
+	for (unsigned i = 0; i < n_tasks && !ret; i++) {
+		struct eval_tasks all = { 0 };
+		struct eval_items items;
+
+		ret = eval_tasks_read(&all, task[i], EVAL_NEED_ANY, e);
+		if (!ret) {
+			items = eval_task_first(&all.task[0], each);
+			b->kept[i] = all.task[0].items;
+			all.task[0].items = (struct eval_items){ 0 };
+			ret = add_all(b, &items, i, e);
+		}
+		eval_tasks_release(&all);
+	}
 	return ret;
 }
 

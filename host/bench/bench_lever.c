@@ -223,8 +223,6 @@ static int plan_texts(struct bench_lever *b, struct err *e)
 	struct setting s = { 0 };
 	int ret;
 
-	if (!has_oracle(b))
-		return 0;
 	for (unsigned k = 0; a->table[BENCH_LEVER_T_LENGTH] && k < a->n_lengths;
 		k++)
 		if (a->length[k] > longest)
@@ -250,31 +248,25 @@ static int plan_teacher(struct bench_lever *b, struct err *e)
 	return ret;
 }
 
-static int plan_kind(
-	struct bench_lever *b, enum bench_lever_table_kind kind, struct err *e)
-{
-	int ret = 0;
-
-	if (kind == BENCH_LEVER_T_PRUNE && !b->exit[0])
-		return 0;
-	if (kind == BENCH_LEVER_T_PRUNE)
-		ret = plan_teacher(b, e);
-	for (int i = 0; i < BENCH_LEVER_SPECS && !ret; i++)
-		if (bench_lever_specs[i].kind == kind)
-			ret = table_plan(&b->plan[i], &b->run.x,
-				&bench_lever_specs[i].table, &b->ask, e);
-	return ret;
-}
-
 static int plan(struct bench_lever *b, struct err *e)
 {
 	int ret = set_ask(b, e);
 
-	if (!ret)
+	if (!ret && has_oracle(b))
 		ret = plan_texts(b, e);
-	for (int t = 0; t < BENCH_LEVER_TABLES && !ret; t++)
-		if (b->args->table[t])
-			ret = plan_kind(b, (enum bench_lever_table_kind)t, e);
+	for (unsigned kind = 0; kind < BENCH_LEVER_TABLES && !ret; kind++) {
+		bool prunes = kind == BENCH_LEVER_T_PRUNE;
+
+		if (!b->args->table[kind] || (prunes && !b->exit[0]))
+			continue;
+		if (prunes)
+			ret = plan_teacher(b, e);
+		for (int i = 0; i < BENCH_LEVER_SPECS && !ret; i++)
+			if (bench_lever_specs[i].kind == kind)
+				ret = table_plan(&b->plan[i], &b->run.x,
+					&bench_lever_specs[i].table, &b->ask,
+					e);
+	}
 	return ret;
 }
 
@@ -304,20 +296,6 @@ static double plain_rate(const struct bench_lever *b)
 		layers = most;
 	price_flash(&b->phone, layers, &p);
 	return (double)layers * 1e12 / (double)p.total_ps;
-}
-
-static int measure(struct bench_lever *b, struct err *e)
-{
-	int ret = 0;
-
-	if (!b->run.x.phone && !b->args->run.merged) {
-		ret = bench_read(b->image, &b->plain, e);
-		b->run.pair.plain = &b->plain;
-	}
-	if (!ret)
-		ret = bench_run_measure(&b->run, e);
-	b->run.x.plain_bytes_per_s = plain_rate(b);
-	return ret;
 }
 
 /* ---- telling ------------------------------------------------------------- */
@@ -570,10 +548,16 @@ int bench_lever(const struct bench_lever_args *args, struct err *e)
 		ret = look_at_model(b, e);
 	if (!ret)
 		ret = plan(b, e);
+	if (!ret && !b->run.x.phone && !args->run.merged) {
+		ret = bench_read(b->image, &b->plain, e);
+		b->run.pair.plain = &b->plain;
+	}
 	if (!ret)
-		ret = measure(b, e);
-	if (!ret)
+		ret = bench_run_measure(&b->run, e);
+	if (!ret) {
+		b->run.x.plain_bytes_per_s = plain_rate(b);
 		ret = report(b, e);
+	}
 	bench_run_release(&b->run);
 	setting_release(&b->usual);
 	image_close(b->image);

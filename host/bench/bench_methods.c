@@ -380,7 +380,7 @@ static int name_models(struct bench_methods *b, struct err *e)
 
 /* ---- the benchmark ------------------------------------------------------- */
 
-static int go(const struct methods_args *a, bool check_only, struct err *e)
+int bench_methods(const struct methods_args *a, bool check_only, struct err *e)
 {
 	struct bench_methods *b = calloc(1, sizeof(*b));
 	int ret;
@@ -403,14 +403,4 @@ out:
 	bench_run_release(&b->run);
 	free(b);
 	return ret;
-}
-
-int bench_methods_check(const struct methods_args *a, struct err *e)
-{
-	return go(a, true, e);
-}
-
-int bench_methods(const struct methods_args *a, struct err *e)
-{
-	return go(a, false, e);
 }

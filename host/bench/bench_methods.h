@@ -11,6 +11,8 @@
 #include "host/bench/bench_run.h"
 #include "host/bench/sets.h"
 
+#include <stdbool.h>
+
 struct err;
 
 #define METHODS_MAX 16
@@ -23,14 +25,12 @@ struct methods_args {
 };
 
 /*
- * -EINVAL for what cannot be meant: an option that is none or has no such
- * value, a set that means nothing to any of the methods, methods of diffusion
- * models beside others with one model for all, a phone's clock beside the
- * wall's. Opens no model.
+ * Measure and tell; -ECANCELED when interrupted. -EINVAL for what cannot be
+ * meant: an option that is none or has no such value, a set that means nothing
+ * to any of the methods, methods of diffusion models beside others with one
+ * model for all, a phone's clock beside the wall's. With check_only that is
+ * all, and no model is opened.
  */
-int bench_methods_check(const struct methods_args *, struct err *);
-
-/* Measure and tell; -ECANCELED when interrupted. */
-int bench_methods(const struct methods_args *, struct err *);
+int bench_methods(const struct methods_args *, bool check_only, struct err *);
 
 #endif

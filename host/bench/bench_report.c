@@ -52,20 +52,6 @@ json_t *report_tables_json(const struct bench_table *tables, unsigned n)
 	return o;
 }
 
-/* "summary, qa", or how many there are. */
-static void name_tasks(const struct experiment *x, char *text, size_t size)
-{
-	size_t used = 0;
-
-	if (x->n_tasks > 3) {
-		snprintf(text, size, "%u tasks", x->n_tasks);
-		return;
-	}
-	for (unsigned i = 0; i < x->n_tasks && used < size; i++)
-		used += (size_t)snprintf(text + used, size - used, "%s%s",
-			i ? ", " : "", x->task[i]);
-}
-
 void report_print_priced(const char *priced)
 {
 	if (*priced)
@@ -83,9 +69,16 @@ void report_caption(const struct experiment *x, const char *priced,
 	char caption[BENCH_CAPTION])
 {
 	const char *slash = strrchr(model, '/');
-	char tasks[120];
+	char tasks[120] = "";
+	size_t used = 0;
 
-	name_tasks(x, tasks, sizeof(tasks));
+	/* "summary, qa", or how many there are. */
+	if (x->n_tasks > 3)
+		snprintf(tasks, sizeof(tasks), "%u tasks", x->n_tasks);
+	for (unsigned i = 0;
+		x->n_tasks <= 3 && i < x->n_tasks && used < sizeof(tasks); i++)
+		used += (size_t)snprintf(tasks + used, sizeof(tasks) - used,
+			"%s%s", i ? ", " : "", x->task[i]);
 	snprintf(caption, BENCH_CAPTION,
 		"%s%.160s%s%s%.80s%sclock %.60s, %zu item%s of %s%s",
 		*priced ? "priced as " : "", priced, *priced ? "; " : "",

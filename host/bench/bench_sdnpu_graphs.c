@@ -30,19 +30,6 @@ static double now(const struct bench_run *r, const struct tandem_report *report)
 			: (double)clock_ns() * 1e-9;
 }
 
-static int keep_events(
-	struct sdnpu_plan *p, const struct tandem_report *r, struct err *e)
-{
-	free(p->event);
-	p->n_events = r->n_graphs;
-	p->event = calloc(p->n_events + 1, sizeof(*p->event));
-	if (!p->event)
-		return err_set(e, ENOMEM, "no memory for a chart");
-	for (size_t i = 0; i < p->n_events; i++)
-		p->event[i] = r->graphs[i];
-	return 0;
-}
-
 static int read_prompt(struct sdnpu_graphs *g, struct sdnpu_plan *p,
 	unsigned length, struct bench_run *r, struct tandem *t, struct err *e)
 {
@@ -65,26 +52,16 @@ static int read_prompt(struct sdnpu_graphs *g, struct sdnpu_plan *p,
 	p->prompt_s[length] = now(r, &report) - began;
 	p->wait_s = (double)report.total.graphs.wait_time * g->unit;
 	p->most_graphs = report.total.graphs.most_graphs;
-	return ret ? ret : keep_events(p, &report, e);
-}
-
-static int set_plan(struct setting *s, unsigned plan, struct err *e)
-{
-	int ret = setting_change(s, "method=autoregressive", e);
-
-	if (!ret)
-		ret = setting_change(s, "prefill-chunk=" CHUNK, e);
-	return ret
-		? ret
-		: setting_set(s, "graph-switch", graph_switch_names[plan], e);
-}
-
-/* The first model that is opened says which lengths there are. */
-static void choose_lengths(struct sdnpu_graphs *g, const struct model *m)
-{
-	for (unsigned i = 0; i < SDNPU_LENGTHS; i++)
-		if (lengths[i] <= m->n_ctx)
-			g->length[g->n++] = lengths[i];
+	if (ret)
+		return ret;
+	free(p->event);
+	p->n_events = report.n_graphs;
+	p->event = calloc(p->n_events + 1, sizeof(*p->event));
+	if (!p->event)
+		return err_set(e, ENOMEM, "no memory for a chart");
+	for (size_t i = 0; i < p->n_events; i++)
+		p->event[i] = report.graphs[i];
+	return 0;
 }
 
 /* A pair for each prompt: the graphs are as at the beginning. */
@@ -96,15 +73,22 @@ static int measure_one(struct sdnpu_graphs *g, unsigned plan, unsigned length,
 	struct tandem_report report;
 	struct session_opts *pair;
 	struct tandem *t = NULL;
-	int ret = set_plan(&s, plan, e);
+	int ret = setting_change(&s, "method=autoregressive", e);
 
+	if (!ret)
+		ret = setting_change(&s, "prefill-chunk=" CHUNK, e);
+	if (!ret)
+		ret = setting_set(
+			&s, "graph-switch", graph_switch_names[plan], e);
 	if (!ret)
 		ret = pair_open_model(&r->pair, &s, &asked, &t, e);
 	if (ret)
 		goto out;
 	tandem_report(t, &report);
-	if (!g->n)
-		choose_lengths(g, report.model);
+	/* The first model that is opened says which lengths there are. */
+	for (unsigned i = 0, first = !g->n; first && i < SDNPU_LENGTHS; i++)
+		if (lengths[i] <= report.model->n_ctx)
+			g->length[g->n++] = lengths[i];
 	pair_note(&r->pair, t);
 	if (length < g->n) {
 		pair = tandem_pair(t);

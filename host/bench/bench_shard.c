@@ -30,37 +30,31 @@ static json_t *figures_json(const struct figures *from)
 	return o;
 }
 
-static json_t *rounds_json(const struct round_sums *from, unsigned n)
-{
-	json_t *list = json_array();
-
-	for (; n--; from++) {
-		json_t *o = json_object();
-
-		ROUND_SUMS(SUMS_PUT)
-		json_array_append_new(list, o);
-	}
-	return list;
-}
-
 static json_t *run_json(const struct experiment *x, const struct run *r)
 {
-	json_t *o = json_object(), *changes = json_array(),
+	json_t *run = json_object(), *changes = json_array(),
 	       *tasks = json_array();
 
 	for (unsigned i = 0; i < r->set.n; i++)
 		json_array_append_new(changes, json_string(r->set.change[i]));
 	for (unsigned t = 0; t < x->n_tasks; t++) {
 		json_t *task = figures_json(&r->task[t]);
+		json_t *rounds = json_array();
 
-		json_object_set_new(
-			task, "rounds", rounds_json(r->round[t], x->rounds));
+		for (unsigned i = 0; i < x->rounds; i++) {
+			const struct round_sums *from = &r->round[t][i];
+			json_t *o = json_object();
+
+			ROUND_SUMS(SUMS_PUT)
+			json_array_append_new(rounds, o);
+		}
+		json_object_set_new(task, "rounds", rounds);
 		json_array_append_new(tasks, task);
 	}
-	json_object_set_new(o, "setting", changes);
-	json_object_set_new(o, "phone_base_w", json_real(r->base_w));
-	json_object_set_new(o, "tasks", tasks);
-	return o;
+	json_object_set_new(run, "setting", changes);
+	json_object_set_new(run, "phone_base_w", json_real(r->base_w));
+	json_object_set_new(run, "tasks", tasks);
+	return run;
 }
 
 int bench_shard_print(const struct bench_run *r, json_t *o, struct err *e)
@@ -147,24 +141,6 @@ static bool add_run(
 	return good;
 }
 
-static bool add_shard(struct experiment *x, const json_t *one)
-{
-	const json_t *runs = json_object_get(one, "runs"),
-		     *checks = json_object_get(one, "checks");
-	uint64_t same_texts = 0, exact_reads = 0, exact_logits = 0;
-	bool good = json_array_size(runs) == x->n_runs &&
-		sums_number(checks, "same_texts", &same_texts) &&
-		sums_number(checks, "exact_reads", &exact_reads) &&
-		sums_number(checks, "exact_logits", &exact_logits);
-
-	for (size_t i = 0; good && i < x->n_runs; i++)
-		good = add_run(x, x->run[i], json_array_get(runs, i));
-	x->same_texts += same_texts;
-	x->exact_reads += exact_reads;
-	x->exact_logits += exact_logits;
-	return good;
-}
-
 static void copy_text(
 	char *to, size_t size, const json_t *one, const char *member)
 {
@@ -177,14 +153,29 @@ int bench_shards_take(
 	struct bench_run *r, const struct shards *all, struct err *e)
 {
 	struct pair_runner *pair = &r->pair;
+	struct experiment *x = &r->x;
 
-	for (unsigned i = 0; i < all->n; i++)
-		if (!add_shard(&r->x, all->one[i]))
+	for (unsigned i = 0; i < all->n; i++) {
+		const json_t *runs = json_object_get(all->one[i], "runs"),
+			     *checks = json_object_get(all->one[i], "checks");
+		uint64_t same_texts = 0, exact_reads = 0, exact_logits = 0;
+		bool good = json_array_size(runs) == x->n_runs &&
+			sums_number(checks, "same_texts", &same_texts) &&
+			sums_number(checks, "exact_reads", &exact_reads) &&
+			sums_number(checks, "exact_logits", &exact_logits);
+
+		for (size_t k = 0; good && k < x->n_runs; k++)
+			good = add_run(x, x->run[k], json_array_get(runs, k));
+		if (!good)
 			return err_set(e, EINVAL,
 				"'%s' does not have the runs that this command "
 				"line plans; was it made by the same program, "
 				"with the same models?",
 				all->path[i]);
+		x->same_texts += same_texts;
+		x->exact_reads += exact_reads;
+		x->exact_logits += exact_logits;
+	}
 	copy_text(pair->model, sizeof(pair->model), all->one[0], "model");
 	copy_text(pair->draft, sizeof(pair->draft), all->one[0], "draft_file");
 	copy_text(pair->priced, sizeof(pair->priced), all->one[0], "priced_as");

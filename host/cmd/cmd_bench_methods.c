@@ -109,10 +109,10 @@ static int run(int argc, char **argv)
 	bench_line_take(&line, &a.run);
 	a.run.prompts = prompts;
 	if ((set_list && sets_parse(&sets, set_list, &e)) ||
-		bench_methods_check(&a, &e))
+		bench_methods(&a, true, &e))
 		status = cmd_refuse(c, &e);
 	else
-		status = bench_line_end(bench_methods(&a, &e), &e);
+		status = bench_line_end(bench_methods(&a, false, &e), &e);
 	sets_release(&sets);
 	return status;
 }
