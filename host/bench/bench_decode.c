@@ -293,11 +293,6 @@ static double ratio_of(const struct bench_decode *b, const struct figure *one,
 	return median(ratio, b->rounds);
 }
 
-static double pair_to_single(const struct bench_decode *b)
-{
-	return ratio_of(b, &b->pair[0], &b->single);
-}
-
 /* How much longer threads take that get as much of the processors as others
  * do. */
 static double fair_share(const struct bench_decode *b)
@@ -305,18 +300,6 @@ static double fair_share(const struct bench_decode *b)
 	double want = b->args->threads + b->args->beside;
 
 	return want > workers_online() ? want / workers_online() : 1;
-}
-
-static void print_beside(const struct bench_decode *b)
-{
-	double pair = ratio_of(b, &b->pair_beside, &b->pair[0]);
-	double single = ratio_of(b, &b->single_beside, &b->single);
-
-	printf("\nBeside %u busy thread%s it takes %.2f times as long as alone, "
-	       "one process %.2f times;\n%.2f is what a fair share of the %u "
-	       "processors would be.\n",
-		b->args->beside, b->args->beside > 1 ? "s" : "", pair, single,
-		fair_share(b), workers_online());
 }
 
 static void print_row(
@@ -354,10 +337,16 @@ static void print_text(const struct bench_decode *b)
 	}
 	printf("\nThe pair's pass of one row takes %.3f times that of one "
 	       "process. The device maps %.1f\nof %.1f MiB by huge pages.\n",
-		pair_to_single(b), (double)b->huge / 0x1p20,
+		ratio_of(b, &b->pair[0], &b->single), (double)b->huge / 0x1p20,
 		(double)b->mapped / 0x1p20);
 	if (b->args->beside)
-		print_beside(b);
+		printf("\nBeside %u busy thread%s it takes %.2f times as long "
+		       "as alone, one process %.2f times;\n%.2f is what a fair "
+		       "share of the %u processors would be.\n",
+			b->args->beside, b->args->beside > 1 ? "s" : "",
+			ratio_of(b, &b->pair_beside, &b->pair[0]),
+			ratio_of(b, &b->single_beside, &b->single),
+			fair_share(b), workers_online());
 }
 
 static json_t *row_json(
@@ -393,9 +382,9 @@ static int print_rows(const struct bench_decode *b, struct err *e)
 		(int)b->args->threads, "memory_bytes_per_s",
 		median(b->bandwidth, b->rounds), "int8_ops_per_s",
 		median(b->int8, b->rounds), "rows", rows, "pair_to_one_process",
-		pair_to_single(b), "bytes_mapped", (json_int_t)b->mapped,
-		"huge_bytes", (json_int_t)b->huge, "beside",
-		(int)b->args->beside, "fair_share", fair_share(b));
+		ratio_of(b, &b->pair[0], &b->single), "bytes_mapped",
+		(json_int_t)b->mapped, "huge_bytes", (json_int_t)b->huge,
+		"beside", (int)b->args->beside, "fair_share", fair_share(b));
 	return print_json(o, 6, e);
 }
 

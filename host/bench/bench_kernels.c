@@ -89,51 +89,34 @@ void *kernels_scratch(const struct bench_kernels *b, unsigned thread)
 
 /* ---- what is asked for --------------------------------------------------- */
 
-static int refuse_shapes(const char *item, size_t len, struct err *e)
+/* Models of the list "NAME,NAME" or "all". */
+static int take_shapes(struct bench_kernels *b, struct err *e)
 {
-	struct strbuf names = STRBUF_INIT;
-	int ret;
+	const char *list = b->args->shapes ? b->args->shapes : DEFAULT_SHAPES;
+	bool all = !strcmp(list, "all");
+	unsigned chosen = all ? (1u << ARRAY_LEN(shapes)) - 1 - SHAPE_TINY : 0;
+	struct strbuf names = STRBUF_INIT; /* that the item is none of */
+	int ret = 0;
 
-	for (size_t i = 0; i < ARRAY_LEN(shapes); i++)
-		strbuf_addf(&names, "%s, ", shapes[i].name);
-	ret = err_set(e, EINVAL,
-		"--shapes: no model is called '%.*s'; try %sor all", (int)len,
-		item, names.data ? names.data : "");
-	strbuf_release(&names);
-	return ret;
-}
-
-/* The bits of shapes[] that a list "NAME,NAME" or "all" means. */
-static int parse_shapes(const char *list, unsigned *chosen, struct err *e)
-{
-	const char *item = list;
-
-	*chosen = (1u << ARRAY_LEN(shapes)) - 1 - SHAPE_TINY;
-	if (!strcmp(list, "all"))
-		return 0;
-	*chosen = 0;
-	for (;;) {
+	for (const char *item = list; !all && !ret; item++) {
 		size_t len = strcspn(item, ","), i = 0;
 
 		while (i < ARRAY_LEN(shapes) &&
 			(strlen(shapes[i].name) != len ||
 				memcmp(shapes[i].name, item, len)))
-			i++;
+			strbuf_addf(&names, "%s, ", shapes[i++].name);
 		if (i == ARRAY_LEN(shapes))
-			return refuse_shapes(item, len, e);
-		*chosen |= 1u << i;
-		if (!item[len])
-			return 0;
-		item += len + 1;
+			ret = err_set(e, EINVAL,
+				"--shapes: no model is called '%.*s'; try %sor "
+				"all",
+				(int)len, item, names.data ? names.data : "");
+		strbuf_reset(&names);
+		chosen |= 1u << i;
+		item += len;
+		if (!*item)
+			break;
 	}
-}
-
-static int take_shapes(struct bench_kernels *b, struct err *e)
-{
-	const char *list = b->args->shapes;
-	unsigned chosen;
-	int ret = parse_shapes(list ? list : DEFAULT_SHAPES, &chosen, e);
-
+	strbuf_release(&names);
 	if (ret)
 		return ret;
 	b->model = calloc(ARRAY_LEN(shapes), sizeof(*b->model));

@@ -86,22 +86,6 @@ static void print_passes(const struct kernels_model *m)
 	}
 }
 
-static void print_matrix(const struct kernels_model *m, int i, int r)
-{
-	const struct kernels_matrix *x = &m->matrix[i];
-	const struct kernels_figure *f = m->layout[i][r];
-	char name[48];
-
-	snprintf(name, sizeof(name), "%s %ux%u", x->name, x->n, x->k);
-	for (int l = 0; l < KERNELS_LAYOUTS; l++)
-		printf("%-20s %4u  %-10s  %9.3f %6.2f x  %9.1f %6.2f x\n",
-			l ? "" : name, kernels_layout_rows[r],
-			kernels_layout_names[l], middle(m, f[l].seconds) * 1e3,
-			ratio(m, f[KERNELS_ROWS].seconds, f[l].seconds),
-			(double)f[l].ps / 1e6,
-			over(f[KERNELS_ROWS].ps, f[l].ps));
-}
-
 static void print_layouts(const struct kernels_model *m)
 {
 	printf("\n%s: layouts, floats, times as fast as rows\n\n",
@@ -110,7 +94,25 @@ static void print_layouts(const struct kernels_model *m)
 		"wall ms", "", "phone us");
 	for (int i = 0; i < KERNELS_MATRICES; i++)
 		for (int r = 0; r < KERNELS_LAYOUT_PASSES; r++)
-			print_matrix(m, i, r);
+			for (int l = 0; l < KERNELS_LAYOUTS; l++) {
+				const struct kernels_matrix *x = &m->matrix[i];
+				const struct kernels_figure
+					*f = &m->layout[i][r][l],
+					*rows = &m->layout[i][r][KERNELS_ROWS];
+				char name[48] = "";
+
+				if (!l)
+					snprintf(name, sizeof(name), "%s %ux%u",
+						x->name, x->n, x->k);
+				printf("%-20s %4u  %-10s  %9.3f %6.2f x  "
+				       "%9.1f %6.2f x\n",
+					name, kernels_layout_rows[r],
+					kernels_layout_names[l],
+					middle(m, f->seconds) * 1e3,
+					ratio(m, rows->seconds, f->seconds),
+					(double)f->ps / 1e6,
+					over(rows->ps, f->ps));
+			}
 }
 
 static void print_softmax(const struct kernels_model *m)

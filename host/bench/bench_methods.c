@@ -146,42 +146,34 @@ static unsigned same_text(struct bench_methods *b, const struct setting *s,
 	return i + 1;
 }
 
-/* What the setting asks for is there; nothing is opened. */
-static int check_setting(
-	struct bench_methods *b, const struct setting *s, struct err *e)
-{
-	struct opt_values asked;
-	struct tandem_report r;
-	struct tandem *t;
-	int ret = pair_create(&b->run.pair, s, &asked, &t, e);
-
-	if (ret)
-		return ret;
-	tandem_report(t, &r);
-	b->oracle |= r.drafter && r.knows_text;
-	b->runs &= r.runs;
-	b->any_causal |= r.runs & REPORT_CAUSAL;
-	if (!r.pair->soc != !b->run.clock)
-		ret = err_set(e, EINVAL,
-			"this machine's clock and a phone's cannot be "
-			"compared; choose a phone with --clock soc:NAME, and "
-			"others in sets");
-	tandem_end(t, NULL);
-	return ret;
-}
-
-/* A row of all tables. */
+/* A row of all tables; what its setting asks for is there, and nothing is
+ * opened. */
 static int add_row(struct bench_methods *b, const struct method_facts *m,
 	const struct options_set *set, struct err *e)
 {
 	struct setting s = { 0 };
+	struct opt_values asked;
+	struct tandem_report r;
+	struct tandem *t;
 	struct run *run;
 	int ret = set ? setting_copy(&s, &set->changes, e) : 0;
 
 	if (!ret)
 		ret = setting_set(&s, "method", m->name, e);
 	if (!ret)
-		ret = check_setting(b, &s, e);
+		ret = pair_create(&b->run.pair, &s, &asked, &t, e);
+	if (!ret) {
+		tandem_report(t, &r);
+		b->oracle |= r.drafter && r.knows_text;
+		b->runs &= r.runs;
+		b->any_causal |= r.runs & REPORT_CAUSAL;
+		if (!r.pair->soc != !b->run.clock)
+			ret = err_set(e, EINVAL,
+				"this machine's clock and a phone's cannot be "
+				"compared; choose a phone with --clock "
+				"soc:NAME, and others in sets");
+		tandem_end(t, NULL);
+	}
 	if (ret) {
 		setting_release(&s);
 		return ret;
@@ -213,25 +205,10 @@ static int plan_method(struct bench_methods *b, const struct method_facts *m,
 	return ret;
 }
 
-static int check_models(const struct bench_methods *b, struct err *e)
-{
-	const struct run_options *o =
-		opt_values_of(b->args->run.options, &run_table);
-
-	if (!o->model || b->runs)
-		return 0;
-	if (b->any_causal)
-		return err_set(e, EINVAL,
-			"no model fits diffusion and other methods; without -m "
-			"each method has its bundled model");
-	return err_set(e, EINVAL,
-		"no model fits block diffusion and other diffusion; without -m "
-		"each method has its bundled model");
-}
-
 static int plan(struct bench_methods *b, struct err *e)
 {
 	const struct methods_args *a = b->args;
+	const struct run_options *o = opt_values_of(a->run.options, &run_table);
 	static const struct table_spec *const tables[TABLES] = { &methods_table,
 		&rows_table, &tasks_table };
 	bool used[SETS_MAX] = { false };
@@ -246,8 +223,12 @@ static int plan(struct bench_methods *b, struct err *e)
 	}
 	for (unsigned i = 0; i < a->n_methods && !ret; i++)
 		ret = plan_method(b, &a->method[i], used, e);
-	if (!ret)
-		ret = check_models(b, e);
+	if (!ret && o->model && !b->runs)
+		ret = err_set(e, EINVAL,
+			"no model fits %s; without -m each method has its "
+			"bundled model",
+			b->any_causal ? "diffusion and other methods"
+				      : "block diffusion and other diffusion");
 	for (unsigned i = 0; i < a->sets->n && !ret; i++)
 		if (!used[i])
 			ret = err_set(e, EINVAL,

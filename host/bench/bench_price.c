@@ -71,25 +71,6 @@ static int take_number(
 		"a row of the table of methods has no valid %s", key);
 }
 
-static int take_pass(const json_t *row, struct pass_ask *p, struct err *e)
-{
-	int ret = take_number(row, "rows_per_pass", &p->rows, e);
-
-	if (!ret)
-		ret = take_number(
-			row, "upper_rows_per_pass", &p->upper_rows, e);
-	if (!ret)
-		ret = take_number(row, "drafted_per_pass", &p->drafted, e);
-	if (!ret)
-		ret = take_number(row, "accepted_length", &p->length, e);
-	if (!ret &&
-		(p->rows < 1 || p->upper_rows < 1 || p->length <= 0 ||
-			p->rows > PRICE_ROWS_MAX))
-		ret = err_set(e, EINVAL,
-			"a row of the table of methods has no passes");
-	return ret;
-}
-
 struct recorded {
 	char name[TABLE_NAME];
 	struct pass_ask pass;
@@ -117,7 +98,22 @@ static int take_methods(const json_t *methods, const struct pass_ask *p,
 
 		m->pass = *p;
 		snprintf(m->name, sizeof(m->name), "%s", name ? name : "-");
-		ret = take_pass(row, &m->pass, e);
+		ret = take_number(row, "rows_per_pass", &m->pass.rows, e);
+		if (!ret)
+			ret = take_number(row, "upper_rows_per_pass",
+				&m->pass.upper_rows, e);
+		if (!ret)
+			ret = take_number(
+				row, "drafted_per_pass", &m->pass.drafted, e);
+		if (!ret)
+			ret = take_number(
+				row, "accepted_length", &m->pass.length, e);
+		if (!ret &&
+			(m->pass.rows < 1 || m->pass.upper_rows < 1 ||
+				m->pass.length <= 0 ||
+				m->pass.rows > PRICE_ROWS_MAX))
+			ret = err_set(e, EINVAL,
+				"a row of the table of methods has no passes");
 		if (ret)
 			break;
 	}

@@ -101,10 +101,11 @@ static int measure(struct bench_samples *b, struct err *e)
 
 /* ---- opening ------------------------------------------------------------- */
 
-static int open_model(struct bench_samples *b, struct err *e)
+static int open_all(struct bench_samples *b, struct err *e)
 {
 	const struct opt_values unsaid = { 0 };
 	uint32_t room = 1 + PASSES;
+	struct session_opts *o;
 	struct tandem_report r;
 	int ret = tandem_create(&b->tandem, NULL, &unsaid, e);
 
@@ -132,15 +133,8 @@ static int open_model(struct bench_samples *b, struct err *e)
 	for (uint32_t i = 0; i < b->prompt + room; i++)
 		b->token[i] =
 			(int32_t)(rng_uniform(1, 0, i) * r.model->n_vocab);
-	return 0;
-}
-
-/* The prompt, and as many sequences as there are samples at most. */
-static int start(struct bench_samples *b, struct err *e)
-{
-	struct session_opts *o = tandem_pair(b->tandem);
-	int ret;
-
+	/* The prompt, and as many sequences as there are samples at most. */
+	o = tandem_pair(b->tandem);
 	o->trace = b->args->trace;
 	o->threads = b->args->threads;
 	o->restarts = 0;
@@ -148,7 +142,7 @@ static int start(struct bench_samples *b, struct err *e)
 	o->smaller_graphs = true;
 	o->prefill_chunk = CHUNK;
 	o->sequences = b->most;
-	o->context_need = b->prompt + 1 + PASSES;
+	o->context_need = b->prompt + room;
 	/* After the prompt each has a run, and its copy of the last. */
 	o->slots = o->context_need + (PASSES + 64) * b->most;
 	o->soc = &b->soc;
@@ -299,9 +293,7 @@ int bench_samples_main(const struct bench_args *args, struct err *e)
 	if (!ret)
 		ret = bench_phone(args->clock, &b->phone, &b->soc, e);
 	if (!ret)
-		ret = open_model(b, e);
-	if (!ret)
-		ret = start(b, e);
+		ret = open_all(b, e);
 	if (!ret)
 		ret = measure(b, e);
 	if (b->tandem)

@@ -149,43 +149,6 @@ static void add_numbers(const struct tts *t, struct bench_table *out,
 	}
 }
 
-static void make_pass(const struct tts *t, struct bench_table *out)
-{
-	*out = (struct bench_table){ .name = "pass",
-		.title = "pass@k: one of k samples is right, %",
-		.note = "by the unbiased estimate from the largest number",
-		.name_key = { "model" },
-		.n_names = 1,
-		.plot = { .y = { "one is right, %" },
-			.lines = true,
-			.x = "samples" } };
-	add_numbers(t, out, "pass_at", pass_percent);
-}
-
-static void add_speed(
-	const struct tts *t, struct bench_table *out, unsigned m, unsigned k)
-{
-	const struct tts_speed *s = &t->speed[m][k], *one = &t->speed[m][0];
-	const struct tts_cost *c = &s->phone;
-	char number[16];
-	struct table_row *row;
-	unsigned at = 0;
-
-	snprintf(number, sizeof(number), "%u", t->args->samples[k]);
-	row = table_add_row(out, t->args->model[m], number);
-	if (t->priced) {
-		row->value[at++] = per_s(c, true);
-		row->value[at++] =
-			ratio(per_s(c, true), per_s(&one->phone, true));
-		row->value[at++] = ratio(c->cpu_seconds, c->phone_seconds);
-		row->value[at++] = ratio(c->joules, c->phone_seconds);
-		row->value[at++] = ratio(c->joules, (double)c->tokens);
-	}
-	row->value[at++] = per_s(&s->wall, false);
-	row->value[at] =
-		ratio(per_s(&s->wall, false), per_s(&one->wall, false));
-}
-
 static void make_speed(const struct tts *t, struct bench_table *out)
 {
 	*out = (struct bench_table){ .name = "speed",
@@ -205,8 +168,30 @@ static void make_speed(const struct tts *t, struct bench_table *out)
 	table_add_column(out, "tokens_per_s", "tokens/s", 0, 1);
 	table_add_column(out, "growth", "grown", 2, 1);
 	for (unsigned m = 0; m < t->args->n_models; m++)
-		for (unsigned k = 0; t->drew[m] && k < t->args->n_samples; k++)
-			add_speed(t, out, m, k);
+		for (unsigned k = 0; t->drew[m] && k < t->args->n_samples;
+			k++) {
+			const struct tts_speed *s = &t->speed[m][k];
+			const struct tts_speed *one = &t->speed[m][0];
+			const struct tts_cost *c = &s->phone;
+			double rate = per_s(c, true), here;
+			char number[16];
+			double *v;
+
+			snprintf(number, sizeof(number), "%u",
+				t->args->samples[k]);
+			v = table_add_row(out, t->args->model[m], number)
+				    ->value;
+			if (t->priced) {
+				*v++ = rate;
+				*v++ = ratio(rate, per_s(&one->phone, true));
+				*v++ = ratio(c->cpu_seconds, c->phone_seconds);
+				*v++ = ratio(c->joules, c->phone_seconds);
+				*v++ = ratio(c->joules, (double)c->tokens);
+			}
+			here = per_s(&s->wall, false);
+			*v++ = here;
+			*v = ratio(here, per_s(&one->wall, false));
+		}
 }
 
 /* ---- pictures ------------------------------------------------------------ */
@@ -263,18 +248,6 @@ static void make_tradeoff(const struct tts *t, const char *name,
 			add_point(t, out, &t->point[i]);
 }
 
-static void make_lines(const struct tts *t, struct bench_table *out)
-{
-	*out = (struct bench_table){ .name = "throughput",
-		.title = "Tokens a second, by samples in a pass",
-		.name_key = { "model" },
-		.n_names = 1,
-		.plot = { .y = { "tokens a second" },
-			.lines = true,
-			.x = "samples" } };
-	add_numbers(t, out, "tokens_per_s", rate);
-}
-
 static int draw_all(const struct tts *t, const struct bench_table *told,
 	unsigned n, const char *caption, struct err *e)
 {
@@ -291,7 +264,14 @@ static int draw_all(const struct tts *t, const struct bench_table *told,
 	if (t->priced)
 		make_tradeoff(t, "energy", 6,
 			"millijoules of the phone an item", &more[n_more++]);
-	make_lines(t, &more[n_more++]);
+	more[n_more] = (struct bench_table){ .name = "throughput",
+		.title = "Tokens a second, by samples in a pass",
+		.name_key = { "model" },
+		.n_names = 1,
+		.plot = { .y = { "tokens a second" },
+			.lines = true,
+			.x = "samples" } };
+	add_numbers(t, &more[n_more++], "tokens_per_s", rate);
 	ret = report_plots(told, n, caption, t->args->plot, e);
 	if (!ret)
 		ret = report_plots(more, n_more, caption, t->args->plot, e);
@@ -429,7 +409,15 @@ int tts_tell(const struct tts *t, struct err *e)
 	clock = clock ? clock : "wall";
 	for (; n < a->n_models; n++)
 		make_accuracy(t, n, &table[n]);
-	make_pass(t, &table[n++]);
+	table[n] = (struct bench_table){ .name = "pass",
+		.title = "pass@k: one of k samples is right, %",
+		.note = "by the unbiased estimate from the largest number",
+		.name_key = { "model" },
+		.n_names = 1,
+		.plot = { .y = { "one is right, %" },
+			.lines = true,
+			.x = "samples" } };
+	add_numbers(t, &table[n++], "pass_at", pass_percent);
 	make_speed(t, &table[n++]);
 	if (t->priced) {
 		tts_kernels(t, &table[n++]);

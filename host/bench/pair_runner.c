@@ -126,22 +126,6 @@ static int take_prompts(struct opened *o, struct err *e)
 	return ret;
 }
 
-static int start(struct opened *o, struct err *e)
-{
-	struct session_opts *pair = tandem_pair(o->tandem);
-
-	pair->cancel = o->by->cancel;
-	pair->progress = o->by->progress;
-	pair->trace = bench_trace_next(&o->by->trace, pair->trace);
-	pair->restarts = 0; /* a run with a gap in it is no measurement */
-	if (tandem_start_for(o->tandem, o->longest, o->n_predict))
-		return tandem_failure(o->tandem, e);
-	tandem_report(o->tandem, &o->report);
-	return o->hook && o->hook->opened
-		? o->hook->opened(o->hook->arg, o->tandem, e)
-		: 0;
-}
-
 /* Bytes of the layers that do not stay in memory, by the image's own table. */
 static int find_streamed(struct opened *o, struct err *e)
 {
@@ -204,6 +188,7 @@ static int open_run(
 	struct pair_runner *by = arg;
 	struct opened *o = calloc(1, sizeof(*o));
 	const struct run_options *run;
+	struct session_opts *pair;
 	int ret;
 
 	if (!o)
@@ -217,8 +202,18 @@ static int open_run(
 		tandem_report(o->tandem, &o->report);
 		ret = take_prompts(o, e);
 	}
-	if (!ret)
-		ret = start(o, e);
+	if (!ret) {
+		pair = tandem_pair(o->tandem);
+		pair->cancel = by->cancel;
+		pair->progress = by->progress;
+		pair->trace = bench_trace_next(&by->trace, pair->trace);
+		pair->restarts = 0; /* a gap in a run is no measurement */
+		if (tandem_start_for(o->tandem, o->longest, o->n_predict))
+			ret = tandem_failure(o->tandem, e);
+		tandem_report(o->tandem, &o->report);
+	}
+	if (!ret && o->hook && o->hook->opened)
+		ret = o->hook->opened(o->hook->arg, o->tandem, e);
 	if (!ret)
 		ret = find_streamed(o, e);
 	if (ret) {
