@@ -14,6 +14,7 @@
 struct ring_peer {
 	struct bench_peer base;
 	struct device_link *link;
+	struct channel *channel; /* the link's */
 };
 
 static int ring_batch(struct bench_peer *p, unsigned trips, struct err *e)
@@ -23,7 +24,7 @@ static int ring_batch(struct bench_peer *p, unsigned trips, struct err *e)
 
 static int ring_trip(struct bench_peer *p, struct err *e)
 {
-	struct channel *c = device_link_channel(((struct ring_peer *)p)->link);
+	struct channel *c = ((struct ring_peer *)p)->channel;
 	static const struct wire_simple nop = { WIRE_NOP, 0 };
 	struct wire_done done;
 	struct packet answer;
@@ -91,6 +92,7 @@ int bench_ring_open(struct bench_peer **out, const struct bench_subject *s,
 		ring_close(&r->base);
 		return ret;
 	}
+	r->channel = device_link_channel(r->link);
 	*out = &r->base;
 	return 0;
 }
