@@ -273,12 +273,10 @@ int tandem_measure(struct tandem *t, const struct tandem_request *request,
 		ret = m->ready(m->arg, e);
 	if (ret)
 		return ret;
-	text_begin(x);
-	ret = decoder_run(d, x->generation, &x->cached, e);
-	text_end(x, ret);
-	if (!ret && x->state)
+	text_decode(x);
+	if (x->state)
 		*e = x->err;
-	return ret || !x->state ? ret : e->code;
+	return x->state ? e->code : 0;
 }
 
 const char *tandem_exit_path(const struct tandem *t)

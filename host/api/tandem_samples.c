@@ -166,7 +166,7 @@ static struct sample_tokens tokens_of(const struct sample *s)
 /* One piece of memory: the script, its samples, their tokens. */
 struct samples_script *tandem_record(const struct tandem *t)
 {
-	const struct samples *p = t->decoder.env.samples;
+	const struct samples *p = t->last->samples;
 	uint32_t n = samples_count(p);
 	struct sample_tokens *sample;
 	struct samples_script *out;
@@ -199,7 +199,7 @@ void tandem_replay(struct tandem *t, const struct samples_script *script)
 uint32_t tandem_compare(
 	const struct tandem *t, const struct samples_script *script)
 {
-	const struct samples *p = t->decoder.env.samples;
+	const struct samples *p = t->last->samples;
 	uint32_t n = samples_count(p), i;
 
 	for (i = 0; i < n; i++) {
@@ -222,5 +222,5 @@ int tandem_choose(struct tandem *t, const struct opt_values *options,
 	struct method_env as = { .method = method_find(o->method),
 		.options = options };
 
-	return choosing_among(&as, t->decoder.env.samples, n, chosen, e);
+	return choosing_among(&as, t->last->samples, n, chosen, e);
 }

@@ -240,18 +240,28 @@ void text_end(struct tandem_text *x, int ret)
 	x->state = tandem_status_of(ret);
 }
 
+void text_decode(struct tandem_text *x)
+{
+	struct decoder *d = &x->tandem->decoder;
+	int ret;
+
+	text_begin(x);
+	ret = d->method->many ? text_open_samples(x, &x->err) : 0;
+	if (!ret)
+		ret = decoder_run(
+			d, x->generation, x->samples, &x->cached, &x->err);
+	text_end(x, ret);
+}
+
 int text_run(struct tandem_text *x)
 {
 	struct decoder *d = &x->tandem->decoder;
 	int ret = decoder_rehearse(d, x->generation, &x->err);
 
-	text_begin(x);
-	if (!ret && d->method->many)
-		ret = text_open_samples(x, &x->err);
-	if (!ret)
-		ret = decoder_run(
-			d, x->generation, x->samples, &x->cached, &x->err);
-	text_end(x, ret);
+	if (ret)
+		text_end(x, ret);
+	else
+		text_decode(x);
 	if (!x->state)
 		x->state = tandem_status_of(
 			decoder_keep(d, x->generation, &x->err));

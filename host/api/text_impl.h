@@ -126,7 +126,9 @@ void text_close(struct tandem_text *);
 void text_begin(struct tandem_text *);
 void text_end(struct tandem_text *, int ret);
 
-/* Written whole: decoder_run and what belongs to it; its state. */
+/* Alone, from here to its end: decoder_run, counted. */
+void text_decode(struct tandem_text *);
+/* That and what belongs before and after it; its state. */
 int text_run(struct tandem_text *);
 
 /* What came of it until now (of NULL nothing); of *out the size is the
