@@ -475,10 +475,14 @@ static int write_all(struct tandem *t)
 		ret = lanes_pass(t->lanes, &t->err);
 	if (!ret)
 		share_energy(t, energy_pj(d) - before);
-	for (struct tandem_text *x = t->first_text; x && !ret; x = x->next)
-		if (x->state == TEXT_UNDER_WAY && x->samples &&
-			samples_are_read(x->samples))
-			ret = step_samples(x);
+	for (struct tandem_text *x = t->first_text; x && !ret; x = x->next) {
+		if (x->state != TEXT_UNDER_WAY || !x->samples ||
+			!samples_are_read(x->samples))
+			continue;
+		before = energy_pj(d);
+		ret = step_samples(x);
+		x->energy_pj += energy_pj(d) - before;
+	}
 	if (ret && ret != -ECANCELED)
 		end_all(t, ret);
 	return tandem_status_of(ret);
