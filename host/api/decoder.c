@@ -129,8 +129,7 @@ const struct texts_options *decoder_texts(const struct decoder *d)
  * graphs are exchanged while one prompt is read. */
 bool decoder_shares(const struct decoder *d)
 {
-	return !d->method->run &&
-		(!decoder_drafts(d) || drafting_can_be_many(&d->drafting)) &&
+	return (!decoder_drafts(d) || drafting_can_be_many(&d->drafting)) &&
 		!d->session_opts.graph_switch &&
 		(!d->model || d->model->causal || d->method->denoise);
 }

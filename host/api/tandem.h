@@ -369,8 +369,8 @@ TANDEM_API int tandem_submit(struct tandem *, const struct tandem_request *,
  * One pass of the texts under way; *texts (may be NULL) is how many have not
  * ended. With "texts=N" set up to N are computed at a time, admitted in the
  * order in which they were submitted, with all of their samples; the others
- * wait. A method that has passes of its own (those that fill masks) writes the
- * first text whole, and the others wait (docs/library.md).
+ * wait. Where requests cannot share passes (docs/library.md) the first is
+ * generated whole, and the others wait.
  *
  * What befalls one text ends that text alone. What is returned concerns all:
  * TANDEM_CANCELED by tandem_cancel, and the texts are under way as before, but

@@ -459,8 +459,8 @@ static int read_prompt_alone(struct alone *a, struct err *e)
 	return ret;
 }
 
-int lanes_run_alone(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
+int method_run(struct session *s, struct generation *g, struct method_env *env,
+	struct err *e)
 {
 	uint32_t rows = env->method->decode_rows(env);
 	struct alone a = { .lane = { .owner = &owner_alone, .gen = g } };

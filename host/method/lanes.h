@@ -185,11 +185,6 @@ void lane_forget(struct lane *);
  */
 int lanes_pass(struct lanes *, struct err *);
 
-/* A request of env's method by its steps, in SESSION_TEXT, which holds a
- * beginning of the prompt and keeps what is computed. */
-int lanes_run_alone(struct session *, struct generation *, struct method_env *,
-	struct err *);
-
 /* ---- who is in a pass: lanes.c ---- */
 
 /* l->in; none: something changed, or nothing is left to be done. */

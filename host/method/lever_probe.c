@@ -202,7 +202,7 @@ int lever_probe(struct session *s, struct method_env *env, struct err *e)
 		env->drafter = &nobody;
 	env->method = &probing;
 	if (!ret)
-		ret = lanes_run_alone(s, gen, env, e);
+		ret = method_run(s, gen, env, e);
 	generation_close(gen);
 	sampler_close(sampler);
 	env->method = &method_lever;

@@ -3,7 +3,6 @@
 #include "base/err.h"
 #include "host/draft/drafting.h"
 #include "host/head/reward.h"
-#include "host/method/lanes.h"
 #include "host/method/tree_options.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"
@@ -121,13 +120,6 @@ int method_open(struct method_env *env, const struct method *m,
 	if (m->state_bytes && !env->state)
 		return err_set(e, ENOMEM, "no memory for method %s", m->name);
 	return m->open ? m->open(env, target, e) : 0;
-}
-
-int method_run(struct session *s, struct generation *g, struct method_env *env,
-	struct err *e)
-{
-	return env->method->run ? env->method->run(s, g, env, e)
-				: lanes_run_alone(s, g, env, e);
 }
 
 int method_prefill(struct session *s, const struct generation *g,

@@ -142,9 +142,7 @@ struct method {
 	/*
 	 * The steps of a method whose requests are lanes, for one request each
 	 * (host/method/cycle.h). They neither loop nor run passes. All may be
-	 * NULL: without a draft a lane decodes one token in each pass. A method
-	 * that has passes of its own has `run` instead, and its requests cannot
-	 * share passes.
+	 * NULL: without a draft a lane decodes one token in each pass.
 	 *
 	 *   start   once, when the prompt is read
 	 *   plan    chooses the builder that grows the token tree of the next
@@ -169,8 +167,6 @@ struct method {
 	/* Those of a method that fills masks (host/method/denoising.h), which
 	 * has lane_bytes too; NULL: it does not. */
 	const struct denoising_steps *denoise;
-	int (*run)(struct session *, struct generation *, struct method_env *,
-		struct err *);
 	/* A line more about what it has and did, for people; NULL: none. */
 	void (*tell)(const struct method_env *, struct strbuf *);
 };
@@ -189,10 +185,11 @@ void method_count_draft(struct method_env *, const uint32_t *depth, uint32_t n,
 	uint32_t accepted);
 
 /*
- * One text of a method without many samples: into the generation. SESSION_TEXT
- * is empty or, of a model whose attention is causal, holds a beginning of the
- * prompt, which is more; its tokens are the text's, as far as it reaches,
- * behind it. No sequence beside that is left.
+ * One request of a method without many samples, in passes of its own, as the
+ * only lane (host/method/lanes.h): into the generation. SESSION_TEXT is empty
+ * or, of a model whose attention is causal, holds a beginning of the prompt,
+ * which is more; its tokens are the text's, as far as it reaches, behind it. No
+ * sequence beside that is left.
  */
 int method_run(struct session *, struct generation *, struct method_env *,
 	struct err *);

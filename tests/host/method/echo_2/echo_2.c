@@ -4,6 +4,7 @@
  * last: that the last two tokens of the text come again, and again.
  */
 #include "base/checked.h"
+#include "host/method/denoising.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"
@@ -42,59 +43,68 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* The last token, which is not cached, and the draft behind it. */
-static uint32_t draft(const struct session *s, const struct generation *g,
-	uint32_t rows, int32_t token[1 + 2 * MOST])
+static int echo_start(struct denoising *d, struct err *e)
 {
-	size_t n;
-	const int32_t *text = gen_tokens(g, &n);
-
-	rows = least(rows, gen_left(g));
-	rows = least(
-		rows, session_context(s) - session_length(s, SESSION_TEXT));
-	token[0] = text[n - 1];
-	for (uint32_t i = 1; i < rows; i++)
-		token[i] = i % 2 ? text[n - 2] : text[n - 1];
-	return rows;
+	d->reads_prompt = true;
+	return denoising_reserve(d, session_context(d->session), e);
 }
 
-/* One pass; the text goes on for as long as the draft was right. */
-static int echo_pass(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
+/* The first token comes from the prompt's last row. */
+static int echo_prompt(struct denoising *d, uint32_t row, struct err *e)
 {
-	int32_t token[1 + 2 * MOST], next;
-	uint32_t rows = draft(s, g, echo_rows(env), token), n = 0;
-	int ret = session_continue(s, SESSION_TEXT, token, rows, e);
+	float *logits = gen_logits(d->gen);
+	int ret = session_logits(d->session, row, logits, e);
 
-	do {
-		if (!ret)
-			ret = session_logits(s, n++, gen_logits(g), e);
-		if (ret)
-			return ret;
-		next = gen_next(g, gen_logits(g));
-	} while (!gen_done(g) && n < rows && next == token[n]);
-	env->stats.cycles++;
-	env->stats.drafted += rows - 1;
-	env->stats.accepted += n - 1;
-	return session_accept(s, SESSION_TEXT, NULL, n, e);
-}
-
-static int echo_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
-{
-	size_t n;
-	const int32_t *prompt = gen_tokens(g, &n);
-	uint32_t row;
-	int ret = session_prefill(s, SESSION_TEXT, prompt, n, &row, e);
-
-	if (!ret && !gen_done(g))
-		ret = session_logits(s, row, gen_logits(g), e);
-	if (!ret && !gen_done(g))
-		gen_next(g, gen_logits(g));
-	while (!ret && !gen_done(g))
-		ret = echo_pass(s, g, env, e);
+	if (!ret)
+		gen_next(d->gen, logits);
 	return ret;
 }
+
+/* The last token, which is not cached, and the draft after it. */
+static int echo_plan(struct denoising *d, struct err *e)
+{
+	uint32_t cached = session_length(d->session, d->sequence);
+	uint32_t rows = least(echo_rows(d->env), gen_left(d->gen));
+	int32_t token[1 + 2 * MOST];
+	size_t n;
+	const int32_t *text = gen_tokens(d->gen, &n);
+
+	rows = least(rows, session_context(d->session) - cached);
+	for (uint32_t i = 0; i < rows; i++)
+		token[i] = i % 2 ? text[n - 2] : text[n - 1];
+	rows_tree(d->row, d->sequence, cached, token, NULL, rows);
+	d->sight = SIGHT_TREE;
+	d->n_rows = rows;
+	return 0;
+}
+
+/* The text goes on for as long as the draft was right. */
+static int echo_took(struct denoising *d, struct err *e)
+{
+	struct method_stats *stats = &d->env->stats;
+	float *logits = gen_logits(d->gen);
+	uint32_t n = 0;
+	int32_t next;
+
+	do {
+		int ret = session_logits(d->session, d->first + n++, logits, e);
+
+		if (ret)
+			return ret;
+		next = gen_next(d->gen, logits);
+	} while (!gen_done(d->gen) && n < d->n_rows && next == d->row[n].token);
+	stats->cycles++;
+	stats->drafted += d->n_rows - 1;
+	stats->accepted += n - 1;
+	return denoising_accept(d, n, e);
+}
+
+static const struct denoising_steps steps = {
+	.start = echo_start,
+	.prompt = echo_prompt,
+	.plan = echo_plan,
+	.took = echo_took,
+};
 
 const struct method method_echo_2 = {
 	.name = "echo-2",
@@ -102,5 +112,5 @@ const struct method method_echo_2 = {
 	.lossless = true,
 	.options = options,
 	.decode_rows = echo_rows,
-	.run = echo_run,
+	.denoise = &steps,
 };
