@@ -34,9 +34,8 @@ static const struct opt opts[] = {
 		"kernels: shapes, or all (qwen2.5-1.5b)",
 		.words = bench_shape_word },
 	{ OPT_STRING, 0, "samples", &samples, "LIST",
-		"decode: passes of so many samples (1,8,16), with shared "
-		"keys and values read once, and by each row; texts: samples "
-		"of each request, one number"},
+		"decode: passes of so many samples (1,8,16), keys and values "
+		"shared or not; texts: samples of a request"},
 	{ OPT_INT, 0, "prompt", &prompt, "N",
 		"decode and texts: tokens of the prompt (800)", 1, 1 << 20 },
 	{ OPT_STRING, 0, "texts", &texts, "LIST",

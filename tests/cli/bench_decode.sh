@@ -66,7 +66,11 @@ check_eq 'sixteen are four times as fast on the phone' \
 run_ok "$TANDEM" bench texts -m "$model" --rounds 1 -t 1 --texts 1,4 \
   --task math --method chain --draft pld --json
 check_has 'what is measured' "$out" '"method":"chain","task":"math"'
-run "$TANDEM" bench texts -m "$model" --texts 1,4 --method vote
+run_ok "$TANDEM" bench texts -m "$model" --texts 1,2 --task math --rounds 1 \
+  --method vote --samples 2 --json
+check_has 'what is measured' "$out" '"method":"vote","task":"math"'
+run "$TANDEM" bench texts -m "$model" --texts 1,4 --prompt 16 --method chain \
+  --draft oracle:0.8
 check_eq 'status of a method whose requests run alone' "$status" 1
 check_has 'stderr' "$err" 'cannot share passes'
 run "$TANDEM" bench texts -m "$model" --texts 1,65
