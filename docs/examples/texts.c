@@ -8,7 +8,7 @@
 #define MOST 16
 
 struct page {
-	struct tandem_text *text;
+	struct tandem_submitted *text;
 	char said[4096];
 	size_t len;
 };
@@ -63,7 +63,7 @@ int main(int argc, char **argv)
 		fail(model);
 	for (unsigned i = 0; i < n; i++) {
 		printf("%.*s\n", (int)page[i].len, page[i].said);
-		tandem_text_close(page[i].text);
+		tandem_request_close(page[i].text);
 	}
 	return tandem_close(model) || failed;
 }

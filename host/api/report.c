@@ -44,7 +44,8 @@ static void report_method(const struct decoder *d, struct tandem_report *r)
 	r->group = method_uses(m, &beam_table) ? beams->width : 1;
 }
 
-static void report_last(const struct tandem_text *x, struct tandem_report *r)
+static void report_last(
+	const struct tandem_submitted *x, struct tandem_report *r)
 {
 	r->generation = x->generation;
 	r->began_ns = x->began_ns;

@@ -347,52 +347,55 @@ TANDEM_API int tandem_generate(struct tandem *, const struct tandem_request *,
 TANDEM_API void tandem_cancel(struct tandem *);
 
 /*
- * Several texts at a time. A request is submitted, and tandem_advance writes on
- * all that are under way, a pass a call, until none is left; others may be
- * submitted, closed and canceled between two calls. Each text is what
- * tandem_generate alone makes of its request, whatever runs beside it.
+ * Several requests at a time. A request is submitted, and each call of
+ * tandem_advance runs one pass for all requests that have not ended; others may
+ * be submitted, closed and canceled between two calls. Each has the text that
+ * tandem_generate gives for it, whatever runs beside it.
  */
-struct tandem_text;
+struct tandem_submitted;
 
 /*
- * The request becomes a text. It is checked now, and what it points to is
- * copied; its callbacks are called by tandem_advance, and must neither advance
- * nor generate nor close. A prompt that there is no room for is TANDEM_MISUSE,
- * with the limit and the number in the sentence. Starts the pair, as
- * tandem_generate does. On failure *out is NULL. A text belongs to its handle
- * and is closed before it.
+ * Check the request and start it. What the request points to is copied; its
+ * callbacks are called by tandem_advance, and must neither advance nor generate
+ * nor close. A prompt without room is TANDEM_MISUSE; the error has the limit
+ * and the number. Starts the pair, as tandem_generate does. On failure *out is
+ * NULL. A submitted request belongs to its handle and is closed before it.
  */
 TANDEM_API int tandem_submit(struct tandem *, const struct tandem_request *,
-	struct tandem_text **out);
+	struct tandem_submitted **out);
 
 /*
- * One pass of the texts under way; *texts (may be NULL) is how many have not
- * ended. With "texts=N" set up to N are computed at a time, admitted in the
- * order in which they were submitted, with all of their samples; the others
- * wait. Where requests cannot share passes (docs/library.md) the first is
- * generated whole, and the others wait.
+ * One pass; *requests (may be NULL) is how many have not ended. With "texts=N"
+ * set up to N are computed at a time, admitted in the order in which they were
+ * submitted, with all of their samples; the others wait. Where requests cannot
+ * share passes (docs/library.md) the first is generated whole, and the others
+ * wait.
  *
- * What befalls one text ends that text alone. What is returned concerns all:
- * TANDEM_CANCELED by tandem_cancel, and the texts are under way as before, but
- * one that was written whole, which ends so; TANDEM_LOST and TANDEM_FAILED have
- * ended all that were under way.
+ * An error of one request ends that request alone. What is returned concerns
+ * all: after TANDEM_CANCELED, by tandem_cancel, the requests are as before, but
+ * one that was generated whole has ended; after TANDEM_LOST and TANDEM_FAILED
+ * all have ended.
  */
-TANDEM_API int tandem_advance(struct tandem *, unsigned *texts);
+TANDEM_API int tandem_advance(struct tandem *, unsigned *requests);
 
-/* 1: it is under way; else what tandem_generate would have returned. *result
+/* tandem_advance until that request has ended, or an error that concerns all:
+ * what tandem_generate would have returned. The others advance as well. */
+TANDEM_API int tandem_wait(struct tandem *, const struct tandem_submitted *);
+
+/* 1: it has not ended; else what tandem_generate would have returned. *result
  * (may be NULL) is what was done until now. */
-TANDEM_API int tandem_text_state(
-	const struct tandem_text *, struct tandem_result *result);
+TANDEM_API int tandem_request_state(
+	const struct tandem_submitted *, struct tandem_result *result);
 
-/* As tandem_error, of that text; valid until it is closed. */
-TANDEM_API const char *tandem_text_error(const struct tandem_text *);
+/* As tandem_error, of that request; valid until it is closed. */
+TANDEM_API const char *tandem_request_error(const struct tandem_submitted *);
 
 /* Between two calls of tandem_advance, or in a callback of one: before the next
- * pass the text ends as TANDEM_CANCELED. Nothing where it has ended. */
-TANDEM_API void tandem_text_cancel(struct tandem_text *);
+ * pass the request ends as TANDEM_CANCELED. Nothing where it has ended. */
+TANDEM_API void tandem_request_cancel(struct tandem_submitted *);
 
 /* NULL is nothing. One that has not ended is canceled first. */
-TANDEM_API void tandem_text_close(struct tandem_text *);
+TANDEM_API void tandem_request_close(struct tandem_submitted *);
 
 /*
  * The ids of a text: their number, of which at most `cap` are written to

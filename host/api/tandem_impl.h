@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 struct lanes;
-struct tandem_text;
+struct tandem_submitted;
 struct token_list;
 struct token_trie;
 
@@ -26,9 +26,9 @@ struct tandem {
 	struct err err;
 	/* Of the last tandem_generate (host/api/text_impl.h); NULL: its
 	 * generation was not opened. */
-	struct tandem_text *last;
+	struct tandem_submitted *last;
 	/* Those submitted and not closed, in that order. */
-	struct tandem_text *first_text;
+	struct tandem_submitted *first_text;
 	uint64_t submitted;  /* ever */
 	struct lanes *lanes; /* NULL: none was submitted, or they share none */
 	/* Told of samples while they are generated; NULL: nobody. */

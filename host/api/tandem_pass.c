@@ -258,7 +258,7 @@ int tandem_measure(struct tandem *t, const struct tandem_request *request,
 	const struct measured_text *m, struct err *e)
 {
 	struct decoder *d = &t->decoder;
-	struct tandem_text *x;
+	struct tandem_submitted *x;
 	int ret;
 
 	text_close(t->last);

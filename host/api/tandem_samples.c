@@ -70,7 +70,7 @@ static struct tandem_sample sample_of(
 	return out;
 }
 
-void text_tell_samples(const struct tandem_text *x)
+void text_tell_samples(const struct tandem_submitted *x)
 {
 	const struct tandem_request *q = &x->request;
 	uint32_t n = q->sample && x->samples ? samples_count(x->samples) : 0;
@@ -136,7 +136,7 @@ static void tell_progress(void *arg, const struct samples *p)
 	strbuf_release(&line);
 }
 
-int text_open_samples(struct tandem_text *x, struct err *e)
+int text_open_samples(struct tandem_submitted *x, struct err *e)
 {
 	struct tandem *t = x->tandem;
 	const struct samples_sink sink = { tell_progress, t };

@@ -18,7 +18,7 @@
 
 /* ---- opening ------------------------------------------------------------- */
 
-static int copy_stops(struct tandem_text *x, struct err *e)
+static int copy_stops(struct tandem_submitted *x, struct err *e)
 {
 	const char *const *from = x->request.stop;
 	size_t n = 0;
@@ -35,7 +35,7 @@ static int copy_stops(struct tandem_text *x, struct err *e)
 	return 0;
 }
 
-static int open_sampler(struct tandem_text *x, struct err *e)
+static int open_sampler(struct tandem_submitted *x, struct err *e)
 {
 	const struct tandem_request *q = &x->request;
 	const struct decoder *d = &x->tandem->decoder;
@@ -54,7 +54,7 @@ static int open_sampler(struct tandem_text *x, struct err *e)
 }
 
 /* The vocabulary is gone through once a handle. */
-static int open_form(struct tandem_text *x, struct err *e)
+static int open_form(struct tandem_submitted *x, struct err *e)
 {
 	struct tandem *t = x->tandem;
 	const struct method *m = t->decoder.method;
@@ -75,7 +75,7 @@ static int open_form(struct tandem_text *x, struct err *e)
 		: json_form_open(&x->form, x->request.json_schema, t->trie, e);
 }
 
-static int open_generation(struct tandem_text *x, struct err *e)
+static int open_generation(struct tandem_submitted *x, struct err *e)
 {
 	const struct tandem_request *q = &x->request;
 	const struct decoder *d = &x->tandem->decoder;
@@ -114,7 +114,7 @@ static int open_generation(struct tandem_text *x, struct err *e)
 			     &x->generation, &o, x->prompt.id, x->prompt.n, e);
 }
 
-static int open_top(struct tandem_text *x, struct err *e)
+static int open_top(struct tandem_submitted *x, struct err *e)
 {
 	const struct tandem_request *q = &x->request;
 
@@ -124,7 +124,7 @@ static int open_top(struct tandem_text *x, struct err *e)
 	return x->top ? 0 : err_set(e, ENOMEM, "no memory for logprobs");
 }
 
-static int read_request(struct tandem_text *x,
+static int read_request(struct tandem_submitted *x,
 	const struct tandem_request *theirs, bool copy, struct err *e)
 {
 	int ret = request_take(&x->request, theirs, e);
@@ -138,10 +138,10 @@ static int read_request(struct tandem_text *x,
 	return ret ? ret : open_top(x, e);
 }
 
-int text_open(struct tandem_text **out, struct tandem *t,
+int text_open(struct tandem_submitted **out, struct tandem *t,
 	const struct tandem_request *theirs, bool copy)
 {
-	struct tandem_text *x = calloc(1, sizeof(*x));
+	struct tandem_submitted *x = calloc(1, sizeof(*x));
 	int ret, status;
 
 	*out = NULL;
@@ -167,7 +167,7 @@ int text_open(struct tandem_text **out, struct tandem *t,
 	return status;
 }
 
-void text_close(struct tandem_text *x)
+void text_close(struct tandem_submitted *x)
 {
 	if (!x)
 		return;
@@ -188,7 +188,7 @@ void text_close(struct tandem_text *x)
 
 /* ---- writing ------------------------------------------------------------- */
 
-void text_begin(struct tandem_text *x)
+void text_begin(struct tandem_submitted *x)
 {
 	session_stats(x->tandem->decoder.session, &x->before);
 	x->drafts_before = x->tandem->decoder.env.stats;
@@ -197,7 +197,7 @@ void text_begin(struct tandem_text *x)
 		text_told_begun(x);
 }
 
-static void count_share(struct tandem_text *x)
+static void count_share(struct tandem_submitted *x)
 {
 	uint64_t now = session_phone_ps(x->tandem->decoder.session);
 
@@ -211,7 +211,7 @@ static void count_share(struct tandem_text *x)
 }
 
 /* Nothing where it was not begun. */
-static void count_work(struct tandem_text *x)
+static void count_work(struct tandem_submitted *x)
 {
 	const struct decoder *d = &x->tandem->decoder;
 
@@ -226,7 +226,7 @@ static void count_work(struct tandem_text *x)
 	x->drafts = method_stats_since(&d->env.stats, &x->drafts_before);
 }
 
-void text_end(struct tandem_text *x, int ret)
+void text_end(struct tandem_submitted *x, int ret)
 {
 	gen_flush(x->generation);
 	x->ended_ns = clock_ns();
@@ -240,7 +240,7 @@ void text_end(struct tandem_text *x, int ret)
 	x->state = tandem_status_of(ret);
 }
 
-void text_decode(struct tandem_text *x)
+void text_decode(struct tandem_submitted *x)
 {
 	struct decoder *d = &x->tandem->decoder;
 	int ret;
@@ -253,7 +253,7 @@ void text_decode(struct tandem_text *x)
 	text_end(x, ret);
 }
 
-int text_run(struct tandem_text *x)
+int text_run(struct tandem_submitted *x)
 {
 	struct decoder *d = &x->tandem->decoder;
 	int ret = decoder_rehearse(d, x->generation, &x->err);
@@ -300,7 +300,7 @@ static uint64_t moment(uint64_t ns)
 	return ns ? ns : clock_ns();
 }
 
-static void put_times(const struct tandem_text *x, struct tandem_result *r)
+static void put_times(const struct tandem_submitted *x, struct tandem_result *r)
 {
 	uint64_t first = gen_first_ns(x->generation);
 
@@ -313,7 +313,7 @@ static void put_times(const struct tandem_text *x, struct tandem_result *r)
 				       : r->seconds_to_first;
 }
 
-static void put_work(const struct tandem_text *x, struct tandem_result *r)
+static void put_work(const struct tandem_submitted *x, struct tandem_result *r)
 {
 	const struct soc *soc = x->tandem->decoder.session_opts.soc;
 	uint64_t pj = x->shared ? x->energy_pj : x->work.price.energy_pj;
@@ -327,7 +327,7 @@ static void put_work(const struct tandem_text *x, struct tandem_result *r)
 			(double)pj * 1e-12 + soc->base_w * r->phone_seconds;
 }
 
-void text_result(const struct tandem_text *x, struct tandem_result *out)
+void text_result(const struct tandem_submitted *x, struct tandem_result *out)
 {
 	struct tandem_result r = { .size = out->size };
 

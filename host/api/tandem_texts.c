@@ -22,15 +22,15 @@ unsigned texts_under_way(const struct tandem *t)
 {
 	unsigned n = 0;
 
-	for (const struct tandem_text *x = t->first_text; x; x = x->next)
+	for (const struct tandem_submitted *x = t->first_text; x; x = x->next)
 		n += x->state == TEXT_UNDER_WAY;
 	return n;
 }
 
-static struct tandem_text **place_of(
-	struct tandem *t, const struct tandem_text *x)
+static struct tandem_submitted **place_of(
+	struct tandem *t, const struct tandem_submitted *x)
 {
-	struct tandem_text **at = &t->first_text;
+	struct tandem_submitted **at = &t->first_text;
 
 	while (*at != x)
 		at = &(*at)->next;
@@ -39,15 +39,15 @@ static struct tandem_text **place_of(
 
 /* ---- as a lane ----------------------------------------------------------- */
 
-static struct tandem_text *text_of(struct lane *x)
+static struct tandem_submitted *text_of(struct lane *x)
 {
-	return (struct tandem_text *)((char *)x -
-		offsetof(struct tandem_text, lane));
+	return (struct tandem_submitted *)((char *)x -
+		offsetof(struct tandem_submitted, lane));
 }
 
 /* Whether its sequence is SESSION_TEXT: the only one that the session has, or
  * the only one for prompts that samples fork. */
-static bool has_session_text(const struct tandem_text *x)
+static bool has_session_text(const struct tandem_submitted *x)
 {
 	const struct decoder *d = &x->tandem->decoder;
 
@@ -57,7 +57,7 @@ static bool has_session_text(const struct tandem_text *x)
 
 /* Another that is under way may hold more of it than what is kept. */
 static void look_beside(
-	const struct tandem_text *x, uint32_t n, struct prefix *best)
+	const struct tandem_submitted *x, uint32_t n, struct prefix *best)
 {
 	const struct tandem *t = x->tandem;
 	size_t ignored;
@@ -78,7 +78,7 @@ static void look_beside(
 }
 
 /* Of its first n tokens those that one which is reading will have cached. */
-static uint32_t to_come(const struct tandem_text *x, uint32_t n)
+static uint32_t to_come(const struct tandem_submitted *x, uint32_t n)
 {
 	const struct lanes *l = x->tandem->lanes;
 	uint32_t most = 0;
@@ -103,7 +103,7 @@ static uint32_t to_come(const struct tandem_text *x, uint32_t n)
  * waited for is in the pass, and does not wait. Of what is cached no states in
  * the middle are known: a prompt whose states are wanted is computed.
  */
-static int find_cached(struct tandem_text *x, struct err *e)
+static int find_cached(struct tandem_submitted *x, struct err *e)
 {
 	struct decoder *d = &x->tandem->decoder;
 	struct prefix best = { 0 };
@@ -139,7 +139,7 @@ static int find_cached(struct tandem_text *x, struct err *e)
 	return ret;
 }
 
-static void begin(struct tandem_text *x)
+static void begin(struct tandem_submitted *x)
 {
 	struct decoder *d = &x->tandem->decoder;
 
@@ -152,7 +152,7 @@ static void begin(struct tandem_text *x)
 
 static int enter(struct lane *lane, struct err *e)
 {
-	struct tandem_text *x = text_of(lane);
+	struct tandem_submitted *x = text_of(lane);
 	int ret;
 
 	if (lane->sequence != LANE_NOWHERE)
@@ -163,7 +163,7 @@ static int enter(struct lane *lane, struct err *e)
 	return ret;
 }
 
-static void note_read(struct tandem_text *x)
+static void note_read(struct tandem_submitted *x)
 {
 	if (x->read_ns)
 		return;
@@ -173,7 +173,7 @@ static void note_read(struct tandem_text *x)
 
 static void draw(struct lane *lane, const float *logits)
 {
-	struct tandem_text *x = text_of(lane);
+	struct tandem_submitted *x = text_of(lane);
 
 	note_read(x);
 	if (x->samples) {
@@ -186,7 +186,7 @@ static void draw(struct lane *lane, const float *logits)
 }
 
 /* What is cached of one that ended well stays, where anything does. */
-static void give_back(struct tandem_text *x)
+static void give_back(struct tandem_submitted *x)
 {
 	struct decoder *d = &x->tandem->decoder;
 	uint32_t text = x->lane.sequence;
@@ -207,7 +207,7 @@ static void give_back(struct tandem_text *x)
 }
 
 /* The lane's end is the text's. */
-static void end_lane(struct tandem_text *x, int ret)
+static void end_lane(struct tandem_submitted *x, int ret)
 {
 	if (x->samples)
 		samples_rest(x->samples);
@@ -226,7 +226,7 @@ static void end_lane(struct tandem_text *x, int ret)
 static void computed(struct lane *lane, uint32_t first, uint32_t rows,
 	uint64_t began_ns, bool last)
 {
-	struct tandem_text *x = text_of(lane), *told = NULL;
+	struct tandem_submitted *x = text_of(lane), *told = NULL;
 	struct session *session = lane->lanes->session;
 	uint64_t now = clock_ns();
 
@@ -248,7 +248,7 @@ static void computed(struct lane *lane, uint32_t first, uint32_t rows,
 
 static void passed(struct lane *lane)
 {
-	struct tandem_text *x = text_of(lane);
+	struct tandem_submitted *x = text_of(lane);
 
 	if (lane->denoising)
 		note_read(x);
@@ -311,7 +311,7 @@ void texts_close(struct tandem *t)
 
 /* One of which no token is wanted has ended. One that has samples is a lane
  * when its turn has come: places in passes are for samples. */
-static int add_lane(struct tandem_text *x, struct err *e)
+static int add_lane(struct tandem_submitted *x, struct err *e)
 {
 	struct tandem *t = x->tandem;
 	int ret = 0;
@@ -334,9 +334,9 @@ static int add_lane(struct tandem_text *x, struct err *e)
 }
 
 int tandem_submit(struct tandem *t, const struct tandem_request *request,
-	struct tandem_text **out)
+	struct tandem_submitted **out)
 {
-	struct tandem_text *x = NULL;
+	struct tandem_submitted *x = NULL;
 	int ret = t->dead;
 
 	*out = NULL;
@@ -355,7 +355,7 @@ int tandem_submit(struct tandem *t, const struct tandem_request *request,
 
 /* ---- a pass -------------------------------------------------------------- */
 
-static void end(struct tandem_text *x, int ret)
+static void end(struct tandem_submitted *x, int ret)
 {
 	if (x->lane.lanes)
 		end_lane(x, ret);
@@ -363,9 +363,9 @@ static void end(struct tandem_text *x, int ret)
 		text_end(x, ret);
 }
 
-static struct tandem_text *first_under_way(const struct tandem *t)
+static struct tandem_submitted *first_under_way(const struct tandem *t)
 {
-	struct tandem_text *x = t->first_text;
+	struct tandem_submitted *x = t->first_text;
 
 	while (x && x->state != TEXT_UNDER_WAY)
 		x = x->next;
@@ -374,14 +374,14 @@ static struct tandem_text *first_under_way(const struct tandem *t)
 
 static void end_canceled(struct tandem *t)
 {
-	for (struct tandem_text *x = t->first_text; x; x = x->next)
+	for (struct tandem_submitted *x = t->first_text; x; x = x->next)
 		if (x->canceled && x->state == TEXT_UNDER_WAY)
 			end(x, 0);
 }
 
 static void end_all(struct tandem *t, int ret)
 {
-	for (struct tandem_text *x = t->first_text; x; x = x->next) {
+	for (struct tandem_submitted *x = t->first_text; x; x = x->next) {
 		if (x->state != TEXT_UNDER_WAY)
 			continue;
 		x->err = t->err;
@@ -391,7 +391,7 @@ static void end_all(struct tandem *t, int ret)
 
 /* What it ends with concerns others only where the device was lost, or all
  * was to stop. */
-static int write_one(struct tandem *t, struct tandem_text *x)
+static int write_one(struct tandem *t, struct tandem_submitted *x)
 {
 	int ret = text_run(x);
 
@@ -415,7 +415,7 @@ static uint64_t energy_pj(const struct decoder *d)
 /* What energy the pass took, to each by its rows. */
 static void share_energy(const struct tandem *t, uint64_t pj)
 {
-	for (struct tandem_text *x = t->first_text; x; x = x->next)
+	for (struct tandem_submitted *x = t->first_text; x; x = x->next)
 		if (x->pass_rows)
 			x->energy_pj += (uint64_t)((double)pj * x->pass_rows /
 				t->lanes->n_rows);
@@ -428,7 +428,8 @@ static int begin_pass(struct tandem *t)
 	uint32_t turns = decoder_texts(&t->decoder)->texts;
 	int ret = 0;
 
-	for (struct tandem_text *x = t->first_text; x && !ret; x = x->next) {
+	for (struct tandem_submitted *x = t->first_text; x && !ret;
+		x = x->next) {
 		x->pass_rows = 0;
 		if (x->lane.state == LANE_WAITING)
 			x->lane.held = false;
@@ -443,7 +444,7 @@ static int begin_pass(struct tandem *t)
 
 /* Of a request whose prompt is read: the next steps of its method, where its
  * samples rest. What concerns all is returned. */
-static int step_samples(struct tandem_text *x)
+static int step_samples(struct tandem_submitted *x)
 {
 	struct tandem *t = x->tandem;
 	int ret = 0;
@@ -475,7 +476,8 @@ static int write_all(struct tandem *t)
 		ret = lanes_pass(t->lanes, &t->err);
 	if (!ret)
 		share_energy(t, energy_pj(d) - before);
-	for (struct tandem_text *x = t->first_text; x && !ret; x = x->next) {
+	for (struct tandem_submitted *x = t->first_text; x && !ret;
+		x = x->next) {
 		if (x->state != TEXT_UNDER_WAY || !x->samples ||
 			!samples_are_read(x->samples))
 			continue;
@@ -490,7 +492,7 @@ static int write_all(struct tandem *t)
 
 static int advance(struct tandem *t)
 {
-	struct tandem_text *x = first_under_way(t);
+	struct tandem_submitted *x = first_under_way(t);
 
 	if (!x)
 		return 0;
@@ -517,26 +519,36 @@ int tandem_advance(struct tandem *t, unsigned *texts)
 	return ret;
 }
 
+int tandem_wait(struct tandem *t, const struct tandem_submitted *x)
+{
+	int ret = 0;
+
+	while (!ret && x->state == TEXT_UNDER_WAY)
+		ret = tandem_advance(t, NULL);
+	return x->state == TEXT_UNDER_WAY ? ret : x->state;
+}
+
 /* ---- one of them --------------------------------------------------------- */
 
-int tandem_text_state(const struct tandem_text *x, struct tandem_result *result)
+int tandem_request_state(
+	const struct tandem_submitted *x, struct tandem_result *result)
 {
 	if (result)
 		text_result(x, result);
 	return x->state;
 }
 
-const char *tandem_text_error(const struct tandem_text *x)
+const char *tandem_request_error(const struct tandem_submitted *x)
 {
 	return x->err.text;
 }
 
-void tandem_text_cancel(struct tandem_text *x)
+void tandem_request_cancel(struct tandem_submitted *x)
 {
 	x->canceled = true;
 }
 
-void tandem_text_close(struct tandem_text *x)
+void tandem_request_close(struct tandem_submitted *x)
 {
 	if (!x)
 		return;

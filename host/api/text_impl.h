@@ -27,11 +27,11 @@ struct sampler;
 struct samples;
 struct tandem;
 
-#define TEXT_UNDER_WAY 1 /* of struct tandem_text's state */
+#define TEXT_UNDER_WAY 1 /* of struct tandem_submitted's state */
 
-struct tandem_text {
+struct tandem_submitted {
 	struct tandem *tandem;
-	struct tandem_text *next; /* that was submitted behind it */
+	struct tandem_submitted *next; /* that was submitted behind it */
 	/* In ours: prompt and system are read, and of what it points to only
 	 * `stop` is needed, which a text that is submitted has a copy of. */
 	struct tandem_request request;
@@ -42,7 +42,7 @@ struct tandem_text {
 	struct generation *generation; /* NULL: it did not come so far */
 	struct samples *samples;       /* NULL: it has none, or not yet */
 	int state;     /* TEXT_UNDER_WAY, or enum tandem_status */
-	bool canceled; /* by tandem_text_cancel */
+	bool canceled; /* by tandem_request_cancel */
 	struct err err;
 
 	/* Whether a callback wanted no more, and what they are told by. */
@@ -96,20 +96,20 @@ int text_tell_token(void *text, const struct gen_token *);
 
 /* ---- text_trace.c: what --trace is told, by the times in the text ---- */
 
-void text_told_submitted(struct tandem_text *);
-void text_told_begun(struct tandem_text *);
-void text_told_read(struct tandem_text *);
-void text_told_ended(struct tandem_text *);
+void text_told_submitted(struct tandem_submitted *);
+void text_told_begun(struct tandem_submitted *);
+void text_told_read(struct tandem_submitted *);
+void text_told_ended(struct tandem_submitted *);
 /* It had rows of the last pass; `last`: no other text is told of that. */
-void text_told_shared(const struct tandem_text *, uint64_t began_ns,
+void text_told_shared(const struct tandem_submitted *, uint64_t began_ns,
 	uint64_t ended_ns, bool last);
 
 /* ---- tandem_samples.c ---- */
 
 /* x->samples, of a method that has many. */
-int text_open_samples(struct tandem_text *, struct err *);
+int text_open_samples(struct tandem_submitted *, struct err *);
 /* The request's callback is called for each, if there are any. */
-void text_tell_samples(const struct tandem_text *);
+void text_tell_samples(const struct tandem_submitted *);
 
 /* ---- tandem_text.c ---- */
 
@@ -118,22 +118,22 @@ void text_tell_samples(const struct tandem_text *);
  * not. With `copy` the request's pointers need not stay, and a prompt without
  * room is misuse. Returns enum tandem_status; on failure there is none.
  */
-int text_open(struct tandem_text **out, struct tandem *,
+int text_open(struct tandem_submitted **out, struct tandem *,
 	const struct tandem_request *, bool copy);
-void text_close(struct tandem_text *);
+void text_close(struct tandem_submitted *);
 
 /* From the session's counters as they are. */
-void text_begin(struct tandem_text *);
-void text_end(struct tandem_text *, int ret);
+void text_begin(struct tandem_submitted *);
+void text_end(struct tandem_submitted *, int ret);
 
 /* Alone, from here to its end: decoder_run, counted. */
-void text_decode(struct tandem_text *);
+void text_decode(struct tandem_submitted *);
 /* That and what belongs before and after it; its state. */
-int text_run(struct tandem_text *);
+int text_run(struct tandem_submitted *);
 
 /* What came of it until now (of NULL nothing); of *out the size is the
  * caller's. */
-void text_result(const struct tandem_text *, struct tandem_result *out);
+void text_result(const struct tandem_submitted *, struct tandem_result *out);
 
 enum tandem_stop tandem_stop_of(enum gen_stop);
 

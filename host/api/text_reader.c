@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 /* Whoever wants no more, the text or the program, ends it. */
-static int ends(struct tandem_text *x, bool stopped)
+static int ends(struct tandem_submitted *x, bool stopped)
 {
 	x->stopped |= stopped;
 	return x->stopped || x->canceled;
@@ -20,7 +20,7 @@ static int ends(struct tandem_text *x, bool stopped)
 
 int text_tell(void *arg, int32_t id, const char *bytes, size_t len)
 {
-	struct tandem_text *x = arg;
+	struct tandem_submitted *x = arg;
 	const struct tandem_request *q = &x->request;
 
 	return ends(x, q->sink && q->sink(q->sink_arg, id, bytes, len));
@@ -28,7 +28,7 @@ int text_tell(void *arg, int32_t id, const char *bytes, size_t len)
 
 /* ---- steps --------------------------------------------------------------- */
 
-static int make_room(struct tandem_text *x, uint32_t n)
+static int make_room(struct tandem_submitted *x, uint32_t n)
 {
 	if (n <= x->room && x->at)
 		return 0;
@@ -51,7 +51,7 @@ _Static_assert((int)TANDEM_MASK == (int)GEN_MASK &&
 
 int text_tell_step(void *arg, const struct gen_step *s)
 {
-	struct tandem_text *x = arg;
+	struct tandem_submitted *x = arg;
 	struct tandem_step step = {
 		.size = sizeof(step),
 		.pass = s->pass,
@@ -78,7 +78,7 @@ int text_tell_step(void *arg, const struct gen_step *s)
 
 /* The text of one by itself, behind what *out holds. */
 static int add_piece(
-	const struct tandem_text *x, int32_t id, struct strbuf *out)
+	const struct tandem_submitted *x, int32_t id, struct strbuf *out)
 {
 	struct detokenizer d = { .tok = x->tandem->decoder.tokenizer,
 		.special = x->request.flags & TANDEM_SPECIAL,
@@ -91,7 +91,7 @@ static int add_piece(
 
 /* The likeliest, whose texts lie in x->said when all are known. */
 static int put_likely(
-	struct tandem_text *x, const struct likely *likely, unsigned n)
+	struct tandem_submitted *x, const struct likely *likely, unsigned n)
 {
 	size_t at = 0;
 
@@ -113,7 +113,7 @@ static int put_likely(
 
 int text_tell_token(void *arg, const struct gen_token *t)
 {
-	struct tandem_text *x = arg;
+	struct tandem_submitted *x = arg;
 	const struct tandem_request *q = &x->request;
 	struct tandem_token token = { .size = sizeof(token),
 		.id = t->id,

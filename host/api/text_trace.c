@@ -9,13 +9,13 @@
 #include "host/text/generation.h"
 #include "host/trace/trace.h"
 
-static struct trace *trace_of(const struct tandem_text *x)
+static struct trace *trace_of(const struct tandem_submitted *x)
 {
 	return session_trace(x->tandem->decoder.session);
 }
 
 /* Of an event, `n` numbers from the `first` on. */
-static void tell(const struct tandem_text *x, enum trace_type type,
+static void tell(const struct tandem_submitted *x, enum trace_type type,
 	enum trace_name name, uint64_t at, uint32_t first, uint32_t n,
 	const uint64_t *arg)
 {
@@ -33,20 +33,20 @@ static void tell(const struct tandem_text *x, enum trace_type type,
 }
 
 static void tell_end(
-	const struct tandem_text *x, enum trace_name name, uint64_t at)
+	const struct tandem_submitted *x, enum trace_name name, uint64_t at)
 {
 	tell(x, TRACE_END, name, at, 0, 0, NULL);
 }
 
 static bool lane_is_taken(const struct tandem *t, uint32_t lane)
 {
-	for (const struct tandem_text *x = t->first_text; x; x = x->next)
+	for (const struct tandem_submitted *x = t->first_text; x; x = x->next)
 		if (x->told != TOLD_NOTHING && x->told_lane == lane)
 			return true;
 	return false;
 }
 
-void text_told_submitted(struct tandem_text *x)
+void text_told_submitted(struct tandem_submitted *x)
 {
 	struct tandem *t = x->tandem;
 	uint32_t lane = 0;
@@ -63,7 +63,7 @@ void text_told_submitted(struct tandem_text *x)
 	tell(x, TRACE_BEGIN, TRACE_QUEUED, x->submitted_ns, 0, 1, &x->number);
 }
 
-void text_told_begun(struct tandem_text *x)
+void text_told_begun(struct tandem_submitted *x)
 {
 	uint64_t prompt = gen_prompt_length(x->generation), left;
 
@@ -80,7 +80,7 @@ void text_told_begun(struct tandem_text *x)
 	tell(x, TRACE_BEGIN, TRACE_PROMPT, x->began_ns, 0, 1, &left);
 }
 
-void text_told_read(struct tandem_text *x)
+void text_told_read(struct tandem_submitted *x)
 {
 	if (x->told != TOLD_PROMPT)
 		return;
@@ -90,7 +90,7 @@ void text_told_read(struct tandem_text *x)
 }
 
 /* All that has begun of it ends. */
-void text_told_ended(struct tandem_text *x)
+void text_told_ended(struct tandem_submitted *x)
 {
 	uint64_t phone_ps;
 
@@ -108,7 +108,7 @@ void text_told_ended(struct tandem_text *x)
 	x->told = TOLD_NOTHING;
 }
 
-void text_told_shared(const struct tandem_text *x, uint64_t began_ns,
+void text_told_shared(const struct tandem_submitted *x, uint64_t began_ns,
 	uint64_t ended_ns, bool last)
 {
 	uint64_t pass;

@@ -48,7 +48,7 @@ struct bench_texts {
 	const char *clock;
 	struct tandem *handle;
 	uint32_t n_vocab;
-	struct tandem_text *text[SAMPLES_PARALLEL];
+	struct tandem_submitted *text[SAMPLES_PARALLEL];
 	int32_t *token;          /* [prompt] */
 	struct eval_tasks tasks; /* whose items give the prompts; n 0: none */
 	struct cost cost[BENCH_COUNTS][BENCH_ROUNDS_MAX];
@@ -147,7 +147,7 @@ static int submit(
 static void close_texts(struct bench_texts *b, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		tandem_text_close(b->text[i]);
+		tandem_request_close(b->text[i]);
 		b->text[i] = NULL;
 	}
 }
@@ -162,7 +162,7 @@ static double tokens_of(const struct bench_texts *b, uint32_t n, bool *all)
 
 	*all = true;
 	for (uint32_t i = 0; i < n; i++) {
-		tandem_text_state(b->text[i], &r);
+		tandem_request_state(b->text[i], &r);
 		sum += (double)r.tokens;
 		*all &= r.tokens > 0;
 	}
@@ -224,16 +224,16 @@ static int time_items(
 			ret = failed(b, e);
 		for (uint32_t i = 0; i < n && !ret; i++) {
 			int state = b->text[i]
-				? tandem_text_state(b->text[i], &r)
+				? tandem_request_state(b->text[i], &r)
 				: 1;
 
 			if (state == 1)
 				continue;
 			if (state)
 				ret = err_set(e, EIO, "%s",
-					tandem_text_error(b->text[i]));
+					tandem_request_error(b->text[i]));
 			c->tokens += (double)r.tokens;
-			tandem_text_close(b->text[i]);
+			tandem_request_close(b->text[i]);
 			b->text[i] = NULL;
 			ended++;
 		}
@@ -257,9 +257,9 @@ static int time_texts(
 		ret = write_texts(b, n, c, e);
 	/* A text that failed by itself does not end the others. */
 	for (uint32_t i = 0; i < n && !ret; i++)
-		if (tandem_text_state(b->text[i], NULL))
+		if (tandem_request_state(b->text[i], NULL))
 			ret = err_set(
-				e, EIO, "%s", tandem_text_error(b->text[i]));
+				e, EIO, "%s", tandem_request_error(b->text[i]));
 	close_texts(b, n);
 	return ret;
 }

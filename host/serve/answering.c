@@ -176,7 +176,7 @@ static int on_token(void *arg, const struct tandem_token *t)
 static void close_texts(struct answer *r)
 {
 	for (size_t i = 0; i < r->n_choices; i++) {
-		tandem_text_close(r->choice[i].handle);
+		tandem_request_close(r->choice[i].handle);
 		r->choice[i].handle = NULL;
 	}
 }
@@ -254,13 +254,13 @@ static bool look_at_text(struct choice *c)
 	if (c->ended)
 		return true;
 	c->result.size = sizeof(c->result);
-	c->status = tandem_text_state(c->handle, &c->result);
+	c->status = tandem_request_state(c->handle, &c->result);
 	if (c->status == 1)
 		return false;
 	c->ended = true;
 	if (c->status && c->status != TANDEM_CANCELED)
 		take_failure(
-			c->answer, c->status, tandem_text_error(c->handle));
+			c->answer, c->status, tandem_request_error(c->handle));
 	if (r->tokens) { /* else its prompt was not read, or not all of it */
 		s->prompt_tokens += r->prompt_tokens;
 		s->cached_tokens += r->cached_tokens;
@@ -320,7 +320,8 @@ static void *work(void *arg)
 
 			for (size_t i = 0; unread && i < r->n_choices; i++)
 				if (r->choice[i].handle)
-					tandem_text_cancel(r->choice[i].handle);
+					tandem_request_cancel(
+						r->choice[i].handle);
 		}
 		answering_unlock(a);
 		status = tandem_advance(a->tandem, NULL);

@@ -32,7 +32,7 @@ struct choice {
 	bool ended;
 	int status; /* of tandem.h, when it has ended */
 	struct tandem_result result;
-	struct tandem_text *handle; /* the thread's own; NULL: none */
+	struct tandem_submitted *handle; /* the thread's own; NULL: none */
 };
 
 enum answer_state {

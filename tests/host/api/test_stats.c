@@ -107,7 +107,7 @@ static void prompts_of_shared_passes_are_counted_as_such(void **state)
 	struct tandem *t = opened("texts=3");
 	struct tandem_stats s = { .size = sizeof(s) };
 	struct tandem_result result = { .size = sizeof(result) };
-	struct tandem_text *x[3];
+	struct tandem_submitted *x[3];
 	struct tandem_request r;
 	uint64_t read = 0, written = 0;
 	unsigned left = 3;
@@ -122,10 +122,10 @@ static void prompts_of_shared_passes_are_counted_as_such(void **state)
 	while (left)
 		assert_int_equal(tandem_advance(t, &left), 0);
 	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(tandem_text_state(x[i], &result), 0);
+		assert_int_equal(tandem_request_state(x[i], &result), 0);
 		read += result.prompt_tokens;
 		written += result.tokens - 1;
-		tandem_text_close(x[i]);
+		tandem_request_close(x[i]);
 	}
 	tandem_stats(t, &s);
 	assert_int_equal(s.prompt_rows, read);

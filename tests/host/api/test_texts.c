@@ -19,7 +19,7 @@ struct party {
 	unsigned live, ended, canceled;
 	uint64_t cached, pauses;
 	struct guest {
-		struct tandem_text *x;
+		struct tandem_submitted *x;
 		struct strbuf *text;
 		unsigned of;
 		bool canceled;
@@ -47,13 +47,13 @@ static void leave(struct party *p, unsigned i)
 {
 	struct guest *g = &p->guest[i];
 	struct tandem_result got = { .size = sizeof(got) };
-	int state = tandem_text_state(g->x, &got);
+	int state = tandem_request_state(g->x, &got);
 
 	if (g->canceled) {
 		assert_int_equal(state, TANDEM_CANCELED);
 	} else if (state) {
 		fail_msg("text %u: %d, %s", g->of, state,
-			tandem_text_error(g->x));
+			tandem_request_error(g->x));
 	} else {
 		assert_same(g->text, g->of);
 		assert_true(got.cached_tokens < got.prompt_tokens);
@@ -61,7 +61,7 @@ static void leave(struct party *p, unsigned i)
 	p->ended += !state;
 	p->canceled += state == TANDEM_CANCELED;
 	p->cached += got.cached_tokens;
-	tandem_text_close(g->x);
+	tandem_request_close(g->x);
 	strbuf_release(g->text);
 	free(g->text);
 	*g = p->guest[--p->live];
@@ -79,15 +79,15 @@ static void play(struct party *p, unsigned texts)
 		if (p->live && !chance(p, 25)) {
 			unsigned i = chance(p, p->live);
 
-			if (tandem_text_state(p->guest[i].x, NULL) == 1) {
-				tandem_text_cancel(p->guest[i].x);
+			if (tandem_request_state(p->guest[i].x, NULL) == 1) {
+				tandem_request_cancel(p->guest[i].x);
 				p->guest[i].canceled = true;
 			}
 		}
 		if (tandem_advance(p->t, &left))
 			fail_msg("%s", tandem_error(p->t));
 		for (unsigned i = p->live; i-- > 0;)
-			if (tandem_text_state(p->guest[i].x, NULL) != 1)
+			if (tandem_request_state(p->guest[i].x, NULL) != 1)
 				leave(p, i);
 		assert_int_equal(left, p->live);
 	}
@@ -334,7 +334,7 @@ static double drafted_a_pass(const char *method, unsigned texts)
 	const char *const set[] = { "ctx=256", "texts=8", "clock=soc:sd8gen3",
 		method, "draft=pld+recycle", NULL };
 	struct tandem_result r = { .size = sizeof(r) };
-	struct tandem_text *x[8];
+	struct tandem_submitted *x[8];
 	struct tandem *t = opened(set);
 	double drafted = 0, passes = 0;
 	unsigned left = 1;
@@ -352,10 +352,10 @@ static double drafted_a_pass(const char *method, unsigned texts)
 	while (left)
 		assert_int_equal(tandem_advance(t, &left), 0);
 	for (unsigned i = 0; i < texts; i++) {
-		assert_int_equal(tandem_text_state(x[i], &r), 0);
+		assert_int_equal(tandem_request_state(x[i], &r), 0);
 		drafted += (double)r.drafted;
 		passes += (double)r.passes;
-		tandem_text_close(x[i]);
+		tandem_request_close(x[i]);
 	}
 	assert_int_equal(tandem_close(t), 0);
 	print_message("%s, %u at a time: %.2f drafted tokens a pass\n", method,
@@ -383,7 +383,7 @@ static void test_refused(void **state)
 	static const char *const set[] = { "ctx=32", NULL };
 	struct tandem *t = opened(set);
 	struct tandem_request r = asking(1, NULL);
-	struct tandem_text *x;
+	struct tandem_submitted *x;
 	char prompt[400];
 
 	memset(prompt, 'x', sizeof(prompt) - 1);
@@ -401,9 +401,9 @@ static void test_refused(void **state)
 	assert_int_equal(tandem_submit(t, &r, &x), 0);
 	assert_int_equal(tandem_generate(t, &r, NULL), TANDEM_MISUSE);
 	assert_non_null(strstr(tandem_error(t), "still running"));
-	tandem_text_close(x);
+	tandem_request_close(x);
 	assert_int_equal(tandem_generate(t, &r, NULL), 0);
-	tandem_text_close(NULL);
+	tandem_request_close(NULL);
 	assert_int_equal(tandem_close(t), 0);
 }
 

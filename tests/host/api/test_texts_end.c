@@ -14,7 +14,7 @@ static void test_canceled(void **state)
 	struct tandem *t = opened(NULL);
 	struct strbuf text[3] = { 0 };
 	struct tandem_result got = { .size = sizeof(got) };
-	struct tandem_text *x[3];
+	struct tandem_submitted *x[3];
 	unsigned left = 3;
 
 	write_alone(NULL);
@@ -23,21 +23,50 @@ static void test_canceled(void **state)
 
 		assert_int_equal(tandem_submit(t, &r, &x[i]), 0);
 	}
-	tandem_text_cancel(x[0]);
-	tandem_text_close(x[1]);
+	tandem_request_cancel(x[0]);
+	tandem_request_close(x[1]);
 	while (left)
 		assert_int_equal(tandem_advance(t, &left), 0);
-	assert_int_equal(tandem_text_state(x[0], &got), TANDEM_CANCELED);
+	assert_int_equal(tandem_request_state(x[0], &got), TANDEM_CANCELED);
 	assert_int_equal(got.stop, TANDEM_STOP_NONE);
 	assert_int_equal(got.passes, 0);
-	assert_non_null(strstr(tandem_text_error(x[0]), "canceled"));
+	assert_non_null(strstr(tandem_request_error(x[0]), "canceled"));
 	assert_int_equal(text[0].len, 0);
 	assert_int_equal(text[1].len, 0);
-	assert_int_equal(tandem_text_state(x[2], NULL), 0);
+	assert_int_equal(tandem_request_state(x[2], NULL), 0);
 	assert_same(&text[2], 3);
-	tandem_text_close(x[0]);
-	tandem_text_close(x[2]);
+	tandem_request_close(x[0]);
+	tandem_request_close(x[2]);
 	strbuf_release(&text[2]);
+	assert_int_equal(tandem_close(t), 0);
+}
+
+/* Waiting for one request advances the others as well. */
+static void waiting_returns_how_the_request_ended(void **state)
+{
+	const char *const set[] = { "texts=2", NULL };
+	struct tandem *t = opened(set);
+	struct strbuf text[2] = { 0 };
+	struct tandem_result other = { .size = sizeof(other) };
+	struct tandem_submitted *x[2];
+
+	write_alone(NULL);
+	for (unsigned i = 0; i < 2; i++) {
+		struct tandem_request r = asking(i + 2, &text[i]);
+
+		assert_int_equal(tandem_submit(t, &r, &x[i]), 0);
+	}
+	assert_int_equal(tandem_wait(t, x[0]), TANDEM_OK);
+	assert_same(&text[0], 2);
+	tandem_request_state(x[1], &other);
+	assert_true(other.tokens > 0);
+	tandem_request_cancel(x[1]);
+	assert_int_equal(tandem_wait(t, x[1]), TANDEM_CANCELED);
+	assert_int_equal(tandem_wait(t, x[1]), TANDEM_CANCELED);
+	for (unsigned i = 0; i < 2; i++) {
+		tandem_request_close(x[i]);
+		strbuf_release(&text[i]);
+	}
 	assert_int_equal(tandem_close(t), 0);
 }
 
@@ -61,7 +90,7 @@ static struct tandem *opened_fake(const char *texts, unsigned restarts)
 
 struct few {
 	struct strbuf text[FEW];
-	struct tandem_text *x[FEW];
+	struct tandem_submitted *x[FEW];
 	int state[FEW];
 	char error[200]; /* of the last that failed */
 };
@@ -92,11 +121,11 @@ static int write_few(struct tandem *t, struct few *f)
 	while (left && !ret)
 		ret = tandem_advance(t, &left);
 	for (unsigned i = 0; i < FEW; i++) {
-		f->state[i] = tandem_text_state(f->x[i], NULL);
+		f->state[i] = tandem_request_state(f->x[i], NULL);
 		if (f->state[i])
 			snprintf(f->error, sizeof(f->error), "%s",
-				tandem_text_error(f->x[i]));
-		tandem_text_close(f->x[i]);
+				tandem_request_error(f->x[i]));
+		tandem_request_close(f->x[i]);
 	}
 	return ret;
 }
@@ -209,7 +238,7 @@ static void test_cancel_all(void **state)
 	struct tandem *t = opened(set);
 	struct strbuf text = STRBUF_INIT;
 	struct tandem_request r = asking(9, NULL), other = asking(1, &text);
-	struct tandem_text *x, *y;
+	struct tandem_submitted *x, *y;
 	unsigned left = 2, canceled = 0;
 
 	write_alone(NULL);
@@ -224,17 +253,18 @@ static void test_cancel_all(void **state)
 		assert_true(!ret || ret == TANDEM_CANCELED);
 	}
 	assert_true(canceled >= r.max_tokens - 1);
-	assert_int_equal(tandem_text_state(x, NULL), 0);
-	assert_int_equal(tandem_text_state(y, NULL), 0);
+	assert_int_equal(tandem_request_state(x, NULL), 0);
+	assert_int_equal(tandem_request_state(y, NULL), 0);
 	assert_same(&text, 1);
 	strbuf_release(&text);
-	tandem_text_close(x);
-	tandem_text_close(y);
+	tandem_request_close(x);
+	tandem_request_close(y);
 	assert_int_equal(tandem_close(t), 0);
 }
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_canceled, setup),
+	cmocka_unit_test_setup(waiting_returns_how_the_request_ended, setup),
 	cmocka_unit_test_setup(test_one_fails, setup),
 	cmocka_unit_test_setup(test_lost, setup),
 	cmocka_unit_test_setup(test_cancel_all, setup),

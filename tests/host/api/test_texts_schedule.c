@@ -205,7 +205,7 @@ static void write_alone(unsigned way)
 /* ---- a schedule ---------------------------------------------------------- */
 
 struct running {
-	struct tandem_text *x; /* NULL: a free place */
+	struct tandem_submitted *x; /* NULL: a free place */
 	const struct asked *of;
 	unsigned n; /* tokens that came */
 	/* The sink wants no more, or cancels the request, at that token; -1:
@@ -302,7 +302,7 @@ static int told(void *arg, int32_t id, const char *text, size_t len)
 			g->n, id, g->n < a->n ? a->token[g->n] : -1);
 	if ((int)g->n == g->cancels_at) {
 		g->canceled = true;
-		tandem_text_cancel(g->x);
+		tandem_request_cancel(g->x);
 	}
 	g->stopped = (int)g->n == g->stops_at;
 	g->n++;
@@ -350,7 +350,7 @@ static void check_end(struct party *p, const struct running *g, int state,
 	} else if (state == TANDEM_FAILED) {
 		if (!p->spoilt && !p->over)
 			fail_msg("request %u: %s", number(g),
-				tandem_text_error(g->x));
+				tandem_request_error(g->x));
 		sum->failed++;
 	} else if (state == TANDEM_LOST) {
 		assert_true(p->dies);
@@ -376,17 +376,17 @@ static void check_end(struct party *p, const struct running *g, int state,
 static void leave(struct party *p, struct running *g)
 {
 	struct tandem_result got = { .size = sizeof(got) };
-	int state = tandem_text_state(g->x, &got);
+	int state = tandem_request_state(g->x, &got);
 
 	check_end(p, g, state, &got);
-	tandem_text_close(g->x);
+	tandem_request_close(g->x);
 	g->x = NULL;
 	p->live--;
 }
 
 static bool runs(const struct running *g)
 {
-	return g->x && tandem_text_state(g->x, NULL) == TEXT_UNDER_WAY;
+	return g->x && tandem_request_state(g->x, NULL) == TEXT_UNDER_WAY;
 }
 
 static void cancel_some(struct party *p)
@@ -397,9 +397,9 @@ static void cancel_some(struct party *p)
 		return;
 	g->canceled = true;
 	if (chance(p, 3)) {
-		tandem_text_cancel(g->x);
+		tandem_request_cancel(g->x);
 	} else {
-		tandem_text_close(g->x);
+		tandem_request_close(g->x);
 		g->x = NULL;
 		p->live--;
 	}
@@ -611,7 +611,7 @@ static bool open_handle(struct party *p)
 static void check_over(struct party *p)
 {
 	struct tandem_request r = asked_by[p->way][1].request;
-	struct tandem_text *x;
+	struct tandem_submitted *x;
 	int ret = tandem_submit(p->t, &r, &x);
 	unsigned left = 0;
 
@@ -619,8 +619,8 @@ static void check_over(struct party *p)
 		ret = tandem_advance(p->t, &left);
 	assert_in_range(-ret, -TANDEM_FAILED, -TANDEM_LOST);
 	assert_int_equal(left, 0);
-	assert_true(!x || tandem_text_state(x, NULL) == ret);
-	tandem_text_close(x);
+	assert_true(!x || tandem_request_state(x, NULL) == ret);
+	tandem_request_close(x);
 }
 
 /* Nothing is left of any, once what is kept has given way. */
@@ -801,7 +801,7 @@ static void the_only_kept_one_makes_room_for_a_request_like_it(void **state)
 		const int32_t prompt[] = { 1, 2, 3, 4, 5, 6, (int32_t)i };
 		struct tandem_result got = { .size = sizeof(got) };
 		struct tandem_request r;
-		struct tandem_text *x;
+		struct tandem_submitted *x;
 		unsigned left = 1;
 
 		tandem_request_init(&r, sizeof(r));
@@ -812,10 +812,10 @@ static void the_only_kept_one_makes_room_for_a_request_like_it(void **state)
 		assert_int_equal(tandem_submit(t, &r, &x), 0);
 		while (left)
 			assert_int_equal(tandem_advance(t, &left), 0);
-		assert_int_equal(tandem_text_state(x, &got), 0);
+		assert_int_equal(tandem_request_state(x, &got), 0);
 		assert_int_equal(got.stop, TANDEM_STOP_LENGTH);
 		assert_int_equal(got.tokens, 9);
-		tandem_text_close(x);
+		tandem_request_close(x);
 	}
 	assert_int_equal(tandem_close(t), 0);
 }

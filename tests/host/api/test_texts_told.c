@@ -71,7 +71,7 @@ static void test_results(void **state)
 	struct tandem_result alone = { .size = sizeof(alone) }, got = alone;
 	struct tandem_request r = asking(1, NULL);
 	struct tandem *t = opened(one);
-	struct tandem_text *x, *y;
+	struct tandem_submitted *x, *y;
 	unsigned left = 1;
 
 	r.sink = NULL;
@@ -79,7 +79,7 @@ static void test_results(void **state)
 	assert_int_equal(tandem_submit(t, &r, &x), 0);
 	while (left)
 		assert_int_equal(tandem_advance(t, &left), 0);
-	assert_int_equal(tandem_text_state(x, &got), 0);
+	assert_int_equal(tandem_request_state(x, &got), 0);
 	assert_int_equal(got.stop, alone.stop);
 	assert_int_equal(got.passes, alone.passes);
 	assert_int_equal(got.tokens, alone.tokens);
@@ -87,7 +87,7 @@ static void test_results(void **state)
 	assert_close(got.phone_seconds, alone.phone_seconds, 1e-9, "seconds");
 	assert_close(got.phone_joules, alone.phone_joules, 1e-9, "joules");
 	assert_true(got.seconds_prompt > 0 && got.seconds > got.seconds_prompt);
-	tandem_text_close(x);
+	tandem_request_close(x);
 	assert_int_equal(tandem_close(t), 0);
 
 	t = opened(two);
@@ -95,12 +95,12 @@ static void test_results(void **state)
 	assert_int_equal(tandem_submit(t, &r, &y), 0);
 	for (left = 2; left;)
 		assert_int_equal(tandem_advance(t, &left), 0);
-	assert_int_equal(tandem_text_state(x, &got), 0);
+	assert_int_equal(tandem_request_state(x, &got), 0);
 	assert_int_equal(got.passes, alone.passes);
 	assert_true(got.phone_joules > 0);
 	assert_true(got.phone_joules < 1.1 * alone.phone_joules);
-	tandem_text_close(x);
-	tandem_text_close(y);
+	tandem_request_close(x);
+	tandem_request_close(y);
 	assert_int_equal(tandem_close(t), 0);
 }
 
@@ -128,7 +128,7 @@ static uint64_t take_turn(
 {
 	struct tandem_result got = { .size = sizeof(got) };
 	struct tandem_request r = asking(1, NULL);
-	struct tandem_text *x;
+	struct tandem_submitted *x;
 	unsigned left = 1;
 
 	for (unsigned i = 0; i < TURN; i++)
@@ -145,8 +145,8 @@ static uint64_t take_turn(
 	assert_int_equal(tandem_submit(t, &r, &x), 0);
 	while (left)
 		assert_int_equal(tandem_advance(t, &left), 0);
-	assert_int_equal(tandem_text_state(x, &got), 0);
-	tandem_text_close(x);
+	assert_int_equal(tandem_request_state(x, &got), 0);
+	tandem_request_close(x);
 	return got.cached_tokens;
 }
 

@@ -13,7 +13,7 @@
 
 struct twins {
 	struct tandem *t;
-	struct tandem_text *x[TEXTS];
+	struct tandem_submitted *x[TEXTS];
 	struct strbuf text[TEXTS];
 	struct tandem_result got[TEXTS];
 };
@@ -40,7 +40,7 @@ static void submit(struct twins *w, const char *prompt, unsigned i)
 static void look(struct twins *w, unsigned i)
 {
 	w->got[i].size = sizeof(w->got[i]);
-	tandem_text_state(w->x[i], &w->got[i]);
+	tandem_request_state(w->x[i], &w->got[i]);
 }
 
 static void write_all(struct twins *w)
@@ -63,7 +63,7 @@ static void assert_as_alone(struct twins *w, const char *prompt, unsigned i)
 	r.sink_arg = &text;
 	assert_int_equal(tandem_generate(t, &r, NULL), 0);
 	assert_int_equal(tandem_close(t), 0);
-	assert_int_equal(tandem_text_state(w->x[i], NULL), 0);
+	assert_int_equal(tandem_request_state(w->x[i], NULL), 0);
 	assert_int_equal(w->text[i].len, text.len);
 	assert_memory_equal(w->text[i].data, text.data, text.len);
 	strbuf_release(&text);
@@ -80,7 +80,7 @@ static uint64_t prompt_rows(const struct twins *w)
 static void close_twins(struct twins *w)
 {
 	for (unsigned i = 0; i < TEXTS; i++) {
-		tandem_text_close(w->x[i]);
+		tandem_request_close(w->x[i]);
 		strbuf_release(&w->text[i]);
 	}
 	assert_int_equal(tandem_close(w->t), 0);
@@ -134,7 +134,7 @@ static void nobody_waits_for_who_left(void **state)
 
 	submit(&w, LONG, 0);
 	submit(&w, LONG, 1);
-	tandem_text_cancel(w.x[0]);
+	tandem_request_cancel(w.x[0]);
 	write_all(&w);
 	assert_int_equal(w.got[1].cached_tokens, 0);
 	assert_as_alone(&w, LONG, 1);
