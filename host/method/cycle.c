@@ -291,7 +291,8 @@ void cycle_phone_cost(const struct session *s, uint32_t rows, uint32_t cached,
 		n += row[n] > first;
 	} while (n + 2 <= PASS_ROWS && row[n - 1] < rows);
 	for (uint32_t i = 0; i < n; i++)
-		time[i] = (double)session_expect_pass(s, row[i], cached);
+		time[i] =
+			(double)session_expect_pass(s, row[i], cached + row[i]);
 	pass_cost_set(cost, row, time, n);
 }
 

@@ -93,11 +93,27 @@ static void sort_by_waiting(struct lanes *l)
 	}
 }
 
+/*
+ * Whether more rows are worth a larger pass on a phone: they are where the time
+ * for each row does not grow. A larger graph may cost more than it holds rows.
+ */
+static bool is_worth(
+	const struct lanes *l, uint32_t rows, uint32_t more, uint32_t longest)
+{
+	double now, then;
+
+	if (!l->env->phone || !rows)
+		return true;
+	now = (double)session_expect_pass(l->session, rows, longest);
+	then = (double)session_expect_pass(l->session, rows + more, longest);
+	return then / (rows + more) <= now / rows;
+}
+
 /* Of the lanes in order those that share the pass with the first; got[] is 0
  * for the others. */
 static void put_rows(struct lanes *l)
 {
-	uint32_t most = session_max_rows(l->session);
+	uint32_t most = session_max_rows(l->session), longest = 0;
 
 	l->n_rows = 0;
 	for (uint32_t i = 0; i < l->n_in; i++) {
@@ -105,8 +121,12 @@ static void put_rows(struct lanes *l)
 		struct row *row = l->row + l->n_rows;
 
 		l->got[i] = 0;
-		if (d->reads_prompt || d->sight != l->in[0]->denoising->sight ||
-			l->n_rows + d->n_rows > most)
+		if (d->reads_prompt || d->sight != l->in[0]->denoising->sight)
+			continue;
+		if (longest < d->row[d->n_rows - 1].position + 1)
+			longest = d->row[d->n_rows - 1].position + 1;
+		if (l->n_rows + d->n_rows > most ||
+			!is_worth(l, l->n_rows, d->n_rows, longest))
 			continue;
 		d->first = l->first[i] = l->n_rows;
 		l->got[i] = d->n_rows;

@@ -461,8 +461,8 @@ static uint64_t time_of_pass(const void *arg, uint32_t rows)
 {
 	const struct denoising *d = arg;
 
-	return session_expect_pass(
-		d->session, rows, session_length(d->session, d->sequence));
+	return session_expect_pass(d->session, rows,
+		rows + session_length(d->session, d->sequence));
 }
 
 static int npu_start(struct denoising *d, struct err *e)

@@ -295,9 +295,8 @@ uint32_t session_graph_rows(const struct session *s, uint32_t rows)
 }
 
 uint64_t session_expect_pass(
-	const struct session *s, uint32_t rows, uint32_t cached)
+	const struct session *s, uint32_t rows, uint32_t longest)
 {
-	uint32_t longest = cached + rows;
 	uint64_t sum = 0;
 
 	if (!s->opts.soc)

@@ -236,11 +236,12 @@ uint32_t session_priced_width(const struct session *);
 void session_price_by_cpu(struct session *);
 
 /*
- * What a pass of so many rows behind `cached` tokens takes the NPU, as rows
- * grow a staircase: of a phone picoseconds; without one, tiles of rows.
+ * What a pass of so many rows takes the NPU, the row that attends to most of
+ * which attends to `longest` tokens, itself among them; as rows grow a
+ * staircase: of a phone picoseconds; without one, tiles of rows.
  */
 uint64_t session_expect_pass(
-	const struct session *, uint32_t rows, uint32_t cached);
+	const struct session *, uint32_t rows, uint32_t longest);
 
 /* Of the graph that a pass of so many rows runs. */
 uint32_t session_graph_rows(const struct session *, uint32_t rows);
