@@ -12,7 +12,6 @@
 #include "host/text/generation.h"
 #include "host/text/history.h"
 #include "host/text/tokenizer.h"
-#include "host/trace/trace.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -587,47 +586,6 @@ void decoder_keep_text(struct decoder *d, const struct generation *g)
 		prefixes_keep(d->prefixes, token, sequence);
 	if (d->prefixes)
 		session_truncate(d->session, SESSION_TEXT, 0);
-}
-
-static void tell_text(const struct decoder *d, const struct generation *g,
-	enum trace_type type)
-{
-	struct trace *t = session_trace(d->session);
-	uint64_t phone_ps = session_phone_ps(d->session);
-	bool begins = type == TRACE_BEGIN;
-
-	if (t)
-		trace_tell(t,
-			&(const struct trace_event){ .type = type,
-				.name = TRACE_TEXT,
-				.at = clock_ns(),
-				.first = begins ? 0 : 4,
-				.n = 2,
-				.arg = { begins ? gen_prompt_length(g)
-						: phone_ps,
-					begins ? phone_ps
-					       : gen_generated(g) } });
-}
-
-int decoder_run(struct decoder *d, struct generation *g,
-	struct samples *samples, uint64_t *cached, struct err *e)
-{
-	int ret = d->history ? history_refresh(d->history, e) : 0;
-
-	d->kept = false;
-	if (ret)
-		return ret;
-	tell_text(d, g, TRACE_BEGIN);
-	ret = decoder_begin_text(d, g, e);
-	if (!ret && cached)
-		*cached = session_length(d->session, SESSION_TEXT);
-	if (!ret)
-		ret = samples ? samples_run_alone(samples, d->session, e)
-			      : method_run(d->session, g, &d->env, e);
-	if (!ret)
-		decoder_keep_text(d, g);
-	tell_text(d, g, TRACE_END);
-	return ret;
 }
 
 int decoder_keep(struct decoder *d, const struct generation *g, struct err *e)

@@ -26,7 +26,6 @@ struct history;
 struct model;
 struct prefixes;
 struct reward;
-struct samples;
 struct token_list;
 struct tokenizer;
 
@@ -124,15 +123,6 @@ int decoder_add_bos(const struct decoder *, struct token_list *, struct err *);
 int decoder_begin_text(
 	struct decoder *, const struct generation *, struct err *);
 void decoder_keep_text(struct decoder *, const struct generation *);
-
-/*
- * Run the method on a generation, with samples where the method has many, from
- * an empty cache or, where texts are kept, from what is cached of the prompt
- * (*cached tokens, may be NULL), and with what the history holds by now. An
- * oracle must have been told the text (decoder_rehearse, or drafting_tell).
- */
-int decoder_run(struct decoder *, struct generation *, struct samples *,
-	uint64_t *cached, struct err *);
 
 /*
  * Behind a run: where there is a history that is not frozen, and the model

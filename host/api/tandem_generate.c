@@ -5,18 +5,6 @@
 
 #include <errno.h>
 
-static int generate(struct tandem *t, const struct tandem_request *request)
-{
-	int ret = text_open(&t->last, t, request, false);
-
-	if (ret)
-		return ret;
-	ret = text_run(t->last);
-	if (ret)
-		t->err = t->last->err;
-	return ret;
-}
-
 /* Who is asked to stop has done so. */
 int tandem_settle(struct tandem *t, int status)
 {
@@ -44,7 +32,10 @@ int tandem_generate(struct tandem *t, const struct tandem_request *request,
 	if (!ret && texts_under_way(t))
 		ret = refuse_others(t);
 	if (!ret)
-		ret = tandem_settle(t, generate(t, request));
+		ret = text_open(&t->last, t, request, false);
+	if (!ret && (ret = text_run(t->last)))
+		t->err = t->last->err;
+	ret = tandem_settle(t, ret);
 	if (result)
 		text_result(t->last, result);
 	return ret;

@@ -7,6 +7,7 @@
 #include "host/method/samples.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
+#include "host/text/history.h"
 #include "host/text/json_form.h"
 #include "host/text/sampler.h"
 #include "host/text/token_trie.h"
@@ -240,17 +241,36 @@ void text_end(struct tandem_submitted *x, int ret)
 	x->state = tandem_status_of(ret);
 }
 
-void text_decode(struct tandem_submitted *x)
+/* The method on an empty cache or, where finished requests are kept, on what is
+ * cached of the prompt, and with what the history holds by now. */
+static int decode_alone(struct tandem_submitted *x, struct err *e)
 {
 	struct decoder *d = &x->tandem->decoder;
-	int ret;
+	int ret = d->history ? history_refresh(d->history, e) : 0;
 
-	text_begin(x);
-	ret = d->method->many ? text_open_samples(x, &x->err) : 0;
+	d->kept = false;
+	if (!ret && d->method->many)
+		ret = text_open_samples(x, e);
+	if (ret)
+		return ret;
+	text_told_alone(x, TRACE_BEGIN);
+	ret = decoder_begin_text(d, x->generation, e);
 	if (!ret)
-		ret = decoder_run(
-			d, x->generation, x->samples, &x->cached, &x->err);
-	text_end(x, ret);
+		x->cached = session_length(d->session, SESSION_TEXT);
+	if (!ret)
+		ret = x->samples
+			? samples_run_alone(x->samples, d->session, e)
+			: method_run(d->session, x->generation, &d->env, e);
+	if (!ret)
+		decoder_keep_text(d, x->generation);
+	text_told_alone(x, TRACE_END);
+	return ret;
+}
+
+void text_decode(struct tandem_submitted *x)
+{
+	text_begin(x);
+	text_end(x, decode_alone(x, &x->err));
 }
 
 int text_run(struct tandem_submitted *x)

@@ -17,6 +17,7 @@
 #include "host/text/generation.h"
 #include "host/text/likely.h"
 #include "host/text/tokenizer.h"
+#include "host/trace/trace.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -100,6 +101,8 @@ void text_told_submitted(struct tandem_submitted *);
 void text_told_begun(struct tandem_submitted *);
 void text_told_read(struct tandem_submitted *);
 void text_told_ended(struct tandem_submitted *);
+/* It begins or ends in passes of its own. */
+void text_told_alone(const struct tandem_submitted *, enum trace_type);
 /* It had rows of the last pass; `last`: no other text is told of that. */
 void text_told_shared(const struct tandem_submitted *, uint64_t began_ns,
 	uint64_t ended_ns, bool last);
@@ -126,7 +129,7 @@ void text_close(struct tandem_submitted *);
 void text_begin(struct tandem_submitted *);
 void text_end(struct tandem_submitted *, int ret);
 
-/* Alone, from here to its end: decoder_run, counted. */
+/* Alone, from here to its end; counted. */
 void text_decode(struct tandem_submitted *);
 /* That and what belongs before and after it; its state. */
 int text_run(struct tandem_submitted *);

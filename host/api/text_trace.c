@@ -4,6 +4,7 @@
  * One that is written alone has no more than the wait there: the rest is on the
  * thread that writes it.
  */
+#include "base/clock.h"
 #include "host/api/tandem_impl.h"
 #include "host/api/text_impl.h"
 #include "host/text/generation.h"
@@ -127,4 +128,24 @@ void text_told_shared(const struct tandem_submitted *x, uint64_t began_ns,
 			.flow = trace_pass_flow(pass),
 			.flow_ends = last });
 	tell_end(x, TRACE_SHARED, ended_ns);
+}
+
+void text_told_alone(const struct tandem_submitted *x, enum trace_type type)
+{
+	const struct session *s = x->tandem->decoder.session;
+	const struct generation *g = x->generation;
+	uint64_t phone_ps = session_phone_ps(s);
+	bool begins = type == TRACE_BEGIN;
+
+	if (trace_of(x))
+		trace_tell(trace_of(x),
+			&(const struct trace_event){ .type = type,
+				.name = TRACE_TEXT,
+				.at = clock_ns(),
+				.first = begins ? 0 : 4,
+				.n = 2,
+				.arg = { begins ? gen_prompt_length(g)
+						: phone_ps,
+					begins ? phone_ps
+					       : gen_generated(g) } });
 }

@@ -122,7 +122,8 @@ void lanes_report_pass(const struct lanes *l, uint64_t began_ns)
 	}
 }
 
-static int forward(struct lanes *l, struct err *e)
+/* The pass over the rows that there are now. */
+static int run_rows(struct lanes *l, struct err *e)
 {
 	const struct rows rows = { SIGHT_TREE, l->n_rows, l->row };
 	struct session_hooks hooks = { .arg = l };
@@ -148,27 +149,12 @@ static int forward(struct lanes *l, struct err *e)
 		if (l->cycle[i])
 			cycle_end_pass(
 				l->cycle[i], began, l->device_ns, l->n_rows);
-	if (!ret)
-		lanes_report_pass(l, began_ns);
-	return ret;
-}
-
-static int run_rows(struct lanes *l, struct err *e)
-{
-	int ret;
-
-	put_all(l);
-	ret = forward(l, e);
-	/* Of what they see there are more spans than a pass can tell. */
-	while (ret == -ENOSPC && l->n_in > 1) {
-		memset(l->cycle, 0, sizeof(l->cycle));
-		lanes_pause_one(l);
-		put_all(l);
-		ret = forward(l, e);
-	}
-	l->stats.passes += !ret;
-	l->stats.rows += ret ? 0 : l->n_rows;
-	return ret;
+	if (ret)
+		return ret;
+	l->stats.passes++;
+	l->stats.rows += l->n_rows;
+	lanes_report_pass(l, began_ns);
+	return 0;
 }
 
 /* ---- logits -------------------------------------------------------------- */
@@ -429,10 +415,20 @@ int lanes_pass(struct lanes *l, struct err *e)
 		return lanes_denoise(l, e);
 	memset(l->cycle, 0, sizeof(l->cycle));
 	ret = l->speculation ? speculation_plan(l, e) : 0;
+	if (ret)
+		return ret;
 	ns = clock_ns();
 	ps = session_phone_ps(l->session);
-	if (!ret)
+	put_all(l);
+	ret = run_rows(l, e);
+	/* There are more spans of slots to attend to than a pass can name: a
+	 * lane less, and no trees. */
+	while (ret == -ENOSPC && l->n_in > 1) {
+		memset(l->cycle, 0, sizeof(l->cycle));
+		lanes_pause_one(l);
+		put_all(l);
 		ret = run_rows(l, e);
+	}
 	if (!ret)
 		ret = walk(l, e);
 	if (!ret)
