@@ -64,11 +64,6 @@ static double latency(
 	return drafted * cost_draft(g->cost) + cost_verify(g->cost, n, leaves);
 }
 
-static double rate_of(const struct growth *g)
-{
-	return g->gain / latency(g, g->n, g->leaves, g->drafted);
-}
-
 static uint32_t seat_child(struct growth *g, uint32_t parent)
 {
 	uint32_t node = grow_add(g->tree, parent);
@@ -92,23 +87,6 @@ static void note(struct growth *g, bool best_prefix)
 	g->best.latency = g->priced ? now : 0;
 }
 
-/* The next candidate of a member joins. */
-static void join(struct growth *g, uint32_t parent)
-{
-	struct tree *t = g->tree;
-	uint32_t rank = g->seat[parent].taken++, node;
-	struct candidate c = t->candidate[(size_t)parent * t->k + rank];
-
-	if (rank < t->n_children[parent])
-		node = (uint32_t)tree_child(t, parent, c.token);
-	else
-		node = seat_child(g, parent);
-	g->leaves += rank > 0;
-	g->drafted += grows_at(g, t->depth[node]);
-	g->gain += g->seat[node].reach;
-	g->member[g->n++] = node;
-}
-
 /* ---- what is next -------------------------------------------------------- */
 
 struct choice {
@@ -116,22 +94,6 @@ struct choice {
 	double ratio;  /* of equation 5; 0: there is none */
 	double most;   /* the largest R at hand, of any */
 };
-
-/* dL of a candidate: [whether it has siblings][whether it is drafted behind] */
-static void find_steps(const struct growth *g, double step[2][2])
-{
-	double now = latency(g, g->n, g->leaves, g->drafted);
-
-	for (uint32_t i = 0; i < 2; i++)
-		for (uint32_t j = 0; j < 2; j++) {
-			step[i][j] = latency(g, g->n + 1, g->leaves + i,
-					     g->drafted + j) -
-				now;
-			step[i][j] = fmax(step[i][j], STEP_LEAST * now);
-			if (!g->priced)
-				step[i][j] = 1;
-		}
-}
 
 /* R of a member's next candidate; while it is not expanded, the most that can
  * be. */
@@ -153,9 +115,20 @@ static double next_reach(const struct growth *g, uint32_t node)
 static struct choice choose(const struct growth *g)
 {
 	struct choice c = { 0 };
+	double now = latency(g, g->n, g->leaves, g->drafted);
+	/* dL of a candidate: [whether it has siblings][whether it is drafted
+	 * behind] */
 	double step[2][2];
 
-	find_steps(g, step);
+	for (uint32_t i = 0; i < 2; i++)
+		for (uint32_t j = 0; j < 2; j++) {
+			step[i][j] = latency(g, g->n + 1, g->leaves + i,
+					     g->drafted + j) -
+				now;
+			step[i][j] = fmax(step[i][j], STEP_LEAST * now);
+			if (!g->priced)
+				step[i][j] = 1;
+		}
 	for (uint32_t i = 0; i < g->n; i++) {
 		uint32_t u = g->member[i];
 		double reach = next_reach(g, u), ratio;
@@ -172,29 +145,29 @@ static struct choice choose(const struct growth *g)
 	return c;
 }
 
-/* No tree that this one may grow to has a better rate than the best so far. */
-static bool hopeless(const struct growth *g, double most)
+static bool finished(
+	const struct growth *g, const struct choice *c, bool best_prefix)
 {
-	double best = g->best.gain / g->best.latency;
+	double best;
 
+	if (g->n == g->limits->rows || !(c->ratio > 0))
+		return true;
+	if (!g->priced)
+		return false;
+	if (!best_prefix)
+		return c->ratio <=
+			g->gain / latency(g, g->n, g->leaves, g->drafted);
+	/* Whether no tree that this one may grow to has a better rate than the
+	 * best so far. */
+	best = g->best.gain / g->best.latency;
 	for (uint32_t m = 1; m <= g->limits->rows - g->n; m++) {
-		double gain = g->gain + m * most;
+		double gain = g->gain + m * c->most;
 		double cost = latency(g, g->n + m, g->leaves, g->drafted);
 
 		if (gain / cost * (1 + SLACK) > best)
 			return false;
 	}
 	return true;
-}
-
-static bool finished(
-	const struct growth *g, const struct choice *c, bool best_prefix)
-{
-	if (g->n == g->limits->rows || !(c->ratio > 0))
-		return true;
-	if (!g->priced)
-		return false;
-	return best_prefix ? hopeless(g, c->most) : c->ratio <= rate_of(g);
 }
 
 /* ---- drafting ------------------------------------------------------------ */
@@ -253,16 +226,29 @@ static int grow(struct build *b, struct err *e)
 {
 	struct gain_rule *p = b->rule;
 	struct growth *g = b->memory;
+	struct tree *t = b->tree;
 	struct choice c = choose(g);
 
 	for (; !finished(g, &c, p->best_prefix); c = choose(g)) {
-		if (!g->seat[c.node].asked)
+		struct seat *parent = &g->seat[c.node];
+		uint32_t rank = parent->taken, node;
+
+		if (!parent->asked)
 			return ask(g, c.node);
-		join(g, c.node);
+		parent->taken++;
+		if (rank < t->n_children[c.node])
+			node = (uint32_t)tree_child(t, c.node,
+				t->candidate[(size_t)c.node * t->k + rank]
+					.token);
+		else
+			node = seat_child(g, c.node);
+		g->leaves += rank > 0;
+		g->drafted += grows_at(g, t->depth[node]);
+		g->gain += g->seat[node].reach;
+		g->member[g->n++] = node;
 		note(g, p->best_prefix);
 	}
-	grow_settle(b->tree, g->member, g->best.n, p, g->best.gain,
-		g->best.latency);
+	grow_settle(t, g->member, g->best.n, p, g->best.gain, g->best.latency);
 	return BUILD_DONE;
 }
 
@@ -312,27 +298,22 @@ void build_greedy_begin(struct build *b, struct tree *t,
 
 /* ---- after verification -------------------------------------------------- */
 
-static void saw_node(
-	struct gain_rule *p, const struct tree *t, uint32_t node, int32_t token)
-{
-	const struct candidate *c = &t->candidate[(size_t)node * t->k];
-	double hit = 0, mass = 0;
-
-	for (uint32_t i = 0; i < tree_expects(t, node); i++) {
-		hit += c[i].token == token;
-		mass += (double)c[i].q;
-	}
-	p->hit += p->rate * (hit - p->hit);
-	p->mass += p->rate * (mass - p->mass);
-}
-
 void gain_rule_saw(struct gain_rule *p, const struct tree *t,
 	const uint32_t *path, uint32_t n, int32_t next)
 {
 	for (uint32_t i = 0; i <= n; i++) {
 		uint32_t node = i ? path[i - 1] : 0;
+		int32_t token = i < n ? t->token[path[i]] : next;
+		const struct candidate *c = &t->candidate[(size_t)node * t->k];
+		double hit = 0, mass = 0;
 
-		if (tree_expects(t, node))
-			saw_node(p, t, node, i < n ? t->token[path[i]] : next);
+		if (!tree_expects(t, node))
+			continue;
+		for (uint32_t k = 0; k < tree_expects(t, node); k++) {
+			hit += c[k].token == token;
+			mass += (double)c[k].q;
+		}
+		p->hit += p->rate * (hit - p->hit);
+		p->mass += p->rate * (mass - p->mass);
 	}
 }

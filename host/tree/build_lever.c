@@ -122,37 +122,6 @@ static struct best best_now(struct growth *g)
 
 /* ---- which nodes are next ------------------------------------------------ */
 
-static bool grows(const struct growth *g, const struct entry *x)
-{
-	return !x->asked && x->depth < g->limits->depth;
-}
-
-/* Where in the list the likeliest nodes are that may be expanded. */
-static uint32_t find_open(const struct growth *g, uint32_t at[BUILD_BATCH])
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < g->n && n < BUILD_BATCH; i++)
-		if (grows(g, &g->list[i]))
-			at[n++] = i;
-	return n;
-}
-
-/*
- * How many may be expanded together. Of a batch the first stays in the list,
- * since nothing reaches further than what was known then; all others can fall
- * off, then or later, and stay in struct tree in vain, where beside them there
- * has to be room for `rows`.
- */
-static uint32_t together(const struct growth *g, uint32_t n)
-{
-	uint32_t spare = g->tree->capacity - g->limits->rows - g->ahead;
-	uint32_t most = g->limits->most;
-
-	most = most < 1 + spare ? most : 1 + spare;
-	return most < n ? most : n;
-}
-
 /* What it takes to look behind n nodes, at most so many together. */
 static double looks(const struct growth *g, uint32_t n, uint32_t most)
 {
@@ -198,37 +167,39 @@ static uint32_t foresee(
 	return k;
 }
 
-/* Nothing is known of costs: until the list is full of what reaches further. */
-static uint32_t until_full(const struct growth *g, uint32_t first)
-{
-	uint32_t rows = g->limits->rows;
-	bool more = g->n < rows ||
-		g->list[first].reach * g->rho > g->list[rows - 1].reach;
-
-	return !more ? 0 : g->limits->batch > 1 ? g->limits->batch : 1;
-}
-
 /*
- * Behind how many of these nodes, at most `most` together, it is best to look
- * now; 0: behind none. Of the numbers that are worth their time it is the one
- * that raises the rate most for it, as if time itself were free: several at
- * once are worth it where they take little more than one. Where cost has steps,
- * only more than can be asked of at once may fill one.
+ * Behind how many of these nodes, as many as may be expanded together, it is
+ * best to look now; 0: behind none. Of the numbers that are worth their time it
+ * is the one that raises the rate most for it, as if time itself were free:
+ * several at once are worth it where they take little more than one. Where cost
+ * has steps, only more than can be asked of at once may fill one.
  */
-static uint32_t how_many(struct growth *g, const uint32_t at[BUILD_BATCH],
-	uint32_t n, uint32_t most)
+static uint32_t how_many(
+	struct growth *g, const uint32_t at[BUILD_BATCH], uint32_t n)
 {
+	uint32_t rows = g->limits->rows, best = 0, some = 1;
+	uint32_t spare = g->tree->capacity - rows - g->ahead;
+	uint32_t most = g->limits->most;
 	double now, rise = 0, taken = 0;
-	uint32_t best = 0;
 
+	/* Of a batch the first stays in the list, since nothing reaches further
+	 * than what was known then; all others can fall off, then or later, and
+	 * stay in struct tree in vain, where beside them there has to be room
+	 * for `rows`. */
+	most = most < 1 + spare ? most : 1 + spare;
+	most = most < n ? most : n;
+	/* Without known costs: until the list is full of candidates that reach
+	 * further. */
 	if (!pass_cost_is_known(g->cost)) {
-		uint32_t some = until_full(g, at[0]);
-
+		if (g->n == rows &&
+			g->list[at[0]].reach * g->rho <=
+				g->list[rows - 1].reach)
+			return 0;
+		some = g->limits->batch > 1 ? g->limits->batch : 1;
 		return some < most ? some : most;
 	}
 	now = best_now(g).rate * (1 + SLACK);
-	for (uint32_t some = 1; some <= n && (some <= most || !best);
-		some *= 2) {
+	for (; some <= n && (some <= most || !best); some *= 2) {
 		uint32_t longer = foresee(g, at, some);
 		double time = looks(g, some, most), free;
 
@@ -264,31 +235,40 @@ static void learn(struct gain_rule *p, const struct tree *t, uint32_t node)
 	}
 }
 
-static int look_behind(
-	struct growth *g, const uint32_t at[BUILD_BATCH], uint32_t n)
-{
-	uint32_t first = g->tree->n;
-
-	for (uint32_t i = 0; i < n; i++) {
-		struct entry *x = &g->list[at[i]];
-
-		x->asked = true;
-		x->node = (int32_t)grow_add(g->tree, (uint32_t)x->above);
-		g->parent[i] = *x;
-	}
-	g->n_parents = n;
-	g->drafting += looks(g, n, n);
-	g->ahead += n - 1;
-	return grow_expand(g->build, first, first + n);
-}
-
 /* ---- the tree ------------------------------------------------------------ */
 
-/* What is best of what is known becomes the tree, the likeliest first. */
-static int settle(struct growth *g)
+static int grow(struct build *b, struct err *e)
 {
-	struct best best = best_now(g);
+	struct growth *g = b->memory;
+	uint32_t at[BUILD_BATCH], n = 0, some, first = g->tree->n;
+	struct best best;
 
+	for (uint32_t i = 0; i < g->n_parents; i++) {
+		learn(g->rule, g->tree, (uint32_t)g->parent[i].node);
+		enter_candidates(g, g->parent[i]);
+	}
+	/* Where in the list the likeliest nodes are that may be expanded. */
+	for (uint32_t i = 0; i < g->n && n < BUILD_BATCH; i++)
+		if (!g->list[i].asked && g->list[i].depth < g->limits->depth)
+			at[n++] = i;
+	some = n ? how_many(g, at, n) : 0;
+	if (some) {
+		for (uint32_t i = 0; i < some; i++) {
+			struct entry *x = &g->list[at[i]];
+
+			x->asked = true;
+			x->node =
+				(int32_t)grow_add(g->tree, (uint32_t)x->above);
+			g->parent[i] = *x;
+		}
+		g->n_parents = some;
+		g->drafting += looks(g, some, some);
+		g->ahead += some - 1;
+		return grow_expand(b, first, first + some);
+	}
+	/* The best of all known candidates become the tree, the likeliest
+	 * first. */
+	best = best_now(g);
 	for (uint32_t i = 0; i < best.n; i++) {
 		struct entry *x = &g->list[i];
 
@@ -299,20 +279,6 @@ static int settle(struct growth *g)
 	}
 	grow_settle(g->tree, g->keep, best.n, g->rule, best.gain, best.latency);
 	return BUILD_DONE;
-}
-
-static int grow(struct build *b, struct err *e)
-{
-	struct growth *g = b->memory;
-	uint32_t at[BUILD_BATCH], n, some;
-
-	for (uint32_t i = 0; i < g->n_parents; i++) {
-		learn(g->rule, g->tree, (uint32_t)g->parent[i].node);
-		enter_candidates(g, g->parent[i]);
-	}
-	n = find_open(g, at);
-	some = n ? how_many(g, at, n, together(g, n)) : 0;
-	return some ? look_behind(g, at, some) : settle(g);
 }
 
 static int start(struct build *b, struct err *e)

@@ -142,43 +142,11 @@ static uint32_t pop(struct selection *s)
 	}
 }
 
-/* The likeliest candidate stays; if it is a node, its own may, too. */
-static void take(struct selection *s)
-{
-	struct tree *t = s->tree;
-	uint32_t node = pop(s), rank = s->taken[node]++;
-
-	if (rank < t->n_children[node]) {
-		int32_t token = t->candidate[(size_t)node * t->k + rank].token;
-		uint32_t child = (uint32_t)tree_child(t, node, token);
-
-		s->taken[child] = 0;
-		push(s, child);
-	}
-	push(s, node);
-}
-
-/* Those that stay, without the candidates that are to be nodes. */
-static void keep_taken(struct tree *t, uint32_t *taken, uint32_t *keep)
-{
-	uint32_t kept = 0;
-
-	for (uint32_t u = 0; u < t->n; u++)
-		if (taken[u] != CLOSED) {
-			keep[kept] = u;
-			taken[kept++] = taken[u];
-		}
-	t->steps += t->n;
-	tree_keep(t, keep, kept);
-	for (uint32_t u = 0; u < kept; u++)
-		while (t->n_children[u] < taken[u])
-			grow_add(t, u);
-}
-
 int grow_select(struct build *b, struct err *e)
 {
 	struct tree *t = b->tree;
 	struct selection s = { .tree = t };
+	uint32_t *keep, kept = 0;
 	int ret = grow_reserve(
 		b, t->capacity * (sizeof(*s.heap) + 2 * sizeof(*s.taken)), e);
 
@@ -186,12 +154,33 @@ int grow_select(struct build *b, struct err *e)
 		return ret;
 	s.heap = b->memory;
 	s.taken = (uint32_t *)(s.heap + t->n);
+	keep = s.taken + t->n;
 	for (uint32_t u = 0; u < t->n; u++)
 		s.taken[u] = u ? CLOSED : 0;
 	push(&s, 0);
-	for (uint32_t n = 1; n < b->limits.rows && s.n; n++)
-		take(&s);
-	keep_taken(t, s.taken, s.taken + t->n);
+	/* The likeliest candidate stays; if it is a node, its own may, too. */
+	for (uint32_t n = 1; n < b->limits.rows && s.n; n++) {
+		uint32_t node = pop(&s), rank = s.taken[node]++, child;
+
+		if (rank < t->n_children[node]) {
+			child = (uint32_t)tree_child(t, node,
+				t->candidate[(size_t)node * t->k + rank].token);
+			s.taken[child] = 0;
+			push(&s, child);
+		}
+		push(&s, node);
+	}
+	/* First the nodes that stay, then candidates that become nodes. */
+	for (uint32_t u = 0; u < t->n; u++)
+		if (s.taken[u] != CLOSED) {
+			keep[kept] = u;
+			s.taken[kept++] = s.taken[u];
+		}
+	t->steps += t->n;
+	tree_keep(t, keep, kept);
+	for (uint32_t u = 0; u < kept; u++)
+		while (t->n_children[u] < s.taken[u])
+			grow_add(t, u);
 	return 0;
 }
 

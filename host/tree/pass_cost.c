@@ -122,15 +122,6 @@ void pass_cost_begin(struct pass_cost *c, double n, double time)
 	pass_cost_set(c, pass_knot, at, PASS_KNOTS);
 }
 
-/* A geometric mean: what is wrong with all of it is a factor. */
-static void scale(struct pass_cost *c, double ratio)
-{
-	double by = pow(fmin(ratio, 1 + MOST), 1. / (c->n_told + 1));
-
-	for (uint32_t i = 0; i < c->n_rows; i++)
-		c->time[i] *= by;
-}
-
 void pass_cost_saw_rows(struct pass_cost *c, uint32_t n, uint32_t kept,
 	double lower, double time)
 {
@@ -149,7 +140,12 @@ void pass_cost_saw_rows(struct pass_cost *c, uint32_t n, uint32_t kept,
 	expected = weigh(c, share);
 	c->n_told++;
 	if (c->n_told <= WHOLE && expected > 0) {
-		scale(c, time / expected);
+		/* A geometric mean: what is wrong with all of it is a factor.
+		 */
+		error = pow(
+			fmin(time / expected, 1 + MOST), 1. / (c->n_told + 1));
+		for (uint32_t i = 0; i < c->n_rows; i++)
+			c->time[i] *= error;
 		return;
 	}
 	error = fmin(fmax(time - expected, -MOST * expected), MOST * expected);

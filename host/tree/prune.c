@@ -51,71 +51,48 @@ static uint32_t child_from(const struct tree *t, uint32_t u, uint32_t v)
 
 /* ---- sigma --------------------------------------------------------------- */
 
-static void score_batch(
-	struct pruning *p, uint32_t u, const uint32_t *node, uint32_t n)
-{
-	int32_t token[BATCH] = { 0 };
-	float score[BATCH];
-
-	for (uint32_t i = 0; i < n; i++)
-		token[i] = p->tree->token[node[i]];
-	p->score(p->arg, u, token, n, score);
-	p->scored += n;
-	for (uint32_t i = 0; i < n; i++)
-		p->sigma[node[i]] = score[i];
-}
-
 /* To sigma of u's children; returns the largest. */
 static float score_children(struct pruning *p, uint32_t u)
 {
 	const struct tree *t = p->tree;
-	uint32_t node[BATCH], n = 0;
-	float largest = -INFINITY;
+	uint32_t node[BATCH], n = 0, next;
+	float score[BATCH], largest = -INFINITY;
+	int32_t token[BATCH] = { 0 };
 
-	for (uint32_t v = child_from(t, u, u + 1); v < t->n;
-		v = child_from(t, u, v + 1)) {
-		node[n++] = v;
-		if (n == BATCH) {
-			score_batch(p, u, node, n);
-			n = 0;
-		}
-	}
-	if (n)
-		score_batch(p, u, node, n);
-	for (uint32_t v = child_from(t, u, u + 1); v < t->n;
-		v = child_from(t, u, v + 1))
-		largest = fmaxf(largest, p->sigma[v]);
-	return largest;
-}
-
-/* Scores of the candidates of u that are no children. */
-static uint32_t score_shadow(
-	struct pruning *p, uint32_t u, float score[TREE_CANDIDATES])
-{
-	const struct tree *t = p->tree;
-	const struct candidate *c = t->candidate + (size_t)u * t->k;
-	int32_t token[TREE_CANDIDATES];
-	uint32_t n = 0;
-
-	if (!p->opts->shadow)
-		return 0;
-	for (uint32_t i = 0; i < tree_expects(t, u); i++)
-		if (tree_child(t, u, c[i].token) < 0)
-			token[n++] = c[i].token;
-	if (n)
+	for (uint32_t v = child_from(t, u, u + 1); v < t->n; v = next) {
+		next = child_from(t, u, v + 1);
+		node[n] = v;
+		token[n++] = t->token[v];
+		if (n < BATCH && next < t->n)
+			continue;
 		p->score(p->arg, u, token, n, score);
-	p->scored += n;
-	return n;
+		p->scored += n;
+		for (uint32_t i = 0; i < n; i++) {
+			p->sigma[node[i]] = score[i];
+			largest = fmaxf(largest, score[i]);
+		}
+		n = 0;
+	}
+	return largest;
 }
 
 static void sigma_of_children(struct pruning *p, uint32_t u)
 {
 	const struct tree *t = p->tree;
+	const struct candidate *c = t->candidate + (size_t)u * t->k;
+	int32_t token[TREE_CANDIDATES];
 	float shadow[TREE_CANDIDATES];
 	float largest = score_children(p, u);
-	uint32_t n = score_shadow(p, u, shadow);
+	uint32_t n = 0;
 	struct softmax all = { .temperature = (double)p->opts->temperature };
 
+	/* Of the candidates that are no children. */
+	for (uint32_t i = 0; p->opts->shadow && i < tree_expects(t, u); i++)
+		if (tree_child(t, u, c[i].token) < 0)
+			token[n++] = c[i].token;
+	if (n)
+		p->score(p->arg, u, token, n, shadow);
+	p->scored += n;
 	for (uint32_t i = 0; i < n; i++)
 		largest = fmaxf(largest, shadow[i]);
 	all.most = (double)largest;
@@ -145,25 +122,14 @@ static uint32_t rank(const struct pruning *p, uint32_t u, uint32_t v)
 	return better;
 }
 
-/* The edge from u to its child v of that rank. A sigma that is no number says
- * nothing against it. */
-static bool edge_stays(
-	const struct pruning *p, uint32_t u, uint32_t v, uint32_t v_rank)
-{
-	const struct prune_opts *o = p->opts;
-
-	if (!(p->sigma[v] < o->theta))
-		return true;
-	return o->safeguards && p->tree->depth[u] <= o->breadth_depth &&
-		v_rank < o->breadth && p->sigma[v] >= o->breadth_theta;
-}
-
 /* Decides on the children of a node that stays; *tip is the last node of the
  * backbone so far. */
 static void decide(const struct pruning *p, uint32_t u, uint32_t *tip)
 {
 	const struct tree *t = p->tree;
-	bool on_backbone = p->opts->safeguards && u == *tip;
+	const struct prune_opts *o = p->opts;
+	bool on_backbone = o->safeguards && u == *tip;
+	bool shallow = o->safeguards && t->depth[u] <= o->breadth_depth;
 
 	for (uint32_t v = child_from(t, u, u + 1); v < t->n;
 		v = child_from(t, u, v + 1)) {
@@ -171,7 +137,10 @@ static void decide(const struct pruning *p, uint32_t u, uint32_t *tip)
 
 		if (on_backbone && !r)
 			*tip = v;
-		p->keep[v] = edge_stays(p, u, v, r) || *tip == v;
+		/* A sigma that is no number says nothing against the edge. */
+		p->keep[v] = !(p->sigma[v] < o->theta) || *tip == v ||
+			(shallow && r < o->breadth &&
+				p->sigma[v] >= o->breadth_theta);
 	}
 }
 
@@ -183,30 +152,6 @@ struct tally {
 	double tokens;
 };
 
-/*
- * What the draft and the predictor think of the way to each node; the draft
- * alone, where nothing was scored. An edge must be likely to both: where one of
- * them is sure that it is not, what the other says is little. Returns what all
- * promise.
- */
-static double weigh(const struct pruning *p)
-{
-	const struct tree *t = p->tree;
-	double all = 0;
-
-	p->merit[0] = 1;
-	for (uint32_t v = 1; v < t->n; v++) {
-		uint32_t u = (uint32_t)t->parent[v];
-		double q = (double)t->q[v], s = (double)p->sigma[v];
-
-		if (p->keep[u] && s >= 0)
-			q = sqrt(q * s);
-		p->merit[v] = p->merit[u] * q;
-		all += p->merit[v];
-	}
-	return all;
-}
-
 static bool has_kept(const struct pruning *p, uint32_t u)
 {
 	const struct tree *t = p->tree;
@@ -215,20 +160,6 @@ static bool has_kept(const struct pruning *p, uint32_t u)
 	while (v < t->n && !p->keep[v])
 		v = child_from(t, u, v + 1);
 	return v < t->n;
-}
-
-static struct tally count_kept(const struct pruning *p)
-{
-	struct tally sum = { 0 };
-
-	for (uint32_t u = 0; u < p->tree->n; u++) {
-		if (!p->keep[u])
-			continue;
-		sum.rows++;
-		sum.leaves += !has_kept(p, u);
-		sum.tokens += u ? p->merit[u] : 0;
-	}
-	return sum;
 }
 
 static enum prune_lack lacks(
@@ -258,15 +189,40 @@ static uint32_t best_cut(struct pruning *p)
 /* What was cut comes back, the best first, until nothing is lacking. */
 static void add_back(struct pruning *p, struct prune_result *out)
 {
-	double all = weigh(p);
-	struct tally kept = count_kept(p);
-	enum prune_lack now = lacks(p->opts, &kept, all);
+	const struct tree *t = p->tree;
+	struct tally kept = { 0 };
+	enum prune_lack now;
+	double all = 0;
 	uint32_t v;
 
-	out->lack = now;
-	while (now && (v = best_cut(p)) < p->tree->n) {
+	/*
+	 * What the draft and the predictor think of the way to each node; the
+	 * draft alone, where nothing was scored. An edge must be likely to
+	 * both: where one of them is sure that it is not, the other's opinion
+	 * counts little.
+	 */
+	p->merit[0] = 1;
+	for (v = 1; v < t->n; v++) {
+		uint32_t u = (uint32_t)t->parent[v];
+		double q = (double)t->q[v], s = (double)p->sigma[v];
+
+		if (p->keep[u] && s >= 0)
+			q = sqrt(q * s);
+		p->merit[v] = p->merit[u] * q;
+		all += p->merit[v];
+	}
+	for (uint32_t u = 0; u < t->n; u++) {
+		if (!p->keep[u])
+			continue;
 		kept.rows++;
-		kept.leaves += has_kept(p, (uint32_t)p->tree->parent[v]);
+		kept.leaves += !has_kept(p, u);
+		kept.tokens += u ? p->merit[u] : 0;
+	}
+	now = lacks(p->opts, &kept, all);
+	out->lack = now;
+	while (now && (v = best_cut(p)) < t->n) {
+		kept.rows++;
+		kept.leaves += has_kept(p, (uint32_t)t->parent[v]);
 		kept.tokens += p->merit[v];
 		p->keep[v] = 1;
 		out->back++;

@@ -132,16 +132,6 @@ static void gather(const struct tree *t, void *array, size_t size,
 	memcpy(array, dst, n * size);
 }
 
-static void count_children(struct tree *t)
-{
-	memset(t->n_children, 0, t->n * sizeof(*t->n_children));
-	for (uint32_t i = 1; i < t->n; i++)
-		t->n_children[t->parent[i]]++;
-	t->leaves = 0;
-	for (uint32_t i = 0; i < t->n; i++)
-		t->leaves += !t->n_children[i];
-}
-
 void tree_keep(struct tree *t, const uint32_t *node, uint32_t n)
 {
 	assert(n >= 1 && n <= t->n && node[0] == 0);
@@ -166,5 +156,10 @@ void tree_keep(struct tree *t, const uint32_t *node, uint32_t n)
 	for (uint32_t i = 1; i < n; i++)
 		t->parent[i] = (int32_t)t->number[t->parent[i]];
 	t->n = n;
-	count_children(t);
+	memset(t->n_children, 0, n * sizeof(*t->n_children));
+	for (uint32_t i = 1; i < n; i++)
+		t->n_children[t->parent[i]]++;
+	t->leaves = 0;
+	for (uint32_t i = 0; i < n; i++)
+		t->leaves += !t->n_children[i];
 }

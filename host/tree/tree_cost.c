@@ -112,27 +112,19 @@ static double row_slope(const struct cost *c)
 
 /* ---- the table ----------------------------------------------------------- */
 
-/* Of a shape's smaller neighbours the one that tells more of it; NULL: none. */
-static const struct cost_cell *smaller(
-	const struct cost *c, uint32_t i, uint32_t j)
-{
-	const struct cost_cell *a = i ? &c->verify[i - 1][j] : NULL;
-	const struct cost_cell *b = j ? &c->verify[i][j - 1] : NULL;
-
-	if (!a || !a->rows)
-		return b && b->rows ? b : NULL;
-	return b && b->rows && b->most > a->most ? b : a;
-}
-
 /* most and where from, in the order of growing shapes. */
 static void find_smaller(struct cost *c, uint32_t i, uint32_t j)
 {
-	const struct cost_cell *from = smaller(c, i, j);
+	const struct cost_cell *a = i ? &c->verify[i - 1][j] : NULL;
+	const struct cost_cell *b = j ? &c->verify[i][j - 1] : NULL;
 	struct cost_cell *cell = &c->verify[i][j];
 
-	cell->most = from ? from->most : 0;
-	cell->rows = from ? from->rows : 0;
-	cell->leaves = from ? from->leaves : 0;
+	/* Of the smaller neighbours the one that tells more; NULL: none. */
+	if (!a || !a->rows || (b && b->rows && b->most > a->most))
+		a = b && b->rows ? b : NULL;
+	cell->most = a ? a->most : 0;
+	cell->rows = a ? a->rows : 0;
+	cell->leaves = a ? a->leaves : 0;
 	if (cell->n) {
 		cell->most = fmax(cell->most, cell->mean);
 		cell->rows = (uint16_t)(i + 1);
@@ -161,13 +153,6 @@ static void find_larger(struct cost *c, uint32_t i, uint32_t j)
 		least_of(cell, &c->verify[i][j + 1]);
 }
 
-static double climb(const struct cost *c, const struct cost_cell *from,
-	uint32_t rows, uint32_t leaves)
-{
-	return from->most + c->row_slope * (rows - from->rows) +
-		c->leaf_slope * (leaves - from->leaves);
-}
-
 /*
  * In the order of growing shapes; the estimate is find_larger's so far. Where
  * neither a smaller nor a larger shape is known, the smaller neighbours lead
@@ -182,8 +167,9 @@ static void find_estimate(struct cost *c, uint32_t i, uint32_t j)
 	double by_leaf = j ? fewer_leaves + c->leaf_slope : INFINITY;
 
 	if (cell->rows)
-		cell->estimate =
-			fmin(cell->estimate, climb(c, cell, i + 1, j + 1));
+		cell->estimate = fmin(cell->estimate,
+			cell->most + c->row_slope * (i + 1 - cell->rows) +
+				c->leaf_slope * (j + 1 - cell->leaves));
 	else if (isinf(cell->estimate))
 		cell->estimate = fmin(by_row, by_leaf);
 	else
