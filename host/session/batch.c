@@ -47,24 +47,19 @@ static int find_part(struct batch *b, const struct sequences *s, uint32_t row,
 	return 0;
 }
 
-static int check_root(const struct batch_part *p, uint32_t i,
-	const struct row *row, struct err *e)
-{
-	if (row->position <= p->length)
-		return 0;
-	return err_set(e, EINVAL,
-		"row %u is at position %u, after a sequence of %u tokens", i,
-		row->position, p->length);
-}
-
 static int take_tree_row(
 	struct batch *b, uint32_t i, uint32_t part, struct err *e)
 {
 	const struct row *row = &b->rows.row[i], *above;
 
 	b->claim[part].to++;
+	if (row->parent == -1 && row->position > b->part[part].length)
+		return err_set(e, EINVAL,
+			"row %u is at position %u, after a sequence of %u "
+			"tokens",
+			i, row->position, b->part[part].length);
 	if (row->parent == -1)
-		return check_root(&b->part[part], i, row, e);
+		return 0;
 	if (row->parent < 0 || row->parent >= (int32_t)i)
 		return err_set(e, EINVAL,
 			"row %u of a tree has parent %d, which does not come "
@@ -107,41 +102,6 @@ static int take_placed_row(
 	return 0;
 }
 
-static int check_end(
-	const struct batch *b, uint32_t i, uint32_t block_length, struct err *e)
-{
-	const struct row *row = &b->rows.row[i];
-	uint32_t to = b->claim[part_of(b, row->sequence)].to;
-
-	if (row->end <= row->position || row->end > to)
-		return err_set(e, EINVAL,
-			"row %u at position %u (of %u): its block cannot end "
-			"at %u",
-			i, row->position, to, row->end);
-	if (block_length && row->end - row->position > block_length)
-		return err_set(e, EINVAL,
-			"row %u at position %u: its block ends at %u, which is "
-			"more than this model's block length of %u away",
-			i, row->position, row->end, block_length);
-	return 0;
-}
-
-/* Of rows at positions of their own: what is claimed ends where they do. */
-static int end_placed(struct batch *b, uint32_t block_length, struct err *e)
-{
-	int ret = 0;
-
-	for (uint32_t i = 0; i < b->rows.n && !ret; i++)
-		if (b->rows.sight == SIGHT_BLOCK)
-			ret = check_end(b, i, block_length, e);
-	if (ret)
-		return ret;
-	for (uint32_t part = 0; part < b->n_parts; part++)
-		b->claim[part].to =
-			b->rows.row[b->part[part].last].position + 1;
-	return 0;
-}
-
 static int take_rows(struct batch *b, const struct batch_limits *limits,
 	const struct sequences *s, struct err *e)
 {
@@ -165,15 +125,46 @@ static int take_rows(struct batch *b, const struct batch_limits *limits,
 		b->part[part].last = (int32_t)i;
 		b->part[part].rows++;
 	}
-	return tree ? 0 : end_placed(b, limits->block_length, e);
+	for (uint32_t i = 0; i < b->rows.n && b->rows.sight == SIGHT_BLOCK;
+		i++) {
+		const struct row *row = &b->rows.row[i];
+		uint32_t to = b->claim[part_of(b, row->sequence)].to;
+
+		if (row->end <= row->position || row->end > to)
+			return err_set(e, EINVAL,
+				"row %u at position %u (of %u): its block "
+				"cannot end at %u",
+				i, row->position, to, row->end);
+		if (limits->block_length &&
+			row->end - row->position > limits->block_length)
+			return err_set(e, EINVAL,
+				"row %u at position %u: its block ends at %u, "
+				"which is more than this model's block length "
+				"of %u away",
+				i, row->position, row->end,
+				limits->block_length);
+	}
+	/* Of rows at positions of their own the claim ends where they do. */
+	for (part = 0; part < b->n_parts && !tree; part++)
+		b->claim[part].to =
+			b->rows.row[b->part[part].last].position + 1;
+	return 0;
 }
 
-static int check_sight(
-	enum sight sight, const struct batch_limits *limits, struct err *e)
+int batch_init(struct batch *b, const struct rows *rows,
+	const struct batch_limits *limits, const struct sequences *s,
+	struct err *e)
 {
-	bool trees = limits->causal || limits->block_length;
+	enum sight sight = rows->sight;
+	int ret;
 
-	if (sight == SIGHT_TREE && !trees)
+	b->rows = *rows;
+	b->n_parts = 0;
+	if (!rows->n || rows->n > limits->rows)
+		return err_set(e, EINVAL,
+			"a batch of %u rows, but the largest graph has %u",
+			rows->n, limits->rows);
+	if (sight == SIGHT_TREE && !limits->causal && !limits->block_length)
 		return err_set(e, EINVAL,
 			"a tree, but the rows of this model see one another "
 			"both ways");
@@ -185,39 +176,18 @@ static int check_sight(
 		return err_set(e, EINVAL,
 			"rows cannot see the whole sequence: in this model "
 			"they see nothing after their block");
-	return 0;
-}
-
-static int check_context(const struct batch *b, uint32_t context, struct err *e)
-{
-	for (uint32_t i = 0; i < b->n_parts; i++) {
+	ret = take_rows(b, limits, s, e);
+	for (uint32_t i = 0; i < b->n_parts && !ret; i++) {
 		uint32_t length = b->part[i].length;
 
-		if (b->claim[i].to > context)
-			return err_set(e, ENOSPC,
+		if (b->claim[i].to > limits->context)
+			ret = err_set(e, ENOSPC,
 				"the context of %u tokens is full: %u are in "
 				"it, %u more were to come; try a larger --ctx",
-				context, length, b->claim[i].to - length);
+				limits->context, length,
+				b->claim[i].to - length);
 	}
-	return 0;
-}
-
-int batch_init(struct batch *b, const struct rows *rows,
-	const struct batch_limits *limits, const struct sequences *s,
-	struct err *e)
-{
-	int ret;
-
-	b->rows = *rows;
-	b->n_parts = 0;
-	if (!rows->n || rows->n > limits->rows)
-		return err_set(e, EINVAL,
-			"a batch of %u rows, but the largest graph has %u",
-			rows->n, limits->rows);
-	ret = check_sight(rows->sight, limits, e);
-	if (!ret)
-		ret = take_rows(b, limits, s, e);
-	return ret ? ret : check_context(b, limits->context, e);
+	return ret;
 }
 
 /* ---- places -------------------------------------------------------------- */
@@ -254,29 +224,23 @@ size_t batch_bytes(uint32_t rows, uint32_t spans)
 		(size_t)rows * mask_words(rows) * sizeof(uint64_t);
 }
 
-/* How far a row sees what lies in the cache; of a tree's row, its root. */
-static uint32_t sight_end(const struct batch *b, uint32_t i)
-{
-	const struct row *row = &b->rows.row[i];
-	uint32_t part = part_of(b, row->sequence);
-	uint32_t length = b->part[part].length, to = b->claim[part].to;
-
-	if (b->rows.sight == SIGHT_TREE)
-		return row->position;
-	if (b->rows.sight == SIGHT_BLOCK)
-		return row->end;
-	return length > to ? length : to;
-}
-
 /* Those of a sequence that see as far as one another share a list. */
 static int put_spans(struct batch *b, const struct sequences *s, uint32_t i,
 	struct wire_row *row, struct wire_span *span, uint32_t room,
 	uint32_t *used)
 {
-	uint32_t part = part_of(b, b->rows.row[i].sequence);
+	const struct row *from = &b->rows.row[i];
+	uint32_t part = part_of(b, from->sequence);
+	uint32_t to = b->claim[part].to, end;
 	struct batch_part *p = &b->part[part];
-	uint32_t end = sight_end(b, i);
 
+	/* How far a row sees the cache; of a tree's row, its root. */
+	if (b->rows.sight == SIGHT_TREE)
+		end = from->position;
+	else if (b->rows.sight == SIGHT_BLOCK)
+		end = from->end;
+	else
+		end = p->length > to ? p->length : to;
 	if (p->first == UINT32_MAX || p->end != end) {
 		p->end = end;
 		p->first = *used;
@@ -313,28 +277,13 @@ static int put_rows(struct batch *b, const struct sequences *s,
 	return 0;
 }
 
-static void put_masks(const struct batch *b, uint64_t *mask, size_t words)
-{
-	memset(mask, 0, b->rows.n * words * sizeof(*mask));
-	if (b->rows.sight != SIGHT_TREE)
-		return;
-	for (uint32_t i = 0; i < b->rows.n; i++) {
-		int32_t parent = b->rows.row[i].parent;
-		uint64_t *mine = mask + i * words;
-
-		if (parent >= 0)
-			memcpy(mine, mask + (size_t)parent * words,
-				words * sizeof(*mine));
-		mine[i / 64] |= (uint64_t)1 << i % 64;
-	}
-}
-
 int batch_fill(void *dst, struct batch *b, const struct sequences *s,
 	const uint32_t *at, uint32_t room, struct wire_graph_run *run,
 	struct err *e)
 {
 	uint32_t n = b->rows.n, words = mask_words(n), spans = 0;
 	struct wire_row *row = dst;
+	uint64_t *mask;
 
 	if (put_rows(b, s, at, row, room, &spans))
 		return err_set(e, ENOSPC,
@@ -342,10 +291,18 @@ int batch_fill(void *dst, struct batch *b, const struct sequences *s,
 			"cache, the maximum of a pass; compute fewer sequences "
 			"at a time",
 			n, b->n_parts, room);
-	put_masks(b,
-		(void *)((uint8_t *)dst + n * sizeof(*row) +
-			spans * sizeof(struct wire_span)),
-		words);
+	mask = (void *)((uint8_t *)dst + n * sizeof(*row) +
+		spans * sizeof(struct wire_span));
+	memset(mask, 0, (size_t)n * words * sizeof(*mask));
+	for (uint32_t i = 0; i < n && b->rows.sight == SIGHT_TREE; i++) {
+		int32_t parent = b->rows.row[i].parent;
+		uint64_t *mine = mask + (size_t)i * words;
+
+		if (parent >= 0)
+			memcpy(mine, mask + (size_t)parent * words,
+				words * sizeof(*mine));
+		mine[i / 64] |= (uint64_t)1 << i % 64;
+	}
 	run->rows = n;
 	run->n_spans = spans;
 	run->mask_words = words;
@@ -361,17 +318,6 @@ static uint32_t count_bits(const uint64_t *mask, uint32_t words)
 	return n;
 }
 
-/* The slots of row i: its spans, and its bits. */
-static uint32_t count_slots(const struct wire_row *row,
-	const struct wire_span *span, const uint64_t *mask, uint32_t words)
-{
-	uint32_t n = count_bits(mask, words);
-
-	for (uint32_t i = 0; i < row->n_spans; i++)
-		n += span[row->first_span + i].count;
-	return n;
-}
-
 uint32_t batch_longest(const void *filled, const struct wire_graph_run *run)
 {
 	const struct wire_row *row = filled;
@@ -380,9 +326,10 @@ uint32_t batch_longest(const void *filled, const struct wire_graph_run *run)
 	uint32_t most = 0, words = run->mask_words;
 
 	for (uint32_t i = 0; i < run->rows; i++) {
-		uint32_t n = count_slots(
-			&row[i], span, mask + (size_t)i * words, words);
+		uint32_t n = count_bits(mask + (size_t)i * words, words);
 
+		for (uint32_t k = 0; k < row[i].n_spans; k++)
+			n += span[row[i].first_span + k].count;
 		most = n > most ? n : most;
 	}
 	return most;

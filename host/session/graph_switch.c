@@ -66,65 +66,45 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-struct simulation {
-	const struct switch_problem *p;
-	uint64_t now, loader; /* when executions and loads so far end */
-	uint64_t ready[SWITCH_BLOCKS];
-	bool switched[SWITCH_BLOCKS];
-};
-
-static struct switch_times begin_load(struct simulation *s, uint32_t block)
-{
-	struct switch_times t = { .begin = later(s->now, s->loader) };
-
-	t.end = s->loader = s->ready[block] = t.begin + s->p->load[block];
-	s->switched[block] = true;
-	return t;
-}
-
-static struct switch_times execute(
-	struct simulation *s, uint32_t at, uint64_t *waited)
-{
-	uint32_t block = at % s->p->blocks;
-	struct switch_times t = { .begin = later(s->now, s->ready[block]) };
-
-	*waited += t.begin - s->now;
-	t.end = s->now = t.begin + cost_of(s->p, at, s->switched[block]);
-	return t;
-}
-
 void switch_simulate(const struct switch_problem *p,
 	const struct switch_plan *plan, struct switch_outcome *out,
 	struct switch_times *run, struct switch_times *load)
 {
-	struct simulation s = { .p = p };
-	uint32_t n = executions(p), next = 0;
+	uint64_t now = 0, loader = 0; /* when executions and loads end */
+	uint64_t ready[SWITCH_BLOCKS] = { 0 };
+	bool switched[SWITCH_BLOCKS] = { false };
+	uint32_t n = executions(p), next = 0, block;
+	struct switch_times t;
 
 	*out = (struct switch_outcome){ 0 };
-	start_set(p, s.switched);
+	start_set(p, switched);
 	for (uint32_t at = 0; at <= n; at++) {
 		for (; next < plan->n_loads && plan->load[next].before == at;
 			next++) {
-			struct switch_times t =
-				begin_load(&s, plan->load[next].block);
-
+			block = plan->load[next].block;
+			t.begin = later(now, loader);
+			t.end = loader = ready[block] =
+				t.begin + p->load[block];
+			switched[block] = true;
 			if (load)
 				load[next] = t;
 			if (at < n) {
-				out->waited += t.begin - s.now;
-				s.now = t.begin;
+				out->waited += t.begin - now;
+				now = t.begin;
 			}
 		}
-		if (at < n) {
-			struct switch_times t = execute(&s, at, &out->waited);
-
-			if (run)
-				run[at] = t;
-		}
+		if (at == n)
+			break;
+		block = at % p->blocks;
+		t.begin = later(now, ready[block]);
+		out->waited += t.begin - now;
+		t.end = now = t.begin + cost_of(p, at, switched[block]);
+		if (run)
+			run[at] = t;
 	}
-	out->prefill_end = s.now;
-	out->loads_end = s.loader;
-	out->makespan = later(s.now, s.loader);
+	out->prefill_end = now;
+	out->loads_end = loader;
+	out->makespan = later(now, loader);
 }
 
 /* ---- by rule ------------------------------------------------------------- */
@@ -269,23 +249,6 @@ static bool in_set(uint32_t set, uint32_t block)
 	return set >> block & 1;
 }
 
-static void look_ahead(const struct program *d, uint32_t at, struct ahead *a)
-{
-	const struct switch_problem *p = d->p;
-
-	a->n = least(p->blocks, d->n - at);
-	a->choice = d->choice + (size_t)at * d->sets;
-	for (uint32_t b = 0; b < p->blocks; b++)
-		a->until[b] = least(until(p, at, b), d->n - at);
-	for (uint32_t k = 0; k <= a->n; k++)
-		a->left[k] = layer(d, at + k);
-	for (uint32_t k = 0; k < a->n; k++) {
-		a->block[k] = (at + k) % p->blocks;
-		a->cost[k][0] = p->prefill[at + k];
-		a->cost[k][1] = p->decode[at + k];
-	}
-}
-
 /* What the first k executions take while those of `set` are switched. */
 struct taken {
 	uint32_t set, known;
@@ -340,33 +303,59 @@ static void choose(const struct program *d, const struct ahead *a, uint32_t set)
 
 static void solve(struct program *d)
 {
+	const struct switch_problem *p = d->p;
+
 	for (uint32_t set = 0; set < d->sets; set++) {
 		uint64_t rest = 0;
 
-		for (uint32_t b = 0; b < d->p->blocks; b++)
-			rest += in_set(set, b) ? 0 : d->p->load[b];
+		for (uint32_t b = 0; b < p->blocks; b++)
+			rest += in_set(set, b) ? 0 : p->load[b];
 		layer(d, d->n)[set] = rest;
 	}
-	/* A load beside nothing leads to a larger set of the same execution. */
 	for (uint32_t at = d->n; at--;) {
-		struct ahead a;
+		struct ahead a = { .n = least(p->blocks, d->n - at),
+			.choice = d->choice + (size_t)at * d->sets };
 
-		look_ahead(d, at, &a);
+		for (uint32_t b = 0; b < p->blocks; b++)
+			a.until[b] = least(until(p, at, b), d->n - at);
+		for (uint32_t k = 0; k <= a.n; k++)
+			a.left[k] = layer(d, at + k);
+		for (uint32_t k = 0; k < a.n; k++) {
+			a.block[k] = (at + k) % p->blocks;
+			a.cost[k][0] = p->prefill[at + k];
+			a.cost[k][1] = p->decode[at + k];
+		}
+		/* A load beside nothing leads to a larger set of the same
+		 * execution. */
 		for (uint32_t set = d->sets; set--;)
 			choose(d, &a, set);
 	}
 }
 
-static void follow(const struct program *d, struct switch_plan *plan)
+static int plan_exact(
+	const struct switch_problem *p, struct switch_plan *plan, struct err *e)
 {
+	struct program d = {
+		.p = p, .n = executions(p), .sets = 1u << p->blocks
+	};
 	bool switched[SWITCH_BLOCKS];
 	uint32_t set = 0, at = 0;
+	int ret = 0;
 
-	start_set(d->p, switched);
-	for (uint32_t b = 0; b < d->p->blocks; b++)
+	d.left = calloc((size_t)(p->blocks + 1) * d.sets, sizeof(*d.left));
+	d.choice = calloc((size_t)d.n * d.sets, sizeof(*d.choice));
+	if (!d.left || !d.choice) {
+		ret = err_set(
+			e, ENOMEM, "no memory to plan %u loads", p->blocks);
+		goto out;
+	}
+	solve(&d);
+	plan->n_loads = 0;
+	start_set(p, switched);
+	for (uint32_t b = 0; b < p->blocks; b++)
 		set |= (uint32_t)switched[b] << b;
-	while (at < d->n) {
-		uint32_t choice = d->choice[(size_t)at * d->sets + set];
+	while (at < d.n) {
+		uint32_t choice = d.choice[(size_t)at * d.sets + set];
 		uint32_t j = (choice - 1) / EXACT_BLOCKS;
 
 		if (!choice) {
@@ -377,27 +366,8 @@ static void follow(const struct program *d, struct switch_plan *plan)
 		set |= 1u << j;
 		at += (choice - 1) % EXACT_BLOCKS;
 	}
-	add_rest(d->p, plan, switched);
-}
-
-static int plan_exact(
-	const struct switch_problem *p, struct switch_plan *plan, struct err *e)
-{
-	struct program d = {
-		.p = p, .n = executions(p), .sets = 1u << p->blocks
-	};
-	int ret = 0;
-
-	d.left = calloc((size_t)(p->blocks + 1) * d.sets, sizeof(*d.left));
-	d.choice = calloc((size_t)d.n * d.sets, sizeof(*d.choice));
-	if (d.left && d.choice) {
-		solve(&d);
-		plan->n_loads = 0;
-		follow(&d, plan);
-	} else {
-		ret = err_set(
-			e, ENOMEM, "no memory to plan %u loads", p->blocks);
-	}
+	add_rest(p, plan, switched);
+out:
 	free(d.left);
 	free(d.choice);
 	return ret;

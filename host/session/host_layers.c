@@ -252,8 +252,9 @@ static void norm(
 		l->m.norm_eps);
 }
 
-static void add_residual(const struct host_layers *l, unsigned row)
+static void add_residual(void *arg, unsigned row, unsigned thread)
 {
+	const struct host_layers *l = arg;
 	uint32_t n = l->m.n_embd;
 
 	l->kern->add(state(l, row), l->h + (size_t)row * n, n);
@@ -329,7 +330,7 @@ static void before_ffn(void *arg, unsigned row, unsigned thread)
 	struct host_layers *l = arg;
 	uint32_t n = l->m.n_embd;
 
-	add_residual(l, row);
+	add_residual(l, row, thread);
 	norm(l, row, WIRE_T_FFN_NORM);
 	operand(l, row, l->h + (size_t)row * n, n, WIRE_T_GATE, WIRE_T_UP);
 }
@@ -342,11 +343,6 @@ static void before_down(void *arg, unsigned row, unsigned thread)
 
 	l->kern->swiglu(gate, gate, l->up + (size_t)row * n, n);
 	operand(l, row, gate, n, WIRE_T_DOWN, WIRE_T_DOWN);
-}
-
-static void behind_ffn(void *arg, unsigned row, unsigned thread)
-{
-	add_residual(arg, row);
 }
 
 static void each_row(struct host_layers *l,
@@ -364,39 +360,35 @@ static unsigned parts_of(const struct host_layers *l, const struct product *p)
 	return (l->tensor[p->w].rows + PART_OUTPUTS - 1) / PART_OUTPUTS;
 }
 
-/* Outputs from .. from + n of the matrix, of all rows. */
-static void multiply(const struct host_layers *l, const struct product *p,
-	uint32_t from, uint32_t n, void *scratch)
+/* PART_OUTPUTS outputs of a matrix, of all rows. */
+static void multiply_part(void *arg, unsigned part, unsigned thread)
 {
-	const struct wire_tensor *w = &l->tensor[p->w];
-	const struct kern_rows rows = { p->x, w->cols,
-		is_int8(l, p->w) ? l->q8 : NULL, l->rows->n };
-	enum dtype type = (enum dtype)w->type;
-	float *y = p->y + from;
+	const struct host_layers *l = arg;
+	const struct product *p = l->product;
+	const struct wire_tensor *w;
+	struct kern_rows rows;
+	enum dtype type;
+	uint32_t from, n;
+	float *y;
 
+	for (; part >= parts_of(l, p); p++)
+		part -= parts_of(l, p);
+	w = &l->tensor[p->w];
+	type = (enum dtype)w->type;
+	rows = (struct kern_rows){ p->x, w->cols,
+		is_int8(l, p->w) ? l->q8 : NULL, l->rows->n };
+	from = part * PART_OUTPUTS;
+	n = w->rows - from < PART_OUTPUTS ? w->rows - from : PART_OUTPUTS;
+	y = p->y + from;
 	kern_multiply(l->kern, y, w->rows, &rows, type,
 		l->weights + w->offset + layout_bytes(type, from, w->cols), n,
-		w->cols, scratch);
+		w->cols, scratch_of(l, thread));
 	for (uint32_t row = 0; row < rows.n; row++, y += w->rows) {
 		if (p->bias != NO_BIAS && l->tensor[p->bias].rows)
 			l->kern->add(y, vector(l, p->bias) + from, n);
 		if (l->m.precision == WIRE_NPU)
 			to_f16(l, y, n);
 	}
-}
-
-static void multiply_part(void *arg, unsigned part, unsigned thread)
-{
-	const struct host_layers *l = arg;
-	const struct product *p = l->product;
-	uint32_t from, left;
-
-	for (; part >= parts_of(l, p); p++)
-		part -= parts_of(l, p);
-	from = part * PART_OUTPUTS;
-	left = l->tensor[p->w].rows - from;
-	multiply(l, p, from, left < PART_OUTPUTS ? left : PART_OUTPUTS,
-		scratch_of(l, thread));
 }
 
 static void matrices(struct host_layers *l, const struct product *p, unsigned n)
@@ -416,14 +408,16 @@ static void matrices(struct host_layers *l, const struct product *p, unsigned n)
 
 /* ---- attention ----------------------------------------------------------- */
 
-/* The query heads that share a head of keys and values, of rows [row, end), at
+/* The query heads that share a head of keys and values, of l->together rows, at
  * most KERN_ATTEND_ROWS. */
-static void attend_rows(const struct host_layers *l, uint32_t row, uint32_t end,
-	uint32_t kv_head, unsigned thread)
+static void attend_part(void *arg, unsigned part, unsigned thread)
 {
+	const struct host_layers *l = arg;
 	const struct wire_model *m = &l->m;
 	uint32_t group = m->n_head / m->n_kv_head, n = q_dim(l);
-	size_t at = (size_t)kv_head * m->head_dim;
+	uint32_t row = part / m->n_kv_head * l->together;
+	uint32_t end = row + l->together;
+	size_t at = (size_t)(part % m->n_kv_head) * m->head_dim;
 	size_t q = row * (size_t)n + at * group;
 	struct kern_query query[KERN_ATTEND_ROWS];
 	struct kern_kv kv = {
@@ -431,6 +425,7 @@ static void attend_rows(const struct host_layers *l, uint32_t row, uint32_t end,
 		.stride = m->kv_stride,
 	};
 
+	end = end < l->rows->n ? end : l->rows->n;
 	at *= kv.f16 ? sizeof(uint16_t) : sizeof(float);
 	kv.k = cached(l, 0, 0) + at;
 	kv.v = cached(l, 1, 0) + at;
@@ -441,17 +436,6 @@ static void attend_rows(const struct host_layers *l, uint32_t row, uint32_t end,
 			.n_own = l->rows->end[i] };
 	l->kern->attend_rows(query, end - row, group, &kv, m->head_dim,
 		m->attn_scale, l->exp2, scratch_of(l, thread));
-}
-
-static void attend_part(void *arg, unsigned part, unsigned thread)
-{
-	const struct host_layers *l = arg;
-	uint32_t kv_head = part % l->m.n_kv_head;
-	uint32_t row = part / l->m.n_kv_head * l->together;
-	uint32_t end = row + l->together;
-
-	attend_rows(
-		l, row, end < l->rows->n ? end : l->rows->n, kv_head, thread);
 }
 
 static void attend(struct host_layers *l)
@@ -469,20 +453,6 @@ static void attend(struct host_layers *l)
 }
 
 /* ---- what a row attends to ----------------------------------------------- */
-
-/* A head's scores to their part of the mean. */
-static void add_weights(
-	float *out, const float *score, uint32_t n, double heads)
-{
-	struct softmax s = { .most = (double)score[0], .temperature = 1 };
-
-	for (uint32_t i = 1; i < n; i++)
-		s.most = (double)score[i] > s.most ? (double)score[i] : s.most;
-	for (uint32_t i = 0; i < n; i++)
-		softmax_add(&s, (double)score[i]);
-	for (uint32_t i = 0; i < n; i++)
-		out[i] += (float)(softmax_of(&s, (double)score[i]) / heads);
-}
 
 /* The query heads of a row that share one head of keys, which are taken from
  * the cache once for all of them. */
@@ -508,8 +478,20 @@ static void map_heads(const struct host_layers *l, uint32_t row,
 			score[h * n + p] = sum * m->attn_scale;
 		}
 	}
-	for (uint32_t h = 0; h < group; h++)
-		add_weights(out, score + h * n, n, m->n_head);
+	/* Each head's scores are added to their part of the mean. */
+	for (uint32_t h = 0; h < group; h++, score += n) {
+		struct softmax s = { .most = (double)score[0],
+			.temperature = 1 };
+
+		for (uint32_t i = 1; i < n; i++)
+			if ((double)score[i] > s.most)
+				s.most = (double)score[i];
+		for (uint32_t i = 0; i < n; i++)
+			softmax_add(&s, (double)score[i]);
+		for (uint32_t i = 0; i < n; i++)
+			out[i] += (float)(softmax_of(&s, (double)score[i]) /
+				m->n_head);
+	}
 }
 
 static void map_row(void *arg, unsigned row, unsigned thread)
@@ -552,29 +534,24 @@ static void run_layer(struct host_layers *l)
 	matrices(l, gate_up, ARRAY_LEN(gate_up));
 	each_row(l, before_down);
 	matrices(l, &down, 1);
-	each_row(l, behind_ffn);
-}
-
-static void fill_angles(struct host_layers *l, const struct block *b)
-{
-	uint32_t half = l->m.n_rot / 2;
-	const float *freq = (const void *)(l->weights + b->rope_freq.offset);
-
-	for (uint32_t i = 0; i < l->rows->n; i++)
-		kern_angles(l->cos + (size_t)i * half,
-			l->sin + (size_t)i * half, l->rows->position[i], freq,
-			half);
+	each_row(l, add_residual);
 }
 
 void host_layers_run(struct host_layers *l, const struct host_rows *rows)
 {
+	uint32_t half = l->m.n_rot / 2;
+
 	l->rows = rows;
 	for (uint32_t b = 0; b < l->n_blocks; b++) {
 		const struct block *block = &l->block[b];
+		const float *freq;
 
 		l->weights = weights_bytes(block);
-		if (!b)
-			fill_angles(l, block);
+		freq = (const void *)(l->weights + block->rope_freq.offset);
+		for (uint32_t i = 0; i < rows->n && !b; i++)
+			kern_angles(l->cos + (size_t)i * half,
+				l->sin + (size_t)i * half, rows->position[i],
+				freq, half);
 		for (uint32_t i = 0; i < block->n_layers; i++) {
 			l->layer = block->first_layer + i;
 			l->tensor = block->tensor[i];

@@ -53,22 +53,6 @@ struct logits {
 	unsigned n;
 };
 
-/* Of each thread a part in memory of its own: what is computed with is what was
- * checked. */
-static int leave_output(struct logits *l, struct err *e)
-{
-	const struct packed *p = l->model->packed;
-	unsigned threads = workers_count(l->workers);
-
-	l->read = hugemem_alloc(threads * l->part_bytes);
-	l->failed = calloc(threads, sizeof(*l->failed));
-	if (!l->read || !l->failed)
-		return err_set(e, ENOMEM,
-			"no memory to read an output matrix in parts");
-	return image_parts_open(&l->parts, p->image,
-		image_find(p->image, IMAGE_OUTPUT, 0), l->part_bytes, e);
-}
-
 /* The output matrix in tiles, where the layout has any for its type, or as
  * a flash image has it. */
 static int pack_output(
@@ -77,6 +61,7 @@ static int pack_output(
 	const struct gguf_tensor *t = l->model->output;
 	const struct packed *p = l->model->packed;
 	uint32_t n = l->model->n_vocab, k = l->model->n_embd;
+	unsigned threads = workers_count(l->workers);
 
 	l->type = p && p->output.rows ? p->output.type
 		: p                   ? t->type
@@ -89,8 +74,18 @@ static int pack_output(
 					     t->type, t->data, n, k);
 		return 0;
 	}
-	if (p && stays && packed_may_stay(p, IMAGE_OUTPUT))
-		return leave_output(l, e);
+	if (p && stays && packed_may_stay(p, IMAGE_OUTPUT)) {
+		/* Of each thread a part in memory of its own: what is computed
+		 * with is what was checked. */
+		l->read = hugemem_alloc(threads * l->part_bytes);
+		l->failed = calloc(threads, sizeof(*l->failed));
+		if (!l->read || !l->failed)
+			return err_set(e, ENOMEM,
+				"no memory to read an output matrix in parts");
+		return image_parts_open(&l->parts, p->image,
+			image_find(p->image, IMAGE_OUTPUT, 0), l->part_bytes,
+			e);
+	}
 	l->packed = hugemem_reserve(layout_bytes(l->type, n, k));
 	if (!l->packed)
 		return err_set(e, ENOMEM,
@@ -104,33 +99,12 @@ static int pack_output(
 	return 0;
 }
 
-static int alloc_rows(struct logits *l, struct err *e)
-{
-	size_t k = l->model->n_embd, threads = workers_count(l->workers);
-	size_t row = k * sizeof(float);
-
-	l->scratch_bytes =
-		align_up(kern_multiply_scratch(l->model->n_embd), ALIGN);
-	l->norm_weight = aligned_alloc(ALIGN, align_up(row, ALIGN));
-	l->normed = aligned_alloc(ALIGN, align_up(LOGITS_ROWS * row, ALIGN));
-	l->q8 = aligned_alloc(
-		ALIGN, LOGITS_ROWS * kern_q8_bytes(l->model->n_embd) + ALIGN);
-	/* One line more: kernels that need no scratch get a place, too. */
-	l->scratch = aligned_alloc(ALIGN, threads * l->scratch_bytes + ALIGN);
-	l->part = aligned_alloc(
-		ALIGN, threads * LOGITS_ROWS * PART_OUTPUTS * sizeof(float));
-	if (!l->norm_weight || !l->normed || !l->q8 || !l->scratch || !l->part)
-		return err_set(e, ENOMEM, "no memory for logits");
-	dtype_info(DTYPE_F32)->to_f32(
-		l->norm_weight, l->model->output_norm->data, k);
-	l->odd_weights += dtype_not_finite(DTYPE_F32, l->norm_weight, k);
-	return 0;
-}
-
 int logits_open(struct logits **out, const struct model *m, enum layout layout,
 	enum wire_precision precision, bool stays, struct workers *workers,
 	struct err *e)
 {
+	size_t k = m->n_embd, row = k * sizeof(float);
+	size_t threads = workers_count(workers);
 	struct logits *l = calloc(1, sizeof(*l));
 	int ret;
 
@@ -145,9 +119,24 @@ int logits_open(struct logits **out, const struct model *m, enum layout layout,
 	}
 	XXH64_reset(l->hash, 0);
 	if ((ret = kern_select(&l->kern, e)) ||
-		(ret = pack_output(l, layout, stays, e)) ||
-		(ret = alloc_rows(l, e)))
+		(ret = pack_output(l, layout, stays, e)))
 		goto fail;
+	l->scratch_bytes = align_up(kern_multiply_scratch(m->n_embd), ALIGN);
+	l->norm_weight = aligned_alloc(ALIGN, align_up(row, ALIGN));
+	l->normed = aligned_alloc(ALIGN, align_up(LOGITS_ROWS * row, ALIGN));
+	l->q8 = aligned_alloc(
+		ALIGN, LOGITS_ROWS * kern_q8_bytes(m->n_embd) + ALIGN);
+	/* One line more: kernels that need no scratch get a place, too. */
+	l->scratch = aligned_alloc(ALIGN, threads * l->scratch_bytes + ALIGN);
+	l->part = aligned_alloc(
+		ALIGN, threads * LOGITS_ROWS * PART_OUTPUTS * sizeof(float));
+	if (!l->norm_weight || !l->normed || !l->q8 || !l->scratch ||
+		!l->part) {
+		ret = err_set(e, ENOMEM, "no memory for logits");
+		goto fail;
+	}
+	dtype_info(DTYPE_F32)->to_f32(l->norm_weight, m->output_norm->data, k);
+	l->odd_weights += dtype_not_finite(DTYPE_F32, l->norm_weight, k);
 	l->int8 = precision == WIRE_INT8 && kern_takes_q8(l->type);
 	*out = l;
 	return 0;
@@ -195,52 +184,35 @@ static unsigned n_parts(const struct logits *l)
 	return (l->model->n_vocab + PART_OUTPUTS - 1) / PART_OUTPUTS;
 }
 
-/* Where the weights of a part are; NULL: they could not be read. */
-static const uint8_t *part_weights(
-	struct logits *l, unsigned part, unsigned thread)
+/* All rows by one part of the outputs. The caller's own thread is number 0. */
+static void logits_part(void *arg, unsigned i, unsigned thread)
 {
-	uint8_t *read = l->read + thread * l->part_bytes;
-	struct err *e = &l->failed[thread];
-
-	if (!l->parts)
-		return l->weights + part * l->part_bytes;
-	return !e->code && !image_parts_read(l->parts, part, read, e) ? read
-								      : NULL;
-}
-
-/* All rows by one part of the outputs. */
-static void compute_part(struct logits *l, unsigned i, unsigned thread)
-{
+	struct logits *l = arg;
 	unsigned part = l->backwards ? n_parts(l) - 1 - i : i;
 	uint32_t k = l->model->n_embd, first = part * PART_OUTPUTS;
 	uint32_t n = l->model->n_vocab - first;
 	float *y = l->part + (size_t)thread * LOGITS_ROWS * PART_OUTPUTS;
-	const void *w = part_weights(l, part, thread);
-	void *scratch = l->scratch + thread * l->scratch_bytes;
+	const uint8_t *w = l->parts ? l->read + thread * l->part_bytes
+				    : l->weights + part * l->part_bytes;
 	const struct kern_rows rows = { l->normed, k, l->int8 ? l->q8 : NULL,
 		l->n };
 
-	if (!w)
-		return;
-	if (n > PART_OUTPUTS)
-		n = PART_OUTPUTS;
-	kern_multiply(
-		l->kern, y, PART_OUTPUTS, &rows, l->type, w, n, k, scratch);
-	for (unsigned r = 0; r < l->n; r++) {
-		memcpy(l->out[r] + first, y + r * PART_OUTPUTS,
-			n * sizeof(float));
-		if (is_odd(y + r * PART_OUTPUTS, n))
+	n = n > PART_OUTPUTS ? PART_OUTPUTS : n;
+	if (l->parts &&
+		(l->failed[thread].code ||
+			image_parts_read(l->parts, part,
+				l->read + thread * l->part_bytes,
+				&l->failed[thread])))
+		goto out;
+	kern_multiply(l->kern, y, PART_OUTPUTS, &rows, l->type, w, n, k,
+		l->scratch + thread * l->scratch_bytes);
+	for (unsigned r = 0; r < l->n; r++, y += PART_OUTPUTS) {
+		memcpy(l->out[r] + first, y, n * sizeof(float));
+		if (is_odd(y, n))
 			atomic_store_explicit(
 				&l->odd[r], true, memory_order_relaxed);
 	}
-}
-
-/* The caller's own thread is number 0. */
-static void logits_part(void *arg, unsigned i, unsigned thread)
-{
-	struct logits *l = arg;
-
-	compute_part(l, i, thread);
+out:
 	if (!thread && l->beside.fn)
 		l->beside.fn(l->beside.arg);
 }
@@ -260,27 +232,11 @@ int logits_check(
 		row, at, n_embd, (double)hidden[at]);
 }
 
-/* The first failure of a thread; none stands behind this. */
-static int take_failure(struct logits *l, struct err *e)
-{
-	int ret = 0;
-
-	for (unsigned t = 0; l->failed && t < workers_count(l->workers); t++) {
-		if (l->failed[t].code && !ret) {
-			ret = l->failed[t].code;
-			if (e)
-				*e = l->failed[t];
-		}
-		l->failed[t].code = 0;
-	}
-	return ret;
-}
-
 int logits_compute(struct logits *l, const float *const *hidden,
 	float *const *out, unsigned n, struct err *e)
 {
 	const struct model *m = l->model;
-	int ret;
+	int ret = 0;
 
 	assert(n <= LOGITS_ROWS);
 	for (unsigned i = 0; i < n; i++) {
@@ -303,7 +259,15 @@ int logits_compute(struct logits *l, const float *const *hidden,
 	/* To and fro: of a matrix that the page cache holds in part, what was
 	 * read last is there still when it is wanted first. */
 	l->backwards = l->parts && !l->backwards;
-	ret = take_failure(l, e);
+	/* The first failure of a thread; none is left for the next call. */
+	for (unsigned t = 0; l->failed && t < workers_count(l->workers); t++) {
+		if (l->failed[t].code && !ret) {
+			ret = l->failed[t].code;
+			if (e)
+				*e = l->failed[t];
+		}
+		l->failed[t].code = 0;
+	}
 	if (ret)
 		return ret;
 	for (unsigned i = 0; i < n; i++)

@@ -41,36 +41,16 @@ static struct price_layer layer_of(
 	return l;
 }
 
-/* Matrices and two norms. */
-static uint64_t bytes_of(const struct price_layer *l)
-{
-	uint64_t bytes = 2ull * l->n_embd * sizeof(float), n, k;
-
-	for (unsigned m = 0; m < PRICE_MATRICES; m++) {
-		price_layer_matrix(l, m, &n, &k);
-		bytes += align_up(
-			layout_bytes(l->type[m], (uint32_t)n, (uint32_t)k),
-			COHERENCE_LINE);
-	}
-	return bytes;
-}
-
-static uint64_t graph_rows(uint64_t rows)
-{
-	uint64_t graph = rows > 1 ? LEAST_ROWS : 1;
-
-	while (graph < rows)
-		graph *= 2;
-	return graph;
-}
-
 static struct price run_of(
 	const struct pass_ask *a, const struct price_layer *l, uint32_t rows)
 {
 	const struct sight_piece piece = { rows, a->seen };
-	const struct price_batch batch = { graph_rows(rows), rows, &piece, 1 };
+	struct price_batch batch = { rows > 1 ? LEAST_ROWS : 1, rows, &piece,
+		1 };
 	struct price p;
 
+	while (batch.graph_rows < rows)
+		batch.graph_rows *= 2;
 	price_request(a->soc, &p);
 	price_layer(a->soc, l, &batch, &p);
 	return p;
@@ -146,13 +126,20 @@ static void set_up(struct timeline *t, uint32_t rows, uint32_t upper)
 {
 	const struct pass_ask *a = t->ask;
 	struct price_layer l = layer_of(a->target, a->type, LAYOUT_TILES);
+	uint64_t bytes = 2ull * l.n_embd * sizeof(float), n, k; /* norms */
 	uint32_t resident;
 
+	for (unsigned m = 0; m < PRICE_MATRICES; m++) {
+		price_layer_matrix(&l, m, &n, &k);
+		bytes += align_up(
+			layout_bytes(l.type[m], (uint32_t)n, (uint32_t)k),
+			COHERENCE_LINE);
+	}
 	t->layers = a->target->n_layer;
 	resident = (uint32_t)(a->resident * t->layers + 1e-6);
 	t->residency = residency_of(t->layers, resident, a->runs);
 	t->streamed = t->layers - resident;
-	price_flash(a->soc, bytes_of(&l), &t->read);
+	price_flash(a->soc, bytes, &t->read);
 	t->begin_ps = price_flash_begin_ps(a->soc);
 	t->lower = run_of(a, &l, rows);
 	t->upper = run_of(a, &l, upper);
@@ -179,36 +166,16 @@ static double seconds(uint64_t ps)
 	return (double)ps / 1e12;
 }
 
-static struct pass_terms sum_up(const struct timeline *t, uint64_t took,
-	uint64_t energy, uint64_t logits, uint64_t draft)
-{
-	uint64_t reads = t->streamed * t->read.total_ps;
-	uint32_t half = t->layers / 2;
-	struct pass_terms c = { .logits = seconds(logits),
-		.draft = seconds(draft),
-		.total = seconds(took) };
-	double rest;
-
-	if (reads && t->ask->soc->flash_queue > 1 &&
-		t->ask->soc->flash_ahead > 0)
-		reads -= (t->streamed - 1) * t->begin_ps;
-	c.read = seconds(reads);
-	c.npu = seconds(half * t->lower.total_ps +
-		(t->layers - half) * t->upper.total_ps);
-	rest = c.npu + c.logits + c.draft;
-	c.hidden = c.read + rest - c.total;
-	c.lost = c.total - fmax(c.read, rest);
-	c.joules = seconds(energy) + t->ask->soc->base_w * c.total;
-	return c;
-}
-
 /* Of whole numbers of rows. */
 static struct pass_terms cycle(
 	const struct pass_ask *a, uint32_t rows, uint32_t upper)
 {
 	struct timeline t = { .ask = a };
-	uint64_t from = 0, energy = 0;
+	uint64_t from = 0, energy = 0, reads;
 	struct price logits, draft;
+	struct pass_terms c;
+	uint32_t half;
+	double rest;
 
 	set_up(&t, rows, upper);
 	logits = times(&t.logits, a->length);
@@ -222,8 +189,22 @@ static struct pass_terms cycle(
 		lay_pass(&t);
 		phone_cpu(&t.time, TRACE_PHONE_LOGITS, &logits);
 	}
-	return sum_up(&t, t.time.cpu_ps - from, t.time.price.energy_pj - energy,
-		logits.total_ps, draft.total_ps);
+	reads = t.streamed * t.read.total_ps;
+	if (reads && a->soc->flash_queue > 1 && a->soc->flash_ahead > 0)
+		reads -= (t.streamed - 1) * t.begin_ps;
+	half = t.layers / 2;
+	c = (struct pass_terms){ .read = seconds(reads),
+		.npu = seconds(half * t.lower.total_ps +
+			(t.layers - half) * t.upper.total_ps),
+		.draft = seconds(draft.total_ps),
+		.logits = seconds(logits.total_ps),
+		.total = seconds(t.time.cpu_ps - from) };
+	rest = c.npu + c.logits + c.draft;
+	c.hidden = c.read + rest - c.total;
+	c.lost = c.total - fmax(c.read, rest);
+	c.joules = seconds(t.time.price.energy_pj - energy) +
+		a->soc->base_w * c.total;
+	return c;
 }
 
 static double between(double a, double b, double at)

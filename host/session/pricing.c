@@ -166,32 +166,17 @@ struct seen {
 	uint32_t n;
 };
 
-/* Scores, and what is made of values by them: each a product and a sum for
- * every value of every head. What rows see in common is read once. */
-static void cpu_attention(const struct pricing *p, const struct price_layer *l,
+/* Layers [from, to) of what is priced. */
+static void cpu_layers(const struct pricing *p, struct share s,
 	const struct seen *seen, bool maps, struct price *out)
 {
-	uint64_t q = (uint64_t)l->n_head * l->head_dim;
-	uint64_t kv = (uint64_t)l->n_kv_head * l->head_dim;
-	uint64_t halves = maps ? 3 : 2, slots = 0, scores = 0;
+	uint64_t halves = maps ? 3 : 2, slots = 0, scores = 0, q, kv, n, k;
+	struct price part;
 
 	for (uint32_t i = 0; i < seen->n; i++) {
 		slots += seen->piece[i].slots;
 		scores += (uint64_t)seen->piece[i].rows * seen->piece[i].slots;
 	}
-	price_cpu(p->soc,
-		halves * slots * kv * kv_bytes(p) +
-			2 * seen->rows * q * sizeof(float),
-		2 * halves * scores * q, out);
-}
-
-/* Layers [from, to) of what is priced. */
-static void cpu_layers(const struct pricing *p, struct share s,
-	const struct seen *seen, bool maps, struct price *out)
-{
-	struct price part;
-	uint64_t n, k;
-
 	*out = (struct price){ 0 };
 	for (uint32_t i = s.first; i < s.end; i++) {
 		const struct price_layer *l = layer_at(p, i);
@@ -202,7 +187,15 @@ static void cpu_layers(const struct pricing *p, struct share s,
 				    align_up(k, TILE), l->type[m], &part))
 				price_add(out, &part);
 		}
-		cpu_attention(p, l, seen, maps, &part);
+		/* Scores, and what is made of values by them: each a product
+		 * and a sum for every value of every head. What rows see in
+		 * common is read once. */
+		q = (uint64_t)l->n_head * l->head_dim;
+		kv = (uint64_t)l->n_kv_head * l->head_dim;
+		price_cpu(p->soc,
+			halves * slots * kv * kv_bytes(p) +
+				2 * seen->rows * q * sizeof(float),
+			2 * halves * scores * q, &part);
 		price_add(out, &part);
 	}
 }
