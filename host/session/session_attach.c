@@ -1,10 +1,16 @@
 /*
  * What a session needs of its device: the buffers it shares, where the window
- * has them, the graphs, the phone. These steps can be repeated on another
- * device: all that a text is made of is the host's and in shared memory.
+ * has them, the graphs, the phone.
+ *
+ * A device that is lost is replaced by another of its kind, on which these
+ * steps are repeated: all that a text is made of is the host's, in memory it
+ * shares. The pass that was broken off is run again from its tokens, into the
+ * slots of the cache that it had claimed. Nothing of what the lost device was
+ * writing is read (docs/recovery.md).
  */
 #include "host/session/session_impl.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "host/memory/placement.h"
 #include "host/memory/staging.h"
@@ -12,11 +18,13 @@
 #include "host/model/model.h"
 #include "host/npu/npu.h"
 #include "host/session/switching.h"
+#include "host/trace/trace.h"
 #include "ipc/wire.h"
 #include "shm/buffer.h"
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,15 +109,6 @@ int session_attach_buffers(struct session *s, struct err *e)
 
 /* ---- what may be evicted ------------------------------------------------- */
 
-static void count_map(struct session *s, uint64_t bytes)
-{
-	s->stats.bytes_mapped += bytes;
-	if (!s->attached) /* it is being opened */
-		return;
-	s->stats.remaps++;
-	s->stats.remap_bytes += bytes;
-}
-
 /* By one of the two ways to give the device a block. */
 static int give_block(struct session *s, uint32_t block, uint32_t *addr,
 	int (*way)(struct npu *, uint32_t, uint32_t *, struct err *),
@@ -131,11 +130,17 @@ static int give_block(struct session *s, uint32_t block, uint32_t *addr,
 static int map_block(void *arg, uint32_t block, uint32_t *addr, struct err *e)
 {
 	struct session *s = arg;
+	uint64_t bytes = buffer_bytes(s->block[block].buffer);
 	int ret = give_block(s, block, addr, npu_map, e);
 
-	if (!ret)
-		count_map(s, buffer_bytes(s->block[block].buffer));
-	return ret;
+	if (ret)
+		return ret;
+	s->stats.bytes_mapped += bytes;
+	if (s->attached) { /* else it is being opened */
+		s->stats.remaps++;
+		s->stats.remap_bytes += bytes;
+	}
+	return 0;
 }
 
 static int extend_block(
@@ -233,36 +238,20 @@ int session_load_graph(struct session *s, uint32_t block, uint32_t kind,
 	return ret;
 }
 
-static int load_graphs(struct session *s, struct err *e)
-{
-	for (uint32_t b = 0; b < s->n_blocks; b++) {
-		for (uint32_t k = 0; k < s->plan.n_graphs; k++) {
-			int ret = session_load_graph(s, b, k, NULL, e);
-
-			if (ret)
-				return ret;
-		}
-	}
-	return npu_drain(s->npu, e);
-}
-
-/* Whose requests these are, when nothing of another model is under way. */
-static int tell_phone(struct session *s, struct err *e)
-{
-	npu_watch(s->npu, NULL, NULL);
-	return s->opts.soc && s->owns_npu
-		? npu_price_for(s->npu, s->opts.soc, e)
-		: 0;
-}
-
 int session_attach_weights(struct session *s, struct err *e)
 {
 	int ret = place_blocks(s, e);
 
+	for (uint32_t b = 0; b < s->n_blocks && !s->switching; b++)
+		for (uint32_t k = 0; k < s->plan.n_graphs && !ret; k++)
+			ret = session_load_graph(s, b, k, NULL, e);
 	if (!ret && !s->switching)
-		ret = load_graphs(s, e);
+		ret = npu_drain(s->npu, e);
+	/* Requests are this model's: nothing of another one is under way. */
 	if (!ret)
-		ret = tell_phone(s, e);
+		npu_watch(s->npu, NULL, NULL);
+	if (!ret && s->opts.soc && s->owns_npu)
+		ret = npu_price_for(s->npu, s->opts.soc, e);
 	s->attached = !ret;
 	s->generation = npu_generation(s->npu);
 	if (!ret && s->switching)
@@ -273,19 +262,6 @@ int session_attach_weights(struct session *s, struct err *e)
 }
 
 /* ---- another device ------------------------------------------------------ */
-
-/* Strips were cut for the first one. */
-static int check_room(const struct session *s, struct err *e)
-{
-	uint32_t has = npu_welcome(s->npu)->tcm_share;
-
-	if (has >= s->strip_max)
-		return 0;
-	return err_set(e, EPROTO,
-		"the device that was reached instead has room for strips of "
-		"%u KiB, the one before it had %u KiB",
-		has >> 10, s->strip_max >> 10);
-}
 
 int session_reattach(struct session *s, struct err *e)
 {
@@ -298,15 +274,87 @@ int session_reattach(struct session *s, struct err *e)
 
 int session_take_over(struct session *s, struct err *e)
 {
-	int ret = check_room(s, e);
+	uint32_t has = npu_welcome(s->npu)->tcm_share;
+	int ret;
 
 	s->attached = false;
-	if (ret)
-		return ret;
+	/* Strips were cut for the first device. */
+	if (has < s->strip_max)
+		return err_set(e, EPROTO,
+			"the device that was reached instead has room for "
+			"strips of %u KiB, the one before it had %u KiB",
+			has >> 10, s->strip_max >> 10);
 	placement_close(s->placement);
 	s->placement = NULL;
 	ret = session_drop_flights(s, e);
 	if (!ret)
 		ret = session_attach_buffers(s, e);
 	return ret ? ret : session_attach_weights(s, e);
+}
+
+static int reach(struct session *s, struct err *e)
+{
+	int ret;
+
+	if (!s->owns_npu) {
+		ret = reach(s->opts.beside, e);
+		return ret ? ret : session_take_over(s->opts.beside, e);
+	}
+	return npu_reopen(s->npu, e);
+}
+
+int session_follow(struct session *s, struct err *e)
+{
+	if (!s->attached || s->generation == npu_generation(s->npu))
+		return 0;
+	return session_take_over(s, e);
+}
+
+/* Another, and another again where that is lost in turn. *e changes only where
+ * this fails. */
+static int recover(struct session *s, int lost,
+	int (*attach)(struct session *, struct err *), struct err *e)
+{
+	uint64_t began = clock_ns(), took;
+	struct err how = { 0 }, why;
+	char text[ERR_TEXT_MAX + 80];
+	int ret = lost;
+
+	if (e)
+		how = *e;
+	why = how;
+	while (ret && npu_may_reopen(s->npu, ret, &why)) {
+		trace_begin(s->trace, TRACE_RESTART, npu_generation(s->npu), 0);
+		ret = reach(s, &why);
+		if (!ret)
+			ret = attach(s, &why);
+		trace_end(s->trace, TRACE_RESTART);
+	}
+	if (ret) {
+		if (e)
+			*e = why;
+		return ret;
+	}
+	took = clock_ns() - began;
+	npu_restarted(s->npu, took);
+	/* It is one line on a terminal. */
+	snprintf(text, sizeof(text),
+		"%s; another (pid %d) took its place within %.1f ms", how.text,
+		(int)npu_pid(s->npu), (double)took / 1e6);
+	if (s->opts.notice.tell)
+		s->opts.notice.tell(s->opts.notice.arg, text);
+	return 0;
+}
+
+int session_recover(struct session *s, int lost, struct err *e)
+{
+	return lost ? recover(s, lost, session_take_over, e) : 0;
+}
+
+int session_attach_part(struct session *s,
+	int (*attach)(struct session *, struct err *), struct err *e)
+{
+	int ret = attach(s, e);
+
+	return ret ? recover(s, ret, attach, e) : 0;
 }

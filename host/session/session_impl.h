@@ -187,7 +187,7 @@ int session_reattach(struct session *, struct err *);
 /* That, of a device that was reached. */
 int session_take_over(struct session *, struct err *);
 
-/* ---- a lost device is replaced: session_restart.c ---- */
+/* ---- a lost device is replaced: session_attach.c ---- */
 
 /*
  * `lost` is what a call came to, and *e says it: where that lost the device and
