@@ -416,7 +416,8 @@ static int head_score(
 	if (!ret && h->soc && steps &&
 		!price_cpu_matmul(h->soc, steps, h->units,
 			2 * h->n_embd + 2 * SURE, DTYPE_F32, &p))
-		session_add_host_work(judge_session(r->judge), &p);
+		session_add_work_of(
+			judge_session(r->judge), TRACE_PHONE_WORK, &p);
 	free(text);
 	return ret;
 }

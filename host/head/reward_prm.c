@@ -479,7 +479,8 @@ static int prm_score(
 		if (l[i]->rows &&
 			!price_cpu_matmul(p->soc, steps, l[i]->rows, l[i]->cols,
 				DTYPE_F32, &price))
-			session_add_host_work(judge_session(r->judge), &price);
+			session_add_work_of(judge_session(r->judge),
+				TRACE_PHONE_WORK, &price);
 	for (unsigned i = 0; s.words && i < n; i++) {
 		free(s.words[i].list.id);
 		free(s.words[i].end);

@@ -201,11 +201,6 @@ int session_logits_range(struct session *s, uint32_t first, uint32_t n,
 
 /* ---- the phone ----------------------------------------------------------- */
 
-void session_add_host_work(struct session *s, const struct price *p)
-{
-	session_add_work_of(s, TRACE_PHONE_WORK, p);
-}
-
 void session_add_work_of(
 	struct session *s, enum trace_name what, const struct price *p)
 {
@@ -252,7 +247,7 @@ void session_add_steps(struct session *s, uint64_t steps)
 
 	if (s->opts.soc)
 		price_walk(s->opts.soc, steps, &p);
-	session_add_host_work(s, &p);
+	session_add_work_of(s, TRACE_PHONE_WORK, &p);
 }
 
 uint32_t session_tap_layers(const struct session *s)
@@ -267,7 +262,7 @@ void session_add_states(struct session *s, uint32_t n)
 
 	if (s->opts.soc && n)
 		price_cpu(s->opts.soc, 2 * bytes, 0, &p);
-	session_add_host_work(s, &p);
+	session_add_work_of(s, TRACE_PHONE_WORK, &p);
 }
 
 uint32_t session_priced_width(const struct session *s)

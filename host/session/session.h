@@ -208,10 +208,9 @@ int session_prefill_with(struct session *, uint32_t sequence,
  * takes its place on the phone's time, and what comes from flash, which comes
  * only while it is waited for or seen to, is seen to. So whoever works for long
  * tells it piece by piece of a few milliseconds, and has nothing else to
- * remember; with a price of nothing where there is no phone.
+ * remember; with a price of nothing where there is no phone. A trace has it
+ * under that name.
  */
-void session_add_host_work(struct session *, const struct price *);
-/* Work that a trace has under that name. */
 void session_add_work_of(
 	struct session *, enum trace_name, const struct price *);
 

@@ -153,7 +153,7 @@ static void price_moves(struct session *s, uint32_t moved, uint32_t layers)
 
 	if (s->opts.soc)
 		pricing_kv_copy(&s->pricing, moved, layers, &p);
-	session_add_host_work(s, &p);
+	session_add_work_of(s, TRACE_PHONE_WORK, &p);
 }
 
 /* A row that was computed among fewer in the upper layers lies elsewhere

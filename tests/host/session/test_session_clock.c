@@ -116,7 +116,7 @@ static void simulate(
 		uint64_t flash = m.flash;
 
 		if (i == 5) { /* flash reads ahead the while */
-			session_add_host_work(f->s, &host);
+			session_add_work_of(f->s, TRACE_PHONE_WORK, &host);
 			m.cpu += host.total_ps;
 		}
 		assert_int_equal(session_ahead(f->s),
@@ -220,7 +220,8 @@ static void test_turns(void **state)
 			for (unsigned i = 0; i < 3; i++) {
 				assert_int_equal(session_ahead(f->s), 0);
 				assert_int_equal(phone_pass(f), whole + reads);
-				session_add_host_work(f->s, &host);
+				session_add_work_of(
+					f->s, TRACE_PHONE_WORK, &host);
 			}
 			pair_close(&f->s);
 		}

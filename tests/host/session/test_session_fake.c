@@ -220,7 +220,7 @@ static void test_reads_on_while_the_host_works(void **state)
 	assert_true(st.staging.stream.bytes < all);
 	for (unsigned i = 0; i < 5000 && st.staging.stream.bytes < all; i++) {
 		nanosleep(&ms, NULL);
-		session_add_host_work(f->s, &nothing);
+		session_add_work_of(f->s, TRACE_PHONE_WORK, &nothing);
 		session_stats(f->s, &st);
 	}
 	assert_int_equal(st.staging.stream.bytes, all);
