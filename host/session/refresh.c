@@ -90,28 +90,18 @@ static bool is_computed(struct refresh *r, bool wait)
 	return !computing;
 }
 
-static int start_thread(struct refresh *r, struct err *e)
-{
-	sigset_t all, old;
-	int ret;
-
-	/* Signals are the main thread's business. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = pthread_create(&r->thread, NULL, refresh_main, r);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (ret)
-		return err_sys(e, ret,
-			"cannot start the thread that refreshes the cache (for "
-			"want of memory, or by ulimit -u)");
-	r->threaded = true;
-	return 0;
-}
-
 /* ---- opening ------------------------------------------------------------- */
 
-static int check_session(const struct session *s, struct err *e)
+int refresh_open(struct refresh **out, struct session *s,
+	const struct refresh_opts *opts, struct err *e)
 {
+	/* The device computes meanwhile, on as many as the session has. */
+	uint32_t threads = opts->threads ? opts->threads : s->plan.threads / 4;
+	struct wire_model m = session_wire_model(s);
+	sigset_t all, old;
+	struct refresh *r;
+	int ret;
+
 	if (s->model->causal)
 		return err_set(e, EINVAL,
 			"cannot refresh the cache of a causal model: no token "
@@ -123,30 +113,9 @@ static int check_session(const struct session *s, struct err *e)
 			"a larger --dram-budget",
 			s->model->n_layer - s->plan.resident,
 			s->model->n_layer);
-	return 0;
-}
-
-static unsigned own_threads(const struct session *s, uint32_t asked)
-{
-	/* The device computes meanwhile, on as many as the session has. */
-	uint32_t quarter = s->plan.threads / 4;
-
-	return asked ? asked : quarter ? quarter : 1;
-}
-
-int refresh_open(struct refresh **out, struct session *s,
-	const struct refresh_opts *opts, struct err *e)
-{
-	int ret = check_session(s, e);
-	struct wire_model m;
-	struct refresh *r;
-
-	if (ret)
-		return ret;
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return err_set(e, ENOMEM, "no memory for a refresh");
-	m = session_wire_model(s);
 	r->s = s;
 	r->best_effort = opts->best_effort;
 	kv_mirror_init(
@@ -154,15 +123,26 @@ int refresh_open(struct refresh **out, struct session *s,
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_cond_init(&r->changed, NULL);
 	ret = host_layers_open(&r->layers, &m, s->block, s->n_blocks,
-		own_threads(s, opts->threads), e);
-	if (!ret)
-		ret = start_thread(r, e);
+		threads ? threads : 1, e);
+	if (ret)
+		goto fail;
+	/* Signals are the main thread's business. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	ret = pthread_create(&r->thread, NULL, refresh_main, r);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (ret) {
-		refresh_close(r);
-		return ret;
+		ret = err_sys(e, ret,
+			"cannot start the thread that refreshes the cache (for "
+			"want of memory, or by ulimit -u)");
+		goto fail;
 	}
+	r->threaded = true;
 	*out = r;
 	return 0;
+fail:
+	refresh_close(r);
+	return ret;
 }
 
 void refresh_close(struct refresh *r)
@@ -227,41 +207,6 @@ static int check_rows(struct refresh *r, const struct rows *rows, struct err *e)
 	return ret;
 }
 
-static int reserve(struct refresh *r, uint32_t n, struct err *e)
-{
-	size_t states = (size_t)n * r->s->model->n_embd * sizeof(float);
-
-	if (n <= r->room)
-		return 0;
-	free(r->position);
-	free(r->end);
-	free(r->hidden);
-	r->room = 0;
-	r->position = calloc(n, sizeof(*r->position));
-	r->end = calloc(n, sizeof(*r->end));
-	r->hidden = malloc(states);
-	if (!r->position || !r->end || !r->hidden)
-		return err_set(
-			e, ENOMEM, "no memory to refresh %u positions", n);
-	r->room = n;
-	return 0;
-}
-
-static int reserve_attention(
-	struct refresh *r, uint32_t n, uint32_t length, struct err *e)
-{
-	size_t bytes;
-
-	if (!size_mul(&bytes, (size_t)n * r->s->model->n_layer,
-		    length * sizeof(float)))
-		r->attention = malloc(bytes);
-	return r->attention
-		? 0
-		: err_set(e, ENOMEM,
-			  "no memory for what %u rows attend to in %u layers",
-			  n, r->s->model->n_layer);
-}
-
 /* What the thread is to compute: rows that were checked. */
 static int take_rows(struct refresh *r, const struct rows *rows, struct err *e)
 {
@@ -292,28 +237,22 @@ static int take_rows(struct refresh *r, const struct rows *rows, struct err *e)
 	return ret;
 }
 
-static uint32_t farthest(const struct refresh *r)
-{
-	uint32_t most = 0;
-
-	for (uint32_t i = 0; i < r->rows.n; i++)
-		most = r->end[i] > most ? r->end[i] : most;
-	return most;
-}
-
 /* Copying is done before the device is given anything to do; computing fills
  * what time the CPU has beside it. */
 static void price_start(struct refresh *r, uint32_t copied)
 {
 	struct session *s = r->s;
+	uint32_t longest = 0;
 	struct price p;
 
 	if (!s->opts.soc)
 		return;
+	for (uint32_t i = 0; i < r->rows.n; i++)
+		longest = r->end[i] > longest ? r->end[i] : longest;
 	pricing_kv_copy(&s->pricing, copied, s->model->n_layer, &p);
 	session_add_work_of(s, TRACE_PHONE_REFRESH, &p);
 	pricing_refresh(
-		&s->pricing, r->rows.n, farthest(r), r->attention != NULL, &p);
+		&s->pricing, r->rows.n, longest, r->attention != NULL, &p);
 	phone_beside(s->time, &p);
 }
 
@@ -321,15 +260,39 @@ static void price_start(struct refresh *r, uint32_t copied)
 static int prepare(struct refresh *r, const struct rows *rows, bool attention,
 	uint32_t *copied, struct err *e)
 {
-	uint32_t length = r->batch.part[0].length;
-	int ret = reserve(r, rows->n, e);
+	const struct model *m = r->s->model;
+	uint32_t length = r->batch.part[0].length, n = rows->n;
+	size_t bytes;
+	int ret = 0;
 
+	if (n > r->room) {
+		free(r->position);
+		free(r->end);
+		free(r->hidden);
+		r->room = 0;
+		r->position = calloc(n, sizeof(*r->position));
+		r->end = calloc(n, sizeof(*r->end));
+		r->hidden = malloc((size_t)n * m->n_embd * sizeof(float));
+		if (r->position && r->end && r->hidden)
+			r->room = n;
+		else
+			ret = err_set(e, ENOMEM,
+				"no memory to refresh %u positions", n);
+	}
 	free(r->attention);
 	r->attention = NULL;
-	if (!ret && attention)
-		ret = reserve_attention(r, rows->n, length, e);
+	if (!ret && attention) {
+		if (!size_mul(&bytes, (size_t)n * m->n_layer,
+			    length * sizeof(float)))
+			r->attention = malloc(bytes);
+		if (!r->attention)
+			ret = err_set(e, ENOMEM,
+				"no memory for what %u rows attend to in %u "
+				"layers",
+				n, m->n_layer);
+	}
 	if (!ret)
-		ret = host_layers_reserve(r->layers, rows->n, length, e);
+		ret = host_layers_reserve(r->layers, n, length, e);
 	return ret ? ret
 		   : kv_mirror_follow(
 			     &r->mirror, rows->row[0].sequence, copied, e);
@@ -365,21 +328,23 @@ int refresh_start(struct refresh *r, const struct rows *rows, bool attention,
 
 /* ---- finishing ----------------------------------------------------------- */
 
-/* By the phone's clock, if there is one: then this machine is waited for. */
-static bool is_ready(struct refresh *r, bool wait)
+bool refresh_finish(struct refresh *r, bool wait)
 {
 	struct phone_time *t = r->s->time;
 
-	if (!r->s->opts.soc)
-		return is_computed(r, wait);
-	if (wait)
-		phone_catch_up(t);
-	return !t->beside_ps && is_computed(r, true);
-}
-
-bool refresh_finish(struct refresh *r, bool wait)
-{
-	if (r->state == UNDER_WAY && is_ready(r, wait || !r->best_effort))
+	wait |= !r->best_effort;
+	if (r->state != UNDER_WAY)
+		return r->state == FINISHED;
+	/* By the phone's clock, if there is one: then this machine is waited
+	 * for. */
+	if (r->s->opts.soc) {
+		if (wait)
+			phone_catch_up(t);
+		if (t->beside_ps)
+			return false;
+		wait = true;
+	}
+	if (is_computed(r, wait))
 		r->state = FINISHED;
 	return r->state == FINISHED;
 }
@@ -478,46 +443,29 @@ static struct piece piece_at(
 	return p;
 }
 
-static int merge_layer(struct refresh *r, const uint32_t *row, uint32_t n,
-	uint32_t layer, struct err *e)
-{
-	struct piece p;
-	int ret = 0;
-
-	for (uint32_t i = 0; i < n && !ret; i += p.n) {
-		p = piece_at(r, row, n, i);
-		ret = session_tell_kv(r->s, 2, e);
-		if (!ret)
-			ret = kv_mirror_merge(
-				&r->mirror, r->sequence, layer, p.at, p.n, e);
-	}
-	return ret;
-}
-
-static void note_merged(struct refresh *r, const uint32_t *row, uint32_t n)
-{
-	struct piece p;
-
-	for (uint32_t i = 0; i < n; i += p.n) {
-		p = piece_at(r, row, n, i);
-		kv_mirror_merged(&r->mirror, r->sequence, p.at, p.n);
-	}
-}
-
 int refresh_merge(struct refresh *r, const uint32_t *row, uint32_t n,
 	uint32_t first_layer, struct err *e)
 {
 	struct session *s = r->s;
 	int ret = check_merge(r, row, row ? n : 0, first_layer, e);
 	struct price p = { 0 };
+	struct piece piece;
 
 	n = row ? n : r->rows.n;
 	for (uint32_t l = first_layer; l < s->model->n_layer && !ret; l++)
-		ret = merge_layer(r, row, n, l, e);
+		for (uint32_t i = 0; i < n && !ret; i += piece.n) {
+			piece = piece_at(r, row, n, i);
+			ret = session_tell_kv(s, 2, e);
+			if (!ret)
+				ret = kv_mirror_merge(&r->mirror, r->sequence,
+					l, piece.at, piece.n, e);
+		}
 	if (ret)
 		return ret;
-	if (!first_layer)
-		note_merged(r, row, n);
+	for (uint32_t i = 0; i < n && !first_layer; i += piece.n) {
+		piece = piece_at(r, row, n, i);
+		kv_mirror_merged(&r->mirror, r->sequence, piece.at, piece.n);
+	}
 	if (s->opts.soc) {
 		pricing_kv_copy(
 			&s->pricing, n, s->model->n_layer - first_layer, &p);

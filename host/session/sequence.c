@@ -302,25 +302,6 @@ static size_t byte_of(const struct kv_memory *kv, uint32_t half, uint32_t slot)
 
 /* ---- claims -------------------------------------------------------------- */
 
-static void copy_slots(
-	struct sequences *s, uint32_t to, uint32_t from, uint32_t n)
-{
-	const struct kv_memory *kv = &s->kv;
-	size_t bytes = (size_t)n * kv->stride;
-
-	for (uint32_t half = 0; half < 2 * kv->layers; half++) {
-		size_t src = byte_of(kv, half, from);
-		size_t dst = byte_of(kv, half, to);
-
-		memcpy(buffer_begin(kv->buffer, dst, bytes, BUFFER_WRITE),
-			buffer_begin(kv->buffer, src, bytes, BUFFER_READ),
-			bytes);
-		buffer_end(kv->buffer, src, bytes, BUFFER_READ);
-		buffer_end(kv->buffer, dst, bytes, BUFFER_WRITE);
-	}
-	s->copied++;
-}
-
 /* Whether the claim needs another run there than it has. */
 static bool lacks(
 	const struct sequences *s, const struct sequence *q, uint32_t i)
@@ -329,41 +310,32 @@ static bool lacks(
 		kv_pool_refs(s->pool, q->run[i]) - s->left[q->run[i]] > 1;
 }
 
-/* Runs that a claim needs, when those before it have been met. */
-static uint32_t count_runs(struct sequences *s, const struct claim *c)
-{
-	const struct sequence *q = &s->seq[c->sequence];
-	uint32_t n = 0;
-
-	for (uint32_t i = c->from / KV_RUN; i < runs_for(c->to); i++) {
-		if (!lacks(s, q, i))
-			continue;
-		if (i < q->n_runs)
-			s->left[q->run[i]]++;
-		n++;
-	}
-	return n;
-}
-
-static void forget_count(struct sequences *s, const struct claim *c)
-{
-	const struct sequence *q = &s->seq[c->sequence];
-
-	for (uint32_t i = c->from / KV_RUN; i < q->n_runs; i++)
-		s->left[q->run[i]] = 0;
-}
-
 /* What the claim leaves of a run goes along into another. */
 static void leave_run(
 	struct sequences *s, const struct claim *c, uint32_t i, uint32_t fresh)
 {
+	const struct kv_memory *kv = &s->kv;
 	struct sequence *q = &s->seq[c->sequence];
-	uint32_t begin = i * KV_RUN, end = begin + KV_RUN;
+	uint32_t begin = i * KV_RUN, end = begin + KV_RUN, run = q->run[i];
+	size_t bytes, src, dst;
 
 	end = end < q->length ? end : q->length;
-	if (begin < end && !(c->whole && c->from <= begin && end <= c->to))
-		copy_slots(s, fresh * KV_RUN, q->run[i] * KV_RUN, end - begin);
-	kv_pool_unref(s->pool, q->run[i]);
+	if (begin < end && !(c->whole && c->from <= begin && end <= c->to)) {
+		bytes = (size_t)(end - begin) * kv->stride;
+		for (uint32_t half = 0; half < 2 * kv->layers; half++) {
+			src = byte_of(kv, half, run * KV_RUN);
+			dst = byte_of(kv, half, fresh * KV_RUN);
+			memcpy(buffer_begin(
+				       kv->buffer, dst, bytes, BUFFER_WRITE),
+				buffer_begin(
+					kv->buffer, src, bytes, BUFFER_READ),
+				bytes);
+			buffer_end(kv->buffer, src, bytes, BUFFER_READ);
+			buffer_end(kv->buffer, dst, bytes, BUFFER_WRITE);
+		}
+		s->copied++;
+	}
+	kv_pool_unref(s->pool, run);
 }
 
 static void meet(struct sequences *s, const struct claim *c)
@@ -395,23 +367,31 @@ static uint32_t holders(const struct sequences *s)
 	return n;
 }
 
-static void note_written(struct sequences *s, const struct claim *c)
-{
-	s->now++;
-	for (uint32_t at = c->from; at < c->to; at++)
-		s->seq[c->sequence].written[at] = s->now;
-}
-
 /* Runs that the claims need together. */
 static uint32_t count_all(
 	struct sequences *s, const struct claim *c, uint32_t n)
 {
 	uint32_t need = 0;
 
-	for (uint32_t i = 0; i < n; i++)
-		need += count_runs(s, &c[i]);
-	for (uint32_t i = 0; i < n; i++)
-		forget_count(s, &c[i]);
+	/* Of each claim, when those before it have been met. */
+	for (uint32_t k = 0; k < n; k++) {
+		const struct sequence *q = &s->seq[c[k].sequence];
+
+		for (uint32_t i = c[k].from / KV_RUN; i < runs_for(c[k].to);
+			i++) {
+			if (!lacks(s, q, i))
+				continue;
+			if (i < q->n_runs)
+				s->left[q->run[i]]++;
+			need++;
+		}
+	}
+	for (uint32_t k = 0; k < n; k++) {
+		const struct sequence *q = &s->seq[c[k].sequence];
+
+		for (uint32_t i = c[k].from / KV_RUN; i < q->n_runs; i++)
+			s->left[q->run[i]] = 0;
+	}
 	return need;
 }
 
@@ -446,7 +426,9 @@ static int own(
 			holders(s) == 1 ? " holds" : "s hold");
 	for (uint32_t i = 0; i < n; i++) {
 		meet(s, &c[i]);
-		note_written(s, &c[i]);
+		s->now++;
+		for (uint32_t at = c[i].from; at < c[i].to; at++)
+			s->seq[c[i].sequence].written[at] = s->now;
 	}
 	return 0;
 }

@@ -71,16 +71,6 @@ int session_logits(
 	return session_logits_range(s, row, 1, logits, e);
 }
 
-/* What the phone's CPU would take for them. */
-static void price_logits(struct session *s, uint32_t rows)
-{
-	struct price p = { 0 };
-
-	if (s->opts.soc)
-		pricing_logits(&s->pricing, rows, &p);
-	session_add_work_of(s, TRACE_PHONE_LOGITS, &p);
-}
-
 static uint64_t checked_ns(const struct session *s)
 {
 	struct staging_stats st = { 0 };
@@ -96,6 +86,7 @@ static int compute_of(struct session *s, const float *const *hidden,
 {
 	size_t bytes = s->model->n_vocab * sizeof(**out);
 	uint64_t from = clock_ns() - checked_ns(s), ps = s->time->cpu_ps;
+	struct price p = { 0 };
 	int ret;
 
 	trace_begin(s->trace, TRACE_LOGITS, n, 0);
@@ -104,8 +95,10 @@ static int compute_of(struct session *s, const float *const *hidden,
 	for (uint32_t i = 0; s->opts.idle && i < n; i++)
 		memset(out[i], 0, bytes);
 	s->stats.logits_ns += clock_ns() - checked_ns(s) - from;
+	if (!ret && s->opts.soc)
+		pricing_logits(&s->pricing, n, &p);
 	if (!ret)
-		price_logits(s, n);
+		session_add_work_of(s, TRACE_PHONE_LOGITS, &p);
 	s->stats.logits_ps += s->time->cpu_ps - ps;
 	return ret;
 }
@@ -132,41 +125,32 @@ int session_logits_of(struct session *s, const float *const *hidden,
 	return ret;
 }
 
-/* n <= LOGITS_ROWS rows. */
-static int compute_rows(struct session *s, const uint32_t *row, uint32_t n,
-	float *const *logits, struct err *e)
-{
-	const float *hidden[LOGITS_ROWS];
-
-	for (uint32_t i = 0; i < n; i++) {
-		int ret;
-
-		if (row[i] >= s->hidden_rows)
-			return err_set(e, EINVAL,
-				"logits of row %u were asked for, but the "
-				"last pass had %u rows",
-				row[i], s->hidden_rows);
-		hidden[i] = session_hidden(s, row[i]);
-		if (!hidden[i])
-			return err_set(e, EINVAL,
-				"logits of row %u, which was dropped in the "
-				"middle of the pass",
-				row[i]);
-		ret = logits_check(hidden[i], s->model->n_embd, row[i], e);
-		if (ret)
-			return ret;
-	}
-	return compute_of(s, hidden, logits, n, e);
-}
-
 int session_logits_ahead(struct session *s, const uint32_t *row, uint32_t n,
 	float *const *logits, struct err *e)
 {
+	const float *hidden[LOGITS_ROWS];
 	int ret = 0;
 
-	for (uint32_t i = 0, some; i < n && !ret; i += some) {
-		some = n - i < LOGITS_ROWS ? n - i : LOGITS_ROWS;
-		ret = compute_rows(s, row + i, some, logits + i, e);
+	for (uint32_t i = 0, k; i < n && !ret; i += k) {
+		for (k = 0; k < LOGITS_ROWS && i + k < n; k++) {
+			uint32_t at = row[i + k];
+
+			if (at >= s->hidden_rows)
+				return err_set(e, EINVAL,
+					"logits of row %u were asked for, but "
+					"the last pass had %u rows",
+					at, s->hidden_rows);
+			hidden[k] = session_hidden(s, at);
+			if (!hidden[k])
+				return err_set(e, EINVAL,
+					"logits of row %u, which was dropped "
+					"in the middle of the pass",
+					at);
+			ret = logits_check(hidden[k], s->model->n_embd, at, e);
+			if (ret)
+				return ret;
+		}
+		ret = compute_of(s, hidden, logits + i, k, e);
 	}
 	return ret;
 }
@@ -330,28 +314,25 @@ uint64_t session_passes(const struct session *s)
 	return s->stats.passes;
 }
 
-/* Of a layer that runs, or of those that it stands for. */
-static uint64_t layer_read_bytes(const struct session *s, uint32_t layer)
-{
-	uint64_t sum = 0, bytes;
-
-	if (!s->opts.as)
-		return image_find(s->model->packed->image, IMAGE_LAYER, layer)
-			->stored;
-	for (uint32_t i = 0; (bytes = pricing_read(&s->pricing, layer, i)); i++)
-		sum += bytes;
-	return sum;
-}
-
 uint64_t session_read_bytes(const struct session *s)
 {
 	const struct residency r =
 		session_plan_residency(&s->plan, s->model->n_layer);
-	uint64_t sum = 0;
+	uint64_t sum = 0, bytes;
 
-	for (uint32_t l = 0; s->staging && l < s->model->n_layer; l++)
-		if (residency_streams(&r, l))
-			sum += layer_read_bytes(s, l);
+	for (uint32_t l = 0; s->staging && l < s->model->n_layer; l++) {
+		if (!residency_streams(&r, l))
+			continue;
+		if (!s->opts.as)
+			sum += image_find(
+				s->model->packed->image, IMAGE_LAYER, l)
+				       ->stored;
+		/* Of the layers that it stands for. */
+		for (uint32_t i = 0;
+			s->opts.as && (bytes = pricing_read(&s->pricing, l, i));
+			i++)
+			sum += bytes;
+	}
 	return sum;
 }
 
@@ -382,19 +363,6 @@ const char *session_flash_how(const struct session *s)
 	return s->staging ? staging_how(s->staging) : NULL;
 }
 
-static void count_placed(const struct session *s, struct session_stats *out)
-{
-	struct placement_stats place;
-
-	placement_stats(s->placement, &place);
-	out->maps = place.maps;
-	out->unmaps = place.unmaps;
-	for (uint32_t i = 0; i < s->n_blocks && !s->block[i].streamed; i++)
-		if (placement_is_mapped(s->placement, i) &&
-			!placement_is_extended(s->placement, i))
-			out->resident_bytes += s->block[i].bytes;
-}
-
 static uint64_t weights_not_finite(const struct session *s)
 {
 	uint64_t n = logits_weights_not_finite(s->logits);
@@ -409,14 +377,23 @@ void session_stats(const struct session *s, struct session_stats *out)
 	const struct residency r =
 		session_plan_residency(&s->plan, s->model->n_layer);
 	const struct wire_welcome *w = npu_welcome(s->npu);
+	struct placement_stats place;
 	struct npu_stats npu;
 
 	npu_stats(s->npu, &npu);
 	*out = s->stats;
-	if (s->placement)
-		count_placed(s, out);
-	else
+	if (s->placement) {
+		placement_stats(s->placement, &place);
+		out->maps = place.maps;
+		out->unmaps = place.unmaps;
+		for (uint32_t i = 0; i < s->n_blocks && !s->block[i].streamed;
+			i++)
+			if (placement_is_mapped(s->placement, i) &&
+				!placement_is_extended(s->placement, i))
+				out->resident_bytes += s->block[i].bytes;
+	} else {
 		session_swap_stats(s, out);
+	}
 	if (s->switching)
 		switching_stats(s, &npu, &out->graphs);
 	out->price = s->time->price;
@@ -478,16 +455,6 @@ int session_check_finite(const struct session *s, struct err *e)
 	return 0;
 }
 
-static void price_since(struct price *p, const struct price *before)
-{
-	_Static_assert(sizeof(*p) % sizeof(uint64_t) == 0, "all are counts");
-	uint64_t *now = (void *)p;
-	const uint64_t *then = (const void *)before;
-
-	for (size_t i = 0; i < sizeof(*p) / sizeof(*now); i++)
-		now[i] -= then[i];
-}
-
 #define SINCE_KEPT(name)
 #define SINCE_LESS(name) now->name -= before->name;
 #define SINCE_ROWS(name) row_counts_since(&now->name, &before->name);
@@ -495,6 +462,11 @@ static void price_since(struct price *p, const struct price *before)
 void session_stats_since(
 	struct session_stats *now, const struct session_stats *before)
 {
+	_Static_assert(
+		sizeof(now->price) % sizeof(uint64_t) == 0, "all are counts");
+	const uint64_t *then = (const void *)&before->price;
+	uint64_t *price = (void *)&now->price;
+
 #define SINCE(since, report, name) SINCE_##since(name)
 #define SINCE_GRAPHS(type, name)   SINCE_LESS(graphs.name)
 #define SINCE_STAGING(type, name)  SINCE_LESS(staging.name)
@@ -503,5 +475,6 @@ void session_stats_since(
 	SWITCH_STATS(SINCE_GRAPHS)
 	STAGING_STATS(SINCE_STAGING)
 	STREAM_STATS(SINCE_STREAM)
-	price_since(&now->price, &before->price);
+	for (size_t i = 0; i < sizeof(now->price) / sizeof(*price); i++)
+		price[i] -= then[i];
 }

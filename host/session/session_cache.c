@@ -99,22 +99,6 @@ static uint32_t open_rows_of(const struct session *s, uint32_t sequence)
 	return sequence_claimed(s->sequences, sequence) ? s->kept_rows : 0;
 }
 
-/* Its first n rows, as a path. */
-static int first_rows(
-	struct session *s, uint32_t sequence, uint32_t n, struct err *e)
-{
-	uint32_t found = 0, rows = open_rows_of(s, sequence);
-
-	for (uint32_t i = 0; i < rows && found < n; i++)
-		if (s->row[i].sequence == sequence)
-			s->keep[found++] = i;
-	if (found == n)
-		return 0;
-	return err_set(e, EINVAL,
-		"%u rows to accept, but of the last pass's %u only %u can be",
-		n, rows, found);
-}
-
 /* Whether a row is the next one to be accepted behind `above`. */
 static bool follows(
 	const struct session *s, uint32_t sequence, int32_t above, uint32_t row)
@@ -176,25 +160,25 @@ static void move_rows(
 	price_moves(s, moved, layers - lower);
 }
 
-static void count_kept(struct session *s, const uint32_t *path, uint32_t n)
-{
-	uint32_t read = 0;
-
-	for (uint32_t i = 0; i < n; i++)
-		read += s->row[path[i]].prompt;
-	s->stats.prompt_rows.valid += read;
-	session_count_valid(s, n - read);
-}
-
 int session_accept(struct session *s, uint32_t sequence, const uint32_t *path,
 	uint32_t n, struct err *e)
 {
 	uint32_t length = session_length(s, sequence);
-	int ret = path ? 0 : first_rows(s, sequence, n, e);
+	uint32_t rows = open_rows_of(s, sequence), found = 0, read = 0;
+	int ret;
 
-	path = path ? path : s->keep;
-	if (!ret)
-		ret = check_path(s, sequence, path, n, e);
+	if (!path) {
+		for (uint32_t i = 0; i < rows && found < n; i++)
+			if (s->row[i].sequence == sequence)
+				s->keep[found++] = i;
+		if (found < n)
+			return err_set(e, EINVAL,
+				"%u rows to accept, but of the last pass's %u "
+				"only %u can be",
+				n, rows, found);
+		path = s->keep;
+	}
+	ret = check_path(s, sequence, path, n, e);
 	if (ret)
 		return ret;
 	if (s->sight == SIGHT_TREE) {
@@ -204,8 +188,12 @@ int session_accept(struct session *s, uint32_t sequence, const uint32_t *path,
 		length = s->at[path[n - 1]] + 1;
 	}
 	sequence_grow(s->sequences, sequence, length);
-	if (s->sight == SIGHT_TREE)
-		count_kept(s, path, n);
+	if (s->sight != SIGHT_TREE)
+		return 0;
+	for (uint32_t i = 0; i < n; i++)
+		read += s->row[path[i]].prompt;
+	s->stats.prompt_rows.valid += read;
+	session_count_valid(s, n - read);
 	return 0;
 }
 

@@ -43,15 +43,6 @@ void flight_lets_go(struct session *s, struct flight *f, uint64_t ps)
 	f->swap = -1;
 }
 
-/* Than to be answered: neither was it refused, nor came before the phone. */
-static bool does_more(const struct session *s, const struct price *p)
-{
-	struct price request;
-
-	price_request(s->opts.soc, &request);
-	return p->total_ps > request.total_ps;
-}
-
 /* A run has ended whose price the device says is p. */
 static void run_ends(struct session *s, struct flight *f, const struct price *p)
 {
@@ -82,6 +73,7 @@ static void request_done(
 	void *arg, uint32_t seq, const struct price *p, uint64_t busy_ns)
 {
 	struct session *s = arg;
+	struct price request;
 
 	for (struct session *of = s; of; of = of->opts.beside) {
 		struct flight *f = find_flight(of, seq);
@@ -95,8 +87,12 @@ static void request_done(
 			switching_ran(of, f, busy_ns);
 		return;
 	}
-	if (s->instead && does_more(s, p))
-		p = s->instead;
+	/* Where it did more than to be answered: it was not refused, and it
+	 * did not come before the phone. */
+	if (s->instead) {
+		price_request(s->opts.soc, &request);
+		p = p->total_ps > request.total_ps ? s->instead : p;
+	}
 	phone_wait(s->time, phone_npu(s->time, s->time->cpu_ps, p));
 }
 
@@ -139,20 +135,19 @@ int flights_answered(struct session *s, struct err *e)
 		: 0;
 }
 
-/* Beside a load, whose answer comes when it comes, for the newest run; each by
- * itself where something is read or copied to what it lets go of. */
-static int wait_for_runs(struct session *s, struct err *e)
-{
-	if (s->switching)
-		return flights_answered(s, e);
-	return s->staging || s->swapping.swap ? npu_drain(s->npu, e)
-					      : npu_drain_together(s->npu, e);
-}
-
 int flights_wait(struct session *s, struct err *e)
 {
-	int ret = wait_for_runs(s, e);
+	int ret;
 
+	/* Beside a load, whose answer comes when it comes, for the newest run;
+	 * each by itself where something is read or copied to what it lets go
+	 * of. */
+	if (s->switching)
+		ret = flights_answered(s, e);
+	else if (s->staging || s->swapping.swap)
+		ret = npu_drain(s->npu, e);
+	else
+		ret = npu_drain_together(s->npu, e);
 	if (!ret)
 		phone_wait(s->time, s->time->npu_ps);
 	return ret ? ret : flights_retire(s, e);
