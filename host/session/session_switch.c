@@ -3,6 +3,9 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "host/session/batch.h"
+#include "host/session/sequence.h"
+#include "shm/buffer.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -138,18 +141,6 @@ int switching_load(
 	return send_load(s, e);
 }
 
-/* The loader begins with the drop, which comes behind the runs before it. */
-static void dropped(struct session *s, const struct price *p)
-{
-	struct switching *sw = s->switching;
-	uint64_t from = phone_later(s->time->npu_ps, sw->sent_ps);
-
-	sw->dropping = false;
-	sw->begin = s->opts.soc ? phone_later(s->time->loader_ps, from)
-				: clock_ns();
-	phone_loader(s->time, from, p);
-}
-
 static void loaded(struct session *s, const struct price *p)
 {
 	struct switching *sw = s->switching;
@@ -184,13 +175,20 @@ static void loaded(struct session *s, const struct price *p)
 bool switching_answered(struct session *s, uint32_t seq, const struct price *p)
 {
 	struct switching *sw = s->switching;
+	uint64_t from = phone_later(s->time->npu_ps, sw->sent_ps);
 
-	if (sw->dropping && seq == sw->drop_seq)
-		dropped(s, p);
-	else if (sw->loading && seq == sw->load_seq)
-		loaded(s, p);
-	else
+	if (sw->dropping && seq == sw->drop_seq) {
+		/* The loader begins with the drop, which comes behind the runs
+		 * before it. */
+		sw->dropping = false;
+		sw->begin = s->opts.soc ? phone_later(s->time->loader_ps, from)
+					: clock_ns();
+		phone_loader(s->time, from, p);
+		return true;
+	}
+	if (!sw->loading || seq != sw->load_seq)
 		return false;
+	loaded(s, p);
 	return true;
 }
 
@@ -340,30 +338,14 @@ int session_rest(struct session *s, struct err *e)
 	return s->switching ? load_back(s, e) : 0;
 }
 
-/* All runs that a prompt can come to, and all loads. */
-static int open_log(struct session *s, const struct prospect *p, struct err *e)
-{
-	struct switching *sw = s->switching;
-	size_t room =
-		((size_t)p->problem.chunks * sw->most_parts + 2) * s->n_blocks;
-
-	sw->n_log = 0;
-	if (room <= sw->log_room)
-		return 0;
-	free(sw->log);
-	sw->log_room = 0;
-	sw->log = calloc(room, sizeof(*sw->log));
-	if (!sw->log)
-		return err_set(e, ENOMEM, "no memory to note %zu runs", room);
-	sw->log_room = room;
-	return 0;
-}
-
 static int begin(struct session *s, struct prospect *here,
 	struct prospect *back, struct err *e)
 {
 	struct switching *sw = s->switching;
 	const struct prospect *best = here;
+	/* All runs that a prompt can come to, and all loads. */
+	size_t room = ((size_t)here->problem.chunks * sw->most_parts + 2) *
+		s->n_blocks;
 	int ret = plan_from(s, here, false, e);
 
 	if (!ret && any_switched(s)) {
@@ -373,10 +355,18 @@ static int begin(struct session *s, struct prospect *here,
 		if (!ret && back->takes < here->takes)
 			best = back;
 	}
-	if (!ret)
-		ret = open_log(s, here, e);
 	if (ret)
 		return ret;
+	sw->n_log = 0;
+	if (room > sw->log_room) {
+		free(sw->log);
+		sw->log_room = 0;
+		sw->log = calloc(room, sizeof(*sw->log));
+		if (!sw->log)
+			return err_set(
+				e, ENOMEM, "no memory to note %zu runs", room);
+		sw->log_room = room;
+	}
 	sw->at = sw->next = 0;
 	sw->began = sw->run_end = now(s);
 	sw->noting = true;
@@ -402,34 +392,6 @@ int switching_begin(struct session *s, uint32_t cached, size_t n, struct err *e)
 	return ret;
 }
 
-/*
- * Of the loads of decode graphs what no run went on beside: between runs, and
- * behind the last. Runs do not overlap one another, nor do loads.
- */
-static uint64_t waited(const struct session *s)
-{
-	const struct switching *sw = s->switching;
-	uint32_t rows = s->plan.graph_rows[GRAPH_DECODE];
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < sw->n_log; i++) {
-		const struct graph_event *load = &sw->log[i];
-
-		if (!load->load || load->rows != rows)
-			continue;
-		sum += load->end - load->begin;
-		for (size_t k = 0; k < sw->n_log; k++) {
-			const struct graph_event *run = &sw->log[k];
-			uint64_t from = phone_later(run->begin, load->begin);
-			uint64_t to =
-				run->end < load->end ? run->end : load->end;
-
-			sum -= !run->load && to > from ? to - from : 0;
-		}
-	}
-	return sum;
-}
-
 static int load_rest(struct session *s, struct err *e)
 {
 	struct switching *sw = s->switching;
@@ -444,6 +406,7 @@ static int load_rest(struct session *s, struct err *e)
 int switching_end(struct session *s, int ret, struct err *e)
 {
 	struct switching *sw = s->switching;
+	uint32_t rows = s->plan.graph_rows[GRAPH_DECODE];
 
 	while (!ret && (ret = load_rest(s, e)))
 		if ((ret = session_recover(s, ret, e)))
@@ -451,7 +414,74 @@ int switching_end(struct session *s, int ret, struct err *e)
 	sw->running = sw->noting = false;
 	sw->stats.prompts++;
 	sw->stats.prompt_time += now(s) - sw->began;
-	sw->stats.wait_time += waited(s);
+	/* Of the loads of decode graphs what no run went on beside: between
+	 * runs, and behind the last. Runs do not overlap one another, nor do
+	 * loads. */
+	for (size_t i = 0; i < sw->n_log; i++) {
+		const struct graph_event *load = &sw->log[i];
+
+		if (!load->load || load->rows != rows)
+			continue;
+		sw->stats.wait_time += load->end - load->begin;
+		for (size_t k = 0; k < sw->n_log; k++) {
+			const struct graph_event *run = &sw->log[k];
+			uint64_t from = phone_later(run->begin, load->begin);
+			uint64_t to =
+				run->end < load->end ? run->end : load->end;
+
+			if (!run->load && to > from)
+				sw->stats.wait_time -= to - from;
+		}
+	}
+	return ret;
+}
+
+/* ---- a pass in parts ----------------------------------------------------- */
+
+/*
+ * Blocks whose graphs have fewer rows than the pass run once for each part of
+ * them, where every row finds the rows of the parts before it in the cache. A
+ * row's bytes are the same either way, since the order of what it sees is.
+ */
+int switching_cut(struct session *s, bool some, struct err *e)
+{
+	uint32_t n = s->batch->rows.n;
+	uint32_t rows = s->plan.graph_rows[GRAPH_DECODE];
+	struct switching *sw = s->switching;
+	size_t bytes;
+	uint8_t *to;
+	int ret = 0;
+
+	sw->n_parts = 0;
+	/* While the pass runs, a block may come to have the smaller graph. */
+	if (n <= rows || !(sw->running || any_switched(s)))
+		return 0;
+	if (some || !batch_is_chain(s->batch))
+		return err_set(e, EINVAL,
+			"%u rows that are no chain, but blocks have graphs of "
+			"%u rows now and no others",
+			n, rows);
+	sw->n_parts = (n + rows - 1) / rows;
+	bytes = sw->n_parts * s->plan.part_bytes;
+	to = buffer_begin(s->io.buffer, s->plan.parts_off, bytes, BUFFER_WRITE);
+	for (uint32_t i = 0; i < sw->n_parts && !ret; i++) {
+		uint32_t first = i * rows, left = n - first;
+		uint8_t *filled = to + i * s->plan.part_bytes;
+		struct part *part = &sw->part[i];
+
+		*part = (struct part){ .first = first,
+			.off = s->plan.parts_off + i * s->plan.part_bytes,
+			.run = { .op = WIRE_GRAPH_RUN,
+				.flags = session_flags(s) } };
+		batch_part_of(s->batch, first, left < rows ? left : rows,
+			sw->row, &sw->batch);
+		ret = batch_fill(filled, &sw->batch, s->sequences,
+			s->at + first, s->plan.span_room, &part->run, e);
+		part->places = batch_bytes(part->run.rows, part->run.n_spans);
+		if (!ret && s->opts.as)
+			part->longest = batch_longest(filled, &part->run);
+	}
+	buffer_end(s->io.buffer, s->plan.parts_off, bytes, BUFFER_WRITE);
 	return ret;
 }
 

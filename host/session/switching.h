@@ -133,7 +133,7 @@ int switching_measure(struct session *, struct err *);
 uint64_t switching_expect(const struct session *, enum graph_kind,
 	uint32_t block, uint32_t cached, uint32_t rows);
 
-/* ---- a pass in parts: session_parts.c ---- */
+/* ---- a pass in parts ---- */
 
 /*
  * When some block may have fewer rows in its graph than the session's batch
