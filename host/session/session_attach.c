@@ -263,15 +263,6 @@ int session_attach_weights(struct session *s, struct err *e)
 
 /* ---- another device ------------------------------------------------------ */
 
-int session_reattach(struct session *s, struct err *e)
-{
-	int ret;
-
-	s->attached = false;
-	ret = s->owns_npu ? npu_reopen(s->npu, e) : 0;
-	return ret ? ret : session_take_over(s, e);
-}
-
 int session_take_over(struct session *s, struct err *e)
 {
 	uint32_t has = npu_welcome(s->npu)->tcm_share;

@@ -178,13 +178,11 @@ int session_attach_buffers(struct session *, struct err *);
 int session_attach_weights(struct session *, struct err *);
 
 /*
- * When the device is lost: reach another and attach all again. What was
+ * When a device was lost and another was reached: attach all again. What was
  * accepted is in the cache as it was; a pass that was broken off is to be run
- * again. A session beside another is reattached after that one, which reaches
- * the device for both.
+ * again. A session beside another is attached after that one, which reaches the
+ * device for both.
  */
-int session_reattach(struct session *, struct err *);
-/* That, of a device that was reached. */
 int session_take_over(struct session *, struct err *);
 
 /* ---- a lost device is replaced: session_attach.c ---- */

@@ -16,6 +16,7 @@
 #include "tests/host/model/model_file.h"
 #include "tests/host/model/reference_model.h"
 #include "tests/host/npu/fake_device.h"
+#include "tests/host/session/reattach.h"
 
 #include <errno.h>
 #include <math.h>
@@ -273,7 +274,7 @@ static void check_losses(struct fixture *f, const struct model *m)
 			assert_int_equal(ret, -ERR_DEVICE_LOST);
 			/* And again, for as long as there is none. */
 			assert_int_equal(forward(f, at, n, &e), ret);
-			assert_ok(session_reattach(f->s, &e), &e);
+			assert_ok(reattach(f->s, &e), &e);
 			lost++;
 		}
 		check_reference(f);
@@ -416,14 +417,14 @@ static void test_lost_for_good(void **state)
 	open_session(f, f->model);
 	go_on(f, 0, CHUNK);
 	f->fake.tcm_share = 1 << 20;
-	assert_int_equal(session_reattach(f->s, &e), -EPROTO);
+	assert_int_equal(reattach(f->s, &e), -EPROTO);
 	assert_non_null(strstr(e.text, "has room for strips of 1024 KiB"));
 	assert_int_equal(forward(f, CHUNK, 1, &e), -ERR_DEVICE_LOST);
 	f->fake.tcm_share = 8 << 20;
 	f->fake.lives = 1;
-	assert_int_equal(session_reattach(f->s, &e), -ERR_DEVICE_LOST);
+	assert_int_equal(reattach(f->s, &e), -ERR_DEVICE_LOST);
 	assert_int_equal(forward(f, CHUNK, 1, &e), -ERR_DEVICE_LOST);
-	assert_ok(session_reattach(f->s, &e), &e);
+	assert_ok(reattach(f->s, &e), &e);
 	go_on(f, CHUNK, TEXT);
 	check_reference(f);
 }

@@ -21,6 +21,7 @@
 #include "tests/host/model/model_file.h"
 #include "tests/host/npu/fake_device.h"
 #include "tests/host/session/pair.h"
+#include "tests/host/session/reattach.h"
 
 #include <errno.h>
 #include <string.h>
@@ -303,7 +304,7 @@ static void test_lost(void **state)
 				continue;
 			}
 			assert_int_equal(ret, -ERR_DEVICE_LOST);
-			assert_ok(session_reattach(f->s, &e), &e);
+			assert_ok(reattach(f->s, &e), &e);
 			lost++;
 		}
 		check_same(f, "swap after a loss");

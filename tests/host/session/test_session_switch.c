@@ -19,6 +19,7 @@
 #include "tests/host/model/reference_model.h"
 #include "tests/host/npu/fake_device.h"
 #include "tests/host/session/pair.h"
+#include "tests/host/session/reattach.h"
 
 #include <errno.h>
 #include <math.h>
@@ -473,7 +474,7 @@ static void test_lost(void **state)
 		f->fake.lives = lives;
 		while ((ret = read_prompt(f, 25, &e))) {
 			assert_int_equal(ret, -ERR_DEVICE_LOST);
-			assert_ok(session_reattach(f->s, &e), &e);
+			assert_ok(reattach(f->s, &e), &e);
 			session_truncate(f->s, SESSION_TEXT, 0);
 			lost++;
 		}

@@ -1,0 +1,20 @@
+/*
+ * Reach another device in the place of a lost one, as session_recover does, but
+ * without opts.restarts: the test sees each loss.
+ */
+#ifndef TESTS_HOST_SESSION_REATTACH_H
+#define TESTS_HOST_SESSION_REATTACH_H
+
+#include "host/npu/npu.h"
+#include "host/session/session_impl.h"
+
+static inline int reattach(struct session *s, struct err *e)
+{
+	int ret;
+
+	s->attached = false;
+	ret = npu_reopen(s->npu, e);
+	return ret ? ret : session_take_over(s, e);
+}
+
+#endif
