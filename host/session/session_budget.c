@@ -108,17 +108,6 @@ static int choose_by_size(struct session_plan *p, const struct model *m,
 	return 0;
 }
 
-static int check_parts(const struct model *m, unsigned parts, struct err *e)
-{
-	if (parts < 2 || staging_parts_may(m->packed->image))
-		return 0;
-	return err_set(e, EINVAL,
-		"--stage-parts %u, but layers of this image are compressed, "
-		"and are unpacked whole; leave it out, or convert without "
-		"--zstd",
-		parts);
-}
-
 int session_budget_choose(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
@@ -135,9 +124,12 @@ int session_budget_choose(struct session_plan *p, const struct model *m,
 			"--dram-budget, but this model is no flash image, and "
 			"only those can be streamed; make one with tandem "
 			"convert");
-	ret = check_parts(m, p->stage_parts, e);
-	if (ret)
-		return ret;
+	if (p->stage_parts > 1 && !staging_parts_may(m->packed->image))
+		return err_set(e, EINVAL,
+			"--stage-parts %u, but layers of this image are "
+			"compressed, and are unpacked whole; leave it out, or "
+			"convert without --zstd",
+			p->stage_parts);
 	if (o->dram_bytes)
 		ret = choose_by_size(p, m, o, e);
 	else /* 29 % of 100 is 29, not a little less. */
@@ -172,26 +164,6 @@ static int share_left(const struct session_plan *p, const struct model *m,
 	return (int)(n * 100 / m->n_layer);
 }
 
-/* What fits, to try. */
-static void advise(const struct session_plan *p, const struct model *m,
-	const struct session_opts *o, uint64_t left, char *buf, size_t size)
-{
-	unsigned parts = may_part(m, o) ? PARTS : p->stage_parts;
-	int share = share_left(p, m, p->stage_slots, p->stage_parts, left);
-
-	if (share < 0)
-		share = share_left(p, m, p->stage_slots, parts, left);
-	if (share >= 0)
-		snprintf(buf, size, "try --dram-budget %d%%", share);
-	else if (share_left(p, m, 2, parts, left) >= 0)
-		snprintf(buf, size, "try --dram-budget 0%% --stage-slots 2");
-	else
-		snprintf(buf, size,
-			"not even streaming through two slots of %.1f MiB "
-			"fits: try a smaller model or a smaller --ctx",
-			(double)any_slot(m, parts) / (double)MIB);
-}
-
 static uint64_t needs(const struct session_plan *p, const struct model *m)
 {
 	uint64_t output = p->output_stays ? 0 : output_bytes(m);
@@ -204,9 +176,23 @@ static int refuse(const struct session_plan *p, const struct model *m,
 	const struct session_opts *o, const struct memory_left *left,
 	struct err *e)
 {
+	unsigned parts = may_part(m, o) ? PARTS : p->stage_parts;
+	int share =
+		share_left(p, m, p->stage_slots, p->stage_parts, left->bytes);
 	char try[128];
 
-	advise(p, m, o, left->bytes, try, sizeof(try));
+	if (share < 0)
+		share = share_left(p, m, p->stage_slots, parts, left->bytes);
+	if (share >= 0)
+		snprintf(try, sizeof(try), "try --dram-budget %d%%", share);
+	else if (share_left(p, m, 2, parts, left->bytes) >= 0)
+		snprintf(try, sizeof(try),
+			"try --dram-budget 0%% --stage-slots 2");
+	else
+		snprintf(try, sizeof(try),
+			"not even streaming through two slots of %.1f MiB "
+			"fits: try a smaller model or a smaller --ctx",
+			(double)any_slot(m, parts) / (double)MIB);
 	return err_set(e, ENOMEM,
 		"%llu MiB of memory are needed, for %u of %u layers %llu, for "
 		"slots %llu, the output matrix %llu, the cache %llu, and all "

@@ -124,21 +124,6 @@ static int open_npu(struct session *s, struct err *e)
 	return ret ? ret : npu_open(&s->npu, &npu, e);
 }
 
-static int open_flash_fault(struct session *s, struct err *e)
-{
-	char text[FAULT_TEXT_MAX];
-	const char *plan = s->opts.flash_fault;
-	int ret;
-
-	if (!plan) {
-		ret = share_of_plan(s->opts.fault, true, text, e);
-		if (ret || !*text)
-			return ret;
-		plan = text;
-	}
-	return flash_fault_parse(&s->fault, plan, e);
-}
-
 static uint64_t priced_read(const void *arg, uint32_t layer, uint32_t i)
 {
 	const struct session *s = arg;
@@ -163,11 +148,18 @@ static int open_staging(struct session *s, struct err *e)
 		.arg = s,
 		.trace = s->trace,
 	};
-	int ret;
+	const char *plan = s->opts.flash_fault;
+	char text[FAULT_TEXT_MAX];
+	int ret = 0;
 
 	if (s->plan.resident == m->n_layer)
 		return 0;
-	ret = open_flash_fault(s, e);
+	if (!plan) {
+		ret = share_of_plan(s->opts.fault, true, text, e);
+		plan = ret || !*text ? NULL : text;
+	}
+	if (plan)
+		ret = flash_fault_parse(&s->fault, plan, e);
 	if (ret)
 		return ret;
 	o.stream.fault = s->fault;
@@ -193,35 +185,44 @@ static int open_buffer(
 	return ret;
 }
 
-static int open_sequences(struct session *s, struct err *e)
-{
-	const struct kv_memory kv = { .buffer = s->kv.buffer,
-		.layers = s->model->n_layer,
-		.slots = s->plan.slots,
-		.stride = s->plan.kv_stride };
-	uint32_t text;
-	int ret = sequences_open(&s->sequences, &kv, s->opts.sequences, e);
-
-	return ret ? ret : sequence_open(s->sequences, &text, e);
-}
-
 static int open_buffers(struct session *s, struct err *e)
 {
+	struct kv_memory kv = { .layers = s->model->n_layer,
+		.slots = s->plan.slots,
+		.stride = s->plan.kv_stride };
 	int ret = open_buffer(&s->kv, "kv", s->plan.kv_bytes, e);
+	uint32_t text;
 
+	kv.buffer = s->kv.buffer;
 	if (!ret)
-		ret = open_sequences(s, e);
+		ret = sequences_open(&s->sequences, &kv, s->opts.sequences, e);
+	if (!ret)
+		ret = sequence_open(s->sequences, &text, e);
 	if (!ret)
 		ret = open_buffer(&s->io, "io", s->plan.io_bytes, e);
 	return ret ? ret : open_staging(s, e);
 }
 
-/* Those in memory come first among the blocks; in a pass each has its turn when
- * its layers have. */
-static int order_blocks(struct session *s, struct err *e)
+int session_cut_blocks(struct session *s, struct err *e)
 {
-	uint32_t n = s->n_blocks, stay = 0, stream;
+	uint32_t stay = 0, stream, n;
+	struct residency residency;
+	int ret;
 
+	pricing_release(&s->pricing);
+	weights_release(s->block, s->n_blocks);
+	s->block = NULL;
+	s->n_blocks = 0;
+	free(s->order);
+	free(s->weights_id);
+	s->order = s->weights_id = NULL;
+	ret = session_plan_blocks(&s->plan, s->model, &s->opts, s->strip_max,
+		&s->block, &s->n_blocks, e);
+	if (ret)
+		return ret;
+	/* Those in memory come first among the blocks; in a pass each has its
+	 * turn when its layers have. */
+	n = s->n_blocks;
 	while (stay < n && !s->block[stay].streamed)
 		stay++;
 	s->first_streamed = stream = stay;
@@ -238,28 +239,6 @@ static int order_blocks(struct session *s, struct err *e)
 
 		s->order[i] = streams ? stream++ : stay++;
 	}
-	return 0;
-}
-
-int session_cut_blocks(struct session *s, struct err *e)
-{
-	struct residency residency;
-	int ret;
-
-	pricing_release(&s->pricing);
-	weights_release(s->block, s->n_blocks);
-	s->block = NULL;
-	s->n_blocks = 0;
-	free(s->order);
-	free(s->weights_id);
-	s->order = s->weights_id = NULL;
-	ret = session_plan_blocks(&s->plan, s->model, &s->opts, s->strip_max,
-		&s->block, &s->n_blocks, e);
-	if (ret)
-		return ret;
-	ret = order_blocks(s, e);
-	if (ret)
-		return ret;
 	ret = pricing_init(&s->pricing, s->opts.soc, s->opts.as, s->model,
 		s->opts.precision, s->block, s->n_blocks, e);
 	if (ret || !s->opts.as)
@@ -313,23 +292,6 @@ static int open_rows(struct session *s, struct err *e)
 	return 0;
 }
 
-/* What is beside another is told of there. */
-static int open_trace(struct session *s, struct err *e)
-{
-	int ret;
-
-	if (s->opts.beside) {
-		s->trace = s->opts.beside->trace;
-		return 0;
-	}
-	if (!s->opts.trace)
-		return 0;
-	ret = trace_open(&s->trace, s->opts.trace, s->opts.trace_limit, e);
-	if (!ret && s->opts.soc)
-		trace_phone(s->trace, s->opts.clock);
-	return ret;
-}
-
 /* And the trace, where it is its own: 0, or what is wrong with that. */
 static int session_free(struct session *s, struct err *e)
 {
@@ -365,11 +327,6 @@ static int session_free(struct session *s, struct err *e)
 	tell_release(&s->own_tell);
 	free(s);
 	return trace_close(trace, e);
-}
-
-static int attach_weights(struct session *s, struct err *e)
-{
-	return session_recover(s, session_attach_weights(s, e), e);
 }
 
 static double mib(uint64_t bytes)
@@ -451,7 +408,7 @@ int session_open(struct session **out, const struct model *m,
 	const struct session_opts *opts, struct err *e)
 {
 	struct session *s = calloc(1, sizeof(*s));
-	int ret;
+	int ret = 0;
 
 	if (!s)
 		return err_set(e, ENOMEM, "no memory for a session");
@@ -459,7 +416,13 @@ int session_open(struct session **out, const struct model *m,
 	s->model = m;
 	s->opts = *opts;
 	s->counts = &s->stats.decode_rows;
-	ret = open_trace(s, e);
+	/* What is beside another is told of there. */
+	if (opts->beside)
+		s->trace = opts->beside->trace;
+	else if (opts->trace)
+		ret = trace_open(&s->trace, opts->trace, opts->trace_limit, e);
+	if (!ret && !opts->beside && opts->trace && opts->soc)
+		trace_phone(s->trace, opts->clock);
 	trace_begin(s->trace, TRACE_START, m->n_layer, 0);
 	if (ret || (ret = open_plan(s, e)) || (ret = open_rows(s, e)) ||
 		(ret = workers_open(&s->workers, s->opts.threads, e)) ||
@@ -470,7 +433,7 @@ int session_open(struct session **out, const struct model *m,
 		(ret = session_attach_part(s, session_attach_buffers, e)) ||
 		(ret = open_weights(s, e)) ||
 		(ret = s->opts.graph_switch ? switching_open(s, e) : 0) ||
-		(ret = attach_weights(s, e)) ||
+		(ret = session_recover(s, session_attach_weights(s, e), e)) ||
 		(ret = s->staging ? staging_start(s->staging, e) : 0)) {
 		if (ret == -ENOSPC && s->npu)
 			session_refuse_window(s, e);
@@ -487,33 +450,11 @@ int session_open(struct session **out, const struct model *m,
 	return 0;
 }
 
-/* What was to go wrong with flash and did not: nothing was read from there, or
- * not so often. The device tells of its own. */
-static void tell_unfired(const struct session *s)
-{
-	char plan[FAULT_TEXT_MAX] = "", text[FAULT_TEXT_MAX + 128];
-	bool left;
-
-	if (s->fault)
-		left = flash_fault_unfired(s->fault, plan, sizeof(plan));
-	else
-		left = s->owns_npu && s->opts.fault &&
-			!share_of_plan(s->opts.fault, true, plan, NULL) &&
-			*plan;
-	if (!left)
-		return;
-	fault_plan_count_unfired();
-	snprintf(text, sizeof(text),
-		"the fault '%s' was never triggered: there were no such reads "
-		"of flash",
-		plan);
-	if (s->opts.notice.tell)
-		s->opts.notice.tell(s->opts.notice.arg, text);
-}
-
 int session_close(struct session *s, struct err *e)
 {
+	char plan[FAULT_TEXT_MAX] = "", text[FAULT_TEXT_MAX + 128];
 	struct npu_stats st;
+	bool left = false;
 	int ret = 0, closed;
 
 	if (!s)
@@ -526,7 +467,21 @@ int session_close(struct session *s, struct err *e)
 			(unsigned long long)st.violations,
 			st.violations == 1 ? "" : "s",
 			st.violation[0] ? st.violation : "not told");
-	tell_unfired(s);
+	/* Faults of flash that were planned and not triggered. The device
+	 * reports its own. */
+	if (s->fault)
+		left = flash_fault_unfired(s->fault, plan, sizeof(plan));
+	else if (s->owns_npu && s->opts.fault)
+		left = !share_of_plan(s->opts.fault, true, plan, NULL) && *plan;
+	if (left) {
+		fault_plan_count_unfired();
+		snprintf(text, sizeof(text),
+			"the fault '%s' was never triggered: there were no "
+			"such reads of flash",
+			plan);
+		if (s->opts.notice.tell)
+			s->opts.notice.tell(s->opts.notice.arg, text);
+	}
 	closed = session_free(s, ret ? NULL : e);
 	return ret ? ret : closed;
 }

@@ -140,33 +140,28 @@ static void lay_out(struct session_plan *p, const struct model *m,
 			session_budget_slot(m, &residency, p->stage_parts);
 }
 
-/* A tail may begin and end in the middle of a run. */
-static uint64_t slots_with_tails(const struct session_plan *p,
-	const struct model *m, const struct session_opts *o, uint64_t most)
-{
-	uint64_t fits = o->va_window / 2 / kv_bytes_per_token(p, m);
-	uint64_t want = p->context;
-
-	if (!o->tail)
-		return want;
-	want += (o->sequences - 1) * ((uint64_t)o->tail + 2 * KV_RUN);
-	fits = (fits < most ? fits : most) / KV_RUN * KV_RUN;
-	want = want < fits ? want : fits;
-	return want > p->context ? want : p->context;
-}
-
 /* One sequence alone lies in a row: it is one span, which of diffusion may end
  * for each row where its block does. */
 static int choose_slots(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
 	uint64_t most = BUFFER_MAX / kv_bytes_per_token(p, m);
-	uint64_t slots = o->slots ? o->slots : slots_with_tails(p, m, o, most);
+	uint64_t fits = o->va_window / 2 / kv_bytes_per_token(p, m);
+	uint64_t slots = o->slots;
 
 	p->span_room = m->causal ? 1 : WIRE_MAX_ROWS;
 	p->slots = p->context;
 	if (o->sequences == 1)
 		return 0;
+	if (!slots && o->tail) {
+		/* A tail may begin and end in the middle of a run. */
+		slots = p->context +
+			(o->sequences - 1) * ((uint64_t)o->tail + 2 * KV_RUN);
+		fits = (fits < most ? fits : most) / KV_RUN * KV_RUN;
+		slots = slots < fits ? slots : fits;
+	}
+	if (!o->slots && slots < p->context)
+		slots = p->context;
 	slots = align_up(slots, KV_RUN);
 	if (slots > most)
 		return err_set(e, EFBIG,
@@ -270,34 +265,26 @@ int session_plan(struct session_plan *p, const struct model *m,
 	return 0;
 }
 
-/* A third of what is left of the window, so that one block can run while
- * another arrives and holes still leave room. */
-static uint64_t block_limit(
-	const struct session_plan *p, const struct session_opts *o)
-{
-	uint64_t taken = p->kv_bytes + p->io_bytes + 4 * PAGE;
-	uint64_t left;
-
-	if (p->stage_bytes)
-		taken += p->stage_slots * (p->stage_bytes + 2 * PAGE);
-	left = taken < o->va_window ? o->va_window - taken : 0;
-	return left / 3 < BLOCK_MAX ? left / 3 : BLOCK_MAX;
-}
-
 int session_plan_blocks(const struct session_plan *p, const struct model *m,
 	const struct session_opts *o, size_t strip_max, struct block **blocks,
 	uint32_t *n, struct err *e)
 {
-	const struct weights_plan plan = {
+	uint64_t taken = p->kv_bytes + p->io_bytes + 4 * PAGE, left;
+	struct weights_plan plan = {
 		.layout = p->layout,
 		.strip_max = strip_max,
 		.want = p->least_blocks,
-		.limit = block_limit(p, o),
 		.residency = session_plan_residency(p, m->n_layer),
 		.cut = o->tap_layers ? o->tap_layers : o->exit_layers,
 		.parts = p->stage_parts,
 	};
 
+	/* A third of what is left of the window, so that one block can run
+	 * while another arrives and holes still leave room. */
+	if (p->stage_bytes)
+		taken += p->stage_slots * (p->stage_bytes + 2 * PAGE);
+	left = taken < o->va_window ? o->va_window - taken : 0;
+	plan.limit = left / 3 < BLOCK_MAX ? left / 3 : BLOCK_MAX;
 	return weights_cut(m, &plan, blocks, n, e);
 }
 
@@ -313,27 +300,12 @@ static uint64_t take(struct session_room *r, uint32_t n, uint64_t bytes)
 	return n * span;
 }
 
-static void take_weights(struct session_room *r, enum placement_policy policy,
-	const struct block *block, uint32_t n)
-{
-	uint64_t largest = 0;
-
-	for (uint32_t i = 0; i < n && !block[i].streamed; i++) {
-		largest = block[i].bytes > largest ? block[i].bytes : largest;
-		if (policy == PLACEMENT_FIXED)
-			r->weights += take(r, 1, block[i].bytes);
-	}
-	if (largest && policy == PLACEMENT_SWAP)
-		r->weights = take(r, SWAP_SLOTS, largest);
-	else if (largest && policy != PLACEMENT_FIXED)
-		r->weights = take(r, 1, largest);
-}
-
 static int room_in(const struct model *m, const struct session_opts *o,
 	size_t strip_max, struct session_room *r)
 {
 	struct session_plan p;
 	struct block *block;
+	uint64_t largest = 0;
 	uint32_t n;
 	int ret = session_plan(&p, m, o, NULL);
 
@@ -349,7 +321,15 @@ static int room_in(const struct model *m, const struct session_opts *o,
 	r->io = take(r, 1, p.io_bytes);
 	if (p.stage_bytes)
 		r->staging = take(r, p.stage_slots, p.stage_bytes);
-	take_weights(r, o->placement, block, n);
+	for (uint32_t i = 0; i < n && !block[i].streamed; i++) {
+		largest = block[i].bytes > largest ? block[i].bytes : largest;
+		if (o->placement == PLACEMENT_FIXED)
+			r->weights += take(r, 1, block[i].bytes);
+	}
+	if (largest && o->placement == PLACEMENT_SWAP)
+		r->weights = take(r, SWAP_SLOTS, largest);
+	else if (largest && o->placement != PLACEMENT_FIXED)
+		r->weights = take(r, 1, largest);
 	weights_release(block, n);
 	return 0;
 }

@@ -23,40 +23,20 @@ struct reading {
 	uint32_t n, done;
 };
 
-static int no_memory(struct err *e)
+/* Of the chunk just computed, tokens [first, first + rows): states in the
+ * middle are told at once, those that logits are wanted of are kept. */
+static int look(struct reading *r, size_t first, uint32_t rows, struct err *e)
 {
-	return err_set(e, ENOMEM, "no memory for the logits of a prompt");
-}
-
-static int open_reading(struct reading *r, struct err *e)
-{
-	const struct session *s = r->s;
-	size_t chunk = s->opts.prefill_chunk;
-
-	r->at = malloc(chunk * sizeof(*r->at));
-	r->hidden = malloc(chunk * s->model->n_embd * sizeof(float));
-	r->logits =
-		malloc((size_t)LOGITS_ROWS * s->model->n_vocab * sizeof(float));
-	return r->at && r->hidden && r->logits ? 0 : no_memory(e);
-}
-
-static void close_reading(struct reading *r)
-{
-	free(r->at);
-	free(r->hidden);
-	free(r->logits);
-}
-
-/* The states of the chunk just computed, tokens [first, first + rows). */
-static int keep(struct reading *r, size_t first, uint32_t rows, struct err *e)
-{
+	const struct session_reader *reader = r->reader;
 	size_t width = r->s->model->n_embd;
 
-	for (uint32_t i = 0; i < rows; i++) {
+	for (uint32_t i = 0; reader && reader->tapped && i < rows; i++)
+		reader->tapped(reader->arg, first + i, session_tapped(r->s, i));
+	for (uint32_t i = 0; reader && reader->wants && i < rows; i++) {
 		const float *state;
 		int ret;
 
-		if (!r->reader->wants(r->reader->arg, first + i))
+		if (!reader->wants(reader->arg, first + i))
 			continue;
 		state = session_hidden(r->s, i);
 		ret = logits_check(state, (uint32_t)width, i, e);
@@ -66,22 +46,6 @@ static int keep(struct reading *r, size_t first, uint32_t rows, struct err *e)
 		r->at[r->n++] = first + i;
 	}
 	return 0;
-}
-
-/* Likewise those in the middle, which are told at once. */
-static void tell_tapped(const struct reading *r, size_t first, uint32_t rows)
-{
-	for (uint32_t i = 0; i < rows; i++)
-		r->reader->tapped(
-			r->reader->arg, first + i, session_tapped(r->s, i));
-}
-
-/* What the reader wants of that chunk. */
-static int look(struct reading *r, size_t first, uint32_t rows, struct err *e)
-{
-	if (r->reader && r->reader->tapped)
-		tell_tapped(r, first, rows);
-	return r->reader && r->reader->wants ? keep(r, first, rows, e) : 0;
 }
 
 /* As many more as that. */
@@ -143,24 +107,12 @@ static int chunks(struct reading *r, uint32_t sequence, const int32_t *token,
 	return ret ? ret : compute(r, r->n, e);
 }
 
-/* While the graphs are exchanged beneath it. */
-static int switched(struct reading *r, uint32_t sequence, const int32_t *token,
-	size_t n, uint32_t *last_row, struct err *e)
-{
-	struct session *s = r->s;
-	int ret = switching_begin(s, session_length(s, sequence), n, e);
-
-	if (ret)
-		return ret;
-	ret = chunks(r, sequence, token, n, last_row, e);
-	return switching_end(s, ret, e);
-}
-
 int session_prefill_with(struct session *s, uint32_t sequence,
 	const int32_t *token, size_t n, const struct session_reader *reader,
 	uint32_t *last_row, struct err *e)
 {
 	struct reading r = { .s = s, .reader = reader };
+	size_t chunk = s->opts.prefill_chunk;
 	uint64_t began = s->time->cpu_ps;
 	int ret = 0;
 
@@ -168,14 +120,27 @@ int session_prefill_with(struct session *s, uint32_t sequence,
 		return err_set(e, EINVAL, "nothing to prefill");
 	s->counts = &s->stats.prompt_rows;
 	trace_begin(s->trace, TRACE_PROMPT, n, 0);
-	if (reader && reader->wants)
-		ret = open_reading(&r, e);
-	if (!ret)
-		ret = s->switching
-			? switched(&r, sequence, token, n, last_row, e)
-			: chunks(&r, sequence, token, n, last_row, e);
+	if (reader && reader->wants) {
+		r.at = malloc(chunk * sizeof(*r.at));
+		r.hidden = malloc(chunk * s->model->n_embd * sizeof(float));
+		r.logits = malloc((size_t)LOGITS_ROWS * s->model->n_vocab *
+			sizeof(float));
+		if (!r.at || !r.hidden || !r.logits)
+			ret = err_set(e, ENOMEM,
+				"no memory for the logits of a prompt");
+	}
+	/* Where graphs are switched, they are exchanged beneath the chunks. */
+	if (!ret && s->switching)
+		ret = switching_begin(s, session_length(s, sequence), n, e);
+	if (!ret) {
+		ret = chunks(&r, sequence, token, n, last_row, e);
+		if (s->switching)
+			ret = switching_end(s, ret, e);
+	}
 	s->counts = &s->stats.decode_rows;
-	close_reading(&r);
+	free(r.at);
+	free(r.hidden);
+	free(r.logits);
 	trace_end(s->trace, TRACE_PROMPT);
 	s->stats.prompt_ps += s->time->cpu_ps - began;
 	return ret;

@@ -62,29 +62,12 @@ static struct price copy_price(const struct session *s, uint32_t block)
 	return p;
 }
 
-static void describe(const struct session *s, struct swap_op *op, uint32_t n)
-{
-	uint32_t last = 0;
-
-	for (uint32_t i = 0; i < n; i++) {
-		op[i].bytes = align_up(s->block[i].bytes, WEIGHTS_ALIGN);
-		op[i].run = run_time(s, i);
-		op[i].copy = s->opts.soc ? copy_price(s, i).total_ps
-					 : s->block[i].bytes;
-	}
-	/* While layers that are read from elsewhere run the copies go on. */
-	for (uint32_t i = 0; n && i < s->n_blocks; i++)
-		if (s->order[i] < n)
-			last = s->order[i];
-		else
-			op[last].run += run_time(s, s->order[i]);
-}
-
 static int plan_places(struct session *s, uint32_t n, struct err *e)
 {
 	struct swap_op *op = calloc(n + 1, sizeof(*op));
 	struct swap_room room = { .mapping = BUFFER_MAX };
 	struct npu_room left;
+	uint32_t last = 0;
 	int ret;
 
 	free(s->swapping.plan.place);
@@ -103,7 +86,18 @@ static int plan_places(struct session *s, uint32_t n, struct err *e)
 	room.bytes = left.largest;
 	room.page = left.page;
 	room.slots = left.slots;
-	describe(s, op, n);
+	for (uint32_t i = 0; i < n; i++) {
+		op[i].bytes = align_up(s->block[i].bytes, WEIGHTS_ALIGN);
+		op[i].run = run_time(s, i);
+		op[i].copy = s->opts.soc ? copy_price(s, i).total_ps
+					 : s->block[i].bytes;
+	}
+	/* While layers that are read from elsewhere run the copies go on. */
+	for (uint32_t i = 0; n && i < s->n_blocks; i++)
+		if (s->order[i] < n)
+			last = s->order[i];
+		else
+			op[last].run += run_time(s, s->order[i]);
 	ret = swap_plan(&s->swapping.plan, op, n, &room, e);
 	free(op);
 	return ret;
@@ -118,31 +112,23 @@ static uint64_t bytes_of(const struct session *s, uint32_t n)
 	return bytes;
 }
 
-/* The first of the blocks that the extended region has room for: the last. */
-static uint32_t first_beside(const struct session *s, const struct npu_room *r)
-{
-	uint64_t left = r->extended;
-	uint32_t n = blocks_in_memory(s);
-
-	for (; n; n--) {
-		uint64_t bytes = align_up(s->block[n - 1].bytes, r->page);
-
-		if (bytes > left)
-			break;
-		left -= bytes;
-	}
-	return n;
-}
-
 /* As few blocks beside the window as let all others stay in it, or as many as
  * there is room for. */
 static int plan_beside(struct session *s, struct err *e)
 {
-	uint32_t n = blocks_in_memory(s), least;
+	uint32_t n = blocks_in_memory(s), least = n;
 	struct npu_room room;
+	uint64_t bytes;
 
 	npu_room(s->npu, &room);
-	least = first_beside(s, &room);
+	/* The first of the blocks that the extended region has room for: the
+	 * last. */
+	for (; least; least--) {
+		bytes = align_up(s->block[least - 1].bytes, room.page);
+		if (bytes > room.extended)
+			break;
+		room.extended -= bytes;
+	}
 	for (;; n--) {
 		int ret;
 
@@ -156,34 +142,7 @@ static int plan_beside(struct session *s, struct err *e)
 	}
 }
 
-/* Where some must come and go a layer is a block: two slots then take the least
- * of the window, and copies hide behind one another's layers. */
-static int plan_blocks(struct session *s, struct err *e)
-{
-	int ret = plan_beside(s, e);
-
-	if (ret && ret != -ENOSPC)
-		return ret;
-	if ((!ret && !s->swapping.plan.temporary) ||
-		blocks_in_memory(s) == s->plan.resident)
-		return ret;
-	s->plan.least_blocks = s->plan.resident;
-	ret = session_cut_blocks(s, e);
-	return ret ? ret : plan_beside(s, e);
-}
-
 /* ---- opening ------------------------------------------------------------- */
-
-static uint64_t mapping_bytes(const struct session *s, uint32_t mapping)
-{
-	const struct swap_place *place = s->swapping.plan.place;
-	uint64_t bytes = 0;
-
-	for (uint32_t i = 0; i < s->swapping.planned; i++)
-		if (!place[i].temporary && place[i].mapping == mapping)
-			bytes = place[i].at + s->block[i].bytes;
-	return bytes;
-}
 
 /* One behind the other, as they are used. */
 static int open_residents(struct session *s, struct err *e)
@@ -196,11 +155,18 @@ static int open_residents(struct session *s, struct err *e)
 			w->plan.mappings);
 	for (uint32_t i = 0; i < w->plan.mappings; i++) {
 		char name[BUFFER_NAME_MAX];
+		uint64_t bytes = 0;
 		int ret;
 
+		for (uint32_t b = 0; b < w->planned; b++) {
+			const struct swap_place *p = &w->plan.place[b];
+
+			if (!p->temporary && p->mapping == i)
+				bytes = p->at + s->block[b].bytes;
+		}
 		snprintf(name, sizeof(name), "resident%u", i);
-		ret = buffer_create(&w->resident[i].buffer, name,
-			mapping_bytes(s, i), BUFFER_DMA | BUFFER_HUGE, e);
+		ret = buffer_create(&w->resident[i].buffer, name, bytes,
+			BUFFER_DMA | BUFFER_HUGE, e);
 		if (ret) {
 			w->resident[i].buffer = NULL;
 			return ret;
@@ -220,8 +186,22 @@ static int open_residents(struct session *s, struct err *e)
 
 int session_plan_swap(struct session *s, struct err *e)
 {
-	int ret = blocks_in_memory(s) ? plan_blocks(s, e) : 0;
+	int ret = 0;
 
+	if (blocks_in_memory(s))
+		ret = plan_beside(s, e);
+	if (ret && ret != -ENOSPC)
+		return ret;
+	/* Where some must come and go a layer is a block: two slots then take
+	 * the least of the window, and copies hide behind one another's
+	 * layers. */
+	if ((ret || s->swapping.plan.temporary) &&
+		blocks_in_memory(s) != s->plan.resident) {
+		s->plan.least_blocks = s->plan.resident;
+		ret = session_cut_blocks(s, e);
+		if (!ret)
+			ret = plan_beside(s, e);
+	}
 	return ret ? ret : open_residents(s, e);
 }
 
@@ -261,12 +241,12 @@ int session_open_swap(struct session *s, struct err *e)
 	return ret;
 }
 
-/* What lies beside the window, each block in its own buffer. */
-static int attach_beside(struct session *s, struct err *e)
+int session_attach_swap(struct session *s, struct err *e)
 {
 	struct swapping *w = &s->swapping;
 	int ret = 0;
 
+	/* What lies beside the window, each block in its own buffer. */
 	free(w->beside);
 	w->beside = calloc(s->n_blocks, sizeof(*w->beside));
 	if (!w->beside)
@@ -276,14 +256,6 @@ static int attach_beside(struct session *s, struct err *e)
 		w->beside[i].buffer = s->block[i].buffer;
 		ret = session_pin_beside(s, &w->beside[i], e);
 	}
-	return ret;
-}
-
-int session_attach_swap(struct session *s, struct err *e)
-{
-	struct swapping *w = &s->swapping;
-	int ret = attach_beside(s, e);
-
 	for (unsigned i = 0; w->swap && i < SWAP_SLOTS && !ret; i++)
 		ret = session_pin(s, &w->slot[i], e);
 	for (uint32_t i = 0; i < w->plan.mappings && !ret; i++)
