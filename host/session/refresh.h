@@ -87,7 +87,7 @@ struct attention_map refresh_attention(const struct refresh *, uint32_t row);
  * Put keys and values of n of the rows (ascending; NULL: of all of them) into
  * the cache, of layers from first_layer on, over whatever is there by now. Can
  * be done more than once. -EBUSY within a pass; -EINVAL when a position is not
- * cached any more; -ENOSPC as session_write_kv, and then some may be there.
+ * cached any more; -ENOSPC as sequence_write, and then some may be there.
  */
 int refresh_merge(struct refresh *, const uint32_t *row, uint32_t n,
 	uint32_t first_layer, struct err *);

@@ -80,18 +80,9 @@ uint32_t session_free_slots(const struct session *);
 /* Forget all but the first `length` tokens, and what was not accepted. */
 void session_truncate(struct session *, uint32_t sequence, uint32_t length);
 
-/* Bytes of a token's keys, or values, in a layer. */
-size_t session_kv_bytes(const struct session *);
-
 /* Bytes of shared memory, most of it weights, that the device maps by huge
  * page-table entries; asks the system, which looks at every page. */
 uint64_t session_huge_bytes(const struct session *);
-/* sequence_read and sequence_write: [n][session_kv_bytes] of a layer's keys or
- * values at positions [at, at + n) that are cached. */
-int session_read_kv(struct session *, uint32_t sequence, uint32_t layer,
-	enum kv_half, uint32_t at, uint32_t n, void *to, struct err *);
-int session_write_kv(struct session *, uint32_t sequence, uint32_t layer,
-	enum kv_half, uint32_t at, uint32_t n, const void *from, struct err *);
 
 /* ---- passes: session_pass.c ---- */
 

@@ -72,25 +72,6 @@ void session_truncate(struct session *s, uint32_t sequence, uint32_t length)
 	sequence_truncate(s->sequences, sequence, length);
 }
 
-size_t session_kv_bytes(const struct session *s)
-{
-	return s->plan.kv_stride;
-}
-
-int session_read_kv(struct session *s, uint32_t sequence, uint32_t layer,
-	enum kv_half half, uint32_t at, uint32_t n, void *to, struct err *e)
-{
-	return sequence_read(s->sequences, sequence, layer, half, at, n, to, e);
-}
-
-int session_write_kv(struct session *s, uint32_t sequence, uint32_t layer,
-	enum kv_half half, uint32_t at, uint32_t n, const void *from,
-	struct err *e)
-{
-	return sequence_write(
-		s->sequences, sequence, layer, half, at, n, from, e);
-}
-
 /* ---- accepting ----------------------------------------------------------- */
 
 /* Rows of the last forward that can still be accepted to the sequence. */

@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "host/method/method.h"
 #include "host/model/model.h"
-#include "host/session/session.h"
+#include "host/session/session_impl.h"
 #include "host/text/generation.h"
 #include "host/text/sampler.h"
 #include "tests/harness.h"
@@ -269,7 +269,7 @@ static void test_up_to_the_context(void **state)
 /* All keys and values of the text's first n positions. */
 static uint8_t *read_cache(const struct fixture *f, uint32_t n, size_t *bytes)
 {
-	size_t half = n * session_kv_bytes(f->s);
+	size_t half = n * f->s->plan.kv_stride;
 	uint8_t *all, *to;
 	struct err e = { 0 };
 
@@ -277,7 +277,7 @@ static uint8_t *read_cache(const struct fixture *f, uint32_t n, size_t *bytes)
 	to = all = malloc(*bytes);
 	assert_non_null(all);
 	for (uint32_t i = 0; i < 2 * f->model->n_layer; i++, to += half)
-		assert_ok(session_read_kv(f->s, SESSION_TEXT, i / 2,
+		assert_ok(sequence_read(f->s->sequences, SESSION_TEXT, i / 2,
 				  i % 2 ? KV_VALUES : KV_KEYS, 0, n, to, &e),
 			&e);
 	return all;

@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "host/model/model.h"
 #include "host/session/refresh.h"
-#include "host/session/session.h"
+#include "host/session/session_impl.h"
 #include "tests/harness.h"
 #include "tests/host/model/model_file.h"
 #include "tests/host/session/pair.h"
@@ -199,7 +199,7 @@ static inline void refresh(struct refresh *r, const struct some *p)
 
 static inline size_t half_bytes(const struct fixture *f)
 {
-	return LONG * session_kv_bytes(f->s);
+	return LONG * f->s->plan.kv_stride;
 }
 
 static inline uint8_t *cached(struct fixture *f)
@@ -208,8 +208,8 @@ static inline uint8_t *cached(struct fixture *f)
 	struct err e = { 0 };
 
 	for (uint32_t h = 0; h < 2 * f->file.n_layer; h++)
-		assert_ok(session_read_kv(f->s, SESSION_TEXT, h / 2, h % 2, 0,
-				  LONG, all + h * half_bytes(f), &e),
+		assert_ok(sequence_read(f->s->sequences, SESSION_TEXT, h / 2,
+				  h % 2, 0, LONG, all + h * half_bytes(f), &e),
 			&e);
 	return all;
 }
@@ -220,7 +220,7 @@ static inline void check_cache(struct fixture *f, const uint8_t *was,
 	const char *what)
 {
 	uint8_t *got = cached(f);
-	size_t n = session_kv_bytes(f->s);
+	size_t n = f->s->plan.kv_stride;
 
 	for (uint32_t h = 0; h < 2 * f->file.n_layer; h++)
 		for (uint32_t i = 0; i < LONG; i++) {
@@ -250,14 +250,14 @@ static inline void poison(struct fixture *f, const struct some *p)
 	struct err e = { 0 };
 
 	/* Behind a slot's values are bytes that nobody writes. */
-	assert_in_range(session_kv_bytes(f->s), 1, sizeof(junk));
+	assert_in_range(f->s->plan.kv_stride, 1, sizeof(junk));
 	memset(junk, 0x3c,
 		(size_t)f->file.n_kv_head * f->file.head_dim * (f16 ? 2 : 4));
 	for (uint32_t i = 0; i < p->rows.n; i++)
 		for (uint32_t h = 0; h < 2 * f->file.n_layer; h++)
-			assert_ok(
-				session_write_kv(f->s, SESSION_TEXT, h / 2,
-					h % 2, p->row[i].position, 1, junk, &e),
+			assert_ok(sequence_write(f->s->sequences, SESSION_TEXT,
+					  h / 2, h % 2, p->row[i].position, 1,
+					  junk, &e),
 				&e);
 }
 

@@ -213,7 +213,7 @@ static void test_invalidated(void **state)
 		lines = after.invalidated_lines - before.invalidated_lines +
 			lines_of_pass(f, &all) - alone;
 		assert_int_equal(lines,
-			n * 2 * f->file.n_layer * session_kv_bytes(f->s) / 64);
+			n * 2 * f->file.n_layer * f->s->plan.kv_stride / 64);
 	}
 	refresh_close(r);
 	close_it(f);

@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/rng.h"
 #include "host/memory/kv_pool.h"
-#include "host/session/session.h"
+#include "host/session/session_impl.h"
 #include "tests/harness.h"
 #include "tests/host/session/pair.h"
 #include "tests/host/session/session_fixture.h"
@@ -245,7 +245,7 @@ static void test_full_cache(void **state)
 	open_session(f);
 	assert_int_equal(session_context(f->s), 90);
 	session_stats(f->s, &a);
-	bytes = (size_t)96 * 2 * f->file.n_layer * session_kv_bytes(f->s);
+	bytes = (size_t)96 * 2 * f->file.n_layer * f->s->plan.kv_stride;
 	assert_int_equal(a.kv_bytes, bytes);
 	tokens(f, 4, t, 70);
 	prefill(f, t, 70);
@@ -285,7 +285,7 @@ static void check_transplant(struct fixture *f, enum coherence coherence)
 	f->opts.coherence = coherence;
 	f->opts.sequences = 4;
 	open_session(f);
-	bytes = session_kv_bytes(f->s);
+	bytes = f->s->plan.kv_stride;
 	kv = malloc(N * bytes);
 	tokens(f, 5, t, N);
 	tokens(f, 6, other, N);
@@ -298,11 +298,11 @@ static void check_transplant(struct fixture *f, enum coherence coherence)
 	for (uint32_t half = 0; half < 2 * f->file.n_layer; half++) {
 		enum kv_half which = half % 2 ? KV_VALUES : KV_KEYS;
 
-		assert_ok(session_read_kv(f->s, SESSION_TEXT, half / 2, which,
-				  0, N, kv, &e),
+		assert_ok(sequence_read(f->s->sequences, SESSION_TEXT, half / 2,
+				  which, 0, N, kv, &e),
 			&e);
-		assert_ok(session_write_kv(
-				  f->s, id, half / 2, which, 0, N, kv, &e),
+		assert_ok(sequence_write(f->s->sequences, id, half / 2, which,
+				  0, N, kv, &e),
 			&e);
 	}
 	assert_int_equal(copied(f), 2);

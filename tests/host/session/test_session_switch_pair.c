@@ -8,7 +8,7 @@
  */
 #include "base/checked.h"
 #include "base/err.h"
-#include "host/session/session.h"
+#include "host/session/session_impl.h"
 #include "host/model/shapes.h"
 #include "host/shipped/soc_file.h"
 #include "tensor/soc/soc.h"
@@ -68,12 +68,12 @@ static void compute(
 		accept(f, NULL, 1);
 	}
 	n += MORE;
-	out->kv_bytes = n * session_kv_bytes(f->s);
+	out->kv_bytes = n * f->s->plan.kv_stride;
 	out->kv = malloc(2 * LAYERS * out->kv_bytes);
 	for (uint32_t l = 0; l < LAYERS; l++)
 		for (unsigned half = 0; half < 2; half++)
 			assert_ok(
-				session_read_kv(f->s, SESSION_TEXT, l,
+				sequence_read(f->s->sequences, SESSION_TEXT, l,
 					half ? KV_VALUES : KV_KEYS, 0, n,
 					out->kv +
 						(2 * l + half) * out->kv_bytes,
