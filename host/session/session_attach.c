@@ -68,7 +68,8 @@ int session_pin(struct session *s, struct pinned *p, struct err *e)
 	return ret ? ret : pin_mapped(s, p, id, e);
 }
 
-int session_pin_weights(struct session *s, struct pinned *p, struct err *e)
+/* Weights may lie in the extended region: where the window has no room. */
+static int pin_weights(struct session *s, struct pinned *p, struct err *e)
 {
 	struct err why;
 	uint32_t id;
@@ -103,7 +104,7 @@ int session_attach_buffers(struct session *s, struct err *e)
 	if (!ret)
 		ret = session_pin(s, &s->io, e);
 	for (unsigned i = 0; s->staging && i < s->plan.stage_slots && !ret; i++)
-		ret = session_pin_weights(s, &s->stage[i], e);
+		ret = pin_weights(s, &s->stage[i], e);
 	return ret;
 }
 

@@ -145,9 +145,7 @@ void session_refuse_window(struct session *, struct err *e);
 
 /* The device is given the buffer and maps it for good. */
 int session_pin(struct session *, struct pinned *, struct err *);
-/* The same of weights, which may lie in the extended region: in the window if
- * there is room, else there; or there at once. */
-int session_pin_weights(struct session *, struct pinned *, struct err *);
+/* The same of weights, in the extended region. */
 int session_pin_beside(struct session *, struct pinned *, struct err *);
 
 /* ---- weights that come and go by a plan: session_swap.c ---- */

@@ -73,22 +73,6 @@ static int choose_context(struct session_plan *p, const struct model *m,
 	return 0;
 }
 
-static int choose_layout(struct session_plan *p, const struct model *m,
-	const struct session_opts *o, struct err *e)
-{
-	enum layout is = m->packed ? m->packed->layout : LAYOUT_TILES;
-
-	p->layout = o->layout == LAYOUT_UNSAID ? is : o->layout;
-	if (m->packed && p->layout != is)
-		return err_set(e, EINVAL,
-			"--layout %s, but the flash image is in layout %s and "
-			"is used as it is; leave --layout out, or convert the "
-			"model file with --layout %s",
-			layout_names[p->layout], layout_names[is],
-			layout_names[p->layout]);
-	return 0;
-}
-
 /* Ascending, without repetition. */
 static void add_graph(struct session_plan *p, uint32_t rows)
 {
@@ -217,6 +201,7 @@ int session_plan(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
 	uint32_t few = o->decode_rows, many = o->prefill_chunk;
+	enum layout is = LAYOUT_TILES;
 	int ret;
 
 	*p = (struct session_plan){ 0 };
@@ -241,8 +226,17 @@ int session_plan(struct session_plan *p, const struct model *m,
 			o->tap_layers, m->n_layer,
 			o->exit_layers ? " beside an exit" : "");
 	p->runs = o->resident_runs ? o->resident_runs : o->weight_buffers;
-	if ((ret = choose_layout(p, m, o, e)) ||
-		(ret = session_budget_choose(p, m, o, e)) ||
+	if (m->packed)
+		is = m->packed->layout;
+	p->layout = o->layout == LAYOUT_UNSAID ? is : o->layout;
+	if (m->packed && p->layout != is)
+		return err_set(e, EINVAL,
+			"--layout %s, but the flash image is in layout %s and "
+			"is used as it is; leave --layout out, or convert the "
+			"model file with --layout %s",
+			layout_names[p->layout], layout_names[is],
+			layout_names[p->layout]);
+	if ((ret = session_budget_choose(p, m, o, e)) ||
 		(ret = choose_context(p, m, o, e)) ||
 		(ret = choose_slots(p, m, o, e)))
 		return ret;

@@ -103,22 +103,13 @@ static int plan_places(struct session *s, uint32_t n, struct err *e)
 	return ret;
 }
 
-static uint64_t bytes_of(const struct session *s, uint32_t n)
-{
-	uint64_t bytes = 0;
-
-	for (uint32_t i = 0; i < n; i++)
-		bytes += s->block[i].bytes;
-	return bytes;
-}
-
 /* As few blocks beside the window as let all others stay in it, or as many as
  * there is room for. */
 static int plan_beside(struct session *s, struct err *e)
 {
 	uint32_t n = blocks_in_memory(s), least = n;
 	struct npu_room room;
-	uint64_t bytes;
+	uint64_t bytes, all = 0;
 
 	npu_room(s->npu, &room);
 	/* The first of the blocks that the extended region has room for: the
@@ -129,10 +120,12 @@ static int plan_beside(struct session *s, struct err *e)
 			break;
 		room.extended -= bytes;
 	}
-	for (;; n--) {
+	for (uint32_t i = 0; i < n; i++)
+		all += s->block[i].bytes;
+	for (;; all -= s->block[--n].bytes) {
 		int ret;
 
-		if (n > least && bytes_of(s, n) > room.largest)
+		if (n > least && all > room.largest)
 			continue;
 		s->swapping.planned = n;
 		ret = plan_places(s, n, e);
