@@ -75,8 +75,8 @@ static int pack_output(
 		return 0;
 	}
 	if (p && stays && packed_may_stay(p, IMAGE_OUTPUT)) {
-		/* Of each thread a part in memory of its own: what is computed
-		 * with is what was checked. */
+		/* Each thread reads parts into memory of its own, so that it
+		 * computes with the bytes that it checked. */
 		l->read = hugemem_alloc(threads * l->part_bytes);
 		l->failed = calloc(threads, sizeof(*l->failed));
 		if (!l->read || !l->failed)
@@ -184,7 +184,8 @@ static unsigned n_parts(const struct logits *l)
 	return (l->model->n_vocab + PART_OUTPUTS - 1) / PART_OUTPUTS;
 }
 
-/* All rows by one part of the outputs. The caller's own thread is number 0. */
+/* Compute one part of the outputs for all rows. The caller's own thread is
+ * number 0. */
 static void logits_part(void *arg, unsigned i, unsigned thread)
 {
 	struct logits *l = arg;

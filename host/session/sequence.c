@@ -373,7 +373,7 @@ static uint32_t count_all(
 {
 	uint32_t need = 0;
 
-	/* Of each claim, when those before it have been met. */
+	/* Each claim is counted as if those before it had been met. */
 	for (uint32_t k = 0; k < n; k++) {
 		const struct sequence *q = &s->seq[c[k].sequence];
 

@@ -248,7 +248,8 @@ int session_attach_weights(struct session *s, struct err *e)
 			ret = session_load_graph(s, b, k, NULL, e);
 	if (!ret && !s->switching)
 		ret = npu_drain(s->npu, e);
-	/* Requests are this model's: nothing of another one is under way. */
+	/* No request of another model is under way that a session would have to
+	 * hear of. */
 	if (!ret)
 		npu_watch(s->npu, NULL, NULL);
 	if (!ret && s->opts.soc && s->owns_npu)
@@ -302,8 +303,8 @@ int session_follow(struct session *s, struct err *e)
 	return session_take_over(s, e);
 }
 
-/* Another, and another again where that is lost in turn. *e changes only where
- * this fails. */
+/* Replace the lost device, and its replacement if that is lost in turn. *e
+ * changes only on failure. */
 static int recover(struct session *s, int lost,
 	int (*attach)(struct session *, struct err *), struct err *e)
 {
@@ -329,7 +330,7 @@ static int recover(struct session *s, int lost,
 	}
 	took = clock_ns() - began;
 	npu_restarted(s->npu, took);
-	/* It is one line on a terminal. */
+	/* One line on a terminal. */
 	snprintf(text, sizeof(text),
 		"%s; another (pid %d) took its place within %.1f ms", how.text,
 		(int)npu_pid(s->npu), (double)took / 1e6);

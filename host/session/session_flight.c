@@ -87,8 +87,8 @@ static void request_done(
 			switching_ran(of, f, busy_ns);
 		return;
 	}
-	/* Where it did more than to be answered: it was not refused, and it
-	 * did not come before the phone. */
+	/* Of a request that did more than to be answered: it was neither
+	 * refused nor sent before the device had a phone. */
 	if (s->instead) {
 		price_request(s->opts.soc, &request);
 		p = p->total_ps > request.total_ps ? s->instead : p;

@@ -416,7 +416,7 @@ int session_open(struct session **out, const struct model *m,
 	s->model = m;
 	s->opts = *opts;
 	s->counts = &s->stats.decode_rows;
-	/* What is beside another is told of there. */
+	/* A session beside another writes to the trace of that one. */
 	if (opts->beside)
 		s->trace = opts->beside->trace;
 	else if (opts->trace)

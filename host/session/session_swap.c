@@ -112,8 +112,8 @@ static int plan_beside(struct session *s, struct err *e)
 	uint64_t bytes, all = 0;
 
 	npu_room(s->npu, &room);
-	/* The first of the blocks that the extended region has room for: the
-	 * last. */
+	/* The last blocks may lie in the extended region, as many as it has
+	 * room for: those from `least` on. */
 	for (; least; least--) {
 		bytes = align_up(s->block[least - 1].bytes, room.page);
 		if (bytes > room.extended)
@@ -185,9 +185,9 @@ int session_plan_swap(struct session *s, struct err *e)
 		ret = plan_beside(s, e);
 	if (ret && ret != -ENOSPC)
 		return ret;
-	/* Where some must come and go a layer is a block: two slots then take
-	 * the least of the window, and copies hide behind one another's
-	 * layers. */
+	/* Where some blocks must come and go each layer becomes a block: two
+	 * slots then take the least of the window, and copies hide behind one
+	 * another's layers. */
 	if ((ret || s->swapping.plan.temporary) &&
 		blocks_in_memory(s) != s->plan.resident) {
 		s->plan.least_blocks = s->plan.resident;

@@ -414,8 +414,8 @@ int switching_end(struct session *s, int ret, struct err *e)
 	sw->running = sw->noting = false;
 	sw->stats.prompts++;
 	sw->stats.prompt_time += now(s) - sw->began;
-	/* Of the loads of decode graphs what no run went on beside: between
-	 * runs, and behind the last. Runs do not overlap one another, nor do
+	/* The part of the decode graphs' loads that no run covers: between
+	 * runs, and after the last. Runs do not overlap one another, nor do
 	 * loads. */
 	for (size_t i = 0; i < sw->n_log; i++) {
 		const struct graph_event *load = &sw->log[i];

@@ -185,7 +185,7 @@ static int edgellm_step(struct build *b, struct err *e)
 		t->n_children[node] < t->n_candidates[node] &&
 		t->n < b->limits.rows)
 		grow_add(t, node);
-	/* The likeliest end of a branch that may grow; the root: none. */
+	/* The likeliest end of a branch that may grow; 0, the root: none. */
 	t->steps += t->n;
 	for (uint32_t u = 1; u < t->n; u++)
 		if (!tree_expects(t, u) && t->depth[u] < b->limits.depth &&
