@@ -8,6 +8,8 @@
 
 #include <microhttpd.h>
 
+struct err;
+
 #define HTTPD_FUNCTIONS(X)               \
 	X(add_response_header)           \
 	X(create_response_from_buffer)   \
@@ -28,5 +30,8 @@ extern struct httpd {
 	HTTPD_FUNCTIONS(X)
 #undef X
 } httpd;
+
+/* Before anything else of it; again does nothing. */
+int httpd_load(struct err *);
 
 #endif

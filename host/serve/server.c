@@ -26,9 +26,8 @@
 
 struct httpd httpd;
 
-static int open_http(struct server *s, struct err *e)
+int httpd_load(struct err *e)
 {
-	const struct server_options *o = &s->options;
 	void *library = dlopen(LIBRARY, RTLD_NOW);
 
 	if (!library)
@@ -41,6 +40,16 @@ static int open_http(struct server *s, struct err *e)
 		return err_set(e, ENOENT, "%s lacks MHD_" #name, LIBRARY);
 	HTTPD_FUNCTIONS(X)
 #undef X
+	return 0;
+}
+
+static int open_http(struct server *s, struct err *e)
+{
+	const struct server_options *o = &s->options;
+	int ret = httpd_load(e);
+
+	if (ret)
+		return ret;
 	s->http = httpd.start_daemon(
 		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0,
 		NULL, NULL, exchange_handle, s, MHD_OPTION_LISTEN_SOCKET,
