@@ -354,24 +354,6 @@ int draft_together(
 	return 0;
 }
 
-int draft_branch(struct draft_model *d, const int32_t *token,
-	const int32_t *parent, uint32_t n, uint32_t *first, float *logits,
-	struct err *e)
-{
-	int ret = check_tokens(d, token, n, e);
-
-	assert(n > 0);
-	*first = d->rows;
-	for (uint32_t i = 0, rows = 0; i < n && !ret; i += rows) {
-		struct draft_ask ask = { d, token + i, parent + i, .n = 0 };
-
-		ask.n = rows = pass_rows(n - i);
-		ret = draft_together(
-			&ask, 1, logits + (size_t)i * d->model->n_vocab, e);
-	}
-	return ret;
-}
-
 uint32_t draft_branch_rows(const struct draft_model *d)
 {
 	return d->rows;

@@ -85,36 +85,28 @@ int draft_follow(struct draft_model *, const int32_t *token, size_t n,
 
 /* ---- trees: rows on trial behind the cached tokens ---- */
 
-/*
- * Compute n >= 1 rows of a tree that hangs from the cached tokens: parent[i] is
- * an earlier row, of this call or of one since the last append, follow, keep or
- * truncate, which forget them; or -1. *first is the number of the first; the
- * others follow. A row stands at the position of its depth behind the cached
- * tokens and sees them, its ancestors and itself, so its logits, in the
- * caller's [n][n_vocab], are bit for bit those of appending its path. -ENOSPC
- * when the context has no room for so many rows; then there are none more.
- */
-int draft_branch(struct draft_model *, const int32_t *token,
-	const int32_t *parent, uint32_t n, uint32_t *first, float *logits,
-	struct err *);
-
-/*
- * What one of several models computes in a pass that they share, which are like
- * one another (draft_open_like): the weights are read once for all rows.
- */
+/* What a pass computes for one of the models that share it. */
 struct draft_ask {
 	struct draft_model *draft;
-	const int32_t *token;
-	/* As of draft_branch; NULL: as draft_append has them, and only the
-	 * logits behind the last are wanted. */
+	const int32_t *token; /* [n] */
+	/* [n] of rows of a tree that hangs from the cached tokens: an earlier
+	 * row, of this ask or of one since the last append, follow, keep or
+	 * truncate, which forget them; or -1. NULL: the tokens are appended, as
+	 * by draft_append, and only the logits after the last are wanted. */
 	const int32_t *parent;
 	uint32_t n;     /* >= 1 */
-	uint32_t first; /* set, as of draft_branch */
+	uint32_t first; /* set: the number of the first row, others follow */
 };
-#define DRAFT_ASK_ROWS 64 /* of all together, at most */
+#define DRAFT_ASK_ROWS 64 /* of all asks together, at most */
 
-/* The logits wanted by the first ask, then the next one's ...: [][n_vocab]. On
- * failure, as of draft_branch, nothing was computed. */
+/*
+ * Compute the rows of n >= 1 models that were opened like one another
+ * (draft_open_like) in one pass, which reads the weights once. A row stands at
+ * the position of its depth after the cached tokens and sees them, its
+ * ancestors and itself, so its logits are bit for bit those of appending its
+ * path. They are written in the order of the asks: [][n_vocab]. -ENOSPC when
+ * a context has no room; then nothing was computed.
+ */
 int draft_together(struct draft_ask *, unsigned n, float *logits, struct err *);
 
 /* Rows on trial so far. */

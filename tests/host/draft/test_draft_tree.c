@@ -97,17 +97,29 @@ static const float *append(struct draft_model *d, const int32_t *t, uint32_t n)
 	return logits;
 }
 
-/* Rows from..to of the tree in one call. */
+static int try_branch(struct fixture *f, const int32_t *token,
+	const int32_t *parent, uint32_t n, struct err *e)
+{
+	struct draft_ask ask = { f->d, token, parent, .n = n };
+
+	return draft_together(&ask, 1, f->logits, e);
+}
+
+/* Rows from..to of the tree, in as few calls as they fit. */
 static void branch(struct fixture *f, uint32_t from, uint32_t to)
 {
-	uint32_t first = UINT32_MAX;
 	struct err e = { 0 };
 
-	assert_ok(
-		draft_branch(f->d, f->token + from, f->parent + from, to - from,
-			&first, f->logits + (size_t)from * f->file.n_vocab, &e),
-		&e);
-	assert_int_equal(first, from);
+	for (uint32_t at = from, n = 0; at < to; at += n) {
+		struct draft_ask ask = { f->d, f->token + at, f->parent + at };
+
+		n = to - at < DRAFT_ASK_ROWS ? to - at : DRAFT_ASK_ROWS;
+		ask.n = n;
+		assert_ok(draft_together(&ask, 1,
+				  f->logits + (size_t)at * f->file.n_vocab, &e),
+			&e);
+		assert_int_equal(ask.first, at);
+	}
 	assert_int_equal(draft_branch_rows(f->d), to);
 }
 
@@ -309,28 +321,70 @@ static void test_rows_are_forgotten(void **state)
 	}
 }
 
+/* ---- several models ------------------------------------------------ */
+
+/* Three models in one pass, one of which appends: the logits of each are those
+ * that it has alone. */
+static void rows_of_several_models_are_those_of_each(void **state)
+{
+	struct fixture *f = *state;
+	size_t n_vocab = f->file.n_vocab;
+	enum { N = 3, ROWS = 5 };
+
+	for (unsigned a = 0; a < 2; a++) {
+		float alone[N * ROWS * 128], together[N * ROWS * 128];
+		struct draft_model *d[N];
+		struct err e = { 0 };
+		size_t wanted = 0;
+
+		open_models(f, a ? DRAFT_INT8 : DRAFT_F32);
+		assert_true(n_vocab <= 128);
+		for (unsigned i = 0; i < N; i++)
+			assert_ok(draft_open_like(&d[i], f->d, &e), &e);
+		for (unsigned pass = 0; pass < 2; pass++) {
+			struct draft_ask ask[N];
+			float *to = pass ? together : alone;
+
+			for (unsigned i = 0; i < N; i++) {
+				draft_truncate(d[i], 0);
+				append(d[i], f->text + i, 4 + 3 * i);
+				ask[i] = (struct draft_ask){ d[i],
+					f->token + 7 * i,
+					i == 1 ? NULL : f->parent, .n = ROWS };
+			}
+			if (pass)
+				assert_ok(draft_together(ask, N, to, &e), &e);
+			for (unsigned i = 0; i < N && !pass; i++) {
+				assert_ok(draft_together(&ask[i], 1,
+						  to + wanted * n_vocab, &e),
+					&e);
+				wanted += i == 1 ? 1 : ROWS;
+			}
+		}
+		assert_memory_equal(
+			alone, together, wanted * n_vocab * sizeof(float));
+		for (unsigned i = 0; i < N; i++)
+			draft_close(d[i]);
+	}
+}
+
 /* ---- the rest ------------------------------------------------------ */
 
 static void test_context(void **state)
 {
 	struct fixture *f = *state;
 	struct err e = { 0 };
-	uint32_t first;
 
 	f->context = 20;
 	open_models(f, DRAFT_F32);
 	append(f->d, f->text, 11);
 	branch(f, 0, 4);
-	assert_int_equal(draft_branch(f->d, f->token, f->parent, 6, &first,
-				 f->logits, &e),
-		-ENOSPC);
+	assert_int_equal(try_branch(f, f->token, f->parent, 6, &e), -ENOSPC);
 	assert_non_null(strstr(e.text, "15 are in it, 6 more"));
 	assert_int_equal(draft_branch_rows(f->d), 4);
 	branch(f, 4, 9); /* to the last slot */
 	rows_are_paths(f, 11, 9);
-	assert_int_equal(draft_branch(f->d, f->token, f->parent, 1, &first,
-				 f->logits, &e),
-		-ENOSPC);
+	assert_int_equal(try_branch(f, f->token, f->parent, 1, &e), -ENOSPC);
 	append(f->d, f->text + 11, 9); /* they were not in the way */
 }
 
@@ -339,12 +393,9 @@ static void test_token_out_of_range(void **state)
 	struct fixture *f = *state;
 	int32_t t[] = { 1, 96 }, parent[] = { -1, 0 };
 	struct err e = { 0 };
-	uint32_t first;
 
 	open_models(f, DRAFT_F32);
-	assert_int_equal(
-		draft_branch(f->d, t, parent, 2, &first, f->logits, &e),
-		-EINVAL);
+	assert_int_equal(try_branch(f, t, parent, 2, &e), -EINVAL);
 	assert_int_equal(draft_branch_rows(f->d), 0);
 }
 
@@ -418,6 +469,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_kept_paths_are_appended),
 	TEST(test_trees_follow_one_another),
 	TEST(test_rows_are_forgotten),
+	TEST(rows_of_several_models_are_those_of_each),
 	TEST(test_context),
 	TEST(test_token_out_of_range),
 	TEST(test_price),
