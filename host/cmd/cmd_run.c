@@ -471,7 +471,8 @@ static void warn_full(uint32_t context, uint32_t trained)
 			context, trained);
 }
 
-/* Returns `ret` (*e), or why a run that went well could not be told of. */
+/* Prints the report. Returns `ret`, or where that is 0 the error in printing.
+ */
 static int report(struct run *r, int ret, struct err *e)
 {
 	struct run_report rep = { .tandem = r->tandem,

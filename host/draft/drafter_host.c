@@ -59,6 +59,13 @@ static uint32_t missing(const struct host *h, const int32_t *text, size_t n)
 	return (uint32_t)(n - same);
 }
 
+static void know_root(struct host *h, const float *logits)
+{
+	guess_logits(&h->found.root, logits, draft_n_vocab(h->draft),
+		h->temperature);
+	draft_price_guesses(h->draft, 1);
+}
+
 /* The roots that a pass computes together. */
 struct roots {
 	struct host *host[DRAFT_ASK_ROWS];
@@ -78,9 +85,7 @@ static int compute_roots(struct roots *r, struct err *e)
 		struct host *h = r->host[i];
 		uint32_t n_vocab = draft_n_vocab(h->draft);
 
-		guess_logits(&h->found.root, logits + (size_t)i * n_vocab,
-			n_vocab, h->temperature);
-		draft_price_guesses(h->draft, 1);
+		know_root(h, logits + (size_t)i * n_vocab);
 	}
 	r->n = r->rows = 0;
 	return ret;
@@ -92,12 +97,9 @@ static int follow(struct host *h, const int32_t *text, size_t n, struct err *e)
 	const float *logits;
 	int ret = draft_follow(h->draft, text, n, &logits, e);
 
-	if (ret)
-		return ret;
-	guess_logits(&h->found.root, logits, draft_n_vocab(h->draft),
-		h->temperature);
-	draft_price_guesses(h->draft, 1);
-	return 0;
+	if (!ret)
+		know_root(h, logits);
+	return ret;
 }
 
 static int host_begin_all(

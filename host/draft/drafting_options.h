@@ -1,4 +1,4 @@
-/* What is asked of drafting, whatever drafts. Any thread. */
+/* The options that all drafters share. Any thread. */
 #ifndef HOST_DRAFT_DRAFTING_OPTIONS_H
 #define HOST_DRAFT_DRAFTING_OPTIONS_H
 

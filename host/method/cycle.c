@@ -50,20 +50,16 @@ struct timer {
 	uint64_t ns, ps, now;
 };
 
-static struct timer timer_start(const struct cycle *c)
+/* Drafting begins, which `drafted` ends. */
+static struct timer draft_start(const struct cycle *c)
 {
+	trace_begin(session_trace(c->session), TRACE_DRAFT, 0, 0);
 	return (struct timer){ clock_ns(), session_phone_ps(c->session),
 		cycle_now(c) };
 }
 
-/* Of drafting, which `drafted` ends. */
-static struct timer draft_start(const struct cycle *c)
-{
-	trace_begin(session_trace(c->session), TRACE_DRAFT, 0, 0);
-	return timer_start(c);
-}
-
-/* Requests that were drafted for together share the time alike. */
+/* Each of the n requests that were drafted for together is charged an equal
+ * share of the time. */
 static void drafted(struct cycle *const *all, uint32_t n, const struct timer *t)
 {
 	struct method_stats *stats = &all[0]->env->stats;
@@ -105,7 +101,7 @@ int cycle_expand(
 	return ret;
 }
 
-/* Requests that a drafter is asked for. */
+/* Requests whose drafters are called next, and with what. */
 struct asked {
 	struct cycle *cycle[ROWS_SEQUENCES];
 	struct drafter_ask ask[ROWS_SEQUENCES];
@@ -129,7 +125,7 @@ static void count_expanded(
 {
 	c->expanded += ask->n;
 	c->env->stats.expanded += ask->n;
-	if (!ask->node) /* it began by expanding the root */
+	if (!ask->node) /* the root of a new tree */
 		return;
 	c->expand_time += time;
 	c->looked += ask->n;
@@ -137,8 +133,8 @@ static void count_expanded(
 		c->saw_look(c, ask->n, time);
 }
 
-/* Trees begin or, where the requests name nodes, grow: together, or in turn
- * where the drafters know no other way. */
+/* Begin the trees or, where the asks name nodes, expand these: in one call
+ * where the drafters have one for several requests, else one after another. */
 static int ask_drafters(struct asked *a, struct err *e)
 {
 	const struct drafter *d = a->n ? a->cycle[0]->source : NULL;
@@ -200,7 +196,7 @@ static void plan_tree(struct cycle *c)
 		THRESHOLD);
 }
 
-/* The method chooses what grows the tree, which is its root until then. */
+/* The method chooses the builder of the tree, which starts as its root. */
 static void begin_plan(struct cycle *c)
 {
 	const struct method *m = c->env->method;

@@ -285,12 +285,11 @@ void denoising_whole_pass(struct denoising *d)
 	d->anew = true;
 }
 
-uint32_t denoising_ask(struct denoising *d, uint32_t from, uint32_t to)
+void denoising_ask(struct denoising *d, uint32_t from, uint32_t to)
 {
 	for (uint32_t i = from; i < to; i++)
 		if (d->x[i] == d->mask)
 			d->at[d->n_at++] = i;
-	return d->n_at;
 }
 
 /* ---- guesses ------------------------------------------------------------- */
@@ -310,11 +309,6 @@ bool denoising_row_of(const struct denoising *d, uint32_t i, uint32_t *row)
 void denoising_guess(struct denoising *d, uint32_t i, const float *logits)
 {
 	guess_from(&d->guessing, logits, d->at[i], d->pass, &d->guess[i]);
-}
-
-void denoising_guess_behind(struct denoising *d, uint32_t i)
-{
-	denoising_guess(d, i, d->behind);
 }
 
 int denoising_keep_behind(

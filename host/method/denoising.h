@@ -64,8 +64,7 @@ int denoising_choose_length(const struct method_env *, const struct model *,
 /* --threshold, or `otherwise`. */
 double denoising_threshold(const struct method_env *, double otherwise);
 
-/* ---- a request ------------------------------------------------------------
- */
+/* ---- a request ----------------------------------------------------------- */
 
 struct denoising {
 	struct session *session;
@@ -83,10 +82,9 @@ struct denoising {
 	bool reads_prompt;   /* in passes of its own, before all others */
 
 	/*
-	 * The pass to come, which the method plans: its rows, whose sequence is
-	 * set later; whether what is cached is dropped before it; and the
-	 * positions of which something is to be known, ascending. No row: there
-	 * is nothing to compute.
+	 * The next pass, which the method plans: its rows, whose sequence the
+	 * lanes set; the positions for which a token is to be guessed,
+	 * ascending; and whether the sequence's cache is emptied before it.
 	 */
 	enum sight sight;
 	uint32_t n_rows, n_at;
@@ -168,16 +166,15 @@ void denoising_rows(struct denoising *, enum sight, uint32_t from, uint32_t to);
 /* A pass of all positions, which uses nothing that was cached. */
 void denoising_whole_pass(struct denoising *);
 
-/* Masks in [from, to) are asked for; their number. */
-uint32_t denoising_ask(struct denoising *, uint32_t from, uint32_t to);
+/* Masks in [from, to) are asked for. */
+void denoising_ask(struct denoising *, uint32_t from, uint32_t to);
 
 /* ---- after a pass ---- */
 
 /* The i-th guess comes from a row: its index in row[]. False: it comes from
- * what was kept, and denoising_guess_behind makes it. */
+ * d->behind, which denoising_keep_behind kept. */
 bool denoising_row_of(const struct denoising *, uint32_t i, uint32_t *row);
 void denoising_guess(struct denoising *, uint32_t i, const float *logits);
-void denoising_guess_behind(struct denoising *, uint32_t i);
 
 /* Row `row` of the last pass predicts position `at` from now on. */
 int denoising_keep_behind(

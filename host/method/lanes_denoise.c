@@ -25,14 +25,14 @@
 #include <errno.h>
 #include <string.h>
 
-/* What went wrong with one request alone; all else concerns every lane. */
+/* Errors that end one request; all others concern every lane. */
 static bool is_of_one(int ret)
 {
 	return ret == -EPROTO || ret == -ENOSPC || ret == -EINVAL ||
 		ret == -ENOMEM;
 }
 
-/* 0 where the failure is that lane's, which ends by it. */
+/* 0 where the error ends that lane alone, which it then does. */
 static int fail_one(struct lane *x, int ret, struct err *e)
 {
 	if (!is_of_one(ret))
@@ -94,8 +94,9 @@ static void sort_by_waiting(struct lanes *l)
 }
 
 /*
- * Whether more rows are worth a larger pass on a phone: they are where the time
- * for each row does not grow. A larger graph may cost more than it holds rows.
+ * Whether a pass should have so many rows more: on a phone as long as the time
+ * for each row does not grow, because a graph of twice the rows may take more
+ * than twice the time.
  */
 static bool is_worth(
 	const struct lanes *l, uint32_t rows, uint32_t more, uint32_t longest)
@@ -109,8 +110,8 @@ static bool is_worth(
 	return then / (rows + more) <= now / rows;
 }
 
-/* Of the lanes in order those that share the pass with the first; got[] is 0
- * for the others. */
+/* The rows of the first lane, and of those after it that can share its pass;
+ * got[] is 0 for the others. */
 static void put_rows(struct lanes *l)
 {
 	uint32_t most = session_max_rows(l->session), longest = 0;
@@ -255,7 +256,7 @@ static int guess_all(struct lanes *l, struct err *e)
 			uint32_t row;
 
 			if (!denoising_row_of(d, k, &row)) {
-				denoising_guess_behind(d, k);
+				denoising_guess(d, k, d->behind);
 				continue;
 			}
 			w.row[w.n] = d->first + row;

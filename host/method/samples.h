@@ -141,14 +141,14 @@ void samples_read(struct samples *, struct session *, size_t at, uint32_t row,
 void samples_read_all(struct samples *, const float *logits, uint32_t n_vocab);
 /* Whether that was called. */
 bool samples_are_read(const struct samples *);
-/* The first step. The samples are lanes of these from then on, behind the root
- * and before what follows that; their rows are the root's to its owner. To be
- * ended by samples_rest in any case. */
+/* The method's first step. The samples become lanes, placed between the root
+ * and the lane after it; the root's owner counts their rows as the root's. To
+ * be ended by samples_rest whatever this returns. */
 int samples_begin(
 	struct samples *, struct lanes *, struct lane *root, struct err *);
 bool samples_have_begun(const struct samples *);
-/* Between two passes: the method's next steps, where no sample goes on. 0, or
- * as many_steps.next. */
+/* Between two passes: the method's next steps if no sample goes on. 0, or what
+ * many_steps.next returns. */
 int samples_next(struct samples *, struct err *);
 /* Only what is known of them stays: no sequence, no lane. Samples that have not
  * ended never will. */
