@@ -173,6 +173,7 @@ static int on_token(void *arg, const struct tandem_token *t)
 
 /* ---- submitting ---------------------------------------------------------- */
 
+/* The lock is not held: a text that is cut hands over what it held back. */
 static void close_texts(struct answer *r)
 {
 	for (size_t i = 0; i < r->n_choices; i++) {
@@ -274,6 +275,7 @@ static bool look_at_text(struct choice *c)
 	return true;
 }
 
+/* Answers stay while the lock is not held: only this thread takes them off. */
 static void look_at_all(struct answering *a)
 {
 	struct answer **at = &a->first, *r;
@@ -289,8 +291,10 @@ static void look_at_all(struct answering *a)
 			at = &r->next;
 			continue;
 		}
-		*at = r->next;
+		answering_unlock(a);
 		close_texts(r);
+		answering_lock(a);
+		*at = r->next;
 		r->state = ANSWER_ENDED;
 		a->state.texts -= (unsigned)r->n_choices;
 		wake(r);
@@ -330,9 +334,10 @@ static void *work(void *arg)
 			look_at_all(a);
 		a->state.lost |= status == TANDEM_LOST;
 	}
+	answering_unlock(a);
+	/* Nobody adds an answer any more, nor takes one off. */
 	for (struct answer *r = a->first; r; r = r->next)
 		close_texts(r);
-	answering_unlock(a);
 	return NULL;
 }
 

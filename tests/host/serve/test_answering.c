@@ -51,24 +51,32 @@ static bool left(void *arg)
 		r->answer->choice[0].tokens >= r->patience;
 }
 
-/* Ask for so many tokens of a text that is drawn. */
-static int ask_for(struct answering *a, struct reader *r, unsigned tokens)
+/* Ask for so many tokens of a text that is drawn, and ends with `stop`. */
+static int ask_until(struct answering *a, struct reader *r, unsigned tokens,
+	const char *stop)
 {
 	const struct answer_reader reader = { hear, left, r };
 	struct fault f;
 	struct ask ask;
-	char body[200];
-	int ret,
-		n = snprintf(body, sizeof(body),
-			"{\"prompt\":[1,5,6,7],\"max_tokens\":%u,"
-			"\"temperature\":3,\"seed\":1}",
-			tokens);
+	json_t *body = json_pack("{s:[i,i,i,i], s:i, s:i, s:i, s:s*}", "prompt",
+		1, 5, 6, 7, "max_tokens", (int)tokens, "temperature", 3, "seed",
+		1, "stop", stop);
+	char *text = json_dumps(body, 0);
+	int ret;
 
+	json_decref(body);
 	assert_int_equal(
-		ask_read(&ask, ASK_COMPLETION, &offer, body, (size_t)n, &f), 0);
+		ask_read(&ask, ASK_COMPLETION, &offer, text, strlen(text), &f),
+		0);
 	ret = answering_ask(a, &ask, &reader, &r->answer);
 	ask_release(&ask);
+	free(text);
 	return ret;
+}
+
+static int ask_for(struct answering *a, struct reader *r, unsigned tokens)
+{
+	return ask_until(a, r, tokens, NULL);
 }
 
 static void await_end(struct answering *a, const struct reader *r)
@@ -157,9 +165,45 @@ static void who_comes_to_a_full_queue_is_told_so(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
+/* Of a text that may yet become its stop string nothing was handed over. */
+static void what_was_held_back_is_handed_over_at_the_end_of_all(void **state)
+{
+	struct tandem *t = started("texts=2");
+	struct answering *a;
+	struct reader whole = { 0 }, cut = { 0 };
+	struct choice *c;
+	struct strbuf stop = { 0 };
+	uint64_t tokens = 0;
+	struct err e = { 0 };
+
+	assert_ok(answering_open(&a, t, 8, &e), &e);
+	assert_int_equal(ask_for(a, &whole, 300), 0);
+	await_end(a, &whole);
+	c = &whole.answer->choice[0];
+	strbuf_addf(&stop, "%.*s!", (int)c->text.len, c->text.data);
+	assert_int_equal(ask_until(a, &cut, 300, stop.data), 0);
+	c = &cut.answer->choice[0];
+	while (tokens < 3) {
+		usleep(100);
+		answering_lock(a);
+		tokens = c->tokens;
+		assert_int_equal(c->text.len, 0);
+		answering_unlock(a);
+	}
+	answering_stop(a);
+	assert_true(c->text.len > 0);
+	assert_memory_equal(c->text.data, stop.data, c->text.len);
+	strbuf_release(&stop);
+	answering_leave(a, whole.answer);
+	answering_leave(a, cut.answer);
+	answering_close(a);
+	assert_int_equal(tandem_close(t), 0);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_text_is_there_when_it_ended),
 	cmocka_unit_test(who_left_is_not_computed_for),
 	cmocka_unit_test(who_comes_to_a_full_queue_is_told_so),
+	cmocka_unit_test(what_was_held_back_is_handed_over_at_the_end_of_all),
 };
 TEST_FILE(tests)
