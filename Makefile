@@ -132,7 +132,7 @@ opt_tests := -O0 $(if $(filter release,$(BUILD)),-g1)
 computing := tests/litmus/% tests/stress/% $(patsubst %,tests/%.c, \
 	device/measure_litmus host/draft/measure_suffix_automaton \
 	host/text/measure_json_form device/test_serve device/test_litmus \
-	host/api/test_texts_schedule \
+	host/api/test_requests_schedule \
 	host/draft/test_drafter_sam host/draft/test_suffix_tree \
 	host/draft/test_suffix_automaton host/head/test_reward \
 	host/method/test_beam host/method/test_block host/method/test_choosing \

@@ -134,7 +134,7 @@ static bool take_verb(
 }
 
 /* Nothing, :BUFFER or :BUFFER#N. */
-static bool parse_upkeep(const char *text, struct fault_event *ev)
+static bool parse_maintenance(const char *text, struct fault_event *ev)
 {
 	size_t n;
 
@@ -204,7 +204,7 @@ static bool parse_event(const char *text, struct fault_event *ev)
 		return take_number(&text, &ev->at) && !*text;
 	if (!take_verb(&text, "=@:", ev))
 		return false;
-	return verbs[ev->verb].place == AT_UPKEEP ? parse_upkeep(text, ev)
+	return verbs[ev->verb].place == AT_UPKEEP ? parse_maintenance(text, ev)
 						  : parse_where(text, ev);
 }
 

@@ -5,7 +5,7 @@
  *
  *   PLAN   EVENT, several separated by commas or line ends, or @FILE; in a file
  *          what is behind a # at the begin of an event is a remark
- *   EVENT  VERB@WHERE, VERB=MS@WHERE, or a forgotten upkeep:
+ *   EVENT  VERB@WHERE, VERB=MS@WHERE, or a forgotten maintenance:
  *          drop-invalidate[:BUFFER[#N]], drop-clean and drop-word likewise
  *   WHERE  KIND#N, the N-th request of that kind, or N, the N-th of any; with a
  *          + behind it that one and all later ones
@@ -47,7 +47,7 @@ enum fault_verb {
 	FAULT_TEAR,
 	FAULT_SEQ,
 	FAULT_FULL,
-	/* at a call of upkeep */
+	/* at a call of maintenance */
 	FAULT_DROP_INVALIDATE,
 	FAULT_DROP_CLEAN,
 	FAULT_DROP_WORD,
@@ -68,9 +68,9 @@ struct fault_event {
 	enum fault_verb verb;
 	unsigned kind;
 	uint32_t ms;     /* of the verbs that take a time */
-	uint64_t at;     /* 0: all, of an upkeep alone */
+	uint64_t at;     /* 0: all, of an maintenance alone */
 	bool later;      /* and all behind it */
-	char buffer[32]; /* of an upkeep; "": any */
+	char buffer[32]; /* of an maintenance; "": any */
 };
 
 struct fault_plan {

@@ -21,7 +21,7 @@ struct progress_sink {
 	void *arg;
 };
 
-static inline void progress_tell(const struct progress_sink *s,
+static inline void progress_report(const struct progress_sink *s,
 	const char *what, uint64_t done, uint64_t total)
 {
 	if (s->tell)

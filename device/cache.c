@@ -8,7 +8,7 @@
 #include "device/fault.h"
 #include "device/shadow.h"
 #include "device/window.h"
-#include "ipc/tell.h"
+#include "ipc/brackets.h"
 #include "shm/buffer.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 struct cache {
 	struct cache_config config;
 	const struct window *window;
-	struct upkeep upkeep;
+	struct maintenance maintenance;
 	uint64_t evict_tick;
 	struct wire_counters counters;
 	_Atomic uint64_t dma_bytes, extended_bytes;
@@ -41,15 +41,16 @@ int cache_open(struct cache **out, const struct cache_config *config,
 	if (!c)
 		return err_set(e, ENOMEM, "no memory for the cache");
 	c->config = *config;
-	c->upkeep = (struct upkeep){ .check = config->level == COHERENCE_CHECK,
-		.evicts = config->evict_seed != 0,
-		.tell = config->tell,
-		.now = { "start", -1, 0 } };
+	c->maintenance =
+		(struct maintenance){ .check = config->level == COHERENCE_CHECK,
+			.evicts = config->evict_seed != 0,
+			.tell = config->tell,
+			.now = { "start", -1, 0 } };
 	c->window = window;
-	violations_init(&c->upkeep.violations, config->report,
+	violations_init(&c->maintenance.violations, config->report,
 		config->report_arg, config->file);
-	c->upkeep.violations.trace = config->trace;
-	c->upkeep.violations.every = config->report_every;
+	c->maintenance.violations.trace = config->trace;
+	c->maintenance.violations.every = config->report_every;
 	*out = c;
 	return 0;
 }
@@ -58,13 +59,13 @@ void cache_close(struct cache *c)
 {
 	if (!c)
 		return;
-	violations_release(&c->upkeep.violations);
+	violations_release(&c->maintenance.violations);
 	free(c);
 }
 
-void cache_price_upkeep(struct cache *c, double bytes_per_s)
+void cache_price_maintenance(struct cache *c, double bytes_per_s)
 {
-	c->upkeep.violations.upkeep_bytes_per_s = bytes_per_s;
+	c->maintenance.violations.maintenance_bytes_per_s = bytes_per_s;
 }
 
 /* ---- shadows ----------------------------------------------------------- */
@@ -75,7 +76,7 @@ int cache_attach(struct cache *c, const struct mapping *m, struct err *e)
 
 	if (c->config.level == COHERENCE_OFF || m->share.flags & WIRE_SHARE_DMA)
 		return 0;
-	if (!shadow_init(s, m, c->upkeep.check))
+	if (!shadow_init(s, m, c->maintenance.check))
 		return 0;
 	return err_set(e, ENOMEM,
 		"no memory for a private copy of %s, %" PRIu64 " bytes",
@@ -135,11 +136,11 @@ const void *view_read(struct cache *c, uint32_t addr, size_t len)
 		return NULL;
 	if (!v.s)
 		return v.mem;
-	if (c->upkeep.check)
-		shadow_check_held(&c->upkeep, &v.s->m->share, v.r,
+	if (c->maintenance.check)
+		shadow_check_held(&c->maintenance, &v.s->m->share, v.r,
 			VIOLATION_HELD_READ, BUFFER_WRITE);
 	for (uint32_t i = line_of(v.r.from); i <= line_of(v.r.to - 1); i++)
-		line_read(&c->upkeep, v.s, i, v.r);
+		line_read(&c->maintenance, v.s, i, v.r);
 	return v.mem;
 }
 
@@ -151,11 +152,11 @@ void *view_write(struct cache *c, uint32_t addr, size_t len)
 		return NULL;
 	if (!v.s)
 		return v.mem;
-	if (c->upkeep.check)
-		shadow_check_held(&c->upkeep, &v.s->m->share, v.r,
+	if (c->maintenance.check)
+		shadow_check_held(&c->maintenance, &v.s->m->share, v.r,
 			VIOLATION_HELD_WRITE, BUFFER_READ | BUFFER_WRITE);
 	for (uint32_t i = line_of(v.r.from); i <= line_of(v.r.to - 1); i++)
-		line_write(&c->upkeep, v.s, i, v.r);
+		line_write(&c->maintenance, v.s, i, v.r);
 	return v.mem;
 }
 
@@ -166,29 +167,29 @@ static uint64_t lines_touched(uint32_t addr, size_t len)
 	return line_of((uint64_t)addr + len - 1) - line_of(addr) + 1;
 }
 
-/* A call of upkeep is due: is it left out on order? */
-static bool left_out(struct cache *c, enum fault_upkeep what,
+/* A call of maintenance is due: is it left out on order? */
+static bool left_out(struct cache *c, enum fault_maintenance what,
 	const struct mapping *m, struct range r, uint32_t cpu_seq, unsigned by)
 {
 	struct shadow *s = shadow_of(c, m);
 	struct coherence_report *file = c->config.file;
 	bool drops = fault_drops(c->config.fault, what, m->share.name);
 	char name[WIRE_NAME_BYTES];
-	struct upkeep_call call = {
+	struct maintenance_call call = {
 		.what = what,
 		.buffer = m->share.name,
-		.site = c->upkeep.now.name,
+		.site = c->maintenance.now.name,
 		.from = r.from,
 		.to = r.to,
 		.cpu_seq = cpu_seq,
-		.op = c->upkeep.now.name,
-		.layer = c->upkeep.now.layer,
-		.request = c->upkeep.now.request,
+		.op = c->maintenance.now.name,
+		.layer = c->maintenance.now.layer,
+		.request = c->maintenance.now.request,
 	};
 
-	if (!c->upkeep.check || !file || !s)
+	if (!c->maintenance.check || !file || !s)
 		return drops;
-	tell_read_name(c->upkeep.tell, by, name);
+	brackets_read_name(c->maintenance.tell, by, name);
 	if (name[0])
 		call.site = name;
 	coherence_report_called(file, &call);
@@ -211,7 +212,7 @@ static void invalidate_told(struct cache *c, uint32_t addr, size_t len,
 {
 	const struct mapping *m = window_find(c->window, addr, len, NULL);
 	struct shadow *s = m ? shadow_of(c, m) : NULL;
-	struct upkeep *u = &c->upkeep;
+	struct maintenance *u = &c->maintenance;
 	uint32_t first, last;
 	bool news = false;
 	struct range r;
@@ -256,7 +257,7 @@ static void clean(struct cache *c, uint32_t addr, size_t len)
 {
 	const struct mapping *m = window_find(c->window, addr, len, NULL);
 	struct shadow *s = m ? shadow_of(c, m) : NULL;
-	struct upkeep *u = &c->upkeep;
+	struct maintenance *u = &c->maintenance;
 	bool written = false;
 	struct range r;
 
@@ -292,9 +293,9 @@ void cache_detach(struct cache *c, const struct mapping *m)
 
 	if (!s)
 		return;
-	shadow_lose(&c->upkeep, s);
+	shadow_lose(&c->maintenance, s);
 	/* The report in the making still points at the mapping's name. */
-	violations_operator(&c->upkeep.violations, "unmap", -1);
+	violations_operator(&c->maintenance.violations, "unmap", -1);
 	shadow_release(s);
 }
 
@@ -312,7 +313,8 @@ static void evict(struct cache *c, struct shadow *s)
 		pick = word[0] % d->len;
 		line = d->line[pick];
 		d->line[pick] = d->line[--d->len];
-		c->counters.evicted_lines += line_evict(&c->upkeep, s, line);
+		c->counters.evicted_lines +=
+			line_evict(&c->maintenance, s, line);
 	}
 }
 
@@ -331,9 +333,9 @@ void cache_operator(struct cache *c, const char *name, int layer)
 			device_trace_ended(t, WIRE_TRACE_EVICT, "evict", 2,
 				began, evicted, 0, 0);
 	}
-	c->upkeep.now.name = name;
-	c->upkeep.now.layer = layer;
-	violations_operator(&c->upkeep.violations, name, layer);
+	c->maintenance.now.name = name;
+	c->maintenance.now.layer = layer;
+	violations_operator(&c->maintenance.violations, name, layer);
 }
 
 /* ---- DMA --------------------------------------------------------------- */
@@ -344,9 +346,9 @@ static void check_dma(struct cache *c, const struct mapping *m,
 	const struct shadow *s = m ? shadow_of(c, m) : NULL;
 
 	if (s && s->n_dirty)
-		shadow_check_dma(&c->upkeep, s, r);
+		shadow_check_dma(&c->maintenance, s, r);
 	shadow_check_held(
-		&c->upkeep, share, r, VIOLATION_HELD_READ, BUFFER_WRITE);
+		&c->maintenance, share, r, VIOLATION_HELD_READ, BUFFER_WRITE);
 }
 
 /* Its lines are in the cache only where the buffer is mapped in the window as
@@ -364,7 +366,7 @@ static const void *read_extended(
 	from = at - x->at;
 	atomic_fetch_add_explicit(
 		&c->extended_bytes, len, memory_order_relaxed);
-	if (c->upkeep.check)
+	if (c->maintenance.check)
 		check_dma(c,
 			window_holds(c->window, x->share.buffer,
 				x->share.generation),
@@ -388,7 +390,7 @@ static const void *read_by_dma(
 	atomic_fetch_add_explicit(&c->dma_bytes, len, memory_order_relaxed);
 	if (c->config.level == COHERENCE_OFF)
 		return m->mem + from;
-	if (c->upkeep.check)
+	if (c->maintenance.check)
 		check_dma(c, m, &m->share, (struct range){ from, from + len });
 	return memcpy(tcm, m->mem + from, len);
 }
@@ -424,8 +426,8 @@ void cache_begin(struct cache *c, uint32_t seq)
 	memset(&c->counters, 0, sizeof(c->counters));
 	atomic_store_explicit(&c->dma_bytes, 0, memory_order_relaxed);
 	atomic_store_explicit(&c->extended_bytes, 0, memory_order_relaxed);
-	c->upkeep.now = (struct line_op){ "request", -1, seq };
-	violations_begin_request(&c->upkeep.violations, seq);
+	c->maintenance.now = (struct line_op){ "request", -1, seq };
+	violations_begin_request(&c->maintenance.violations, seq);
 }
 
 void cache_end(
@@ -434,10 +436,11 @@ void cache_end(
 	const char *first;
 
 	cache_operator(c, "completion", -1);
-	for (unsigned i = 0; c->upkeep.check && i < WINDOW_SLOTS_MAX; i++)
+	for (unsigned i = 0; c->maintenance.check && i < WINDOW_SLOTS_MAX; i++)
 		if (c->shadow[i].written.len)
-			shadow_settle(&c->upkeep, &c->shadow[i]);
-	out->violations = violations_end_request(&c->upkeep.violations, &first);
+			shadow_settle(&c->maintenance, &c->shadow[i]);
+	out->violations =
+		violations_end_request(&c->maintenance.violations, &first);
 	snprintf(text, size, "%s", first);
 	out->dma_bytes = cache_dma_bytes(c);
 	out->invalidated_lines = c->counters.invalidated_lines;
@@ -447,5 +450,5 @@ void cache_end(
 
 uint64_t cache_violations(const struct cache *c)
 {
-	return c->upkeep.violations.total;
+	return c->maintenance.violations.total;
 }

@@ -4,10 +4,10 @@
  * DMA engine fetches into TCM. Nobody else holds a pointer into the window.
  * Views take addresses of 32 bits: nothing of the extended region has one.
  *
- * Coherence is one-way and its upkeep is the device's duty (see
+ * Coherence is one-way and its maintenance is the device's duty (see
  * shm/coherence.h). What this file adds is that the duty can be felt:
  *
- *   off     views alias shared memory; upkeep is counted, not performed
+ *   off     views alias shared memory; maintenance is counted, not performed
  *   strict  every mapping has a private copy, kept by lines of 64 bytes. A
  *           line once read stays as it was until invalidated; a line written
  *           stays private until cleaned. A line written in part is loaded
@@ -50,7 +50,7 @@ struct extended;
 struct fault;
 struct mapping;
 struct window;
-struct wire_tell;
+struct wire_brackets;
 
 struct cache_config {
 	enum coherence level;
@@ -62,7 +62,7 @@ struct cache_config {
 	/* Check, borrowed: where all of them go, and what the host tells for
 	 * them; NULL for none. */
 	struct coherence_report *file;
-	const struct wire_tell *tell;
+	const struct wire_brackets *tell;
 	struct device_trace *trace; /* borrowed; NULL: none */
 	/* Borrowed: what DMA reaches beside the window; NULL: nothing. */
 	const struct extended *extended;
@@ -74,8 +74,8 @@ int cache_open(struct cache **out, const struct cache_config *,
 /* Every mapping has been detached. */
 void cache_close(struct cache *);
 
-/* How fast a phone's upkeep is, for what is reported as needless. */
-void cache_price_upkeep(struct cache *, double bytes_per_s);
+/* How fast a phone's maintenance is, for what is reported as needless. */
+void cache_price_maintenance(struct cache *, double bytes_per_s);
 
 /* A mapping came, or is about to go: dirty lines left then are lost. */
 int cache_attach(struct cache *, const struct mapping *, struct err *);
@@ -101,7 +101,7 @@ const void *view_read(struct cache *, uint32_t addr, size_t len);
 void *view_write(struct cache *, uint32_t addr, size_t len);
 
 /* The CPU wrote these bytes in its bracket `cpu_seq`, and in the function of
- * number `by` (ipc/tell.h; 0: not told). */
+ * number `by` (ipc/brackets.h; 0: not told). */
 void cache_invalidate(struct cache *, uint32_t addr, size_t len,
 	uint32_t cpu_seq, unsigned by);
 void cache_clean(struct cache *, uint32_t addr, size_t len);

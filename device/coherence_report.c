@@ -19,8 +19,8 @@ struct rule {
 	char *pattern;
 };
 
-struct site { /* that calls for upkeep */
-	enum fault_upkeep what;
+struct site { /* that calls for maintenance */
+	enum fault_maintenance what;
 	char buffer[32], name[64];
 	uint64_t calls, first, last; /* as numbers of the buffer's calls */
 };
@@ -37,7 +37,7 @@ struct coherence_report {
 	uint64_t of_kind[VIOLATION_KINDS];
 };
 
-static const char *const upkeep_name[] = {
+static const char *const maintenance_name[] = {
 	[FAULT_NONE] = "none",
 	[FAULT_INVALIDATE] = "invalidate",
 	[FAULT_CLEAN] = "clean",
@@ -164,8 +164,8 @@ static json_t *all_sites(const struct coherence_report *r)
 
 		if (!json_array_append_new(list,
 			    json_pack("{s:s, s:s, s:s, s:I, s:I, s:I}", "call",
-				    upkeep_name[s->what], "buffer", s->buffer,
-				    "site", s->name, "calls",
+				    maintenance_name[s->what], "buffer",
+				    s->buffer, "site", s->name, "calls",
 				    (json_int_t)s->calls, "first",
 				    (json_int_t)s->first, "last",
 				    (json_int_t)s->last)))
@@ -253,7 +253,7 @@ static json_t *value_of(const uint8_t *byte, unsigned n)
 }
 
 void coherence_report_add(struct coherence_report *r, const struct violation *v,
-	double upkeep_bytes_per_s)
+	double maintenance_bytes_per_s)
 {
 	uint64_t needless = violation_needless_bytes(v);
 	const struct violation_values *l = &v->values;
@@ -291,7 +291,7 @@ void coherence_report_add(struct coherence_report *r, const struct violation *v,
 			needless ? json_integer((json_int_t)needless) : NULL,
 			"needless_us",
 			needless ? json_real(violation_needless_us(
-					   v, upkeep_bytes_per_s))
+					   v, maintenance_bytes_per_s))
 				 : NULL));
 }
 
@@ -299,7 +299,7 @@ void coherence_report_add(struct coherence_report *r, const struct violation *v,
 
 /* Calls of that kind for that buffer so far. */
 static uint64_t number_of(
-	const struct coherence_report *r, const struct upkeep_call *c)
+	const struct coherence_report *r, const struct maintenance_call *c)
 {
 	uint64_t n = 0;
 
@@ -311,7 +311,7 @@ static uint64_t number_of(
 }
 
 void coherence_report_called(
-	struct coherence_report *r, const struct upkeep_call *c)
+	struct coherence_report *r, const struct maintenance_call *c)
 {
 	struct site *s = r->site, *end = r->site + r->n_sites;
 
@@ -334,7 +334,7 @@ void coherence_report_called(
 }
 
 void coherence_report_left_out(
-	struct coherence_report *r, const struct upkeep_call *c)
+	struct coherence_report *r, const struct maintenance_call *c)
 {
 	if (!r->file)
 		return;
@@ -342,7 +342,7 @@ void coherence_report_left_out(
 		json_pack("{s:i, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:s, "
 			  "s:o*, s:I, s:I, s:I, s:I}",
 			"version", 1, "report", "left out", "call",
-			upkeep_name[c->what], "number",
+			maintenance_name[c->what], "number",
 			(json_int_t)number_of(r, c), "buffer", c->buffer,
 			"site", c->site, "from", (json_int_t)c->from, "to",
 			(json_int_t)c->to, "bracket", (json_int_t)c->cpu_seq,

@@ -1,11 +1,12 @@
 /*
  * The file of coherence reports, and what is not to be reported.
  *
- * Each line of the file is one JSON object: a violation; a call of upkeep that
- * was left out on order, with what the cache held of it; at the end a summary
- * with every place that called for upkeep and how often. docs/coherence.md has
- * the members. Lines are added to what is there, whole, as they come, so that
- * the file of a device that dies ends with the last of them.
+ * Each line of the file is one JSON object: a violation; a call of maintenance
+ * that was left out on order, with what the cache held of it; at the end a
+ * summary with every place that called for maintenance and how often.
+ * docs/coherence.md has the members. Lines are added to what is there, whole,
+ * as they come, so that the file of a device that dies ends with the last of
+ * them.
  *
  * Suppressions are lines of a text file: a pattern (as of the shell, * ? [])
  * for "KIND: BUFFER: OPERATOR: FUNCTION" suppresses, "only PATTERN" suppresses
@@ -39,11 +40,11 @@ int coherence_report_close(struct coherence_report *, struct err *);
 bool coherence_report_suppresses(
 	struct coherence_report *, const struct violation *);
 void coherence_report_add(struct coherence_report *, const struct violation *,
-	double upkeep_bytes_per_s);
+	double maintenance_bytes_per_s);
 
-/* A call of upkeep: by which function of the host, or which operator. */
-struct upkeep_call {
-	enum fault_upkeep what;
+/* A call of maintenance: by which function of the host, or which operator. */
+struct maintenance_call {
+	enum fault_maintenance what;
 	const char *buffer, *site;
 	uint64_t from, to;
 	uint32_t cpu_seq; /* of an invalidation */
@@ -57,9 +58,9 @@ struct upkeep_call {
 
 /* It was asked for; whether it is made is the fault's. */
 void coherence_report_called(
-	struct coherence_report *, const struct upkeep_call *);
+	struct coherence_report *, const struct maintenance_call *);
 /* The one asked for last was left out. */
 void coherence_report_left_out(
-	struct coherence_report *, const struct upkeep_call *);
+	struct coherence_report *, const struct maintenance_call *);
 
 #endif

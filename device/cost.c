@@ -10,7 +10,7 @@
 #include "tensor/tile.h"
 
 void cost_attention(const struct soc *soc, const struct graph *g,
-	const struct rowset *s, bool apart, struct sight_piece *room,
+	const struct rowset *s, bool apart, struct visibility_piece *room,
 	struct price *out)
 {
 	const struct wire_model *m = &g->model;
@@ -18,7 +18,7 @@ void cost_attention(const struct soc *soc, const struct graph *g,
 		(uint32_t)align_up(m->head_dim, TILE),
 		m->precision == WIRE_NPU ? PRICE_EXP_TABLE : PRICE_EXP_F32 };
 
-	price_sights(soc, &heads, g->rows, s->rows, room,
+	price_visibility(soc, &heads, g->rows, s->rows, room,
 		rowset_pieces(s, apart, room), out);
 }
 

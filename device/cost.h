@@ -3,7 +3,7 @@
  * host named with WIRE_SOC (tensor/soc/price.h). The graph is static: padding
  * is paid for, but for what a profile says of rows (price_matmul_rows).
  * Attention is priced piece by piece of what rows see in common
- * (tensor/sights.h): of one sequence as much as its longest row.
+ * (tensor/visibility.h): of one sequence as much as its longest row.
  */
 #ifndef DEVICE_COST_H
 #define DEVICE_COST_H
@@ -15,13 +15,13 @@ struct graph;
 struct op;
 struct price;
 struct rowset;
-struct sight_piece;
+struct visibility_piece;
 struct soc;
 struct wire_done;
 
 /* The attention of one layer of a run; `apart`: each row by itself. */
 void cost_attention(const struct soc *, const struct graph *,
-	const struct rowset *, bool apart, struct sight_piece *room,
+	const struct rowset *, bool apart, struct visibility_piece *room,
 	struct price *out);
 
 /* Adds to *sum. `attention`: of one layer; `rows`: those that are real. */
@@ -32,8 +32,8 @@ void cost_op(const struct soc *, const struct graph *, uint32_t rows,
  * come by DMA from wherever they lie, vectors do from there alone. */
 void cost_extended(const struct soc *, const struct graph *, struct price *sum);
 
-/* The request that *done answers: its round trip and the upkeep of the cache
- * that it asked for. Adds to *sum. */
+/* The request that *done answers: its round trip and the maintenance of the
+ * cache that it asked for. Adds to *sum. */
 void cost_request(
 	const struct soc *, const struct wire_done *done, struct price *sum);
 

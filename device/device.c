@@ -157,7 +157,7 @@ static int do_soc(struct device *d, const struct packet *p, struct err *e)
 		return err_in(e, "soc");
 	d->soc = soc;
 	d->exec.soc = &d->soc;
-	cache_price_upkeep(d->cache, soc.maintenance_bytes_per_s);
+	cache_price_maintenance(d->cache, soc.maintenance_bytes_per_s);
 	return 0;
 }
 

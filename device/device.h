@@ -38,7 +38,7 @@ struct device_config {
 	struct fault *fault;  /* borrowed */
 	void (*report)(void *arg, const char *text); /* coherence check */
 	struct coherence_report *file; /* of it, borrowed; NULL: none */
-	const struct wire_tell
+	const struct wire_brackets
 		*tell;            /* what the host tells it; NULL: nothing */
 	struct wire_trace *trace; /* where it tells its work; NULL: nowhere */
 	size_t trace_bytes;

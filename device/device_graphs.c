@@ -171,7 +171,7 @@ static uint32_t in_kib(uint64_t bytes)
 	return (uint32_t)((bytes + 1023) >> 10);
 }
 
-static void tell_held(const struct device *d, struct wire_done *done)
+static void brackets_find(const struct device *d, struct wire_done *done)
 {
 	done->arg[WIRE_GRAPHS_HELD] = d->held;
 	done->arg[WIRE_GRAPHS_MOST] = d->most_held;
@@ -284,7 +284,7 @@ bool device_loaded(
 	if (l->plan && l->plan->at.total <= d->exec.arena_bytes) {
 		slot->graph = l->plan;
 		l->plan = NULL;
-		tell_held(d, done);
+		brackets_find(d, done);
 	} else {
 		let_go(d, l->weights_bytes);
 		d->plans_bytes -= l->plan_bytes;
@@ -310,7 +310,7 @@ int device_drop_graph(
 			e, ENOENT, "graph drop: there is no graph %u", id);
 	d->plans_bytes -= slot->graph->plan_bytes;
 	let_go(d, slot->graph->weights_bytes);
-	tell_held(d, done);
+	brackets_find(d, done);
 	free(slot->graph);
 	slot->graph = NULL;
 	return 0;

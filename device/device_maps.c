@@ -138,7 +138,7 @@ int device_map(struct device *d, const struct packet *p, struct wire_done *done,
 			&d->extended, &s->share, s->fd, &at, &space, e);
 		tell_space(&space, WIRE_EXTENDED_UNIT, done);
 		done->arg[WIRE_MAP_ADDR] = (uint32_t)(at / WIRE_EXTENDED_UNIT);
-		window_tell(&d->window);
+		window_report(&d->window);
 	} else {
 		ret = window_map(&d->window, &s->share, s->fd, &m, &space, e);
 		if (!ret && (ret = cache_attach(d->cache, m, e))) {
@@ -169,7 +169,7 @@ int device_unmap_extended(struct device *d, uint32_t addr, struct err *e)
 		&d->extended, (uint64_t)addr * WIRE_EXTENDED_UNIT, e);
 	if (ret)
 		return err_in(e, "unmap");
-	window_tell(&d->window);
+	window_report(&d->window);
 	take_time(d, began);
 	return 0;
 }

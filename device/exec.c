@@ -162,7 +162,7 @@ static int take_up(struct exec_left *left, const struct graph *g,
 
 /* When it ended, which is when the next begins but for what is priced between
  * them: half as many looks at the clock. */
-static uint64_t run_told(struct run *r, uint64_t began)
+static uint64_t run_summary(struct run *r, uint64_t began)
 {
 	struct exec *x = r->x;
 	uint64_t read = cache_dma_bytes(x->cache);
@@ -213,7 +213,7 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 			(int)(g->first_layer + r.op->layer));
 		x->beat(x->beat_arg);
 		if (x->trace && !(wire->flags & WIRE_RUN_IDLE))
-			began = run_told(&r, began);
+			began = run_summary(&r, began);
 		else if (!(wire->flags & WIRE_RUN_IDLE))
 			run_op(&r);
 		if (x->soc)

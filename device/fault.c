@@ -59,7 +59,8 @@ static bool is_over(const struct fault *f)
 	return f->life > 1 && !f->goes_on;
 }
 
-bool fault_drops(struct fault *f, enum fault_upkeep upkeep, const char *buffer)
+bool fault_drops(
+	struct fault *f, enum fault_maintenance maintenance, const char *buffer)
 {
 	static const enum fault_verb drop[] = {
 		[FAULT_INVALIDATE] = FAULT_DROP_INVALIDATE,
@@ -71,7 +72,7 @@ bool fault_drops(struct fault *f, enum fault_upkeep upkeep, const char *buffer)
 	for (unsigned i = 0; i < f->plan.n; i++) {
 		const struct fault_event *ev = &f->plan.event[i];
 
-		if (ev->verb != drop[upkeep] || is_over(f) ||
+		if (ev->verb != drop[maintenance] || is_over(f) ||
 			(*ev->buffer && strcmp(ev->buffer, buffer)))
 			continue;
 		f->asked[i]++;

@@ -23,7 +23,12 @@
 
 struct err;
 
-enum fault_upkeep { FAULT_NONE, FAULT_INVALIDATE, FAULT_CLEAN, FAULT_WORD };
+enum fault_maintenance {
+	FAULT_NONE,
+	FAULT_INVALIDATE,
+	FAULT_CLEAN,
+	FAULT_WORD
+};
 
 /* What becomes of one answer. */
 struct fault_answer {
@@ -40,7 +45,7 @@ struct fault {
 	unsigned life; /* which device this is, from 1 */
 	bool goes_on;  /* with what the lives before it counted */
 	bool fired[FAULT_PLAN_MAX];
-	uint64_t asked[FAULT_PLAN_MAX]; /* upkeep of the event's buffer */
+	uint64_t asked[FAULT_PLAN_MAX]; /* maintenance of the event's buffer */
 	uint64_t requests[FAULT_KINDS]; /* [FAULT_ANY]: all of them */
 	bool enomem;                    /* of the request at hand */
 	unsigned n_pending;
@@ -59,7 +64,7 @@ void fault_start(struct fault *);
 void fault_start_next(struct fault *);
 
 /* Whether this call for `buffer` is to be forgotten. */
-bool fault_drops(struct fault *, enum fault_upkeep, const char *buffer);
+bool fault_drops(struct fault *, enum fault_maintenance, const char *buffer);
 
 /* A request has come: die, hang, or return. True: it is to fail with ENOMEM. */
 bool fault_request(struct fault *, uint32_t op, uint32_t seq);

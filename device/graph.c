@@ -4,7 +4,7 @@
 #include "base/live_range.h"
 #include "device/graph_plan.h"
 #include "tensor/kern.h"
-#include "tensor/sights.h"
+#include "tensor/visibility.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -87,8 +87,9 @@ void graph_layout(const struct wire_graph_load *g, unsigned threads,
 	at->row = take(&at->total, rows * sizeof(struct wire_row));
 	at->span = take(&at->total, WIRE_MAX_SPANS * sizeof(struct wire_span));
 	at->mask = take(&at->total, rows * (WIRE_MAX_ROWS / 8));
-	at->sight = take(&at->total, rows * sizeof(struct row_sight));
-	at->piece = take(&at->total, 2 * rows * sizeof(struct sight_piece));
+	at->visibility = take(&at->total, rows * sizeof(struct row_visibility));
+	at->piece =
+		take(&at->total, 2 * rows * sizeof(struct visibility_piece));
 	at->order = take(&at->total, rows * sizeof(uint32_t));
 	at->seen = take(&at->total, m->kv_slots / 8 + 8);
 	at->written = take(&at->total, m->kv_slots / 8 + 8);

@@ -55,13 +55,13 @@ struct op {
 
 /* Where things are in the scratch arena: byte offsets, 64-aligned. */
 struct graph_layout {
-	size_t row, span, mask; /* private copies of what the host wrote */
-	size_t sight, order;    /* of struct rowset */
-	size_t piece;           /* [2 * rows] struct sight_piece */
-	size_t seen, written;   /* bitmaps over the KV slots */
-	size_t cos, sin;        /* [rows][n_rot / 2] */
-	size_t x;               /* residual stream, [rows][n_embd] */
-	size_t h;               /* [rows][n_embd] */
+	size_t row, span, mask;   /* private copies of what the host wrote */
+	size_t visibility, order; /* of struct rowset */
+	size_t piece;             /* [2 * rows] struct visibility_piece */
+	size_t seen, written;     /* bitmaps over the KV slots */
+	size_t cos, sin;          /* [rows][n_rot / 2] */
+	size_t x;                 /* residual stream, [rows][n_embd] */
+	size_t h;                 /* [rows][n_embd] */
 	/* While they are wanted alone: others lie in the same bytes. */
 	size_t q, a;     /* [rows][n_head * head_dim] */
 	size_t k, v;     /* [rows][n_kv_head * head_dim] */

@@ -68,7 +68,7 @@ static void listener_close(struct listener *l)
 }
 
 /* Who has something to say: true when it was a hello. */
-static bool greet(struct listener *l, unsigned i, struct guest *g)
+static bool greet(struct listener *l, unsigned i, struct client *g)
 {
 	struct err e = { 0 };
 	int ret;
@@ -83,7 +83,7 @@ static bool greet(struct listener *l, unsigned i, struct guest *g)
 }
 
 /* What is there now: one of the news, or -EAGAIN. */
-static int look(struct listener *l, const struct pollfd *p, struct guest *g)
+static int look(struct listener *l, const struct pollfd *p, struct client *g)
 {
 	uint64_t now;
 	int fd;
@@ -114,7 +114,7 @@ static int look(struct listener *l, const struct pollfd *p, struct guest *g)
 
 /* Which of the news came, or -errno; `other_fd` may be -1. */
 static int listener_wait(
-	struct listener *l, int other_fd, struct guest *g, struct err *e)
+	struct listener *l, int other_fd, struct client *g, struct err *e)
 {
 	struct pollfd p[POLL_KNOCKS + KNOCKS] = {
 		[POLL_SIGNAL] = { l->signal_fd, POLLIN, 0 },
@@ -185,7 +185,7 @@ static void child_end(struct child *c)
 
 /* 1 in the new process, with its own end of `life` left open; 0 in ours. */
 static int child_fork(
-	struct child *c, struct listener *l, struct guest *g, struct err *e)
+	struct child *c, struct listener *l, struct client *g, struct err *e)
 {
 	pid_t parent = getpid();
 	int life[2], ret;
@@ -216,7 +216,7 @@ static int child_fork(
 }
 
 /* Tell a guest why it is not served, and close its connection. */
-static void guest_refuse(struct guest *g, int status, const char *why)
+static void client_refuse(struct client *g, int status, const char *why)
 {
 	struct wire_welcome w = { .status = status };
 
@@ -230,7 +230,7 @@ static void guest_refuse(struct guest *g, int status, const char *why)
  * served keeps others out; one that has gone does so no longer, even if its
  * device has not noticed yet.
  */
-static int admit(struct child *c, struct listener *l, struct guest *g)
+static int admit(struct child *c, struct listener *l, struct client *g)
 {
 	struct err e = { 0 };
 	int ret;
@@ -242,14 +242,14 @@ static int admit(struct child *c, struct listener *l, struct guest *g)
 			"it serves another host (pid %u); wait for that one to "
 			"end, or start another tandem-npu",
 			c->host_pid);
-		guest_refuse(g, -EBUSY, e.text);
+		client_refuse(g, -EBUSY, e.text);
 		return 0;
 	}
 	ret = child_fork(c, l, g, &e);
 	if (ret >= 0)
 		return ret;
 	fprintf(stderr, "tandem-npu: %s\n", e.text);
-	guest_refuse(g, ret, e.text);
+	client_refuse(g, ret, e.text);
 	return 0;
 }
 
@@ -258,7 +258,7 @@ static int admit(struct child *c, struct listener *l, struct guest *g)
  * as well, the next one finds a device.
  */
 int listen_for_host(const char *path, bool once, int signal_fd,
-	struct guest *guest, int *signo, bool *forked, struct err *e)
+	struct client *guest, int *signo, bool *forked, struct err *e)
 {
 	struct listener l = { .signal_fd = signal_fd };
 	struct child c = { 0 };

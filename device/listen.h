@@ -18,7 +18,7 @@ struct channel;
 struct err;
 
 /* A host that has said hello. */
-struct guest {
+struct client {
 	struct channel *channel; /* the caller closes it */
 	struct wire_hello hello;
 	int link; /* the channel's */
@@ -32,6 +32,6 @@ struct guest {
  * path is removed by the process that created it.
  */
 int listen_for_host(const char *path, bool once, int signal_fd,
-	struct guest *guest, int *signo, bool *forked, struct err *);
+	struct client *guest, int *signo, bool *forked, struct err *);
 
 #endif

@@ -99,7 +99,7 @@ static int count_mask(const struct rowset *s, uint32_t i)
 	return n;
 }
 
-static int check_sight(struct rowset *s, uint32_t i, struct err *e)
+static int check_visibility(struct rowset *s, uint32_t i, struct err *e)
 {
 	const struct wire_row *r = &s->row[i];
 	const struct kern_span *span = s->span + r->first_span;
@@ -121,8 +121,8 @@ static int check_sight(struct rowset *s, uint32_t i, struct err *e)
 			i, n, s->kv_slots);
 	for (uint32_t j = 0; j < r->n_spans; j++)
 		set_range(s->seen, span[j].slot, span[j].count);
-	s->sight[i] =
-		(struct row_sight){ span, r->n_spans, (uint32_t)in_batch };
+	s->visibility[i] =
+		(struct row_visibility){ span, r->n_spans, (uint32_t)in_batch };
 	s->seen_slots += n;
 	return 0;
 }
@@ -159,7 +159,7 @@ static int check_copy(struct rowset *s, struct err *e)
 				i, s->span[i].slot, s->span[i].count,
 				s->kv_slots);
 	for (uint32_t i = 0; i < s->rows; i++)
-		if ((ret = check_sight(s, i, e)))
+		if ((ret = check_visibility(s, i, e)))
 			return ret;
 	/* Rows see one another through the cache as well. */
 	for (uint32_t i = 0; i < s->rows; i++)
@@ -194,7 +194,7 @@ int rowset_take(struct rowset *s, const struct wire_graph_run *r,
 		.row = (void *)(a + g->at.row),
 		.span = (void *)(a + g->at.span),
 		.mask = (void *)(a + g->at.mask),
-		.sight = (void *)(a + g->at.sight),
+		.visibility = (void *)(a + g->at.visibility),
 		.order = (void *)(a + g->at.order),
 		.seen = (void *)(a + g->at.seen),
 		.written = (void *)(a + g->at.written),
@@ -207,18 +207,18 @@ int rowset_take(struct rowset *s, const struct wire_graph_run *r,
 	memset(s->written, 0, bits);
 	if (check_copy(s, e))
 		return err_in(e, "graph run");
-	sights_order(s->sight, s->rows, s->order);
+	visibility_order(s->visibility, s->rows, s->order);
 	return 0;
 }
 
 uint32_t rowset_pieces(
-	const struct rowset *s, bool apart, struct sight_piece *piece)
+	const struct rowset *s, bool apart, struct visibility_piece *piece)
 {
 	if (!apart)
-		return sights_cut(s->sight, s->order, s->rows, piece);
+		return visibility_cut(s->visibility, s->order, s->rows, piece);
 	for (uint32_t i = 0; i < s->rows; i++)
-		piece[i] = (struct sight_piece){ 1,
-			(uint32_t)row_sight_slots(&s->sight[i]) };
+		piece[i] = (struct visibility_piece){ 1,
+			(uint32_t)row_visibility_slots(&s->visibility[i]) };
 	return s->rows;
 }
 

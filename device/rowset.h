@@ -8,7 +8,7 @@
 
 #include "ipc/wire.h"
 #include "tensor/kern.h"
-#include "tensor/sights.h"
+#include "tensor/visibility.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,14 +18,14 @@ struct graph;
 
 struct rowset {
 	uint32_t rows, n_spans, mask_words, kv_slots;
-	struct wire_row *row;    /* [rows] */
-	struct kern_span *span;  /* [n_spans] */
-	uint64_t *mask;          /* [rows][mask_words] */
-	struct row_sight *sight; /* [rows]: what each sees */
-	uint32_t *order;         /* [rows]: as sights_order has it */
-	uint64_t seen_slots;     /* of all rows: a slot for each that sees it */
-	uint64_t *seen;          /* bit a slot: some row attends to it */
-	uint64_t *written;       /* bit a slot: some row's own */
+	struct wire_row *row;              /* [rows] */
+	struct kern_span *span;            /* [n_spans] */
+	uint64_t *mask;                    /* [rows][mask_words] */
+	struct row_visibility *visibility; /* [rows]: what each sees */
+	uint32_t *order;     /* [rows]: as visibility_order has it */
+	uint64_t seen_slots; /* of all rows: a slot for each that sees it */
+	uint64_t *seen;      /* bit a slot: some row attends to it */
+	uint64_t *written;   /* bit a slot: some row's own */
 };
 
 /* Bytes that WIRE_REF_ROWS must hold for this run. */
@@ -49,7 +49,7 @@ uint32_t rowset_own(const struct rowset *, uint32_t i, uint32_t *slot);
 
 /* What rows see in common, or each `apart`: into piece[2 * rows], how many. */
 uint32_t rowset_pieces(
-	const struct rowset *, bool apart, struct sight_piece *piece);
+	const struct rowset *, bool apart, struct visibility_piece *piece);
 
 /* The next run of set bits at or behind *run's end; start with {0, 0}. */
 bool rowset_next(

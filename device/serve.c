@@ -201,7 +201,7 @@ static int serve_host(
 		.fault = s->opts->fault,
 		.report = report,
 		.file = s->opts->file,
-		.tell = channel_tell(s->channel),
+		.tell = channel_brackets(s->channel),
 		.beat = beat,
 		.arg = s,
 	};
@@ -253,7 +253,7 @@ int serve(const struct serve_opts *opts, struct serve_result *result,
 	struct err *e)
 {
 	struct server s = { .opts = opts, .link = opts->fd };
-	struct guest g;
+	struct client g;
 	int ret;
 
 	*result = (struct serve_result){ 0 };

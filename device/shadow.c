@@ -1,7 +1,7 @@
 #include "device/shadow.h"
 
 #include "device/window.h"
-#include "ipc/tell.h"
+#include "ipc/brackets.h"
 #include "shm/buffer.h"
 
 #include <stdlib.h>
@@ -87,7 +87,7 @@ static void take_before(struct violation *v, const struct line_op *op)
 }
 
 /* `r` lies in one line. */
-static void report(struct upkeep *u, const struct shadow *s,
+static void report(struct maintenance *u, const struct shadow *s,
 	enum violation_kind kind, struct range r)
 {
 	uint32_t line = line_of(r.from);
@@ -115,13 +115,13 @@ static void report(struct upkeep *u, const struct shadow *s,
 	if (s->state[line] & LINE_TOLD) {
 		v.cpu_known = true;
 		v.cpu_seq = n->told;
-		tell_read_name(u->tell, n->told_by, v.cpu_by);
+		brackets_read_name(u->tell, n->told_by, v.cpu_by);
 	} else if (cpu_wrote &&
-		tell_held(u->tell, s->m->share.generation, v.from, v.to,
+		brackets_find(u->tell, s->m->share.generation, v.from, v.to,
 			BUFFER_WRITE, &h)) {
 		v.cpu_known = true;
 		v.cpu_seq = h.cpu_seq;
-		tell_read_name(u->tell, h.by, v.cpu_by);
+		brackets_read_name(u->tell, h.by, v.cpu_by);
 	}
 
 	/* Both values. Where both sides wrote, the CPU's is at stake. */
@@ -137,7 +137,7 @@ static void report(struct upkeep *u, const struct shadow *s,
 	violations_add(&u->violations, &v);
 }
 
-void shadow_report_needless(struct upkeep *u, const struct shadow *s,
+void shadow_report_needless(struct maintenance *u, const struct shadow *s,
 	enum violation_kind kind, struct range r)
 {
 	const struct line_note *n = &s->note[line_of(r.from)];
@@ -157,7 +157,7 @@ void shadow_report_needless(struct upkeep *u, const struct shadow *s,
 	violations_add(&u->violations, &v);
 }
 
-void shadow_check_held(struct upkeep *u, const struct wire_share *share,
+void shadow_check_held(struct maintenance *u, const struct wire_share *share,
 	struct range r, enum violation_kind kind, unsigned access)
 {
 	struct violation v = {
@@ -170,14 +170,15 @@ void shadow_check_held(struct upkeep *u, const struct wire_share *share,
 	};
 	struct held h;
 
-	if (!tell_held(u->tell, share->generation, r.from, r.to, access, &h))
+	if (!brackets_find(
+		    u->tell, share->generation, r.from, r.to, access, &h))
 		return;
 	if (h.off > v.from)
 		v.from = h.off;
 	if ((uint64_t)h.off + h.len < v.to)
 		v.to = (uint64_t)h.off + h.len;
 	v.cpu_seq = h.cpu_seq;
-	tell_read_name(u->tell, h.by, v.cpu_by);
+	brackets_read_name(u->tell, h.by, v.cpu_by);
 	take_before(&v, &u->now);
 	violations_add(&u->violations, &v);
 }
@@ -197,7 +198,7 @@ bool line_differs(const struct shadow *s, uint32_t line)
 
 /* ---- reading ------------------------------------------------------------- */
 
-static void line_load(struct upkeep *u, struct shadow *s, uint32_t line)
+static void line_load(struct maintenance *u, struct shadow *s, uint32_t line)
 {
 	size_t at = (size_t)line * LINE;
 
@@ -220,7 +221,7 @@ static struct range within(uint32_t line, struct range r)
 }
 
 void line_read(
-	struct upkeep *u, struct shadow *s, uint32_t line, struct range r)
+	struct maintenance *u, struct shadow *s, uint32_t line, struct range r)
 {
 	if (!(s->state[line] & LINE_VALID)) {
 		line_load(u, s, line);
@@ -239,7 +240,7 @@ void line_read(
 /* ---- writing ------------------------------------------------------------- */
 
 void line_write(
-	struct upkeep *u, struct shadow *s, uint32_t line, struct range r)
+	struct maintenance *u, struct shadow *s, uint32_t line, struct range r)
 {
 	struct line_note *n = u->check ? &s->note[line] : NULL;
 	struct range l = line_range(line), part = within(line, r);
@@ -298,7 +299,8 @@ static enum violation_kind who_loses(const struct shadow *s, uint32_t line)
 		: VIOLATION_LOST_CPU_WRITE;
 }
 
-static void line_write_back(struct upkeep *u, struct shadow *s, uint32_t line)
+static void line_write_back(
+	struct maintenance *u, struct shadow *s, uint32_t line)
 {
 	struct range l = line_range(line);
 
@@ -312,7 +314,7 @@ static void line_write_back(struct upkeep *u, struct shadow *s, uint32_t line)
 	line_undirty(s, line);
 }
 
-bool line_clean(struct upkeep *u, struct shadow *s, uint32_t line)
+bool line_clean(struct maintenance *u, struct shadow *s, uint32_t line)
 {
 	bool any = (s->state[line] & (LINE_WRITTEN | LINE_OWED)) != 0;
 
@@ -322,7 +324,7 @@ bool line_clean(struct upkeep *u, struct shadow *s, uint32_t line)
 	return any;
 }
 
-bool line_evict(struct upkeep *u, struct shadow *s, uint32_t line)
+bool line_evict(struct maintenance *u, struct shadow *s, uint32_t line)
 {
 	struct range l = line_range(line);
 
@@ -346,8 +348,8 @@ bool line_evict(struct upkeep *u, struct shadow *s, uint32_t line)
 
 /* ---- dropping ------------------------------------------------------------ */
 
-bool line_news(const struct upkeep *u, const struct shadow *s, uint32_t line,
-	uint32_t cpu_seq)
+bool line_news(const struct maintenance *u, const struct shadow *s,
+	uint32_t line, uint32_t cpu_seq)
 {
 	const struct line_note *n = &s->note[line];
 
@@ -357,15 +359,15 @@ bool line_news(const struct upkeep *u, const struct shadow *s, uint32_t line,
 }
 
 /* Dirty, and about to be forgotten; once reported is enough. */
-static void line_lose(struct upkeep *u, struct shadow *s, uint32_t line)
+static void line_lose(struct maintenance *u, struct shadow *s, uint32_t line)
 {
 	if (u->check && !(s->state[line] & LINE_OWED))
 		report(u, s, VIOLATION_LOST_DEV_WRITE, line_range(line));
 	line_undirty(s, line);
 }
 
-void line_drop(
-	struct upkeep *u, struct shadow *s, uint32_t line, uint32_t cpu_seq)
+void line_drop(struct maintenance *u, struct shadow *s, uint32_t line,
+	uint32_t cpu_seq)
 {
 	if (s->state[line] & LINE_DIRTY)
 		line_lose(u, s, line);
@@ -388,7 +390,7 @@ void line_ignore(struct shadow *s, uint32_t line, uint32_t cpu_seq, unsigned by)
 	s->note[line].told_by = (uint16_t)by;
 }
 
-void shadow_lose(struct upkeep *u, struct shadow *s)
+void shadow_lose(struct maintenance *u, struct shadow *s)
 {
 	for (uint32_t i = 0; u->check && s->n_dirty && i < s->lines; i++)
 		if (s->state[i] & LINE_DIRTY)
@@ -397,14 +399,15 @@ void shadow_lose(struct upkeep *u, struct shadow *s)
 
 /* ---- ranges -------------------------------------------------------------- */
 
-void shadow_check_dma(struct upkeep *u, const struct shadow *s, struct range r)
+void shadow_check_dma(
+	struct maintenance *u, const struct shadow *s, struct range r)
 {
 	for (uint32_t i = line_of(r.from); i <= line_of(r.to - 1); i++)
 		if (s->state[i] & LINE_DIRTY)
 			report(u, s, VIOLATION_DMA_DIRTY, line_range(i));
 }
 
-void shadow_settle(struct upkeep *u, struct shadow *s)
+void shadow_settle(struct maintenance *u, struct shadow *s)
 {
 	for (uint32_t k = 0; k < s->written.len; k++) {
 		uint32_t i = s->written.line[k];

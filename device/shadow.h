@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 struct mapping;
-struct wire_tell;
+struct wire_brackets;
 
 #define LINE COHERENCE_LINE
 
@@ -72,9 +72,9 @@ struct shadow {
 };
 
 /* What all shadows of a cache share. */
-struct upkeep {
+struct maintenance {
 	bool check, evicts;
-	const struct wire_tell *tell; /* the host's; NULL: none */
+	const struct wire_brackets *tell; /* the host's; NULL: none */
 	struct line_op now;
 	struct violations violations;
 };
@@ -100,36 +100,39 @@ int shadow_init(struct shadow *, const struct mapping *, bool check);
 void shadow_release(struct shadow *);
 
 /* A view of bytes of one line. */
-void line_read(struct upkeep *, struct shadow *, uint32_t line, struct range);
-void line_write(struct upkeep *, struct shadow *, uint32_t line, struct range);
+void line_read(
+	struct maintenance *, struct shadow *, uint32_t line, struct range);
+void line_write(
+	struct maintenance *, struct shadow *, uint32_t line, struct range);
 
 /* Returns whether there was anything to clean. */
-bool line_clean(struct upkeep *, struct shadow *, uint32_t line);
+bool line_clean(struct maintenance *, struct shadow *, uint32_t line);
 /* Written back by nobody's order; false when it is clean. */
-bool line_evict(struct upkeep *, struct shadow *, uint32_t line);
+bool line_evict(struct maintenance *, struct shadow *, uint32_t line);
 void line_drop(
-	struct upkeep *, struct shadow *, uint32_t line, uint32_t cpu_seq);
+	struct maintenance *, struct shadow *, uint32_t line, uint32_t cpu_seq);
 /* The CPU's word is noted and not followed. */
 void line_ignore(struct shadow *, uint32_t line, uint32_t cpu_seq, unsigned by);
 /* Has the CPU written this line since it was last invalidated, by what it
  * says? Ranges of one request may share a line in any order. */
-bool line_news(const struct upkeep *, const struct shadow *, uint32_t line,
+bool line_news(const struct maintenance *, const struct shadow *, uint32_t line,
 	uint32_t cpu_seq);
 
 /* For a report of a call that was left out. */
 bool line_differs(const struct shadow *, uint32_t line);
 
-void shadow_check_dma(struct upkeep *, const struct shadow *, struct range);
+void shadow_check_dma(
+	struct maintenance *, const struct shadow *, struct range);
 /* Bytes that an open bracket of the CPU holds, if any, of one of these kinds
  * of access. Needs no shadow, which DMA buffers have not. */
-void shadow_check_held(struct upkeep *, const struct wire_share *, struct range,
-	enum violation_kind, unsigned access);
-void shadow_report_needless(struct upkeep *, const struct shadow *,
+void shadow_check_held(struct maintenance *, const struct wire_share *,
+	struct range, enum violation_kind, unsigned access);
+void shadow_report_needless(struct maintenance *, const struct shadow *,
 	enum violation_kind, struct range);
 
 /* The request ends: what it wrote has been cleaned, or is reported. */
-void shadow_settle(struct upkeep *, struct shadow *);
+void shadow_settle(struct maintenance *, struct shadow *);
 /* The mapping goes: what is dirty is lost. */
-void shadow_lose(struct upkeep *, struct shadow *);
+void shadow_lose(struct maintenance *, struct shadow *);
 
 #endif

@@ -158,9 +158,10 @@ uint64_t violation_needless_bytes(const struct violation *v)
 }
 
 double violation_needless_us(
-	const struct violation *v, double upkeep_bytes_per_s)
+	const struct violation *v, double maintenance_bytes_per_s)
 {
-	return 1e6 * (double)violation_needless_bytes(v) / upkeep_bytes_per_s;
+	return 1e6 * (double)violation_needless_bytes(v) /
+		maintenance_bytes_per_s;
 }
 
 void violation_missing(const struct violation *v, char *out, size_t size)
@@ -207,7 +208,7 @@ void violation_missing(const struct violation *v, char *out, size_t size)
 
 /* The lines that follow the sentence, each "\n    WHAT: ...". */
 static void violation_story(const struct violation *v,
-	double upkeep_bytes_per_s, char *out, size_t size)
+	double maintenance_bytes_per_s, char *out, size_t size)
 {
 	char text[WHO_MAX + 96], who[WHO_MAX];
 	size_t n, at = 0;
@@ -217,7 +218,7 @@ static void violation_story(const struct violation *v,
 		snprintf(text, sizeof(text),
 			"%" PRIu64 " bytes, about %.3f us of a phone",
 			violation_needless_bytes(v),
-			violation_needless_us(v, upkeep_bytes_per_s));
+			violation_needless_us(v, maintenance_bytes_per_s));
 		put(out, size, at, "to be saved", text);
 		return;
 	}
@@ -268,7 +269,7 @@ void violations_init(struct violations *v,
 	v->report = report;
 	v->arg = arg;
 	v->file = file;
-	v->upkeep_bytes_per_s = VIOLATION_UPKEEP_BYTES_PER_S;
+	v->maintenance_bytes_per_s = VIOLATION_UPKEEP_BYTES_PER_S;
 	v->op = "start";
 	v->layer = -1;
 	pthread_mutex_init(&v->lock, NULL);
@@ -309,8 +310,8 @@ static void show(struct violations *v, const char *sentence)
 		snprintf(s->buffer, sizeof(s->buffer), "%s", v->last.buffer);
 	}
 	memcpy(text, sentence, n);
-	violation_story(
-		&v->last, v->upkeep_bytes_per_s, text + n, sizeof(text) - n);
+	violation_story(&v->last, v->maintenance_bytes_per_s, text + n,
+		sizeof(text) - n);
 	v->report(v->arg, text);
 }
 
@@ -335,7 +336,8 @@ static void flush(struct violations *v)
 			v->last.from, v->last.to,
 			v->last.cpu_known ? v->last.cpu_seq : 0);
 	if (v->file)
-		coherence_report_add(v->file, &v->last, v->upkeep_bytes_per_s);
+		coherence_report_add(
+			v->file, &v->last, v->maintenance_bytes_per_s);
 }
 
 void violations_release(struct violations *v)

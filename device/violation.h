@@ -76,7 +76,7 @@ struct violations {
 	void *arg;
 	struct coherence_report *file; /* borrowed; NULL: none */
 	struct device_trace *trace;    /* likewise */
-	double upkeep_bytes_per_s;
+	double maintenance_bytes_per_s;
 	pthread_mutex_t lock;
 	bool open; /* `last` may still grow */
 	struct violation last;
@@ -124,12 +124,12 @@ void violation_where(const char *op, int layer, char *out, size_t size);
 bool violation_cpu_wrote(enum violation_kind);
 bool violation_device_wrote(enum violation_kind);
 
-/* The one call that would have made it right; "" for upkeep too many. */
+/* The one call that would have made it right; "" for maintenance too many. */
 void violation_missing(const struct violation *, char *out, size_t size);
 
-/* Needless upkeep: bytes of whole lines, and what they cost a phone. */
+/* Needless maintenance: bytes of whole lines, and what they cost a phone. */
 uint64_t violation_needless_bytes(const struct violation *);
 double violation_needless_us(
-	const struct violation *, double upkeep_bytes_per_s);
+	const struct violation *, double maintenance_bytes_per_s);
 
 #endif

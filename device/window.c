@@ -70,7 +70,7 @@ static void put_words(void *to, const void *from, size_t bytes)
 		PUT(out[i], word[i]);
 }
 
-void window_tell(const struct window *w)
+void window_report(const struct window *w)
 {
 	const struct extended *x = w->extended;
 	struct window_view *v = w->shown;
@@ -140,7 +140,7 @@ int window_show(struct window *w, struct err *e)
 	v->magic = WINDOW_VIEW_MAGIC;
 	v->version = 2;
 	w->shown = v;
-	window_tell(w);
+	window_report(w);
 	return 0;
 }
 
@@ -241,7 +241,7 @@ static int no_space(
 
 	w->refused++;
 	w->refused_bytes = s->asked;
-	window_tell(w);
+	window_report(w);
 	if (s->pending)
 		snprintf(pending, sizeof(pending),
 			", %u of them unmapped and not free yet", s->pending);
@@ -300,7 +300,7 @@ static int map_now(struct window *w, const struct wire_share *share, int fd,
 	w->used++;
 	w->maps++;
 	measure(w, space);
-	window_tell(w);
+	window_report(w);
 	*out = m;
 	return 0;
 }
@@ -321,7 +321,7 @@ int window_map(struct window *w, const struct wire_share *share, int fd,
 		freed = true;
 	}
 	if (freed)
-		window_tell(w);
+		window_report(w);
 	return ret;
 }
 
@@ -337,7 +337,7 @@ void window_unmap(struct window *w, struct mapping *m)
 	else
 		free_room(w, i);
 	w->unmaps++;
-	window_tell(w);
+	window_report(w);
 }
 
 /* The last mapping that starts at or below `addr`, or NULL. */

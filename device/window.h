@@ -79,7 +79,7 @@ void window_release(struct window *);
  * and unmap. */
 int window_show(struct window *, struct err *);
 /* Write it anew: what is shown beside the window has changed. */
-void window_tell(const struct window *);
+void window_report(const struct window *);
 
 /*
  * Map all of the buffer behind `fd`, which stays the caller's. 0 and *out;

@@ -536,7 +536,7 @@ struct wire_trace *channel_trace(const struct channel *c, size_t *bytes)
 	return c->trace;
 }
 
-struct wire_tell *channel_tell(const struct channel *c)
+struct wire_brackets *channel_brackets(const struct channel *c)
 {
 	return c->tell;
 }

@@ -135,9 +135,9 @@ void channel_set_cancel(struct channel *, const volatile sig_atomic_t *flag);
 /* Host: the device's pid once known, so that its death is seen (pidfd). */
 void channel_watch_pid(struct channel *, pid_t pid);
 
-/* What the host tells beside its requests (ipc/tell.h), as long as the channel
- * is open; NULL: nothing. */
-struct wire_tell *channel_tell(const struct channel *);
+/* What the host tells beside its requests (ipc/brackets.h), as long as the
+ * channel is open; NULL: nothing. */
+struct wire_brackets *channel_brackets(const struct channel *);
 
 /* What the device tells of its work, as long as the channel is open, and its
  * bytes; NULL where WIRE_FEATURE_TRACE was not asked for. */

@@ -35,8 +35,8 @@ struct channel {
 	int pidfd;            /* -1 if not known */
 	struct wire_control *control;
 	size_t control_bytes;
-	struct wire_tell *tell;   /* in it; NULL: none */
-	struct wire_trace *trace; /* NULL: none was asked for */
+	struct wire_brackets *tell; /* in it; NULL: none */
+	struct wire_trace *trace;   /* NULL: none was asked for */
 	size_t trace_bytes;
 
 	struct ring tx, rx;

@@ -3,7 +3,7 @@
 #include "base/fd.h"
 #include "ipc/channel_impl.h"
 #include "ipc/link.h"
-#include "ipc/tell.h"
+#include "ipc/brackets.h"
 #include "ipc/trace_ring.h"
 #include "shm/buffer.h"
 #include "shm/coherence.h"
@@ -153,7 +153,7 @@ static int control_create(struct channel *c, int *fd, struct err *e)
 	struct region request = { sizeof(struct wire_control), ring };
 	struct region completion = { request.offset + ring, ring };
 	uint32_t tell = completion.offset + completion.room;
-	size_t bytes = align_up(tell + sizeof(struct wire_tell),
+	size_t bytes = align_up(tell + sizeof(struct wire_brackets),
 		(uint64_t)sysconf(_SC_PAGESIZE));
 	void *map;
 	int ret = memfd_make(fd, "tandem:ctrl", bytes, MAP_POPULATE,
@@ -170,7 +170,7 @@ static int control_create(struct channel *c, int *fd, struct err *e)
 	c->control->completion_offset = completion.offset;
 	c->control->completion_room = completion.room;
 	c->control->tell_offset = tell;
-	c->tell = tell_at(c->control, c->control_bytes, tell);
+	c->tell = brackets_at(c->control, c->control_bytes, tell);
 	ring_format(ring_at(c, request.offset), CHANNEL_RING_BYTES, 0);
 	ring_format(ring_at(c, completion.offset), CHANNEL_RING_BYTES, 0);
 	return channel_rings(c, &request, &completion, e);
@@ -394,7 +394,7 @@ static int control_accept(struct channel *c, int fd, struct err *e)
 			"control: the two rings overlap (offsets %" PRIu32
 			" and %" PRIu32 ")",
 			request.offset, completion.offset);
-	c->tell = tell_at(c->control, c->control_bytes, w.tell_offset);
+	c->tell = brackets_at(c->control, c->control_bytes, w.tell_offset);
 	return channel_rings(c, &completion, &request, e);
 }
 

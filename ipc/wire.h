@@ -105,7 +105,7 @@ struct wire_control {
 	uint32_t magic, version;
 	uint32_t request_offset, request_room;
 	uint32_t completion_offset, completion_room;
-	uint32_t tell_offset; /* of a struct wire_tell; 0: there is none */
+	uint32_t tell_offset; /* of a struct wire_brackets; 0: there is none */
 	uint8_t pad0[128 - 28];
 	_Atomic uint32_t beat; /* device: moves while it works, not idle */
 	uint8_t pad1[128 - 4];
@@ -128,11 +128,11 @@ struct wire_hold {
 	_Atomic uint32_t cpu_seq, by; /* as in struct wire_ref */
 };
 
-struct wire_tell {
+struct wire_brackets {
 	char name[WIRE_NAMES][WIRE_NAME_BYTES];
 	struct wire_hold hold[WIRE_HOLDS];
 };
-_Static_assert(sizeof(struct wire_tell) == 2560 + 384, "wire");
+_Static_assert(sizeof(struct wire_brackets) == 2560 + 384, "wire");
 
 /* ---- the trace buffer -------------------------------------------------- */
 

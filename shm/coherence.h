@@ -10,7 +10,7 @@
 #define COHERENCE_LINE 64 /* bytes; the unit of all maintenance */
 
 enum coherence {
-	COHERENCE_OFF,    /* views alias shared memory; upkeep is counted */
+	COHERENCE_OFF, /* views alias shared memory; maintenance is counted */
 	COHERENCE_STRICT, /* views go through a private copy, by line */
 	COHERENCE_CHECK,  /* as strict, and every violation is reported */
 	COHERENCE_COUNT

@@ -234,12 +234,12 @@ static void ref_rope(float *x, const float *cosine, const float *sine,
 }
 
 /* The keys and values of a layer, and what a row sees of them. */
-struct sight {
+struct visibility {
 	const struct kern_kv *kv;
 	const struct kern_query *row;
 };
 
-static uint32_t sight_slots(const struct sight *see)
+static uint32_t visibility_slots(const struct visibility *see)
 {
 	uint32_t n = see->row->n_own;
 
@@ -248,7 +248,7 @@ static uint32_t sight_slots(const struct sight *see)
 	return n;
 }
 
-static uint32_t sight_slot(const struct sight *see, uint32_t i)
+static uint32_t visibility_slot(const struct visibility *see, uint32_t i)
 {
 	const struct kern_span *s = see->row->span;
 
@@ -275,10 +275,10 @@ static double kv_value(const struct kern_kv *kv, const uint8_t *base,
 	return f;
 }
 
-static double score(const struct sight *see, const float *q, uint32_t i,
+static double score(const struct visibility *see, const float *q, uint32_t i,
 	unsigned head_dim, float scale)
 {
-	const uint32_t slot = sight_slot(see, i);
+	const uint32_t slot = visibility_slot(see, i);
 	double s = 0;
 
 	for (unsigned d = 0; d < head_dim; d++)
@@ -287,10 +287,10 @@ static double score(const struct sight *see, const float *q, uint32_t i,
 }
 
 /* Some values at a time, so that the sums in double need no scratch. */
-static void ref_attend_head(float *out, const float *q, const struct sight *see,
-	unsigned head_dim, float scale)
+static void ref_attend_head(float *out, const float *q,
+	const struct visibility *see, unsigned head_dim, float scale)
 {
-	const uint32_t slots = sight_slots(see);
+	const uint32_t slots = visibility_slots(see);
 	double most = -INFINITY, acc[64];
 
 	for (uint32_t i = 0; i < slots; i++)
@@ -303,7 +303,7 @@ static void ref_attend_head(float *out, const float *q, const struct sight *see,
 		memset(acc, 0, sizeof(acc));
 		for (uint32_t i = 0; i < slots; i++) {
 			const double s = score(see, q, i, head_dim, scale);
-			const uint32_t slot = sight_slot(see, i);
+			const uint32_t slot = visibility_slot(see, i);
 			const double w = exp(s - most);
 
 			sum += w;
@@ -332,16 +332,16 @@ static double exp2_half(const uint16_t *table, double x)
 
 /* One tile of algorithm 1; o holds halves, m is one, l is not. */
 static void ref_attend_tile(float *o, double *m, double *l, const float *q,
-	const struct sight *see, unsigned head_dim, float scale,
+	const struct visibility *see, unsigned head_dim, float scale,
 	const uint16_t *table, uint32_t first)
 {
 	const struct kern_kv *kv = see->kv;
 	double s[KERN_ATTEND_BLOCK], most = *m;
-	uint32_t n = sight_slots(see) - first;
+	uint32_t n = visibility_slots(see) - first;
 
 	n = n < KERN_ATTEND_BLOCK ? n : KERN_ATTEND_BLOCK;
 	for (uint32_t i = 0; i < n; i++) {
-		const uint32_t slot = sight_slot(see, first + i);
+		const uint32_t slot = visibility_slot(see, first + i);
 
 		s[i] = 0;
 		for (unsigned d = 0; d < head_dim; d++)
@@ -362,17 +362,17 @@ static void ref_attend_tile(float *o, double *m, double *l, const float *q,
 		for (uint32_t i = 0; i < n; i++)
 			sum += s[i] *
 				half(kv_value(kv, kv->v,
-					sight_slot(see, first + i), d));
+					visibility_slot(see, first + i), d));
 		o[d] = (float)half(sum);
 	}
 	*m = most;
 }
 
 static void ref_attend_head_table(float *out, const float *q,
-	const struct sight *see, unsigned head_dim, float scale,
+	const struct visibility *see, unsigned head_dim, float scale,
 	const uint16_t *table)
 {
-	const uint32_t slots = sight_slots(see);
+	const uint32_t slots = visibility_slots(see);
 	double m = -INFINITY, l = 0;
 
 	memset(out, 0, head_dim * sizeof(*out));
@@ -389,7 +389,7 @@ static uint64_t ref_attend_rows(const struct kern_query *query, unsigned rows,
 	uint64_t slots = 0;
 
 	for (unsigned r = 0; r < rows; r++) {
-		const struct sight see = { kv, query + r };
+		const struct visibility see = { kv, query + r };
 
 		for (unsigned h = 0; h < heads; h++) {
 			const size_t at = (size_t)h * head_dim;
@@ -402,7 +402,7 @@ static uint64_t ref_attend_rows(const struct kern_query *query, unsigned rows,
 				ref_attend_head(query[r].out + at,
 					query[r].q + at, &see, head_dim, scale);
 		}
-		slots += sight_slots(&see);
+		slots += visibility_slots(&see);
 	}
 	return slots;
 }

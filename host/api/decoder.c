@@ -625,7 +625,7 @@ int decoder_rehearse(
 		ret = method_run(d->session, plain, &env, e);
 	if (!ret) {
 		text = gen_tokens(plain, &n);
-		ret = drafting_tell(&d->drafting, text, n, e);
+		ret = drafting_report(&d->drafting, text, n, e);
 	}
 	generation_close(plain);
 	return ret;

@@ -1,7 +1,7 @@
 #include "host/api/report.h"
 
 #include "host/api/tandem_impl.h"
-#include "host/api/text_impl.h"
+#include "host/api/request_impl.h"
 #include "host/head/reward.h"
 #include "host/method/beams.h"
 #include "host/method/choosing.h"

@@ -1,7 +1,7 @@
 /* One request after another: tandem_generate. */
 #include "base/err.h"
 #include "host/api/tandem_impl.h"
-#include "host/api/text_impl.h"
+#include "host/api/request_impl.h"
 
 #include <errno.h>
 

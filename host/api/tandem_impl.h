@@ -24,7 +24,7 @@ struct tandem {
 	volatile sig_atomic_t canceled;
 	int dead; /* the status of what cannot be mended; 0: alive */
 	struct err err;
-	/* Of the last tandem_generate (host/api/text_impl.h); NULL: its
+	/* Of the last tandem_generate (host/api/request_impl.h); NULL: its
 	 * generation was not opened. */
 	struct tandem_submitted *last;
 	/* Those submitted and not closed, in that order. */

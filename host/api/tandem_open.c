@@ -5,7 +5,7 @@
 #include "host/api/options.h"
 #include "host/api/prompt.h"
 #include "host/api/tandem_impl.h"
-#include "host/api/text_impl.h"
+#include "host/api/request_impl.h"
 #include "host/head/reward.h"
 #include "host/model/model.h"
 #include "host/text/token_trie.h"

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "host/api/options.h"
 #include "host/api/tandem_impl.h"
-#include "host/api/text_impl.h"
+#include "host/api/request_impl.h"
 #include "host/draft/draft_model.h"
 #include "host/draft/drafting.h"
 #include "host/head/reward.h"
@@ -115,7 +115,7 @@ int tandem_bare_pass(struct tandem *t, const struct bare_pass *p, float *logits,
 	struct session *s = t->decoder.session;
 	uint32_t n = p->sequences * p->rows;
 	struct row row[ROWS_SEQUENCES];
-	const struct rows rows = { SIGHT_TREE, n, row };
+	const struct rows rows = { VISIBILITY_TREE, n, row };
 	uint64_t ns[3], ps[3];
 	int ret;
 
@@ -250,7 +250,7 @@ static int tell_drafter(struct decoder *d, const struct generation *g,
 	const struct measured_text *m, struct err *e)
 {
 	if (m->known && decoder_drafts(d) && drafting_is_told(&d->drafting))
-		return drafting_tell(&d->drafting, m->known, m->n_known, e);
+		return drafting_report(&d->drafting, m->known, m->n_known, e);
 	return decoder_rehearse(d, g, e);
 }
 
@@ -336,8 +336,8 @@ int tandem_score(
 	return reward_score(t->decoder.reward, text, n, e);
 }
 
-void tandem_tell_reward(struct tandem *t, reward_function *fn, void *arg)
+void tandem_report_reward(struct tandem *t, reward_function *fn, void *arg)
 {
 	if (t->decoder.reward)
-		reward_tell(t->decoder.reward, fn, arg);
+		reward_report(t->decoder.reward, fn, arg);
 }

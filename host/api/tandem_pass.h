@@ -191,6 +191,6 @@ int tandem_score(
 
 /* Who scores for the reward "exact", from now on; NULL: nobody. Of other
  * rewards, and without one, nothing happens. */
-void tandem_tell_reward(struct tandem *, reward_function *, void *arg);
+void tandem_report_reward(struct tandem *, reward_function *, void *arg);
 
 #endif

@@ -5,7 +5,7 @@
 #include "host/api/report.h"
 #include "host/api/tandem_impl.h"
 #include "host/api/tandem_pass.h"
-#include "host/api/text_impl.h"
+#include "host/api/request_impl.h"
 #include "host/method/choosing.h"
 #include "host/method/samples.h"
 #include "host/text/generation.h"
@@ -70,7 +70,7 @@ static struct tandem_sample sample_of(
 	return out;
 }
 
-void text_tell_samples(const struct tandem_submitted *x)
+void text_report_samples(const struct tandem_submitted *x)
 {
 	const struct tandem_request *q = &x->request;
 	uint32_t n = q->sample && x->samples ? samples_count(x->samples) : 0;

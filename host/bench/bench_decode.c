@@ -171,7 +171,7 @@ static int measure(struct bench_decode *b, struct err *e)
 	uint64_t began;
 	int ret = 0;
 
-	progress_tell(p, "measuring", 0, b->rounds);
+	progress_report(p, "measuring", 0, b->rounds);
 	for (unsigned r = 0; r < b->rounds && !ret; r++) {
 		b->bandwidth[r] =
 			bench_read_bandwidth(b->machine, (size_t)b->bytes);
@@ -186,9 +186,9 @@ static int measure(struct bench_decode *b, struct err *e)
 			ret = time_single(b, &b->single, r, e);
 		if (!ret && b->args->beside)
 			ret = time_beside(b, r, e);
-		progress_tell(p, "measuring", r + 1, b->rounds);
+		progress_report(p, "measuring", r + 1, b->rounds);
 	}
-	progress_tell(p, NULL, 0, 0);
+	progress_report(p, NULL, 0, 0);
 	return ret;
 }
 
@@ -262,13 +262,14 @@ static int open_all(struct bench_decode *b, struct err *e)
 /* ---- telling ------------------------------------------------------------- */
 
 /* Medians of one figure, and of its ratios within each round. */
-struct told {
+struct run_summary {
 	double seconds, tokens_per_s;
 	double bytes_per_s, of_memory; /* of the weights */
 	double ops_per_s, of_int8;
 };
 
-static struct told tell(const struct bench_decode *b, const struct figure *f)
+static struct run_summary tell(
+	const struct bench_decode *b, const struct figure *f)
 {
 	double memory[BENCH_ROUNDS_MAX], int8[BENCH_ROUNDS_MAX];
 	double bytes = b->bytes * f->passes, ops = 2 * b->weights * f->rows;
@@ -278,7 +279,7 @@ static struct told tell(const struct bench_decode *b, const struct figure *f)
 		memory[r] = bench_share(bytes / f->seconds[r], b->bandwidth[r]);
 		int8[r] = bench_share(ops / f->seconds[r], b->int8[r]);
 	}
-	return (struct told){ s, f->rows / s, bytes / s,
+	return (struct run_summary){ s, f->rows / s, bytes / s,
 		median(memory, b->rounds), ops / s, median(int8, b->rounds) };
 }
 
@@ -305,7 +306,7 @@ static double fair_share(const struct bench_decode *b)
 static void print_row(
 	const struct bench_decode *b, const char *name, const struct figure *f)
 {
-	struct told t = tell(b, f);
+	struct run_summary t = tell(b, f);
 
 	printf("%-22s %9.2f %10.1f %8.1f %6.0f %% %9.0f %6.0f %%\n", name,
 		t.seconds * 1e3, t.tokens_per_s, t.bytes_per_s / 1e9,
@@ -352,7 +353,7 @@ static void print_text(const struct bench_decode *b)
 static json_t *row_json(
 	const struct bench_decode *b, const char *what, const struct figure *f)
 {
-	struct told t = tell(b, f);
+	struct run_summary t = tell(b, f);
 
 	return json_pack("{s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "what",
 		what, "rows", (int)f->rows, "seconds", t.seconds,

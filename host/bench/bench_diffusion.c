@@ -519,7 +519,8 @@ static void fill_areas(const struct bench_run *r, const struct table_plan *p,
 	table_add_column(out, "weighted_area", "weighted", 1, 100);
 	out->column[0].panel = out->column[1].panel = 1;
 	for (unsigned i = 0; i < p->n; i++) {
-		const struct told t = run_told(&r->x, p->row[i].run[0]);
+		const struct run_summary t =
+			run_summary(&r->x, p->row[i].run[0]);
 
 		best = fmax(best, figure_right(&t));
 	}
@@ -531,7 +532,8 @@ static void fill_areas(const struct bench_run *r, const struct table_plan *p,
 		double *v;
 
 		for (; i < p->n && !strcmp(p->row[i].name[0], name); i++) {
-			const struct told t = run_told(&r->x, p->row[i].run[0]);
+			const struct run_summary t =
+				run_summary(&r->x, p->row[i].run[0]);
 
 			point[n++] = (struct curve_point){ figure_length(&t),
 				figure_right(&t) };
@@ -559,7 +561,7 @@ static int report(const struct bench_diffusion *b, struct err *e)
 		if (b->plan[i].spec->plot.points)
 			fill_areas(&b->run, &b->plan[i], &tables[n++]);
 	}
-	ret = bench_run_tell_tables(&b->run, &name, tables, n, e);
+	ret = bench_run_report_tables(&b->run, &name, tables, n, e);
 	free(tables);
 	return ret;
 }

@@ -266,9 +266,9 @@ static int measure_all(unsigned rounds, const struct progress_sink *progress,
 
 		if (r.subject[at].peer)
 			ret = batch(&r.subject[at], e);
-		progress_tell(progress, "measuring", i, rounds * n);
+		progress_report(progress, "measuring", i, rounds * n);
 	}
-	progress_tell(progress, NULL, 0, 0);
+	progress_report(progress, NULL, 0, 0);
 	if (!ret)
 		conclude(&r);
 	for (unsigned i = 0; i < out->n_rows; i++) {

@@ -66,7 +66,7 @@ double kernels_time(struct bench_kernels *b, void (*run)(void *arg), void *arg)
 		n++;
 		took = clock_ns() - began;
 	} while (took < SAMPLE_NS);
-	progress_tell(&b->args->progress, measuring, ++b->done, b->samples);
+	progress_report(&b->args->progress, measuring, ++b->done, b->samples);
 	return (double)took / 1e9 / n;
 }
 
@@ -244,7 +244,7 @@ int bench_kernels_main(const struct bench_args *args, struct err *e)
 	b.samples = (uint64_t)b.n_models * rounds * SAMPLES;
 	for (unsigned i = 0; i < b.n_models; i++)
 		measure_model(&b, &b.model[i], rounds);
-	progress_tell(&args->progress, NULL, 0, 0);
+	progress_report(&args->progress, NULL, 0, 0);
 	if (args->json)
 		ret = kernels_print_json(&b, e);
 	else

@@ -35,11 +35,11 @@ static double ratio(const struct kernels_model *m, const double *dividend,
 
 /* What one pass makes of the machine; of_int8 is 0 where the kernels have no
  * integer products. */
-struct told {
+struct run_summary {
 	double seconds, bytes_per_s, of_memory, ops_per_s, of_int8;
 };
 
-static struct told tell(
+static struct run_summary tell(
 	const struct kernels_model *m, const struct kernels_pass *p)
 {
 	double memory[KERNELS_ROUNDS], int8[KERNELS_ROUNDS];
@@ -51,7 +51,7 @@ static struct told tell(
 		memory[r] = bench_share(bytes / p->seconds[r], m->read_rate[r]);
 		int8[r] = bench_share(ops / p->seconds[r], m->int8_rate[r]);
 	}
-	return (struct told){ s, bytes / s, middle(m, memory), ops / s,
+	return (struct run_summary){ s, bytes / s, middle(m, memory), ops / s,
 		middle(m, int8) };
 }
 
@@ -75,7 +75,7 @@ static void print_passes(const struct kernels_model *m)
 		"memory", "", "int8", "ms", "mJ", "ms", "mJ");
 	for (size_t i = 0; i < KERNELS_PASSES; i++) {
 		const struct kernels_pass *p = &m->pass[i];
-		struct told t = tell(m, p);
+		struct run_summary t = tell(m, p);
 
 		printf("%4u  %9.3f %7.2f %4.0f %% %8.1f %4.0f %%   "
 		       "%7.3f %7.3f %7.3f %7.3f\n",
@@ -159,7 +159,7 @@ static json_t *passes_json(const struct kernels_model *m)
 
 	for (size_t i = 0; i < KERNELS_PASSES; i++) {
 		const struct kernels_pass *p = &m->pass[i];
-		struct told t = tell(m, p);
+		struct run_summary t = tell(m, p);
 
 		json_array_append_new(a,
 			json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:I, s:I, "

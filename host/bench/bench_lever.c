@@ -279,7 +279,7 @@ static double plain_rate(const struct bench_lever *b)
 	struct price p;
 
 	for (unsigned i = 0; i < b->run.x.n_runs; i++) {
-		struct told t = run_told(&b->run.x, b->run.x.run[i]);
+		struct run_summary t = run_summary(&b->run.x, b->run.x.run[i]);
 
 		if (t.sum.passes && t.sum.priced_bytes / t.sum.passes > most)
 			most = t.sum.priced_bytes / t.sum.passes;
@@ -314,7 +314,7 @@ static double rate_of(const struct bench_lever *b, const char *method)
 
 	for (unsigned i = 0; i < p->n; i++)
 		if (!strcmp(p->row[i].name[0], method))
-			return run_told(&b->run.x, p->row[i].run[0])
+			return run_summary(&b->run.x, p->row[i].run[0])
 				.tokens_per_s;
 	return 0;
 }
@@ -361,7 +361,8 @@ static uint32_t best_chain(const struct bench_lever *b, double *rate)
 		p++;
 	*rate = 0;
 	for (unsigned i = 0; p->n && i < p->row[0].n; i++) {
-		double own = run_told(&b->run.x, p->row[0].run[i]).tokens_per_s;
+		double own =
+			run_summary(&b->run.x, p->row[0].run[i]).tokens_per_s;
 
 		if (own <= *rate)
 			continue;
@@ -523,7 +524,7 @@ static int report(const struct bench_lever *b, struct err *e)
 		if (b->plan[t].n)
 			table_fill(
 				&tables[n++], &b->run.x, &b->plan[t], &b->ask);
-	ret = bench_run_tell(&b->run, &words, tables, n, e);
+	ret = bench_run_report(&b->run, &words, tables, n, e);
 	free(tables);
 	return ret;
 }

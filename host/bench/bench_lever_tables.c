@@ -186,8 +186,8 @@ static double logits_s(
 	return times * (double)(p.total_ps + request.total_ps) / 1e12;
 }
 
-static void fill_logits(const struct table_ask *ask, const struct told *t,
-	struct bench_table *out)
+static void fill_logits(const struct table_ask *ask,
+	const struct run_summary *t, struct bench_table *out)
 {
 	static const struct {
 		const char *name;

@@ -309,7 +309,7 @@ static int report(const struct bench_methods *b, struct err *e)
 		return err_set(e, ENOMEM, "no memory for tables");
 	for (unsigned i = 0; i < n; i++)
 		table_fill(&tables[i], &b->run.x, &b->plan[i], &ask);
-	ret = bench_run_tell(&b->run, &words, tables, n, e);
+	ret = bench_run_report(&b->run, &words, tables, n, e);
 	free(tables);
 	return ret;
 }

@@ -66,7 +66,7 @@ const char *bench_run_clock(const struct bench_run *r)
 	return r->clock ? r->clock : "wall";
 }
 
-int bench_run_tell(const struct bench_run *r, const struct bench_words *w,
+int bench_run_report(const struct bench_run *r, const struct bench_words *w,
 	const struct bench_table *tables, unsigned n, struct err *e)
 {
 	char caption[BENCH_CAPTION];
@@ -138,7 +138,7 @@ static json_t *as_json(
 		report_tables_json(tables, n));
 }
 
-int bench_run_tell_tables(const struct bench_run *r,
+int bench_run_report_tables(const struct bench_run *r,
 	const struct bench_name *name, const struct bench_table *tables,
 	unsigned n, struct err *e)
 {
@@ -149,5 +149,5 @@ int bench_run_tell_tables(const struct bench_run *r,
 		.arg = &named,
 		.model = r->pair.model };
 
-	return bench_run_tell(r, &words, tables, n, e);
+	return bench_run_report(r, &words, tables, n, e);
 }

@@ -73,7 +73,7 @@ struct bench_words {
 };
 
 /* As asked for, then as pictures. */
-int bench_run_tell(const struct bench_run *, const struct bench_words *,
+int bench_run_report(const struct bench_run *, const struct bench_words *,
 	const struct bench_table *, unsigned n, struct err *);
 
 /* The words of a benchmark that has no more to say than its tables. */
@@ -81,7 +81,7 @@ struct bench_name {
 	const char *name, *title; /* "sdnpu", "Retrieval speculation" */
 	const char *checked;      /* what texts were compared: "by every row" */
 };
-int bench_run_tell_tables(const struct bench_run *, const struct bench_name *,
+int bench_run_report_tables(const struct bench_run *, const struct bench_name *,
 	const struct bench_table *, unsigned n, struct err *);
 
 #endif

@@ -87,15 +87,15 @@ static int measure(struct bench_samples *b, struct err *e)
 	const struct progress_sink *p = &b->args->progress;
 	int ret = 0;
 
-	progress_tell(p, "measuring", 0, b->rounds);
+	progress_report(p, "measuring", 0, b->rounds);
 	for (unsigned r = 0; r < b->rounds && !ret; r++) {
 		for (unsigned i = 0; i < b->n_counts && !ret; i++)
 			for (unsigned w = 0; w < WAYS && !ret; w++)
 				ret = time_passes(b, b->count[i], w,
 					&b->cost[w][i][r], e);
-		progress_tell(p, "measuring", r + 1, b->rounds);
+		progress_report(p, "measuring", r + 1, b->rounds);
 	}
-	progress_tell(p, NULL, 0, 0);
+	progress_report(p, NULL, 0, 0);
 	return ret;
 }
 

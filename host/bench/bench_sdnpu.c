@@ -251,7 +251,7 @@ static int report(const struct bench_sdnpu *b, struct err *e)
 				&tables[n++], &b->run.x, &b->plan[i], &b->ask);
 	if (b->graphs.n)
 		sdnpu_graphs_fill(&b->graphs, &tables[n++]);
-	ret = bench_run_tell_tables(&b->run, &name, tables, n, e);
+	ret = bench_run_report_tables(&b->run, &name, tables, n, e);
 	if (!ret && b->run.asked->plot) {
 		report_caption(&b->run.x, b->run.pair.priced, b->run.pair.model,
 			bench_run_clock(&b->run), false, caption);

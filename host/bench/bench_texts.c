@@ -270,13 +270,13 @@ static int measure(struct bench_texts *b, struct err *e)
 	struct cost first;
 	int ret = time_texts(b, 1, &first, e);
 
-	progress_tell(p, "measuring", 0, b->rounds);
+	progress_report(p, "measuring", 0, b->rounds);
 	for (unsigned r = 0; r < b->rounds && !ret; r++) {
 		for (unsigned i = 0; i < b->n_counts && !ret; i++)
 			ret = time_texts(b, b->count[i], &b->cost[i][r], e);
-		progress_tell(p, "measuring", r + 1, b->rounds);
+		progress_report(p, "measuring", r + 1, b->rounds);
 	}
-	progress_tell(p, NULL, 0, 0);
+	progress_report(p, NULL, 0, 0);
 	return ret;
 }
 

@@ -490,7 +490,7 @@ int bench_tts(const struct tts_args *a, struct err *e)
 	for (unsigned m = 0; m < a->n_models && !ret; m++)
 		ret = run_model(t, m, e);
 	if (!ret)
-		ret = tts_tell(t, e);
+		ret = tts_report(t, e);
 	eval_tasks_release(&tasks);
 	free(t);
 	return ret;

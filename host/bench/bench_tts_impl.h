@@ -66,7 +66,7 @@ struct tts {
 	bool drew[TTS_MODELS]; /* pass[] and speed[] are known */
 };
 
-int tts_tell(const struct tts *, struct err *);
+int tts_report(const struct tts *, struct err *);
 
 /* bench_tts_kernels.c: of the shape that the first model is priced as, else of
  * the paper's. */

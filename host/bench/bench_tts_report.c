@@ -395,7 +395,7 @@ static json_t *overtaking_json(const struct tts *t)
 
 /* ---- telling ------------------------------------------------------------- */
 
-int tts_tell(const struct tts *t, struct err *e)
+int tts_report(const struct tts *t, struct err *e)
 {
 	const struct tts_args *a = t->args;
 	const char *clock = asked_clock(a->options);

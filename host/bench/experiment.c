@@ -63,7 +63,7 @@ static bool length_fits(size_t got, uint32_t n, size_t had, uint32_t might)
 }
 
 static int keep_text(struct known_text *known, const struct run *r,
-	const struct item_told *t, struct err *e)
+	const struct item_report *t, struct err *e)
 {
 	int32_t *copy = malloc(t->n * sizeof(*copy));
 
@@ -77,7 +77,7 @@ static int keep_text(struct known_text *known, const struct run *r,
 
 /* Lossless: every method writes what the first one wrote. */
 static int check_text(struct experiment *x, const struct run *r, size_t item,
-	const struct item_told *t, struct err *e)
+	const struct item_report *t, struct err *e)
 {
 	struct known_text *known = known_text(x, r, item);
 	char here[TEXT], there[TEXT];
@@ -105,7 +105,7 @@ static int check_text(struct experiment *x, const struct run *r, size_t item,
 }
 
 static int check_reads(struct experiment *x, const struct run *r,
-	const struct item_told *t, struct err *e)
+	const struct item_report *t, struct err *e)
 {
 	const struct figures *f = &t->figures;
 	char text[TEXT];
@@ -125,7 +125,7 @@ static int check_reads(struct experiment *x, const struct run *r,
 /* The reads of a pass belong to its time: what is faster than flash has read
  * something before that was measured. */
 static int check_floor(struct experiment *x, const struct run *r,
-	const struct item_told *t, struct err *e)
+	const struct item_report *t, struct err *e)
 {
 	const struct figures *f = &t->figures;
 	uint64_t least = x->phone ? f->least_ps : f->least_ns;
@@ -148,7 +148,7 @@ static int check_floor(struct experiment *x, const struct run *r,
 }
 
 static int check_kernel(struct experiment *x, const struct run *r,
-	const struct item_told *t, struct err *e)
+	const struct item_report *t, struct err *e)
 {
 	int64_t more = t->kernel_bytes - (int64_t)t->kernel_wanted;
 	char text[TEXT];
@@ -168,7 +168,7 @@ static int check_kernel(struct experiment *x, const struct run *r,
 }
 
 static int check_logits(struct experiment *x, const struct run *r,
-	const struct item_told *t, struct err *e)
+	const struct item_report *t, struct err *e)
 {
 	const struct figures *f = &t->figures;
 	const struct method_stats *d = &f->drafts;
@@ -195,7 +195,7 @@ static int run_item(struct experiment *x, struct run *r, void *one, size_t item,
 	struct err *e)
 {
 	const struct known_text *known = known_text(x, r, item);
-	struct item_told t = { .kernel_bytes = -1 };
+	struct item_report t = { .kernel_bytes = -1 };
 	int ret = x->runner->item(x->runner->arg, one, item,
 		known && known->id ? known : NULL, &t, e);
 
@@ -230,7 +230,7 @@ static int run_items(struct experiment *x, unsigned round, unsigned run,
 		if (!shard_has(&x->shard, i))
 			continue;
 		ret = run_item(x, r, one, i, e);
-		progress_tell(&x->progress, "measuring", ++done, total);
+		progress_report(&x->progress, "measuring", ++done, total);
 	}
 	for (unsigned t = 0; t < x->n_tasks; t++) {
 		const struct figures *now = &r->task[t], *then = &before[t];
@@ -265,7 +265,7 @@ int experiment_run(struct experiment *x, struct err *e)
 				how->close(how->arg, one, !ret, ret ? NULL : e);
 			ret = ret ? ret : closed;
 		}
-	progress_tell(&x->progress, NULL, 0, 0);
+	progress_report(&x->progress, NULL, 0, 0);
 	return ret;
 }
 

@@ -52,7 +52,7 @@ struct run {
 };
 
 /* What a runner tells of an item. */
-struct item_told {
+struct item_report {
 	const int32_t *text; /* prompt and output; until the next item */
 	size_t n, n_prompt;
 	uint32_t n_predict; /* that the output might have had */
@@ -72,7 +72,7 @@ struct runner {
 		void *arg, const struct setting *, void **one, struct err *);
 	/* known: what a run wrote whose text this must be; NULL: none yet. */
 	int (*item)(void *arg, void *one, size_t item,
-		const struct known_text *known, struct item_told *,
+		const struct known_text *known, struct item_report *,
 		struct err *);
 	/* `good`: all went well, and what should hold at the end is asked
 	 * for. */

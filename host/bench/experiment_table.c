@@ -159,8 +159,8 @@ static void put_columns(struct bench_table *out, const struct experiment *x,
 	}
 }
 
-static double figure(const struct column_spec *c, const struct told *t,
-	const struct told *first)
+static double figure(const struct column_spec *c, const struct run_summary *t,
+	const struct run_summary *first)
 {
 	double v = c->figure(t), base;
 
@@ -186,8 +186,9 @@ static double figure_in_task(const struct column_spec *c,
 	const struct experiment *x, const struct table_plan *p,
 	const struct plan_row *row, unsigned task)
 {
-	struct told first = run_told_task(x, base_of(p, c)->run[0], task);
-	struct told own = run_told_task(x, row->run[0], task);
+	struct run_summary first =
+		run_task_summary(x, base_of(p, c)->run[0], task);
+	struct run_summary own = run_task_summary(x, row->run[0], task);
 
 	return figure(c, &own, &first);
 }
@@ -214,15 +215,15 @@ static double mean_of_tasks(const struct column_spec *c,
 static void put_row(struct table_row *out, const struct experiment *x,
 	const struct table_plan *p, const struct plan_row *row)
 {
-	struct told own = run_told(x, row->run[0]);
+	struct run_summary own = run_summary(x, row->run[0]);
 	double *v = out->value;
 
 	for (const struct column_spec *c = p->spec->column; c->key; c++) {
-		struct told first;
+		struct run_summary first;
 
 		if (c->of_phone && !x->phone)
 			continue;
-		first = run_told(x, base_of(p, c)->run[0]);
+		first = run_summary(x, base_of(p, c)->run[0]);
 		if (c->each == COLUMN_EACH_TASK) {
 			for (unsigned i = 0; i < x->n_tasks; i++)
 				*v++ = figure_in_task(c, x, p, row, i);
@@ -237,7 +238,7 @@ static void put_row(struct table_row *out, const struct experiment *x,
 			continue;
 		}
 		for (unsigned i = 0; i < row->n; i++) {
-			struct told level = run_told(x, row->run[i]);
+			struct run_summary level = run_summary(x, row->run[i]);
 
 			*v++ = figure(c, &level, &first);
 		}
@@ -257,7 +258,7 @@ void table_fill(struct bench_table *out, const struct experiment *x,
 		out->name_key[out->n_names++] = t->name_key[i];
 	put_columns(out, x, t, ask);
 	if (t->fill) {
-		struct told only = run_told(x, p->row[0].run[0]);
+		struct run_summary only = run_summary(x, p->row[0].run[0]);
 
 		t->fill(ask, &only, out);
 		return;

@@ -74,7 +74,7 @@ struct table_spec {
 	const struct column_spec *column; /* to one without a key */
 	struct table_plot plot;
 	/* Rows that are made of the only run in another way; NULL: as above. */
-	void (*fill)(const struct table_ask *, const struct told *,
+	void (*fill)(const struct table_ask *, const struct run_summary *,
 		struct bench_table *);
 };
 

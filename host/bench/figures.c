@@ -69,10 +69,10 @@ static double busiest_s(const struct experiment *x, const struct figures *f)
 }
 
 /* What follows from the sums. */
-static struct told told_of(const struct experiment *x, const struct run *r,
-	const struct figures *sum)
+static struct run_summary summary_of(const struct experiment *x,
+	const struct run *r, const struct figures *sum)
 {
-	struct told t = { .sum = *sum };
+	struct run_summary t = { .sum = *sum };
 	const struct method_stats *d = &t.sum.drafts;
 
 	t.prompt_s = seconds(x, sum->prompt_ns, sum->prompt_ps);
@@ -95,22 +95,22 @@ static struct told told_of(const struct experiment *x, const struct run *r,
 	return t;
 }
 
-struct told run_told(const struct experiment *x, const struct run *r)
+struct run_summary run_summary(const struct experiment *x, const struct run *r)
 {
 	struct figures sum = { 0 };
-	struct told t;
+	struct run_summary t;
 
 	for (unsigned i = 0; i < x->n_tasks; i++)
 		figures_add(&sum, &r->task[i]);
-	t = told_of(x, r, &sum);
+	t = summary_of(x, r, &sum);
 	t.tokens_per_s = mean_rate(x, r, t.task_tokens_per_s);
 	return t;
 }
 
-struct told run_told_task(
+struct run_summary run_task_summary(
 	const struct experiment *x, const struct run *r, unsigned task)
 {
-	struct told t = told_of(x, r, &r->task[task]);
+	struct run_summary t = summary_of(x, r, &r->task[task]);
 
 	t.tokens_per_s = rate_of(x, r, task);
 	t.task_tokens_per_s[task] = t.tokens_per_s;
@@ -119,20 +119,20 @@ struct told run_told_task(
 
 /* ---- figures ------------------------------------------------------------- */
 
-static double a_pass(const struct told *t, double all)
+static double a_pass(const struct run_summary *t, double all)
 {
 	return over(all, (double)t->sum.passes);
 }
 
-static double of_graphs(const struct told *t, uint64_t rows)
+static double of_graphs(const struct run_summary *t, uint64_t rows)
 {
 	return row_counts_share(rows, t->sum.decode_rows.graph);
 }
 
-#define FIGURE(name, value)                        \
-	double figure_##name(const struct told *t) \
-	{                                          \
-		return (value);                    \
+#define FIGURE(name, value)                               \
+	double figure_##name(const struct run_summary *t) \
+	{                                                 \
+		return (value);                           \
 	}
 
 FIGURE(tokens_per_s, t->tokens_per_s)

@@ -55,7 +55,7 @@ struct figures {
 void figures_add(struct figures *sum, const struct figures *more);
 
 /* Of a run, all tasks together, on the experiment's clock. */
-struct told {
+struct run_summary {
 	struct figures sum;
 	double tokens_per_s; /* of the tasks the geometric mean */
 	double task_tokens_per_s[FIGURES_TASKS];
@@ -70,13 +70,13 @@ struct told {
 	double check_s; /* NAN on a phone */
 };
 
-struct told run_told(const struct experiment *, const struct run *);
+struct run_summary run_summary(const struct experiment *, const struct run *);
 /* Of the items of one task; task_tokens_per_s has that one's alone. */
-struct told run_told_task(
+struct run_summary run_task_summary(
 	const struct experiment *, const struct run *, unsigned task);
 
 /* A figure of a table; 0 of a run that came to no token. */
-typedef double figure_of(const struct told *);
+typedef double figure_of(const struct run_summary *);
 
 figure_of figure_tokens_per_s, figure_length, figure_passes, figure_pass_s,
 	figure_rows, figure_logits_rows, figure_draft_share,

@@ -430,7 +430,7 @@ static int decode_item(struct opened *o, size_t item,
 }
 
 static int run_item(void *arg, void *one, size_t item,
-	const struct known_text *known, struct item_told *t, struct err *e)
+	const struct known_text *known, struct item_report *t, struct err *e)
 {
 	struct opened *o = one;
 	const struct soc *soc = o->report.pair->soc;

@@ -202,7 +202,7 @@ static int serve(struct tandem *writer, struct tandem *reader, struct err *e)
 
 	tandem_report(writer, &r);
 	base_name(r.model_path, model, sizeof(model));
-	o.offer = (struct ask_offer){
+	o.offer = (struct api_offer){
 		.model = name ? name : model,
 		.method = r.method,
 		.draft = r.drafter ? d->draft : NULL,

@@ -17,12 +17,12 @@ static char line[160];
 void samples_draw(const char *said, uint32_t over, uint32_t of)
 {
 	snprintf(line, sizeof(line), "%s", said);
-	progress_tell(&cmd_progress, line, over, of);
+	progress_report(&cmd_progress, line, over, of);
 }
 
 void samples_drawn(void)
 {
-	progress_tell(&cmd_progress, NULL, 0, 0);
+	progress_report(&cmd_progress, NULL, 0, 0);
 }
 
 /* ---- each of them -------------------------------------------------------- */

@@ -191,7 +191,7 @@ static int write_extent(
 			return err_set(e, ENOMEM, "no memory to measure '%.*s'",
 				(int)from->name.len, from->name.data);
 		c->done += t->bytes;
-		progress_tell(
+		progress_report(
 			&c->opts->progress, "converting", c->done, c->total);
 	}
 	return image_write(
@@ -213,11 +213,11 @@ static int write_all(struct convert *c, struct err *e)
 		return err_set(e, ENOMEM,
 			"no memory for the largest extent, %llu MiB",
 			(unsigned long long)(largest >> 20));
-	progress_tell(&c->opts->progress, "converting", 0, c->total);
+	progress_report(&c->opts->progress, "converting", 0, c->total);
 	ret = write_metadata(c, e);
 	for (uint32_t i = 1; i < c->n_extents && !ret; i++)
 		ret = write_extent(c, &c->extent[i], e);
-	progress_tell(&c->opts->progress, NULL, 0, 0);
+	progress_report(&c->opts->progress, NULL, 0, 0);
 	return ret ? ret : image_writer_commit(c->writer, e);
 }
 

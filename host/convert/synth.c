@@ -251,7 +251,7 @@ static int write_weights(struct synth *s, const struct synth_part *p,
 		if (ret)
 			return ret;
 		s->done += n * RUN;
-		progress_tell(&s->opts->progress, "writing weights", s->done,
+		progress_report(&s->opts->progress, "writing weights", s->done,
 			s->total);
 	}
 	return 0;
@@ -310,7 +310,7 @@ static int write_grown(
 			memset(s->buffer, 0, bytes);
 		ret = gguf_write_data(s->out, s->buffer, bytes, e);
 		s->done += p->cols;
-		progress_tell(&s->opts->progress, "writing weights", s->done,
+		progress_report(&s->opts->progress, "writing weights", s->done,
 			s->total);
 	}
 	return ret;
@@ -387,7 +387,7 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 		else
 			ret = write_vector(&s, p, i + 1, e);
 	}
-	progress_tell(&o->progress, NULL, 0, 0);
+	progress_report(&o->progress, NULL, 0, 0);
 	if (!ret)
 		ret = gguf_writer_commit(s.out, e);
 out:

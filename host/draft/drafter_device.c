@@ -61,7 +61,7 @@ static void add_text(struct device *d)
 /* Compute the rows, and cache the text but for the root. */
 static int run_pass(struct device *d, struct err *e)
 {
-	const struct rows rows = { SIGHT_TREE, d->rows, d->row };
+	const struct rows rows = { VISIBILITY_TREE, d->rows, d->row };
 	uint32_t known = pending(d) - 1;
 	int ret = session_forward(d->session, &rows, e);
 

@@ -326,7 +326,7 @@ bool drafting_is_told(const struct drafting *d)
 	return false;
 }
 
-int drafting_tell(
+int drafting_report(
 	struct drafting *d, const int32_t *text, size_t n, struct err *e)
 {
 	int ret = 0;

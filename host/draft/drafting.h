@@ -83,7 +83,7 @@ bool drafting_is_told(const struct drafting *);
 
 /* The text, prompt and continuation, for those that must be told; only then the
  * drafter is open. */
-int drafting_tell(
+int drafting_report(
 	struct drafting *, const int32_t *text, size_t n, struct err *);
 
 /*

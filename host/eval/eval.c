@@ -154,7 +154,7 @@ static int take_item(struct tandem *t, const struct eval_items *items, size_t i,
 	r->all.right += right;
 	r->level[item->level].total++;
 	r->level[item->level].right += right;
-	progress_tell(&o->progress, r->task, r->all.total,
+	progress_report(&o->progress, r->task, r->all.total,
 		shard_count(&o->shard, items->n));
 	return o->each ? o->each(o->arg, item, right, output, e) : 0;
 }
@@ -173,15 +173,15 @@ int eval_run(struct tandem *t, const struct eval_items *items,
 	exact.tokenizer = before.tokenizer;
 	/* The item's answer is to say which text is chosen. */
 	if (items->marked)
-		tandem_tell_reward(t, eval_exact_score, &exact);
+		tandem_report_reward(t, eval_exact_score, &exact);
 	for (size_t i = 0; i < items->n && !ret; i++) {
 		exact.item = &items->item[i];
 		if (shard_has(&o->shard, i))
 			ret = take_item(t, items, i, o, &output, r, e);
 	}
-	tandem_tell_reward(t, NULL, NULL);
+	tandem_report_reward(t, NULL, NULL);
 	strbuf_release(&output);
-	progress_tell(&o->progress, NULL, 0, 0);
+	progress_report(&o->progress, NULL, 0, 0);
 	r->ns = clock_ns() - began;
 	tandem_report(t, &after);
 	r->drafts = method_stats_since(&after.drafts, &before.drafts);

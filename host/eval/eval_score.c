@@ -185,9 +185,9 @@ int scoring_run(struct scoring *sc, struct tandem *t,
 		}
 		ret = tandem_score(t, text, n, e);
 		at += n;
-		progress_tell(progress, "solutions", at, sc->items.n);
+		progress_report(progress, "solutions", at, sc->items.n);
 	}
-	progress_tell(progress, NULL, 0, 0);
+	progress_report(progress, NULL, 0, 0);
 	return ret;
 }
 

@@ -262,9 +262,10 @@ int perplexity_run(struct session *s, const struct model *m,
 		/* The last token is predicted and not read. */
 		ret = pass_read(
 			s, r.token, one->n - 1, one->first - 1, &reader, e);
-		progress_tell(progress, name, one->at + one->n, all->tokens.n);
+		progress_report(
+			progress, name, one->at + one->n, all->tokens.n);
 	}
-	progress_tell(progress, NULL, 0, 0);
+	progress_report(progress, NULL, 0, 0);
 	p->ns += clock_ns() - began;
 	return ret;
 }

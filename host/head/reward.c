@@ -3,7 +3,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "host/head/judge.h"
+#include "host/head/scorer.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
 #include "host/shipped/shipped_models.h"
@@ -87,7 +87,7 @@ static const struct reward_kind kind_function = {
 	.close = function_close,
 };
 
-void reward_tell(struct reward *r, reward_function *score, void *arg)
+void reward_report(struct reward *r, reward_function *score, void *arg)
 {
 	if (r->kind == &kind_function)
 		*(struct function *)r->own = (struct function){ score, arg };
@@ -203,7 +203,7 @@ void reward_close(struct reward *r)
 {
 	if (!r)
 		return;
-	judge_close(r->judge);
+	scorer_close(r->judge);
 	if (r->kind)
 		r->kind->close(r);
 	free(r);
@@ -262,7 +262,7 @@ void reward_stats(const struct reward *r, struct reward_stats *out)
 	*out = r->stats;
 	if (!r->judge)
 		return;
-	session_stats(judge_session(r->judge), &s);
+	session_stats(scorer_session(r->judge), &s);
 	out->rows = s.rows;
 	out->passes = s.passes;
 }

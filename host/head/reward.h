@@ -12,7 +12,7 @@
  *   exact  what the caller says: for tasks whose answers are known
  *
  * The first two run on a session beside the target's, in sequences of their
- * own, and keep what they computed (host/head/judge.h): of a text only what is
+ * own, and keep what they computed (host/head/scorer.h): of a text only what is
  * new is computed, the rows of many texts in one pass. A score depends on its
  * text alone: not on what was scored before, nor on what is scored with it. A
  * reward that was made for another model is refused.
@@ -84,7 +84,7 @@ int reward_score(
 
 /* Who scores for the kind "exact", from now on; NULL: nobody, and scoring is
  * refused. Of other kinds nothing happens. */
-void reward_tell(struct reward *, reward_function *, void *arg);
+void reward_report(struct reward *, reward_function *, void *arg);
 
 void reward_stats(const struct reward *, struct reward_stats *out);
 

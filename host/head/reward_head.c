@@ -14,7 +14,7 @@
 
 #include "base/checked.h"
 #include "base/err.h"
-#include "host/head/judge.h"
+#include "host/head/scorer.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
 #include "host/text/tokenizer.h"
@@ -221,7 +221,7 @@ static void head_finish(void *arg, const float *tail, int32_t next, float *note)
 }
 
 static void put_said(const struct head *h, const float *logits,
-	const struct judge_row *row, float *tail)
+	const struct scorer_row *row, float *tail)
 {
 	struct spread s = spread_of(h, logits);
 	uint32_t n = h->target->n_vocab;
@@ -239,7 +239,7 @@ static void put_said(const struct head *h, const float *logits,
 		memcpy(tail, logits, n * sizeof(*tail));
 }
 
-static int head_rows(void *arg, struct session *s, const struct judge_row *row,
+static int head_rows(void *arg, struct session *s, const struct scorer_row *row,
 	uint32_t n, float *tail, struct err *e)
 {
 	struct head *h = arg;
@@ -253,7 +253,7 @@ static int head_rows(void *arg, struct session *s, const struct judge_row *row,
 		session_add_sweep(s, PRICE_SWEEP_LARGEST, some);
 		session_add_sweep(s, PRICE_SWEEP_WEIGH, 2 * some);
 		for (uint32_t k = 0; k < some && !ret; k++) {
-			judge_norm(h->verifier,
+			scorer_norm(h->verifier,
 				session_hidden(s, row[i + k].row),
 				row[i + k].note);
 			put_said(h, h->logits + (size_t)k * h->target->n_vocab,
@@ -274,11 +274,11 @@ static int head_start(struct reward *r, struct session *beside,
 	const struct session_opts *opts, uint32_t texts, struct err *e)
 {
 	struct head *h = r->own;
-	const struct judge_reader reader = { .note = h->n_embd + SAID,
+	const struct scorer_reader reader = { .note = h->n_embd + SAID,
 		.read = head_rows,
 		.finish = head_finish,
 		.arg = h };
-	const struct judge_limits limits = { .texts = texts,
+	const struct scorer_limits limits = { .texts = texts,
 		.context = session_context(beside),
 		.layout = opts->layout,
 		.as = opts->as };
@@ -292,14 +292,14 @@ static int head_start(struct reward *r, struct session *beside,
 	if (opts->tap_layers && opts->tap_layers == h->layer)
 		ret = model_tail(&h->own, h->verifier, h->layer, e);
 	return ret ? ret
-		   : judge_open(&r->judge, h->own ? h->own : h->verifier,
+		   : scorer_open(&r->judge, h->own ? h->own : h->verifier,
 			     beside, opts, &limits, &reader, e);
 }
 
 /* ---- scores -------------------------------------------------------------- */
 
 /* How sure it was of the tokens behind notes [at, end). */
-static void how_sure(const struct head *h, const struct judge_notes *notes,
+static void how_sure(const struct head *h, const struct scorer_notes *notes,
 	size_t at, size_t end, float f[SURE])
 {
 	double sum = 0, least = 0, other = 0, spread = 0, most = 0;
@@ -322,7 +322,7 @@ static void how_sure(const struct head *h, const struct judge_notes *notes,
 }
 
 /* Of a step whose tokens are those behind notes [at, end). */
-static void put_features(const struct head *h, const struct judge_notes *notes,
+static void put_features(const struct head *h, const struct scorer_notes *notes,
 	size_t at, size_t end)
 {
 	uint32_t n = h->n_embd;
@@ -372,7 +372,7 @@ struct scoring {
 };
 
 static int score_text(
-	void *arg, unsigned i, const struct judge_notes *notes, struct err *e)
+	void *arg, unsigned i, const struct scorer_notes *notes, struct err *e)
 {
 	const struct scoring *s = arg;
 	const struct head *h = s->reward->own;
@@ -392,7 +392,7 @@ static int score_text(
 static int head_score(
 	struct reward *r, struct reward_text *t, unsigned n, struct err *e)
 {
-	struct judge_text *text = calloc(n, sizeof(*text));
+	struct scorer_text *text = calloc(n, sizeof(*text));
 	struct scoring s = { r, t };
 	const struct head *h = r->own;
 	uint32_t steps = 0;
@@ -408,16 +408,16 @@ static int head_score(
 		size_t needed = k ? last_of(h, &t[i], at, end[k - 1]) + 1
 				  : t[i].n_prompt;
 
-		text[i] = (struct judge_text){ t[i].token, needed,
+		text[i] = (struct scorer_text){ t[i].token, needed,
 			t[i].n_prompt, t[i].prompt_state, t[i].state };
 		steps += k;
 	}
-	ret = judge_read(r->judge, text, n, score_text, &s, e);
+	ret = scorer_read(r->judge, text, n, score_text, &s, e);
 	if (!ret && h->soc && steps &&
 		!price_cpu_matmul(h->soc, steps, h->units,
 			2 * h->n_embd + 2 * SURE, DTYPE_F32, &p))
 		session_add_work_of(
-			judge_session(r->judge), TRACE_PHONE_WORK, &p);
+			scorer_session(r->judge), TRACE_PHONE_WORK, &p);
 	free(text);
 	return ret;
 }

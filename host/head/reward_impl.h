@@ -9,7 +9,7 @@
 
 #include <limits.h>
 
-struct judge;
+struct scorer;
 
 struct reward_kind {
 	const char *name;
@@ -31,8 +31,8 @@ struct reward {
 	const struct reward_kind *kind;
 	char path[PATH_MAX];
 	struct reward_site site;
-	void *own;           /* the kind's */
-	struct judge *judge; /* likewise; NULL: not started */
+	void *own;            /* the kind's */
+	struct scorer *judge; /* likewise; NULL: not started */
 	struct session *beside;
 	struct reward_stats stats;
 };

@@ -24,7 +24,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/strbuf.h"
-#include "host/head/judge.h"
+#include "host/head/scorer.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
 #include "host/text/chat.h"
@@ -275,7 +275,7 @@ static float output(const struct layer *l, uint32_t row, const float *x)
 }
 
 /* Where a step may end. */
-static int prm_rows(void *arg, struct session *s, const struct judge_row *row,
+static int prm_rows(void *arg, struct session *s, const struct scorer_row *row,
 	uint32_t n, float *tail, struct err *e)
 {
 	struct prm *p = arg;
@@ -286,7 +286,7 @@ static int prm_rows(void *arg, struct session *s, const struct judge_row *row,
 		*row[i].note = 0;
 		if (row[i].token != p->mark)
 			continue;
-		judge_norm(p->model, session_hidden(s, row[i].row), p->state);
+		scorer_norm(p->model, session_hidden(s, row[i].row), p->state);
 		for (uint32_t k = 0; p->classes && k < p->dense.rows; k++)
 			p->between[k] =
 				fmaxf(output(&p->dense, k, p->state), 0);
@@ -302,18 +302,18 @@ static int prm_start(struct reward *r, struct session *beside,
 	const struct session_opts *opts, uint32_t texts, struct err *e)
 {
 	struct prm *p = r->own;
-	const struct judge_reader reader = {
+	const struct scorer_reader reader = {
 		.note = 1, .read = prm_rows, .arg = p
 	};
 	/* The same text may take twice the tokens in this vocabulary. */
 	uint64_t context = 2ull * session_context(beside) + 256;
-	const struct judge_limits limits = { .texts = texts,
+	const struct scorer_limits limits = { .texts = texts,
 		.layout = LAYOUT_UNSAID,
 		.context = context < p->model->n_ctx ? (uint32_t)context
 						     : p->model->n_ctx };
 
 	p->soc = opts->soc;
-	return judge_open(
+	return scorer_open(
 		&r->judge, p->model, beside, opts, &limits, &reader, e);
 }
 
@@ -424,17 +424,17 @@ static int put_words(struct prm *p, const struct reward_text *t,
 struct scoring {
 	struct reward_text *text;
 	struct words *words;
-	struct judge_text *judged;
+	struct scorer_text *judged;
 };
 
 static int score_text(
-	void *arg, unsigned i, const struct judge_notes *notes, struct err *e)
+	void *arg, unsigned i, const struct scorer_notes *notes, struct err *e)
 {
 	const struct scoring *s = arg;
 
 	for (uint32_t k = 0; k < s->text[i].n_steps; k++)
 		s->text[i].score[k] =
-			*judge_note(notes, &s->judged[i], s->words[i].end[k]);
+			*scorer_note(notes, &s->judged[i], s->words[i].end[k]);
 	return 0;
 }
 
@@ -451,7 +451,7 @@ static int read_words(struct prm *p, struct scoring *s, unsigned n,
 		w->end = malloc(((size_t)t->n_steps + 1) * sizeof(*w->end));
 		ret = w->end ? put_words(p, t, &text, w, e)
 			     : err_set(e, ENOMEM, "no memory for a solution");
-		s->judged[i] = (struct judge_text){ w->list.id, w->list.n,
+		s->judged[i] = (struct scorer_text){ w->list.id, w->list.n,
 			w->n_prompt };
 		*steps += t->n_steps;
 	}
@@ -474,12 +474,12 @@ static int prm_score(
 		: err_set(e, ENOMEM, "no memory for %u texts", n);
 
 	if (!ret)
-		ret = judge_read(r->judge, s.judged, n, score_text, &s, e);
+		ret = scorer_read(r->judge, s.judged, n, score_text, &s, e);
 	for (size_t i = 0; !ret && p->soc && steps && i < ARRAY_LEN(l); i++)
 		if (l[i]->rows &&
 			!price_cpu_matmul(p->soc, steps, l[i]->rows, l[i]->cols,
 				DTYPE_F32, &price))
-			session_add_work_of(judge_session(r->judge),
+			session_add_work_of(scorer_session(r->judge),
 				TRACE_PHONE_WORK, &price);
 	for (unsigned i = 0; s.words && i < n; i++) {
 		free(s.words[i].list.id);

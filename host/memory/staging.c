@@ -183,7 +183,7 @@ static void tell_read(
 	struct staging *s = arg;
 
 	s->in_flight += back ? -1u : 1;
-	trace_tell(s->opts.trace,
+	trace_emit(s->opts.trace,
 		&(const struct trace_event){
 			.type = back ? TRACE_END : TRACE_BEGIN,
 			.name = TRACE_READ,

@@ -342,9 +342,9 @@ int weights_load(const struct model *m, struct workers *workers,
 	for (uint32_t i = 0; i < n && !ret; i++) {
 		if (!blocks[i].streamed)
 			ret = load_block(m, workers, &blocks[i], i, e);
-		progress_tell(progress, "loading weights", i + 1, n);
+		progress_report(progress, "loading weights", i + 1, n);
 	}
-	progress_tell(progress, NULL, 0, 0);
+	progress_report(progress, NULL, 0, 0);
 	return ret;
 }
 

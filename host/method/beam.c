@@ -27,7 +27,7 @@ static const struct many_steps steps = {
 	.stop = beams_stop,
 	.close = beams_close,
 	.tally = beams_tally,
-	.tell = beams_tell,
+	.tell = beams_report,
 };
 
 const struct method method_beam = {

@@ -290,7 +290,7 @@ void beams_tally(const struct samples *p, struct strbuf *out)
 			out, ", the best scored %.3f", (double)b->best->value);
 }
 
-void beams_tell(const struct samples *p, struct strbuf *out)
+void beams_report(const struct samples *p, struct strbuf *out)
 {
 	const struct beams *t = samples_own(p);
 

@@ -72,6 +72,6 @@ int beams_next(struct samples *, struct err *);
 void beams_stop(struct samples *);
 void beams_close(void *beams);
 void beams_tally(const struct samples *, struct strbuf *);
-void beams_tell(const struct samples *, struct strbuf *);
+void beams_report(const struct samples *, struct strbuf *);
 
 #endif

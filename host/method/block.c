@@ -12,7 +12,7 @@
  * pass, over its tokens.
  *
  * That this cache is exact can be asked for: with no_cache nothing is kept, and
- * each pass computes the text from its beginning, with the same sights.
+ * each pass computes the text from its beginning, with the same visibility.
  *
  * Where rows speak of the next position, the one before a block has said by
  * then what its first token is like; that is the same in all of its passes.
@@ -119,7 +119,7 @@ static int block_plan(struct denoising *d, struct err *e)
 			denoising_begin(d, state->length);
 		t->begin = d->begin;
 	}
-	denoising_rows(d, SIGHT_BLOCK, kept ? t->begin : 0, d->end);
+	denoising_rows(d, VISIBILITY_BLOCK, kept ? t->begin : 0, d->end);
 	d->anew = !kept;
 	attend_to_blocks(d, state->length);
 	if (!t->keeps)

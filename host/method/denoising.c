@@ -267,10 +267,10 @@ void denoising_extend(struct denoising *d, uint32_t masks)
 		d->x[d->last++] = d->mask;
 }
 
-void denoising_rows(
-	struct denoising *d, enum sight sight, uint32_t from, uint32_t to)
+void denoising_rows(struct denoising *d, enum visibility visibility,
+	uint32_t from, uint32_t to)
 {
-	d->sight = sight;
+	d->visibility = visibility;
 	d->anew = false;
 	d->n_rows = to - from;
 	d->n_at = 0;
@@ -281,7 +281,7 @@ void denoising_rows(
 
 void denoising_whole_pass(struct denoising *d)
 {
-	denoising_rows(d, SIGHT_WINDOW, 0, d->last);
+	denoising_rows(d, VISIBILITY_WINDOW, 0, d->last);
 	d->anew = true;
 }
 

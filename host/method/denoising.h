@@ -86,7 +86,7 @@ struct denoising {
 	 * lanes set; the positions for which a token is to be guessed,
 	 * ascending; and whether the sequence's cache is emptied before it.
 	 */
-	enum sight sight;
+	enum visibility visibility;
 	uint32_t n_rows, n_at;
 	struct row *row; /* [limit] */
 	uint32_t *at;    /* [limit] */
@@ -160,8 +160,9 @@ void denoising_extend(struct denoising *, uint32_t masks);
 void denoising_lay_canvas(struct denoising *);
 
 /* Rows of positions [from, to), which attend to the whole text both ways; with
- * SIGHT_BLOCK the method sets the end of each. */
-void denoising_rows(struct denoising *, enum sight, uint32_t from, uint32_t to);
+ * VISIBILITY_BLOCK the method sets the end of each. */
+void denoising_rows(
+	struct denoising *, enum visibility, uint32_t from, uint32_t to);
 
 /* A pass of all positions, which uses nothing that was cached. */
 void denoising_whole_pass(struct denoising *);

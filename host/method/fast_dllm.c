@@ -75,7 +75,7 @@ static int fast_plan(struct denoising *d, struct err *e)
 	if (t->whole)
 		denoising_whole_pass(d);
 	else
-		denoising_rows(d, SIGHT_WINDOW, d->begin,
+		denoising_rows(d, VISIBILITY_WINDOW, d->begin,
 			o->cache == CACHE_DUAL ? d->end : d->last);
 	denoising_ask(d, d->begin, d->end);
 	return 0;

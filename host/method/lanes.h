@@ -1,6 +1,6 @@
 /*
  * Lanes: requests that decode in shared passes, one or many. A lane belongs to
- * a request (host/api/tandem_texts.c), or is one of many samples of a prompt
+ * a request (host/api/requests.c), or is one of many samples of a prompt
  * (host/method/samples.h). Lanes decide which rows a pass has, have each
  * request's draft planned, draw tokens, and keep the accepted ones in the
  * cache:

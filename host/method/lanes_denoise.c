@@ -122,7 +122,8 @@ static void put_rows(struct lanes *l)
 		struct row *row = l->row + l->n_rows;
 
 		l->got[i] = 0;
-		if (d->reads_prompt || d->sight != l->in[0]->denoising->sight)
+		if (d->reads_prompt ||
+			d->visibility != l->in[0]->denoising->visibility)
 			continue;
 		if (longest < d->row[d->n_rows - 1].position + 1)
 			longest = d->row[d->n_rows - 1].position + 1;
@@ -134,7 +135,8 @@ static void put_rows(struct lanes *l)
 		memcpy(row, d->row, d->n_rows * sizeof(*row));
 		for (uint32_t k = 0; k < d->n_rows; k++) {
 			row[k].sequence = d->sequence;
-			if (d->sight == SIGHT_TREE && row[k].parent >= 0)
+			if (d->visibility == VISIBILITY_TREE &&
+				row[k].parent >= 0)
 				row[k].parent += (int32_t)l->n_rows;
 		}
 		l->n_rows += d->n_rows;
@@ -172,7 +174,7 @@ static int read_prompt(struct lanes *l, struct err *e)
 static int forward(struct lanes *l, struct err *e)
 {
 	for (;;) {
-		const struct rows rows = { l->in[0]->denoising->sight,
+		const struct rows rows = { l->in[0]->denoising->visibility,
 			l->n_rows, l->row };
 		int ret;
 

@@ -125,7 +125,7 @@ void lanes_report_pass(const struct lanes *l, uint64_t began_ns)
 /* The pass over the rows that there are now. */
 static int run_rows(struct lanes *l, struct err *e)
 {
-	const struct rows rows = { SIGHT_TREE, l->n_rows, l->row };
+	const struct rows rows = { VISIBILITY_TREE, l->n_rows, l->row };
 	struct session_hooks hooks = { .arg = l };
 	uint64_t began_ns = clock_ns(), device = session_device_ns(l->session);
 	uint64_t began =

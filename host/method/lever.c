@@ -141,7 +141,7 @@ static uint32_t lever_exit_layers(const struct method_env *env)
 	return exit ? exit_head_layers(exit) : 0;
 }
 
-static void lever_tell(const struct method_env *env, struct strbuf *line)
+static void lever_report(const struct method_env *env, struct strbuf *line)
 {
 	const struct method_stats *s = &env->stats;
 	const struct lever_state *st = env->state;
@@ -257,5 +257,5 @@ const struct method method_lever = {
 	.plan = lever_plan,
 	.grown = lever_grown,
 	.took = lever_took,
-	.tell = lever_tell,
+	.tell = lever_report,
 };

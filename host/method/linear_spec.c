@@ -73,7 +73,7 @@ static int linear_plan(struct denoising *d, struct err *e)
 	}
 	d->n_at = 0;
 	d->n_rows = t->n;
-	d->sight = t->drafted ? SIGHT_TREE : SIGHT_BLOCK;
+	d->visibility = t->drafted ? VISIBILITY_TREE : VISIBILITY_BLOCK;
 	rows_tree(d->row, d->sequence, t->at, t->token, NULL, t->n);
 	for (uint32_t i = 0; i < t->n && !t->drafted; i++) {
 		d->row[i].token = i ? d->mask : t->token[0];

@@ -40,14 +40,14 @@ enum window_from { FROM_INVISIBLE, FROM_UNSTABLE, FROM_BLOCK };
 static const char *const window_froms[] = { "invisible", "unstable", "block",
 	NULL };
 
-enum window_sight { SIGHT_OF_ALL, SIGHT_OF_BLOCKS };
-static const char *const window_sights[] = { "all", "blocks", NULL };
+enum window_visibility { VISIBILITY_OF_ALL, VISIBILITY_OF_BLOCKS };
+static const char *const window_visibility[] = { "all", "blocks", NULL };
 
 struct npu_options {
 	double visible, stable, allowance;
 	uint32_t slide, late;
 	bool no_revision, fall, masked, chunks;
-	int draft_input, from, sight;
+	int draft_input, from, visibility;
 };
 
 /* clang-format off */
@@ -77,10 +77,10 @@ static const struct opt option_rows[] = {
 		"first token that is not visible; unstable: at the first "
 		"that is not stable; block: at the block's first token",
 		.choices = window_froms },
-	{ OPT_CHOICE, 0, "window-sight", IN(sight), NULL,
+	{ OPT_CHOICE, 0, "window-visibility", IN(visibility), NULL,
 		"llada-npu: what rows of the window attend to ({}); all: all "
 		"of it; blocks: nothing after their own block",
-		.choices = window_sights },
+		.choices = window_visibility },
 	{ OPT_UINT, 0, "lookahead", IN(late), "N",
 		"llada-npu: reach into later blocks when this many masks are "
 		"left ({}; 0: never)", 0, WIRE_MAX_ROWS },
@@ -196,7 +196,7 @@ static void choose_window(struct text *t)
 	if (most - t->from > room)
 		most = t->from + room;
 	t->to = window_end(&t->window, t->from,
-		t->by_block || t->o->sight == SIGHT_OF_BLOCKS
+		t->by_block || t->o->visibility == VISIBILITY_OF_BLOCKS
 			? d->end
 			: d->end - d->shift,
 		masks_left(t), most);
@@ -253,11 +253,12 @@ static uint32_t block_end(const struct text *t, uint32_t at)
 static void put_rows(struct text *t)
 {
 	struct denoising *d = t->d;
-	bool blocks = t->by_block || t->o->sight == SIGHT_OF_BLOCKS;
+	bool blocks = t->by_block || t->o->visibility == VISIBILITY_OF_BLOCKS;
 
 	for (uint32_t at = t->from; at < t->to; at++)
 		d->x[at] = input(t, at);
-	denoising_rows(d, blocks ? SIGHT_BLOCK : SIGHT_WINDOW, t->from, t->to);
+	denoising_rows(d, blocks ? VISIBILITY_BLOCK : VISIBILITY_WINDOW,
+		t->from, t->to);
 	for (uint32_t i = 0; blocks && i < d->n_rows; i++)
 		d->row[i].end = block_end(t, t->from + i);
 	d->pass++;

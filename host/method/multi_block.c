@@ -275,7 +275,8 @@ static int multi_plan(struct denoising *d, struct err *e)
 		t->cached = 0;
 		denoising_whole_pass(d);
 	} else {
-		denoising_rows(d, t->by_block ? SIGHT_BLOCK : SIGHT_WINDOW,
+		denoising_rows(d,
+			t->by_block ? VISIBILITY_BLOCK : VISIBILITY_WINDOW,
 			t->cached, d->last);
 	}
 	for (uint32_t i = 0; t->by_block && i < d->n_rows; i++)

@@ -201,8 +201,9 @@ int revision_begin(struct revision *r, const struct denoising *d,
 	choose(r, d, place, first, from);
 	if (!r->n)
 		return 0;
-	rows = (struct rows){ r->by_block ? SIGHT_BLOCK : SIGHT_WINDOW, r->n,
-		r->row };
+	rows = (struct rows){
+		r->by_block ? VISIBILITY_BLOCK : VISIBILITY_WINDOW, r->n, r->row
+	};
 	ret = refresh_start(r->refresh, &rows, r->o->policy == REVISE_DRIFT, e);
 	r->under_way = !ret;
 	return ret;

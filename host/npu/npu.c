@@ -5,7 +5,7 @@
 #include "host/npu/npu_ops.h"
 #include "host/trace/trace.h"
 #include "ipc/channel.h"
-#include "ipc/tell.h"
+#include "ipc/brackets.h"
 #include "tensor/soc/soc.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ static int reach(struct npu *n, struct err *e)
 	if (!n->ops->open(
 		    n->ops->arg, &n->opts, &n->device, &n->welcome, &why)) {
 		if (n->opts.tell && n->ops->tell)
-			tell_to(n->opts.tell, n->ops->tell(n->device));
+			brackets_connect(n->opts.tell, n->ops->tell(n->device));
 		return npu_trace_reached(n, e);
 	}
 	n->device = NULL;
@@ -56,7 +56,7 @@ static void leave(struct npu *n)
 		return;
 	n->stats.sleeps += n->ops->sleeps(n->device);
 	if (n->opts.tell)
-		tell_to(n->opts.tell, NULL);
+		brackets_connect(n->opts.tell, NULL);
 	npu_trace_left(n);
 	npu_trace_closed(n);
 	n->ops->close(n->device);

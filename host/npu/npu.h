@@ -34,7 +34,7 @@ struct err;
 struct npu;
 struct npu_ops;
 struct soc;
-struct tell;
+struct brackets;
 struct trace;
 
 struct npu_opts {
@@ -54,7 +54,7 @@ struct npu_opts {
 	const volatile sig_atomic_t *cancel; /* ends a wait: -ECANCELED */
 	/* Pointed at each device that is reached; outlives the handle. NULL:
 	 * there is nothing to tell. */
-	struct tell *tell;
+	struct brackets *tell;
 	/* Told of requests, waiting and the window; likewise. */
 	struct trace *trace;
 };

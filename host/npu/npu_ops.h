@@ -40,9 +40,9 @@ struct npu_ops {
 		void *device, struct packet *, int timeout_ms, struct err *);
 	/* channel_sleep_past; NULL: a device that is never slept for. */
 	void (*sleep_past)(void *device, uint32_t completions);
-	/* Where the host tells it what is no request (ipc/tell.h), until it is
-	 * closed. NULL: a device that is told nothing. */
-	struct wire_tell *(*tell)(const void *device);
+	/* Where the host tells it what is no request (ipc/brackets.h), until it
+	 * is closed. NULL: a device that is told nothing. */
+	struct wire_brackets *(*tell)(const void *device);
 	/* Where it tells its own work, until it is closed, and its bytes; NULL,
 	 * the function or what it returns: nowhere. */
 	struct wire_trace *(*trace)(const void *device, size_t *bytes);

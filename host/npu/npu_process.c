@@ -188,11 +188,11 @@ static void process_sleep_past(void *device, uint32_t completions)
 	channel_sleep_past(p->channel, completions);
 }
 
-static struct wire_tell *process_tell(const void *device)
+static struct wire_brackets *process_brackets(const void *device)
 {
 	const struct process *p = device;
 
-	return channel_tell(p->channel);
+	return channel_brackets(p->channel);
 }
 
 static struct wire_trace *process_trace(const void *device, size_t *bytes)
@@ -218,7 +218,7 @@ const struct npu_ops npu_process = {
 	.send = process_send,
 	.recv = process_recv,
 	.sleep_past = process_sleep_past,
-	.tell = process_tell,
+	.tell = process_brackets,
 	.trace = process_trace,
 	.sleeps = process_sleeps,
 };

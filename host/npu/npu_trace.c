@@ -18,7 +18,7 @@ static uint64_t flow_of(const struct npu *n, const struct npu_request *r)
 static void tell_thread(struct npu *n, const struct npu_request *r,
 	enum trace_name name, uint64_t at, bool ends)
 {
-	trace_tell(n->opts.trace,
+	trace_emit(n->opts.trace,
 		&(const struct trace_event){ .type = TRACE_INSTANT,
 			.name = name,
 			.at = at,
@@ -51,7 +51,7 @@ void npu_trace_sent(struct npu *n, uint32_t seq, uint64_t from_ns)
 	v.arg[0] = r->seq;
 	v.flow = flow_of(n, r);
 	tell_thread(n, r, TRACE_PUBLISH, from_ns, false);
-	trace_tell(n->opts.trace, &v);
+	trace_emit(n->opts.trace, &v);
 }
 
 void npu_trace_done(struct npu *n, const struct npu_request *r,
@@ -69,7 +69,7 @@ void npu_trace_done(struct npu *n, const struct npu_request *r,
 #define TELL(type, name) v.arg[v.n++] = c->name;
 	TRACE_DONE(TELL)
 #undef TELL
-	trace_tell(n->opts.trace, &v);
+	trace_emit(n->opts.trace, &v);
 	tell_thread(n, r, TRACE_COMPLETE, v.at, true);
 }
 
@@ -81,7 +81,7 @@ void npu_trace_waited(struct npu *n, uint64_t from_ns)
 		.n = 1,
 		.arg = { n->under_way } };
 
-	trace_tell(n->opts.trace, &v);
+	trace_emit(n->opts.trace, &v);
 	trace_end(n->opts.trace, TRACE_WAIT);
 }
 
@@ -97,7 +97,7 @@ void npu_trace_lost(struct npu *n)
 
 		v.first = v.n = 1;
 		v.arg[0] = ERR_DEVICE_LOST;
-		trace_tell(n->opts.trace, &v);
+		trace_emit(n->opts.trace, &v);
 	}
 }
 
@@ -113,7 +113,7 @@ static void tell_mapping(const struct npu *n, const struct shared *s)
 {
 	bool begins = s->told;
 
-	trace_tell(n->opts.trace,
+	trace_emit(n->opts.trace,
 		&(const struct trace_event){
 			.type = begins ? TRACE_BEGIN : TRACE_END,
 			.name = TRACE_MAPPING,

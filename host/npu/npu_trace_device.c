@@ -99,7 +99,7 @@ static void tell(struct npu *n, const struct wire_trace_event *w,
 		memcpy(v.arg, w->arg, sizeof(w->arg));
 		link_flow(n, w, &v);
 	}
-	trace_tell_held(n->opts.trace, &v);
+	trace_brackets_find(n->opts.trace, &v);
 }
 
 static uint64_t end_of(const struct wire_trace_event *w)

@@ -37,7 +37,7 @@ static inline uint64_t phone_later(uint64_t a, uint64_t b)
 }
 
 /* What an engine does from `at` on for `took`; p NULL: it costs nothing. */
-static inline void phone_tell(const struct phone_time *t,
+static inline void phone_report(const struct phone_time *t,
 	enum trace_track track, enum trace_name name, uint64_t at,
 	uint64_t took, const struct price *p)
 {
@@ -52,8 +52,8 @@ static inline void phone_tell(const struct phone_time *t,
 #define PHONE_TELL(type, name) v.arg[v.n++] = p->name;
 	PRICE_TIMES(PHONE_TELL)
 #undef PHONE_TELL
-	trace_tell(t->trace, &v);
-	trace_tell(t->trace,
+	trace_emit(t->trace, &v);
+	trace_emit(t->trace,
 		&(const struct trace_event){ .type = TRACE_END,
 			.name = name,
 			.track = track,
@@ -65,7 +65,7 @@ static inline void phone_cpu(
 	struct phone_time *t, enum trace_name what, const struct price *p)
 {
 	price_add(&t->price, p);
-	phone_tell(t, TRACE_ON_PHONE_CPU, what, t->cpu_ps, p->total_ps, p);
+	phone_report(t, TRACE_ON_PHONE_CPU, what, t->cpu_ps, p->total_ps, p);
 	t->cpu_ps += p->total_ps;
 }
 
@@ -75,12 +75,13 @@ static inline void phone_beside(struct phone_time *t, const struct price *p)
 {
 	price_add(&t->price, p);
 	t->beside_ps += p->total_ps;
-	phone_tell(t, TRACE_ON_PHONE_CPU, TRACE_PHONE_REFRESH, t->cpu_ps, 0, p);
+	phone_report(
+		t, TRACE_ON_PHONE_CPU, TRACE_PHONE_REFRESH, t->cpu_ps, 0, p);
 }
 
 static inline void phone_catch_up(struct phone_time *t)
 {
-	phone_tell(t, TRACE_ON_PHONE_CPU, TRACE_PHONE_BESIDE, t->cpu_ps,
+	phone_report(t, TRACE_ON_PHONE_CPU, TRACE_PHONE_BESIDE, t->cpu_ps,
 		t->beside_ps, NULL);
 	t->cpu_ps += t->beside_ps;
 	t->beside_ps = 0;
@@ -93,7 +94,7 @@ static inline uint64_t phone_npu(
 	uint64_t from = phone_later(t->npu_ps, sent_ps);
 
 	price_add(&t->price, p);
-	phone_tell(
+	phone_report(
 		t, TRACE_ON_PHONE_NPU, TRACE_PHONE_RUN, from, p->total_ps, p);
 	return t->npu_ps = from + p->total_ps;
 }
@@ -105,7 +106,7 @@ static inline uint64_t phone_loader(
 	uint64_t from = phone_later(t->loader_ps, from_ps);
 
 	price_add(&t->price, p);
-	phone_tell(t, TRACE_ON_PHONE_LOADER, TRACE_PHONE_LOAD, from,
+	phone_report(t, TRACE_ON_PHONE_LOADER, TRACE_PHONE_LOAD, from,
 		p->total_ps, p);
 	return t->loader_ps = from + p->total_ps;
 }
@@ -125,7 +126,7 @@ static inline uint64_t phone_flash(struct phone_time *t, uint64_t from_ps,
 	uint64_t first_byte = phone_later(t->flash_ps, issued + begin_ps);
 
 	price_add(&t->price, p);
-	phone_tell(t, TRACE_ON_PHONE_FLASH, TRACE_PHONE_READ, first_byte,
+	phone_report(t, TRACE_ON_PHONE_FLASH, TRACE_PHONE_READ, first_byte,
 		p->total_ps - begin_ps, p);
 	t->flash_ps = first_byte + (p->total_ps - begin_ps);
 	t->flash_end_ps[t->flash_reads++ % PHONE_FLASH_QUEUE] = t->flash_ps;
@@ -139,7 +140,7 @@ static inline uint64_t phone_copy(
 	uint64_t from = phone_later(t->copy_ps, from_ps);
 
 	price_add(&t->price, p);
-	phone_tell(
+	phone_report(
 		t, TRACE_ON_PHONE_COPY, TRACE_PHONE_COPY, from, p->total_ps, p);
 	return t->copy_ps = from + p->total_ps;
 }
@@ -150,9 +151,9 @@ static inline void phone_wait(struct phone_time *t, uint64_t until_ps)
 	uint64_t idle = phone_later(t->cpu_ps, until_ps) - t->cpu_ps;
 	uint64_t used = idle < t->beside_ps ? idle : t->beside_ps;
 
-	phone_tell(t, TRACE_ON_PHONE_CPU, TRACE_PHONE_BESIDE, t->cpu_ps, used,
+	phone_report(t, TRACE_ON_PHONE_CPU, TRACE_PHONE_BESIDE, t->cpu_ps, used,
 		NULL);
-	phone_tell(t, TRACE_ON_PHONE_CPU, TRACE_PHONE_WAIT, t->cpu_ps + used,
+	phone_report(t, TRACE_ON_PHONE_CPU, TRACE_PHONE_WAIT, t->cpu_ps + used,
 		idle - used, NULL);
 	t->beside_ps -= used;
 	t->cpu_ps += idle;

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "host/serve/asking.h"
+#include "host/serve/prepare.h"
 #include "host/serve/bus_impl.h"
 #include "host/serve/server_impl.h"
 
@@ -19,42 +19,42 @@
 
 /* ---- texts --------------------------------------------------------------- */
 
-static int begin(struct bus *b, struct ask *ask,
+static int begin(struct bus *b, struct api_request *api,
 	const struct answer_reader *reader, struct bus_text *t, struct fault *f)
 {
 	struct server *s = b->server;
 	int ret = s->ending ? -ESHUTDOWN : 0;
 
 	if (!ret) {
-		ret = asking_complete(s, ask, f);
+		ret = prepare_request(s, api, f);
 		if (ret)
 			return ret;
-		t->prompt_tokens = ask->prompt[0].n_tokens;
-		t->seed = (uint64_t)ask->seed;
-		ret = answering_ask(s->answering, ask, reader, &t->answer);
+		t->prompt_tokens = api->prompt[0].n_tokens;
+		t->seed = (uint64_t)api->seed;
+		ret = engine_ask(s->answering, api, reader, &t->answer);
 	}
-	return ret ? asking_refused(s, ret, f) : 0;
+	return ret ? prepare_refused(s, ret, f) : 0;
 }
 
 /* How things stand, and told when they changed. */
 static void look(struct bus *b)
 {
-	const struct answering_state *a;
+	const struct engine_state *a;
 	struct server *s = b->server;
 
-	answering_lock(s->answering);
-	a = answering_look(s->answering);
+	engine_lock(s->answering);
+	a = engine_look(s->answering);
 	b->now = (struct bus_load){ a->lost ? "lost"
 			: s->ending         ? "ending"
 			: a->texts          ? "busy"
 					    : "ready",
 		a->texts };
-	answering_unlock(s->answering);
+	engine_unlock(s->answering);
 	if (b->told.state && !strcmp(b->told.state, b->now.state) &&
 		b->told.texts == b->now.texts)
 		return;
 	b->told = b->now;
-	bus_tell_engine(b);
+	bus_report_engine(b);
 }
 
 /* ---- messages ------------------------------------------------------------ */

@@ -7,8 +7,8 @@
 #define HOST_SERVE_BUS_IMPL_H
 
 #include "base/strbuf.h"
-#include "host/serve/answering.h"
-#include "host/serve/ask.h"
+#include "host/serve/engine.h"
+#include "host/serve/api_request.h"
 #include "host/serve/bus.h"
 
 #include <dbus/dbus.h>
@@ -64,10 +64,11 @@ struct bus_text {
 struct bus {
 	/* Have the text of a request written: 0 with its answer, length of the
 	 * prompt and seed, or *fault. The request is the answer's then. */
-	int (*begin)(struct bus *, struct ask *, const struct answer_reader *,
-		struct bus_text *, struct fault *);
+	int (*begin)(struct bus *, struct api_request *,
+		const struct answer_reader *, struct bus_text *,
+		struct fault *);
 	struct server *server;
-	const struct ask_offer *offer;
+	const struct api_offer *offer;
 	uint64_t context; /* tokens */
 	const struct server_finding *findings;
 	size_t n_findings;
@@ -92,10 +93,10 @@ struct bus {
 /*
  * The first argument of a call, a{sv}, as the body of a request by HTTP: 0 with
  * JSON to be freed and what kind of request that is, or *fault. What it may
- * hold, ask_read decides.
+ * hold, api_request_read decides.
  */
 int bus_request_json(
-	DBusMessage *, char **json, enum ask_kind *, struct fault *);
+	DBusMessage *, char **json, enum api_kind *, struct fault *);
 
 /* dev.tandem.Error.QueueFull of "queue_full"; of NULL Failed. */
 void bus_error_name(const char *code, char *out, size_t cap);
@@ -106,10 +107,10 @@ void bus_error_name(const char *code, char *out, size_t cap);
 DBusMessage *bus_reply(struct bus *, DBusMessage *call);
 
 /* Told to all: what has changed of the engine, of a text. */
-void bus_tell_engine(struct bus *);
-void bus_tell_text(struct bus_text *);
-void bus_tell_added(struct bus_text *);
-void bus_tell_removed(struct bus_text *);
+void bus_report_engine(struct bus *);
+void bus_report_text(struct bus_text *);
+void bus_report_added(struct bus_text *);
+void bus_report_removed(struct bus_text *);
 
 /* ---- bus_text.c ---------------------------------------------------------- */
 

@@ -206,21 +206,21 @@ static void tell_changed(struct bus *b, const struct object *o)
 				put_names(&out, NULL)));
 }
 
-void bus_tell_engine(struct bus *b)
+void bus_report_engine(struct bus *b)
 {
 	const struct object o = engine_object(b);
 
 	tell_changed(b, &o);
 }
 
-void bus_tell_text(struct bus_text *t)
+void bus_report_text(struct bus_text *t)
 {
 	const struct object o = text_object(t);
 
 	tell_changed(t->bus, &o);
 }
 
-void bus_tell_added(struct bus_text *t)
+void bus_report_added(struct bus_text *t)
 {
 	const struct object o = text_object(t);
 	DBusMessage *m =
@@ -235,7 +235,7 @@ void bus_tell_added(struct bus_text *t)
 			put_path(&out, o.path) && put_faces(&out, t->bus, &o)));
 }
 
-void bus_tell_removed(struct bus_text *t)
+void bus_report_removed(struct bus_text *t)
 {
 	DBusMessage *m =
 		dbus_message_new_signal(BUS_ROOT, MANAGER, "InterfacesRemoved");

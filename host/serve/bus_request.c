@@ -107,7 +107,7 @@ static json_t *value_of(DBusMessageIter *at)
 }
 
 int bus_request_json(
-	DBusMessage *call, char **json, enum ask_kind *kind, struct fault *f)
+	DBusMessage *call, char **json, enum api_kind *kind, struct fault *f)
 {
 	DBusMessageIter at;
 	json_t *body;
@@ -120,7 +120,7 @@ int bus_request_json(
 	dbus_message_iter_init(call, &at);
 	json_memory_refused(); /* of what was before */
 	body = object_of(&at);
-	*kind = json_object_get(body, "messages") ? ASK_CHAT : ASK_COMPLETION;
+	*kind = json_object_get(body, "messages") ? API_CHAT : API_COMPLETION;
 	*json = body ? json_dumps(body, JSON_COMPACT) : NULL;
 	json_decref(body);
 	if (json_memory_refused() || (body && !*json)) {

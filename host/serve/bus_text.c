@@ -67,21 +67,21 @@ DBusMessage *bus_generate(struct bus *b, DBusMessage *call)
 	struct answer_reader reader = { ring, is_gone, NULL };
 	struct fault fault = { 0 };
 	struct bus_text *t = NULL;
-	struct ask ask = { 0 };
-	enum ask_kind kind;
+	struct api_request api = { 0 };
+	enum api_kind kind;
 	const char *path;
 	DBusMessage *reply;
 	char name[64], *json;
 	int end = -1, ret = bus_request_json(call, &json, &kind, &fault);
 
 	if (!ret)
-		ret = ask_read(
-			&ask, kind, b->offer, json, strlen(json), &fault);
+		ret = api_request_read(
+			&api, kind, b->offer, json, strlen(json), &fault);
 	free(json);
-	if (!ret && ask.n_prompts * (size_t)ask.n != 1)
+	if (!ret && api.n_prompts * (size_t)api.n != 1)
 		ret = fault_set(&fault, 400, "invalid_value", "n",
 			"a call asks for one text: one prompt, and n 1");
-	if (!ret && ask.wants_logprobs)
+	if (!ret && api.wants_logprobs)
 		ret = fault_set(&fault, 400, "unsupported_parameter",
 			"logprobs", "a pipe carries text alone, no logprobs");
 	if (!ret && !(t = text_new(b, dbus_message_get_sender(call), &end)))
@@ -89,8 +89,8 @@ DBusMessage *bus_generate(struct bus *b, DBusMessage *call)
 			"no memory, or no descriptor, for a text");
 	reader.arg = t;
 	if (!ret)
-		ret = b->begin(b, &ask, &reader, t, &fault);
-	ask_release(&ask);
+		ret = b->begin(b, &api, &reader, t, &fault);
+	api_request_release(&api);
 	if (ret) {
 		if (t)
 			text_free(t);
@@ -111,7 +111,7 @@ DBusMessage *bus_generate(struct bus *b, DBusMessage *call)
 	b->texts = t;
 	b->busy++;
 	bus_texts_trim(b, BUS_ENDED_MAX);
-	bus_tell_added(t);
+	bus_report_added(t);
 	return reply;
 }
 
@@ -186,12 +186,12 @@ static bool take(struct bus_text *t, const char **state)
 		[TANDEM_STOP_CONTEXT] = "context",
 	};
 	const struct answer *r = t->answer;
-	struct answering *a = r->owner;
+	struct engine *a = r->owner;
 	struct choice *c = &r->choice[0];
 	unsigned stop;
 	bool whole;
 
-	answering_lock(a);
+	engine_lock(a);
 	whole = r->state == ANSWER_ENDED;
 	*state = r->state == ANSWER_WAITING ? "waiting" : "writing";
 	strbuf_add(&t->unsent, c->text.data, c->text.len);
@@ -205,7 +205,7 @@ static bool take(struct bus_text *t, const char **state)
 		snprintf(t->stop, sizeof(t->stop), "%s", stops[stop]);
 	else if (whole)
 		fail(t, "canceled", "the text was canceled");
-	answering_unlock(a);
+	engine_unlock(a);
 	return whole;
 }
 
@@ -253,7 +253,7 @@ void bus_text_advance(struct bus_text *t)
 	}
 	if (strcmp(state, t->state) != 0) {
 		snprintf(t->state, sizeof(t->state), "%s", state);
-		bus_tell_text(t);
+		bus_report_text(t);
 	}
 	if (t->ended)
 		tell_waiters(t);
@@ -272,8 +272,8 @@ static void text_remove(struct bus_text **at)
 		tell_waiters(t);
 		t->bus->busy--;
 	}
-	answering_leave(t->answer->owner, t->answer);
-	bus_tell_removed(t);
+	engine_leave(t->answer->owner, t->answer);
+	bus_report_removed(t);
 	text_free(t);
 }
 

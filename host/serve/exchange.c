@@ -21,7 +21,7 @@ static bool has_news(const struct exchange *x)
 	const struct answer *r = x->answer;
 
 	return r->state == ANSWER_ENDED || x->streaming || x->silent_long ||
-		(r->ask.stream && r->state == ANSWER_UNDER_WAY);
+		(r->api.stream && r->state == ANSWER_UNDER_WAY);
 }
 
 static void resume(struct exchange *x)
@@ -123,7 +123,7 @@ static void fill_out(struct exchange *x)
 
 	strbuf_reset(&x->out);
 	x->out_at = 0;
-	answering_lock(x->server->answering);
+	engine_lock(x->server->answering);
 	/* What a client that waits can be told, which parsers of events pass
 	 * over. */
 	for (size_t i = 0; x->said_ns && i < r->n_choices; i++)
@@ -137,7 +137,7 @@ static void fill_out(struct exchange *x)
 		x->said_ns = clock_ns();
 	else if (!x->out.failed)
 		suspend(x);
-	answering_unlock(x->server->answering);
+	engine_unlock(x->server->answering);
 }
 
 static ssize_t read_stream(void *arg, uint64_t at, char *buf, size_t max)
@@ -167,17 +167,17 @@ static enum MHD_Result go_on(struct exchange *x)
 	struct MHD_Response *stream;
 	bool ready, whole = false;
 
-	answering_lock(x->server->answering);
+	engine_lock(x->server->answering);
 	ready = has_news(x);
 	if (!ready)
 		suspend(x);
 	else if (r->fault.status)
 		x->fault = r->fault;
-	else if ((whole = !r->ask.stream))
+	else if ((whole = !r->api.stream))
 		reply_whole(&x->reply, &x->out);
 	else
 		x->streaming = true;
-	answering_unlock(x->server->answering);
+	engine_unlock(x->server->answering);
 	if (!ready)
 		return MHD_YES;
 	x->type = "application/json";
@@ -256,7 +256,7 @@ static int check_origin(struct exchange *x)
 
 /* ---- connections --------------------------------------------------------- */
 
-void guests_notify(void *server, struct MHD_Connection *connection,
+void client_notify(void *server, struct MHD_Connection *connection,
 	void **guest, enum MHD_ConnectionNotificationCode what)
 {
 	bool comes = what == MHD_CONNECTION_NOTIFY_STARTED;
@@ -264,7 +264,7 @@ void guests_notify(void *server, struct MHD_Connection *connection,
 		? httpd.get_connection_info(
 			  connection, MHD_CONNECTION_INFO_CONNECTION_FD)
 		: NULL;
-	struct guest *g = comes ? calloc(1, sizeof(*g)) : *guest;
+	struct client *g = comes ? calloc(1, sizeof(*g)) : *guest;
 	struct server *s = server;
 
 	/* Without memory for it the connection is only bound by --idle. */
@@ -272,9 +272,9 @@ void guests_notify(void *server, struct MHD_Connection *connection,
 		free(g);
 		return;
 	}
-	answering_lock(s->answering);
+	engine_lock(s->answering);
 	if (comes) {
-		*g = (struct guest){ .fd = fd->connect_fd,
+		*g = (struct client){ .fd = fd->connect_fd,
 			.since_ns = clock_ns(),
 			.next = s->guests };
 		if (g->next)
@@ -285,31 +285,31 @@ void guests_notify(void *server, struct MHD_Connection *connection,
 			g->next->prev = g->prev;
 		*(g->prev ? &g->prev->next : &s->guests) = g->next;
 	}
-	answering_unlock(s->answering);
+	engine_unlock(s->answering);
 	if (!comes)
 		free(g);
 }
 
 /* A connection's request is whole and will be answered; or it was. */
-static void guest_answered(
+static void client_answered(
 	struct server *s, struct MHD_Connection *connection, bool answered)
 {
 	const union MHD_ConnectionInfo *info = httpd.get_connection_info(
 		connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-	struct guest *g = info ? info->socket_context : NULL;
+	struct client *g = info ? info->socket_context : NULL;
 
 	if (!g)
 		return;
-	answering_lock(s->answering);
+	engine_lock(s->answering);
 	g->answered = answered;
 	g->since_ns = clock_ns();
-	answering_unlock(s->answering);
+	engine_unlock(s->answering);
 }
 
 /* The other thread finds the connection at its end, and closes it. */
-void guests_show_out(struct server *s, uint64_t now, uint64_t after)
+void client_show_out(struct server *s, uint64_t now, uint64_t after)
 {
-	for (const struct guest *g = s->guests; g; g = g->next)
+	for (const struct client *g = s->guests; g; g = g->next)
 		if (!g->answered && now > g->since_ns + after)
 			shutdown(g->fd, SHUT_RDWR);
 }
@@ -333,12 +333,12 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	x->fd = fd->connect_fd;
 	x->type = "application/json";
 	*exchange = x;
-	answering_lock(s->answering);
+	engine_lock(s->answering);
 	x->next = s->first;
 	if (x->next)
 		x->next->prev = x;
 	s->first = x;
-	answering_unlock(s->answering);
+	engine_unlock(s->answering);
 
 	length = header(x, "Content-Length");
 	if (length && strtoull(length, NULL, 10) > s->options.body_max) {
@@ -375,7 +375,7 @@ enum MHD_Result exchange_handle(void *server, struct MHD_Connection *c,
 	if (!x)
 		return begin(server, c, url, method, exchange);
 	if (!n) {
-		guest_answered(server, c, true);
+		client_answered(server, c, true);
 		return answer(x);
 	}
 	/* What is refused anyway is read, within bounds, so that its sender
@@ -407,15 +407,15 @@ void exchange_completed(void *server, struct MHD_Connection *c, void **exchange,
 	if (!x)
 		return;
 	*exchange = NULL;
-	guest_answered(s, c, false);
-	answering_lock(s->answering);
+	client_answered(s, c, false);
+	engine_lock(s->answering);
 	if (x->next)
 		x->next->prev = x->prev;
 	*(x->prev ? &x->prev->next : &s->first) = x->next;
-	answering_unlock(s->answering);
+	engine_unlock(s->answering);
 	metrics_count(s, x->route, x->status);
 	if (x->answer)
-		answering_leave(s->answering, x->answer);
+		engine_leave(s->answering, x->answer);
 	reply_release(&x->reply);
 	strbuf_release(&x->body);
 	strbuf_release(&x->out);

@@ -1,7 +1,7 @@
 #include "host/serve/reply.h"
 
 #include "base/strbuf.h"
-#include "host/serve/answering.h"
+#include "host/serve/engine.h"
 #include "host/serve/json_memory.h"
 
 #include <errno.h>
@@ -104,7 +104,7 @@ static struct tandem_result sum_of(const struct answer *r)
 		const struct tandem_result *c = &r->choice[i].result;
 
 		/* A prompt counts once. */
-		if (i % (size_t)r->ask.n == 0) {
+		if (i % (size_t)r->api.n == 0) {
 			s.prompt_tokens += c->prompt_tokens;
 			s.cached_tokens += c->cached_tokens;
 		}
@@ -186,17 +186,17 @@ static json_t *by_columns(const json_t *list, uint64_t at)
 
 /* How likely a choice's tokens were since the last time; null: nobody asked.
  * The choice's list begins anew. */
-static json_t *take_logprobs(
-	const struct ask *ask, struct choice *c, const struct told *told)
+static json_t *take_logprobs(const struct api_request *api, struct choice *c,
+	const struct run_summary *told)
 {
 	json_t *list = c->logprobs, *columns;
 
-	if (!ask->wants_logprobs)
+	if (!api->wants_logprobs)
 		return json_null();
 	c->logprobs = NULL;
 	if (!list)
 		list = json_array();
-	if (ask->kind == ASK_CHAT)
+	if (api->kind == API_CHAT)
 		return json_pack("{s:o, s:n}", "content", list, "refusal");
 	columns = by_columns(list, told->characters);
 	json_decref(list);
@@ -206,34 +206,34 @@ static json_t *take_logprobs(
 static json_t *head_of(const struct reply *p, const char *of_chat)
 {
 	return json_pack("{s:s, s:s, s:I, s:s}", "id", p->id, "object",
-		p->answer->ask.kind == ASK_CHAT ? of_chat : "text_completion",
+		p->answer->api.kind == API_CHAT ? of_chat : "text_completion",
 		"created", (json_int_t)p->created, "model", p->offer->model);
 }
 
 /* Members that every answer ends with. */
 static void add_end(const struct reply *p, json_t *object)
 {
-	const struct ask *ask = &p->answer->ask;
-	const struct ask_offer *o = p->offer;
+	const struct api_request *api = &p->answer->api;
+	const struct api_offer *o = p->offer;
 	struct tandem_result s = sum_of(p->answer);
 	double decode = s.seconds - s.seconds_prompt;
 	double read = (double)(s.prompt_tokens - s.cached_tokens);
 	json_t *stops = json_array();
 
-	for (size_t i = 0; ask->stop[i]; i++)
-		json_array_append_new(stops, json_string(ask->stop[i]));
+	for (size_t i = 0; api->stop[i]; i++)
+		json_array_append_new(stops, json_string(api->stop[i]));
 	json_object_set_new(object, "settings",
 		json_pack("{s:s, s:s?, s:s, s:s, s:f, s:f, s:I, s:f, s:f, s:I, "
 			  "s:I, s:I, s:I, s:o, s:s}",
 			"method", o->method, "draft", o->draft, "clock",
 			o->clock, "precision", o->precision, "temperature",
-			isnan(ask->temperature) ? 0 : ask->temperature, "top_p",
-			ask->top_p, "top_k", (json_int_t)ask->top_k, "min_p",
-			ask->min_p, "repeat_penalty", ask->repeat_penalty,
-			"repeat_last", (json_int_t)ask->repeat_last, "seed",
-			(json_int_t)ask->seed, "max_tokens",
-			(json_int_t)ask->max_tokens, "n", (json_int_t)ask->n,
-			"stop", stops, "response_format", ask->format));
+			isnan(api->temperature) ? 0 : api->temperature, "top_p",
+			api->top_p, "top_k", (json_int_t)api->top_k, "min_p",
+			api->min_p, "repeat_penalty", api->repeat_penalty,
+			"repeat_last", (json_int_t)api->repeat_last, "seed",
+			(json_int_t)api->seed, "max_tokens",
+			(json_int_t)api->max_tokens, "n", (json_int_t)api->n,
+			"stop", stops, "response_format", api->format));
 	json_object_set_new(object, "timings",
 		json_pack("{s:I, s:I, s:f, s:f, s:o, s:I, s:f, s:o, s:I, s:I, "
 			  "s:I, s:f}",
@@ -251,17 +251,17 @@ static void add_end(const struct reply *p, json_t *object)
 
 void reply_whole(struct reply *p, struct strbuf *out)
 {
-	const struct ask *ask = &p->answer->ask;
+	const struct api_request *api = &p->answer->api;
 	json_t *object = head_of(p, "chat.completion");
 	json_t *choices = json_array();
 
 	for (size_t i = 0; i < p->answer->n_choices; i++) {
 		struct choice *c = &p->answer->choice[i];
 		json_t *text = reply_text(c->text.data, c->text.len);
-		json_t *logprobs = take_logprobs(ask, c, &p->told[i]);
+		json_t *logprobs = take_logprobs(api, c, &p->told[i]);
 
 		json_array_append_new(choices,
-			ask->kind == ASK_CHAT
+			api->kind == API_CHAT
 				? json_pack("{s:I, s:{s:s, s:o, s:n}, s:o, "
 					    "s:s?}",
 					  "index", (json_int_t)i, "message",
@@ -297,7 +297,7 @@ static json_t *chunk(const struct reply *p, json_t *choice)
 	if (choice)
 		json_array_append_new(list, choice);
 	json_object_set_new(object, "choices", list);
-	if (p->answer->ask.include_usage)
+	if (p->answer->api.include_usage)
 		json_object_set_new(object, "usage", json_null());
 	return object;
 }
@@ -305,7 +305,7 @@ static json_t *chunk(const struct reply *p, json_t *choice)
 static json_t *delta(struct reply *p, size_t i, json_t *text, json_t *logprobs,
 	const char *finish)
 {
-	if (p->answer->ask.kind != ASK_CHAT)
+	if (p->answer->api.kind != API_CHAT)
 		return json_pack("{s:I, s:o, s:o, s:s?}", "index",
 			(json_int_t)i, "text", text, "logprobs", logprobs,
 			"finish_reason", finish);
@@ -319,7 +319,7 @@ static void tell_choice(struct reply *p, size_t i, struct strbuf *out)
 {
 	struct answer *r = p->answer;
 	struct choice *c = &r->choice[i];
-	struct told *told = &p->told[i];
+	struct run_summary *told = &p->told[i];
 	json_t *text, *object;
 	bool last = true;
 
@@ -327,7 +327,7 @@ static void tell_choice(struct reply *p, size_t i, struct strbuf *out)
 		return;
 	text = reply_text(c->text.data, c->text.len);
 	object = chunk(p,
-		delta(p, i, text, take_logprobs(&r->ask, c, told),
+		delta(p, i, text, take_logprobs(&r->api, c, told),
 			finish_of(c)));
 	told->begun = true;
 	told->characters += characters_in(c->text.data, c->text.len);
@@ -336,7 +336,7 @@ static void tell_choice(struct reply *p, size_t i, struct strbuf *out)
 	for (size_t k = 0; k < r->n_choices; k++)
 		last &= p->told[k].ended;
 	/* Where a chunk without a choice follows, that is the end. */
-	if (last && !r->ask.include_usage)
+	if (last && !r->api.include_usage)
 		add_end(p, object);
 	add_event(object, out);
 }
@@ -354,7 +354,7 @@ bool reply_events(struct reply *p, struct strbuf *out)
 		strbuf_add(out, "data: ", 6);
 		reply_error(&r->fault, out);
 		strbuf_add(out, "\n\n", 2);
-	} else if (r->ask.include_usage) {
+	} else if (r->api.include_usage) {
 		object = chunk(p, NULL);
 		json_object_set_new(object, "usage", usage_of(r));
 		add_end(p, object);
@@ -366,7 +366,7 @@ bool reply_events(struct reply *p, struct strbuf *out)
 
 /* ---- beginning ----------------------------------------------------------- */
 
-int reply_init(struct reply *p, const struct ask_offer *offer,
+int reply_init(struct reply *p, const struct api_offer *offer,
 	struct answer *answer, uint64_t number)
 {
 	*p = (struct reply){
@@ -376,7 +376,7 @@ int reply_init(struct reply *p, const struct ask_offer *offer,
 		.told = calloc(answer->n_choices, sizeof(*p->told)),
 	};
 	snprintf(p->id, sizeof(p->id), "%s-%" PRIx64 "-%" PRIx64,
-		answer->ask.kind == ASK_CHAT ? "chatcmpl" : "cmpl",
+		answer->api.kind == API_CHAT ? "chatcmpl" : "cmpl",
 		(uint64_t)p->created, number);
 	return p->told ? 0 : -ENOMEM;
 }

@@ -7,7 +7,7 @@
 #ifndef HOST_SERVE_REPLY_H
 #define HOST_SERVE_REPLY_H
 
-#include "host/serve/ask.h"
+#include "host/serve/api_request.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -17,21 +17,21 @@ struct answer;
 struct strbuf;
 
 /* What was said of a choice. */
-struct told {
+struct run_summary {
 	bool begun, ended;
 	uint64_t characters;
 };
 
 struct reply {
-	const struct ask_offer *offer;
+	const struct api_offer *offer;
 	struct answer *answer; /* the caller's */
 	char id[40];
 	int64_t created; /* seconds since 1970 */
-	struct told *told;
+	struct run_summary *told;
 };
 
 /* -ENOMEM, or 0: then it is to be released. */
-int reply_init(struct reply *, const struct ask_offer *, struct answer *,
+int reply_init(struct reply *, const struct api_offer *, struct answer *,
 	uint64_t number);
 void reply_release(struct reply *);
 

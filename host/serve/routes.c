@@ -1,7 +1,7 @@
 /* What the server answers to which request. */
 #include "base/checked.h"
 #include "base/clock.h"
-#include "host/serve/asking.h"
+#include "host/serve/prepare.h"
 #include "host/serve/page.h"
 #include "host/serve/server_impl.h"
 
@@ -18,22 +18,22 @@ static void answer_texts(struct exchange *x)
 {
 	struct server *s = x->server;
 	struct answer_reader reader = exchange_reader(x);
-	struct ask ask;
+	struct api_request api;
 	int ret;
 
-	if (!ask_read(&ask, x->route->kind, &s->options.offer,
+	if (!api_request_read(&api, x->route->kind, &s->options.offer,
 		    x->body.data ? x->body.data : "", x->body.len, &x->fault) &&
-		!asking_complete(s, &ask, &x->fault)) {
-		ret = s->ending ? -ESHUTDOWN
-				: answering_ask(s->answering, &ask, &reader,
-					  &x->answer);
+		!prepare_request(s, &api, &x->fault)) {
+		ret = s->ending
+			? -ESHUTDOWN
+			: engine_ask(s->answering, &api, &reader, &x->answer);
 		if (!ret)
 			ret = reply_init(&x->reply, &s->options.offer,
 				x->answer, ++s->number);
 		if (ret)
-			asking_refused(s, ret, &x->fault);
+			prepare_refused(s, ret, &x->fault);
 	}
-	ask_release(&ask);
+	api_request_release(&api);
 	strbuf_release(&x->body);
 }
 
@@ -42,17 +42,17 @@ static void answer_texts(struct exchange *x)
 static void answer_tokenize(struct exchange *x)
 {
 	struct server *s = x->server;
-	const struct ask_prompt *p;
+	const struct api_prompt *p;
 	int32_t *ids = NULL;
 	json_t *list;
-	struct ask ask;
+	struct api_request api;
 	int64_t n = 0;
 	size_t room;
 
-	if (ask_read(&ask, ASK_TOKENIZE, &s->options.offer,
+	if (api_request_read(&api, API_TOKENIZE, &s->options.offer,
 		    x->body.data ? x->body.data : "", x->body.len, &x->fault))
 		goto out;
-	p = ask.prompt;
+	p = api.prompt;
 	room = p->bytes + 8;
 	ids = malloc(room * sizeof(*ids));
 	list = json_array();
@@ -62,11 +62,11 @@ static void answer_tokenize(struct exchange *x)
 		fault_no_memory(&x->fault);
 	else
 		n = tandem_tokenize(s->reader, p->text, p->bytes,
-			(ask.special ? TANDEM_SPECIAL : 0) |
-				(ask.bos ? 0 : TANDEM_NO_BOS),
+			(api.special ? TANDEM_SPECIAL : 0) |
+				(api.bos ? 0 : TANDEM_NO_BOS),
 			ids, room);
 	if (n < 0 || n > (int64_t)room)
-		asking_misuse(s, "prompt", &x->fault);
+		prepare_misuse(s, "prompt", &x->fault);
 	pthread_mutex_unlock(&s->reading);
 	for (int64_t i = 0; i < n && !x->fault.status; i++)
 		json_array_append_new(list, json_integer(ids[i]));
@@ -75,29 +75,29 @@ static void answer_tokenize(struct exchange *x)
 		&x->out);
 out:
 	free(ids);
-	ask_release(&ask);
+	api_request_release(&api);
 }
 
 static void answer_detokenize(struct exchange *x)
 {
 	struct server *s = x->server;
-	const struct ask_prompt *p;
+	const struct api_prompt *p;
 	char *text = NULL;
 	unsigned flags;
-	struct ask ask;
+	struct api_request api;
 	int64_t n;
 
-	if (ask_read(&ask, ASK_DETOKENIZE, &s->options.offer,
+	if (api_request_read(&api, API_DETOKENIZE, &s->options.offer,
 		    x->body.data ? x->body.data : "", x->body.len, &x->fault))
 		goto out;
-	p = ask.prompt;
-	flags = ask.special ? TANDEM_SPECIAL : 0;
+	p = api.prompt;
+	flags = api.special ? TANDEM_SPECIAL : 0;
 	pthread_mutex_lock(&s->reading);
 	n = tandem_detokenize(
 		s->reader, p->tokens, p->n_tokens, flags, NULL, 0);
 	text = n < 0 ? NULL : malloc((size_t)n + 1);
 	if (n < 0)
-		asking_misuse(s, "tokens", &x->fault);
+		prepare_misuse(s, "tokens", &x->fault);
 	else if (!text)
 		fault_no_memory(&x->fault);
 	else if (tandem_detokenize(s->reader, p->tokens, p->n_tokens, flags,
@@ -108,7 +108,7 @@ static void answer_detokenize(struct exchange *x)
 	pthread_mutex_unlock(&s->reading);
 out:
 	free(text);
-	ask_release(&ask);
+	api_request_release(&api);
 }
 
 /* ---- what there is ------------------------------------------------------- */
@@ -116,7 +116,7 @@ out:
 static void answer_models(struct exchange *x)
 {
 	const struct server *s = x->server;
-	const struct ask_offer *o = &s->options.offer;
+	const struct api_offer *o = &s->options.offer;
 
 	reply_json(
 		json_pack("{s:s, s:[{s:s, s:s, s:I, s:s, s:I, s:s, s:s?, "
@@ -134,14 +134,14 @@ static void answer_health(struct exchange *x)
 	struct server *s = x->server;
 	bool lost;
 
-	answering_lock(s->answering);
-	lost = answering_look(s->answering)->lost;
-	answering_unlock(s->answering);
+	engine_lock(s->answering);
+	lost = engine_look(s->answering)->lost;
+	engine_unlock(s->answering);
 	if (lost)
 		fault_set(&x->fault, 503, "device_lost", NULL,
 			"the device process is lost for good");
 	else if (s->ending)
-		asking_refused(s, -ESHUTDOWN, &x->fault);
+		prepare_refused(s, -ESHUTDOWN, &x->fault);
 	else
 		reply_json(json_pack("{s:s}", "status", "ok"), &x->out);
 }
@@ -160,8 +160,8 @@ static const struct route routes[] = {
 	{ "GET", "/metrics", false, metrics_answer },
 	{ "GET", "/state", false, state_answer },
 	{ "GET", "/v1/models", false, answer_models },
-	{ "POST", "/v1/completions", false, answer_texts, ASK_COMPLETION },
-	{ "POST", "/v1/chat/completions", false, answer_texts, ASK_CHAT },
+	{ "POST", "/v1/completions", false, answer_texts, API_COMPLETION },
+	{ "POST", "/v1/chat/completions", false, answer_texts, API_CHAT },
 	{ "POST", "/tokenize", false, answer_tokenize },
 	{ "POST", "/detokenize", false, answer_detokenize },
 };

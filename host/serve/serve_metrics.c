@@ -10,7 +10,7 @@ enum metric_type { COUNTER, COUNTER_REAL, GAUGE, GAUGE_REAL };
 
 /* A copy, so that nobody waits while text is made of it. */
 struct shown {
-	struct answering_state now;
+	struct engine_state now;
 	uint64_t waiting, under_way, lost;
 	double prompt_rate, decode_rate, uptime;
 };
@@ -97,9 +97,9 @@ static struct shown look(struct server *s)
 {
 	struct shown v;
 
-	answering_lock(s->answering);
-	v.now = *answering_look(s->answering);
-	answering_unlock(s->answering);
+	engine_lock(s->answering);
+	v.now = *engine_look(s->answering);
+	engine_unlock(s->answering);
 	v.under_way =
 		v.now.texts < s->options.texts ? v.now.texts : s->options.texts;
 	v.waiting = v.now.texts - v.under_way;

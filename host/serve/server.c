@@ -55,7 +55,7 @@ static int open_http(struct server *s, struct err *e)
 		NULL, NULL, exchange_handle, s, MHD_OPTION_LISTEN_SOCKET,
 		s->listening.fd, MHD_OPTION_NOTIFY_COMPLETED,
 		exchange_completed, s, MHD_OPTION_NOTIFY_CONNECTION,
-		guests_notify, s, MHD_OPTION_CONNECTION_LIMIT, o->connections,
+		client_notify, s, MHD_OPTION_CONNECTION_LIMIT, o->connections,
 		MHD_OPTION_CONNECTION_TIMEOUT, o->idle_s,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, o->header_max,
 		MHD_OPTION_END);
@@ -90,7 +90,7 @@ int server_open(struct server **out, const struct server_options *o,
 		ret = listening_open(
 			&s->listening, o->listen, o->key_file || o->no_key, e);
 	if (!ret)
-		ret = answering_open(
+		ret = engine_open(
 			&s->answering, tandem, o->texts + o->queue, e);
 	if (!ret && o->listen)
 		ret = open_http(s, e);
@@ -130,12 +130,12 @@ static bool look_after(struct server *s, bool *lost)
 	uint64_t now = clock_ns();
 	bool busy;
 
-	answering_lock(s->answering);
+	engine_lock(s->answering);
 	exchanges_break_silence(s, now);
-	guests_show_out(s, now, 2000000000ull * s->options.idle_s);
-	*lost = answering_look(s->answering)->lost;
+	client_show_out(s, now, 2000000000ull * s->options.idle_s);
+	*lost = engine_look(s->answering)->lost;
 	busy = s->first || bus_is_busy(s->bus);
-	answering_unlock(s->answering);
+	engine_unlock(s->answering);
 	return busy;
 }
 
@@ -186,14 +186,14 @@ void server_close(struct server *s)
 	if (!s)
 		return;
 	stop_accepting(s);
-	answering_stop(s->answering);
+	engine_stop(s->answering);
 	if (s->http) {
 		let_finish(s, s->hurried ? HURRIED_S : PARTING_S,
 			PARTING_PULSE_NS);
 		httpd.stop_daemon(s->http);
 	}
 	bus_close(s->bus);
-	answering_close(s->answering);
+	engine_close(s->answering);
 	api_keys_release(&s->keys);
 	pthread_mutex_destroy(&s->reading);
 	free(s);

@@ -8,7 +8,7 @@
 #ifndef HOST_SERVE_SERVER_H
 #define HOST_SERVE_SERVER_H
 
-#include "host/serve/ask.h"
+#include "host/serve/api_request.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ struct server_options {
 	size_t n_findings;
 	const char *key_file; /* NULL: none */
 	bool no_key;          /* and others may reach it */
-	struct ask_offer offer;
+	struct api_offer offer;
 	unsigned texts; /* computed at a time */
 	unsigned queue; /* that wait beside them */
 	unsigned connections;

@@ -7,9 +7,9 @@
 #define HOST_SERVE_SERVER_IMPL_H
 
 #include "base/strbuf.h"
-#include "host/serve/answering.h"
+#include "host/serve/engine.h"
 #include "host/serve/api_key.h"
-#include "host/serve/ask.h"
+#include "host/serve/api_request.h"
 #include "host/serve/httpd.h"
 #include "host/serve/listening.h"
 #include "host/serve/reply.h"
@@ -30,18 +30,18 @@ struct route {
 	/* The request is whole: fill `out` and `type`, or `fault`, or begin an
 	 * answer. */
 	void (*answer)(struct exchange *);
-	enum ask_kind kind; /* of what texts are asked for by */
+	enum api_kind kind; /* of what texts are asked for by */
 };
 
 /*
  * A connection, from the first byte to the last: whoever sends a request a byte
  * at a time is never idle, and is shown out here when it takes too long.
  */
-struct guest {
+struct client {
 	int fd;
 	bool answered;     /* its request is whole, and is being answered */
 	uint64_t since_ns; /* it was not */
-	struct guest *prev, *next;
+	struct client *prev, *next;
 };
 
 enum {
@@ -55,7 +55,7 @@ struct server {
 	struct listening listening;
 	struct tandem *tandem, *reader;
 	pthread_mutex_t reading; /* of the reader, by one at a time */
-	struct answering *answering;
+	struct engine *answering;
 	struct MHD_Daemon *http; /* NULL: nothing listens */
 	struct bus *bus;         /* NULL: none */
 	uint64_t context;        /* tokens */
@@ -69,7 +69,7 @@ struct server {
 	bool hurried; /* a second signal came */
 	/* Guarded by the lock. */
 	struct exchange *first;
-	struct guest *guests;
+	struct client *guests;
 };
 
 struct exchange {
@@ -101,11 +101,11 @@ enum MHD_Result exchange_handle(void *server, struct MHD_Connection *,
 	const char *data, size_t *size, void **exchange);
 void exchange_completed(void *server, struct MHD_Connection *, void **exchange,
 	enum MHD_RequestTerminationCode);
-void guests_notify(void *server, struct MHD_Connection *, void **guest,
+void client_notify(void *server, struct MHD_Connection *, void **guest,
 	enum MHD_ConnectionNotificationCode);
 
 /* With the lock held: who has owed a request for so long. */
-void guests_show_out(struct server *, uint64_t now_ns, uint64_t after_ns);
+void client_show_out(struct server *, uint64_t now_ns, uint64_t after_ns);
 
 /* With the lock held: streams that said nothing for so long are woken. */
 void exchanges_break_silence(struct server *, uint64_t now_ns);

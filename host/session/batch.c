@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "ipc/wire.h"
 #include "tensor/kern.h"
-#include "tensor/sights.h"
+#include "tensor/visibility.h"
 
 #include <errno.h>
 #include <string.h>
@@ -105,7 +105,7 @@ static int take_placed_row(
 static int take_rows(struct batch *b, const struct batch_limits *limits,
 	const struct sequences *s, struct err *e)
 {
-	bool tree = b->rows.sight == SIGHT_TREE;
+	bool tree = b->rows.visibility == VISIBILITY_TREE;
 	uint32_t part;
 	int ret;
 
@@ -125,8 +125,8 @@ static int take_rows(struct batch *b, const struct batch_limits *limits,
 		b->part[part].last = (int32_t)i;
 		b->part[part].rows++;
 	}
-	for (uint32_t i = 0; i < b->rows.n && b->rows.sight == SIGHT_BLOCK;
-		i++) {
+	for (uint32_t i = 0;
+		i < b->rows.n && b->rows.visibility == VISIBILITY_BLOCK; i++) {
 		const struct row *row = &b->rows.row[i];
 		uint32_t to = b->claim[part_of(b, row->sequence)].to;
 
@@ -155,7 +155,7 @@ int batch_init(struct batch *b, const struct rows *rows,
 	const struct batch_limits *limits, const struct sequences *s,
 	struct err *e)
 {
-	enum sight sight = rows->sight;
+	enum visibility visibility = rows->visibility;
 	int ret;
 
 	b->rows = *rows;
@@ -164,15 +164,16 @@ int batch_init(struct batch *b, const struct rows *rows,
 		return err_set(e, EINVAL,
 			"a batch of %u rows, but the largest graph has %u",
 			rows->n, limits->rows);
-	if (sight == SIGHT_TREE && !limits->causal && !limits->block_length)
+	if (visibility == VISIBILITY_TREE && !limits->causal &&
+		!limits->block_length)
 		return err_set(e, EINVAL,
 			"a tree, but the rows of this model see one another "
 			"both ways");
-	if (sight != SIGHT_TREE && limits->causal)
+	if (visibility != VISIBILITY_TREE && limits->causal)
 		return err_set(e, EINVAL,
 			"rows cannot see later positions: this model is "
 			"causal");
-	if (sight == SIGHT_WINDOW && limits->block_length)
+	if (visibility == VISIBILITY_WINDOW && limits->block_length)
 		return err_set(e, EINVAL,
 			"rows cannot see the whole sequence: in this model "
 			"they see nothing after their block");
@@ -201,7 +202,7 @@ void batch_place(struct batch *b, uint32_t *at, int32_t *above)
 	for (uint32_t i = 0; i < b->rows.n; i++) {
 		const struct row *row = &b->rows.row[i];
 		struct batch_part *p = &b->part[part_of(b, row->sequence)];
-		bool tree = b->rows.sight == SIGHT_TREE;
+		bool tree = b->rows.visibility == VISIBILITY_TREE;
 
 		at[i] = tree ? p->length + p->rows : row->position;
 		above[i] = tree ? row->parent : p->last;
@@ -235,9 +236,9 @@ static int put_spans(struct batch *b, const struct sequences *s, uint32_t i,
 	struct batch_part *p = &b->part[part];
 
 	/* How far a row sees the cache; of a tree's row, its root. */
-	if (b->rows.sight == SIGHT_TREE)
+	if (b->rows.visibility == VISIBILITY_TREE)
 		end = from->position;
-	else if (b->rows.sight == SIGHT_BLOCK)
+	else if (b->rows.visibility == VISIBILITY_BLOCK)
 		end = from->end;
 	else
 		end = p->length > to ? p->length : to;
@@ -267,7 +268,8 @@ static int put_rows(struct batch *b, const struct sequences *s,
 
 		row[i] = (struct wire_row){ .position = from->position,
 			.slot = sequence_slot(s, from->sequence, at[i]) };
-		if (b->rows.sight == SIGHT_TREE && from->parent >= 0) {
+		if (b->rows.visibility == VISIBILITY_TREE &&
+			from->parent >= 0) {
 			row[i].first_span = row[from->parent].first_span;
 			row[i].n_spans = row[from->parent].n_spans;
 		} else if (put_spans(b, s, i, &row[i], span, room, used)) {
@@ -294,7 +296,8 @@ int batch_fill(void *dst, struct batch *b, const struct sequences *s,
 	mask = (void *)((uint8_t *)dst + n * sizeof(*row) +
 		spans * sizeof(struct wire_span));
 	memset(mask, 0, (size_t)n * words * sizeof(*mask));
-	for (uint32_t i = 0; i < n && b->rows.sight == SIGHT_TREE; i++) {
+	for (uint32_t i = 0; i < n && b->rows.visibility == VISIBILITY_TREE;
+		i++) {
 		int32_t parent = b->rows.row[i].parent;
 		uint64_t *mine = mask + (size_t)i * words;
 
@@ -338,8 +341,8 @@ uint32_t batch_longest(const void *filled, const struct wire_graph_run *run)
 size_t batch_cut_bytes(uint32_t rows, uint32_t spans)
 {
 	return (size_t)rows *
-		(2 * sizeof(struct sight_piece) + sizeof(struct row_sight) +
-			sizeof(uint32_t)) +
+		(2 * sizeof(struct visibility_piece) +
+			sizeof(struct row_visibility) + sizeof(uint32_t)) +
 		spans * sizeof(struct kern_span);
 }
 
@@ -349,31 +352,34 @@ uint32_t batch_cut(
 	const struct wire_row *row = filled;
 	const struct wire_span *from = (const void *)(row + run->rows);
 	const uint64_t *mask = (const void *)(from + run->n_spans);
-	struct sight_piece *piece = room;
-	struct row_sight *sight = (void *)(piece + 2 * (size_t)run->rows);
-	struct kern_span *span = (void *)(sight + run->rows);
+	struct visibility_piece *piece = room;
+	struct row_visibility *visibility =
+		(void *)(piece + 2 * (size_t)run->rows);
+	struct kern_span *span = (void *)(visibility + run->rows);
 	uint32_t *order = (void *)(span + run->n_spans);
 
 	for (uint32_t i = 0; i < run->n_spans; i++)
 		span[i] = (struct kern_span){ from[i].slot, from[i].count };
 	for (uint32_t i = 0; i < run->rows; i++, mask += run->mask_words)
-		sight[i] = (struct row_sight){ span + row[i].first_span,
+		visibility[i] = (struct row_visibility){ span +
+				row[i].first_span,
 			row[i].n_spans, count_bits(mask, run->mask_words) };
 	if (run->flags & WIRE_RUN_APART) {
 		for (uint32_t i = 0; i < run->rows; i++)
-			piece[i] = (struct sight_piece){ 1,
-				(uint32_t)row_sight_slots(&sight[i]) };
+			piece[i] = (struct visibility_piece){ 1,
+				(uint32_t)row_visibility_slots(
+					&visibility[i]) };
 		return run->rows;
 	}
-	sights_order(sight, run->rows, order);
-	return sights_cut(sight, order, run->rows, piece);
+	visibility_order(visibility, run->rows, order);
+	return visibility_cut(visibility, order, run->rows, piece);
 }
 
 /* ---- parts --------------------------------------------------------------- */
 
 bool batch_is_chain(const struct batch *b)
 {
-	if (b->rows.sight != SIGHT_TREE || b->n_parts != 1 ||
+	if (b->rows.visibility != VISIBILITY_TREE || b->n_parts != 1 ||
 		b->rows.row[0].parent != -1 ||
 		b->rows.row[0].position != b->part[0].length)
 		return false;
@@ -390,7 +396,7 @@ void batch_part_of(const struct batch *chain, uint32_t first, uint32_t n,
 		row[i] = chain->rows.row[first + i];
 		row[i].parent = (int32_t)i - 1;
 	}
-	out->rows = (struct rows){ SIGHT_TREE, n, row };
+	out->rows = (struct rows){ VISIBILITY_TREE, n, row };
 	out->n_parts = 1;
 	out->part[0] = chain->part[0];
 	out->claim[0] = chain->claim[0];

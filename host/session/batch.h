@@ -1,7 +1,7 @@
 /*
  * Rows as the device is told them: for each where it stands, where its keys and
  * values go, and what it sees (struct wire_graph_run has the layout). Here it
- * is decided what the three kinds of sight are on the wire:
+ * is decided what the three kinds of visibility are on the wire:
  *
  *   A tree's rows go behind their sequence, in their order; each sees spans of
  *   the cache up to its root, and rows of the batch by their bits: its
@@ -74,8 +74,8 @@ int batch_fill(void *dst, struct batch *, const struct sequences *,
 uint32_t batch_longest(const void *filled, const struct wire_graph_run *run);
 
 /*
- * What the rows see, cut up (tensor/sights.h), into the beginning of `room`,
- * which holds batch_cut_bytes(); how many pieces.
+ * What the rows see, cut up (tensor/visibility.h), into the beginning of
+ * `room`, which holds batch_cut_bytes(); how many pieces.
  */
 size_t batch_cut_bytes(uint32_t rows, uint32_t spans);
 uint32_t batch_cut(

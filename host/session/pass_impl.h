@@ -37,10 +37,10 @@ int pass_write_hidden(struct session *, const struct rows *, struct err *);
 unsigned session_sync_refs(
 	struct session *, struct pinned *, struct wire_ref *refs);
 /* What a run of a block names beside that. */
-unsigned pass_bind(const struct session *, const struct flight *,
+unsigned pass_bind(const struct session *, const struct inflight *,
 	const struct part *, struct wire_ref *refs);
 /* Where the block's weights are, on the device, once they are there. */
 int session_find_weights(
-	struct session *, uint32_t block, struct flight *, struct err *);
+	struct session *, uint32_t block, struct inflight *, struct err *);
 
 #endif

@@ -7,7 +7,7 @@
 #include "shm/coherence.h"
 #include "tensor/layout.h"
 #include "tensor/soc/price_layer.h"
-#include "tensor/sights.h"
+#include "tensor/visibility.h"
 #include "tensor/soc/soc.h"
 #include "tensor/tile.h"
 
@@ -44,7 +44,7 @@ static struct price_layer layer_of(
 static struct price run_of(
 	const struct pass_ask *a, const struct price_layer *l, uint32_t rows)
 {
-	const struct sight_piece piece = { rows, a->seen };
+	const struct visibility_piece piece = { rows, a->seen };
 	struct price_batch batch = { rows > 1 ? LEAST_ROWS : 1, rows, &piece,
 		1 };
 	struct price p;

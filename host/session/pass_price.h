@@ -6,7 +6,7 @@
  * the other until one is like the last.
  *
  * What runs priced as another shape (--as) has fewer and larger layers to wait
- * for, and costs the upkeep of its caches besides; else it is the same. No
+ * for, and costs the maintenance of its caches besides; else it is the same. No
  * state, no allocation, any thread.
  */
 #ifndef HOST_SESSION_PASS_PRICE_H

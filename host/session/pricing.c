@@ -8,7 +8,7 @@
 #include "host/session/session_plan.h"
 #include "shm/coherence.h"
 #include "tensor/layout.h"
-#include "tensor/sights.h"
+#include "tensor/visibility.h"
 #include "tensor/tile.h"
 
 #include <errno.h>
@@ -162,7 +162,7 @@ static uint64_t kv_bytes(const struct pricing *p)
 /* What so many rows see, cut up. */
 struct seen {
 	uint32_t rows;
-	const struct sight_piece *piece; /* [n] */
+	const struct visibility_piece *piece; /* [n] */
 	uint32_t n;
 };
 
@@ -214,7 +214,7 @@ void pricing_run(
 	const struct pricing *p, const struct priced_run *r, struct price *out)
 {
 	struct share s = share_of(p, r->block);
-	const struct sight_piece one = { r->rows, r->longest };
+	const struct visibility_piece one = { r->rows, r->longest };
 	const struct seen seen = { r->rows, r->piece ? r->piece : &one,
 		r->piece ? r->pieces : 1 };
 	const struct price_batch batch = { r->graph_rows, r->rows, seen.piece,
@@ -255,8 +255,8 @@ static uint64_t row_bytes(
 	return embd * sizeof(float) + 2ull * layers * kv_stride(p, kv);
 }
 
-void pricing_upkeep(const struct pricing *p, uint32_t block, uint64_t bytes,
-	struct price *out)
+void pricing_maintenance(const struct pricing *p, uint32_t block,
+	uint64_t bytes, struct price *out)
 {
 	const struct model *m = p->model;
 	struct share s = share_of(p, block);
@@ -362,7 +362,7 @@ void pricing_logits(const struct pricing *p, uint32_t rows, struct price *out)
 void pricing_refresh(const struct pricing *p, uint32_t rows, uint32_t longest,
 	bool maps, struct price *out)
 {
-	const struct sight_piece all = { rows, longest };
+	const struct visibility_piece all = { rows, longest };
 	const struct seen seen = { rows, &all, 1 };
 
 	cpu_layers(p, (struct share){ 0, p->layers }, &seen, maps, out);

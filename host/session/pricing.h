@@ -82,22 +82,22 @@ void pricing_keep(struct pricing *, const struct residency *, double share);
  * Of a phone alone (soc not NULL): a request that runs a block's graph of so
  * many rows for `rows` of them, of which the one that sees the most sees
  * `longest` slots; of rows of several sequences what they see is given as well,
- * cut up (tensor/sights.h; NULL: all see the same). Without the upkeep of
- * caches, which depends on what was written before: pricing_run is what can be
- * told ahead.
+ * cut up (tensor/visibility.h; NULL: all see the same). Without the maintenance
+ * of caches, which depends on what was written before: pricing_run is what can
+ * be told ahead.
  */
 struct priced_run {
 	uint32_t block, rows, graph_rows, longest;
-	const struct sight_piece *piece; /* [pieces] */
+	const struct visibility_piece *piece; /* [pieces] */
 	uint32_t pieces;
 	bool extended; /* the block's weights lie in the extended region */
 };
 void pricing_run(
 	const struct pricing *, const struct priced_run *, struct price *out);
 
-/* The upkeep of a request for a block, when that of what runs is so many
+/* The maintenance of a request for a block, when that of what runs is so many
  * bytes. */
-void pricing_upkeep(const struct pricing *, uint32_t block, uint64_t bytes,
+void pricing_maintenance(const struct pricing *, uint32_t block, uint64_t bytes,
 	struct price *out);
 
 /* A graph of the block made ready on the loader, whatever its rows. */

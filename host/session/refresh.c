@@ -171,7 +171,7 @@ void refresh_close(struct refresh *r)
 static int check_between(
 	const struct session *s, const char *what, struct err *e)
 {
-	return s->flights
+	return s->n_inflight
 		? err_set(e, EBUSY,
 			  "%s while a pass is running: the cache can be "
 			  "changed only between passes",
@@ -190,7 +190,7 @@ static int check_rows(struct refresh *r, const struct rows *rows, struct err *e)
 	};
 	int ret;
 
-	if (!rows->n || rows->sight == SIGHT_TREE)
+	if (!rows->n || rows->visibility == VISIBILITY_TREE)
 		return err_set(e, EINVAL,
 			"a refresh of %s: it is of rows at positions that are "
 			"cached",
@@ -219,7 +219,8 @@ static int take_rows(struct refresh *r, const struct rows *rows, struct err *e)
 		const struct row *row = &rows->row[i];
 
 		r->position[i] = row->position;
-		r->end[i] = rows->sight == SIGHT_BLOCK ? row->end : length;
+		r->end[i] = rows->visibility == VISIBILITY_BLOCK ? row->end
+								 : length;
 		kv_mirror_spoil(&r->mirror, row->position);
 		ret = model_embed(m, (uint32_t)row->token,
 			r->hidden + (size_t)i * m->n_embd, e);
@@ -455,7 +456,7 @@ int refresh_merge(struct refresh *r, const uint32_t *row, uint32_t n,
 	for (uint32_t l = first_layer; l < s->model->n_layer && !ret; l++)
 		for (uint32_t i = 0; i < n && !ret; i += piece.n) {
 			piece = piece_at(r, row, n, i);
-			ret = session_tell_kv(s, 2, e);
+			ret = session_report_kv(s, 2, e);
 			if (!ret)
 				ret = kv_mirror_merge(&r->mirror, r->sequence,
 					l, piece.at, piece.n, e);

@@ -52,9 +52,10 @@ void refresh_close(struct refresh *);
 
 /*
  * Rows of one sequence, at positions that are cached, ascending; of
- * SIGHT_WINDOW or, of a model with blocks, SIGHT_BLOCK. They are copied.
- * `attention`: what they attend to is wanted too. What was computed before is
- * gone. -EINVAL; -EBUSY within a pass, or while one is under way; -ENOMEM.
+ * VISIBILITY_WINDOW or, of a model with blocks, VISIBILITY_BLOCK. They are
+ * copied. `attention`: what they attend to is wanted too. What was computed
+ * before is gone. -EINVAL; -EBUSY within a pass, or while one is under way;
+ * -ENOMEM.
  */
 int refresh_start(
 	struct refresh *, const struct rows *, bool attention, struct err *);

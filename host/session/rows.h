@@ -3,17 +3,15 @@
  * position, of which sequence, and what it sees. Plain data, which the caller
  * owns; any thread.
  *
- * Three kinds of sight, one for all rows of a pass:
+ * Three kinds of visibility, one for all rows of a pass:
  *
- *   SIGHT_TREE    what is cached of the row's sequence before the root that it
- *                 hangs from, its ancestors, and itself. Autoregressive rows: a
- *                 chain is a tree. A root stands at most where the cached
- *                 tokens end; a child one behind its parent, which comes before
- *                 it. What is computed lies behind the sequence until a path of
- *                 it is kept.
- *   SIGHT_WINDOW  all of its sequence, cached and computed, both ways.
- *   SIGHT_BLOCK   of that what is before `end`, where the row's block ends: all
- *                 finished blocks and its own.
+ *   VISIBILITY_TREE    what is cached of the row's sequence before the root
+ * that it hangs from, its ancestors, and itself. Autoregressive rows: a chain
+ * is a tree. A root stands at most where the cached tokens end; a child one
+ * behind its parent, which comes before it. What is computed lies behind the
+ * sequence until a path of it is kept. VISIBILITY_WINDOW  all of its sequence,
+ * cached and computed, both ways. VISIBILITY_BLOCK   of that what is before
+ * `end`, where the row's block ends: all finished blocks and its own.
  *
  * Rows of the latter two are written at their positions, over what was cached
  * there; a sequence's ascend, and those behind its end follow without a gap.
@@ -26,20 +24,20 @@
 
 #define ROWS_SEQUENCES 64 /* in a pass, at most */
 
-enum sight { SIGHT_TREE, SIGHT_WINDOW, SIGHT_BLOCK };
+enum visibility { VISIBILITY_TREE, VISIBILITY_WINDOW, VISIBILITY_BLOCK };
 
 struct row {
 	int32_t token;
 	uint32_t position, sequence;
 	union {
-		int32_t parent; /* SIGHT_TREE: a row, or -1 of a root */
-		uint32_t end;   /* SIGHT_BLOCK: a position */
+		int32_t parent; /* VISIBILITY_TREE: a row, or -1 of a root */
+		uint32_t end;   /* VISIBILITY_BLOCK: a position */
 	};
 	bool prompt; /* it reads one: for the counts, and for nothing else */
 };
 
 struct rows {
-	enum sight sight;
+	enum visibility visibility;
 	uint32_t n;
 	const struct row *row;
 	/* [n] states that rows begin with, [n_embd] float32 each, where the

@@ -88,14 +88,14 @@ uint64_t session_huge_bytes(const struct session *);
 
 /*
  * Compute rows (at most the larger graph's) on the device, of open sequences.
- * Trees are for models whose attention is causal, the other sights for those
- * where it is not; models with a block_length take blocks, and trees, by which
- * their prompts are read. Rows come with states, and with these alone, where
- * the model's layers stand behind another's. What a pass adds to a sequence is
- * kept by session_accept; the next forward overwrites what was not. What rows
- * that are no tree overwrite is changed at once, and undefined after a pass
- * that failed. -ENOSPC, and nothing is changed, when the context or the cache
- * is full.
+ * Trees are for models whose attention is causal, the other visibility for
+ * those where it is not; models with a block_length take blocks, and trees, by
+ * which their prompts are read. Rows come with states, and with these alone,
+ * where the model's layers stand behind another's. What a pass adds to a
+ * sequence is kept by session_accept; the next forward overwrites what was not.
+ * What rows that are no tree overwrite is changed at once, and undefined after
+ * a pass that failed. -ENOSPC, and nothing is changed, when the context or the
+ * cache is full.
  */
 int session_forward(struct session *, const struct rows *, struct err *);
 

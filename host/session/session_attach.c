@@ -37,7 +37,7 @@ static int share(
 	int ret = npu_share(s->npu, b, id, e);
 
 	if (s->tell)
-		tell_watch(s->tell, b);
+		brackets_watch(s->tell, b);
 	return ret;
 }
 
@@ -279,7 +279,7 @@ int session_take_over(struct session *s, struct err *e)
 			has >> 10, s->strip_max >> 10);
 	placement_close(s->placement);
 	s->placement = NULL;
-	ret = session_drop_flights(s, e);
+	ret = session_drop_inflight(s, e);
 	if (!ret)
 		ret = session_attach_buffers(s, e);
 	return ret ? ret : session_attach_weights(s, e);

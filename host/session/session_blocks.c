@@ -77,7 +77,7 @@ static void tell_write(struct session *s, const struct pinned *p,
 {
 	if (!s->trace || !s->tell)
 		return;
-	trace_tell(s->trace,
+	trace_emit(s->trace,
 		&(const struct trace_event){ .type = TRACE_INSTANT,
 			.name = TRACE_CPU_WRITE,
 			.at = clock_ns(),
@@ -101,7 +101,7 @@ unsigned session_sync_refs(
 			.len = (uint32_t)range[i].len,
 			.role = WIRE_REF_SYNC,
 			.flags = WIRE_REF_INVALIDATE,
-			.by = s->tell ? tell_name(s->tell, range[i].by) : 0,
+			.by = s->tell ? brackets_name(s->tell, range[i].by) : 0,
 			.cpu_seq = range[i].seq,
 		};
 	}
@@ -113,12 +113,12 @@ unsigned session_sync_refs(
 #define TELL_RANGES 32
 _Static_assert(TELL_RANGES <= BUFFER_RANGES, "none is joined before");
 
-int session_tell_kv(struct session *s, unsigned ranges, struct err *e)
+int session_report_kv(struct session *s, unsigned ranges, struct err *e)
 {
 	const struct wire_simple nop = { .op = WIRE_NOP };
 	struct wire_ref refs[BUFFER_RANGES];
 	const struct buffer_range *range;
-	struct price as, upkeep;
+	struct price as, maintenance;
 	uint64_t bytes = 0;
 	uint32_t seq;
 	unsigned n;
@@ -131,8 +131,8 @@ int session_tell_kv(struct session *s, unsigned ranges, struct err *e)
 		bytes += refs[i].len;
 	if (s->opts.as && s->opts.soc) {
 		price_request(s->opts.soc, &as);
-		pricing_upkeep(&s->pricing, 0, bytes, &upkeep);
-		price_add(&as, &upkeep);
+		pricing_maintenance(&s->pricing, 0, bytes, &maintenance);
+		price_add(&as, &maintenance);
 		s->instead = &as;
 	}
 	session_watch(s);
@@ -156,7 +156,7 @@ static uint32_t states_at(
 		(uint32_t)(off + first_row * s->model->n_embd * sizeof(float));
 }
 
-unsigned pass_bind(const struct session *s, const struct flight *f,
+unsigned pass_bind(const struct session *s, const struct inflight *f,
 	const struct part *part, struct wire_ref *refs)
 {
 	const struct block *b = &s->block[f->run.block];
@@ -191,11 +191,11 @@ unsigned pass_bind(const struct session *s, const struct flight *f,
 /* A block that is not mapped is brought when all before it are through, and the
  * device waits as long as that takes. */
 static int bring_block(
-	struct session *s, uint32_t b, struct flight *f, struct err *e)
+	struct session *s, uint32_t b, struct inflight *f, struct err *e)
 {
 	const struct phone_time *t = s->time;
 	uint64_t began_ns, began_ps;
-	int ret = flights_answered(s, e);
+	int ret = inflight_answered(s, e);
 
 	if (ret)
 		return ret;
@@ -222,13 +222,13 @@ static int look_meanwhile(struct session *s, struct err *e)
 	while (!s->opts.soc && !ret && !staging_look(s->staging)) {
 		ret = npu_poll(s->npu, e);
 		if (!ret)
-			ret = flights_retire(s, e);
+			ret = inflight_retire(s, e);
 	}
 	return ret;
 }
 
 static int find_staged(
-	struct session *s, uint32_t b, struct flight *f, struct err *e)
+	struct session *s, uint32_t b, struct inflight *f, struct err *e)
 {
 	unsigned where;
 	int ret = 0;
@@ -236,7 +236,7 @@ static int find_staged(
 	/* A phone that reads a layer when its turn has come is through with
 	 * those before it. */
 	if (s->opts.soc && s->opts.soc->flash_ahead < 1)
-		ret = flights_wait(s, e);
+		ret = inflight_wait(s, e);
 	trace_begin(s->trace, TRACE_FLASH_WAIT, s->block[b].first_layer, 0);
 	if (!ret)
 		ret = look_meanwhile(s, e);
@@ -254,7 +254,7 @@ static int find_staged(
 }
 
 int session_find_weights(
-	struct session *s, uint32_t b, struct flight *f, struct err *e)
+	struct session *s, uint32_t b, struct inflight *f, struct err *e)
 {
 	int ret;
 

@@ -86,7 +86,7 @@ static bool follows(
 {
 	if (s->row[row].sequence != sequence || s->above[row] != above)
 		return false;
-	return above >= 0 || s->sight != SIGHT_TREE ||
+	return above >= 0 || s->visibility != VISIBILITY_TREE ||
 		s->row[row].position == session_length(s, sequence);
 }
 
@@ -162,14 +162,14 @@ int session_accept(struct session *s, uint32_t sequence, const uint32_t *path,
 	ret = check_path(s, sequence, path, n, e);
 	if (ret)
 		return ret;
-	if (s->sight == SIGHT_TREE) {
+	if (s->visibility == VISIBILITY_TREE) {
 		move_rows(s, sequence, path, n);
 		length += n;
 	} else if (n) {
 		length = s->at[path[n - 1]] + 1;
 	}
 	sequence_grow(s->sequences, sequence, length);
-	if (s->sight != SIGHT_TREE)
+	if (s->visibility != VISIBILITY_TREE)
 		return 0;
 	for (uint32_t i = 0; i < n; i++)
 		read += s->row[path[i]].prompt;

@@ -2,7 +2,7 @@
  * What the files of a session share: its state. session_open.c opens it,
  * session_attach.c brings it to a device, session_cache.c keeps sequences,
  * session_pass.c runs passes by the requests of session_blocks.c and
- * session_flight.c, session_swap.c has weights that come and go by a plan,
+ * session_inflight.c, session_swap.c has weights that come and go by a plan,
  * session_switch.c exchanges graphs, session.c keeps the books. Nobody else
  * includes it.
  */
@@ -14,7 +14,7 @@
 #include "host/session/pricing.h"
 #include "host/session/session.h"
 #include "host/session/session_plan.h"
-#include "ipc/tell.h"
+#include "ipc/brackets.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,8 +31,8 @@ struct swap;
 struct switching;
 struct workers;
 
-#define MAX_FLIGHTS 64
-#define DROPPED     UINT32_MAX
+#define MAX_INFLIGHT 64
+#define DROPPED      UINT32_MAX
 
 /* A buffer the device has mapped for good. */
 struct pinned {
@@ -42,7 +42,7 @@ struct pinned {
 };
 
 /* A request that was sent and has not been looked at since it completed. */
-struct flight {
+struct inflight {
 	uint32_t seq;
 	bool done;
 	int slot;         /* of staging that it reads; -1: none */
@@ -73,8 +73,8 @@ struct session {
 	struct session_plan plan;
 	struct npu *npu;
 	bool owns_npu;
-	struct tell *tell; /* own_tell, or as `time`; NULL: no check */
-	struct tell own_tell;
+	struct brackets *tell; /* own_brackets, or as `time`; NULL: no check */
+	struct brackets own_brackets;
 	bool attached; /* the device at hand has all it needs */
 	bool refused;  /* the window had no room, and *e says which would */
 	unsigned generation; /* of npu.h: that it was attached to */
@@ -94,8 +94,8 @@ struct session {
 	struct switching *switching; /* NULL: all graphs are there */
 	struct flash_fault *fault;
 	struct pinned stage[STREAM_SLOTS];
-	struct flight flight[MAX_FLIGHTS];
-	unsigned flights, oldest;
+	struct inflight inflight[MAX_INFLIGHT];
+	unsigned n_inflight, oldest;
 	struct block *block;
 	uint32_t n_blocks, first_streamed;
 	uint32_t *order;      /* [n_blocks] in which a pass runs them */
@@ -109,7 +109,7 @@ struct session {
 	/* Of the last forward, [max_rows] each: */
 	uint32_t hidden_rows;
 	uint32_t kept_rows; /* likewise; 0: none can be accepted */
-	enum sight sight;
+	enum visibility visibility;
 	struct row *row;
 	int32_t *above;       /* the row that it is accepted behind, or -1 */
 	uint32_t *at, *upper; /* position of its keys and values in its
@@ -163,7 +163,7 @@ void session_close_swap(struct session *);
 /* Where the block's weights are, once they are: f->weights and f->swap, which
  * is the flight's even where this fails. */
 int session_find_swapped(
-	struct session *, uint32_t block, struct flight *, struct err *);
+	struct session *, uint32_t block, struct inflight *, struct err *);
 
 void session_swap_stats(const struct session *, struct session_stats *out);
 
@@ -214,7 +214,7 @@ int session_load_graph(struct session *, uint32_t block, uint32_t kind,
  * those and the ranges that the device has not invalidated yet are more than 32
  * together, a request of its own has the device invalidate the latter.
  */
-int session_tell_kv(struct session *, unsigned ranges, struct err *);
+int session_report_kv(struct session *, unsigned ranges, struct err *);
 
 /* What was not accepted of the last pass is forgotten. */
 void session_settle(struct session *);
@@ -232,25 +232,25 @@ int session_logits_of(struct session *, const float *const *hidden,
 /* See to reads under way, of a session that streams; `arg` is it. */
 void session_read_on(void *arg);
 
-/* ---- requests under way: session_flight.c ---- */
+/* ---- requests under way: session_inflight.c ---- */
 
 /* From now on completions are told to this session. */
 void session_watch(struct session *);
 /* One was sent. */
-void flight_add(struct session *, const struct flight *);
+void inflight_add(struct session *, const struct inflight *);
 /* The oldest that is not answered; NULL. */
-const struct flight *flight_under_way(struct session *);
+const struct inflight *inflight_under_way(struct session *);
 /* What it reads is not read after all, or no longer, on the phone's time at
  * `ps`. */
-void flight_lets_go(struct session *, struct flight *, uint64_t ps);
+void inflight_lets_go(struct session *, struct inflight *, uint64_t ps);
 /* Until all runs are answered. */
-int flights_answered(struct session *, struct err *);
+int inflight_answered(struct session *, struct err *);
 /* Slots that the answered ones read are free. */
-int flights_retire(struct session *, struct err *);
+int inflight_retire(struct session *, struct err *);
 /* Until all are answered, and the phone's host has waited for its NPU. */
-int flights_wait(struct session *, struct err *);
+int inflight_wait(struct session *, struct err *);
 
 /* Requests that no device will answer any more. */
-int session_drop_flights(struct session *, struct err *);
+int session_drop_inflight(struct session *, struct err *);
 
 #endif

@@ -90,7 +90,7 @@ static int open_npu(struct session *s, struct err *e)
 		.va_hard = o->va_hard,
 		.restarts = o->restarts,
 		.cancel = o->cancel,
-		.tell = o->coherence == COHERENCE_CHECK ? &s->own_tell : NULL,
+		.tell = o->coherence == COHERENCE_CHECK ? &s->own_brackets : NULL,
 		.trace = s->trace,
 		.hello = {
 			.doorbell = o->doorbell,
@@ -324,7 +324,7 @@ static int session_free(struct session *s, struct err *e)
 	free(s->keep);
 	free(s->some);
 	free(s->cut);
-	tell_release(&s->own_tell);
+	brackets_release(&s->own_brackets);
 	free(s);
 	return trace_close(trace, e);
 }
@@ -412,7 +412,7 @@ int session_open(struct session **out, const struct model *m,
 
 	if (!s)
 		return err_set(e, ENOMEM, "no memory for a session");
-	tell_init(&s->own_tell);
+	brackets_init(&s->own_brackets);
 	s->model = m;
 	s->opts = *opts;
 	s->counts = &s->stats.decode_rows;

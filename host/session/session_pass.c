@@ -36,9 +36,9 @@ static void set_rows(struct pass *p, uint32_t n)
 /* ---- requests ---- */
 
 /* What it was to read is not read; `ret` is why. */
-static int not_sent(struct session *s, struct flight *f, int ret)
+static int not_sent(struct session *s, struct inflight *f, int ret)
 {
-	flight_lets_go(s, f, s->time->cpu_ps);
+	inflight_lets_go(s, f, s->time->cpu_ps);
 	if (f->slot >= 0)
 		staging_done(
 			s->staging, (unsigned)f->slot, s->time->cpu_ps, NULL);
@@ -52,12 +52,13 @@ static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 	struct session *s = p->s;
 	struct wire_ref refs[WIRE_MAX_REFS];
 	struct wire_graph_run run = part->run;
-	struct flight f = { .run = { b, run.rows, s->plan.graph_rows[kind],
-				    part->longest, part->pieces ? s->cut : NULL,
-				    part->pieces },
+	struct inflight f = {
+		.run = { b, run.rows, s->plan.graph_rows[kind], part->longest,
+			part->pieces ? s->cut : NULL, part->pieces },
 		.slot = -1,
 		.swap = -1,
-		.asked_ps = s->time->cpu_ps };
+		.asked_ps = s->time->cpu_ps
+	};
 	unsigned n = 0;
 	int ret = session_find_weights(s, b, &f, e);
 
@@ -74,7 +75,7 @@ static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 	ret = npu_send(s->npu, refs, n, &run, sizeof(run), &f.seq, e);
 	if (ret)
 		return not_sent(s, &f, ret);
-	flight_add(s, &f);
+	inflight_add(s, &f);
 	return 0;
 }
 
@@ -92,7 +93,7 @@ static int send_switched(
 	for (uint32_t i = 0; i < sw->n_parts && !ret; i++) {
 		ret = send_run(p, b, kind, &sw->part[i], e);
 		if (!ret)
-			ret = flights_retire(s, e);
+			ret = inflight_retire(s, e);
 	}
 	return ret;
 }
@@ -134,9 +135,9 @@ static int run_blocks(struct pass *p, uint32_t from, uint32_t to, struct err *e)
 		if (!ret && s->block[b].streamed)
 			ret = npu_drain_to(s->npu, 1, session_read_on, s, e);
 		if (!ret)
-			ret = flights_retire(s, e);
+			ret = inflight_retire(s, e);
 	}
-	return ret ? ret : flights_wait(s, e);
+	return ret ? ret : inflight_wait(s, e);
 }
 
 /* ---- the exit ---- */
@@ -201,7 +202,7 @@ static void keep_states(struct session *s, uint32_t n)
 static int write_kept(struct pass *p, uint32_t n, struct err *e)
 {
 	struct session *s = p->s;
-	const struct rows kept = { SIGHT_TREE, n, s->some };
+	const struct rows kept = { VISIBILITY_TREE, n, s->some };
 	uint32_t at[WIRE_MAX_ROWS];
 	int32_t above[WIRE_MAX_ROWS];
 	int ret = start_batch(s, &kept, e);
@@ -262,7 +263,7 @@ static int check_forward(struct session *s, const struct rows *rows,
 			"rows %s states for a model whose layers follow %u "
 			"others",
 			rows->state ? "with" : "without", s->model->behind);
-	if (hooks && hooks->choose && rows->sight != SIGHT_TREE)
+	if (hooks && hooks->choose && rows->visibility != VISIBILITY_TREE)
 		return err_set(e, EINVAL,
 			"only rows of a tree may be dropped in the middle of a "
 			"pass");
@@ -281,7 +282,7 @@ static int start_pass(struct pass *p, const struct rows *rows, struct err *e)
 	if (ret)
 		return ret;
 	memcpy(s->row, rows->row, rows->n * sizeof(*s->row));
-	s->sight = rows->sight;
+	s->visibility = rows->visibility;
 	s->kept_rows = rows->n;
 	batch_place(s->batch, s->at, s->above);
 	memcpy(s->upper, s->at, rows->n * sizeof(*s->upper));
@@ -325,7 +326,7 @@ static void tell_pass_ends(struct session *s, uint32_t rows, uint32_t padded)
 {
 	if (!s->trace)
 		return;
-	trace_tell(s->trace,
+	trace_emit(s->trace,
 		&(const struct trace_event){ .type = TRACE_END,
 			.name = TRACE_PASS,
 			.at = clock_ns(),
@@ -353,7 +354,7 @@ static int forward(struct session *s, const struct rows *rows,
 	/* By its number, should it become one: requests that have rows of it
 	 * lead there. */
 	if (s->trace)
-		trace_tell(s->trace,
+		trace_emit(s->trace,
 			&(const struct trace_event){ .type = TRACE_BEGIN,
 				.name = TRACE_PASS,
 				.at = began,
@@ -366,8 +367,8 @@ static int forward(struct session *s, const struct rows *rows,
 		return ret;
 	}
 	session_watch(s);
-	if (s->flights) /* of a pass that was broken off */
-		ret = flights_wait(s, e);
+	if (s->n_inflight) /* of a pass that was broken off */
+		ret = inflight_wait(s, e);
 	if (!ret)
 		ret = start_pass(&p, rows, e);
 	if (!ret) {
@@ -447,7 +448,8 @@ int session_continue_with(struct session *s, uint32_t sequence,
 	struct err *e)
 {
 	bool chain = s->model->causal || s->model->block_length;
-	const struct rows rows = { .sight = chain ? SIGHT_TREE : SIGHT_WINDOW,
+	const struct rows rows = { .visibility = chain ? VISIBILITY_TREE
+						       : VISIBILITY_WINDOW,
 		.n = n,
 		.row = s->some };
 	uint32_t length = sequence_is_open(s->sequences, sequence)

@@ -278,7 +278,7 @@ static int await_copy(struct session *s, unsigned slot, struct err *e)
 	int ret = 0;
 
 	for (;;) {
-		if (!idle && !flight_under_way(s))
+		if (!idle && !inflight_under_way(s))
 			idle = clock_ns();
 		if (swap_is_there(s->swapping.swap, slot, LOOK_US))
 			break;
@@ -291,7 +291,7 @@ static int await_copy(struct session *s, unsigned slot, struct err *e)
 }
 
 int session_find_swapped(
-	struct session *s, uint32_t b, struct flight *f, struct err *e)
+	struct session *s, uint32_t b, struct inflight *f, struct err *e)
 {
 	struct swapping *w = &s->swapping;
 	const struct swap_place *place = &w->plan.place[b];
@@ -310,7 +310,7 @@ int session_find_swapped(
 		return 0;
 	}
 	while (!swap_need(w->swap, w->turn[b], &slot, &ready)) {
-		ret = npu_wait(s->npu, flight_under_way(s)->seq, e);
+		ret = npu_wait(s->npu, inflight_under_way(s)->seq, e);
 		if (ret)
 			return ret;
 	}

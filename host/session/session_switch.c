@@ -194,7 +194,8 @@ bool switching_answered(struct session *s, uint32_t seq, const struct price *p)
 
 /* ---- runs ---------------------------------------------------------------- */
 
-void switching_ran(struct session *s, const struct flight *f, uint64_t busy_ns)
+void switching_ran(
+	struct session *s, const struct inflight *f, uint64_t busy_ns)
 {
 	struct switching *sw = s->switching;
 	struct graph_event event = { .block = f->run.block,

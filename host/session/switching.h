@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 struct err;
-struct flight;
+struct inflight;
 struct price;
 
 /* In the order of session_plan.graph_rows. */
@@ -114,7 +114,7 @@ int switching_before(struct session *, uint32_t block, struct err *);
 /* Whether that was a drop's or a load's answer. */
 bool switching_answered(struct session *, uint32_t seq, const struct price *);
 /* A run has ended. */
-void switching_ran(struct session *, const struct flight *, uint64_t busy_ns);
+void switching_ran(struct session *, const struct inflight *, uint64_t busy_ns);
 
 /* ---- loads ---- */
 

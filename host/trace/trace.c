@@ -428,7 +428,7 @@ static void turn(struct trace *t)
 
 /* ---- telling ------------------------------------------------------------- */
 
-void trace_tell_held(struct trace *t, const struct trace_event *v)
+void trace_brackets_find(struct trace *t, const struct trace_event *v)
 {
 	if (trace_file_is_full(&t->file))
 		turn(t);
@@ -436,10 +436,10 @@ void trace_tell_held(struct trace *t, const struct trace_event *v)
 		tell(t, v);
 }
 
-void trace_tell(struct trace *t, const struct trace_event *v)
+void trace_emit(struct trace *t, const struct trace_event *v)
 {
 	pthread_mutex_lock(&t->lock);
-	trace_tell_held(t, v);
+	trace_brackets_find(t, v);
 	pthread_mutex_unlock(&t->lock);
 }
 

@@ -172,12 +172,12 @@ int trace_open(
 /* 0, or why not all is there, in a sentence; NULL is nothing. */
 int trace_close(struct trace *, struct err *);
 
-void trace_tell(struct trace *, const struct trace_event *);
+void trace_emit(struct trace *, const struct trace_event *);
 
-/* What the calling thread tells by trace_tell_held until it lets go is told
+/* What the calling thread tells by trace_brackets_find until it lets go is told
  * together, by taking turns once. */
 void trace_hold(struct trace *);
-void trace_tell_held(struct trace *, const struct trace_event *);
+void trace_brackets_find(struct trace *, const struct trace_event *);
 void trace_let_go(struct trace *);
 
 /* The calling thread is about to wait: a good time to write what has come
@@ -213,7 +213,7 @@ static inline void trace_begin(
 	struct trace *t, enum trace_name name, uint64_t a, uint64_t b)
 {
 	if (t)
-		trace_tell(t,
+		trace_emit(t,
 			&(const struct trace_event){ .type = TRACE_BEGIN,
 				.name = name,
 				.at = clock_ns(),
@@ -224,7 +224,7 @@ static inline void trace_begin(
 static inline void trace_end(struct trace *t, enum trace_name name)
 {
 	if (t)
-		trace_tell(t,
+		trace_emit(t,
 			&(const struct trace_event){ .type = TRACE_END,
 				.name = name,
 				.at = clock_ns() });
@@ -234,7 +234,7 @@ static inline void trace_instant(
 	struct trace *t, enum trace_name name, uint64_t a, uint64_t b)
 {
 	if (t)
-		trace_tell(t,
+		trace_emit(t,
 			&(const struct trace_event){ .type = TRACE_INSTANT,
 				.name = name,
 				.at = clock_ns(),
@@ -246,7 +246,7 @@ static inline void trace_count(
 	struct trace *t, enum trace_name name, uint64_t value)
 {
 	if (t)
-		trace_tell(t,
+		trace_emit(t,
 			&(const struct trace_event){ .type = TRACE_COUNT,
 				.name = name,
 				.at = clock_ns(),

@@ -113,7 +113,7 @@ enum price_exp {
 int price_softmax(const struct soc *, uint64_t rows, uint64_t length,
 	enum price_exp, struct price *out);
 
-struct sight_piece;
+struct visibility_piece;
 struct price_heads {
 	uint32_t heads; /* of a position, a multiple of kv_heads */
 	uint32_t kv_heads;
@@ -123,12 +123,13 @@ struct price_heads {
 
 /*
  * Attention (algorithm 1) of a static graph of graph_rows positions, `rows` of
- * them real, over what they see of a cache in fp16, cut up (tensor/sights.h):
- * one operator that goes through the pieces, each for the rows that see it;
- * padding sees what all rows do. Adds nothing for what is no shape.
+ * them real, over what they see of a cache in fp16, cut up
+ * (tensor/visibility.h): one operator that goes through the pieces, each for
+ * the rows that see it; padding sees what all rows do. Adds nothing for what is
+ * no shape.
  */
-void price_sights(const struct soc *, const struct price_heads *,
-	uint64_t graph_rows, uint64_t rows, const struct sight_piece *,
+void price_visibility(const struct soc *, const struct price_heads *,
+	uint64_t graph_rows, uint64_t rows, const struct visibility_piece *,
 	uint32_t pieces, struct price *out);
 
 /* What is done to [rows][n] float32 values one by one or row by row. n of

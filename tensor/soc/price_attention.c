@@ -2,7 +2,7 @@
 
 #include "tensor/soc/hvx.h"
 #include "tensor/soc/price_impl.h"
-#include "tensor/sights.h"
+#include "tensor/visibility.h"
 #include "tensor/soc/soc.h"
 #include "tensor/tile.h"
 
@@ -195,9 +195,10 @@ static bool attention(const struct soc *soc, uint64_t rows,
 }
 
 /* One operator goes through all of them: it starts once. */
-void price_sights(const struct soc *soc, const struct price_heads *h,
-	uint64_t graph_rows, uint64_t rows, const struct sight_piece *piece,
-	uint32_t pieces, struct price *out)
+void price_visibility(const struct soc *soc, const struct price_heads *h,
+	uint64_t graph_rows, uint64_t rows,
+	const struct visibility_piece *piece, uint32_t pieces,
+	struct price *out)
 {
 	struct price p, first, begin = { 0 };
 	bool any = false;

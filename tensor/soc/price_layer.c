@@ -113,8 +113,8 @@ void price_layer(const struct soc *soc, const struct price_layer *l,
 	add_rows(&x, PRICE_ROPE, q);
 	add_rows(&x, PRICE_ROPE, kv);
 	add_rows(&x, PRICE_KV_WRITE, 2 * kv);
-	price_sights(soc, &heads, batch->graph_rows, batch->rows, batch->piece,
-		batch->pieces, &attention);
+	price_visibility(soc, &heads, batch->graph_rows, batch->rows,
+		batch->piece, batch->pieces, &attention);
 	price_add(sum, &attention);
 	add_matrices(&x, PRICE_O, PRICE_O);
 	add_rows(&x, PRICE_ADD, l->n_embd);

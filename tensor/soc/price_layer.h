@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct sight_piece;
+struct visibility_piece;
 struct soc;
 
 enum price_matrix {
@@ -44,10 +44,10 @@ void price_layer_matrix(const struct price_layer *, enum price_matrix,
 	uint64_t *n, uint64_t *k);
 
 /* Rows of a static graph and of them the real ones, and what these see, cut up
- * (tensor/sights.h). */
+ * (tensor/visibility.h). */
 struct price_batch {
 	uint64_t graph_rows, rows;
-	const struct sight_piece *piece;
+	const struct visibility_piece *piece;
 	uint32_t pieces;
 	/* Weights lie where DMA alone reaches: their vectors come by it. */
 	bool extended;

@@ -30,18 +30,19 @@ static void random_event(char *out, size_t size)
 		"shrink" };
 	static const char *const kind[] = { "", "nop#", "map#", "unmap#",
 		"load#", "drop#", "run#", "soc#" };
-	static const char *const upkeep[] = { "invalidate", "clean", "word" };
+	static const char *const maintenance[] = { "invalidate", "clean",
+		"word" };
 	const char *later = below(3) ? "" : "+";
 	unsigned n = 1 + below(1000), ms = 1 + below(FAULT_MS_MAX);
 	const char *k = kind[below(ARRAY_LEN(kind))];
 
 	switch (below(8)) {
 	case 0:
-		snprintf(out, size, "drop-%s", upkeep[below(3)]);
+		snprintf(out, size, "drop-%s", maintenance[below(3)]);
 		break;
 	case 1:
-		snprintf(
-			out, size, "drop-%s:tandem:io#%u", upkeep[below(3)], n);
+		snprintf(out, size, "drop-%s:tandem:io#%u",
+			maintenance[below(3)], n);
 		break;
 	case 2:
 		snprintf(out, size, "%s@%u%s", at_read[below(5)], n, later);

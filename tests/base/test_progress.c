@@ -29,13 +29,13 @@ static void draw(bool terminal, char *got, size_t size)
 		assert_int_equal(pipe(fd), 0);
 	assert_int_equal(dup2(fd[1], STDERR_FILENO), STDERR_FILENO);
 	for (uint64_t work = 1; work <= 2; work++) {
-		progress_tell(&sink, work == 1 ? "first" : "second", 0, 4);
+		progress_report(&sink, work == 1 ? "first" : "second", 0, 4);
 		nanosleep(&second, NULL);
-		progress_tell(&sink, line.what, work, 4);
-		progress_tell(&sink, NULL, 0, 0);
+		progress_report(&sink, line.what, work, 4);
+		progress_report(&sink, NULL, 0, 0);
 	}
-	progress_tell(&sink, "third", 1, 2);
-	progress_tell(&sink, NULL, 0, 0);
+	progress_report(&sink, "third", 1, 2);
+	progress_report(&sink, NULL, 0, 0);
 	assert_int_equal(dup2(was, STDERR_FILENO), STDERR_FILENO);
 	close(fd[1]);
 	while ((n = read(fd[0], got + len, size - 1 - len)) > 0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the checker of coherence tells both sides: a call of upkeep that is left
+# What the checker of coherence tells both sides: a call of maintenance that is left
 # out is named, the host and the device fail, the file of reports says all of it,
 # and what a pattern fits is not reported. What a report must say to the letter is
 # tests/device/test_violation.c's.

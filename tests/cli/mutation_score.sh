@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A sample of what scripts/mutation-score does in full: calls of upkeep are left
+# A sample of what scripts/mutation-score does in full: calls of maintenance are left
 # out, and the checker names each or shows that it was needless; and without any
 # left out it names none.
 . "$(dirname "$0")/lib.sh"

@@ -34,7 +34,7 @@ struct bench {
 	uint32_t at, dma_at;
 	char report[64][VIOLATION_FULL_MAX];
 	unsigned n_reports;
-	struct wire_tell wire; /* what the CPU's side tells */
+	struct wire_brackets wire; /* what the CPU's side tells */
 	struct wire_counters counters;
 	char text[176];
 };

@@ -197,7 +197,7 @@ int litmus_check(struct litmus_emulator *m, const struct litmus *test,
 	return ret;
 }
 
-void litmus_tell(const struct litmus_tally *a, char *text, size_t size)
+void litmus_report(const struct litmus_tally *a, char *text, size_t size)
 {
 	snprintf(text, size,
 		"%" PRIu64 " tests: %" PRIu64 " right, %" PRIu64

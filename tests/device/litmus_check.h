@@ -31,6 +31,6 @@ struct litmus_tally {
 int litmus_check(struct litmus_emulator *, const struct litmus *, bool stated,
 	unsigned seeds, struct litmus_tally *, struct err *);
 
-void litmus_tell(const struct litmus_tally *, char *text, size_t size);
+void litmus_report(const struct litmus_tally *, char *text, size_t size);
 
 #endif

@@ -37,7 +37,7 @@ struct litmus_run {
 	unsigned broken;   /* enum litmus_breach, by the model */
 	bool strayed;      /* the evictor chose other lines than the path */
 	unsigned reported; /* enum litmus_breach, by the checker */
-	char report[320];  /* its first, needless upkeep aside */
+	char report[320];  /* its first, needless maintenance aside */
 };
 
 int litmus_emulator_open(struct litmus_emulator *, struct err *);

@@ -124,7 +124,7 @@ static int work(struct work *w, int n_files, char **file)
 		return 1;
 	}
 	if (!w->dir) {
-		litmus_tell(&w->tally, text, sizeof(text));
+		litmus_report(&w->tally, text, sizeof(text));
 		printf("%s; %u failed\n", text, w->failed);
 	}
 	return w->failed > 0;

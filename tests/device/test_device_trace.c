@@ -9,7 +9,7 @@
 
 #define ROOM 16u
 
-struct told {
+struct run_summary {
 	struct device_trace *trace;
 	struct wire_trace *shared;
 	struct trace_ring host;
@@ -17,7 +17,7 @@ struct told {
 
 static int setup(void **state)
 {
-	struct told *x = calloc(1, sizeof(*x));
+	struct run_summary *x = calloc(1, sizeof(*x));
 	size_t bytes = trace_ring_bytes(ROOM);
 	struct err e = { 0 };
 
@@ -34,7 +34,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	struct told *x = *state;
+	struct run_summary *x = *state;
 
 	free(x->trace);
 	free(x->shared);
@@ -42,7 +42,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct wire_trace_event next(struct told *x)
+static struct wire_trace_event next(struct run_summary *x)
 {
 	struct wire_trace_event v;
 
@@ -54,7 +54,7 @@ static struct wire_trace_event next(struct told *x)
  * told of before and behind them. */
 static void test_copies(void **state)
 {
-	struct told *x = *state;
+	struct run_summary *x = *state;
 	struct wire_trace_event dma, all;
 
 	device_trace_copied(x->trace, 50, 70);
@@ -86,7 +86,7 @@ static void test_copies(void **state)
 /* Read in place, or not at all: no copies. */
 static void test_no_copies(void **state)
 {
-	struct told *x = *state;
+	struct run_summary *x = *state;
 	struct wire_trace_event all;
 
 	device_trace_operator(x->trace, "down", 3, 5, 4096);

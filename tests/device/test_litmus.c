@@ -41,7 +41,7 @@ static void bench_close(struct bench *b)
 	char text[256];
 
 	if (b->tally.tests) {
-		litmus_tell(&b->tally, text, sizeof(text));
+		litmus_report(&b->tally, text, sizeof(text));
 		print_message("%s\n", text);
 	}
 	litmus_emulator_close(&b->emulator);

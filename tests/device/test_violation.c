@@ -1,6 +1,6 @@
 #include "tests/harness.h"
 
-#include "ipc/tell.h"
+#include "ipc/brackets.h"
 #include "tests/device/cache_bench.h"
 
 #include <string.h>
@@ -244,17 +244,17 @@ static void tells_of_dma_over_dirty_lines(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* By the host's own half of ipc/tell.h, from a real buffer's brackets. */
+/* By the host's own half of ipc/brackets.h, from a real buffer's brackets. */
 static void tells_of_a_write_to_a_held_buffer(void **state)
 {
-	struct tell host;
+	struct brackets host;
 	struct bench b;
 
 	bench_open(&b, COHERENCE_CHECK, 0, NULL);
-	tell_init(&host);
-	tell_to(&host, &b.wire);
+	brackets_init(&host);
+	brackets_connect(&host, &b.wire);
 	b.wire.hold[0] = (struct wire_hold){ BENCH_IO, 1, 96, 64, 0,
-		tell_name(&host, "read_hidden") };
+		brackets_name(&host, "read_hidden") };
 	cache_operator(b.cache, "hidden_out", -1);
 	dev_write(&b, 0, 128, 5);
 	dev_read(&b, 100); /* which a reader may */
@@ -269,7 +269,7 @@ static void tells_of_a_write_to_a_held_buffer(void **state)
 		"    met by: the device, request 1, hidden_out\n"
 		"    missing: end of the CPU's bracket of test:io [96, 128) "
 		"before hidden_out");
-	tell_release(&host);
+	brackets_release(&host);
 	bench_close(&b);
 	assert_int_equal(b.n_reports, 1);
 }
@@ -315,7 +315,7 @@ static void tells_of_needless_maintenance(void **state)
 		"but not written by the CPU since request 1 (CPU bracket 3, "
 		"device request 2)\n"
 		"    to be saved: 128 bytes, about 0.013 us of a phone");
-	cache_price_upkeep(b.cache, 1e6);
+	cache_price_maintenance(b.cache, 1e6);
 	cache_operator(b.cache, "kv clean", 0);
 	cache_clean(b.cache, b.at + 128, 64);
 	next(&b, 4);

@@ -1,9 +1,9 @@
 /*
  * Any bytes as a message that the bus hands to the service. What libdbus takes
  * for a message, and is a method call, is answered: with a reply or an error by
- * name that libdbus can send, of a request with what ask_read says of it, or
- * later where it waits for a text. Most inputs are messages made of messages
- * (tests/fuzz/dbus_mutant.h), as most bytes are none.
+ * name that libdbus can send, of a request with what api_request_read says of
+ * it, or later where it waits for a text. Most inputs are messages made of
+ * messages (tests/fuzz/dbus_mutant.h), as most bytes are none.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct ask_offer offer = { .model = "m",
+static const struct api_offer offer = { .model = "m",
 	.method = "chain",
 	.draft = "pld",
 	.clock = "wall",
@@ -33,10 +33,10 @@ static void check(bool holds)
 		abort();
 }
 
-static int refuse(struct bus *b, struct ask *ask,
+static int refuse(struct bus *b, struct api_request *api,
 	const struct answer_reader *reader, struct bus_text *t, struct fault *f)
 {
-	check(ask->n == 1 && ask->n_prompts == 1 && !ask->wants_logprobs);
+	check(api->n == 1 && api->n_prompts == 1 && !api->wants_logprobs);
 	return fault_set(f, 503, "queue_full", NULL, "nothing is computed");
 }
 

@@ -81,12 +81,12 @@ static void tell_some(struct trace *t)
 		trace_begin(t, i ? TRACE_PASS : TRACE_TEXT, i, 7);
 		trace_instant(t, TRACE_PUBLISH, i, 0);
 		trace_count(t, TRACE_ROWS, i);
-		trace_tell(t, &v);
+		trace_emit(t, &v);
 		v = (struct trace_event){ .type = TRACE_END,
 			.name = TRACE_PHONE_RUN,
 			.track = TRACE_ON_PHONE_NPU,
 			.at = 1000 * i + 500 };
-		trace_tell(t, &v);
+		trace_emit(t, &v);
 	}
 	for (unsigned i = 0; i < 3; i++)
 		trace_end(t, TRACE_PASS);

@@ -48,7 +48,7 @@ enum litmus_op {
 struct litmus_step {
 	enum litmus_op op;
 	uint8_t word; /* of an access */
-	uint8_t line; /* of an access or upkeep */
+	uint8_t line; /* of an access or maintenance */
 	bool whole;   /* a write of all words of the line */
 	uint8_t value, reg, channel;
 };

@@ -54,7 +54,8 @@ void coherence_model_release(struct coherence_model *m)
 	*m = (struct coherence_model){ 0 };
 }
 
-/* ---- upkeep ---------------------------------------------------------------
+/* ---- maintenance
+ * ---------------------------------------------------------------
  */
 
 static void heard(struct model_line *l)
@@ -129,8 +130,8 @@ static bool needs(const struct model_line *l, bool invalidate)
 }
 
 /* Calls for those of lines [first, last] that need it. */
-static void upkeep(struct coherence_model *m, bool invalidate, uint32_t first,
-	uint32_t last)
+static void maintenance(struct coherence_model *m, bool invalidate,
+	uint32_t first, uint32_t last)
 {
 	for (uint32_t i = first; i <= last; i++) {
 		uint32_t end = i;
@@ -152,14 +153,14 @@ static void begin_request(struct coherence_model *m)
 	if (m->open)
 		return;
 	m->open = true;
-	upkeep(m, true, 0, m->n_lines - 1);
+	maintenance(m, true, 0, m->n_lines - 1);
 }
 
 void coherence_model_done(struct coherence_model *m)
 {
 	if (!m->open)
 		return;
-	upkeep(m, false, 0, m->n_lines - 1);
+	maintenance(m, false, 0, m->n_lines - 1);
 	for (uint32_t i = 0; i < m->n_lines; i++) {
 		struct model_line *l = &m->line[i];
 
@@ -251,7 +252,7 @@ void coherence_model_write(
 		m->line[i].dirty = true;
 	}
 	if (clean_now)
-		upkeep(m, false, first, last);
+		maintenance(m, false, first, last);
 }
 
 void coherence_model_dma(struct coherence_model *m, uint32_t at, uint32_t n)
@@ -262,7 +263,7 @@ void coherence_model_dma(struct coherence_model *m, uint32_t at, uint32_t n)
 	first = at / PER_LINE;
 	last = (at + n - 1) / PER_LINE;
 	begin_request(m);
-	upkeep(m, false, first, last);
+	maintenance(m, false, first, last);
 	for (uint32_t i = first; i <= last; i++)
 		if (m->line[i].clean)
 			m->line[i].clean->may |= bit(i);

@@ -180,14 +180,14 @@ static int take_token(void *arg, int32_t token, const char *text, size_t len)
 	return 0;
 }
 
-struct told {
+struct run_summary {
 	struct decoded *out;
 	const struct decode_watch *watch;
 };
 
 static void replaced(void *arg, const char *sentence)
 {
-	const struct told *t = arg;
+	const struct run_summary *t = arg;
 
 	/* At the end it may be told of a fault that never came, too. */
 	if (!strstr(sentence, "took its place"))
@@ -229,7 +229,7 @@ static void generate(
 void decode(const struct decodes *d, unsigned way, const char *const *more,
 	const struct decode_watch *watch, struct decoded *out)
 {
-	struct told told = { out, watch };
+	struct run_summary told = { out, watch };
 	char model[PATH_MAX], draft[PATH_MAX + 8] = "draft=";
 	const char *set[SETTINGS] = { "threads=1", "ctx=256" };
 	struct tandem_options o;

@@ -184,7 +184,7 @@ static int step(
 		what[0] == 'r'           ? "read"
 			: what[0] == 'w' ? "write"
 			: what[0] == 'd' ? "dma"
-					 : "upkeep",
+					 : "maintenance",
 		s->layer++);
 	if (!strcmp(what, "read"))
 		say_words(s, view_read(s->cache, addr, len), v[1]);

@@ -1,7 +1,7 @@
 /*
  * The device's cache and its checker (device/cache.h), alone: a text lists
- * accesses and calls of upkeep, and the answer is what was read and reported.
- * The CPU's part is played here too, through a mapping of its own.
+ * accesses and calls of maintenance, and the answer is what was read and
+ * reported. The CPU's part is played here too, through a mapping of its own.
  *
  *   begin strict|check|off SEED LINES  a buffer of so many lines of 64 bytes,
  *                         all zero, a cache over it, the evictor's seed (0:
@@ -28,8 +28,8 @@ struct err;
 struct fault;
 struct strbuf;
 
-/* The answer is added to *answer. A plan of upkeep that is left out counts from
- * each `begin`. -EINVAL names the line that cannot be. */
+/* The answer is added to *answer. A plan of maintenance that is left out counts
+ * from each `begin`. -EINVAL names the line that cannot be. */
 int rehearse(const char *text, const struct fault *, struct strbuf *answer,
 	struct err *);
 

@@ -1,11 +1,11 @@
 /*
  * The device's cache, and the checker of the contract. A program is accesses of
- * the CPU and of the device; the upkeep that the contract asks for is put in
- * between, so that whatever steps are left out it is a correct one, whose model
- * is memory without any cache: every read gives the newest bytes, and nothing
- * may be reported, whatever the evictor does.
+ * the CPU and of the device; the maintenance that the contract asks for is put
+ * in between, so that whatever steps are left out it is a correct one, whose
+ * model is memory without any cache: every read gives the newest bytes, and
+ * nothing may be reported, whatever the evictor does.
  *
- * A step may have the next call of upkeep forgotten. The model then knows
+ * A step may have the next call of maintenance forgotten. The model then knows
  * whether the device had the lines, whether what it reads from there on is old,
  * and what it owes at the end of the request: if it does, the checker must say
  * so of just those lines and just that kind of call, and if no harm can come
@@ -59,8 +59,9 @@ static const struct stress_verb verbs[] = {
 };
 
 enum { PROGRAMS, READS, CALLS, FORGOTTEN, NAMED, HARMLESS, TEXTS };
-static const char *const tallies[] = { "programs", "reads", "calls of upkeep",
-	"forgotten", "named", "harmless", "texts", NULL };
+static const char *const tallies[] = { "programs", "reads",
+	"calls of maintenance", "forgotten", "named", "harmless", "texts",
+	NULL };
 
 /* ---- drawing ---------------------------------------------------------------
  */

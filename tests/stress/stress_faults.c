@@ -26,8 +26,8 @@ static const unsigned n_restarts[] = { 0, 1, 3, 100 };
 static const char *const noyes[] = { "no", "yes" };
 static const char *const levels[] = { "off", "strict", "check" };
 
-/* In the order of enum fault_verb, without forgotten upkeep, which changes the
- * text; what is behind the device's own is done to flash. */
+/* In the order of enum fault_verb, without forgotten maintenance, which changes
+ * the text; what is behind the device's own is done to flash. */
 static const char *const names[] = { "die", "hang", "late", "die-inside",
 	"die-answered", "hang-inside", "hang-answered", "enomem", "bell-drop",
 	"bell-repeat", "bell-merge", "tear", "seq", "full", "eio", "short",

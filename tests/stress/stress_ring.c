@@ -208,7 +208,7 @@ static int inside(struct place *p, const void *packet, size_t len)
 		at - from, p->bytes);
 }
 
-static int judge_reserve(struct place *p, int ret, uint32_t len)
+static int scorer_reserve(struct place *p, int ret, uint32_t len)
 {
 	uint32_t need = gap_before(p, len) + len;
 	int want = p->taken + need > p->bytes ? -EAGAIN : 0;
@@ -252,7 +252,7 @@ static int put(struct place *p, uint32_t units, bool publish)
 	uint32_t len = units * 8;
 	void *at;
 	int ret = ring_reserve(&p->tx, len, &at);
-	int bad = judge_reserve(p, ret, len);
+	int bad = scorer_reserve(p, ret, len);
 
 	p->run->tally[FULL] += ret == -EAGAIN;
 	if (!bad && !ret)
@@ -296,7 +296,7 @@ static int compare(struct place *p, const uint8_t *got, size_t len)
 	return 0;
 }
 
-static int judge_peek(struct place *p, int ret, const void *packet, size_t len)
+static int scorer_peek(struct place *p, int ret, const void *packet, size_t len)
 {
 	int want = p->rx_gone ? -EPROTO : p->n > 0;
 
@@ -323,7 +323,7 @@ static int take(struct place *p, bool release)
 	const void *packet = NULL;
 	size_t len = 0;
 	int ret = ring_peek(&p->rx, &packet, &len);
-	int bad = judge_peek(p, ret, packet, len);
+	int bad = scorer_peek(p, ret, packet, len);
 
 	if (bad || ret != 1 || !release)
 		return bad;
@@ -378,7 +378,7 @@ static void lie(struct place *p, uint32_t side, uint32_t by)
  * ------------------------------------------------------------------
  */
 
-static int judge_wait(struct place *p, struct doorbell *b, uint32_t seen,
+static int scorer_wait(struct place *p, struct doorbell *b, uint32_t seen,
 	bool moved, const char *when)
 {
 	/* Without a move it comes back when the millisecond is over. */
@@ -398,14 +398,14 @@ static int wait_on(struct place *p, struct doorbell *ring,
 
 	for (uint32_t i = 0; i < v[1]; i++)
 		doorbell_ring(ring);
-	bad = v[1] ? judge_wait(p, sleep, seen, false, "for nothing new") : 0;
+	bad = v[1] ? scorer_wait(p, sleep, seen, false, "for nothing new") : 0;
 	if (!bad)
 		bad = put(p, 2, true);
 	if (!bad && !v[2])
 		doorbell_ring(ring);
 	/* Who looks at the index misses no packet, rung for or not. */
 	return bad ? bad
-		   : judge_wait(p, sleep, seen,
+		   : scorer_wait(p, sleep, seen,
 			     atomic_load(&p->shared->tail) != seen,
 			     v[2] ? "where the bell was lost" : "behind a put");
 }

@@ -271,7 +271,7 @@ static int judge_plain(struct stress_run *r, const struct text *t,
 		refused->error);
 }
 
-static int judge_text(struct stress_run *r, const struct text *t,
+static int scorer_text(struct stress_run *r, const struct text *t,
 	const struct decoded *got, const struct decoded *want)
 {
 	char how[80];
@@ -300,7 +300,7 @@ static int text(struct stress_run *r, const uint32_t *v)
 		return ret;
 	decode_text(r->world, &t, &got);
 	r->tally[got.status ? VA_TEXTS_REFUSED : VA_TEXTS]++;
-	return judge_text(r, &t, &got, want);
+	return scorer_text(r, &t, &got, want);
 }
 
 /* ---- a schedule ------------------------------------------------------------

@@ -66,7 +66,7 @@ static int judge_host(
 		(unsigned long long)room.extended);
 }
 
-static int judge_shown(struct va_place *p, struct window_view *w)
+static int scorer_shown(struct va_place *p, struct window_view *w)
 {
 	pid_t device;
 	int ret = window_look(npu_pid(p->npu), w, &device, p->run->e);
@@ -118,7 +118,7 @@ static int judge_mapping(struct va_place *p, const struct process_maps *maps,
 }
 
 /* What was unmapped and has its room: all of it is as a guard. */
-static int judge_pending(
+static int scorer_pending(
 	struct va_place *p, const struct process_maps *maps, uint64_t base)
 {
 	for (unsigned i = 0; base && i < p->window.n; i++) {
@@ -165,7 +165,7 @@ static int judge_fds(struct va_place *p, const struct process_maps *maps)
 }
 
 /* None of the region's are mapped, nor any other. */
-static int judge_number(struct va_place *p, const struct process_maps *maps)
+static int scorer_number(struct va_place *p, const struct process_maps *maps)
 {
 	unsigned mapped = process_maps_count(maps, "tandem:" VA_PREFIX);
 	unsigned want = first_fit_there(&p->window);
@@ -189,9 +189,9 @@ static int judge_kernel(struct va_place *p)
 			ret = judge_mapping(
 				p, maps, &p->window.piece[i], &base);
 	if (!ret)
-		ret = judge_pending(p, maps, base);
+		ret = scorer_pending(p, maps, base);
 	if (!ret)
-		ret = judge_number(p, maps);
+		ret = scorer_number(p, maps);
 	if (!ret && !p->over)
 		ret = judge_fds(p, maps);
 	process_maps_free(maps);
@@ -209,7 +209,7 @@ int va_look(struct va_place *p)
 	if (!ret)
 		ret = judge_host(p, w, settled);
 	if (!ret)
-		ret = judge_shown(p, w);
+		ret = scorer_shown(p, w);
 	if (!ret)
 		ret = judge_kernel(p);
 	free(settled);

@@ -240,7 +240,7 @@ static void test_without_notices(void **state)
 
 /* ---- progress ------------------------------------------------------------ */
 
-struct told {
+struct run_summary {
 	unsigned times, ends;
 	uint64_t done, total;
 };
@@ -248,7 +248,7 @@ struct told {
 static void count_progress(
 	void *arg, const char *what, uint64_t done, uint64_t total)
 {
-	struct told *told = arg;
+	struct run_summary *told = arg;
 
 	if (!what) {
 		told->ends++;
@@ -262,7 +262,7 @@ static void count_progress(
 
 static void test_progress(void **state)
 {
-	struct told told = { 0 };
+	struct run_summary told = { 0 };
 	struct tandem_options o;
 	struct tandem *t;
 

@@ -71,7 +71,7 @@ static inline int fake_open(
 }
 
 static inline int fake_item(void *arg, void *one, size_t item,
-	const struct known_text *known, struct item_told *t, struct err *e)
+	const struct known_text *known, struct item_report *t, struct err *e)
 {
 	struct fake_runner *f = arg;
 	const struct setting *s = ((struct fake_one *)one)->set;
@@ -88,7 +88,7 @@ static inline int fake_item(void *arg, void *one, size_t item,
 		f->one.text[i] = (int32_t)(100 * item + i);
 	if (fake_number(s, "wrong", 99) == item)
 		f->one.text[FAKE_PROMPT + n - 1]++;
-	*t = (struct item_told){ .text = f->one.text,
+	*t = (struct item_report){ .text = f->one.text,
 		.n = FAKE_PROMPT + n,
 		.n_prompt = FAKE_PROMPT,
 		.n_predict = n,

@@ -39,13 +39,13 @@ static void test_figures(void **state)
 	struct experiment x;
 	struct runner how = fake_begin(&f, &x);
 	struct err e = { 0 };
-	struct told t;
+	struct run_summary t;
 	struct run *r;
 
 	x.runner = &how;
 	r = fake_add(&x, "name=a us=100 length=2", 1);
 	assert_ok(experiment_run(&x, &e), &e);
-	t = run_told(&x, r);
+	t = run_summary(&x, r);
 	assert_int_equal(t.sum.tokens, 24);
 	assert_int_equal(r->task[0].tokens, 16);
 	assert_int_equal(r->task[1].tokens, 8);
@@ -65,7 +65,7 @@ static void test_figures(void **state)
 	assert_close(figure_joules(&t), 1e-3 + 2e-4, 1e-12, "joules");
 	/* The wall's clock: no energy. */
 	x.phone = false;
-	t = run_told(&x, r);
+	t = run_summary(&x, r);
 	assert_true(isnan(figure_joules(&t)));
 	experiment_release(&x);
 }
@@ -77,7 +77,7 @@ static void test_medians(void **state)
 	struct experiment x;
 	struct runner how = fake_begin(&f, &x);
 	struct err e = { 0 };
-	struct told t;
+	struct run_summary t;
 	struct run *r;
 
 	x.runner = &how;
@@ -85,12 +85,12 @@ static void test_medians(void **state)
 	f.slower_ps = 1000000; /* 1, 2 and 3 us more a token */
 	r = fake_add(&x, "name=a us=8", 1);
 	assert_ok(experiment_run(&x, &e), &e);
-	t = run_told(&x, r);
+	t = run_summary(&x, r);
 	assert_close(t.tokens_per_s, 1e5, 1e-4, "the median of three rounds");
 	/* Each task's own rate is told, and the mean is geometric. */
 	for (int i = 0; i < 3; i++)
 		r->round[1][i].tokens *= 4;
-	t = run_told(&x, r);
+	t = run_summary(&x, r);
 	assert_close(t.tokens_per_s, 2e5, 1e-4, "the geometric mean");
 	experiment_release(&x);
 }

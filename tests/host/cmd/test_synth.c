@@ -178,7 +178,7 @@ static void test_distribution(void **state)
 }
 
 /* What a sink was told last, and whether it rose to that. */
-struct told {
+struct run_summary {
 	const char *what;
 	uint64_t done, total;
 	bool fell, over;
@@ -186,18 +186,18 @@ struct told {
 
 static void hear(void *arg, const char *what, uint64_t done, uint64_t total)
 {
-	struct told *t = arg;
+	struct run_summary *t = arg;
 
 	t->over = !what;
 	if (!what)
 		return;
 	t->fell |= done < t->done || done > total;
-	*t = (struct told){ what, done, total, t->fell, false };
+	*t = (struct run_summary){ what, done, total, t->fell, false };
 }
 
 static void test_progress(void **state)
 {
-	struct told told = { 0 };
+	struct run_summary told = { 0 };
 	const struct synth_opts o = { shape_of("tiny"), DTYPE_Q4_0, DTYPE_Q4_0,
 		1, { hear, &told } };
 	struct err e = { 0 };

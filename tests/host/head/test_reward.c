@@ -473,7 +473,7 @@ static void test_function(void **state)
 	r = as_text(&t);
 	assert_int_equal(reward_score(f->reward, &r, 1, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "tandem eval"));
-	reward_tell(f->reward, by_length, &asked);
+	reward_report(f->reward, by_length, &asked);
 	assert_ok(reward_score(f->reward, &r, 1, &e), &e);
 	assert_int_equal(asked, 1);
 	assert_float_equal(t.score[0], (float)t.step_end[0], 0);

@@ -17,7 +17,7 @@ static inline void ask(struct opt_values *v, const char *name, const char *text)
 	assert_ok(opt_set(method_table, v, name, text, &e), &e);
 }
 
-static inline void ask_number(
+static inline void api_request_number(
 	struct opt_values *v, const char *name, uint32_t number)
 {
 	char text[16];

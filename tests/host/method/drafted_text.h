@@ -251,12 +251,12 @@ static inline void open_method(const struct fixture *f, const struct method *m,
 	struct err e = { 0 };
 
 	if (f->depth) {
-		ask_number(asked, "draft-len", f->depth);
-		ask_number(asked, "tree-depth", f->depth);
+		api_request_number(asked, "draft-len", f->depth);
+		api_request_number(asked, "tree-depth", f->depth);
 	}
 	if (f->tree_rows)
-		ask_number(asked, "tree-rows", f->tree_rows);
-	ask_number(asked, "candidates", f->candidates);
+		api_request_number(asked, "tree-rows", f->tree_rows);
+	api_request_number(asked, "candidates", f->candidates);
 	ask(asked, "stop-rule", f->stop_rule ? "true" : "false");
 	ask(asked, "prune-always", NULL);
 	ask(asked, "exit", "none");

@@ -115,7 +115,7 @@ static inline void open_draft(struct sampled *f)
 	if (!f->draft)
 		return;
 	ask(&f->asked, "draft", f->draft);
-	ask_number(&f->asked, "tree-rows", 24);
+	api_request_number(&f->asked, "tree-rows", 24);
 	f->drafting = (struct drafting){ 0 };
 	assert_ok(drafting_ask(&f->drafting, &f->asked, &e), &e);
 	assert_true(drafting_can_be_many(&f->drafting));
@@ -131,8 +131,8 @@ static inline int run_many(struct sampled *f, const struct method *m)
 	int ret;
 
 	f->asked = (struct opt_values){ 0 };
-	ask_number(&f->asked, "samples", f->n);
-	ask_number(&f->asked, "parallel", f->parallel);
+	api_request_number(&f->asked, "samples", f->n);
+	api_request_number(&f->asked, "parallel", f->parallel);
 	for (unsigned i = 0; i < ARRAY_LEN(f->said) && f->said[i][0]; i++)
 		ask(&f->asked, f->said[i][0], f->said[i][1]);
 	f->env = (struct method_env){ .options = &f->asked };

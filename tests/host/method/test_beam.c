@@ -72,7 +72,7 @@ static int setup(void **state)
 	words_open(&f->w, f->eos);
 	memset(&asked, 0, sizeof(asked));
 	assert_ok(reward_open(&f->reward, "exact", &nobody, &e), &e);
-	reward_tell(f->reward, score, NULL);
+	reward_report(f->reward, score, NULL);
 	return 0;
 }
 
@@ -333,7 +333,7 @@ static void test_refused(void **state)
 	struct method_env env = { .options = &asked_for };
 	struct err e = { 0 };
 
-	ask_number(&asked_for, "samples", 6);
+	api_request_number(&asked_for, "samples", 6);
 	assert_int_equal(
 		method_open(&env, &method_beam, f->w.model[SAME], &e), -EINVAL);
 	assert_non_null(strstr(e.text, "6 beams (-N)"));

@@ -1,7 +1,7 @@
 /*
  * The method block from weights to tokens: against the naive decoder, which
- * computes the whole text anew in each pass with its sight spelt out, on top of
- * the model's definition; what it keeps of a block against the same text
+ * computes the whole text anew in each pass with its visibility spelt out, on
+ * top of the model's definition; what it keeps of a block against the same text
  * computed at once; and against itself whatever the pair's settings. On a real
  * device process (TANDEM_NPU; skipped without), and on one that the test
  * computes.
@@ -108,7 +108,7 @@ static void write_text(struct fixture *f, struct session_stats *st)
 	assert_ok(sampler_open(&sampler, &f->sampling, o.n_vocab, &e), &e);
 	o.sampler = sampler;
 	assert_ok(generation_open(&g, &o, f->prompt, f->n_prompt, &e), &e);
-	ask_number(&f->asked, "block-steps", f->steps);
+	api_request_number(&f->asked, "block-steps", f->steps);
 	assert_ok(method_run(f->s, g, &f->env, &e), &e);
 	text = gen_tokens(g, &f->n);
 	memcpy(f->text, text, f->n * sizeof(*text));
@@ -139,15 +139,16 @@ static bool sees(const struct fixture *f, unsigned i, unsigned j)
 static void naive_logits(void *arg, const int32_t *x, unsigned n, double *out)
 {
 	static unsigned position[CONTEXT];
-	static uint8_t sight[CONTEXT * CONTEXT];
+	static uint8_t visibility[CONTEXT * CONTEXT];
 	const struct fixture *f = arg;
 
 	for (unsigned i = 0; i < n; i++) {
 		position[i] = i;
 		for (unsigned j = 0; j < n; j++)
-			sight[i * n + j] = sees(f, i, j);
+			visibility[i * n + j] = sees(f, i, j);
 	}
-	ref_logits_seen(f->model->gguf, &f->file, x, position, sight, n, out);
+	ref_logits_seen(
+		f->model->gguf, &f->file, x, position, visibility, n, out);
 }
 
 /* The same text, unless a choice hangs on less than rounding can change. */
@@ -303,7 +304,7 @@ static void forward(struct fixture *f, uint32_t from, uint32_t n,
 	uint32_t written, uint32_t logits_from, float *logits)
 {
 	static struct row row[SLOTS];
-	const struct rows rows = { SIGHT_BLOCK, n, row };
+	const struct rows rows = { VISIBILITY_BLOCK, n, row };
 	struct err e = { 0 };
 
 	text_rows(f, row, from, n, written);
@@ -436,14 +437,14 @@ static void test_other_blocks(void **state)
 	struct err e = { 0 };
 
 	f->model = model_file_open(&f->file);
-	ask_number(&f->asked, "block", 16);
+	api_request_number(&f->asked, "block", 16);
 	assert_int_equal(
 		method_open(&f->env, &method_block, f->model, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "--block 16"));
 	assert_non_null(strstr(e.text, "32"));
 	method_close(&f->env);
 	f->env.options = &f->asked;
-	ask_number(&f->asked, "block", LENGTH);
+	api_request_number(&f->asked, "block", LENGTH);
 	assert_ok(method_open(&f->env, &method_block, f->model, &e), &e);
 	assert_int_equal(method_block.decode_rows(&f->env), LENGTH);
 }

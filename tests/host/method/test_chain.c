@@ -78,8 +78,8 @@ static void write_text(struct fixture *f, const struct method *m,
 	struct err e = { 0 };
 
 	if (draft_length) /* none for plain decoding */
-		ask_number(&asked, "draft-len", draft_length);
-	ask_number(&asked, "candidates", 4);
+		api_request_number(&asked, "draft-len", draft_length);
+	api_request_number(&asked, "candidates", 4);
 	if (f->draft)
 		assert_ok(drafter_host_open(&drafter, f->draft, 1, &e), &e);
 	writer_write(&f->w, m, &env, out);

@@ -145,7 +145,7 @@ static void test_fresh_cache(void **state)
 	float *whole = malloc((N - FROM) * row * sizeof(float));
 	float *some = malloc((N - FROM) * row * sizeof(float));
 	struct row window[N - FROM];
-	const struct rows rows = { SIGHT_WINDOW, N - FROM, window };
+	const struct rows rows = { VISIBILITY_WINDOW, N - FROM, window };
 	struct session *s;
 	struct err e = { 0 };
 
@@ -278,21 +278,22 @@ static void test_npu_is_threshold_decoding(void **state)
 }
 
 /* Rows that see nothing behind their block, and drafts that nobody sees. */
-static void check_lookahead(struct diffusion_writer *w, const char *sight)
+static void check_lookahead(struct diffusion_writer *w, const char *visibility)
 {
 	struct diffusion_text t, other;
 	unsigned ahead = 0;
 
 	for (unsigned i = 0; i < LEVELS; i++) {
-		DT_WRITE(w, &other, "llada-npu", sight, "lookahead=0",
+		DT_WRITE(w, &other, "llada-npu", visibility, "lookahead=0",
 			"window=0", "draft-input=mask", visible[i], "stable=1");
-		DT_WRITE(w, &t, "llada-npu", sight, "lookahead=8", "window=0",
-			"lookahead-cost=9", "draft-input=mask", visible[i],
-			"stable=1");
+		DT_WRITE(w, &t, "llada-npu", visibility, "lookahead=8",
+			"window=0", "lookahead-cost=9", "draft-input=mask",
+			visible[i], "stable=1");
 		dt_same(&t, &other);
 		ahead += t.session.rows > other.session.rows;
-		DT_WRITE(w, &t, "llada-npu", sight, "lookahead=4", "window=20",
-			"draft-input=mask", visible[i], "stable=1");
+		DT_WRITE(w, &t, "llada-npu", visibility, "lookahead=4",
+			"window=20", "draft-input=mask", visible[i],
+			"stable=1");
 		dt_same(&t, &other);
 	}
 	assert_true(ahead);
@@ -303,11 +304,11 @@ static void test_lookahead_changes_nothing(void **state)
 	struct diffusion_writer *w = *state;
 
 	dt_model(w, dt_block_keys);
-	check_lookahead(w, "window-sight=all");
+	check_lookahead(w, "window-visibility=all");
 	dt_model(w, dt_shifted_block_keys);
-	check_lookahead(w, "window-sight=all");
+	check_lookahead(w, "window-visibility=all");
 	dt_model(w, dt_keys);
-	check_lookahead(w, "window-sight=blocks");
+	check_lookahead(w, "window-visibility=blocks");
 }
 
 /* Every switch: a whole text without a mask, and no more passes than tokens but

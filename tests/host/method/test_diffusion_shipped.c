@@ -71,8 +71,8 @@ static void open_pair(struct fixture *f)
 	f->env.options = &f->asked;
 	assert_ok(method_open(&f->env, method_find(f->name), f->model, &e), &e);
 	if (!f->model->block_length)
-		ask_number(&f->asked, "block", f->block);
-	ask_number(&f->asked, "block-steps", f->steps);
+		api_request_number(&f->asked, "block", f->block);
+	api_request_number(&f->asked, "block-steps", f->steps);
 	opts.context = CONTEXT;
 	opts.precision = WIRE_F32;
 	opts.decode_rows = f->env.method->decode_rows(&f->env);
@@ -113,7 +113,7 @@ static void write_text(struct fixture *f, const char *prompt)
 
 /* Where what row i sees ends: of a model of blocks with its block, of a prompt
  * with itself. */
-static unsigned sight_end(const struct fixture *f, unsigned i, unsigned n)
+static unsigned visibility_end(const struct fixture *f, unsigned i, unsigned n)
 {
 	unsigned p = (unsigned)f->n_prompt, end = n;
 
@@ -129,8 +129,9 @@ static void compare(
 	const unsigned width = f->model->n_vocab;
 	const bool blocks = f->model->block_length;
 	struct row row[CONTEXT];
-	const struct rows rows = { blocks ? SIGHT_BLOCK : SIGHT_WINDOW, n,
-		row };
+	const struct rows rows = {
+		blocks ? VISIBILITY_BLOCK : VISIBILITY_WINDOW, n, row
+	};
 	float *logits = malloc((size_t)n * width * sizeof(*logits));
 	struct err e = { 0 };
 
@@ -138,7 +139,7 @@ static void compare(
 	for (unsigned i = 0; i < n; i++) {
 		row[i] = (struct row){ .token = x[i], .position = i };
 		if (blocks)
-			row[i].end = sight_end(f, i, n);
+			row[i].end = visibility_end(f, i, n);
 	}
 	session_truncate(f->s, SESSION_TEXT, 0);
 	assert_ok(session_forward(f->s, &rows, &e), &e);
@@ -158,7 +159,7 @@ static void naive_logits(void *arg, const int32_t *x, unsigned n, double *out)
 	for (unsigned i = 0; i < n; i++) {
 		position[i] = i;
 		for (unsigned j = 0; j < n; j++)
-			sees[i * n + j] = j < sight_end(f, i, n);
+			sees[i * n + j] = j < visibility_end(f, i, n);
 	}
 	ref_logits_seen(f->model->gguf, &f->file, x, position, sees, n, out);
 	compare(f, x, n, out);

@@ -130,7 +130,7 @@ static int forward(struct session *s, const struct denoising *d, struct err *e)
 	s->passes++;
 	assert_in_range(s->passes, 1, MAX_PASSES - 1);
 	assert_in_range(n, N_PROMPT, s->max_rows);
-	assert_int_equal(d->sight, SIGHT_WINDOW);
+	assert_int_equal(d->visibility, VISIBILITY_WINDOW);
 	assert_true(d->anew);
 	for (uint32_t i = 0; i < n; i++) {
 		assert_int_equal(d->row[i].position, i);

@@ -91,8 +91,8 @@ static void run(struct fixture *f, struct session_stats *st)
 	assert_ok(sampler_open(&sampler, &f->sampling, o.n_vocab, &e), &e);
 	o.sampler = sampler;
 	assert_ok(generation_open(&g, &o, f->prompt, N_PROMPT, &e), &e);
-	ask_number(&f->asked, "block", f->block.length);
-	ask_number(&f->asked, "block-steps", f->block.steps);
+	api_request_number(&f->asked, "block", f->block.length);
+	api_request_number(&f->asked, "block-steps", f->block.steps);
 	assert_ok(method_run(s, g, &f->env, &e), &e);
 	text = gen_tokens(g, &f->n);
 	memcpy(f->text, text, f->n * sizeof(*text));

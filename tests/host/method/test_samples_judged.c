@@ -187,7 +187,7 @@ static void write_samples(struct fixture *f)
 	struct generation *g;
 	struct err e = { 0 };
 
-	ask_number(&asked, "samples", N);
+	api_request_number(&asked, "samples", N);
 	o.sequences = 1 + N;
 	o.decode_rows = f->draft ? 24 : N;
 	o.smaller_graphs = true;
@@ -197,7 +197,7 @@ static void write_samples(struct fixture *f)
 	env.reward = f->reward;
 	if (f->draft) {
 		ask(&asked, "draft", f->draft);
-		ask_number(&asked, "tree-rows", 24);
+		api_request_number(&asked, "tree-rows", 24);
 		assert_ok(drafting_ask(&drafting, &asked, &e), &e);
 		assert_ok(drafting_open(&drafting, f->s, &o, 24, &e), &e);
 		env.drafter = &drafting.drafter;

@@ -148,8 +148,8 @@ static void test_long_prompt(void **state)
 	/* The prompt, and of each a tail that begins in the middle of a run:
 	 * a twentieth of what copies would take. */
 	open_many(f, 928 + COPIES * 32);
-	ask_number(&f->asked, "samples", COPIES);
-	ask_number(&f->asked, "parallel", COPIES);
+	api_request_number(&f->asked, "samples", COPIES);
+	api_request_number(&f->asked, "parallel", COPIES);
 	f->env.options = &f->asked;
 	assert_ok(
 		method_open(&f->env, &method_sample, f->w.model[SAME], &e), &e);

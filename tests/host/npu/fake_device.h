@@ -194,7 +194,7 @@ static inline void fake_unmap(
 
 /* ---- graphs -------------------------------------------------------------- */
 
-static inline void fake_tell_held(
+static inline void fake_brackets_find(
 	const struct fake_device *d, struct wire_done *done)
 {
 	done->arg[WIRE_GRAPHS_HELD] = d->held;
@@ -221,7 +221,7 @@ static inline void fake_load(struct fake_device *d,
 		}
 	d->graph[g->graph] = malloc(q->len);
 	memcpy(d->graph[g->graph], g, q->len);
-	fake_tell_held(d, done);
+	fake_brackets_find(d, done);
 }
 
 static inline void fake_drop(
@@ -234,7 +234,7 @@ static inline void fake_drop(
 	free(d->graph[graph]);
 	d->graph[graph] = NULL;
 	d->held--;
-	fake_tell_held(d, done);
+	fake_brackets_find(d, done);
 }
 
 static inline const struct wire_ref *fake_ref(

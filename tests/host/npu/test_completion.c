@@ -267,7 +267,7 @@ static void violates(struct fake *f, const void *request, struct fake_answer *a)
 	snprintf(a->done.text, sizeof(a->done.text), "\x1b[2Jstale read\n");
 }
 
-static void test_texts(void **state)
+static void test_requests(void **state)
 {
 	struct fixture *f = *state;
 	struct npu_stats st;
@@ -614,7 +614,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_of_graphs),
 	TEST(test_of_a_run),
 	TEST(test_what_is_no_forgery),
-	TEST(test_texts),
+	TEST(test_requests),
 	TEST(test_a_refusal_tells_the_violation),
 	TEST(test_prices),
 	TEST(test_refusals),

@@ -13,7 +13,7 @@
 
 static struct wire_trace told;
 
-static struct wire_trace *told_of(const void *device, size_t *bytes)
+static struct wire_trace *figures_of(const void *device, size_t *bytes)
 {
 	*bytes = sizeof(told);
 	return &told;
@@ -31,7 +31,7 @@ static void test_no_ring(void **state)
 	snprintf(path, sizeof(path), "%s/t.pftrace", harness_tmp());
 	assert_ok(trace_open(&o.trace, path, 0, &e), &e);
 	fake_init(&fake);
-	fake.ops.trace = told_of;
+	fake.ops.trace = figures_of;
 	trace_ring_format(&told, 0);
 	told.magic++;
 	assert_int_equal(npu_open(&n, &o, &e), -EPROTO);

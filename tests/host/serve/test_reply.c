@@ -2,13 +2,13 @@
 #include "host/serve/reply.h"
 
 #include "base/strbuf.h"
-#include "host/serve/answering.h"
+#include "host/serve/engine.h"
 #include "tests/harness.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const struct ask_offer offer = {
+static const struct api_offer offer = {
 	.model = "m", .method = "chain", .clock = "wall", .precision = "int8"
 };
 
@@ -20,14 +20,15 @@ struct fixture {
 };
 
 /* An answer of `n` texts that was asked for by this body. */
-static void begin(struct fixture *x, enum ask_kind kind, const char *body)
+static void begin(struct fixture *x, enum api_kind kind, const char *body)
 {
 	struct fault f;
 
 	*x = (struct fixture){ .answer.choice = x->choice };
-	if (ask_read(&x->answer.ask, kind, &offer, body, strlen(body), &f))
+	if (api_request_read(
+		    &x->answer.api, kind, &offer, body, strlen(body), &f))
 		fail_msg("%s", f.text);
-	x->answer.n_choices = (size_t)x->answer.ask.n;
+	x->answer.n_choices = (size_t)x->answer.api.n;
 	assert_int_equal(reply_init(&x->reply, &offer, &x->answer, 1), 0);
 }
 
@@ -37,7 +38,7 @@ static void end(struct fixture *x)
 		strbuf_release(&x->choice[i].text);
 	reply_release(&x->reply);
 	strbuf_release(&x->out);
-	ask_release(&x->answer.ask);
+	api_request_release(&x->answer.api);
 }
 
 static void write_text(struct choice *c, const char *text)
@@ -67,7 +68,7 @@ static void a_whole_answer_is_one_object(void **state)
 	struct fixture x;
 	json_t *whole;
 
-	begin(&x, ASK_COMPLETION, "{\"prompt\":\"p\",\"n\":2}");
+	begin(&x, API_COMPLETION, "{\"prompt\":\"p\",\"n\":2}");
 	write_text(&x.choice[0], "one \"quoted\"");
 	write_text(&x.choice[1], "two");
 	finish(&x, 0, TANDEM_STOP_EOS);
@@ -91,7 +92,7 @@ static void events_bring_each_piece_once(void **state)
 {
 	struct fixture x;
 
-	begin(&x, ASK_CHAT,
+	begin(&x, API_CHAT,
 		"{\"messages\":[{\"role\":\"user\",\"content\":\"p\"}],"
 		"\"stream\":true}");
 	assert_false(reply_events(&x.reply, &x.out));
@@ -120,7 +121,7 @@ static void usage_is_a_chunk_of_its_own(void **state)
 {
 	struct fixture x;
 
-	begin(&x, ASK_COMPLETION,
+	begin(&x, API_COMPLETION,
 		"{\"prompt\":\"p\",\"stream\":true,\"stream_options\":"
 		"{\"include_usage\":true}}");
 	write_text(&x.choice[0], "a");
@@ -136,7 +137,7 @@ static void a_fault_ends_a_stream(void **state)
 {
 	struct fixture x;
 
-	begin(&x, ASK_COMPLETION, "{\"prompt\":\"p\",\"stream\":true}");
+	begin(&x, API_COMPLETION, "{\"prompt\":\"p\",\"stream\":true}");
 	write_text(&x.choice[0], "a");
 	fault_set(&x.answer.fault, 500, "device_lost", NULL, "it is gone");
 	x.answer.state = ANSWER_ENDED;

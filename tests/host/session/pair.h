@@ -39,7 +39,7 @@ static inline int pair_tree(struct session *s, const int32_t *token,
 	struct err *e)
 {
 	static struct row row[WIRE_MAX_ROWS];
-	const struct rows rows = { SIGHT_TREE, n, row };
+	const struct rows rows = { VISIBILITY_TREE, n, row };
 
 	rows_tree(row, SESSION_TEXT, session_length(s, SESSION_TEXT), token,
 		parent, n);

@@ -93,7 +93,8 @@ static inline void open_it(struct fixture *f)
 	pair_need();
 	if (!f->model)
 		f->model = model_file_open(&f->file);
-	/* No architecture has all parts; the layers do not know of sight. */
+	/* No architecture has all parts; the layers do not know of visibility.
+	 */
 	f->model->causal = false;
 	open_session(f);
 }
@@ -125,7 +126,7 @@ struct some {
 /* Rows of the text at the positions that are chosen. */
 static inline void pick(struct some *p, const int32_t *t, const uint8_t *chosen)
 {
-	p->rows = (struct rows){ SIGHT_WINDOW, 0, p->row };
+	p->rows = (struct rows){ VISIBILITY_WINDOW, 0, p->row };
 	for (uint32_t i = 0; i < LONG; i++)
 		if (chosen[i])
 			p->row[p->rows.n++] =
@@ -153,7 +154,7 @@ static inline void pick_any(struct some *p, const int32_t *t)
 
 static inline void end_blocks(struct some *p)
 {
-	p->rows.sight = SIGHT_BLOCK;
+	p->rows.visibility = VISIBILITY_BLOCK;
 	for (uint32_t i = 0; i < p->rows.n; i++) {
 		uint32_t end = (p->row[i].position / BLOCK + 1) * BLOCK;
 

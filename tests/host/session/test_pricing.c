@@ -11,7 +11,7 @@
 #include "host/session/session.h"
 #include "host/shipped/soc_file.h"
 #include "shm/buffer.h"
-#include "tensor/sights.h"
+#include "tensor/visibility.h"
 #include "tensor/soc/soc.h"
 #include "tests/harness.h"
 #include "tests/host/session/pair.h"
@@ -100,7 +100,7 @@ static int every_other(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 static void both(struct fixture *f, const int32_t *t)
 {
 	struct row row[8];
-	const struct rows rows = { SIGHT_TREE, 8, row };
+	const struct rows rows = { VISIBILITY_TREE, 8, row };
 	struct err e = { 0 };
 	uint32_t other;
 
@@ -250,9 +250,9 @@ static void test_blocks(void **state)
 			pricing_map(&own, b, l.block[b].bytes + 4096, &x);
 			pricing_map(&as, b, l.block[b].bytes + 4096, &y);
 			check_same("a mapping", &y, &x, i);
-			pricing_upkeep(&as, b, 12345, &x);
+			pricing_maintenance(&as, b, 12345, &x);
 			price_maintenance(&soc, 12345, &y);
-			check_same("upkeep", &x, &y, i);
+			check_same("maintenance", &x, &y, i);
 		}
 		pricing_release(&own);
 		pricing_release(&as);
@@ -310,9 +310,9 @@ static void test_tail(void **state)
 		price_run(&whole, l.n - 1, 16, 70, &x);
 		price_run(&own, 0, 16, 70, &y);
 		check_same("a run of the last layers", &y, &x, i);
-		pricing_upkeep(&whole, l.n - 1, 12345, &x);
-		pricing_upkeep(&own, 0, 12345, &y);
-		check_same("upkeep of the last layers", &y, &x, i);
+		pricing_maintenance(&whole, l.n - 1, 12345, &x);
+		pricing_maintenance(&own, 0, 12345, &y);
+		check_same("maintenance of the last layers", &y, &x, i);
 		pricing_release(&whole);
 		pricing_release(&own);
 		weights_release(l.block, l.n);
@@ -468,7 +468,7 @@ static void test_mapped(void **state)
 
 /* Of a row that is twice as wide, in states, keys and values, twice the lines;
  * of layers that are twice as many, all but the states twice. */
-static void test_upkeep(void **state)
+static void test_maintenance(void **state)
 {
 	struct fixture *f = *state;
 	struct soc soc = phone("tensor/soc/sd8gen3.soc");
@@ -493,13 +493,13 @@ static void test_upkeep(void **state)
 		assert_ok(pricing_init(&p, &soc, &wide, f->model,
 				  f->opts.precision, l.block, l.n, &e),
 			&e);
-		pricing_upkeep(&p, b, 1000, &got);
+		pricing_maintenance(&p, b, 1000, &got);
 		assert_int_equal(got.counts.maintenance_bytes, 2000);
 		pricing_release(&p);
 		assert_ok(pricing_init(&p, &soc, &deep, f->model,
 				  f->opts.precision, l.block, l.n, &e),
 			&e);
-		pricing_upkeep(&p, b, 10 * row, &got);
+		pricing_maintenance(&p, b, 10 * row, &got);
 		assert_int_equal(got.counts.maintenance_bytes,
 			10 * (row + 4 * layers * 64));
 		pricing_release(&p);
@@ -512,11 +512,11 @@ static void test_upkeep(void **state)
 static void check_by_cpu(struct pricing *p, uint32_t blocks, uint64_t weights)
 {
 	const uint64_t attention = 28ull * 4 * 5 * 1000 * 1536;
-	struct price all = { 0 }, one, upkeep;
+	struct price all = { 0 }, one, maintenance;
 
 	/* Five rows of two sequences: 900 positions that all see, 100 more of
 	 * three of them and 40 of the others. */
-	const struct sight_piece piece[] = { { 5, 900 }, { 3, 100 },
+	const struct visibility_piece piece[] = { { 5, 900 }, { 3, 100 },
 		{ 2, 40 } };
 	const uint64_t seen = 28ull * 4 * 1536 * (5 * 900 + 3 * 100 + 2 * 40);
 	struct price parts = { 0 };
@@ -539,10 +539,10 @@ static void check_by_cpu(struct pricing *p, uint32_t blocks, uint64_t weights)
 		weights / 32 * 34 * 11 / 10);
 	assert_int_equal(all.counts.dma_bytes, 0);
 	assert_int_equal(all.total_ps, all.cpu_ps);
-	pricing_upkeep(p, 0, 1 << 20, &upkeep);
-	assert_int_equal(upkeep.total_ps, 0);
-	pricing_map(p, 0, 1 << 20, &upkeep);
-	assert_int_equal(upkeep.total_ps, 0);
+	pricing_maintenance(p, 0, 1 << 20, &maintenance);
+	assert_int_equal(maintenance.total_ps, 0);
+	pricing_map(p, 0, 1 << 20, &maintenance);
+	assert_int_equal(maintenance.total_ps, 0);
 }
 
 /* Counts of a known shape by hand: a Qwen2.5 1.5B in 8 bits. */
@@ -640,7 +640,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_share),
 	TEST(test_types),
 	TEST(test_mapped),
-	TEST(test_upkeep),
+	TEST(test_maintenance),
 	TEST(test_known),
 	TEST(test_reads),
 };

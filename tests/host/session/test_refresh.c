@@ -189,7 +189,7 @@ static void test_refused(void **state)
 {
 	struct fixture *f = *state;
 	struct row row[2] = { { .position = 5 }, { .position = 7 } };
-	struct rows rows = { SIGHT_WINDOW, 2, row };
+	struct rows rows = { VISIBILITY_WINDOW, 2, row };
 	int32_t t[LONG];
 	struct err e = { 0 };
 	struct refresh *r;
@@ -205,9 +205,9 @@ static void test_refused(void **state)
 	tokens(f, 170, t, LONG);
 	pick_all(&p, t);
 	pass(f, &p);
-	rows.sight = SIGHT_TREE;
+	rows.visibility = VISIBILITY_TREE;
 	refused(r, &rows, -EINVAL, "a tree");
-	rows.sight = SIGHT_WINDOW;
+	rows.visibility = VISIBILITY_WINDOW;
 	row[1].position = LONG;
 	refused(r, &rows, -EINVAL, "83 tokens are cached");
 	row[1].position = 5;

@@ -151,7 +151,7 @@ static void check_phone(struct fixture *f, const struct priced *x,
 static void check_told(struct fixture *f, const struct priced *x)
 {
 	struct refresh *r = refresher(f, (struct refresh_opts){ 1 });
-	struct price request, upkeep;
+	struct price request, maintenance;
 	struct some window, few;
 	uint64_t began, requests;
 	int32_t t[LONG];
@@ -163,13 +163,13 @@ static void check_told(struct fixture *f, const struct priced *x)
 	start(r, &few);
 	finish(r);
 	price_request(x->soc, &request);
-	price_maintenance(x->soc, 32 * slot_bytes(x), &upkeep);
+	price_maintenance(x->soc, 32 * slot_bytes(x), &maintenance);
 	assert_in_range(requests, 3, 100);
 	began = session_phone_ps(f->s);
 	merge(r);
 	assert_int_equal(session_phone_ps(f->s) - began,
 		copy_ps(x, few.rows.n) +
-			requests * (request.total_ps + upkeep.total_ps));
+			requests * (request.total_ps + maintenance.total_ps));
 	refresh_close(r);
 }
 

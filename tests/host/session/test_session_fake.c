@@ -485,7 +485,7 @@ static void test_states_at_the_exit(void **state)
 {
 	struct fixture *f = *state;
 	const struct session_hooks hooks = { .choose = keep_all };
-	struct rows rows = { SIGHT_TREE, 4, NULL };
+	struct rows rows = { VISIBILITY_TREE, 4, NULL };
 	struct row row[4];
 	struct err e = { 0 };
 

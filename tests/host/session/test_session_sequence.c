@@ -57,7 +57,7 @@ static void run_together(struct fixture *f, unsigned step)
 {
 	static struct row row[MANY * ROWS];
 	static float logits[MANY * ROWS][VOCAB];
-	struct rows rows = { SIGHT_TREE, 0, row };
+	struct rows rows = { VISIBILITY_TREE, 0, row };
 	int32_t last[MANY], token[ROWS];
 	struct err e = { 0 };
 
@@ -376,7 +376,7 @@ static void test_exit_of_many(void **state)
 	for (unsigned cycle = 0; cycle < 6; cycle++) {
 		static const uint32_t node[] = { 0, 1, 3, 5 };
 		struct row row[3 * BRANCH];
-		const struct rows rows = { SIGHT_TREE, 3 * BRANCH, row };
+		const struct rows rows = { VISIBILITY_TREE, 3 * BRANCH, row };
 		uint32_t path[4], n = 1 + cycle % 4;
 
 		grow_three(f, row, 70 + cycle);
@@ -441,10 +441,10 @@ static void test_refused_sequences(void **state)
 /* ---- what is refused ------------------------------------------------------
  */
 
-static void refuse(struct fixture *f, enum sight sight, const struct row *row,
-	uint32_t n, const char *text)
+static void refuse(struct fixture *f, enum visibility visibility,
+	const struct row *row, uint32_t n, const char *text)
 {
-	const struct rows rows = { sight, n, row };
+	const struct rows rows = { visibility, n, row };
 	struct session_stats a, b;
 	struct err e = { 0 };
 
@@ -477,12 +477,14 @@ static void test_bad_rows(void **state)
 	tokens(f, 8, t, 5);
 	prefill(f, t, 5);
 	assert_ok(session_add(f->s, &id, &e), &e);
-	refuse(f, SIGHT_TREE, &closed, 1, "sequence 2, which is not open");
-	refuse(f, SIGHT_TREE, &beyond, 1, "sequence 70, which is not open");
-	refuse(f, SIGHT_TREE, &far, 1, "after a sequence of 5");
-	refuse(f, SIGHT_TREE, other, 2, "parent 0 at position 5 of sequence 0");
-	refuse(f, SIGHT_TREE, skip_one, 2, "parent 0 at position 5");
-	refuse(f, SIGHT_WINDOW, &closed, 1, "this model is causal");
+	refuse(f, VISIBILITY_TREE, &closed, 1, "sequence 2, which is not open");
+	refuse(f, VISIBILITY_TREE, &beyond, 1,
+		"sequence 70, which is not open");
+	refuse(f, VISIBILITY_TREE, &far, 1, "after a sequence of 5");
+	refuse(f, VISIBILITY_TREE, other, 2,
+		"parent 0 at position 5 of sequence 0");
+	refuse(f, VISIBILITY_TREE, skip_one, 2, "parent 0 at position 5");
+	refuse(f, VISIBILITY_WINDOW, &closed, 1, "this model is causal");
 	for (uint32_t i = 0; i <= ROWS_SEQUENCES; i++) {
 		if (i > 1)
 			assert_ok(session_add(f->s, &id, &e), &e);
@@ -491,7 +493,7 @@ static void test_bad_rows(void **state)
 			.sequence = i,
 			.parent = -1 };
 	}
-	refuse(f, SIGHT_TREE, many, ROWS_SEQUENCES + 1, "more than 64");
+	refuse(f, VISIBILITY_TREE, many, ROWS_SEQUENCES + 1, "more than 64");
 	pair_close(&f->s);
 }
 
@@ -510,7 +512,7 @@ static void test_bad_windows(void **state)
 		inside = { .token = 1, .position = 5, .end = 5 };
 	struct fixture *f = *state;
 	const struct session_hooks hooks = { .choose = choose };
-	const struct rows rows = { SIGHT_WINDOW, 1, back };
+	const struct rows rows = { VISIBILITY_WINDOW, 1, back };
 	int32_t t[5];
 	struct err e = { 0 };
 
@@ -519,11 +521,11 @@ static void test_bad_windows(void **state)
 	open_session(f);
 	tokens(f, 8, t, 5);
 	prefill(f, t, 5);
-	refuse(f, SIGHT_WINDOW, &gap, 1, "position 6, and 5 tokens");
-	refuse(f, SIGHT_WINDOW, back, 2, "row 0 of its sequence at 3");
-	refuse(f, SIGHT_BLOCK, block, 2, "cannot end at 8");
-	refuse(f, SIGHT_BLOCK, &inside, 1, "cannot end at 5");
-	refuse(f, SIGHT_TREE, &inside, 1, "both ways");
+	refuse(f, VISIBILITY_WINDOW, &gap, 1, "position 6, and 5 tokens");
+	refuse(f, VISIBILITY_WINDOW, back, 2, "row 0 of its sequence at 3");
+	refuse(f, VISIBILITY_BLOCK, block, 2, "cannot end at 8");
+	refuse(f, VISIBILITY_BLOCK, &inside, 1, "cannot end at 5");
+	refuse(f, VISIBILITY_TREE, &inside, 1, "both ways");
 	assert_int_equal(
 		session_forward_with(f->s, &rows, &hooks, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "may be dropped"));
@@ -550,7 +552,7 @@ static void test_bad_blocks(void **state)
 			{ .token = 1, .position = 6, .end = 8 },
 			{ .token = 1, .position = 7, .end = 8 } };
 	struct fixture *f = *state;
-	const struct rows rows = { SIGHT_BLOCK, 4, block };
+	const struct rows rows = { VISIBILITY_BLOCK, 4, block };
 	int32_t t[5];
 	struct err e = { 0 };
 
@@ -559,9 +561,9 @@ static void test_bad_blocks(void **state)
 	open_session(f);
 	tokens(f, 8, t, 5);
 	prefill(f, t, 5);
-	refuse(f, SIGHT_WINDOW, &all, 1, "nothing after their block");
-	refuse(f, SIGHT_BLOCK, large, 4, "block length of 3");
-	refuse(f, SIGHT_BLOCK, block, 2, "cannot end at 8");
+	refuse(f, VISIBILITY_WINDOW, &all, 1, "nothing after their block");
+	refuse(f, VISIBILITY_BLOCK, large, 4, "block length of 3");
+	refuse(f, VISIBILITY_BLOCK, block, 2, "cannot end at 8");
 	assert_ok(session_forward(f->s, &rows, &e), &e);
 	pair_close(&f->s);
 }

@@ -22,7 +22,7 @@
 static void step(struct fixture *f, unsigned at)
 {
 	struct row row[SAMPLES];
-	const struct rows rows = { SIGHT_TREE, SAMPLES, row };
+	const struct rows rows = { VISIBILITY_TREE, SAMPLES, row };
 	static float logits[SAMPLES * 256];
 	int32_t token[SAMPLES];
 	struct err e = { 0 };

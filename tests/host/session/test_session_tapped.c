@@ -68,7 +68,7 @@ static void run_rows(struct session *s, const struct kept *k, size_t first,
 {
 	const float *state[PROMPT];
 	struct row row[PROMPT];
-	const struct rows rows = { SIGHT_TREE, n, row, state };
+	const struct rows rows = { VISIBILITY_TREE, n, row, state };
 	const int32_t token[PROMPT] = { 0 }; /* nobody looks */
 	struct err e = { 0 };
 
@@ -124,7 +124,7 @@ static void test_refused(void **state)
 	struct fixture *f = *state;
 	const float *none[1] = { NULL };
 	struct row row = { .parent = -1 };
-	struct rows rows = { SIGHT_TREE, 1, &row, none };
+	struct rows rows = { VISIBILITY_TREE, 1, &row, none };
 	struct model *tail;
 	struct err e = { 0 };
 

@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "host/shipped/soc_file.h"
-#include "tensor/sights.h"
+#include "tensor/visibility.h"
 #include "tensor/soc/price.h"
 #include "tensor/soc/soc.h"
 #include "tests/harness.h"
@@ -369,7 +369,7 @@ static void test_golden(void **state)
 		{ "sd8elite", 136551833, 43275527, 95461460 },
 	};
 	const struct price_heads heads = { 12, 2, 128, PRICE_EXP_TABLE };
-	const struct sight_piece all = { 32, 1000 };
+	const struct visibility_piece all = { 32, 1000 };
 
 	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
 		struct soc s = shipped(want[i].name);
@@ -377,7 +377,7 @@ static void test_golden(void **state)
 
 		price_matmul(&s, 32, 8960, 1536, DTYPE_SUPER_Q4_0, &p);
 		equal(p.total_ps, want[i].matmul_ps);
-		price_sights(&s, &heads, 32, 32, &all, 1, &p);
+		price_visibility(&s, &heads, 32, 32, &all, 1, &p);
 		equal(p.total_ps, want[i].attention_ps);
 		equal(p.energy_pj, want[i].attention_pj);
 	}

@@ -379,7 +379,7 @@ static bool write_text(struct draw *d, struct json_form *f, struct strbuf *text,
 }
 
 /* Every text that ends is JSON that fits. */
-static void test_texts(void **state)
+static void test_requests(void **state)
 {
 	struct draw d = { harness_seed() };
 	unsigned whole = 0;
@@ -423,6 +423,6 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
 	cmocka_unit_test_setup_teardown(test_bytes, setup, teardown),
 	cmocka_unit_test_setup_teardown(test_documents, setup, teardown),
-	cmocka_unit_test_setup_teardown(test_texts, setup, teardown),
+	cmocka_unit_test_setup_teardown(test_requests, setup, teardown),
 };
 TEST_FILE(tests)

@@ -21,7 +21,7 @@ static void path_of(char path[256])
 static void tell(struct trace *t, enum trace_type type, enum trace_name name,
 	enum trace_track track, uint32_t lane, uint64_t at)
 {
-	trace_tell(t,
+	trace_emit(t,
 		&(const struct trace_event){ .type = type,
 			.name = name,
 			.track = track,
@@ -40,7 +40,7 @@ static void tell_a_text(struct trace *t, uint64_t at)
 	tell(t, TRACE_END, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 0, at + 60);
 	tell(t, TRACE_END, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 1, at + 70);
 	tell(t, TRACE_END, TRACE_WAIT, TRACE_ON_THREAD, 0, at + 70);
-	trace_tell(t,
+	trace_emit(t,
 		&(const struct trace_event){ .type = TRACE_END,
 			.name = TRACE_PASS,
 			.at = at + 80,

@@ -5,7 +5,7 @@
  */
 #include "base/checked.h"
 #include "base/rng.h"
-#include "tensor/sights.h"
+#include "tensor/visibility.h"
 #include "tensor/soc/price.h"
 #include "tensor/soc/soc.h"
 #include "tests/harness.h"
@@ -225,9 +225,10 @@ static int price_attention(const struct soc *soc, uint64_t rows, uint32_t heads,
 	enum price_exp exp, struct price *out)
 {
 	const struct price_heads h = { heads, kv_heads, head_dim, exp };
-	const struct sight_piece all = { (uint32_t)rows, (uint32_t)length };
+	const struct visibility_piece all = { (uint32_t)rows,
+		(uint32_t)length };
 
-	price_sights(soc, &h, rows, rows, &all, 1, out);
+	price_visibility(soc, &h, rows, rows, &all, 1, out);
 	return out->counts.launches ? 0 : -EINVAL;
 }
 

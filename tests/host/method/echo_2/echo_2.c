@@ -73,7 +73,7 @@ static int echo_plan(struct denoising *d, struct err *e)
 	for (uint32_t i = 0; i < rows; i++)
 		token[i] = i % 2 ? text[n - 2] : text[n - 1];
 	rows_tree(d->row, d->sequence, cached, token, NULL, rows);
-	d->sight = SIGHT_TREE;
+	d->visibility = VISIBILITY_TREE;
 	d->n_rows = rows;
 	return 0;
 }

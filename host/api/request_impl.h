@@ -5,8 +5,8 @@
  * tandem_text.c has the text's life; who runs it is tandem_generate.c, alone,
  * or tandem_texts.c, among others. One thread.
  */
-#ifndef HOST_API_TEXT_IMPL_H
-#define HOST_API_TEXT_IMPL_H
+#ifndef HOST_API_REQUEST_IMPL_H
+#define HOST_API_REQUEST_IMPL_H
 
 #include "base/err.h"
 #include "base/strbuf.h"
@@ -70,10 +70,10 @@ struct tandem_submitted {
 
 	/* How far a trace was told, on which lane, by which number. */
 	enum {
-		TOLD_NOTHING,
-		TOLD_QUEUED,
-		TOLD_PROMPT,
-		TOLD_DECODE,
+		TRACED_NOTHING,
+		TRACED_QUEUED,
+		TRACED_PROMPT,
+		TRACED_DECODE,
 	} told;
 	uint32_t told_lane;
 	uint64_t number;
@@ -91,20 +91,20 @@ int request_prompt(struct tandem *, const struct tandem_request *,
 /* ---- text_reader.c ---- */
 
 /* Callbacks of a generation (struct generation_opts) whose arg is the text. */
-int text_tell(void *text, int32_t id, const char *bytes, size_t len);
-int text_tell_step(void *text, const struct gen_step *);
-int text_tell_token(void *text, const struct gen_token *);
+int request_deliver(void *text, int32_t id, const char *bytes, size_t len);
+int text_report_step(void *text, const struct gen_step *);
+int text_report_token(void *text, const struct gen_token *);
 
 /* ---- text_trace.c: what --trace is told, by the times in the text ---- */
 
-void text_told_submitted(struct tandem_submitted *);
-void text_told_begun(struct tandem_submitted *);
-void text_told_read(struct tandem_submitted *);
-void text_told_ended(struct tandem_submitted *);
+void request_trace_submitted(struct tandem_submitted *);
+void request_trace_begun(struct tandem_submitted *);
+void request_trace_read(struct tandem_submitted *);
+void request_trace_ended(struct tandem_submitted *);
 /* It begins or ends in passes of its own. */
-void text_told_alone(const struct tandem_submitted *, enum trace_type);
+void request_trace_alone(const struct tandem_submitted *, enum trace_type);
 /* It had rows of the last pass; `last`: no other text is told of that. */
-void text_told_shared(const struct tandem_submitted *, uint64_t began_ns,
+void request_trace_shared(const struct tandem_submitted *, uint64_t began_ns,
 	uint64_t ended_ns, bool last);
 
 /* ---- tandem_samples.c ---- */
@@ -112,7 +112,7 @@ void text_told_shared(const struct tandem_submitted *, uint64_t began_ns,
 /* x->samples, of a method that has many. */
 int text_open_samples(struct tandem_submitted *, struct err *);
 /* The request's callback is called for each, if there are any. */
-void text_tell_samples(const struct tandem_submitted *);
+void text_report_samples(const struct tandem_submitted *);
 
 /* ---- tandem_text.c ---- */
 

@@ -2,15 +2,15 @@
  * What a host under coherence level check tells its device beside the
  * requests, so that a report can name the CPU's side: the functions that write,
  * by number, and the brackets that are open just now. The tables lie in the
- * control memfd (struct wire_tell).
+ * control memfd (struct wire_brackets).
  *
  * Nothing is decided by what stands there, and a reader believes none of it:
  * names are copied and made printable, numbers are checked. The host's half
  * may be called by any of its threads; it outlives the channels that it is
  * pointed at, one after another.
  */
-#ifndef IPC_TELL_H
-#define IPC_TELL_H
+#ifndef IPC_BRACKETS_H
+#define IPC_BRACKETS_H
 
 #include "ipc/wire.h"
 
@@ -22,35 +22,36 @@
 struct buffer;
 
 /* At `offset` of a control memfd of `bytes`, if it can be there; or NULL. */
-struct wire_tell *tell_at(void *control, size_t bytes, uint32_t offset);
+struct wire_brackets *brackets_at(void *control, size_t bytes, uint32_t offset);
 
 /* ---- the host ---- */
 
-struct tell {
+struct brackets {
 	pthread_mutex_t lock;
-	struct wire_tell *to; /* NULL: nobody listens */
+	struct wire_brackets *to; /* NULL: nobody listens */
 	const char *name[WIRE_NAMES];
 	unsigned names;
 };
 
-void tell_init(struct tell *);
-void tell_release(struct tell *);
+void brackets_init(struct brackets *);
+void brackets_release(struct brackets *);
 
 /* Another listener, or none: it gets the names there are, and no brackets. */
-void tell_to(struct tell *, struct wire_tell *);
+void brackets_connect(struct brackets *, struct wire_brackets *);
 
 /* The number of a function's name (which lives on), for wire_ref.by; 0 when
  * there are too many. */
-uint16_t tell_name(struct tell *, const char *function);
+uint16_t brackets_name(struct brackets *, const char *function);
 
-/* Tell of this buffer's brackets. The buffer is closed before tell_release. */
-void tell_watch(struct tell *, struct buffer *);
+/* Tell of this buffer's brackets. The buffer is closed before brackets_release.
+ */
+void brackets_watch(struct brackets *, struct buffer *);
 
 /* ---- the device ---- */
 
 /* Name `by` into `out`, "" when there is none. `from` may be NULL. */
-void tell_read_name(
-	const struct wire_tell *from, uint32_t by, char out[WIRE_NAME_BYTES]);
+void brackets_read_name(const struct wire_brackets *from, uint32_t by,
+	char out[WIRE_NAME_BYTES]);
 
 struct held { /* a bracket, as it was found */
 	bool writing;
@@ -61,7 +62,7 @@ struct held { /* a bracket, as it was found */
  * of these kinds of access (enum buffer_access, or-ed)? *held is filled then.
  * What is found may have ended since.
  */
-bool tell_held(const struct wire_tell *, uint32_t generation, uint64_t from,
-	uint64_t to, unsigned access, struct held *);
+bool brackets_find(const struct wire_brackets *, uint32_t generation,
+	uint64_t from, uint64_t to, unsigned access, struct held *);
 
 #endif

@@ -1,4 +1,4 @@
-#include "ipc/tell.h"
+#include "ipc/brackets.h"
 
 #include "base/checked.h"
 #include "shm/buffer.h"
@@ -7,35 +7,35 @@
 #include <stdio.h>
 #include <string.h>
 
-struct wire_tell *tell_at(void *control, size_t bytes, uint32_t offset)
+struct wire_brackets *brackets_at(void *control, size_t bytes, uint32_t offset)
 {
-	if (!offset || offset % _Alignof(struct wire_tell) ||
+	if (!offset || offset % _Alignof(struct wire_brackets) ||
 		offset < sizeof(struct wire_control) ||
-		!range_within(offset, sizeof(struct wire_tell), bytes))
+		!range_within(offset, sizeof(struct wire_brackets), bytes))
 		return NULL;
-	return (struct wire_tell *)((char *)control + offset);
+	return (struct wire_brackets *)((char *)control + offset);
 }
 
 /* ---- the host ------------------------------------------------------------ */
 
-void tell_init(struct tell *t)
+void brackets_init(struct brackets *t)
 {
 	memset(t, 0, sizeof(*t));
 	pthread_mutex_init(&t->lock, NULL);
 }
 
-void tell_release(struct tell *t)
+void brackets_release(struct brackets *t)
 {
 	pthread_mutex_destroy(&t->lock);
 }
 
-static void write_name(struct tell *t, unsigned i)
+static void write_name(struct brackets *t, unsigned i)
 {
 	if (t->to)
 		snprintf(t->to->name[i], WIRE_NAME_BYTES, "%s", t->name[i]);
 }
 
-void tell_to(struct tell *t, struct wire_tell *to)
+void brackets_connect(struct brackets *t, struct wire_brackets *to)
 {
 	pthread_mutex_lock(&t->lock);
 	t->to = to;
@@ -44,7 +44,7 @@ void tell_to(struct tell *t, struct wire_tell *to)
 	pthread_mutex_unlock(&t->lock);
 }
 
-static uint16_t number_of(struct tell *t, const char *function)
+static uint16_t number_of(struct brackets *t, const char *function)
 {
 	unsigned i = 0;
 
@@ -59,7 +59,7 @@ static uint16_t number_of(struct tell *t, const char *function)
 	return (uint16_t)(i + 1);
 }
 
-uint16_t tell_name(struct tell *t, const char *function)
+uint16_t brackets_name(struct brackets *t, const char *function)
 {
 	uint16_t n;
 
@@ -72,7 +72,7 @@ uint16_t tell_name(struct tell *t, const char *function)
 /* The entry of such a bracket, which may have lost its end to a failure; else
  * a free one; NULL: all are taken, and this one is not told. */
 static struct wire_hold *find_hold(
-	struct tell *t, const struct buffer_bracket *b, bool or_free)
+	struct brackets *t, const struct buffer_bracket *b, bool or_free)
 {
 	struct wire_hold *empty = NULL;
 
@@ -90,7 +90,7 @@ static struct wire_hold *find_hold(
 
 static void begun(void *arg, const struct buffer_bracket *b)
 {
-	struct tell *t = arg;
+	struct brackets *t = arg;
 	struct wire_hold *h;
 
 	pthread_mutex_lock(&t->lock);
@@ -108,7 +108,7 @@ static void begun(void *arg, const struct buffer_bracket *b)
 
 static void ended(void *arg, const struct buffer_bracket *b)
 {
-	struct tell *t = arg;
+	struct brackets *t = arg;
 	struct wire_hold *h;
 
 	pthread_mutex_lock(&t->lock);
@@ -118,7 +118,7 @@ static void ended(void *arg, const struct buffer_bracket *b)
 	pthread_mutex_unlock(&t->lock);
 }
 
-void tell_watch(struct tell *t, struct buffer *b)
+void brackets_watch(struct brackets *t, struct buffer *b)
 {
 	const struct buffer_watch watch = { begun, ended, t };
 
@@ -127,8 +127,8 @@ void tell_watch(struct tell *t, struct buffer *b)
 
 /* ---- the device ---------------------------------------------------------- */
 
-void tell_read_name(
-	const struct wire_tell *from, uint32_t by, char out[WIRE_NAME_BYTES])
+void brackets_read_name(const struct wire_brackets *from, uint32_t by,
+	char out[WIRE_NAME_BYTES])
 {
 	out[0] = '\0';
 	if (!from || !by || by > WIRE_NAMES)
@@ -140,7 +140,7 @@ void tell_read_name(
 			*p = '?';
 }
 
-bool tell_held(const struct wire_tell *from, uint32_t generation,
+bool brackets_find(const struct wire_brackets *from, uint32_t generation,
 	uint64_t begin, uint64_t end, unsigned access, struct held *out)
 {
 	for (unsigned i = 0; from && i < WIRE_HOLDS; i++) {

@@ -19,7 +19,7 @@
 #include "base/rng.h"
 #include "host/api/tandem_impl.h"
 #include "host/api/tandem_pass.h"
-#include "host/api/text_impl.h"
+#include "host/api/request_impl.h"
 #include "host/method/lanes.h"
 #include "tensor/gguf_write.h"
 #include "tests/harness.h"
@@ -171,7 +171,7 @@ static struct tandem *opened(const char *const *set)
 	if (tandem_open(&t, &o))
 		fail_msg("%s", tandem_error(NULL));
 	t->decoder.session_opts.layout = LAYOUT_ROWS;
-	tandem_tell_reward(t, judge, NULL);
+	tandem_report_reward(t, judge, NULL);
 	return t;
 }
 

@@ -1,4 +1,4 @@
-#include "tensor/sights.h"
+#include "tensor/visibility.h"
 
 #include "tensor/kern.h"
 
@@ -13,7 +13,7 @@ struct walk {
 	uint32_t at; /* in the span */
 };
 
-static struct walk walk_of(const struct row_sight *s)
+static struct walk walk_of(const struct row_visibility *s)
 {
 	return (struct walk){ s->span, s->span + s->n_spans, 0 };
 }
@@ -30,7 +30,7 @@ static bool walk_at(struct walk *w, uint32_t *slot, uint32_t *n)
 	return true;
 }
 
-static uint64_t spans_slots(const struct row_sight *s)
+static uint64_t spans_slots(const struct row_visibility *s)
 {
 	uint64_t n = 0;
 
@@ -41,8 +41,8 @@ static uint64_t spans_slots(const struct row_sight *s)
 
 /* How many slots both lists begin with; *before: behind those, a's come before
  * b's as words do in a dictionary. */
-static uint64_t common(
-	const struct row_sight *a, const struct row_sight *b, bool *before)
+static uint64_t common(const struct row_visibility *a,
+	const struct row_visibility *b, bool *before)
 {
 	struct walk x = walk_of(a), y = walk_of(b);
 	uint32_t slot[2], n[2];
@@ -66,7 +66,8 @@ static uint64_t common(
 	return same;
 }
 
-static bool stands_before(const struct row_sight *a, const struct row_sight *b)
+static bool stands_before(
+	const struct row_visibility *a, const struct row_visibility *b)
 {
 	bool before;
 
@@ -74,7 +75,7 @@ static bool stands_before(const struct row_sight *a, const struct row_sight *b)
 	return before;
 }
 
-uint64_t row_sight_slots(const struct row_sight *s)
+uint64_t row_visibility_slots(const struct row_visibility *s)
 {
 	return spans_slots(s) + s->own;
 }
@@ -83,7 +84,8 @@ uint64_t row_sight_slots(const struct row_sight *s)
 
 /* Each row goes behind all that it does not stand before: mostly that is the
  * last one, and few others are looked at. */
-void sights_order(const struct row_sight *s, uint32_t n, uint32_t *order)
+void visibility_order(
+	const struct row_visibility *s, uint32_t n, uint32_t *order)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t from = 0, to = i;
@@ -113,7 +115,8 @@ void sights_order(const struct row_sight *s, uint32_t n, uint32_t *order)
  * most, so both fit.
  */
 struct cut {
-	struct sight_piece *piece, *open; /* open: its first row, its depth */
+	struct visibility_piece *piece,
+		*open; /* open: its first row, its depth */
 	uint32_t n;
 };
 
@@ -121,7 +124,7 @@ static void add_piece(struct cut *c, uint32_t rows, uint64_t slots)
 {
 	if (slots)
 		c->piece[c->n++] =
-			(struct sight_piece){ rows, (uint32_t)slots };
+			(struct visibility_piece){ rows, (uint32_t)slots };
 }
 
 /* Rows up to `row` have been seen; what follows has `depth` slots in common
@@ -130,7 +133,7 @@ static void close_nodes(
 	struct cut *c, uint32_t first, uint32_t row, uint64_t depth)
 {
 	while (c->open->slots > depth) {
-		const struct sight_piece node = *c->open++;
+		const struct visibility_piece node = *c->open++;
 		const uint64_t above =
 			c->open->slots > depth ? c->open->slots : depth;
 
@@ -138,22 +141,23 @@ static void close_nodes(
 		first = node.rows;
 	}
 	if (c->open->slots < depth)
-		*--c->open = (struct sight_piece){ first, (uint32_t)depth };
+		*--c->open =
+			(struct visibility_piece){ first, (uint32_t)depth };
 }
 
 /* From `first` on the rows of a group, what the longest sees into *slots, and
  * into *next what the first row behind them has in common with them. */
-static uint32_t group_end(const struct row_sight *s, const uint32_t *order,
+static uint32_t group_end(const struct row_visibility *s, const uint32_t *order,
 	uint32_t n, uint32_t first, uint64_t *slots, uint64_t *next)
 {
 	uint32_t i = first + 1;
 
 	*next = 0;
-	*slots = row_sight_slots(&s[order[first]]);
+	*slots = row_visibility_slots(&s[order[first]]);
 	for (; i < n; i++) {
-		const struct row_sight *at = &s[order[i]],
-				       *last = &s[order[i - 1]];
-		const uint64_t all = row_sight_slots(at);
+		const struct row_visibility *at = &s[order[i]],
+					    *last = &s[order[i - 1]];
+		const uint64_t all = row_visibility_slots(at);
 		bool before;
 
 		*next = common(last, at, &before);
@@ -165,13 +169,13 @@ static uint32_t group_end(const struct row_sight *s, const uint32_t *order,
 	return i;
 }
 
-uint32_t sights_cut(const struct row_sight *s, const uint32_t *order,
-	uint32_t n, struct sight_piece *piece)
+uint32_t visibility_cut(const struct row_visibility *s, const uint32_t *order,
+	uint32_t n, struct visibility_piece *piece)
 {
 	struct cut c = { piece, piece + 2 * (size_t)n - 1, 0 };
 	uint64_t slots, next, before = 0;
 
-	*c.open = (struct sight_piece){ 0, 0 };
+	*c.open = (struct visibility_piece){ 0, 0 };
 	for (uint32_t first = 0, end; first < n; first = end, before = next) {
 		uint64_t above;
 

@@ -1,7 +1,7 @@
 /* Who is told of a text: the callbacks of its request, from those of its
  * generation. */
 #include "host/api/tandem_impl.h"
-#include "host/api/text_impl.h"
+#include "host/api/request_impl.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
 #include "host/text/likely.h"
@@ -18,7 +18,7 @@ static int ends(struct tandem_submitted *x, bool stopped)
 	return x->stopped || x->canceled;
 }
 
-int text_tell(void *arg, int32_t id, const char *bytes, size_t len)
+int request_deliver(void *arg, int32_t id, const char *bytes, size_t len)
 {
 	struct tandem_submitted *x = arg;
 	const struct tandem_request *q = &x->request;
@@ -49,7 +49,7 @@ _Static_assert((int)TANDEM_MASK == (int)GEN_MASK &&
 		(int)TANDEM_DRAFT == (int)GEN_DRAFT,
 	"marks are handed on as they are");
 
-int text_tell_step(void *arg, const struct gen_step *s)
+int text_report_step(void *arg, const struct gen_step *s)
 {
 	struct tandem_submitted *x = arg;
 	struct tandem_step step = {
@@ -111,7 +111,7 @@ static int put_likely(
 	return 0;
 }
 
-int text_tell_token(void *arg, const struct gen_token *t)
+int text_report_token(void *arg, const struct gen_token *t)
 {
 	struct tandem_submitted *x = arg;
 	const struct tandem_request *q = &x->request;

@@ -3,10 +3,10 @@
  * interface has it, and what Tandem adds. Refuses, by name, what it does not
  * know or cannot do, so that nothing is left out that would have changed the
  * answer; what changes none (docs/serve.md lists both) is passed over. Knows
- * neither sockets nor models. Any thread; a struct ask is one thread's.
+ * neither sockets nor models. Any thread; a struct api_request is one thread's.
  */
-#ifndef HOST_SERVE_ASK_H
-#define HOST_SERVE_ASK_H
+#ifndef HOST_SERVE_API_REQUEST_H
+#define HOST_SERVE_API_REQUEST_H
 
 #include "base/err.h"
 
@@ -29,39 +29,39 @@ int fault_set(struct fault *, int status, const char *code, const char *param,
 /* Status 503, and return -ENOMEM. */
 int fault_no_memory(struct fault *);
 
-enum ask_kind { ASK_COMPLETION, ASK_CHAT, ASK_TOKENIZE, ASK_DETOKENIZE };
+enum api_kind { API_COMPLETION, API_CHAT, API_TOKENIZE, API_DETOKENIZE };
 
-enum ask_limits {
-	ASK_STOPS = 16,     /* strings that a text may end before */
-	ASK_TEXTS = 128,    /* of one request: prompts times n */
-	ASK_LIKELIEST = 20, /* tokens told of beside each */
+enum api_limits {
+	API_STOPS = 16,     /* strings that a text may end before */
+	API_TEXTS = 128,    /* of one request: prompts times n */
+	API_LIKELIEST = 20, /* tokens told of beside each */
 };
 
 /* What the server was started with: a request may say the same again. */
-struct ask_offer {
+struct api_offer {
 	const char *model; /* its name */
 	const char *method, *draft, *clock, *precision;
 };
 
-struct ask_prompt {
+struct api_prompt {
 	const char *text; /* NULL: tokens */
 	size_t bytes;
 	int32_t *tokens;
 	size_t n_tokens;
 };
 
-struct ask_turn {
+struct api_turn {
 	const char *role; /* "system", "user", "assistant" */
 	char *text;
 };
 
 /* Numbers that were not said are as the comment says. */
-struct ask {
-	enum ask_kind kind;
+struct api_request {
+	enum api_kind kind;
 	json_t *body; /* what text below points into */
-	struct ask_prompt *prompt;
+	struct api_prompt *prompt;
 	size_t n_prompts; /* 1, of a chat */
-	struct ask_turn *turn;
+	struct api_turn *turn;
 	size_t n_turns;
 	int64_t n;
 	int64_t max_tokens; /* -1 */
@@ -69,7 +69,7 @@ struct ask {
 	double temperature; /* NAN */
 	double top_p, min_p, repeat_penalty;
 	int64_t top_k, repeat_last;
-	const char *stop[ASK_STOPS + 1];
+	const char *stop[API_STOPS + 1];
 	bool wants_logprobs;
 	int64_t likeliest;
 	bool stream, include_usage;
@@ -82,8 +82,8 @@ struct ask {
  * Read a body. 0, or -EINVAL with *fault; either way *out is to be released.
  * -ENOMEM likewise, as a fault of status 503.
  */
-int ask_read(struct ask *out, enum ask_kind, const struct ask_offer *,
-	const char *body, size_t len, struct fault *);
-void ask_release(struct ask *);
+int api_request_read(struct api_request *out, enum api_kind,
+	const struct api_offer *, const char *body, size_t len, struct fault *);
+void api_request_release(struct api_request *);
 
 #endif

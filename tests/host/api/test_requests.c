@@ -18,7 +18,7 @@ struct party {
 	uint64_t seed, drawn; /* random numbers */
 	unsigned live, ended, canceled;
 	uint64_t cached, pauses;
-	struct guest {
+	struct client {
 		struct tandem_submitted *x;
 		struct strbuf *text;
 		unsigned of;
@@ -33,10 +33,10 @@ static unsigned chance(struct party *p, unsigned below)
 
 static void come(struct party *p)
 {
-	struct guest *g = &p->guest[p->live++];
+	struct client *g = &p->guest[p->live++];
 	struct tandem_request r;
 
-	*g = (struct guest){ .of = chance(p, many),
+	*g = (struct client){ .of = chance(p, many),
 		.text = calloc(1, sizeof(*g->text)) };
 	r = asking(g->of, g->text);
 	if (tandem_submit(p->t, &r, &g->x))
@@ -45,7 +45,7 @@ static void come(struct party *p)
 
 static void leave(struct party *p, unsigned i)
 {
-	struct guest *g = &p->guest[i];
+	struct client *g = &p->guest[i];
 	struct tandem_result got = { .size = sizeof(got) };
 	int state = tandem_request_state(g->x, &got);
 

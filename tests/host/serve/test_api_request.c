@@ -1,27 +1,27 @@
 /* Bodies of requests: what is taken from them, and what they are refused
  * for. */
-#include "host/serve/ask.h"
+#include "host/serve/api_request.h"
 
 #include "tests/harness.h"
 
 #include <math.h>
 #include <string.h>
 
-static const struct ask_offer offer = { .model = "m",
+static const struct api_offer offer = { .model = "m",
 	.method = "chain",
 	.draft = "pld",
 	.clock = "wall",
 	.precision = "int8" };
 
 /* Read it; the caller releases *a. */
-static int read_ask(
-	struct ask *a, enum ask_kind kind, const char *body, struct fault *f)
+static int read_ask(struct api_request *a, enum api_kind kind, const char *body,
+	struct fault *f)
 {
 	memset(f, 0, sizeof(*f));
-	return ask_read(a, kind, &offer, body, strlen(body), f);
+	return api_request_read(a, kind, &offer, body, strlen(body), f);
 }
 
-static void taken(struct ask *a, enum ask_kind kind, const char *body)
+static void taken(struct api_request *a, enum api_kind kind, const char *body)
 {
 	struct fault f;
 
@@ -29,25 +29,25 @@ static void taken(struct ask *a, enum ask_kind kind, const char *body)
 		fail_msg("%s: %s", body, f.text);
 }
 
-static void refused(enum ask_kind kind, const char *body, int status,
+static void refused(enum api_kind kind, const char *body, int status,
 	const char *code, const char *param)
 {
 	struct fault f;
-	struct ask a;
+	struct api_request a;
 
 	assert_int_not_equal(read_ask(&a, kind, body, &f), 0);
 	assert_int_equal(f.status, status);
 	assert_string_equal(f.code, code);
 	assert_string_equal(f.param, param);
 	assert_true(strlen(f.text) > 10);
-	ask_release(&a);
+	api_request_release(&a);
 }
 
 static void a_prompt_alone_has_the_defaults_of_run(void **state)
 {
-	struct ask a;
+	struct api_request a;
 
-	taken(&a, ASK_COMPLETION, "{\"prompt\":\"a\\u00e9\"}");
+	taken(&a, API_COMPLETION, "{\"prompt\":\"a\\u00e9\"}");
 	assert_int_equal(a.n_prompts, 1);
 	assert_string_equal(a.prompt[0].text, "a\xc3\xa9");
 	assert_int_equal(a.prompt[0].bytes, 3);
@@ -59,157 +59,157 @@ static void a_prompt_alone_has_the_defaults_of_run(void **state)
 	assert_int_equal(a.repeat_last, 64);
 	assert_false(a.stream);
 	assert_null(a.stop[0]);
-	ask_release(&a);
+	api_request_release(&a);
 }
 
 static void prompts_are_texts_or_tokens(void **state)
 {
-	struct ask a;
+	struct api_request a;
 
-	taken(&a, ASK_COMPLETION, "{\"prompt\":[\"a\",\"b\"],\"n\":3}");
+	taken(&a, API_COMPLETION, "{\"prompt\":[\"a\",\"b\"],\"n\":3}");
 	assert_int_equal(a.n_prompts, 2);
 	assert_string_equal(a.prompt[1].text, "b");
-	ask_release(&a);
-	taken(&a, ASK_COMPLETION, "{\"prompt\":[5,6,7]}");
+	api_request_release(&a);
+	taken(&a, API_COMPLETION, "{\"prompt\":[5,6,7]}");
 	assert_int_equal(a.n_prompts, 1);
 	assert_int_equal(a.prompt[0].n_tokens, 3);
 	assert_int_equal(a.prompt[0].tokens[2], 7);
-	ask_release(&a);
-	taken(&a, ASK_COMPLETION, "{\"prompt\":[[5],[6,7]]}");
+	api_request_release(&a);
+	taken(&a, API_COMPLETION, "{\"prompt\":[[5],[6,7]]}");
 	assert_int_equal(a.n_prompts, 2);
 	assert_int_equal(a.prompt[1].tokens[1], 7);
-	ask_release(&a);
-	refused(ASK_COMPLETION, "{\"prompt\":[5,\"a\"]}", 400, "invalid_type",
+	api_request_release(&a);
+	refused(API_COMPLETION, "{\"prompt\":[5,\"a\"]}", 400, "invalid_type",
 		"prompt");
-	refused(ASK_COMPLETION, "{\"prompt\":[-5]}", 400, "invalid_type",
+	refused(API_COMPLETION, "{\"prompt\":[-5]}", 400, "invalid_type",
 		"prompt");
-	refused(ASK_COMPLETION, "{\"prompt\":[]}", 400, "invalid_type",
+	refused(API_COMPLETION, "{\"prompt\":[]}", 400, "invalid_type",
 		"prompt");
-	refused(ASK_COMPLETION, "{\"prompt\":{}}", 400, "invalid_type",
+	refused(API_COMPLETION, "{\"prompt\":{}}", 400, "invalid_type",
 		"prompt");
 }
 
 static void turns_have_roles_and_parts(void **state)
 {
-	struct ask a;
+	struct api_request a;
 
-	taken(&a, ASK_CHAT,
+	taken(&a, API_CHAT,
 		"{\"messages\":[{\"role\":\"developer\",\"content\":\"s\"},"
 		"{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":"
 		"\"a\"},{\"type\":\"text\",\"text\":\"b\"}]}]}");
 	assert_int_equal(a.n_turns, 2);
 	assert_string_equal(a.turn[0].role, "system");
 	assert_string_equal(a.turn[1].text, "ab");
-	ask_release(&a);
-	refused(ASK_CHAT,
+	api_request_release(&a);
+	refused(API_CHAT,
 		"{\"messages\":[{\"role\":\"tool\",\"content\":\"\"}]}", 400,
 		"invalid_value", "messages[0].role");
-	refused(ASK_CHAT,
+	refused(API_CHAT,
 		"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":"
 		"\"image_url\"}]}]}",
 		400, "unsupported_content", "messages[0].content[0]");
-	refused(ASK_CHAT,
+	refused(API_CHAT,
 		"{\"messages\":[{\"role\":\"user\",\"content\":\"\","
 		"\"tool_calls\":[]}]}",
 		400, "unsupported_parameter", "messages[0]");
-	refused(ASK_CHAT,
+	refused(API_CHAT,
 		"{\"messages\":[{\"role\":\"assistant\",\"content\":\"\"}]}",
 		400, "invalid_value", "messages");
-	refused(ASK_CHAT, "{\"messages\":[]}", 400, "invalid_type", "messages");
-	refused(ASK_CHAT, "{}", 400, "missing_required_parameter", "messages");
+	refused(API_CHAT, "{\"messages\":[]}", 400, "invalid_type", "messages");
+	refused(API_CHAT, "{}", 400, "missing_required_parameter", "messages");
 }
 
 static void numbers_have_bounds(void **state)
 {
-	struct ask a;
+	struct api_request a;
 
-	taken(&a, ASK_COMPLETION,
+	taken(&a, API_COMPLETION,
 		"{\"prompt\":\"\",\"temperature\":0.5,\"top_p\":1,\"seed\":9,"
 		"\"max_tokens\":0,\"top_k\":null}");
 	assert_true(a.temperature == 0.5);
 	assert_int_equal(a.seed, 9);
 	assert_int_equal(a.max_tokens, 0);
-	ask_release(&a);
-	refused(ASK_COMPLETION, "{\"prompt\":\"\",\"temperature\":-0.1}", 400,
+	api_request_release(&a);
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"temperature\":-0.1}", 400,
 		"invalid_value", "temperature");
-	refused(ASK_COMPLETION, "{\"prompt\":\"\",\"top_p\":0}", 400,
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"top_p\":0}", 400,
 		"invalid_value", "top_p");
-	refused(ASK_COMPLETION, "{\"prompt\":\"\",\"n\":1.5}", 400,
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"n\":1.5}", 400,
 		"invalid_type", "n");
-	refused(ASK_COMPLETION, "{\"prompt\":\"\",\"n\":0}", 400,
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"n\":0}", 400,
 		"invalid_value", "n");
-	refused(ASK_COMPLETION, "{\"prompt\":[\"\",\"\"],\"n\":65}", 400,
+	refused(API_COMPLETION, "{\"prompt\":[\"\",\"\"],\"n\":65}", 400,
 		"invalid_value", "n");
-	refused(ASK_COMPLETION, "{\"prompt\":\"\",\"logprobs\":21}", 400,
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"logprobs\":21}", 400,
 		"invalid_value", "logprobs");
 }
 
 static void what_changes_nothing_is_passed_over(void **state)
 {
-	struct ask a;
+	struct api_request a;
 
-	taken(&a, ASK_CHAT,
+	taken(&a, API_CHAT,
 		"{\"messages\":[{\"role\":\"user\",\"content\":\"\"}],"
 		"\"user\":7,\"metadata\":{},\"frequency_penalty\":0.0,"
 		"\"presence_penalty\":0,\"logit_bias\":{},\"tools\":[],"
 		"\"tool_choice\":\"auto\",\"echo\":null}");
-	ask_release(&a);
-	refused(ASK_COMPLETION, "{\"prompt\":\"\",\"frequency_penalty\":0.1}",
+	api_request_release(&a);
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"frequency_penalty\":0.1}",
 		400, "unsupported_parameter", "frequency_penalty");
-	refused(ASK_COMPLETION, "{\"prompt\":\"\",\"echo\":true}", 400,
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"echo\":true}", 400,
 		"unsupported_parameter", "echo");
-	refused(ASK_COMPLETION, "{\"prompt\":\"\",\"messages\":[]}", 400,
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"messages\":[]}", 400,
 		"unsupported_parameter", "messages");
-	refused(ASK_COMPLETION, "{\"prompt\":\"\",\"prmpt\":1}", 400,
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"prmpt\":1}", 400,
 		"unsupported_parameter", "prmpt");
 }
 
 static void what_is_offered_may_be_said(void **state)
 {
-	struct ask a;
+	struct api_request a;
 
-	taken(&a, ASK_COMPLETION,
+	taken(&a, API_COMPLETION,
 		"{\"prompt\":\"\",\"model\":\"m\",\"method\":\"chain\","
 		"\"draft\":\"pld\",\"clock\":\"wall\",\"precision\":\"int8\"}");
-	ask_release(&a);
-	refused(ASK_COMPLETION, "{\"prompt\":\"\",\"method\":\"lever\"}", 400,
+	api_request_release(&a);
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"method\":\"lever\"}", 400,
 		"not_offered", "method");
-	refused(ASK_COMPLETION, "{\"prompt\":\"\",\"model\":\"n\"}", 404,
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"model\":\"n\"}", 404,
 		"model_not_found", "model");
 }
 
 static void stops_are_strings(void **state)
 {
-	struct ask a;
+	struct api_request a;
 
-	taken(&a, ASK_COMPLETION, "{\"prompt\":\"\",\"stop\":\"x\"}");
+	taken(&a, API_COMPLETION, "{\"prompt\":\"\",\"stop\":\"x\"}");
 	assert_string_equal(a.stop[0], "x");
 	assert_null(a.stop[1]);
-	ask_release(&a);
-	taken(&a, ASK_COMPLETION, "{\"prompt\":\"\",\"stop\":[\"x\",\"yy\"]}");
+	api_request_release(&a);
+	taken(&a, API_COMPLETION, "{\"prompt\":\"\",\"stop\":[\"x\",\"yy\"]}");
 	assert_string_equal(a.stop[1], "yy");
-	ask_release(&a);
-	refused(ASK_COMPLETION, "{\"prompt\":\"\",\"stop\":[\"\"]}", 400,
+	api_request_release(&a);
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"stop\":[\"\"]}", 400,
 		"invalid_type", "stop");
-	refused(ASK_COMPLETION, "{\"prompt\":\"\",\"stop\":[1]}", 400,
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"stop\":[1]}", 400,
 		"invalid_type", "stop");
 }
 
 static void how_likely_tokens_were_is_asked_for(void **state)
 {
-	struct ask a;
+	struct api_request a;
 
-	taken(&a, ASK_COMPLETION, "{\"prompt\":\"\",\"logprobs\":0}");
+	taken(&a, API_COMPLETION, "{\"prompt\":\"\",\"logprobs\":0}");
 	assert_true(a.wants_logprobs);
 	assert_int_equal(a.likeliest, 0);
-	ask_release(&a);
-	taken(&a, ASK_CHAT,
+	api_request_release(&a);
+	taken(&a, API_CHAT,
 		"{\"messages\":[{\"role\":\"user\",\"content\":\"\"}],"
 		"\"logprobs\":true,\"top_logprobs\":5}");
 	assert_true(a.wants_logprobs);
 	assert_int_equal(a.likeliest, 5);
-	ask_release(&a);
-	refused(ASK_CHAT,
+	api_request_release(&a);
+	refused(API_CHAT,
 		"{\"messages\":[{\"role\":\"user\",\"content\":\"\"}],"
 		"\"top_logprobs\":5}",
 		400, "invalid_value", "top_logprobs");
@@ -217,27 +217,27 @@ static void how_likely_tokens_were_is_asked_for(void **state)
 
 static void json_is_asked_for_with_a_schema_or_without(void **state)
 {
-	struct ask a;
+	struct api_request a;
 
-	taken(&a, ASK_COMPLETION,
+	taken(&a, API_COMPLETION,
 		"{\"prompt\":\"\",\"response_format\":{\"type\":\"text\"}}");
 	assert_null(a.json_schema);
-	ask_release(&a);
-	taken(&a, ASK_COMPLETION,
+	api_request_release(&a);
+	taken(&a, API_COMPLETION,
 		"{\"prompt\":\"\",\"response_format\":{\"type\":"
 		"\"json_object\"}}");
 	assert_string_equal(a.json_schema, "{\"type\":\"object\"}");
-	ask_release(&a);
-	taken(&a, ASK_COMPLETION,
+	api_request_release(&a);
+	taken(&a, API_COMPLETION,
 		"{\"prompt\":\"\",\"response_format\":{\"type\":"
 		"\"json_schema\",\"json_schema\":{\"name\":\"n\",\"schema\":"
 		"{\"const\":1}}}}");
 	assert_string_equal(a.json_schema, "{\"const\":1}");
-	ask_release(&a);
-	refused(ASK_COMPLETION,
+	api_request_release(&a);
+	refused(API_COMPLETION,
 		"{\"prompt\":\"\",\"response_format\":{\"type\":\"xml\"}}", 400,
 		"invalid_value", "response_format");
-	refused(ASK_COMPLETION,
+	refused(API_COMPLETION,
 		"{\"prompt\":\"\",\"response_format\":{\"type\":"
 		"\"json_schema\"}}",
 		400, "invalid_type", "response_format.json_schema.schema");
@@ -245,30 +245,30 @@ static void json_is_asked_for_with_a_schema_or_without(void **state)
 
 static void what_is_no_json_is_told_where(void **state)
 {
-	refused(ASK_COMPLETION, "", 400, "invalid_json", "");
-	refused(ASK_COMPLETION, "{\"prompt\":\"a\"", 400, "invalid_json", "");
-	refused(ASK_COMPLETION, "[]", 400, "invalid_json", "");
-	refused(ASK_COMPLETION, "{\"prompt\":\"\",\"prompt\":\"\"}", 400,
+	refused(API_COMPLETION, "", 400, "invalid_json", "");
+	refused(API_COMPLETION, "{\"prompt\":\"a\"", 400, "invalid_json", "");
+	refused(API_COMPLETION, "[]", 400, "invalid_json", "");
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"prompt\":\"\"}", 400,
 		"invalid_json", "");
-	refused(ASK_COMPLETION, "{\"prompt\":\"\xff\"}", 400, "invalid_json",
+	refused(API_COMPLETION, "{\"prompt\":\"\xff\"}", 400, "invalid_json",
 		"");
 }
 
 static void tokens_are_asked_for_by_text_and_text_by_tokens(void **state)
 {
-	struct ask a;
+	struct api_request a;
 
-	taken(&a, ASK_TOKENIZE, "{\"prompt\":\"ab\",\"special\":true}");
+	taken(&a, API_TOKENIZE, "{\"prompt\":\"ab\",\"special\":true}");
 	assert_true(a.special);
-	ask_release(&a);
-	taken(&a, ASK_DETOKENIZE, "{\"tokens\":[1,2]}");
+	api_request_release(&a);
+	taken(&a, API_DETOKENIZE, "{\"tokens\":[1,2]}");
 	assert_int_equal(a.prompt[0].n_tokens, 2);
-	ask_release(&a);
-	refused(ASK_TOKENIZE, "{\"prompt\":[1]}", 400, "invalid_type",
+	api_request_release(&a);
+	refused(API_TOKENIZE, "{\"prompt\":[1]}", 400, "invalid_type",
 		"prompt");
-	refused(ASK_DETOKENIZE, "{\"tokens\":\"ab\"}", 400, "invalid_type",
+	refused(API_DETOKENIZE, "{\"tokens\":\"ab\"}", 400, "invalid_type",
 		"tokens");
-	refused(ASK_DETOKENIZE, "{}", 400, "missing_required_parameter",
+	refused(API_DETOKENIZE, "{}", 400, "missing_required_parameter",
 		"tokens");
 }
 

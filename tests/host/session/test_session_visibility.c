@@ -38,8 +38,8 @@ struct pass {
 
 struct script {
 	struct fixture *f;
-	enum sight sight; /* of the pass */
-	bool mixed;       /* trees or blocks, as it comes */
+	enum visibility visibility; /* of the pass */
+	bool mixed;                 /* trees or blocks, as it comes */
 	uint64_t stream, draws;
 	struct plain plain[MANY];
 	struct pass pass;
@@ -116,14 +116,14 @@ static void see_until(struct script *t, uint32_t i, uint32_t end)
 		t->sees[t->pass.first + i][point_at(t, id, at)] = 1;
 }
 
-static void note_sight(struct script *t)
+static void note_visibility(struct script *t)
 {
 	for (uint32_t i = 0; i < t->pass.rows.n; i++) {
 		const struct row *row = &t->pass.row[i];
 
-		if (t->sight == SIGHT_TREE)
+		if (t->visibility == VISIBILITY_TREE)
 			see_tree(t, i);
-		else if (t->sight == SIGHT_BLOCK)
+		else if (t->visibility == VISIBILITY_BLOCK)
 			see_until(t, i, row->end);
 		else
 			see_until(t, i, end_of(t, row->sequence));
@@ -242,15 +242,15 @@ static void run_pass(struct script *t)
 	struct pass *p = &t->pass;
 	struct err e = { 0 };
 
-	note_sight(t);
-	p->rows.sight = t->sight;
+	note_visibility(t);
+	p->rows.visibility = t->visibility;
 	p->rows.row = p->row;
 	assert_ok(session_forward(t->f->s, &p->rows, &e), &e);
 	assert_ok(session_logits_range(
 			  t->f->s, 0, p->rows.n, t->logits[p->first], &e),
 		&e);
 	t->n += p->rows.n;
-	if (t->sight != SIGHT_TREE)
+	if (t->visibility != VISIBILITY_TREE)
 		keep_windows(t);
 	for (uint32_t id = 0; id < MANY; id++) {
 		bool there = false;
@@ -259,7 +259,7 @@ static void run_pass(struct script *t)
 			there |= p->row[i].sequence == id;
 		if (!there || !below(t, 6))
 			continue;
-		if (t->sight == SIGHT_TREE)
+		if (t->visibility == VISIBILITY_TREE)
 			accept_path(t, id);
 		else
 			accept_first(t, id);
@@ -273,7 +273,8 @@ static void one_pass(struct script *t)
 
 	memset(next, 0xff, sizeof(next));
 	if (t->mixed)
-		t->sight = below(t, 2) ? SIGHT_TREE : SIGHT_BLOCK;
+		t->visibility =
+			below(t, 2) ? VISIBILITY_TREE : VISIBILITY_BLOCK;
 	t->pass.rows.n = 0;
 	t->pass.first = t->n;
 	for (uint32_t i = 0; i < rows; i++) {
@@ -281,12 +282,12 @@ static void one_pass(struct script *t)
 
 		if (!t->plain[id].open || t->plain[id].length + rows > LONG)
 			continue;
-		if (t->sight == SIGHT_TREE)
+		if (t->visibility == VISIBILITY_TREE)
 			tree_row(t, id);
 		else
 			window_row(t, id, &next[id]);
 	}
-	if (t->sight == SIGHT_BLOCK)
+	if (t->visibility == VISIBILITY_BLOCK)
 		end_blocks(t);
 	if (t->pass.rows.n)
 		run_pass(t);
@@ -353,19 +354,20 @@ static void put_block_length(struct gguf_writer *w)
 	gguf_put_u32(w, "diffusion.block_length", BLOCK);
 }
 
-static void run_script(
-	struct fixture *f, enum sight sight, bool mixed, uint64_t stream)
+static void run_script(struct fixture *f, enum visibility visibility,
+	bool mixed, uint64_t stream)
 {
 	struct script *t = calloc(1, sizeof(*t));
 
-	*t = (struct script){
-		.f = f, .sight = sight, .mixed = mixed, .stream = stream
-	};
+	*t = (struct script){ .f = f,
+		.visibility = visibility,
+		.mixed = mixed,
+		.stream = stream };
 	f->opts.precision = WIRE_F32;
 	f->opts.sequences = MANY;
 	f->opts.slots = 1024;
 	f->opts.coherence = COHERENCE_CHECK;
-	if (sight != SIGHT_TREE) {
+	if (visibility != VISIBILITY_TREE) {
 		f->file.arch = "llada";
 		f->file.keys = mixed ? put_block_length : put_mask;
 	}
@@ -378,9 +380,9 @@ static void run_script(
 	}
 	check(t, 5e-5);
 	assert_in_range(t->forked, 1, POINTS);
-	if (sight != SIGHT_TREE)
+	if (visibility != VISIBILITY_TREE)
 		assert_in_range(t->rewritten, 50, POINTS);
-	if (sight == SIGHT_BLOCK)
+	if (visibility == VISIBILITY_BLOCK)
 		assert_in_range(t->blocks, 50, POINTS);
 	free(t);
 	pair_close(&f->s);
@@ -389,26 +391,26 @@ static void run_script(
 static void test_trees(void **state)
 {
 	for (uint64_t i = 0; i < 3; i++)
-		run_script(*state, SIGHT_TREE, false, 10 + i);
+		run_script(*state, VISIBILITY_TREE, false, 10 + i);
 }
 
 static void test_windows(void **state)
 {
 	for (uint64_t i = 0; i < 3; i++)
-		run_script(*state, SIGHT_WINDOW, false, 20 + i);
+		run_script(*state, VISIBILITY_WINDOW, false, 20 + i);
 }
 
 static void test_blocks(void **state)
 {
 	for (uint64_t i = 0; i < 3; i++)
-		run_script(*state, SIGHT_BLOCK, false, 30 + i);
+		run_script(*state, VISIBILITY_BLOCK, false, 30 + i);
 }
 
 /* Of a model whose blocks see nothing behind them. */
 static void test_trees_and_blocks(void **state)
 {
 	for (uint64_t i = 0; i < 3; i++)
-		run_script(*state, SIGHT_BLOCK, true, 50 + i);
+		run_script(*state, VISIBILITY_BLOCK, true, 50 + i);
 }
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)

@@ -1,6 +1,6 @@
 /* The thread that computes, with readers that stay, leave or never read. The
  * pair is real (TANDEM_NPU). */
-#include "host/serve/answering.h"
+#include "host/serve/engine.h"
 
 #include "base/err.h"
 #include "tests/harness.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct ask_offer offer = { .model = "m",
+static const struct api_offer offer = { .model = "m",
 	.method = "autoregressive",
 	.clock = "wall",
 	.precision = "int8" };
@@ -52,12 +52,12 @@ static bool left(void *arg)
 }
 
 /* Ask for so many tokens of a text that is drawn, and ends with `stop`. */
-static int ask_until(struct answering *a, struct reader *r, unsigned tokens,
-	const char *stop)
+static int ask_until(
+	struct engine *a, struct reader *r, unsigned tokens, const char *stop)
 {
 	const struct answer_reader reader = { hear, left, r };
 	struct fault f;
-	struct ask ask;
+	struct api_request api;
 	json_t *body = json_pack("{s:[i,i,i,i], s:i, s:i, s:i, s:s*}", "prompt",
 		1, 5, 6, 7, "max_tokens", (int)tokens, "temperature", 3, "seed",
 		1, "stop", stop);
@@ -65,53 +65,53 @@ static int ask_until(struct answering *a, struct reader *r, unsigned tokens,
 	int ret;
 
 	json_decref(body);
-	assert_int_equal(
-		ask_read(&ask, ASK_COMPLETION, &offer, text, strlen(text), &f),
+	assert_int_equal(api_request_read(&api, API_COMPLETION, &offer, text,
+				 strlen(text), &f),
 		0);
-	ret = answering_ask(a, &ask, &reader, &r->answer);
-	ask_release(&ask);
+	ret = engine_ask(a, &api, &reader, &r->answer);
+	api_request_release(&api);
 	free(text);
 	return ret;
 }
 
-static int ask_for(struct answering *a, struct reader *r, unsigned tokens)
+static int ask_for(struct engine *a, struct reader *r, unsigned tokens)
 {
 	return ask_until(a, r, tokens, NULL);
 }
 
-static void await_end(struct answering *a, const struct reader *r)
+static void await_end(struct engine *a, const struct reader *r)
 {
 	enum answer_state state = ANSWER_WAITING;
 
 	while (state != ANSWER_ENDED) {
 		usleep(1000);
-		answering_lock(a);
+		engine_lock(a);
 		state = r->answer->state;
-		answering_unlock(a);
+		engine_unlock(a);
 	}
 }
 
-static void close_all(struct answering *a, struct tandem *t)
+static void close_all(struct engine *a, struct tandem *t)
 {
-	answering_stop(a);
-	answering_close(a);
+	engine_stop(a);
+	engine_close(a);
 	assert_int_equal(tandem_close(t), 0);
 }
 
 static void a_text_is_there_when_it_ended(void **state)
 {
 	struct tandem *t = started("texts=2");
-	struct answering *a;
+	struct engine *a;
 	struct reader r = { 0 };
 	struct err e = { 0 };
 
-	assert_ok(answering_open(&a, t, 8, &e), &e);
+	assert_ok(engine_open(&a, t, 8, &e), &e);
 	assert_int_equal(ask_for(a, &r, 6), 0);
 	await_end(a, &r);
 	assert_int_equal(r.answer->fault.status, 0);
 	assert_in_range(r.answer->choice[0].result.tokens, 1, 6);
 	assert_true(r.answer->choice[0].text.len > 0);
-	answering_leave(a, r.answer);
+	engine_leave(a, r.answer);
 	close_all(a, t);
 }
 
@@ -119,12 +119,12 @@ static void a_text_is_there_when_it_ended(void **state)
 static void who_left_is_not_computed_for(void **state)
 {
 	struct tandem *t = started("texts=2");
-	struct answering *a;
+	struct engine *a;
 	struct reader leaves = { .patience = 3 }, stays = { 0 };
 	const struct choice *c;
 	struct err e = { 0 };
 
-	assert_ok(answering_open(&a, t, 8, &e), &e);
+	assert_ok(engine_open(&a, t, 8, &e), &e);
 	assert_int_equal(ask_for(a, &stays, 40), 0);
 	assert_int_equal(ask_for(a, &leaves, 400), 0);
 	await_end(a, &leaves);
@@ -133,35 +133,35 @@ static void who_left_is_not_computed_for(void **state)
 	await_end(a, &stays);
 	assert_int_equal(stays.answer->choice[0].status, 0);
 	assert_true(stays.answer->choice[0].result.tokens > 3 + 2);
-	answering_lock(a);
-	assert_int_equal(answering_look(a)->canceled, 1);
-	assert_int_equal(answering_look(a)->texts, 0);
-	answering_unlock(a);
-	answering_leave(a, leaves.answer);
-	answering_leave(a, stays.answer);
+	engine_lock(a);
+	assert_int_equal(engine_look(a)->canceled, 1);
+	assert_int_equal(engine_look(a)->texts, 0);
+	engine_unlock(a);
+	engine_leave(a, leaves.answer);
+	engine_leave(a, stays.answer);
 	close_all(a, t);
 }
 
 static void who_comes_to_a_full_queue_is_told_so(void **state)
 {
 	struct tandem *t = started("texts=1");
-	struct answering *a;
+	struct engine *a;
 	struct reader first = { 0 }, second = { 0 }, third = { 0 };
 	struct err e = { 0 };
 
-	assert_ok(answering_open(&a, t, 2, &e), &e);
+	assert_ok(engine_open(&a, t, 2, &e), &e);
 	assert_int_equal(ask_for(a, &first, 300), 0);
 	assert_int_equal(ask_for(a, &second, 300), 0);
 	assert_int_equal(ask_for(a, &third, 1), -EAGAIN);
 	/* The end of all: what is not done hears of it. */
-	answering_stop(a);
+	engine_stop(a);
 	assert_int_equal(first.answer->state, ANSWER_ENDED);
 	assert_int_equal(second.answer->fault.status, 503);
 	assert_string_equal(second.answer->fault.code, "stopping");
 	assert_int_equal(ask_for(a, &third, 1), -ESHUTDOWN);
-	answering_leave(a, first.answer);
-	answering_leave(a, second.answer);
-	answering_close(a);
+	engine_leave(a, first.answer);
+	engine_leave(a, second.answer);
+	engine_close(a);
 	assert_int_equal(tandem_close(t), 0);
 }
 
@@ -169,14 +169,14 @@ static void who_comes_to_a_full_queue_is_told_so(void **state)
 static void what_was_held_back_is_handed_over_at_the_end_of_all(void **state)
 {
 	struct tandem *t = started("texts=2");
-	struct answering *a;
+	struct engine *a;
 	struct reader whole = { 0 }, cut = { 0 };
 	struct choice *c;
 	struct strbuf stop = { 0 };
 	uint64_t tokens = 0;
 	struct err e = { 0 };
 
-	assert_ok(answering_open(&a, t, 8, &e), &e);
+	assert_ok(engine_open(&a, t, 8, &e), &e);
 	assert_int_equal(ask_for(a, &whole, 300), 0);
 	await_end(a, &whole);
 	c = &whole.answer->choice[0];
@@ -185,18 +185,18 @@ static void what_was_held_back_is_handed_over_at_the_end_of_all(void **state)
 	c = &cut.answer->choice[0];
 	while (tokens < 3) {
 		usleep(100);
-		answering_lock(a);
+		engine_lock(a);
 		tokens = c->tokens;
 		assert_int_equal(c->text.len, 0);
-		answering_unlock(a);
+		engine_unlock(a);
 	}
-	answering_stop(a);
+	engine_stop(a);
 	assert_true(c->text.len > 0);
 	assert_memory_equal(c->text.data, stop.data, c->text.len);
 	strbuf_release(&stop);
-	answering_leave(a, whole.answer);
-	answering_leave(a, cut.answer);
-	answering_close(a);
+	engine_leave(a, whole.answer);
+	engine_leave(a, cut.answer);
+	engine_close(a);
 	assert_int_equal(tandem_close(t), 0);
 }
 

@@ -2,7 +2,7 @@
 #include "base/err.h"
 #include "host/api/prompt.h"
 #include "host/api/tandem_impl.h"
-#include "host/api/text_impl.h"
+#include "host/api/request_impl.h"
 #include "host/text/tokenizer.h"
 #include "host/text/utf8.h"
 

@@ -2,7 +2,7 @@
 
 #include "base/rng.h"
 #include "tensor/kern.h"
-#include "tensor/sights.h"
+#include "tensor/visibility.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +17,9 @@ static uint64_t seed;
 struct scene {
 	uint32_t n, len[ROWS], slot[ROWS][SLOTS];
 	struct kern_span span[ROWS][2 * SLOTS];
-	struct row_sight sight[ROWS];
+	struct row_visibility visibility[ROWS];
 	uint32_t order[ROWS];
-	struct sight_piece piece[2 * ROWS];
+	struct visibility_piece piece[2 * ROWS];
 };
 
 static uint32_t draw(uint64_t stream, uint64_t i, uint32_t below)
@@ -46,7 +46,7 @@ static void tell(struct scene *s, uint32_t row, uint64_t salt)
 			span[n++] = (struct kern_span){ draw(salt, i, 99), 0 };
 		span[n++] = (struct kern_span){ slot, 1 };
 	}
-	s->sight[row] = (struct row_sight){ span, n, 0 };
+	s->visibility[row] = (struct row_visibility){ span, n, 0 };
 }
 
 /* Rows forked from rows before them, each with slots behind that no other has:
@@ -148,9 +148,11 @@ static void test_forks(void **state)
 	seed = harness_seed();
 	for (uint64_t i = 0; i < 300; i++) {
 		grow(s, 1000 * i);
-		sights_order(s->sight, s->n, s->order);
+		visibility_order(s->visibility, s->n, s->order);
 		check_order(s);
-		check_pieces(s, sights_cut(s->sight, s->order, s->n, s->piece));
+		check_pieces(s,
+			visibility_cut(
+				s->visibility, s->order, s->n, s->piece));
 	}
 	free(s);
 }
@@ -160,21 +162,22 @@ static void test_one_sequence(void **state)
 {
 	static const struct kern_span span[] = { { 5, 30 }, { 90, 10 } };
 	static const struct kern_span less[] = { { 5, 0 }, { 5, 12 } };
-	const struct row_sight sight[] = { { span, 2, 3 }, { less, 2, 1 },
-		{ span, 2, 9 }, { span, 1, 4 }, { span, 2, 0 } };
-	struct sight_piece piece[10];
+	const struct row_visibility visibility[] = { { span, 2, 3 },
+		{ less, 2, 1 }, { span, 2, 9 }, { span, 1, 4 },
+		{ span, 2, 0 } };
+	struct visibility_piece piece[10];
 	uint32_t order[5];
 
-	sights_order(sight, 5, order);
+	visibility_order(visibility, 5, order);
 	assert_int_equal(order[0], 1);
 	assert_int_equal(order[1], 3);
 	assert_int_equal(order[2], 0);
 	assert_int_equal(order[3], 2);
 	assert_int_equal(order[4], 4);
-	assert_int_equal(sights_cut(sight, order, 5, piece), 1);
+	assert_int_equal(visibility_cut(visibility, order, 5, piece), 1);
 	assert_int_equal(piece[0].rows, 5);
 	assert_int_equal(piece[0].slots, 49);
-	assert_int_equal(row_sight_slots(&sight[0]), 43);
+	assert_int_equal(row_visibility_slots(&visibility[0]), 43);
 }
 
 /* Trees behind two forks of a prompt: a piece for it, and one for each. */
@@ -182,13 +185,13 @@ static void test_trees(void **state)
 {
 	static const struct kern_span one[] = { { 0, 96 }, { 96, 7 } };
 	static const struct kern_span two[] = { { 0, 96 }, { 400, 20 } };
-	const struct row_sight sight[] = { { one, 2, 1 }, { two, 2, 1 },
-		{ one, 2, 2 }, { two, 2, 5 }, { one, 2, 2 } };
-	struct sight_piece piece[10];
+	const struct row_visibility visibility[] = { { one, 2, 1 },
+		{ two, 2, 1 }, { one, 2, 2 }, { two, 2, 5 }, { one, 2, 2 } };
+	struct visibility_piece piece[10];
 	uint32_t order[5], n;
 
-	sights_order(sight, 5, order);
-	n = sights_cut(sight, order, 5, piece);
+	visibility_order(visibility, 5, order);
+	n = visibility_cut(visibility, order, 5, piece);
 	assert_int_equal(n, 3);
 	assert_int_equal(piece[0].rows, 3);
 	assert_int_equal(piece[0].slots, 9);

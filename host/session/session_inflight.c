@@ -10,33 +10,33 @@
 #include "host/memory/swap.h"
 #include "host/npu/npu.h"
 
-static struct flight *flight_at(struct session *s, unsigned i)
+static struct inflight *inflight_at(struct session *s, unsigned i)
 {
-	return &s->flight[(s->oldest + i) % MAX_FLIGHTS];
+	return &s->inflight[(s->oldest + i) % MAX_INFLIGHT];
 }
 
-void flight_add(struct session *s, const struct flight *f)
+void inflight_add(struct session *s, const struct inflight *f)
 {
-	*flight_at(s, s->flights++) = *f;
+	*inflight_at(s, s->n_inflight++) = *f;
 }
 
-static struct flight *find_flight(struct session *s, uint32_t seq)
+static struct inflight *find_inflight(struct session *s, uint32_t seq)
 {
-	for (unsigned i = 0; i < s->flights; i++)
-		if (flight_at(s, i)->seq == seq)
-			return flight_at(s, i);
+	for (unsigned i = 0; i < s->n_inflight; i++)
+		if (inflight_at(s, i)->seq == seq)
+			return inflight_at(s, i);
 	return NULL;
 }
 
-const struct flight *flight_under_way(struct session *s)
+const struct inflight *inflight_under_way(struct session *s)
 {
-	for (unsigned i = 0; i < s->flights; i++)
-		if (!flight_at(s, i)->done)
-			return flight_at(s, i);
+	for (unsigned i = 0; i < s->n_inflight; i++)
+		if (!inflight_at(s, i)->done)
+			return inflight_at(s, i);
 	return NULL;
 }
 
-void flight_lets_go(struct session *s, struct flight *f, uint64_t ps)
+void inflight_lets_go(struct session *s, struct inflight *f, uint64_t ps)
 {
 	if (f->swap >= 0)
 		swap_done(s->swapping.swap, (unsigned)f->swap, ps);
@@ -44,15 +44,16 @@ void flight_lets_go(struct session *s, struct flight *f, uint64_t ps)
 }
 
 /* A run has ended whose price the device says is p. */
-static void run_ends(struct session *s, struct flight *f, const struct price *p)
+static void run_ends(
+	struct session *s, struct inflight *f, const struct price *p)
 {
-	struct price as, upkeep;
+	struct price as, maintenance;
 
 	if ((s->opts.as || s->pricing.by_cpu) && s->opts.soc) {
 		pricing_run(&s->pricing, &f->run, &as);
-		pricing_upkeep(&s->pricing, f->run.block,
-			p->counts.maintenance_bytes, &upkeep);
-		price_add(&as, &upkeep);
+		pricing_maintenance(&s->pricing, f->run.block,
+			p->counts.maintenance_bytes, &maintenance);
+		price_add(&as, &maintenance);
 		p = &as;
 	}
 	f->done = true;
@@ -61,7 +62,7 @@ static void run_ends(struct session *s, struct flight *f, const struct price *p)
 		phone_later(s->time->npu_ps, f->asked_ps);
 	f->end_ps = phone_npu(s->time, f->sent_ps, p);
 	/* At once: what is copied next is copied while others run. */
-	flight_lets_go(s, f, f->end_ps);
+	inflight_lets_go(s, f, f->end_ps);
 }
 
 /*
@@ -76,7 +77,7 @@ static void request_done(
 	struct price request;
 
 	for (struct session *of = s; of; of = of->opts.beside) {
-		struct flight *f = find_flight(of, seq);
+		struct inflight *f = find_inflight(of, seq);
 
 		if (of->switching && switching_answered(of, seq, p))
 			return;
@@ -102,15 +103,15 @@ void session_watch(struct session *s)
 }
 
 /* Slots that were read are free. */
-int flights_retire(struct session *s, struct err *e)
+int inflight_retire(struct session *s, struct err *e)
 {
 	int ret = 0;
 
-	while (s->flights && flight_at(s, 0)->done && !ret) {
-		struct flight f = *flight_at(s, 0);
+	while (s->n_inflight && inflight_at(s, 0)->done && !ret) {
+		struct inflight f = *inflight_at(s, 0);
 
-		s->oldest = (s->oldest + 1) % MAX_FLIGHTS;
-		s->flights--;
+		s->oldest = (s->oldest + 1) % MAX_INFLIGHT;
+		s->n_inflight--;
 		if (f.slot >= 0)
 			ret = staging_done(
 				s->staging, (unsigned)f.slot, f.end_ps, e);
@@ -118,24 +119,24 @@ int flights_retire(struct session *s, struct err *e)
 	return ret;
 }
 
-int session_drop_flights(struct session *s, struct err *e)
+int session_drop_inflight(struct session *s, struct err *e)
 {
-	for (unsigned i = 0; i < s->flights; i++) {
-		flight_at(s, i)->done = true;
-		flight_at(s, i)->end_ps = s->time->cpu_ps;
-		flight_lets_go(s, flight_at(s, i), s->time->cpu_ps);
+	for (unsigned i = 0; i < s->n_inflight; i++) {
+		inflight_at(s, i)->done = true;
+		inflight_at(s, i)->end_ps = s->time->cpu_ps;
+		inflight_lets_go(s, inflight_at(s, i), s->time->cpu_ps);
 	}
-	return flights_retire(s, e);
+	return inflight_retire(s, e);
 }
 
-int flights_answered(struct session *s, struct err *e)
+int inflight_answered(struct session *s, struct err *e)
 {
-	return s->flights
-		? npu_wait(s->npu, flight_at(s, s->flights - 1)->seq, e)
+	return s->n_inflight
+		? npu_wait(s->npu, inflight_at(s, s->n_inflight - 1)->seq, e)
 		: 0;
 }
 
-int flights_wait(struct session *s, struct err *e)
+int inflight_wait(struct session *s, struct err *e)
 {
 	int ret;
 
@@ -143,12 +144,12 @@ int flights_wait(struct session *s, struct err *e)
 	 * each by itself where something is read or copied to what it lets go
 	 * of. */
 	if (s->switching)
-		ret = flights_answered(s, e);
+		ret = inflight_answered(s, e);
 	else if (s->staging || s->swapping.swap)
 		ret = npu_drain(s->npu, e);
 	else
 		ret = npu_drain_together(s->npu, e);
 	if (!ret)
 		phone_wait(s->time, s->time->npu_ps);
-	return ret ? ret : flights_retire(s, e);
+	return ret ? ret : inflight_retire(s, e);
 }

@@ -1,4 +1,4 @@
-#include "host/serve/answering.h"
+#include "host/serve/engine.h"
 
 #include "base/err.h"
 #include "host/serve/json_memory.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct answering {
+struct engine {
 	struct tandem *tandem;
 	unsigned most; /* texts at a time, those that wait among them */
 	pthread_t thread;
@@ -18,20 +18,20 @@ struct answering {
 	pthread_cond_t work;
 	bool stopping;
 	struct answer *first; /* in the order in which they came */
-	struct answering_state state;
+	struct engine_state state;
 };
 
-void answering_lock(struct answering *a)
+void engine_lock(struct engine *a)
 {
 	pthread_mutex_lock(&a->lock);
 }
 
-void answering_unlock(struct answering *a)
+void engine_unlock(struct engine *a)
 {
 	pthread_mutex_unlock(&a->lock);
 }
 
-const struct answering_state *answering_look(struct answering *a)
+const struct engine_state *engine_look(struct engine *a)
 {
 	return &a->state;
 }
@@ -45,7 +45,7 @@ static void answer_free(struct answer *r)
 		json_decref(r->choice[i].logprobs);
 	}
 	free(r->choice);
-	ask_release(&r->ask);
+	api_request_release(&r->api);
 	free(r);
 }
 
@@ -62,12 +62,12 @@ static void wake(struct answer *r)
 		r->reader.wake(r->reader.arg);
 }
 
-int answering_ask(struct answering *a, struct ask *ask,
+int engine_ask(struct engine *a, struct api_request *api,
 	const struct answer_reader *reader, struct answer **out)
 {
 	struct answer *r = calloc(1, sizeof(*r)), **end;
-	const struct answering_state *s = &a->state;
-	size_t n = ask->n_prompts * (size_t)ask->n;
+	const struct engine_state *s = &a->state;
+	size_t n = api->n_prompts * (size_t)api->n;
 	int ret = 0;
 
 	if (r)
@@ -76,13 +76,13 @@ int answering_ask(struct answering *a, struct ask *ask,
 		ret = -ENOMEM;
 	for (; !ret && r->n_choices < n; r->n_choices++)
 		r->choice[r->n_choices].answer = r;
-	answering_lock(a);
+	engine_lock(a);
 	if (a->stopping || s->lost)
 		ret = -ESHUTDOWN;
 	else if (!ret && s->texts && s->texts + n > a->most)
 		ret = -EAGAIN;
 	if (!ret) {
-		r->ask = *ask;
+		r->api = *api;
 		r->reader = *reader;
 		r->owner = a;
 		r->holders = 2;
@@ -91,21 +91,21 @@ int answering_ask(struct answering *a, struct ask *ask,
 		*end = *out = r;
 		a->state.answers++;
 		a->state.texts += (unsigned)r->n_choices;
-		*ask = (struct ask){ 0 };
+		*api = (struct api_request){ 0 };
 		pthread_cond_signal(&a->work);
 	}
-	answering_unlock(a);
+	engine_unlock(a);
 	if (ret && r)
 		answer_free(r);
 	return ret;
 }
 
-void answering_leave(struct answering *a, struct answer *r)
+void engine_leave(struct engine *a, struct answer *r)
 {
-	answering_lock(a);
+	engine_lock(a);
 	r->reader = (struct answer_reader){ 0 };
 	let_go(r);
-	answering_unlock(a);
+	engine_unlock(a);
 }
 
 /* ---- what the library tells ---------------------------------------------- */
@@ -119,10 +119,10 @@ static bool is_unread(const struct answer *r)
 static int add_text(struct choice *c, int32_t id, const char *text, size_t len,
 	json_t *logprob)
 {
-	struct answering *a = c->answer->owner;
+	struct engine *a = c->answer->owner;
 	bool end;
 
-	answering_lock(a);
+	engine_lock(a);
 	strbuf_add(&c->text, text, len);
 	c->tokens += id >= 0;
 	if (logprob && !c->logprobs)
@@ -131,7 +131,7 @@ static int add_text(struct choice *c, int32_t id, const char *text, size_t len,
 		json_array_append_new(c->logprobs, logprob);
 	end = c->text.failed || json_memory_refused() || is_unread(c->answer);
 	wake(c->answer);
-	answering_unlock(a);
+	engine_unlock(a);
 	return end;
 }
 
@@ -140,7 +140,7 @@ static int on_text(void *arg, int32_t id, const char *text, size_t len)
 	struct choice *c = arg;
 
 	/* A token and how likely it was are told together, by on_token. */
-	if (id >= 0 && c->answer->ask.wants_logprobs)
+	if (id >= 0 && c->answer->api.wants_logprobs)
 		return 0;
 	return add_text(c, id, text, len, NULL);
 }
@@ -194,42 +194,42 @@ static void take_failure(struct answer *r, int status, const char *sentence)
 		misuse                          ? "invalid_value"
 			: status == TANDEM_LOST ? "device_lost"
 						: "failed",
-		misuse && r->ask.json_schema ? "response_format" : NULL, "%s",
+		misuse && r->api.json_schema ? "response_format" : NULL, "%s",
 		sentence);
 	r->owner->state.failed++;
 }
 
 /* All texts of an answer become the library's, or none. The lock is held, but
  * not meanwhile: the answer stays, since only this thread takes it off. */
-static void submit(struct answering *a, struct answer *r)
+static void submit(struct engine *a, struct answer *r)
 {
-	const struct ask *ask = &r->ask;
+	const struct api_request *api = &r->api;
 	struct tandem_request q;
 	int status = 0;
 
-	answering_unlock(a);
+	engine_unlock(a);
 	for (size_t i = 0; i < r->n_choices && !status; i++) {
-		const struct ask_prompt *p = &ask->prompt[i / (size_t)ask->n];
+		const struct api_prompt *p = &api->prompt[i / (size_t)api->n];
 		struct choice *c = &r->choice[i];
 
 		tandem_request_init(&q, sizeof(q));
 		q.tokens = p->tokens;
 		q.n_tokens = p->n_tokens;
-		q.max_tokens = ask->max_tokens;
-		q.stop = ask->stop;
-		q.temperature = ask->temperature;
-		q.top_k = (uint32_t)ask->top_k;
-		q.top_p = ask->top_p;
-		q.min_p = ask->min_p;
-		q.repeat_penalty = ask->repeat_penalty;
-		q.repeat_last = (uint32_t)ask->repeat_last;
-		q.seed = (uint64_t)ask->seed;
-		q.stream = i % (size_t)ask->n;
-		q.json_schema = ask->json_schema;
+		q.max_tokens = api->max_tokens;
+		q.stop = api->stop;
+		q.temperature = api->temperature;
+		q.top_k = (uint32_t)api->top_k;
+		q.top_p = api->top_p;
+		q.min_p = api->min_p;
+		q.repeat_penalty = api->repeat_penalty;
+		q.repeat_last = (uint32_t)api->repeat_last;
+		q.seed = (uint64_t)api->seed;
+		q.stream = i % (size_t)api->n;
+		q.json_schema = api->json_schema;
 		q.sink = on_text;
 		q.sink_arg = c;
-		if (ask->wants_logprobs) {
-			q.logprobs = (unsigned)ask->likeliest;
+		if (api->wants_logprobs) {
+			q.logprobs = (unsigned)api->likeliest;
 			q.token = on_token;
 			q.token_arg = c;
 		}
@@ -237,7 +237,7 @@ static void submit(struct answering *a, struct answer *r)
 	}
 	if (status)
 		close_texts(r);
-	answering_lock(a);
+	engine_lock(a);
 	r->state = ANSWER_UNDER_WAY;
 	if (status)
 		take_failure(r, status, tandem_error(a->tandem));
@@ -249,7 +249,7 @@ static void submit(struct answering *a, struct answer *r)
 /* True when it has ended. */
 static bool look_at_text(struct choice *c)
 {
-	struct answering_state *s = &c->answer->owner->state;
+	struct engine_state *s = &c->answer->owner->state;
 	const struct tandem_result *r = &c->result;
 
 	if (c->ended)
@@ -276,7 +276,7 @@ static bool look_at_text(struct choice *c)
 }
 
 /* Answers stay while the lock is not held: only this thread takes them off. */
-static void look_at_all(struct answering *a)
+static void look_at_all(struct engine *a)
 {
 	struct answer **at = &a->first, *r;
 
@@ -291,9 +291,9 @@ static void look_at_all(struct answering *a)
 			at = &r->next;
 			continue;
 		}
-		answering_unlock(a);
+		engine_unlock(a);
 		close_texts(r);
-		answering_lock(a);
+		engine_lock(a);
 		*at = r->next;
 		r->state = ANSWER_ENDED;
 		a->state.texts -= (unsigned)r->n_choices;
@@ -305,10 +305,10 @@ static void look_at_all(struct answering *a)
 
 static void *work(void *arg)
 {
-	struct answering *a = arg;
+	struct engine *a = arg;
 	int status = 0;
 
-	answering_lock(a);
+	engine_lock(a);
 	while (!a->stopping) {
 		if (!a->first) {
 			pthread_cond_wait(&a->work, &a->lock);
@@ -327,14 +327,14 @@ static void *work(void *arg)
 					tandem_request_cancel(
 						r->choice[i].handle);
 		}
-		answering_unlock(a);
+		engine_unlock(a);
 		status = tandem_advance(a->tandem, NULL);
-		answering_lock(a);
+		engine_lock(a);
 		if (!a->stopping)
 			look_at_all(a);
 		a->state.lost |= status == TANDEM_LOST;
 	}
-	answering_unlock(a);
+	engine_unlock(a);
 	/* Nobody adds an answer any more, nor takes one off. */
 	for (struct answer *r = a->first; r; r = r->next)
 		close_texts(r);
@@ -343,10 +343,10 @@ static void *work(void *arg)
 
 /* ---- the thread ---------------------------------------------------------- */
 
-int answering_open(struct answering **out, struct tandem *tandem, unsigned most,
+int engine_open(struct engine **out, struct tandem *tandem, unsigned most,
 	struct err *e)
 {
-	struct answering *a = calloc(1, sizeof(*a));
+	struct engine *a = calloc(1, sizeof(*a));
 	int ret;
 
 	*out = NULL;
@@ -369,19 +369,19 @@ int answering_open(struct answering **out, struct tandem *tandem, unsigned most,
 	return 0;
 }
 
-void answering_stop(struct answering *a)
+void engine_stop(struct engine *a)
 {
 	struct answer *next;
 
 	if (!a)
 		return;
-	answering_lock(a);
+	engine_lock(a);
 	a->stopping = true;
 	tandem_cancel(a->tandem);
 	pthread_cond_signal(&a->work);
-	answering_unlock(a);
+	engine_unlock(a);
 	pthread_join(a->thread, NULL);
-	answering_lock(a);
+	engine_lock(a);
 	for (struct answer *r = a->first; r; r = next) {
 		next = r->next;
 		if (!r->fault.status)
@@ -392,10 +392,10 @@ void answering_stop(struct answering *a)
 		let_go(r);
 	}
 	a->first = NULL;
-	answering_unlock(a);
+	engine_unlock(a);
 }
 
-void answering_close(struct answering *a)
+void engine_close(struct engine *a)
 {
 	if (!a)
 		return;

@@ -6,14 +6,14 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "base/checked.h"
-#include "host/serve/ask.h"
+#include "host/serve/api_request.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const struct ask_offer offer = { .model = "m",
+static const struct api_offer offer = { .model = "m",
 	.method = "chain",
 	.draft = "pld",
 	.clock = "wall",
@@ -32,9 +32,9 @@ static void check_fault(const struct fault *f)
 	check(memchr(f->param, 0, sizeof(f->param)) != NULL);
 }
 
-static void check_numbers(const struct ask *a)
+static void check_numbers(const struct api_request *a)
 {
-	check(a->n >= 1 && a->n * (int64_t)a->n_prompts <= ASK_TEXTS);
+	check(a->n >= 1 && a->n * (int64_t)a->n_prompts <= API_TEXTS);
 	check(a->max_tokens >= -1 && a->max_tokens <= INT32_MAX);
 	check(a->seed >= -1 && a->seed <= 1ll << 53);
 	check(isnan(a->temperature) ||
@@ -42,38 +42,38 @@ static void check_numbers(const struct ask *a)
 	check(a->top_p > 0 && a->top_p <= 1 && a->min_p >= 0 && a->min_p <= 1);
 	check(a->repeat_penalty >= 0.01 && a->repeat_penalty <= 100);
 	check(a->top_k >= 0 && a->repeat_last >= 0);
-	check(a->likeliest >= 0 && a->likeliest <= ASK_LIKELIEST);
+	check(a->likeliest >= 0 && a->likeliest <= API_LIKELIEST);
 	check(a->format != NULL);
 }
 
-static void check_prompts(const struct ask *a)
+static void check_prompts(const struct api_request *a)
 {
 	check(a->n_prompts >= 1);
 	for (size_t i = 0; a->prompt && i < a->n_prompts; i++) {
-		const struct ask_prompt *p = &a->prompt[i];
+		const struct api_prompt *p = &a->prompt[i];
 
 		check(!p->text != !p->tokens);
 		check(!p->text || strlen(p->text) == p->bytes);
 		for (size_t k = 0; k < p->n_tokens; k++)
 			check(p->tokens[k] >= 0);
 	}
-	check(!a->prompt == (a->kind == ASK_CHAT));
+	check(!a->prompt == (a->kind == API_CHAT));
 	for (size_t i = 0; i < a->n_turns; i++)
 		check(a->turn[i].role && a->turn[i].text);
 	check(!a->n_turns || strcmp(a->turn[a->n_turns - 1].role, "assistant"));
 	for (size_t i = 0; a->stop[i]; i++)
-		check(i < ASK_STOPS && a->stop[i][0]);
+		check(i < API_STOPS && a->stop[i][0]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct fault f = { 0 };
-	struct ask a;
+	struct api_request a;
 	int ret;
 
 	if (!len)
 		return 0;
-	ret = ask_read(
+	ret = api_request_read(
 		&a, data[0] & 3, &offer, (const char *)data + 1, len - 1, &f);
 	check(ret == 0 || ret == -EINVAL);
 	check(!ret == !f.status);
@@ -83,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		check_numbers(&a);
 		check_prompts(&a);
 	}
-	ask_release(&a);
+	api_request_release(&a);
 	return 0;
 }
 

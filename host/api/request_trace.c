@@ -6,7 +6,7 @@
  */
 #include "base/clock.h"
 #include "host/api/tandem_impl.h"
-#include "host/api/text_impl.h"
+#include "host/api/request_impl.h"
 #include "host/text/generation.h"
 #include "host/trace/trace.h"
 
@@ -30,7 +30,7 @@ static void tell(const struct tandem_submitted *x, enum trace_type type,
 
 	for (uint32_t i = 0; i < n; i++)
 		v.arg[i] = arg[i];
-	trace_tell(trace_of(x), &v);
+	trace_emit(trace_of(x), &v);
 }
 
 static void tell_end(
@@ -42,12 +42,12 @@ static void tell_end(
 static bool lane_is_taken(const struct tandem *t, uint32_t lane)
 {
 	for (const struct tandem_submitted *x = t->first_text; x; x = x->next)
-		if (x->told != TOLD_NOTHING && x->told_lane == lane)
+		if (x->told != TRACED_NOTHING && x->told_lane == lane)
 			return true;
 	return false;
 }
 
-void text_told_submitted(struct tandem_submitted *x)
+void request_trace_submitted(struct tandem_submitted *x)
 {
 	struct tandem *t = x->tandem;
 	uint32_t lane = 0;
@@ -60,18 +60,18 @@ void text_told_submitted(struct tandem_submitted *x)
 	if (lane == TRACE_LANES)
 		return;
 	x->told_lane = lane;
-	x->told = TOLD_QUEUED;
+	x->told = TRACED_QUEUED;
 	tell(x, TRACE_BEGIN, TRACE_QUEUED, x->submitted_ns, 0, 1, &x->number);
 }
 
-void text_told_begun(struct tandem_submitted *x)
+void request_trace_begun(struct tandem_submitted *x)
 {
 	uint64_t prompt = gen_prompt_length(x->generation), left;
 
-	if (x->told != TOLD_QUEUED)
+	if (x->told != TRACED_QUEUED)
 		return;
 	tell_end(x, TRACE_QUEUED, x->began_ns);
-	x->told = x->shared ? TOLD_PROMPT : TOLD_NOTHING;
+	x->told = x->shared ? TRACED_PROMPT : TRACED_NOTHING;
 	if (!x->shared)
 		return;
 	left = prompt - x->cached;
@@ -81,43 +81,43 @@ void text_told_begun(struct tandem_submitted *x)
 	tell(x, TRACE_BEGIN, TRACE_PROMPT, x->began_ns, 0, 1, &left);
 }
 
-void text_told_read(struct tandem_submitted *x)
+void request_trace_read(struct tandem_submitted *x)
 {
-	if (x->told != TOLD_PROMPT)
+	if (x->told != TRACED_PROMPT)
 		return;
 	tell_end(x, TRACE_PROMPT, x->read_ns);
 	tell(x, TRACE_BEGIN, TRACE_DECODE, x->read_ns, 0, 0, NULL);
-	x->told = TOLD_DECODE;
+	x->told = TRACED_DECODE;
 }
 
 /* All that has begun of it ends. */
-void text_told_ended(struct tandem_submitted *x)
+void request_trace_ended(struct tandem_submitted *x)
 {
 	uint64_t phone_ps;
 
-	if (x->told == TOLD_QUEUED)
+	if (x->told == TRACED_QUEUED)
 		tell_end(x, TRACE_QUEUED, x->ended_ns);
-	if (x->told == TOLD_PROMPT || x->told == TOLD_DECODE) {
+	if (x->told == TRACED_PROMPT || x->told == TRACED_DECODE) {
 		phone_ps = session_phone_ps(x->tandem->decoder.session);
 		tell_end(x,
-			x->told == TOLD_PROMPT ? TRACE_PROMPT : TRACE_DECODE,
+			x->told == TRACED_PROMPT ? TRACE_PROMPT : TRACE_DECODE,
 			x->ended_ns);
 		tell(x, TRACE_END, TRACE_TEXT, x->ended_ns, 4, 2,
 			(const uint64_t[]){
 				phone_ps, gen_generated(x->generation) });
 	}
-	x->told = TOLD_NOTHING;
+	x->told = TRACED_NOTHING;
 }
 
-void text_told_shared(const struct tandem_submitted *x, uint64_t began_ns,
+void request_trace_shared(const struct tandem_submitted *x, uint64_t began_ns,
 	uint64_t ended_ns, bool last)
 {
 	uint64_t pass;
 
-	if (x->told != TOLD_PROMPT && x->told != TOLD_DECODE)
+	if (x->told != TRACED_PROMPT && x->told != TRACED_DECODE)
 		return;
 	pass = session_passes(x->tandem->decoder.session);
-	trace_tell(trace_of(x),
+	trace_emit(trace_of(x),
 		&(const struct trace_event){ .type = TRACE_BEGIN,
 			.name = TRACE_SHARED,
 			.track = TRACE_ON_TEXTS,
@@ -130,7 +130,7 @@ void text_told_shared(const struct tandem_submitted *x, uint64_t began_ns,
 	tell_end(x, TRACE_SHARED, ended_ns);
 }
 
-void text_told_alone(const struct tandem_submitted *x, enum trace_type type)
+void request_trace_alone(const struct tandem_submitted *x, enum trace_type type)
 {
 	const struct session *s = x->tandem->decoder.session;
 	const struct generation *g = x->generation;
@@ -138,7 +138,7 @@ void text_told_alone(const struct tandem_submitted *x, enum trace_type type)
 	bool begins = type == TRACE_BEGIN;
 
 	if (trace_of(x))
-		trace_tell(trace_of(x),
+		trace_emit(trace_of(x),
 			&(const struct trace_event){ .type = type,
 				.name = TRACE_TEXT,
 				.at = clock_ns(),

@@ -1,7 +1,7 @@
 #include "tests/harness.h"
 
 #include "base/err.h"
-#include "ipc/tell.h"
+#include "ipc/brackets.h"
 #include "shm/buffer.h"
 
 #include <stdio.h>
@@ -10,111 +10,111 @@
 static void names_are_numbered_once(void **state)
 {
 	static char name[WIRE_NAMES + 1][8];
-	struct wire_tell wire = { 0 }, other = { 0 };
+	struct wire_brackets wire = { 0 }, other = { 0 };
 	char out[WIRE_NAME_BYTES];
-	struct tell t;
+	struct brackets t;
 
-	tell_init(&t);
-	tell_to(&t, &wire);
+	brackets_init(&t);
+	brackets_connect(&t, &wire);
 	for (unsigned i = 0; i <= WIRE_NAMES; i++) {
 		snprintf(name[i], sizeof(name[i]), "f%u", i);
 		assert_int_equal(
-			tell_name(&t, name[i]), i < WIRE_NAMES ? i + 1 : 0);
+			brackets_name(&t, name[i]), i < WIRE_NAMES ? i + 1 : 0);
 	}
-	assert_int_equal(tell_name(&t, "f7"), 8);
-	tell_read_name(&wire, 8, out);
+	assert_int_equal(brackets_name(&t, "f7"), 8);
+	brackets_read_name(&wire, 8, out);
 	assert_string_equal(out, "f7");
-	tell_read_name(&wire, 0, out);
+	brackets_read_name(&wire, 0, out);
 	assert_string_equal(out, "");
-	tell_read_name(&wire, WIRE_NAMES + 1, out);
+	brackets_read_name(&wire, WIRE_NAMES + 1, out);
 	assert_string_equal(out, "");
-	tell_read_name(NULL, 1, out);
+	brackets_read_name(NULL, 1, out);
 	assert_string_equal(out, "");
 	/* Another device gets those that were told the one before. */
-	tell_to(&t, NULL);
-	tell_to(&t, &other);
-	tell_read_name(&other, WIRE_NAMES, out);
+	brackets_connect(&t, NULL);
+	brackets_connect(&t, &other);
+	brackets_read_name(&other, WIRE_NAMES, out);
 	assert_string_equal(out, "f63");
-	tell_release(&t);
+	brackets_release(&t);
 }
 
 /* What a peer put there is cut to its room and made printable. */
 static void a_bad_name_is_tamed(void **state)
 {
-	struct wire_tell wire = { 0 };
+	struct wire_brackets wire = { 0 };
 	char out[WIRE_NAME_BYTES];
 
 	memset(wire.name[2], '\n', WIRE_NAME_BYTES);
-	tell_read_name(&wire, 3, out);
+	brackets_read_name(&wire, 3, out);
 	assert_int_equal(strlen(out), WIRE_NAME_BYTES - 1);
 	assert_int_equal(strspn(out, "?"), WIRE_NAME_BYTES - 1);
 }
 
 static void brackets_are_seen_while_open(void **state)
 {
-	struct wire_tell wire = { 0 };
+	struct wire_brackets wire = { 0 };
 	char out[WIRE_NAME_BYTES];
 	struct buffer *b;
 	struct err e = { 0 };
 	struct held h;
 	uint32_t is;
-	struct tell t;
+	struct brackets t;
 
 	assert_ok(buffer_create(&b, "io", 8192, 0, &e), &e);
 	is = buffer_generation(b);
-	tell_init(&t);
-	tell_to(&t, &wire);
-	tell_watch(&t, b);
-	assert_false(tell_held(&wire, is, 0, 8192, 3, &h));
+	brackets_init(&t);
+	brackets_connect(&t, &wire);
+	brackets_watch(&t, b);
+	assert_false(brackets_find(&wire, is, 0, 8192, 3, &h));
 	buffer_begin(b, 100, 50, BUFFER_WRITE);
 	buffer_begin(b, 4096, 64, BUFFER_READ);
-	assert_true(tell_held(&wire, is, 149, 200, BUFFER_WRITE, &h));
+	assert_true(brackets_find(&wire, is, 149, 200, BUFFER_WRITE, &h));
 	assert_true(h.writing);
 	assert_int_equal(h.off, 100);
 	assert_int_equal(h.len, 50);
 	assert_int_equal(h.cpu_seq, 1);
-	tell_read_name(&wire, h.by, out);
+	brackets_read_name(&wire, h.by, out);
 	assert_string_equal(out, __func__);
-	assert_false(tell_held(&wire, is, 150, 4096, 3, &h));
-	assert_false(tell_held(&wire, is, 0, 100, 3, &h));
-	assert_false(tell_held(&wire, is + 1, 100, 150, 3, &h));
-	assert_false(tell_held(&wire, is, 4096, 4097, BUFFER_WRITE, &h));
-	assert_true(tell_held(&wire, is, 4096, 4097, BUFFER_READ, &h));
+	assert_false(brackets_find(&wire, is, 150, 4096, 3, &h));
+	assert_false(brackets_find(&wire, is, 0, 100, 3, &h));
+	assert_false(brackets_find(&wire, is + 1, 100, 150, 3, &h));
+	assert_false(brackets_find(&wire, is, 4096, 4097, BUFFER_WRITE, &h));
+	assert_true(brackets_find(&wire, is, 4096, 4097, BUFFER_READ, &h));
 	assert_false(h.writing);
 	buffer_end(b, 100, 8, BUFFER_WRITE); /* shorter than it began */
-	assert_false(tell_held(&wire, is, 0, 4096, 3, &h));
+	assert_false(brackets_find(&wire, is, 0, 4096, 3, &h));
 	buffer_end(b, 4096, 64, BUFFER_READ);
-	assert_false(tell_held(&wire, is, 0, 8192, 3, &h));
+	assert_false(brackets_find(&wire, is, 0, 8192, 3, &h));
 	/* One more than there is room for is not told, and harms nobody. */
 	for (unsigned i = 0; i <= WIRE_HOLDS; i++)
 		buffer_begin(b, i * 64, 64, BUFFER_WRITE);
 	for (unsigned i = 0; i <= WIRE_HOLDS; i++)
 		assert_int_equal(
-			tell_held(&wire, is, i * 64, i * 64 + 1, 3, &h),
+			brackets_find(&wire, is, i * 64, i * 64 + 1, 3, &h),
 			i < WIRE_HOLDS);
 	for (unsigned i = 0; i <= WIRE_HOLDS; i++)
 		buffer_end(b, i * 64, 64, BUFFER_WRITE);
-	assert_false(tell_held(&wire, is, 0, 8192, 3, &h));
+	assert_false(brackets_find(&wire, is, 0, 8192, 3, &h));
 	/* With nobody to listen as well. */
-	tell_to(&t, NULL);
+	brackets_connect(&t, NULL);
 	buffer_begin(b, 0, 64, BUFFER_WRITE);
 	buffer_end(b, 0, 64, BUFFER_WRITE);
 	buffer_close(b);
-	tell_release(&t);
+	brackets_release(&t);
 }
 
 static void tables_lie_within_the_memory(void **state)
 {
 	static _Alignas(64) char control[8192];
-	uint32_t last = sizeof(control) - sizeof(struct wire_tell);
+	uint32_t last = sizeof(control) - sizeof(struct wire_brackets);
 
-	assert_ptr_equal(tell_at(control, sizeof(control), last),
-		(struct wire_tell *)(void *)(control + last));
-	assert_null(tell_at(control, sizeof(control), last + 4));
-	assert_null(tell_at(control, sizeof(control), 0));
-	assert_null(tell_at(control, sizeof(control), 4)); /* the header */
-	assert_null(tell_at(control, sizeof(control), 1026));
-	assert_null(tell_at(control, sizeof(control), UINT32_MAX - 3));
+	assert_ptr_equal(brackets_at(control, sizeof(control), last),
+		(struct wire_brackets *)(void *)(control + last));
+	assert_null(brackets_at(control, sizeof(control), last + 4));
+	assert_null(brackets_at(control, sizeof(control), 0));
+	assert_null(brackets_at(control, sizeof(control), 4)); /* the header */
+	assert_null(brackets_at(control, sizeof(control), 1026));
+	assert_null(brackets_at(control, sizeof(control), UINT32_MAX - 3));
 }
 
 static const struct CMUnitTest tests[] = {

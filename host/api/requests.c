@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "host/api/options.h"
 #include "host/api/tandem_impl.h"
-#include "host/api/text_impl.h"
+#include "host/api/request_impl.h"
 #include "host/method/lanes.h"
 #include "host/method/prefixes.h"
 #include "host/method/samples.h"
@@ -147,7 +147,7 @@ static void begin(struct tandem_submitted *x)
 	x->shared = true;
 	x->began_ps = session_phone_ps(d->session);
 	x->cached = session_length(d->session, x->lane.sequence);
-	text_told_begun(x);
+	request_trace_begun(x);
 }
 
 static int enter(struct lane *lane, struct err *e)
@@ -168,7 +168,7 @@ static void note_read(struct tandem_submitted *x)
 	if (x->read_ns)
 		return;
 	x->read_ns = clock_ns();
-	text_told_read(x);
+	request_trace_read(x);
 }
 
 static void draw(struct lane *lane, const float *logits)
@@ -220,7 +220,7 @@ static void end_lane(struct tandem_submitted *x, int ret)
 		x->state == TANDEM_OK                 ? LANE_ENDED
 			: x->state == TANDEM_CANCELED ? LANE_CUT
 						      : LANE_FAILED);
-	text_tell_samples(x);
+	text_report_samples(x);
 }
 
 static void computed(struct lane *lane, uint32_t first, uint32_t rows,
@@ -239,11 +239,11 @@ static void computed(struct lane *lane, uint32_t first, uint32_t rows,
 		if (!x->pass_rows)
 			continue;
 		if (told)
-			text_told_shared(told, began_ns, now, false);
+			request_trace_shared(told, began_ns, now, false);
 		told = x;
 	}
 	if (told)
-		text_told_shared(told, began_ns, now, true);
+		request_trace_shared(told, began_ns, now, true);
 }
 
 static void passed(struct lane *lane)
@@ -348,7 +348,7 @@ int tandem_submit(struct tandem *t, const struct tandem_request *request,
 		text_close(x);
 		return ret;
 	}
-	text_told_submitted(x);
+	request_trace_submitted(x);
 	*place_of(t, NULL) = *out = x;
 	return 0;
 }

@@ -5,7 +5,7 @@
 
 /* ---- log-probabilities --------------------------------------------------- */
 
-struct told {
+struct notes {
 	unsigned n, ids;
 	double sum;
 	struct strbuf text;
@@ -13,7 +13,7 @@ struct told {
 
 static int take_token(void *arg, const struct tandem_token *token)
 {
-	struct told *told = arg;
+	struct notes *told = arg;
 	double sum = 0;
 
 	assert_int_equal(token->size, sizeof(*token));
@@ -43,7 +43,7 @@ static void test_logprobs(void **state)
 	struct tandem *t = opened(NULL);
 	struct strbuf text = STRBUF_INIT;
 	struct tandem_request r = asking(9, &text);
-	struct told told = { 0 };
+	struct notes told = { 0 };
 
 	r.token = take_token;
 	r.token_arg = &told;

@@ -1,4 +1,4 @@
-#include "host/serve/ask.h"
+#include "host/serve/api_request.h"
 
 #include "base/checked.h"
 #include "base/strbuf.h"
@@ -34,10 +34,10 @@ int fault_no_memory(struct fault *f)
 /* ---- values -------------------------------------------------------------- */
 
 enum {
-	OF_COMPLETION = 1 << ASK_COMPLETION,
-	OF_CHAT = 1 << ASK_CHAT,
-	OF_TOKENIZE = 1 << ASK_TOKENIZE,
-	OF_DETOKENIZE = 1 << ASK_DETOKENIZE,
+	OF_COMPLETION = 1 << API_COMPLETION,
+	OF_CHAT = 1 << API_CHAT,
+	OF_TOKENIZE = 1 << API_TOKENIZE,
+	OF_DETOKENIZE = 1 << API_DETOKENIZE,
 	OF_TEXTS = OF_COMPLETION | OF_CHAT
 };
 
@@ -46,9 +46,9 @@ struct member {
 	const char *name;
 	unsigned of; /* bodies of these kinds */
 	/* NULL: it changes no answer. */
-	int (*take)(struct ask *, const struct member *, const json_t *value,
-		const struct ask_offer *, struct fault *);
-	size_t at; /* of the value, in struct ask or struct ask_offer */
+	int (*take)(struct api_request *, const struct member *,
+		const json_t *value, const struct api_offer *, struct fault *);
+	size_t at; /* of the value, in struct api_request or struct api_offer */
 	double min, max;
 	const char *only; /* JSON: the values that ask for nothing, in a list */
 };
@@ -66,8 +66,8 @@ static int out_of_range(const struct member *m, double v, struct fault *f)
 		m->min, m->max);
 }
 
-static int take_count(struct ask *a, const struct member *m, const json_t *v,
-	const struct ask_offer *offer, struct fault *f)
+static int take_count(struct api_request *a, const struct member *m,
+	const json_t *v, const struct api_offer *offer, struct fault *f)
 {
 	json_int_t n = json_integer_value(v);
 
@@ -79,8 +79,8 @@ static int take_count(struct ask *a, const struct member *m, const json_t *v,
 	return 0;
 }
 
-static int take_real(struct ask *a, const struct member *m, const json_t *v,
-	const struct ask_offer *offer, struct fault *f)
+static int take_real(struct api_request *a, const struct member *m,
+	const json_t *v, const struct api_offer *offer, struct fault *f)
 {
 	double x = json_number_value(v);
 
@@ -92,8 +92,8 @@ static int take_real(struct ask *a, const struct member *m, const json_t *v,
 	return 0;
 }
 
-static int take_flag(struct ask *a, const struct member *m, const json_t *v,
-	const struct ask_offer *offer, struct fault *f)
+static int take_flag(struct api_request *a, const struct member *m,
+	const json_t *v, const struct api_offer *offer, struct fault *f)
 {
 	if (!json_is_boolean(v))
 		return wrong(m, "true or false", f);
@@ -102,8 +102,8 @@ static int take_flag(struct ask *a, const struct member *m, const json_t *v,
 }
 
 /* What only its default can be said of. */
-static int take_neutral(struct ask *a, const struct member *m, const json_t *v,
-	const struct ask_offer *offer, struct fault *f)
+static int take_neutral(struct api_request *a, const struct member *m,
+	const json_t *v, const struct api_offer *offer, struct fault *f)
 {
 	json_t *list = json_loads(m->only, 0, NULL), *one;
 	bool fits = false;
@@ -123,8 +123,8 @@ static int take_neutral(struct ask *a, const struct member *m, const json_t *v,
 }
 
 /* What is the server's: a request may say that it wants it so. */
-static int take_offered(struct ask *a, const struct member *m, const json_t *v,
-	const struct ask_offer *offer, struct fault *f)
+static int take_offered(struct api_request *a, const struct member *m,
+	const json_t *v, const struct api_offer *offer, struct fault *f)
 {
 	const char *is = *(const char *const *)((const char *)offer + m->at);
 
@@ -137,8 +137,8 @@ static int take_offered(struct ask *a, const struct member *m, const json_t *v,
 		is ? is : "none", json_string_value(v));
 }
 
-static int take_model(struct ask *a, const struct member *m, const json_t *v,
-	const struct ask_offer *offer, struct fault *f)
+static int take_model(struct api_request *a, const struct member *m,
+	const json_t *v, const struct api_offer *offer, struct fault *f)
 {
 	if (!json_is_string(v))
 		return wrong(m, "a string", f);
@@ -151,7 +151,7 @@ static int take_model(struct ask *a, const struct member *m, const json_t *v,
 
 /* ---- what is continued --------------------------------------------------- */
 
-static int take_one_prompt(struct ask_prompt *p, const json_t *v,
+static int take_one_prompt(struct api_prompt *p, const json_t *v,
 	const struct member *m, struct fault *f)
 {
 	const json_t *id;
@@ -185,8 +185,8 @@ static int take_one_prompt(struct ask_prompt *p, const json_t *v,
 	return 0;
 }
 
-static int take_prompt(struct ask *a, const struct member *m, const json_t *v,
-	const struct ask_offer *offer, struct fault *f)
+static int take_prompt(struct api_request *a, const struct member *m,
+	const json_t *v, const struct api_offer *offer, struct fault *f)
 {
 	bool many = json_is_array(v) && json_array_size(v) &&
 		!json_is_integer(json_array_get(v, 0));
@@ -195,7 +195,7 @@ static int take_prompt(struct ask *a, const struct member *m, const json_t *v,
 
 	if (json_is_array(v) && !json_array_size(v))
 		return wrong(m, "more than an empty list", f);
-	if (n > ASK_TEXTS)
+	if (n > API_TEXTS)
 		return out_of_range(m, (double)n, f);
 	a->prompt = calloc(n, sizeof(*a->prompt));
 	if (!a->prompt)
@@ -228,7 +228,7 @@ static int add_part(struct strbuf *out, const json_t *part, const char *where,
 }
 
 static int take_content(
-	struct ask_turn *t, const json_t *v, const char *where, struct fault *f)
+	struct api_turn *t, const json_t *v, const char *where, struct fault *f)
 {
 	struct strbuf text = STRBUF_INIT;
 	const json_t *part;
@@ -266,7 +266,7 @@ static const char *role_of(const json_t *v)
 }
 
 static int take_turn(
-	struct ask_turn *t, const json_t *v, size_t i, struct fault *f)
+	struct api_turn *t, const json_t *v, size_t i, struct fault *f)
 {
 	char where[48];
 	const char *key;
@@ -291,8 +291,8 @@ static int take_turn(
 	return take_content(t, json_object_get(v, "content"), where, f);
 }
 
-static int take_messages(struct ask *a, const struct member *m, const json_t *v,
-	const struct ask_offer *offer, struct fault *f)
+static int take_messages(struct api_request *a, const struct member *m,
+	const json_t *v, const struct api_offer *offer, struct fault *f)
 {
 	size_t n = json_array_size(v);
 	int ret = 0;
@@ -315,15 +315,15 @@ static int take_messages(struct ask *a, const struct member *m, const json_t *v,
 
 /* ---- how ----------------------------------------------------------------- */
 
-static int take_stop(struct ask *a, const struct member *m, const json_t *v,
-	const struct ask_offer *offer, struct fault *f)
+static int take_stop(struct api_request *a, const struct member *m,
+	const json_t *v, const struct api_offer *offer, struct fault *f)
 {
 	size_t n = json_is_array(v) ? json_array_size(v) : 1;
 
-	if (n > ASK_STOPS)
+	if (n > API_STOPS)
 		return fault_set(f, 400, "invalid_value", m->name,
 			"'%s' has %zu strings; at most %d are possible",
-			m->name, n, ASK_STOPS);
+			m->name, n, API_STOPS);
 	for (size_t i = 0; i < n; i++) {
 		const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
 
@@ -338,15 +338,15 @@ static int take_stop(struct ask *a, const struct member *m, const json_t *v,
 }
 
 /* Of a completion their number says it, of a chat a flag. */
-static int take_logprobs(struct ask *a, const struct member *m, const json_t *v,
-	const struct ask_offer *offer, struct fault *f)
+static int take_logprobs(struct api_request *a, const struct member *m,
+	const json_t *v, const struct api_offer *offer, struct fault *f)
 {
 	a->wants_logprobs = true;
 	return take_count(a, m, v, offer, f);
 }
 
-static int take_stream_options(struct ask *a, const struct member *m,
-	const json_t *v, const struct ask_offer *offer, struct fault *f)
+static int take_stream_options(struct api_request *a, const struct member *m,
+	const json_t *v, const struct api_offer *offer, struct fault *f)
 {
 	const char *key;
 	json_t *value;
@@ -368,8 +368,8 @@ static int take_stream_options(struct ask *a, const struct member *m,
 }
 
 /* {"type": "json_schema", "json_schema": {"schema": {...}}} */
-static int take_format(struct ask *a, const struct member *m, const json_t *v,
-	const struct ask_offer *offer, struct fault *f)
+static int take_format(struct api_request *a, const struct member *m,
+	const json_t *v, const struct api_offer *offer, struct fault *f)
 {
 	const char *type = json_string_value(json_object_get(v, "type"));
 	const json_t *schema =
@@ -399,18 +399,18 @@ static int take_format(struct ask *a, const struct member *m, const json_t *v,
 
 /* ---- the table ----------------------------------------------------------- */
 
-#define IN(field)      offsetof(struct ask, field)
-#define OFFERED(field) offsetof(struct ask_offer, field)
+#define IN(field)      offsetof(struct api_request, field)
+#define OFFERED(field) offsetof(struct api_offer, field)
 
 /* clang-format off */
 static const struct member members[] = {
 	{ "model", ~0u, take_model },
-	{ "prompt", OF_COMPLETION | OF_TOKENIZE, take_prompt, 0, 1, ASK_TEXTS },
+	{ "prompt", OF_COMPLETION | OF_TOKENIZE, take_prompt, 0, 1, API_TEXTS },
 	{ "tokens", OF_DETOKENIZE, take_prompt, 0, 1, 1 },
 	{ "messages", OF_CHAT, take_messages },
 	{ "special", OF_TOKENIZE | OF_DETOKENIZE, take_flag, IN(special) },
 	{ "bos", OF_TOKENIZE, take_flag, IN(bos) },
-	{ "n", OF_TEXTS, take_count, IN(n), 1, ASK_TEXTS },
+	{ "n", OF_TEXTS, take_count, IN(n), 1, API_TEXTS },
 	{ "max_tokens", OF_TEXTS, take_count, IN(max_tokens), 0, INT32_MAX },
 	{ "max_completion_tokens", OF_CHAT, take_count, IN(max_tokens), 0,
 		INT32_MAX },
@@ -423,10 +423,10 @@ static const struct member members[] = {
 	{ "repeat_last", OF_TEXTS, take_count, IN(repeat_last), 0, INT32_MAX },
 	{ "stop", OF_TEXTS, take_stop },
 	{ "logprobs", OF_COMPLETION, take_logprobs, IN(likeliest), 0,
-		ASK_LIKELIEST },
+		API_LIKELIEST },
 	{ "logprobs", OF_CHAT, take_flag, IN(wants_logprobs) },
 	{ "top_logprobs", OF_CHAT, take_count, IN(likeliest), 0,
-		ASK_LIKELIEST },
+		API_LIKELIEST },
 	{ "stream", OF_TEXTS, take_flag, IN(stream) },
 	{ "stream_options", OF_TEXTS, take_stream_options },
 	{ "response_format", OF_TEXTS, take_format },
@@ -461,7 +461,7 @@ static const struct member members[] = {
 
 /* null is what was not said. */
 static int take_members(
-	struct ask *a, const struct ask_offer *offer, struct fault *f)
+	struct api_request *a, const struct api_offer *offer, struct fault *f)
 {
 	const char *key;
 	json_t *value;
@@ -488,39 +488,40 @@ static int take_members(
 }
 
 /* What no member is wrong for by itself. */
-static int check_together(const struct ask *a, struct fault *f)
+static int check_together(const struct api_request *a, struct fault *f)
 {
-	const char *need = a->kind == ASK_CHAT ? "messages"
-		: a->kind == ASK_DETOKENIZE    ? "tokens"
+	const char *need = a->kind == API_CHAT ? "messages"
+		: a->kind == API_DETOKENIZE    ? "tokens"
 					       : "prompt";
 
 	if (!a->n_prompts)
 		return fault_set(f, 400, "missing_required_parameter", need,
 			"'%s' is missing", need);
-	if (a->kind == ASK_TOKENIZE && !a->prompt->text)
+	if (a->kind == API_TOKENIZE && !a->prompt->text)
 		return fault_set(f, 400, "invalid_type", need,
 			"'%s' must be a string", need);
-	if (a->kind == ASK_DETOKENIZE && !a->prompt->tokens)
+	if (a->kind == API_DETOKENIZE && !a->prompt->tokens)
 		return fault_set(f, 400, "invalid_type", need,
 			"'%s' must be a list of ids", need);
-	if ((int64_t)a->n_prompts * a->n > ASK_TEXTS)
+	if ((int64_t)a->n_prompts * a->n > API_TEXTS)
 		return fault_set(f, 400, "invalid_value", "n",
 			"%zu prompts times n = %lld is more than %d texts",
-			a->n_prompts, (long long)a->n, ASK_TEXTS);
-	if (a->kind == ASK_CHAT && a->likeliest && !a->wants_logprobs)
+			a->n_prompts, (long long)a->n, API_TEXTS);
+	if (a->kind == API_CHAT && a->likeliest && !a->wants_logprobs)
 		return fault_set(f, 400, "invalid_value", "top_logprobs",
 			"'top_logprobs' is of use only with 'logprobs' true");
 	return 0;
 }
 
-int ask_read(struct ask *a, enum ask_kind kind, const struct ask_offer *offer,
-	const char *body, size_t len, struct fault *f)
+int api_request_read(struct api_request *a, enum api_kind kind,
+	const struct api_offer *offer, const char *body, size_t len,
+	struct fault *f)
 {
 	json_error_t e;
 	int ret;
 
 	json_memory_refused(); /* of whoever came before */
-	*a = (struct ask){
+	*a = (struct api_request){
 		.kind = kind,
 		.n = 1,
 		.max_tokens = -1,
@@ -547,7 +548,7 @@ int ask_read(struct ask *a, enum ask_kind kind, const struct ask_offer *offer,
 	return ret ? ret : check_together(a, f);
 }
 
-void ask_release(struct ask *a)
+void api_request_release(struct api_request *a)
 {
 	for (size_t i = 0; a->prompt && i < a->n_prompts; i++)
 		free(a->prompt[i].tokens);
@@ -557,5 +558,5 @@ void ask_release(struct ask *a)
 	free(a->turn);
 	free(a->json_schema);
 	json_decref(a->body);
-	*a = (struct ask){ 0 };
+	*a = (struct api_request){ 0 };
 }

@@ -15,8 +15,8 @@
  * forgotten; where that is not enough, texts are read one after another. One
  * thread.
  */
-#ifndef HOST_HEAD_JUDGE_H
-#define HOST_HEAD_JUDGE_H
+#ifndef HOST_HEAD_SCORER_H
+#define HOST_HEAD_SCORER_H
 
 #include "tensor/layout.h"
 
@@ -25,30 +25,30 @@
 #include <stdint.h>
 
 struct err;
-struct judge;
+struct scorer;
 struct model;
 struct session;
 struct session_opts;
 struct shape;
 
-#define JUDGE_TEXTS 64 /* read in one pass, at most */
+#define SCORER_TEXTS 64 /* read in one pass, at most */
 
 /* A row to make a note of: that of the last pass, its token, the one behind it
  * (-1: the text ends here, which may go on later), and the note. */
-struct judge_row {
+struct scorer_row {
 	uint32_t row;
 	int32_t token, next;
 	float *note;
 };
 
-struct judge_reader {
+struct scorer_reader {
 	size_t note; /* floats of a row's note */
 	/*
 	 * Notes of n rows of the session's last pass. Of one whose next is -1
 	 * the logits go to `tail` (session_logits) if that is not NULL: finish
 	 * is asked when the text goes on.
 	 */
-	int (*read)(void *arg, struct session *, const struct judge_row *row,
+	int (*read)(void *arg, struct session *, const struct scorer_row *row,
 		uint32_t n, float *tail, struct err *);
 	/* What a note lacked for want of the token behind it. NULL: nothing,
 	 * and no tail is kept. */
@@ -56,7 +56,7 @@ struct judge_reader {
 	void *arg;
 };
 
-struct judge_limits {
+struct scorer_limits {
 	uint32_t texts;         /* read at a time */
 	uint32_t context;       /* tokens of one, if the model has so many */
 	enum layout layout;     /* of its weights */
@@ -65,18 +65,19 @@ struct judge_limits {
 
 /* `model`, on a session of its own beside another, which was opened with those
  * options and is closed after this. */
-int judge_open(struct judge **out, const struct model *model,
+int scorer_open(struct scorer **out, const struct model *model,
 	struct session *beside, const struct session_opts *,
-	const struct judge_limits *, const struct judge_reader *, struct err *);
-void judge_close(struct judge *);
+	const struct scorer_limits *, const struct scorer_reader *,
+	struct err *);
+void scorer_close(struct scorer *);
 /* The judge's own. */
-struct session *judge_session(const struct judge *);
+struct session *scorer_session(const struct scorer *);
 
 /* A state as the model's output matrix gets it: the final norm of hidden, both
  * [n_embd] float32; the sum in double. */
-void judge_norm(const struct model *, const float *hidden, float *out);
+void scorer_norm(const struct model *, const float *hidden, float *out);
 
-struct judge_text {
+struct scorer_text {
 	const int32_t *token; /* [n], of which n_prompt >= 1 are the prompt */
 	size_t n, n_prompt;
 	/* Of a model whose layers stand behind another's: the states that rows
@@ -89,17 +90,17 @@ struct judge_text {
  * i, from the prompt's last to the text's last. The notes are valid in the call
  * alone. -EFBIG where one does not fit into the context.
  */
-struct judge_notes {
+struct scorer_notes {
 	const float *first; /* of token n_prompt - 1, others behind it */
 	size_t stride;
 };
-int judge_read(struct judge *, const struct judge_text *, unsigned n,
-	int (*each)(void *arg, unsigned i, const struct judge_notes *,
+int scorer_read(struct scorer *, const struct scorer_text *, unsigned n,
+	int (*each)(void *arg, unsigned i, const struct scorer_notes *,
 		struct err *),
 	void *arg, struct err *);
 
-static inline const float *judge_note(
-	const struct judge_notes *notes, const struct judge_text *t, size_t at)
+static inline const float *scorer_note(const struct scorer_notes *notes,
+	const struct scorer_text *t, size_t at)
 {
 	return notes->first + (at - (t->n_prompt - 1)) * notes->stride;
 }

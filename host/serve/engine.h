@@ -1,24 +1,24 @@
 /*
  * The thread that owns the model's handle, and the answers that it writes. A
- * request comes as a struct ask whose prompts are tokens, waits in a bounded
- * queue and becomes an answer of one text or several. Refuses to know who
- * reads: a reader is two functions. What lies in an answer is guarded by the
- * lock; the reader takes pieces of it and gives them back never. Everybody but
- * the thread itself may call, from any thread.
+ * request comes as a struct api_request whose prompts are tokens, waits in a
+ * bounded queue and becomes an answer of one text or several. Refuses to know
+ * who reads: a reader is two functions. What lies in an answer is guarded by
+ * the lock; the reader takes pieces of it and gives them back never. Everybody
+ * but the thread itself may call, from any thread.
  */
-#ifndef HOST_SERVE_ANSWERING_H
-#define HOST_SERVE_ANSWERING_H
+#ifndef HOST_SERVE_ENGINE_H
+#define HOST_SERVE_ENGINE_H
 
 #include "base/strbuf.h"
 #include "host/api/tandem.h"
-#include "host/serve/ask.h"
+#include "host/serve/api_request.h"
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct answering;
+struct engine;
 struct err;
 
 /* One text of an answer. */
@@ -50,19 +50,19 @@ struct answer_reader {
 };
 
 struct answer {
-	struct ask ask;
+	struct api_request api;
 	struct answer_reader reader; /* wake NULL: it left */
 	enum answer_state state;
 	struct fault fault; /* status 0: none */
 	struct choice *choice;
 	size_t n_choices;
-	struct answering *owner;
+	struct engine *owner;
 	unsigned holders;
 	struct answer *next;
 };
 
 /* Sums over all answers, and how things stand. */
-struct answering_state {
+struct engine_state {
 	uint64_t answers, canceled, failed;
 	uint64_t prompt_tokens, cached_tokens, tokens;
 	double prompt_seconds, decode_seconds, waiting_seconds;
@@ -72,36 +72,36 @@ struct answering_state {
 };
 
 /*
- * Begin: the handle is the thread's from here to answering_stop. There are at
+ * Begin: the handle is the thread's from here to engine_stop. There are at
  * most so many texts at a time, those that wait among them, but for those of a
  * request that comes when there is none.
  */
-int answering_open(
-	struct answering **out, struct tandem *, unsigned most, struct err *);
+int engine_open(
+	struct engine **out, struct tandem *, unsigned most, struct err *);
 
 /* End the thread, and with it all that is not done, whose readers hear so;
  * nothing is accepted any more. NULL is nothing. */
-void answering_stop(struct answering *);
+void engine_stop(struct engine *);
 
 /* It is stopped, and every answer was left. NULL is nothing. */
-void answering_close(struct answering *);
+void engine_close(struct engine *);
 
 /*
- * Hand a request in; *ask is the answer's from here on, and zero. 0 with an
+ * Hand a request in; *api is the answer's from here on, and zero. 0 with an
  * answer that is the caller's to leave; -EAGAIN where the queue is full,
- * -ENOMEM, -ESHUTDOWN where nothing is computed any more; *ask is the caller's
+ * -ENOMEM, -ESHUTDOWN where nothing is computed any more; *api is the caller's
  * then.
  */
-int answering_ask(struct answering *, struct ask *,
+int engine_ask(struct engine *, struct api_request *,
 	const struct answer_reader *, struct answer **out);
 
 /* The reader needs it no longer; what is not done is canceled. */
-void answering_leave(struct answering *, struct answer *);
+void engine_leave(struct engine *, struct answer *);
 
-void answering_lock(struct answering *);
-void answering_unlock(struct answering *);
+void engine_lock(struct engine *);
+void engine_unlock(struct engine *);
 
 /* With the lock held. */
-const struct answering_state *answering_look(struct answering *);
+const struct engine_state *engine_look(struct engine *);
 
 #endif

@@ -1,4 +1,4 @@
-#include "host/head/judge.h"
+#include "host/head/scorer.h"
 
 #include "base/checked.h"
 #include "base/err.h"
@@ -29,42 +29,42 @@ struct held {
 	uint64_t used; /* when, by judge.now */
 	bool busy;     /* in the group that is read */
 	bool unread;   /* not all of it is computed */
-	/* The caller's, as in judge_text, while it is read. */
+	/* The caller's, as in scorer_text, while it is read. */
 	const float *prompt_state, *state;
 };
 
-struct judge {
+struct scorer {
 	struct session *session;
 	const struct model *model;
-	struct judge_reader reader;
+	struct scorer_reader reader;
 	struct held *held;    /* [most] */
 	uint32_t most, texts; /* of a group, at most */
 	uint64_t now;
 	/* Of a group: its texts, in the order in which they came. */
-	uint32_t work[JUDGE_TEXTS], n_work;
+	uint32_t work[SCORER_TEXTS], n_work;
 	/* Of a pass. */
-	struct row *row;       /* [max_rows] */
-	const float **state;   /* [max_rows] that they begin with */
-	struct judge_row *see; /* [max_rows] */
+	struct row *row;        /* [max_rows] */
+	const float **state;    /* [max_rows] that they begin with */
+	struct scorer_row *see; /* [max_rows] */
 	uint32_t max_rows;
 };
 
 /* ---- opening ------------------------------------------------------------- */
 
-int judge_open(struct judge **out, const struct model *model,
+int scorer_open(struct scorer **out, const struct model *model,
 	struct session *beside, const struct session_opts *opts,
-	const struct judge_limits *limits, const struct judge_reader *reader,
+	const struct scorer_limits *limits, const struct scorer_reader *reader,
 	struct err *e)
 {
 	uint32_t context = limits->context, texts = limits->texts;
-	struct judge *j = calloc(1, sizeof(*j));
+	struct scorer *j = calloc(1, sizeof(*j));
 	struct session_opts o;
 	int ret;
 	uint64_t token, want, most, least;
 
 	if (!j)
 		return err_set(e, ENOMEM, "no memory for a judge");
-	texts = texts > JUDGE_TEXTS ? JUDGE_TEXTS : texts ? texts : 1;
+	texts = texts > SCORER_TEXTS ? SCORER_TEXTS : texts ? texts : 1;
 	context = context < model->n_ctx ? context : model->n_ctx;
 
 	/* The target's options, but for those that fit one model alone. */
@@ -112,14 +112,14 @@ int judge_open(struct judge **out, const struct model *model,
 				"no memory for %u texts to judge", j->most);
 	}
 	if (ret) {
-		judge_close(j);
+		scorer_close(j);
 		return ret;
 	}
 	*out = j;
 	return 0;
 }
 
-static void forget(struct judge *j, struct held *h)
+static void forget(struct scorer *j, struct held *h)
 {
 	session_remove(j->session, h->sequence);
 	free(h->token);
@@ -128,7 +128,7 @@ static void forget(struct judge *j, struct held *h)
 	*h = (struct held){ .open = false };
 }
 
-void judge_close(struct judge *j)
+void scorer_close(struct scorer *j)
 {
 	if (!j)
 		return;
@@ -143,12 +143,12 @@ void judge_close(struct judge *j)
 	free(j);
 }
 
-struct session *judge_session(const struct judge *j)
+struct session *scorer_session(const struct scorer *j)
 {
 	return j->session;
 }
 
-void judge_norm(const struct model *m, const float *hidden, float *out)
+void scorer_norm(const struct model *m, const float *hidden, float *out)
 {
 	const float *norm = m->output_norm->data;
 	double sum = 0, factor;
@@ -162,13 +162,13 @@ void judge_norm(const struct model *m, const float *hidden, float *out)
 
 /* ---- what is held -------------------------------------------------------- */
 
-static float *note_at(const struct judge *j, const struct held *h, uint32_t at)
+static float *note_at(const struct scorer *j, const struct held *h, uint32_t at)
 {
 	return h->note + (size_t)(at - h->from) * j->reader.note;
 }
 
 /* What was used longest ago and nobody reads; NULL: nothing. */
-static struct held *oldest(struct judge *j)
+static struct held *oldest(struct scorer *j)
 {
 	struct held *old = NULL;
 
@@ -182,7 +182,7 @@ static struct held *oldest(struct judge *j)
 }
 
 /* A place, which may have been anyone's but that one's. */
-static struct held *vacant(struct judge *j, struct held *but)
+static struct held *vacant(struct scorer *j, struct held *but)
 {
 	bool busy = but && but->busy;
 	struct held *h;
@@ -207,8 +207,8 @@ static struct held *vacant(struct judge *j, struct held *but)
  * the two part in the middle of that one, its last note that they share is of
  * another next token.
  */
-static uint32_t usable(
-	const struct judge *j, const struct held *h, const struct judge_text *t)
+static uint32_t usable(const struct scorer *j, const struct held *h,
+	const struct scorer_text *t)
 {
 	uint32_t same = 0, most = t->n < h->n ? (uint32_t)t->n : h->n;
 	uint32_t from = (uint32_t)t->n_prompt - 1;
@@ -225,7 +225,7 @@ static uint32_t usable(
 
 /* The one that a text has most in common with: so many tokens, maybe none. */
 static struct held *best(
-	struct judge *j, const struct judge_text *t, uint32_t *n)
+	struct scorer *j, const struct scorer_text *t, uint32_t *n)
 {
 	struct held *found = NULL;
 
@@ -246,7 +246,7 @@ static struct held *best(
 }
 
 /* Whether one is being read that has all of it. */
-static bool is_coming(const struct judge *j, const struct judge_text *t)
+static bool is_coming(const struct scorer *j, const struct scorer_text *t)
 {
 	for (uint32_t i = 0; i < j->n_work; i++) {
 		const struct held *h = &j->held[j->work[i]];
@@ -258,7 +258,7 @@ static bool is_coming(const struct judge *j, const struct judge_text *t)
 	return false;
 }
 
-static int fill(struct judge *j, struct held *h, const struct judge_text *t,
+static int fill(struct scorer *j, struct held *h, const struct scorer_text *t,
 	const struct held *like, uint32_t n)
 {
 	uint32_t from = (uint32_t)t->n_prompt - 1;
@@ -287,8 +287,8 @@ static int fill(struct judge *j, struct held *h, const struct judge_text *t,
 }
 
 /* A text to read, behind n tokens of another. 0, or 1: there is no place. */
-static int take(struct judge *j, const struct judge_text *t, struct held *like,
-	uint32_t n, struct err *e)
+static int take(struct scorer *j, const struct scorer_text *t,
+	struct held *like, uint32_t n, struct err *e)
 {
 	struct held *h;
 	int ret;
@@ -318,7 +318,7 @@ static int take(struct judge *j, const struct judge_text *t, struct held *like,
 /* ---- passes -------------------------------------------------------------- */
 
 /* Rows of a text into the pass, as many as it wants and there is room for. */
-static uint32_t add_rows(struct judge *j, const struct held *h, uint32_t at)
+static uint32_t add_rows(struct scorer *j, const struct held *h, uint32_t at)
 {
 	uint32_t n = h->end - h->n, room = j->max_rows - at;
 	uint32_t n_prompt = h->from + 1;
@@ -344,8 +344,8 @@ static uint32_t add_rows(struct judge *j, const struct held *h, uint32_t at)
 }
 
 /* The notes of the n rows of a text that begin with row `at` of the pass. */
-static int note(
-	struct judge *j, struct held *h, uint32_t at, uint32_t n, struct err *e)
+static int note(struct scorer *j, struct held *h, uint32_t at, uint32_t n,
+	struct err *e)
 {
 	uint32_t seen = 0;
 
@@ -354,7 +354,7 @@ static int note(
 
 		if (token < h->from)
 			continue;
-		j->see[seen++] = (struct judge_row){
+		j->see[seen++] = (struct scorer_row){
 			.row = at + i,
 			.token = h->token[token],
 			.next = token + 1 < h->end ? h->token[token + 1] : -1,
@@ -369,7 +369,7 @@ static int note(
 
 /* Room in the cache: of what is not read, or of what is read last. 0, or 1:
  * there is nothing more to give. */
-static int make_room(struct judge *j)
+static int make_room(struct scorer *j)
 {
 	struct held *h = oldest(j);
 
@@ -384,11 +384,11 @@ static int make_room(struct judge *j)
 }
 
 /* Read the group, except for texts that there is no room for. */
-static int run(struct judge *j, struct err *e)
+static int run(struct scorer *j, struct err *e)
 {
-	struct rows rows = { SIGHT_TREE, 0, j->row,
+	struct rows rows = { VISIBILITY_TREE, 0, j->row,
 		j->model->behind ? j->state : NULL };
-	uint32_t share[JUDGE_TEXTS], at = 0;
+	uint32_t share[SCORER_TEXTS], at = 0;
 	int ret = 0;
 
 	for (; !ret; at = 0) {
@@ -423,7 +423,7 @@ static int run(struct judge *j, struct err *e)
 }
 
 /* What was begun and not ended is as good as nothing. */
-static void end_group(struct judge *j)
+static void end_group(struct scorer *j)
 {
 	for (uint32_t i = 0; i < j->most; i++) {
 		struct held *h = &j->held[i];
@@ -438,7 +438,7 @@ static void end_group(struct judge *j)
 /* ---- texts --------------------------------------------------------------- */
 
 static int check_text(
-	const struct judge *j, const struct judge_text *t, struct err *e)
+	const struct scorer *j, const struct scorer_text *t, struct err *e)
 {
 	uint32_t most = session_context(j->session), n_vocab;
 
@@ -463,13 +463,13 @@ static int check_text(
 }
 
 /* The prompts that texts from `first` on have and nobody has read. */
-static int read_prompts(struct judge *j, const struct judge_text *t,
+static int read_prompts(struct scorer *j, const struct scorer_text *t,
 	unsigned first, unsigned n, struct err *e)
 {
 	int ret = 0;
 
 	for (unsigned i = first; i < n && !ret; i++) {
-		struct judge_text prompt = t[i];
+		struct scorer_text prompt = t[i];
 		struct held *like;
 		uint32_t have;
 
@@ -491,13 +491,13 @@ static int read_prompts(struct judge *j, const struct judge_text *t,
 
 /* Those that a group has room for, from `first` on: *end is the first that is
  * not in it. of[i] is where text i is. */
-static int take_texts(struct judge *j, const struct judge_text *t,
+static int take_texts(struct scorer *j, const struct scorer_text *t,
 	unsigned first, unsigned n, uint32_t *of, unsigned *end, struct err *e)
 {
 	int ret = 0;
 
 	for (*end = first; *end < n; ++*end) {
-		const struct judge_text *text = &t[*end];
+		const struct scorer_text *text = &t[*end];
 		uint32_t have;
 		struct held *like = best(j, text, &have);
 
@@ -517,15 +517,15 @@ static int take_texts(struct judge *j, const struct judge_text *t,
 	return ret < 0 ? ret : 0;
 }
 
-static int hand_on(struct judge *j, const struct judge_text *t, unsigned first,
-	unsigned *end, const uint32_t *of,
-	int (*each)(void *arg, unsigned i, const struct judge_notes *,
+static int hand_on(struct scorer *j, const struct scorer_text *t,
+	unsigned first, unsigned *end, const uint32_t *of,
+	int (*each)(void *arg, unsigned i, const struct scorer_notes *,
 		struct err *),
 	void *arg, struct err *e)
 {
 	for (unsigned i = first; i < *end; i++) {
 		const struct held *h = &j->held[of[i]];
-		struct judge_notes notes = { .stride = j->reader.note };
+		struct scorer_notes notes = { .stride = j->reader.note };
 		int ret;
 
 		if (!h->open || h->unread) {
@@ -540,9 +540,9 @@ static int hand_on(struct judge *j, const struct judge_text *t, unsigned first,
 	return 0;
 }
 
-static int read_group(struct judge *j, const struct judge_text *t,
+static int read_group(struct scorer *j, const struct scorer_text *t,
 	unsigned first, unsigned n, uint32_t *of, unsigned *end,
-	int (*each)(void *arg, unsigned i, const struct judge_notes *,
+	int (*each)(void *arg, unsigned i, const struct scorer_notes *,
 		struct err *),
 	void *arg, struct err *e)
 {
@@ -560,8 +560,8 @@ static int read_group(struct judge *j, const struct judge_text *t,
 	return ret;
 }
 
-int judge_read(struct judge *j, const struct judge_text *t, unsigned n,
-	int (*each)(void *arg, unsigned i, const struct judge_notes *,
+int scorer_read(struct scorer *j, const struct scorer_text *t, unsigned n,
+	int (*each)(void *arg, unsigned i, const struct scorer_notes *,
 		struct err *),
 	void *arg, struct err *e)
 {

@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "host/api/prompt.h"
 #include "host/api/tandem_impl.h"
-#include "host/api/text_impl.h"
+#include "host/api/request_impl.h"
 #include "host/method/samples.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
@@ -91,11 +91,11 @@ static int open_generation(struct tandem_submitted *x, struct err *e)
 		.special = q->flags & TANDEM_SPECIAL,
 		.stop = q->stop,
 		.form = x->form,
-		.sink = text_tell,
+		.sink = request_deliver,
 		.arg = x,
-		.step = q->step ? text_tell_step : NULL,
+		.step = q->step ? text_report_step : NULL,
 		.step_arg = x,
-		.token = q->token ? text_tell_token : NULL,
+		.token = q->token ? text_report_token : NULL,
 		.token_arg = x,
 	};
 	int ret;
@@ -195,7 +195,7 @@ void text_begin(struct tandem_submitted *x)
 	x->drafts_before = x->tandem->decoder.env.stats;
 	x->began_ns = clock_ns();
 	if (!x->lane.lanes)
-		text_told_begun(x);
+		request_trace_begun(x);
 }
 
 static void count_share(struct tandem_submitted *x)
@@ -231,7 +231,7 @@ void text_end(struct tandem_submitted *x, int ret)
 {
 	gen_flush(x->generation);
 	x->ended_ns = clock_ns();
-	text_told_ended(x);
+	request_trace_ended(x);
 	count_work(x);
 	if (!ret && x->canceled)
 		ret = err_set(&x->err, ECANCELED, "the text was canceled");
@@ -253,7 +253,7 @@ static int decode_alone(struct tandem_submitted *x, struct err *e)
 		ret = text_open_samples(x, e);
 	if (ret)
 		return ret;
-	text_told_alone(x, TRACE_BEGIN);
+	request_trace_alone(x, TRACE_BEGIN);
 	ret = decoder_begin_text(d, x->generation, e);
 	if (!ret)
 		x->cached = session_length(d->session, SESSION_TEXT);
@@ -263,7 +263,7 @@ static int decode_alone(struct tandem_submitted *x, struct err *e)
 			: method_run(d->session, x->generation, &d->env, e);
 	if (!ret)
 		decoder_keep_text(d, x->generation);
-	text_told_alone(x, TRACE_END);
+	request_trace_alone(x, TRACE_END);
 	return ret;
 }
 
@@ -285,7 +285,7 @@ int text_run(struct tandem_submitted *x)
 	if (!x->state)
 		x->state = tandem_status_of(
 			decoder_keep(d, x->generation, &x->err));
-	text_tell_samples(x);
+	text_report_samples(x);
 	return x->state;
 }
 
