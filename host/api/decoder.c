@@ -21,47 +21,28 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- what is asked ------------------------------------------------------- */
-
-/* Methods that have a use for the options of that table; the caller's to
- * release. */
-static struct strbuf users_of(const struct opt_table *t)
-{
-	struct strbuf names = STRBUF_INIT;
-
-	for (size_t i = 0; methods[i]; i++)
-		if (method_uses(methods[i], t))
-			strbuf_addf(&names, "%s%s", names.len ? ", " : "",
-				methods[i]->name);
-	return names;
-}
-
-static int refuse_method(const char *name, struct err *e)
-{
-	struct opt_nearest near = { .word = name };
-
-	for (size_t i = 0; methods[i]; i++)
-		opt_nearest_offer(&near, methods[i]->name);
-	return err_set(e, EINVAL,
-		"unknown method '%s' ('tandem help methods' lists all)%s", name,
-		opt_nearest_clause(&near));
-}
+/* ---- options ------------------------------------------------------------- */
 
 static int refuse_option(const struct method *m, const struct opt_table *t,
 	const struct opt *row, struct err *e)
 {
-	struct strbuf names = users_of(t);
-	int ret = err_set(e, EINVAL,
+	struct strbuf users = STRBUF_INIT;
+	int ret;
+
+	for (size_t i = 0; methods[i]; i++)
+		if (method_uses(methods[i], t))
+			strbuf_addf(&users, "%s%s", users.len ? ", " : "",
+				methods[i]->name);
+	ret = err_set(e, EINVAL,
 		"--%s cannot be used with method %s, which has no use for %s; "
 		"try --method with one of: %s",
-		row->name, m->name, row->noun, names.data ? names.data : "");
-
-	strbuf_release(&names);
+		row->name, m->name, row->noun, users.data ? users.data : "");
+	strbuf_release(&users);
 	return ret;
 }
 
-/* The first option said that names a thing which the method has no use for, and
- * its table; NULL: none. */
+/* The first option that was given but belongs to a table that the method does
+ * not use, and that table; NULL: there is none. */
 static const struct opt *needless(const struct opt_values *v,
 	const struct method *m, const struct opt_table **in)
 {
@@ -124,8 +105,8 @@ const struct texts_options *decoder_texts(const struct decoder *d)
 	return opt_values_of(&d->options, &texts_table);
 }
 
-/* An oracle must be told each text; the device holds one draft model; and
- * graphs are exchanged while one prompt is read. */
+/* No sharing: an oracle knows one text, the device has room for one draft
+ * model, and graph switching follows a single prompt. */
 bool decoder_shares(const struct decoder *d)
 {
 	return (!decoder_drafts(d) || drafting_can_be_many(&d->drafting)) &&
@@ -140,7 +121,7 @@ bool decoder_has_samples(const struct decoder *d)
 	return m->many && (samples_all(&d->env) > 1 || !m->lossless);
 }
 
-/* Of texts that are written side by side each is drafted for by itself. */
+/* Texts that are generated side by side need a drafter each. */
 static int check_many_drafts(const struct decoder *d, struct err *e)
 {
 	if (d->method->needs_draft || !decoder_drafts(d) ||
@@ -153,27 +134,13 @@ static int check_many_drafts(const struct decoder *d, struct err *e)
 		"try another --draft, or a single sample or request",
 		d->drafting.opts.draft,
 		drafting_is_told(&d->drafting)
-			? "it is told one text"
-			: "the device holds one model beside the target, and "
-			  "what that has cached is of one text");
+			? "it drafts for one text"
+			: "the device has room for one draft model, whose cache "
+			  "holds one text");
 }
 
-static int compose_draft(struct decoder *d, struct err *e)
-{
-	struct drafting_options *o =
-		opt_values_at(&d->options, &drafting_table);
-
-	if (!d->method->compose)
-		return 0;
-	d->method->compose(&d->env, o->draft, &d->draft);
-	if (d->draft.failed)
-		return err_set(e, ENOMEM, "no memory for what drafts");
-	o->draft = d->draft.data;
-	return 0;
-}
-
-/* Who asks for samples and names no method wants them all; of several texts
- * that are drafted for each is one. */
+/* Options of samples without --method mean the method "sample", and so does a
+ * drafter for several requests. */
 static const char *method_name(const struct opt_values *v)
 {
 	const struct decoding_options *o = opt_values_of(v, &decoding_table);
@@ -195,6 +162,8 @@ int decoder_ask(
 	struct decoder *d, const struct opt_values *options, struct err *e)
 {
 	const struct decoding_options *o;
+	struct drafting_options *draft;
+	struct opt_nearest near;
 	const struct opt_table *t;
 	const struct opt *row;
 	int ret;
@@ -206,8 +175,15 @@ int decoder_ask(
 		return ret;
 	o = opt_values_of(&d->options, &decoding_table);
 	d->method = method_find(method_name(&d->options));
-	if (!d->method)
-		return refuse_method(o->method, e);
+	if (!d->method) {
+		near = (struct opt_nearest){ .word = o->method };
+		for (size_t i = 0; methods[i]; i++)
+			opt_nearest_offer(&near, methods[i]->name);
+		return err_set(e, EINVAL,
+			"unknown method '%s' ('tandem help methods' lists "
+			"all)%s",
+			o->method, opt_nearest_clause(&near));
+	}
 	row = needless(&d->options, d->method, &t);
 	if (row)
 		return refuse_option(d->method, t, row, e);
@@ -215,9 +191,15 @@ int decoder_ask(
 		(o->history_frozen || o->history_max != HISTORY_MAX_DEFAULT))
 		return err_set(e, EINVAL, "--history-%s without --history FILE",
 			o->history_frozen ? "frozen" : "max");
-	ret = compose_draft(d, e);
-	if (!ret)
-		ret = drafting_ask(&d->drafting, &d->options, e);
+	if (d->method->compose) {
+		draft = opt_values_at(&d->options, &drafting_table);
+		d->method->compose(&d->env, draft->draft, &d->draft);
+		if (d->draft.failed)
+			return err_set(
+				e, ENOMEM, "no memory for a draft's name");
+		draft->draft = d->draft.data;
+	}
+	ret = drafting_ask(&d->drafting, &d->options, e);
 	if (!ret)
 		ret = check_many_drafts(d, e);
 	return ret ? ret : check_draft_shape(d, e);
@@ -251,16 +233,7 @@ static bool runs(const struct method *method, const struct model *m)
 	return method_runs(method) & kind;
 }
 
-static enum model_role role_of(const struct method *m)
-{
-	unsigned runs = method_runs(m);
-
-	if (runs & METHOD_CAUSAL)
-		return MODEL_TARGET;
-	return runs & METHOD_WINDOW ? MODEL_DIFFUSION : MODEL_BLOCK;
-}
-
-/* The one that others of its kind are measured by. */
+/* The baseline method for models of that kind: the first one in the list. */
 static const char *first_that_runs(const struct model *m)
 {
 	for (size_t i = 0; methods[i]; i++)
@@ -269,7 +242,7 @@ static const char *first_that_runs(const struct model *m)
 	return "";
 }
 
-/* -EINVAL where the positions of one see what those of the other do not. */
+/* -EINVAL if the method needs another attention mask than the model has. */
 static int check_method(const struct decoder *d, struct err *e)
 {
 	const struct model *m = d->model;
@@ -296,7 +269,7 @@ static int check_method(const struct decoder *d, struct err *e)
 		d->method->name, first_that_runs(m));
 }
 
-static int open_history(struct decoder *d, struct err *e)
+static int open_history_and_reward(struct decoder *d, struct err *e)
 {
 	const struct decoding_options *o =
 		opt_values_of(&d->options, &decoding_table);
@@ -306,23 +279,22 @@ static int open_history(struct decoder *d, struct err *e)
 		.max_bytes = o->history_max,
 		.write = !o->history_frozen,
 	};
-
-	return o->history ? history_open(&d->history, o->history, &h, e) : 0;
-}
-
-static int open_reward(struct decoder *d, struct err *e)
-{
-	const struct reward_options *o =
+	const struct reward_options *r =
 		opt_values_of(&d->options, &reward_table);
 	const struct reward_site site = { .target = d->model,
 		.target_path = d->model_path,
 		.tokenizer = d->tokenizer };
+	int ret = 0;
 
+	if (o->history)
+		ret = history_open(&d->history, o->history, &h, e);
+	if (!ret)
+		ret = method_open(&d->env, d->method, d->model, e);
 	d->wants_reward |= d->method->needs_reward;
-	if (!d->wants_reward)
-		return 0;
-	return reward_open(&d->reward,
-		d->reward_said ? d->reward_said : o->said, &site, e);
+	if (!ret && d->wants_reward)
+		ret = reward_open(&d->reward,
+			d->reward_name ? d->reward_name : r->said, &site, e);
+	return ret;
 }
 
 bool decoder_emits_at_once(const struct decoder *d)
@@ -334,7 +306,13 @@ bool decoder_emits_at_once(const struct decoder *d)
 
 int decoder_find_model(struct decoder *d, const char *path, struct err *e)
 {
-	return models_choose(path, role_of(d->method), d->model_path, e);
+	unsigned runs = method_runs(d->method);
+
+	return models_choose(path,
+		runs & METHOD_CAUSAL           ? MODEL_TARGET
+			: runs & METHOD_WINDOW ? MODEL_DIFFUSION
+					       : MODEL_BLOCK,
+		d->model_path, e);
 }
 
 int decoder_open_model(struct decoder *d, const char *path, struct err *e)
@@ -348,17 +326,13 @@ int decoder_open_model(struct decoder *d, const char *path, struct err *e)
 	if (!ret)
 		ret = open_tokenizer(d, e);
 	if (!ret)
-		ret = open_history(d, e);
-	if (!ret)
-		ret = method_open(&d->env, d->method, d->model, e);
-	if (!ret)
-		ret = open_reward(d, e);
+		ret = open_history_and_reward(d, e);
 	if (ret || !decoder_drafts(d))
 		return ret;
 	return drafting_open_file(&d->drafting, d->model, d->model_path, e);
 }
 
-/* Sequences beside the prompt's that one request has at a time. */
+/* Sequences of one request beside the prompt's. */
 static uint32_t samples_of_one(const struct decoder *d)
 {
 	return d->method->sequences ? d->method->sequences(&d->env) : 0;
@@ -369,29 +343,23 @@ static uint32_t texts_kept(const struct decoder *d)
 	return d->model->causal ? decoder_texts(d)->keep : 0;
 }
 
-#define REWARD_TEXTS 16 /* scored at a time where nobody says */
+#define REWARD_TEXTS 16 /* scored at a time without samples or kept texts */
 
-static int start_reward(struct decoder *d, struct err *e)
-{
-	uint32_t texts = samples_of_one(d) + texts_kept(d);
-	int ret;
-
-	if (!d->reward)
-		return 0;
-	ret = reward_start(d->reward, d->session, &d->session_opts,
-		texts ? 1 + texts : REWARD_TEXTS, e);
-	d->env.reward = d->reward;
-	return ret;
-}
-
-static int open_drafting(struct decoder *d, struct err *e)
+/* The reward and the drafter, which need the session. */
+static int start_helpers(struct decoder *d, struct err *e)
 {
 	struct method_env *env = &d->env;
-	int ret;
+	uint32_t texts = samples_of_one(d) + texts_kept(d);
+	int ret = 0;
 
+	if (d->reward) {
+		ret = reward_start(d->reward, d->session, &d->session_opts,
+			texts ? 1 + texts : REWARD_TEXTS, e);
+		env->reward = d->reward;
+	}
 	env->phone = d->session_opts.soc;
-	if (!decoder_drafts(d))
-		return 0;
+	if (ret || !decoder_drafts(d))
+		return ret;
 	d->drafting.history = d->history;
 	ret = drafting_open(&d->drafting, d->session, &d->session_opts,
 		d->session_opts.decode_rows, e);
@@ -400,7 +368,7 @@ static int open_drafting(struct decoder *d, struct err *e)
 	return ret;
 }
 
-/* Requests that are computed together. */
+/* Requests that share passes. */
 static uint32_t texts_at_a_time(const struct decoder *d)
 {
 	return decoder_shares(d) ? decoder_texts(d)->texts : 1;
@@ -414,9 +382,9 @@ uint32_t decoder_lanes(const struct decoder *d)
 	return all < ROWS_SEQUENCES ? all : ROWS_SEQUENCES;
 }
 
-/* The prompts, one of which SESSION_TEXT has where there is only one, and of
- * each sequence a tail. */
-static void ask_sequences(struct decoder *d)
+/* Sequences for running requests, their samples, and kept ones; SESSION_TEXT is
+ * the first. Each may append `tail` tokens to what it shares with others. */
+static void plan_sequences(struct decoder *d)
 {
 	const struct samples_options *a =
 		opt_values_of(&d->options, &samples_table);
@@ -469,21 +437,18 @@ int decoder_open_session(
 		need += d->session_opts.decode_rows - 1;
 	if (need <= UINT32_MAX)
 		d->session_opts.context_need = (uint32_t)need;
-	/* Blocks of several requests share a pass; a request must not see a
-	 * larger graph than it has alone, for how far it looks ahead depends on
-	 * that. */
+	/* Diffusion blocks of several requests share a pass. Multiply the rows,
+	 * so that each request looks as far ahead as it does alone. */
 	for (uint32_t more = d->session_opts.decode_rows; m->denoise &&
 		--texts &&
 		d->session_opts.decode_rows + more <= o->prefill_chunk;)
 		d->session_opts.decode_rows += more;
-	ask_sequences(d);
+	plan_sequences(d);
 	ret = session_open(&d->session, d->model, &d->session_opts, e);
 	if (!ret && texts_kept(d))
 		ret = prefixes_open(&d->prefixes, d->session, texts_kept(d), e);
 	if (!ret)
-		ret = start_reward(d, e);
-	if (!ret)
-		ret = open_drafting(d, e);
+		ret = start_helpers(d, e);
 	return ret ? ret : profile_take(d, e);
 }
 
@@ -521,37 +486,29 @@ void decoder_priced_as(const struct decoder *d, char text[TANDEM_PRICED_AS])
 				: d->drafting.opts.draft);
 }
 
-static int prepend(struct token_list *l, int32_t id, struct err *e)
-{
-	int32_t *p = realloc(l->id, (l->n + 1) * sizeof(*p));
-
-	if (!p)
-		return err_set(e, ENOMEM, "no memory for the prompt");
-	memmove(p + 1, p, l->n * sizeof(*p));
-	p[0] = id;
-	l->id = p;
-	l->cap = ++l->n;
-	return 0;
-}
-
 int decoder_add_bos(
 	const struct decoder *d, struct token_list *prompt, struct err *e)
 {
 	int32_t bos = tokenizer_bos(d->tokenizer);
 	bool wanted = tokenizer_adds_bos(d->tokenizer);
+	int32_t *p;
 
-	if (prompt->n && (!wanted || prompt->id[0] == bos))
+	if (prompt->n && (!wanted || bos < 0 || prompt->id[0] == bos))
 		return 0;
-	if (bos >= 0)
-		return prepend(prompt, bos, e);
-	return prompt->n ? 0
-			 : err_set(e, EINVAL,
-				   "the prompt is empty and this model has no "
-				   "token that begins a text, so there is "
-				   "nothing to continue");
+	if (bos < 0)
+		return err_set(e, EINVAL,
+			"the prompt is empty and this model has no token that "
+			"begins a text, so there is nothing to continue");
+	p = realloc(prompt->id, (prompt->n + 1) * sizeof(*p));
+	if (!p)
+		return err_set(e, ENOMEM, "no memory for the prompt");
+	memmove(p + 1, p, prompt->n * sizeof(*p));
+	p[0] = bos;
+	prompt->id = p;
+	prompt->cap = ++prompt->n;
+	return 0;
 }
 
-/* SESSION_TEXT is the lowest of the ids. */
 int decoder_begin_text(
 	struct decoder *d, const struct generation *g, struct err *e)
 {
@@ -567,9 +524,11 @@ int decoder_begin_text(
 	best = prefixes_find(d->prefixes, prompt, (uint32_t)n - 1);
 	if (!best.length)
 		return 0;
+	/* New sequences get the lowest free id, here SESSION_TEXT again. An
+	 * empty sequence needs no memory, so session_add cannot fail. */
 	session_remove(d->session, SESSION_TEXT);
 	ret = prefix_fork(d->session, &best, &sequence, e);
-	if (ret) /* no memory for its table, nor was any needed for this */
+	if (ret)
 		session_add(d->session, &sequence, NULL);
 	assert(sequence == SESSION_TEXT);
 	return ret;
@@ -604,7 +563,10 @@ int decoder_keep(struct decoder *d, const struct generation *g, struct err *e)
 	r.n = (uint32_t)n;
 	ret = history_append(d->history, &r, 1, e);
 	d->kept = !ret;
-	return ret ? err_in(e, "the text is whole, but it was not kept") : 0;
+	return ret ? err_in(e,
+			     "the text is complete, but was not added to the "
+			     "history")
+		   : 0;
 }
 
 int decoder_rehearse(

@@ -1,8 +1,8 @@
 /*
- * A decoder: a model, its tokenizer, the session it runs in, the method that
- * decodes and what the method needs beside them (a draft model), opened
- * together by name. What `tandem run`, `tandem eval` and
- * `tandem bench lever` stand on. One thread.
+ * A decoder: a model with its tokenizer, the session that runs it, the decoding
+ * method, and what the method needs: a drafter, a history, a reward. All are
+ * opened together from options. A handle of the library (host/api/tandem.h) is
+ * a decoder and its requests. One thread.
  */
 #ifndef HOST_API_DECODER_H
 #define HOST_API_DECODER_H
@@ -30,114 +30,114 @@ struct token_list;
 struct tokenizer;
 
 struct decoder {
-	struct opt_values options; /* as asked, but --draft as it is meant */
-	struct strbuf draft;       /* what that refers to, if composed */
+	struct opt_values options; /* the caller's; --draft is complete */
+	struct strbuf draft;       /* the memory of --draft, if completed */
 	const struct method *method;
 	char model_path[PATH_MAX];
 	struct model *model;
 	struct tokenizer *tokenizer;
-	struct history *history; /* NULL: none was asked for */
-	bool kept;               /* the last text, in it */
-	/* What scores solutions, where the method needs it or somebody else
-	 * wants it, who says so before the model is opened. */
+	struct history *history; /* NULL: none */
+	bool kept;               /* the last text was added to the history */
+	/* A reward to score solutions: the method needs one, or a caller set
+	 * wants_reward before the model is opened. */
 	bool wants_reward;
-	const char *reward_said; /* NULL: as the options say */
+	const char *reward_name; /* NULL: the options' */
 	struct reward *reward;
 	struct drafting drafting;
-	struct prefixes *prefixes; /* NULL: nothing is kept */
+	struct prefixes *prefixes; /* caches of ended requests; NULL: none */
 	struct session *session;
-	enum profile_from profile;   /* what was known before the first text */
-	struct session_stats probed; /* of the session, what that took; 0 */
-	struct session_opts session_opts; /* as asked, then as opened */
-	struct soc soc;                   /* that they may refer to */
-	/* Tokens that a text adds to its prompt at most, where that is known
-	 * before the session is opened; 0: not. */
+	enum profile_from profile;   /* where pass costs were taken from */
+	struct session_stats probed; /* the session's counters after probing */
+	struct session_opts session_opts; /* requested, then as opened */
+	struct soc soc;                   /* session_opts.soc points here */
+	/* The largest number of tokens that a request generates, if known
+	 * before the session is opened; else 0. */
 	uint32_t tail;
 	struct method_env env;
 };
 
 /*
- * What the decoder is to do, copied; it starts zeroed, stays where it is, and
- * is closed whatever this returns. -EINVAL for a method that is none, with
- * those that are, and for what the method has no use for or cannot be meant.
+ * Copy and check the options. The decoder is zeroed before, is never moved
+ * afterwards, and is closed whatever this returns. -EINVAL for an unknown
+ * method, for options that the method does not use, and for invalid
+ * combinations.
  */
 int decoder_ask(
 	struct decoder *, const struct opt_values *options, struct err *);
 
-/* For those who put the same options to many methods: what names a thing that
- * this one has no use for goes back to its default. */
+/* Reset options that the method would refuse to their defaults, for programs
+ * that run many methods with the same options. */
 void decoder_drop_needless(struct opt_values *, const struct method *);
 
-/* Whether many tokens come at a time: with diffusion, and with samples of which
- * one is chosen at the end. The first one does not end the prefill then. */
+/* Whether tokens are delivered many at a time, as by diffusion and by choosing
+ * among samples. The first token then does not mark the end of prefill. */
 bool decoder_emits_at_once(const struct decoder *);
 
-/* Only finds it: d->model_path. */
+/* Set d->model_path without opening the file. */
 int decoder_find_model(struct decoder *, const char *path, struct err *);
 
 /*
- * The model of that path (NULL: the one that comes with the program) and the
- * files that the method takes beside it. -EINVAL where they do not fit one
- * another, or the method.
+ * Open the model at that path (NULL: the bundled one) and the method's other
+ * files. -EINVAL if they do not match each other or the method.
  */
 int decoder_open_model(struct decoder *, const char *path, struct err *);
 
 /*
- * Start the pair, by session_opts that the caller may have changed. What the
- * method wants is added: the rows of its decode graph, and to a context_need
- * that is not 0 the positions that hold rows which may not be accepted.
+ * Start the pair with d->session_opts, which the caller may have changed, and
+ * with what the method adds: rows of its decode graph, and positions for rows
+ * that are not accepted to a context_need that is not 0.
  */
 int decoder_open_session(
 	struct decoder *, const struct session_opts *, struct err *);
 
-/* `said`, or where that is NAN what the method draws by. */
-double decoder_temperature(const struct decoder *, double said);
+/* The requested temperature; for NAN the method's default. */
+double decoder_temperature(const struct decoder *, double requested);
 
-/* Whether something drafts: it must, or it may and was asked to. */
+/* Whether the method drafts: always, or because --draft was given. */
 bool decoder_drafts(const struct decoder *);
 
 struct texts_options;
 const struct texts_options *decoder_texts(const struct decoder *);
 
-/* Whether its texts can share passes; else each is written by the method. */
+/* Whether requests can share passes; else the method runs them one by one. */
 bool decoder_shares(const struct decoder *);
-/* Whether a text that shares passes has samples (host/method/samples.h): one
- * sample that nothing is chosen among is plain decoding. */
+/* Whether a request in shared passes has samples (host/method/samples.h). A
+ * single sample that is not chosen among others is plain decoding. */
 bool decoder_has_samples(const struct decoder *);
-/* Lanes of a pass that texts share, at most. */
+/* The largest number of lanes in a shared pass. */
 uint32_t decoder_lanes(const struct decoder *);
 
-/* priced_as of a report. */
+/* Write priced_as of struct tandem_report. */
 void decoder_priced_as(const struct decoder *, char text[TANDEM_PRICED_AS]);
 
 /*
- * Put the token that begins a text before a prompt: where the model wants it,
- * but not twice (special tokens in the prompt may begin with it), and where an
- * empty prompt would leave nothing to continue. Never EOS, which some
- * vocabularies ask for at the end of a text: this text is about to go on.
+ * Insert the beginning-of-text token before a prompt if the model wants it and
+ * the prompt does not begin with it already, or if the prompt is empty.
+ * tokenizer.ggml.add_eos_token is ignored, since the text is to be continued.
  */
 int decoder_add_bos(const struct decoder *, struct token_list *, struct err *);
 
-/* SESSION_TEXT holds what is cached of a prompt, its last token left out; what
- * it holds of a text stays cached where texts are kept, and leaves it empty. */
+/* Load what is cached of a prompt, without its last token, into SESSION_TEXT.
+ * decoder_keep_text keeps the cache of SESSION_TEXT with keep=N, and empties
+ * the sequence. */
 int decoder_begin_text(
 	struct decoder *, const struct generation *, struct err *);
 void decoder_keep_text(struct decoder *, const struct generation *);
 
 /*
- * Behind a run: where there is a history that is not frozen, and the model
- * itself ended the text, it is kept, and d->kept is true. No part of the run,
- * because what a disk takes is no part of decoding.
+ * Add a text that ended with EOS to the history, unless that is frozen, and set
+ * d->kept. Called after the request has ended, because writing a file is no
+ * part of decoding.
  */
 int decoder_keep(struct decoder *, const struct generation *, struct err *);
 
 /*
- * Where an oracle drafts: find out what plain decoding makes of the generation,
- * which stays as it is, and tell it. Else nothing happens.
+ * For an oracle: run plain decoding on a copy of the generation and give the
+ * text to the drafter. Does nothing for other drafters.
  */
 int decoder_rehearse(struct decoder *, const struct generation *, struct err *);
 
-/* Ends the pair: 0, or what session_close says. Closes what is open. */
+/* End the pair and close everything: 0, or the result of session_close. */
 int decoder_close(struct decoder *, struct err *);
 
 #endif

@@ -30,7 +30,7 @@ const char *const clock_names[] = { "wall", "soc:sd8gen2", "soc:sd8gen3",
 
 /* ---- the pair ------------------------------------------------------------ */
 
-/* Choices are set as int. */
+/* OPT_CHOICE writes an int. */
 _Static_assert(sizeof(enum wire_precision) == sizeof(int) &&
 		sizeof(enum layout) == sizeof(int) &&
 		sizeof(enum graph_switch) == sizeof(int) &&
@@ -39,7 +39,7 @@ _Static_assert(sizeof(enum wire_precision) == sizeof(int) &&
 		sizeof(enum doorbell_kind) == sizeof(int),
 	"an enum of another size");
 
-/* Of the sources only the first names its generation (docs/window.md). */
+/* Address windows by generation; docs/window.md has the sources. */
 static bool window_word(size_t i, struct opt_word *w)
 {
 	static const struct opt_word words[] = {
@@ -260,16 +260,7 @@ static int apply_budget(
 	return 0;
 }
 
-static int apply_flash(
-	const struct pair_options *a, struct session_opts *opts, struct err *e)
-{
-	opts->stream.stall_ms = opts->stall_ms;
-	opts->stream.buffered = a->flash_io == FLASH_BUFFERED;
-	opts->stream.threaded = a->flash_io == FLASH_THREAD;
-	return a->dram_budget ? apply_budget(a->dram_budget, opts, e) : 0;
-}
-
-/* "wall", or "soc:NAME", whose profile is read. */
+/* "wall", or "soc:NAME": then the phone's profile is loaded. */
 static int apply_clock(const struct pair_options *a, struct session_opts *opts,
 	struct soc *soc, struct err *e)
 {
@@ -296,49 +287,21 @@ static int apply_clock(const struct pair_options *a, struct session_opts *opts,
 	return ret;
 }
 
-static int apply_shape(
-	const struct pair_options *a, struct session_opts *opts, struct err *e)
+/* Options that are arguments of the device program, and so have no effect on a
+ * device that runs already (--device). */
+static int check_device_options(const struct session_opts *opts, struct err *e)
 {
-	if (a->as_type >= 0)
-		dtype_parse(as_types[a->as_type], &opts->as_type);
-	if (a->as < 0)
-		return 0;
-	if (!opts->soc)
-		return err_set(e, EINVAL,
-			"--as %s needs a phone's clock; add --clock soc:NAME, "
-			"like soc:sd8gen2",
-			shapes[a->as].name);
-	opts->as = &shapes[a->as];
-	return 0;
-}
+	const char *what = opts->coherence_report ? "coherence-report"
+		: opts->coherence_suppress        ? "coherence-suppress"
+						  : NULL;
 
-/* Where they go is the device's: of one that was started by hand too. */
-static int check_reports(const struct session_opts *opts, struct err *e)
-{
-	const char *what = opts->coherence_report ? "report" : "suppress";
-
-	if (!opts->coherence_report && !opts->coherence_suppress)
-		return 0;
-	if (opts->coherence != COHERENCE_CHECK)
-		return err_set(e, EINVAL,
-			"--coherence-%s needs --coherence check", what);
-	if (opts->device)
-		return err_set(e, EINVAL,
-			"--coherence-%s cannot be set here: the device at '%s' "
-			"runs already; give the option to its tandem-npu "
-			"--listen",
-			what, opts->device);
-	return 0;
-}
-
-/* What the hello does not say is said when a device is started. */
-static int check_started(const struct session_opts *opts, struct err *e)
-{
-	const char *what = opts->va_extended ? "va-extended"
-		: opts->va_defer             ? "va-defer"
-		: opts->va_map_us            ? "va-map-us"
-					     : NULL;
-
+	if (what && opts->coherence != COHERENCE_CHECK)
+		return err_set(e, EINVAL, "--%s needs --coherence check", what);
+	what = what                 ? what
+		: opts->va_extended ? "va-extended"
+		: opts->va_defer    ? "va-defer"
+		: opts->va_map_us   ? "va-map-us"
+				    : NULL;
 	if (!opts->device || !what)
 		return 0;
 	return err_set(e, EINVAL,
@@ -379,16 +342,26 @@ int pair_apply(const struct opt_values *values, struct session_opts *opts,
 	*opts = a->session;
 	opts->stall_ms = (unsigned)ceil(a->device_timeout * 1000);
 	opts->restarts = a->restarts;
-	ret = apply_flash(a, opts, e);
+	opts->stream.stall_ms = opts->stall_ms;
+	opts->stream.buffered = a->flash_io == FLASH_BUFFERED;
+	opts->stream.threaded = a->flash_io == FLASH_THREAD;
+	if (a->as_type >= 0)
+		dtype_parse(as_types[a->as_type], &opts->as_type);
+	if (a->as >= 0)
+		opts->as = &shapes[a->as];
+	ret = a->dram_budget ? apply_budget(a->dram_budget, opts, e) : 0;
 	if (!ret)
 		ret = apply_clock(a, opts, soc, e);
 	if (!ret)
-		ret = check_reports(opts, e);
-	if (!ret)
-		ret = check_started(opts, e);
+		ret = check_device_options(opts, e);
 	if (!ret)
 		ret = check_faults(opts, e);
-	return ret ? ret : apply_shape(a, opts, e);
+	if (!ret && opts->as && !opts->soc)
+		return err_set(e, EINVAL,
+			"--as %s needs a phone's clock; add --clock soc:NAME, "
+			"like soc:sd8gen2",
+			opts->as->name);
+	return ret;
 }
 
 const struct opt_table *pair_tables(size_t i)
@@ -486,7 +459,7 @@ const struct opt_table *decoder_tables(size_t i)
 	return i ? decoding_tables(i - 1) : &pair_table;
 }
 
-/* ---- several texts ------------------------------------------------------- */
+/* ---- several requests ---------------------------------------------------- */
 
 /* clang-format off */
 #define IN(field) OPT_IN(texts_options, field)

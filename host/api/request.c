@@ -1,4 +1,4 @@
-/* The life of a text: from its request to what came of it. */
+/* The life of a request: opened, run alone to its end, and its result. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "host/api/prompt.h"
@@ -29,7 +29,8 @@ static int copy_stops(struct tandem_submitted *x, struct err *e)
 	x->stop = calloc(n + 1, sizeof(*x->stop));
 	for (size_t i = 0; x->stop && i < n; i++)
 		if (!(x->stop[i] = strdup(from[i])))
-			n = i; /* a NULL ends them, and it is none of theirs */
+			n = i;
+	/* A copy that failed is the NULL that ends our list too early. */
 	if (!x->stop || (from && from[n]))
 		return err_set(e, ENOMEM, "no memory for the stop strings");
 	x->request.stop = (const char *const *)x->stop;
@@ -54,7 +55,7 @@ static int open_sampler(struct tandem_submitted *x, struct err *e)
 	return sampler_open(&x->sampler, &o, d->model->n_vocab, e);
 }
 
-/* The vocabulary is gone through once a handle. */
+/* The handle keeps the trie of its vocabulary for later requests. */
 static int open_form(struct tandem_submitted *x, struct err *e)
 {
 	struct tandem *t = x->tandem;
@@ -93,9 +94,9 @@ static int open_generation(struct tandem_submitted *x, struct err *e)
 		.form = x->form,
 		.sink = request_deliver,
 		.arg = x,
-		.step = q->step ? text_report_step : NULL,
+		.step = q->step ? request_report_step : NULL,
 		.step_arg = x,
-		.token = q->token ? text_report_token : NULL,
+		.token = q->token ? request_report_token : NULL,
 		.token_arg = x,
 	};
 	int ret;
@@ -115,44 +116,33 @@ static int open_generation(struct tandem_submitted *x, struct err *e)
 			     &x->generation, &o, x->prompt.id, x->prompt.n, e);
 }
 
-static int open_top(struct tandem_submitted *x, struct err *e)
-{
-	const struct tandem_request *q = &x->request;
-
-	if (!q->token || !q->logprobs)
-		return 0;
-	x->top = calloc(q->logprobs, sizeof(*x->top));
-	return x->top ? 0 : err_set(e, ENOMEM, "no memory for logprobs");
-}
-
-static int read_request(struct tandem_submitted *x,
-	const struct tandem_request *theirs, bool copy, struct err *e)
-{
-	int ret = request_take(&x->request, theirs, e);
-
-	if (!ret)
-		ret = request_prompt(x->tandem, &x->request, &x->prompt, e);
-	if (!ret && copy)
-		ret = copy_stops(x, e);
-	if (!ret)
-		ret = open_form(x, e);
-	return ret ? ret : open_top(x, e);
-}
-
-int text_open(struct tandem_submitted **out, struct tandem *t,
+int request_open(struct tandem_submitted **out, struct tandem *t,
 	const struct tandem_request *theirs, bool copy)
 {
 	struct tandem_submitted *x = calloc(1, sizeof(*x));
+	const struct tandem_request *q = &x->request;
 	int ret, status;
 
 	*out = NULL;
 	if (!x)
 		return tandem_status_of(
-			err_set(&t->err, ENOMEM, "no memory for a text"));
+			err_set(&t->err, ENOMEM, "no memory for a request"));
 	x->tandem = t;
-	x->state = TEXT_UNDER_WAY;
+	x->state = REQUEST_UNFINISHED;
 	x->submitted_ns = clock_ns();
-	ret = read_request(x, theirs, copy, &t->err);
+	ret = request_take(&x->request, theirs, &t->err);
+	if (!ret)
+		ret = request_prompt(t, q, &x->prompt, &t->err);
+	if (!ret && copy)
+		ret = copy_stops(x, &t->err);
+	if (!ret)
+		ret = open_form(x, &t->err);
+	if (!ret && q->token && q->logprobs) {
+		x->top = calloc(q->logprobs, sizeof(*x->top));
+		if (!x->top)
+			ret = err_set(
+				&t->err, ENOMEM, "no memory for logprobs");
+	}
 	status = tandem_status_of(ret);
 	if (!status && !t->decoder.session)
 		status = tandem_start(t, 0);
@@ -162,13 +152,13 @@ int text_open(struct tandem_submitted **out, struct tandem *t,
 					       : tandem_status_of(ret);
 	}
 	if (status)
-		text_close(x);
+		request_close(x);
 	else
 		*out = x;
 	return status;
 }
 
-void text_close(struct tandem_submitted *x)
+void request_close(struct tandem_submitted *x)
 {
 	if (!x)
 		return;
@@ -183,13 +173,13 @@ void text_close(struct tandem_submitted *x)
 	free(x->tokens);
 	free(x->at);
 	free(x->top);
-	strbuf_release(&x->said);
+	strbuf_release(&x->scratch);
 	free(x);
 }
 
-/* ---- writing ------------------------------------------------------------- */
+/* ---- generating ---------------------------------------------------------- */
 
-void text_begin(struct tandem_submitted *x)
+void request_begin(struct tandem_submitted *x)
 {
 	session_stats(x->tandem->decoder.session, &x->before);
 	x->drafts_before = x->tandem->decoder.env.stats;
@@ -198,10 +188,20 @@ void text_begin(struct tandem_submitted *x)
 		request_trace_begun(x);
 }
 
-static void count_share(struct tandem_submitted *x)
+/* Passes that were shared count for each of their requests, and phone time from
+ * its start to its end; else the session's counters have no other's work. */
+static void count_work(struct tandem_submitted *x)
 {
-	uint64_t now = session_phone_ps(x->tandem->decoder.session);
+	const struct decoder *d = &x->tandem->decoder;
+	uint64_t now = session_phone_ps(d->session);
 
+	if (!x->shared) {
+		session_stats(d->session, &x->work);
+		session_stats_since(&x->work, &x->before);
+		x->drafts =
+			method_stats_since(&d->env.stats, &x->drafts_before);
+		return;
+	}
 	x->work = (struct session_stats){ .passes = x->passes };
 	x->work.price.total_ps = now - x->began_ps;
 	x->drafts = (struct method_stats){ .drafted = x->lane.drafted,
@@ -211,85 +211,66 @@ static void count_share(struct tandem_submitted *x)
 			x->samples, &x->drafts.drafted, &x->drafts.accepted);
 }
 
-/* Nothing where it was not begun. */
-static void count_work(struct tandem_submitted *x)
-{
-	const struct decoder *d = &x->tandem->decoder;
-
-	if (!x->began_ns)
-		return;
-	if (x->shared) {
-		count_share(x);
-		return;
-	}
-	session_stats(d->session, &x->work);
-	session_stats_since(&x->work, &x->before);
-	x->drafts = method_stats_since(&d->env.stats, &x->drafts_before);
-}
-
-void text_end(struct tandem_submitted *x, int ret)
+void request_end(struct tandem_submitted *x, int ret)
 {
 	gen_flush(x->generation);
 	x->ended_ns = clock_ns();
 	request_trace_ended(x);
-	count_work(x);
+	if (x->began_ns)
+		count_work(x);
 	if (!ret && x->canceled)
-		ret = err_set(&x->err, ECANCELED, "the text was canceled");
+		ret = err_set(&x->err, ECANCELED, "the request was canceled");
 	if (!ret && gen_stop_reason(x->generation) == GEN_STOP_ERROR &&
 		!x->stopped)
 		ret = err_set(&x->err, ENOMEM, "no memory for the text");
 	x->state = tandem_status_of(ret);
 }
 
-/* The method on an empty cache or, where finished requests are kept, on what is
- * cached of the prompt, and with what the history holds by now. */
-static int decode_alone(struct tandem_submitted *x, struct err *e)
+void request_decode(struct tandem_submitted *x)
 {
 	struct decoder *d = &x->tandem->decoder;
-	int ret = d->history ? history_refresh(d->history, e) : 0;
+	struct err *e = &x->err;
+	int ret;
 
+	request_begin(x);
 	d->kept = false;
+	ret = d->history ? history_refresh(d->history, e) : 0;
 	if (!ret && d->method->many)
-		ret = text_open_samples(x, e);
-	if (ret)
-		return ret;
-	request_trace_alone(x, TRACE_BEGIN);
-	ret = decoder_begin_text(d, x->generation, e);
-	if (!ret)
-		x->cached = session_length(d->session, SESSION_TEXT);
-	if (!ret)
-		ret = x->samples
-			? samples_run_alone(x->samples, d->session, e)
-			: method_run(d->session, x->generation, &d->env, e);
-	if (!ret)
-		decoder_keep_text(d, x->generation);
-	request_trace_alone(x, TRACE_END);
-	return ret;
+		ret = request_open_samples(x, e);
+	if (!ret) {
+		request_trace_alone(x, TRACE_BEGIN);
+		ret = decoder_begin_text(d, x->generation, e);
+		if (!ret) {
+			x->cached = session_length(d->session, SESSION_TEXT);
+			ret = x->samples
+				? samples_run_alone(x->samples, d->session, e)
+				: method_run(d->session, x->generation, &d->env,
+					  e);
+		}
+		if (!ret)
+			decoder_keep_text(d, x->generation);
+		request_trace_alone(x, TRACE_END);
+	}
+	request_end(x, ret);
 }
 
-void text_decode(struct tandem_submitted *x)
-{
-	text_begin(x);
-	text_end(x, decode_alone(x, &x->err));
-}
-
-int text_run(struct tandem_submitted *x)
+int request_run(struct tandem_submitted *x)
 {
 	struct decoder *d = &x->tandem->decoder;
 	int ret = decoder_rehearse(d, x->generation, &x->err);
 
 	if (ret)
-		text_end(x, ret);
+		request_end(x, ret);
 	else
-		text_decode(x);
+		request_decode(x);
 	if (!x->state)
 		x->state = tandem_status_of(
 			decoder_keep(d, x->generation, &x->err));
-	text_report_samples(x);
+	request_report_samples(x);
 	return x->state;
 }
 
-/* ---- what came of it ----------------------------------------------------- */
+/* ---- the result ---------------------------------------------------------- */
 
 enum tandem_stop tandem_stop_of(enum gen_stop stop)
 {
@@ -314,30 +295,32 @@ static double seconds(uint64_t from, uint64_t to)
 	return to > from ? (double)(to - from) * 1e-9 : 0;
 }
 
-/* A moment that has not come is now. */
-static uint64_t moment(uint64_t ns)
-{
-	return ns ? ns : clock_ns();
-}
-
 static void put_times(const struct tandem_submitted *x, struct tandem_result *r)
 {
-	uint64_t first = gen_first_ns(x->generation);
+	uint64_t first = gen_first_ns(x->generation), now = clock_ns();
 
-	r->seconds_waiting = seconds(x->submitted_ns, moment(x->began_ns));
+	r->seconds_waiting =
+		seconds(x->submitted_ns, x->began_ns ? x->began_ns : now);
 	if (!x->began_ns)
 		return;
-	r->seconds = seconds(x->began_ns, moment(x->ended_ns));
+	r->seconds = seconds(x->began_ns, x->ended_ns ? x->ended_ns : now);
 	r->seconds_to_first = first ? seconds(x->began_ns, first) : r->seconds;
 	r->seconds_prompt = x->read_ns ? seconds(x->began_ns, x->read_ns)
 				       : r->seconds_to_first;
 }
 
-static void put_work(const struct tandem_submitted *x, struct tandem_result *r)
+static void put_result(
+	const struct tandem_submitted *x, struct tandem_result *r)
 {
 	const struct soc *soc = x->tandem->decoder.session_opts.soc;
 	uint64_t pj = x->shared ? x->energy_pj : x->work.price.energy_pj;
 
+	r->stop = x->state ? TANDEM_STOP_NONE
+			   : tandem_stop_of(gen_stop_reason(x->generation));
+	r->prompt_tokens = gen_prompt_length(x->generation);
+	r->tokens = gen_generated(x->generation);
+	r->cached_tokens = x->cached;
+	put_times(x, r);
 	r->passes = x->work.passes;
 	r->drafted = x->drafts.drafted;
 	r->accepted = x->drafts.accepted;
@@ -347,20 +330,45 @@ static void put_work(const struct tandem_submitted *x, struct tandem_result *r)
 			(double)pj * 1e-12 + soc->base_w * r->phone_seconds;
 }
 
-void text_result(const struct tandem_submitted *x, struct tandem_result *out)
+void request_result(const struct tandem_submitted *x, struct tandem_result *out)
 {
 	struct tandem_result r = { .size = out->size };
 
-	if (x) {
-		r.stop = x->state
-			? TANDEM_STOP_NONE
-			: tandem_stop_of(gen_stop_reason(x->generation));
-		r.prompt_tokens = gen_prompt_length(x->generation);
-		r.tokens = gen_generated(x->generation);
-		r.cached_tokens = x->cached;
-		put_times(x, &r);
-		put_work(x, &r);
-	}
+	if (x)
+		put_result(x, &r);
 	memset(out, 0, r.size);
 	memcpy(out, &r, r.size < sizeof(r) ? r.size : sizeof(r));
+}
+
+/* ---- tandem_generate ----------------------------------------------------- */
+
+int tandem_settle(struct tandem *t, int status)
+{
+	if (status == TANDEM_CANCELED)
+		__atomic_store_n(&t->canceled, 0, __ATOMIC_RELAXED);
+	if (status == TANDEM_LOST)
+		t->dead = status;
+	return status;
+}
+
+int tandem_generate(struct tandem *t, const struct tandem_request *request,
+	struct tandem_result *result)
+{
+	int ret = t->dead;
+
+	request_close(t->last);
+	t->last = NULL;
+	if (!ret && requests_unfinished(t))
+		ret = tandem_status_of(err_set(&t->err, EINVAL,
+			"submitted requests are still running; finish them "
+			"with tandem_advance, or add this one with "
+			"tandem_submit"));
+	if (!ret)
+		ret = request_open(&t->last, t, request, false);
+	if (!ret && (ret = request_run(t->last)))
+		t->err = t->last->err;
+	ret = tandem_settle(t, ret);
+	if (result)
+		request_result(t->last, result);
+	return ret;
 }

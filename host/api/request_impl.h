@@ -1,9 +1,15 @@
 /*
- * A text: a request, taken and checked, and what becomes of it. That of
- * tandem_generate lives until the next; one that was submitted until it is
- * closed. text_request.c takes requests, text_reader.c tells callbacks,
- * tandem_text.c has the text's life; who runs it is tandem_generate.c, alone,
- * or tandem_texts.c, among others. One thread.
+ * A request inside the library, from its options to its result. The request of
+ * tandem_generate lives until the next call, a submitted one until it is
+ * closed.
+ *
+ *   request_options.c  copies and checks the caller's struct
+ *   request.c          opens, runs one request alone, has the result
+ *   requests.c         runs submitted requests in shared passes
+ *   request_reader.c   calls the request's callbacks
+ *   request_trace.c    writes the request's events to the trace
+ *
+ * One thread.
  */
 #ifndef HOST_API_REQUEST_IMPL_H
 #define HOST_API_REQUEST_IMPL_H
@@ -28,123 +34,128 @@ struct sampler;
 struct samples;
 struct tandem;
 
-#define TEXT_UNDER_WAY 1 /* of struct tandem_submitted's state */
+#define REQUEST_UNFINISHED 1 /* a state beside enum tandem_status */
 
 struct tandem_submitted {
 	struct tandem *tandem;
-	struct tandem_submitted *next; /* that was submitted behind it */
-	/* In ours: prompt and system are read, and of what it points to only
-	 * `stop` is needed, which a text that is submitted has a copy of. */
+	struct tandem_submitted *next; /* the next one submitted */
+	/* A copy of the caller's struct. Prompt and system were tokenized; of
+	 * its pointers only `stop` and the callbacks are used. */
 	struct tandem_request request;
-	char **stop; /* that; NULL: the caller's */
+	char **stop; /* copies of the stop strings; NULL: the caller's stay */
 	struct token_list prompt;
-	struct json_form *form; /* NULL: none was asked for */
+	struct json_form *form; /* the JSON schema's; NULL: none */
 	struct sampler *sampler;
-	struct generation *generation; /* NULL: it did not come so far */
-	struct samples *samples;       /* NULL: it has none, or not yet */
-	int state;     /* TEXT_UNDER_WAY, or enum tandem_status */
-	bool canceled; /* by tandem_request_cancel */
+	struct generation *generation;
+	struct samples *samples; /* NULL: none, or not opened yet */
+	int state;               /* REQUEST_UNFINISHED or enum tandem_status */
+	bool canceled;           /* by tandem_request_cancel */
 	struct err err;
 
-	/* Whether a callback wanted no more, and what they are told by. */
+	/* Of callbacks: whether one stopped the request, and buffers for what
+	 * they receive. */
 	bool stopped;
-	uint32_t room;   /* of a step */
-	int32_t *tokens; /* [room] */
-	size_t *at;      /* [room + 1] */
-	struct strbuf said;
+	uint32_t room;             /* positions of a step */
+	int32_t *tokens;           /* [room] */
+	size_t *at;                /* [room + 1] */
+	struct strbuf scratch;     /* texts */
 	struct tandem_likely *top; /* [request.logprobs] */
 
-	/* What it took: counters as they were when it began, which is behind
-	 * what prepares it; and clock_ns. */
+	/* Counters when the request began, and its own work; clock_ns. */
 	struct session_stats before, work;
 	struct method_stats drafts_before, drafts;
 	uint64_t submitted_ns, began_ns, read_ns, ended_ns;
-	uint64_t cached;
+	uint64_t cached; /* tokens of the prompt */
 
-	/* Among others: its lane, and what of their passes is its own, its
-	 * samples' rows too. */
-	struct lane lane; /* lanes NULL: it is none, or not yet */
+	/* In shared passes: its lane (lanes NULL: not yet, or none), and its
+	 * share of them, samples included. */
+	struct lane lane;
 	bool shared;
-	uint32_t pass_rows; /* of the last */
+	uint32_t pass_rows; /* in the last pass */
 	uint64_t began_ps, energy_pj, passes;
 
-	/* How far a trace was told, on which lane, by which number. */
+	/* The request's track in the trace, the event that is open on it, and
+	 * the request's number. */
 	enum {
 		TRACED_NOTHING,
 		TRACED_QUEUED,
 		TRACED_PROMPT,
 		TRACED_DECODE,
-	} told;
-	uint32_t told_lane;
+	} traced;
+	uint32_t trace_lane;
 	uint64_t number;
 };
 
-/* ---- text_request.c ---- */
+/* ---- request_options.c ---- */
 
-/* *q in the present shape: checked, and borrowed as theirs is. */
+/* Check the caller's struct and copy it to *q, without what it points to. */
 int request_take(struct tandem_request *q, const struct tandem_request *theirs,
 	struct err *);
-/* Its prompt's tokens, appended. */
+/* Append the tokens of the request's prompt. */
 int request_prompt(struct tandem *, const struct tandem_request *,
 	struct token_list *out, struct err *);
 
-/* ---- text_reader.c ---- */
+/* ---- request_reader.c ---- */
 
-/* Callbacks of a generation (struct generation_opts) whose arg is the text. */
-int request_deliver(void *text, int32_t id, const char *bytes, size_t len);
-int text_report_step(void *text, const struct gen_step *);
-int text_report_token(void *text, const struct gen_token *);
+/* Callbacks of a generation (struct generation_opts); arg is the request. */
+int request_deliver(void *request, int32_t id, const char *bytes, size_t len);
+int request_report_step(void *request, const struct gen_step *);
+int request_report_token(void *request, const struct gen_token *);
 
-/* ---- text_trace.c: what --trace is told, by the times in the text ---- */
+/* ---- request_trace.c ---- */
 
 void request_trace_submitted(struct tandem_submitted *);
 void request_trace_begun(struct tandem_submitted *);
 void request_trace_read(struct tandem_submitted *);
 void request_trace_ended(struct tandem_submitted *);
-/* It begins or ends in passes of its own. */
+/* The begin or end of a request whose passes are not shared. */
 void request_trace_alone(const struct tandem_submitted *, enum trace_type);
-/* It had rows of the last pass; `last`: no other text is told of that. */
+/* A shared pass with rows of this request; `last`: the last request with rows
+ * in that pass. */
 void request_trace_shared(const struct tandem_submitted *, uint64_t began_ns,
 	uint64_t ended_ns, bool last);
 
 /* ---- tandem_samples.c ---- */
 
-/* x->samples, of a method that has many. */
-int text_open_samples(struct tandem_submitted *, struct err *);
-/* The request's callback is called for each, if there are any. */
-void text_report_samples(const struct tandem_submitted *);
+/* Open x->samples, for a method that generates many. */
+int request_open_samples(struct tandem_submitted *, struct err *);
+/* Call the request's sample callback for each sample. */
+void request_report_samples(const struct tandem_submitted *);
 
-/* ---- tandem_text.c ---- */
+/* ---- request.c ---- */
 
 /*
- * A text of the request, with its generation; the pair is started where it was
- * not. With `copy` the request's pointers need not stay, and a prompt without
- * room is misuse. Returns enum tandem_status; on failure there is none.
+ * Check a request, read its prompt, open its generation, and start the pair if
+ * needed. With `copy` the caller's pointers need not stay valid, and a prompt
+ * that does not fit into the context is misuse. Returns enum tandem_status; on
+ * failure *out is NULL.
  */
-int text_open(struct tandem_submitted **out, struct tandem *,
+int request_open(struct tandem_submitted **out, struct tandem *,
 	const struct tandem_request *, bool copy);
-void text_close(struct tandem_submitted *);
+void request_close(struct tandem_submitted *);
 
-/* From the session's counters as they are. */
-void text_begin(struct tandem_submitted *);
-void text_end(struct tandem_submitted *, int ret);
+/* Note the time and counters at its begin and end; `ret` (-errno) decides its
+ * final state. */
+void request_begin(struct tandem_submitted *);
+void request_end(struct tandem_submitted *, int ret);
 
-/* Alone, from here to its end; counted. */
-void text_decode(struct tandem_submitted *);
-/* That and what belongs before and after it; its state. */
-int text_run(struct tandem_submitted *);
+/* Generate a request's whole text in passes of its own: from request_begin to
+ * request_end. */
+void request_decode(struct tandem_submitted *);
+/* request_decode with what precedes and follows it outside the measured time:
+ * an oracle's run of plain decoding, and the history. Returns the state. */
+int request_run(struct tandem_submitted *);
 
-/* What came of it until now (of NULL nothing); of *out the size is the
- * caller's. */
-void text_result(const struct tandem_submitted *, struct tandem_result *out);
+/* Statistics so far; all 0 for NULL. out->size is the caller's. */
+void request_result(const struct tandem_submitted *, struct tandem_result *out);
 
 enum tandem_stop tandem_stop_of(enum gen_stop);
 
-/* ---- tandem_texts.c ---- */
+/* ---- requests.c ---- */
 
-/* Those that were submitted and have not ended. */
-unsigned texts_under_way(const struct tandem *);
-/* What they share, once they are closed. */
-void texts_close(struct tandem *);
+/* How many submitted requests have not ended. */
+unsigned requests_unfinished(const struct tandem *);
+/* Free the lanes, after all requests are closed. */
+void requests_close(struct tandem *);
 
 #endif

@@ -1,5 +1,4 @@
-/* Who is told of a text: the callbacks of its request, from those of its
- * generation. */
+/* From the callbacks of a generation to the callbacks of its request. */
 #include "host/api/tandem_impl.h"
 #include "host/api/request_impl.h"
 #include "host/model/model.h"
@@ -11,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Whoever wants no more, the text or the program, ends it. */
+/* The return value of a callback: not 0 stops the generation. */
 static int ends(struct tandem_submitted *x, bool stopped)
 {
 	x->stopped |= stopped;
@@ -47,9 +46,9 @@ _Static_assert((int)TANDEM_MASK == (int)GEN_MASK &&
 		(int)TANDEM_VISIBLE == (int)GEN_VISIBLE &&
 		(int)TANDEM_STABLE == (int)GEN_STABLE &&
 		(int)TANDEM_DRAFT == (int)GEN_DRAFT,
-	"marks are handed on as they are");
+	"marks are copied without a conversion");
 
-int text_report_step(void *arg, const struct gen_step *s)
+int request_report_step(void *arg, const struct gen_step *s)
 {
 	struct tandem_submitted *x = arg;
 	struct tandem_step step = {
@@ -61,22 +60,22 @@ int text_report_step(void *arg, const struct gen_step *s)
 	};
 	int ret = make_room(x, s->n);
 
-	strbuf_reset(&x->said);
+	strbuf_reset(&x->scratch);
 	if (!ret)
-		ret = gen_step_text(x->generation, s, &x->said, x->at);
+		ret = gen_step_text(x->generation, s, &x->scratch, x->at);
 	if (ret)
 		return ret;
 	for (uint32_t i = 0; i < s->n; i++)
 		x->tokens[i] = s->mark[i] == GEN_MASK ? -1 : s->token[i];
 	step.tokens = x->tokens;
 	step.at = x->at;
-	step.text = x->said.data ? x->said.data : "";
+	step.text = x->scratch.data ? x->scratch.data : "";
 	return ends(x, x->request.step(x->request.step_arg, &step));
 }
 
 /* ---- tokens -------------------------------------------------------------- */
 
-/* The text of one by itself, behind what *out holds. */
+/* Append the text of a single token. */
 static int add_piece(
 	const struct tandem_submitted *x, int32_t id, struct strbuf *out)
 {
@@ -89,29 +88,31 @@ static int add_piece(
 	return out->failed ? -ENOMEM : ret;
 }
 
-/* The likeliest, whose texts lie in x->said when all are known. */
+/* Fill x->top. The texts are in x->scratch, whose address changes while it
+ * grows, so they are set at the end. */
 static int put_likely(
 	struct tandem_submitted *x, const struct likely *likely, unsigned n)
 {
 	size_t at = 0;
 
-	strbuf_reset(&x->said);
+	strbuf_reset(&x->scratch);
 	for (unsigned i = 0; i < n; i++) {
-		size_t from = x->said.len;
-		int ret = add_piece(x, likely[i].id, &x->said);
+		size_t from = x->scratch.len;
+		int ret = add_piece(x, likely[i].id, &x->scratch);
 
-		if (ret && ret != -EINVAL) /* one that no token has */
+		if (ret && ret != -EINVAL) /* an id without a token has no text
+					    */
 			return ret;
 		x->top[i] = (struct tandem_likely){ .id = likely[i].id,
 			.logprob = likely[i].logprob,
-			.bytes = x->said.len - from };
+			.bytes = x->scratch.len - from };
 	}
 	for (unsigned i = 0; i < n; at += x->top[i++].bytes)
-		x->top[i].text = x->said.len ? x->said.data + at : "";
+		x->top[i].text = x->scratch.len ? x->scratch.data + at : "";
 	return 0;
 }
 
-int text_report_token(void *arg, const struct gen_token *t)
+int request_report_token(void *arg, const struct gen_token *t)
 {
 	struct tandem_submitted *x = arg;
 	const struct tandem_request *q = &x->request;

@@ -1,6 +1,9 @@
 /*
- * Several texts: tandem_submit, tandem_advance and what they are told by. Where
- * the method allows it they are lanes of shared passes (host/method/lanes.h).
+ * Submitted requests: tandem_submit, tandem_advance and the calls about one
+ * request. If the method's requests can share passes, each is a lane
+ * (host/method/lanes.h), and this file is the lanes' owner: it finds what is
+ * cached of a prompt, draws tokens, and ends requests. Otherwise each call of
+ * tandem_advance runs the first unfinished request whole.
  */
 #include "base/clock.h"
 #include "base/err.h"
@@ -18,19 +21,20 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-unsigned texts_under_way(const struct tandem *t)
+unsigned requests_unfinished(const struct tandem *t)
 {
 	unsigned n = 0;
 
-	for (const struct tandem_submitted *x = t->first_text; x; x = x->next)
-		n += x->state == TEXT_UNDER_WAY;
+	for (const struct tandem_submitted *x = t->first_request; x;
+		x = x->next)
+		n += x->state == REQUEST_UNFINISHED;
 	return n;
 }
 
 static struct tandem_submitted **place_of(
 	struct tandem *t, const struct tandem_submitted *x)
 {
-	struct tandem_submitted **at = &t->first_text;
+	struct tandem_submitted **at = &t->first_request;
 
 	while (*at != x)
 		at = &(*at)->next;
@@ -39,14 +43,14 @@ static struct tandem_submitted **place_of(
 
 /* ---- as a lane ----------------------------------------------------------- */
 
-static struct tandem_submitted *text_of(struct lane *x)
+static struct tandem_submitted *request_of(struct lane *x)
 {
 	return (struct tandem_submitted *)((char *)x -
 		offsetof(struct tandem_submitted, lane));
 }
 
-/* Whether its sequence is SESSION_TEXT: the only one that the session has, or
- * the only one for prompts that samples fork. */
+/* Whether the request decodes in SESSION_TEXT: the session's only sequence, or
+ * its only one for prompts that samples fork. */
 static bool has_session_text(const struct tandem_submitted *x)
 {
 	const struct decoder *d = &x->tandem->decoder;
@@ -55,8 +59,9 @@ static bool has_session_text(const struct tandem_submitted *x)
 		(x->samples && decoder_texts(d)->texts == 1);
 }
 
-/* Another that is under way may hold more of it than what is kept. */
-static void look_beside(
+/* Use a running request's sequence if it has more of the prompt's first n
+ * tokens than *best. */
+static void find_in_lanes(
 	const struct tandem_submitted *x, uint32_t n, struct prefix *best)
 {
 	const struct tandem *t = x->tandem;
@@ -77,8 +82,9 @@ static void look_beside(
 	}
 }
 
-/* Of its first n tokens those that one which is reading will have cached. */
-static uint32_t to_come(const struct tandem_submitted *x, uint32_t n)
+/* How many of the first n tokens a lane that is reading its prompt will have
+ * cached. */
+static uint32_t cached_soon(const struct tandem_submitted *x, uint32_t n)
 {
 	const struct lanes *l = x->tandem->lanes;
 	uint32_t most = 0;
@@ -97,11 +103,12 @@ static uint32_t to_come(const struct tandem_submitted *x, uint32_t n)
 }
 
 /*
- * A sequence with what is cached of its tokens, the last one left out. Where
- * another is just reading half or more of what is left, it is held until that
- * is cached: a pass later, or a few, and none of it is computed twice. Who is
- * waited for is in the pass, and does not wait. Of what is cached no states in
- * the middle are known: a prompt whose states are wanted is computed.
+ * Give the lane a sequence that holds what is cached of its tokens before the
+ * last one. If another lane is just reading half or more of the uncached rest,
+ * this lane is held until that is cached, so that it is not computed twice; the
+ * other lane is in the coming pass, so the delay is a few passes. A reward head
+ * needs the hidden states of the whole prompt, which the cache does not have:
+ * then nothing is reused.
  */
 static int find_cached(struct tandem_submitted *x, struct err *e)
 {
@@ -123,8 +130,8 @@ static int find_cached(struct tandem_submitted *x, struct err *e)
 	}
 	if (d->prefixes && !states) {
 		best = prefixes_find(d->prefixes, token, last);
-		look_beside(x, last, &best);
-		coming = to_come(x, last);
+		find_in_lanes(x, last, &best);
+		coming = cached_soon(x, last);
 		x->lane.held = x->lane.state == LANE_WAITING &&
 			coming > best.length &&
 			2 * (coming - best.length) >= last - best.length;
@@ -132,35 +139,30 @@ static int find_cached(struct tandem_submitted *x, struct err *e)
 	if (x->lane.held)
 		return 0;
 	ret = prefix_fork(d->session, &best, &x->lane.sequence, e);
-	/* With one request at a time and one kept, there is no sequence but the
-	 * kept one: it gives way to any request but one that forks it. */
+	/* With texts=1 and keep=1 the only sequence is the kept one: drop it,
+	 * since this request does not fork it. */
 	if (ret == -ENOSPC)
 		ret = session_add(d->session, &x->lane.sequence, e);
 	return ret;
 }
 
-static void begin(struct tandem_submitted *x)
-{
-	struct decoder *d = &x->tandem->decoder;
-
-	text_begin(x);
-	x->shared = true;
-	x->began_ps = session_phone_ps(d->session);
-	x->cached = session_length(d->session, x->lane.sequence);
-	request_trace_begun(x);
-}
-
 static int enter(struct lane *lane, struct err *e)
 {
-	struct tandem_submitted *x = text_of(lane);
+	struct tandem_submitted *x = request_of(lane);
+	struct session *s = x->tandem->decoder.session;
 	int ret;
 
 	if (lane->sequence != LANE_NOWHERE)
 		return 0;
 	ret = find_cached(x, e);
-	if (!ret && !lane->held && !x->began_ns)
-		begin(x);
-	return ret;
+	if (ret || lane->held || x->began_ns)
+		return ret;
+	request_begin(x);
+	x->shared = true;
+	x->began_ps = session_phone_ps(s);
+	x->cached = session_length(s, lane->sequence);
+	request_trace_begun(x);
+	return 0;
 }
 
 static void note_read(struct tandem_submitted *x)
@@ -173,7 +175,7 @@ static void note_read(struct tandem_submitted *x)
 
 static void draw(struct lane *lane, const float *logits)
 {
-	struct tandem_submitted *x = text_of(lane);
+	struct tandem_submitted *x = request_of(lane);
 
 	note_read(x);
 	if (x->samples) {
@@ -185,15 +187,15 @@ static void draw(struct lane *lane, const float *logits)
 	}
 }
 
-/* What is cached of one that ended well stays, where anything does. */
-static void give_back(struct tandem_submitted *x)
+/* Keep the keys and values of a request that succeeded, with keep=N. */
+static void keep_cached(struct tandem_submitted *x)
 {
 	struct decoder *d = &x->tandem->decoder;
 	uint32_t text = x->lane.sequence;
 	size_t n;
 
 	if (has_session_text(x) && x->began_ns) {
-		if (text == LANE_NOWHERE) /* it was forgotten */
+		if (text == LANE_NOWHERE) /* the lanes needed its slots */
 			session_add(d->session, &text, NULL);
 		else if (!x->state)
 			decoder_keep_text(d, x->generation);
@@ -206,27 +208,27 @@ static void give_back(struct tandem_submitted *x)
 	}
 }
 
-/* The lane's end is the text's. */
+/* End a request that has a lane, and the lane. */
 static void end_lane(struct tandem_submitted *x, int ret)
 {
 	if (x->samples)
 		samples_rest(x->samples);
-	text_end(x, ret);
+	request_end(x, ret);
 	if (!x->state)
 		x->state = tandem_status_of(decoder_keep(
 			&x->tandem->decoder, x->generation, &x->err));
-	give_back(x);
+	keep_cached(x);
 	lane_end(&x->lane,
 		x->state == TANDEM_OK                 ? LANE_ENDED
 			: x->state == TANDEM_CANCELED ? LANE_CUT
 						      : LANE_FAILED);
-	text_report_samples(x);
+	request_report_samples(x);
 }
 
 static void computed(struct lane *lane, uint32_t first, uint32_t rows,
 	uint64_t began_ns, bool last)
 {
-	struct tandem_submitted *x = text_of(lane), *told = NULL;
+	struct tandem_submitted *x = request_of(lane), *previous = NULL;
 	struct session *session = lane->lanes->session;
 	uint64_t now = clock_ns();
 
@@ -235,20 +237,23 @@ static void computed(struct lane *lane, uint32_t first, uint32_t rows,
 			session_length(session, lane->sequence), first, rows);
 	x->passes += !x->pass_rows;
 	x->pass_rows += rows;
-	for (x = x->tandem->first_text; last && x; x = x->next) {
+	if (!last)
+		return;
+	/* All rows are counted now: trace every request of the pass. */
+	for (x = x->tandem->first_request; x; x = x->next) {
 		if (!x->pass_rows)
 			continue;
-		if (told)
-			request_trace_shared(told, began_ns, now, false);
-		told = x;
+		if (previous)
+			request_trace_shared(previous, began_ns, now, false);
+		previous = x;
 	}
-	if (told)
-		request_trace_shared(told, began_ns, now, true);
+	if (previous)
+		request_trace_shared(previous, began_ns, now, true);
 }
 
 static void passed(struct lane *lane)
 {
-	struct tandem_submitted *x = text_of(lane);
+	struct tandem_submitted *x = request_of(lane);
 
 	if (lane->denoising)
 		note_read(x);
@@ -258,14 +263,14 @@ static void passed(struct lane *lane)
 
 static void no_room(struct lane *lane)
 {
-	gen_no_room(text_of(lane)->generation);
-	end_lane(text_of(lane), 0);
+	gen_no_room(request_of(lane)->generation);
+	end_lane(request_of(lane), 0);
 }
 
 static void spoilt(struct lane *lane, const struct err *e)
 {
-	text_of(lane)->err = *e;
-	end_lane(text_of(lane), e->code);
+	request_of(lane)->err = *e;
+	end_lane(request_of(lane), e->code);
 }
 
 static const struct lane_owner owner = {
@@ -285,7 +290,7 @@ static int open_lanes(struct tandem *t, struct err *e)
 	int ret;
 
 	if (!l)
-		return err_set(e, ENOMEM, "no memory for texts");
+		return err_set(e, ENOMEM, "no memory for requests");
 	*l = (struct lanes){ .session = t->decoder.session,
 		.env = &t->decoder.env,
 		.rides = true,
@@ -301,7 +306,7 @@ static int open_lanes(struct tandem *t, struct err *e)
 	return ret;
 }
 
-void texts_close(struct tandem *t)
+void requests_close(struct tandem *t)
 {
 	if (t->lanes)
 		lanes_close(t->lanes);
@@ -309,8 +314,8 @@ void texts_close(struct tandem *t)
 	t->lanes = NULL;
 }
 
-/* One of which no token is wanted has ended. One that has samples is a lane
- * when its turn has come: places in passes are for samples. */
+/* A request with samples becomes a lane when it is admitted (begin_pass), since
+ * its samples take the places in passes. max_tokens 0 ends at once. */
 static int add_lane(struct tandem_submitted *x, struct err *e)
 {
 	struct tandem *t = x->tandem;
@@ -326,7 +331,7 @@ static int add_lane(struct tandem_submitted *x, struct err *e)
 	if (ret)
 		return ret;
 	if (decoder_has_samples(&t->decoder))
-		return text_open_samples(x, e);
+		return request_open_samples(x, e);
 	ret = lanes_add(t->lanes, &x->lane, e);
 	if (!ret && gen_done(x->generation))
 		end_lane(x, 0);
@@ -341,11 +346,11 @@ int tandem_submit(struct tandem *t, const struct tandem_request *request,
 
 	*out = NULL;
 	if (!ret)
-		ret = tandem_settle(t, text_open(&x, t, request, true));
+		ret = tandem_settle(t, request_open(&x, t, request, true));
 	if (!ret)
 		ret = tandem_status_of(add_lane(x, &t->err));
 	if (ret) {
-		text_close(x);
+		request_close(x);
 		return ret;
 	}
 	request_trace_submitted(x);
@@ -360,40 +365,24 @@ static void end(struct tandem_submitted *x, int ret)
 	if (x->lane.lanes)
 		end_lane(x, ret);
 	else
-		text_end(x, ret);
-}
-
-static struct tandem_submitted *first_under_way(const struct tandem *t)
-{
-	struct tandem_submitted *x = t->first_text;
-
-	while (x && x->state != TEXT_UNDER_WAY)
-		x = x->next;
-	return x;
-}
-
-static void end_canceled(struct tandem *t)
-{
-	for (struct tandem_submitted *x = t->first_text; x; x = x->next)
-		if (x->canceled && x->state == TEXT_UNDER_WAY)
-			end(x, 0);
+		request_end(x, ret);
 }
 
 static void end_all(struct tandem *t, int ret)
 {
-	for (struct tandem_submitted *x = t->first_text; x; x = x->next) {
-		if (x->state != TEXT_UNDER_WAY)
+	for (struct tandem_submitted *x = t->first_request; x; x = x->next) {
+		if (x->state != REQUEST_UNFINISHED)
 			continue;
 		x->err = t->err;
 		end(x, ret);
 	}
 }
 
-/* What it ends with concerns others only where the device was lost, or all
- * was to stop. */
-static int write_one(struct tandem *t, struct tandem_submitted *x)
+/* Run one request whole. Other requests are concerned only if the device was
+ * lost or tandem_cancel was called. */
+static int run_one(struct tandem *t, struct tandem_submitted *x)
 {
-	int ret = text_run(x);
+	int ret = request_run(x);
 
 	if (ret != TANDEM_LOST && (ret != TANDEM_CANCELED || x->canceled))
 		return 0;
@@ -403,6 +392,7 @@ static int write_one(struct tandem *t, struct tandem_submitted *x)
 	return ret;
 }
 
+/* Energy of all passes so far; 0 without a phone. */
 static uint64_t energy_pj(const struct decoder *d)
 {
 	struct session_stats s = { 0 };
@@ -412,28 +402,19 @@ static uint64_t energy_pj(const struct decoder *d)
 	return s.price.energy_pj;
 }
 
-/* What energy the pass took, to each by its rows. */
-static void share_energy(const struct tandem *t, uint64_t pj)
-{
-	for (struct tandem_submitted *x = t->first_text; x; x = x->next)
-		if (x->pass_rows)
-			x->energy_pj += (uint64_t)((double)pj * x->pass_rows /
-				t->lanes->n_rows);
-}
-
-/* Requests that have samples begin in their order; who waited for what another
- * read looks again. */
+/* Admit requests with samples in their order, and let held lanes look again
+ * whether their prompt is cached now. */
 static int begin_pass(struct tandem *t)
 {
 	uint32_t turns = decoder_texts(&t->decoder)->texts;
 	int ret = 0;
 
-	for (struct tandem_submitted *x = t->first_text; x && !ret;
+	for (struct tandem_submitted *x = t->first_request; x && !ret;
 		x = x->next) {
 		x->pass_rows = 0;
 		if (x->lane.state == LANE_WAITING)
 			x->lane.held = false;
-		if (x->state != TEXT_UNDER_WAY || !x->samples || !turns)
+		if (x->state != REQUEST_UNFINISHED || !x->samples || !turns)
 			continue;
 		turns--;
 		if (!x->lane.lanes)
@@ -442,8 +423,8 @@ static int begin_pass(struct tandem *t)
 	return ret;
 }
 
-/* Of a request whose prompt is read: the next steps of its method, where its
- * samples rest. What concerns all is returned. */
+/* Run the method's next step between passes for a request with samples whose
+ * prompt is read. Returns only errors that concern all requests. */
 static int step_samples(struct tandem_submitted *x)
 {
 	struct tandem *t = x->tandem;
@@ -464,21 +445,25 @@ static int step_samples(struct tandem_submitted *x)
 	return 0;
 }
 
-static int write_all(struct tandem *t)
+static int run_pass(struct tandem *t)
 {
 	struct decoder *d = &t->decoder;
-	uint64_t before = energy_pj(d);
+	uint64_t before = energy_pj(d), spent;
 	int ret = d->history ? history_refresh(d->history, &t->err) : 0;
 
 	if (!ret)
 		ret = begin_pass(t);
 	if (!ret)
 		ret = lanes_pass(t->lanes, &t->err);
-	if (!ret)
-		share_energy(t, energy_pj(d) - before);
-	for (struct tandem_submitted *x = t->first_text; x && !ret;
+	spent = energy_pj(d) - before;
+	for (struct tandem_submitted *x = t->first_request; x && !ret;
+		x = x->next)
+		if (x->pass_rows) /* its share, by rows */
+			x->energy_pj += (uint64_t)((double)spent *
+				x->pass_rows / t->lanes->n_rows);
+	for (struct tandem_submitted *x = t->first_request; x && !ret;
 		x = x->next) {
-		if (x->state != TEXT_UNDER_WAY || !x->samples ||
+		if (x->state != REQUEST_UNFINISHED || !x->samples ||
 			!samples_are_read(x->samples))
 			continue;
 		before = energy_pj(d);
@@ -490,32 +475,28 @@ static int write_all(struct tandem *t)
 	return tandem_status_of(ret);
 }
 
-static int advance(struct tandem *t)
+int tandem_advance(struct tandem *t, unsigned *requests)
 {
-	struct tandem_submitted *x = first_under_way(t);
-
-	if (!x)
-		return 0;
-	return t->lanes ? write_all(t) : write_one(t, x);
-}
-
-int tandem_advance(struct tandem *t, unsigned *texts)
-{
+	struct tandem_submitted *x;
 	int ret = t->dead;
 
 	if (t->advancing)
 		return tandem_status_of(err_set(&t->err, EINVAL,
 			"tandem_advance must not be called from a callback"));
 	t->advancing = true;
-	end_canceled(t);
-	if (!ret)
-		ret = tandem_settle(t, advance(t));
+	for (x = t->first_request; x; x = x->next)
+		if (x->canceled && x->state == REQUEST_UNFINISHED)
+			end(x, 0);
+	for (x = t->first_request; x && x->state != REQUEST_UNFINISHED;)
+		x = x->next;
+	if (!ret && x)
+		ret = tandem_settle(t, t->lanes ? run_pass(t) : run_one(t, x));
 	t->advancing = false;
-	/* Who has nothing to do may be killed before it has. */
-	if (t->decoder.session && !texts_under_way(t))
+	/* An idle process may be killed at any time. */
+	if (t->decoder.session && !requests_unfinished(t))
 		session_flush_trace(t->decoder.session);
-	if (texts)
-		*texts = texts_under_way(t);
+	if (requests)
+		*requests = requests_unfinished(t);
 	return ret;
 }
 
@@ -523,18 +504,18 @@ int tandem_wait(struct tandem *t, const struct tandem_submitted *x)
 {
 	int ret = 0;
 
-	while (!ret && x->state == TEXT_UNDER_WAY)
+	while (!ret && x->state == REQUEST_UNFINISHED)
 		ret = tandem_advance(t, NULL);
-	return x->state == TEXT_UNDER_WAY ? ret : x->state;
+	return x->state == REQUEST_UNFINISHED ? ret : x->state;
 }
 
-/* ---- one of them --------------------------------------------------------- */
+/* ---- one request --------------------------------------------------------- */
 
 int tandem_request_state(
 	const struct tandem_submitted *x, struct tandem_result *result)
 {
 	if (result)
-		text_result(x, result);
+		request_result(x, result);
 	return x->state;
 }
 
@@ -552,12 +533,12 @@ void tandem_request_close(struct tandem_submitted *x)
 {
 	if (!x)
 		return;
-	if (x->state == TEXT_UNDER_WAY) {
+	if (x->state == REQUEST_UNFINISHED) {
 		x->canceled = true;
 		end(x, 0);
 	}
 	if (x->lane.lanes)
 		lanes_drop(&x->lane);
 	*place_of(x->tandem, x) = x->next;
-	text_close(x);
+	request_close(x);
 }

@@ -221,7 +221,7 @@ struct tandem_token {
 	 * deliver one of many samples.
 	 */
 	float logprob;
-	unsigned n_top; /* request.logprobs */
+	unsigned n_top;                  /* request.logprobs */
 	const struct tandem_likely *top; /* [n_top], the likeliest first */
 };
 
@@ -317,9 +317,9 @@ struct tandem_result {
 	enum tandem_stop stop;
 	uint64_t prompt_tokens, tokens; /* of the prompt, and generated */
 	uint64_t passes;                /* of the model */
-	uint64_t drafted, accepted;     /* tokens; 0 for methods without draft */
-	double seconds_to_first;        /* wall time until the first token */
-	double seconds;                 /* wall time from its start to its end */
+	uint64_t drafted, accepted; /* tokens; 0 for methods without draft */
+	double seconds_to_first;    /* wall time until the first token */
+	double seconds;             /* wall time from its start to its end */
 	double phone_seconds, phone_joules; /* with "clock=soc:NAME"; else 0 */
 	/* Prompt tokens whose keys and values were reused. */
 	uint64_t cached_tokens;

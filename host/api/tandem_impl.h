@@ -1,4 +1,4 @@
-/* What is behind tandem.h. One thread, as there. */
+/* The handle of tandem.h from inside. One thread, as there. */
 #ifndef HOST_API_TANDEM_IMPL_H
 #define HOST_API_TANDEM_IMPL_H
 
@@ -18,41 +18,41 @@ struct token_trie;
 
 struct tandem {
 	struct decoder decoder;
-	char **setting; /* what options.set said, which decoder.options borrow
-			 */
+	char **setting; /* copies of options.set; decoder.options points here */
 	char *program;
 	volatile sig_atomic_t canceled;
-	int dead; /* the status of what cannot be mended; 0: alive */
+	int dead; /* not 0: the status of all later calls but tandem_close */
 	struct err err;
-	/* Of the last tandem_generate (host/api/request_impl.h); NULL: its
-	 * generation was not opened. */
+	/* The request of the last tandem_generate (host/api/request_impl.h);
+	 * NULL: none, or it could not be opened. */
 	struct tandem_submitted *last;
-	/* Those submitted and not closed, in that order. */
-	struct tandem_submitted *first_text;
-	uint64_t submitted;  /* ever */
-	struct lanes *lanes; /* NULL: none was submitted, or they share none */
-	/* Told of samples while they are generated; NULL: nobody. */
+	/* Submitted requests that are not closed, in their order. */
+	struct tandem_submitted *first_request;
+	uint64_t submitted;  /* requests so far */
+	struct lanes *lanes; /* NULL: none yet, or requests share no passes */
+	/* Reports the state of samples while they are generated; may be NULL */
 	void (*watch_samples)(const char *line, uint32_t over, uint32_t of);
-	bool advancing;          /* one of their callbacks may be running */
-	struct token_trie *trie; /* NULL: no form was asked for yet */
+	bool advancing;          /* tandem_advance is running */
+	struct token_trie *trie; /* of the vocabulary; NULL: not needed yet */
 };
 
-/* The tokens of a request's prompt, appended: 0, or a status as of
- * tandem_generate. */
+/* Append the tokens of a request's prompt: enum tandem_status. */
 int tandem_read_prompt(
 	struct tandem *, const struct tandem_request *, struct token_list *out);
 
-/* 0, or what -errno or -ERR_DEVICE_LOST are in tandem.h. */
+/* The enum tandem_status of 0, -errno or -ERR_DEVICE_LOST. */
 int tandem_status_of(int ret);
 
-/* What a call returns, with what it leaves of the handle. */
+/* Called with the status that a call returns, which it returns too: a lost
+ * device makes the handle dead, and a cancelation is over. */
 int tandem_settle(struct tandem *, int status);
 
 /*
- * A struct of the caller's to one of ours, which holds the defaults: its
- * header may be older, then the rest stays, or newer, then what we do not know
- * must be zero. `sizes` are those that the struct has had, the present one
- * first, and a 0. False where it is none of them, or was never set.
+ * Copy a struct of the caller's version to ours, which holds the defaults. An
+ * older struct is shorter: our other members keep their defaults. A newer one
+ * is longer: its members that we do not know must be zero. `sizes` has all
+ * sizes that the struct ever had, the present one first, and ends with 0. False
+ * for another size, as in a struct that was never initialized.
  */
 bool tandem_adopt(void *ours, const size_t *sizes, const void *theirs);
 

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the last handle that was not opened, or is no more. */
+/* Errors of tandem_open and tandem_close, when there is no handle. */
 static _Thread_local struct err without_handle;
 
 static const struct tandem_options options_defaults = {
@@ -44,20 +44,15 @@ int tandem_status_of(int ret)
 	}
 }
 
-static bool is_size(const size_t *sizes, size_t size)
-{
-	while (*sizes && *sizes != size)
-		sizes++;
-	return *sizes;
-}
-
 bool tandem_adopt(void *ours, const size_t *sizes, const void *theirs)
 {
 	const unsigned char *byte = theirs;
 	size_t their_size, size = sizes[0];
 
 	memcpy(&their_size, theirs, sizeof(their_size));
-	if (their_size < size && !is_size(sizes, their_size))
+	while (their_size < size && *sizes && *sizes != their_size)
+		sizes++;
+	if (!*sizes)
 		return false;
 	for (size_t i = size; i < their_size; i++)
 		if (byte[i])
@@ -76,7 +71,7 @@ void tandem_options_init(struct tandem_options *o, size_t size)
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* "name=value" each, or a name alone; the copies are the handle's. */
+/* Parse the strings "name=value" or "name"; the handle keeps copies. */
 static int read_settings(struct tandem *t, const char *const *set,
 	struct opt_values *asked, struct err *e)
 {
@@ -101,7 +96,7 @@ static int read_settings(struct tandem *t, const char *const *set,
 	return ret;
 }
 
-static int ask(struct tandem *t, const struct tandem_options *options,
+static int take_options(struct tandem *t, const struct tandem_options *options,
 	const struct opt_values *parsed, struct err *e)
 {
 	struct tandem_options o = options_defaults;
@@ -144,9 +139,9 @@ int tandem_create(struct tandem **out, const struct tandem_options *o,
 	*out = NULL;
 	if (!t)
 		return err_set(e, ENOMEM, "no memory for a handle");
-	ret = ask(t, o, parsed, e);
+	ret = take_options(t, o, parsed, e);
 	if (ret)
-		tandem_end(t, NULL); /* of nothing that was started */
+		tandem_end(t, NULL);
 	else
 		*out = t;
 	return ret;
@@ -162,31 +157,21 @@ struct session_opts *tandem_pair(struct tandem *t)
 	return &t->decoder.session_opts;
 }
 
-static int open_handle(
-	struct tandem **out, const struct tandem_options *options)
-{
-	struct tandem *t;
-	int ret = tandem_create(&t, options, NULL, &without_handle);
-
-	*out = NULL;
-	if (ret)
-		return ret == -ENOMEM ? TANDEM_FAILED : TANDEM_MISUSE;
-	ret = tandem_read_model(t, options ? options->model : NULL);
-	if (ret) {
-		without_handle = t->err;
-		tandem_end(t, NULL);
-		return ret;
-	}
-	*out = t;
-	return 0;
-}
-
-/* Numbers have a point, whatever the language of the program. */
+/* In the C locale: numbers of options have a decimal point in any language. */
 int tandem_open(struct tandem **out, const struct tandem_options *options)
 {
 	locale_t was = uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));
-	int ret = open_handle(out, options);
+	int ret = tandem_create(out, options, NULL, &without_handle);
 
+	if (ret)
+		ret = ret == -ENOMEM ? TANDEM_FAILED : TANDEM_MISUSE;
+	else
+		ret = tandem_read_model(*out, options ? options->model : NULL);
+	if (ret && *out) {
+		without_handle = (*out)->err;
+		tandem_end(*out, NULL);
+		*out = NULL;
+	}
 	uselocale(was);
 	return ret;
 }
@@ -236,9 +221,9 @@ int tandem_end(struct tandem *t, struct err *e)
 {
 	int ret;
 
-	texts_close(t);
+	requests_close(t);
 	ret = decoder_close(&t->decoder, e);
-	text_close(t->last);
+	request_close(t->last);
 	token_trie_close(t->trie);
 	for (size_t i = 0; t->setting && t->setting[i]; i++)
 		free(t->setting[i]);
@@ -265,7 +250,7 @@ void tandem_cancel(struct tandem *t)
 
 /* ---- tokens -------------------------------------------------------------- */
 
-/* The list's number, and as many of its ids as there is room for; freed. */
+/* Copy at most `cap` ids, free the list, and return its length. */
 static int64_t give_ids(struct token_list *list, int32_t *ids, size_t cap)
 {
 	int64_t n = (int64_t)list->n;

@@ -261,9 +261,9 @@ int tandem_measure(struct tandem *t, const struct tandem_request *request,
 	struct tandem_submitted *x;
 	int ret;
 
-	text_close(t->last);
+	request_close(t->last);
 	t->last = NULL;
-	if (text_open(&t->last, t, request, false))
+	if (request_open(&t->last, t, request, false))
 		return tandem_failure(t, e);
 	x = t->last;
 	ret = tell_drafter(d, x->generation, m, e);
@@ -273,7 +273,7 @@ int tandem_measure(struct tandem *t, const struct tandem_request *request,
 		ret = m->ready(m->arg, e);
 	if (ret)
 		return ret;
-	text_decode(x);
+	request_decode(x);
 	if (x->state)
 		*e = x->err;
 	return x->state ? e->code : 0;
@@ -327,7 +327,7 @@ int tandem_check_finite(const struct tandem *t, struct err *e)
 void tandem_want_reward(struct tandem *t, const char *name)
 {
 	t->decoder.wants_reward = true;
-	t->decoder.reward_said = name;
+	t->decoder.reward_name = name;
 }
 
 int tandem_score(

@@ -1,5 +1,5 @@
-/* What a program is told of many samples: struct tandem_sample; and what a
- * measurement does with them again. */
+/* Many samples of a prompt for the library's callers: struct tandem_sample,
+ * progress lines, and recording and replaying samples for measurements. */
 #include "base/strbuf.h"
 #include "host/api/options.h"
 #include "host/api/report.h"
@@ -16,15 +16,6 @@
 static double mean(double sum, size_t n)
 {
 	return n ? sum / (double)n : 0;
-}
-
-static double confidence_of(const struct sample *s)
-{
-	double sum = 0;
-
-	for (size_t i = 0; i < s->n; i++)
-		sum += (double)s->confidence[i];
-	return mean(sum, s->n);
 }
 
 static enum tandem_sample_state state_of(const struct sample *s)
@@ -44,6 +35,7 @@ static enum tandem_sample_state state_of(const struct sample *s)
 static struct tandem_sample sample_of(
 	const struct samples *p, const struct sample *s)
 {
+	double confidence = 0;
 	struct tandem_sample out = { .size = sizeof(out),
 		.index = s->index,
 		.parent = s->parent,
@@ -56,7 +48,6 @@ static struct tandem_sample sample_of(
 		.n_tokens = s->n,
 		.logprob = s->logprob,
 		.certainty = mean(s->certainty, s->n),
-		.confidence = confidence_of(s),
 		.score = (double)s->value,
 		.n_steps = s->n_steps,
 		.step_ends = s->step_end,
@@ -67,10 +58,13 @@ static struct tandem_sample sample_of(
 	size_t n, prompt = gen_prompt_length(s->gen);
 
 	out.tokens = gen_tokens(s->gen, &n) + prompt;
+	for (size_t i = 0; i < s->n; i++)
+		confidence += (double)s->confidence[i];
+	out.confidence = mean(confidence, s->n);
 	return out;
 }
 
-void text_report_samples(const struct tandem_submitted *x)
+void request_report_samples(const struct tandem_submitted *x)
 {
 	const struct tandem_request *q = &x->request;
 	uint32_t n = q->sample && x->samples ? samples_count(x->samples) : 0;
@@ -116,7 +110,7 @@ uint32_t tandem_answers(const struct tandem *t, struct tally *row)
 }
 
 /* "12 of 16 samples over, 3 running, 1 paused; 42 leads with 5 of 12:" */
-static void tell_progress(void *arg, const struct samples *p)
+static void report_progress(void *arg, const struct samples *p)
 {
 	const struct tandem *t = arg;
 	const struct many_steps *many = t->decoder.method->many;
@@ -136,24 +130,24 @@ static void tell_progress(void *arg, const struct samples *p)
 	strbuf_release(&line);
 }
 
-int text_open_samples(struct tandem_submitted *x, struct err *e)
+int request_open_samples(struct tandem_submitted *x, struct err *e)
 {
 	struct tandem *t = x->tandem;
-	const struct samples_sink sink = { tell_progress, t };
+	const struct samples_sink sink = { report_progress, t };
 
 	return samples_open(&x->samples, &t->decoder.env, x->generation,
 		t->watch_samples ? &sink : NULL, e);
 }
 
 void tandem_watch_samples(struct tandem *t,
-	void (*tell)(const char *line, uint32_t over, uint32_t of))
+	void (*report)(const char *line, uint32_t over, uint32_t of))
 {
-	t->watch_samples = tell;
+	t->watch_samples = report;
 }
 
-/* ---- again --------------------------------------------------------------- */
+/* ---- recording and replaying --------------------------------------------- */
 
-/* Those after the prompt. */
+/* The generated tokens, without the prompt's. */
 static struct sample_tokens tokens_of(const struct sample *s)
 {
 	size_t n;
@@ -163,7 +157,7 @@ static struct sample_tokens tokens_of(const struct sample *s)
 	};
 }
 
-/* One piece of memory: the script, its samples, their tokens. */
+/* One allocation holds the script, its samples and their tokens. */
 struct samples_script *tandem_record(const struct tandem *t)
 {
 	const struct samples *p = t->last->samples;

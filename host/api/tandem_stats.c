@@ -1,4 +1,4 @@
-/* What a handle has and has done: tandem_stats. */
+/* tandem_stats. */
 #include "host/api/tandem_impl.h"
 #include "tensor/soc/soc.h"
 
