@@ -25,7 +25,7 @@
 const char *const profile_uses[] = { "remember", "probe", "learn", NULL };
 const char *const profile_froms[] = { "none", "probed", "remembered" };
 
-/* ---- whose it is --------------------------------------------------------- */
+/* ---- the key ------------------------------------------------------------- */
 
 static void put_sum(json_t *o, const char *name, uint64_t sum)
 {
@@ -35,7 +35,7 @@ static void put_sum(json_t *o, const char *name, uint64_t sum)
 	json_object_set_new(o, name, json_string(text));
 }
 
-/* By what its table of extents says of all of its bytes. */
+/* A hash over the table of extents, which has a checksum of every extent. */
 static uint64_t image_identity(const struct image *image)
 {
 	struct image_sum *sum = image_sum_open();
@@ -56,7 +56,7 @@ static uint64_t image_identity(const struct image *image)
 	return id;
 }
 
-/* By its size and how it begins, where all of its shape is said. */
+/* A hash over the file's size and its head, which holds the model's shape. */
 static uint64_t draft_identity(const char *path)
 {
 	struct stat st = { 0 };
@@ -74,23 +74,10 @@ static uint64_t draft_identity(const char *path)
 	return id;
 }
 
-/* Of the first processor, as far as the kernel says. */
-static void put_processor(json_t *o)
+static json_t *machine_of(const struct session_stats *s)
 {
 	FILE *f = fopen("/proc/cpuinfo", "re");
 	char line[256], name[200];
-
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "model name : %199[^\n]", name) == 1) {
-			json_object_set_new(o, "processor", json_string(name));
-			break;
-		}
-	if (f)
-		fclose(f);
-}
-
-static json_t *machine_of(const struct session_stats *s)
-{
 	json_t *o = json_object();
 	struct utsname u;
 
@@ -98,7 +85,13 @@ static json_t *machine_of(const struct session_stats *s)
 		json_object_set_new(o, "name", json_string(u.nodename));
 		json_object_set_new(o, "kind", json_string(u.machine));
 	}
-	put_processor(o);
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "model name : %199[^\n]", name) == 1) {
+			json_object_set_new(o, "processor", json_string(name));
+			break;
+		}
+	if (f)
+		fclose(f);
 	json_object_set_new(o, "threads", json_integer(s->threads));
 	json_object_set_new(o, "kernels", json_string(s->kern));
 	return o;
@@ -144,7 +137,8 @@ static json_t *draft_of(const struct decoder *d)
 	return o;
 }
 
-/* All that changes what the passes of this decoder take; NULL: no memory. */
+/* Everything that changes the cost of this decoder's passes; NULL: no memory.
+ */
 static json_t *key_of(const struct decoder *d)
 {
 	struct session_stats s;
@@ -160,9 +154,7 @@ static json_t *key_of(const struct decoder *d)
 	return key;
 }
 
-/* ---- where it is --------------------------------------------------------- */
-
-/* NULL: none can be said, or no memory. */
+/* The path of the profile with that key; NULL: no cache folder, no memory. */
 static char *path_of(const json_t *key)
 {
 	char *text = json_dumps(key, JSON_COMPACT | JSON_SORT_KEYS);
@@ -176,51 +168,33 @@ static char *path_of(const json_t *key)
 	return user_file_make_way(USER_CACHE, name, path) ? NULL : strdup(path);
 }
 
-/* ---- taking one ---------------------------------------------------------- */
-
-static enum profile_use use_of(const struct decoder *d)
-{
-	const struct decoding_options *o =
-		opt_values_of(&d->options, &decoding_table);
-
-	return (enum profile_use)o->profile;
-}
-
-static bool is_wanted(const struct decoder *d)
-{
-	const struct session_opts *o = &d->session_opts;
-
-	return d->method->probe && !o->soc && !o->idle && d->model->packed &&
-		session_flash_how(d->session) && !o->fault && !o->flash_fault &&
-		use_of(d) != PROFILE_LEARN;
-}
-
-static int probe(struct decoder *d, struct err *e)
-{
-	int ret = d->method->probe(d->session, &d->env, e);
-
-	if (!ret)
-		d->profile = PROFILE_PROBED;
-	session_stats(d->session, &d->probed);
-	return ret;
-}
+/* ---- loading or measuring ------------------------------------------------ */
 
 int profile_take(struct decoder *d, struct err *e)
 {
+	const struct session_opts *o = &d->session_opts;
+	const struct decoding_options *decoding =
+		opt_values_of(&d->options, &decoding_table);
 	struct pass_cost *cost;
 	json_t *key = NULL;
 	char *path = NULL;
 	int ret = 0;
 
-	if (!is_wanted(d))
+	if (!d->method->probe || o->soc || o->idle || !d->model->packed ||
+		!session_flash_how(d->session) || o->fault || o->flash_fault ||
+		decoding->profile == PROFILE_LEARN)
 		return 0;
 	cost = d->method->cost(&d->env);
-	if (use_of(d) == PROFILE_REMEMBER && (key = key_of(d)))
+	if (decoding->profile == PROFILE_REMEMBER && (key = key_of(d)))
 		path = path_of(key);
-	if (path && profile_recall(path, key, cost))
+	if (path && profile_recall(path, key, cost)) {
 		d->profile = PROFILE_REMEMBERED;
-	else
-		ret = probe(d, e);
+	} else {
+		ret = d->method->probe(d->session, &d->env, e);
+		session_stats(d->session, &d->probed);
+		if (!ret)
+			d->profile = PROFILE_PROBED;
+	}
 	if (!ret && path && d->profile == PROFILE_PROBED)
 		profile_keep(path, key, cost);
 	pass_cost_remembered(cost);

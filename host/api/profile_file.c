@@ -16,10 +16,8 @@
 #define PROFILE_VERSION 2
 #define FILE_MOST       ((size_t)64 << 10)
 
-/* ---- what it says -------------------------------------------------------- */
-
-/* The terms of struct pass_cost that are one number, in nanoseconds, and of how
- * many observations. */
+/* Members of struct pass_cost with one number in nanoseconds, and the members
+ * with their counts of observations. */
 static const struct {
 	const char *name;
 	size_t at, n_at;

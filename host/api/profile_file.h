@@ -1,6 +1,6 @@
 /*
- * The file of a profile (host/api/profile.h): whose it is, and what was found
- * out, as JSON that people can read. Times are in nanoseconds.
+ * The file of a profile (host/api/profile.h): its key and the measured costs,
+ * as JSON. Times are in nanoseconds.
  */
 #ifndef HOST_API_PROFILE_FILE_H
 #define HOST_API_PROFILE_FILE_H
@@ -10,12 +10,13 @@
 
 struct pass_cost;
 
-/* Whether there is one, of that key and whole, which goes to *cost; else that
- * stays as it is. */
+/* Read a profile into *cost. False, and *cost unchanged, if there is no file or
+ * it is damaged or has another key. */
 bool profile_recall(
 	const char *path, const json_t *key, struct pass_cost *cost);
 
-/* In its place, whole or not at all; nobody is told which. Many may do so. */
+/* Write a profile, completely or not at all; failures are ignored. Many
+ * processes may do so at once. */
 void profile_keep(const char *path, json_t *key, struct pass_cost *cost);
 
 #endif

@@ -12,30 +12,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A conversation in the chat template. */
+/* A conversation formatted by the chat template. */
 struct chat {
-	const struct tandem_turn *said; /* [n] */
+	const struct tandem_turn *given; /* [n] the caller's turns */
 	size_t n;
 	struct chat_turn *turn;  /* [n] */
-	struct text_span *part;  /* [n] where each lies in the text */
-	struct text_span *quote; /* [n] the same in the order of the text */
-	struct text_span *here;  /* [n] those of a stretch of it */
-	bool quotes;
+	struct text_span *part;  /* [n] the turns' places in the text */
+	struct text_span *quote; /* [n] the same, by place */
+	struct text_span *here;  /* [n] those within a part of the text */
+	bool quotes;             /* special tokens in turns are ordinary text */
 	struct strbuf text;
 };
 
-static void chat_release(struct chat *c)
-{
-	free(c->turn);
-	free(c->part);
-	free(c->quote);
-	free(c->here);
-	strbuf_release(&c->text);
-}
-
 static int take_turn(const struct chat *c, size_t i, struct err *e)
 {
-	const struct tandem_turn *said = &c->said[i];
+	const struct tandem_turn *said = &c->given[i];
 	struct chat_turn *t = &c->turn[i];
 	int role = said->role ? chat_role_of(said->role) : -1;
 
@@ -58,7 +49,7 @@ static int take_turn(const struct chat *c, size_t i, struct err *e)
 	return 0;
 }
 
-static int in_text(const void *a, const void *b)
+static int by_place(const void *a, const void *b)
 {
 	const struct text_span *x = a, *y = b;
 
@@ -83,11 +74,11 @@ static int format_chat(const struct decoder *d, struct chat *c, struct err *e)
 	if (ret)
 		return ret;
 	memcpy(c->quote, c->part, c->n * sizeof(*c->part));
-	qsort(c->quote, c->n, sizeof(*c->quote), in_text);
+	qsort(c->quote, c->n, sizeof(*c->quote), by_place);
 	return 0;
 }
 
-/* The tokens of an answer, without the one that ended it. */
+/* Append the tokens of an answer without its end-of-text token. */
 static int add_answer(const struct decoder *d, const struct tandem_turn *said,
 	struct token_list *out, struct err *e)
 {
@@ -102,7 +93,8 @@ static int add_answer(const struct decoder *d, const struct tandem_turn *said,
 	return 0;
 }
 
-/* The template's text from `from` to `to`, what was said in it quoted. */
+/* Append the tokens of bytes [from, to) of the formatted text. With c->quotes,
+ * special tokens are recognized only in what the template added. */
 static int add_stretch(const struct decoder *d, const struct chat *c,
 	size_t from, size_t to, struct token_list *out, struct err *e)
 {
@@ -118,8 +110,9 @@ static int add_stretch(const struct decoder *d, const struct chat *c,
 		flags, c->here, n, out, e);
 }
 
-/* Around answers that are there in tokens the text is tokenized by itself: so
- * what stood before an answer when it was asked for is the same tokens now. */
+/* Turns given as tokens are inserted as they are. The text before and after
+ * them is tokenized in separate pieces, so that a prompt up to an earlier
+ * answer has the tokens that it had when the answer was generated. */
 static int add_chat(const struct decoder *d, const struct chat *c,
 	struct token_list *out, struct err *e)
 {
@@ -131,7 +124,7 @@ static int add_chat(const struct decoder *d, const struct chat *c,
 			continue;
 		ret = add_stretch(d, c, from, c->part[i].at, out, e);
 		if (!ret)
-			ret = add_answer(d, &c->said[i], out, e);
+			ret = add_answer(d, &c->given[i], out, e);
 		from = c->part[i].at;
 	}
 	return ret ? ret : add_stretch(d, c, from, c->text.len, out, e);
@@ -146,18 +139,22 @@ static int read_chat(const struct decoder *d, const struct prompt *p,
 			.text = p->text ? p->text : "",
 			.bytes = p->len },
 	};
-	struct chat c = { .said = p->turns, .n = p->n_turns };
+	struct chat c = { .given = p->turns, .n = p->n_turns };
 	int ret;
 
 	if (!p->turns) {
-		c.said = p->system ? both : both + 1;
+		c.given = p->system ? both : both + 1;
 		c.n = p->system ? 2 : 1;
 	}
 	c.quotes = !p->special;
 	ret = format_chat(d, &c, e);
 	if (!ret)
 		ret = add_chat(d, &c, out, e);
-	chat_release(&c);
+	free(c.turn);
+	free(c.part);
+	free(c.quote);
+	free(c.here);
+	strbuf_release(&c.text);
 	return ret;
 }
 

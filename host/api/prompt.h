@@ -1,7 +1,6 @@
 /*
- * From what a user says to the tokens that a text begins with: the chat
- * template where it is wanted, special tokens, the token that begins a text,
- * and whether it all has room. One thread.
+ * Prompts to tokens: chat template, special tokens, beginning-of-text token,
+ * and the check that the prompt fits into the context. One thread.
  */
 #ifndef HOST_API_PROMPT_H
 #define HOST_API_PROMPT_H
@@ -18,22 +17,22 @@ struct token_list;
 struct prompt {
 	const char *text;
 	size_t len;
-	const char *system;              /* turn, with chat; NULL: none */
-	bool chat;                       /* the text is a user's turn */
-	const struct tandem_turn *turns; /* with chat: [n_turns] of them, in
-					  * place of text and system */
+	const char *system; /* system turn, with chat; NULL: none */
+	bool chat;          /* the text is a user's turn */
+	const struct tandem_turn *turns; /* [n_turns], with chat: replace text
+					  * and system; NULL: none */
 	size_t n_turns;
-	bool special; /* special tokens in the text are read as such */
-	bool no_bos;  /* nothing stands before the text */
+	bool special; /* recognize special tokens in the text */
+	bool no_bos;  /* add no beginning-of-text token */
 };
 
-/* Append its tokens. -ENOTSUP without a chat template that is known; -EINVAL
- * for turns that are none, or in an order that it refuses. */
+/* Append the prompt's tokens. -ENOTSUP if the model's chat template is not
+ * known; -EINVAL for unknown roles and for orders that the template refuses. */
 int prompt_read(const struct decoder *, const struct prompt *,
 	struct token_list *out, struct err *);
 
-/* Room in the context for a prompt of n tokens and the first of n_predict:
- * 0, or -EFBIG with what to try. */
+/* Whether the context has room for a prompt of n tokens and, unless n_predict
+ * is 0, one more: 0, or -EFBIG with what to try. */
 int prompt_check_room(const struct decoder *, size_t n, uint64_t n_predict,
 	uint32_t context, struct err *);
 

@@ -10,21 +10,10 @@
 
 #include <math.h>
 
-static void report_pair(const struct decoder *d, struct tandem_report *r)
-{
-	r->context = session_context(d->session);
-	r->flash = session_flash_how(d->session);
-	r->profile = d->profile;
-	r->probe_passes = d->probed.passes;
-	session_stats(d->session, &r->total);
-	r->pass_bytes = session_read_bytes(d->session);
-	r->graphs = session_graph_log(d->session, &r->n_graphs);
-}
-
 _Static_assert((int)REPORT_CAUSAL == (int)METHOD_CAUSAL &&
 		(int)REPORT_WINDOW == (int)METHOD_WINDOW &&
 		(int)REPORT_BLOCK == (int)METHOD_BLOCK,
-	"bits are handed on as they are");
+	"bits are copied without a conversion");
 
 static void report_method(const struct decoder *d, struct tandem_report *r)
 {
@@ -44,23 +33,10 @@ static void report_method(const struct decoder *d, struct tandem_report *r)
 	r->group = method_uses(m, &beam_table) ? beams->width : 1;
 }
 
-static void report_last(
-	const struct tandem_submitted *x, struct tandem_report *r)
-{
-	r->generation = x->generation;
-	r->began_ns = x->began_ns;
-	r->ended_ns = x->ended_ns;
-	r->work = x->work;
-	r->kept = x->tandem->decoder.kept;
-	if (x->samples) {
-		r->n_samples = samples_count(x->samples);
-		samples_stats(x->samples, &r->samples);
-	}
-}
-
 void tandem_report(const struct tandem *t, struct tandem_report *r)
 {
 	const struct decoder *d = &t->decoder;
+	const struct tandem_submitted *x = t->last;
 	const struct method *m = d->method;
 	const struct samples_options *asked =
 		opt_values_of(&d->options, &samples_table);
@@ -92,14 +68,30 @@ void tandem_report(const struct tandem *t, struct tandem_report *r)
 	}
 	if (d->model)
 		decoder_priced_as(d, r->priced_as);
-	if (d->session)
-		report_pair(d, r);
+	if (d->session) {
+		r->context = session_context(d->session);
+		r->flash = session_flash_how(d->session);
+		r->profile = d->profile;
+		r->probe_passes = d->probed.passes;
+		session_stats(d->session, &r->total);
+		r->pass_bytes = session_read_bytes(d->session);
+		r->graphs = session_graph_log(d->session, &r->n_graphs);
+	}
 	if (d->reward) {
 		r->reward = reward_name(d->reward);
 		reward_stats(d->reward, &r->scored);
 	}
-	if (t->last)
-		report_last(t->last, r);
+	if (x) {
+		r->generation = x->generation;
+		r->began_ns = x->began_ns;
+		r->ended_ns = x->ended_ns;
+		r->work = x->work;
+		r->kept = d->kept;
+	}
+	if (x && x->samples) {
+		r->n_samples = samples_count(x->samples);
+		samples_stats(x->samples, &r->samples);
+	}
 }
 
 void tandem_method_line(const struct tandem *t, struct strbuf *line)

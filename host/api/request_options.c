@@ -1,4 +1,4 @@
-/* What is asked: a request is taken, checked, and its prompt read. */
+/* The caller's struct tandem_request: defaults, checks, and the prompt. */
 #include "base/err.h"
 #include "host/api/prompt.h"
 #include "host/api/tandem_impl.h"
@@ -29,7 +29,7 @@ void tandem_request_init(struct tandem_request *r, size_t size)
 	memcpy(r, &size, sizeof(size));
 }
 
-/* ---- what is asked ------------------------------------------------------- */
+/* ---- checks -------------------------------------------------------------- */
 
 static int check_sampling(const struct tandem_request *r, struct err *e)
 {
@@ -52,16 +52,6 @@ static int check_sampling(const struct tandem_request *r, struct err *e)
 	return r->top_p > 0
 		? 0
 		: err_set(e, EINVAL, "top_p is 0, must be more than 0");
-}
-
-static int check_stops(const struct tandem_request *r, struct err *e)
-{
-	for (size_t i = 0; r->stop && r->stop[i]; i++)
-		if (!utf8_is_valid(r->stop[i], strlen(r->stop[i])))
-			return err_set(e, EINVAL,
-				"the stop string '%s' is not valid UTF-8",
-				r->stop[i]);
-	return 0;
 }
 
 static int check_prompt(const struct tandem_request *r, struct err *e)
@@ -112,8 +102,12 @@ int request_take(struct tandem_request *q, const struct tandem_request *theirs,
 		return err_set(e, EINVAL,
 			"json_schema cannot be used with TANDEM_IGNORE_EOS: "
 			"generation stops when the JSON text is complete");
-	ret = check_sampling(q, e);
-	return ret ? ret : check_stops(q, e);
+	for (size_t i = 0; q->stop && q->stop[i]; i++)
+		if (!utf8_is_valid(q->stop[i], strlen(q->stop[i])))
+			return err_set(e, EINVAL,
+				"the stop string '%s' is not valid UTF-8",
+				q->stop[i]);
+	return check_sampling(q, e);
 }
 
 int request_prompt(struct tandem *t, const struct tandem_request *q,

@@ -33,7 +33,8 @@ struct session *tandem_session(const struct tandem *t)
 	return t->decoder.session;
 }
 
-/* Rows [row, n) of the last pass, whose first token is the at-th. */
+/* Pass on the logits of rows [row, n) of the last pass. Its row 0 is token `at`
+ * of the text. */
 static int read_rows(struct session *s, size_t at, uint32_t row, uint32_t n,
 	const struct pass_reader *to, float *logits, struct err *e)
 {
@@ -245,15 +246,6 @@ void tandem_drop_needless(struct opt_values *v)
 		decoder_drop_needless(v, m);
 }
 
-/* A known text spares the run of plain decoding that finds it out. */
-static int tell_drafter(struct decoder *d, const struct generation *g,
-	const struct measured_text *m, struct err *e)
-{
-	if (m->known && decoder_drafts(d) && drafting_is_told(&d->drafting))
-		return drafting_report(&d->drafting, m->known, m->n_known, e);
-	return decoder_rehearse(d, g, e);
-}
-
 int tandem_measure(struct tandem *t, const struct tandem_request *request,
 	const struct measured_text *m, struct err *e)
 {
@@ -266,7 +258,10 @@ int tandem_measure(struct tandem *t, const struct tandem_request *request,
 	if (request_open(&t->last, t, request, false))
 		return tandem_failure(t, e);
 	x = t->last;
-	ret = tell_drafter(d, x->generation, m, e);
+	if (m->known && decoder_drafts(d) && drafting_is_told(&d->drafting))
+		ret = drafting_report(&d->drafting, m->known, m->n_known, e);
+	else
+		ret = decoder_rehearse(d, x->generation, e);
 	if (!ret)
 		ret = session_rest(d->session, e);
 	if (!ret)

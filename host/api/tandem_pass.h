@@ -1,9 +1,7 @@
 /*
- * What measurements do with a handle beside generating by tandem.h: bare passes
- * and scores of tokens that are given, requests with nothing in flight before
- * them, samples that are chosen from again, the same model in one process, the
- * device process without a model, and the cost of a pass by its shapes. One
- * thread.
+ * Calls for measurements, beside tandem.h: passes over given tokens, requests
+ * that start on an idle device, recorded samples, the same model in one
+ * process, the device process without a model, and rewards. One thread.
  */
 #ifndef HOST_API_TANDEM_PASS_H
 #define HOST_API_TANDEM_PASS_H
@@ -28,169 +26,169 @@ struct tandem_request;
 struct token_list;
 struct wire_hello;
 
-/* tandem_read_model of a model that only passes are run of: of any attention,
- * and without a vocabulary. */
+/* As tandem_read_model, for passes only: the model may have any attention mask
+ * and no vocabulary. */
 int tandem_read_weights(struct tandem *, const char *path);
 
-/* What passes run on, for pass_read; NULL: the pair was not started yet. */
+/* The session, for pass_read; NULL: the pair was not started yet. */
 struct session *tandem_session(const struct tandem *);
 
 struct pass_reader {
-	/* Called once for each pass: so many more tokens were read. */
+	/* Called after each pass, which read n tokens. */
 	void (*read)(void *arg, uint32_t n);
-	/* logits [n][n_vocab] of tokens [at, at + n); not 0 ends the call. */
+	/* Receives logits [n][n_vocab] of tokens [at, at + n). A result other
+	 * than 0 ends the call and is returned. */
 	int (*logits)(void *arg, size_t at, uint32_t n, const float *logits,
 		struct err *);
 	void *arg;
 };
 
 /*
- * Read n tokens from an empty cache, in passes as large as there are, and
- * report the logits of those from `first` on. -EDOM where logits are infinite
- * or no number.
+ * Read n tokens into an empty cache, in passes of the largest graph, and pass
+ * on the logits of token `first` and all later ones. -EDOM for logits that are
+ * infinite or NaN.
  */
 int pass_read(struct session *, const int32_t *token, size_t n, size_t first,
 	const struct pass_reader *, struct err *);
 
-/* Put the token that begins a text before tokens, unless it is there: where the
- * model wants it, and where there are none. */
+/* Insert the beginning-of-text token (decoder_add_bos). */
 int tandem_add_bos(const struct tandem *, struct token_list *, struct err *);
 
 /* ---- passes that are timed ---- */
 
-/* Start the pair as tandem_pair says, without what a method adds. */
+/* Start the pair with the options of tandem_pair, without a method's additions.
+ */
 int tandem_start_bare(struct tandem *, struct err *);
 
 /*
- * Empty the first sequence and read a prompt of n tokens into it; so many
- * sequences, of which the others must not exist yet, then share the prompt.
- * The logits [n_vocab] that follow the prompt; NULL: they are not computed.
+ * Empty the first sequence, read a prompt of n tokens into it, and fork
+ * `sequences` - 1 new sequences from it. `logits` [n_vocab] receives those of
+ * the last token; NULL: they are not computed.
  */
 int tandem_prefill(struct tandem *, const int32_t *token, size_t n,
 	uint32_t sequences, float *logits, struct err *);
 
-/* One pass, in which each of the first `sequences` sequences continues its
- * first `length` tokens by a chain of `rows` tokens; at most 64 rows in all. */
+/* One pass: each of the first `sequences` sequences is cut to `length` tokens
+ * and continued by a chain of `rows` tokens; at most 64 rows together. */
 struct bare_pass {
 	uint32_t sequences, length, rows;
 	const int32_t *token; /* [rows], the same for all sequences */
-	bool apart; /* each reads the keys and values that all have in common */
+	bool apart;           /* as option attend-apart */
 };
 
-/* Seconds of passes and of their logits, by both clocks. */
+/* Seconds of passes and of their logits, wall and phone. */
 struct bare_pass_times {
 	double pass_s, logits_s, phone_pass_s, phone_logits_s;
 };
 
 /*
- * Run it and compute the logits [sequences * rows][n_vocab] of all rows. The
- * first row of each sequence is kept. *times grows by what it took.
+ * Run the pass and compute the logits [sequences * rows][n_vocab] of all rows.
+ * The first row of each sequence is accepted. The times are added to *times.
  */
 int tandem_bare_pass(struct tandem *, const struct bare_pass *, float *logits,
 	struct bare_pass_times *times, struct err *);
 
-/* From now on the phone's CPU computes all passes (session_price_by_cpu). */
+/* Price all later passes as computed by the phone's CPU. */
 void tandem_price_by_cpu(struct tandem *);
 
-/* Wait until flash has read ahead all that it may. */
+/* Wait until every staging slot holds the layer that is needed next. */
 int tandem_read_ahead(struct tandem *, struct err *);
 
 /* ---- the same model in one process ---- */
 
-/* The model of a handle, computed by this process alone with the same kernels,
- * for comparison with the pair. Before the pair is started; closed before the
- * handle. */
+/* The handle's model, computed by this process alone with the same kernels, for
+ * comparison with the pair. Opened before the pair is started, and closed
+ * before the handle. */
 int lone_model_open(struct draft_model **out, const struct tandem *,
 	uint32_t context, uint32_t threads, struct err *);
-/* Append n tokens to the first `length` of those it has, with logits. */
+/* Cut the model's cache to `length` tokens, read n more, and compute logits. */
 int lone_model_read(struct draft_model *, uint32_t length, const int32_t *token,
 	size_t n, struct err *);
 void lone_model_close(struct draft_model *);
 
 /* ---- the device process without a model ---- */
 
-/* A device process that was started and greeted. It gets the CPU affinity of
- * the caller. */
+/* Start a device process and exchange hello and welcome. It inherits the
+ * caller's CPU affinity. */
 int device_link_open(
 	struct device_link **out, const struct wire_hello *, struct err *);
-/* Where packets go to and come from; the link's. */
+/* The channel to the device; closed with the link. */
 struct channel *device_link_channel(const struct device_link *);
-/* Say goodbye, and end the process; NULL is nothing. */
+/* Send goodbye and end the process; NULL is allowed. */
 void device_link_close(struct device_link *);
 
 /* ---- requests that are measured ---- */
 
-/* For those who put the same options to many methods: options that name a thing
- * which the method among them has no use for return to their defaults. */
+/* Reset options that the chosen method would refuse to their defaults, for
+ * programs that run many methods with the same options. */
 void tandem_drop_needless(struct opt_values *);
 
 struct measured_text {
-	/* The text that will be generated, its prompt first, for drafters that
-	 * must know the text; NULL: plain decoding finds out. */
+	/* For an oracle: prompt and text, if known beforehand. NULL: plain
+	 * decoding finds the text. */
 	const int32_t *known;
 	size_t n_known;
-	/* Called after all preparation, with nothing in flight and the prompt
-	 * not yet read; not 0 ends the call. */
+	/* Called when everything is prepared, no request is in flight, and the
+	 * prompt is not read yet. A result other than 0 ends the call. */
 	int (*ready)(void *arg, struct err *);
 	void *arg;
 };
 
-/* tandem_generate, but nothing is added to a history: 0 or -errno. */
+/* As tandem_generate, without adding to a history: 0 or -errno. */
 int tandem_measure(struct tandem *, const struct tandem_request *,
 	const struct measured_text *, struct err *);
 
-/* The file of method lever's exit head, once the model is read; NULL: it prunes
- * nothing, or is another method. */
+/* The path of method lever's exit head after the model is opened; NULL: lever
+ * does not prune, or the method is another. */
 const char *tandem_exit_path(const struct tandem *);
 
-/* What method lever has learnt about its passes and drafts: a copy, for free().
- * NULL: no memory. */
+/* A copy of the costs and acceptance rates that method lever has learnt, for
+ * free(). NULL: no memory. */
 struct lever_lessons *tandem_lessons(const struct tandem *);
-/* Method lever starts from those, learns nothing more, and prunes every tree.
- * Then a tree depends on the text before it alone. */
+/* Make method lever use these, learn nothing more, and prune every tree. Each
+ * tree then depends only on the text before it. */
 void tandem_freeze(struct tandem *, const struct lever_lessons *);
 
-/* ---- samples of the last request, again: tandem_samples.c ---- */
+/* ---- recorded samples: tandem_samples.c ---- */
 
-/* Their tokens, for free(). NULL: no memory. */
+/* The tokens of the last request's samples, for free(). NULL: no memory. */
 struct samples_script *tandem_record(const struct tandem *);
 
-/* Samples of later requests get these tokens, and none is drawn; the script is
- * borrowed and has at least as many samples. NULL: they are drawn again. Not
+/* Give the samples of later requests these tokens instead of drawing. The
+ * script is borrowed and has at least as many samples. NULL: draw again. Not
  * for methods that fork samples. */
 void tandem_replay(struct tandem *, const struct samples_script *);
 
-/* The first sample that has other tokens than the script; their number where
- * all have the same. */
+/* The index of the last request's first sample whose tokens differ from the
+ * script; the number of samples if none does. */
 uint32_t tandem_compare(const struct tandem *, const struct samples_script *);
 
 /*
- * Which of the first n samples the method of these options would have chosen
- * of them alone, into *chosen. All have ended, and their steps have scores if
- * the method needs a reward.
+ * Which sample the method of these options would choose if the last request had
+ * only its first n samples, into *chosen. All have ended, and their steps have
+ * scores if the method needs a reward.
  */
 int tandem_choose(struct tandem *, const struct opt_values *, uint32_t n,
 	uint32_t *chosen, struct err *);
 
 /* ---- counters and scores ---- */
 
-/* The hash of logits (session_stats) begins anew. */
+/* Reset the hash of logits (session_stats). */
 void tandem_hash_anew(struct tandem *);
 
-/* -EDOM, and a sentence, where logits or weights so far were infinite or no
- * number. */
+/* -EDOM if logits or weights so far were infinite or NaN. */
 int tandem_check_finite(const struct tandem *, struct err *);
 
-/* Before the model is read: solutions will be scored, by that reward (NULL: as
- * the options say). */
+/* Open a reward with the model, which is called before: that one, or for NULL
+ * the one of the options. */
 void tandem_want_reward(struct tandem *, const char *name);
 
-/* Scores of n texts, by that reward. */
+/* Score n texts by that reward. */
 int tandem_score(
 	struct tandem *, struct reward_text *, unsigned n, struct err *);
 
-/* Who scores for the reward "exact", from now on; NULL: nobody. Of other
- * rewards, and without one, nothing happens. */
+/* Set the function that scores for reward "exact"; NULL: none. No effect on
+ * other rewards. */
 void tandem_report_reward(struct tandem *, reward_function *, void *arg);
 
 #endif

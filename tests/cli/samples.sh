@@ -64,7 +64,7 @@ same 'samples with drafts and a full cache' "$alone"
 misuse "$TANDEM" run -N 2 --draft oracle:0.8 hello
 check_has 'a draft that is told a text' "$err" 'it drafts for one text'
 misuse "$TANDEM" run -N 2 --draft model --draft-on device hello
-check_has 'a draft on the device' "$err" 'the device holds one model'
+check_has 'a draft on the device' "$err" 'room for one draft model'
 
 # ---- as people see them ------------------------------------------------------
 write -N 2 --ids

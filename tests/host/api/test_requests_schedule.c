@@ -386,7 +386,7 @@ static void leave(struct party *p, struct running *g)
 
 static bool runs(const struct running *g)
 {
-	return g->x && tandem_request_state(g->x, NULL) == TEXT_UNDER_WAY;
+	return g->x && tandem_request_state(g->x, NULL) == REQUEST_UNFINISHED;
 }
 
 static void cancel_some(struct party *p)
