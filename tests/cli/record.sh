@@ -39,11 +39,24 @@ check_has 'the comparison' "$out" ' runs the same, 3 not'
 run_ok $record -O "$build" --quick --only help/run "$tmp/c"
 run_ok cp -r "$tmp/c" "$tmp/d"
 echo more >>"$tmp/d/help/run.txt"
-cp "$tmp/a/run/method-lever.txt" "$tmp/c"
-cp "$tmp/a/run/method-lever.txt" "$tmp/d"
+mkdir "$tmp/c/run" "$tmp/d/run"
+cp "$tmp/a/run/method-lever.txt" "$tmp/c/run"
+cp "$tmp/a/run/method-lever.txt" "$tmp/d/run"
 run $record --compare "$tmp/c" "$tmp/d"
 check_eq 'status with another help text' "$status" 1
 run_ok $record --compare --no-help "$tmp/c" "$tmp/d"
+
+# ---- wording apart --------------------------------------------------------
+rm "$tmp/c/help/run.txt" "$tmp/d/help/run.txt"
+sed -i 's/^method "/by "/; s/^\$ .*/$ another command line/' \
+  "$tmp/d/run/method-lever.txt"
+run $record --compare --no-help "$tmp/c" "$tmp/d"
+check_eq 'status with another key' "$status" 1
+run_ok $record --compare --ids-only "$tmp/c" "$tmp/d"
+sed -i 's/^\(logits_hash "\)./\1x/' "$tmp/d/run/method-lever.txt"
+run $record --compare --ids-only "$tmp/c" "$tmp/d"
+check_eq 'status with another hash' "$status" 1
+
 if full; then
   run_ok $record -O "$build" --quick --list
   check_has 'the list of runs' "$out" help/man
