@@ -145,19 +145,23 @@ bool npu_may_reopen(struct npu *n, int code, struct err *e)
 	unsigned limit = n->opts.restarts;
 	struct err was = *e;
 
-	if (!limit || (code != -ERR_DEVICE_LOST && !n->broken))
+	if (code != -ERR_DEVICE_LOST && !n->broken)
 		return false;
+	if (!limit) {
+		err_set(e, ERR_DEVICE_LOST, "%s", was.text);
+		return false;
+	}
 	oldest = &n->restart_at[n->n_restarts % limit];
 	if (n->n_restarts >= limit &&
 		now - *oldest < RESTART_SECONDS * 1000000000ull) {
-		err_set(e, -code,
+		err_set(e, ERR_DEVICE_LOST,
 			"%s; these are more than the %u losses within %d s "
 			"that --restarts allows",
 			was.text, limit, RESTART_SECONDS);
 		return false;
 	}
 	if (n->in_vain >= limit) {
-		err_set(e, -code,
+		err_set(e, ERR_DEVICE_LOST,
 			"%s; as were the %u before it that --restarts allows, "
 			"for the same work",
 			was.text, limit);

@@ -79,8 +79,9 @@ int npu_reopen(struct npu *, struct err *);
 /*
  * Whether a call that failed with `code` lost the device, by its death or by
  * what it said, and opts.restarts allow that another is reached now, which is
- * then counted. If not, and they allow some, *e says how many there were. A
- * device that hangs may take longer than RESTART_SECONDS to be given up, so
+ * then counted. If they do not, *e becomes -ERR_DEVICE_LOST, also for a device
+ * that broke the protocol, and names how many losses there were. A device that
+ * hangs may take longer than RESTART_SECONDS to be given up, so
  * that losses count as well by how many there were since npu_went_on.
  */
 bool npu_may_reopen(struct npu *, int code, struct err *e);

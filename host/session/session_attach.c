@@ -326,7 +326,7 @@ static int recover(struct session *s, int lost,
 	if (ret) {
 		if (e)
 			*e = why;
-		return ret;
+		return why.code == -ERR_DEVICE_LOST ? why.code : ret;
 	}
 	took = clock_ns() - began;
 	npu_restarted(s->npu, took);

@@ -408,6 +408,38 @@ static void test_replaced_too_often(void **state)
 	assert_int_equal(f->fake.reached, 3);
 }
 
+static void answer_another_request(
+	struct fake *f, const void *request, struct fake_answer *a)
+{
+	const struct wire_simple *r = request;
+
+	if (r->op == WIRE_GRAPH_RUN)
+		a->seq += 1000;
+}
+
+/* A device that breaks the protocol as often is a lost one, not a failed call.
+ */
+static void test_liars_are_lost(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+
+	for (unsigned restarts = 0; restarts < 3; restarts++) {
+		f->fake.forge = NULL;
+		f->opts.restarts = restarts;
+		open_session(f, f->model);
+		f->fake.reached = 1;
+		f->fake.forge = answer_another_request;
+		assert_int_equal(forward(f, 0, 1, &e), -ERR_DEVICE_LOST);
+		assert_int_equal(e.code, -ERR_DEVICE_LOST);
+		assert_non_null(strstr(e.text, "which is not under way"));
+		assert_int_equal(f->fake.reached, 1 + restarts);
+		f->fake.forge = NULL;
+		close_session(f);
+	}
+	open_session(f, f->model);
+}
+
 /* The device that is reached instead has less room, or is none. */
 static void test_lost_for_good(void **state)
 {
@@ -582,6 +614,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_replaced),
 	TEST(test_replaced_beside),
 	TEST(test_replaced_too_often),
+	TEST(test_liars_are_lost),
 	TEST(test_states_that_are_no_numbers),
 	TEST(test_states_at_the_exit),
 	TEST(test_forged_at_any_request),
