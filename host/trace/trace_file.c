@@ -24,8 +24,16 @@ static int open_empty(struct trace_file *f, struct err *e)
 {
 	struct stat st;
 
-	f->fd = open(f->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-	if (f->fd < 0)
+	/* O_NONBLOCK only for this call: without it, opening a FIFO waits for a
+	 * reader, and no signal would end the program meanwhile. */
+	f->fd = open(
+		f->path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+	if (f->fd < 0 && errno == ENXIO)
+		return err_set(e, ENXIO,
+			"nobody reads from the trace '%s'; start the reader "
+			"of a FIFO first",
+			f->path);
+	if (f->fd < 0 || fcntl(f->fd, F_SETFL, 0))
 		return cannot_write(f, errno, e);
 	if (flock(f->fd, LOCK_EX | LOCK_NB))
 		return err_set(e, EBUSY,

@@ -70,4 +70,15 @@ check_has 'the summary' "$out" 'put aside    '
 run "$TANDEM" run -t 1 -n 1 -p x --trace /dev/null --trace-limit 1M
 check_eq 'status of a limit for what is no file' "$status" 1
 check_has 'the message' "$err" 'not a regular file'
+
+# ---- a FIFO ------------------------------------------------------------------------
+mkfifo "$tmp/fifo"
+run timeout 20 "$TANDEM" run -t 1 -n 1 -p x --trace "$tmp/fifo"
+check_eq 'status without a reader' "$status" 1
+check_has 'the message' "$err" "nobody reads from the trace"
+cat "$tmp/fifo" >"$tmp/read" &
+reader=$!
+run_ok "$TANDEM" run -t 1 -n 1 -p x --trace "$tmp/fifo"
+wait $reader
+run_ok "$TANDEM" trace "$tmp/read"
 finish
