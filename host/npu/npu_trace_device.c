@@ -232,7 +232,7 @@ static bool take_some(struct npu *n, unsigned least)
 	for (int i = 0; i < taken; i++)
 		take(n, &some[i]);
 	tell_lost(n);
-	trace_let_go(n->opts.trace);
+	trace_release(n->opts.trace);
 	return true;
 }
 
@@ -295,7 +295,7 @@ void npu_trace_left(struct npu *n)
 	take_all(n);
 	trace_hold(n->opts.trace);
 	tell_pending(n);
-	trace_let_go(n->opts.trace);
+	trace_release(n->opts.trace);
 	free(n->timeline);
 	n->timeline = NULL;
 }

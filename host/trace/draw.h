@@ -1,11 +1,11 @@
 /*
- * A timeline drawn: a picture (SVG) of the texts, or of all where there are
- * none, and a page (HTML) in which one moves about. Both stand alone: nothing
- * is fetched from anywhere. Slices are coloured by kind; what is narrower than
- * a tenth of a pixel of the picture is drawn together with its neighbours.
+ * Draws a timeline: a picture (SVG) of the texts, or of the whole trace without
+ * texts, and an interactive page (HTML). Both are complete in one file. Slices
+ * are coloured by kind; slices narrower than a tenth of a pixel of the picture
+ * are merged with their neighbours.
  *
- * They write to the stream and look at nothing but memory there; whoever opened
- * the stream looks at its errors.
+ * The functions write to the stream and read only memory; the caller checks the
+ * stream for errors.
  */
 #ifndef HOST_TRACE_DRAW_H
 #define HOST_TRACE_DRAW_H
@@ -19,10 +19,10 @@ struct timeline;
 int draw_svg(const struct timeline *, FILE *, struct err *);
 void draw_html(const struct timeline *, FILE *);
 
-/* "#4c78a8", of an enum trace_kind. */
+/* The color, "#4c78a8", of an enum trace_kind. */
 const char *draw_color(unsigned kind);
 
-/* The page around what draw_html writes, of timeline_page.html. */
+/* The page that draw_html fills: timeline_page.html. */
 extern const char timeline_page[];
 
 #endif

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Names come from a file: nothing of them may end a script. */
+/* Names come from a file: escape all that could end the script. */
 static void put_string(FILE *f, const char *text)
 {
 	fputc('"', f);
@@ -39,7 +39,8 @@ void draw_html(const struct timeline *t, FILE *f)
 	}
 	fputs("],\n", f);
 
-	/* [name, rows, counter, what it is of, place among them] */
+	/* [name, rows, is it a counter, role, place among tracks of the
+	 * role] */
 	fputs("tracks:[", f);
 	for (size_t i = 0; i < t->n_track; i++) {
 		const struct timeline_track *x = &t->track[i];
@@ -53,7 +54,7 @@ void draw_html(const struct timeline *t, FILE *f)
 	}
 	fputs("],\n", f);
 
-	/* Seven numbers each, in a row: track, depth, name, kind, begin and
+	/* Seven numbers for each slice: track, depth, name, kind, begin and
 	 * length in ns, and 1 for an instant; then its arguments. */
 	fputs("slices:[", f);
 	for (size_t i = 0; i < t->n_slice; i++) {

@@ -11,11 +11,11 @@
 #define WIDTH  1200.0
 #define LEFT   190.0
 #define RIGHT  10.0
-#define ROW    14.0 /* of a depth of a track */
+#define ROW    14.0 /* height of one depth of a track */
 #define GAP    6.0  /* between tracks */
 #define TOP    46.0
 #define TICKS  10  /* at most */
-#define MERGED 0.1 /* pixels between what is drawn as one */
+#define MERGED 0.1 /* slices this close, in pixels, are merged */
 
 const char *draw_color(unsigned kind)
 {
@@ -40,7 +40,7 @@ const char *draw_color(unsigned kind)
 	return color[kind < TRACE_KINDS ? kind : TRACE_KIND_OTHER];
 }
 
-/* What is to be drawn next on a depth of a track. */
+/* The slices merged so far on one depth of a track. */
 struct bar {
 	double from, to;
 	enum trace_kind kind;
@@ -51,16 +51,16 @@ struct drawing {
 	const struct timeline *t;
 	FILE *f;
 	uint64_t begin, end;
-	/* What is added to the phone's times, so that its texts begin with
-	 * those of the pair. */
+	/* Added to the phone's times, so that its texts begin with those of the
+	 * host. */
 	int64_t shift;
-	double *top;     /* [n_track], below 0: not drawn */
-	size_t *first;   /* [n_track] of its bars */
-	struct bar *bar; /* a depth each, of all tracks */
+	double *top;     /* [n_track], below 0: the track is not drawn */
+	size_t *first;   /* [n_track] index of the track's first bar */
+	struct bar *bar; /* one for each depth of each track */
 	double height;
 };
 
-/* ---- where things are ---------------------------------------------------- */
+/* ---- layout -------------------------------------------------------------- */
 
 static const struct timeline_slice *first_text(const struct timeline *t)
 {
@@ -81,7 +81,8 @@ static uint64_t drawn_at(
 	return is_phone(d, s) ? at + (uint64_t)d->shift : at;
 }
 
-/* From the first text's beginning to the last one's end, by either clock. */
+/* From the beginning of the first text to the end of the last one, by either
+ * clock. */
 static void find_range(struct drawing *d)
 {
 	const struct timeline *t = d->t;
@@ -116,7 +117,7 @@ static bool in_range(const struct drawing *d, const struct timeline_slice *s)
 		drawn_at(d, s, s->begin) <= d->end;
 }
 
-/* What is mapped all the time is nothing to look at. */
+/* Buffers that stay mapped throughout are not drawn. */
 static bool is_shown(const struct drawing *d, const struct timeline_slice *s)
 {
 	if (s->instant || !in_range(d, s))
@@ -143,8 +144,8 @@ static int lay_out(struct drawing *d, struct err *e)
 		bars += t->track[i].deepest;
 	}
 	for (unsigned role = 0; role < TIMELINE_ROLES; role++) {
-		/* Tracks of a kind together, in the order of enum
-		 * timeline_role; empty tracks have no place. */
+		/* Group tracks by kind, in the order of enum timeline_role;
+		 * empty tracks get no place. */
 		for (size_t i = 0; i < t->n_track; i++) {
 			bool seen = d->top[i] > 0;
 
@@ -225,7 +226,7 @@ static void draw_slices(struct drawing *d)
 				draw_bar(d, i, k, &d->bar[d->first[i] + k]);
 }
 
-/* What broke a rule, or was lost, through all tracks. */
+/* Mark faults and lost events across all tracks. */
 static void draw_faults(struct drawing *d)
 {
 	const struct timeline *t = d->t;
@@ -254,7 +255,7 @@ static void draw_axis(struct drawing *d)
 	double power = pow(10, floor(log10(ms / TICKS))), step;
 	unsigned k = 0;
 
-	/* 1, 2 or 5 times a power of ten: at most TICKS steps. */
+	/* Step of 1, 2 or 5 times a power of ten, with at most TICKS ticks. */
 	while (ms / (power * factor[k]) > TICKS && factor[k] < 10)
 		k++;
 	step = power * factor[k];
@@ -277,7 +278,7 @@ int draw_svg(const struct timeline *t, FILE *f, struct err *e)
 	const struct timeline_slice *text = first_text(t);
 	int ret;
 
-	/* Any slice of the phone has both times. */
+	/* Every slice of the phone has both times; take one. */
 	for (size_t i = 0; text && i < t->n_slice; i++) {
 		const struct timeline_slice *s = &t->slice[i];
 		uint64_t began, ps;

@@ -1,11 +1,11 @@
 /*
- * What of Perfetto's trace format Tandem writes and reads: numbers of fields of
- * its public schema (trace_packet.proto, track_event.proto, track_descriptor
- * .proto, interned_data.proto), and how Tandem uses them. No code.
+ * The part of Perfetto's trace format that Tandem writes and reads: field
+ * numbers of its public schema (trace_packet.proto, track_event.proto,
+ * track_descriptor .proto, interned_data.proto), and their use here. No code.
  *
- * A trace is packets. The first of them says which names there are and what
- * number each has; events have the numbers. A packet with a descriptor comes
- * before the first event on its track. Slices are begun and ended, in the order
+ * A trace is a sequence of packets. The first one assigns a number to each
+ * name; events contain the numbers. A packet with a descriptor precedes the
+ * first event of its track. Slices have a begin and an end event, in the order
  * of time on each track. Categories are enum trace_kind.
  */
 #ifndef HOST_TRACE_PERFETTO_H
@@ -24,7 +24,7 @@ enum {                    /* TracePacket */
 
 enum { PF_STATE_CLEARED = 1, PF_NEEDS_STATE = 2 };
 
-enum { /* InternedData, each of PF_IID and PF_IID_NAME */
+enum { /* InternedData; each entry has PF_IID and PF_IID_NAME */
 	PF_CATEGORIES = 1,
 	PF_EVENT_NAMES = 2,
 	PF_ARGUMENT_NAMES = 3,
@@ -39,7 +39,7 @@ enum { /* TrackEvent */
 	PF_TRACK_UUID = 11,
 	PF_COUNTER_VALUE = 30,
 	PF_FLOW = 47,     /* fixed64 */
-	PF_FLOW_END = 48, /* likewise */
+	PF_FLOW_END = 48, /* fixed64 */
 };
 enum { PF_SLICE_BEGIN = 1, PF_SLICE_END, PF_INSTANT, PF_COUNTER };
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#define LENGTH_BYTES 2 /* 14 bits */
+#define LENGTH_BYTES 2 /* bytes of a length: 14 bits */
 #define VARINT_MAX   10
 
 static void put(struct proto *p, const void *bytes, size_t n)
@@ -43,7 +43,8 @@ size_t proto_begin(struct proto *p, uint32_t field)
 	return p->len;
 }
 
-/* In as many bytes as were left for it, which may be more than it takes. */
+/* Write the length into the bytes reserved for it, which may be more than it
+ * needs. */
 void proto_end(struct proto *p, size_t begun)
 {
 	size_t n = p->len - begun;

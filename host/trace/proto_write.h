@@ -1,8 +1,8 @@
 /*
- * Protocol-buffer messages into memory of the caller's: fields one behind
- * another, messages within messages by a length that is filled in at their end.
- * What does not fit is left out and remembered in `full`; the caller looks once
- * behind the outermost message. No allocation; any thread, its own.
+ * Writes protocol-buffer messages to the caller's memory, field by field; the
+ * length of a nested message is filled in when it ends. What does not fit is
+ * dropped and sets `full`, which the caller checks after the outermost message.
+ * No allocation; any thread, each with its own struct.
  */
 #ifndef HOST_TRACE_PROTO_WRITE_H
 #define HOST_TRACE_PROTO_WRITE_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How a field's bytes are to be taken. */
+/* Wire type of a field. */
 enum proto_type { PROTO_VARINT = 0, PROTO_FIXED64 = 1, PROTO_BYTES = 2 };
 
 struct proto {
@@ -20,8 +20,8 @@ struct proto {
 	bool full;
 };
 
-/* A message that is begun: where its length will stand. It has less than
- * 16 KiB. */
+/* Begin a message; returns the place of its length. It must be shorter than 16
+ * KiB. */
 size_t proto_begin(struct proto *, uint32_t field);
 void proto_end(struct proto *, size_t begun);
 

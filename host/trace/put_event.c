@@ -15,9 +15,10 @@ static uint8_t *put_number(uint8_t *at, uint64_t v)
 }
 
 /*
- * One that has many bytes, without a step for each: of its 56 bits seven to a
- * byte, and all bytes but the last say that there are more. Zeros in front are
- * no harm. Larger ones as any other.
+ * A number that usually has many bytes, without a step for each: spread its 56
+ * bits over eight bytes of seven bits each, all but the last with the
+ * continuation bit. Leading zeros are valid. Larger numbers take the ordinary
+ * way.
  */
 static uint8_t *put_long_number(uint8_t *at, uint64_t v)
 {
@@ -43,7 +44,8 @@ static uint8_t *put_field(uint8_t *at, uint32_t field, uint64_t v)
 	return put_number(put_tag(at, field, PROTO_VARINT), v);
 }
 
-/* Behind its length, which is filled in at its end: always of two bytes. */
+/* Begins after the length, which message_end fills in and which always has two
+ * bytes. */
 static uint8_t *message_begin(uint8_t *at, uint32_t field)
 {
 	return put_tag(at, field, PROTO_BYTES) + 2;
@@ -73,7 +75,7 @@ static uint8_t *put_body(
 	at = put_field(at, PF_TRACK_UUID, track_uuid);
 	if (v->type == TRACE_COUNT)
 		return put_field(at, PF_COUNTER_VALUE, v->arg[0]);
-	/* An argument of 0 is left out: a reader takes a missing one for 0. */
+	/* Omit an argument of 0: readers take a missing one as 0. */
 	for (uint32_t i = 0, k = v->first;
 		i < v->n && k < TRACE_ARGS && named[k]; i++, k++) {
 		uint8_t *begun;

@@ -1,8 +1,8 @@
 /*
- * An event as a packet of a trace, and the numbers by which it calls names. All
- * that a run tells comes through here, so it is the one message that is not put
- * together field by field (host/trace/proto_write.h): what it may have is
- * known, and so is how much that can be. No state; any thread.
+ * Formats an event as a packet of a trace, and defines the numbers of names.
+ * Since every event of a run is written here, this one message is not built
+ * field by field (host/trace/proto_write.h): its fields and their largest size
+ * are fixed. No state; any thread.
  */
 #ifndef HOST_TRACE_PUT_EVENT_H
 #define HOST_TRACE_PUT_EVENT_H
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TEXT_IID 1000 /* of the first text; below are those of names */
+#define TEXT_IID 1000 /* number of the first text; smaller ones are names */
 _Static_assert(TRACE_NAMES < TEXT_IID, "each has a number");
 
 static inline uint64_t name_iid(enum trace_name name)
@@ -30,10 +30,12 @@ static inline uint64_t argument_iid(enum trace_name name, unsigned i)
 	return (uint64_t)name * TRACE_ARGS + i + 1;
 }
 
-/* Bytes that a packet has at most: numbers of ten, and some of each field. */
+/* Largest size of a packet: numbers of ten bytes, and a few bytes for each
+ * field. */
 #define PUT_EVENT_MAX (64 + 20 * (4 + TRACE_ARGS))
 
-/* How many were put to `to`, which has room for PUT_EVENT_MAX. */
+/* Write to `to`, which has room for PUT_EVENT_MAX; returns the number of
+ * bytes. */
 size_t put_event(uint8_t *to, uint64_t ns, uint64_t track_uuid,
 	const struct trace_event *);
 

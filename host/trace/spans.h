@@ -1,7 +1,6 @@
 /*
- * Sets of stretches of time: added in any order, then made into ones that
- * neither touch nor overlap, which can be measured and held against one
- * another.
+ * Sets of time intervals: intervals are added in any order, then joined to
+ * disjoint ones, which can be measured and intersected.
  */
 #ifndef HOST_TRACE_SPANS_H
 #define HOST_TRACE_SPANS_H
@@ -13,22 +12,22 @@ struct span {
 	uint64_t from, to;
 };
 
-/* All zero is an empty one. */
+/* Zeroed: the empty set. */
 struct spans {
 	struct span *span;
 	size_t n, room;
 };
 
-/* 0 or -ENOMEM; an empty stretch is none. */
+/* 0 or -ENOMEM; an empty interval is ignored. */
 int spans_add(struct spans *, uint64_t from, uint64_t to);
-/* What was added until now, in order and joined. */
+/* Sort and join all intervals added so far. */
 void spans_join(struct spans *);
 void spans_release(struct spans *);
 
-/* Of joined ones: how long they are together; and of what both have. */
+/* For joined sets: the total length; the length of the intersection. */
 uint64_t spans_length(const struct spans *);
 uint64_t spans_common(const struct spans *, const struct spans *);
-/* What of `whole` is not in `of`, added to *out. */
+/* Add the parts of `whole` that are not in `of` to *out. */
 int spans_without(
 	struct spans *out, const struct spans *whole, const struct spans *of);
 

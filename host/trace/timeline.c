@@ -16,7 +16,7 @@ struct event {
 	int64_t value;
 	uint64_t flow;
 	bool flow_ends, has_name;
-	size_t arg; /* + 1 */
+	size_t arg; /* index + 1 */
 };
 
 static int read_argument(struct reading *r, struct proto_in in, struct event *v)
@@ -124,34 +124,6 @@ static int add_slice(struct reading *r, const struct event *v,
 	return 0;
 }
 
-static int end_slice(
-	struct reading *r, const struct event *v, struct timeline_track *x)
-{
-	struct timeline_slice *s;
-	size_t last;
-
-	if (!x->top)
-		return err_set(r->e, EBADMSG, "a slice ends that never began");
-	s = &r->t->slice[x->top - 1];
-	s->end = v->at;
-	s->unfinished = false;
-	s->until = r->t->n_slice;
-
-	/* Arguments of the end come before those of the beginning. */
-	last = v->arg;
-	if (last) {
-		while (r->t->arg[last - 1].next)
-			last = r->t->arg[last - 1].next;
-		r->t->arg[last - 1].next = s->arg;
-		s->arg = v->arg;
-	}
-
-	x->top = s->below;
-	x->depth--;
-	r->t->unfinished--;
-	return 0;
-}
-
 static int take_event(struct reading *r, const struct event *v)
 {
 	struct timeline_track *x = timeline_find_track(r->t, v->track);
@@ -175,6 +147,9 @@ static int take_event(struct reading *r, const struct event *v)
 		return err_set(r->e, EBADMSG,
 			"a counter and a track of slices mixed up");
 	switch (v->type) {
+		struct timeline_slice *s;
+		size_t last;
+
 	case PF_SLICE_BEGIN:
 	case PF_INSTANT:
 		ret = add_slice(r, v, x, v->type == PF_INSTANT);
@@ -190,7 +165,30 @@ static int take_event(struct reading *r, const struct event *v)
 			r->t->n_slice - 1, v->flow_ends };
 		return 0;
 	case PF_SLICE_END:
-		return end_slice(r, v, x);
+
+		if (!x->top)
+			return err_set(
+				r->e, EBADMSG, "a slice ends that never began");
+		s = &r->t->slice[x->top - 1];
+		s->end = v->at;
+		s->unfinished = false;
+		s->until = r->t->n_slice;
+
+		/* Arguments of the end event precede those of the begin event.
+		 */
+		last = v->arg;
+		if (last) {
+			while (r->t->arg[last - 1].next)
+				last = r->t->arg[last - 1].next;
+			r->t->arg[last - 1].next = s->arg;
+			s->arg = v->arg;
+		}
+
+		x->top = s->below;
+		x->depth--;
+		r->t->unfinished--;
+		return 0;
+
 	case PF_COUNTER:
 		if (TIMELINE_GROW(r, point, n_point))
 			return -ENOMEM;
@@ -212,7 +210,8 @@ static int read_packet(struct reading *r, struct proto_in in)
 	struct proto_field f;
 	int ret;
 
-	/* The event is read last: names and tracks may stand after it. */
+	/* Parse the event last: names and tracks may follow it in the
+	 * packet. */
 	while ((ret = timeline_next(r, &in, &f)) > 0) {
 		if (f.number == PF_TIMESTAMP)
 			v.at = f.value;
@@ -260,7 +259,7 @@ static int read_all(struct reading *r, const uint8_t *bytes, size_t n)
 	}
 }
 
-/* ---- the whole ----------------------------------------------------------- */
+/* ---- the whole file ------------------------------------------------------ */
 
 static int check_ours(struct reading *r)
 {

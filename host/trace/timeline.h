@@ -1,14 +1,14 @@
 /*
- * A trace that Tandem wrote, read back: tracks, slices, instants, counters and
- * flows, in memory. Whoever sums or draws one begins here.
+ * Reads a trace that Tandem has written into memory: tracks, slices, instants,
+ * counters and flows, for summaries and drawings.
  *
- * The bytes are a file's and nothing of them is believed. What no writer of
- * ours writes is refused with the packet's place: a slice that ends and never
- * began, time that goes back on a track, a number that names nothing. What a
- * writer leaves that was killed is taken: the last packet may be cut short, and
- * slices that never ended end with the trace.
+ * The file is not trusted. What Tandem never writes is refused with the
+ * packet's position: a slice that ends without a beginning, time that goes back
+ * on a track, a number without a name. But the trace of a process that was
+ * killed is accepted: the last packet may be truncated, and open slices end
+ * with the trace.
  *
- * Read only once it is there; any thread.
+ * Immutable once read; any thread.
  */
 #ifndef HOST_TRACE_TIMELINE_H
 #define HOST_TRACE_TIMELINE_H
@@ -21,11 +21,11 @@
 
 struct err;
 
-/* What a track is of, by its name and its process'. */
+/* The role of a track, by its name and its process's. */
 enum timeline_role {
 	TIMELINE_OTHER,
-	TIMELINE_THREAD, /* of the host */
-	TIMELINE_TEXTS,  /* of many */
+	TIMELINE_THREAD, /* of the host process */
+	TIMELINE_TEXTS,  /* sampled texts and concurrent requests */
 	TIMELINE_REQUESTS,
 	TIMELINE_FLASH,
 	TIMELINE_DEVICE, /* a thread of the device */
@@ -46,30 +46,31 @@ struct timeline_track {
 	char *name;
 	uint64_t pid, tid;
 	enum timeline_role role;
-	uint64_t last;    /* the newest time on it */
-	uint32_t top;     /* slice that is open, + 1; 0: none */
-	uint32_t depth;   /* of those that are open */
-	uint32_t deepest; /* ever */
+	uint64_t last;    /* newest time on the track */
+	uint32_t top;     /* innermost open slice, + 1; 0: none */
+	uint32_t depth;   /* number of open slices */
+	uint32_t deepest; /* largest depth */
 };
 
 #define TIMELINE_DEPTH 64
 
 struct timeline_slice {
 	uint32_t track, depth;
-	uint32_t name; /* of timeline.text */
+	uint32_t name; /* index into timeline.text */
 	enum trace_kind kind;
 	bool instant;
 	bool unfinished;
 	uint64_t begin, end; /* ns */
-	uint32_t below;      /* the slice that it lies in, + 1 */
-	size_t until;        /* slices that began before it ended, of all */
-	size_t arg;          /* the first; each leads to the next */
+	uint32_t below;      /* the enclosing slice, + 1 */
+	/* number of slices of the trace that began before this one ended */
+	size_t until;
+	size_t arg; /* first argument; each has the next one */
 };
 
 struct timeline_arg {
 	uint32_t name;
 	uint64_t value;
-	size_t next; /* + 1 */
+	size_t next; /* next argument, + 1 */
 };
 
 struct timeline_point {
@@ -89,8 +90,8 @@ struct timeline {
 	size_t n_text;
 	struct timeline_track *track;
 	size_t n_track;
-	/* In the order in which they were told to begin: of the host and its
-	 * phone, that in which things happened. */
+	/* In the order of their begin events; for host and phone that is the
+	 * order of time. */
 	struct timeline_slice *slice;
 	size_t n_slice;
 	struct timeline_arg *arg;
@@ -99,7 +100,7 @@ struct timeline {
 	size_t n_point;
 	struct timeline_flow *flow;
 	size_t n_flow;
-	uint64_t begin, end; /* of all but the phone's; ns */
+	uint64_t begin, end; /* of all tracks but the phone's; ns */
 	uint64_t packets;
 	bool cut_short;
 	size_t unfinished;
@@ -108,13 +109,13 @@ struct timeline {
 #define TIMELINE_FILE_MAX ((size_t)2 << 30)
 
 int timeline_read_file(struct timeline *out, const char *path, struct err *e);
-/* Likewise of bytes: the fuzzer's door. On failure nothing is to be released.
- */
+/* The same from memory, for the fuzz target. On failure there is nothing to
+ * release. */
 int timeline_read(
 	struct timeline *out, const void *bytes, size_t n, struct err *e);
 void timeline_release(struct timeline *);
 
-/* A slice's number of that name; 0 where it has none. */
+/* The argument of that name; 0 if the slice has none. */
 uint64_t timeline_arg(const struct timeline *, const struct timeline_slice *,
 	const char *name);
 bool timeline_is_phone(enum timeline_role);

@@ -1,7 +1,7 @@
 /*
- * What the files share that read a trace: names and tracks are
- * timeline_names.c's, events and the whole timeline.c's. All is read by one
- * thread; a code is told with a sentence in r->e.
+ * Shared by the files that read a trace: timeline_names.c reads names and
+ * tracks, timeline.c the events. One thread reads. A negative return value
+ * comes with a message in r->e.
  */
 #ifndef HOST_TRACE_TIMELINE_IMPL_H
 #define HOST_TRACE_TIMELINE_IMPL_H
@@ -15,7 +15,7 @@
 
 struct err;
 
-/* Where a number of a packet leads: a text, + 1; 0: nowhere. */
+/* A text for each number of a packet: index + 1; 0: none. */
 struct interned {
 	uint32_t *text;
 	size_t n;
@@ -29,21 +29,22 @@ struct reading {
 
 int timeline_no_memory(struct reading *); /* -ENOMEM */
 
-/* 1 and a field, 0, or -EBADMSG: within a packet nothing may be short. */
+/* 1 and a field, 0, or -EBADMSG: within a packet truncation is an error. */
 int timeline_next(struct reading *, struct proto_in *, struct proto_field *);
 
-/* Names and their numbers; a track. Messages of a packet. */
+/* Read the packet's messages with names, and with a track. */
 int timeline_read_names(struct reading *, struct proto_in);
 int timeline_read_track(struct reading *, struct proto_in);
 
-/* The text that a number stands for: where the packets so far said so. */
+/* The text of a number, by the packets so far. */
 int timeline_named(
 	struct reading *, const struct interned *, uint64_t iid, uint32_t *out);
 
-/* NULL: there is none yet. */
+/* NULL: no such track yet. */
 struct timeline_track *timeline_find_track(struct timeline *, uint64_t uuid);
 
-/* Room for one more of `size` bytes: it doubles when n is a power of two. */
+/* Room for one more element of `size` bytes; the list doubles when n is a power
+ * of two. */
 static inline void *timeline_grown(void *list, size_t n, size_t size)
 {
 	if (n && (n & (n - 1)))
@@ -51,7 +52,7 @@ static inline void *timeline_grown(void *list, size_t n, size_t size)
 	return reallocarray(list, n ? 2 * n : 1, size);
 }
 
-/* Of one of the timeline's lists: 0 or -ENOMEM. */
+/* Grow one of the timeline's lists: 0 or -ENOMEM. */
 #define TIMELINE_GROW(r, field, count)                                         \
 	__extension__({                                                        \
 		void *more_ = timeline_grown(                                  \

@@ -8,7 +8,7 @@
 
 #define IID_MAX 65536
 
-/* ---- what all messages have ---------------------------------------------- */
+/* ---- common -------------------------------------------------------------- */
 
 int timeline_no_memory(struct reading *r)
 {

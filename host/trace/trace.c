@@ -14,29 +14,30 @@
 #include <unistd.h>
 
 #define REST_BYTES ((size_t)32 << 10)
-/* A host that is killed leaves all but the last of it. */
+/* A host that is killed loses the events of this time at most. */
 #define FLUSH_NS (1000000000ull)
-/* Those behind them are silent: on a track that they shared slices would end
- * that others began. */
+/* Further threads record nothing: on a shared track a thread would end slices
+ * of another. */
 #define THREADS 32
 
-/* Every number is that of one track of the file. */
+/* Each track of a file has its own number. */
 enum uuid {
 	UUID_HOST = 1,
 	UUID_PHONE = 2,
 	UUID_THREAD = 0x100,
 	UUID_COUNTER = 0x200,
-	UUID_TRACK = 0x1000,    /* and TRACE_LANES each */
-	UUID_DEVICE = 0x100000, /* and so many for each device */
+	UUID_TRACK = 0x1000,    /* TRACE_LANES for each */
+	UUID_DEVICE = 0x100000, /* as many for each device process */
 };
 
-struct told_thread {
+struct known_thread {
 	pthread_t self;
 	pid_t tid;
 	char name[16];
 };
 
-/* A slice that has begun, for the file that is put aside before it ends. */
+/* A slice that has begun, to be repeated in the next file if this one is
+ * rotated before the slice ends. */
 struct open_slice {
 	uint64_t track, ns;
 	struct trace_event event;
@@ -44,15 +45,17 @@ struct open_slice {
 
 struct trace {
 	pthread_mutex_t lock;
-	struct told_thread thread[THREADS];
+	struct known_thread thread[THREADS];
 	unsigned threads;
 	char *text[TRACE_TEXTS];
 	uint32_t texts;
-	char *phone;     /* its name; NULL: there is none */
-	uint64_t device; /* the process; 0: none yet */
+	char *phone;     /* name; NULL: none */
+	uint64_t device; /* process id; 0: none yet */
 	pid_t device_pid;
-	bool told_track[TRACE_TRACKS][TRACE_LANES], told_counter[TRACE_NAMES];
-	/* Where the file has a limit, in the order in which they began. */
+	bool described_track[TRACE_TRACKS][TRACE_LANES],
+		described_counter[TRACE_NAMES];
+	/* For files with a limit: open slices in the order of their
+	 * beginning. */
 	struct open_slice *open;
 	size_t n_open, open_room;
 	struct trace_file file;
@@ -60,7 +63,7 @@ struct trace {
 
 /* ---- packets ------------------------------------------------------------- */
 
-/* A packet is begun in the file's buffer; *p is what to put into it. */
+/* Begin a packet in the file's buffer; *p writes to it. */
 static size_t packet_begin(struct trace *t, struct proto *p)
 {
 	*p = (struct proto){ .data = trace_file_room(
@@ -69,7 +72,7 @@ static size_t packet_begin(struct trace *t, struct proto *p)
 	return proto_begin(p, PF_TRACE_PACKET);
 }
 
-/* One that does not fit is none: no text of ours is so long. */
+/* Drop a packet that does not fit; Tandem has no such long texts. */
 static void packet_end(struct trace *t, struct proto *p, size_t begun)
 {
 	proto_varint(p, PF_SEQUENCE_ID, 1);
@@ -89,21 +92,6 @@ static void put_iid(
 	proto_varint(p, PF_IID, iid);
 	proto_string(p, PF_IID_NAME, name);
 	proto_end(p, begun);
-}
-
-static void write_kinds(struct trace *t)
-{
-	struct proto p;
-	size_t packet = packet_begin(t, &p), data;
-
-	data = proto_begin(&p, PF_INTERNED_DATA);
-	for (unsigned i = 0; i < TRACE_KINDS; i++)
-		put_iid(&p, PF_CATEGORIES, kind_iid(i), trace_kinds[i]);
-	proto_end(&p, data);
-	proto_varint(&p, PF_SEQUENCE_ID, 1);
-	proto_varint(&p, PF_SEQUENCE_FLAGS, PF_STATE_CLEARED | PF_NEEDS_STATE);
-	proto_end(&p, packet);
-	trace_file_put(&t->file, p.len);
 }
 
 static void write_name(struct trace *t, enum trace_name name)
@@ -189,76 +177,72 @@ static const struct {
 	[TRACE_ON_PHONE_COPY] = { "phone copies", UUID_PHONE },
 };
 
-/* Of the calling thread, which is told of when it tells something first; 0:
- * there are too many. */
-static uint64_t thread_track(struct trace *t)
-{
-	pthread_t self = pthread_self();
-	unsigned i = 0;
-
-	while (i < t->threads && !pthread_equal(t->thread[i].self, self))
-		i++;
-	if (i == THREADS)
-		return 0;
-	if (i == t->threads) {
-		struct told_thread *x = &t->thread[i];
-
-		x->self = self;
-		x->tid = gettid();
-		if (i)
-			pthread_getname_np(self, x->name, sizeof(x->name));
-		else
-			snprintf(x->name, sizeof(x->name), "main");
-		write_thread(t, t->threads++);
-	}
-	return UUID_THREAD + i;
-}
-
-static uint64_t device_track(struct trace *t, const struct trace_event *v)
-{
-	uint64_t uuid = t->device + 1 + v->lane;
-	bool *told = &t->told_track[v->track][v->lane];
-
-	if (!*told) {
-		char name[32] = "run loop";
-
-		if (v->name == TRACE_DEVICE_LOAD || v->name == TRACE_DEVICE_DMA)
-			snprintf(name, sizeof(name), "%s",
-				v->name == TRACE_DEVICE_DMA ? "DMA" : "loader");
-		else if (v->lane)
-			snprintf(name, sizeof(name), "worker %u", v->lane);
-		write_track(t, uuid, t->device, name, false);
-	}
-	*told = true;
-	return uuid;
-}
-
 static uint64_t track_of(struct trace *t, const struct trace_event *v)
 {
 	uint64_t uuid = UUID_TRACK + (uint64_t)v->track * TRACE_LANES + v->lane;
-	bool *told = &t->told_track[v->track][v->lane];
+	bool *described = &t->described_track[v->track][v->lane];
 
 	if (v->type == TRACE_COUNT) {
-		if (!t->told_counter[v->name])
+		if (!t->described_counter[v->name])
 			write_track(t, UUID_COUNTER + v->name, UUID_HOST,
 				trace_what[v->name].name, true);
-		t->told_counter[v->name] = true;
+		t->described_counter[v->name] = true;
 		return UUID_COUNTER + v->name;
 	}
-	if (v->track == TRACE_ON_THREAD)
-		return thread_track(t);
-	if (v->track == TRACE_ON_DEVICE)
-		return device_track(t, v);
-	if (!*told)
+	if (v->track == TRACE_ON_THREAD) {
+		/* Track of the calling thread, described in the file at the
+		 * thread's first event; 0: too many threads. */
+		pthread_t self = pthread_self();
+		unsigned i = 0;
+
+		while (i < t->threads &&
+			!pthread_equal(t->thread[i].self, self))
+			i++;
+		if (i == THREADS)
+			return 0;
+		if (i == t->threads) {
+			struct known_thread *x = &t->thread[i];
+
+			x->self = self;
+			x->tid = gettid();
+			if (i)
+				pthread_getname_np(
+					self, x->name, sizeof(x->name));
+			else
+				snprintf(x->name, sizeof(x->name), "main");
+			write_thread(t, t->threads++);
+		}
+		return UUID_THREAD + i;
+	}
+	if (v->track == TRACE_ON_DEVICE) {
+		uuid = t->device + 1 + v->lane;
+		described = &t->described_track[v->track][v->lane];
+		if (!*described) {
+			char name[32] = "run loop";
+
+			if (v->name == TRACE_DEVICE_LOAD ||
+				v->name == TRACE_DEVICE_DMA)
+				snprintf(name, sizeof(name), "%s",
+					v->name == TRACE_DEVICE_DMA ? "DMA"
+								    : "loader");
+			else if (v->lane)
+				snprintf(name, sizeof(name), "worker %u",
+					v->lane);
+			write_track(t, uuid, t->device, name, false);
+		}
+		*described = true;
+		return uuid;
+	}
+	if (!*described)
 		write_track(t, uuid, tracks[v->track].parent,
 			tracks[v->track].name, false);
-	*told = true;
+	*described = true;
 	return uuid;
 }
 
-/* ---- who is there -------------------------------------------------------- */
+/* ---- processes ----------------------------------------------------------- */
 
-/* No process has this number: PID_MAX_LIMIT is 2^22. */
+/* No process can have this id: PID_MAX_LIMIT is 2^22. */
 static void write_phone(struct trace *t)
 {
 	char text[256];
@@ -282,8 +266,8 @@ void trace_device(struct trace *t, pid_t pid)
 	pthread_mutex_lock(&t->lock);
 	t->device = t->device ? t->device + 2 * TRACE_LANES : UUID_DEVICE;
 	t->device_pid = pid;
-	memset(t->told_track[TRACE_ON_DEVICE], 0,
-		sizeof(t->told_track[TRACE_ON_DEVICE]));
+	memset(t->described_track[TRACE_ON_DEVICE], 0,
+		sizeof(t->described_track[TRACE_ON_DEVICE]));
 	write_process(t, t->device, pid, "tandem-npu");
 	pthread_mutex_unlock(&t->lock);
 }
@@ -344,7 +328,7 @@ static void remember(struct trace *t, const struct open_slice *s)
 		size_t room = t->open_room ? 2 * t->open_room : 64;
 		void *more = reallocarray(t->open, room, sizeof(*t->open));
 
-		if (!more) { /* the next file could not be read */
+		if (!more) { /* the next file could not be opened */
 			t->file.limit = 0;
 			return;
 		}
@@ -354,7 +338,7 @@ static void remember(struct trace *t, const struct open_slice *s)
 	t->open[t->n_open++] = *s;
 }
 
-static void tell(struct trace *t, const struct trace_event *v)
+static void record(struct trace *t, const struct trace_event *v)
 {
 	uint64_t ns =
 		is_phone(v->track) ? t->file.opened_ns + v->at / 1000 : v->at;
@@ -378,12 +362,23 @@ static void tell(struct trace *t, const struct trace_event *v)
 		trace_file_flush(&t->file);
 }
 
-/* ---- one file after another ---------------------------------------------- */
+/* ---- rotation ------------------------------------------------------------ */
 
-/* Names and who is there: what every file begins with. */
+/* Write what every file begins with: names and processes. */
 static void begin_file(struct trace *t)
 {
-	write_kinds(t);
+	struct proto p;
+	size_t packet = packet_begin(t, &p), data;
+
+	data = proto_begin(&p, PF_INTERNED_DATA);
+	for (unsigned i = 0; i < TRACE_KINDS; i++)
+		put_iid(&p, PF_CATEGORIES, kind_iid(i), trace_kinds[i]);
+	proto_end(&p, data);
+	proto_varint(&p, PF_SEQUENCE_ID, 1);
+	proto_varint(&p, PF_SEQUENCE_FLAGS, PF_STATE_CLEARED | PF_NEEDS_STATE);
+	proto_end(&p, packet);
+	trace_file_put(&t->file, p.len);
+
 	for (unsigned i = 0; i < TRACE_NAMES; i++)
 		write_name(t, i);
 	for (uint32_t i = 0; i < t->texts; i++)
@@ -395,8 +390,8 @@ static void begin_file(struct trace *t)
 		write_process(t, t->device, t->device_pid, "tandem-npu");
 	for (unsigned i = 0; i < t->threads; i++)
 		write_thread(t, i);
-	memset(t->told_track, 0, sizeof(t->told_track));
-	memset(t->told_counter, 0, sizeof(t->told_counter));
+	memset(t->described_track, 0, sizeof(t->described_track));
+	memset(t->described_counter, 0, sizeof(t->described_counter));
 }
 
 static void turn(struct trace *t)
@@ -413,8 +408,8 @@ static void turn(struct trace *t)
 		return;
 	begin_file(t);
 
-	/* Open slices begin again with their old times. Only a thread itself
-	 * can describe its track. */
+	/* Open slices begin again with their original times, except those of
+	 * threads: only a thread itself can describe its track. */
 	for (size_t i = 0; i < t->n_open; i++) {
 		const struct open_slice *s = &t->open[i];
 
@@ -423,17 +418,17 @@ static void turn(struct trace *t)
 		write_event(t, s->track, s->ns, &s->event);
 	}
 
-	tell(t, &left);
+	record(t, &left);
 }
 
-/* ---- telling ------------------------------------------------------------- */
+/* ---- events from other files --------------------------------------------- */
 
 void trace_brackets_find(struct trace *t, const struct trace_event *v)
 {
 	if (trace_file_is_full(&t->file))
 		turn(t);
 	if (!t->file.failed)
-		tell(t, v);
+		record(t, v);
 }
 
 void trace_emit(struct trace *t, const struct trace_event *v)
@@ -448,7 +443,7 @@ void trace_hold(struct trace *t)
 	pthread_mutex_lock(&t->lock);
 }
 
-void trace_let_go(struct trace *t)
+void trace_release(struct trace *t)
 {
 	pthread_mutex_unlock(&t->lock);
 }
@@ -471,7 +466,7 @@ void trace_flush(struct trace *t)
 	flush_from(t, 1);
 }
 
-/* Any number that both have: FNV-1a of the name. */
+/* A number that writer and reader can both compute: FNV-1a of the name. */
 uint64_t trace_write_flow(const char *buffer, uint32_t cpu_seq)
 {
 	uint32_t hash = 2166136261u;
@@ -481,7 +476,7 @@ uint64_t trace_write_flow(const char *buffer, uint32_t cpu_seq)
 	return (uint64_t)(hash | 1u << 31) << 32 | cpu_seq;
 }
 
-/* ---- life ---------------------------------------------------------------- */
+/* ---- opening and closing ------------------------------------------------- */
 
 static int trace_free(struct trace *t, struct err *e)
 {

@@ -1,14 +1,13 @@
 /*
- * A timeline of what the pair does, told while it is done and written to a file
- * in Perfetto's format (host/trace/perfetto.h says what of it). What there is
- * to tell is a table here: names, of which kind of work each is, and what its
- * numbers mean. Who tells decides nothing by it, and a trace that cannot be
- * written any further is silent until it is closed, which says so.
+ * A timeline of the pair's activity, recorded while it runs and written in
+ * Perfetto's format (host/trace/perfetto.h describes the part that is used).
+ * All events are rows of a table here: names, kinds of work, and the meaning of
+ * their numbers. Recording affects no decisions. A trace that cannot be written
+ * any further records nothing more until it is closed, which reports the error.
  *
- * Without a trace, which is a NULL, telling is a comparison. Any thread may
- * tell of itself; one opens and closes. Times are clock_ns(), which host and
- * device have in common, and on the phone's tracks picoseconds since its
- * beginning.
+ * Without a trace the pointer is NULL and recording is a comparison. Any thread
+ * may record; one thread opens and closes. Times are clock_ns(), which host and
+ * device share; on the phone's tracks picoseconds from its start.
  */
 #ifndef HOST_TRACE_TRACE_H
 #define HOST_TRACE_TRACE_H
@@ -22,7 +21,7 @@
 struct err;
 struct trace;
 
-/* Of what kind a piece of work is: what sums go by. */
+/* The kind of work, by which times are summed. */
 enum trace_kind {
 	TRACE_KIND_OTHER,
 	TRACE_KIND_TEXT,
@@ -38,13 +37,13 @@ enum trace_kind {
 	TRACE_KIND_UPKEEP,
 	TRACE_KIND_LOAD,
 	TRACE_KIND_MAP,
-	TRACE_KIND_FAULT, /* what went wrong, on order or not */
+	TRACE_KIND_FAULT, /* faults, planned or not */
 	TRACE_KINDS
 };
 extern const char *const trace_kinds[TRACE_KINDS];
 
 enum trace_name {
-	/* The host's threads. */
+	/* Threads of the host. */
 	TRACE_START,
 	TRACE_TEXT,
 	TRACE_PROMPT,
@@ -62,7 +61,7 @@ enum trace_name {
 	TRACE_EVENTS_LOST,
 	TRACE_CPU_WRITE,
 	TRACE_PUT_ASIDE,
-	/* Texts of many. */
+	/* Texts of concurrent requests. */
 	TRACE_QUEUED,
 	TRACE_DECODE,
 	TRACE_SHARED,
@@ -76,10 +75,10 @@ enum trace_name {
 	TRACE_GRAPH_RUN,
 	TRACE_SOC,
 	TRACE_UNMAP_EXTENDED,
-	/* Flash, and the device's window. */
+	/* Flash and the device's window. */
 	TRACE_READ,
 	TRACE_MAPPING,
-	/* The device, whose names are its own. */
+	/* Threads of the device. */
 	TRACE_DEVICE_REQUEST,
 	TRACE_DEVICE_OPERATOR,
 	TRACE_DEVICE_SHARE,
@@ -114,7 +113,7 @@ enum trace_name {
 
 #define TRACE_ARGS 9
 
-/* What is told of struct wire_counters when a request is answered. */
+/* Counters of struct wire_counters recorded at the end of a request. */
 /* clang-format off */
 #define TRACE_DONE(X)                                                         \
 	X(uint64_t, busy_ns) X(uint64_t, dma_bytes)                           \
@@ -125,17 +124,19 @@ enum trace_name {
 struct trace_what {
 	const char *name;
 	enum trace_kind kind;
-	const char *arg[TRACE_ARGS]; /* of its beginning, then of its end */
+	/* arguments of the begin event, then of the end event */
+	const char *arg[TRACE_ARGS];
 };
 extern const struct trace_what trace_what[TRACE_NAMES];
 
 enum trace_track {
-	TRACE_ON_THREAD,   /* the one that tells */
-	TRACE_ON_REQUESTS, /* a lane each that is under way */
-	TRACE_ON_FLASH,    /* likewise */
-	TRACE_ON_DEVICE,   /* a lane a thread, as in ipc/wire.h */
-	TRACE_ON_WINDOW,   /* a lane each that is mapped */
-	TRACE_ON_TEXTS,    /* likewise that was submitted and has not ended */
+	TRACE_ON_THREAD,   /* the calling thread */
+	TRACE_ON_REQUESTS, /* a lane for each request in flight */
+	TRACE_ON_FLASH,    /* a lane for each read in flight */
+	TRACE_ON_DEVICE,   /* a lane for each thread, as in ipc/wire.h */
+	TRACE_ON_WINDOW,   /* a lane for each mapping */
+	/* a lane for each text that is submitted and not ended */
+	TRACE_ON_TEXTS,
 	TRACE_ON_FILE,
 	TRACE_ON_PHONE_CPU,
 	TRACE_ON_PHONE_NPU,
@@ -152,63 +153,64 @@ enum trace_type { TRACE_BEGIN, TRACE_END, TRACE_INSTANT, TRACE_COUNT };
 struct trace_event {
 	enum trace_type type;
 	enum trace_name name;
-	enum trace_track track; /* of a counter none: it is its own */
-	uint32_t lane;          /* below TRACE_LANES */
-	uint64_t at;            /* ns; of the phone ps */
-	uint32_t first, n;      /* which of the name's arguments these are: */
+	/* unused for counters, which have their own track */
+	enum trace_track track;
+	uint32_t lane;     /* below TRACE_LANES */
+	uint64_t at;       /* ns; on the phone's tracks ps */
+	uint32_t first, n; /* the range of the name's arguments */
 	uint64_t arg[TRACE_ARGS];
-	uint32_t text;  /* of trace_text: instead of the name's; 0: that */
-	uint64_t flow;  /* goes through it; 0: none does */
-	bool flow_ends; /* here */
+	uint32_t text;  /* replaces the name (trace_text); 0: no replacement */
+	uint64_t flow;  /* flow through the event; 0: none */
+	bool flow_ends; /* the flow ends here */
 };
 
 /*
- * Write to `path`, which is emptied. -EBUSY where another trace is being
- * written to it: a file has one pair's. With a limit in bytes what is older
- * than half of it is put aside, as `path`.1 in place of what was there.
+ * Write to `path`, which is truncated. -EBUSY if another trace is being written
+ * to it: a file belongs to one pair. With a limit in bytes the file is rotated
+ * at half of it: renamed to `path`.1, which it replaces.
  */
 int trace_open(
 	struct trace **out, const char *path, uint64_t limit, struct err *);
-/* 0, or why not all is there, in a sentence; NULL is nothing. */
+/* 0, or an error if the file is incomplete; NULL: nothing to do. */
 int trace_close(struct trace *, struct err *);
 
 void trace_emit(struct trace *, const struct trace_event *);
 
-/* What the calling thread tells by trace_brackets_find until it lets go is told
- * together, by taking turns once. */
+/* Until trace_release, events that the calling thread records by
+ * trace_brackets_find are added with a single acquisition of the lock. */
 void trace_hold(struct trace *);
 void trace_brackets_find(struct trace *, const struct trace_event *);
-void trace_let_go(struct trace *);
+void trace_release(struct trace *);
 
-/* The calling thread is about to wait: a good time to write what has come
- * together. */
+/* The calling thread is about to wait: write buffered events now, if there are
+ * many. */
 void trace_rest(struct trace *);
 
-/* For some time nothing will be told: all that was is written. */
+/* No events will come for some time: write all buffered events. */
 void trace_flush(struct trace *);
 
-/* From now on there is a phone, of this name. */
+/* From now on there is a phone with this name. */
 void trace_phone(struct trace *, const char *name);
 
-/* Another device is there, and all on its lanes from now on is that one's. */
+/* A new device process: events on device lanes belong to it from now on. */
 void trace_device(struct trace *, pid_t);
 
-/* The number of a text, for events that have names of their own; 0 when there
- * are too many. */
+/* The number of a text, for events with names of their own; 0: too many
+ * texts. */
 uint32_t trace_text(struct trace *, const char *);
 
-/* The flow from a pass to the texts that it had rows of: by its number. */
+/* The flow from a pass to the texts with rows in it, by the pass's number. */
 static inline uint64_t trace_pass_flow(uint64_t number)
 {
 	return 3ull << 62 | number;
 }
 
-/* The flow that a bracket of the CPU's writing to a buffer begins. */
+/* The flow that begins at the bracket of a CPU write to a buffer. */
 uint64_t trace_write_flow(const char *buffer, uint32_t cpu_seq);
 
-/* ---- in a line ---- */
+/* ---- inline functions ---------------------------------------------------- */
 
-/* A piece of work of the calling thread begins, or ends. */
+/* Begin or end a slice of the calling thread. */
 static inline void trace_begin(
 	struct trace *t, enum trace_name name, uint64_t a, uint64_t b)
 {

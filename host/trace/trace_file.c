@@ -41,8 +41,7 @@ static int open_empty(struct trace_file *f, struct err *e)
 			"per pair of processes",
 			f->path);
 
-	/* A file that is not regular has nothing to truncate and cannot be put
-	 * aside. */
+	/* A file that is not regular cannot be truncated or renamed. */
 	if (fstat(f->fd, &st))
 		return cannot_write(f, errno, e);
 	if (S_ISREG(st.st_mode))
@@ -98,7 +97,8 @@ void trace_file_flush(struct trace_file *f)
 	f->flushed_ns = clock_ns();
 	if (ret) {
 		fail(f, -ret);
-		/* Half a packet would be all that a reader complains of. */
+		/* Truncate to whole packets: readers reject an incomplete
+		 * one. */
 		if (ftruncate(f->fd, (off_t)f->written))
 			f->failed = -ret;
 	} else if (!f->failed) {
@@ -120,7 +120,7 @@ void trace_file_put(struct trace_file *f, size_t n)
 	f->packets++;
 }
 
-/* ---- one after another --------------------------------------------------- */
+/* ---- rotation ------------------------------------------------------------ */
 
 bool trace_file_is_full(const struct trace_file *f)
 {

@@ -9,10 +9,10 @@
 struct summing {
 	const struct timeline *t;
 	struct trace_sum *s;
-	struct spans texts; /* or all of it */
-	/* In them: a request under way; the device, flash, the host at work. */
-	struct spans asked, device, flash, working, idle, waiting;
-	struct spans told; /* the same by numbers of slices */
+	struct spans texts; /* times of the texts, or of the whole trace */
+	/* Within these: requests in flight; device, flash and host busy. */
+	struct spans requests, device, flash, working, idle, waiting;
+	struct spans text_slices; /* the same as ranges of slice indices */
 };
 
 static enum timeline_role role_of(
@@ -42,14 +42,14 @@ static bool holds(const struct spans *s, uint64_t at)
 	return low < s->n && s->span[low].from <= at;
 }
 
-/* The host and its phone tell in order; what the device tells is read when
- * there is time for it. */
+/* Events of host and phone are in order of time. Those of the device are
+ * recorded when the host reads them, so compare their times. */
 static bool in_texts(const struct summing *m, size_t i)
 {
 	const struct timeline_slice *s = &m->t->slice[i];
 
 	return timeline_is_device(role_of(m, s)) ? holds(&m->texts, s->begin)
-						 : holds(&m->told, i);
+						 : holds(&m->text_slices, i);
 }
 
 static uint64_t length(const struct timeline_slice *s)
@@ -59,7 +59,7 @@ static uint64_t length(const struct timeline_slice *s)
 
 /* ---- texts --------------------------------------------------------------- */
 
-/* ---- the host and its requests ------------------------------------------- */
+/* ---- host and requests --------------------------------------------------- */
 
 static int sum_request(struct summing *m, size_t i)
 {
@@ -84,24 +84,7 @@ static int sum_request(struct summing *m, size_t i)
 			(sum->n_longest - at - 1) * sizeof(sum->longest[0]));
 		sum->longest[at] = i;
 	}
-	return spans_add(&m->asked, s->begin, s->end);
-}
-
-static int sum_thread(struct summing *m, const struct timeline_slice *s)
-{
-	if (s->kind == TRACE_KIND_PASS && !s->instant) {
-		m->s->rows += timeline_arg(m->t, s, "rows");
-		m->s->padded_rows += timeline_arg(m->t, s, "padded");
-		/* A pass that failed has no rows. */
-		m->s->passes += timeline_arg(m->t, s, "rows") > 0;
-	}
-	m->s->lost += s->instant && !strcmp(name_of(m, s), "device lost");
-	if (s->instant && !strcmp(name_of(m, s), "events of the device lost"))
-		m->s->events_lost += timeline_arg(m->t, s, "events");
-	m->s->restarts += !strcmp(name_of(m, s), "restart");
-	if (s->kind == TRACE_KIND_WAIT)
-		return spans_add(&m->waiting, s->begin, s->end);
-	return s->instant ? 0 : spans_add(&m->working, s->begin, s->end);
+	return spans_add(&m->requests, s->begin, s->end);
 }
 
 /* ---- the phone ----------------------------------------------------------- */
@@ -134,7 +117,7 @@ static void sum_phone(struct summing *m, const struct timeline_slice *s)
 		p->cpu_ps += took;
 }
 
-/* ---- all ----------------------------------------------------------------- */
+/* ---- summary ------------------------------------------------------------- */
 
 static int sum_slice(struct summing *m, size_t i)
 {
@@ -154,7 +137,7 @@ static int sum_slice(struct summing *m, size_t i)
 		return 0;
 	}
 
-	/* Its time counts for its own kind and not for the slice around it. */
+	/* Its time counts for its own kind, and not for the enclosing slice. */
 	w = m->s->work[role_of(m, s)];
 	w[s->kind].n++;
 	w[s->kind].ns += length(s);
@@ -163,7 +146,24 @@ static int sum_slice(struct summing *m, size_t i)
 
 	switch (role_of(m, s)) {
 	case TIMELINE_THREAD:
-		return sum_thread(m, s);
+
+		if (s->kind == TRACE_KIND_PASS && !s->instant) {
+			m->s->rows += timeline_arg(m->t, s, "rows");
+			m->s->padded_rows += timeline_arg(m->t, s, "padded");
+			/* A failed pass has no rows. */
+			m->s->passes += timeline_arg(m->t, s, "rows") > 0;
+		}
+		m->s->lost +=
+			s->instant && !strcmp(name_of(m, s), "device lost");
+		if (s->instant &&
+			!strcmp(name_of(m, s), "events of the device lost"))
+			m->s->events_lost += timeline_arg(m->t, s, "events");
+		m->s->restarts += !strcmp(name_of(m, s), "restart");
+		if (s->kind == TRACE_KIND_WAIT)
+			return spans_add(&m->waiting, s->begin, s->end);
+		return s->instant ? 0
+				  : spans_add(&m->working, s->begin, s->end);
+
 	case TIMELINE_REQUESTS:
 		return sum_request(m, i);
 	case TIMELINE_FLASH:
@@ -171,7 +171,7 @@ static int sum_slice(struct summing *m, size_t i)
 		m->s->flash_bytes += timeline_arg(m->t, s, "bytes");
 		return spans_add(&m->flash, s->begin, s->end);
 	case TIMELINE_DEVICE:
-		m->s->device_told = true;
+		m->s->device_seen = true;
 		if (s->kind == TRACE_KIND_REQUEST)
 			return spans_add(&m->device, s->begin, s->end);
 		return 0;
@@ -183,18 +183,18 @@ static int sum_slice(struct summing *m, size_t i)
 static int sum_overlaps(struct summing *m)
 {
 	struct trace_sum *s = m->s;
-	struct spans beside = { 0 }, *busy;
+	struct spans overlap = { 0 }, *busy;
 	int ret;
 
-	spans_join(&m->asked);
+	spans_join(&m->requests);
 	spans_join(&m->flash);
 	spans_join(&m->working);
 	spans_join(&m->waiting);
 	spans_join(&m->device);
-	busy = s->device_told ? &m->device : &m->asked;
+	busy = s->device_seen ? &m->device : &m->requests;
 	ret = spans_without(&m->idle, &m->texts, busy);
 	if (!ret)
-		ret = spans_without(&beside, &m->working, &m->waiting);
+		ret = spans_without(&overlap, &m->working, &m->waiting);
 	s->bubbles = m->idle.n;
 	s->bubble_ns = spans_length(&m->idle);
 	for (size_t i = 0; i < m->idle.n; i++)
@@ -205,8 +205,8 @@ static int sum_overlaps(struct summing *m)
 	s->flash_ns = spans_length(&m->flash);
 	s->flash_beside_ns = spans_common(&m->flash, busy);
 	s->device_ns = spans_length(busy);
-	s->host_beside_ns = spans_common(&beside, busy);
-	spans_release(&beside);
+	s->host_beside_ns = spans_common(&overlap, busy);
+	spans_release(&overlap);
 	return ret;
 }
 
@@ -225,14 +225,14 @@ int trace_sum(struct trace_sum *out, const struct timeline *t, struct err *e)
 		m.s->prompt_tokens += timeline_arg(t, s, "prompt_tokens");
 		ret = spans_add(&m.texts, s->begin, s->end);
 		if (!ret)
-			ret = spans_add(&m.told, i, s->until);
+			ret = spans_add(&m.text_slices, i, s->until);
 	}
 	if (!ret && !m.s->texts)
 		ret = spans_add(&m.texts, t->begin, t->end);
 	if (!ret && !m.s->texts)
-		ret = spans_add(&m.told, 0, t->n_slice);
+		ret = spans_add(&m.text_slices, 0, t->n_slice);
 	spans_join(&m.texts);
-	spans_join(&m.told);
+	spans_join(&m.text_slices);
 	m.s->texts_ns = spans_length(&m.texts);
 
 	for (size_t i = 0; i < t->n_slice && !ret; i++)
@@ -240,8 +240,8 @@ int trace_sum(struct trace_sum *out, const struct timeline *t, struct err *e)
 	if (!ret)
 		ret = sum_overlaps(&m);
 	spans_release(&m.texts);
-	spans_release(&m.told);
-	spans_release(&m.asked);
+	spans_release(&m.text_slices);
+	spans_release(&m.requests);
 	spans_release(&m.device);
 	spans_release(&m.flash);
 	spans_release(&m.working);

@@ -22,10 +22,10 @@ const char *const trace_kinds[TRACE_KINDS] = {
 
 #define WORD(type, name) #name,
 
-/* What a request came to, behind its number. */
+/* Results of a request, after its number. */
 #define DONE "seq", "status", TRACE_DONE(WORD)
 
-/* What a phone's engines do, behind when it begins and how long it takes. */
+/* Engine times of a phone, after begin and duration. */
 #define PRICE "begin_ps", "took_ps", PRICE_TIMES(WORD) "block"
 
 const struct trace_what trace_what[TRACE_NAMES] = {

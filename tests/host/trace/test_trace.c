@@ -18,7 +18,7 @@ static void path_of(char path[256])
 	snprintf(path, 256, "%s/t.pftrace", harness_tmp());
 }
 
-static void tell(struct trace *t, enum trace_type type, enum trace_name name,
+static void record(struct trace *t, enum trace_type type, enum trace_name name,
 	enum trace_track track, uint32_t lane, uint64_t at)
 {
 	trace_emit(t,
@@ -32,14 +32,14 @@ static void tell(struct trace *t, enum trace_type type, enum trace_name name,
 /* A text with a pass, of which two requests and the wait for them. */
 static void tell_a_text(struct trace *t, uint64_t at)
 {
-	tell(t, TRACE_BEGIN, TRACE_TEXT, TRACE_ON_THREAD, 0, at);
-	tell(t, TRACE_BEGIN, TRACE_PASS, TRACE_ON_THREAD, 0, at + 10);
-	tell(t, TRACE_BEGIN, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 0, at + 20);
-	tell(t, TRACE_BEGIN, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 1, at + 30);
-	tell(t, TRACE_BEGIN, TRACE_WAIT, TRACE_ON_THREAD, 0, at + 40);
-	tell(t, TRACE_END, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 0, at + 60);
-	tell(t, TRACE_END, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 1, at + 70);
-	tell(t, TRACE_END, TRACE_WAIT, TRACE_ON_THREAD, 0, at + 70);
+	record(t, TRACE_BEGIN, TRACE_TEXT, TRACE_ON_THREAD, 0, at);
+	record(t, TRACE_BEGIN, TRACE_PASS, TRACE_ON_THREAD, 0, at + 10);
+	record(t, TRACE_BEGIN, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 0, at + 20);
+	record(t, TRACE_BEGIN, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 1, at + 30);
+	record(t, TRACE_BEGIN, TRACE_WAIT, TRACE_ON_THREAD, 0, at + 40);
+	record(t, TRACE_END, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 0, at + 60);
+	record(t, TRACE_END, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 1, at + 70);
+	record(t, TRACE_END, TRACE_WAIT, TRACE_ON_THREAD, 0, at + 70);
 	trace_emit(t,
 		&(const struct trace_event){ .type = TRACE_END,
 			.name = TRACE_PASS,
@@ -47,7 +47,7 @@ static void tell_a_text(struct trace *t, uint64_t at)
 			.first = 1,
 			.n = 2,
 			.arg = { 3, 5 } });
-	tell(t, TRACE_END, TRACE_TEXT, TRACE_ON_THREAD, 0, at + 100);
+	record(t, TRACE_END, TRACE_TEXT, TRACE_ON_THREAD, 0, at + 100);
 }
 
 static void read_back(const char *path, struct timeline *t)
@@ -70,8 +70,8 @@ static void test_summed_up(void **state)
 	assert_ok(trace_open(&t, path, 0, &e), &e);
 	now = clock_ns();
 	/* Not in a text. */
-	tell(t, TRACE_BEGIN, TRACE_PASS, TRACE_ON_THREAD, 0, now);
-	tell(t, TRACE_END, TRACE_PASS, TRACE_ON_THREAD, 0, now + 1);
+	record(t, TRACE_BEGIN, TRACE_PASS, TRACE_ON_THREAD, 0, now);
+	record(t, TRACE_END, TRACE_PASS, TRACE_ON_THREAD, 0, now + 1);
 	tell_a_text(t, now + 1000);
 	tell_a_text(t, now + 2000);
 	assert_ok(trace_close(t, &e), &e);
@@ -112,10 +112,10 @@ static void test_cut_short(void **state)
 	path_of(path);
 	assert_ok(trace_open(&t, path, 0, &e), &e);
 	now = clock_ns();
-	tell(t, TRACE_BEGIN, TRACE_TEXT, TRACE_ON_THREAD, 0, now);
-	tell(t, TRACE_BEGIN, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 0, now + 20);
-	tell(t, TRACE_INSTANT, TRACE_LOST, TRACE_ON_THREAD, 0, now + 70);
-	tell(t, TRACE_END, TRACE_TEXT, TRACE_ON_THREAD, 0, now + 90);
+	record(t, TRACE_BEGIN, TRACE_TEXT, TRACE_ON_THREAD, 0, now);
+	record(t, TRACE_BEGIN, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 0, now + 20);
+	record(t, TRACE_INSTANT, TRACE_LOST, TRACE_ON_THREAD, 0, now + 70);
+	record(t, TRACE_END, TRACE_TEXT, TRACE_ON_THREAD, 0, now + 90);
 	assert_ok(trace_close(t, &e), &e);
 	read_back(path, &line);
 	assert_int_equal(line.unfinished, 1);
@@ -124,9 +124,9 @@ static void test_cut_short(void **state)
 	assert_int_equal(truncate(path, 100000), 0);
 	assert_int_equal(timeline_read_file(&line, path, &e), -EBADMSG);
 	assert_ok(trace_open(&t, path, 0, &e), &e);
-	tell(t, TRACE_BEGIN, TRACE_TEXT, TRACE_ON_THREAD, 0, now);
-	tell(t, TRACE_BEGIN, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 0, now + 20);
-	tell(t, TRACE_END, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 0, now + 50);
+	record(t, TRACE_BEGIN, TRACE_TEXT, TRACE_ON_THREAD, 0, now);
+	record(t, TRACE_BEGIN, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 0, now + 20);
+	record(t, TRACE_END, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 0, now + 50);
 	assert_ok(trace_close(t, &e), &e);
 	read_back(path, &line);
 	assert_int_equal(line.unfinished, 1);
@@ -240,10 +240,10 @@ static void test_limit(void **state)
 	snprintf(aside, sizeof(aside), "%s.1", path);
 	assert_ok(trace_open(&t, path, limit, &e), &e);
 	trace_device(t, 77);
-	tell(t, TRACE_BEGIN, TRACE_MAPPING, TRACE_ON_WINDOW, 3, began);
+	record(t, TRACE_BEGIN, TRACE_MAPPING, TRACE_ON_WINDOW, 3, began);
 	for (unsigned i = 0; i < 3000; i++)
 		tell_a_text(t, began + 1000 * i);
-	tell(t, TRACE_END, TRACE_MAPPING, TRACE_ON_WINDOW, 3, clock_ns());
+	record(t, TRACE_END, TRACE_MAPPING, TRACE_ON_WINDOW, 3, clock_ns());
 	assert_ok(trace_close(t, &e), &e);
 	for (unsigned i = 0; i < 2; i++) {
 		assert_int_equal(stat(i ? aside : path, &st), 0);
