@@ -29,11 +29,11 @@ struct convert {
 	struct extent *extent; /* [0]: the metadata, without tensors */
 	uint32_t n_extents;
 	uint8_t *buffer; /* for the largest extent */
-	uint64_t total;  /* bytes of all extents, of which `done` are made */
+	uint64_t total;  /* bytes of all extents, and of the finished ones */
 	uint64_t done;
 };
 
-/* ---- what goes where ---- */
+/* ---- planning the extents ------------------------------------------------ */
 
 static void begin_extent(struct convert *c, enum image_kind kind, uint32_t i)
 {
@@ -79,7 +79,8 @@ static int plan(struct convert *c, struct err *e)
 		align_up(m->n_rot / 2 * sizeof(float), PACKED_ALIGN);
 	enum dtype type;
 
-	/* The embedding may be there twice: as it is, and as the output. */
+	/* The embedding may occur twice: unchanged, and as the output
+	 * matrix. */
 	c->out->tensor =
 		calloc(gguf_n_tensors(m->gguf) + 1, sizeof(*c->out->tensor));
 	c->extent = calloc(m->n_layer + 3u, sizeof(*c->extent));
@@ -94,7 +95,7 @@ static int plan(struct convert *c, struct err *e)
 	if (rope)
 		add(c, rope, rope->type);
 
-	/* No extent of its own where the embedding serves as the output. */
+	/* No extent for the output if the embedding serves as the output. */
 	type = layout_type(
 		c->opts->layout, t->type, (uint32_t)t->dim[0], SIZE_MAX);
 	if (t != m->token_embd || type != t->type) {
@@ -123,52 +124,10 @@ static int plan(struct convert *c, struct err *e)
 
 /* ---- writing ---- */
 
-static int write_metadata(struct convert *c, struct err *e)
-{
-	static const char zeros[8];
-	struct packed_head head = {
-		.version = PACKED_VERSION,
-		.layout = (uint32_t)c->opts->layout,
-		.file_bytes = gguf_file_bytes(c->model->gguf),
-		.n_tensors = (uint32_t)c->out->n,
-	};
-	struct strbuf b = STRBUF_INIT;
-	size_t size;
-	const void *header = gguf_header(c->model->gguf, &size);
-	const struct gguf_tensor *first = gguf_tensor_at(c->model->gguf, 0);
-	int ret;
-
-	head.header_bytes = size;
-	head.table = align_up(sizeof(head) + size, sizeof(zeros));
-	strbuf_add(&b, &head, sizeof(head));
-	strbuf_add(&b, header, size);
-	strbuf_add(&b, zeros, head.table - b.len);
-
-	for (size_t i = 0; i < c->out->n; i++) {
-		const struct convert_tensor *t = &c->out->tensor[i];
-		struct packed_entry entry = {
-			.tensor = (uint32_t)(t->tensor - first),
-			.extent = t->extent,
-			.type = t->type,
-			.rows = (uint32_t)t->tensor->dim[1],
-			.cols = (uint32_t)t->tensor->dim[0],
-			.offset = t->offset,
-		};
-
-		strbuf_add(&b, &entry, sizeof(entry));
-	}
-
-	ret = b.failed
-		? err_set(e, ENOMEM, "no memory for the image's metadata")
-		: image_write(c->writer, IMAGE_METADATA, 0, b.data, b.len, e);
-	strbuf_release(&b);
-	return ret;
-}
-
 static int write_extent(
 	struct convert *c, const struct extent *x, struct err *e)
 {
-	memset(c->buffer, 0, x->bytes); /* what lies between the tensors */
+	memset(c->buffer, 0, x->bytes); /* zero the gaps between tensors */
 	for (size_t i = 0; i < x->n; i++) {
 		struct convert_tensor *t = &c->out->tensor[x->first + i];
 		const struct gguf_tensor *from = t->tensor;
@@ -202,6 +161,12 @@ static int write_all(struct convert *c, struct err *e)
 {
 	uint64_t largest = 0;
 	int ret;
+	static const char zeros[8];
+	struct packed_head head;
+	struct strbuf b;
+	size_t size;
+	const void *header;
+	const struct gguf_tensor *first;
 
 	for (uint32_t i = 1; i < c->n_extents; i++) {
 		c->total += c->extent[i].bytes;
@@ -214,7 +179,41 @@ static int write_all(struct convert *c, struct err *e)
 			"no memory for the largest extent, %llu MiB",
 			(unsigned long long)(largest >> 20));
 	progress_report(&c->opts->progress, "converting", 0, c->total);
-	ret = write_metadata(c, e);
+
+	head = (struct packed_head){
+		.version = PACKED_VERSION,
+		.layout = (uint32_t)c->opts->layout,
+		.file_bytes = gguf_file_bytes(c->model->gguf),
+		.n_tensors = (uint32_t)c->out->n,
+	};
+	b = (struct strbuf)STRBUF_INIT;
+	header = gguf_header(c->model->gguf, &size);
+	first = gguf_tensor_at(c->model->gguf, 0);
+	head.header_bytes = size;
+	head.table = align_up(sizeof(head) + size, sizeof(zeros));
+	strbuf_add(&b, &head, sizeof(head));
+	strbuf_add(&b, header, size);
+	strbuf_add(&b, zeros, head.table - b.len);
+
+	for (size_t i = 0; i < c->out->n; i++) {
+		const struct convert_tensor *t = &c->out->tensor[i];
+		struct packed_entry entry = {
+			.tensor = (uint32_t)(t->tensor - first),
+			.extent = t->extent,
+			.type = t->type,
+			.rows = (uint32_t)t->tensor->dim[1],
+			.cols = (uint32_t)t->tensor->dim[0],
+			.offset = t->offset,
+		};
+
+		strbuf_add(&b, &entry, sizeof(entry));
+	}
+
+	ret = b.failed
+		? err_set(e, ENOMEM, "no memory for the image's metadata")
+		: image_write(c->writer, IMAGE_METADATA, 0, b.data, b.len, e);
+	strbuf_release(&b);
+
 	for (uint32_t i = 1; i < c->n_extents && !ret; i++)
 		ret = write_extent(c, &c->extent[i], e);
 	progress_report(&c->opts->progress, NULL, 0, 0);

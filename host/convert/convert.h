@@ -1,7 +1,7 @@
 /*
- * A model file packed for flash: layers, each in one extent with the bytes
- * that its block has in memory (host/memory/weights.h), the output matrix, the
- * host's tensors, and what else is in the model file. docs/flash-image.md.
+ * Packs a model file for flash: layers, each in one extent with the bytes that
+ * its block has in memory (host/memory/weights.h), the output matrix, the
+ * host's tensors, and the metadata. docs/flash-image.md.
  */
 #ifndef HOST_CONVERT_CONVERT_H
 #define HOST_CONVERT_CONVERT_H
@@ -19,29 +19,31 @@ struct err;
 struct gguf_tensor;
 struct model;
 
-#define CONVERT_KEEP (-1) /* a type: that of the file */
+#define CONVERT_KEEP (-1) /* as a type: keep the file's type */
 
 struct convert_opts {
 	enum layout layout;
 	/*
-	 * enum dtype, or CONVERT_KEEP: what the layers' matrices, and their
-	 * FFN-down matrices, are quantized to before `layout` gives them
-	 * their type in memory; directly from the file's type, not in two
-	 * steps. A matrix whose rows are not whole blocks of it keeps its own.
+	 * enum dtype, or CONVERT_KEEP: the type that the layers' matrices, and
+	 * their FFN-down matrices, are quantized to before `layout` determines
+	 * the type in memory; in one step from the file's type. A matrix whose
+	 * rows are not whole blocks keeps its type.
 	 */
 	int type, down;
-	int zstd;                            /* level; 0: raw */
-	bool measure;                        /* what each matrix loses */
-	const volatile sig_atomic_t *cancel; /* NULL: never */
-	struct progress_sink progress;       /* told of bytes of the image */
+	int zstd; /* level; 0: raw */
+	/* measure the loss of each matrix */
+	bool measure;
+	const volatile sig_atomic_t *cancel; /* NULL: cannot be canceled */
+	/* called with bytes of the image */
+	struct progress_sink progress;
 };
 
 struct convert_tensor {
-	const struct gguf_tensor *tensor; /* the model's */
+	const struct gguf_tensor *tensor; /* in the model */
 	enum dtype type;                  /* in the image */
 	uint32_t extent;
 	uint64_t offset, bytes;   /* in the extent */
-	struct requant_loss loss; /* when measured, of matrices */
+	struct requant_loss loss; /* of matrices, if measured */
 };
 
 struct conversion {
@@ -50,8 +52,8 @@ struct conversion {
 };
 
 /*
- * Write the image; nothing is left of it on failure. The model is a GGUF
- * file's. *out is to be released in any case.
+ * Write the image; on failure no file is left. The model must be from a GGUF
+ * file. The caller releases *out in any case.
  */
 int convert(const struct model *, const char *path, const struct convert_opts *,
 	struct conversion *out, struct err *);

@@ -11,10 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPAN 256 /* values of a row at a time: whole blocks of any type */
+/* values of a row that are converted at a time: whole blocks of any type */
+#define SPAN 256
 
 struct sums {
-	double source, error, conventional; /* of squares */
+	double source, error, conventional; /* sums of squares */
 };
 
 struct job {
@@ -23,7 +24,8 @@ struct job {
 	uint8_t *dst;
 	const uint8_t *packed;
 	uint32_t n, k;
-	enum dtype groups; /* conventional; of `to` only if grouped */
+	/* the conventional type to compare with, if `to` is grouped */
+	enum dtype groups;
 	bool is_grouped;
 	struct sums *sums; /* [parts] */
 };
@@ -35,7 +37,7 @@ static uint32_t part_rows(const struct job *j, unsigned part)
 	return left < TILE ? left : TILE;
 }
 
-/* The values of row `row` from `at` on, up to SPAN. */
+/* Load up to SPAN values of row `row`, from `at` on, as float32. */
 static uint32_t load(const struct job *j, float *out, uint64_t row, uint32_t at)
 {
 	uint32_t n = j->k - at < SPAN ? j->k - at : SPAN;
@@ -47,7 +49,7 @@ static uint32_t load(const struct job *j, float *out, uint64_t row, uint32_t at)
 	return n;
 }
 
-/* ---- rows to rows ---- */
+/* ---- conversion ---------------------------------------------------------- */
 
 static void convert_part(void *arg, unsigned part, unsigned thread)
 {
@@ -82,7 +84,7 @@ void requant(struct workers *w, enum dtype to, void *dst, enum dtype from,
 	workers_run(w, convert_part, &j, (n + TILE - 1) / TILE);
 }
 
-/* ---- what is lost ---- */
+/* ---- loss ---------------------------------------------------------------- */
 
 static void add_errors(
 	double *sum, const float *is, const float *was, uint32_t n)
@@ -94,18 +96,7 @@ static void add_errors(
 	}
 }
 
-static void add_conventional(
-	const struct job *j, double *sum, const float *was, uint32_t n)
-{
-	uint8_t blocks[SPAN / 32 * 34];
-	float is[SPAN];
-
-	dtype_info(j->groups)->from_f32(blocks, was, n);
-	dtype_info(j->groups)->to_f32(is, blocks, n);
-	add_errors(sum, is, was, n);
-}
-
-/* `was` [rows][SPAN], n values of each, from `at` on. */
+/* `was` [rows][SPAN] has n original values of each row, from `at` on. */
 static void compare_tiles(const struct job *j, struct sums *s, unsigned part,
 	uint32_t at, uint32_t n, float was[TILE][SPAN])
 {
@@ -152,9 +143,15 @@ static void measure_part(void *arg, unsigned part, unsigned thread)
 			for (uint32_t i = 0; i < n; i++)
 				s->source +=
 					(double)was[r][i] * (double)was[r][i];
-			if (j->is_grouped)
-				add_conventional(
-					j, &s->conventional, was[r], n);
+			if (j->is_grouped) {
+				uint8_t blocks[SPAN / 32 * 34];
+				float is[SPAN];
+
+				dtype_info(j->groups)->from_f32(
+					blocks, was[r], n);
+				dtype_info(j->groups)->to_f32(is, blocks, n);
+				add_errors(&s->conventional, is, was[r], n);
+			}
 		}
 		if (tile_info(j->to))
 			compare_tiles(j, s, part, at, n, was);

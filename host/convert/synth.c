@@ -16,8 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define POOL_RUNS 65536 /* a 16-bit number picks one */
-#define RUN       32    /* weights: one block of every quantized type */
+#define POOL_RUNS 65536 /* runs in the pool; 16 random bits select one */
+/* weights in a run: one block of every quantized type */
+#define RUN 32
 
 struct synth {
 	const struct synth_opts *opts;
@@ -26,14 +27,16 @@ struct synth {
 	struct synth_vocab vocab;
 	struct synth_part *part;
 	unsigned n_parts;
-	float *gauss;         /* [POOL_RUNS * RUN], unit variance */
-	bool *drawn;          /* [POOL_RUNS]: that run of gauss is filled in */
-	uint8_t *pool;        /* gauss, scaled for `cols` and quantized */
-	bool *made;           /* [POOL_RUNS]: that run of pool is filled in */
+	float *gauss; /* [POOL_RUNS * RUN], unit variance */
+	/* [POOL_RUNS]: whether the run of gauss is filled */
+	bool *drawn;
+	uint8_t *pool; /* gauss, scaled for `cols` and quantized */
+	/* [POOL_RUNS]: whether the run of pool is filled */
+	bool *made;
 	size_t run;           /* bytes of one run in the pool */
 	uint32_t cols;        /* row length that the pool is scaled for */
 	enum dtype type;      /* its type */
-	uint8_t *buffer;      /* POOL_RUNS runs on their way to the file */
+	uint8_t *buffer;      /* runs for the file, POOL_RUNS at a time */
 	uint64_t total, done; /* weights */
 };
 
@@ -55,7 +58,7 @@ static void put_f32(struct synth *s, const char *suffix, float v)
 	gguf_put_f32(s->out, key, v);
 }
 
-/* What llama.cpp calls the type that most tensors have. */
+/* llama.cpp's number for the type of most tensors. */
 static uint32_t file_type(enum dtype t)
 {
 	switch (t) {
@@ -102,25 +105,7 @@ static void put_model_keys(struct synth *s)
 	put_u32(s, "vocab_size", m->n_vocab);
 }
 
-/* As llama.cpp's converter writes them; of Dream it leaves the shift out. */
-static void put_diffusion_keys(struct synth *s)
-{
-	const struct model_arch *arch = model_arch_named(s->shape->arch);
-	char key[96];
-
-	if (arch->causal)
-		return;
-	snprintf(key, sizeof(key), "%s.attention.causal", s->shape->arch);
-	gguf_put_bool(s->out, key, false);
-	if (!arch->shift_logits)
-		gguf_put_bool(s->out, "diffusion.shift_logits", false);
-	if (s->shape->block_length)
-		gguf_put_u32(s->out, "diffusion.block_length",
-			s->shape->block_length);
-	gguf_put_u32(s->out, "tokenizer.ggml.mask_token_id", s->vocab.mask);
-}
-
-/* As llama.cpp's converter writes them of models that rank. */
+/* As by llama.cpp's converter for ranking models. */
 static void put_head_keys(struct synth *s)
 {
 	static const struct gguf_str labels[] = { { "wrong", 5 },
@@ -140,24 +125,6 @@ static void put_head_keys(struct synth *s)
 #define TOKENS "tokenizer.ggml.tokens"
 #define TYPES  "tokenizer.ggml.token_type"
 
-/* Those of the model, but for as many tokens as the shape has. */
-static void put_grown_tokenizer_keys(struct synth *s, const struct gguf *g)
-{
-	static const char prefix[] = "tokenizer.";
-
-	gguf_put_strs(s->out, TOKENS, s->vocab.token, s->vocab.n);
-	gguf_put_i32s(s->out, TYPES, s->vocab.type, s->vocab.n);
-	for (size_t i = 0; i < gguf_n_kv(g); i++) {
-		const struct gguf_kv *kv = gguf_kv_at(g, i);
-
-		if (kv->key.len >= strlen(prefix) &&
-			!memcmp(kv->key.data, prefix, strlen(prefix)) &&
-			!gguf_str_is(kv->key, TOKENS) &&
-			!gguf_str_is(kv->key, TYPES))
-			gguf_put_kv(s->out, kv);
-	}
-}
-
 static void put_tokenizer_keys(struct synth *s)
 {
 	const struct synth_vocab *v = &s->vocab;
@@ -175,12 +142,12 @@ static void put_tokenizer_keys(struct synth *s)
 	gguf_put_str(s->out, "tokenizer.chat_template", v->chat_template);
 }
 
-/* ---- numbers ---- */
+/* ---- random weights ------------------------------------------------------ */
 
 /*
- * A Gaussian of unit variance by Box and Muller. Rounded to 16 bits behind
- * the point, so that libraries whose logarithms differ in the last bit still
- * give the same file.
+ * Gaussian numbers of unit variance by Box and Muller, rounded to 16 fractional
+ * bits, so that math libraries whose logarithms differ in the last bit give the
+ * same file.
  */
 static void gauss_pair(uint64_t seed, uint64_t stream, uint64_t i, float out[2])
 {
@@ -195,46 +162,13 @@ static void gauss_pair(uint64_t seed, uint64_t stream, uint64_t i, float out[2])
 	out[1] = (float)(rint(r * sin(2 * M_PI * v) * 65536) / 65536);
 }
 
-/* Runs first .. first + n of tensor `stream`: eight picks to a draw. */
-static void pick_runs(
-	struct synth *s, uint64_t stream, uint64_t first, size_t n)
-{
-	const float scale = 1 / sqrtf((float)s->cols);
-	float scaled[RUN];
-	uint16_t picks[8];
-
-	for (size_t i = 0; i < n; i++) {
-		uint16_t pick;
-		float *gauss;
-
-		if (i % 8 == 0) {
-			uint32_t w[4];
-
-			rng_words(s->opts->seed, stream, (first + i) / 8, w);
-			memcpy(picks, w, sizeof(picks));
-		}
-		pick = picks[i % 8];
-		gauss = s->gauss + (size_t)pick * RUN;
-		for (unsigned j = 0; j < RUN && !s->drawn[pick]; j += 2)
-			gauss_pair(s->opts->seed, 0, pick * RUN + j, gauss + j);
-		s->drawn[pick] = true;
-		for (unsigned j = 0; j < RUN && !s->made[pick]; j++)
-			scaled[j] = gauss[j] * scale;
-		if (!s->made[pick])
-			dtype_info(s->type)->from_f32(
-				s->pool + pick * s->run, scaled, RUN);
-		s->made[pick] = true;
-		memcpy(s->buffer + i * s->run, s->pool + pick * s->run, s->run);
-	}
-}
-
 static int write_weights(struct synth *s, const struct synth_part *p,
 	uint64_t stream, struct err *e)
 {
 	const uint64_t runs = synth_part_values(p) / RUN;
 	const struct dtype_info *info = dtype_info(p->type);
 
-	/* The pool is scaled anew where the type or the length differs. */
+	/* Scale the pool again for another type or row length. */
 	if (!s->run || s->type != p->type || s->cols != p->cols) {
 		memset(s->made, 0, POOL_RUNS * sizeof(*s->made));
 		s->run = RUN / info->block * info->bytes;
@@ -245,8 +179,39 @@ static int write_weights(struct synth *s, const struct synth_part *p,
 	for (uint64_t at = 0; at < runs; at += POOL_RUNS) {
 		const size_t n = runs - at < POOL_RUNS ? runs - at : POOL_RUNS;
 		int ret;
+		const float scale = 1 / sqrtf((float)s->cols);
+		float scaled[RUN];
+		uint16_t picks[8];
 
-		pick_runs(s, stream, at, n);
+		/* Runs first .. first + n of tensor `stream`: a random number
+		 * selects eight. */
+		for (size_t i = 0; i < n; i++) {
+			uint16_t pick;
+			float *gauss;
+
+			if (i % 8 == 0) {
+				uint32_t w[4];
+
+				rng_words(
+					s->opts->seed, stream, (at + i) / 8, w);
+				memcpy(picks, w, sizeof(picks));
+			}
+			pick = picks[i % 8];
+			gauss = s->gauss + (size_t)pick * RUN;
+			for (unsigned j = 0; j < RUN && !s->drawn[pick]; j += 2)
+				gauss_pair(s->opts->seed, 0, pick * RUN + j,
+					gauss + j);
+			s->drawn[pick] = true;
+			for (unsigned j = 0; j < RUN && !s->made[pick]; j++)
+				scaled[j] = gauss[j] * scale;
+			if (!s->made[pick])
+				dtype_info(s->type)->from_f32(
+					s->pool + pick * s->run, scaled, RUN);
+			s->made[pick] = true;
+			memcpy(s->buffer + i * s->run, s->pool + pick * s->run,
+				s->run);
+		}
+
 		ret = gguf_write_data(s->out, s->buffer, n * s->run, e);
 		if (ret)
 			return ret;
@@ -258,9 +223,9 @@ static int write_weights(struct synth *s, const struct synth_part *p,
 }
 
 /*
- * What the base frequency of dimension pair i is divided by in Llama 3.1 on:
- * long waves by its factor, those that fit into the original context not at
- * all, and a straight line between.
+ * The factor of Llama 3.1 and later that divides the base frequency of
+ * dimension pair i: the scaling factor for long waves, 1 for waves that fit
+ * into the original context, linear in between.
  */
 static float rope_divisor(const struct shape *m, uint32_t i)
 {
@@ -294,7 +259,7 @@ static int write_vector(struct synth *s, const struct synth_part *p,
 	return gguf_write_data(s->out, v, p->cols * sizeof(*v), e);
 }
 
-/* Zero but for what a smaller model has. */
+/* Write a tensor that is zero except for a smaller model's weights. */
 static int write_grown(
 	struct synth *s, const struct synth_part *p, struct err *e)
 {
@@ -316,7 +281,7 @@ static int write_grown(
 	return ret;
 }
 
-/* ---- the whole ---- */
+/* ---- the file ------------------------------------------------------------ */
 
 static int allocate(struct synth *s)
 {
@@ -348,6 +313,8 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 {
 	struct synth s = { .opts = o, .shape = &shapes[o->shape] };
 	int ret;
+	const struct model_arch *arch;
+	char key[96];
 
 	if (o->grown)
 		s.shape = &o->grown->shape;
@@ -360,11 +327,41 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 	if (ret)
 		goto out;
 	put_model_keys(&s);
-	if (o->grown)
-		put_grown_tokenizer_keys(&s, grown_gguf(o->grown));
-	else
+	if (o->grown) {
+		/* The tokenizer keys of the model, extended to the shape's
+		 * number of tokens. */
+		const struct gguf *g = grown_gguf(o->grown);
+		static const char prefix[] = "tokenizer.";
+
+		gguf_put_strs(s.out, TOKENS, s.vocab.token, s.vocab.n);
+		gguf_put_i32s(s.out, TYPES, s.vocab.type, s.vocab.n);
+		for (size_t i = 0; i < gguf_n_kv(g); i++) {
+			const struct gguf_kv *kv = gguf_kv_at(g, i);
+
+			if (kv->key.len >= strlen(prefix) &&
+				!memcmp(kv->key.data, prefix, strlen(prefix)) &&
+				!gguf_str_is(kv->key, TOKENS) &&
+				!gguf_str_is(kv->key, TYPES))
+				gguf_put_kv(s.out, kv);
+		}
+	} else
 		put_tokenizer_keys(&s);
-	put_diffusion_keys(&s);
+
+	/* As by llama.cpp's converter, which omits the shift for Dream. */
+	arch = model_arch_named(s.shape->arch);
+	if (!arch->causal) {
+		snprintf(
+			key, sizeof(key), "%s.attention.causal", s.shape->arch);
+		gguf_put_bool(s.out, key, false);
+		if (!arch->shift_logits)
+			gguf_put_bool(s.out, "diffusion.shift_logits", false);
+		if (s.shape->block_length)
+			gguf_put_u32(s.out, "diffusion.block_length",
+				s.shape->block_length);
+		gguf_put_u32(
+			s.out, "tokenizer.ggml.mask_token_id", s.vocab.mask);
+	}
+
 	put_head_keys(&s);
 	s.n_parts = synth_parts_list(
 		s.part, s.shape, o->head, o->quant, o->ffn_down);
@@ -382,7 +379,8 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 
 		if (o->grown)
 			ret = write_grown(&s, p, e);
-		else if (p->fill == SYNTH_WEIGHTS) /* stream 0 is the pool's */
+		/* stream 0 belongs to the pool */
+		else if (p->fill == SYNTH_WEIGHTS)
 			ret = write_weights(&s, p, i + 1, e);
 		else
 			ret = write_vector(&s, p, i + 1, e);

@@ -1,24 +1,25 @@
 /*
- * Model files of a true shape with random weights: so that speed can be
- * compared, here and in other programs, on one file that anyone can make
- * again. Keys, tensor names, types and the tokenizer are as in files of the
- * real model; the text such a model writes means nothing.
+ * Writes model files of a real shape with random weights, so that speed can be
+ * compared, here and in other programs, with a file that anyone can make. Keys,
+ * tensor names, types and the tokenizer are those of the real model; its output
+ * is meaningless.
  *
  * Weights are Gaussian with standard deviation 1/sqrt(row length), so that
- * activations keep their size through the layers; norms are near 1, biases
- * near 0. To be fast, each run of 32 weights is picked from a pool of 65,536
- * that are drawn once for a file (and scaled and quantized once for each row
- * length and type). So no two tensors are equal, every weight has the right
- * distribution, but runs of 32 come again.
+ * activations keep their magnitude through the layers; norms are near 1, biases
+ * near 0. For speed, each run of 32 weights is selected from a pool of 65,536
+ * runs, generated once for a file (and scaled and quantized once for each row
+ * length and type). So no two tensors are equal and every weight has the right
+ * distribution, but runs of 32 repeat.
  *
- * Or with the weights of a smaller model, which the larger one then imitates
- * (host/convert/synth_grown.h), and its tokenizer, with unused tokens behind.
+ * Alternatively, with the weights of a smaller model, whose output the larger
+ * one then reproduces (host/convert/synth_grown.h), and its tokenizer, with
+ * unused tokens added at the end.
  *
- * Or with a head that scores in the place of the output matrix, and the token
- * that it is asked at: a process-reward model, whose scores mean nothing.
+ * Alternatively, with a scoring head in place of the output matrix, and a step
+ * token: a process-reward model, whose scores are meaningless.
  *
- * Everything is a function of the options: one thread, numbers by counter
- * (base/rng.h).
+ * Everything is a function of the options: one thread, counter-based random
+ * numbers (base/rng.h).
  */
 #ifndef HOST_CONVERT_SYNTH_H
 #define HOST_CONVERT_SYNTH_H
@@ -33,18 +34,19 @@ struct err;
 struct grown;
 
 struct synth_opts {
-	unsigned shape;      /* index into shapes (host/model/shapes.h) */
-	enum dtype quant;    /* of all matrices; one that can be written */
-	enum dtype ffn_down; /* of these: the layer's output is sensitive */
+	unsigned shape;   /* index into shapes (host/model/shapes.h) */
+	enum dtype quant; /* of all matrices; a type that can be written */
+	/* of FFN-down matrices, to which the layer's output is sensitive */
+	enum dtype ffn_down;
 	uint64_t seed;
-	struct progress_sink progress; /* told of weights */
-	/* Whose weights; NULL: random ones. Of such alone a model that scores.
-	 */
+	struct progress_sink progress; /* called with the number of weights */
+	/* The source of the weights; NULL: random. Scoring heads need random
+	 * ones. */
 	struct grown *grown;
 	enum synth_head head;
 };
 
-/* Write the file; nothing is left of it on failure. */
+/* Write the file; on failure none is left. */
 int synth_write(const char *path, const struct synth_opts *, struct err *);
 
 #endif

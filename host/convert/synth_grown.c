@@ -11,17 +11,19 @@
 #include <string.h>
 
 /*
- * What the additional state is in every token, what the last norm multiplies it
- * by, and what it is in rows of tokens that the model lacks. The first is so
- * small that its square is lost in the rounding of a mean; behind the norm it
- * is about what the others are, with which activations share their scale; and
- * states of a root mean square up to 25 make logits below -40 of it.
+ * Value of the additional state in every token; the weight of the last norm for
+ * it; and its value in the output rows of tokens that the model lacks. The
+ * first is so small that its square vanishes in the rounding of a mean. After
+ * the norm the state is about as large as the others, which share the scale of
+ * their activations; and states with a root mean square of up to 25 make logits
+ * below -40.
  */
 #define CONSTANT 0x1p-12f
 #define LIFT     0x1p12f
 #define ABSENT   (-0x1p10f)
 
-/* Of a quantized block alone, so that it rounds nothing else. */
+/* In a quantized block of its own, so that it does not affect the rounding of
+ * others. */
 static uint32_t constant_at(const struct grown *g)
 {
 	return (g->model->n_embd + 31) / 32 * 32;
@@ -32,7 +34,7 @@ static float norm_factor(const struct grown *g)
 	return sqrtf((float)g->model->n_embd / (float)g->shape.n_embd);
 }
 
-/* ---- where things lie; -1: nowhere ---- */
+/* ---- positions; -1: none ------------------------------------------------- */
 
 static int model_head(const struct grown *g, uint32_t head, bool is_query)
 {
@@ -46,7 +48,7 @@ static int model_head(const struct grown *g, uint32_t head, bool is_query)
 	return (int)(head / group * model_group + head % group);
 }
 
-/* Of rotated heads: a pair is two halves apart, or side by side. */
+/* The pairs of rotated heads are two halves apart, or adjacent. */
 static int model_rotated(const struct grown *g, uint32_t i)
 {
 	const uint32_t half = g->shape.head_dim / 2;
@@ -101,7 +103,7 @@ static bool put_row(struct grown *g, const struct gguf_tensor *t, int row,
 	return true;
 }
 
-/* Columns are heads' values. */
+/* Its columns are values of heads. */
 static bool put_attention_output(struct grown *g, const struct gguf_tensor *t,
 	uint32_t row, uint32_t cols, float *out)
 {
@@ -141,7 +143,7 @@ static bool put_bias(struct grown *g, const struct gguf_tensor *t,
 static bool inner_row(
 	struct grown *g, const struct synth_part *p, uint32_t row, float *out)
 {
-	/* The model's layers are spread over those of the shape. */
+	/* Spread the model's layers over those of the shape. */
 	const int n = (int)g->model->n_layer, of = (int)g->shape.n_layer;
 	const int l = (p->layer * n + of - 1) / of;
 	const float wider =
@@ -205,7 +207,7 @@ bool grown_row(
 			    : inner_row(g, p, row, out);
 }
 
-/* ---- what fits ---- */
+/* ---- checks -------------------------------------------------------------- */
 
 static int check_sides(const struct grown *g, struct err *e)
 {
@@ -245,7 +247,7 @@ static bool has(const struct model *m, enum wire_layer_tensor what)
 	return false;
 }
 
-/* What its rotations would be without any scaling. */
+/* Whether all rotations are those of `base`, without scaling. */
 static bool is_rope_plain(const struct model *m, double base)
 {
 	for (uint32_t i = 0; i < m->n_rot / 2; i++) {
@@ -257,7 +259,7 @@ static bool is_rope_plain(const struct model *m, double base)
 	return m->n_rot == m->head_dim;
 }
 
-/* Why the one cannot express the other; NULL: it can. */
+/* The reason why the shape cannot express the model; NULL: it can. */
 static const char *what_differs(
 	const struct model *m, const struct shape *s, double base)
 {

@@ -1,26 +1,26 @@
 /*
- * A model grown into a larger shape: its weights are a corner of the shape's
- * matrices and the rest is zero, so that the larger model computes what the
- * smaller one does and says what it says, at the price of its own shape.
- * Acceptance of drafts is then real, and so is what a pass costs.
+ * Grows a model into a larger shape: its weights form a corner of the shape's
+ * matrices, and the rest is zero, so that the larger model computes and
+ * generates the same as the smaller one, at the cost of its own shape. Then
+ * both the acceptance of drafts and the cost of a pass are realistic.
  *
- *   - Width: the states beyond the model's are zero. A norm divides by the root
- *     of a mean over more of them, so its weights are multiplied by
- *     sqrt(model's width / shape's), and its epsilon by the square of it.
+ *   - Width: the states beyond the model's are zero. A norm divides by the
+ *     root
+ *     of a mean over more states, so its weights are multiplied by
+ *     sqrt(model's width / shape's), and its epsilon by the square of that.
  *   - Heads: query head r of group g is head r of group g. A head's rotated
- *     pairs are those of the wider head that turn as fast; queries are
- *     multiplied by sqrt(shape's head / model's), since attention is divided by
- *     the root of a head's size.
- *   - Depth: the model's layers are spread over the shape's; those between add
- *     nothing.
- *   - Vocabulary: tokens beyond the model's must not be likely, where rows of
- *     zeros would be. One more state is a small constant in all tokens, and
- *     the rows of those that the model lacks are very negative there. All of
- *     the model's own logits rise by the same, which is next to nothing.
+ *     pairs become the pairs of the wider head with the same frequency;
+ *     queries are multiplied by sqrt(shape's head / model's), since attention
+ *     divides by the root of the head size.
+ *   - Depth: the model's layers are spread over the shape's; those in between
+ *     add nothing.
+ *   - Vocabulary: tokens beyond the model's must not be likely, as rows of
+ *     zeros would make them. One additional state is a small constant in all
+ *     tokens, and is very negative in the rows of tokens that the model lacks.
+ *     All of the model's own logits rise by the same, negligible amount.
  *
- * All are the same numbers as in the model but for rounding: of queries where
- * the factor is no power of two, and of norms likewise. Read-only after
- * opening.
+ * All numbers are those of the model up to rounding, of queries if the factor
+ * is no power of two, and of norms likewise. Read-only after opening.
  */
 #ifndef HOST_CONVERT_SYNTH_GROWN_H
 #define HOST_CONVERT_SYNTH_GROWN_H
@@ -35,13 +35,13 @@ struct gguf;
 
 struct grown {
 	struct model *model;
-	struct shape shape; /* its context, rope and norms are the model's */
-	float *row;         /* as wide as any of the model's */
+	struct shape shape; /* with context, rope and norms of the model */
+	float *row;         /* as wide as the model's widest row */
 };
 
 /*
- * -EINVAL with what does not fit: a side of the model that is larger than the
- * shape's, or something the one has and the other cannot express.
+ * -EINVAL with the reason: a dimension of the model is larger than the shape's,
+ * or the shape cannot express a property of the model.
  */
 int grown_open(
 	struct grown *, const char *path, const struct shape *, struct err *);
@@ -49,12 +49,12 @@ void grown_close(struct grown *);
 
 const struct gguf *grown_gguf(const struct grown *);
 
-/* Of the model's matrices; Q8_0 should nobody be able to write that. */
+/* The type of the model's matrices; Q8_0 if that cannot be written. */
 enum dtype grown_type(const struct grown *);
 
 /*
- * Row `row` of a tensor of the shape: out [cols]. False: all of it is zero, and
- * `out` is left alone. A vector is row 0.
+ * Row `row` of a tensor of the shape: out [cols]. False: it is all zero, and
+ * `out` is unchanged. A vector is row 0.
  */
 bool grown_row(
 	struct grown *, const struct synth_part *, uint32_t row, float *out);

@@ -11,7 +11,7 @@
 enum { TYPE_NORMAL = 1, TYPE_CONTROL = 3, TYPE_UNUSED = 5 };
 
 #define MERGES_MAX   4096
-#define TOKEN_BYTES  24 /* of any token and merge made here, at most */
+#define TOKEN_BYTES  24 /* limit for tokens and merges made here */
 #define SPECIALS_MAX 272
 
 #define CHATML                                                         \
@@ -30,7 +30,7 @@ enum { TYPE_NORMAL = 1, TYPE_CONTROL = 3, TYPE_UNUSED = 5 };
 static const struct family {
 	const char *pre, *chat_template;
 	bool add_bos;
-	/* by number behind the first special token */
+	/* numbers relative to the first special token */
 	uint32_t bos, eos, eot, pad, mask;
 	const char *special[SPECIALS_MAX]; /* NULL: an unused token */
 } families[] = {
@@ -61,7 +61,7 @@ static const struct family {
 		},
 		.chat_template = HEADERS,
 	},
-	[SHAPE_LLADA] = { /* whose words are Ling's */
+	[SHAPE_LLADA] = { /* with the words of Ling */
 		.pre = "bailingmoe",
 		.add_bos = true,
 		.bos = 0, .eos = 1, .eot = 268, .pad = 1, .mask = 256,
@@ -113,9 +113,9 @@ static void add_token(
 }
 
 /*
- * GPT-2's way to write bytes as printable characters: those that print in
- * Latin-1 stand for themselves, the others for U+0100 and up in order.
- * Returns the length of the UTF-8.
+ * GPT-2's mapping of bytes to printable characters: printable bytes of Latin-1
+ * map to themselves, the others to U+0100 and up in order. Returns the length
+ * in UTF-8.
  */
 static size_t byte_char(unsigned byte, char out[2])
 {
@@ -140,7 +140,7 @@ static size_t byte_char(unsigned byte, char out[2])
 
 /* ---- merges ---- */
 
-/* A merge and the token that it makes. */
+/* Add a merge and the token that it makes. */
 static void add_merge(struct synth_vocab *v, struct gguf_str left, char right)
 {
 	char text[TOKEN_BYTES];
@@ -153,37 +153,7 @@ static void add_merge(struct synth_vocab *v, struct gguf_str left, char right)
 	add_token(v, text, left.len + 1, TYPE_NORMAL);
 }
 
-/*
- * Pairs of a space or a letter and a letter, then those pairs and a vowel:
- * frequent letters first, since the order is the rank.
- */
-static void add_merges(struct synth_vocab *v, uint32_t limit)
-{
-	static const char letters[] = "etaoinshrdlcumwfgypbvkjxqz";
-	char space[2];
-	const size_t n_space = byte_char(' ', space);
-	uint32_t pairs;
-
-	for (int sum = 0; sum <= 51; sum++) {
-		/* left -1 is the space */
-		for (int left = -1; left < 26; left++) {
-			const int right = sum - left - 1;
-			const struct gguf_str l = left < 0
-				? (struct gguf_str){ space, n_space }
-				: (struct gguf_str){ letters + left, 1 };
-
-			if (right >= 0 && right < 26 && v->n < limit)
-				add_merge(v, l, letters[right]);
-		}
-	}
-	pairs = v->n;
-	for (uint32_t i = 256; i < pairs; i++) {
-		for (const char *c = "eaoiu"; *c && v->n < limit; c++)
-			add_merge(v, v->token[i], *c);
-	}
-}
-
-/* ---- the whole ---- */
+/* ---- the vocabulary ------------------------------------------------------ */
 
 static void add_padding(struct synth_vocab *v, uint32_t limit)
 {
@@ -200,6 +170,11 @@ int synth_vocab_init(struct synth_vocab *v, enum shape_vocab family, uint32_t n,
 	uint32_t first_special)
 {
 	const struct family *f = &families[family];
+	uint32_t limit;
+	static const char letters[] = "etaoinshrdlcumwfgypbvkjxqz";
+	char space[2];
+	size_t n_space;
+	uint32_t pairs;
 
 	*v = (struct synth_vocab){ .pre = f->pre,
 		.chat_template = f->chat_template,
@@ -212,7 +187,7 @@ int synth_vocab_init(struct synth_vocab *v, enum shape_vocab family, uint32_t n,
 	v->token = calloc(n, sizeof(*v->token));
 	v->type = calloc(n, sizeof(*v->type));
 	v->merge = calloc(MERGES_MAX + 256, sizeof(*v->merge));
-	/* the longest special token is of 28 bytes */
+	/* the longest special token has 28 bytes */
 	v->text = malloc(((size_t)n + MERGES_MAX + 256) * TOKEN_BYTES +
 		SPECIALS_MAX * 32);
 	v->end = v->text;
@@ -221,7 +196,7 @@ int synth_vocab_init(struct synth_vocab *v, enum shape_vocab family, uint32_t n,
 		return -ENOMEM;
 	}
 
-	/* Ids 0 to 255, in the order of the characters, as GPT-2 has them. */
+	/* Ids 0 to 255, in GPT-2's order of characters. */
 	for (int others = 0; others < 2; others++) {
 		for (unsigned b = 0; b < 256; b++) {
 			char c[2];
@@ -233,7 +208,31 @@ int synth_vocab_init(struct synth_vocab *v, enum shape_vocab family, uint32_t n,
 				add_token(v, c, len, TYPE_NORMAL);
 		}
 	}
-	add_merges(v, first_special < MERGES_MAX ? first_special : MERGES_MAX);
+
+	/*
+	 * Pairs of a space or a letter with a letter, then those pairs with a
+	 * vowel; frequent letters first, since the order is the rank.
+	 */
+	limit = first_special < MERGES_MAX ? first_special : MERGES_MAX;
+	n_space = byte_char(' ', space);
+	for (int sum = 0; sum <= 51; sum++) {
+		/* left -1 is the space */
+		for (int left = -1; left < 26; left++) {
+			const int right = sum - left - 1;
+			const struct gguf_str l = left < 0
+				? (struct gguf_str){ space, n_space }
+				: (struct gguf_str){ letters + left, 1 };
+
+			if (right >= 0 && right < 26 && v->n < limit)
+				add_merge(v, l, letters[right]);
+		}
+	}
+	pairs = v->n;
+	for (uint32_t i = 256; i < pairs; i++) {
+		for (const char *j = "eaoiu"; *j && v->n < limit; j++)
+			add_merge(v, v->token[i], *j);
+	}
+
 	add_padding(v, first_special);
 	for (int i = 0; i < SPECIALS_MAX && v->n < n; i++) {
 		if (f->special[i])

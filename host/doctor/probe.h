@@ -1,11 +1,11 @@
 /*
- * What `tandem doctor` looks at: one function a probe, one row a probe in
- * the table, in the order of the report. A probe tries the thing itself
- * where it can (maps a window, registers buffers, reads with O_DIRECT) and
- * asks the kernel why only when that failed: a limit that does not bite is
- * not a finding. It cleans up after itself and leaves nothing changed.
+ * The probes of `tandem doctor`: one function and one table row each, in the
+ * order of the report. A probe tries the real operation where possible (maps a
+ * window, registers buffers, reads with O_DIRECT) and inspects kernel settings
+ * only if that failed: a limit that has no effect is not reported. It cleans up
+ * and changes nothing.
  *
- * Probes never print and never fail: what went wrong is the finding.
+ * Probes never print and never fail: an error is the finding.
  */
 #ifndef HOST_DOCTOR_PROBE_H
 #define HOST_DOCTOR_PROBE_H
@@ -17,7 +17,7 @@
 
 enum probe_state {
 	PROBE_OK,
-	PROBE_LIMITED, /* works, with less than it could */
+	PROBE_LIMITED, /* works, with less than would be possible */
 	PROBE_MISSING,
 	PROBE_STATE_COUNT
 };
@@ -25,14 +25,14 @@ enum probe_state {
 struct finding {
 	enum probe_state state;
 	char found[384]; /* the fact, with its numbers */
-	char means[384]; /* for the user: a sentence */
+	char means[384]; /* consequence for the user: a sentence */
 	char fix[256];   /* a shell command that improves it, or "" */
-	json_t *numbers; /* object, the same numbers for a program */
+	json_t *numbers; /* object: the same numbers for programs */
 };
 
 struct probe {
-	const char *name; /* "io_uring": stable, scripts go by it */
-	bool required;    /* `tandem run` cannot work without */
+	const char *name; /* "io_uring": stable, since scripts use it */
+	bool required;    /* `tandem run` cannot work without it */
 	void (*look)(struct finding *);
 };
 
@@ -45,11 +45,11 @@ const char *probe_state_name(enum probe_state);
 void probe_look(const struct probe *, struct finding *);
 void finding_release(struct finding *);
 
-/* ---- for the probes ---------------------------------------------------- */
+/* ---- helpers of the probes ----------------------------------------------- */
 
 void finding_is(struct finding *, enum probe_state, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Add to what was found. */
+/* Append to the facts found. */
 void finding_also(struct finding *, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void finding_means(struct finding *, const char *fmt, ...)
@@ -64,16 +64,16 @@ const char *probe_bytes(char buf[24], uint64_t bytes);
 /* First line of a small file, without the newline: false when unreadable. */
 bool probe_line(const char *path, char *buf, size_t size);
 bool probe_number(const char *path, int64_t *out);
-/* The number behind "KEY:" in a file such as /proc/self/status. */
+/* The number after "KEY:" in a file such as /proc/self/status. */
 bool probe_field(const char *path, const char *key, int64_t *out);
 
-/* The full path of a program in PATH: false when it has none. */
+/* The full path of a program in PATH; false if there is none. */
 bool probe_program(const char *name, char *buf, size_t size);
 
-/* "sudo ", or "" for root, who may not have it. */
+/* "sudo ", or "" for root, whose system may lack sudo. */
 const char *probe_sudo(void);
 
-/* A memfd of `bytes`, mapped shared: NULL and errno when it cannot be. */
+/* A memfd of `bytes`, mapped shared; NULL with errno on failure. */
 void *probe_memfd(size_t bytes, unsigned flags, int *fd);
 
 /* probe_system.c */

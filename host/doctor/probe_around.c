@@ -1,4 +1,4 @@
-/* Probes of what stands around us: programs, buses, libraries, the device. */
+/* Probes of the environment: programs, buses, libraries, the device. */
 #include "host/doctor/probe.h"
 
 #include "base/clock.h"
@@ -29,7 +29,7 @@ void probe_gnuplot(struct finding *f)
 	finding_fix(f, "%sapt-get install gnuplot-nox", probe_sudo());
 }
 
-/* The next message, or NULL when none came before `until`. */
+/* The next message, or NULL if none comes before `until`. */
 static DBusMessage *next_message(DBusConnection *bus, uint64_t until)
 {
 	DBusMessage *msg = NULL;
@@ -41,9 +41,9 @@ static DBusMessage *next_message(DBusConnection *bus, uint64_t until)
 }
 
 /*
- * Say hello on a bus and look for the answer. By hand, because every call of
- * libdbus that waits first flushes, and so waits for ever on a peer that
- * accepts and never authenticates.
+ * Send Hello on a bus and wait for the reply. Not with libdbus's blocking
+ * calls: these flush first, and so wait for ever for a peer that accepts a
+ * connection and never authenticates.
  */
 static bool bus_answers(DBusConnection *bus, char *name, size_t size)
 {
@@ -70,8 +70,8 @@ static bool bus_answers(DBusConnection *bus, char *name, size_t size)
 	return ok;
 }
 
-/* What libdbus keeps for the next message is given back, for who looked around
- * may never be on a bus; nobody else in the process is while it does. */
+/* Also free what libdbus caches for later messages, since this program may
+ * never use the bus again; no other thread uses libdbus now. */
 static void probe_bus(struct finding *f, const char *address)
 {
 	DBusError error = DBUS_ERROR_INIT;
@@ -102,7 +102,7 @@ void probe_session_bus(struct finding *f)
 	char path[PATH_MAX + 16];
 
 	snprintf(path, sizeof(path), "unix:path=%s/bus", dir ? dir : "");
-	/* "autolaunch:" would start a bus: not for a look around. */
+	/* "autolaunch:" would start a bus, which a probe must not do. */
 	if (set && *set && strncmp(set, "autolaunch:", 11))
 		probe_bus(f, set);
 	else if (dir && !access(path + strlen("unix:path="), F_OK))
@@ -128,7 +128,7 @@ void probe_system_bus(struct finding *f)
 		finding_fix(f, "%sservice dbus start", probe_sudo());
 }
 
-/* Where a shared library was loaded from. */
+/* Search for the path of a loaded shared library. */
 struct seek {
 	const char *name;
 	char path[PATH_MAX];
@@ -143,7 +143,8 @@ static int seen_library(struct dl_phdr_info *info, size_t size, void *arg)
 	return realpath(info->dlpi_name, s->path) ? 1 : 0;
 }
 
-/* "2.3" of /usr/lib/liburing.so.2.3: liburing 2.3 does not tell itself. */
+/* "2.3" from /usr/lib/liburing.so.2.3: liburing 2.3 has no function for its
+ * version. */
 static const char *library_version(struct seek *s, const char *name)
 {
 	const char *at;

@@ -1,4 +1,4 @@
-/* Probes of what the kernel lets us do: waiting, watching, tracing. */
+/* Probes of kernel permissions: futexes, inotify, tracing. */
 #include "host/doctor/probe.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ void probe_futex(struct finding *f)
 		finding_fix(f, "tandem doctor   # look at memfd first");
 		return;
 	}
-	/* Not private: the word must be found through the file. */
+	/* Not FUTEX_PRIVATE: the word must be found through the file. */
 	if (syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0) < 0) {
 		finding_is(f, PROBE_MISSING, "futex on shared memory: %s",
 			strerror(errno));
@@ -77,7 +77,7 @@ void probe_seccomp(struct finding *f)
 		mode == 2 ? "one already (a container's?)" : "none");
 }
 
-/* What a child gets from PTRACE_TRACEME: 0 or an errno. */
+/* Result of PTRACE_TRACEME in a child: 0 or an errno. */
 static int try_ptrace(void)
 {
 	int status;
@@ -87,7 +87,8 @@ static int try_ptrace(void)
 		return errno;
 	if (!pid)
 		_exit(ptrace(PTRACE_TRACEME, 0, NULL, NULL) ? errno : 0);
-	/* Once traced, it stops for nothing: _exit raises no signal. */
+	/* A traced child that calls _exit does not stop, as that raises no
+	 * signal. */
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return errno;
@@ -129,7 +130,7 @@ void probe_strace(struct finding *f)
 
 void probe_perf(struct finding *f)
 {
-	/* Cycles of our own user code. */
+	/* Count cycles of our own code in user mode. */
 	struct perf_event_attr a = {
 		.type = PERF_TYPE_HARDWARE,
 		.size = sizeof(a),

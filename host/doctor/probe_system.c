@@ -1,4 +1,4 @@
-/* Probes of what the machine has: processor, memory, address space. */
+/* Probes of hardware and memory: CPU, memory, address space. */
 #include "host/doctor/probe.h"
 
 #include "base/checked.h"
@@ -24,10 +24,14 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-/* "avx2 f16c ...": what the kernels of this or a later version can use. */
-static void processor_features(char *buf, size_t size)
+void probe_processor(struct finding *f)
 {
-	buf[0] = '\0';
+	const struct kern *chosen, *best = kern_find(NULL);
+	char features[128];
+	struct err e;
+
+	/* "avx2 f16c ...": features that the kernels use or may use later. */
+	features[0] = '\0';
 #if defined(__x86_64__)
 	const struct {
 		const char *name;
@@ -56,21 +60,13 @@ static void processor_features(char *buf, size_t size)
 	} feature[] = { { "none", 0 } };
 #endif
 	for (size_t i = 0; i < ARRAY_LEN(feature); i++) {
-		size_t n = strlen(buf);
+		size_t n = strlen(features);
 
 		if (feature[i].has)
-			snprintf(buf + n, size - n, "%s%s", n ? " " : "",
-				feature[i].name);
+			snprintf(features + n, sizeof(features) - n, "%s%s",
+				n ? " " : "", feature[i].name);
 	}
-}
 
-void probe_processor(struct finding *f)
-{
-	const struct kern *chosen, *best = kern_find(NULL);
-	char features[128];
-	struct err e;
-
-	processor_features(features, sizeof(features));
 	if (kern_select(&chosen, &e)) {
 		finding_is(f, PROBE_MISSING, "%s", e.text);
 		finding_means(f, "No kernels, so no model can run.");
@@ -91,7 +87,7 @@ void probe_processor(struct finding *f)
 	finding_fix(f, "unset TANDEM_CPU");
 }
 
-/* The processors' worth of time a control group allows; 0: no limit. */
+/* CPUs' worth of time that a control group allows; 0: no limit. */
 static double cpu_quota(void)
 {
 	char line[128];
@@ -141,7 +137,8 @@ static uint64_t memory_limit(void)
 	int64_t v;
 
 	for (size_t i = 0; i < ARRAY_LEN(path); i++)
-		/* v1 says "no limit" as the largest multiple of a page. */
+		/* cgroup v1 represents "no limit" by the largest multiple of
+		 * the page size. */
 		if (probe_number(path[i], &v) && v > 0 && v < INT64_MAX / 2)
 			return (uint64_t)v;
 	return UINT64_MAX;
@@ -172,7 +169,7 @@ void probe_memory(struct finding *f)
 	}
 	finding_number(f, "total", total << 10);
 	finding_number(f, "available", (int64_t)room);
-	/* The file's pages and the weights in shared buffers: twice. */
+	/* Twice: the file's pages, and the weights in shared buffers. */
 	finding_means(f,
 		"Weights are copied from the file into shared buffers: a "
 		"model file of about %s fits with the file cached too.",
@@ -187,7 +184,7 @@ void probe_address_space(struct finding *f)
 {
 	static const uint64_t size[] = { WIRE_WINDOW_MAX, 3584 * MIB,
 		3072 * MIB, 2048 * MIB, 1024 * MIB, 256 * MIB, 64 * MIB,
-		16 * MIB }; /* in less hardly a model runs */
+		16 * MIB }; /* with less hardly any model runs */
 	uint64_t limit = UINT64_MAX, got = 0;
 	struct rlimit r;
 	char a[24], b[24];
@@ -250,7 +247,7 @@ void probe_memfd_seals(struct finding *f)
 	close(fd);
 }
 
-/* "[madvise]" out of "always [madvise] never". */
+/* Extract "[madvise]" from "always [madvise] never". */
 static void selected(const char *path, char *buf, size_t size)
 {
 	char line[128], *open, *shut;
@@ -266,7 +263,7 @@ static void selected(const char *path, char *buf, size_t size)
 
 #define THP "/sys/kernel/mm/transparent_hugepage/"
 
-/* Whether a buffer that asks for huge pages has them, by whatever way. */
+/* Whether a buffer that requests huge pages gets them, by any mechanism. */
 static bool buffer_gets_huge(size_t bytes)
 {
 	struct buffer *b;

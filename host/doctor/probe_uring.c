@@ -1,6 +1,6 @@
 /*
- * Probes of the way from storage into shared memory: io_uring, a read past
- * the page cache into a memfd, buffers registered with the kernel.
+ * Probes of reads from storage to shared memory: io_uring, a read past the page
+ * cache into a memfd, and registered buffers.
  */
 #include "host/doctor/probe.h"
 
@@ -19,10 +19,10 @@
 
 #define RING_ENTRIES 8
 #define READ_BYTES   65536u
-#define FIXED_BYTES  ((size_t)64 << 20) /* about a layer of a 4B model */
+#define FIXED_BYTES  ((size_t)64 << 20) /* about one layer of a 4B model */
 #define WAIT_S       2
 
-/* Submit what is prepared and wait: its result, or -errno. */
+/* Submit the prepared request and wait: its result, or -errno. */
 static int finish(struct io_uring *ring)
 {
 	struct __kernel_timespec limit = { .tv_sec = WAIT_S };
@@ -39,7 +39,7 @@ static int finish(struct io_uring *ring)
 	return ret;
 }
 
-/* Why io_uring_queue_init failed, and what to do about it. */
+/* Explain why io_uring_queue_init failed, and how to fix it. */
 static void explain_refusal(struct finding *f, int error)
 {
 	int64_t disabled = 0, group = -1, filter = 0;
@@ -95,7 +95,8 @@ void probe_io_uring(struct finding *f)
 	io_uring_queue_exit(&ring);
 }
 
-/* A nameless file of READ_BYTES of `fill` where the user is, or near. */
+/* A file of READ_BYTES bytes `fill` without a name, in the current folder or a
+ * temporary one. */
 static int temp_file(int fill, char dir[PATH_MAX])
 {
 	const char *place[] = { ".", getenv("TMPDIR"), "/var/tmp", "/tmp" };
@@ -117,7 +118,7 @@ static int temp_file(int fill, char dir[PATH_MAX])
 	return fd;
 }
 
-/* Read the file behind `fd` into `map`, past the page cache: 0 or -errno. */
+/* Read the file `fd` into `map`, past the page cache: 0 or -errno. */
 static int read_direct(int fd, unsigned char *map)
 {
 	char path[64];
@@ -176,7 +177,7 @@ void probe_direct_read(struct finding *f)
 	close(fd);
 }
 
-/* The most, by halves of FIXED_BYTES, that the kernel lets us register. */
+/* The largest size, among halves of FIXED_BYTES, that can be registered. */
 static size_t most_registered(struct io_uring *ring)
 {
 	struct iovec iov;

@@ -15,9 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TRIES 1000 /* a device that maps and unmaps all the time */
+#define TRIES 1000 /* many, since a device may map and unmap all the time */
 
-/* The shown window among the descriptors of a process: open, or -errno. */
+/* Find the descriptor of a process's window view: open, or -errno. */
 static int open_shown(pid_t pid)
 {
 	char path[64], link[PATH_MAX], target[64];
@@ -65,7 +65,7 @@ static pid_t parent_of(pid_t pid)
 	return parent;
 }
 
-/* All processes: those that show a window, of one parent unless it is 0. */
+/* Search all processes for window views; `parent` 0: of any parent. */
 static int find_device(pid_t parent, int *fd, pid_t *device, unsigned *n)
 {
 	DIR *dir = opendir("/proc");
@@ -125,7 +125,7 @@ static int find(pid_t pid, int *fd, pid_t *device, struct err *e)
 		   : 0;
 }
 
-/* While the device goes on: a copy that was not written meanwhile. */
+/* Copy while the device runs; repeat until a copy was not changed meanwhile. */
 static int copy(const struct window_view *from, struct window_view *to)
 {
 	for (unsigned i = 0; i < TRIES; i++) {
@@ -134,7 +134,8 @@ static int copy(const struct window_view *from, struct window_view *to)
 		const uint32_t *word = (const void *)from;
 		uint32_t *out = (void *)to;
 
-		/* W2: a reader of a turn's word sees the turn as well. */
+		/* W2: a reader that sees a word written in a turn also sees
+		 * that turn's number. */
 		for (size_t k = 0; k < sizeof(*from) / sizeof(*word); k++)
 			out[k] = __atomic_load_n(&word[k], __ATOMIC_ACQUIRE);
 
@@ -147,7 +148,7 @@ static int copy(const struct window_view *from, struct window_view *to)
 	return -EAGAIN;
 }
 
-/* It is another process's: nothing is done by its numbers unseen. */
+/* The data come from another process: check all numbers before use. */
 static int check(const struct window_view *v, struct err *e)
 {
 	uint64_t end = v->page;

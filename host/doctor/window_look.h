@@ -1,8 +1,8 @@
 /*
- * The address window of a device that runs, looked at from outside: by what
- * the device shows (ipc/window_view.h), which is found among its descriptors in
- * /proc. Neither side of the pair takes part or notices; a device that hangs
- * is looked at as well as any. Reads, and changes nothing.
+ * Reads the address window of a running device from outside: the view that the
+ * device publishes (ipc/window_view.h), whose descriptor is found in /proc.
+ * Neither side of the pair takes part, so it works for a hanging device too.
+ * Changes nothing.
  */
 #ifndef HOST_DOCTOR_WINDOW_LOOK_H
 #define HOST_DOCTOR_WINDOW_LOOK_H
@@ -14,10 +14,9 @@
 struct err;
 
 /*
- * The one of process `pid`, of a device that it started, or, where pid is 0, of
- * the only device there is: 0, a copy and whose it is. -ENOENT where there is
- * none, -EINVAL where there are several, -EACCES, -EPROTO where what is shown
- * cannot be.
+ * The window of process `pid`, or of a device that it started; pid 0: of the
+ * only device. 0, a copy and its process. -ENOENT: none; -EINVAL: several;
+ * -EACCES; -EPROTO: inconsistent data.
  */
 int window_look(
 	pid_t pid, struct window_view *out, pid_t *device, struct err *);

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the normal distribution: 95 % lie so many deviations around its mean. */
+/* 97.5 % quantile of the normal distribution, for intervals of 95 %. */
 #define Z95 1.959963984540054
 
 double eval_accuracy(const struct eval_tally *t)
@@ -25,7 +25,7 @@ double eval_accuracy(const struct eval_tally *t)
 }
 
 /* E. B. Wilson, "Probable inference, the law of succession, and statistical
- * inference", 1927: sound for few items and for shares near 0 and 1 too. */
+ * inference", 1927: valid for few items and for shares near 0 and 1 too. */
 void eval_interval(const struct eval_tally *t, double *low, double *high)
 {
 	double n = (double)t->total, p = eval_accuracy(t), z2 = Z95 * Z95;
@@ -78,8 +78,7 @@ static int keep_text(void *arg, int32_t id, const char *text, size_t len)
 	return output->failed;
 }
 
-/* *r grows by the length of what is written after the prompt, and by what it
- * took. */
+/* Decode an item; its length after the prompt and its costs are added to *r. */
 static int run_item(struct tandem *t, const struct eval_item *item,
 	const struct eval_opts *o, uint64_t stream, struct strbuf *output,
 	struct eval_result *r, struct err *e)
@@ -134,7 +133,7 @@ void eval_result_add(struct eval_result *sum, const struct eval_result *more)
 	method_stats_add(&sum->drafts, &more->drafts);
 }
 
-/* An item, and what is said of it. */
+/* Decode and score an item. */
 static int take_item(struct tandem *t, const struct eval_items *items, size_t i,
 	const struct eval_opts *o, struct strbuf *output, struct eval_result *r,
 	struct err *e)
@@ -171,7 +170,7 @@ int eval_run(struct tandem *t, const struct eval_items *items,
 	tandem_report(t, &before);
 	r->marked = items->marked;
 	exact.tokenizer = before.tokenizer;
-	/* The item's answer is to say which text is chosen. */
+	/* The reward "exact" needs the item's answer to choose a text. */
 	if (items->marked)
 		tandem_report_reward(t, eval_exact_score, &exact);
 	for (size_t i = 0; i < items->n && !ret; i++) {

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define DIGITS_MAX 18 /* what an int64_t holds of any kind */
+#define DIGITS_MAX 18 /* any such number fits into an int64_t */
 
 /* Part of a text, not NUL-terminated. */
 struct part {
@@ -57,7 +57,8 @@ static bool last_number(struct part p, int64_t *out)
 		return false;
 	for (size_t i = begin; i < end; i++)
 		n = n * 10 + (p.at[i] - '0');
-	/* Before the run there is no digit, or it would be longer. */
+	/* The character before is no digit, as that would be part of the
+	 * run. */
 	if (begin && p.at[begin - 1] == '-' &&
 		!(begin > 1 && is_digit(p.at[begin - 2])))
 		n = -n;
@@ -65,7 +66,7 @@ static bool last_number(struct part p, int64_t *out)
 	return true;
 }
 
-/* The next character of a trimmed text, a run of white space being one. */
+/* The next character of a trimmed text; a run of white space is one blank. */
 static char next_char(struct part p, size_t *at)
 {
 	char c = p.at[(*at)++];
@@ -77,18 +78,6 @@ static char next_char(struct part p, size_t *at)
 	return ' ';
 }
 
-static bool same_text(struct part output, struct part answer)
-{
-	size_t i = 0, k = 0;
-
-	output = trimmed(output);
-	answer = trimmed(answer);
-	while (i < output.len && k < answer.len)
-		if (next_char(output, &i) != next_char(answer, &k))
-			return false;
-	return answer.len && i == output.len && k == answer.len;
-}
-
 bool eval_right(const struct eval_item *item, const char *output, size_t len)
 {
 	struct part has = { output, len };
@@ -98,6 +87,8 @@ bool eval_right(const struct eval_item *item, const char *output, size_t len)
 	size_t i;
 
 	switch (item->check) {
+		size_t k;
+
 	case EVAL_EXACT:
 		has = first_line(has);
 		wants = first_line(wants);
@@ -106,7 +97,16 @@ bool eval_right(const struct eval_item *item, const char *output, size_t len)
 	case EVAL_NUMBER:
 		return last_number(has, &a) && last_number(wants, &b) && a == b;
 	case EVAL_TEXT:
-		return same_text(has, wants);
+
+		i = 0;
+		k = 0;
+		has = trimmed(has);
+		wants = trimmed(wants);
+		while (i < has.len && k < wants.len)
+			if (next_char(has, &i) != next_char(wants, &k))
+				return false;
+		return wants.len && i == has.len && k == wants.len;
+
 	case EVAL_FACTS:
 		json_array_foreach(item->facts, i, fact)
 		{

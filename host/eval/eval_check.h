@@ -1,6 +1,6 @@
 /*
- * Marking: whether what a model wrote is what an item wants. White space is
- * ASCII's. Pure functions.
+ * Scoring of outputs: compares an output with an item's answer. White space is
+ * that of ASCII. Pure functions.
  */
 #ifndef HOST_EVAL_EVAL_CHECK_H
 #define HOST_EVAL_EVAL_CHECK_H
@@ -11,10 +11,10 @@
 struct eval_item;
 
 /*
- * As the item's check says. A number is a run of digits with a minus before
- * it, unless that follows a digit: the last one in "5-3" is 3. Numbers of more
- * than 18 digits are none. Never true where the answer has no first line, no
- * number or no text.
+ * Compare by the item's check. A number is a run of digits, with a minus sign
+ * before it unless that follows a digit: the last number of "5-3" is 3. Numbers
+ * with more than 18 digits are ignored. False if the answer has no first line,
+ * number or text.
  */
 bool eval_right(const struct eval_item *, const char *output, size_t len);
 

@@ -32,7 +32,8 @@ static int read_text(
 
 static int read_marked(struct eval_item *item, struct err *e)
 {
-	/* Where an empty output, or any, would be right, nothing is checked. */
+	/* An answer that an empty output, or any output, would match is an
+	 * error. */
 	static const char *const wanted[] = {
 		[EVAL_EXACT] = "an empty first line",
 		[EVAL_NUMBER] = "no number",
@@ -93,10 +94,10 @@ static int read_marked(struct eval_item *item, struct err *e)
 
 struct reader {
 	struct eval_items *items;
-	size_t *number; /* the line of each item */
-	size_t line;    /* the one at hand */
+	size_t *number; /* line number of each item */
+	size_t line;    /* current line */
 	bool plain;     /* text, not JSON */
-	bool answers;   /* some line has what an output is marked by */
+	bool answers;   /* some line has an answer or a check */
 };
 
 static int add_item(
@@ -109,7 +110,7 @@ static int add_item(
 	size_t *number;
 	int ret = 0;
 
-	/* Jansson takes some of its own failed allocations for bad JSON. */
+	/* Jansson reports some of its own failed allocations as bad JSON. */
 	errno = 0;
 	if (r->plain && len && text[len - 1] == '\r')
 		len--;
@@ -146,24 +147,6 @@ static int add_item(
 	return 0;
 }
 
-static int add_lines(
-	struct reader *r, const char *data, size_t size, struct err *e)
-{
-	const char *at, *end = data + size;
-	int ret = 0;
-
-	for (at = data; at < end && !ret;) {
-		const char *newline = memchr(at, '\n', (size_t)(end - at));
-		size_t len = (size_t)((newline ? newline : end) - at);
-
-		r->line++;
-		if (strspn(at, " \t\r\n") < len)
-			ret = add_item(r, at, len, e);
-		at += len + 1;
-	}
-	return ret;
-}
-
 int eval_items_read(struct eval_items *items, const char *path,
 	enum eval_need need, struct err *e)
 {
@@ -171,13 +154,27 @@ int eval_items_read(struct eval_items *items, const char *path,
 	char *data = NULL;
 	size_t size;
 	int ret = fd_read_file(path, FILE_MAX, &data, &size, e);
+	const char *at;
+	const char *end;
 
 	*items = (struct eval_items){ 0 };
 	if (ret)
 		return ret;
 	r.plain = need != EVAL_NEED_ANSWERS &&
 		data[strspn(data, " \t\r\n")] != '{';
-	ret = add_lines(&r, data, size, e);
+
+	end = data + size;
+	ret = 0;
+	for (at = data; at < end && !ret;) {
+		const char *newline = memchr(at, '\n', (size_t)(end - at));
+		size_t len = (size_t)((newline ? newline : end) - at);
+
+		r.line++;
+		if (strspn(at, " \t\r\n") < len)
+			ret = add_item(&r, at, len, e);
+		at += len + 1;
+	}
+
 	items->marked = need == EVAL_NEED_ANSWERS ||
 		(need == EVAL_NEED_ANY && r.answers);
 	for (size_t i = 0; i < items->n && !ret; i++) {

@@ -1,15 +1,15 @@
 /*
- * Items of a task: a prompt, the answer wanted, and how an output is marked.
- * They come as JSON lines:
+ * Items of a task: a prompt, the expected answer, and the way to compare an
+ * output with it. They are read from JSON lines:
  *
  *   {"id": "qa-17", "prompt": "Read: ...\nAnswer:", "answer": " Anna.",
  *    "check": "exact", "facts": [], "level": 0}
  *
- * facts and level may be left out; other members are not looked at.
+ * facts and level are optional; other members are ignored.
  *
- * Or prompts alone, whose outputs nobody can mark: JSON lines with a "prompt"
- * (and an "id", or they are called by their line), or lines of plain text, each
- * a prompt.
+ * Or prompts only, whose outputs cannot be scored: JSON lines with a "prompt"
+ * (and optionally an "id"; the default is the line number), or lines of plain
+ * text, one prompt each.
  */
 #ifndef HOST_EVAL_EVAL_ITEMS_H
 #define HOST_EVAL_EVAL_ITEMS_H
@@ -20,13 +20,13 @@
 struct err;
 struct json_t;
 
-#define EVAL_LEVELS 10 /* 0 (has none) to 9 */
+#define EVAL_LEVELS 10 /* 0 (no level) to 9 */
 
 enum eval_check {
-	EVAL_EXACT,  /* the first line is the answer's */
-	EVAL_NUMBER, /* the last number is the answer's */
-	EVAL_TEXT,   /* all of it is the answer, but for white space */
-	EVAL_FACTS,  /* every one of the facts occurs in it */
+	EVAL_EXACT,  /* the first line equals the answer's */
+	EVAL_NUMBER, /* the last number equals the answer's */
+	EVAL_TEXT,   /* the whole text equals the answer, except white space */
+	EVAL_FACTS,  /* each of the facts occurs in the output */
 };
 
 /* "exact", "number", "text", "facts", NULL: in the enum's order. */
@@ -34,29 +34,31 @@ extern const char *const eval_check_names[];
 
 struct eval_item {
 	const char *id, *prompt; /* UTF-8 */
-	const char *answer;      /* likewise; NULL of a prompt alone */
+	const char *answer;      /* UTF-8; NULL: the item is a prompt only */
 	enum eval_check check;
 	unsigned level;
-	const struct json_t *facts; /* of strings, none empty; or NULL */
+	const struct json_t *facts; /* array of non-empty strings, or NULL */
 	struct json_t *line;        /* owns all of these */
 };
 
 struct eval_items {
 	struct eval_item *item;
 	size_t n;
-	bool marked; /* each has an answer; else all are prompts alone */
+	/* every item has an answer; otherwise all are prompts only */
+	bool marked;
 };
 
 enum eval_need {
-	EVAL_NEED_ANSWERS, /* items that can be marked */
-	EVAL_NEED_PROMPTS, /* prompts, whatever else stands beside them */
-	EVAL_NEED_ANY,     /* items where a line has an answer or a check */
+	EVAL_NEED_ANSWERS, /* items with answers */
+	EVAL_NEED_PROMPTS, /* prompts; answers are ignored */
+	/* items if any line has an answer or a check, otherwise prompts */
+	EVAL_NEED_ANY,
 };
 
 /*
- * All items of a file ("-": standard input), which has at least one;
- * eval_items_release in any case. A line that is none is refused with file,
- * line and member.
+ * Read all items of a file ("-": standard input), which must have at least one;
+ * eval_items_release in any case. An invalid line is refused with file, line
+ * and member.
  */
 int eval_items_read(
 	struct eval_items *, const char *path, enum eval_need, struct err *);

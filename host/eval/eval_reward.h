@@ -1,8 +1,8 @@
 /*
- * The reward "exact" (host/head/reward.h) of an item: a text is marked as an
- * output is, and all of its steps have its mark, 1 or 0. What a reward that
- * knows everything would choose, and so a bound for those that do not. One that
- * is not at its end yet is marked as if it were.
+ * The reward "exact" (host/head/reward.h): a text is scored like an output, and
+ * all of its steps get the result, 1 or 0. It is the choice of a perfect reward
+ * model, and so an upper bound. An unfinished text is scored as if it were
+ * finished.
  */
 #ifndef HOST_EVAL_EVAL_REWARD_H
 #define HOST_EVAL_EVAL_REWARD_H
@@ -13,7 +13,7 @@ struct reward_text;
 struct tokenizer;
 
 struct eval_exact {
-	const struct eval_item *item; /* that has an answer */
+	const struct eval_item *item; /* must have an answer */
 	const struct tokenizer *tokenizer;
 };
 

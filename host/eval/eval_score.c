@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXTS 64 /* scored at a time */
+#define TEXTS 64 /* texts that are scored at a time */
 
 /* ---- reading ------------------------------------------------------------- */
 
@@ -107,7 +107,8 @@ static int put_tokens(struct scored *s, struct tandem *t,
 	return ret;
 }
 
-/* Tokens whose text completes `end`, and the last one. */
+/* Steps end with the tokens whose text completes `end`, and with the last
+ * one. */
 static int put_steps(struct scored *s, const struct tokenizer *tok,
 	const char *end, struct err *e)
 {
@@ -191,7 +192,7 @@ int scoring_run(struct scoring *sc, struct tandem *t,
 	return ret;
 }
 
-/* ---- the sum ------------------------------------------------------------- */
+/* ---- summary ------------------------------------------------------------- */
 
 struct mark {
 	float score;
@@ -205,8 +206,8 @@ static int by_score(const void *a, const void *b)
 	return (x->score > y->score) - (x->score < y->score);
 }
 
-/* The share of pairs of a right and a wrong one in which the right one scores
- * higher; half of a pair that scores alike. */
+/* Area under the ROC curve: the share of pairs of a right and a wrong one in
+ * which the right one has the higher score; equal scores count half. */
 static double area(struct mark *mark, size_t n)
 {
 	double wrong_below = 0, pairs = 0;
@@ -238,7 +239,7 @@ static int by_prompt(const void *a, const void *b)
 	const struct scored *const *x = a, *const *y = b;
 	int order = strcmp((*x)->item->prompt, (*y)->item->prompt);
 
-	/* As they came. */
+	/* In the order of the file. */
 	return order ? order : (*x > *y) - (*x < *y);
 }
 
@@ -250,7 +251,7 @@ static void sum_problems(
 		const struct scored *best = of[i];
 		uint64_t right = 0;
 
-		/* The solutions of one problem. */
+		/* The solutions of one problem are consecutive now. */
 		for (end = i; end < n &&
 			!strcmp(of[i]->item->prompt, of[end]->item->prompt);
 			end++) {

@@ -11,7 +11,7 @@ const char *const eval_task_names[] = { "summary", "qa", "ui", "reply", "math",
 	"code", "summary-long", "qa-long", "ui-long", "reply-long", "short",
 	"long", "all", NULL };
 
-/* Behind the tasks' own names, in this order. */
+/* Groups follow the tasks, in this order. */
 static const struct {
 	size_t first, end;
 } groups[] = { { 0, 6 }, { 6, EVAL_TASKS }, { 0, EVAL_TASKS } };
@@ -62,34 +62,32 @@ static int add_task(struct eval_tasks *all, const char *name, struct err *e)
 	return eval_items_read(&t->items, t->path, EVAL_NEED_ANSWERS, e);
 }
 
-static int add_file(struct eval_tasks *all, const char *path,
-	enum eval_need need, struct err *e)
-{
-	struct eval_task *t = &all->task[all->n];
-	const char *slash = strrchr(path, '/'),
-		   *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
-	size_t len = strlen(base);
-
-	/* Its name is without what says its kind. */
-	if (dot && dot > base &&
-		(!strcmp(dot, ".jsonl") || !strcmp(dot, ".txt")))
-		len = (size_t)(dot - base);
-	if (strlen(path) >= sizeof(t->path) || len >= sizeof(t->name))
-		return err_set(e, ENAMETOOLONG, "the file's name is too long");
-	memcpy(t->name, base, len);
-	memcpy(t->path, path, strlen(path));
-	all->n++;
-	return eval_items_read(&t->items, path, need, e);
-}
-
 int eval_tasks_read(struct eval_tasks *all, const char *operand,
 	enum eval_need need, struct err *e)
 {
 	bool which[EVAL_TASKS];
 	int ret = 0;
 
-	if (eval_task_is_file(operand))
-		return add_file(all, operand, need, e);
+	if (eval_task_is_file(operand)) {
+		struct eval_task *t = &all->task[all->n];
+		const char *slash = strrchr(operand, '/'),
+			   *base = slash ? slash + 1 : operand,
+			   *dot = strrchr(base, '.');
+		size_t len = strlen(base);
+
+		/* The name of a file, without the extension. */
+		if (dot && dot > base &&
+			(!strcmp(dot, ".jsonl") || !strcmp(dot, ".txt")))
+			len = (size_t)(dot - base);
+		if (strlen(operand) >= sizeof(t->path) ||
+			len >= sizeof(t->name))
+			return err_set(
+				e, ENAMETOOLONG, "the file's name is too long");
+		memcpy(t->name, base, len);
+		memcpy(t->path, operand, strlen(operand));
+		all->n++;
+		return eval_items_read(&t->items, operand, need, e);
+	}
 	if (!eval_task_named(operand, which))
 		return add_task(all, operand, e);
 	for (size_t i = 0; i < EVAL_TASKS && !ret; i++)

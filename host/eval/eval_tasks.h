@@ -1,6 +1,6 @@
 /*
- * The tasks a model is measured on, found and read by what a command line
- * says: one that comes with the program, all of these, or a file of items.
+ * The tasks of an evaluation, selected by an operand of a command line: a
+ * bundled task, a group of tasks, or a file of items.
  */
 #ifndef HOST_EVAL_EVAL_TASKS_H
 #define HOST_EVAL_EVAL_TASKS_H
@@ -20,7 +20,7 @@ struct err;
 	"qa-long, ui-long, reply-long"
 #define EVAL_TASK_GROUPS "short (the first six), long, all"
 
-/* The EVAL_TASKS that come with the program, then their groups, then NULL. */
+/* The EVAL_TASKS bundled tasks, then the groups, then NULL. */
 extern const char *const eval_task_names[];
 
 struct eval_task {
@@ -34,24 +34,25 @@ struct eval_tasks {
 	size_t n;
 };
 
-/* Whether it is the name of a task or of a group; then the tasks that it
- * stands for are set, unless `which` is NULL. */
+/* Whether it is the name of a task or of a group; sets the tasks in `which`,
+ * unless that is NULL. */
 bool eval_task_named(const char *operand, bool which[EVAL_TASKS]);
 bool eval_task_is_jsonl(const char *operand);
 
-/* What names a file: a path with a '/', or one ending in .jsonl or .txt. */
+/* Whether it is a file: a path with a '/', or a name ending in .jsonl or
+ * .txt. */
 bool eval_task_is_file(const char *operand);
 
 /*
- * All items of what the operand names: a task, a group, or a file as
- * eval_task_is_file has it, which is to have what is needed (those that come
- * with the program have all). *t starts zeroed; eval_tasks_release in any case.
+ * Read all items of a task, a group, or a file (eval_task_is_file), which must
+ * have what `need` requires (bundled tasks do). *t starts zeroed;
+ * eval_tasks_release in any case.
  */
 int eval_tasks_read(
 	struct eval_tasks *, const char *operand, enum eval_need, struct err *);
 void eval_tasks_release(struct eval_tasks *);
 
-/* The first `most` of a task's items, 0: all. Borrowed. */
+/* The first `most` items of a task, 0: all. Borrowed. */
 struct eval_items eval_task_first(const struct eval_task *, uint64_t most);
 
 #endif

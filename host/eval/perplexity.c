@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the normal distribution: 95 % lie so many deviations around its mean. */
+/* 97.5 % quantile of the normal distribution, for intervals of 95 %. */
 #define Z95 1.959963984540054
 
 /* ---- passages ------------------------------------------------------------ */
@@ -47,7 +47,7 @@ static int add_token(struct token_list *l, int32_t id, struct err *e)
 		: 0;
 }
 
-/* The token that begins a text; -1 where the model wants none. */
+/* The token that begins a text; -1 if the model uses none. */
 static int32_t wanted_bos(const struct tokenizer *tok)
 {
 	return tokenizer_adds_bos(tok) ? tokenizer_bos(tok) : -1;
@@ -59,38 +59,6 @@ static int add_bos(
 	int32_t bos = wanted_bos(tok);
 
 	return bos < 0 ? 0 : add_token(l, bos, e);
-}
-
-/*
- * Append the answer's tokens behind `n_prompt` of the prompt. By themselves
- * they may begin otherwise than behind it: some vocabularies put a space
- * before a text.
- */
-static int add_answer(struct token_list *l, size_t n_prompt,
-	const struct tokenizer *tok, const struct eval_item *item,
-	struct err *e)
-{
-	size_t prompt = strlen(item->prompt), answer = strlen(item->answer);
-	const int32_t *head = l->id + l->n - n_prompt;
-	struct token_list whole = { 0 };
-	char *text = malloc(prompt + answer);
-	int ret = text ? 0 : err_set(e, ENOMEM, "no memory for an item");
-
-	if (!ret) {
-		memcpy(text, item->prompt, prompt);
-		memcpy(text + prompt, item->answer, answer);
-		ret = tokenize(tok, text, prompt + answer, 0, &whole, e);
-	}
-	if (!ret &&
-		(whole.n <= n_prompt ||
-			memcmp(whole.id, head, n_prompt * sizeof(*head))))
-		ret = tokenize(tok, item->answer, answer, 0, l, e);
-	else
-		for (size_t i = n_prompt; i < whole.n && !ret; i++)
-			ret = add_token(l, whole.id[i], e);
-	free(whole.id);
-	free(text);
-	return ret;
 }
 
 static int add_item(struct passages *p, const struct tokenizer *tok,
@@ -106,8 +74,38 @@ static int add_item(struct passages *p, const struct tokenizer *tok,
 		ret = tokenize(
 			tok, item->prompt, strlen(item->prompt), 0, l, e);
 	one.first = (uint32_t)(l->n - one.at);
-	if (!ret)
-		ret = add_answer(l, l->n - begin, tok, item, e);
+	if (!ret) {
+		/*
+		 * Append the answer's tokens after `n_prompt` tokens of the
+		 * prompt. Taken from the tokens of both together if possible,
+		 * since an answer tokenized alone may begin differently: some
+		 * vocabularies put a space before a text.
+		 */
+		size_t n_prompt = l->n - begin;
+		size_t prompt = strlen(item->prompt),
+		       answer = strlen(item->answer);
+		const int32_t *head = l->id + l->n - n_prompt;
+		struct token_list whole = { 0 };
+		char *text = malloc(prompt + answer);
+
+		ret = text ? 0 : err_set(e, ENOMEM, "no memory for an item");
+		if (!ret) {
+			memcpy(text, item->prompt, prompt);
+			memcpy(text + prompt, item->answer, answer);
+			ret = tokenize(
+				tok, text, prompt + answer, 0, &whole, e);
+		}
+		if (!ret &&
+			(whole.n <= n_prompt ||
+				memcmp(whole.id, head,
+					n_prompt * sizeof(*head))))
+			ret = tokenize(tok, item->answer, answer, 0, l, e);
+		else
+			for (size_t i = n_prompt; i < whole.n && !ret; i++)
+				ret = add_token(l, whole.id[i], e);
+		free(whole.id);
+		free(text);
+	}
 	if (!ret && tokenizer_eos(tok) >= 0)
 		ret = add_token(l, tokenizer_eos(tok), e);
 	one.n = (uint32_t)(l->n - one.at);
@@ -152,7 +150,7 @@ int passages_add_text(struct passages *p, const struct tokenizer *tok,
 			"tokens");
 	n = left < window ? (uint32_t)left : window;
 	for (uint64_t i = 0; left >= n && !ret; i++, left -= n) {
-		/* Of two tokens the second one is scored. */
+		/* Of two tokens the second is scored. */
 		struct passage one = { .at = begin + i * n,
 			.n = n,
 			.first = n > 2 ? n / 2 + 1 : 1 };
@@ -214,7 +212,7 @@ double token_nll(const float *logits, uint32_t n, int32_t token)
 	return log(all.sum) + (all.most - (double)logits[token]);
 }
 
-/* A passage on its way through the model. */
+/* State of a passage that is being read. */
 struct reading {
 	struct perplexity *sum;
 	const int32_t *token;
@@ -228,7 +226,7 @@ static void count_read(void *arg, uint32_t n)
 	r->sum->read += n;
 }
 
-/* Each row predicts the token after its own. */
+/* Each row predicts the next token. */
 static int score_rows(
 	void *arg, size_t at, uint32_t n, const float *logits, struct err *e)
 {
@@ -259,7 +257,7 @@ int perplexity_run(struct session *s, const struct model *m,
 		const struct passage *one = &all->passage[i];
 
 		r.token = all->tokens.id + one->at;
-		/* The last token is predicted and not read. */
+		/* The last token is predicted but not read. */
 		ret = pass_read(
 			s, r.token, one->n - 1, one->first - 1, &reader, e);
 		progress_report(
@@ -294,7 +292,7 @@ void perplexity_interval(const struct perplexity *p, double *low, double *high)
 	*low = *high = NAN;
 	if (p->tokens < 2)
 		return;
-	/* Equal values leave a difference that rounding may make negative. */
+	/* The difference of equal values may be negative by rounding. */
 	half = fmax(p->squares / n - mean * mean, 0) / (n - 1);
 	half = Z95 * sqrt(half);
 	*low = exp(mean - half);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- which items --------------------------------------------------------- */
+/* ---- selecting items ----------------------------------------------------- */
 
 int shard_parse(struct shard *s, const char *text, struct err *e)
 {
@@ -19,7 +19,7 @@ int shard_parse(struct shard *s, const char *text, struct err *e)
 	*s = (struct shard){ 0 };
 	if (!text)
 		return 0;
-	/* Nothing but digits, for scanf takes blanks and signs. */
+	/* Only digits, as scanf accepts blanks and signs. */
 	if (text[strspn(text, "0123456789/")] || strlen(text) > 11 ||
 		sscanf(text, "%u/%u%n", &index, &of, &used) != 2 ||
 		text[used] || !index || index > of || of > SHARDS_MAX)
@@ -45,13 +45,13 @@ size_t shard_count(const struct shard *s, size_t n)
 
 /* ---- the command line ---------------------------------------------------- */
 
-/* Options that may differ, and whether a value stands behind them. */
+/* Options that may differ between shards, and whether they have a value. */
 static const struct {
 	const char *name;
 	bool valued;
 } own[] = { { "--shard", true }, { "--outputs", true }, { "--json", false } };
 
-/* Words of argv that are such an option; 0: none. */
+/* Number of words of argv that form such an option; 0: none. */
 static int own_words(int left, char *const *argv)
 {
 	for (size_t i = 0; i < ARRAY_LEN(own); i++) {
@@ -93,7 +93,7 @@ json_t *shard_json(const struct shard *s, json_t *arguments)
 		arguments);
 }
 
-static const json_t *told_by(
+static const json_t *member_of(
 	const struct shards *all, unsigned i, const char *member)
 {
 	return json_object_get(json_object_get(all->one[i], "shard"), member);
@@ -101,7 +101,7 @@ static const json_t *told_by(
 
 char **shards_arguments(const struct shards *all, unsigned *n)
 {
-	const json_t *words = told_by(all, 0, "arguments");
+	const json_t *words = member_of(all, 0, "arguments");
 	char **argv;
 
 	*n = (unsigned)json_array_size(words);
@@ -124,7 +124,7 @@ static json_t *load(const char *path, struct err *e)
 		err_sys(e, errno, "cannot open '%s'", path);
 		return NULL;
 	}
-	/* Jansson takes some of its own failed allocations for bad JSON. */
+	/* Jansson reports some of its own failed allocations as bad JSON. */
 	errno = 0;
 	one = json_loadf(f, JSON_REJECT_DUPLICATES, &error);
 	if (!one && errno == ENOMEM)
@@ -140,14 +140,14 @@ static json_t *load(const char *path, struct err *e)
 	return one;
 }
 
-/* -EINVAL unless its member "shard" is as shard_json makes it. */
+/* -EINVAL unless the member "shard" is valid. */
 static int read_one(struct shards *all, const char *path, struct err *e)
 {
 	json_t *one = load(path, e);
-	const json_t *told = json_object_get(one, "shard"),
-		     *words = json_object_get(told, "arguments");
-	json_int_t index = json_integer_value(json_object_get(told, "index")),
-		   of = json_integer_value(json_object_get(told, "of"));
+	const json_t *shard = json_object_get(one, "shard"),
+		     *words = json_object_get(shard, "arguments");
+	json_int_t index = json_integer_value(json_object_get(shard, "index")),
+		   of = json_integer_value(json_object_get(shard, "of"));
 	bool damaged = index < 1 || of < index || of > SHARDS_MAX ||
 		!json_array_size(words);
 	const char *why = NULL;
@@ -155,7 +155,7 @@ static int read_one(struct shards *all, const char *path, struct err *e)
 
 	for (size_t i = 0; i < json_array_size(words); i++)
 		damaged |= !json_is_string(json_array_get(words, i));
-	if (!told)
+	if (!shard)
 		why = "is not a shard: only the output of a command with "
 		      "--shard is one";
 	else if (damaged)
@@ -203,8 +203,8 @@ static int check_same(const struct shards *all, const char *member,
 	const char *called, struct err *e)
 {
 	for (unsigned i = 1; i < all->n; i++)
-		if (!json_equal(
-			    told_by(all, 0, member), told_by(all, i, member)))
+		if (!json_equal(member_of(all, 0, member),
+			    member_of(all, i, member)))
 			return differ(all, i, called, e);
 	return 0;
 }

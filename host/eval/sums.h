@@ -1,7 +1,6 @@
 /*
- * Counters as members of JSON objects, unrounded, and back: what shards tell
- * one another through files. Whole numbers beyond 2^63, which are none, would
- * come back as failures.
+ * Writes counters to JSON objects, unrounded, and reads them back, for the
+ * files of shards. Integers above 2^63 do not occur; reading one fails.
  */
 #ifndef HOST_EVAL_SUMS_H
 #define HOST_EVAL_SUMS_H
@@ -14,9 +13,9 @@ struct method_stats;
 struct row_counts;
 
 /*
- * Rows of a table (base/counters.h): the member of *from put into the object
- * `o`; and read from there into *to, where `good` becomes false if it is
- * missing or no such number.
+ * For rows of a table (base/counters.h): put the member of *from into the
+ * object `o`; read it into *to, setting `good` to false if it is missing or of
+ * another type.
  */
 #define SUMS_PUT(type, name)                   \
 	json_object_set_new(o, #name,          \
@@ -31,12 +30,12 @@ struct row_counts;
 json_t *sums_integer(uint64_t);
 bool sums_real(const json_t *, const char *name, double *out);
 
-/* NULL, or without some of them: no memory. */
+/* NULL or incomplete: no memory. */
 json_t *sums_of_rows(const struct row_counts *);
 json_t *sums_of_drafts(const struct method_stats *);
 
-/* False where a member is missing or is no such number; what it then holds is
- * not said. */
+/* False if a member is missing or of another type; the output is then
+ * unspecified. */
 bool sums_to_rows(const json_t *, struct row_counts *);
 bool sums_to_drafts(const json_t *, struct method_stats *);
 bool sums_number(const json_t *, const char *name, uint64_t *);

@@ -11,17 +11,17 @@
 #include <string.h>
 #include <unistd.h>
 
-/* build/VARIANT/tandem is two folders down; a build folder of another name
- * may lie a little deeper. */
+/* build/VARIANT/tandem is two folders below the root; a build folder with
+ * another name may be deeper. */
 #define LEVELS_UP 4
 
-/* A file looked for in one place after the other. */
+/* A file that is searched for in several places. */
 struct search {
 	const struct shipped *of;
 	const char *file;
 	char *path; /* [PATH_MAX] */
 	bool found;
-	struct strbuf places; /* as the message lists them */
+	struct strbuf places; /* list of the places, for the error message */
 };
 
 static void look_in(struct search *s, const char *folder)
@@ -53,7 +53,7 @@ static bool is_folder(const char *root, const char *name)
 		!access(path, F_OK);
 }
 
-/* The source tree above `folder`, told by its rooms. */
+/* Search the source tree above `folder`, recognized by its rooms. */
 static void look_in_tree(struct search *s, const char *folder)
 {
 	char root[PATH_MAX];
@@ -87,35 +87,30 @@ static void look_everywhere(struct search *s)
 		look_below(s, folder, share);
 }
 
-static int search_end(
-	struct search *s, const char *what, const char *hint, struct err *e)
-{
-	const char *env = getenv(s->of->env);
-	int ret = 0;
-
-	if (s->places.failed)
-		ret = err_set(e, ENOMEM, "no memory to look for '%s'", s->file);
-	else if (!s->found && env && *env)
-		ret = err_set(e, ENOENT,
-			"no %s: %s'%s' is not in '%s', the folder that %s "
-			"names for %s",
-			what, hint, s->file, env, s->of->env, s->of->plural);
-	else if (!s->found)
-		ret = err_set(e, ENOENT,
-			"no %s: %s'%s' was not found in %s; %s=FOLDER names "
-			"the folder of the bundled ones",
-			what, hint, s->file,
-			s->places.len ? s->places.data : "no place",
-			s->of->env);
-	strbuf_release(&s->places);
-	return ret;
-}
-
 int shipped_find(const struct shipped *of, const char *file, const char *what,
 	const char *hint, char path[PATH_MAX], struct err *e)
 {
 	struct search s = { .of = of, .file = file, .path = path };
+	const char *env;
+	int ret;
 
 	look_everywhere(&s);
-	return search_end(&s, what, hint, e);
+
+	env = getenv(s.of->env);
+	ret = 0;
+	if (s.places.failed)
+		ret = err_set(e, ENOMEM, "no memory to look for '%s'", s.file);
+	else if (!s.found && env && *env)
+		ret = err_set(e, ENOENT,
+			"no %s: %s'%s' is not in '%s', the folder that %s "
+			"names for %s",
+			what, hint, s.file, env, s.of->env, s.of->plural);
+	else if (!s.found)
+		ret = err_set(e, ENOENT,
+			"no %s: %s'%s' was not found in %s; %s=FOLDER names "
+			"the folder of the bundled ones",
+			what, hint, s.file,
+			s.places.len ? s.places.data : "no place", s.of->env);
+	strbuf_release(&s.places);
+	return ret;
 }

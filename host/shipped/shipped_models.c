@@ -42,19 +42,14 @@ int models_find(enum model_role role, char path[PATH_MAX], struct err *e)
 	return shipped_find(&models, file, what, roles[role].hint, path, e);
 }
 
-/* The role of that name, or -1; a file of that name comes first. */
+/* The role of that name, or -1; an existing file of that name has
+ * precedence. */
 static int role_named(const char *name)
 {
 	for (int i = 0; i < (int)ARRAY_LEN(roles); i++)
 		if (!strcmp(roles[i].name, name))
 			return access(name, F_OK) ? i : -1;
 	return -1;
-}
-
-/* Neither a path nor a name with an ending, and there is no such file. */
-static bool is_mistyped(const char *name)
-{
-	return !strpbrk(name, "/.") && access(name, F_OK);
 }
 
 static int refuse_name(const char *name, struct err *e)
@@ -77,7 +72,9 @@ int models_choose(const char *named, enum model_role role, char path[PATH_MAX],
 
 	if (other >= 0)
 		return models_find((enum model_role)other, path, e);
-	if (is_mistyped(named))
+	/* Whether it is neither a path nor a name with an extension, and no
+	 * file. */
+	if (!strpbrk(named, "/.") && access(named, F_OK))
 		return refuse_name(named, e);
 	if ((size_t)snprintf(path, PATH_MAX, "%s", named) >= PATH_MAX)
 		return err_set(e, ENAMETOOLONG,

@@ -13,26 +13,21 @@
 
 #define SPACE " \t\r"
 
-/* ---- where it is ---- */
+/* ---- search -------------------------------------------------------------- */
 
 static const struct shipped profiles = { "TANDEM_SOC", "soc", "tensor/soc",
 	"the profiles" };
 
-static bool is_path(const char *name)
-{
-	size_t len = strlen(name);
-
-	return strchr(name, '/') ||
-		(len > 4 && !strcmp(name + len - 4, ".soc"));
-}
-
 int soc_file_find(const char *name, char path[PATH_MAX], struct err *e)
 {
 	char file[PATH_MAX], what[64];
+	size_t len;
 
 	if (!*name)
 		return err_set(e, EINVAL, "the name of a profile is empty");
-	if (!is_path(name)) {
+	len = strlen(name);
+	if (!(strchr(name, '/') ||
+		    (len > 4 && !strcmp(name + len - 4, ".soc")))) {
 		snprintf(file, sizeof(file), "%s.soc", name);
 		snprintf(what, sizeof(what), "profile '%s'", name);
 		return shipped_find(&profiles, file, what,
@@ -45,18 +40,10 @@ int soc_file_find(const char *name, char path[PATH_MAX], struct err *e)
 	return 0;
 }
 
-/* ---- what is in it ---- */
+/* ---- parsing ------------------------------------------------------------- */
 
-static size_t find_number(const char *name)
-{
-	size_t i = 0;
-
-	while (i < SOC_COUNT && strcmp(soc_numbers[i].name, name))
-		i++;
-	return i;
-}
-
-/* Decimal alone: strtod would take "inf", "0x1p3" and a locale's comma. */
+/* Only decimal numbers: strtod would accept "inf", "0x1p3" and a locale's
+ * comma. */
 static int parse_number(const char *text, double *out, struct err *e)
 {
 	char *end;
@@ -69,7 +56,7 @@ static int parse_number(const char *text, double *out, struct err *e)
 	return 0;
 }
 
-/* Cut a field off *at: up to white space, which is skipped too. */
+/* Cut a field off *at, up to white space, which is skipped. */
 static char *cut_field(char **at)
 {
 	char *field = *at;
@@ -80,7 +67,7 @@ static char *cut_field(char **at)
 	return field;
 }
 
-/* "" when nothing stands behind '#', NULL when there is no '#'. */
+/* The text after '#'; NULL without a '#'. */
 static const char *cut_source(char *line)
 {
 	char *hash = strchr(line, '#');
@@ -104,7 +91,9 @@ static int parse_line(
 		return 0;
 	name = cut_field(&line);
 	number = cut_field(&line);
-	i = find_number(name);
+	i = 0;
+	while (i < SOC_COUNT && strcmp(soc_numbers[i].name, name))
+		i++;
 	if (i == SOC_COUNT)
 		return err_set(e, EINVAL,
 			"'%.60s' is not a name of a "
