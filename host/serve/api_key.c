@@ -11,7 +11,7 @@
 
 #define FILE_MAX ((size_t)1 << 20)
 
-/* The next line from *at on: false behind the last. Empty ones are none. */
+/* Advance to the next non-empty line of *at; false after the last. */
 static bool next_key(
 	const struct api_keys *k, size_t *at, const char **key, size_t *len)
 {
@@ -38,7 +38,8 @@ int api_keys_read(struct api_keys *k, const char *path, struct err *e)
 	if (strcmp(path, "-") && !stat(path, &st) && S_ISREG(st.st_mode) &&
 		(st.st_mode & 0077))
 		return err_set(e, EINVAL,
-			"others may read the keys in '%s'; chmod 600 it", path);
+			"other users may read the keys in '%s'; try chmod 600",
+			path);
 	ret = fd_read_file(path, FILE_MAX, &k->text, &k->len, e);
 	if (!ret && !next_key(k, &at, &key, &len)) {
 		api_keys_release(k);
@@ -56,18 +57,6 @@ void api_keys_release(struct api_keys *k)
 	*k = (struct api_keys){ 0 };
 }
 
-/* As many steps as the given one is long, whatever the key is. */
-static unsigned differs(
-	const char *key, size_t len, const char *given, size_t given_len)
-{
-	unsigned d = len != given_len;
-
-	for (size_t i = 0; i < given_len; i++)
-		d |= (unsigned)(unsigned char)given[i] ^
-			(unsigned char)key[i % len];
-	return d;
-}
-
 bool api_keys_admit(const struct api_keys *k, const char *authorization)
 {
 	const char *key;
@@ -79,8 +68,16 @@ bool api_keys_admit(const struct api_keys *k, const char *authorization)
 	if (!authorization || strncasecmp(authorization, "Bearer ", 7))
 		return false;
 	authorization += 7;
-	while (next_key(k, &at, &key, &len))
-		admitted |= !differs(
-			key, len, authorization, strlen(authorization));
+	while (next_key(k, &at, &key, &len)) {
+		/* Compares in constant time: the number of steps is the length
+		 * of the given key, whatever the right key is. */
+		size_t given_len = strlen(authorization);
+		unsigned d = len != given_len;
+
+		for (size_t i = 0; i < given_len; i++)
+			d |= (unsigned)(unsigned char)authorization[i] ^
+				(unsigned char)key[i % len];
+		admitted |= !d;
+	}
 	return admitted;
 }

@@ -1,6 +1,7 @@
 /*
- * Keys that let a client in: a line of a file each. How long a comparison takes
- * says nothing of how much of a key was right, nor of which it was like.
+ * Keys that admit a client, one on each line of a file. The time of a
+ * comparison does not reveal how many characters of a key were right, nor which
+ * key was similar.
  */
 #ifndef HOST_SERVE_API_KEY_H
 #define HOST_SERVE_API_KEY_H
@@ -11,15 +12,15 @@
 struct err;
 
 struct api_keys {
-	char *text; /* NULL: there are none, and everybody is let in */
+	char *text; /* NULL: there are no keys, and every client is admitted */
 	size_t len;
 };
 
-/* -EINVAL where there is none in it, or the file is others' to read. */
+/* -EINVAL if the file has no key, or other users can read it. */
 int api_keys_read(struct api_keys *, const char *path, struct err *);
 void api_keys_release(struct api_keys *);
 
-/* Of the value of an Authorization header; NULL: there was none. */
+/* Check the value of an Authorization header; NULL: the request has none. */
 bool api_keys_admit(const struct api_keys *, const char *authorization);
 
 #endif

@@ -41,16 +41,18 @@ enum {
 	OF_TEXTS = OF_COMPLETION | OF_CHAT
 };
 
-/* A member that a body may have. */
+/* A member of a request's body. */
 struct member {
 	const char *name;
-	unsigned of; /* bodies of these kinds */
-	/* NULL: it changes no answer. */
+	unsigned of; /* kinds of request that may have it */
+	/* NULL: the member does not affect the answer and is ignored. */
 	int (*take)(struct api_request *, const struct member *,
 		const json_t *value, const struct api_offer *, struct fault *);
-	size_t at; /* of the value, in struct api_request or struct api_offer */
+	/* offset of the value in struct api_request or struct api_offer */
+	size_t at;
 	double min, max;
-	const char *only; /* JSON: the values that ask for nothing, in a list */
+	/* JSON list of the values that have no effect; others are refused */
+	const char *only;
 };
 
 static int wrong(const struct member *m, const char *what, struct fault *f)
@@ -62,8 +64,8 @@ static int wrong(const struct member *m, const char *what, struct fault *f)
 static int out_of_range(const struct member *m, double v, struct fault *f)
 {
 	return fault_set(f, 400, "invalid_value", m->name,
-		"'%s' is %.15g; from %.15g to %.15g is possible", m->name, v,
-		m->min, m->max);
+		"'%s' is %.15g, not from %.15g to %.15g", m->name, v, m->min,
+		m->max);
 }
 
 static int take_count(struct api_request *a, const struct member *m,
@@ -101,7 +103,7 @@ static int take_flag(struct api_request *a, const struct member *m,
 	return 0;
 }
 
-/* What only its default can be said of. */
+/* Accept only the values that have no effect. */
 static int take_neutral(struct api_request *a, const struct member *m,
 	const json_t *v, const struct api_offer *offer, struct fault *f)
 {
@@ -117,12 +119,12 @@ static int take_neutral(struct api_request *a, const struct member *m,
 	json_decref(list);
 	return fits ? 0
 		    : fault_set(f, 400, "unsupported_parameter", m->name,
-			      "'%s' is not supported, but for what asks for "
-			      "nothing: one of %s",
+			      "'%s' is supported only with a value that has no "
+			      "effect: one of %s",
 			      m->name, m->only);
 }
 
-/* What is the server's: a request may say that it wants it so. */
+/* Accept only the value that the server was started with. */
 static int take_offered(struct api_request *a, const struct member *m,
 	const json_t *v, const struct api_offer *offer, struct fault *f)
 {
@@ -149,7 +151,7 @@ static int take_model(struct api_request *a, const struct member *m,
 		json_string_value(v), offer->model);
 }
 
-/* ---- what is continued --------------------------------------------------- */
+/* ---- prompts ------------------------------------------------------------- */
 
 static int take_one_prompt(struct api_prompt *p, const json_t *v,
 	const struct member *m, struct fault *f)
@@ -207,7 +209,7 @@ static int take_prompt(struct api_request *a, const struct member *m,
 	return ret;
 }
 
-/* A part of a turn's content: {"type": "text", "text": ...}. */
+/* Add a part of a turn's content: {"type": "text", "text": ...}. */
 static int add_part(struct strbuf *out, const json_t *part, const char *where,
 	size_t i, struct fault *f)
 {
@@ -309,11 +311,10 @@ static int take_messages(struct api_request *a, const struct member *m,
 	if (ret || strcmp(a->turn[n - 1].role, "assistant"))
 		return ret;
 	return fault_set(f, 400, "invalid_value", m->name,
-		"the last turn is the assistant's, whose turn it would be; end "
-		"with a user's");
+		"the last turn is the assistant's; end with a user's turn");
 }
 
-/* ---- how ----------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------- */
 
 static int take_stop(struct api_request *a, const struct member *m,
 	const json_t *v, const struct api_offer *offer, struct fault *f)
@@ -322,8 +323,8 @@ static int take_stop(struct api_request *a, const struct member *m,
 
 	if (n > API_STOPS)
 		return fault_set(f, 400, "invalid_value", m->name,
-			"'%s' has %zu strings; at most %d are possible",
-			m->name, n, API_STOPS);
+			"'%s' has %zu strings, more than %d", m->name, n,
+			API_STOPS);
 	for (size_t i = 0; i < n; i++) {
 		const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
 
@@ -337,7 +338,7 @@ static int take_stop(struct api_request *a, const struct member *m,
 	return 0;
 }
 
-/* Of a completion their number says it, of a chat a flag. */
+/* A completion has a number here, a chat a flag. */
 static int take_logprobs(struct api_request *a, const struct member *m,
 	const json_t *v, const struct api_offer *offer, struct fault *f)
 {
@@ -397,7 +398,7 @@ static int take_format(struct api_request *a, const struct member *m,
 	return a->json_schema ? 0 : fault_no_memory(f);
 }
 
-/* ---- the table ----------------------------------------------------------- */
+/* ---- the table of members ------------------------------------------------ */
 
 #define IN(field)      offsetof(struct api_request, field)
 #define OFFERED(field) offsetof(struct api_offer, field)
@@ -422,10 +423,10 @@ static const struct member members[] = {
 	{ "repeat_penalty", OF_TEXTS, take_real, IN(repeat_penalty), 0.01, 100 },
 	{ "repeat_last", OF_TEXTS, take_count, IN(repeat_last), 0, INT32_MAX },
 	{ "stop", OF_TEXTS, take_stop },
-	{ "logprobs", OF_COMPLETION, take_logprobs, IN(likeliest), 0,
+	{ "logprobs", OF_COMPLETION, take_logprobs, IN(top_logprobs), 0,
 		API_LIKELIEST },
 	{ "logprobs", OF_CHAT, take_flag, IN(wants_logprobs) },
-	{ "top_logprobs", OF_CHAT, take_count, IN(likeliest), 0,
+	{ "top_logprobs", OF_CHAT, take_count, IN(top_logprobs), 0,
 		API_LIKELIEST },
 	{ "stream", OF_TEXTS, take_flag, IN(stream) },
 	{ "stream_options", OF_TEXTS, take_stream_options },
@@ -459,7 +460,7 @@ static const struct member members[] = {
 };
 /* clang-format on */
 
-/* null is what was not said. */
+/* A member that is null counts as absent. */
 static int take_members(
 	struct api_request *a, const struct api_offer *offer, struct fault *f)
 {
@@ -487,40 +488,16 @@ static int take_members(
 	return 0;
 }
 
-/* What no member is wrong for by itself. */
-static int check_together(const struct api_request *a, struct fault *f)
-{
-	const char *need = a->kind == API_CHAT ? "messages"
-		: a->kind == API_DETOKENIZE    ? "tokens"
-					       : "prompt";
-
-	if (!a->n_prompts)
-		return fault_set(f, 400, "missing_required_parameter", need,
-			"'%s' is missing", need);
-	if (a->kind == API_TOKENIZE && !a->prompt->text)
-		return fault_set(f, 400, "invalid_type", need,
-			"'%s' must be a string", need);
-	if (a->kind == API_DETOKENIZE && !a->prompt->tokens)
-		return fault_set(f, 400, "invalid_type", need,
-			"'%s' must be a list of ids", need);
-	if ((int64_t)a->n_prompts * a->n > API_TEXTS)
-		return fault_set(f, 400, "invalid_value", "n",
-			"%zu prompts times n = %lld is more than %d texts",
-			a->n_prompts, (long long)a->n, API_TEXTS);
-	if (a->kind == API_CHAT && a->likeliest && !a->wants_logprobs)
-		return fault_set(f, 400, "invalid_value", "top_logprobs",
-			"'top_logprobs' is of use only with 'logprobs' true");
-	return 0;
-}
-
 int api_request_read(struct api_request *a, enum api_kind kind,
 	const struct api_offer *offer, const char *body, size_t len,
 	struct fault *f)
 {
 	json_error_t e;
 	int ret;
+	const char *need;
 
-	json_memory_refused(); /* of whoever came before */
+	/* forget failures of earlier requests of this thread */
+	json_memory_refused();
 	*a = (struct api_request){
 		.kind = kind,
 		.n = 1,
@@ -543,9 +520,32 @@ int api_request_read(struct api_request *a, enum api_kind kind,
 	}
 	if (!json_is_object(a->body))
 		return fault_set(f, 400, "invalid_json", NULL,
-			"the body is JSON, but no object");
+			"the body is JSON, but not an object");
 	ret = take_members(a, offer, f);
-	return ret ? ret : check_together(a, f);
+	if (ret)
+		return ret;
+
+	/* Check combinations of members. */
+	need = a->kind == API_CHAT          ? "messages"
+		: a->kind == API_DETOKENIZE ? "tokens"
+					    : "prompt";
+	if (!a->n_prompts)
+		return fault_set(f, 400, "missing_required_parameter", need,
+			"'%s' is missing", need);
+	if (a->kind == API_TOKENIZE && !a->prompt->text)
+		return fault_set(f, 400, "invalid_type", need,
+			"'%s' must be a string", need);
+	if (a->kind == API_DETOKENIZE && !a->prompt->tokens)
+		return fault_set(f, 400, "invalid_type", need,
+			"'%s' must be a list of ids", need);
+	if ((int64_t)a->n_prompts * a->n > API_TEXTS)
+		return fault_set(f, 400, "invalid_value", "n",
+			"%zu prompts times n = %lld is more than %d texts",
+			a->n_prompts, (long long)a->n, API_TEXTS);
+	if (a->kind == API_CHAT && a->top_logprobs && !a->wants_logprobs)
+		return fault_set(f, 400, "invalid_value", "top_logprobs",
+			"'top_logprobs' needs 'logprobs' true");
+	return 0;
 }
 
 void api_request_release(struct api_request *a)

@@ -1,9 +1,9 @@
 /*
- * What a client asks for, read from the body of its request: JSON, as OpenAI's
- * interface has it, and what Tandem adds. Refuses, by name, what it does not
- * know or cannot do, so that nothing is left out that would have changed the
- * answer; what changes none (docs/serve.md lists both) is passed over. Knows
- * neither sockets nor models. Any thread; a struct api_request is one thread's.
+ * A request, parsed from its body: JSON of OpenAI's API, with Tandem's
+ * additions. Unknown or unsupported members are refused by name, so that
+ * nothing that would change the answer is ignored; members without effect are
+ * accepted (docs/serve.md lists both). Depends on neither sockets nor models.
+ * Any thread may parse; a struct api_request belongs to one thread.
  */
 #ifndef HOST_SERVE_API_REQUEST_H
 #define HOST_SERVE_API_REQUEST_H
@@ -15,36 +15,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Why a request is refused, as its answer says it. */
+/* The reason why a request is refused, as its answer reports it. */
 struct fault {
-	int status;       /* of HTTP: 400, 404, 503 ... */
+	int status;       /* HTTP status: 400, 404, 503 ... */
 	const char *code; /* "unsupported_parameter"; NULL: none */
 	char param[48];   /* "messages[2].role"; "": none */
 	char text[ERR_TEXT_MAX];
 };
 
-/* Fill it and return -EINVAL. */
+/* Fill the fault and return -EINVAL. */
 int fault_set(struct fault *, int status, const char *code, const char *param,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
-/* Status 503, and return -ENOMEM. */
+/* Set status 503 and return -ENOMEM. */
 int fault_no_memory(struct fault *);
 
 enum api_kind { API_COMPLETION, API_CHAT, API_TOKENIZE, API_DETOKENIZE };
 
 enum api_limits {
-	API_STOPS = 16,     /* strings that a text may end before */
-	API_TEXTS = 128,    /* of one request: prompts times n */
-	API_LIKELIEST = 20, /* tokens told of beside each */
+	API_STOPS = 16,     /* stop strings of a request */
+	API_TEXTS = 128,    /* texts of one request: prompts times n */
+	API_LIKELIEST = 20, /* alternatives reported with each token */
 };
 
-/* What the server was started with: a request may say the same again. */
+/* Settings of the server, which a request may repeat but not change. */
 struct api_offer {
-	const char *model; /* its name */
+	const char *model; /* the model's name */
 	const char *method, *draft, *clock, *precision;
 };
 
 struct api_prompt {
-	const char *text; /* NULL: tokens */
+	const char *text; /* NULL: the prompt is in `tokens` */
 	size_t bytes;
 	int32_t *tokens;
 	size_t n_tokens;
@@ -55,12 +55,12 @@ struct api_turn {
 	char *text;
 };
 
-/* Numbers that were not said are as the comment says. */
+/* A number that the body does not set has the value in its comment. */
 struct api_request {
 	enum api_kind kind;
-	json_t *body; /* what text below points into */
+	json_t *body; /* owns the strings that members point to */
 	struct api_prompt *prompt;
-	size_t n_prompts; /* 1, of a chat */
+	size_t n_prompts; /* a chat has 1 */
 	struct api_turn *turn;
 	size_t n_turns;
 	int64_t n;
@@ -71,16 +71,16 @@ struct api_request {
 	int64_t top_k, repeat_last;
 	const char *stop[API_STOPS + 1];
 	bool wants_logprobs;
-	int64_t likeliest;
+	int64_t top_logprobs;
 	bool stream, include_usage;
 	char *json_schema;  /* NULL: free text */
 	const char *format; /* "text", "json_object", "json_schema" */
-	bool special, bos;  /* of tokenizing */
+	bool special, bos;  /* options of tokenization */
 };
 
 /*
- * Read a body. 0, or -EINVAL with *fault; either way *out is to be released.
- * -ENOMEM likewise, as a fault of status 503.
+ * Parse a body. 0, or -EINVAL with *fault; -ENOMEM is reported as a fault with
+ * status 503. The caller releases *out in any case.
  */
 int api_request_read(struct api_request *out, enum api_kind,
 	const struct api_offer *, const char *body, size_t len, struct fault *);

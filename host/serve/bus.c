@@ -1,4 +1,4 @@
-/* The thread of the bus: its connection, its name, and what comes there. */
+/* The D-Bus thread: the connection, the name, and incoming messages. */
 #include "host/serve/bus.h"
 
 #include "base/clock.h"
@@ -19,41 +19,41 @@
 
 /* ---- texts --------------------------------------------------------------- */
 
-static int begin(struct bus *b, struct api_request *api,
+static int begin(struct bus *b, struct api_request *request,
 	const struct answer_reader *reader, struct bus_text *t, struct fault *f)
 {
 	struct server *s = b->server;
 	int ret = s->ending ? -ESHUTDOWN : 0;
 
 	if (!ret) {
-		ret = prepare_request(s, api, f);
+		ret = prepare_request(s, request, f);
 		if (ret)
 			return ret;
-		t->prompt_tokens = api->prompt[0].n_tokens;
-		t->seed = (uint64_t)api->seed;
-		ret = engine_ask(s->answering, api, reader, &t->answer);
+		t->prompt_tokens = request->prompt[0].n_tokens;
+		t->seed = (uint64_t)request->seed;
+		ret = engine_submit(s->engine, request, reader, &t->answer);
 	}
 	return ret ? prepare_refused(s, ret, f) : 0;
 }
 
-/* How things stand, and told when they changed. */
+/* Update the server's state, and emit a signal if it has changed. */
 static void look(struct bus *b)
 {
 	const struct engine_state *a;
 	struct server *s = b->server;
 
-	engine_lock(s->answering);
-	a = engine_look(s->answering);
+	engine_lock(s->engine);
+	a = engine_get_state(s->engine);
 	b->now = (struct bus_load){ a->lost ? "lost"
 			: s->ending         ? "ending"
 			: a->texts          ? "busy"
 					    : "ready",
 		a->texts };
-	engine_unlock(s->answering);
-	if (b->told.state && !strcmp(b->told.state, b->now.state) &&
-		b->told.texts == b->now.texts)
+	engine_unlock(s->engine);
+	if (b->reported.state && !strcmp(b->reported.state, b->now.state) &&
+		b->reported.texts == b->now.texts)
 		return;
-	b->told = b->now;
+	b->reported = b->now;
 	bus_report_engine(b);
 }
 
@@ -89,13 +89,13 @@ static DBusHandlerResult on_message(
 
 /* ---- the thread ---------------------------------------------------------- */
 
-/* The bus itself, the bell, and the pipes of slow readers. */
-static void wait_for_news(struct bus *b)
+static void go_round(struct bus *b)
 {
 	struct pollfd p[2 + BUS_ENDED_MAX];
 	nfds_t n = 2;
 	eventfd_t rung;
 
+	/* Wait for the bus, the eventfd, and the pipes of slow readers. */
 	p[0] = (struct pollfd){ .fd = -1, .events = POLLIN };
 	dbus_connection_get_unix_fd(b->connection, &p[0].fd);
 	if (dbus_connection_has_messages_to_send(b->connection))
@@ -108,16 +108,12 @@ static void wait_for_news(struct bus *b)
 				t->unsent.len ? POLLOUT : 0, 0 };
 	poll(p, n, PULSE_MS);
 	eventfd_read(b->bell, &rung);
-	/* Whose other end is closed says so unasked. */
+	/* No events are requested: poll reports a closed other end anyway. */
 	for (struct bus_text *t = b->texts; t; t = t->next)
 		for (nfds_t i = 2; i < n; i++)
 			if (p[i].fd == t->pipe && (p[i].revents & POLLERR))
 				bus_text_cancel(t);
-}
 
-static void go_round(struct bus *b)
-{
-	wait_for_news(b);
 	dbus_connection_read_write(b->connection, 0);
 	while (dbus_connection_dispatch(b->connection) ==
 		DBUS_DISPATCH_DATA_REMAINS)
@@ -187,10 +183,9 @@ static int connect_bus(struct bus *b, enum server_bus which, struct err *e)
 		return no_bus(name, &why, e);
 	dbus_error_free(&why);
 	return err_set(e, denied ? EACCES : EADDRINUSE,
-		denied ? "on the %s bus nobody may own the name '%s' "
-			 "without a policy file (docs/dbus.md shows one)"
-		       : "on the %s bus the name '%s' is taken: another tandem "
-			 "serves there",
+		denied ? "on the %s bus the name '%s' needs a policy file "
+			 "(docs/dbus.md shows one)"
+		       : "on the %s bus another tandem owns the name '%s'",
 		name, BUS_NAME);
 }
 
@@ -203,8 +198,8 @@ static void bus_free(struct bus *b)
 		dbus_connection_close(b->connection);
 		dbus_connection_unref(b->connection);
 	}
-	/* What libdbus keeps for the next message is given back too: nobody
-	 * else in the process uses it. */
+	/* Also free what libdbus caches for later messages; nothing else in
+	 * this process uses libdbus. */
 	dbus_shutdown();
 	fd_close(&b->bell);
 	free(b);
@@ -235,8 +230,8 @@ int bus_open(struct bus **out, struct server *s, enum server_bus which,
 		ret = pthread_create(&b->thread, NULL, run, b);
 		if (ret)
 			ret = err_sys(e, ret,
-				"cannot start the bus's thread (for want of "
-				"memory, or by ulimit -u)");
+				"cannot start the bus's thread (out of memory, "
+				"or ulimit -u)");
 	}
 	if (ret)
 		bus_free(b);

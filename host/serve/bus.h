@@ -1,9 +1,9 @@
 /*
- * The server on a message bus: other programs of the same user ask for texts by
- * D-Bus (docs/dbus.md). A thread of its own owns the connection and what is
- * told there; texts are computed where those of HTTP are (answering.h). Tokens
- * never travel as messages: a text has a pipe, and a reader that is slow or
- * gone is its own affair. Refuses to know how texts are made.
+ * The server on D-Bus: other programs of the same user submit requests
+ * (docs/dbus.md). A thread of its own owns the connection and sends all replies
+ * and signals; texts are generated in the same engine as those of HTTP requests
+ * (engine.h). Generated text does not travel in messages: each request has a
+ * pipe, so a slow or dead reader affects only itself.
  */
 #ifndef HOST_SERVE_BUS_H
 #define HOST_SERVE_BUS_H
@@ -19,20 +19,21 @@ struct server;
 #define BUS_NAME "dev.tandem.Engine1"
 
 /*
- * Own the name on that bus, and answer from here on. -errno with a sentence
- * where there is no bus, or it does not let us have the name; then *out is
- * NULL. The server outlives it.
+ * Own the name on that bus and serve from here on. -errno with a message if
+ * there is no bus, or the name is refused; then *out is NULL. The server must
+ * outlive the bus.
  */
 int bus_open(struct bus **out, struct server *, enum server_bus, struct err *);
 
-/* Texts that have not been told to their end. Any thread. */
+/* Whether any text has not been delivered completely. Any thread. */
 bool bus_is_busy(struct bus *);
 
-/* The bus is gone, as a session that ended is. Any thread. */
+/* Whether the bus has closed the connection, as when the session ends. Any
+ * thread. */
 bool bus_is_gone(struct bus *);
 
-/* Tells what can be told within a second, gives the name back. The answering
- * has stopped. NULL is nothing. */
+/* Deliver pending messages for up to a second, then release the name. The
+ * engine must be stopped. NULL: nothing to do. */
 void bus_close(struct bus *);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * What the files of the bus share: the bus, the texts that are objects of it,
- * and values of properties. All of it is the bus's own thread's, but for what
- * is said to be otherwise.
+ * Shared by the files of the bus: the bus, its text objects, and values of
+ * properties. Everything belongs to the bus thread unless a comment says
+ * otherwise.
  */
 #ifndef HOST_SERVE_BUS_IMPL_H
 #define HOST_SERVE_BUS_IMPL_H
@@ -26,15 +26,15 @@
 #define BUS_ERRORS      "dev.tandem.Error."
 
 enum {
-	BUS_ENDED_MAX = 64, /* texts that have ended and are still objects */
-	BUS_WAITERS = 8,    /* calls of Wait that one text has room for */
+	BUS_ENDED_MAX = 64, /* ended texts that stay as objects */
+	BUS_WAITERS = 8,    /* pending calls of Wait on one text */
 	BUS_PROPERTIES = 8
 };
 
-/* The value of a property, of the type that introspection says. */
+/* The value of a property, of the type in the introspection data. */
 struct bus_value {
 	const char *name;
-	char type; /* 's', 't', 'u', 'f': the findings */
+	char type; /* 's', 't', 'u', or 'f': the findings */
 	bool changes;
 	const char *text;
 	uint64_t number;
@@ -44,26 +44,26 @@ struct bus_text {
 	struct bus *bus;
 	uint64_t number;
 	char path[48];
-	char *owner; /* the name of the connection that asked */
+	char *owner; /* name of the client's connection */
 	struct answer *answer;
 	int pipe; /* our end; -1: closed */
 	struct strbuf unsent;
-	size_t sent; /* of it */
-	bool ended;  /* told so */
+	size_t sent; /* bytes of the text sent to the pipe */
+	bool ended;  /* the end was reported */
 	uint64_t prompt_tokens, seed;
 	char stop[16];  /* "": none yet */
-	char state[16]; /* as it was last told */
-	char error[64]; /* "": none; else a name, and why: */
+	char state[16]; /* as last reported */
+	char error[64]; /* "": none; otherwise a D-Bus error name */
 	char why[ERR_TEXT_MAX];
 	uint64_t tokens;
 	DBusMessage *waiter[BUS_WAITERS];
-	atomic_bool gone; /* nobody reads; any thread */
+	atomic_bool gone; /* the reader has closed its end; any thread */
 	struct bus_text *next;
 };
 
 struct bus {
-	/* Have the text of a request written: 0 with its answer, length of the
-	 * prompt and seed, or *fault. The request is the answer's then. */
+	/* Start a request: 0 with its answer, the length of the prompt and the
+	 * seed, or *fault. On success the answer owns the request. */
 	int (*begin)(struct bus *, struct api_request *,
 		const struct answer_reader *, struct bus_text *,
 		struct fault *);
@@ -72,41 +72,43 @@ struct bus {
 	uint64_t context; /* tokens */
 	const struct server_finding *findings;
 	size_t n_findings;
-	DBusConnection *connection; /* NULL in tests: nothing is told */
-	bool filtered;              /* its messages come to us */
+	DBusConnection *connection; /* NULL in tests: signals are dropped */
+	bool filtered;              /* our message filter is installed */
 	struct bus_text *texts;
-	uint64_t number;  /* of texts */
-	int bell;         /* an eventfd; any thread */
-	atomic_uint busy; /* texts; any thread */
+	uint64_t number; /* number of texts so far */
+	int bell;        /* eventfd that wakes the thread; any thread */
+	/* number of texts not delivered completely; any thread */
+	atomic_uint busy;
 	atomic_bool ending;
-	atomic_bool left; /* there is no bus any more; any thread */
-	/* How things stand, and as it was last told. */
+	atomic_bool left; /* the connection is closed; any thread */
+	/* The current state, and the last one that was reported. */
 	struct bus_load {
 		const char *state;
-		unsigned texts; /* that have not ended */
-	} now, told;
+		unsigned texts; /* not ended */
+	} now, reported;
 	pthread_t thread;
 };
 
 /* ---- bus_request.c ------------------------------------------------------- */
 
 /*
- * The first argument of a call, a{sv}, as the body of a request by HTTP: 0 with
- * JSON to be freed and what kind of request that is, or *fault. What it may
- * hold, api_request_read decides.
+ * Convert the first argument of a call, a{sv}, to the JSON body of an HTTP
+ * request: 0 with JSON that the caller frees and the kind of request, or
+ * *fault. api_request_read checks the members.
  */
 int bus_request_json(
 	DBusMessage *, char **json, enum api_kind *, struct fault *);
 
-/* dev.tandem.Error.QueueFull of "queue_full"; of NULL Failed. */
+/* The D-Bus error name of a fault's code: dev.tandem.Error.QueueFull for
+ * "queue_full", Failed for NULL. */
 void bus_error_name(const char *code, char *out, size_t cap);
 
 /* ---- bus_objects.c ------------------------------------------------------- */
 
-/* The reply to a method call; NULL: it comes later, or there is no memory. */
+/* The reply to a method call; NULL: it is sent later, or memory is short. */
 DBusMessage *bus_reply(struct bus *, DBusMessage *call);
 
-/* Told to all: what has changed of the engine, of a text. */
+/* Emit a signal: changed properties of the engine, or of a text. */
 void bus_report_engine(struct bus *);
 void bus_report_text(struct bus_text *);
 void bus_report_added(struct bus_text *);
@@ -119,13 +121,13 @@ struct bus_text *bus_text_find(struct bus *, const char *path);
 DBusMessage *bus_text_wait(struct bus_text *, DBusMessage *call);
 void bus_text_cancel(struct bus_text *);
 
-/* Take what is new of it, and send what the pipe takes. */
+/* Take new output from the answer, and write what the pipe accepts. */
 void bus_text_advance(struct bus_text *);
 
-/* A connection has left the bus: its texts are nobody's. */
+/* A connection has left the bus: cancel its texts. */
 void bus_texts_forget(struct bus *, const char *owner);
 
-/* Those that ended first, where they are too many; all, at the end. */
+/* Remove the oldest ended texts if there are more than `keep`. */
 void bus_texts_trim(struct bus *, unsigned keep);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the objects of the bus answer, and what they tell of themselves. */
+/* D-Bus objects: replies to method calls, and signals. */
 #include "host/serve/bus_impl.h"
 
 #include "base/checked.h"
@@ -13,10 +13,10 @@
 
 /* ---- properties ---------------------------------------------------------- */
 
-/* An object that has properties, and which. */
+/* An object and its properties. */
 struct object {
 	const char *path, *face;
-	struct bus_value value[BUS_PROPERTIES]; /* ends with a name of NULL */
+	struct bus_value value[BUS_PROPERTIES]; /* up to a NULL name */
 };
 
 static struct object engine_object(const struct bus *b)
@@ -49,9 +49,9 @@ static struct object text_object(const struct bus_text *t)
 /* ---- writing messages ---------------------------------------------------- */
 
 /*
- * Memory that is short shows at the end: libdbus refuses each step from there
- * on, and the message is thrown away. What was opened by then has to be given
- * up, from the inside out, or what libdbus keeps for it is lost.
+ * If memory is short, libdbus refuses each further step and the message is
+ * dropped at the end. But containers that were opened must be abandoned from
+ * the inside out, or libdbus leaks their memory.
  */
 static bool open_in(DBusMessageIter *out, int type, const char *contained,
 	DBusMessageIter *in)
@@ -59,7 +59,8 @@ static bool open_in(DBusMessageIter *out, int type, const char *contained,
 	return dbus_message_iter_open_container(out, type, contained, in);
 }
 
-/* Behind every open_in, one that failed too: whether it was, and is whole. */
+/* Called after every open_in, also a failed one: close the container, or
+ * abandon it. Returns whether all succeeded. */
 static bool shut_in(DBusMessageIter *out, DBusMessageIter *in, bool whole)
 {
 	if (whole)
@@ -111,7 +112,7 @@ static bool put_value(
 	return shut_in(out, &in, ok);
 }
 
-/* a{sv}: all of them, or those that tell when they change. */
+/* a{sv}: all properties, or only those that emit change signals */
 static bool put_values(DBusMessageIter *out, const struct bus *b,
 	const struct object *o, bool changing)
 {
@@ -161,7 +162,7 @@ static bool put_object(
 	return shut_in(out, &entry, ok);
 }
 
-/* as: none, or the one */
+/* as: empty, or one name */
 static bool put_names(DBusMessageIter *out, const char *name)
 {
 	DBusMessageIter list;
@@ -171,7 +172,7 @@ static bool put_names(DBusMessageIter *out, const char *name)
 	return shut_in(out, &list, ok);
 }
 
-/* The message, or nothing of one that was not finished. */
+/* Return the message if it is complete, otherwise release it. */
 static DBusMessage *if_whole(DBusMessage *m, bool whole)
 {
 	if (whole || !m)
@@ -180,9 +181,9 @@ static DBusMessage *if_whole(DBusMessage *m, bool whole)
 	return NULL;
 }
 
-/* ---- telling ------------------------------------------------------------- */
+/* ---- signals ------------------------------------------------------------- */
 
-static void tell(struct bus *b, DBusMessage *signal)
+static void emit(struct bus *b, DBusMessage *signal)
 {
 	if (signal && b->connection)
 		dbus_connection_send(b->connection, signal, NULL);
@@ -190,7 +191,7 @@ static void tell(struct bus *b, DBusMessage *signal)
 		dbus_message_unref(signal);
 }
 
-static void tell_changed(struct bus *b, const struct object *o)
+static void emit_changed(struct bus *b, const struct object *o)
 {
 	DBusMessage *m = dbus_message_new_signal(
 		o->path, DBUS_INTERFACE_PROPERTIES, "PropertiesChanged");
@@ -199,7 +200,7 @@ static void tell_changed(struct bus *b, const struct object *o)
 	if (!m)
 		return;
 	dbus_message_iter_init_append(m, &out);
-	tell(b,
+	emit(b,
 		if_whole(m,
 			put_text(&out, o->face) &&
 				put_values(&out, b, o, true) &&
@@ -210,14 +211,14 @@ void bus_report_engine(struct bus *b)
 {
 	const struct object o = engine_object(b);
 
-	tell_changed(b, &o);
+	emit_changed(b, &o);
 }
 
 void bus_report_text(struct bus_text *t)
 {
 	const struct object o = text_object(t);
 
-	tell_changed(t->bus, &o);
+	emit_changed(t->bus, &o);
 }
 
 void bus_report_added(struct bus_text *t)
@@ -230,7 +231,7 @@ void bus_report_added(struct bus_text *t)
 	if (!m)
 		return;
 	dbus_message_iter_init_append(m, &out);
-	tell(t->bus,
+	emit(t->bus,
 		if_whole(m,
 			put_path(&out, o.path) && put_faces(&out, t->bus, &o)));
 }
@@ -244,7 +245,7 @@ void bus_report_removed(struct bus_text *t)
 	if (!m)
 		return;
 	dbus_message_iter_init_append(m, &out);
-	tell(t->bus,
+	emit(t->bus,
 		if_whole(m,
 			put_path(&out, t->path) &&
 				put_names(&out, BUS_TEXT_FACE)));
@@ -302,7 +303,7 @@ static const char standard
 		"    </signal>\n"
 		"  </interface>\n";
 
-/* The interface that an installed file describes, without its <node>. */
+/* Add the interface of an installed file, without its <node>. */
 static void add_described(struct strbuf *s, const char *xml)
 {
 	const char *from = strstr(xml, "  <interface");
@@ -327,7 +328,7 @@ static DBusMessage *introspect(struct bus *b, DBusMessage *call)
 	else if (!strcmp(path, BUS_ROOT))
 		strbuf_addf(&s, "%s", manager);
 	strbuf_addf(&s, "%s", standard);
-	/* What lies below it. */
+	/* Child nodes. */
 	if (!strcmp(path, "/"))
 		strbuf_addf(&s, "  <node name=\"dev\"/>\n");
 	else if (!strcmp(path, "/dev"))
@@ -349,28 +350,9 @@ static DBusMessage *introspect(struct bus *b, DBusMessage *call)
 	return if_whole(reply, ok);
 }
 
-/* ---- answering ----------------------------------------------------------- */
+/* ---- method calls -------------------------------------------------------- */
 
-static DBusMessage *managed_objects(struct bus *b, DBusMessage *call)
-{
-	DBusMessage *reply = dbus_message_new_method_return(call);
-	struct object o = engine_object(b);
-	DBusMessageIter out, list;
-	bool ok;
-
-	if (!reply)
-		return NULL;
-	dbus_message_iter_init_append(reply, &out);
-	ok = open_in(&out, DBUS_TYPE_ARRAY, "{oa{sa{sv}}}", &list) &&
-		put_object(&list, b, &o);
-	for (struct bus_text *t = b->texts; ok && t; t = t->next) {
-		o = text_object(t);
-		ok = put_object(&list, b, &o);
-	}
-	return if_whole(reply, shut_in(&out, &list, ok));
-}
-
-/* A reply whose one argument `put` writes. */
+/* A reply with one argument, which `put` writes. */
 static DBusMessage *reply_value(struct bus *b, DBusMessage *call,
 	const struct object *o, const struct bus_value *v)
 {
@@ -389,48 +371,11 @@ static DBusMessage *unknown(
 {
 	char text[300];
 
-	snprintf(text, sizeof(text), "there is no such %s here", what);
+	snprintf(text, sizeof(text), "there is no such %s", what);
 	return dbus_message_new_error(call, error, text);
 }
 
-static DBusMessage *property_call(
-	struct bus *b, DBusMessage *call, const struct object *o)
-{
-	const char *member = dbus_message_get_member(call), *wanted;
-	const char *face, *name = NULL;
-	char text[160];
-
-	wanted = !strcmp(member, "Get")     ? "ss"
-		: !strcmp(member, "Set")    ? "ssv"
-		: !strcmp(member, "GetAll") ? "s"
-					    : NULL;
-	if (!wanted)
-		return unknown(call, DBUS_ERROR_UNKNOWN_METHOD, "method");
-	if (!dbus_message_has_signature(call, wanted)) {
-		snprintf(text, sizeof(text), "%.64s takes '%s', not '%.64s'",
-			member, wanted, dbus_message_get_signature(call));
-		return dbus_message_new_error(
-			call, DBUS_ERROR_INVALID_ARGS, text);
-	}
-	dbus_message_get_args(call, NULL, DBUS_TYPE_STRING, &face,
-		wanted[1] ? DBUS_TYPE_STRING : DBUS_TYPE_INVALID, &name,
-		DBUS_TYPE_INVALID);
-	/* An empty name is any interface's. */
-	if (*face && strcmp(face, o->face) != 0)
-		return unknown(call, DBUS_ERROR_UNKNOWN_INTERFACE, "interface");
-	if (!strcmp(member, "Set"))
-		return dbus_message_new_error(call,
-			DBUS_ERROR_PROPERTY_READ_ONLY,
-			"nothing here is set by a property");
-	if (!name)
-		return reply_value(b, call, o, NULL);
-	for (size_t i = 0; o->value[i].name; i++)
-		if (!strcmp(o->value[i].name, name))
-			return reply_value(b, call, o, &o->value[i]);
-	return unknown(call, DBUS_ERROR_UNKNOWN_PROPERTY, "property");
-}
-
-/* Whether the call is for this interface, or for any that has such a method. */
+/* Whether the call is for this interface, or for no particular one. */
 static bool is_for(DBusMessage *call, const char *face, const char *members)
 {
 	const char *wanted = dbus_message_get_interface(call);
@@ -445,8 +390,44 @@ static DBusMessage *object_reply(struct bus *b, DBusMessage *call,
 {
 	const char *member = dbus_message_get_member(call);
 
-	if (is_for(call, DBUS_INTERFACE_PROPERTIES, "Get GetAll Set "))
-		return property_call(b, call, o);
+	if (is_for(call, DBUS_INTERFACE_PROPERTIES, "Get GetAll Set ")) {
+		const char *wanted;
+		const char *face, *name = NULL;
+		char text[160];
+
+		member = dbus_message_get_member(call);
+		wanted = !strcmp(member, "Get")     ? "ss"
+			: !strcmp(member, "Set")    ? "ssv"
+			: !strcmp(member, "GetAll") ? "s"
+						    : NULL;
+		if (!wanted)
+			return unknown(
+				call, DBUS_ERROR_UNKNOWN_METHOD, "method");
+		if (!dbus_message_has_signature(call, wanted)) {
+			snprintf(text, sizeof(text),
+				"%.64s takes '%s', not '%.64s'", member, wanted,
+				dbus_message_get_signature(call));
+			return dbus_message_new_error(
+				call, DBUS_ERROR_INVALID_ARGS, text);
+		}
+		dbus_message_get_args(call, NULL, DBUS_TYPE_STRING, &face,
+			wanted[1] ? DBUS_TYPE_STRING : DBUS_TYPE_INVALID, &name,
+			DBUS_TYPE_INVALID);
+		/* An empty name selects any interface. */
+		if (*face && strcmp(face, o->face) != 0)
+			return unknown(call, DBUS_ERROR_UNKNOWN_INTERFACE,
+				"interface");
+		if (!strcmp(member, "Set"))
+			return dbus_message_new_error(call,
+				DBUS_ERROR_PROPERTY_READ_ONLY,
+				"the properties are read-only");
+		if (!name)
+			return reply_value(b, call, o, NULL);
+		for (size_t i = 0; o->value[i].name; i++)
+			if (!strcmp(o->value[i].name, name))
+				return reply_value(b, call, o, &o->value[i]);
+		return unknown(call, DBUS_ERROR_UNKNOWN_PROPERTY, "property");
+	}
 	if (!is_for(call, o->face, t ? "Wait Cancel " : "Generate "))
 		return unknown(call, DBUS_ERROR_UNKNOWN_INTERFACE, "interface");
 	if (!t && !strcmp(member, "Generate"))
@@ -468,7 +449,7 @@ static bool is_call_of(DBusMessage *call, const char *face, const char *member)
 		!strcmp(dbus_message_get_member(call), member);
 }
 
-/* What lies on the way to the objects, and the engine. */
+/* Paths above the objects, and the engine. */
 static bool is_node(const char *path)
 {
 	static const char *const nodes[] = { "/", "/dev", BUS_ROOT, BUS_TEXTS,
@@ -495,7 +476,22 @@ DBusMessage *bus_reply(struct bus *b, DBusMessage *call)
 		return object_reply(b, call, &o, t);
 	}
 	if (!strcmp(path, BUS_ROOT) &&
-		is_call_of(call, MANAGER, "GetManagedObjects"))
-		return managed_objects(b, call);
+		is_call_of(call, MANAGER, "GetManagedObjects")) {
+		DBusMessage *reply = dbus_message_new_method_return(call);
+		DBusMessageIter out, list;
+		bool ok;
+
+		o = engine_object(b);
+		if (!reply)
+			return NULL;
+		dbus_message_iter_init_append(reply, &out);
+		ok = open_in(&out, DBUS_TYPE_ARRAY, "{oa{sa{sv}}}", &list) &&
+			put_object(&list, b, &o);
+		for (struct bus_text *j = b->texts; ok && j; j = j->next) {
+			o = text_object(j);
+			ok = put_object(&list, b, &o);
+		}
+		return if_whole(reply, shut_in(&out, &list, ok));
+	}
 	return unknown(call, DBUS_ERROR_UNKNOWN_OBJECT, "object");
 }

@@ -1,4 +1,4 @@
-/* A request that came by the bus, as JSON. */
+/* Converts a D-Bus request to JSON. */
 #include "host/serve/bus_impl.h"
 #include "host/serve/json_memory.h"
 
@@ -10,7 +10,7 @@
 
 static json_t *value_of(DBusMessageIter *);
 
-/* `whole` when it could be made of all that was there, else NULL. */
+/* Return `made` if it is complete, otherwise NULL. */
 static json_t *if_whole(json_t *made, bool whole)
 {
 	if (whole)
@@ -32,7 +32,7 @@ static json_t *list_of(DBusMessageIter *at)
 	return if_whole(list, whole);
 }
 
-/* Of a dictionary whose keys are strings; NULL of another. */
+/* Convert a dictionary with string keys; NULL for another type. */
 static json_t *object_of(DBusMessageIter *at)
 {
 	json_t *object = json_object();
@@ -55,7 +55,7 @@ static json_t *object_of(DBusMessageIter *at)
 	return if_whole(object, whole);
 }
 
-/* NULL of what JSON has no like of. */
+/* NULL for a type that JSON lacks. */
 static json_t *value_of(DBusMessageIter *at)
 {
 	int type = dbus_message_iter_get_arg_type(at);
@@ -100,7 +100,7 @@ static json_t *value_of(DBusMessageIter *at)
 		return v.u64 > INT64_MAX ? NULL
 					 : json_integer((json_int_t)v.u64);
 	case DBUS_TYPE_DOUBLE:
-		return json_real(v.dbl); /* NULL of what is not finite */
+		return json_real(v.dbl); /* NULL if it is not finite */
 	default:
 		return NULL;
 	}
@@ -118,7 +118,7 @@ int bus_request_json(
 			"Generate takes a{sv}, not '%.64s'",
 			dbus_message_get_signature(call));
 	dbus_message_iter_init(call, &at);
-	json_memory_refused(); /* of what was before */
+	json_memory_refused(); /* forget earlier failures of this thread */
 	body = object_of(&at);
 	*kind = json_object_get(body, "messages") ? API_CHAT : API_COMPLETION;
 	*json = body ? json_dumps(body, JSON_COMPACT) : NULL;

@@ -1,4 +1,4 @@
-/* Texts of the bus: asked for, sent through their pipes, told of. */
+/* Text objects of the bus: requests, output through pipes, results. */
 #include "host/serve/bus_impl.h"
 
 #include "base/fd.h"
@@ -12,7 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* ---- readers of answers -------------------------------------------------- */
+/* ---- the engine's reader ------------------------------------------------- */
 
 static void ring(void *arg)
 {
@@ -28,7 +28,7 @@ static bool is_gone(void *arg)
 	return t->gone;
 }
 
-/* ---- asked for ----------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------ */
 
 static void text_free(struct bus_text *t)
 {
@@ -38,7 +38,7 @@ static void text_free(struct bus_text *t)
 	free(t);
 }
 
-/* The other end is *out, the caller's. */
+/* *out is the reading end, which the caller owns. */
 static struct bus_text *text_new(struct bus *b, const char *owner, int *out)
 {
 	struct bus_text *t = calloc(1, sizeof(*t));
@@ -67,7 +67,7 @@ DBusMessage *bus_generate(struct bus *b, DBusMessage *call)
 	struct answer_reader reader = { ring, is_gone, NULL };
 	struct fault fault = { 0 };
 	struct bus_text *t = NULL;
-	struct api_request api = { 0 };
+	struct api_request request = { 0 };
 	enum api_kind kind;
 	const char *path;
 	DBusMessage *reply;
@@ -76,21 +76,21 @@ DBusMessage *bus_generate(struct bus *b, DBusMessage *call)
 
 	if (!ret)
 		ret = api_request_read(
-			&api, kind, b->offer, json, strlen(json), &fault);
+			&request, kind, b->offer, json, strlen(json), &fault);
 	free(json);
-	if (!ret && api.n_prompts * (size_t)api.n != 1)
+	if (!ret && request.n_prompts * (size_t)request.n != 1)
 		ret = fault_set(&fault, 400, "invalid_value", "n",
-			"a call asks for one text: one prompt, and n 1");
-	if (!ret && api.wants_logprobs)
+			"a call generates one text: one prompt, and n 1");
+	if (!ret && request.wants_logprobs)
 		ret = fault_set(&fault, 400, "unsupported_parameter",
-			"logprobs", "a pipe carries text alone, no logprobs");
+			"logprobs", "a pipe carries only text, no logprobs");
 	if (!ret && !(t = text_new(b, dbus_message_get_sender(call), &end)))
 		ret = fault_set(&fault, 503, "out_of_memory", NULL,
 			"no memory, or no descriptor, for a text");
 	reader.arg = t;
 	if (!ret)
-		ret = b->begin(b, &api, &reader, t, &fault);
-	api_request_release(&api);
+		ret = b->begin(b, &request, &reader, t, &fault);
+	api_request_release(&request);
 	if (ret) {
 		if (t)
 			text_free(t);
@@ -106,7 +106,7 @@ DBusMessage *bus_generate(struct bus *b, DBusMessage *call)
 		dbus_message_unref(reply);
 		reply = NULL;
 	}
-	fd_close(&end); /* the reply has its own */
+	fd_close(&end); /* the reply has a duplicate */
 	t->next = b->texts;
 	b->texts = t;
 	b->busy++;
@@ -124,7 +124,7 @@ struct bus_text *bus_text_find(struct bus *b, const char *path)
 	return t;
 }
 
-/* ---- how it ended -------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------- */
 
 static DBusMessage *outcome(const struct bus_text *t, DBusMessage *call)
 {
@@ -151,10 +151,10 @@ DBusMessage *bus_text_wait(struct bus_text *t, DBusMessage *call)
 			return NULL;
 		}
 	return dbus_message_new_error(call, DBUS_ERROR_LIMITS_EXCEEDED,
-		"too many wait for this text already");
+		"too many calls wait for this text");
 }
 
-static void tell_waiters(struct bus_text *t)
+static void reply_to_waiters(struct bus_text *t)
 {
 	for (size_t i = 0; i < BUS_WAITERS; i++) {
 		DBusMessage *reply =
@@ -176,7 +176,7 @@ static void fail(struct bus_text *t, const char *code, const char *why)
 	snprintf(t->why, sizeof(t->why), "%s", why);
 }
 
-/* What is new; true when nothing more comes. */
+/* Take new output from the answer; true when it has ended. */
 static bool take(struct bus_text *t, const char **state)
 {
 	static const char *const stops[] = {
@@ -209,9 +209,9 @@ static bool take(struct bus_text *t, const char **state)
 	return whole;
 }
 
-/* ---- sent ---------------------------------------------------------------- */
+/* ---- output -------------------------------------------------------------- */
 
-/* As much as the pipe takes; who has closed it wants no more. */
+/* Write as much as the pipe accepts; a closed pipe cancels the text. */
 static void pour(struct bus_text *t)
 {
 	while (t->pipe >= 0 && t->sent < t->unsent.len) {
@@ -256,10 +256,10 @@ void bus_text_advance(struct bus_text *t)
 		bus_report_text(t);
 	}
 	if (t->ended)
-		tell_waiters(t);
+		reply_to_waiters(t);
 }
 
-/* ---- forgotten ----------------------------------------------------------- */
+/* ---- removal ------------------------------------------------------------- */
 
 static void text_remove(struct bus_text **at)
 {
@@ -269,7 +269,7 @@ static void text_remove(struct bus_text **at)
 	t->gone = true;
 	if (!t->ended) {
 		fail(t, "canceled", "the text was canceled");
-		tell_waiters(t);
+		reply_to_waiters(t);
 		t->bus->busy--;
 	}
 	engine_leave(t->answer->owner, t->answer);
@@ -288,7 +288,7 @@ void bus_texts_forget(struct bus *b, const char *owner)
 			at = &(*at)->next;
 }
 
-/* The newest are first. */
+/* The list begins with the newest. */
 void bus_texts_trim(struct bus *b, unsigned keep)
 {
 	struct bus_text **at = &b->texts;

@@ -1,6 +1,6 @@
 /*
- * What the objects of the bus are, in the words of D-Bus introspection: the
- * files that are installed, which the build makes C strings of. Constant.
+ * D-Bus introspection data: the installed XML files, which the build turns into
+ * C strings. Constant.
  */
 #ifndef HOST_SERVE_BUS_XML_H
 #define HOST_SERVE_BUS_XML_H

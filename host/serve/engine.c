@@ -12,28 +12,28 @@
 
 struct engine {
 	struct tandem *tandem;
-	unsigned most; /* texts at a time, those that wait among them */
+	unsigned most; /* texts at a time, including waiting ones */
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t work;
 	bool stopping;
-	struct answer *first; /* in the order in which they came */
+	struct answer *first; /* in order of arrival */
 	struct engine_state state;
 };
 
-void engine_lock(struct engine *a)
+void engine_lock(struct engine *engine)
 {
-	pthread_mutex_lock(&a->lock);
+	pthread_mutex_lock(&engine->lock);
 }
 
-void engine_unlock(struct engine *a)
+void engine_unlock(struct engine *engine)
 {
-	pthread_mutex_unlock(&a->lock);
+	pthread_mutex_unlock(&engine->lock);
 }
 
-const struct engine_state *engine_look(struct engine *a)
+const struct engine_state *engine_get_state(struct engine *engine)
 {
-	return &a->state;
+	return &engine->state;
 }
 
 /* ---- answers ------------------------------------------------------------- */
@@ -45,12 +45,12 @@ static void answer_free(struct answer *r)
 		json_decref(r->choice[i].logprobs);
 	}
 	free(r->choice);
-	api_request_release(&r->api);
+	api_request_release(&r->request);
 	free(r);
 }
 
-/* With the lock held. */
-static void let_go(struct answer *r)
+/* Drop a reference. With the lock held. */
+static void answer_unref(struct answer *r)
 {
 	if (!--r->holders)
 		answer_free(r);
@@ -62,12 +62,12 @@ static void wake(struct answer *r)
 		r->reader.wake(r->reader.arg);
 }
 
-int engine_ask(struct engine *a, struct api_request *api,
+int engine_submit(struct engine *engine, struct api_request *request,
 	const struct answer_reader *reader, struct answer **out)
 {
 	struct answer *r = calloc(1, sizeof(*r)), **end;
-	const struct engine_state *s = &a->state;
-	size_t n = api->n_prompts * (size_t)api->n;
+	const struct engine_state *s = &engine->state;
+	size_t n = request->n_prompts * (size_t)request->n;
 	int ret = 0;
 
 	if (r)
@@ -76,53 +76,53 @@ int engine_ask(struct engine *a, struct api_request *api,
 		ret = -ENOMEM;
 	for (; !ret && r->n_choices < n; r->n_choices++)
 		r->choice[r->n_choices].answer = r;
-	engine_lock(a);
-	if (a->stopping || s->lost)
+	engine_lock(engine);
+	if (engine->stopping || s->lost)
 		ret = -ESHUTDOWN;
-	else if (!ret && s->texts && s->texts + n > a->most)
+	else if (!ret && s->texts && s->texts + n > engine->most)
 		ret = -EAGAIN;
 	if (!ret) {
-		r->api = *api;
+		r->request = *request;
 		r->reader = *reader;
-		r->owner = a;
+		r->owner = engine;
 		r->holders = 2;
-		for (end = &a->first; *end; end = &(*end)->next)
+		for (end = &engine->first; *end; end = &(*end)->next)
 			;
 		*end = *out = r;
-		a->state.answers++;
-		a->state.texts += (unsigned)r->n_choices;
-		*api = (struct api_request){ 0 };
-		pthread_cond_signal(&a->work);
+		engine->state.answers++;
+		engine->state.texts += (unsigned)r->n_choices;
+		*request = (struct api_request){ 0 };
+		pthread_cond_signal(&engine->work);
 	}
-	engine_unlock(a);
+	engine_unlock(engine);
 	if (ret && r)
 		answer_free(r);
 	return ret;
 }
 
-void engine_leave(struct engine *a, struct answer *r)
+void engine_leave(struct engine *engine, struct answer *r)
 {
-	engine_lock(a);
+	engine_lock(engine);
 	r->reader = (struct answer_reader){ 0 };
-	let_go(r);
-	engine_unlock(a);
+	answer_unref(r);
+	engine_unlock(engine);
 }
 
-/* ---- what the library tells ---------------------------------------------- */
+/* ---- callbacks of the library -------------------------------------------- */
 
 static bool is_unread(const struct answer *r)
 {
 	return !r->reader.wake || r->reader.gone(r->reader.arg);
 }
 
-/* Not 0 ends the text. */
+/* A return value other than 0 ends the text. */
 static int add_text(struct choice *c, int32_t id, const char *text, size_t len,
 	json_t *logprob)
 {
-	struct engine *a = c->answer->owner;
+	struct engine *engine = c->answer->owner;
 	bool end;
 
-	engine_lock(a);
+	engine_lock(engine);
 	strbuf_add(&c->text, text, len);
 	c->tokens += id >= 0;
 	if (logprob && !c->logprobs)
@@ -131,7 +131,7 @@ static int add_text(struct choice *c, int32_t id, const char *text, size_t len,
 		json_array_append_new(c->logprobs, logprob);
 	end = c->text.failed || json_memory_refused() || is_unread(c->answer);
 	wake(c->answer);
-	engine_unlock(a);
+	engine_unlock(engine);
 	return end;
 }
 
@@ -139,8 +139,8 @@ static int on_text(void *arg, int32_t id, const char *text, size_t len)
 {
 	struct choice *c = arg;
 
-	/* A token and how likely it was are told together, by on_token. */
-	if (id >= 0 && c->answer->api.wants_logprobs)
+	/* on_token() adds the token together with its probability. */
+	if (id >= 0 && c->answer->request.wants_logprobs)
 		return 0;
 	return add_text(c, id, text, len, NULL);
 }
@@ -173,7 +173,8 @@ static int on_token(void *arg, const struct tandem_token *t)
 
 /* ---- submitting ---------------------------------------------------------- */
 
-/* The lock is not held: a text that is cut hands over what it held back. */
+/* Called without the lock: a text that is cut off emits its held-back end,
+ * whose callback takes the lock. */
 static void close_texts(struct answer *r)
 {
 	for (size_t i = 0; i < r->n_choices; i++) {
@@ -182,72 +183,75 @@ static void close_texts(struct answer *r)
 	}
 }
 
-/* What was asked for was wrong, or the machine failed. */
+/* Report a failure of the library: a bad request, or an error of the
+ * machine. */
 static void take_failure(struct answer *r, int status, const char *sentence)
 {
 	bool misuse = status == TANDEM_MISUSE;
 
 	if (r->fault.status)
 		return;
-	/* All else was looked at before. */
+	/* Other members were checked when the request was parsed. */
 	fault_set(&r->fault, misuse ? 400 : 500,
 		misuse                          ? "invalid_value"
 			: status == TANDEM_LOST ? "device_lost"
 						: "failed",
-		misuse && r->api.json_schema ? "response_format" : NULL, "%s",
-		sentence);
+		misuse && r->request.json_schema ? "response_format" : NULL,
+		"%s", sentence);
 	r->owner->state.failed++;
 }
 
-/* All texts of an answer become the library's, or none. The lock is held, but
- * not meanwhile: the answer stays, since only this thread takes it off. */
-static void submit(struct engine *a, struct answer *r)
+/* Submit all texts of an answer to the library, or none. The lock is held on
+ * entry and exit, but released in between: the answer stays in the list, since
+ * only this thread removes answers. */
+static void submit(struct engine *engine, struct answer *r)
 {
-	const struct api_request *api = &r->api;
+	const struct api_request *request = &r->request;
 	struct tandem_request q;
 	int status = 0;
 
-	engine_unlock(a);
+	engine_unlock(engine);
 	for (size_t i = 0; i < r->n_choices && !status; i++) {
-		const struct api_prompt *p = &api->prompt[i / (size_t)api->n];
+		const struct api_prompt *p =
+			&request->prompt[i / (size_t)request->n];
 		struct choice *c = &r->choice[i];
 
 		tandem_request_init(&q, sizeof(q));
 		q.tokens = p->tokens;
 		q.n_tokens = p->n_tokens;
-		q.max_tokens = api->max_tokens;
-		q.stop = api->stop;
-		q.temperature = api->temperature;
-		q.top_k = (uint32_t)api->top_k;
-		q.top_p = api->top_p;
-		q.min_p = api->min_p;
-		q.repeat_penalty = api->repeat_penalty;
-		q.repeat_last = (uint32_t)api->repeat_last;
-		q.seed = (uint64_t)api->seed;
-		q.stream = i % (size_t)api->n;
-		q.json_schema = api->json_schema;
+		q.max_tokens = request->max_tokens;
+		q.stop = request->stop;
+		q.temperature = request->temperature;
+		q.top_k = (uint32_t)request->top_k;
+		q.top_p = request->top_p;
+		q.min_p = request->min_p;
+		q.repeat_penalty = request->repeat_penalty;
+		q.repeat_last = (uint32_t)request->repeat_last;
+		q.seed = (uint64_t)request->seed;
+		q.stream = i % (size_t)request->n;
+		q.json_schema = request->json_schema;
 		q.sink = on_text;
 		q.sink_arg = c;
-		if (api->wants_logprobs) {
-			q.logprobs = (unsigned)api->likeliest;
+		if (request->wants_logprobs) {
+			q.logprobs = (unsigned)request->top_logprobs;
 			q.token = on_token;
 			q.token_arg = c;
 		}
-		status = tandem_submit(a->tandem, &q, &c->handle);
+		status = tandem_submit(engine->tandem, &q, &c->handle);
 	}
 	if (status)
 		close_texts(r);
-	engine_lock(a);
-	r->state = ANSWER_UNDER_WAY;
+	engine_lock(engine);
+	r->state = ANSWER_RUNNING;
 	if (status)
-		take_failure(r, status, tandem_error(a->tandem));
+		take_failure(r, status, tandem_error(engine->tandem));
 	wake(r);
 }
 
-/* ---- what came of a pass ------------------------------------------------- */
+/* ---- results of a pass --------------------------------------------------- */
 
-/* True when it has ended. */
-static bool look_at_text(struct choice *c)
+/* Take the result of a text; true when it has ended. */
+static bool take_result(struct choice *c)
 {
 	struct engine_state *s = &c->answer->owner->state;
 	const struct tandem_result *r = &c->result;
@@ -262,7 +266,7 @@ static bool look_at_text(struct choice *c)
 	if (c->status && c->status != TANDEM_CANCELED)
 		take_failure(
 			c->answer, c->status, tandem_request_error(c->handle));
-	if (r->tokens) { /* else its prompt was not read, or not all of it */
+	if (r->tokens) { /* otherwise its prompt was not read completely */
 		s->prompt_tokens += r->prompt_tokens;
 		s->cached_tokens += r->cached_tokens;
 	}
@@ -275,10 +279,11 @@ static bool look_at_text(struct choice *c)
 	return true;
 }
 
-/* Answers stay while the lock is not held: only this thread takes them off. */
-static void look_at_all(struct engine *a)
+/* Answers stay in the list while the lock is released: only this thread removes
+ * them. */
+static void take_results(struct engine *engine)
 {
-	struct answer **at = &a->first, *r;
+	struct answer **at = &engine->first, *r;
 
 	while ((r = *at)) {
 		bool ended = r->state != ANSWER_WAITING;
@@ -286,40 +291,40 @@ static void look_at_all(struct engine *a)
 		for (size_t i = 0; r->state != ANSWER_WAITING &&
 			i < r->n_choices && !r->fault.status;
 			i++)
-			ended &= look_at_text(&r->choice[i]);
+			ended &= take_result(&r->choice[i]);
 		if (!ended && !r->fault.status) {
 			at = &r->next;
 			continue;
 		}
-		engine_unlock(a);
+		engine_unlock(engine);
 		close_texts(r);
-		engine_lock(a);
+		engine_lock(engine);
 		*at = r->next;
 		r->state = ANSWER_ENDED;
-		a->state.texts -= (unsigned)r->n_choices;
+		engine->state.texts -= (unsigned)r->n_choices;
 		wake(r);
-		let_go(r);
+		answer_unref(r);
 	}
-	tandem_stats(a->tandem, &a->state.stats);
+	tandem_stats(engine->tandem, &engine->state.stats);
 }
 
 static void *work(void *arg)
 {
-	struct engine *a = arg;
+	struct engine *engine = arg;
 	int status = 0;
 
-	engine_lock(a);
-	while (!a->stopping) {
-		if (!a->first) {
-			pthread_cond_wait(&a->work, &a->lock);
+	engine_lock(engine);
+	while (!engine->stopping) {
+		if (!engine->first) {
+			pthread_cond_wait(&engine->work, &engine->lock);
 			continue;
 		}
-		for (struct answer *r = a->first; r; r = r->next)
+		for (struct answer *r = engine->first; r; r = r->next)
 			if (r->state == ANSWER_WAITING)
-				submit(a, r);
-		/* Nobody reads them: they end before they have another pass, or
-		 * a first one. */
-		for (struct answer *r = a->first; r; r = r->next) {
+				submit(engine, r);
+		/* End the texts that nobody reads before they take part in
+		 * another pass. */
+		for (struct answer *r = engine->first; r; r = r->next) {
 			bool unread = is_unread(r);
 
 			for (size_t i = 0; unread && i < r->n_choices; i++)
@@ -327,16 +332,16 @@ static void *work(void *arg)
 					tandem_request_cancel(
 						r->choice[i].handle);
 		}
-		engine_unlock(a);
-		status = tandem_advance(a->tandem, NULL);
-		engine_lock(a);
-		if (!a->stopping)
-			look_at_all(a);
-		a->state.lost |= status == TANDEM_LOST;
+		engine_unlock(engine);
+		status = tandem_advance(engine->tandem, NULL);
+		engine_lock(engine);
+		if (!engine->stopping)
+			take_results(engine);
+		engine->state.lost |= status == TANDEM_LOST;
 	}
-	engine_unlock(a);
-	/* Nobody adds an answer any more, nor takes one off. */
-	for (struct answer *r = a->first; r; r = r->next)
+	engine_unlock(engine);
+	/* The engine is stopping: nobody adds or removes answers. */
+	for (struct answer *r = engine->first; r; r = r->next)
 		close_texts(r);
 	return NULL;
 }
@@ -346,60 +351,60 @@ static void *work(void *arg)
 int engine_open(struct engine **out, struct tandem *tandem, unsigned most,
 	struct err *e)
 {
-	struct engine *a = calloc(1, sizeof(*a));
+	struct engine *engine = calloc(1, sizeof(*engine));
 	int ret;
 
 	*out = NULL;
-	if (!a)
+	if (!engine)
 		return err_set(e, ENOMEM, "no memory for the server");
-	a->tandem = tandem;
-	a->most = most;
-	a->state.stats.size = sizeof(a->state.stats);
-	tandem_stats(tandem, &a->state.stats);
-	pthread_mutex_init(&a->lock, NULL);
-	pthread_cond_init(&a->work, NULL);
-	ret = pthread_create(&a->thread, NULL, work, a);
+	engine->tandem = tandem;
+	engine->most = most;
+	engine->state.stats.size = sizeof(engine->state.stats);
+	tandem_stats(tandem, &engine->state.stats);
+	pthread_mutex_init(&engine->lock, NULL);
+	pthread_cond_init(&engine->work, NULL);
+	ret = pthread_create(&engine->thread, NULL, work, engine);
 	if (ret) {
-		free(a);
+		free(engine);
 		return err_sys(e, ret,
-			"cannot start the thread that answers (for want of "
-			"memory, or by ulimit -u)");
+			"cannot start the engine's thread (out of memory, or "
+			"ulimit -u)");
 	}
-	*out = a;
+	*out = engine;
 	return 0;
 }
 
-void engine_stop(struct engine *a)
+void engine_stop(struct engine *engine)
 {
 	struct answer *next;
 
-	if (!a)
+	if (!engine)
 		return;
-	engine_lock(a);
-	a->stopping = true;
-	tandem_cancel(a->tandem);
-	pthread_cond_signal(&a->work);
-	engine_unlock(a);
-	pthread_join(a->thread, NULL);
-	engine_lock(a);
-	for (struct answer *r = a->first; r; r = next) {
+	engine_lock(engine);
+	engine->stopping = true;
+	tandem_cancel(engine->tandem);
+	pthread_cond_signal(&engine->work);
+	engine_unlock(engine);
+	pthread_join(engine->thread, NULL);
+	engine_lock(engine);
+	for (struct answer *r = engine->first; r; r = next) {
 		next = r->next;
 		if (!r->fault.status)
 			fault_set(&r->fault, 503, "stopping", NULL,
 				"the server ended before the text did");
 		r->state = ANSWER_ENDED;
 		wake(r);
-		let_go(r);
+		answer_unref(r);
 	}
-	a->first = NULL;
-	engine_unlock(a);
+	engine->first = NULL;
+	engine_unlock(engine);
 }
 
-void engine_close(struct engine *a)
+void engine_close(struct engine *engine)
 {
-	if (!a)
+	if (!engine)
 		return;
-	pthread_cond_destroy(&a->work);
-	pthread_mutex_destroy(&a->lock);
-	free(a);
+	pthread_cond_destroy(&engine->work);
+	pthread_mutex_destroy(&engine->lock);
+	free(engine);
 }

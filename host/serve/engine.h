@@ -1,10 +1,10 @@
 /*
- * The thread that owns the model's handle, and the answers that it writes. A
+ * The thread that owns the model's handle, and the answers that it generates. A
  * request comes as a struct api_request whose prompts are tokens, waits in a
- * bounded queue and becomes an answer of one text or several. Refuses to know
- * who reads: a reader is two functions. What lies in an answer is guarded by
- * the lock; the reader takes pieces of it and gives them back never. Everybody
- * but the thread itself may call, from any thread.
+ * bounded queue, and becomes an answer of one or several texts. Readers of
+ * answers are abstract: two callbacks. The lock guards the contents of all
+ * answers; a reader takes text out of an answer and owns it then. All functions
+ * are for other threads than the engine's own.
  */
 #ifndef HOST_SERVE_ENGINE_H
 #define HOST_SERVE_ENGINE_H
@@ -21,37 +21,39 @@
 struct engine;
 struct err;
 
-/* One text of an answer. */
+/* One generated text of an answer. */
 struct choice {
 	struct answer *answer;
-	/* What the reader has not taken yet; a slow one finds more at a time,
-	 * and never more than the text is long. */
+	/* Output that the reader has not taken yet. It grows while the reader
+	 * is slow, up to the length of the whole text. */
 	struct strbuf text;
-	json_t *logprobs; /* as a chat's; NULL: not wanted, or taken */
-	uint64_t tokens;  /* so far */
+	/* as in a chat's answer; NULL: not requested, or taken */
+	json_t *logprobs;
+	uint64_t tokens; /* so far */
 	bool ended;
-	int status; /* of tandem.h, when it has ended */
+	int status; /* of tandem.h, once it has ended */
 	struct tandem_result result;
-	struct tandem_submitted *handle; /* the thread's own; NULL: none */
+	/* for the engine's thread only; NULL: none */
+	struct tandem_submitted *handle;
 };
 
 enum answer_state {
-	ANSWER_WAITING,   /* the library has not seen it */
-	ANSWER_UNDER_WAY, /* it was found good, and is computed */
-	ANSWER_ENDED,     /* all texts have, or as `fault` says */
+	ANSWER_WAITING, /* not submitted to the library yet */
+	ANSWER_RUNNING, /* submitted, and running */
+	ANSWER_ENDED,   /* all texts have ended, or `fault` is set */
 };
 
 struct answer_reader {
-	/* There is something new. Called with the lock held. */
+	/* New output or a new state. Called with the lock held. */
 	void (*wake)(void *arg);
-	/* Nobody reads any more. Called with the lock held. */
+	/* Whether the client has gone. Called with the lock held. */
 	bool (*gone)(void *arg);
 	void *arg;
 };
 
 struct answer {
-	struct api_request api;
-	struct answer_reader reader; /* wake NULL: it left */
+	struct api_request request;
+	struct answer_reader reader; /* wake NULL: the reader has left */
 	enum answer_state state;
 	struct fault fault; /* status 0: none */
 	struct choice *choice;
@@ -61,47 +63,47 @@ struct answer {
 	struct answer *next;
 };
 
-/* Sums over all answers, and how things stand. */
+/* Totals over all answers, and the current state. */
 struct engine_state {
 	uint64_t answers, canceled, failed;
 	uint64_t prompt_tokens, cached_tokens, tokens;
 	double prompt_seconds, decode_seconds, waiting_seconds;
-	unsigned texts; /* that have not ended */
-	bool lost;      /* the device; nothing is computed more */
+	unsigned texts; /* not ended */
+	bool lost;      /* the device; no further requests are computed */
 	struct tandem_stats stats;
 };
 
 /*
- * Begin: the handle is the thread's from here to engine_stop. There are at
- * most so many texts at a time, those that wait among them, but for those of a
- * request that comes when there is none.
+ * Start the thread, which owns the handle until engine_stop. At most `most`
+ * texts run or wait at a time; but a request that finds the engine idle is
+ * always accepted.
  */
 int engine_open(
 	struct engine **out, struct tandem *, unsigned most, struct err *);
 
-/* End the thread, and with it all that is not done, whose readers hear so;
- * nothing is accepted any more. NULL is nothing. */
+/* Stop the thread: all running and waiting answers end, their readers are
+ * woken, and no further request is accepted. NULL: nothing to do. */
 void engine_stop(struct engine *);
 
-/* It is stopped, and every answer was left. NULL is nothing. */
+/* The engine must be stopped, and every answer left. NULL: nothing to do. */
 void engine_close(struct engine *);
 
 /*
- * Hand a request in; *api is the answer's from here on, and zero. 0 with an
- * answer that is the caller's to leave; -EAGAIN where the queue is full,
- * -ENOMEM, -ESHUTDOWN where nothing is computed any more; *api is the caller's
- * then.
+ * Submit a request. 0: the answer owns *request, which is zeroed, and the
+ * caller must leave the answer. -EAGAIN: the queue is full; -ESHUTDOWN: the
+ * engine is stopping or the device is lost; -ENOMEM. On failure the caller
+ * keeps *request.
  */
-int engine_ask(struct engine *, struct api_request *,
+int engine_submit(struct engine *, struct api_request *,
 	const struct answer_reader *, struct answer **out);
 
-/* The reader needs it no longer; what is not done is canceled. */
+/* The reader no longer needs the answer; what is not done is canceled. */
 void engine_leave(struct engine *, struct answer *);
 
 void engine_lock(struct engine *);
 void engine_unlock(struct engine *);
 
-/* With the lock held. */
-const struct engine_state *engine_look(struct engine *);
+/* Call with the lock held. */
+const struct engine_state *engine_get_state(struct engine *);
 
 #endif

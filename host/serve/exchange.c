@@ -15,13 +15,13 @@
 
 /* ---- readers ------------------------------------------------------------- */
 
-/* Whether there is something to be done with the answer. */
+/* Whether the answer has something to send. */
 static bool has_news(const struct exchange *x)
 {
 	const struct answer *r = x->answer;
 
 	return r->state == ANSWER_ENDED || x->streaming || x->silent_long ||
-		(r->api.stream && r->state == ANSWER_UNDER_WAY);
+		(r->request.stream && r->state == ANSWER_RUNNING);
 }
 
 static void resume(struct exchange *x)
@@ -40,7 +40,7 @@ static void wake_reader(void *arg)
 		resume(x);
 }
 
-/* Who will send nothing more is taken to have left. */
+/* A client that has closed its sending side counts as gone. */
 static bool reader_gone(void *arg)
 {
 	const struct exchange *x = arg;
@@ -70,7 +70,7 @@ void exchanges_break_silence(struct server *s, uint64_t now)
 		}
 }
 
-/* ---- answers that are whole ---------------------------------------------- */
+/* ---- complete answers ---------------------------------------------------- */
 
 static enum MHD_Result queue(
 	struct exchange *x, int status, struct MHD_Response *r)
@@ -92,7 +92,7 @@ static enum MHD_Result queue(
 	return ret;
 }
 
-/* All of x->out, which the answer takes with it. */
+/* Send all of x->out, whose memory the response takes. */
 static enum MHD_Result send_out(struct exchange *x, int status)
 {
 	struct MHD_Response *r = x->out.failed
@@ -115,31 +115,6 @@ static enum MHD_Result send_fault(struct exchange *x)
 
 /* ---- streams ------------------------------------------------------------- */
 
-/* More to send, or the connection sleeps until there is. */
-static void fill_out(struct exchange *x)
-{
-	const struct answer *r = x->answer;
-	bool written = false;
-
-	strbuf_reset(&x->out);
-	x->out_at = 0;
-	engine_lock(x->server->answering);
-	/* What a client that waits can be told, which parsers of events pass
-	 * over. */
-	for (size_t i = 0; x->said_ns && i < r->n_choices; i++)
-		written |= r->choice[i].tokens > 0;
-	if (x->silent_long || !x->said_ns)
-		strbuf_addf(&x->out, ": %s\n\n",
-			written ? "writing" : "reading the prompt");
-	x->said_all = reply_events(&x->reply, &x->out);
-	x->silent_long = false;
-	if (x->out.len)
-		x->said_ns = clock_ns();
-	else if (!x->out.failed)
-		suspend(x);
-	engine_unlock(x->server->answering);
-}
-
 static ssize_t read_stream(void *arg, uint64_t at, char *buf, size_t max)
 {
 	struct exchange *x = arg;
@@ -147,8 +122,30 @@ static ssize_t read_stream(void *arg, uint64_t at, char *buf, size_t max)
 
 	if (x->out_at == x->out.len && x->said_all)
 		return MHD_CONTENT_READER_END_OF_STREAM;
-	if (x->out_at == x->out.len)
-		fill_out(x);
+	if (x->out_at == x->out.len) {
+		/* Get more to send, or suspend the connection until there is
+		 * more. */
+		const struct answer *r = x->answer;
+		bool written = false;
+
+		strbuf_reset(&x->out);
+		x->out_at = 0;
+		engine_lock(x->server->engine);
+		/* A comment line, which parsers of events ignore, keeps a
+		 * waiting client connected. */
+		for (size_t i = 0; x->said_ns && i < r->n_choices; i++)
+			written |= r->choice[i].tokens > 0;
+		if (x->silent_long || !x->said_ns)
+			strbuf_addf(&x->out, ": %s\n\n",
+				written ? "writing" : "reading the prompt");
+		x->said_all = reply_events(&x->reply, &x->out);
+		x->silent_long = false;
+		if (x->out.len)
+			x->said_ns = clock_ns();
+		else if (!x->out.failed)
+			suspend(x);
+		engine_unlock(x->server->engine);
+	}
 	if (x->out.failed)
 		return MHD_CONTENT_READER_END_WITH_ERROR;
 	n = x->out.len - x->out_at;
@@ -159,7 +156,7 @@ static ssize_t read_stream(void *arg, uint64_t at, char *buf, size_t max)
 	return (ssize_t)n;
 }
 
-/* ---- what the model answers ---------------------------------------------- */
+/* ---- answers of the model ------------------------------------------------ */
 
 static enum MHD_Result go_on(struct exchange *x)
 {
@@ -167,17 +164,17 @@ static enum MHD_Result go_on(struct exchange *x)
 	struct MHD_Response *stream;
 	bool ready, whole = false;
 
-	engine_lock(x->server->answering);
+	engine_lock(x->server->engine);
 	ready = has_news(x);
 	if (!ready)
 		suspend(x);
 	else if (r->fault.status)
 		x->fault = r->fault;
-	else if ((whole = !r->api.stream))
+	else if ((whole = !r->request.stream))
 		reply_whole(&x->reply, &x->out);
 	else
 		x->streaming = true;
-	engine_unlock(x->server->answering);
+	engine_unlock(x->server->engine);
 	if (!ready)
 		return MHD_YES;
 	x->type = "application/json";
@@ -190,7 +187,7 @@ static enum MHD_Result go_on(struct exchange *x)
 	x->type = "text/event-stream";
 	if (stream) {
 		httpd.add_response_header(stream, "Cache-Control", "no-cache");
-		/* A proxy would hold back what comes token by token. */
+		/* Otherwise a proxy may buffer the tokens. */
 		httpd.add_response_header(stream, "X-Accel-Buffering", "no");
 	}
 	return queue(x, MHD_HTTP_OK, stream);
@@ -207,7 +204,7 @@ static enum MHD_Result answer(struct exchange *x)
 	return x->answer ? go_on(x) : send_out(x, MHD_HTTP_OK);
 }
 
-/* ---- who may ask --------------------------------------------------------- */
+/* ---- access -------------------------------------------------------------- */
 
 static const char *header(const struct exchange *x, const char *name)
 {
@@ -215,7 +212,7 @@ static const char *header(const struct exchange *x, const char *name)
 		x->connection, MHD_HEADER_KIND, name);
 }
 
-/* Without its port, one of this machine's names for itself. */
+/* Whether the host, without its port, is a name of this machine's loopback. */
 static bool is_local_host(const char *host)
 {
 	static const char *const names[] = { "localhost", "127.0.0.1",
@@ -232,9 +229,10 @@ static bool is_local_host(const char *host)
 }
 
 /*
- * A web page that the user has open may send requests to this machine, also
- * under a name of its own that it made stand for 127.0.0.1. Programs send no
- * Origin; the server's own page sends the server's.
+ * Refuse requests of other web pages: a page that is open in the user's browser
+ * may send requests to this machine, even under a host name of its own that
+ * resolves to 127.0.0.1. Programs send no Origin; the server's own page sends
+ * the server's.
  */
 static int check_origin(struct exchange *x)
 {
@@ -244,8 +242,7 @@ static int check_origin(struct exchange *x)
 	if (host && x->server->listening.loopback && !is_local_host(host) &&
 		strcmp(host, url))
 		return fault_set(&x->fault, 403, "host_refused", NULL,
-			"this server is asked for as localhost, not as "
-			"'%.100s'",
+			"this server's host name is localhost, not '%.100s'",
 			host);
 	if (origin && host &&
 		(strncmp(origin, "http://", 7) || strcmp(origin + 7, host)))
@@ -267,12 +264,12 @@ void client_notify(void *server, struct MHD_Connection *connection,
 	struct client *g = comes ? calloc(1, sizeof(*g)) : *guest;
 	struct server *s = server;
 
-	/* Without memory for it the connection is only bound by --idle. */
+	/* Without memory for it only --idle limits the connection. */
 	if (!g || (comes && !fd)) {
 		free(g);
 		return;
 	}
-	engine_lock(s->answering);
+	engine_lock(s->engine);
 	if (comes) {
 		*g = (struct client){ .fd = fd->connect_fd,
 			.since_ns = clock_ns(),
@@ -285,12 +282,13 @@ void client_notify(void *server, struct MHD_Connection *connection,
 			g->next->prev = g->prev;
 		*(g->prev ? &g->prev->next : &s->guests) = g->next;
 	}
-	engine_unlock(s->answering);
+	engine_unlock(s->engine);
 	if (!comes)
 		free(g);
 }
 
-/* A connection's request is whole and will be answered; or it was. */
+/* The request of a connection is complete and will be answered; or was
+ * answered. */
 static void client_answered(
 	struct server *s, struct MHD_Connection *connection, bool answered)
 {
@@ -300,13 +298,13 @@ static void client_answered(
 
 	if (!g)
 		return;
-	engine_lock(s->answering);
+	engine_lock(s->engine);
 	g->answered = answered;
 	g->since_ns = clock_ns();
-	engine_unlock(s->answering);
+	engine_unlock(s->engine);
 }
 
-/* The other thread finds the connection at its end, and closes it. */
+/* The HTTP thread then sees the connection end, and closes it. */
 void client_show_out(struct server *s, uint64_t now, uint64_t after)
 {
 	for (const struct client *g = s->guests; g; g = g->next)
@@ -314,7 +312,7 @@ void client_show_out(struct server *s, uint64_t now, uint64_t after)
 			shutdown(g->fd, SHUT_RDWR);
 }
 
-/* ---- the life of an exchange --------------------------------------------- */
+/* ---- life of an exchange ------------------------------------------------- */
 
 static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	const char *url, const char *method, void **exchange)
@@ -333,35 +331,35 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	x->fd = fd->connect_fd;
 	x->type = "application/json";
 	*exchange = x;
-	engine_lock(s->answering);
+	engine_lock(s->engine);
 	x->next = s->first;
 	if (x->next)
 		x->next->prev = x;
 	s->first = x;
-	engine_unlock(s->answering);
+	engine_unlock(s->engine);
 
 	length = header(x, "Content-Length");
 	if (length && strtoull(length, NULL, 10) > s->options.body_max) {
 		fault_set(&x->fault, 413, "body_too_large", NULL,
-			"the body has %.20s bytes; this server takes %zu "
+			"the body has %.20s bytes; this server's limit is %zu "
 			"(--body-max)",
 			length, s->options.body_max);
-		return send_fault(x); /* and the body is not waited for */
+		return send_fault(x); /* answered before the body arrives */
 	}
 	if (check_origin(x))
 		return MHD_YES;
 	x->route = route_find(method, url, &allowed);
 	if (!x->route && allowed)
 		fault_set(&x->fault, 405, "method_not_allowed", NULL,
-			"'%.100s' is asked for by %s", url, allowed);
+			"'%.100s' needs the method %s", url, allowed);
 	else if (!x->route)
 		fault_set(&x->fault, 404, "not_found", NULL,
-			"there is no '%.100s' here", url);
+			"there is no '%.100s'", url);
 	else if (!x->route->open &&
 		!api_keys_admit(&s->keys, header(x, "Authorization")))
 		fault_set(&x->fault, 401, "invalid_api_key", NULL,
-			"this server wants 'Authorization: Bearer KEY' with a "
-			"key of its --api-key-file");
+			"this server requires 'Authorization: Bearer KEY' with "
+			"a key of its --api-key-file");
 	return MHD_YES;
 }
 
@@ -378,8 +376,8 @@ enum MHD_Result exchange_handle(void *server, struct MHD_Connection *c,
 		client_answered(server, c, true);
 		return answer(x);
 	}
-	/* What is refused anyway is read, within bounds, so that its sender
-	 * hears why. */
+	/* Read the body of a refused request, within bounds: otherwise the
+	 * client may not see the answer. */
 	*size = 0;
 	max = x->server->options.body_max;
 	x->received += n;
@@ -387,8 +385,8 @@ enum MHD_Result exchange_handle(void *server, struct MHD_Connection *c,
 		return MHD_NO;
 	if (x->received > max && !x->fault.status)
 		fault_set(&x->fault, 413, "body_too_large", NULL,
-			"the body has more than %zu bytes, which is what this "
-			"server takes (--body-max)",
+			"the body has more than %zu bytes, this server's limit "
+			"(--body-max)",
 			max);
 	if (!x->fault.status)
 		strbuf_add(&x->body, data, n);
@@ -408,14 +406,14 @@ void exchange_completed(void *server, struct MHD_Connection *c, void **exchange,
 		return;
 	*exchange = NULL;
 	client_answered(s, c, false);
-	engine_lock(s->answering);
+	engine_lock(s->engine);
 	if (x->next)
 		x->next->prev = x->prev;
 	*(x->prev ? &x->prev->next : &s->first) = x->next;
-	engine_unlock(s->answering);
+	engine_unlock(s->engine);
 	metrics_count(s, x->route, x->status);
 	if (x->answer)
-		engine_leave(s->answering, x->answer);
+		engine_leave(s->engine, x->answer);
 	reply_release(&x->reply);
 	strbuf_release(&x->body);
 	strbuf_release(&x->out);

@@ -1,6 +1,6 @@
 /*
- * libmicrohttpd, loaded when a server is opened (server.c): with the eleven
- * libraries that it brings it takes as long to load as all else that a command
+ * libmicrohttpd, loaded when a server is opened (server.c): loading it and its
+ * eleven libraries takes as long as loading everything else that a command
  * needs.
  */
 #ifndef HOST_SERVE_HTTPD_H
@@ -31,7 +31,7 @@ extern struct httpd {
 #undef X
 } httpd;
 
-/* Before anything else of it; again does nothing. */
+/* Call before using httpd; calling again does nothing. */
 int httpd_load(struct err *);
 
 #endif

@@ -22,7 +22,7 @@ static int open_socket(int family, int *fd, struct err *e)
 
 /* ---- a Unix socket ------------------------------------------------------- */
 
-/* Of a socket file that a dead server left. */
+/* Remove the socket file of a server that no longer runs. */
 static int clear_path(const struct sockaddr_un *a, struct err *e)
 {
 	struct stat st;
@@ -62,8 +62,8 @@ static int open_unix(struct listening *l, const char *path, struct err *e)
 		ret = open_socket(AF_UNIX, &l->fd, e);
 	if (ret)
 		return ret;
-	/* What bind makes has the socket's mode: there is no moment in which
-	 * others could open it. */
+	/* bind makes the file with the socket's mode, so at no time can other
+	 * users open it. */
 	if (fchmod(l->fd, 0600) ||
 		bind(l->fd, (const struct sockaddr *)&a, sizeof(a)))
 		return err_sys(e, errno, "cannot listen at '%s'", path);

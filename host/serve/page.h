@@ -1,5 +1,5 @@
 /*
- * The page at "/": page.html, which the build makes a C string of. Constant.
+ * The page at "/": page.html, which the build turns into a C string. Constant.
  */
 #ifndef HOST_SERVE_PAGE_H
 #define HOST_SERVE_PAGE_H

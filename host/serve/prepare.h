@@ -1,7 +1,7 @@
 /*
- * From the body of a request to what the answering takes, for every way in:
- * what api_request_read leaves open is found by the model's tokenizer and
- * context. Any thread: the handle that is asked for tokens is locked here.
+ * Completes a parsed request for the engine, whether it came by HTTP or D-Bus:
+ * what api_request_read cannot decide depends on the model's tokenizer and
+ * context. Any thread: the handle for tokenizing is locked here.
  */
 #ifndef HOST_SERVE_PREPARE_H
 #define HOST_SERVE_PREPARE_H
@@ -10,13 +10,13 @@
 
 struct server;
 
-/* Prompts as tokens, what may follow, a seed: 0, or *fault. */
+/* Set tokens, token limit and seed: 0, or *fault. */
 int prepare_request(struct server *, struct api_request *, struct fault *);
 
-/* What tandem_error says of the reader, which is locked, as *fault. */
+/* Set *fault from tandem_error of the reader, which the caller has locked. */
 int prepare_misuse(const struct server *, const char *param, struct fault *);
 
-/* Why engine_ask gave `ret`, which is returned, as *fault. */
+/* Set *fault from the failure `ret` of engine_submit, and return `ret`. */
 int prepare_refused(const struct server *, int ret, struct fault *);
 
 #endif

@@ -30,7 +30,7 @@ void reply_json(json_t *json, struct strbuf *out)
 	json_decref(json);
 }
 
-/* Bytes of the character that s[n] begins with; 0: it begins with none. */
+/* Length of the character at the beginning of s[n]; 0: invalid UTF-8. */
 static size_t character(const char *s, size_t n)
 {
 	for (size_t k = 1; k <= 4 && k <= n; k++) {
@@ -76,7 +76,7 @@ void reply_error(const struct fault *f, struct strbuf *out)
 		out);
 }
 
-/* ---- what is told of an answer ------------------------------------------- */
+/* ---- usage and timings --------------------------------------------------- */
 
 static const char *finish_of(const struct choice *c)
 {
@@ -94,8 +94,8 @@ static const char *finish_of(const struct choice *c)
 	}
 }
 
-/* The texts of an answer, together: what they count is added up, and as long
- * as the longest took they took. */
+/* The sum over an answer's texts: counters are added, times are the longest
+ * one's. */
 static struct tandem_result sum_of(const struct answer *r)
 {
 	struct tandem_result s = { 0 };
@@ -103,8 +103,8 @@ static struct tandem_result sum_of(const struct answer *r)
 	for (size_t i = 0; i < r->n_choices; i++) {
 		const struct tandem_result *c = &r->choice[i].result;
 
-		/* A prompt counts once. */
-		if (i % (size_t)r->api.n == 0) {
+		/* Texts of one prompt count its tokens once. */
+		if (i % (size_t)r->request.n == 0) {
 			s.prompt_tokens += c->prompt_tokens;
 			s.cached_tokens += c->cached_tokens;
 		}
@@ -148,7 +148,7 @@ static uint64_t characters_in(const char *text, size_t len)
 	return n;
 }
 
-/* {"A": -0.1, "B": -2.5} of [{"token": "A", "logprob": -0.1}, ...] */
+/* Convert [{"token": "A", "logprob": -0.1}, ...] to {"A": -0.1, "B": -2.5}. */
 static json_t *likely_by_name(const json_t *top)
 {
 	json_t *by_name = json_object(), *one;
@@ -160,13 +160,35 @@ static json_t *likely_by_name(const json_t *top)
 	return by_name;
 }
 
-/* As completions have it: a list for each member, not a member for each. */
-static json_t *by_columns(const json_t *list, uint64_t at)
+/* The log probabilities of the tokens since the last call, null if they were
+ * not requested; the choice's list starts again. */
+static json_t *take_logprobs(const struct api_request *request,
+	struct choice *c, const struct choice_sent *sent)
 {
-	json_t *tokens = json_array(), *logprobs = json_array();
-	json_t *tops = json_array(), *offsets = json_array(), *one;
+	json_t *list = c->logprobs, *columns;
+	uint64_t at;
+	json_t *tokens;
+	json_t *logprobs;
+	json_t *tops;
+	json_t *offsets;
+	json_t *one;
 	size_t i;
 
+	if (!request->wants_logprobs)
+		return json_null();
+	c->logprobs = NULL;
+	if (!list)
+		list = json_array();
+	if (request->kind == API_CHAT)
+		return json_pack("{s:o, s:n}", "content", list, "refusal");
+
+	/* Convert to the format of completions: one list for each member
+	 * instead of one object for each token. */
+	at = sent->characters;
+	tokens = json_array();
+	logprobs = json_array();
+	tops = json_array();
+	offsets = json_array();
 	json_array_foreach(list, i, one)
 	{
 		json_t *token = json_object_get(one, "token");
@@ -179,26 +201,10 @@ static json_t *by_columns(const json_t *list, uint64_t at)
 		at += characters_in(
 			json_string_value(token), json_string_length(token));
 	}
-	return json_pack("{s:o, s:o, s:o, s:o}", "tokens", tokens,
+	columns = json_pack("{s:o, s:o, s:o, s:o}", "tokens", tokens,
 		"token_logprobs", logprobs, "top_logprobs", tops, "text_offset",
 		offsets);
-}
 
-/* How likely a choice's tokens were since the last time; null: nobody asked.
- * The choice's list begins anew. */
-static json_t *take_logprobs(const struct api_request *api, struct choice *c,
-	const struct run_summary *told)
-{
-	json_t *list = c->logprobs, *columns;
-
-	if (!api->wants_logprobs)
-		return json_null();
-	c->logprobs = NULL;
-	if (!list)
-		list = json_array();
-	if (api->kind == API_CHAT)
-		return json_pack("{s:o, s:n}", "content", list, "refusal");
-	columns = by_columns(list, told->characters);
 	json_decref(list);
 	return columns;
 }
@@ -206,34 +212,37 @@ static json_t *take_logprobs(const struct api_request *api, struct choice *c,
 static json_t *head_of(const struct reply *p, const char *of_chat)
 {
 	return json_pack("{s:s, s:s, s:I, s:s}", "id", p->id, "object",
-		p->answer->api.kind == API_CHAT ? of_chat : "text_completion",
+		p->answer->request.kind == API_CHAT ? of_chat
+						    : "text_completion",
 		"created", (json_int_t)p->created, "model", p->offer->model);
 }
 
-/* Members that every answer ends with. */
+/* Add the members that every answer ends with. */
 static void add_end(const struct reply *p, json_t *object)
 {
-	const struct api_request *api = &p->answer->api;
+	const struct api_request *request = &p->answer->request;
 	const struct api_offer *o = p->offer;
 	struct tandem_result s = sum_of(p->answer);
 	double decode = s.seconds - s.seconds_prompt;
 	double read = (double)(s.prompt_tokens - s.cached_tokens);
 	json_t *stops = json_array();
 
-	for (size_t i = 0; api->stop[i]; i++)
-		json_array_append_new(stops, json_string(api->stop[i]));
+	for (size_t i = 0; request->stop[i]; i++)
+		json_array_append_new(stops, json_string(request->stop[i]));
 	json_object_set_new(object, "settings",
 		json_pack("{s:s, s:s?, s:s, s:s, s:f, s:f, s:I, s:f, s:f, s:I, "
 			  "s:I, s:I, s:I, s:o, s:s}",
 			"method", o->method, "draft", o->draft, "clock",
 			o->clock, "precision", o->precision, "temperature",
-			isnan(api->temperature) ? 0 : api->temperature, "top_p",
-			api->top_p, "top_k", (json_int_t)api->top_k, "min_p",
-			api->min_p, "repeat_penalty", api->repeat_penalty,
-			"repeat_last", (json_int_t)api->repeat_last, "seed",
-			(json_int_t)api->seed, "max_tokens",
-			(json_int_t)api->max_tokens, "n", (json_int_t)api->n,
-			"stop", stops, "response_format", api->format));
+			isnan(request->temperature) ? 0 : request->temperature,
+			"top_p", request->top_p, "top_k",
+			(json_int_t)request->top_k, "min_p", request->min_p,
+			"repeat_penalty", request->repeat_penalty,
+			"repeat_last", (json_int_t)request->repeat_last, "seed",
+			(json_int_t)request->seed, "max_tokens",
+			(json_int_t)request->max_tokens, "n",
+			(json_int_t)request->n, "stop", stops,
+			"response_format", request->format));
 	json_object_set_new(object, "timings",
 		json_pack("{s:I, s:I, s:f, s:f, s:o, s:I, s:f, s:o, s:I, s:I, "
 			  "s:I, s:f}",
@@ -251,17 +260,17 @@ static void add_end(const struct reply *p, json_t *object)
 
 void reply_whole(struct reply *p, struct strbuf *out)
 {
-	const struct api_request *api = &p->answer->api;
+	const struct api_request *request = &p->answer->request;
 	json_t *object = head_of(p, "chat.completion");
 	json_t *choices = json_array();
 
 	for (size_t i = 0; i < p->answer->n_choices; i++) {
 		struct choice *c = &p->answer->choice[i];
 		json_t *text = reply_text(c->text.data, c->text.len);
-		json_t *logprobs = take_logprobs(api, c, &p->told[i]);
+		json_t *logprobs = take_logprobs(request, c, &p->sent[i]);
 
 		json_array_append_new(choices,
-			api->kind == API_CHAT
+			request->kind == API_CHAT
 				? json_pack("{s:I, s:{s:s, s:o, s:n}, s:o, "
 					    "s:s?}",
 					  "index", (json_int_t)i, "message",
@@ -288,7 +297,7 @@ static void add_event(json_t *json, struct strbuf *out)
 	strbuf_add(out, "\n\n", 2);
 }
 
-/* A chunk with one choice, or with none where that is NULL. */
+/* A chunk with one choice; with none if `choice` is NULL. */
 static json_t *chunk(const struct reply *p, json_t *choice)
 {
 	json_t *object = head_of(p, "chat.completion.chunk");
@@ -297,7 +306,7 @@ static json_t *chunk(const struct reply *p, json_t *choice)
 	if (choice)
 		json_array_append_new(list, choice);
 	json_object_set_new(object, "choices", list);
-	if (p->answer->api.include_usage)
+	if (p->answer->request.include_usage)
 		json_object_set_new(object, "usage", json_null());
 	return object;
 }
@@ -305,38 +314,38 @@ static json_t *chunk(const struct reply *p, json_t *choice)
 static json_t *delta(struct reply *p, size_t i, json_t *text, json_t *logprobs,
 	const char *finish)
 {
-	if (p->answer->api.kind != API_CHAT)
+	if (p->answer->request.kind != API_CHAT)
 		return json_pack("{s:I, s:o, s:o, s:s?}", "index",
 			(json_int_t)i, "text", text, "logprobs", logprobs,
 			"finish_reason", finish);
 	return json_pack("{s:I, s:{s:s*, s:o}, s:o, s:s?}", "index",
 		(json_int_t)i, "delta", "role",
-		p->told[i].begun ? NULL : "assistant", "content", text,
+		p->sent[i].begun ? NULL : "assistant", "content", text,
 		"logprobs", logprobs, "finish_reason", finish);
 }
 
-static void tell_choice(struct reply *p, size_t i, struct strbuf *out)
+static void put_choice(struct reply *p, size_t i, struct strbuf *out)
 {
 	struct answer *r = p->answer;
 	struct choice *c = &r->choice[i];
-	struct run_summary *told = &p->told[i];
+	struct choice_sent *sent = &p->sent[i];
 	json_t *text, *object;
 	bool last = true;
 
-	if (told->ended || (!c->ended && !c->text.len && !c->logprobs))
+	if (sent->ended || (!c->ended && !c->text.len && !c->logprobs))
 		return;
 	text = reply_text(c->text.data, c->text.len);
 	object = chunk(p,
-		delta(p, i, text, take_logprobs(&r->api, c, told),
+		delta(p, i, text, take_logprobs(&r->request, c, sent),
 			finish_of(c)));
-	told->begun = true;
-	told->characters += characters_in(c->text.data, c->text.len);
-	told->ended = c->ended;
+	sent->begun = true;
+	sent->characters += characters_in(c->text.data, c->text.len);
+	sent->ended = c->ended;
 	strbuf_reset(&c->text);
 	for (size_t k = 0; k < r->n_choices; k++)
-		last &= p->told[k].ended;
-	/* Where a chunk without a choice follows, that is the end. */
-	if (last && !r->api.include_usage)
+		last &= p->sent[k].ended;
+	/* If a chunk without a choice follows, that one is the last. */
+	if (last && !r->request.include_usage)
 		add_end(p, object);
 	add_event(object, out);
 }
@@ -347,14 +356,14 @@ bool reply_events(struct reply *p, struct strbuf *out)
 	json_t *object;
 
 	for (size_t i = 0; i < r->n_choices && !r->fault.status; i++)
-		tell_choice(p, i, out);
+		put_choice(p, i, out);
 	if (r->state != ANSWER_ENDED)
 		return false;
 	if (r->fault.status) {
 		strbuf_add(out, "data: ", 6);
 		reply_error(&r->fault, out);
 		strbuf_add(out, "\n\n", 2);
-	} else if (r->api.include_usage) {
+	} else if (r->request.include_usage) {
 		object = chunk(p, NULL);
 		json_object_set_new(object, "usage", usage_of(r));
 		add_end(p, object);
@@ -364,7 +373,7 @@ bool reply_events(struct reply *p, struct strbuf *out)
 	return true;
 }
 
-/* ---- beginning ----------------------------------------------------------- */
+/* ---- setup --------------------------------------------------------------- */
 
 int reply_init(struct reply *p, const struct api_offer *offer,
 	struct answer *answer, uint64_t number)
@@ -373,16 +382,16 @@ int reply_init(struct reply *p, const struct api_offer *offer,
 		.offer = offer,
 		.answer = answer,
 		.created = time(NULL),
-		.told = calloc(answer->n_choices, sizeof(*p->told)),
+		.sent = calloc(answer->n_choices, sizeof(*p->sent)),
 	};
 	snprintf(p->id, sizeof(p->id), "%s-%" PRIx64 "-%" PRIx64,
-		answer->api.kind == API_CHAT ? "chatcmpl" : "cmpl",
+		answer->request.kind == API_CHAT ? "chatcmpl" : "cmpl",
 		(uint64_t)p->created, number);
-	return p->told ? 0 : -ENOMEM;
+	return p->sent ? 0 : -ENOMEM;
 }
 
 void reply_release(struct reply *p)
 {
-	free(p->told);
+	free(p->sent);
 	*p = (struct reply){ 0 };
 }

@@ -1,4 +1,4 @@
-/* What the server answers to which request. */
+/* Routes of the server: paths, methods and their handlers. */
 #include "base/checked.h"
 #include "base/clock.h"
 #include "host/serve/prepare.h"
@@ -18,22 +18,22 @@ static void answer_texts(struct exchange *x)
 {
 	struct server *s = x->server;
 	struct answer_reader reader = exchange_reader(x);
-	struct api_request api;
+	struct api_request request;
 	int ret;
 
-	if (!api_request_read(&api, x->route->kind, &s->options.offer,
+	if (!api_request_read(&request, x->route->kind, &s->options.offer,
 		    x->body.data ? x->body.data : "", x->body.len, &x->fault) &&
-		!prepare_request(s, &api, &x->fault)) {
-		ret = s->ending
-			? -ESHUTDOWN
-			: engine_ask(s->answering, &api, &reader, &x->answer);
+		!prepare_request(s, &request, &x->fault)) {
+		ret = s->ending ? -ESHUTDOWN
+				: engine_submit(s->engine, &request, &reader,
+					  &x->answer);
 		if (!ret)
 			ret = reply_init(&x->reply, &s->options.offer,
 				x->answer, ++s->number);
 		if (ret)
 			prepare_refused(s, ret, &x->fault);
 	}
-	api_request_release(&api);
+	api_request_release(&request);
 	strbuf_release(&x->body);
 }
 
@@ -45,25 +45,25 @@ static void answer_tokenize(struct exchange *x)
 	const struct api_prompt *p;
 	int32_t *ids = NULL;
 	json_t *list;
-	struct api_request api;
+	struct api_request request;
 	int64_t n = 0;
 	size_t room;
 
-	if (api_request_read(&api, API_TOKENIZE, &s->options.offer,
+	if (api_request_read(&request, API_TOKENIZE, &s->options.offer,
 		    x->body.data ? x->body.data : "", x->body.len, &x->fault))
 		goto out;
-	p = api.prompt;
+	p = request.prompt;
 	room = p->bytes + 8;
 	ids = malloc(room * sizeof(*ids));
 	list = json_array();
-	/* The other ways in ask the same handle. */
+	/* Other threads use the same handle. */
 	pthread_mutex_lock(&s->reading);
 	if (!ids)
 		fault_no_memory(&x->fault);
 	else
 		n = tandem_tokenize(s->reader, p->text, p->bytes,
-			(api.special ? TANDEM_SPECIAL : 0) |
-				(api.bos ? 0 : TANDEM_NO_BOS),
+			(request.special ? TANDEM_SPECIAL : 0) |
+				(request.bos ? 0 : TANDEM_NO_BOS),
 			ids, room);
 	if (n < 0 || n > (int64_t)room)
 		prepare_misuse(s, "prompt", &x->fault);
@@ -75,7 +75,7 @@ static void answer_tokenize(struct exchange *x)
 		&x->out);
 out:
 	free(ids);
-	api_request_release(&api);
+	api_request_release(&request);
 }
 
 static void answer_detokenize(struct exchange *x)
@@ -84,14 +84,14 @@ static void answer_detokenize(struct exchange *x)
 	const struct api_prompt *p;
 	char *text = NULL;
 	unsigned flags;
-	struct api_request api;
+	struct api_request request;
 	int64_t n;
 
-	if (api_request_read(&api, API_DETOKENIZE, &s->options.offer,
+	if (api_request_read(&request, API_DETOKENIZE, &s->options.offer,
 		    x->body.data ? x->body.data : "", x->body.len, &x->fault))
 		goto out;
-	p = api.prompt;
-	flags = api.special ? TANDEM_SPECIAL : 0;
+	p = request.prompt;
+	flags = request.special ? TANDEM_SPECIAL : 0;
 	pthread_mutex_lock(&s->reading);
 	n = tandem_detokenize(
 		s->reader, p->tokens, p->n_tokens, flags, NULL, 0);
@@ -108,10 +108,10 @@ static void answer_detokenize(struct exchange *x)
 	pthread_mutex_unlock(&s->reading);
 out:
 	free(text);
-	api_request_release(&api);
+	api_request_release(&request);
 }
 
-/* ---- what there is ------------------------------------------------------- */
+/* ---- status and model ---------------------------------------------------- */
 
 static void answer_models(struct exchange *x)
 {
@@ -134,9 +134,9 @@ static void answer_health(struct exchange *x)
 	struct server *s = x->server;
 	bool lost;
 
-	engine_lock(s->answering);
-	lost = engine_look(s->answering)->lost;
-	engine_unlock(s->answering);
+	engine_lock(s->engine);
+	lost = engine_get_state(s->engine)->lost;
+	engine_unlock(s->engine);
 	if (lost)
 		fault_set(&x->fault, 503, "device_lost", NULL,
 			"the device process is lost for good");

@@ -1,4 +1,4 @@
-/* How the server fares: as Prometheus reads it, and for its own page. */
+/* Metrics of the server: for Prometheus, and for its own page. */
 #include "base/checked.h"
 #include "base/clock.h"
 #include "host/serve/server_impl.h"
@@ -8,17 +8,17 @@
 
 enum metric_type { COUNTER, COUNTER_REAL, GAUGE, GAUGE_REAL };
 
-/* A copy, so that nobody waits while text is made of it. */
+/* A copy, so that the lock is not held while it is formatted. */
 struct shown {
 	struct engine_state now;
-	uint64_t waiting, under_way, lost;
+	uint64_t waiting, running, lost;
 	double prompt_rate, decode_rate, uptime;
 };
 
 struct metric {
 	const char *name, *help;
 	enum metric_type type;
-	size_t at; /* in struct shown */
+	size_t at; /* offset in struct shown */
 };
 
 #define AT(field) offsetof(struct shown, field)
@@ -27,35 +27,35 @@ struct metric {
 static const struct metric metrics[] = {
 	{ "answers_total", "requests for texts that were accepted",
 		COUNTER, AT(now.answers) },
-	{ "texts_canceled_total", "texts whose reader left",
+	{ "texts_canceled_total", "texts canceled because the client has gone",
 		COUNTER, AT(now.canceled) },
 	{ "answers_failed_total", "requests for texts that failed",
 		COUNTER, AT(now.failed) },
 	{ "texts_waiting", "texts in the queue", GAUGE, AT(waiting) },
-	{ "texts_under_way", "texts that are computed", GAUGE, AT(under_way) },
+	{ "texts_under_way", "texts that run", GAUGE, AT(running) },
 	{ "prompt_tokens_total", "tokens of prompts",
 		COUNTER, AT(now.prompt_tokens) },
 	{ "prompt_cached_tokens_total",
-		"of them those that were not computed",
+		"of them tokens taken from the cache",
 		COUNTER, AT(now.cached_tokens) },
-	{ "prompt_seconds_total", "time in which prompts were read",
+	{ "prompt_seconds_total", "time of reading prompts",
 		COUNTER_REAL, AT(now.prompt_seconds) },
 	{ "tokens_total", "tokens written", COUNTER, AT(now.tokens) },
-	{ "decode_seconds_total", "time in which texts were written",
+	{ "decode_seconds_total", "time of generating texts",
 		COUNTER_REAL, AT(now.decode_seconds) },
 	{ "waiting_seconds_total", "time that texts spent in the queue",
 		COUNTER_REAL, AT(now.waiting_seconds) },
-	{ "prompt_tokens_per_second", "of prompts, while one was read",
+	{ "prompt_tokens_per_second", "tokens/s of prompts, while one was read",
 		GAUGE_REAL, AT(prompt_rate) },
-	{ "tokens_per_second", "written, of one text while it was",
+	{ "tokens_per_second", "tokens/s of one text, while it was generated",
 		GAUGE_REAL, AT(decode_rate) },
 	{ "passes_total", "passes of the model", COUNTER,
 		AT(now.stats.passes) },
 	{ "rows_used_total", "rows that they computed", COUNTER,
 		AT(now.stats.rows) },
-	{ "rows_prompt_total", "of them those of prompts", COUNTER,
+	{ "rows_prompt_total", "of them rows of prompts", COUNTER,
 		AT(now.stats.prompt_rows) },
-	{ "rows_padded_total", "rows of static graphs that were of no use",
+	{ "rows_padded_total", "padding rows of static graphs",
 		COUNTER, AT(now.stats.padded_rows) },
 	{ "window_bytes", "the device's address window", GAUGE,
 		AT(now.stats.window_bytes) },
@@ -67,21 +67,21 @@ static const struct metric metrics[] = {
 		AT(now.stats.remap_bytes) },
 	{ "flash_bytes_total", "read from flash", COUNTER,
 		AT(now.stats.flash_bytes) },
-	{ "device_restarts_total", "devices that took a lost one's place",
+	{ "device_restarts_total", "restarts of the device process",
 		COUNTER, AT(now.stats.restarts) },
 	{ "device_lost", "1: for good", GAUGE, AT(lost) },
-	{ "phone_seconds_total", "what a phone would have taken",
+	{ "phone_seconds_total", "time on the priced phone",
 		COUNTER_REAL, AT(now.stats.phone_seconds) },
 	{ "phone_joules_total", "and spent", COUNTER_REAL,
 		AT(now.stats.phone_joules) },
-	{ "context_tokens", "tokens that a text has room for", GAUGE,
+	{ "context_tokens", "context of a text, in tokens", GAUGE,
 		AT(now.stats.context) },
-	{ "uptime_seconds", "since the server began", GAUGE_REAL, AT(uptime) },
+	{ "uptime_seconds", "since the server started", GAUGE_REAL, AT(uptime) },
 };
 
-/* Tokens of drafts, by how far behind the text they stood. */
+/* Tokens of drafts, by their distance from the accepted text. */
 static const struct metric by_position[] = {
-	{ "drafted_tokens_total", "tokens drafted, by how far behind the text",
+	{ "drafted_tokens_total", "tokens drafted, by the distance from the text",
 		COUNTER, AT(now.stats.drafted_at) },
 	{ "accepted_tokens_total", "of them accepted", COUNTER,
 		AT(now.stats.accepted_at) },
@@ -97,12 +97,12 @@ static struct shown look(struct server *s)
 {
 	struct shown v;
 
-	engine_lock(s->answering);
-	v.now = *engine_look(s->answering);
-	engine_unlock(s->answering);
-	v.under_way =
+	engine_lock(s->engine);
+	v.now = *engine_get_state(s->engine);
+	engine_unlock(s->engine);
+	v.running =
 		v.now.texts < s->options.texts ? v.now.texts : s->options.texts;
-	v.waiting = v.now.texts - v.under_way;
+	v.waiting = v.now.texts - v.running;
 	v.lost = v.now.lost;
 	v.prompt_rate = rate(v.now.prompt_tokens - v.now.cached_tokens,
 		v.now.prompt_seconds);
@@ -121,7 +121,7 @@ static const void *value(const struct metric *m, const struct shown *v)
 	return (const char *)v + m->at;
 }
 
-/* ---- for Prometheus ------------------------------------------------------ */
+/* ---- Prometheus ---------------------------------------------------------- */
 
 static void print_head(const struct metric *m, struct strbuf *out)
 {
@@ -131,7 +131,8 @@ static void print_head(const struct metric *m, struct strbuf *out)
 		m->help, m->name, counts ? "counter" : "gauge");
 }
 
-/* As far as anything was drafted; the first always, so that it is there. */
+/* Positions up to the last one drafted; always the first one, so that the
+ * metric exists. */
 static size_t positions(const struct shown *v)
 {
 	size_t n = TANDEM_POSITIONS;
@@ -149,8 +150,8 @@ void metrics_answer(struct exchange *x)
 
 	x->type = "text/plain; version=0.0.4; charset=utf-8";
 	strbuf_addf(out,
-		"# HELP tandem_http_requests_total answers given\n"
-		"# TYPE tandem_http_requests_total counter\n");
+		"# HELP tandem_http_requests_total answers sent\n# TYPE "
+		"tandem_http_requests_total counter\n");
 	for (size_t i = 0; i < ROUTES_MAX; i++) {
 		const struct route *r = route_at(i);
 
@@ -186,7 +187,7 @@ void metrics_answer(struct exchange *x)
 	}
 }
 
-/* ---- for the page -------------------------------------------------------- */
+/* ---- the page ------------------------------------------------------------ */
 
 void state_answer(struct exchange *x)
 {
@@ -215,7 +216,7 @@ void state_answer(struct exchange *x)
 
 /* ---- counting ------------------------------------------------------------ */
 
-/* The last place is for what has none. */
+/* The last element counts requests without a route. */
 void metrics_count(struct server *s, const struct route *route, int status)
 {
 	size_t i = 0, k = 0;

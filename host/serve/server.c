@@ -14,10 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LIBRARY  "libmicrohttpd.so.12" /* of libmicrohttpd 0.9.34 to 1 */
+/* from libmicrohttpd 0.9.34 up to version 1 */
+#define LIBRARY  "libmicrohttpd.so.12"
 #define PULSE_NS 250000000
-/* For what was canceled to be told of, which takes who reads a moment; and
- * where a second signal wants an end at once. */
+/* Time to deliver the ends of canceled texts, also after a second signal. */
 #define PARTING_S        1.0
 #define HURRIED_S        0.05
 #define PARTING_PULSE_NS 2000000
@@ -90,8 +90,7 @@ int server_open(struct server **out, const struct server_options *o,
 		ret = listening_open(
 			&s->listening, o->listen, o->key_file || o->no_key, e);
 	if (!ret)
-		ret = engine_open(
-			&s->answering, tandem, o->texts + o->queue, e);
+		ret = engine_open(&s->engine, tandem, o->texts + o->queue, e);
 	if (!ret && o->listen)
 		ret = open_http(s, e);
 	if (!ret && o->bus != SERVER_BUS_NONE)
@@ -110,7 +109,7 @@ const char *server_url(const struct server *s)
 
 /* ---- running ------------------------------------------------------------- */
 
-/* A signal, or 0 after a while, below a second. */
+/* Wait for a signal; 0 after `ns` nanoseconds, less than a second. */
 static int wait_signal(long ns)
 {
 	const struct timespec pulse = { .tv_nsec = ns };
@@ -124,22 +123,23 @@ static int wait_signal(long ns)
 	return sig > 0 ? sig : 0;
 }
 
-/* True while somebody is answered. */
+/* Periodic work; true while any request runs. */
 static bool look_after(struct server *s, bool *lost)
 {
 	uint64_t now = clock_ns();
 	bool busy;
 
-	engine_lock(s->answering);
+	engine_lock(s->engine);
 	exchanges_break_silence(s, now);
 	client_show_out(s, now, 2000000000ull * s->options.idle_s);
-	*lost = engine_look(s->answering)->lost;
+	*lost = engine_get_state(s->engine)->lost;
 	busy = s->first || bus_is_busy(s->bus);
-	engine_unlock(s->answering);
+	engine_unlock(s->engine);
 	return busy;
 }
 
-/* Once; what listens is the server's again, and closed. */
+/* Stop accepting connections; only the first call has an effect. The listening
+ * socket is taken back and closed. */
 static void stop_accepting(struct server *s)
 {
 	s->ending = true;
@@ -148,9 +148,9 @@ static void stop_accepting(struct server *s)
 	listening_close(&s->listening);
 }
 
-/* At most so long, for those that are answered; a signal ends it too, and is
+/* Wait up to `seconds` for running requests; a signal ends the wait and is
  * returned. */
-static int let_finish(struct server *s, double seconds, long pulse_ns)
+static int wait_for_running(struct server *s, double seconds, long pulse_ns)
 {
 	uint64_t until = clock_ns() + (uint64_t)(seconds * 1e9);
 	int sig = 0;
@@ -165,14 +165,14 @@ int server_run(struct server *s, struct err *e)
 {
 	bool lost = false;
 
-	/* A bus goes with its session, and then nobody can ask who asked
-	 * there. */
+	/* If the session bus is gone and there is no HTTP, no request can
+	 * arrive any more. */
 	while (!lost && (s->http || !bus_is_gone(s->bus)) &&
 		!wait_signal(PULSE_NS))
 		look_after(s, &lost);
 	stop_accepting(s);
 	if (!lost)
-		s->hurried = let_finish(s, s->options.grace_s, PULSE_NS);
+		s->hurried = wait_for_running(s, s->options.grace_s, PULSE_NS);
 	return lost
 		? err_set(e, ERR_DEVICE_LOST,
 			  "the device process is lost and cannot be restarted")
@@ -186,14 +186,14 @@ void server_close(struct server *s)
 	if (!s)
 		return;
 	stop_accepting(s);
-	engine_stop(s->answering);
+	engine_stop(s->engine);
 	if (s->http) {
-		let_finish(s, s->hurried ? HURRIED_S : PARTING_S,
+		wait_for_running(s, s->hurried ? HURRIED_S : PARTING_S,
 			PARTING_PULSE_NS);
 		httpd.stop_daemon(s->http);
 	}
 	bus_close(s->bus);
-	engine_close(s->answering);
+	engine_close(s->engine);
 	api_keys_release(&s->keys);
 	pthread_mutex_destroy(&s->reading);
 	free(s);

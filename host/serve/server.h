@@ -1,9 +1,10 @@
 /*
- * The server: HTTP in front of a model. It is given an open handle of the
- * library and answers until a signal ends it. Refuses to print (whoever opens
- * it says where it is) and to know options of a command line. Threads: the one
- * that calls server_run waits for signals and looks after silent streams; one
- * of the HTTP library reads, checks and sends; one computes (answering.h).
+ * The server: HTTP and D-Bus access to a model. The caller passes an open
+ * handle of the library; the server answers requests until a signal. It does
+ * not print (the caller reports the URL) and does not parse command lines.
+ * Threads: the one that calls server_run waits for signals and keeps quiet
+ * streams alive; one of the HTTP library reads, checks and sends; one computes
+ * (engine.h).
  */
 #ifndef HOST_SERVE_SERVER_H
 #define HOST_SERVE_SERVER_H
@@ -17,48 +18,49 @@ struct err;
 struct server;
 struct tandem;
 
-/* Where else than by HTTP it answers. */
+/* The bus to serve in addition to HTTP. */
 enum server_bus { SERVER_BUS_NONE, SERVER_BUS_SESSION, SERVER_BUS_SYSTEM };
 
-/* Something that this machine gives, or lacks: a row of `tandem doctor`. */
+/* A property of this machine: a row of `tandem doctor`. */
 struct server_finding {
 	const char *name, *state;
 	char found[384], means[384];
 };
 
 struct server_options {
-	const char *listen; /* as listening_open takes it; NULL: nowhere */
+	const char *listen; /* as for listening_open; NULL: no HTTP */
 	enum server_bus bus;
-	const struct server_finding *findings; /* for who asks by the bus */
+	const struct server_finding *findings; /* for D-Bus clients */
 	size_t n_findings;
 	const char *key_file; /* NULL: none */
-	bool no_key;          /* and others may reach it */
+	bool no_key;          /* accept other machines without a key */
 	struct api_offer offer;
-	unsigned texts; /* computed at a time */
-	unsigned queue; /* that wait beside them */
+	unsigned texts; /* that run at a time */
+	unsigned queue; /* waiting requests in addition */
 	unsigned connections;
-	unsigned idle_s; /* a connection on which nothing moves is closed */
+	/* connections without any data for so long are closed */
+	unsigned idle_s;
 	size_t body_max, header_max; /* bytes */
-	double grace_s;              /* for what runs, at the end */
+	double grace_s;              /* for running requests, at the end */
 };
 
 /*
- * `tandem` is started, and the server's until it is closed; `reader` is another
- * handle of the same model, which is only asked for tokens. Listens from here
- * on. On failure *out is NULL and nothing is left.
+ * `tandem` is started, and belongs to the server until it is closed; `reader`
+ * is another handle of the same model, used only to tokenize. Listens from here
+ * on. On failure *out is NULL and nothing is left to close.
  */
 int server_open(struct server **out, const struct server_options *,
 	struct tandem *tandem, struct tandem *reader, struct err *);
 
-/* "http://127.0.0.1:8080", the server's; "" where nothing listens. */
+/* "http://127.0.0.1:8080", owned by the server; "" without HTTP. */
 const char *server_url(const struct server *);
 
 /*
  * Serve until SIGINT or SIGTERM, which the caller has blocked in all threads,
- * or until nobody can ask any more, for the bus is gone and nothing listens:
- * then nothing is accepted any more and what is under way may end within the
- * grace; a second signal ends that. 0 or, where the device was lost for good,
- * -ERR_DEVICE_LOST.
+ * or until no request can arrive because the bus is gone and there is no HTTP.
+ * Then accept no more requests, and let running ones end within the grace
+ * period; a second signal ends that. 0, or -ERR_DEVICE_LOST if the device is
+ * lost for good.
  */
 int server_run(struct server *, struct err *);
 

@@ -1,7 +1,7 @@
 /*
- * What the files of the server share: the server itself, and an exchange, which
- * is one request and its answer on a connection of libmicrohttpd. Exchanges are
- * that library's thread's, but for what the lock of the answers guards.
+ * Shared by the files of the server: the server itself, and an exchange, which
+ * is one request and its answer on a connection of libmicrohttpd. Exchanges
+ * belong to that library's thread, except members guarded by the engine's lock.
  */
 #ifndef HOST_SERVE_SERVER_IMPL_H
 #define HOST_SERVE_SERVER_IMPL_H
@@ -26,27 +26,28 @@ struct exchange;
 
 struct route {
 	const char *method, *path;
-	bool open; /* without a key as well */
-	/* The request is whole: fill `out` and `type`, or `fault`, or begin an
-	 * answer. */
+	bool open; /* needs no key */
+	/* Called when the request is complete: fill `out` and `type`, or
+	 * `fault`, or begin an answer. */
 	void (*answer)(struct exchange *);
-	enum api_kind kind; /* of what texts are asked for by */
+	enum api_kind kind; /* of the request's body */
 };
 
 /*
- * A connection, from the first byte to the last: whoever sends a request a byte
- * at a time is never idle, and is shown out here when it takes too long.
+ * A connection, from its first byte to its last. A client that sends a request
+ * one byte at a time is never idle, so connections whose request takes too long
+ * are shut down here.
  */
 struct client {
 	int fd;
-	bool answered;     /* its request is whole, and is being answered */
-	uint64_t since_ns; /* it was not */
+	bool answered;     /* the request is complete and is being answered */
+	uint64_t since_ns; /* time since when it is not `answered` */
 	struct client *prev, *next;
 };
 
 enum {
 	ROUTES_MAX = 16,
-	STATUSES = 12 /* codes that answers have, at most */
+	STATUSES = 12 /* at most so many different status codes */
 };
 
 struct server {
@@ -54,19 +55,19 @@ struct server {
 	struct api_keys keys;
 	struct listening listening;
 	struct tandem *tandem, *reader;
-	pthread_mutex_t reading; /* of the reader, by one at a time */
-	struct engine *answering;
-	struct MHD_Daemon *http; /* NULL: nothing listens */
+	pthread_mutex_t reading; /* lock of the reader */
+	struct engine *engine;
+	struct MHD_Daemon *http; /* NULL: no HTTP */
 	struct bus *bus;         /* NULL: none */
 	uint64_t context;        /* tokens */
 	uint64_t began_ns;
 	int64_t created; /* seconds since 1970 */
-	/* Of libmicrohttpd's thread. */
-	uint64_t number; /* of answers begun */
+	/* For libmicrohttpd's thread only. */
+	uint64_t number; /* answers so far */
 	int status[STATUSES];
 	uint64_t answered[ROUTES_MAX][STATUSES];
 	atomic_bool ending;
-	bool hurried; /* a second signal came */
+	bool hurried; /* a second signal has arrived */
 	/* Guarded by the lock. */
 	struct exchange *first;
 	struct client *guests;
@@ -75,27 +76,27 @@ struct server {
 struct exchange {
 	struct server *server;
 	struct MHD_Connection *connection;
-	const struct route *route; /* NULL: there is none such */
+	const struct route *route; /* NULL: no such route */
 	struct strbuf body;
-	size_t received;    /* of it */
+	size_t received;    /* bytes of the body */
 	struct fault fault; /* status 0: none */
-	int status;         /* of what was answered */
+	int status;         /* of the answer */
 	struct strbuf out;
-	size_t out_at;    /* of a stream: what of it is sent */
-	const char *type; /* of the answer */
+	size_t out_at;    /* of a stream: bytes of `out` that were sent */
+	const char *type; /* content type of the answer */
 	struct reply reply;
 	bool said_all;
 	int fd;
 	/* Guarded by the lock. */
-	struct answer *answer; /* NULL: none was begun */
+	struct answer *answer; /* NULL: none begun */
 	bool suspended, streaming, silent_long;
-	uint64_t said_ns; /* when the stream last had something to send */
+	uint64_t said_ns; /* time when the stream last had something to send */
 	struct exchange *prev, *next;
 };
 
 /* ---- exchange.c ---------------------------------------------------------- */
 
-/* What libmicrohttpd calls, with the server as argument. */
+/* Callbacks of libmicrohttpd, with the server as argument. */
 enum MHD_Result exchange_handle(void *server, struct MHD_Connection *,
 	const char *url, const char *method, const char *version,
 	const char *data, size_t *size, void **exchange);
@@ -104,22 +105,24 @@ void exchange_completed(void *server, struct MHD_Connection *, void **exchange,
 void client_notify(void *server, struct MHD_Connection *, void **guest,
 	enum MHD_ConnectionNotificationCode);
 
-/* With the lock held: who has owed a request for so long. */
+/* Call with the lock held: shut down connections whose request is incomplete
+ * for so long. */
 void client_show_out(struct server *, uint64_t now_ns, uint64_t after_ns);
 
-/* With the lock held: streams that said nothing for so long are woken. */
+/* Call with the lock held: wake streams that sent nothing for so long. */
 void exchanges_break_silence(struct server *, uint64_t now_ns);
 
-/* Of answers that have news, and readers that have left. */
+/* Wakes connections whose answer has new output, and reports clients that have
+ * gone. */
 struct answer_reader exchange_reader(struct exchange *);
 
 /* ---- routes.c ------------------------------------------------------------ */
 
-/* The route of a path; NULL and *allowed where it has another method, NULL and
- * NULL where there is none. */
+/* The route of a path and method. NULL with *allowed set: the path needs
+ * another method; NULL with *allowed NULL: no such path. */
 const struct route *route_find(
 	const char *method, const char *path, const char **allowed);
-const struct route *route_at(size_t i); /* NULL behind the last */
+const struct route *route_at(size_t i); /* NULL after the last */
 
 /* ---- serve_metrics.c ----------------------------------------------------- */
 

@@ -42,7 +42,7 @@ static void check_numbers(const struct api_request *a)
 	check(a->top_p > 0 && a->top_p <= 1 && a->min_p >= 0 && a->min_p <= 1);
 	check(a->repeat_penalty >= 0.01 && a->repeat_penalty <= 100);
 	check(a->top_k >= 0 && a->repeat_last >= 0);
-	check(a->likeliest >= 0 && a->likeliest <= API_LIKELIEST);
+	check(a->top_logprobs >= 0 && a->top_logprobs <= API_LIKELIEST);
 	check(a->format != NULL);
 }
 

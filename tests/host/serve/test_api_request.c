@@ -201,13 +201,13 @@ static void how_likely_tokens_were_is_asked_for(void **state)
 
 	taken(&a, API_COMPLETION, "{\"prompt\":\"\",\"logprobs\":0}");
 	assert_true(a.wants_logprobs);
-	assert_int_equal(a.likeliest, 0);
+	assert_int_equal(a.top_logprobs, 0);
 	api_request_release(&a);
 	taken(&a, API_CHAT,
 		"{\"messages\":[{\"role\":\"user\",\"content\":\"\"}],"
 		"\"logprobs\":true,\"top_logprobs\":5}");
 	assert_true(a.wants_logprobs);
-	assert_int_equal(a.likeliest, 5);
+	assert_int_equal(a.top_logprobs, 5);
 	api_request_release(&a);
 	refused(API_CHAT,
 		"{\"messages\":[{\"role\":\"user\",\"content\":\"\"}],"

@@ -57,7 +57,7 @@ static int ask_until(
 {
 	const struct answer_reader reader = { hear, left, r };
 	struct fault f;
-	struct api_request api;
+	struct api_request request;
 	json_t *body = json_pack("{s:[i,i,i,i], s:i, s:i, s:i, s:s*}", "prompt",
 		1, 5, 6, 7, "max_tokens", (int)tokens, "temperature", 3, "seed",
 		1, "stop", stop);
@@ -65,11 +65,11 @@ static int ask_until(
 	int ret;
 
 	json_decref(body);
-	assert_int_equal(api_request_read(&api, API_COMPLETION, &offer, text,
-				 strlen(text), &f),
+	assert_int_equal(api_request_read(&request, API_COMPLETION, &offer,
+				 text, strlen(text), &f),
 		0);
-	ret = engine_ask(a, &api, &reader, &r->answer);
-	api_request_release(&api);
+	ret = engine_submit(a, &request, &reader, &r->answer);
+	api_request_release(&request);
 	free(text);
 	return ret;
 }
@@ -134,8 +134,8 @@ static void who_left_is_not_computed_for(void **state)
 	assert_int_equal(stays.answer->choice[0].status, 0);
 	assert_true(stays.answer->choice[0].result.tokens > 3 + 2);
 	engine_lock(a);
-	assert_int_equal(engine_look(a)->canceled, 1);
-	assert_int_equal(engine_look(a)->texts, 0);
+	assert_int_equal(engine_get_state(a)->canceled, 1);
+	assert_int_equal(engine_get_state(a)->texts, 0);
 	engine_unlock(a);
 	engine_leave(a, leaves.answer);
 	engine_leave(a, stays.answer);

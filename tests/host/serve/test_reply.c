@@ -26,9 +26,9 @@ static void begin(struct fixture *x, enum api_kind kind, const char *body)
 
 	*x = (struct fixture){ .answer.choice = x->choice };
 	if (api_request_read(
-		    &x->answer.api, kind, &offer, body, strlen(body), &f))
+		    &x->answer.request, kind, &offer, body, strlen(body), &f))
 		fail_msg("%s", f.text);
-	x->answer.n_choices = (size_t)x->answer.api.n;
+	x->answer.n_choices = (size_t)x->answer.request.n;
 	assert_int_equal(reply_init(&x->reply, &offer, &x->answer, 1), 0);
 }
 
@@ -38,7 +38,7 @@ static void end(struct fixture *x)
 		strbuf_release(&x->choice[i].text);
 	reply_release(&x->reply);
 	strbuf_release(&x->out);
-	api_request_release(&x->answer.api);
+	api_request_release(&x->answer.request);
 }
 
 static void write_text(struct choice *c, const char *text)
@@ -54,7 +54,7 @@ static void finish(struct fixture *x, size_t i, enum tandem_stop stop)
 	x->choice[i].result.stop = stop;
 	x->choice[i].result.prompt_tokens = 3;
 	x->answer.state =
-		i + 1 == x->answer.n_choices ? ANSWER_ENDED : ANSWER_UNDER_WAY;
+		i + 1 == x->answer.n_choices ? ANSWER_ENDED : ANSWER_RUNNING;
 }
 
 static const char *text_at(const json_t *whole, size_t i)
