@@ -1,5 +1,5 @@
 /*
- * tandem: the host's program. Picks the command; its help, man page and shell
+ * tandem: the host's program. Selects the command; help, man page and shell
  * completion are made from the commands' option tables.
  */
 #include "host/cmd/cmd.h"
@@ -54,9 +54,9 @@ static int unknown_command(const char *name)
 	return EXIT_MISUSE;
 }
 
-/* What `tandem help` or `tandem help --man` is asked about: a command, or one
- * of its own behind its name. */
-static const struct command *command_asked(char **words)
+/* The command that the words after `tandem help` or `tandem help --man` name: a
+ * command, or a subcommand after its command. */
+static const struct command *command_named(char **words)
 {
 	const struct command *c = command_find(commands, words[0]);
 	const struct command *inner =
@@ -67,7 +67,7 @@ static const struct command *command_asked(char **words)
 
 static int man(char **words)
 {
-	const struct command *c = *words ? command_asked(words) : NULL;
+	const struct command *c = *words ? command_named(words) : NULL;
 
 	if (*words && !c)
 		return unknown_command(*words);
@@ -78,7 +78,7 @@ static int man(char **words)
 	return EXIT_OK;
 }
 
-/* The last of the words may name a group of options. */
+/* The last word may name a group of options. */
 static int help_of(const struct command *c, char **words)
 {
 	const char *group = words[1];
@@ -114,7 +114,7 @@ static int help(char **words)
 		fputs(fault_plan_help, stdout);
 	else if ((topic = topic_named(*words)))
 		topic->print(stdout);
-	else if ((c = command_asked(words)))
+	else if ((c = command_named(words)))
 		return help_of(c, words);
 	else
 		return unknown_command(*words);
@@ -159,16 +159,16 @@ int main(int argc, char **argv)
 	int status;
 
 	fd_keep_standard();
-	/* A file that may grow no more (ulimit -f) is a failed write, which is
-	 * told of. */
+	/* A file at its size limit (ulimit -f) then gives a failed write, which
+	 * is reported. */
 	signal(SIGXFSZ, SIG_IGN);
 	cut_short_catch();
 	json_all_or_nothing();
 	status = dispatch(argc, argv);
-	/* A full disk shows at the last write: say so, do not succeed. */
+	/* A full disk shows at the last write: report it and fail. */
 	if (cmd_flush(&e) && status == EXIT_OK)
 		status = cmd_fail(&e);
-	/* A test that ordered what there was not shall not pass. */
+	/* A test whose planned faults were not all triggered must fail. */
 	if (status == EXIT_OK && fault_plan_unfired())
 		status = FAULT_EXIT_UNFIRED;
 	return status;

@@ -1,6 +1,6 @@
 /*
- * The benchmarks of `tandem bench`: each measures, then prints a table or one
- * JSON object to standard output. 0, or -errno and *e.
+ * The benchmarks of `tandem bench`. Each measures, then prints a table or one
+ * JSON object to standard output. All return 0, or -errno and set *e.
  */
 #ifndef HOST_BENCH_BENCH_H
 #define HOST_BENCH_BENCH_H
@@ -18,26 +18,31 @@ struct opt_word;
 
 struct bench_args {
 	bool json;
-	unsigned rounds; /* of everything that is measured, in alternation */
+	unsigned rounds; /* of all measurements, in alternation */
 	unsigned threads;
-	unsigned beside;    /* threads that compute nothing while decode does */
-	const char *model;  /* NULL: the one that comes with the program */
+	/* threads that compute beside the decode benchmark */
+	unsigned beside;
+	const char *model;  /* NULL: the bundled model */
 	const char *shapes; /* "NAME,NAME" or "all"; NULL: the default */
-	const char *clock;  /* "soc:NAME" of a phone; NULL: the default */
-	/* "N,N": decode with rows of so many samples of a prompt of so many
-	 * tokens; NULL: with rows of one text. texts: "N" of each request;
-	 * NULL: the default. */
+	const char *clock;  /* "soc:NAME", a phone profile; NULL: the default */
+	/* decode: "N,N", numbers of samples of one prompt that are decoded in
+	 * one pass, one row each; NULL: rows of a single sequence. texts: "N"
+	 * samples of each request; NULL: the default. */
 	const char *samples;
-	const char *texts; /* "N,N" at a time; NULL: the default */
-	unsigned prompt;   /* tokens, of each of them too */
-	const char *task;  /* texts: whose prompts, "math"; NULL: random */
-	/* texts: as those of tandem run; NULL: the default */
+	/* texts: "N,N" requests at a time; NULL: the default */
+	const char *texts;
+	unsigned prompt; /* tokens of the prompt, or of each prompt */
+	/* texts: the task that the prompts are from, "math"; NULL: random
+	 * prompts */
+	const char *task;
+	/* texts: as in tandem run; NULL: the default */
 	const char *method, *draft;
-	const char *trace; /* of decode, samples and texts; NULL: none */
+	/* file for a trace of decode, samples or texts; NULL: none */
+	const char *trace;
 	struct progress_sink progress;
 };
 
-/* The models of kernels, and "all": an opt_words. */
+/* The shapes that bench kernels measures, and "all": an opt_words. */
 bool bench_shape_word(size_t i, struct opt_word *);
 
 int bench_ipc_main(const struct bench_args *, struct err *);

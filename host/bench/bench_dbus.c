@@ -1,7 +1,7 @@
 /*
- * A method call between two processes that talk D-Bus to one another, with
- * no bus daemon between them: what a call costs where most of Linux makes
- * calls. The child is the server, on a private socket.
+ * A method call between two processes that speak D-Bus over a private socket,
+ * without a bus daemon: the cost of a call with the mechanism that most Linux
+ * services use. The child is the server.
  */
 #include "host/bench/bench_peer.h"
 
@@ -25,11 +25,11 @@
 struct dbus_peer {
 	struct bench_peer base;
 	DBusConnection *connection;
-	int address[2]; /* the child tells where it listens */
+	int address[2]; /* the child writes its address to this pipe */
 	int command, pid;
 };
 
-/* ---- the child ----------------------------------------------------- */
+/* ---- the server, in the child -------------------------------------------- */
 
 struct service {
 	DBusServer *server;
@@ -61,44 +61,6 @@ static void take_connection(DBusServer *server, DBusConnection *c, void *data)
 		s->connection = dbus_connection_ref(c);
 }
 
-static int service_listen(struct service *s, int tell)
-{
-	char *address;
-	int ret;
-
-	s->server = dbus_server_listen("unix:tmpdir=/tmp", NULL);
-	if (!s->server)
-		return -EIO;
-	dbus_server_set_new_connection_function(
-		s->server, take_connection, s, NULL);
-	if (!dbus_server_set_watch_functions(
-		    s->server, add_watch, remove_watch, NULL, s, NULL))
-		return -ENOMEM;
-	address = dbus_server_get_address(s->server);
-	if (!address)
-		return -ENOMEM;
-	ret = fd_write_all(tell, address, strlen(address) + 1);
-	dbus_free(address);
-	return ret;
-}
-
-static int service_accept(struct service *s)
-{
-	while (!s->connection) {
-		struct pollfd p = { -1, POLLIN, 0 };
-
-		if (!s->watch)
-			return -EIO;
-		p.fd = dbus_watch_get_unix_fd(s->watch);
-		if (poll(&p, 1, CALL_MS) != 1)
-			return -ETIMEDOUT;
-		dbus_watch_handle(s->watch, DBUS_WATCH_READABLE);
-	}
-	/* One is enough: the socket's file goes with the server. */
-	dbus_server_disconnect(s->server);
-	return 0;
-}
-
 static int service_answer(struct service *s)
 {
 	DBusMessage *call = NULL, *reply;
@@ -116,7 +78,7 @@ static int service_answer(struct service *s)
 	return reply ? 0 : -ENOMEM;
 }
 
-/* The first batch of all, of one trip, is the connection. */
+/* Serve `trips` calls. The first batch has one trip, which connects. */
 static int dbus_serve(void *arg, unsigned trips)
 {
 	static struct service service;
@@ -124,15 +86,45 @@ static int dbus_serve(void *arg, unsigned trips)
 	int ret = 0;
 
 	if (!service.server) {
-		ret = service_listen(&service, d->address[1]);
-		return ret ? ret : service_accept(&service);
+		char *address;
+
+		service.server = dbus_server_listen("unix:tmpdir=/tmp", NULL);
+		if (!service.server)
+			return -EIO;
+		dbus_server_set_new_connection_function(
+			service.server, take_connection, &service, NULL);
+		if (!dbus_server_set_watch_functions(service.server, add_watch,
+			    remove_watch, NULL, &service, NULL))
+			return -ENOMEM;
+		address = dbus_server_get_address(service.server);
+		if (!address)
+			return -ENOMEM;
+		ret = fd_write_all(d->address[1], address, strlen(address) + 1);
+		dbus_free(address);
+		if (ret)
+			return ret;
+
+		while (!service.connection) {
+			struct pollfd p = { -1, POLLIN, 0 };
+
+			if (!service.watch)
+				return -EIO;
+			p.fd = dbus_watch_get_unix_fd(service.watch);
+			if (poll(&p, 1, CALL_MS) != 1)
+				return -ETIMEDOUT;
+			dbus_watch_handle(service.watch, DBUS_WATCH_READABLE);
+		}
+		/* One connection is enough: the socket's file is removed with
+		 * the server. */
+		dbus_server_disconnect(service.server);
+		return 0;
 	}
 	for (unsigned i = 0; !ret && i < trips; i++)
 		ret = service_answer(&service);
 	return ret;
 }
 
-/* ---- our side ------------------------------------------------------ */
+/* ---- the client ---------------------------------------------------------- */
 
 static int dbus_trip(struct bench_peer *p, struct err *e)
 {
@@ -182,7 +174,8 @@ static int read_address(struct dbus_peer *d, char *address, struct err *e)
 {
 	size_t n = 0;
 
-	/* Ours to close, so that a dead child is an end of file. */
+	/* Close our copy, so that the death of the child shows as end of
+	 * file. */
 	fd_close(&d->address[1]);
 	while (n < ADDRESS_MAX && !fd_read_exact(d->address[0], address + n, 1))
 		if (!address[n++])

@@ -1,7 +1,7 @@
 /*
- * tandem bench decode: what the pair makes of this machine's memory and
- * arithmetic with one model, and what the same kernels make of it in one
- * process (the host's own forward pass, host/draft/).
+ * tandem bench decode: the speed of host and device with one model, and of the
+ * same kernels in a single process (the host's forward pass, host/draft/), each
+ * as a share of this machine's memory bandwidth and arithmetic rate.
  */
 #include "host/bench/bench.h"
 
@@ -26,11 +26,11 @@
 #include <stdlib.h>
 
 #define PROMPT 512
-#define CHUNK  256 /* rows of the prompt's graph */
-#define DEPTH  64  /* tokens in the cache before a pass that is timed */
+#define CHUNK  256 /* rows of the prompt graph */
+#define DEPTH  64  /* tokens in the cache before a timed pass */
 #define PASSES 8   /* timed together */
-/* Such timings together, beside others that want the processors: longer than
- * the system lets anybody run. */
+/* Timings in a row beside competing threads: together they take longer than the
+ * scheduler lets one thread run before it switches. */
 #define BESIDE_TIMES 16
 #define BESIDE_MAX   64
 
@@ -38,7 +38,8 @@ static const uint32_t row_counts[] = { 1, 2, 4, 8, 16 };
 #define N_ROWS   ARRAY_LEN(row_counts)
 #define MAX_ROWS 16
 
-/* What one figure is of, and its samples: seconds a pass. */
+/* One figure: the configuration that is measured, and its samples in seconds a
+ * pass. */
 struct figure {
 	uint32_t rows, passes;
 	double seconds[BENCH_ROUNDS_MAX];
@@ -54,10 +55,12 @@ struct bench_decode {
 	int32_t token[PROMPT];
 	uint32_t prompt;
 	float *logits;
-	double weights, bytes; /* multiplied by a token, and read a pass */
+	/* weights multiplied by each token, and bytes read by each pass */
+	double weights, bytes;
 	uint64_t mapped, huge; /* bytes in the window; in huge pages */
 	struct figure prefill, pair[N_ROWS], single;
-	struct figure pair_beside, single_beside; /* of one row */
+	/* with one row, beside competing threads */
+	struct figure pair_contended, single_contended;
 	double bandwidth[BENCH_ROUNDS_MAX], int8[BENCH_ROUNDS_MAX];
 };
 
@@ -110,7 +113,7 @@ static int time_single(
 	return ret;
 }
 
-/* ---- among others ---- */
+/* ---- beside competing threads -------------------------------------------- */
 
 struct others {
 	pthread_t thread[BESIDE_MAX];
@@ -127,7 +130,7 @@ static void *want_processor(void *arg)
 	return NULL;
 }
 
-/* Several of what `time` times, and their mean. */
+/* The mean of several results of `time`. */
 static int time_long(struct bench_decode *b, struct figure *f, unsigned round,
 	int (*time)(
 		struct bench_decode *, struct figure *, unsigned, struct err *),
@@ -144,7 +147,7 @@ static int time_long(struct bench_decode *b, struct figure *f, unsigned round,
 	return ret;
 }
 
-static int time_beside(struct bench_decode *b, unsigned round, struct err *e)
+static int time_contended(struct bench_decode *b, unsigned round, struct err *e)
 {
 	struct others o = { .n = 0 };
 	int ret = 0;
@@ -156,56 +159,16 @@ static int time_beside(struct bench_decode *b, unsigned round, struct err *e)
 				e, ret, "cannot start busy thread %u", o.n + 1);
 	}
 	if (!ret)
-		ret = time_long(b, &b->pair_beside, round, time_pair, e);
+		ret = time_long(b, &b->pair_contended, round, time_pair, e);
 	if (!ret)
-		ret = time_long(b, &b->single_beside, round, time_single, e);
+		ret = time_long(b, &b->single_contended, round, time_single, e);
 	atomic_store(&o.stop, true);
 	while (o.n)
 		pthread_join(o.thread[--o.n], NULL);
 	return ret;
 }
 
-static int measure(struct bench_decode *b, struct err *e)
-{
-	const struct progress_sink *p = &b->args->progress;
-	uint64_t began;
-	int ret = 0;
-
-	progress_report(p, "measuring", 0, b->rounds);
-	for (unsigned r = 0; r < b->rounds && !ret; r++) {
-		b->bandwidth[r] =
-			bench_read_bandwidth(b->machine, (size_t)b->bytes);
-		b->int8[r] = bench_int8_peak(b->machine);
-		began = clock_ns();
-		ret = tandem_prefill(
-			b->tandem, b->token, b->prompt, 1, b->logits, e);
-		b->prefill.seconds[r] = seconds_since(began);
-		for (size_t i = 0; i < N_ROWS && !ret; i++)
-			ret = time_pair(b, &b->pair[i], r, e);
-		if (!ret)
-			ret = time_single(b, &b->single, r, e);
-		if (!ret && b->args->beside)
-			ret = time_beside(b, r, e);
-		progress_report(p, "measuring", r + 1, b->rounds);
-	}
-	progress_report(p, NULL, 0, 0);
-	return ret;
-}
-
 /* ---- opening ------------------------------------------------------------- */
-
-/* Weights that a token is multiplied by: of the layers, and the output. */
-static double n_weights(const struct model *m)
-{
-	double n = (double)m->output->dim[0] * (double)m->output->dim[1];
-
-	for (uint32_t l = 0; l < m->n_layer; l++)
-		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
-			if (m->layer[l][i] && m->layer[l][i]->dim[1] > 1)
-				n += (double)m->layer[l][i]->dim[0] *
-					(double)m->layer[l][i]->dim[1];
-	return n;
-}
 
 static int open_all(struct bench_decode *b, struct err *e)
 {
@@ -213,6 +176,7 @@ static int open_all(struct bench_decode *b, struct err *e)
 	struct tandem_report r;
 	struct session_opts *o;
 	int ret = tandem_create(&b->tandem, NULL, &unsaid, e);
+	double n;
 
 	if (ret)
 		return ret;
@@ -237,7 +201,7 @@ static int open_all(struct bench_decode *b, struct err *e)
 	b->prefill.passes = (b->prompt + CHUNK - 1) / CHUNK;
 	for (size_t i = 0; i < N_ROWS; i++)
 		b->pair[i] = (struct figure){ row_counts[i], 1, { 0 } };
-	b->single = b->pair_beside = b->single_beside =
+	b->single = b->pair_contended = b->single_contended =
 		(struct figure){ 1, 1, { 0 } };
 	o = tandem_pair(b->tandem);
 	o->trace = b->args->trace;
@@ -253,22 +217,34 @@ static int open_all(struct bench_decode *b, struct err *e)
 	tandem_report(b->tandem, &r);
 	b->mapped = r.total.bytes_mapped;
 	b->huge = tandem_huge_bytes(b->tandem);
-	b->weights = n_weights(b->model);
+
+	/* Weights that each token is multiplied by: those of the layers and of
+	 * the output. */
+	n = (double)b->model->output->dim[0] * (double)b->model->output->dim[1];
+	for (uint32_t l = 0; l < b->model->n_layer; l++)
+		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
+			if (b->model->layer[l][i] &&
+				b->model->layer[l][i]->dim[1] > 1)
+				n += (double)b->model->layer[l][i]->dim[0] *
+					(double)b->model->layer[l][i]->dim[1];
+	b->weights = n;
+
 	b->bytes =
 		(double)r.total.weight_bytes + (double)b->model->output->bytes;
 	return bench_machine_open(&b->machine, b->args->threads, e);
 }
 
-/* ---- telling ------------------------------------------------------------- */
+/* ---- report -------------------------------------------------------------- */
 
-/* Medians of one figure, and of its ratios within each round. */
+/* Median of one figure's rate, and medians of its ratios to the limits within
+ * each round. */
 struct run_summary {
 	double seconds, tokens_per_s;
-	double bytes_per_s, of_memory; /* of the weights */
+	double bytes_per_s, of_memory; /* of reading the weights */
 	double ops_per_s, of_int8;
 };
 
-static struct run_summary tell(
+static struct run_summary rates_of(
 	const struct bench_decode *b, const struct figure *f)
 {
 	double memory[BENCH_ROUNDS_MAX], int8[BENCH_ROUNDS_MAX];
@@ -283,7 +259,7 @@ static struct run_summary tell(
 		median(memory, b->rounds), ops / s, median(int8, b->rounds) };
 }
 
-/* Seconds of the one over those of the other. */
+/* Median of the ratio of the two figures' times. */
 static double ratio_of(const struct bench_decode *b, const struct figure *one,
 	const struct figure *other)
 {
@@ -294,8 +270,8 @@ static double ratio_of(const struct bench_decode *b, const struct figure *one,
 	return median(ratio, b->rounds);
 }
 
-/* How much longer threads take that get as much of the processors as others
- * do. */
+/* The slowdown of a thread that gets the same share of the CPUs as the
+ * competing threads. */
 static double fair_share(const struct bench_decode *b)
 {
 	double want = b->args->threads + b->args->beside;
@@ -306,7 +282,7 @@ static double fair_share(const struct bench_decode *b)
 static void print_row(
 	const struct bench_decode *b, const char *name, const struct figure *f)
 {
-	struct run_summary t = tell(b, f);
+	struct run_summary t = rates_of(b, f);
 
 	printf("%-22s %9.2f %10.1f %8.1f %6.0f %% %9.0f %6.0f %%\n", name,
 		t.seconds * 1e3, t.tokens_per_s, t.bytes_per_s / 1e9,
@@ -333,27 +309,27 @@ static void print_text(const struct bench_decode *b)
 	}
 	print_row(b, "one process, 1 row", &b->single);
 	if (b->args->beside) {
-		print_row(b, "busy: pass of 1 row", &b->pair_beside);
-		print_row(b, "busy: one process", &b->single_beside);
+		print_row(b, "busy: pass of 1 row", &b->pair_contended);
+		print_row(b, "busy: one process", &b->single_contended);
 	}
 	printf("\nThe pair's pass of one row takes %.3f times that of one "
 	       "process. The device maps %.1f\nof %.1f MiB by huge pages.\n",
 		ratio_of(b, &b->pair[0], &b->single), (double)b->huge / 0x1p20,
 		(double)b->mapped / 0x1p20);
 	if (b->args->beside)
-		printf("\nBeside %u busy thread%s it takes %.2f times as long "
-		       "as alone, one process %.2f times;\n%.2f is what a fair "
-		       "share of the %u processors would be.\n",
+		printf("\nBeside %u busy thread%s the pair takes %.2f times "
+		       "as long as alone, one process %.2f\ntimes; %.2f is a "
+		       "fair share of the %u processors.\n",
 			b->args->beside, b->args->beside > 1 ? "s" : "",
-			ratio_of(b, &b->pair_beside, &b->pair[0]),
-			ratio_of(b, &b->single_beside, &b->single),
+			ratio_of(b, &b->pair_contended, &b->pair[0]),
+			ratio_of(b, &b->single_contended, &b->single),
 			fair_share(b), workers_online());
 }
 
 static json_t *row_json(
 	const struct bench_decode *b, const char *what, const struct figure *f)
 {
-	struct run_summary t = tell(b, f);
+	struct run_summary t = rates_of(b, f);
 
 	return json_pack("{s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "what",
 		what, "rows", (int)f->rows, "seconds", t.seconds,
@@ -372,9 +348,10 @@ static int print_rows(const struct bench_decode *b, struct err *e)
 	json_array_append_new(rows, row_json(b, "one process", &b->single));
 	if (b->args->beside) {
 		json_array_append_new(
-			rows, row_json(b, "pass beside", &b->pair_beside));
+			rows, row_json(b, "pass beside", &b->pair_contended));
 		json_array_append_new(rows,
-			row_json(b, "one process beside", &b->single_beside));
+			row_json(
+				b, "one process beside", &b->single_contended));
 	}
 	o = json_pack(
 		"{s:i, s:s, s:s, s:i, s:i, s:f, s:f, s:o, s:f, s:I, s:I, s:i, s:f}",
@@ -405,8 +382,29 @@ int bench_decode_main(const struct bench_args *args, struct err *e)
 	b->rounds = args->rounds < BENCH_ROUNDS_MAX ? args->rounds
 						    : BENCH_ROUNDS_MAX;
 	ret = open_all(b, e);
-	if (!ret)
-		ret = measure(b, e);
+	if (!ret) {
+		const struct progress_sink *p = &b->args->progress;
+		uint64_t began;
+
+		progress_report(p, "measuring", 0, b->rounds);
+		for (unsigned r = 0; r < b->rounds && !ret; r++) {
+			b->bandwidth[r] = bench_read_bandwidth(
+				b->machine, (size_t)b->bytes);
+			b->int8[r] = bench_int8_peak(b->machine);
+			began = clock_ns();
+			ret = tandem_prefill(b->tandem, b->token, b->prompt, 1,
+				b->logits, e);
+			b->prefill.seconds[r] = seconds_since(began);
+			for (size_t i = 0; i < N_ROWS && !ret; i++)
+				ret = time_pair(b, &b->pair[i], r, e);
+			if (!ret)
+				ret = time_single(b, &b->single, r, e);
+			if (!ret && b->args->beside)
+				ret = time_contended(b, r, e);
+			progress_report(p, "measuring", r + 1, b->rounds);
+		}
+		progress_report(p, NULL, 0, 0);
+	}
 	bench_machine_close(b->machine);
 	lone_model_close(b->alone);
 	if (b->tandem)

@@ -14,9 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Texts that must be the same: of plain and of drafted decoding, by the model
- * of blocks, under all placements, and of a decoder of blocks with and without
- * a cache: a token a pass, and all that are sure. */
+/* Groups of runs that must generate the same text: plain and drafted decoding;
+ * the block-diffusion model with every weight placement; and one
+ * block-diffusion decoder with and without a cache, once with one token a pass
+ * and once with all tokens above the threshold. */
 enum diffusion_texts {
 	DIFFUSION_ANY,
 	DIFFUSION_CAUSAL,
@@ -26,16 +27,16 @@ enum diffusion_texts {
 	DIFFUSION_CACHED_SURE
 };
 
-/* Parts of one name that stand behind one another are one table. */
+/* Consecutive parts of one name are one table. */
 struct diffusion_part {
 	enum diffusion_table_kind kind;
 	enum diffusion_texts texts;
 	struct table_spec table;
 };
 
-/* What a variant's `hook` is. */
+/* Values of table_variant.hook. */
 enum diffusion_hook {
-	DIFFUSION_BY_CPU = 1, /* passes are priced as the phone's CPU's */
+	DIFFUSION_BY_CPU = 1, /* price passes as if the phone's CPU ran them */
 };
 
 /* ---- tables -------------------------------------------------------------- */
@@ -43,14 +44,14 @@ enum diffusion_hook {
 const char *const diffusion_table_names[DIFFUSION_TABLES] = { "decoders",
 	"curve", "ablation", "sensitivity", "window", "exact" };
 
-/* The answer's masks are all there from the start, as many as an output has
- * tokens at most, unless a row says otherwise. */
+/* All masks of the answer are present from the start, one for each token that
+ * the output may have, unless a row sets another canvas. */
 #define NO_CANVAS "canvas=0"
 #define FAST      "method=fast-dllm"
 #define OURS      "method=llada-npu"
 #define BLOCKS    "model=block"
 #define TARGET    "model=target"
-/* No row of later blocks. */
+/* no rows for later blocks */
 #define ALONE "window=0", "lookahead=0"
 
 /* ---- decoders ------------------------------------------------------------ */
@@ -156,15 +157,16 @@ static const struct column_spec curve_columns[] = {
 	{ 0 },
 };
 
-/* ---- what each part adds ------------------------------------------------- */
+/* ---- what each technique adds -------------------------------------------- */
 
-/* Thresholds of 1 decide a token a pass; of 0.9 all that are sure. */
+/* A threshold of 1 decides one token a pass; 0.9 decides all tokens above
+ * it. */
 #define ONE_A_PASS "visible=1", "stable=1"
 #define SURE       "visible=0.9", "stable=0.9"
 
-/* Rows of later blocks when a block is nearly done, where that costs little. */
+/* Rows for later blocks once a block is nearly done, if they cost little. */
 #define LATE "window=0", "lookahead=2", "lookahead-cost=0.1"
-/* A window that cannot hold each block of weights by itself. */
+/* A window too small to map every block of weights at once. */
 #define FEW_MAPS "va-window=16M", "va-slots=4"
 
 static const struct table_variant ablation[] = {
@@ -186,8 +188,8 @@ static const struct table_variant ablation[] = {
 			"placement=swap" } },
 };
 
-/* The paper's baselines on a phone's CPU; the one with a cache may have been
- * either of two. */
+/* The paper's baselines on a phone's CPU. The paper does not say which of the
+ * two cached ones it used. */
 static const struct table_variant cpu_rows[] = {
 	{ "CPU", { "method=llada" }, DIFFUSION_BY_CPU },
 	{ "CPU, +prefix", { FAST, "threshold=1", "cache=prefix" },
@@ -195,8 +197,8 @@ static const struct table_variant cpu_rows[] = {
 	{ "CPU, +block", { OURS, ONE_A_PASS, ALONE }, DIFFUSION_BY_CPU },
 };
 
-/* The target's weights have 8 bits; those of the model of blocks, which reads
- * plainly too, have 4, as those of masked diffusion. */
+/* The target has 8-bit weights. The block-diffusion model, which decodes token
+ * by token here too, has 4-bit weights, as masked diffusion has. */
 static const struct table_variant plain_rows[] = {
 	{ "autoregressive, 4 bits", { "method=autoregressive", BLOCKS } },
 };
@@ -216,7 +218,7 @@ static const struct column_spec ablation_columns[] = { BEFORE_RATIOS,
 	OVER_ON_PHONE("over_cpu_block", "of CPU+block", "CPU, +block"),
 	BEHIND_RATIOS };
 
-/* ---- what must be the same text ------------------------------------------ */
+/* ---- texts that must be the same ----------------------------------------- */
 
 static const struct table_variant cached[] = {
 	{ "block", { "method=block", BLOCKS } },
@@ -287,9 +289,9 @@ static const struct column_spec window_columns[] = {
 	{ 0 },
 };
 
-/* Rows are a window and a placement. */
+/* Each row is a window size and a placement. */
 static const struct table_spec window_table = { .name = "window",
-	.title = "Small address windows, by what lies in them",
+	.title = "Small address windows, by the placement of the weights",
 	.note = "A pass of llada-npu: buffers mapped and unmapped, what is "
 		"copied into slots, and\nhow long the NPU waited for weights; "
 		"the text is the same.",
@@ -297,7 +299,7 @@ static const struct table_spec window_table = { .name = "window",
 	.column = window_columns,
 	.plot = { .y = { "ms a pass", "maps a pass" } } };
 
-/* ---- all of them --------------------------------------------------------- */
+/* ---- all tables ---------------------------------------------------------- */
 
 #define PART(k, same, variants, of, columns, ...)                        \
 	{                                                                \
@@ -310,22 +312,22 @@ static const struct table_spec window_table = { .name = "window",
 	}
 
 static const char about_decoders[] =
-	"tok/s: geometric mean of the tasks, of decoding, which a diffusion "
-	"model's prompt is\npart of; all: with every model's prompt. rows, "
-	"logits, skipped (the rows without,\nwhose token stays), "
-	"refreshed (by the host, beside it): of a pass; revised: changed\n"
-	"after they were seen, of the tokens. Rows of blocks and the last two "
-	"have models\nof their own. times: over llada block by block; of "
-	"canvas: over llada as its authors and\npublic runtimes have it, the "
-	"whole text with all masks of the answer in every pass; of\nprefix: "
-	"over fast-dllm, small. small: at thresholds for a model of some "
-	"millions of\nparameters.";
+	"tok/s: geometric mean of the tasks, of decoding, which includes a "
+	"diffusion model's\nprompt; all: with every model's prompt. For each "
+	"pass: rows, logits, skipped (rows\nwithout logits, whose token is "
+	"final), refreshed (rows computed by the host meanwhile);\nrevised: "
+	"share of the tokens that changed after they were shown. Rows of "
+	"blocks and the\nlast two have models of their own. times: over llada "
+	"block by block; of canvas: over\nllada as in its authors' code and "
+	"public runtimes, the whole text with all masks of the\nanswer in "
+	"every pass; of prefix: over fast-dllm, small. small: with thresholds "
+	"for a\nmodel of some millions of parameters.";
 
 static const char about_exact[] =
-	"block without a cache computes the text from its beginning in every "
-	"pass; llada-npu as\nthese keeps what is seen, and looks at no later "
-	"block; linear-spec verifies what it drafts.\nEach writes what the one "
-	"it belongs to does, or the run ends with an error.";
+	"block without a cache computes the whole text in every pass; "
+	"llada-npu, as these never\nchanges a token that was shown, and has no "
+	"rows for later blocks; linear-spec verifies\nits drafts. Each must "
+	"generate the same text as its counterpart, or the run fails.";
 
 #define EXACT(same, variants)                                             \
 	PART(DIFFUSION_T_EXACT, same, variants, "block", curve_columns,   \
@@ -343,7 +345,7 @@ static const char about_exact[] =
 	PART(DIFFUSION_T_CURVE, DIFFUSION_ANY, variants, of, curve_columns, \
 		.name = "curve", .title = "Accuracy by tokens a pass",      \
 		.note = "One threshold; or those at which a token is "      \
-			"seen, and at which it stays.",                     \
+			"shown, and at which it is final.",                 \
 		.name_key = { "method", "thresholds" },                     \
 		.plot = { .y = { "right, %" },                              \
 			.points = true,                                     \
@@ -351,21 +353,22 @@ static const char about_exact[] =
 
 static const char about_ablation[] =
 	"NPU: the whole text in every pass, with all masks of the answer, a "
-	"token a pass;\n+prefix: what is before the block is cached; +block: "
-	"and no masks are behind it;\n+sure at once: of 0.9; +later blocks: "
-	"passes reach into these; +stages: what is seen\nat 0.7 stays at 0.9; "
-	"+refresh: what is left behind unstable is computed anew.\nFrom +block "
-	"on, logits of what stays are skipped. late: into later blocks when a "
-	"block is\nnearly done and that costs little. mapped anew, packed: a "
-	"window of 4 buffers, by\n--placement drop-all and swap. CPU: the same "
-	"on a phone's CPU alone, matrix by matrix the\nlonger of its bytes and "
-	"its products; of CPU: over these. By the target: autoregressive\nand "
-	"chain; 4 bits: by the model of blocks, whose weights are as small as "
-	"a diffusion model's.";
+	"token a pass;\n+prefix: tokens before the block are cached; +block: "
+	"and there are no masks after the\nblock; +sure at once: all tokens "
+	"above 0.9; +later blocks: passes have rows for these;\n+stages: a "
+	"token is shown at 0.7 and final at 0.9; +refresh: unstable tokens "
+	"before the\nblock are computed again. From +block on, no logits of "
+	"final tokens. late: later blocks\nonly when a block is nearly done "
+	"and they cost little. mapped anew, packed: a window of\n4 buffers, by "
+	"--placement drop-all and swap. CPU: the same on a phone's CPU alone, "
+	"for\neach matrix the longer of its bytes and its products; of CPU: "
+	"over these. By the target:\nautoregressive and chain; 4 bits: by the "
+	"block diffusion model, whose weights are as\nsmall as the masked "
+	"one's.";
 
 #define ABLATION(same, variants)                                              \
 	PART(DIFFUSION_T_ABLATION, same, variants, "llada", ablation_columns, \
-		.name = "ablation", .title = "What each part adds",           \
+		.name = "ablation", .title = "Gain by each technique",        \
 		.note = about_ablation, .name_key = { "row" },                \
 		.plot = { .y = { "tokens/s", "tokens a pass", "right, %" } })
 
@@ -390,15 +393,16 @@ static const struct diffusion_part parts[] = {
 	ABLATION(DIFFUSION_BLOCKS, plain_rows),
 	ABLATION(DIFFUSION_BLOCKS, plain_cpu_rows),
 	SETTINGS(lookaheads, "lookahead", .name = "lookahead",
-		.title = "llada-npu by the masks left at which a pass reaches "
-			 "further",
-		.note = "Else windows end with the block."),
+		.title = "llada-npu by the masks left when a pass includes "
+			 "later blocks",
+		.note = "Otherwise windows end with the block."),
 	SETTINGS(widths, "window", .name = "widths",
 		.title = "llada-npu by the rows of a pass",
 		.note = "0: to the end of the block. Without lookahead."),
 	SETTINGS(thresholds, "thresholds", .name = "thresholds",
 		.title = "llada-npu by its thresholds",
-		.note = "At which a token is seen, and at which it stays."),
+		.note = "Thresholds at which a token is shown, and at which it "
+			"is final."),
 	EXACT(DIFFUSION_CACHED, cached),
 	EXACT(DIFFUSION_CACHED_SURE, cached_sure),
 	EXACT(DIFFUSION_BLOCKS, block_readers),
@@ -406,13 +410,13 @@ static const struct diffusion_part parts[] = {
 
 /* ---- planning ------------------------------------------------------------ */
 
-#define TABLES (ARRAY_LEN(parts) + 2) /* areas, and windows */
+#define TABLES (ARRAY_LEN(parts) + 2) /* parts, areas, windows */
 
 struct bench_diffusion {
 	const struct bench_diffusion_args *args;
 	struct bench_run run;
 	struct setting usual;
-	struct table_ask ask;
+	struct table_request request;
 	struct table_plan plan[ARRAY_LEN(parts) + 1];
 	unsigned n_plans;
 };
@@ -423,7 +427,7 @@ static int price_by_cpu(void *arg, struct tandem *t, struct err *e)
 	return 0;
 }
 
-/* enum diffusion_hook's only one */
+/* by DIFFUSION_BY_CPU, the only value of enum diffusion_hook */
 static const struct setting_hook by_cpu = { .opened = price_by_cpu };
 
 static int add_placed(struct bench_diffusion *b, struct table_plan *p,
@@ -473,25 +477,25 @@ static int plan(struct bench_diffusion *b, struct err *e)
 	char number[16];
 	int ret = 0;
 
-	/* All rows begin with an answer's masks. */
+	/* In all rows the answer starts as masks. */
 	snprintf(number, sizeof(number), "%u", b->run.n_predict);
-	if (!asked_is_said(a->run.options, "canvas"))
+	if (!run_option_is_set(a->run.options, "canvas"))
 		ret = setting_set(&b->usual, "canvas", number, e);
 	for (size_t i = 0; i < ARRAY_LEN(parts) && !ret; i++) {
 		const struct diffusion_part *p = &parts[i];
 
-		/* This machine is nobody's CPU: what is priced so needs a
-		 * phone. */
+		/* A phone's CPU time is priced, so these tables need a phone's
+		 * clock. */
 		if (!a->table[p->kind] ||
 			(p->table.variant->hook && !b->run.clock))
 			continue;
 		if (!i || strcmp(p->table.name, p[-1].table.name))
 			b->n_plans++;
-		b->ask = (struct table_ask){ .usual = &b->usual,
+		b->request = (struct table_request){ .usual = &b->usual,
 			.hook = &by_cpu,
 			.same_text = p->texts };
 		ret = table_plan(&b->plan[b->n_plans - 1], &b->run.x, &p->table,
-			&b->ask, e);
+			&b->request, e);
 	}
 	if (!ret && a->table[DIFFUSION_T_WINDOW])
 		ret = plan_windows(b, e);
@@ -508,9 +512,9 @@ static void fill_areas(const struct bench_run *r, const struct table_plan *p,
 	*out = (struct bench_table){ .name = "areas",
 		.title = "Areas below these curves",
 		.note = "area: by trapezoids from 1 token a pass to the most "
-			"that the method came to,\nweighted: from 0, accuracy y "
-			"counting as y exp(-3 (1 - y/best)), without points\n"
-			"that lose more than 5 % (accuracy under parallelism, "
+			"that the method came to,\nweighted: from 0, with "
+			"accuracy y as y exp(-3 (1 - y/best)), without points "
+			"that\nlose more than 5 % (accuracy under parallelism, "
 			"d3LLM).",
 		.name_key = { "method" },
 		.n_names = 1,
@@ -524,7 +528,7 @@ static void fill_areas(const struct bench_run *r, const struct table_plan *p,
 
 		best = fmax(best, figure_right(&t));
 	}
-	/* Rows of one name, which stand behind one another, are a curve. */
+	/* Consecutive rows of one name are one curve. */
 	for (unsigned i = 0; i < p->n;) {
 		const char *name = p->row[i].name[0];
 		struct curve_point point[CURVE_POINTS];
@@ -557,7 +561,7 @@ static int report(const struct bench_diffusion *b, struct err *e)
 	if (!tables)
 		return err_set(e, ENOMEM, "no memory for tables");
 	for (unsigned i = 0; i < b->n_plans; i++) {
-		table_fill(&tables[n++], &b->run.x, &b->plan[i], &b->ask);
+		table_fill(&tables[n++], &b->run.x, &b->plan[i], &b->request);
 		if (b->plan[i].spec->plot.points)
 			fill_areas(&b->run, &b->plan[i], &tables[n++]);
 	}

@@ -1,12 +1,12 @@
 /*
- * tandem bench ipc: what a round trip costs: first what this machine can do at
- * all between two pinned processes, each limit with the least code there is,
- * then Tandem's own empty request to the real device process through each
- * doorbell. All of it in one run, in alternating batches, so that what else the
- * machine does meanwhile falls on all alike.
+ * tandem bench ipc: the cost of a round trip. First the limits of this machine
+ * between two pinned processes, each measured by the least code possible; then
+ * Tandem's empty request to the real device process with each doorbell. All are
+ * measured in one run in alternating batches, so that other load on the machine
+ * affects all alike.
  *
- * Figures are wall clock, in ns, with the cost of reading the clock taken
- * off. Not for two runs at a time.
+ * Figures are wall-clock ns, less the cost of reading the clock. Do not run two
+ * at a time.
  */
 #include "host/bench/bench.h"
 #include "host/bench/bench_peer.h"
@@ -25,23 +25,24 @@
 #include <string.h>
 #include <sys/time.h>
 
-/* Before each batch, unrecorded: wakes the other side and warms caches. */
+/* Unrecorded trips before each batch: they wake the other side and warm the
+ * caches. */
 #define WARM_UP 200
 
-/* A batch takes a tenth of a second at most; this is no batch any more. */
+/* A batch takes a tenth of a second at most; one of LATE_S seconds hangs. */
 #define LATE_S 30
 
-/* A batch of slow trips ends after about this long. */
+/* A batch of slow trips ends after about this time. */
 #define BATCH_NS 500000000u
 
-/* The ring may cost this many bare round trips of a cache line. */
+/* The ring should cost at most this many round trips of a bare cache line. */
 #define BENCH_IPC_TARGET 2.0
 
 struct bench_row {
 	const char *name;  /* "cache line" */
-	const char *means; /* one phrase */
-	bool tandem;       /* else a limit of the machine */
-	/* Why it was not measured; "" when it was. */
+	const char *means; /* one phrase, for the table */
+	bool tandem;       /* otherwise a limit of the machine */
+	/* Why this subject was not measured; "" if it was. */
 	char skipped[128];
 	uint64_t trips;
 	uint64_t median, p90, p99, p999, min, max; /* ns */
@@ -50,10 +51,13 @@ struct bench_row {
 struct bench_ipc {
 	unsigned rounds;
 	struct bench_cpus cpus;
-	uint64_t clock_ns; /* one reading, taken off each figure */
+	/* cost of one clock reading, subtracted from each figure */
+	uint64_t clock_ns;
 	unsigned n_rows;
 	struct bench_row rows[16];
-	double ratio; /* ring poll to cache line, medians; 0: not measured */
+	/* median of the ring's polled trip over the cache line's; 0: not
+	 * measured */
+	double ratio;
 };
 
 struct sampled {
@@ -78,30 +82,14 @@ static void on_alarm(int signo)
 
 static void watchdog(unsigned seconds)
 {
-	/* Again each second: a wait that began just after it is woken too. */
+	/* Repeat each second, in case the signal came just before a wait
+	 * began. */
 	struct itimerval t = { { seconds ? 1 : 0, 0 }, { seconds, 0 } };
 
 	setitimer(ITIMER_REAL, &t, NULL);
 }
 
 /* ---- processors ---------------------------------------------------- */
-
-static int choose_cpus(struct run *r, struct err *e)
-{
-	struct bench_cpus *c = &r->out->cpus;
-
-	if (sched_getaffinity(0, sizeof(r->was_on), &r->was_on))
-		return err_sys(e, errno, "cannot see the processors");
-	for (int i = 0; i < CPU_SETSIZE; i++) {
-		if (!CPU_ISSET((size_t)i, &r->was_on))
-			continue;
-		if (!c->usable++)
-			c->host = i;
-		if (c->usable <= 2)
-			c->device = i;
-	}
-	return bench_pin(c->host, e);
-}
 
 /* ---- figures ------------------------------------------------------- */
 
@@ -124,25 +112,10 @@ static uint64_t less(uint64_t ns, uint64_t clock)
 	return ns > clock ? ns - clock : 0;
 }
 
-/* The median cost of reading the clock, which every sample contains once. */
-static uint64_t clock_cost(void)
-{
-	uint64_t ns[1001], last = clock_ns();
-
-	for (size_t i = 0; i < 1001; i++) {
-		uint64_t now = clock_ns();
-
-		ns[i] = now - last;
-		last = now;
-	}
-	qsort(ns, 1001, sizeof(ns[0]), by_value);
-	return ns[500];
-}
-
 /* ---- measuring ----------------------------------------------------- */
 
-/* On a machine whose processors others use too, a trip can take a turn of
- * the scheduler each way: fewer of those. */
+/* On a machine whose CPUs run other processes too, each direction of a trip can
+ * take a scheduler's time slice: fewer of those. */
 static int batch(struct sampled *s, struct err *e)
 {
 	unsigned trips = s->subject->trips;
@@ -193,7 +166,8 @@ static int subject_open(struct run *r, unsigned i, struct err *e)
 	if (!ret)
 		return 0;
 	s->peer = NULL;
-	if (b->tandem) { /* what we came for */
+	/* Tandem's own trip is what the benchmark is for: no shortened batch */
+	if (b->tandem) {
 		*e = why;
 		return ret;
 	}
@@ -236,7 +210,7 @@ static void conclude(struct run *r)
 		r->out->ratio = (double)ring->median / (double)line->median;
 }
 
-/* `rounds` batches of each; -EPIPE when a process died. */
+/* Measure `rounds` batches of each subject; -EPIPE when a process died. */
 static int measure_all(unsigned rounds, const struct progress_sink *progress,
 	struct bench_ipc *out, struct err *e)
 {
@@ -246,21 +220,48 @@ static int measure_all(unsigned rounds, const struct progress_sink *progress,
 	struct run r = { .out = out };
 	unsigned n;
 	int ret;
+	struct bench_cpus *c;
+	uint64_t ns[1001];
+	uint64_t last;
 
 	*out = (struct bench_ipc){ .rounds = rounds };
-	ret = choose_cpus(&r, e);
+
+	c = &r.out->cpus;
+	if (sched_getaffinity(0, sizeof(r.was_on), &r.was_on))
+		return err_sys(e, errno, "cannot read the CPU affinity");
+	for (int i = 0; i < CPU_SETSIZE; i++) {
+		if (!CPU_ISSET((size_t)i, &r.was_on))
+			continue;
+		if (!c->usable++)
+			c->host = i;
+		if (c->usable <= 2)
+			c->device = i;
+	}
+	ret = bench_pin(c->host, e);
 	if (ret)
 		return ret;
-	/* Without SA_RESTART: it is to interrupt. */
+
+	/* Without SA_RESTART, so that the alarm interrupts waits. */
 	sigaction(SIGALRM, &alarm, &was_alarm);
 	sigaction(SIGPIPE, &ignore, &was_pipe);
 	bench_late = 0;
-	out->clock_ns = clock_cost();
+
+	/* The median cost of one clock reading, which every sample includes. */
+	last = clock_ns();
+	for (size_t i = 0; i < 1001; i++) {
+		uint64_t now = clock_ns();
+
+		ns[i] = now - last;
+		last = now;
+	}
+	qsort(ns, 1001, sizeof(ns[0]), by_value);
+	out->clock_ns = ns[500];
+
 	while (!ret && bench_subjects[out->n_rows].name)
 		ret = subject_open(&r, out->n_rows++, e);
 	n = out->n_rows;
-	/* There and back again, so that a drift of the machine falls on all
-	 * alike. */
+	/* Forwards, then backwards, so that a drift of the machine's speed
+	 * affects all alike. */
 	for (unsigned i = 0; !ret && i < rounds * n; i++) {
 		unsigned at = i / n % 2 ? n - 1 - i % n : i % n;
 
@@ -282,7 +283,7 @@ static int measure_all(unsigned rounds, const struct progress_sink *progress,
 	return ret;
 }
 
-/* ---- telling ------------------------------------------------------- */
+/* ---- report -------------------------------------------------------------- */
 
 static double per_second(const struct bench_row *r)
 {
@@ -313,7 +314,7 @@ static void ipc_print(const struct bench_ipc *b)
 		printf("Round trips between processors %d and %d, ",
 			b->cpus.host, b->cpus.device);
 	else
-		printf("Round trips on the one processor there is, ");
+		printf("Round trips on the only processor, ");
 	printf("wall clock, ns\n\n%-13s %8s %8s %8s %8s %8s %9s %9s\n", "",
 		"median", "p90", "p99", "p99.9", "min", "max", "a second");
 	printf("the machine\n");
@@ -324,8 +325,8 @@ static void ipc_print(const struct bench_ipc *b)
 	for (unsigned i = 0; i < b->n_rows; i++)
 		printf("%-13s %s\n", b->rows[i].name, b->rows[i].means);
 	if (b->ratio > 0)
-		printf("\nring poll takes %.2f times a cache line's round trip; "
-		       "at most %.0f is the aim\n",
+		printf("\nring poll takes %.2f times a cache line's round "
+		       "trip; the aim is at most %.0f\n",
 			b->ratio, BENCH_IPC_TARGET);
 }
 
@@ -351,24 +352,6 @@ static json_t *ipc_row_json(const struct bench_row *r)
 	return o;
 }
 
-static int ipc_print_json(const struct bench_ipc *b, struct err *e)
-{
-	json_t *rows = json_array();
-	json_t *o;
-
-	for (unsigned i = 0; i < b->n_rows; i++)
-		json_array_append_new(rows, ipc_row_json(&b->rows[i]));
-	o = json_pack("{s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:I, s:o, s:f}",
-		"version", BENCH_JSON_VERSION, "bench", "ipc", "clock", "wall",
-		"rounds", (int)b->rounds, "processors", (int)b->cpus.usable,
-		"host_processor", b->cpus.host, "device_processor",
-		b->cpus.device, "clock_read_ns", (json_int_t)b->clock_ns,
-		"rows", rows, "target", BENCH_IPC_TARGET);
-	json_object_set_new(
-		o, "ratio", b->ratio > 0 ? json_real(b->ratio) : json_null());
-	return print_json(o, 6, e);
-}
-
 int bench_ipc_main(const struct bench_args *a, struct err *e)
 {
 	struct bench_ipc b;
@@ -376,8 +359,24 @@ int bench_ipc_main(const struct bench_args *a, struct err *e)
 
 	if (ret)
 		return ret;
-	if (a->json)
-		return ipc_print_json(&b, e);
+	if (a->json) {
+		json_t *rows = json_array();
+		json_t *o;
+
+		for (unsigned i = 0; i < b.n_rows; i++)
+			json_array_append_new(rows, ipc_row_json(&b.rows[i]));
+		o = json_pack(
+			"{s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:I, s:o, s:f}",
+			"version", BENCH_JSON_VERSION, "bench", "ipc", "clock",
+			"wall", "rounds", (int)b.rounds, "processors",
+			(int)b.cpus.usable, "host_processor", b.cpus.host,
+			"device_processor", b.cpus.device, "clock_read_ns",
+			(json_int_t)b.clock_ns, "rows", rows, "target",
+			BENCH_IPC_TARGET);
+		json_object_set_new(o, "ratio",
+			b.ratio > 0 ? json_real(b.ratio) : json_null());
+		return print_json(o, 6, e);
+	}
 	ipc_print(&b);
 	return 0;
 }

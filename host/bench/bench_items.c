@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* `prompt` is copied; NULL: a pseudo-random one. `marked` is borrowed. */
+/* Add an item. `prompt` is copied; NULL: a pseudo-random one. `marked` is
+ * borrowed. */
 static int add(struct bench_items *b, const char *prompt,
 	const struct eval_item *marked, unsigned task, struct err *e)
 {
@@ -70,13 +71,16 @@ int bench_items_of_tasks(struct bench_items *b, const char *const *task,
 	return ret;
 }
 
-/* A file's name without its folder and the last ending. */
-static void name_file(struct bench_items *b, const char *path)
+int bench_items_of_file(
+	struct bench_items *b, const char *path, uint32_t most, struct err *e)
 {
+	struct eval_items items = { 0 }, first;
+	int ret = eval_items_read(&items, path, EVAL_NEED_PROMPTS, e);
 	const char *slash = strrchr(path, '/'), *dot;
 	const char *name = slash ? slash + 1 : path;
 	int len = (int)strlen(name);
 
+	/* A file's name without its folder and its last extension. */
 	dot = strrchr(name, '.');
 	if (dot && dot > name)
 		len = (int)(dot - name);
@@ -86,15 +90,7 @@ static void name_file(struct bench_items *b, const char *path)
 		snprintf(b->file, sizeof(b->file), "%.*s", len, name);
 	b->task[0] = b->file;
 	b->n_tasks = 1;
-}
 
-int bench_items_of_file(
-	struct bench_items *b, const char *path, uint32_t most, struct err *e)
-{
-	struct eval_items items = { 0 }, first;
-	int ret = eval_items_read(&items, path, EVAL_NEED_PROMPTS, e);
-
-	name_file(b, path);
 	first = items;
 	if (most && most < first.n)
 		first.n = most;

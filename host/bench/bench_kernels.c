@@ -1,6 +1,6 @@
 /*
- * tandem bench kernels: opens what the parts share, and takes the rounds, in
- * each of which everything is measured once.
+ * tandem bench kernels: opens what the parts share and runs the rounds, each of
+ * which measures everything once.
  */
 #include "host/bench/bench_kernels.h"
 
@@ -12,7 +12,7 @@
 #include "base/rng.h"
 #include "base/strbuf.h"
 #include "host/bench/bench.h"
-#include "host/bench/bench_ask.h"
+#include "host/bench/bench_lists.h"
 #include "host/bench/bench_machine.h"
 #include "shm/buffer.h"
 #include "tensor/kern.h"
@@ -21,19 +21,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_NS    20000000u
-#define MODEL_NS     UINT64_C(60000000000)
-#define SOME_WEIGHTS ((size_t)1 << 20) /* made; the rest are copies of them */
+#define SAMPLE_NS 20000000u
+#define MODEL_NS  UINT64_C(60000000000)
+/* pseudo-random bytes; the rest of the circle repeats them */
+#define SOME_WEIGHTS ((size_t)1 << 20)
 #define ALIGNMENT    64
 
-/* Of a model in a round. */
+/* Measurements of one model in one round. */
 #define SAMPLES                                                              \
 	(KERNELS_PASSES +                                                    \
 		KERNELS_MATRICES * KERNELS_LAYOUT_PASSES * KERNELS_LAYOUTS + \
 		2 * KERNELS_SOFTMAXES)
 
 #define DEFAULT_SHAPES "qwen2.5-1.5b"
-#define SHAPE_TINY     1u /* its bit: the first one */
+#define SHAPE_TINY     1u /* bit of the first shape */
 
 static const struct kernels_shape shapes[] = {
 	{ "tiny", 64, 128, 2, 1 },
@@ -52,7 +53,7 @@ bool bench_shape_word(size_t i, struct opt_word *w)
 	return i <= n;
 }
 
-/* ---- for those that measure ---------------------------------------------- */
+/* ---- shared by the measurements ------------------------------------------ */
 
 static const char measuring[] = "measuring kernels";
 
@@ -87,15 +88,15 @@ void *kernels_scratch(const struct bench_kernels *b, unsigned thread)
 	return b->scratch + thread * b->scratch_bytes;
 }
 
-/* ---- what is asked for --------------------------------------------------- */
+/* ---- options ------------------------------------------------------------- */
 
-/* Models of the list "NAME,NAME" or "all". */
+/* Parse the list "NAME,NAME" or "all" into the models to measure. */
 static int take_shapes(struct bench_kernels *b, struct err *e)
 {
 	const char *list = b->args->shapes ? b->args->shapes : DEFAULT_SHAPES;
 	bool all = !strcmp(list, "all");
 	unsigned chosen = all ? (1u << ARRAY_LEN(shapes)) - 1 - SHAPE_TINY : 0;
-	struct strbuf names = STRBUF_INIT; /* that the item is none of */
+	struct strbuf names = STRBUF_INIT; /* of all shapes, for the message */
 	int ret = 0;
 
 	for (const char *item = list; !all && !ret; item++) {
@@ -107,7 +108,7 @@ static int take_shapes(struct bench_kernels *b, struct err *e)
 			strbuf_addf(&names, "%s, ", shapes[i++].name);
 		if (i == ARRAY_LEN(shapes))
 			ret = err_set(e, EINVAL,
-				"--shapes: no model is called '%.*s'; try %sor "
+				"--shapes: there is no shape '%.*s'; try %sor "
 				"all",
 				(int)len, item, names.data ? names.data : "");
 		strbuf_reset(&names);
@@ -138,7 +139,7 @@ static int take_shapes(struct bench_kernels *b, struct err *e)
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* See the header: 0x28 to 0x2f, with either sign. */
+/* Bytes 0x28 to 0x2f with either sign: see bench_kernels.h. */
 static int make_weights(struct bench_kernels *b, struct err *e)
 {
 	int ret = buffer_create(&b->buffer, "bench", KERNELS_WEIGHTS,
@@ -170,7 +171,7 @@ static size_t larger(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* For the largest of the models. */
+/* Room for the inputs and outputs of the largest model. */
 static int make_rows(struct bench_kernels *b, struct err *e)
 {
 	size_t widest = 0, scratch = 0, values;
@@ -208,25 +209,6 @@ static int make_rows(struct bench_kernels *b, struct err *e)
 
 /* ---- the benchmark ------------------------------------------------------- */
 
-/* As many rounds as are asked for and fit; one always. */
-static void measure_model(
-	struct bench_kernels *b, struct kernels_model *m, unsigned rounds)
-{
-	uint64_t began = clock_ns(), took;
-
-	do {
-		unsigned r = m->rounds++;
-
-		m->read_rate[r] =
-			bench_read_bandwidth(b->machine, KERNELS_WEIGHTS);
-		m->int8_rate[r] = bench_int8_peak(b->machine);
-		kernels_measure_passes(b, m, r);
-		kernels_measure_layouts(b, m, r);
-		kernels_measure_softmax(b, m, r);
-		took = clock_ns() - began;
-	} while (m->rounds < rounds && took + took / m->rounds < MODEL_NS);
-}
-
 int bench_kernels_main(const struct bench_args *args, struct err *e)
 {
 	struct bench_kernels b = { .args = args };
@@ -242,8 +224,24 @@ int bench_kernels_main(const struct bench_args *args, struct err *e)
 		(ret = bench_machine_open(&b.machine, args->threads, e)))
 		goto out;
 	b.samples = (uint64_t)b.n_models * rounds * SAMPLES;
-	for (unsigned i = 0; i < b.n_models; i++)
-		measure_model(&b, &b.model[i], rounds);
+	for (unsigned i = 0; i < b.n_models; i++) {
+		/* Run as many rounds as were requested and fit, at least one.
+		 */
+		uint64_t began = clock_ns(), took;
+
+		do {
+			unsigned r = b.model[i].rounds++;
+
+			b.model[i].read_rate[r] = bench_read_bandwidth(
+				b.machine, KERNELS_WEIGHTS);
+			b.model[i].int8_rate[r] = bench_int8_peak(b.machine);
+			kernels_measure_passes(&b, &b.model[i], r);
+			kernels_measure_layouts(&b, &b.model[i], r);
+			kernels_measure_softmax(&b, &b.model[i], r);
+			took = clock_ns() - began;
+		} while (b.model[i].rounds < rounds &&
+			took + took / b.model[i].rounds < MODEL_NS);
+	}
 	progress_report(&args->progress, NULL, 0, 0);
 	if (args->json)
 		ret = kernels_print_json(&b, e);

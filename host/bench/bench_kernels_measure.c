@@ -1,7 +1,7 @@
 /*
- * What is measured and priced. Matrices: those of a layer together as a model
- * runs them, in integers, and one shape in one layout after the other, in
- * floats, as the layouts of groups and super-groups have no other kernels.
+ * What bench kernels measures and prices. Matrices: those of a layer together,
+ * in integers, as a model runs them; and one shape in each layout, in floats,
+ * since the group and super-group layouts have no integer kernels.
  */
 #include "host/bench/bench_kernels.h"
 
@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <math.h>
 
-/* Weights a worker takes at a time, as in the device. */
+/* weight bytes that a worker takes at a time, as in the device */
 #define PIECE_MIN ((size_t)16 << 10)
 #define PIECE_MAX ((size_t)128 << 10)
 
@@ -24,7 +24,7 @@ const uint32_t kernels_layout_rows[KERNELS_LAYOUT_PASSES] = { 1, 32 };
 const char *const kernels_layout_names[KERNELS_LAYOUTS] = { "rows", "groups",
 	"super", "tiles", "f16 tiles", "bytes read" };
 
-/* A layer; `quantize` where a new input begins. */
+/* The matrices of a layer; `quantize` at each new input. */
 static const struct {
 	int matrix;
 	bool quantize;
@@ -62,7 +62,8 @@ struct product {
 	enum dtype type;
 	uint32_t n, k, rows;
 	const uint8_t *w;
-	/* outputs and bytes of a row or strip, and how many are a part */
+	/* outputs and bytes of a row or strip, and the number of them in a
+	 * part */
 	uint32_t unit, piece;
 	size_t unit_bytes;
 };
@@ -92,11 +93,12 @@ static struct product product(struct bench_kernels *b,
 
 typedef uint64_t line __attribute__((vector_size(64)));
 
-/* Far enough that memory has answered: what the integer kernels ask for too;
- * without it a read is slower than they are, and no bound. */
+/* Prefetch distance, as in the integer kernels: long enough for memory to
+ * answer. Without prefetch a plain read is slower than the kernels and no
+ * bound. */
 #define LINES_AHEAD 64
 
-/* `bytes` are whole lines: tiles are. */
+/* Read `bytes`, whole cache lines: tiles are. */
 static void read_lines(const void *from, size_t bytes)
 {
 	const line *p = from;
@@ -252,16 +254,29 @@ static int price_layer(const struct bench_kernels *b,
 		price_add(&sum, &one);
 	}
 	*ps = sum.total_ps;
-	/* A watt is a picojoule a picosecond. */
+	/* 1 W is 1 pJ/ps. */
 	*pj = sum.energy_pj + (uint64_t)(b->soc.base_w * (double)*ps);
 	return ret;
 }
 
-static int price_all(const struct bench_kernels *b, struct kernels_model *m)
+int kernels_matmul_init(
+	const struct bench_kernels *b, struct kernels_model *m, struct err *e)
 {
+	const struct kernels_shape *s = m->shape;
+	uint32_t kv = s->embd / s->heads * s->kv_heads;
 	struct price one;
-	int ret = 0;
+	int ret;
 
+	m->matrix[KERNELS_QO] =
+		(struct kernels_matrix){ "q, o", s->embd, s->embd, false };
+	m->matrix[KERNELS_KV] =
+		(struct kernels_matrix){ "k, v", kv, s->embd, false };
+	m->matrix[KERNELS_GATE_UP] =
+		(struct kernels_matrix){ "gate, up", s->ff, s->embd, false };
+	m->matrix[KERNELS_DOWN] =
+		(struct kernels_matrix){ "down", s->embd, s->ff, true };
+
+	ret = 0;
 	for (size_t i = 0; i < KERNELS_PASSES && !ret; i++) {
 		struct kernels_pass *p = &m->pass[i];
 
@@ -280,24 +295,8 @@ static int price_all(const struct bench_kernels *b, struct kernels_model *m)
 					kernels_layout_rows[r], &one);
 				m->layout[i][r][l].ps = one.total_ps;
 			}
-	return ret;
-}
 
-int kernels_matmul_init(
-	const struct bench_kernels *b, struct kernels_model *m, struct err *e)
-{
-	const struct kernels_shape *s = m->shape;
-	uint32_t kv = s->embd / s->heads * s->kv_heads;
-
-	m->matrix[KERNELS_QO] =
-		(struct kernels_matrix){ "q, o", s->embd, s->embd, false };
-	m->matrix[KERNELS_KV] =
-		(struct kernels_matrix){ "k, v", kv, s->embd, false };
-	m->matrix[KERNELS_GATE_UP] =
-		(struct kernels_matrix){ "gate, up", s->ff, s->embd, false };
-	m->matrix[KERNELS_DOWN] =
-		(struct kernels_matrix){ "down", s->embd, s->ff, true };
-	if (price_all(b, m))
+	if (ret)
 		return err_set(e, EINVAL,
 			"phone '%s' cannot run the matrices of %s", b->phone,
 			s->name);
@@ -307,8 +306,8 @@ int kernels_matmul_init(
 /* ---- softmax ------------------------------------------------------------- */
 
 /*
- * On the phone by itself, its scores in TCM; here within attention
- * over keys and values in fp16, as no kernel does it alone.
+ * Phone: softmax alone, scores in TCM. This machine: within attention over fp16
+ * keys and values, as no kernel computes softmax alone.
  */
 static const uint32_t queries[] = { 1, 4, 16 };
 static const uint32_t lengths[] = { 1024, 4096, KERNELS_MAX_KV };
@@ -317,7 +316,7 @@ _Static_assert(
 	ARRAY_LEN(queries) * ARRAY_LEN(lengths) == KERNELS_SOFTMAXES, "");
 
 /* A query is uniform within 1, a key about 0.07: scores then have a standard
- * deviation of 3, so that exponentials differ as in a model. */
+ * deviation of 3, so that exponentials vary as in a model. */
 #define SCORE_SCALE 75.0f
 
 struct attention {

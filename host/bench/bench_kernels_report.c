@@ -1,5 +1,5 @@
 /*
- * What bench_kernels found, as tables or as JSON: medians of figures, and of
+ * The results of bench kernels as tables or JSON: medians of figures, and of
  * ratios within each round.
  */
 #include "host/bench/bench_kernels.h"
@@ -33,13 +33,13 @@ static double ratio(const struct kernels_model *m, const double *dividend,
 	return middle(m, v);
 }
 
-/* What one pass makes of the machine; of_int8 is 0 where the kernels have no
+/* Rates of one pass on this machine; of_int8 is 0 where the kernels have no
  * integer products. */
 struct run_summary {
 	double seconds, bytes_per_s, of_memory, ops_per_s, of_int8;
 };
 
-static struct run_summary tell(
+static struct run_summary rates_of(
 	const struct kernels_model *m, const struct kernels_pass *p)
 {
 	double memory[KERNELS_ROUNDS], int8[KERNELS_ROUNDS];
@@ -61,30 +61,6 @@ static double over(uint64_t a, uint64_t b)
 }
 
 /* ---- tables -------------------------------------------------------------- */
-
-static void print_passes(const struct kernels_model *m)
-{
-	printf("\n%s: the matrices of a layer, %.1f MB, int8\n"
-	       "Here and below medians of %u rounds. The machine reads %.1f "
-	       "GB/s and does\n%.0f GOP/s of int8 products.\n\n",
-		m->shape->name, (double)kernels_layer_bytes(m) / 1e6, m->rounds,
-		middle(m, m->read_rate) / 1e9, middle(m, m->int8_rate) / 1e9);
-	printf("%4s  %9s %7s %6s %8s %6s   %15s %15s\n", "", "wall", "GB/s",
-		"of", "GOP/s", "of", "tiles on phone", "super on phone");
-	printf("%4s  %9s %7s %6s %8s %6s   %7s %7s %7s %7s\n", "rows", "ms", "",
-		"memory", "", "int8", "ms", "mJ", "ms", "mJ");
-	for (size_t i = 0; i < KERNELS_PASSES; i++) {
-		const struct kernels_pass *p = &m->pass[i];
-		struct run_summary t = tell(m, p);
-
-		printf("%4u  %9.3f %7.2f %4.0f %% %8.1f %4.0f %%   "
-		       "%7.3f %7.3f %7.3f %7.3f\n",
-			p->rows, t.seconds * 1e3, t.bytes_per_s / 1e9,
-			100 * t.of_memory, t.ops_per_s / 1e9, 100 * t.of_int8,
-			(double)p->tiles_ps / 1e9, (double)p->tiles_pj / 1e9,
-			(double)p->super_ps / 1e9, (double)p->super_pj / 1e9);
-	}
-}
 
 static void print_layouts(const struct kernels_model *m)
 {
@@ -145,36 +121,37 @@ void kernels_print(const struct bench_kernels *b)
 	for (unsigned i = 0; i < b->n_models; i++) {
 		const struct kernels_model *m = &b->model[i];
 
-		print_passes(m);
+		printf("\n%s: the matrices of a layer, %.1f MB, int8\nHere "
+		       "and below medians of %u rounds. The machine reads\n"
+		       "%.1f GB/s and does %.0f GOP/s of int8 products.\n\n",
+			m->shape->name, (double)kernels_layer_bytes(m) / 1e6,
+			m->rounds, middle(m, m->read_rate) / 1e9,
+			middle(m, m->int8_rate) / 1e9);
+		printf("%4s  %9s %7s %6s %8s %6s   %15s %15s\n", "", "wall",
+			"GB/s", "of", "GOP/s", "of", "tiles on phone",
+			"super on phone");
+		printf("%4s  %9s %7s %6s %8s %6s   %7s %7s %7s %7s\n", "rows",
+			"ms", "", "memory", "", "int8", "ms", "mJ", "ms", "mJ");
+		for (size_t j = 0; j < KERNELS_PASSES; j++) {
+			const struct kernels_pass *p = &m->pass[j];
+			struct run_summary t = rates_of(m, p);
+
+			printf("%4u  %9.3f %7.2f %4.0f %% %8.1f %4.0f %%   "
+			       "%7.3f %7.3f %7.3f %7.3f\n",
+				p->rows, t.seconds * 1e3, t.bytes_per_s / 1e9,
+				100 * t.of_memory, t.ops_per_s / 1e9,
+				100 * t.of_int8, (double)p->tiles_ps / 1e9,
+				(double)p->tiles_pj / 1e9,
+				(double)p->super_ps / 1e9,
+				(double)p->super_pj / 1e9);
+		}
+
 		print_layouts(m);
 		print_softmax(m);
 	}
 }
 
 /* ---- JSON ---------------------------------------------------------------- */
-
-static json_t *passes_json(const struct kernels_model *m)
-{
-	json_t *a = json_array();
-
-	for (size_t i = 0; i < KERNELS_PASSES; i++) {
-		const struct kernels_pass *p = &m->pass[i];
-		struct run_summary t = tell(m, p);
-
-		json_array_append_new(a,
-			json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:I, s:I, "
-				  "s:I, s:I}",
-				"rows", (int)p->rows, "seconds", t.seconds,
-				"weight_bytes_per_s", t.bytes_per_s,
-				"of_memory", t.of_memory, "ops_per_s",
-				t.ops_per_s, "of_int8", t.of_int8,
-				"tiles_phone_ps", (json_int_t)p->tiles_ps,
-				"super_phone_ps", (json_int_t)p->super_ps,
-				"tiles_phone_pj", (json_int_t)p->tiles_pj,
-				"super_phone_pj", (json_int_t)p->super_pj));
-	}
-	return a;
-}
 
 static json_t *layout_json(const struct kernels_model *m, int i, int r, int l)
 {
@@ -238,6 +215,24 @@ static json_t *softmax_json(const struct kernels_model *m)
 static json_t *model_json(const struct kernels_model *m)
 {
 	const struct kernels_shape *s = m->shape;
+	json_t *a = json_array();
+
+	for (size_t i = 0; i < KERNELS_PASSES; i++) {
+		const struct kernels_pass *p = &m->pass[i];
+		struct run_summary t = rates_of(m, p);
+
+		json_array_append_new(a,
+			json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:I, s:I, "
+				  "s:I, s:I}",
+				"rows", (int)p->rows, "seconds", t.seconds,
+				"weight_bytes_per_s", t.bytes_per_s,
+				"of_memory", t.of_memory, "ops_per_s",
+				t.ops_per_s, "of_int8", t.of_int8,
+				"tiles_phone_ps", (json_int_t)p->tiles_ps,
+				"super_phone_ps", (json_int_t)p->super_ps,
+				"tiles_phone_pj", (json_int_t)p->tiles_pj,
+				"super_phone_pj", (json_int_t)p->super_pj));
+	}
 
 	return json_pack(
 		"{s:s, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:f, s:f, s:o, "
@@ -248,7 +243,7 @@ static json_t *model_json(const struct kernels_model *m)
 		(json_int_t)kernels_layer_weights(m), "layer_bytes",
 		(json_int_t)kernels_layer_bytes(m), "memory_bytes_per_s",
 		middle(m, m->read_rate), "int8_ops_per_s",
-		middle(m, m->int8_rate), "matrices", passes_json(m), "layouts",
+		middle(m, m->int8_rate), "matrices", a, "layouts",
 		layouts_json(m), "softmax", softmax_json(m));
 }
 

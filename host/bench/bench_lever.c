@@ -24,7 +24,7 @@ const struct soc *bench_lever_phone(const struct bench_lever *b)
 	return b->run.clock ? &b->phone : NULL;
 }
 
-/* An oracle drafts for some row. */
+/* Whether an oracle drafts in some row. */
 static bool has_oracle(const struct bench_lever *b)
 {
 	return b->oracle || b->args->table[BENCH_LEVER_T_QUALITY];
@@ -60,7 +60,7 @@ static int pack_model(struct bench_lever *b, struct err *e)
 
 static int open_image(struct bench_lever *b, struct err *e)
 {
-	struct run_options *o = opt_values_at(&b->run.pair.asked, &run_table);
+	struct run_options *o = opt_values_at(&b->run.pair.values, &run_table);
 	int ret = models_choose(o->model, MODEL_TARGET, b->source, e);
 
 	if (ret)
@@ -75,46 +75,7 @@ static int open_image(struct bench_lever *b, struct err *e)
 
 /* ---- the model ----------------------------------------------------------- */
 
-/* What is to be known of the model before runs are planned. */
-static int look_at_model(struct bench_lever *b, struct err *e)
-{
-	struct setting s = { 0 };
-	struct opt_values asked;
-	struct tandem_report r;
-	struct tandem *t;
-	const struct bench_lever_args *a = b->args;
-	const char *exit, *hungriest = a->method[0].name;
-	int ret;
-
-	/* Of the methods asked for one that has all files there are. */
-	for (unsigned i = 0; i < a->n_methods; i++)
-		if (a->method[i].drafts)
-			hungriest = a->method[i].name;
-	if (a->table[BENCH_LEVER_T_PRUNE])
-		hungriest = "lever";
-	ret = setting_set(&s, "method", hungriest, e);
-	if (!ret)
-		ret = pair_open_model(&b->run.pair, &s, &asked, &t, e);
-	if (!ret) {
-		tandem_report(t, &r);
-		if (r.pair->soc)
-			b->phone = *r.pair->soc;
-		b->as = r.pair->as;
-		b->n_layer = r.model->n_layer;
-		b->n_vocab = r.model->n_vocab;
-		b->n_embd = r.model->n_embd;
-		b->output_type = r.model->output->type;
-		snprintf(b->draft, sizeof(b->draft), "%s",
-			r.drafter_path ? r.drafter_path : "");
-		exit = tandem_exit_path(t);
-		snprintf(b->exit, sizeof(b->exit), "%s", exit ? exit : "");
-		tandem_end(t, NULL);
-	}
-	setting_release(&s);
-	return ret;
-}
-
-/* ---- which runs there are ------------------------------------------------ */
+/* ---- planning the runs --------------------------------------------------- */
 
 static const struct table_levels tree_rows = { .option = "tree-rows",
 	.unit = "",
@@ -143,9 +104,10 @@ static int set_numbers(
 }
 
 /*
- * Lever's trees depend on what verifying took so far, and pruning changes that;
- * to compare the same trees with and without pruning, costs and reliability
- * stay as a run without pruning has left them.
+ * Lever's trees depend on the verification costs measured so far, and pruning
+ * changes these. To compare the same trees with and without pruning, costs and
+ * reliability are frozen as a run without pruning has left them: this hook
+ * records them at the end of that run.
  */
 static int teach(void *arg, struct tandem *t, struct err *e)
 {
@@ -164,46 +126,8 @@ static int freeze(void *arg, struct tandem *t, struct err *e)
 	return 0;
 }
 
-static int set_ask(struct bench_lever *b, struct err *e)
-{
-	const struct bench_lever_args *a = b->args;
-	const char *draft = asked_draft(a->run.options);
-	const char *slash = draft ? strrchr(draft, '/') : NULL;
-	struct table_levels *budgets = &b->levels[BENCH_LEVER_BUDGETS - 1],
-			    *lengths = &b->levels[BENCH_LEVER_LENGTHS - 1];
-
-	b->levels[BENCH_LEVER_ROWS - 1] = tree_rows;
-	b->levels[BENCH_LEVER_CHAINS - 1] = chain_lengths;
-	*budgets = (struct table_levels){ .option = "dram-budget",
-		.unit = "%",
-		.key = "budget_",
-		.head = " %",
-		.n = a->n_budgets };
-	memcpy(budgets->value, a->budget, sizeof(a->budget));
-	*lengths = (struct table_levels){ .option = "predict",
-		.unit = "",
-		.key = "tokens_",
-		.head = "",
-		.n = a->n_lengths };
-	memcpy(lengths->value, a->length, sizeof(a->length));
-	b->hooks[BENCH_LEVER_TEACHES - 1] =
-		(struct setting_hook){ .done = teach, .arg = b };
-	b->hooks[BENCH_LEVER_FROZEN - 1] =
-		(struct setting_hook){ .opened = freeze, .arg = b };
-	b->ask = (struct table_ask){ .method = a->method,
-		.n_methods = a->n_methods,
-		.usual = &b->usual,
-		.levels = b->levels,
-		.hook = b->hooks,
-		.unnamed = slash ? slash + 1
-			: draft  ? draft
-				 : "draft model",
-		.same_text = 1,
-		.arg = b };
-	return set_numbers(&b->usual, a->budget[0], b->run.n_predict, e);
-}
-
-/* A run that no table shows, of a setting that begins as usual; *s is taken. */
+/* Add a run that no table shows, whose setting begins as usual; *s is
+ * released. */
 static int add_run(struct bench_lever *b, struct setting *s, const char *method,
 	struct err *e)
 {
@@ -215,7 +139,8 @@ static int add_run(struct bench_lever *b, struct setting *s, const char *method,
 	return ret;
 }
 
-/* An oracle must know the longest text: it is written from memory, first. */
+/* An oracle must know the longest text, so a run without drafts, with the model
+ * in memory, generates it first. */
 static int plan_texts(struct bench_lever *b, struct err *e)
 {
 	const struct bench_lever_args *a = b->args;
@@ -250,7 +175,42 @@ static int plan_teacher(struct bench_lever *b, struct err *e)
 
 static int plan(struct bench_lever *b, struct err *e)
 {
-	int ret = set_ask(b, e);
+	int ret;
+	const struct bench_lever_args *a = b->args;
+	const char *draft = run_options_draft(a->run.options);
+	const char *slash = draft ? strrchr(draft, '/') : NULL;
+	struct table_levels *budgets = &b->levels[BENCH_LEVER_BUDGETS - 1],
+			    *lengths = &b->levels[BENCH_LEVER_LENGTHS - 1];
+
+	b->levels[BENCH_LEVER_ROWS - 1] = tree_rows;
+	b->levels[BENCH_LEVER_CHAINS - 1] = chain_lengths;
+	*budgets = (struct table_levels){ .option = "dram-budget",
+		.unit = "%",
+		.key = "budget_",
+		.head = " %",
+		.n = a->n_budgets };
+	memcpy(budgets->value, a->budget, sizeof(a->budget));
+	*lengths = (struct table_levels){ .option = "predict",
+		.unit = "",
+		.key = "tokens_",
+		.head = "",
+		.n = a->n_lengths };
+	memcpy(lengths->value, a->length, sizeof(a->length));
+	b->hooks[BENCH_LEVER_TEACHES - 1] =
+		(struct setting_hook){ .done = teach, .arg = b };
+	b->hooks[BENCH_LEVER_FROZEN - 1] =
+		(struct setting_hook){ .opened = freeze, .arg = b };
+	b->request = (struct table_request){ .method = a->method,
+		.n_methods = a->n_methods,
+		.usual = &b->usual,
+		.levels = b->levels,
+		.hook = b->hooks,
+		.unnamed = slash ? slash + 1
+			: draft  ? draft
+				 : "draft model",
+		.same_text = 1,
+		.arg = b };
+	ret = set_numbers(&b->usual, a->budget[0], b->run.n_predict, e);
 
 	if (!ret && has_oracle(b))
 		ret = plan_texts(b, e);
@@ -264,15 +224,15 @@ static int plan(struct bench_lever *b, struct err *e)
 		for (int i = 0; i < BENCH_LEVER_SPECS && !ret; i++)
 			if (bench_lever_specs[i].kind == kind)
 				ret = table_plan(&b->plan[i], &b->run.x,
-					&bench_lever_specs[i].table, &b->ask,
-					e);
+					&bench_lever_specs[i].table,
+					&b->request, e);
 	}
 	return ret;
 }
 
 /* ---- measuring ----------------------------------------------------------- */
 
-/* Bytes/s that reading the layers alone gives. */
+/* Bytes/s that reading the layers alone reaches. */
 static double plain_rate(const struct bench_lever *b)
 {
 	uint64_t layers = 0, most = 0, bytes = 0, ns = 0;
@@ -291,23 +251,24 @@ static double plain_rate(const struct bench_lever *b)
 			  : b->plain.bytes_per_s;
 	for (uint32_t l = 0; l < b->n_layer; l++)
 		layers += image_find(b->image, IMAGE_LAYER, l)->stored;
-	/* Of a shape in their place the most that a pass read. */
+	/* A shape priced instead of the model: the largest bytes of a pass. */
 	if (b->as)
 		layers = most;
 	price_flash(&b->phone, layers, &p);
 	return (double)layers * 1e12 / (double)p.total_ps;
 }
 
-/* ---- telling ------------------------------------------------------------- */
+/* ---- report -------------------------------------------------------------- */
 
 static const char *draft_name(const struct bench_lever *b)
 {
-	return b->oracle ? asked_draft(b->args->run.options) : b->draft;
+	return b->oracle ? run_options_draft(b->args->run.options) : b->draft;
 }
 
 /* ---- speed-ups ----------------------------------------------------------- */
 
-/* Of the table of methods, which is the first; 0 without that method. */
+/* Rate of a method in the table of methods, which is the first; 0 without that
+ * method. */
 static double rate_of(const struct bench_lever *b, const char *method)
 {
 	const struct table_plan *p = &b->plan[0];
@@ -319,7 +280,7 @@ static double rate_of(const struct bench_lever *b, const char *method)
 	return 0;
 }
 
-/* Lever's tokens/s over another method's: the geometric mean over tasks. NAN
+/* Lever's tokens/s over another method's, the geometric mean over tasks. NAN
  * without both. */
 static double speed_up(const struct bench_lever *b, const char *over)
 {
@@ -349,9 +310,9 @@ static void print_speed_ups(const struct bench_lever *b)
 
 /* ---- the best chain ------------------------------------------------------ */
 
-/* Of the chains that were measured the length of the fastest, and its tokens/s;
- * 0 without any. It is chosen by the items that are reported, which no method
- * could do: as a rival it is a little too good. */
+/* Length of the fastest chain that was measured, and its tokens/s; 0 without
+ * any. The choice is made on the reported items themselves, which no method
+ * could do in practice: as a rival this chain is slightly too good. */
 static uint32_t best_chain(const struct bench_lever *b, double *rate)
 {
 	const struct table_plan *p = b->plan;
@@ -377,18 +338,43 @@ static void print_best_chain(const struct bench_lever *b)
 	double rate, lever = rate_of(b, "lever");
 	uint32_t length = best_chain(b, &rate);
 
-	printf("\nchain-best: %u tokens, the fastest on these very items, "
-	       "%.2f tok/s",
+	printf("\nchain-best: %u tokens, the fastest chain on these same "
+	       "items, %.2f tok/s",
 		length, rate);
 	if (lever > 0 && rate > 0)
 		printf("; lever over it %.2f", lever / rate);
 	putchar('\n');
 }
 
-/* ---- for people ---------------------------------------------------------- */
+/* ---- text and CSV -------------------------------------------------------- */
 
-static void print_head(const struct bench_lever *b)
+static void print_checks(const struct bench_lever *b)
 {
+	printf("\nchecked: the same text by every method, %llu times\n"
+	       "checked: bytes read a pass are 1 - budget of the layers' "
+	       "bytes%s, in %llu passes\nchecked: rows of logits are the "
+	       "accepted lengths, %llu of %llu\nchecked: no text takes less "
+	       "time than flash needs for its bytes%s, %llu times\n",
+		(unsigned long long)b->run.x.same_texts,
+		b->as ? " in what runs" : "",
+		(unsigned long long)b->run.x.exact_reads,
+		(unsigned long long)b->run.x.exact_logits,
+		(unsigned long long)b->run.x.exact_logits,
+		b->as ? " in what is priced" : "",
+		(unsigned long long)b->run.x.above_floor);
+	if (b->run.x.kernel_reads)
+		printf("checked: the kernel counts as many bytes, to a layer, "
+		       "%llu times\n",
+			(unsigned long long)b->run.x.kernel_reads);
+	else if (!b->run.x.phone)
+		printf("not checked: the kernel's count of bytes (%s)\n",
+			b->run.pair.uncounted);
+}
+
+static void print_text(
+	const void *arg, const struct bench_table *tables, unsigned n)
+{
+	const struct bench_lever *b = arg;
 	const struct bench_read *plain = &b->plain;
 	char text[BENCH_READ_TEXT];
 
@@ -406,39 +392,7 @@ static void print_head(const struct bench_lever *b)
 		printf(" (%s)\n", bench_read_text(plain, text));
 	if (has_oracle(b))
 		printf("\n%s\n", bench_simulated);
-}
 
-static void print_checks(const struct bench_lever *b)
-{
-	printf("\nchecked: the same text by every method, %llu times\n"
-	       "checked: bytes read a pass are 1 - budget of the layers' "
-	       "bytes%s, in %llu passes\n"
-	       "checked: rows of logits are the accepted lengths, %llu of "
-	       "%llu\n"
-	       "checked: no text takes less than flash does for its bytes%s, "
-	       "%llu times\n",
-		(unsigned long long)b->run.x.same_texts,
-		b->as ? " in what runs" : "",
-		(unsigned long long)b->run.x.exact_reads,
-		(unsigned long long)b->run.x.exact_logits,
-		(unsigned long long)b->run.x.exact_logits,
-		b->as ? " in what is priced" : "",
-		(unsigned long long)b->run.x.above_floor);
-	if (b->run.x.kernel_reads)
-		printf("checked: the system counts as many bytes, to a layer, "
-		       "%llu times\n",
-			(unsigned long long)b->run.x.kernel_reads);
-	else if (!b->run.x.phone)
-		printf("not checked: what the system counts (%s)\n",
-			b->run.pair.uncounted);
-}
-
-static void print_text(
-	const void *arg, const struct bench_table *tables, unsigned n)
-{
-	const struct bench_lever *b = arg;
-
-	print_head(b);
 	for (unsigned i = 0; i < n; i++) {
 		table_print(&tables[i], stdout);
 		if (!strcmp(tables[i].name, "tasks"))
@@ -451,7 +405,7 @@ static void print_text(
 	print_checks(b);
 }
 
-/* ---- for programs -------------------------------------------------------- */
+/* ---- JSON ---------------------------------------------------------------- */
 
 static void print_csv(
 	const void *arg, const struct bench_table *tables, unsigned n)
@@ -522,8 +476,8 @@ static int report(const struct bench_lever *b, struct err *e)
 		return err_set(e, ENOMEM, "no memory for tables");
 	for (int t = 0; t < BENCH_LEVER_SPECS; t++)
 		if (b->plan[t].n)
-			table_fill(
-				&tables[n++], &b->run.x, &b->plan[t], &b->ask);
+			table_fill(&tables[n++], &b->run.x, &b->plan[t],
+				&b->request);
 	ret = bench_run_report(&b->run, &words, tables, n, e);
 	free(tables);
 	return ret;
@@ -533,7 +487,7 @@ static int report(const struct bench_lever *b, struct err *e)
 
 int bench_lever(const struct bench_lever_args *args, struct err *e)
 {
-	const char *draft = asked_draft(args->run.options);
+	const char *draft = run_options_draft(args->run.options);
 	struct bench_lever *b = calloc(1, sizeof(*b));
 	int ret;
 
@@ -545,8 +499,43 @@ int bench_lever(const struct bench_lever_args *args, struct err *e)
 	ret = bench_run_prepare(&b->run, e);
 	if (!ret)
 		ret = open_image(b, e);
-	if (!ret)
-		ret = look_at_model(b, e);
+	if (!ret) {
+		/* Read what planning needs to know about the model. */
+		struct setting s = { 0 };
+		struct opt_values values;
+		struct tandem_report r;
+		struct tandem *t;
+		const struct bench_lever_args *a = b->args;
+		const char *exit, *hungriest = a->method[0].name;
+
+		/* Open the model with a requested method for which all files
+		 * exist. */
+		for (unsigned i = 0; i < a->n_methods; i++)
+			if (a->method[i].drafts)
+				hungriest = a->method[i].name;
+		if (a->table[BENCH_LEVER_T_PRUNE])
+			hungriest = "lever";
+		ret = setting_set(&s, "method", hungriest, e);
+		if (!ret)
+			ret = pair_open_model(&b->run.pair, &s, &values, &t, e);
+		if (!ret) {
+			tandem_report(t, &r);
+			if (r.pair->soc)
+				b->phone = *r.pair->soc;
+			b->as = r.pair->as;
+			b->n_layer = r.model->n_layer;
+			b->n_vocab = r.model->n_vocab;
+			b->n_embd = r.model->n_embd;
+			b->output_type = r.model->output->type;
+			snprintf(b->draft, sizeof(b->draft), "%s",
+				r.drafter_path ? r.drafter_path : "");
+			exit = tandem_exit_path(t);
+			snprintf(b->exit, sizeof(b->exit), "%s",
+				exit ? exit : "");
+			tandem_end(t, NULL);
+		}
+		setting_release(&s);
+	}
 	if (!ret)
 		ret = plan(b, e);
 	if (!ret && !b->run.x.phone && !args->run.merged) {

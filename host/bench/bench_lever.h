@@ -1,9 +1,7 @@
 /*
  * tandem bench lever: decoding of a model that is streamed from flash, by all
- * methods that draft, as the Lever paper measures it (its section 5). An
- * experiment (host/bench/experiment.h) whose settings and tables are the
- * paper's.
- *
+ * methods that draft, as in section 5 of the Lever paper. An experiment
+ * (host/bench/experiment.h) whose settings and tables are the paper's;
  * bench_lever_tables.c has the tables. One thread.
  */
 #ifndef HOST_BENCH_BENCH_LEVER_H
@@ -27,21 +25,22 @@ struct lever_lessons;
 #define BENCH_LEVER_METHODS 16
 
 enum bench_lever_table_kind {
-	BENCH_LEVER_T_METHODS, /* and, with them, the tokens/s of each task */
+	BENCH_LEVER_T_METHODS, /* also the tokens/s of each task */
 	BENCH_LEVER_T_PRUNE,   /* figure 12 */
 	BENCH_LEVER_T_BUDGET,  /* table 6 */
 	BENCH_LEVER_T_LENGTH,  /* table 7 */
 	BENCH_LEVER_T_QUALITY, /* table 5 */
 	BENCH_LEVER_T_PLACE,   /* figure 13 */
 	BENCH_LEVER_T_LOGITS,  /* figure 14 */
-	BENCH_LEVER_T_ROWS,    /* all trees of the same rows at most */
-	BENCH_LEVER_T_CHAIN,   /* chains by their length */
+	/* all tree methods, by the largest number of rows */
+	BENCH_LEVER_T_ROWS,
+	BENCH_LEVER_T_CHAIN, /* chains by length */
 	BENCH_LEVER_TABLES
 };
 extern const char *const bench_lever_table_names[BENCH_LEVER_TABLES];
 
 struct bench_lever_args {
-	struct bench_asked run;
+	struct bench_options run;
 	struct method_facts method[BENCH_LEVER_METHODS];
 	unsigned n_methods;
 	uint32_t budget[TABLE_LEVELS]; /* percent */
@@ -51,12 +50,12 @@ struct bench_lever_args {
 	bool table[BENCH_LEVER_TABLES];
 };
 
-/* Measure and tell; -ECANCELED when interrupted. */
+/* Measure and print the report; -ECANCELED when interrupted. */
 int bench_lever(const struct bench_lever_args *, struct err *);
 
-/* ---- between the files ---- */
+/* ---- shared by the two files --------------------------------------------- */
 
-/* The tables of all kinds; some kinds have more than one. */
+/* Number of tables; some kinds have more than one. */
 #define BENCH_LEVER_SPECS 12
 struct bench_lever_spec {
 	enum bench_lever_table_kind kind;
@@ -72,8 +71,8 @@ enum bench_lever_levels {
 	BENCH_LEVER_LEVELS_END
 };
 
-/* Pruning is measured of the same trees: what lever knows stays as the run that
- * teaches has left it. */
+/* Pruning is measured on the same trees: lever's costs and reliability stay as
+ * the teaching run has left them. */
 enum bench_lever_hook {
 	BENCH_LEVER_TEACHES = 1,
 	BENCH_LEVER_FROZEN,
@@ -82,15 +81,16 @@ enum bench_lever_hook {
 
 struct bench_lever {
 	const struct bench_lever_args *args;
-	char model[PATH_MAX];     /* the image */
-	char temporary[PATH_MAX]; /* likewise, if it is to be removed; or "" */
-	/* As reports name them; draft and exit "" without one. */
+	char model[PATH_MAX]; /* the image */
+	/* the same if it is a temporary file to be removed; otherwise "" */
+	char temporary[PATH_MAX];
+	/* As reports name them; draft and exit are "" without one. */
 	char source[PATH_MAX], draft[PATH_MAX], exit[PATH_MAX];
 	struct image *image;
 	struct bench_run run;
-	struct soc phone; /* that the run's clock names */
+	struct soc phone; /* of the run's clock */
 	bool oracle;
-	bool as; /* another shape is priced than runs */
+	bool as; /* the priced shape is not the one that runs */
 	uint32_t n_layer, n_vocab, n_embd;
 	enum dtype output_type;
 
@@ -98,12 +98,12 @@ struct bench_lever {
 	struct setting usual;
 	struct table_levels levels[BENCH_LEVER_LEVELS_END - 1];
 	struct setting_hook hooks[BENCH_LEVER_HOOKS_END - 1];
-	struct lever_lessons *lessons; /* of the run that teaches */
-	struct table_ask ask;
+	struct lever_lessons *lessons; /* results of the teaching run */
+	struct table_request request;
 	struct table_plan plan[BENCH_LEVER_SPECS];
 };
 
-/* The phone that is measured; NULL: the wall's clock. */
+/* The measured phone; NULL: the wall clock. */
 const struct soc *bench_lever_phone(const struct bench_lever *);
 
 #endif

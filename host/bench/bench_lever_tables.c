@@ -1,4 +1,4 @@
-/* The tables of bench lever, which are the paper's. */
+/* The tables of bench lever: those of the Lever paper's section 5. */
 #include "host/bench/bench_lever.h"
 
 #include "base/checked.h"
@@ -99,7 +99,7 @@ static bool is_one_of(const struct method_facts *m, const char *const *names)
 	return *names;
 }
 
-/* Those of figure 10, where they were asked for. */
+/* The methods of figure 10, as far as they were requested. */
 static bool is_main(const struct method_facts *m)
 {
 	static const char *const names[] = { "flash-ar", "chain", "edgellm",
@@ -113,7 +113,7 @@ static bool is_main_and_drafts(const struct method_facts *m)
 	return is_main(m) && m->drafts;
 }
 
-/* Those whose trees are as large as they are let. */
+/* Methods whose trees grow to the largest number of rows. */
 static bool has_rows(const struct method_facts *m)
 {
 	static const char *const names[] = { "opt-tree", "eagle2-tree",
@@ -167,7 +167,7 @@ static const struct column_spec logits_columns[] = {
 	{ 0 },
 };
 
-/* Seconds of a pass: `times` products of so many rows. */
+/* Seconds a pass for `times` products of the output matrix with `rows` rows. */
 static double logits_s(
 	const struct bench_lever *b, bool npu, double rows, double times)
 {
@@ -186,7 +186,7 @@ static double logits_s(
 	return times * (double)(p.total_ps + request.total_ps) / 1e12;
 }
 
-static void fill_logits(const struct table_ask *ask,
+static void fill_logits(const struct table_request *request,
 	const struct run_summary *t, struct bench_table *out)
 {
 	static const struct {
@@ -196,11 +196,11 @@ static void fill_logits(const struct table_ask *ask,
 		{ "NPU, on demand", true, false },
 		{ "CPU, all rows", false, true },
 		{ "CPU, on demand", false, false } };
-	const struct bench_lever *b = ask->arg;
+	const struct bench_lever *b = request->arg;
 	double all = figure_upper_rows(t), some = figure_logits_rows(t);
 
 	if (!bench_lever_phone(b)) {
-		out->note = "Priced for a phone alone: see --clock.";
+		out->note = "Priced only for a phone: see --clock.";
 		return;
 	}
 	for (unsigned i = 0; i < ARRAY_LEN(ways); i++) {
@@ -214,7 +214,7 @@ static void fill_logits(const struct table_ask *ask,
 	}
 }
 
-/* ---- all of them --------------------------------------------------------- */
+/* ---- all tables ---------------------------------------------------------- */
 
 const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 	{ BENCH_LEVER_T_METHODS,
@@ -234,34 +234,36 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 			.plot = { .y = { "tokens/s" } } } },
 	{ BENCH_LEVER_T_METHODS,
 		{ .name = "flash",
-			.title = "Flash: what a pass reads, and how that fills "
-				 "its time",
-			.note = "MB: of what is priced; read: what a plain "
-				"reader takes for them;\ncompute: the device's "
-				"own time; pass: all of the time over passes;\n"
-				"overlap: the longer of the two over it",
+			.title = "Flash: bytes read by a pass, and their share "
+				 "of its time",
+			.note = "MB: of the priced model; read: time of a "
+				"plain reader for them;\ncompute: the device's "
+				"own time; pass: the whole time over passes;\n"
+				"overlap: the longer of the first two over the "
+				"pass",
 			.name_key = { "method" },
 			.column = flash_columns,
 			.plot = { .y = { "ms a pass" } } } },
 	{ BENCH_LEVER_T_METHODS,
 		{ .name = "waits",
-			.title = "Waits: what the host does with a pass's time",
-			.note = "reading: flash has something to read, beside "
-				"all else; waiting: for layers;\nchecks: "
-				"their sums, also while it waits or computes "
-				"logits, which do not\ncount it; rows of "
-				"logits, and how many were computed",
+			.title = "Waits: the host's time in a pass",
+			.note = "reading: a read is in flight, beside all "
+				"else; waiting: for layers;\nchecks: checksums "
+				"of layers, also during waiting and logits, "
+				"which do\nnot include them; rows of logits, "
+				"and how many were computed",
 			.name_key = { "method" },
 			.column = waits_columns,
 			.plot = { .y = { "ms a pass" } } } },
 	{ BENCH_LEVER_T_PRUNE,
 		{ .name = "prune",
-			.title = "Pruning behind the exit predictor, of the "
-				 "same trees",
+			.title =
+				"Pruning after the exit predictor, on the same "
+				"trees",
 			.note = "The trees are those of lever with costs and "
 				"reliability as a run without\npruning left "
 				"them, so that they depend on the text alone; "
-				"a cycle begins where\nthe one before ended. "
+				"a cycle begins where\nthe previous one ended. "
 				"ms: of a verification; NPU: its computing "
 				"alone. Saved and\nretained: against no "
 				"pruning.",
@@ -294,8 +296,8 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 				.x = "tokens at most" } } },
 	{ BENCH_LEVER_T_QUALITY,
 		{ .name = "quality",
-			.title = "Drafts of several qualities; those of "
-				 "oracles are simulated",
+			.title = "Drafts of several qualities; oracles are "
+				 "simulated",
 			.name_key = { "draft", "method" },
 			.variant = drafts,
 			.n_variants = ARRAY_LEN(drafts),
@@ -306,8 +308,8 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 		{ .name = "place",
 			.title = "Where lever's draft runs, and how many nodes "
 				 "at a time",
-			.note = "Per pass: the draft's time, and nodes it "
-				"looked behind.",
+			.note = "For each pass: the draft's time, and the "
+				"nodes it expanded.",
 			.name_key = { "place" },
 			.variant = places,
 			.n_variants = ARRAY_LEN(places),
@@ -316,7 +318,8 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 			.plot = { .y = { "ms a pass" } } } },
 	{ BENCH_LEVER_T_ROWS,
 		{ .name = "rows",
-			.title = "Tokens/s by the rows that a tree may have",
+			.title = "Tokens/s by the largest number of rows of a "
+				 "tree",
 			.name_key = { "method" },
 			.wanted = has_rows,
 			.levels = BENCH_LEVER_ROWS,
@@ -337,8 +340,8 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 	{ BENCH_LEVER_T_LOGITS,
 		{ .name = "logits",
 			.title = "Logits of a pass of lever, on the phone",
-			.note = "Only the last is how it is done; the others "
-				"are priced.",
+			.note = "Only the last one runs; the others are "
+				"priced.",
 			.name_key = { "logits" },
 			.method = "lever",
 			.column = logits_columns,

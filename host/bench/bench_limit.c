@@ -1,6 +1,6 @@
 /*
- * The machine's own limits, each with the least code that can be: what a
- * message costs when there is no message.
+ * The machine's own limits: the least code that can wake or notify another
+ * process, without any message.
  */
 #include "host/bench/bench_peer.h"
 
@@ -25,14 +25,16 @@ struct limit {
 	struct bench_peer base;
 	enum bench_limit kind;
 	/*
-	 * Whose turn it is: we make it odd, the other side even again. On a
-	 * line of its own in memory that both processes have, and on another
-	 * one in each batch: how far lines are from the two cores differs.
+	 * The turn counter: the host makes it odd, the other side even again.
+	 * It has a cache line of its own in memory that both processes map, and
+	 * another line in each batch, because the distance of a line from the
+	 * two cores differs.
 	 */
 	_Atomic uint32_t *turn;
 	unsigned char *lines;
-	unsigned batches;      /* so far, counted alike by both sides */
-	int there[2], back[2]; /* [0] is read, [1] written */
+	unsigned batches; /* so far; both sides count alike */
+	/* pipe or socket ends: [0] is read, [1] written */
+	int there[2], back[2];
 	int command, pid;
 };
 
@@ -77,7 +79,7 @@ static int word_await(struct limit *l, uint32_t turn)
 	return 0;
 }
 
-/* ---- a descriptor each way ----------------------------------------- */
+/* ---- a descriptor in each direction -------------------------------------- */
 
 static int fd_give(const int fd[2])
 {
@@ -128,7 +130,8 @@ static int limit_serve(void *arg, unsigned trips)
 	uint32_t turn;
 
 	next_line(l);
-	turn = atomic_load(l->turn) | 1; /* the host's may be set already */
+	/* in the first batch the host may have set it already */
+	turn = atomic_load(l->turn) | 1;
 	for (unsigned i = 0; i < trips; i++, turn += 2) {
 		int ret;
 

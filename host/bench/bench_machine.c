@@ -11,20 +11,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define READ_BYTES ((size_t)512 << 20) /* far beyond any cache */
+#define READ_BYTES ((size_t)512 << 20) /* far larger than any cache */
 #define READ_PART  ((size_t)1 << 20)
-#define TIMES      3 /* each, the best of which counts */
-#define PEAK_PARTS 8 /* a thread */
+#define TIMES      3 /* repetitions, of which the best counts */
+#define PEAK_PARTS 8 /* parts a thread */
 #define PEAK_STEPS 200000
 
 struct bench_machine {
 	struct workers *workers;
-	struct buffer *buffer; /* as weights lie in */
+	struct buffer *buffer; /* laid out as weights are */
 	const uint8_t *bytes;
-	unsigned parts; /* of it that are read */
+	unsigned parts; /* parts of the buffer that are read */
 	const struct kern *kern;
 	uint64_t (*peak)(uint64_t steps);
-	uint64_t operations[WORKERS_MAX]; /* a thread's */
+	uint64_t operations[WORKERS_MAX]; /* of each thread */
 };
 
 int bench_machine_open(

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define TEXTS_KEY 512
-#define TABLES    3 /* the last where there is more than one task */
+#define TABLES    3 /* the last one only with more than one task */
 
 struct bench_methods {
 	const struct methods_args *args;
@@ -24,12 +24,15 @@ struct bench_methods {
 	bool oracle;
 	struct table_spec spec[TABLES];
 	struct table_plan plan[TABLES];
-	/* What makes texts what they are, of each number of same texts. */
+	/* For each group of runs that must generate the same text, the values
+	 * that determine this text. */
 	char texts[TABLE_ROWS][TEXTS_KEY];
 	unsigned n_texts;
-	unsigned runs;      /* enum report_models that all rows run */
-	bool any_causal;    /* some of them run such a model */
-	bool models_differ; /* of the rows, which name them then */
+	/* enum report_models, if it is the same in all rows */
+	unsigned runs;
+	bool any_causal; /* some rows run such a model */
+	/* the rows do not all run the same model, so each names its own */
+	bool models_differ;
 };
 
 /* ---- tables -------------------------------------------------------------- */
@@ -77,7 +80,7 @@ static const struct table_spec methods_table = { .name = "methods",
 	.plot = { .y = { "tokens/s", "tokens a pass", "mJ a token" } } };
 
 static const struct table_spec rows_table = { .name = "rows",
-	.title = "What became of the rows of decode passes",
+	.title = "Use of the rows of decode passes",
 	.note = "valid: kept; wasted: rejected drafts; underutilized: padding "
 		"of the static graph;\nof tiles: the valid ones of the matrix "
 		"engine's whole tiles.",
@@ -93,7 +96,7 @@ static const struct table_spec tasks_table = { .name = "tasks",
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* Whether all that the set changes means something to the method. */
+/* Whether every option of the set applies to the method. */
 static int means_something(const struct options_set *set,
 	const struct method_facts *m, bool *does, struct err *e)
 {
@@ -108,14 +111,15 @@ static int means_something(const struct options_set *set,
 
 		snprintf(name, sizeof(name), "%.*s", (int)strcspn(text, "="),
 			text);
-		ret = asked_is_for(m->name, name, does, e);
+		ret = run_option_applies(m->name, name, does, e);
 	}
 	return ret;
 }
 
 /*
- * The number of those texts that this setting's must be: of lossless methods,
- * with the same model and arithmetic, in as large a context. 0: anything.
+ * The number of the group of runs that must generate the same text as this
+ * setting: lossless methods with the same model, arithmetic and context size.
+ * 0: no other run must match.
  */
 static unsigned same_text(struct bench_methods *b, const struct setting *s,
 	const struct method_facts *m)
@@ -133,7 +137,7 @@ static unsigned same_text(struct bench_methods *b, const struct setting *s,
 
 		used += (size_t)snprintf(key + used, sizeof(key) - used, "%s\n",
 			value ? value : "");
-		/* Longer than can be told apart. */
+		/* The key does not fit and could not be compared. */
 		if (used >= sizeof(key))
 			return 0;
 	}
@@ -146,13 +150,12 @@ static unsigned same_text(struct bench_methods *b, const struct setting *s,
 	return i + 1;
 }
 
-/* A row of all tables; what its setting asks for is there, and nothing is
- * opened. */
+/* Add a row to all tables. Checks the options; opens nothing. */
 static int add_row(struct bench_methods *b, const struct method_facts *m,
 	const struct options_set *set, struct err *e)
 {
 	struct setting s = { 0 };
-	struct opt_values asked;
+	struct opt_values values;
 	struct tandem_report r;
 	struct tandem *t;
 	struct run *run;
@@ -161,7 +164,7 @@ static int add_row(struct bench_methods *b, const struct method_facts *m,
 	if (!ret)
 		ret = setting_set(&s, "method", m->name, e);
 	if (!ret)
-		ret = pair_create(&b->run.pair, &s, &asked, &t, e);
+		ret = pair_create(&b->run.pair, &s, &values, &t, e);
 	if (!ret) {
 		tandem_report(t, &r);
 		b->oracle |= r.drafter && r.knows_text;
@@ -171,7 +174,7 @@ static int add_row(struct bench_methods *b, const struct method_facts *m,
 			ret = err_set(e, EINVAL,
 				"this machine's clock and a phone's cannot be "
 				"compared; choose a phone with --clock "
-				"soc:NAME, and others in sets");
+				"soc:NAME, and other phones in sets");
 		tandem_end(t, NULL);
 	}
 	if (ret) {
@@ -182,26 +185,6 @@ static int add_row(struct bench_methods *b, const struct method_facts *m,
 	for (size_t i = 0; i < ARRAY_LEN(b->plan) && !ret; i++)
 		ret = table_plan_row(
 			&b->plan[i], run, m->name, set ? set->name : "", e);
-	return ret;
-}
-
-static int plan_method(struct bench_methods *b, const struct method_facts *m,
-	bool used[SETS_MAX], struct err *e)
-{
-	const struct sets *sets = b->args->sets;
-	int ret = add_row(b, m, NULL, e);
-
-	for (unsigned i = 0; i < sets->n && !ret; i++) {
-		bool does = false;
-
-		ret = means_something(&sets->set[i], m, &does, e);
-		if (!ret && does) {
-			used[i] = true;
-			ret = add_row(b, m, &sets->set[i], e);
-		}
-		if (ret)
-			err_in(e, "set '%s'", sets->set[i].name);
-	}
 	return ret;
 }
 
@@ -221,8 +204,24 @@ static int plan(struct bench_methods *b, struct err *e)
 			b->spec[i].name_key[1] = "set";
 		b->plan[i].spec = &b->spec[i];
 	}
-	for (unsigned i = 0; i < a->n_methods && !ret; i++)
-		ret = plan_method(b, &a->method[i], used, e);
+	for (unsigned i = 0; i < a->n_methods && !ret; i++) {
+		const struct sets *sets = b->args->sets;
+
+		ret = add_row(b, &a->method[i], NULL, e);
+		for (unsigned j = 0; j < sets->n && !ret; j++) {
+			bool does = false;
+
+			ret = means_something(
+				&sets->set[j], &a->method[i], &does, e);
+			if (!ret && does) {
+				used[j] = true;
+				ret = add_row(
+					b, &a->method[i], &sets->set[j], e);
+			}
+			if (ret)
+				err_in(e, "set '%s'", sets->set[j].name);
+		}
+	}
 	if (!ret && o->model && !b->runs)
 		ret = err_set(e, EINVAL,
 			"no model fits %s; without -m each method has its "
@@ -238,7 +237,7 @@ static int plan(struct bench_methods *b, struct err *e)
 	return ret;
 }
 
-/* ---- telling ------------------------------------------------------------- */
+/* ---- report -------------------------------------------------------------- */
 
 static void print_text(
 	const void *arg, const struct bench_table *tables, unsigned n)
@@ -257,7 +256,7 @@ static void print_text(
 		printf("\n%s\n", bench_simulated);
 	for (unsigned i = 0; i < n; i++)
 		table_print(&tables[i], stdout);
-	printf("\nchecked: the same text where it must be, %llu times\n",
+	printf("\nchecked: the same text wherever required, %llu times\n",
 		(unsigned long long)r->x.same_texts);
 }
 
@@ -302,32 +301,32 @@ static int report(const struct bench_methods *b, struct err *e)
 		.simulated = b->oracle };
 	struct bench_table *tables = calloc(TABLES, sizeof(*tables));
 	unsigned n = b->run.x.n_tasks > 1 ? TABLES : TABLES - 1;
-	struct table_ask ask = { 0 };
+	struct table_request request = { 0 };
 	int ret;
 
 	if (!tables)
 		return err_set(e, ENOMEM, "no memory for tables");
 	for (unsigned i = 0; i < n; i++)
-		table_fill(&tables[i], &b->run.x, &b->plan[i], &ask);
+		table_fill(&tables[i], &b->run.x, &b->plan[i], &request);
 	ret = bench_run_report(&b->run, &words, tables, n, e);
 	free(tables);
 	return ret;
 }
 
-/* "target", after the file that the run's setting asks for. */
+/* Write "target", with the name of the setting's model file. */
 static int name_model(const struct bench_methods *b, const struct run *run,
 	char name[TABLE_NAME], struct err *e)
 {
-	struct opt_values asked;
+	struct opt_values values;
 	const struct run_options *o;
 	struct tandem_report r;
 	const char *slash, *file;
 	struct tandem *t;
-	int ret = pair_create(&b->run.pair, &run->set, &asked, &t, e);
+	int ret = pair_create(&b->run.pair, &run->set, &values, &t, e);
 
 	if (ret)
 		return ret;
-	o = opt_values_of(&asked, &run_table);
+	o = opt_values_of(&values, &run_table);
 	if (tandem_read_weights(t, o->model))
 		ret = tandem_failure(t, e);
 	tandem_report(t, &r);
@@ -335,27 +334,6 @@ static int name_model(const struct bench_methods *b, const struct run *run,
 	file = slash ? slash + 1 : r.model_path;
 	snprintf(name, TABLE_NAME, "%.*s", (int)strcspn(file, "."), file);
 	tandem_end(t, NULL);
-	return ret;
-}
-
-/* The rows name their models where these are not all the same one. */
-static int name_models(struct bench_methods *b, struct err *e)
-{
-	struct plan_row *row = b->plan[0].row;
-	unsigned n = b->plan[0].n;
-	int ret = 0;
-
-	for (unsigned r = 0; r < n && !ret; r++) {
-		ret = name_model(b, row[r].run[0], row[r].model, e);
-		b->models_differ |= strcmp(row[r].model, row[0].model) != 0;
-	}
-	for (unsigned r = 0; r < n; r++) {
-		if (!b->models_differ)
-			row[r].model[0] = '\0';
-		for (size_t i = 1; i < ARRAY_LEN(b->plan); i++)
-			memcpy(b->plan[i].row[r].model, row[r].model,
-				TABLE_NAME);
-	}
 	return ret;
 }
 
@@ -374,8 +352,25 @@ int bench_methods(const struct methods_args *a, bool check_only, struct err *e)
 	if (ret || check_only)
 		goto out;
 	ret = bench_run_prepare(&b->run, e);
-	if (!ret)
-		ret = name_models(b, e);
+	if (!ret) {
+		/* Name the model of each row if the rows do not all run the
+		 * same one. */
+		struct plan_row *row = b->plan[0].row;
+		unsigned n = b->plan[0].n;
+
+		for (unsigned r = 0; r < n && !ret; r++) {
+			ret = name_model(b, row[r].run[0], row[r].model, e);
+			b->models_differ |=
+				strcmp(row[r].model, row[0].model) != 0;
+		}
+		for (unsigned r = 0; r < n; r++) {
+			if (!b->models_differ)
+				row[r].model[0] = '\0';
+			for (size_t i = 1; i < ARRAY_LEN(b->plan); i++)
+				memcpy(b->plan[i].row[r].model, row[r].model,
+					TABLE_NAME);
+		}
+	}
 	if (!ret)
 		ret = bench_run_measure(&b->run, e);
 	if (!ret)

@@ -1,7 +1,7 @@
 /*
- * tandem bench methods: a comparison of a user's own. Methods, each as asked
- * and once more under every set of options that means something to it, on the
- * same prompts; the first is the yardstick. An experiment
+ * tandem bench methods: a user's own comparison. Each method runs with the
+ * given options, and again with every set of options that applies to it, on the
+ * same prompts; the first row is the baseline. An experiment
  * (host/bench/experiment.h). One thread.
  */
 #ifndef HOST_BENCH_BENCH_METHODS_H
@@ -18,18 +18,18 @@ struct err;
 #define METHODS_MAX 16
 
 struct methods_args {
-	struct bench_asked run;
+	struct bench_options run;
 	struct method_facts method[METHODS_MAX];
 	unsigned n_methods;
 	const struct sets *sets;
 };
 
 /*
- * Measure and tell; -ECANCELED when interrupted. -EINVAL for what cannot be
- * meant: an option that is none or has no such value, a set that means nothing
- * to any of the methods, methods of diffusion models beside others with one
- * model for all, a phone's clock beside the wall's. With check_only that is
- * all, and no model is opened.
+ * Measure and print the report; -ECANCELED when interrupted. -EINVAL for
+ * contradictory options: an unknown option or value, a set that applies to none
+ * of the methods, methods of diffusion models beside others with one model for
+ * all, a phone's clock beside the wall's. With check_only only these are
+ * checked, and no model is opened.
  */
 int bench_methods(const struct methods_args *, bool check_only, struct err *);
 

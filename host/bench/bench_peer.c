@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Trips in a batch: many of what takes ns, fewer of what takes us. */
+/* Trips of a batch: many if a trip takes ns, fewer if it takes us. */
 #define FAST 20000
 #define SLOW 1000
 
@@ -22,7 +22,7 @@ const struct bench_subject bench_subjects[] = {
 		FAST, LIMIT_LINE, bench_limit_open },
 	{ "ring poll", "empty request, doorbell poll (spin, then futex)", true,
 		false, FAST, DOORBELL_POLL, bench_ring_open },
-	{ "sched_yield", "one shared line, sched_yield between looks", false,
+	{ "sched_yield", "one shared line, sched_yield between reads", false,
 		false, FAST, LIMIT_YIELD, bench_limit_open },
 	{ "futex", "one shared word, a wake and a sleep each way", false, false,
 		SLOW, LIMIT_FUTEX, bench_limit_open },
@@ -75,7 +75,7 @@ static void child_run(int (*serve)(void *, unsigned), void *arg, int cpu,
 {
 	unsigned trips;
 
-	/* Also when the parent is killed, and when it was just now. */
+	/* Die with the parent, also if it has died before the prctl. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent || bench_pin(cpu, NULL))
 		_exit(1);

@@ -1,8 +1,8 @@
 /*
- * The things whose round trips `tandem bench ipc` measures. Each is a
- * process on the other processor that sends back what it gets, and a
- * function that sends once and waits for it. Between batches the others
- * sleep, so that only one pair runs at a time.
+ * The subjects of `tandem bench ipc`, each of which is a process on the other
+ * CPU that returns what it receives, and a function that sends once and waits
+ * for the reply. Between batches the others sleep, so that only one pair runs
+ * at a time.
  */
 #ifndef HOST_BENCH_BENCH_PEER_H
 #define HOST_BENCH_BENCH_PEER_H
@@ -14,7 +14,7 @@
 struct bench_peer;
 struct err;
 
-/* Where the two sides run; the same number twice on one processor. */
+/* CPUs of the two sides; the same number twice on a machine with one CPU. */
 struct bench_cpus {
 	unsigned usable;
 	int host, device;
@@ -23,27 +23,27 @@ struct bench_cpus {
 struct bench_subject {
 	const char *name, *means;
 	bool tandem;
-	bool spins;     /* of no use on one processor */
+	bool spins;     /* polls; not measured on a machine with one CPU */
 	unsigned trips; /* in a batch */
-	int kind;       /* for `open` */
+	int kind;       /* passed to `open` */
 	int (*open)(struct bench_peer **out, const struct bench_subject *,
 		const struct bench_cpus *, struct err *);
 };
 
-/* In the order of the table; the last has no name. */
+/* In the order of the table, up to one without a name. */
 extern const struct bench_subject bench_subjects[];
 
-/* Announce `trips` round trips, then do them one by one. */
+/* Announce `trips` round trips, then do them one at a time. */
 int bench_peer_batch(struct bench_peer *, unsigned trips, struct err *);
 int bench_peer_trip(struct bench_peer *, struct err *);
 void bench_peer_close(struct bench_peer *);
 
-/* Run the calling process on one processor. */
+/* Pin the calling process to one CPU. */
 int bench_pin(int cpu, struct err *);
 
 /*
- * Set by the watchdog when a batch takes far too long: every wait gives up
- * with -ETIMEDOUT then, so that a peer that was killed cannot hang us.
+ * Set by the watchdog when a batch takes far too long: from then on every wait
+ * fails with -ETIMEDOUT, so that a killed peer cannot hang the benchmark.
  */
 extern volatile sig_atomic_t bench_late;
 
@@ -77,13 +77,13 @@ enum bench_limit {
 };
 
 /*
- * A child on the device's processor that runs serve(arg, trips) for each
- * batch announced through *command, and ends when that is closed.
+ * Fork a child on the device's CPU that calls serve(arg, trips) for each batch
+ * announced through *command, and exits when that is closed.
  */
 int bench_fork(int (*serve)(void *arg, unsigned trips), void *arg, int cpu,
 	int *command, int *pid, struct err *);
 int bench_announce(int command, unsigned trips, struct err *);
-/* Close *command and see the child end, killed if it does not. */
+/* Close *command and wait for the child to exit; kill it if it does not. */
 void bench_reap(int *command, int *pid);
 
 #endif

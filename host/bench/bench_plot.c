@@ -14,24 +14,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* In pixels, as SVG has them. */
+/* In pixels, the unit of SVG. */
 #define PAGE_WIDTH   820
 #define PAGE_MOST    1640
 #define TOP          74  /* title and caption */
-#define PANEL_HEIGHT 330 /* with what is below it */
-#define BOTTOM       52  /* that: names of rows */
-#define LEFT         90  /* figures of the axis */
+#define PANEL_HEIGHT 330 /* including the space below it */
+#define BOTTOM       52  /* of which this is for the names of rows */
+#define LEFT         90  /* for the figures of the y axis */
 #define KEY_SAMPLE   60
 #define NO_KEY       30
 #define BAR_WIDTH    24
 #define LETTER_WIDTH 7
 #define LINE_HEIGHT  22
-#define BARS_UPRIGHT 16 /* more, and their values stand upright */
+#define BARS_UPRIGHT 16 /* with more bars their values stand upright */
 
 #define ROW_NAME     (3 * TABLE_NAME + 4) /* "A B (MODEL)" */
 
-/* Of bars and lines, told apart by eyes that see no red or no green (Okabe and
- * Ito), the palest last. */
+/* Colours of bars and lines that are distinct for red- and green-blind readers
+ * (Okabe and Ito), the palest last. */
 static const char *const colours[] = { "#0072b2", "#e69f00", "#009e73",
 	"#cc79a7", "#56b4e9", "#d55e00", "#666666", "#f0e442" };
 
@@ -62,7 +62,7 @@ int bench_plot_ready(const char *folder, struct err *e)
 	if (mkdir(folder, 0777) && errno != EEXIST)
 		return err_sys(e, errno, "cannot make the folder '%s'", folder);
 	if (stat(folder, &st))
-		return err_sys(e, errno, "cannot look at '%s'", folder);
+		return err_sys(e, errno, "cannot examine '%s'", folder);
 	return S_ISDIR(st.st_mode)
 		? 0
 		: err_set(e, ENOTDIR, "'%s' is not a folder", folder);
@@ -86,7 +86,7 @@ static void set(FILE *f, const char *what, const char *text)
 	putc('\n', f);
 }
 
-/* Between double quotes, in a block of data. */
+/* Print text in double quotes, as a data block needs it. */
 static void cell_text(FILE *f, const char *text)
 {
 	fputs(" \"", f);
@@ -110,9 +110,11 @@ static void figure(const struct bench_table *t, unsigned r, unsigned c, FILE *f)
 struct page {
 	const struct bench_table *t;
 	FILE *f;
-	unsigned panels, bars;         /* in all of a panel, at most */
-	unsigned width, height, right; /* of it the key */
-	unsigned below; /* where names are turned, or the axis has one */
+	/* panels; the largest number of bars in a panel */
+	unsigned panels, bars;
+	/* `right` is the part of the width that the key takes */
+	unsigned width, height, right;
+	unsigned below; /* height for turned names or the axis's label */
 };
 
 static unsigned columns_of(const struct bench_table *t, unsigned panel)
@@ -154,45 +156,6 @@ static bool is_bars(const struct bench_table *t)
 	return !t->plot.lines && !t->plot.points;
 }
 
-/* Pixels that the key takes, which names rows of lines and columns of bars. */
-static unsigned key_width(const struct bench_table *t, unsigned panels)
-{
-	size_t most = is_bars(t) ? 0 : longest_name(t);
-
-	for (unsigned c = 0; c < t->n_columns && is_bars(t); c++) {
-		size_t n = strlen(t->column[c].head);
-
-		if (t->column[c].panel && t->column[c].panel <= panels &&
-			columns_of(t, t->column[c].panel) > 1 && n > most)
-			most = n;
-	}
-	return most ? KEY_SAMPLE + (unsigned)most * LETTER_WIDTH : NO_KEY;
-}
-
-/* As wide as its bars with their values, or its rows' names, want it. */
-static struct page lay_out(const struct bench_table *t, FILE *f)
-{
-	struct page p = { .t = t, .f = f, .width = PAGE_WIDTH };
-	unsigned wanted, names = longest_name(t) * LETTER_WIDTH;
-
-	for (unsigned i = 1; i <= TABLE_PANELS && t->plot.y[i - 1]; i++) {
-		unsigned bars = columns_of(t, i) * t->n_rows;
-
-		p.bars = bars > p.bars ? bars : p.bars;
-		p.panels += bars > 0;
-	}
-	p.right = key_width(t, p.panels);
-	wanted = LEFT + p.right + BAR_WIDTH * p.bars;
-	if (wanted > p.width && is_bars(t))
-		p.width = wanted < PAGE_MOST ? wanted : PAGE_MOST;
-	if (names * t->n_rows > p.width - LEFT - p.right && is_bars(t))
-		p.below = names * 6 / 10;
-	if (!is_bars(t))
-		p.below = LINE_HEIGHT;
-	p.height = TOP + p.panels * PANEL_HEIGHT + p.below;
-	return p;
-}
-
 static void begin(const struct page *p, const char *path, const char *caption)
 {
 	FILE *f = p->f;
@@ -223,7 +186,7 @@ static void begin(const struct page *p, const char *path, const char *caption)
 			colours[i]);
 }
 
-/* Where panel i, 0 the topmost, has its axes and its key. */
+/* Place the axes and the key of panel i; 0 is the topmost. */
 static void place(const struct page *p, unsigned i)
 {
 	double top = TOP + i * PANEL_HEIGHT;
@@ -237,8 +200,8 @@ static void place(const struct page *p, unsigned i)
 		1 - (top + PANEL_HEIGHT - BOTTOM) / p->height,
 		(double)LEFT / p->width, 1 - (double)p->right / p->width,
 		1 - (p->right - 10.0) / p->width, 1 - top / p->height);
-	/* Not as the axis's label, which would go by the width of its
-	 * figures. */
+	/* As text, not as the axis's label, whose place depends on the width of
+	 * the axis's figures. */
 	fprintf(p->f,
 		"set label 3 at screen %.4f,%.4f center rotate by 90 "
 		"noenhanced ",
@@ -250,8 +213,8 @@ static void place(const struct page *p, unsigned i)
 
 /* ---- lines --------------------------------------------------------------- */
 
-/* A line of data a column: where it stands on the x axis, then a figure a
- * row. */
+/* One line of data for each column: the place on the x axis, then a figure of
+ * each row. */
 static void draw_lines(const struct page *p)
 {
 	const struct bench_table *t = p->t;
@@ -291,7 +254,8 @@ static unsigned column_in(const struct bench_table *t, unsigned panel)
 	return c;
 }
 
-/* The line that begins at row `from`: its points; the row behind it. */
+/* Print the points of the line that begins at row `from`; returns the row after
+ * its last. */
 static unsigned point_data(const struct page *p, unsigned line, unsigned from)
 {
 	const struct bench_table *t = p->t;
@@ -333,7 +297,7 @@ static void draw_points(const struct page *p)
 
 /* ---- bars ---------------------------------------------------------------- */
 
-/* A bar's value: as the table has it, but no more digits than tell. */
+/* Print a bar's value as the table does, but without insignificant digits. */
 static void bar_value(const struct page *p, unsigned r, unsigned c)
 {
 	const struct table_column *column = &p->t->column[c];
@@ -349,41 +313,7 @@ static void bar_value(const struct page *p, unsigned r, unsigned c)
 	cell_text(p->f, isnan(v) ? "" : text);
 }
 
-/* A line of data a row: for each column a figure and its text. */
-static void bar_data(const struct page *p, unsigned panel)
-{
-	const struct bench_table *t = p->t;
-
-	fprintf(p->f, "$data%u << END\n", panel);
-	for (unsigned r = 0; r < t->n_rows; r++) {
-		for (unsigned c = 0; c < t->n_columns; c++)
-			if (t->column[c].panel == panel) {
-				figure(t, r, c, p->f);
-				bar_value(p, r, c);
-			}
-		putc('\n', p->f);
-	}
-	fputs("END\n", p->f);
-}
-
-/* Below the last panel alone, since all have the same rows. */
-static void bar_names(const struct page *p, unsigned panel)
-{
-	char text[ROW_NAME];
-
-	fprintf(p->f, "set xtics noenhanced %s (",
-		p->below ? "rotate by 35 right" : "norotate");
-	for (unsigned r = 0; r < p->t->n_rows; r++) {
-		if (r)
-			putc(',', p->f);
-		plot_quoted(p->f,
-			panel == p->panels ? row_name(p->t, r, text) : "");
-		fprintf(p->f, " %u", r);
-	}
-	fputs(")\n", p->f);
-}
-
-/* The i-th of n bars of each group: its colour, its place, its name. */
+/* Draw the i-th of n bars of each group: colour, place and name. */
 static void draw_bar(const struct page *p, unsigned panel, unsigned i,
 	unsigned n, const char *head)
 {
@@ -412,11 +342,37 @@ static void draw_bars(const struct page *p, unsigned panel)
 	const struct bench_table *t = p->t;
 	unsigned n = columns_of(t, panel), i = 0;
 	bool shares = t->plot.y[panel - 1][0] == '%';
+	char text[ROW_NAME];
 
-	bar_data(p, panel);
+	/* One line of data for each row: a figure and its text for each column.
+	 */
+	fprintf(p->f, "$data%u << END\n", panel);
+	for (unsigned r = 0; r < t->n_rows; r++) {
+		for (unsigned c = 0; c < t->n_columns; c++)
+			if (t->column[c].panel == panel) {
+				figure(t, r, c, p->f);
+				bar_value(p, r, c);
+			}
+		putc('\n', p->f);
+	}
+	fputs("END\n", p->f);
+
 	place(p, panel - 1);
-	bar_names(p, panel);
-	/* Above the highest bar there is room for its value, but the axis of
+
+	/* Row names stand below the last panel only, since all panels have the
+	 * same rows. */
+	fprintf(p->f, "set xtics noenhanced %s (",
+		p->below ? "rotate by 35 right" : "norotate");
+	for (unsigned r = 0; r < p->t->n_rows; r++) {
+		if (r)
+			putc(',', p->f);
+		plot_quoted(p->f,
+			panel == p->panels ? row_name(p->t, r, text) : "");
+		fprintf(p->f, " %u", r);
+	}
+	fputs(")\n", p->f);
+
+	/* Leave room for the highest bar's value above the bar; but an axis of
 	 * shares ends at 100 %. */
 	fprintf(p->f,
 		"set boxwidth %.4f\nset xrange [-0.6:%u.6]\n"
@@ -428,7 +384,7 @@ static void draw_bars(const struct page *p, unsigned panel)
 	for (unsigned c = 0; c < t->n_columns; c++)
 		if (t->column[c].panel == panel)
 			draw_bar(p, panel, i++, n, t->column[c].head);
-	/* The title stands on the page once. */
+	/* Print the title only once. */
 	fputs("\nunset label\n", p->f);
 }
 
@@ -454,6 +410,9 @@ int bench_plot(const struct bench_table *t, const char *caption,
 	char path[PATH_MAX];
 	struct page p;
 	FILE *f;
+	unsigned wanted;
+	unsigned names;
+	size_t most;
 
 	if (!t->plot.y[0] || !t->n_rows)
 		return 0;
@@ -464,7 +423,39 @@ int bench_plot(const struct bench_table *t, const char *caption,
 	f = popen("gnuplot", "we");
 	if (!f)
 		return err_sys(e, errno, "cannot start gnuplot");
-	p = lay_out(t, f);
+
+	/* Make the page as wide as its bars with their values, or its rows'
+	 * names, need. */
+	p = (struct page){ .t = t, .f = f, .width = PAGE_WIDTH };
+	names = longest_name(t) * LETTER_WIDTH;
+	for (unsigned i = 1; i <= TABLE_PANELS && t->plot.y[i - 1]; i++) {
+		unsigned bars = columns_of(t, i) * t->n_rows;
+
+		p.bars = bars > p.bars ? bars : p.bars;
+		p.panels += bars > 0;
+	}
+
+	/* Width in pixels of the key, which names rows if lines are drawn,
+	 * columns if bars. */
+	most = is_bars(t) ? 0 : longest_name(t);
+	for (unsigned c = 0; c < t->n_columns && is_bars(t); c++) {
+		size_t n = strlen(t->column[c].head);
+
+		if (t->column[c].panel && t->column[c].panel <= p.panels &&
+			columns_of(t, t->column[c].panel) > 1 && n > most)
+			most = n;
+	}
+	p.right = most ? KEY_SAMPLE + (unsigned)most * LETTER_WIDTH : NO_KEY;
+
+	wanted = LEFT + p.right + BAR_WIDTH * p.bars;
+	if (wanted > p.width && is_bars(t))
+		p.width = wanted < PAGE_MOST ? wanted : PAGE_MOST;
+	if (names * t->n_rows > p.width - LEFT - p.right && is_bars(t))
+		p.below = names * 6 / 10;
+	if (!is_bars(t))
+		p.below = LINE_HEIGHT;
+	p.height = TOP + p.panels * PANEL_HEIGHT + p.below;
+
 	begin(&p, path, caption);
 	draw(&p);
 	return pclose(f) ? err_set(e, EIO, "gnuplot could not draw '%s'", path)

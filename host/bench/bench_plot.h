@@ -1,8 +1,8 @@
 /*
  * Tables as pictures: one SVG file each, drawn by the program gnuplot. A
- * picture says what it is of by itself: the table's title, and below it a line
- * with model, clock and items. Bars carry their values, and units that differ
- * have panels of their own.
+ * picture is complete without its context: it has the table's title, and below
+ * that a line with model, clock and items. Bars carry their values, and each
+ * unit has a panel of its own.
  */
 #ifndef HOST_BENCH_BENCH_PLOT_H
 #define HOST_BENCH_BENCH_PLOT_H
@@ -12,19 +12,19 @@
 struct bench_table;
 struct err;
 
-/* Before anything is measured: gnuplot is there, and so is the folder, which
- * is made if need be. -ENOENT names the package. */
+/* Check before measuring: gnuplot must be installed, -ENOENT names its package;
+ * the folder is made if it does not exist. */
 int bench_plot_ready(const char *folder, struct err *);
 
 /*
- * FOLDER/NAME.svg of a table that has rows and a plot; of another nothing.
- * `caption` is the line below its title. Writing to a gnuplot that ended early
- * must not end this program: SIGPIPE is ignored.
+ * Write FOLDER/NAME.svg if the table has rows and a plot, otherwise nothing.
+ * `caption` is the line below the title. Ignores SIGPIPE, so that a gnuplot
+ * that exits early does not kill this program.
  */
 int bench_plot(const struct bench_table *, const char *caption,
 	const char *folder, struct err *);
 
-/* A string of gnuplot's, between single quotes. */
+/* Print a string in gnuplot's single quotes. */
 void plot_quoted(FILE *, const char *text);
 
 #endif

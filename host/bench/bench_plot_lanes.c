@@ -13,10 +13,10 @@
 #define LANE_HEIGHT 30
 #define BOTTOM      50
 
-#define BAR_HEIGHT  0.8  /* of a lane */
-#define NUMBER_ROOM 0.02 /* of the width that a number takes */
+#define BAR_HEIGHT  0.8  /* share of the lane's height */
+#define NUMBER_ROOM 0.02 /* share of the width that a number needs */
 
-/* As bench_plot.c's. */
+/* The first colours of bench_plot.c. */
 static const char *const colours[LANES_KINDS] = { "#0072b2", "#009e73",
 	"#e69f00", "#cc79a7" };
 
@@ -29,7 +29,7 @@ static double end_of(const struct plot_lanes *p)
 	return end > 0 ? end : 1;
 }
 
-/* Text in the middle, so many pixels from the top. */
+/* Print centred text, `from_top` pixels below the top. */
 static void head(const char *text, unsigned from_top, unsigned size,
 	unsigned height, FILE *f)
 {
@@ -39,11 +39,39 @@ static void head(const char *text, unsigned from_top, unsigned size,
 		1 - (double)from_top / height, size);
 }
 
-static void begin(const struct plot_lanes *p, const char *path,
-	const char *caption, FILE *f)
+static void draw_bar(
+	const struct lane_bar *b, size_t number, double width, FILE *f)
 {
-	unsigned height = TOP + LANE_HEIGHT * p->n_lanes + BOTTOM;
+	double top = b->lane + (1 - BAR_HEIGHT) / 2;
 
+	fprintf(f,
+		"set object %zu rectangle from %.9g,%.3f to %.9g,%.3f "
+		"fillstyle solid 0.9 border rgb 'white' fillcolor rgb '%s'\n",
+		number, b->from, top, b->to, top + BAR_HEIGHT,
+		colours[b->kind]);
+	if (b->to - b->from > NUMBER_ROOM * width)
+		fprintf(f,
+			"set label '%u' at %.9g,%u.5 center front "
+			"textcolor rgb 'white'\n",
+			b->number, (b->from + b->to) / 2, b->lane);
+}
+
+int bench_plot_lanes(const struct plot_lanes *p, const char *caption,
+	const char *folder, struct err *e)
+{
+	char path[PATH_MAX];
+	FILE *f;
+	unsigned height;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s.svg", folder,
+		    p->name) >= sizeof(path))
+		return err_set(e, ENAMETOOLONG,
+			"the name of a plot's file is too long");
+	f = popen("gnuplot", "we");
+	if (!f)
+		return err_sys(e, errno, "cannot start gnuplot");
+
+	height = TOP + LANE_HEIGHT * p->n_lanes + BOTTOM;
 	fprintf(f,
 		"set terminal svg size %d,%u background rgb 'white' "
 		"font 'sans-serif,13'\nset encoding utf8\nset output ",
@@ -66,28 +94,11 @@ static void begin(const struct plot_lanes *p, const char *path,
 		fprintf(f, " %u.5", i);
 	}
 	fputs(")\n", f);
-}
 
-static void draw_bar(
-	const struct lane_bar *b, size_t number, double width, FILE *f)
-{
-	double top = b->lane + (1 - BAR_HEIGHT) / 2;
+	for (size_t i = 0; i < p->n; i++)
+		draw_bar(&p->bar[i], i + 1, end_of(p), f);
 
-	fprintf(f,
-		"set object %zu rectangle from %.9g,%.3f to %.9g,%.3f "
-		"fillstyle solid 0.9 border rgb 'white' fillcolor rgb '%s'\n",
-		number, b->from, top, b->to, top + BAR_HEIGHT,
-		colours[b->kind]);
-	if (b->to - b->from > NUMBER_ROOM * width)
-		fprintf(f,
-			"set label '%u' at %.9g,%u.5 center front "
-			"textcolor rgb 'white'\n",
-			b->number, (b->from + b->to) / 2, b->lane);
-}
-
-/* Points that are nowhere give the key its samples. */
-static void draw_key(const struct plot_lanes *p, FILE *f)
-{
+	/* Points outside the picture make gnuplot draw the key's samples. */
 	for (unsigned k = 0; k < LANES_KINDS && p->kind[k]; k++) {
 		fprintf(f,
 			"%s-1 with boxes fillstyle solid 0.9 linecolor rgb "
@@ -96,25 +107,7 @@ static void draw_key(const struct plot_lanes *p, FILE *f)
 		plot_quoted(f, p->kind[k]);
 	}
 	putc('\n', f);
-}
 
-int bench_plot_lanes(const struct plot_lanes *p, const char *caption,
-	const char *folder, struct err *e)
-{
-	char path[PATH_MAX];
-	FILE *f;
-
-	if ((size_t)snprintf(path, sizeof(path), "%s/%s.svg", folder,
-		    p->name) >= sizeof(path))
-		return err_set(e, ENAMETOOLONG,
-			"the name of a plot's file is too long");
-	f = popen("gnuplot", "we");
-	if (!f)
-		return err_sys(e, errno, "cannot start gnuplot");
-	begin(p, path, caption, f);
-	for (size_t i = 0; i < p->n; i++)
-		draw_bar(&p->bar[i], i + 1, end_of(p), f);
-	draw_key(p, f);
 	return pclose(f) ? err_set(e, EIO, "gnuplot could not draw '%s'", path)
 			 : 0;
 }

@@ -57,7 +57,7 @@ static double or_else(double said, double otherwise)
 	return said < 0 ? otherwise : said;
 }
 
-/* ---- what was recorded --------------------------------------------------- */
+/* ---- recorded passes ----------------------------------------------------- */
 
 static int take_number(
 	const json_t *row, const char *key, double *out, struct err *e)
@@ -120,7 +120,7 @@ static int take_methods(const json_t *methods, const struct pass_ask *p,
 	return ret;
 }
 
-/* The mean passes of all methods. */
+/* Take the mean passes of all methods from a recording. */
 static int take_recording(const char *path, const struct pass_ask *p,
 	struct recording *out, struct err *e)
 {
@@ -143,14 +143,14 @@ static int take_recording(const char *path, const struct pass_ask *p,
 		path, why.text);
 }
 
-/* ---- what ratios owe to fitted constants --------------------------------- */
+/* ---- sensitivity of the ratios to fitted constants ----------------------- */
 
 #define VARY 0.3
 
-/* Of sd8gen3-lever: those by which a pass takes time. */
+/* The fitted constants of sd8gen3-lever that affect a pass's time. */
 static const struct {
 	const char *name;
-	size_t at; /* a double in struct soc */
+	size_t at; /* offset of a double in struct soc */
 } fitted[] = {
 	{ "batch_weight_s", offsetof(struct soc, batch_weight_s) },
 	{ "row_weight_s", offsetof(struct soc, row_weight_s) },
@@ -174,7 +174,7 @@ static const struct recorded *find_lever(const struct recording *r)
 	return NULL;
 }
 
-/* Lever's tokens/s over each other method's. */
+/* Add rows: lever's tokens/s over each other method's. */
 static void add_ratios(struct bench_table *t, const char *name,
 	const struct recording *r, const struct soc *soc)
 {
@@ -206,13 +206,13 @@ static int fill_ratios(struct bench_table *t, const struct recording *r,
 {
 	if (!find_lever(r) || r->n < 2 || r->n > TABLE_COLUMNS)
 		return err_set(e, EINVAL,
-			"--vary compares lever with other methods, and both "
-			"have to be in the table of methods");
+			"--vary compares lever with other methods, and the "
+			"table of methods needs both");
 	*t = (struct bench_table){ .name = "sensitivity",
 		.title = "Lever's tokens/s over those of other methods",
-		.note = "Each constant that the profile was fitted by, less "
-			"and more; trees are those recorded\nwith the profile "
-			"as it is.",
+		.note = "Each fitted constant of the profile, decreased and "
+			"increased; the trees are those\nrecorded with the "
+			"unchanged profile.",
 		.name_key = { "constant" },
 		.n_names = 1 };
 	for (unsigned i = 0; i < r->n; i++)
@@ -227,9 +227,9 @@ static int fill_ratios(struct bench_table *t, const struct recording *r,
 	return 0;
 }
 
-/* ---- telling ------------------------------------------------------------- */
+/* ---- report -------------------------------------------------------------- */
 
-static int tell(const struct bench_price_args *a, const struct bench_table *t,
+static int report(const struct bench_price_args *a, const struct bench_table *t,
 	unsigned n, struct err *e)
 {
 	const char *draft = a->draft ? a->draft->name : NULL;
@@ -247,9 +247,9 @@ static int tell(const struct bench_price_args *a, const struct bench_table *t,
 				(int)a->seen, "tables",
 				report_tables_json(t, n)),
 			9, e);
-	printf("Priced, not run: %s, drafted for by %s, in %s, on %s\n"
-	       "%.0f %% of the layers in memory, in %u run%s, %u read ahead at "
-	       "most, %u positions\n",
+	printf("Priced, not run: %s, drafted by %s, in %s, on %s\n%.0f %% of "
+	       "the layers in memory, in %u run%s, %u read ahead at most, %u "
+	       "positions\n",
 		a->target->name, draft ? draft : "what is free",
 		dtype_info(a->type)->name, a->clock + 4, 100 * a->resident,
 		a->runs, a->runs > 1 ? "s" : "", a->slots, a->seen);
@@ -258,7 +258,7 @@ static int tell(const struct bench_price_args *a, const struct bench_table *t,
 	return 0;
 }
 
-/* The second table is that of ratios. */
+/* The second table has the ratios. */
 static int fill(const struct bench_price_args *a, struct pass_ask *p,
 	struct bench_table t[2], struct err *e)
 {
@@ -266,11 +266,11 @@ static int fill(const struct bench_price_args *a, struct pass_ask *p,
 	int ret;
 
 	t[0] = (struct bench_table){ .name = "passes",
-		.title = "A pass and what belongs to it, in ms",
-		.note = "read, NPU, draft, logits: what each takes; hidden: of "
-			"these, beside others; lost: what\nthe pass takes "
-			"beyond the longer of reading and the rest; mJ: of a "
-			"token.",
+		.title = "A pass and its parts, in ms",
+		.note = "read, NPU, draft, logits: time of each; hidden: their "
+			"time in parallel with others;\nlost: the pass's time "
+			"beyond the longer of reading and the rest; mJ: for "
+			"each token.",
 		.name_key = { "pass" },
 		.n_names = 1 };
 	for (size_t i = 0; i < ARRAY_LEN(columns); i++)
@@ -321,7 +321,7 @@ int bench_price(const struct bench_price_args *a, struct err *e)
 		return err_set(e, ENOMEM, "no memory for tables");
 	ret = fill(a, &p, t, e);
 	if (!ret)
-		ret = tell(a, t, a->vary ? 2 : 1, e);
+		ret = report(a, t, a->vary ? 2 : 1, e);
 	free(t);
 	return ret;
 }

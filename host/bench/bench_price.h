@@ -1,8 +1,8 @@
 /*
- * tandem bench price: what a pass of a streamed model costs on a phone, term by
- * term and without running anything (host/bench/pass_price.h): of trees whose
- * sizes are said, or of those that a run of bench lever has recorded; and what
- * ratios of methods owe to the constants that a profile was fitted by.
+ * tandem bench price: the cost of a pass of a streamed model on a phone, term
+ * by term, without running anything (host/bench/pass_price.h): for trees of
+ * given sizes, or for those that a run of bench lever has recorded; and the
+ * sensitivity of the methods' ratios to the fitted constants of a profile.
  */
 #ifndef HOST_BENCH_BENCH_PRICE_H
 #define HOST_BENCH_BENCH_PRICE_H
@@ -19,19 +19,22 @@ struct shape;
 #define PRICE_ROWS_MAX   4096 /* of a pass */
 
 struct bench_price_args {
-	const char *clock;                  /* "soc:NAME" */
-	const struct shape *target, *draft; /* draft NULL: it is free */
+	const char *clock; /* "soc:NAME" */
+	/* draft NULL: drafting costs nothing */
+	const struct shape *target, *draft;
 	enum dtype type;
 	double resident;
 	uint32_t runs, slots, seen;
-	/* Of a pass each; or NULL, what `from` has: the JSON of bench lever. */
+	/* Rows of a pass; or NULL: use `from`, the JSON of bench lever. */
 	uint32_t rows[BENCH_PRICE_ROWS];
 	unsigned n_rows;
-	/* Of all of these: rows in the upper half, nodes drafted, tokens that
-	 * come of it; below 0: all rows, one fewer than rows, one. */
+	/* For all of `rows`: rows in the upper half, nodes drafted and tokens
+	 * emitted by a pass; below 0 the defaults are all rows, rows - 1, and
+	 * 1. */
 	double upper, drafted, length;
 	const char *from;
-	bool vary; /* the fitted constants of the profile, with `from` alone */
+	/* vary the fitted constants of the profile; only with `from` */
+	bool vary;
 	bool json;
 };
 

@@ -15,41 +15,43 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define THREADS    2
-#define DEPTH_MAX  8
-#define LAYERS     3 /* that memory is read to for, as into staging slots */
-#define BLOCK_MAX  ((size_t)16 << 20)
-#define TRIAL      ((uint64_t)192 << 20) /* bytes; or all there are */
+#define THREADS   2
+#define DEPTH_MAX 8
+#define LAYERS    3 /* memory for so many layers, as for staging slots */
+#define BLOCK_MAX ((size_t)16 << 20)
+/* bytes of a trial; fewer if the layers have fewer */
+#define TRIAL      ((uint64_t)192 << 20)
 #define TRIAL_NS   20000000
 #define LASTING_NS 50000000
-#define PATIENCE   ((uint64_t)10000000000) /* for a read */
+#define PATIENCE   ((uint64_t)10000000000) /* time limit of a read */
 
-/* Layers of a file, and where they are read to. */
+/* The layers of a file and the memory they are read to. */
 struct place {
 	int fd;
 	uint64_t from, to;
-	uint8_t *huge, *small; /* [room]; blocks go round in it */
-	size_t room;           /* whole BLOCK_MAX */
+	uint8_t *huge, *small; /* [room]; blocks are read to them in a circle */
+	size_t room;           /* a multiple of BLOCK_MAX */
 };
 
-/* Every n-th block, from the index-th on: all of them, and again until it is
- * time. */
+/* The share of one reader: every n-th block from block `index` on, repeated
+ * until `until_ns`. */
 struct part {
 	const struct place *place;
 	uint8_t *memory;
 	uint64_t to, until_ns;
 	size_t block;
 	unsigned index, n;
-	uint64_t at, reads; /* so many */
+	uint64_t at, reads; /* offset of the next block; reads so far */
 	uint64_t bytes;
 	int ret;
 };
 
-/* The next block that there is to read; false: it is enough. */
+/* The next block to read; false when the time is up. */
 static bool next_block(struct part *p, struct block *out)
 {
 	uint64_t from = p->place->from, left;
-	/* Places that a part has in memory: every n-th, none of another's. */
+	/* A part uses every n-th place in memory, so that no two parts share
+	 * one. */
 	const uint64_t places = p->place->room / p->block / p->n;
 
 	if (p->at >= p->to && clock_ns() >= p->until_ns)
@@ -107,7 +109,7 @@ static int by_threads(
 	return ret;
 }
 
-/* A read that came back short has failed: nobody shortens the file. */
+/* A short read is an error: nothing truncates the file. */
 static int take_one(struct reader *r, uint64_t *bytes, struct block **out)
 {
 	*out = r->ops->take(r, PATIENCE);
@@ -150,13 +152,15 @@ static int by_uring(const struct part *what, unsigned depth, uint64_t *bytes)
 
 	if (ret)
 		return -EOPNOTSUPP;
-	r->ops->add_areas(r, &area, 1); /* refused: without */
+	/* if refused, reads work without registered areas */
+	r->ops->add_areas(r, &area, 1);
 	ret = go_round(r, &p, depth, bytes);
 	r->ops->close(r, ret);
 	return ret;
 }
 
-/* In one way, the layers up to `to`, for so long at least. */
+/* Measure one way of reading the layers up to `to`, for at least the given
+ * time. */
 static int measure(const struct place *place, struct bench_read *way,
 	uint64_t to, uint64_t ns)
 {
@@ -183,7 +187,7 @@ static int try_way(const struct place *p, struct bench_read way,
 	uint64_t to = p->from + TRIAL < p->to ? p->from + TRIAL : p->to;
 	int ret;
 
-	/* What is under way at once lies in memory of its own. */
+	/* Reads that are in flight together must not share memory. */
 	if (way.depth * way.block > p->room ||
 		way.threads * way.block > p->room)
 		return 0;
@@ -219,14 +223,30 @@ static int try_all(
 	return ret;
 }
 
-/* ---- the place ----------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
-/* The layers lie one behind the other, each on whole pages. */
-static int find_layers(const struct image *m, struct place *p, struct err *e)
+/* Touch all pages here, so that page faults are not measured. */
+static uint8_t *small_pages(size_t bytes)
 {
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	/* Kernels without this call have no huge pages. */
+	madvise(p, bytes, MADV_NOHUGEPAGE);
+	memset(p, 0, bytes);
+	return p;
+}
+
+static int open_place(
+	const struct image *m, struct place *p, bool *direct, struct err *e)
+{
+	char why[STREAM_WHY];
 	const struct image_extent *last = NULL;
 	uint64_t largest = 0;
 
+	/* The layers lie one after the other, each on whole pages. */
 	for (size_t i = 0; i < image_n_extents(m); i++) {
 		const struct image_extent *x = image_extent_at(m, i);
 
@@ -241,31 +261,7 @@ static int find_layers(const struct image *m, struct place *p, struct err *e)
 		return err_set(e, EINVAL, "'%s' has no layers", image_path(m));
 	p->to = align_up(last->offset + last->stored, IMAGE_PAGE);
 	p->room = (size_t)align_up(LAYERS * largest, BLOCK_MAX);
-	return 0;
-}
 
-/* Touched: first touches are not reading. */
-static uint8_t *small_pages(size_t bytes)
-{
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (p == MAP_FAILED)
-		return NULL;
-	/* Where that is not known there are no others. */
-	madvise(p, bytes, MADV_NOHUGEPAGE);
-	memset(p, 0, bytes);
-	return p;
-}
-
-static int open_place(
-	const struct image *m, struct place *p, bool *direct, struct err *e)
-{
-	char why[STREAM_WHY];
-	int ret = find_layers(m, p, e);
-
-	if (ret)
-		return ret;
 	p->huge = hugemem_alloc(p->room);
 	p->small = small_pages(p->room);
 	if (!p->huge || !p->small)

@@ -1,10 +1,9 @@
 /*
- * How fast a plain program reads the layers of a flash image: reads of one
- * size behind one another, past the page cache, to as much memory as three
- * layers take (a small buffer would stay in the processor's cache). What
- * streaming is compared with, in the same run, and so in the way that is best
- * on this machine: plain reads or io_uring, more or fewer at once, to huge
- * pages or small ones.
+ * The speed at which a plain program reads the layers of a flash image:
+ * consecutive reads of one size, past the page cache, to memory for three
+ * layers (a small buffer would stay in the CPU's cache). Streaming is compared
+ * with it in the same run, so it reads in the fastest way on this machine:
+ * plain reads or io_uring, more or fewer at once, to huge or small pages.
  */
 #ifndef HOST_BENCH_BENCH_READ_H
 #define HOST_BENCH_BENCH_READ_H
@@ -17,23 +16,23 @@ struct image;
 
 struct bench_read {
 	double bytes_per_s;
-	/* Of the reads that were fastest: */
+	/* The fastest way: */
 	size_t block;
-	unsigned threads; /* that took turns with them */
-	unsigned depth;   /* of io_uring, by one thread; 0: plain reads */
-	bool small_pages; /* of the memory that was read to */
-	bool direct;      /* O_DIRECT; else the system refused it */
+	unsigned threads; /* that read in turn */
+	unsigned depth;   /* of io_uring, used by one thread; 0: plain reads */
+	bool small_pages; /* of the destination */
+	bool direct;      /* O_DIRECT; false if the system refused it */
 };
 
 /*
- * The best of 1, 4 and 16 MiB by one thread, by two, and by io_uring with 1, 2,
- * 4 and 8 reads under way, to huge pages and to small ones: tried on parts of
- * the layers, and the best then on all of them. Ways that the system refuses
- * are left out.
+ * Try reads of 1, 4 and 16 MiB by one and by two threads, and by io_uring with
+ * 1, 2, 4 and 8 reads in flight, to huge and to small pages, on parts of the
+ * layers; then measure the fastest way on all layers. Skips ways that the
+ * system refuses.
  */
 int bench_read(const struct image *, struct bench_read *out, struct err *);
 
-/* Once more, in the way that was best: storage is not always as fast. */
+/* Measure the fastest way again: the speed of storage varies. */
 int bench_read_again(
 	const struct image *, struct bench_read *best, struct err *);
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 const char bench_simulated[] =
-	"Acceptance is simulated where an oracle drafts: it knows the text and "
-	"agrees with\nthe target in a share P of the tokens.";
+	"Acceptance is simulated where an oracle drafts: it has the text and "
+	"agrees with the\ntarget in a share P of the tokens.";
 
 void report_print_size(const struct experiment *x, unsigned n_predict)
 {
@@ -72,7 +72,7 @@ void report_caption(const struct experiment *x, const char *priced,
 	char tasks[120] = "";
 	size_t used = 0;
 
-	/* "summary, qa", or how many there are. */
+	/* "summary, qa", or the number of tasks if that is above 3. */
 	if (x->n_tasks > 3)
 		snprintf(tasks, sizeof(tasks), "%u tasks", x->n_tasks);
 	for (unsigned i = 0;

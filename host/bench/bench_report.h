@@ -1,6 +1,6 @@
 /*
- * What benchmarks that run experiments say the same way: the forms of output,
- * the rules that held, tables as text, CSV, members of a JSON object and plots.
+ * Output that all experiments share: the number of checks that held, tables as
+ * text, CSV, members of a JSON object, and plots.
  */
 #ifndef HOST_BENCH_BENCH_REPORT_H
 #define HOST_BENCH_BENCH_REPORT_H
@@ -14,11 +14,12 @@ struct experiment;
 
 enum bench_form { BENCH_TEXT, BENCH_JSON, BENCH_CSV };
 
-/* Said wherever acceptance is simulated. */
+/* The note that is printed wherever acceptance is simulated. */
 extern const char bench_simulated[];
 
-/* What is priced in place of what runs (pair_runner.h), first of all that is
- * said: a line, and the first one of CSV behind the head. "": nothing. */
+/* Print the shapes that were priced in place of the models that ran
+ * (pair_runner.h), "" prints nothing: one line before all others, in CSV the
+ * first after the head. */
 void report_print_priced(const char *priced);
 void report_print_priced_csv(const char *priced);
 
@@ -28,17 +29,17 @@ void report_print_size(const struct experiment *, unsigned n_predict);
 json_t *report_checks_json(const struct experiment *);
 /* {TABLE: [...], ...} */
 json_t *report_tables_json(const struct bench_table *, unsigned n);
-/* Lines run,,,same_texts,1 and so on. */
+/* Print lines run,,,same_texts,1 and so on. */
 void report_print_checks_csv(const struct experiment *);
 
-/* What a picture says below its title: what is priced, if that is not what
- * runs, model, clock, tasks and items, and whether acceptance is simulated. */
+/* Make a picture's caption: the priced shape if that is not what runs, model,
+ * clock, tasks and items, and whether acceptance is simulated. */
 #define BENCH_CAPTION 600
 void report_caption(const struct experiment *, const char *priced,
 	const char *model, const char *clock, bool simulated,
 	char caption[BENCH_CAPTION]);
 
-/* All that have a plot, to `folder`; NULL: none. */
+/* Draw all tables that have a plot to `folder`; NULL: none. */
 int report_plots(const struct bench_table *, unsigned n, const char *caption,
 	const char *folder, struct err *);
 

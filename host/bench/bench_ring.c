@@ -14,12 +14,12 @@
 struct ring_peer {
 	struct bench_peer base;
 	struct device_link *link;
-	struct channel *channel; /* the link's */
+	struct channel *channel; /* the link owns it */
 };
 
 static int ring_batch(struct bench_peer *p, unsigned trips, struct err *e)
 {
-	return 0; /* the device always listens */
+	return 0; /* the device listens without a command */
 }
 
 static int ring_trip(struct bench_peer *p, struct err *e)
@@ -56,7 +56,7 @@ static void ring_close(struct bench_peer *p)
 static const struct bench_peer_ops ring_ops = { ring_batch, ring_trip,
 	ring_close };
 
-/* The device inherits the processor that we are on when it starts. */
+/* The device inherits the CPU affinity that this process has when it starts. */
 static int open_on(struct ring_peer *r, const struct bench_cpus *cpus,
 	const struct wire_hello *hello, struct err *e)
 {
@@ -78,7 +78,8 @@ int bench_ring_open(struct bench_peer **out, const struct bench_subject *s,
 		.threads = 1,
 		.va_slots = 16,
 		.va_window = 64 << 20,
-		/* Long for the pair that runs, short for one that rests. */
+		/* Long spins while this pair is measured, short ones while it
+		 * rests. */
 		.spin_us = cpus->usable > 1 ? 1000 : 0,
 	};
 	struct ring_peer *r = calloc(1, sizeof(*r));

@@ -9,14 +9,14 @@
 
 #include <stdio.h>
 
-void bench_run_set_up(struct bench_run *r, const struct bench_asked *a)
+void bench_run_set_up(struct bench_run *r, const struct bench_options *a)
 {
 	const struct run_options *o = opt_values_of(a->options, &run_table);
 
-	r->asked = a;
-	r->clock = asked_clock(a->options);
+	r->values = a;
+	r->clock = run_options_clock(a->options);
 	r->n_predict = o->n_predict;
-	r->pair = (struct pair_runner){ .asked = *a->options,
+	r->pair = (struct pair_runner){ .values = *a->options,
 		.items = &r->items,
 		.cancel = a->cancel,
 		.progress = a->progress };
@@ -30,7 +30,7 @@ void bench_run_set_up(struct bench_run *r, const struct bench_asked *a)
 
 int bench_run_prepare(struct bench_run *r, struct err *e)
 {
-	const struct bench_asked *a = r->asked;
+	const struct bench_options *a = r->values;
 	int ret = a->plot ? bench_plot_ready(a->plot, e) : 0;
 
 	if (ret)
@@ -51,8 +51,8 @@ int bench_run_prepare(struct bench_run *r, struct err *e)
 
 int bench_run_measure(struct bench_run *r, struct err *e)
 {
-	return r->asked->merged ? bench_shards_take(r, r->asked->merged, e)
-				: experiment_run(&r->x, e);
+	return r->values->merged ? bench_shards_take(r, r->values->merged, e)
+				 : experiment_run(&r->x, e);
 }
 
 void bench_run_release(struct bench_run *r)
@@ -72,20 +72,20 @@ int bench_run_report(const struct bench_run *r, const struct bench_words *w,
 	char caption[BENCH_CAPTION];
 	int ret = 0;
 
-	if (r->asked->shard.of)
+	if (r->values->shard.of)
 		return bench_shard_print(r, w->json(w->arg, tables, n), e);
-	if (r->asked->form == BENCH_JSON)
+	if (r->values->form == BENCH_JSON)
 		ret = print_json(w->json(w->arg, tables, n), 9, e);
-	else if (r->asked->form == BENCH_CSV)
+	else if (r->values->form == BENCH_CSV)
 		w->csv(w->arg, tables, n);
 	else
 		w->text(w->arg, tables, n);
 	report_caption(&r->x, r->pair.priced, w->model, bench_run_clock(r),
 		w->simulated, caption);
-	return ret ? ret : report_plots(tables, n, caption, r->asked->plot, e);
+	return ret ? ret : report_plots(tables, n, caption, r->values->plot, e);
 }
 
-/* ---- tables and no more -------------------------------------------------- */
+/* ---- benchmarks that are tables only ------------------------------------- */
 
 struct named {
 	const struct bench_run *run;

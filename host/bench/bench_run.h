@@ -1,7 +1,6 @@
 /*
- * What benchmarks that run an experiment on a pair have in common: what is
- * asked of each, how it is set up, and that its tables are told as text, JSON
- * or CSV, and drawn.
+ * What all experiments on a pair have in common: their options, setup,
+ * measurement, and the report of their tables as text, JSON, CSV and pictures.
  */
 #ifndef HOST_BENCH_BENCH_RUN_H
 #define HOST_BENCH_BENCH_RUN_H
@@ -22,27 +21,32 @@
 struct bench_table;
 struct err;
 
-struct bench_asked {
-	const struct opt_values *options; /* of asked_tables */
-	const char *prompts;              /* a file of them, or "-"; NULL: */
+struct bench_options {
+	const struct opt_values *options; /* of run_option_tables */
+	/* file of prompts, or "-" for standard input; NULL: tasks */
+	const char *prompts;
 	const char *task[FIGURES_TASKS];
 	unsigned n_tasks; /* 0: pseudo-random prompts, EOS ignored */
-	uint32_t items;   /* the first of each task, or of the file; 0: all */
-	unsigned rounds;  /* 0: 3 of the wall clock, 1 of a phone's */
+	/* the first items of each task, or of the file; 0: all */
+	uint32_t items;
+	unsigned rounds; /* 0: 3 on the wall clock, 1 on a phone's */
 	enum bench_form form;
-	const char *plot;                    /* folder; NULL: none */
+	/* folder for pictures; NULL: none */
+	const char *plot;
 	const volatile sig_atomic_t *cancel; /* set: -ECANCELED soon */
 	struct progress_sink progress;
-	/* Of which `arguments` are the command line: told as JSON, with what
-	 * others want to make one of all. */
+	/* The shard to measure, if there is more than one. Its report is a JSON
+	 * object with all that a merge needs; `arguments` are the command line,
+	 * which shards must share. */
 	struct shard shard;
 	json_t *arguments;
-	const struct shards *merged; /* in place of measuring; NULL: measure */
+	/* report these instead of measuring; NULL: measure */
+	const struct shards *merged;
 };
 
 struct bench_run {
-	const struct bench_asked *asked;
-	const char *clock; /* of a phone; NULL: the wall's */
+	const struct bench_options *values;
+	const char *clock; /* phone profile; NULL: the wall clock */
 	uint32_t n_predict;
 	struct pair_runner pair;
 	struct runner runner;
@@ -50,36 +54,38 @@ struct bench_run {
 	struct experiment x;
 };
 
-/* Nothing is opened; the run stays where it is, and is released in any case. */
-void bench_run_set_up(struct bench_run *, const struct bench_asked *);
-/* What would stop it after hours of measuring: that pictures can be drawn, and
- * its items. -errno. */
+/* Opens nothing. The run must not move, and is released in any case. */
+void bench_run_set_up(struct bench_run *, const struct bench_options *);
+/* Check before hours of measuring that pictures can be drawn, and load the
+ * items. -errno. */
 int bench_run_prepare(struct bench_run *, struct err *);
-/* All that is planned: measured, or what the shards found. */
+/* Measure all planned runs, or take the results from the shards. */
 int bench_run_measure(struct bench_run *, struct err *);
 void bench_run_release(struct bench_run *);
 
-const char *bench_run_clock(const struct bench_run *); /* "wall" for NULL */
+const char *bench_run_clock(const struct bench_run *); /* the name, or "wall" */
 
-/* In the benchmark's own words; `json` gives an object, or NULL: no memory. */
+/* The parts of a report that differ by benchmark; `json` returns an object, or
+ * NULL: no memory. */
 struct bench_words {
 	void (*text)(const void *arg, const struct bench_table *, unsigned n);
 	void (*csv)(const void *arg, const struct bench_table *, unsigned n);
 	json_t *(*json)(
 		const void *arg, const struct bench_table *, unsigned n);
 	const void *arg;
-	const char *model; /* below pictures */
-	bool simulated;    /* acceptance is */
+	const char *model; /* for captions */
+	bool simulated;    /* acceptance is simulated */
 };
 
-/* As asked for, then as pictures. */
+/* Print the report in the requested form, then draw the pictures. */
 int bench_run_report(const struct bench_run *, const struct bench_words *,
 	const struct bench_table *, unsigned n, struct err *);
 
-/* The words of a benchmark that has no more to say than its tables. */
+/* The report of a benchmark that consists of its tables alone. */
 struct bench_name {
 	const char *name, *title; /* "sdnpu", "Retrieval speculation" */
-	const char *checked;      /* what texts were compared: "by every row" */
+	/* which texts were compared: "by every row" */
+	const char *checked;
 };
 int bench_run_report_tables(const struct bench_run *, const struct bench_name *,
 	const struct bench_table *, unsigned n, struct err *);

@@ -1,8 +1,8 @@
 /*
  * tandem bench decode --samples: passes of many samples of one prompt, each a
- * row of its own sequence, and what their prompt costs when it is read once for
- * all of them and when it is read for each. Both are measured in turn in every
- * round, so that what else the machine does falls on both.
+ * row of its own sequence, and the cost of a prompt that all samples share
+ * compared with one read again for each. Both are measured in every round in
+ * turn, so that other load affects both alike.
  */
 #include "host/bench/bench.h"
 
@@ -14,7 +14,7 @@
 #include "host/api/options.h"
 #include "host/api/report.h"
 #include "host/api/tandem_pass.h"
-#include "host/bench/bench_ask.h"
+#include "host/bench/bench_lists.h"
 #include "host/bench/bench_machine.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/print_json.h"
@@ -28,14 +28,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PASSES 6 /* timed together, behind one that is not */
+#define PASSES 6 /* timed together, after one that is not timed */
 #define CHUNK  256
 
-/* SHARED has to be the first: it is what decoding does. */
+/* SHARED is first, as decoding does the same. */
 enum way { SHARED, APART, WAYS };
 
-/* Passes that are timed together, and the bytes of keys and values that they
- * read. */
+/* Time of the timed passes, and the bytes of keys and values they read. */
 struct cost {
 	struct bare_pass_times of;
 	double bytes;
@@ -55,7 +54,8 @@ struct bench_samples {
 
 /* ---- passes -------------------------------------------------------------- */
 
-/* A row of each of n samples and its logits, PASSES times after once. */
+/* Run a row for each of n samples, with logits: PASSES times, after one untimed
+ * pass. */
 static int time_passes(struct bench_samples *b, uint32_t n, enum way way,
 	struct cost *c, struct err *e)
 {
@@ -133,7 +133,8 @@ static int open_all(struct bench_samples *b, struct err *e)
 	for (uint32_t i = 0; i < b->prompt + room; i++)
 		b->token[i] =
 			(int32_t)(rng_uniform(1, 0, i) * r.model->n_vocab);
-	/* The prompt, and as many sequences as there are samples at most. */
+	/* Slots for the prompt, and as many sequences as there are samples at
+	 * most. */
 	o = tandem_pair(b->tandem);
 	o->trace = b->args->trace;
 	o->threads = b->args->threads;
@@ -143,7 +144,8 @@ static int open_all(struct bench_samples *b, struct err *e)
 	o->prefill_chunk = CHUNK;
 	o->sequences = b->most;
 	o->context_need = b->prompt + room;
-	/* After the prompt each has a run, and its copy of the last. */
+	/* After the prompt each sequence has its own run, and a copy of the
+	 * last one. */
 	o->slots = o->context_need + (PASSES + 64) * b->most;
 	o->soc = &b->soc;
 	ret = tandem_start_bare(b->tandem, e);
@@ -152,7 +154,7 @@ static int open_all(struct bench_samples *b, struct err *e)
 			     b->tandem, b->token, b->prompt, b->most, NULL, e);
 }
 
-/* ---- telling ------------------------------------------------------------- */
+/* ---- report -------------------------------------------------------------- */
 
 #define FIGURE(name, expression)                                           \
 	static double name(                                                \
@@ -202,7 +204,7 @@ static const struct {
 	{ "phone_growth", "grown", 2, 1, phone_growth },
 };
 #define FIGURES    ARRAY_LEN(figures)
-#define PHONE_FROM 8 /* of figures[] */
+#define PHONE_FROM 8 /* first phone column of figures[] */
 
 static void fill(const struct bench_samples *b, struct bench_table *t,
 	unsigned from, unsigned to)
@@ -233,8 +235,8 @@ static void print_text(const struct bench_samples *b, struct bench_table *t)
 		b->prompt, b->args->threads, b->rounds);
 	*t = (struct bench_table){ .name = "samples",
 		.title = "wall clock",
-		.note = "pass: of a row of each sample, the prompt's keys and "
-			"values read once; apart: for each",
+		.note = "pass: a row of each sample, the prompt's keys and "
+			"values read once; apart: once each",
 		.name_key = { "samples" },
 		.n_names = 1 };
 	fill(b, t, 0, PHONE_FROM);
@@ -250,7 +252,7 @@ static void print_text(const struct bench_samples *b, struct bench_table *t)
 	table_print(t, stdout);
 }
 
-static int tell(const struct bench_samples *b, struct err *e)
+static int report(const struct bench_samples *b, struct err *e)
 {
 	struct bench_table *t = malloc(sizeof(*t));
 	int ret = 0;
@@ -301,7 +303,7 @@ int bench_samples_main(const struct bench_args *args, struct err *e)
 	free(b->token);
 	free(b->logits);
 	if (!ret)
-		ret = closed ? closed : tell(b, e);
+		ret = closed ? closed : report(b, e);
 	free(b);
 	return ret;
 }

@@ -14,20 +14,19 @@ struct sdnpu_spec {
 	struct table_spec table;
 };
 
-/* ---- tables: the paper's --------------------------------------------------
- */
+/* ---- tables of the paper ------------------------------------------------- */
 
 const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
 	"drafters", "cycles", "overhead", "graphs" };
 
-/* A chain fills the decode graph as trees do. */
+/* A chain of 31 fills the decode graph, as trees do. */
 #define CHAIN      "method=chain", "draft-len=31"
 #define OURS       "method=sdnpu"
 #define CALIBRATED "calibration=true"
 
 /* ---- what each technique adds -------------------------------------------- */
 
-/* One graph for prompt and decoding; and two that change places. */
+/* One graph for prompt and decoding; otherwise two, which are switched. */
 #define ONE "one-graph=true", "prefill-chunk=32"
 #define TWO "graph-switch=best", "prefill-chunk=256"
 
@@ -175,7 +174,7 @@ static const struct column_spec overhead_columns[] = {
 	{ 0 },
 };
 
-/* ---- all of them --------------------------------------------------------- */
+/* ---- all tables ---------------------------------------------------------- */
 
 #define SPEC(k, variants, columns, ...)                                       \
 	{                                                                     \
@@ -195,30 +194,31 @@ static const struct sdnpu_spec specs[] = {
 			"first; length: tokens a pass emits.",
 		.plot = { .y = { "ms a token", "mJ a token" } }),
 	SPEC(SDNPU_T_LENGTH, of_pld, length_columns, .name = "length_pld",
-		.title = "Tokens a pass emits: prompt lookup without and with "
-			 "ours",
-		.note = "All rows of the decode graph are filled where "
-			"anything is known.",
+		.title =
+			"Tokens a pass emits: prompt lookup alone and with our "
+			"drafters",
+		.note = "All rows of the decode graph are filled if there is "
+			"any draft.",
 		.plot = { .y = { "tokens a pass" } }),
 	SPEC(SDNPU_T_LENGTH, of_sam, length_columns, .name = "length_sam",
-		.title = "Tokens a pass emits: the suffix automaton without "
-			 "and with ours",
+		.title = "Tokens a pass emits: the suffix automaton alone and "
+			 "with our drafters",
 		.plot = { .y = { "tokens a pass" } }),
 	SPEC(SDNPU_T_DRAFTERS, drafters, drafters_columns, .name = "drafters",
 		.title = "Drafters",
-		.note = "Chains of at most 31 tokens; trees, and ours, of at "
-			"most 32 rows.",
+		.note = "Chains of at most 31 tokens; trees, and our drafts, "
+			"of at most 32 rows.",
 		.plot = { .y = { "tokens/s", "tokens a pass" } }),
 	SPEC(SDNPU_T_CYCLES, cycles, cycles_columns, .name = "cycles",
-		.title = "What becomes of the rows of the NPU's graphs",
-		.note = "valid: kept; wasted: rejected; underutilized: padding. "
-			"lost: rows not valid, a\ntoken; recovered: of those "
-			"that the first row loses.",
+		.title = "Use of the rows of the NPU's graphs",
+		.note = "valid: kept; wasted: rejected; underutilized: "
+			"padding. lost: rows not valid\nfor each token; "
+			"recovered: the share of the first row's lost rows.",
 		.plot = { .y = { "% of the rows" } }),
 	SPEC(SDNPU_T_OVERHEAD, overheads, overhead_columns, .name = "overhead",
 		.title = "What it costs",
-		.note = "A prompt's token: all time up to the first token, over "
-			"the prompt's tokens.",
+		.note = "prompt token: the time to the first token over the "
+			"prompt's tokens.",
 		.plot = { .y = { "us a prompt token" } }),
 };
 
@@ -226,13 +226,14 @@ static const struct sdnpu_spec specs[] = {
 
 struct bench_sdnpu {
 	struct bench_run run;
-	struct setting usual; /* changes nothing */
-	struct table_ask ask;
+	struct setting usual; /* has no changes */
+	struct table_request request;
 	struct table_plan plan[ARRAY_LEN(specs)];
 	struct sdnpu_graphs graphs;
 };
 
-#define TABLES (ARRAY_LEN(specs) + 1) /* the last: of graphs */
+/* The last one is the table of graphs. */
+#define TABLES (ARRAY_LEN(specs) + 1)
 
 static int report(const struct bench_sdnpu *b, struct err *e)
 {
@@ -247,16 +248,16 @@ static int report(const struct bench_sdnpu *b, struct err *e)
 		return err_set(e, ENOMEM, "no memory for tables");
 	for (size_t i = 0; i < ARRAY_LEN(specs); i++)
 		if (b->plan[i].n)
-			table_fill(
-				&tables[n++], &b->run.x, &b->plan[i], &b->ask);
+			table_fill(&tables[n++], &b->run.x, &b->plan[i],
+				&b->request);
 	if (b->graphs.n)
 		sdnpu_graphs_fill(&b->graphs, &tables[n++]);
 	ret = bench_run_report_tables(&b->run, &name, tables, n, e);
-	if (!ret && b->run.asked->plot) {
+	if (!ret && b->run.values->plot) {
 		report_caption(&b->run.x, b->run.pair.priced, b->run.pair.model,
 			bench_run_clock(&b->run), false, caption);
 		ret = sdnpu_graphs_plot(
-			&b->graphs, caption, b->run.asked->plot, e);
+			&b->graphs, caption, b->run.values->plot, e);
 	}
 	free(tables);
 	return ret;
@@ -267,11 +268,12 @@ static int plan(
 {
 	int ret = 0;
 
-	b->ask = (struct table_ask){ .usual = &b->usual, .same_text = 1 };
+	b->request =
+		(struct table_request){ .usual = &b->usual, .same_text = 1 };
 	for (size_t i = 0; i < ARRAY_LEN(specs) && !ret; i++)
 		if (a->table[specs[i].kind])
 			ret = table_plan(&b->plan[i], &b->run.x,
-				&specs[i].table, &b->ask, e);
+				&specs[i].table, &b->request, e);
 	return ret;
 }
 

@@ -23,7 +23,7 @@ static const uint32_t lengths[SDNPU_LENGTHS] = { 256, 512, 768, 1024 };
 
 /* ---- measuring ----------------------------------------------------------- */
 
-/* In seconds of the clock that counts. */
+/* In seconds of the run's clock. */
 static double now(const struct bench_run *r, const struct tandem_report *report)
 {
 	return r->clock ? (double)report->total.price.total_ps * 1e-12
@@ -64,12 +64,13 @@ static int read_prompt(struct sdnpu_graphs *g, struct sdnpu_plan *p,
 	return 0;
 }
 
-/* A pair for each prompt: the graphs are as at the beginning. */
+/* Opens a pair for each prompt, so that the graphs are in their initial
+ * state. */
 static int measure_one(struct sdnpu_graphs *g, unsigned plan, unsigned length,
 	struct bench_run *r, struct err *e)
 {
 	struct setting s = { 0 };
-	struct opt_values asked;
+	struct opt_values values;
 	struct tandem_report report;
 	struct session_opts *pair;
 	struct tandem *t = NULL;
@@ -81,11 +82,11 @@ static int measure_one(struct sdnpu_graphs *g, unsigned plan, unsigned length,
 		ret = setting_set(
 			&s, "graph-switch", graph_switch_names[plan], e);
 	if (!ret)
-		ret = pair_open_model(&r->pair, &s, &asked, &t, e);
+		ret = pair_open_model(&r->pair, &s, &values, &t, e);
 	if (ret)
 		goto out;
 	tandem_report(t, &report);
-	/* The first model that is opened says which lengths there are. */
+	/* The first model that is opened decides which lengths fit. */
 	for (unsigned i = 0, first = !g->n; first && i < SDNPU_LENGTHS; i++)
 		if (lengths[i] <= report.model->n_ctx)
 			g->length[g->n++] = lengths[i];
@@ -122,7 +123,7 @@ void sdnpu_graphs_release(struct sdnpu_graphs *g)
 		free(g->plan[plan].event);
 }
 
-/* ---- telling ------------------------------------------------------------- */
+/* ---- report -------------------------------------------------------------- */
 
 void sdnpu_graphs_fill(const struct sdnpu_graphs *g, struct bench_table *t)
 {
@@ -131,8 +132,8 @@ void sdnpu_graphs_fill(const struct sdnpu_graphs *g, struct bench_table *t)
 	*t = (struct bench_table){ .name = "graphs",
 		.title = "Prompts by plans of graph switching",
 		.note = "ms until a prompt is computed and the decode graphs "
-			"are there. off: both kinds of\ngraph are there all "
-			"the time. waited, held: of the longest prompt.",
+			"are loaded. off: both kinds of\ngraph are always "
+			"loaded. waited, held: of the longest prompt.",
 		.name_key = { "plan" },
 		.n_names = 1,
 		.plot = { .y = { "ms a prompt" } } };
@@ -157,28 +158,8 @@ void sdnpu_graphs_fill(const struct sdnpu_graphs *g, struct bench_table *t)
 	}
 }
 
-/* Two lanes a plan. */
+/* two lanes for each plan */
 #define LANES (2 * (SWITCH_COUNT - 1))
-
-static size_t add_bars(
-	const struct sdnpu_graphs *g, unsigned plan, struct lane_bar *bar)
-{
-	const struct sdnpu_plan *p = &g->plan[plan];
-	uint32_t most = 0;
-
-	for (size_t i = 0; i < p->n_events; i++)
-		most = p->event[i].rows > most ? p->event[i].rows : most;
-	for (size_t i = 0; i < p->n_events; i++) {
-		const struct graph_event *ev = &p->event[i];
-
-		bar[i] = (struct lane_bar){ .lane = 2 * (plan - 1) + ev->load,
-			.kind = ev->load ? 2 : ev->rows < most,
-			.from = (double)ev->begin * g->unit * 1e3,
-			.to = (double)ev->end * g->unit * 1e3,
-			.number = ev->block + 1 };
-	}
-	return p->n_events;
-}
 
 int sdnpu_graphs_plot(const struct sdnpu_graphs *g, const char *caption,
 	const char *folder, struct err *e)
@@ -197,8 +178,26 @@ int sdnpu_graphs_plot(const struct sdnpu_graphs *g, const char *caption,
 	if (!bar)
 		return err_set(e, ENOMEM, "no memory for a chart");
 	n = 0;
-	for (unsigned plan = SWITCH_OFF + 1; plan < SWITCH_COUNT; plan++)
-		n += add_bars(g, plan, bar + n);
+	for (unsigned plan = SWITCH_OFF + 1; plan < SWITCH_COUNT; plan++) {
+		const struct sdnpu_plan *p = &g->plan[plan];
+		uint32_t most = 0;
+
+		for (size_t i = 0; i < p->n_events; i++)
+			most = p->event[i].rows > most ? p->event[i].rows
+						       : most;
+		for (size_t i = 0; i < p->n_events; i++) {
+			const struct graph_event *ev = &p->event[i];
+
+			(bar + n)[i] = (struct lane_bar){
+				.lane = 2 * (plan - 1) + ev->load,
+				.kind = ev->load ? 2 : ev->rows < most,
+				.from = (double)ev->begin * g->unit * 1e3,
+				.to = (double)ev->end * g->unit * 1e3,
+				.number = ev->block + 1
+			};
+		}
+		n += p->n_events;
+	}
 	for (unsigned i = 0; i < LANES; i++) {
 		snprintf(name[i], sizeof(name[i]), "%s, %s",
 			graph_switch_names[i / 2 + 1],

@@ -1,7 +1,7 @@
 /*
- * Progressive graph switching, measured (sd.npu, section 3.2 and figure 8):
- * prompts of pseudo-random tokens, read by every plan, as a table of what they
- * take and as a chart of what the NPU and its loader did when.
+ * Progressive graph switching (sd.npu, section 3.2 and figure 8): prompts of
+ * pseudo-random tokens, read with every switching plan, as a table of times and
+ * as a chart of the NPU's and its loader's activity.
  */
 #ifndef HOST_BENCH_BENCH_SDNPU_GRAPHS_H
 #define HOST_BENCH_BENCH_SDNPU_GRAPHS_H
@@ -17,10 +17,11 @@ struct err;
 
 #define SDNPU_LENGTHS 4
 
-/* One plan's. */
+/* Results of one plan. */
 struct sdnpu_plan {
-	double prompt_s[SDNPU_LENGTHS]; /* until decoding can begin */
-	/* Of the longest prompt: */
+	/* until the first token can be decoded */
+	double prompt_s[SDNPU_LENGTHS];
+	/* For the longest prompt: */
 	double wait_s;
 	uint32_t most_graphs;
 	struct graph_event *event; /* [n_events] */
@@ -30,20 +31,20 @@ struct sdnpu_plan {
 struct sdnpu_graphs {
 	uint32_t length[SDNPU_LENGTHS]; /* [n] */
 	unsigned n;
-	double unit; /* of the events' times, in seconds */
+	double unit; /* seconds in a unit of the events' times */
 	struct sdnpu_plan plan[SWITCH_COUNT];
 };
 
-/* Starts zeroed; sdnpu_graphs_release in any case. Lengths that the model's
- * context does not hold are left out. */
+/* Starts zeroed; sdnpu_graphs_release in any case. Lengths that exceed the
+ * model's context are skipped. */
 int sdnpu_graphs_measure(
 	struct sdnpu_graphs *, struct bench_run *, struct err *);
 void sdnpu_graphs_release(struct sdnpu_graphs *);
 
-/* The table, "graphs"; empty where nothing was measured. */
+/* Fill the table "graphs"; empty if nothing was measured. */
 void sdnpu_graphs_fill(const struct sdnpu_graphs *, struct bench_table *);
 
-/* FOLDER/graphs_chart.svg */
+/* Write FOLDER/graphs_chart.svg. */
 int sdnpu_graphs_plot(const struct sdnpu_graphs *, const char *caption,
 	const char *folder, struct err *);
 

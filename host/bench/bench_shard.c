@@ -14,7 +14,7 @@
 
 #define ENGINES 3 /* of a phone's NPU */
 
-/* ---- telling ------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------- */
 
 static json_t *figures_json(const struct figures *from)
 {
@@ -66,14 +66,15 @@ int bench_shard_print(const struct bench_run *r, json_t *o, struct err *e)
 		json_array_append_new(runs, run_json(x, x->run[i]));
 	json_object_set_new(o, "runs", runs);
 	json_object_set_new(o, "draft_file", json_string(r->pair.draft));
-	json_object_set_new(
-		o, "shard", shard_json(&r->asked->shard, r->asked->arguments));
+	json_object_set_new(o, "shard",
+		shard_json(&r->values->shard, r->values->arguments));
 	return print_json(o, 17, e);
 }
 
-/* ---- taking -------------------------------------------------------------- */
+/* ---- merging ------------------------------------------------------------- */
 
-/* Adds what is told to *sum; false where it is not as it was written. */
+/* Add the figures of an object to *sum; false if a member is missing or has
+ * another type. */
 static bool add_figures(const json_t *o, struct figures *sum)
 {
 	const json_t *engines = json_object_get(o, "engine_ps");
@@ -105,7 +106,7 @@ static bool add_rounds(const json_t *list, struct round_sums *sum, unsigned n)
 	return good;
 }
 
-/* Whether it is this run's. */
+/* Whether the written changes are those of this setting. */
 static bool same_setting(const json_t *changes, const struct setting *s)
 {
 	bool same = json_array_size(changes) == s->n;
@@ -117,28 +118,6 @@ static bool same_setting(const json_t *changes, const struct setting *s)
 		same = text && !strcmp(text, s->change[i]);
 	}
 	return same;
-}
-
-static bool add_run(
-	const struct experiment *x, struct run *r, const json_t *told)
-{
-	const json_t *tasks = json_object_get(told, "tasks"),
-		     *base_w = json_object_get(told, "phone_base_w");
-	bool good = json_array_size(tasks) == x->n_tasks &&
-		json_is_number(base_w) &&
-		same_setting(json_object_get(told, "setting"), &r->set);
-
-	for (size_t t = 0; good && t < x->n_tasks; t++) {
-		const json_t *task = json_array_get(tasks, t);
-
-		good = add_figures(task, &r->task[t]) &&
-			add_rounds(json_object_get(task, "rounds"), r->round[t],
-				x->rounds);
-	}
-	/* A shard without an item never opened what has it. */
-	if (json_number_value(base_w) > r->base_w)
-		r->base_w = json_number_value(base_w);
-	return good;
 }
 
 static void copy_text(
@@ -164,13 +143,34 @@ int bench_shards_take(
 			sums_number(checks, "exact_reads", &exact_reads) &&
 			sums_number(checks, "exact_logits", &exact_logits);
 
-		for (size_t k = 0; good && k < x->n_runs; k++)
-			good = add_run(x, x->run[k], json_array_get(runs, k));
+		for (size_t k = 0; good && k < x->n_runs; k++) {
+			const json_t *run = json_array_get(runs, k);
+			const json_t *tasks = json_object_get(run, "tasks"),
+				     *base_w = json_object_get(
+					     run, "phone_base_w");
+
+			good = json_array_size(tasks) == x->n_tasks &&
+				json_is_number(base_w) &&
+				same_setting(json_object_get(run, "setting"),
+					&x->run[k]->set);
+			for (size_t t = 0; good && t < x->n_tasks; t++) {
+				const json_t *task = json_array_get(tasks, t);
+
+				good = add_figures(task, &x->run[k]->task[t]) &&
+					add_rounds(
+						json_object_get(task, "rounds"),
+						x->run[k]->round[t], x->rounds);
+			}
+			/* A shard without items never opened a pair, and has no
+			 * base_w. */
+			if (json_number_value(base_w) > x->run[k]->base_w)
+				x->run[k]->base_w = json_number_value(base_w);
+		}
 		if (!good)
 			return err_set(e, EINVAL,
-				"'%s' does not have the runs that this command "
-				"line plans; was it made by the same program, "
-				"with the same models?",
+				"'%s' does not have the runs of this command "
+				"line; was it made by the same program, with "
+				"the same models?",
 				all->path[i]);
 		x->same_texts += same_texts;
 		x->exact_reads += exact_reads;

@@ -1,7 +1,7 @@
 /*
- * A benchmark's shard (host/eval/shard.h): what all its runs came to,
- * unrounded, beside the tables of its own items; and the runs of an experiment
- * made of all shards, which plans them as each shard did. One thread.
+ * A shard of a benchmark (host/eval/shard.h): the unrounded sums of all its
+ * runs, beside the tables of its own items; and the merge, which plans the same
+ * experiment as each shard did and adds up the sums. One thread.
  */
 #ifndef HOST_BENCH_BENCH_SHARD_H
 #define HOST_BENCH_BENCH_SHARD_H
@@ -12,11 +12,11 @@ struct bench_run;
 struct err;
 struct shards;
 
-/* A line: what the benchmark tells, and the runs. Takes the object, which may
- * be NULL: no memory. */
-int bench_shard_print(const struct bench_run *, json_t *told, struct err *);
+/* Print a line with the benchmark's report and the sums of its runs. Takes the
+ * object, which may be NULL: no memory. */
+int bench_shard_print(const struct bench_run *, json_t *report, struct err *);
 
-/* -EINVAL where a shard has not the runs that are planned here. */
+/* -EINVAL for a shard whose runs are not those planned here. */
 int bench_shards_take(struct bench_run *, const struct shards *, struct err *);
 
 #endif

@@ -30,16 +30,16 @@ struct table_row *table_add_row(
 	return r;
 }
 
-/* ---- for people ---------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------- */
 
-#define MODEL TABLE_NAMES /* after the names */
+#define MODEL TABLE_NAMES /* column number of the model, after the names */
 
 static const char *name_of(const struct table_row *r, unsigned name)
 {
 	return name == MODEL ? r->model : r->name[name];
 }
 
-/* 0: there is no such column. */
+/* Width of a column of names; 0: no row has such a name. */
 static int name_width(const struct bench_table *t, unsigned name)
 {
 	size_t most = 0;
@@ -82,7 +82,7 @@ static int width(const struct bench_table *t, unsigned column)
 	return (int)most;
 }
 
-/* Those of a row; without one their heads. */
+/* Print the names of a row; of no row: their heads. */
 static void print_names(
 	const struct bench_table *t, const struct table_row *row, FILE *f)
 {
@@ -119,9 +119,9 @@ void table_print(const struct bench_table *t, FILE *f)
 		fprintf(f, "\n%s\n", t->note);
 }
 
-/* ---- for programs -------------------------------------------------------- */
+/* ---- CSV and JSON -------------------------------------------------------- */
 
-/* A field; between quotes where it would be more than one. */
+/* Print a field, quoted if it holds a comma, a quote or a newline. */
 static void put_field(const char *text, FILE *f)
 {
 	if (!strpbrk(text, ",\"\n")) {

@@ -1,9 +1,8 @@
 /*
- * tandem bench texts: many requests at a time, each with a prompt of its own,
- * by the library's own calls: how soon their prompts are read, and how many
- * tokens a second all of them generate then. All numbers of requests are
- * measured in turn in every round, on one handle, so that other load of the
- * machine falls on all.
+ * tandem bench texts: many concurrent requests with a prompt each, through the
+ * library's API: the time until all prompts are read, and then the tokens/s of
+ * all requests together. All numbers of requests are measured in every round in
+ * turn, on one handle, so that other load affects all alike.
  */
 #include "host/bench/bench.h"
 
@@ -14,7 +13,7 @@
 #include "base/rng.h"
 #include "host/api/options.h"
 #include "host/api/report.h"
-#include "host/bench/bench_ask.h"
+#include "host/bench/bench_lists.h"
 #include "host/bench/bench_machine.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/print_json.h"
@@ -28,15 +27,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOKENS 24 /* that each text has */
+#define TOKENS 24 /* of each output */
 
-/* Of prompts of a task: so many requests, each of which ends as its text does,
- * but at so many tokens; when one ends the next begins, as in a server. */
+/* With prompts of a task: requests in all. Each ends at its EOS or after this
+ * many tokens; when one ends the next one starts, as in a server. */
 #define ITEMS       32
 #define ITEM_TOKENS 64
 
-/* Seconds, by both clocks, until all prompts are read, and from then on; and
- * the tokens that came then. */
+/* Seconds on both clocks, until all prompts are read and after that; and the
+ * tokens emitted after that. */
 struct cost {
 	double read_s, write_s, phone_read_s, phone_write_s, tokens;
 };
@@ -49,8 +48,9 @@ struct bench_texts {
 	struct tandem *handle;
 	uint32_t n_vocab;
 	struct tandem_submitted *text[SAMPLES_PARALLEL];
-	int32_t *token;          /* [prompt] */
-	struct eval_tasks tasks; /* whose items give the prompts; n 0: none */
+	int32_t *token; /* [prompt] */
+	/* source of the prompts; n 0: random prompts */
+	struct eval_tasks tasks;
 	struct cost cost[BENCH_COUNTS][BENCH_ROUNDS_MAX];
 };
 
@@ -119,8 +119,8 @@ static int open_handle(struct bench_texts *b, struct err *e)
 		: 0;
 }
 
-/* The prompt of an item or, without a task, random tokens of which no two
- * prompts begin alike. */
+/* Submit the prompt of an item or, without a task, random tokens such that no
+ * two prompts have a common prefix. */
 static int submit(
 	struct bench_texts *b, uint32_t item, uint32_t slot, struct err *e)
 {
@@ -154,21 +154,6 @@ static void close_texts(struct bench_texts *b, uint32_t n)
 
 /* ---- measuring ----------------------------------------------------------- */
 
-/* Tokens of all so far; *all: each has one at least. */
-static double tokens_of(const struct bench_texts *b, uint32_t n, bool *all)
-{
-	struct tandem_result r = { .size = sizeof(r) };
-	double sum = 0;
-
-	*all = true;
-	for (uint32_t i = 0; i < n; i++) {
-		tandem_request_state(b->text[i], &r);
-		sum += (double)r.tokens;
-		*all &= r.tokens > 0;
-	}
-	return sum;
-}
-
 static double phone_s(const struct bench_texts *b)
 {
 	struct tandem_report r;
@@ -182,7 +167,7 @@ static double wall_s(void)
 	return (double)clock_ns() / 1e9;
 }
 
-/* Passes until all have been read and, from there, until all are written. */
+/* Run passes until all prompts are read, then until all requests have ended. */
 static int write_texts(
 	struct bench_texts *b, uint32_t n, struct cost *c, struct err *e)
 {
@@ -191,9 +176,24 @@ static int write_texts(
 	unsigned left = n;
 
 	while (left) {
+		struct tandem_result r;
+		double sum;
+
 		if (tandem_advance(b->handle, &left))
 			return failed(b, e);
-		c->tokens = tokens_of(b, n, &all) - first;
+
+		/* Tokens emitted by all requests so far; *all: each has emitted
+		 * one at least. */
+		r = (struct tandem_result){ .size = sizeof(r) };
+		sum = 0;
+		all = true;
+		for (uint32_t i = 0; i < n; i++) {
+			tandem_request_state(b->text[i], &r);
+			sum += (double)r.tokens;
+			all &= r.tokens > 0;
+		}
+
+		c->tokens = sum - first;
 		if (read || !all)
 			continue;
 		read = true;
@@ -206,7 +206,7 @@ static int write_texts(
 	return 0;
 }
 
-/* ITEMS requests, n of them at a time. */
+/* Run ITEMS requests, n at a time. */
 static int time_items(
 	struct bench_texts *b, uint32_t n, struct cost *c, struct err *e)
 {
@@ -255,7 +255,7 @@ static int time_texts(
 		ret = submit(b, i, i, e);
 	if (!ret)
 		ret = write_texts(b, n, c, e);
-	/* A text that failed by itself does not end the others. */
+	/* A request that fails by itself does not end the others. */
 	for (uint32_t i = 0; i < n && !ret; i++)
 		if (tandem_request_state(b->text[i], NULL))
 			ret = err_set(
@@ -264,23 +264,7 @@ static int time_texts(
 	return ret;
 }
 
-static int measure(struct bench_texts *b, struct err *e)
-{
-	const struct progress_sink *p = &b->args->progress;
-	struct cost first;
-	int ret = time_texts(b, 1, &first, e);
-
-	progress_report(p, "measuring", 0, b->rounds);
-	for (unsigned r = 0; r < b->rounds && !ret; r++) {
-		for (unsigned i = 0; i < b->n_counts && !ret; i++)
-			ret = time_texts(b, b->count[i], &b->cost[i][r], e);
-		progress_report(p, "measuring", r + 1, b->rounds);
-	}
-	progress_report(p, NULL, 0, 0);
-	return ret;
-}
-
-/* ---- telling ------------------------------------------------------------- */
+/* ---- report -------------------------------------------------------------- */
 
 #define FIGURE(name, value)                                              \
 	static double name(                                              \
@@ -320,7 +304,7 @@ static const struct figure figures_of_items[] = {
 	{ "phone_growth", "grown", 2, phone_growth },
 };
 
-static int tell(const struct bench_texts *b, struct err *e)
+static int report(const struct bench_texts *b, struct err *e)
 {
 	const struct figure *fs = b->tasks.n ? figures_of_items : figures;
 	unsigned n =
@@ -398,13 +382,25 @@ int bench_texts_main(const struct bench_args *args, struct err *e)
 		"1,4,16,32", b->count, &b->n_counts, &b->most, e);
 	if (!ret)
 		ret = open_handle(b, e);
-	if (!ret)
-		ret = measure(b, e);
+	if (!ret) {
+		const struct progress_sink *p = &b->args->progress;
+		struct cost first;
+
+		ret = time_texts(b, 1, &first, e);
+		progress_report(p, "measuring", 0, b->rounds);
+		for (unsigned r = 0; r < b->rounds && !ret; r++) {
+			for (unsigned i = 0; i < b->n_counts && !ret; i++)
+				ret = time_texts(
+					b, b->count[i], &b->cost[i][r], e);
+			progress_report(p, "measuring", r + 1, b->rounds);
+		}
+		progress_report(p, NULL, 0, 0);
+	}
 	if (tandem_close(b->handle) && !ret)
 		ret = err_set(e, EIO, "%s", tandem_error(NULL));
 	free(b->token);
 	if (!ret)
-		ret = tell(b, e);
+		ret = report(b, e);
 	eval_tasks_release(&b->tasks);
 	free(b);
 	return ret;

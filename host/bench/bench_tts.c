@@ -22,15 +22,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a run does with an item that is written. */
+/* The purpose of a run, which decides what happens to a finished item. */
 enum purpose {
-	BY_ITSELF, /* what the method chose counts */
-	DRAW,      /* samples are kept, and chosen from by all methods */
-	PRICE,     /* kept ones are gone through again */
-	TIME,      /* drawn again, and compared with the kept ones */
+	BY_ITSELF, /* count the sample that the method itself chose */
+	DRAW,      /* keep the samples, and let all methods choose among them */
+	PRICE,     /* go through the kept tokens again to price them */
+	TIME,      /* generate again, timed, and compare with the kept tokens */
 };
 
-/* A run under way: a model, a method and a number, over items. */
+/* A run: one model, one method and one number of samples, over the items. */
 struct run {
 	struct tts *tts;
 	unsigned model;
@@ -38,14 +38,16 @@ struct run {
 	const struct tts_method *method;
 	uint32_t n;
 	double temperature;
-	size_t items; /* the first so many */
+	size_t items; /* the first ones */
 
 	struct tandem *tandem;
 	struct samples_script *
-		*kept;            /* [items] of the model; DRAW makes them */
-	size_t at;                /* the item */
-	struct tts_point *choice; /* [n_methods][n_samples], of DRAW */
-	struct opt_values *as;    /* [n_methods] likewise */
+		/* [items] samples of the model, made by DRAW */
+		*kept;
+	size_t at;                /* current item */
+	struct tts_point *choice; /* [n_methods][n_samples], filled by DRAW */
+	/* [n_methods], options of each method, for DRAW */
+	struct opt_values *as;
 	struct eval_tally tally;
 	struct tts_cost cost;
 };
@@ -59,7 +61,7 @@ static int check_sample(const struct sample_report *s,
 		if (s->err)
 			*e = *s->err;
 		else
-			err_set(e, EPROTO, "it has not ended");
+			err_set(e, EPROTO, "the sample has not ended");
 		return err_in(
 			e, "sample %u of item '%s'", s->is.index, item->id);
 	}
@@ -71,8 +73,8 @@ static int check_sample(const struct sample_report *s,
 		s->is.index, item->id);
 }
 
-/* Of the n samples of an item, each of which is right or not, what each method
- * and number makes. */
+/* Let each method, with each number of samples, choose among the n samples of
+ * an item; right[i]: whether sample i is right. */
 static int choose_all(struct run *r, const bool *right, struct err *e)
 {
 	const struct tts_args *a = r->tts->args;
@@ -98,7 +100,8 @@ static int choose_all(struct run *r, const bool *right, struct err *e)
 	return ret;
 }
 
-/* All that follows from samples that were drawn; of right[n] those are. */
+/* Keep the tokens of the drawn samples and count the results; right[n] says
+ * which are right. */
 static int take_drawn(struct run *r, const struct eval_item *item,
 	const bool *right, uint32_t n, struct err *e)
 {
@@ -123,19 +126,6 @@ static int take_drawn(struct run *r, const struct eval_item *item,
 	return ret;
 }
 
-static void mark_samples(const struct tandem *t, uint32_t n,
-	const struct eval_item *item, bool right[SAMPLES_MOST])
-{
-	struct sample_report s;
-
-	assert(n <= SAMPLES_MOST); /* without forks as many as were asked for */
-	for (uint32_t i = 0; i < n; i++) {
-		tandem_sample_report(t, i, &s);
-		right[i] = s.is.text_bytes &&
-			eval_right(item, s.is.text, s.is.text_bytes);
-	}
-}
-
 static int begin_item(void *arg, const struct eval_item *item, struct err *e)
 {
 	const struct run *r = arg;
@@ -156,9 +146,19 @@ static int see_item(void *arg, const struct eval_item *item, bool right,
 
 	tandem_report(r->tandem, &report);
 	n = report.n_samples;
-	if (report.keeps_all || r->purpose == DRAW)
-		mark_samples(r->tandem, n, item, each);
-	/* Where none is chosen, as a perfect judge would choose. */
+	if (report.keeps_all || r->purpose == DRAW) {
+		struct sample_report s;
+
+		/* without forks there are as many samples as requested */
+		assert(n <= SAMPLES_MOST);
+		for (uint32_t i = 0; i < n; i++) {
+			tandem_sample_report(r->tandem, i, &s);
+			each[i] = s.is.text_bytes &&
+				eval_right(item, s.is.text, s.is.text_bytes);
+		}
+	}
+	/* A method that keeps all samples is scored as if a perfect judge
+	 * chose. */
 	if (report.keeps_all)
 		right = memchr(each, true, n) != NULL;
 	r->cost.tokens += report.samples.tokens;
@@ -170,8 +170,8 @@ static int see_item(void *arg, const struct eval_item *item, bool right,
 		same = tandem_compare(r->tandem, r->kept[r->at]);
 	if (same < n)
 		ret = err_set(e, EPROTO,
-			"sample %u of item '%s' is another text among %u than "
-			"among %u",
+			"sample %u of item '%s' differs between a run of %u "
+			"samples and a run of %u",
 			same, item->id, n, a->samples[a->n_samples - 1]);
 	r->at++;
 	return ret;
@@ -199,7 +199,7 @@ static int measure(struct run *r, struct err *e)
 	if (tandem_read_model(r->tandem, a->model[r->model]))
 		return tandem_failure(r->tandem, e);
 	tandem_report(r->tandem, &report);
-	/* Of all items, so that each run has the same context. */
+	/* the longest of all items, so that each run has the same context */
 	ret = eval_longest(
 		r->tandem, &r->tts->items, report.model->n_ctx, &longest, e);
 	if (ret)
@@ -228,7 +228,7 @@ static int measure(struct run *r, struct err *e)
 	return ret;
 }
 
-/* What is asked, but for the method, the aggregate, the number, the shape. */
+/* Set all options but method, aggregate, number and shape. */
 static int ask(const struct tts_args *a, unsigned model,
 	const struct tts_method *m, uint32_t n, struct opt_values *out,
 	struct err *e)
@@ -253,13 +253,13 @@ static int ask(const struct tts_args *a, unsigned model,
 
 static int run(struct run *r, struct err *e)
 {
-	struct opt_values asked;
+	struct opt_values values;
 	struct err closing = { 0 };
-	int ret = ask(r->tts->args, r->model, r->method, r->n, &asked, e);
+	int ret = ask(r->tts->args, r->model, r->method, r->n, &values, e);
 	int closed;
 
 	if (!ret)
-		ret = tandem_create(&r->tandem, NULL, &asked, e);
+		ret = tandem_create(&r->tandem, NULL, &values, e);
 	if (ret)
 		return ret;
 	tandem_pair(r->tandem)->trace =
@@ -272,7 +272,7 @@ static int run(struct run *r, struct err *e)
 	return ret ? ret : closed;
 }
 
-/* ---- a method that runs by itself ---------------------------------------- */
+/* ---- a method with a run of its own -------------------------------------- */
 
 static int run_by_itself(struct tts *t, unsigned model,
 	const struct tts_method *m, const char *name, uint32_t n,
@@ -296,49 +296,21 @@ static int run_by_itself(struct tts *t, unsigned model,
 	return ret;
 }
 
-/* ---- what follows from one drawing --------------------------------------- */
+/* ---- costs of the drawn samples ------------------------------------------ */
 
 struct drawing {
 	struct samples_script **kept; /* [items] */
 	struct tts_point choice[TTS_METHODS * TTS_NUMBERS];
 	struct opt_values as[TTS_METHODS];
-	struct tts_cost cost[TTS_NUMBERS][2]; /* without, with a reward */
+	/* [][0] without a reward model, [][1] with one */
+	struct tts_cost cost[TTS_NUMBERS][2];
 };
 
 static const struct tts_method plain = { "sample", "sample", NULL };
-static const struct tts_method judged = { "best-of-n", "best-of-n", NULL };
+static const struct tts_method best_of_n = { "best-of-n", "best-of-n", NULL };
 
-static int draw(struct tts *t, unsigned model, struct drawing *d, bool reward,
-	struct err *e)
-{
-	const struct tts_args *a = t->args;
-	struct run r = { .tts = t,
-		.model = model,
-		.purpose = DRAW,
-		.method = reward ? &judged : &plain,
-		.n = a->samples[a->n_samples - 1],
-		.temperature = a->temperature,
-		.items = t->items.n,
-		.kept = d->kept,
-		.choice = d->choice,
-		.as = d->as };
-	int ret = 0;
-
-	for (unsigned m = 0; m < a->n_methods && !ret; m++) {
-		bool is = t->how[m].follows;
-
-		ret = ask(a, model, &a->method[m], r.n, &d->as[m], e);
-		for (unsigned k = 0; k < a->n_samples; k++)
-			d->choice[m * a->n_samples + k] =
-				(struct tts_point){ .model = model,
-					.method = is ? a->method[m].name : NULL,
-					.n = a->samples[k] };
-	}
-	return ret ? ret : run(&r, e);
-}
-
-/* Over all items on the phone and over the first by the wall's clock, which
- * must be the same on the phone as well. */
+/* Price all items on the phone, and time the first ones on the wall clock. The
+ * generated tokens must be the same. */
 static int price_and_time(struct tts *t, unsigned model, struct drawing *d,
 	unsigned k, bool reward, struct err *e)
 {
@@ -346,7 +318,7 @@ static int price_and_time(struct tts *t, unsigned model, struct drawing *d,
 	struct run r = { .tts = t,
 		.model = model,
 		.purpose = PRICE,
-		.method = reward ? &judged : &plain,
+		.method = reward ? &best_of_n : &plain,
 		.n = a->samples[k],
 		.temperature = a->temperature,
 		.items = t->items.n,
@@ -368,8 +340,8 @@ static int price_and_time(struct tts *t, unsigned model, struct drawing *d,
 		ret = run(&first, e);
 	if (!ret && first.cost.phone_ps != timed.cost.phone_ps)
 		return err_set(e, EPROTO,
-			"%u samples take the phone %llu ps when they are drawn "
-			"and %llu ps when they are gone through again",
+			"%u samples take the phone %llu ps when they are "
+			"generated and %llu ps when they are priced again",
 			r.n, (unsigned long long)timed.cost.phone_ps,
 			(unsigned long long)first.cost.phone_ps);
 	if (!ret)
@@ -384,22 +356,8 @@ static int price_and_time(struct tts *t, unsigned model, struct drawing *d,
 
 /* ---- a model ------------------------------------------------------------- */
 
-/* What follows from one drawing: costs by the number of samples. */
-static int follow(struct tts *t, unsigned model, struct drawing *d, bool reward,
-	struct err *e)
-{
-	int ret = draw(t, model, d, reward, e);
-
-	for (unsigned k = 0; k < t->args->n_samples && !ret; k++) {
-		ret = price_and_time(t, model, d, k, false, e);
-		if (!ret && reward)
-			ret = price_and_time(t, model, d, k, true, e);
-	}
-	t->drew[model] = !ret;
-	return ret;
-}
-
-/* A point of a method and a number, by itself or of what was drawn. */
+/* Add a point of a method and a number: of a run of its own, or of the drawn
+ * samples. */
 static int run_point(struct tts *t, unsigned model, const struct drawing *d,
 	unsigned m, unsigned k, struct err *e)
 {
@@ -435,8 +393,40 @@ static int run_model(struct tts *t, unsigned model, struct err *e)
 	}
 	if (!ret)
 		ret = run_by_itself(t, model, &plain, TTS_GREEDY, 1, 0, e);
-	if (!ret && any)
-		ret = follow(t, model, d, reward, e);
+	if (!ret && any) {
+		/* Draw the samples and derive costs for each number of them. */
+		struct run r = { .tts = t,
+			.model = model,
+			.purpose = DRAW,
+			.method = reward ? &best_of_n : &plain,
+			.n = a->samples[a->n_samples - 1],
+			.temperature = a->temperature,
+			.items = t->items.n,
+			.kept = d->kept,
+			.choice = d->choice,
+			.as = d->as };
+
+		ret = 0;
+		for (unsigned m = 0; m < a->n_methods && !ret; m++) {
+			bool is = t->how[m].follows;
+
+			ret = ask(a, model, &a->method[m], r.n, &d->as[m], e);
+			for (unsigned k = 0; k < a->n_samples; k++)
+				d->choice[m * a->n_samples + k] =
+					(struct tts_point){ .model = model,
+						.method = is ? a->method[m].name
+							     : NULL,
+						.n = a->samples[k] };
+		}
+		ret = ret ? ret : run(&r, e);
+
+		for (unsigned k = 0; k < t->args->n_samples && !ret; k++) {
+			ret = price_and_time(t, model, d, k, false, e);
+			if (!ret && reward)
+				ret = price_and_time(t, model, d, k, true, e);
+		}
+		t->drew[model] = !ret;
+	}
 	for (unsigned m = 0; m < a->n_methods; m++)
 		for (unsigned k = 0; k < a->n_samples && !ret; k++)
 			ret = run_point(t, model, d, m, k, e);
@@ -451,19 +441,19 @@ static int run_model(struct tts *t, unsigned model, struct err *e)
 static int look_at_method(struct tts *t, unsigned m, struct err *e)
 {
 	const struct tts_args *a = t->args;
-	struct opt_values asked;
+	struct opt_values values;
 	struct tandem_report r;
 	struct tandem *of;
 	int ret = ask(
-		a, 0, &a->method[m], a->samples[a->n_samples - 1], &asked, e);
+		a, 0, &a->method[m], a->samples[a->n_samples - 1], &values, e);
 
 	if (!ret)
-		ret = tandem_create(&of, NULL, &asked, e);
+		ret = tandem_create(&of, NULL, &values, e);
 	if (ret)
 		return ret;
 	tandem_report(of, &r);
 	t->how[m] = (struct tts_how){ .plain = r.keeps_all,
-		.follows = !asked_draft(a->options) &&
+		.follows = !run_options_draft(a->options) &&
 			(r.keeps_all || r.chooses_last),
 		.reward = r.needs_reward,
 		.group = r.group };

@@ -1,16 +1,18 @@
 /*
- * tandem bench tts: what many samples of a prompt buy. Models and methods of
- * samples at growing numbers of them, on the held-out items of a task: how many
- * come out right, with intervals, beside what it takes in time and energy; and
- * how often any of them is right, by the unbiased estimate. One thread.
+ * tandem bench tts: test-time scaling, that is the accuracy gained by many
+ * samples of a prompt and their cost. Runs models and sampling methods with
+ * growing numbers of samples on the held-out items of a task, and reports
+ * accuracy with intervals, time and energy, and pass@k by the unbiased
+ * estimate. One thread.
  *
- * Sample i of an item is the same whatever their number, so each model draws
- * the largest number once, and each method chooses among the first n of them
- * (tandem_choose). What n samples take a phone is found by going through their
- * tokens again, in a session that prices the same passes and computes nothing
- * (session_opts.idle). The first items are written anew for each number: these
- * are timed, and both must be found the same. What chooses while it writes
- * (beams), or asks for more than a choice (early stop, drafts), runs by itself.
+ * Sample i of an item does not depend on the number of samples, so each model
+ * draws the largest number once, and each method chooses among the first n of
+ * them (tandem_choose). The phone's cost of n samples comes from going through
+ * their tokens again in a session that prices the same passes and computes
+ * nothing (session_opts.idle). The first items are generated again with each
+ * number of samples to be timed, and must have the same tokens. Methods that
+ * choose while they generate (beams) or that need more than a choice (early
+ * stop, drafts) have runs of their own.
  */
 #ifndef HOST_BENCH_BENCH_TTS_H
 #define HOST_BENCH_BENCH_TTS_H
@@ -29,17 +31,18 @@ struct err;
 #define TTS_NUMBERS 6
 #define TTS_NAME    32
 
-/* "best-of-n:min": a method, and what scores come to (NULL: as asked). */
+/* "best-of-n:min": a method, and how a sample's scores are aggregated (NULL: by
+ * the method's default). */
 struct tts_method {
 	char name[TTS_NAME];
-	const char *method; /* of samples */
+	const char *method; /* a sampling method */
 	const char *aggregate;
 };
 
 struct tts_args {
-	const struct opt_values *options; /* of the decoders */
+	const struct opt_values *options; /* for the decoders */
 	const char *model[TTS_MODELS];
-	const char *shape[TTS_MODELS]; /* priced as; NULL: as asked */
+	const char *shape[TTS_MODELS]; /* priced shape; NULL: as in `options` */
 	unsigned n_models;
 	struct tts_method method[TTS_METHODS];
 	unsigned n_methods;
@@ -51,12 +54,13 @@ struct tts_args {
 	double temperature;
 	uint64_t seed;
 	enum bench_form form;
-	const char *plot;                    /* folder; NULL: none */
+	/* folder for pictures; NULL: none */
+	const char *plot;
 	const volatile sig_atomic_t *cancel; /* set: -ECANCELED soon */
 	struct progress_sink progress;
 };
 
-/* Measure and tell; -ECANCELED when interrupted. */
+/* Measure and print the report; -ECANCELED when interrupted. */
 int bench_tts(const struct tts_args *, struct err *);
 
 #endif

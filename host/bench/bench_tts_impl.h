@@ -1,7 +1,7 @@
 /*
- * What the files of `tandem bench tts` share: bench_tts.c draws, chooses and
- * prices, bench_tts_report.c tells, bench_tts_kernels.c has two tables. Nobody
- * else includes it.
+ * Private to bench_tts*.c: bench_tts.c draws, chooses and prices,
+ * bench_tts_report.c prints the report, bench_tts_kernels.c fills two of its
+ * tables.
  */
 #ifndef HOST_BENCH_BENCH_TTS_IMPL_H
 #define HOST_BENCH_BENCH_TTS_IMPL_H
@@ -14,14 +14,14 @@
 
 #include <stdbool.h>
 
-/* What so many items took; phone figures are 0 without one. */
+/* Cost of the items; phone figures are 0 without a phone. */
 struct tts_cost {
-	uint64_t items, tokens; /* of all samples */
+	uint64_t items, tokens; /* tokens of all samples */
 	double seconds, phone_seconds, joules, cpu_seconds;
-	uint64_t phone_ps; /* exactly */
+	uint64_t phone_ps; /* phone_seconds without rounding */
 };
 
-/* One model, one method, one number of samples. */
+/* Result of one model, one method and one number of samples. */
 struct tts_point {
 	unsigned model;
 	const char *method;
@@ -30,24 +30,24 @@ struct tts_point {
 	struct tts_cost cost;
 };
 
-/* A model's plain samples at a number of them: all items on the phone, and
- * those that were timed. */
+/* Costs of a model's plain samples at one number of them: of all items on the
+ * phone, and of the timed items on the wall clock. */
 struct tts_speed {
 	struct tts_cost phone, wall;
 };
 
 #define TTS_GREEDY "greedy"
-#define TTS_SAMPLE "sample" /* the method that chooses none */
+#define TTS_SAMPLE "sample" /* the method that does not choose */
 #define TTS_POINTS (TTS_MODELS * (1 + TTS_METHODS * TTS_NUMBERS))
 
-/* What is made of a method. */
+/* Properties of a method. */
 struct tts_how {
-	bool plain; /* it chooses none of its samples */
-	/* What it chooses is a choice among the first samples, and the samples
-	 * are told by their tokens; else it runs by itself. */
+	bool plain; /* does not choose among its samples */
+	/* Chooses among the first samples, which their tokens identify;
+	 * otherwise the method has runs of its own. */
 	bool follows;
-	bool reward;    /* it needs one */
-	uint32_t group; /* more than one sample: a multiple of it */
+	bool reward;    /* needs a reward model */
+	uint32_t group; /* numbers above 1 must be a multiple of this */
 };
 
 struct tts {
@@ -56,20 +56,20 @@ struct tts {
 	struct eval_items items;
 	struct bench_trace trace;
 	bool priced;
-	struct soc soc; /* of that */
+	struct soc soc; /* the phone, if priced */
 	struct tts_point
-		point[TTS_POINTS]; /* a model's, its greedy one first */
+		point[TTS_POINTS]; /* by model, greedy decoding first */
 	unsigned n;
-	/* [model][number]: sums over items of the estimates. */
+	/* [model][number]: sums of pass@k over the items */
 	double pass[TTS_MODELS][TTS_NUMBERS];
 	struct tts_speed speed[TTS_MODELS][TTS_NUMBERS];
-	bool drew[TTS_MODELS]; /* pass[] and speed[] are known */
+	bool drew[TTS_MODELS]; /* whether pass[] and speed[] are filled */
 };
 
 int tts_report(const struct tts *, struct err *);
 
-/* bench_tts_kernels.c: of the shape that the first model is priced as, else of
- * the paper's. */
+/* In bench_tts_kernels.c. For the shape that the first model is priced as;
+ * without one, for the paper's. */
 struct bench_table;
 void tts_kernels(const struct tts *, struct bench_table *);
 void tts_softmax(const struct tts *, struct bench_table *);

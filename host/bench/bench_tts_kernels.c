@@ -1,7 +1,7 @@
 /*
- * What the kernels of test-time scaling take a phone, by the rows of a pass:
- * the npu-tts paper's ablations (its figures 14 and 15) with one row for each
- * of so many samples. Nothing is run; tandem bench kernels measures.
+ * Phone time of the kernels of test-time scaling by the rows of a pass: the
+ * npu-tts paper's ablations (its figures 14 and 15), with one row for each
+ * sample. Nothing is run; tandem bench kernels measures.
  */
 #include "host/bench/bench_tts_impl.h"
 
@@ -18,45 +18,13 @@
 static const unsigned batches[] = { 1, 2, 4, 8, 16 };
 static const uint32_t contexts[] = { 1024, 4096, 16384 }; /* figure 14 */
 
-/* In the order of figure 15: conventional groups, groups of tiles, coalesced,
- * and the bytes read alone. */
+/* In the order of figure 15: conventional groups, groups of tiles, coalesced
+ * groups, and a plain read of the bytes. */
 enum { ROWS, GROUPS, SUPER, READ, KINDS };
-
-/* Seconds of the matrices of a layer; NAN: the phone cannot run them. */
-static double layer_s(const struct soc *soc, const struct shape *m,
-	unsigned kind, unsigned rows)
-{
-	/* Figure 15 is of matrices in Q4_0 but for the last in Q8_0. */
-	static const enum dtype types[KINDS][2] = {
-		[ROWS] = { DTYPE_Q4_0, DTYPE_Q8_0 },
-		[GROUPS] = { DTYPE_GROUP_Q4_0, DTYPE_GROUP_Q8_0 },
-		[SUPER] = { DTYPE_SUPER_Q4_0, DTYPE_SUPER_Q8_0 },
-		[READ] = { DTYPE_SUPER_Q4_0, DTYPE_SUPER_Q8_0 },
-	};
-	const uint64_t q = (uint64_t)m->n_head * m->head_dim;
-	const uint64_t kv = (uint64_t)m->n_kv_head * m->head_dim;
-	const uint64_t matrix[][2] = { { q, m->n_embd }, { kv, m->n_embd },
-		{ kv, m->n_embd }, { m->n_embd, q }, { m->n_ff, m->n_embd },
-		{ m->n_ff, m->n_embd }, { m->n_embd, m->n_ff } };
-	double sum = 0;
-
-	for (size_t i = 0; i < ARRAY_LEN(matrix); i++) {
-		enum dtype type = types[kind][i + 1 == ARRAY_LEN(matrix)];
-		struct price p;
-		int ret = kind == READ
-			? price_matmul_bound(soc, rows, matrix[i][0],
-				  matrix[i][1], type, &p)
-			: price_matmul(soc, rows, matrix[i][0], matrix[i][1],
-				  type, &p);
-
-		sum += ret ? NAN : (double)p.total_ps * 1e-12;
-	}
-	return sum;
-}
 
 enum { C_ROWS, C_GROUPS, C_SUPER, C_READ, C_BY_ROWS, C_BY_GROUPS, C_OF_READ };
 
-/* Of the shape that the first model is priced as, else of the paper's. */
+/* The shape that the first model is priced as; without one, the paper's. */
 static const struct shape *shape_of(const struct tts *t)
 {
 	const char *said = t->args->shape[0];
@@ -74,10 +42,10 @@ void tts_kernels(const struct tts *t, struct bench_table *out)
 
 	*out = (struct bench_table){ .name = "kernels",
 		.title = "Kernels on the phone, by the samples in a pass",
-		.note = "the matrices of a layer, in Q4_0 and the last in Q8_0: "
-			"rows as in a model file, groups of tiles, these in "
-			"super-groups, and their bytes only read. paper: figure "
-			"15 of npu-tts",
+		.note = "the matrices of a layer, in Q4_0 and the last in "
+			"Q8_0: rows as in a model file, groups of tiles, the "
+			"same in super-groups, and a plain read of the bytes. "
+			"paper: figure 15 of npu-tts",
 		.name_key = { "samples" },
 		.n_names = 1 };
 	table_add_column(out, "rows_s", "rows us", 1, 1e6);
@@ -93,14 +61,48 @@ void tts_kernels(const struct tts *t, struct bench_table *out)
 
 		snprintf(number, sizeof(number), "%u", batches[i]);
 		v = table_add_row(out, number, NULL)->value;
-		for (unsigned kind = 0; kind < KINDS; kind++)
-			v[C_ROWS + kind] =
-				layer_s(&t->soc, m, kind, batches[i]);
+		for (unsigned kind = 0; kind < KINDS; kind++) {
+			/* Seconds of a layer's matrices; NAN: the phone cannot
+			 * run them. */
+			static const enum dtype types[KINDS][2] = {
+				[ROWS] = { DTYPE_Q4_0, DTYPE_Q8_0 },
+				[GROUPS] = { DTYPE_GROUP_Q4_0,
+					DTYPE_GROUP_Q8_0 },
+				[SUPER] = { DTYPE_SUPER_Q4_0,
+					DTYPE_SUPER_Q8_0 },
+				[READ] = { DTYPE_SUPER_Q4_0, DTYPE_SUPER_Q8_0 },
+			};
+			const uint64_t q = (uint64_t)m->n_head * m->head_dim;
+			const uint64_t kv =
+				(uint64_t)m->n_kv_head * m->head_dim;
+			const uint64_t matrix[][2] = { { q, m->n_embd },
+				{ kv, m->n_embd }, { kv, m->n_embd },
+				{ m->n_embd, q }, { m->n_ff, m->n_embd },
+				{ m->n_ff, m->n_embd },
+				{ m->n_embd, m->n_ff } };
+			double sum = 0;
+
+			for (size_t j = 0; j < ARRAY_LEN(matrix); j++) {
+				enum dtype type =
+					types[kind][j + 1 == ARRAY_LEN(matrix)];
+				struct price p;
+				int ret = kind == READ
+					? price_matmul_bound(&t->soc,
+						  batches[i], matrix[j][0],
+						  matrix[j][1], type, &p)
+					: price_matmul(&t->soc, batches[i],
+						  matrix[j][0], matrix[j][1],
+						  type, &p);
+
+				sum += ret ? NAN : (double)p.total_ps * 1e-12;
+			}
+			v[C_ROWS + kind] = sum;
+		}
 		v[C_BY_ROWS] = v[C_ROWS] / v[C_SUPER];
 		v[C_BY_GROUPS] = v[C_GROUPS] / v[C_SUPER];
 		v[C_OF_READ] = v[C_SUPER] / v[C_READ];
 	}
-	/* The paper's section 7.4, of an OnePlus 12: products with one row. */
+	/* The paper's section 7.4, on a OnePlus 12: products with one row. */
 	least = table_add_row(out, "paper, least", NULL)->value;
 	mean = table_add_row(out, "paper, mean", NULL)->value;
 	most = table_add_row(out, "paper, most", NULL)->value;
@@ -132,7 +134,7 @@ void tts_softmax(const struct tts *t, struct bench_table *out)
 
 	*out = (struct bench_table){ .name = "softmax",
 		.title = "Softmax on the phone, by the samples in a pass",
-		.note = "of a row a sample in all heads of a layer, its "
+		.note = "of one row for each sample in all heads of a layer; "
 			"exponentials in f32, in f16 and from a table. paper: "
 			"figure 14 of npu-tts",
 		.name_key = { "samples", "positions" },
@@ -160,8 +162,7 @@ void tts_softmax(const struct tts *t, struct bench_table *out)
 			v[C_BY_F32] = v[C_F32] / v[C_TABLE];
 			v[C_BY_F16] = v[C_F16] / v[C_TABLE];
 		}
-	/* The paper's section 7.4, of 1, 4 and 16 queries over these
-	 * positions. */
+	/* The paper's section 7.4: 1, 4 and 16 queries over these positions. */
 	least = table_add_row(out, "paper, least", "")->value;
 	most = table_add_row(out, "paper, most", "")->value;
 	least[C_BY_F32] = 1.26;

@@ -1,4 +1,5 @@
-/* What `tandem bench tts` tells: tables, pictures, and who overtakes whom. */
+/* The report of `tandem bench tts`: tables, pictures, and the smallest number
+ * of samples with which a small model overtakes a larger one. */
 #include "base/err.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/bench_tts_impl.h"
@@ -15,7 +16,7 @@ _Static_assert(1 + TTS_METHODS * TTS_NUMBERS <= TABLE_ROWS &&
 		TTS_MODELS * TTS_NUMBERS <= TABLE_ROWS,
 	"a model's runs are rows of a table");
 
-#define LINES  3 /* of a model in a picture, beside its greedy text */
+#define LINES  3 /* of a model in a picture, beside its greedy decoding */
 #define TABLES (TTS_MODELS + 4)
 
 static bool is_greedy(const struct tts_point *p)
@@ -23,7 +24,7 @@ static bool is_greedy(const struct tts_point *p)
 	return !strcmp(p->method, TTS_GREEDY);
 }
 
-/* One of them is right: nobody chooses. */
+/* pass@k: an item is right if any sample is; nothing is chosen. */
 static bool is_any(const struct tts_point *p)
 {
 	return !strcmp(p->method, TTS_SAMPLE);
@@ -89,15 +90,16 @@ static void make_accuracy(
 	const struct tts *t, unsigned model, struct bench_table *out)
 {
 	*out = (struct bench_table){ .name = model ? "accuracy_2" : "accuracy",
-		.title = "Items that are right, and what one takes",
+		.title = "Right items, and the cost of an item",
 		.note = t->priced
-			? "from, to: the 95 % interval. sample: one of them is "
-			  "right, as a perfect judge would choose. Times are "
-			  "of a whole item, its prompt and what scores it "
-			  "included"
-			: "from, to: the 95 % interval. sample: one of them is "
-			  "right, as a perfect judge would choose. Times are "
-			  "of the items that were timed, prompts included",
+			? "from, to: the 95 % interval. sample: at least "
+			  "one is right, as if a perfect judge chose. "
+			  "Times are of a whole item, with its prompt "
+			  "and its scoring"
+			: "from, to: the 95 % interval. sample: at least "
+			  "one is right, as if a perfect judge chose. "
+			  "Times are of the timed items, prompts "
+			  "included",
 		.name_key = { "how", "samples" },
 		.n_names = 2 };
 	add_columns(out, t->priced);
@@ -111,7 +113,7 @@ static double per_s(const struct tts_cost *c, bool phone)
 	return ratio((double)c->tokens, phone ? c->phone_seconds : c->seconds);
 }
 
-/* Of a model, with args->samples[k]. */
+/* A figure of a model with args->samples[k]. */
 typedef double number_of(const struct tts *, unsigned model, unsigned k);
 
 static double pass_percent(const struct tts *t, unsigned m, unsigned k)
@@ -126,7 +128,8 @@ static double rate(const struct tts *t, unsigned m, unsigned k)
 	return per_s(t->priced ? &s->phone : &s->wall, t->priced);
 }
 
-/* A column a number of samples, and a row each model that drew. */
+/* Add a table with a column for each number and a row for each model that drew
+ * samples. */
 static void add_numbers(const struct tts *t, struct bench_table *out,
 	const char *key, number_of *value)
 {
@@ -153,9 +156,9 @@ static void make_speed(const struct tts *t, struct bench_table *out)
 {
 	*out = (struct bench_table){ .name = "speed",
 		.title = "Tokens a second, by samples in a pass",
-		.note = "prompts included; grown: over the first row. CPU: its "
-			"share of the phone's time, which is logits and "
-			"drawing. On this machine: the items that were timed",
+		.note = "prompts included; grown: over the first row. CPU: "
+			"share of the phone's time, for logits and sampling. "
+			"On this machine: the timed items",
 		.name_key = { "model", "samples" },
 		.n_names = 2 };
 	if (t->priced) {
@@ -196,7 +199,7 @@ static void make_speed(const struct tts *t, struct bench_table *out)
 
 /* ---- pictures ------------------------------------------------------------ */
 
-/* Of the largest number that a method ran with, how often it was right. */
+/* Accuracy of a method at the largest number that it ran with. */
 static double last_right(
 	const struct tts *t, unsigned model, const char *method)
 {
@@ -209,7 +212,8 @@ static double last_right(
 	return right;
 }
 
-/* Whether fewer than LINES methods of the model are better in the end. */
+/* Whether fewer than LINES methods of the model are more accurate at the
+ * end. */
 static bool is_drawn(const struct tts *t, const struct tts_point *p)
 {
 	double right = last_right(t, p->model, p->method);
@@ -236,7 +240,7 @@ static void make_tradeoff(const struct tts *t, const char *name,
 	unsigned column, const char *x, struct bench_table *out)
 {
 	*out = (struct bench_table){ .name = name,
-		.title = "Items that are right, against what one takes",
+		.title = "Right items, over the cost of an item",
 		.name_key = { "how", "samples" },
 		.n_names = 2,
 		.plot = { .y = { "right, %" }, .points = true, .x = x } };
@@ -248,7 +252,7 @@ static void make_tradeoff(const struct tts *t, const char *name,
 			add_point(t, out, &t->point[i]);
 }
 
-static int draw_all(const struct tts *t, const struct bench_table *told,
+static int draw_all(const struct tts *t, const struct bench_table *tables,
 	unsigned n, const char *caption, struct err *e)
 {
 	struct bench_table *more = calloc(3, sizeof(*more));
@@ -258,12 +262,12 @@ static int draw_all(const struct tts *t, const struct bench_table *told,
 	if (!more)
 		return err_set(e, ENOMEM, "no memory for pictures");
 	make_tradeoff(t, "time", 5,
-		t->priced ? "milliseconds of the phone an item"
+		t->priced ? "phone milliseconds an item"
 			  : "milliseconds an item",
 		&more[n_more++]);
 	if (t->priced)
-		make_tradeoff(t, "energy", 6,
-			"millijoules of the phone an item", &more[n_more++]);
+		make_tradeoff(t, "energy", 6, "phone millijoules an item",
+			&more[n_more++]);
 	more[n_more] = (struct bench_table){ .name = "throughput",
 		.title = "Tokens a second, by samples in a pass",
 		.name_key = { "model" },
@@ -272,16 +276,16 @@ static int draw_all(const struct tts *t, const struct bench_table *told,
 			.lines = true,
 			.x = "samples" } };
 	add_numbers(t, &more[n_more++], "tokens_per_s", rate);
-	ret = report_plots(told, n, caption, t->args->plot, e);
+	ret = report_plots(tables, n, caption, t->args->plot, e);
 	if (!ret)
 		ret = report_plots(more, n_more, caption, t->args->plot, e);
 	free(more);
 	return ret;
 }
 
-/* ---- who overtakes whom -------------------------------------------------- */
+/* ---- overtaking a larger model ------------------------------------------- */
 
-/* What the first model takes of what the second's greedy text takes. */
+/* Cost of the first model as a share of the second's greedy decoding. */
 struct beside {
 	double time, energy; /* NAN: not priced */
 };
@@ -301,8 +305,8 @@ static struct beside beside(const struct tts *t, const struct tts_point *p,
 		ratio(a->joules, b->joules) };
 }
 
-/* The least number by which that method of the first model is as often right as
- * the other's greedy text; NULL: none is. */
+/* The smallest number with which a method of the first model is as accurate as
+ * the second's greedy decoding; NULL: none. */
 static const struct tts_point *overtaking(
 	const struct tts *t, const char *method, const struct tts_point *other)
 {
@@ -317,24 +321,7 @@ static const struct tts_point *overtaking(
 	return NULL;
 }
 
-/* Of the first model's chosen ones the one that is most often right. */
-static const struct tts_point *best_chosen(const struct tts *t)
-{
-	const struct tts_point *best = NULL;
-
-	for (unsigned i = 0; i < t->n; i++) {
-		const struct tts_point *p = &t->point[i];
-
-		if (p->model == 0 && !is_greedy(p) && !is_any(p) &&
-			(!best ||
-				eval_accuracy(&p->tally) >
-					eval_accuracy(&best->tally)))
-			best = p;
-	}
-	return best;
-}
-
-static void say(const struct tts *t, const struct tts_point *p,
+static void print_comparison(const struct tts *t, const struct tts_point *p,
 	const struct tts_point *other, const char *how)
 {
 	struct beside b = beside(t, p, other);
@@ -350,11 +337,23 @@ static void say(const struct tts *t, const struct tts_point *p,
 	putchar('\n');
 }
 
-static void say_overtaking(const struct tts *t)
+static void print_overtaking(const struct tts *t)
 {
 	const struct tts_point *other = greedy_of(t, 1), *p;
-	const struct tts_point *best = best_chosen(t);
+	const struct tts_point *best;
 	bool any = false;
+
+	/* The most accurate point of the first model among methods that choose.
+	 */
+	best = NULL;
+	for (unsigned i = 0; i < t->n; i++) {
+		p = &t->point[i];
+		if (p->model == 0 && !is_greedy(p) && !is_any(p) &&
+			(!best ||
+				eval_accuracy(&p->tally) >
+					eval_accuracy(&best->tally)))
+			best = p;
+	}
 
 	for (unsigned m = 0; m < t->args->n_methods; m++) {
 		const struct tts_method *is = &t->args->method[m];
@@ -362,43 +361,19 @@ static void say_overtaking(const struct tts *t)
 		if (!strcmp(is->name, TTS_SAMPLE) ||
 			!(p = overtaking(t, is->name, other)))
 			continue;
-		say(t, p, other, "at least as often right");
+		print_comparison(t, p, other, "at least as often right");
 		any = true;
 	}
 	if (!any && best)
-		say(t, best, other, "at best not as often right");
+		print_comparison(t, best, other, "at best less often right");
 }
 
-static json_t *overtaking_json(const struct tts *t)
-{
-	json_t *list = json_array();
-	const struct tts_point *other =
-		t->args->n_models > 1 ? greedy_of(t, 1) : NULL;
-
-	for (unsigned m = 0; other && m < t->args->n_methods; m++) {
-		const struct tts_method *is = &t->args->method[m];
-		const struct tts_point *p = overtaking(t, is->name, other);
-		struct beside b;
-
-		if (!strcmp(is->name, TTS_SAMPLE) || !p)
-			continue;
-		b = beside(t, p, other);
-		json_array_append_new(list,
-			json_pack("{ss sI sf so}", "method", is->name,
-				"samples", (json_int_t)p->n, "time_of_other",
-				b.time, "energy_of_other",
-				isnan(b.energy) ? json_null()
-						: json_real(b.energy)));
-	}
-	return list;
-}
-
-/* ---- telling ------------------------------------------------------------- */
+/* ---- report -------------------------------------------------------------- */
 
 int tts_report(const struct tts *t, struct err *e)
 {
 	const struct tts_args *a = t->args;
-	const char *clock = asked_clock(a->options);
+	const char *clock = run_options_clock(a->options);
 	struct bench_table *table = calloc(TABLES, sizeof(*table));
 	char caption[BENCH_CAPTION];
 	unsigned n = 0;
@@ -410,7 +385,7 @@ int tts_report(const struct tts *t, struct err *e)
 	for (; n < a->n_models; n++)
 		make_accuracy(t, n, &table[n]);
 	table[n] = (struct bench_table){ .name = "pass",
-		.title = "pass@k: one of k samples is right, %",
+		.title = "pass@k: at least one of k samples is right, %",
 		.note = "by the unbiased estimate from the largest number",
 		.name_key = { "model" },
 		.n_names = 1,
@@ -427,13 +402,34 @@ int tts_report(const struct tts *t, struct err *e)
 		"%zu items of %s, %u timed, temperature %g, clock %s",
 		t->items.n, a->task, a->timed, a->temperature, clock);
 	if (a->form == BENCH_JSON) {
+		json_t *list = json_array();
+		const struct tts_point *other =
+			t->args->n_models > 1 ? greedy_of(t, 1) : NULL;
+
+		for (unsigned m = 0; other && m < t->args->n_methods; m++) {
+			const struct tts_method *is = &t->args->method[m];
+			const struct tts_point *p =
+				overtaking(t, is->name, other);
+			struct beside b;
+
+			if (!strcmp(is->name, TTS_SAMPLE) || !p)
+				continue;
+			b = beside(t, p, other);
+			json_array_append_new(list,
+				json_pack("{ss sI sf so}", "method", is->name,
+					"samples", (json_int_t)p->n,
+					"time_of_other", b.time,
+					"energy_of_other",
+					isnan(b.energy) ? json_null()
+							: json_real(b.energy)));
+		}
+
 		ret = print_json(
 			json_pack("{si ss ss ss sI sI sf so so}", "version", 1,
 				"command", "bench tts", "clock", clock, "task",
 				a->task, "items", (json_int_t)t->items.n,
 				"timed", (json_int_t)a->timed, "temperature",
-				a->temperature, "overtaking",
-				overtaking_json(t), "tables",
+				a->temperature, "overtaking", list, "tables",
 				report_tables_json(table, n)),
 			9, e);
 	} else if (a->form == BENCH_CSV) {
@@ -450,7 +446,7 @@ int tts_report(const struct tts *t, struct err *e)
 			table_print(&table[i], stdout);
 		putchar('\n');
 		if (a->n_models > 1)
-			say_overtaking(t);
+			print_overtaking(t);
 	}
 	if (!ret && a->plot)
 		ret = draw_all(t, table, n, caption, e);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define PENALTY   3.0  /* d3LLM's alpha */
-#define MOST_LOST 0.05 /* of accuracy, by a point that counts */
+#define MOST_LOST 0.05 /* largest loss of accuracy of a point that counts */
 
 static int by_tokens(const void *a, const void *b)
 {
@@ -28,16 +28,6 @@ static double trapezoid(struct curve_point a, struct curve_point b)
 	return (b.tokens - a.tokens) * (a.right + b.right) / 2;
 }
 
-/* On the line from a to b. */
-static struct curve_point between(
-	struct curve_point a, struct curve_point b, double tokens)
-{
-	double part = (tokens - a.tokens) / (b.tokens - a.tokens);
-
-	return (struct curve_point){ tokens,
-		a.right + part * (b.right - a.right) };
-}
-
 double curve_area(const struct curve_point *points, unsigned n)
 {
 	struct curve_point p[CURVE_POINTS], at;
@@ -50,8 +40,14 @@ double curve_area(const struct curve_point *points, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		if (p[i].tokens <= 1)
 			continue;
-		if (i && p[i - 1].tokens < 1)
-			at = between(p[i - 1], p[i], 1);
+		if (i && p[i - 1].tokens < 1) {
+			/* The point at `tokens` on the line from a to b. */
+			struct curve_point a = p[i - 1];
+			double part = (1 - a.tokens) / (p[i].tokens - a.tokens);
+
+			at = (struct curve_point){ 1,
+				a.right + part * (p[i].right - a.right) };
+		}
 		area += trapezoid(at, p[i]);
 		at = p[i];
 	}

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT 200 /* of a setting in a message */
+#define TEXT 200 /* bytes of a setting's text in a message */
 
 /* ---- settings ------------------------------------------------------------ */
 
@@ -44,7 +44,7 @@ int experiment_add(struct experiment *x, struct setting *s, unsigned same_text,
 	return 0;
 }
 
-/* ---- what must hold ------------------------------------------------------ */
+/* ---- checks -------------------------------------------------------------- */
 
 static struct known_text *known_text(
 	const struct experiment *x, const struct run *r, size_t item)
@@ -53,8 +53,9 @@ static struct known_text *known_text(
 			    : NULL;
 }
 
-/* How many tokens a run writes that may write n, after one that wrote `had`
- * and might have written `might`; at least, if that was fewer. */
+/* Whether a text of `got` tokens with the limit n agrees with another one of
+ * `had` tokens with the limit `might`. A text that ended before its limit ends
+ * there under any larger limit; one that reached its limit may go on. */
 static bool length_fits(size_t got, uint32_t n, size_t had, uint32_t might)
 {
 	if (n <= might)
@@ -75,7 +76,7 @@ static int keep_text(struct known_text *known, const struct run *r,
 	return 0;
 }
 
-/* Lossless: every method writes what the first one wrote. */
+/* Lossless: all methods of a group generate the same text. */
 static int check_text(struct experiment *x, const struct run *r, size_t item,
 	const struct item_report *t, struct err *e)
 {
@@ -122,8 +123,8 @@ static int check_reads(struct experiment *x, const struct run *r,
 	return 0;
 }
 
-/* The reads of a pass belong to its time: what is faster than flash has read
- * something before that was measured. */
+/* The reads of a pass belong to its time. A pass faster than flash has used
+ * bytes that were read before the measurement. */
 static int check_floor(struct experiment *x, const struct run *r,
 	const struct item_report *t, struct err *e)
 {
@@ -137,9 +138,9 @@ static int check_floor(struct experiment *x, const struct run *r,
 		return 0;
 	if (took < least)
 		return err_set(e, EPROTO,
-			"%s took %.3f ms for %llu passes, and flash takes "
-			"%.3f ms at least for the %llu bytes that they read: "
-			"some were read before that was measured",
+			"%s took %.3f ms for %llu passes, but flash needs %.3f "
+			"ms at least for the %llu bytes that they read: some "
+			"bytes were read before the measurement",
 			setting_text(&r->set, text, TEXT), (double)took * ms,
 			(unsigned long long)f->passes, (double)least * ms,
 			(unsigned long long)f->priced_bytes);
@@ -157,8 +158,8 @@ static int check_kernel(struct experiment *x, const struct run *r,
 		return 0;
 	if ((uint64_t)(more < 0 ? -more : more) > t->kernel_slack)
 		return err_set(e, EPROTO,
-			"%s: the system counts %lld bytes read from storage, "
-			"where %llu passes should have read %llu",
+			"%s: the kernel counts %lld bytes read from storage, "
+			"but %llu passes should have read %llu",
 			setting_text(&r->set, text, TEXT),
 			(long long)t->kernel_bytes,
 			(unsigned long long)t->figures.passes,
@@ -214,7 +215,7 @@ static int run_item(struct experiment *x, struct run *r, void *one, size_t item,
 	return ret;
 }
 
-/* All items of a run, in one round. */
+/* Run all items of a run in one round. */
 static int run_items(struct experiment *x, unsigned round, unsigned run,
 	void *one, struct err *e)
 {

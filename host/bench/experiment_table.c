@@ -36,52 +36,39 @@ int table_plan_row(struct table_plan *p, struct run *run, const char *first,
 	return 0;
 }
 
-/* What a row begins with; released by who adds it. */
-static int begin_setting(struct setting *s, const char *method,
-	const struct table_variant *v, const struct table_ask *ask,
-	struct err *e)
-{
-	int ret = setting_copy(s, ask->usual, e);
-
-	if (!ret)
-		ret = setting_set(s, "method", method, e);
-	for (int i = 0; i < TABLE_CHANGES && v->change[i] && !ret; i++)
-		ret = setting_change(s, v->change[i], e);
-	if (v->hook)
-		s->hook = &ask->hook[v->hook - 1];
-	return ret;
-}
-
-static int set_level(struct setting *s, const struct table_levels *l,
-	unsigned level, struct err *e)
-{
-	char text[64];
-
-	snprintf(text, sizeof(text), "%s=%u%s", l->option, l->value[level],
-		l->unit);
-	return setting_change(s, text, e);
-}
-
 static int add_cells(struct plan_row *r, struct experiment *x,
 	const struct table_spec *t, const char *method,
-	const struct table_variant *v, const struct table_ask *ask,
+	const struct table_variant *v, const struct table_request *request,
 	struct err *e)
 {
 	const struct table_levels *l =
-		t->levels ? &ask->levels[t->levels - 1] : NULL;
+		t->levels ? &request->levels[t->levels - 1] : NULL;
 	int ret = 0;
 
 	for (unsigned i = 0; i < (l ? l->n : 1) && !ret; i++) {
 		struct setting s;
 
-		ret = begin_setting(&s, method, v, ask, e);
-		if (!ret && l)
-			ret = set_level(&s, l, i, e);
+		/* Start a row's setting; the caller releases it. */
+		ret = setting_copy(&s, request->usual, e);
+		if (!ret)
+			ret = setting_set(&s, "method", method, e);
+		for (int j = 0; j < TABLE_CHANGES && v->change[j] && !ret; j++)
+			ret = setting_change(&s, v->change[j], e);
+		if (v->hook)
+			s.hook = &request->hook[v->hook - 1];
+
+		if (!ret && l) {
+			char text[64];
+
+			snprintf(text, sizeof(text), "%s=%u%s", l->option,
+				l->value[i], l->unit);
+			ret = setting_change(&s, text, e);
+		}
 		if (ret)
 			setting_release(&s);
 		else
 			ret = experiment_add(
-				x, &s, ask->same_text, &r->run[i], e);
+				x, &s, request->same_text, &r->run[i], e);
 		r->n = i + 1;
 	}
 	return ret;
@@ -89,10 +76,10 @@ static int add_cells(struct plan_row *r, struct experiment *x,
 
 static int plan_row(struct table_plan *p, struct experiment *x,
 	const char *method, const struct table_variant *v,
-	const struct table_ask *ask, struct err *e)
+	const struct table_request *request, struct err *e)
 {
 	const struct table_spec *t = p->spec;
-	const char *variant = v->name ? v->name : ask->unnamed;
+	const char *variant = v->name ? v->name : request->unnamed;
 	struct plan_row *r = add_row(p, e);
 
 	if (!r)
@@ -100,15 +87,17 @@ static int plan_row(struct table_plan *p, struct experiment *x,
 	for (int i = 0; i < TABLE_NAMES && t->name_key[i]; i++)
 		snprintf(r->name[i], TABLE_NAME, "%s",
 			strcmp(t->name_key[i], "method") ? variant : method);
-	return add_cells(r, x, t, method, v, ask, e);
+	return add_cells(r, x, t, method, v, request, e);
 }
 
 int table_plan(struct table_plan *p, struct experiment *x,
-	const struct table_spec *t, const struct table_ask *ask, struct err *e)
+	const struct table_spec *t, const struct table_request *request,
+	struct err *e)
 {
 	const struct method_facts alone = { .name = t->method };
-	const struct method_facts *method = t->method ? &alone : ask->method;
-	unsigned n_methods = t->method ? 1 : ask->n_methods;
+	const struct method_facts *method =
+		t->method ? &alone : request->method;
+	unsigned n_methods = t->method ? 1 : request->n_methods;
 	unsigned n_variants = t->variant ? t->n_variants : 1;
 	int ret = 0;
 
@@ -118,7 +107,7 @@ int table_plan(struct table_plan *p, struct experiment *x,
 			if (!t->wanted || t->wanted(&method[m]))
 				ret = plan_row(p, x, method[m].name,
 					t->variant ? &t->variant[v] : &as_asked,
-					ask, e);
+					request, e);
 	return ret;
 }
 
@@ -129,34 +118,6 @@ static void put_column(struct bench_table *out, const struct column_spec *c,
 {
 	table_add_column(out, key, head, c->decimals, c->scale);
 	out->column[out->n_columns - 1].panel = c->panel;
-}
-
-static void put_levels(struct bench_table *out, const struct column_spec *c,
-	const struct table_levels *l)
-{
-	char key[TABLE_TEXT], head[TABLE_TEXT];
-
-	for (unsigned i = 0; i < l->n; i++) {
-		snprintf(key, sizeof(key), "%s%u", l->key, l->value[i]);
-		snprintf(head, sizeof(head), "%u%s", l->value[i], l->head);
-		put_column(out, c, key, head);
-	}
-}
-
-static void put_columns(struct bench_table *out, const struct experiment *x,
-	const struct table_spec *t, const struct table_ask *ask)
-{
-	for (const struct column_spec *c = t->column; c->key; c++) {
-		if (c->of_phone && !x->phone)
-			continue;
-		if (c->each == COLUMN_EACH_LEVEL)
-			put_levels(out, c, &ask->levels[t->levels - 1]);
-		else if (c->each == COLUMN_EACH_TASK)
-			for (unsigned i = 0; i < x->n_tasks; i++)
-				put_column(out, c, x->task[i], x->task[i]);
-		else
-			put_column(out, c, c->key, c->head);
-	}
 }
 
 static double figure(const struct column_spec *c, const struct run_summary *t,
@@ -171,7 +132,7 @@ static double figure(const struct column_spec *c, const struct run_summary *t,
 	return c->against == COLUMN_SHARE ? v : 1 - v;
 }
 
-/* The row that others are held against. */
+/* The row that a column's figures are compared with. */
 static const struct plan_row *base_of(
 	const struct table_plan *p, const struct column_spec *c)
 {
@@ -193,7 +154,7 @@ static double figure_in_task(const struct column_spec *c,
 	return figure(c, &own, &first);
 }
 
-/* Against the first row: the ratio of the means. */
+/* The mean over tasks; against the first row, the ratio of the two means. */
 static double mean_of_tasks(const struct column_spec *c,
 	const struct experiment *x, const struct table_plan *p,
 	const struct plan_row *row)
@@ -246,7 +207,7 @@ static void put_row(struct table_row *out, const struct experiment *x,
 }
 
 void table_fill(struct bench_table *out, const struct experiment *x,
-	const struct table_plan *p, const struct table_ask *ask)
+	const struct table_plan *p, const struct table_request *request)
 {
 	const struct table_spec *t = p->spec;
 
@@ -256,11 +217,33 @@ void table_fill(struct bench_table *out, const struct experiment *x,
 		.plot = t->plot };
 	for (int i = 0; i < TABLE_NAMES && t->name_key[i]; i++)
 		out->name_key[out->n_names++] = t->name_key[i];
-	put_columns(out, x, t, ask);
+
+	for (const struct column_spec *c = t->column; c->key; c++) {
+		if (c->of_phone && !x->phone)
+			continue;
+		if (c->each == COLUMN_EACH_LEVEL) {
+			const struct table_levels *l =
+				&request->levels[t->levels - 1];
+			char key[TABLE_TEXT], head[TABLE_TEXT];
+
+			for (unsigned i = 0; i < l->n; i++) {
+				snprintf(key, sizeof(key), "%s%u", l->key,
+					l->value[i]);
+				snprintf(head, sizeof(head), "%u%s",
+					l->value[i], l->head);
+				put_column(out, c, key, head);
+			}
+		} else if (c->each == COLUMN_EACH_TASK)
+			for (unsigned i = 0; i < x->n_tasks; i++)
+				put_column(out, c, x->task[i], x->task[i]);
+		else
+			put_column(out, c, c->key, c->head);
+	}
+
 	if (t->fill) {
 		struct run_summary only = run_summary(x, p->row[0].run[0]);
 
-		t->fill(ask, &only, out);
+		t->fill(request, &only, out);
 		return;
 	}
 	for (unsigned i = 0; i < p->n; i++) {

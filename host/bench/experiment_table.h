@@ -1,7 +1,7 @@
 /*
- * Tables of an experiment as data: which settings are its rows, which figures
- * its columns. First all tables are planned, which adds the runs they need to
- * the experiment; once it was run they are filled.
+ * Tables of an experiment as data: settings are the rows, figures the columns.
+ * First all tables are planned, which adds the runs they need to the
+ * experiment; after these have run the tables are filled.
  */
 #ifndef HOST_BENCH_EXPERIMENT_TABLE_H
 #define HOST_BENCH_EXPERIMENT_TABLE_H
@@ -20,79 +20,83 @@ struct method_facts;
 
 enum column_each {
 	COLUMN_ONE,
-	COLUMN_EACH_TASK,  /* the figure of each, under its name */
-	COLUMN_MEAN_TASK,  /* the mean of these */
-	COLUMN_EACH_LEVEL, /* the figure under each of the table's levels */
+	COLUMN_EACH_TASK,  /* a column for each task, with the task's name */
+	COLUMN_MEAN_TASK,  /* the mean over the tasks */
+	COLUMN_EACH_LEVEL, /* a column for each of the table's levels */
 };
 
 enum column_against {
 	COLUMN_ITSELF,
-	COLUMN_SHARE, /* of the first row's figure */
-	COLUMN_SAVED, /* 1 minus that */
+	COLUMN_SHARE, /* ratio to the first row's figure */
+	COLUMN_SAVED, /* 1 - that ratio */
 };
 
 struct column_spec {
-	const char *key, *head; /* as of struct table_column */
+	const char *key, *head; /* as in struct table_column */
 	int decimals;
 	double scale;
 	figure_of *figure;
-	unsigned panel; /* of the plot, 1 ..; 0: not in it */
-	bool of_phone;  /* only where a phone's time is told */
+	unsigned panel; /* panel of the plot, from 1; 0: not plotted */
+	bool of_phone;  /* only with a phone's clock */
 	enum column_against against;
 	enum column_each each;
-	const char *base; /* the row of this name instead of the first */
+	/* compare with the row of this name instead of the first */
+	const char *base;
 };
 
-/* Levels of one option: value 40 is OPTION=40UNIT, in a column of key KEY40
- * under "40HEAD". */
+/* Levels of one option: value 40 is the change OPTION=40UNIT, in a column with
+ * the key KEY40 and the head "40HEAD". */
 struct table_levels {
 	const char *option, *unit, *key, *head;
 	uint32_t value[TABLE_LEVELS];
 	unsigned n;
 };
 
-/* What makes a row beside its method. */
+/* A row's changes besides its method. */
 struct table_variant {
-	const char *name; /* NULL: what the table_ask calls it */
-	const char *change[TABLE_CHANGES]; /* NAME=VALUE; NULL: no more */
-	unsigned hook; /* of the table_ask's, 1 ..; 0: none */
+	const char *name;                  /* NULL: table_request.unnamed */
+	const char *change[TABLE_CHANGES]; /* NAME=VALUE, up to NULL */
+	unsigned hook; /* index into table_request.hook, from 1; 0: none */
 };
 
-struct table_ask;
+struct table_request;
 
 struct table_spec {
 	const char *name, *title, *note;
-	/* "method" names a row's method, another word its variant. */
+	/* "method" is the head of method names, any other word that of
+	 * variants. */
 	const char *name_key[TABLE_NAMES];
-	/* Rows: of each variant (NULL: one that changes nothing) those of the
-	 * asked methods that are wanted (NULL: all), or `method` alone. */
+	/* Rows: for each variant (NULL: one without changes) the requested
+	 * methods for which wanted() is true (NULL: all of them), or `method`
+	 * alone. */
 	const struct table_variant *variant;
 	unsigned n_variants;
 	bool (*wanted)(const struct method_facts *);
 	const char *method;
-	unsigned levels; /* of the table_ask's, 1 ..; 0: none */
-	const struct column_spec *column; /* to one without a key */
+	unsigned levels; /* index into table_request.levels, from 1; 0: none */
+	const struct column_spec *column; /* up to one without a key */
 	struct table_plot plot;
-	/* Rows that are made of the only run in another way; NULL: as above. */
-	void (*fill)(const struct table_ask *, const struct run_summary *,
+	/* Fills the rows from the table's only run; NULL: one row for each
+	 * run. */
+	void (*fill)(const struct table_request *, const struct run_summary *,
 		struct bench_table *);
 };
 
-/* What a user asked for. */
-struct table_ask {
+/* The user's request. */
+struct table_request {
 	const struct method_facts *method;
 	unsigned n_methods;
-	const struct setting *usual; /* what all settings begin with */
+	const struct setting *usual; /* changes that all settings begin with */
 	const struct table_levels *levels;
 	const struct setting_hook *hook;
 	const char *unnamed;
-	unsigned same_text; /* of all runs (experiment_add) */
+	unsigned same_text; /* group of all runs (experiment_add) */
 	const void *arg;    /* for `fill` */
 };
 
 struct plan_row {
 	char name[TABLE_NAMES][TABLE_NAME];
-	char model[TABLE_NAME]; /* "": that of all rows */
+	char model[TABLE_NAME]; /* "": the model of all rows */
 	struct run *run[TABLE_LEVELS];
 	unsigned n;
 };
@@ -105,13 +109,13 @@ struct table_plan {
 
 /* -EINVAL for more than TABLE_ROWS rows. */
 int table_plan(struct table_plan *, struct experiment *,
-	const struct table_spec *, const struct table_ask *, struct err *);
+	const struct table_spec *, const struct table_request *, struct err *);
 
-/* One more row, of one run, by hand. `second` may be NULL. */
+/* Add a row of one run. `second` may be NULL. */
 int table_plan_row(struct table_plan *, struct run *, const char *first,
 	const char *second, struct err *);
 
 void table_fill(struct bench_table *, const struct experiment *,
-	const struct table_plan *, const struct table_ask *);
+	const struct table_plan *, const struct table_request *);
 
 #endif

@@ -15,7 +15,7 @@ void figures_add(struct figures *sum, const struct figures *more)
 	method_stats_add(&sum->drafts, &more->drafts);
 }
 
-/* ---- of a run ------------------------------------------------------------ */
+/* ---- sums of a run ------------------------------------------------------- */
 
 static double over(double a, double b)
 {
@@ -27,7 +27,7 @@ static double seconds(const struct experiment *x, uint64_t ns, uint64_t ps)
 	return x->phone ? (double)ps / 1e12 : (double)ns / 1e9;
 }
 
-/* Of the rounds' the median. */
+/* The median over the rounds. */
 static double rate_of(
 	const struct experiment *x, const struct run *r, unsigned task)
 {
@@ -41,7 +41,7 @@ static double rate_of(
 	return median(rate, x->rounds);
 }
 
-/* Of the tasks that came to any token the geometric mean. */
+/* The geometric mean over the tasks with any tokens. */
 static double mean_rate(
 	const struct experiment *x, const struct run *r, double *task)
 {
@@ -58,22 +58,13 @@ static double mean_rate(
 	return n ? exp(sum / n) : 0;
 }
 
-static double busiest_s(const struct experiment *x, const struct figures *f)
-{
-	uint64_t most = 0;
-
-	for (int i = 0; i < 3; i++)
-		if (f->engine_ps[i] > most)
-			most = f->engine_ps[i];
-	return seconds(x, f->device_ns, most);
-}
-
-/* What follows from the sums. */
+/* Derive the figures from the sums. */
 static struct run_summary summary_of(const struct experiment *x,
 	const struct run *r, const struct figures *sum)
 {
 	struct run_summary t = { .sum = *sum };
 	const struct method_stats *d = &t.sum.drafts;
+	uint64_t most;
 
 	t.prompt_s = seconds(x, sum->prompt_ns, sum->prompt_ps);
 	t.seconds = seconds(x, t.sum.ns, t.sum.ps);
@@ -87,7 +78,13 @@ static struct run_summary summary_of(const struct experiment *x,
 	t.draft_s = seconds(x, d->draft_ns, d->draft_ps);
 	t.verify_s =
 		d->cycles ? seconds(x, d->verify_ns, d->verify_ps) : t.seconds;
-	t.compute_s = busiest_s(x, &t.sum);
+
+	most = 0;
+	for (int i = 0; i < 3; i++)
+		if (t.sum.engine_ps[i] > most)
+			most = t.sum.engine_ps[i];
+	t.compute_s = seconds(x, t.sum.device_ns, most);
+
 	t.read_s = x->phone ? t.reading_s : (double)t.sum.plain_ns / 1e9;
 	t.joules = x->phone
 		? (double)t.sum.energy_pj * 1e-12 + r->base_w * t.seconds

@@ -26,64 +26,65 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Storage is not always as fast; by more than that it is not faster than a
- * plain reader found it to be. */
+/* The speed of storage varies, but flash is never faster than the fastest plain
+ * reader by more than this factor. */
 #define STEADY 1.25
 
 #define COUNTS "/proc/self/io"
 
-/* A run's, while it is open. */
+/* State of an open run. */
 struct opened {
 	struct pair_runner *by;
 	const struct setting_hook *hook;
-	struct opt_values asked;
+	struct opt_values values;
 	uint32_t n_predict;
 	struct tandem *tandem;
 	struct tandem_report report; /* once the pair is started */
 	struct token_list *prompt;   /* [by->items->n] */
 	uint32_t longest;
-	struct image *image;  /* NULL: the model is none */
-	uint64_t streamed;    /* bytes a pass */
-	uint64_t whole_pages; /* and as they are read past the page cache */
-	uint64_t largest;     /* layer, of all */
-	/* Of the last item: bytes that came from flash, some of them again;
-	 * what of them lay on pages that came for two parts of a layer, at
-	 * most; what the system counted, or -1. */
+	struct image *image; /* NULL: the model is no image */
+	uint64_t streamed;   /* bytes of a pass */
+	/* the same in whole pages, as read past the page cache */
+	uint64_t whole_pages;
+	uint64_t largest; /* bytes of the largest layer */
+	/* Of the last item: bytes read from flash; the bytes read twice because
+	 * a page holds the ends of two parts of a layer, at most; and the
+	 * kernel's count, or -1. */
 	uint64_t given, twice;
 	bool retried;
 	int64_t counted;
-	struct strbuf output; /* after its prompt */
+	struct strbuf output; /* text after the prompt */
 };
 
 /* ---- opening ------------------------------------------------------------- */
 
 int pair_create(const struct pair_runner *by, const struct setting *s,
-	struct opt_values *asked, struct tandem **out, struct err *e)
+	struct opt_values *values, struct tandem **out, struct err *e)
 {
 	struct tandem_options o;
 	int ret;
 
 	*out = NULL;
-	*asked = by->asked;
-	ret = asked_change(asked, s, e);
+	*values = by->values;
+	ret = run_options_change(values, s, e);
 	if (ret)
 		return ret;
-	/* What this method has no use for was said for the others. */
-	tandem_drop_needless(asked);
+	/* Options that only other methods use are not an error here. */
+	tandem_drop_needless(values);
 	tandem_options_init(&o, sizeof(o));
 	o.device_talks = true;
-	return tandem_create(out, &o, asked, e);
+	return tandem_create(out, &o, values, e);
 }
 
 int pair_open_model(const struct pair_runner *by, const struct setting *s,
-	struct opt_values *asked, struct tandem **out, struct err *e)
+	struct opt_values *values, struct tandem **out, struct err *e)
 {
 	const struct run_options *o;
-	int ret = pair_create(by, s, asked, out, e);
+	int ret = pair_create(by, s, values, out, e);
 
 	if (ret)
 		return ret;
-	o = opt_values_of(asked, &run_table);
+	o = opt_values_of(values, &run_table);
 	if (!tandem_read_model(*out, o->model))
 		return 0;
 	ret = tandem_failure(*out, e);
@@ -92,7 +93,7 @@ int pair_open_model(const struct pair_runner *by, const struct setting *s,
 	return ret;
 }
 
-/* The tokens of all prompts: of texts or, where there is none, random ones. */
+/* Tokenize all prompts; items without a prompt get random tokens. */
 static int take_prompts(struct opened *o, struct err *e)
 {
 	const struct bench_items *items = o->by->items;
@@ -126,7 +127,8 @@ static int take_prompts(struct opened *o, struct err *e)
 	return ret;
 }
 
-/* Bytes of the layers that do not stay in memory, by the image's own table. */
+/* Sum the bytes of the layers that do not stay in memory, by the image's
+ * table. */
 static int find_streamed(struct opened *o, struct err *e)
 {
 	const struct tandem_report *r = &o->report;
@@ -195,9 +197,9 @@ static int open_run(
 		return err_set(e, ENOMEM, "no memory for a run");
 	o->by = by;
 	o->hook = s->hook;
-	ret = pair_open_model(by, s, &o->asked, &o->tandem, e);
+	ret = pair_open_model(by, s, &o->values, &o->tandem, e);
 	if (!ret) {
-		run = opt_values_of(&o->asked, &run_table);
+		run = opt_values_of(&o->values, &run_table);
 		o->n_predict = run->n_predict;
 		tandem_report(o->tandem, &o->report);
 		ret = take_prompts(o, e);
@@ -207,7 +209,8 @@ static int open_run(
 		pair->cancel = by->cancel;
 		pair->progress = by->progress;
 		pair->trace = bench_trace_next(&by->trace, pair->trace);
-		pair->restarts = 0; /* a gap in a run is no measurement */
+		/* a restarted device would falsify the measurement */
+		pair->restarts = 0;
 		if (tandem_start_for(o->tandem, o->longest, o->n_predict))
 			ret = tandem_failure(o->tandem, e);
 		tandem_report(o->tandem, &o->report);
@@ -229,61 +232,64 @@ static int open_run(
 
 /* ---- an item ------------------------------------------------------------- */
 
-/* The counters at a moment. */
+/* A snapshot of all counters. */
 struct mark {
 	struct session_stats stats;
 	struct method_stats drafts;
 	uint64_t ns, ps;
-	int64_t kernel; /* bytes read; -1 */
+	int64_t kernel; /* kernel's count of bytes read, or -1 */
 };
 
-/* An item that is decoded. */
+/* State of an item that is decoded. */
 struct decoding {
 	struct opened *of;
 	struct mark begin, first; /* before the prompt; at the first token */
 	bool first_is_taken;
-	struct err e; /* of what did not come from flash */
+	struct err e; /* error of at_token() */
 };
 
-/*
- * What the system counts that this process had read from storage, by all of its
- * threads: read_bytes of /proc/self/io, which grows when a read is sent to the
- * device, and has nothing that comes out of the page cache. -1 where it cannot
- * be read, and why.
- */
-static int64_t read_count(char *why, size_t size)
-{
-	FILE *f = fopen(COUNTS, "re");
-	int64_t bytes = -1;
-	char line[80];
-
-	if (!f) {
-		snprintf(why, size, COUNTS ": %s", strerror(errno));
-		return -1;
-	}
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "read_bytes: %" SCNd64, &bytes) == 1)
-			break;
-	fclose(f);
-	if (bytes < 0)
-		snprintf(why, size, COUNTS " has no read_bytes");
-	return bytes;
-}
-
-/* On the wall's clock, of a file that is read past the page cache. */
+/* Counted for the wall clock, and for a file that is read past the page
+ * cache. */
 static int64_t count_reads(const struct opened *o)
 {
 	struct pair_runner *by = o->by;
 
-	if (by->plain && by->plain->direct && !o->report.pair->stream.buffered)
-		return read_count(by->uncounted, sizeof(by->uncounted));
+	if (by->plain && by->plain->direct &&
+		!o->report.pair->stream.buffered) {
+		/*
+		 * The kernel's count of bytes that all threads of this process
+		 * have read from storage: read_bytes of /proc/self/io, which
+		 * grows when a read is sent to the device and does not include
+		 * the page cache. -1, and the reason in `why`, if it cannot be
+		 * read.
+		 */
+		size_t size = sizeof(by->uncounted);
+		FILE *f = fopen(COUNTS, "re");
+		int64_t bytes = -1;
+		char line[80];
+
+		if (!f) {
+			snprintf(by->uncounted, size, COUNTS ": %s",
+				strerror(errno));
+			return -1;
+		}
+		while (fgets(line, sizeof(line), f))
+			if (sscanf(line, "read_bytes: %" SCNd64, &bytes) == 1)
+				break;
+		fclose(f);
+		if (bytes < 0)
+			snprintf(by->uncounted, size,
+				COUNTS " has no read_bytes");
+		return bytes;
+	}
 	snprintf(by->uncounted, sizeof(by->uncounted),
 		"the image is read through the page cache");
 	return -1;
 }
 
-/* All slots are full then: what was read ahead until now is not the decode
- * phase's, and what the phase reads in place of that is. */
+/* Take a snapshot with all slots full: what was read ahead so far does not
+ * belong to the decode phase; what the phase reads ahead at its end does, in
+ * place of it. */
 static int take(struct mark *m, const struct opened *o, struct err *e)
 {
 	struct tandem_report r;
@@ -306,7 +312,7 @@ static int take_first(struct decoding *d, struct err *e)
 	return take(&d->first, d->of, e);
 }
 
-/* Many tokens at a time are decoded from the beginning. */
+/* Methods that emit many tokens at a time are measured from the prompt on. */
 static int at_begin(void *arg, struct err *e)
 {
 	struct decoding *d = arg;
@@ -356,30 +362,6 @@ static struct figures figures_since(
 	};
 }
 
-static void note_reads(struct opened *o, const struct mark *first,
-	const struct mark *end, struct figures *f)
-{
-	const struct stream_stats *from = &first->stats.staging.stream,
-				  *to = &end->stats.staging.stream;
-	const struct soc *soc = o->report.pair->soc;
-	double bytes;
-
-	f->priced_bytes = f->passes * o->report.pass_bytes;
-	bytes = (double)f->priced_bytes;
-	o->given = to->bytes - from->bytes;
-	o->twice =
-		(end->stats.staging.meetings - first->stats.staging.meetings) *
-		IMAGE_PAGE;
-	o->retried = to->retries > from->retries;
-	o->counted = first->kernel < 0 || end->kernel < 0
-		? -1
-		: end->kernel - first->kernel - (int64_t)o->twice;
-	if (soc)
-		f->least_ps = (uint64_t)(bytes * 1e12 / soc->flash_bytes_per_s);
-	if (o->by->fastest > 0)
-		f->least_ns = (uint64_t)(bytes * 1e9 / o->by->fastest / STEADY);
-}
-
 static int decode_item(struct opened *o, size_t item,
 	const struct known_text *known, struct figures *f, struct err *e)
 {
@@ -391,6 +373,10 @@ static int decode_item(struct opened *o, size_t item,
 	struct mark end;
 	size_t tokens;
 	int ret;
+	const struct stream_stats *from;
+	const struct stream_stats *to;
+	const struct soc *soc;
+	double bytes;
 
 	tandem_request_init(&q, sizeof(q));
 	q.tokens = o->prompt[item].id;
@@ -400,7 +386,7 @@ static int decode_item(struct opened *o, size_t item,
 	q.flags = o->by->items->prompt[item] ? 0 : TANDEM_IGNORE_EOS;
 	q.sink = at_token;
 	q.sink_arg = &d;
-	/* Of the run that generated the text, if that was as long. */
+	/* The known text is given if its run had at least this token limit. */
 	if (known && known->n_predict >= o->n_predict) {
 		m.known = known->id;
 		m.n_known = known->n;
@@ -420,7 +406,25 @@ static int decode_item(struct opened *o, size_t item,
 	tandem_report(o->tandem, &r);
 	tokens = gen_generated(r.generation);
 	*f = figures_since(&d.first, &end, tokens - !whole);
-	note_reads(o, &d.first, &end, f);
+
+	from = &d.first.stats.staging.stream;
+	to = &end.stats.staging.stream;
+	soc = o->report.pair->soc;
+	f->priced_bytes = f->passes * o->report.pass_bytes;
+	bytes = (double)f->priced_bytes;
+	o->given = to->bytes - from->bytes;
+	o->twice =
+		(end.stats.staging.meetings - d.first.stats.staging.meetings) *
+		IMAGE_PAGE;
+	o->retried = to->retries > from->retries;
+	o->counted = d.first.kernel < 0 || end.kernel < 0
+		? -1
+		: end.kernel - d.first.kernel - (int64_t)o->twice;
+	if (soc)
+		f->least_ps = (uint64_t)(bytes * 1e12 / soc->flash_bytes_per_s);
+	if (o->by->fastest > 0)
+		f->least_ns = (uint64_t)(bytes * 1e9 / o->by->fastest / STEADY);
+
 	if (!whole) {
 		f->prompt_tokens = o->prompt[item].n;
 		f->prompt_ns = d.first.ns - d.begin.ns;
@@ -440,7 +444,7 @@ static int run_item(void *arg, void *one, size_t item,
 	struct tandem_report r;
 	int ret = 0;
 
-	/* What a plain reader takes, at this time, for what the item will
+	/* Measure the plain reader now, for the bytes that the item will
 	 * read. */
 	if (plain && o->streamed) {
 		ret = bench_read_again(o->image, plain, e);
@@ -451,13 +455,13 @@ static int run_item(void *arg, void *one, size_t item,
 		ret = decode_item(o, item, known, f, e);
 	if (ret)
 		return ret;
-	/* With full slots before it and after, flash gives to an item what its
-	 * passes use, and what parts of layers have in common; unless something
-	 * had to be read again. */
+	/* With full slots before and after an item, flash reads exactly the
+	 * bytes that the item's passes use, and parts that layers share; unless
+	 * a read was retried. */
 	if (!o->retried &&
 		(o->given < f->bytes || o->given - f->bytes > o->twice))
 		return err_set(e, EPROTO,
-			"flash gave %llu bytes where passes used %llu",
+			"flash read %llu bytes but passes used %llu",
 			(unsigned long long)o->given,
 			(unsigned long long)f->bytes);
 	t->kernel_bytes = o->retried || !o->streamed ? -1 : o->counted;

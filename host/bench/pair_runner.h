@@ -1,13 +1,13 @@
 /*
- * Runs of an experiment on a pair: for each setting what was asked is changed
- * as it says, the model, the method and the drafts are opened, and prompts are
- * decoded greedily. Prompts, and what the drafts make of them, are not counted:
- * the decode phase goes from the first token to the last; from the beginning
- * where many tokens come at a time. Where layers are streamed it begins and
- * ends with all slots full, so that each pass is charged for what it reads.
+ * Runs of an experiment on a pair of host and device: for each setting the
+ * user's options are changed, model, method and drafts are opened, and prompts
+ * are decoded greedily. The prompt phase is not counted: the decode phase goes
+ * from the first token to the last; for methods that emit many tokens at a
+ * time, from the beginning. If layers are streamed the phase begins and ends
+ * with all slots full, so that each pass is charged for the bytes it uses.
  *
- * Options that a setting's method has no use for are left out, so that methods
- * with drafts and without can be asked for together. One thread.
+ * Options that a setting's method does not use are dropped, so that methods
+ * with and without drafts can be compared. One thread.
  */
 #ifndef HOST_BENCH_PAIR_RUNNER_H
 #define HOST_BENCH_PAIR_RUNNER_H
@@ -30,36 +30,37 @@ struct tandem;
 #define PAIR_UNCOUNTED 160
 
 struct pair_runner {
-	struct opt_values asked; /* of asked_tables */
+	struct opt_values values; /* the user's values of run_option_tables */
 	const struct bench_items *items;
-	/* Measured again before each item of a run that streams its layers, and
-	 * then what its bytes would have taken is counted; NULL: it is not. */
+	/* Measured again before each item of a run that streams its layers, to
+	 * count the time that a plain reader needs; NULL: not counted. */
 	struct bench_read *plain;
-	double fastest; /* bytes/s that it ever was */
-	/* Why the system's count of reads was not compared; "". */
+	double fastest; /* highest bytes/s measured */
+	/* Why the kernel's count of reads was not compared; "" if it was. */
 	char uncounted[PAIR_UNCOUNTED];
 	const volatile sig_atomic_t *cancel; /* set: -ECANCELED soon */
-	struct progress_sink progress;       /* told of loading */
+	struct progress_sink progress;       /* called while files load */
 	struct bench_trace trace;
-	/* Of the first run that had one, for reports. */
+	/* Names from the first run that has them, for reports. */
 	char model[PATH_MAX], draft[PATH_MAX];
-	/* What is priced in place of what runs (struct tandem_report): of all
-	 * runs that say so, each once, with " | " between; "" of none. */
+	/* The shapes priced in place of the models that run (struct
+	 * tandem_report), each once, with " | " between them; "" if none. */
 	char priced[PAIR_PRICED];
 };
 
 /* Borrows the runner's arguments. */
 struct runner pair_runner(struct pair_runner *);
 
-/* A handle as a setting asks for it, which has opened nothing; *asked holds the
- * options, and outlives the handle. -EINVAL for what cannot be meant. */
+/* Create a handle for a setting, without opening files; *asked gets the options
+ * and must outlive the handle. -EINVAL for contradictory options. */
 int pair_create(const struct pair_runner *, const struct setting *,
-	struct opt_values *asked, struct tandem **out, struct err *);
-/* And its model and other files, without starting the pair. */
+	struct opt_values *values, struct tandem **out, struct err *);
+/* The same, and open the model and the other files, without starting the
+ * pair. */
 int pair_open_model(const struct pair_runner *, const struct setting *,
-	struct opt_values *asked, struct tandem **out, struct err *);
+	struct opt_values *values, struct tandem **out, struct err *);
 
-/* For reports: the files that a handle has open, and what is priced. */
+/* Note the names of a handle's open files and its priced shape for reports. */
 void pair_note(struct pair_runner *, const struct tandem *);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * pass@k: the probability that at least one of k samples is right, from n >= k
- * samples of which c are, without bias (Chen et al., "Evaluating large language
- * models trained on code", 2021): one minus the share of the sets of k among
- * which none is.
+ * pass@k: the probability that at least one of k samples is right, estimated
+ * without bias from n >= k samples of which c are right (Chen et al.,
+ * "Evaluating large language models trained on code", 2021): one minus the
+ * share of the subsets of size k without a right sample.
  */
 #ifndef HOST_BENCH_PASS_AT_H
 #define HOST_BENCH_PASS_AT_H

@@ -1,6 +1,6 @@
 /*
- * One JSON object on standard output, for benches and reports: what could not
- * be built or written whole is an error, and says whether memory was short.
+ * Print one JSON object to standard output, for benchmarks and reports. Fails
+ * if the object could not be built or written completely.
  */
 #ifndef HOST_BENCH_PRINT_JSON_H
 #define HOST_BENCH_PRINT_JSON_H
@@ -9,8 +9,8 @@
 
 struct err;
 
-/* A line, compact, real numbers with so many digits; takes the object, which
- * may be NULL: no memory. */
+/* Print a compact line, real numbers with `digits` digits. Takes the object,
+ * which may be NULL: no memory. */
 int print_json(json_t *, size_t digits, struct err *);
 
 #endif

@@ -9,7 +9,7 @@
 
 static const char space[] = " \t\r\n";
 
-/* One option, which is not yet in the set. */
+/* Add one option, which must not be in the set yet. */
 static int add_option(struct options_set *set, const char *word, struct err *e)
 {
 	char name[TABLE_NAME];
@@ -33,12 +33,13 @@ static int add_name(struct options_set *set, const char *word, struct err *e)
 	if (n < (int)(sizeof(set->name) - used))
 		return 0;
 	return err_set(e, EINVAL,
-		"the set that begins with '%s' is longer than %d letters; put "
-		"a name before it: 'name: OPTION=VALUE ...'",
+		"the set that begins with '%s' is longer than %d characters; "
+		"put a name before it: 'name: OPTION=VALUE ...'",
 		set->name, TABLE_NAME - 1);
 }
 
-/* True where the word names the set rather than being part of it. */
+/* Whether the word ends in `:` and so names the set instead of being an
+ * option. */
 static bool take_title(struct options_set *set, char *word, struct err *e)
 {
 	size_t len = strlen(word);
@@ -84,7 +85,7 @@ int sets_parse(struct sets *s, const char *text, struct err *e)
 	int ret = copy ? 0 : err_set(e, ENOMEM, "no memory for sets");
 
 	while (!ret && (set = strsep(&at, ";"))) {
-		/* A last `;` ends the last set. */
+		/* A trailing `;` is allowed. */
 		if (!at && s->n && !set[strspn(set, space)])
 			break;
 		ret = parse_set(s, set, e);

@@ -3,10 +3,9 @@
  *
  *   tree-rows=16; small: tree-rows=16 tree-depth=4; prune-always
  *
- * A `;` ends a set, space stands between the options of one, each NAME=VALUE
- * or NAME alone, which is NAME=true. A first word that ends in `:` is what the
- * set is called; else it is called as it is written. Values hold no space and
- * no `;`.
+ * Sets are separated by `;`, the options of a set by spaces. An option is
+ * NAME=VALUE, or NAME alone for NAME=true. A first word that ends in `:` is the
+ * set's name; without one its text is. Values hold no space and no `;`.
  */
 #ifndef HOST_BENCH_SETS_H
 #define HOST_BENCH_SETS_H
@@ -30,9 +29,9 @@ struct sets {
 };
 
 /*
- * -EINVAL for a set without options, one that has an option twice, names that
- * are too long to be told apart or not different, and more sets than SETS_MAX.
- * Which options there are is not known here.
+ * -EINVAL for a set without options, an option that occurs twice in a set,
+ * names that are equal or too long, and more sets than SETS_MAX. Does not check
+ * that the options exist.
  */
 int sets_parse(struct sets *, const char *text, struct err *);
 void sets_release(struct sets *);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where its value is; NULL where it is another's. */
+/* The value in a change "NAME=VALUE"; NULL if the name is another. */
 static const char *value_of(const char *change, const char *name, size_t len)
 {
 	return !strncmp(change, name, len) && change[len] == '='

@@ -1,8 +1,7 @@
 /*
- * A setting of an experiment: changes to the options that were asked for, each
- * "NAME=VALUE" with the name and the text of an option. Order does not matter;
- * of one name the last counts. What an option means, and whether a value is
- * one, is not known here.
+ * A setting of an experiment: changes to the user's options, each "NAME=VALUE"
+ * as on the command line. Order does not matter; of several changes with one
+ * name the last counts. Names and values are not checked here.
  */
 #ifndef HOST_BENCH_SETTING_H
 #define HOST_BENCH_SETTING_H
@@ -14,9 +13,9 @@ struct tandem;
 
 #define SETTING_CHANGES 24
 
-/* What a setting means beyond its options, to a runner that has handles. */
+/* Functions of a setting that a runner calls with the open handle. */
 struct setting_hook {
-	/* Before the first item, and after the last; NULL: nothing. */
+	/* Called before the first item and after the last; NULL: not called. */
 	int (*opened)(void *arg, struct tandem *, struct err *);
 	int (*done)(void *arg, struct tandem *, struct err *);
 	void *arg;
@@ -26,21 +25,22 @@ struct setting_hook {
 struct setting {
 	char *change[SETTING_CHANGES];
 	unsigned n;
-	const struct setting_hook *hook; /* NULL: nothing beyond */
+	const struct setting_hook *hook; /* NULL: none */
 };
 
-/* Copies the text. -EINVAL where it is no NAME=VALUE, or one too many. */
+/* Copies the text. -EINVAL for a text without `=`, and for more than
+ * SETTING_CHANGES changes. */
 int setting_change(struct setting *, const char *text, struct err *);
-/* A name and a value by themselves. */
+/* The same with name and value apart. */
 int setting_set(
 	struct setting *, const char *name, const char *value, struct err *);
 int setting_copy(struct setting *to, const struct setting *from, struct err *);
 
-/* The value of that name; NULL: as asked. */
+/* The value of that name; NULL: unchanged. */
 const char *setting_value(const struct setting *, const char *name);
 bool setting_same(const struct setting *, const struct setting *);
 
-/* "method=lever tree-rows=32", cut where it is longer. */
+/* Writes "method=lever tree-rows=32", truncated to the size. */
 const char *setting_text(const struct setting *, char *text, unsigned size);
 
 void setting_release(struct setting *);

@@ -32,11 +32,11 @@ bool bench_line_parse(const struct command *c, struct bench_line *l, int argc,
 	struct err e = { 0 };
 	unsigned operands;
 
-	/* Parsing changes the order of the words. */
+	/* Parsing reorders the words, so copy them first. */
 	l->arguments = shard_arguments(argc, argv);
 	if (!cmd_parse(c, argc, argv, &operands, status))
 		return false;
-	decoding = opt_values_of(&l->asked, &decoding_table);
+	decoding = opt_values_of(&l->values, &decoding_table);
 	*status = EXIT_OK;
 	if (l->json && l->csv)
 		*status = cmd_misuse(c, "--json and --csv exclude each other");
@@ -55,27 +55,27 @@ bool bench_line_parse(const struct command *c, struct bench_line *l, int argc,
 int bench_line_check_decoder(
 	const struct command *c, const struct bench_line *l, const char *method)
 {
-	struct opt_values asked = l->asked;
+	struct opt_values values = l->values;
 	struct tandem *t;
 	struct err e = { 0 };
-	int ret = opt_set(decoder_tables, &asked, "method", method, &e);
+	int ret = opt_set(decoder_tables, &values, "method", method, &e);
 
 	if (!ret)
-		ret = tandem_create(&t, NULL, &asked, &e);
+		ret = tandem_create(&t, NULL, &values, &e);
 	if (ret)
 		return cmd_refuse(c, &e);
 	tandem_end(t, NULL);
 	return EXIT_OK;
 }
 
-void bench_line_take(struct bench_line *l, struct bench_asked *a)
+void bench_line_take(struct bench_line *l, struct bench_options *a)
 {
-	struct run_options *o = opt_values_at(&l->asked, &run_table);
+	struct run_options *o = opt_values_at(&l->values, &run_table);
 	struct err e = { 0 };
 
 	o->model = l->model;
 	o->n_predict = (uint32_t)l->predict;
-	a->options = &l->asked;
+	a->options = &l->values;
 	a->items = (uint32_t)l->items;
 	a->rounds = (unsigned)l->rounds;
 	a->form = l->json ? BENCH_JSON : l->csv ? BENCH_CSV : BENCH_TEXT;
@@ -84,7 +84,8 @@ void bench_line_take(struct bench_line *l, struct bench_asked *a)
 	a->progress = cmd_progress;
 	a->arguments = l->arguments;
 	a->merged = merged;
-	shard_parse(&a->shard, l->shard, &e); /* which was checked */
+	/* cannot fail: the text was checked */
+	shard_parse(&a->shard, l->shard, &e);
 	cmd_catch_signals();
 }
 

@@ -1,7 +1,7 @@
 /*
- * What the command lines of benchmarks that run experiments have in common:
- * their options, which of them exclude each other, lists of names and numbers,
- * and how they end.
+ * What the command lines of experiments (benchmarks made of runs) have in
+ * common: options, conflicts between them, lists of names and numbers, and the
+ * exit status.
  */
 #ifndef HOST_CMD_BENCH_LINE_H
 #define HOST_CMD_BENCH_LINE_H
@@ -13,16 +13,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct bench_asked;
+struct bench_options;
 struct command;
 struct err;
 struct method_facts;
 struct shards;
 
 struct bench_line {
-	struct opt_values asked; /* of the decoders */
+	struct opt_values values; /* for the decoders */
 	const char *model, *plot, *shard;
-	json_t *arguments; /* of the command line */
+	json_t *arguments; /* the command line, for shards */
 	int64_t items, predict, rounds;
 	bool json, csv;
 };
@@ -50,53 +50,54 @@ struct bench_line {
 		"JSON, and 'tandem merge' joins all N shards" }
 /* clang-format on */
 
-/* Commands that run from now on tell these in place of measuring; NULL: they
- * measure. */
+/* Let the commands that run from now on report these shards instead of
+ * measuring; NULL: measure. */
 void bench_line_merges(const struct shards *);
 
 /*
- * Parse the options. False: return *status (cmd_parse), which is also that of a
- * misuse: --json with --csv, --shard with a form that it has not, or a
- * --method, which is set by `said_by` here.
+ * Parse the options. False: return *status (cmd_parse), which also covers
+ * conflicts: --json with --csv, --shard with a form other than JSON, and
+ * --method, since `said_by` of this command sets it.
  */
 bool bench_line_parse(const struct command *, struct bench_line *, int argc,
 	char **argv, const char *said_by, int *status);
 
-/* What can be asked of that method's decoder is; nothing is opened. */
+/* Check that the options fit that method's decoder; opens nothing. */
 int bench_line_check_decoder(
 	const struct command *, const struct bench_line *, const char *method);
 
-/* What was asked, prompts and tasks excepted; Ctrl-C is heard from then on. */
-void bench_line_take(struct bench_line *, struct bench_asked *);
+/* Fill the options of the run, except prompts and tasks; from then on Ctrl-C
+ * sets cmd_interrupted. */
+void bench_line_take(struct bench_line *, struct bench_options *);
 
-/* The exit status for what the benchmark returned. */
+/* The exit status for a benchmark's result. */
 int bench_line_end(int ret, const struct err *);
 
 /*
- * Lists: names or numbers with commas or spaces between. One that cannot be
- * read is reported as a misuse of the command, whose exit code is returned,
- * else EXIT_OK.
+ * Lists: names or numbers, separated by commas or spaces. An invalid one is
+ * reported as misuse of the command, whose exit status is returned; otherwise
+ * EXIT_OK.
  */
 
 #define LIST_PART 32
 
-/* The next part, cut where it is longer; false after the last. */
+/* Get the next part, truncated to fit; false after the last. */
 bool list_part(const char **list, char part[LIST_PART]);
 
-/* Of --methods; one that is named twice counts once. Those of diffusion models
- * are allowed only if `diffusion`. */
+/* For --methods; a repeated name counts once. Methods of diffusion models are
+ * allowed only if `diffusion`. */
 int list_methods(const struct command *, const char *list, bool diffusion,
 	struct method_facts *out, unsigned *n, unsigned most);
 
-/* Of --tables: some of names[n], or all. */
+/* For --tables: some of names[n], or "all". */
 int list_tables(const struct command *, const char *list,
 	const char *const *names, int n, bool *out);
 
-/* Of --tasks: names of tasks and of groups, or none. */
+/* For --tasks: names of tasks and of groups; may be empty. */
 int list_tasks(const struct command *, const char *list,
 	const char *out[FIGURES_TASKS], unsigned *n);
 
-/* At most `max` whole numbers of [least, most]. */
+/* At most `max` integers of [least, most]. */
 int list_numbers(const struct command *, const char *option, const char *list,
 	uint32_t least, uint32_t most, uint32_t *out, unsigned *n,
 	unsigned max);

@@ -22,12 +22,12 @@
 #define LINES_MAX 1000
 
 struct chat_input {
-	EditLine *edit; /* NULL: no terminal */
+	EditLine *edit; /* NULL: not a terminal */
 	History *history;
-	char file[PATH_MAX]; /* "": nothing is remembered */
+	char file[PATH_MAX]; /* history file; "": lines are not remembered */
 	const char *prompt;
-	sigset_t waiting; /* the signals that are blocked while it waits */
-	char *line;       /* getline's */
+	sigset_t waiting; /* signals blocked while no input is awaited */
+	char *line;       /* buffer of getline */
 	size_t cap;
 };
 
@@ -49,9 +49,9 @@ static char *show_prompt(EditLine *edit)
 }
 
 /*
- * A character, by its bytes: unlike libedit's own this one ends by a signal,
- * which comes while this waits and at no other time, so that none is missed
- * between a look and the wait.
+ * Read a character for libedit. Unlike libedit's own function this one returns
+ * on a signal. Signals are unblocked only during the wait, so none can be
+ * missed between a check and the wait.
  */
 static int read_character(EditLine *edit, wchar_t *out)
 {
@@ -72,7 +72,7 @@ static int read_character(EditLine *edit, wchar_t *out)
 		if (n <= 0)
 			return (int)n;
 		got = mbrtowc(out, &byte, 1, &state);
-		if (got == (size_t)-1) { /* no UTF-8 */
+		if (got == (size_t)-1) { /* not valid UTF-8 */
 			*out = L'\xfffd';
 			return 1;
 		}
@@ -106,7 +106,7 @@ static int open_terminal(struct chat_input *in, bool keeps, struct err *e)
 		in->file[0] = '\0';
 		return 0;
 	}
-	/* Only its user reads it. */
+	/* Readable only by its user. */
 	fd = open(in->file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0 || fchmod(fd, 0600))
 		in->file[0] = '\0';
@@ -157,7 +157,7 @@ bool chat_input_is_terminal(const struct chat_input *in)
 
 /* ---- reading ------------------------------------------------------------- */
 
-/* One line of a terminal, which is libedit's; NULL: its end, or Ctrl-C. */
+/* Read a line from the terminal with libedit; NULL: end of input, or Ctrl-C. */
 static const char *edit_line(struct chat_input *in, const char *prompt)
 {
 	struct sigaction old, catch = { .sa_handler = on_interrupt };
@@ -171,13 +171,14 @@ static const char *edit_line(struct chat_input *in, const char *prompt)
 	sigaddset(&interrupts, SIGINT);
 	sigprocmask(SIG_BLOCK, &interrupts, &in->waiting);
 	sigaction(SIGINT, &catch, &old);
-	/* One that came between two prompts was meant for this one. */
+	/* A signal that came between two prompts was meant for this one. */
 	if (cmd_interrupted)
 		interrupted = 1;
 	else
 		line = el_gets(in->edit, &n);
 	cmd_interrupted = 0;
-	/* In this order: one that is still due is the prompt's. */
+	/* Restore the mask first: a signal that is still pending belongs to
+	 * this prompt. */
 	sigprocmask(SIG_SETMASK, &in->waiting, NULL);
 	sigaction(SIGINT, &old, NULL);
 	if (interrupted)

@@ -17,8 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* stdout first, so that on a terminal the text and what ended it are in
- * order. */
+/* Flush stdout first, so that on a terminal the output precedes the error. */
 static void begin_message(void)
 {
 	fflush(stdout);
@@ -47,7 +46,7 @@ const struct command *command_find(
 	return NULL;
 }
 
-static struct strbuf command_line; /* without texts */
+static struct strbuf command_line; /* without the user's texts */
 
 bool cmd_parse(const struct command *c, int argc, char **argv,
 	unsigned *operands, int *status)
@@ -77,8 +76,8 @@ int cmd_fail(const struct err *e)
 
 	begin_message();
 	fprintf(stderr, "%s\n", e->text);
-	/* The report's own command leaves what it is to report. Where the error
-	 * cannot be kept, a report does without. */
+	/* Commands for reports do not overwrite the error that they report. If
+	 * the error cannot be stored, the report lacks it. */
 	if (!command_line.failed && command_line.len &&
 		strncmp(command_line.data, "tandem doctor", 13) &&
 		!user_file_make_way(USER_STATE, CMD_LAST_ERROR, path))
@@ -151,8 +150,8 @@ static void on_interrupt(int sig)
 {
 	struct tandem *t = interruptible;
 
-	/* The second one ends the program as the signal does by default, which
-	 * it meets when the handler returns. */
+	/* A second signal ends the program by its default action once the
+	 * handler returns. */
 	if (cmd_interrupted) {
 		if (leave_well)
 			leave_well();
@@ -170,7 +169,8 @@ void cmd_interrupts(struct tandem *t)
 	interruptible = t;
 }
 
-/* The first Ctrl-C cuts no write short that waits for a slow reader. */
+/* SA_RESTART: the first Ctrl-C must not shorten a write that waits for a slow
+ * reader. */
 static const struct sigaction interrupted = { .sa_handler = on_interrupt,
 	.sa_flags = SA_RESTART };
 
@@ -181,7 +181,7 @@ void cmd_catch_signals(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-/* Who asked for one to be ignored (nohup) is heeded. */
+/* A signal that the parent has set to be ignored (nohup) stays ignored. */
 static void catch_unless_ignored(int sig)
 {
 	struct sigaction old;
@@ -209,7 +209,7 @@ static struct progress progress_line;
 const struct progress_sink cmd_progress = { progress_draw, &progress_line };
 
 int cmd_create(
-	struct tandem **out, const struct opt_values *asked, struct err *e)
+	struct tandem **out, const struct opt_values *values, struct err *e)
 {
 	struct tandem_options o;
 
@@ -219,10 +219,10 @@ int cmd_create(
 	o.progress_arg = cmd_progress.arg;
 	o.notice = cmd_notice.tell;
 	o.notice_arg = cmd_notice.arg;
-	return tandem_create(out, &o, asked, e);
+	return tandem_create(out, &o, values, e);
 }
 
-#define PROMPT_TOKENS 1024 /* that are no long prompt */
+#define PROMPT_TOKENS 1024 /* a prompt of up to so many tokens is short */
 
 int cmd_prompt(struct tandem *t, const struct tandem_request *q,
 	struct token_list *out, struct err *e)

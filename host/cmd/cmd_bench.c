@@ -1,4 +1,5 @@
-/* tandem bench: what things cost on this machine, one table a benchmark. */
+/* tandem bench: costs of single parts on this machine, one benchmark for
+ * each. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -96,7 +97,7 @@ static const struct {
 	{ "kernels", bench_kernels_main },
 };
 
-/* Those with options of their own. */
+/* Benchmarks with options of their own. */
 static const struct command *const own[] = { &cmd_bench_lever,
 	&cmd_bench_methods, &cmd_bench_sdnpu, &cmd_bench_diffusion,
 	&cmd_bench_tts, &cmd_bench_price, NULL };

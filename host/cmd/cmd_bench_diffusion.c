@@ -1,5 +1,5 @@
-/* tandem bench diffusion: its options, which are those of the pair and of
- * decoding beside its own. */
+/* tandem bench diffusion: its options, with those of the pair and of
+ * decoding. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -41,8 +41,8 @@ static const struct opt opts[] = {
 	BENCH_FORMS(line),
 	BENCH_SHARD(line),
 
-	DECODING_OPTIONS(line.asked),
-	PAIR_OPTIONS(line.asked),
+	DECODING_OPTIONS(line.values),
+	PAIR_OPTIONS(line.values),
 };
 /* clang-format on */
 
@@ -53,16 +53,15 @@ static const struct opt_command usage = {
 	.summary = "compare decoders of diffusion models",
 	.details =
 		"Decoders of masked and block diffusion, each at its usual "
-		"settings and over its thresholds: how often they are right, "
-		"tokens per pass, and what became of the rows; what each "
-		"part of llada-npu adds, as in llada.cpp's paper; how it "
-		"depends on its settings; and what small address windows "
-		"cost. Plain and drafted decoding of the bundled target "
-		"stand beside them. Outputs that must be equal are compared: "
-		"those of lossless decoders of one model, and those under "
-		"all placements.\n\n"
-		"On a phone's clock (--clock soc:sd8elite) all figures are "
-		"the phone's and always the same; otherwise they are this "
+		"settings and over its thresholds: accuracy, tokens per pass, "
+		"and the use of the rows; the gain by each technique of "
+		"llada-npu, as in llada.cpp's paper; its sensitivity to "
+		"settings; and the cost of small address windows. Plain and "
+		"drafted decoding of the bundled target are measured too. "
+		"Outputs that must be equal are compared: those of lossless "
+		"decoders of one model, and those under all placements.\n\nOn "
+		"a phone's clock (--clock soc:sd8elite) all figures are the "
+		"phone's and always the same; otherwise they are this "
 		"machine's. With --as llada-8b phone times are those of a "
 		"model of that shape.",
 	.examples =

@@ -1,5 +1,4 @@
-/* tandem bench lever: its options, which are those of the pair and of decoding
- * beside its own. */
+/* tandem bench lever: its options, with those of the pair and of decoding. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -47,8 +46,8 @@ static const struct opt opts[] = {
 	BENCH_FORMS(line),
 	BENCH_SHARD(line),
 
-	DECODING_OPTIONS(line.asked),
-	PAIR_OPTIONS(line.asked),
+	DECODING_OPTIONS(line.values),
+	PAIR_OPTIONS(line.values),
 };
 /* clang-format on */
 
@@ -87,7 +86,7 @@ static int run(int argc, char **argv)
 
 	if (!bench_line_parse(c, &line, argc, argv, "--methods", &status))
 		return status;
-	pair = opt_values_of(&line.asked, &pair_table);
+	pair = opt_values_of(&line.values, &pair_table);
 	if (pair->dram_budget)
 		return cmd_misuse(c, "--dram-budget is set by --budgets here");
 	if ((status = bench_line_check_decoder(c, &line, "lever")) ||

@@ -10,7 +10,7 @@
 #include "host/cmd/bench_line.h"
 #include "host/eval/eval_tasks.h"
 
-#define TASK_ITEMS 10 /* of each, where not said */
+#define TASK_ITEMS 10 /* of each task, by default */
 
 static struct bench_line line = { .predict = ASKED_PREDICT };
 static const char *prompts, *set_list;
@@ -48,8 +48,8 @@ static const struct opt opts[] = {
 	BENCH_FORMS(line),
 	BENCH_SHARD(line),
 
-	DECODING_OPTIONS(line.asked),
-	PAIR_OPTIONS(line.asked),
+	DECODING_OPTIONS(line.values),
+	PAIR_OPTIONS(line.values),
 };
 /* clang-format on */
 

@@ -1,5 +1,5 @@
-/* tandem bench price: a pass of a streamed model priced, without running one.
- */
+/* tandem bench price: the price of a pass of a streamed model, without running
+ * it. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -68,9 +68,10 @@ static const struct opt_command usage = {
 	.synopsis = "[--clock soc:NAME] [--as SHAPE] [--rows LIST | --from "
 		    "FILE] [OPTIONS]",
 	.summary = "show what a pass costs on a phone, without running it",
-	.details = "Shows term by term: reading flash, computing on the NPU, "
-		   "drafting and logits on the CPU, and what is hidden behind "
-		   "what.",
+	.details =
+		"Shows term by term: reading flash, computing on the NPU, "
+		"drafting and logits on the CPU, and the time hidden by their "
+		"overlap.",
 	.examples = "  tandem bench price --as llama3.1-8b --rows 1,17,65\n"
 		    "  tandem bench price --from lever.json --vary",
 	.opts = opts,

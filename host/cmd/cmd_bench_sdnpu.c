@@ -1,5 +1,4 @@
-/* tandem bench sdnpu: its options, which are those of the pair and of drafting
- * beside its own. */
+/* tandem bench sdnpu: its options, with those of the pair and of drafting. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -32,8 +31,8 @@ static const struct opt opts[] = {
 	BENCH_FORMS(line),
 	BENCH_SHARD(line),
 
-	DECODING_OPTIONS(line.asked),
-	PAIR_OPTIONS(line.asked),
+	DECODING_OPTIONS(line.values),
+	PAIR_OPTIONS(line.values),
 };
 /* clang-format on */
 
@@ -72,7 +71,7 @@ static int run(int argc, char **argv)
 
 	if (!bench_line_parse(c, &line, argc, argv, "the tables", &status))
 		return status;
-	if (asked_draft(&line.asked))
+	if (run_options_draft(&line.values))
 		return cmd_misuse(c, "--draft is set by the tables here");
 	if ((status = bench_line_check_decoder(c, &line, "sdnpu")) ||
 		(status = list_tables(

@@ -1,4 +1,4 @@
-/* tandem bench tts: what many samples of a prompt buy. */
+/* tandem bench tts: options of the benchmark of test-time scaling. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -23,7 +23,7 @@ static int64_t seed = 1, timed = 2;
 #define ALL_METHODS                                                   \
 	"sample, vote, weighted-vote, self-certainty, mean-logprob, " \
 	"best-of-n, best-of-n:min, best-of-n:prod, beam, dvts"
-#define CLOCK "soc:sd8gen3" /* where none is said */
+#define CLOCK "soc:sd8gen3" /* default */
 
 /* clang-format off */
 static const struct opt opts[] = {
@@ -55,8 +55,8 @@ static const struct opt opts[] = {
 		"seed of the random numbers (1)", 0, (double)(1ll << 53) },
 	BENCH_FORMS(line),
 
-	DECODING_OPTIONS(line.asked),
-	PAIR_OPTIONS(line.asked),
+	DECODING_OPTIONS(line.values),
+	PAIR_OPTIONS(line.values),
 };
 /* clang-format on */
 
@@ -127,7 +127,7 @@ static int take_shapes(struct tts_args *a)
 	return EXIT_OK;
 }
 
-/* "best-of-n" or "best-of-n:min". */
+/* Parse "best-of-n" or "best-of-n:min". */
 static int take_method(struct tts_args *a, const char *part)
 {
 	struct tts_method *m = &a->method[a->n_methods];
@@ -171,7 +171,7 @@ static int take_method(struct tts_args *a, const char *part)
 	return EXIT_OK;
 }
 
-/* Names with commas between are cut out of *text. */
+/* Split *text at commas into names, in place. */
 static int take(struct tts_args *a, struct strbuf *text)
 {
 	const struct command *c = &cmd_bench_tts;
@@ -217,21 +217,21 @@ static int take(struct tts_args *a, struct strbuf *text)
 
 static int run(int argc, char **argv)
 {
-	struct samples_options *o = opt_values_at(&line.asked, &samples_table);
+	struct samples_options *o = opt_values_at(&line.values, &samples_table);
 	struct pair_options *pair;
-	struct tts_args a = { .options = &line.asked,
+	struct tts_args a = { .options = &line.values,
 		.progress = cmd_progress,
 		.cancel = &cmd_interrupted };
 	struct strbuf text = STRBUF_INIT;
 	struct err e = { 0 };
 	int status;
 
-	/* By default a pass holds as many samples as it can. */
+	/* By default a pass holds as many samples as possible. */
 	o->parallel = SAMPLES_PARALLEL;
 	if (!bench_line_parse(
 		    &cmd_bench_tts, &line, argc, argv, "--methods", &status))
 		return status;
-	pair = opt_values_at(&line.asked, &pair_table);
+	pair = opt_values_at(&line.values, &pair_table);
 	if (!pair->clock)
 		pair->clock = CLOCK;
 	status = take(&a, &text);

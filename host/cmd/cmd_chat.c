@@ -16,7 +16,7 @@
 
 /* ---- options ------------------------------------------------------------- */
 
-static struct opt_values asked;
+static struct opt_values values;
 static const char *model_path, *system_text, *load_path;
 static bool as_json, no_history;
 
@@ -27,14 +27,14 @@ static const struct opt opts[] = {
 		"system turn; as /system sets it" },
 	{ OPT_STRING, 0, "load", &load_path, "FILE",
 		"continue a conversation that /save wrote" },
-	{ OPT_TABLES, .value = &asked, .tables = drawing_tables },
-	DECODING_OPTIONS(asked),
+	{ OPT_TABLES, .value = &values, .tables = drawing_tables },
+	DECODING_OPTIONS(values),
 	{ .type = OPT_GROUP, .name = "terminal" },
 	{ OPT_FLAG, 0, "no-history", &no_history, NULL,
 		"do not save input lines for the next conversation" },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
 		"print one JSON object for each turn instead of the answer" },
-	PAIR_OPTIONS(asked),
+	PAIR_OPTIONS(values),
 };
 /* clang-format on */
 
@@ -67,7 +67,7 @@ static const struct opt_command usage = {
 
 /* ---- the loop ------------------------------------------------------------ */
 
-/* 0, CONVERSATION_QUIT, or -errno of what ends the program. */
+/* Process a line. 0, CONVERSATION_QUIT, or -errno if the program must end. */
 static int take_line(struct conversation *c, struct strbuf *line)
 {
 	const char *text = line->data ? line->data : "";
@@ -93,17 +93,17 @@ static int take_line(struct conversation *c, struct strbuf *line)
 		return ret;
 	c->failed = true;
 	cmd_fail(&e);
-	/* Whether the handle takes more requests. */
+	/* A handle that takes no more requests is lost. */
 	if (c->tandem)
 		tandem_report(c->tandem, &r);
 	return r.dead || c->write_errno ? ret : 0;
 }
 
-/* Twice Ctrl-C at the prompt, with nothing between, is an end. */
+/* Ctrl-C twice in a row at the prompt ends the conversation. */
 static int talk_on(struct conversation *c, struct chat_input *input)
 {
 	struct strbuf line = STRBUF_INIT;
-	bool asked_twice = false;
+	bool interrupted_once = false;
 	int ret = 0;
 
 	while (!ret) {
@@ -112,13 +112,13 @@ static int talk_on(struct conversation *c, struct chat_input *input)
 		if (got == CHAT_END)
 			break;
 		if (got == CHAT_INTERRUPTED) {
-			if (asked_twice)
+			if (interrupted_once)
 				break;
-			asked_twice = true;
+			interrupted_once = true;
 			fputs("Ctrl-C again, or Ctrl-D, ends\n", stderr);
 			continue;
 		}
-		asked_twice = false;
+		interrupted_once = false;
 		ret = take_line(c, &line);
 		if (cmd_interrupted && !chat_input_is_terminal(input))
 			break;
@@ -129,8 +129,8 @@ static int talk_on(struct conversation *c, struct chat_input *input)
 
 static int chat_main(int argc, char **argv)
 {
-	struct texts_options *texts = opt_values_at(&asked, &texts_table);
-	struct conversation c = { .asked = &asked };
+	struct texts_options *texts = opt_values_at(&values, &texts_table);
+	struct conversation c = { .values = &values };
 	struct chat_input *input = NULL;
 	struct tandem_report r;
 	struct err e = { 0 }, closing = { 0 };
@@ -139,11 +139,11 @@ static int chat_main(int argc, char **argv)
 
 	if (!cmd_parse(&cmd_chat, argc, argv, &operands, &status))
 		return status;
-	/* What was computed of a turn is good for the next one. */
+	/* Keep the cached tokens of a turn for the next one. */
 	texts->keep = 1;
 	c.model_path = model_path;
 	c.as_json = as_json;
-	if (cmd_create(&c.tandem, &asked, &e))
+	if (cmd_create(&c.tandem, &values, &e))
 		return cmd_refuse(&cmd_chat, &e);
 	cmd_catch_signals();
 	ret = conversation_start(&c, &e);

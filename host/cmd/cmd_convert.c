@@ -1,4 +1,4 @@
-/* tandem convert: a model file packed for flash. */
+/* tandem convert: pack a model file for flash. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 
 #define JSON_VERSION 1
-/* A ratio to conventional groups above this is marked. */
+/* a ratio to conventional groups above this is marked */
 #define WORSE 1.05
 
 static const char *const types[] = { "q4_0", "q8_0", "f16", "keep", NULL };
@@ -84,7 +84,7 @@ static int type_of(int choice)
 
 /* ---- the report ---------------------------------------------------------- */
 
-/* The host's tensors are as in the model file. */
+/* Tensors of the host keep the type of the model file. */
 static bool is_packed(const struct image *image, const struct convert_tensor *t)
 {
 	return t->tensor->dim[1] > 1 &&
@@ -98,8 +98,9 @@ static bool is_worse(const struct convert_tensor *t)
 
 struct tally {
 	size_t worse;
-	size_t lossless; /* of them: conventional groups would lose nothing */
-	const struct convert_tensor *most; /* the largest finite ratio */
+	size_t lossless; /* number without any loss in conventional groups */
+	/* the one with the largest finite ratio */
+	const struct convert_tensor *most;
 };
 
 static struct tally tally_of(const struct conversion *c)
@@ -235,8 +236,8 @@ static int convert_file(const char *source, const char *path, struct err *e)
 	if (!stat(source, &from) && !stat(path, &to) &&
 		from.st_dev == to.st_dev && from.st_ino == to.st_ino)
 		return err_set(e, EINVAL,
-			"'%s' would take the place of the model file; name "
-			"another",
+			"'%s' would overwrite the model file; choose another "
+			"name",
 			path);
 	ret = model_open(&m, source, e);
 	if (ret)

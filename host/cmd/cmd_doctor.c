@@ -1,4 +1,4 @@
-/* tandem doctor: what this machine gives, and what that means. */
+/* tandem doctor: checks of this machine, and their consequences for Tandem. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -17,12 +17,12 @@
 #include <unistd.h>
 
 #define JSON_VERSION 1
-#define INDENT       24 /* columns before the text of a finding */
+#define INDENT       24 /* columns before a finding's text */
 #define COLUMNS      80
 
 struct tally {
 	unsigned state[PROBE_STATE_COUNT];
-	char lacks[128]; /* what is required and missing */
+	char lacks[128]; /* names of missing requirements */
 };
 
 static bool as_json;
@@ -60,7 +60,8 @@ static const struct opt_command usage = {
 	.n_opts = ARRAY_LEN(opts),
 };
 
-/* Words of `text`, folded before column COLUMNS, each line indented. */
+/* Print the words of `text`, wrapped before column COLUMNS, with each line
+ * indented. */
 static void print_folded(const char *text, unsigned column, FILE *f)
 {
 	while (*text) {
@@ -80,7 +81,7 @@ static void print_folded(const char *text, unsigned column, FILE *f)
 	putc('\n', f);
 }
 
-/* Look at everything; `list` NULL: print each to `out` as it is found. */
+/* Run all probes; with `list` NULL print each finding to `out` at once. */
 static void look_at_all(json_t *list, FILE *out, struct tally *t)
 {
 	for (size_t i = 0; i < n_probes; i++) {
@@ -111,7 +112,7 @@ static void look_at_all(json_t *list, FILE *out, struct tally *t)
 			print_folded(f.found, INDENT, out);
 			fprintf(out, "%*s", INDENT, "");
 			print_folded(f.means, INDENT, out);
-			/* Unfolded, to be copied. */
+			/* Not wrapped, so that it can be copied. */
 			if (*f.fix)
 				fprintf(out, "%*stry: %s\n", INDENT, "", f.fix);
 		}
@@ -119,7 +120,7 @@ static void look_at_all(json_t *list, FILE *out, struct tally *t)
 	}
 }
 
-/* The file's lines as they are; `none` where it cannot be read. */
+/* Print a file's lines; `none` if it cannot be read. */
 static void print_file(const char *path, const char *none, FILE *out)
 {
 	FILE *f = fopen(path, "re");
@@ -168,8 +169,8 @@ static int write_report(struct tally *t, struct err *e)
 	if (!f)
 		return err_sys(e, errno, "cannot write '%s'", report_path);
 	fputs("# Report of a fault in Tandem " TANDEM_VERSION
-	      "\n\nWhat was tried, what came of it, and what was expected:\n\n"
-	      "(please add)\n\n# The last command that failed\n\n",
+	      "\n\nWhat was tried, the result, and what was expected:\n\n(please "
+	      "add)\n\n# The last command that failed\n\n",
 		f);
 	if (user_file(USER_STATE, CMD_LAST_ERROR, path) || stat(path, &st)) {
 		fputs("none is known\n", f);
@@ -191,8 +192,7 @@ static int write_report(struct tally *t, struct err *e)
 	if (fclose(f) || failed)
 		return err_sys(e, errno ? errno : EIO, "cannot write '%s'",
 			report_path);
-	printf("%s is written: look through it before you pass it on\n",
-		report_path);
+	printf("%s is written: read it before you pass it on\n", report_path);
 	return 0;
 }
 

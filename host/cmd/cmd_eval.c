@@ -1,5 +1,5 @@
-/* tandem eval: how often a model is right on held-out items of a task, or what
- * it takes to answer prompts. */
+/* tandem eval: accuracy of a model on held-out items of a task, or time and
+ * tokens of answers to prompts. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -20,11 +20,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct opt_values asked; /* of the decoder */
+static struct opt_values values; /* for the decoder */
 static const char *model_path, *outputs_path;
 static int64_t n_items, n_predict = 160, n_show, seed = 1;
 static const char *shard_said;
-static double temperature = NAN; /* not said */
+static double temperature = NAN; /* NAN: not set */
 static bool as_json, as_list;
 
 /* clang-format off */
@@ -40,7 +40,7 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "list", &as_list, NULL,
 		"list the tasks with their numbers of items" },
 
-	DECODING_OPTIONS(asked),
+	DECODING_OPTIONS(values),
 
 	{ .type = OPT_GROUP, .name = "sampling" },
 	{ OPT_FLOAT, 0, "temp", &temperature, "T",
@@ -59,7 +59,7 @@ static const struct opt opts[] = {
 		"line: task, id, right (null if the item has no answer), "
 		"output" },
 
-	PAIR_OPTIONS(asked),
+	PAIR_OPTIONS(values),
 };
 /* clang-format on */
 
@@ -107,9 +107,9 @@ struct eval {
 	struct eval_result result[EVAL_TASKS];
 	size_t n_results;
 	struct shard shard;
-	json_t *shard_json; /* NULL: it is none */
-	uint32_t longest;   /* prompt */
-	int64_t shown;      /* of the task that runs */
+	json_t *shard_json; /* NULL: no shard */
+	uint32_t longest;   /* number of tokens of the longest prompt */
+	int64_t shown;      /* items shown of the running task */
 	FILE *outputs;
 };
 
@@ -285,7 +285,7 @@ static int run_all(struct eval *v, const char *operand, struct err *e)
 		return ret;
 	if (tandem_start_for(v->tandem, v->longest, n_predict))
 		return tandem_failure(v->tandem, e);
-	/* The window may hold less than the model's context. */
+	/* The address window may hold less than the model's context. */
 	tandem_report(v->tandem, &r);
 	ret = check_prompts(v, r.context, e);
 	if (ret)
@@ -301,7 +301,7 @@ static int run_all(struct eval *v, const char *operand, struct err *e)
 
 static int eval_main(int argc, char **argv)
 {
-	/* Parsing changes the order of the words. */
+	/* Parsing reorders the words, so copy them first. */
 	json_t *words = shard_arguments(argc, argv);
 	struct err e = { 0 }, closing = { 0 };
 	struct eval *v = NULL;
@@ -325,7 +325,7 @@ static int eval_main(int argc, char **argv)
 			ret = err_set(&e, ENOMEM, "no memory for a shard");
 	}
 	if (!ret)
-		ret = cmd_create(&v->tandem, &asked, &e);
+		ret = cmd_create(&v->tandem, &values, &e);
 	if (!ret) {
 		ret = tandem_check_needless(v->tandem, true, &e);
 		if (ret)

@@ -1,5 +1,5 @@
-/* tandem history: what is kept in a history, and how it is made shorter; its
- * part import has a file of its own. */
+/* tandem history: lists a history of texts and prunes it; cmd_history_import.c
+ * has its command import. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -17,9 +17,9 @@
 #include <time.h>
 
 #define DAY         86400
-#define WHEN        32 /* bytes of a time */
-#define SHOWN       24 /* bytes of a text's beginning, and a NUL */
-#define SHOWN_IDS   64 /* tokens are looked at for that */
+#define WHEN        32 /* bytes of a formatted time */
+#define SHOWN       24 /* bytes of a text's beginning, with the NUL */
+#define SHOWN_IDS   64 /* tokens that are decoded for it */
 #define ALL_OF_THEM UINT32_MAX
 
 /* "2026-11-22 09:31", in local time. */
@@ -65,11 +65,11 @@ static const struct opt_command list_usage = {
 
 struct listing {
 	struct tokenizer *tok;
-	struct strbuf prompt, answer; /* of one record */
+	struct strbuf prompt, answer; /* texts of one record */
 };
 
-/* The first `most` tokens of a part. Its text goes on from what `d` has seen,
- * which has the space between the two. */
+/* Decode the first `most` tokens of a part. `d` continues from the previous
+ * part, so the space between the two is kept. */
 static void add_text(struct detokenizer *d, const int32_t *id, uint32_t n,
 	uint32_t most, struct strbuf *out)
 {
@@ -77,7 +77,7 @@ static void add_text(struct detokenizer *d, const int32_t *id, uint32_t n,
 		detokenize(d, id[i], out);
 }
 
-/* In one line of a terminal, whatever it holds. */
+/* Escape the text for one line of a terminal and truncate it. */
 static const char *beginning(struct strbuf *text, char out[SHOWN])
 {
 	for (size_t i = 0; i < text->len; i++)
@@ -145,7 +145,7 @@ static int run_list(int argc, char **argv)
 	if (!ret && !list_json && history_count(h))
 		printf("%6s  %-16s %6s %5s  %-22s %s\n", "number", "when",
 			"prompt", "ans.", "prompt begins", "answer begins");
-	/* Where nobody reads on there is no use in all the rest. */
+	/* Stop when nobody reads the output any more. */
 	for (size_t i = 0; !ret && i < history_count(h) && !ferror(stdout);
 		i++) {
 		struct history_record r = history_at(h, i);
@@ -283,10 +283,11 @@ static const struct opt_command prune_usage = {
 	.name = "tandem history prune",
 	.synopsis = "[--keep N] [--max SIZE] [--older-than DAYS] FILE",
 	.summary = "drop the oldest records of a history",
-	.details = "Drops what any of the options says, and always what is "
-		   "damaged. The file is written anew and replaced: processes "
-		   "that use it lose nothing that stays. Records keep their "
-		   "numbers. Needs no model.",
+	.details =
+		"Drops the records that any of the options selects, and "
+		"damaged ones. The file is written anew and replaced: "
+		"processes that use it lose none of the other records. Records "
+		"keep their numbers. Needs no model.",
 	.examples = "  tandem history prune --keep 1000 answers",
 	.opts = prune_opts,
 	.n_opts = ARRAY_LEN(prune_opts),
@@ -332,12 +333,11 @@ static const struct opt_command usage = {
 	.summary = "manage the answers kept by --history",
 	.details =
 		"A history is the file in which 'tandem run --history FILE' "
-		"and other commands keep finished answers with their "
-		"prompts, to draft later ones from.\n\n"
-		"  list    print its records\n"
-		"  stats   show how many there are, and of which vocabulary\n"
-		"  prune   drop the oldest ones, by number, size or age\n"
-		"  import  add answers or documents from elsewhere\n\n"
+		"and other commands keep finished answers with their prompts, "
+		"to draft later ones from.\n\n  list    print its records\n  "
+		"stats   show how many there are, and of which vocabulary\n  "
+		"prune   drop the oldest ones, by number, size or age\n  "
+		"import  add answers or documents from other programs\n\n"
 		"'tandem history list --help' and so on explain each. To "
 		"forget everything, remove the file.",
 	.examples = "  tandem history list answers\n"

@@ -1,4 +1,4 @@
-/* tandem history import: answers and documents from elsewhere. */
+/* tandem history import: add answers and documents from other programs. */
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -17,7 +17,7 @@
 
 #define INPUT_MAX  ((size_t)1 << 30)
 #define INPUTS_MAX 1024
-/* What is appended below one lock and with one sync. */
+/* records that are appended with one lock and one sync */
 #define BATCH        256
 #define BATCH_TOKENS (1u << 20)
 
@@ -43,7 +43,7 @@ static const struct opt_command usage = {
 	.name = "tandem history import",
 	.synopsis = "[-m MODEL] [--text] [--special] [--max SIZE] FILE "
 		    "[INPUT...]",
-	.summary = "add answers from elsewhere to a history",
+	.summary = "add answers from other programs to a history",
 	.details =
 		"Each line of the INPUTs (standard input without any, or for "
 		"-) is a JSON object with a member answer and optionally "
@@ -66,8 +66,10 @@ static const struct opt_command usage = {
 struct import {
 	struct tokenizer *tok;
 	struct history *history;
-	struct token_list ids; /* of the batch, one record behind the other */
-	struct history_record record[BATCH]; /* id: not yet */
+	/* tokens of all records of the batch, one record after the other */
+	struct token_list ids;
+	/* `id` is set when the batch is appended */
+	struct history_record record[BATCH];
 	size_t n;
 	uint64_t records, tokens; /* appended */
 };
@@ -98,10 +100,9 @@ static int add_id(struct import *m, int32_t id, struct err *e)
 }
 
 /*
- * both[n_both] begins with the prompt. The ids are of both texts as one, which
- * is how a model has them: an answer by itself would begin with another token.
- * Where the last token of the prompt and the first of the answer are one, it is
- * the answer's.
+ * Add a record. both[n_both] is the prompt and the answer. It is tokenized as a
+ * whole, since a model sees it so: an answer by itself would begin with another
+ * token. If a token spans the boundary, it belongs to the answer.
  */
 static int add_record(struct import *m, size_t n_prompt, const char *both,
 	size_t n_both, int64_t at, struct err *e)
@@ -146,8 +147,7 @@ static int add_record(struct import *m, size_t n_prompt, const char *both,
 
 /* ---- lines --------------------------------------------------------------- */
 
-/* *out NULL: there is no such member; where it must be a string and is none,
- * -EINVAL. */
+/* *out NULL: no such member; -EINVAL if the member is not a string. */
 static int text_of(const json_t *line, const char *key, const char **out,
 	size_t *len, struct err *e)
 {
@@ -187,40 +187,6 @@ static int add_object(struct import *m, const json_t *line, struct err *e)
 	return ret;
 }
 
-static int add_lines(
-	struct import *m, const char *text, size_t len, struct err *e)
-{
-	const char *end = text + len;
-	json_error_t error;
-	int ret = 0;
-
-	for (size_t number = 1; text < end && !ret; number++) {
-		const char *nl = memchr(text, '\n', (size_t)(end - text));
-		size_t n = (size_t)((nl ? nl : end) - text);
-		json_t *line = NULL;
-
-		/* Jansson takes some of its own failed allocations for bad
-		 * JSON. */
-		errno = 0;
-		if (strspn(text, " \t\r") >= n)
-			; /* an empty line */
-		else if (!(line = json_loadb(text, n, 0, &error)))
-			ret = errno == ENOMEM
-				? err_set(e, ENOMEM, "no memory for a line")
-				: err_set(e, EINVAL, "no JSON object: %s",
-					  error.text);
-		else if (!json_is_object(line))
-			ret = err_set(e, EINVAL, "no JSON object");
-		else
-			ret = add_object(m, line, e);
-		json_decref(line);
-		if (ret)
-			err_in(e, "line %zu", number);
-		text += n + 1;
-	}
-	return ret;
-}
-
 /* ---- the command --------------------------------------------------------- */
 
 static int add_input(struct import *m, const char *path, struct err *e)
@@ -231,9 +197,40 @@ static int add_input(struct import *m, const char *path, struct err *e)
 
 	if (ret)
 		return ret;
-	if (!as_text)
-		ret = add_lines(m, data, len, e);
-	else if (len)
+	if (!as_text) {
+		const char *text = data;
+		const char *end = text + len;
+		json_error_t error;
+
+		ret = 0;
+		for (size_t number = 1; text < end && !ret; number++) {
+			const char *nl =
+				memchr(text, '\n', (size_t)(end - text));
+			size_t n = (size_t)((nl ? nl : end) - text);
+			json_t *line = NULL;
+
+			/* Jansson reports some of its own failed allocations as
+			 * bad JSON. */
+			errno = 0;
+			if (strspn(text, " \t\r") >= n)
+				; /* skip an empty line */
+			else if (!(line = json_loadb(text, n, 0, &error)))
+				ret = errno == ENOMEM
+					? err_set(e, ENOMEM,
+						  "no memory for a line")
+					: err_set(e, EINVAL,
+						  "no JSON object: %s",
+						  error.text);
+			else if (!json_is_object(line))
+				ret = err_set(e, EINVAL, "no JSON object");
+			else
+				ret = add_object(m, line, e);
+			json_decref(line);
+			if (ret)
+				err_in(e, "line %zu", number);
+			text += n + 1;
+		}
+	} else if (len)
 		ret = add_record(m, 0, data, len, time(NULL), e);
 	free(data);
 	return ret ? err_in(e, "%s", path) : 0;
@@ -260,7 +257,7 @@ static int run(int argc, char **argv)
 			ret = add_input(&m, "-", &e);
 		for (unsigned i = 2; i <= operands && !ret; i++)
 			ret = add_input(&m, argv[i], &e);
-		/* What was read before a wrong line is kept. */
+		/* Keep the records before an invalid line. */
 		end = append_batch(&m, &last);
 		if (end && !ret) {
 			e = last;

@@ -1,4 +1,5 @@
-/* tandem inspect: what is in a model file, or in a running device's window. */
+/* tandem inspect: show the contents of a model file, or the address window of a
+ * running device. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -59,7 +60,8 @@ static int print_json(const char *path, json_t *all, struct err *e)
 		: 0;
 }
 
-/* Of the process that `text` names, NULL: the only one. */
+/* Show the window of the device process that `text` names; NULL: the only
+ * one. */
 static int show_window(const char *text, struct err *e)
 {
 	struct window_view view;

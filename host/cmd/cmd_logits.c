@@ -1,4 +1,4 @@
-/* tandem logits: what the model says after each of the tokens given. */
+/* tandem logits: write the model's logits after each of the given tokens. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -20,7 +20,7 @@
 
 #define IDS_MAX ((size_t)64 << 20) /* bytes of a file of ids */
 
-static struct opt_values asked; /* of the pair */
+static struct opt_values values; /* for the pair */
 static const char *model_path, *ids_text, *ids_file, *out_path;
 
 /* clang-format off */
@@ -32,7 +32,7 @@ static const struct opt opts[] = {
 		"read the ids from FILE; - is standard input" },
 	{ OPT_STRING, 'o', "output", &out_path, "FILE",
 		"file to write; - is standard output" },
-	PAIR_OPTIONS(asked),
+	PAIR_OPTIONS(values),
 };
 /* clang-format on */
 
@@ -43,16 +43,17 @@ static const struct opt_command usage = {
 	.summary = "write the logits after each token of a list",
 	.details =
 		"Writes little-endian float32, for each id one row of the "
-		"vocabulary's size: row t is what follows the first t + 1 "
-		"ids. For a diffusion model, which sees all ids at once, row "
-		"t is what replaces id t. Nothing is put before the ids.",
+		"vocabulary's size: row t predicts the token after the first t "
+		"+ 1 ids. For a diffusion model, which sees all ids at once, "
+		"row t predicts the token in place of id t. No token is added "
+		"before the ids.",
 	.examples = "  tandem logits --ids '1 403 261' -o logits.bin",
 	.common = "model ids ids-file output precision layout threads",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 };
 
-/* *ids is the caller's in any case. */
+/* The caller frees *ids, also after an error. */
 static int read_ids(uint32_t n_vocab, struct token_list *ids, struct err *e)
 {
 	size_t len = ids_text ? strlen(ids_text) : 0;
@@ -66,7 +67,7 @@ static int read_ids(uint32_t n_vocab, struct token_list *ids, struct err *e)
 		return ret;
 	in.at = ids_text ? ids_text : data;
 	in.end = in.at + len;
-	/* Each id has a digit and a gap: that many there can be. */
+	/* Each id takes a digit and a separator at least. */
 	ids->id = malloc((len / 2 + 1) * sizeof(*ids->id));
 	if (!ids->id)
 		ret = err_set(e, ENOMEM, "no memory for the ids");
@@ -79,11 +80,11 @@ static int read_ids(uint32_t n_vocab, struct token_list *ids, struct err *e)
 	return ret;
 }
 
-/* Where logits go to. */
+/* The destination of the logits. */
 struct output {
 	FILE *file;
 	uint32_t n_vocab;
-	size_t read; /* tokens */
+	size_t read; /* tokens read so far */
 	struct progress progress;
 };
 
@@ -145,7 +146,7 @@ static int write_file(struct tandem *t, const struct model *m,
 	progress_end(&o.progress);
 	if ((to_stdout ? fflush(o.file) : fclose(o.file)) && !ret)
 		ret = err_sys(e, errno, "cannot write '%s'", out_path);
-	/* Half a file would look whole. */
+	/* An incomplete file would look complete: remove it. */
 	if (ret && !to_stdout && !lstat(out_path, &st) && S_ISREG(st.st_mode))
 		remove(out_path);
 	return ret;
@@ -168,7 +169,7 @@ static int logits_main(int argc, char **argv)
 	if (!out_path)
 		return cmd_misuse(&cmd_logits,
 			"no output: -o FILE, or -o - for standard output");
-	if (cmd_create(&t, &asked, &e))
+	if (cmd_create(&t, &values, &e))
 		return cmd_refuse(&cmd_logits, &e);
 	ret = tandem_read_weights(t, model_path) ? tandem_failure(t, &e) : 0;
 	tandem_report(t, &r);

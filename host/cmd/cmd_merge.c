@@ -1,5 +1,5 @@
-/* tandem merge: what shards of an evaluation or a benchmark found, told as if
- * one run had. */
+/* tandem merge: combine the results of an evaluation's or a benchmark's shards
+ * into the report that a single run would give. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -53,64 +53,10 @@ static const struct opt_command usage = {
 
 /* ---- an evaluation ------------------------------------------------------- */
 
-static int merge_eval(const struct shards *all, struct err *e)
-{
-	struct eval_report rep;
-	int ret;
-
-	if (as_csv || plot)
-		return cmd_misuse(&cmd_merge, "an evaluation has no %s",
-			as_csv ? "--csv" : "--plot");
-	ret = eval_report_merge(&rep, all, e);
-	if (!ret && !as_json) {
-		eval_head_text(&rep.subject, rep.result[0].marked, stdout);
-		for (size_t i = 0; i < rep.n; i++)
-			eval_row_text(&rep.subject, &rep.result[i], stdout);
-		eval_mean_text(&rep, stdout);
-	} else if (!ret && eval_json(&rep, stdout))
-		ret = err_sys(e, errno ? errno : EIO,
-			"cannot write to standard output");
-	free(rep.result);
-	return ret ? cmd_fail(e) : EXIT_OK;
-}
-
 /* ---- a benchmark --------------------------------------------------------- */
 
 static const struct command *const benches[] = { &cmd_bench_lever,
 	&cmd_bench_methods, &cmd_bench_sdnpu, &cmd_bench_diffusion, NULL };
-
-/*
- * The shards' command line, with this one's form: the benchmark is planned as
- * by those who measured it, and measures nothing.
- */
-static int merge_bench(
-	const struct shards *all, const struct command *c, struct err *e)
-{
-	unsigned n;
-	char **words = shards_arguments(all, &n), **more;
-	int status;
-
-	more = words ? reallocarray(words, n + 5, sizeof(*words)) : NULL;
-	if (!more) {
-		free(words);
-		err_set(e, ENOMEM, "no memory for a command line");
-		return cmd_fail(e);
-	}
-	if (as_json)
-		more[n++] = (char *)(uintptr_t) "--json";
-	if (as_csv)
-		more[n++] = (char *)(uintptr_t) "--csv";
-	if (plot) {
-		more[n++] = (char *)(uintptr_t) "--plot";
-		more[n++] = (char *)(uintptr_t)plot;
-	}
-	more[n] = NULL;
-	bench_line_merges(all);
-	status = c->run((int)n, more);
-	bench_line_merges(NULL);
-	free(more);
-	return status;
-}
 
 /* ---- the command --------------------------------------------------------- */
 
@@ -122,10 +68,59 @@ static int merge(const struct shards *all, struct err *e)
 			   json_object_get(all->one[0], "bench"));
 	const struct command *c = bench ? command_find(benches, bench) : NULL;
 
-	if (c)
-		return merge_bench(all, c, e);
-	if (command && !strcmp(command, "eval"))
-		return merge_eval(all, e);
+	if (c) {
+		/*
+		 * Parse the shards' command line, with the form of this one:
+		 * the benchmark plans the same runs, and takes their results
+		 * from the shards.
+		 */
+		unsigned n;
+		char **words = shards_arguments(all, &n), **more;
+		int status;
+
+		more = words ? reallocarray(words, n + 5, sizeof(*words))
+			     : NULL;
+		if (!more) {
+			free(words);
+			err_set(e, ENOMEM, "no memory for a command line");
+			return cmd_fail(e);
+		}
+		if (as_json)
+			more[n++] = (char *)(uintptr_t) "--json";
+		if (as_csv)
+			more[n++] = (char *)(uintptr_t) "--csv";
+		if (plot) {
+			more[n++] = (char *)(uintptr_t) "--plot";
+			more[n++] = (char *)(uintptr_t)plot;
+		}
+		more[n] = NULL;
+		bench_line_merges(all);
+		status = c->run((int)n, more);
+		bench_line_merges(NULL);
+		free(more);
+		return status;
+	}
+	if (command && !strcmp(command, "eval")) {
+		struct eval_report rep;
+		int ret;
+
+		if (as_csv || plot)
+			return cmd_misuse(&cmd_merge, "an evaluation has no %s",
+				as_csv ? "--csv" : "--plot");
+		ret = eval_report_merge(&rep, all, e);
+		if (!ret && !as_json) {
+			eval_head_text(
+				&rep.subject, rep.result[0].marked, stdout);
+			for (size_t i = 0; i < rep.n; i++)
+				eval_row_text(
+					&rep.subject, &rep.result[i], stdout);
+			eval_mean_text(&rep, stdout);
+		} else if (!ret && eval_json(&rep, stdout))
+			ret = err_sys(e, errno ? errno : EIO,
+				"cannot write to standard output");
+		free(rep.result);
+		return ret ? cmd_fail(e) : EXIT_OK;
+	}
 	err_set(e, EINVAL,
 		"'%s' is not a shard of an evaluation or a "
 		"benchmark",

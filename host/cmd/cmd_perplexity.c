@@ -1,4 +1,4 @@
-/* tandem perplexity: how well a causal model foretells text. */
+/* tandem perplexity: measure the perplexity of a causal model on a text. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -22,9 +22,9 @@
 
 #define JSON_VERSION 1
 #define TEXT_MAX     ((size_t)256 << 20) /* bytes */
-#define WINDOW_MAX   2048                /* unless another is asked for */
+#define WINDOW_MAX   2048                /* default */
 
-static struct opt_values asked; /* of the decoder */
+static struct opt_values values; /* for the decoder */
 static const char *model_path;
 static int64_t n_items, window;
 static bool as_json;
@@ -40,7 +40,7 @@ static const struct opt opts[] = {
 		0, 1 << 26 },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
 		"print one JSON object at the end instead of a table" },
-	PAIR_OPTIONS(asked),
+	PAIR_OPTIONS(values),
 };
 /* clang-format on */
 
@@ -91,16 +91,16 @@ struct table_row {
 
 struct job {
 	struct tandem *tandem;
-	struct tandem_report report; /* once the model is read */
+	struct tandem_report report; /* filled once the model is read */
 	struct eval_tasks tasks;
 	char *text; /* NULL: items */
 	size_t text_len;
-	uint32_t window; /* of a text */
+	uint32_t window; /* tokens of a text's window */
 	struct table_row row[EVAL_TASKS];
-	size_t n, n_run; /* rows, and those begun */
+	size_t n, n_run; /* rows, and rows that have started */
 };
 
-/* ---- what is read -------------------------------------------------------- */
+/* ---- the text ------------------------------------------------------------ */
 
 static bool is_items(const char *operand)
 {
@@ -194,12 +194,12 @@ static int start(struct job *j, struct err *e)
 	tandem_pair(j->tandem)->cancel = &cmd_interrupted;
 	if (tandem_start(j->tandem, need))
 		return tandem_failure(j->tandem, e);
-	/* The window of addresses may hold less than the model's context. */
+	/* The address window may hold less than the model's context. */
 	tandem_report(j->tandem, &j->report);
 	return check_passages(j, j->report.context, e);
 }
 
-/* ---- for people ---------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------- */
 
 static double tokens_per_s(const struct perplexity *p)
 {
@@ -219,7 +219,7 @@ static void print_row(const char *name, const struct perplexity *p)
 		tokens_per_s(p));
 }
 
-/* ---- for programs -------------------------------------------------------- */
+/* ---- JSON ---------------------------------------------------------------- */
 
 static void put_found(json_t *o, const struct perplexity *p)
 {
@@ -247,7 +247,7 @@ static struct perplexity total(const struct job *j)
 	return all;
 }
 
-/* Sums to the last bit: 17 digits. */
+/* 17 digits: sums must keep their last bit. */
 static int print_json(const struct job *j, const char *error, struct err *e)
 {
 	json_t *o = json_object(), *all = json_object(), *rows = json_array();
@@ -288,10 +288,28 @@ static int print_json(const struct job *j, const char *error, struct err *e)
 
 /* ---- running ------------------------------------------------------------- */
 
-static int run_rows(struct job *j, struct err *e)
+static int run_job(struct job *j, const char *operand, struct err *e)
 {
-	int ret = 0;
+	int ret = read_operand(j, operand, e);
 
+	if (ret)
+		return ret;
+	ret = tandem_read_model(j->tandem, model_path);
+	tandem_report(j->tandem, &j->report);
+	/* The default method refuses diffusion models too, but suggests another
+	 * method. */
+	if (j->report.model && !j->report.model->causal)
+		return err_set(e, EINVAL,
+			"'%s' is a diffusion model, whose positions attend to "
+			"later ones; perplexity is defined for causal models",
+			j->report.model_path);
+	if (ret)
+		return tandem_failure(j->tandem, e);
+	ret = start(j, e);
+	if (ret)
+		return ret;
+
+	ret = 0;
 	cmd_catch_signals();
 	if (!as_json) {
 		priced_text(&j->report, stdout);
@@ -327,27 +345,6 @@ static int run_rows(struct job *j, struct err *e)
 		print_row("total", &all);
 	}
 	return ret;
-}
-
-static int run_job(struct job *j, const char *operand, struct err *e)
-{
-	int ret = read_operand(j, operand, e);
-
-	if (ret)
-		return ret;
-	ret = tandem_read_model(j->tandem, model_path);
-	tandem_report(j->tandem, &j->report);
-	/* The default method refuses a diffusion model too, and names another.
-	 */
-	if (j->report.model && !j->report.model->causal)
-		return err_set(e, EINVAL,
-			"'%s' is a diffusion model, whose positions see later "
-			"ones; perplexity is defined for causal models",
-			j->report.model_path);
-	if (ret)
-		return tandem_failure(j->tandem, e);
-	ret = start(j, e);
-	return ret ? ret : run_rows(j, e);
 }
 
 static void job_free(struct job *j)
@@ -389,7 +386,7 @@ static int perplexity_main(int argc, char **argv)
 		err_set(&e, ENOMEM, "no memory for the perplexity");
 		return cmd_fail(&e);
 	}
-	if (cmd_create(&j->tandem, &asked, &e)) {
+	if (cmd_create(&j->tandem, &values, &e)) {
 		job_free(j);
 		return cmd_refuse(&cmd_perplexity, &e);
 	}

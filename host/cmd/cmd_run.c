@@ -1,4 +1,4 @@
-/* tandem run: text from a model. */
+/* tandem run: generate text with a model. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -28,15 +28,16 @@
 
 #define PROMPT_MAX ((size_t)64 << 20)
 
-static struct opt_values asked; /* of the decoder */
+static struct opt_values values; /* for the decoder */
 static const char *model_path, *prompt_text, *prompt_file, *system_text,
-	*schema_said;
+	*schema_option;
 static int64_t n_predict = 256, top_k, repeat_last = 64, seed = 1, stream;
 static double temperature = NAN, top_p = 1, min_p, repeat_penalty = 1;
 static struct opt_list stop_strings;
 static bool as_ids, as_json, watched, with_samples, with_stats, verbose, chat,
 	special, ignore_eos, no_bos;
-static bool piped; /* standard input, for want of another prompt */
+/* read the prompt from standard input, as there is no other */
+static bool piped;
 
 /* clang-format off */
 static const struct opt opts[] = {
@@ -52,7 +53,7 @@ static const struct opt opts[] = {
 		"stop before this text; may be given several times" },
 	{ OPT_FLAG, 0, "ignore-eos", &ignore_eos, NULL,
 		"continue after the token that ends a text" },
-	{ OPT_STRING, 0, "json-schema", &schema_said, "FILE|JSON",
+	{ OPT_STRING, 0, "json-schema", &schema_option, "FILE|JSON",
 		"generate JSON that fits this JSON Schema; a file, or the "
 		"schema itself ('{}' is any JSON); docs/structured.md has "
 		"the supported subset" },
@@ -92,7 +93,7 @@ static const struct opt opts[] = {
 		"stream of random numbers of the seed (0); with I the text "
 		"is that of sample I of -N", 0, (double)(1ll << 53) },
 
-	DECODING_OPTIONS(asked),
+	DECODING_OPTIONS(values),
 
 	{ .type = OPT_GROUP, .name = "output" },
 	{ OPT_FLAG, 0, "ids", &as_ids, NULL,
@@ -113,7 +114,7 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "verbose", &verbose, NULL,
 		"draw the device's window where it has no room" },
 
-	PAIR_OPTIONS(asked),
+	PAIR_OPTIONS(values),
 };
 /* clang-format on */
 
@@ -161,16 +162,16 @@ static const struct opt_command usage = {
 struct run {
 	struct tandem *tandem;
 	struct tandem_report of; /* before anything is opened */
-	struct strbuf given;     /* the prompt as it came */
+	struct strbuf given;     /* the prompt as given */
 	char *schema;
 	struct tandem_request request;
 	const char *stop[OPT_LIST_MAX + 1];
 	struct token_list prompt;
-	struct strbuf text; /* what --json will print */
+	struct strbuf text; /* the output, for --json */
 	struct watch watch; /* with --watch */
-	bool all;           /* samples are printed, when they have ended */
-	bool newline_due;   /* the last character printed was none */
-	int write_errno;    /* of standard output; 0: all is well */
+	bool all;           /* print all samples when they have ended */
+	bool newline_due;   /* the last character printed is not a newline */
+	int write_errno;    /* error of standard output; 0: none */
 	uint64_t begin_ns;
 };
 
@@ -224,14 +225,15 @@ static int check_usage(void)
 		return cmd_misuse(&cmd_run,
 			"--ids and --watch exclude each other; --watch --json "
 			"has the ids");
-	if (schema_said && ignore_eos)
+	if (schema_option && ignore_eos)
 		return cmd_misuse(&cmd_run,
 			"--json-schema and --ignore-eos exclude each other: "
 			"generation stops when the JSON text is complete");
 	if (top_p <= 0)
 		return cmd_misuse(&cmd_run, "--top-p must be more than 0");
 	for (unsigned i = 0; i < stop_strings.n; i++)
-		/* What is not would be found within the text's characters. */
+		/* Otherwise the error would be a character of the text that
+		 * follows. */
 		if (!utf8_is_valid(
 			    stop_strings.item[i], strlen(stop_strings.item[i])))
 			return cmd_misuse(&cmd_run,
@@ -249,7 +251,7 @@ static int choose_method(struct run *r)
 {
 	struct err e = { 0 };
 
-	if (cmd_create(&r->tandem, &asked, &e))
+	if (cmd_create(&r->tandem, &values, &e))
 		return cmd_refuse(&cmd_run, &e);
 	if (verbose)
 		tandem_pair(r->tandem)->window_refused = draw_window;
@@ -257,7 +259,7 @@ static int choose_method(struct run *r)
 	return EXIT_OK;
 }
 
-/* Who says nothing of the choice among many is shown all of them. */
+/* Without a choice among many samples, print all of them. */
 static int check_samples(struct run *r)
 {
 	const struct tandem_report *of = &r->of;
@@ -278,7 +280,7 @@ static int check_samples(struct run *r)
 	return EXIT_OK;
 }
 
-/* Before anything is opened, as the prompt. */
+/* Read the schema before anything is opened, as the prompt. */
 static int read_schema(struct run *r)
 {
 	struct json_nodes *nodes = NULL;
@@ -286,7 +288,7 @@ static int read_schema(struct run *r)
 	size_t len;
 	int ret = 0;
 
-	if (!schema_said)
+	if (!schema_option)
 		return EXIT_OK;
 	if (r->of.diffusion)
 		return cmd_misuse(&cmd_run,
@@ -294,11 +296,11 @@ static int read_schema(struct run *r)
 			"fills masks in any order; choose a method that writes "
 			"from left to right",
 			r->of.method);
-	/* A schema is an object, and no path begins as one. */
-	if (schema_said[strspn(schema_said, " \t\r\n")] != '{')
+	/* A schema is an object, and no path begins with a brace. */
+	if (schema_option[strspn(schema_option, " \t\r\n")] != '{')
 		ret = fd_read_file(
-			schema_said, PROMPT_MAX, &r->schema, &len, &e);
-	else if (!(r->schema = strdup(schema_said)))
+			schema_option, PROMPT_MAX, &r->schema, &len, &e);
+	else if (!(r->schema = strdup(schema_option)))
 		ret = err_set(&e, ENOMEM, "no memory for a schema");
 	if (ret)
 		return cmd_fail(&e);
@@ -308,7 +310,7 @@ static int read_schema(struct run *r)
 	return ret ? cmd_refuse(&cmd_run, &e) : EXIT_OK;
 }
 
-/* Nothing settles of a text that is written from left to right. */
+/* --watch needs a diffusion model: other texts never change. */
 static int check_watch(const struct run *r)
 {
 	struct method_facts m;
@@ -338,7 +340,8 @@ static int no_prompt(const char *why)
 		why);
 }
 
-/* Before anything is opened: its absence costs no wait. An exit code. */
+/* Read the prompt before anything is opened, so that its absence costs no wait.
+ * Returns an exit status. */
 static int read_prompt(struct run *r, const char *operand)
 {
 	struct strbuf *text = &r->given;
@@ -362,8 +365,8 @@ static int read_prompt(struct run *r, const char *operand)
 	} else {
 		if (fd_read_file(prompt_file, PROMPT_MAX, &data, &len, &e))
 			return cmd_fail(&e);
-		/* The newline is the shell's or the editor's: nobody means a
-		 * text to go on after it. */
+		/* The shell or an editor has added the newline: a text rarely
+		 * continues after one. */
 		if (piped && len && data[len - 1] == '\n')
 			len--;
 		strbuf_add(text, data, len);
@@ -383,7 +386,7 @@ static int read_prompt(struct run *r, const char *operand)
 	return EXIT_OK;
 }
 
-/* 0, or a status with a sentence in *e. */
+/* 0, or a status with a message in *e. */
 static int failed(const struct run *r, int status, struct err *e)
 {
 	if (status)
@@ -393,8 +396,10 @@ static int failed(const struct run *r, int status, struct err *e)
 
 /* ---- opening ------------------------------------------------------- */
 
-static void fill_request(struct run *r)
+static int run_open(struct run *r, struct err *e)
 {
+	struct tandem_report of;
+	int ret;
 	struct tandem_request *q = &r->request;
 
 	tandem_request_init(q, sizeof(*q));
@@ -421,14 +426,7 @@ static void fill_request(struct run *r)
 	q->sink_arg = r;
 	q->step = watched ? show_step : NULL;
 	q->step_arg = r;
-}
 
-static int run_open(struct run *r, struct err *e)
-{
-	struct tandem_report of;
-	int ret;
-
-	fill_request(r);
 	if ((ret = tandem_read_model(r->tandem, model_path)))
 		return failed(r, ret, e);
 	tandem_report(r->tandem, &of);
@@ -448,7 +446,7 @@ static int run_open(struct run *r, struct err *e)
 		r, tandem_start_for(r->tandem, r->prompt.n, n_predict), e);
 }
 
-/* ---- the end ------------------------------------------------------- */
+/* ---- the end of a run ---------------------------------------------------- */
 
 static const char *stop_name(const struct tandem_report *of, int ret)
 {
@@ -471,40 +469,15 @@ static void warn_full(uint32_t context, uint32_t trained)
 			context, trained);
 }
 
-/* Prints the report. Returns `ret`, or where that is 0 the error in printing.
- */
-static int report(struct run *r, int ret, struct err *e)
-{
-	struct run_report rep = { .tandem = r->tandem,
-		.error = ret ? e->text : NULL,
-		.begin_ns = r->begin_ns };
-	struct err odd = { 0 };
-
-	tandem_report(r->tandem, &rep.of);
-	rep.stop = stop_name(&rep.of, ret);
-	if (as_json && report_json(&rep, &r->text, stdout) && !ret) {
-		err_sys(e, errno ? errno : EIO,
-			"cannot write to standard output");
-		ret = TANDEM_FAILED;
-	}
-	if (with_stats)
-		report_text(&rep, stderr);
-	if (!ret)
-		samples_warn(r->tandem, rep.of.n_samples);
-	if (tandem_check_finite(r->tandem, &odd))
-		cmd_warn("%s", odd.text);
-	if (gen_stop_reason(rep.of.generation) == GEN_STOP_CONTEXT)
-		warn_full(rep.of.context, rep.of.model->n_ctx);
-	return ret;
-}
-
-/* Run the method; whatever happened, the text so far is the user's. */
+/* Run the method; whatever happens, print the text so far. */
 static int generate(struct run *r, struct err *e)
 {
 	struct tandem_result result = { .size = sizeof(result) };
 	struct tandem_request q = r->request;
 	struct tandem_report of;
 	int ret;
+	struct run_report rep;
+	struct err odd;
 
 	q.tokens = r->prompt.id;
 	q.n_tokens = r->prompt.n;
@@ -525,15 +498,37 @@ static int generate(struct run *r, struct err *e)
 	samples_drawn();
 	if (r->all && samples_print(r->tandem, of.n_samples, as_ids, stdout))
 		r->write_errno = errno ? errno : EIO;
-	/* A line that people can go on after; text in a pipe stays as it is but
-	 * for the newline every text file ends with. */
+	/* On a terminal, end with a newline so that the prompt starts a line;
+	 * in a pipe too, as text files do. */
 	if (!as_json) {
 		if (r->newline_due)
 			putchar('\n');
 		fflush(stdout);
 		r->newline_due = false;
 	}
-	return report(r, ret, e);
+
+	/* Print the report. Returns `ret`; if that is 0, the error in printing.
+	 */
+	rep = (struct run_report){ .tandem = r->tandem,
+		.error = ret ? e->text : NULL,
+		.begin_ns = r->begin_ns };
+	odd = (struct err){ 0 };
+	tandem_report(r->tandem, &rep.of);
+	rep.stop = stop_name(&rep.of, ret);
+	if (as_json && report_json(&rep, &r->text, stdout) && !ret) {
+		err_sys(e, errno ? errno : EIO,
+			"cannot write to standard output");
+		ret = TANDEM_FAILED;
+	}
+	if (with_stats)
+		report_text(&rep, stderr);
+	if (!ret)
+		samples_warn(r->tandem, rep.of.n_samples);
+	if (tandem_check_finite(r->tandem, &odd))
+		cmd_warn("%s", odd.text);
+	if (gen_stop_reason(rep.of.generation) == GEN_STOP_CONTEXT)
+		warn_full(rep.of.context, rep.of.model->n_ctx);
+	return ret;
 }
 
 static int run_main(int argc, char **argv)
@@ -550,7 +545,7 @@ static int run_main(int argc, char **argv)
 	if (watched)
 		watch_init(&r.watch, as_json);
 	cmd_before_end(watched ? watch_leave : NULL);
-	/* What only means something with another drafter, or to a task. */
+	/* Warn of options that only another drafter, or an evaluation, uses. */
 	if (tandem_check_needless(r.tandem, false, &e))
 		status = cmd_refuse(&cmd_run, &e);
 	if (!status && !(status = check_watch(&r)) &&
@@ -567,7 +562,7 @@ static int run_main(int argc, char **argv)
 	watch_release(&r.watch);
 	signal(SIGPIPE, SIG_DFL);
 	if (r.write_errno == EPIPE)
-		raise(SIGPIPE); /* the end that every filter expects */
+		raise(SIGPIPE); /* as filters are expected to end */
 	if (ret == TANDEM_CANCELED)
 		return EXIT_INTERRUPTED;
 	return ret ? cmd_fail(&e) : status;

@@ -1,4 +1,5 @@
-/* tandem score: what a reward says of the steps of given solutions. */
+/* tandem score: the scores that a reward model gives to the steps of
+ * solutions. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -21,7 +22,7 @@
 
 #define JSON_VERSION 1
 
-static struct opt_values asked; /* of the decoder */
+static struct opt_values values; /* for the decoder */
 static const char *model_path, *reward_said, *step_end = "\n";
 static bool as_json, sum_alone;
 
@@ -39,7 +40,7 @@ static const struct opt opts[] = {
 		"print only the totals" },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
 		"print one JSON object a line" },
-	PAIR_OPTIONS(asked),
+	PAIR_OPTIONS(values),
 };
 /* clang-format on */
 
@@ -76,7 +77,7 @@ struct job {
 	struct scoring scoring;
 };
 
-/* ---- for people ---------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------- */
 
 static void print_sum(
 	const struct tandem_report *r, const struct scoring_summary *sum)
@@ -108,23 +109,7 @@ static void print_sum(
 		100 * sum->one, 100 * sum->best, 100 * sum->any);
 }
 
-/* ---- for programs -------------------------------------------------------- */
-
-static json_t *solution_json(const struct scored *s)
-{
-	json_t *o = json_object(), *scores = json_array();
-
-	for (uint32_t k = 0; k < s->n_steps; k++)
-		json_array_append_new(scores, json_real((double)s->score[k]));
-	put_u64(o, "version", JSON_VERSION);
-	put_str(o, "command", "score");
-	put_str(o, "id", s->item->id);
-	put_u64(o, "tokens", (s->n - s->n_prompt));
-	json_object_set_new(o, "scores", scores);
-	if (s->marks)
-		json_object_set(o, "marks", (json_t *)(uintptr_t)s->marks);
-	return o;
-}
+/* ---- JSON ---------------------------------------------------------------- */
 
 static json_t *sum_json(
 	const struct tandem_report *r, const struct scoring_summary *sum)
@@ -168,9 +153,25 @@ static int report(const struct job *j, struct err *e)
 		return ret;
 	tandem_report(j->tandem, &r);
 	if (as_json) {
-		for (size_t i = 0; i < sc->items.n && !ret && !sum_alone; i++)
-			ret = json_print(
-				solution_json(&sc->scored[i]), 9, stdout);
+		for (size_t i = 0; i < sc->items.n && !ret && !sum_alone; i++) {
+			json_t *o = json_object(), *scores = json_array();
+
+			for (uint32_t k = 0; k < sc->scored[i].n_steps; k++)
+				json_array_append_new(scores,
+					json_real((double)sc->scored[i]
+							  .score[k]));
+			put_u64(o, "version", JSON_VERSION);
+			put_str(o, "command", "score");
+			put_str(o, "id", sc->scored[i].item->id);
+			put_u64(o, "tokens",
+				(sc->scored[i].n - sc->scored[i].n_prompt));
+			json_object_set_new(o, "scores", scores);
+			if (sc->scored[i].marks)
+				json_object_set(o, "marks",
+					(json_t *)(uintptr_t)sc->scored[i]
+						.marks);
+			ret = json_print(o, 9, stdout);
+		}
 		if (!ret)
 			ret = json_print(sum_json(&r, &sum), 9, stdout);
 		if (ret)
@@ -245,7 +246,7 @@ static int score_main(int argc, char **argv)
 		err_set(&e, ENOMEM, "no memory for the solutions");
 		return cmd_fail(&e);
 	}
-	if (cmd_create(&j->tandem, &asked, &e)) {
+	if (cmd_create(&j->tandem, &values, &e)) {
 		free(j);
 		return cmd_refuse(&cmd_score, &e);
 	}

@@ -1,4 +1,4 @@
-/* tandem serve: other programs' way to a model, by HTTP. */
+/* tandem serve: an HTTP and D-Bus server for a model. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct opt_values asked; /* of the decoder */
+static struct opt_values values; /* for the decoder */
 static const char *model_path, *name, *key_file;
-static const char *where; /* of --listen, or --port */
+static const char *where; /* from --listen, or --port */
 static uint32_t port = UINT32_MAX;
 static bool no_key, quiet, on_session_bus, on_system_bus;
 static struct texts_options several = { .texts = 16, .keep = 16 };
@@ -84,8 +84,8 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "quiet", &quiet, NULL,
 		"do not print the address" },
 
-	DECODING_OPTIONS(asked),
-	PAIR_OPTIONS(asked),
+	DECODING_OPTIONS(values),
+	PAIR_OPTIONS(values),
 };
 /* clang-format on */
 
@@ -115,30 +115,15 @@ static const struct opt_command usage = {
 	.n_opts = ARRAY_LEN(opts),
 };
 
-/* Tokens that a text has room for, where --ctx says nothing. */
+/* Context of a request without --ctx, in tokens. */
 #define CONTEXT_DEFAULT 4096
-/* Bytes of a timeline, where --trace-limit says nothing: it may run for long.
- */
+/* Limit of a trace file without --trace-limit: a server may run for long. */
 #define TRACE_DEFAULT ((uint64_t)256 << 20)
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* The last part of a path, without its ending. */
-static void base_name(const char *path, char *out, size_t cap)
-{
-	const char *slash = strrchr(path, '/');
-	const char *dot;
-
-	path = slash ? slash + 1 : path;
-	dot = strrchr(path, '.');
-	snprintf(out, cap, "%.*s",
-		(int)(dot && dot > path ? dot - path : (long)strlen(path)),
-		path);
-}
-
-/* The same file once more, to read prompts with while others are answered. By
- * default a handle decodes from left to right, which refuses a diffusion model.
- */
+/* Open the same file again, to tokenize prompts while requests run. By default
+ * a handle decodes from left to right, which a diffusion model cannot. */
 static int open_reader(
 	const struct tandem *writer, struct tandem **out, struct err *e)
 {
@@ -157,29 +142,11 @@ static int open_reader(
 				    : 0;
 }
 
-/* What `tandem doctor` finds, for who asks by a bus; the caller's to free, NULL
- * where there is no memory. */
-static struct server_finding *look_around(void)
-{
-	struct server_finding *all = calloc(n_probes, sizeof(*all));
-	struct finding f;
-
-	for (size_t i = 0; all && i < n_probes; i++) {
-		probe_look(&probes[i], &f);
-		all[i].name = probes[i].name;
-		all[i].state = probe_state_name(f.state);
-		memcpy(all[i].found, f.found, sizeof(all[i].found));
-		memcpy(all[i].means, f.means, sizeof(all[i].means));
-		finding_release(&f);
-	}
-	return all;
-}
-
 static int serve(struct tandem *writer, struct tandem *reader, struct err *e)
 {
-	const struct pair_options *pair = opt_values_of(&asked, &pair_table);
+	const struct pair_options *pair = opt_values_of(&values, &pair_table);
 	const struct drafting_options *d =
-		opt_values_of(&asked, &drafting_table);
+		opt_values_of(&values, &drafting_table);
 	struct server_finding *findings = NULL;
 	struct tandem_report r;
 	char model[128];
@@ -199,9 +166,21 @@ static int serve(struct tandem *writer, struct tandem *reader, struct err *e)
 	};
 	struct server *s;
 	int ret;
+	const char *path;
+	const char *slash;
+	const char *dot;
 
 	tandem_report(writer, &r);
-	base_name(r.model_path, model, sizeof(model));
+
+	/* The last part of a path, without its extension. */
+	path = r.model_path;
+	slash = strrchr(path, '/');
+	path = slash ? slash + 1 : path;
+	dot = strrchr(path, '.');
+	snprintf(model, sizeof(model), "%.*s",
+		(int)(dot && dot > path ? dot - path : (long)strlen(path)),
+		path);
+
 	o.offer = (struct api_offer){
 		.model = name ? name : model,
 		.method = r.method,
@@ -210,8 +189,22 @@ static int serve(struct tandem *writer, struct tandem *reader, struct err *e)
 		.precision = precision_names[pair->session.precision],
 	};
 	o.texts = r.shares ? several.texts : 1;
-	if (o.bus)
-		o.findings = findings = look_around();
+	if (o.bus) {
+		/* The findings of `tandem doctor`, for D-Bus clients; the
+		 * caller frees them. NULL: no memory. */
+		struct server_finding *all = calloc(n_probes, sizeof(*all));
+		struct finding f;
+
+		for (size_t i = 0; all && i < n_probes; i++) {
+			probe_look(&probes[i], &f);
+			all[i].name = probes[i].name;
+			all[i].state = probe_state_name(f.state);
+			memcpy(all[i].found, f.found, sizeof(all[i].found));
+			memcpy(all[i].means, f.means, sizeof(all[i].means));
+			finding_release(&f);
+		}
+		o.findings = findings = all;
+	}
 	o.n_findings = findings ? n_probes : 0;
 	ret = server_open(&s, &o, writer, reader, e);
 	if (ret) {
@@ -230,8 +223,8 @@ static int serve(struct tandem *writer, struct tandem *reader, struct err *e)
 
 static int serve_main(int argc, char **argv)
 {
-	struct texts_options *t = opt_values_at(&asked, &texts_table);
-	struct pair_options *p = opt_values_at(&asked, &pair_table);
+	struct texts_options *t = opt_values_at(&values, &texts_table);
+	struct pair_options *p = opt_values_at(&values, &pair_table);
 	struct tandem *writer = NULL, *reader = NULL;
 	struct err e = { 0 }, closing = { 0 };
 	unsigned operands;
@@ -266,7 +259,7 @@ static int serve_main(int argc, char **argv)
 	if (!p->session.trace_limit)
 		p->session.trace_limit = TRACE_DEFAULT;
 	*t = several;
-	if (cmd_create(&writer, &asked, &e))
+	if (cmd_create(&writer, &values, &e))
 		return cmd_refuse(&cmd_serve, &e);
 	ret = tandem_read_model(writer, model_path) ||
 			tandem_start(writer, CONTEXT_DEFAULT)

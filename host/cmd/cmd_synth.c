@@ -1,4 +1,4 @@
-/* tandem synth: a model file of a true shape with random weights. */
+/* tandem synth: write a model file of a real shape with random weights. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -16,11 +16,11 @@
 static const char *const quants[] = { "q4_0", "q8_0", "f16", "bf16", "f32",
 	NULL };
 
-/* As enum synth_head, but for none. */
+/* In the order of enum synth_head, without "none". */
 static const char *const heads[] = { "classes", "value", NULL };
 
 static int like = -1, quant = -1, ffn_down = -1, head = -1;
-static int64_t seed = -1; /* not said */
+static int64_t seed = -1; /* -1: not set */
 static const char *output, *from;
 
 static const struct opt opts[] = {

@@ -1,6 +1,6 @@
 /*
- * tandem tokenize and tandem detokenize: text to token ids and back, with a
- * model file's own vocabulary.
+ * tandem tokenize and tandem detokenize: text to token ids and back, with the
+ * vocabulary of a model file.
  */
 #include "host/cmd/cmd.h"
 
@@ -25,7 +25,8 @@ static bool bos, special, raw, as_json;
 
 /* ---- common ---------------------------------------------------------- */
 
-/* What `given` says, else the file, else standard input; free(*data). */
+/* Read the operand `given`, otherwise the file, otherwise standard input; the
+ * caller frees *data. */
 static int read_input(
 	const char *given, char **data, size_t *len, struct err *e)
 {
@@ -46,7 +47,7 @@ static int write_output(const struct strbuf *b, struct err *e)
 	return cmd_flush(e);
 }
 
-/* False: misused, and *status is what to return. */
+/* False: misuse; return *status. */
 static bool check_usage(const struct command *c, const char *given, int *status)
 {
 	if (!given || !file)

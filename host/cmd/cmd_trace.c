@@ -1,4 +1,4 @@
-/* tandem trace: what a timeline that --trace wrote says. */
+/* tandem trace: summarize or draw a timeline that --trace has written. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -166,8 +166,7 @@ static void report_text(const char *path, const struct timeline *t,
 			"average\n",
 			s->queued, mean(s->queued_ns, s->queued) * 1e-6);
 	counts_text(s, f);
-	/* Where the time went: of each track's kinds of work without what lies
-	 * within them. */
+	/* Time by track and kind of work, without the time of nested events. */
 	fprintf(f, "\n%-10s %-10s %9s %12s %10s %8s\n", "track", "kind",
 		"times", "seconds", "ms each", "of it %");
 	for (unsigned r = 0; r < TIMELINE_ROLES; r++)
@@ -291,7 +290,7 @@ static json_t *report_json(
 
 /* ---- the command --------------------------------------------------------- */
 
-/* To a file that is there whole or not at all. */
+/* Write the file completely, or not at all. */
 static int draw_to(const char *path, const struct timeline *t,
 	int (*draw)(const struct timeline *, FILE *, struct err *),
 	struct err *e)

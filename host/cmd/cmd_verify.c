@@ -1,4 +1,4 @@
-/* tandem verify: whether a flash image is as it was written. */
+/* tandem verify: check that a flash image is undamaged. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -43,8 +43,8 @@ static int run(int argc, char **argv)
 
 		progress_at(&p, x->offset);
 		ret = image_check(im, x, &e);
-		/* Damage is counted, and the reading goes on; other failures
-		 * end it. */
+		/* Damage is counted and reading continues; other errors end
+		 * it. */
 		if (ret != -EBADMSG)
 			continue;
 		progress_end(&p);

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- how answers are drawn ----------------------------------------------- */
+/* ---- sampling options ---------------------------------------------------- */
 
 static const struct drawing drawing_defaults = { .predict = -1,
 	.repeat_last = 64,
@@ -65,7 +65,7 @@ const struct opt_table *drawing_tables(size_t i)
 
 static const struct drawing *drawing(const struct conversation *c)
 {
-	return opt_values_of(c->asked, &drawing_table);
+	return opt_values_of(c->values, &drawing_table);
 }
 
 /* ---- opening ------------------------------------------------------------- */
@@ -106,7 +106,7 @@ void conversation_release(struct conversation *c)
 
 /* ---- a turn -------------------------------------------------------------- */
 
-static int tell(void *arg, int32_t id, const char *text, size_t len)
+static int append_text(void *arg, int32_t id, const char *text, size_t len)
 {
 	struct conversation *c = arg;
 
@@ -124,30 +124,6 @@ static int tell(void *arg, int32_t id, const char *text, size_t len)
 	return -c->write_errno;
 }
 
-/* All that was said, without a template: answers by their tokens, so that each
- * prompt begins with the last. */
-static int add_plain(
-	const struct conversation *c, struct token_list *out, struct err *e)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < c->talk.n && !ret; i++) {
-		const struct talk_turn *t = &c->talk.turn[i];
-		size_t n = t->n_tokens;
-
-		if (n && tokenizer_is_eog(c->tokenizer, t->tokens[n - 1]))
-			n--;
-		for (size_t k = 0; k < n && !ret; k++)
-			ret = token_list_add(out, t->tokens[k]);
-		if (!t->tokens)
-			ret = tokenize(c->tokenizer, t->text, t->bytes,
-				i ? TOKENIZE_GOES_ON : 0, out, e);
-	}
-	if (ret == -ENOMEM)
-		return err_set(e, ENOMEM, "no memory for the prompt");
-	return ret ? ret : tandem_add_bos(c->tandem, out, e);
-}
-
 static void fill_request(struct conversation *c, struct tandem_request *q)
 {
 	const struct drawing *d = drawing(c);
@@ -161,7 +137,7 @@ static void fill_request(struct conversation *c, struct tandem_request *q)
 	q->repeat_penalty = d->repeat_penalty;
 	q->repeat_last = (uint32_t)d->repeat_last;
 	q->seed = (uint64_t)d->seed;
-	q->sink = tell;
+	q->sink = append_text;
 	q->sink_arg = c;
 }
 
@@ -172,8 +148,28 @@ static int read_prompt(
 	struct tandem_turn *turns;
 	int ret;
 
-	if (c->plain)
-		return add_plain(c, out, e);
+	if (c->plain) {
+		/* All turns without a template. Answers are added by their
+		 * tokens, so that each prompt begins with the previous one. */
+		ret = 0;
+		for (size_t i = 0; i < c->talk.n && !ret; i++) {
+			const struct talk_turn *t = &c->talk.turn[i];
+			size_t n = t->n_tokens;
+
+			if (n &&
+				tokenizer_is_eog(
+					c->tokenizer, t->tokens[n - 1]))
+				n--;
+			for (size_t k = 0; k < n && !ret; k++)
+				ret = token_list_add(out, t->tokens[k]);
+			if (!t->tokens)
+				ret = tokenize(c->tokenizer, t->text, t->bytes,
+					i ? TOKENIZE_GOES_ON : 0, out, e);
+		}
+		if (ret == -ENOMEM)
+			return err_set(e, ENOMEM, "no memory for the prompt");
+		return ret ? ret : tandem_add_bos(c->tandem, out, e);
+	}
 	turns = talk_turns(&c->talk);
 	if (!turns)
 		return err_set(e, ENOMEM, "no memory for the turns");
@@ -217,7 +213,7 @@ static int generate(
 	return ret ? tandem_failure(c->tandem, e) : 0;
 }
 
-/* How the last answer ended. */
+/* The reason why the last answer ended. */
 static const char *stop_name(const struct conversation *c)
 {
 	static const char *const names[] = { "interrupted", "eos", "stop",
@@ -227,12 +223,12 @@ static const char *stop_name(const struct conversation *c)
 }
 
 int conversation_answer(
-	struct conversation *c, const struct strbuf *said, struct err *e)
+	struct conversation *c, const struct strbuf *turn, struct err *e)
 {
 	struct token_list prompt = { 0 };
 	const char *answer;
-	int ret = talk_add(&c->talk, "user", said->data ? said->data : "",
-		said->len, NULL, e);
+	int ret = talk_add(&c->talk, "user", turn->data ? turn->data : "",
+		turn->len, NULL, e);
 
 	if (ret)
 		return ret;
@@ -283,42 +279,10 @@ int conversation_answer(
 
 /* ---- settings ------------------------------------------------------------ */
 
-/* What /set takes: all of a decoder, and how it draws. */
+/* The options of /set: those of the decoder, and of sampling. */
 static const struct opt_table *chat_tables(size_t i)
 {
 	return i ? decoder_tables(i - 1) : &drawing_table;
-}
-
-/* The model is opened anew with what `v` asks for; what there is stays where
- * `v` cannot be meant. */
-static int set_decoder(
-	struct conversation *c, const struct opt_values *v, struct err *e)
-{
-	struct tandem *new;
-	struct err again = { 0 };
-	int ret = cmd_create(&new, v, e);
-
-	if (ret)
-		return ret;
-	if (conversation_stop(c, e))
-		cmd_warn("%s", e->text);
-	c->tandem = new;
-	ret = conversation_start(c, e);
-	if (!ret) {
-		*c->asked = *v;
-		return 0;
-	}
-	/* Back to what there was; where even that fails the program ends. */
-	conversation_stop(c, &again);
-	ret = cmd_create(&c->tandem, c->asked, &again);
-	if (!ret)
-		ret = conversation_start(c, &again);
-	if (!ret)
-		return e->code;
-	cmd_fail(e);
-	*e = again;
-	conversation_stop(c, &again);
-	return ret;
 }
 
 static const struct opt *drawing_row(const char *name)
@@ -329,13 +293,14 @@ static const struct opt *drawing_row(const char *name)
 	return NULL;
 }
 
-/* "name=value", or a flag's name; how answers are drawn is changed at once, and
- * for all else the model is opened anew. */
-static int set_option(struct conversation *c, const char *said, struct err *e)
+/* Set "name=value", or a flag "name". Sampling options change at once; all
+ * others open the model again. */
+static int set_option(
+	struct conversation *c, const char *setting, struct err *e)
 {
-	struct opt_values v = *c->asked;
+	struct opt_values v = *c->values;
 	char **set = reallocarray(c->set, c->n_set + 1, sizeof(*set));
-	char *name = strdup(said), *value;
+	char *name = strdup(setting), *value;
 	int ret;
 
 	if (set)
@@ -344,7 +309,7 @@ static int set_option(struct conversation *c, const char *said, struct err *e)
 		free(name);
 		return err_set(e, ENOMEM, "no memory for an option");
 	}
-	/* Options borrow their text, so the copy stays. */
+	/* Options borrow their text, so keep the copy. */
 	c->set[c->n_set++] = name;
 	value = strchr(name, '=');
 	if (value)
@@ -352,9 +317,37 @@ static int set_option(struct conversation *c, const char *said, struct err *e)
 	ret = opt_set(chat_tables, &v, name, value, e);
 	if (ret)
 		return ret;
-	if (!drawing_row(name))
-		return set_decoder(c, &v, e);
-	*c->asked = v;
+	if (!drawing_row(name)) {
+		/* Open the model again with the options `v`; if these are
+		 * invalid, nothing changes. */
+		struct tandem *new;
+		struct err again = { 0 };
+
+		ret = cmd_create(&new, &v, e);
+		if (ret)
+			return ret;
+		if (conversation_stop(c, e))
+			cmd_warn("%s", e->text);
+		c->tandem = new;
+		ret = conversation_start(c, e);
+		if (!ret) {
+			*c->values = v;
+			return 0;
+		}
+		/* Go back to the old options; if even that fails the program
+		 * ends. */
+		conversation_stop(c, &again);
+		ret = cmd_create(&c->tandem, c->values, &again);
+		if (!ret)
+			ret = conversation_start(c, &again);
+		if (!ret)
+			return e->code;
+		cmd_fail(e);
+		*e = again;
+		conversation_stop(c, &again);
+		return ret;
+	}
+	*c->values = v;
 	return 0;
 }
 
@@ -388,11 +381,12 @@ static int save(struct conversation *c, const char *path, struct err *e)
 	return ret;
 }
 
-/* All of them or none; what the command line says stays where it `stands`. */
+/* Apply all settings or none; options given on the command line have precedence
+ * and stay (`stands`). */
 static int take_settings(
 	struct conversation *c, json_t *settings, bool stands, struct err *e)
 {
-	struct opt_values v = *c->asked;
+	struct opt_values v = *c->values;
 	const char *name;
 	json_t *value;
 
@@ -406,7 +400,7 @@ static int take_settings(
 				"the setting '%.40s' is none that is kept, or "
 				"no number",
 				name);
-		if (stands && opt_is_said(c->asked, &drawing_table, row))
+		if (stands && opt_is_said(c->values, &drawing_table, row))
 			continue;
 		if (json_is_integer(value))
 			snprintf(text, sizeof(text), "%lld",
@@ -417,7 +411,7 @@ static int take_settings(
 		if (opt_set(drawing_tables, &v, name, text, e))
 			return e->code;
 	}
-	*c->asked = v;
+	*c->values = v;
 	return 0;
 }
 
@@ -510,7 +504,7 @@ static int do_help(struct conversation *c, const char *text, struct err *e);
 
 static const struct {
 	const char *name, *arg, *help;
-	const char *needs; /* what must follow the name; NULL: nothing */
+	const char *needs; /* a required argument; NULL: none */
 	int (*run)(struct conversation *, const char *text, struct err *);
 } verbs[] = {
 	{ "/system", "TEXT", "set the system's turn; without TEXT, none", NULL,

@@ -1,8 +1,8 @@
 /*
- * A conversation with a model: turns that are answered, settings that change
- * from turn to turn, and commands. What `tandem chat` is made of; where its
- * turns come from it does not know. The options are the caller's, and what /set
- * says is written to them. One thread.
+ * A conversation with a model: turns and answers, settings that change between
+ * turns, and commands, for `tandem chat`. The source of the turns is the
+ * caller's business. The caller owns the options, and /set writes to them. One
+ * thread.
  */
 #ifndef HOST_CMD_CONVERSATION_H
 #define HOST_CMD_CONVERSATION_H
@@ -19,58 +19,60 @@
 
 struct err;
 
-/* How answers are drawn; /set changes it from turn to turn. */
+/* Sampling options of an answer; /set changes them from turn to turn. */
 struct drawing {
 	int64_t predict, top_k, repeat_last, seed;
 	double temperature, top_p, min_p, repeat_penalty;
 };
 
 extern const struct opt_table drawing_table;
-const struct opt_table *drawing_tables(size_t i); /* it alone */
+/* the table of struct drawing alone */
+const struct opt_table *drawing_tables(size_t i);
 
 struct conversation {
-	struct opt_values *asked;
+	struct opt_values *values;
 	const char *model_path;
-	bool as_json; /* an object a turn in place of the answer */
+	bool as_json; /* print a JSON object for each turn */
 	struct tandem *tandem;
 	struct talk talk;
-	/* Of the handle: tokens there is room for; whether the model has no
-	 * template that is known. */
+	/* From the handle: the context size in tokens, and whether the model
+	 * has a template that Tandem supports. */
 	const struct tokenizer *tokenizer;
 	uint32_t room;
 	bool plain;
-	char **set; /* copies of what /set said, which `asked` borrows */
+	char **set; /* copies of the texts of /set, which `values` borrows */
 	size_t n_set;
 	unsigned turns;
-	/* The answer being written. */
+	/* The answer that is being generated. */
 	struct strbuf text;
 	struct token_list tokens;
 	bool newline_due;
 	int write_errno;
 	struct tandem_result last; /* of the last answer */
-	bool failed; /* a turn was not answered: the exit status of a pipe */
+	bool failed; /* a turn had no answer; gives the exit status of a pipe */
 };
 
-/* The handle (cmd_create) reads its model, and its pair is started. */
+/* Create the handle (cmd_create), read the model and start the pair. */
 int conversation_start(struct conversation *, struct err *);
-/* What tandem_end says; there may be none. */
+/* The result of tandem_end; 0 without a handle. */
 int conversation_stop(struct conversation *, struct err *);
 void conversation_release(struct conversation *);
 
-/* The turn and its answer become part of what was said, or neither does. */
+/* Generate the answer to a turn. Both become part of the conversation, or
+ * neither. */
 int conversation_answer(
-	struct conversation *, const struct strbuf *said, struct err *);
+	struct conversation *, const struct strbuf *turn, struct err *);
 
-/* "" is none. */
+/* "": no system prompt. */
 int conversation_set_system(
 	struct conversation *, const char *text, struct err *);
-/* What the command line says stays where it `stands`. */
+/* Options given on the command line keep their value (`stands`). */
 int conversation_load(
 	struct conversation *, const char *path, bool stands, struct err *);
 
 #define CONVERSATION_QUIT 1
 
-/* A line that begins with a /. 0, CONVERSATION_QUIT, or -errno. */
+/* Run a line that begins with a /. Returns 0, CONVERSATION_QUIT, or -errno. */
 int conversation_command(struct conversation *, const char *line, struct err *);
 
 #endif

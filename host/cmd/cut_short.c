@@ -1,6 +1,6 @@
 /*
- * All but cut_short_catch runs in a signal handler: on the stack, with system
- * calls, in whichever thread read.
+ * Everything but cut_short_catch runs in a signal handler, in any thread that
+ * reads a mapping: only the stack and system calls are used.
  */
 #include "host/cmd/cut_short.h"
 
@@ -20,11 +20,11 @@
 #define PATH_FIELD 5
 
 struct line {
-	char text[PATH_MAX + 128]; /* what is longer is cut */
+	char text[PATH_MAX + 128]; /* longer lines are truncated */
 	size_t len;
 };
 
-/* Byte by byte: it is read once, in an emergency. */
+/* Reads byte by byte: this happens once, before the program ends. */
 static bool next_line(int fd, struct line *l)
 {
 	char c;
@@ -60,7 +60,7 @@ static bool covers(const struct line *l, uintptr_t addr)
 	return from <= addr && addr < to;
 }
 
-/* NULL: memory that is no file's. */
+/* NULL: the mapping has no file. */
 static const char *path_of(const struct line *l)
 {
 	const char *p = l->text;
@@ -72,14 +72,14 @@ static const char *path_of(const struct line *l)
 	return *p == '/' && strncmp(p, "/memfd:", 7) ? p : NULL;
 }
 
-static void say(const char *text)
+static void print_text(const char *text)
 {
 	fd_write_all(STDERR_FILENO, text, strlen(text));
 }
 
 static void on_bus(int sig, siginfo_t *info, void *context)
 {
-	static atomic_flag said = ATOMIC_FLAG_INIT;
+	static atomic_flag printed = ATOMIC_FLAG_INIT;
 	uintptr_t addr = (uintptr_t)info->si_addr;
 	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	const char *path = NULL;
@@ -88,17 +88,19 @@ static void on_bus(int sig, siginfo_t *info, void *context)
 	while (fd >= 0 && !path && next_line(fd, &l))
 		path = covers(&l, addr) ? path_of(&l) : NULL;
 	fd_close(&fd);
-	if (!path) { /* the read comes again, and ends the program */
+	if (!path) { /* the read is repeated, and ends the program */
 		signal(sig, SIG_DFL);
 		return;
 	}
-	/* Threads read together; one speaks, and ends them all. */
-	while (atomic_flag_test_and_set(&said))
+	/* Several threads may fail at once; the first one prints and ends the
+	 * program. */
+	while (atomic_flag_test_and_set(&printed))
 		pause();
-	say("tandem: '");
-	say(path);
-	say("' cannot be read any more: it was cut short while it was in use, "
-	    "or its disk fails\n");
+	print_text("tandem: '");
+	print_text(path);
+	print_text(
+		"' cannot be read any more: it was cut short while it was in use, "
+		"or its disk fails\n");
 	_exit(EXIT_FAIL);
 }
 

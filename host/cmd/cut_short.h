@@ -1,15 +1,16 @@
 /*
- * Model files are mapped, and a map does not follow its file: reading what was
- * cut off since, or what the disk cannot give any more, is SIGBUS. Nothing can
- * be computed then, so the program ends; but with a sentence that names the
- * file, and its own exit code.
+ * Model files are mapped. If a file is truncated while mapped, or the disk
+ * fails, a read of the mapping raises SIGBUS. No computation can continue then,
+ * so the program ends, but with a message that names the file, and with its own
+ * exit status.
  *
- * For the program alone, whose signals these are: libtandem handles none.
+ * For the program only, as signals belong to it: libtandem handles none.
  */
 #ifndef HOST_CMD_CUT_SHORT_H
 #define HOST_CMD_CUT_SHORT_H
 
-/* From now on such a read ends with EXIT_FAIL; any other SIGBUS as ever. */
+/* From now on such a read ends with EXIT_FAIL; any other SIGBUS has its default
+ * action. */
 void cut_short_catch(void);
 
 #endif

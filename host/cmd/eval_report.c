@@ -23,7 +23,7 @@ static double tokens_per_s(const struct eval_result *r)
 	return r->ns ? (double)r->tokens * 1e9 / (double)r->ns : 0;
 }
 
-/* The same on the phone that --clock names. */
+/* Results on the phone of --clock. */
 struct phone {
 	double total_s, tokens_per_s, energy_j, energy_per_token_j;
 };
@@ -38,7 +38,7 @@ static struct phone phone_of(
 		n > 0 ? joules / n : 0 };
 }
 
-/* Every task counts the same, whatever its number of items. */
+/* All tasks have the same weight, whatever the number of items. */
 static double mean_accuracy(const struct eval_report *rep)
 {
 	double sum = 0;
@@ -68,7 +68,7 @@ struct eval_subject eval_subject_of(
 	return of;
 }
 
-/* ---- for people ---------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------- */
 
 void eval_head_text(const struct eval_subject *of, bool marked, FILE *f)
 {
@@ -135,9 +135,10 @@ void eval_mean_text(const struct eval_report *rep, FILE *f)
 			100 * mean_accuracy(rep));
 }
 
-/* ---- for programs -------------------------------------------------------- */
+/* ---- JSON ---------------------------------------------------------------- */
 
-/* Prompts alone have the same members, and null where none can be told. */
+/* A file of prompts has the same members, with null for those that need
+ * answers. */
 static void put_tally(json_t *o, const struct eval_tally *t, bool marked)
 {
 	double low, high;
@@ -152,7 +153,7 @@ static void put_tally(json_t *o, const struct eval_tally *t, bool marked)
 		marked ? json_pack("[ff]", low, high) : json_null());
 }
 
-/* What the result counts, as a member of a shard. NULL: no memory. */
+/* The result's counters, as a member of a shard. NULL: no memory. */
 static json_t *sums_json(const struct eval_result *from)
 {
 	json_t *o = json_object();
@@ -166,7 +167,7 @@ static json_t *sums_json(const struct eval_result *from)
 	json_object_set_new(o, "marked", json_boolean(from->marked));
 	json_object_set_new(o, "tallies", tallies);
 	EVAL_SUMS(SUMS_PUT)
-	/* A hash has all of 64 bits, of which an integer has 63. */
+	/* As a string: a hash has 64 bits, a JSON integer 63. */
 	json_object_set_new(o, "logits_hash",
 		json_pack("[I, I]", (json_int_t)(from->logits_hash >> 32),
 			(json_int_t)(from->logits_hash & UINT32_MAX)));
@@ -255,7 +256,7 @@ int eval_json(const struct eval_report *rep, FILE *f)
 		sum += rep->result[i].logits_hash;
 	}
 	json_object_set_new(o, "tasks", tasks);
-	/* Two runs that must be the same have the same. */
+	/* Equal runs have equal hashes. */
 	snprintf(hash, sizeof(hash), "%016" PRIx64, sum);
 	put_str(o, "logits_hash", hash);
 	json_object_set_new(o, "mean_accuracy",
@@ -269,7 +270,7 @@ int eval_json(const struct eval_report *rep, FILE *f)
 
 /* ---- shards -------------------------------------------------------------- */
 
-/* Two numbers. */
+/* Read an array of two numbers. */
 static bool read_pair(const json_t *pair, uint64_t *a, uint64_t *b)
 {
 	json_int_t first, second;
@@ -282,7 +283,8 @@ static bool read_pair(const json_t *pair, uint64_t *a, uint64_t *b)
 	return true;
 }
 
-/* Back from sums_json; the result's names stay. False where it is damaged. */
+/* Read the counters of sums_json back; the result's names stay. False if a
+ * member is missing or wrong. */
 static bool read_sums(const json_t *o, struct eval_result *to)
 {
 	const json_t *marked = json_object_get(o, "marked"),
@@ -354,8 +356,8 @@ static int take_subject(
 		return damaged(all, 0, e);
 	of->seed = (uint64_t)seed;
 	of->n_predict = (uint32_t)predict;
-	/* Files may be elsewhere on each machine: those of the first shard are
-	 * reported. All other texts are the same. */
+	/* Paths may differ between machines, so the first shard's are reported.
+	 * All other texts must be equal. */
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		const json_t *v = json_object_get(first, texts[i].member);
 
@@ -376,7 +378,7 @@ static int take_subject(
 	return 0;
 }
 
-/* A task of a shard is added to the result that has its place. */
+/* Add a shard's task to the result at the same index. */
 static int add_task(struct eval_result *sum, const json_t *task,
 	const struct shards *all, unsigned i, struct err *e)
 {

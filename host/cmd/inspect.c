@@ -15,9 +15,9 @@
 #include <string.h>
 
 #define JSON_VERSION 1
-#define SHOWN_ELEMS  6   /* of an array, in the text */
-#define JSON_ELEMS   16  /* and in JSON */
-#define SHOWN_BYTES  100 /* of a string, in the text */
+#define SHOWN_ELEMS  6   /* elements of an array, in text */
+#define JSON_ELEMS   16  /* elements of an array, in JSON */
+#define SHOWN_BYTES  100 /* bytes of a string, in text */
 
 #define N_TYPES      (DTYPE_BF16 + 1)
 
@@ -37,7 +37,7 @@ static void add_totals(struct total total[N_TYPES], const struct gguf *g)
 	}
 }
 
-/* ---- what the keys say ---- */
+/* ---- metadata ------------------------------------------------------------ */
 
 static void find_text(
 	const struct gguf *g, const char *key, char *out, size_t size)
@@ -48,7 +48,7 @@ static void find_text(
 		gguf_show(s, out, size);
 }
 
-/* A number, or the first of an array of one for each layer. */
+/* A number, or the first of an array with one for each layer. */
 static uint64_t find_number(
 	const struct gguf *g, const char *group, const char *name)
 {
@@ -72,7 +72,7 @@ void inspect_gguf(struct inspection *in, const struct gguf *g)
 	const struct model_arch *arch;
 	char model[48] = "", pre[48] = "";
 	uint64_t mask;
-	int said;
+	int causal_found;
 
 	*in = (struct inspection){ .chat = chat_name(chat_of(g)) };
 	find_text(g, "general.architecture", in->arch, sizeof(in->arch));
@@ -90,12 +90,13 @@ void inspect_gguf(struct inspection *in, const struct gguf *g)
 		in->head_dim = in->embd / in->heads;
 
 	arch = model_arch_named(in->arch);
-	said = gguf_bool(g, "diffusion.shift_logits", &in->shift_logits, NULL);
-	if (said != 1)
+	causal_found =
+		gguf_bool(g, "diffusion.shift_logits", &in->shift_logits, NULL);
+	if (causal_found != 1)
 		in->shift_logits = arch && arch->shift_logits;
 	in->block_length = find_number(g, "diffusion", "block_length");
-	in->diffusion =
-		said == 1 || in->block_length || (arch && !arch->causal);
+	in->diffusion = causal_found == 1 || in->block_length ||
+		(arch && !arch->causal);
 	in->mask_token = -1;
 	if (gguf_u64(g, "tokenizer.ggml.mask_token_id", &mask, NULL) == 1 &&
 		mask <= INT32_MAX)
@@ -135,7 +136,7 @@ static const char *scaled(uint64_t v, double step, char *buf, size_t size)
 	return buf;
 }
 
-/* The shortest decimal that is this float32 and no other. */
+/* The shortest decimal that reads back as this float32. */
 static const char *shortest(float v, char buf[32])
 {
 	for (int digits = 6; digits <= 9; digits++) {
@@ -144,30 +145,6 @@ static const char *shortest(float v, char buf[32])
 			break;
 	}
 	return buf;
-}
-
-static void print_element(const struct gguf_kv *kv, uint64_t i, FILE *f)
-{
-	char text[32];
-	uint64_t u;
-
-	switch (kv->elem) {
-	case GGUF_F32:
-		fputs(shortest((float)gguf_elem_f64(kv, i), text), f);
-		break;
-	case GGUF_F64:
-		fprintf(f, "%.17g", gguf_elem_f64(kv, i));
-		break;
-	case GGUF_BOOL:
-		fputs(gguf_elem_i64(kv, i) ? "true" : "false", f);
-		break;
-	case GGUF_U64: /* may be more than an int64 holds */
-		memcpy(&u, kv->value + i * sizeof(u), sizeof(u));
-		fprintf(f, "%" PRIu64, u);
-		break;
-	default:
-		fprintf(f, "%" PRId64, gguf_elem_i64(kv, i));
-	}
 }
 
 static void print_value(const struct gguf_kv *kv, FILE *f)
@@ -180,9 +157,32 @@ static void print_value(const struct gguf_kv *kv, FILE *f)
 	for (i = 0; i < kv->count && i < SHOWN_ELEMS; i++) {
 		if (i)
 			fputs(", ", f);
-		if (kv->elem != GGUF_STRING)
-			print_element(kv, i, f);
-		else if (gguf_next_str(kv, &c, &s))
+		if (kv->elem != GGUF_STRING) {
+			char text[32];
+			uint64_t u;
+
+			switch (kv->elem) {
+			case GGUF_F32:
+				fputs(shortest((float)gguf_elem_f64(kv, i),
+					      text),
+					f);
+				break;
+			case GGUF_F64:
+				fprintf(f, "%.17g", gguf_elem_f64(kv, i));
+				break;
+			case GGUF_BOOL:
+				fputs(gguf_elem_i64(kv, i) ? "true" : "false",
+					f);
+				break;
+			case GGUF_U64: /* may exceed an int64 */
+				memcpy(&u, kv->value + i * sizeof(u),
+					sizeof(u));
+				fprintf(f, "%" PRIu64, u);
+				break;
+			default:
+				fprintf(f, "%" PRId64, gguf_elem_i64(kv, i));
+			}
+		} else if (gguf_next_str(kv, &c, &s))
 			fprintf(f, "\"%s\"",
 				gguf_show(s, shown, sizeof(shown)));
 	}
@@ -211,7 +211,7 @@ static void print_keys(const struct gguf *g, FILE *f)
 	}
 }
 
-/* The text of a token, for the terminal. */
+/* A token's text, escaped for the terminal. */
 static const char *token_text(
 	const struct gguf *g, int64_t id, char *buf, size_t size)
 {
@@ -227,14 +227,15 @@ static const char *token_text(
 	return "";
 }
 
-/* What model it is, a line for each thing. */
+/* Print the properties of the model, one on each line. */
 static void print_model(const struct gguf *g, FILE *f)
 {
 	struct inspection in;
 	char text[SHOWN_BYTES];
 
 	inspect_gguf(&in, g);
-	fprintf(f, "architecture  %s\n", *in.arch ? in.arch : "not said");
+	fprintf(f, "architecture  %s\n",
+		*in.arch ? in.arch : "not causal_found");
 	if (*in.name)
 		fprintf(f, "name          %s\n", in.name);
 	if (in.parameters)
@@ -260,7 +261,7 @@ static void print_model(const struct gguf *g, FILE *f)
 	else if (in.diffusion)
 		fprintf(f, "diffusion     all positions see one another\n");
 	if (in.diffusion && in.mask_token < 0)
-		fprintf(f, "mask token    not said\n");
+		fprintf(f, "mask token    not causal_found\n");
 	else if (in.diffusion)
 		fprintf(f, "mask token    %" PRId64 " \"%s\", filled from %s\n",
 			in.mask_token,
@@ -322,7 +323,7 @@ static json_t *json_element(const struct gguf_kv *kv, uint64_t i)
 	double v;
 
 	switch (kv->elem) {
-	case GGUF_F32: /* 1e-05, not the 17 digits of its double */
+	case GGUF_F32: /* 1e-05 rather than the 17 digits of its double */
 		v = gguf_elem_f64(kv, i);
 		return isfinite(v)
 			? json_real(strtod(shortest((float)v, text), NULL))
@@ -340,7 +341,7 @@ static json_t *json_element(const struct gguf_kv *kv, uint64_t i)
 	}
 }
 
-/* The value, or the first elements of an array. */
+/* The value; of an array only the first elements. */
 static json_t *json_value(const struct gguf_kv *kv)
 {
 	struct gguf_cursor c = { 0, 0 };
@@ -363,7 +364,7 @@ static json_t *json_value(const struct gguf_kv *kv)
 	return list;
 }
 
-/* What a diffusion model's masks are; NULL: of another, no memory. */
+/* The mask settings of a diffusion model; NULL: another model, or no memory. */
 static json_t *diffusion_json(const struct inspection *in)
 {
 	if (!in->diffusion)

@@ -7,15 +7,15 @@
 #include <string.h>
 
 #define JSON_VERSION 1
-#define BAR          64 /* cells of the drawing */
+#define BAR          64 /* characters of the drawing */
 
-/* A stretch of the window, by ascending address. */
+/* A range of the window, in ascending order. */
 struct stretch {
 	uint64_t from, bytes;
 	const struct window_view_mapping *map; /* NULL: a hole */
 };
 
-/* Hole number `i` lies before mapping `i`, or behind the last. */
+/* Hole `i` lies before mapping `i`; the last one after all mappings. */
 static struct stretch hole(const struct window_view *v, uint32_t i)
 {
 	const struct window_view_mapping *before = i ? &v->map[i - 1] : NULL;
@@ -57,7 +57,7 @@ static double mib(uint64_t bytes)
 	return (double)bytes / 0x1p20;
 }
 
-/* It is another process's word, and goes to a terminal. */
+/* The name comes from another process and is escaped for the terminal. */
 static void print_name(const char *name, FILE *f)
 {
 	for (; *name; name++)
@@ -78,7 +78,7 @@ static void print_stretch(const struct stretch *s, FILE *f)
 	fputc('\n', f);
 }
 
-/* How much of cell `i` is mapped, as a character. */
+/* A character for the share of cell `i` that is mapped. */
 static char cell(const struct window_view *v, unsigned i)
 {
 	uint64_t from = v->bytes / BAR * i, to = v->bytes / BAR * (i + 1);

@@ -1,9 +1,9 @@
 /*
- * What `tandem help` prints of the program as a whole; what `tandem help TOPIC`
- * lists, one line each (decoding methods, drafters, tasks, shapes, clocks and
- * bundled models); manual pages in roff: tandem(1), and one for each command,
- * tandem-run(1); and completion of the command line by bash. Options come from
- * the tables that parse them (base/opt.h).
+ * Help about the whole program: `tandem help`; the lists of `tandem help TOPIC`
+ * (decoding methods, drafters, tasks, shapes, clocks, bundled models); manual
+ * pages in roff, tandem(1) and one for each command, such as tandem-run(1); and
+ * the completion script for bash. Options come from the tables that parse them
+ * (base/opt.h).
  */
 #ifndef HOST_CMD_MANUAL_H
 #define HOST_CMD_MANUAL_H
@@ -12,10 +12,10 @@
 
 struct command;
 
-/* The commands, a line each. */
+/* Print the commands, one on each line. */
 void manual_help(FILE *);
 
-/* tandem(1): what there is, exit statuses, environment. */
+/* tandem(1): commands, exit statuses, environment. */
 void manual_overview(FILE *);
 
 void manual_page(const struct command *, FILE *);
@@ -25,13 +25,13 @@ struct help_topic {
 	void (*print)(FILE *);
 };
 
-/* Ends with a name of NULL. */
+/* Ends with a NULL name. */
 extern const struct help_topic help_topics[];
 
 /*
- * A script of one shell function. bash breaks words at '=' and ':' too, and
- * takes what replaces the last such part alone: so words are found by the
- * blanks of the line, and what stands before that part is cut off again.
+ * Print a script with one shell function. bash also splits words at '=' and
+ * ':', and replaces only the last part: so the function splits the line at
+ * blanks, and removes the text before the last part from its replies.
  */
 void completion_print(FILE *);
 

@@ -1,6 +1,6 @@
 /*
- * What is priced in place of what runs (--as), said first by every report of a
- * phone's time: nothing where that is the same.
+ * The shape that is priced in place of the model that runs (--as), which every
+ * report of phone times prints first; nothing without --as.
  */
 #ifndef HOST_CMD_PRICED_H
 #define HOST_CMD_PRICED_H
@@ -10,10 +10,10 @@
 
 struct tandem_report;
 
-/* A line, "priced as ...". */
+/* Print a line "priced as ...". */
 void priced_text(const struct tandem_report *, FILE *);
 
-/* A member "priced_as" of an object that is empty so far. */
+/* Add a member "priced_as" to an object that is still empty. */
 void put_priced(json_t *, const struct tandem_report *);
 
 #endif

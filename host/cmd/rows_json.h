@@ -1,4 +1,4 @@
-/* What became of the rows of passes (host/session/row_counts.h) and of drafts,
+/* Use of the rows of passes (host/session/row_counts.h) and results of drafts,
  * as JSON. */
 #ifndef HOST_CMD_ROWS_JSON_H
 #define HOST_CMD_ROWS_JSON_H
@@ -8,11 +8,11 @@
 struct method_stats;
 struct row_counts;
 
-/* Passes, rows of their graphs, and the valid, wasted and underutilized of
- * them; the rows of whole tiles. NULL without memory. */
+/* Passes, rows of their graphs, of these valid, wasted and underutilized ones,
+ * and rows of whole tiles. NULL: no memory. */
 json_t *rows_json(const struct row_counts *);
 
-/* Members of *o: tokens drafted and accepted, and what follows from them. */
+/* Add members: tokens drafted and accepted, and ratios derived from them. */
 void put_drafts(json_t *o, const struct method_stats *);
 
 #endif

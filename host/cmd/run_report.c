@@ -18,8 +18,9 @@
 #define JSON_VERSION 1
 
 struct rates {
-	double load_s, first_s, total_s; /* first_s: from the prompt on */
-	double prefill, decode;          /* tokens a second; 0: none */
+	/* first_s: from the beginning of the prompt */
+	double load_s, first_s, total_s;
+	double prefill, decode; /* tokens/s; 0: none */
 };
 
 static double seconds(uint64_t from, uint64_t to)
@@ -33,9 +34,9 @@ static double per_second(size_t n, double s)
 }
 
 /*
- * The first token ends the prefill, so decoding is what comes after it. With
- * no token at all the prefill, as far as it came, is all there was. Where
- * many tokens come at a time there is one speed, which includes the prompt.
+ * Prefill ends with the first token, and decoding is the time after that.
+ * Without any token all the time is prefill. Methods that emit many tokens at a
+ * time have a single speed, which includes the prompt.
  */
 static struct rates rates_of(const struct run_report *r)
 {
@@ -74,7 +75,7 @@ static double mib(uint64_t bytes)
 	return (double)bytes / (1 << 20);
 }
 
-/* The same of the phone's time. */
+/* The same in the phone's time. */
 struct phone {
 	double prompt_s, total_s, decode; /* tokens/s */
 	double energy_j;
@@ -92,7 +93,7 @@ static struct phone phone_of(const struct run_report *r)
 			soc->base_w * total };
 }
 
-/* The prompt's among them. */
+/* Includes the prompt's energy. */
 static double joules_a_token(const struct run_report *r)
 {
 	size_t n = gen_generated(r->of.generation);
@@ -121,7 +122,7 @@ static void phone_text(const struct run_report *r, FILE *f)
 		100 * of_total(r, p->matrix_ps), 100 * of_total(r, p->cpu_ps));
 }
 
-/* What a method with a draft model did in `run_s`. */
+/* Print the work of a draft model within `run_s` seconds. */
 static void draft_text(const struct tandem_report *r, double run_s, FILE *f)
 {
 	const struct method_stats *m = &r->drafts;
@@ -146,7 +147,7 @@ static void method_text(const struct tandem *t, FILE *f)
 	strbuf_release(&line);
 }
 
-/* What became of guesses. */
+/* Print the results of a diffusion method's guesses. */
 static void diffusion_text(const struct method_stats *m, FILE *f)
 {
 	fprintf(f,
@@ -156,7 +157,7 @@ static void diffusion_text(const struct method_stats *m, FILE *f)
 		m->revised, m->refreshed, m->skipped);
 }
 
-/* Behind the prompt. */
+/* After the prompt. */
 static void rows_text(const struct run_report *r, FILE *f)
 {
 	const struct row_counts *c = &r->of.work.decode_rows;
@@ -174,7 +175,7 @@ static void rows_text(const struct run_report *r, FILE *f)
 	fputc('\n', f);
 }
 
-/* Of what was asked for. */
+/* Print the requested placement. */
 static void placement_text(
 	const struct session_stats *s, const struct session_opts *o, FILE *f)
 {
@@ -191,8 +192,8 @@ static void placement_text(
 	fputc('\n', f);
 }
 
-/* On the phone all that was waited for is their price, but for requests that
- * found no room. */
+/* On the phone the waiting time is the price of the remaps, plus the waits for
+ * a place. */
 static void remaps_text(
 	const struct session_stats *s, const struct session_opts *o, FILE *f)
 {
@@ -229,14 +230,14 @@ static void flash_text(const struct run_report *r, FILE *f)
 
 static void profile_text(const struct tandem_report *r, FILE *f)
 {
-	static const char *const says[] = {
+	static const char *const labels[] = {
 		[PROFILE_NONE] = ("none, and what passes take is learnt as "
 				  "they come"),
 		[PROFILE_PROBED] = "probed when the model was opened, by",
 		[PROFILE_REMEMBERED] = "remembered of what was probed before",
 	};
 
-	fprintf(f, "profile      %s", says[r->profile]);
+	fprintf(f, "profile      %s", labels[r->profile]);
 	if (r->profile == PROFILE_PROBED)
 		fprintf(f, " %" PRIu64 " passes", r->probe_passes);
 	fputc('\n', f);
@@ -271,7 +272,7 @@ static void reward_text(const struct tandem_report *r, FILE *f)
 	fputc('\n', f);
 }
 
-/* Of the phone's time, or of the wall's. */
+/* Seconds of the phone's time, or of the wall clock. */
 static double switch_s(const struct session_opts *o, uint64_t time)
 {
 	return (double)time * (o->soc ? 1e-12 : 1e-9);
@@ -405,43 +406,7 @@ static json_t *ids_json(const int32_t *id, size_t n)
 	return list;
 }
 
-static void put_run(json_t *o, const struct run_report *r)
-{
-	const struct tandem_report *of = &r->of;
-	const struct session_opts *opts = of->pair;
-	struct rates t = rates_of(r);
-
-	put_priced(o, of);
-	put_u64(o, "version", JSON_VERSION);
-	put_str(o, "command", "run");
-	put_str(o, "model", of->model_path);
-	put_str(o, "arch", of->model->arch);
-	put_str(o, "method", of->method);
-	if (of->weighs)
-		put_str(o, "profile", profile_froms[of->profile]);
-	put_u64(o, "prompt_tokens", gen_prompt_length(r->of.generation));
-	put_u64(o, "generated_tokens", gen_generated(r->of.generation));
-	put_str(o, "stop", r->stop);
-	put_str(o, "error", r->error);
-	put_str(o, "clock", "wall");
-	put_real(o, "load_s", t.load_s);
-	if (gen_first_ns(r->of.generation))
-		put_real(o, "time_to_first_token_s", t.first_s);
-	else
-		put_str(o, "time_to_first_token_s", NULL);
-	put_real(o, "total_s", t.total_s);
-	put_real(o, "prefill_tokens_per_s", t.prefill);
-	put_real(o, "decode_tokens_per_s", t.decode);
-	put_u64(o, "context", of->context);
-	put_str(o, "precision", precision_names[opts->precision]);
-	put_str(o, "coherence", coherence_names[opts->coherence]);
-	put_str(o, "doorbell", doorbell_names[opts->doorbell]);
-	put_u64(o, "prefill_chunk", opts->prefill_chunk);
-	put_u64(o, "va_window", opts->va_window);
-	put_u64(o, "huge_bytes", tandem_huge_bytes(r->tandem));
-}
-
-/* `name` ends in "ns". */
+/* `name` ends in "ns", which "s" replaces. */
 static void put_seconds(json_t *o, const char *name, uint64_t ns)
 {
 	char key[32];
@@ -589,8 +554,39 @@ int report_json(const struct run_report *r, const struct strbuf *text, FILE *f)
 	const int32_t *id = gen_tokens(r->of.generation, &n);
 	json_t *o = json_object(), *part;
 	struct history_stats h;
+	const struct tandem_report *of = &r->of;
+	const struct session_opts *opts = of->pair;
+	struct rates t = rates_of(r);
 
-	put_run(o, r);
+	put_priced(o, of);
+	put_u64(o, "version", JSON_VERSION);
+	put_str(o, "command", "run");
+	put_str(o, "model", of->model_path);
+	put_str(o, "arch", of->model->arch);
+	put_str(o, "method", of->method);
+	if (of->weighs)
+		put_str(o, "profile", profile_froms[of->profile]);
+	put_u64(o, "prompt_tokens", gen_prompt_length(r->of.generation));
+	put_u64(o, "generated_tokens", gen_generated(r->of.generation));
+	put_str(o, "stop", r->stop);
+	put_str(o, "error", r->error);
+	put_str(o, "clock", "wall");
+	put_real(o, "load_s", t.load_s);
+	if (gen_first_ns(r->of.generation))
+		put_real(o, "time_to_first_token_s", t.first_s);
+	else
+		put_str(o, "time_to_first_token_s", NULL);
+	put_real(o, "total_s", t.total_s);
+	put_real(o, "prefill_tokens_per_s", t.prefill);
+	put_real(o, "decode_tokens_per_s", t.decode);
+	put_u64(o, "context", of->context);
+	put_str(o, "precision", precision_names[opts->precision]);
+	put_str(o, "coherence", coherence_names[opts->coherence]);
+	put_str(o, "doorbell", doorbell_names[opts->doorbell]);
+	put_u64(o, "prefill_chunk", opts->prefill_chunk);
+	put_u64(o, "va_window", opts->va_window);
+	put_u64(o, "huge_bytes", tandem_huge_bytes(r->tandem));
+
 	put_stats(o, s);
 	put_draft(o, r);
 	if (r->of.history) {

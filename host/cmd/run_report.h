@@ -1,6 +1,6 @@
 /*
- * What a run did, for people (text on stderr) and for programs (one JSON
- * object). All times are of the wall clock.
+ * The report of a run: text on stderr, or one JSON object. All times are
+ * wall-clock times.
  */
 #ifndef HOST_CMD_RUN_REPORT_H
 #define HOST_CMD_RUN_REPORT_H
@@ -17,12 +17,12 @@ struct run_report {
 	struct tandem_report of;
 	const char *stop;  /* gen_stop_name, "interrupted" or "lost" */
 	const char *error; /* NULL: none */
-	uint64_t begin_ns; /* clock_ns: the command began */
+	uint64_t begin_ns; /* clock_ns at the start of the command */
 };
 
 void report_text(const struct run_report *, FILE *);
 
-/* One line; text is valid UTF-8. 0 or -ENOMEM or -EIO. */
+/* Print one line; text is valid UTF-8. 0, -ENOMEM or -EIO. */
 int report_json(const struct run_report *, const struct strbuf *text, FILE *);
 
 #endif

@@ -9,14 +9,14 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* ---- while they are written ---------------------------------------------- */
+/* ---- progress ------------------------------------------------------------ */
 
-/* The line is told by its address, and is not copied. */
+/* The sink identifies a line by its address and does not copy it. */
 static char line[160];
 
-void samples_draw(const char *said, uint32_t over, uint32_t of)
+void samples_draw(const char *text, uint32_t over, uint32_t of)
 {
-	snprintf(line, sizeof(line), "%s", said);
+	snprintf(line, sizeof(line), "%s", text);
 	progress_report(&cmd_progress, line, over, of);
 }
 
@@ -71,7 +71,7 @@ void samples_warn(const struct tandem *t, uint32_t n)
 
 /* ---- all of them --------------------------------------------------------- */
 
-/* Samples by enum tandem_sample_state. */
+/* Number of samples by enum tandem_sample_state. */
 struct states {
 	uint32_t n[TANDEM_SAMPLE_FAILED + 1];
 };
@@ -153,7 +153,7 @@ static json_t *sample_json(
 	return o;
 }
 
-/* Their rows are memory of Jansson's, which remembers when it had none. */
+/* Jansson allocates the rows, so that a failure is remembered. */
 static json_t *answers_json(const struct tandem *t, uint32_t n)
 {
 	json_t *list = json_array();

@@ -127,7 +127,8 @@ int talk_save(
 		json_array_append_new(turns,
 			json_pack("{ssss%}", "role", t->turn[i].role, "content",
 				t->turn[i].text, t->turn[i].bytes));
-	/* All of it or nothing: a text that is not UTF-8 makes no turn. */
+	/* Check the whole file before using it: a text that is not UTF-8 is no
+	 * turn. */
 	if (json_array_size(turns) != t->n) {
 		json_decref(turns);
 		turns = NULL;
@@ -213,7 +214,7 @@ int talk_load(
 
 	if (ret)
 		return ret;
-	/* Jansson takes some of its own failed allocations for bad JSON. */
+	/* Jansson reports some of its own failed allocations as bad JSON. */
 	errno = 0;
 	all = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
 	if (all)

@@ -1,8 +1,7 @@
 /*
- * A conversation: what system, user and assistant said, answers with the tokens
- * they were written in, so that the next prompt begins with the last one. It is
- * kept in a file as plain JSON: the turns, and settings by their options'
- * names. One thread.
+ * A conversation: turns of system, user and assistant. Answers keep their
+ * tokens, so that the next prompt begins with exactly the previous one. Stored
+ * in a file as plain JSON: the turns, and settings by option names. One thread.
  */
 #ifndef HOST_CMD_TALK_H
 #define HOST_CMD_TALK_H
@@ -17,14 +16,14 @@ struct err;
 struct token_list;
 
 struct talk_turn {
-	const char *role; /* one of three that are constant */
+	const char *role; /* one of three constants */
 	char *text;
 	size_t bytes;
-	int32_t *tokens; /* NULL: none are known */
+	int32_t *tokens; /* NULL: unknown */
 	size_t n_tokens;
 };
 
-/* Zero-initialise; the system's turn, where there is one, is the first. */
+/* Zero-initialise. A system turn is always the first. */
 struct talk {
 	struct talk_turn *turn;
 	size_t n, cap;
@@ -32,23 +31,24 @@ struct talk {
 
 void talk_release(struct talk *);
 
-/* Another turn; an answer's tokens are copied. -ENOMEM. */
+/* Add a turn; an answer's tokens are copied. -ENOMEM. */
 int talk_add(struct talk *, const char *role, const char *text, size_t bytes,
 	const struct token_list *tokens, struct err *);
-/* The last one is taken back. */
+/* Remove the last turn. */
 void talk_drop(struct talk *);
-/* NULL: no system's turn. */
+/* NULL: no system turn. */
 int talk_set_system(struct talk *, const char *text, struct err *);
 const char *talk_system(const struct talk *);
-/* All but the system's turn go. */
+/* Remove all but the system turn. */
 void talk_reset(struct talk *);
 
-/* For a request; free() it. NULL: no memory. */
+/* The turns for a request; the caller frees them. NULL: no memory. */
 struct tandem_turn *talk_turns(const struct talk *);
 
 /*
- * To a file, all of it or nothing; `settings` is an object. From one: *settings
- * is the caller's to release. -EINVAL with what is wrong with the file.
+ * talk_save writes the whole file or nothing; `settings` is an object.
+ * talk_load: the caller releases *settings. -EINVAL describes what is wrong
+ * with the file.
  */
 int talk_save(
 	const struct talk *, json_t *settings, const char *path, struct err *);

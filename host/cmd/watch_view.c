@@ -9,10 +9,11 @@
 
 #define HIDE  "\033[?25l"
 #define SHOW  "\033[?25h"
-#define WIPE  "\033[J" /* from the cursor to the end of the screen */
+#define WIPE  "\033[J" /* erases from the cursor to the end of the screen */
 #define PLAIN "\033[0m"
-/* Rows of ours end where we end them. On a terminal that is narrower by now, or
- * thinks a character wider, their ends are cut, and our count of them holds. */
+/* Each of our rows ends at a known column. The terminal may have become
+ * narrower, or may draw a character wider than we expect: turn off wrapping, so
+ * that a long row is cut and the number of rows stays right. */
 #define CUT    "\033[?7l"
 #define WRAP   "\033[?7h"
 
@@ -29,7 +30,7 @@ static const char *const colour_of[] = {
 	[TANDEM_DRAFT] = "\033[2;36m",
 };
 
-/* Before a token, where there is no colour. */
+/* Printed before a token on a terminal without colour. */
 static const char *const sign_of[] = {
 	[TANDEM_MASK] = "",
 	[TANDEM_VISIBLE] = "~",
@@ -62,11 +63,11 @@ static void put(struct strbuf *out, const char *s)
 struct glyph {
 	const char *text;
 	size_t len;
-	int width; /* columns; -1: none that shows */
+	int width; /* columns; -1: not printable */
 	char own[4];
 };
 
-/* The character at *at, which moves behind it. */
+/* The character at *at; moves *at past it. */
 static struct glyph next_glyph(
 	const struct watch_view *v, const char **at, const char *end)
 {
@@ -82,14 +83,14 @@ static struct glyph next_glyph(
 	g.width = 1;
 	if (len <= 0 || c < 0x20 || (c >= 0x7f && c < 0xa0))
 		g.width = -1;
-	/* Without the locale, which comes with the C library, all are one wide,
-	 * as are those that are younger than the library. */
+	/* Without a UTF-8 locale every character is one column wide, as are
+	 * characters that the C library does not know. */
 	else if (v->utf8 && wcwidth((wchar_t)c) >= 0)
 		g.width = wcwidth((wchar_t)c);
 	return g;
 }
 
-/* One that moves the cursor, or has no look, is shown by a sign. */
+/* A control or invisible character is shown by a symbol. */
 static struct glyph sign_for(struct glyph g)
 {
 	unsigned char c = (unsigned char)g.text[0];
@@ -101,16 +102,17 @@ static struct glyph sign_for(struct glyph g)
 	g.text = c == '\n' ? RETURN : c == '\t' ? TAB : ODD;
 	if (c == '\n' || c == '\t' || (c >= 0x20 && c != 0x7f))
 		return g;
-	/* U+2400 and on are pictures of the controls. */
+	/* U+2400 and the following are symbols of control characters. */
 	memcpy(g.own, "\xe2\x90\x80", 3);
 	g.own[2] = (char)(0x80 + (c == 0x7f ? 0x21 : c));
 	g.text = NULL;
 	return g;
 }
 
-/* ---- what stands --------------------------------------------------------- */
+/* ---- settled text -------------------------------------------------------- */
 
-/* As the terminal will have it: what does not fit begins a row. */
+/* Track the cursor as the terminal moves it: a character that does not fit
+ * starts a new row. */
 static void follow(struct watch_view *v, const struct glyph *g)
 {
 	const char c = g->text[0];
@@ -146,8 +148,8 @@ static void settle(struct watch_view *v, struct strbuf *out)
 }
 
 /*
- * Another width is heard of. What the terminal made of the last row nobody
- * says; a line ends there, and we know again where we are.
+ * Adapt to another width. How the terminal wrapped the last row is unknown, so
+ * end the line: after that the cursor's column is known again.
  */
 static void resize(struct watch_view *v, unsigned cols, struct strbuf *out)
 {
@@ -159,13 +161,13 @@ static void resize(struct watch_view *v, unsigned cols, struct strbuf *out)
 	v->cols = cols;
 }
 
-/* The drawing goes: the cursor is behind the text. */
+/* Erase the drawing; the cursor goes to the end of the text. */
 static void wipe(struct watch_view *v, bool moved, struct strbuf *out)
 {
 	if (!v->open)
 		return;
-	/* To the margin, in case that somebody typed; but where the width is
-	 * another one, other text may stand there by now. */
+	/* From the margin, in case the user has typed; but if the width has
+	 * changed, other text may be there now. */
 	put(out, moved ? WIPE : "\r" WIPE);
 	if (v->row.len)
 		strbuf_add(out, v->row.data, v->row.len);
@@ -198,15 +200,15 @@ void watch_view_end(struct watch_view *v, unsigned cols, struct strbuf *out)
 	uselocale(was);
 }
 
-/* ---- what is open -------------------------------------------------------- */
+/* ---- the drawing --------------------------------------------------------- */
 
-/* A drawing, or the line that stands for one. */
+/* Draws the open text, or the line that stands in for it. */
 struct pen {
 	const struct watch_view *view;
 	struct strbuf *out;
-	unsigned col, cols; /* cols 0: as wide as it gets */
-	unsigned row, rows; /* rows there may be */
-	int mark;           /* whose colour is on; -1: none */
+	unsigned col, cols; /* cols 0: unlimited */
+	unsigned row, rows; /* rows: limit */
+	int mark;           /* mark whose colour is set; -1: none */
 	bool full;
 };
 
@@ -253,63 +255,30 @@ static void draw_sign(struct pen *p, const char *sign)
 	draw_text(p, sign, strlen(sign));
 }
 
-static void draw_token(struct pen *p, const struct tandem_step *s, size_t i,
-	const struct watch_ends *ends)
-{
-	const size_t len = s->at[i + 1] - s->at[i];
-	const int mark = s->marks[i];
-	bool end = mark != TANDEM_MASK && !len && ends &&
-		ends->is(ends->arg, s->tokens[i]);
-
-	set_colour(p, mark);
-	if (!p->view->colour && (len || end))
-		draw_sign(p, sign_of[mark]);
-	if (mark == TANDEM_MASK)
-		draw_sign(p, MASK);
-	else if (end)
-		draw_sign(p, END);
-	draw_text(p, s->text + s->at[i], len);
-}
-
-/* Returns how many positions there was room for. */
+/* Returns the number of positions that fit. */
 static size_t draw(struct pen *p, const struct tandem_step *s,
 	const struct watch_ends *ends)
 {
 	size_t i;
 
 	draw_text(p, s->text, s->at[0]);
-	for (i = 0; i < s->n && !p->full; i++)
-		draw_token(p, s, i, ends);
+	for (i = 0; i < s->n && !p->full; i++) {
+		const size_t len = s->at[i + 1] - s->at[i];
+		const int mark = s->marks[i];
+		bool end = mark != TANDEM_MASK && !len && ends &&
+			ends->is(ends->arg, s->tokens[i]);
+
+		set_colour(p, mark);
+		if (!p->view->colour && (len || end))
+			draw_sign(p, sign_of[mark]);
+		if (mark == TANDEM_MASK)
+			draw_sign(p, MASK);
+		else if (end)
+			draw_sign(p, END);
+		draw_text(p, s->text + s->at[i], len);
+	}
 	set_colour(p, -1);
 	return p->full && i ? i - 1 : i;
-}
-
-/* The line below: as much of it as fits. */
-static void draw_state(struct pen *p, const struct tandem_step *s, size_t shown)
-{
-	uint64_t left = 0, filled = p->view->tokens;
-	char line[160];
-	int len;
-
-	for (size_t i = 0; i < s->n; i++) {
-		left += s->marks[i] == TANDEM_MASK;
-		filled += s->marks[i] == TANDEM_VISIBLE ||
-			s->marks[i] == TANDEM_STABLE;
-	}
-	len = snprintf(line, sizeof(line),
-		"pass %llu, %llu mask%s left, %.1f tokens a pass",
-		(unsigned long long)s->pass, (unsigned long long)left,
-		left == 1 ? "" : "s", (double)filled / (double)s->pass);
-	if (shown < s->n)
-		len += snprintf(line + len, sizeof(line) - (size_t)len,
-			", %zu positions not shown", s->n - shown);
-	put(p->out, "\r\n");
-	set_colour(p, TANDEM_MASK);
-	/* Not into the last column: a terminal may go on from there. */
-	strbuf_add(p->out, line,
-		(unsigned)len < p->cols ? (unsigned)len : p->cols - 1);
-	set_colour(p, -1);
-	p->row++;
 }
 
 void watch_view_step(struct watch_view *v, const struct tandem_step *s,
@@ -333,8 +302,32 @@ void watch_view_step(struct watch_view *v, const struct tandem_step *s,
 	p.col = v->col;
 	put(out, CUT);
 	shown = draw(&p, s, ends);
-	if (size.rows != 1)
-		draw_state(&p, s, shown);
+	if (size.rows != 1) {
+		/* Draw the status line, as far as it fits. */
+		uint64_t left = 0, filled = p.view->tokens;
+		char line[160];
+		int len;
+
+		for (size_t i = 0; i < s->n; i++) {
+			left += s->marks[i] == TANDEM_MASK;
+			filled += s->marks[i] == TANDEM_VISIBLE ||
+				s->marks[i] == TANDEM_STABLE;
+		}
+		len = snprintf(line, sizeof(line),
+			"pass %llu, %llu mask%s left, %.1f tokens a pass",
+			(unsigned long long)s->pass, (unsigned long long)left,
+			left == 1 ? "" : "s", (double)filled / (double)s->pass);
+		if (shown < s->n)
+			len += snprintf(line + len, sizeof(line) - (size_t)len,
+				", %zu positions not shown", s->n - shown);
+		put(p.out, "\r\n");
+		set_colour(&p, TANDEM_MASK);
+		/* Not into the last column: a terminal may wrap there. */
+		strbuf_add(p.out, line,
+			(unsigned)len < p.cols ? (unsigned)len : p.cols - 1);
+		set_colour(&p, -1);
+		p.row++;
+	}
 	if (p.row)
 		strbuf_addf(out, "\033[%uA", p.row);
 	put(out, "\r" WRAP SHOW);

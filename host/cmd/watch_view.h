@@ -1,16 +1,16 @@
 /*
- * A text that settles out of order, as bytes for a terminal or as lines. What
- * stands is ordinary text: it scrolls, and wraps where the terminal wraps. The
- * open end behind it is drawn again and again where it is, as rows of our own,
- * with a line about the passes below.
+ * A text whose tokens settle out of order, as terminal output or as lines.
+ * Settled text is ordinary output: it scrolls, and the terminal wraps it. The
+ * open part after it is drawn again after each pass, as rows with explicit
+ * ends, with a status line below.
  *
- * At rest the cursor is visible, colours and modes are the user's, and the
- * cursor is where the drawing begins: in the text's last row, at the margin. So
- * a terminal that breaks its lines anew leaves us where we were, and whoever
- * wipes the screen from there on wipes the drawing and no text.
+ * Between calls the cursor is visible, colours and modes are the user's, and
+ * the cursor is where the drawing begins: in the last row of the text, at the
+ * margin. So nothing is lost if the terminal rewraps its lines, and erasing
+ * from the cursor on erases the drawing and no text.
  *
- * Nothing is read or written here, no terminal is asked. Texts are UTF-8, whole
- * characters at a time. Whoever calls looks at out->failed.
+ * Writes to a buffer and does not query the terminal. Texts are UTF-8, whole
+ * characters at a time. The caller checks out->failed.
  */
 #ifndef HOST_CMD_WATCH_VIEW_H
 #define HOST_CMD_WATCH_VIEW_H
@@ -25,34 +25,36 @@
 struct tandem_step;
 
 struct watch_view {
-	bool colour;         /* else marks are told by signs */
-	locale_t utf8;       /* knows how wide characters are */
-	uint64_t tokens;     /* that stand */
-	struct strbuf ahead; /* text that stands and is not drawn yet */
-	struct strbuf row;   /* the last row of what is drawn of it */
-	unsigned col;        /* behind that */
-	unsigned cols;       /* of the terminal, as last heard; 0: not yet */
-	bool open;           /* something is drawn behind it */
+	bool colour;         /* otherwise symbols show the marks */
+	locale_t utf8;       /* gives the width of characters */
+	uint64_t tokens;     /* settled so far */
+	struct strbuf ahead; /* Settled text that is not on the terminal yet. */
+	struct strbuf row;   /* last row of the text on the terminal */
+	unsigned col;        /* column after that row */
+	/* of the terminal, as last passed; 0: not known yet */
+	unsigned cols;
+	bool open; /* a drawing follows the text */
 };
 
 void watch_view_init(struct watch_view *, bool colour);
 void watch_view_release(struct watch_view *);
 
 /*
- * Text that stands: a token's (id >= 0), or only text. It goes to the terminal
- * at once where nothing is drawn behind the text, else with the next step,
- * which it is part of: a block is not seen to vanish and to come again.
+ * Add settled text: a token's (id >= 0), or text only. It is output at once if
+ * there is no drawing, otherwise with the next step: then a settled block does
+ * not flicker.
  */
 void watch_view_text(struct watch_view *, int32_t id, const char *text,
 	size_t len, unsigned cols, struct strbuf *out);
 
 struct watch_size {
-	unsigned cols, rows; /* 1 or more */
+	unsigned cols, rows; /* both at least 1 */
 };
 
 /*
- * What a pass left, drawn on a terminal of that size. `ends` says of a token
- * that it ends texts (it has a sign where it has no text); NULL: of none.
+ * Draw the state after a pass, for a terminal of that size. `ends` tests
+ * whether a token ends texts (it gets a symbol if it has no text); NULL: none
+ * does.
  */
 struct watch_ends {
 	bool (*is)(const void *arg, int32_t id);
@@ -61,10 +63,10 @@ struct watch_ends {
 void watch_view_step(struct watch_view *, const struct tandem_step *,
 	const struct watch_ends *, struct watch_size, struct strbuf *out);
 
-/* The drawing goes, the text stays, and the cursor is behind it. */
+/* Erase the drawing; the text stays, with the cursor after it. */
 void watch_view_end(struct watch_view *, unsigned cols, struct strbuf *out);
 
-/* A step as one line: "pass 12: ..."; marks are told by signs. */
+/* Print a step as one line, "pass 12: ..."; symbols show the marks. */
 void watch_line(const struct tandem_step *, const struct watch_ends *,
 	struct strbuf *out);
 

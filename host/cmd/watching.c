@@ -31,7 +31,7 @@ void watch_init(struct watch *w, bool json)
 	else if (isatty(STDOUT_FILENO) && is_set("TERM") &&
 		strcmp(term, "dumb"))
 		w->form = WATCH_DRAWN;
-	if (w->form == WATCH_DRAWN) /* it loads a locale */
+	if (w->form == WATCH_DRAWN) /* this form has a locale to release */
 		watch_view_init(&w->view, !is_set("NO_COLOR"));
 }
 
@@ -41,7 +41,7 @@ void watch_release(struct watch *w)
 	strbuf_release(&w->out);
 }
 
-/* A terminal that does not know its size is an old one's. */
+/* A terminal that reports no size is assumed to have 80 x 24. */
 static struct watch_size terminal_size(void)
 {
 	struct winsize w;
@@ -54,29 +54,30 @@ static struct watch_size terminal_size(void)
 	return size;
 }
 
-/* The column of the text behind which something is drawn; NOTHING, or FULL: all
- * of the text's last row is text. */
+/* The column where the drawing follows the text; NOTHING: no drawing; FULL: the
+ * text fills its last row. */
 enum { NOTHING = -1, FULL = -2 };
-static volatile sig_atomic_t drawn_behind = NOTHING;
+static volatile sig_atomic_t drawn_after = NOTHING;
 
-/* No more than a handler may: the cursor is at the margin, see watch_view.h. */
+/* Only async-signal-safe calls. The cursor is at the margin, see
+ * watch_view.h. */
 void watch_leave(void)
 {
 	char move[] = "\033[00000C";
-	const char *wipe = drawn_behind == FULL ? "\n\033[J" : "\033[J\n";
-	int col = drawn_behind;
+	const char *wipe = drawn_after == FULL ? "\n\033[J" : "\033[J\n";
+	int col = drawn_after;
 
 	if (col == NOTHING)
 		return;
 	for (int i = 0, rest = col; i < 5; i++, rest /= 10)
 		move[sizeof(move) - 3 - i] = (char)('0' + rest % 10);
-	if (col > 0) /* by 0 is by 1 */
+	if (col > 0) /* the terminal takes 0 as 1 */
 		fd_write_all(STDOUT_FILENO, move, sizeof(move) - 1);
 	fd_write_all(STDOUT_FILENO, wipe, strlen(wipe));
 }
 
-/* A drawing is one write: nothing comes between its parts, and whatever ends
- * the program leaves a whole one. */
+/* Write a drawing with one call: no other output comes between its parts, and a
+ * drawing is complete whenever the program ends. */
 static int write_out(struct watch *w)
 {
 	const struct watch_view *v = &w->view;
@@ -89,9 +90,9 @@ static int write_out(struct watch *w)
 			? -errno
 			: fd_write_all(STDOUT_FILENO, w->out.data, w->out.len);
 	strbuf_reset(&w->out);
-	drawn_behind = w->form != WATCH_DRAWN || !v->open ? NOTHING
-		: v->col >= v->cols                       ? FULL
-							  : (int)v->col;
+	drawn_after = w->form != WATCH_DRAWN || !v->open ? NOTHING
+		: v->col >= v->cols                      ? FULL
+							 : (int)v->col;
 	return ret;
 }
 
@@ -109,30 +110,18 @@ int watch_text(struct watch *w, int32_t id, const char *text, size_t len)
 
 /* ---- JSON ---------------------------------------------------------------- */
 
-static json_t *marks_json(const struct tandem_step *s)
-{
-	static const char letter[] = { [TANDEM_MASK] = 'm',
-		[TANDEM_VISIBLE] = 'v',
-		[TANDEM_STABLE] = 's',
-		[TANDEM_DRAFT] = 'd' };
-	struct strbuf marks = STRBUF_INIT;
-	json_t *text;
-
-	for (size_t i = 0; i < s->n; i++)
-		strbuf_add(&marks, &letter[s->marks[i]], 1);
-	text = marks.failed
-		? NULL
-		: json_stringn(marks.data ? marks.data : "", marks.len);
-	strbuf_release(&marks);
-	return text;
-}
-
 static int step_json(const struct tandem_step *s, struct strbuf *out)
 {
 	json_t *o = json_object(), *tokens = json_array(),
 	       *texts = json_array();
 	char *line = NULL;
 	int bad;
+	static const char letter[] = { [TANDEM_MASK] = 'm',
+		[TANDEM_VISIBLE] = 'v',
+		[TANDEM_STABLE] = 's',
+		[TANDEM_DRAFT] = 'd' };
+	struct strbuf marks;
+	json_t *text;
 
 	for (size_t i = 0; i < s->n; i++) {
 		bool mask = s->tokens[i] < 0;
@@ -147,9 +136,18 @@ static int step_json(const struct tandem_step *s, struct strbuf *out)
 	put_u64(o, "step", s->pass);
 	put_u64(o, "first", s->first);
 	json_object_set_new(o, "tokens", tokens);
-	/* The one member whose memory is not Jansson's, which else would know
-	 * that the object lacks something. */
-	bad = json_object_set_new(o, "marks", marks_json(s));
+	/* The memory of this one member is not Jansson's, so a failure must be
+	 * passed on. */
+
+	marks = (struct strbuf)STRBUF_INIT;
+	for (size_t i = 0; i < s->n; i++)
+		strbuf_add(&marks, &letter[s->marks[i]], 1);
+	text = marks.failed
+		? NULL
+		: json_stringn(marks.data ? marks.data : "", marks.len);
+	strbuf_release(&marks);
+
+	bad = json_object_set_new(o, "marks", text);
 	json_object_set_new(o, "text", texts);
 	if (!bad)
 		line = json_dumps(o, JSON_COMPACT);

@@ -1,9 +1,9 @@
 /*
- * Watching a diffusion model write (`tandem run --watch`): on a terminal a
- * drawing of the open end of the text (watch_view.h), in a pipe or on a
- * terminal that cannot go back a line for each step, with --json an object for
- * each. Writes to standard output, whatever else went there before being
- * flushed first. One thread.
+ * Shows how a diffusion model writes (`tandem run --watch`): on a terminal a
+ * drawing of the open part of the text (watch_view.h); in a pipe, or on a
+ * terminal that cannot move the cursor, a line for each step; with --json an
+ * object for each step. Writes to standard output, which it flushes first. One
+ * thread.
  */
 #ifndef HOST_CMD_WATCHING_H
 #define HOST_CMD_WATCHING_H
@@ -31,24 +31,23 @@ struct watch {
 	const struct tokenizer *tokenizer;
 };
 
-/* The form by what standard output is, and TERM and NO_COLOR say. */
+/* Choose the form by the type of standard output and by TERM and NO_COLOR. */
 void watch_init(struct watch *, bool json);
 void watch_release(struct watch *);
 
 /*
- * Text that stands, and what a step left: 0 or -errno. Text is shown by the
- * drawing, and by lines at the end, for half a line of it may be there when a
- * step comes; JSON has it from elsewhere.
+ * Report settled text, and the state after a step: 0 or -errno. A drawing shows
+ * the text at once, the form of lines only at the end, since a step may come in
+ * the middle of a line; JSON output has the text elsewhere.
  */
 int watch_text(struct watch *, int32_t id, const char *text, size_t len);
 int watch_step(struct watch *, const struct tandem_step *);
 
-/* In a signal handler, before the program is ended at once: what is drawn
- * behind the text goes, and the line ends. For the last one that was
- * initialised. */
+/* Called in a signal handler before the program ends: erase the drawing and end
+ * the line. Applies to the struct watch that was initialised last. */
 void watch_leave(void);
 
-/* However it ended: the text, and nothing but that, is left. */
+/* Erase the drawing, so that only the text is left. */
 int watch_end(struct watch *);
 
 #endif

@@ -42,7 +42,7 @@ failed unknown --clock soc:unknown
 
 price --as qwen3-8b --draft-as qwen3-0.6b --length 3 --rows 1,9,17
 check_eq 'status of a text' "$status" 0
-check_has 'the text' "$out" 'Priced, not run: qwen3-8b, drafted for by qwen3-0.6b'
+check_has 'the text' "$out" 'Priced, not run: qwen3-8b, drafted by qwen3-0.6b'
 check_has 'the text' "$out" '17 rows'
 
 command -v python3 >/dev/null || finish

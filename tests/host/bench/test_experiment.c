@@ -128,11 +128,11 @@ static void test_broken_rules(void **state)
 	check_broken("name=b bytes=6",
 		"read 48 bytes in 8 passes, which is not 7 each", EPROTO);
 	check_broken("name=b us=1000 least=8001",
-		"took 8.000 ms for 8 passes, and flash takes 8.001 ms at least "
+		"took 8.000 ms for 8 passes, but flash needs 8.001 ms at least "
 		"for the 560 bytes",
 		EPROTO);
 	check_broken("name=b counted=62",
-		"counts 62 bytes read from storage, where 8 passes should have "
+		"counts 62 bytes read from storage, but 8 passes should have "
 		"read 56",
 		EPROTO);
 	check_broken("name=b counted=50", "counts 50 bytes", EPROTO);

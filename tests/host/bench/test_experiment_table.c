@@ -87,7 +87,7 @@ static struct filled *fill(void)
 	struct experiment x;
 	struct runner how = fake_begin(&f, &x);
 	struct setting usual = { 0 };
-	struct table_ask ask = { .method = both,
+	struct table_request request = { .method = both,
 		.n_methods = 2,
 		.usual = &usual,
 		.levels = levels,
@@ -98,16 +98,16 @@ static struct filled *fill(void)
 	assert_non_null(all);
 	x.runner = &how;
 	assert_ok(setting_change(&usual, "us=1000", &e), &e);
-	assert_ok(table_plan(&all->plan[0], &x, &plain, &ask, &e), &e);
+	assert_ok(table_plan(&all->plan[0], &x, &plain, &request, &e), &e);
 	assert_int_equal(x.n_runs, 4);
 	/* The level that is as usual is the run that is there. */
-	assert_ok(table_plan(&all->plan[1], &x, &by_level, &ask, &e), &e);
+	assert_ok(table_plan(&all->plan[1], &x, &by_level, &request, &e), &e);
 	assert_int_equal(x.n_runs, 5);
 	assert_ptr_equal(
 		all->plan[1].row[0].run[0], all->plan[0].row[1].run[0]);
 	assert_ok(experiment_run(&x, &e), &e);
 	for (int i = 0; i < 2; i++)
-		table_fill(&all->table[i], &x, &all->plan[i], &ask);
+		table_fill(&all->table[i], &x, &all->plan[i], &request);
 	experiment_release(&x);
 	setting_release(&usual);
 	return all;

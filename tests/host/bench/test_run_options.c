@@ -13,7 +13,7 @@
 
 static void test_change(void **state)
 {
-	struct opt_values asked = { 0 }, v;
+	struct opt_values values = { 0 }, v;
 	struct setting s = { 0 };
 	struct err e = { 0 };
 
@@ -21,8 +21,8 @@ static void test_change(void **state)
 	assert_ok(setting_change(&s, "model=a=b.gguf", &e), &e);
 	assert_ok(setting_change(&s, "draft=oracle:0.5", &e), &e);
 	assert_ok(setting_change(&s, "clock=soc:sd8gen2", &e), &e);
-	v = asked;
-	assert_ok(asked_change(&v, &s, &e), &e);
+	v = values;
+	assert_ok(run_options_change(&v, &s, &e), &e);
 	assert_int_equal(
 		((const struct run_options *)opt_values_of(&v, &run_table))
 			->n_predict,
@@ -31,14 +31,14 @@ static void test_change(void **state)
 		((const struct run_options *)opt_values_of(&v, &run_table))
 			->model,
 		"a=b.gguf");
-	assert_string_equal(asked_draft(&v), "oracle:0.5");
-	assert_string_equal(asked_clock(&v), "soc:sd8gen2");
+	assert_string_equal(run_options_draft(&v), "oracle:0.5");
+	assert_string_equal(run_options_clock(&v), "soc:sd8gen2");
 	/* What was asked for stays. */
-	assert_null(asked_draft(&asked));
-	assert_null(asked_clock(&asked));
+	assert_null(run_options_draft(&values));
+	assert_null(run_options_clock(&values));
 	assert_ok(setting_change(&s, "clock=wall", &e), &e);
-	assert_ok(asked_change(&v, &s, &e), &e);
-	assert_null(asked_clock(&v));
+	assert_ok(run_options_change(&v, &s, &e), &e);
+	assert_null(run_options_clock(&v));
 	setting_release(&s);
 }
 
@@ -49,7 +49,7 @@ static void check_refused(const char *change, const char *says)
 	struct err e = { 0 };
 
 	assert_ok(setting_change(&s, change, &e), &e);
-	assert_int_equal(asked_change(&v, &s, &e), -EINVAL);
+	assert_int_equal(run_options_change(&v, &s, &e), -EINVAL);
 	if (!strstr(e.text, says))
 		fail_msg("'%s' is refused by '%s', not with '%s'", change,
 			e.text, says);
@@ -73,7 +73,7 @@ static bool is_for(const char *m, const char *name)
 	struct err e = { 0 };
 	bool is = false;
 
-	assert_ok(asked_is_for(m, name, &is, &e), &e);
+	assert_ok(run_option_applies(m, name, &is, &e), &e);
 	return is;
 }
 
@@ -93,7 +93,7 @@ static void test_is_for(void **state)
 	assert_true(is_for("lever", "prune-always"));
 	assert_false(is_for("edgellm", "prune-always"));
 	assert_false(is_for("autoregressive", "tree-rows"));
-	assert_int_equal(asked_is_for("lever", "warp", &is, &e), -EINVAL);
+	assert_int_equal(run_option_applies("lever", "warp", &is, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "unknown option '--warp'"));
 }
 

@@ -1,4 +1,4 @@
-#include "host/bench/bench_ask.h"
+#include "host/bench/bench_lists.h"
 
 #include "base/err.h"
 #include "host/api/options.h"
