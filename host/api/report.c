@@ -100,10 +100,10 @@ void tandem_method_line(const struct tandem *t, struct strbuf *line)
 	const struct method *m = d->method;
 	const struct samples *p = t->last ? t->last->samples : NULL;
 
-	if (m->tell && d->env.stats.cycles)
-		m->tell(&d->env, line);
-	if (p && samples_count(p) && m->many->tell)
-		m->many->tell(p, line);
+	if (m->report && d->env.stats.cycles)
+		m->report(&d->env, line);
+	if (p && samples_count(p) && m->many->report)
+		m->many->report(p, line);
 }
 
 uint64_t tandem_huge_bytes(const struct tandem *t)

@@ -72,7 +72,7 @@ static void find_in_lanes(
 		const struct lane *y = t->lanes->lane[i];
 		uint32_t same, most;
 
-		if (y->sequence == LANE_NOWHERE)
+		if (y->sequence == LANE_NO_SEQUENCE)
 			continue;
 		most = session_length(t->decoder.session, y->sequence);
 		same = prefix_common(ours, gen_tokens(y->gen, &ignored),
@@ -152,7 +152,7 @@ static int enter(struct lane *lane, struct err *e)
 	struct session *s = x->tandem->decoder.session;
 	int ret;
 
-	if (lane->sequence != LANE_NOWHERE)
+	if (lane->sequence != LANE_NO_SEQUENCE)
 		return 0;
 	ret = find_cached(x, e);
 	if (ret || lane->held || x->began_ns)
@@ -195,16 +195,16 @@ static void keep_cached(struct tandem_submitted *x)
 	size_t n;
 
 	if (has_session_text(x) && x->began_ns) {
-		if (text == LANE_NOWHERE) /* the lanes needed its slots */
+		if (text == LANE_NO_SEQUENCE) /* the lanes needed its slots */
 			session_add(d->session, &text, NULL);
 		else if (!x->state)
 			decoder_keep_text(d, x->generation);
 		assert(text == SESSION_TEXT);
 		session_truncate(d->session, SESSION_TEXT, 0);
-		x->lane.sequence = LANE_NOWHERE;
-	} else if (d->prefixes && !x->state && text != LANE_NOWHERE) {
+		x->lane.sequence = LANE_NO_SEQUENCE;
+	} else if (d->prefixes && !x->state && text != LANE_NO_SEQUENCE) {
 		prefixes_keep(d->prefixes, gen_tokens(x->generation, &n), text);
-		x->lane.sequence = LANE_NOWHERE;
+		x->lane.sequence = LANE_NO_SEQUENCE;
 	}
 }
 
@@ -212,7 +212,7 @@ static void keep_cached(struct tandem_submitted *x)
 static void end_lane(struct tandem_submitted *x, int ret)
 {
 	if (x->samples)
-		samples_rest(x->samples);
+		samples_detach(x->samples);
 	request_end(x, ret);
 	if (!x->state)
 		x->state = tandem_status_of(decoder_keep(
@@ -267,19 +267,19 @@ static void no_room(struct lane *lane)
 	end_lane(request_of(lane), 0);
 }
 
-static void spoilt(struct lane *lane, const struct err *e)
+static void fail(struct lane *lane, const struct err *e)
 {
 	request_of(lane)->err = *e;
 	end_lane(request_of(lane), e->code);
 }
 
-static const struct lane_owner owner = {
+static const struct lane_ops ops = {
 	.enter = enter,
 	.draw = draw,
 	.computed = computed,
 	.passed = passed,
 	.no_room = no_room,
-	.spoilt = spoilt,
+	.fail = fail,
 };
 
 /* ---- submitting ---------------------------------------------------------- */
@@ -293,7 +293,7 @@ static int open_lanes(struct tandem *t, struct err *e)
 		return err_set(e, ENOMEM, "no memory for requests");
 	*l = (struct lanes){ .session = t->decoder.session,
 		.env = &t->decoder.env,
-		.rides = true,
+		.mixed_prefill = true,
 		.tree_rows = WIRE_MAX_ROWS,
 		.lane_rows = t->decoder.session_opts.decode_rows };
 	ret = lanes_open(l, decoder_lanes(&t->decoder), e);
@@ -326,7 +326,7 @@ static int add_lane(struct tandem_submitted *x, struct err *e)
 	if (!t->lanes)
 		ret = open_lanes(t, e);
 	x->lane = (struct lane){
-		.owner = &owner, .gen = x->generation, .sequence = LANE_NOWHERE
+		.ops = &ops, .gen = x->generation, .sequence = LANE_NO_SEQUENCE
 	};
 	if (ret)
 		return ret;

@@ -85,8 +85,9 @@ void tandem_sample_report(
 
 	*out = (struct sample_report){
 		.is = sample_of(p, s),
-		.state = sample_is_over(s) ? sample_state_name(s->lane.state)
-					   : "incomplete",
+		.state = lane_is_over(&s->lane)
+			? sample_state_name(s->lane.state)
+			: "incomplete",
 		.stop = gen_stop_name(s->stop),
 		.prompt_tokens = gen_prompt_length(s->gen),
 		.answer = s->answer.len ? s->answer.data : NULL,

@@ -1,8 +1,6 @@
-/*
- * Plain decoding: one token a pass. The yardstick of every other method, for
- * its output and for its speed. It has no steps: a lane without a draft has the
- * row of its last token in each pass (host/method/lanes.h).
- */
+/* Plain decoding: one token in each pass. All other methods are compared with
+ * its output and its speed. It has no steps: a lane without a draft has the row
+ * of its last token in each pass (host/method/lanes.h). */
 #include "host/method/method.h"
 
 static uint32_t autoregressive_rows(const struct method_env *env)

@@ -1,7 +1,8 @@
 /*
- * Step-level beam search (Snell et al. 2024; search-and-learn's recipe): after
- * every step the best N / M of all beams go on, each as M. Who has ended leaves
- * the pool and is finished; the others make N beams again.
+ * Step-level beam search (Snell et al. 2024; search-and-learn's recipe): one
+ * tree of N beams. After every step the best N / M are kept and each is
+ * continued by M beams. Beams that have ended leave the pool and are finished;
+ * the kept ones fill it up to N again.
  */
 #include "host/method/beams.h"
 #include "host/method/choosing.h"
@@ -27,7 +28,7 @@ static const struct many_steps steps = {
 	.stop = beams_stop,
 	.close = beams_close,
 	.tally = beams_tally,
-	.tell = beams_report,
+	.report = beams_report,
 };
 
 const struct method method_beam = {

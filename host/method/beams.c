@@ -36,14 +36,11 @@ const struct opt_table beam_table = {
 	.size = sizeof(struct beam_options),
 };
 
-static const struct beam_options *options_of(const struct method_env *env)
-{
-	return method_options(env, &beam_table);
-}
-
 uint32_t beams_width(const struct method_env *env)
 {
-	return samples_all(env) > 1 ? options_of(env)->width : 1;
+	const struct beam_options *o = method_options(env, &beam_table);
+
+	return samples_all(env) > 1 ? o->width : 1;
 }
 
 int beams_open(
@@ -61,7 +58,7 @@ int beams_open(
 
 /* ---- which is better ----------------------------------------------------- */
 
-/* The better one first; one that nothing is known of is no better than any. */
+/* Descending values; an unknown value comes last; ties by index. */
 static int by_value(const void *a, const void *b)
 {
 	const struct sample *const *at = a, *const *bt = b;
@@ -86,23 +83,16 @@ static bool has_ended(const struct sample *s)
 	return s->lane.state == LANE_ENDED;
 }
 
-/* Whether it has to be better than others to be kept. */
+/* Whether it needs a better score than others to be kept. */
 static bool competes(const struct beams *b, const struct sample *s)
 {
-	return !sample_is_over(s) || (b->plan.ended_compete && has_ended(s));
-}
-
-static bool must_choose(const struct beams *b, struct sample *const *tree)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < b->plan.tree; i++)
-		n += competes(b, tree[i]);
-	return n > b->plan.keep;
+	return !lane_is_over(&s->lane) ||
+		(b->plan.ended_compete && has_ended(s));
 }
 
 /* ---- a round ------------------------------------------------------------- */
 
+/* Score the beams that ended, and those of a tree of which not all are kept. */
 static int score(struct beams *b, const struct method_env *env, struct err *e)
 {
 	uint32_t n = 0;
@@ -110,21 +100,25 @@ static int score(struct beams *b, const struct method_env *env, struct err *e)
 	if (samples_all(env) == 1)
 		return 0;
 	for (uint32_t t = 0; t < b->n; t += b->plan.tree) {
-		bool all = must_choose(b, b->active + t);
+		uint32_t end = t + b->plan.tree, competing = 0;
 
-		for (uint32_t i = t; i < t + b->plan.tree; i++) {
+		for (uint32_t i = t; i < end; i++)
+			competing += competes(b, b->active[i]);
+		for (uint32_t i = t; i < end; i++) {
 			struct sample *s = b->active[i];
 
 			if (s->n_steps &&
-				(has_ended(s) || (all && competes(b, s))))
-				b->asked[n++] = s;
+				(has_ended(s) ||
+					(competing > b->plan.keep &&
+						competes(b, s))))
+				b->to_score[n++] = s;
 		}
 	}
-	return choosing_score(env, b->asked, n, e);
+	return choosing_score(env, b->to_score, n, e);
 }
 
-/* Into keep[], the best first, those of a tree that go on; the others are
- * finished, cut, or failed. How many. */
+/* Writes the beams of a tree that continue to keep[], the best first, and
+ * returns their number. The others are finished, cut, or failed. */
 static uint32_t keep_best(struct beams *b, struct samples *p,
 	struct sample **tree, struct sample **keep)
 {
@@ -144,7 +138,7 @@ static uint32_t keep_best(struct beams *b, struct samples *p,
 			finish(b, tree[i]);
 		} else if (stays) {
 			keep[kept++] = tree[i];
-		} else if (!sample_is_over(tree[i])) {
+		} else if (!lane_is_over(&tree[i]->lane)) {
 			samples_cut(p, tree[i]);
 			b->cut++;
 		}
@@ -152,35 +146,26 @@ static uint32_t keep_best(struct beams *b, struct samples *p,
 	return kept;
 }
 
-static int fill(struct beams *b, struct samples *p, struct sample **tree,
-	uint32_t n, struct err *e)
-{
-	uint64_t first = samples_at(p, 0)->stream;
-	int ret = 0;
-
-	for (uint32_t i = n; i < b->plan.tree && !ret; i++) {
-		ret = samples_fork(
-			p, tree[i % n], first + samples_count(p), &tree[i], e);
-		b->forks += !ret;
-	}
-	return ret;
-}
-
-/* Who writes in the next round. A tree of which none goes on is gone; those
- * behind it move up, into places that have been looked at. */
+/* Choose the beams of the next round. A tree of which no beam continues is
+ * removed: later trees move up in active[], never beyond what was read. */
 static int choose(struct beams *b, struct samples *p, struct err *e)
 {
+	uint64_t stream = samples_at(p, 0)->stream;
 	uint32_t n = b->n;
 	int ret = 0;
 
 	b->n = 0;
 	for (uint32_t t = 0; t < n && !ret; t += b->plan.tree) {
-		struct sample **keep = b->active + b->n;
-		uint32_t kept = keep_best(b, p, b->active + t, keep);
+		struct sample **tree = b->active + b->n;
+		uint32_t kept = keep_best(b, p, b->active + t, tree);
 
 		if (!kept)
 			continue;
-		ret = fill(b, p, keep, kept, e);
+		for (uint32_t i = kept; i < b->plan.tree && !ret; i++) {
+			ret = samples_fork(p, tree[i % kept],
+				stream + samples_count(p), &tree[i], e);
+			b->forks += !ret;
+		}
 		b->n += b->plan.tree;
 	}
 	return ret;
@@ -188,10 +173,13 @@ static int choose(struct beams *b, struct samples *p, struct err *e)
 
 /* ---- the steps ----------------------------------------------------------- */
 
+/* In the last round beams no longer wait for one another. */
 static void begin_round(struct beams *b, struct samples *p)
 {
-	samples_wait_at_steps(
-		p, ++b->round < options_of(samples_env(p))->rounds);
+	const struct beam_options *o =
+		method_options(samples_env(p), &beam_table);
+
+	samples_wait_at_steps(p, ++b->round < o->rounds);
 }
 
 int beams_begin(struct samples *p, const struct beams_plan *plan, struct err *e)
@@ -202,8 +190,8 @@ int beams_begin(struct samples *p, const struct beams_plan *plan, struct err *e)
 
 	b->plan = *plan;
 	b->active = calloc(n, sizeof(struct sample *));
-	b->asked = calloc(n, sizeof(struct sample *));
-	if (!b->active || !b->asked)
+	b->to_score = calloc(n, sizeof(struct sample *));
+	if (!b->active || !b->to_score)
 		return err_set(e, ENOMEM, "no memory for %u beams", n);
 	ret = samples_add(p, n, e);
 	for (; b->n < n && !ret; b->n++)
@@ -243,31 +231,24 @@ int beams_next(struct samples *p, struct err *e)
 	return MANY_DONE;
 }
 
-static bool is_further(const struct sample *s, const struct sample *best)
+/* Whether s is a better text than `best`: an ended beam before others. */
+static bool is_better(const struct sample *s, const struct sample *best)
 {
 	if (!best || has_ended(s) != has_ended(best))
 		return !best || has_ended(s);
 	return by_value(&s, &best) < 0;
 }
 
-/* Of a round that was broken off: one that has ended, else the best of what was
- * kept in the round before. */
-static const struct sample *best_so_far(const struct beams *b)
-{
-	const struct sample *best = NULL;
-
-	for (uint32_t i = 0; i < b->n && !b->best; i++)
-		if (b->active[i]->lane.state != LANE_FAILED &&
-			is_further(b->active[i], best))
-			best = b->active[i];
-	return b->best ? b->best : best;
-}
-
 void beams_stop(struct samples *p)
 {
 	struct beams *b = samples_own(p);
+	const struct sample *best = b->best;
 
-	deliver(b, p, best_so_far(b));
+	for (uint32_t i = 0; i < b->n && !b->best; i++)
+		if (b->active[i]->lane.state != LANE_FAILED &&
+			is_better(b->active[i], best))
+			best = b->active[i];
+	deliver(b, p, best);
 }
 
 void beams_close(void *beams)
@@ -275,10 +256,10 @@ void beams_close(void *beams)
 	struct beams *b = beams;
 
 	free(b->active);
-	free(b->asked);
+	free(b->to_score);
 }
 
-/* ---- what is told -------------------------------------------------------- */
+/* ---- reports ------------------------------------------------------------- */
 
 void beams_tally(const struct samples *p, struct strbuf *out)
 {

@@ -1,8 +1,8 @@
 /*
- * Best of N: a reward scores the steps of every sample, and the one whose
- * scores come to most becomes the text (Snell et al., "Scaling LLM test-time
- * compute optimally can be more effective than scaling model parameters",
- * 2024; npu-tts, section 7.1).
+ * Best of N: a reward model scores the steps of every sample, and the sample
+ * with the largest combined score (--aggregate) becomes the text (Snell et al.,
+ * "Scaling LLM test-time compute optimally can be more effective than scaling
+ * model parameters", 2024; npu-tts, section 7.1).
  */
 #include "host/method/choosing.h"
 #include "host/method/early_stop.h"

@@ -1,21 +1,22 @@
 /*
  * Block diffusion (Arriola et al., "Block Diffusion: Interpolating Between
- * Autoregressive and Diffusion Language Models", 2025), greedily and within a
- * block as LLaDA's reference decoder fills one (denoising.h). A block sees
- * itself both ways and all that stands before it, and nothing sees what comes
- * behind its own block: keys and values of a prompt and of finished blocks stay
- * what they are for good. So a pass has rows for the current block alone, over
- * the cache of what is before it.
+ * Autoregressive and Diffusion Language Models", 2025), greedily; within a
+ * block as LLaDA's reference decoder (denoising.h). A position attends to its
+ * whole block and to everything before the block, and to nothing after the
+ * block: so the keys and values of the prompt and of finished blocks never
+ * change. A pass has rows for the current block only, over the cache of what
+ * precedes the block.
  *
- * A token that was decided in a pass was a mask in it, and in the block's last
- * pass some still were. What is kept of a block therefore comes of one more
- * pass, over its tokens.
+ * A token that is committed in a pass was a mask in that pass, so the keys and
+ * values of that pass are not those of the token. A finished block is therefore
+ * computed in one more pass, over its tokens, and cached from that pass.
  *
- * That this cache is exact can be asked for: with no_cache nothing is kept, and
- * each pass computes the text from its beginning, with the same visibility.
+ * --no-cache computes the whole text in each pass, with the same attention mask
+ * and nothing cached: a check that the cache is exact.
  *
- * Where rows speak of the next position, the one before a block has said by
- * then what its first token is like; that is the same in all of its passes.
+ * With shifted logits (d->shift) the row before a block predicts the block's
+ * first token. That row is the same in all passes of the block, so its logits
+ * are computed once and kept.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -55,11 +56,11 @@ static const struct opt_table *const options[] = { &block_table, &steps_table,
 
 struct text {
 	uint32_t begin; /* of the block, also when it is filled */
-	bool filled;    /* and its keys and values are to be kept */
-	bool keeps;     /* which this pass does */
+	bool filled;    /* the block is to be computed once more and cached */
+	bool caches;    /* this pass does so */
 };
 
-static bool keeps(const struct method_env *env)
+static bool uses_cache(const struct method_env *env)
 {
 	const struct cache_options *o = method_options(env, &cache_table);
 
@@ -69,13 +70,13 @@ static bool keeps(const struct method_env *env)
 static int block_start(struct denoising *d, struct err *e)
 {
 	const struct steps_options *o = method_options(d->env, &steps_table);
-	bool kept = keeps(d->env);
+	bool cached = uses_cache(d->env);
 
 	d->guessing.order = (enum guess_order)o->order;
-	d->reads_prompt = kept;
+	d->reads_prompt = cached;
 	return denoising_reserve(d,
-		kept ? session_context(d->session)
-		     : denoising_whole_limit(d->session),
+		cached ? session_context(d->session)
+		       : denoising_whole_limit(d->session),
 		e);
 }
 
@@ -83,51 +84,48 @@ static int block_prompt(struct denoising *d, uint32_t row, struct err *e)
 {
 	uint32_t n = (uint32_t)gen_prompt_length(d->gen);
 
-	return d->shift ? denoising_keep_behind(d, row, n, e) : 0;
+	return d->shift ? denoising_carry_logits(d, row, n, e) : 0;
 }
 
-/* Rows of a prompt attend to themselves and what is before, others to their
- * block as well. */
-static void attend_to_blocks(struct denoising *d, uint32_t length)
-{
-	const uint32_t first = (uint32_t)gen_prompt_length(d->gen);
-
-	for (uint32_t i = 0; i < d->n_rows; i++) {
-		uint32_t at = d->row[i].position, end = at + 1;
-
-		if (at >= first)
-			end = first + ((at - first) / length + 1) * length;
-		d->row[i].end = end < d->end ? end : d->end;
-	}
-}
-
-/* A block that is filled is computed once more, to be kept. */
+/* A filled block is computed once more, to be cached. */
 static int block_plan(struct denoising *d, struct err *e)
 {
 	const struct state *state = d->env->state;
+	const uint32_t first = (uint32_t)gen_prompt_length(d->gen);
 	struct text *t = d->own;
-	bool kept = keeps(d->env);
-	int ret;
+	bool cached = uses_cache(d->env);
 
-	t->keeps = kept && t->filled;
-	if (!t->keeps) {
-		ret = d->begin < d->end || kept ? 0
-						: denoising_check_room(d, e);
+	t->caches = cached && t->filled;
+	if (!t->caches) {
+		int ret = d->begin < d->end || cached
+			? 0
+			: denoising_check_room(d, e);
+
 		if (ret)
 			return ret;
 		if (d->begin == d->end)
 			denoising_begin(d, state->length);
 		t->begin = d->begin;
 	}
-	denoising_rows(d, VISIBILITY_BLOCK, kept ? t->begin : 0, d->end);
-	d->anew = !kept;
-	attend_to_blocks(d, state->length);
-	if (!t->keeps)
-		denoising_ask(d, d->begin, d->end);
+	denoising_rows(d, VISIBILITY_BLOCK, cached ? t->begin : 0, d->end);
+	d->clear_cache = !cached;
+	/* Rows of the prompt attend to themselves and earlier positions, other
+	 * rows to their block as well. */
+	for (uint32_t i = 0; i < d->n_rows; i++) {
+		uint32_t at = d->row[i].position, end = at + 1;
+
+		if (at >= first)
+			end = first +
+				((at - first) / state->length + 1) *
+					state->length;
+		d->row[i].end = end < d->end ? end : d->end;
+	}
+	if (!t->caches)
+		denoising_predict_masks(d, d->begin, d->end);
 	return 0;
 }
 
-static int block_took(struct denoising *d, struct err *e)
+static int block_after_pass(struct denoising *d, struct err *e)
 {
 	const struct steps_options *o = method_options(d->env, &steps_table);
 	struct text *t = d->own;
@@ -135,16 +133,16 @@ static int block_took(struct denoising *d, struct err *e)
 	uint32_t steps = o->steps && o->steps < length ? o->steps : length;
 	int ret = 0;
 
-	if (t->keeps) {
+	if (t->caches) {
 		t->filled = false;
 		if (d->shift)
-			ret = denoising_keep_behind(d, length - 1, d->end, e);
+			ret = denoising_carry_logits(d, length - 1, d->end, e);
 		if (ret)
 			return ret;
 		session_count_valid(d->session, length);
-		return denoising_accept(d, length, e);
+		return session_accept(d->session, d->sequence, NULL, length, e);
 	}
-	denoising_take(d,
+	denoising_commit(d,
 		denoising_choose(
 			d, denoising_threshold(d->env, -1), steps - d->pass++));
 	denoising_report(d, d->begin, d->end);
@@ -157,7 +155,7 @@ static const struct denoising_steps steps = {
 	.start = block_start,
 	.prompt = block_prompt,
 	.plan = block_plan,
-	.took = block_took,
+	.after_pass = block_after_pass,
 };
 
 static int block_open(
@@ -172,7 +170,7 @@ static uint32_t block_rows(const struct method_env *env)
 {
 	const struct state *state = env->state;
 
-	return keeps(env) ? state->length : WIRE_MAX_ROWS;
+	return uses_cache(env) ? state->length : WIRE_MAX_ROWS;
 }
 
 const struct method method_block = {

@@ -1,16 +1,17 @@
 /*
- * Speculation with a draft model, in its plain form (Leviathan et al., 2023):
- * the draft model guesses a few tokens one after the other, and the target
- * looks at all of them in one pass, which costs it little more than a pass for
- * one. Row i of the chain says what comes behind token i; while that is what
- * was guessed, the next row holds as well.
+ * Speculative decoding with a draft model, in its plain form (Leviathan et al.,
+ * 2023). The draft model generates a chain of gamma tokens one after the other,
+ * and the target computes all of them in one pass, which takes little longer
+ * than a pass of one row. Row i of the chain predicts token i + 1; while that
+ * is the drafted token, the next row is valid too. The first other token is the
+ * target's own and ends the cycle.
  */
 #include "base/checked.h"
 #include "host/method/cycle.h"
 #include "host/method/tree_options.h"
 #include "ipc/wire.h"
 
-#define LENGTH 8 /* where the drafter has none of its own */
+#define LENGTH 8 /* gamma, where the drafter has no length of its own */
 
 struct chain_options {
 	uint32_t length;
@@ -47,7 +48,8 @@ static uint32_t chain_rows(const struct method_env *env)
 	return 1 + chain_length(env);
 }
 
-/* One candidate, so that a drafter with several rules proposes its first. */
+/* One candidate, so that a drafter with several rules proposes only its
+ * first. */
 static void chain_start(struct cycle *c)
 {
 	c->tree->k = 1;

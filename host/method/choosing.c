@@ -49,14 +49,14 @@ const struct opt_table aggregate_table = {
 	.size = sizeof(struct aggregate_options),
 };
 
-/* Of a request. */
+/* State of a request. */
 struct choosing {
 	const struct method_env *env;
 	const struct chooser *how;
-	struct answer_form *form; /* NULL: answers are not asked for */
+	struct answer_form *form; /* NULL: no answers are extracted */
 	struct early_stop early;
-	bool all_added; /* the warm-up is over */
-	bool scored;    /* by the reward, where the method has one */
+	bool all_added; /* all samples are added: the warm-up is over */
+	bool scored;    /* by the reward model, if the method has one */
 };
 
 /* ---- answers ------------------------------------------------------------- */
@@ -68,13 +68,7 @@ static void read_answer(const struct choosing *c, struct sample *s)
 		answer_of(c->form, s->text.data, s->text.len, &s->answer);
 }
 
-static const char *answer_text(const struct sample *s)
-{
-	return s->lane.state == LANE_ENDED && s->answer.len ? s->answer.data
-							    : NULL;
-}
-
-/* Of the first n. */
+/* Of the first n samples. */
 static struct candidate *candidates(
 	const struct samples *p, uint32_t n, struct err *e)
 {
@@ -82,9 +76,12 @@ static struct candidate *candidates(
 
 	for (uint32_t i = 0; c && i < n; i++) {
 		const struct sample *s = samples_at(p, i);
+		bool ended = s->lane.state == LANE_ENDED;
 
-		c[i] = (struct candidate){ .answer = answer_text(s),
-			.value = s->lane.state == LANE_ENDED ? s->value : NAN,
+		c[i] = (struct candidate){ .answer = ended && s->answer.len
+				? s->answer.data
+				: NULL,
+			.value = ended ? s->value : NAN,
 			.weight = s->weight };
 	}
 	if (!c)
@@ -103,40 +100,36 @@ uint32_t choosing_tally(
 	return rows;
 }
 
-/* Of the votes so far the share of the answer that has most. */
-static double agreement(const struct samples *p)
+/* Whether the leading answer's share of the votes so far ends the other
+ * samples. Without memory for the count it does not. */
+static bool agrees(const struct choosing *c, const struct samples *p)
 {
 	uint32_t n = samples_count(p), rows, votes = 0, most = 0;
-	struct tally *row = calloc(n, sizeof(*row));
+	struct tally *row;
 
-	if (!row)
-		return 0;
-	rows = choosing_tally(p, row, NULL);
+	if (!c->how->votes || !c->early.armed)
+		return false;
+	row = calloc(n, sizeof(*row));
+	rows = row ? choosing_tally(p, row, NULL) : 0;
 	for (uint32_t i = 0; i < rows; i++) {
 		votes += row[i].votes;
 		most = row[i].votes > most ? row[i].votes : most;
 	}
 	free(row);
-	return votes ? (double)most / votes : 0;
+	return early_stop_agrees(&c->early, votes ? (double)most / votes : 0);
 }
 
-static bool agrees(const struct choosing *c, const struct samples *p)
-{
-	return c->how->votes && c->early.armed &&
-		early_stop_agrees(&c->early, agreement(p));
-}
-
-static void see(struct samples *p, struct sample *s)
+static void drew(struct samples *p, struct sample *s)
 {
 	const struct choosing *c = samples_own(p);
 
-	early_stop_see(&c->early, p, s);
+	early_stop_check(&c->early, p, s);
 	read_answer(c, s);
 	if (s->lane.state == LANE_ENDED && agrees(c, p))
 		early_stop_cut_all(p);
 }
 
-static void tell_votes(const struct samples *p, struct strbuf *out)
+static void tally_votes(const struct samples *p, struct strbuf *out)
 {
 	const struct choosing *c = samples_own(p);
 	uint32_t n = samples_count(p), rows, votes = 0, most;
@@ -159,19 +152,6 @@ static void tell_votes(const struct samples *p, struct strbuf *out)
 
 /* ---- scores -------------------------------------------------------------- */
 
-static struct reward_text text_of(const struct sample *s)
-{
-	struct reward_text t = { .n_prompt = gen_prompt_length(s->gen),
-		.step_end = s->step_end,
-		.n_steps = s->n_steps,
-		.score = s->score,
-		.prompt_state = samples_prompt_state(s->pool),
-		.state = s->tapped.state };
-
-	t.token = gen_tokens(s->gen, &t.n);
-	return t;
-}
-
 static void value_by_score(const struct method_env *env, struct sample *s)
 {
 	const struct aggregate_options *o =
@@ -189,8 +169,16 @@ int choosing_score(const struct method_env *env, struct sample *const *s,
 
 	if (!text)
 		return err_set(e, ENOMEM, "no memory to score %u samples", n);
-	for (uint32_t i = 0; i < n; i++)
-		text[i] = text_of(s[i]);
+	for (uint32_t i = 0; i < n; i++) {
+		text[i] = (struct reward_text){ .n_prompt = gen_prompt_length(
+							s[i]->gen),
+			.step_end = s[i]->step_end,
+			.n_steps = s[i]->n_steps,
+			.score = s[i]->score,
+			.prompt_state = samples_prompt_state(s[i]->pool),
+			.state = s[i]->tapped.state };
+		text[i].token = gen_tokens(s[i]->gen, &text[i].n);
+	}
 	ret = n ? reward_score(env->reward, text, n, e) : 0;
 	for (uint32_t i = 0; i < n && !ret; i++)
 		value_by_score(env, s[i]);
@@ -198,43 +186,9 @@ int choosing_score(const struct method_env *env, struct sample *const *s,
 	return ret;
 }
 
-static int score_ended(
-	const struct method_env *env, struct samples *p, struct err *e)
-{
-	uint32_t n = samples_count(p), ended = 0;
-	struct sample **s = calloc(n, sizeof(*s));
-	int ret;
-
-	if (!s)
-		return err_set(e, ENOMEM, "no memory to score %u samples", n);
-	for (uint32_t i = 0; i < n; i++)
-		if (samples_at(p, i)->lane.state == LANE_ENDED)
-			s[ended++] = samples_at(p, i);
-	ret = choosing_score(env, s, ended, e);
-	free(s);
-	return ret;
-}
-
 /* ---- the choice ---------------------------------------------------------- */
 
-static void value_all(const struct choosing *c, struct samples *p, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i++) {
-		struct sample *s = samples_at(p, i);
-
-		read_answer(c, s);
-		if (s->lane.state != LANE_ENDED)
-			continue;
-		if (c->how->value)
-			s->value = (float)c->how->value(c->env, s);
-		else if (c->env->method->needs_reward && c->scored)
-			value_by_score(c->env, s);
-		else
-			s->value = NAN; /* another method's word */
-	}
-}
-
-/* The first of those that may be; CHOICE_NONE: there is none. */
+/* The first sample that may be chosen; CHOICE_NONE: there is none. */
 static uint32_t first_ended(const struct samples *p, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -243,14 +197,8 @@ static uint32_t first_ended(const struct samples *p, uint32_t n)
 	return CHOICE_NONE;
 }
 
-static uint32_t vote(const struct candidate *c, uint32_t n, struct tally *row)
-{
-	uint32_t rows = choice_tally(c, n, row);
-	uint32_t most = choice_heaviest(row, rows);
-
-	return most == CHOICE_NONE ? CHOICE_NONE : row[most].best;
-}
-
+/* Vote among the first n samples or take the largest value; CHOICE_NONE: no
+ * sample has an answer or a value. */
 static int pick(const struct choosing *c, struct samples *p, uint32_t n,
 	uint32_t *at, struct err *e)
 {
@@ -260,7 +208,7 @@ static int pick(const struct choosing *c, struct samples *p, uint32_t n,
 		? 0
 		: err_set(e, ENOMEM, "no memory for the answers of samples");
 
-	/* Not what another method's choice left. */
+	/* The samples may have weights from another method's choice. */
 	for (uint32_t i = 0; !ret && i < n; i++)
 		known[i].weight = 1;
 	if (!ret && c->how->weigh)
@@ -268,9 +216,14 @@ static int pick(const struct choosing *c, struct samples *p, uint32_t n,
 	for (uint32_t i = 0; !ret && i < n; i++)
 		samples_at(p, i)->weight =
 			known[i].answer ? (float)known[i].weight : 0;
-	if (!ret)
-		*at = c->how->votes ? vote(known, n, row)
-				    : choice_largest(known, n);
+	if (!ret && c->how->votes) {
+		uint32_t rows = choice_tally(known, n, row);
+		uint32_t most = choice_heaviest(row, rows);
+
+		*at = most == CHOICE_NONE ? CHOICE_NONE : row[most].best;
+	} else if (!ret) {
+		*at = choice_largest(known, n);
+	}
 	free(known);
 	free(row);
 	return ret;
@@ -287,7 +240,7 @@ int choosing_none(const struct samples *p, struct err *e)
 	return err_set(e, ECANCELED, "no sample has ended");
 }
 
-/* Of the first n. */
+/* Choose among the first n samples. */
 static int choose_at(const struct choosing *c, struct samples *p, uint32_t n,
 	uint32_t *at, struct err *e)
 {
@@ -297,7 +250,19 @@ static int choose_at(const struct choosing *c, struct samples *p, uint32_t n,
 	*at = CHOICE_NONE;
 	if (first == CHOICE_NONE)
 		return choosing_none(p, e);
-	value_all(c, p, n);
+	for (uint32_t i = 0; i < n; i++) {
+		struct sample *s = samples_at(p, i);
+
+		read_answer(c, s);
+		if (s->lane.state != LANE_ENDED)
+			continue;
+		if (c->how->value)
+			s->value = (float)c->how->value(c->env, s);
+		else if (c->env->method->needs_reward && c->scored)
+			value_by_score(c->env, s);
+		else
+			s->value = NAN; /* not that of another method */
+	}
 	ret = pick(c, p, n, at, e);
 	if (*at == CHOICE_NONE)
 		*at = first;
@@ -353,33 +318,41 @@ static int begin(struct samples *p, struct err *e)
 		p, early_stop_warm_up(&c->early, samples_all(c->env)), e);
 }
 
-/* Those behind the warm-up, unless what it says agrees. */
-static int add_others(struct choosing *c, struct samples *p, struct err *e)
-{
-	uint32_t n = samples_all(c->env) - samples_count(p);
-	int ret = n ? early_stop_arm(&c->early, p, e) : 0;
-
-	return ret || agrees(c, p) ? ret : samples_add(p, n, e);
-}
-
 static int next(struct samples *p, struct err *e)
 {
 	struct choosing *c = samples_own(p);
+	uint32_t n = samples_count(p), ended = 0;
+	struct sample **s;
 	int ret = 0;
 
 	if (!c->all_added) {
+		/* The samples after the warm-up, unless its votes agree. */
+		uint32_t others = samples_all(c->env) - n;
+
 		c->all_added = true;
-		return add_others(c, p, e);
+		if (others)
+			ret = early_stop_arm(&c->early, p, e);
+		return ret || agrees(c, p) ? ret : samples_add(p, others, e);
 	}
-	if (c->env->method->needs_reward)
-		ret = score_ended(c->env, p, e);
+	if (c->env->method->needs_reward) {
+		s = calloc(n, sizeof(*s));
+		if (!s)
+			return err_set(
+				e, ENOMEM, "no memory to score %u samples", n);
+		for (uint32_t i = 0; i < n; i++)
+			if (samples_at(p, i)->lane.state == LANE_ENDED)
+				s[ended++] = samples_at(p, i);
+		ret = choosing_score(c->env, s, ended, e);
+		free(s);
+	}
 	c->scored = !ret;
 	if (!ret)
 		ret = choose(c, p, e);
 	return ret ? ret : MANY_DONE;
 }
 
-/* From what has ended: passes, and so scores, there are none any more. */
+/* Choose among the samples that have ended. No passes run any more, so nothing
+ * is scored. */
 static void stop(struct samples *p)
 {
 	if (first_ended(p, samples_count(p)) != CHOICE_NONE)
@@ -398,7 +371,7 @@ const struct many_steps choosing_steps = {
 	.begin = begin,
 	.next = next,
 	.stop = stop,
-	.drew = see,
+	.drew = drew,
 	.close = close_form,
-	.tally = tell_votes,
+	.tally = tally_votes,
 };

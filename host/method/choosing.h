@@ -1,13 +1,14 @@
 /*
- * What methods that write many samples of a prompt and choose one of them have
- * in common: the pool runs, each sample's answer is read (host/text/answer.h),
- * a value and the weight of its vote are given to each, and one becomes the
- * text. A method says which value, which weight, and whether answers are voted
- * on: its struct chooser, which is all of its small file.
+ * The common part of methods that generate many samples of a prompt and then
+ * choose one of them: the pool runs, the answer of each sample is extracted
+ * (host/text/answer.h), each sample gets a value and the weight of its vote,
+ * and one sample becomes the text. The struct chooser of a method, which is
+ * nearly all of its file, defines the value, the weight, and whether samples
+ * vote.
  *
- * Samples that were cut or failed are not chosen and have no vote. Where nobody
- * has an answer, or a value, the first sample is the text: with one sample that
- * is plain decoding. One thread.
+ * Cut and failed samples are not chosen and have no vote. If no sample has an
+ * answer or a value, the first one becomes the text: with one sample this is
+ * plain decoding. One thread.
  */
 #ifndef HOST_METHOD_CHOOSING_H
 #define HOST_METHOD_CHOOSING_H
@@ -24,58 +25,55 @@ struct method_env;
 struct sample;
 struct samples;
 
-/* What counts as an answer: of methods that vote. */
+/* What of a text is its answer; for methods that vote. */
 struct answer_options {
 	const char *form;
 };
 extern const struct opt_table answer_table;
 
-/* What the scores of a text's steps come to: of methods with a reward. */
+/* How the scores of a text's steps are combined; for methods with a reward
+ * model. */
 struct aggregate_options {
 	int how; /* enum aggregate */
 };
 extern const struct opt_table aggregate_table;
 
 struct chooser {
-	/* The larger the better; NULL: none, or the reward's. Asked for ended
-	 * ones, when all are over. */
+	/* The value of a sample, larger is better; NULL: the reward model's, if
+	 * the method has one. Called for ended samples, when all are over. */
 	double (*value)(const struct method_env *, const struct sample *);
-	/* Sets the weights, which are 1, of n candidates; NULL: they stay. */
+	/* Sets the weights of n candidates, which are 1 before; may be NULL. */
 	void (*weigh)(
 		const struct method_env *, struct candidate *, uint32_t n);
-	/* The text is the best valued one of the answer that weighs most;
-	 * otherwise the one of the largest value. */
+	/* The text is the sample with the best value among those of the answer
+	 * with the largest weight; false: the sample with the largest value. */
 	bool votes;
 };
 
-/*
- * The steps of n samples are scored by the reward of env, in one call, and
- * their values are what the scores come to.
- */
+/* Score the steps of n samples in one call of env's reward model, and set the
+ * samples' values from the scores. */
 int choosing_score(const struct method_env *, struct sample *const *,
 	uint32_t n, struct err *);
 
-/* -errno, and why no sample has ended that could be chosen. */
+/* No sample has ended that could be chosen: set the error that says why. */
 int choosing_none(const struct samples *, struct err *);
 
-/* Of a method with a chooser. Where it has a reward, samples are scored before
- * they are valued. */
+/* The steps of a method with a chooser. With a reward model, samples are scored
+ * before they get values. */
 extern const struct many_steps choosing_steps;
 
 /*
- * Which of the first n samples of a pool the method of `as`, by its options,
- * would have chosen of these alone: as sample i is the same whatever their
- * number, one pool of the largest tells of all. All of them are over; where the
- * method has a reward their steps have been scored. Values and weights are
- * those of this choice afterwards.
+ * The sample that the method of `as`, with its options, would have chosen among
+ * the first n samples of a pool. Since sample i does not depend on the number
+ * of samples, one large pool gives the choice for all smaller numbers. All
+ * samples are over, and their steps are scored if the method has a reward
+ * model. Afterwards values and weights are those of this choice.
  */
 int choosing_among(const struct method_env *as, struct samples *, uint32_t n,
 	uint32_t *at, struct err *);
 
-/*
- * The answers of a pool's samples so far: row[samples_count()], how many; the
- * candidates that rows number are all samples in their order.
- */
+/* The answers of a pool's samples so far, into row[samples_count()]; returns
+ * their number. Indices in the rows are those of the samples. */
 uint32_t choosing_tally(
 	const struct samples *, struct tally *row, struct err *);
 

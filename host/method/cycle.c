@@ -16,15 +16,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A row more is worth what it adds to a sweep if the way leads to it with the
- * probability that this is of a sweep for one row. On a phone that is about a
- * third; of 125 MiB that two x86 cores read from the page cache 1 ms of 13.5.
+/*
+ * A further row is worth adding to a sweep over the output matrix if the walk
+ * reaches the row with at least this probability: the time of one more row as a
+ * share of a sweep for one row. That share is about a third on a phone, and
+ * about 1 ms of 13.5 ms where two x86 cores read a 125 MiB matrix from the page
+ * cache.
  */
 #define LIKELY_PHONE (1.0 / 3)
 #define LIKELY       (1.0 / 12)
 
-/* Growth of the expected length that is worth one more layer, for methods that
- * do not plan trees themselves. */
+/* Least growth of the expected accepted length for which one more layer is
+ * drafted, for methods that do not plan trees themselves. */
 #define THRESHOLD 0.1
 
 /* ---- time ---------------------------------------------------------------- */
@@ -34,8 +37,8 @@ uint64_t cycle_now(const struct cycle *c)
 	return c->env->phone ? session_phone_ps(c->session) : clock_ns();
 }
 
-/* What drafted has worked; a drafter's own work since it was last asked, on the
- * phone. */
+/* Charge the phone for the work that the drafter has done since the last
+ * call. */
 static void price_draft(struct cycle *c)
 {
 	const struct drafter *d = c->source;
@@ -50,7 +53,7 @@ struct timer {
 	uint64_t ns, ps, now;
 };
 
-/* Drafting begins, which `drafted` ends. */
+/* Time and trace of drafting: from draft_start to draft_end. */
 static struct timer draft_start(const struct cycle *c)
 {
 	trace_begin(session_trace(c->session), TRACE_DRAFT, 0, 0);
@@ -60,7 +63,8 @@ static struct timer draft_start(const struct cycle *c)
 
 /* Each of the n requests that were drafted for together is charged an equal
  * share of the time. */
-static void drafted(struct cycle *const *all, uint32_t n, const struct timer *t)
+static void draft_end(
+	struct cycle *const *all, uint32_t n, const struct timer *t)
 {
 	struct method_stats *stats = &all[0]->env->stats;
 
@@ -74,16 +78,6 @@ static void drafted(struct cycle *const *all, uint32_t n, const struct timer *t)
 }
 
 /* ---- drafting ------------------------------------------------------------ */
-
-/* Growing the tree, by the nodes that were looked at. */
-static void price_growth(struct cycle *c)
-{
-	struct timer t = draft_start(c);
-
-	session_add_steps(c->session, c->tree->steps);
-	c->tree->steps = 0;
-	drafted(&c, 1, &t);
-}
 
 static bool ends(const void *gen, int32_t token)
 {
@@ -101,15 +95,15 @@ int cycle_expand(
 	return ret;
 }
 
-/* Requests whose drafters are called next, and with what. */
-struct asked {
+/* Requests whose drafters are called next, and the arguments of these calls. */
+struct calls {
 	struct cycle *cycle[ROWS_SEQUENCES];
 	struct drafter_ask ask[ROWS_SEQUENCES];
 	uint32_t n;
 };
 
-static void ask_for(
-	struct asked *a, struct cycle *c, const uint32_t *node, uint32_t n)
+static void add_call(
+	struct calls *a, struct cycle *c, const uint32_t *node, uint32_t n)
 {
 	struct drafter_ask *ask = &a->ask[a->n];
 
@@ -120,22 +114,12 @@ static void ask_for(
 	ask->text = gen_tokens(c->gen, &ask->n_text);
 }
 
-static void count_expanded(
-	struct cycle *c, const struct drafter_ask *ask, uint64_t time)
-{
-	c->expanded += ask->n;
-	c->env->stats.expanded += ask->n;
-	if (!ask->node) /* the root of a new tree */
-		return;
-	c->expand_time += time;
-	c->looked += ask->n;
-	if (c->saw_look)
-		c->saw_look(c, ask->n, time);
-}
-
-/* Begin the trees or, where the asks name nodes, expand these: in one call
- * where the drafters have one for several requests, else one after another. */
-static int ask_drafters(struct asked *a, struct err *e)
+/*
+ * Begin the trees or, where the calls name nodes, expand these nodes. Drafters
+ * that can serve several requests in one call get one call, the others are
+ * called one after another.
+ */
+static int call_drafters(struct calls *a, struct err *e)
 {
 	const struct drafter *d = a->n ? a->cycle[0]->source : NULL;
 	bool together = a->n > 1 && d->expand_all;
@@ -146,7 +130,7 @@ static int ask_drafters(struct asked *a, struct err *e)
 		const struct drafter_ask *ask = &a->ask[i];
 		struct cycle *const *c = &a->cycle[i];
 		struct timer t = draft_start(*c);
-		uint64_t before = (*c)->draft_time;
+		uint64_t before = (*c)->draft_time, time;
 
 		d = (*c)->source;
 		some = together ? a->n : 1;
@@ -163,10 +147,18 @@ static int ask_drafters(struct asked *a, struct err *e)
 				tree_end(c[k]->tree,
 					ask[k].node ? ask[k].node[u] : 0, ends,
 					c[k]->gen);
-		drafted(c, some, &t);
-		before = (*c)->draft_time - before;
-		for (uint32_t k = 0; k < some; k++)
-			count_expanded(c[k], &ask[k], before);
+		draft_end(c, some, &t);
+		time = (*c)->draft_time - before;
+		for (uint32_t k = 0; k < some; k++) {
+			c[k]->expanded += ask[k].n;
+			c[k]->env->stats.expanded += ask[k].n;
+			if (!ask[k].node) /* the root of a new tree */
+				continue;
+			c[k]->expand_time += time;
+			if (c[k]->expand_cost)
+				pass_cost_saw_look(c[k]->expand_cost, ask[k].n,
+					(double)time);
+		}
 	}
 	return ret;
 }
@@ -181,7 +173,7 @@ const struct build_limits *cycle_limits(struct cycle *c, uint32_t depth)
 	const struct session *s = c->session;
 	uint32_t room = session_context(s) - session_length(s, c->sequence);
 
-	/* The last of the tokens that may still come is the target's own. */
+	/* The last token that may still be generated is the target's own. */
 	c->limits.depth = (uint32_t)least(depth, gen_left(c->gen) - 1);
 	c->limits.rows = (uint32_t)least(c->most, room);
 	c->limits.batch = c->source->batch;
@@ -189,14 +181,8 @@ const struct build_limits *cycle_limits(struct cycle *c, uint32_t depth)
 	return &c->limits;
 }
 
-/* Samples and requests that are drafted for where --draft is given. */
-static void plan_tree(struct cycle *c)
-{
-	build_opt_begin(&c->build, c->tree, cycle_limits(c, tree_depth(c->env)),
-		THRESHOLD);
-}
-
-/* The method chooses the builder of the tree, which starts as its root. */
+/* The method chooses the builder of the tree, which then is only a root. A
+ * method without a plan of its own drafts because --draft is given. */
 static void begin_plan(struct cycle *c)
 {
 	const struct method *m = c->env->method;
@@ -207,18 +193,19 @@ static void begin_plan(struct cycle *c)
 		m->start(c);
 	c->started = true;
 	c->draft_time = c->expand_time = 0;
-	c->expanded = c->looked = 0;
+	c->expanded = 0;
 	c->exit = NULL;
 	if (c->drafts && m->plan)
 		m->plan(c);
 	else if (c->drafts)
-		plan_tree(c);
+		build_opt_begin(&c->build, c->tree,
+			cycle_limits(c, tree_depth(c->env)), THRESHOLD);
 	tree_reset(c->tree, text[n - 1]);
 }
 
 int cycle_plan(struct cycle *const *all, uint32_t n, struct err *e)
 {
-	struct asked a = { .n = 0 };
+	struct calls a = { .n = 0 };
 	bool grows[ROWS_SEQUENCES];
 	int ret;
 
@@ -228,10 +215,10 @@ int cycle_plan(struct cycle *const *all, uint32_t n, struct err *e)
 		begin_plan(c);
 		grows[i] = c->drafts;
 		if (c->drafts && c->limits.depth && c->limits.rows > 1)
-			ask_for(&a, c, NULL, 1);
+			add_call(&a, c, NULL, 1);
 	}
 	do {
-		ret = ask_drafters(&a, e);
+		ret = call_drafters(&a, e);
 		a.n = 0;
 		for (uint32_t i = 0; i < n && ret >= 0; i++) {
 			const uint32_t *node;
@@ -242,15 +229,21 @@ int cycle_plan(struct cycle *const *all, uint32_t n, struct err *e)
 			ret = build_next(&all[i]->build, &node, &nodes, e);
 			grows[i] = ret == BUILD_EXPAND;
 			if (grows[i])
-				ask_for(&a, all[i], node, nodes);
+				add_call(&a, all[i], node, nodes);
 		}
 	} while (a.n && ret >= 0);
 	for (uint32_t i = 0; i < n; i++) {
-		const struct method *m = all[i]->env->method;
+		struct cycle *c = all[i];
+		struct timer t;
 
-		if (ret >= 0 && all[i]->drafts && m->grown)
-			m->grown(all[i]);
-		price_growth(all[i]);
+		if (ret >= 0 && c->drafts && c->env->method->grown)
+			c->env->method->grown(c);
+		/* Charge for growing the tree by the nodes that the builder
+		 * compared. */
+		t = draft_start(c);
+		session_add_steps(c->session, c->tree->steps);
+		c->tree->steps = 0;
+		draft_end(&c, 1, &t);
 	}
 	return ret < 0 ? ret : 0;
 }
@@ -303,7 +296,7 @@ void cycle_begin_pass(struct cycle *c, uint32_t first_row, uint64_t now)
 	c->verified = c->went_on = c->tree->n;
 	c->leaves = c->tree->leaves;
 	c->n_path = 0;
-	cycle_forget_logits(c);
+	memset(c->known, 0, c->rows * sizeof(*c->known));
 }
 
 void cycle_end_pass(struct cycle *c, uint64_t began, uint64_t device_ns,
@@ -316,7 +309,7 @@ void cycle_end_pass(struct cycle *c, uint64_t began, uint64_t device_ns,
 	c->passes++;
 }
 
-/* The exit predictor's probabilities of tokens after a node. */
+/* The exit predictor's scores s(u, x) of tokens x after a node u. */
 static void score(
 	void *arg, uint32_t node, const int32_t *token, uint32_t n, float *out)
 {
@@ -326,7 +319,8 @@ static void score(
 		token, n, out);
 }
 
-/* The predictor's products and its softmax, and what is done with them. */
+/* Charge the phone for the predictor's dot products, its softmax, and the
+ * pruning. */
 static void price_pruning(struct cycle *c, const struct prune_result *r)
 {
 	uint64_t width = session_priced_width(c->session);
@@ -363,9 +357,9 @@ uint32_t cycle_choose(struct cycle *c, uint32_t *keep)
 	return r.n;
 }
 
-int cycle_beside(struct cycle *c, struct err *e)
+int cycle_meanwhile(struct cycle *c, struct err *e)
 {
-	int ret = c->env->method->beside(c, e);
+	int ret = c->env->method->meanwhile(c, e);
 
 	price_draft(c);
 	return ret;
@@ -373,9 +367,8 @@ int cycle_beside(struct cycle *c, struct err *e)
 
 /* ---- logits -------------------------------------------------------------- */
 
-/* Whether the text may well come to u from a node before it. A node's path is
- * no likelier than its parent's, so with a node that is likely its ancestors
- * are. */
+/* Whether the walk, now at `node`, probably reaches u. A node's path is never
+ * likelier than its parent's, so the ancestors of a likely node are likely. */
 static bool is_likely(const struct cycle *c, uint32_t u, uint32_t node)
 {
 	const double least = c->env->phone ? LIKELY_PHONE : LIKELY;
@@ -390,7 +383,8 @@ static bool is_likely(const struct cycle *c, uint32_t u, uint32_t node)
 	return up == node;
 }
 
-/* The likeliest so far, in their order; the last one may have to go. */
+/* Insert u into row[], which holds the `most` likeliest nodes so far in
+ * descending order. */
 static void put_likely(const struct cycle *c, uint32_t u, uint32_t most,
 	uint32_t *row, uint32_t *n)
 {
@@ -421,7 +415,7 @@ uint32_t cycle_likely(
 	return n;
 }
 
-void cycle_show(struct cycle *c, uint32_t node, const float *logits)
+void cycle_set_logits(struct cycle *c, uint32_t node, const float *logits)
 {
 	const struct drafter *d = c->source;
 
@@ -429,11 +423,6 @@ void cycle_show(struct cycle *c, uint32_t node, const float *logits)
 	if (d->computed)
 		d->computed(d->arg, c->tree, node, logits,
 			session_model(c->session)->n_vocab);
-}
-
-void cycle_forget_logits(struct cycle *c)
-{
-	memset(c->known, 0, c->rows * sizeof(*c->known));
 }
 
 int32_t cycle_child(const struct cycle *c, uint32_t node, int32_t token)
@@ -448,7 +437,7 @@ int32_t cycle_child(const struct cycle *c, uint32_t node, int32_t token)
 	return child;
 }
 
-void cycle_took(struct cycle *c)
+void cycle_learn(struct cycle *c)
 {
 	struct method_stats *stats = &c->env->stats;
 	const struct method *m = c->env->method;
@@ -463,29 +452,16 @@ void cycle_took(struct cycle *c)
 		c->env, c->tree->depth + 1, c->verified - 1, c->n_path - 1);
 	if (c->source->saw)
 		c->source->saw(c->source->arg, text, n);
-	if (m->took)
-		m->took(c);
+	if (m->after_pass)
+		m->after_pass(c);
 }
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* The drafter goes through the prompt as well: what that takes belongs to the
- * prompt, not to the first tree. */
-static int draft_prompt(
-	struct cycle *c, const int32_t *prompt, size_t n, struct err *e)
-{
-	int ret = 0;
-
-	if (gen_left(c->gen) > 2)
-		ret = c->source->begin(c->source->arg, c->tree, prompt, n, e);
-	price_draft(c);
-	return ret;
-}
-
 struct prompt {
 	const struct drafter *drafter;
 	const int32_t *token;
-	size_t n, from; /* what is before that is cached */
+	size_t n, from; /* tokens before `from` are cached */
 	uint32_t n_vocab;
 };
 
@@ -530,8 +506,14 @@ int cycle_read_prompt(struct cycle *c, struct err *e)
 		c->prompt_ns =
 			(double)(after.busy_ns - before.busy_ns) / passes;
 	}
-	if (!ret)
-		ret = draft_prompt(c, prompt, n, e);
+	/* The drafter reads the prompt too. That time is part of the prompt's,
+	 * not of the first tree's. */
+	if (!ret) {
+		if (gen_left(c->gen) > 2)
+			ret = c->source->begin(
+				c->source->arg, c->tree, prompt, n, e);
+		price_draft(c);
+	}
 	if (ret || gen_done(c->gen))
 		return ret;
 	ret = session_logits(c->session, row, logits, e);
@@ -545,8 +527,8 @@ int cycle_open(struct cycle *c, struct session *s, struct method_env *env,
 {
 	const struct method *m = env->method;
 	uint32_t nodes = rows + (m->spare_nodes ? m->spare_nodes(env) : 0);
-	uint32_t candidates = m->candidates ? m->candidates(env)
-					    : tree_options(env)->candidates;
+
+	const struct tree_options *o = method_options(env, &tree_table);
 	int ret;
 
 	*c = (struct cycle){ .session = s,
@@ -562,7 +544,8 @@ int cycle_open(struct cycle *c, struct session *s, struct method_env *env,
 	if (!c->own || !c->path || !c->sigma || !c->merit || !c->known)
 		return err_set(
 			e, ENOMEM, "no memory for trees of %u rows", rows);
-	ret = tree_open(&c->tree, nodes, candidates, e);
+	ret = tree_open(&c->tree, nodes,
+		m->candidates ? m->candidates(env) : o->candidates, e);
 	if (ret)
 		c->tree = NULL;
 	return ret;

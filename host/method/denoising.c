@@ -88,15 +88,15 @@ uint32_t denoising_length(const struct method_env *env)
 int denoising_choose_length(const struct method_env *env, const struct model *m,
 	uint32_t *length, struct err *e)
 {
-	uint32_t asked = denoising_length(env);
+	uint32_t given = denoising_length(env);
 
-	*length = m->block_length ? m->block_length : asked;
-	if (asked == *length || asked == DENOISING_LENGTH)
+	*length = m->block_length ? m->block_length : given;
+	if (given == *length || given == DENOISING_LENGTH)
 		return 0;
 	return err_set(e, EINVAL,
 		"--block %u, but the model was trained with blocks of %u "
 		"positions; leave --block out",
-		asked, m->block_length);
+		given, m->block_length);
 }
 
 double denoising_threshold(const struct method_env *env, double otherwise)
@@ -152,7 +152,7 @@ void denoising_close(struct denoising *d)
 	free(d->at);
 	free(d->row);
 	free(d->guess);
-	free(d->behind);
+	free(d->carried);
 	free(d);
 }
 
@@ -165,8 +165,8 @@ int denoising_reserve(struct denoising *d, uint32_t limit, struct err *e)
 	d->at = malloc(limit * sizeof(*d->at));
 	d->row = malloc(limit * sizeof(*d->row));
 	d->guess = malloc(limit * sizeof(*d->guess));
-	d->behind = malloc(d->guessing.n_vocab * sizeof(*d->behind));
-	if (!d->x || !d->at || !d->row || !d->guess || !d->behind)
+	d->carried = malloc(d->guessing.n_vocab * sizeof(*d->carried));
+	if (!d->x || !d->at || !d->row || !d->guess || !d->carried)
 		return err_set(e, ENOMEM, "no memory for %u positions", limit);
 	if (!d->env->method->diffusion ||
 		(!o->top_k && o->top_p == 1 && o->min_p == 0 &&
@@ -200,8 +200,8 @@ int denoising_check_room(const struct denoising *d, struct err *e)
 		d->limit, n, n < trained ? " or a larger --ctx" : "");
 }
 
-/* Blocks are begun while tokens are wanted, and a window reaches into the next
- * one. */
+/* Blocks are begun while tokens are wanted, and a window may extend into the
+ * next block: two blocks more than the tokens. */
 uint32_t denoising_growth(const struct session *s, const struct method_env *env,
 	const struct generation *g, uint32_t sequence)
 {
@@ -271,7 +271,7 @@ void denoising_rows(struct denoising *d, enum visibility visibility,
 	uint32_t from, uint32_t to)
 {
 	d->visibility = visibility;
-	d->anew = false;
+	d->clear_cache = false;
 	d->n_rows = to - from;
 	d->n_at = 0;
 	for (uint32_t i = 0; i < d->n_rows; i++)
@@ -282,10 +282,10 @@ void denoising_rows(struct denoising *d, enum visibility visibility,
 void denoising_whole_pass(struct denoising *d)
 {
 	denoising_rows(d, VISIBILITY_WINDOW, 0, d->last);
-	d->anew = true;
+	d->clear_cache = true;
 }
 
-void denoising_ask(struct denoising *d, uint32_t from, uint32_t to)
+void denoising_predict_masks(struct denoising *d, uint32_t from, uint32_t to)
 {
 	for (uint32_t i = from; i < to; i++)
 		if (d->x[i] == d->mask)
@@ -298,11 +298,12 @@ bool denoising_row_of(const struct denoising *d, uint32_t i, uint32_t *row)
 {
 	uint32_t at = d->at[i], from = d->row[0].position;
 
-	/* Nothing but itself predicts the first position of a text. */
+	/* The first position of a text has no row before it and is predicted by
+	 * its own row. */
 	*row = at ? at - d->shift - from : 0;
 	if (i || !at || at >= from + d->shift)
 		return true;
-	assert(at == d->behind_at);
+	assert(at == d->carried_at);
 	return false;
 }
 
@@ -311,20 +312,15 @@ void denoising_guess(struct denoising *d, uint32_t i, const float *logits)
 	guess_from(&d->guessing, logits, d->at[i], d->pass, &d->guess[i]);
 }
 
-int denoising_keep_behind(
+int denoising_carry_logits(
 	struct denoising *d, uint32_t row, uint32_t at, struct err *e)
 {
 	row += d->first;
-	d->behind_at = at;
-	return session_logits_rows(d->session, &row, 1, &d->behind, e);
+	d->carried_at = at;
+	return session_logits_rows(d->session, &row, 1, &d->carried, e);
 }
 
-int denoising_accept(struct denoising *d, uint32_t n, struct err *e)
-{
-	return session_accept(d->session, d->sequence, NULL, n, e);
-}
-
-void denoising_take(struct denoising *d, uint32_t n)
+void denoising_commit(struct denoising *d, uint32_t n)
 {
 	session_count_valid(d->session, n);
 	for (uint32_t i = 0; i < n; i++)
@@ -333,11 +329,9 @@ void denoising_take(struct denoising *d, uint32_t n)
 
 uint32_t denoising_choose(struct denoising *d, double threshold, uint32_t left)
 {
-	if (threshold >= 0) {
-		guesses_by_confidence(d->guess, d->n_at);
+	if (threshold >= 0)
 		return guesses_over(d->guess, d->n_at, threshold);
-	}
-	guesses_by_score(d->guess, d->n_at);
+	guesses_sort(d->guess, d->n_at);
 	return d->n_at / left + (d->n_at % left ? 1 : 0);
 }
 

@@ -1,12 +1,15 @@
 /*
- * A request whose text ends in masks, and how passes of a diffusion model fill
- * them: a pass predicts a token for each mask; some of these guesses stay, the
- * others are masks again (Nie et al., "Large Language Diffusion Models", 2025).
+ * Masked and block diffusion: a request whose text ends in masks, and what
+ * decoding methods have in common that fill them. A pass predicts a token for
+ * each mask; some of these guesses are kept (committed), the other positions
+ * stay masks for the next pass, until the block has no mask left (Nie et al.,
+ * "Large Language Diffusion Models", 2025).
  *
- * The method plans the rows of a pass and decides which guesses stay, by its
+ * A method plans the rows of a pass and decides which guesses are kept, in its
  * struct denoising_steps. It runs no pass: lanes do (host/method/lanes.h), for
- * one request or many. Which row predicts a position, what is guessed
- * (host/method/guesses.h), and what blocks have in common stands here.
+ * one request or many. This file decides which row predicts a position, what
+ * blocks are, and when they become text; host/method/guesses.h computes the
+ * guesses.
  *
  * One thread; the session and the generation are borrowed.
  */
@@ -26,38 +29,38 @@ struct method_env;
 struct model;
 struct session;
 
-#define DENOISING_LENGTH 32 /* of a block, where nothing is said */
+#define DENOISING_LENGTH 32 /* of a block, by default */
 
 /* ---- options ------------------------------------------------------------- */
 
 struct block_options {
-	uint32_t length; /* of a block, in positions */
+	uint32_t length;
 };
 extern const struct opt_table block_table;
 
-/* What of the answer is there from the start. */
+/* Masks after the prompt that every pass sees. */
 struct canvas_options {
-	uint32_t length; /* masks; 0: those of a block alone */
+	uint32_t length; /* 0: only those of the current block */
 };
 extern const struct opt_table canvas_table;
 
-/* A set number of passes for a block. */
+/* A fixed number of passes for a block. */
 struct steps_options {
 	uint32_t steps; /* at most; 0: one for each position */
 	int order;      /* enum guess_order */
 };
 extern const struct opt_table steps_table;
 
-/* As many as it takes until all guesses were sure. */
+/* As many passes for a block as its guesses need to reach a confidence. */
 struct threshold_options {
-	double threshold; /* of confidence; below 0: not said */
+	double threshold; /* of confidence; below 0: not given */
 };
 extern const struct opt_table threshold_table;
 
 uint32_t denoising_length(const struct method_env *);
 
-/* *length: of the blocks of a model that has such, which --block may not
- * contradict; or --block. */
+/* The length of blocks: the model's, where it was trained with blocks; else
+ * --block. -EINVAL: --block contradicts the model. */
 int denoising_choose_length(const struct method_env *, const struct model *,
 	uint32_t *length, struct err *);
 
@@ -71,133 +74,135 @@ struct denoising {
 	struct method_env *env;
 	struct generation *gen;
 	uint32_t sequence;
-	void *own; /* [lane_bytes] the method's, zeroed at first */
-	struct guessing guessing; /* by confidence, unless the method says */
-	uint32_t limit;           /* positions there may be */
+	void *own; /* [lane_bytes] the method's state, zeroed at first */
+	/* by confidence, unless the method changes it */
+	struct guessing guessing;
+	uint32_t limit; /* positions at most */
 	uint32_t shift; /* 1: a row predicts the position after its own */
 	int32_t mask;
-	int32_t *x;          /* [limit] the text, with masks */
-	uint32_t begin, end; /* of the block */
-	uint32_t last;       /* where what is in x[] ends */
-	bool reads_prompt;   /* in passes of its own, before all others */
+	int32_t *x;          /* [limit] tokens of the text, and masks */
+	uint32_t begin, end; /* the current block is x[begin, end) */
+	uint32_t last;       /* end of the tokens and masks in x[] */
+	/* the prompt is read first, in passes of its own */
+	bool reads_prompt;
 
-	/*
-	 * The next pass, which the method plans: its rows, whose sequence the
-	 * lanes set; the positions for which a token is to be guessed,
-	 * ascending; and whether the sequence's cache is emptied before it.
-	 */
+	/* The next pass, planned by the method: its rows (the lanes set their
+	 * sequence), the positions to guess tokens for, ascending, and whether
+	 * the sequence's cache is emptied before the pass. */
 	enum visibility visibility;
 	uint32_t n_rows, n_at;
 	struct row *row; /* [limit] */
 	uint32_t *at;    /* [limit] */
-	bool anew;
+	bool clear_cache;
 	uint32_t pass; /* its number in the block or the text, for draws */
 
 	/* The last pass: its row that is row[0], and a guess for each at[]. */
 	uint32_t first;
 	struct guess *guess; /* [limit] */
-	/* What predicts the position `behind_at` though no row does. */
-	float *behind; /* [n_vocab] */
-	uint32_t behind_at;
+	/* Logits from an earlier pass that predict position carried_at. With
+	 * shift = 1 the first position of a window is predicted by the row
+	 * before the window, which later passes do not compute. */
+	float *carried; /* [n_vocab] */
+	uint32_t carried_at;
 };
 
 /*
- * The steps of a method that fills masks, for one request each. -errno and a
- * message fail the request.
+ * The steps of a diffusion method, for one request each. -errno and a message
+ * fail the request.
  *
- *   start   reserves memory, and sets reads_prompt
- *   prompt  the prompt was read; the last token's row of the last pass. NULL
- *           where reads_prompt is never set
- *   plan    the pass to come
- *   took    the pass has ended, and guess[] is there: which guesses stay, what
- *           is kept in the cache, what is text now
- *   finish  releases what start reserved; NULL: nothing
+ *   start       reserves memory, and sets reads_prompt
+ *   prompt      the prompt was read; `row` is its last token's row of the last
+ *               pass. NULL if reads_prompt is never set
+ *   plan        plans the next pass
+ *   after_pass  the pass has ended, and guess[] is set: decides which guesses
+ *               are kept, what is cached, and what becomes text
+ *   finish      releases what start reserved; may be NULL
  */
 struct denoising_steps {
 	int (*start)(struct denoising *, struct err *);
 	int (*prompt)(struct denoising *, uint32_t row, struct err *);
 	int (*plan)(struct denoising *, struct err *);
-	int (*took)(struct denoising *, struct err *);
+	int (*after_pass)(struct denoising *, struct err *);
 	void (*finish)(struct denoising *);
 };
 
-/* A request of env's method, started; to be closed only if this is 0. */
+/* Open a request of env's method, and start it. Close it only if this returns
+ * 0. */
 int denoising_open(struct denoising **out, struct session *,
 	struct method_env *, struct generation *, uint32_t sequence,
 	struct err *);
 void denoising_close(struct denoising *);
 
-/* Slots of the cache that such a request may still take. */
+/* Cache slots that the request may still need. */
 uint32_t denoising_growth(const struct session *, const struct method_env *,
 	const struct generation *, uint32_t sequence);
 
 /* ---- for start ---- */
 
-/* Texts of at most `limit` positions. -EINVAL, naming the method, where tokens
- * are to be drawn in a way that a diffusion method cannot. */
+/* Allocate for texts of at most `limit` positions. -EINVAL, naming the method:
+ * a diffusion method cannot draw tokens with these sampling options. */
 int denoising_reserve(struct denoising *, uint32_t limit, struct err *);
 
-/* Where passes compute all positions, in the largest graph: how long a text may
- * be. */
+/* The longest text of a method whose passes compute all positions, in the
+ * largest graph. */
 uint32_t denoising_whole_limit(const struct session *);
 
-/* -ENOSPC where there is no room for a block more. */
+/* -ENOSPC: there is no room for another block. */
 int denoising_check_room(const struct denoising *, struct err *);
 
 /* ---- for plan ---- */
 
-/* The block: masks after the text so far, which is shorter than the limit.
- * `length` of them, or what there is room for. */
+/* Begin a block: `length` masks after the text so far, or as many as there is
+ * room for. The text must be shorter than the limit. */
 void denoising_begin(struct denoising *, uint32_t length);
 
-/* Where the block is filled the next one begins. -ENOSPC as above. */
+/* Begin the next block if the current one is filled. -ENOSPC as above. */
 int denoising_next_block(struct denoising *, uint32_t length, struct err *);
 
-/* So many masks more, or what there is room for, after all there is. */
+/* Append masks, or as many as there is room for. */
 void denoising_extend(struct denoising *, uint32_t masks);
 
-/* Masks after the block as far as an answer's canvas goes. */
+/* Append masks up to the length of --canvas after the prompt. */
 void denoising_lay_canvas(struct denoising *);
 
-/* Rows of positions [from, to), which attend to the whole text both ways; with
- * VISIBILITY_BLOCK the method sets the end of each. */
+/* Plan rows of positions [from, to), which attend to the whole text. With
+ * VISIBILITY_BLOCK the method also sets row[].end. */
 void denoising_rows(
 	struct denoising *, enum visibility, uint32_t from, uint32_t to);
 
-/* A pass of all positions, which uses nothing that was cached. */
+/* Plan a pass of all positions, with an empty cache. */
 void denoising_whole_pass(struct denoising *);
 
-/* Masks in [from, to) are asked for. */
-void denoising_ask(struct denoising *, uint32_t from, uint32_t to);
+/* Have tokens guessed for the masks in [from, to). */
+void denoising_predict_masks(struct denoising *, uint32_t from, uint32_t to);
 
 /* ---- after a pass ---- */
 
-/* The i-th guess comes from a row: its index in row[]. False: it comes from
- * d->behind, which denoising_keep_behind kept. */
+/* The index in row[] of the row that predicts at[i]. False: no row does, and
+ * d->carried has the logits. */
 bool denoising_row_of(const struct denoising *, uint32_t i, uint32_t *row);
 void denoising_guess(struct denoising *, uint32_t i, const float *logits);
 
-/* Row `row` of the last pass predicts position `at` from now on. */
-int denoising_keep_behind(
+/* Keep the logits of row `row` of the last pass: they predict position `at` in
+ * later passes (d->carried). */
+int denoising_carry_logits(
 	struct denoising *, uint32_t row, uint32_t at, struct err *);
 
-/* The first n rows' keys and values are cached. */
-int denoising_accept(struct denoising *, uint32_t n, struct err *);
+/* Commit the first n of guess[] to x[]. */
+void denoising_commit(struct denoising *, uint32_t n);
 
-/* The first n of guess[] stay. */
-void denoising_take(struct denoising *, uint32_t n);
-
-/* Of the n_at guesses, with `left` passes of the block still to come: those
- * that are confident enough, or where the threshold is below 0 an even share.
- * They come first. */
+/* Choose among the n_at guesses, sort the chosen ones first, and return how
+ * many: those of at least `threshold` or, if it is below 0, an even share for
+ * each of the `left` passes of the block. */
 uint32_t denoising_choose(struct denoising *, double threshold, uint32_t left);
 
-/* What watches sees what is filled of positions [from, to). The text may have
- * ended then. */
+/* Report the state of positions [from, to) to the generation's observer. That
+ * may end the text. */
 void denoising_report(const struct denoising *, uint32_t from, uint32_t to);
 
-/* Where the block has no mask left, or nothing is wanted any more, it is text:
- * what ends a text ends it here, the rest is dropped. */
+/* If the block has no mask left, or no more tokens are wanted, append its
+ * tokens to the text. A stop token ends the text there, and the rest is
+ * dropped. */
 void denoising_end_block(struct denoising *);
 
 #endif

@@ -1,14 +1,15 @@
 /*
- * Masked diffusion as Dream decodes it (Ye et al., "Dream 7B: Diffusion Large
- * Language Models", 2025). Time runs from 1 to nearly 0 in even steps; from t
- * to s a share 1 - s/t of the masks that are left is decided, rounded down, and
- * at the end all. Which ones: the first by the order asked for, of which
- * `random` is Dream's `origin`, where each mask is decided with that
- * probability; or, with a temperature of the order, ones drawn by it.
+ * Masked diffusion as Dream decodes (Ye et al., "Dream 7B: Diffusion Large
+ * Language Models", 2025). Time runs from 1 to eps in even steps; in the step
+ * from t to s the share 1 - s/t of the remaining masks is committed, rounded
+ * down, and in the last step all. Which ones: the best by --order, or ones
+ * drawn with the temperature --order-temperature. The order `random` is Dream's
+ * `origin`: each mask is committed with that probability.
  *
- * All positions are computed in each pass, and nothing is kept. The masks are a
- * block's, as of llada: Dream's own text is one block as long as the answer. A
- * step that decides nothing would say what the next says, and is not computed.
+ * Every pass computes all positions, and nothing is cached. The masks are those
+ * of a block, as in llada; Dream's own text is one block as long as the answer.
+ * A step that would commit nothing would not change the next one, so it is not
+ * computed.
  */
 #include "base/checked.h"
 #include "base/rng.h"
@@ -20,7 +21,7 @@
 #include <math.h>
 
 struct dream_options {
-	double least; /* the time at the end */
+	double least; /* eps, the time at the end */
 	double order_temperature;
 };
 
@@ -51,7 +52,7 @@ struct text {
 	uint32_t steps; /* of a block */
 };
 
-/* The share of the masks decided in step i of n. */
+/* 1 - s/t: the share of the masks committed in step i of n. */
 static double share(const struct dream_options *o, uint32_t i, uint32_t n)
 {
 	double step = (1 - o->least) / n;
@@ -59,8 +60,8 @@ static double share(const struct dream_options *o, uint32_t i, uint32_t n)
 	return i + 1 == n ? 1 : 1 - (1 - step * (i + 1)) / (1 - step * i);
 }
 
-/* Gumbel noise on the scores: the first ones are then drawn without
- * replacement by exp(score / temperature). */
+/* Gumbel noise on the scores: the first guesses are then drawn without
+ * replacement, with probability proportional to exp(score / temperature). */
 static void draw_order(struct denoising *d, double temperature)
 {
 	const struct sampler_opts *o = d->guessing.sampling;
@@ -84,7 +85,7 @@ static int dream_start(struct denoising *d, struct err *e)
 	return denoising_reserve(d, denoising_whole_limit(d->session), e);
 }
 
-/* The next step that decides something. The last one decides all. */
+/* Plans the next step that commits something. The last step commits all. */
 static int dream_plan(struct denoising *d, struct err *e)
 {
 	const struct dream_options *o = method_options(d->env, &dream_table);
@@ -97,13 +98,13 @@ static int dream_plan(struct denoising *d, struct err *e)
 		return ret;
 	t->steps = s->steps ? s->steps : d->end - d->begin;
 	denoising_whole_pass(d);
-	denoising_ask(d, d->begin, d->end);
+	denoising_predict_masks(d, d->begin, d->end);
 	while (!origin && !(uint32_t)(d->n_at * share(o, d->pass, t->steps)))
 		d->pass++;
 	return 0;
 }
 
-static int dream_took(struct denoising *d, struct err *e)
+static int dream_after_pass(struct denoising *d, struct err *e)
 {
 	const struct dream_options *o = method_options(d->env, &dream_table);
 	const struct text *t = d->own;
@@ -113,11 +114,11 @@ static int dream_took(struct denoising *d, struct err *e)
 
 	if (!origin && o->order_temperature > 0)
 		draw_order(d, o->order_temperature);
-	guesses_by_score(d->guess, d->n_at);
-	if (origin) /* an even draw decides */
+	guesses_sort(d->guess, d->n_at);
+	if (origin) /* an even draw of each position decides */
 		for (keep = 0; keep < d->n_at && d->guess[keep].score >= 1 - p;)
 			keep++;
-	denoising_take(d, keep);
+	denoising_commit(d, keep);
 	denoising_report(d, d->begin, d->end);
 	d->pass++;
 	denoising_end_block(d);
@@ -127,7 +128,7 @@ static int dream_took(struct denoising *d, struct err *e)
 static const struct denoising_steps steps = {
 	.start = dream_start,
 	.plan = dream_plan,
-	.took = dream_took,
+	.after_pass = dream_after_pass,
 };
 
 static uint32_t dream_rows(const struct method_env *env)

@@ -1,8 +1,8 @@
 /*
  * Diverse verifier tree search (Beeching et al. 2024; search-and-learn's
- * recipe): N / M trees that know nothing of each other. In each the best of M
- * beams goes on after every step, as M; where that one has ended the tree is
- * finished, and others of it that had ended are forgotten.
+ * recipe): N / M independent trees of M beams. After every step the best beam
+ * of each tree is kept and continued by M beams. If the best one has ended the
+ * tree is finished, and its other ended beams are discarded.
  */
 #include "host/method/beams.h"
 #include "host/method/choosing.h"
@@ -28,7 +28,7 @@ static const struct many_steps steps = {
 	.stop = beams_stop,
 	.close = beams_close,
 	.tally = beams_tally,
-	.tell = beams_report,
+	.report = beams_report,
 };
 
 const struct method method_dvts = {

@@ -1,10 +1,12 @@
 /*
- * EAGLE-2's dynamic tree (Li et al., EMNLP 2024), over an ordinary draft model:
- * layer by layer the likeliest nodes are expanded together, and of all their
- * candidates the best are verified. Its authors' code verifies 60 rows, drafts
- * a first layer and 5 more, and has 10 nodes in a layer with 10 candidates
- * each; that is what it drafts for a phone. A pass that waits for flash has
- * time for the rows and layers that the other methods have there.
+ * EAGLE-2's dynamic tree (Li et al., EMNLP 2024) with an ordinary draft model.
+ * The score of a node is the product of the draft's probabilities along its
+ * path. Layer by layer the top k nodes by score are expanded together, with k
+ * candidates each; finally the best `rows` - 1 of all candidates, of any layer,
+ * are verified. The authors' code verifies 60 rows, drafts a first layer and 5
+ * more, and has k = 10; these are the defaults on a phone. A pass that waits
+ * for flash has time for as many rows and layers as the other methods have
+ * there.
  */
 #include "base/checked.h"
 #include "host/method/cycle.h"
@@ -36,16 +38,18 @@ static const struct opt_table *const options[] = { &tree_table, &table, NULL };
 
 static uint32_t rows_of(const struct method_env *env)
 {
-	if (tree_options(env)->rows || env->streams || !env->phone)
+	const struct tree_options *o = method_options(env, &tree_table);
+
+	if (o->rows || env->streams || !env->phone)
 		return tree_decode_rows(env);
 	return ROWS;
 }
 
 static uint32_t depth_of(const struct method_env *env)
 {
-	if (tree_options(env)->depth || env->streams)
-		return tree_depth(env);
-	return DEPTH;
+	const struct tree_options *o = method_options(env, &tree_table);
+
+	return o->depth || env->streams ? tree_depth(env) : DEPTH;
 }
 
 static uint32_t top_k(const struct method_env *env)

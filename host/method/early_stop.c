@@ -93,12 +93,12 @@ uint32_t early_stop_warm_up(const struct early_stop *s, uint32_t n)
 	return s->opts.on && s->opts.warm_up < n ? s->opts.warm_up : n;
 }
 
-void early_stop_see(
+void early_stop_check(
 	const struct early_stop *s, struct samples *p, struct sample *t)
 {
 	double sum = 0;
 
-	if (!s->armed || sample_is_over(t) || t->n < s->opts.window)
+	if (!s->armed || lane_is_over(&t->lane) || t->n < s->opts.window)
 		return;
 	for (size_t i = t->n - s->opts.window; i < t->n; i++)
 		sum += t->confidence[i];

@@ -1,13 +1,13 @@
 /*
- * Samples that promise little are cut while they are written (Fu et al., "Deep
- * think with confidence", 2025, online): the first samples, the warm-up, are
- * written to their ends. What the model's confidence fell to in each of them,
- * as the mean over a window of tokens, gives the threshold: that which the
- * stated share of them stayed above. Every later sample that falls below it is
- * cut, and when the votes of those that ended agree enough, all others are.
+ * Unpromising samples are cut while they are generated (Fu et al., "Deep think
+ * with confidence", 2025, the online variant). The first samples, the warm-up,
+ * run to their ends. The group confidence of a sample is the mean confidence
+ * over a window of tokens; its lowest value in each warm-up sample gives the
+ * threshold s: a share `keep` of the warm-up samples stayed above s. Every
+ * later sample whose group confidence falls below s is cut, and when the votes
+ * of the finished samples agree enough, all others are cut.
  *
- * It decides by what a pool of samples knows, and cuts by its means. One
- * thread.
+ * Reads and cuts the samples of a pool (samples.h). One thread.
  */
 #ifndef HOST_METHOD_EARLY_STOP_H
 #define HOST_METHOD_EARLY_STOP_H
@@ -27,36 +27,34 @@ struct early_stop_options {
 	bool on;
 	uint32_t warm_up;
 	uint32_t window; /* tokens */
-	double keep;     /* share of the warm-up that stays above */
+	double keep;     /* share of the warm-up samples above the threshold */
 	double consensus;
 };
 extern const struct opt_table early_stop_table;
 
 struct early_stop {
 	struct early_stop_options opts;
-	bool armed; /* the warm-up is over */
+	bool armed; /* the warm-up is over, and the threshold is set */
 	double threshold;
 };
 
-/* The options of env; off where the method has none of them. */
+/* With env's options; off if the method does not have these options. */
 void early_stop_init(struct early_stop *, const struct method_env *);
 
-/* How many of n samples are the warm-up: all where it is off. */
+/* Size of the warm-up of n samples: all of them if early stop is off. */
 uint32_t early_stop_warm_up(const struct early_stop *, uint32_t n);
-/* The warm-up is over, and others follow: find the threshold. */
+/* The warm-up is over and other samples follow: compute the threshold. */
 int early_stop_arm(struct early_stop *, const struct samples *, struct err *);
 
-/* A sample that drew a token is cut or not. */
-void early_stop_see(
+/* Cut the sample, which has drawn a token, if its confidence is too low. */
+void early_stop_check(
 	const struct early_stop *, struct samples *, struct sample *);
-/* Such a share of the votes for one answer makes more needless. */
+/* Whether an answer with this share of the votes ends all other samples. */
 bool early_stop_agrees(const struct early_stop *, double share);
 void early_stop_cut_all(struct samples *);
 
-/*
- * The least mean of `window` tokens in a row; of fewer tokens their mean,
- * infinite of none.
- */
+/* The least mean of `window` consecutive tokens; of fewer tokens, the mean of
+ * all; of none, infinity. */
 double early_stop_lowest(const float *confidence, size_t n, uint32_t window);
 
 #endif

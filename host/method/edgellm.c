@@ -1,24 +1,29 @@
 /*
- * In the manner of EdgeLLM (Xu et al., 2024), as far as it is known: a tree
- * whose width and depth are not fixed, paced by its probabilities. Drafting
- * falls back to verification as soon as no open branch is likely enough, and
- * what "enough" is follows what verification accepted. While the target runs,
- * the draft goes on behind the best branch; if that is accepted, the next cycle
- * finds the work done. What "enough" is stays from text to text.
+ * In the manner of EdgeLLM (Xu et al., 2024), as far as its abstract defines
+ * it: a tree whose width and depth are not fixed. The open branch with the
+ * largest path probability is expanded, one node for each draft step. Drafting
+ * falls back to verification when no open branch reaches alpha. After
+ * verification, with N_all drafted tokens on the best branch and N_ok of them
+ * accepted, alpha is halved if N_ok = N_all, else divided by 0.5^((N_all -
+ * N_ok) / N_all) (struct edgellm in host/tree/build.h). alpha is kept from
+ * request to request.
+ *
+ * While the target runs, drafting continues after the best branch; if that
+ * branch is accepted, the next cycle finds the tokens drafted.
  */
 #include "host/method/cycle.h"
 #include "host/method/tree_options.h"
 
-#define AHEAD 32 /* nodes drafted beside a pass, at most */
+#define AHEAD 32 /* nodes drafted during a pass, at most */
 
-/* Of a request. */
+/* State of a request. */
 struct ahead {
-	uint64_t pass; /* of the request, that the tip is of */
-	int32_t tip;   /* node after which the draft goes on; -1: none */
+	uint64_t pass; /* number of the pass that `tip` belongs to */
+	int32_t tip;   /* node after which drafting continues; -1: none */
 };
 
-/* The likeliest leaf behind which something may come; -1 where there is none,
- * or the drafter was not asked or had no room and the root is all there is. */
+/* The likeliest leaf after which drafting can continue. -1: there is none, or
+ * the tree is only its root because nothing was drafted for it. */
 static int32_t best_leaf(const struct tree *t)
 {
 	int32_t best = -1;
@@ -31,9 +36,10 @@ static int32_t best_leaf(const struct tree *t)
 	return best;
 }
 
-/* One more token after the tip, while the target computes. The first is looked
- * for here: nodes that a shared pass had no rows for left the planned tree. */
-static int edgellm_beside(struct cycle *c, struct err *e)
+/* Draft one more token after the tip, while the target computes. The tip is
+ * found in the first call of a pass, not in `grown`: nodes that got no rows in
+ * a shared pass are removed from the tree in between. */
+static int edgellm_meanwhile(struct cycle *c, struct err *e)
 {
 	struct ahead *m = c->own;
 	uint32_t node;
@@ -55,8 +61,8 @@ static int edgellm_beside(struct cycle *c, struct err *e)
 	return ret;
 }
 
-/* Nodes below the root on the branch that was accepted furthest: to where it
- * ends in the verified tree, by the likeliest children. */
+/* N_all: the depth at which the accepted branch ends in the verified tree,
+ * following the likeliest children beyond the accepted nodes. */
 static uint32_t branch_length(const struct cycle *c)
 {
 	uint32_t node = c->path[c->n_path - 1], next = node;
@@ -90,7 +96,7 @@ static void edgellm_plan(struct cycle *c)
 		cycle_limits(c, tree_depth(c->env)), c->env->state);
 }
 
-static void edgellm_took(struct cycle *c)
+static void edgellm_after_pass(struct cycle *c)
 {
 	if (c->verified > 1)
 		edgellm_saw(c->env->state, branch_length(c), c->n_path - 1);
@@ -108,6 +114,6 @@ const struct method method_edgellm = {
 	.lane_bytes = sizeof(struct ahead),
 	.spare_nodes = edgellm_spare,
 	.plan = edgellm_plan,
-	.beside = edgellm_beside,
-	.took = edgellm_took,
+	.meanwhile = edgellm_meanwhile,
+	.after_pass = edgellm_after_pass,
 };

@@ -1,17 +1,18 @@
 /*
  * Fast-dLLM (Wu et al., "Fast-dLLM: Training-free Acceleration of Diffusion LLM
- * by Enabling KV Cache and Parallel Decoding", 2025): all guesses that are sure
- * enough stay, the surest in any case; and between two blocks, keys and values
- * of what is not computed are those of the block's first pass, which computes
- * everything:
+ * by Enabling KV Cache and Parallel Decoding", 2025). Parallel decoding: all
+ * guesses whose confidence reaches the threshold are committed, and the most
+ * confident one in any case. KV cache: the first pass over a block computes
+ * everything; later passes reuse its keys and values for the positions that
+ * they do not compute:
  *
  *   none    every pass computes all positions
- *   prefix  what is before the block is cached; a pass computes the block and
- *           the masks behind it
- *   dual    those masks are cached too; a pass computes the block alone
+ *   prefix  positions before the block are cached; a pass computes the block
+ * and the masks after it dual    these masks are cached too; a pass computes
+ * the block alone
  *
- * Where rows speak of the next position, the block's first token is decided in
- * its first pass, for later ones have no row that speaks of it.
+ * With shifted logits the block's first token is committed in its first pass,
+ * because later passes have no row that predicts it.
  */
 #include "base/checked.h"
 #include "host/method/denoising.h"
@@ -25,7 +26,7 @@ static const char *const cachings[] = { "none", "prefix", "dual", NULL };
 
 struct fast_options {
 	int cache;
-	double factor; /* 0: by the threshold */
+	double factor; /* 0: --threshold decides */
 };
 
 /* clang-format off */
@@ -77,42 +78,42 @@ static int fast_plan(struct denoising *d, struct err *e)
 	else
 		denoising_rows(d, VISIBILITY_WINDOW, d->begin,
 			o->cache == CACHE_DUAL ? d->end : d->last);
-	denoising_ask(d, d->begin, d->end);
+	denoising_predict_masks(d, d->begin, d->end);
 	return 0;
 }
 
-/* The guess of the block's first position stays as well. */
-static uint32_t choose_first(const struct denoising *d, uint32_t stay)
+/* Keep the guess of the block's first position too. */
+static uint32_t choose_first(const struct denoising *d, uint32_t kept)
 {
-	for (uint32_t i = stay; i < d->n_at; i++)
+	for (uint32_t i = kept; i < d->n_at; i++)
 		if (d->guess[i].at == d->begin) {
-			const struct guess other = d->guess[stay];
+			const struct guess other = d->guess[kept];
 
-			d->guess[stay] = d->guess[i];
+			d->guess[kept] = d->guess[i];
 			d->guess[i] = other;
-			return stay + 1;
+			return kept + 1;
 		}
-	return stay;
+	return kept;
 }
 
-static int fast_took(struct denoising *d, struct err *e)
+static int fast_after_pass(struct denoising *d, struct err *e)
 {
 	const struct fast_options *o = method_options(d->env, &fast_table);
 	const struct text *t = d->own;
-	bool keeps = t->whole && o->cache != CACHE_NONE;
-	uint32_t stay, cached = o->cache == CACHE_DUAL ? d->last : d->begin;
+	bool caches = t->whole && o->cache != CACHE_NONE;
+	uint32_t kept, cached = o->cache == CACHE_DUAL ? d->last : d->begin;
 	int ret;
 
-	guesses_by_confidence(d->guess, d->n_at);
-	stay = o->factor > 0 ? guesses_by_factor(d->guess, d->n_at, o->factor)
+	kept = o->factor > 0 ? guesses_by_factor(d->guess, d->n_at, o->factor)
 			     : guesses_over(d->guess, d->n_at,
 				       denoising_threshold(d->env, THRESHOLD));
-	if (keeps && d->shift)
-		stay = choose_first(d, stay);
-	denoising_take(d, stay);
+	if (caches && d->shift)
+		kept = choose_first(d, kept);
+	denoising_commit(d, kept);
 	denoising_report(d, d->begin, d->end);
 	d->pass++;
-	ret = keeps ? denoising_accept(d, cached, e) : 0;
+	ret = caches ? session_accept(d->session, d->sequence, NULL, cached, e)
+		     : 0;
 	if (!ret)
 		denoising_end_block(d);
 	return ret;
@@ -121,7 +122,7 @@ static int fast_took(struct denoising *d, struct err *e)
 static const struct denoising_steps steps = {
 	.start = fast_start,
 	.plan = fast_plan,
-	.took = fast_took,
+	.after_pass = fast_after_pass,
 };
 
 static uint32_t fast_rows(const struct method_env *env)

@@ -1,7 +1,5 @@
-/*
- * Plain decoding of a model whose layers come from flash: each token costs a
- * pass over all of them. What the methods that draft are measured against.
- */
+/* Plain decoding of a model whose layers are streamed from flash: each token
+ * needs a pass over all layers. The baseline of the methods that draft. */
 #include "base/err.h"
 #include "host/method/method.h"
 #include "host/model/model.h"

@@ -13,8 +13,8 @@ const char *const guess_orders[] = { "confidence", "margin", "entropy",
 
 /* ---- a guess ------------------------------------------------------------- */
 
-/* Of a position and a pass of its block there are so many numbers: one for each
- * token, and one more for the position itself. */
+/* Uniform random numbers of a position and a pass of its block: which < n_vocab
+ * for each token, n_vocab for the position itself. */
 static double noise(
 	const struct guessing *g, uint32_t at, uint32_t pass, uint32_t which)
 {
@@ -23,29 +23,22 @@ static double noise(
 	return rng_uniform(g->sampling->seed, g->sampling->stream, counter);
 }
 
-/* What counts when the largest wins: then the winner is a draw. */
-static double noisy_logit(const struct guessing *g, const float *logits,
-	uint32_t at, uint32_t pass, uint32_t token)
-{
-	double t = g->sampling->temperature, logit = (double)logits[token];
-
-	return t == 0 ? logit
-		      : logit - t * log(-log(noise(g, at, pass, token)));
-}
-
-/* The lowest id among equals; NaN never wins. */
+/* The token with the largest logit, the lowest id among equals; a NaN never
+ * wins. At a temperature Gumbel noise is added to the logits, so that the
+ * largest sum is a draw from their softmax. */
 static int32_t choose(const struct guessing *g, const float *logits,
 	uint32_t at, uint32_t pass)
 {
+	double t = g->sampling->temperature, most = 0;
 	int32_t best = -1;
-	double most = 0;
 
 	for (uint32_t v = 0; v < g->n_vocab; v++) {
-		double logit;
+		double logit = (double)logits[v];
 
 		if ((int32_t)v == g->mask)
 			continue;
-		logit = noisy_logit(g, logits, at, pass, v);
+		if (t != 0)
+			logit -= t * log(-log(noise(g, at, pass, v)));
 		if (best < 0 || logit > most || isnan(most)) {
 			best = (int32_t)v;
 			most = logit;
@@ -54,6 +47,7 @@ static int32_t choose(const struct guessing *g, const float *logits,
 	return best;
 }
 
+/* The softmax over all tokens but the mask. */
 static struct softmax all_tokens(const struct guessing *g, const float *logits)
 {
 	double t = g->sampling->temperature;
@@ -103,6 +97,7 @@ static double negative_entropy(const struct guessing *g, const float *logits,
 	return sum;
 }
 
+/* A score, or `otherwise` in place of NaN. */
 static double number(double score, double otherwise)
 {
 	return isnan(score) ? otherwise : score;
@@ -127,7 +122,7 @@ void guess_from(const struct guessing *g, const float *logits, uint32_t at,
 		out->score = noise(g, at, pass, g->n_vocab);
 }
 
-/* ---- which stay ---------------------------------------------------------- */
+/* ---- which are kept ------------------------------------------------------ */
 
 static int order(double a, uint32_t at_a, double b, uint32_t at_b)
 {
@@ -150,30 +145,29 @@ static int confidence_order(const void *pa, const void *pb)
 	return order(a->confidence, a->at, b->confidence, b->at);
 }
 
-void guesses_by_score(struct guess *g, uint32_t n)
+void guesses_sort(struct guess *g, uint32_t n)
 {
 	qsort(g, n, sizeof(*g), score_order);
 }
 
-void guesses_by_confidence(struct guess *g, uint32_t n)
+uint32_t guesses_over(struct guess *g, uint32_t n, double threshold)
 {
+	uint32_t kept = 1;
+
 	qsort(g, n, sizeof(*g), confidence_order);
+
+	while (kept < n && g[kept].confidence >= threshold)
+		kept++;
+	return kept;
 }
 
-uint32_t guesses_over(const struct guess *g, uint32_t n, double threshold)
+uint32_t guesses_by_factor(struct guess *g, uint32_t n, double factor)
 {
-	uint32_t stay = 1;
+	uint32_t kept = 1;
 
-	while (stay < n && g[stay].confidence >= threshold)
-		stay++;
-	return stay;
-}
+	qsort(g, n, sizeof(*g), confidence_order);
 
-uint32_t guesses_by_factor(const struct guess *g, uint32_t n, double factor)
-{
-	uint32_t stay = 1;
-
-	while (stay < n && g[stay].confidence >= 1 - factor / (stay + 2))
-		stay++;
-	return stay;
+	while (kept < n && g[kept].confidence >= 1 - factor / (kept + 2))
+		kept++;
+	return kept;
 }

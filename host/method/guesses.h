@@ -1,7 +1,6 @@
-/*
- * What a pass of a diffusion model says of masked positions, and which of that
- * stays. Plain data and arithmetic on it; any thread.
- */
+/* The tokens that a pass of a diffusion model predicts for masked positions,
+ * and which of these guesses are kept. Plain data and arithmetic; any
+ * thread. */
 #ifndef HOST_METHOD_GUESSES_H
 #define HOST_METHOD_GUESSES_H
 
@@ -10,50 +9,54 @@
 
 struct sampler_opts;
 
-/* Which guesses come first. */
+/* Which guesses are kept first. */
 enum guess_order {
-	ORDER_CONFIDENCE, /* probability of the token */
-	ORDER_MARGIN,     /* of the likeliest over the next one's */
-	ORDER_ENTROPY,    /* least entropy of all tokens */
+	ORDER_CONFIDENCE, /* largest probability of the token */
+	/* largest distance to the second likeliest token's probability */
+	ORDER_MARGIN,
+	ORDER_ENTROPY, /* least entropy of the distribution */
 	ORDER_RANDOM,
 };
 extern const char *const guess_orders[];
 
 struct guess {
-	uint32_t at; /* a position of the text */
+	uint32_t at; /* position in the text */
 	int32_t token;
-	double confidence; /* the token's probability */
-	double score;      /* by the order; more is sooner. Entropy is negative,
-			    * in nats */
+	double confidence; /* probability of the token */
+	/* by the order: larger is better; the negative entropy, in nats */
+	double score;
 };
 
 struct guessing {
 	const struct sampler_opts *sampling; /* temperature, seed, stream */
 	uint32_t n_vocab;
-	int32_t mask; /* never guessed: probabilities are of the others */
+	/* never guessed; probabilities are normalized without it */
+	int32_t mask;
 	enum guess_order order;
-	/* Probabilities are those of the temperature that is drawn by (Dream),
-	 * not of the logits as they are (LLaDA). */
+	/* Probabilities are computed at the sampling temperature (Dream), not
+	 * from the plain logits (LLaDA). */
 	bool tempered;
 };
 
 /*
- * What logits [n_vocab] say of position `at` in a pass of so many before it in
- * its block. Without a temperature the likeliest token, the lowest id among
- * equals; with one a draw, by Gumbel noise that is new in each pass. Logits
- * that are no numbers give some token and a confidence of nothing.
+ * Guess a token for position `at` from logits [n_vocab] in pass number `pass`
+ * of its block. At temperature 0 the likeliest token, the lowest id among
+ * equals; else a draw, with Gumbel noise that differs in each pass. From NaN
+ * logits: some token with confidence 0.
  */
 void guess_from(const struct guessing *, const float *logits, uint32_t at,
 	uint32_t pass, struct guess *out);
 
-/* By score, the first position among equals; by confidence likewise. */
-void guesses_by_score(struct guess *, uint32_t n);
-void guesses_by_confidence(struct guess *, uint32_t n);
+/* Sort by descending score; ties by position. */
+void guesses_sort(struct guess *, uint32_t n);
 
-/* How many of n > 0 by confidence stay (Wu et al., "Fast-dLLM", 2025): those of
- * at least the threshold; the longest beginning whose k-th, from 1, has
- * 1 - factor / (k + 1). The first one stays in any case. */
-uint32_t guesses_over(const struct guess *, uint32_t n, double threshold);
-uint32_t guesses_by_factor(const struct guess *, uint32_t n, double factor);
+/*
+ * Sort n > 0 guesses by descending confidence, ties by position, and return how
+ * many to keep (Wu et al., "Fast-dLLM", 2025): those of at least `threshold`;
+ * or the longest prefix whose k-th guess, from 1, has at least 1 - factor / (k
+ * + 1). At least 1.
+ */
+uint32_t guesses_over(struct guess *, uint32_t n, double threshold);
+uint32_t guesses_by_factor(struct guess *, uint32_t n, double factor);
 
 #endif

@@ -1,7 +1,5 @@
-/*
- * Who is in a pass. Lanes begin in their order; where slots run out the last
- * ones wait, so that the first ones end and give theirs back.
- */
+/* Chooses the lanes of a pass. Lanes begin in their order. When cache slots run
+ * out the last lanes wait, so that the first ones finish and free theirs. */
 #include "host/method/lanes.h"
 
 #include "base/err.h"
@@ -71,12 +69,12 @@ int lanes_add(struct lanes *l, struct lane *x, struct err *e)
 		list = reallocarray(l->lane, room, sizeof(*list));
 		if (!list)
 			return err_set(
-				e, ENOMEM, "no memory for %u texts", room);
+				e, ENOMEM, "no memory for %u requests", room);
 		l->lane = list;
 		l->room = room;
 	}
 	x->lanes = l;
-	x->sequence = LANE_NOWHERE;
+	x->sequence = LANE_NO_SEQUENCE;
 	l->lane[l->n++] = x;
 	return 0;
 }
@@ -86,16 +84,16 @@ void lanes_drop(struct lane *x)
 	struct lanes *l = x->lanes;
 	uint32_t i = 0;
 
-	assert(x->sequence == LANE_NOWHERE);
+	assert(x->sequence == LANE_NO_SEQUENCE);
 	speculation_leave(l, x);
-	l->over += !lane_is_over(x);
+	l->ended += !lane_is_over(x);
 	while (l->lane[i] != x)
 		i++;
 	for (l->n--; i < l->n; i++)
 		l->lane[i] = l->lane[i + 1];
 }
 
-void lane_go_behind(struct lane *x, const struct lane *before)
+void lane_move_after(struct lane *x, const struct lane *before)
 {
 	struct lanes *l = x->lanes;
 	uint32_t to = 0, at = 0;
@@ -115,7 +113,7 @@ bool lane_is_over(const struct lane *x)
 	return x->state >= LANE_ENDED;
 }
 
-bool lane_goes_on(const struct lane *x)
+bool lane_is_active(const struct lane *x)
 {
 	return !lane_is_over(x) && !x->held;
 }
@@ -132,17 +130,17 @@ uint32_t lanes_in(const struct lanes *l, enum lane_state state)
 bool lanes_left(const struct lanes *l)
 {
 	for (uint32_t i = 0; i < l->n; i++)
-		if (lane_goes_on(l->lane[i]))
+		if (lane_is_active(l->lane[i]))
 			return true;
 	return false;
 }
 
 void lane_forget(struct lane *x)
 {
-	if (x->sequence != LANE_NOWHERE)
+	if (x->sequence != LANE_NO_SEQUENCE)
 		session_remove(x->lanes->session, x->sequence);
-	x->sequence = LANE_NOWHERE;
-	x->freed = x->lanes->over;
+	x->sequence = LANE_NO_SEQUENCE;
+	x->ended_before = x->lanes->ended;
 }
 
 void lane_end(struct lane *x, enum lane_state state)
@@ -152,12 +150,12 @@ void lane_end(struct lane *x, enum lane_state state)
 	speculation_leave(x->lanes, x);
 	close_denoising(x);
 	lane_forget(x);
-	x->lanes->over++;
+	x->lanes->ended++;
 }
 
 /* ---- room ---------------------------------------------------------------- */
 
-/* Tokens that are to be computed before its last. */
+/* Tokens before the lane's last one that are not cached. */
 static uint32_t unread(const struct lanes *l, const struct lane *x)
 {
 	size_t n;
@@ -168,8 +166,8 @@ static uint32_t unread(const struct lanes *l, const struct lane *x)
 	return (uint32_t)n - 1 - session_length(l->session, x->sequence);
 }
 
-/* Slots that it has to find free: for a pass, or where masks are filled until
- * its end. */
+/* Slots that the lane needs: for the next pass or, of a diffusion method, until
+ * it ends. */
 static uint32_t growth(const struct lanes *l, const struct lane *x)
 {
 	return l->env->method->denoise
@@ -177,8 +175,8 @@ static uint32_t growth(const struct lanes *l, const struct lane *x)
 		: unread(l, x) + 1;
 }
 
-/* Whether there is room for those in the pass and, where it is not NULL, for
- * one more; for all of what they have not read yet. */
+/* Whether there are slots for the lanes of the pass and, if it is not NULL, for
+ * one more, with all tokens that they have not prefilled yet. */
 static bool has_room(const struct lanes *l, const struct lane *x)
 {
 	uint32_t sequence[ROWS_SEQUENCES], by[ROWS_SEQUENCES];
@@ -215,36 +213,29 @@ void lanes_pause_one(struct lanes *l)
 	l->stats.pauses++;
 }
 
-/* What is cached of the last one that waits is forgotten, so that another can
- * go on; false: there is none. */
-static bool forget_one(struct lanes *l, const struct lane *for_whom)
+/* No slots are left for a lane that would be alone in the pass: drop the cache
+ * of the last other lane that has one, or else end this lane. */
+static void make_room_for(struct lanes *l, struct lane *x)
 {
 	for (uint32_t i = l->n; i-- > 0;) {
-		struct lane *x = l->lane[i];
+		struct lane *other = l->lane[i];
 
-		if (x == for_whom || x->sequence == LANE_NOWHERE ||
-			x->denoising)
+		if (other == x || other->sequence == LANE_NO_SEQUENCE ||
+			other->denoising)
 			continue;
-		lane_forget(x);
-		if (x->state != LANE_KEPT)
-			x->state = LANE_PAUSED;
+		lane_forget(other);
+		if (other->state != LANE_KEPT)
+			other->state = LANE_PAUSED;
 		l->stats.forgotten++;
-		return true;
+		return;
 	}
-	return false;
+	x->ops->no_room(x);
 }
 
-/* There is no room for that one alone: others make it, or it ends. */
-static void want_room(struct lanes *l, struct lane *x)
-{
-	if (!forget_one(l, x))
-		x->owner->no_room(x);
-}
+/* ---- the lanes of a pass ------------------------------------------------- */
 
-/* ---- who is in it -------------------------------------------------------- */
-
-/* In passes of its own. */
-static int read_apart(struct lanes *l, const struct lane *x, struct err *e)
+/* Prefill in passes of its own. */
+static int prefill_alone(struct lanes *l, const struct lane *x, struct err *e)
 {
 	uint32_t most = session_max_rows(l->session), left = unread(l, x);
 	size_t n;
@@ -269,40 +260,38 @@ static void put_in(struct lanes *l, struct lane *x)
 	l->in[l->n_in++] = x;
 }
 
-/*
- * It goes on, or begins: 0, and it is in the pass or over; 1: there is no room
- * for it now.
- */
+/* Start or resume a lane. 0: it is in the pass, held, or ended; 1: there are no
+ * slots for it now. */
 static int admit(struct lanes *l, struct lane *x, struct err *e)
 {
-	bool outside = x->sequence == LANE_NOWHERE;
-	int ret = x->owner->enter(x, e);
+	bool new_sequence = x->sequence == LANE_NO_SEQUENCE;
+	int ret = x->ops->enter(x, e);
 
 	if (ret) {
-		x->sequence = LANE_NOWHERE;
+		x->sequence = LANE_NO_SEQUENCE;
 		return ret == -ENOSPC ? 1 : ret;
 	}
-	if (!lane_goes_on(x))
+	if (!lane_is_active(x))
 		return 0;
 	if (!has_room(l, x)) {
-		if (outside)
+		if (new_sequence)
 			lane_forget(x);
 		return 1;
 	}
 	if (l->env->method->denoise && !x->denoising)
 		ret = lane_start_denoising(x, e);
-	else if (!l->rides)
-		ret = read_apart(l, x, e);
-	if (ret || !lane_goes_on(x))
+	else if (!l->mixed_prefill)
+		ret = prefill_alone(l, x, e);
+	if (ret || !lane_is_active(x))
 		return ret;
 	x->state = LANE_RUNNING;
 	put_in(l, x);
 	return 0;
 }
 
-/* The next one that is not in a pass: a paused one, for it was there before,
- * or one that was not begun. What was forgotten is only computed again when
- * others are over. */
+/* The next lane that is not running: a paused one before one that has not
+ * begun. A dropped cache is only computed again after another lane has ended,
+ * else two lanes could drop each other's cache in turn. */
 static struct lane *next(const struct lanes *l)
 {
 	struct lane *waiting = NULL;
@@ -313,8 +302,8 @@ static struct lane *next(const struct lanes *l)
 		if (x->held)
 			continue;
 		if (x->state == LANE_PAUSED &&
-			(x->sequence != LANE_NOWHERE || !l->n_in ||
-				x->freed < l->over))
+			(x->sequence != LANE_NO_SEQUENCE || !l->n_in ||
+				x->ended_before < l->ended))
 			return x;
 		if (x->state == LANE_WAITING && !waiting)
 			waiting = x;
@@ -322,66 +311,50 @@ static struct lane *next(const struct lanes *l)
 	return l->n_in && lanes_in(l, LANE_PAUSED) ? NULL : waiting;
 }
 
-/* Those that run, as far as there is room; false: one had to wait. */
-static bool take_running(struct lanes *l)
-{
-	bool all = true;
-
-	l->n_in = 0;
-	for (uint32_t i = 0; i < l->n && l->n_in < l->width; i++)
-		if (l->lane[i]->state == LANE_RUNNING &&
-			lane_goes_on(l->lane[i]))
-			put_in(l, l->lane[i]);
-	for (; l->n_in > 1 && !has_room(l, NULL); all = false)
-		lanes_pause_one(l);
-	return all;
-}
-
-/* Who is held before it began will have a place sooner than who came later. */
-static uint32_t places_held(const struct lanes *l)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < l->n; i++)
-		n += l->lane[i]->held && l->lane[i]->state == LANE_WAITING;
-	return n;
-}
-
-/* Whether the pass has rows for one more: those who are in it want theirs
- * first, so a prompt is read when the ones before it are. */
+/*
+ * Whether the pass has rows for one more lane. All tokens of the lanes in it
+ * come first, so a prompt is read after the prompts of earlier lanes. A lane
+ * that is held before it began keeps a place: it precedes the waiting ones.
+ */
 static bool has_rows(const struct lanes *l)
 {
-	uint32_t rows = 0;
+	uint32_t rows = 0, places = l->n_in;
 
 	for (uint32_t i = 0; i < l->n_in; i++)
 		rows += l->unread[i] + 1;
-	return l->n_in + places_held(l) < l->width &&
+	for (uint32_t i = 0; i < l->n; i++)
+		places += l->lane[i]->held && l->lane[i]->state == LANE_WAITING;
+	return places < l->width &&
 		(l->env->method->denoise ||
 			rows < session_max_rows(l->session));
 }
 
-static int take_others(struct lanes *l, struct err *e)
+int lanes_gather(struct lanes *l, struct err *e)
 {
+	bool paused = false;
 	struct lane *x;
 	int ret = 0;
+
+	l->n_in = 0;
+	for (uint32_t i = 0; i < l->n && l->n_in < l->width; i++)
+		if (l->lane[i]->state == LANE_RUNNING &&
+			lane_is_active(l->lane[i]))
+			put_in(l, l->lane[i]);
+	for (; l->n_in > 1 && !has_room(l, NULL); paused = true)
+		lanes_pause_one(l);
+	if (l->n_in == 1 && !has_room(l, NULL)) {
+		make_room_for(l, l->in[0]);
+		l->n_in = 0;
+		return 0;
+	}
+	if (paused)
+		return 0;
 
 	while (!ret && has_rows(l) && (x = next(l)))
 		ret = admit(l, x, e);
 	if (ret == 1 && !l->n_in)
-		want_room(l, x);
+		make_room_for(l, x);
 	return ret == 1 ? 0 : ret;
-}
-
-int lanes_gather(struct lanes *l, struct err *e)
-{
-	bool all = take_running(l);
-
-	if (l->n_in == 1 && !has_room(l, NULL)) {
-		want_room(l, l->in[0]);
-		l->n_in = 0;
-		return 0;
-	}
-	return all ? take_others(l, e) : 0;
 }
 
 /* ---- one request alone --------------------------------------------------- */
@@ -389,18 +362,13 @@ int lanes_gather(struct lanes *l, struct err *e)
 struct alone {
 	struct lanes lanes;
 	struct lane lane;
-	struct err err; /* of a spoilt row */
+	struct err err; /* of an unusable row */
 	int ret;
 };
 
-static struct alone *alone_of(struct lane *x)
-{
-	return (struct alone *)((char *)x - offsetof(struct alone, lane));
-}
-
 static int enter_alone(struct lane *x, struct err *e)
 {
-	return 0; /* its sequence is there, and its prompt read */
+	return 0; /* its sequence exists, and its prompt is read */
 }
 
 static void draw_alone(struct lane *x, const float *logits)
@@ -408,10 +376,10 @@ static void draw_alone(struct lane *x, const float *logits)
 	method_next(x->lanes->session, x->gen, logits);
 }
 
-/* SESSION_TEXT stays as it is. */
+/* Ends the lane and leaves SESSION_TEXT as it is. */
 static void end_alone(struct lane *x, enum lane_state state)
 {
-	x->sequence = LANE_NOWHERE;
+	x->sequence = LANE_NO_SEQUENCE;
 	lane_end(x, state);
 }
 
@@ -427,43 +395,29 @@ static void no_room_alone(struct lane *x)
 	end_alone(x, LANE_ENDED);
 }
 
-static void spoilt_alone(struct lane *x, const struct err *e)
+static void fail_alone(struct lane *x, const struct err *e)
 {
-	struct alone *a = alone_of(x);
+	struct alone *a =
+		(struct alone *)((char *)x - offsetof(struct alone, lane));
 
 	a->err = *e;
 	a->ret = e->code;
 	end_alone(x, LANE_FAILED);
 }
 
-static const struct lane_owner owner_alone = {
+static const struct lane_ops ops_alone = {
 	.enter = enter_alone,
 	.draw = draw_alone,
 	.passed = passed_alone,
 	.no_room = no_room_alone,
-	.spoilt = spoilt_alone,
+	.fail = fail_alone,
 };
-
-static int read_prompt_alone(struct alone *a, struct err *e)
-{
-	struct lanes *l = &a->lanes;
-	struct generation *g = a->lane.gen;
-	uint32_t row;
-	int ret = method_prefill(l->session, g, &row, e);
-
-	if (ret || gen_done(g))
-		return ret;
-	ret = session_logits(l->session, row, l->logits, e);
-	if (!ret)
-		method_next(l->session, g, l->logits);
-	return ret;
-}
 
 int method_run(struct session *s, struct generation *g, struct method_env *env,
 	struct err *e)
 {
-	uint32_t rows = env->method->decode_rows(env);
-	struct alone a = { .lane = { .owner = &owner_alone, .gen = g } };
+	uint32_t rows = env->method->decode_rows(env), row;
+	struct alone a = { .lane = { .ops = &ops_alone, .gen = g } };
 	struct lanes *l = &a.lanes;
 	struct cycle *c;
 	int ret;
@@ -475,13 +429,22 @@ int method_run(struct session *s, struct generation *g, struct method_env *env,
 	if (!ret)
 		ret = lanes_add(l, &a.lane, e);
 	a.lane.sequence = SESSION_TEXT;
+
+	/* Read the prompt and draw the first token. A diffusion method reads
+	 * its prompt in lanes_denoise. */
 	if (!ret && l->speculation) {
 		ret = speculation_join(l, &a.lane, &c, e);
 		if (!ret)
 			ret = cycle_read_prompt(c, e);
 	} else if (!ret && !env->method->denoise) {
-		ret = read_prompt_alone(&a, e);
+		ret = method_prefill(s, g, &row, e);
+		if (!ret && !gen_done(g)) {
+			ret = session_logits(s, row, l->logits, e);
+			if (!ret)
+				method_next(s, g, l->logits);
+		}
 	}
+
 	while (!ret && !gen_done(g) && lanes_left(l))
 		ret = lanes_pass(l, e);
 	if (!ret && a.ret) {

@@ -1,37 +1,38 @@
 /*
- * Lanes: requests that decode in shared passes, one or many. A lane belongs to
- * a request (host/api/requests.c), or is one of many samples of a prompt
- * (host/method/samples.h). Lanes decide which rows a pass has, have each
- * request's draft planned, draw tokens, and keep the accepted ones in the
- * cache:
+ * Lanes: requests that decode in shared passes, one or many. A lane is a whole
+ * request (host/api/requests.c) or one of many samples of a prompt
+ * (host/method/samples.h). The lane code decides which rows a pass has, has the
+ * draft of each lane planned, lets each lane draw its tokens, and keeps the
+ * accepted tokens in the cache:
  *
  *   lanes.c          which lanes are in a pass, and which wait for slots
- *   lanes_draft.c    who drafts for a lane, and the trees of a pass
- *   lanes_share.c    which drafted tokens have rows
+ *   lanes_draft.c    the drafter of each lane, and the trees of a pass
+ *   lanes_share.c    which drafted tokens get rows
  *   lanes_pass.c     the pass: rows, logits, the walk down the trees
- *   lanes_denoise.c  the pass where masks are filled
+ *   lanes_denoise.c  the pass of a diffusion method
  *
- * Nothing that a lane generates depends on which others there are, on the width
- * of a pass, or on whether it was paused: its rows have the bytes that they
- * have alone, and each token is drawn with the random number of its own place.
+ * The tokens of a lane do not depend on the other lanes, on the width of a
+ * pass, or on a pause: its rows have the same bytes as in a pass of their own,
+ * and each token is drawn with the random number of its own position.
  *
- * Tokens before a lane's last that are not cached are read first: its prompt,
- * or what was forgotten of it. Where `rides` is set they take rows that the
- * other lanes leave, so that a long prompt stops no lane, the first lane first;
- * otherwise passes of their own.
+ * Tokens before a lane's last one that are not cached (its prompt, or tokens
+ * whose cache was dropped) are prefilled first. With `mixed_prefill` they take
+ * the rows that decoding lanes leave free, the first lane first, so that a long
+ * prompt delays no other lane; otherwise they have passes of their own.
  *
- * Slots of the cache are taken as lanes grow. Where they run out, lanes are
- * paused, the last ones first, and go on when others are over; where that is
- * not enough, what is cached of a paused one is forgotten and computed again
- * later. One that has no room although no other holds any ends as by a full
- * context.
+ * Cache slots are taken as lanes grow. When slots run out, lanes are paused,
+ * the last ones first, and resume when other lanes have ended. Where pausing
+ * frees too little, the cache of a paused lane is dropped and computed again
+ * later. A lane that has no room although no other lane holds slots ends as if
+ * its context were full.
  *
- * The session, the env and the lanes, which stay where they are, are borrowed.
- * One thread.
+ * The session, the env and the lanes are borrowed; a lane keeps its address
+ * while it is in the list. One thread.
  */
 #ifndef HOST_METHOD_LANES_H
 #define HOST_METHOD_LANES_H
 
+#include "host/method/lanes_share.h"
 #include "host/method/tree_options.h"
 #include "host/session/rows.h"
 #include "ipc/wire.h"
@@ -49,177 +50,191 @@ struct method_env;
 struct session;
 struct speculation;
 
-#define LANE_NOWHERE UINT32_MAX
+#define LANE_NO_SEQUENCE UINT32_MAX
 
 enum lane_state {
-	LANE_WAITING, /* for its turn */
+	LANE_WAITING,
 	LANE_RUNNING,
-	LANE_PAUSED, /* for want of slots */
-	LANE_KEPT,   /* what is cached of it is for its samples; it is held */
-	LANE_ENDED,  /* by itself, as its generation says */
+	LANE_PAUSED, /* for lack of cache slots */
+	/* never decodes again; its cache serves its samples; always `held` */
+	LANE_KEPT,
+	LANE_ENDED,  /* by itself: its generation has the reason */
 	LANE_CUT,    /* by its owner */
-	LANE_FAILED, /* as its owner knows */
+	LANE_FAILED, /* its owner has the error */
 };
 
 struct lane {
-	const struct lane_owner *owner;
-	struct lanes *lanes;    /* that it was added to */
-	struct generation *gen; /* its tokens, prompt first; the owner's */
-	/* Of a sample: the lane of its request, which read the prompt. NULL: it
-	 * is a request's. */
+	const struct lane_ops *ops; /* the owner's */
+	struct lanes *lanes;        /* the list that it is in */
+	struct generation *gen;     /* borrowed: its tokens, prompt first */
+	/* Of a sample: the lane of its request, which read the prompt. Of a
+	 * request: NULL. */
 	struct lane *root;
 	enum lane_state state;
-	uint32_t sequence; /* LANE_NOWHERE: none, or it was forgotten */
-	bool held;         /* it is in no pass for now */
-	/* Its owner wants the row of its last token and draws nothing from it,
-	 * or not yet. */
+	uint32_t sequence; /* LANE_NO_SEQUENCE: none yet, or dropped */
+	bool held;         /* takes part in no pass for now */
+	/* Its owner wants the hidden state of its last token, and draws no
+	 * token from that row, or not yet. */
 	bool closing;
-	uint32_t freed; /* how many were over when it was forgotten */
-	uint64_t drafted, accepted; /* tokens of its trees */
-	/* Where masks are filled: from its beginning to its end; its next pass
-	 * is planned; the last pass that it had rows in. */
+	uint32_t ended_before;      /* lanes.ended when its cache was dropped */
+	uint64_t drafted, accepted; /* drafted tokens */
+	/* Of a diffusion method: the state of its blocks while the lane runs,
+	 * whether its next pass is planned, and the number of the last pass
+	 * that had rows of this lane. */
 	struct denoising *denoising;
 	bool planned;
-	uint64_t served;
+	uint64_t last_pass;
 };
 
-/* What the owner of a lane does for it. */
-struct lane_owner {
+/* The owner's callbacks for a lane. A callback that is documented so may end
+ * the lane. */
+struct lane_ops {
 	/*
-	 * It begins, or goes on: its sequence, where it has none, with what is
-	 * cached of its tokens before the last. It may end the lane instead,
-	 * or hold one that never began, which keeps its place in the order.
-	 * -ENOSPC where there are too many sequences.
+	 * The lane begins or resumes. Without a sequence it gets one here, with
+	 * what is cached of the tokens before its last. The callback may end
+	 * the lane instead, or set `held` on a lane that never began, which
+	 * keeps its place in the order. -ENOSPC: all sequences are in use.
 	 */
 	int (*enter)(struct lane *, struct err *);
-	/* The row of its last token has come, which is that of the session's
-	 * last pass; may end it. NULL: nothing. */
-	void (*came)(struct lane *, uint32_t row);
-	/* Its next token, from that row; may end it. NULL where it is closing
-	 * and its text is done. */
+	/* Row `row` of the session's last pass is that of the lane's last
+	 * token. May end the lane. May be NULL. */
+	void (*row_done)(struct lane *, uint32_t row);
+	/* Draw the next token from these logits; may end the lane. `logits` is
+	 * NULL where the lane is `closing` and its generation is done. */
 	void (*draw)(struct lane *, const float *logits);
-	/* Of a pass that began then so many rows from the first on were its
-	 * own; `last`: no lane follows that had some. NULL: nothing. */
+	/* Rows [first, first + rows) of the pass that began at began_ns were
+	 * this lane's; `last`: no later lane had rows in that pass. May be
+	 * NULL. */
 	void (*computed)(struct lane *, uint32_t first, uint32_t rows,
 		uint64_t began_ns, bool last);
-	/* Behind a pass that it was in; may end it. NULL: nothing. */
+	/* Called after a pass that had rows of this lane; may end the lane. May
+	 * be NULL. */
 	void (*passed)(struct lane *);
-	/* There is no room for it: it is to end. */
+	/* No slots are left for this lane: must end it. */
 	void (*no_room)(struct lane *);
-	/* Its row is spoilt: it is to end. */
-	void (*spoilt)(struct lane *, const struct err *);
+	/* The lane's row is unusable (NaN from the device, for example): must
+	 * end it. */
+	void (*fail)(struct lane *, const struct err *);
 };
 
-/* What they came to. */
 struct lanes_stats {
-	uint64_t passes;    /* with rows of lanes */
-	uint64_t rows;      /* of them */
-	uint64_t pauses;    /* of a lane, for want of slots */
-	uint64_t forgotten; /* that were computed a second time */
+	uint64_t passes;    /* that had rows of lanes */
+	uint64_t rows;      /* in these passes */
+	uint64_t pauses;    /* lanes paused for lack of slots */
+	uint64_t forgotten; /* caches dropped, to be computed again */
 };
 
-/* In order, the first before the others. */
+/* In order of priority, the first lane first. */
 struct lanes {
 	struct session *session;
 	struct method_env *env;
-	bool rides;
+	bool mixed_prefill;
 	uint32_t n_vocab;
-	uint32_t width; /* lanes of a pass */
-	/* Rows of all trees in a pass together, and of each at most. */
+	uint32_t width; /* lanes of a pass, at most */
+	/* Rows of all trees of a pass together, and of one tree, at most. */
 	uint32_t tree_rows, lane_rows;
-	uint32_t logits_rows; /* computed together */
+	uint32_t logits_rows; /* logits computed in one sweep */
 	float *logits;        /* [logits_rows][n_vocab] */
 
 	uint32_t n, room;
 	struct lane **lane; /* [n] */
-	uint32_t over;      /* of all there were */
+	uint32_t ended;     /* ended lanes, dropped ones among them */
 	struct lanes_stats stats;
 
-	/* Of the pass to come: */
+	/* The next pass: */
 	uint32_t n_in;
 	struct lane *in[ROWS_SEQUENCES];
-	uint32_t unread[ROWS_SEQUENCES]; /* tokens before the last */
-	/* Of each in it: its draft (NULL: the last token alone), its first row,
-	 * the row where its walk stands (-1: it is over), that row's logits
-	 * where they are known, and what is accepted. */
+	uint32_t unread[ROWS_SEQUENCES]; /* uncached tokens before the last */
+	/*
+	 * For each lane of the pass: its draft (NULL: its last token alone),
+	 * its first row, the row that its walk has reached (-1: the walk has
+	 * ended), the logits of that row if they are computed, and the number
+	 * of accepted rows.
+	 */
 	struct cycle *cycle[ROWS_SEQUENCES];
 	uint32_t first[ROWS_SEQUENCES];
-	uint32_t got[ROWS_SEQUENCES]; /* rows */
+	uint32_t got[ROWS_SEQUENCES]; /* rows in this pass */
 	int64_t at[ROWS_SEQUENCES];
 	const float *known[ROWS_SEQUENCES];
 	uint32_t n_path[ROWS_SEQUENCES];
 	uint32_t n_rows;
-	uint64_t device_ns; /* that it took the device */
+	uint64_t device_ns; /* device time of the pass */
 	struct row row[WIRE_MAX_ROWS];
-	uint32_t path[WIRE_MAX_ROWS];    /* of each, from its first row on */
-	struct speculation *speculation; /* NULL: nothing drafts */
+	/* [first[i]..]: lane i's accepted rows */
+	uint32_t path[WIRE_MAX_ROWS];
+	struct lanes_share share;
+	struct speculation *speculation; /* NULL: nothing is drafted */
 };
 
-/* Zeroed but for session, env, tree_rows, lane_rows and rides; something drafts
- * where env has a drafter. To be closed whatever this returns. */
+/* Zeroed but for session, env, tree_rows, lane_rows and mixed_prefill. Lanes
+ * draft where env has a drafter. Call lanes_close whatever this returns. */
 int lanes_open(struct lanes *, uint32_t width, struct err *);
 void lanes_close(struct lanes *);
 
-/* Zeroed but for its owner and gen; it waits. */
+/* The lane is zeroed but for its ops and gen; it is appended as waiting. */
 int lanes_add(struct lanes *, struct lane *, struct err *);
-/* Nothing is cached of it; no lane of a pass that is under way. */
+/* Remove a lane that has no cache and is in no running pass. */
 void lanes_drop(struct lane *);
-/* Move one to behind another, which is no later in the order; nothing where
- * that is not one of its lanes. */
-void lane_go_behind(struct lane *, const struct lane *);
+/* Move a lane to right after `before`, which is not later in the order. No
+ * effect if `before` is not in the list. */
+void lane_move_after(struct lane *, const struct lane *before);
 bool lane_is_over(const struct lane *);
-/* Those in that state. */
+/* Number of lanes in that state. */
 uint32_t lanes_in(const struct lanes *, enum lane_state);
-/* Whether one of them can still go on. */
+/* Whether some lane can still take part in a pass. */
 bool lanes_left(const struct lanes *);
 
-/* It is over, as `state` says; its slots are given back. */
+/* End a lane with `state`; its slots are freed. */
 void lane_end(struct lane *, enum lane_state state);
-/* What is cached of it is given back. */
+/* Drop the lane's cache and sequence. */
 void lane_forget(struct lane *);
 
 /*
- * A pass, or none where something else changed first: one that began has
- * ended, or ends for want of room. What befalls one lane is its owner's.
- * -ECANCELED, a lost device and the like are of all; they stay as they are.
+ * Run one pass, or none where lanes_gather ended a lane or dropped a cache.
+ * Failures of a single lane are reported to its owner. -ECANCELED, a lost
+ * device and other errors of the whole pass are returned, and the lanes stay
+ * unchanged.
  */
 int lanes_pass(struct lanes *, struct err *);
 
-/* ---- who is in a pass: lanes.c ---- */
+/* ---- which lanes are in a pass: lanes.c ---- */
 
-/* l->in; none: something changed, or nothing is left to be done. */
+/* Choose l->in. Empty afterwards: a lane ended or lost its cache, or no lane is
+ * left. */
 int lanes_gather(struct lanes *, struct err *);
-/* The last one in the pass that would take slots, else the last. */
+/* Pause the last lane of the pass that needs a new slot, else the last one. */
 void lanes_pause_one(struct lanes *);
-bool lane_goes_on(const struct lane *);
+bool lane_is_active(const struct lane *);
 
 /* ---- a pass: lanes_pass.c ---- */
 
-/* Owners learn of the pass, which began then, before logits are computed. */
+/* Call the owners' `computed` for a pass that began at began_ns, before logits
+ * are computed. */
 void lanes_report_pass(const struct lanes *, uint64_t began_ns);
 
 /* ---- speculation: lanes_draft.c ---- */
 
-/* For env's drafter, and as many more as there are lanes in a pass. */
+/* Uses env's drafter for one lane, and opens more, up to one for each lane of a
+ * pass. */
 int speculation_open(struct lanes *, struct err *);
 void speculation_close(struct lanes *);
 
-/* The draft of a lane, from now on until the lane is over. */
+/* The draft of a lane, bound to the lane until it ends or another lane needs
+ * the place. */
 int speculation_join(
 	struct lanes *, struct lane *, struct cycle **, struct err *);
 void speculation_leave(struct lanes *, const struct lane *);
 
-/* l->cycle[] of those in the pass: their trees are planned, and have
- * l->tree_rows rows together at most. */
+/* Plan the trees of the lanes in l->in: sets l->cycle[]. All trees together
+ * have at most l->tree_rows rows. */
 int speculation_plan(struct lanes *, struct err *);
-/* Learn from the pass that is over. */
-void speculation_saw(struct lanes *);
 
 /* ---- lanes whose masks are filled: lanes_denoise.c ---- */
 
-/* It has begun, or has ended for want of something. */
+/* Open the lane's denoising state; an error of this lane alone ends it, and 0
+ * is returned. */
 int lane_start_denoising(struct lane *, struct err *);
-/* The pass of those in l->in. */
+/* Run a pass of lanes in l->in. */
 int lanes_denoise(struct lanes *, struct err *);
 
 #endif

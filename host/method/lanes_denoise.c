@@ -1,16 +1,17 @@
 /*
- * A pass of lanes whose method fills masks (host/method/denoising.h).
+ * A pass of lanes whose method is a diffusion method (host/method/denoising.h).
  *
- * All rows of a pass have one kind of visibility, and a request's rows are
- * computed together or not at all. So each lane keeps what its method planned
- * until a pass has room for it: the lane that waited longest goes first, and
- * others of its kind of visibility join, as far as the largest graph has rows.
- * A prompt that is read before the masks are filled has passes of its own, a
- * chunk each, in the same order.
+ * All rows of a pass have the same kind of attention mask, and the rows of a
+ * lane are computed in one pass or not at all. So a lane keeps its planned pass
+ * until a pass has room for it: the lane that has waited longest goes first,
+ * and others with its kind of mask join while the largest graph has rows. A
+ * prompt that is read before the blocks has passes of its own, one chunk each,
+ * in the same order.
  *
- * Keys and values of a window are stale by design and cannot be computed again
- * from the text, so these lanes are never paused: when one begins there are
- * slots for all that it may still take (host/method/lanes.c).
+ * The cached keys and values of a window are stale by design and cannot be
+ * computed again from the tokens. So these lanes are never paused: a lane
+ * begins only when there are slots for all that it may still need
+ * (host/method/lanes.c).
  */
 #include "host/method/lanes.h"
 
@@ -25,19 +26,14 @@
 #include <errno.h>
 #include <string.h>
 
-/* Errors that end one request; all others concern every lane. */
-static bool is_of_one(int ret)
-{
-	return ret == -EPROTO || ret == -ENOSPC || ret == -EINVAL ||
-		ret == -ENOMEM;
-}
-
-/* 0 where the error ends that lane alone, which it then does. */
+/* An error that concerns this lane alone fails the lane, and 0 is returned;
+ * other errors are returned: they concern all lanes. */
 static int fail_one(struct lane *x, int ret, struct err *e)
 {
-	if (!is_of_one(ret))
+	if (ret != -EPROTO && ret != -ENOSPC && ret != -EINVAL &&
+		ret != -ENOMEM)
 		return ret;
-	x->owner->spoilt(x, e);
+	x->ops->fail(x, e);
 	return 0;
 }
 
@@ -52,18 +48,11 @@ int lane_start_denoising(struct lane *x, struct err *e)
 
 /* ---- which lanes --------------------------------------------------------- */
 
-static void drop_over(struct lanes *l)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < l->n_in; i++)
-		if (!lane_is_over(l->in[i]))
-			l->in[n++] = l->in[i];
-	l->n_in = n;
-}
-
+/* Plans the next pass of each lane that has none, and drops lanes that failed
+ * from the pass. */
 static int plan(struct lanes *l, struct err *e)
 {
+	uint32_t n = 0;
 	int ret = 0;
 
 	for (uint32_t i = 0; i < l->n_in && !ret; i++) {
@@ -76,28 +65,29 @@ static int plan(struct lanes *l, struct err *e)
 		if (ret)
 			ret = fail_one(x, ret, e);
 	}
-	drop_over(l);
+	for (uint32_t i = 0; i < l->n_in; i++)
+		if (!lane_is_over(l->in[i]))
+			l->in[n++] = l->in[i];
+	l->n_in = n;
 	return ret;
 }
 
-/* The lane that waited longest comes first; ties stay in order. */
+/* The lane that has waited longest comes first; ties keep the lanes' order. */
 static void sort_by_waiting(struct lanes *l)
 {
 	for (uint32_t i = 1; i < l->n_in; i++) {
 		struct lane *x = l->in[i];
 		uint32_t k = i;
 
-		for (; k && l->in[k - 1]->served > x->served; k--)
+		for (; k && l->in[k - 1]->last_pass > x->last_pass; k--)
 			l->in[k] = l->in[k - 1];
 		l->in[k] = x;
 	}
 }
 
-/*
- * Whether a pass should have so many rows more: on a phone as long as the time
- * for each row does not grow, because a graph of twice the rows may take more
- * than twice the time.
- */
+/* Whether a pass of `rows` rows should take `more` rows: on a phone only while
+ * the time per row does not grow, since a graph of twice the rows may take more
+ * than twice the time. */
 static bool is_worth(
 	const struct lanes *l, uint32_t rows, uint32_t more, uint32_t longest)
 {
@@ -110,8 +100,8 @@ static bool is_worth(
 	return then / (rows + more) <= now / rows;
 }
 
-/* The rows of the first lane, and of those after it that can share its pass;
- * got[] is 0 for the others. */
+/* The rows of the first lane, and of later lanes that can share its pass; got[]
+ * is 0 for the others. */
 static void put_rows(struct lanes *l)
 {
 	uint32_t most = session_max_rows(l->session), longest = 0;
@@ -145,7 +135,8 @@ static void put_rows(struct lanes *l)
 
 /* ---- the pass ------------------------------------------------------------ */
 
-/* A chunk of the first lane's prompt; all of it where no lane can wait. */
+/* Read a chunk of the first lane's prompt, or all of it where no other lane can
+ * be waiting. */
 static int read_prompt(struct lanes *l, struct err *e)
 {
 	struct lane *x = l->in[0];
@@ -179,14 +170,14 @@ static int forward(struct lanes *l, struct err *e)
 		int ret;
 
 		for (uint32_t i = 0; i < l->n_in; i++)
-			if (l->got[i] && l->in[i]->denoising->anew)
+			if (l->got[i] && l->in[i]->denoising->clear_cache)
 				session_truncate(
 					l->session, l->in[i]->sequence, 0);
 		ret = session_forward(l->session, &rows, e);
 		if (ret != -ENOSPC)
 			return ret;
-		/* There are more spans of slots to attend to than a pass can
-		 * name: the last lane waits. */
+		/* The cache is too fragmented: the lanes attend to more spans
+		 * of slots than a pass can name. The last lane waits. */
 		while (l->n_in > 1 && !l->got[l->n_in - 1])
 			l->n_in--;
 		if (l->n_in == 1)
@@ -198,13 +189,15 @@ static int forward(struct lanes *l, struct err *e)
 
 /* ---- guesses ------------------------------------------------------------- */
 
-/* Logits that are computed together: the output matrix is read once. */
+/* Rows whose logits are computed together, so that the output matrix is read
+ * once; their lanes (indices of l->in) and their positions (indices of
+ * at[]). */
 struct sweep {
 	uint32_t n;
 	uint32_t row[LOGITS_ROWS], in[LOGITS_ROWS], guess[LOGITS_ROWS];
 };
 
-/* A row that is spoilt fails its own request. */
+/* An unusable row fails its own lane only. */
 static int guess_one_by_one(
 	struct lanes *l, const struct sweep *w, struct err *e)
 {
@@ -245,7 +238,7 @@ static int guess_together(struct lanes *l, struct sweep *w, struct err *e)
 	return ret;
 }
 
-/* Of all positions that the lanes of the pass ask for. */
+/* For all positions that the lanes of the pass want predicted. */
 static int guess_all(struct lanes *l, struct err *e)
 {
 	struct sweep w = { 0 };
@@ -258,7 +251,7 @@ static int guess_all(struct lanes *l, struct err *e)
 			uint32_t row;
 
 			if (!denoising_row_of(d, k, &row)) {
-				denoising_guess(d, k, d->behind);
+				denoising_guess(d, k, d->carried);
 				continue;
 			}
 			w.row[w.n] = d->first + row;
@@ -273,7 +266,7 @@ static int guess_all(struct lanes *l, struct err *e)
 
 /* ---- all of it ----------------------------------------------------------- */
 
-static int took(struct lanes *l, struct err *e)
+static int after_pass(struct lanes *l, struct err *e)
 {
 	const struct method_stats *stats = &l->env->stats;
 
@@ -285,13 +278,13 @@ static int took(struct lanes *l, struct err *e)
 		if (!l->got[i] || lane_is_over(x))
 			continue;
 		x->planned = false;
-		ret = l->env->method->denoise->took(x->denoising, e);
+		ret = l->env->method->denoise->after_pass(x->denoising, e);
 		x->drafted += stats->drafted - drafted;
 		x->accepted += stats->accepted - accepted;
 		if (ret)
 			ret = fail_one(x, ret, e);
-		else if (x->owner->passed)
-			x->owner->passed(x);
+		else if (x->ops->passed)
+			x->ops->passed(x);
 		if (ret)
 			return ret;
 	}
@@ -317,10 +310,10 @@ int lanes_denoise(struct lanes *l, struct err *e)
 	l->stats.rows += l->n_rows;
 	for (uint32_t i = 0; i < l->n_in; i++)
 		if (l->got[i])
-			l->in[i]->served = l->stats.passes;
+			l->in[i]->last_pass = l->stats.passes;
 	lanes_report_pass(l, began_ns);
 	if (reads)
 		return 0;
 	ret = guess_all(l, e);
-	return ret ? ret : took(l, e);
+	return ret ? ret : after_pass(l, e);
 }

@@ -1,8 +1,6 @@
-/*
- * Speculation among lanes: each has a drafter that knows its text alone, and
- * the trees of all share the rows of a pass. What a tree is right about saves
- * its lane passes; no text is another by it (host/method/cycle.h).
- */
+/* Speculation with many lanes: each lane has a drafter that has seen its tokens
+ * alone, and the trees of all lanes share the rows of a pass. A tree only saves
+ * passes; the tokens do not depend on it (host/method/cycle.h). */
 #include "host/method/lanes.h"
 
 #include "base/err.h"
@@ -17,18 +15,18 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A draft and the lane that has it; lanes that are over leave theirs to the
- * next. */
+/* A drafter and the lane that uses it. A lane that ends leaves its place to
+ * another. */
 struct place {
-	struct drafters own; /* of the first: none, it has env's */
+	/* empty for the first place, which uses env's drafter */
+	struct drafters own;
 	struct cycle cycle;
-	const struct lane *of; /* NULL: nobody */
+	const struct lane *of; /* NULL: free */
 };
 
 struct speculation {
 	uint32_t n;
-	struct place *place[ROWS_SEQUENCES]; /* [n], opened as they are used */
-	struct lanes_share share;
+	struct place *place[ROWS_SEQUENCES]; /* [n], opened on demand */
 };
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -44,7 +42,7 @@ int speculation_open(struct lanes *l, struct err *e)
 
 	l->speculation = s;
 	l->tree_rows = least(l->tree_rows, session_max_rows(l->session));
-	return s && !lanes_share_open(&s->share, l)
+	return s && !lanes_share_open(&l->share, l)
 		? 0
 		: err_set(e, ENOMEM, "no memory for drafts");
 }
@@ -64,33 +62,15 @@ void speculation_close(struct lanes *l)
 		return;
 	for (uint32_t i = 0; i < s->n; i++)
 		close_place(s->place[i]);
-	lanes_share_close(&s->share);
+	free(l->share.merit);
+	l->share.merit = NULL;
 	free(s);
 	l->speculation = NULL;
 }
 
-static int open_place(struct lanes *l, struct place **out, struct err *e)
-{
-	struct speculation *s = l->speculation;
-	struct place *at = calloc(1, sizeof(*at));
-	int ret;
-
-	if (!at)
-		return err_set(e, ENOMEM, "no memory for a drafter");
-	ret = s->n ? drafting_open_more(l->env->drafting, &at->own, e) : 0;
-	if (!ret)
-		ret = cycle_open(&at->cycle, l->session, l->env,
-			s->n ? &at->own.all : l->env->drafter, l->lane_rows, e);
-	if (ret) {
-		close_place(at);
-		return ret;
-	}
-	s->place[s->n++] = *out = at;
-	return 0;
-}
-
-/* Of a lane that is not in the pass and was for longest, where there are as
- * many as a pass has lanes. */
+/* The place of lane `of`, else a free one, else one whose lane is not in the
+ * pass; NULL: another place is to be opened. There are never more than a pass
+ * has lanes. */
 static struct place *find_place(const struct lanes *l, const struct lane *of)
 {
 	const struct speculation *s = l->speculation;
@@ -113,14 +93,30 @@ static struct place *find_place(const struct lanes *l, const struct lane *of)
 int speculation_join(
 	struct lanes *l, struct lane *x, struct cycle **out, struct err *e)
 {
+	struct speculation *s = l->speculation;
 	struct place *at = find_place(l, x);
-	int ret = at ? 0 : open_place(l, &at, e);
 
-	if (ret)
-		return ret;
+	if (!at) {
+		int ret = 0;
+
+		at = calloc(1, sizeof(*at));
+		if (!at)
+			return err_set(e, ENOMEM, "no memory for a drafter");
+		if (s->n)
+			ret = drafting_open_more(l->env->drafting, &at->own, e);
+		if (!ret)
+			ret = cycle_open(&at->cycle, l->session, l->env,
+				s->n ? &at->own.all : l->env->drafter,
+				l->lane_rows, e);
+		if (ret) {
+			close_place(at);
+			return ret;
+		}
+		s->place[s->n++] = at;
+	}
 	if (at->of != x)
 		cycle_bind(&at->cycle, x->gen, x->sequence);
-	at->cycle.sequence = x->sequence; /* it may have been forgotten */
+	at->cycle.sequence = x->sequence; /* a resumed lane has a new one */
 	at->of = x;
 	*out = &at->cycle;
 	return 0;
@@ -146,11 +142,12 @@ static bool has_room(const struct lanes *l)
 	return session_has_room(l->session, sequence, rows, l->n_in);
 }
 
-/* Each tree as if its lane had the rows for itself: the others' merit decides.
- * What slots there are is for tokens that are certain. */
+/* Each tree is planned as if its lane had all rows; lanes_share_rows then cuts
+ * the trees. Where cache slots are scarce, later lanes keep their slots for
+ * tokens that are certain: trees are cut to their roots until all lanes fit. */
 int speculation_plan(struct lanes *l, struct err *e)
 {
-	struct lanes_share *s = &l->speculation->share;
+	struct lanes_share *s = &l->share;
 	uint32_t most = lanes_share_room(s, l), root = 0, n = 0;
 	struct cycle *all[ROWS_SEQUENCES];
 	int ret = 0;
@@ -178,9 +175,4 @@ int speculation_plan(struct lanes *l, struct err *e)
 		if (l->cycle[i])
 			tree_keep(l->cycle[i]->tree, &root, 1);
 	return 0;
-}
-
-void speculation_saw(struct lanes *l)
-{
-	lanes_share_saw(&l->speculation->share, l);
 }

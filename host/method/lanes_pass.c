@@ -1,7 +1,5 @@
-/*
- * A pass of lanes: their rows, the walk down their trees, and what of it is
- * kept.
- */
+/* A pass of lanes: its rows, the logits, the walk down each lane's tree, and
+ * the tokens that are kept. */
 #include "host/method/lanes.h"
 
 #include "base/clock.h"
@@ -16,8 +14,8 @@
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* Rows of the i-th, that hang from one another; what of them stands in its
- * prompt reads that. */
+/* Rows of lane in[i], as a tree; parent NULL: a chain. Rows whose position is
+ * in the prompt are marked as such. */
 static uint32_t put(struct lanes *l, uint32_t i, const int32_t *token,
 	const int32_t *parent, uint32_t n)
 {
@@ -34,7 +32,7 @@ static uint32_t put(struct lanes *l, uint32_t i, const int32_t *token,
 	return n;
 }
 
-/* Its next unread tokens and, where no more are left, its last. */
+/* The lane's next unread tokens and, if `most` allows, its last token. */
 static uint32_t put_unread(struct lanes *l, uint32_t i, uint32_t most)
 {
 	uint32_t want = l->unread[i] + 1;
@@ -45,25 +43,22 @@ static uint32_t put_unread(struct lanes *l, uint32_t i, uint32_t most)
 		NULL, want < most ? want : most);
 }
 
-/* The rows of its tree, or its last token alone. */
-static uint32_t put_rows(struct lanes *l, uint32_t i)
-{
-	const struct cycle *c = l->cycle[i];
-
-	return c ? put(l, i, c->tree->token, c->tree->parent, c->tree->n)
-		 : put_unread(l, i, 1);
-}
-
-/* Those who write have their rows; what is left of the pass is for those who
- * read, and the first of them is through soonest. */
+/* Decoding lanes come first; lanes that read their prompts share the remaining
+ * rows in order, so that the first of them is done as early as possible. */
 static void put_all(struct lanes *l)
 {
 	uint32_t most = session_max_rows(l->session);
 
 	l->n_rows = 0;
 	for (uint32_t i = 0; i < l->n_in; i++) {
+		const struct cycle *c = l->cycle[i];
+
 		l->first[i] = l->n_rows;
-		l->got[i] = l->unread[i] ? 0 : put_rows(l, i);
+		l->got[i] = 0;
+		if (!l->unread[i])
+			l->got[i] = c ? put(l, i, c->tree->token,
+						c->tree->parent, c->tree->n)
+				      : put_unread(l, i, 1);
 		l->n_rows += l->got[i];
 	}
 	for (uint32_t i = 0; i < l->n_in && l->n_rows < most; i++) {
@@ -77,7 +72,8 @@ static void put_all(struct lanes *l)
 
 /* ---- the pass ------------------------------------------------------------ */
 
-/* Behind the exit: a lane whose method does not choose keeps all its rows. */
+/* Session hook: the rows that continue after the exit layer. A lane whose
+ * method does not prune keeps all its rows. */
 static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 {
 	struct lanes *l = arg;
@@ -97,14 +93,14 @@ static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 	return 0;
 }
 
-static int beside(void *arg, struct err *e)
+static int meanwhile(void *arg, struct err *e)
 {
 	struct lanes *l = arg;
 	int ret = 0;
 
 	for (uint32_t i = 0; i < l->n_in && !ret; i++)
 		if (l->cycle[i])
-			ret = cycle_beside(l->cycle[i], e);
+			ret = cycle_meanwhile(l->cycle[i], e);
 	return ret;
 }
 
@@ -116,13 +112,13 @@ void lanes_report_pass(const struct lanes *l, uint64_t began_ns)
 		struct lane *x = l->in[i];
 
 		left -= l->got[i];
-		if (l->got[i] && x->owner->computed)
-			x->owner->computed(
+		if (l->got[i] && x->ops->computed)
+			x->ops->computed(
 				x, l->first[i], l->got[i], began_ns, !left);
 	}
 }
 
-/* The pass over the rows that there are now. */
+/* Run a pass over l->row. */
 static int run_rows(struct lanes *l, struct err *e)
 {
 	const struct rows rows = { VISIBILITY_TREE, l->n_rows, l->row };
@@ -140,8 +136,8 @@ static int run_rows(struct lanes *l, struct err *e)
 		cycle_begin_pass(c, l->first[i], began);
 		if (c->exit)
 			hooks.choose = choose;
-		if (l->env->method->beside)
-			hooks.meanwhile = beside;
+		if (l->env->method->meanwhile)
+			hooks.meanwhile = meanwhile;
 	}
 	ret = session_forward_with(l->session, &rows, &hooks, e);
 	l->device_ns = session_device_ns(l->session) - device;
@@ -159,10 +155,10 @@ static int run_rows(struct lanes *l, struct err *e)
 
 /* ---- logits -------------------------------------------------------------- */
 
-/* Lanes that walk together: one sweep over the output matrix does the rows
- * where they stand. */
+/* Lanes that walk together: one sweep over the output matrix computes the
+ * logits of the rows that they have reached. */
 struct group {
-	uint32_t lane[LOGITS_ROWS]; /* [n] as in l->in */
+	uint32_t lane[LOGITS_ROWS]; /* [n] indices of l->in */
 	uint32_t n;
 };
 
@@ -171,15 +167,16 @@ static uint32_t node_of(const struct lanes *l, uint32_t i)
 	return (uint32_t)l->at[i] - l->first[i];
 }
 
-static void show(struct lanes *l, uint32_t i, uint32_t row, const float *logits)
+static void set_logits(
+	struct lanes *l, uint32_t i, uint32_t row, const float *logits)
 {
 	if (l->cycle[i])
-		cycle_show(l->cycle[i], row - l->first[i], logits);
+		cycle_set_logits(l->cycle[i], row - l->first[i], logits);
 	else
 		l->known[i] = logits;
 }
 
-/* Whose row each is: of those in the pass. */
+/* Logits of n rows; whose[k] is the lane of row[k], an index of l->in. */
 static int compute(struct lanes *l, const uint32_t *row, const uint32_t *whose,
 	uint32_t n, struct err *e)
 {
@@ -190,12 +187,13 @@ static int compute(struct lanes *l, const uint32_t *row, const uint32_t *whose,
 		out[k] = l->logits + (size_t)k * l->n_vocab;
 	ret = session_logits_ahead(l->session, row, n, out, e);
 	for (uint32_t k = 0; k < n && !ret; k++)
-		show(l, whose[k], row[k], out[k]);
+		set_logits(l, whose[k], row[k], out[k]);
 	return ret;
 }
 
-/* Of all rows that went all the way, for a drafter that learns from them. A row
- * that is spoilt may be one that no text comes to: the walk finds out. */
+/* Logits of all rows that passed all layers, for a drafter that learns from
+ * them. An unusable row may be one that no lane's walk reaches, so that error
+ * is left to the walk. */
 static int compute_all(struct lanes *l, struct err *e)
 {
 	uint32_t row[WIRE_MAX_ROWS], whose[WIRE_MAX_ROWS], n = 0;
@@ -211,7 +209,7 @@ static int compute_all(struct lanes *l, struct err *e)
 	return ret == -EPROTO ? 0 : ret;
 }
 
-/* One row is spoilt: its lane ends; the others are as good as ever. */
+/* Some row is unusable: its lane fails, the others continue. */
 static int compute_one_by_one(
 	struct lanes *l, const struct group *g, struct err *e)
 {
@@ -223,18 +221,18 @@ static int compute_one_by_one(
 		if (ret && ret != -EPROTO)
 			return ret;
 		if (!ret) {
-			show(l, i, row, out);
+			set_logits(l, i, row, out);
 			continue;
 		}
 		l->at[i] = -1;
 		if (!lane_is_over(l->in[i]))
-			l->in[i]->owner->spoilt(l->in[i], e);
+			l->in[i]->ops->fail(l->in[i], e);
 	}
 	return 0;
 }
 
-/* Of the rows where lanes stand, and as far as one sweep has place for more of
- * rows that the lanes are likely to come to. */
+/* Logits of the rows that the lanes of the group have reached and, as far as
+ * the sweep has room, of rows that their walks will probably reach. */
 static int compute_some(struct lanes *l, const struct group *g, struct err *e)
 {
 	uint32_t row[LOGITS_ROWS], whose[LOGITS_ROWS], n = 0;
@@ -248,7 +246,7 @@ static int compute_some(struct lanes *l, const struct group *g, struct err *e)
 		struct cycle *c = l->cycle[i];
 
 		if (c) {
-			cycle_forget_logits(c);
+			memset(c->known, 0, c->rows * sizeof(*c->known));
 			nodes = cycle_likely(c, node_of(l, i), each, node);
 		}
 		for (uint32_t u = 0; u < nodes; u++) {
@@ -267,25 +265,14 @@ static const float *known_of(const struct lanes *l, uint32_t i)
 	return l->cycle[i] ? l->cycle[i]->known[node_of(l, i)] : l->known[i];
 }
 
-/* The row of the token that was drawn last, -1: it has none. */
-static int64_t next_row(const struct lanes *l, uint32_t i)
-{
-	const struct lane *x = l->in[i];
-	size_t n;
-	const int32_t *token = gen_tokens(x->gen, &n);
-	int32_t child = -1;
-
-	if (l->cycle[i] && lane_goes_on(x) && !gen_done(x->gen))
-		child = cycle_child(l->cycle[i], node_of(l, i), token[n - 1]);
-	return child < 0 ? -1 : (int64_t)l->first[i] + child;
-}
-
-/* The i-th draws from the row where it stands, and goes on from there. */
+/* Lane i draws a token from the row that its walk has reached, and moves to the
+ * row of that token, if the pass computed one. */
 static void step(struct lanes *l, uint32_t i, const float *logits)
 {
-	uint32_t row = (uint32_t)l->at[i];
+	uint32_t row = (uint32_t)l->at[i], node = node_of(l, i);
 	struct cycle *c = l->cycle[i];
 	struct lane *x = l->in[i];
+	int32_t child = -1;
 
 	if (lane_is_over(x)) {
 		l->at[i] = -1;
@@ -294,31 +281,23 @@ static void step(struct lanes *l, uint32_t i, const float *logits)
 	if (!l->unread[i])
 		l->path[l->first[i] + l->n_path[i]++] = row;
 	if (c)
-		c->path[c->n_path++] = node_of(l, i);
-	if (x->owner->came)
-		x->owner->came(x, row);
+		c->path[c->n_path++] = node;
+	if (x->ops->row_done)
+		x->ops->row_done(x, row);
 	if (!lane_is_over(x))
-		x->owner->draw(x, logits);
-	l->at[i] = next_row(l, i);
+		x->ops->draw(x, logits);
+	if (c && lane_is_active(x) && !gen_done(x->gen)) {
+		size_t n;
+		const int32_t *token = gen_tokens(x->gen, &n);
+
+		child = cycle_child(c, node, token[n - 1]);
+	}
+	l->at[i] = child < 0 ? -1 : (int64_t)l->first[i] + child;
 }
 
-/* A row that writes, or the last of one that has read all. */
-static void begin_walk(struct lanes *l, uint32_t i)
-{
-	uint32_t read = l->unread[i] ? l->got[i] : 0;
-
-	l->at[i] = l->first[i];
-	l->n_path[i] = read;
-	for (uint32_t k = 0; k < read; k++)
-		l->path[l->first[i] + k] = l->first[i] + k;
-	if (l->unread[i])
-		l->at[i] = read > l->unread[i] ? (int64_t)l->first[i] + read - 1
-					       : -1;
-}
-
-/* Lanes of the group that want logits which are not known; the others go on for
- * as long as theirs are. One that is closing and whose text is done wants
- * none. */
+/* Steps of all lanes of the group while the logits that they need are known.
+ * The group then holds the lanes that need further logits. A lane that is
+ * closing and whose generation is done needs none. */
 static void draw_known(struct lanes *l, struct group *g)
 {
 	uint32_t n = 0;
@@ -340,17 +319,29 @@ static void draw_known(struct lanes *l, struct group *g)
 	g->n = n;
 }
 
-/* Down the trees for as long as they were right. */
+/* Each lane walks down its tree while the drafted tokens are the drawn ones. */
 static int walk(struct lanes *l, struct err *e)
 {
-	bool all = l->speculation && l->env->drafter->all_rows;
 	struct group g;
-	int ret;
+	int ret = 0;
 
 	memset(l->known, 0, sizeof(l->known));
-	for (uint32_t i = 0; i < l->n_in; i++)
-		begin_walk(l, i);
-	ret = all ? compute_all(l, e) : 0;
+	/* A decoding lane starts at its first row. A prefilling lane keeps all
+	 * its rows, and draws from the last one if that is its last token's. */
+	for (uint32_t i = 0; i < l->n_in; i++) {
+		uint32_t read = l->unread[i] ? l->got[i] : 0;
+
+		for (uint32_t k = 0; k < read; k++)
+			l->path[l->first[i] + k] = l->first[i] + k;
+		l->n_path[i] = read;
+		l->at[i] = l->first[i];
+		if (l->unread[i])
+			l->at[i] = read > l->unread[i]
+				? (int64_t)l->first[i] + read - 1
+				: -1;
+	}
+	if (l->speculation && l->env->drafter->all_rows)
+		ret = compute_all(l, e);
 	for (uint32_t i = 0; i < l->n_in && !ret; i += LOGITS_ROWS) {
 		g.n = 0;
 		while (g.n < LOGITS_ROWS && i + g.n < l->n_in) {
@@ -369,43 +360,10 @@ static int walk(struct lanes *l, struct err *e)
 
 /* ---- what is kept -------------------------------------------------------- */
 
-static int accept(struct lanes *l, struct err *e)
-{
-	int ret = 0;
-
-	for (uint32_t i = 0; i < l->n_in && !ret; i++)
-		if (!lane_is_over(l->in[i]))
-			ret = session_accept(l->session, l->in[i]->sequence,
-				l->path + l->first[i], l->n_path[i], e);
-	return ret;
-}
-
-static void tell(struct lanes *l)
-{
-	for (uint32_t i = 0; i < l->n_in; i++) {
-		struct lane *x = l->in[i];
-		struct cycle *c = l->cycle[i];
-
-		x->drafted += c ? c->verified - 1 : 0;
-		x->accepted += c && c->n_path ? c->n_path - 1 : 0;
-		if (c && c->n_path)
-			cycle_took(c);
-		if (x->owner->passed && !lane_is_over(x))
-			x->owner->passed(x);
-	}
-}
-
-static bool drafts(const struct lanes *l)
-{
-	for (uint32_t i = 0; i < l->n_in; i++)
-		if (l->cycle[i])
-			return true;
-	return false;
-}
-
 int lanes_pass(struct lanes *l, struct err *e)
 {
 	struct method_stats *stats = &l->env->stats;
+	bool drafts = false;
 	uint64_t ns, ps;
 	int ret = lanes_gather(l, e);
 
@@ -421,8 +379,8 @@ int lanes_pass(struct lanes *l, struct err *e)
 	ps = session_phone_ps(l->session);
 	put_all(l);
 	ret = run_rows(l, e);
-	/* There are more spans of slots to attend to than a pass can name: a
-	 * lane less, and no trees. */
+	/* The cache is too fragmented: the lanes attend to more spans of slots
+	 * than a pass can name. Retry with one lane less and no trees. */
 	while (ret == -ENOSPC && l->n_in > 1) {
 		memset(l->cycle, 0, sizeof(l->cycle));
 		lanes_pause_one(l);
@@ -431,16 +389,33 @@ int lanes_pass(struct lanes *l, struct err *e)
 	}
 	if (!ret)
 		ret = walk(l, e);
-	if (!ret)
-		ret = accept(l, e);
-	if (drafts(l)) {
+	for (uint32_t i = 0; i < l->n_in && !ret; i++)
+		if (!lane_is_over(l->in[i]))
+			ret = session_accept(l->session, l->in[i]->sequence,
+				l->path + l->first[i], l->n_path[i], e);
+	for (uint32_t i = 0; i < l->n_in; i++)
+		drafts |= l->cycle[i] != NULL;
+	if (drafts) {
 		stats->verify_ns += clock_ns() - ns;
 		stats->verify_ps += session_phone_ps(l->session) - ps;
 	}
 	if (ret)
 		return ret;
+
+	/* The cost model, the drafters, the methods and the owners learn of the
+	 * pass. */
 	if (l->speculation)
-		speculation_saw(l);
-	tell(l);
+		lanes_share_learn(&l->share, l);
+	for (uint32_t i = 0; i < l->n_in; i++) {
+		struct lane *x = l->in[i];
+		struct cycle *c = l->cycle[i];
+
+		x->drafted += c ? c->verified - 1 : 0;
+		x->accepted += c && c->n_path ? c->n_path - 1 : 0;
+		if (c && c->n_path)
+			cycle_learn(c);
+		if (x->ops->passed && !lane_is_over(x))
+			x->ops->passed(x);
+	}
 	return 0;
 }

@@ -1,24 +1,25 @@
 /*
  * Which drafted tokens get rows when several lanes share a pass. Every lane has
- * the row of its last token; the rest is decided by what a token is worth.
+ * the row of its last token; further rows are chosen by expected gain over
+ * cost.
  *
- *   worth   a drafted token saves its lane a pass with the probability of its
- *           path, by the draft and by how far the draft could be relied on
- *           lately
- *   price   a pass of r rows takes C(r) and, where layers are streamed, no less
- *           than flash takes to read them (host/tree/pass_cost.h)
+ *   gain    a drafted token saves its lane a pass with the probability of its
+ * path, by the draft, times the share of predicted acceptance that was reached
+ * lately (`reliable`) cost    a pass of r rows takes C(r) and, where layers are
+ * streamed, at least the time that flash takes to read them
+ * (host/tree/pass_cost.h)
  *
- * Of all numbers of rows the one with the best rate is taken, expected tokens
- * over the time of drafting and the pass. So trees shrink when the machine is
- * full, and a lane that is alone has the tree that its method planned: with one
- * lane nothing here is asked.
+ * For m = 0, 1, ... drafted rows, the likeliest first, the rate is the expected
+ * number of tokens over the time of drafting and of the pass; the m with the
+ * best rate wins. So trees shrink when many lanes share the machine. A lane
+ * that is alone in its pass keeps the tree that its method planned.
  *
- * Prompts that are read beside keep half of the pass, if they need it.
+ * Prompts that are prefilled in the same pass keep up to half of its rows.
  *
- * Drafting costs each lane time on the host, whatever the pass has room for.
- * Where even the best number of rows has a worse rate than no drafts at all,
- * drafts rest for some passes, for longer each time, and are tried again: lanes
- * end, texts change.
+ * Drafting takes host time for each lane, however many rows the pass has. If
+ * even the best m has a lower rate than passes without drafting, drafting rests
+ * for some passes, twice as many each time, and is then tried again: lanes end,
+ * and texts change.
  */
 #include "host/method/lanes_share.h"
 
@@ -28,11 +29,11 @@
 
 #include <stdlib.h>
 
-#define REST_FIRST 4  /* passes without drafts, at first */
-#define REST_MOST  64 /* and in the end: a trial costs some 2 % then */
-#define MEMORY     20 /* passes that the reliability remembers */
+#define REST_FIRST 4  /* passes of the first rest */
+#define REST_MOST  64 /* of the longest: a trial then costs about 2 % */
+#define MEMORY     20 /* passes in the moving averages */
 
-/* A node that could have a row. */
+/* A drafted node that could have a row; `in` indexes lanes.in. */
 struct merit {
 	double path;
 	uint32_t in, node;
@@ -45,11 +46,6 @@ int lanes_share_open(struct lanes_share *s, const struct lanes *l)
 	return s->merit ? 0 : -1;
 }
 
-void lanes_share_close(struct lanes_share *s)
-{
-	free(s->merit);
-}
-
 /* ---- what a pass takes --------------------------------------------------- */
 
 static double pass_time(const struct lanes_share *s, uint32_t rows)
@@ -59,7 +55,7 @@ static double pass_time(const struct lanes_share *s, uint32_t rows)
 	return time > s->cost.read ? time : s->cost.read;
 }
 
-static void know_costs(struct lanes_share *s, const struct lanes *l)
+static void update_costs(struct lanes_share *s, const struct lanes *l)
 {
 	uint32_t longest = 0;
 
@@ -73,7 +69,7 @@ static void know_costs(struct lanes_share *s, const struct lanes *l)
 	s->cost.read = (double)session_read_time(l->session);
 }
 
-void lanes_share_saw(struct lanes_share *s, const struct lanes *l)
+void lanes_share_learn(struct lanes_share *s, const struct lanes *l)
 {
 	double accepted = 0;
 
@@ -92,8 +88,8 @@ void lanes_share_saw(struct lanes_share *s, const struct lanes *l)
 	s->hoped = 0;
 }
 
-/* Lanes that write, and rows that those who read could use. */
-static uint32_t writers(const struct lanes *l, uint32_t *reading)
+/* Lanes that decode, and rows that prefilling lanes could use. */
+static uint32_t decoding_lanes(const struct lanes *l, uint32_t *reading)
 {
 	uint32_t n = 0;
 
@@ -107,7 +103,7 @@ static uint32_t writers(const struct lanes *l, uint32_t *reading)
 
 uint32_t lanes_share_room(struct lanes_share *s, const struct lanes *l)
 {
-	uint32_t reading, n = writers(l, &reading), room;
+	uint32_t reading, n = decoding_lanes(l, &reading), room;
 
 	if (!n || l->tree_rows <= n)
 		return 0;
@@ -140,8 +136,8 @@ static int rising(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* How many of the n likeliest nodes have rows; s->hoped is what is expected of
- * them, by the draft. */
+/* How many of the n likeliest nodes get rows. s->hoped becomes their predicted
+ * number of accepted tokens. */
 static uint32_t choose(struct lanes_share *s, const struct lanes *l, uint32_t n)
 {
 	double reliable = s->expected > 0 ? s->accepted / s->expected : 1;
@@ -175,8 +171,8 @@ static uint32_t choose(struct lanes_share *s, const struct lanes *l, uint32_t n)
 	return best_n;
 }
 
-/* A parent is no less likely than its child, and stands before it, so it stays
- * with it. */
+/* A child's path is never likelier than its parent's, and the parent sorts
+ * first on ties, so a kept node's parent is kept. */
 static void keep_likeliest(struct lanes_share *s, struct lanes *l, uint32_t n)
 {
 	for (uint32_t i = 0; i < l->n_in; i++) {
@@ -205,7 +201,7 @@ void lanes_share_rows(struct lanes_share *s, struct lanes *l)
 	s->hoped = 0;
 	if (n > room || (l->n_in > 1 && pass_cost_is_known(&s->cost)))
 		qsort(s->merit, n, sizeof(*s->merit), by_merit);
-	know_costs(s, l);
+	update_costs(s, l);
 	if (l->n_in > 1 && pass_cost_is_known(&s->cost))
 		most = choose(s, l, most);
 	if (most < n)

@@ -1,11 +1,24 @@
 /*
- * Lever: a target on flash, verified by streaming. A pass costs the same read
- * whatever it verifies, so the tree is grown by gain over cost: what a token
- * adds to the expected length, by the draft's probabilities and how far these
- * could be relied on lately, over what it adds to the time of drafting and
- * verifying (section 4.2). In the middle of the target an exit predictor
- * drops rows that have little chance (4.3), where that saves more than it
- * loses, and logits are computed for the rows on the accepted way alone (4.4).
+ * Lever (section numbers: the Lever paper): a target whose layers are streamed
+ * from flash. A pass reads the same bytes however many tokens it verifies, so
+ * the size of the tree T is chosen by gain over cost:
+ *
+ *   G(T) = 1 + sum over the drafted nodes v of R(v)
+ *            the expected tokens of a cycle; R(v) is the product of Phi_rho(q)
+ *            along v's path, q the draft's probability and rho the reliability
+ *            of these probabilities lately (struct gain_rule)
+ *   L(T)     the time of the cycle: drafting and verifying
+ * (host/tree/pass_cost.h)
+ *
+ * Drafting (4.2, Algorithm 1): node by node the one with the largest R(v) /
+ * dL(v) is added. The paper stops when this ratio is no more than G(T) / L(T)
+ * (--stop-rule). By default growth continues and the best prefix is kept,
+ * because L has steps that the stop rule does not get over (host/tree/build.h).
+ *
+ * Verification (4.3): in the middle of the target an exit predictor scores the
+ * drafted children of each node, and drops rows with little chance to be
+ * accepted; here only when the saved time exceeds the lost tokens. Logits are
+ * computed on demand for the rows of the accepted path only (4.4).
  */
 #include "host/method/lever.h"
 
@@ -24,7 +37,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Of the accepted tokens, and of the rows, as the paper measured it. */
+/* Shares of accepted tokens lost and of rows kept by pruning, as the paper
+ * measured them. */
 #define PRUNING_LOSS  0.05
 #define PRUNING_KEEPS 0.48
 
@@ -32,8 +46,8 @@
 
 struct lever_options {
 	bool stop_rule;
-	const char *exit; /* "none", a file, or NULL: what comes with us */
-	double threshold; /* below 0: prune_defaults' */
+	const char *exit; /* "none", a file, or NULL: the bundled one */
+	double threshold; /* below 0: the one of prune_defaults */
 	bool always, no_shadow, no_safeguards;
 };
 
@@ -72,11 +86,6 @@ static const struct opt_table table = {
 
 static const struct opt_table *const options[] = { &tree_table, &table, NULL };
 
-static const struct lever_options *lever_options(const struct method_env *env)
-{
-	return method_options(env, &table);
-}
-
 /* ---- opening ------------------------------------------------------------- */
 
 struct lever_state *lever_state(const struct method_env *env)
@@ -84,35 +93,20 @@ struct lever_state *lever_state(const struct method_env *env)
 	return env->state;
 }
 
-/* One that comes with the program and is none for this target is left out. */
-static int find_exit(struct lever_state *st, const char *named,
-	const struct model *target, struct err *e)
-{
-	struct err unfit = { 0 };
-	int ret = models_choose(named, MODEL_EXIT, st->exit_path, &unfit);
-
-	if (!ret)
-		ret = exit_head_open(&st->exit, st->exit_path, target, &unfit);
-	if (!ret)
-		return 0;
-	st->exit = NULL;
-	st->exit_path[0] = '\0';
-	if (named)
-		*e = unfit;
-	return named ? ret : 0;
-}
-
 static int lever_open(
 	struct method_env *env, const struct model *target, struct err *e)
 {
-	const struct lever_options *o = lever_options(env);
+	const struct lever_options *o = method_options(env, &table);
+	const struct tree_options *tree = method_options(env, &tree_table);
 	struct lever_state *st = env->state;
 	struct prune_opts *prune = &st->prune;
+	struct err unfit = { 0 };
+	int ret;
 
 	st->cost = (struct pass_cost){ .kept = PRUNING_KEEPS };
 	gain_rule_init(&st->lever);
 	st->lever.best_prefix = !o->stop_rule;
-	*prune = prune_defaults(tree_options(env)->candidates);
+	*prune = prune_defaults(tree->candidates);
 	if (o->threshold >= 0) {
 		prune->theta = (float)o->threshold;
 		prune->breadth_theta = prune->theta / 2;
@@ -121,7 +115,17 @@ static int lever_open(
 	prune->safeguards = !o->no_safeguards;
 	if (o->exit && !strcmp(o->exit, "none"))
 		return 0;
-	return find_exit(st, o->exit, target, e);
+	ret = models_choose(o->exit, MODEL_EXIT, st->exit_path, &unfit);
+	if (!ret)
+		ret = exit_head_open(&st->exit, st->exit_path, target, &unfit);
+	if (!ret)
+		return 0;
+	st->exit = NULL;
+	st->exit_path[0] = '\0';
+	if (!o->exit) /* the bundled one was not trained for this target */
+		return 0;
+	*e = unfit;
+	return ret;
 }
 
 static void lever_close(struct method_env *env)
@@ -166,11 +170,9 @@ static void lever_report(const struct method_env *env, struct strbuf *line)
 
 /* ---- the algorithm ------------------------------------------------------- */
 
-/*
- * Whether the rows that pruning drops save more time than the tokens that it
- * loses took: verification that waits for flash takes as long with all of them.
- * Where nothing is known of rows all go on, and tell.
- */
+/* Whether the rows that pruning drops save more time than the lost tokens cost:
+ * a pass that waits for flash takes as long with all rows. While the cost of
+ * rows is unknown nothing is pruned, and the passes then measure it. */
 static bool pruning_pays(const struct cycle *c)
 {
 	const struct lever_state *st = lever_state(c->env);
@@ -187,25 +189,16 @@ static bool pruning_pays(const struct cycle *c)
 	return all - some > PRUNING_LOSS * all;
 }
 
-static bool prunes(const struct cycle *c)
-{
-	const struct lever_state *st = lever_state(c->env);
-
-	return st->exit &&
-		(st->frozen || lever_options(c->env)->always ||
-			pruning_pays(c));
-}
-
-/* Costs and reliability for the next trees. */
-static void lever_took(struct cycle *c)
+/* Learn costs and reliability for the next trees. */
+static void lever_after_pass(struct cycle *c)
 {
 	struct lever_state *st = lever_state(c->env);
 
 	if (st->frozen)
 		return;
-	c->env->stats.gain += st->lever.gain;
+	c->env->stats.gain += st->lever.gain; /* G(T) */
 	if (c->alone)
-		lever_see_costs(c);
+		lever_observe_costs(c);
 	if (c->alone && !c->env->phone)
 		pass_cost_saw_rows(&st->cost, c->verified, c->went_on,
 			lever_lower_share(c), (double)c->device_ns);
@@ -217,7 +210,7 @@ static void lever_plan(struct cycle *c)
 	struct lever_state *st = lever_state(c->env);
 
 	if (!st->frozen)
-		lever_know_costs(c);
+		lever_update_costs(c);
 	build_lever_begin(&c->build, c->tree,
 		cycle_limits(c, tree_depth_weighed(c->env)), &st->cost,
 		&st->lever);
@@ -225,15 +218,16 @@ static void lever_plan(struct cycle *c)
 
 static void lever_grown(struct cycle *c)
 {
+	const struct lever_options *o = method_options(c->env, &table);
 	struct lever_state *st = lever_state(c->env);
 
-	if (prunes(c)) {
+	if (st->exit && (st->frozen || o->always || pruning_pays(c))) {
 		c->exit = st->exit;
 		c->prune = &st->prune;
 	}
 }
 
-/* Room for what a batch drafts ahead of the tree. */
+/* Room for nodes that a batched drafter expands before the tree takes them. */
 static uint32_t lever_spare(const struct method_env *env)
 {
 	return drafter_most(env->drafter) > 1 ? tree_decode_rows_weighed(env)
@@ -256,6 +250,6 @@ const struct method method_lever = {
 	.spare_nodes = lever_spare,
 	.plan = lever_plan,
 	.grown = lever_grown,
-	.took = lever_took,
-	.tell = lever_report,
+	.after_pass = lever_after_pass,
+	.report = lever_report,
 };

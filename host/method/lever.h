@@ -1,6 +1,5 @@
-/*
- * What method lever keeps from run to run, for those who measure it.
- */
+/* The state that method lever keeps between requests; for benchmarks that
+ * inspect it. */
 #ifndef HOST_METHOD_LEVER_H
 #define HOST_METHOD_LEVER_H
 
@@ -18,17 +17,15 @@ struct lever_state {
 	struct pass_cost cost;
 	struct gain_rule lever;
 	struct exit_head *exit;   /* NULL: nothing is pruned */
-	char exit_path[PATH_MAX]; /* "" without one */
+	char exit_path[PATH_MAX]; /* "": no predictor */
 	struct prune_opts prune;
-	/*
-	 * To compare trees with and without pruning: cost and reliability stay
-	 * as they are, so that a tree depends on the text it begins behind
-	 * alone, and all of them are pruned.
-	 */
+	/* For comparing trees with and without pruning: costs and reliability
+	 * stay unchanged, so that a tree depends only on the text before it,
+	 * and every tree is pruned. */
 	bool frozen;
 };
 
-/* Of an env that was opened for lever. */
+/* The state of an env that is open for lever. */
 struct lever_state *lever_state(const struct method_env *);
 
 #endif

@@ -15,27 +15,12 @@ double lever_lower_share(const struct cycle *c)
 	return exit ? (double)exit_head_layers(exit) / (double)layers : 1;
 }
 
-/* Of another device than a phone's the prompt has told something. */
-static void know_rows(const struct cycle *c, struct pass_cost *cost)
-{
-	if (c->env->phone)
-		cycle_phone_cost(c->session, c->rows,
-			session_length(c->session, c->sequence), cost);
-	else if (!pass_cost_is_known(cost) && c->prompt_ns > 0)
-		pass_cost_begin(cost, c->prompt_rows, c->prompt_ns);
-}
-
-void lever_saw_look(struct cycle *c, uint32_t nodes, uint64_t time)
-{
-	pass_cost_saw_look(&lever_state(c->env)->cost, nodes, (double)time);
-}
-
 /*
- * A counts from the end of the last pass, as S does: the time since, while
- * flash went on reading, and what it still has to read. Where all slots are
- * full by now it read for as long as it had to, which may be less than that
- * time. A text's first tree begins when its prompt is over: only what is left
- * hides any of it.
+ * A counts from the end of the last pass, as S does: the time since then, while
+ * flash has been reading, plus the time that flash still needs. If all slots
+ * are full by now, flash read for c->ahead at most, which may be less than the
+ * time since. A request's first tree begins right after its prompt, so only the
+ * reading that is left can hide any drafting.
  */
 static double ahead(const struct cycle *c)
 {
@@ -48,27 +33,33 @@ static double ahead(const struct cycle *c)
 			     : (c->ahead < since ? c->ahead : since));
 }
 
-void lever_know_costs(struct cycle *c)
+void lever_update_costs(struct cycle *c)
 {
 	struct pass_cost *cost = &lever_state(c->env)->cost;
 	struct session_stats stats;
 
-	know_rows(c, cost);
+	/* Off the phone, the passes of the prompt are a first measurement. */
+	if (c->env->phone)
+		cycle_phone_cost(c->session, c->rows,
+			session_length(c->session, c->sequence), cost);
+	else if (!pass_cost_is_known(cost) && c->prompt_ns > 0)
+		pass_cost_begin(cost, c->prompt_rows, c->prompt_ns);
 	session_stats(c->session, &stats);
 	cost->before = (double)stats.layers_before /
 		(double)session_model(c->session)->n_layer;
-	/* A phone that reads a layer when its turn has come computes all that
-	 * is before it first. */
+	/* A phone that reads a layer when its turn has come first computes all
+	 * layers before it. */
 	if (c->env->phone)
 		cost->before =
 			1 - c->env->phone->flash_ahead * (1 - cost->before);
 	cost->read = (double)session_read_time(c->session);
 	cost->ahead = ahead(c);
-	c->saw_look = lever_saw_look;
+	c->expand_cost = cost;
 }
 
-/* Each term by itself. The first tree of a text waits for its prompt. */
-void lever_see_costs(const struct cycle *c)
+/* Each term separately. The gap before a request's first tree contains its
+ * prompt, so it is no measurement of S. */
+void lever_observe_costs(const struct cycle *c)
 {
 	struct pass_cost *cost = &lever_state(c->env)->cost;
 

@@ -1,8 +1,9 @@
 /*
- * What a cycle of lever takes, by the parts of host/tree/pass_cost.h, and how
- * each is found out: known of a phone; of another machine seen in cycles, those
- * of the text or, before there is one, of a probe. Of the env of a cycle that
- * was opened for lever, whose state holds the costs. One thread.
+ * The cost model of a lever cycle, by the terms of host/tree/pass_cost.h, and
+ * where each term comes from: on a phone it is computed from the phone's
+ * profile; on another machine it is measured in the cycles of requests or,
+ * before the first request, in those of a probe. The cycles belong to an env
+ * that is open for lever, whose state holds the costs. One thread.
  */
 #ifndef HOST_METHOD_LEVER_COSTS_H
 #define HOST_METHOD_LEVER_COSTS_H
@@ -14,27 +15,25 @@ struct err;
 struct method_env;
 struct session;
 
-/* Of the layers the share in front of the exit. */
+/* Share of the layers that come before the exit. */
 double lever_lower_share(const struct cycle *);
 
-/* What can be known before a tree is drafted. */
-void lever_know_costs(struct cycle *);
+/* Set the terms that are known before a tree is drafted. */
+void lever_update_costs(struct cycle *);
 
-/* The drafter looked behind so many nodes at once: struct cycle's saw_look. */
-void lever_saw_look(struct cycle *, uint32_t nodes, uint64_t time);
-
-/* What the cycle behind us tells of all parts but rows. */
-void lever_see_costs(const struct cycle *);
+/* Update all terms but the time of rows from the finished cycle. */
+void lever_observe_costs(const struct cycle *);
 
 /*
- * A text that means nothing goes through a few cycles, with trees from one row
- * to the most there may be and some nodes of each drafted: what they take is
- * what is known from then on. None begins later than LEVER_PROBE_S, but the
- * first two, without which nothing would be known. Nothing of it stays but
- * that: the cache of SESSION_TEXT is empty, as it must be before, and neither
- * the hash of logits nor env's counts tell of it. Where no draft model drafts,
- * only passes are made. By the wall clock alone. Whatever the session or the
- * drafter fail with.
+ * Measure the cost terms before the first request: generate from a meaningless
+ * prompt for a few cycles, with trees from one row to the largest, and with a
+ * few nodes of each tree drafted. No cycle begins later than LEVER_PROBE_S,
+ * except for the first two, without which nothing would be known. Without a
+ * draft model the cycles only run passes.
+ *
+ * For the wall clock only. SESSION_TEXT must be empty, and is empty afterwards;
+ * the hash of logits and env's counters stay unchanged too. Fails as the
+ * session or the drafter fails.
  */
 #define LEVER_PROBE_S 2
 int lever_probe(struct session *, struct method_env *, struct err *);

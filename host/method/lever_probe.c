@@ -1,4 +1,5 @@
-/* A few cycles of a text that means nothing: lever_costs.h. */
+/* Measures the costs of lever's cycles before the first request: a few cycles
+ * of a meaningless text (lever_costs.h). */
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -16,31 +17,33 @@
 
 #include <assert.h>
 
-/* Rows of the trees: both ends first, then what is farthest from what is known.
- * The least of some rounds counts: whatever disturbs a pass makes it longer. */
+/* Rows of the trees: first both ends of C(n), then the sizes farthest from the
+ * known ones. Each size is measured in some rounds and the least time counts,
+ * since every disturbance makes a pass longer. */
 static const uint32_t shape[] = { TREE_ROWS_MOST, 1, 64, 16, 128, 32 };
 #define SHAPES   ARRAY_LEN(shape)
 #define ROUNDS   2
 #define ENDS     2
 
-#define CHILDREN 4 /* of a node of those that nobody drafted */
+#define CHILDREN 4 /* of an undrafted node */
 
-/* Each pass may be of other rows, where the context has no room for more. */
+/* Where the context is nearly full, each pass may have another number of
+ * rows. */
 #define PASSES (ROUNDS * SHAPES)
-_Static_assert(PASSES <= PASS_ROWS, "all can be told");
+_Static_assert(PASSES <= PASS_ROWS, "pass_cost_set takes all passes");
 
-/* Of the request: what its passes were. */
+/* State of the probe's request: the times of its passes. */
 struct probe {
-	uint64_t until;    /* clock_ns */
-	unsigned n_passes; /* so far */
-	uint32_t n;        /* rows that passes were made of */
+	uint64_t until; /* the time of clock_ns when the probe ends */
+	unsigned n_passes;
+	uint32_t n; /* different row counts so far */
 	uint32_t row[PASSES];
 	double time[PASSES];
 };
 
 /* ---- a tree -------------------------------------------------------------- */
 
-/* A builder: the root's likeliest candidates become nodes. They are expanded in
+/* A builder: the root's likeliest candidates become nodes, and are expanded in
  * groups of one, two, four and so on, up to as many as the drafter takes. */
 static int draft_some(struct build *b, struct err *e)
 {
@@ -58,21 +61,6 @@ static int draft_some(struct build *b, struct err *e)
 	return grow_expand(b, first, n < t->n - first ? first + n : t->n);
 }
 
-/* Up to so many rows of tokens that the draft did not mean: a row is a row. */
-static void fill(struct tree *t, uint32_t rows, uint32_t n_vocab)
-{
-	int32_t token = 0;
-
-	for (uint32_t parent = 0; t->n < rows; parent++)
-		for (unsigned i = 0; t->n < rows && i < CHILDREN &&
-			t->n_children[parent] < n_vocab;
-			i++) {
-			while (tree_child(t, parent, token) >= 0)
-				token = (token + 1) % (int32_t)n_vocab;
-			tree_add(t, parent, (struct candidate){ token, 0 });
-		}
-}
-
 /* ---- the steps ----------------------------------------------------------- */
 
 static void probe_start(struct cycle *c)
@@ -80,7 +68,7 @@ static void probe_start(struct cycle *c)
 	struct probe *p = c->own;
 
 	p->until = clock_ns() + LEVER_PROBE_S * 1000000000ull;
-	c->saw_look = lever_saw_look;
+	c->expand_cost = &lever_state(c->env)->cost;
 }
 
 static void probe_plan(struct cycle *c)
@@ -94,11 +82,25 @@ static void probe_plan(struct cycle *c)
 		c->build.limits.rows = rows;
 }
 
+/* Fill the tree up with undrafted tokens: a pass takes as long for any row. */
 static void probe_grown(struct cycle *c)
 {
-	fill(c->tree, c->build.limits.rows, session_model(c->session)->n_vocab);
+	uint32_t n_vocab = session_model(c->session)->n_vocab;
+	uint32_t rows = c->build.limits.rows;
+	struct tree *t = c->tree;
+	int32_t token = 0;
+
+	for (uint32_t parent = 0; t->n < rows; parent++)
+		for (unsigned i = 0; t->n < rows && i < CHILDREN &&
+			t->n_children[parent] < n_vocab;
+			i++) {
+			while (tree_child(t, parent, token) >= 0)
+				token = (token + 1) % (int32_t)n_vocab;
+			tree_add(t, parent, (struct candidate){ token, 0 });
+		}
 }
 
+/* Keeps row[] ascending, with the least time of each row count. */
 static void note(struct probe *p, uint32_t rows, double time)
 {
 	uint32_t i = 0;
@@ -118,9 +120,9 @@ static void note(struct probe *p, uint32_t rows, double time)
 	p->time[i] = time;
 }
 
-/* What the passes took becomes what is known at the knots, where texts will
- * move it. One of fewer rows than another took no longer, if nothing disturbed
- * it. */
+/* The measured times become C at the knots, which the passes of requests then
+ * update. A pass of fewer rows takes no longer than one of more, so a longer
+ * time was a disturbance. */
 static void conclude(struct cycle *c)
 {
 	struct pass_cost *cost = &lever_state(c->env)->cost;
@@ -137,11 +139,11 @@ static void conclude(struct cycle *c)
 	pass_cost_set(cost, pass_knot, at, PASS_KNOTS);
 }
 
-static void probe_took(struct cycle *c)
+static void probe_after_pass(struct cycle *c)
 {
 	struct probe *p = c->own;
 
-	lever_see_costs(c);
+	lever_observe_costs(c);
 	note(p, c->verified, (double)c->device_ns);
 	p->n_passes++;
 	if (p->n_passes == PASSES ||
@@ -158,30 +160,12 @@ static const struct method probing = {
 	.start = probe_start,
 	.plan = probe_plan,
 	.grown = probe_grown,
-	.took = probe_took,
+	.after_pass = probe_after_pass,
 };
 
-/* ---- the text ------------------------------------------------------------ */
+/* ---- the request --------------------------------------------------------- */
 
-static int open_text(struct sampler **sampler, struct generation **gen,
-	const struct session *s, struct err *e)
-{
-	const struct sampler_opts greedy = { .repeat_penalty = 1, .top_p = 1 };
-	const struct generation_opts o = {
-		.n_vocab = session_model(s)->n_vocab,
-		.n_predict = UINT32_MAX,
-		.context = session_context(s),
-		.ignore_eos = true,
-	};
-	const int32_t prompt = 0;
-	struct generation_opts opts = o;
-	int ret = sampler_open(sampler, &greedy, o.n_vocab, e);
-
-	opts.sampler = *sampler;
-	return ret ? ret : generation_open(gen, &opts, &prompt, 1, e);
-}
-
-/* Drafts nothing. */
+/* A drafter that drafts nothing. */
 static int begin_nothing(
 	void *arg, struct tree *t, const int32_t *text, size_t n, struct err *e)
 {
@@ -191,20 +175,30 @@ static int begin_nothing(
 
 int lever_probe(struct session *s, struct method_env *env, struct err *e)
 {
+	const struct sampler_opts greedy = { .repeat_penalty = 1, .top_p = 1 };
+	struct generation_opts o = {
+		.n_vocab = session_model(s)->n_vocab,
+		.n_predict = UINT32_MAX,
+		.context = session_context(s),
+		.ignore_eos = true,
+	};
+	const int32_t prompt = 0;
 	struct drafter *drafter = env->drafter,
-		       nobody = { .begin = begin_nothing, .batch = 1 };
-	struct sampler *sampler = NULL;
+		       nothing = { .begin = begin_nothing, .batch = 1 };
 	struct generation *gen = NULL;
-	int ret = open_text(&sampler, &gen, s, e);
+	int ret;
 
 	assert(!env->phone);
+	ret = sampler_open(&o.sampler, &greedy, o.n_vocab, e);
+	if (!ret)
+		ret = generation_open(&gen, &o, &prompt, 1, e);
 	if (!drafting_has_model(env->drafting) || !drafter->begin)
-		env->drafter = &nobody;
+		env->drafter = &nothing;
 	env->method = &probing;
 	if (!ret)
 		ret = method_run(s, gen, env, e);
 	generation_close(gen);
-	sampler_close(sampler);
+	sampler_close(o.sampler);
 	env->method = &method_lever;
 	env->drafter = drafter;
 	env->stats = (struct method_stats){ 0 };

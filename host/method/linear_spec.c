@@ -1,17 +1,16 @@
 /*
- * Speculation by one model that writes in two ways: it fills a block of masks
- * both ways, and then reads what it wrote from left to right, which says
- * what it would have written so (LinearSpec; self-speculation of block
- * diffusion models that are autoregressive as well). Two passes a cycle:
+ * Self-speculation of a block diffusion model that is also autoregressive
+ * (LinearSpec): the same model fills a block of masks, with attention both
+ * ways, and then verifies the block from left to right. A cycle has two passes:
  *
- *   draft   the token that is known, and masks behind it; each row's likeliest
- *           token is the draft of the next position
- *   verify  the token and the draft as a chain; the longest beginning that the
- *           model agrees with stays, and what it says behind that is the token
- *           that is known next
+ *   draft   the next token, which is known, and masks after it; the likeliest
+ *           token of each row is the draft of the next position
+ *   verify  the known token and the draft as a chain; the longest prefix that
+ *           the model itself draws is accepted, and the token that it draws
+ *           after that prefix is the next known token
  *
- * Every token comes from a row of a chain, so the text is that of plain
- * decoding with this model, drawn ones included.
+ * Every emitted token is drawn from a row of the chain, so the text is that of
+ * plain decoding with this model, at any temperature.
  */
 #include "host/method/denoising.h"
 #include "host/method/method.h"
@@ -25,11 +24,11 @@ struct state {
 	uint32_t length; /* of the model's blocks */
 };
 
-/* The token that is known, which stands at `at`, and n - 1 drafted after it. */
+/* The known token, at position `at`, and n - 1 drafted tokens after it. */
 struct text {
 	uint32_t at, n;
 	int32_t token[WIRE_MAX_ROWS];
-	bool drafted; /* which is to be verified */
+	bool drafted; /* the next pass verifies them */
 };
 
 static int linear_start(struct denoising *d, struct err *e)
@@ -51,24 +50,18 @@ static int linear_prompt(struct denoising *d, uint32_t row, struct err *e)
 	return ret;
 }
 
-/* As long as a draft can be of use, and there is room for it. */
-static uint32_t rows_of(const struct denoising *d)
-{
-	const struct state *state = d->env->state;
-	const struct text *t = d->own;
-	uint32_t room = d->limit - t->at, n = state->length;
-	size_t left = gen_left(d->gen);
-
-	n = n < room ? n : room;
-	return n < left ? n : left ? (uint32_t)left : 1;
-}
-
 static int linear_plan(struct denoising *d, struct err *e)
 {
+	const struct state *state = d->env->state;
 	struct text *t = d->own;
 
 	if (!t->drafted) {
-		t->n = rows_of(d);
+		/* No more than fit, nor than may still be emitted. */
+		uint32_t room = d->limit - t->at, n = state->length;
+		size_t left = gen_left(d->gen);
+
+		n = n < room ? n : room;
+		t->n = n < left ? n : left ? (uint32_t)left : 1;
 		t->drafted = t->n == 1; /* nothing to draft */
 	}
 	d->n_at = 0;
@@ -84,8 +77,8 @@ static int linear_plan(struct denoising *d, struct err *e)
 	return 0;
 }
 
-/* Tokens go to the text as long as they are the drafted ones; the one that is
- * not is known, and stays to be computed. */
+/* Emit tokens while the drawn token is the drafted one. The first other token
+ * is emitted too; it is the next known token and is not cached yet. */
 static int verify(struct denoising *d, struct text *t, struct err *e)
 {
 	uint32_t path[WIRE_MAX_ROWS], right = 0;
@@ -109,7 +102,7 @@ static int verify(struct denoising *d, struct text *t, struct err *e)
 	return session_accept(d->session, d->sequence, path, right, e);
 }
 
-static int linear_took(struct denoising *d, struct err *e)
+static int linear_after_pass(struct denoising *d, struct err *e)
 {
 	struct text *t = d->own;
 
@@ -127,7 +120,7 @@ static const struct denoising_steps steps = {
 	.start = linear_start,
 	.prompt = linear_prompt,
 	.plan = linear_plan,
-	.took = linear_took,
+	.after_pass = linear_after_pass,
 };
 
 static int linear_open(

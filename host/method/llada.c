@@ -1,14 +1,13 @@
 /*
- * Masked diffusion as LLaDA's reference decoder does it (Nie et al., "Large
- * Language Diffusion Models", 2025; semi-autoregressive, low-confidence
- * remasking). The text grows by blocks of masks. A pass computes all
- * positions, which see one another both ways, and a block's masks are filled
- * by what it says (denoising.h). Nothing is kept from pass to pass: no keys, no
- * values.
+ * Masked diffusion as LLaDA's reference decoder (Nie et al., "Large Language
+ * Diffusion Models", 2025; semi-autoregressive, low-confidence remasking). The
+ * text grows by blocks of masks. A pass computes all positions, which attend to
+ * one another both ways; of its guesses for the block's masks, an even share
+ * for each step is committed, the most confident first. Nothing is cached.
  *
- * One thing is ours, unless a canvas is asked for, which is LLaDA's gen_length:
- * masks of later blocks are not there, so that neither the cost of a pass nor
- * what it computes depends on how long a text may become.
+ * One difference from LLaDA: without --canvas, which is LLaDA's gen_length,
+ * there are no masks of later blocks, so that neither the cost of a pass nor
+ * its result depends on the longest possible answer.
  */
 #include "host/method/denoising.h"
 #include "host/method/method.h"
@@ -33,17 +32,17 @@ static int llada_plan(struct denoising *d, struct err *e)
 		return ret;
 	denoising_lay_canvas(d);
 	denoising_whole_pass(d);
-	denoising_ask(d, d->begin, d->end);
+	denoising_predict_masks(d, d->begin, d->end);
 	return 0;
 }
 
-static int llada_took(struct denoising *d, struct err *e)
+static int llada_after_pass(struct denoising *d, struct err *e)
 {
 	const struct steps_options *o = method_options(d->env, &steps_table);
 	uint32_t length = d->end - d->begin;
 	uint32_t steps = o->steps && o->steps < length ? o->steps : length;
 
-	denoising_take(d, denoising_choose(d, -1, steps - d->pass++));
+	denoising_commit(d, denoising_choose(d, -1, steps - d->pass++));
 	denoising_report(d, d->begin, d->end);
 	denoising_end_block(d);
 	return 0;
@@ -52,12 +51,12 @@ static int llada_took(struct denoising *d, struct err *e)
 static const struct denoising_steps steps = {
 	.start = llada_start,
 	.plan = llada_plan,
-	.took = llada_took,
+	.after_pass = llada_after_pass,
 };
 
 static uint32_t llada_rows(const struct method_env *env)
 {
-	return WIRE_MAX_ROWS; /* the session takes as many as there are */
+	return WIRE_MAX_ROWS; /* the session limits this to its largest graph */
 }
 
 const struct method method_llada = {

@@ -1,22 +1,25 @@
 /*
  * llada.cpp ("Efficient On-Device Diffusion LLM Inference with Mobile NPU",
  * 2026, sections 3.2 and 3.3): masked or block diffusion whose passes fill an
- * NPU. The prompt is computed once; from then on a pass computes a window of
- * positions over what is cached, and
+ * NPU. The prompt is computed once; after that, a pass computes a window of
+ * positions over the cache, and
  *
- *   - tokens settle in stages (host/method/stages.h): they are seen long before
- *     they are final, and revised meanwhile;
- *   - the window begins at the first position where something is open and
- *     reaches into the next block, further when few masks are left in the
- *     current one (host/method/lookahead.h). What it says of later blocks is a
- *     draft: it decides nothing, and is looked at again when its block comes;
- *   - keys and values of a token that was decided in a pass, in which it was a
- *     mask, are computed once more: the window holds it in the next pass;
- *   - of stable tokens no logits are computed;
- *   - visible tokens that the window has left behind are computed anew beside
- *     the passes (host/method/revision.h).
+ *   - tokens settle in stages (host/method/stages.h): other positions see a
+ * token long before it is final, and it may be revised meanwhile;
+ *   - the window begins at the first undecided position and extends into the
+ * next block, further when few masks are left in the current one
+ * (host/method/lookahead.h). Its guesses in later blocks are drafts: they
+ * commit nothing and are checked again when their block becomes the current
+ * one;
+ *   - a token that was committed in a pass was a mask in that pass, so its keys
+ * and values are stale; the window still holds the position in the next pass,
+ * which computes them from the token;
+ *   - the logits of stable tokens are not computed;
+ *   - visible tokens that the window has passed are recomputed on the host
+ * during the passes (host/method/revision.h).
  *
- * A finished block is told once its tokens are stable, or the text ends.
+ * Tokens are emitted from the left as they become stable, and all at the end of
+ * the text.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -112,11 +115,11 @@ static const struct opt_table *const options[] = { &block_table, &npu_table,
 
 struct state {
 	uint32_t length; /* of a block */
-	bool by_block;   /* the model is of blocks */
+	bool by_block;   /* the model was trained with blocks */
 };
 
-/* A text. Its current block is d->begin .. d->end; what lies behind it up to
- * d->last are drafts. */
+/* State of a request. Its current block is [d->begin, d->end); positions from
+ * there to d->last are drafts. */
 struct text {
 	struct denoising *d;
 	const struct npu_options *o;
@@ -125,20 +128,25 @@ struct text {
 	struct window_rule window;
 	struct place *place; /* [limit] */
 	struct revision *revision;
-	int32_t *shown;  /* [limit] to who watches */
+	int32_t *shown;  /* [limit] for the observer of a step */
 	uint8_t *mark;   /* [limit] */
-	uint32_t length; /* of blocks, which begin at `first` */
+	uint32_t length; /* of blocks; the first begins at `first` */
 	uint32_t first;
-	uint32_t told;   /* tokens that are text */
-	uint32_t cached; /* tokens */
+	uint32_t emitted; /* emitted tokens, the prompt included */
+	uint32_t cached;  /* cached tokens */
 	uint32_t from, to;
-	bool by_block, fresh; /* the block's drafts were not looked at again */
-	bool first_pass;      /* of all positions, and of the window none yet */
-	int64_t asked_masked; /* a position that is a mask in this pass; -1 */
+	/* the current block's drafts were not checked yet */
+	bool by_block, unchecked;
+	/* the first pass computes all positions; there is no window yet */
+	bool first_pass;
+	/* visible position that is a mask in this pass; -1: none */
+	int64_t remasked;
 };
 
 /* ---- the window ---------------------------------------------------------- */
 
+/* Whether the window must hold a position: its guess or its keys and values are
+ * still to be computed, and not by revision. */
 static bool is_open(const struct text *t, uint32_t at)
 {
 	const struct place *p = &t->place[at];
@@ -158,19 +166,10 @@ static uint32_t first_open(const struct text *t)
 	return at;
 }
 
-/* The row that speaks of it comes before it, unless what that says is known,
- * and the same in all passes. */
-static uint32_t first_row(const struct text *t, uint32_t open)
-{
-	const struct denoising *d = t->d;
-
-	return t->by_block && open == d->behind_at ? open : open - d->shift;
-}
-
-/* The end of the last block that somebody may still want. */
+/* The end of the last block of which tokens may be wanted. */
 static uint32_t wanted_end(const struct text *t)
 {
-	size_t n = t->told - t->first + gen_left(t->d->gen);
+	size_t n = t->emitted - t->first + gen_left(t->d->gen);
 	uint64_t end = t->first + (n + t->length - 1) / t->length * t->length;
 
 	return end < t->d->limit ? (uint32_t)end : t->d->limit;
@@ -185,12 +184,16 @@ static uint32_t masks_left(const struct text *t)
 	return n;
 }
 
+/* The window begins at the row that predicts the first open position: with
+ * shifted logits the row before it, unless its logits are carried over. */
 static void choose_window(struct text *t)
 {
 	struct denoising *d = t->d;
 	uint32_t most = wanted_end(t), room = session_max_rows(d->session);
 
-	t->from = first_row(t, first_open(t));
+	t->from = first_open(t);
+	if (!t->by_block || t->from != d->carried_at)
+		t->from -= d->shift;
 	if (most < d->end)
 		most = d->end;
 	if (most - t->from > room)
@@ -207,10 +210,11 @@ static void choose_window(struct text *t)
 
 /* ---- a pass -------------------------------------------------------------- */
 
-/* Of what is seen, the token that is least sure is asked for as a mask. */
-static void choose_masked(struct text *t)
+/* --revision-masked: the least confident visible token of the block becomes a
+ * mask in this pass, so that its prediction does not copy it. */
+static void choose_remasked(struct text *t)
 {
-	t->asked_masked = -1;
+	t->remasked = -1;
 	if (!t->o->masked)
 		return;
 	for (uint32_t at = t->from + t->d->shift; at < t->to; at++) {
@@ -219,9 +223,9 @@ static void choose_masked(struct text *t)
 		if (at < t->d->begin || p->stage != STAGE_VISIBLE || p->stale ||
 			at >= t->d->end)
 			continue;
-		if (t->asked_masked < 0 ||
-			p->confidence < t->place[t->asked_masked].confidence)
-			t->asked_masked = at;
+		if (t->remasked < 0 ||
+			p->confidence < t->place[t->remasked].confidence)
+			t->remasked = at;
 	}
 }
 
@@ -232,13 +236,14 @@ static int32_t input(const struct text *t, uint32_t at)
 
 	if (at < t->first)
 		return t->d->x[at];
-	if (p->stage == STAGE_INVISIBLE || at == t->asked_masked ||
+	if (p->stage == STAGE_INVISIBLE || at == t->remasked ||
 		(draft && t->o->draft_input == DRAFT_MASK))
 		return t->d->mask;
 	return p->token;
 }
 
-/* As far as its block goes, or what there is of that. */
+/* The last position that a row attends to, plus 1: the end of its block, or of
+ * the positions that exist. */
 static uint32_t block_end(const struct text *t, uint32_t at)
 {
 	uint32_t there = t->to > t->cached ? t->to : t->cached, end;
@@ -249,7 +254,7 @@ static uint32_t block_end(const struct text *t, uint32_t at)
 	return end < there ? end : there;
 }
 
-/* The rows of the window. */
+/* Plan the rows of the window. */
 static void put_rows(struct text *t)
 {
 	struct denoising *d = t->d;
@@ -264,13 +269,14 @@ static void put_rows(struct text *t)
 	d->pass++;
 }
 
-/* Keys and values of the current block and what is before it; drafts leave
- * none. */
-static int keep(struct text *t, struct err *e)
+/* Cache the keys and values of the window up to the end of the current block;
+ * those of drafts are dropped. */
+static int cache_rows(struct text *t, struct err *e)
 {
 	struct denoising *d = t->d;
 	uint32_t to = t->to < d->end ? t->to : d->end;
-	int ret = denoising_accept(d, to - t->from, e);
+	int ret =
+		session_accept(d->session, d->sequence, NULL, to - t->from, e);
 
 	if (to > t->cached)
 		t->cached = to;
@@ -280,14 +286,14 @@ static int keep(struct text *t, struct err *e)
 	return ret;
 }
 
-/* Positions that rows speak of and about which something is to be known; what
- * is before the block is revision's. */
-static void choose_asked(struct text *t)
+/* Have tokens guessed for the positions that rows of the window predict, unless
+ * they are stable. Positions before the block are left to revision. */
+static void choose_predicted(struct text *t)
 {
 	struct denoising *d = t->d;
 	uint32_t at = t->from, end = t->to + d->shift;
 
-	if (!t->by_block || at != d->behind_at)
+	if (!t->by_block || at != d->carried_at)
 		at += d->shift;
 	if (at < d->begin)
 		at = d->begin;
@@ -299,19 +305,10 @@ static void choose_asked(struct text *t)
 	}
 }
 
-/* A draft has no say yet, and changes freely. */
-static void take_draft(struct text *t, const struct guess *g)
-{
-	struct place *p = &t->place[g->at];
-
-	p->stage = g->confidence >= t->rule.visible ? STAGE_VISIBLE
-						    : STAGE_INVISIBLE;
-	p->token = g->token;
-	p->confidence = g->confidence;
-}
-
-/* The guesses of the pass; how many tokens others see from now on. */
-static uint32_t take(struct text *t)
+/* Apply the guesses of the pass. Returns how many positions became visible. A
+ * draft, in a later block, is replaced freely: it commits nothing. If no
+ * position of the block became visible, the most confident one is promoted. */
+static uint32_t apply_guesses(struct text *t)
 {
 	struct denoising *d = t->d;
 	const struct guess *best = NULL;
@@ -325,14 +322,18 @@ static uint32_t take(struct text *t)
 		unsigned change;
 
 		if (g->at >= d->end) {
-			take_draft(t, g);
+			p->stage = g->confidence >= t->rule.visible
+				? STAGE_VISIBLE
+				: STAGE_INVISIBLE;
+			p->token = g->token;
+			p->confidence = g->confidence;
 			continue;
 		}
-		rule.fall |= t->fresh; /* a draft of before counts no more */
-		change = stages_take(p, &rule, g);
+		rule.fall |= t->unchecked; /* a draft must prove itself again */
+		change = stages_update(p, &rule, g);
 		t->stats->revised += !!(change & CHANGE_REVISED);
-		if (change & CHANGE_FELL && t->fresh)
-			p->held = false;
+		if (change & CHANGE_HIDDEN && t->unchecked)
+			p->pinned = false;
 		seen += !!(change & CHANGE_SEEN);
 		promoted += masked && p->stage != STAGE_INVISIBLE;
 		if (p->stage == STAGE_INVISIBLE &&
@@ -343,27 +344,28 @@ static uint32_t take(struct text *t)
 		stages_promote(&t->place[best->at], &t->rule, best);
 		seen++;
 	}
-	t->fresh = false;
+	t->unchecked = false;
 	return seen;
 }
 
-/* To who watches. */
-static void tell_step(const struct text *t)
+/* Report all positions that are not emitted yet to the generation's
+ * observer. */
+static void report_step(const struct text *t)
 {
 	const struct denoising *d = t->d;
-	const struct gen_step step = { .first = t->told,
-		.n = d->last - t->told,
+	const struct gen_step step = { .first = t->emitted,
+		.n = d->last - t->emitted,
 		.token = t->shown,
 		.mark = t->mark };
 
 	if (!gen_is_watched(d->gen))
 		return;
 	for (uint32_t i = 0; i < step.n; i++) {
-		const struct place *p = &t->place[t->told + i];
+		const struct place *p = &t->place[t->emitted + i];
 
 		t->shown[i] = p->token;
 		t->mark[i] = p->stage == STAGE_INVISIBLE ? GEN_MASK
-			: t->told + i >= d->end          ? GEN_DRAFT
+			: t->emitted + i >= d->end       ? GEN_DRAFT
 			: p->stage == STAGE_STABLE       ? GEN_STABLE
 							 : GEN_VISIBLE;
 	}
@@ -372,19 +374,20 @@ static void tell_step(const struct text *t)
 
 /* ---- the text ------------------------------------------------------------ */
 
-/* What is stable from the left, or all there is up to `end`. */
-static void tell(struct text *t, uint32_t end, bool all)
+/* Emit stable tokens from the left or, with `all`, every token up to `end`. */
+static void emit(struct text *t, uint32_t end, bool all)
 {
-	while (t->told < end &&
-		(all || t->place[t->told].stage == STAGE_STABLE)) {
-		gen_append(t->d->gen, t->place[t->told].token);
-		t->told++;
+	while (t->emitted < end &&
+		(all || t->place[t->emitted].stage == STAGE_STABLE)) {
+		gen_append(t->d->gen, t->place[t->emitted].token);
+		t->emitted++;
 	}
 }
 
-/* Behind a stable token that ends the text nothing is wanted. What is computed
- * from the block's beginning is computed to its end: rows see one another, and
- * so it stays what other decoders of blocks make of it. */
+/* No tokens are wanted after a stable stop token, so the block is cut there.
+ * Not with --window-from block: rows of a block attend to one another, and
+ * computing the block to its end gives the same tokens as other block
+ * decoders. */
 static void cut_at_end(struct text *t)
 {
 	struct denoising *d = t->d;
@@ -397,7 +400,8 @@ static void cut_at_end(struct text *t)
 			d->end = d->last = at + 1;
 }
 
-/* Where the finished block ends the text; 0: it does not. */
+/* The position after the last token, if the finished block ends the text; else
+ * 0. */
 static uint32_t text_end(const struct text *t)
 {
 	const struct denoising *d = t->d;
@@ -408,6 +412,8 @@ static uint32_t text_end(const struct text *t)
 	return d->end == d->limit || d->end >= wanted_end(t) ? d->end : 0;
 }
 
+/* The next block becomes the current one; its drafts count as visible tokens
+ * until they are checked. */
 static void begin_block(struct text *t)
 {
 	struct denoising *d = t->d;
@@ -428,34 +434,7 @@ static void begin_block(struct text *t)
 			p->stage = STAGE_INVISIBLE;
 		p->stale = p->stage != STAGE_INVISIBLE;
 	}
-	t->fresh = true;
-}
-
-static int end_block(struct text *t, struct err *e)
-{
-	struct denoising *d = t->d;
-	uint32_t end = text_end(t);
-
-	if (end)
-		tell(t, end, true);
-	if (gen_done(d->gen))
-		return 0;
-	if (end == d->limit)
-		return denoising_check_room(d, e);
-	begin_block(t);
-	return 0;
-}
-
-/* What the last row before the block says of its first position stays the
- * same, where rows see nothing behind their block. */
-static int keep_behind(struct text *t, struct err *e)
-{
-	struct denoising *d = t->d;
-
-	if (!d->shift || !t->by_block || t->from >= d->begin ||
-		t->to < d->begin)
-		return 0;
-	return denoising_keep_behind(d, d->begin - 1 - t->from, d->begin, e);
+	t->unchecked = true;
 }
 
 static uint64_t time_of_pass(const void *arg, uint32_t rows)
@@ -484,7 +463,7 @@ static int npu_start(struct denoising *d, struct err *e)
 		.length = state->length,
 		.by_block = state->by_block,
 		.first_pass = !chunks,
-		.asked_masked = -1 };
+		.remasked = -1 };
 	d->reads_prompt = chunks;
 	ret = denoising_reserve(d, limit, e);
 	if (ret)
@@ -501,7 +480,7 @@ static int npu_start(struct denoising *d, struct err *e)
 	if (ret)
 		return ret;
 	denoising_begin(d, t->length);
-	t->first = t->told = d->begin;
+	t->first = t->emitted = d->begin;
 	return 0;
 }
 
@@ -520,10 +499,11 @@ static int npu_prompt(struct denoising *d, uint32_t row, struct err *e)
 	struct text *t = d->own;
 
 	t->cached = t->first;
-	return d->shift ? denoising_keep_behind(d, row, t->cached, e) : 0;
+	return d->shift ? denoising_carry_logits(d, row, t->cached, e) : 0;
 }
 
-/* At first the prompt and the first block's masks, which see one another. */
+/* The first pass computes the prompt and the first block's masks together,
+ * which attend to one another. */
 static int npu_plan(struct denoising *d, struct err *e)
 {
 	struct text *t = d->own;
@@ -533,48 +513,68 @@ static int npu_plan(struct denoising *d, struct err *e)
 		t->from = 0;
 		t->to = d->end;
 		put_rows(t);
-		d->anew = true;
+		d->clear_cache = true;
 	} else {
 		choose_window(t);
-		choose_masked(t);
+		choose_remasked(t);
 		ret = revision_begin(
 			t->revision, d, t->place, t->first, t->from, e);
 		put_rows(t);
 	}
-	choose_asked(t);
+	choose_predicted(t);
 	return ret;
 }
 
-static int npu_took(struct denoising *d, struct err *e)
+static int npu_after_pass(struct denoising *d, struct err *e)
 {
 	struct text *t = d->own;
-	int ret = t->first_pass ? 0 : keep_behind(t, e);
+	uint32_t end;
+	int ret = 0;
 
+	/* With shifted logits the last row before the block predicts the
+	 * block's first position. In a model with blocks that row attends to
+	 * nothing after itself, so its logits stay valid for later passes. */
+	if (!t->first_pass && d->shift && t->by_block && t->from < d->begin &&
+		t->to >= d->begin)
+		ret = denoising_carry_logits(
+			d, d->begin - 1 - t->from, d->begin, e);
 	if (!ret)
-		ret = keep(t, e);
+		ret = cache_rows(t, e);
 	if (!ret && !t->first_pass)
 		ret = revision_end(
 			t->revision, d, t->place, &t->rule, t->stats, e);
 	if (ret)
 		return ret;
-	if (t->asked_masked >= 0)
-		t->place[t->asked_masked].stale = true;
-	session_count_valid(d->session, take(t));
+	if (t->remasked >= 0)
+		t->place[t->remasked].stale = true;
+	session_count_valid(d->session, apply_guesses(t));
 	if (!t->first_pass) {
 		cut_at_end(t);
-		tell(t, d->end, false);
+		emit(t, d->end, false);
 		if (!gen_done(d->gen))
-			tell_step(t);
+			report_step(t);
 	}
 	t->first_pass = false;
-	return gen_done(d->gen) || masks_left(t) ? 0 : end_block(t, e);
+	if (gen_done(d->gen) || masks_left(t))
+		return 0;
+
+	/* The block is finished. */
+	end = text_end(t);
+	if (end)
+		emit(t, end, true);
+	if (gen_done(d->gen))
+		return 0;
+	if (end == d->limit)
+		return denoising_check_room(d, e);
+	begin_block(t);
+	return 0;
 }
 
 static const struct denoising_steps steps = {
 	.start = npu_start,
 	.prompt = npu_prompt,
 	.plan = npu_plan,
-	.took = npu_took,
+	.after_pass = npu_after_pass,
 	.finish = npu_finish,
 };
 
@@ -593,7 +593,7 @@ static int npu_open(
 	return denoising_choose_length(env, m, &state->length, e);
 }
 
-#define BLOCKS 4 /* in a pass, where those before are cached */
+#define BLOCKS 4 /* of a pass, where earlier blocks are cached */
 
 static uint32_t npu_rows(const struct method_env *env)
 {

@@ -1,7 +1,5 @@
-/*
- * The sample that the model itself finds likeliest, a token: the largest mean
- * of its tokens' log-probabilities.
- */
+/* Choose the sample that is likeliest per token: the largest mean
+ * log-probability of its tokens. */
 #include "host/method/choosing.h"
 #include "host/method/method.h"
 #include "host/method/samples.h"

@@ -1,4 +1,4 @@
-/* What methods count. Plain data, any thread. */
+/* Counters of decoding methods. Plain data, any thread. */
 #ifndef HOST_METHOD_METHOD_STATS_H
 #define HOST_METHOD_METHOD_STATS_H
 
@@ -6,31 +6,29 @@
 
 #include <stdint.h>
 
-/*
- * Counted by methods that verify drafts. Times are of the wall and, _ps, of the
- * phone; draft_* are not of what is drafted beside a pass.
- */
+/* Counted by methods that verify drafts. _ns: wall clock, _ps: phone. The times
+ * of drafting do not include drafting during a pass. */
 /* clang-format off */
 #define METHOD_STATS(X)                                                       \
-	X(uint64_t, cycles)    /* verification passes */                      \
-	X(uint64_t, drafted)   /* tokens proposed */                          \
-	X(uint64_t, accepted)  /* of them; emitted are accepted + cycles */   \
-	X(uint64_t, leaves)    /* of the trees */                             \
-	X(uint64_t, kept)      /* of their rows, behind the exit predictor */ \
-	X(uint64_t, pruned)    /* cycles that it was asked in */              \
-	X(uint64_t, back)      /* rows below its threshold that stayed, */    \
-	X(uint64_t, few_rows)  /* since else there were in so many cycles */  \
-	X(uint64_t, few_leaves) /* too few rows, leaves, or tokens to be */   \
-	X(uint64_t, few_tokens) /* expected */                                \
-	X(uint64_t, expanded)  /* nodes that the draft looked behind */       \
-	X(uint64_t, revised)   /* tokens that were seen, and changed */       \
-	X(uint64_t, refreshed) /* rows computed anew by the host */           \
-	X(uint64_t, skipped)   /* rows without logits: their token stays */   \
+	X(uint64_t, cycles)     /* verification passes */                     \
+	X(uint64_t, drafted)    /* drafted tokens that were verified */       \
+	X(uint64_t, accepted)   /* accepted ones; emitted: accepted + cycles */\
+	X(uint64_t, leaves)     /* of the trees */                            \
+	X(uint64_t, kept)       /* rows that the exit predictor kept */       \
+	X(uint64_t, pruned)     /* cycles in which the predictor ran */       \
+	X(uint64_t, back)       /* rows below its threshold that were kept, */\
+	X(uint64_t, few_rows)   /* and the cycles in which: too few rows, */  \
+	X(uint64_t, few_leaves) /* too few leaves, */                         \
+	X(uint64_t, few_tokens) /* or too few expected tokens */              \
+	X(uint64_t, expanded)   /* nodes whose children were drafted */       \
+	X(uint64_t, revised)    /* visible tokens that changed */             \
+	X(uint64_t, refreshed)  /* rows recomputed on the host */             \
+	X(uint64_t, skipped)    /* rows without logits: stable tokens */      \
 	X(uint64_t, draft_ns)                                                 \
 	X(uint64_t, draft_ps)                                                 \
 	X(uint64_t, verify_ns)                                                \
 	X(uint64_t, verify_ps)                                                \
-	X(double, gain) /* sum of what trees were expected to emit; lever */
+	X(double, gain)         /* sum of the trees' expected tokens */
 /* clang-format on */
 
 struct method_stats {
@@ -43,7 +41,7 @@ static inline void method_stats_add(
 	METHOD_STATS(COUNTER_ADD)
 }
 
-/* What *s counts more than *before, an earlier one. */
+/* The difference of *s and *before, an earlier copy. */
 static inline struct method_stats method_stats_since(
 	const struct method_stats *s, const struct method_stats *before)
 {
@@ -53,14 +51,14 @@ static inline struct method_stats method_stats_since(
 	return since;
 }
 
-/* Of the tokens proposed; 0 without any. */
+/* Share of the drafted tokens that was accepted; 0: none was drafted. */
 static inline double method_acceptance(const struct method_stats *s)
 {
 	return s->drafted ? (double)s->accepted / (double)s->drafted : 0;
 }
 
-/* Mean of the tokens a cycle emits, the verifier's own one among them; 0
- * without cycles. */
+/* Mean number of tokens emitted by a cycle, the target's own included; 0: no
+ * cycles. */
 static inline double method_accepted_length(const struct method_stats *s)
 {
 	return s->cycles ? (double)(s->accepted + s->cycles) / (double)s->cycles
@@ -69,26 +67,28 @@ static inline double method_accepted_length(const struct method_stats *s)
 
 #define DRAFT_POSITIONS 32
 
-/* Drafted tokens by how far behind the text they stood: [i] those i + 1 behind
- * its last, the last of all that and those further. Their sums are what
- * method_stats has of them. */
+/* Drafted tokens by depth: [i] counts those at depth i + 1 below the last token
+ * of the text; the last element also counts deeper ones. The sums equal
+ * `drafted` and `accepted` of method_stats. */
 struct draft_positions {
 	uint64_t drafted[DRAFT_POSITIONS], accepted[DRAFT_POSITIONS];
 };
 
-/* What the samples of a request came to. */
+/* Statistics of the samples of a request. */
 struct samples_stats {
-	uint64_t tokens; /* drawn, those of samples cut or forked from too */
-	/* As of lanes. */
+	/* drawn tokens, including those of cut and forked samples */
+	uint64_t tokens;
+	/* See struct lanes_stats. */
 	uint64_t passes, rows, pauses, forgotten;
 };
 
-/* An answer, and the samples that give it. */
+/* An answer and the samples that gave it. */
 struct tally {
-	const char *answer; /* a sample's */
+	const char *answer; /* of one of the samples */
 	uint32_t votes;
-	double weight;        /* the sum of theirs */
-	uint32_t first, best; /* the first; the first of those valued most */
+	double weight; /* sum of the samples' weights */
+	/* index of the first sample, of the one with the best score */
+	uint32_t first, best;
 };
 
 #endif

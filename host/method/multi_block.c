@@ -1,21 +1,22 @@
 /*
  * Several blocks at once, as D2F (Wang et al., "Diffusion LLMs Can Do
  * Faster-Than-AR Inference via Discrete Diffusion Forcing", 2025) and d3LLM
- * (Qian et al., 2026) decode them. A block's progress is the share of its masks
- * that is decided. When the last block's is high enough the next one is added;
- * a block is fully active once the one before it is far enough.
+ * (Qian et al., 2026) decode them. The progress of a block is the share of its
+ * masks that is filled. When the last block's progress reaches --add-block-at
+ * the next block is added; a block is fully active once the block before it has
+ * reached --full-block-at.
  *
- *   - In a pass every guess that is sure enough stays, in whichever block.
- *   - A fully active block decides its surest one in any case.
- *   - Finished blocks are text from the left. Keys and values of such a block
- *     are kept so many passes after it was finished; the first of them computed
- *     its tokens, and not masks (the trap of a token that was a mask in the
- *     pass which decided it).
- *   - Every so many passes, all is computed anew.
+ *   - In each pass every guess that reaches the threshold is committed, in all
+ * blocks.
+ *   - A fully active block commits its best guess in any case.
+ *   - Finished blocks become text from the left. Their keys and values are
+ * cached --cache-delay passes after the block was finished, at least one: only
+ * the next pass computes them from the tokens and not from masks.
+ *   - After every --refresh-every passes everything is computed again.
  *
- * Where positions see their block and what is before it alone (D2F) what is
- * kept is exact; where they see all, it is as of when it was kept. With both
- * thresholds at 1 one block follows another.
+ * Where positions attend to their block and earlier ones only (D2F), the cache
+ * is exact; where they attend to all positions, cached values are as old as
+ * their pass. With both progress options at 1 one block follows the other.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -72,24 +73,26 @@ static const struct opt_table multi_table = {
 static const struct opt_table *const options[] = { &block_table,
 	&threshold_table, &multi_table, NULL };
 
-#define BLOCKS 4 /* in a pass, where those before are cached */
+#define BLOCKS 4 /* of a pass, where earlier blocks are cached */
 
 struct state {
 	uint32_t length; /* of a block */
 	bool by_block;
 };
 
-/* The text is d->x[0, d->last): what is cached, blocks, the last of which is
- * the last that was added. */
+/* State of a request. Its text is d->x[0, d->last): cached tokens, then blocks,
+ * the last of which was added last. */
 struct text {
 	const struct multi_options *o;
-	double threshold; /* of confidence; or, < 0, of -entropy */
+	/* of confidence or, if by_entropy, of entropy (options) */
+	double threshold;
 	bool by_entropy, by_block;
-	uint32_t length;    /* of a block */
-	uint32_t first;     /* where blocks begin */
-	uint32_t cached;    /* tokens */
-	uint32_t told;      /* tokens that are text */
-	uint32_t *finished; /* [blocks] pass since which a block has no mask */
+	uint32_t length;  /* of a block */
+	uint32_t first;   /* where blocks begin */
+	uint32_t cached;  /* cached tokens */
+	uint32_t emitted; /* emitted tokens, the prompt included */
+	/* [blocks] number of the pass that filled the block; 0: none */
+	uint32_t *finished;
 };
 
 /* ---- blocks -------------------------------------------------------------- */
@@ -123,85 +126,79 @@ static double progress(
 	return 1 - (double)masks / (to - from);
 }
 
-/* One more, or none where the last is not far enough. */
+/* Add a block, if the last one has progressed far enough, a pass has rows for
+ * one more, and more tokens are wanted. */
 static void add_block(struct denoising *d, struct text *t)
 {
 	uint32_t n = n_blocks(d, t);
 
-	if (d->last == d->limit || (n && progress(d, t, n - 1) < t->o->add))
+	if (d->last == d->limit || (n && progress(d, t, n - 1) < t->o->add) ||
+		d->last + t->length - t->cached >
+			session_max_rows(d->session) ||
+		d->last - t->emitted >= gen_left(d->gen))
 		return;
-	if (d->last + t->length - t->cached > session_max_rows(d->session))
-		return; /* not yet */
-	if (d->last - t->told >= gen_left(d->gen))
-		return; /* nobody wants it */
 	t->finished[n] = 0;
 	denoising_extend(d, t->length);
 }
 
 /* ---- passes -------------------------------------------------------------- */
 
-/* Of what the pass computed. What is last kept speaks of what is not. */
-static int keep(struct denoising *d, struct text *t, uint32_t to, struct err *e)
-{
-	int ret = 0;
-
-	if (to == t->cached)
-		return 0;
-	if (d->shift)
-		ret = denoising_keep_behind(d, to - t->cached - 1, to, e);
-	if (!ret)
-		ret = denoising_accept(d, to - t->cached, e);
-	t->cached = to;
-	return ret;
-}
-
-/* Blocks from the left that were finished long enough, and the prompt. */
-static int keep_finished(struct denoising *d, struct text *t, struct err *e)
+/* Cache the prompt and the blocks from the left that were finished long enough
+ * ago. With shifted logits the last cached row predicts the first position that
+ * is not cached, so its logits are kept too. */
+static int cache_finished(struct denoising *d, struct text *t, struct err *e)
 {
 	uint32_t to = t->first > t->cached ? t->first : t->cached;
-	uint32_t n = n_blocks(d, t);
+	uint32_t n = n_blocks(d, t), rows;
+	int ret = 0;
 
 	for (uint32_t b = 0; b < n; b++) {
 		uint32_t end = end_of(d, t, b);
 
 		if (!t->finished[b] || d->pass - t->finished[b] < t->o->delay)
 			break;
-		/* What is behind it must be there to be seen, and one row must
-		 * be left to be computed. */
+		/* The last block stays uncached: the next block must exist
+		 * before, and a pass needs a row to compute. */
 		if (end > to && end < d->last)
 			to = end;
 	}
-	return keep(d, t, to, e);
+	rows = to - t->cached;
+	if (!rows)
+		return 0;
+	if (d->shift)
+		ret = denoising_carry_logits(d, rows - 1, to, e);
+	if (!ret)
+		ret = session_accept(d->session, d->sequence, NULL, rows, e);
+	t->cached = to;
+	return ret;
 }
 
-/* ---- what stays ---------------------------------------------------------- */
+/* ---- which guesses are kept ---------------------------------------------- */
 
-static bool is_sure(const struct text *t, const struct guess *g)
-{
-	return t->by_entropy ? g->score > -t->o->entropy
-			     : g->confidence >= t->threshold;
-}
-
-/* Of a block's guesses [from, to), those that stay go to guess[stay ..]. */
+/* Of a block's guesses [from, to), moves those to keep to guess[n ..]. Returns
+ * the number of kept guesses of all blocks so far. */
 static uint32_t choose_in_block(struct denoising *d, const struct text *t,
-	uint32_t from, uint32_t to, bool full, uint32_t stay)
+	uint32_t from, uint32_t to, bool full, uint32_t n)
 {
-	uint32_t before = stay, best = from;
+	uint32_t before = n, best = from;
 
 	for (uint32_t i = from; i < to; i++) {
-		if (d->guess[i].score > d->guess[best].score)
+		const struct guess *g = &d->guess[i];
+
+		if (g->score > d->guess[best].score)
 			best = i;
-		if (is_sure(t, &d->guess[i]))
-			d->guess[stay++] = d->guess[i];
+		if (t->by_entropy ? g->score > -t->o->entropy
+				  : g->confidence >= t->threshold)
+			d->guess[n++] = *g;
 	}
-	if (stay == before && full && from < to)
-		d->guess[stay++] = d->guess[best];
-	return stay;
+	if (n == before && full && from < to)
+		d->guess[n++] = d->guess[best];
+	return n;
 }
 
 static uint32_t choose(struct denoising *d, const struct text *t)
 {
-	uint32_t stay = 0, from = 0;
+	uint32_t kept = 0, from = 0;
 
 	for (uint32_t b = 0; b < n_blocks(d, t) && from < d->n_at; b++) {
 		bool full = !b || progress(d, t, b - 1) >= t->o->full;
@@ -209,10 +206,10 @@ static uint32_t choose(struct denoising *d, const struct text *t)
 
 		while (to < d->n_at && d->guess[to].at < end)
 			to++;
-		stay = choose_in_block(d, t, from, to, full, stay);
+		kept = choose_in_block(d, t, from, to, full, kept);
 		from = to;
 	}
-	return stay;
+	return kept;
 }
 
 /* ---- the steps ----------------------------------------------------------- */
@@ -253,10 +250,11 @@ static int multi_prompt(struct denoising *d, uint32_t row, struct err *e)
 	struct text *t = d->own;
 
 	t->cached = (uint32_t)gen_prompt_length(d->gen);
-	return d->shift ? denoising_keep_behind(d, row, t->cached, e) : 0;
+	return d->shift ? denoising_carry_logits(d, row, t->cached, e) : 0;
 }
 
-/* Rows of what is not cached; of all at first, and when it is time. */
+/* Rows of all positions that are not cached; of all positions in the first pass
+ * and in a refresh. */
 static int multi_plan(struct denoising *d, struct err *e)
 {
 	struct text *t = d->own;
@@ -264,9 +262,9 @@ static int multi_plan(struct denoising *d, struct err *e)
 
 	if (!d->last) {
 		denoising_begin(d, t->length);
-		t->first = t->told = d->begin;
+		t->first = t->emitted = d->begin;
 	}
-	ret = t->told == d->last ? denoising_check_room(d, e) : 0;
+	ret = t->emitted == d->last ? denoising_check_room(d, e) : 0;
 	if (ret)
 		return ret;
 	if (!t->by_block &&
@@ -282,28 +280,28 @@ static int multi_plan(struct denoising *d, struct err *e)
 	for (uint32_t i = 0; t->by_block && i < d->n_rows; i++)
 		d->row[i].end =
 			end_of(d, t, (t->cached + i - t->first) / t->length);
-	denoising_ask(d, t->first, d->last);
+	denoising_predict_masks(d, t->first, d->last);
 	d->pass++;
 	return 0;
 }
 
-static int multi_took(struct denoising *d, struct err *e)
+static int multi_after_pass(struct denoising *d, struct err *e)
 {
 	struct text *t = d->own;
-	int ret = keep_finished(d, t, e);
+	int ret = cache_finished(d, t, e);
 
 	if (ret)
 		return ret;
-	denoising_take(d, choose(d, t));
+	denoising_commit(d, choose(d, t));
 	for (uint32_t b = 0; b < n_blocks(d, t); b++)
 		if (!t->finished[b] && progress(d, t, b) == 1)
 			t->finished[b] = d->pass;
-	/* Blocks that are finished from the left on are text. */
+	/* Finished blocks from the left become text. */
 	for (uint32_t b = 0; b < n_blocks(d, t) && t->finished[b]; b++)
-		for (; t->told < end_of(d, t, b); t->told++)
-			gen_append(d->gen, d->x[t->told]);
+		for (; t->emitted < end_of(d, t, b); t->emitted++)
+			gen_append(d->gen, d->x[t->emitted]);
 	if (!gen_done(d->gen))
-		denoising_report(d, t->told, d->last);
+		denoising_report(d, t->emitted, d->last);
 	add_block(d, t);
 	return 0;
 }
@@ -312,7 +310,7 @@ static const struct denoising_steps steps = {
 	.start = multi_start,
 	.prompt = multi_prompt,
 	.plan = multi_plan,
-	.took = multi_took,
+	.after_pass = multi_after_pass,
 	.finish = multi_finish,
 };
 

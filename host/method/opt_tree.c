@@ -1,11 +1,14 @@
 /*
- * OPT-Tree (Wang et al., TACL 2025): of all trees of so many nodes the one of
- * the largest expected accepted length, by the draft's probabilities.
+ * OPT-Tree (Wang et al., TACL 2025): of all trees with n nodes the one with the
+ * largest expected accepted length E, which is the sum over its nodes of the
+ * product of the draft's probabilities along their paths. Layers are drafted
+ * while E grows by more than a threshold delta. Since a node's product is never
+ * larger than its parent's, the n largest products always form a tree.
  */
 #include "host/method/cycle.h"
 #include "host/method/tree_options.h"
 
-/* Growth of the expected length that is worth one more layer. */
+/* delta */
 #define THRESHOLD 0.5
 
 static void opt_tree_plan(struct cycle *c)

@@ -9,7 +9,8 @@
 
 struct kept {
 	uint32_t sequence, n;
-	uint64_t spare; /* while session_spared says so, it is there */
+	/* the value of session_spared while the sequence exists */
+	uint64_t spare;
 	int32_t *token; /* [n] */
 };
 
@@ -32,7 +33,7 @@ int prefixes_open(struct prefixes **out, struct session *session, uint32_t most,
 	return 0;
 }
 
-/* Its sequence stays. */
+/* The session's sequence stays. */
 static void forget(struct prefixes *p, struct kept *k)
 {
 	free(k->token);
@@ -52,8 +53,8 @@ void prefixes_close(struct prefixes *p)
 	free(p);
 }
 
-/* Those that had to give way are no more. */
-static void look(struct prefixes *p)
+/* Forget sequences that the session has removed. */
+static void update(struct prefixes *p)
 {
 	for (uint32_t i = p->n; i-- > 0;)
 		if (session_spared(p->session, p->kept[i].sequence) !=
@@ -72,21 +73,17 @@ uint32_t prefix_common(const int32_t *a, const int32_t *b, uint32_t n)
 	return i;
 }
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
-
 struct prefix prefixes_find(
 	struct prefixes *p, const int32_t *token, uint32_t n)
 {
 	struct prefix found = { 0 };
 	struct kept *best = NULL;
 
-	look(p);
+	update(p);
 	for (uint32_t i = 0; i < p->n; i++) {
 		struct kept *k = &p->kept[i];
-		uint32_t same = prefix_common(k->token, token, least(k->n, n));
+		uint32_t same =
+			prefix_common(k->token, token, k->n < n ? k->n : n);
 
 		if (same <= found.length)
 			continue;
@@ -113,17 +110,7 @@ int prefix_fork(struct session *s, const struct prefix *x, uint32_t *sequence,
 
 /* ---- keeping ------------------------------------------------------------- */
 
-static struct kept *oldest(struct prefixes *p)
-{
-	struct kept *k = &p->kept[0];
-
-	for (uint32_t i = 1; i < p->n; i++)
-		if (p->kept[i].spare < k->spare)
-			k = &p->kept[i];
-	return k;
-}
-
-/* One that holds all of it already. */
+/* A cached sequence that begins with token[n]. */
 static struct kept *covers(struct prefixes *p, const int32_t *token, uint32_t n)
 {
 	for (uint32_t i = 0; i < p->n; i++)
@@ -133,24 +120,13 @@ static struct kept *covers(struct prefixes *p, const int32_t *token, uint32_t n)
 	return NULL;
 }
 
-static void make_room(struct prefixes *p, const int32_t *token, uint32_t n)
-{
-	for (uint32_t i = p->n; i-- > 0;)
-		if (p->kept[i].n <= n &&
-			prefix_common(p->kept[i].token, token, p->kept[i].n) ==
-				p->kept[i].n)
-			drop(p, &p->kept[i]);
-	if (p->n && p->n == p->most)
-		drop(p, oldest(p));
-}
-
 void prefixes_keep(struct prefixes *p, const int32_t *token, uint32_t sequence)
 {
 	uint32_t n = session_length(p->session, sequence);
 	int32_t *copy = NULL;
 	struct kept *same;
 
-	look(p);
+	update(p);
 	same = covers(p, token, n);
 	if (same)
 		same->spare = session_spare(p->session, same->sequence);
@@ -161,7 +137,20 @@ void prefixes_keep(struct prefixes *p, const int32_t *token, uint32_t sequence)
 		return;
 	}
 	memcpy(copy, token, n * sizeof(*copy));
-	make_room(p, token, n);
+
+	for (uint32_t i = p->n; i-- > 0;)
+		if (p->kept[i].n <= n &&
+			prefix_common(p->kept[i].token, token, p->kept[i].n) ==
+				p->kept[i].n)
+			drop(p, &p->kept[i]);
+	if (p->n && p->n == p->most) {
+		struct kept *oldest = &p->kept[0];
+
+		for (uint32_t i = 1; i < p->n; i++)
+			if (p->kept[i].spare < oldest->spare)
+				oldest = &p->kept[i];
+		drop(p, oldest);
+	}
 	p->kept[p->n++] = (struct kept){ sequence, n,
 		session_spare(p->session, sequence), copy };
 }

@@ -21,7 +21,7 @@ static const char *const policies[] = { "none", "host", "drift", NULL };
 static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "refresh", IN(policy), NULL,
 		"llada-npu: when the host recomputes unstable tokens that "
-		"the window has left ({}); host: in every pass; drift: when "
+		"the window has outside ({}); host: in every pass; drift: when "
 		"attention has drifted",
 		.choices = policies },
 	{ OPT_UINT, 0, "refresh-tokens", IN(tokens), "N",
@@ -51,17 +51,17 @@ struct revision {
 	struct session *session;
 	struct refresh *refresh;
 	bool by_block;
-	bool under_way;
-	/* Of what is under way: its rows, and which of them speak of asked[].
-	 */
+	bool running;
+	/* The running refresh: its rows, the positions that get new guesses,
+	 * and the row that predicts each of these positions. */
 	struct row row[WIRE_MAX_ROWS];
 	uint32_t n;
-	uint32_t asked[WIRE_MAX_ROWS], speaks[WIRE_MAX_ROWS], n_asked;
-	bool probing; /* it is the probe alone */
-	/* Of drift. */
+	uint32_t guessed[WIRE_MAX_ROWS], predicted_by[WIRE_MAX_ROWS], n_guesses;
+	bool probing; /* only the probe token is recomputed */
+	/* State of the drift policy. */
 	uint32_t probe; /* a position; 0: none yet */
 	float *attention;
-	struct attention_map before; /* in attention[] */
+	struct attention_map before; /* weights are in attention[] */
 	uint32_t from_layer;
 	bool drifted;
 	float *logits; /* [n_vocab] */
@@ -85,7 +85,7 @@ int revision_open(struct revision **out, const struct revision_options *o,
 	r->o = o;
 	r->session = s;
 	r->by_block = m->block_length > 0;
-	r->drifted = true; /* the first time all are wanted */
+	r->drifted = true; /* the first refresh is of all positions */
 	r->logits = malloc(m->n_vocab * sizeof(*r->logits));
 	r->attention = malloc((size_t)m->n_layer * session_context(s) *
 		sizeof(*r->attention));
@@ -111,17 +111,18 @@ void revision_close(struct revision *r)
 
 bool revision_has(const struct revision *r, const struct place *p)
 {
-	return r && p->left;
+	return r && p->outside;
 }
 
-/* ---- which --------------------------------------------------------------- */
+/* ---- the positions ------------------------------------------------------- */
 
-static bool is_wanted(const struct place *p)
+static bool needs_refresh(const struct place *p)
 {
-	return p->left && (p->stale || p->stage == STAGE_VISIBLE);
+	return p->outside && (p->stale || p->stage == STAGE_VISIBLE);
 }
 
-/* Confidence that so many of the wanted have at most. */
+/* The n-th lowest confidence of the positions to refresh, n = --refresh-tokens;
+ * 2, above all, without a limit. */
 static double least_of(const struct revision *r, const struct place *place,
 	uint32_t first, uint32_t from)
 {
@@ -131,7 +132,7 @@ static double least_of(const struct revision *r, const struct place *place,
 		least = next;
 		next = 2;
 		for (uint32_t at = first; at < from; at++)
-			if (is_wanted(&place[at]) &&
+			if (needs_refresh(&place[at]) &&
 				place[at].confidence > least &&
 				place[at].confidence < next)
 				next = place[at].confidence;
@@ -139,7 +140,7 @@ static double least_of(const struct revision *r, const struct place *place,
 	return r->o->tokens ? next : least;
 }
 
-/* A row for this position, which may be there already. */
+/* Add a row of this position, unless the last row is of it already. */
 static void add_row(struct revision *r, const struct denoising *d,
 	const struct place *place, uint32_t first, uint32_t at, uint32_t end)
 {
@@ -155,7 +156,8 @@ static void add_row(struct revision *r, const struct denoising *d,
 	r->n++;
 }
 
-/* A token needs the row that speaks of it and its own. */
+/* A token needs its own row, for its keys and values, and the row that predicts
+ * it. */
 static void add_token(struct revision *r, const struct denoising *d,
 	const struct place *place, uint32_t first, uint32_t at)
 {
@@ -166,8 +168,8 @@ static void add_token(struct revision *r, const struct denoising *d,
 	if (d->shift)
 		add_row(r, d, place, first, at - 1,
 			at - 1 < first || end - length == at ? at : end);
-	r->asked[r->n_asked] = at;
-	r->speaks[r->n_asked++] = d->shift ? r->n - 1 : r->n;
+	r->guessed[r->n_guesses] = at;
+	r->predicted_by[r->n_guesses++] = d->shift ? r->n - 1 : r->n;
 	add_row(r, d, place, first, at, end);
 }
 
@@ -176,7 +178,7 @@ static void choose(struct revision *r, const struct denoising *d,
 {
 	double most = least_of(r, place, first, from);
 
-	r->n = r->n_asked = 0;
+	r->n = r->n_guesses = 0;
 	r->probing = r->o->policy == REVISE_DRIFT && !r->drifted;
 	if (r->probing && r->probe >= first && r->probe < from) {
 		add_token(r, d, place, first, r->probe);
@@ -184,7 +186,7 @@ static void choose(struct revision *r, const struct denoising *d,
 	}
 	r->probing = false;
 	for (uint32_t at = first; at < from && r->n + 2 <= WIRE_MAX_ROWS; at++)
-		if (is_wanted(&place[at]) && place[at].confidence <= most)
+		if (needs_refresh(&place[at]) && place[at].confidence <= most)
 			add_token(r, d, place, first, at);
 }
 
@@ -194,10 +196,10 @@ int revision_begin(struct revision *r, const struct denoising *d,
 	struct rows rows;
 	int ret;
 
-	if (!r || r->under_way)
+	if (!r || r->running)
 		return 0;
 	for (uint32_t at = first; at < from; at++)
-		place[at].left |= !place[at].stale;
+		place[at].outside |= !place[at].stale;
 	choose(r, d, place, first, from);
 	if (!r->n)
 		return 0;
@@ -205,13 +207,13 @@ int revision_begin(struct revision *r, const struct denoising *d,
 		r->by_block ? VISIBILITY_BLOCK : VISIBILITY_WINDOW, r->n, r->row
 	};
 	ret = refresh_start(r->refresh, &rows, r->o->policy == REVISE_DRIFT, e);
-	r->under_way = !ret;
+	r->running = !ret;
 	return ret;
 }
 
 /* ---- drift --------------------------------------------------------------- */
 
-/* Of the row under way that is the last of its token's. */
+/* Remember the attention of `row`, of the probe token. */
 static void keep_attention(struct revision *r, uint32_t row)
 {
 	struct attention_map now = refresh_attention(r->refresh, row);
@@ -222,7 +224,8 @@ static void keep_attention(struct revision *r, uint32_t row)
 	r->before.weight = r->attention;
 }
 
-/* Whether all are wanted next, or who tells later that they are. */
+/* Decide whether all positions are refreshed next; after a refresh of all,
+ * choose the probe whose attention decides later. */
 static void look_for_drift(struct revision *r, uint32_t first)
 {
 	struct attention_map now = refresh_attention(r->refresh, r->n - 1);
@@ -245,24 +248,7 @@ static void look_for_drift(struct revision *r, uint32_t first)
 	keep_attention(r, r->n - 1);
 }
 
-/* ---- what came of it ----------------------------------------------------- */
-
-static int take_token(struct revision *r, const struct denoising *d,
-	struct place *p, uint32_t i, const struct stages_rule *rule,
-	struct method_stats *stats, struct err *e)
-{
-	struct guess g;
-	unsigned change;
-	int ret = refresh_logits(r->refresh, &r->speaks[i], 1, &r->logits, e);
-
-	if (ret)
-		return ret;
-	guess_from(&d->guessing, r->logits, r->asked[i], 0, &g);
-	p->stale = false; /* its keys and values are those of its token */
-	change = p->stage == STAGE_VISIBLE ? stages_take(p, rule, &g) : 0;
-	stats->revised += !!(change & CHANGE_REVISED);
-	return 0;
-}
+/* ---- the results --------------------------------------------------------- */
 
 int revision_end(struct revision *r, const struct denoising *d,
 	struct place *place, const struct stages_rule *rule,
@@ -271,19 +257,31 @@ int revision_end(struct revision *r, const struct denoising *d,
 	struct stages_rule stays = *rule;
 	int ret = 0;
 
-	if (!r || !r->under_way || !refresh_finish(r->refresh, false))
+	if (!r || !r->running || !refresh_finish(r->refresh, false))
 		return 0;
-	r->under_way = false;
-	stays.fall = false; /* no window would fill it */
+	r->running = false;
+	stays.fall = false; /* no window would fill the mask again */
 	if (!r->probing) {
 		stats->refreshed += r->n;
 		ret = refresh_merge(r->refresh, NULL, r->n,
 			r->o->policy == REVISE_DRIFT ? r->from_layer : 0, e);
 	}
-	for (uint32_t i = 0; i < r->n_asked && !ret && !r->probing; i++)
-		ret = take_token(
-			r, d, &place[r->asked[i]], i, &stays, stats, e);
+	for (uint32_t i = 0; i < r->n_guesses && !ret && !r->probing; i++) {
+		struct place *p = &place[r->guessed[i]];
+		struct guess g;
+		unsigned change = 0;
+
+		ret = refresh_logits(
+			r->refresh, &r->predicted_by[i], 1, &r->logits, e);
+		if (ret)
+			break;
+		guess_from(&d->guessing, r->logits, r->guessed[i], 0, &g);
+		p->stale = false; /* refresh_merge has cached its row */
+		if (p->stage == STAGE_VISIBLE)
+			change = stages_update(p, &stays, &g);
+		stats->revised += !!(change & CHANGE_REVISED);
+	}
 	if (!ret && r->o->policy == REVISE_DRIFT)
-		look_for_drift(r, r->asked[0]);
+		look_for_drift(r, r->guessed[0]);
 	return ret;
 }

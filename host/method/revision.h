@@ -1,17 +1,17 @@
 /*
- * The host's path of llada-npu (llada.cpp, section 3.3, "Sparse Cache
- * Refresh"): what the window has left behind and is not stable yet is computed
- * anew on the host while the device runs a pass; between two passes its tokens
- * are asked for again and its keys and values go into the cache. Three
- * policies:
+ * The host's part of llada-npu (llada.cpp, section 3.3, "Sparse Cache
+ * Refresh"). Positions that the window has passed but that are not stable yet
+ * are recomputed on the host while the device runs a pass. Between two passes
+ * their tokens are revised and their keys and values are merged into the cache.
+ * Three policies:
  *
  *   none   they stay as they were
- *   host   with every pass, all of them or the least probable
- *   drift  with a pass one token alone, the one that was attended to most; when
- *          what it attends to has changed, all of them with the next, from the
- *          first layer on in which it has (Elastic-Cache, 2025)
+ *   host   in every pass, all of them or the least confident
+ *   drift  in a pass only one token, the one that was attended to most; when
+ * its attention has changed, all of them in the next pass, from the first layer
+ * on in which it changed (Elastic-Cache, 2025)
  *
- * One thread; what is given is borrowed.
+ * One thread; pointers that are passed in are borrowed.
  */
 #ifndef HOST_METHOD_REVISION_H
 #define HOST_METHOD_REVISION_H
@@ -39,18 +39,17 @@ struct revision_options {
 };
 extern const struct opt_table revision_table;
 
-/* NULL where the policy is none. What refresh_open refuses. */
+/* *out is NULL with the policy none. Fails as refresh_open does. */
 int revision_open(struct revision **out, const struct revision_options *,
 	const struct denoising *, struct err *);
 void revision_close(struct revision *);
 
-/* Whether revision sees to this place from now on, and no window. */
+/* Whether revision recomputes this position from now on, and no window does. */
 bool revision_has(const struct revision *, const struct place *);
 
-/*
- * Before a pass whose window begins at `from`, over places [first, from) of
- * which none is invisible. Behind it, once the results are there.
- */
+/* revision_begin: before a pass whose window begins at `from`; places [first,
+ * from) are not invisible. revision_end: after the pass, merges the results if
+ * they are ready. */
 int revision_begin(struct revision *, const struct denoising *, struct place *,
 	uint32_t first, uint32_t from, struct err *);
 int revision_end(struct revision *, const struct denoising *, struct place *,

@@ -1,8 +1,6 @@
-/*
- * Many samples of one prompt, side by side, and nothing is chosen among them:
- * all are told. The generation is the first, which is what plain
- * decoding with the same random numbers writes.
- */
+/* Many samples of one prompt, side by side, without a choice among them: all
+ * are reported. The generation is sample 0, which is what plain decoding with
+ * the same random numbers generates. */
 #include "host/method/method.h"
 #include "host/method/samples.h"
 
@@ -13,7 +11,8 @@ static int begin(struct samples *p, struct err *e)
 	return samples_add(p, samples_all(samples_env(p)), e);
 }
 
-/* The first is told as it comes; whoever wants no more of it wants none. */
+/* Sample 0 is emitted while it is generated. If its reader wants no more, all
+ * samples end. */
 static void follow(struct samples *p, struct sample *s)
 {
 	if (s->index || samples_deliver(p, s))

@@ -26,7 +26,6 @@ void sample_free(struct sample *s)
 	free(s);
 }
 
-/* Room for one token more. */
 int sample_grow_tokens(struct sample *s)
 {
 	size_t room = s->room ? 2 * s->room : 64;
@@ -80,8 +79,6 @@ bool sample_is_begun(const struct sample *s)
 	return len && !is_blank(s->text.data + s->step_at, len);
 }
 
-/* The last token ends a step; one that there is no room for is no part of it.
- */
 int sample_end_step(struct sample *s)
 {
 	size_t n, least = gen_prompt_length(s->gen);
@@ -101,46 +98,35 @@ int sample_end_step(struct sample *s)
 	return 0;
 }
 
-/* Whether the text holds the end of a step that it did not hold before the last
- * token. A step of nothing but blanks is the beginning of the next. */
 bool sample_step_ends(struct sample *s, const char *end)
 {
-	size_t len = strlen(end), from = s->looked;
+	size_t len = strlen(end), from = s->searched;
 
 	from = from < len ? 0 : from - (len - 1);
 	from = from < s->step_at ? s->step_at : from;
-	s->looked = s->text.len;
+	s->searched = s->text.len;
 	return len && from < s->text.len && sample_is_begun(s) &&
 		memmem(s->text.data + from, s->text.len - from, end, len);
 }
 
 /* ---- forking ------------------------------------------------------------- */
 
-/* What is drawn from next, where that is known. */
-static int copy_ahead(
-	const struct samples *p, struct sample *to, const struct sample *from)
-{
-	size_t bytes = p->lanes->n_vocab * sizeof(*to->ahead);
-
-	if (!from->ahead)
-		return 0;
-	to->ahead = malloc(bytes);
-	if (!to->ahead)
-		return -ENOMEM;
-	memcpy(to->ahead, from->ahead, bytes);
-	return 0;
-}
-
-/* What is known of one is known of the other. */
 int sample_copy(
 	const struct samples *p, struct sample *to, const struct sample *from)
 {
-	int ret = copy_ahead(p, to, from);
+	size_t bytes = p->lanes->n_vocab * sizeof(*to->ahead);
+	int ret = 0;
 
+	if (from->ahead) {
+		to->ahead = malloc(bytes);
+		if (to->ahead)
+			memcpy(to->ahead, from->ahead, bytes);
+		else
+			ret = -ENOMEM;
+	}
 	if (!ret)
 		ret = tapped_copy(
 			&to->tapped, &from->tapped, p->lanes->session);
-
 	if (from->text.len)
 		strbuf_add(&to->text, from->text.data, from->text.len);
 	while (to->n < from->n && !ret) {
@@ -162,6 +148,6 @@ int sample_copy(
 	to->certainty = from->certainty;
 	to->lane.held = from->lane.held;
 	to->step_at = from->step_at;
-	to->looked = from->looked;
+	to->searched = from->searched;
 	return to->text.failed ? -ENOMEM : ret;
 }

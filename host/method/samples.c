@@ -47,29 +47,26 @@ const struct opt_table samples_table = {
 	.size = sizeof(struct samples_options),
 };
 
-static const struct samples_options *options_of(const struct method_env *env)
-{
-	return method_options(env, &samples_table);
-}
-
 uint32_t samples_rows(const struct method_env *env)
 {
-	const struct samples_options *o = options_of(env);
+	const struct samples_options *o = method_options(env, &samples_table);
 
 	return o->n < o->parallel ? o->n : o->parallel;
 }
 
 uint32_t samples_tree_rows(const struct method_env *env)
 {
-	const uint32_t asked = tree_options(env)->rows;
-	const uint32_t rows = asked ? asked : TREE_ROWS;
+	const struct tree_options *o = method_options(env, &tree_table);
+	const uint32_t rows = o->rows ? o->rows : TREE_ROWS;
 
 	return rows > samples_rows(env) ? rows : samples_rows(env);
 }
 
 uint32_t samples_all(const struct method_env *env)
 {
-	return options_of(env)->n;
+	const struct samples_options *o = method_options(env, &samples_table);
+
+	return o->n;
 }
 
 double samples_temperature(const struct method_env *env)
@@ -78,11 +75,6 @@ double samples_temperature(const struct method_env *env)
 }
 
 /* ---- one sample ---------------------------------------------------------- */
-
-bool sample_is_over(const struct sample *s)
-{
-	return lane_is_over(&s->lane);
-}
 
 const char *sample_state_name(enum lane_state state)
 {
@@ -117,7 +109,8 @@ int samples_open(struct samples **out, struct method_env *env,
 		.env = env,
 		.many = many,
 		.own = own,
-		.opts = *options_of(env),
+		.opts = *(const struct samples_options *)method_options(
+			env, &samples_table),
 		.stream = gen_sampling(g)->stream };
 	if (!p->opts.step_end)
 		p->opts.step_end = "\n";
@@ -131,7 +124,7 @@ void samples_close(struct samples *p)
 {
 	if (!p)
 		return;
-	samples_rest(p);
+	samples_detach(p);
 	if (p->many->close)
 		p->many->close(p->own);
 	for (uint32_t i = 0; i < p->n; i++)
@@ -141,34 +134,28 @@ void samples_close(struct samples *p)
 	free(p);
 }
 
-static int grow_pool(struct samples *p, struct err *e)
-{
-	uint32_t room = p->room ? 2 * p->room : 16;
-	struct sample **list;
-
-	if (p->n < p->room)
-		return 0;
-	list = reallocarray(p->sample, room, sizeof(*list));
-	if (!list)
-		return err_set(e, ENOMEM, "no memory for %u samples", room);
-	p->sample = list;
-	p->room = room;
-	return 0;
-}
-
-/* One that goes on where `g` stands. */
+/* Add a sample that continues after the tokens of `g`. */
 static int add(struct samples *p, const struct generation *g, uint64_t stream,
 	struct sample **out, struct err *e)
 {
 	struct sample *s;
-	int ret = grow_pool(p, e);
+	int ret;
 
-	if (ret)
-		return ret;
+	if (p->n == p->room) {
+		uint32_t room = p->room ? 2 * p->room : 16;
+		struct sample **list =
+			reallocarray(p->sample, room, sizeof(*list));
+
+		if (!list)
+			return err_set(
+				e, ENOMEM, "no memory for %u samples", room);
+		p->sample = list;
+		p->room = room;
+	}
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return err_set(e, ENOMEM, "no memory for a sample");
-	*s = (struct sample){ .lane = { .owner = &samples_owner,
+	*s = (struct sample){ .lane = { .ops = &samples_lane_ops,
 				      .root = p->root },
 		.pool = p,
 		.index = p->n,
@@ -185,7 +172,7 @@ static int add(struct samples *p, const struct generation *g, uint64_t stream,
 		sample_free(s);
 		return ret;
 	}
-	lane_go_behind(&s->lane, p->n ? &p->sample[p->n - 1]->lane : p->root);
+	lane_move_after(&s->lane, p->n ? &p->sample[p->n - 1]->lane : p->root);
 	p->sample[p->n++] = *out = s;
 	return 0;
 }
@@ -212,7 +199,7 @@ int samples_fork(struct samples *p, struct sample *from, uint64_t stream,
 	struct sample *s;
 	int ret;
 
-	if (sample_is_over(from))
+	if (lane_is_over(&from->lane))
 		return err_set(e, EINVAL,
 			"sample %u has ended and cannot be continued",
 			from->index);
@@ -224,18 +211,18 @@ int samples_fork(struct samples *p, struct sample *from, uint64_t stream,
 		sample_free(p->sample[--p->n]);
 		return err_set(e, ENOMEM, "no memory for a sample");
 	}
-	if (from->lane.sequence != LANE_NOWHERE)
+	if (from->lane.sequence != LANE_NO_SEQUENCE)
 		ret = session_fork(p->lanes->session, from->lane.sequence,
 			&s->lane.sequence, e);
 	if (ret) /* it is computed again when there is room */
-		s->lane.sequence = LANE_NOWHERE;
+		s->lane.sequence = LANE_NO_SEQUENCE;
 	*out = s;
 	return 0;
 }
 
 void samples_cut(struct samples *p, struct sample *s)
 {
-	if (!sample_is_over(s) && !sample_is_whole(s))
+	if (!lane_is_over(&s->lane) && !sample_is_whole(s))
 		sample_end(p, s, LANE_CUT);
 }
 
@@ -270,7 +257,7 @@ bool samples_have_begun(const struct samples *p)
 	return p->lanes;
 }
 
-/* Those that waited for one another go on. */
+/* Samples that waited for one another continue. */
 static void resume(struct samples *p)
 {
 	for (uint32_t i = 0; i < p->n; i++) {
@@ -292,10 +279,10 @@ int samples_begin(struct samples *p, struct lanes *lanes, struct lane *root,
 	return ret;
 }
 
-static bool one_goes_on(const struct samples *p)
+static bool any_is_active(const struct samples *p)
 {
 	for (uint32_t i = 0; i < p->n; i++)
-		if (lane_goes_on(&p->sample[i]->lane))
+		if (lane_is_active(&p->sample[i]->lane))
 			return true;
 	return false;
 }
@@ -304,7 +291,7 @@ int samples_next(struct samples *p, struct err *e)
 {
 	int ret = 0;
 
-	while (!ret && !p->no_memory && !one_goes_on(p)) {
+	while (!ret && !p->no_memory && !any_is_active(p)) {
 		ret = p->many->next(p, e);
 		if (!ret)
 			resume(p);
@@ -314,12 +301,12 @@ int samples_next(struct samples *p, struct err *e)
 	return ret;
 }
 
-void samples_rest(struct samples *p)
+void samples_detach(struct samples *p)
 {
 	for (uint32_t i = 0; i < p->n && p->lanes; i++) {
 		struct sample *s = p->sample[i];
 
-		if (!sample_is_over(s)) {
+		if (!lane_is_over(&s->lane)) {
 			lane_forget(&s->lane);
 			gen_flush(s->gen);
 			if (!s->n)
@@ -338,21 +325,6 @@ void samples_rest(struct samples *p)
 	tapped_release(&p->prompt);
 }
 
-/* The prompt's last row, which all samples draw their first token from. */
-static int read_prompt_alone(
-	struct samples *p, struct session *session, struct err *e)
-{
-	uint32_t row, n_vocab = session_model(session)->n_vocab;
-	int ret = tapped_prefill(&p->prompt, session, p->gen, &row, e);
-
-	if (ret || gen_done(p->gen))
-		return ret;
-	p->prompt_logits = malloc(n_vocab * sizeof(*p->prompt_logits));
-	if (!p->prompt_logits)
-		return err_set(e, ENOMEM, "no memory for a prompt's logits");
-	return session_logits(session, row, p->prompt_logits, e);
-}
-
 int samples_run_alone(struct samples *p, struct session *session, struct err *e)
 {
 	struct lane root = { .sequence = SESSION_TEXT };
@@ -360,8 +332,17 @@ int samples_run_alone(struct samples *p, struct session *session, struct err *e)
 		.env = p->env,
 		.tree_rows = samples_tree_rows(p->env),
 		.lane_rows = samples_tree_rows(p->env) };
-	int ret = read_prompt_alone(p, session, e);
+	uint32_t row, n_vocab = session_model(session)->n_vocab;
+	int ret = tapped_prefill(&p->prompt, session, p->gen, &row, e);
 
+	if (!ret && !gen_done(p->gen)) {
+		p->prompt_logits = malloc(n_vocab * sizeof(*p->prompt_logits));
+		ret = p->prompt_logits
+			? session_logits(session, row, p->prompt_logits, e)
+			: err_set(e, ENOMEM,
+				  "no memory for a prompt's "
+				  "logits");
+	}
 	if (!ret)
 		ret = lanes_open(&lanes, p->opts.parallel, e);
 	if (!ret)
@@ -372,19 +353,19 @@ int samples_run_alone(struct samples *p, struct session *session, struct err *e)
 		uint64_t passes = lanes.stats.passes;
 
 		ret = lanes_pass(&lanes, e);
-		if (!ret && p->sink.tell && lanes.stats.passes > passes)
-			p->sink.tell(p->sink.arg, p);
+		if (!ret && p->sink.after_pass && lanes.stats.passes > passes)
+			p->sink.after_pass(p->sink.arg, p);
 		if (!ret)
 			ret = samples_next(p, e);
 	}
 	if (ret == -ECANCELED && p->lanes && p->many->stop)
 		p->many->stop(p);
-	samples_rest(p);
+	samples_detach(p);
 	lanes_close(&lanes);
 	return ret == MANY_DONE ? 0 : ret;
 }
 
-/* ---- what there is ------------------------------------------------------- */
+/* ---- reading a pool ------------------------------------------------------ */
 
 uint32_t samples_count(const struct samples *p)
 {

@@ -14,7 +14,7 @@
 
 /* ---- drawing ------------------------------------------------------------- */
 
-/* Not that sample's alone: the run ends by it. */
+/* Running out of memory ends the whole run, not only this sample. */
 static void fail_memory(struct samples *p, struct sample *s)
 {
 	p->no_memory = true;
@@ -22,7 +22,6 @@ static void fail_memory(struct samples *p, struct sample *s)
 	err_set(&s->err, ENOMEM, "no memory for sample %u", s->index);
 }
 
-/* It is over, as `state` says; its slots are given back. */
 void sample_end(struct samples *p, struct sample *s, enum lane_state state)
 {
 	s->lane.closing = false;
@@ -36,7 +35,7 @@ void sample_end(struct samples *p, struct sample *s, enum lane_state state)
 		fail_memory(p, s);
 }
 
-/* The one that is told, where one is. */
+/* The next token: drawn, or from the script. */
 static int32_t next_token(
 	const struct samples *p, const struct sample *s, const float *logits)
 {
@@ -53,15 +52,9 @@ static int32_t next_token(
 	return id;
 }
 
-/* Two sweeps: its sum and its largest, and the softmax. */
-static void price_note(const struct samples *p)
-{
-	session_add_tops(p->lanes->session, 1, SAMPLES_CONFIDENCE);
-	session_add_sweep(p->lanes->session, PRICE_SWEEP_ADD, 1);
-}
-
-/* What the row says of the token drawn from it. */
-static int note(
+/* Record the statistics of a drawn token, and charge the phone for two sweeps
+ * over the logits: their sum and largest values, and the softmax. */
+static int record(
 	struct samples *p, struct sample *s, const float *logits, int32_t id)
 {
 	struct certainty c = { 0 };
@@ -69,7 +62,8 @@ static int note(
 
 	if (ret)
 		return ret;
-	price_note(p);
+	session_add_tops(p->lanes->session, 1, SAMPLES_CONFIDENCE);
+	session_add_sweep(p->lanes->session, PRICE_SWEEP_ADD, 1);
 	if (!p->env->script)
 		certainty_of(
 			&c, logits, p->lanes->n_vocab, id, SAMPLES_CONFIDENCE);
@@ -86,20 +80,19 @@ void sample_begin(const struct samples *p, struct sample *s)
 	s->began_ps = session_phone_ps(p->lanes->session);
 }
 
-static void tell(struct samples *p, struct sample *s)
+static void notify(struct samples *p, struct sample *s)
 {
 	if (p->many->drew)
 		p->many->drew(p, s);
 }
 
-/* Its text is done, and only the state of its last token is wanted. */
 bool sample_is_whole(const struct sample *s)
 {
 	return s->lane.closing && gen_done(s->gen);
 }
 
-/* The next token of a sample from its row of logits, and what is known by it;
- * it may end the sample. */
+/* Draws the next token of a sample from a row of logits, and records it; may
+ * end the sample. */
 static void draw(struct samples *p, struct sample *s, const float *logits)
 {
 	int32_t id;
@@ -109,7 +102,7 @@ static void draw(struct samples *p, struct sample *s, const float *logits)
 	if (!s->n)
 		sample_begin(p, s);
 	id = next_token(p, s, logits);
-	ret = note(p, s, logits, id);
+	ret = record(p, s, logits, id);
 	step = !ret && sample_step_ends(s, p->opts.step_end);
 	s->stop = gen_stop_reason(s->gen);
 	if (step)
@@ -125,27 +118,7 @@ static void draw(struct samples *p, struct sample *s, const float *logits)
 		sample_end(p, s, LANE_ENDED);
 	}
 	if (!sample_is_whole(s))
-		tell(p, s);
-}
-
-/* Its last row is there: it is over or, where its text goes on, waits to be
- * drawn from that. */
-static void close_last(struct samples *p, struct sample *s, const float *logits)
-{
-	size_t bytes = p->lanes->n_vocab * sizeof(*logits);
-
-	if (sample_is_whole(s)) {
-		sample_end(p, s, LANE_ENDED);
-		tell(p, s);
-		return;
-	}
-	s->lane.closing = false;
-	s->lane.held = true;
-	s->ahead = malloc(bytes);
-	if (s->ahead)
-		memcpy(s->ahead, logits, bytes);
-	else
-		fail_memory(p, s);
+		notify(p, s);
 }
 
 void sample_draw_ahead(struct samples *p, struct sample *s)
@@ -153,7 +126,7 @@ void sample_draw_ahead(struct samples *p, struct sample *s)
 	float *logits = s->ahead;
 
 	s->ahead = NULL;
-	if (logits && !sample_is_over(s))
+	if (logits && !lane_is_over(&s->lane))
 		draw(p, s, logits);
 	free(logits);
 }
@@ -166,8 +139,8 @@ static struct sample *sample_of(struct lane *x)
 }
 _Static_assert(offsetof(struct sample, lane) == 0, "a lane is its sample");
 
-/* Where the root was forgotten: a sequence with the prompt of another sample,
- * else an empty one. */
+/* The root's cache was dropped: fork the prompt from another sample, or begin
+ * with an empty sequence. */
 static int fork_another(
 	const struct samples *p, uint32_t *sequence, struct err *e)
 {
@@ -178,7 +151,7 @@ static int fork_another(
 		uint32_t from = p->sample[i]->lane.sequence;
 		int ret;
 
-		if (from == LANE_NOWHERE ||
+		if (from == LANE_NO_SEQUENCE ||
 			session_length(session, from) < prompt)
 			continue;
 		ret = session_fork(session, from, sequence, e);
@@ -189,17 +162,17 @@ static int fork_another(
 	return session_add(session, sequence, e);
 }
 
-/* Its first token comes from the prompt's last row, and the prompt from the
- * root. */
+/* A new sample draws its first token from the prompt's last row, and forks the
+ * prompt from the root. */
 static int enter(struct lane *x, struct err *e)
 {
 	struct samples *p = sample_of(x)->pool;
 
 	if (!sample_of(x)->n)
 		draw(p, sample_of(x), p->prompt_logits);
-	if (!lane_goes_on(x) || x->sequence != LANE_NOWHERE)
+	if (!lane_is_active(x) || x->sequence != LANE_NO_SEQUENCE)
 		return 0;
-	if (x->root->sequence == LANE_NOWHERE)
+	if (x->root->sequence == LANE_NO_SEQUENCE)
 		return fork_another(p, &x->sequence, e);
 	return session_fork(
 		p->lanes->session, x->root->sequence, &x->sequence, e);
@@ -219,14 +192,30 @@ static void keep_state(struct lane *x, uint32_t row)
 	}
 }
 
+/* A closing lane's last row is computed. Its sample ends or, at the end of a
+ * step, is held until the other samples have ended theirs. */
 static void draw_lane(struct lane *x, const float *logits)
 {
 	struct sample *s = sample_of(x);
+	struct samples *p = s->pool;
+	size_t bytes = p->lanes->n_vocab * sizeof(*logits);
 
-	if (x->closing)
-		close_last(s->pool, s, logits);
+	if (!x->closing) {
+		draw(p, s, logits);
+		return;
+	}
+	if (sample_is_whole(s)) {
+		sample_end(p, s, LANE_ENDED);
+		notify(p, s);
+		return;
+	}
+	x->closing = false;
+	x->held = true;
+	s->ahead = malloc(bytes);
+	if (s->ahead)
+		memcpy(s->ahead, logits, bytes);
 	else
-		draw(s->pool, s, logits);
+		fail_memory(p, s);
 }
 
 static void end_without_room(struct lane *x)
@@ -239,7 +228,7 @@ static void end_without_room(struct lane *x)
 	sample_end(s->pool, s, LANE_ENDED);
 }
 
-static void end_spoilt(struct lane *x, const struct err *e)
+static void end_failed(struct lane *x, const struct err *e)
 {
 	struct sample *s = sample_of(x);
 
@@ -250,17 +239,17 @@ static void end_spoilt(struct lane *x, const struct err *e)
 static void computed(struct lane *x, uint32_t first, uint32_t rows,
 	uint64_t began_ns, bool last)
 {
-	const struct lane_owner *o = x->root->owner;
+	const struct lane_ops *root = x->root->ops;
 
-	if (o)
-		o->computed(x->root, first, rows, began_ns, last);
+	if (root)
+		root->computed(x->root, first, rows, began_ns, last);
 }
 
-const struct lane_owner samples_owner = {
+const struct lane_ops samples_lane_ops = {
 	.enter = enter,
-	.came = keep_state,
+	.row_done = keep_state,
 	.draw = draw_lane,
 	.computed = computed,
 	.no_room = end_without_room,
-	.spoilt = end_spoilt,
+	.fail = end_failed,
 };

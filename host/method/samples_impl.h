@@ -1,7 +1,8 @@
 /*
  * The inside of a pool of samples (host/method/samples.h), for its own files
- * only: samples.c keeps the pool, samples_draw.c draws the tokens of samples
- * and answers their lanes, sample_record.c keeps what is known of one.
+ * only: samples.c holds the pool, samples_draw.c draws tokens and implements
+ * the lane callbacks, sample_record.c records statistics, text and steps of a
+ * sample.
  */
 #ifndef HOST_METHOD_SAMPLES_IMPL_H
 #define HOST_METHOD_SAMPLES_IMPL_H
@@ -9,55 +10,57 @@
 #include "host/method/samples.h"
 
 struct samples {
-	struct lanes *lanes; /* of the run, as the root; NULL: none */
+	struct lanes *lanes; /* of the run, as is the root; NULL: no run */
 	struct lane *root;
-	struct generation *gen; /* the request's */
+	struct generation *gen; /* of the request */
 	struct samples_options opts;
 	struct method_env *env;
 	const struct many_steps *many;
-	void *own; /* the method's */
+	void *own; /* the method's state */
 	struct samples_sink sink;
-	struct lanes_stats stats; /* of the lanes, when the run was over */
+	struct lanes_stats stats; /* of the lanes, after the run */
 	uint64_t stream;          /* of sample 0 */
-	float *prompt_logits;     /* [n_vocab]; NULL: no token is wanted */
+	/* [n_vocab]; NULL: not read yet, or no token is wanted */
+	float *prompt_logits;
 	struct tapped prompt;
 	uint32_t n, room;
 	struct sample **sample; /* [n] */
 	const struct sample *chosen;
-	bool by_step; /* samples wait for one another */
+	bool by_step; /* samples wait for one another at the ends of steps */
 	bool no_memory;
-	uint64_t tokens; /* drawn */
+	uint64_t tokens; /* drawn tokens */
 };
 
 /* ---- sample_record.c ----------------------------------------------------- */
 
 int sample_keep_text(void *sample, int32_t id, const char *text, size_t len);
 void sample_free(struct sample *);
-/* Room for one token more of what is known of each. */
+/* Make room for the statistics of one more token. */
 int sample_grow_tokens(struct sample *);
-/* Whether its text goes on behind the last step with more than blanks. */
+/* Whether the text after the last step has more than blanks. */
 bool sample_is_begun(const struct sample *);
-/* The last token ends a step; one that there is no room for is no part of it.
- */
+/* The last token ends a step. A token without a cache slot is no part of the
+ * step. */
 int sample_end_step(struct sample *);
-/* Whether the text holds the end of a step that it did not hold before the last
- * token. A step of nothing but blanks is the beginning of the next. */
+/* Whether the last token completed the end of a step. Blanks alone are no step;
+ * they belong to the next one. */
 bool sample_step_ends(struct sample *, const char *end);
-/* What is known of one is known of the other; -ENOMEM. */
+/* Copy text, statistics and steps; -ENOMEM. */
 int sample_copy(
 	const struct samples *, struct sample *to, const struct sample *from);
 
 /* ---- samples_draw.c ------------------------------------------------------ */
 
-/* Its time begins. */
+/* Record the time when it began. */
 void sample_begin(const struct samples *, struct sample *);
-/* It is over, as `state` says; its slots are given back. */
+/* End the sample with this state; its slots are freed. */
 void sample_end(struct samples *, struct sample *, enum lane_state);
-/* Its text is done, and only the state of its last token is wanted. */
+/* Whether its text is finished and only the state of its last token is
+ * missing. */
 bool sample_is_whole(const struct sample *);
-/* The next token from the row that it was held with; nothing without one. */
+/* Draw the next token from the logits that the sample was held with, if any. */
 void sample_draw_ahead(struct samples *, struct sample *);
-/* What a pool does for the lanes of its samples. */
-extern const struct lane_owner samples_owner;
+/* The lane callbacks of a sample. */
+extern const struct lane_ops samples_lane_ops;
 
 #endif

@@ -1,15 +1,16 @@
 /*
  * sd.npu (Chen et al., "Accelerating mobile language model via speculative
- * decoding and NPU-coordinated execution", 2025): drafts that are found and not
- * computed. The answer's words stand in the prompt and in earlier answers, the
- * target's own expectations of the prompt calibrate what is found there (3.3),
- * and what verification rejected is drafted again (3.4). A pass of an NPU costs
- * the same for one row as for all of its graph, so all that is known competes
- * for these rows by its probability.
+ * decoding and NPU-coordinated execution", 2025): drafts are retrieved, not
+ * computed. Words of the answer occur in the prompt and in earlier answers,
+ * which a suffix automaton finds. The target's own predictions for the prompt
+ * calibrate what is found there (3.3), and tokens that verification rejected
+ * are drafted again (3.4). A pass of an NPU takes about as long for one row as
+ * for all rows of its graph, so all candidates compete for these rows by
+ * probability.
  *
- * Where rows cost, as on a CPU, a row must bring more than it costs: trees grow
- * by gain over cost, as lever's do, by costs learnt while it runs. On an NPU
- * that fills the graph; on text with nothing to find it drafts nothing.
+ * Where rows cost time, as on a CPU, a row must gain more than it costs: trees
+ * grow by gain over cost as lever's do, with costs learnt at run time. On an
+ * NPU this fills the graph; where nothing is found, nothing is drafted.
  */
 #include "base/checked.h"
 #include "base/strbuf.h"
@@ -48,30 +49,29 @@ static const struct opt_table table = {
 
 static const struct opt_table *const options[] = { &table, NULL };
 
-/* What is found in the text, and what the target said behind each token last,
- * which other texts of a kind have in common. */
+/* The default drafters: tokens found in the text, and those that the target
+ * predicted after each token when it last occurred, which similar texts
+ * share. */
 #define DRAFT "sam+recycle"
 
-/* Of a pass: a phone's costs nearly as much for one row as for all, a
- * processor's a few times less. */
+/* Assumed share of a pass's time that does not depend on its rows, until passes
+ * are measured. A phone's pass takes nearly as long for one row as for all, a
+ * CPU's pass several times as long. */
 #define FIXED 0.7
 
-/* By which only the rows end a tree. */
-static const struct cost nothing_known;
+/* All costs are 0: only the number of rows ends a tree. */
+static const struct cost no_cost;
 
 struct sdnpu_state {
 	struct cost cost;
 	struct gain_rule gain;
 };
 
-static const struct sdnpu_options *sdnpu_options(const struct method_env *env)
-{
-	return method_options(env, &table);
-}
-
 static uint32_t sdnpu_rows(const struct method_env *env)
 {
-	return sdnpu_options(env)->rows;
+	const struct sdnpu_options *o = method_options(env, &table);
+
+	return o->rows;
 }
 
 static int sdnpu_open(
@@ -86,18 +86,18 @@ static int sdnpu_open(
 }
 
 static void sdnpu_compose(
-	const struct method_env *env, const char *said, struct strbuf *draft)
+	const struct method_env *env, const char *given, struct strbuf *draft)
 {
-	const struct sdnpu_options *o = sdnpu_options(env);
+	const struct sdnpu_options *o = method_options(env, &table);
 
-	strbuf_addf(draft, "%s%s%s", said ? said : DRAFT,
+	strbuf_addf(draft, "%s%s%s", given ? given : DRAFT,
 		o->calibration ? "+calibrated" : "",
 		o->no_reuse ? "" : "+reuse");
 }
 
 /* ---- the algorithm ------------------------------------------------------- */
 
-static void sdnpu_took(struct cycle *c)
+static void sdnpu_after_pass(struct cycle *c)
 {
 	struct sdnpu_state *st = c->env->state;
 
@@ -112,11 +112,11 @@ static void sdnpu_took(struct cycle *c)
 
 static void sdnpu_plan(struct cycle *c)
 {
+	const struct sdnpu_options *o = method_options(c->env, &table);
 	struct sdnpu_state *st = c->env->state;
 
 	build_greedy_begin(&c->build, c->tree, cycle_limits(c, c->rows - 1),
-		sdnpu_options(c->env)->fill ? &nothing_known : &st->cost,
-		&st->gain);
+		o->fill ? &no_cost : &st->cost, &st->gain);
 }
 
 const struct method method_sdnpu = {
@@ -130,5 +130,5 @@ const struct method method_sdnpu = {
 	.open = sdnpu_open,
 	.decode_rows = sdnpu_rows,
 	.plan = sdnpu_plan,
-	.took = sdnpu_took,
+	.after_pass = sdnpu_after_pass,
 };

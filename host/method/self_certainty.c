@@ -1,8 +1,9 @@
 /*
  * Borda votes by self-certainty (Kang et al., "Scalable best-of-N selection for
- * large language models via self-certainty", 2025): samples are ranked by how
- * far from uniform the model's distributions were where their tokens were
- * drawn, in the mean, and an answer's votes weigh by rank.
+ * large language models via self-certainty", 2025). Samples are ranked by
+ * self-certainty: the mean KL divergence of the model's distributions at their
+ * tokens from the uniform distribution. The vote of the k-th of n samples
+ * weighs (n - k + 1)^p.
  */
 #include "host/method/choosing.h"
 

@@ -10,25 +10,20 @@ static void show(struct place *p, enum stage stage, int32_t token)
 	p->token = token;
 }
 
-static enum stage reached(const struct stages_rule *rule, double confidence)
-{
-	if (confidence >= rule->stable)
-		return STAGE_STABLE;
-	if (confidence >= rule->visible)
-		return rule->revise ? STAGE_VISIBLE : STAGE_STABLE;
-	return STAGE_INVISIBLE;
-}
-
-unsigned stages_take(
+unsigned stages_update(
 	struct place *p, const struct stages_rule *rule, const struct guess *g)
 {
-	enum stage stage = reached(rule, g->confidence), was = p->stage;
+	enum stage was = p->stage, stage = STAGE_INVISIBLE;
 
 	if (was == STAGE_STABLE)
 		return 0;
+	if (g->confidence >= rule->stable)
+		stage = STAGE_STABLE;
+	else if (g->confidence >= rule->visible)
+		stage = rule->revise ? STAGE_VISIBLE : STAGE_STABLE;
 	p->confidence = g->confidence;
 	if (was == STAGE_VISIBLE && stage == STAGE_INVISIBLE) {
-		if (!rule->fall || p->held)
+		if (!rule->fall || p->pinned)
 			stage = STAGE_VISIBLE;
 		else
 			return stages_hide(p);
@@ -47,13 +42,13 @@ void stages_promote(
 	struct place *p, const struct stages_rule *rule, const struct guess *g)
 {
 	p->confidence = g->confidence;
-	p->held = true;
+	p->pinned = true;
 	show(p, rule->revise ? STAGE_VISIBLE : STAGE_STABLE, g->token);
 }
 
 unsigned stages_hide(struct place *p)
 {
 	p->stage = STAGE_INVISIBLE;
-	p->stale = p->held = true;
-	return CHANGE_FELL;
+	p->stale = p->pinned = true;
+	return CHANGE_HIDDEN;
 }

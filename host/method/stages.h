@@ -1,13 +1,14 @@
 /*
- * Staged token stabilization (llada.cpp, section 3.3, "Staged Token
- * Stabilization"): what each generated position is to the others.
+ * Staged token stabilization (llada.cpp, section 3.3): the stage of each
+ * generated position.
  *
- *   invisible  nothing is known, or not surely enough: its input is the mask
- *   visible    it has a token that others see, and which may still change
- *   stable     it has a token for good; nobody asks for its logits any more
+ *   invisible  no confident guess: the position's input is the mask
+ *   visible    has a token that other positions see, and that may still change
+ *   stable     has its final token; its logits are not computed any more
  *
- * From invisible to visible by one threshold of confidence, from either to
- * stable by a higher one. Stable is for ever. Plain data; any thread.
+ * A guess of at least theta_v (`visible`) makes an invisible position visible,
+ * one of at least theta_s (`stable`) makes it stable. Stable is final. Plain
+ * data; any thread.
  */
 #ifndef HOST_METHOD_STAGES_H
 #define HOST_METHOD_STAGES_H
@@ -20,38 +21,40 @@ struct guess;
 enum stage { STAGE_INVISIBLE, STAGE_VISIBLE, STAGE_STABLE };
 
 struct stages_rule {
-	double visible, stable; /* thresholds of confidence */
-	bool revise; /* visible tokens change; else they are as good as stable
-		      */
-	bool fall;   /* below the threshold a visible one is invisible again,
-		      * once */
+	double visible, stable; /* theta_v, theta_s: least confidence */
+	/* visible tokens may change; false: they are stable at once */
+	bool revise;
+	/* a visible token whose confidence falls below theta_v becomes
+	 * invisible again, once */
+	bool fall;
 };
 
 struct place {
 	enum stage stage;
-	int32_t token; /* unless invisible; of a later block, also a draft */
-	double confidence; /* when it was last looked at; 0: never */
-	/* The token is another than that which its keys and values in the
-	 * cache were computed of. */
+	int32_t token;     /* unless invisible; of a later block: a draft */
+	double confidence; /* of the last guess; 0: none yet */
+	/* The cached keys and values are not those of this token. */
 	bool stale;
-	bool left; /* behind the window, for revision to see to */
-	bool held; /* it does not fall any more, so that decoding ends */
+	bool outside; /* before the window: left to revision.h */
+	bool pinned;  /* does not become invisible again, so that decoding ends
+		       */
 };
 
-/* What a guess came to; 0: nothing that others see. */
+/* Result of a guess; 0: no change that other positions see. */
 enum stages_change {
-	CHANGE_SEEN = 1,    /* it was invisible and is not */
-	CHANGE_REVISED = 2, /* it has another token */
-	CHANGE_FELL = 4,
+	CHANGE_SEEN = 1,    /* it became visible or stable */
+	CHANGE_REVISED = 2, /* its token changed */
+	CHANGE_HIDDEN = 4,  /* it became invisible again */
 };
-unsigned stages_take(
+unsigned stages_update(
 	struct place *, const struct stages_rule *, const struct guess *);
 
-/* It is visible, however unsure: something has to be. */
+/* Make the position visible, however low its confidence: each pass must decide
+ * something. */
 void stages_promote(
 	struct place *, const struct stages_rule *, const struct guess *);
 
-/* It is invisible again. */
+/* Make the position invisible again. */
 unsigned stages_hide(struct place *);
 
 #endif

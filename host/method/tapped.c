@@ -79,7 +79,8 @@ int tapped_prefill(struct tapped *t, struct session *s,
 
 int tapped_keep(struct tapped *t, struct session *s, size_t at, uint32_t row)
 {
-	/* What was forgotten is computed again, and the same. */
+	/* A token whose cache was dropped is computed again, to the same
+	 * state. */
 	if (!session_tap_layers(s) || at < t->n)
 		return 0;
 	if (reserve(t, s, at + 1))

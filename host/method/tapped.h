@@ -1,8 +1,8 @@
 /*
- * States in the middle of the model (session_opts.tap_layers), which passes
- * leave behind: kept of the tokens of a text, so that who judges by them has
- * nothing to compute again. What is copied is priced as the CPU's. -ENOMEM is
- * all that goes wrong. One thread.
+ * Hidden states from the middle of the model (session_opts.tap_layers) that
+ * passes leave, kept for the tokens of a text, so that a reward model that
+ * scores by them has nothing to compute again. Copies are charged to the
+ * phone's CPU. The only error is -ENOMEM. One thread.
  */
 #ifndef HOST_METHOD_TAPPED_H
 #define HOST_METHOD_TAPPED_H
@@ -15,20 +15,20 @@ struct generation;
 struct session;
 
 struct tapped {
-	float *state;   /* [n][n_embd], of the first tokens */
-	size_t n, room; /* all zero: of none */
+	float *state; /* [n][n_embd], of the first n tokens */
+	size_t n, room;
 };
 
-/* method_prefill; where the session has states those of the whole prompt are
- * kept, of which nothing that was cached tells any. */
+/* method_prefill. If the session taps layers, the states of the whole prompt
+ * are kept; what SESSION_TEXT has cached has none, so it is computed again. */
 int tapped_prefill(struct tapped *, struct session *, const struct generation *,
 	uint32_t *last_row, struct err *);
 
-/* That of token `at` is the row's; what is there already stays. Nothing where
- * the session has none. */
+/* Keep the state of `row` for token `at`. A state that is kept already stays.
+ * No effect if the session taps no layers. */
 int tapped_keep(struct tapped *, struct session *, size_t at, uint32_t row);
 
-/* An empty one has what the other has. */
+/* Copy the states of *from to an empty *to. */
 int tapped_copy(struct tapped *to, const struct tapped *from, struct session *);
 
 void tapped_release(struct tapped *);

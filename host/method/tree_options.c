@@ -30,35 +30,36 @@ const struct opt_table tree_table = {
 
 const struct opt_table *const tree_tables[] = { &tree_table, NULL };
 
-const struct tree_options *tree_options(const struct method_env *env)
-{
-	return method_options(env, &tree_table);
-}
-
-static uint32_t said_or(uint32_t said, uint32_t own)
-{
-	return said ? said : own;
-}
-
 uint32_t tree_decode_rows(const struct method_env *env)
 {
-	return said_or(tree_options(env)->rows,
-		env->streams || env->phone ? TREE_ROWS : TREE_ROWS_CPU);
+	const struct tree_options *o = method_options(env, &tree_table);
+
+	if (o->rows)
+		return o->rows;
+	return env->streams || env->phone ? TREE_ROWS : TREE_ROWS_CPU;
 }
 
 uint32_t tree_depth(const struct method_env *env)
 {
-	return said_or(tree_options(env)->depth, TREE_DEPTH);
+	const struct tree_options *o = method_options(env, &tree_table);
+
+	return o->depth ? o->depth : TREE_DEPTH;
 }
 
 uint32_t tree_decode_rows_weighed(const struct method_env *env)
 {
-	return said_or(tree_options(env)->rows,
-		env->streams ? TREE_ROWS_STREAMED : TREE_ROWS);
+	const struct tree_options *o = method_options(env, &tree_table);
+
+	if (o->rows)
+		return o->rows;
+	return env->streams ? TREE_ROWS_STREAMED : TREE_ROWS;
 }
 
 uint32_t tree_depth_weighed(const struct method_env *env)
 {
-	return said_or(tree_options(env)->depth,
-		env->streams ? TREE_DEPTH_STREAMED : TREE_DEPTH);
+	const struct tree_options *o = method_options(env, &tree_table);
+
+	if (o->depth)
+		return o->depth;
+	return env->streams ? TREE_DEPTH_STREAMED : TREE_DEPTH;
 }

@@ -1,8 +1,6 @@
-/*
- * Self-consistency (Wang et al., "Self-consistency improves chain of thought
+/* Self-consistency (Wang et al., "Self-consistency improves chain of thought
  * reasoning in language models", 2023): the answer that most samples give; of
- * several, the one that was given first.
- */
+ * equally frequent ones the one that came first. */
 #include "host/method/choosing.h"
 #include "host/method/early_stop.h"
 #include "host/method/method.h"

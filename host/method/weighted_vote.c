@@ -1,8 +1,8 @@
 /*
- * Votes that weigh as much as a reward says of the sample (Li et al., "Making
- * language models better reasoners with step-aware verifier", 2023;
- * search-and-learn's weighted best of N): the scores of the same answer are
- * summed, and the best scored sample of the answer that has most is the text.
+ * Votes weighted by reward (Li et al., "Making language models better reasoners
+ * with step-aware verifier", 2023; search-and-learn's weighted best of N): the
+ * scores of samples with the same answer are summed. The text is the best
+ * scored sample of the answer with the largest sum.
  */
 #include "host/method/choosing.h"
 #include "host/method/early_stop.h"

@@ -424,7 +424,7 @@ static uint32_t slots_of(uint64_t tokens)
 
 static uint32_t slots_held(const struct lanes *l, const struct lane *x)
 {
-	return x->sequence == LANE_NOWHERE
+	return x->sequence == LANE_NO_SEQUENCE
 		? 0
 		: slots_of(session_length(l->session, x->sequence));
 }

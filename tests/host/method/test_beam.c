@@ -439,7 +439,7 @@ static void test_canceled(void **state)
 	size_t n;
 
 	f->w.opts.cancel = &cancel;
-	f->sink.tell = cancel_late;
+	f->sink.after_pass = cancel_late;
 	say_plan(f, &plan);
 	for (cancel_at = 0; cancel_at < 4; cancel_at += 3) {
 		cancel = 0;

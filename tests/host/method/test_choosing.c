@@ -324,7 +324,7 @@ static void test_canceled(void **state)
 	pair_close(&f->w.s);
 	f->w.opts.cancel = &cancel;
 	open_many(f, 4096);
-	f->sink.tell = cancel_late;
+	f->sink.after_pass = cancel_late;
 	f->said[0][0] = "answer";
 	f->said[0][1] = "regex:[aeiou]";
 	assert_int_equal(run_many(f, &method_vote), -ECANCELED);

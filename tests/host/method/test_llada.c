@@ -131,7 +131,7 @@ static int forward(struct session *s, const struct denoising *d, struct err *e)
 	assert_in_range(s->passes, 1, MAX_PASSES - 1);
 	assert_in_range(n, N_PROMPT, s->max_rows);
 	assert_int_equal(d->visibility, VISIBILITY_WINDOW);
-	assert_true(d->anew);
+	assert_true(d->clear_cache);
 	for (uint32_t i = 0; i < n; i++) {
 		assert_int_equal(d->row[i].position, i);
 		token[i] = d->row[i].token;
@@ -296,7 +296,7 @@ static int run_pass(struct fixture *f, struct denoising *d)
 		logits_of(&f->s, row, logits);
 		denoising_guess(d, i, logits);
 	}
-	return ret ? ret : method_llada.denoise->took(d, &f->e);
+	return ret ? ret : method_llada.denoise->after_pass(d, &f->e);
 }
 
 static int run(struct fixture *f)

@@ -231,7 +231,7 @@ static void test_canceled(void **state)
 
 	cancel = 0;
 	f->w.opts.cancel = &cancel;
-	f->sink.tell = cancel_late;
+	f->sink.after_pass = cancel_late;
 	open_models(f);
 	open_many(f, 2048);
 	assert_int_equal(run_many(f, &method_sample), -ECANCELED);
@@ -246,7 +246,7 @@ static void test_canceled(void **state)
 		ended += s->lane.state == LANE_ENDED;
 		begun += s->lane.state == LANE_RUNNING && s->n > 0;
 		assert_int_equal(
-			s->lane.state == LANE_ENDED, sample_is_over(s));
+			s->lane.state == LANE_ENDED, lane_is_over(&s->lane));
 	}
 	assert_true(ended >= 5 && begun > 0 && ended + begun < MANY);
 	close_many(f);
@@ -292,7 +292,7 @@ static int fork_one(struct samples *p, struct err *e)
 	for (uint32_t i = 0; i < MANY; i++) {
 		struct sample *s = samples_at(p, i);
 
-		if (sample_is_over(s))
+		if (lane_is_over(&s->lane))
 			continue;
 		assert_int_equal(s->n_steps, 1);
 		assert_non_null(memchr(s->text.data, 'a', s->text.len));
@@ -416,7 +416,7 @@ static int check_round(struct samples *p, struct err *e)
 	for (uint32_t i = 0; i < MANY; i++) {
 		const struct sample *s = samples_at(p, i);
 
-		if (sample_is_over(s))
+		if (lane_is_over(&s->lane))
 			continue;
 		left = true;
 		assert_int_equal(s->n_steps, rounds + 1);

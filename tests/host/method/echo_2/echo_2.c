@@ -1,8 +1,6 @@
-/*
- * A method that no build has but that of tests/cli/echo.sh, which shows what
- * one is made of: this file and one row (echo_2_row.h). Its draft is what came
- * last: that the last two tokens of the text come again, and again.
- */
+/* A method that only the build of tests/cli/echo.sh has, as a minimal example
+ * of a method: this file and one row (echo_2_row.h). It drafts that the last
+ * two tokens of the text repeat. */
 #include "base/checked.h"
 #include "host/method/denoising.h"
 #include "host/method/method.h"
@@ -49,7 +47,7 @@ static int echo_start(struct denoising *d, struct err *e)
 	return denoising_reserve(d, session_context(d->session), e);
 }
 
-/* The first token comes from the prompt's last row. */
+/* The first token is drawn from the prompt's last row. */
 static int echo_prompt(struct denoising *d, uint32_t row, struct err *e)
 {
 	float *logits = gen_logits(d->gen);
@@ -78,8 +76,8 @@ static int echo_plan(struct denoising *d, struct err *e)
 	return 0;
 }
 
-/* The text goes on for as long as the draft was right. */
-static int echo_took(struct denoising *d, struct err *e)
+/* Emit tokens while the drawn token is the drafted one. */
+static int echo_after_pass(struct denoising *d, struct err *e)
 {
 	struct method_stats *stats = &d->env->stats;
 	float *logits = gen_logits(d->gen);
@@ -96,14 +94,14 @@ static int echo_took(struct denoising *d, struct err *e)
 	stats->cycles++;
 	stats->drafted += d->n_rows - 1;
 	stats->accepted += n - 1;
-	return denoising_accept(d, n, e);
+	return session_accept(d->session, d->sequence, NULL, n, e);
 }
 
 static const struct denoising_steps steps = {
 	.start = echo_start,
 	.prompt = echo_prompt,
 	.plan = echo_plan,
-	.took = echo_took,
+	.after_pass = echo_after_pass,
 };
 
 const struct method method_echo_2 = {
