@@ -20,7 +20,8 @@
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "beam-width", IN(width), "M",
 		"beam, dvts: continuations of each beam that is kept ({}); N "
-		"/ M of the N beams are kept after each step", 1, SAMPLES_MOST, .noun = "beams" },
+		"/ M of the N beams are kept after each step",
+		1, SAMPLES_MOST, .noun = "beams" },
 	{ OPT_UINT, 0, "beam-rounds", IN(rounds), "N",
 		"beam, dvts: steps with a choice, at most ({}); the last one "
 		"continues to the end", 1, 1 << 16, .noun = "beams" },

@@ -30,7 +30,8 @@ static const struct opt canvas_rows[] = {
 
 static const struct opt steps_rows[] = {
 	{ OPT_UINT, 0, "block-steps", OPT_IN(steps_options, steps), "N",
-		"passes for a block, at most (0: as many as it has positions)", 0, WIRE_MAX_ROWS },
+		"passes for a block, at most (0: as many as it has positions)",
+		0, WIRE_MAX_ROWS },
 	{ OPT_CHOICE, 0, "order", OPT_IN(steps_options, order), NULL,
 		"which guesses are fixed first ({}); the most probable, "
 		"those with the largest margin to the second, those of least "

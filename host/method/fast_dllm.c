@@ -8,8 +8,8 @@
  *
  *   none    every pass computes all positions
  *   prefix  positions before the block are cached; a pass computes the block
- * and the masks after it dual    these masks are cached too; a pass computes
- * the block alone
+ *           and the masks after it
+ *   dual    these masks are cached too; a pass computes the block alone
  *
  * With shifted logits the block's first token is committed in its first pass,
  * because later passes have no row that predicts it.

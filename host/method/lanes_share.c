@@ -4,10 +4,11 @@
  * cost.
  *
  *   gain    a drafted token saves its lane a pass with the probability of its
- * path, by the draft, times the share of predicted acceptance that was reached
- * lately (`reliable`) cost    a pass of r rows takes C(r) and, where layers are
- * streamed, at least the time that flash takes to read them
- * (host/tree/pass_cost.h)
+ *           path, by the draft, times `reliable`: the share of the predicted
+ *           acceptance that was reached lately
+ *   cost    a pass of r rows takes C(r) and, where layers are streamed, at
+ *           least the time that flash takes to read them
+ *           (host/tree/pass_cost.h)
  *
  * For m = 0, 1, ... drafted rows, the likeliest first, the rate is the expected
  * number of tokens over the time of drafting and of the pass; the m with the

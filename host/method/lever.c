@@ -8,7 +8,7 @@
  *            along v's path, q the draft's probability and rho the reliability
  *            of these probabilities lately (struct gain_rule)
  *   L(T)     the time of the cycle: drafting and verifying
- * (host/tree/pass_cost.h)
+ *            (host/tree/pass_cost.h)
  *
  * Drafting (4.2, Algorithm 1): node by node the one with the largest R(v) /
  * dL(v) is added. The paper stops when this ratio is no more than G(T) / L(T)

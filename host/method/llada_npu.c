@@ -5,18 +5,18 @@
  * positions over the cache, and
  *
  *   - tokens settle in stages (host/method/stages.h): other positions see a
- * token long before it is final, and it may be revised meanwhile;
+ *     token long before it is final, and it may be revised meanwhile;
  *   - the window begins at the first undecided position and extends into the
- * next block, further when few masks are left in the current one
- * (host/method/lookahead.h). Its guesses in later blocks are drafts: they
- * commit nothing and are checked again when their block becomes the current
- * one;
- *   - a token that was committed in a pass was a mask in that pass, so its keys
- * and values are stale; the window still holds the position in the next pass,
- * which computes them from the token;
+ *     next block, further when few masks are left in the current one
+ *     (host/method/lookahead.h). Its guesses in later blocks are drafts: they
+ *     commit nothing and are checked again when their block becomes the
+ *     current one;
+ *   - a token that was committed in a pass was a mask in that pass, so its
+ *     keys and values are stale; the window still holds the position in the
+ *     next pass, which computes them from the token;
  *   - the logits of stable tokens are not computed;
  *   - visible tokens that the window has passed are recomputed on the host
- * during the passes (host/method/revision.h).
+ *     during the passes (host/method/revision.h).
  *
  * Tokens are emitted from the left as they become stable, and all at the end of
  * the text.

@@ -151,10 +151,10 @@ struct method {
 	 *
 	 *   start       once, after the prompt was read
 	 *   plan        chooses the builder that grows the token tree of the
-	 * next pass (host/tree/build.h), within cycle_limits grown       the
-	 * tree is complete: decides what depends on the whole tree meanwhile
-	 * between two blocks of the pass, while the host has time after_pass
-	 * learns from the pass
+	 *               next pass (host/tree/build.h), within cycle_limits
+	 *   grown       the tree is complete: decides what depends on all of it
+	 *   meanwhile   between two blocks of the pass, while the host has time
+	 *   after_pass  learns from the pass
 	 *
 	 * A request has `lane_bytes` of state (cycle->own), zeroed at first,
 	 * and a tree with room for decode_rows + spare_nodes nodes, with

@@ -7,11 +7,11 @@
  * reached --full-block-at.
  *
  *   - In each pass every guess that reaches the threshold is committed, in all
- * blocks.
+ *     blocks.
  *   - A fully active block commits its best guess in any case.
  *   - Finished blocks become text from the left. Their keys and values are
- * cached --cache-delay passes after the block was finished, at least one: only
- * the next pass computes them from the tokens and not from masks.
+ *     cached --cache-delay passes after the block was finished, at least one:
+ *     only the next pass computes them from the tokens and not from masks.
  *   - After every --refresh-every passes everything is computed again.
  *
  * Where positions attend to their block and earlier ones only (D2F), the cache

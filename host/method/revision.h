@@ -8,8 +8,8 @@
  *   none   they stay as they were
  *   host   in every pass, all of them or the least confident
  *   drift  in a pass only one token, the one that was attended to most; when
- * its attention has changed, all of them in the next pass, from the first layer
- * on in which it changed (Elastic-Cache, 2025)
+ *          its attention has changed, all of them in the next pass, from the
+ *          first layer on in which it changed (Elastic-Cache, 2025)
  *
  * One thread; pointers that are passed in are borrowed.
  */
