@@ -1,8 +1,6 @@
-/*
- * Texts that methods write with small diffusion models of random weights, on a
- * real device process or on one that the test computes, to be held against each
- * other. A method's options are given as a user gives them, "NAME=VALUE".
- */
+/* Generates texts with small diffusion models of random weights, on a real
+ * device process or on a fake device, so that tests can compare them. Method
+ * options are given as a user gives them, "NAME=VALUE". */
 #ifndef TESTS_HOST_METHOD_DIFFUSION_TEXT_H
 #define TESTS_HOST_METHOD_DIFFUSION_TEXT_H
 
@@ -14,7 +12,7 @@
 #include "host/text/generation.h"
 #include "host/text/sampler.h"
 #include "tests/harness.h"
-#include "tests/host/method/asked.h"
+#include "tests/host/method/set_option.h"
 #include "tests/host/model/model_file.h"
 #include "tests/host/npu/fake_device.h"
 #include "tests/host/session/pair.h"
@@ -22,12 +20,12 @@
 #include <string.h>
 
 #define DT_MASK    95
-#define DT_LENGTH  8 /* of a block, where the model has such */
+#define DT_LENGTH  8 /* of a block, of a model with blocks */
 #define DT_CONTEXT 96
 #define DT_OPTIONS 12
 
 struct diffusion_text {
-	int32_t token[DT_CONTEXT]; /* the prompt as well */
+	int32_t token[DT_CONTEXT]; /* the prompt included */
 	size_t n;
 	enum gen_stop stop;
 	struct method_stats stats;
@@ -69,7 +67,7 @@ static inline void dt_shifted_block_keys(struct gguf_writer *w)
 	gguf_put_u32(w, "diffusion.block_length", DT_LENGTH);
 }
 
-/* `fake`: the test computes, which needs no device program. */
+/* `fake`: on the fake device, without a device program. */
 static inline void dt_init(struct diffusion_writer *w, uint64_t seed, bool fake)
 {
 	w->file = model_file_tiny;
@@ -100,17 +98,17 @@ static inline void dt_model(
 	w->model = model_file_open(&w->file);
 }
 
-static inline void dt_ask(struct opt_values *v, const char *option)
+static inline void dt_set_option(struct opt_values *v, const char *option)
 {
 	char name[64];
 	const char *eq = strchr(option, '=');
 
 	if (!eq) {
-		ask(v, option, "true");
+		set_option(v, option, "true");
 		return;
 	}
 	snprintf(name, sizeof(name), "%.*s", (int)(eq - option), option);
-	ask(v, name, eq + 1);
+	set_option(v, name, eq + 1);
 }
 
 static inline void dt_run(const struct diffusion_writer *w, struct session *s,
@@ -138,18 +136,18 @@ static inline void dt_run(const struct diffusion_writer *w, struct session *s,
 	sampler_close(sampler);
 }
 
-/* One text on a pair of its own; closing it fails on violations. */
+/* Generate one text on a device of its own; closing it fails on violations. */
 static inline void dt_try(struct diffusion_writer *w, const char *method,
 	const char *const *option, struct diffusion_text *out)
 {
-	struct opt_values asked = { 0 };
-	struct method_env env = { .options = &asked };
+	struct opt_values options = { 0 };
+	struct method_env env = { .options = &options };
 	struct session_opts opts = w->opts;
 	struct session *s;
 
 	*out = (struct diffusion_text){ 0 };
 	while (option && *option)
-		dt_ask(&asked, *option++);
+		dt_set_option(&options, *option++);
 	out->ret = method_open(&env, method_find(method), w->model, &out->e);
 	if (!out->ret) {
 		opts.decode_rows = env.method->decode_rows(&env);

@@ -1,8 +1,8 @@
 /*
- * What the tests of the methods that verify drafted trees share: whatever
- * drafts, wherever it runs, and whatever is pruned, a text on a real device
- * process must be plain decoding's, token for token, and every cycle what
- * watched_drafter.h says.
+ * Common part of the tests of methods that verify drafted trees. Whatever
+ * drafts, wherever it runs, and whatever is pruned: a text from a real device
+ * process must equal plain decoding token for token, and every cycle must pass
+ * watched_drafter.h.
  */
 #ifndef TESTS_HOST_METHOD_DRAFTED_TEXT_H
 #define TESTS_HOST_METHOD_DRAFTED_TEXT_H
@@ -22,7 +22,7 @@
 #include "tensor/soc/soc.h"
 #include "tests/harness.h"
 #include "tests/host/convert/image_file.h"
-#include "tests/host/method/asked.h"
+#include "tests/host/method/set_option.h"
 #include "tests/host/method/text_writer.h"
 #include "tests/host/method/watched_drafter.h"
 #include "tests/host/session/pair.h"
@@ -34,7 +34,7 @@
 #include <unistd.h>
 
 #define ROWS 64 /* of trees, at most */
-#define EXIT 2  /* of 4 layers */
+#define EXIT 2  /* after layer 2 of 4 */
 
 enum place { SERIAL, BATCHED, DEVICE, ORACLE, N_PLACES };
 
@@ -46,21 +46,23 @@ static const struct method *const verifying[] = { &method_chain,
 
 struct fixture {
 	struct writer w;
-	struct image_file image; /* of SAME */
+	struct image_file image; /* of model SAME */
 	struct soc soc;
-	const struct model *target; /* the session's */
-	bool shared;                /* with a draft session, once */
+	const struct model *target; /* of the session */
+	/* the device has the draft session's model already */
+	bool shared;
 	struct exit_head *exit;
-	/* Of the texts to come. */
+	/* Options of the next texts. */
 	uint32_t draft_context;
-	uint32_t tree_rows, depth, candidates; /* 0: not asked for */
+	uint32_t tree_rows, depth, candidates; /* 0: not given */
 	bool streams, prune, stop_rule;
 	struct prune_opts prune_opts;
-	struct text plain;       /* what they should be */
-	const struct text *told; /* what the oracle knows; NULL: that */
+	struct text plain; /* the expected text */
+	/* text that the oracle drafts from; NULL: plain */
+	const struct text *oracle_text;
 	/* Of all texts so far. */
 	struct method_stats sum;
-	uint32_t most; /* rows of a pass of the last one */
+	uint32_t most; /* largest number of rows of a pass of the last text */
 };
 
 static inline int setup(void **state)
@@ -70,7 +72,7 @@ static inline int setup(void **state)
 	writer_init(&f->w, ROWS, 32);
 	f->w.opts.smaller_graphs = true;
 	f->w.opts.exit_layers = EXIT;
-	f->w.opts.spin_us = 50; /* tests have few processors */
+	f->w.opts.spin_us = 50; /* short, as tests have few CPUs */
 	f->tree_rows = 24;
 	f->depth = 8;
 	f->candidates = 4;
@@ -103,7 +105,7 @@ static inline void open_session(struct fixture *f, const struct model *m)
 
 /* ---- an exit ----------------------------------------------------------- */
 
-/* An exit predictor that knows nothing. */
+/* An exit predictor with random weights. */
 static inline void open_exit(struct fixture *f)
 {
 	const struct model *m = f->w.model[SAME];
@@ -138,7 +140,7 @@ static inline void open_exit(struct fixture *f)
 	free(row);
 }
 
-/* ---- who drafts ------------------------------------------------------ */
+/* ---- drafters -------------------------------------------------------- */
 
 struct drafting {
 	enum place place;
@@ -153,7 +155,7 @@ static inline void open_on_device(
 	struct session_opts opts = f->w.opts;
 	struct err e = { 0 };
 
-	if (f->shared) { /* a device takes one more model, once */
+	if (f->shared) { /* a device takes one further model, once */
 		pair_close(&f->w.s);
 		open_session(f, f->target);
 	}
@@ -184,7 +186,8 @@ static inline void open_on_host(
 static inline void open_drafting(
 	struct fixture *f, struct drafting *d, enum place place, int which)
 {
-	const struct text *told = f->told ? f->told : &f->plain;
+	const struct text *oracle_text =
+		f->oracle_text ? f->oracle_text : &f->plain;
 	struct err e = { 0 };
 
 	*d = (struct drafting){ .place = place };
@@ -193,8 +196,9 @@ static inline void open_drafting(
 	else if (place != ORACLE)
 		open_on_host(f, d, which);
 	else
-		assert_ok(drafter_oracle_open(&d->watched.inner, told->token,
-				  told->n, .6, 3, N_VOCAB, &e),
+		assert_ok(drafter_oracle_open(&d->watched.inner,
+				  oracle_text->token, oracle_text->n, .6, 3,
+				  N_VOCAB, &e),
 			&e);
 }
 
@@ -228,7 +232,7 @@ static inline void check_stats(struct fixture *f, const struct method_env *env,
 	struct session_stats b;
 
 	session_stats(f->w.s, &b);
-	/* The first token is the prompt's. */
+	/* The first token comes from the prompt's pass. */
 	assert_int_equal(s->cycles + s->accepted, t->n - N_PROMPT - 1);
 	assert_int_equal(b.logits_rows - a->logits_rows, t->n - N_PROMPT);
 	assert_true(b.logits_computed - a->logits_computed >=
@@ -244,23 +248,23 @@ static inline void check_stats(struct fixture *f, const struct method_env *env,
 	method_stats_add(&f->sum, s);
 }
 
-/* What the fixture says is asked; its exit predictor stays its own. */
+/* The fixture's options; the fixture keeps ownership of its exit predictor. */
 static inline void open_method(const struct fixture *f, const struct method *m,
-	struct opt_values *asked, struct method_env *env)
+	struct opt_values *options, struct method_env *env)
 {
 	struct err e = { 0 };
 
 	if (f->depth) {
-		api_request_number(asked, "draft-len", f->depth);
-		api_request_number(asked, "tree-depth", f->depth);
+		set_option_number(options, "draft-len", f->depth);
+		set_option_number(options, "tree-depth", f->depth);
 	}
 	if (f->tree_rows)
-		api_request_number(asked, "tree-rows", f->tree_rows);
-	api_request_number(asked, "candidates", f->candidates);
-	ask(asked, "stop-rule", f->stop_rule ? "true" : "false");
-	ask(asked, "prune-always", NULL);
-	ask(asked, "exit", "none");
-	env->options = asked;
+		set_option_number(options, "tree-rows", f->tree_rows);
+	set_option_number(options, "candidates", f->candidates);
+	set_option(options, "stop-rule", f->stop_rule ? "true" : "false");
+	set_option(options, "prune-always", NULL);
+	set_option(options, "exit", "none");
+	env->options = options;
 	assert_ok(method_open(env, m, f->w.model[SAME], &e), &e);
 	if (m == &method_lever && f->prune) {
 		lever_state(env)->exit = f->exit;
@@ -275,13 +279,13 @@ static inline void close_method(struct method_env *env)
 	method_close(env);
 }
 
-/* A text by one method, with everything opened anew; f->plain is known. */
+/* Generate a text by one method, on a new drafter; f->plain is known. */
 static inline void check_text(
 	struct fixture *f, const struct method *m, struct drafting *d)
 {
-	struct opt_values asked = { 0 };
+	struct opt_values options = { 0 };
 	struct drafter drafter;
-	struct method_env env = { .options = &asked,
+	struct method_env env = { .options = &options,
 		.drafter = &drafter,
 		.phone = f->w.opts.soc,
 		.streams = f->streams };
@@ -289,7 +293,7 @@ static inline void check_text(
 	struct text got;
 	char what[128];
 
-	open_method(f, m, &asked, &env);
+	open_method(f, m, &options, &env);
 	drafter = watched_drafter(&d->watched, &env, &f->plain, f->prune);
 	session_stats(f->w.s, &before);
 	writer_write(&f->w, m, &env, &got);
@@ -297,7 +301,7 @@ static inline void check_text(
 		m->name, d->place, f->tree_rows, f->w.n_predict);
 	text_same(&got, &f->plain, what);
 	check_stats(f, &env, &before, &got);
-	/* All cycles but those at the end are looked at. */
+	/* All cycles were checked except for those at the end. */
 	assert_true(d->watched.checked + 2 >= env.stats.cycles);
 	f->most = d->watched.most;
 	close_method(&env);
@@ -313,7 +317,7 @@ static inline void check_methods(struct fixture *f, enum place place, int which)
 	close_drafting(&d);
 }
 
-/* Wherever it drafts, with the model that agrees in part. */
+/* In all places of the drafter, with the model that agrees in part. */
 static inline void check_places(struct fixture *f)
 {
 	write_plain(f);
@@ -321,7 +325,7 @@ static inline void check_places(struct fixture *f)
 		check_methods(f, p, COARSE);
 }
 
-/* Trees that are accepted in part are what this is about. */
+/* Some drafted tokens must have been accepted, and some rejected. */
 static inline void end_texts(struct fixture *f)
 {
 	print_message("%.2f tokens a pass\n",

@@ -1,8 +1,8 @@
 /*
- * LLaDA's reference decoder as its authors describe it, on logits that the
- * test gives for a whole sequence at a time: plain, in double precision, with
- * noise in the form exp(l) / (-ln u)^T. It shares nothing with the program
- * but the numbers u and which counter they have.
+ * LLaDA's reference decoder as its authors describe it, on logits that the test
+ * gives for a whole sequence at a time: plain code in double precision, with
+ * noise in the form exp(l) / (-ln u)^T. Shares no code with the program, only
+ * the random numbers u and their counters.
  */
 #ifndef TESTS_HOST_METHOD_NAIVE_LLADA_H
 #define TESTS_HOST_METHOD_NAIVE_LLADA_H
@@ -20,12 +20,12 @@ struct naive {
 	void (*logits)(void *arg, const int32_t *x, unsigned n, double *out);
 	void *arg;
 	unsigned n_vocab, block, steps;
-	unsigned shift; /* 1: a row speaks of the position behind it */
+	unsigned shift; /* 1: a row predicts the position after its own */
 	int32_t mask;
 	double temperature;
 	uint64_t seed, stream;
-	/* The least by which a choice was taken: of logits; of confidences as
-	 * log-odds, which change by no more than logits do. */
+	/* The smallest margin of any choice so far: between logits; between
+	 * confidences as log-odds, which change by no more than logits do. */
 	double margin;
 };
 
@@ -40,7 +40,7 @@ static inline double naive_odds(double p)
 	return log(p) - log1p(-p);
 }
 
-/* x0, and its probability where there is no noise. */
+/* x0, and its probability in the absence of noise. */
 static inline int32_t naive_choose(struct naive *v, const double *l,
 	unsigned at, unsigned step, double *confidence)
 {
@@ -103,10 +103,8 @@ static inline void naive_step(struct naive *v, int32_t *x, unsigned begin,
 	free(l);
 }
 
-/*
- * x[*n] is the prompt and becomes the text: up to `limit` tokens, up to and
- * with `eos`; blocks are whole as far as `context` goes. Returns the passes.
- */
+/* x[*n] is the prompt and becomes the text: up to `limit` tokens, up to `eos`
+ * (included); blocks are cut at `context`. Returns the number of passes. */
 static inline unsigned naive_decode(struct naive *v, int32_t *x, unsigned *n,
 	unsigned limit, unsigned context, int32_t eos)
 {

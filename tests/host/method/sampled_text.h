@@ -1,15 +1,13 @@
-/*
- * What the tests of many samples share: each sample must be the text that plain
- * decoding writes with the same random numbers in a session of its own, token
- * for token, whoever else is in the passes.
- */
+/* Common part of the tests of many samples: each sample must equal, token for
+ * token, the text that plain decoding generates with the same random numbers in
+ * a session of its own, whichever other samples share its passes. */
 #ifndef TESTS_HOST_METHOD_SAMPLED_TEXT_H
 #define TESTS_HOST_METHOD_SAMPLED_TEXT_H
 
 #include "base/checked.h"
 #include "host/draft/drafting.h"
 #include "host/method/samples.h"
-#include "tests/host/method/asked.h"
+#include "tests/host/method/set_option.h"
 #include "tests/host/method/text_writer.h"
 
 #include <stdlib.h>
@@ -19,20 +17,20 @@
 struct sampled {
 	struct writer w;
 	struct text alone[MANY];
-	uint32_t eos; /* 0: no tokenizer, so nothing but length ends a text */
-	/* Of the samples to come. */
+	uint32_t eos; /* 0: no tokenizer, so only the length ends a text */
+	/* Options of the next samples. */
 	uint32_t n, parallel;
-	const char *said[4][2]; /* options more and what they are */
+	const char *option[4][2]; /* further options: names and values */
 	struct samples_sink sink;
 	const char *draft; /* NULL: nothing drafts */
 	struct reward *reward;
 	const struct samples_script *script;
-	/* Of the last ones; to be closed. */
-	struct opt_values asked;
+	/* Of the last run; to be closed. */
+	struct opt_values options;
 	struct method_env env;
 	struct samples *samples;
 	struct drafting drafting;
-	struct method_stats stats; /* of all so far */
+	struct method_stats stats; /* of all runs so far */
 	struct sampler *sampler;
 	struct generation *gen;
 	struct err e;
@@ -43,7 +41,7 @@ static inline int sampled_setup(void **state)
 	struct sampled *f = calloc(1, sizeof(*f));
 
 	writer_init(&f->w, 1, 40);
-	f->w.opts.spin_us = 50; /* tests have few processors */
+	f->w.opts.spin_us = 50; /* short, as tests have few CPUs */
 	f->w.sampling.temperature = .9;
 	f->n = MANY;
 	f->parallel = 4;
@@ -60,7 +58,7 @@ static inline int sampled_teardown(void **state)
 	return 0;
 }
 
-/* By plain decoding, one after another, each in an empty cache. */
+/* By plain decoding, one after another, each from an empty cache. */
 static inline void write_alone(struct sampled *f)
 {
 	struct method_env none = { 0 };
@@ -73,7 +71,7 @@ static inline void write_alone(struct sampled *f)
 	f->w.sampling.stream = 0;
 }
 
-/* A session for samples, in the place of one for a text. */
+/* Open a session for samples, in place of one for a single text. */
 static inline void open_many(struct sampled *f, uint32_t slots)
 {
 	f->w.opts.sequences = 1 + f->n;
@@ -83,7 +81,7 @@ static inline void open_many(struct sampled *f, uint32_t slots)
 	pair_open(&f->w.s, f->w.model[SAME], &f->w.opts);
 }
 
-/* Plain decoding in a session of its own, of which nothing is left. */
+/* Plain decoding in a session of its own, which is closed afterwards. */
 static inline void open_alone(struct sampled *f)
 {
 	struct session_opts many = f->w.opts;
@@ -97,8 +95,8 @@ static inline void open_alone(struct sampled *f)
 	f->w.opts = many;
 }
 
-/* The models, and what plain decoding makes of them: some of the texts come to
- * an end of their own. */
+/* The models, and their texts by plain decoding. `eos` is chosen so that some
+ * texts end by themselves. */
 static inline void open_models(struct sampled *f)
 {
 	writer_open_models(&f->w, 2);
@@ -114,28 +112,28 @@ static inline void open_draft(struct sampled *f)
 
 	if (!f->draft)
 		return;
-	ask(&f->asked, "draft", f->draft);
-	api_request_number(&f->asked, "tree-rows", 24);
+	set_option(&f->options, "draft", f->draft);
+	set_option_number(&f->options, "tree-rows", 24);
 	f->drafting = (struct drafting){ 0 };
-	assert_ok(drafting_ask(&f->drafting, &f->asked, &e), &e);
+	assert_ok(drafting_ask(&f->drafting, &f->options, &e), &e);
 	assert_true(drafting_can_be_many(&f->drafting));
 	assert_ok(drafting_open(&f->drafting, f->w.s, &f->w.opts, 24, &e), &e);
 	f->env.drafter = &f->drafting.drafter;
 	f->env.drafting = &f->drafting;
 }
 
-/* What it returns; to be closed. */
+/* Returns what the run returns; to be closed. */
 static inline int run_many(struct sampled *f, const struct method *m)
 {
 	struct err e = { 0 };
 	int ret;
 
-	f->asked = (struct opt_values){ 0 };
-	api_request_number(&f->asked, "samples", f->n);
-	api_request_number(&f->asked, "parallel", f->parallel);
-	for (unsigned i = 0; i < ARRAY_LEN(f->said) && f->said[i][0]; i++)
-		ask(&f->asked, f->said[i][0], f->said[i][1]);
-	f->env = (struct method_env){ .options = &f->asked };
+	f->options = (struct opt_values){ 0 };
+	set_option_number(&f->options, "samples", f->n);
+	set_option_number(&f->options, "parallel", f->parallel);
+	for (unsigned i = 0; i < ARRAY_LEN(f->option) && f->option[i][0]; i++)
+		set_option(&f->options, f->option[i][0], f->option[i][1]);
+	f->env = (struct method_env){ .options = &f->options };
 	assert_ok(method_open(&f->env, m, f->w.model[SAME], &e), &e);
 	f->env.reward = f->reward;
 	f->env.script = f->script;
@@ -175,7 +173,8 @@ static inline void same_sample(const struct sampled *f, const struct sample *s)
 	text_same(&got, &f->alone[s->index], what);
 }
 
-/* All of the last run's are what they are alone, but for those that failed. */
+/* All samples of the last run equal their texts alone, except for failed
+ * ones. */
 static inline void same_samples(const struct sampled *f)
 {
 	const struct samples *p = f->samples;

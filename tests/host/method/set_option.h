@@ -1,6 +1,6 @@
-/* What tests ask of methods: their options by name, as a user does. */
-#ifndef TESTS_HOST_METHOD_ASKED_H
-#define TESTS_HOST_METHOD_ASKED_H
+/* Set method options by name, as a user does. */
+#ifndef TESTS_HOST_METHOD_SET_OPTION_H
+#define TESTS_HOST_METHOD_SET_OPTION_H
 
 #include "base/err.h"
 #include "base/opt.h"
@@ -10,20 +10,21 @@
 #include <stdint.h>
 #include <stdio.h>
 
-static inline void ask(struct opt_values *v, const char *name, const char *text)
+static inline void set_option(
+	struct opt_values *v, const char *name, const char *text)
 {
 	struct err e = { 0 };
 
 	assert_ok(opt_set(method_table, v, name, text, &e), &e);
 }
 
-static inline void api_request_number(
+static inline void set_option_number(
 	struct opt_values *v, const char *name, uint32_t number)
 {
 	char text[16];
 
 	snprintf(text, sizeof(text), "%u", number);
-	ask(v, name, text);
+	set_option(v, name, text);
 }
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * Beam search and diverse verifier tree search on a device that the test
- * computes, by scores that the test gives: all beams there ever were, which of
- * them were kept and which was chosen are those of a search that writes every
- * beam alone (slow_beams.h), whatever the width of a pass, however full the
- * cache and whatever drafts; one beam is plain decoding; and what befalls a
- * beam, the reward or the run is told.
+ * Beam search and diverse verifier tree search on a fake device, with scores
+ * that the test computes. All beams, the kept ones and the chosen one must be
+ * those of the reference search, which generates every beam alone
+ * (slow_beams.h), for every width of a pass, with a full cache and with drafts.
+ * One beam must equal plain decoding. Failures of a beam, of the reward model
+ * and of the run must be reported.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -18,22 +18,22 @@
 #include <errno.h>
 #include <math.h>
 
-#define RUN 32 /* slots that are taken together (host/memory/kv_pool.h) */
+#define RUN 32 /* slots that are allocated together (host/memory/kv_pool.h) */
 
 static struct fake fake;
 static struct slow_search slow;
 
 static struct {
 	unsigned calls, texts;
-	unsigned fails; /* the call that does; 0: none */
-} asked;
+	unsigned fails; /* number of the call that fails; 0: none */
+} reward_calls;
 
 static int score(void *arg, struct reward_text *t, unsigned n, struct err *e)
 {
-	asked.calls++;
-	asked.texts += n;
-	if (asked.calls == asked.fails)
-		return err_set(e, EIO, "the judge is out");
+	reward_calls.calls++;
+	reward_calls.texts += n;
+	if (reward_calls.calls == reward_calls.fails)
+		return err_set(e, EIO, "the reward model failed");
 	for (unsigned i = 0; i < n; i++) {
 		assert_int_equal(t[i].n_prompt, N_PROMPT);
 		for (uint32_t k = 0; k < t[i].n_steps; k++)
@@ -43,7 +43,7 @@ static int score(void *arg, struct reward_text *t, unsigned n, struct err *e)
 	return 0;
 }
 
-/* The token that ends a text ends no step. */
+/* A token that ends a text must not end a step. */
 static uint32_t find_eos(const struct text *t)
 {
 	for (size_t i = N_PROMPT + 20; i < t->n; i++)
@@ -55,7 +55,7 @@ static uint32_t find_eos(const struct text *t)
 
 static int setup(void **state)
 {
-	const struct reward_site nobody = { 0 };
+	const struct reward_site none = { 0 };
 	struct err e = { 0 };
 	struct sampled *f;
 
@@ -64,14 +64,14 @@ static int setup(void **state)
 	fake_init(&fake);
 	f->w.opts.npu = &fake.ops;
 	f->w.opts.layout = LAYOUT_ROWS;
-	f->said[0][0] = "step-end";
-	f->said[0][1] = "a";
+	f->option[0][0] = "step-end";
+	f->option[0][1] = "a";
 	writer_open_models(&f->w, 2);
 	open_alone(f);
 	f->eos = find_eos(&f->alone[MANY / 2]);
 	words_open(&f->w, f->eos);
-	memset(&asked, 0, sizeof(asked));
-	assert_ok(reward_open(&f->reward, "exact", &nobody, &e), &e);
+	memset(&reward_calls, 0, sizeof(reward_calls));
+	assert_ok(reward_open(&f->reward, "exact", &none, &e), &e);
 	reward_report(f->reward, score, NULL);
 	return 0;
 }
@@ -84,24 +84,25 @@ static int teardown(void **state)
 	return sampled_teardown(state);
 }
 
-/* ---- as the slow search -------------------------------------------------- */
+/* ---- against the reference search ---------------------------------------- */
 
 static char number[3][16];
 
-static void say(struct sampled *f, unsigned at, const char *name, uint32_t n)
+static void set_number(
+	struct sampled *f, unsigned at, const char *name, uint32_t n)
 {
 	snprintf(number[at - 1], sizeof(number[0]), "%u", n);
-	f->said[at][0] = name;
-	f->said[at][1] = number[at - 1];
+	f->option[at][0] = name;
+	f->option[at][1] = number[at - 1];
 }
 
-static void say_plan(struct sampled *f, const struct slow_plan *plan)
+static void set_plan(struct sampled *f, const struct slow_plan *plan)
 {
 	f->n = plan->n;
-	say(f, 1, "beam-width", plan->width);
-	say(f, 2, "beam-rounds", plan->rounds);
-	f->said[3][0] = "aggregate";
-	f->said[3][1] = plan->aggregate;
+	set_number(f, 1, "beam-width", plan->width);
+	set_number(f, 2, "beam-rounds", plan->rounds);
+	f->option[3][0] = "aggregate";
+	f->option[3][1] = plan->aggregate;
 }
 
 static void search_slowly(struct sampled *f, const struct slow_plan *plan)
@@ -119,7 +120,7 @@ static void search_slowly(struct sampled *f, const struct slow_plan *plan)
 
 static int search(struct sampled *f, const struct slow_plan *plan)
 {
-	asked.calls = asked.texts = 0;
+	reward_calls.calls = reward_calls.texts = 0;
 	return run_many(f, plan->trees ? &method_dvts : &method_beam);
 }
 
@@ -153,7 +154,7 @@ static void same_beam(const struct sample *s, const struct slow_beam *want)
 static void same_search(const struct sampled *f)
 {
 	const struct samples *p = f->samples;
-	const struct beams *told = samples_own(p);
+	const struct beams *beams = samples_own(p);
 	size_t n;
 	const int32_t *token = gen_tokens(f->gen, &n);
 
@@ -164,11 +165,11 @@ static void same_search(const struct sampled *f)
 	assert_int_equal(n, slow.beam[slow.best].n);
 	assert_memory_equal(
 		token, slow.beam[slow.best].token, n * sizeof(*token));
-	assert_int_equal(told->round, slow.rounds);
-	assert_int_equal(told->forks, slow.forks);
-	assert_int_equal(told->chosen, n - N_PROMPT);
-	assert_int_equal(asked.texts, slow.scored);
-	assert_true(asked.calls <= slow.rounds);
+	assert_int_equal(beams->round, slow.rounds);
+	assert_int_equal(beams->forks, slow.forks);
+	assert_int_equal(beams->chosen, n - N_PROMPT);
+	assert_int_equal(reward_calls.texts, slow.scored);
+	assert_true(reward_calls.calls <= slow.rounds);
 }
 
 static void check(struct sampled *f, const struct slow_plan *plan)
@@ -178,7 +179,7 @@ static void check(struct sampled *f, const struct slow_plan *plan)
 	assert_ok(search(f, plan), &f->e);
 	same_search(f);
 	samples_stats(f->samples, &st);
-	/* What beams have in common is computed once. */
+	/* The common part of beams is computed once. */
 	if (!st.forgotten && !f->draft)
 		assert_true(st.rows < st.tokens);
 	close_many(f);
@@ -201,14 +202,14 @@ static const struct slow_plan plans[] = {
 	{ true, 12, 4, 40, "last" },
 };
 
-static void test_as_slow(void **state)
+static void test_matches_reference_search(void **state)
 {
 	static const uint32_t parallel[] = { 1, 5, 64 };
 	struct sampled *f = *state;
 	unsigned beams = 0, ended = 0;
 
 	for (unsigned i = 0; i < ARRAY_LEN(plans); i++) {
-		say_plan(f, &plans[i]);
+		set_plan(f, &plans[i]);
 		search_slowly(f, &plans[i]);
 		beams += slow.n;
 		for (uint32_t k = 0; k < slow.n; k++)
@@ -224,7 +225,7 @@ static void test_as_slow(void **state)
 	assert_true(ended > 30 && beams > ended);
 }
 
-static void test_full(void **state)
+static void test_full_cache_changes_no_beam(void **state)
 {
 	const struct slow_plan plan = { false, 6, 3, 40, "last" };
 	struct sampled *f = *state;
@@ -232,7 +233,7 @@ static void test_full(void **state)
 	uint64_t pauses = 0, forgotten = 0;
 
 	f->parallel = 6;
-	say_plan(f, &plan);
+	set_plan(f, &plan);
 	search_slowly(f, &plan);
 	for (uint32_t runs = 3; runs <= 13; runs += 2) {
 		open_many(f, runs * RUN);
@@ -249,7 +250,7 @@ static void test_full(void **state)
 	assert_true(pauses + forgotten > 0);
 }
 
-static void test_drafted(void **state)
+static void test_drafts_change_no_beam(void **state)
 {
 	static const char *const draft[] = { "pld+recycle", "sam" };
 	const struct slow_plan plan = { false, 6, 2, 40, "last" };
@@ -257,7 +258,7 @@ static void test_drafted(void **state)
 
 	f->w.sampling.temperature = .3;
 	f->parallel = 4;
-	say_plan(f, &plan);
+	set_plan(f, &plan);
 	search_slowly(f, &plan);
 	for (unsigned i = 0; i < ARRAY_LEN(draft); i++) {
 		f->draft = draft[i];
@@ -268,14 +269,14 @@ static void test_drafted(void **state)
 	assert_true(f->stats.accepted > 0);
 }
 
-/* Texts that are all the same are kept and written on as often as others. */
-static void test_greedy(void **state)
+/* Equal texts are kept and continued like different ones. */
+static void test_equal_texts_are_kept(void **state)
 {
 	const struct slow_plan plan = { false, 4, 2, 40, "last" };
 	struct sampled *f = *state;
 
 	f->w.sampling.temperature = 0;
-	say_plan(f, &plan);
+	set_plan(f, &plan);
 	search_slowly(f, &plan);
 	open_many(f, 4096);
 	check(f, &plan);
@@ -293,7 +294,7 @@ static void same_text(const struct generation *g, const struct text *want)
 	text_same(&got, want, "one beam");
 }
 
-static void test_one_is_plain(void **state)
+static void test_one_beam_is_plain_decoding(void **state)
 {
 	static const struct method *const by[] = { &method_beam, &method_dvts };
 	struct sampled *f = *state;
@@ -321,19 +322,19 @@ static void test_one_is_plain(void **state)
 		assert_int_equal(one.passes, plain.passes);
 		assert_int_equal(one.rows, plain.rows);
 	}
-	assert_int_equal(asked.calls, 0);
+	assert_int_equal(reward_calls.calls, 0);
 }
 
-/* ---- what befalls them --------------------------------------------------- */
+/* ---- failures ------------------------------------------------------------ */
 
-static void test_refused(void **state)
+static void test_indivisible_number_is_refused(void **state)
 {
 	struct sampled *f = *state;
 	struct opt_values asked_for = { 0 };
 	struct method_env env = { .options = &asked_for };
 	struct err e = { 0 };
 
-	api_request_number(&asked_for, "samples", 6);
+	set_option_number(&asked_for, "samples", 6);
 	assert_int_equal(
 		method_open(&env, &method_beam, f->w.model[SAME], &e), -EINVAL);
 	assert_non_null(strstr(e.text, "6 beams (-N)"));
@@ -341,17 +342,17 @@ static void test_refused(void **state)
 	method_close(&env);
 }
 
-static void test_reward_fails(void **state)
+static void test_reward_failure_ends_the_run(void **state)
 {
 	const struct slow_plan plan = { false, 6, 3, 40, "last" };
 	struct sampled *f = *state;
 
-	say_plan(f, &plan);
+	set_plan(f, &plan);
 	open_many(f, 4096);
-	asked.fails = 3;
+	reward_calls.fails = 3;
 	assert_int_equal(search(f, &plan), -EIO);
-	assert_string_equal(f->e.text, "the judge is out");
-	assert_int_equal(asked.calls, 3);
+	assert_string_equal(f->e.text, "the reward model failed");
+	assert_int_equal(reward_calls.calls, 3);
 	assert_null(samples_chosen(f->samples));
 	close_many(f);
 }
@@ -365,8 +366,8 @@ static void spoil_a_row(
 		hidden[n + 1] = NAN;
 }
 
-/* It leaves; the others go on. */
-static void test_one_fails(void **state)
+/* The failed beam leaves; the others continue. */
+static void test_failed_beam_spares_the_others(void **state)
 {
 	const struct slow_plan plan = { false, 6, 3, 40, "last" };
 	struct sampled *f = *state;
@@ -375,7 +376,7 @@ static void test_one_fails(void **state)
 
 	passes = 0;
 	f->parallel = 6;
-	say_plan(f, &plan);
+	set_plan(f, &plan);
 	open_many(f, 4096);
 	fake.spoil = spoil_a_row;
 	assert_ok(search(f, &plan), &f->e);
@@ -396,17 +397,18 @@ static void spoil_all(struct fake *of, float *hidden, uint32_t rows, uint32_t n)
 		hidden[(size_t)i * n] = NAN;
 }
 
-static void test_all_fail(void **state)
+static void test_all_failed_beams_fail_the_run(void **state)
 {
 	const struct slow_plan plan = { true, 6, 3, 40, "last" };
 	struct sampled *f = *state;
 	int ret;
 
-	say_plan(f, &plan);
+	set_plan(f, &plan);
 	open_many(f, 4096); /* the prompt has more rows */
 	fake.spoil = spoil_all;
 	ret = search(f, &plan);
-	/* Who ended by its first token had no row that could be spoilt. */
+	/* A beam that ended with its first token has no row that could be
+	 * spoilt. */
 	if (samples_in(f->samples, LANE_ENDED)) {
 		assert_ok(ret, &f->e);
 	} else {
@@ -416,10 +418,10 @@ static void test_all_fail(void **state)
 	close_many(f);
 }
 
-/* ---- broken off ---------------------------------------------------------- */
+/* ---- cancellation -------------------------------------------------------- */
 
 static volatile sig_atomic_t cancel;
-static uint32_t cancel_at; /* how many have ended */
+static uint32_t cancel_at; /* number of ended beams */
 
 static void cancel_late(void *arg, const struct samples *p)
 {
@@ -429,8 +431,8 @@ static void cancel_late(void *arg, const struct samples *p)
 	cancel = samples_in(p, LANE_ENDED) >= cancel_at && st.tokens > 60;
 }
 
-/* The best of those that finished, or what is written of one. */
-static void test_canceled(void **state)
+/* The text is the best finished beam, or the beginning of a beam. */
+static void test_canceled_run_chooses_the_best(void **state)
 {
 	const struct slow_plan plan = { false, 6, 3, 40, "last" };
 	struct sampled *f = *state;
@@ -440,7 +442,7 @@ static void test_canceled(void **state)
 
 	f->w.opts.cancel = &cancel;
 	f->sink.after_pass = cancel_late;
-	say_plan(f, &plan);
+	set_plan(f, &plan);
 	for (cancel_at = 0; cancel_at < 4; cancel_at += 3) {
 		cancel = 0;
 		open_many(f, 4096);
@@ -460,16 +462,16 @@ static void test_canceled(void **state)
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
-	TEST(test_as_slow),
-	TEST(test_full),
-	TEST(test_drafted),
-	TEST(test_greedy),
-	TEST(test_one_is_plain),
-	TEST(test_refused),
-	TEST(test_reward_fails),
-	TEST(test_one_fails),
-	TEST(test_all_fail),
-	TEST(test_canceled),
+	TEST(test_matches_reference_search),
+	TEST(test_full_cache_changes_no_beam),
+	TEST(test_drafts_change_no_beam),
+	TEST(test_equal_texts_are_kept),
+	TEST(test_one_beam_is_plain_decoding),
+	TEST(test_indivisible_number_is_refused),
+	TEST(test_reward_failure_ends_the_run),
+	TEST(test_failed_beam_spares_the_others),
+	TEST(test_all_failed_beams_fail_the_run),
+	TEST(test_canceled_run_chooses_the_best),
 };
 
 TEST_FILE(tests)

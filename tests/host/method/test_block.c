@@ -1,10 +1,9 @@
 /*
  * The method block from weights to tokens: against the naive decoder, which
- * computes the whole text anew in each pass with its visibility spelt out, on
- * top of the model's definition; what it keeps of a block against the same text
- * computed at once; and against itself whatever the pair's settings. On a real
- * device process (TANDEM_NPU; skipped without), and on one that the test
- * computes.
+ * recomputes the whole text in each pass with an explicit attention mask, from
+ * the model's definition; the cache of a block against the same text computed
+ * at once; and against itself with other settings of the devices. On a real
+ * device process (TANDEM_NPU; skipped without) and on a fake device.
  */
 #include "base/err.h"
 #include "host/method/method.h"
@@ -13,7 +12,7 @@
 #include "host/text/generation.h"
 #include "host/text/sampler.h"
 #include "tests/harness.h"
-#include "tests/host/method/asked.h"
+#include "tests/host/method/set_option.h"
 #include "tests/host/method/naive_llada.h"
 #include "tests/host/model/reference_model.h"
 #include "tests/host/npu/fake_device.h"
@@ -31,7 +30,7 @@ struct fixture {
 	struct model *model;
 	struct session_opts opts;
 	struct sampler_opts sampling;
-	struct opt_values asked;
+	struct opt_values options;
 	struct method_env env;
 	uint32_t steps, n_prompt, n_predict;
 	int32_t prompt[CONTEXT];
@@ -60,7 +59,7 @@ static int setup(void **state)
 	f->opts.threads = 1;
 	f->opts.context = CONTEXT;
 	f->sampling = sampler_defaults;
-	f->env.options = &f->asked;
+	f->env.options = &f->options;
 	f->n_prompt = 9;
 	f->n_predict = 70;
 	for (unsigned i = 0; i < CONTEXT; i++)
@@ -93,7 +92,7 @@ static void open_pair(struct fixture *f)
 	pair_open(&f->s, f->model, &f->opts);
 }
 
-/* One text on a pair of its own, which stays open. */
+/* Generate one text on a device of its own, which stays open. */
 static void write_text(struct fixture *f, struct session_stats *st)
 {
 	struct generation_opts o = { .n_vocab = f->file.n_vocab,
@@ -108,7 +107,7 @@ static void write_text(struct fixture *f, struct session_stats *st)
 	assert_ok(sampler_open(&sampler, &f->sampling, o.n_vocab, &e), &e);
 	o.sampler = sampler;
 	assert_ok(generation_open(&g, &o, f->prompt, f->n_prompt, &e), &e);
-	api_request_number(&f->asked, "block-steps", f->steps);
+	set_option_number(&f->options, "block-steps", f->steps);
 	assert_ok(method_run(f->s, g, &f->env, &e), &e);
 	text = gen_tokens(g, &f->n);
 	memcpy(f->text, text, f->n * sizeof(*text));
@@ -118,7 +117,7 @@ static void write_text(struct fixture *f, struct session_stats *st)
 	sampler_close(sampler);
 }
 
-/* Closing it fails on violations. */
+/* Closing the device fails on violations. */
 static void run(struct fixture *f, struct session_stats *st)
 {
 	write_text(f, st);
@@ -127,7 +126,8 @@ static void run(struct fixture *f, struct session_stats *st)
 
 /* ---- against the definition ---------------------------------------------- */
 
-/* Of a prompt a row sees what is before it; then of its block all. */
+/* Whether row i attends to j: rows of the prompt to earlier ones, others also
+ * to their whole block. */
 static bool sees(const struct fixture *f, unsigned i, unsigned j)
 {
 	unsigned p = f->n_prompt;
@@ -151,7 +151,7 @@ static void naive_logits(void *arg, const int32_t *x, unsigned n, double *out)
 		f->model->gguf, &f->file, x, position, visibility, n, out);
 }
 
-/* The same text, unless a choice hangs on less than rounding can change. */
+/* The texts are equal, unless rounding may have decided a choice. */
 static bool check_reference(struct fixture *f)
 {
 	struct naive v = { .logits = naive_logits,
@@ -174,7 +174,7 @@ static bool check_reference(struct fixture *f)
 	v.shift = f->model->shift_logits;
 	memcpy(want, f->prompt, f->n_prompt * sizeof(*want));
 	passes = naive_decode(&v, want, &n, limit, CONTEXT, -1);
-	/* The prompt's, and one to keep each block but the last. */
+	/* The prompt's, and one to cache each block but the last. */
 	assert_int_equal(st.prompt_rows.passes, (f->n_prompt - 1) / chunk + 1);
 	assert_int_equal(st.decode_rows.passes, passes + blocks - 1);
 	assert_int_equal(f->n, n);
@@ -189,7 +189,7 @@ static bool check_reference(struct fixture *f)
 	return true;
 }
 
-/* Prompts and answers of whole blocks and of others, steps and noise. */
+/* Prompts and answers of whole blocks and of others, with steps and noise. */
 static void check_definition(struct fixture *f)
 {
 	static const struct {
@@ -220,8 +220,8 @@ static void put_shifted_keys(struct gguf_writer *w)
 	gguf_put_bool(w, "diffusion.shift_logits", true);
 }
 
-/* Rows that speak of the next position. */
-static void test_is_the_shifted_definition(void **state)
+/* A model whose rows predict the next position. */
+static void test_matches_shifted_definition(void **state)
 {
 	struct fixture *f = *state;
 
@@ -229,7 +229,7 @@ static void test_is_the_shifted_definition(void **state)
 	check_definition(f);
 }
 
-static void test_is_the_definition(void **state)
+static void test_matches_definition(void **state)
 {
 	struct fixture *f = *state;
 
@@ -237,8 +237,8 @@ static void test_is_the_definition(void **state)
 	check_definition(f);
 }
 
-/* On a device that the test computes. */
-static void test_without_a_process(void **state)
+/* On a fake device. */
+static void test_matches_on_fake_device(void **state)
 {
 	struct fixture *f = *state;
 	struct fake fake;
@@ -250,8 +250,8 @@ static void test_without_a_process(void **state)
 	assert_true(fake.answered > 0);
 }
 
-/* The context ends within a block, which is the shorter for it. */
-static void test_up_to_the_context(void **state)
+/* The context ends within a block, which becomes shorter. */
+static void test_stops_at_full_context(void **state)
 {
 	struct fixture *f = *state;
 	struct session_stats st;
@@ -261,11 +261,11 @@ static void test_up_to_the_context(void **state)
 	run(f, &st);
 	assert_int_equal(f->n, CONTEXT);
 	assert_int_equal(f->stop, GEN_STOP_CONTEXT);
-	/* Blocks at 9, 41, 73 and 105, of which the last has 23 positions. */
+	/* Blocks begin at 9, 41, 73 and 105; the last one has 23 positions. */
 	assert_int_equal(st.decode_rows.rows, 3 * 3 * LENGTH + 2 * 23);
 }
 
-/* ---- what is kept -------------------------------------------------------- */
+/* ---- the cache ----------------------------------------------------------- */
 
 /* All keys and values of the text's first n positions. */
 static uint8_t *read_cache(const struct fixture *f, uint32_t n, size_t *bytes)
@@ -284,7 +284,8 @@ static uint8_t *read_cache(const struct fixture *f, uint32_t n, size_t *bytes)
 	return all;
 }
 
-/* Rows [from, from + n) of the text, masks behind what is written of it. */
+/* Rows [from, from + n) of the text; positions after the generated tokens are
+ * masks. */
 static void text_rows(const struct fixture *f, struct row *row, uint32_t from,
 	uint32_t n, uint32_t written)
 {
@@ -314,7 +315,7 @@ static void forward(struct fixture *f, uint32_t from, uint32_t n,
 		&e);
 }
 
-/* Bit by bit, and with it the logits of the block behind it. */
+/* Byte for byte, and with it the logits of the next block. */
 static void check_kept(struct fixture *f)
 {
 	size_t bytes, row = f->file.n_vocab * sizeof(float);
@@ -345,7 +346,7 @@ static void check_kept(struct fixture *f)
 	pair_close(&f->s);
 }
 
-static void test_kept_is_computed_at_once(void **state)
+static void test_cache_equals_one_pass(void **state)
 {
 	static const enum wire_precision precision[] = { WIRE_F32, WIRE_INT8,
 		WIRE_NPU };
@@ -362,7 +363,7 @@ static void test_kept_is_computed_at_once(void **state)
 
 /* ---- against itself ------------------------------------------------------ */
 
-static void test_whatever_the_pair(void **state)
+static void test_settings_change_nothing(void **state)
 {
 	static const enum coherence level[] = { COHERENCE_OFF, COHERENCE_STRICT,
 		COHERENCE_CHECK };
@@ -392,8 +393,8 @@ static void test_whatever_the_pair(void **state)
 	}
 }
 
-/* A shorter answer is the beginning of a longer one. */
-static void test_shorter_answers(void **state)
+/* A shorter answer is a prefix of a longer one. */
+static void test_shorter_answer_is_a_prefix(void **state)
 {
 	static const uint32_t n_predict[] = { 0, 1, 31, 32, 33, 64 };
 	struct fixture *f = *state;
@@ -411,8 +412,8 @@ static void test_shorter_answers(void **state)
 	}
 }
 
-/* Three blocks of 3 passes each, which decide 11, 11 and 10 tokens; two are
- * kept. */
+/* Three blocks of 3 passes each, which commit 11, 11 and 10 tokens; two blocks
+ * are cached. */
 static void test_counters(void **state)
 {
 	struct fixture *f = *state;
@@ -428,28 +429,28 @@ static void test_counters(void **state)
 	assert_int_equal(st.logits_rows, 3 * (32 + 21 + 10));
 }
 
-/* ---- what is asked ------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------- */
 
-/* Blocks are as long as the model was trained for. */
-static void test_other_blocks(void **state)
+/* Blocks have the length that the model was trained with. */
+static void test_block_length_is_the_models(void **state)
 {
 	struct fixture *f = *state;
 	struct err e = { 0 };
 
 	f->model = model_file_open(&f->file);
-	api_request_number(&f->asked, "block", 16);
+	set_option_number(&f->options, "block", 16);
 	assert_int_equal(
 		method_open(&f->env, &method_block, f->model, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "--block 16"));
 	assert_non_null(strstr(e.text, "32"));
 	method_close(&f->env);
-	f->env.options = &f->asked;
-	api_request_number(&f->asked, "block", LENGTH);
+	f->env.options = &f->options;
+	set_option_number(&f->options, "block", LENGTH);
 	assert_ok(method_open(&f->env, &method_block, f->model, &e), &e);
 	assert_int_equal(method_block.decode_rows(&f->env), LENGTH);
 }
 
-static void test_in_the_table(void **state)
+static void test_method_is_listed(void **state)
 {
 	const struct method *m = method_find("block");
 
@@ -462,16 +463,16 @@ static void test_in_the_table(void **state)
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
-	TEST(test_is_the_definition),
-	TEST(test_is_the_shifted_definition),
-	TEST(test_without_a_process),
-	TEST(test_up_to_the_context),
-	TEST(test_kept_is_computed_at_once),
-	TEST(test_whatever_the_pair),
-	TEST(test_shorter_answers),
+	TEST(test_matches_definition),
+	TEST(test_matches_shifted_definition),
+	TEST(test_matches_on_fake_device),
+	TEST(test_stops_at_full_context),
+	TEST(test_cache_equals_one_pass),
+	TEST(test_settings_change_nothing),
+	TEST(test_shorter_answer_is_a_prefix),
 	TEST(test_counters),
-	TEST(test_other_blocks),
-	cmocka_unit_test(test_in_the_table),
+	TEST(test_block_length_is_the_models),
+	cmocka_unit_test(test_method_is_listed),
 };
 
 TEST_FILE(tests)

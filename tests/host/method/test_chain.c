@@ -1,8 +1,6 @@
-/*
- * Speculative chains on a real device process (TANDEM_NPU; skipped without):
- * the text must be plain decoding's, token for token, whatever the draft
- * model guesses; how many passes that takes is foretold from the text alone.
- */
+/* Speculative chains on a real device process (TANDEM_NPU; skipped without).
+ * The text must equal plain decoding token for token, whatever the draft model
+ * proposes; the number of passes is predicted from the text alone. */
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "host/draft/draft_model.h"
@@ -12,7 +10,7 @@
 #include "host/text/tokenizer.h"
 #include "host/tree/drafter.h"
 #include "tests/harness.h"
-#include "tests/host/method/asked.h"
+#include "tests/host/method/set_option.h"
 #include "tests/host/method/text_writer.h"
 #include "tests/host/session/pair.h"
 
@@ -72,14 +70,14 @@ static void write_text(struct fixture *f, const struct method *m,
 	uint32_t draft_length, struct text *out)
 {
 	struct drafter drafter = { 0 };
-	struct opt_values asked = { 0 };
-	struct method_env env = { .options = &asked,
+	struct opt_values options = { 0 };
+	struct method_env env = { .options = &options,
 		.drafter = draft_length ? &drafter : NULL };
 	struct err e = { 0 };
 
-	if (draft_length) /* none for plain decoding */
-		api_request_number(&asked, "draft-len", draft_length);
-	api_request_number(&asked, "candidates", 4);
+	if (draft_length) /* plain decoding has none */
+		set_option_number(&options, "draft-len", draft_length);
+	set_option_number(&options, "candidates", 4);
 	if (f->draft)
 		assert_ok(drafter_host_open(&drafter, f->draft, 1, &e), &e);
 	writer_write(&f->w, m, &env, out);
@@ -97,9 +95,9 @@ static void same_text(const struct text *got, const struct text *want,
 	text_same(got, want, name);
 }
 
-/* ---- what a text must have cost ------------------------------------ */
+/* ---- the expected number of passes --------------------------------- */
 
-/* The k guesses of a fresh draft model behind n tokens. */
+/* The k tokens that a new draft model proposes after n tokens. */
 static void guess(struct draft_model *d, const int32_t *text, size_t n,
 	int32_t *out, int k)
 {
@@ -119,11 +117,9 @@ static void guess(struct draft_model *d, const int32_t *text, size_t n,
 	}
 }
 
-/*
- * Without the target: in a cycle as many guesses are accepted as agree with
- * the text, and the token behind them comes for free.
- */
-static struct method_stats foretell(
+/* Without the target: a cycle accepts as many drafted tokens as agree with the
+ * text, and emits one more. */
+static struct method_stats predict_stats(
 	const struct text *t, struct draft_model *d, uint32_t length)
 {
 	struct method_stats s = { 0 };
@@ -145,7 +141,7 @@ static struct method_stats foretell(
 	return s;
 }
 
-/* Of texts that end because enough was written. */
+/* For texts that end at their length. */
 static void check_cost(
 	struct fixture *f, const struct text *t, int draft, uint32_t length)
 {
@@ -156,7 +152,7 @@ static void check_cost(
 	assert_ok(draft_open(
 			  &fresh, f->w.model[draft], NULL, DRAFT_F32, 0, 1, &e),
 		&e);
-	want = foretell(t, fresh, length);
+	want = predict_stats(t, fresh, length);
 	draft_close(fresh);
 	assert_int_equal(t->stats.cycles, want.cycles);
 	assert_int_equal(t->stats.drafted, want.drafted);
@@ -167,8 +163,8 @@ static void check_cost(
 
 /* ---- the tests ----------------------------------------------------- */
 
-/* The target drafts for itself: all is accepted, nine tokens a pass. */
-static void test_own_draft(void **state)
+/* The target drafts for itself: all tokens are accepted, nine per pass. */
+static void test_target_accepts_its_own_drafts(void **state)
 {
 	struct fixture *f = *state;
 	struct session_stats before, after;
@@ -191,7 +187,7 @@ static void test_own_draft(void **state)
 	pair_close(&f->w.s);
 }
 
-/* A text by chains of one draft model; returns it. */
+/* Generates and returns a text by chains of one draft model. */
 static struct text check_text(struct fixture *f, const struct text *plain,
 	int draft, uint32_t length, const char *what)
 {
@@ -219,7 +215,7 @@ static void check_drafts(struct fixture *f, const char *what)
 		cycles += chain.stats.cycles;
 		accepted += chain.stats.accepted;
 	}
-	/* Chains that are accepted in part are what this is about. */
+	/* Some chains must be accepted in part. */
 	print_message("%s: %.2f tokens a pass with 4-bit drafts\n", what,
 		(double)(cycles + accepted) / (double)cycles);
 	assert_true(accepted > 0);
@@ -248,7 +244,7 @@ static void test_greedy_in_fp16(void **state)
 	pair_close(&f->w.s);
 }
 
-/* The random numbers are the position's, not the pass's. */
+/* Random numbers belong to positions, not to passes. */
 static void test_sampled(void **state)
 {
 	struct fixture *f = *state;
@@ -261,7 +257,7 @@ static void test_sampled(void **state)
 	pair_close(&f->w.s);
 }
 
-/* The penalty looks at the text as it is at each of a chain's tokens. */
+/* The penalty depends on the text before each token of a chain. */
 static void test_repeat_penalty(void **state)
 {
 	struct fixture *f = *state;
@@ -286,8 +282,8 @@ static void test_every_length_of_a_chain(void **state)
 	pair_close(&f->w.s);
 }
 
-/* Wherever in a chain the length ends a text. */
-static void test_length_ends_it(void **state)
+/* The length may end a text anywhere in a chain. */
+static void test_length_ends_a_text(void **state)
 {
 	struct fixture *f = *state;
 	struct text plain, chain;
@@ -305,7 +301,7 @@ static void test_length_ends_it(void **state)
 	pair_close(&f->w.s);
 }
 
-static void test_context_ends_it(void **state)
+static void test_context_ends_a_text(void **state)
 {
 	struct fixture *f = *state;
 	struct text plain, chain;
@@ -325,7 +321,7 @@ static void test_context_ends_it(void **state)
 	}
 }
 
-/* Where the draft model has no room the target goes on alone. */
+/* When the draft model's context is full the target continues alone. */
 static void test_small_draft_context(void **state)
 {
 	struct fixture *f = *state;
@@ -337,7 +333,7 @@ static void test_small_draft_context(void **state)
 		open_draft(f, SAME, context);
 		write_text(f, &method_chain, 8, &chain);
 		same_text(&chain, &plain, "draft's context", context);
-		/* Its last guess may stand behind a full cache. */
+		/* Its last draft may need no slot in the cache. */
 		assert_int_equal(
 			chain.stats.accepted > 0, context > N_PROMPT + 1);
 		assert_int_equal(chain.stats.accepted, chain.stats.drafted);
@@ -347,8 +343,9 @@ static void test_small_draft_context(void **state)
 	pair_close(&f->w.s);
 }
 
-/* The end in the middle of a chain: what was guessed behind it is dropped. */
-static void test_eos_ends_it(void **state)
+/* A stop token in the middle of a chain: the drafted tokens after it are
+ * dropped. */
+static void test_eos_ends_a_text(void **state)
 {
 	struct fixture *f = *state;
 	struct text plain, chain;
@@ -372,7 +369,7 @@ static void test_eos_ends_it(void **state)
 	pair_close(&f->w.s);
 }
 
-static void test_stop_string_ends_it(void **state)
+static void test_stop_string_ends_a_text(void **state)
 {
 	struct fixture *f = *state;
 	struct text free_run, plain, chain;
@@ -398,8 +395,8 @@ static void test_stop_string_ends_it(void **state)
 	pair_close(&f->w.s);
 }
 
-/* A second text takes nothing from the first. */
-static void test_one_text_after_another(void **state)
+/* The second text does not depend on the first. */
+static void test_second_text_is_independent(void **state)
 {
 	struct fixture *f = *state;
 	struct text first, again;
@@ -441,18 +438,18 @@ static void test_coherent(void **state)
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
-	TEST(test_own_draft),
+	TEST(test_target_accepts_its_own_drafts),
 	TEST(test_greedy),
 	TEST(test_greedy_in_fp16),
 	TEST(test_sampled),
 	TEST(test_repeat_penalty),
 	TEST(test_every_length_of_a_chain),
-	TEST(test_length_ends_it),
-	TEST(test_context_ends_it),
+	TEST(test_length_ends_a_text),
+	TEST(test_context_ends_a_text),
 	TEST(test_small_draft_context),
-	TEST(test_eos_ends_it),
-	TEST(test_stop_string_ends_it),
-	TEST(test_one_text_after_another),
+	TEST(test_eos_ends_a_text),
+	TEST(test_stop_string_ends_a_text),
+	TEST(test_second_text_is_independent),
 	TEST(test_coherent),
 };
 

@@ -1,7 +1,6 @@
-/*
- * Choosing from numbers, against the plainest counting: every answer of every
- * candidate against every other, over random candidates with many ties.
- */
+/* Choosing by numbers, against the simplest count: every answer of every
+ * candidate compared with every other, over random candidates with many
+ * ties. */
 #include "base/checked.h"
 #include "base/rng.h"
 #include "host/method/choice.h"
@@ -29,7 +28,7 @@ static unsigned draw(struct draws *d, unsigned below)
 
 static const char *const words[] = { "4", "5", "four", NULL };
 
-/* Copies, so that answers are told apart by their bytes. */
+/* Copies, so that answers must be compared by their bytes. */
 static char copies[MOST][8];
 
 static uint32_t make(struct draws *d, struct candidate *c)
@@ -63,7 +62,7 @@ static double weight_of(const struct candidate *c, uint32_t n, uint32_t i)
 	return sum;
 }
 
-/* The first candidate whose answer nobody's outweighs. */
+/* The first candidate whose answer has the largest weight. */
 static uint32_t heaviest(const struct candidate *c, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -90,7 +89,8 @@ static void check_row(
 			continue;
 		votes++;
 		assert_in_range(i, row->first, n - 1);
-		/* Nobody is valued more than the best, or as much before. */
+		/* No candidate has a larger value than the best, or an equal
+		 * one earlier. */
 		assert_false(c[i].value > c[row->best].value);
 		assert_false(i < row->best && c[i].value == c[row->best].value);
 		if (!isnan(c[i].value))
@@ -101,7 +101,7 @@ static void check_row(
 	assert_close(row->weight, weight_of(c, n, row->first), 0, "weight");
 }
 
-static void test_votes(void **state)
+static void test_tally_counts_votes(void **state)
 {
 	struct draws d = { harness_seed(), 0 };
 	struct candidate c[MOST];
@@ -127,7 +127,7 @@ static void test_votes(void **state)
 	}
 }
 
-static void test_largest(void **state)
+static void test_largest_value_wins(void **state)
 {
 	struct draws d = { harness_seed(), 0 };
 	struct candidate c[MOST];
@@ -146,8 +146,8 @@ static void test_largest(void **state)
 	}
 }
 
-/* Ranks are those of a sort that keeps the order of equals. */
-static void test_borda(void **state)
+/* Ranks are those of a stable sort. */
+static void test_borda_weights_by_rank(void **state)
 {
 	struct draws d = { harness_seed(), 0 };
 	struct candidate c[MOST];
@@ -170,7 +170,7 @@ static void test_borda(void **state)
 	}
 }
 
-static void test_aggregate(void **state)
+static void test_scores_are_aggregated(void **state)
 {
 	static const float score[] = { .5f, .25f, .75f };
 	static const float unknown[] = { .5f, NAN, .5f };
@@ -188,7 +188,7 @@ static void test_aggregate(void **state)
 	}
 }
 
-static void test_quantile(void **state)
+static void test_quantile_interpolates(void **state)
 {
 	double v[] = { 3, 1, 2, 5, 4 };
 
@@ -199,7 +199,7 @@ static void test_quantile(void **state)
 	assert_close(choice_quantile(v, 1, .3), 1, 0, "the only one");
 }
 
-static void test_lowest(void **state)
+static void test_lowest_window_mean(void **state)
 {
 	struct draws d = { harness_seed(), 0 };
 	float v[40];
@@ -225,11 +225,11 @@ static void test_lowest(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(test_votes),
-	cmocka_unit_test(test_largest),
-	cmocka_unit_test(test_borda),
-	cmocka_unit_test(test_aggregate),
-	cmocka_unit_test(test_quantile),
-	cmocka_unit_test(test_lowest),
+	cmocka_unit_test(test_tally_counts_votes),
+	cmocka_unit_test(test_largest_value_wins),
+	cmocka_unit_test(test_borda_weights_by_rank),
+	cmocka_unit_test(test_scores_are_aggregated),
+	cmocka_unit_test(test_quantile_interpolates),
+	cmocka_unit_test(test_lowest_window_mean),
 };
 TEST_FILE(tests)

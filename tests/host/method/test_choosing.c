@@ -1,8 +1,6 @@
-/*
- * Methods that choose among samples, on a device that the test computes: the
- * samples are those of plain decoding, and the one that becomes the text is
- * what a recount from their texts and numbers gives. Cut ones have no vote.
- */
+/* Methods that choose among samples, on a fake device: the samples are those of
+ * plain decoding, and the chosen one is what a recount from their texts and
+ * statistics gives. Cut samples have no vote. */
 #include "base/err.h"
 #include "host/method/choosing.h"
 #include "host/method/early_stop.h"
@@ -31,7 +29,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* The generation's text is that of sample i. */
+/* The text of the generation is that of sample i. */
 static void check_chosen(struct sampled *f, uint32_t i)
 {
 	const struct sample *s = samples_at(f->samples, i);
@@ -44,7 +42,7 @@ static void check_chosen(struct sampled *f, uint32_t i)
 	assert_memory_equal(got, want, n * sizeof(*got));
 }
 
-/* The vowel that stands last in a text; 0: none. */
+/* The last vowel in a text; 0: none. */
 static char last_vowel(const struct sample *s)
 {
 	for (size_t i = s->text.len; i-- > 0;)
@@ -69,7 +67,7 @@ static void check_answers(const struct sampled *f)
 	}
 }
 
-/* The first sample of the vowel with most votes. */
+/* The first sample of the vowel with the most votes. */
 static uint32_t recount(const struct sampled *f, uint32_t *most)
 {
 	uint32_t best = 0;
@@ -96,14 +94,14 @@ static uint32_t recount(const struct sampled *f, uint32_t *most)
 	return best;
 }
 
-static void test_vote(void **state)
+static void test_most_frequent_answer_wins(void **state)
 {
 	struct sampled *f = *state;
 	struct tally row[MANY];
 	uint32_t most, best, rows, votes = 0;
 
-	f->said[0][0] = "answer";
-	f->said[0][1] = "regex:[aeiou]";
+	f->option[0][0] = "answer";
+	f->option[0][1] = "regex:[aeiou]";
 	assert_ok(run_many(f, &method_vote), &f->e);
 	same_samples(f);
 	check_answers(f);
@@ -117,23 +115,23 @@ static void test_vote(void **state)
 	close_many(f);
 }
 
-/* Nobody answers: the first one is the text. */
-static void test_no_answer(void **state)
+/* Without any answer the first sample is the text. */
+static void test_no_answer_gives_the_first(void **state)
 {
 	struct sampled *f = *state;
 
-	f->said[0][0] = "answer";
-	f->said[0][1] = "regex:\\x01{9}";
+	f->option[0][0] = "answer";
+	f->option[0][1] = "regex:\\x01{9}";
 	assert_ok(run_many(f, &method_vote), &f->e);
 	check_chosen(f, 0);
 	close_many(f);
-	f->said[0][1] = "first";
+	f->option[0][1] = "first";
 	assert_int_equal(run_many(f, &method_vote), -EINVAL);
 	assert_non_null(strstr(f->e.text, "last-number"));
 	close_many(f);
 }
 
-static void test_mean_logprob(void **state)
+static void test_likeliest_sample_wins(void **state)
 {
 	struct sampled *f = *state;
 	uint32_t best = 0;
@@ -151,15 +149,15 @@ static void test_mean_logprob(void **state)
 	close_many(f);
 }
 
-/* With all answers different, the surest; with power 0 as many votes as vote
- * counts. */
-static void test_self_certainty(void **state)
+/* If all answers differ, the most certain one wins; with power 0 the most
+ * frequent one, as in vote. */
+static void test_most_certain_answer_wins(void **state)
 {
 	struct sampled *f = *state;
 	uint32_t most, best = 0;
 
-	f->said[0][0] = "answer";
-	f->said[0][1] = "text";
+	f->option[0][0] = "answer";
+	f->option[0][1] = "text";
 	assert_ok(run_many(f, &method_self_certainty), &f->e);
 	same_samples(f);
 	for (uint32_t i = 0; i < MANY; i++) {
@@ -172,9 +170,9 @@ static void test_self_certainty(void **state)
 	check_chosen(f, best);
 	close_many(f);
 
-	f->said[0][1] = "regex:[aeiou]";
-	f->said[1][0] = "borda-power";
-	f->said[1][1] = "0";
+	f->option[0][1] = "regex:[aeiou]";
+	f->option[1][0] = "borda-power";
+	f->option[1][1] = "0";
 	assert_ok(run_many(f, &method_self_certainty), &f->e);
 	recount(f, &most);
 	best = samples_chosen(f->samples)->index;
@@ -188,23 +186,23 @@ static void test_self_certainty(void **state)
 	close_many(f);
 }
 
-/* Of the first samples of the largest pool is chosen what the method itself
- * chooses when there are no others. */
-static void test_among_the_first(void **state)
+/* Of the first n samples of a large pool, that one is chosen which the method
+ * chooses from n samples. */
+static void test_choice_among_the_first_n(void **state)
 {
 	static const struct method *const by[] = { &method_vote,
 		&method_mean_logprob, &method_self_certainty };
 	struct sampled *f = *state;
 	unsigned differ = 0;
 
-	f->said[0][0] = "answer";
-	f->said[0][1] = "regex:[aeiou]";
+	f->option[0][0] = "answer";
+	f->option[0][1] = "regex:[aeiou]";
 	for (unsigned i = 0; i < ARRAY_LEN(by); i++) {
 		uint32_t at[MANY], got;
 
 		f->n = MANY;
 		assert_ok(run_many(f, by[i]), &f->e);
-		/* As a choice by another method leaves them. */
+		/* Weights as another method's choice leaves them. */
 		for (uint32_t n = 0; n < MANY; n++)
 			samples_at(f->samples, n)->weight = 0;
 		for (uint32_t n = 1; n <= MANY; n++)
@@ -223,8 +221,8 @@ static void test_among_the_first(void **state)
 	assert_true(differ > 0);
 }
 
-/* One sample is plain decoding, whatever chooses. */
-static void test_one(void **state)
+/* One sample is plain decoding with every chooser. */
+static void test_one_sample_is_plain_decoding(void **state)
 {
 	static const struct method *const by[] = { &method_vote,
 		&method_mean_logprob, &method_self_certainty };
@@ -241,21 +239,21 @@ static void test_one(void **state)
 
 /* ---- early stop ---------------------------------------------------------- */
 
-/* Those behind the warm-up are cut where, and only where, the mean of their
- * last three confidences falls below what all of the warm-up fell to. */
-static void test_early_stop(void **state)
+/* Samples after the warm-up are cut exactly when the mean of their last three
+ * confidences falls below the lowest mean of the warm-up. */
+static void test_unconfident_samples_are_cut(void **state)
 {
 	struct sampled *f = *state;
 	double threshold = 0;
 	unsigned cut = 0;
 
-	f->said[0][0] = "early-stop";
-	f->said[1][0] = "warm-up";
-	f->said[1][1] = "6";
-	f->said[2][0] = "confidence-window";
-	f->said[2][1] = "3";
-	f->said[3][0] = "confidence-keep";
-	f->said[3][1] = "0";
+	f->option[0][0] = "early-stop";
+	f->option[1][0] = "warm-up";
+	f->option[1][1] = "6";
+	f->option[2][0] = "confidence-window";
+	f->option[2][1] = "3";
+	f->option[3][0] = "confidence-keep";
+	f->option[3][1] = "0";
 	assert_ok(run_many(f, &method_vote), &f->e);
 	for (uint32_t i = 0; i < MANY; i++) {
 		const struct sample *s = samples_at(f->samples, i);
@@ -284,28 +282,28 @@ static void test_early_stop(void **state)
 	close_many(f);
 }
 
-/* When all of the warm-up agree there is nothing left to be written. */
-static void test_consensus(void **state)
+/* If all votes of the warm-up agree no other samples are generated. */
+static void test_consensus_ends_the_run(void **state)
 {
 	struct sampled *f = *state;
 
-	f->said[0][0] = "early-stop";
-	f->said[1][0] = "answer";
-	f->said[2][0] = "consensus";
-	f->said[2][1] = "0.5";
-	f->said[1][1] = "regex:()";
+	f->option[0][0] = "early-stop";
+	f->option[1][0] = "answer";
+	f->option[2][0] = "consensus";
+	f->option[2][1] = "0.5";
+	f->option[1][1] = "regex:()";
 	assert_ok(run_many(f, &method_vote), &f->e);
-	/* An empty match is no answer: nobody agrees. */
+	/* An empty match is no answer, so there are no votes. */
 	assert_int_equal(samples_count(f->samples), MANY);
 	close_many(f);
-	f->said[1][1] = "regex:[aeiou]";
-	f->said[2][1] = "0";
+	f->option[1][1] = "regex:[aeiou]";
+	f->option[2][1] = "0";
 	assert_ok(run_many(f, &method_vote), &f->e);
 	assert_int_equal(samples_count(f->samples), 4);
 	close_many(f);
 }
 
-/* ---- what befalls them --------------------------------------------------- */
+/* ---- failures ------------------------------------------------------------ */
 
 static volatile sig_atomic_t cancel;
 
@@ -314,8 +312,8 @@ static void cancel_late(void *arg, const struct samples *p)
 	cancel = samples_in(p, LANE_ENDED) >= 5;
 }
 
-/* What there is by then is chosen from. */
-static void test_canceled(void **state)
+/* The choice is made among the samples so far. */
+static void test_canceled_run_still_chooses(void **state)
 {
 	struct sampled *f = *state;
 	uint32_t most;
@@ -325,8 +323,8 @@ static void test_canceled(void **state)
 	f->w.opts.cancel = &cancel;
 	open_many(f, 4096);
 	f->sink.after_pass = cancel_late;
-	f->said[0][0] = "answer";
-	f->said[0][1] = "regex:[aeiou]";
+	f->option[0][0] = "answer";
+	f->option[0][1] = "regex:[aeiou]";
 	assert_int_equal(run_many(f, &method_vote), -ECANCELED);
 	check_chosen(f, recount(f, &most));
 	assert_int_equal(samples_chosen(f->samples)->lane.state, LANE_ENDED);
@@ -339,7 +337,7 @@ static void spoil_all(struct fake *of, float *hidden, uint32_t rows, uint32_t n)
 		hidden[(size_t)i * n] = NAN;
 }
 
-static void test_all_fail(void **state)
+static void test_all_failed_samples_fail_the_run(void **state)
 {
 	struct sampled *f = *state;
 
@@ -352,16 +350,16 @@ static void test_all_fail(void **state)
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, sampled_teardown)
 static const struct CMUnitTest tests[] = {
-	TEST(test_vote),
-	TEST(test_no_answer),
-	TEST(test_mean_logprob),
-	TEST(test_self_certainty),
-	TEST(test_among_the_first),
-	TEST(test_one),
-	TEST(test_early_stop),
-	TEST(test_consensus),
-	TEST(test_canceled),
-	TEST(test_all_fail),
+	TEST(test_most_frequent_answer_wins),
+	TEST(test_no_answer_gives_the_first),
+	TEST(test_likeliest_sample_wins),
+	TEST(test_most_certain_answer_wins),
+	TEST(test_choice_among_the_first_n),
+	TEST(test_one_sample_is_plain_decoding),
+	TEST(test_unconfident_samples_are_cut),
+	TEST(test_consensus_ends_the_run),
+	TEST(test_canceled_run_still_chooses),
+	TEST(test_all_failed_samples_fail_the_run),
 };
 
 TEST_FILE(tests)

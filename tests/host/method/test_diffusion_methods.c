@@ -1,9 +1,6 @@
-/*
- * Methods that fill masks, against each other where they must agree: what one
- * does with a cache, a window or several blocks at once, another does without.
- * On a device that the test computes, and again on a real device process
- * (TANDEM_NPU; skipped without).
- */
+/* Diffusion methods against each other where they must agree: one uses a cache,
+ * a window or several blocks at once, the other does not. On a fake device, and
+ * again on a real device process (TANDEM_NPU; skipped without). */
 #include "tests/host/method/diffusion_text.h"
 
 #include <errno.h>
@@ -36,7 +33,8 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Between what few and what most guesses of a random model reach. */
+/* Thresholds between what a few and what most guesses of a random model
+ * reach. */
 static const char *const threshold[] = { "threshold=0.014", "threshold=0.02",
 	"threshold=0.05", "threshold=1" };
 static const char *const visible[] = { "visible=0.014", "visible=0.02",
@@ -50,8 +48,9 @@ static unsigned passes(const struct diffusion_text *t)
 
 /* ---- thresholds ---------------------------------------------------------- */
 
-/* With more of a threshold a pass decides less; with the highest one token. */
-static void test_threshold(void **state)
+/* A higher threshold commits less in a pass; with the highest one, one
+ * token. */
+static void test_higher_threshold_takes_more_passes(void **state)
 {
 	struct diffusion_writer *w = *state;
 	struct diffusion_text t, llada;
@@ -82,14 +81,14 @@ static void test_factor(void **state)
 	DT_WRITE(w, &t, "fast-dllm", "block=8", "cache=none", "factor=1e-9");
 	DT_WRITE(w, &other, "llada", "block=8");
 	dt_same(&t, &other);
-	/* 1 - f/(k+1) is 0 or less for all of 8 guesses. */
+	/* 1 - f/(k+1) is at most 0 for all of 8 guesses. */
 	DT_WRITE(w, &t, "fast-dllm", "block=8", "cache=none", "factor=9");
 	DT_WRITE(w, &other, "llada", "block=8", "block-steps=1");
 	dt_same(&t, &other);
 }
 
-/* LLaDA's own text: all masks of an answer, which the surest guess is not
- * waited for. */
+/* LLaDA's own text, with all masks of the answer: the block's best guess is
+ * committed even where a later block has a better one. */
 static void test_canvas(void **state)
 {
 	struct diffusion_writer *w = *state;
@@ -108,9 +107,9 @@ static void test_canvas(void **state)
 
 /* ---- caches -------------------------------------------------------------- */
 
-/* Where nothing is behind the block there is nothing more to cache; and one
- * pass a block has no later one. */
-static void test_caches(void **state)
+/* Without positions after the block there is nothing more to cache, and with
+ * one pass per block there is no later pass that uses a cache. */
+static void test_caches_without_reuse_change_nothing(void **state)
 {
 	struct diffusion_writer *w = *state;
 	struct diffusion_text none, prefix, dual;
@@ -129,14 +128,14 @@ static void test_caches(void **state)
 		"canvas=40", "threshold=1");
 	DT_WRITE(w, &dual, "fast-dllm", "block=8", "cache=dual", "canvas=40",
 		"threshold=1");
-	/* What is behind a block, 32, 24 .. 0, in all of its passes but the
-	 * first. */
+	/* The positions after a block: 32, 24 .. 0, in all of its passes but
+	 * the first. */
 	assert_int_equal(prefix.session.rows - dual.session.rows,
 		7 * (32 + 24 + 16 + 8));
 }
 
-/* Right behind a pass over everything, a pass over some of it says the same of
- * the same tokens, bit for bit. */
+/* Right after a pass over everything, a pass over some of the same tokens gives
+ * the same bits. */
 static void test_fresh_cache(void **state)
 {
 	enum { N = 30, FROM = 19 };
@@ -166,7 +165,7 @@ static void test_fresh_cache(void **state)
 	free(some);
 }
 
-/* The first token of a block, which no row of a cached pass speaks of. */
+/* The first token of a block, which no row of a cached pass predicts. */
 static void test_shifted_caches(void **state)
 {
 	struct diffusion_writer *w = *state;
@@ -180,14 +179,14 @@ static void test_shifted_caches(void **state)
 		for (size_t k = 0; k < t.n; k++)
 			assert_int_not_equal(t.token[k], DT_MASK);
 	}
-	/* Two tokens of a block come out of its first pass, unless the surest
-	 * is the first. */
+	/* The first pass of a block commits two tokens, unless the best guess
+	 * is the first position. */
 	assert_in_range(passes(&t), 5 * 7, 5 * 8);
 }
 
 /* ---- several blocks ------------------------------------------------------ */
 
-/* One after another, and all computed anew. */
+/* One block after another, with everything recomputed. */
 static void test_one_block_at_a_time(void **state)
 {
 	struct diffusion_writer *w = *state;
@@ -207,7 +206,7 @@ static void test_one_block_at_a_time(void **state)
 	}
 }
 
-/* Of a model of blocks, exactly so with a cache. */
+/* With a model of blocks this is exact with a cache too. */
 static void check_blocks(struct diffusion_writer *w)
 {
 	struct diffusion_text t, other;
@@ -218,7 +217,7 @@ static void check_blocks(struct diffusion_writer *w)
 		DT_WRITE(w, &other, "block", threshold[i]);
 		dt_same(&t, &other);
 	}
-	/* And several at once end sooner. */
+	/* Several blocks at once take fewer passes. */
 	DT_WRITE(w, &other, "multi-block", threshold[1]);
 	assert_int_equal(other.n, t.n);
 	DT_WRITE(w, &t, "multi-block", "add-block-at=1", threshold[1]);
@@ -235,7 +234,7 @@ static void test_blocks(void **state)
 	check_blocks(w);
 }
 
-/* A block that is cached later is computed more often, and is the same. */
+/* A block that is cached later is computed more often, with the same result. */
 static void test_delay(void **state)
 {
 	struct diffusion_writer *w = *state;
@@ -277,7 +276,8 @@ static void test_npu_is_threshold_decoding(void **state)
 	}
 }
 
-/* Rows that see nothing behind their block, and drafts that nobody sees. */
+/* Rows that attend to nothing after their block, and drafts that no row attends
+ * to. */
 static void check_lookahead(struct diffusion_writer *w, const char *visibility)
 {
 	struct diffusion_text t, other;
@@ -311,9 +311,9 @@ static void test_lookahead_changes_nothing(void **state)
 	check_lookahead(w, "window-visibility=blocks");
 }
 
-/* Every switch: a whole text without a mask, and no more passes than tokens but
- * for the few that compute what was decided once more. */
-static void test_switches(void **state)
+/* Each option alone: a whole text without masks, in no more passes than tokens,
+ * plus those that recompute committed tokens. */
+static void test_every_option_gives_a_text(void **state)
 {
 	static const char *const on[][3] = { { NULL }, { "revision-falls" },
 		{ "revision-masked" }, { "window-from=unstable" },
@@ -332,8 +332,9 @@ static void test_switches(void **state)
 			const char *option[] = { "visible=0.02", "stable=0.04",
 				"block=8", on[i][0], on[i][1], NULL };
 
+			/* the model's own block length */
 			if (m > 1)
-				option[2] = "block=32"; /* as it is */
+				option[2] = "block=32";
 			dt_write(w, "llada-npu", option, &t);
 			assert_int_equal(t.n, w->n_prompt + w->n_predict);
 			for (size_t k = 0; k < t.n; k++)
@@ -356,11 +357,11 @@ static void test_thresholds_in_order(void **state)
 	assert_non_null(strstr(t.e.text, "--visible 0.8"));
 }
 
-/* ---- what the host computes anew ----------------------------------------- */
+/* ---- positions recomputed by the host ------------------------------------ */
 
 #define UNSURE "visible=0.014", "stable=1", "window=0", "lookahead=0"
 
-/* Nothing is revised, so nothing is computed anew. */
+/* Without revision nothing is recomputed. */
 static void test_refresh_is_idle(void **state)
 {
 	struct diffusion_writer *w = *state;
@@ -374,8 +375,8 @@ static void test_refresh_is_idle(void **state)
 	assert_int_equal(t.stats.refreshed, 0);
 }
 
-/* The same text, whoever is faster; by drift fewer rows, of few tokens fewer
- * too. */
+/* The text does not depend on timing; the drift policy and a token limit
+ * recompute fewer rows. */
 static void check_refresh(struct diffusion_writer *w, const char *block)
 {
 	struct diffusion_text t, other;
@@ -463,7 +464,8 @@ static const char *const *usual(unsigned i)
 	return all[i].by_block ? sure_block : sure;
 }
 
-/* A limit that is no multiple of the block, none at all, and the context. */
+/* A length that is no multiple of the block, a length of 0, and a full
+ * context. */
 static void test_lengths(void **state)
 {
 	static const uint32_t n_predict[] = { 0, 1, 7, 8, 9, 33, 1000 };
@@ -487,7 +489,7 @@ static void test_lengths(void **state)
 	}
 }
 
-static void test_whatever_the_pair(void **state)
+static void test_settings_change_nothing(void **state)
 {
 	static const enum coherence level[] = { COHERENCE_OFF, COHERENCE_STRICT,
 		COHERENCE_CHECK };
@@ -513,7 +515,7 @@ static void test_whatever_the_pair(void **state)
 	}
 }
 
-/* A prompt with no room for a block, by name. */
+/* The error for a prompt with no room for a block names the limit. */
 static void test_no_room(void **state)
 {
 	struct diffusion_writer *w = *state;
@@ -531,7 +533,7 @@ static void test_no_room(void **state)
 	}
 }
 
-static void test_seldom_options(void **state)
+static void test_rare_options(void **state)
 {
 	struct diffusion_writer *w = *state;
 	struct diffusion_text t;
@@ -561,10 +563,10 @@ static void test_seldom_options(void **state)
 #x " on a pair", x, setup_pair, teardown, NULL \
 	}
 static const struct CMUnitTest tests[] = {
-	TEST(test_threshold),
+	TEST(test_higher_threshold_takes_more_passes),
 	TEST(test_factor),
 	TEST(test_canvas),
-	TEST(test_caches),
+	TEST(test_caches_without_reuse_change_nothing),
 	TEST(test_fresh_cache),
 	TEST(test_shifted_caches),
 	TEST(test_one_block_at_a_time),
@@ -572,21 +574,21 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_delay),
 	TEST(test_npu_is_threshold_decoding),
 	TEST(test_lookahead_changes_nothing),
-	TEST(test_switches),
+	TEST(test_every_option_gives_a_text),
 	TEST(test_thresholds_in_order),
 	TEST(test_refresh_is_idle),
 	TEST(test_refresh),
 	TEST(test_linear_spec),
 	TEST(test_lengths),
 	TEST(test_no_room),
-	TEST(test_seldom_options),
+	TEST(test_rare_options),
 	PAIR(test_blocks),
 	PAIR(test_npu_is_threshold_decoding),
 	PAIR(test_lookahead_changes_nothing),
 	PAIR(test_fresh_cache),
 	PAIR(test_refresh),
 	PAIR(test_linear_spec),
-	PAIR(test_whatever_the_pair),
+	PAIR(test_settings_change_nothing),
 };
 
 TEST_FILE(tests)

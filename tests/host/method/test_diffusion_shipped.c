@@ -1,9 +1,8 @@
 /*
- * llada and block on the models that come with the program, against the naive
- * decoder on top of the model's definition in double precision: token for
- * token, and in each pass of the reference, following the reference's own
- * choices, logits of a device process (TANDEM_NPU; skipped without) over the
- * same text.
+ * llada and block with the bundled models, against the naive decoder on the
+ * model's definition in double precision: token for token. In each pass of the
+ * reference, the logits of a device process (TANDEM_NPU; skipped without) over
+ * the same tokens are compared too.
  */
 #include "base/err.h"
 #include "host/method/method.h"
@@ -13,7 +12,7 @@
 #include "host/text/sampler.h"
 #include "host/text/tokenizer.h"
 #include "tests/harness.h"
-#include "tests/host/method/asked.h"
+#include "tests/host/method/set_option.h"
 #include "tests/host/method/naive_llada.h"
 #include "tests/host/model/reference_model.h"
 #include "tests/host/session/pair.h"
@@ -22,25 +21,25 @@
 
 #define CONTEXT 96
 #define BOUND   1e-4 /* of logits in float32 */
-/* Two logits, or two sums of such that odds are made of, nearer to one another
- * may change places. */
+/* Two logits, or two sums that odds are computed from, may change places if
+ * they are nearer to each other than this. */
 #define MARGIN (4 * BOUND)
 
 struct fixture {
 	const char *name; /* of the method */
 	const char *path;
-	const char *const *prompt; /* NULL behind the last */
+	const char *const *prompt; /* NULL-terminated */
 	uint32_t block, steps, n_predict;
 	struct model *model;
 	struct tokenizer *tok;
 	struct model_file file; /* its shape */
 	struct session *s;
-	struct opt_values asked;
+	struct opt_values options;
 	struct method_env env;
 	size_t n_prompt;
 	int32_t text[CONTEXT];
 	size_t n;
-	double worst; /* that a logit was away from the reference's */
+	double worst; /* largest difference of a logit from the reference */
 	unsigned compared;
 };
 
@@ -68,18 +67,18 @@ static void open_pair(struct fixture *f)
 	struct session_opts opts = session_defaults;
 	struct err e = { 0 };
 
-	f->env.options = &f->asked;
+	f->env.options = &f->options;
 	assert_ok(method_open(&f->env, method_find(f->name), f->model, &e), &e);
 	if (!f->model->block_length)
-		api_request_number(&f->asked, "block", f->block);
-	api_request_number(&f->asked, "block-steps", f->steps);
+		set_option_number(&f->options, "block", f->block);
+	set_option_number(&f->options, "block-steps", f->steps);
 	opts.context = CONTEXT;
 	opts.precision = WIRE_F32;
 	opts.decode_rows = f->env.method->decode_rows(&f->env);
 	pair_open(&f->s, f->model, &opts);
 }
 
-/* ---- as the program does it ---------------------------------------------- */
+/* ---- the program --------------------------------------------------------- */
 
 static void write_text(struct fixture *f, const char *prompt)
 {
@@ -109,10 +108,10 @@ static void write_text(struct fixture *f, const char *prompt)
 	free(ids.id);
 }
 
-/* ---- as it is defined ---------------------------------------------------- */
+/* ---- the definition ------------------------------------------------------ */
 
-/* Where what row i sees ends: of a model of blocks with its block, of a prompt
- * with itself. */
+/* The end of what row i attends to: its block in a model with blocks, itself
+ * within the prompt. */
 static unsigned visibility_end(const struct fixture *f, unsigned i, unsigned n)
 {
 	unsigned p = (unsigned)f->n_prompt, end = n;
@@ -122,7 +121,7 @@ static unsigned visibility_end(const struct fixture *f, unsigned i, unsigned n)
 	return end < n ? end : n;
 }
 
-/* The device's logits over the same text. */
+/* The device's logits for the same tokens. */
 static void compare(
 	struct fixture *f, const int32_t *x, unsigned n, const double *want)
 {
@@ -182,7 +181,7 @@ static void check_prompt(struct fixture *f, const char *prompt)
 	memcpy(want, f->text, n * sizeof(*want));
 	passes = naive_decode(
 		&v, want, &n, n + f->n_predict, CONTEXT, tokenizer_eos(f->tok));
-	print_message("%s behind '%s': %u of %u tokens, %u passes, least "
+	print_message("%s after '%s': %u of %u tokens, %u passes, least "
 		      "margin %g\n",
 		f->name, prompt, n - (unsigned)f->n_prompt, f->n_predict,
 		passes, v.margin);
@@ -191,7 +190,7 @@ static void check_prompt(struct fixture *f, const char *prompt)
 	assert_int_equal(f->n, n);
 	for (unsigned i = 0; i < n; i++)
 		if (f->text[i] != want[i])
-			fail_msg("%s behind '%s': token %u is %d, not %d",
+			fail_msg("%s after '%s': token %u is %d, not %d",
 				f->name, prompt, i, f->text[i], want[i]);
 }
 
@@ -228,8 +227,7 @@ static void test_llada(void **state)
 	check(&f);
 }
 
-/* A prompt of which a row speaks of the first mask, and blocks in few passes.
- */
+/* A prompt whose last row predicts the first mask, and blocks in few passes. */
 static void test_block(void **state)
 {
 	static const char *const prompts[] = { "Sum: 12 + 7 =",

@@ -1,8 +1,8 @@
 /*
  * The method dream against a plain decoder written from its authors'
  * description, in double precision on the model's definition: times, orders,
- * and which tokens are drawn. On a device that the test computes. The two share
- * the random numbers, by number and by counter, and nothing else.
+ * and the drawn tokens. On a fake device. Both use the same random numbers and
+ * counters, and share no other code.
  */
 #include "tests/host/method/diffusion_text.h"
 #include "tests/host/model/reference_model.h"
@@ -21,8 +21,8 @@ struct plain {
 	unsigned order, steps;
 	double order_temperature;
 	int32_t x[MOST];
-	unsigned n;    /* of x */
-	double margin; /* the least by which anything was decided */
+	unsigned n;    /* length of x */
+	double margin; /* the smallest margin of a choice */
 	unsigned passes;
 };
 
@@ -39,7 +39,7 @@ static void nearer(struct plain *p, double by)
 		p->margin = by;
 }
 
-/* Softmax at the temperature, without the mask. */
+/* Softmax at the temperature, without the mask token. */
 static void probabilities(const struct plain *p, const double *l, double *out)
 {
 	unsigned n = p->w->file.n_vocab;
@@ -51,7 +51,7 @@ static void probabilities(const struct plain *p, const double *l, double *out)
 		out[v] /= sum;
 }
 
-/* The largest of p / (-ln u): a draw from p, or without noise its mode. */
+/* The largest of p / (-ln u): a draw from p or, without noise, its mode. */
 static int32_t draw(
 	struct plain *p, const double *prob, unsigned at, unsigned step)
 {
@@ -104,7 +104,7 @@ static double score(const struct plain *p, const double *prob, int32_t token,
 	return s;
 }
 
-/* Time from 1 to 1/1000 in so many equal parts. */
+/* Time from 1 to 1/1000 in equal steps. */
 static double time_at(unsigned i, unsigned steps)
 {
 	return 1 + (0.001 - 1) * i / steps;
@@ -125,7 +125,7 @@ static void take_step(struct plain *p, unsigned begin, unsigned end,
 		masks += p->x[i] == DT_MASK;
 	keep = (unsigned)floor(masks * share);
 	if (!masks || (p->order != ORIGIN && !keep))
-		return; /* decides nothing */
+		return; /* commits nothing */
 	p->passes++;
 	ref_logits(p->w->model->gguf, &p->w->file, p->x, end, l);
 	for (unsigned i = begin; i < end; i++) {
@@ -173,7 +173,7 @@ static void decode(struct plain *p)
 	p->n = limit;
 }
 
-/* The same text, unless a choice hangs on less than rounding can change. */
+/* The texts are equal, unless rounding may have decided a choice. */
 static bool check(struct diffusion_writer *w, unsigned order, unsigned steps,
 	double order_temperature)
 {
@@ -182,13 +182,13 @@ static bool check(struct diffusion_writer *w, unsigned order, unsigned steps,
 		.steps = steps,
 		.order_temperature = order_temperature };
 	struct diffusion_text t;
-	char said[2][40];
+	char option[2][40];
 
-	snprintf(said[0], sizeof(said[0]), "block-steps=%u", steps);
-	snprintf(said[1], sizeof(said[1]), "order-temperature=%g",
+	snprintf(option[0], sizeof(option[0]), "block-steps=%u", steps);
+	snprintf(option[1], sizeof(option[1]), "order-temperature=%g",
 		order_temperature);
-	DT_WRITE(w, &t, "dream", "block=8", order_option[order], said[0],
-		said[1]);
+	DT_WRITE(w, &t, "dream", "block=8", order_option[order], option[0],
+		option[1]);
 	decode(&p);
 	print_message("%s, %u steps: least margin %g\n", order_option[order],
 		steps, p.margin);
@@ -203,7 +203,7 @@ static bool check(struct diffusion_writer *w, unsigned order, unsigned steps,
 	return true;
 }
 
-static void test_is_the_definition(void **state)
+static void test_matches_definition(void **state)
 {
 	static const unsigned steps[] = { 0, 1, 3, 5, 20 };
 	struct diffusion_writer *w = *state;
@@ -217,7 +217,7 @@ static void test_is_the_definition(void **state)
 	assert_in_range(decided, 14, 20);
 }
 
-static void test_draws(void **state)
+static void test_drawn_order_matches_definition(void **state)
 {
 	struct diffusion_writer *w = *state;
 	unsigned decided = 0;
@@ -253,8 +253,8 @@ static int teardown(void **state)
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
-	TEST(test_is_the_definition),
-	TEST(test_draws),
+	TEST(test_matches_definition),
+	TEST(test_drawn_order_matches_definition),
 };
 
 TEST_FILE(tests)

@@ -1,9 +1,8 @@
 /*
- * What the host does in a cycle costs the phone what counts done by hand say,
- * to the picosecond: rows of the cache that are moved, the exit predictor's
- * products and softmax, and steps through a tree that is grown, verified and
- * walked. On a device that the test computes, of whose phone the CPU's numbers
- * are round.
+ * The phone time of the host's work in a cycle equals a count by hand, to the
+ * picosecond: moved cache rows, the exit predictor's products and softmax, and
+ * steps through a tree that is grown, verified and walked. On a fake device and
+ * a phone whose CPU has round numbers.
  */
 #include "base/err.h"
 #include "host/draft/drafter_oracle.h"
@@ -19,8 +18,8 @@
 
 static struct fake fake;
 
-/* A byte takes 1 ns, ten operations 1 ns, a step 100 ns; products none, beside
- * their bytes. */
+/* A byte takes 1 ns, ten operations 1 ns, a step 100 ns; products take no time
+ * besides that of their bytes. */
 static int setup_phone(void **state)
 {
 	struct err e = { 0 };
@@ -52,9 +51,9 @@ static int drop_row_1(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 	return 0;
 }
 
-/* What accepting n rows of a tree of five takes, where row 1 was dropped half
- * way or not: nodes 1 and 2 are behind the root, 3 behind 1 or, where that
- * goes, 2, and 4 behind 2. */
+/* Time of accepting n rows of a tree of five, where row 1 was or was not pruned
+ * half-way: nodes 1 and 2 follow the root, 3 follows 1 or, if 1 is pruned, 2,
+ * and 4 follows 2. */
 static uint64_t accept_ps(
 	struct fixture *f, const uint32_t *path, uint32_t n, bool drop)
 {
@@ -74,29 +73,28 @@ static uint64_t accept_ps(
 	return session_phone_ps(f->w.s) - before;
 }
 
-/*
- * A row has in a layer 2 heads of 8 values of 4 bytes for its keys, and as many
- * for its values: 64 bytes each, in 4 layers. It is read, and written.
- */
-static void test_moved_rows(void **state)
+/* A row has 2 heads of 8 values of 4 bytes in each layer for its keys, and as
+ * many for its values: 64 bytes each, in 4 layers. The row is read and
+ * written. */
+static void test_moved_rows_cost_their_bytes(void **state)
 {
 	const uint32_t in_place[] = { 0, 1, 3 }, two[] = { 0, 2, 4 };
 	struct fixture *f = *state;
 
 	open_session(f, f->w.model[SAME]);
 	assert_int_equal(accept_ps(f, in_place, 2, false), 0);
-	/* One of three: node 3 becomes the third. */
+	/* One of three: node 3 becomes the third row. */
 	assert_int_equal(accept_ps(f, in_place, 3, false), 2 * 2 * 64 * 4 * NS);
-	/* Two: 2 becomes the second, 4 the third. */
+	/* Two: 2 becomes the second row, 4 the third. */
 	assert_int_equal(
 		accept_ps(f, two, 3, false), 2 * (2 * 2 * 64 * 4) * NS);
-	/* In the upper two layers row 2 was the second already. */
+	/* In the upper two layers row 2 was the second row already. */
 	assert_int_equal(accept_ps(f, two, 3, true),
 		(2 * (2 * 2 * 64 * 2) + 2 * 2 * 64 * 2) * NS);
 }
 
 /* Qwen2.5-0.5B: 2 heads of 64 values, 24 layers. */
-static void test_moved_rows_of_another(void **state)
+static void test_moved_rows_of_a_larger_model(void **state)
 {
 	const uint32_t two[] = { 0, 2, 4 };
 	struct fixture *f = *state;
@@ -112,15 +110,15 @@ static void test_moved_rows_of_another(void **state)
 
 /* ---- texts --------------------------------------------------------------- */
 
-/* Lever's, drafted for by an oracle that agrees with it so often; returns what
- * the decode phase took. */
+/* A text by lever, with an oracle that agrees with this probability; returns
+ * the time of the decode phase. */
 static uint64_t write_lever(struct fixture *f, double agreement,
 	struct pass_cost *cost, struct text *got)
 {
-	struct opt_values asked = { 0 };
+	struct opt_values options = { 0 };
 	struct drafter drafter;
 	struct method_env env = {
-		.options = &asked, .drafter = &drafter, .phone = f->w.opts.soc
+		.options = &options, .drafter = &drafter, .phone = f->w.opts.soc
 	};
 	struct err e = { 0 };
 	uint64_t before;
@@ -128,7 +126,7 @@ static uint64_t write_lever(struct fixture *f, double agreement,
 	assert_ok(drafter_oracle_open(&drafter, f->plain.token, f->plain.n,
 			  agreement, 3, N_VOCAB, &e),
 		&e);
-	open_method(f, &method_lever, &asked, &env);
+	open_method(f, &method_lever, &options, &env);
 	before = session_phone_ps(f->w.s);
 	writer_write(&f->w, &method_lever, &env, got);
 	text_same(got, &f->plain, "lever");
@@ -139,12 +137,12 @@ static uint64_t write_lever(struct fixture *f, double agreement,
 }
 
 /*
- * Trees of a root and three of its eight candidates, of which none is cut. All
- * eight are scored, by 32 weights of a byte each: 256 ns. Their softmax takes
- * 17 operations a value: 13.6 ns. The root's place is looked for among four
+ * Trees of a root and three of its eight candidates, none of them pruned. All
+ * eight are scored, by 32 weights of one byte each: 256 ns. Their softmax takes
+ * 17 operations per value: 13.6 ns. The root's row is searched among four
  * nodes: 400 ns.
  */
-static void test_predictor(void **state)
+static void test_exit_predictor_cost(void **state)
 {
 	struct fixture *f = *state;
 	struct pass_cost cost;
@@ -170,29 +168,29 @@ static void test_predictor(void **state)
 #define CYCLES 5
 
 /*
- * The oracle knows the text and is sure of it: one candidate a node, and trees
- * of a root, its child and the child's child, all accepted. Of each the list of
- * what may be in the tree is gone through when
+ * The oracle has the text and is certain: one candidate for each node, and
+ * trees of a root, its child and the child's child, all accepted. In each tree,
+ * the list of candidates is searched when
  *
- *	the root enters					1
- *	its candidate enters				1
- *	the best of 2 is looked for			2
- *	what may be behind that is guessed		1
- *	the best of 3, if it is so			3
- *	it becomes a node				1
- *	what is behind it enters			1
- *	the best of 3 is the tree			3
- *	what is none yet becomes a node			1
+ *	the root enters                                 1
+ *	its candidate enters                            1
+ *	the best of 2 is searched                       2
+ *	the candidate after that one is assumed         1
+ *	the best of 3, with that candidate              3
+ *	it becomes a node                               1
+ *	the candidate after it enters                   1
+ *	the best of 3 is the tree                       3
+ *	the last candidate becomes a node               1
  *
  * and the tree when
  *
- *	likely rows are looked for			3
- *	the root's child, and its child, are found	2
- *	there is none behind that			1
+ *	likely rows are searched                        3
+ *	the root's child, and its child, are found      2
+ *	there is no further child                       1
  *
- * but that the text ends before that is looked for.
+ * except that the text ends before the last search.
  */
-static void test_search(void **state)
+static void test_tree_search_cost(void **state)
 {
 	struct fixture *f = *state;
 	struct pass_cost cost;
@@ -213,10 +211,10 @@ static void test_search(void **state)
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup_phone, teardown)
 static const struct CMUnitTest tests[] = {
-	TEST(test_moved_rows),
-	TEST(test_moved_rows_of_another),
-	TEST(test_predictor),
-	TEST(test_search),
+	TEST(test_moved_rows_cost_their_bytes),
+	TEST(test_moved_rows_of_a_larger_model),
+	TEST(test_exit_predictor_cost),
+	TEST(test_tree_search_cost),
 };
 
 TEST_FILE(tests)

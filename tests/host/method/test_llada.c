@@ -1,8 +1,6 @@
-/*
- * The method llada on a session made up here, which watches every pass:
- * logits are a function of the whole input, so that a text that agrees with
- * the naive decoder's was computed from the same inputs in the same order.
- */
+/* The method llada on a session that this file implements and that checks every
+ * pass. Logits are a function of the whole input, so a text equal to the naive
+ * decoder's was computed from the same inputs in the same order. */
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "host/method/denoising.h"
@@ -29,20 +27,21 @@
 struct session {
 	struct model model;
 	uint32_t context, max_rows;
-	/* What the logits are like. */
+	/* Kind of logits. */
 	uint64_t seed;
-	bool ties;         /* every other row is the same, of few numbers */
-	const double *law; /* [n_vocab] of every row, whatever the input */
-	int32_t favourite; /* likeliest at favourite_at; -1: none */
+	/* every second row is equal, with few different values */
+	bool ties;
+	const double *law; /* [n_vocab] logits of every row, for any input */
+	int32_t favourite; /* likeliest token at favourite_at; -1: none */
 	uint32_t favourite_at;
 	bool nan;
-	/* What was asked of it. */
+	/* The calls so far. */
 	int32_t x[MANY];
-	uint32_t n, begin; /* of the input; of its block */
+	uint32_t n, begin; /* length of the input; begin of its block */
 	uint64_t hash;
 	unsigned passes, masks[MAX_PASSES], rows;
-	uint32_t valid;    /* rows said to be, of the pass behind us */
-	unsigned fails_at; /* this pass, counted from 1 */
+	uint32_t valid;    /* rows reported as valid in the last pass */
+	unsigned fails_at; /* number of the failing pass, from 1 */
 };
 
 /* ---- the session ----------------------------------------------------- */
@@ -74,7 +73,7 @@ static float logit_of(
 	if ((int32_t)v == s->favourite && row >= s->favourite_at)
 		return 40;
 	if ((int32_t)v == MASK)
-		return 20; /* what must never come would come always */
+		return 20; /* largest logit, for a token that must never come */
 	return (float)(s->ties ? floor(l / 2) * (1 + row % 2) : l);
 }
 
@@ -87,7 +86,7 @@ static uint64_t hash_of(const struct session *s, const int32_t *x, uint32_t n)
 	return h;
 }
 
-/* A block goes on: nothing that stood is another token now. */
+/* In a block that continues, no committed token changes. */
 static void check_same_block(const struct session *s, const int32_t *x)
 {
 	for (uint32_t i = 0; i < s->n; i++)
@@ -96,7 +95,7 @@ static void check_same_block(const struct session *s, const int32_t *x)
 				s->x[i], i, x[i]);
 }
 
-/* A new one: all before it is decided, all in it is not. */
+/* In a new block, everything before it is committed, and all of it is masks. */
 static void check_new_block(struct session *s, const int32_t *x, uint32_t n)
 {
 	s->begin = s->n ? s->n : N_PROMPT;
@@ -112,16 +111,17 @@ void session_count_valid(struct session *s, uint32_t rows)
 	s->valid = rows;
 }
 
-/* Rows are valid whose masks are gone now: in a new block, all there were. */
+/* The valid rows are those whose masks are filled now; in a new block, all
+ * masks of the last one. */
 static void check_valid(const struct session *s, uint32_t left)
 {
 	if (s->passes > 1 && s->valid != s->masks[s->passes - 1] - left)
 		fail_msg("of pass %u's %u masks %u are left, and %u rows were "
-			 "said to be valid",
+			 "reported as valid",
 			s->passes - 1, s->masks[s->passes - 1], left, s->valid);
 }
 
-/* A pass of all positions, from nothing. */
+/* A pass of all positions with an empty cache. */
 static int forward(struct session *s, const struct denoising *d, struct err *e)
 {
 	int32_t token[MANY];
@@ -137,7 +137,7 @@ static int forward(struct session *s, const struct denoising *d, struct err *e)
 		token[i] = d->row[i].token;
 	}
 	if (s->passes == s->fails_at)
-		return err_set(e, EIO, "as told");
+		return err_set(e, EIO, "pass %u fails", s->passes);
 	check_same_block(s, token);
 	for (uint32_t i = 0; i < n; i++)
 		s->masks[s->passes] += token[i] == MASK;
@@ -200,7 +200,7 @@ struct fixture {
 	struct sampler *sampler;
 	struct generation_opts opts;
 	struct generation *g;
-	struct opt_values asked;
+	struct opt_values options;
 	struct method_env env;
 	struct {
 		uint32_t length, steps;
@@ -227,7 +227,7 @@ static int setup(void **state)
 	f->opts =
 		(struct generation_opts){ .n_predict = 40, .context = CONTEXT };
 	f->env.method = &method_llada;
-	f->env.options = &f->asked;
+	f->env.options = &f->options;
 	f->block.length = 8;
 	*state = f;
 	return 0;
@@ -268,18 +268,18 @@ static void open_tokenizer(struct fixture *f)
 	f->s.model.n_vocab = tokenizer_n_vocab(f->tok);
 }
 
-/* Of llada alone: the session here is not that of other methods. */
+/* Only llada's: other methods cannot run on this session. */
 static const struct opt_table *tables(size_t i)
 {
 	return method_llada.options[i];
 }
 
-static void ask(struct fixture *f, const char *name, uint32_t number)
+static void set_option(struct fixture *f, const char *name, uint32_t number)
 {
 	char text[16];
 
 	snprintf(text, sizeof(text), "%u", number);
-	assert_ok(opt_set(tables, &f->asked, name, text, &f->e), &f->e);
+	assert_ok(opt_set(tables, &f->options, name, text, &f->e), &f->e);
 }
 
 static int run_pass(struct fixture *f, struct denoising *d)
@@ -314,8 +314,8 @@ static int run(struct fixture *f)
 	f->opts.sampler = f->sampler;
 	assert_ok(generation_open(&f->g, &f->opts, prompt, N_PROMPT, &f->e),
 		&f->e);
-	ask(f, "block", f->block.length);
-	ask(f, "block-steps", f->block.steps);
+	set_option(f, "block", f->block.length);
+	set_option(f, "block-steps", f->block.steps);
 	if (gen_done(f->g))
 		return 0;
 	ret = denoising_open(&d, &f->s, &f->env, f->g, SESSION_TEXT, &f->e);
@@ -345,7 +345,7 @@ static void tokens_are(
 
 /* ---- against the naive decoder ------------------------------------------ */
 
-/* Masks left over at each pass, from the definition of the schedule. */
+/* Remaining masks at each pass, from the definition of the schedule. */
 static void check_schedule(const struct fixture *f)
 {
 	const struct session *s = &f->s;
@@ -414,12 +414,12 @@ static void check_lengths(struct fixture *f)
 	}
 }
 
-static void test_is_the_reference(void **state)
+static void test_matches_reference(void **state)
 {
 	check_lengths(*state);
 }
 
-static void test_is_the_shifted_reference(void **state)
+static void test_matches_shifted_reference(void **state)
 {
 	struct fixture *f = *state;
 
@@ -427,8 +427,8 @@ static void test_is_the_shifted_reference(void **state)
 	check_lengths(f);
 }
 
-/* The lowest of equal tokens, the first of positions equally sure. */
-static void test_ties(void **state)
+/* The lowest of equal tokens, the first of equally confident positions. */
+static void test_ties_go_to_the_first(void **state)
 {
 	struct fixture *f = *state;
 
@@ -436,7 +436,7 @@ static void test_ties(void **state)
 	check_lengths(f);
 }
 
-static void test_noise(void **state)
+static void test_noise_matches_reference(void **state)
 {
 	struct fixture *f = *state;
 
@@ -446,7 +446,7 @@ static void test_noise(void **state)
 	check_lengths(f);
 }
 
-static void test_up_to_the_context(void **state)
+static void test_stops_at_full_context(void **state)
 {
 	struct fixture *f = *state;
 
@@ -457,18 +457,19 @@ static void test_up_to_the_context(void **state)
 	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_CONTEXT);
 }
 
-/* ---- who watches --------------------------------------------------------- */
+/* ---- observers ----------------------------------------------------------- */
 
-struct watcher {
+struct observer {
 	struct fixture *f;
 	int32_t x[CONTEXT];
-	unsigned seen, last; /* last: the pass at which it has seen enough */
+	/* last: number of the pass after which it ends the text */
+	unsigned seen, last;
 };
 
-/* Behind a pass: what it was given, and some of its masks filled. */
+/* After a pass: its input, with some of the masks filled. */
 static int watch_step(void *arg, const struct gen_step *step)
 {
-	struct watcher *w = arg;
+	struct observer *w = arg;
 	const struct session *s = &w->f->s;
 	const int32_t *x = s->x + step->first;
 	unsigned filled = 0;
@@ -491,28 +492,28 @@ static int watch_step(void *arg, const struct gen_step *step)
 	return w->seen == w->last;
 }
 
-static void test_steps_are_told(void **state)
+static void test_steps_are_reported(void **state)
 {
 	struct fixture *f = *state;
-	struct watcher w = { .f = f };
+	struct observer w = { .f = f };
 	const int32_t *text;
 	size_t n;
 
 	f->block.steps = 3;
 	f->opts.step = watch_step;
 	f->opts.step_arg = &w;
-	check_run(f); /* which they do not change */
+	check_run(f); /* observing does not change it */
 	assert_int_equal(w.seen, f->s.passes);
 	text = gen_tokens(f->g, &n);
 	assert_memory_equal(w.x + N_PROMPT, text + N_PROMPT,
 		(n - N_PROMPT) * sizeof(*text));
 }
 
-/* A watcher that has seen enough ends the text; nothing half-filled is it. */
-static void test_watcher_ends_it(void **state)
+/* An observer can end the text; a block that is not finished is dropped. */
+static void test_observer_ends_the_text(void **state)
 {
 	struct fixture *f = *state;
-	struct watcher w = { .f = f, .last = 11 };
+	struct observer w = { .f = f, .last = 11 };
 
 	f->opts.step = watch_step;
 	f->opts.step_arg = &w;
@@ -522,9 +523,9 @@ static void test_watcher_ends_it(void **state)
 	assert_int_equal(gen_generated(f->g), 8);
 }
 
-/* ---- where a text ends --------------------------------------------------- */
+/* ---- ends of a text ------------------------------------------------------ */
 
-static void test_length_within_a_block(void **state)
+static void test_length_cuts_a_block(void **state)
 {
 	struct fixture *f = *state;
 	int32_t whole[N_PROMPT + 24];
@@ -543,7 +544,7 @@ static void test_length_within_a_block(void **state)
 	}
 }
 
-static void test_end_of_text(void **state)
+static void test_eos_ends_the_text(void **state)
 {
 	enum { EOS = 2 };
 	struct fixture *f = *state;
@@ -558,7 +559,7 @@ static void test_end_of_text(void **state)
 	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_EOS);
 	assert_int_equal(n, N_PROMPT + 12);
 	assert_int_equal(got[n - 1], EOS);
-	/* The block was finished, and none came after it. */
+	/* The block was finished, and no block followed. */
 	assert_int_equal(f->s.passes, 16);
 
 	f->opts.ignore_eos = true;
@@ -567,34 +568,35 @@ static void test_end_of_text(void **state)
 	assert_int_equal(f->s.passes, 40);
 }
 
-static void test_no_room(void **state)
+static void test_full_context_is_an_error(void **state)
 {
 	struct fixture *f = *state;
 
 	f->s.max_rows = N_PROMPT + 13;
 	assert_int_equal(run(f), -ENOSPC);
 	assert_non_null(strstr(f->e.text, "20 at most"));
-	assert_int_equal(gen_generated(f->g), 13); /* what there was room for */
+	/* as many as there was room for */
+	assert_int_equal(gen_generated(f->g), 13);
 	f->s.context = N_PROMPT;
 	assert_int_equal(run(f), -ENOSPC);
 	assert_int_equal(f->s.passes, 0);
-	f->opts.n_predict = 0; /* and none is needed */
+	f->opts.n_predict = 0; /* none is needed */
 	assert_int_equal(run(f), 0);
 }
 
-static void test_device_fails(void **state)
+static void test_device_failure_keeps_finished_blocks(void **state)
 {
 	struct fixture *f = *state;
 
 	f->s.fails_at = 13;
 	assert_int_equal(run(f), -EIO);
-	assert_string_equal(f->e.text, "as told");
+	assert_string_equal(f->e.text, "pass 13 fails");
 	assert_int_equal(gen_generated(f->g), 8); /* the finished block */
 }
 
 /* ---- sampling ---------------------------------------------------------- */
 
-static void test_other_samplers(void **state)
+static void test_unsupported_sampling_is_refused(void **state)
 {
 	struct fixture *f = *state;
 	const struct sampler_opts plain = f->sampling;
@@ -614,8 +616,8 @@ static void test_other_samplers(void **state)
 	assert_int_equal(f->s.passes, 0);
 }
 
-/* Tokens of one mask each are draws from softmax(l / T). */
-static void test_law_of_noise(void **state)
+/* With one mask per block, tokens are draws from softmax(l / T). */
+static void test_noise_draws_from_softmax(void **state)
 {
 	static const double law[] = { 0, 1, -1, 2, .5, 30, 1, -2, 1.5 };
 	enum { V = sizeof(law) / sizeof(law[0]), DRAWS = 4000 };
@@ -646,10 +648,10 @@ static void test_law_of_noise(void **state)
 			chi += pow(count[v] - want, 2) / want;
 	}
 	print_message("chi square %g, 7 degrees of freedom\n", chi);
-	assert_true(chi < 29.88); /* 99.99 % */
+	assert_true(chi < 29.88); /* quantile at 99.99 % */
 }
 
-static void test_seeds(void **state)
+static void test_seed_and_stream_change_the_text(void **state)
 {
 	struct fixture *f = *state;
 	int32_t first[N_PROMPT + 40];
@@ -669,8 +671,8 @@ static void test_seeds(void **state)
 	assert_memory_not_equal(first, gen_tokens(f->g, &n), sizeof(first));
 }
 
-/* A broken model gives some text, and no mask. */
-static void test_no_numbers(void **state)
+/* A broken model gives some text without masks. */
+static void test_nan_logits_give_no_masks(void **state)
 {
 	struct fixture *f = *state;
 	const int32_t *got;
@@ -690,21 +692,21 @@ static void test_no_numbers(void **state)
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
-	TEST(test_is_the_reference),
-	TEST(test_is_the_shifted_reference),
-	TEST(test_ties),
-	TEST(test_noise),
-	TEST(test_up_to_the_context),
-	TEST(test_steps_are_told),
-	TEST(test_watcher_ends_it),
-	TEST(test_length_within_a_block),
-	TEST(test_end_of_text),
-	TEST(test_no_room),
-	TEST(test_device_fails),
-	TEST(test_other_samplers),
-	TEST(test_law_of_noise),
-	TEST(test_seeds),
-	TEST(test_no_numbers),
+	TEST(test_matches_reference),
+	TEST(test_matches_shifted_reference),
+	TEST(test_ties_go_to_the_first),
+	TEST(test_noise_matches_reference),
+	TEST(test_stops_at_full_context),
+	TEST(test_steps_are_reported),
+	TEST(test_observer_ends_the_text),
+	TEST(test_length_cuts_a_block),
+	TEST(test_eos_ends_the_text),
+	TEST(test_full_context_is_an_error),
+	TEST(test_device_failure_keeps_finished_blocks),
+	TEST(test_unsupported_sampling_is_refused),
+	TEST(test_noise_draws_from_softmax),
+	TEST(test_seed_and_stream_change_the_text),
+	TEST(test_nan_logits_give_no_masks),
 };
 
 TEST_FILE(tests)

@@ -1,8 +1,8 @@
 /*
- * The method llada on a real device process (TANDEM_NPU; skipped without),
- * from weights to tokens: against the naive decoder on top of the model's
- * definition, and against itself whatever the pair's settings. The former also
- * on a device that the test computes, without a process.
+ * The method llada on a real device process (TANDEM_NPU; skipped without), from
+ * weights to tokens: against the naive decoder on the model's definition, and
+ * against itself with other settings of the devices. The comparison with the
+ * naive decoder also on a fake device.
  */
 #include "base/err.h"
 #include "host/method/method.h"
@@ -11,7 +11,7 @@
 #include "host/text/generation.h"
 #include "host/text/sampler.h"
 #include "tests/harness.h"
-#include "tests/host/method/asked.h"
+#include "tests/host/method/set_option.h"
 #include "tests/host/method/naive_llada.h"
 #include "tests/host/model/reference_model.h"
 #include "tests/host/npu/fake_device.h"
@@ -27,7 +27,7 @@ struct fixture {
 	struct model *model;
 	struct session_opts opts;
 	struct sampler_opts sampling;
-	struct opt_values asked;
+	struct opt_values options;
 	struct method_env env;
 	struct {
 		uint32_t length, steps;
@@ -56,7 +56,7 @@ static int setup(void **state)
 	f->opts.decode_rows = method_llada.decode_rows(&f->env);
 	f->sampling = sampler_defaults;
 	f->env.method = &method_llada;
-	f->env.options = &f->asked;
+	f->env.options = &f->options;
 	f->block.length = 8;
 	for (unsigned i = 0; i < N_PROMPT; i++)
 		f->prompt[i] = (int32_t)(rng_uniform(seed, 7, i) * MASK);
@@ -73,7 +73,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* One text on a pair of its own; closing it fails on violations. */
+/* Generate one text on a device of its own; closing it fails on violations. */
 static void run(struct fixture *f, struct session_stats *st)
 {
 	struct generation_opts o = { .n_vocab = f->file.n_vocab,
@@ -91,8 +91,8 @@ static void run(struct fixture *f, struct session_stats *st)
 	assert_ok(sampler_open(&sampler, &f->sampling, o.n_vocab, &e), &e);
 	o.sampler = sampler;
 	assert_ok(generation_open(&g, &o, f->prompt, N_PROMPT, &e), &e);
-	api_request_number(&f->asked, "block", f->block.length);
-	api_request_number(&f->asked, "block-steps", f->block.steps);
+	set_option_number(&f->options, "block", f->block.length);
+	set_option_number(&f->options, "block-steps", f->block.steps);
 	assert_ok(method_run(s, g, &f->env, &e), &e);
 	text = gen_tokens(g, &f->n);
 	memcpy(f->text, text, f->n * sizeof(*text));
@@ -109,7 +109,7 @@ static void naive_logits(void *arg, const int32_t *x, unsigned n, double *out)
 	ref_logits(f->model->gguf, &f->file, x, n, out);
 }
 
-/* The same text, unless a choice hangs on less than rounding can change. */
+/* The texts are equal, unless rounding may have decided a choice. */
 static bool check_reference(struct fixture *f)
 {
 	struct naive v = { .logits = naive_logits,
@@ -141,7 +141,7 @@ static bool check_reference(struct fixture *f)
 	return true;
 }
 
-/* Whatever the blocks, the steps and the noise. */
+/* For several blocks, steps and temperatures. */
 static void check_definition(struct fixture *f)
 {
 	static const struct {
@@ -162,13 +162,13 @@ static void check_definition(struct fixture *f)
 	assert_in_range(decided, 5, 9);
 }
 
-static void test_is_the_definition(void **state)
+static void test_matches_definition(void **state)
 {
 	check_definition(*state);
 }
 
-/* On a device that the test computes. */
-static void test_without_a_process(void **state)
+/* On a fake device. */
+static void test_matches_on_fake_device(void **state)
 {
 	struct fixture *f = *state;
 	struct fake fake;
@@ -180,7 +180,7 @@ static void test_without_a_process(void **state)
 	assert_true(fake.answered > 0);
 }
 
-static void test_whatever_the_pair(void **state)
+static void test_settings_change_nothing(void **state)
 {
 	static const enum coherence level[] = { COHERENCE_OFF, COHERENCE_STRICT,
 		COHERENCE_CHECK };
@@ -212,7 +212,7 @@ static void test_whatever_the_pair(void **state)
 	}
 }
 
-/* Blocks of 8, 8 and 8, 3 passes each: 3, 3, 2 tokens of them. */
+/* Blocks of 8, 8 and 8, in 3 passes each, which commit 3, 3 and 2 tokens. */
 static void test_counters(void **state)
 {
 	struct fixture *f = *state;
@@ -225,7 +225,7 @@ static void test_counters(void **state)
 	assert_int_equal(st.logits_rows, 3 * (8 + 5 + 2));
 }
 
-static void test_in_the_table(void **state)
+static void test_method_is_listed(void **state)
 {
 	const struct method *m = method_find("llada");
 
@@ -237,11 +237,11 @@ static void test_in_the_table(void **state)
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
-	TEST(test_is_the_definition),
-	TEST(test_without_a_process),
-	TEST(test_whatever_the_pair),
+	TEST(test_matches_definition),
+	TEST(test_matches_on_fake_device),
+	TEST(test_settings_change_nothing),
 	TEST(test_counters),
-	cmocka_unit_test(test_in_the_table),
+	cmocka_unit_test(test_method_is_listed),
 };
 
 TEST_FILE(tests)

@@ -1,9 +1,10 @@
 /*
- * Every method that writes a causal model's text, on a device that the test
- * computes (tests/host/npu/fake_device.h), without a process: plain decoding is
- * the definition's, the others are plain decoding's, wherever the draft runs,
- * from flash, and with rows pruned half-way. A device that is lost or answers
- * what it may not ends a text with an error, behind tokens that are right.
+ * Every method for causal models on a fake device
+ * (tests/host/npu/fake_device.h). Plain decoding must match the model's
+ * definition and the others plain decoding, wherever the draft runs, with
+ * streamed layers, and with rows pruned half-way. A lost device, or one that
+ * gives an invalid answer, ends a text with an error; the tokens before are
+ * correct.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -39,8 +40,8 @@ static void open_all(struct fixture *f)
 	write_plain(f);
 }
 
-/* Each token of the text is the definition's, unless that one hangs on less
- * than rounding can change. */
+/* Each token of the text has the largest logit of the definition, unless
+ * rounding may have decided it. */
 static void check_reference(const struct fixture *f, const struct text *t)
 {
 	static double logits[REF_MAX_TOKENS][N_VOCAB];
@@ -62,7 +63,7 @@ static void check_reference(const struct fixture *f, const struct text *t)
 	}
 }
 
-static void test_plain(void **state)
+static void test_plain_decoding_matches_definition(void **state)
 {
 	struct fixture *f = *state;
 
@@ -71,7 +72,7 @@ static void test_plain(void **state)
 	check_reference(f, &f->plain);
 }
 
-static void test_from_flash(void **state)
+static void test_streamed_layers_change_nothing(void **state)
 {
 	struct fixture *f = *state;
 	struct method_env none = { 0 };
@@ -94,7 +95,7 @@ static void test_from_flash(void **state)
 	end_texts(f);
 }
 
-static void test_drafted(void **state)
+static void test_drafts_change_nothing(void **state)
 {
 	struct fixture *f = *state;
 
@@ -104,7 +105,7 @@ static void test_drafted(void **state)
 	end_texts(f);
 }
 
-static void test_sampled(void **state)
+static void test_drafts_change_no_sampled_text(void **state)
 {
 	struct fixture *f = *state;
 
@@ -114,7 +115,7 @@ static void test_sampled(void **state)
 	end_texts(f);
 }
 
-static void test_pruned(void **state)
+static void test_pruning_changes_nothing(void **state)
 {
 	static const float theta[] = { .1f, .3f, 1 };
 	struct fixture *f = *state;
@@ -138,7 +139,7 @@ static void test_pruned(void **state)
 	pair_close(&f->w.s);
 }
 
-/* ---- texts that end early ------------------------------------------------ */
+/* ---- failing devices ----------------------------------------------------- */
 
 static unsigned forged_at;
 
@@ -149,7 +150,8 @@ static void answers_another(
 		a->done.op = WIRE_NOP;
 }
 
-/* One method's text, as far as it comes: its tokens are plain decoding's. */
+/* Generate a text by one method until it ends or fails: its tokens are those of
+ * plain decoding. */
 static int write_some(struct fixture *f, const struct method *m,
 	struct drafter *drafter, struct err *e)
 {
@@ -177,7 +179,8 @@ static int write_some(struct fixture *f, const struct method *m,
 	return ret;
 }
 
-/* At every twentieth answer of a text; true: it was in time to matter. */
+/* Fail at every twentieth answer of a text; true: the failure came before the
+ * text's end. */
 static bool ends_early(struct fixture *f, const struct method *m, bool lost)
 {
 	struct err e = { 0 };
@@ -207,7 +210,7 @@ static bool ends_early(struct fixture *f, const struct method *m, bool lost)
 	return ret != 0;
 }
 
-static void test_lost_and_forged(void **state)
+static void test_failing_device_ends_the_text(void **state)
 {
 	struct fixture *f = *state;
 
@@ -228,12 +231,12 @@ static void test_lost_and_forged(void **state)
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup_fake, teardown)
 static const struct CMUnitTest tests[] = {
-	TEST(test_plain),
-	TEST(test_from_flash),
-	TEST(test_drafted),
-	TEST(test_sampled),
-	TEST(test_pruned),
-	TEST(test_lost_and_forged),
+	TEST(test_plain_decoding_matches_definition),
+	TEST(test_streamed_layers_change_nothing),
+	TEST(test_drafts_change_nothing),
+	TEST(test_drafts_change_no_sampled_text),
+	TEST(test_pruning_changes_nothing),
+	TEST(test_failing_device_ends_the_text),
 };
 
 TEST_FILE(tests)

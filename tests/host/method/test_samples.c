@@ -1,9 +1,8 @@
 /*
- * Many samples of one prompt on a device that the test computes
- * (tests/host/npu/fake_device.h): each is what plain decoding writes alone,
- * whatever the width of a pass; a cache that is full pauses some and loses
- * none; what befalls one stays its own; and what was broken off is told as
- * such.
+ * Many samples of one prompt on a fake device (tests/host/npu/fake_device.h).
+ * Each must equal the text of plain decoding alone, for every width of a pass.
+ * A full cache pauses samples and loses none; a failure of one sample does not
+ * affect the others; a canceled run is reported as such.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -18,7 +17,7 @@
 #include <errno.h>
 #include <math.h>
 
-#define RUN 32 /* slots that are taken together (host/memory/kv_pool.h) */
+#define RUN 32 /* slots that are allocated together (host/memory/kv_pool.h) */
 
 static struct fake fake;
 
@@ -34,7 +33,7 @@ static int setup(void **state)
 	return 0;
 }
 
-static void test_as_alone(void **state)
+static void test_samples_equal_plain_decoding(void **state)
 {
 	static const uint32_t parallel[] = { 1, 2, 5, MANY, 64 };
 	struct sampled *f = *state;
@@ -51,7 +50,7 @@ static void test_as_alone(void **state)
 	assert_in_range(early, 1, MANY - 1);
 }
 
-/* What a phone's CPU takes to find how sure the model was of n tokens. */
+/* Phone time of the CPU for the statistics of n drawn tokens. */
 static uint64_t notes_ps(const struct soc *soc, size_t n)
 {
 	struct price tops, sum;
@@ -61,9 +60,9 @@ static uint64_t notes_ps(const struct soc *soc, size_t n)
 	return n * (tops.cpu_ps + sum.cpu_ps);
 }
 
-/* The tokens, the logits and the rows are those of plain decoding, and so is
- * what the phone takes, but for what is told of samples. */
-static void test_one_is_plain(void **state)
+/* Tokens, logits, rows and phone time are those of plain decoding, except for
+ * the time of the samples' statistics. */
+static void test_one_sample_is_plain_decoding(void **state)
 {
 	static const double temperature[] = { 0, .9 };
 	struct sampled *f = *state;
@@ -103,7 +102,7 @@ static void test_one_is_plain(void **state)
 
 struct seen {
 	const struct sampled *f;
-	uint32_t most; /* slots in use at once */
+	uint32_t most; /* slots in use at once, at most */
 };
 
 static void look(void *arg, const struct samples *p)
@@ -115,8 +114,8 @@ static void look(void *arg, const struct samples *p)
 	seen->most = used > seen->most ? used : seen->most;
 }
 
-/* The prompt's are there once, and each sample's tail. */
-static void test_slots(void **state)
+/* The prompt's slots are shared; each sample has those of its own tokens. */
+static void test_prompt_slots_are_shared(void **state)
 {
 	struct sampled *f = *state;
 	struct seen seen = { f, 0 };
@@ -128,15 +127,15 @@ static void test_slots(void **state)
 	open_alone(f);
 	open_many(f, 4096);
 	check_many(f);
-	/* N_PROMPT tokens lie in one run, which each sample goes on from in
-	 * one of its own. */
+	/* N_PROMPT tokens fit in one run of slots; each sample continues in
+	 * runs of its own. */
 	assert_int_equal(N_PROMPT / RUN, 0);
 	assert_int_equal(seen.most,
 		prompt + MANY * ((N_PROMPT + tail - 1) / RUN + 1) * RUN);
 	assert_int_equal(session_free_slots(f->w.s), 4096 - prompt);
 }
 
-static void test_full(void **state)
+static void test_full_cache_changes_no_sample(void **state)
 {
 	struct sampled *f = *state;
 	struct samples_stats st;
@@ -144,7 +143,7 @@ static void test_full(void **state)
 
 	f->parallel = MANY;
 	open_models(f);
-	/* From room for one to room for all. */
+	/* From room for one sample to room for all. */
 	for (uint32_t runs = 3; runs <= 1 + 2 * MANY; runs++) {
 		open_many(f, runs * RUN);
 		assert_ok(run_many(f, &method_sample), &f->e);
@@ -163,8 +162,8 @@ static void test_full(void **state)
 	assert_true(forgotten > 0);
 }
 
-/* There is not even room for one: it is told as a full context is. */
-static void test_no_room(void **state)
+/* Room for less than one sample is reported like a full context. */
+static void test_no_room_is_a_full_context(void **state)
 {
 	struct sampled *f = *state;
 	const struct sample *s;
@@ -184,7 +183,7 @@ static void test_no_room(void **state)
 	close_many(f);
 }
 
-/* ---- what befalls one, and all ------------------------------------------- */
+/* ---- failures and cancellation ------------------------------------------- */
 
 static unsigned passes;
 
@@ -195,7 +194,7 @@ static void spoil_a_row(
 		hidden[n + 1] = NAN;
 }
 
-static void test_one_fails(void **state)
+static void test_failed_sample_spares_the_others(void **state)
 {
 	struct sampled *f = *state;
 	const struct sample *s;
@@ -224,7 +223,7 @@ static void cancel_late(void *arg, const struct samples *p)
 		cancel = 1;
 }
 
-static void test_canceled(void **state)
+static void test_canceled_run_frees_the_cache(void **state)
 {
 	struct sampled *f = *state;
 	unsigned ended = 0, begun = 0;
@@ -250,7 +249,7 @@ static void test_canceled(void **state)
 	}
 	assert_true(ended >= 5 && begun > 0 && ended + begun < MANY);
 	close_many(f);
-	/* Nothing of them is left in the cache. */
+	/* Nothing of the samples is left in the cache. */
 	assert_int_equal(session_free_slots(f->w.s), 2048 - RUN);
 }
 
@@ -267,8 +266,8 @@ static int run_steps(struct sampled *f, const struct many_steps *many)
 
 	m = method_sample;
 	m.many = many;
-	f->said[0][0] = "step-end";
-	f->said[0][1] = "a";
+	f->option[0][0] = "step-end";
+	f->option[0][1] = "a";
 	return run_many(f, &m);
 }
 
@@ -308,8 +307,9 @@ static int fork_one(struct samples *p, struct err *e)
 	return 0;
 }
 
-/* What goes on from where another was has its tokens, then its stream's. */
-static void test_fork(void **state)
+/* A fork has the tokens of the forked sample, then those of its own random
+ * stream. */
+static void test_fork_draws_its_own_stream(void **state)
 {
 	static const struct many_steps many = { .begin = wait_for_steps,
 		.next = fork_one };
@@ -324,7 +324,7 @@ static void test_fork(void **state)
 	assert_ok(run_steps(f, &many), &f->e);
 	for (uint32_t i = 0; i < MANY; i++)
 		same_sample(f, samples_at(f->samples, i));
-	same->index = forked->index; /* it is the same text from there on */
+	same->index = forked->index; /* from there on it is the same text */
 	same_sample(f, same);
 	assert_int_equal(same->n_steps, forked->n_steps);
 	assert_true(same->logprob == forked->logprob);
@@ -342,7 +342,7 @@ static int done(struct samples *p, struct err *e)
 	return MANY_DONE;
 }
 
-static void test_cut(void **state)
+static void test_cut_samples_end(void **state)
 {
 	static const struct many_steps many = {
 		.begin = add_all, .next = done, .drew = cut_odd
@@ -369,7 +369,7 @@ static void test_cut(void **state)
 
 /* ---- drafts -------------------------------------------------------------- */
 
-/* No text is another by what drafts for it, nor by how full the cache is. */
+/* Neither drafts nor a full cache change a text. */
 static void check_drafts(struct sampled *f)
 {
 	static const char *const draft[] = { "pld", "sam", "suffix", "recycle",
@@ -389,7 +389,7 @@ static void check_drafts(struct sampled *f)
 	assert_true(f->stats.accepted < f->stats.drafted);
 }
 
-static void test_drafted(void **state)
+static void test_drafts_change_no_sample(void **state)
 {
 	struct sampled *f = *state;
 
@@ -397,7 +397,7 @@ static void test_drafted(void **state)
 	check_drafts(f);
 }
 
-static void test_drafted_greedy(void **state)
+static void test_drafts_change_no_greedy_sample(void **state)
 {
 	struct sampled *f = *state;
 
@@ -426,9 +426,8 @@ static int check_round(struct samples *p, struct err *e)
 	return left ? 0 : MANY_DONE;
 }
 
-/* Where samples wait for one another they stop in the middle of what a tree
- * was right about. */
-static void test_drafted_steps(void **state)
+/* Samples that wait for one another stop in the middle of an accepted path. */
+static void test_drafted_samples_wait_at_steps(void **state)
 {
 	static const struct many_steps many = { .begin = wait_for_steps,
 		.next = check_round };
@@ -445,13 +444,13 @@ static void test_drafted_steps(void **state)
 	assert_true(f->stats.accepted > 0);
 }
 
-/* What is told is taken, whatever the model says: each sample becomes the text
- * of the next one. */
-static void test_script(void **state)
+/* Scripted tokens are used whatever the model predicts: each sample gets the
+ * text of the next one. */
+static void test_script_replaces_draws(void **state)
 {
 	struct sampled *f = *state;
-	struct sample_tokens told[MANY];
-	const struct samples_script script = { MANY, told };
+	struct sample_tokens scripted[MANY];
+	const struct samples_script script = { MANY, scripted };
 	struct samples_stats stats;
 	uint64_t tokens = 0;
 
@@ -459,9 +458,9 @@ static void test_script(void **state)
 	for (uint32_t i = 0; i < MANY; i++) {
 		const struct text *t = &f->alone[(i + 1) % MANY];
 
-		told[i] = (struct sample_tokens){ t->token + N_PROMPT,
+		scripted[i] = (struct sample_tokens){ t->token + N_PROMPT,
 			t->n - N_PROMPT };
-		tokens += told[i].n;
+		tokens += scripted[i].n;
 	}
 	open_many(f, 2048);
 	f->script = &script;
@@ -474,26 +473,26 @@ static void test_script(void **state)
 		const int32_t *token = gen_tokens(s->gen, &got.n);
 
 		memcpy(got.token, token, got.n * sizeof(*token));
-		text_same(&got, &f->alone[(i + 1) % MANY], "a text told");
+		text_same(&got, &f->alone[(i + 1) % MANY], "scripted text");
 	}
 	close_many(f);
 }
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, sampled_teardown)
 static const struct CMUnitTest tests[] = {
-	TEST(test_as_alone),
-	TEST(test_one_is_plain),
-	TEST(test_slots),
-	TEST(test_full),
-	TEST(test_no_room),
-	TEST(test_one_fails),
-	TEST(test_canceled),
-	TEST(test_fork),
-	TEST(test_cut),
-	TEST(test_script),
-	TEST(test_drafted),
-	TEST(test_drafted_greedy),
-	TEST(test_drafted_steps),
+	TEST(test_samples_equal_plain_decoding),
+	TEST(test_one_sample_is_plain_decoding),
+	TEST(test_prompt_slots_are_shared),
+	TEST(test_full_cache_changes_no_sample),
+	TEST(test_no_room_is_a_full_context),
+	TEST(test_failed_sample_spares_the_others),
+	TEST(test_canceled_run_frees_the_cache),
+	TEST(test_fork_draws_its_own_stream),
+	TEST(test_cut_samples_end),
+	TEST(test_script_replaces_draws),
+	TEST(test_drafts_change_no_sample),
+	TEST(test_drafts_change_no_greedy_sample),
+	TEST(test_drafted_samples_wait_at_steps),
 };
 
 TEST_FILE(tests)

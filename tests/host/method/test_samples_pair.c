@@ -1,8 +1,8 @@
 /*
- * Many samples on a real device process (TANDEM_NPU; skipped without): bit for
- * bit the texts that they are alone, in every precision and layout, at every
- * level of coherence, on one thread and on two, drafted for or not; and 64 of a
- * long prompt, where 64 copies of it have no room.
+ * Many samples on a real device process (TANDEM_NPU; skipped without): byte for
+ * byte the texts of plain decoding, in every precision and layout, at every
+ * coherence level, with one thread and with two, with and without drafts; and
+ * 64 samples of a long prompt in a cache that has no room for 64 copies of it.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -12,9 +12,9 @@
 
 #include <errno.h>
 
-#define FEW 5 /* samples of a setting */
+#define FEW 5 /* samples with each setting */
 
-/* Their tokens, and the sums of what the logits say of them. */
+/* The tokens, and the sums of their statistics. */
 static void check_setting(struct sampled *f, const struct session_opts *o)
 {
 	double logprob[FEW], certainty[FEW];
@@ -96,8 +96,8 @@ static void test_coherence(void **state)
 		}
 }
 
-/* Plain decoding of the same stream is the yardstick of all of them. */
-static void test_plain(void **state)
+/* All settings are compared with plain decoding of the same streams. */
+static void test_samples_equal_plain_decoding(void **state)
 {
 	struct sampled *f = *state;
 
@@ -145,12 +145,12 @@ static void test_long_prompt(void **state)
 	f->w.opts.context = LONG + TAIL + 8;
 	f->w.opts.prefill_chunk = 128;
 	f->n = COPIES;
-	/* The prompt, and of each a tail that begins in the middle of a run:
-	 * a twentieth of what copies would take. */
+	/* Slots for the prompt, and for each sample a tail that begins within a
+	 * run: a twentieth of the slots that copies would need. */
 	open_many(f, 928 + COPIES * 32);
-	api_request_number(&f->asked, "samples", COPIES);
-	api_request_number(&f->asked, "parallel", COPIES);
-	f->env.options = &f->asked;
+	set_option_number(&f->options, "samples", COPIES);
+	set_option_number(&f->options, "parallel", COPIES);
+	f->env.options = &f->options;
 	assert_ok(
 		method_open(&f->env, &method_sample, f->w.model[SAME], &e), &e);
 	assert_ok(sampler_open(&f->sampler, &f->w.sampling, N_VOCAB, &e), &e);
@@ -165,7 +165,7 @@ static void test_long_prompt(void **state)
 	close_many(f);
 }
 
-static void test_copies_of_it(void **state)
+static void test_copies_of_long_prompt_do_not_fit(void **state)
 {
 	struct sampled *f = *state;
 	int32_t prompt[LONG];
@@ -193,9 +193,9 @@ static void test_copies_of_it(void **state)
 static const struct CMUnitTest tests[] = {
 	TEST(test_precisions_and_layouts),
 	TEST(test_coherence),
-	TEST(test_plain),
+	TEST(test_samples_equal_plain_decoding),
 	TEST(test_long_prompt),
-	TEST(test_copies_of_it),
+	TEST(test_copies_of_long_prompt_do_not_fit),
 };
 
 TEST_FILE(tests)

@@ -1,9 +1,10 @@
 /*
- * Scores made of the states that the passes of samples leave behind are, to the
- * last bit, those of a judge that reads the same tokens by itself: for samples
- * that end by themselves, at a length or at a stop string, with drafts, with a
- * cache that is full, and for beams, whose steps are judged while they go on.
- * On a real device process (TANDEM_NPU), with the small model and its reward.
+ * Scores from the hidden states that the passes of samples leave equal, to the
+ * last bit, those of a reward model that reads the same tokens itself: for
+ * samples that end by themselves, at a length or at a stop string, with drafts,
+ * with a full cache, and for beams, which are scored while they continue. On a
+ * real device process (TANDEM_NPU), with the bundled small model and its reward
+ * model.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -17,20 +18,20 @@
 #include "host/text/sampler.h"
 #include "host/text/tokenizer.h"
 #include "tests/harness.h"
-#include "tests/host/method/asked.h"
+#include "tests/host/method/set_option.h"
 #include "tests/host/session/pair.h"
 
 #include <math.h>
 #include <string.h>
 
 #define N    8
-#define MOST 128 /* samples, beams that were cut among them */
+#define MOST 128 /* samples, cut beams included */
 #define PROMPT                                                              \
 	"Problem: On a farm there are 2 barns with 41 goats in each. Then " \
 	"6 trucks bring 4 goats each. How many goats are there?\nSolution:"
 
-/* What a score was said of. */
-struct judged {
+/* A scored sample. */
+struct scored {
 	int32_t *token;
 	size_t n, n_prompt;
 	uint32_t *step_end, n_steps;
@@ -44,9 +45,9 @@ struct fixture {
 	struct session_opts opts;
 	struct session *s;
 	struct reward *reward;
-	struct judged judged[MOST];
+	struct scored scored[MOST];
 	unsigned n;
-	/* Of the run to come. */
+	/* Options of the next run. */
 	const struct method *method;
 	const char *draft, *stop;
 	uint32_t n_predict, slots;
@@ -70,10 +71,10 @@ static int setup(void **state)
 static void forget(struct fixture *f)
 {
 	for (unsigned i = 0; i < f->n; i++) {
-		free(f->judged[i].token);
-		free(f->judged[i].step_end);
-		free(f->judged[i].score);
-		free(f->judged[i].again);
+		free(f->scored[i].token);
+		free(f->scored[i].step_end);
+		free(f->scored[i].score);
+		free(f->scored[i].again);
 	}
 	f->n = 0;
 }
@@ -108,7 +109,7 @@ static void open_model(struct fixture *f)
 	assert_ok(tokenizer_open(&f->tokenizer, f->model->gguf, &e), &e);
 }
 
-/* With the model's own reward, which has the states or does not. */
+/* With the model's own reward model, with or without the tapped states. */
 static void open_pair(struct fixture *f, struct session_opts o, bool states)
 {
 	const struct reward_site site = { f->model, f->path, f->tokenizer };
@@ -134,7 +135,7 @@ static void *copy(const void *from, size_t bytes)
 /* What was scored of a sample: its first steps. */
 static void take(struct fixture *f, const struct sample *s)
 {
-	struct judged *j = &f->judged[f->n];
+	struct scored *j = &f->scored[f->n];
 	const int32_t *token = gen_tokens(s->gen, &j->n);
 
 	j->n_steps = 0;
@@ -179,15 +180,15 @@ static struct generation *begin(struct fixture *f, struct sampler **sampler)
 static void write_samples(struct fixture *f)
 {
 	struct session_opts o = f->opts;
-	struct opt_values asked = { 0 };
-	struct method_env env = { .options = &asked };
+	struct opt_values options = { 0 };
+	struct method_env env = { .options = &options };
 	struct drafting drafting = { 0 };
 	struct samples *samples;
 	struct sampler *sampler;
 	struct generation *g;
 	struct err e = { 0 };
 
-	api_request_number(&asked, "samples", N);
+	set_option_number(&options, "samples", N);
 	o.sequences = 1 + N;
 	o.decode_rows = f->draft ? 24 : N;
 	o.smaller_graphs = true;
@@ -196,9 +197,9 @@ static void write_samples(struct fixture *f)
 	assert_ok(method_open(&env, f->method, f->model, &e), &e);
 	env.reward = f->reward;
 	if (f->draft) {
-		ask(&asked, "draft", f->draft);
-		api_request_number(&asked, "tree-rows", 24);
-		assert_ok(drafting_ask(&drafting, &asked, &e), &e);
+		set_option(&options, "draft", f->draft);
+		set_option_number(&options, "tree-rows", 24);
+		assert_ok(drafting_ask(&drafting, &options, &e), &e);
 		assert_ok(drafting_open(&drafting, f->s, &o, 24, &e), &e);
 		env.drafter = &drafting.drafter;
 		env.drafting = &drafting;
@@ -222,7 +223,7 @@ static void write_samples(struct fixture *f)
 	close_pair(f);
 }
 
-/* ---- and judged by itself ------------------------------------------------ */
+/* ---- scoring from the tokens --------------------------------------------- */
 
 static void score_again(struct fixture *f)
 {
@@ -231,7 +232,7 @@ static void score_again(struct fixture *f)
 
 	open_pair(f, f->opts, false);
 	for (unsigned i = 0; i < f->n; i++) {
-		struct judged *j = &f->judged[i];
+		struct scored *j = &f->scored[i];
 
 		text[i] = (struct reward_text){ .token = j->token,
 			.n = (size_t)j->step_end[j->n_steps - 1] + 1,
@@ -252,19 +253,19 @@ static void check(struct fixture *f, const char *what, unsigned least)
 	assert_true(f->n >= least);
 	score_again(f);
 	for (unsigned i = 0; i < f->n; i++)
-		for (uint32_t k = 0; k < f->judged[i].n_steps; k++, steps++)
-			if (memcmp(&f->judged[i].score[k],
-				    &f->judged[i].again[k], sizeof(float)))
+		for (uint32_t k = 0; k < f->scored[i].n_steps; k++, steps++)
+			if (memcmp(&f->scored[i].score[k],
+				    &f->scored[i].again[k], sizeof(float)))
 				fail_msg("%s: text %u, step %u scores %.9g by "
 					 "its states and %.9g by itself",
 					what, i, k,
-					(double)f->judged[i].score[k],
-					(double)f->judged[i].again[k]);
+					(double)f->scored[i].score[k],
+					(double)f->scored[i].again[k]);
 	assert_true(steps > f->n);
 	forget(f);
 }
 
-static void test_precisions(void **state)
+static void test_equal_in_every_precision(void **state)
 {
 	static const struct {
 		enum wire_precision precision;
@@ -290,8 +291,8 @@ static void test_precisions(void **state)
 	}
 }
 
-/* Of texts that nothing ends the last token's row is wanted as well. */
-static void test_ends(void **state)
+/* Texts that reach their length need the row of their last token too. */
+static void test_equal_at_every_kind_of_end(void **state)
 {
 	struct fixture *f = *state;
 
@@ -303,7 +304,7 @@ static void test_ends(void **state)
 	check(f, "ended by a string", N);
 }
 
-static void test_full_cache(void **state)
+static void test_equal_with_full_cache(void **state)
 {
 	struct fixture *f = *state;
 
@@ -313,7 +314,7 @@ static void test_full_cache(void **state)
 	check(f, "with few slots", N);
 }
 
-static void test_drafts(void **state)
+static void test_equal_with_drafts(void **state)
 {
 	struct fixture *f = *state;
 
@@ -324,7 +325,7 @@ static void test_drafts(void **state)
 	check(f, "beams with drafts", N);
 }
 
-static void test_beams(void **state)
+static void test_equal_for_beams(void **state)
 {
 	struct fixture *f = *state;
 
@@ -340,11 +341,11 @@ static void test_beams(void **state)
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
-	TEST(test_precisions),
-	TEST(test_ends),
-	TEST(test_full_cache),
-	TEST(test_drafts),
-	TEST(test_beams),
+	TEST(test_equal_in_every_precision),
+	TEST(test_equal_at_every_kind_of_end),
+	TEST(test_equal_with_full_cache),
+	TEST(test_equal_with_drafts),
+	TEST(test_equal_for_beams),
 };
 
 TEST_FILE(tests)

@@ -1,8 +1,6 @@
-/*
- * Where texts of the methods that verify drafted trees end, on a real device
- * process (TANDEM_NPU; skipped without): where plain decoding's do, wherever
- * in a tree that is.
- */
+/* Ends of texts of the methods that verify drafted trees, on a real device
+ * process (TANDEM_NPU; skipped without): a text ends where that of plain
+ * decoding ends, anywhere in a tree. */
 #include "base/strbuf.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
@@ -13,8 +11,8 @@
 #include "tests/host/method/text_writer.h"
 #include "tests/host/session/pair.h"
 
-/* Wherever in a tree the length ends a text. */
-static void test_length_ends_it(void **state)
+/* The length may end a text anywhere in a tree. */
+static void test_length_ends_a_text(void **state)
 {
 	struct fixture *f = *state;
 
@@ -29,8 +27,8 @@ static void test_length_ends_it(void **state)
 	end_texts(f);
 }
 
-/* No token asked for, none drawn. */
-static void test_no_length(void **state)
+/* With a length of 0 no token is drawn. */
+static void test_length_0_draws_nothing(void **state)
 {
 	struct fixture *f = *state;
 	struct session_stats st;
@@ -39,13 +37,13 @@ static void test_no_length(void **state)
 	open_models(f);
 	open_session(f, f->w.model[SAME]);
 	for (unsigned m = 0; m < N_METHODS; m++) {
-		struct opt_values asked = { 0 };
+		struct opt_values options = { 0 };
 		struct method_env env = { 0 };
 		struct drafting d;
 		struct text got;
 
 		open_drafting(f, &d, SERIAL, SAME);
-		open_method(f, verifying[m], &asked, &env);
+		open_method(f, verifying[m], &options, &env);
 		env.drafter = &d.watched.inner;
 		writer_write(&f->w, verifying[m], &env, &got);
 		assert_int_equal(got.n, N_PROMPT);
@@ -57,7 +55,7 @@ static void test_no_length(void **state)
 	pair_close(&f->w.s);
 }
 
-static void test_context_ends_it(void **state)
+static void test_context_ends_a_text(void **state)
 {
 	struct fixture *f = *state;
 
@@ -75,7 +73,7 @@ static void test_context_ends_it(void **state)
 	}
 }
 
-/* Where the draft model has no room the target goes on alone. */
+/* When the draft model's context is full the target continues alone. */
 static void test_small_draft_context(void **state)
 {
 	struct fixture *f = *state;
@@ -95,8 +93,9 @@ static void test_small_draft_context(void **state)
 	pair_close(&f->w.s);
 }
 
-/* The end in the middle of a path: what was drafted behind it is dropped. */
-static void test_eos_ends_it(void **state)
+/* A stop token in the middle of a path: the drafted tokens after it are
+ * dropped. */
+static void test_eos_ends_a_text(void **state)
 {
 	struct fixture *f = *state;
 
@@ -115,25 +114,26 @@ static void test_eos_ends_it(void **state)
 		writer_open_tokenizer(&f->w, (uint32_t)whole.token[at]);
 		write_plain(f);
 		assert_int_equal(f->plain.stop, GEN_STOP_EOS);
-		/* By then at the latest: the vocabulary has ends of its own. */
+		/* Or earlier: the vocabulary has stop tokens of its own. */
 		assert_in_range(f->plain.n, N_PROMPT + 1, at + 1);
 		check_methods(f, BATCHED, SAME);
 		check_methods(f, SERIAL, COARSE);
-		/* It knows what would have come behind the end. */
-		f->told = &whole;
+		/* The oracle also drafts the tokens after the end. */
+		f->oracle_text = &whole;
 		check_methods(f, ORACLE, 0);
-		f->told = NULL;
+		f->oracle_text = NULL;
 	}
 	end_texts(f);
 }
 
-static void test_stop_string_ends_it(void **state)
+static void test_stop_string_ends_a_text(void **state)
 {
 	struct fixture *f = *state;
 	struct strbuf string = STRBUF_INIT;
 	struct detokenizer detok = { 0 };
 
-	f->w.sampling.temperature = 0.7; /* lest it repeats itself */
+	/* so that the text does not repeat itself */
+	f->w.sampling.temperature = 0.7;
 	writer_open_tokenizer(&f->w, 2);
 	detok.tok = f->w.tok;
 	open_models(f);
@@ -153,12 +153,12 @@ static void test_stop_string_ends_it(void **state)
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
-	TEST(test_length_ends_it),
-	TEST(test_no_length),
-	TEST(test_context_ends_it),
+	TEST(test_length_ends_a_text),
+	TEST(test_length_0_draws_nothing),
+	TEST(test_context_ends_a_text),
 	TEST(test_small_draft_context),
-	TEST(test_eos_ends_it),
-	TEST(test_stop_string_ends_it),
+	TEST(test_eos_ends_a_text),
+	TEST(test_stop_string_ends_a_text),
 };
 
 TEST_FILE(tests)

@@ -1,7 +1,8 @@
 /*
  * The methods that verify drafted trees, on a real device process (TANDEM_NPU;
- * skipped without): the text is plain decoding's, token for token, whatever
- * drafts and wherever, however tokens are drawn, and of every size of tree.
+ * skipped without): the text equals plain decoding token for token, with every
+ * drafter in every place, for greedy and sampled texts, and for every size of
+ * tree.
  */
 #include "base/checked.h"
 #include "host/method/method.h"
@@ -53,7 +54,7 @@ static void test_sampled(void **state)
 	end_texts(f);
 }
 
-/* The penalty looks at the text as it is at each of a path's tokens. */
+/* The penalty depends on the text before each token of a path. */
 static void test_repeat_penalty(void **state)
 {
 	struct fixture *f = *state;
@@ -66,7 +67,7 @@ static void test_repeat_penalty(void **state)
 	end_texts(f);
 }
 
-/* As a model on flash, whose pass meanwhile goes on. */
+/* With streamed layers, whose reading continues between passes. */
 static void test_streamed(void **state)
 {
 	struct fixture *f = *state;
@@ -105,10 +106,8 @@ static void test_sizes_of_trees(void **state)
 	end_texts(f);
 }
 
-/*
- * As many rows as a tree may have, of a pass whose layers come from flash; some
- * of the methods fill them.
- */
+/* As many rows as a tree may have, in passes with streamed layers; some methods
+ * use them all. */
 static void test_largest_trees(void **state)
 {
 	struct fixture *f = *state;
@@ -128,20 +127,20 @@ static void test_largest_trees(void **state)
 	open_session(f, f->image.model);
 	write_plain(f);
 	open_drafting(f, &d, BATCHED, COARSE);
-	/* Or as many as the context still has room for. */
+	/* Or as many as the context has room for. */
 	most = session_context(f->w.s) - N_PROMPT;
 	for (unsigned m = 0; m < N_METHODS; m++) {
 		check_text(f, verifying[m], &d);
 		filled += f->most == most;
 	}
 	assert_true(filled > 0);
-	/* What lever may have if nothing is said. */
+	/* Defaults of lever. */
 	assert_int_equal(method_lever.decode_rows(
 				 &(struct method_env){ .streams = true }),
 		TREE_ROWS_STREAMED);
 	assert_int_equal(
 		method_lever.decode_rows(&(struct method_env){ 0 }), TREE_ROWS);
-	/* And a method that does not weigh rows, where they are not free. */
+	/* Defaults of a method that does not weigh the cost of rows. */
 	assert_int_equal(method_opt_tree.decode_rows(
 				 &(struct method_env){ .streams = true }),
 		TREE_ROWS);
@@ -151,8 +150,8 @@ static void test_largest_trees(void **state)
 	end_texts(f);
 }
 
-/* A second text takes nothing from the first. */
-static void test_one_text_after_another(void **state)
+/* The second text does not depend on the first. */
+static void test_second_text_is_independent(void **state)
 {
 	struct fixture *f = *state;
 	struct drafting d;
@@ -182,7 +181,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_streamed),
 	TEST(test_sizes_of_trees),
 	TEST(test_largest_trees),
-	TEST(test_one_text_after_another),
+	TEST(test_second_text_is_independent),
 };
 
 TEST_FILE(tests)

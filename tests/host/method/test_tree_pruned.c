@@ -1,8 +1,6 @@
-/*
- * Trees whose rows are pruned in the middle of the model, on a real device
- * process (TANDEM_NPU; skipped without): Lever's text is plain decoding's,
- * token for token, whatever an exit predictor says that knows nothing.
- */
+/* Trees whose rows are pruned in the middle of the model, on a real device
+ * process (TANDEM_NPU; skipped without): lever's text equals plain decoding
+ * token for token, even with a random exit predictor. */
 #include "base/err.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
@@ -12,7 +10,7 @@
 #include "tests/host/method/drafted_text.h"
 #include "tests/host/session/pair.h"
 
-/* On a phone's time trees are the same in every run, and of some size. */
+/* In a phone's time trees are the same in every run, and not tiny. */
 static void open_phone(struct fixture *f)
 {
 	struct err e = { 0 };
@@ -21,7 +19,7 @@ static void open_phone(struct fixture *f)
 	f->w.opts.soc = &f->soc;
 }
 
-/* Lever's texts, whatever the predictor says. */
+/* Texts by lever with any thresholds. */
 static void check_pruned(struct fixture *f)
 {
 	for (enum place p = 0; p < N_PLACES; p++) {
@@ -33,7 +31,7 @@ static void check_pruned(struct fixture *f)
 	}
 }
 
-static void test_pruned(void **state)
+static void test_pruning_changes_nothing(void **state)
 {
 	static const float theta[] = { 0, .1f, .3f, 1 };
 	struct fixture *f = *state;
@@ -55,7 +53,8 @@ static void test_pruned(void **state)
 		if (theta[i / 4] == 0) /* keeps all */
 			assert_int_equal(
 				f->sum.kept, f->sum.drafted + f->sum.cycles);
-		else if (theta[i / 4] < 1 || !(i & 1)) /* not the minima */
+		/* the safeguards do not keep all */
+		else if (theta[i / 4] < 1 || !(i & 1))
 			assert_true(
 				f->sum.kept < f->sum.drafted + f->sum.cycles);
 		if (theta[i / 4] == 1 && (i & 3) == 2) /* roots alone */
@@ -64,14 +63,14 @@ static void test_pruned(void **state)
 	pair_close(&f->w.s);
 }
 
-/* At every length, sampled, and on flash. */
-static void test_pruned_ends(void **state)
+/* At every length, sampled, and with streamed layers. */
+static void test_pruned_texts_end_alike(void **state)
 {
 	struct fixture *f = *state;
 
 	f->prune = true;
 	f->w.sampling.temperature = 0.4;
-	f->w.opts.dram_share = 0.25; /* before the exit */
+	f->w.opts.dram_share = 0.25; /* fewer layers than before the exit */
 	open_models(f);
 	open_exit(f);
 	f->prune_opts = prune_defaults(f->candidates);
@@ -85,7 +84,7 @@ static void test_pruned_ends(void **state)
 	pair_close(&f->w.s);
 }
 
-/* All rows of trees that go on, and some. */
+/* All rows that continue after the exit, and some of them. */
 static void test_coherent(void **state)
 {
 	struct fixture *f = *state;
@@ -110,8 +109,8 @@ static void test_coherent(void **state)
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
-	TEST(test_pruned),
-	TEST(test_pruned_ends),
+	TEST(test_pruning_changes_nothing),
+	TEST(test_pruned_texts_end_alike),
 	TEST(test_coherent),
 };
 

@@ -1,8 +1,6 @@
-/*
- * Texts that methods write on a real device process, to be held against each
- * other: a target and models to draft for it, a prompt that the seed draws,
- * and all that ends a text.
- */
+/* Generates texts by methods on a real device process, so that tests can
+ * compare them: a target, models that draft for it, a prompt from the random
+ * seed, and everything that ends a text. */
 #ifndef TESTS_HOST_METHOD_TEXT_WRITER_H
 #define TESTS_HOST_METHOD_TEXT_WRITER_H
 
@@ -29,7 +27,7 @@
 enum { SAME, COARSE, STRANGER, N_DRAFTS }; /* draft models */
 
 struct text {
-	int32_t token[MOST]; /* the prompt as well */
+	int32_t token[MOST]; /* the prompt included */
 	size_t n;
 	enum gen_stop stop;
 	struct method_stats stats;
@@ -40,7 +38,7 @@ struct writer {
 	struct session_opts opts;
 	struct session *s;
 	struct tokenizer *tok;
-	/* Of the texts to come. */
+	/* Options of the next texts. */
 	struct sampler_opts sampling;
 	uint32_t n_predict;
 	const char *stop;
@@ -53,8 +51,8 @@ static inline void writer_init(
 	w->opts.threads = 1;
 	w->opts.prefill_chunk = 16;
 	w->opts.decode_rows = decode_rows;
-	w->opts.precision =
-		WIRE_F32; /* the draft model's arithmetic: SAME is the same */
+	/* the draft model's arithmetic, so that SAME equals the target */
+	w->opts.precision = WIRE_F32;
 	w->sampling = sampler_defaults;
 	w->sampling.temperature = 0;
 	w->n_predict = n_predict;
@@ -68,8 +66,9 @@ static inline void writer_release(struct writer *w)
 		model_close(w->model[i]);
 }
 
-/* The target; the same with 4 bits a weight, which agrees with it now and
- * then; and one of other weights, which does not but by chance. */
+/* The target; the same model with 4 bits per weight, which agrees with the
+ * target sometimes; and a model with other weights, which agrees only by
+ * chance. */
 static inline void writer_open_models(struct writer *w, uint32_t n_layer)
 {
 	struct model_file file = model_file_tiny;
@@ -88,7 +87,7 @@ static inline void writer_open_models(struct writer *w, uint32_t n_layer)
 	w->model[STRANGER] = model_file_open(&file);
 }
 
-/* A tokenizer for whom `eos` ends a text. */
+/* A tokenizer in which `eos` ends a text. */
 static inline void writer_open_tokenizer(struct writer *w, uint32_t eos)
 {
 	static struct vocab v;
@@ -111,7 +110,7 @@ static inline void writer_open_tokenizer(struct writer *w, uint32_t eos)
 
 static inline void write_prompt(int32_t prompt[N_PROMPT])
 {
-	static uint64_t seed; /* asked for once: it is printed */
+	static uint64_t seed; /* read once, because harness_seed prints it */
 
 	seed = seed ? seed : harness_seed();
 	for (uint64_t i = 0; i < N_PROMPT; i++)
@@ -139,7 +138,7 @@ static inline struct generation *writer_begin(
 	return g;
 }
 
-/* A text from an empty cache. */
+/* Generate a text from an empty cache. */
 static inline void writer_write(struct writer *w, const struct method *m,
 	struct method_env *env, struct text *out)
 {
@@ -175,7 +174,8 @@ static inline void text_same(
 			gen_stop_name(want->stop));
 }
 
-/* The first token behind the prompt by `least` that the text so far lacks. */
+/* The position of the first token, at least `least` after the prompt, that the
+ * text does not have before. */
 static inline size_t text_new_token(const struct text *t, size_t least)
 {
 	for (size_t at = N_PROMPT + least; at < t->n; at++) {

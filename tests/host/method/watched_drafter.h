@@ -1,9 +1,6 @@
-/*
- * A drafter between a method and the real one that sees by the text it is
- * shown what each cycle emitted: one token more than the verified tree has in
- * common with the text that it should be, which is told from the tree and that
- * text alone; of a tree that is pruned no more than that.
- */
+/* A drafter that wraps the real one and checks, by the text that it is shown,
+ * how many tokens each cycle emitted: one more than the verified tree has in
+ * common with the expected text, and at most that many if rows were pruned. */
 #ifndef TESTS_HOST_METHOD_WATCHED_DRAFTER_H
 #define TESTS_HOST_METHOD_WATCHED_DRAFTER_H
 
@@ -19,15 +16,17 @@ struct watched {
 	struct drafter inner;
 	const struct text *want;
 	bool pruned;
-	const struct method_env *env; /* of the method that runs */
-	const struct tree *tree;      /* drafted last; NULL: none */
-	size_t n;                     /* of the text then */
-	uint64_t drafted;             /* by env's stats then */
-	unsigned checked;             /* cycles */
-	uint32_t most;                /* rows of one of them */
+	const struct method_env *env; /* of the running method */
+	const struct tree *tree;      /* the last drafted tree; NULL: none */
+	/* length of the text when the tree was drafted */
+	size_t n;
+	uint64_t drafted; /* env->stats.drafted at that time */
+	unsigned checked; /* checked cycles */
+	uint32_t most;    /* largest number of rows of a cycle */
 };
 
-/* Tokens that a verified tree has in common with the text behind n. */
+/* How many tokens a verified tree has in common with the text after its first n
+ * tokens. */
 static inline size_t in_common(const struct tree *t, uint32_t verified,
 	const struct text *text, size_t n)
 {
@@ -45,7 +44,7 @@ static inline size_t in_common(const struct tree *t, uint32_t verified,
 	return same;
 }
 
-/* A text goes on: what did the cycle behind us emit? */
+/* The text has grown: check how many tokens the last cycle emitted. */
 static inline void watched_check(struct watched *d, size_t n)
 {
 	uint32_t verified = (uint32_t)(d->env->stats.drafted - d->drafted) + 1;
@@ -53,7 +52,7 @@ static inline void watched_check(struct watched *d, size_t n)
 	size_t got = n - d->n;
 
 	if (got > want || (got < want && !d->pruned))
-		fail_msg("a cycle of %u rows behind %zu tokens emitted %zu, "
+		fail_msg("a cycle of %u rows after %zu tokens emitted %zu, "
 			 "not %zu",
 			verified, d->n, got, want);
 	d->checked++;
@@ -95,7 +94,7 @@ static inline void watched_price(void *arg, struct price *sum)
 	d->inner.price(d->inner.arg, sum);
 }
 
-/* To watch one text being written with env; *d is borrowed, inner is set. */
+/* Watch one text of env; *d is borrowed, with `inner` set. */
 static inline struct drafter watched_drafter(struct watched *d,
 	const struct method_env *env, const struct text *want, bool pruned)
 {
