@@ -40,7 +40,7 @@ static int check_one(const struct window *w, const struct extended *x,
 		return err_set(e, EINVAL, "flags 0x%x are unknown", r->flags);
 	if (!(r->flags & WIRE_REF_EXTENDED))
 		return window_find(w, r->addr, r->len, e) ? 0 : e->code;
-	/* A core cannot load or store there. */
+	/* The cores cannot load from or store to the extended region. */
 	if (r->role != WIRE_REF_WEIGHTS)
 		return err_set(e, EACCES,
 			"it is in the extended region, which only DMA reaches: "

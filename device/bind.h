@@ -1,6 +1,6 @@
 /*
- * What a run's refs bind: one address for each role, checked against the
- * graph's needs so that the executor need not check any more.
+ * The bindings of a run: one address for each role, from the run's refs. They
+ * are checked against the graph here, so that the executor need not check.
  */
 #ifndef DEVICE_BIND_H
 #define DEVICE_BIND_H
@@ -16,19 +16,19 @@ struct graph;
 struct window;
 
 struct binding {
-	uint32_t addr[WIRE_ROLE_COUNT]; /* 0: not bound; but of weights: */
-	uint64_t weights;               /* as dma_read takes it */
+	uint32_t addr[WIRE_ROLE_COUNT]; /* 0: not bound, or weights */
+	uint64_t weights;               /* an address for dma_read */
 };
 
 /* "kv" for WIRE_REF_KV. */
 const char *bind_role_name(unsigned role);
 
-/* Each ref for itself: its role, flags and place in the window or, of weights,
- * in the extended region. */
+/* Check each ref by itself: role, flags, and that its range is mapped in the
+ * window or, for weights, lies in the extended region. */
 int bind_check(const struct window *, const struct extended *,
 	const struct wire_ref *, unsigned n, struct err *);
 
-/* All together for this run: each role once, long enough and aligned. */
+/* Bind the refs of this run: each role once, long enough and aligned. */
 int bind_run(struct binding *, const struct cache *, const struct wire_ref *,
 	unsigned n, const struct graph *, const struct wire_graph_run *,
 	struct err *);

@@ -44,7 +44,7 @@ int cache_open(struct cache **out, const struct cache_config *config,
 	c->maintenance =
 		(struct maintenance){ .check = config->level == COHERENCE_CHECK,
 			.evicts = config->evict_seed != 0,
-			.tell = config->tell,
+			.brackets = config->brackets,
 			.now = { "start", -1, 0 } };
 	c->window = window;
 	violations_init(&c->maintenance.violations, config->report,
@@ -107,10 +107,9 @@ int cache_reaches(
 	return 0;
 }
 
-/* What is viewed. */
 struct view {
-	uint8_t *mem;     /* where a view of it points */
-	struct shadow *s; /* the private copy it goes through; NULL: none */
+	uint8_t *mem;     /* the first viewed byte, as the caller gets it */
+	struct shadow *s; /* the private copy; NULL: none */
 	struct range r;
 };
 
@@ -167,7 +166,8 @@ static uint64_t lines_touched(uint32_t addr, size_t len)
 	return line_of((uint64_t)addr + len - 1) - line_of(addr) + 1;
 }
 
-/* A call of maintenance is due: is it left out on order? */
+/* Whether the fault plan leaves this maintenance call out. Records the call,
+ * and the effect of leaving it out, in the file of reports. */
 static bool left_out(struct cache *c, enum fault_maintenance what,
 	const struct mapping *m, struct range r, uint32_t cpu_seq, unsigned by)
 {
@@ -189,13 +189,13 @@ static bool left_out(struct cache *c, enum fault_maintenance what,
 
 	if (!c->maintenance.check || !file || !s)
 		return drops;
-	brackets_read_name(c->maintenance.tell, by, name);
+	brackets_read_name(c->maintenance.brackets, by, name);
 	if (name[0])
 		call.site = name;
 	coherence_report_called(file, &call);
 	if (!drops)
 		return false;
-	/* What the cache has of its lines shows what its absence does. */
+	/* The state of the lines shows the effect of the missing call. */
 	for (uint32_t i = line_of(r.from); i <= line_of(r.to - 1); i++) {
 		bool held = (s->state[i] & LINE_VALID) != 0;
 
@@ -207,14 +207,14 @@ static bool left_out(struct cache *c, enum fault_maintenance what,
 	return true;
 }
 
-static void invalidate_told(struct cache *c, uint32_t addr, size_t len,
+static void invalidate(struct cache *c, uint32_t addr, size_t len,
 	uint32_t cpu_seq, unsigned by)
 {
 	const struct mapping *m = window_find(c->window, addr, len, NULL);
 	struct shadow *s = m ? shadow_of(c, m) : NULL;
 	struct maintenance *u = &c->maintenance;
 	uint32_t first, last;
-	bool news = false;
+	bool cpu_wrote = false;
 	struct range r;
 
 	if (!m)
@@ -234,8 +234,8 @@ static void invalidate_told(struct cache *c, uint32_t addr, size_t len,
 	if (!s)
 		return;
 	for (uint32_t i = first; u->check && i <= last; i++)
-		news |= line_news(u, s, i, cpu_seq);
-	if (u->check && !news)
+		cpu_wrote |= line_cpu_wrote(u, s, i, cpu_seq);
+	if (u->check && !cpu_wrote)
 		shadow_report_needless(u, s, VIOLATION_NEEDLESS_INVALIDATE, r);
 	for (uint32_t i = first; i <= last; i++)
 		line_drop(u, s, i, cpu_seq);
@@ -247,7 +247,7 @@ void cache_invalidate(struct cache *c, uint32_t addr, size_t len,
 	struct device_trace *t = c->config.trace;
 	uint64_t began = device_trace_now(t);
 
-	invalidate_told(c, addr, len, cpu_seq, by);
+	invalidate(c, addr, len, cpu_seq, by);
 	if (t)
 		device_trace_ended(t, WIRE_TRACE_INVALIDATE, "invalidate", 2,
 			began, addr, len, cpu_seq);
@@ -294,13 +294,13 @@ void cache_detach(struct cache *c, const struct mapping *m)
 	if (!s)
 		return;
 	shadow_lose(&c->maintenance, s);
-	/* The report in the making still points at the mapping's name. */
+	/* Finish the open report: it points at the mapping's name. */
 	violations_operator(&c->maintenance.violations, "unmap", -1);
 	shadow_release(s);
 }
 
-/* A quarter of the dirty lines, by lot; a line may be drawn that has been
- * cleaned meanwhile. */
+/* Write a random quarter of the dirty lines back. The list may still hold lines
+ * that have been cleaned since; line_evict skips them. */
 static void evict(struct cache *c, struct shadow *s)
 {
 	struct line_list *d = &s->dirty;
@@ -351,8 +351,8 @@ static void check_dma(struct cache *c, const struct mapping *m,
 		&c->maintenance, share, r, VIOLATION_HELD_READ, BUFFER_WRITE);
 }
 
-/* Its lines are in the cache only where the buffer is mapped in the window as
- * well. */
+/* The cache holds lines of an extended buffer only if the same buffer is also
+ * mapped in the window. */
 static const void *read_extended(
 	struct cache *c, uint64_t at, size_t len, void *tcm)
 {
@@ -395,7 +395,7 @@ static const void *read_by_dma(
 	return memcpy(tcm, m->mem + from, len);
 }
 
-/* What is not copied takes no time of its own. */
+/* At level off nothing is copied, so there is no copy time to trace. */
 const void *dma_read(struct cache *c, uint64_t addr, size_t len, void *tcm)
 {
 	struct device_trace *t = c->config.trace;

@@ -1,36 +1,38 @@
 /*
- * The device's private cache, and with it the only way to shared memory:
- * views for what the vector and matrix engines touch, dma_read for what the
- * DMA engine fetches into TCM. Nobody else holds a pointer into the window.
- * Views take addresses of 32 bits: nothing of the extended region has one.
+ * The device's private cache, and the only access to shared memory: views for
+ * the vector and matrix engines, dma_read for the DMA engine, which copies
+ * into TCM. No other file dereferences a pointer into the window. Views take
+ * 32-bit addresses; the extended region has none.
  *
- * Coherence is one-way and its maintenance is the device's duty (see
- * shm/coherence.h). What this file adds is that the duty can be felt:
+ * On a phone the CPU's and the NPU's caches are coherent in one direction
+ * only, and the device must clean and invalidate its own cache
+ * (shm/coherence.h). This emulation runs on one coherent machine, where a
+ * missing call would have no effect; three levels decide whether it has one:
  *
  *   off     views alias shared memory; maintenance is counted, not performed
- *   strict  every mapping has a private copy, kept by lines of 64 bytes. A
- *           line once read stays as it was until invalidated; a line written
- *           stays private until cleaned. A line written in part is loaded
- *           first, so cleaning it writes the neighbours' bytes back too.
- *           With a seed, written lines are written back early at random
- *           between operators, as real caches do
+ *   strict  every mapping has a private copy in lines of 64 bytes. A line
+ *           that was read keeps its value until it is invalidated; a written
+ *           line stays private until it is cleaned. A line that is written in
+ *           part is loaded first, so cleaning the line also writes the bytes
+ *           of its neighbours back. With a seed, an evictor writes random
+ *           dirty lines back early between operators, as real caches do
  *   check   as strict, and each broken rule is reported (violation.h): every
- *           line has shadow versions of both sides (shadow.h). What a request
- *           wrote and did not clean by its end is a lost write, even where
- *           the evictor happened to write it back
+ *           line has shadow versions of both sides (shadow.c). A line that a
+ *           request wrote and did not clean by its end is a lost write, even
+ *           if the evictor happened to write it back
  *
  * Rules for callers:
  * - Views, invalidation and cleaning belong to the thread that runs the
  *   request, outside parallel sections; workers get plain pointers from it.
  * - dma_read may be called by any worker, each with TCM of its own.
- * - A range viewed lies inside one mapping that is not WIRE_SHARE_DMA; check
- *   it first with cache_reaches: a view of anything else gives NULL.
- * - What view_write returns is to be filled whole, and before the next
- *   cache_operator, since the evictor may come then.
- * - A view's pointer plus or minus an offset is a view of the same mapping,
- *   but only lines that were viewed are there.
+ * - A viewed range lies inside one mapping that is not WIRE_SHARE_DMA; check
+ *   the range first with cache_reaches: a view of anything else gives NULL.
+ * - The caller fills all bytes that view_write returns before the next
+ *   cache_operator, because the evictor may write them back there.
+ * - A view's pointer plus or minus an offset points into the same mapping,
+ *   but only lines that were viewed are loaded.
  *
- * Forgetting an invalidation on order, to see all this at work: fault.h.
+ * A fault plan can leave out a maintenance call to show its effect (fault.h).
  */
 #ifndef DEVICE_CACHE_H
 #define DEVICE_CACHE_H
@@ -58,39 +60,40 @@ struct cache_config {
 	struct fault *fault;                         /* borrowed */
 	void (*report)(void *arg, const char *text); /* check: a violation */
 	void *report_arg;
-	bool report_every; /* those that are alike too */
-	/* Check, borrowed: where all of them go, and what the host tells for
-	 * them; NULL for none. */
+	bool report_every; /* repeated violations of a kind too */
+	/* Level check, both borrowed, NULL for none: the file of violation
+	 * reports, and the brackets that the host publishes. */
 	struct coherence_report *file;
-	const struct wire_brackets *tell;
+	const struct wire_brackets *brackets;
 	struct device_trace *trace; /* borrowed; NULL: none */
-	/* Borrowed: what DMA reaches beside the window; NULL: nothing. */
+	/* Borrowed; NULL: DMA reaches the window alone. */
 	const struct extended *extended;
 };
 
 /* The window is borrowed. */
 int cache_open(struct cache **out, const struct cache_config *,
 	const struct window *, struct err *);
-/* Every mapping has been detached. */
+/* Every mapping must have been detached before. */
 void cache_close(struct cache *);
 
-/* How fast a phone's maintenance is, for what is reported as needless. */
+/* The phone's maintenance rate, which prices needless calls in reports. */
 void cache_price_maintenance(struct cache *, double bytes_per_s);
 
-/* A mapping came, or is about to go: dirty lines left then are lost. */
+/* A mapping was made, or is about to be removed: its dirty lines are lost. */
 int cache_attach(struct cache *, const struct mapping *, struct err *);
 void cache_detach(struct cache *, const struct mapping *);
 
-/* Around each request; *counters gets the cache's own fields, and `text`
- * (in `size` bytes) the first violation, "" for none. */
+/* Called around each request. cache_end fills in the cache's fields of
+ * *counters and writes the first violation to `text` (of `size` bytes), "" for
+ * none. */
 void cache_begin(struct cache *, uint32_t seq);
 void cache_end(struct cache *, struct wire_counters *counters, char *text,
 	size_t size);
 
-/* What runs from here on, for reports; layer -1: of no layer. A literal. */
+/* Operator `name`, a literal, begins; reports name it. layer -1: no layer. */
 void cache_operator(struct cache *, const char *name, int layer);
 
-/* Violations so far, of all requests. */
+/* Violations of all requests so far. */
 uint64_t cache_violations(const struct cache *);
 
 /* 0 if [addr, addr + len) can be viewed. */
@@ -100,24 +103,24 @@ int cache_reaches(
 const void *view_read(struct cache *, uint32_t addr, size_t len);
 void *view_write(struct cache *, uint32_t addr, size_t len);
 
-/* The CPU wrote these bytes in its bracket `cpu_seq`, and in the function of
- * number `by` (ipc/brackets.h; 0: not told). */
+/* The CPU wrote these bytes in its bracket `cpu_seq`, and in the function with
+ * number `by` (ipc/brackets.h; 0: unknown). */
 void cache_invalidate(struct cache *, uint32_t addr, size_t len,
 	uint32_t cpu_seq, unsigned by);
 void cache_clean(struct cache *, uint32_t addr, size_t len);
 
 /*
- * Bytes as they are in memory, past the cache, which need only lie in one
- * mapping. `tcm` has room for `len` bytes; the result is either that or, with
- * `off`, the mapping itself. NULL when nothing is mapped there. From
- * EXTENDED_BASE on (device/extended.h) it is the extended region that is read,
- * and the result is always `tcm`.
+ * Read `len` bytes of memory past the cache. The range need only lie in one
+ * mapping. `tcm` has room for `len` bytes; the result is `tcm` or, at level
+ * off, the mapping itself. NULL when nothing is mapped there. Addresses from
+ * EXTENDED_BASE on (device/extended.h) read the extended region, and the
+ * result is always `tcm`.
  */
 const void *dma_read(struct cache *, uint64_t addr, size_t len, void *tcm);
 
-/* Bytes that it read in this request, those of the extended region too. */
+/* Bytes that dma_read read in this request, the extended region included. */
 uint64_t cache_dma_bytes(const struct cache *);
-/* Bytes that it read of the extended region in this request. */
+/* Bytes that dma_read read from the extended region in this request. */
 uint64_t cache_extended_bytes(const struct cache *);
 
 #endif

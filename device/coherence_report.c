@@ -19,7 +19,7 @@ struct rule {
 	char *pattern;
 };
 
-struct site { /* that calls for maintenance */
+struct site { /* a caller of maintenance */
 	enum fault_maintenance what;
 	char buffer[32], name[64];
 	uint64_t calls, first, last; /* as numbers of the buffer's calls */
@@ -51,7 +51,7 @@ static int add_rule(struct coherence_report *r, char *line, struct err *e)
 	char *end = strchr(line, '#');
 	struct rule *more;
 
-	/* Without its comment and its blanks. */
+	/* Strip the comment and surrounding blanks. */
 	if (!end)
 		end = line + strlen(line);
 	while (end > line && strchr(" \t\r\n", end[-1]))
@@ -133,8 +133,8 @@ int coherence_report_open(struct coherence_report **out, const char *path,
 			goto fail;
 		}
 		setvbuf(r->file, NULL, _IOLBF, BUFSIZ);
-		/* Else the first object would read /dev/urandom, which a
-		 * confined process may not open. */
+		/* Without a seed jansson opens /dev/urandom for the first
+		 * object, which the sandbox forbids. */
 		json_object_seed(1);
 	}
 	*out = r;
@@ -144,7 +144,7 @@ fail:
 	return ret;
 }
 
-/* One line; `o` is taken over, NULL for no memory. */
+/* Write one line. Takes ownership of `o`; NULL: there was no memory for it. */
 static void put(struct coherence_report *r, json_t *o)
 {
 	char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
@@ -268,7 +268,7 @@ void coherence_report_add(struct coherence_report *r, const struct violation *v,
 		cpu = json_pack("{s:o*, s:s*}", "bracket",
 			v->cpu_known ? json_integer(v->cpu_seq) : NULL,
 			"function", v->cpu_by[0] ? v->cpu_by : NULL);
-	/* What the device had read or written there before. */
+	/* The device's earlier access to the line. */
 	before = json_pack("{s:b, s:I, s:s*, s:o*}", "wrote",
 		violation_device_wrote(v->kind), "request",
 		(json_int_t)v->loaded, "operator", v->before, "layer",
@@ -297,7 +297,7 @@ void coherence_report_add(struct coherence_report *r, const struct violation *v,
 
 /* ---- calls --------------------------------------------------------------- */
 
-/* Calls of that kind for that buffer so far. */
+/* Calls of this kind for this buffer so far. */
 static uint64_t number_of(
 	const struct coherence_report *r, const struct maintenance_call *c)
 {

@@ -1,19 +1,20 @@
 /*
- * The file of coherence reports, and what is not to be reported.
+ * The file of coherence reports, and the suppressions.
  *
- * Each line of the file is one JSON object: a violation; a call of maintenance
- * that was left out on order, with what the cache held of it; at the end a
- * summary with every place that called for maintenance and how often.
- * docs/coherence.md has the members. Lines are added to what is there, whole,
- * as they come, so that the file of a device that dies ends with the last of
- * them.
+ * Each line of the file is one JSON object: a violation; a maintenance call
+ * that a fault left out, with the state of its lines in the cache; at the end a
+ * summary of the call sites of maintenance with their counts. docs/coherence.md
+ * lists the members. The file is appended to, one whole line at a time as
+ * reports arrive, so the file of a device that dies ends with its last report.
  *
- * Suppressions are lines of a text file: a pattern (as of the shell, * ? [])
- * for "KIND: BUFFER: OPERATOR: FUNCTION" suppresses, "only PATTERN" suppresses
- * all that no such line fits; # begins a comment.
+ * Suppressions are lines of a text file. PATTERN (with the shell's * ? [])
+ * suppresses matching reports, "only PATTERN" suppresses all reports that match
+ * no such line; both match "KIND: BUFFER: OPERATOR: FUNCTION". # begins a
+ * comment.
  *
- * Files are opened before the device confines itself. The running thread calls;
- * coherence_report_add and _suppresses may be called by workers, one at a time.
+ * Files are opened before the device enters its sandbox. The thread that runs
+ * requests calls; coherence_report_add and _suppresses may be called by
+ * workers, one at a time.
  */
 #ifndef DEVICE_COHERENCE_REPORT_H
 #define DEVICE_COHERENCE_REPORT_H
@@ -32,17 +33,17 @@ struct err;
 /* `path`, `suppress`: NULL for none. */
 int coherence_report_open(struct coherence_report **out, const char *path,
 	const char *suppress, struct err *);
-/* With the summary. What could not be written is said here; freed in any
- * case. NULL is allowed. */
+/* Write the summary, close the file and free the report. -EIO if a line could
+ * not be written, now or earlier. NULL is allowed. */
 int coherence_report_close(struct coherence_report *, struct err *);
 
-/* Counted, when it does. */
+/* Whether a rule suppresses this violation; counts it if so. */
 bool coherence_report_suppresses(
 	struct coherence_report *, const struct violation *);
 void coherence_report_add(struct coherence_report *, const struct violation *,
 	double maintenance_bytes_per_s);
 
-/* A call of maintenance: by which function of the host, or which operator. */
+/* A maintenance call; `site` is the host's function or the operator. */
 struct maintenance_call {
 	enum fault_maintenance what;
 	const char *buffer, *site;
@@ -51,15 +52,15 @@ struct maintenance_call {
 	const char *op;
 	int layer;
 	uint32_t request;
-	/* Lines of it that the cache has, those that memory differs from, and
-	 * those that the device wrote. */
+	/* Of its lines: in the cache, different from memory, and written by
+	 * the device. */
 	uint64_t held, differing, written;
 };
 
-/* It was asked for; whether it is made is the fault's. */
+/* Count a call, whether or not a fault then leaves it out. */
 void coherence_report_called(
 	struct coherence_report *, const struct maintenance_call *);
-/* The one asked for last was left out. */
+/* A fault left the last counted call out. */
 void coherence_report_left_out(
 	struct coherence_report *, const struct maintenance_call *);
 

@@ -42,7 +42,7 @@ void cost_op(const struct soc *soc, const struct graph *g, uint32_t rows,
 	case OP_ROPE:
 		ret = price_rows(soc, PRICE_ROPE, g->rows, op->n, &p);
 		break;
-	case OP_KV_WRITE: /* both */
+	case OP_KV_WRITE: /* keys and values */
 		ret = price_rows(
 			soc, PRICE_KV_WRITE, g->rows, 2 * (uint64_t)op->n, &p);
 		break;
@@ -63,7 +63,8 @@ void cost_op(const struct soc *soc, const struct graph *g, uint32_t rows,
 		price_add(sum, &p);
 }
 
-/* Bytes of the vector of weights that the operator reads; 0: none. */
+/* Bytes of the weight vector (norm or bias) that the operator reads; 0: none.
+ */
 static uint64_t vector_bytes(const struct op *op)
 {
 	switch (op->kind) {

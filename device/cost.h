@@ -1,9 +1,10 @@
 /*
- * What running an operator, or taking a request, costs on the phone that the
- * host named with WIRE_SOC (tensor/soc/price.h). The graph is static: padding
- * is paid for, but for what a profile says of rows (price_matmul_rows).
- * Attention is priced piece by piece of what rows see in common
- * (tensor/visibility.h): of one sequence as much as its longest row.
+ * The time of an operator or a request on the phone whose profile the host sent
+ * with WIRE_SOC, by the cost model (tensor/soc/price.h). The graph is static,
+ * so padding rows cost as much as real ones, unless the profile makes the cost
+ * depend on the real rows (price_matmul_rows). Attention is priced by pieces of
+ * slots that several rows see (tensor/visibility.h): rows of one sequence cost
+ * as much as the longest of them.
  */
 #ifndef DEVICE_COST_H
 #define DEVICE_COST_H
@@ -19,21 +20,23 @@ struct visibility_piece;
 struct soc;
 struct wire_done;
 
-/* The attention of one layer of a run; `apart`: each row by itself. */
+/* The attention of one layer of a run; `apart`: rows share no reads of keys and
+ * values. */
 void cost_attention(const struct soc *, const struct graph *,
 	const struct rowset *, bool apart, struct visibility_piece *room,
 	struct price *out);
 
-/* Adds to *sum. `attention`: of one layer; `rows`: those that are real. */
+/* Add the operator's cost to *sum. `attention`: the price of one layer's;
+ * `rows`: real rows, without padding. */
 void cost_op(const struct soc *, const struct graph *, uint32_t rows,
 	const struct op *, const struct price *attention, struct price *sum);
 
-/* What a run costs more where its weights lie in the extended region: matrices
- * come by DMA from wherever they lie, vectors do from there alone. */
+/* Add the extra cost of a run whose weights lie in the extended region.
+ * Matrices are read by DMA in either case; vectors only from there. */
 void cost_extended(const struct soc *, const struct graph *, struct price *sum);
 
-/* The request that *done answers: its round trip and the maintenance of the
- * cache that it asked for. Adds to *sum. */
+/* Add the cost of a request with completion *done: its round trip and its cache
+ * maintenance. */
 void cost_request(
 	const struct soc *, const struct wire_done *done, struct price *sum);
 

@@ -28,7 +28,7 @@ int device_open(
 		.report = cfg->report,
 		.report_arg = cfg->arg,
 		.file = cfg->file,
-		.tell = cfg->tell,
+		.brackets = cfg->brackets,
 	};
 	unsigned threads = cfg->threads ? cfg->threads : workers_online();
 	int ret;
@@ -136,7 +136,7 @@ uint64_t device_violations(const struct device *d)
 
 /* ---- the phone ----------------------------------------------------------- */
 
-_Static_assert(sizeof(struct price) == WIRE_PRICE_BYTES, "it travels whole");
+_Static_assert(sizeof(struct price) == WIRE_PRICE_BYTES, "copied whole");
 
 static int do_soc(struct device *d, const struct packet *p, struct err *e)
 {
@@ -193,7 +193,7 @@ static int perform(struct device *d, const struct packet *p, uint32_t op,
 
 	if (op >= WIRE_OP_COUNT || !op_info[op].name)
 		return err_set(e, EINVAL, "op %u is unknown", op);
-	/* Exactly: all are multiples of 8, as a padded packet is. */
+	/* The exact size: messages, like packets, are multiples of 8 bytes. */
 	want = op_info[op].bytes;
 	if (want && p->len != want)
 		return err_set(e, EMSGSIZE, "%s: has %zu bytes, must have %zu",
@@ -218,8 +218,10 @@ static int perform(struct device *d, const struct packet *p, uint32_t op,
 	}
 }
 
-/* What the CPU wrote, as the refs say: the only invalidation there is. */
-static int take_refs(struct device *d, const struct packet *p, struct err *e)
+/* Invalidate the ranges that the refs declare as written by the CPU. The device
+ * invalidates nothing else. */
+static int invalidate_refs(
+	struct device *d, const struct packet *p, struct err *e)
 {
 	int ret = bind_check(&d->window, &d->extended, p->refs, p->n_refs, e);
 
@@ -236,8 +238,9 @@ static int take_refs(struct device *d, const struct packet *p, struct err *e)
 	return 0;
 }
 
-/* What is refused may be so for what was read stale: then that is told too. */
-static void tell_failure(struct wire_done *done, const struct err *e)
+/* Put the error into done->text. A stale read may be the cause of the error, so
+ * the first violation, if done->text has one, follows in brackets. */
+static void report_failure(struct wire_done *done, const struct err *e)
 {
 	char first[sizeof(done->text)], *range;
 	size_t n;
@@ -265,8 +268,8 @@ bool device_dispatch(
 
 	*done = (struct wire_done){ 0 };
 	memcpy(&done->op, p->msg, sizeof(done->op));
-	/* Nothing but the round trip: it reaches no memory, so there is no
-	 * cache to watch, and timing it would take longer than it does. */
+	/* A no-op measures the round trip. It accesses no memory, so the cache
+	 * is not involved, and reading the clock would double its time. */
 	if (done->op == WIRE_NOP && !p->n_refs &&
 		p->len == sizeof(struct wire_simple))
 		return true;
@@ -275,17 +278,17 @@ bool device_dispatch(
 	e.text[0] = '\0';
 	d->exec.price = (struct price){ 0 };
 	cache_begin(d->cache, p->seq);
-	ret = take_refs(d, p, &e);
+	ret = invalidate_refs(d, p, &e);
 	if (!ret)
 		ret = perform(d, p, done->op, done, &e);
 	cache_end(d->cache, &done->counters, done->text, sizeof(done->text));
 	done->status = ret;
-	if (d->exec.soc) { /* with the counters */
+	if (d->exec.soc) { /* after the counters, which it reads */
 		cost_request(d->exec.soc, done, &d->exec.price);
 		memcpy(done->price, &d->exec.price, sizeof(done->price));
 	}
 	if (ret)
-		tell_failure(done, &e);
+		report_failure(done, &e);
 	done->counters.busy_ns = clock_ns() - began;
 	if (done->op < WIRE_OP_COUNT)
 		name = op_info[done->op].name;

@@ -1,13 +1,12 @@
 /*
- * The device's state and what one packet does to it. No sockets, no ring, no
- * clock but for counters: the completion is a function of the state and the
- * packet, which is what lets a fuzzer in. Who brings packets is serve.h.
+ * The device's state and the effect of one packet on it. No sockets, no ring,
+ * and no clock except for counters: the completion is a function of the state
+ * and the packet, so that a fuzzer can call it. serve.h receives the packets.
  *
- * Nothing a packet says is believed: a bad one gets a completion with a
- * negative status and a text that names the field, and changes nothing.
- * Ranges that its refs declare as written by the CPU are invalidated before
- * the request itself is looked at, so that the host's word is not lost with
- * a request that fails.
+ * Every field of a packet is checked: a bad packet gets a completion with a
+ * negative status and a text that names the field, and changes nothing. Ranges
+ * that its refs declare as written by the CPU are invalidated first, because
+ * the host does not declare them again after a request that failed.
  *
  * One thread, which owns the window and the cache.
  */
@@ -33,17 +32,16 @@ struct device_config {
 	uint32_t va_slots; /* 0: DEVICE_VA_SLOTS */
 	uint64_t va_window;
 	uint64_t va_extended; /* bytes of the extended region; 0: none */
-	uint32_t va_defer;    /* as struct window's */
-	uint32_t va_map_us;   /* that a map or unmap takes at least */
+	uint32_t va_defer;    /* as in struct window */
+	uint32_t va_map_us;   /* minimum time of a map or unmap */
 	struct fault *fault;  /* borrowed */
-	void (*report)(void *arg, const char *text); /* coherence check */
-	struct coherence_report *file; /* of it, borrowed; NULL: none */
-	const struct wire_brackets
-		*tell;            /* what the host tells it; NULL: nothing */
-	struct wire_trace *trace; /* where it tells its work; NULL: nowhere */
+	void (*report)(void *arg, const char *text); /* a coherence violation */
+	struct coherence_report *file; /* of violations, borrowed; NULL: none */
+	const struct wire_brackets *brackets; /* the host's; NULL: none */
+	struct wire_trace *trace; /* ring for trace events; NULL: none */
 	size_t trace_bytes;
-	void (*beat)(void *arg); /* any thread: there is progress */
-	void *arg;               /* of both */
+	void (*beat)(void *arg); /* progress, from any thread */
+	void *arg;               /* for both callbacks */
 };
 
 #define DEVICE_VA_SLOTS 16
@@ -52,26 +50,26 @@ int device_open(
 	struct device **out, const struct device_config *, struct err *);
 void device_close(struct device *);
 
-/* Take the caches down: what is dirty is lost, which device_violations then
- * counts. No request comes any more. */
+/* Detach all mappings from the cache after the last request: dirty lines are
+ * lost, and device_violations then counts them. */
 void device_detach(struct device *);
 
 /*
- * The host gives a buffer. The descriptor (-1: none came) is the device's, on
- * failure too. There is no answer to a share: if it cannot be used, mapping it
- * will say why.
+ * The host shares a buffer. Takes ownership of the descriptor (-1: none
+ * arrived), on failure too. A share has no completion: if the buffer is
+ * unusable, the request that maps it fails with the reason.
  */
 void device_share(struct device *, const struct wire_share *, int fd);
 
 /*
- * One request. True: *done is its completion. False: it is being loaded and
- * device_loaded will have the completion.
+ * Run one request. True: *done is its completion. False: the request loads a
+ * graph, and device_loaded will return the completion.
  */
 bool device_dispatch(
 	struct device *, const struct packet *, struct wire_done *done);
 
-/* The completion of a finished load, and of which request; with `wait`, of
- * the next one if any is pending. */
+/* The completion of a finished load and the number of its request. With `wait`,
+ * block while a load is pending. False: there is none. */
 bool device_loaded(
 	struct device *, bool wait, uint32_t *seq, struct wire_done *done);
 
@@ -79,7 +77,7 @@ bool device_loaded(
 unsigned device_loading(const struct device *);
 
 uint32_t device_threads(const struct device *);
-/* Bytes of the extended region: whole pages. */
+/* Bytes of the extended region, a multiple of the page size. */
 uint64_t device_extended(const struct device *);
 const char *device_kern(const struct device *);
 

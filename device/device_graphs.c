@@ -18,16 +18,16 @@
 
 /* ---- the loader: a thread that builds graphs beside compute -------------- */
 
-/* The loader's from submission until it comes back. */
+/* A job; the loader owns it from submission until it is taken back. */
 struct load {
 	uint32_t graph, seq;
-	void *msg; /* [len] a checked WIRE_GRAPH_LOAD, the load's own */
+	void *msg; /* [len] a checked WIRE_GRAPH_LOAD, owned */
 	size_t len;
 	unsigned threads;
 	uint32_t weights_bytes; /* of the graph */
 	size_t plan_bytes;
-	size_t arena_bytes; /* of scratch to provide; 0: there is enough */
-	/* Results. NULL where memory ran out. */
+	size_t arena_bytes; /* scratch to allocate; 0: enough exists */
+	/* Results; NULL if memory ran out. */
 	struct graph *plan;
 	void *arena;
 	uint64_t began_ns, busy_ns;
@@ -66,7 +66,7 @@ static struct load *pop(struct queue *q)
 	return l;
 }
 
-/* Free a job and the results that were not taken out of it. */
+/* Free a job and the results that the caller has not set to NULL. */
 static void load_free(struct load *l)
 {
 	hugemem_free(l->arena);
@@ -143,24 +143,9 @@ void loader_close(struct loader *ld)
 	free(ld);
 }
 
-/* The oldest finished job, or NULL; `wait` for one if any is pending. */
-static struct load *loader_take(struct loader *ld, bool wait)
-{
-	struct load *l;
+/* ---- graphs -------------------------------------------------------------- */
 
-	pthread_mutex_lock(&ld->lock);
-	while (!(l = pop(&ld->done)) && wait && ld->pending)
-		pthread_cond_wait(&ld->changed, &ld->lock);
-	if (l)
-		ld->pending--;
-	pthread_mutex_unlock(&ld->lock);
-	return l;
-}
-
-/* ---- graphs ---------------------------------------------------------------
- */
-
-static void let_go(struct device *d, uint32_t weights_bytes)
+static void release_held(struct device *d, uint32_t weights_bytes)
 {
 	d->held--;
 	d->held_bytes -= weights_bytes;
@@ -171,7 +156,7 @@ static uint32_t in_kib(uint64_t bytes)
 	return (uint32_t)((bytes + 1023) >> 10);
 }
 
-static void brackets_find(const struct device *d, struct wire_done *done)
+static void report_held(const struct device *d, struct wire_done *done)
 {
 	done->arg[WIRE_GRAPHS_HELD] = d->held;
 	done->arg[WIRE_GRAPHS_MOST] = d->most_held;
@@ -258,9 +243,16 @@ int device_load_graph(struct device *d, const struct packet *p, struct err *e)
 bool device_loaded(
 	struct device *d, bool wait, uint32_t *seq, struct wire_done *done)
 {
-	struct load *l = loader_take(d->loader, wait);
+	struct loader *ld = d->loader;
 	struct graph_slot *slot;
+	struct load *l;
 
+	pthread_mutex_lock(&ld->lock);
+	while (!(l = pop(&ld->done)) && wait && ld->pending)
+		pthread_cond_wait(&ld->changed, &ld->lock);
+	if (l)
+		ld->pending--;
+	pthread_mutex_unlock(&ld->lock);
 	if (!l)
 		return false;
 	slot = &d->graph[l->graph];
@@ -284,9 +276,9 @@ bool device_loaded(
 	if (l->plan && l->plan->at.total <= d->exec.arena_bytes) {
 		slot->graph = l->plan;
 		l->plan = NULL;
-		brackets_find(d, done);
+		report_held(d, done);
 	} else {
-		let_go(d, l->weights_bytes);
+		release_held(d, l->weights_bytes);
 		d->plans_bytes -= l->plan_bytes;
 		d->arena_planned = d->exec.arena_bytes;
 		done->status = -ENOMEM;
@@ -309,8 +301,8 @@ int device_drop_graph(
 		return err_set(
 			e, ENOENT, "graph drop: there is no graph %u", id);
 	d->plans_bytes -= slot->graph->plan_bytes;
-	let_go(d, slot->graph->weights_bytes);
-	brackets_find(d, done);
+	release_held(d, slot->graph->weights_bytes);
+	report_held(d, done);
 	free(slot->graph);
 	slot->graph = NULL;
 	return 0;

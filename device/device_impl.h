@@ -1,8 +1,9 @@
 /*
  * The inside of a device (device/device.h), for its own files only: device.c
- * has its life and what any packet meets, device_maps.c buffers and where they
- * are mapped, device_graphs.c graphs. What answers a packet gives 0 or the
- * negative status of its completion, with a text that names the field.
+ * opens, closes and dispatches packets, device_maps.c handles buffers and their
+ * mappings, device_graphs.c handles graphs. Functions that handle a packet
+ * return 0 or the negative status of its completion, with a text that names the
+ * field.
  */
 #ifndef DEVICE_DEVICE_IMPL_H
 #define DEVICE_DEVICE_IMPL_H
@@ -19,7 +20,7 @@ struct graph;
 struct loader;
 struct workers;
 
-struct shared { /* a buffer the host gave */
+struct shared { /* a buffer that the host shared */
 	int fd; /* -1: none, or unusable */
 	struct wire_share share;
 	char *why; /* unusable: the reason */
@@ -34,18 +35,18 @@ struct device {
 	struct device_config config;
 	struct window window;
 	struct extended extended;
-	struct device_trace *trace; /* NULL: nobody is told */
+	struct device_trace *trace; /* NULL: no trace */
 	struct cache *cache;
 	struct workers *workers;
 	struct exec exec;
 	struct soc soc; /* exec.soc points here once the host has sent one */
 	struct loader *loader;
 	unsigned loading;
-	/* Graphs that are there or being loaded, and the most there were. */
+	/* Graphs that are loaded or loading, and the maximum so far. */
 	uint32_t held, most_held;
 	uint64_t held_bytes, most_held_bytes; /* of their weights */
 	size_t plans_bytes;   /* of all graphs, loading ones included */
-	size_t arena_planned; /* scratch, when all loads are done */
+	size_t arena_planned; /* bytes of scratch after all loads */
 	struct shared shared[WIRE_MAX_BUFFERS];
 	struct graph_slot graph[WIRE_MAX_GRAPHS];
 };
@@ -61,13 +62,14 @@ int device_unmap_extended(struct device *, uint32_t addr, struct err *);
 
 /* ---- device_graphs.c ----------------------------------------------------- */
 
-/* The thread that builds graphs, in the order in which they were asked for; the
- * thread that runs requests takes them back and publishes completions. */
+/* The thread that builds graphs in the order of their requests. The thread that
+ * runs requests takes built graphs back and publishes the completions. */
 int loader_open(struct loader **out, struct err *);
 /* Waits for the job in progress and drops the rest. */
 void loader_close(struct loader *);
 
-/* 0: it is being loaded, and device_loaded will have the completion. */
+/* 0: the graph is being loaded, and device_loaded will return the
+ * completion. */
 int device_load_graph(struct device *, const struct packet *, struct err *);
 int device_drop_graph(
 	struct device *, uint32_t id, struct wire_done *, struct err *);

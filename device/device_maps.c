@@ -32,7 +32,7 @@ void device_share(struct device *d, const struct wire_share *share, int fd)
 	s = &d->shared[share->buffer];
 	device_forget_share(s);
 	s->share = *share;
-	/* A peer's name goes into messages: make it printable. */
+	/* The peer's name appears in messages: make it printable. */
 	s->share.name[sizeof(s->share.name) - 1] = '\0';
 	err_plain(s->share.name);
 	if (s->share.flags & ~WIRE_SHARE_DMA)
@@ -92,7 +92,7 @@ static uint32_t clamp32(uint64_t v)
 	return v < UINT32_MAX ? (uint32_t)v : UINT32_MAX;
 }
 
-/* A map that began then takes as long as the device was told it does. */
+/* Sleep until the map or unmap has taken the configured minimum time. */
 static void take_time(const struct device *d, uint64_t began)
 {
 	uint64_t until = began + d->config.va_map_us * 1000ull, now;
@@ -104,11 +104,12 @@ static void take_time(const struct device *d, uint64_t began)
 	}
 }
 
-/* How much of a region there is, which may be more than 32 bits of bytes. */
-static void tell_space(
+/* Report the space of a region in units of `unit` bytes: its bytes may exceed
+ * 32 bits. */
+static void report_space(
 	const struct window_space *space, unsigned unit, struct wire_done *done)
 {
-	done->arg[WIRE_MAP_ASKED] = clamp32(space->asked / unit);
+	done->arg[WIRE_MAP_ASKED] = clamp32(space->wanted / unit);
 	done->arg[WIRE_MAP_FREE] = clamp32(space->free / unit);
 	done->arg[WIRE_MAP_LARGEST] = clamp32(space->largest / unit);
 	done->arg[WIRE_MAP_SLOTS_USED] = space->used;
@@ -132,11 +133,12 @@ int device_map(struct device *d, const struct packet *p, struct wire_done *done,
 		return ret;
 	s = &d->shared[map.buffer];
 	if (map.where == WIRE_IN_EXTENDED) {
-		/* A report in the making may point at names that move. */
+		/* Finish the open coherence report: it may point at names in
+		 * the array that extended_map shifts. */
 		cache_operator(d->cache, "map", -1);
 		ret = extended_map(
 			&d->extended, &s->share, s->fd, &at, &space, e);
-		tell_space(&space, WIRE_EXTENDED_UNIT, done);
+		report_space(&space, WIRE_EXTENDED_UNIT, done);
 		done->arg[WIRE_MAP_ADDR] = (uint32_t)(at / WIRE_EXTENDED_UNIT);
 		window_report(&d->window);
 	} else {
@@ -149,7 +151,7 @@ int device_map(struct device *d, const struct packet *p, struct wire_done *done,
 			done->arg[WIRE_MAP_ADDR] = m->addr;
 		else
 			done->arg[WIRE_MAP_PENDING] = space.pending;
-		tell_space(&space, 1, done);
+		report_space(&space, 1, done);
 	}
 	if (!ret && d->exec.soc) {
 		price_map(d->exec.soc, s->share.bytes, &price);

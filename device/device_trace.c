@@ -1,6 +1,6 @@
 #include "device/device_trace.h"
 
-/* The next event, but for the arguments and its name's; NULL: left out. */
+/* The next event, without its times and arguments; NULL: the ring is full. */
 static struct wire_trace_event *next(struct device_trace *t,
 	enum wire_trace_kind kind, const char *name, unsigned lane,
 	unsigned depth)
@@ -48,7 +48,7 @@ void device_trace_on(struct device_trace *t, unsigned lane,
 		put(t, v, begin, end, (const uint64_t[]){ a, b, c });
 }
 
-/* Workers come here in another order than they looked at the clock in. */
+/* Workers arrive here in another order than they read the clock. */
 void device_trace_copied(struct device_trace *t, uint64_t begin, uint64_t end)
 {
 	uint64_t first =
@@ -74,8 +74,7 @@ uint64_t device_trace_operator(struct device_trace *t, const char *name,
 	uint64_t end = clock_ns(), above = (uint64_t)(layer + 1), copied = 0;
 	struct wire_trace_event *v;
 
-	/* How long copies took together; 0 where all was read in place, which
-	 * lasts for as long as the operator. */
+	/* Total time of the copies; 0 if everything was read in place. */
 	if (atomic_load_explicit(&t->copy_began, memory_order_relaxed)) {
 		uint64_t began = atomic_exchange_explicit(
 			&t->copy_began, 0, memory_order_relaxed);

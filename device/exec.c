@@ -97,7 +97,8 @@ static int read_inputs(struct run *r, const struct binding *b,
 	return 0;
 }
 
-/* Keys and values are the first part's, states the last one's. */
+/* Of a layer in parts, the first part writes keys and values, and the last part
+ * writes hidden states. */
 static void write_outputs(const struct run *r, const struct binding *b)
 {
 	struct cache *c = r->x->cache;
@@ -137,9 +138,9 @@ static void count(const struct run *r, struct exec_counts *c)
 		: 0;
 }
 
-/* Whether the arena has what the part before this one left. Whatever ran last,
- * the arena has something else from here on. */
-static int take_up(struct exec_left *left, const struct graph *g,
+/* Check that the arena holds the results of the part before this one. From here
+ * on it does not, whatever runs. */
+static int check_continues(struct exec_left *left, const struct graph *g,
 	const struct wire_graph_run *wire, struct err *e)
 {
 	bool fits = graph_begins(g) ||
@@ -153,16 +154,17 @@ static int take_up(struct exec_left *left, const struct graph *g,
 	left->any = false;
 	return fits ? 0
 		    : err_set(e, EINVAL,
-			      "graph run: graph %u goes on in layer %u at row "
-			      "%u of %s, and what ran before it did not end "
+			      "graph run: graph %u continues layer %u at row "
+			      "%u of %s, but the run before it did not end "
 			      "there with %u rows",
 			      g->id, g->first_layer, g->part.first_row,
 			      graph_tensor_name(g->part.first), wire->rows);
 }
 
-/* When it ended, which is when the next begins but for what is priced between
- * them: half as many looks at the clock. */
-static uint64_t run_summary(struct run *r, uint64_t began)
+/* Run r->op and write its trace events; returns when it ended. Without a
+ * phone's profile the next operator begins right then, which saves a read of
+ * the clock. */
+static uint64_t run_op_traced(struct run *r, uint64_t began)
 {
 	struct exec *x = r->x;
 	uint64_t read = cache_dma_bytes(x->cache);
@@ -189,7 +191,7 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 	uint64_t began = device_trace_now(x->trace);
 	bool extended = b->weights >= EXTENDED_BASE;
 	struct price attention;
-	int ret = take_up(&x->left, g, wire, e);
+	int ret = check_continues(&x->left, g, wire, e);
 
 	if (!ret)
 		ret = read_inputs(&r, b, wire, e);
@@ -203,7 +205,7 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 			(void *)(x->arena + g->at.piece), &attention);
 	if (x->soc && extended)
 		cost_extended(x->soc, g, &x->price);
-	/* A multiply-add for each byte of weights and row, or two. */
+	/* One or two multiply-adds for each byte of weights and row. */
 	if (!(wire->flags & WIRE_RUN_IDLE))
 		workers_burst(
 			x->workers, (uint64_t)g->weights_bytes * r.set.rows);
@@ -213,7 +215,7 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 			(int)(g->first_layer + r.op->layer));
 		x->beat(x->beat_arg);
 		if (x->trace && !(wire->flags & WIRE_RUN_IDLE))
-			began = run_summary(&r, began);
+			began = run_op_traced(&r, began);
 		else if (!(wire->flags & WIRE_RUN_IDLE))
 			run_op(&r);
 		if (x->soc)

@@ -1,10 +1,11 @@
 /*
  * Running a static graph: operator by operator, each spread over the worker
- * threads, weights fetched in pieces into the workers' shares of the TCM.
+ * threads. Weights are fetched in pieces into the workers' shares of the TCM,
+ * the NPU's on-chip memory.
  *
- * Every output value is computed whole by one worker from one row and the
- * weights, so the bytes do not depend on the number of threads, on the
- * other rows of the run, or on padding (which is not computed at all).
+ * One worker computes each output value from one row and the weights, so the
+ * bytes do not depend on the number of threads, on the other rows of the run,
+ * or on padding (which is not computed).
  */
 #ifndef DEVICE_EXEC_H
 #define DEVICE_EXEC_H
@@ -28,20 +29,20 @@ struct kern;
 struct soc;
 struct workers;
 
-/* What a run counted. */
+/* Counters of a run. */
 struct exec_counts {
-	uint32_t saturated; /* activations beyond fp16 */
-	/* Bytes of keys and values that attention read, and that it would have
-	 * read had each row read what it sees. */
+	uint32_t saturated; /* activations beyond the range of fp16 */
+	/* Bytes of keys and values that attention read, and would have read if
+	 * rows did not share reads. */
 	uint64_t kv_read, kv_apart;
-	uint64_t extended; /* bytes that DMA read of the extended region */
+	uint64_t extended; /* bytes that DMA read from the extended region */
 };
 
-/* A layer of which the first parts were run: what the next one must be. */
+/* The state after the first parts of a layer: the next part must match it. */
 struct exec_left {
 	bool any;
 	uint32_t first_layer, graph_rows, rows;
-	uint32_t tensor, row; /* to begin with */
+	uint32_t tensor, row; /* where the next part begins */
 	struct wire_model model;
 };
 
@@ -49,36 +50,35 @@ struct exec {
 	const struct kern *kern; /* these three borrowed */
 	struct workers *workers;
 	struct cache *cache;
-	void (*beat)(void *arg); /* any thread: there is progress */
+	void (*beat)(void *arg); /* progress, from any thread */
 	void *beat_arg;
 	uint8_t *tcm; /* [threads] of `slice` */
 	size_t slice;
 	struct device_trace *trace; /* borrowed; NULL: none */
-	const struct soc *soc;      /* of the phone to price for; NULL: none */
+	const struct soc *soc;      /* the phone's profile; NULL: none */
 	struct price price;         /* of the request so far */
-	uint16_t *exp2; /* kern_exp2_table, behind the shares of the TCM */
+	uint16_t *exp2; /* kern_exp2_table, after the shares of the TCM */
 	uint8_t *arena; /* scratch for the graph that runs */
 	size_t arena_bytes;
 	struct exec_left left; /* in the arena */
 };
 
-/* The first five fields, and the trace, are the caller's to set before. */
+/* The caller sets the first five fields and the trace before. */
 int exec_init(struct exec *, struct err *);
 void exec_release(struct exec *);
 
 /* Bytes of TCM a worker has when `threads` share it. */
 size_t exec_slice(unsigned threads);
 
-/* Take over an arena of hugemem_alloc (or NULL) if it is larger than the one
- * there is. */
+/* Replace the arena by this one of hugemem_alloc if it is larger, else free it.
+ * NULL is allowed. */
 void exec_arena_take(struct exec *, void *arena, size_t bytes);
 
 /*
- * Run `g`, whose bindings have been checked and whose at.total bytes the
- * arena has. Ranges that the CPU wrote have been invalidated. On success
- * hidden states and KV have been cleaned. -EINVAL where it is a part of a layer
- * and not the one that comes next. With a phone to price for, the
- * operators add to x->price.
+ * Run `g`. Its bindings have been checked, the arena has at least at.total
+ * bytes, and ranges that the CPU wrote have been invalidated. On success hidden
+ * states and KV have been cleaned. -EINVAL if `g` is a part of a layer but not
+ * the next one. With a phone's profile the operators add to x->price.
  */
 int exec_run(struct exec *, const struct graph *g, const struct binding *,
 	const struct wire_graph_run *, struct exec_counts *, struct err *);

@@ -12,12 +12,12 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Weights a worker takes at a time: enough to amortise the hand-out, not so
- * much that one worker is left with the last piece alone. */
+/* Bytes of weights in a part: enough to amortise its dispatch, not so many that
+ * other workers idle while one runs the last part. */
 #define PIECE_MIN ((size_t)16 << 10)
 #define PIECE_MAX ((size_t)128 << 10)
 
-/* ---- what operators stand on ------------------------------------------- */
+/* ---- rows, scratch, counters ------------------------------------------- */
 
 /* Row `row` of an operator's input or output. */
 static float *in_row(const struct run *r, uint32_t row)
@@ -49,14 +49,15 @@ static void count_saturated(struct run *r, size_t beyond)
 			&r->saturated, (uint32_t)beyond, memory_order_relaxed);
 }
 
-/* What an operator leaves, as the next one takes it. */
+/* Round an output to fp16 if the next operator takes fp16. */
 static void round_output(struct run *r, float *x, size_t n)
 {
 	if (r->op->round && r->g->model.precision != WIRE_F32)
 		count_saturated(r, r->x->kern->round_f16(x, n));
 }
 
-/* A part for a worker, which notes how long it is at the operator. */
+/* Run a part and record when the worker's share of the operator began and
+ * ended. */
 struct timed {
 	struct run *r;
 	void (*fn)(void *, unsigned, unsigned);
@@ -73,8 +74,8 @@ static void timed_part(void *arg, unsigned part, unsigned thread)
 	s->end = clock_ns();
 }
 
-/* Run `fn` for every part, on all workers if `work` multiply-adds are worth it.
- */
+/* Run `fn` for every part, on all workers if `work` (in multiply-adds) is
+ * enough to wake them. */
 static void spread(struct run *r, uint64_t work,
 	void (*fn)(void *, unsigned, unsigned), unsigned parts)
 {
@@ -148,7 +149,7 @@ static void quantize_row(void *arg, unsigned row, unsigned thread)
 		in_row(r, row), r->op->k);
 }
 
-/* One piece of the weights with all rows: columns of the output. */
+/* Multiply all rows by one part of the weights: some columns of the output. */
 static void matmul_part(void *arg, unsigned part, unsigned thread)
 {
 	struct run *r = arg;
@@ -175,7 +176,7 @@ static void matmul_part(void *arg, unsigned part, unsigned thread)
 		tcm_of(r, thread));
 	kern_multiply(kern, out_row(r, 0) + from, op->n, &rows, op->w.type, w,
 		n, op->k, scratch_of(r, thread));
-	if (op->bias.rows) /* the weights are done with: their TCM is free */
+	if (op->bias.rows) /* reuses the TCM of the weights */
 		bias = dma_read(r->x->cache,
 			r->weights + op->bias.offset + from * 4, n * 4,
 			tcm_of(r, thread));
@@ -200,8 +201,8 @@ static void matmul(struct run *r)
 	r->unit = tiled ? TILE : 1;
 	r->unit_bytes = tiled ? tile_strip_bytes(op->w.type, op->k)
 			      : dtype_row_bytes(op->w.type, op->k);
-	/* Rows or strips a part: as equal shares as PIECE_MIN and _MAX allow.
-	 * The piece's bias comes to the same place, and must fit too. */
+	/* Units of a part: as equal shares as PIECE_MIN and PIECE_MAX allow.
+	 * The part's bias is fetched to the same TCM, so it must fit too. */
 	units = (op->w.rows + r->unit - 1) / r->unit;
 	n = units / (4 * workers_count(r->x->workers)) + 1;
 	least = PIECE_MIN / r->unit_bytes;
@@ -230,7 +231,7 @@ static void store(struct run *r, uint32_t addr, float *x)
 		memcpy(to, x, n * sizeof(float));
 }
 
-/* By the running thread alone: views are not for workers. */
+/* On the running thread, because workers may not open views. */
 static void kv_write(struct run *r)
 {
 	uint32_t stride = r->g->model.kv_stride;
@@ -246,17 +247,19 @@ static void kv_write(struct run *r)
 }
 
 /*
- * Rows that are given to a kernel together, and what they see of one another. A
- * row sees at most WIRE_MAX_ROWS of its request; 32 rows of a chunk of 256 fit.
+ * Rows that one kernel call computes, and the slots of the request's own rows
+ * that they see. A row sees at most WIRE_MAX_ROWS rows of its request; 32 rows
+ * of a chunk of 256 fit.
  */
-struct crowd {
+struct row_batch {
 	struct kern_query query[KERN_ATTEND_ROWS];
 	uint32_t used, slot[8 * WIRE_MAX_ROWS];
 };
 
-/* The query heads that share a head of keys and values, of rows order[at] to
- * order[end - 1] or as many as fit; returns of how many, at least 1. */
-static uint32_t attend_some(struct run *r, uint32_t at, uint32_t end,
+/* Attention of the query heads that share one head of keys and values (grouped-
+ * query attention), for rows order[at] to order[end - 1] or as many as fit.
+ * Returns the number of rows, at least 1. */
+static uint32_t attend_batch(struct run *r, uint32_t at, uint32_t end,
 	uint32_t kv_head, unsigned thread)
 {
 	const struct wire_model *m = &r->g->model;
@@ -269,7 +272,7 @@ static uint32_t attend_some(struct run *r, uint32_t at, uint32_t end,
 		.stride = m->kv_stride,
 		.f16 = graph_kv_f16(m),
 	};
-	struct crowd c;
+	struct row_batch c;
 	uint64_t read;
 
 	c.used = 0;
@@ -305,13 +308,14 @@ static void attend_part(void *arg, unsigned part, unsigned thread)
 
 	end = end < r->set.rows ? end : r->set.rows;
 	for (uint32_t i = at; i < end;)
-		i += attend_some(r, i, end, kv_head, thread);
+		i += attend_batch(r, i, end, kv_head, thread);
 	for (; at < end; at++)
 		round_output(r, out_row(r, r->set.order[at]) + kv_head * n, n);
 	r->x->beat(r->x->beat_arg);
 }
 
-/* View every slot that some row sees; where slot 0 is, or would be. */
+/* View every slot that some row sees. Returns the address of slot 0, which need
+ * not be viewed itself. */
 static const uint8_t *view_slots(const struct run *r, unsigned which)
 {
 	uint32_t addr = run_kv_addr(r, r->op->layer, which);
@@ -338,9 +342,9 @@ static void attend(struct run *r)
 
 	r->k = view_slots(r, 0);
 	r->v = view_slots(r, 1);
-	/* Rows of a part. Where the heads of keys and values can be dealt out
-	 * evenly, all rows are together, so that what they share is read once;
-	 * else each thread is to have two parts. */
+	/* Rows of a part. If the heads of keys and values divide evenly among
+	 * the threads, a part has all rows, so that shared slots are read once;
+	 * else there are two parts for each thread. */
 	if (kv_heads % threads && kv_heads < 2 * threads)
 		n = (uint32_t)((uint64_t)n * kv_heads / (2 * threads));
 	n = n < KERN_ATTEND_ROWS ? n : KERN_ATTEND_ROWS;
@@ -349,11 +353,11 @@ static void attend(struct run *r)
 		(r->set.rows + r->together - 1) / r->together * kv_heads);
 }
 
-/* ---- all of them ------------------------------------------------------- */
+/* ---- dispatch ---------------------------------------------------------- */
 
 void run_op(struct run *r)
 {
-	/* Operators on every real row by itself. */
+	/* Operators whose parts are single rows, without padding. */
 	static void (*const of_row[])(void *, unsigned, unsigned) = {
 		[OP_RMSNORM] = rmsnorm_row,
 		[OP_HEAD_NORM] = head_norm_row,

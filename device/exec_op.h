@@ -1,9 +1,8 @@
 /*
- * A run of a graph, which exec.c's loop hands from operator to operator
- * (exec_op.c), and what both find by it. The running thread alone calls what is
- * declared here, but for run_place; exec_op.c gives parts of an operator to the
- * workers. Nothing fails: exec.c has been given what was checked. Private to
- * these two files.
+ * The state of a run of a graph: exec.c loops over the operators, exec_op.c
+ * runs each one and gives parts of it to the workers. Only the running thread
+ * calls the functions declared here, except for run_place. Nothing fails,
+ * because the inputs of exec.c were checked. Private to these two files.
  */
 #ifndef DEVICE_EXEC_OP_H
 #define DEVICE_EXEC_OP_H
@@ -15,7 +14,8 @@
 
 #include <stdatomic.h>
 
-/* One run; what workers see of it does not change within an operator. */
+/* One run. Except for the counters, it is constant during an operator, when
+ * workers read it. */
 struct run {
 	struct exec *x;
 	const struct graph *g;
@@ -24,25 +24,26 @@ struct run {
 	uint64_t weights; /* for dma_read alone */
 	uint32_t kv;
 	const float *vector; /* OP_RMSNORM, OP_HEAD_NORM: in TCM */
-	/* OP_MATMUL: outputs and bytes of a row or strip, and such a part */
+	/* OP_MATMUL: a unit is a row of weights, or a strip of tiles, with
+	 * `unit` outputs and `unit_bytes` bytes; a part has `piece` units */
 	uint32_t unit, piece;
 	size_t unit_bytes;
-	/* OP_ATTEND: slot 0 of the layer; rows of a part */
+	/* OP_ATTEND: slot 0 of the layer's keys and values; rows of a part */
 	const uint8_t *k, *v;
 	uint32_t together;
-	bool apart;            /* each row reads what it sees by itself */
-	_Atomic uint64_t read; /* slots, of each head of keys and values */
+	bool apart;            /* rows do not share reads of slots */
+	_Atomic uint64_t read; /* slots, summed over heads of keys, values */
 	_Atomic uint32_t saturated;
 };
 
-/* What lies in the arena at an offset of the graph's layout. */
+/* The place in the arena at an offset of the graph's layout. */
 static inline float *run_place(const struct run *r, size_t at)
 {
 	return (float *)(void *)(r->x->arena + at);
 }
 
-/* A whole vector of weights, before a parallel section; lives until the first
- * worker's TCM share is used again. */
+/* A whole vector of weights, for use in a parallel section; valid until the
+ * first worker's TCM share is used again. */
 static inline const float *run_vector(const struct run *r, struct wire_tensor t)
 {
 	return dma_read(r->x->cache, r->weights + t.offset,
@@ -59,7 +60,7 @@ static inline uint32_t run_kv_addr(
 	return r->kv + (uint32_t)(part * m->kv_slots * m->kv_stride);
 }
 
-/* r->op, to its end. */
+/* Run r->op to its end. */
 void run_op(struct run *);
 
 #endif

@@ -26,7 +26,7 @@ void extended_release(struct extended *x)
 	x->used = 0;
 }
 
-/* Where hole number i begins and ends: before extent i, or behind the last. */
+/* Hole number i lies before extent i; the last one after all extents. */
 static uint64_t hole_from(const struct extended *x, unsigned i)
 {
 	return i ? x->order[i - 1].at + x->order[i - 1].span : 0;
@@ -39,7 +39,7 @@ static uint64_t hole_to(const struct extended *x, unsigned i)
 
 static void measure(const struct extended *x, struct window_space *space)
 {
-	*space = (struct window_space){ .asked = space->asked };
+	*space = (struct window_space){ .wanted = space->wanted };
 	for (unsigned i = 0; i <= x->used; i++) {
 		uint64_t n = hole_to(x, i) - hole_from(x, i);
 
@@ -59,17 +59,18 @@ int extended_map(struct extended *x, const struct wire_share *share, int fd,
 		return err_set(e, ENOTSUP,
 			"this device has no extended region (see tandem-npu "
 			"--va-extended)");
-	space->asked = align_up(share->bytes, x->page);
+	space->wanted = align_up(share->bytes, x->page);
 	measure(x, space);
-	while (i <= x->used && hole_to(x, i) - hole_from(x, i) < space->asked)
+	while (i <= x->used && hole_to(x, i) - hole_from(x, i) < space->wanted)
 		i++;
 	if (i > x->used || x->used == ARRAY_LEN(x->order))
 		return err_set(e, ENOSPC,
 			"extended region: no room for %" PRIu64
 			" bytes: %" PRIu64 " are free, %" PRIu64
 			" in the largest hole",
-			space->asked, space->free, space->largest);
-	/* The buffer may be shared anew under its number while it lies here. */
+			space->wanted, space->free, space->largest);
+	/* The host may share another buffer under the same number while this
+	 * one is placed, which closes the share's descriptor. */
 	own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (own < 0)
 		return err_sys(e, errno,
@@ -77,7 +78,7 @@ int extended_map(struct extended *x, const struct wire_share *share, int fd,
 	*at = hole_from(x, i);
 	memmove(x->order + i + 1, x->order + i,
 		(x->used++ - i) * sizeof(x->order[0]));
-	x->order[i] = (struct extent){ *share, *at, space->asked, own };
+	x->order[i] = (struct extent){ *share, *at, space->wanted, own };
 	measure(x, space);
 	return 0;
 }
@@ -158,8 +159,8 @@ void extended_read(const struct extent *x, uint64_t from, size_t len, void *to)
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		/* A memfd that cannot shrink ends nowhere before its end. What
-		 * fails is the system's memory: of a mapping that is SIGBUS. */
+		/* The memfd is sealed against shrinking, so only a lack of
+		 * memory can fail, which would be SIGBUS in a mapping. */
 		if (n <= 0)
 			abort();
 		at += n;

@@ -45,18 +45,18 @@ void fault_start(struct fault *f)
 
 void fault_start_next(struct fault *f)
 {
-	f->goes_on = true;
+	f->continues = true;
 	f->life++;
 	f->n_pending = 0; /* answers that were never sent */
 	atomic_store(&f->inside, 0);
 	fault_start(f);
 }
 
-/* What is not of a start is for the first, unless the others count on: each of
- * them would come to the same. */
-static bool is_over(const struct fault *f)
+/* Whether only start events still apply: each replacement device would repeat
+ * the others, unless it continues the counts. */
+static bool only_starts(const struct fault *f)
 {
-	return f->life > 1 && !f->goes_on;
+	return f->life > 1 && !f->continues;
 }
 
 bool fault_drops(
@@ -72,18 +72,18 @@ bool fault_drops(
 	for (unsigned i = 0; i < f->plan.n; i++) {
 		const struct fault_event *ev = &f->plan.event[i];
 
-		if (ev->verb != drop[maintenance] || is_over(f) ||
+		if (ev->verb != drop[maintenance] || only_starts(f) ||
 			(*ev->buffer && strcmp(ev->buffer, buffer)))
 			continue;
-		f->asked[i]++;
-		if (fault_event_hits(ev, f->asked[i]))
+		f->calls[i]++;
+		if (fault_event_hits(ev, f->calls[i]))
 			drops = f->fired[i] = true;
 	}
 	return drops;
 }
 
-/* What an event that has come makes of the request, or of its answer. */
-static void order(
+/* Apply an event that has occurred to the request, or to its completion *a. */
+static void apply_event(
 	struct fault *f, const struct fault_event *ev, struct fault_answer *a)
 {
 	switch (ev->verb) {
@@ -121,7 +121,7 @@ bool fault_request(struct fault *f, uint32_t op, uint32_t seq)
 {
 	struct fault_answer a = { 0 }, none = { 0 };
 
-	if (!f->plan.n || is_over(f))
+	if (!f->plan.n || only_starts(f))
 		return false;
 	f->requests[FAULT_ANY]++;
 	if (op > FAULT_ANY && op < FAULT_START)
@@ -137,7 +137,7 @@ bool fault_request(struct fault *f, uint32_t op, uint32_t seq)
 			!fault_event_hits(ev, f->requests[ev->kind]))
 			continue;
 		f->fired[i] = true;
-		order(f, ev, &a);
+		apply_event(f, ev, &a);
 	}
 	if (memcmp(&a, &none, sizeof(a)) && f->n_pending < FAULT_PENDING) {
 		a.seq = seq;
@@ -175,14 +175,14 @@ void fault_answered(const struct fault_answer *a)
 		stop();
 }
 
-/* A device that took another's place knows only of starts to come. */
+/* On a replacement device only later starts count as not triggered. */
 bool fault_unfired(const struct fault *f, char *buf, size_t size)
 {
 	for (unsigned i = 0; i < f->plan.n; i++) {
 		const struct fault_event *ev = &f->plan.event[i];
 
 		if (f->fired[i] ||
-			(is_over(f) &&
+			(only_starts(f) &&
 				(ev->kind != FAULT_START || ev->at <= f->life)))
 			continue;
 		fault_event_print(ev, buf, size);

@@ -1,15 +1,15 @@
 /*
- * Faults on order, as the device has them: its share of a plan
- * (base/fault_plan.h), so that tests can show what the checks and the host's
- * recovery are for. Given to tandem-npu as `--fault PLAN` or in the environment
- * as TANDEM_NPU_FAULT.
+ * Fault injection in the device: the device's events of a fault plan
+ * (base/fault_plan.h), with which tests show the effect of the checks and of
+ * the host's recovery. Passed to tandem-npu as `--fault PLAN` or in the
+ * environment variable TANDEM_NPU_FAULT.
  *
- * A host that puts another device in the place of one that was lost says which
- * it is. What is not of a start#N is for the first. Processes that serve the
- * hosts of one that listens go by one plan, in memory that they share: what one
- * has counted the next goes on from.
+ * A host that replaces a lost device passes the new device's number (`life`).
+ * Events other than start#N apply to the first device only. The processes that
+ * serve the hosts of a listening device share one plan in memory and continue
+ * its counts.
  *
- * The run loop's thread; fault_inside from any.
+ * Called by the run loop's thread; fault_inside by any.
  */
 #ifndef DEVICE_FAULT_H
 #define DEVICE_FAULT_H
@@ -30,52 +30,52 @@ enum fault_maintenance {
 	FAULT_WORD
 };
 
-/* What becomes of one answer. */
+/* The faults of one completion. */
 struct fault_answer {
 	uint32_t seq; /* of the request */
 	uint32_t late_ms, full_ms;
 	bool wrong_seq, tear, bell_drop, bell_repeat, bell_merge;
-	bool die, hang; /* once it is sent */
+	bool die, hang; /* after sending it */
 };
 
-#define FAULT_PENDING 16 /* answers that a fault waits for at a time */
+#define FAULT_PENDING 16 /* completions with faults at a time */
 
 struct fault {
 	struct fault_plan plan;
-	unsigned life; /* which device this is, from 1 */
-	bool goes_on;  /* with what the lives before it counted */
+	unsigned life;  /* number of this device, from 1 */
+	bool continues; /* the counts of the devices before it */
 	bool fired[FAULT_PLAN_MAX];
-	uint64_t asked[FAULT_PLAN_MAX]; /* maintenance of the event's buffer */
-	uint64_t requests[FAULT_KINDS]; /* [FAULT_ANY]: all of them */
-	bool enomem;                    /* of the request at hand */
+	uint64_t calls[FAULT_PLAN_MAX]; /* maintenance of the event's buffer */
+	uint64_t requests[FAULT_KINDS]; /* [FAULT_ANY]: of all kinds */
+	bool enomem;                    /* for the current request */
 	unsigned n_pending;
 	struct fault_answer pending[FAULT_PENDING];
-	_Atomic int inside; /* enum fault_verb + 1 of the request at hand */
+	_Atomic int inside; /* enum fault_verb + 1 of the current request */
 };
 
-/* NULL or "" for none. Events of flash are refused: they are the host's. */
+/* NULL or "" for no faults. Events of flash are refused: the host has those. */
 int fault_parse(struct fault *, const char *text, struct err *);
 
 /* The device starts: die, hang, or return, perhaps late. */
 void fault_start(struct fault *);
 
-/* The same of another life that goes on from where the one before it ended; of
- * the first one, life is 0 before. */
+/* The next device of a listening process starts and continues the counts.
+ * Before the first one, life is 0. */
 void fault_start_next(struct fault *);
 
-/* Whether this call for `buffer` is to be forgotten. */
+/* Whether to leave out this maintenance call for `buffer`. */
 bool fault_drops(struct fault *, enum fault_maintenance, const char *buffer);
 
-/* A request has come: die, hang, or return. True: it is to fail with ENOMEM. */
+/* A request has arrived: die, hang, or return. True: fail it with ENOMEM. */
 bool fault_request(struct fault *, uint32_t op, uint32_t seq);
 
-/* It is being worked on: die, hang, or return. */
+/* The request is in progress: die, hang, or return. */
 void fault_inside(struct fault *);
 
-/* What becomes of the answer to `seq`; false: nothing that should not. */
+/* The faults of the completion of `seq`; false: none. */
 bool fault_takes_answer(struct fault *, uint32_t seq, struct fault_answer *);
 
-/* That answer is sent: die, hang, or return. */
+/* The completion was sent: die, hang, or return. */
 void fault_answered(const struct fault_answer *);
 
 /* True: this fault of the plan was never triggered. */

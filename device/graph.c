@@ -42,12 +42,12 @@ static size_t max(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* What a layer does one after the other, as the plan below has it. */
+/* The steps of a layer in the order of the plan below. */
 enum step { PROJECT, ATTEND, OUTPUT, WIDEN, NARROW };
 
 /*
- * Results that are wanted for a few steps share bytes with others. Keys and
- * values are in the cache when attention begins.
+ * Results that are live for a few steps only share bytes. Keys and values are
+ * in the KV cache when attention begins, so their range ends before.
  */
 static void place_results(
 	struct graph_layout *at, const struct wire_model *m, size_t rows)
@@ -100,7 +100,7 @@ void graph_layout(const struct wire_graph_load *g, unsigned threads,
 	place_results(at, m, rows);
 	if (m->precision == WIRE_INT8)
 		at->q8 = take(&at->total, rows * kern_q8_bytes(widest));
-	/* What the kernels want, whichever of them run. */
+	/* Enough for every kernel. */
 	at->thread_bytes = align_up(
 		max(kern_multiply_scratch(widest), attend * f), COHERENCE_LINE);
 	at->thread = take(&at->total, at->thread_bytes * threads);
@@ -151,8 +151,8 @@ static bool is_int8(const struct build *b, struct wire_tensor w)
 }
 
 /*
- * What `from` leaves is multiplied by the matrices w[0..n): rounded for those
- * that want fp16, quantized for those that want int8.
+ * The output of `from` is the operand of the matrices w[0..n): round it for the
+ * fp16 ones, quantize it for the int8 ones.
  */
 static void add_operand(struct build *b, struct op *from,
 	const enum wire_layer_tensor *w, unsigned n)
@@ -172,7 +172,7 @@ static void add_operand(struct build *b, struct op *from,
 	}
 }
 
-/* Of as many of its rows as are in the part. */
+/* Multiply by those rows of matrix w that are in the part. */
 static void add_matmul(struct build *b, enum wire_layer_tensor w, int bias,
 	size_t in, size_t out)
 {
@@ -191,7 +191,7 @@ static void add_matmul(struct build *b, enum wire_layer_tensor w, int bias,
 		op->bias = tensor(b, (unsigned)bias);
 }
 
-/* In place over `heads` heads a row. */
+/* An operator in place on rows of `heads` heads. */
 static struct op *add_heads(struct build *b, enum op_kind kind,
 	const char *name, struct wire_tensor w, size_t at, uint32_t heads)
 {
@@ -231,8 +231,8 @@ static void plan_attention(struct build *b)
 		add_heads(b, OP_HEAD_NORM, "q_norm", qn, at->q, m->n_head);
 	if (kn.rows)
 		add_heads(b, OP_HEAD_NORM, "k_norm", kn, at->k, m->n_kv_head);
-	/* Also without rotation, since here q becomes an operand. K and V are
-	 * rounded as they are stored. */
+	/* Present also without rotation, because it rounds q for attention. K
+	 * and V are rounded when they are stored. */
 	add_heads(b, OP_ROPE, "q rope", none, at->q, m->n_head)->round = true;
 	add_heads(b, OP_ROPE, "k rope", none, at->k, m->n_kv_head);
 	add_elementwise(b, OP_KV_WRITE, "kv write", at->k, at->v,
@@ -259,7 +259,7 @@ static void plan_ffn(struct build *b)
 			ARRAY_LEN(gate_up));
 	add_matmul(b, WIRE_T_GATE, -1, at->h, at->gate);
 	add_matmul(b, WIRE_T_UP, -1, at->h, at->up);
-	/* With the last of its rows `up` is whole. */
+	/* After the last rows of `up` its output is complete. */
 	n = graph_part_rows(&b->g->part, m, WIRE_T_UP, &from, &rows);
 	if (n && from + n == rows)
 		add_operand(b,

@@ -1,15 +1,15 @@
 /*
- * A static graph: one block of layers as a fixed list of operators for a
- * fixed number of rows, with every intermediate result at a fixed place in
- * scratch memory. Building one is all the deciding that is done; running it
- * (exec.h) decides nothing.
+ * A static graph: one block of layers as a fixed list of operators for a fixed
+ * number of rows, with every intermediate result at a fixed offset in scratch
+ * memory. All decisions are made when the graph is built, none when it runs
+ * (exec.h), as in the compiled graphs of phone NPUs.
  *
- * A plan holds no weights and no addresses: those are bound at each run. All
- * plans share one scratch arena, as large as the neediest of them, because
- * only one runs at a time.
+ * A graph holds no weights and no addresses: each run binds them. All graphs
+ * share one scratch arena, as large as the largest of them needs, because only
+ * one runs at a time.
  *
- * graph_check looks at a message from the host, which may say anything, and
- * refuses by the name of the field; graph_build then trusts it.
+ * graph_check checks every field of an untrusted message from the host, and its
+ * error names the field; graph_build then relies on it.
  */
 #ifndef DEVICE_GRAPH_H
 #define DEVICE_GRAPH_H
@@ -33,41 +33,41 @@ enum op_kind {
 	OP_KV_WRITE,  /* K and V of the rows to their slots */
 	OP_ATTEND,    /* out = attention of in */
 	OP_SWIGLU,    /* out = silu(out) * in */
-	OP_QUANTIZE,  /* int8 rows of `in`, in place of those before */
+	OP_QUANTIZE,  /* int8 rows of `in`, replacing earlier ones */
 	OP_ADD,       /* out += in */
 };
 
 /*
- * Places in scratch are byte offsets; rows lie densely, `k` values each of
- * `in`, `n` of `out`.
+ * `in` and `out` are byte offsets in scratch; rows are contiguous, of `k`
+ * values in `in` and `n` values in `out`.
  */
 struct op {
 	enum op_kind kind;
 	const char *name; /* for reports: "gate" */
-	uint32_t layer;   /* of the block */
+	uint32_t layer;   /* within the block */
 	size_t in, out;
 	uint32_t n, k;
-	uint32_t first; /* OP_MATMUL: of the n, that w begins with */
-	bool round; /* `out` goes to the matrix engine: fp16, if the model's */
-	bool int8;  /* OP_MATMUL: of the quantized rows, not of `in` */
+	uint32_t first; /* OP_MATMUL: the output of w's first row */
+	bool round;     /* round `out` to fp16 (unless the model is WIRE_F32) */
+	bool int8;      /* OP_MATMUL: read the quantized rows, not `in` */
 	struct wire_tensor w, bias; /* rows 0: none */
 };
 
-/* Where things are in the scratch arena: byte offsets, 64-aligned. */
+/* Byte offsets in the scratch arena, multiples of 64. */
 struct graph_layout {
-	size_t row, span, mask;   /* private copies of what the host wrote */
+	size_t row, span, mask;   /* private copies of the host's rows */
 	size_t visibility, order; /* of struct rowset */
 	size_t piece;             /* [2 * rows] struct visibility_piece */
 	size_t seen, written;     /* bitmaps over the KV slots */
 	size_t cos, sin;          /* [rows][n_rot / 2] */
 	size_t x;                 /* residual stream, [rows][n_embd] */
 	size_t h;                 /* [rows][n_embd] */
-	/* While they are wanted alone: others lie in the same bytes. */
+	/* Live for a part of the layer only, so they share bytes. */
 	size_t q, a;     /* [rows][n_head * head_dim] */
 	size_t k, v;     /* [rows][n_kv_head * head_dim] */
 	size_t gate, up; /* [rows][n_ff] */
-	size_t q8;       /* [rows] of kern_q8_bytes of the widest */
-	size_t thread;   /* [threads] of thread_bytes: for kernels */
+	size_t q8;       /* [rows] of kern_q8_bytes of the widest row */
+	size_t thread;   /* [threads] of thread_bytes: scratch of kernels */
 	size_t thread_bytes;
 	size_t total;
 };
@@ -76,20 +76,20 @@ struct graph {
 	uint32_t id, rows, first_layer, n_layers, weights_bytes;
 	struct wire_model model;
 	struct wire_tensor rope_freq;
-	struct wire_part part; /* of one layer; or all of all */
+	struct wire_part part; /* of a single layer; else whole layers */
 	struct graph_layout at;
-	uint64_t kv_bytes; /* what a KV binding must hold */
+	uint64_t kv_bytes; /* size of a KV binding, at least */
 	size_t plan_bytes; /* of this struct and its operators */
 	unsigned n_ops;
 	struct op op[];
 };
 
-/* What the device's own build bounds. */
+/* Limits of this device. */
 struct graph_limits {
 	unsigned threads;
 	size_t tcm_slice;   /* a row of weights must fit */
-	size_t plans_bytes; /* of the graphs there are */
-	size_t arena_bytes; /* scratch there is */
+	size_t plans_bytes; /* of the existing graphs */
+	size_t arena_bytes; /* of the existing scratch */
 };
 
 struct graph_need {
@@ -107,7 +107,7 @@ int graph_check(const void *msg, size_t len, const struct graph_limits *,
 /* The plan of a checked message; free() ends it. NULL: no memory. */
 struct graph *graph_build(const void *msg, size_t len, unsigned threads);
 
-/* Whether it begins with a layer, and ends with one. */
+/* Whether the graph begins, and ends, with a whole layer. */
 static inline bool graph_begins(const struct graph *g)
 {
 	return !g->part.first;
@@ -118,7 +118,7 @@ static inline bool graph_ends(const struct graph *g)
 	return g->part.end == WIRE_T_COUNT;
 }
 
-/* Whether keys and values are stored in fp16, and bytes of one. */
+/* Whether keys and values are stored in fp16, and the bytes of a value. */
 static inline bool graph_kv_f16(const struct wire_model *m)
 {
 	return m->precision == WIRE_F16_KV16 || m->precision == WIRE_NPU;

@@ -1,6 +1,6 @@
 /*
- * The checking half of graph.h: one look at every field of a GRAPH_LOAD
- * message, in the order in which later checks build on earlier ones.
+ * graph_check of graph.h: checks every field of a GRAPH_LOAD message once, in
+ * an order in which later checks can rely on earlier ones.
  */
 #include "device/graph_plan.h"
 
@@ -176,8 +176,8 @@ uint32_t graph_part_rows(const struct wire_part *p, const struct wire_model *m,
 	return tensor < p->first || tensor > p->end ? 0 : to - *from;
 }
 
-/* Within a layer, a place where parts meet. */
-static bool may_meet(const struct wire_model *m, uint32_t tensor, uint32_t row)
+/* Whether a layer may be split before this row of this tensor. */
+static bool may_split(const struct wire_model *m, uint32_t tensor, uint32_t row)
 {
 	return tensor >= WIRE_T_GATE && tensor < WIRE_T_COUNT &&
 		row % TILE == 0 && row < shape_of(m, tensor).rows;
@@ -189,8 +189,8 @@ static int check_part(const struct wire_graph_load *g,
 	bool begins = !p->first && !p->first_row;
 	bool ends = p->end == WIRE_T_COUNT && !p->end_row;
 
-	if ((begins || may_meet(&g->model, p->first, p->first_row)) &&
-		(ends || may_meet(&g->model, p->end, p->end_row)) &&
+	if ((begins || may_split(&g->model, p->first, p->first_row)) &&
+		(ends || may_split(&g->model, p->end, p->end_row)) &&
 		(p->first < p->end ||
 			(p->first == p->end && p->first_row < p->end_row)))
 		return 0;
@@ -227,7 +227,7 @@ static int check_tensor(const struct wire_tensor *t, const struct shape *s,
 		return err_set(e, EINVAL,
 			"rows %u and cols %u, must be %u and %u", t->rows,
 			t->cols, s->rows, s->cols);
-	/* Bytes that must be in TCM at once: of a row, or a strip of tiles. */
+	/* Bytes that must be in TCM together: a row, or a strip of tiles. */
 	part = type ? dtype_row_bytes(t->type, t->cols)
 		    : tile_strip_bytes(t->type, t->cols);
 	if (!part)

@@ -1,6 +1,6 @@
 /*
- * What the two halves of graph.h share: the sizes that a checked message
- * asks for. Nobody else includes this.
+ * Shared by graph.c and graph_check.c, private to them: the sizes that a
+ * message implies.
  */
 #ifndef DEVICE_GRAPH_PLAN_H
 #define DEVICE_GRAPH_PLAN_H
@@ -8,19 +8,19 @@
 #include "device/graph.h"
 #include "shm/coherence.h"
 
-/* Tensor i of layer l, out of a message of the right length. */
+/* Tensor i of layer l, from a message of a checked length. */
 struct wire_tensor graph_tensor(const void *msg, uint32_t l, unsigned i);
 
-/* The part that a message of a good length tells of. */
+/* The part that a message of a checked length describes. */
 struct wire_part graph_part(const void *msg, size_t len);
 
-/* How many rows of a layer's tensor are in the part, from *from on, of *rows in
- * all. */
+/* The number of the tensor's rows in the part. *from is the first of them,
+ * *rows the rows of the whole tensor. */
 uint32_t graph_part_rows(const struct wire_part *, const struct wire_model *,
 	unsigned tensor, uint32_t *from, uint32_t *rows);
 
-/* Needs dimensions in range (check_model, check_kv) so that nothing here
- * can overflow: at most 1024 rows of 2^20 values a buffer. */
+/* The dimensions must be in range (check_model, check_kv), so that nothing
+ * overflows: at most 1024 rows of 2^20 values. */
 void graph_layout(const struct wire_graph_load *, unsigned threads,
 	struct graph_layout *at);
 

@@ -18,72 +18,73 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENCE_NS 5000000000ull /* for a hello */
-#define BREATH_MS   100           /* when the system refuses a connection */
+#define HELLO_TIMEOUT_NS 5000000000ull /* for a hello */
+#define RETRY_MS         100           /* pause when accept fails */
 
 /* A device whose host has gone ends by itself within a third of a second. */
 #define CHILD_END_MS 2000
 
-/* Connections without a hello; the oldest goes when there is one more. */
-#define KNOCKS 8
+/* Connections without a hello; one more closes the oldest. */
+#define PENDING_MAX 8
 
 /* ---- connections without a hello ----------------------------------------- */
 
 struct listener {
 	int fd, signal_fd;
-	unsigned n_knocks;
-	struct knock {
+	unsigned n_pending;
+	struct pending {
 		int fd;
-		uint64_t until_ns; /* its patience ends */
-	} knock[KNOCKS];           /* the oldest first */
+		uint64_t until_ns; /* deadline of its hello */
+	} pending[PENDING_MAX];    /* the oldest first */
 };
 
-enum news {
-	LISTEN_HOST,   /* *guest is there */
-	LISTEN_SIGNAL, /* to be read from the signal descriptor */
-	LISTEN_OTHER,  /* the descriptor that was to be watched as well */
+enum wait_result {
+	LISTEN_HOST,   /* *client has sent its hello */
+	LISTEN_SIGNAL, /* the signal descriptor is readable */
+	LISTEN_OTHER,  /* the other descriptor is readable */
 };
 
-enum { POLL_SIGNAL, POLL_OTHER, POLL_LISTEN, POLL_KNOCKS };
+enum { POLL_SIGNAL, POLL_OTHER, POLL_LISTEN, POLL_PENDING };
 
 static void forget(struct listener *l, unsigned i)
 {
-	l->n_knocks--;
-	memmove(&l->knock[i], &l->knock[i + 1],
-		(l->n_knocks - i) * sizeof(l->knock[0]));
+	l->n_pending--;
+	memmove(&l->pending[i], &l->pending[i + 1],
+		(l->n_pending - i) * sizeof(l->pending[0]));
 }
 
 static void hang_up(struct listener *l, unsigned i)
 {
-	fd_close(&l->knock[i].fd);
+	fd_close(&l->pending[i].fd);
 	forget(l, i);
 }
 
-/* Close what is open; the path stays. */
+/* Close all connections and the socket; the path stays. */
 static void listener_close(struct listener *l)
 {
-	while (l->n_knocks)
+	while (l->n_pending)
 		hang_up(l, 0);
 	fd_close(&l->fd);
 }
 
-/* Who has something to say: true when it was a hello. */
-static bool greet(struct listener *l, unsigned i, struct client *g)
+/* Read from a pending connection: true when a valid hello arrived. */
+static bool read_hello(struct listener *l, unsigned i, struct client *g)
 {
 	struct err e = { 0 };
 	int ret;
 
-	g->link = l->knock[i].fd;
+	g->link = l->pending[i].fd;
 	forget(l, i);
 	ret = channel_accept(&g->channel, g->link, &g->hello, &e);
-	/* Another device may only have looked whether somebody listens. */
+	/* -EPIPE: another device has tested whether the path is in use. */
 	if (ret && ret != -EPIPE)
-		fprintf(stderr, "tandem-npu: turned away: %s\n", e.text);
+		fprintf(stderr, "tandem-npu: refused a client: %s\n", e.text);
 	return !ret;
 }
 
-/* What is there now: one of the news, or -EAGAIN. */
-static int look(struct listener *l, const struct pollfd *p, struct client *g)
+/* Handle the ready descriptors: an enum wait_result, or -EAGAIN. */
+static int handle_ready(
+	struct listener *l, const struct pollfd *p, struct client *g)
 {
 	uint64_t now;
 	int fd;
@@ -92,31 +93,31 @@ static int look(struct listener *l, const struct pollfd *p, struct client *g)
 		return LISTEN_SIGNAL;
 	if (p[POLL_OTHER].revents)
 		return LISTEN_OTHER;
-	/* From the last: greeting one moves those behind it. */
-	for (unsigned i = l->n_knocks; i--;)
-		if (p[POLL_KNOCKS + i].revents && greet(l, i, g))
+	/* From the last one, because read_hello removes its entry. */
+	for (unsigned i = l->n_pending; i--;)
+		if (p[POLL_PENDING + i].revents && read_hello(l, i, g))
 			return LISTEN_HOST;
 	if (p[POLL_LISTEN].revents && link_accept(l->fd, &fd, NULL)) {
-		/* Lack of descriptors or memory passes, and a client may have
-		 * left already: no reason to end, nor to ask again at once. */
-		poll(NULL, 0, BREATH_MS);
+		/* A lack of descriptors or memory is temporary, and a client
+		 * may have left already: try again after a pause. */
+		poll(NULL, 0, RETRY_MS);
 	} else if (p[POLL_LISTEN].revents) {
-		if (l->n_knocks == KNOCKS)
+		if (l->n_pending == PENDING_MAX)
 			hang_up(l, 0);
-		l->knock[l->n_knocks++] =
-			(struct knock){ fd, clock_ns() + PATIENCE_NS };
+		l->pending[l->n_pending++] =
+			(struct pending){ fd, clock_ns() + HELLO_TIMEOUT_NS };
 	}
 	now = clock_ns();
-	while (l->n_knocks && l->knock[0].until_ns <= now)
+	while (l->n_pending && l->pending[0].until_ns <= now)
 		hang_up(l, 0);
 	return -EAGAIN;
 }
 
-/* Which of the news came, or -errno; `other_fd` may be -1. */
+/* Wait: an enum wait_result, or -errno; `other_fd` may be -1. */
 static int listener_wait(
 	struct listener *l, int other_fd, struct client *g, struct err *e)
 {
-	struct pollfd p[POLL_KNOCKS + KNOCKS] = {
+	struct pollfd p[POLL_PENDING + PENDING_MAX] = {
 		[POLL_SIGNAL] = { l->signal_fd, POLLIN, 0 },
 		[POLL_OTHER] = { other_fd, POLLIN, 0 },
 		[POLL_LISTEN] = { l->fd, POLLIN, 0 },
@@ -124,17 +125,17 @@ static int listener_wait(
 	int ret = -EAGAIN;
 
 	while (ret == -EAGAIN) {
-		uint64_t now = clock_ns(), until = l->knock[0].until_ns;
-		int ms = -1; /* until the oldest has been silent for too long */
+		uint64_t now = clock_ns(), until = l->pending[0].until_ns;
+		int ms = -1; /* until the deadline of the oldest connection */
 
-		if (l->n_knocks)
+		if (l->n_pending)
 			ms = until <= now ? 0
 					  : (int)((until - now) / 1000000u) + 1;
-		for (unsigned i = 0; i < l->n_knocks; i++)
-			p[POLL_KNOCKS + i] =
-				(struct pollfd){ l->knock[i].fd, POLLIN, 0 };
-		if (poll(p, POLL_KNOCKS + l->n_knocks, ms) >= 0)
-			ret = look(l, p, g);
+		for (unsigned i = 0; i < l->n_pending; i++)
+			p[POLL_PENDING + i] =
+				(struct pollfd){ l->pending[i].fd, POLLIN, 0 };
+		if (poll(p, POLL_PENDING + l->n_pending, ms) >= 0)
+			ret = handle_ready(l, p, g);
 		else if (errno != EINTR)
 			return err_sys(e, errno, "cannot wait for a host");
 	}
@@ -143,18 +144,18 @@ static int listener_wait(
 
 /* ---- one host after another ---------------------------------------------- */
 
-/* A process that serves one host, as seen by the one that listens. */
+/* A process that serves one host, in the listening process. */
 struct child {
 	pid_t pid; /* 0: none */
-	int life;  /* hangs up when it ends */
-	int link;  /* to its host: has that gone? */
+	int life;  /* a pipe that hangs up when the process ends */
+	int link;  /* to its host; hangs up when the host has gone */
 	uint32_t host_pid;
 };
 
 /*
- * The host sees its device's end by this link, which is therefore closed only
- * once the process is gone: who connects anew then is never told that the old
- * one is still there.
+ * The host detects the end of its device by a hang-up of this link, so the link
+ * is closed only after the process is gone: a host that reconnects then is not
+ * refused because the old process is still running.
  */
 static void child_reap(struct child *c)
 {
@@ -173,7 +174,7 @@ static void child_reap(struct child *c)
 	c->pid = 0;
 }
 
-/* It is about to end, or has been asked to: help it when it is slow. */
+/* Wait for a child that is about to end; kill it after CHILD_END_MS. */
 static void child_end(struct child *c)
 {
 	struct pollfd p = { c->life, POLLIN, 0 };
@@ -183,7 +184,7 @@ static void child_end(struct child *c)
 	child_reap(c);
 }
 
-/* 1 in the new process, with its own end of `life` left open; 0 in ours. */
+/* 1 in the new process, which keeps its end of `life` open; 0 in this one. */
 static int child_fork(
 	struct child *c, struct listener *l, struct client *g, struct err *e)
 {
@@ -196,7 +197,7 @@ static int child_fork(
 	if (!c->pid) {
 		fd_close(&life[0]);
 		listener_close(l);
-		/* It must not outlive the process that listens. */
+		/* The child must not outlive the listening process. */
 		if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
 			_exit(EXIT_FAILURE);
 		return 1;
@@ -215,7 +216,7 @@ static int child_fork(
 	return ret;
 }
 
-/* Tell a guest why it is not served, and close its connection. */
+/* Refuse a client with status and reason, and close its connection. */
 static void client_refuse(struct client *g, int status, const char *why)
 {
 	struct wire_welcome w = { .status = status };
@@ -226,11 +227,12 @@ static void client_refuse(struct client *g, int status, const char *why)
 }
 
 /*
- * A host is there: 1 in a new process that shall serve it. One that is being
- * served keeps others out; one that has gone does so no longer, even if its
- * device has not noticed yet.
+ * Serve a host, or refuse it while another one is served: 1 in the new process
+ * that must serve it, else 0. If the other host has gone and its device has not
+ * noticed yet, wait for that device to end.
  */
-static int admit(struct child *c, struct listener *l, struct client *g)
+static int serve_or_refuse(
+	struct child *c, struct listener *l, struct client *g)
 {
 	struct err e = { 0 };
 	int ret;
@@ -253,12 +255,10 @@ static int admit(struct child *c, struct listener *l, struct client *g)
 	return 0;
 }
 
-/*
- * Each host has a process of its own, so that whatever becomes of it, a crash
- * as well, the next one finds a device.
- */
+/* Each host gets a process of its own, so that the listener survives a crash of
+ * the device and the next host can be served. */
 int listen_for_host(const char *path, bool once, int signal_fd,
-	struct client *guest, int *signo, bool *forked, struct err *e)
+	struct client *client, int *signo, bool *forked, struct err *e)
 {
 	struct listener l = { .signal_fd = signal_fd };
 	struct child c = { 0 };
@@ -269,7 +269,7 @@ int listen_for_host(const char *path, bool once, int signal_fd,
 		return ret;
 	fprintf(stderr, "tandem-npu: listening at %s\n", path);
 	while (!ret && !*signo) {
-		ret = listener_wait(&l, c.pid ? c.life : -1, guest, e);
+		ret = listener_wait(&l, c.pid ? c.life : -1, client, e);
 		if (ret == LISTEN_SIGNAL) {
 			*signo = watch_take_signal(signal_fd);
 			ret = 0;
@@ -277,7 +277,7 @@ int listen_for_host(const char *path, bool once, int signal_fd,
 			child_reap(&c);
 			ret = 0;
 		} else if (ret == LISTEN_HOST) {
-			ret = once ? 1 : admit(&c, &l, guest);
+			ret = once ? 1 : serve_or_refuse(&c, &l, client);
 		}
 	}
 	if (ret <= 0 && c.pid) {
@@ -285,7 +285,7 @@ int listen_for_host(const char *path, bool once, int signal_fd,
 		child_end(&c);
 	}
 	*forked = getpid() != self;
-	/* A new process has closed its copy, and the path is not its own. */
+	/* A new process has closed its copy and does not own the path. */
 	if (!*forked) {
 		listener_close(&l);
 		unlink(path);

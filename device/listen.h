@@ -1,9 +1,9 @@
 /*
  * A socket at a path, and one process for each host that connects to it.
- * Several clients may be connected at once, but a connection counts for nothing
- * until it has said hello: one that is silent, sends garbage or belongs to
- * another user is refused with a sentence and makes nobody wait. Nothing that a
- * client does ends the listener.
+ * Several clients may be connected at once, but a connection is not served
+ * before its hello message: a client that sends nothing or garbage, or belongs
+ * to another user, is refused with an error message and delays no other client.
+ * No client can end the listener.
  *
  * One thread.
  */
@@ -17,7 +17,7 @@
 struct channel;
 struct err;
 
-/* A host that has said hello. */
+/* A host whose hello has arrived. */
 struct client {
 	struct channel *channel; /* the caller closes it */
 	struct wire_hello hello;
@@ -25,13 +25,13 @@ struct client {
 };
 
 /*
- * Create a socket at `path`, for this user alone, and wait for hosts. 1 with
- * *guest in a process that shall serve it: a new one for each host, *forked
- * being set, or with `once` this one. 0 in the listening process after a
- * signal, whose number is in *signo; -errno when waiting is impossible. The
- * path is removed by the process that created it.
+ * Create a socket at `path`, for this user only, and wait for hosts. Returns 1
+ * and *client in the process that must serve the host: with `once` this one,
+ * otherwise a new one for each host, with *forked set. Returns 0 in the
+ * listening process after a signal, with its number in *signo; -errno when
+ * waiting fails. The process that created the path removes it.
  */
 int listen_for_host(const char *path, bool once, int signal_fd,
-	struct client *guest, int *signo, bool *forked, struct err *);
+	struct client *client, int *signo, bool *forked, struct err *);
 
 #endif

@@ -79,7 +79,8 @@ bool rowset_next(
 
 /* ---- checks ------------------------------------------------------------ */
 
-/* Rows of this request that row i sees; -1: rows that there are not. */
+/* The number of rows of this request that row i sees; -1: its mask has bits of
+ * rows that do not exist. */
 static int count_mask(const struct rowset *s, uint32_t i)
 {
 	const uint64_t *m = s->mask + (size_t)i * s->mask_words;
@@ -161,7 +162,7 @@ static int check_copy(struct rowset *s, struct err *e)
 	for (uint32_t i = 0; i < s->rows; i++)
 		if ((ret = check_visibility(s, i, e)))
 			return ret;
-	/* Rows see one another through the cache as well. */
+	/* Rows see one another through the KV cache as well. */
 	for (uint32_t i = 0; i < s->rows; i++)
 		set_range(s->seen, s->row[i].slot, 1);
 	return 0;
@@ -169,7 +170,7 @@ static int check_copy(struct rowset *s, struct err *e)
 
 /* ---- taking ------------------------------------------------------------ */
 
-/* The kernels are given the spans as the host wrote them. */
+/* The kernels read the spans in the host's layout. */
 _Static_assert(sizeof(struct kern_span) == sizeof(struct wire_span) &&
 		offsetof(struct kern_span, slot) ==
 			offsetof(struct wire_span, slot) &&

@@ -1,7 +1,7 @@
 /*
- * The rows of one run, as the host described them in shared memory: copied
- * once, then checked, then used. The host may write that memory at any time;
- * after rowset_take nobody looks at it again.
+ * The rows of one run, which the host describes in shared memory: copied once,
+ * then checked, then used. The host may write that memory at any time, so it is
+ * not read again after rowset_take.
  */
 #ifndef DEVICE_ROWSET_H
 #define DEVICE_ROWSET_H
@@ -21,14 +21,14 @@ struct rowset {
 	struct wire_row *row;              /* [rows] */
 	struct kern_span *span;            /* [n_spans] */
 	uint64_t *mask;                    /* [rows][mask_words] */
-	struct row_visibility *visibility; /* [rows]: what each sees */
-	uint32_t *order;     /* [rows]: as visibility_order has it */
-	uint64_t seen_slots; /* of all rows: a slot for each that sees it */
-	uint64_t *seen;      /* bit a slot: some row attends to it */
-	uint64_t *written;   /* bit a slot: some row's own */
+	struct row_visibility *visibility; /* [rows]: slots that each sees */
+	uint32_t *order;                   /* [rows]: by visibility_order */
+	uint64_t seen_slots; /* sum over the rows of the slots that each sees */
+	uint64_t *seen;      /* a bit for each slot: some row attends to it */
+	uint64_t *written;   /* a bit for each slot: some row writes it */
 };
 
-/* Bytes that WIRE_REF_ROWS must hold for this run. */
+/* Bytes of WIRE_REF_ROWS for this run, at least. */
 uint64_t rowset_bytes(const struct wire_graph_run *);
 
 /* Check the run's own numbers against the graph. */
@@ -36,22 +36,24 @@ int rowset_check_run(
 	const struct wire_graph_run *, const struct graph *, struct err *);
 
 /*
- * Copy rowset_bytes() from `from` into the graph's places in `arena` and
- * check the copy: slots and spans exist, no two rows share a slot, every row
- * sees at least one slot and no more than there can be.
+ * Copy rowset_bytes() bytes at `from` to the graph's offsets in `arena` and
+ * check the copy: slots and spans exist, no two rows write the same slot, every
+ * row sees at least one slot and at most as many as exist.
  */
 int rowset_take(struct rowset *, const struct wire_graph_run *,
 	const struct graph *, void *arena, const void *from, struct err *);
 
-/* The slots of the rows that row i sees, into slot[]; it sees them behind those
- * of its spans. */
+/* Write the slots of the request's rows that row i sees to slot[] and return
+ * their number. In the order of attention they follow the slots of its spans.
+ */
 uint32_t rowset_own(const struct rowset *, uint32_t i, uint32_t *slot);
 
-/* What rows see in common, or each `apart`: into piece[2 * rows], how many. */
+/* Write the pieces of slots that rows share, or with `apart` one piece for each
+ * row, to piece[2 * rows] and return their number. */
 uint32_t rowset_pieces(
 	const struct rowset *, bool apart, struct visibility_piece *piece);
 
-/* The next run of set bits at or behind *run's end; start with {0, 0}. */
+/* The next run of set bits at or after *run's end; start with {0, 0}. */
 bool rowset_next(
 	const struct rowset *, const uint64_t *bits, struct wire_span *run);
 

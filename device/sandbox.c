@@ -21,14 +21,14 @@
 #endif
 
 static const int allowed[] = {
-	/* Buffers that come, and private memory. */
+	/* Buffers that arrive, and private memory. */
 	SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(brk),
 	SCMP_SYS(fstat), SCMP_SYS(newfstatat), /* fstat of newer C libraries */
 	SCMP_SYS(fstatfs), SCMP_SYS(fcntl), SCMP_SYS(close),
-	SCMP_SYS(pread64), /* DMA of what is not mapped */
+	SCMP_SYS(pread64), /* DMA from the extended region */
 	/* Link, doorbells, messages on standard error. */
 	SCMP_SYS(read), SCMP_SYS(preadv2), SCMP_SYS(write),
-	SCMP_SYS(writev), /* C libraries' */
+	SCMP_SYS(writev), /* of the C library */
 	SCMP_SYS(recvmsg), SCMP_SYS(recvfrom), SCMP_SYS(sendmsg),
 	SCMP_SYS(sendto), SCMP_SYS(poll), SCMP_SYS(ppoll),
 	/* Threads. */
@@ -39,7 +39,7 @@ static const int allowed[] = {
 	SCMP_SYS(getpid),
 	/* Time, where the vDSO does not serve it. */
 	SCMP_SYS(clock_gettime), SCMP_SYS(clock_nanosleep), SCMP_SYS(nanosleep),
-	SCMP_SYS(pause), SCMP_SYS(getrandom), /* the allocator's */
+	SCMP_SYS(pause), SCMP_SYS(getrandom), /* of the allocator */
 };
 
 int sandbox_enter(struct err *e)
@@ -58,14 +58,14 @@ int sandbox_enter(struct err *e)
 	ret = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_TSYNC, 1);
 	for (size_t i = 0; i < ARRAY_LEN(allowed) && !ret; i++)
 		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, allowed[i], 0);
-	/* Memory, but never code. */
+	/* Memory, but no executable memory. */
 	if (!ret)
 		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
 			SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 	if (!ret)
 		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mprotect),
 			1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-	/* Signals to itself: abort, and the end by the signal that came. */
+	/* Signals to itself: abort, and ending by a received signal. */
 	if (!ret)
 		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
 			SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));

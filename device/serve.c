@@ -18,15 +18,16 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How often an idle device looks at its flags; a load's completion is
- * looked for more often. */
+/* How often an idle device checks its flags; more often while a load's
+ * completion is pending. */
 #define IDLE_MS    100
 #define LOADING_MS 1
 
 /*
- * A device that a host started on a terminal prints its reports there once it
- * has been idle for a second, or at its end: the host writes the generated text
- * to the same terminal. The buffer has room for all of them.
+ * The host writes the generated text to the terminal on which it started the
+ * device. So as not to interleave with that text, the device holds its reports
+ * back until it has been idle for a second, or ends. The buffer has room for
+ * all of them.
  */
 #define HELD_BYTES   (VIOLATION_SHOWN * VIOLATION_FULL_MAX + 8192)
 #define HELD_IDLE_MS 1000
@@ -34,7 +35,7 @@
 struct server {
 	const struct serve_opts *opts;
 	int signal_fd;
-	int link; /* the channel's; here to be watched */
+	int link; /* the channel's; for the watcher */
 	struct channel *channel;
 	struct wire_hello hello;
 	struct device *device;
@@ -75,7 +76,7 @@ static int host_gone(const struct server *s, struct err *e)
 		e, EPIPE, "the host (pid %u) is gone", s->hello.host_pid);
 }
 
-/* Take what lies on the link: 0, -ECONNRESET after a goodbye, -EPIPE,
+/* Receive all messages on the link: 0, -ECONNRESET after a goodbye, -EPIPE,
  * -EPROTO. */
 static int take_shares(struct server *s, struct err *e)
 {
@@ -106,7 +107,7 @@ static int complete(struct server *s, uint32_t seq,
 		};
 
 		seq -= a.wrong_seq;
-		/* Late and yet alive, like a device that has much to do. */
+		/* Late, but with heartbeats, like a busy device. */
 		for (uint32_t i = 0; i < a.late_ms; i++) {
 			channel_beat(s->channel);
 			nanosleep(&slice, NULL);
@@ -134,8 +135,8 @@ static int handle(struct server *s, const struct packet *p, struct err *e)
 	if (no_memory) {
 		done = (struct wire_done){ .op = WIRE_MAP,
 			.status = -ENOMEM,
-			.text = "map: the system gave no memory (a fault on "
-				"order)" };
+			.text = "map: the system gave no memory (an injected "
+				"fault)" };
 		return complete(s, p->seq, &done, e);
 	}
 	if (!device_dispatch(s->device, p, &done))
@@ -144,8 +145,8 @@ static int handle(struct server *s, const struct packet *p, struct err *e)
 	return complete(s, p->seq, &done, e);
 }
 
-/* One turn: 0, or what ended the loop. */
-static int turn(struct server *s, struct err *e)
+/* One iteration of the run loop: 0, or the reason of its end. */
+static int serve_next(struct server *s, struct err *e)
 {
 	bool loading = device_loading(s->device);
 	unsigned wait_ms = loading ? LOADING_MS : IDLE_MS;
@@ -154,8 +155,8 @@ static int turn(struct server *s, struct err *e)
 	uint32_t seq;
 	int ret = channel_recv(s->channel, &p, wait_ms, e);
 
-	/* Not while there is nothing to do: who waits then waits for an answer
-	 * that was lost, and must find it out. */
+	/* No heartbeat while idle: a host that still waits then waits for a
+	 * completion that was lost, and must be able to detect that. */
 	if (ret != -EAGAIN || loading)
 		channel_beat(s->channel);
 	s->idle_ms = ret == -EAGAIN ? s->idle_ms + wait_ms : 0;
@@ -173,8 +174,8 @@ static int turn(struct server *s, struct err *e)
 	}
 	while (!ret && device_loaded(s->device, false, &seq, &done))
 		ret = complete(s, seq, &done, e);
-	/* Gone, but perhaps not without a word; and gone even if its link is
-	 * still open: its doorbell is not. */
+	/* The host's doorbell is closed, so the host has gone even if its link
+	 * is still open. A goodbye may be waiting on the link. */
 	if (ret == -EPIPE) {
 		ret = take_shares(s, e);
 		if (!ret)
@@ -183,7 +184,7 @@ static int turn(struct server *s, struct err *e)
 	return ret;
 }
 
-/* With the host's hello in hand; the channel is closed here. */
+/* Serve the host whose hello is in s->hello; closes the channel. */
 static int serve_host(
 	struct server *s, struct serve_result *result, struct err *e)
 {
@@ -201,7 +202,7 @@ static int serve_host(
 		.fault = s->opts->fault,
 		.report = report,
 		.file = s->opts->file,
-		.tell = channel_brackets(s->channel),
+		.brackets = channel_brackets(s->channel),
 		.beat = beat,
 		.arg = s,
 	};
@@ -221,7 +222,7 @@ static int serve_host(
 		refuse(s, ret, e);
 		goto out_device;
 	}
-	/* All threads are there: confine them, then welcome the host. */
+	/* All threads are running: confine them, then welcome the host. */
 	ret = s->opts->sandbox ? sandbox_enter(e) : 0;
 	if (ret) {
 		refuse(s, ret, e);
@@ -234,13 +235,13 @@ static int serve_host(
 	if ((ret = channel_welcome(s->channel, &w, e)))
 		goto out_watch;
 	while (!ret && !atomic_load(&s->watch.signal))
-		ret = turn(s, e);
+		ret = serve_next(s, e);
 	if (ret == -ECONNRESET) /* after a goodbye */
 		ret = 0;
 out_watch:
 	watch_stop(&s->watch);
 	result->signal = atomic_load(&s->watch.signal);
-	device_detach(s->device); /* what is lost now is lost too */
+	device_detach(s->device); /* lines lost here count as violations */
 	result->violations = device_violations(s->device);
 out_device:
 	device_close(s->device);

@@ -1,3 +1,27 @@
+/*
+ * The coherence checker. As a data-race detector does, it keeps a shadow state
+ * for each unit of memory, here a cache line of 64 bytes, and updates the state
+ * at each access, so that a broken rule is reported where it takes effect and
+ * not where a wrong value is noticed later.
+ *
+ * For each line there are three versions of its bytes: `copy`, the device's
+ * cached line; mem, shared memory as the CPU writes it; and `base`, the value
+ * of both when they were last equal (after a load or a write-back). Comparing
+ * pairs shows who wrote: copy != base means that the device wrote, mem != base
+ * that the CPU wrote. line_note adds which bytes the device wrote, which
+ * operator loaded and which wrote the line, and up to which CPU bracket
+ * (`cpu_seq`, ipc/brackets.h) the line was invalidated.
+ *
+ *   load         base = copy = mem
+ *   read again   mem != base: stale read, the CPU wrote after the load
+ *   write back   mem != base: the CPU's bytes are overwritten; a torn line if
+ *                both sides wrote different bytes, else a lost CPU write
+ *   invalidate   a dirty line is dropped: lost device write
+ *   end          a written line was not cleaned: lost device write
+ *   DMA          a dirty line is read past the cache
+ *
+ * docs/coherence.md describes the contract between the two sides.
+ */
 #include "device/shadow.h"
 
 #include "device/window.h"
@@ -53,7 +77,8 @@ int shadow_init(struct shadow *s, const struct mapping *m, bool check)
 	return -1;
 }
 
-/* A list that cannot grow only makes its reader blind to a line. */
+/* Without memory for a longer list the line is not recorded: it is not evicted,
+ * or a missing clean is not reported. */
 static void list_add(struct line_list *l, uint32_t line)
 {
 	if (l->len == l->cap) {
@@ -70,7 +95,7 @@ static void list_add(struct line_list *l, uint32_t line)
 
 /* ---- reports ------------------------------------------------------------- */
 
-/* The first byte of [r.from, r.to) that the two have otherwise, or r.from. */
+/* The first byte of [r.from, r.to) in which a and b differ, or r.from. */
 static uint64_t first_other(const uint8_t *a, const uint8_t *b, struct range r)
 {
 	for (uint64_t at = r.from; at < r.to; at++)
@@ -110,21 +135,21 @@ static void report(struct maintenance *u, const struct shadow *s,
 	if (kind == VIOLATION_UNCLEANED && s->state[line] & LINE_EVICTED)
 		v.evicted = v.to - v.from;
 
-	/* Which bracket wrote what memory has: the one that was not listened
-	 * to, or one that is open. */
-	if (s->state[line] & LINE_TOLD) {
+	/* The CPU bracket that wrote the bytes in memory: the one whose
+	 * invalidation was left out, or one that is still open. */
+	if (s->state[line] & LINE_IGNORED) {
 		v.cpu_known = true;
-		v.cpu_seq = n->told;
-		brackets_read_name(u->tell, n->told_by, v.cpu_by);
+		v.cpu_seq = n->ignored_seq;
+		brackets_read_name(u->brackets, n->ignored_by, v.cpu_by);
 	} else if (cpu_wrote &&
-		brackets_find(u->tell, s->m->share.generation, v.from, v.to,
+		brackets_find(u->brackets, s->m->share.generation, v.from, v.to,
 			BUFFER_WRITE, &h)) {
 		v.cpu_known = true;
 		v.cpu_seq = h.cpu_seq;
-		brackets_read_name(u->tell, h.by, v.cpu_by);
+		brackets_read_name(u->brackets, h.by, v.cpu_by);
 	}
 
-	/* Both values. Where both sides wrote, the CPU's is at stake. */
+	/* Both values. If both sides wrote, the CPU's value is the lost one. */
 	l->at = v.evicted
 		? line_range(line).from + n->was_at
 		: first_other(cpu_wrote && device_wrote ? s->base : s->copy,
@@ -171,20 +196,20 @@ void shadow_check_held(struct maintenance *u, const struct wire_share *share,
 	struct held h;
 
 	if (!brackets_find(
-		    u->tell, share->generation, r.from, r.to, access, &h))
+		    u->brackets, share->generation, r.from, r.to, access, &h))
 		return;
 	if (h.off > v.from)
 		v.from = h.off;
 	if ((uint64_t)h.off + h.len < v.to)
 		v.to = (uint64_t)h.off + h.len;
 	v.cpu_seq = h.cpu_seq;
-	brackets_read_name(u->tell, h.by, v.cpu_by);
+	brackets_read_name(u->brackets, h.by, v.cpu_by);
 	take_before(&v, &u->now);
 	violations_add(&u->violations, &v);
 }
 
-/* Whether memory's bytes are other than when the line came. */
-static bool moved_on(const struct shadow *s, struct range r)
+/* Whether memory has changed since it was last equal to the copy. */
+static bool memory_changed(const struct shadow *s, struct range r)
 {
 	return memcmp(s->base + r.from, s->m->mem + r.from, r.to - r.from) != 0;
 }
@@ -205,7 +230,7 @@ static void line_load(struct maintenance *u, struct shadow *s, uint32_t line)
 	memcpy(s->copy + at, s->m->mem + at, LINE);
 	s->state[line] |= LINE_VALID;
 	if (u->check) {
-		/* From the copy: memory may move on between two looks. */
+		/* Not from memory, which the CPU may change in between. */
 		memcpy(s->base + at, s->copy + at, LINE);
 		s->note[line].loader = u->now;
 	}
@@ -227,11 +252,11 @@ void line_read(
 		line_load(u, s, line);
 		return;
 	}
-	/* Reading it again: only check looks whether that is allowed. */
+	/* A repeated read: only level check verifies that it is allowed. */
 	if (!u->check || s->state[line] & LINE_STALE)
 		return;
 	r = within(line, r);
-	if (s->state[line] & LINE_TOLD || moved_on(s, r)) {
+	if (s->state[line] & LINE_IGNORED || memory_changed(s, r)) {
 		report(u, s, VIOLATION_STALE_READ, r);
 		s->state[line] |= LINE_STALE;
 	}
@@ -251,7 +276,7 @@ void line_write(
 	} else if (l.from < r.from || l.to > r.to) {
 		line_load(u, s, line);
 	} else {
-		/* Written whole, it needs no load, only its base. */
+		/* A line that is written whole needs no load, only a base. */
 		s->state[line] |= LINE_VALID;
 		if (u->check) {
 			memcpy(s->base + l.from, s->m->mem + l.from, LINE);
@@ -285,7 +310,8 @@ static void line_undirty(struct shadow *s, uint32_t line)
 		s->dirty.len = 0;
 }
 
-/* Memory moved on, and the line goes over it: were bytes of both written? */
+/* The write-back of this line overwrites bytes that the CPU wrote. A torn line
+ * if the device wrote none of the CPU's bytes, else a lost CPU write. */
 static enum violation_kind who_loses(const struct shadow *s, uint32_t line)
 {
 	size_t at = (size_t)line * LINE;
@@ -305,12 +331,12 @@ static void line_write_back(
 	struct range l = line_range(line);
 
 	if (u->check) {
-		if (s->state[line] & LINE_TOLD || moved_on(s, l))
+		if (s->state[line] & LINE_IGNORED || memory_changed(s, l))
 			report(u, s, who_loses(s, line), l);
 		memcpy(s->base + l.from, s->copy + l.from, LINE);
 	}
 	memcpy(s->m->mem + l.from, s->copy + l.from, LINE);
-	s->state[line] &= (uint8_t)~LINE_TOLD;
+	s->state[line] &= (uint8_t)~LINE_IGNORED;
 	line_undirty(s, line);
 }
 
@@ -330,8 +356,7 @@ bool line_evict(struct maintenance *u, struct shadow *s, uint32_t line)
 
 	if (!(s->state[line] & LINE_DIRTY))
 		return false;
-	/* What memory had, before it is gone: for the report of a missing
-	 * clean. */
+	/* Keep memory's old value for the report of a missing clean. */
 	if (u->check) {
 		struct line_note *n = &s->note[line];
 		uint64_t at = first_other(s->copy, s->m->mem, l);
@@ -348,7 +373,7 @@ bool line_evict(struct maintenance *u, struct shadow *s, uint32_t line)
 
 /* ---- dropping ------------------------------------------------------------ */
 
-bool line_news(const struct maintenance *u, const struct shadow *s,
+bool line_cpu_wrote(const struct maintenance *u, const struct shadow *s,
 	uint32_t line, uint32_t cpu_seq)
 {
 	const struct line_note *n = &s->note[line];
@@ -358,7 +383,8 @@ bool line_news(const struct maintenance *u, const struct shadow *s,
 		(int32_t)(cpu_seq - n->cpu_seq) > 0;
 }
 
-/* Dirty, and about to be forgotten; once reported is enough. */
+/* Drop a dirty line's bytes; report that unless the line was reported before.
+ */
 static void line_lose(struct maintenance *u, struct shadow *s, uint32_t line)
 {
 	if (u->check && !(s->state[line] & LINE_OWED))
@@ -385,9 +411,9 @@ void line_ignore(struct shadow *s, uint32_t line, uint32_t cpu_seq, unsigned by)
 {
 	if (!(s->state[line] & LINE_VALID))
 		return;
-	s->state[line] |= LINE_TOLD;
-	s->note[line].told = cpu_seq;
-	s->note[line].told_by = (uint16_t)by;
+	s->state[line] |= LINE_IGNORED;
+	s->note[line].ignored_seq = cpu_seq;
+	s->note[line].ignored_by = (uint16_t)by;
 }
 
 void shadow_lose(struct maintenance *u, struct shadow *s)

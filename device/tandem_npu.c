@@ -1,7 +1,7 @@
 /*
- * tandem-npu: the device process. The host starts it with one end of a
- * socket pair, or connects to one that listens. Everything it knows, the
- * host tells it.
+ * tandem-npu: the device process. The host starts it with one end of a socket
+ * pair, or connects to one that listens. The host configures the device in the
+ * handshake; the options here serve for debugging.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -148,8 +148,9 @@ static int misuse(const char *text)
 	return EXIT_MISUSE;
 }
 
-/* A plan that named what there was not would else pass for a test. */
-static int end_of_plan(const struct fault *f)
+/* Fail if a planned fault was never triggered: otherwise a test with a mistake
+ * in its plan would pass. */
+static int check_plan(const struct fault *f)
 {
 	char what[96];
 
@@ -162,7 +163,7 @@ static int end_of_plan(const struct fault *f)
 	return EXIT_UNFIRED;
 }
 
-/* One that has a process for each host, and is none of those. */
+/* Whether this is the process that listens and forks one for each host. */
 static bool is_listener(const struct serve_result *r)
 {
 	return opt_listen && !opt_once && !r->forked;
@@ -173,18 +174,19 @@ static int finish(int ret, const struct serve_result *r,
 {
 	int status;
 
-	/* A host that starts a device and gives up before its hello says why;
-	 * that it did is no second failure. */
+	/* A host that fails between starting the device and its hello reports
+	 * the reason itself, so the device prints nothing. */
 	if (ret && (ret != -EPIPE || r->met))
 		fprintf(stderr, "tandem-npu: %s\n", e->text);
 	if (ret == -EPIPE)
 		return EXIT_HOST_LOST;
 	if (ret || r->violations)
 		return EXIT_FAILED;
-	/* One plan for all the hosts, and a signal is how its end comes. */
-	if (is_listener(r) && (status = end_of_plan(fault)))
+	/* A listener has one plan for all hosts and always ends by a signal, so
+	 * the plan is checked before that. */
+	if (is_listener(r) && (status = check_plan(fault)))
 		return status;
-	if (r->signal) { /* end as whoever sent it expects */
+	if (r->signal) { /* end by the same signal, as its sender expects */
 		sigset_t set;
 
 		sigemptyset(&set);
@@ -192,7 +194,7 @@ static int finish(int ret, const struct serve_result *r,
 		sigprocmask(SIG_UNBLOCK, &set, NULL);
 		raise(r->signal);
 	}
-	return r->met && !r->forked ? end_of_plan(fault) : EXIT_DONE;
+	return r->met && !r->forked ? check_plan(fault) : EXIT_DONE;
 }
 
 static int run(void)
@@ -213,11 +215,11 @@ static int run(void)
 	struct err e = { 0 }, close;
 	int ret;
 
-	/* The processes of a listener's hosts count in one place. */
+	/* Shared memory, because all processes of a listener count in it. */
 	opts.fault = mmap(NULL, sizeof(*opts.fault), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (opts.fault == MAP_FAILED) {
-		ret = err_sys(&e, errno, "no memory for a plan of faults");
+		ret = err_sys(&e, errno, "no memory for a fault plan");
 		return finish(ret, &result, NULL, &e);
 	}
 	if (fault_parse(opts.fault, what, &e))
@@ -241,7 +243,7 @@ static int run(void)
 	return finish(ret, &result, opts.fault, &e);
 }
 
-/* What was printed has come through: a full disk is told when it is flushed. */
+/* Flush, because a full disk is only reported then. */
 static int printed(void)
 {
 	if (!fflush(stdout) && !ferror(stdout))

@@ -70,7 +70,7 @@ void violation_where(const char *op, int layer, char *out, size_t size)
 		snprintf(out, size, "%s", op);
 }
 
-/* What is broken, where and by whom, in one line. */
+/* One line: the broken rule, the range, and the operator that broke it. */
 static void violation_sentence(
 	const struct violation *v, char *out, size_t size)
 {
@@ -90,7 +90,7 @@ static void violation_sentence(
 		cpu, v->request);
 }
 
-/* ---- the story ----------------------------------------------------------- */
+/* ---- the full report ----------------------------------------------------- */
 
 static void the_device(
 	uint32_t request, const char *op, int layer, char *out, size_t size)
@@ -118,29 +118,6 @@ static void in_hex(const uint8_t *byte, unsigned n, char *out)
 	for (unsigned i = 0; i < n; i++)
 		snprintf(out + (size_t)3 * i, 4, i + 1 < n ? "%02x " : "%02x",
 			byte[i]);
-}
-
-static size_t put_values(
-	const struct violation *v, char *out, size_t size, size_t at)
-{
-	char cached[3 * VIOLATION_VALUE_BYTES + 1];
-	char memory[3 * VIOLATION_VALUE_BYTES + 1], text[160];
-
-	if (!v->values.n)
-		return at;
-	in_hex(v->values.cached, v->values.n, cached);
-	in_hex(v->values.memory, v->values.n, memory);
-	snprintf(text, sizeof(text),
-		"at byte %" PRIu64 " the cache has %s, "
-		"memory %s %s",
-		v->values.at, cached, v->evicted ? "had" : "has", memory);
-	at = put(out, size, at, "values", text);
-	if (!v->evicted)
-		return at;
-	snprintf(text, sizeof(text),
-		"wrote %" PRIu64 " of %" PRIu64 " bytes back, by chance",
-		v->evicted, v->to - v->from);
-	return put(out, size, at, "the evictor", text);
 }
 
 static bool is_needless(enum violation_kind kind)
@@ -206,10 +183,12 @@ void violation_missing(const struct violation *v, char *out, size_t size)
 	}
 }
 
-/* The lines that follow the sentence, each "\n    WHAT: ...". */
-static void violation_story(const struct violation *v,
+/* The lines after the sentence, each "\n    WHAT: ...". */
+static void violation_details(const struct violation *v,
 	double maintenance_bytes_per_s, char *out, size_t size)
 {
+	char cached[3 * VIOLATION_VALUE_BYTES + 1];
+	char memory[3 * VIOLATION_VALUE_BYTES + 1];
 	char text[WHO_MAX + 96], who[WHO_MAX];
 	size_t n, at = 0;
 
@@ -228,7 +207,7 @@ static void violation_story(const struct violation *v,
 				"the CPU, bracket %u", v->cpu_seq);
 		else
 			n = (size_t)snprintf(text, sizeof(text),
-				"the CPU, in a bracket that was not told");
+				"the CPU, in a bracket that was not reported");
 		if (v->cpu_known && v->cpu_by[0])
 			snprintf(text + n, sizeof(text) - n, ", %s", v->cpu_by);
 		at = put(out, size, at,
@@ -253,13 +232,27 @@ static void violation_story(const struct violation *v,
 			v->kind == VIOLATION_DMA_DIRTY ? ", by DMA" : "");
 	at = put(out, size, at,
 		kinds[v->kind].device_wrote ? "met by" : "read by", text);
-	at = put_values(v, out, size, at);
+	if (v->values.n) {
+		in_hex(v->values.cached, v->values.n, cached);
+		in_hex(v->values.memory, v->values.n, memory);
+		snprintf(text, sizeof(text),
+			"at byte %" PRIu64 " the cache has %s, memory %s %s",
+			v->values.at, cached, v->evicted ? "had" : "has",
+			memory);
+		at = put(out, size, at, "values", text);
+	}
+	if (v->values.n && v->evicted) {
+		snprintf(text, sizeof(text),
+			"wrote %" PRIu64 " of %" PRIu64
+			" bytes back, by chance",
+			v->evicted, v->to - v->from);
+		at = put(out, size, at, "the evictor", text);
+	}
 	violation_missing(v, text, sizeof(text));
 	put(out, size, at, "missing", text);
 }
 
-/* ---- the reports of a device ----------------------------------------------
- */
+/* ---- a device's reports -------------------------------------------------- */
 
 void violations_init(struct violations *v,
 	void (*report)(void *arg, const char *text), void *arg,
@@ -269,7 +262,7 @@ void violations_init(struct violations *v,
 	v->report = report;
 	v->arg = arg;
 	v->file = file;
-	v->maintenance_bytes_per_s = VIOLATION_UPKEEP_BYTES_PER_S;
+	v->maintenance_bytes_per_s = VIOLATION_MAINTENANCE_BYTES_PER_S;
 	v->op = "start";
 	v->layer = -1;
 	pthread_mutex_init(&v->lock, NULL);
@@ -288,7 +281,7 @@ static struct violation_shown *shown_like(
 	return NULL;
 }
 
-/* Print it in full, or count it with the one that is like it. */
+/* Print v->last in full, or count it as a repeat of a printed one. */
 static void show(struct violations *v, const char *sentence)
 {
 	struct violation_shown *s = v->every ? NULL : shown_like(v, &v->last);
@@ -310,12 +303,12 @@ static void show(struct violations *v, const char *sentence)
 		snprintf(s->buffer, sizeof(s->buffer), "%s", v->last.buffer);
 	}
 	memcpy(text, sentence, n);
-	violation_story(&v->last, v->maintenance_bytes_per_s, text + n,
+	violation_details(&v->last, v->maintenance_bytes_per_s, text + n,
 		sizeof(text) - n);
 	v->report(v->arg, text);
 }
 
-/* The report in the making is complete. */
+/* The open report is complete: print it and write it to the file. */
 static void flush(struct violations *v)
 {
 	char sentence[VIOLATION_TEXT_MAX];
@@ -383,7 +376,7 @@ void violations_operator(struct violations *v, const char *op, int layer)
 	v->layer = layer;
 }
 
-/* Whether it goes on where the last one ended. */
+/* Whether `new` continues `l`: same cause, and adjacent bytes. */
 static bool is_more_of(const struct violation *l, const struct violation *new)
 {
 	return l->kind == new->kind && l->to == new->from &&

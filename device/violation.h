@@ -1,12 +1,11 @@
 /*
- * Reports of broken coherence rules: found by the cache, line by line; told
- * range by range. Neighbouring findings of one kind are merged into one
- * report while they arrive in a row. Reports of one kind in one buffer and
- * operator are alike: the first is printed in full (who wrote, who read, both
- * values that could have been seen, and the missing call), the others are
- * counted, and the counts are printed at the end. All of them go into the file
- * of reports, if there is one, but for those that it suppresses, which are
- * counted alone. Printing is the owner's callback.
+ * Reports of broken coherence rules. The cache finds violations line by line;
+ * adjacent findings of one kind that arrive in a row are merged into one report
+ * of a range. The first report of a kind in a buffer and operator is printed in
+ * full (writer, reader, both values that could have been read, and the missing
+ * call); repeated ones are counted, and the counts are printed at the end. The
+ * file of reports, if there is one, gets all reports except suppressed ones,
+ * which are only counted. The owner's callback prints.
  *
  * Any thread may add (workers find DMA over dirty lines).
  */
@@ -21,29 +20,30 @@
 #include <stdint.h>
 
 #define VIOLATION_SHOWN       20  /* reports that are printed, at most */
-#define VIOLATION_TEXT_MAX    320 /* a sentence */
+#define VIOLATION_TEXT_MAX    320 /* bytes of a sentence */
 #define VIOLATION_FULL_MAX    1280
 #define VIOLATION_VALUE_BYTES 8
 
-/* What a phone does, as of tensor/soc: 64 bytes in one of nine cycles. */
-#define VIOLATION_UPKEEP_BYTES_PER_S 10e9
+/* A phone's rate, before the host has sent a profile (tensor/soc): 64 bytes
+ * every nine cycles. */
+#define VIOLATION_MAINTENANCE_BYTES_PER_S 10e9
 
 enum violation_kind {
-	VIOLATION_STALE_READ,     /* the device read what the CPU replaced */
-	VIOLATION_LOST_CPU_WRITE, /* a written line ran over the CPU's bytes */
-	VIOLATION_TORN_LINE,      /* likewise, and neither wrote the other's */
+	VIOLATION_STALE_READ,     /* read a value that the CPU has replaced */
+	VIOLATION_LOST_CPU_WRITE, /* a write-back overwrote the CPU's bytes */
+	VIOLATION_TORN_LINE,      /* both sides wrote other bytes of a line */
 	VIOLATION_LOST_DEV_WRITE, /* a dirty line was dropped */
-	VIOLATION_UNCLEANED,  /* the request ended, and it was not cleaned */
-	VIOLATION_DMA_DIRTY,  /* DMA past bytes still in the cache */
-	VIOLATION_HELD_WRITE, /* the device wrote into an open bracket */
-	VIOLATION_HELD_READ,  /* and read in one where the CPU writes */
+	VIOLATION_UNCLEANED,      /* not cleaned by the end of the request */
+	VIOLATION_DMA_DIRTY,      /* DMA read memory past a dirty line */
+	VIOLATION_HELD_WRITE,     /* write into an open CPU bracket */
+	VIOLATION_HELD_READ,      /* read in a CPU bracket open for writing */
 	VIOLATION_NEEDLESS_INVALIDATE,
 	VIOLATION_NEEDLESS_CLEAN,
 	VIOLATION_KINDS
 };
 
-/* What the cache has from byte `at` of the buffer on, and what memory has, or
- * had before an eviction. */
+/* The bytes from byte `at` of the buffer on, in the cache and in memory (before
+ * an eviction, if there was one). */
 struct violation_values {
 	uint64_t at;
 	unsigned n; /* 0: there are none */
@@ -53,16 +53,16 @@ struct violation_values {
 struct violation {
 	enum violation_kind kind;
 	const char *buffer; /* lives until violations_end_request */
-	uint64_t from, to;  /* bytes of the buffer, `to` is behind the last */
+	uint64_t from, to;  /* bytes [from, to) of the buffer */
 	bool cpu_known;
-	uint32_t cpu_seq; /* the CPU's writing bracket, where it was told */
-	char cpu_by[WIRE_NAME_BYTES]; /* its function, "": not told */
+	uint32_t cpu_seq; /* the CPU's writing bracket, if cpu_known */
+	char cpu_by[WIRE_NAME_BYTES]; /* its function; "": unknown */
 	uint32_t loaded;    /* request that read or wrote the line before */
-	const char *before; /* its operator; NULL: not known */
+	const char *before; /* its operator; NULL: unknown */
 	int before_layer;
-	uint64_t evicted; /* bytes that memory got from the evictor */
+	uint64_t evicted; /* bytes that the evictor wrote back */
 	struct violation_values values;
-	/* violations_add fills these: where it was found. */
+	/* The access that broke the rule; violations_add fills these in. */
 	const char *op;
 	int layer; /* -1: of no layer */
 	uint32_t request;
@@ -83,17 +83,17 @@ struct violations {
 	const char *op; /* operator in progress; layer -1: of no layer */
 	int layer;
 	uint32_t request;
-	bool every;     /* print those that are alike too */
-	uint64_t total; /* reports in all, without those suppressed */
+	bool every;     /* print repeated reports too */
+	uint64_t total; /* all reports, without suppressed ones */
 	struct violation_shown {
 		enum violation_kind kind;
 		const char *op;
 		char buffer[WIRE_NAME_BYTES];
-		uint64_t more; /* like it, which were not printed */
+		uint64_t more; /* repeats, which were not printed */
 	} shown[VIOLATION_SHOWN];
 	unsigned n_shown;
-	uint64_t others;     /* unlike any that was printed */
-	uint32_t in_request; /* of this request */
+	uint64_t others;     /* not printed because `shown` was full */
+	uint32_t in_request; /* reports of this request */
 	char first[VIOLATION_TEXT_MAX];
 };
 
@@ -101,18 +101,18 @@ void violations_init(struct violations *,
 	void (*report)(void *arg, const char *text), void *arg,
 	struct coherence_report *file);
 
-/* Reports how many were not printed. */
+/* Prints how many reports were not printed. */
 void violations_release(struct violations *);
 
 void violations_begin_request(struct violations *, uint32_t seq);
 void violations_operator(struct violations *, const char *op, int layer);
 void violations_add(struct violations *, const struct violation *);
 
-/* How many this request had; the first one's text, "" for none. */
+/* The number of reports of this request; *first is the text of the first one,
+ * "" for none. */
 uint32_t violations_end_request(struct violations *, const char **first);
 
-/* ---- a violation in words: what does not fit is cut; any thread -------------
- */
+/* ---- a violation as text, truncated to `size`; any thread --------------- */
 
 /* Kinds that mean the same to a reader share a name. */
 const char *violation_kind_name(enum violation_kind);
@@ -120,14 +120,14 @@ const char *violation_kind_name(enum violation_kind);
 /* "rmsnorm, layer 3" */
 void violation_where(const char *op, int layer, char *out, size_t size);
 
-/* Whose bytes were at stake: the CPU's, the device's, or both. */
+/* Whether the CPU, and whether the device, wrote the affected bytes. */
 bool violation_cpu_wrote(enum violation_kind);
 bool violation_device_wrote(enum violation_kind);
 
-/* The one call that would have made it right; "" for maintenance too many. */
+/* The one call that is missing; "" for needless maintenance. */
 void violation_missing(const struct violation *, char *out, size_t size);
 
-/* Needless maintenance: bytes of whole lines, and what they cost a phone. */
+/* Needless maintenance: bytes of whole lines, and their time on a phone. */
 uint64_t violation_needless_bytes(const struct violation *);
 double violation_needless_us(
 	const struct violation *, double maintenance_bytes_per_s);

@@ -15,12 +15,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* How long the main thread has for an orderly end. The host's death must
- * show within a second, so both stay well below. */
+/* Time of the main thread for an orderly end. The host's death must be reported
+ * within a second, so this stays well below. */
 #define GRACE_MS 300
 
-/* A ring of the doorbell that is seen twice so far apart is held up. Its signal
- * is one that nobody else sends and that kills nobody. */
+/* A ring of the doorbell that is still in progress after HELD_MS is blocked. It
+ * is interrupted by a signal that no one else sends and whose default action is
+ * to do nothing. */
 #define HELD_MS     20
 #define HELD_SIGNAL SIGURG
 
@@ -48,7 +49,7 @@ int watch_take_signal(int fd)
 	return (int)info.ssi_signo;
 }
 
-/* 1 when the main thread says it needs no watcher any more. */
+/* Whether watch_stop was called within `ms`. */
 static int stopped_within(const struct watch *w, int ms)
 {
 	struct pollfd p = { w->stop_fd, POLLIN, 0 };
@@ -56,7 +57,7 @@ static int stopped_within(const struct watch *w, int ms)
 	return poll(&p, 1, ms) > 0;
 }
 
-/* The main thread is busy with something long: end for it. */
+/* End the process while the main thread is inside a long request. */
 static void end(int status)
 {
 	fflush(stderr);
@@ -108,8 +109,8 @@ static void *watch_main(void *arg)
 			if (!stopped_within(w, GRACE_MS))
 				end_for_host(w);
 		} else {
-			/* The ring's write ends with EINTR; one that had not
-			 * begun ends at the next. */
+			/* The signal ends the ring's write with EINTR. If the
+			 * write had not begun yet, the next signal does. */
 			ring = channel_ringing(w->channel);
 			if (ring && ring == before)
 				pthread_kill(w->main, HELD_SIGNAL);
@@ -121,7 +122,7 @@ static void *watch_main(void *arg)
 int watch_start(struct watch *w, const struct channel *channel, int link,
 	int signal_fd, pid_t host, struct err *e)
 {
-	/* Not SA_RESTART: what waits shall not wait again. */
+	/* Without SA_RESTART, so that the blocked write returns. */
 	const struct sigaction held = { .sa_handler = nothing };
 	int ret;
 

@@ -1,9 +1,9 @@
 /*
- * The watcher: a thread that sleeps until the host hangs up or a signal asks
- * the process to end. It tells the main thread by a flag, and if that does
- * not end the process soon (it may be in the middle of a long request), the
- * watcher does. Where the host can hold up a ring of the doorbell, it looks
- * whether one lasts, and ends it.
+ * The watcher: a thread that sleeps until the host hangs up or a signal
+ * requests the end of the process. The watcher sets a flag for the main thread;
+ * if the main thread does not end the process soon (it may be inside a long
+ * request), the watcher does. If the host can block a ring of the doorbell, the
+ * watcher interrupts rings that last too long.
  */
 #ifndef DEVICE_WATCH_H
 #define DEVICE_WATCH_H
@@ -16,22 +16,22 @@ struct channel;
 struct err;
 
 struct watch {
-	pthread_t thread, main;        /* main: whoever started it */
+	pthread_t thread, main;        /* main: the thread that started it */
 	const struct channel *channel; /* borrowed */
 	int link, signal_fd;           /* borrowed */
 	int stop_fd; /* eventfd: the watcher is no longer needed */
 	pid_t host;
-	_Atomic int signal; /* that came; 0: none */
+	_Atomic int signal; /* received; 0: none */
 };
 
 /*
- * SIGTERM and SIGINT as a descriptor to read, blocked otherwise: for this
- * thread and those it starts. SIGPIPE is ignored: a doorbell or a standard
- * error whose other end is closed is found where it matters.
+ * Block SIGTERM and SIGINT in this thread and the threads that it starts, and
+ * make them readable from *fd. SIGPIPE is ignored: writing to a closed doorbell
+ * or standard error returns EPIPE, which the writer handles.
  */
 int watch_signals(int *fd, struct err *);
 
-/* Read which signal came. */
+/* The signal that arrived; 0: none. */
 int watch_take_signal(int fd);
 
 int watch_start(struct watch *, const struct channel *, int link, int signal_fd,

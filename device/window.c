@@ -56,9 +56,9 @@ void window_release(struct window *w)
 	memset(w, 0, sizeof(*w));
 }
 
-/* ---- the view from outside ----------------------------------------------- */
+/* ---- the view for other processes ---------------------------------------- */
 
-/* W1 -> W2: who sees one of these words sees the turn that it is of. */
+/* W1 -> W2: a reader that reads one of these words also reads its turn. */
 #define PUT(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELEASE)
 
 static void put_words(void *to, const void *from, size_t bytes)
@@ -79,7 +79,7 @@ void window_report(const struct window *w)
 
 	if (!v)
 		return;
-	/* Odd before anything is written, even behind all of it. */
+	/* Odd while the view is being written, even after. */
 	turn = atomic_load_explicit(&v->turn, memory_order_relaxed);
 	atomic_store_explicit(&v->turn, turn + 1, memory_order_relaxed);
 	PUT(v->bytes, w->bytes);
@@ -146,8 +146,8 @@ int window_show(struct window *w, struct err *e)
 
 /* ---- holes --------------------------------------------------------------- */
 
-/* Where hole number i begins and ends: the one before mapping order[i], or
- * behind the last one. A mapping's guard page belongs to the mapping. */
+/* Hole number i lies before mapping order[i]; the last one after all mappings.
+ * A mapping's guard page belongs to the mapping. */
 static uint64_t hole_from(const struct window *w, unsigned i)
 {
 	const struct mapping *m;
@@ -180,7 +180,8 @@ static void measure(const struct window *w, struct window_space *space)
 	}
 }
 
-/* Of reserved huge pages those of 2 MiB are handled, where one is filled. */
+/* Only reserved huge pages (hugetlbfs) of at most 2 MiB are supported, and only
+ * for buffers that fill one. */
 static int check_pages(
 	const struct wire_share *share, uint64_t span, int fd, struct err *e)
 {
@@ -213,20 +214,7 @@ static int find_hole(
 	return 0;
 }
 
-/*
- * Where this process sees a mapping. What fills a huge page begins where one
- * can be mapped and is whole ones, wherever the window has it: from 3 * addr on
- * are 3 * span bytes until the next one's, so that rounding up its beginning
- * and its length never reaches that.
- */
-static uint8_t *seen_at(const struct window *w, uint64_t addr, uint64_t span)
-{
-	uint64_t page = span < HUGE_PAGE ? w->page : HUGE_PAGE;
-
-	return w->base + align_up(3 * addr, page);
-}
-
-/* Put the reservation back over what was mapped. */
+/* Replace a mapping by the inaccessible reservation. */
 static void reserve_again(uint8_t *mem, uint64_t span)
 {
 	mmap(mem, span < HUGE_PAGE ? span : align_up(span, HUGE_PAGE),
@@ -240,7 +228,7 @@ static int no_space(
 	char pending[48] = "";
 
 	w->refused++;
-	w->refused_bytes = s->asked;
+	w->refused_bytes = s->wanted;
 	window_report(w);
 	if (s->pending)
 		snprintf(pending, sizeof(pending),
@@ -248,7 +236,7 @@ static int no_space(
 	return err_set(e, ENOSPC,
 		"window: asked %" PRIu64 " bytes, %" PRIu64
 		" free, largest hole %" PRIu64 ", %u of %u slots%s",
-		s->asked, s->free, s->largest, s->used, s->slots, pending);
+		s->wanted, s->free, s->largest, s->used, s->slots, pending);
 }
 
 static void free_room(struct window *w, unsigned i)
@@ -272,15 +260,19 @@ static int map_now(struct window *w, const struct wire_share *share, int fd,
 	int flags, ret = check_pages(share, span, fd, e);
 
 	measure(w, space);
-	space->asked = span + w->page;
+	space->wanted = span + w->page;
 	if (ret)
 		return ret;
 	if (w->used == w->slots || !find_hole(w, span, &at, &hole))
 		return no_space(w, space, e);
-	/* Of weights each pass reads every page: mapped all at once, they take
-	 * a fraction of what a fault each takes. */
+	/* Each pass reads every page of the weights, and mapping them together
+	 * takes a fraction of the time of one fault per page. */
 	flags = share->flags & WIRE_SHARE_DMA ? MAP_POPULATE : 0;
-	mem = seen_at(w, at, span);
+	/* A buffer of at least a huge page begins at a multiple of one in this
+	 * process. At 3 * addr it has 3 * span bytes before the next mapping's
+	 * place, so rounding up its beginning and its length never overlaps. */
+	mem = w->base +
+		align_up(3 * at, span < HUGE_PAGE ? w->page : HUGE_PAGE);
 	if (mmap(mem, span, PROT_READ | PROT_WRITE,
 		    MAP_SHARED | MAP_FIXED | flags, fd, 0) == MAP_FAILED) {
 		int code = errno;
@@ -311,7 +303,7 @@ int window_map(struct window *w, const struct wire_share *share, int fd,
 	bool freed = false;
 	int ret = map_now(w, share, fd, out, space, e);
 
-	/* A request to map is through: what waited for it is free. */
+	/* Each map request counts down the deferred unmaps. */
 	for (unsigned i = w->used; i--;) {
 		struct mapping *m = w->order[i];
 

@@ -1,6 +1,6 @@
 /*
- * A device's cache on its own, for tests of it: a window with a buffer that is
- * cached and one for DMA, the CPU's mappings of both, and what was reported.
+ * A device's cache by itself, for its tests: a window with a buffer that is
+ * cached and one for DMA, the CPU's mappings of both, and the reports.
  * Header only.
  */
 #ifndef TESTS_DEVICE_CACHE_BENCH_H
@@ -26,7 +26,7 @@ enum { BENCH_IO = 11, BENCH_DMA }; /* generations */
 /* A cache over one window with two buffers; the CPU's side is `cpu`. */
 struct bench {
 	struct window window;
-	struct extended extended; /* with nothing in it */
+	struct extended extended; /* empty */
 	struct fault fault;
 	struct cache *cache;
 	struct mapping *m, *dma;
@@ -34,7 +34,7 @@ struct bench {
 	uint32_t at, dma_at;
 	char report[64][VIOLATION_FULL_MAX];
 	unsigned n_reports;
-	struct wire_brackets wire; /* what the CPU's side tells */
+	struct wire_brackets wire; /* the CPU's brackets */
 	struct wire_counters counters;
 	char text[176];
 };
@@ -78,7 +78,7 @@ static inline void bench_open_with(struct bench *b, enum coherence level,
 		.report = take_report,
 		.report_arg = b,
 		.file = file,
-		.tell = &b->wire,
+		.brackets = &b->wire,
 		.extended = &b->extended,
 	};
 	struct err e = { 0 };
@@ -130,7 +130,7 @@ static inline void dev_write(
 	memset(view_write(b->cache, b->at + off, len), v, len);
 }
 
-/* The n-th report says all of these. */
+/* The n-th report contains all of these. */
 static inline void said(struct bench *b, unsigned n, const char *kind,
 	const char *range, const char *op)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How often the evictor is asked to choose as a path wants it. */
+/* Attempts to make the evictor choose the lines of a path. */
 #define EVICTOR_TRIES 256
 
 struct trial {
@@ -16,7 +16,7 @@ struct trial {
 	const struct litmus *t;
 	struct litmus_space space;
 	bool *seen; /* [space.n_outcomes] by chance */
-	bool named; /* by the checker, once at least */
+	bool named; /* reported by the checker at least once */
 	struct litmus_tally *tally;
 	struct err *e;
 };
@@ -47,7 +47,7 @@ static int emulate(struct trial *t, struct litmus_run *run)
 	return litmus_emulate(t->m, t->t, run, t->e);
 }
 
-/* ---- each outcome is seen ---------------------------------------------------
+/* ---- each outcome occurs ----------------------------------------------------
  */
 
 static int see(struct trial *t, uint32_t outcome)
@@ -67,7 +67,7 @@ static int see(struct trial *t, uint32_t outcome)
 		: say(t, "allowed, and not seen", &t->space.outcome[outcome]);
 }
 
-/* ---- by chance
+/* ---- random runs
  * ---------------------------------------------------------------- */
 
 static int check_reports(struct trial *t, const struct litmus_run *run)
@@ -105,10 +105,10 @@ static int by_chance(struct trial *t, enum coherence level, uint64_t seed)
 	return level == COHERENCE_CHECK ? check_reports(t, &run) : 0;
 }
 
-/* ---- the checker names it
+/* ---- the checker reports each rule
  * ------------------------------------------------------- */
 
-/* The shortest way to a broken rule, as far as the evictor goes along. */
+/* The shortest path to a broken rule, as far as the evictor follows it. */
 static int break_it(struct trial *t)
 {
 	uint8_t path[LITMUS_MOVES_MAX];
@@ -138,7 +138,7 @@ static int break_it(struct trial *t)
 		: check_reports(t, &run);
 }
 
-/* ---- all of it
+/* ---- a whole test
  * ------------------------------------------------------------------- */
 
 static int check_runs(struct trial *t, unsigned seeds)

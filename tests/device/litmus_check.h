@@ -1,7 +1,7 @@
 /*
- * A litmus test, done: explored by the model and run on the emulator, both
- * ways that there are, and everything that must hold of the two held. What
- * came of many tests is added up.
+ * Checks a litmus test: explores it with the model, runs it on the emulator in
+ * both ways, and compares the two. The counts of many tests are added up in a
+ * struct litmus_tally.
  */
 #ifndef TESTS_DEVICE_LITMUS_CHECK_H
 #define TESTS_DEVICE_LITMUS_CHECK_H
@@ -11,21 +11,22 @@
 struct litmus_tally {
 	uint64_t tests, states, runs;
 	uint64_t outcomes;  /* that are allowed */
-	uint64_t by_chance; /* of these, seen without a path to them */
-	uint64_t right;     /* tests that break no rule that a device sees */
-	uint64_t reported;  /* tests that the checker named */
-	uint64_t harmless;  /* reported, though nothing old is ever seen */
-	uint64_t unseen;    /* only the CPU breaks a rule: nobody reports */
+	uint64_t by_chance; /* of these, reached by random runs */
+	uint64_t
+		right; /* tests that break no rule that the device can detect */
+	uint64_t reported; /* tests with a report of the checker */
+	uint64_t harmless; /* reported, though no old value is ever read */
+	uint64_t unseen;   /* only the CPU breaks a rule: not reported */
 };
 
 /*
  * Holds:
- * - the test states what the model finds, if it states anything (`stated`);
- * - nothing goes wrong without a rule broken;
+ * - the test's stated outcomes, if any (`stated`), are those of the model;
+ * - no wrong value is read unless a rule is broken;
  * - in all runs, at `seeds` seeds a level, every value is the model's; with
  *   level off, that of memory without a cache;
- * - each allowed outcome is seen, and no other;
- * - the checker reports in each run just the rules that it breaks.
+ * - each allowed outcome occurs, and no other;
+ * - the checker reports exactly the rules that each run breaks.
  * 0; or a negative errno and the difference.
  */
 int litmus_check(struct litmus_emulator *, const struct litmus *, bool stated,

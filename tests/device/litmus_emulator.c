@@ -14,10 +14,10 @@
 
 #define BYTES (LITMUS_LINES * COHERENCE_LINE)
 #define WORD  sizeof(uint32_t)
-/* A way at random is cut here: nature can go on for ever. */
+/* Length limit of a random path: evictions and fills can continue for ever. */
 #define MOVES_MAX 300
 
-/* ---- the place -------------------------------------------------------------
+/* ---- memory and cache ------------------------------------------------------
  */
 
 int litmus_emulator_open(struct litmus_emulator *m, struct err *e)
@@ -64,7 +64,7 @@ struct way {
 	struct err *e;
 };
 
-/* What is said of each rule, and of nothing else. */
+/* A phrase that only the report of this rule contains. */
 static const struct {
 	const char *says;
 	unsigned rule;
@@ -81,7 +81,7 @@ static const struct {
 static void take_report(void *arg, const char *text)
 {
 	struct litmus_run *run = arg;
-	unsigned rule = 1u << LITMUS_BREACHES; /* none that is known */
+	unsigned rule = 1u << LITMUS_BREACHES; /* an unknown one */
 
 	for (size_t i = 0; i < ARRAY_LEN(said); i++)
 		if (strstr(text, said[i].says))
@@ -121,7 +121,7 @@ static int differs(struct way *w, const char *where, unsigned word,
 		w->t->word_name[word], got, want);
 }
 
-/* With level off there is no cache, so what is newest is what all see. */
+/* With level off there is no cache, so all agents read the newest value. */
 static uint8_t seen_by_all(const struct way *w, unsigned word)
 {
 	return w->run->level == COHERENCE_OFF ? w->s.newest[word]
@@ -140,10 +140,10 @@ static int compare_memory(struct way *w)
 	return 0;
 }
 
-/* ---- nature
+/* ---- evictions and fills
  * ------------------------------------------------------------------ */
 
-/* The evictor has come: the model writes back the lines that memory shows. */
+/* The evictor ran: the model writes the same lines back, as memory shows. */
 static void follow_evictor(struct way *w)
 {
 	uint8_t lines = 0;
@@ -222,7 +222,7 @@ static void heed(struct way *w)
 				COHERENCE_LINE, ++w->bracket, 0);
 }
 
-/* The evictor may come at a request's end, too. */
+/* The evictor may also run at a request's end. */
 static void end_request(struct way *w)
 {
 	struct wire_counters counters;
@@ -255,7 +255,7 @@ static void act(struct way *w, const struct litmus_step *step, bool cpu)
 		end_request(w);
 		cache_begin(w->cache, ++w->request);
 		break;
-	default: /* messages are no business of the cache */
+	default: /* messages do not pass through the cache */
 		break;
 	}
 }
@@ -281,10 +281,10 @@ static int play_agent(struct way *w, unsigned agent)
 	return got == want ? 0 : differs(w, "a read of", step->word, got, want);
 }
 
-/* ---- from beginning to end
+/* ---- a whole run
  * ---------------------------------------------------- */
 
-/* What nature can do here. */
+/* The evictions and fills that are possible now. */
 static unsigned nature_of(const struct way *w)
 {
 	unsigned nature = w->t->nature;
@@ -298,7 +298,7 @@ static unsigned nature_of(const struct way *w)
 	return nature;
 }
 
-/* Agents go on twice as often as nature meddles. */
+/* Agents move twice as often as evictions and fills occur. */
 static bool choose(struct way *w, unsigned n, uint8_t *move)
 {
 	uint8_t can[LITMUS_MOVES_MAX];

@@ -1,10 +1,10 @@
 /*
- * Litmus tests by hand: many of them, one of them, or their texts.
+ * Runs litmus tests, generated or from files, or writes the generated ones.
  *
  *   measure_litmus [--length N] [--seeds N] [FILE.litmus...]
  *   measure_litmus --write DIR [--length N] [FILE.litmus...]
  *
- * What is written states what the model finds.
+ * A written test states the outcomes that the model finds.
  */
 #include "base/err.h"
 #include "tests/device/litmus_check.h"
@@ -59,7 +59,7 @@ static void state_outcomes(struct litmus *t, const struct litmus_space *space)
 	t->breaches = space->breaches;
 }
 
-/* The text, with what the model finds as its statement. */
+/* The test's text, with the model's outcomes as its statement. */
 static int write_test(struct work *w, const struct litmus *test)
 {
 	char path[4096], text[LITMUS_TEXT];

@@ -1,5 +1,5 @@
 /*
- * A host that keeps to no rule but those it wants to: the handshake by hand,
+ * A host that can break every rule of the protocol: its own handshake code,
  * rings whose bytes it may change after they were published, messages of any
  * length. Header only, for tests of a device in a process of its own.
  */
@@ -28,7 +28,7 @@
 #define RAW_BYTES       65536u
 
 struct raw_host {
-	int link, control; /* close them to be gone */
+	int link, control; /* close them to hang up */
 	uint8_t *map;
 	struct ring tx, rx;
 	struct wire_welcome welcome;
@@ -69,9 +69,9 @@ static inline void raw_control(struct raw_host *h)
 }
 
 /*
- * Shake hands over `link`, which is then this host's. `bells`: the two
- * descriptors of the doorbells, NULL for poll; they stay the caller's. The
- * welcome's status is for the caller to look at.
+ * Shake hands over `link`, which this host then owns. `bells`: the two
+ * descriptors of the doorbells, owned by the caller; NULL to poll. The caller
+ * checks the welcome's status.
  */
 static inline void raw_open(struct raw_host *h, int link,
 	const struct wire_hello *like, const int *bells)
@@ -132,7 +132,7 @@ static inline int raw_simple(
 }
 
 /*
- * The next completion, by looking: 0, -EAGAIN after `ms`, -EPIPE when the
+ * The next completion, by polling: 0, -EAGAIN after `ms`, -EPIPE when the
  * device has hung up and nothing is left, -EPROTO.
  */
 static inline int raw_take(

@@ -35,7 +35,7 @@ struct rig_opts {
 	bool neox, bias, norms;
 	enum dtype type; /* of the matrices */
 	uint32_t rows;   /* of the graph; 0: RIG_ROWS */
-	bool extended;   /* the weights lie in a region beside the window */
+	bool extended;   /* the weights lie in the extended region */
 	const char *fault;
 };
 
@@ -48,7 +48,7 @@ struct rig {
 	uint32_t seq;
 	struct wire_done done; /* of the last request */
 	struct wire_model model;
-	float *value[RIG_LAYERS][WIRE_T_COUNT]; /* what the device sees */
+	float *value[RIG_LAYERS][WIRE_T_COUNT]; /* the device's clock profile */
 	float *freq;
 	uint8_t load[sizeof(struct wire_graph_load) +
 		RIG_LAYERS * WIRE_T_COUNT * sizeof(struct wire_tensor)];
@@ -56,7 +56,7 @@ struct rig {
 	unsigned n_reports;
 };
 
-/* Where in the io buffer. */
+/* Offsets in the io buffer. */
 enum { RIG_ROWS_OFF = 0, RIG_IN_OFF = 64 << 10, RIG_OUT_OFF = 128 << 10 };
 #define RIG_IO_BYTES (192u << 10)
 
@@ -189,14 +189,14 @@ static inline void rig_shape(const struct rig_opts *o,
 	t->type = t->rows > 1 ? o->type : DTYPE_F32;
 }
 
-/* Bytes of a tensor, whichever way it lies. */
+/* Bytes of a tensor, in rows or in tiles. */
 static inline size_t rig_bytes(const struct wire_tensor *t)
 {
 	return tile_info(t->type) ? tile_bytes(t->type, t->rows, t->cols)
 				  : t->rows * dtype_row_bytes(t->type, t->cols);
 }
 
-/* v[rows][cols] into tiles, and what they hold back into v. */
+/* Pack v[rows][cols] into tiles, and unpack the rounded values into v. */
 static inline void rig_tiles(uint8_t *at, const struct wire_tensor *t, float *v)
 {
 	float tile[TILE_VALUES];
@@ -224,7 +224,7 @@ static inline float *rig_fill(uint8_t *at, const struct wire_tensor *t,
 	const struct dtype_info *info = dtype_info(t->type);
 	size_t n = (size_t)t->rows * t->cols;
 	float *v = malloc(n * sizeof(*v));
-	/* Norms near 1, matrices such that rows keep their size. */
+	/* Norms near 1, matrices that keep the magnitude of rows. */
 	float scale = t->rows > 1 ? 1.5f / sqrtf((float)t->cols) : 0.3f;
 	float mid = t->rows > 1 ? 0 : 1;
 
@@ -350,11 +350,11 @@ struct rig_batch {
 	uint32_t n, n_spans;
 	struct wire_row row[RIG_ROWS];
 	struct wire_span span[RIG_ROWS];
-	uint64_t mask[RIG_ROWS]; /* one word a row */
+	uint64_t mask[RIG_ROWS]; /* one word for each row */
 	uint32_t flags;          /* of the run */
 };
 
-/* Rows that follow `past` slots one another, as a chain would lie. */
+/* A chain of rows after `past` slots. */
 static inline void rig_chain(struct rig_batch *b, uint32_t past, uint32_t n)
 {
 	memset(b, 0, sizeof(*b));
@@ -377,7 +377,7 @@ static inline void rig_write(
 	buffer_end(r->io, off, len, BUFFER_WRITE);
 }
 
-/* The refs of a run; returns how many. */
+/* The refs of a run; returns their number. */
 static inline unsigned rig_refs(struct rig *r, struct wire_ref *ref)
 {
 	const struct buffer_range *range;

@@ -1,6 +1,6 @@
 /*
  * A device in a process of its own, seccomp filter and all, and a host played
- * by the test: starting it, asking it, seeing how it ended. Header only.
+ * by the test: start it, send requests, check its exit status. Header only.
  */
 #ifndef TESTS_DEVICE_SERVED_H
 #define TESTS_DEVICE_SERVED_H
@@ -24,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The host's death shows within a second on a quiet machine. */
+/* The host's death is detected within a second on an idle machine. */
 #define LOST_WITHIN_MS 10000
 
 static const struct wire_hello usual_hello = {
@@ -35,7 +35,7 @@ static const struct wire_hello usual_hello = {
 	.spin_us = 20,
 };
 
-/* In the child: what main does, less the options. */
+/* In the child: main without the options. */
 static inline int child(int fd, const char *path, bool once, const char *what)
 {
 	struct serve_result result;
@@ -64,7 +64,7 @@ static inline int child(int fd, const char *path, bool once, const char *what)
 struct pair {
 	pid_t pid;
 	struct channel *channel;
-	int link; /* a copy, to see or cause the hang-up */
+	int link; /* a copy, to detect or cause the hang-up */
 	struct wire_welcome welcome;
 };
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* ---- strict: what a real cache does to the careless ---------------------- */
+/* ---- strict: effects of missing maintenance ------------------------------ */
 
 static void off_aliases_and_counts(void **state)
 {
@@ -86,7 +86,7 @@ static void strict_loses_invalidated_writes(void **state)
 	bench_close(&b);
 }
 
-static void dma_goes_past_the_cache(void **state)
+static void dma_bypasses_the_cache(void **state)
 {
 	uint8_t tcm[64];
 	struct bench b;
@@ -150,9 +150,9 @@ static void evictor_writes_back_early(void **state)
 	assert_int_equal(b.n_reports, 0);
 }
 
-/* ---- check: each violation is found and named ---------------------------- */
+/* ---- check: each violation is reported ----------------------------------- */
 
-static void finds_stale_read(void **state)
+static void reports_a_stale_read(void **state)
 {
 	struct bench b;
 
@@ -160,15 +160,15 @@ static void finds_stale_read(void **state)
 	view_read(b.cache, b.at, 1024);
 	next(&b, 2);
 	cache_operator(b.cache, "rmsnorm", 3);
-	memset(b.cpu + 128, 1, 192); /* three lines, and no word of it */
+	memset(b.cpu + 128, 1, 192); /* three lines, without an invalidation */
 	view_read(b.cache, b.at, 130);
 	view_read(b.cache, b.at, 1024);
-	view_read(b.cache, b.at, 1024); /* said once */
+	view_read(b.cache, b.at, 1024); /* reported once */
 	next(&b, 3);
 	said(&b, 0, "stale read: test:io", "[128, 130)", "rmsnorm, layer 3");
 	said(&b, 0, "request 1 loaded", "CPU bracket unknown",
 		"device request 2");
-	assert_int_equal(b.counters.violations, 2); /* the other is alike */
+	assert_int_equal(b.counters.violations, 2); /* the second is a repeat */
 	if (strncmp(b.text, b.report[0], strlen(b.text)))
 		fail_msg("told '%s', not how '%s' begins", b.text, b.report[0]);
 	bench_close(&b);
@@ -176,7 +176,7 @@ static void finds_stale_read(void **state)
 	assert_int_equal(b.n_reports, 2);
 }
 
-static void finds_dropped_invalidate(void **state)
+static void reports_a_dropped_invalidate(void **state)
 {
 	struct bench b;
 
@@ -192,8 +192,8 @@ static void finds_dropped_invalidate(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* Whose word was not heard: the bytes alone show it. */
-static void finds_dropped_word(void **state)
+/* The whole invalidation is lost: only the bytes show the write. */
+static void detects_a_write_without_a_bracket(void **state)
 {
 	struct bench b;
 
@@ -209,8 +209,8 @@ static void finds_dropped_word(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* The second of two cleans: memory keeps what the first one left. */
-static void forgets_a_clean(void **state)
+/* The second of two cleans is left out: memory keeps the first value. */
+static void a_missing_clean_keeps_the_old_value(void **state)
 {
 	struct bench b;
 
@@ -226,7 +226,7 @@ static void forgets_a_clean(void **state)
 }
 
 /* Even if the bytes happen to be the same. */
-static void finds_dropped_invalidate_of_same_bytes(void **state)
+static void reports_a_dropped_invalidate_of_equal_bytes(void **state)
 {
 	struct bench b;
 
@@ -238,7 +238,7 @@ static void finds_dropped_invalidate_of_same_bytes(void **state)
 	said(&b, 0, "stale read: test:io", "[0, 1)", "CPU bracket 4");
 }
 
-static void finds_lost_cpu_write(void **state)
+static void reports_a_lost_cpu_write(void **state)
 {
 	struct bench b;
 
@@ -255,7 +255,7 @@ static void finds_lost_cpu_write(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-static void finds_lost_device_write(void **state)
+static void reports_a_lost_device_write(void **state)
 {
 	struct bench b;
 
@@ -271,7 +271,7 @@ static void finds_lost_device_write(void **state)
 	assert_int_equal(b.n_reports, 2);
 }
 
-static void finds_dma_over_dirty(void **state)
+static void reports_dma_over_dirty_lines(void **state)
 {
 	uint8_t tcm[256];
 	struct bench b;
@@ -279,7 +279,7 @@ static void finds_dma_over_dirty(void **state)
 	bench_open(&b, COHERENCE_CHECK, 0, NULL);
 	dev_write(&b, 128, 64, 7);
 	cache_operator(b.cache, "gate", 1);
-	dma_read(b.cache, b.at, 128, tcm); /* beside it: fine */
+	dma_read(b.cache, b.at, 128, tcm); /* another line: allowed */
 	dma_read(b.cache, b.at, 256, tcm);
 	cache_clean(b.cache, b.at + 128, 64);
 	dma_read(b.cache, b.at, 256, tcm); /* cleaned: fine */
@@ -290,7 +290,7 @@ static void finds_dma_over_dirty(void **state)
 }
 
 /* A cached buffer that DMA reads in the extended region as well. */
-static void finds_dma_over_dirty_lines_of_the_extended_region(void **state)
+static void reports_dma_over_dirty_extended_lines(void **state)
 {
 	struct window_space space = { 0 };
 	struct err e = { 0 };
@@ -312,7 +312,7 @@ static void finds_dma_over_dirty_lines_of_the_extended_region(void **state)
 	assert_string_equal((char *)tcm + 128, "old");
 	assert_int_equal(cache_extended_bytes(b.cache), 256);
 	cache_operator(b.cache, "up", 1);
-	dma_read(b.cache, EXTENDED_BASE + at, 128, tcm); /* beside them */
+	dma_read(b.cache, EXTENDED_BASE + at, 128, tcm); /* other lines */
 	cache_clean(b.cache, b.at + 128, 64);
 	dma_read(b.cache, EXTENDED_BASE + at, 256, tcm); /* cleaned: fine */
 	assert_null(dma_read(b.cache, EXTENDED_BASE + at, 8193, tcm));
@@ -322,7 +322,7 @@ static void finds_dma_over_dirty_lines_of_the_extended_region(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-static void finds_needless_maintenance(void **state)
+static void reports_needless_maintenance(void **state)
 {
 	struct bench b;
 
@@ -330,7 +330,7 @@ static void finds_needless_maintenance(void **state)
 	cache_invalidate(b.cache, b.at, 128, 1, 0);
 	cache_invalidate(b.cache, b.at + 64, 64, 1, 0); /* same request */
 	next(&b, 2);
-	cache_invalidate(b.cache, b.at, 256, 1, 0); /* has new lines in it */
+	cache_invalidate(b.cache, b.at, 256, 1, 0); /* covers new lines */
 	next(&b, 3);
 	cache_invalidate(b.cache, b.at, 256, 2, 0); /* newer */
 	next(&b, 4);
@@ -350,8 +350,8 @@ static void finds_needless_maintenance(void **state)
 	assert_int_equal(b.n_reports, 2);
 }
 
-/* Those that are alike are printed once; all are counted. */
-static void floods_are_cut(void **state)
+/* Repeats are printed once; all are counted. */
+static void repeated_reports_are_counted(void **state)
 {
 	struct bench b;
 
@@ -374,7 +374,7 @@ static void floods_are_cut(void **state)
 
 /* A dropped invalidate of the io buffer: strict computes on old rows, check
  * says which buffer. */
-static void dropped_invalidate_shows(void **state)
+static void a_dropped_invalidate_changes_the_output(void **state)
 {
 	struct rig_opts o = { .seed = harness_seed(),
 		.precision = WIRE_F16_KV16 };
@@ -419,21 +419,21 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(strict_keeps_writes_private),
 	cmocka_unit_test(strict_clobbers_false_sharing),
 	cmocka_unit_test(strict_loses_invalidated_writes),
-	cmocka_unit_test(dma_goes_past_the_cache),
+	cmocka_unit_test(dma_bypasses_the_cache),
 	cmocka_unit_test(dma_buffers_have_no_views),
 	cmocka_unit_test(evictor_writes_back_early),
-	cmocka_unit_test(finds_stale_read),
-	cmocka_unit_test(finds_dropped_invalidate),
-	cmocka_unit_test(finds_dropped_word),
-	cmocka_unit_test(forgets_a_clean),
-	cmocka_unit_test(finds_dropped_invalidate_of_same_bytes),
-	cmocka_unit_test(finds_lost_cpu_write),
-	cmocka_unit_test(finds_lost_device_write),
-	cmocka_unit_test(finds_dma_over_dirty),
-	cmocka_unit_test(finds_dma_over_dirty_lines_of_the_extended_region),
-	cmocka_unit_test(finds_needless_maintenance),
-	cmocka_unit_test(floods_are_cut),
-	cmocka_unit_test(dropped_invalidate_shows),
+	cmocka_unit_test(reports_a_stale_read),
+	cmocka_unit_test(reports_a_dropped_invalidate),
+	cmocka_unit_test(detects_a_write_without_a_bracket),
+	cmocka_unit_test(a_missing_clean_keeps_the_old_value),
+	cmocka_unit_test(reports_a_dropped_invalidate_of_equal_bytes),
+	cmocka_unit_test(reports_a_lost_cpu_write),
+	cmocka_unit_test(reports_a_lost_device_write),
+	cmocka_unit_test(reports_dma_over_dirty_lines),
+	cmocka_unit_test(reports_dma_over_dirty_extended_lines),
+	cmocka_unit_test(reports_needless_maintenance),
+	cmocka_unit_test(repeated_reports_are_counted),
+	cmocka_unit_test(a_dropped_invalidate_changes_the_output),
 };
 
 TEST_FILE(tests)

@@ -31,7 +31,7 @@ static void write_rules(const char *text)
 	assert_int_equal(fclose(f), 0);
 }
 
-/* The file's lines, in `text`, which the next call writes over. */
+/* The file's lines, in `text`, which the next call overwrites. */
 static unsigned lines_of(const char *path, char *line[], unsigned max)
 {
 	static char text[1 << 16];
@@ -68,7 +68,7 @@ static void close_report(struct coherence_report *r)
 	assert_ok(coherence_report_close(r, &e), &e);
 }
 
-static void a_line_has_all_of_it(void **state)
+static void a_line_has_all_members(void **state)
 {
 	struct coherence_report *r;
 	struct bench b;
@@ -130,7 +130,7 @@ static void a_line_has_all_of_it(void **state)
 	unlink(report_path);
 }
 
-/* A lost write and a stale read, under rules: what is counted. */
+/* The counts of a lost write and a stale read under suppression rules. */
 static uint64_t counted(const char *rules, char *summary, size_t size)
 {
 	struct coherence_report *r;
@@ -163,7 +163,7 @@ static uint64_t counted(const char *rules, char *summary, size_t size)
 	return violations;
 }
 
-static void rules_suppress(void **state)
+static void rules_suppress_reports(void **state)
 {
 	static const struct {
 		const char *rules;
@@ -195,7 +195,7 @@ static void rules_suppress(void **state)
 	}
 }
 
-static void files_that_cannot_be(void **state)
+static void unusable_files_are_refused(void **state)
 {
 	struct coherence_report *r;
 	struct err e = { 0 };
@@ -210,8 +210,8 @@ static void files_that_cannot_be(void **state)
 		fail_msg("'%s'", e.text);
 }
 
-/* A full disk is told at the end, and not passed over. */
-static void what_is_not_written_is_told(void **state)
+/* A full disk is an error at the end. */
+static void a_failed_write_is_reported(void **state)
 {
 	struct coherence_report *r;
 	struct err e = { 0 };
@@ -223,10 +223,10 @@ static void what_is_not_written_is_told(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(a_line_has_all_of_it),
-	cmocka_unit_test(rules_suppress),
-	cmocka_unit_test(files_that_cannot_be),
-	cmocka_unit_test(what_is_not_written_is_told),
+	cmocka_unit_test(a_line_has_all_members),
+	cmocka_unit_test(rules_suppress_reports),
+	cmocka_unit_test(unusable_files_are_refused),
+	cmocka_unit_test(a_failed_write_is_reported),
 };
 
 TEST_FILE(tests)

@@ -1,5 +1,5 @@
-/* One packet at a time: what is malformed is refused by name, and leaves
- * the device as it was. */
+/* One packet at a time: a malformed one is refused by field name and leaves
+ * the device unchanged. */
 #include "tests/harness.h"
 
 #include "base/checked.h"
@@ -14,7 +14,7 @@ static struct wire_ref refs[5 + 2 * BUFFER_RANGES];
 static unsigned n_refs;
 static struct wire_graph_run run;
 
-/* A rig with a good run of 4 rows in its io buffer, refs and `run`. */
+/* A rig with a valid run of 4 rows in its io buffer, refs and `run`. */
 static void prepare(struct rig *r)
 {
 	struct rig_opts o = { .seed = 1, .precision = WIRE_F16_KV16 };
@@ -64,7 +64,7 @@ static void names_a_bad_op(void **state)
 	rig_close(&r);
 }
 
-/* `field` of ref i set to v gives this. */
+/* Setting `field` of ref i to v gives this error. */
 #define REF_REFUSES(r, i, field, v, code, text)    \
 	do {                                       \
 		struct wire_ref was = refs[i];     \
@@ -99,7 +99,7 @@ static void names_a_bad_ref(void **state)
 		"ref 3 (rows): bound twice");
 	REF_REFUSES(&r, 4, role, WIRE_REF_SYNC, -EINVAL,
 		"no ref with role hidden_out");
-	/* Sync refs are looked at as well. */
+	/* Sync refs are checked as well. */
 	REF_REFUSES(&r, 5, addr, 0xfffff000, -EFAULT, "ref 5 (sync)");
 	assert_int_equal(send_run(&r), 0);
 	rig_close(&r);
@@ -170,7 +170,7 @@ static void names_a_bad_row(void **state)
 	b.mask[0] = 0;
 	b.row[0].n_spans = 0;
 	bad_rows(&r, &b, "row 0: it sees nothing");
-	/* Seen again and again: more than there can be. */
+	/* The same slots many times: more than exist. */
 	b = ok;
 	b.n_spans = 2;
 	b.span[0] = b.span[1] = (struct wire_span){ 0, 80 };
@@ -196,7 +196,7 @@ static void maps_and_unmaps(void **state)
 	s.name[0] = '\n';
 	device_share(r.dev, &s, open("/dev/null", O_RDONLY | O_CLOEXEC));
 	wants(&r, rig_map(&r, 9, 0), -EINVAL, "map: buffer 9 (?xxx");
-	s.buffer = WIRE_MAX_BUFFERS; /* nowhere to keep it: no harm */
+	s.buffer = WIRE_MAX_BUFFERS; /* no such buffer number: ignored */
 	device_share(r.dev, &s, open("/dev/null", O_RDONLY | O_CLOEXEC));
 	wants(&r, rig_simple(&r, WIRE_UNMAP, 0), -EFAULT, "address 0x0");
 	wants(&r, rig_simple(&r, WIRE_UNMAP, r.kv_at + 4096), -EFAULT,
@@ -205,14 +205,14 @@ static void maps_and_unmaps(void **state)
 	wants(&r, send_run(&r), -EFAULT, "ref 1 (kv)");
 	assert_int_equal(rig_map(&r, 1, buffer_generation(r.kv)), 0);
 	kv = r.done.arg[WIRE_MAP_ADDR];
-	assert_int_equal(kv, r.kv_at); /* the hole it left */
+	assert_int_equal(kv, r.kv_at); /* the hole of the unmapped buffer */
 	assert_int_equal(r.done.arg[WIRE_MAP_SLOTS_USED], 3);
 	assert_int_equal(r.done.arg[WIRE_MAP_SLOTS], 16);
 	assert_int_equal(send_run(&r), 0);
 	rig_close(&r);
 }
 
-static void a_full_window_says_so(void **state)
+static void a_full_window_reports_its_space(void **state)
 {
 	struct buffer *b;
 	struct err e = { 0 };
@@ -231,7 +231,7 @@ static void a_full_window_says_so(void **state)
 	rig_close(&r);
 }
 
-static void graphs_come_and_go(void **state)
+static void graphs_are_loaded_and_dropped(void **state)
 {
 	struct rig r;
 
@@ -249,7 +249,7 @@ static void graphs_come_and_go(void **state)
 	rig_close(&r);
 }
 
-/* The device's own count: what is loading is held, what failed is not. */
+/* The device counts a loading graph as held, a failed one not. */
 static void graphs_are_counted(void **state)
 {
 	static const uint32_t id[] = { 9, 8, RIG_GRAPH };
@@ -284,7 +284,7 @@ static void graphs_are_counted(void **state)
 	rig_close(&r);
 }
 
-/* Until its load is taken back, a graph cannot be run, dropped or loaded. */
+/* Until device_loaded returns it, a graph cannot be run, dropped or loaded. */
 static void a_loading_graph_is_busy(void **state)
 {
 	struct packet p;
@@ -309,7 +309,7 @@ static void a_loading_graph_is_busy(void **state)
 	rig_close(&r);
 }
 
-/* A request that fails has still told which lines are old. */
+/* A request that fails still invalidates the lines of its refs. */
 static void failed_requests_invalidate(void **state)
 {
 	struct rig_opts o = { .seed = 1, .coherence = COHERENCE_CHECK };
@@ -351,9 +351,9 @@ static int send_soc(
 	return rig_send(r, NULL, 0, &msg, len);
 }
 
-/* Nothing is priced before there is a phone; then the graph is, not the rows
- * that happened to be real. */
-static void prices_for_the_phone_it_is_told(void **state)
+/* Nothing is priced before a profile arrives; then the price is that of the
+ * graph's rows, not of the real rows. */
+static void prices_for_the_phone_of_the_profile(void **state)
 {
 	const size_t whole = sizeof(struct wire_soc) + sizeof(struct soc);
 	struct soc soc = some_phone(), bad = soc;
@@ -397,12 +397,12 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(names_a_bad_run),
 	cmocka_unit_test(names_a_bad_row),
 	cmocka_unit_test(maps_and_unmaps),
-	cmocka_unit_test(a_full_window_says_so),
-	cmocka_unit_test(graphs_come_and_go),
+	cmocka_unit_test(a_full_window_reports_its_space),
+	cmocka_unit_test(graphs_are_loaded_and_dropped),
 	cmocka_unit_test(graphs_are_counted),
 	cmocka_unit_test(a_loading_graph_is_busy),
 	cmocka_unit_test(failed_requests_invalidate),
-	cmocka_unit_test(prices_for_the_phone_it_is_told),
+	cmocka_unit_test(prices_for_the_phone_of_the_profile),
 };
 
 TEST_FILE(tests)

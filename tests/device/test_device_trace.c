@@ -1,5 +1,5 @@
-/* What the device tells of an operator, whoever worked at it and in whatever
- * order they said so. */
+/* The trace events of an operator do not depend on which workers ran it, nor on
+ * the order in which they recorded their times. */
 #include "base/err.h"
 #include "device/device_trace.h"
 #include "tests/harness.h"
@@ -50,8 +50,8 @@ static struct wire_trace_event next(struct run_summary *x)
 	return v;
 }
 
-/* From when the first of them began until the last ended, though another was
- * told of before and behind them. */
+/* The copies last from the first begin to the last end, even if another copy
+ * was recorded before and after them. */
 static void test_copies(void **state)
 {
 	struct run_summary *x = *state;
@@ -73,7 +73,7 @@ static void test_copies(void **state)
 	assert_int_equal(all.begin_ns, 5);
 	assert_int_equal(all.arg[2], dma.arg[2]);
 
-	/* The next operator's are its own. */
+	/* The next operator's copies are counted separately. */
 	device_trace_copied(x->trace, 120, 130);
 	device_trace_operator(x->trace, "add", 3, 110, 64);
 	dma = next(x);
@@ -83,7 +83,7 @@ static void test_copies(void **state)
 	assert_int_equal(next(x).kind, WIRE_TRACE_OPERATOR);
 }
 
-/* Read in place, or not at all: no copies. */
+/* Reads in place, or no reads: no copies. */
 static void test_no_copies(void **state)
 {
 	struct run_summary *x = *state;

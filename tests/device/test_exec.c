@@ -8,7 +8,7 @@
 
 #define DIM 64
 
-/* ---- the plain implementation ------------------------------------------- */
+/* ---- the reference implementation --------------------------------------- */
 
 /* y[n] = W x, W [n][k], and a bias if there is one. */
 static void plain_matmul(double *y, const double *x, const float *w,
@@ -181,7 +181,7 @@ static struct rig_opts variant(unsigned v, uint64_t seed)
 	};
 }
 
-/* ---- against the plain implementation ----------------------------------- */
+/* ---- compared with the reference ---------------------------------------- */
 
 static void check_opts(struct rig_opts o, unsigned v, double bound)
 {
@@ -210,7 +210,7 @@ static void check_variant(unsigned v, double bound)
 	check_opts(variant(v, harness_seed()), v, bound);
 }
 
-/* What the tiles hold, computed in every precision. */
+/* The tiles' values, computed in every precision. */
 static void tiles_agree_with_plain(void **state)
 {
 	static const double bound[WIRE_PRECISION_COUNT] = {
@@ -236,7 +236,8 @@ static void f32_agrees_with_plain(void **state)
 {
 	for (unsigned v = 0; v < 8; v++)
 		check_variant(v, 2e-5);
-	check_variant(48, 2e-5); /* what q8_0 holds, not what it came from */
+	check_variant(48,
+		2e-5); /* the values that q8_0 stores, not the original ones */
 }
 
 /* Values are up to about 8; fp16 keeps 11 bits of each intermediate one. */
@@ -246,7 +247,7 @@ static void f16_agrees_with_plain(void **state)
 		check_variant(v, 1e-2);
 }
 
-/* ---- bytes that must be the same ---------------------------------------- */
+/* ---- bytes that must be equal ------------------------------------------- */
 
 static void batch_invariant(void **state)
 {
@@ -277,7 +278,7 @@ static void batch_invariant(void **state)
 	}
 }
 
-static void threads_and_levels_same(void **state)
+static void threads_and_levels_do_not_change_bytes(void **state)
 {
 	static const struct {
 		enum coherence level;
@@ -321,7 +322,7 @@ static void threads_and_levels_same(void **state)
  */
 #define PAST  6
 #define NODES 9
-static void tree_row_is_chain_row(void **state)
+static void a_tree_row_equals_its_chain_row(void **state)
 {
 	uint64_t seed = harness_seed();
 	struct rig_opts o = variant(13, seed);
@@ -366,8 +367,8 @@ static void tree_row_is_chain_row(void **state)
 	}
 }
 
-/* Which slots the cache lives in must not matter, only their order. */
-static void permuted_slots_same(void **state)
+/* The choice of the cache's slots must not matter, only their order. */
+static void permuted_slots_do_not_change_bytes(void **state)
 {
 	struct rig_opts o = variant(8, harness_seed());
 	float in[12 * DIM], want[12 * DIM], out[12 * DIM];
@@ -396,19 +397,19 @@ static void permuted_slots_same(void **state)
 	rig_close(&r);
 }
 
-/* ---- rows that see a prompt in common ------------------------------------ */
+/* ---- rows that share a prompt -------------------------------------------- */
 
 #define PROMPT 70 /* a block of slots, and some of another */
 #define FORKS  7
-#define TAIL   3 /* rows of each, behind one another */
+#define TAIL   3 /* rows of each, one after another */
 
 static uint64_t arg_u64(const struct rig *r, unsigned at)
 {
 	return r->done.arg[at] | (uint64_t)r->done.arg[at + 1] << 32;
 }
 
-/* Row `at` of each of n forks, the last one first: what they see is told fork
- * by fork, the prompt and, where there are any, their own slots before. */
+/* Row `at` of each of n forks, the last one first: a fork's spans are the
+ * prompt and, if there are any, its own slots before. */
 static void fork_rows(
 	struct rig_batch *b, uint32_t n, uint32_t first, uint32_t at)
 {
@@ -426,7 +427,7 @@ static void fork_rows(
 	}
 }
 
-/* All forks' rows in one pass; `in` and `out` as the forks are numbered. */
+/* All forks' rows in one pass; `in` and `out` in the order of the forks. */
 static void run_forks(
 	struct rig *r, uint32_t at, uint32_t flags, const float *in, float *out)
 {
@@ -444,7 +445,7 @@ static void run_forks(
 			DIM * sizeof(float));
 }
 
-/* Bytes that a slot's keys and values have, in all layers. */
+/* Bytes of a slot's keys and values in all layers. */
 static uint64_t slot_bytes(const struct rig *r)
 {
 	const struct wire_model *m = &r->model;
@@ -453,8 +454,8 @@ static uint64_t slot_bytes(const struct rig *r)
 	return 2ull * RIG_LAYERS * m->n_kv_head * m->head_dim * (f16 ? 2 : 4);
 }
 
-/* What a pass of row `at` of all forks read: the prompt's whole block once,
- * where each thread has a head of keys and values and the kernel shares, and
+/* The slots that a pass of row `at` of all forks reads: the prompt's block once
+ * if each thread has a head of keys and values and the kernel shares it, and
  * the rest for each. */
 static void check_read(
 	const struct rig *r, const struct rig_opts *o, uint32_t at, bool shares)
@@ -505,7 +506,7 @@ static void check_forks(const struct rig_opts *o, uint64_t seed)
 	rig_close(&alone);
 }
 
-static void forks_are_rows_alone(void **state)
+static void forks_equal_rows_run_alone(void **state)
 {
 	uint64_t seed = harness_seed();
 
@@ -520,7 +521,7 @@ static void forks_are_rows_alone(void **state)
 		}
 }
 
-/* Neither states nor cache change, and no later row finds anything there. */
+/* Neither states nor KV cache change, so later rows see no new values. */
 static void idle_computes_nothing(void **state)
 {
 	struct rig_opts o = variant(8, 1);
@@ -542,7 +543,7 @@ static void idle_computes_nothing(void **state)
 	assert_int_equal(c.cleaned_lines, computed.cleaned_lines);
 	assert_int_equal(c.invalidated_lines, computed.invalidated_lines);
 	assert_true(c.dma_bytes < computed.dma_bytes);
-	/* What was computed in between stays. */
+	/* Results computed in between are kept. */
 	must(&r, rig_run(&r, &b, in, out));
 	rig_chain(&b, 0, 4);
 	must(&r, rig_run(&r, &b, in, out));
@@ -550,7 +551,7 @@ static void idle_computes_nothing(void **state)
 	rig_close(&r);
 }
 
-static void counters_count(void **state)
+static void a_run_counts_its_bytes(void **state)
 {
 	struct rig_opts o = variant(8, 1);
 	float in[4 * DIM], out[4 * DIM];
@@ -578,12 +579,12 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(tiles_agree_with_plain),
 	cmocka_unit_test(f16_agrees_with_plain),
 	cmocka_unit_test(batch_invariant),
-	cmocka_unit_test(threads_and_levels_same),
-	cmocka_unit_test(tree_row_is_chain_row),
-	cmocka_unit_test(permuted_slots_same),
-	cmocka_unit_test(forks_are_rows_alone),
+	cmocka_unit_test(threads_and_levels_do_not_change_bytes),
+	cmocka_unit_test(a_tree_row_equals_its_chain_row),
+	cmocka_unit_test(permuted_slots_do_not_change_bytes),
+	cmocka_unit_test(forks_equal_rows_run_alone),
 	cmocka_unit_test(idle_computes_nothing),
-	cmocka_unit_test(counters_count),
+	cmocka_unit_test(a_run_counts_its_bytes),
 };
 
 TEST_FILE(tests)

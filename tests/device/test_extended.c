@@ -1,7 +1,7 @@
 /*
- * The extended region: where buffers lie in it, that nothing but DMA reaches
- * them, and that a run whose weights lie there has the bytes of one whose
- * weights lie in the window.
+ * The extended region: the placement of buffers, that only DMA can read it, and
+ * that a run with its weights there computes the same bytes as one with its
+ * weights in the window.
  */
 #include "tests/harness.h"
 
@@ -27,7 +27,7 @@ static int memfd(size_t bytes)
 	return fd;
 }
 
-/* Place a buffer of so many bytes: where, or -errno. */
+/* Place a buffer of this size: its offset, or -errno. */
 static int64_t place(struct extended *x, uint32_t id, uint64_t bytes)
 {
 	struct wire_share share = { .buffer = id, .bytes = bytes };
@@ -47,7 +47,7 @@ static void places_by_first_fit(void **state)
 	struct extended *x = calloc(1, sizeof(*x));
 	struct err e = { 0 };
 
-	extended_init(x, 10 * PAGE + 17); /* whole pages of it */
+	extended_init(x, 10 * PAGE + 17); /* rounded down to pages */
 	assert_int_equal(x->bytes, 10 * PAGE);
 	assert_int_equal(place(x, 1, 4 * PAGE), 0);
 	assert_int_equal(place(x, 2, PAGE + 1), 4 * PAGE);
@@ -68,7 +68,7 @@ static void places_by_first_fit(void **state)
 	free(x);
 }
 
-static void finds_what_lies_inside_one(void **state)
+static void finds_ranges_inside_one_buffer(void **state)
 {
 	static const struct {
 		uint64_t at, len;
@@ -77,7 +77,7 @@ static void finds_what_lies_inside_one(void **state)
 		{ 0, 1, 0 },
 		{ 0, 100, 0 },
 		{ 0, 101, EFAULT },
-		{ 100, 1, EFAULT }, /* of its last page, behind its end */
+		{ 100, 1, EFAULT }, /* in its last page, after its end */
 		{ PAGE, PAGE, 0 },
 		{ PAGE - 1, 2, EFAULT },
 		{ PAGE, PAGE + 1, EFAULT },
@@ -120,7 +120,7 @@ static void run_of(const struct rig_opts *o, bool extended, float *out)
 	if (rig_run(&r, &b, in, out))
 		fail_msg("%s", r.done.text);
 	assert_int_equal(r.done.counters.violations, 0);
-	/* All of the matrices came from there, or nothing did. */
+	/* All of the matrices were read from there, or none. */
 	if (extended)
 		assert_int_equal(r.done.arg[WIRE_RUN_EXTENDED],
 			r.done.counters.dma_bytes);
@@ -130,7 +130,7 @@ static void run_of(const struct rig_opts *o, bool extended, float *out)
 	rig_close(&r);
 }
 
-static void runs_have_the_bytes_of_the_window(void **state)
+static void runs_equal_those_from_the_window(void **state)
 {
 	static const enum dtype types[] = { DTYPE_F32, DTYPE_TILE_Q8_0,
 		DTYPE_TILE_F16, DTYPE_Q4_0 };
@@ -154,7 +154,7 @@ static void runs_have_the_bytes_of_the_window(void **state)
 	}
 }
 
-/* Of this process, which is the device here: nothing of it is mapped. */
+/* This process is the device here: the region is not mapped into it. */
 static unsigned mapped(const char *name)
 {
 	FILE *f = fopen("/proc/self/maps", "re");
@@ -168,7 +168,7 @@ static unsigned mapped(const char *name)
 	return n;
 }
 
-static void no_pointer_leads_there(void **state)
+static void the_region_is_not_mapped(void **state)
 {
 	struct rig_opts o = { .seed = 1, .extended = true };
 	struct rig r;
@@ -187,7 +187,7 @@ static void wants(struct rig *r, int ret, int code, const char *text)
 			text);
 }
 
-static void refuses_by_name(void **state)
+static void refusals_name_the_field(void **state)
 {
 	struct wire_graph_run run = { WIRE_GRAPH_RUN, RIG_GRAPH, 4, 1, 1, 0 };
 	struct rig_opts o = { .seed = 1, .extended = true };
@@ -207,7 +207,7 @@ static void refuses_by_name(void **state)
 	wants(&r, rig_map_extended(&r, 0, buffer_generation(r.weights)),
 		-EEXIST, "mapped already");
 	wants(&r, rig_map_extended(&r, 99, 0), -ENOENT, "never shared");
-	/* A core loads and stores keys and values: not from there. */
+	/* Cores load and store keys and values, so they cannot lie there. */
 	assert_int_equal(rig_map_extended(&r, 1, buffer_generation(r.kv)), 0);
 	kv = r.done.arg[WIRE_MAP_ADDR];
 	assert_int_equal(kv, (512 << 10) / WIRE_EXTENDED_UNIT);
@@ -227,7 +227,7 @@ static void refuses_by_name(void **state)
 	ref[0].addr = 1;
 	wants(&r, rig_send(&r, ref, n, &run, sizeof(run)), -EFAULT,
 		"leaves tandem:weights");
-	ref[0].flags = 0; /* and in the window it is nowhere */
+	ref[0].flags = 0; /* the window has no mapping of the buffer */
 	ref[0].addr = 0;
 	wants(&r, rig_send(&r, ref, n, &run, sizeof(run)), -EFAULT,
 		"ref 0 (weights)");
@@ -241,8 +241,8 @@ static void refuses_by_name(void **state)
 	rig_close(&r);
 }
 
-/* The place outlives the buffer's number, as a mapping does. */
-static void stays_when_its_number_is_shared_anew(void **state)
+/* The extent stays when its buffer number is reused, as a mapping does. */
+static void stays_when_its_number_is_reused(void **state)
 {
 	struct rig_opts o = { .seed = 1, .extended = true };
 	float in[4 * 64] = { 1, 2 }, want[4 * 64], got[4 * 64];
@@ -258,8 +258,8 @@ static void stays_when_its_number_is_shared_anew(void **state)
 	rig_close(&r);
 }
 
-/* A full region tells its room in units; one that is not there is refused. */
-static void a_full_region_says_so(void **state)
+/* A full region reports its space in units; a missing region is an error. */
+static void a_full_region_reports_its_space(void **state)
 {
 	struct rig_opts o = { .seed = 1, .extended = true };
 	struct err e = { 0 };
@@ -287,12 +287,12 @@ static void a_full_region_says_so(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(places_by_first_fit),
-	cmocka_unit_test(finds_what_lies_inside_one),
-	cmocka_unit_test(runs_have_the_bytes_of_the_window),
-	cmocka_unit_test(no_pointer_leads_there),
-	cmocka_unit_test(refuses_by_name),
-	cmocka_unit_test(stays_when_its_number_is_shared_anew),
-	cmocka_unit_test(a_full_region_says_so),
+	cmocka_unit_test(finds_ranges_inside_one_buffer),
+	cmocka_unit_test(runs_equal_those_from_the_window),
+	cmocka_unit_test(the_region_is_not_mapped),
+	cmocka_unit_test(refusals_name_the_field),
+	cmocka_unit_test(stays_when_its_number_is_reused),
+	cmocka_unit_test(a_full_region_reports_its_space),
 };
 
 TEST_FILE(tests)

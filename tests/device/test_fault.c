@@ -1,7 +1,7 @@
 /*
- * Each event of a plan comes to pass at the request it names and at no other,
- * as a count of one's own says. Those that end or stop the device do so to a
- * child.
+ * Each event of a plan is triggered at the request that it names and at no
+ * other; the tests count independently. A child process runs the events that
+ * end or stop the device.
  */
 #include "tests/harness.h"
 
@@ -55,7 +55,7 @@ static void write_event(
 		snprintf(text, size, "%s@%u", verb, n);
 }
 
-/* What touches the answer alone: seen in the answer of that request. */
+/* Faults of the completion apply to that of the named request. */
 static bool is_in(const struct fault_answer *a, const char *verb)
 {
 	return (!strcmp(verb, "late=7") && a->late_ms == 7) ||
@@ -93,7 +93,7 @@ static void one_answer(const char *verb)
 		assert_string_equal(left, text);
 }
 
-static void answers(void **state)
+static void completion_faults_are_applied(void **state)
 {
 	static const char *const verbs[] = { "late=7", "full=9", "bell-drop",
 		"bell-repeat", "bell-merge", "tear", "seq" };
@@ -102,7 +102,7 @@ static void answers(void **state)
 		one_answer(verbs[i % ARRAY_LEN(verbs)]);
 }
 
-static void maps_that_fail(void **state)
+static void enomem_fails_the_named_map(void **state)
 {
 	struct fault f;
 	struct err e = { 0 };
@@ -115,8 +115,8 @@ static void maps_that_fail(void **state)
 	}
 }
 
-/* Loads are answered out of turn: what is meant is known by its number. */
-static void answers_out_of_turn(void **state)
+/* Loads complete out of order: the completion is found by its number. */
+static void out_of_order_completions_keep_their_faults(void **state)
 {
 	struct fault_answer a;
 	struct fault f;
@@ -134,9 +134,9 @@ static void answers_out_of_turn(void **state)
 	assert_false(fault_takes_answer(&f, 5, &a));
 }
 
-/* ---- death and standstill -------------------------------------------- */
+/* ---- ending and hanging ---------------------------------------------- */
 
-/* Tells the pipe of each step it comes to, three a request. */
+/* Writes a byte to the pipe at each step, three for each request. */
 static void walk(struct fault *f, const uint32_t *op, int pipe)
 {
 	for (unsigned i = 0; i < REQUESTS; i++) {
@@ -158,7 +158,7 @@ static void walk(struct fault *f, const uint32_t *op, int pipe)
 	_exit(0);
 }
 
-/* How many steps came to be before it died or stood still. */
+/* The number of steps before the child died or hung. */
 static unsigned steps_of(const char *text, const uint32_t *op, int *status)
 {
 	struct fault f;
@@ -177,7 +177,7 @@ static unsigned steps_of(const char *text, const uint32_t *op, int *status)
 	}
 	close(fd[1]);
 	if (want) {
-		/* It stands once it sleeps where nothing wakes it. */
+		/* The child hangs when it sleeps and nothing wakes it. */
 		usleep(30000);
 		kill(pid, SIGTERM);
 	}
@@ -207,13 +207,13 @@ static void one_end(const char *verb, unsigned behind)
 	}
 	if (!WIFSIGNALED(status) || WTERMSIG(status) != sig)
 		fail_msg("%s: status 0x%x", text, status);
-	/* A child that had no processor in that time stands earlier. */
+	/* A child that got no CPU in that time counts as hung too early. */
 	if (*verb == 'h' ? steps > 3 * (at - 1) + behind
 			 : steps != 3 * (at - 1) + behind)
 		fail_msg("%s: %u steps with request %u", text, steps, at);
 }
 
-static void ends(void **state)
+static void die_and_hang_at_the_named_step(void **state)
 {
 	for (unsigned i = 0; i < 15; i++) {
 		one_end("die", 0);
@@ -229,7 +229,7 @@ static void ends(void **state)
 
 /* ---- starts ---------------------------------------------------------- */
 
-static void later_lives(void **state)
+static void later_lives_have_only_start_events(void **state)
 {
 	struct timespec began, now;
 	char left[96];
@@ -244,7 +244,7 @@ static void later_lives(void **state)
 	assert_true((now.tv_sec - began.tv_sec) * 1000000000ll + now.tv_nsec -
 			began.tv_nsec >=
 		20000000);
-	fault_request(&f, WIRE_NOP, 1); /* that death was another's */
+	fault_request(&f, WIRE_NOP, 1); /* that event was the first device's */
 	assert_false(fault_unfired(&f, left, sizeof(left)));
 	assert_ok(fault_parse(&f, "late=20@start#3", &e), &e);
 	f.life = 2;
@@ -252,8 +252,8 @@ static void later_lives(void **state)
 	assert_true(fault_unfired(&f, left, sizeof(left)));
 }
 
-/* Of a device that listens: each life goes on where the one before it was. */
-static void lives_that_count_on(void **state)
+/* A listening device: each life continues the counts of the one before. */
+static void listening_lives_continue_the_counts(void **state)
 {
 	char left[96];
 	struct fault f;
@@ -269,7 +269,7 @@ static void lives_that_count_on(void **state)
 		assert_int_equal(fault_unfired(&f, left, sizeof(left)), true);
 		fault_start_next(&f);
 		assert_int_equal(f.life, life);
-		/* What was owed to the host before is nobody's. */
+		/* Completions of the previous host are forgotten. */
 		assert_false(fault_takes_answer(&f, 7, &a));
 		assert_int_equal(fault_request(&f, WIRE_MAP, 6), life == 3);
 		fault_request(&f, WIRE_GRAPH_RUN, 7);
@@ -284,12 +284,12 @@ static void lives_that_count_on(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(answers),
-	cmocka_unit_test(maps_that_fail),
-	cmocka_unit_test(answers_out_of_turn),
-	cmocka_unit_test(ends),
-	cmocka_unit_test(later_lives),
-	cmocka_unit_test(lives_that_count_on),
+	cmocka_unit_test(completion_faults_are_applied),
+	cmocka_unit_test(enomem_fails_the_named_map),
+	cmocka_unit_test(out_of_order_completions_keep_their_faults),
+	cmocka_unit_test(die_and_hang_at_the_named_step),
+	cmocka_unit_test(later_lives_have_only_start_events),
+	cmocka_unit_test(listening_lives_continue_the_counts),
 };
 
 TEST_FILE(tests)

@@ -10,7 +10,7 @@
 static const struct graph_limits limits = { .threads = 2,
 	.tcm_slice = 64 << 10 };
 
-/* Copy the good message, let `spoil` at it, and see what is said. */
+/* Copy the valid message, change it with `spoil`, and compare the error. */
 struct spoiled {
 	struct rig *r;
 	struct wire_graph_load g;
@@ -69,7 +69,7 @@ static void setup(struct rig *r)
 	rig_open(r, &o);
 }
 
-static void accepts_the_good_one(void **state)
+static void accepts_a_valid_message(void **state)
 {
 	struct err e = { 0 };
 	struct graph_need need;
@@ -91,7 +91,7 @@ static void accepts_the_good_one(void **state)
 
 /* ---- results that share bytes -------------------------------------------- */
 
-/* Whose results an operator reads, by name: the data flow of a layer. */
+/* The producers of an operator's inputs, by name: the data flow of a layer. */
 static const struct {
 	const char *name, *reads[2];
 } flow[] = {
@@ -121,7 +121,7 @@ static bool in_place(const struct op *op)
 		op->kind == OP_SWIGLU || op->kind == OP_KV_WRITE;
 }
 
-/* `owner` is who wrote each value of the scratch last. */
+/* owner[]: the operator that last wrote each value of the scratch. */
 static void check_read(const struct graph *g, const struct op *by,
 	const char *const *owner, const char *from)
 {
@@ -143,7 +143,7 @@ static void check_read(const struct graph *g, const struct op *by,
 	}
 }
 
-static void results_are_there_while_they_are_wanted(void **state)
+static void results_are_kept_until_their_last_use(void **state)
 {
 	struct graph *g;
 	const char **owner;
@@ -163,7 +163,8 @@ static void results_are_there_while_they_are_wanted(void **state)
 					flow[i % ARRAY_LEN(flow)].reads[k]);
 		if (op->kind == OP_KV_WRITE)
 			continue;
-		/* Neither on what every operator reads nor on threads'. */
+		/* Neither on the inputs of all operators nor on the threads'
+		 * scratch. */
 		assert_true(op->out >= g->at.x);
 		assert_true(op->out + g->rows * op->n * sizeof(float) <=
 			g->at.thread);
@@ -189,7 +190,8 @@ static void names_each_field(void **state)
 	REFUSES(&r, rows, 1025);
 	REFUSES(&r, n_layers, 0);
 	REFUSES(&r, n_layers, 513);
-	REFUSES(&r, n_layers, 3); /* and the message is too short for it */
+	REFUSES(&r, n_layers,
+		3); /* the message is too short for these layers */
 	REFUSES(&r, model.n_embd, 0);
 	REFUSES(&r, model.n_embd, UINT32_MAX);
 	REFUSES(&r, model.n_head, 0);
@@ -260,7 +262,7 @@ static void names_each_tensor(void **state)
 	rig_close(&r);
 }
 
-static void mandatory_and_optional(void **state)
+static void optional_tensors_may_be_missing(void **state)
 {
 	static const unsigned optional[] = { WIRE_T_Q_BIAS, WIRE_T_K_BIAS,
 		WIRE_T_V_BIAS, WIRE_T_O_BIAS, WIRE_T_Q_NORM, WIRE_T_K_NORM };
@@ -283,7 +285,7 @@ static void mandatory_and_optional(void **state)
 	rig_close(&r);
 }
 
-static void wants_the_exact_length(void **state)
+static void the_length_must_be_exact(void **state)
 {
 	struct spoiled s;
 	struct err e;
@@ -321,7 +323,7 @@ static void bounds_memory_and_tcm(void **state)
 		graph_check(&s.g, sizeof(r.load), &tight, &need, &e), -ENOMEM);
 	if (!strstr(e.text, "536870912"))
 		fail_msg("'%s' does not give the bound", e.text);
-	/* What kernels want, for more threads than there is memory for. */
+	/* The kernels' scratch, for more threads than memory allows. */
 	tight = limits;
 	tight.threads = 1 << 15;
 	assert_int_equal(
@@ -330,12 +332,12 @@ static void bounds_memory_and_tcm(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(accepts_the_good_one),
-	cmocka_unit_test(results_are_there_while_they_are_wanted),
+	cmocka_unit_test(accepts_a_valid_message),
+	cmocka_unit_test(results_are_kept_until_their_last_use),
 	cmocka_unit_test(names_each_field),
 	cmocka_unit_test(names_each_tensor),
-	cmocka_unit_test(mandatory_and_optional),
-	cmocka_unit_test(wants_the_exact_length),
+	cmocka_unit_test(optional_tensors_may_be_missing),
+	cmocka_unit_test(the_length_must_be_exact),
 	cmocka_unit_test(bounds_memory_and_tcm),
 };
 

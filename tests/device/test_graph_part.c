@@ -1,7 +1,7 @@
 /*
- * A layer run in parts: the states are, bit by bit, those of the layer run
- * whole, wherever it is cut; a part that is none is refused, and so is one that
- * does not come next.
+ * A layer run in parts gives the same states, bit by bit, as the layer run
+ * whole, wherever it is split; invalid parts are refused, and so is a part that
+ * is not the next one.
  */
 #include "tests/harness.h"
 
@@ -20,7 +20,7 @@ struct message {
 	struct wire_part part;
 };
 
-/* Where parts meet. The rig's matrices of the FFN have 96, 96 and 64 rows. */
+/* Split points. The rig's matrices of the FFN have 96, 96 and 64 rows. */
 struct place {
 	uint32_t tensor, row;
 };
@@ -30,7 +30,7 @@ static uint32_t rows_before(const struct place *p, unsigned i, uint32_t rows)
 	return i < p->tensor ? rows : i == p->tensor ? p->row : 0;
 }
 
-/* Of the first layer, from one place to another. */
+/* A part of the first layer, between two split points. */
 static struct message part_of(
 	struct rig *r, uint32_t id, struct place from, struct place to)
 {
@@ -76,7 +76,7 @@ static void states(struct rig *r, float *out)
 	buffer_end(r->io, RIG_OUT_OFF, bytes, BUFFER_READ);
 }
 
-static const struct place ends = { WIRE_T_COUNT, 0 };
+static const struct place die_and_hang_at_the_named_step = { WIRE_T_COUNT, 0 };
 static const struct place cuts[][3] = {
 	{ { WIRE_T_GATE, 0 }, { WIRE_T_UP, 0 }, { WIRE_T_DOWN, 0 } },
 	{ { WIRE_T_GATE, 32 }, { WIRE_T_GATE, 64 }, { WIRE_T_DOWN, 32 } },
@@ -89,7 +89,8 @@ static void load_parts(struct rig *r, const struct place cut[3])
 	struct place from = { 0, 0 };
 
 	for (uint32_t i = 0; i < 4; i++) {
-		struct place to = i < 3 ? cut[i] : ends;
+		struct place to =
+			i < 3 ? cut[i] : die_and_hang_at_the_named_step;
 		struct message m = part_of(r, WHOLE + 1 + i, from, to);
 
 		if (load(r, &m, sizeof(m)))
@@ -104,7 +105,8 @@ static void open_layer(struct rig *r, const struct rig_opts *o,
 	struct message m;
 
 	rig_open(r, o);
-	m = part_of(r, WHOLE, (struct place){ 0, 0 }, ends);
+	m = part_of(r, WHOLE, (struct place){ 0, 0 },
+		die_and_hang_at_the_named_step);
 	if (load(r, &m, offsetof(struct message, part)))
 		fail_msg("whole: %s", r->done.text);
 	rig_chain(b, 0, ROWS);
@@ -132,7 +134,7 @@ static void check_cut(const struct rig_opts *o, const struct place cut[3])
 	rig_close(&r);
 }
 
-static void parts_are_the_layer(void **state)
+static void parts_equal_the_layer(void **state)
 {
 	static const enum dtype types[] = { DTYPE_F32, DTYPE_Q8_0,
 		DTYPE_TILE_F16, DTYPE_TILE_Q8_0 };
@@ -153,7 +155,7 @@ static void parts_are_the_layer(void **state)
 			}
 }
 
-static void comes_next(void **state)
+static void only_the_next_part_may_run(void **state)
 {
 	struct rig_opts o = { .seed = 1 };
 	struct rig_batch b, fewer;
@@ -167,11 +169,11 @@ static void comes_next(void **state)
 	fewer.n--;
 	assert_int_equal(run_graph(&r, WHOLE + 2, &b), -EINVAL);
 	assert_non_null(strstr(r.done.text,
-		"graph 102 goes on in layer 0 at "
+		"graph 102 continues layer 0 at "
 		"row 0 of gate"));
 	assert_int_equal(run_graph(&r, WHOLE + 1, &b), 0);
 	assert_int_equal(run_graph(&r, WHOLE + 3, &b), -EINVAL);
-	/* And with that the first is to be run again. */
+	/* After the refusal the first part must run again. */
 	assert_int_equal(run_graph(&r, WHOLE + 2, &b), -EINVAL);
 	assert_int_equal(run_graph(&r, WHOLE + 1, &b), 0);
 	assert_int_equal(run_graph(&r, WHOLE + 2, &fewer), -EINVAL);
@@ -191,7 +193,7 @@ static void refused(struct rig *r, struct message *m, const char *says)
 		fail_msg("'%s' does not say '%s'", r->done.text, says);
 }
 
-static void names_what_is_no_part(void **state)
+static void refuses_invalid_parts(void **state)
 {
 	static const struct place bad[][2] = {
 		{ { WIRE_T_K, 0 }, { WIRE_T_COUNT, 0 } },
@@ -240,9 +242,9 @@ static void names_what_is_no_part(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(parts_are_the_layer),
-	cmocka_unit_test(comes_next),
-	cmocka_unit_test(names_what_is_no_part),
+	cmocka_unit_test(parts_equal_the_layer),
+	cmocka_unit_test(only_the_next_part_may_run),
+	cmocka_unit_test(refuses_invalid_parts),
 };
 
 TEST_FILE(tests)

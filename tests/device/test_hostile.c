@@ -1,12 +1,14 @@
 /*
- * A host that means harm, and a device in a process of its own, as it runs.
- * Packets are good ones, good ones with some words changed, and noise; in every
- * other life of the device a third process changes the ring's bytes and those
- * of the shared buffers after they were published. What must hold: each packet
- * gets one completion with its number and a text where it failed, or the device
- * ends by itself with a sentence; it never dies of a signal and never hangs.
+ * A hostile host, and a device in a process of its own, as in production.
+ * Packets are valid ones, valid ones with some words changed, and random bytes;
+ * in every other run of the device a third process changes bytes of the ring
+ * and of the shared buffers after they were published. Each packet must get one
+ * completion with its number, and a text if it failed, or the device must end
+ * by itself with an error message. It must never die of a signal and never
+ * hang.
  *
- * TANDEM_HOSTILE_PACKETS says how many (4000), TANDEM_SEED repeats a run.
+ * TANDEM_HOSTILE_PACKETS is the number of packets (4000), TANDEM_SEED repeats a
+ * run.
  */
 #include "tests/device/served.h"
 
@@ -32,18 +34,20 @@
 #define BUFFERS 3
 
 struct tally {
-	uint64_t packets, answered, good, failed, lives, ends;
+	uint64_t packets, answered, good, failed, lives,
+		die_and_hang_at_the_named_step;
 };
 
 struct life {
-	uint64_t seed, stream, at; /* of what is drawn */
+	uint64_t seed, stream, at; /* of the random draws */
 	struct raw_host raw;
 	struct rig *rig;
 	struct wire_hello hello;
 	pid_t pid;
-	int bells[2], own[2];            /* the device's ends, and ours */
-	uint32_t address[BUFFERS];       /* where they were mapped first */
-	uint32_t seq, expect[BATCH + 1]; /* numbers without an answer */
+	int bells[2], own[2]; /* the device's die_and_hang_at_the_named_step,
+				 and ours */
+	uint32_t address[BUFFERS];       /* their first addresses */
+	uint32_t seq, expect[BATCH + 1]; /* numbers without a completion */
 	uint32_t op[BATCH + 1];
 	unsigned n_expect;
 	bool scribbled, gone;
@@ -157,13 +161,13 @@ static void put_simple(struct life *l, struct made *m)
 		WIRE_GRAPH_DROP, WIRE_UNMAP };
 	uint32_t w[2] = { ops[draw(l, ARRAY_LEN(ops))], 0 };
 
-	/* What the runs need stays there for some hundred packets. */
+	/* Keep the runs' buffers and graph for some hundred packets. */
 	w[1] = draw(l, 40) ? draw(l, RIG_GRAPH) : draw_word(l);
 	put_words(m, w, 2);
 }
 
-/* A word of it, not the number that its answer will have, nor its length, which
- * is the ring's business. */
+/* Change one word, but not the number, by which its completion is found, nor
+ * the length, which belongs to the ring. */
 static void spoil(struct life *l, struct made *m)
 {
 	uint32_t w = draw_word(l);
@@ -210,7 +214,7 @@ static void make(struct life *l, struct made *m)
 		spoil(l, m);
 }
 
-/* The operation it asks for, as its own header has it; 0: no room for one. */
+/* The operation in the packet's header; 0: too short for a header. */
 static uint32_t op_of(const struct made *m)
 {
 	const uint8_t *p = (const uint8_t *)m->words;
@@ -222,7 +226,7 @@ static uint32_t op_of(const struct made *m)
 	return op;
 }
 
-/* ---- what comes back -------------------------------------------------------
+/* ---- completions -----------------------------------------------------------
  */
 
 static void ring_bell(struct life *l)
@@ -265,7 +269,7 @@ static void judge(struct life *l, uint32_t seq, const struct wire_done *done)
 	l->op[i] = l->op[l->n_expect];
 }
 
-/* Its main thread turns: what is published is consumed, or it has ended. */
+/* The device makes progress: it consumes published packets, or has ended. */
 static void is_alive(struct life *l)
 {
 	uint64_t until = clock_ns() + WAIT_MS * 1000000ull;
@@ -274,7 +278,7 @@ static void is_alive(struct life *l)
 	struct wire_done done;
 	int ret = raw_simple(&l->raw, ++l->seq, WIRE_NOP, 0);
 
-	/* Where its words were scribbled on, nothing goes out any more. */
+	/* If the ring's index words were changed, sending is impossible. */
 	if (ret && ret != -EAGAIN)
 		return;
 	ring_bell(l);
@@ -282,14 +286,14 @@ static void is_alive(struct life *l)
 		if (clock_ns() > until)
 			fail_msg("the device hangs (life %llu)",
 				(unsigned long long)l->stream);
-		/* It may be waiting for room for what it owes. */
+		/* The device may be waiting for room for its completions. */
 		raw_take(&l->raw, &seq, &done, 1);
 	}
 }
 
 /*
- * All completions that are owed. Which those are, nobody can say where the
- * packets were scribbled on: then it is what comes while something does.
+ * Receive all completions that are due. If packets were changed after they were
+ * published, their number is unknown: receive until none arrives.
  */
 static void collect(struct life *l)
 {
@@ -307,18 +311,18 @@ static void collect(struct life *l)
 		if (!ret)
 			judge(l, seq, &done);
 	}
-	/* The ring of completions is scribbled on as well. */
+	/* The completion ring is changed as well. */
 	l->gone = ret != -EAGAIN;
 	if (l->gone && !l->scribbled)
 		fail_msg("the device ended before request %u was answered",
 			l->expect[0]);
 }
 
-/* ---- a life -----------------------------------------------------------------
+/* ---- one run of the device --------------------------------------------------
  */
 
-/* Bytes of the requests just published, rarely of a ring's own words, and of
- * the memory that requests refer to. Killed when it has been enough. */
+/* Change bytes of requests just published, of the memory that requests refer
+ * to, and rarely of a ring's index words. The parent kills this process. */
 static void scribble(struct life *l)
 {
 	struct ring_shared *r = l->raw.tx.shared;
@@ -450,7 +454,7 @@ static void send_batch(struct life *l, uint64_t *left)
 		make(l, &m);
 		ret = raw_publish(&l->raw, m.words, m.len);
 		if (ret == -EAGAIN || (ret && l->scribbled))
-			break; /* full, or its words were scribbled on */
+			break; /* full, or its index words were changed */
 		assert_int_equal(ret, 0);
 		l->expect[l->n_expect] = l->seq;
 		l->op[l->n_expect++] = op_of(&m);
@@ -460,8 +464,9 @@ static void send_batch(struct life *l, uint64_t *left)
 	ring_bell(l);
 }
 
-/* A packet that is longer than what was published, or an index that cannot
- * be: the end, within the time that a host's death takes to be seen. */
+/* A packet longer than the published bytes, or an impossible index,
+ * die_and_hang_at_the_named_step the device within the time in which it detects
+ * a host's death. */
 static void end_absurdly(struct life *l)
 {
 	if (draw(l, 2)) {
@@ -473,10 +478,10 @@ static void end_absurdly(struct life *l)
 	}
 	ring_bell(l);
 	assert_int_equal(outcome(l->pid), 1);
-	l->tally->ends++;
+	l->tally->die_and_hang_at_the_named_step++;
 }
 
-/* The index that the device sends by, while it sends. */
+/* Change the device's send index while the device sends. */
 static void scribble_head(struct life *l)
 {
 	for (int i = 0; i < 20; i++) {
@@ -500,11 +505,11 @@ static void life_end(struct life *l)
 				l->raw.link, &bye, sizeof(bye), NULL, 0, NULL);
 		fd_close(&l->raw.link);
 		how = outcome(l->pid);
-		/* Broken rules are a failure, too: 1. */
+		/* Coherence violations also end with status 1. */
 		if (how != 0 && how != 1 && how != 3)
 			fail_msg("the device ended with %d (life %llu)", how,
 				(unsigned long long)l->stream);
-		l->tally->ends += l->gone;
+		l->tally->die_and_hang_at_the_named_step += l->gone;
 	}
 	raw_close(&l->raw);
 	fd_close(&l->own[0]);
@@ -527,7 +532,8 @@ static void live(struct life *l, uint64_t *left)
 
 		l->n_expect = 0;
 		send_batch(l, left);
-		if (*left == before) /* its words: nothing goes out any more */
+		if (*left ==
+			before) /* index words changed: sending is impossible */
 			break;
 		collect(l);
 	}
@@ -553,7 +559,7 @@ static unsigned open_descriptors(void)
 	return n;
 }
 
-static void a_hostile_host(void **state)
+static void survives_a_hostile_host(void **state)
 {
 	const char *text = getenv("TANDEM_HOSTILE_PACKETS");
 	uint64_t left = text ? strtoull(text, NULL, 10) : 4000;
@@ -562,10 +568,10 @@ static void a_hostile_host(void **state)
 	struct rig r;
 	unsigned before;
 
-	signal(SIGPIPE, SIG_IGN); /* a bell of a device that has ended */
+	signal(SIGPIPE, SIG_IGN); /* the doorbell of a device that has ended */
 	before = open_descriptors();
 	rig_open(&r, &o);
-	/* For its buffers and its model alone; a process with threads shall not
+	/* For its buffers and its model only; a process with threads must not
 	 * be forked. */
 	device_close(r.dev);
 	r.dev = NULL;
@@ -583,13 +589,14 @@ static void a_hostile_host(void **state)
 		      "%llu failed; %llu ended by themselves\n",
 		(unsigned long long)t.packets, (unsigned long long)t.lives,
 		(unsigned long long)t.answered, (unsigned long long)t.good,
-		(unsigned long long)t.failed, (unsigned long long)t.ends);
+		(unsigned long long)t.failed,
+		(unsigned long long)t.die_and_hang_at_the_named_step);
 	assert_int_equal(open_descriptors(), before);
 	assert_true(t.good && t.failed);
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(a_hostile_host),
+	cmocka_unit_test(survives_a_hostile_host),
 };
 
 TEST_FILE(tests)

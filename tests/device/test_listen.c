@@ -1,6 +1,6 @@
 /*
- * A device that listens: who is let in, who is turned away, and what is left of
- * it.
+ * A listening device: which clients it serves, which it refuses, and that it
+ * leaves nothing behind.
  */
 #include "tests/device/served.h"
 
@@ -18,7 +18,8 @@ static void listens_once(void **state)
 	snprintf(path, sizeof(path), "%s/npu", harness_tmp());
 	p.pid = start(-1, -1, path, NULL);
 	wait_for_path(path);
-	/* Who only looks, as another device does, is no host. */
+	/* A client that only connects, as another device does to test the path,
+	 * is not a host. */
 	while (link_connect(path, &p.link, &e))
 		usleep(1000);
 	fd_close(&p.link);
@@ -33,7 +34,7 @@ static void listens_once(void **state)
 	assert_int_equal(outcome(p.pid), 0);
 }
 
-static void listener_takes_its_path_along(void **state)
+static void the_listener_removes_its_path(void **state)
 {
 	struct stat st;
 	char path[128];
@@ -72,14 +73,14 @@ static void listening_end(struct listening *l)
 	assert_int_not_equal(stat(l->path, &st), 0);
 }
 
-/* Connected only: nothing was said yet. */
+/* Connected only; no message sent yet. */
 static int knock(const struct listening *l)
 {
 	struct err e = { 0 };
 	int fd = -1;
 
 	for (int i = 0; i < 500 && link_connect(l->path, &fd, &e); i++)
-		usleep(10000); /* made, but nobody listens there yet */
+		usleep(10000); /* created, but not listening yet */
 	if (fd < 0)
 		fail_msg("%s", e.text);
 	return fd;
@@ -105,7 +106,8 @@ static void visit_well(const struct listening *l, struct pair *p)
 	assert_int_equal(nop(p), 0);
 }
 
-/* However each of them leaves, the next is served at once. */
+/* However a host die_and_hang_at_the_named_step, the next one is served at
+ * once. */
 static void serves_one_after_another(void **state)
 {
 	struct listening l;
@@ -121,12 +123,12 @@ static void serves_one_after_another(void **state)
 			kill(p.pid, SIGKILL);
 			assert_int_equal(nop(&p), -EPIPE);
 		}
-		channel_close(p.channel); /* 2: without a word */
+		channel_close(p.channel); /* 2: without a goodbye */
 	}
 	listening_end(&l);
 }
 
-static void refuses_a_second_one(void **state)
+static void refuses_a_second_host(void **state)
 {
 	struct err e = { 0 };
 	struct listening l;
@@ -147,8 +149,8 @@ static void refuses_a_second_one(void **state)
 	listening_end(&l);
 }
 
-/* More silent ones than are let in, and some that say garbage. */
-static void strangers_keep_nobody_waiting(void **state)
+/* More silent clients than the device keeps, and some that send garbage. */
+static void silent_clients_delay_no_host(void **state)
 {
 	int silent[12];
 	struct listening l;
@@ -163,7 +165,7 @@ static void strangers_keep_nobody_waiting(void **state)
 	fd_close(&silent[9]);
 	began = clock_ns();
 	visit_well(&l, &p);
-	/* Those who are silent have five seconds; nobody waits for that. */
+	/* Silent clients have five seconds, but delay no other client. */
 	assert_in_range((clock_ns() - began) / 1000000, 0, 4500);
 	channel_bye(p.channel);
 	channel_close(p.channel);
@@ -174,7 +176,8 @@ static void strangers_keep_nobody_waiting(void **state)
 	listening_end(&l);
 }
 
-/* A signal ends the device that serves, too, and its host sees it. */
+/* A signal also die_and_hang_at_the_named_step the serving process, and its
+ * host detects that. */
 static void ends_with_its_child(void **state)
 {
 	struct listening l;
@@ -185,7 +188,7 @@ static void ends_with_its_child(void **state)
 	listening_end(&l);
 	assert_int_equal(nop(&p), -EPIPE);
 	channel_close(p.channel);
-	/* Even where it could not say goodbye to it. */
+	/* Even if the process could not send a goodbye. */
 	listening_start(&l, NULL);
 	visit_well(&l, &p);
 	kill(l.pid, SIGKILL);
@@ -197,10 +200,10 @@ static void ends_with_its_child(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(listens_once),
-	cmocka_unit_test(listener_takes_its_path_along),
+	cmocka_unit_test(the_listener_removes_its_path),
 	cmocka_unit_test(serves_one_after_another),
-	cmocka_unit_test(refuses_a_second_one),
-	cmocka_unit_test(strangers_keep_nobody_waiting),
+	cmocka_unit_test(refuses_a_second_host),
+	cmocka_unit_test(silent_clients_delay_no_host),
 	cmocka_unit_test(ends_with_its_child),
 };
 

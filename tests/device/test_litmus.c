@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ways at random through each test; TANDEM_LITMUS_SEEDS for more. */
+/* Random paths through each test; TANDEM_LITMUS_SEEDS for more. */
 #define SEEDS 8
-/* Of cycles; TANDEM_LITMUS_LENGTH for longer ones. */
+/* Length of generated cycles; TANDEM_LITMUS_LENGTH for longer ones. */
 #define LENGTH 4
 
 static unsigned number_of(const char *variable, unsigned otherwise)
@@ -67,7 +67,7 @@ static void read_test(const char *path, struct litmus *t)
 /* ---- the tests of tests/litmus ----------------------------------------------
  */
 
-static void written_by_hand(void **state)
+static void handwritten_tests_hold(void **state)
 {
 	struct err e = { 0 };
 	struct bench b;
@@ -89,10 +89,10 @@ static void written_by_hand(void **state)
 	bench_close(&b);
 }
 
-/* ---- by cycles
+/* ---- tests generated from cycles
  * ----------------------------------------------------------------- */
 
-/* What is printed is read as the same test. */
+/* The printed text is parsed as the same test. */
 static int check_text(const struct litmus *t, struct err *e)
 {
 	char text[LITMUS_TEXT], again[LITMUS_TEXT];
@@ -120,7 +120,7 @@ static int take_cycle(void *arg, const struct litmus *t)
 	return 0;
 }
 
-static void of_cycles(void **state)
+static void tests_from_cycles_hold(void **state)
 {
 	unsigned length = number_of("TANDEM_LITMUS_LENGTH", LENGTH);
 	struct err e = { 0 };
@@ -134,7 +134,7 @@ static void of_cycles(void **state)
 	bench_close(&b);
 }
 
-/* ---- that the comparison can fail
+/* ---- the comparison can fail
  * ------------------------------------------------- */
 
 static const char falsehood[] = "litmus falsehood\n"
@@ -177,7 +177,7 @@ static void false_statements_are_refused(void **state)
 	states("breaks stale-read\nallowed r=1\n", "breaks nothing");
 }
 
-static void texts_that_are_refused(void **state)
+static void malformed_texts_are_refused(void **state)
 {
 	static const struct {
 		const char *text, *complaint;
@@ -208,7 +208,7 @@ static void texts_that_are_refused(void **state)
 	}
 }
 
-static void waiting_for_ever_is_refused(void **state)
+static void endless_waits_are_refused(void **state)
 {
 	static const char text[] = "litmus ring\nline l x\n"
 				   "cpu:\n\treceive a\n\tsend b\n"
@@ -223,11 +223,11 @@ static void waiting_for_ever_is_refused(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(written_by_hand),
-	cmocka_unit_test(of_cycles),
+	cmocka_unit_test(handwritten_tests_hold),
+	cmocka_unit_test(tests_from_cycles_hold),
 	cmocka_unit_test(false_statements_are_refused),
-	cmocka_unit_test(texts_that_are_refused),
-	cmocka_unit_test(waiting_for_ever_is_refused),
+	cmocka_unit_test(malformed_texts_are_refused),
+	cmocka_unit_test(endless_waits_are_refused),
 };
 
 TEST_FILE(tests)

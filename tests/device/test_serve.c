@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-static void says_goodbye(void **state)
+static void ends_after_a_goodbye(void **state)
 {
 	for (uint32_t bell = 0; bell < DOORBELL_COUNT; bell++) {
 		struct wire_hello h = usual_hello;
@@ -36,7 +36,7 @@ static void says_goodbye(void **state)
 	}
 }
 
-/* The number behind `name` in /proc/PID/status. */
+/* The number after `name` in /proc/PID/status. */
 static long status_number(const char *text, const char *name)
 {
 	const char *line = strstr(text, name);
@@ -45,8 +45,8 @@ static long status_number(const char *text, const char *name)
 	return strtol(line + strlen(name), NULL, 10);
 }
 
-/* The filter is really there (2: a filter, in /proc's words), and nothing that
- * the device might start could have more rights than it has. */
+/* The filter is installed (/proc reports 2: a filter), and a program that the
+ * device started could not gain rights. */
 static void is_confined(void **state)
 {
 	char path[64], *text;
@@ -67,7 +67,7 @@ static void is_confined(void **state)
 	assert_int_equal(outcome(p.pid), 0);
 }
 
-/* Waits in the device's process for a byte, then does what is forbidden. */
+/* In the device's process: waits for a byte, then makes a forbidden call. */
 static void *break_out(void *arg)
 {
 	int *go = arg;
@@ -78,8 +78,8 @@ static void *break_out(void *arg)
 	return NULL;
 }
 
-/* Tried from within a device that serves, by a thread it had before. */
-static void who_breaks_out_is_killed(void **state)
+/* From a serving device, on a thread that was started before the sandbox. */
+static void a_forbidden_call_kills_the_process(void **state)
 {
 	struct err e = { 0 };
 	pthread_t thread;
@@ -214,7 +214,7 @@ static void host_lost(void **state)
 	assert_in_range((clock_ns() - began) / 1000000, 0, LOST_WITHIN_MS);
 }
 
-/* Only its doorbell is gone: an open link alone is no host. */
+/* Only the doorbell is closed: a host with only an open link has gone. */
 static void doorbell_lost(void **state)
 {
 	struct wire_hello h = usual_hello;
@@ -230,7 +230,8 @@ static void doorbell_lost(void **state)
 	fd_close(&link);
 }
 
-/* The request never ends; the watcher sees to it. */
+/* The request never die_and_hang_at_the_named_step, so the watcher
+ * die_and_hang_at_the_named_step the process. */
 static void host_lost_while_busy(void **state)
 {
 	struct wire_simple s = { WIRE_NOP, 0 };
@@ -247,7 +248,7 @@ static void host_lost_while_busy(void **state)
 	assert_in_range((clock_ns() - began) / 1000000, 0, LOST_WITHIN_MS);
 }
 
-static void dies_on_order(void **state)
+static void a_planned_fault_ends_it(void **state)
 {
 	struct pair p;
 
@@ -270,7 +271,7 @@ static void ends_on_signal(void **state)
 	channel_close(p.channel);
 }
 
-static void refuses_what_it_cannot_be(void **state)
+static void refuses_unusable_configurations(void **state)
 {
 	struct wire_hello h = usual_hello;
 	struct err e = { 0 };
@@ -289,9 +290,10 @@ static void refuses_what_it_cannot_be(void **state)
 	assert_int_equal(outcome(pid), 1);
 }
 
-/* ---- a host that lies --------------------------------------------------- */
+/* ---- false messages of a host ------------------------------------------- */
 
-/* A descriptor and what is said of it; the share fails, not the device. */
+/* A descriptor that does not match its share: the share fails, not the device.
+ */
 static void lie(struct pair *p, int fd, uint64_t bytes, const char *says)
 {
 	struct wire_share s = { .op = WIRE_SHARE, .buffer = 6, .bytes = bytes };
@@ -308,7 +310,7 @@ static void lie(struct pair *p, int fd, uint64_t bytes, const char *says)
 	assert_int_equal(nop(p), 0);
 }
 
-static void survives_lying_shares(void **state)
+static void survives_false_shares(void **state)
 {
 	struct wire_map map = { WIRE_MAP, 5000, 0, 0 };
 	struct wire_share far = { .op = WIRE_SHARE, .buffer = 5000 };
@@ -332,7 +334,7 @@ static void survives_lying_shares(void **state)
 	assert_int_equal(request(&p, &map, sizeof(map), &done), 0);
 	assert_string_equal(
 		done.text, "map: buffer number 5000 must be below 1024");
-	give(&p, 6, b); /* the id is as good as before */
+	give(&p, 6, b); /* the id can still be used */
 	channel_bye(p.channel);
 	channel_close(p.channel);
 	buffer_close(b);
@@ -341,7 +343,7 @@ static void survives_lying_shares(void **state)
 	assert_int_equal(outcome(p.pid), 0);
 }
 
-/* By hand, over doorbells of any kind. */
+/* A raw handshake, with doorbells of any kind. */
 static void raw_pair(struct raw_host *h, pid_t *pid, uint32_t bell, int *bells)
 {
 	struct wire_hello like = usual_hello;
@@ -374,7 +376,7 @@ static void raw_nop(struct raw_host *h, uint32_t number)
 	raw_taken(h, number);
 }
 
-/* O_NONBLOCK was there when it was looked at, and is not any more. */
+/* The host clears O_NONBLOCK after the device has checked it. */
 static void doorbell_made_to_block(void **state)
 {
 	int bells[2], pair[2];
@@ -395,7 +397,8 @@ static void doorbell_made_to_block(void **state)
 		raw_pair(&h, &pid, k, bells);
 		assert_int_equal(fcntl(bells[0], F_SETFL, 0), 0);
 		assert_int_equal(fcntl(bells[1], F_SETFL, 0), 0);
-		/* Found without a ring: the device must not wait for one. */
+		/* The device must find the request without a ring of the
+		 * doorbell. */
 		for (uint32_t i = 1; i <= 20; i++)
 			raw_nop(&h, i);
 		raw_close(&h);
@@ -405,7 +408,7 @@ static void doorbell_made_to_block(void **state)
 	}
 }
 
-/* ---- a counter that is full ---------------------------------------------- */
+/* ---- an eventfd counter that is full ------------------------------------- */
 
 static void fill_up(int fd)
 {
@@ -414,7 +417,7 @@ static void fill_up(int fd)
 	assert_int_equal(write(fd, &most, sizeof(most)), sizeof(most));
 }
 
-/* At once: it is found full. */
+/* Full from the start: the device detects that. */
 static void doorbell_filled(void **state)
 {
 	int bells[2] = { eventfd(0, EFD_NONBLOCK), eventfd(0, EFD_NONBLOCK) };
@@ -432,7 +435,7 @@ static void doorbell_filled(void **state)
 	close(bells[1]);
 }
 
-/* To the next of its calls, and whether that is the begin of a ring. */
+/* Continue to the next system call; true if that begins a ring. */
 static bool comes_to_ring(pid_t pid)
 {
 	struct __ptrace_syscall_info info = { 0 };
@@ -448,7 +451,7 @@ static bool comes_to_ring(pid_t pid)
 		info.entry.nr == SYS_write && info.entry.args[2] == 8;
 }
 
-/* And in the moment between its look and its write. */
+/* Filled between the device's check and its write. */
 static void doorbell_filled_meanwhile(void **state)
 {
 	int bells[2] = { eventfd(0, EFD_NONBLOCK), eventfd(0, EFD_NONBLOCK) };
@@ -474,7 +477,7 @@ static void doorbell_filled_meanwhile(void **state)
 	fill_up(bells[1]);
 	assert_int_equal(ptrace(PTRACE_DETACH, pid, NULL, NULL), 0);
 	raw_taken(&h, 2);
-	/* It is full from here on. */
+	/* The counter is full from here on. */
 	for (uint32_t i = 3; i <= 20; i++)
 		raw_nop(&h, i);
 	raw_close(&h);
@@ -483,7 +486,7 @@ static void doorbell_filled_meanwhile(void **state)
 	close(bells[1]);
 }
 
-/* Writing to a pipe that nobody reads is no reason to die by SIGPIPE. */
+/* Writing to a pipe without a reader does not end the device by SIGPIPE. */
 static void doorbell_without_reader(void **state)
 {
 	int in[2], out[2], bells[2];
@@ -505,8 +508,8 @@ static void doorbell_without_reader(void **state)
 	close(out[1]);
 }
 
-/* The same for what it has to say on standard error. */
-static void nobody_reads_what_it_says(void **state)
+/* The same for standard error. */
+static void survives_a_closed_standard_error(void **state)
 {
 	struct err e = { 0 };
 	int fd[2], said[2];
@@ -532,28 +535,30 @@ static void nobody_reads_what_it_says(void **state)
 	channel_send(p.channel, NULL, 0, &(struct wire_simple){ WIRE_NOP, 0 },
 		sizeof(struct wire_simple), NULL, NULL);
 	usleep(50000);
-	channel_close(p.channel); /* the watcher says so, and ends it */
+	channel_close(
+		p.channel); /* the watcher prints a message and
+			       die_and_hang_at_the_named_step the process */
 	assert_int_equal(outcome(p.pid), 3);
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(says_goodbye),
+	cmocka_unit_test(ends_after_a_goodbye),
 	cmocka_unit_test(is_confined),
-	cmocka_unit_test(who_breaks_out_is_killed),
+	cmocka_unit_test(a_forbidden_call_kills_the_process),
 	cmocka_unit_test(maps_what_was_shared),
 	cmocka_unit_test(runs_a_graph),
 	cmocka_unit_test(host_lost),
 	cmocka_unit_test(doorbell_lost),
 	cmocka_unit_test(host_lost_while_busy),
-	cmocka_unit_test(dies_on_order),
+	cmocka_unit_test(a_planned_fault_ends_it),
 	cmocka_unit_test(ends_on_signal),
-	cmocka_unit_test(refuses_what_it_cannot_be),
-	cmocka_unit_test(survives_lying_shares),
+	cmocka_unit_test(refuses_unusable_configurations),
+	cmocka_unit_test(survives_false_shares),
 	cmocka_unit_test(doorbell_made_to_block),
 	cmocka_unit_test(doorbell_filled),
 	cmocka_unit_test(doorbell_filled_meanwhile),
 	cmocka_unit_test(doorbell_without_reader),
-	cmocka_unit_test(nobody_reads_what_it_says),
+	cmocka_unit_test(survives_a_closed_standard_error),
 };
 
 TEST_FILE(tests)

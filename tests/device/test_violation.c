@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * What is said of each kind of broken rule, to the letter: that, where, who
- * wrote, who read, both values, and the call that is missing.
+ * The exact report of each kind of broken rule: kind, range, writer, reader,
+ * both values, and the missing call.
  */
 
 static void said_exactly(struct bench *b, unsigned n, const char *want)
@@ -18,8 +18,8 @@ static void said_exactly(struct bench *b, unsigned n, const char *want)
 	assert_string_equal(b->report[n], want);
 }
 
-/* The CPU writes `len` bytes of `v`, and the device hears of it but for what
- * a fault leaves out. */
+/* The CPU writes `len` bytes of `v` in a bracket, and the device invalidates
+ * them unless a fault leaves that out. */
 static void cpu_writes(struct bench *b, uint32_t off, uint32_t len, uint8_t v,
 	uint32_t seq, unsigned by)
 {
@@ -32,7 +32,7 @@ static void names(struct bench *b, unsigned by, const char *function)
 	snprintf(b->wire.name[by - 1], WIRE_NAME_BYTES, "%s", function);
 }
 
-static void tells_of_a_stale_read(void **state)
+static void reports_a_stale_read(void **state)
 {
 	struct bench b;
 
@@ -60,7 +60,7 @@ static void tells_of_a_stale_read(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* Whom nobody told of: an open bracket names the writer. */
+/* A write that no ref declares: an open bracket names the writer. */
 static void an_open_bracket_names_the_writer(void **state)
 {
 	struct bench b;
@@ -82,7 +82,7 @@ static void an_open_bracket_names_the_writer(void **state)
 	assert_int_equal(b.n_reports, 2);
 }
 
-static void tells_of_a_lost_write_of_the_cpu(void **state)
+static void reports_a_lost_cpu_write(void **state)
 {
 	struct bench b;
 
@@ -97,7 +97,7 @@ static void tells_of_a_lost_write_of_the_cpu(void **state)
 		"lost write: test:io [0, 64) in kv clean, layer 2: cleaned "
 		"over what the CPU wrote since request 1 loaded it (CPU "
 		"bracket unknown, device request 1)\n"
-		"    written by: the CPU, in a bracket that was not told\n"
+		"    written by: the CPU, in a bracket that was not reported\n"
 		"    loaded by: the device, request 1, kv write, layer 2\n"
 		"    met by: the device, request 1, kv clean, layer 2\n"
 		"    values: at byte 5 the cache has 07 07 07 07 07 07 07 07, "
@@ -109,7 +109,7 @@ static void tells_of_a_lost_write_of_the_cpu(void **state)
 }
 
 /* A state word and its payload on one line. */
-static void tells_of_a_torn_line(void **state)
+static void reports_a_torn_line(void **state)
 {
 	struct bench b;
 
@@ -123,7 +123,7 @@ static void tells_of_a_torn_line(void **state)
 		"torn line: test:io [128, 192) in hidden_out: cleaned over "
 		"the CPU's bytes beside those of request 1 (CPU bracket "
 		"unknown, device request 1)\n"
-		"    written by: the CPU, in a bracket that was not told\n"
+		"    written by: the CPU, in a bracket that was not reported\n"
 		"    written by: the device, request 1, hidden_out\n"
 		"    met by: the device, request 1, hidden_out\n"
 		"    values: at byte 188 the cache has 00 00 00 00, memory has "
@@ -135,7 +135,7 @@ static void tells_of_a_torn_line(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-static void tells_of_a_dropped_write(void **state)
+static void reports_a_dropped_write(void **state)
 {
 	struct bench b;
 
@@ -159,9 +159,9 @@ static void tells_of_a_dropped_write(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* The end of the request, not of the mapping, is when a clean is missed; and
- * once is enough. */
-static void tells_of_a_forgotten_clean(void **state)
+/* A missing clean is reported at the end of the request, not when the mapping
+ * is removed, and only once. */
+static void reports_a_missing_clean(void **state)
 {
 	struct bench b;
 
@@ -186,8 +186,9 @@ static void tells_of_a_forgotten_clean(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* An eviction repairs it by chance: memory is right, and it is told. */
-static void tells_of_a_clean_that_the_evictor_made_up_for(void **state)
+/* An eviction repaired memory by chance: the missing clean is still reported.
+ */
+static void reports_a_missing_clean_after_an_eviction(void **state)
 {
 	struct bench b;
 	unsigned i = 0;
@@ -210,14 +211,14 @@ static void tells_of_a_clean_that_the_evictor_made_up_for(void **state)
 		"    the evictor: wrote 64 of 64 bytes back, by chance\n"
 		"    missing: clean of test:io [0, 64) after kv write, layer "
 		"1");
-	/* A late clean is none too many. */
+	/* A late clean is not needless. */
 	cache_clean(b.cache, b.at, 64);
 	next(&b, 3);
 	bench_close(&b);
 	assert_int_equal(b.n_reports, 1);
 }
 
-static void tells_of_dma_over_dirty_lines(void **state)
+static void reports_dma_over_dirty_lines(void **state)
 {
 	uint8_t tcm[128];
 	struct bench b;
@@ -244,8 +245,8 @@ static void tells_of_dma_over_dirty_lines(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* By the host's own half of ipc/brackets.h, from a real buffer's brackets. */
-static void tells_of_a_write_to_a_held_buffer(void **state)
+/* With the host's side of ipc/brackets.h and the brackets of a real buffer. */
+static void reports_a_write_to_a_held_buffer(void **state)
 {
 	struct brackets host;
 	struct bench b;
@@ -257,7 +258,7 @@ static void tells_of_a_write_to_a_held_buffer(void **state)
 		brackets_name(&host, "read_hidden") };
 	cache_operator(b.cache, "hidden_out", -1);
 	dev_write(&b, 0, 128, 5);
-	dev_read(&b, 100); /* which a reader may */
+	dev_read(&b, 100); /* allowed for a reader */
 	cache_clean(b.cache, b.at, 128);
 	next(&b, 2);
 	said_exactly(&b, 0,
@@ -274,8 +275,8 @@ static void tells_of_a_write_to_a_held_buffer(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* A staging slot that is being filled: DMA has no cache to forget. */
-static void tells_of_a_read_of_a_held_buffer(void **state)
+/* A staging slot that is being filled; DMA involves no cache. */
+static void reports_a_read_of_a_held_buffer(void **state)
 {
 	uint8_t tcm[64];
 	struct bench b;
@@ -285,7 +286,7 @@ static void tells_of_a_read_of_a_held_buffer(void **state)
 	b.wire.hold[WIRE_HOLDS - 1] =
 		(struct wire_hold){ BENCH_DMA, 2, 0, 4096, 6, 1 };
 	cache_operator(b.cache, "q", 0);
-	dma_read(b.cache, b.dma_at + 4096, 64, tcm); /* behind it */
+	dma_read(b.cache, b.dma_at + 4096, 64, tcm); /* after it */
 	dma_read(b.cache, b.dma_at + 64, 64, tcm);
 	next(&b, 2);
 	said_exactly(&b, 0,
@@ -300,7 +301,7 @@ static void tells_of_a_read_of_a_held_buffer(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-static void tells_of_needless_maintenance(void **state)
+static void reports_needless_maintenance(void **state)
 {
 	struct bench b;
 
@@ -328,9 +329,9 @@ static void tells_of_needless_maintenance(void **state)
 	assert_int_equal(b.n_reports, 2);
 }
 
-/* Of 25 operators the first 20 are printed; a second one in the first of them
- * is counted with it, and the five others are counted together. */
-static void reports_that_are_alike_are_counted(void **state)
+/* Of the reports of 25 operators the first 20 are printed; a second report of
+ * the first operator counts as its repeat; the five others share a count. */
+static void repeated_reports_are_counted(void **state)
 {
 	static const char *const op[] = { "a", "b", "c", "d", "e", "f", "g",
 		"h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t",
@@ -357,18 +358,18 @@ static void reports_that_are_alike_are_counted(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(tells_of_a_stale_read),
+	cmocka_unit_test(reports_a_stale_read),
 	cmocka_unit_test(an_open_bracket_names_the_writer),
-	cmocka_unit_test(tells_of_a_lost_write_of_the_cpu),
-	cmocka_unit_test(tells_of_a_torn_line),
-	cmocka_unit_test(tells_of_a_dropped_write),
-	cmocka_unit_test(tells_of_a_forgotten_clean),
-	cmocka_unit_test(tells_of_a_clean_that_the_evictor_made_up_for),
-	cmocka_unit_test(tells_of_dma_over_dirty_lines),
-	cmocka_unit_test(tells_of_a_write_to_a_held_buffer),
-	cmocka_unit_test(tells_of_a_read_of_a_held_buffer),
-	cmocka_unit_test(tells_of_needless_maintenance),
-	cmocka_unit_test(reports_that_are_alike_are_counted),
+	cmocka_unit_test(reports_a_lost_cpu_write),
+	cmocka_unit_test(reports_a_torn_line),
+	cmocka_unit_test(reports_a_dropped_write),
+	cmocka_unit_test(reports_a_missing_clean),
+	cmocka_unit_test(reports_a_missing_clean_after_an_eviction),
+	cmocka_unit_test(reports_dma_over_dirty_lines),
+	cmocka_unit_test(reports_a_write_to_a_held_buffer),
+	cmocka_unit_test(reports_a_read_of_a_held_buffer),
+	cmocka_unit_test(reports_needless_maintenance),
+	cmocka_unit_test(repeated_reports_are_counted),
 };
 
 TEST_FILE(tests)

@@ -51,8 +51,8 @@ static void refuses_absurd_sizes(void **state)
 	window_release(&w);
 }
 
-/* What is shown is what there is, behind every step. */
-static void shows_itself(void **state)
+/* The view equals the window after every step. */
+static void the_view_equals_the_window(void **state)
 {
 	const struct window_view *v;
 	struct window_space space;
@@ -94,7 +94,7 @@ static void shows_itself(void **state)
 	close(fd);
 }
 
-static void says_its_numbers(void **state)
+static void a_refusal_reports_the_space(void **state)
 {
 	struct window w;
 	struct window_space space;
@@ -107,9 +107,9 @@ static void says_its_numbers(void **state)
 
 	assert_ok(window_init(&w, 16 * MIB, 3, &e), &e);
 	assert_ok(window_map(&w, &s, fd, &m, &space, &e), &e);
-	assert_int_equal(m->addr, page); /* behind the first guard */
+	assert_int_equal(m->addr, page); /* after the first guard */
 	assert_int_equal(window_map(&w, &big, fd, &m, &space, &e), -ENOSPC);
-	assert_int_equal(space.asked, 12 * MIB + page);
+	assert_int_equal(space.wanted, 12 * MIB + page);
 	assert_int_equal(space.free, 10 * MIB - 2 * page);
 	assert_int_equal(space.largest, space.free);
 	assert_int_equal(space.used, 1);
@@ -157,8 +157,8 @@ static void fragments(void **state)
 		assert_ok(window_map(&w, &s, fd, &m[i], &space, &e), &e);
 	window_unmap(&w, m[1]);
 	assert_int_equal(window_map(&w, &big, fd, &n, &space, &e), -ENOSPC);
-	assert_true(space.free > space.asked);
-	assert_true(space.largest < space.asked);
+	assert_true(space.free > space.wanted);
+	assert_true(space.largest < space.wanted);
 	/* What fits goes into the first hole. */
 	assert_ok(window_map(&w, &s, fd, &n, &space, &e), &e);
 	assert_true(n->addr > m[0]->addr && n->addr < m[2]->addr);
@@ -166,9 +166,9 @@ static void fragments(void **state)
 	close(fd);
 }
 
-/* Its slot and addresses, for two requests to map: the first is refused, or
- * lands elsewhere, and so does the second. */
-static void gives_back_late(void **state)
+/* A deferred unmap keeps slot and addresses for two map requests: each of them
+ * is refused or gets other addresses. */
+static void deferred_unmaps_keep_their_space(void **state)
 {
 	struct window w;
 	struct window_space space;
@@ -284,9 +284,9 @@ static void guards_every_edge(void **state)
 	close(large);
 }
 
-/* What can have huge pages begins where one can be mapped; it lies where it
- * would lie without. */
-static void sees_large_ones_where_huge_pages_begin(void **state)
+/* A buffer that can have huge pages begins at a multiple of one in the process;
+ * its device address is the same as without huge pages. */
+static void large_buffers_begin_at_huge_pages(void **state)
 {
 	struct window w;
 	struct window_space space;
@@ -304,13 +304,14 @@ static void sees_large_ones_where_huge_pages_begin(void **state)
 		at += i * MIB + page;
 		if (i > 1)
 			assert_int_equal((uintptr_t)m->mem % (2 * MIB), 0);
-		memset(m->mem, (int)i, i * MIB); /* all of it is there */
+		memset(m->mem, (int)i,
+			i * MIB); /* the whole buffer is mapped */
 	}
 	window_release(&w);
 	close(fd);
 }
 
-/* A process of little address space is told so. */
+/* A limit on the process's address space is reported. */
 static void obeys_the_address_limit(void **state)
 {
 	struct rlimit limit = { 512 * MIB, 512 * MIB };
@@ -329,7 +330,7 @@ static void obeys_the_address_limit(void **state)
 
 /* ---- against a model ----------------------------------------------------- */
 
-/* One byte a page: 0 free, else the number of who has it or guards it. */
+/* One byte for each page: 0 free, else the number of its mapping or guard. */
 #define PAGES 4096
 struct model {
 	uint8_t page[PAGES];
@@ -366,7 +367,7 @@ static void model_space(
 }
 
 #define SLOTS 9
-static void acts_like_the_model(void **state)
+static void placement_equals_the_model(void **state)
 {
 	uint64_t seed = harness_seed(), page = (uint64_t)sysconf(_SC_PAGESIZE);
 	struct mapping *held[SLOTS + 1] = { 0 };
@@ -384,7 +385,7 @@ static void acts_like_the_model(void **state)
 		int at, ret;
 
 		rng_words(seed, 0, step, word);
-		if (word[0] % 5 < 2) { /* unmap one, if it is there */
+		if (word[0] % 5 < 2) { /* unmap one, if it is mapped */
 			who = 1 + word[1] % SLOTS;
 			if (!held[who])
 				continue;
@@ -430,15 +431,15 @@ static void acts_like_the_model(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(refuses_absurd_sizes),
-	cmocka_unit_test(shows_itself),
-	cmocka_unit_test(says_its_numbers),
+	cmocka_unit_test(the_view_equals_the_window),
+	cmocka_unit_test(a_refusal_reports_the_space),
 	cmocka_unit_test(runs_out_of_slots),
 	cmocka_unit_test(fragments),
-	cmocka_unit_test(gives_back_late),
+	cmocka_unit_test(deferred_unmaps_keep_their_space),
 	cmocka_unit_test(finds_only_inside),
 	cmocka_unit_test(guards_every_edge),
-	cmocka_unit_test(sees_large_ones_where_huge_pages_begin),
-	cmocka_unit_test(acts_like_the_model),
+	cmocka_unit_test(large_buffers_begin_at_huge_pages),
+	cmocka_unit_test(placement_equals_the_model),
 	cmocka_unit_test(obeys_the_address_limit),
 };
 
