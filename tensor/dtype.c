@@ -36,11 +36,10 @@ static void bf16_to_row(void *dst, const float *src, size_t n)
 }
 
 /*
- * The quantizers follow ggml's reference to the bit: values are divided (by
+ * The quantizers give the same bits as ggml's reference: values are divided (by
  * a multiplication with the rounded inverse) by the float32 scale, while the
- * file keeps the fp16 one. The clamps change nothing for finite weights;
- * they keep infinities and NaN from reaching a conversion that C leaves
- * undefined.
+ * file stores the fp16 one. The clamps do not change finite weights; they
+ * prevent conversions of infinities and NaN, which C leaves undefined.
  */
 static int clamp_int(float v, float low, float high)
 {
@@ -72,11 +71,11 @@ static void q4_0_to_row(void *dst, const float *src, size_t n)
 	uint8_t *p = dst;
 
 	for (; n; n -= Q_BLOCK, src += Q_BLOCK, p += 18) {
-		float most = 0; /* of largest magnitude, with its sign */
+		float most = 0; /* the value of largest magnitude, signed */
 
 		for (int j = 0; j < Q_BLOCK; j++)
 			most = fabsf(src[j]) > fabsf(most) ? src[j] : most;
-		/* That value becomes -8, the code that has no positive twin. */
+		/* It becomes -8, the code without a positive counterpart. */
 		const float d = most / -8, inverse = d != 0 ? 1 / d : 0;
 		const uint16_t h = f32_to_f16(d);
 
@@ -136,49 +135,51 @@ size_t dtype_row_bytes(uint32_t type, uint64_t n)
 }
 
 /*
- * Values that are kept one by one, a word of them at a time: an exponent of all
- * ones and its lowest bit are the bit above it, the sign's place, and no lane
- * carries into the next.
+ * The number of infinite values and NaN in a word of two or four values: their
+ * exponent is all ones, so adding the exponent's lowest bit carries into the
+ * bit above, the sign's place, which was masked out. No lane carries into the
+ * next.
  */
-static size_t odd_lanes(uint64_t word, uint64_t exponent, uint64_t lowest)
+static size_t nonfinite_lanes(uint64_t word, uint64_t exponent, uint64_t lowest)
 {
 	word = ((word & exponent) + lowest) & (exponent + lowest);
-	/* seldom: without an instruction for it, counting bits is a call */
+	/* rare; without a popcount instruction this is a library call */
 	return word ? (size_t)__builtin_popcountll(word) : 0;
 }
 
-static size_t odd_values(
+static size_t nonfinite_values(
 	const uint8_t *p, size_t bytes, uint64_t exponent, uint64_t lowest)
 {
 	uint64_t word, last = 0;
-	size_t odd = 0;
+	size_t found = 0;
 
 	for (; bytes >= sizeof(word);
 		bytes -= sizeof(word), p += sizeof(word)) {
 		memcpy(&word, p, sizeof(word));
-		odd += odd_lanes(word, exponent, lowest);
+		found += nonfinite_lanes(word, exponent, lowest);
 	}
 	if (bytes)
 		memcpy(&last, p, bytes);
-	return odd + odd_lanes(last, exponent, lowest);
+	return found + nonfinite_lanes(last, exponent, lowest);
 }
 
-/* Blocks with one or two numbers in fp16 that all their values go by. */
-static size_t odd_blocks(
+/* The number of blocks whose fp16 scale or offset, at bytes `one` and `other`,
+ * is not finite. */
+static size_t nonfinite_blocks(
 	const uint8_t *p, size_t n, size_t bytes, size_t one, size_t other)
 {
 	const uint16_t exponent = 0x7c00;
-	size_t odd = 0;
+	size_t found = 0;
 
 	for (size_t i = 0; i < n; i++, p += bytes) {
 		uint16_t a, b;
 
 		memcpy(&a, p + one, sizeof(a));
 		memcpy(&b, p + other, sizeof(b));
-		odd += ((a & exponent) == exponent) |
+		found += ((a & exponent) == exponent) |
 			((b & exponent) == exponent);
 	}
-	return odd;
+	return found;
 }
 
 size_t dtype_not_finite(enum dtype type, const void *src, size_t n)
@@ -188,22 +189,23 @@ size_t dtype_not_finite(enum dtype type, const void *src, size_t n)
 	assert(n % block == 0);
 	switch (type) {
 	case DTYPE_F32:
-		return odd_values(
+		return nonfinite_values(
 			src, n * bytes, 0x7f8000007f800000, 0x0080000000800000);
 	case DTYPE_BF16:
-		return odd_values(
+		return nonfinite_values(
 			src, n * bytes, 0x7f807f807f807f80, 0x0080008000800080);
 	case DTYPE_F16:
-		return odd_values(
+		return nonfinite_values(
 			src, n * bytes, 0x7c007c007c007c00, 0x0400040004000400);
 	case DTYPE_Q4_1:
 	case DTYPE_Q5_1:
 	case DTYPE_Q4_K:
 	case DTYPE_Q5_K:
-		return block * odd_blocks(src, n / block, bytes, 0, 2);
+		return block * nonfinite_blocks(src, n / block, bytes, 0, 2);
 	case DTYPE_Q6_K:
-		return block * odd_blocks(src, n / block, bytes, 208, 208);
+		return block *
+			nonfinite_blocks(src, n / block, bytes, 208, 208);
 	default:
-		return block * odd_blocks(src, n / block, bytes, 0, 0);
+		return block * nonfinite_blocks(src, n / block, bytes, 0, 0);
 	}
 }

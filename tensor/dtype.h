@@ -1,7 +1,7 @@
 /*
- * Number formats of stored weights: GGUF's types, under its numbers. Each is
- * a run of blocks of `block` values in `bytes` bytes along a row; a row holds
- * whole blocks only. All conversions go through float32.
+ * Number formats of stored weights: GGUF's types, with GGUF's numbers. Each is
+ * a sequence of blocks of `block` values in `bytes` bytes along a row; a row
+ * has whole blocks only. All conversions go through float32.
  */
 #ifndef TENSOR_DTYPE_H
 #define TENSOR_DTYPE_H
@@ -34,15 +34,15 @@ enum dtype { /* GGUF's numbers: part of the file format and of the wire */
 
 struct dtype_info {
 	const char *name; /* "q4_0" */
-	unsigned block;   /* values a block */
-	unsigned bytes;   /* bytes a block */
+	unsigned block;   /* values of a block */
+	unsigned bytes;   /* bytes of a block */
 	/* n values, a multiple of `block`; src needs no alignment. */
 	void (*to_f32)(float *dst, const void *src, size_t n);
-	/* NULL where this project never writes the format. */
+	/* NULL for a format that is only read. */
 	void (*from_f32)(void *dst, const float *src, size_t n);
 };
 
-/* NULL for a number that is none of the above. */
+/* NULL for any other number, tiled types included. */
 const struct dtype_info *dtype_info(uint32_t type);
 
 /* By name, upper or lower case: 0 or -EINVAL. */
@@ -52,8 +52,8 @@ int dtype_parse(const char *name, enum dtype *out);
  * large, or the type is unknown. */
 size_t dtype_row_bytes(uint32_t type, uint64_t n);
 
-/* How many of n values, a multiple of the type's block, are infinite or no
- * number; of a block whose scale or offset is, all. */
+/* The number of infinite values and NaN among n values, a multiple of the
+ * type's block. All values of a block with such a scale or offset count. */
 size_t dtype_not_finite(enum dtype, const void *src, size_t n);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Decoders of stored rows, as inline functions: dtype.c puts them into its
- * table, kern_vec.c compiles its own copies for each instruction set. One
- * source, so the two cannot differ in a bit. Private to this room.
+ * Decoders of stored rows, as inline functions: dtype.c has them in its
+ * table, kern_vec.c compiles copies of them for each instruction set. One
+ * source, so both give the same bits. Private to this room.
  *
  * Layouts are those of ggml's GGUF files. A group of 32 packs values j and
  * j + 16 into byte j (low and high nibble). Scales are fp16. Every product
@@ -28,8 +28,8 @@ static inline uint16_t row_u16(const uint8_t *p)
 }
 
 /*
- * The three steps that all formats share. kern_vec.c defines ROW_STEPS and
- * brings its own, written for an instruction set.
+ * The three steps that all formats share. kern_lanes.h defines ROW_STEPS and
+ * has versions of them for an instruction set.
  */
 #ifndef ROW_STEPS
 static inline float row_f16(const uint8_t *p)
@@ -41,8 +41,8 @@ static inline float row_f16(const uint8_t *p)
 static inline void row_scale(
 	float *restrict dst, const int8_t *restrict q, int n, float d)
 {
-	/* Not unrolled: the compiler would do that first, and then no longer
-	 * see a vector in it. */
+	/* Not unrolled, because the compiler unrolls before it vectorizes and
+	 * then finds no vector. */
 #pragma GCC unroll 1
 	for (int j = 0; j < n; j++)
 		dst[j] = (float)q[j] * d;
@@ -91,8 +91,8 @@ static inline void q8_0_row(
 		row_scale(dst, (const int8_t *)p + 2, Q_BLOCK, row_f16(p));
 }
 
-/* Codes are taken apart 16 bytes at a time: written as loops over bytes, the
- * compiler unrolls them and then no longer finds the vector. */
+/* Codes are unpacked 16 bytes at a time. If these were loops over bytes, the
+ * compiler would unroll them and then find no vector. */
 typedef uint8_t row_v16 __attribute__((vector_size(16)));
 
 static inline row_v16 row_get(const uint8_t *p)
@@ -108,7 +108,7 @@ static inline void row_put(int8_t *q, row_v16 v)
 	memcpy(q, &v, sizeof(v));
 }
 
-/* Nibbles of 16 bytes, less `bias`. */
+/* The nibbles of 16 bytes minus `bias`: low ones, then high ones. */
 static inline void row_nibbles(int8_t *q, const uint8_t *p, uint8_t bias)
 {
 	const row_v16 v = row_get(p);
@@ -144,8 +144,8 @@ static inline void q4_1_row(
 }
 
 /*
- * Eight bits to eight bytes of 0 or 16, the lowest first, by halving the runs
- * that stand together. One multiplication would do, but not in a vector.
+ * Eight bits to eight bytes of 0 or 16, the lowest first: halve groups of
+ * adjacent bits. A multiplication would be shorter but does not vectorize.
  */
 static inline uint64_t row_spread(uint8_t bits)
 {
@@ -213,7 +213,7 @@ static inline void row_k_scale(
 	}
 }
 
-/* One group of 32: codes by scale less minimum, g being its number. */
+/* Group number g, 32 values: codes times scale, minus minimum. */
 static inline void row_k_group(float *restrict dst, const int8_t *restrict q,
 	const uint8_t *restrict head, int g)
 {

@@ -44,10 +44,10 @@ static int str_cmp(struct gguf_str a, struct gguf_str b)
 	return c ? c : (a.len > b.len) - (a.len < b.len);
 }
 
-/* Keys or tensors: both begin with their name. */
+/* An array of keys or tensors: both structs begin with the name. */
 struct named {
 	const void *first;
-	size_t size; /* of one */
+	size_t size; /* of an element */
 };
 
 static struct gguf_str name_at(const struct named *v, uint32_t i)
@@ -81,41 +81,13 @@ static void sort(uint32_t *order, size_t n,
 	qsort_r(order, n, sizeof(*order), cmp, arg);
 }
 
-/* Tensors that share bytes, then tensors of the same name. */
-static int order_tensors(struct gguf *g, struct gguf_in *in)
-{
-	struct named tensors = { g->tensor, sizeof(*g->tensor) };
-	const struct gguf_tensor *a, *b;
-	const uint32_t *order = g->tensor_order;
-	char shown[96];
-
-	sort(g->tensor_order, g->n_tensors, by_offset, g->tensor);
-	for (size_t i = 1; i < g->n_tensors; i++) {
-		a = &g->tensor[order[i - 1]], b = &g->tensor[order[i]];
-		if (b->offset - a->offset >= a->bytes)
-			continue;
-		gguf_in_where(in, "tensor", b->name);
-		return gguf_bad(in, EINVAL, "data overlaps that of tensor '%s'",
-			gguf_show(a->name, shown, sizeof(shown)));
-	}
-	sort(g->tensor_order, g->n_tensors, by_name, &tensors);
-	for (size_t i = 1; i < g->n_tensors; i++) {
-		a = &g->tensor[order[i - 1]], b = &g->tensor[order[i]];
-		if (str_cmp(a->name, b->name))
-			continue;
-		gguf_in_where(in, "tensor", b->name);
-		return gguf_bad(in, EINVAL, "duplicate tensor name");
-	}
-	return 0;
-}
-
 /* ---- the file ---- */
 
 static int read_count(
 	struct gguf_in *in, size_t *out, size_t least, const char *field)
 {
 	uint64_t n;
-	int ret = gguf_in_u64(in, &n, field);
+	int ret = gguf_in_take(in, &n, sizeof(n), field);
 
 	if (ret)
 		return ret;
@@ -139,7 +111,7 @@ static int read_header(struct gguf *g, struct gguf_in *in)
 			"bad magic %02x %02x %02x %02x: not a GGUF file",
 			(uint8_t)magic[0], (uint8_t)magic[1], (uint8_t)magic[2],
 			(uint8_t)magic[3]);
-	ret = gguf_in_u32(in, &g->version, "version");
+	ret = gguf_in_take(in, &g->version, sizeof(g->version), "version");
 	if (ret)
 		return ret;
 	if (g->version && !(g->version & 0xffff))
@@ -205,6 +177,10 @@ static int read_keys(struct gguf *g, struct gguf_in *in)
 
 static int read_tensors(struct gguf *g, struct gguf_in *in)
 {
+	struct named tensors = { g->tensor, sizeof(*g->tensor) };
+	const struct gguf_tensor *a, *b;
+	uint32_t *order = g->tensor_order;
+	char shown[96];
 	uint64_t start;
 	int ret;
 
@@ -215,7 +191,7 @@ static int read_tensors(struct gguf *g, struct gguf_in *in)
 	}
 	g->header_size = in->at;
 	start = align_up(in->at, g->alignment);
-	/* From offsets into the data section to those into the file. */
+	/* Turn offsets in the data section into offsets in the file. */
 	for (size_t i = 0; i < g->n_tensors; i++) {
 		struct gguf_tensor *t = &g->tensor[i];
 
@@ -237,7 +213,25 @@ static int read_tensors(struct gguf *g, struct gguf_in *in)
 		t->offset += start;
 		t->data = g->header_only ? NULL : g->data + t->offset;
 	}
-	return order_tensors(g, in);
+	/* Refuse tensors that overlap, then tensors of the same name. */
+	sort(order, g->n_tensors, by_offset, g->tensor);
+	for (size_t i = 1; i < g->n_tensors; i++) {
+		a = &g->tensor[order[i - 1]], b = &g->tensor[order[i]];
+		if (b->offset - a->offset >= a->bytes)
+			continue;
+		gguf_in_where(in, "tensor", b->name);
+		return gguf_bad(in, EINVAL, "data overlaps that of tensor '%s'",
+			gguf_show(a->name, shown, sizeof(shown)));
+	}
+	sort(order, g->n_tensors, by_name, &tensors);
+	for (size_t i = 1; i < g->n_tensors; i++) {
+		a = &g->tensor[order[i - 1]], b = &g->tensor[order[i]];
+		if (str_cmp(a->name, b->name))
+			continue;
+		gguf_in_where(in, "tensor", b->name);
+		return gguf_bad(in, EINVAL, "duplicate tensor name");
+	}
+	return 0;
 }
 
 static int parse(struct gguf **out, struct gguf_in in, size_t file_size,

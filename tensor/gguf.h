@@ -1,16 +1,15 @@
 /*
- * GGUF v2 and v3, read from a private memory map. Opening checks every
- * count, offset, size and type against the file before it is used: on
- * success all that the accessors return lies within the map, no two tensors
- * overlap, no key or tensor name occurs twice, and every tensor has a known
- * type and whole rows. A bad file is refused with a message that names the
- * field; nothing is ever allocated by a number that was not checked against
- * the bytes that would have to hold it.
+ * Reads GGUF v2 and v3 from a private memory map. Opening checks every count,
+ * offset, size and type against the file before using it: on success everything
+ * that the accessors return lies within the map, no two tensors overlap, no key
+ * or tensor name occurs twice, and every tensor has a known type and whole
+ * rows. A bad file is refused with a message that names the field; an
+ * allocation's size is always checked first against the bytes of the file.
  *
  * gguf_parse does no I/O, so that it can be fuzzed; it borrows `data`.
- * Everything returned points into the file and lives as long as the gguf.
- * A map does not follow a file that is cut short while open: the reader
- * gets SIGBUS, of which a program may make a sentence (host/cmd/cut_short.h).
+ * Everything returned points into the file and lives as long as the gguf. If
+ * the file is truncated while it is mapped, the reader gets SIGBUS, which a
+ * program may turn into an error message (host/cmd/cut_short.h).
  */
 #ifndef TENSOR_GGUF_H
 #define TENSOR_GGUF_H
@@ -52,7 +51,7 @@ struct gguf_kv {
 	enum gguf_type elem;  /* of an array (never arrays), else `type` */
 	uint64_t count;       /* elements of an array, else 1 */
 	const uint8_t *value; /* first byte of the value or first element;
-			       * of a string that is its 8-byte length */
+			       * a string begins with its 8-byte length */
 	size_t bytes;         /* from there to the end of the value */
 };
 
@@ -72,9 +71,9 @@ int gguf_parse(struct gguf **out, const void *data, size_t size, struct err *e);
 void gguf_close(struct gguf *);
 
 /*
- * What comes before the tensors' data, and its parser for where the data are
- * kept elsewhere: the tensors are checked against a file of `file_size` bytes
- * and have no data until gguf_set_data says where tensor i's are.
+ * The bytes before the tensors' data, and a parser for such a header whose data
+ * are stored elsewhere: the tensors are checked against a file of `file_size`
+ * bytes, and gguf_set_data sets the data of tensor i.
  */
 const void *gguf_header(const struct gguf *, size_t *size);
 int gguf_parse_header(struct gguf **out, const void *data, size_t size,
@@ -121,8 +120,8 @@ int64_t gguf_elem_i64(const struct gguf_kv *, uint64_t i);
 const char *gguf_type_name(enum gguf_type);
 bool gguf_str_is(struct gguf_str, const char *);
 
-/* For messages: what is no printable UTF-8 is escaped; cut with dots to fit
- * size >= 16. */
+/* For messages: everything but printable UTF-8 is escaped; truncated with dots
+ * to fit `size`, at least 16. */
 const char *gguf_show(struct gguf_str, char *buf, size_t size);
 
 #endif

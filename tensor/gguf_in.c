@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The format's own limit of a key; ggml's of a tensor name is 63 bytes,
+/* The format limits a key. ggml limits a tensor name to 63 bytes,
  * which some converters exceed. */
 #define KEY_MAX      65535
 #define NAME_MAX_LEN 255
@@ -62,20 +62,10 @@ int gguf_in_take(struct gguf_in *in, void *out, size_t n, const char *field)
 	return ret;
 }
 
-int gguf_in_u32(struct gguf_in *in, uint32_t *out, const char *field)
-{
-	return gguf_in_take(in, out, sizeof(*out), field);
-}
-
-int gguf_in_u64(struct gguf_in *in, uint64_t *out, const char *field)
-{
-	return gguf_in_take(in, out, sizeof(*out), field);
-}
-
 static int in_str(struct gguf_in *in, struct gguf_str *out, const char *field)
 {
 	uint64_t len;
-	int ret = gguf_in_u64(in, &len, field);
+	int ret = gguf_in_take(in, &len, sizeof(len), field);
 
 	if (ret)
 		return ret;
@@ -113,7 +103,7 @@ const char *gguf_type_name(enum gguf_type t)
 static int in_type(struct gguf_in *in, enum gguf_type *out, const char *field)
 {
 	uint32_t t;
-	int ret = gguf_in_u32(in, &t, field);
+	int ret = gguf_in_take(in, &t, sizeof(t), field);
 
 	if (ret)
 		return ret;
@@ -132,7 +122,7 @@ static int read_values(struct gguf_in *in, struct gguf_kv *kv)
 	int ret;
 
 	kv->value = in->data + in->at;
-	/* Of strings refused at once rather than after walking to the end. */
+	/* Refuse impossible counts before walking through the strings. */
 	if (kv->elem == GGUF_STRING && kv->count > left / 8)
 		return gguf_bad(in, EINVAL,
 			"%llu strings do not fit into the %zu bytes left",
@@ -179,13 +169,14 @@ int gguf_in_kv(struct gguf_in *in, struct gguf_kv *kv)
 		ret = gguf_bad(
 			in, ENOTSUP, "arrays of arrays are not supported");
 	if (!ret)
-		ret = gguf_in_u64(in, &kv->count, "array count");
+		ret = gguf_in_take(
+			in, &kv->count, sizeof(kv->count), "array count");
 	return ret ? ret : read_values(in, kv);
 }
 
 /* ---- tensors ---- */
 
-/* Names of types that exist elsewhere, so that a refusal can say them. */
+/* Types of other programs, so that a refusal can name them. */
 static const char *const foreign_types[] = {
 	[4] = "q4_2",
 	[5] = "q4_3",
@@ -229,7 +220,7 @@ int gguf_in_tensor(struct gguf_in *in, struct gguf_tensor *t)
 			"tensor name of %zu bytes (1 to %d allowed)",
 			t->name.len, NAME_MAX_LEN);
 	gguf_in_where(in, "tensor", t->name);
-	if ((ret = gguf_in_u32(in, &n, "number of dimensions")))
+	if ((ret = gguf_in_take(in, &n, sizeof(n), "number of dimensions")))
 		return ret;
 	if (n < 1 || n > GGUF_MAX_DIMS)
 		return gguf_bad(in, EINVAL, "%u dimensions (1 to %d allowed)",
@@ -239,13 +230,14 @@ int gguf_in_tensor(struct gguf_in *in, struct gguf_tensor *t)
 		t->dim[d] = 1;
 		if (d >= n)
 			continue;
-		if ((ret = gguf_in_u64(in, &t->dim[d], "dimension")))
+		if ((ret = gguf_in_take(
+			     in, &t->dim[d], sizeof(t->dim[d]), "dimension")))
 			return ret;
 		if (!t->dim[d])
 			return gguf_bad(in, EINVAL, "dimension %u is 0", d);
 	}
 
-	if ((ret = gguf_in_u32(in, &type, "tensor type")))
+	if ((ret = gguf_in_take(in, &type, sizeof(type), "tensor type")))
 		return ret;
 	info = dtype_info(type);
 	if (type < ARRAY_LEN(foreign_types))
@@ -263,5 +255,5 @@ int gguf_in_tensor(struct gguf_in *in, struct gguf_tensor *t)
 		size_mul(&t->bytes, t->bytes, t->dim[2]) ||
 		size_mul(&t->bytes, t->bytes, t->dim[3]))
 		return gguf_bad(in, EOVERFLOW, "dimensions overflow");
-	return gguf_in_u64(in, &t->offset, "tensor offset");
+	return gguf_in_take(in, &t->offset, sizeof(t->offset), "tensor offset");
 }

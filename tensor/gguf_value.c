@@ -12,8 +12,8 @@ bool gguf_str_is(struct gguf_str s, const char *text)
 }
 
 /*
- * Bytes of the printable UTF-8 character at p, 0 if there is none: no control
- * of C0 or C1, which a terminal would obey, no surrogate, no overlong form.
+ * Bytes of the printable UTF-8 character at p, else 0: no control character
+ * (C0, C1), which a terminal would execute, no surrogate, no overlong form.
  */
 static size_t printable(const unsigned char *p, size_t left)
 {
@@ -77,7 +77,7 @@ enum kind { KIND_UNSIGNED, KIND_SIGNED, KIND_FLOAT, KIND_NONE };
 		out->field = v_;                                     \
 	} while (0)
 
-/* The file's values are unaligned: each is copied out. */
+/* Values in the file are unaligned, so each is copied. */
 static enum kind elem_read(
 	const struct gguf_kv *kv, uint64_t i, union scalar *out)
 {

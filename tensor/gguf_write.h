@@ -1,10 +1,10 @@
 /*
- * GGUF v3 out: keys first, then tensor declarations, then their bytes in the
- * same order. Keys and declarations are kept in memory, tensor data goes
- * straight to the file. The file is written under a temporary name beside
- * the target, synced, and renamed by gguf_writer_commit, so that a crash or
- * a full disk leaves no half file; gguf_writer_close without a commit
- * removes the temporary file.
+ * Writes GGUF v3: keys first, then tensor declarations, then their bytes in the
+ * same order. Keys and declarations are kept in memory, tensor data is written
+ * directly. The file has a temporary name beside the target until
+ * gguf_writer_commit syncs and renames it, so that a crash or a full disk
+ * leaves no partial file; gguf_writer_close without a commit removes the
+ * temporary file.
  *
  * Errors are sticky: after a failure every call does nothing and the commit
  * returns the first error.
@@ -29,7 +29,7 @@ void gguf_put_strs(struct gguf_writer *, const char *key,
 void gguf_put_i32s(
 	struct gguf_writer *, const char *key, const int32_t *, uint64_t n);
 
-/* As it is in another file. */
+/* Copy a key from another file. */
 void gguf_put_kv(struct gguf_writer *, const struct gguf_kv *);
 
 /* Declare a tensor of n_dims dimensions, dim[0] the row length. */

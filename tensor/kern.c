@@ -35,7 +35,7 @@ bool kern_has_f16c(void)
 }
 
 #ifdef __x86_64__
-/* What isa_flags_* of the Makefile let the compiler use. */
+/* The same instruction sets as in isa_flags_* of the Makefile. */
 static bool has_avx2(void)
 {
 	return __builtin_cpu_supports("avx2") &&
@@ -55,8 +55,8 @@ static bool has_vnni(void)
 	return has_avx512() && __builtin_cpu_supports("avx512vnni");
 }
 
-/* The kernel saves these registers for who asked for them, for all of the
- * process: so this is to be called before system calls are confined. */
+/* The system saves these registers only for processes that requested them by a
+ * system call, so this must be called before the sandbox forbids it. */
 static bool has_amx(void)
 {
 	enum { REQ_XCOMP_PERM = 0x1023, XTILE_DATA = 18 };
@@ -155,7 +155,7 @@ int kern_select(const struct kern **out, struct err *e)
 	}
 	if (is_built_in)
 		return err_set(e, ENOTSUP,
-			"TANDEM_CPU=%s: this processor lacks it; unset it to "
+			"TANDEM_CPU=%s: this CPU does not have it; unset it to "
 			"use '%s'",
 			name, best()->name);
 	return err_set(e, EINVAL,
@@ -189,14 +189,14 @@ size_t kern_store_f16(const struct kern *kern, uint16_t *to, float *x, size_t n)
 {
 	size_t saturated = kern->round_f16(x, n);
 
-	for (size_t i = 0; i < n; i++) /* exact by now */
+	for (size_t i = 0; i < n; i++) /* exact after rounding */
 		to[i] = f32_to_f16(x[i]);
 	return saturated;
 }
 
 size_t kern_matmul_scratch(unsigned k)
 {
-	/* ref wants one decoded row, the vector kernels a fixed workspace. */
+	/* `ref` needs one decoded row, the vector kernels a fixed workspace. */
 	return k > KERN_VEC_SCRATCH ? k : KERN_VEC_SCRATCH;
 }
 
@@ -217,8 +217,8 @@ size_t kern_attend_scratch(unsigned heads, unsigned head_dim)
 	const size_t all = (size_t)heads * KERN_ATTEND_ROWS;
 
 	/* kern_attend.c: q and o of all rows, a block's keys and values; for
-	 * each head its scores and four values, with lanes behind them for
-	 * whole vectors; and what aligning to a cache line takes. */
+	 * each head its scores and four values, padded to whole vectors; and
+	 * 15 floats to align to a cache line. */
 	return wide * 2 * (all + KERN_ATTEND_BLOCK) +
 		all * (KERN_ATTEND_BLOCK + 4) + 4 * lanes + 15;
 }

@@ -1,36 +1,43 @@
 /*
  * Attention of one row, compiled once for each instruction set with
- * -DKERN_ISA=, and the steps of a pass, which kern_attend_rows.c takes too.
+ * -DKERN_ISA=, and the steps of a pass, which kern_attend_rows.c uses too.
  *
- * The order of operations, the same for every head by itself:
+ * This is FlashAttention's online softmax (Dao et al., 2022): the keys are
+ * visited in blocks of B = KERN_ATTEND_BLOCK slots, and only a running maximum
+ * m, a running sum l and an unnormalized output o are kept for each head. When
+ * a block raises m, l and o are scaled by c, so that all weights refer to the
+ * same maximum. For each head, independent of the others:
  *
- *   Slots come in blocks of KERN_ATTEND_BLOCK from the first one on.
- *   A score is one sum as in kern_vec.c, by fma: element i in lane i mod 16,
- *   each lane from zero upwards, filled up with zeros, the lanes added by
- *   lane_sum's tree; then times scale.
- *   m is the greatest score up to this block, c = exp(m before - m).
- *   A block's weights exp(score - m) are summed in 16 lanes likewise, by plain
- *   additions; l = fma(l, c, that sum).
- *   An output is o * c, continued by one chain of fma over the block's slots.
- *   At the end o / l.
+ *   s = scale * (q . k)     one sum as in kern_vec.c, by fma: element i in lane
+ *                           i mod 16, each lane from zero, padded with zeros,
+ *                           the lanes added by lane_sum's tree
+ *   m' = max(m, block's s)
+ *   c = exp(m - m')
+ *   w = exp(s - m')         a block's weights, summed in 16 lanes as above, by
+ *                           plain additions
+ *   l = fma(l, c, sum of w)
+ *   o = o * c, then one chain of fma over the block's slots: o += w * v
+ *   m = m'
+ *   result: o / l after the last block
  *
- * Tiles of several heads and slots share what they load and convert; which
- * heads and slots meet in a tile cannot be seen in a result. A score that is
- * NaN or +infinity makes its head NaN, and so do scores all of -infinity.
+ * Tiles of several heads and slots share loads and conversions; the result does
+ * not depend on which heads and slots form a tile. A score that is NaN or
+ * +infinity makes its head NaN, and so do scores that are all -infinity.
  *
- * attend_table differs in what is stored: q, keys, values, scores (times
- * log2 e), m, weights and c are fp16, o becomes fp16 at the end of each block
- * and the quotient is rounded once more. l stays in float32, where the paper
- * lists it as fp16: a sum above 2048 would lose every weight below one. What
- * does not fit fp16 saturates; a NaN score has weight 0, as in the table.
+ * attend_table (npu-tts paper, algorithm 1) differs in the stored types: q,
+ * keys, values, scores (times log2 e), m, weights and c are fp16, o is rounded
+ * to fp16 after each block and the quotient once more. l stays float32,
+ * although the paper lists it as fp16: a sum above 2048 would lose every weight
+ * below one. Values beyond fp16 saturate; a NaN score has weight 0, as in the
+ * table.
  */
 #include "tensor/kern_attend.h"
 
 #include <math.h>
 
 /*
- * Tiles of products: so many heads at most, which share what is loaded, and so
- * many vectors of values; what 32 registers hold, or 16.
+ * A register tile of products: the most heads, which share loads, and vectors
+ * of values that 32 registers hold (AVX-512), or 16.
  */
 #define TILE_HEADS (VEC_LANES == 16 ? 6 : 4)
 #define VALUE_VECS (VEC_LANES == 8 ? 2 : 4)
@@ -45,7 +52,7 @@ static ALWAYS_INLINE void widen_vec(
 	store(dst, half ? round_half(x) : x);
 }
 
-/* dim values to `wide` floats, the rest of them 0. */
+/* Widen dim values to `wide` floats, padded with 0. */
 static ALWAYS_INLINE void widen_row(const struct pass *p, float *dst,
 	const uint8_t *src, const bool f16, const bool half)
 {
@@ -97,7 +104,7 @@ void pass_rows(const struct pass *p, struct rows *r, const uint8_t *base,
 		r->at[i] = r->at[n - 1];
 }
 
-/* How many of the remaining heads the next tile takes: 1, 2, 3, 4 or 6. */
+/* The number of heads of the next tile, out of those left: 1, 2, 3, 4 or 6. */
 static ALWAYS_INLINE unsigned tile_heads(unsigned left)
 {
 	if (left == 6 || left > 8)
@@ -109,7 +116,7 @@ static ALWAYS_INLINE unsigned tile_heads(unsigned left)
 
 /* ---- scores ---- */
 
-/* Scores of `mh` heads from h on by `slots` of the block's rows. */
+/* Scores of `mh` heads from h on and `slots` of the block's keys. */
 static ALWAYS_INLINE void score_tile(const struct pass *p,
 	const struct rows *rows, unsigned h, unsigned slot, const int mh,
 	const int slots, const bool f16)
@@ -117,7 +124,7 @@ static ALWAYS_INLINE void score_tile(const struct pass *p,
 	const uint8_t *const *k = rows->at + slot;
 	const float *q = p->q + (size_t)h * p->wide;
 	float *s = p->s + (size_t)h * KERN_ATTEND_BLOCK + slot;
-	/* gcc by itself would unroll 16 steps and keep 24 sums in memory */
+	/* without this gcc unrolls 16 steps and keeps 24 sums in memory */
 	const int sums = mh * slots > VEC_LANES ? 2 * VEC_LANES : VEC_LANES;
 	vec part[2 * VEC_LANES][VEC_PARTS], sum[2 * VEC_LANES];
 	float lane[2 * VEC_LANES];
@@ -161,7 +168,7 @@ static ALWAYS_INLINE void score_tile(const struct pass *p,
 static ALWAYS_INLINE void score_heads(const struct pass *p,
 	const struct rows *rows, unsigned h, const int mh, const bool f16)
 {
-	/* a power of two, so that tiles fill the rows */
+	/* a power of two, so that whole tiles cover the block */
 	const int slots = VEC_LANES / (mh == 3 || mh == 6 ? 4 : mh);
 
 	for (unsigned slot = 0; slot < rows->whole; slot += (unsigned)slots)
@@ -196,14 +203,14 @@ void pass_score(const struct pass *p, const struct rows *rows)
 
 /* ---- weights ---- */
 
-/* A weight from its score's distance to the greatest one. */
+/* A weight from x = score - m, or the factor c from x = m - m'. */
 static ALWAYS_INLINE vec weight(const uint16_t *table, vec x)
 {
 	return table ? exp2_half(table, x) : exp_down(x);
 }
 
-/* The greatest of n scores, n a multiple of KERN_LANES, lane by lane; NaN is
- * not. */
+/* The maximum of n scores in each lane, n a multiple of KERN_LANES; NaN is
+ * ignored. */
 static ALWAYS_INLINE vec greatest(const float *s, uint32_t n)
 {
 	vec most = all(-INFINITY);
@@ -213,7 +220,7 @@ static ALWAYS_INLINE vec greatest(const float *s, uint32_t n)
 	return most;
 }
 
-/* n scores to weights, in place; their sum, lane by lane. */
+/* Turn n scores into weights, in place; returns their sum in each lane. */
 static ALWAYS_INLINE vec weights(
 	float *s, uint32_t n, float zero, const uint16_t *table)
 {
@@ -231,8 +238,9 @@ static ALWAYS_INLINE vec weights(
 }
 
 /*
- * Scores of `mh` heads from h on to weights, with m, l and c, a lane a head.
- * Lanes beyond see no score: m and l stay what they are.
+ * Turn the scores of `mh` heads from h on into weights and update m, l and c,
+ * one head in each lane. Lanes without a head have no score: their m and l do
+ * not change.
  */
 static ALWAYS_INLINE void weigh_lanes(const struct pass *p, unsigned h,
 	unsigned mh, uint32_t n, const uint16_t *table)
@@ -273,7 +281,7 @@ void pass_weigh(const struct pass *p, uint32_t n)
 
 /* ---- values ---- */
 
-/* o of `mh` heads, `vecs` vectors from d on. */
+/* Update o of `mh` heads, `vecs` vectors from d on. */
 static ALWAYS_INLINE void value_tile(const struct pass *p,
 	const struct rows *rows, unsigned h, size_t d, const int mh,
 	const int vecs, const bool f16)
@@ -350,24 +358,6 @@ void pass_value(const struct pass *p, const struct rows *rows)
 
 /* ---- begin and end ---- */
 
-/* Cuts scratch up; kern_attend_scratch counts the same. */
-static void place(struct pass *p, float *scratch)
-{
-	const size_t rows = (size_t)p->heads * p->wide;
-	const size_t lanes = p->heads + KERN_LANES;
-	const uintptr_t line = ((uintptr_t)scratch + 63) & ~(uintptr_t)63;
-
-	p->q = (float *)line;
-	p->o = p->q + rows;
-	p->rows = p->o + rows;
-	p->turned = p->rows + (size_t)KERN_ATTEND_BLOCK * p->wide;
-	p->s = p->turned + (size_t)KERN_ATTEND_BLOCK * p->wide;
-	p->most = p->s + (size_t)p->heads * KERN_ATTEND_BLOCK;
-	p->sum = p->most + lanes;
-	p->zero = p->sum + lanes;
-	p->c = p->zero + lanes;
-}
-
 void pass_query(const struct pass *p, unsigned row, const float *q)
 {
 	float *to = p->q + (size_t)row * p->group * p->wide;
@@ -381,10 +371,24 @@ void pass_query(const struct pass *p, unsigned row, const float *q)
 
 void pass_begin(struct pass *p, unsigned rows, float *scratch)
 {
+	const uintptr_t line = ((uintptr_t)scratch + 63) & ~(uintptr_t)63;
+	size_t lanes, values;
+
 	p->heads = rows * p->group;
 	p->wide = (p->dim + KERN_LANES - 1) & -KERN_LANES;
-	place(p, scratch);
-	memset(p->o, 0, (size_t)p->heads * p->wide * sizeof(*p->o));
+	lanes = p->heads + KERN_LANES;
+	values = (size_t)p->heads * p->wide;
+	/* kern_attend_scratch adds up the same sizes. */
+	p->q = (float *)line;
+	p->o = p->q + values;
+	p->rows = p->o + values;
+	p->transposed = p->rows + (size_t)KERN_ATTEND_BLOCK * p->wide;
+	p->s = p->transposed + (size_t)KERN_ATTEND_BLOCK * p->wide;
+	p->most = p->s + (size_t)p->heads * KERN_ATTEND_BLOCK;
+	p->sum = p->most + lanes;
+	p->zero = p->sum + lanes;
+	p->c = p->zero + lanes;
+	memset(p->o, 0, values * sizeof(*p->o));
 	for (unsigned h = 0; h < p->heads; h += VEC_LANES) {
 		store(p->most + h, all(-INFINITY));
 		store(p->sum + h, all(0));
@@ -399,21 +403,20 @@ static ALWAYS_INLINE vec quotient(
 	return p->table ? round_half(x) : x;
 }
 
-static void finish_head(const struct pass *p, unsigned h, float *out)
-{
-	const float *o = p->o + (size_t)h * p->wide;
-	unsigned i = 0;
-
-	for (; i + VEC_LANES <= p->dim; i += VEC_LANES)
-		store(out + i, quotient(p, o + i, p->sum[h]));
-	if (i < p->dim)
-		store_some(out + i, quotient(p, o + i, p->sum[h]), p->dim - i);
-}
-
 void pass_finish(const struct pass *p, unsigned row, float *out)
 {
-	for (unsigned h = 0; h < p->group; h++, out += p->dim)
-		finish_head(p, row * p->group + h, out);
+	unsigned h = row * p->group;
+
+	for (unsigned end = h + p->group; h < end; h++, out += p->dim) {
+		const float *o = p->o + (size_t)h * p->wide;
+		unsigned i = 0;
+
+		for (; i + VEC_LANES <= p->dim; i += VEC_LANES)
+			store(out + i, quotient(p, o + i, p->sum[h]));
+		if (i < p->dim)
+			store_some(out + i, quotient(p, o + i, p->sum[h]),
+				p->dim - i);
+	}
 }
 
 /* ---- one row ---- */

@@ -1,9 +1,10 @@
 /*
- * A pass of attention in steps, for one row's (kern_attend.c, where the steps
- * are) and for that of several rows together (kern_attend_rows.c). A pass is
- * the heads of its rows, a block after the other: scores, weights, values, each
- * head by itself. Its memory is the caller's, kern_attend_scratch(group, dim)
- * floats, and nothing is checked. Private to these two files.
+ * The steps of attention, implemented in kern_attend.c, for one row
+ * (kern_attend.c) and for several rows together (kern_attend_rows.c). A pass
+ * computes all heads of its rows, block by block: scores, weights, values. The
+ * caller owns its memory, kern_attend_scratch(group, dim) floats. Nothing is
+ * checked. The names m, l, c and o are those of kern_attend.c. Private to these
+ * two files.
  */
 #ifndef TENSOR_KERN_ATTEND_H
 #define TENSOR_KERN_ATTEND_H
@@ -15,29 +16,30 @@
 struct pass {
 	const struct kern_kv *kv;
 	unsigned group;        /* query heads of a row */
-	unsigned heads;        /* of all rows, a row's behind one another */
-	unsigned dim, wide;    /* head_dim; that, rounded up to lanes */
+	unsigned heads;        /* of all rows, row by row */
+	unsigned dim, wide;    /* head_dim, and rounded up to KERN_LANES */
 	const uint16_t *table; /* NULL: everything in float32 */
 	float scale;
-	float *q, *o;  /* [heads][wide] */
-	float *rows;   /* [KERN_ATTEND_BLOCK][wide], see pass_rows */
-	float *turned; /* [wide][KERN_ATTEND_BLOCK] keys, see kern_turn.h */
-	float *s;      /* [heads][KERN_ATTEND_BLOCK] scores, weights */
-	/* [heads] and KERN_LANES more */
+	float *q, *o;      /* [heads][wide] */
+	float *rows;       /* [KERN_ATTEND_BLOCK][wide] copies of pass_rows */
+	float *transposed; /* [wide][KERN_ATTEND_BLOCK] keys (kern_transpose.h)
+			    */
+	float *s;          /* [heads][KERN_ATTEND_BLOCK] scores, weights */
+	/* [heads + KERN_LANES] */
 	float *most, *sum; /* m, l */
-	float *zero;       /* what is taken from scores: m */
+	float *zero;       /* m, but 0 where m is -infinity */
 	float *c;
 };
 
-/* A block's keys or values, each `wide` long. Behind the n that are there, up
- * to whole lanes, repetitions of the last. */
+/* A block's n keys or values, each `wide` long, padded to whole lanes with
+ * copies of the last one. */
 struct rows {
 	const uint8_t *at[KERN_ATTEND_BLOCK];
 	uint32_t n, whole;
 	bool f16;
 };
 
-/* The steps are there once for each instruction set. */
+/* The steps exist once for each instruction set. */
 #define pass_begin  JOIN(kern_pass_begin_, KERN_ISA)
 #define pass_query  JOIN(kern_pass_query_, KERN_ISA)
 #define pass_rows   JOIN(kern_pass_rows_, KERN_ISA)
@@ -47,7 +49,7 @@ struct rows {
 #define pass_block  JOIN(kern_pass_block_, KERN_ISA)
 #define pass_finish JOIN(kern_pass_finish_, KERN_ISA)
 
-/* Scores and weights are in powers of two where there is a table. */
+/* With a table scores are exponents of two, not of e. */
 static inline float pass_scale(float scale, const uint16_t *table)
 {
 	const float log2_e = 0x1.715476p0f;
@@ -55,25 +57,25 @@ static inline float pass_scale(float scale, const uint16_t *table)
 	return table ? scale * log2_e : scale;
 }
 
-/* Cuts scratch up for `rows` rows. Set before: kv, group, dim, table, scale. */
+/* Divide scratch for `rows` rows. kv, group, dim, table and scale are set. */
 void pass_begin(struct pass *, unsigned rows, float *scratch);
 
-/* The queries of a row, [group][dim]: once for each row. */
+/* Set the queries of a row, [group][dim]; call once for each row. */
 void pass_query(const struct pass *, unsigned row, const float *q);
 
 /*
- * The keys (base kv->k) or values (kv->v) of n slots, n >= 1: as they lie in
- * the cache where whole vectors can be taken from there, else, or if `copy`, by
- * way of the scratch, which the next call writes anew.
+ * The keys (base kv->k) or values (kv->v) of n slots, n >= 1: in place in the
+ * cache if whole vectors can be loaded there, else, or if `copy`, widened to
+ * scratch, which the next call overwrites.
  */
 void pass_rows(const struct pass *, struct rows *, const uint8_t *base,
 	const uint32_t *slot, uint32_t n, bool copy);
 
-/* Scores of all heads by a block's keys: `whole` each, of which those behind
- * the first n are to be put away by scores_end. */
+/* Scores of all heads and a block's keys, `whole` for each head; call
+ * scores_end to invalidate those after the first n. */
 void pass_score(const struct pass *, const struct rows *);
 
-/* Behind the first n scores of each head, up to `whole` of them, -infinity. */
+/* Set scores n to whole - 1 of each head to -infinity. */
 static inline void scores_end(const struct pass *p, uint32_t n, uint32_t whole)
 {
 	float *s = p->s;
@@ -83,17 +85,17 @@ static inline void scores_end(const struct pass *p, uint32_t n, uint32_t whole)
 			s[i] = -INFINITY;
 }
 
-/* n scores of a block to weights, with m, l and c; n a multiple of KERN_LANES,
- * -infinity behind those that there are. */
+/* Turn n scores of each head into weights and update m, l and c. n is a
+ * multiple of KERN_LANES; padding scores are -infinity. */
 void pass_weigh(const struct pass *, uint32_t n);
 
-/* A block's weights times its values joined to o. */
+/* Update o with a block's weights and values. */
 void pass_value(const struct pass *, const struct rows *);
 
-/* A block from its keys to o, all heads seeing the same n slots, n >= 1. */
+/* All steps of a block; all heads see the same n slots, n >= 1. */
 void pass_block(const struct pass *, const uint32_t *slot, uint32_t n);
 
-/* What a row comes to, [group][dim]. */
+/* The result of a row, [group][dim]. */
 void pass_finish(const struct pass *, unsigned row, float *out);
 
 #endif

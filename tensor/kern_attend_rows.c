@@ -1,23 +1,25 @@
 /*
- * Attention of several rows that see slots in common, compiled once for each
- * instruction set with -DKERN_ISA=. The order of operations is that of
- * kern_attend.c, and so are the bits of every row: a block is 64 slots of a
+ * Attention of several rows that share slots, such as samples or branches of
+ * one prompt; compiled once for each instruction set with -DKERN_ISA=.
+ *
+ * Hydragen (Juravsky et al., 2024) computes a shared prefix separately and
+ * merges the results, which changes the order of summation and so the bits.
+ * Here every row keeps the order of kern_attend.c: a block is 64 slots of the
  * row's own list, counted from its first, so rows that see the same prefix see
- * it in the same blocks and each joins them to its maximum and sum as it would
- * alone (the prefix by itself and an exact merge behind it, as Juravsky et al.,
- * "Hydragen", 2024, would give other bits). What is gained: rows that see the
- * same block read it once, its keys turned (kern_turn.h), its values widened,
- * and tiles take heads of several rows.
+ * it in the same blocks, and each updates its m, l and o as it would by itself.
+ * Rows with the same block read it once, transpose its keys once
+ * (kern_transpose.h), widen its values once, and form register tiles of heads
+ * of several rows.
  */
 #include "tensor/kern_attend.h"
-#include "tensor/kern_turn.h"
+#include "tensor/kern_transpose.h"
 
-/* So many rows pay for turning a block's keys and for setting its values side
- * by side, whatever their heads. */
-#define TURN_ROWS 6
+/* From this many rows on, transposing a block's keys and copying its values
+ * pays, for any number of heads. */
+#define TRANSPOSE_ROWS 6
 
-/* `rows` rows of a pass, from `row` on. Whole vectors of its heads reach into
- * the rows behind: see kern_attend.c's weigh_lanes. */
+/* `rows` rows of a pass, from `row` on. Whole vectors of its heads extend into
+ * the rows after them: see weigh_lanes in kern_attend.c. */
 static struct pass part_of(const struct pass *p, unsigned row, unsigned rows)
 {
 	const size_t h = (size_t)row * p->group;
@@ -39,43 +41,37 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* ---- what a row sees of a block ---- */
+/* ---- a row's blocks ---- */
 
 struct block {
 	uint32_t n, slot[KERN_ATTEND_BLOCK];
 };
 
-/* How far a row's list was gone through. */
+/* Position in a row's list of slots. */
 struct cursor {
-	uint32_t span, at; /* so many of the span's slots */
+	uint32_t span, at; /* slot `at` of the span */
 	uint32_t own;
 };
 
-/* As much of the span as fits; whether that is all of it. */
-static bool take_span(
-	struct block *b, const struct kern_span *s, struct cursor *c)
-{
-	const uint32_t n = smaller(s->count - c->at, KERN_ATTEND_BLOCK - b->n);
-	const uint32_t from = s->slot + c->at;
-	uint32_t *slot = b->slot + b->n;
-
-	for (uint32_t i = 0; i < n; i++)
-		slot[i] = from + i;
-	b->n += n;
-	c->at += n;
-	return c->at == s->count;
-}
-
-/* The next block of a row; n is 0 behind the last. */
+/* The next block of a row; n is 0 after the last one. */
 static void block_next(
 	struct block *b, const struct kern_query *q, struct cursor *c)
 {
 	uint32_t own;
 
 	b->n = 0;
-	while (c->span < q->n_spans && take_span(b, &q->span[c->span], c)) {
-		c->span++;
-		c->at = 0;
+	for (; c->span < q->n_spans; c->span++, c->at = 0) {
+		const struct kern_span *s = &q->span[c->span];
+		const uint32_t from = s->slot + c->at;
+		const uint32_t n =
+			smaller(s->count - c->at, KERN_ATTEND_BLOCK - b->n);
+
+		for (uint32_t i = 0; i < n; i++)
+			b->slot[b->n + i] = from + i;
+		b->n += n;
+		c->at += n;
+		if (c->at < s->count)
+			break;
 	}
 	own = smaller(q->n_own - c->own, KERN_ATTEND_BLOCK - b->n);
 	if (own)
@@ -87,9 +83,9 @@ static void block_next(
 /* ---- which rows share a block ---- */
 
 /*
- * How many of the rows from the first of b[rows] on see the same, for as long
- * as of two lists one begins with the other; *longest is the one with all of
- * the slots. A row that sees nothing is alone.
+ * The number of rows from the first of b[rows] on that can share a block: of
+ * any two of their lists one is a prefix of the other. *longest is the longest
+ * list. A row without slots shares with no other.
  */
 static unsigned block_join(
 	const struct block *b, unsigned rows, const struct block **longest)
@@ -112,15 +108,17 @@ static unsigned block_join(
 
 /* ---- a block ---- */
 
-/* All heads' scores by keys that are turned once. */
-static void score_by_turned(const struct pass *p, const struct rows *rows)
+/* Scores of all heads with keys that are transposed once. */
+static void score_by_transposed(const struct pass *p, const struct rows *rows)
 {
 	if (rows->f16)
-		turn_keys(p->turned, rows->at, rows->whole, p->wide, true);
+		transpose_keys(
+			p->transposed, rows->at, rows->whole, p->wide, true);
 	else
-		turn_keys(p->turned, rows->at, rows->whole, p->wide, false);
-	score_turned(p->s, p->q, p->turned, p->heads, p->wide, rows->whole,
-		p->scale);
+		transpose_keys(
+			p->transposed, rows->at, rows->whole, p->wide, false);
+	score_transposed(p->s, p->q, p->transposed, p->heads, p->wide,
+		rows->whole, p->scale);
 	if (!p->table)
 		return;
 	for (unsigned h = 0; h < p->heads; h++)
@@ -131,17 +129,17 @@ static void score_by_turned(const struct pass *p, const struct rows *rows)
 		}
 }
 
-/* Keys and values are read, and made ready, once for all rows; b[r].n is how
- * much of all a row sees. */
+/* A block that rows share: keys and values are read and converted once. Row r
+ * sees the first b[r].n slots of `all`. */
 static void block_shared(const struct pass *p, const struct block *b,
 	unsigned rows, const struct block *all)
 {
-	const bool many = rows >= TURN_ROWS;
+	const bool many = rows >= TRANSPOSE_ROWS;
 	struct rows kv;
 
 	pass_rows(p, &kv, p->kv->k, all->slot, all->n, false);
 	if (many)
-		score_by_turned(p, &kv);
+		score_by_transposed(p, &kv);
 	else
 		pass_score(p, &kv);
 	for (unsigned r = 0; r < rows; r++) {
@@ -163,8 +161,8 @@ static void block_shared(const struct pass *p, const struct block *b,
 
 /* ---- all blocks ---- */
 
-/* The next block of each row, of whom one at least has one; returns how many
- * slots were read. */
+/* The next block of each row; returns the number of slots read, 0 at the end.
+ */
 static uint32_t run_block(const struct pass *p, unsigned rows,
 	const struct kern_query *query, struct cursor *at)
 {

@@ -6,13 +6,13 @@
 
 #include "tensor/kern.h"
 
-/* Plain scalar loops with sums in double: the reference of the others. */
+/* Scalar loops with sums in double: the reference for the others. */
 extern const struct kern kern_ref;
 
 /*
  * kern_vec.c, kern_tile.c, kern_q8.c, kern_attend.c, kern_attend_rows.c and
- * kern_peak.c, compiled once for each instruction set; the Makefile knows which
- * exist.
+ * kern_peak.c, compiled once for each instruction set that the Makefile lists
+ * for the machine.
  */
 #define KERN_DECLARE(isa)                                                    \
 	extern const struct kern kern_vec_##isa;                             \
@@ -43,7 +43,7 @@ KERN_DECLARE(vnni)
 KERN_DECLARE(dotprod)
 KERN_DECLARE(i8mm)
 
-/* vnni with the products of many rows on AMX; part of vnni's objects. */
+/* vnni, but products of many rows use AMX; compiled in vnni's objects. */
 extern const struct kern kern_vec_amx;
 void kern_matmul_q8_amx(float *y, size_t ldy, const void *xq, unsigned rows,
 	enum dtype wt, const void *w, unsigned n, unsigned k, void *scratch);

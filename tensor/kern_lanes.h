@@ -1,9 +1,9 @@
 /*
- * Sixteen lanes and what is done with them: the steps below kern_vec.c, for
- * the instruction set that the compiler was told to use. A machine vector
- * holds 4, 8 or 16 of the lanes. Every operation here works on each lane by
- * itself and rounds once, so that its width cannot be seen in the result.
- * Private to the kernels that are compiled once for each.
+ * Operations on vectors of sixteen lanes, for the instruction set that this
+ * compilation targets. A machine vector holds 4, 8 or 16 of the lanes. Every
+ * operation works on each lane separately and rounds once, so the result does
+ * not depend on the vector's width. Private to the kernels that are compiled
+ * once for each instruction set.
  */
 #ifndef TENSOR_KERN_LANES_H
 #define TENSOR_KERN_LANES_H
@@ -67,7 +67,7 @@ static ALWAYS_INLINE vec all(float f)
 	return f - (vec){ 0 };
 }
 
-/* The greater of each; b where a is NaN. */
+/* The maximum in each lane; b where a is NaN. */
 static ALWAYS_INLINE vec max_vec(vec a, vec b)
 {
 #if VEC_LANES == 16
@@ -96,8 +96,8 @@ static ALWAYS_INLINE vec fma_vec(vec a, vec b, vec c)
 }
 
 #ifdef __F16C__
-/* fp16 by the machine's conversion, codes of weights by its widening loads:
- * neither has a portable spelling that this compiler turns into one. */
+/* fp16 by the conversion instruction, codes of weights by widening loads:
+ * the compiler generates neither from portable code. */
 #ifdef __AVX512F__
 static ALWAYS_INLINE vec load_f16(const uint8_t *p)
 {
@@ -156,7 +156,7 @@ static ALWAYS_INLINE vec load_f16(const uint8_t *p)
 	uint16_t h __attribute__((vector_size(VEC_LANES * 2)));
 
 	memcpy(&h, p, sizeof(h));
-	/* as f16_to_f32, which explains it */
+	/* see f16_to_f32 */
 	const ivec bits = __builtin_convertvector(h, ivec);
 	const ivec sign = (bits & 0x8000) << 16, mag = bits & 0x7fff;
 	const ivec finite = (ivec)((vec)(mag << 13) * 0x1p112f);
@@ -186,10 +186,10 @@ static ALWAYS_INLINE float lane_sum(const float lane[KERN_LANES])
 }
 
 /*
- * exp in float32, relative error below 2e-7. Own code, because libm's result
- * depends on its version and on the processor. x = n ln 2 + r, |r| <=
- * ln(2)/2; e^r by its series. Results below 2^-126 become 0, those above
- * FLT_MAX infinity; NaN stays NaN.
+ * exp in float32, relative error below 2e-7. Not libm's, whose result depends
+ * on its version and on the CPU. x = n ln 2 + r, |r| <= ln(2)/2; e^r by its
+ * series. Results below 2^-126 become 0, those above FLT_MAX infinity; NaN
+ * stays NaN.
  */
 static ALWAYS_INLINE vec exp_series(vec x, ivec *exponent)
 {
@@ -200,8 +200,8 @@ static ALWAYS_INLINE vec exp_series(vec x, ivec *exponent)
 	const vec r = x - n * 0x1.62e4p-1f - n * 0x1.7f7d1cp-20f;
 	vec p = r * (1.0f / 5040) + 1.0f / 720;
 
-	/* of what is far below or no number anything; unsigned, that is
-	 * defined */
+	/* arbitrary for NaN and far below the range; unsigned arithmetic, so
+	 * that overflow is defined */
 	*exponent = (ivec)((uvec)shifted - (uvec)all(magic));
 	p = p * r + 1.0f / 120;
 	p = p * r + 1.0f / 24;
@@ -229,8 +229,8 @@ static ALWAYS_INLINE vec exp_vec(vec x)
 	return pickf(x == x, p, x);
 }
 
-/* The same bits where x <= 0; what is above gives anything. 2^n is a normal
- * number there, and below -87.33654 whatever the series says is put aside. */
+/* The bits of exp_vec for x <= 0; arbitrary above. 2^n is a normal number
+ * there, and results below -87.33654 are replaced by 0. */
 static ALWAYS_INLINE vec exp_down(vec x)
 {
 	ivec n;
@@ -283,8 +283,8 @@ static ALWAYS_INLINE ivec gather(const uint16_t *table, ivec i)
 #endif
 }
 
-/* 2^x for x <= 0. Indices of NaN go to that of -infinity, whose entry is 0
- * as well: what lies behind the table is never read. */
+/* 2^x for x <= 0. NaN uses the entry of -infinity, which is 0 as well, so that
+ * gather never reads past the table. */
 static ALWAYS_INLINE vec exp2_half(const uint16_t *table, vec x)
 {
 	const ivec mag = __builtin_convertvector(narrow(x), ivec) & 0x7fff;
@@ -304,7 +304,7 @@ static ALWAYS_INLINE vec exp2_half(const uint16_t *table, vec x)
 #define EACH(f, s) FOUR(f, s, 0)
 #endif
 
-/* Lanes l and l ^ s joined: of a where l & s is 0, of b where it is not. */
+/* Combine lanes l and l ^ s: those of a where l & s is 0, else those of b. */
 #define MEET(join, a, b, s)                                \
 	join(__builtin_shufflevector(a, b, EACH(SAME, s)), \
 		__builtin_shufflevector(a, b, EACH(OTHER, s)))
@@ -337,7 +337,7 @@ static ALWAYS_INLINE vec lane_sums(vec v[VEC_LANES])
 	LANE_TREE(v, ADD)
 }
 
-/* Likewise the greatest of each; none may be NaN. */
+/* Likewise the maximum of each vector; no lane may be NaN. */
 static ALWAYS_INLINE vec lane_mosts(vec v[VEC_LANES])
 {
 	LANE_TREE(v, max_vec)

@@ -1,7 +1,7 @@
 /*
- * The limits that the matrix kernels of an instruction set are measured
- * against: what the arithmetic units give when nothing is loaded or stored, and
- * what memory gives when nothing is computed.
+ * The limits of the matrix kernels of an instruction set, for comparison: the
+ * rate of the arithmetic units without loads and stores, and the rate of memory
+ * without arithmetic.
  */
 #include "tensor/kern_lanes.h"
 
@@ -9,16 +9,16 @@
 #include <immintrin.h>
 #endif
 
-#define CHAINS 12 /* independent sums: more than latency times units */
+#define CHAINS 12 /* independent sums: at least latency times units */
 
-/* Keeps the compiler from seeing that nothing changes. */
+/* Prevents the compiler from optimizing the loop away. */
 #ifdef __x86_64__
 #define OPAQUE(x) __asm__ volatile("" : "+x"(x))
 #else
 #define OPAQUE(x) __asm__ volatile("" : "+w"(x))
 #endif
 
-/* Opaque: of chains that are alike the compiler would compute one. */
+/* Opaque, or the compiler would compute only one of the equal chains. */
 #define STEP(sum)                     \
 	do {                          \
 		OPAQUE(a);            \
@@ -27,7 +27,7 @@
 	} while (0)
 
 #if defined(__AVX512VNNI__)
-#define INT8_OPS 128 /* 64 products and as many sums */
+#define INT8_OPS 128 /* 64 products and 64 additions */
 typedef __m512i codes;
 static ALWAYS_INLINE codes dot(codes sum, codes a, codes b)
 {
@@ -78,7 +78,7 @@ static ALWAYS_INLINE codes dot(codes sum, codes a, codes b)
 
 uint64_t JOIN(kern_peak_int8_, KERN_ISA)(uint64_t steps)
 {
-	/* Each a variable of its own, which stays in a register. */
+	/* Separate variables, so that each stays in a register. */
 	codes s0 = { 0 }, s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0;
 	codes s6 = s0, s7 = s0, s8 = s0, s9 = s0, s10 = s0, s11 = s0;
 	codes a = s0, b = s0;

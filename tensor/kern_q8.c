@@ -2,12 +2,12 @@
  * Products of int8 activations and tiled weights, and the activations'
  * quantization, compiled once for each instruction set with -DKERN_ISA=.
  *
- * A strip is walked in chunks of 256 k, which is a group of activations:
- * `part` is its sum for a block of rows, in registers while it grows, and
- * enters the outputs at the end of the chunk. For many rows the chunk's codes
- * are first brought into the order of the dot products, in the workspace; for
- * few that happens in registers. Either way the same operations follow, so
- * neither can be told from the result.
+ * A strip of 32 outputs is processed in chunks of 256 k, the size of a group of
+ * activations. The sums of a chunk for a block of rows stay in registers and
+ * are added to the outputs at the end of the chunk. For many rows the chunk's
+ * codes are first put into the order of the dot products, in the workspace; for
+ * few rows that happens in registers. The operations after that are the same,
+ * so the result does not depend on the choice.
  */
 #include "tensor/kern_q8_chunk.h"
 #include "tensor/kern_q8_narrow.h"
@@ -53,17 +53,10 @@ static void codes_of(int8_t *q, const float *x, unsigned n, float inverse)
 	}
 }
 
-static void turn(int8_t *restrict to, const int8_t *restrict q)
-{
-	for (int s = 0; s < 4; s++)
-		for (int i = 0; i < 4; i++)
-			to[4 * s + i] = q[s + 4 * i];
-}
-
 void JOIN(kern_quantize_, KERN_ISA)(void *dst, const float *x, unsigned k)
 {
 	uint8_t *const p = dst;
-	int8_t *const q = dst, *const turned = q + q8_turned_at(k);
+	int8_t *const q = dst, *const permuted = q + q8_permuted_at(k);
 	const size_t scale_at = q8_scale_at(k);
 	size_t end = scale_at;
 
@@ -77,7 +70,8 @@ void JOIN(kern_quantize_, KERN_ISA)(void *dst, const float *x, unsigned k)
 		memcpy(p + end, &scale, sizeof(scale));
 	}
 	for (unsigned i = 0; i < k; i += 16)
-		turn(turned + i, q + i);
+		for (unsigned e = 0; e < 16; e++)
+			permuted[i + e] = q[i + e / 4 + e % 4 * 4];
 	for (unsigned g = 0; g < k / TILE; g++) {
 		int32_t sum = 0, start;
 
@@ -95,7 +89,7 @@ _Static_assert(sizeof(struct ready) <= TILE_SCRATCH, "workspace");
 
 /* ---- strips ---- */
 
-/* All rows, in register tiles that are as full as rows_next has it. */
+/* All rows, in register tiles of the sizes that rows_next returns. */
 static ALWAYS_INLINE void chunk_rows(const struct chunk *c, struct block b,
 	unsigned rows, struct ahead *ahead, const bool four, const bool ready)
 {
@@ -135,7 +129,7 @@ static ALWAYS_INLINE void strip(struct block b, const uint8_t *w, unsigned rows,
 typedef void strip_fn(const struct block *, const uint8_t *w, unsigned rows,
 	unsigned k, void *scratch);
 
-/* A function of its own for each way to do it: together they want more
+/* A separate function for each case: inlined into one function they need more
  * registers than there are. */
 #define STRIP_FN(name, four, store_codes)                                   \
 	static __attribute__((noinline)) void name(const struct block *b,   \
@@ -149,7 +143,7 @@ STRIP_FN(q8_few, false, false)
 STRIP_FN(q4_many, true, true)
 STRIP_FN(q8_many, false, true)
 
-/* A strip of which n outputs are wanted goes by way of a whole one. */
+/* A last strip of n < 32 outputs: compute all 32 and copy n of them. */
 static void short_strip(strip_fn *fn, struct block b, const uint8_t *w,
 	unsigned n, unsigned rows, unsigned k, void *scratch)
 {
@@ -167,7 +161,7 @@ static void short_strip(strip_fn *fn, struct block b, const uint8_t *w,
 	}
 }
 
-/* By fns[whether nibbles][whether there are many rows]. */
+/* Calls fns[4-bit codes][many rows] for each strip. */
 static ALWAYS_INLINE void multiply_strips(strip_fn *const fns[2][2], float *y,
 	size_t ldy, const void *xq, unsigned rows, enum dtype wt, const void *w,
 	unsigned n, unsigned k, void *scratch)
@@ -175,7 +169,7 @@ static ALWAYS_INLINE void multiply_strips(strip_fn *const fns[2][2], float *y,
 	const bool four = wt == DTYPE_TILE_Q4_0;
 	const size_t bytes = k / TILE * tile_size(four);
 	const uint8_t *x = xq, *at = w;
-	struct block b = { x + (four && TURNED ? q8_turned_at(k) : 0),
+	struct block b = { x + (four && PERMUTED ? q8_permuted_at(k) : 0),
 		x + q8_start_at(k, four), x + q8_scale_at(k), q8_row_bytes(k),
 		y, ldy, true };
 
@@ -197,7 +191,7 @@ void JOIN(kern_matmul_q8_, KERN_ISA)(float *y, size_t ldy, const void *xq,
 }
 
 #ifdef __AVX512VNNI__
-#include "tensor/kern_q8_amx.h" /* on what is above */
+#include "tensor/kern_q8_amx.h" /* uses the functions above */
 
 void kern_matmul_q8_amx(float *y, size_t ldy, const void *xq, unsigned rows,
 	enum dtype wt, const void *w, unsigned n, unsigned k, void *scratch)

@@ -1,14 +1,13 @@
 /*
- * Codes of tiles in machine vectors, and their dot products: the steps below
- * kern_q8.c, for AVX2, AVX-512 and AVX-512 VNNI, and Arm's dot products and
- * matrix products (i8mm). A vector has, for each of its outputs, four codes
- * that are multiplied by four codes of a row; with i8mm, for two outputs,
- * eight.
+ * Loading the codes of tiles into machine vectors, and their dot products, for
+ * kern_q8.c: AVX2, AVX-512 and AVX-512 VNNI, and Arm's dot products and matrix
+ * products (i8mm). A vector has four codes for each of its outputs, which are
+ * multiplied by four codes of a row; with i8mm eight codes for two outputs.
  *
- * In tile-q4_0 two bytes of an output that stand side by side in a vector are
- * 32 apart in memory, so that vectors are interleaved before their nibbles are
- * split. This works within 16 bytes, and what it does to the order of the
- * outputs is made up for when the sums are complete: in_order.
+ * In tile-q4_0, two bytes of an output that must be adjacent in a vector are 32
+ * apart in memory, so vectors are interleaved before their nibbles are split.
+ * The instructions interleave within 16 bytes, which permutes the outputs;
+ * in_order restores their order when the sums are complete.
  *
  * Private to kern_q8.c.
  */
@@ -24,20 +23,20 @@
 
 #define AHEAD 4096 /* bytes */
 
-/* Codes and, behind them, 32 scales. */
+/* Codes, followed by 32 scales. */
 static ALWAYS_INLINE size_t tile_size(bool four)
 {
 	return TILE_VALUES / (four ? 2 : 1) + TILE * 2;
 }
 
-/* Keeps the reading ahead across pages, where the processor's own stops. */
+/* Prefetch across pages, where the CPU's own prefetcher stops. */
 static ALWAYS_INLINE void prefetch(const uint8_t *tile, bool four)
 {
 	for (size_t i = 0; i < tile_size(four); i += 64)
 		__builtin_prefetch(tile + i);
 }
 
-/* Two vectors of a strip's outputs in ascending order, and where they begin. */
+/* Two vectors of a strip's outputs in ascending order, and their offsets. */
 struct pair {
 	vec v[2];
 	int at[2];
@@ -63,15 +62,15 @@ static ALWAYS_INLINE ivec all32(const void *p)
 	return (ivec)_mm512_set1_epi32(v);
 }
 
-/* Eight codes of each output: of k 0 and 1 and what is 4, 8 and 12 on; of k 2
- * and 3 likewise. */
+/* Eight codes of each output: in `even` those of k mod 4 = 0 or 1, in `odd`
+ * those of k mod 4 = 2 or 3. */
 struct pairs {
 	ivec even, odd;
 };
 
 /*
- * Eight k-pairs: in vector 0 outputs 0-3 and 16-19 and those that are 8 on, in
- * vector 1 those that are 4 on from there.
+ * Eight k-pairs: in vector 0 outputs 0-3, 8-11, 16-19 and 24-27, in vector 1
+ * the others.
  */
 static ALWAYS_INLINE struct pairs nibble_pairs(const uint8_t *p, const int v)
 {
@@ -133,7 +132,7 @@ static ALWAYS_INLINE ivec all32(const void *p)
 	return (ivec)_mm256_set1_epi32(v);
 }
 
-/* Eight k-pairs; outputs 0-3 and 16-19, and those that are 4, 8, 12 on. */
+/* Eight k-pairs; vector v has outputs 4v to 4v + 3 and 4v + 16 to 4v + 19. */
 static ALWAYS_INLINE void half_nibbles(struct half *h, const uint8_t *p)
 {
 	for (int odd = 0; odd < 2; odd++, p += 32) {
@@ -247,8 +246,8 @@ static ALWAYS_INLINE void half_bytes(struct half *h, const uint8_t *p)
 		}
 }
 
-/* With i8mm a vector holds eight codes of each of two outputs: for even s those
- * of the first two in w[s], of the next two in w[s + 1]. */
+/* With i8mm a vector holds eight codes of each of two outputs. For even s, w[s]
+ * gets those of the first two outputs, w[s + 1] those of the next two. */
 static ALWAYS_INLINE void join_codes(struct half *h)
 {
 #ifdef __ARM_FEATURE_MATMUL_INT8
@@ -287,8 +286,9 @@ static ALWAYS_INLINE void tile_scales(
 #endif
 
 /*
- * Sums of one group: sum_begin, dot for each four codes, sum_end, which gives
- * sum_k w x in int32. `start` is what the row holds for this type.
+ * The sum of one group: sum_begin, dot for each four codes, then sum_end
+ * returns sum_k w x in int32. `start` is the row's correction for this type
+ * (kern_tile.h).
  */
 #if defined(__AVX512VNNI__)
 
@@ -388,9 +388,9 @@ static ALWAYS_INLINE ivec sum_begin(ivec start)
 
 /*
  * int16 holds the sum of 16 products of a nibble and a code (16 * 15 * 127 =
- * 30480), but of no more than two of two codes (2 * 128 * 127 = 32512), and
- * that only with the weight's sign moved to the activation: 2 * 255 * 127 is
- * too much.
+ * 30480), but of only two products of int8 codes (2 * 128 * 127 = 32512), and
+ * only if the weight's sign is moved to the activation: 2 * 255 * 127
+ * overflows.
  */
 static ALWAYS_INLINE ivec dot(ivec sum, ivec w, ivec x, bool four)
 {
@@ -398,8 +398,8 @@ static ALWAYS_INLINE ivec dot(ivec sum, ivec w, ivec x, bool four)
 		sum = add16(sum, maddubs(w, x));
 	else
 		sum += pairs(maddubs(magnitude(w), signed_by(x, w)));
-	/* Added at once: gcc would compute all products of a tile before, and
-	 * keep them on the stack. */
+	/* Forces the addition here: gcc would compute all products of a tile
+	 * first and keep them on the stack. */
 	__asm__("" : "+v"(sum));
 	return sum;
 }

@@ -1,9 +1,9 @@
 /*
- * matmul_q8 on AMX, for more rows than registers of vectors hold: 16 rows by
- * 16 outputs by the 32 k of a group are one instruction, whose sums go by way
- * of the nearest cache into the same float32 steps as kern_q8.c's. Codes of
- * weights are signed here, so that nothing is to be made up for: bytes are
- * taken as they are stored, nibbles are made ready for a chunk.
+ * matmul_q8 on AMX, for more rows than vector registers hold. One instruction
+ * multiplies 16 rows by 16 outputs over the 32 k of a group; its sums pass
+ * through the L1 cache into the same float32 steps as in kern_q8.c. Codes of
+ * weights are signed here, so no correction is needed: bytes are used as they
+ * are stored, nibbles are converted chunk by chunk.
  *
  * Private to kern_q8.c.
  */
@@ -13,28 +13,27 @@
 #ifdef __AVX512VNNI__
 
 #define AMX_ROWS  16
-#define AMX_LEAST 13 /* rows: for fewer, vectors do as well */
+#define AMX_LEAST 13 /* rows; for fewer, vectors are as fast */
 #define AMX_FN    __attribute__((target("amx-tile,amx-int8,gfni")))
 
 /*
- * Groups between a product and the use of its sums: so many that nothing waits
- * for a tile, and so few that what is written by then is one page of the
- * nearest cache. With more, loads are taken to depend on the stores a page
- * away, and other data is pushed out.
+ * Groups between a product and the use of its sums: enough that no instruction
+ * waits for a tile, and few enough that the sums in between fill one page of
+ * the L1 cache. With more, the CPU takes loads to depend on stores 4 KiB away,
+ * and other data is evicted.
  */
 #define AMX_LAG  3
 #define AMX_RING 4
 
-/* Tiles that a chunk lacks, and rows that a block does, leave what was there:
- * the former have a scale of 0, the latter are not entered. */
+/* Old values remain for tiles and rows beyond the end of a chunk or block: the
+ * former are multiplied by a scale of 0, the latter are not added. */
 struct amx_sums {
 	int32_t at[AMX_RING][AMX_ROWS][VEC_LANES];
 };
 
 /*
  * Tile registers 0: sums of a block of rows, 1: its codes; 2 and 3: the same
- * of the last block where that has fewer rows than the others; 4: codes of
- * weights.
+ * for the last block, which may have fewer rows; 4: codes of weights.
  */
 static AMX_FN void amx_shape(unsigned rows)
 {
@@ -49,7 +48,7 @@ static AMX_FN void amx_shape(unsigned rows)
 			VEC_LANES * 4 },
 		.rows = { most, most, last, last, TILE / 4 } };
 
-	_Static_assert(sizeof(shapes) == 64, "as the instruction wants it");
+	_Static_assert(sizeof(shapes) == 64, "the instruction's format");
 	__asm__ volatile("" ::"m"(shapes));
 	_tile_loadconfig(&shapes);
 }
@@ -99,8 +98,8 @@ static ALWAYS_INLINE void amx_take(vec (*part)[2], int v, vec *sum)
 	}
 }
 
-/* The chunk's groups for a vector of outputs, while the sums of the vector
- * before become complete. */
+/* The chunk's groups for a vector of outputs; the last sums of the previous
+ * vector are added in between. */
 static ALWAYS_INLINE AMX_FN void amx_vector(vec *sum, vec (*part)[2],
 	struct amx_sums *s, const int v, const struct chunk *c,
 	const struct block *b, struct ahead *ahead, const bool last,
@@ -157,9 +156,9 @@ static ALWAYS_INLINE AMX_FN void amx_rows(const struct chunk *c, struct block b,
 }
 
 /*
- * Nibbles n to bytes n - 8: the lowest three bits are n's, all others the
- * inverse of its highest. Row i of the matrix, from the last byte on, says
- * which bits of n make up bit i.
+ * Nibbles n to bytes n - 8: the lowest three bits are those of n, all others
+ * the inverse of its highest bit. Row i of the bit matrix, counted from its
+ * last byte, selects the bits of n whose sum mod 2 is bit i.
  */
 static ALWAYS_INLINE AMX_FN ivec amx_low(ivec q)
 {
@@ -173,7 +172,7 @@ static ALWAYS_INLINE AMX_FN ivec amx_high(ivec q)
 		(__m512i)q, _mm512_set1_epi64(0x1020408080808080), 0xf8);
 }
 
-/* As make_ready(); of bytes the scales alone. */
+/* Like make_ready(); for bytes only the scales. */
 static ALWAYS_INLINE AMX_FN void amx_ready(
 	struct ready *to, const struct chunk *c, const bool four)
 {
@@ -197,7 +196,7 @@ static ALWAYS_INLINE AMX_FN void amx_ready(
 		memset(to->scale[t], 0, sizeof(to->scale[t]));
 }
 
-/* As strip(). */
+/* Like strip(). */
 static ALWAYS_INLINE AMX_FN void amx_strip(struct block b, const uint8_t *w,
 	unsigned rows, unsigned k, struct ready *ready, const bool four)
 {
@@ -213,7 +212,7 @@ static ALWAYS_INLINE AMX_FN void amx_strip(struct block b, const uint8_t *w,
 		c.tiles = k / TILE - i < Q8_TILES ? k / TILE - i : Q8_TILES;
 		ahead.weights = c.w + bytes;
 		amx_ready(ready, &c, four);
-		__asm__ volatile("" ::: "memory"); /* tiles are loaded by it */
+		__asm__ volatile("" ::: "memory"); /* tile loads read it */
 		amx_rows(&c, b, rows, &ahead, four);
 		c.w += bytes;
 		b.codes += Q8_GROUP;

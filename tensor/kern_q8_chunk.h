@@ -1,6 +1,7 @@
 /*
- * What the micro-kernels of kern_q8.c work on: 256 k of a strip of weights, and
- * the rows of activations from there on; and what of both is fetched meanwhile.
+ * The operands of the micro-kernels of kern_q8.c: a chunk of 256 k of a strip
+ * of weights, a block of rows of activations, and the prefetching of the next
+ * ones.
  *
  * Private to kern_q8.c.
  */
@@ -9,11 +10,11 @@
 
 #include "tensor/kern_q8.h"
 
-/* 256 k of a strip, or what is left of it. */
+/* 256 k of a strip, fewer at its end. */
 struct chunk {
-	const uint8_t *w; /* the first tile, as it is stored */
+	const uint8_t *w; /* the first tile, as stored */
 	unsigned tiles;
-	const struct ready *ready; /* its codes in order, in the workspace */
+	const struct ready *ready; /* decoded codes, in the workspace */
 };
 
 /* Rows of activations from the chunk's k on, and a strip's outputs. */
@@ -22,7 +23,7 @@ struct block {
 	size_t row_bytes;
 	float *y;
 	size_t ldy;
-	bool first; /* nothing is in the outputs yet */
+	bool first; /* the first chunk: outputs are not set yet */
 };
 
 static ALWAYS_INLINE vec scale_of(const struct block *b)
@@ -47,13 +48,13 @@ static ALWAYS_INLINE void step_rows(struct block *b, unsigned rows)
 }
 
 /*
- * What follows in memory the work at hand: the next chunk of weights, and the
- * next rows. It is fetched piece by piece beside the work, because no
- * processor waits for many pieces at a time.
+ * Memory to prefetch: the next chunk of weights and the next rows. A few cache
+ * lines are prefetched with each step, because a CPU can have only a limited
+ * number of misses in flight.
  */
 struct ahead {
 	const uint8_t *weights;
-	unsigned lines; /* pieces of weights, with each step */
+	unsigned lines; /* cache lines of weights for each step */
 	unsigned rows;
 	struct block next;
 };
@@ -66,7 +67,7 @@ static ALWAYS_INLINE void rows_after(
 	a->rows = after;
 }
 
-/* So many that a chunk of this size is fetched in so many steps. */
+/* Cache lines for each step, to prefetch `bytes` in `steps` steps. */
 static ALWAYS_INLINE unsigned lines_a_step(size_t bytes, unsigned steps)
 {
 	return (unsigned)(bytes / 64 + steps - 1) / steps;

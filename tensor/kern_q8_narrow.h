@@ -1,8 +1,7 @@
 /*
- * The micro-kernel of kern_q8.c in plain C, for vectors of four lanes and no
- * instruction for dot products: a row at
- * a time, its products in int16 as far as these hold their sums. It has what
- * kern_q8_wide.h has.
+ * The micro-kernel of kern_q8.c in plain C, for vectors of four lanes without
+ * dot-product instructions: one row at a time, products summed in int16 as far
+ * as their sums fit. It defines the same names as kern_q8_wide.h.
  *
  * Private to kern_q8.c.
  */
@@ -13,8 +12,8 @@
 
 #ifndef Q8_WIDE
 
-#define ROWS   6
-#define TURNED false
+#define ROWS     6
+#define PERMUTED false
 
 static ALWAYS_INLINE unsigned chunk_steps(unsigned rows)
 {

@@ -2,9 +2,9 @@
  * The micro-kernel of kern_q8.c for the instruction sets of kern_q8.h: a few
  * rows by two vectors of outputs, whose sums stay in registers for a chunk.
  *
- * Private to kern_q8.c, which wants of either: ROWS, TURNED (whether nibbles
- * want the rows' codes in the other order), few, chunk_steps, struct ready with
- * make_ready, and multiply.
+ * Private to kern_q8.c. This file and kern_q8_narrow.h define ROWS, PERMUTED
+ * (whether nibbles need the rows' codes in the permuted order), few,
+ * chunk_steps, struct ready with make_ready, and multiply.
  */
 #ifndef TENSOR_KERN_Q8_WIDE_H
 #define TENSOR_KERN_Q8_WIDE_H
@@ -15,14 +15,14 @@
 
 /* Rows in registers beside two vectors of outputs: an integer and a float32
  * sum each. */
-#define ROWS   (VEC_LANES == 8 ? 3 : 6)
-#define TURNED true
+#define ROWS     (VEC_LANES == 8 ? 3 : 6)
+#define PERMUTED true
 
 /*
- * Up to this many rows it does not pay to store the decoded codes of a chunk
- * and to load them again: for nibbles, whose decoding costs as much as three
- * rows, one register tile; for bytes with AVX-512, which need only an exclusive
- * or, several. Arm has too few registers for what it decodes at once.
+ * Up to this many rows, decoding a chunk again for each register tile is faster
+ * than storing its decoded codes: one tile for nibbles, whose decoding costs as
+ * much as three rows; several for bytes with AVX-512, which need only an
+ * exclusive or. Arm has too few registers to decode in them.
  */
 static ALWAYS_INLINE unsigned few(bool four)
 {
@@ -47,16 +47,16 @@ static ALWAYS_INLINE void make_ready(
 	}
 }
 
-/* What one step works on: `rows` rows by two vectors of outputs, from v on. */
+/* A register tile: `rows` rows by two vectors of outputs, from v on. */
 struct shape {
 	int rows, v;
 	bool four;
 };
 
 /*
- * One of six rows, from three addresses: six would leave the compiler no
- * registers for what else it steps through, so it must not know what the
- * third is made of.
+ * The addresses of six rows, from two pointers and a stride: six pointers would
+ * take the registers of other loop variables. The compiler must not know how
+ * the second pointer was computed, or it would create six again.
  */
 struct six {
 	const uint8_t *first, *fourth;
@@ -92,8 +92,8 @@ static ALWAYS_INLINE void six_step(struct six *s, size_t bytes)
 
 #ifdef __ARM_FEATURE_MATMUL_INT8
 
-/* Eight codes of row r and as many of row r + 1; a last row without a partner
- * is taken twice. */
+/* Eight codes of row r and eight of row r + 1; of the last row twice, if there
+ * is no next. */
 static ALWAYS_INLINE int8x16_t two_rows(
 	const struct six *x, int r, size_t at, const struct shape s)
 {
@@ -126,7 +126,7 @@ static ALWAYS_INLINE void add_half(ivec (*acc)[2], const struct half *h,
 		}
 }
 
-/* The sums of a row side by side. */
+/* Sort the sums by rows. */
 static ALWAYS_INLINE void part_rows(ivec (*acc)[2], const struct shape s)
 {
 	for (int r = 0; r < s.rows; r += 2)
@@ -179,7 +179,7 @@ static ALWAYS_INLINE void add_sums(vec (*sum)[2], ivec (*acc)[2],
 	}
 }
 
-/* The next `rows` rows of a chunk as it is stored. */
+/* Sums of the next `rows` rows with the codes of a chunk as stored. */
 static ALWAYS_INLINE void stored_sums(vec (*sum)[2], const struct chunk *c,
 	const struct block *b, const struct shape s)
 {
@@ -209,7 +209,7 @@ static ALWAYS_INLINE void stored_sums(vec (*sum)[2], const struct chunk *c,
 	}
 }
 
-/* The same of one that is ready. */
+/* The same with decoded codes. */
 static ALWAYS_INLINE void ready_sums(vec (*sum)[2], const struct chunk *c,
 	const struct block *b, struct ahead *ahead, const struct shape s)
 {
@@ -248,13 +248,13 @@ static ALWAYS_INLINE void enter_sums(
 	}
 }
 
-/* How many steps a chunk's rows take, each a tile by two vectors of outputs. */
+/* Steps of a chunk, each a register tile by a tile of weights. */
 static ALWAYS_INLINE unsigned chunk_steps(unsigned rows)
 {
 	return (rows + ROWS - 1) / ROWS * (STRIP_VECS / 2) * Q8_TILES;
 }
 
-/* `count` times `rows` rows, with `after` behind them. */
+/* `count` times `rows` rows; `after` more rows follow them. */
 static ALWAYS_INLINE void panels(const struct chunk *c, struct block b,
 	unsigned count, unsigned after, struct ahead *ahead, const int rows,
 	const bool four, const bool ready)
@@ -283,7 +283,7 @@ static ALWAYS_INLINE void panels(const struct chunk *c, struct block b,
 	}
 }
 
-/* Of several register tiles each has half of ROWS or more: rows_next. */
+/* If there are several register tiles, each has at least ROWS / 2 rows. */
 #define PANELS(n)                                                          \
 	case n:                                                            \
 		if (n <= ROWS &&                                           \

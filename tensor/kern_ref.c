@@ -1,8 +1,7 @@
 /*
- * Kernels as one would write them on a blackboard: what the vector kernels
- * are checked against. Sums are taken in double and in plain order; nothing
- * is shared with kern_vec.c but the decoders of stored formats, which have
- * their own tests.
+ * Reference kernels in plain loops, which tests compare with the vector
+ * kernels. Sums are in double and in ascending order; only the decoders of
+ * stored formats, which have their own tests, are shared with kern_vec.c.
  */
 #include "tensor/kern_impl.h"
 
@@ -95,7 +94,7 @@ static struct weight weight_at(
 		j % TILE);
 }
 
-/* As the contract has it: in float32, by fma. */
+/* As the contract requires: in float32, by fma. */
 static void ref_matmul_tile(float *y, size_t ldy, const float *x, size_t ldx,
 	unsigned rows, enum dtype wt, const void *w, unsigned n, unsigned k,
 	void *scratch)
@@ -149,9 +148,9 @@ static void ref_quantize(void *dst, const float *x, unsigned k)
 		memcpy(p + q8_scale_at(k) + i / Q8_GROUP * 4, &scale, 4);
 	}
 	for (unsigned i = 0; i < k; i++) {
-		const unsigned turned = i / 16 * 16 + i % 4 * 4 + i % 16 / 4;
+		const unsigned permuted = i / 16 * 16 + i % 4 * 4 + i % 16 / 4;
 
-		q[q8_turned_at(k) + turned] = q[i];
+		q[q8_permuted_at(k) + permuted] = q[i];
 	}
 	for (unsigned g = 0; g < k / TILE; g++) {
 		int32_t sum = 0;
@@ -165,7 +164,7 @@ static void ref_quantize(void *dst, const float *x, unsigned k)
 	}
 }
 
-/* Sum over one group of activations, less their scale. */
+/* The sum over one group of activations, without their scale. */
 static float group_dot(const int8_t *q, enum dtype wt, const void *w,
 	unsigned k, unsigned i0, unsigned j)
 {
@@ -233,7 +232,7 @@ static void ref_rope(float *x, const float *cosine, const float *sine,
 	}
 }
 
-/* The keys and values of a layer, and what a row sees of them. */
+/* The keys and values of a layer, and a row with the slots that it sees. */
 struct visibility {
 	const struct kern_kv *kv;
 	const struct kern_query *row;
@@ -286,7 +285,7 @@ static double score(const struct visibility *see, const float *q, uint32_t i,
 	return s * (double)scale;
 }
 
-/* Some values at a time, so that the sums in double need no scratch. */
+/* 64 values at a time, so that the sums in double fit on the stack. */
 static void ref_attend_head(float *out, const float *q,
 	const struct visibility *see, unsigned head_dim, float scale)
 {
@@ -317,7 +316,7 @@ static void ref_attend_head(float *out, const float *q,
 	}
 }
 
-/* A value as fp16 holds it; beyond the range it saturates. */
+/* Round to fp16; beyond the range it saturates. */
 static double half(double x)
 {
 	if (fabs(x) > F16_MAX)
@@ -330,7 +329,7 @@ static double exp2_half(const uint16_t *table, double x)
 	return f16_to_f32(table[f32_to_f16((float)x) & 0x7fff]);
 }
 
-/* One tile of algorithm 1; o holds halves, m is one, l is not. */
+/* One block of algorithm 1; o and m are rounded to fp16, l is not. */
 static void ref_attend_tile(float *o, double *m, double *l, const float *q,
 	const struct visibility *see, unsigned head_dim, float scale,
 	const uint16_t *table, uint32_t first)

@@ -1,6 +1,6 @@
 /*
  * Steps that the two products on tiles share, for the instruction set that
- * the compiler was told to use. Private to kern_tile.c and kern_q8.c.
+ * this compilation targets. Private to kern_tile.c and kern_q8.c.
  */
 #ifndef TENSOR_KERN_STRIP_H
 #define TENSOR_KERN_STRIP_H
@@ -12,9 +12,9 @@
 #define STRIP_VECS (TILE / VEC_LANES)
 
 /*
- * How many of `rows` to take in the next register tile of at most `most`: all
- * it holds, but the last two tiles are as equal as can be. So a tile is short
- * of more than half only when there is but one.
+ * The number of rows of the next register tile, out of `rows`, at most `most`.
+ * The last two tiles are as equal as possible, so only a single tile can be
+ * less than half full.
  */
 static ALWAYS_INLINE unsigned rows_next(unsigned rows, unsigned most)
 {

@@ -3,11 +3,11 @@
  * instruction set with -DKERN_ISA=.
  *
  * Tiles are decoded to float32, [k][32 outputs], as many k as the workspace
- * holds, and multiplied by a block of rows with the sums in registers; the
- * outputs carry the sums from there to the next k. A sum waits for the one
- * before it, so that few rows take several strips at once: eight sums are
- * needed to keep two multipliers busy. Decoding is exact (11 bits of scale
- * times 8 of code), so the way it is done cannot change a bit.
+ * holds, and multiplied by a block of rows with the sums in registers; the sums
+ * are kept in the outputs until the next k. Each fma waits for the one before
+ * in its chain, and two multipliers need eight chains to be busy, so few rows
+ * process several strips together. Decoding is exact (11 bits of scale times 8
+ * of code), so its implementation does not change the result.
  */
 #include "tensor/kern_strip.h"
 
@@ -26,8 +26,8 @@ static ALWAYS_INLINE vec load_codes(const int8_t *q)
 #endif
 }
 
-/* Two k of VEC_LANES outputs, one after the other, from a and b, where they
- * alternate. */
+/* a and b alternate between two k: store the VEC_LANES outputs of the first k,
+ * then, TILE floats later, those of the second. */
 static ALWAYS_INLINE void store_two(float *dst, vec a, vec b)
 {
 #if VEC_LANES == 16
@@ -186,11 +186,11 @@ static void decode(float *dst, enum dtype type, const uint8_t *tile)
 
 /* ---- products ---- */
 
-/* Rows in registers beside a strip. */
+/* Rows of a register tile with one strip. */
 #define ROWS    (VEC_LANES == 16 ? 8 : 3)
 #define CHUNK_K (TILE_SCRATCH / sizeof(float) / TILE)
 
-/* Strips at once, so that there are eight sums where registers allow. */
+/* Strips of a register tile: eight sums, if registers allow. */
 static ALWAYS_INLINE unsigned strips_for(unsigned rows)
 {
 	const unsigned vecs = rows * STRIP_VECS;
@@ -205,11 +205,11 @@ struct panel {
 	const float *x;
 	size_t ldx;
 	const float *w; /* [strips][k][32] */
-	unsigned n, k;  /* n outputs are wanted */
-	bool first;     /* nothing is in y yet */
+	unsigned n, k;  /* n outputs are stored */
+	bool first;     /* the first k: y is not set yet */
 };
 
-/* Up to 32 sums of strip s to or from registers. */
+/* Load up to 32 sums of strip s into registers, and store them. */
 static ALWAYS_INLINE void strip_load(
 	vec v[STRIP_VECS], const struct panel *p, int r, int s)
 {

@@ -1,21 +1,21 @@
 /*
- * What the implementations of the matrix products on tiles agree on: the order
- * of a quantized row, and the workspace. Private to this room.
+ * Shared by the implementations of the matrix products on tiles: the order of a
+ * quantized row, and the workspace. Private to this room.
  *
- * A quantized row of k values holds, one after the other and without gaps:
+ * A quantized row of k values has, without gaps:
  *
  *   int8 codes [k]               in order
- *   int8 codes [k]               again, each 16 of them turned as a 4 by 4
+ *   int8 codes [k]               again, each 16 of them transposed as a 4 by 4
  *                                matrix: 0 4 8 12, 1 5 9 13, ...
  *   int32 [k / 32]               -8 times the sum of a group's codes
- *   int32 [k / 32]               -128 times it
+ *   int32 [k / 32]               -128 times the same sum
  *   float32 [k / 256, rounded up] scales
  *
- * and zeros up to a multiple of 64 bytes. Products are taken of unsigned
- * weights (a nibble as it is stored, which is 8 too much; an int8 with its top
- * bit flipped, 128 too much) and signed activations; integer sums start from
- * what makes up for that. Nibbles come out of a tile with k in the second
- * order when bytes of four k-pairs are brought together before they are split.
+ * and zeros up to a multiple of 64 bytes. Dot-product instructions multiply
+ * unsigned weights (a stored nibble, which is 8 too large; an int8 with its top
+ * bit flipped, 128 too large) by signed activations; integer sums start from
+ * the corrections in the row. The second order of k is that of nibbles whose
+ * bytes were interleaved, four k-pairs at a time, before they are split.
  */
 #ifndef TENSOR_KERN_TILE_H
 #define TENSOR_KERN_TILE_H
@@ -29,13 +29,13 @@
 #define Q8_GROUP 256 /* values that share a scale */
 #define Q8_TILES (Q8_GROUP / TILE)
 
-/* Values beyond it become it, so that 127 times their scale is a number; and
- * where all 256 are below the other, the codes are 0. */
+/* Magnitudes are clamped to Q8_HUGE, so that 127 times their scale is finite.
+ * If all 256 are below Q8_TINY, the codes are 0. */
 #define Q8_HUGE 0x1p127f
 #define Q8_TINY 0x1p-100f
 
 /* Bytes from the beginning of a row. */
-static inline size_t q8_turned_at(unsigned k)
+static inline size_t q8_permuted_at(unsigned k)
 {
 	return k;
 }
@@ -57,8 +57,8 @@ static inline size_t q8_row_bytes(unsigned k)
 	return (q8_scale_at(k) + scales * sizeof(float) + 63) & ~(size_t)63;
 }
 
-/* Workspace of either product, in bytes, whatever k: two thirds of an L1
- * cache. */
+/* Workspace of either product in bytes, for any k: two thirds of an L1 cache.
+ */
 #define TILE_SCRATCH 32768
 
 #endif

@@ -1,29 +1,29 @@
 /*
- * Scores of many query heads by one block of keys. The keys are turned, slots
- * side by side, so that a machine vector holds one element of as many slots; a
- * score's 16 lanes become 16 vectors, each a chain of fma in ascending order
- * from zero, added by lane_sum's tree: the bits are those of a sum whose lanes
- * lie in one vector, and nothing is left to do within vectors. Turning pays
- * where several rows share the block. Part of kern_attend_rows.c.
+ * Scores of many query heads and one block of keys. The keys are transposed to
+ * [element][slot], so that a machine vector holds one element of several slots.
+ * The 16 lanes of a score become 16 vectors, each a chain of fma in ascending
+ * order from zero, which are added by lane_sum's tree. So the bits are those of
+ * a sum whose lanes are in one vector, but no reduction within vectors is left.
+ * Transposing pays if several rows share the block. Part of kern_attend_rows.c.
  */
-#ifndef TENSOR_KERN_TURN_H
-#define TENSOR_KERN_TURN_H
+#ifndef TENSOR_KERN_TRANSPOSE_H
+#define TENSOR_KERN_TRANSPOSE_H
 
 #include "tensor/kern_lanes.h"
 
 /*
- * Tiles: so many heads, vectors of slots, and lanes of a score at once; what 32
- * registers hold, or 16.
+ * A register tile: heads, vectors of slots, and lanes of a score that 32
+ * registers hold (AVX-512), or 16.
  */
 #define STRIP_HEADS (VEC_LANES == 16 ? 6 : 3)
 #define STRIP_VECS  (VEC_LANES == 16 ? 2 : 4)
 #define STRIP_LANES (VEC_LANES == 16 ? 2 : 1)
 
-/* Lanes of the first s where l & s is 0, of the second by s further where not;
- * and the other halves of both. */
+/* One step of the transposition: exchange lanes l with l & s of a for lanes
+ * l ^ s of b. */
 #define LOWER(s, l) ((l) & (s) ? VEC_LANES + ((l) ^ (s)) : (l))
 #define UPPER(s, l) ((l) & (s) ? VEC_LANES + (l) : (l) ^ (s))
-#define TURN(v, s)                                                             \
+#define TRANSPOSE(v, s)                                                        \
 	for (int l = 0; l < VEC_LANES; l++)                                    \
 		if (!(l & (s))) {                                              \
 			const vec a = (v)[l], b = (v)[l + (s)];                \
@@ -35,30 +35,30 @@
 		}
 
 /* Lane l of vector i becomes lane i of vector l. */
-static ALWAYS_INLINE void turn_vecs(vec v[VEC_LANES])
+static ALWAYS_INLINE void transpose_vecs(vec v[VEC_LANES])
 {
 #if VEC_LANES >= 16
-	TURN(v, 8)
+	TRANSPOSE(v, 8)
 #endif
 #if VEC_LANES >= 8
-	TURN(v, 4)
+	TRANSPOSE(v, 4)
 #endif
-	TURN(v, 2)
-	TURN(v, 1)
+	TRANSPOSE(v, 2)
+	TRANSPOSE(v, 1)
 }
 
 /* n rows of `wide` values, n a multiple of KERN_LANES, to [wide][block]. */
-static ALWAYS_INLINE void turn_keys(float *turned, const uint8_t *const *row,
-	uint32_t n, size_t wide, const bool f16)
+static ALWAYS_INLINE void transpose_keys(float *transposed,
+	const uint8_t *const *row, uint32_t n, size_t wide, const bool f16)
 {
 	for (uint32_t j = 0; j < n; j += VEC_LANES)
 		for (size_t i = 0; i < wide; i += VEC_LANES) {
-			float *to = turned + i * KERN_ATTEND_BLOCK + j;
+			float *to = transposed + i * KERN_ATTEND_BLOCK + j;
 			vec v[VEC_LANES];
 
 			for (int l = 0; l < VEC_LANES; l++)
 				v[l] = load_row(row[j + (uint32_t)l], i, f16);
-			turn_vecs(v);
+			transpose_vecs(v);
 			for (int l = 0; l < VEC_LANES; l++)
 				store(to + l * KERN_ATTEND_BLOCK, v[l]);
 		}
@@ -117,49 +117,51 @@ static ALWAYS_INLINE void strip_tile(float *s, const float *q, const float *k,
 }
 
 static ALWAYS_INLINE void strip_heads(float *s, const float *q,
-	const float *turned, const size_t wide, uint32_t n, float scale,
+	const float *transposed, const size_t wide, uint32_t n, float scale,
 	const int mh)
 {
 	const unsigned step = STRIP_VECS * VEC_LANES;
 
 	for (uint32_t slot = 0; slot < n; slot += step)
-		strip_tile(s + slot, q, turned + slot, wide, scale, mh);
+		strip_tile(s + slot, q, transposed + slot, wide, scale, mh);
 }
 
 static ALWAYS_INLINE void score_wide(float *s, const float *q,
-	const float *turned, unsigned heads, const size_t wide, uint32_t n,
+	const float *transposed, unsigned heads, const size_t wide, uint32_t n,
 	float scale)
 {
 	for (unsigned mh; heads; heads -= mh) {
 		mh = heads >= STRIP_HEADS ? STRIP_HEADS : heads < 3 ? heads : 3;
 		if (mh == 1)
-			strip_heads(s, q, turned, wide, n, scale, 1);
+			strip_heads(s, q, transposed, wide, n, scale, 1);
 		else if (mh == 2)
-			strip_heads(s, q, turned, wide, n, scale, 2);
+			strip_heads(s, q, transposed, wide, n, scale, 2);
 		else if (mh == 3)
-			strip_heads(s, q, turned, wide, n, scale, 3);
+			strip_heads(s, q, transposed, wide, n, scale, 3);
 		else
-			strip_heads(s, q, turned, wide, n, scale, STRIP_HEADS);
+			strip_heads(
+				s, q, transposed, wide, n, scale, STRIP_HEADS);
 		s += (size_t)mh * KERN_ATTEND_BLOCK;
 		q += mh * wide;
 	}
 }
 
 /*
- * Scores of `heads` rows of q, [heads][wide], by the first n slots, times
- * scale: s is [heads][block]. Whole tiles are written, and what is behind slot
- * n in them is anything. Where the compiler knows how far heads are apart, the
- * places of a tile's are one register and constants, and not six of them.
+ * Scores of `heads` rows of q, [heads][wide], and the first n slots, times
+ * scale: s is [heads][block]. Whole tiles are written; values after slot n are
+ * arbitrary. If `wide` is a constant, the addresses of a tile's heads are one
+ * register plus constants instead of six registers.
  */
-static inline void score_turned(float *s, const float *q, const float *turned,
-	unsigned heads, size_t wide, uint32_t n, float scale)
+static inline void score_transposed(float *s, const float *q,
+	const float *transposed, unsigned heads, size_t wide, uint32_t n,
+	float scale)
 {
 	if (wide == 128)
-		score_wide(s, q, turned, heads, 128, n, scale);
+		score_wide(s, q, transposed, heads, 128, n, scale);
 	else if (wide == 64)
-		score_wide(s, q, turned, heads, 64, n, scale);
+		score_wide(s, q, transposed, heads, 64, n, scale);
 	else
-		score_wide(s, q, turned, heads, wide, n, scale);
+		score_wide(s, q, transposed, heads, wide, n, scale);
 }
 
 #endif

@@ -1,13 +1,13 @@
 /*
  * Vector kernels, compiled once for each instruction set with -DKERN_ISA=.
  *
- * One order of summation serves all: element i of a sum belongs to lane
- * i mod 16, each lane adds its elements in ascending order, starting from
- * zero, and lane_sum() adds the 16 lanes in a fixed tree. A machine vector
- * holds 4, 8 or 16 lanes; `part` is which of them. Since lanes never meet
+ * All use one order of summation: element i of a sum belongs to lane i mod 16,
+ * each lane adds its elements in ascending order, starting from zero, and
+ * lane_sum() adds the 16 lanes in a fixed tree. A machine vector holds 4, 8 or
+ * 16 lanes; `part` is its number within the 16. Since lanes are not combined
  * before lane_sum(), neither the vector's width nor the shape of the register
- * tile can change a bit. A sum whose length is not a multiple of 16 is filled
- * up with zeros. No contraction and no reassociation: see the Makefile.
+ * tile changes the result. A sum whose length is not a multiple of 16 is padded
+ * with zeros. No contraction and no reassociation: see the Makefile.
  */
 #include "tensor/kern_lanes.h"
 
@@ -15,7 +15,7 @@
 
 /* ---- matmul ---- */
 
-/* fp16 rows by the machine's own conversion where it has one. */
+/* fp16 rows, by the conversion instruction if there is one. */
 static void vec_f16_row(float *restrict dst, const void *restrict src, size_t n)
 {
 	const uint8_t *p = src;
@@ -64,7 +64,7 @@ static void decode(
 	case DTYPE_Q6_K:
 		q6_k_row(dst, src, n);
 		break;
-	default: /* tiles are matmul_tile's */
+	default: /* tiled types go to matmul_tile */
 		break;
 	}
 }
@@ -72,7 +72,7 @@ static void decode(
 /*
  * lane[r][c][16] += products of x row r and weight row c over k columns, k a
  * multiple of 16. `mr` and `nc` are constants in every call, so that the
- * tile lives in registers: mr * nc sums, nc weights, one x.
+ * tile stays in registers: mr * nc sums, nc weights, one x.
  */
 static ALWAYS_INLINE void tile(float *lane, const float *x, size_t ldx,
 	const float *const *w, size_t k, const int mr, const int nc)
@@ -119,7 +119,7 @@ static void tiles(float *lane, const float *x, size_t ldx, unsigned rows,
 
 		if (VEC_LANES == 16) {
 			tile(at, xr, ldx, w, k, 4, 4);
-		} else { /* 16 registers: 8 sums at once */
+		} else { /* 16 registers: 8 sums */
 			tile(at, xr, ldx, w, k, 4, 2);
 			tile(at + 2 * KERN_LANES, xr, ldx, w + 2, k, 4, 2);
 		}
@@ -132,7 +132,7 @@ static void tiles(float *lane, const float *x, size_t ldx, unsigned rows,
 				w + c, k, 1, 1);
 }
 
-/* The last k < 16 columns, filled up with zeros. */
+/* The last k < 16 columns, padded with zeros. */
 static void tail(float *lane, const float *x, size_t ldx, unsigned rows,
 	const float *const *w, unsigned cols, size_t k)
 {
@@ -151,7 +151,7 @@ static void tail(float *lane, const float *x, size_t ldx, unsigned rows,
 	}
 }
 
-/* What one step of the outer loops works on. */
+/* Up to four weight rows: one step of the outer loop. */
 struct panel {
 	float *weights, *lane; /* the two parts of the workspace */
 	enum dtype type;
@@ -160,24 +160,10 @@ struct panel {
 	unsigned cols, k;
 };
 
-/* kc columns of weight row c from column k0 on; float32 is used in place. */
-static const float *chunk(const struct panel *p, const struct dtype_info *info,
-	unsigned c, unsigned k0, unsigned kc)
-{
-	const uint8_t *from = p->w + c * p->row_bytes +
-		(size_t)k0 / info->block * info->bytes;
-	float *to = p->weights + c * KERN_CHUNK;
-
-	if (p->type == DTYPE_F32) /* perhaps unaligned: see load() */
-		return (const float *)(const void *)from;
-	decode(to, p->type, from, kc);
-	return to;
-}
-
 /*
- * Up to KERN_ROWS rows by up to KERN_COLS weight rows. Columns go by chunks
- * that stay in the nearest cache once decoded; the lanes carry the sums from
- * chunk to chunk.
+ * Up to KERN_ROWS rows by up to KERN_COLS weight rows. Columns are processed in
+ * chunks whose decoded values stay in the L1 cache; the lanes keep the sums
+ * from chunk to chunk.
  */
 static void panel_run(const struct panel *p, float *y, size_t ldy,
 	const float *x, size_t ldx, unsigned rows)
@@ -192,8 +178,18 @@ static void panel_run(const struct panel *p, float *y, size_t ldy,
 			p->k - k0 < KERN_CHUNK ? p->k - k0 : KERN_CHUNK;
 		const unsigned whole = kc - kc % KERN_LANES;
 
-		for (unsigned c = 0; c < p->cols; c++)
-			w[c] = chunk(p, info, c, k0, kc);
+		for (unsigned c = 0; c < p->cols; c++) {
+			const uint8_t *from = p->w + c * p->row_bytes +
+				(size_t)k0 / info->block * info->bytes;
+			float *to = p->weights + c * KERN_CHUNK;
+
+			/* float32 is used in place; load() may be unaligned */
+			w[c] = (const float *)(const void *)from;
+			if (p->type == DTYPE_F32)
+				continue;
+			decode(to, p->type, from, kc);
+			w[c] = to;
+		}
 		tiles(p->lane, x + k0, ldx, rows, w, p->cols, whole);
 		if (whole == kc)
 			continue;
@@ -288,16 +284,17 @@ static void vec_add(float *y, const float *x, size_t n)
 }
 
 /*
- * To fp16's 11 significant bits without leaving float32: by the usual carry
- * into the bits that stay; below 2^-14, where the spacing is 2^-24 throughout,
- * by adding a number whose own spacing is that. Adds to *saturated per lane.
+ * Round to fp16's 11 significant bits without leaving float32: add half a unit
+ * and clear the lower bits; below 2^-14, where fp16's spacing is 2^-24
+ * throughout, add and subtract a number with that spacing. Counts saturated
+ * values in each lane of *saturated.
  */
 static ALWAYS_INLINE vec round_f16(vec x, ivec *saturated)
 {
 	const ivec sign = (ivec)x & INT32_MIN;
 	const vec mag = (vec)((ivec)x & INT32_MAX);
 	const ivec over = mag > F16_MAX;
-	/* unsigned: of NaN it may carry beyond all bits, and is not taken */
+	/* unsigned, because NaN may overflow; its result is not used */
 	const uvec bits = (uvec)pickf(over, all(F16_MAX), mag);
 	const ivec normal =
 		(ivec)((bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu);

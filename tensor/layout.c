@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define PART_STRIPS 16 /* packed by a thread at a time */
+#define PART_STRIPS 16 /* strips that a thread packs at a time */
 
 const char *const layout_names[] = { "rows", "tiles", "groups", "super", NULL };
 
@@ -54,15 +54,15 @@ size_t layout_bytes(enum dtype t, uint32_t n, uint32_t k)
 
 struct pack {
 	enum dtype to, from;
-	uint8_t *dst; /* NULL: nothing is packed */
+	uint8_t *dst; /* NULL: only check the values */
 	const uint8_t *src;
 	uint32_t n, k;
-	_Atomic uint64_t odd;
+	_Atomic uint64_t nonfinite;
 };
 
 #define PART_ROWS (PART_STRIPS * TILE)
 
-/* Looked at while they come from memory, then packed out of the cache. */
+/* Check the values first, which loads them into the cache for packing. */
 static void pack_part(void *arg, unsigned part, unsigned thread)
 {
 	struct pack *p = arg;
@@ -71,7 +71,7 @@ static void pack_part(void *arg, unsigned part, unsigned thread)
 
 	if (rows > PART_ROWS)
 		rows = PART_ROWS;
-	atomic_fetch_add_explicit(&p->odd,
+	atomic_fetch_add_explicit(&p->nonfinite,
 		dtype_not_finite(p->from, p->src + first * row_bytes,
 			(size_t)rows * p->k),
 		memory_order_relaxed);
@@ -93,5 +93,5 @@ uint64_t layout_pack(struct workers *w, enum dtype to, void *dst,
 	struct pack p = { to, from, dst, src, n, k, 0 };
 
 	workers_run(w, pack_part, &p, (n + PART_ROWS - 1) / PART_ROWS);
-	return atomic_load_explicit(&p.odd, memory_order_relaxed);
+	return atomic_load_explicit(&p.nonfinite, memory_order_relaxed);
 }

@@ -1,8 +1,8 @@
 /*
- * Probabilities of logits on the host, in double and in the order in which they
- * are given: what samples, scores and prunes. Whoever gives the same logits in
- * the same order gets the same bits. (Who needs less exact ones of a whole
- * vocabulary sums faster: tensor/softmax_sum.h.)
+ * Probabilities of logits on the host, for sampling, scoring and pruning: in
+ * double and summed in the order in which they are given, so that equal inputs
+ * give equal bits. For sums over a whole vocabulary, tensor/softmax_sum.h is
+ * faster and less exact.
  */
 #ifndef TENSOR_SOFTMAX_H
 #define TENSOR_SOFTMAX_H
@@ -10,19 +10,18 @@
 #include <math.h>
 
 struct softmax {
-	double most; /* the largest of the logits, so that no weight overflows
-		      */
+	double most;        /* the largest logit, so that no weight overflows */
 	double temperature; /* > 0 */
 	double sum;         /* of the weights so far */
 };
 
-/* What stands over the sum. */
+/* The numerator of a probability. */
 static inline double softmax_weight(const struct softmax *s, double logit)
 {
 	return exp((logit - s->most) / s->temperature);
 }
 
-/* One more; returns its weight. */
+/* Add a logit to the sum; returns its weight. */
 static inline double softmax_add(struct softmax *s, double logit)
 {
 	double weight = softmax_weight(s, logit);
@@ -31,7 +30,7 @@ static inline double softmax_add(struct softmax *s, double logit)
 	return weight;
 }
 
-/* Of one of them, all having been added. */
+/* The probability of a logit, after all have been added. */
 static inline double softmax_of(const struct softmax *s, double logit)
 {
 	return softmax_weight(s, logit) / s->sum;

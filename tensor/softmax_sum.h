@@ -1,8 +1,8 @@
 /*
- * The sum of a long row of weights e^((logit - most) * scale), fast and to 2e-7
- * of each: in float32 and in lanes, which vector instructions take together,
- * without libm's calls and choices by processor. The same logits give the same
- * bits. (host code that draws or scores one by one: tensor/softmax.h.)
+ * A fast sum of a long row of weights e^((logit - most) * scale), each with a
+ * relative error of 2e-7: in float32, in lanes that the compiler vectorizes,
+ * and without libm, whose results depend on the CPU. Equal logits give equal
+ * bits. tensor/softmax.h is exact, for single probabilities.
  */
 #ifndef TENSOR_SOFTMAX_SUM_H
 #define TENSOR_SOFTMAX_SUM_H
@@ -11,12 +11,12 @@
 #include <string.h>
 
 #define SOFTMAX_LANES 16
-#define SOFTMAX_PIECE (64 * SOFTMAX_LANES) /* of a float32 sum */
+#define SOFTMAX_PIECE (64 * SOFTMAX_LANES) /* values of a float32 sum */
 
-/* e^x for x <= 0 to 2e-7 of it; 0 below -87 and for NaN. */
+/* e^x for x <= 0, relative error 2e-7; 0 below -87 and for NaN. */
 static inline float softmax_exp(float x)
 {
-	const float round = 0x1.8p23f; /* a sum with it is an integer */
+	const float round = 0x1.8p23f; /* adding it rounds to an integer */
 	float t = x * 1.44269504f + round, n = t - round;
 	float r = x - n * 0.693359375f + n * 2.12194440e-4f, p;
 	uint32_t power, bits;
@@ -26,12 +26,12 @@ static inline float softmax_exp(float x)
 	memcpy(&power, &t, sizeof(t));
 	memcpy(&bits, &p, sizeof(p));
 	bits += power << 23;
-	bits &= -(uint32_t)(x > -87); /* without a branch, so in vectors */
+	bits &= -(uint32_t)(x > -87); /* no branch, so that it vectorizes */
 	memcpy(&p, &bits, sizeof(p));
 	return p;
 }
 
-/* Of up to SOFTMAX_PIECE logits. */
+/* The sum of up to SOFTMAX_PIECE logits. */
 static inline double softmax_piece(
 	const float *logits, uint32_t n, float most, float scale)
 {

@@ -7,29 +7,29 @@
 #include <string.h>
 
 #define GROUPS    32  /* of a tile, of 32 values each */
-#define BATCH     8   /* groups put at once: a super-group */
+#define BATCH     8   /* groups that `put` stores: a super-group */
 #define BLOCK_MAX 64  /* bytes of a group as a GGUF row: fp16 */
-#define SPAN      256 /* k converted at a time: whole blocks of any type */
+#define SPAN      256 /* k converted together: whole blocks of any type */
 
 /*
- * Every format stores the 32 groups of a tile; formats differ in what a group
- * is and in where its bytes go.
+ * Every format stores the 32 groups of a tile; formats differ in the values of
+ * a group and in the places of its bytes.
  */
 struct format {
 	struct tile_info info;
-	enum dtype block; /* what a group is quantized to */
+	enum dtype block; /* the type of a group */
 	bool by_output;   /* a group is one output, else a run in tile order */
-	uint8_t zero;     /* a byte of codes that stand for 0 */
-	/* Groups g .. g + 7, from blocks that are `stride` apart. */
+	uint8_t zero;     /* a byte of codes for the value 0 */
+	/* Store groups g .. g + 7, from blocks that are `stride` apart. */
 	void (*put)(
 		uint8_t *tile, unsigned g, const uint8_t *block, size_t stride);
-	/* Group g. */
+	/* Load group g. */
 	void (*get)(uint8_t *block, const uint8_t *tile, unsigned g);
 };
 
 /* ---- groups are outputs ---- */
 
-/* A word of one output stands beside the same word of the others. */
+/* Word j of all 32 outputs is stored contiguously. */
 static void words_put(uint8_t *tile, unsigned n, const uint8_t *block,
 	size_t stride, unsigned words)
 {
@@ -78,7 +78,7 @@ static void tile_q8_0_get(uint8_t *block, const uint8_t *tile, unsigned g)
 
 typedef uint64_t two __attribute__((vector_size(16)));
 
-/* Exchange the bits of `mask` in b and those that stand `shift` higher in a. */
+/* Exchange the bits of `mask` in b and the bits `shift` higher in a. */
 static inline void two_swap(two *a, two *b, int shift, uint64_t mask)
 {
 	const two t = (*a >> shift ^ *b) & mask;
@@ -88,10 +88,10 @@ static inline void two_swap(two *a, two *b, int shift, uint64_t mask)
 }
 
 /*
- * r[i] is the 16 bytes of output i. Both halves of the eight vectors, 8 by 8
- * bytes, are transposed, so that r[i] is bytes i and i + 8 of eight outputs.
- * A byte holds values j and j + 16, and of the bytes 2 j and 2 j + 1 the low
- * nibbles shall share one and the high ones the other: the last step.
+ * r[i] is the 16 bytes of output i. Transpose both halves of the eight vectors,
+ * 8 by 8 bytes, so that r[i] is bytes i and i + 8 of eight outputs. A byte
+ * holds values j and j + 16; the last step joins the low nibbles of bytes 2 j
+ * and 2 j + 1 in one byte and their high nibbles in the other.
  */
 static inline void two_weave(two r[8])
 {
@@ -173,8 +173,8 @@ static void group_q8_0_get(uint8_t *block, const uint8_t *tile, unsigned g)
 	memcpy(block, tile + 34 * g, 34);
 }
 
-/* First byte of codes of group g < 8; value j is 2 j on, and group g + 4 has
- * the high nibbles. */
+/* First byte of the codes of group g < 8; value j is 2 j bytes after it, and
+ * group g + 4 has the high nibbles. */
 static unsigned super_at(unsigned g)
 {
 	return 2 * BATCH + g % 2 * 64 + g / 2 % 2;
@@ -345,7 +345,7 @@ bool tile_is_exact(enum dtype to, enum dtype from)
 	return f && f->by_output && f->block == from;
 }
 
-/* Outputs g .. g + 7, of which those from `live` on are zeros. */
+/* Store outputs g .. g + 7; those from `live` on are zeros. */
 static void put_short(const struct format *f, uint8_t *tile, unsigned g,
 	const uint8_t *block, size_t stride, unsigned live)
 {
@@ -363,7 +363,7 @@ static void put_short(const struct format *f, uint8_t *tile, unsigned g,
 	f->put(tile, g, blocks[0], BLOCK_MAX);
 }
 
-/* A strip of `live` outputs, at most 32, whose blocks are f's own. */
+/* A strip of `live` <= 32 outputs from blocks of the format's own type. */
 static void pack_blocks(const struct format *f, uint8_t *dst,
 	const uint8_t *src, unsigned live, uint32_t k)
 {
@@ -382,7 +382,7 @@ static void pack_blocks(const struct format *f, uint8_t *dst,
 	}
 }
 
-/* The same from blocks of any type, by float32. */
+/* The same from blocks of any type, converted through float32. */
 static void pack_values(enum dtype to, uint8_t *dst, enum dtype from,
 	const uint8_t *src, unsigned live, uint32_t k)
 {

@@ -7,7 +7,7 @@
 
 /* ---- two lists of slots -------------------------------------------------- */
 
-/* A list gone through. */
+/* Position in a list of spans. */
 struct walk {
 	const struct kern_span *span, *end;
 	uint32_t at; /* in the span */
@@ -18,7 +18,7 @@ static struct walk walk_of(const struct row_visibility *s)
 	return (struct walk){ s->span, s->span + s->n_spans, 0 };
 }
 
-/* Whether there is a slot; if so *slot is it, and *n how many follow. */
+/* False at the end; else the next slot and *n, the slots left in its span. */
 static bool walk_at(struct walk *w, uint32_t *slot, uint32_t *n)
 {
 	for (; w->span < w->end && w->at == w->span->count; w->span++)
@@ -39,8 +39,8 @@ static uint64_t spans_slots(const struct row_visibility *s)
 	return n;
 }
 
-/* How many slots both lists begin with; *before: behind those, a's come before
- * b's as words do in a dictionary. */
+/* The length of the common prefix of both lists; *before: a comes before b in
+ * lexicographic order. */
 static uint64_t common(const struct row_visibility *a,
 	const struct row_visibility *b, bool *before)
 {
@@ -82,8 +82,8 @@ uint64_t row_visibility_slots(const struct row_visibility *s)
 
 /* ---- order --------------------------------------------------------------- */
 
-/* Each row goes behind all that it does not stand before: mostly that is the
- * last one, and few others are looked at. */
+/* A stable insertion sort. Rows mostly arrive in order, so each is compared
+ * with the last one first; otherwise a binary search finds its place. */
 void visibility_order(
 	const struct row_visibility *s, uint32_t n, uint32_t *order)
 {
@@ -109,14 +109,14 @@ void visibility_order(
 /* ---- pieces -------------------------------------------------------------- */
 
 /*
- * Groups of rows are the leaves of a tree whose inner nodes are what they have
- * in common. Nodes that are open, of which more rows may come, are kept behind
- * the pieces, from the end of their memory down: each becomes one piece at
- * most, so both fit.
+ * The prefix tree of the rows' lists, built from the sorted rows: groups of
+ * rows are its leaves, common prefixes its inner nodes. A stack of open nodes,
+ * to which later rows may still belong, grows down from the end of the array of
+ * pieces. Each node becomes at most one piece, so both fit.
  */
 struct cut {
-	struct visibility_piece *piece,
-		*open; /* open: its first row, its depth */
+	struct visibility_piece *piece;
+	struct visibility_piece *open; /* {first row, depth in slots} */
 	uint32_t n;
 };
 
@@ -127,8 +127,8 @@ static void add_piece(struct cut *c, uint32_t rows, uint64_t slots)
 			(struct visibility_piece){ rows, (uint32_t)slots };
 }
 
-/* Rows up to `row` have been seen; what follows has `depth` slots in common
- * with them. `first`: of the rows that were seen last. */
+/* The next row, `row`, shares `depth` slots with the rows before it: close the
+ * deeper nodes. `first` is the first row of the last group. */
 static void close_nodes(
 	struct cut *c, uint32_t first, uint32_t row, uint64_t depth)
 {
@@ -145,8 +145,9 @@ static void close_nodes(
 			(struct visibility_piece){ first, (uint32_t)depth };
 }
 
-/* From `first` on the rows of a group, what the longest sees into *slots, and
- * into *next what the first row behind them has in common with them. */
+/* The end of the group of rows from `first` on: the spans of each row begin
+ * with those of the row before. *slots is the most slots that one of them sees,
+ * *next the slots that the row after the group shares with it. */
 static uint32_t group_end(const struct row_visibility *s, const uint32_t *order,
 	uint32_t n, uint32_t first, uint64_t *slots, uint64_t *next)
 {

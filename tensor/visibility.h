@@ -1,13 +1,12 @@
 /*
- * What the rows of a pass see of a cache, and what of it they see in common.
- * Rows see slots: those of spans, and behind them some of their own. Where
- * sequences were forked from one another their rows' spans begin with the same
- * slots, which kernels read once for rows that stand beside one another, and
- * whoever prices attention counts once (Juravsky et al., "Hydragen", 2024; its
- * tree of shared prefixes).
+ * The slots of a KV cache that the rows of a pass see, and the slots that
+ * several rows share. A row sees the slots of its spans, followed by slots of
+ * its own. The spans of rows of forked sequences begin with the same slots,
+ * which kernels read once for adjacent rows and the cost model counts once (the
+ * tree of shared prefixes of Juravsky et al., "Hydragen", 2024).
  *
- * It refuses nothing: what a row says was checked by who took it. No
- * allocation, no state, any thread.
+ * Nothing is checked: callers check rows when they receive them. No allocation,
+ * no state, any thread.
  */
 #ifndef TENSOR_VISIBILITY_H
 #define TENSOR_VISIBILITY_H
@@ -19,30 +18,29 @@ struct kern_span;
 struct row_visibility {
 	const struct kern_span *span; /* [n_spans] */
 	uint32_t n_spans;
-	uint32_t own; /* slots behind those of the spans */
+	uint32_t own; /* slots after those of the spans */
 };
 
 /* Slots that one row sees. */
 uint64_t row_visibility_slots(const struct row_visibility *);
 
 /*
- * The rows 0 .. n - 1 such that those whose spans begin with the same slots
- * stand beside one another, in the order of their numbers where all spans are
- * the same.
+ * Sort the rows 0 .. n - 1 so that rows whose spans begin with the same slots
+ * are adjacent; rows with equal spans stay in order.
  */
 void visibility_order(
 	const struct row_visibility *, uint32_t n, uint32_t *order);
 
-/* `rows` rows see these slots in common, and no other row does. */
+/* Slots that exactly `rows` rows see. */
 struct visibility_piece {
 	uint32_t rows, slots;
 };
 
 /*
- * All that n >= 1 rows see, cut up, into piece[2 * n]; how many pieces. Rows
- * are one and see what the one that sees the most sees if the spans of each
- * begin with those of the one before: rows of one sequence, in a tree or not,
- * whose visibility are masks on the same stretch of slots.
+ * Divide the slots that n >= 1 rows see into pieces, to piece[2 * n]; returns
+ * their number. Rows of which each row's spans begin with those of the row
+ * before form one group, which counts as seeing the most slots of any of them:
+ * rows of one sequence, in a tree or not, which differ only in their masks.
  */
 uint32_t visibility_cut(const struct row_visibility *, const uint32_t *order,
 	uint32_t n, struct visibility_piece *piece);

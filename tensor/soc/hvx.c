@@ -3,8 +3,8 @@
 #include "tensor/soc/price_impl.h"
 #include "tensor/soc/soc.h"
 
-/* The result of a shift, a permutation or a product is there in the packet
- * after the next. */
+/* The result of a shift, a permutation or a product can be used two packets
+ * later. */
 #define LATENCY 2
 
 unsigned hvx_packets(const struct soc *soc, const struct hvx *h)
@@ -14,14 +14,14 @@ unsigned hvx_packets(const struct soc *soc, const struct hvx *h)
 	unsigned compute =
 		h->alu + shift + h->permute + h->pair + h->mpy + h->wide;
 	unsigned memory = h->load + 2 * h->loadu + h->store + h->scalar;
-	/* A plain load writes its register through a compute unit, a store of
-	 * a new value takes none; an unaligned load has its permute. */
+	/* An aligned load writes its register through a compute unit, a store
+	 * of a new value needs none; an unaligned load uses its permute. */
 	unsigned units = compute + h->pair + h->wide + h->load + h->loadu;
-	/* Two memory slots, of which only slot 0 stores. */
+	/* Two memory slots; only slot 0 can store. */
 	unsigned packets =
 		larger(larger(h->load + h->loadu, h->store + h->loadu),
 			ceil_div(memory, 2));
-	/* Shift, permute, and what takes both. */
+	/* Shift, permute, and instructions that use both. */
 	unsigned lanes = soc->vector_permute_shifts != 0
 		? larger(permute, ceil_div(shift + permute, 2))
 		: larger(permute, shift);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define PICO       1e12
-#define LONGEST_PS 1e18 /* 11 days: beyond, a price says no more */
+#define LONGEST_PS 1e18 /* 11 days: longer times are clamped */
 
 /* ---- counts to times ---- */
 
@@ -135,10 +135,10 @@ uint64_t price_row_packets(const struct soc *soc, const struct hvx *body,
 /* ---- rows ---- */
 
 static const struct {
-	unsigned values;   /* a body works on */
-	unsigned across;   /* packets a row, one waiting for the other: a row
-			    * is then not cut */
-	unsigned operands; /* vectors of n that are read or written */
+	unsigned values;   /* of a body */
+	unsigned across;   /* dependent packets for each row; if any, a row is
+			    * not divided between vector units */
+	unsigned operands; /* vectors of n values that are read or written */
 	struct hvx body;
 } rows_ops[PRICE_ROWS_OPS] = {
 	/* Sum of squares, then the products. */
@@ -154,7 +154,7 @@ static const struct {
 			.wide = 4,
 			.convert = 2,
 			.store = 2 } },
-	/* Exponential, reciprocal by three steps of Newton's, two products. */
+	/* Exponential, reciprocal by three Newton steps, two products. */
 	[PRICE_SWIGLU] = { 64, 0, 3,
 		{ .load = 4,
 			.alu = 8,
@@ -166,7 +166,7 @@ static const struct {
 			.chain_converts = 5 } },
 	[PRICE_ADD] = { 32, 0, 3,
 		{ .load = 2, .shift = 1, .convert = 1, .store = 1 } },
-	/* Largest of 32 across their vector, its reciprocal, a product. */
+	/* Maximum of 32 across their vector, its reciprocal, a product. */
 	[PRICE_QUANTIZE] = { 128, 0, 2,
 		{ .load = 4,
 			.alu = 28,
@@ -222,7 +222,7 @@ void price_dma(const struct soc *soc, uint64_t bytes, struct price *out)
 	out->energy_pj = energy_pj(soc, out);
 }
 
-/* ---- around them ---- */
+/* ---- requests, mappings, CPU, flash ---- */
 
 void price_request(const struct soc *soc, struct price *out)
 {

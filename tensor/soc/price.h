@@ -1,26 +1,32 @@
 /*
- * The cost model of a phone: the shape of an operator goes in, seconds and
- * joules come out. Both sides use it: the device prices what it runs, the host
- * its own work and shapes that nobody runs. Profiles of phones are text files
- * beside it (tensor/soc/NAME.soc), which the host reads
- * (host/shipped/soc_file.h); struct soc holds the numbers of one. A price is
- * the cost of one shape on one phone (struct price).
+ * The cost model of a phone: from the shape of an operator it computes seconds
+ * and joules. The device uses it for the operators that it runs, the host for
+ * its own work and for shapes that are not run. Profiles of phones are text
+ * files in the same directory (tensor/soc/NAME.soc), which the host reads
+ * (host/shipped/soc_file.h); struct soc holds the numbers of one profile. A
+ * price is the cost of one shape on one phone (struct price).
  *
- * This header prices operators and what is around them. Engine by engine an
- * operator is counted (tile products, vector instruction packets, bytes moved),
- * the counts are turned into times by a profile, and the times are joined as a
- * kernel that works in pieces overlaps them. Nothing is measured and nothing
- * but the shape matters, so the same shape costs the same to the last
- * picosecond on every machine: counts and sums are integers, and each time is
- * made of few products and quotients of doubles in a fixed order.
+ * The model has three steps, as in a roofline model:
+ *   1. count the work of each engine: tile products of the matrix engine,
+ *      instruction packets of the vector units, bytes of DMA and of memory;
+ *   2. divide the counts by the profile's rates: busy time of each engine;
+ *   3. combine the times. A kernel works on pieces, with all engines on
+ *      different pieces in parallel, so the total is the time in which the
+ *      first piece passes through all engines, plus the rest of the slowest
+ *      engine, plus the launch (price_finish).
+ * Energy is each engine's busy time times its power.
  *
- * The packets come from instruction sequences, which stand in price*.c and are
- * explained in docs/soc-clock.md; the machine is that of the npu-tts paper,
+ * Nothing is measured and only the shape matters, so a shape costs the same to
+ * the last picosecond on every machine: counts and sums are integers, and each
+ * time is computed by a few products and quotients of doubles in a fixed order.
+ *
+ * The packets are counted from instruction sequences in price*.c, which
+ * docs/soc-clock.md explains; the machine is that of the npu-tts paper,
  * sections 3.1 and 5 (Hao et al., "Scaling LLM test-time compute with mobile
  * NPU on smartphones", 2025).
  *
  * `soc` has passed soc_check. Functions that take a shape return 0, or -EINVAL
- * with *out all zero when it is not one that the machine can run or is beyond
+ * with *out all zero when the machine cannot run the shape or it exceeds
  * PRICE_MAX (heads and head_dim: 4096). No state, no allocation, any thread.
  */
 #ifndef TENSOR_SOC_PRICE_H
@@ -62,9 +68,9 @@ struct price_counts {
 /* clang-format on */
 
 /*
- * How long each engine is busy, and `total_ps` from start to end. energy_pj is
- * what the engines add to base_w, which is drawn once, however much overlaps:
- * whoever joins prices on a timeline adds base_w times its length.
+ * The busy time of each engine, and `total_ps` from start to end. energy_pj is
+ * the engines' energy without base_w, the constant power of the phone: a caller
+ * that places prices on a timeline adds base_w times the timeline's length.
  */
 struct price {
 	struct price_counts counts;
@@ -73,32 +79,31 @@ struct price {
 	uint64_t energy_pj;
 };
 
-/* *sum += *p, the one after the other. What would overflow stays at the
- * largest value. */
+/* *sum += *p: *p runs after *sum. Sums are clamped to the largest value. */
 void price_add(struct price *sum, const struct price *p);
 
 /* ---- operators of the NPU ---- */
 
 /*
- * [rows][k] times an [n][k] matrix of weights that lies in DDR as `type`:
+ * [rows][k] times an [n][k] matrix of weights that is stored in DDR as `type`:
  * Q4_0 and Q8_0 (rows of conventional groups, scattered into tiles: the
- * paper's baseline, figure 15), GROUP_*, SUPER_*, TILE_Q* or TILE_F16, all of
- * tensor/tile.h. k is whole tiles; rows and n are padded to tiles for the
- * matrix engine. Rows are what the static graph has, real or not.
+ * paper's baseline, figure 15), or a tiled type of tensor/tile.h. k is whole
+ * tiles; rows and n are padded to tiles for the matrix engine. `rows` are those
+ * of the static graph, padding included.
  */
 int price_matmul(const struct soc *, uint64_t rows, uint64_t n, uint64_t k,
 	enum dtype type, struct price *out);
 
-/* The same with the quantized bytes only copied to where the matrix engine
- * reads: the bound of figure 15, a kernel that computes nothing useful. */
+/* The same if the quantized bytes were only copied to the matrix engine's
+ * memory: the upper bound of figure 15, a kernel without useful results. */
 int price_matmul_bound(const struct soc *, uint64_t rows, uint64_t n,
 	uint64_t k, enum dtype type, struct price *out);
 
 /*
- * What a runtime takes of such a product beside its engines, for `rows` that
- * are real, not the graph's: batch_weight_s and `rows` times row_weight_s a
- * weight. Nothing of one row, nor where the profile has no such cost. Added to
- * *out, to the vector units' time.
+ * Add the overhead of a runtime for such a product to *out, as time of the
+ * vector units: batch_weight_s plus `rows` times row_weight_s, for each weight.
+ * `rows` are the real rows. No overhead for one row, or if the profile has
+ * none.
  */
 void price_matmul_rows(const struct soc *, uint64_t rows, uint64_t n,
 	uint64_t k, struct price *out);
@@ -109,13 +114,13 @@ enum price_exp {
 	PRICE_EXP_TABLE, /* gathers from 64 KiB, section 5.2.1 */
 };
 
-/* Softmax of [rows][length] fp16 scores that lie in TCM (figure 14). */
+/* Softmax of [rows][length] fp16 scores in TCM (figure 14). */
 int price_softmax(const struct soc *, uint64_t rows, uint64_t length,
 	enum price_exp, struct price *out);
 
 struct visibility_piece;
 struct price_heads {
-	uint32_t heads; /* of a position, a multiple of kv_heads */
+	uint32_t heads; /* query heads, a multiple of kv_heads */
 	uint32_t kv_heads;
 	uint32_t head_dim; /* whole tiles */
 	enum price_exp exp;
@@ -123,24 +128,24 @@ struct price_heads {
 
 /*
  * Attention (algorithm 1) of a static graph of graph_rows positions, `rows` of
- * them real, over what they see of a cache in fp16, cut up
- * (tensor/visibility.h): one operator that goes through the pieces, each for
- * the rows that see it; padding sees what all rows do. Adds nothing for what is
- * no shape.
+ * them real, over the pieces of an fp16 cache that they see
+ * (tensor/visibility.h): one operator that processes the pieces, each for the
+ * rows that see it; padding rows see the pieces of all rows. Invalid shapes
+ * cost nothing.
  */
 void price_visibility(const struct soc *, const struct price_heads *,
 	uint64_t graph_rows, uint64_t rows, const struct visibility_piece *,
 	uint32_t pieces, struct price *out);
 
-/* What is done to [rows][n] float32 values one by one or row by row. n of
- * swiglu is that of its output. */
+/* Operators on [rows][n] float32 values, by element or by row. For swiglu n is
+ * the width of its output. */
 enum price_rows_op {
 	PRICE_NORM,     /* RMS norm, with weights */
 	PRICE_ROPE,     /* rotation of pairs */
 	PRICE_SWIGLU,   /* silu(gate) * up */
-	PRICE_ADD,      /* of the residual */
+	PRICE_ADD,      /* the residual */
 	PRICE_QUANTIZE, /* to Q8_0 */
-	PRICE_KV_WRITE, /* to fp16 in a cache */
+	PRICE_KV_WRITE, /* to fp16 in the KV cache */
 	PRICE_ROWS_OPS
 };
 
@@ -149,19 +154,19 @@ int price_rows(const struct soc *, enum price_rows_op, uint64_t rows,
 
 void price_maintenance(const struct soc *, uint64_t bytes, struct price *out);
 
-/* So many bytes brought to TCM by one descriptor of DMA, before the operator
- * that wants them begins: vectors of weights where cores cannot load them. */
+/* Copy bytes to TCM by one DMA descriptor before an operator begins: weight
+ * vectors in memory that the cores cannot load from. */
 void price_dma(const struct soc *, uint64_t bytes, struct price *out);
 
-/* ---- around them ---- */
+/* ---- requests, mappings, CPU, flash ---- */
 
-/* A request to the NPU and its answer, without what it runs. */
+/* The round trip of a request to the NPU, without its operators. */
 void price_request(const struct soc *, struct price *out);
 
 /* A mapping of `bytes` into the window of the NPU. */
 void price_map(const struct soc *, uint64_t bytes, struct price *out);
 
-/* A static graph with `bytes` of weights made ready on the loader. */
+/* Loading a static graph with `bytes` of weights. */
 void price_graph_load(const struct soc *, uint64_t bytes, struct price *out);
 
 /* CPU work that reads `bytes` from DDR and does `flops` operations. */
@@ -173,9 +178,9 @@ void price_cpu(
 int price_cpu_matmul(const struct soc *, uint64_t rows, uint64_t n, uint64_t k,
 	enum dtype type, struct price *out);
 
-/* One sequential read of `bytes`, by itself. */
+/* One sequential read of `bytes`, with no other read in flight. */
 void price_flash(const struct soc *, uint64_t bytes, struct price *out);
-/* Of that, what passes before its first byte. */
+/* The time of a read before its first byte. */
 uint64_t price_flash_begin_ps(const struct soc *);
 
 #endif

@@ -11,16 +11,17 @@
 #include <string.h>
 
 #define HEADS_MAX 4096
-#define PIECE     64          /* positions of a head on their way at once */
+#define PIECE     64          /* positions of a head in a piece */
 #define ROW_BLOCK 256         /* rows of scores held in TCM */
 #define EXP_TABLE (64u << 10) /* bytes of TCM */
 
 /* ---- softmax ---- */
 
 /*
- * Two rows by 64 columns, in four loops: apart from their tile to two vectors;
- * mask and largest; exponents; back into the tile, and sums in 32 bits. A
- * polynomial is part of the last loop.
+ * Two rows by 64 columns, in four loops: separate the rows of a tile into two
+ * vectors; apply the mask and find the maximum; compute table indices; look up,
+ * store back into the tile and sum in 32 bits. A polynomial exponential is part
+ * of the last loop instead.
  */
 static const struct hvx rows_apart = { .load = 2, .pair = 1, .store = 2 };
 static const struct hvx mask_max = {
@@ -50,8 +51,8 @@ static const struct hvx exp_f32_sum = { .load = 2,
 	.chain = 47,
 	.chain_converts = 3 };
 
-/* Once for two rows, one instruction waiting for the other: largest and sum
- * across the lanes of a vector, set down, and the largest to all lanes. */
+/* Packets for each two rows, a chain of dependent instructions: maximum and sum
+ * across the lanes of a vector, and the maximum broadcast to all lanes. */
 #define ROWS_ACROSS 57
 
 static void softmax_counts(const struct soc *soc, uint64_t rows,
@@ -90,18 +91,18 @@ int price_softmax(const struct soc *soc, uint64_t rows, uint64_t length,
 /* ---- attention ---- */
 
 struct attention {
-	uint64_t rows;  /* of a kv head: positions by the heads that share it */
+	uint64_t rows;  /* of a kv head: positions times query heads */
 	uint64_t heads; /* kv heads */
 	uint64_t dim;   /* in tiles */
 	enum price_exp exp;
-	uint64_t row_blocks, block; /* of rows; positions at once in TCM */
+	uint64_t row_blocks, block; /* row blocks; positions held in TCM */
 };
 
-/* 32 positions of 64 lanes of K turned on their side: five stages of shuffles
- * of 32 vectors. Two positions of V shuffled. */
-static const struct hvx turn_k = { .load = 32, .pair = 80, .store = 32 };
+/* Transpose 32 positions of 64 lanes of K: five stages of shuffles of 32
+ * vectors. Shuffle two positions of V. */
+static const struct hvx transpose_k = { .load = 32, .pair = 80, .store = 32 };
 static const struct hvx shuffle_v = { .load = 2, .pair = 1, .store = 2 };
-/* Largest and sum of 64 rows brought forward: an exponential of the change. */
+/* Update maximum and sum of 64 rows: an exponential of the maximum's change. */
 static const struct hvx carry = { .load = 3,
 	.alu = 4,
 	.shift = 16,
@@ -111,7 +112,7 @@ static const struct hvx carry = { .load = 3,
 	.chain = 45,
 	.chain_converts = 4 };
 
-/* `length` positions gone through by all rows. */
+/* The work of all rows on `length` positions. */
 static void attend(const struct soc *soc, const struct attention *a,
 	uint64_t length, struct price *p)
 {
@@ -125,7 +126,7 @@ static void attend(const struct soc *soc, const struct attention *a,
 	c->matrix_tiles = a->heads * row_tiles * a->dim *
 		(2 * columns + diagonal * blocks);
 	c->read_bytes = a->heads * a->row_blocks * length * a->dim * TILE * 4;
-	c->vector_packets = loads * columns * hvx_packets(soc, &turn_k) +
+	c->vector_packets = loads * columns * hvx_packets(soc, &transpose_k) +
 		loads * ceil_div(length, 2) * hvx_packets(soc, &shuffle_v) +
 		a->heads * ceil_div(a->rows, 64) * blocks *
 			hvx_packets(soc, &carry);
@@ -142,8 +143,9 @@ static void attend(const struct soc *soc, const struct attention *a,
 }
 
 /*
- * What one goes through, without its start; *first is what must be there before
- * its engines work beside one another. False for what is no shape.
+ * Attention over one piece of `length` slots, without the operator's launch;
+ * *first is the part that must pass through all engines before they work in
+ * parallel. False for an invalid shape.
  */
 static bool attention(const struct soc *soc, uint64_t rows,
 	const struct price_heads *h, uint64_t length, struct price *out,
@@ -167,8 +169,8 @@ static bool attention(const struct soc *soc, uint64_t rows,
 		.exp = h->exp };
 	a.row_blocks = ceil_div(a.rows, ROW_BLOCK);
 	row_tiles = ceil_div(a.rows, TILE);
-	/* As many positions as fit beside queries, outputs, and the diagonal
-	 * matrix that rescales them. */
+	/* As many positions as fit into TCM with queries, outputs, and the
+	 * diagonal matrix that rescales the outputs. */
 	at_once = smaller(row_tiles * TILE, ROW_BLOCK);
 	taken = EXP_TABLE + 2 * (3 * at_once * dim + at_once * at_once);
 	a.block = room < taken
@@ -178,8 +180,7 @@ static bool attention(const struct soc *soc, uint64_t rows,
 			  64);
 	attend(soc, &a, length, out);
 
-	/* Queries into tiles; outputs divided by their sums and out of tiles.
-	 */
+	/* Queries into tiles; outputs divided by their sums, out of tiles. */
 	packets = a.heads *
 		(price_row_packets(soc, &price_to_tile, a.rows, dim) +
 			price_row_packets(soc, &price_from_tile, a.rows, dim));
@@ -194,7 +195,7 @@ static bool attention(const struct soc *soc, uint64_t rows,
 	return true;
 }
 
-/* One operator goes through all of them: it starts once. */
+/* One operator processes all pieces, so it is launched once. */
 void price_visibility(const struct soc *soc, const struct price_heads *h,
 	uint64_t graph_rows, uint64_t rows,
 	const struct visibility_piece *piece, uint32_t pieces,

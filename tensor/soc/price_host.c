@@ -4,18 +4,18 @@
 #include "tensor/soc/soc.h"
 
 /*
- * Float32 operations a value. WEIGH is that of tensor/softmax_sum.h: subtract,
- * times the scale; t and n; r in two; the polynomial in six; shift, add;
- * compare, mask; the sum.
+ * Float32 operations for each value. WEIGH counts those of
+ * tensor/softmax_sum.h: subtract, scale; t and n; r in two; the polynomial in
+ * six; shift, add; compare, mask; the sum.
  */
 static const unsigned sweep_ops[PRICE_SWEEPS] = {
 	[PRICE_SWEEP_ADD] = 1,
-	[PRICE_SWEEP_LARGEST] = 4, /* compare, select both; count places */
+	[PRICE_SWEEP_LARGEST] = 4, /* compare, select value, index; add */
 	[PRICE_SWEEP_WEIGH] = 17,
 	[PRICE_SWEEP_FIND] = 2, /* subtract, compare */
 };
 
-/* Of a list of candidates: compare with the least of them, and test. */
+/* A list of candidates: compare with the smallest of them, and branch. */
 #define TOP_OPS 2
 
 static void price_ops(const struct soc *soc, double ops, struct price *out)
@@ -46,28 +46,21 @@ void price_draw(const struct soc *soc, uint64_t rows, uint64_t n, bool greedy,
 	price_ops(soc, (double)rows * (double)n * ops, out);
 }
 
-/* Times a value of a row in no order enters a heap of the k largest so far: k,
- * and k ln 2 for each doubling of what was seen. */
-static uint64_t entries(uint64_t n, uint64_t k)
-{
-	uint64_t doublings = 0;
-
-	for (uint64_t seen = k; seen && seen < n; seen *= 2)
-		doublings++;
-	return k + doublings * k * 7 / 10;
-}
-
 void price_top(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
 	struct price *out)
 {
 	unsigned ops = TOP_OPS + sweep_ops[PRICE_SWEEP_WEIGH];
 	struct price steps;
-	uint64_t depth = 1; /* of the heap */
+	uint64_t depth = 1, doublings = 0; /* depth of the heap */
 
 	k = smaller(k, n);
 	for (uint64_t left = k; left >>= 1;)
 		depth++;
+	/* In a row in random order, k values enter the heap of the k largest
+	 * so far, and k ln 2 more for each doubling of the values seen. */
+	for (uint64_t seen = k; seen && seen < n; seen *= 2)
+		doublings++;
 	price_ops(soc, (double)rows * (double)n * ops, out);
-	price_walk(soc, rows * entries(n, k) * depth, &steps);
+	price_walk(soc, rows * (k + doublings * k * 7 / 10) * depth, &steps);
 	price_add(out, &steps);
 }

@@ -9,20 +9,20 @@
 #include <errno.h>
 #include <string.h>
 
-#define PIECE_TILES 256 /* of weights on their way at once: 512 KiB of fp16 */
+#define PIECE_TILES 256 /* tiles of weights in a piece: 512 KiB of fp16 */
 
-/* How a tile of weights becomes fp16 in the matrix engine's order. */
+/* Dequantizing a tile of weights to fp16 in the matrix engine's order. */
 struct dequant {
 	enum dtype type;
-	unsigned bodies;   /* a tile */
-	unsigned scatters; /* a tile */
+	unsigned bodies;   /* of a tile */
+	unsigned scatters; /* of a tile */
 	struct hvx body;
 };
 
-/* Nibbles are low and high bytes after a shift: look-ups see 4 bits only, the
- * conventional way masks them, joins the halves and widens them. */
+/* High nibbles are shifted down. Look-ups use 4 bits of a byte; conventional
+ * code masks the nibbles, joins the halves and widens them. */
 static const struct dequant dequants[] = {
-	/* One group of 32 after the other, to 16 places of two values. */
+	/* One group of 32 at a time, scattered to 16 places of two values. */
 	{ DTYPE_Q4_0, 32, 32,
 		{ .loadu = 1,
 			.scalar = 1,
@@ -40,7 +40,7 @@ static const struct dequant dequants[] = {
 			.mpy = 1,
 			.wide = 1,
 			.convert = 1 } },
-	/* Two groups fill a vector: joined, as are their splat scales. */
+	/* Two groups fill a vector: join them and their broadcast scales. */
 	{ DTYPE_GROUP_Q4_0, 16, 0,
 		{ .loadu = 2,
 			.scalar = 2,
@@ -79,7 +79,7 @@ static const struct dequant dequants[] = {
 			.convert = 4,
 			.store = 4 } },
 	/* The whole tile: one vector of scales serves all, but the two k of a
-	 * pair have to be put side by side. */
+	 * pair must be interleaved. */
 	{ DTYPE_TILE_Q4_0, 1, 0,
 		{ .loadu = 5,
 			.shift = 4,
@@ -106,8 +106,8 @@ static const struct dequant *find_dequant(enum dtype type)
 }
 
 /*
- * `tiles` of weights on their way through DMA, vector units and matrix engine,
- * `passes` times; each meets `row_tiles` tiles of rows in all.
+ * `tiles` of weights pass through DMA and vector units `passes` times; the
+ * matrix engine multiplies each by `row_tiles` tiles of rows in total.
  */
 static void stream(const struct soc *soc, const struct dequant *d,
 	uint64_t tiles, uint64_t passes, uint64_t row_tiles, struct price *p)
@@ -139,8 +139,8 @@ static int matmul(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
 		k % TILE)
 		return -EINVAL;
 	tiles = ceil_div(n, TILE) * (k / TILE);
-	/* Tiles of rows that half of the TCM holds: weights pass by once for
-	 * each such half. */
+	/* Tiles of rows that fit into half of the TCM; all weights are streamed
+	 * again for each such set of rows. */
 	at_once = larger((uint64_t)soc->tcm_bytes / 2 / (k * TILE * 2), 1);
 	stream(soc, d, tiles, ceil_div(row_tiles, at_once), row_tiles, out);
 	stream(soc, d, smaller(tiles, PIECE_TILES), 1,
