@@ -79,7 +79,7 @@ static int check_draft_shape(const struct decoder *d, struct err *e)
 			"soc:sd8gen2",
 			as->name);
 	if (!drafting_has_model(&d->drafting) &&
-		!drafting_is_told(&d->drafting))
+		!drafting_needs_text(&d->drafting))
 		return err_set(e, EINVAL,
 			"--draft-as %s needs a draft model, but --draft %s has "
 			"none",
@@ -133,7 +133,7 @@ static int check_many_drafts(const struct decoder *d, struct err *e)
 		"--draft %s cannot draft for several samples or requests: %s; "
 		"try another --draft, or a single sample or request",
 		d->drafting.opts.draft,
-		drafting_is_told(&d->drafting)
+		drafting_needs_text(&d->drafting)
 			? "it drafts for one text"
 			: "the device has room for one draft model, whose cache "
 			  "holds one text");
@@ -465,7 +465,7 @@ void decoder_priced_as(const struct decoder *d, char text[TANDEM_PRICED_AS])
 	const struct shape *draft = drafting_as(&d->drafting.opts);
 	bool model = drafting_has_model(&d->drafting);
 	bool drafts = decoder_drafts(d) &&
-		(model || (draft && drafting_is_told(&d->drafting)));
+		(model || (draft && drafting_needs_text(&d->drafting)));
 	static const char own[] = "what it is";
 
 	*text = '\0';
@@ -579,7 +579,7 @@ int decoder_rehearse(
 	size_t n;
 	int ret;
 
-	if (!decoder_drafts(d) || !drafting_is_told(&d->drafting))
+	if (!decoder_drafts(d) || !drafting_needs_text(&d->drafting))
 		return 0;
 	ret = generation_open_like(&plain, g, e);
 	session_truncate(d->session, SESSION_TEXT, 0);
@@ -587,7 +587,7 @@ int decoder_rehearse(
 		ret = method_run(d->session, plain, &env, e);
 	if (!ret) {
 		text = gen_tokens(plain, &n);
-		ret = drafting_report(&d->drafting, text, n, e);
+		ret = drafting_open_with_text(&d->drafting, text, n, e);
 	}
 	generation_close(plain);
 	return ret;

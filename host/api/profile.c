@@ -132,7 +132,7 @@ static json_t *draft_of(const struct decoder *d)
 			put_sum(o, name, draft_identity(g->part[i].path));
 		else
 			json_object_set_new(
-				o, name, json_string(g->part[i].said));
+				o, name, json_string(g->part[i].word));
 	}
 	return o;
 }

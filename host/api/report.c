@@ -51,7 +51,7 @@ void tandem_report(const struct tandem *t, struct tandem_report *r)
 		.keeps_all = m == &method_sample,
 		.wanted = asked->n,
 		.shares = decoder_shares(d),
-		.knows_text = drafting_is_told(&d->drafting),
+		.knows_text = drafting_needs_text(&d->drafting),
 		.temperature = decoder_temperature(d, NAN),
 		.model_path = d->model_path,
 		.model = d->model,

@@ -45,8 +45,8 @@ int datastore_add(
 
 /* ---- order --------------------------------------------------------------- */
 
-/* By their first n tokens; an end is less than any token, and nothing behind
- * it counts. */
+/* Compare the first n tokens; an end marker is less than any token, and tokens
+ * after it do not count. */
 static int compare(const int32_t *a, const int32_t *b, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -58,7 +58,8 @@ static int compare(const int32_t *a, const int32_t *b, uint32_t n)
 	return 0;
 }
 
-/* The first two tokens decide most comparisons without a look elsewhere. */
+/* The first two tokens decide most comparisons without a load from
+ * elsewhere. */
 struct key {
 	uint64_t head;
 	uint32_t at;
@@ -73,7 +74,7 @@ static uint64_t head(const int32_t *token)
 		: first << 32 | ((uint32_t)token[1] + 1);
 }
 
-/* Of equals the one that was added first. */
+/* Equal suffixes are ordered by position. */
 static int by_suffix(const void *a, const void *b, void *token)
 {
 	const struct key *x = a, *y = b;
@@ -85,7 +86,8 @@ static int by_suffix(const void *a, const void *b, void *token)
 	return order ? order : x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* Sorted suffixes before `end` that are not above this one. */
+/* Number of sorted suffixes before `end` that are not greater than the one at
+ * `at`. */
 static size_t place_of(const struct datastore *d, size_t end, uint32_t at)
 {
 	size_t low = 0;
@@ -126,7 +128,8 @@ int datastore_sort(struct datastore *d, struct err *e)
 	if (n)
 		qsort_r(new, n, sizeof(*new), by_suffix, d->token);
 
-	/* Merge from the last on: each moves those above it to their places. */
+	/* Merge from the greatest on: each new suffix first moves the greater
+	 * ones to their final places. */
 	end = d->n_suffixes;
 	d->n_suffixes += n;
 	while (n) {
@@ -144,7 +147,8 @@ int datastore_sort(struct datastore *d, struct err *e)
 
 /* ---- finding ------------------------------------------------------------- */
 
-/* Suffixes that begin with less than these tokens, or with no more. */
+/* Number of suffixes that compare less than these tokens (most -1), or less or
+ * equal (most 0). */
 static size_t below(
 	const struct datastore *d, const int32_t *token, uint32_t n, int most)
 {

@@ -1,12 +1,12 @@
 /*
- * A datastore of token sequences: all of them in one array, and the order of
- * their suffixes, so that everything that came behind some tokens is found by
- * bisection ("REST", He et al., NAACL 2024). Suffixes are ordered by their
- * first DATASTORE_REACH tokens or what their sequence has of them, no further:
- * nobody looks past that, and it bounds what repetition costs.
+ * A datastore of token sequences: all of them in one array, and a suffix array
+ * over it, so that bisection finds everything that followed given tokens
+ * ("REST", He et al., NAACL 2024). Suffixes are ordered by their first
+ * DATASTORE_REACH tokens, or fewer where their sequence ends: no reader looks
+ * further, and the limit bounds the cost of repetitive text.
  *
- * What is added later is sorted by itself and put where it belongs. Nothing
- * leaves. One thread.
+ * Sequences added later are sorted by themselves and merged in. Sequences are
+ * never removed. One thread.
  */
 #ifndef HOST_DRAFT_DATASTORE_H
 #define HOST_DRAFT_DATASTORE_H
@@ -15,32 +15,33 @@
 #include <stdint.h>
 
 #define DATASTORE_REACH 26
-/* Behind the last token of a sequence. */
+/* After the last token of a sequence. */
 #define DATASTORE_END (-1)
 
 struct err;
 
 /* Zero-initialise. */
 struct datastore {
-	int32_t *token; /* [n]; each sequence has DATASTORE_END behind it */
+	int32_t *token; /* [n]; DATASTORE_END after each sequence */
 	size_t n, room;
-	uint32_t *suffix; /* [n_suffixes] where they begin, in order */
+	/* [n_suffixes] their first tokens' indices, in order */
+	uint32_t *suffix;
 	size_t n_suffixes;
-	size_t sorted; /* tokens whose suffixes are among them */
+	size_t sorted; /* tokens whose suffixes are in `suffix` */
 };
 
 void datastore_release(struct datastore *);
 
-/* A sequence of ids >= 0, to be found after datastore_sort. -ENOMEM, -EFBIG
- * above 2^30 tokens: nothing was added. */
+/* Add a sequence of ids >= 0, which can be found after datastore_sort. -ENOMEM,
+ * -EFBIG above 2^30 tokens: nothing was added. */
 int datastore_add(
 	struct datastore *, const int32_t *token, size_t n, struct err *);
 
-/* -ENOMEM: what is not sorted yet is not found. */
+/* -ENOMEM: sequences not sorted yet cannot be found. */
 int datastore_sort(struct datastore *, struct err *);
 
-/* Suffixes [first, end) begin with these 1 .. DATASTORE_REACH tokens; none:
- * first is end. */
+/* Suffixes [first, end) begin with these 1 .. DATASTORE_REACH tokens; *first
+ * equals *end if none does. */
 void datastore_find(const struct datastore *, const int32_t *token, uint32_t n,
 	size_t *first, size_t *end);
 

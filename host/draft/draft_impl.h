@@ -1,6 +1,6 @@
 /*
- * What the files of a draft model share: its insides. draft_model.c opens it
- * and keeps the books of its cache, draft_pass.c computes. Private to them.
+ * The private structures of a draft model, shared by its two files:
+ * draft_model.c opens the model and keeps its cache, draft_pass.c computes.
  */
 #ifndef HOST_DRAFT_DRAFT_IMPL_H
 #define HOST_DRAFT_DRAFT_IMPL_H
@@ -13,17 +13,17 @@
 #include <stdbool.h>
 
 /* Tokens of a prompt that go through a layer together: the matmul kernels
- * decode and load a weight once for so many. */
+ * decode and load a weight once for this many rows. */
 #define PASS_ROWS 64
 
 struct kern;
 struct workers;
 
-/* A token on trial, in the slot behind the cached tokens and the rows before
- * it. */
+/* An uncommitted row: a token of a tree, stored in the cache slot after the
+ * cached tokens and the earlier rows. */
 struct draft_row {
 	int32_t parent; /* row, or -1 */
-	uint32_t depth; /* 0: right behind the cached tokens */
+	uint32_t depth; /* 0: directly after the cached tokens */
 };
 
 struct draft_model {
@@ -31,17 +31,19 @@ struct draft_model {
 	const struct kern *kern;
 	struct workers *workers;
 	struct draft_weights weights;
-	bool borrows; /* all but the cache, of the one that it is like */
+	/* only the cache is its own; the rest belongs to another draft_model */
+	bool borrows;
 	uint32_t q_dim, kv_dim; /* of all heads together */
 
 	uint32_t context, n;
-	uint32_t rows;         /* on trial */
-	int32_t *token;        /* [context] in the cache, then on trial */
+	uint32_t rows;  /* uncommitted, stored after the cached tokens */
+	int32_t *token; /* [context] cached tokens, then those of the rows */
 	struct draft_row *row; /* [context] */
-	uint32_t *slot;        /* [threads][context] that a row sees */
-	float *kv;             /* [n_layer][K, V][context][kv_dim] */
+	/* [threads][context] cache slots that a row attends to */
+	uint32_t *slot;
+	float *kv; /* [n_layer][K, V][context][kv_dim] */
 
-	float *activations; /* owned; the rest lies in it */
+	float *activations; /* owned; the arrays below are parts of it */
 	float *x, *h;       /* [PASS_ROWS][n_embd] */
 	float *q, *seen;    /* [PASS_ROWS][q_dim] */
 	float *k, *v;       /* [PASS_ROWS][kv_dim] */
@@ -51,28 +53,29 @@ struct draft_model {
 	float *scratch;     /* [threads][scratch_floats] */
 	size_t scratch_floats;
 	bool int8;
-	uint8_t *q8; /* [PASS_ROWS] quantized rows of what is multiplied */
+	uint8_t *q8; /* [PASS_ROWS] int8-quantized input rows of a matmul */
 	size_t q8_bytes;
 	const struct soc *soc; /* NULL: nothing is priced */
-	/* What is: of a layer all but the types. */
+	/* The shape whose cost is computed: one layer, without the types of its
+	 * matrices. */
 	struct price_layer priced;
 	uint32_t priced_layers, priced_vocab;
-	enum dtype priced_type; /* F32: those of what runs */
+	enum dtype priced_type; /* F32: the types of the weights that run */
 	struct price price;
 };
 
-/* Rows of one model in a pass, from its row on trial `first` on; those before
- * them are computed. */
+/* Rows of one model in a pass, from its uncommitted row `first` on; the rows
+ * before `first` have been computed. */
 struct draft_part {
 	struct draft_model *d;
 	uint32_t first, rows;
 };
 
-/* Compute the rows of n models that are like one another, 1 to PASS_ROWS of all
- * together. The price is the first one's. */
+/* Compute the rows of n models opened by draft_open_like from the same first
+ * one, 1 to PASS_ROWS rows in all. The cost is added to the first model's. */
 void draft_pass(const struct draft_part *, unsigned n);
 
-/* logits [n][n_vocab] of n of the last pass's rows. */
+/* Write the logits [n][n_vocab] of n rows of the last pass. */
 void draft_logits(
 	struct draft_model *, const uint32_t *row, uint32_t n, float *logits);
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Of a test build (make tests: tandem-echo). */
+/* A test build adds its own drafters here (make tests: tandem-echo). */
 #ifdef MORE_DRAFT_KINDS_ROW
 #include MORE_DRAFT_KINDS_ROW
 #else

@@ -1,7 +1,7 @@
 /*
- * Kinds of drafters. Each is one file, which says what it is called and how it
- * is opened; a new one touches that file, its test and one row of DRAFT_KINDS.
- * How they go together is drafting.c's alone.
+ * Kinds of drafters. Each kind is one file, which defines its name and its open
+ * function; a new kind touches that file, its test and one row of DRAFT_KINDS.
+ * drafting.c alone combines several drafters.
  */
 #ifndef HOST_DRAFT_DRAFT_KIND_H
 #define HOST_DRAFT_DRAFT_KIND_H
@@ -20,55 +20,60 @@ struct opt_values;
 struct session;
 struct session_opts;
 
-/* What a drafter is opened for and with; all of it outlives the drafter. */
+/* Arguments of a drafter's open function. Everything pointed to outlives the
+ * drafter. */
 struct draft_site {
 	const struct drafting_options *options;
-	const struct opt_values *values; /* those of all tables */
-	const char *word;         /* behind the kind's name, if it has one */
-	const struct model *file; /* of a kind that reads one, and where */
-	const char *path;         /* it lies */
+	const struct opt_values *values; /* the values of all option tables */
+	/* text after the kind's name, such as P of oracle:P */
+	const char *word;
+	/* opened draft model file, for kinds that read one */
+	const struct model *file;
+	const char *path; /* and its path */
 	const struct model *target;
-	struct session *session;                 /* the target's */
-	const struct session_opts *session_opts; /* of that */
+	struct session *session;                 /* the target's session */
+	const struct session_opts *session_opts; /* options of that session */
 	uint32_t rows;                           /* of a tree, at most */
-	/* What was answered before; NULL: nothing is kept. It changes between
-	 * texts and never within one, and then its ids lie elsewhere: who takes
-	 * it in at the begin of a text asks history_after for what is new. */
+	/* Earlier prompts and answers; NULL: no history is kept. The history
+	 * changes only between texts, and a change may move its ids, so a
+	 * drafter calls history_after for new records at the beginning of a
+	 * text. */
 	const struct history *history;
-	const int32_t *text; /* [n], of a kind that is told */
+	/* [n] prompt and continuation, for kinds with needs_text */
+	const int32_t *text;
 	size_t n;
-	/* One of the kind, for another text, which outlives this and what of it
-	 * is of no text may be shared. NULL: there is none. */
+	/* An open drafter of the same kind that serves another request and
+	 * outlives this one, so that what does not depend on the text can be
+	 * shared; or NULL. */
 	const struct drafter *like;
 };
 
 struct draft_kind {
-	/* What asks for it: "echo" alone or, with a colon at its end, followed
-	 * by a word: "oracle:". NULL: the path of a draft model's file, or
-	 * nothing at all. */
+	/* The name in --draft: "echo" alone or, with a colon at its end, a
+	 * prefix that a word follows: "oracle:". NULL: chosen by the path of a
+	 * draft model's file, or by an empty --draft. */
 	const char *name;
 	const char *shown;   /* in help, "oracle:P"; NULL: the name */
 	const char *summary; /* one line, for people */
-	bool on_device;      /* of kinds with a file: what --draft-on says */
-	/* It must be told the text, prompt and continuation, beforehand: what
-	 * it is good for is simulated. */
-	bool told;
+	bool on_device;      /* of kinds with a file: matches --draft-on */
+	/* The drafter needs the whole text, prompt and continuation, before it
+	 * opens: it simulates a draft's quality. */
+	bool needs_text;
 	const char *title; /* in reports; NULL: the path of the file */
 	const struct opt_table *options; /* its own; NULL: none */
-	/* Tokens that it drafts one behind the other at most. NULL: as many as
-	 * it is asked for. */
+	/* Longest chain of tokens that it drafts. NULL: no limit of its own. */
 	uint32_t (*length)(const struct opt_values *);
-	/* -EINVAL for a word that cannot be meant; `said` is the name and the
-	 * word. NULL: any can. */
+	/* Check the word; `said` is name and word, for messages. -EINVAL. NULL:
+	 * every word is valid. */
 	int (*check)(const char *said, const char *word, struct err *);
 	int (*open)(
 		struct drafter *out, const struct draft_site *, struct err *);
 };
 
-/* By name; NULL-terminated. */
+/* Indexed in the order of DRAFT_KINDS; NULL-terminated. */
 extern const struct draft_kind *const draft_kinds[];
 
-/* A row a kind, in the order of help. */
+/* One row per kind, in the order of help. */
 #define DRAFT_KINDS(row)                                                   \
 	row(host) row(device) row(oracle) row(pld) row(sam) row(ngram_map) \
 		row(ngram_mod) row(calibrated) row(reuse) row(suffix)      \
@@ -79,8 +84,8 @@ extern const struct draft_kind *const draft_kinds[];
 DRAFT_KINDS(DRAFT_KIND_DECLARED)
 
 /*
- * The kind that `said` begins with by name, NULL: none does; *len is then the
- * length of what asks for it, up to a "+" or the end.
+ * The kind whose name `said` begins with, or NULL; *len is then the length of
+ * name and word, up to a "+" or the end.
  */
 const struct draft_kind *draft_kind_named(const char *said, size_t *len);
 

@@ -81,7 +81,7 @@ static int alloc_activations(struct draft_model *d, struct err *e)
 	return 0;
 }
 
-/* Floats of a thread's workspace, whichever kernels run. */
+/* Floats of one thread's workspace, the largest that any kernel needs. */
 static size_t scratch_floats(const struct model *m, uint32_t widest)
 {
 	size_t n = kern_multiply_scratch(widest) / sizeof(float);
@@ -251,7 +251,7 @@ const int32_t *draft_tokens(const struct draft_model *d, uint32_t *n)
 	return d->token;
 }
 
-/* Put a token on trial; nothing is computed yet. */
+/* Add an uncommitted row; nothing is computed yet. */
 static void add_row(struct draft_model *d, int32_t token, int32_t parent)
 {
 	uint32_t row = d->rows++;
@@ -262,12 +262,7 @@ static void add_row(struct draft_model *d, int32_t token, int32_t parent)
 		parent < 0 ? 0 : d->row[parent].depth + 1 };
 }
 
-_Static_assert(DRAFT_ASK_ROWS == PASS_ROWS, "a pass has room for an ask");
-
-static uint32_t pass_rows(size_t left)
-{
-	return left < PASS_ROWS ? (uint32_t)left : PASS_ROWS;
-}
+_Static_assert(DRAFT_ASK_ROWS == PASS_ROWS, "a pass holds all rows of a call");
 
 int draft_append(struct draft_model *d, const int32_t *token, size_t n,
 	const float **logits, struct err *e)
@@ -281,11 +276,12 @@ int draft_append(struct draft_model *d, const int32_t *token, size_t n,
 	if (ret)
 		return ret;
 	for (size_t i = 0; i < n; i += rows) {
-		rows = pass_rows(n - i);
+		rows = n - i < PASS_ROWS ? (uint32_t)(n - i) : PASS_ROWS;
 		for (uint32_t r = 0; r < rows; r++)
 			add_row(d, token[i + r], (int32_t)r - 1);
 		draft_pass(&(struct draft_part){ d, 0, rows }, 1);
-		/* A chain lies where cached tokens do. */
+		/* The rows of a chain are in the slots of the next cached
+		 * tokens. */
 		d->n += rows;
 		d->rows = 0;
 	}
@@ -306,14 +302,14 @@ int draft_follow(struct draft_model *d, const int32_t *token, size_t n,
 {
 	uint32_t same = 0;
 
-	/* The last one is computed in any case, for its logits. */
+	/* The last token is computed in any case, for its logits. */
 	while (same < d->n && same + 1 < n && d->token[same] == token[same])
 		same++;
 	draft_truncate(d, same);
 	return draft_append(d, token + same, n - same, logits, e);
 }
 
-/* ---- rows on trial ------------------------------------------------------- */
+/* ---- uncommitted rows ---------------------------------------------------- */
 
 int draft_together(
 	struct draft_ask *ask, unsigned n, float *logits, struct err *e)
@@ -347,7 +343,7 @@ int draft_together(
 	draft_pass(part, n);
 	draft_logits(ask[0].draft, wanted, n_wanted, logits);
 	for (unsigned i = 0; i < n; i++)
-		if (!ask[i].parent) { /* a chain lies where cached tokens do */
+		if (!ask[i].parent) { /* as in draft_append */
 			ask[i].draft->n += ask[i].n;
 			ask[i].draft->rows = 0;
 		}
@@ -369,7 +365,7 @@ void draft_keep(struct draft_model *d, const uint32_t *row, uint32_t n)
 		above = (int32_t)row[i];
 		d->token[d->n + i] = d->token[d->n + row[i]];
 	}
-	/* A row never moves up, so ascending order is safe in place. */
+	/* A row never moves up, so copying in ascending order is safe. */
 	for (size_t i = 0; i < halves; i++) {
 		float *kv = d->kv + (i * d->context + d->n) * d->kv_dim;
 

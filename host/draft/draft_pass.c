@@ -13,11 +13,11 @@
 
 /* ---- operators ----------------------------------------------------------- */
 
-/* Rows on trial on their way through the layers. */
+/* Rows on their way through the layers. */
 struct pass {
-	struct draft_model *d; /* whose workspace it is */
+	struct draft_model *d; /* its workspace is used */
 	uint32_t rows, layer;
-	/* Of each row the model, and its number there. */
+	/* For each row its model and its row number there. */
 	struct draft_model *of[PASS_ROWS];
 	uint32_t number[PASS_ROWS];
 };
@@ -28,7 +28,7 @@ struct matmul {
 	const float *x;
 	float *y;
 	uint32_t rows, n, k;
-	uint32_t piece; /* outputs a part: whole strips */
+	uint32_t piece; /* outputs of one part: whole strips of tiles */
 };
 
 static void matmul_part(void *arg, unsigned part, unsigned thread)
@@ -48,8 +48,9 @@ static void matmul_part(void *arg, unsigned part, unsigned thread)
 }
 
 /*
- * x[rows][k] as the n matrices `w` of int8 arithmetic want it: in fp16 where
- * one has no int8 product, quantized for the others.
+ * Prepare x[rows][k] as input of the n matrices `w`. With int8 arithmetic:
+ * rounded to fp16 if a matrix has no int8 kernel, and quantized for those that
+ * have one.
  */
 static void operand(struct draft_model *d, float *x, uint32_t k, uint32_t rows,
 	const struct draft_tensor *w, unsigned n)
@@ -74,7 +75,8 @@ static void matmul(struct draft_model *d, struct draft_tensor w, float *y,
 	uint64_t work = (uint64_t)rows * n * k;
 	struct matmul j = { d, w, x, y, rows, n, k, n };
 
-	/* Several parts a thread, so that they end together. */
+	/* Four parts per thread, so that all threads end at about the same
+	 * time. */
 	if (work >= WORKERS_WORTH)
 		j.piece = (uint32_t)align_up(
 			n / (4 * workers_count(d->workers)) + 1, TILE);
@@ -99,7 +101,8 @@ static void add_bias(
 		p->d->kern->add(y + (size_t)r * n, bias.data, n);
 }
 
-/* What queries and keys [rows][n] have in common behind their product. */
+/* Normalise (where the model does) and rotate the heads of queries or keys
+ * [rows][n]. */
 static void place_heads(
 	const struct pass *p, struct draft_tensor weight, float *y, uint32_t n)
 {
@@ -119,7 +122,7 @@ static void place_heads(
 	}
 }
 
-/* Keys (0) or values (1) of a layer from slot `slot` on. */
+/* Keys (which 0) or values (1) of a layer, from slot `slot` on. */
 static float *cached(const struct draft_model *d, uint32_t layer,
 	unsigned which, size_t slot)
 {
@@ -127,20 +130,7 @@ static float *cached(const struct draft_model *d, uint32_t layer,
 		((2 * (size_t)layer + which) * d->context + slot) * d->kv_dim;
 }
 
-/* What a row sees, in order of position; returns how many. */
-static uint32_t fill_slots(
-	const struct draft_model *d, uint32_t row, uint32_t *slot)
-{
-	uint32_t n = d->n + d->row[row].depth + 1;
-
-	for (uint32_t i = 0; i < d->n; i++)
-		slot[i] = i;
-	for (uint32_t i = n; i-- > d->n; row = (uint32_t)d->row[row].parent)
-		slot[i] = d->n + row;
-	return n;
-}
-
-/* The query heads of one row that share a head of keys and values. */
+/* The query heads of one row that share one key-value head. */
 static void attend_part(void *arg, unsigned part, unsigned thread)
 {
 	const struct pass *p = arg;
@@ -152,14 +142,21 @@ static void attend_part(void *arg, unsigned part, unsigned thread)
 	size_t q = (size_t)row * d->q_dim + at * group;
 	uint32_t *slot = d->slot + (size_t)thread * d->context;
 	const struct draft_model *of = p->of[row];
+	uint32_t number = p->number[row];
 	struct kern_kv kv = {
 		.k = (const uint8_t *)(cached(of, p->layer, 0, 0) + at),
 		.v = (const uint8_t *)(cached(of, p->layer, 1, 0) + at),
 		.stride = d->kv_dim * sizeof(float),
 		.slot = slot,
-		.n = fill_slots(of, p->number[row], slot),
+		.n = of->n + of->row[number].depth + 1,
 	};
 
+	/* The row attends to the cached tokens and its ancestors. */
+	for (uint32_t i = 0; i < of->n; i++)
+		slot[i] = i;
+	for (uint32_t i = kv.n; i-- > of->n;
+		number = (uint32_t)of->row[number].parent)
+		slot[i] = of->n + number;
 	d->kern->attend(d->seen + q, d->q + q, group, &kv, m->head_dim,
 		(float)(1 / sqrt(m->head_dim)),
 		d->scratch + thread * d->scratch_floats);
@@ -219,7 +216,7 @@ static void feed_forward(const struct pass *p, const struct draft_tensor *w)
 	d->kern->add(d->x, d->h, (size_t)p->rows * m->n_embd);
 }
 
-/* ---- the phone ----------------------------------------------------------- */
+/* ---- price on the phone -------------------------------------------------- */
 
 static void price_matrix(struct draft_model *d, uint32_t rows, uint64_t n,
 	uint64_t k, enum dtype type)
@@ -232,8 +229,8 @@ static void price_matrix(struct draft_model *d, uint32_t rows, uint64_t n,
 		price_add(&d->price, &p);
 }
 
-/* Attention and what is done row by row are left out: of a model so small they
- * are next to nothing. */
+/* Attention and the work done row by row are left out: they are negligible for
+ * so small a model. */
 static void price_layers(struct draft_model *d, uint32_t rows)
 {
 	for (uint32_t l = 0; d->soc && l < d->priced_layers; l++) {
@@ -266,8 +263,8 @@ void draft_pass(const struct draft_part *part, unsigned n)
 
 			p.of[at] = of;
 			p.number[at] = number;
-			/* Never fails: who opened the model kept its
-			 * embedding. */
+			/* Cannot fail: the opener kept the embedding in
+			 * memory. */
 			model_embed(m, (uint32_t)of->token[of->n + number],
 				d->x + (size_t)at * m->n_embd, NULL);
 			kern_angles(d->cos + (size_t)at * half,
@@ -292,7 +289,8 @@ void draft_logits(
 		d->kern->rmsnorm(d->h + (size_t)r * m->n_embd,
 			d->x + (size_t)row[r] * m->n_embd,
 			d->weights.output_norm.data, m->n_embd, m->norm_eps);
-	/* Sessions take logits of float32 where they have no int8. */
+	/* Sessions compute float32 logits where the matrix has no int8
+	 * kernel. */
 	if (kern_takes_q8(w.type))
 		operand(d, d->h, m->n_embd, n, &w, 1);
 	matmul(d, w, logits, m->n_vocab, d->h, m->n_embd, n);

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As float32. What is larger is bound by memory, not by decoding. */
+/* Decode weights up to this size (as float32). Larger models are limited by
+ * memory bandwidth, not by decoding. */
 #define DECODED_MAX ((size_t)64 << 20)
 
 struct packing {
@@ -23,17 +24,6 @@ struct packing {
 static size_t n_values(const struct gguf_tensor *t)
 {
 	return t ? (size_t)t->dim[0] * t->dim[1] : 0;
-}
-
-/* Everything but the embedding, of which a pass reads a row a token. */
-static size_t n_weights(const struct model *m)
-{
-	size_t n = n_values(m->output) + n_values(m->output_norm);
-
-	for (uint32_t l = 0; l < m->n_layer; l++)
-		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
-			n += n_values(m->layer[l][i]);
-	return n;
 }
 
 static enum dtype packed_type(
@@ -48,7 +38,7 @@ static enum dtype packed_type(
 							       : type;
 }
 
-/* Bytes of a tensor's copy; 0: it stays where it is. */
+/* Bytes of a tensor's copy; 0: it is used in place. */
 static size_t packed_bytes(const struct packing *p, const struct gguf_tensor *t)
 {
 	enum dtype type;
@@ -63,7 +53,7 @@ static size_t packed_bytes(const struct packing *p, const struct gguf_tensor *t)
 		DRAFT_ALIGN);
 }
 
-/* *at: the first free byte; moves behind the copy. */
+/* Copy a tensor to *at, the first free byte, which moves past the copy. */
 static struct draft_tensor take(
 	const struct packing *p, const struct gguf_tensor *t, uint8_t **at)
 {
@@ -86,7 +76,7 @@ static struct draft_tensor take(
 	return out;
 }
 
-/* ---- of a flash image ---- */
+/* ---- from a flash image -------------------------------------------------- */
 
 static size_t output_bytes(const struct packed *p)
 {
@@ -129,7 +119,7 @@ static int read_all(
 	return ret;
 }
 
-/* The weights of a model in a flash image are packed already. */
+/* The weights in a flash image are already packed. */
 static int read_image(
 	struct draft_weights *w, const struct model *m, struct err *e)
 {
@@ -159,14 +149,19 @@ int draft_weights_init(struct draft_weights *w, const struct model *m,
 {
 	struct packing p = {
 		.layout = arithmetic == DRAFT_INT8 ? LAYOUT_TILES : LAYOUT_ROWS,
-		.small = n_weights(m) <= DECODED_MAX / sizeof(float),
 		.workers = workers,
 	};
-	size_t n;
+	size_t n = n_values(m->output) + n_values(m->output_norm);
 	uint8_t *at;
 
 	if (m->packed)
 		return read_image(w, m, e);
+
+	/* The embedding does not count: a pass reads one row per token. */
+	for (uint32_t l = 0; l < m->n_layer; l++)
+		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
+			n += n_values(m->layer[l][i]);
+	p.small = n <= DECODED_MAX / sizeof(float);
 
 	n = packed_bytes(&p, m->output_norm) + packed_bytes(&p, m->output);
 	for (uint32_t l = 0; l < m->n_layer; l++)

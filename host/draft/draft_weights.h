@@ -1,10 +1,10 @@
 /*
- * The weights of a model that the host runs by itself, as its kernels want
- * them, each aligned: vectors float32; matrices in tiles with int8 arithmetic,
- * else float32 where that is affordable. Decoding a quantized row costs nearly
+ * Weights of a model that the host computes, in the form that its kernels read,
+ * each aligned: vectors in float32; matrices in tiles with int8 arithmetic,
+ * else in float32 where the size allows. Decoding a quantized row costs nearly
  * as much as multiplying by it, and a draft model multiplies by every row for
  * every token; so the matrices of a small model are decoded when it is opened.
- * What has no tiles and is large stays as and where the model file has it.
+ * A large matrix without a tiled form is used in place, in the model file.
  */
 #ifndef HOST_DRAFT_DRAFT_WEIGHTS_H
 #define HOST_DRAFT_DRAFT_WEIGHTS_H
@@ -17,11 +17,12 @@
 
 struct workers;
 
-/* Of all that kernels read: a load that straddles cache lines takes two. */
+/* Alignment of all that kernels read: a load that straddles cache lines takes
+ * two. */
 #define DRAFT_ALIGN 64
 
 struct draft_tensor {
-	const void *data; /* NULL: the model has none; a vector is float * */
+	const void *data; /* NULL: the model has none; a vector is a float * */
 	enum dtype type;
 };
 
@@ -31,7 +32,7 @@ struct draft_weights {
 	struct draft_tensor output_norm, output;
 };
 
-/* `model` must outlive them. */
+/* `model` must outlive the weights. */
 int draft_weights_init(struct draft_weights *, const struct model *,
 	enum draft_arithmetic, struct workers *, struct err *);
 void draft_weights_release(struct draft_weights *);

@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ANCHORS  64   /* that a guess is averaged over, the latest ones */
-#define CHAINS   4096 /* of anchors whose tokens have the same remainder */
+#define ANCHORS 64 /* a guess averages over the latest ones, at most */
+/* lists of anchors; a token's list is its id modulo CHAINS */
+#define CHAINS   4096
 #define NO_TOKEN UINT32_MAX
 
 struct anchor {
@@ -25,15 +26,16 @@ struct calibrated {
 	struct calibrated_options opts;
 	int32_t *prompt;       /* [n] */
 	struct anchor *anchor; /* [n] */
-	/* Positions with the same token's remainder, the latest first, + 1. */
+	/* For each position the previous one in its list, + 1; 0: none. */
 	uint32_t *before; /* [n] */
 	uint32_t latest[CHAINS];
 	size_t n, room;
-	bool is_short; /* of memory: there are no anchors in this prompt */
-	int32_t end[CALIBRATED_KEY]; /* of the text, the last token first */
+	bool is_short; /* out of memory: this prompt has no anchors */
+	/* last tokens of the text, the last first */
+	int32_t end[CALIBRATED_KEY];
 };
 
-/* ---- a prompt being read ------------------------------------------------- */
+/* ---- reading a prompt ---------------------------------------------------- */
 
 static bool make_room(struct calibrated *c, size_t n)
 {
@@ -54,31 +56,30 @@ static bool make_room(struct calibrated *c, size_t n)
 	return true;
 }
 
-static void start(struct calibrated *c, const int32_t *prompt, size_t n)
-{
-	memset(c->latest, 0, sizeof(c->latest));
-	c->n = 0;
-	c->is_short = !make_room(c, n);
-	if (c->is_short)
-		return;
-	c->n = n;
-	memcpy(c->prompt, prompt, n * sizeof(*prompt));
-	for (size_t i = 0; i < n; i++) {
-		uint32_t *chain = &c->latest[(uint32_t)prompt[i] % CHAINS];
-
-		c->anchor[i].n = 0;
-		c->before[i] = *chain;
-		*chain = (uint32_t)i + 1;
-	}
-}
-
-/* What stands behind the last token is drawn, and no guess. */
+/* The token after the prompt's last one is sampled, so its logits are not
+ * needed. */
 static bool wants(void *arg, const int32_t *prompt, size_t n, size_t at)
 {
 	struct calibrated *c = arg;
 
-	if (!at)
-		start(c, prompt, n);
+	if (!at) {
+		memset(c->latest, 0, sizeof(c->latest));
+		c->n = 0;
+		c->is_short = !make_room(c, n);
+		if (!c->is_short) {
+			c->n = n;
+			memcpy(c->prompt, prompt, n * sizeof(*prompt));
+			for (size_t i = 0; i < n; i++) {
+				uint32_t *chain =
+					&c->latest[(uint32_t)prompt[i] %
+						CHAINS];
+
+				c->anchor[i].n = 0;
+				c->before[i] = *chain;
+				*chain = (uint32_t)i + 1;
+			}
+		}
+	}
 	return !c->is_short && at + 1 < n &&
 		(c->opts.anchors == CALIBRATED_CONTEXT ||
 			n - at <= c->opts.request);
@@ -129,7 +130,8 @@ static void step(void *arg, struct source_place *p, int32_t token)
 	p->at[0] = (uint32_t)token;
 }
 
-/* How many tokens up to that of the prompt are those of the path's end. */
+/* Number of tokens, up to `most`, in which the prompt up to `at` agrees with
+ * the end of the path. */
 static uint32_t match(const struct calibrated *c, size_t at,
 	const struct source_place *p, uint32_t most)
 {

@@ -1,18 +1,19 @@
 /*
- * In-context calibration (sd.npu, 3.3): what the target itself expects behind
- * the tokens of a prompt, kept while it reads them. A text that takes its words
- * from the prompt seldom takes all of them, and where it leaves the prompt the
- * target's expectation there knows how.
+ * In-context calibration (sd.npu, 3.3): keep the target's own predictions at
+ * the tokens of the prompt, which prefill computes anyway. A text that copies
+ * from the prompt seldom copies all of it, and at the place where it departs
+ * from the prompt, the target's prediction there is a good draft.
  *
- * Each token of the prompt whose logits are kept is an anchor with its
- * successors: the likeliest tokens, together of the probability `share`, at
- * most `successors`. The end of a path finds the anchors that have the same
- * key, one, two or up to CALIBRATED_KEY tokens; their successors, averaged over
- * the anchors, are the guesses. So a path x, s, s2 is found for an anchor x, a
- * successor s and a successor s2 of s wherever s stands in the prompt; deeper
- * ones likewise.
+ * Each prompt token whose logits are kept is an anchor with its successors: the
+ * likeliest next tokens, as many as have the total probability `share`, at most
+ * `successors`. The end of a path looks up the anchors with the same key: the
+ * last token, the last two, or up to CALIBRATED_KEY tokens. Their successors,
+ * with probabilities averaged over the anchors, are the guesses. A path x, s,
+ * s2 thus combines an anchor x, its successor s, and a successor s2 of an
+ * anchor s elsewhere in the prompt.
  *
- * A drafter learns what that is worth (host/draft/reliance.h). One thread.
+ * The drafter learns how reliable these guesses are (host/draft/reliance.h).
+ * One thread.
  */
 #ifndef HOST_DRAFT_DRAFTER_CALIBRATED_H
 #define HOST_DRAFT_DRAFTER_CALIBRATED_H
@@ -37,16 +38,17 @@ enum calibrated_key {
 };
 
 struct calibrated_options {
-	int anchors;      /* enum calibrated_anchors */
-	int key;          /* enum calibrated_key */
-	uint32_t request; /* tokens of the request */
+	int anchors; /* enum calibrated_anchors */
+	int key;     /* enum calibrated_key */
+	/* last tokens of the prompt, with CALIBRATED_REQUEST */
+	uint32_t request;
 	uint32_t successors;
 	double share;
 	uint32_t depth; /* of a path, at most */
 };
 
-/* -ENOMEM. The prompt comes with the target's logits (drafter.h, wants, read),
- * which replaces the one before. */
+/* -ENOMEM. The target's logits for a prompt arrive through `wants` and `read`
+ * (drafter.h) and replace those of the prompt before. */
 int calibrated_open(
 	struct source *out, const struct calibrated_options *, struct err *);
 

@@ -15,22 +15,22 @@
 
 struct device {
 	struct session *session;
-	bool owned; /* the session is ours to close */
+	bool owned; /* close the session with the drafter */
 	float temperature;
 	uint32_t batch, max_rows;
-	int32_t *text; /* [context] the last one to begin with, n of it */
+	int32_t *text; /* [context] text of the last begin, n tokens */
 	uint32_t n;
 	struct guesses found;
 	float *logits;   /* [batch][n_vocab] */
-	uint32_t rows;   /* of a pass: */
+	uint32_t rows;   /* rows of the current pass */
 	struct row *row; /* [max_rows] */
 	uint32_t *path;  /* [context] */
 };
 
 /* ---- a pass -------------------------------------------------------------- */
 
-/* Tokens at the end of the text that are not in the cache: the root and what
- * came before it lately. */
+/* Number of tokens at the end of the text that are not cached: the root and
+ * those before it that the text has grown by. */
 static uint32_t pending(const struct device *d)
 {
 	return d->n - session_length(d->session, SESSION_TEXT);
@@ -47,7 +47,8 @@ static uint32_t add_row(struct device *d, int32_t token, int32_t parent)
 	return d->rows++;
 }
 
-/* The rows that every pass begins with; the last of them is the root. */
+/* Add the uncached end of the text as the pass's first rows; the last of them
+ * is the root. */
 static void add_text(struct device *d)
 {
 	const int32_t *text =
@@ -58,7 +59,7 @@ static void add_text(struct device *d)
 		add_row(d, *text++, (int32_t)d->rows - 1);
 }
 
-/* Compute the rows, and cache the text but for the root. */
+/* Compute the rows, then cache the text without the root. */
 static int run_pass(struct device *d, struct err *e)
 {
 	const struct rows rows = { VISIBILITY_TREE, d->rows, d->row };
@@ -77,7 +78,7 @@ static uint32_t n_vocab(const struct device *d)
 
 /* ---- the root ------------------------------------------------------------ */
 
-/* The cache and what was found, as far as the text goes along them. */
+/* Keep the cache and the guesses as far as the new text agrees with them. */
 static void reuse(struct device *d, const int32_t *text, uint32_t n)
 {
 	size_t same = text_common(text, n, d->text, d->n);
@@ -106,8 +107,7 @@ static int look_at_root(struct device *d, struct err *e)
 	uint32_t n = pending(d) - 1, last;
 	int ret = 0;
 
-	/* Prefill a new text, and tokens that a pass has no room for.
-	 */
+	/* Prefill a new text, and more tokens than a pass has rows for. */
 	if (n && (!length || n >= d->max_rows))
 		ret = session_prefill(d->session, SESSION_TEXT,
 			d->text + length, n, &last, e);
@@ -144,10 +144,10 @@ static int device_begin(
 
 /* ---- nodes --------------------------------------------------------------- */
 
-/* What stands in a row's `at` before that is its row of the pass. */
+/* `at` of a row, until it holds the row's index in the pass. */
 enum { LEFT_OUT, TRIED, CHOSEN };
 
-/* Mark the rows from `row` up that are less than that; returns how many. */
+/* Mark a row and the rows above it whose mark is lower; returns how many. */
 static uint32_t mark_up(struct guesses *g, int32_t row, uint32_t mark)
 {
 	uint32_t n = 0;
@@ -160,8 +160,9 @@ static uint32_t mark_up(struct guesses *g, int32_t row, uint32_t mark)
 }
 
 /*
- * Nodes, the first ones of n, that one pass can expand: with all above them
- * they have room beside the text. The rows above them are CHOSEN.
+ * Returns how many of the n nodes, from the first, one pass can expand: they
+ * and all nodes above them must fit beside the text. Marks the rows above them
+ * CHOSEN.
  */
 static uint32_t choose(struct device *d, const struct tree *t,
 	const uint32_t *node, uint32_t n)
@@ -186,7 +187,7 @@ static uint32_t choose(struct device *d, const struct tree *t,
 	return fit;
 }
 
-/* The pass's row that what hangs from row `above` hangs from. */
+/* The pass row of the parent: of row `above`, or of the root if that is -1. */
 static int32_t pass_row(const struct device *d, int32_t above, uint32_t root)
 {
 	return (int32_t)(above < 0 ? root : d->found.row[above].at);
@@ -203,7 +204,7 @@ static int look(struct device *d, struct tree *t, const uint32_t *node,
 		return ret;
 	add_text(d);
 
-	/* Parents before children, and the nodes asked for after all others. */
+	/* Parents before children, then the nodes to expand. */
 	root = d->rows - 1;
 	for (uint32_t i = 0; i < g->n; i++)
 		if (g->row[i].at == CHOSEN)
@@ -247,7 +248,7 @@ static int device_expand(void *arg, struct tree *t, const uint32_t *node,
 		if (fit) {
 			ret = look(d, t, node + i, fit, e);
 		} else if (pending(d) > 1) {
-			/* There is more room behind a text that is cached. */
+			/* Cache the text first: that frees rows. */
 			ret = look_at_root(d, e);
 		} else {
 			t->n_candidates[node[i]] = 0;
@@ -273,25 +274,11 @@ static void device_close(void *arg)
 	free(d);
 }
 
-static int device_alloc(struct device *d, struct err *e)
-{
-	uint32_t context = session_context(d->session);
-
-	d->text = malloc(context * sizeof(*d->text));
-	d->logits = malloc(d->batch * sizeof(*d->logits) * n_vocab(d));
-	d->row = malloc(d->max_rows * sizeof(*d->row));
-	d->path = malloc(context * sizeof(*d->path));
-	if (d->text && d->logits && d->row && d->path)
-		return 0;
-	return err_set(
-		e, ENOMEM, "no memory to draft %u nodes at once", d->batch);
-}
-
 int drafter_device_open(struct drafter *out, struct session *session,
 	uint32_t batch, struct err *e)
 {
+	uint32_t context = session_context(session);
 	struct device *d;
-	int ret;
 
 	assert(batch > 0);
 	if (!session_model(session)->causal)
@@ -306,10 +293,14 @@ int drafter_device_open(struct drafter *out, struct session *session,
 	d->temperature = 1;
 	d->batch = batch;
 	d->max_rows = session_max_rows(session);
-	ret = device_alloc(d, e);
-	if (ret) {
+	d->text = malloc(context * sizeof(*d->text));
+	d->logits = malloc(batch * sizeof(*d->logits) * n_vocab(d));
+	d->row = malloc(d->max_rows * sizeof(*d->row));
+	d->path = malloc(context * sizeof(*d->path));
+	if (!d->text || !d->logits || !d->row || !d->path) {
 		device_close(d);
-		return ret;
+		return err_set(e, ENOMEM, "no memory to draft %u nodes at once",
+			batch);
 	}
 	session_truncate(session, SESSION_TEXT, 0);
 	*out = (struct drafter){ .arg = d,
@@ -332,9 +323,10 @@ void drafter_device_temperature(struct drafter *d, float temperature)
 
 /* ---- as a kind ----------------------------------------------------------- */
 
-#define BATCH 8 /* expansions that one pass of the NPU is worth */
+#define BATCH 8 /* nodes that the NPU expands in one pass */
 
-/* All of it stays in memory, and there is nothing to prune. */
+/* The draft model's weights all stay in memory: its session has no DRAM
+ * limit. */
 static int open_kind(
 	struct drafter *out, const struct draft_site *site, struct err *e)
 {
@@ -350,7 +342,7 @@ static int open_kind(
 	own.exit_layers = own.tap_layers = 0;
 	own.as = drafting_as(o);
 	own.layout = LAYOUT_UNSAID;
-	own.graph_switch = SWITCH_OFF; /* of the target's alone */
+	own.graph_switch = SWITCH_OFF; /* only the target switches graphs */
 	own.one_graph = false;
 	own.smaller_graphs = true;
 	own.decode_rows = site->rows;

@@ -14,10 +14,11 @@
 
 struct host {
 	struct draft_model *draft;
-	bool owned; /* the draft model is ours to close */
+	bool owned; /* close the draft model with the drafter */
 	float temperature;
-	uint32_t batch;          /* nodes of a pass at most */
-	struct guesses found;    /* its rows are those on trial */
+	uint32_t batch; /* nodes of a pass, at most */
+	/* its rows are the draft model's uncommitted rows */
+	struct guesses found;
 	int32_t *token, *parent; /* [batch] of a pass */
 	float *logits;           /* [batch][n_vocab] */
 	uint32_t *path;          /* [context] */
@@ -25,7 +26,7 @@ struct host {
 
 /* ---- the root ------------------------------------------------------------ */
 
-/* The draft's cache as far as the text goes along it and its rows. */
+/* Keep the draft's cache and rows as far as the text agrees with them. */
 static void reuse(struct host *h, const int32_t *text, size_t n)
 {
 	uint32_t held, kept;
@@ -48,25 +49,14 @@ static void host_saw(void *arg, const int32_t *text, size_t n)
 		reuse(h, text, n);
 }
 
-/* What of the text the draft's cache lacks; its last token in any case. */
-static uint32_t missing(const struct host *h, const int32_t *text, size_t n)
-{
-	uint32_t held;
-	const int32_t *token = draft_tokens(h->draft, &held);
-	size_t same = text_common(text, n - 1, token, held);
-
-	draft_truncate(h->draft, (uint32_t)same);
-	return (uint32_t)(n - same);
-}
-
-static void know_root(struct host *h, const float *logits)
+static void set_root(struct host *h, const float *logits)
 {
 	guess_logits(&h->found.root, logits, draft_n_vocab(h->draft),
 		h->temperature);
 	draft_price_guesses(h->draft, 1);
 }
 
-/* The roots that a pass computes together. */
+/* Roots that one pass computes together. */
 struct roots {
 	struct host *host[DRAFT_ASK_ROWS];
 	struct draft_ask ask[DRAFT_ASK_ROWS];
@@ -85,20 +75,9 @@ static int compute_roots(struct roots *r, struct err *e)
 		struct host *h = r->host[i];
 		uint32_t n_vocab = draft_n_vocab(h->draft);
 
-		know_root(h, logits + (size_t)i * n_vocab);
+		set_root(h, logits + (size_t)i * n_vocab);
 	}
 	r->n = r->rows = 0;
-	return ret;
-}
-
-/* A long beginning, like a prompt, is computed by itself. */
-static int follow(struct host *h, const int32_t *text, size_t n, struct err *e)
-{
-	const float *logits;
-	int ret = draft_follow(h->draft, text, n, &logits, e);
-
-	if (!ret)
-		know_root(h, logits);
 	return ret;
 }
 
@@ -112,7 +91,9 @@ static int host_begin_all(
 		struct host *h = ask[i].arg;
 		const int32_t *text = ask[i].text;
 		size_t length = ask[i].n_text;
-		uint32_t left;
+		const int32_t *token;
+		uint32_t left, held;
+		size_t same;
 
 		assert(length > 0);
 		tree_reset(ask[i].tree, text[length - 1]);
@@ -121,9 +102,21 @@ static int host_begin_all(
 		reuse(h, text, length);
 		if (h->found.root.n)
 			continue;
-		left = missing(h, text, length);
+
+		/* Truncate the cache to its common prefix with the text, but
+		 * compute at least the last token, for its logits. */
+		token = draft_tokens(h->draft, &held);
+		same = text_common(text, length - 1, token, held);
+		draft_truncate(h->draft, (uint32_t)same);
+		left = (uint32_t)(length - same);
+
 		if (left > DRAFT_ASK_ROWS) {
-			ret = follow(h, text, length, e);
+			const float *logits;
+
+			/* A text as long as a prompt has passes of its own. */
+			ret = draft_follow(h->draft, text, length, &logits, e);
+			if (!ret)
+				set_root(h, logits);
 			continue;
 		}
 		if (r.rows + left > DRAFT_ASK_ROWS || r.n == h->batch)
@@ -156,8 +149,7 @@ static int host_begin(
 
 /* ---- nodes --------------------------------------------------------------- */
 
-/* Nodes of several trees that a pass computes together: of each tree one
- * piece. */
+/* Nodes of several trees that one pass computes: one piece of each tree. */
 struct nodes {
 	struct piece {
 		struct host *host;
@@ -200,15 +192,6 @@ static int compute_nodes(struct nodes *w, struct err *e)
 	return ret;
 }
 
-/* Rows on trial that the draft's context still has room for. */
-static uint32_t room(const struct host *h)
-{
-	uint32_t held;
-
-	draft_tokens(h->draft, &held);
-	return draft_context(h->draft) - held - draft_branch_rows(h->draft);
-}
-
 static int host_expand_all(
 	const struct drafter_ask *ask, uint32_t n, struct err *e)
 {
@@ -218,17 +201,22 @@ static int host_expand_all(
 	for (uint32_t i = 0; i < n && !ret; i++) {
 		struct host *h = ask[i].arg;
 		struct tree *t = ask[i].tree;
-		uint32_t most = h->batch, fit = room(h), some;
+		uint32_t most = h->batch, held, fit, some;
 
 		if (most > DRAFT_ASK_ROWS)
 			most = DRAFT_ASK_ROWS;
+		/* The rest has no room in the draft's context. */
+		draft_tokens(h->draft, &held);
+		fit = draft_context(h->draft) - held -
+			draft_branch_rows(h->draft);
 		fit = fit < ask[i].n ? fit : ask[i].n;
 		for (uint32_t k = fit; k < ask[i].n; k++)
 			t->n_candidates[ask[i].node[k]] = 0;
 		for (uint32_t at = 0; at < fit && !ret; at += some) {
 			const uint32_t *node = ask[i].node + at;
 
-			/* The next piece of a tree has a pass of its own. */
+			/* A second piece of the same tree needs a pass of its
+			 * own. */
 			if (w.rows == most || at)
 				ret = compute_nodes(&w, e);
 			some = fit - at < most - w.rows ? fit - at
@@ -325,35 +313,29 @@ void drafter_host_temperature(struct drafter *d, float temperature)
 
 /* ---- as a kind ----------------------------------------------------------- */
 
-static int open_draft(
-	struct draft_model **out, const struct draft_site *site, struct err *e)
-{
-	const struct session_opts *o = site->session_opts;
-	const struct shape *as = drafting_as(site->options);
-	const struct host *like = site->like ? site->like->arg : NULL;
-	int ret;
-
-	if (like)
-		return draft_open_like(out, like->draft, e);
-	ret = draft_open(out, site->file, site->target,
-		o->precision == WIRE_INT8 ? DRAFT_INT8 : DRAFT_F32,
-		session_context(site->session), o->threads, e);
-	if (ret)
-		return err_in(e, "'%s'", site->path);
-	draft_price_for(*out, o->soc, as);
-	if (as)
-		draft_price_type(*out, o->as_type);
-	return 0;
-}
-
 static int open_kind(
 	struct drafter *out, const struct draft_site *site, struct err *e)
 {
 	const struct drafting_options *o = site->options;
+	const struct session_opts *own = site->session_opts;
+	const struct shape *as = drafting_as(o);
 	struct draft_model *draft;
 	struct host *h;
-	int ret = open_draft(&draft, site, e);
+	int ret;
 
+	if (site->like) {
+		h = site->like->arg;
+		ret = draft_open_like(&draft, h->draft, e);
+	} else {
+		ret = draft_open(&draft, site->file, site->target,
+			own->precision == WIRE_INT8 ? DRAFT_INT8 : DRAFT_F32,
+			session_context(site->session), own->threads, e);
+		if (ret)
+			return err_in(e, "'%s'", site->path);
+		draft_price_for(draft, own->soc, as);
+		if (as)
+			draft_price_type(draft, own->as_type);
+	}
 	if (ret)
 		return ret;
 	ret = drafter_host_open(out, draft, o->batch, e);

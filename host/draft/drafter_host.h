@@ -1,10 +1,10 @@
 /*
- * The drafter that asks a draft model on the host. Between two trees the draft
- * model keeps what of the text it has computed as rows on trial, and no row is
- * computed twice: a text that ends in an expanded node costs nothing.
+ * The drafter that runs a draft model on the host. Between two trees the draft
+ * model keeps the expanded nodes as uncommitted rows, and no row is computed
+ * twice: a text that ends in an expanded node costs nothing.
  *
- * The root's candidates need the root in the draft's cache, where the target's
- * has it not yet: behind begin() the draft holds the whole text.
+ * The root's candidates need the root in the draft's cache, while the target
+ * has not cached it yet: after begin() the draft's cache holds the whole text.
  */
 #ifndef HOST_DRAFT_DRAFTER_HOST_H
 #define HOST_DRAFT_DRAFTER_HOST_H
@@ -16,17 +16,18 @@ struct drafter;
 struct err;
 
 /*
- * The draft model is the drafter's alone until it is closed, and stays the
- * caller's. `batch` rows at most are computed together; 0: all that one call
- * asks for, 64 at most, and nobody needs to ask for more than he wants.
+ * The draft model is used by the drafter alone until that is closed; the caller
+ * closes it afterwards. `batch` rows at most are computed together; 0: all
+ * nodes of one call, up to 64, and a call need not ask for more nodes than it
+ * will use.
  *
- * Of a text longer than the draft's context the root has no candidates.
+ * The root has no candidates if the text is longer than the draft's context.
  */
 int drafter_host_open(struct drafter *out, struct draft_model *, uint32_t batch,
 	struct err *);
 
-/* Candidates' q are of softmax(logits / temperature), > 0; 1 unless said
- * before the first tree. */
+/* Temperature of the candidates' probabilities, > 0: q is softmax(logits /
+ * temperature). Default 1; to be set before the first tree. */
 void drafter_host_temperature(struct drafter *, float temperature);
 
 #endif

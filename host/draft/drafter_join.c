@@ -11,31 +11,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Trees shed nodes and ours do not: so many times as large ours are. One that
- * is full has no candidates any more in this cycle. */
+/* Nodes may leave the caller's tree but never leave a part's, so a part's tree
+ * has room for this many times as many nodes. A full tree yields no more
+ * candidates in this cycle. */
 #define SPACIOUS 4
 
-/* Of a node, known together: nobody more is asked. */
+/* Probability of a node's candidates above which no further part is called. */
 #define SURE 0.5
 
 struct part {
 	const struct drafter *drafter;
 	struct tree *tree; /* its own; NULL: none yet */
-	bool begun;        /* behind the text that is now */
-	bool *asked;       /* [tree->capacity] nodes that it was to expand */
+	bool begun;        /* its tree begins at the current text */
+	bool *expanded; /* [tree->capacity] nodes it was expanded to expand */
 };
 
 struct join {
 	struct part *part; /* [n] */
 	unsigned n;
-	int32_t *text; /* [n_text] that a tree begins behind */
+	int32_t *text; /* [n_text] text of the current tree */
 	size_t n_text, cap;
-	/* Of an expansion, [capacity]: the nodes as one part knows them, which
-	 * of them it is to expand, and those that nobody more is asked of. */
+	/* [capacity] for the nodes of one expansion: the same node in one
+	 * part's tree or -1, and the nodes that part is to expand. */
 	uint32_t capacity;
-	int32_t *twin;
+	int32_t *own;
 	uint32_t *list;
-	bool *sure; /* enough is known */
+	bool *sure; /* its candidates have the probability SURE */
 };
 
 /* ---- room ---------------------------------------------------------------- */
@@ -45,41 +46,7 @@ static int no_memory(struct err *e)
 	return err_set(e, ENOMEM, "no memory for more than one drafter");
 }
 
-static int reserve(struct join *j, uint32_t capacity, struct err *e)
-{
-	if (capacity <= j->capacity)
-		return 0;
-	free(j->twin);
-	free(j->list);
-	free(j->sure);
-	j->capacity = 0;
-	j->twin = malloc(capacity * sizeof(*j->twin));
-	j->list = malloc(capacity * sizeof(*j->list));
-	j->sure = malloc(capacity * sizeof(*j->sure));
-	if (!j->twin || !j->list || !j->sure)
-		return no_memory(e);
-	j->capacity = capacity;
-	return 0;
-}
-
-static int remember(
-	struct join *j, const int32_t *text, size_t n, struct err *e)
-{
-	if (n > j->cap) {
-		size_t cap = 2 * n;
-		int32_t *more = realloc(j->text, cap * sizeof(*more));
-
-		if (!more)
-			return no_memory(e);
-		j->text = more;
-		j->cap = cap;
-	}
-	memcpy(j->text, text, n * sizeof(*text));
-	j->n_text = n;
-	return 0;
-}
-
-/* ---- one of them --------------------------------------------------------- */
+/* ---- one part ------------------------------------------------------------ */
 
 static int begin_part(
 	struct join *j, struct part *p, const struct tree *like, struct err *e)
@@ -92,10 +59,10 @@ static int begin_part(
 	if (!p->tree || p->tree->capacity != capacity ||
 		p->tree->k != like->k) {
 		tree_close(p->tree);
-		free(p->asked);
+		free(p->expanded);
 		p->tree = NULL;
-		p->asked = calloc(capacity, sizeof(*p->asked));
-		if (!p->asked)
+		p->expanded = calloc(capacity, sizeof(*p->expanded));
+		if (!p->expanded)
 			return no_memory(e);
 		ret = tree_open(&p->tree, capacity, like->k, e);
 		if (ret) {
@@ -103,8 +70,8 @@ static int begin_part(
 			return ret;
 		}
 	}
-	memset(p->asked, 0, p->tree->capacity * sizeof(*p->asked));
-	p->asked[0] = p->begun = true;
+	memset(p->expanded, 0, p->tree->capacity * sizeof(*p->expanded));
+	p->expanded[0] = p->begun = true;
 	return p->drafter->begin(
 		p->drafter->arg, p->tree, j->text, j->n_text, e);
 }
@@ -113,45 +80,46 @@ static int expand_part(
 	struct part *p, const uint32_t *node, uint32_t n, struct err *e)
 {
 	for (uint32_t i = 0; i < n; i++)
-		p->asked[node[i]] = true;
+		p->expanded[node[i]] = true;
 	return p->drafter->expand(p->drafter->arg, p->tree, node, n, e);
 }
 
 /*
- * The part's own node for one of `t`, in *twin; -1 where it knows nothing of
- * what lies above it, or has no room. All above it is expanded then.
+ * Find or add the node of the part's own tree that corresponds to `node` of
+ * `t`: *own; -1 where the part has no candidates above it, or no room. Expands
+ * all nodes above it.
  */
-static int find_twin(struct join *j, struct part *p, const struct tree *t,
-	uint32_t node, int32_t *twin, struct err *e)
+static int find_own(struct join *j, struct part *p, const struct tree *t,
+	uint32_t node, int32_t *own, struct err *e)
 {
 	struct candidate c = { t->token[node], t->q[node] };
 	int32_t above;
 	int ret = begin_part(j, p, t, e);
 
-	*twin = 0;
+	*own = 0;
 	if (ret || !node)
 		return ret;
-	ret = find_twin(j, p, t, (uint32_t)t->parent[node], &above, e);
-	*twin = -1;
-	if (!ret && above >= 0 && !p->asked[above])
+	ret = find_own(j, p, t, (uint32_t)t->parent[node], &above, e);
+	*own = -1;
+	if (!ret && above >= 0 && !p->expanded[above])
 		ret = expand_part(p, &(uint32_t){ (uint32_t)above }, 1, e);
 	if (ret || above < 0 ||
 		(!p->tree->n_candidates[above] && !p->drafter->resumes))
 		return ret;
-	*twin = tree_child(p->tree, (uint32_t)above, t->token[node]);
-	if (*twin < 0 && p->tree->n < p->tree->capacity)
-		*twin = (int32_t)tree_add(p->tree, (uint32_t)above, c);
+	*own = tree_child(p->tree, (uint32_t)above, t->token[node]);
+	if (*own < 0 && p->tree->n < p->tree->capacity)
+		*own = (int32_t)tree_add(p->tree, (uint32_t)above, c);
 	return 0;
 }
 
-/* ---- one of them and those before it ------------------------------------- */
+/* ---- merging candidates -------------------------------------------------- */
 
 static bool before(struct candidate a, struct candidate b)
 {
 	return a.q > b.q || (a.q == b.q && a.token < b.token);
 }
 
-/* Among the k likeliest; of one token the likelier word. */
+/* Keep the k likeliest; of one token the higher probability. */
 static void add(struct tree *t, uint32_t node, struct candidate new)
 {
 	struct candidate *c = t->candidate + (size_t)node * t->k;
@@ -170,31 +138,32 @@ static void add(struct tree *t, uint32_t node, struct candidate new)
 	c[at] = new;
 }
 
-/* Candidates for those of the nodes that too little is known of. */
+/* Have a part expand those of the nodes whose candidates have less than
+ * SURE. */
 static int ask_part(struct join *j, struct part *p, struct tree *t,
 	const uint32_t *node, uint32_t n, struct err *e)
 {
-	uint32_t asked = 0;
+	uint32_t expanded = 0;
 	int ret = 0;
 
 	for (uint32_t i = 0; i < n && !ret; i++) {
-		j->twin[i] = -1;
+		j->own[i] = -1;
 		if (j->sure[i])
 			continue;
-		ret = find_twin(j, p, t, node[i], &j->twin[i], e);
-		if (!ret && j->twin[i] >= 0 && !p->asked[j->twin[i]])
-			j->list[asked++] = (uint32_t)j->twin[i];
+		ret = find_own(j, p, t, node[i], &j->own[i], e);
+		if (!ret && j->own[i] >= 0 && !p->expanded[j->own[i]])
+			j->list[expanded++] = (uint32_t)j->own[i];
 	}
-	if (!ret && asked)
-		ret = expand_part(p, j->list, asked, e);
+	if (!ret && expanded)
+		ret = expand_part(p, j->list, expanded, e);
 	for (uint32_t i = 0; i < n && !ret; i++) {
 		const struct candidate *from, *c;
 		double sum = 0;
 
-		if (j->twin[i] < 0)
+		if (j->own[i] < 0)
 			continue;
-		from = p->tree->candidate + (size_t)j->twin[i] * t->k;
-		for (uint32_t k = 0; k < p->tree->n_candidates[j->twin[i]]; k++)
+		from = p->tree->candidate + (size_t)j->own[i] * t->k;
+		for (uint32_t k = 0; k < p->tree->n_candidates[j->own[i]]; k++)
 			add(t, node[i], from[k]);
 		c = t->candidate + (size_t)node[i] * t->k;
 		for (uint32_t k = 0; k < t->n_candidates[node[i]]; k++)
@@ -204,16 +173,28 @@ static int ask_part(struct join *j, struct part *p, struct tree *t,
 	return ret;
 }
 
-/* ---- all of them --------------------------------------------------------- */
+/* ---- all parts ----------------------------------------------------------- */
 
 static int join_expand(void *arg, struct tree *t, const uint32_t *node,
 	uint32_t n, struct err *e)
 {
 	struct join *j = arg;
-	int ret = reserve(j, t->capacity, e);
+	int ret = 0;
 
 	assert(n <= t->capacity);
-	for (uint32_t i = 0; i < n && !ret; i++) {
+	if (t->capacity > j->capacity) {
+		free(j->own);
+		free(j->list);
+		free(j->sure);
+		j->capacity = 0;
+		j->own = malloc(t->capacity * sizeof(*j->own));
+		j->list = malloc(t->capacity * sizeof(*j->list));
+		j->sure = malloc(t->capacity * sizeof(*j->sure));
+		if (!j->own || !j->list || !j->sure)
+			return no_memory(e);
+		j->capacity = t->capacity;
+	}
+	for (uint32_t i = 0; i < n; i++) {
 		t->n_candidates[node[i]] = 0;
 		j->sure[i] = false;
 	}
@@ -227,12 +208,22 @@ static int join_begin(
 {
 	const uint32_t root = 0;
 	struct join *j = arg;
-	int ret = remember(j, text, n, e);
 
 	tree_reset(t, text[n - 1]);
 	for (unsigned i = 0; i < j->n; i++)
 		j->part[i].begun = false;
-	return ret ? ret : join_expand(j, t, &root, 1, e);
+	if (n > j->cap) {
+		size_t cap = 2 * n;
+		int32_t *more = realloc(j->text, cap * sizeof(*more));
+
+		if (!more)
+			return no_memory(e);
+		j->text = more;
+		j->cap = cap;
+	}
+	memcpy(j->text, text, n * sizeof(*text));
+	j->n_text = n;
+	return join_expand(j, t, &root, 1, e);
 }
 
 static void join_saw(void *arg, const int32_t *text, size_t n)
@@ -297,11 +288,11 @@ static void join_close(void *arg)
 
 	for (unsigned i = 0; i < j->n; i++) {
 		tree_close(j->part[i].tree);
-		free(j->part[i].asked);
+		free(j->part[i].expanded);
 	}
 	free(j->part);
 	free(j->text);
-	free(j->twin);
+	free(j->own);
 	free(j->list);
 	free(j->sure);
 	free(j);

@@ -1,12 +1,13 @@
 /*
- * Drafters that draft together: a node's candidates are those of all of them,
- * the likeliest first, a token that several name with the most that one gives
- * it. They are asked in their order, and no more of them once what is known
- * makes half of the probability: so what answers seldom, cheaply and well goes
- * before what works for its answers.
+ * Several drafters as one: the candidates of a node are those of all parts, the
+ * likeliest first; a token that several parts name has the highest of their
+ * probabilities. The parts are called in their order, until the candidates of a
+ * node make up half of the probability. So a drafter that seldom answers, but
+ * is cheap and right, goes before one that computes.
  *
- * Each has a tree of its own that grows as it is asked, so none needs to know
- * of the others; one that is not asked in a cycle works nothing in it.
+ * Each part drafts into a tree of its own, which grows as the part is called,
+ * so no part needs to know of the others; a part that is not called in a cycle
+ * does no work in it.
  */
 #ifndef HOST_DRAFT_DRAFTER_JOIN_H
 #define HOST_DRAFT_DRAFTER_JOIN_H
@@ -14,7 +15,7 @@
 struct drafter;
 struct err;
 
-/* They are borrowed, part[n] too. out->batch is that of the first. */
+/* part[n] is borrowed, with its drafters. out->batch is the first part's. */
 int drafter_join_open(struct drafter *out, const struct drafter *part,
 	unsigned n, struct err *);
 

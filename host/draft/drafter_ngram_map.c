@@ -1,16 +1,16 @@
 /*
  * llama.cpp's ngram-map-k and ngram-map-k4v, by their description: `ngram-map`.
- * The last 12 tokens are the key; what stood behind it where it stood last is
- * drafted, up to 48 tokens. A map by the key's hash knows its places. Nothing
- * is drafted in a text of no more than a key and a draft, nor less than as many
- * tokens as the key has.
+ * The last 12 tokens are the key; up to 48 tokens that followed its last
+ * earlier occurrence are drafted. A hash map lists the places of each key.
+ * Nothing is drafted in a text no longer than a key and a draft together, nor
+ * from a place with fewer tokens after it than a key has.
  *
  * With more than one value, up to so many different continuations of a key are
- * counted, and the one is drafted that stood there at least twice as often as
+ * counted, and one is drafted only if it occurred at least twice as often as
  * all others together.
  *
- * These sizes are meant for code that is written again; where what is copied is
- * short, keys of 3 and drafts of 16 find it.
+ * These sizes are meant for rewriting code; where copies are short, keys of 3
+ * and drafts of 16 find more.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -60,8 +60,9 @@ static const struct opt_table table = {
 
 struct ngram_map {
 	struct ngram_map_options o;
-	/* Where keys end: the newest of those with a hash, and before each the
-	 * next older one; 0 ends. Keys end up to `n`. */
+	/* Places, by the index after the key's last token: the newest place for
+	 * each hash, and for each place the next older one; 0: none. Places up
+	 * to `n` are in the map. */
 	uint32_t *newest; /* [BUCKETS] */
 	uint32_t *older;  /* [room] */
 	size_t n, room;
@@ -78,7 +79,7 @@ static uint32_t bucket(const int32_t *key, uint32_t n)
 
 /* ---- the map ------------------------------------------------------------- */
 
-/* Places with less behind them than a key has tokens are not in it yet. */
+/* Add the places that have at least a key's length of tokens after them. */
 static int update(struct ngram_map *m, const int32_t *text, size_t n,
 	size_t same, struct err *e)
 {
@@ -110,36 +111,29 @@ static int update(struct ngram_map *m, const int32_t *text, size_t n,
 /* ---- drafting ------------------------------------------------------------ */
 
 struct value {
-	uint32_t end; /* of the newest place of the key with it */
+	uint32_t end; /* of the newest place where it followed the key */
 	uint32_t times;
 };
 
-/* As far as both go. */
-static bool same_value(const struct ngram_map *m, const int32_t *text, size_t n,
-	size_t a, size_t b)
-{
-	size_t len = n - (a > b ? a : b);
-
-	if (len > m->o.length)
-		len = m->o.length;
-	return !memcmp(text + a, text + b, len * sizeof(*text));
-}
-
+/* Continuations are compared up to the draft's length or the text's end. */
 static void count_value(const struct ngram_map *m, const int32_t *text,
 	size_t n, uint32_t end, struct value *v)
 {
 	uint32_t i = 0;
 
-	while (i < m->o.values && v[i].times &&
-		!same_value(m, text, n, v[i].end, end))
-		i++;
-	if (i == m->o.values)
-		return;
-	if (!v[i].times++)
+	for (; i < m->o.values && v[i].times; i++) {
+		size_t len = n - (v[i].end > end ? v[i].end : end);
+
+		if (len > m->o.length)
+			len = m->o.length;
+		if (!memcmp(text + v[i].end, text + end, len * sizeof(*text)))
+			break;
+	}
+	if (i < m->o.values && !v[i].times++)
 		v[i].end = end;
 }
 
-/* Where the draft begins; 0: nowhere. */
+/* Index of the draft's first token; 0: nothing to draft. */
 static uint32_t choose(const struct ngram_map *m, const int32_t *text, size_t n)
 {
 	const int32_t *key = text + n - m->o.key;

@@ -1,12 +1,12 @@
 /*
  * llama.cpp's ngram-mod, by its description: `ngram-mod`. A table of 16 MiB
- * says what stood behind the last 24 tokens, by their hash alone; and behind
- * those and what it said, and so on, up to 64 tokens and, if it does not come
- * to 48, none. It keeps what it learnt from text to text; what comes to no good
- * or fills it too much is forgotten as a whole.
+ * maps the hash of 24 tokens to the token that followed them. Look-ups are
+ * repeated with the token found, up to 64 tokens; a draft of fewer than 48 is
+ * dropped. The table persists from text to text, and is cleared as a whole when
+ * its drafts fail or when it is too full.
  *
- * These sizes are meant for code that is written again; where what is copied is
- * short, 4 tokens and drafts of 2 to 24 find it.
+ * These sizes are meant for rewriting code; where copies are short, 4 tokens
+ * and drafts of 2 to 24 find more.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -19,10 +19,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLACES      (1u << 22)
-#define PLACES_MOST (PLACES / 4) /* that a text may begin with */
-#define CHUNK       32           /* tokens that are learnt together, at least */
-#define FAILURES    5 /* one behind the other, until all is forgotten */
+#define PLACES (1u << 22)
+#define PLACES_MOST                                                 \
+	(PLACES / 4)   /* entries in use at the beginning of a text \
+			*/
+#define CHUNK       32 /* tokens that are learnt together, at least */
+#define FAILURES    5  /* failed drafts in a row before the table is cleared */
 #define MATCH_MOST  256
 #define LENGTH_MOST 255
 
@@ -57,10 +59,10 @@ static const struct opt_table table = {
 
 struct ngram_mod {
 	struct ngram_mod_options o;
-	int32_t *next; /* [PLACES] a token and one; 0: none */
+	int32_t *next; /* [PLACES] a token + 1; 0: none */
 	uint32_t used;
 	size_t n;       /* tokens of the text that are learnt */
-	size_t drafted; /* behind so many tokens of it; 0: not */
+	size_t drafted; /* length of the text at the last draft; 0: no draft */
 	unsigned failed;
 };
 
@@ -84,8 +86,8 @@ static void forget(struct ngram_mod *m)
 	m->n = 0;
 }
 
-/* Less than a quarter of the chain before came, though more was tried: what
- * came was another token, not merely the end of what could be verified. */
+/* Less than a quarter of the last draft was accepted, and a rejected token
+ * ended it, not merely the end of what was verified. */
 static bool came_to_little(const struct ngram_mod *m, const int32_t *text,
 	size_t n, const struct lookup_chain *c)
 {

@@ -18,15 +18,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of random numbers, each for a purpose; a place off the text has one of its
- * own, above these. */
+/* Streams of random numbers, one for each purpose. A place off the text has a
+ * stream of its own, with STREAM_ELSEWHERE in its bits. */
 enum { STREAM_RANK, STREAM_BESIDE, STREAM_LEFT, STREAM_ELSEWHERE };
 
-/* Where a path stands: its first `at` tokens are the text's, or it has left
- * them and `hash` knows where and what came then. */
+/* Place of a path: its first `at` tokens are the text's; or it has left the
+ * text, and `hash` identifies where and by which tokens. */
 struct place {
 	size_t at;
-	bool known; /* a token comes next in the text */
+	bool known; /* the text has a next token */
 	uint64_t hash;
 };
 
@@ -37,8 +37,8 @@ struct oracle {
 	uint64_t seed;
 	uint32_t n_vocab;
 	struct place root;
-	/* What it is priced as: a model of this shape on the phone's CPU, by as
-	 * many rows at a time; NULL: it is free. */
+	/* Cost model: a draft model of this shape on the phone's CPU, `batch`
+	 * rows at a time; NULL: drafting is free. */
 	const struct shape *as;
 	const struct soc *soc;
 	enum dtype type;
@@ -54,9 +54,10 @@ static uint64_t word(const struct oracle *o, uint64_t stream, uint64_t position)
 	return (uint64_t)w[1] << 32 | w[0];
 }
 
-/* ---- where a node stands ------------------------------------------------- */
+/* ---- place of a node ----------------------------------------------------- */
 
-/* With what the text has behind its first `at` tokens not known or not so. */
+/* The place after the text's first `at` tokens where the next one is unknown or
+ * wrong. */
 static struct place off(const struct oracle *o, size_t at)
 {
 	uint64_t hash = word(o, STREAM_LEFT, at);
@@ -88,7 +89,7 @@ static struct place place_of(
 		o, place_of(o, t, (uint32_t)t->parent[node]), t->token[node]);
 }
 
-/* ---- what it would take ------------------------------------------------- */
+/* ---- price on the phone -------------------------------------------------- */
 
 static void price_nodes(struct oracle *o, uint32_t n)
 {
@@ -136,7 +137,7 @@ static bool among(const struct candidate *c, uint32_t n, int32_t token)
 	return false;
 }
 
-/* One that is neither `truth` nor among the n there are. */
+/* A token that is neither `truth` nor among the n candidates so far. */
 static int32_t other(const struct oracle *o, uint64_t stream, uint64_t position,
 	const struct candidate *c, uint32_t n, int32_t truth)
 {
@@ -299,7 +300,7 @@ const struct draft_kind draft_kind_oracle = {
 	.name = "oracle:",
 	.shown = "oracle:P",
 	.summary = "simulates a draft that is right with probability P",
-	.told = true,
+	.needs_text = true,
 	.title = "an oracle: acceptance is simulated",
 	.check = check_word,
 	.open = open_kind,

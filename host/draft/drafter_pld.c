@@ -1,9 +1,9 @@
 /*
  * Prompt lookup decoding (Saxena, 2023): `pld`. The last 3 tokens are looked
- * for in the text from its beginning on; the first place with 10 more behind
- * it says what comes, or the last 2 tokens, or the last one. A place too near
- * to the end has too little behind it and is passed over, where others would
- * draft what there is.
+ * for in the text from its beginning; the 10 tokens after the first match are
+ * the draft. Without a match the last 2 tokens are looked for, then the last
+ * one. A match with fewer than 10 tokens after it is skipped, where other
+ * implementations draft those few.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -41,7 +41,7 @@ static const struct opt_table table = {
 	.size = sizeof(struct pld_options),
 };
 
-/* Where the continuation begins; n: nowhere. */
+/* Index of the continuation's first token; n: no match. */
 static size_t find_ngram(const struct pld_options *o, const int32_t *text,
 	size_t n, size_t ngram)
 {

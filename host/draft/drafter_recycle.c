@@ -1,13 +1,14 @@
 /*
- * Token Recycling (Luo et al., ACL 2025): what the target would have said last
- * time behind a token comes behind it again. Of every token the eight likeliest
- * that were behind it in the last verified row of it are kept, over all texts;
- * a draft goes from token to token. Where a tree has rows of one token the last
- * by depth, then by order, is kept.
+ * Token Recycling (Luo et al., ACL 2025): the tokens that the target predicted
+ * after a token last time are likely after it again. For every token the eight
+ * likeliest successors of its last verified row are kept, over all texts; a
+ * draft goes from token to token. Where a tree has several rows of one token,
+ * the last one by depth, then by order, is kept.
  *
- * The paper fills a tree of fixed shape by these ranks. Here each rank has the
- * share of cases in which the target's best token stood there, learnt with
- * every row that is replaced, and the methods choose by that.
+ * The paper fills a tree of fixed shape by these ranks. Here each rank has a
+ * probability, the share of cases in which the target's best token was found at
+ * that rank, learnt whenever a row is replaced; tree builders choose nodes by
+ * it.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -24,7 +25,7 @@
 #define RANKS   8
 #define UNKNOWN (-1)
 
-/* Rows that shares are learnt from, at most: what was learnt before fades. */
+/* Number of rows that the shares average over: older rows fade. */
 #define MEMORY 1024.0
 
 struct recycle_options {
@@ -52,7 +53,7 @@ static const struct opt_table table = {
 	.size = sizeof(struct recycle_options),
 };
 
-/* A row verified since the text was given. */
+/* A row verified since the last take(). */
 struct fresh {
 	int32_t token;
 	uint32_t depth;
@@ -62,19 +63,19 @@ struct fresh {
 struct recycle {
 	int32_t (*next)[RANKS]; /* [n_vocab], best first; UNKNOWN: no row yet */
 	uint32_t n_vocab;
-	/* Rows replaced, and in how many of them the best token of the new one
-	 * stood at each rank of the old. */
+	/* Rows replaced, and for each rank of the old row how many new rows had
+	 * their best token there. */
 	double rows, at[RANKS];
-	/* [n_fresh], by depth. Until the next text the old rows are still what
-	 * the last draft was made of. */
+	/* [n_fresh], by depth. Kept apart until the next text, as the last
+	 * draft was made of the old rows. */
 	struct fresh *fresh;
 	uint32_t n_fresh, room;
-	int32_t last; /* of the text */
+	int32_t last; /* last token of the text */
 };
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* The likeliest first; of equals the lower token. */
+/* The likeliest first; equal logits by token id. */
 static void best_tokens(const float *logits, uint32_t n, int32_t next[RANKS])
 {
 	uint32_t kept = 0;
@@ -107,8 +108,8 @@ static void learn_rank(struct recycle *r, const int32_t *old, int32_t best)
 	r->rows = MEMORY;
 }
 
-/* Half of what a new drafter thinks of the best token comes true, and of each
- * rank behind it half as often. */
+/* The prior: the best token is right in half of the cases, each further rank
+ * half as often as the one before. */
 static double share(const struct recycle *r, uint32_t rank)
 {
 	const double prior = 8;
@@ -184,21 +185,6 @@ static void close_recycle(void *arg)
 	free(r);
 }
 
-static int open_rows(
-	struct recycle *r, const struct draft_site *site, struct err *e)
-{
-	r->n_vocab = site->target->n_vocab;
-	r->room = site->rows;
-	r->next = malloc(r->n_vocab * sizeof(*r->next));
-	r->fresh = malloc(r->room * sizeof(*r->fresh));
-	if (!r->next || !r->fresh)
-		return err_set(e, ENOMEM,
-			"no memory to keep %d successors of each of %u tokens",
-			RANKS, r->n_vocab);
-	memset(r->next, 0xff, r->n_vocab * sizeof(*r->next));
-	return 0;
-}
-
 static int open_kind(
 	struct drafter *out, const struct draft_site *site, struct err *e)
 {
@@ -212,12 +198,21 @@ static int open_kind(
 		.computed = computed,
 		.all_rows = o->rows == ROWS_ALL,
 		.close = close_recycle };
-	int ret = r ? open_rows(r, site, e)
-		    : err_set(e, ENOMEM, "no memory to recycle tokens");
 
-	if (ret && r)
+	if (!r)
+		return err_set(e, ENOMEM, "no memory to recycle tokens");
+	r->n_vocab = site->target->n_vocab;
+	r->room = site->rows;
+	r->next = malloc(r->n_vocab * sizeof(*r->next));
+	r->fresh = malloc(r->room * sizeof(*r->fresh));
+	if (!r->next || !r->fresh) {
 		close_recycle(r);
-	return ret ? ret : source_drafter_open(out, &source, e);
+		return err_set(e, ENOMEM,
+			"no memory to keep %d successors of each of %u tokens",
+			RANKS, site->target->n_vocab);
+	}
+	memset(r->next, 0xff, r->n_vocab * sizeof(*r->next));
+	return source_drafter_open(out, &source, e);
 }
 
 /* Levels of the paper's tree. */

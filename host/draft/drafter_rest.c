@@ -1,12 +1,12 @@
 /*
- * REST (He et al., NAACL 2024): what came behind the last tokens of the text
- * wherever they stand in a datastore, which is the history and, where one is
- * named, a file of text. Of 16 to 2 tokens the most that are found there are
- * looked up; of what came behind them up to 5000 times, 10 tokens far, the 64
- * most frequent beginnings are the draft, by how often each token came.
+ * REST (He et al., NAACL 2024): retrieve from a datastore what followed the
+ * last tokens of the text. The datastore holds the history and, for rest:FILE,
+ * a text file. The longest end of the text that occurs there, 16 to 2 tokens,
+ * is looked up; of up to 5000 continuations, 10 tokens each, the 64 most
+ * frequent prefixes are the draft, with probabilities by count.
  *
- * The paper takes the hits as they come; they lie in the order of what comes
- * behind, so of too many those at equal distances are taken here.
+ * The paper takes the first hits. Here hits are sorted by their continuation,
+ * so of too many hits those at equal distances are taken.
  */
 #include "base/err.h"
 #include "base/fd.h"
@@ -28,7 +28,8 @@
 #define NOWHERE    UINT32_MAX
 #define MAX_FILE   ((size_t)256 << 20)
 
-/* A beginning of what came: its last token, and the hits that have it. */
+/* A prefix of the continuations: its last token and the range of hits that
+ * share it. */
 struct beginning {
 	int32_t token;
 	uint32_t above; /* node; 0: the root */
@@ -38,22 +39,23 @@ struct beginning {
 
 struct rest {
 	const struct history *history;
-	uint64_t last; /* of its records that were taken in */
+	uint64_t last; /* number of the last record added to the store */
 	struct datastore store;
 	size_t n; /* tokens of the text; 0: there was none */
-	/* Of the hits, in their order: the span, how many there are of it and
-	 * how many are looked at. */
+	/* The hits, in suffix order: length of the match, number found, index
+	 * of the first, and number looked at. */
 	uint32_t span;
 	size_t found, found_first;
 	uint32_t hits;
-	/* [n_nodes], the root first, then as they were found most often. */
+	/* [n_nodes], the root first, then by falling count. */
 	struct beginning node[NODES + 1];
 	uint32_t n_nodes;
 };
 
 /* ---- hits ---------------------------------------------------------------- */
 
-/* If some tokens are found, so is what they end with. */
+/* Bisection over the match length: where a match of some tokens is found, so
+ * are all shorter ones. */
 static void look_up(struct rest *r, const int32_t *text, size_t n)
 {
 	uint32_t low = SPAN_LEAST,
@@ -77,22 +79,24 @@ static void look_up(struct rest *r, const int32_t *text, size_t n)
 	}
 }
 
-/* The token that came so far behind the span at a hit. */
-static int32_t came(const struct rest *r, uint32_t hit, uint32_t depth)
+/* Token `depth` after the match at a hit. */
+static int32_t token_after(const struct rest *r, uint32_t hit, uint32_t depth)
 {
 	size_t at = r->found_first + hit * r->found / r->hits;
 
 	return r->store.token[r->store.suffix[at] + r->span + depth];
 }
 
-/* Hits from `first` on that go on alike, among those of one beginning. */
-static uint32_t alike(
+/* End of the run of hits from `first` on, below `end`, whose token at `depth`
+ * is the same. */
+static uint32_t end_of_run(
 	const struct rest *r, uint32_t first, uint32_t end, uint32_t depth)
 {
-	int32_t token = came(r, first, depth);
+	int32_t token = token_after(r, first, depth);
 	uint32_t low = first, high = end, step = 1;
 
-	while (low + step < high && came(r, low + step, depth) == token) {
+	while (low + step < high &&
+		token_after(r, low + step, depth) == token) {
 		low += step;
 		step *= 2;
 	}
@@ -101,7 +105,7 @@ static uint32_t alike(
 	while (high - low > 1) {
 		uint32_t middle = low + (high - low) / 2;
 
-		if (came(r, middle, depth) == token)
+		if (token_after(r, middle, depth) == token)
 			low = middle;
 		else
 			high = middle;
@@ -109,39 +113,39 @@ static uint32_t alike(
 	return high;
 }
 
-/* ---- the most frequent beginnings ---------------------------------------- */
+/* ---- the most frequent prefixes ------------------------------------------ */
 
 struct queue {
 	struct beginning *item; /* [n], [room] the most frequent first */
 	uint32_t n, room;
 };
 
-static uint32_t often(const struct beginning *b)
+static uint32_t count(const struct beginning *b)
 {
 	return b->end - b->first;
 }
 
-/* Of equals the one that was put first. */
+/* Among equals the one inserted first is first. */
 static void put(struct queue *q, struct beginning new)
 {
 	uint32_t at = q->n;
 
-	if (q->n == q->room && (!q->n || often(&q->item[--at]) >= often(&new)))
+	if (q->n == q->room && (!q->n || count(&q->item[--at]) >= count(&new)))
 		return;
 	q->n = at + 1;
-	for (; at && often(&q->item[at - 1]) < often(&new); at--)
+	for (; at && count(&q->item[at - 1]) < count(&new); at--)
 		q->item[at] = q->item[at - 1];
 	q->item[at] = new;
 }
 
-/* What comes behind a node; nothing behind a sequence's end. */
+/* Insert the continuations of a node; none after a sequence's end. */
 static void put_next(const struct rest *r, struct queue *q, uint32_t node)
 {
 	const struct beginning *b = &r->node[node];
 
 	for (uint32_t at = b->first; at < b->end && b->depth < FURTHER;) {
-		uint32_t end = alike(r, at, b->end, b->depth);
-		int32_t token = came(r, at, b->depth);
+		uint32_t end = end_of_run(r, at, b->end, b->depth);
+		int32_t token = token_after(r, at, b->depth);
 
 		if (token != DATASTORE_END)
 			put(q,
@@ -153,7 +157,7 @@ static void put_next(const struct rest *r, struct queue *q, uint32_t node)
 
 /* ---- the source ---------------------------------------------------------- */
 
-/* What came to the history since the text before. */
+/* Add the history's records that are new since the last text. */
 static int take_history(struct rest *r, struct err *e)
 {
 	size_t n = r->history ? history_count(r->history) : 0;
@@ -225,8 +229,8 @@ static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 		if (r->node[i].above == p->at[0])
 			out[n++] = (struct source_guess){
 				.token = r->node[i].token,
-				.share = (float)often(&r->node[i]) /
-					(float)often(&r->node[p->at[0]]),
+				.share = (float)count(&r->node[i]) /
+					(float)count(&r->node[p->at[0]]),
 				.match = r->span
 			};
 	return n;
@@ -242,33 +246,25 @@ static void close_rest(void *arg)
 
 /* ---- opening ------------------------------------------------------------- */
 
-static int add_text(struct rest *r, const struct model *target,
-	const char *text, size_t len, struct err *e)
-{
-	struct tokenizer *tok;
-	struct token_list ids = { 0 };
-	int ret = tokenizer_open(&tok, target->gguf, e);
-
-	if (ret)
-		return ret;
-	ret = tokenize(tok, text, len, 0, &ids, e);
-	if (!ret)
-		ret = datastore_add(&r->store, ids.id, ids.n, e);
-	free(ids.id);
-	tokenizer_close(tok);
-	return ret;
-}
-
 static int add_file(
 	struct rest *r, const struct draft_site *site, struct err *e)
 {
+	struct token_list ids = { 0 };
+	struct tokenizer *tok;
 	char *text;
 	size_t len;
 	int ret = fd_read_file(site->word, MAX_FILE, &text, &len, e);
 
 	if (ret)
 		return ret;
-	ret = add_text(r, site->target, text, len, e);
+	ret = tokenizer_open(&tok, site->target->gguf, e);
+	if (!ret) {
+		ret = tokenize(tok, text, len, 0, &ids, e);
+		if (!ret)
+			ret = datastore_add(&r->store, ids.id, ids.n, e);
+		free(ids.id);
+		tokenizer_close(tok);
+	}
 	free(text);
 	return ret;
 }

@@ -14,7 +14,7 @@
 #define CHAINS 16
 #define LENGTH 32 /* of a chain, at most */
 
-/* What repairs a draft; origins of guesses. */
+/* Ways to repair a draft (sd.npu, table 2); also the origins of guesses. */
 enum repair { MISSING, SYNONYM };
 
 struct chain {
@@ -23,10 +23,10 @@ struct chain {
 	int32_t token[LENGTH];
 };
 
-/* A node of the tree that was verified. */
+/* A node of the last verified tree. */
 struct node {
 	int32_t token, parent;
-	int32_t predicted; /* behind it; -1: not known */
+	int32_t predicted; /* the target's best token after it; -1: unknown */
 	uint32_t depth;
 };
 
@@ -34,23 +34,13 @@ struct reuse {
 	struct reuse_options opts;
 	struct node *node; /* [n], room for `rows` */
 	uint32_t n, rows;
-	size_t behind; /* tokens of the text up to the tree's root */
+	size_t before_tree; /* length of the text up to the tree's root */
 	size_t n_text;
 	struct chain chain[CHAINS]; /* [n_chains], the youngest first */
 	uint32_t n_chains;
 };
 
 /* ---- the verified tree --------------------------------------------------- */
-
-static int32_t likeliest(const float *logits, uint32_t n)
-{
-	uint32_t best = 0;
-
-	for (uint32_t i = 1; i < n; i++)
-		if (logits[i] > logits[best])
-			best = i;
-	return (int32_t)best;
-}
 
 static void computed(void *arg, const struct tree *t, uint32_t node,
 	const float *logits, uint32_t n_vocab)
@@ -59,16 +49,22 @@ static void computed(void *arg, const struct tree *t, uint32_t node,
 
 	if (!node) {
 		r->n = t->n < r->rows ? t->n : r->rows;
-		r->behind = r->n_text;
+		r->before_tree = r->n_text;
 		for (uint32_t i = 0; i < r->n; i++)
 			r->node[i] = (struct node){ t->token[i], t->parent[i],
 				-1, t->depth[i] };
 	}
-	if (node < r->n && r->opts.checked)
-		r->node[node].predicted = likeliest(logits, n_vocab);
+	if (node < r->n && r->opts.checked) {
+		uint32_t best = 0;
+
+		for (uint32_t i = 1; i < n_vocab; i++)
+			if (logits[i] > logits[best])
+				best = i;
+		r->node[node].predicted = (int32_t)best;
+	}
 }
 
-/* Of the text's new tokens, how many the path to that node begins with. */
+/* Number of the text's new tokens that the path to the node begins with. */
 static uint32_t agreed(
 	const struct reuse *r, uint32_t node, const int32_t *new, size_t n)
 {
@@ -83,12 +79,12 @@ static uint32_t agreed(
 	return above + 1;
 }
 
-/* ---- what of a path is kept ---------------------------------------------- */
+/* ---- rejected tokens ----------------------------------------------------- */
 
-/* A path's rejected tokens and whether each was predicted. */
+/* A path's rejected tokens, and whether the target predicted each of them. */
 struct rejected {
 	int32_t token[LENGTH];
-	bool sound[LENGTH];
+	bool predicted[LENGTH];
 	uint32_t n;
 };
 
@@ -106,7 +102,7 @@ static void reject(
 		if (i >= LENGTH)
 			continue;
 		x->token[i] = r->node[u].token;
-		x->sound[i] = !r->opts.checked ||
+		x->predicted[i] = !r->opts.checked ||
 			above->predicted == r->node[u].token;
 	}
 }
@@ -119,7 +115,8 @@ static bool has_child(const struct reuse *r, uint32_t node)
 	return false;
 }
 
-/* Of all paths that were rejected the one with the longest run; its length. */
+/* Find the rejected path with the longest run of predicted tokens, [from, end);
+ * returns the run's length. */
 static uint32_t best_path(const struct reuse *r, const int32_t *new, size_t n,
 	struct rejected *best, uint32_t *from, uint32_t *end)
 {
@@ -133,10 +130,10 @@ static uint32_t best_path(const struct reuse *r, const int32_t *new, size_t n,
 			continue;
 		reject(r, u, agreed(r, u, new, n), &x);
 
-		/* The longest run of sound tokens after the first. */
+		/* The longest run of predicted tokens after the first. */
 		first = last = 0;
 		for (uint32_t i = 1; i < x.n; i++) {
-			run = x.sound[i] ? run + 1 : 0;
+			run = x.predicted[i] ? run + 1 : 0;
 			if (run > last - first) {
 				first = i + 1 - run;
 				last = i + 1;
@@ -166,7 +163,7 @@ static void push(
 	memcpy(c->token, token, n * sizeof(*token));
 }
 
-/* Rejected tokens of another text are dropped. */
+/* The rejected tokens of another text are dropped. */
 static int take(
 	void *arg, const int32_t *text, size_t n, size_t same, struct err *e)
 {
@@ -175,20 +172,20 @@ static int take(
 
 	if (same < r->n_text)
 		r->n_chains = r->n = 0;
-	if (r->n && n > r->behind) {
+	if (r->n && n > r->before_tree) {
 		struct rejected x;
 		uint32_t from = 0, end = 0;
 
-		if (best_path(r, text + r->behind, n - r->behind, &x, &from,
-			    &end) >= REUSE_RUN) {
+		if (best_path(r, text + r->before_tree, n - r->before_tree, &x,
+			    &from, &end) >= REUSE_RUN) {
 			push(r, MISSING, x.token, end);
 			push(r, SYNONYM, x.token + from, end - from);
 		}
 	}
 	r->n = 0;
 
-	/* Drop those too old, and the eldest of too many tokens; whole drafts
-	 * before runs of the same age. */
+	/* Drop chains that are too old, and the oldest when there are too many
+	 * tokens; whole drafts before runs of the same age. */
 	for (uint32_t i = 0; i < r->n_chains; i++) {
 		struct chain *c = &r->chain[i];
 
@@ -205,8 +202,8 @@ static int take(
 
 /* ---- guesses ------------------------------------------------------------- */
 
-/* at[0]: the chain, or CHAINS for the root, or more for nowhere; at[1]: its
- * tokens behind us. */
+/* at[0] is the chain, CHAINS for the root, or more for a path that matches
+ * none; at[1] is the number of the chain's tokens before this place. */
 static void root(void *arg, struct source_place *p)
 {
 	*p = (struct source_place){ .at = { CHAINS } };
@@ -229,7 +226,7 @@ static void step(void *arg, struct source_place *p, int32_t token)
 	p->at[1] = at + 1;
 }
 
-/* Once each token of a repair. */
+/* First tokens of the chains, each token once per kind of repair. */
 static uint32_t beginnings(
 	const struct reuse *r, struct source_guess *out, uint32_t most)
 {

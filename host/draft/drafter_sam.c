@@ -25,18 +25,18 @@ enum origin {
 struct sam {
 	struct sam_options o;
 	struct suffix_automaton *text;
-	const struct history *records; /* NULL: none; borrowed */
-	uint64_t read;                 /* the number of the last of them in */
+	const struct history *records;    /* NULL: none; borrowed */
+	uint64_t read;                    /* number of the last record added */
 	struct suffix_automaton *history; /* NULL: none */
-	struct suffix_match past;         /* of the text in that */
-	/* By its own rule, behind the text: */
+	struct suffix_match past;         /* match of the text in `history` */
+	/* SAM's own rule for a chain after the text: */
 	bool by_history;
 	uint32_t length; /* tokens of the draft */
 };
 
 /* ---- the text ------------------------------------------------------------ */
 
-/* *grown: it is another automaton now, and places in it are not the same. */
+/* *grown: records were added, which invalidates places in the automaton. */
 static int read_records(struct sam *s, bool *grown, struct err *e)
 {
 	size_t n = s->records ? history_count(s->records) : 0, i = n;
@@ -95,7 +95,7 @@ static int take(
 
 /* ---- places -------------------------------------------------------------- */
 
-/* Where it is in each of the two. */
+/* A place is a match in each of the two automata. */
 static struct suffix_match in_text(const struct source_place *p)
 {
 	return (struct suffix_match){ p->at[0], p->at[1] };
@@ -136,10 +136,11 @@ static void step(void *arg, struct source_place *p, int32_t token)
 struct list {
 	struct source_guess *guess; /* [n] */
 	uint32_t n, most;
-	float left; /* that longer matches of the same memory leave */
+	/* probability that longer matches of this automaton leave */
+	float left;
 };
 
-/* Tokens of the text among those that match. */
+/* Matched tokens that belong to the text, not to the draft. */
 static uint32_t grounds(struct suffix_match m, uint32_t depth)
 {
 	return m.len > depth ? m.len - depth : 0;
@@ -153,8 +154,8 @@ static bool among(const struct list *l, uint32_t from, int32_t token)
 	return false;
 }
 
-/* Of one state what was not guessed yet, from guess `first` on. In a list there
- * is room for as many of each memory as are guessed at most. */
+/* Add the children of one state that are not in the list yet, from guess
+ * `first` on. The list has room for as many as each automaton may give. */
 static void put_state(const struct sam *s, struct suffix_automaton *a,
 	struct list *l, uint32_t first, struct suffix_match m,
 	struct source_guess like)
@@ -163,9 +164,8 @@ static void put_state(const struct sam *s, struct suffix_automaton *a,
 	uint32_t n =
 		suffix_automaton_children(a, m.state, child, s->o.children);
 	bool counts = a != s->text;
-	/* Places where the state stands, and for each token that came there one
-	 * more where another will: a match seen once is worth half (Moffat's
-	 * PPMC, 1990). */
+	/* Occurrences of the state, plus one per distinct child for an unseen
+	 * next token: a match seen once is worth half (Moffat's PPMC, 1990). */
 	float places = counts ? (float)(suffix_automaton_count(a, m.state) + n)
 			      : 2 * (float)n;
 
@@ -196,8 +196,8 @@ static void put_first(const struct sam *s, struct list *l,
 			1, FIRST_PLACE, grounds(m, depth) };
 }
 
-/* What came first there; then what else did, and what did behind ever shorter
- * ends of the path. */
+/* The token after the first occurrence; then the tokens after other
+ * occurrences, and after ever shorter suffixes of the path. */
 static void put_text(const struct sam *s, struct list *l, struct suffix_match m,
 	uint32_t depth)
 {
@@ -227,7 +227,8 @@ static void put_history(const struct sam *s, struct list *l,
 	}
 }
 
-/* One, and none where the draft is as long as the rule says. */
+/* One token by SAM's own rule; none once the draft has the length of the
+ * rule. */
 static void put_own(const struct sam *s, struct list *l,
 	const struct source_place *p, uint32_t depth)
 {

@@ -1,13 +1,14 @@
 /*
- * SuffixDecoding (Oliaro et al., NeurIPS 2025): what came behind the end of the
- * text where it stood before, by how often each token did, from trees of
- * suffixes. Of the suffixes that match, the one is drafted from whose draft
- * promises most tokens: the sum, over the tokens of its likeliest path, of the
+ * SuffixDecoding (Oliaro et al., NeurIPS 2025): suffix trees count, for every
+ * suffix of the text, which tokens followed its earlier occurrences. Of the
+ * suffixes that match, the draft uses the one with the highest expected number
+ * of accepted tokens: the sum, over the tokens of its likeliest path, of the
  * probability that they are reached. A draft is `factor` times as long as the
- * match and `offset`; tokens that come less than once in ten are none.
+ * match, plus `offset`; tokens of less than a tenth of the counts are left out.
  *
- * There is a tree of the text and, where a history is kept, one of that. A tree
- * of guesses takes what both know; a chain is that of the better draft.
+ * There is one tree for the text and, where a history is kept, one for the
+ * history. A token tree takes candidates from both; a chain comes from the one
+ * with the better draft.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -49,7 +50,8 @@ enum { TEXT, HISTORY, MEMORIES };
 struct memory {
 	struct suffix_tree *tree; /* NULL: there is no history */
 	struct suffix_matches matches;
-	/* Which of them is drafted from, how far, and what that promises. */
+	/* The match that is drafted from, its length, the draft's length and
+	 * its expected number of accepted tokens. */
 	struct suffix_place root;
 	uint32_t match, limit;
 	double worth;
@@ -58,11 +60,11 @@ struct memory {
 struct suffix {
 	struct suffix_options opts;
 	const struct history *history;
-	uint64_t last; /* of its records that were taken in */
+	uint64_t last; /* number of the last record added */
 	struct memory memory[MEMORIES];
 };
 
-/* ---- which match --------------------------------------------------------- */
+/* ---- choice of a match --------------------------------------------------- */
 
 static uint32_t limit_of(const struct suffix_options *o, uint32_t match)
 {
@@ -72,7 +74,7 @@ static uint32_t limit_of(const struct suffix_options *o, uint32_t match)
 	return limit < room ? (uint32_t)limit : room;
 }
 
-/* Tokens that the likeliest path behind a place promises. */
+/* Expected number of accepted tokens of the likeliest path from a place. */
 static double worth(
 	const struct suffix_tree *t, struct suffix_place p, uint32_t limit)
 {
@@ -91,7 +93,8 @@ static double worth(
 	return sum;
 }
 
-/* No draft is worth more than it is long. */
+/* A draft's expected value never exceeds its length, so matches with too low a
+ * limit are skipped. */
 static void choose(const struct suffix *s, struct memory *m)
 {
 	m->match = m->limit = 0;
@@ -114,7 +117,7 @@ static void choose(const struct suffix *s, struct memory *m)
 
 /* ---- the source ---------------------------------------------------------- */
 
-/* What came to the history since the text before. */
+/* Add the history's records that are new since the last text. */
 static int take_history(struct suffix *s, struct err *e)
 {
 	struct suffix_tree *t = s->memory[HISTORY].tree;
@@ -163,7 +166,7 @@ static int take(
 	return 0;
 }
 
-/* A source's place is one of each memory's: its node and `at`. */
+/* A source_place holds a node and an `at` for each of the two trees. */
 static void root(void *arg, struct source_place *p)
 {
 	const struct suffix *s = arg;
@@ -212,7 +215,7 @@ static uint32_t put_guesses(const struct suffix *s, unsigned memory,
 	return n;
 }
 
-/* A chain is that of the memory whose draft promises more. */
+/* A chain comes from the tree with the higher expected value. */
 static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 	struct source_guess *out, uint32_t most)
 {

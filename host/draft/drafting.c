@@ -18,7 +18,7 @@
 
 static const char *const places[] = { "host", "device", NULL };
 
-/* Those with a name. */
+/* One word per kind that has a name. */
 static bool draft_word(size_t i, struct opt_word *w)
 {
 	const struct draft_kind *const *k = draft_kinds;
@@ -121,70 +121,65 @@ bool drafting_has_model(const struct drafting *d)
 	return false;
 }
 
-/* A path may hold "+" as well: it ends only where a kind is named behind. */
-static size_t path_length(const char *said)
+/* A path may contain "+": it ends only at a "+" that the name of a kind
+ * follows. */
+static size_t path_length(const char *word)
 {
 	size_t len = 0, unused;
 
 	do
-		len += strcspn(said + len, "+");
-	while (said[len] && !draft_kind_named(said + len + 1, &unused) &&
+		len += strcspn(word + len, "+");
+	while (word[len] && !draft_kind_named(word + len + 1, &unused) &&
 		++len);
 	return len;
 }
 
-/* Behind the name; of a path all of it. */
+/* The text after the kind's name; of a path all of it. */
 static const char *word_of(const struct draft_part *p)
 {
-	return p->said + (p->kind->name ? strlen(p->kind->name) : 0);
-}
-
-static int take_part(struct drafting *d, const char *said, size_t len,
-	const struct draft_kind *kind, struct err *e)
-{
-	struct draft_part *p = &d->part[d->n];
-
-	if (d->n == DRAFT_PARTS || len >= sizeof(p->said))
-		return err_set(e, EINVAL,
-			"--draft '%s': more than %d drafters, or too long a "
-			"path",
-			d->opts.draft, DRAFT_PARTS);
-	d->n++;
-	p->kind = kind ? kind : draft_kind_of_file(d->opts.on_device);
-	/* "model" is the bundled draft model, like an empty name; a file of
-	 * that name is ./model. */
-	if (kind || len != 5 || memcmp(said, "model", 5))
-		memcpy(p->said, said, len);
-	return p->kind->check ? p->kind->check(p->said, word_of(p), e) : 0;
+	return p->word + (p->kind->name ? strlen(p->kind->name) : 0);
 }
 
 int drafting_ask(
 	struct drafting *d, const struct opt_values *values, struct err *e)
 {
-	const char *said;
-	int ret;
+	const char *word;
+	int ret = 0;
 
 	d->values = values;
 	d->opts = *(const struct drafting_options *)opt_values_of(
 		values, &drafting_table);
-	said = d->opts.draft ? d->opts.draft : "";
+	word = d->opts.draft ? d->opts.draft : "";
 	for (;;) {
+		struct draft_part *p = &d->part[d->n];
 		const struct draft_kind *kind;
 		size_t len;
 
-		kind = draft_kind_named(said, &len);
+		kind = draft_kind_named(word, &len);
 		if (!kind)
-			len = path_length(said);
-		ret = take_part(d, said, len, kind, e);
-		if (ret || !said[len])
+			len = path_length(word);
+		if (d->n == DRAFT_PARTS || len >= sizeof(p->word))
+			return err_set(e, EINVAL,
+				"--draft '%s': more than %d drafters, or too "
+				"long a path",
+				d->opts.draft, DRAFT_PARTS);
+		d->n++;
+		p->kind = kind ? kind : draft_kind_of_file(d->opts.on_device);
+		/* "model" is the bundled draft model, like an empty name; a
+		 * file of that name is ./model. */
+		if (kind || len != 5 || memcmp(word, "model", 5))
+			memcpy(p->word, word, len);
+		if (p->kind->check)
+			ret = p->kind->check(p->word, word_of(p), e);
+		if (ret || !word[len])
 			return ret;
-		said += len + 1;
+		word += len + 1;
 	}
 }
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Ids mean the same only where both files have the same list of tokens. */
+/* Token ids agree only if both files have the same list of tokens. */
 static int check_vocabulary(const struct draft_part *p,
 	const struct model *target, const char *target_path, struct err *e)
 {
@@ -213,11 +208,11 @@ static int open_file(struct drafting *d, struct draft_part *p,
 	const struct model *target, const char *target_path, struct err *e)
 {
 	int ret = models_choose(
-		*p->said ? p->said : NULL, MODEL_DRAFT, p->path, e);
+		*p->word ? p->word : NULL, MODEL_DRAFT, p->path, e);
 
-	if (ret == -ENOENT && *p->said) {
-		/* There is no such file, nor a bundled model of that name. */
-		struct opt_nearest near = { .word = p->said };
+	if (ret == -ENOENT && *p->word) {
+		/* No such file, and no bundled model of that name. */
+		struct opt_nearest near = { .word = p->word };
 
 		for (size_t i = 0; draft_kinds[i]; i++)
 			if (draft_kinds[i]->name)
@@ -225,11 +220,11 @@ static int open_file(struct drafting *d, struct draft_part *p,
 		return err_set(e, ENOENT,
 			"no file and no drafter '%s' ('tandem help drafts' "
 			"lists those)%s",
-			p->said, opt_nearest_clause(&near));
+			p->word, opt_nearest_clause(&near));
 	}
 	if (!ret)
 		ret = model_open(&p->file, p->path, e);
-	if (!ret) /* a step takes less than a read */
+	if (!ret) /* one step takes less time than reading a row */
 		ret = model_keep_embedding(p->file, e);
 	if (!ret)
 		ret = check_vocabulary(p, target, target_path, e);
@@ -272,7 +267,7 @@ static int open_part(const struct drafting *d, unsigned i,
 	return p->kind->open(out, &site, e);
 }
 
-/* The first of them is all there is, or they go together. */
+/* A single drafter is used itself, several are joined. */
 static int join(struct drafter *all, const struct drafter *each, unsigned n,
 	struct err *e)
 {
@@ -280,7 +275,7 @@ static int join(struct drafter *all, const struct drafter *each, unsigned n,
 	if (n > 1)
 		return drafter_join_open(all, each, n, e);
 	*all = each[0];
-	all->close = NULL; /* as each[0] */
+	all->close = NULL; /* each[0] is closed instead */
 	return 0;
 }
 
@@ -297,10 +292,11 @@ int drafting_open(struct drafting *d, struct session *target,
 		.history = d->history,
 		.rows = rows };
 	for (unsigned i = 0; i < d->n && !ret; i++)
-		if (!d->part[i].kind->told)
+		if (!d->part[i].kind->needs_text)
 			ret = open_part(d, i, NULL, &d->each[i], e);
-	return ret || drafting_is_told(d) ? ret
-					  : join(&d->drafter, d->each, d->n, e);
+	return ret || drafting_needs_text(d)
+		? ret
+		: join(&d->drafter, d->each, d->n, e);
 }
 
 uint32_t drafting_length(const struct drafting *d)
@@ -318,15 +314,15 @@ uint32_t drafting_length(const struct drafting *d)
 	return most;
 }
 
-bool drafting_is_told(const struct drafting *d)
+bool drafting_needs_text(const struct drafting *d)
 {
 	for (unsigned i = 0; i < d->n; i++)
-		if (d->part[i].kind->told)
+		if (d->part[i].kind->needs_text)
 			return true;
 	return false;
 }
 
-int drafting_report(
+int drafting_open_with_text(
 	struct drafting *d, const int32_t *text, size_t n, struct err *e)
 {
 	int ret = 0;
@@ -334,7 +330,7 @@ int drafting_report(
 	d->site.text = text;
 	d->site.n = n;
 	for (unsigned i = 0; i < d->n && !ret; i++)
-		if (d->part[i].kind->told)
+		if (d->part[i].kind->needs_text)
 			ret = open_part(d, i, NULL, &d->each[i], e);
 	d->site.text = NULL;
 	return ret ? ret : join(&d->drafter, d->each, d->n, e);
@@ -361,7 +357,7 @@ void drafters_close(struct drafters *d)
 bool drafting_can_be_many(const struct drafting *d)
 {
 	for (unsigned i = 0; i < d->n; i++)
-		if (d->part[i].kind->told || d->part[i].kind->on_device)
+		if (d->part[i].kind->needs_text || d->part[i].kind->on_device)
 			return false;
 	return true;
 }

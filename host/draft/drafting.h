@@ -1,8 +1,7 @@
 /*
- * Who drafts for a decoder: one of the kinds of host/draft/draft_kind.h, or
- * several with "+" between, which draft together (host/draft/drafter_join.h).
- * Opened by what the user asked for, for methods that have a use for it. One
- * thread.
+ * The drafter of a decoder: one of the kinds of host/draft/draft_kind.h, or
+ * several joined by "+", which draft together (host/draft/drafter_join.h). It
+ * is opened by the options of the user, for methods that draft. One thread.
  */
 #ifndef HOST_DRAFT_DRAFTING_H
 #define HOST_DRAFT_DRAFTING_H
@@ -24,15 +23,16 @@ struct session;
 struct session_opts;
 struct shape;
 
-/* That one and those of all kinds, each once: an opt_tables. */
+/* drafting_table and the option tables of all kinds, each once: an opt_tables
+ * function. */
 const struct opt_table *drafting_tables(size_t i);
 
 #define DRAFT_PARTS 6
 
-/* One of the drafters that were asked for, with "+" between. */
+/* One of the drafters of --draft, which "+" separates. */
 struct draft_part {
 	const struct draft_kind *kind;
-	char said[PATH_MAX]; /* NAME, NAME:WORD or a path; "": "model" */
+	char word[PATH_MAX]; /* NAME, NAME:WORD or a path; "": "model" */
 	char path[PATH_MAX]; /* of its draft model; "" without one */
 	struct model *file;
 };
@@ -43,54 +43,53 @@ struct drafting {
 	struct draft_part part[DRAFT_PARTS];
 	unsigned n;
 	struct drafter each[DRAFT_PARTS]; /* begin NULL: not open */
-	struct drafter drafter;           /* of all; begin NULL: not open */
-	char path[PATH_MAX]; /* of the first draft model; "" without one */
-	const struct history *history; /* for them, before they open; or NULL */
-	char name[PATH_MAX];           /* who drafts, for reports */
-	struct draft_site site;        /* what they are opened for */
+	struct drafter drafter; /* all together; begin NULL: not open */
+	char path[PATH_MAX];    /* of the first draft model; "" without one */
+	const struct history *history; /* set before opening; NULL: none */
+	char name[PATH_MAX];           /* names of the drafters, for reports */
+	struct draft_site site;        /* arguments of each open function */
 };
 
-/* What is to draft; the values are borrowed. -EINVAL for what cannot be meant.
- */
+/* Parse --draft; `values` is borrowed. -EINVAL for a word that cannot be
+ * parsed. */
 int drafting_ask(struct drafting *, const struct opt_values *, struct err *);
 
-/* -EINVAL if an option was said that names a thing (its noun) of a kind that is
- * none of the drafters. */
+/* -EINVAL if an option was given that names a file or the like (it has a
+ * `noun`) for a kind that is none of the drafters. */
 int drafting_check_needless(const struct drafting *, struct err *);
 
 /* Whether one of the drafters is a draft model. */
 bool drafting_has_model(const struct drafting *);
 
-/* What the draft model is priced as; NULL: as itself. */
+/* The shape whose cost a draft model is charged; NULL: its own. */
 const struct shape *drafting_as(const struct drafting_options *);
 
-/* Nothing but the draft model's file is opened, if there is one. -EINVAL when
- * its vocabulary is not the target's. */
+/* Open the draft models' files, if any, and nothing else. -EINVAL if a
+ * vocabulary is not the target's. */
 int drafting_open_file(struct drafting *, const struct model *target,
 	const char *target_path, struct err *);
 
-/* Beside the target's session, whose options these were; trees have at most
- * `rows` rows. */
+/* Open the drafters for the target's session, which has these options; trees
+ * have at most `rows` rows. Drafters that need the text stay closed. */
 int drafting_open(struct drafting *, struct session *target,
 	const struct session_opts *, uint32_t rows, struct err *);
 
-/* Tokens that all of them draft one behind the other at most; 0: as many as
- * they are asked for. */
+/* Length of the longest chain that any of them drafts; 0: no limit. */
 uint32_t drafting_length(const struct drafting *);
 
-/* One of them must be told the text before it can draft. */
-bool drafting_is_told(const struct drafting *);
+/* Whether a drafter needs the text, prompt and continuation, before it
+ * opens. */
+bool drafting_needs_text(const struct drafting *);
 
-/* The text, prompt and continuation, for those that must be told; only then the
- * drafter is open. */
-int drafting_report(
+/* Open the drafters that need the text, prompt and continuation. */
+int drafting_open_with_text(
 	struct drafting *, const int32_t *text, size_t n, struct err *);
 
 /*
- * The same drafters anew, for one more text that is written beside others: they
- * are told of that alone. Not of those that must be told a text, nor of a draft
- * model on the device, which holds one. Behind drafting_open; closed before
- * drafting_close, and whatever this returns.
+ * The same drafters for one more request, with a text of its own. Not for
+ * drafters that need the text, nor for a draft model on the device, which holds
+ * one text. Call after drafting_open; close before drafting_close, whatever
+ * drafting_open_more returns.
  */
 struct drafters {
 	struct drafter each[DRAFT_PARTS];
@@ -100,10 +99,10 @@ struct drafters {
 int drafting_open_more(struct drafting *, struct drafters *, struct err *);
 void drafters_close(struct drafters *);
 
-/* Whether there may be more of them. */
+/* Whether drafting_open_more is possible. */
 bool drafting_can_be_many(const struct drafting *);
 
-/* Whatever is open; before the target's session. */
+/* Closes whatever is open; call before closing the target's session. */
 void drafting_close(struct drafting *);
 
 #endif

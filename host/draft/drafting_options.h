@@ -7,15 +7,16 @@
 #include <stdint.h>
 
 struct drafting_options {
-	const char *draft; /* NULL: the model that comes with the program */
+	const char *draft; /* NULL: the bundled draft model */
 	int on_device;
-	uint32_t batch;     /* nodes drafted together; 0: chosen */
+	uint32_t batch;     /* nodes drafted together; 0: automatic */
 	double temperature; /* of the draft's probabilities */
 	uint32_t seed;      /* of the oracle */
-	int as; /* index into shapes that a draft model is priced as; -1 */
+	int as; /* index into `shapes` for the cost model; -1: none */
 };
-/* Chosen on the host: rows of a pass, where a layer of a tree is asked at once,
- * and nodes where it is weighed how many there should be. */
+/* Defaults for a draft model on the host: rows of one pass, where a method
+ * expands a whole tree level at once, and nodes at once where it weighs how
+ * many to expand. */
 #define DRAFT_TOGETHER 64
 #define DRAFT_WEIGHED  8
 extern const struct opt_table drafting_table;

@@ -11,7 +11,8 @@
 
 /* ---- from logits to candidates ------------------------------------------- */
 
-/* Different logits may have become the same probability. */
+/* Different logits may have become equal probabilities: order those by token
+ * id. */
 static void order_equals(struct guess *g)
 {
 	for (uint32_t i = 1; i < g->n; i++) {
@@ -33,8 +34,9 @@ void guess_logits(struct guess *g, const float *logits, uint32_t n_vocab,
 	double sum;
 
 	assert(temperature > 0);
-	/* The largest, with logits for q; those of -infinity have none. Of
-	 * equals the one that came first, whose id is lower, stays ahead. */
+	/* Collect the largest logits, in the place of q; those of -infinity are
+	 * no candidates. Among equals the first, whose id is lower, stays
+	 * first. */
 	g->n = 0;
 	for (uint32_t i = 0; i < n_vocab; i++) {
 		uint32_t at;
@@ -117,7 +119,7 @@ uint32_t guesses_follow(
 	int32_t above = -1;
 	uint32_t len = 0;
 
-	/* A row's children come behind it. */
+	/* A row's children have higher numbers than the row. */
 	for (uint32_t i = 0; i < g->n && len < n; i++) {
 		if (g->row[i].parent != above || g->row[i].token != text[len])
 			continue;

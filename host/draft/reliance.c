@@ -1,7 +1,7 @@
 #include "host/draft/reliance.h"
 
-/* Promises that the prior counts for, and for how many the past does: what was
- * learnt of another text fades. */
+/* Weight of the prior, and of the past at most, in promised tokens: what was
+ * learnt from earlier texts fades. */
 #define PRIOR  4.0
 #define MEMORY 256.0
 

@@ -1,12 +1,12 @@
 /*
- * How far a source of guesses can be relied on, learnt from what came of them:
- * one factor for each (origin, match length, depth), by which the share that a
- * source gives a token is multiplied to make a probability. It is the ratio of
- * the guesses that came true to what their shares promised, over all of that
- * kind, begun from a prior that grows with the match.
+ * Calibration of a source's guesses, learnt from what was accepted: one factor
+ * for each class of (origin, match length, depth) turns the share that a source
+ * gives a token into a probability. The factor is the number of guesses that
+ * came true divided by the sum of their shares, over all guesses of the class,
+ * starting from a prior that grows with the match length.
  *
- * Lengths and depths go together in classes, so that there is something to
- * learn from in one text. One thread.
+ * Lengths and depths are grouped in classes, so that a single text gives enough
+ * samples for each. One thread.
  */
 #ifndef HOST_DRAFT_RELIANCE_H
 #define HOST_DRAFT_RELIANCE_H
@@ -24,21 +24,22 @@ struct reliance {
 	} cell[RELIANCE_ORIGINS][RELIANCE_MATCHES][RELIANCE_DEPTHS];
 };
 
-/* What a guess was made of: which memory of the source it came from, how many
- * tokens before the draft were matched, how deep in the draft it stands. */
+/* Evidence for a guess: the memory of the source that it came from, the number
+ * of matched tokens before the draft, and its depth in the draft. */
 struct grounds {
 	uint32_t origin; /* below RELIANCE_ORIGINS */
 	uint32_t match;
-	uint32_t depth; /* of the node that it is behind; 0 of the root */
+	uint32_t depth; /* of the node before it; 0 for the root */
 };
 
 void reliance_init(struct reliance *);
 
-/* The factor, above 0; above 1 where more comes true than the shares say. */
+/* The factor, above 0; above 1 where more comes true than the shares add up
+ * to. */
 double reliance_of(const struct reliance *, const struct grounds *);
 
-/* Guesses on these grounds had `share` together, 0 to 1, and one of them came
- * next, or none did. */
+/* Record an outcome: guesses on these grounds had the shares `share` in all, 0
+ * to 1, and one of them came true, or none. */
 void reliance_saw(
 	struct reliance *, const struct grounds *, double share, bool came);
 

@@ -1,11 +1,12 @@
 /*
- * A source of guesses that runs no model: it finds where the end of a text
- * stood before, in the text itself or elsewhere, and knows what came there. The
- * drafter made of one (source_drafter_open) walks it down the tree, and learns
- * how far it can be relied on (host/draft/reliance.h), so that the
- * probabilities of different sources can be compared.
+ * A source of guesses that runs no model: it finds earlier occurrences of the
+ * end of a text, in the text itself or elsewhere, and guesses the tokens that
+ * followed them. source_drafter_open makes a drafter of a source: it walks the
+ * source down the tree, and learns how reliable its guesses are
+ * (host/draft/reliance.h), so that the probabilities of different sources are
+ * comparable.
  *
- * A place is where a source stands behind a path: behind the text, and some
+ * A place is the state of a source after a path: after the text and some
  * drafted tokens. One thread.
  */
 #ifndef HOST_DRAFT_SOURCE_H
@@ -19,53 +20,54 @@ struct drafter;
 struct err;
 struct tree;
 
-/* The source's own. */
+/* Meaning defined by each source. */
 struct source_place {
 	uint32_t at[4];
 };
 
 struct source_guess {
 	int32_t token;
-	float share;     /* of what came there; above 0, together at most 1 */
-	uint32_t origin; /* which of its memories knows, 0 to 3 */
-	uint32_t match;  /* tokens of the text that were matched, drafted ones
-			  * not counted */
+	float share;     /* of the occurrences; above 0, together at most 1 */
+	uint32_t origin; /* index of the memory it comes from, 0 to 3 */
+	uint32_t match;  /* matched tokens of the text, without drafted ones */
 };
 
 struct source {
 	void *arg;
 	/*
-	 * The text is this now, n >= 1. The first `same` tokens are those of
-	 * the text before; where that had more, the rest never came. -ENOMEM.
+	 * Set the text, n >= 1. Its first `same` tokens are those of the text
+	 * before; if that had more, the rest was rejected. -ENOMEM.
 	 */
 	int (*take)(void *arg, const int32_t *text, size_t n, size_t same,
 		struct err *);
-	/* Behind the text; then behind one drafted token more. */
+	/* The place after the text; then the place after one more drafted
+	 * token. */
 	void (*root)(void *arg, struct source_place *);
 	void (*step)(void *arg, struct source_place *, int32_t token);
 	/*
-	 * What may come at that place, `depth` drafted tokens behind the text,
-	 * in any order, no token twice for one origin; at most `most`. 0:
-	 * nothing is known, or it has drafted enough. Where `most` is 1 a chain
-	 * is drafted, and the one is what the source's own rule chooses.
+	 * List guesses at a place, `depth` drafted tokens after the text, in
+	 * any order, no token twice for one origin; at most `most`. Returns
+	 * their number; 0: nothing matches, or the draft is long enough. `most`
+	 * 1 means that a chain is drafted: the source's own rule chooses the
+	 * token.
 	 */
 	uint32_t (*guesses)(void *arg, const struct source_place *,
 		uint32_t depth, struct source_guess *out, uint32_t most);
 	/*
-	 * Of sources that learn from the model: its logits behind a node of the
-	 * verified tree (drafter.h, `computed`). NULL: it does not.
+	 * For sources that learn from the model: its logits at a node of the
+	 * verified tree (drafter.h, `computed`). NULL: not needed.
 	 */
 	void (*computed)(void *arg, const struct tree *, uint32_t node,
 		const float *logits, uint32_t n_vocab);
 	bool all_rows;
-	/* Those behind the tokens of a prompt (drafter.h). NULL: likewise. */
+	/* Logits at the tokens of a prompt (drafter.h). NULL: not needed. */
 	bool (*wants)(void *arg, const int32_t *prompt, size_t n, size_t at);
 	void (*read)(
 		void *arg, size_t at, const float *logits, uint32_t n_vocab);
 	void (*close)(void *arg);
 };
 
-/* The source is the drafter's from then on, even where this fails. -ENOMEM. */
+/* The drafter takes over the source, even if opening fails. -ENOMEM. */
 int source_drafter_open(
 	struct drafter *out, const struct source *, struct err *);
 

@@ -9,22 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GUESSES 64 /* of a place that are looked at */
+#define GUESSES 64 /* guesses of one place, at most */
 
 struct retriever {
 	struct source source;
 	struct reliance reliance;
-	int32_t *text; /* [n] that the source was given last */
+	int32_t *text; /* [n] text of the last begin */
 	size_t n, room;
-	/* [n_places] of the tree's nodes, which know theirs by tree->row. */
+	/* [n_places] of the tree's nodes, which index them by tree->row. */
 	struct source_place *place;
 	uint32_t n_places, place_room;
 };
 
 /* ---- candidates ---------------------------------------------------------- */
 
-/* That one of the memories which say guess i's token is right; 0 where it was
- * among those before. */
+/* Probability that guess i's token is right by any of the memories that name
+ * it, taken as independent; 0 if guesses before i have the same token. */
 static double pooled(const struct retriever *r,
 	const struct source_guess *guess, uint32_t n, uint32_t i,
 	uint32_t depth)
@@ -53,7 +53,7 @@ static bool before(struct candidate a, struct candidate b)
 	return a.q > b.q || (a.q == b.q && a.token < b.token);
 }
 
-/* Sorted in, where it is among the best k. */
+/* Insert a candidate if it is among the best k; returns the new number. */
 static uint32_t put(
 	struct candidate *c, uint32_t n, uint32_t k, struct candidate new)
 {
@@ -169,11 +169,13 @@ static int begin(
 	return 0;
 }
 
-/* ---- what came of it ----------------------------------------------------- */
+/* ---- learning ------------------------------------------------------------ */
 
-/* Those on the same grounds count as one. Whether `token` was guessed. */
-static bool judge(struct retriever *r, const struct source_guess *guess,
-	uint32_t n, uint32_t depth, int32_t token)
+/* Record the outcome of all guesses, those on the same grounds as one. Returns
+ * whether `token` was among them. */
+static bool record_outcome(struct retriever *r,
+	const struct source_guess *guess, uint32_t n, uint32_t depth,
+	int32_t token)
 {
 	bool any = false;
 
@@ -198,7 +200,7 @@ static bool judge(struct retriever *r, const struct source_guess *guess,
 	return any;
 }
 
-/* Along what came, for as long as it was guessed. */
+/* Walk along the new tokens, for as long as they were guessed. */
 static void saw(void *arg, const int32_t *text, size_t n)
 {
 	struct retriever *r = arg;
@@ -213,7 +215,7 @@ static void saw(void *arg, const int32_t *text, size_t n)
 		uint32_t known = r->source.guesses(
 			r->source.arg, &place, depth, guess, GUESSES);
 
-		if (!judge(r, guess, known, depth, text[i]))
+		if (!record_outcome(r, guess, known, depth, text[i]))
 			break;
 		r->source.step(r->source.arg, &place, text[i]);
 	}

@@ -12,36 +12,37 @@
 _Static_assert(SUFFIX_CHILDREN == SUFFIX_BEST, "what a table keeps");
 
 /*
- * By what token an edge leads to a state is the same for all of them: the last
- * of the state's parts. So it is said once, by the state, and one edge alone
- * needs no more than its target.
+ * Every edge to a state has the same token, the last one of the state's
+ * substrings. So the state stores it once, and a single edge needs no more than
+ * its target.
  */
 struct state {
 	uint32_t len, link;
 	uint32_t edges;
-	uint32_t mark; /* of a text the first end, of a history that token */
+	/* text: end of the first occurrence; history: the token */
+	uint32_t mark;
 };
 
 struct suffix_automaton {
 	enum suffix_kind kind;
 	struct state *state; /* [n] */
 	uint32_t n, room;
-	uint32_t *count; /* [n], of a history; as of the last settle() */
+	uint32_t *count; /* [n] in a history; as of the last settle() */
 	uint32_t count_room;
-	int32_t *text; /* [tokens], of a text */
+	int32_t *text; /* [tokens], in a text */
 	uint32_t text_room;
 	uint32_t tokens;
 	struct suffix_edges edges;
-	uint32_t last; /* the state of all that was added of this text */
-	/* Of a history, [n_ends]: states of the beginnings of this text that
-	 * are not counted yet. */
+	uint32_t last; /* state of the whole current text */
+	/* History, [n_ends]: states of the current text's prefixes that are not
+	 * counted yet. */
 	uint32_t *end;
 	uint32_t n_ends, end_room;
 };
 
 /* ---- edges of states ----------------------------------------------------- */
 
-/* The last token of a state's parts. */
+/* The last token of a state's substrings, which every edge to the state has. */
 static int32_t label(const struct suffix_automaton *a, uint32_t state)
 {
 	uint32_t mark = a->state[state].mark;
@@ -49,7 +50,7 @@ static int32_t label(const struct suffix_automaton *a, uint32_t state)
 	return a->kind == SUFFIX_TEXT ? a->text[mark - 1] : (int32_t)mark;
 }
 
-/* 0: there is none. */
+/* The target of the edge by `token`; 0: none. */
 static uint32_t target_of(
 	const struct suffix_automaton *a, uint32_t state, int32_t token)
 {
@@ -84,8 +85,8 @@ static int add_state(struct suffix_automaton *a, struct state s, uint32_t *out,
 	return 0;
 }
 
-/* The state of the longest parts that end behind `from`: the target of its
- * edge, or what is split from that. */
+/* The state of the longest substring of `from` followed by `token`: the target
+ * of the edge, or a clone split off from it. */
 static int reach(struct suffix_automaton *a, uint32_t from, int32_t token,
 	uint32_t *out, struct err *e)
 {
@@ -98,8 +99,8 @@ static int reach(struct suffix_automaton *a, uint32_t from, int32_t token,
 		return 0;
 
 	/*
-	 * The parts of the target that end after `from` as well become a state
-	 * of their own. They have been counted as often as the target's.
+	 * Substrings of the target that also follow `from` become a state of
+	 * their own, with the target's count.
 	 */
 	s = a->state[target];
 	s.len = a->state[from].len + 1;
@@ -127,8 +128,8 @@ static int reach(struct suffix_automaton *a, uint32_t from, int32_t token,
 	return 0;
 }
 
-/* All suffixes of the text get an edge to the new state, down to those that
- * have one by this token. */
+/* Add an edge to the new state from all suffixes of the text, from the longest
+ * down to the first one that has an edge by this token. */
 static int lead_to(
 	struct suffix_automaton *a, uint32_t new, int32_t token, struct err *e)
 {
@@ -160,7 +161,7 @@ static int append(struct suffix_automaton *a, int32_t token, struct err *e)
 	uint32_t new;
 	int ret;
 
-	/* Another text of the history began like this. */
+	/* An earlier text of the history has this prefix. */
 	if (target_of(a, a->last, token))
 		return reach(a, a->last, token, &a->last, e);
 	ret = add_state(a, s, &new, e);
@@ -174,23 +175,24 @@ static int append(struct suffix_automaton *a, int32_t token, struct err *e)
 /* ---- counts -------------------------------------------------------------- */
 
 /*
- * A state's parts end where those end whose links lead to it. So of what was
- * added, each beginning adds one along its links; all these states are looked
- * up once, and added up the longest first.
+ * The end positions of a state's substrings are those of all states whose
+ * suffix links lead to it. So each new prefix adds one occurrence to every
+ * state along its chain of links. The affected states are collected once, and
+ * counts are passed up the links, longest states first.
  */
 struct touched {
 	uint32_t state, count; /* before */
 	uint32_t more;
-	uint32_t next; /* one of the same length; 0: none */
+	uint32_t next; /* the next one of the same length; 0: none */
 };
 
 struct settling {
 	struct touched *touched; /* [n], from 1 on */
 	uint32_t n, room;
-	uint32_t *first; /* [longest + 1], of a length */
+	uint32_t *first; /* [longest + 1], by length */
 };
 
-/* While a state is touched its count is its number among them. */
+/* In the count of a collected state: its index in `touched` with this bit. */
 #define TOUCHED 0x80000000u
 
 static int touch(struct suffix_automaton *a, struct settling *s, uint32_t state,
@@ -219,21 +221,6 @@ static struct touched *touched_of(const struct suffix_automaton *a,
 	return &s->touched[a->count[state] & ~TOUCHED];
 }
 
-static void add_up(
-	struct suffix_automaton *a, const struct settling *s, uint32_t longest)
-{
-	for (uint32_t i = 0; i < a->n_ends; i++)
-		touched_of(a, s, a->end[i])->more++;
-	for (uint32_t len = longest; len; len--)
-		for (uint32_t i = s->first[len]; i; i = s->touched[i].next) {
-			uint32_t link = a->state[s->touched[i].state].link;
-
-			if (link)
-				touched_of(a, s, link)->more +=
-					s->touched[i].more;
-		}
-}
-
 static int settle(struct suffix_automaton *a, struct err *e)
 {
 	uint32_t longest = a->state[a->last].len;
@@ -246,8 +233,20 @@ static int settle(struct suffix_automaton *a, struct err *e)
 			e, ENOMEM, "no memory to count %u tokens", a->n_ends);
 	for (uint32_t i = 0; i < a->n_ends && !ret; i++)
 		ret = touch(a, &s, a->end[i], e);
-	if (!ret)
-		add_up(a, &s, longest);
+	if (!ret) {
+		for (uint32_t i = 0; i < a->n_ends; i++)
+			touched_of(a, &s, a->end[i])->more++;
+		for (uint32_t len = longest; len; len--)
+			for (uint32_t i = s.first[len]; i;
+				i = s.touched[i].next) {
+				uint32_t link =
+					a->state[s.touched[i].state].link;
+
+				if (link)
+					touched_of(a, &s, link)->more +=
+						s.touched[i].more;
+			}
+	}
 	for (uint32_t i = 1; i <= s.n; i++)
 		a->count[s.touched[i].state] =
 			s.touched[i].count + s.touched[i].more;
@@ -260,34 +259,6 @@ static int settle(struct suffix_automaton *a, struct err *e)
 
 /* ---- texts --------------------------------------------------------------- */
 
-static int grow_text(struct suffix_automaton *a, int32_t token, struct err *e)
-{
-	int ret = suffix_reserve((void **)&a->text, &a->text_room,
-		(uint64_t)a->tokens + 1, sizeof(*a->text), e);
-
-	if (ret)
-		return ret;
-	a->text[a->tokens++] = token;
-	return append(a, token, e);
-}
-
-/* Counted now and then, so that what a long text leaves to be counted takes
- * little room, and seldom enough that it is little work. */
-static int grow_history(
-	struct suffix_automaton *a, int32_t token, struct err *e)
-{
-	int ret = suffix_reserve((void **)&a->end, &a->end_room,
-		(uint64_t)a->n_ends + 1, sizeof(*a->end), e);
-
-	if (!ret)
-		ret = append(a, token, e);
-	if (ret)
-		return ret;
-	a->tokens++;
-	a->end[a->n_ends++] = a->last;
-	return a->n_ends > 256 && a->n_ends > a->tokens / 8 ? settle(a, e) : 0;
-}
-
 int suffix_automaton_add(struct suffix_automaton *a, const int32_t *token,
 	size_t n, struct err *e)
 {
@@ -297,8 +268,27 @@ int suffix_automaton_add(struct suffix_automaton *a, const int32_t *token,
 		a->last = SUFFIX_ROOT;
 	for (size_t i = 0; i < n && !ret; i++) {
 		assert(token[i] >= 0);
-		ret = a->kind == SUFFIX_TEXT ? grow_text(a, token[i], e)
-					     : grow_history(a, token[i], e);
+		if (a->kind == SUFFIX_TEXT) {
+			ret = suffix_reserve((void **)&a->text, &a->text_room,
+				(uint64_t)a->tokens + 1, sizeof(*a->text), e);
+			if (ret)
+				break;
+			a->text[a->tokens++] = token[i];
+			ret = append(a, token[i], e);
+			continue;
+		}
+		ret = suffix_reserve((void **)&a->end, &a->end_room,
+			(uint64_t)a->n_ends + 1, sizeof(*a->end), e);
+		if (!ret)
+			ret = append(a, token[i], e);
+		if (ret)
+			break;
+		a->tokens++;
+		a->end[a->n_ends++] = a->last;
+		/* Often enough that a long text leaves few uncounted prefixes,
+		 * seldom enough that counting costs little. */
+		if (a->n_ends > 256 && a->n_ends > a->tokens / 8)
+			ret = settle(a, e);
 	}
 	if (!ret && a->n_ends)
 		ret = settle(a, e);
@@ -452,9 +442,9 @@ static uint32_t find_best(const struct suffix_automaton *a,
 }
 
 /*
- * Of many they are looked for once and kept, for as long as the state is what
- * it was: in a history a child is counted only where its parent is, and in a
- * text nothing changes but that there are more.
+ * For states with many children the best are computed once and cached. The
+ * cache is valid until the state's count changes (a history counts a child only
+ * where it counts the parent) or, in a text, until a child is added.
  */
 static const struct suffix_best *kept_best(const struct suffix_automaton *a,
 	struct suffix_table *table, uint32_t state)

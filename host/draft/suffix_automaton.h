@@ -1,17 +1,20 @@
 /*
- * A suffix automaton: for any text, all places where a part of it stands, found
- * in a step a token (Blumer et al., 1985; as a drafter SAM-Decoding, Hu et al.,
- * 2024). Every state stands for parts of the text that end at the same places;
- * its longest part has `len` tokens, and its link is the state of the longest
- * suffixes that end at more places. There are at most 2 N - 1 states of N
- * tokens and, with all that lies here, 60 bytes a token.
+ * A suffix automaton: the smallest automaton that accepts all suffixes of a
+ * text, built online in amortised constant time per token (Blumer et al., 1985;
+ * for drafting SAM-Decoding, Hu et al., 2024). Each state stands for the
+ * substrings that end at the same set of positions. `len` is the length of its
+ * longest substring; its suffix link leads to the state of the longest suffix
+ * of these substrings that ends at more positions. Following a text token by
+ * token, and the link wherever no edge fits, keeps the longest suffix that
+ * occurs in the automaton. N tokens have at most 2 N - 1 states and take about
+ * 60 bytes each.
  *
- * Of a SUFFIX_TEXT, one text that grows, it knows where a part ended first; of
- * a SUFFIX_HISTORY, many texts, how often each part stands in them. No part
- * goes from one text of a history into the next.
+ * A SUFFIX_TEXT is one text that grows: it stores where each substring first
+ * ended. A SUFFIX_HISTORY holds many texts and counts each substring's
+ * occurrences; no substring spans two texts.
  *
- * After -ENOMEM or -EFBIG of adding, all there is left to do is to clear or to
- * close it. One thread, also to look up.
+ * After -ENOMEM or -EFBIG from adding, an automaton can only be cleared or
+ * closed. One thread, for look-ups as well.
  */
 #ifndef HOST_DRAFT_SUFFIX_AUTOMATON_H
 #define HOST_DRAFT_SUFFIX_AUTOMATON_H
@@ -27,21 +30,21 @@ enum suffix_kind {
 	SUFFIX_HISTORY,
 };
 
-/* The most children that suffix_automaton_children tells of. */
+/* The most children that suffix_automaton_children lists. */
 #define SUFFIX_CHILDREN 16
 
-/* State 0 is the root, of the empty part; it has no link. */
+/* State 0 is the root, the empty substring; it has no link. */
 #define SUFFIX_ROOT 0u
 
 int suffix_automaton_open(
 	struct suffix_automaton **out, enum suffix_kind, struct err *);
 void suffix_automaton_close(struct suffix_automaton *);
 
-/* As just opened. */
+/* Remove everything. */
 void suffix_automaton_clear(struct suffix_automaton *);
 
 /*
- * The text goes on by these; of a history, another text. Tokens are 0 or more.
+ * Append to the text; in a history, add another text. Tokens are 0 or more.
  * -ENOMEM; -EFBIG beyond 2^26 tokens.
  */
 int suffix_automaton_add(struct suffix_automaton *, const int32_t *token,
@@ -51,35 +54,35 @@ uint32_t suffix_automaton_tokens(const struct suffix_automaton *);
 uint32_t suffix_automaton_states(const struct suffix_automaton *);
 size_t suffix_automaton_bytes(const struct suffix_automaton *);
 
-/* A state, and how many tokens behind which it was reached match: at most its
- * len, more than its link's. All zero nothing matches. */
+/* A state, and how many tokens before it match: at most its len, more than its
+ * link's. All zero: no match. */
 struct suffix_match {
 	uint32_t state, len;
 };
 
-/* The longest suffix of what matched and one token more. */
+/* Extend the match by a token: the longest suffix of both that occurs. */
 void suffix_automaton_follow(
 	const struct suffix_automaton *, struct suffix_match *, int32_t token);
 
 /*
- * Of a SUFFIX_TEXT: its longest suffix that stands in it before, which is the
- * link of the state of the whole text: what following it with each token before
- * that is added comes to.
+ * SUFFIX_TEXT: the longest suffix of the text that also occurs earlier in it,
+ * which is the link of the whole text's state: the result of following the text
+ * with each token before that is added.
  */
 struct suffix_match suffix_automaton_end(const struct suffix_automaton *);
 
-/* The longest suffix of the match that ends at more places: the root's at last.
- */
+/* The longest suffix of the match that ends at more positions; at last the
+ * root's. */
 struct suffix_match suffix_automaton_shorter(
 	const struct suffix_automaton *, struct suffix_match);
 
-/* Of a SUFFIX_TEXT: tokens up to the end of the first place where the parts of
- * a state stand; and those tokens. Of the root 0. */
+/* SUFFIX_TEXT: the index after the first occurrence of a state's substrings, 0
+ * for the root; and the text's tokens. */
 uint32_t suffix_automaton_first(
 	const struct suffix_automaton *, uint32_t state);
 const int32_t *suffix_automaton_text(const struct suffix_automaton *);
 
-/* Of a SUFFIX_HISTORY: how many places there are; of the root, tokens. */
+/* SUFFIX_HISTORY: number of occurrences; for the root, of tokens. */
 uint32_t suffix_automaton_count(
 	const struct suffix_automaton *, uint32_t state);
 
@@ -89,10 +92,10 @@ struct suffix_child {
 };
 
 /*
- * Tokens that stand behind the parts of a state, at most `most` of the best
- * SUFFIX_CHILDREN; returns how many. In a text by where they stood first, the
- * earliest first: that is what came behind the first place. In a history by
- * count, the most frequent first, and among equals by token.
+ * List the tokens that follow a state's substrings, at most `most` of the best
+ * SUFFIX_CHILDREN; returns their number. In a text by first occurrence, so that
+ * the token after the first occurrence is first; in a history by falling count,
+ * equal ones by token id.
  */
 uint32_t suffix_automaton_children(struct suffix_automaton *, uint32_t state,
 	struct suffix_child *out, uint32_t most);

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TABLE (SUFFIX_BLOCKS + 1) /* the class behind those of blocks */
+#define TABLE (SUFFIX_BLOCKS + 1) /* the class after those of blocks */
 
-/* Of a block by its class, from 1 on. */
+/* Edges in a block, by class, from 1 on. */
 static const uint32_t block_room[SUFFIX_BLOCKS + 1] = { 0, 2, 3, 4, 6, 8, 12,
 	16 };
 
-/* Places of the first table: for one edge more than the last block has. */
+/* Room of a new table: the edges of the last block class and more. */
 #define TABLE_LEAST 24
 
 static uint32_t class_of(uint32_t edges)
@@ -37,8 +37,8 @@ static int no_memory(struct err *e)
 	return err_set(e, ENOMEM, "no memory to look up where a text stood");
 }
 
-/* A thirty-second more: doubling would cost as much again as there is, and what
- * is large moves by the page table, not by copying. */
+/* Grow by a thirty-second: doubling would cost as much memory again, and
+ * realloc moves a large array by its page table, not by copying. */
 int suffix_reserve(
 	void **p, uint32_t *room, uint64_t need, size_t size, struct err *e)
 {
@@ -85,7 +85,7 @@ size_t suffix_edges_bytes(const struct suffix_edges *s)
 
 /* ---- blocks -------------------------------------------------------------- */
 
-/* Empty. Index 0 is left out, so that it can end a list. */
+/* An empty block. Index 0 is never used, so that 0 can end a list. */
 static int take_block(
 	struct suffix_edges *s, uint32_t class, uint32_t *out, struct err *e)
 {
@@ -109,7 +109,7 @@ static int take_block(
 
 /* ---- tables -------------------------------------------------------------- */
 
-/* Its place, or the empty one where it would be. */
+/* The edge by `token`, or the empty slot for it. */
 static struct suffix_edge *probe(
 	struct suffix_edge *edge, uint32_t room, int32_t token)
 {
@@ -204,7 +204,7 @@ struct suffix_edge *suffix_edges_find(
 	return NULL;
 }
 
-/* What is full goes into what is larger. */
+/* Move the edges of a full block to the next larger class and add one. */
 static int outgrow(struct suffix_edges *s, uint32_t *edges,
 	struct suffix_edge new, struct err *e)
 {

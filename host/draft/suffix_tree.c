@@ -9,56 +9,51 @@
 
 #define ROOT 0u
 #define NONE UINT32_MAX
-/* Nodes that one token, or the end, can add: each live suffix splits a node and
- * hangs a leaf there. */
+/* Nodes that one token, or the end of a sequence, can add: each live suffix
+ * splits a node and adds a leaf. */
 #define AT_ONCE    (2 * SUFFIX_DEPTH)
 #define MAX_TOKENS ((size_t)1 << 30)
-/* Children among which are all that are told: whatever came before one of them
- * since it was last counted had a part of 1 in 2 * SUFFIX_RARE of what their
- * parent then counted, which is SUFFIX_RARE times as much now at most. */
+/* All children worth listing are among the first WALK ones: each child moved
+ * ahead of such a one had, when it was last counted, at least 1 in 2 *
+ * SUFFIX_RARE of its parent's count then, and that count is at most SUFFIX_RARE
+ * times as much now. */
 #define WALK (2 * SUFFIX_RARE * SUFFIX_RARE + 1)
 
 struct node {
-	uint32_t text; /* its stretch begins there in `token` */
+	uint32_t text; /* index of its label's first token in `token` */
 	uint32_t parent;
-	uint32_t count;      /* suffixes that go into its stretch */
+	uint32_t count;      /* suffixes that enter its label */
 	uint32_t child;      /* first of a ring; NONE: a leaf */
 	uint32_t next, prev; /* siblings, in a ring */
-	/* Tokens. A leaf of the live sequence is as long as that has come
-	 * until it has them all. */
+	/* Length of its label. A leaf of the live sequence reaches only as far
+	 * as the sequence does now. */
 	uint8_t length;
-	uint8_t depth; /* tokens above it */
+	uint8_t depth; /* tokens above its label */
 };
 
 /* A suffix of the live sequence. */
 struct live {
 	struct suffix_place place;
-	bool leaf; /* it stands nowhere else: place.node is its leaf */
+	bool leaf; /* it occurs nowhere else: place.node is its leaf */
 };
 
 struct suffix_tree {
 	int32_t *token; /* [n] of all sequences, the live one last */
 	size_t n, room;
 	size_t begin; /* of the live sequence */
-	/* Its suffixes from `repeated` on stand elsewhere too. */
+	/* The live sequence's suffixes from `repeated` on also occur
+	 * elsewhere. */
 	size_t repeated;
-	struct live live[SUFFIX_DEPTH]; /* by their beginning, as a ring */
+	struct live live[SUFFIX_DEPTH]; /* ring, indexed by their first token */
 	struct node *node;              /* [n_nodes] */
 	uint32_t n_nodes, node_room;
-	uint32_t *slot; /* [mask + 1] nodes by parent and first token */
+	uint32_t *slot; /* [mask + 1] hash of nodes by parent and first token */
 	uint32_t mask;
 };
 
 /* ---- children by token --------------------------------------------------- */
 
-static bool is_child(const struct suffix_tree *t, uint32_t node,
-	uint32_t parent, int32_t token)
-{
-	return t->node[node].parent == parent &&
-		t->token[t->node[node].text] == token;
-}
-
-/* The slot of that child, or the one where it would be. */
+/* The slot of that child, or the empty slot for it. */
 static uint32_t find_slot(
 	const struct suffix_tree *t, uint32_t parent, int32_t token)
 {
@@ -66,7 +61,9 @@ static uint32_t find_slot(
 		0x9e3779b97f4a7c15u;
 	uint32_t s = (uint32_t)(h >> 32) & t->mask;
 
-	while (t->slot[s] != NONE && !is_child(t, t->slot[s], parent, token))
+	while (t->slot[s] != NONE &&
+		(t->node[t->slot[s]].parent != parent ||
+			t->token[t->node[t->slot[s]].text] != token))
 		s = (s + 1) & t->mask;
 	return s;
 }
@@ -107,7 +104,7 @@ static int grow_slots(struct suffix_tree *t, struct err *e)
 	return 0;
 }
 
-/* Slots are full to three quarters at most. */
+/* Slots are filled to three quarters at most. */
 static int reserve_nodes(struct suffix_tree *t, struct err *e)
 {
 	uint32_t need = t->n_nodes + AT_ONCE;
@@ -125,24 +122,6 @@ static int reserve_nodes(struct suffix_tree *t, struct err *e)
 	while (!ret && (!t->slot || need > (t->mask + 1) / 4 * 3))
 		ret = grow_slots(t, e);
 	return ret;
-}
-
-static int reserve_tokens(struct suffix_tree *t, size_t n, struct err *e)
-{
-	size_t room = t->n + n + t->n / 4;
-	int32_t *more;
-
-	if (n > MAX_TOKENS - t->n)
-		return err_set(e, EFBIG,
-			"a tree of suffixes holds 2^30 tokens at most");
-	if (t->n + n <= t->room)
-		return 0;
-	more = realloc(t->token, room * sizeof(*more));
-	if (!more)
-		return no_memory(e);
-	t->token = more;
-	t->room = room;
-	return 0;
 }
 
 /* ---- siblings ------------------------------------------------------------ */
@@ -163,10 +142,10 @@ static void link_last(struct suffix_tree *t, uint32_t parent, uint32_t node)
 }
 
 /*
- * A child goes to the front of its ring where it may be one that is told. Its
- * parent's count has some more in it, live suffixes that end within its
- * stretch: twice the part allows for as many again, and where they are more
- * than that there are no WALK children.
+ * Move a child to the front of its ring if it may be worth listing. The
+ * parent's count also includes live suffixes that end within its label: using
+ * half the share allows for as many of them as there are others, and where
+ * there are more the parent has fewer than WALK children.
  */
 static void advance(struct suffix_tree *t, uint32_t node)
 {
@@ -201,7 +180,7 @@ static const struct live *live_at(const struct suffix_tree *t, size_t begin)
 	return &t->live[begin % SUFFIX_DEPTH];
 }
 
-/* Live suffixes that end within a node's stretch before its token `at`. */
+/* Number of live suffixes that end in a node's label before its token `at`. */
 static uint32_t ending(const struct suffix_tree *t, uint32_t node, uint32_t at)
 {
 	uint32_t n = 0;
@@ -214,8 +193,8 @@ static uint32_t ending(const struct suffix_tree *t, uint32_t node, uint32_t at)
 	return n;
 }
 
-/* A node `upper` takes the place of `node` and the first `at` tokens of its
- * stretch. Whoever stands in it stands there now. */
+/* Insert a node `upper` above `node` with the first `at` tokens of its label.
+ * Live suffixes that end there move to it. */
 static uint32_t split(struct suffix_tree *t, uint32_t node, uint32_t at)
 {
 	uint32_t upper = t->n_nodes++;
@@ -271,7 +250,7 @@ static void become_leaf(struct suffix_tree *t, struct live *l, uint32_t parent)
 	l->leaf = true;
 }
 
-/* A live suffix goes on with the newest token. */
+/* Extend a live suffix by the newest token. */
 static void go_on(struct suffix_tree *t, struct live *l)
 {
 	struct suffix_place *p = &l->place;
@@ -296,8 +275,8 @@ static void go_on(struct suffix_tree *t, struct live *l)
 	*p = (struct suffix_place){ child, 1 };
 }
 
-/* Longer suffixes become leaves first: one that stands elsewhere has all
- * shorter ones stand there, too. */
+/* Longer suffixes become leaves first: where a suffix occurs elsewhere, so do
+ * all shorter ones. */
 static void grow(struct suffix_tree *t, int32_t token)
 {
 	size_t first = t->n + 1 > SUFFIX_DEPTH ? t->n + 1 - SUFFIX_DEPTH : 0;
@@ -319,8 +298,20 @@ static void grow(struct suffix_tree *t, int32_t token)
 int suffix_tree_append(
 	struct suffix_tree *t, const int32_t *token, size_t n, struct err *e)
 {
-	int ret = reserve_tokens(t, n, e);
+	int ret = 0;
 
+	if (n > MAX_TOKENS - t->n)
+		return err_set(e, EFBIG,
+			"a tree of suffixes holds 2^30 tokens at most");
+	if (t->n + n > t->room) {
+		size_t room = t->n + n + t->n / 4;
+		int32_t *more = realloc(t->token, room * sizeof(*more));
+
+		if (!more)
+			return no_memory(e);
+		t->token = more;
+		t->room = room;
+	}
 	for (size_t i = 0; i < n && !ret; i++) {
 		ret = reserve_nodes(t, e);
 		if (!ret)
@@ -329,8 +320,8 @@ int suffix_tree_append(
 	return ret;
 }
 
-/* What ends within a stretch cuts it, so that counts of ended sequences are
- * those of nodes; leaves get no longer. */
+/* A suffix that ends within a label splits it, so that counts of ended
+ * sequences are those of nodes. Leaves stop growing. */
 int suffix_tree_end(struct suffix_tree *t, struct err *e)
 {
 	size_t first = t->n > SUFFIX_DEPTH ? t->n - SUFFIX_DEPTH : 0;
@@ -375,13 +366,13 @@ uint32_t suffix_tree_count(
 	const struct suffix_tree *t, const struct suffix_place *p)
 {
 	const struct node *n = &t->node[p->node];
-	/* The end of a live suffix that stands nowhere else. */
+	/* 1 if a live suffix that occurs nowhere else ends here. */
 	bool leaf_ends = t->begin < t->n && n->text + p->at == t->n;
 
 	return n->count - leaf_ends - ending(t, p->node, p->at + 1);
 }
 
-/* The most frequent first; of equals the lower token. */
+/* By falling count; equal ones by token id. */
 static void put_next(
 	struct suffix_next *out, uint32_t n, struct suffix_next new)
 {
@@ -394,7 +385,8 @@ static void put_next(
 	out[n] = new;
 }
 
-/* Of a node's children; `left` of its count is with those not looked at. */
+/* List a node's children; `left` is the count of the children not visited
+ * yet. */
 static uint32_t children(const struct suffix_tree *t, uint32_t node,
 	uint32_t count, struct suffix_next *out)
 {

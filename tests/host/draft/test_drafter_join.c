@@ -267,7 +267,7 @@ static void check_asked(const char *draft, bool on_device, unsigned n,
 	assert_int_equal(d.n, n);
 	for (unsigned i = 0; i < n; i++) {
 		assert_ptr_equal(d.part[i].kind, kind[i]);
-		assert_string_equal(d.part[i].said, said[i]);
+		assert_string_equal(d.part[i].word, said[i]);
 	}
 }
 
