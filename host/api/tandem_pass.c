@@ -259,7 +259,8 @@ int tandem_measure(struct tandem *t, const struct tandem_request *request,
 		return tandem_failure(t, e);
 	x = t->last;
 	if (m->known && decoder_drafts(d) && drafting_needs_text(&d->drafting))
-		ret = drafting_open_with_text(&d->drafting, m->known, m->n_known, e);
+		ret = drafting_open_with_text(
+			&d->drafting, m->known, m->n_known, e);
 	else
 		ret = decoder_rehearse(d, x->generation, e);
 	if (!ret)

@@ -51,7 +51,7 @@ static void begin(void)
 	snprintf(server.listening.url, sizeof(server.listening.url),
 		"http://127.0.0.1:8080");
 	check(!httpd_load(NULL));
-	check(!engine_open(&server.answering, server.reader, 1, NULL));
+	check(!engine_open(&server.engine, server.reader, 1, NULL));
 	server.http = httpd.start_daemon(MHD_USE_NO_LISTEN_SOCKET, 0, NULL,
 		NULL, exchange_handle, &server, MHD_OPTION_NOTIFY_COMPLETED,
 		exchange_completed, &server, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
