@@ -199,6 +199,8 @@ static int take_prompt(struct api_request *a, const struct member *m,
 		return wrong(m, "more than an empty list", f);
 	if (n > API_TEXTS)
 		return out_of_range(m, (double)n, f);
+	if (many && (a->kind == API_TOKENIZE || a->kind == API_DETOKENIZE))
+		return wrong(m, "one text, not a list of them", f);
 	a->prompt = calloc(n, sizeof(*a->prompt));
 	if (!a->prompt)
 		return fault_no_memory(f);

@@ -73,6 +73,7 @@ static json_t *value_of(DBusMessageIter *at)
 				DBUS_TYPE_DICT_ENTRY
 			? object_of(at)
 			: list_of(at);
+	case DBUS_TYPE_BYTE: /* text as bytes would be taken for token ids */
 	case DBUS_TYPE_UNIX_FD:
 		return NULL;
 	}
@@ -84,8 +85,6 @@ static json_t *value_of(DBusMessageIter *at)
 		return json_string(v.str);
 	case DBUS_TYPE_BOOLEAN:
 		return json_boolean(v.bool_val);
-	case DBUS_TYPE_BYTE:
-		return json_integer(v.byt);
 	case DBUS_TYPE_INT16:
 		return json_integer(v.i16);
 	case DBUS_TYPE_UINT16:

@@ -103,6 +103,9 @@ if command -v busctl >/dev/null; then
   run busctl --user --address="$DBUS_SESSION_BUS_ADDRESS" call $name $engine \
     $name Generate 'a{sv}' 2 prompt s Hi nothing b true
   check_has 'busctl is told' "$err" "'nothing'"
+  run busctl --user --address="$DBUS_SESSION_BUS_ADDRESS" call $name $engine \
+    $name Generate 'a{sv}' 1 prompt ay 2 72 105
+  check_eq 'status of a prompt in bytes' "$status" 1
   run_ok busctl --user --address="$DBUS_SESSION_BUS_ADDRESS" call $name \
     $engine $name Generate 'a{sv}' 2 prompt s Hi max_tokens u 3
   check_has 'a text by busctl' "$out" /dev/tandem/text/
