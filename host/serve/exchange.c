@@ -10,8 +10,9 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-#define SILENCE_NS 1000000000ull
-#define BLOCK      16384
+#define SILENCE_NS  1000000000ull
+#define BLOCK       16384
+#define REFUSED_MAX 16 /* times body_max: bytes read of a refused body */
 
 /* ---- readers ------------------------------------------------------------- */
 
@@ -80,7 +81,7 @@ static enum MHD_Result queue(
 	if (!r)
 		return MHD_NO;
 	httpd.add_response_header(r, "Content-Type", x->type);
-	if (x->server->ending)
+	if (x->server->ending || x->closes)
 		httpd.add_response_header(r, "Connection", "close");
 	if (status == 503)
 		httpd.add_response_header(r, "Retry-After", "1");
@@ -314,6 +315,21 @@ void client_show_out(struct server *s, uint64_t now, uint64_t after)
 
 /* ---- life of an exchange ------------------------------------------------- */
 
+/* Headers that say where a body ends. */
+struct framing {
+	unsigned lengths, encodings;
+};
+
+static enum MHD_Result count_framing(
+	void *arg, enum MHD_ValueKind kind, const char *key, const char *value)
+{
+	struct framing *f = arg;
+
+	f->lengths += !strcasecmp(key, "Content-Length");
+	f->encodings += !strcasecmp(key, "Transfer-Encoding");
+	return MHD_YES;
+}
+
 static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	const char *url, const char *method, void **exchange)
 {
@@ -321,6 +337,7 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 		httpd.get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
 	struct exchange *x = calloc(1, sizeof(*x));
 	const char *length, *allowed;
+	struct framing f = { 0 };
 
 	if (!x || !fd) {
 		free(x);
@@ -338,13 +355,26 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	s->first = x;
 	engine_unlock(s->engine);
 
+	/* A proxy may see another end of such a body, and so another next
+	 * request (RFC 9112, section 6.3): nothing more is read. */
+	httpd.get_connection_values(c, MHD_HEADER_KIND, count_framing, &f);
+	if (f.lengths + f.encodings > 1) {
+		x->closes = true;
+		fault_set(&x->fault, 400, "ambiguous_framing", NULL,
+			"the request has %u Content-Length and %u "
+			"Transfer-Encoding headers; send one of them",
+			f.lengths, f.encodings);
+		return send_fault(x);
+	}
 	length = header(x, "Content-Length");
 	if (length && strtoull(length, NULL, 10) > s->options.body_max) {
 		fault_set(&x->fault, 413, "body_too_large", NULL,
 			"the body has %.20s bytes; this server's limit is %zu "
 			"(--body-max)",
 			length, s->options.body_max);
-		return send_fault(x); /* answered before the body arrives */
+		/* A client that expects 100 (Continue) sends no body yet. One
+		 * that is sending sees the answer only after its body. */
+		return header(x, "Expect") ? send_fault(x) : MHD_YES;
 	}
 	if (check_origin(x))
 		return MHD_YES;
@@ -381,7 +411,7 @@ enum MHD_Result exchange_handle(void *server, struct MHD_Connection *c,
 	*size = 0;
 	max = x->server->options.body_max;
 	x->received += n;
-	if (x->received > 2 * max)
+	if (x->received > REFUSED_MAX * max)
 		return MHD_NO;
 	if (x->received > max && !x->fault.status)
 		fault_set(&x->fault, 413, "body_too_large", NULL,

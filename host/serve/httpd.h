@@ -16,6 +16,7 @@ struct err;
 	X(create_response_from_callback) \
 	X(destroy_response)              \
 	X(get_connection_info)           \
+	X(get_connection_values)         \
 	X(lookup_connection_value)       \
 	X(queue_response)                \
 	X(quiesce_daemon)                \

@@ -58,7 +58,7 @@ static int open_http(struct server *s, struct err *e)
 		client_notify, s, MHD_OPTION_CONNECTION_LIMIT, o->connections,
 		MHD_OPTION_CONNECTION_TIMEOUT, o->idle_s,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, o->header_max,
-		MHD_OPTION_END);
+		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
 	return s->http
 		? 0
 		: err_sys(e, errno ? errno : ENOMEM, "cannot start to serve");

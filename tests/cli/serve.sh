@@ -149,6 +149,31 @@ check_eq 'status with the key' "$code" 200
 post /v1/completions "{\"prompt\":\"$(printf '%01024d' 0)\"}" \
   -H 'Authorization: Bearer secret-key'
 refused 413 body_too_large null
+# A client that writes everything before it reads.
+raw() { # REQUEST, with \r\n: its answer, until the connection is closed
+  local port=${url##*:}
+  exec 9<>"/dev/tcp/127.0.0.1/${port%%/*}"
+  printf '%b' "$1" >&9
+  timeout 20 cat <&9 || :
+  exec 9>&-
+}
+head='POST /tokenize HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret-key\r\n'
+body=$(printf '%02048d' 0)
+check_has 'a body that is too large' \
+  "$(raw "${head}Connection: close\r\nContent-Length: 2048\r\n\r\n$body")" \
+  'HTTP/1.1 413'
+for framing in 'Content-Length: 2\r\nContent-Length: 3' \
+  'Content-Length: 2\r\nTransfer-Encoding: chunked'; do
+  out=$(raw "$head$framing\r\n\r\n{}")
+  check_has "with $framing" "$out" 'HTTP/1.1 400'
+  check_has "with $framing" "$out" 'Connection: close'
+done
+check_has 'lines that end with LF alone' \
+  "$(raw "$(sed 's/\\r//g' <<<"$head")Content-Length: 2\n\n{}")" 'HTTP/1.1 400'
+post /tokenize '{"prompt":["a","b"]}' -H 'Authorization: Bearer secret-key'
+refused 400 invalid_type prompt
+post /detokenize '{"tokens":[[1],[2]]}' -H 'Authorization: Bearer secret-key'
+refused 400 invalid_type tokens
 
 # A chat: of a system's and a user's turn what `tandem run --chat` writes.
 run_ok "$TANDEM" run -t 1 --spin 0 -m "$tmp/tiny.gguf" --chat --system Be. -p Hi -n 6 \
