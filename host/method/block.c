@@ -27,10 +27,6 @@
 #include "host/session/session.h"
 #include "host/text/generation.h"
 
-struct state {
-	uint32_t length; /* of the model's blocks */
-};
-
 struct cache_options {
 	bool no_cache;
 };
@@ -90,7 +86,7 @@ static int block_prompt(struct denoising *d, uint32_t row, struct err *e)
 /* A filled block is computed once more, to be cached. */
 static int block_plan(struct denoising *d, struct err *e)
 {
-	const struct state *state = d->env->state;
+	const struct block_state *state = d->env->state;
 	const uint32_t first = (uint32_t)gen_prompt_length(d->gen);
 	struct text *t = d->own;
 	bool cached = uses_cache(d->env);
@@ -158,17 +154,9 @@ static const struct denoising_steps steps = {
 	.after_pass = block_after_pass,
 };
 
-static int block_open(
-	struct method_env *env, const struct model *m, struct err *e)
-{
-	struct state *state = env->state;
-
-	return denoising_choose_length(env, m, &state->length, e);
-}
-
 static uint32_t block_rows(const struct method_env *env)
 {
-	const struct state *state = env->state;
+	const struct block_state *state = env->state;
 
 	return uses_cache(env) ? state->length : WIRE_MAX_ROWS;
 }
@@ -179,8 +167,8 @@ const struct method method_block = {
 	.diffusion = true,
 	.runs = METHOD_BLOCK,
 	.options = options,
-	.state_bytes = sizeof(struct state),
-	.open = block_open,
+	.state_bytes = sizeof(struct block_state),
+	.open = denoising_open_blocks,
 	.decode_rows = block_rows,
 	.lane_bytes = sizeof(struct text),
 	.denoise = &steps,

@@ -293,7 +293,7 @@ void cycle_begin_pass(struct cycle *c, uint32_t first_row, uint64_t now)
 	c->gap = now - c->passed_at;
 	c->hidden = least(c->gap, c->ahead);
 	c->choose_time = 0;
-	c->verified = c->went_on = c->tree->n;
+	c->verified = c->n_continued = c->tree->n;
 	c->leaves = c->tree->leaves;
 	c->n_path = 0;
 	memset(c->known, 0, c->rows * sizeof(*c->known));
@@ -319,28 +319,12 @@ static void score(
 		token, n, out);
 }
 
-/* Charge the phone for the predictor's dot products, its softmax, and the
- * pruning. */
-static void price_pruning(struct cycle *c, const struct prune_result *r)
-{
-	uint64_t width = session_priced_width(c->session);
-	uint64_t values = r->scored * width;
-	struct price product = { 0 }, softmax = { 0 };
-
-	if (c->env->phone) {
-		price_cpu(c->env->phone, values, 2 * values, &product);
-		price_sweep(c->env->phone, PRICE_SWEEP_WEIGH, 1, r->scored,
-			&softmax);
-	}
-	session_add_work_of(c->session, TRACE_PHONE_DRAFT, &product);
-	session_add_work_of(c->session, TRACE_PHONE_DRAFT, &softmax);
-	session_add_steps(c->session, r->steps);
-}
-
 uint32_t cycle_choose(struct cycle *c, uint32_t *keep)
 {
 	struct method_stats *stats = &c->env->stats;
-	uint64_t began = cycle_now(c);
+	const struct soc *phone = c->env->phone;
+	uint64_t began = cycle_now(c), values;
+	struct price product = { 0 }, softmax = { 0 };
 	struct prune_result r = {
 		.keep = keep, .sigma = c->sigma, .merit = c->merit
 	};
@@ -351,9 +335,19 @@ uint32_t cycle_choose(struct cycle *c, uint32_t *keep)
 	stats->few_rows += r.lack == PRUNE_LACKS_ROWS;
 	stats->few_leaves += r.lack == PRUNE_LACKS_LEAVES;
 	stats->few_tokens += r.lack == PRUNE_LACKS_TOKENS;
-	price_pruning(c, &r);
+
+	/* Charge the phone for the predictor's dot products, its softmax, and
+	 * the pruning. */
+	values = r.scored * session_priced_width(c->session);
+	if (phone) {
+		price_cpu(phone, values, 2 * values, &product);
+		price_sweep(phone, PRICE_SWEEP_WEIGH, 1, r.scored, &softmax);
+	}
+	session_add_work_of(c->session, TRACE_PHONE_DRAFT, &product);
+	session_add_work_of(c->session, TRACE_PHONE_DRAFT, &softmax);
+	session_add_steps(c->session, r.steps);
 	c->choose_time = cycle_now(c) - began;
-	c->went_on = r.n;
+	c->n_continued = r.n;
 	return r.n;
 }
 
@@ -446,7 +440,7 @@ void cycle_learn(struct cycle *c)
 
 	stats->cycles++;
 	stats->leaves += c->leaves;
-	stats->kept += c->went_on;
+	stats->kept += c->n_continued;
 	c->next = text[n - 1];
 	method_count_draft(
 		c->env, c->tree->depth + 1, c->verified - 1, c->n_path - 1);

@@ -81,7 +81,7 @@ struct cycle {
 	 * rows that continue after the exit, and the number of these rows. */
 	uint64_t passes;
 	uint64_t device_ns, choose_time;
-	uint32_t went_on;
+	uint32_t n_continued;
 	/* Learns the time of each expansion of nodes; NULL: none. */
 	struct pass_cost *expand_cost;
 	/* Of the prompt's passes: mean rows and mean device time of a pass. */

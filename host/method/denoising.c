@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BLOCKS 4 /* of a pass, where earlier blocks are cached */
+
 /* ---- options ------------------------------------------------------------- */
 
 /* clang-format off */
@@ -86,18 +88,34 @@ uint32_t denoising_length(const struct method_env *env)
 	return o->length;
 }
 
-int denoising_choose_length(const struct method_env *env, const struct model *m,
-	uint32_t *length, struct err *e)
+int denoising_open_blocks(
+	struct method_env *env, const struct model *m, struct err *e)
 {
+	struct block_state *state = env->state;
 	uint32_t given = denoising_length(env);
 
-	*length = m->block_length ? m->block_length : given;
-	if (given == *length || given == DENOISING_LENGTH)
+	state->by_block = m->block_length > 0;
+	state->length = state->by_block ? m->block_length : given;
+	if (given == state->length || given == DENOISING_LENGTH)
 		return 0;
 	return err_set(e, EINVAL,
 		"--block %u, but the model was trained with blocks of %u "
 		"positions; leave --block out",
 		given, m->block_length);
+}
+
+/* The session limits a decode graph to the largest that there is. */
+uint32_t denoising_all_rows(const struct method_env *env)
+{
+	return WIRE_MAX_ROWS;
+}
+
+uint32_t denoising_block_rows(const struct method_env *env)
+{
+	const struct block_state *state = env->state;
+	uint32_t rows = BLOCKS * state->length;
+
+	return state->by_block && rows < WIRE_MAX_ROWS ? rows : WIRE_MAX_ROWS;
 }
 
 double denoising_threshold(const struct method_env *env, double otherwise)

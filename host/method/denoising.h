@@ -59,10 +59,21 @@ extern const struct opt_table threshold_table;
 
 uint32_t denoising_length(const struct method_env *);
 
-/* The length of blocks: the model's, where it was trained with blocks; else
- * --block. -EINVAL: --block contradicts the model. */
-int denoising_choose_length(const struct method_env *, const struct model *,
-	uint32_t *length, struct err *);
+/* State of a method that decodes blocks: their length, which is the model's if
+ * it was trained with blocks (by_block), else --block. -EINVAL: --block
+ * contradicts the model. */
+struct block_state {
+	uint32_t length;
+	bool by_block;
+};
+int denoising_open_blocks(
+	struct method_env *, const struct model *, struct err *);
+
+/* For a method's table, rows of its decode graph. denoising_all_rows: the
+ * largest graph. denoising_block_rows: a few blocks if the model was trained
+ * with blocks, else the largest graph. */
+uint32_t denoising_all_rows(const struct method_env *);
+uint32_t denoising_block_rows(const struct method_env *);
 
 /* --threshold, or `otherwise`. */
 double denoising_threshold(const struct method_env *, double otherwise);

@@ -60,22 +60,6 @@ static double share(const struct dream_options *o, uint32_t i, uint32_t n)
 	return i + 1 == n ? 1 : 1 - (1 - step * (i + 1)) / (1 - step * i);
 }
 
-/* Gumbel noise on the scores: the first guesses are then drawn without
- * replacement, with probability proportional to exp(score / temperature). */
-static void draw_order(struct denoising *d, double temperature)
-{
-	const struct sampler_opts *o = d->guessing.sampling;
-
-	for (uint32_t i = 0; i < d->n_at; i++) {
-		struct guess *g = &d->guess[i];
-		uint64_t counter = (uint64_t)g->at << 34 |
-			(uint64_t)d->pass << 24 | (d->guessing.n_vocab + 1);
-		double u = rng_uniform(o->seed, o->stream, counter);
-
-		g->score = g->score / temperature - log(-log(u));
-	}
-}
-
 static int dream_start(struct denoising *d, struct err *e)
 {
 	const struct steps_options *o = method_options(d->env, &steps_table);
@@ -107,13 +91,24 @@ static int dream_plan(struct denoising *d, struct err *e)
 static int dream_after_pass(struct denoising *d, struct err *e)
 {
 	const struct dream_options *o = method_options(d->env, &dream_table);
+	const struct sampler_opts *s = d->guessing.sampling;
 	const struct text *t = d->own;
 	double p = share(o, d->pass, t->steps);
 	uint32_t keep = (uint32_t)(d->n_at * p);
 	bool origin = d->guessing.order == ORDER_RANDOM;
 
-	if (!origin && o->order_temperature > 0)
-		draw_order(d, o->order_temperature);
+	/* With Gumbel noise on the scores, the first guesses are drawn without
+	 * replacement, with probability proportional to
+	 * exp(score / temperature). */
+	for (uint32_t i = 0; !origin && o->order_temperature > 0 && i < d->n_at;
+		i++) {
+		struct guess *g = &d->guess[i];
+		uint64_t counter = (uint64_t)g->at << 34 |
+			(uint64_t)d->pass << 24 | (d->guessing.n_vocab + 1);
+		double u = rng_uniform(s->seed, s->stream, counter);
+
+		g->score = g->score / o->order_temperature - log(-log(u));
+	}
 	guesses_sort(d->guess, d->n_at);
 	if (origin) /* an even draw of each position decides */
 		for (keep = 0; keep < d->n_at && d->guess[keep].score >= 1 - p;)
@@ -131,18 +126,13 @@ static const struct denoising_steps steps = {
 	.after_pass = dream_after_pass,
 };
 
-static uint32_t dream_rows(const struct method_env *env)
-{
-	return WIRE_MAX_ROWS;
-}
-
 const struct method method_dream = {
 	.name = "dream",
 	.summary = "masked diffusion with Dream's schedule and orders",
 	.diffusion = true,
 	.runs = METHOD_WINDOW,
 	.options = options,
-	.decode_rows = dream_rows,
+	.decode_rows = denoising_all_rows,
 	.lane_bytes = sizeof(struct text),
 	.denoise = &steps,
 };

@@ -125,11 +125,6 @@ static const struct denoising_steps steps = {
 	.after_pass = fast_after_pass,
 };
 
-static uint32_t fast_rows(const struct method_env *env)
-{
-	return WIRE_MAX_ROWS;
-}
-
 const struct method method_fast_dllm = {
 	.name = "fast-dllm",
 	.summary =
@@ -137,7 +132,7 @@ const struct method method_fast_dllm = {
 	.diffusion = true,
 	.runs = METHOD_WINDOW,
 	.options = options,
-	.decode_rows = fast_rows,
+	.decode_rows = denoising_all_rows,
 	.lane_bytes = sizeof(struct text),
 	.denoise = &steps,
 };

@@ -47,22 +47,6 @@ static int32_t choose(const struct guessing *g, const float *logits,
 	return best;
 }
 
-/* The softmax over all tokens but the mask. */
-static struct softmax all_tokens(const struct guessing *g, const float *logits)
-{
-	double t = g->sampling->temperature;
-	struct softmax all = { .most = -INFINITY,
-		.temperature = g->tempered && t > 0 ? t : 1 };
-
-	for (uint32_t v = 0; v < g->n_vocab; v++)
-		if ((int32_t)v != g->mask && (double)logits[v] > all.most)
-			all.most = (double)logits[v];
-	for (uint32_t v = 0; v < g->n_vocab; v++)
-		if ((int32_t)v != g->mask)
-			softmax_add(&all, (double)logits[v]);
-	return all;
-}
-
 static double margin(const struct guessing *g, const float *logits,
 	const struct softmax *all)
 {
@@ -106,9 +90,16 @@ static double number(double score, double otherwise)
 void guess_from(const struct guessing *g, const float *logits, uint32_t at,
 	uint32_t pass, struct guess *out)
 {
-	struct softmax all = all_tokens(g, logits);
-	double p;
+	double t = g->sampling->temperature, p;
+	struct softmax all = { .most = -INFINITY,
+		.temperature = g->tempered && t > 0 ? t : 1 };
 
+	for (uint32_t v = 0; v < g->n_vocab; v++)
+		if ((int32_t)v != g->mask && (double)logits[v] > all.most)
+			all.most = (double)logits[v];
+	for (uint32_t v = 0; v < g->n_vocab; v++)
+		if ((int32_t)v != g->mask)
+			softmax_add(&all, (double)logits[v]);
 	out->at = at;
 	out->token = choose(g, logits, at, pass);
 	p = softmax_of(&all, (double)logits[out->token]);

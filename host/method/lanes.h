@@ -77,7 +77,7 @@ struct lane {
 	 * token from that row, or not yet. */
 	bool closing;
 	uint32_t ended_before;      /* lanes.ended when its cache was dropped */
-	uint64_t drafted, accepted; /* drafted tokens */
+	uint64_t drafted, accepted; /* drafted tokens: all, accepted ones */
 	/* Of a diffusion method: the state of its blocks while the lane runs,
 	 * whether its next pass is planned, and the number of the last pass
 	 * that had rows of this lane. */

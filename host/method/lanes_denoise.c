@@ -72,19 +72,6 @@ static int plan(struct lanes *l, struct err *e)
 	return ret;
 }
 
-/* The lane that has waited longest comes first; ties keep the lanes' order. */
-static void sort_by_waiting(struct lanes *l)
-{
-	for (uint32_t i = 1; i < l->n_in; i++) {
-		struct lane *x = l->in[i];
-		uint32_t k = i;
-
-		for (; k && l->in[k - 1]->last_pass > x->last_pass; k--)
-			l->in[k] = l->in[k - 1];
-		l->in[k] = x;
-	}
-}
-
 /* Whether a pass of `rows` rows should take `more` rows: on a phone only while
  * the time per row does not grow, since a graph of twice the rows may take more
  * than twice the time. */
@@ -299,7 +286,16 @@ int lanes_denoise(struct lanes *l, struct err *e)
 
 	if (ret || !l->n_in)
 		return ret;
-	sort_by_waiting(l);
+	/* The lane that has waited longest comes first; ties keep the lanes'
+	 * order. */
+	for (uint32_t i = 1; i < l->n_in; i++) {
+		struct lane *x = l->in[i];
+		uint32_t k = i;
+
+		for (; k && l->in[k - 1]->last_pass > x->last_pass; k--)
+			l->in[k] = l->in[k - 1];
+		l->in[k] = x;
+	}
 	reads = l->in[0]->denoising->reads_prompt;
 	if (!reads)
 		put_rows(l);

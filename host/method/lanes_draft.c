@@ -29,11 +29,6 @@ struct speculation {
 	struct place *place[ROWS_SEQUENCES]; /* [n], opened on demand */
 };
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
-
 /* ---- opening ------------------------------------------------------------- */
 
 int speculation_open(struct lanes *l, struct err *e)
@@ -41,7 +36,8 @@ int speculation_open(struct lanes *l, struct err *e)
 	struct speculation *s = calloc(1, sizeof(*s));
 
 	l->speculation = s;
-	l->tree_rows = least(l->tree_rows, session_max_rows(l->session));
+	if (l->tree_rows > session_max_rows(l->session))
+		l->tree_rows = session_max_rows(l->session);
 	return s && !lanes_share_open(&l->share, l)
 		? 0
 		: err_set(e, ENOMEM, "no memory for drafts");
@@ -162,7 +158,7 @@ int speculation_plan(struct lanes *l, struct err *e)
 		ret = speculation_join(l, l->in[i], &c, e);
 		if (ret)
 			break;
-		c->most = least(l->lane_rows, 1 + most);
+		c->most = l->lane_rows < 1 + most ? l->lane_rows : 1 + most;
 		c->drafts = !l->in[i]->closing;
 		l->cycle[i] = all[n++] = c;
 	}

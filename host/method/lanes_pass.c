@@ -260,11 +260,6 @@ static int compute_some(struct lanes *l, const struct group *g, struct err *e)
 
 /* ---- the walk ------------------------------------------------------------ */
 
-static const float *known_of(const struct lanes *l, uint32_t i)
-{
-	return l->cycle[i] ? l->cycle[i]->known[node_of(l, i)] : l->known[i];
-}
-
 /* Lane i draws a token from the row that its walk has reached, and moves to the
  * row of that token, if the pass computed one. */
 static void step(struct lanes *l, uint32_t i, const float *logits)
@@ -309,7 +304,11 @@ static void draw_known(struct lanes *l, struct group *g)
 		if (l->at[i] >= 0 && l->in[i]->closing &&
 			gen_done(l->in[i]->gen))
 			step(l, i, NULL);
-		while (l->at[i] >= 0 && (logits = known_of(l, i))) {
+		while (l->at[i] >= 0) {
+			logits = l->cycle[i] ? l->cycle[i]->known[node_of(l, i)]
+					     : l->known[i];
+			if (!logits)
+				break;
 			session_logits_used(l->session, logits);
 			step(l, i, logits);
 		}

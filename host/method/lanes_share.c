@@ -56,20 +56,6 @@ static double pass_time(const struct lanes_share *s, uint32_t rows)
 	return time > s->cost.read ? time : s->cost.read;
 }
 
-static void update_costs(struct lanes_share *s, const struct lanes *l)
-{
-	uint32_t longest = 0;
-
-	for (uint32_t i = 0; i < l->n_in; i++) {
-		uint32_t n = session_length(l->session, l->in[i]->sequence);
-
-		longest = n > longest ? n : longest;
-	}
-	if (l->env->phone)
-		cycle_phone_cost(l->session, l->tree_rows, longest, &s->cost);
-	s->cost.read = (double)session_read_time(l->session);
-}
-
 void lanes_share_learn(struct lanes_share *s, const struct lanes *l)
 {
 	double accepted = 0;
@@ -79,33 +65,24 @@ void lanes_share_learn(struct lanes_share *s, const struct lanes *l)
 			(double)l->device_ns);
 	else if (!l->env->phone)
 		pass_cost_begin(&s->cost, l->n_rows, (double)l->device_ns);
-	if (!s->hoped)
+	if (!s->predicted)
 		return;
 	for (uint32_t i = 0; i < l->n_in; i++)
 		if (l->cycle[i] && l->cycle[i]->n_path)
 			accepted += l->cycle[i]->n_path - 1;
 	s->accepted += (accepted - s->accepted) / MEMORY;
-	s->expected += (s->hoped - s->expected) / MEMORY;
-	s->hoped = 0;
-}
-
-/* Lanes that decode, and rows that prefilling lanes could use. */
-static uint32_t decoding_lanes(const struct lanes *l, uint32_t *reading)
-{
-	uint32_t n = 0;
-
-	*reading = 0;
-	for (uint32_t i = 0; i < l->n_in; i++) {
-		n += !l->unread[i];
-		*reading += l->unread[i] ? l->unread[i] + 1 : 0;
-	}
-	return n;
+	s->expected += (s->predicted - s->expected) / MEMORY;
+	s->predicted = 0;
 }
 
 uint32_t lanes_share_room(struct lanes_share *s, const struct lanes *l)
 {
-	uint32_t reading, n = decoding_lanes(l, &reading), room;
+	uint32_t n = 0, prefill = 0, room; /* decoding lanes, prefill rows */
 
+	for (uint32_t i = 0; i < l->n_in; i++) {
+		n += !l->unread[i];
+		prefill += l->unread[i] ? l->unread[i] + 1 : 0;
+	}
 	if (!n || l->tree_rows <= n)
 		return 0;
 	if (l->n_in > 1 && s->rest) {
@@ -113,7 +90,7 @@ uint32_t lanes_share_room(struct lanes_share *s, const struct lanes *l)
 		return 0;
 	}
 	room = l->tree_rows - n;
-	s->base = n + (reading < room / 2 ? reading : room / 2);
+	s->base = n + (prefill < room / 2 ? prefill : room / 2);
 	return l->tree_rows - s->base;
 }
 
@@ -137,8 +114,8 @@ static int rising(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* How many of the n likeliest nodes get rows. s->hoped becomes their predicted
- * number of accepted tokens. */
+/* How many of the n likeliest nodes get rows. s->predicted becomes their
+ * predicted number of accepted tokens. */
 static uint32_t choose(struct lanes_share *s, const struct lanes *l, uint32_t n)
 {
 	double reliable = s->expected > 0 ? s->accepted / s->expected : 1;
@@ -161,7 +138,7 @@ static uint32_t choose(struct lanes_share *s, const struct lanes *l, uint32_t n)
 		if (rate > best) {
 			best = rate;
 			best_n = m;
-			s->hoped = sum;
+			s->predicted = sum;
 		}
 	}
 	if (best >= alone)
@@ -172,39 +149,43 @@ static uint32_t choose(struct lanes_share *s, const struct lanes *l, uint32_t n)
 	return best_n;
 }
 
-/* A child's path is never likelier than its parent's, and the parent sorts
- * first on ties, so a kept node's parent is kept. */
-static void keep_likeliest(struct lanes_share *s, struct lanes *l, uint32_t n)
+void lanes_share_rows(struct lanes_share *s, struct lanes *l)
 {
+	uint32_t n = 0, room = l->tree_rows - s->base, most, longest = 0;
+
+	for (uint32_t i = 0; i < l->n_in; i++) {
+		uint32_t cached =
+			session_length(l->session, l->in[i]->sequence);
+
+		longest = cached > longest ? cached : longest;
+		for (uint32_t u = 1; l->cycle[i] && u < l->cycle[i]->tree->n;
+			u++)
+			s->merit[n++] =
+				(struct merit){ l->cycle[i]->tree->path[u], i,
+					u };
+	}
+	most = n < room ? n : room;
+	s->predicted = 0;
+	if (n > room || (l->n_in > 1 && pass_cost_is_known(&s->cost)))
+		qsort(s->merit, n, sizeof(*s->merit), by_merit);
+	if (l->env->phone)
+		cycle_phone_cost(l->session, l->tree_rows, longest, &s->cost);
+	s->cost.read = (double)session_read_time(l->session);
+	if (l->n_in > 1 && pass_cost_is_known(&s->cost))
+		most = choose(s, l, most);
+	if (most == n)
+		return;
+
+	/* A child's path is never likelier than its parent's, and the parent
+	 * sorts first on ties, so a kept node's parent is kept. */
 	for (uint32_t i = 0; i < l->n_in; i++) {
 		uint32_t keep[WIRE_MAX_ROWS] = { 0 }, kept = 1;
 
-		for (uint32_t k = 0; k < n; k++)
+		for (uint32_t k = 0; k < most; k++)
 			if (s->merit[k].in == i)
 				keep[kept++] = s->merit[k].node;
 		qsort(keep, kept, sizeof(*keep), rising);
 		if (l->cycle[i])
 			tree_keep(l->cycle[i]->tree, keep, kept);
 	}
-}
-
-void lanes_share_rows(struct lanes_share *s, struct lanes *l)
-{
-	uint32_t n = 0, room = l->tree_rows - s->base, most;
-
-	for (uint32_t i = 0; i < l->n_in; i++)
-		for (uint32_t u = 1; l->cycle[i] && u < l->cycle[i]->tree->n;
-			u++)
-			s->merit[n++] =
-				(struct merit){ l->cycle[i]->tree->path[u], i,
-					u };
-	most = n < room ? n : room;
-	s->hoped = 0;
-	if (n > room || (l->n_in > 1 && pass_cost_is_known(&s->cost)))
-		qsort(s->merit, n, sizeof(*s->merit), by_merit);
-	update_costs(s, l);
-	if (l->n_in > 1 && pass_cost_is_known(&s->cost))
-		most = choose(s, l, most);
-	if (most < n)
-		keep_likeliest(s, l, most);
 }

@@ -18,7 +18,7 @@ struct lanes_share {
 	struct pass_cost cost;
 	/* Accepted drafted tokens of a pass, as predicted by the drafts and as
 	 * counted (moving averages), and the prediction for this pass. */
-	double expected, accepted, hoped;
+	double expected, accepted, predicted;
 	uint32_t base; /* rows of this pass without drafts */
 	/* passes without drafts: still to come; of the last rest */
 	uint32_t rest, last_rest;

@@ -200,7 +200,7 @@ static void lever_after_pass(struct cycle *c)
 	if (c->alone)
 		lever_observe_costs(c);
 	if (c->alone && !c->env->phone)
-		pass_cost_saw_rows(&st->cost, c->verified, c->went_on,
+		pass_cost_saw_rows(&st->cost, c->verified, c->n_continued,
 			lever_lower_share(c), (double)c->device_ns);
 	gain_rule_saw(&st->lever, c->tree, c->path + 1, c->n_path - 1, c->next);
 }

@@ -67,7 +67,7 @@ void lever_observe_costs(const struct cycle *c)
 		pass_cost_see(
 			&cost->exit, &cost->n_exit, (double)c->choose_time);
 		pass_cost_see(&cost->kept, &cost->n_kept,
-			(double)c->went_on / c->verified);
+			(double)c->n_continued / c->verified);
 	}
 	if (c->passes > 1)
 		pass_cost_see(&cost->start, &cost->n_start,

@@ -120,15 +120,24 @@ static void note(struct probe *p, uint32_t rows, double time)
 	p->time[i] = time;
 }
 
-/* The measured times become C at the knots, which the passes of requests then
- * update. A pass of fewer rows takes no longer than one of more, so a longer
- * time was a disturbance. */
-static void conclude(struct cycle *c)
+static void probe_after_pass(struct cycle *c)
 {
 	struct pass_cost *cost = &lever_state(c->env)->cost;
 	struct probe *p = c->own;
 	double at[PASS_KNOTS];
 
+	lever_observe_costs(c);
+	note(p, c->verified, (double)c->device_ns);
+	p->n_passes++;
+	if (p->n_passes == PASSES ||
+		(p->n_passes >= ENDS && clock_ns() >= p->until))
+		gen_no_room(c->gen);
+	if (!gen_done(c->gen))
+		return;
+
+	/* The measured times become C at the knots, which the passes of
+	 * requests then update. A pass of fewer rows takes no longer than one
+	 * of more, so a longer time was a disturbance. */
 	cost->read = (double)session_read_time(c->session);
 	for (uint32_t i = p->n - 1; i--;)
 		if (p->time[i] > p->time[i + 1])
@@ -137,20 +146,6 @@ static void conclude(struct cycle *c)
 	for (unsigned i = 0; i < PASS_KNOTS; i++)
 		at[i] = pass_cost_rows(cost, pass_knot[i]);
 	pass_cost_set(cost, pass_knot, at, PASS_KNOTS);
-}
-
-static void probe_after_pass(struct cycle *c)
-{
-	struct probe *p = c->own;
-
-	lever_observe_costs(c);
-	note(p, c->verified, (double)c->device_ns);
-	p->n_passes++;
-	if (p->n_passes == PASSES ||
-		(p->n_passes >= ENDS && clock_ns() >= p->until))
-		gen_no_room(c->gen);
-	if (gen_done(c->gen))
-		conclude(c);
 }
 
 static const struct method probing = {

@@ -77,14 +77,23 @@ static int linear_plan(struct denoising *d, struct err *e)
 	return 0;
 }
 
-/* Emit tokens while the drawn token is the drafted one. The first other token
- * is emitted too; it is the next known token and is not cached yet. */
-static int verify(struct denoising *d, struct text *t, struct err *e)
+static int linear_after_pass(struct denoising *d, struct err *e)
 {
 	uint32_t path[WIRE_MAX_ROWS], right = 0;
 	float *logits = gen_logits(d->gen);
+	struct text *t = d->own;
 	int32_t next;
 
+	if (!t->drafted) {
+		for (uint32_t i = 1; i < t->n; i++)
+			t->token[i] = d->guess[i - 1].token;
+		t->drafted = true;
+		return 0;
+	}
+	/* Emit tokens while the drawn token is the drafted one. The first other
+	 * token is emitted too; it is the next known token and is not cached
+	 * yet. */
+	t->drafted = false;
 	do {
 		int ret =
 			session_logits(d->session, d->first + right, logits, e);
@@ -100,20 +109,6 @@ static int verify(struct denoising *d, struct text *t, struct err *e)
 	d->env->stats.cycles++;
 	method_count_draft(d->env, NULL, t->n - 1, right - 1);
 	return session_accept(d->session, d->sequence, path, right, e);
-}
-
-static int linear_after_pass(struct denoising *d, struct err *e)
-{
-	struct text *t = d->own;
-
-	if (t->drafted) {
-		t->drafted = false;
-		return verify(d, t, e);
-	}
-	for (uint32_t i = 1; i < t->n; i++)
-		t->token[i] = d->guess[i - 1].token;
-	t->drafted = true;
-	return 0;
 }
 
 static const struct denoising_steps steps = {

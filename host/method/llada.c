@@ -54,17 +54,12 @@ static const struct denoising_steps steps = {
 	.after_pass = llada_after_pass,
 };
 
-static uint32_t llada_rows(const struct method_env *env)
-{
-	return WIRE_MAX_ROWS; /* the session limits this to its largest graph */
-}
-
 const struct method method_llada = {
 	.name = "llada",
 	.summary = "masked diffusion, block by block",
 	.diffusion = true,
 	.runs = METHOD_WINDOW,
 	.options = options,
-	.decode_rows = llada_rows,
+	.decode_rows = denoising_all_rows,
 	.denoise = &steps,
 };

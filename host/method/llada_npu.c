@@ -113,11 +113,6 @@ static const struct opt_table npu_table = {
 static const struct opt_table *const options[] = { &block_table, &npu_table,
 	&revision_table, NULL };
 
-struct state {
-	uint32_t length; /* of a block */
-	bool by_block;   /* the model was trained with blocks */
-};
-
 /* State of a request. Its current block is [d->begin, d->end); positions from
  * there to d->last are drafts. */
 struct text {
@@ -157,15 +152,6 @@ static bool is_open(const struct text *t, uint32_t at)
 		(t->o->from == FROM_UNSTABLE && p->stage == STAGE_VISIBLE);
 }
 
-static uint32_t first_open(const struct text *t)
-{
-	uint32_t at = t->first;
-
-	while (!is_open(t, at))
-		at++;
-	return at;
-}
-
 /* The end of the last block of which tokens may be wanted. */
 static uint32_t wanted_end(const struct text *t)
 {
@@ -191,7 +177,8 @@ static void choose_window(struct text *t)
 	struct denoising *d = t->d;
 	uint32_t most = wanted_end(t), room = session_max_rows(d->session);
 
-	t->from = first_open(t);
+	for (t->from = t->first; !is_open(t, t->from);)
+		t->from++;
 	if (!t->by_block || t->from != d->carried_at)
 		t->from -= d->shift;
 	if (most < d->end)
@@ -242,30 +229,25 @@ static int32_t input(const struct text *t, uint32_t at)
 	return p->token;
 }
 
-/* The last position that a row attends to, plus 1: the end of its block, or of
- * the positions that exist. */
-static uint32_t block_end(const struct text *t, uint32_t at)
-{
-	uint32_t there = t->to > t->cached ? t->to : t->cached, end;
-
-	end = at < t->first
-		? t->first
-		: t->first + ((at - t->first) / t->length + 1) * t->length;
-	return end < there ? end : there;
-}
-
-/* Plan the rows of the window. */
+/* Plan the rows of the window. With block attention a row attends to the end of
+ * its block, or of the positions that exist. */
 static void put_rows(struct text *t)
 {
 	struct denoising *d = t->d;
 	bool blocks = t->by_block || t->o->visibility == VISIBILITY_OF_BLOCKS;
+	uint32_t last = t->to > t->cached ? t->to : t->cached;
 
 	for (uint32_t at = t->from; at < t->to; at++)
 		d->x[at] = input(t, at);
 	denoising_rows(d, blocks ? VISIBILITY_BLOCK : VISIBILITY_WINDOW,
 		t->from, t->to);
-	for (uint32_t i = 0; blocks && i < d->n_rows; i++)
-		d->row[i].end = block_end(t, t->from + i);
+	for (uint32_t i = 0; blocks && i < d->n_rows; i++) {
+		uint32_t at = t->from + i, end = t->first;
+
+		if (at >= t->first)
+			end += ((at - t->first) / t->length + 1) * t->length;
+		d->row[i].end = end < last ? end : last;
+	}
 	d->pass++;
 }
 
@@ -448,7 +430,7 @@ static uint64_t time_of_pass(const void *arg, uint32_t rows)
 static int npu_start(struct denoising *d, struct err *e)
 {
 	const struct npu_options *o = method_options(d->env, &npu_table);
-	const struct state *state = d->env->state;
+	const struct block_state *state = d->env->state;
 	bool chunks = state->by_block || o->chunks;
 	uint32_t limit = chunks ? session_context(d->session)
 				: denoising_whole_limit(d->session);
@@ -582,25 +564,13 @@ static int npu_open(
 	struct method_env *env, const struct model *m, struct err *e)
 {
 	const struct npu_options *o = method_options(env, &npu_table);
-	struct state *state = env->state;
 
 	if (o->stable < o->visible)
 		return err_set(e, EINVAL,
 			"--stable %g is less than --visible %g; a final token "
 			"must be at least as probable as a visible one",
 			o->stable, o->visible);
-	state->by_block = m->block_length > 0;
-	return denoising_choose_length(env, m, &state->length, e);
-}
-
-#define BLOCKS 4 /* of a pass, where earlier blocks are cached */
-
-static uint32_t npu_rows(const struct method_env *env)
-{
-	const struct state *state = env->state;
-	uint32_t rows = BLOCKS * state->length;
-
-	return state->by_block && rows < WIRE_MAX_ROWS ? rows : WIRE_MAX_ROWS;
+	return denoising_open_blocks(env, m, e);
 }
 
 const struct method method_llada_npu = {
@@ -609,9 +579,9 @@ const struct method method_llada_npu = {
 	.diffusion = true,
 	.runs = METHOD_WINDOW | METHOD_BLOCK,
 	.options = options,
-	.state_bytes = sizeof(struct state),
+	.state_bytes = sizeof(struct block_state),
 	.open = npu_open,
-	.decode_rows = npu_rows,
+	.decode_rows = denoising_block_rows,
 	.lane_bytes = sizeof(struct text),
 	.denoise = &steps,
 };

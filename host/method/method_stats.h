@@ -14,7 +14,7 @@
 	X(uint64_t, drafted)    /* drafted tokens that were verified */       \
 	X(uint64_t, accepted)   /* accepted ones; emitted: accepted + cycles */\
 	X(uint64_t, leaves)     /* of the trees */                            \
-	X(uint64_t, kept)       /* rows that the exit predictor kept */       \
+	X(uint64_t, kept)       /* rows that continued after the exit */      \
 	X(uint64_t, pruned)     /* cycles in which the predictor ran */       \
 	X(uint64_t, back)       /* rows below its threshold that were kept, */\
 	X(uint64_t, few_rows)   /* and the cycles in which: too few rows, */  \

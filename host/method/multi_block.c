@@ -73,13 +73,6 @@ static const struct opt_table multi_table = {
 static const struct opt_table *const options[] = { &block_table,
 	&threshold_table, &multi_table, NULL };
 
-#define BLOCKS 4 /* of a pass, where earlier blocks are cached */
-
-struct state {
-	uint32_t length; /* of a block */
-	bool by_block;
-};
-
 /* State of a request. Its text is d->x[0, d->last): cached tokens, then blocks,
  * the last of which was added last. */
 struct text {
@@ -216,7 +209,7 @@ static uint32_t choose(struct denoising *d, const struct text *t)
 
 static int multi_start(struct denoising *d, struct err *e)
 {
-	const struct state *state = d->env->state;
+	const struct block_state *state = d->env->state;
 	struct text *t = d->own;
 	uint32_t limit = state->by_block ? session_context(d->session)
 					 : denoising_whole_limit(d->session);
@@ -314,32 +307,15 @@ static const struct denoising_steps steps = {
 	.finish = multi_finish,
 };
 
-static int multi_open(
-	struct method_env *env, const struct model *m, struct err *e)
-{
-	struct state *state = env->state;
-
-	state->by_block = m->block_length > 0;
-	return denoising_choose_length(env, m, &state->length, e);
-}
-
-static uint32_t multi_rows(const struct method_env *env)
-{
-	const struct state *state = env->state;
-	uint32_t rows = BLOCKS * state->length;
-
-	return state->by_block && rows < WIRE_MAX_ROWS ? rows : WIRE_MAX_ROWS;
-}
-
 const struct method method_multi_block = {
 	.name = "multi-block",
 	.summary = "masked or block diffusion, several blocks at once",
 	.diffusion = true,
 	.runs = METHOD_WINDOW | METHOD_BLOCK,
 	.options = options,
-	.state_bytes = sizeof(struct state),
-	.open = multi_open,
-	.decode_rows = multi_rows,
+	.state_bytes = sizeof(struct block_state),
+	.open = denoising_open_blocks,
+	.decode_rows = denoising_block_rows,
 	.lane_bytes = sizeof(struct text),
 	.denoise = &steps,
 };

@@ -63,20 +63,12 @@ static int grow_steps(struct sample *s)
 
 /* ---- steps --------------------------------------------------------------- */
 
-static bool is_blank(const char *text, size_t len)
-{
-	size_t i = 0;
-
-	while (i < len && strchr(" \t\r\n", text[i]) && text[i])
-		i++;
-	return i == len;
-}
-
 bool sample_is_begun(const struct sample *s)
 {
-	size_t len = s->text.len - s->step_at;
-
-	return len && !is_blank(s->text.data + s->step_at, len);
+	for (size_t i = s->step_at; i < s->text.len; i++)
+		if (!s->text.data[i] || !strchr(" \t\r\n", s->text.data[i]))
+			return true;
+	return false;
 }
 
 int sample_end_step(struct sample *s)
@@ -89,7 +81,7 @@ int sample_end_step(struct sample *s)
 	if (s->n_steps)
 		least = (size_t)s->step_end[s->n_steps - 1] + 1;
 	gen_tokens(s->gen, &n);
-	n -= s->roomless;
+	n -= s->no_slot;
 	if (n <= least)
 		return 0;
 	s->step_end[s->n_steps] = (uint32_t)n - 1;

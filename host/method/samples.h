@@ -107,7 +107,7 @@ struct sample {
 	struct tapped tapped; /* of its tokens after the prompt */
 
 	/* For the pool only: */
-	bool roomless; /* there were no slots for its last token */
+	bool no_slot; /* there were no slots for its last token */
 	/* logits to draw its next token from; NULL: those of its next row */
 	float *ahead;
 	size_t step_at; /* where in the text its current step begins */

@@ -222,7 +222,7 @@ static void end_without_room(struct lane *x)
 {
 	struct sample *s = sample_of(x);
 
-	s->roomless = true;
+	s->no_slot = true;
 	gen_no_room(s->gen);
 	s->stop = gen_stop_reason(s->gen);
 	sample_end(s->pool, s, LANE_ENDED);

@@ -55,12 +55,12 @@ static const struct opt_table *const options[] = { &table, NULL };
 #define DRAFT "sam+recycle"
 
 /* Assumed share of a pass's time that does not depend on its rows, until passes
- * are measured. A phone's pass takes nearly as long for one row as for all, a
- * CPU's pass several times as long. */
+ * are measured. On a phone a pass of all rows takes little longer than one of
+ * one row, on a CPU several times as long. */
 #define FIXED 0.7
 
-/* All costs are 0: only the number of rows ends a tree. */
-static const struct cost no_cost;
+/* While costs are unknown, only the number of rows ends a tree. */
+static const struct cost unknown_cost;
 
 struct sdnpu_state {
 	struct cost cost;
@@ -116,7 +116,7 @@ static void sdnpu_plan(struct cycle *c)
 	struct sdnpu_state *st = c->env->state;
 
 	build_greedy_begin(&c->build, c->tree, cycle_limits(c, c->rows - 1),
-		o->fill ? &no_cost : &st->cost, &st->gain);
+		o->fill ? &unknown_cost : &st->cost, &st->gain);
 }
 
 const struct method method_sdnpu = {

@@ -87,8 +87,9 @@ static void test_factor(void **state)
 	dt_same(&t, &other);
 }
 
-/* LLaDA's own text, with all masks of the answer: the block's best guess is
- * committed even where a later block has a better one. */
+/* With --canvas every pass computes all masks of the answer, and the order of
+ * commits is that of fast-dllm with the highest threshold. A canvas that is
+ * shorter than the block changes nothing. */
 static void test_canvas(void **state)
 {
 	struct diffusion_writer *w = *state;

@@ -70,7 +70,7 @@ static void test_pruned_texts_end_alike(void **state)
 
 	f->prune = true;
 	f->w.sampling.temperature = 0.4;
-	f->w.opts.dram_share = 0.25; /* fewer layers than before the exit */
+	f->w.opts.dram_share = 0.25; /* streams layers before the exit too */
 	open_models(f);
 	open_exit(f);
 	f->prune_opts = prune_defaults(f->candidates);
