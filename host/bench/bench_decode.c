@@ -294,7 +294,8 @@ static void print_text(const struct bench_decode *b)
 	char name[40];
 
 	printf("Decoding on %u threads, wall clock, medians of %u rounds; the "
-	       "machine reads\n%.1f GB/s and does %.0f GOP/s of int8 products\n\n",
+	       "machine reads\n%.1f GB/s and does %.0f GOP/s of int8 "
+	       "products\n\n",
 		b->args->threads, b->rounds,
 		median(b->bandwidth, b->rounds) / 1e9,
 		median(b->int8, b->rounds) / 1e9);
@@ -336,34 +337,6 @@ static json_t *row_json(
 		"tokens_per_s", t.tokens_per_s, "weight_bytes_per_s",
 		t.bytes_per_s, "of_memory", t.of_memory, "ops_per_s",
 		t.ops_per_s, "of_int8", t.of_int8);
-}
-
-static int print_rows(const struct bench_decode *b, struct err *e)
-{
-	json_t *rows = json_array(), *o;
-
-	json_array_append_new(rows, row_json(b, "prompt", &b->prefill));
-	for (size_t i = 0; i < N_ROWS; i++)
-		json_array_append_new(rows, row_json(b, "pass", &b->pair[i]));
-	json_array_append_new(rows, row_json(b, "one process", &b->single));
-	if (b->args->beside) {
-		json_array_append_new(
-			rows, row_json(b, "pass beside", &b->pair_contended));
-		json_array_append_new(rows,
-			row_json(
-				b, "one process beside", &b->single_contended));
-	}
-	o = json_pack(
-		"{s:i, s:s, s:s, s:i, s:i, s:f, s:f, s:o, s:f, s:I, s:I, s:i, s:f}",
-		"version", BENCH_JSON_VERSION, "bench", "decode", "clock",
-		"wall", "rounds", (int)b->rounds, "threads",
-		(int)b->args->threads, "memory_bytes_per_s",
-		median(b->bandwidth, b->rounds), "int8_ops_per_s",
-		median(b->int8, b->rounds), "rows", rows, "pair_to_one_process",
-		ratio_of(b, &b->pair[0], &b->single), "bytes_mapped",
-		(json_int_t)b->mapped, "huge_bytes", (json_int_t)b->huge,
-		"beside", (int)b->args->beside, "fair_share", fair_share(b));
-	return print_json(o, 6, e);
 }
 
 /* ---- the benchmark --------------------------------------------------- */
@@ -411,9 +384,37 @@ int bench_decode_main(const struct bench_args *args, struct err *e)
 		closed = tandem_end(b->tandem, ret ? NULL : e);
 	ret = ret ? ret : closed;
 	free(b->logits);
-	if (!ret && args->json)
-		ret = print_rows(b, e);
-	else if (!ret)
+	if (!ret && args->json) {
+		json_t *rows = json_array(), *o;
+
+		json_array_append_new(rows, row_json(b, "prompt", &b->prefill));
+		for (size_t i = 0; i < N_ROWS; i++)
+			json_array_append_new(
+				rows, row_json(b, "pass", &b->pair[i]));
+		json_array_append_new(
+			rows, row_json(b, "one process", &b->single));
+		if (b->args->beside) {
+			json_array_append_new(rows,
+				row_json(b, "pass beside", &b->pair_contended));
+			json_array_append_new(rows,
+				row_json(b, "one process beside",
+					&b->single_contended));
+		}
+		o = json_pack(
+			"{s:i, s:s, s:s, s:i, s:i, s:f, s:f, s:o, s:f, s:I, "
+			"s:I, s:i, s:f}",
+			"version", BENCH_JSON_VERSION, "bench", "decode",
+			"clock", "wall", "rounds", (int)b->rounds, "threads",
+			(int)b->args->threads, "memory_bytes_per_s",
+			median(b->bandwidth, b->rounds), "int8_ops_per_s",
+			median(b->int8, b->rounds), "rows", rows,
+			"pair_to_one_process",
+			ratio_of(b, &b->pair[0], &b->single), "bytes_mapped",
+			(json_int_t)b->mapped, "huge_bytes",
+			(json_int_t)b->huge, "beside", (int)b->args->beside,
+			"fair_share", fair_share(b));
+		ret = print_json(o, 6, e);
+	} else if (!ret)
 		print_text(b);
 	free(b);
 	return ret;

@@ -89,8 +89,6 @@ static void watchdog(unsigned seconds)
 	setitimer(ITIMER_REAL, &t, NULL);
 }
 
-/* ---- processors ---------------------------------------------------- */
-
 /* ---- figures ------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b)
@@ -308,28 +306,6 @@ static void ipc_rows(const struct bench_ipc *b, bool tandem)
 	}
 }
 
-static void ipc_print(const struct bench_ipc *b)
-{
-	if (b->cpus.usable > 1)
-		printf("Round trips between processors %d and %d, ",
-			b->cpus.host, b->cpus.device);
-	else
-		printf("Round trips on the only processor, ");
-	printf("wall clock, ns\n\n%-13s %8s %8s %8s %8s %8s %9s %9s\n", "",
-		"median", "p90", "p99", "p99.9", "min", "max", "a second");
-	printf("the machine\n");
-	ipc_rows(b, false);
-	printf("tandem\n");
-	ipc_rows(b, true);
-	putchar('\n');
-	for (unsigned i = 0; i < b->n_rows; i++)
-		printf("%-13s %s\n", b->rows[i].name, b->rows[i].means);
-	if (b->ratio > 0)
-		printf("\nring poll takes %.2f times a cache line's round "
-		       "trip; the aim is at most %.0f\n",
-			b->ratio, BENCH_IPC_TARGET);
-}
-
 static json_t *ipc_row_json(const struct bench_row *r)
 {
 	json_t *o = json_pack("{s:s, s:s, s:s}", "name", r->name, "of",
@@ -377,6 +353,25 @@ int bench_ipc_main(const struct bench_args *a, struct err *e)
 			b.ratio > 0 ? json_real(b.ratio) : json_null());
 		return print_json(o, 6, e);
 	}
-	ipc_print(&b);
+
+	if (b.cpus.usable > 1)
+		printf("Round trips between processors %d and %d, ",
+			b.cpus.host, b.cpus.device);
+	else
+		printf("Round trips on the only processor, ");
+	printf("wall clock, ns\n\n%-13s %8s %8s %8s %8s %8s %9s %9s\n", "",
+		"median", "p90", "p99", "p99.9", "min", "max", "a second");
+	printf("the machine\n");
+	ipc_rows(&b, false);
+	printf("tandem\n");
+	ipc_rows(&b, true);
+	putchar('\n');
+	for (unsigned i = 0; i < b.n_rows; i++)
+		printf("%-13s %s\n", b.rows[i].name, b.rows[i].means);
+	if (b.ratio > 0)
+		printf("\nring poll takes %.2f times a cache line's round "
+		       "trip; the aim is at most %.0f\n",
+			b.ratio, BENCH_IPC_TARGET);
+
 	return 0;
 }

@@ -153,69 +153,12 @@ void kernels_print(const struct bench_kernels *b)
 
 /* ---- JSON ---------------------------------------------------------------- */
 
-static json_t *layout_json(const struct kernels_model *m, int i, int r, int l)
-{
-	const struct kernels_matrix *x = &m->matrix[i];
-	const struct kernels_figure *f = m->layout[i][r];
-	uint32_t type = kernels_type((enum kernels_layout)l, x->q8_0);
-	const struct tile_info *tile = tile_info(type);
-
-	return json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:f, s:f, s:I, s:f}",
-		"matrix", x->name, "n", (int)x->n, "k", (int)x->k, "rows",
-		(int)kernels_layout_rows[r], "layout", kernels_layout_names[l],
-		"type", tile ? tile->name : dtype_info(type)->name, "seconds",
-		middle(m, f[l].seconds), "times_rows",
-		ratio(m, f[KERNELS_ROWS].seconds, f[l].seconds), "phone_ps",
-		(json_int_t)f[l].ps, "phone_times_rows",
-		over(f[KERNELS_ROWS].ps, f[l].ps));
-}
-
-static json_t *layouts_json(const struct kernels_model *m)
-{
-	json_t *a = json_array();
-
-	for (int i = 0; i < KERNELS_MATRICES; i++)
-		for (int r = 0; r < KERNELS_LAYOUT_PASSES; r++)
-			for (int l = 0; l < KERNELS_LAYOUTS; l++)
-				json_array_append_new(
-					a, layout_json(m, i, r, l));
-	return a;
-}
-
-static json_t *softmax_json(const struct kernels_model *m)
-{
-	json_t *a = json_array();
-
-	for (size_t i = 0; i < KERNELS_SOFTMAXES; i++) {
-		const struct kernels_softmax *s = &m->softmax[i];
-
-		json_array_append_new(a,
-			json_pack("{s:i, s:i, s:I, s:I, s:I, s:f, s:f, s:f, "
-				  "s:f, s:f}",
-				"queries", (int)s->queries, "length",
-				(int)s->length, "f32_phone_ps",
-				(json_int_t)s->ps[PRICE_EXP_F32],
-				"f16_phone_ps",
-				(json_int_t)s->ps[PRICE_EXP_F16],
-				"table_phone_ps",
-				(json_int_t)s->ps[PRICE_EXP_TABLE],
-				"phone_f32_to_table",
-				over(s->ps[PRICE_EXP_F32],
-					s->ps[PRICE_EXP_TABLE]),
-				"phone_f16_to_table",
-				over(s->ps[PRICE_EXP_F16],
-					s->ps[PRICE_EXP_TABLE]),
-				"attend_seconds", middle(m, s->f32),
-				"attend_table_seconds", middle(m, s->table),
-				"attend_to_table", ratio(m, s->f32, s->table)));
-	}
-	return a;
-}
-
 static json_t *model_json(const struct kernels_model *m)
 {
 	const struct kernels_shape *s = m->shape;
 	json_t *a = json_array();
+	json_t *layouts;
+	json_t *softmaxes;
 
 	for (size_t i = 0; i < KERNELS_PASSES; i++) {
 		const struct kernels_pass *p = &m->pass[i];
@@ -234,6 +177,66 @@ static json_t *model_json(const struct kernels_model *m)
 				"super_phone_pj", (json_int_t)p->super_pj));
 	}
 
+	layouts = json_array();
+	for (int i = 0; i < KERNELS_MATRICES; i++)
+		for (int r = 0; r < KERNELS_LAYOUT_PASSES; r++)
+			for (int l = 0; l < KERNELS_LAYOUTS; l++) {
+				const struct kernels_matrix *x = &m->matrix[i];
+				const struct kernels_figure *f =
+					m->layout[i][r];
+				uint32_t type = kernels_type(
+					(enum kernels_layout)l, x->q8_0);
+				const struct tile_info *tile = tile_info(type);
+
+				json_array_append_new(layouts,
+					json_pack("{s:s, s:i, s:i, s:i, s:s, "
+						  "s:s, s:f, s:f, s:I, s:f}",
+						"matrix", x->name, "n",
+						(int)x->n, "k", (int)x->k,
+						"rows",
+						(int)kernels_layout_rows[r],
+						"layout",
+						kernels_layout_names[l], "type",
+						tile ? tile->name
+						     : dtype_info(type)->name,
+						"seconds",
+						middle(m, f[l].seconds),
+						"times_rows",
+						ratio(m,
+							f[KERNELS_ROWS].seconds,
+							f[l].seconds),
+						"phone_ps", (json_int_t)f[l].ps,
+						"phone_times_rows",
+						over(f[KERNELS_ROWS].ps,
+							f[l].ps)));
+			}
+
+	softmaxes = json_array();
+	for (size_t i = 0; i < KERNELS_SOFTMAXES; i++) {
+		const struct kernels_softmax *softmax = &m->softmax[i];
+
+		json_array_append_new(softmaxes,
+			json_pack("{s:i, s:i, s:I, s:I, s:I, s:f, s:f, s:f, "
+				  "s:f, s:f}",
+				"queries", (int)softmax->queries, "length",
+				(int)softmax->length, "f32_phone_ps",
+				(json_int_t)softmax->ps[PRICE_EXP_F32],
+				"f16_phone_ps",
+				(json_int_t)softmax->ps[PRICE_EXP_F16],
+				"table_phone_ps",
+				(json_int_t)softmax->ps[PRICE_EXP_TABLE],
+				"phone_f32_to_table",
+				over(softmax->ps[PRICE_EXP_F32],
+					softmax->ps[PRICE_EXP_TABLE]),
+				"phone_f16_to_table",
+				over(softmax->ps[PRICE_EXP_F16],
+					softmax->ps[PRICE_EXP_TABLE]),
+				"attend_seconds", middle(m, softmax->f32),
+				"attend_table_seconds",
+				middle(m, softmax->table), "attend_to_table",
+				ratio(m, softmax->f32, softmax->table)));
+	}
+
 	return json_pack(
 		"{s:s, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:f, s:f, s:o, "
 		"s:o, s:o}",
@@ -243,8 +246,8 @@ static json_t *model_json(const struct kernels_model *m)
 		(json_int_t)kernels_layer_weights(m), "layer_bytes",
 		(json_int_t)kernels_layer_bytes(m), "memory_bytes_per_s",
 		middle(m, m->read_rate), "int8_ops_per_s",
-		middle(m, m->int8_rate), "matrices", a, "layouts",
-		layouts_json(m), "softmax", softmax_json(m));
+		middle(m, m->int8_rate), "matrices", a, "layouts", layouts,
+		"softmax", softmaxes);
 }
 
 int kernels_print_json(const struct bench_kernels *b, struct err *e)

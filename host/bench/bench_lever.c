@@ -32,32 +32,6 @@ static bool has_oracle(const struct bench_lever *b)
 
 /* ---- the image ----------------------------------------------------------- */
 
-static int pack_model(struct bench_lever *b, struct err *e)
-{
-	struct convert_opts o = { .layout = LAYOUT_TILES,
-		.type = CONVERT_KEEP,
-		.down = CONVERT_KEEP,
-		.cancel = b->args->run.cancel,
-		.progress = b->args->run.progress };
-	struct conversion done = { 0 };
-	const char *folder = getenv("TMPDIR");
-	struct model *m;
-	int ret;
-
-	ret = snprintf(b->model, sizeof(b->model), "%s/tandem-bench-%ld.tdm",
-		folder && *folder ? folder : "/tmp", (long)getpid());
-	if (ret >= (int)sizeof(b->model))
-		return err_set(e, ENAMETOOLONG, "$TMPDIR is too long");
-	ret = model_open(&m, b->source, e);
-	if (ret)
-		return ret;
-	memcpy(b->temporary, b->model, sizeof(b->model));
-	ret = convert(m, b->model, &o, &done, e);
-	conversion_release(&done);
-	model_close(m);
-	return ret;
-}
-
 static int open_image(struct bench_lever *b, struct err *e)
 {
 	struct run_options *o = opt_values_at(&b->run.pair.values, &run_table);
@@ -67,13 +41,36 @@ static int open_image(struct bench_lever *b, struct err *e)
 		return ret;
 	if (image_probe(b->source))
 		memcpy(b->model, b->source, sizeof(b->model));
-	else
-		ret = pack_model(b, e);
+	else {
+		struct convert_opts convert_opts = { .layout = LAYOUT_TILES,
+			.type = CONVERT_KEEP,
+			.down = CONVERT_KEEP,
+			.cancel = b->args->run.cancel,
+			.progress = b->args->run.progress };
+		struct conversion done = { 0 };
+		const char *folder = getenv("TMPDIR");
+		struct model *m;
+
+		ret = snprintf(b->model, sizeof(b->model),
+			"%s/tandem-bench-%ld.tdm",
+			folder && *folder ? folder : "/tmp", (long)getpid());
+		if (ret >= (int)sizeof(b->model)) {
+			ret = err_set(e, ENAMETOOLONG, "$TMPDIR is too long");
+		} else {
+			ret = model_open(&m, b->source, e);
+			if (!ret) {
+				memcpy(b->temporary, b->model,
+					sizeof(b->model));
+				ret = convert(
+					m, b->model, &convert_opts, &done, e);
+				conversion_release(&done);
+				model_close(m);
+			}
+		}
+	}
 	o->model = b->model;
 	return ret ? ret : image_open(&b->image, b->model, e);
 }
-
-/* ---- the model ----------------------------------------------------------- */
 
 /* ---- planning the runs --------------------------------------------------- */
 
@@ -159,20 +156,6 @@ static int plan_texts(struct bench_lever *b, struct err *e)
 	return ret;
 }
 
-static int plan_teacher(struct bench_lever *b, struct err *e)
-{
-	struct setting s;
-	int ret = setting_copy(&s, &b->usual, e);
-
-	if (!ret)
-		ret = setting_change(&s, "exit=none", e);
-	s.hook = &b->hooks[BENCH_LEVER_TEACHES - 1];
-	if (!ret)
-		return add_run(b, &s, "lever", e);
-	setting_release(&s);
-	return ret;
-}
-
 static int plan(struct bench_lever *b, struct err *e)
 {
 	int ret;
@@ -219,8 +202,18 @@ static int plan(struct bench_lever *b, struct err *e)
 
 		if (!b->args->table[kind] || (prunes && !b->exit[0]))
 			continue;
-		if (prunes)
-			ret = plan_teacher(b, e);
+		if (prunes) {
+			struct setting s;
+
+			ret = setting_copy(&s, &b->usual, e);
+			if (!ret)
+				ret = setting_change(&s, "exit=none", e);
+			s.hook = &b->hooks[BENCH_LEVER_TEACHES - 1];
+			if (!ret)
+				ret = add_run(b, &s, "lever", e);
+			else
+				setting_release(&s);
+		}
 		for (int i = 0; i < BENCH_LEVER_SPECS && !ret; i++)
 			if (bench_lever_specs[i].kind == kind)
 				ret = table_plan(&b->plan[i], &b->run.x,
@@ -333,43 +326,7 @@ static uint32_t best_chain(const struct bench_lever *b, double *rate)
 	return best;
 }
 
-static void print_best_chain(const struct bench_lever *b)
-{
-	double rate, lever = rate_of(b, "lever");
-	uint32_t length = best_chain(b, &rate);
-
-	printf("\nchain-best: %u tokens, the fastest chain on these same "
-	       "items, %.2f tok/s",
-		length, rate);
-	if (lever > 0 && rate > 0)
-		printf("; lever over it %.2f", lever / rate);
-	putchar('\n');
-}
-
 /* ---- text and CSV -------------------------------------------------------- */
-
-static void print_checks(const struct bench_lever *b)
-{
-	printf("\nchecked: the same text by every method, %llu times\n"
-	       "checked: bytes read a pass are 1 - budget of the layers' "
-	       "bytes%s, in %llu passes\nchecked: rows of logits are the "
-	       "accepted lengths, %llu of %llu\nchecked: no text takes less "
-	       "time than flash needs for its bytes%s, %llu times\n",
-		(unsigned long long)b->run.x.same_texts,
-		b->as ? " in what runs" : "",
-		(unsigned long long)b->run.x.exact_reads,
-		(unsigned long long)b->run.x.exact_logits,
-		(unsigned long long)b->run.x.exact_logits,
-		b->as ? " in what is priced" : "",
-		(unsigned long long)b->run.x.above_floor);
-	if (b->run.x.kernel_reads)
-		printf("checked: the kernel counts as many bytes, to a layer, "
-		       "%llu times\n",
-			(unsigned long long)b->run.x.kernel_reads);
-	else if (!b->run.x.phone)
-		printf("not checked: the kernel's count of bytes (%s)\n",
-			b->run.pair.uncounted);
-}
 
 static void print_text(
 	const void *arg, const struct bench_table *tables, unsigned n)
@@ -397,12 +354,40 @@ static void print_text(
 		table_print(&tables[i], stdout);
 		if (!strcmp(tables[i].name, "tasks"))
 			print_speed_ups(b);
-		if (!strcmp(tables[i].name, "chain"))
-			print_best_chain(b);
+		if (!strcmp(tables[i].name, "chain")) {
+			double rate, lever = rate_of(b, "lever");
+			uint32_t length = best_chain(b, &rate);
+
+			printf("\nchain-best: %u tokens, the fastest chain on "
+			       "these same items, %.2f tok/s",
+				length, rate);
+			if (lever > 0 && rate > 0)
+				printf("; lever over it %.2f", lever / rate);
+			putchar('\n');
+		}
 	}
 	if (b->args->table[BENCH_LEVER_T_PRUNE] && !b->exit[0])
 		puts("\nThe model has no exit predictor: nothing is pruned.");
-	print_checks(b);
+
+	printf("\nchecked: the same text by every method, %llu times\n"
+	       "checked: bytes read a pass are 1 - budget of the layers' "
+	       "bytes%s, in %llu passes\nchecked: rows of logits are the "
+	       "accepted lengths, %llu of %llu\nchecked: no text takes less "
+	       "time than flash needs for its bytes%s, %llu times\n",
+		(unsigned long long)b->run.x.same_texts,
+		b->as ? " in what runs" : "",
+		(unsigned long long)b->run.x.exact_reads,
+		(unsigned long long)b->run.x.exact_logits,
+		(unsigned long long)b->run.x.exact_logits,
+		b->as ? " in what is priced" : "",
+		(unsigned long long)b->run.x.above_floor);
+	if (b->run.x.kernel_reads)
+		printf("checked: the kernel counts as many bytes, to a layer, "
+		       "%llu times\n",
+			(unsigned long long)b->run.x.kernel_reads);
+	else if (!b->run.x.phone)
+		printf("not checked: the kernel's count of bytes (%s)\n",
+			b->run.pair.uncounted);
 }
 
 /* ---- JSON ---------------------------------------------------------------- */

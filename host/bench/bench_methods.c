@@ -291,28 +291,6 @@ static json_t *as_json(
 		report_tables_json(tables, n));
 }
 
-static int report(const struct bench_methods *b, struct err *e)
-{
-	const struct bench_words words = { .text = print_text,
-		.csv = print_csv,
-		.json = as_json,
-		.arg = b,
-		.model = b->models_differ ? "" : b->run.pair.model,
-		.simulated = b->oracle };
-	struct bench_table *tables = calloc(TABLES, sizeof(*tables));
-	unsigned n = b->run.x.n_tasks > 1 ? TABLES : TABLES - 1;
-	struct table_request request = { 0 };
-	int ret;
-
-	if (!tables)
-		return err_set(e, ENOMEM, "no memory for tables");
-	for (unsigned i = 0; i < n; i++)
-		table_fill(&tables[i], &b->run.x, &b->plan[i], &request);
-	ret = bench_run_report(&b->run, &words, tables, n, e);
-	free(tables);
-	return ret;
-}
-
 /* Write "target", with the name of the setting's model file. */
 static int name_model(const struct bench_methods *b, const struct run *run,
 	char name[TABLE_NAME], struct err *e)
@@ -373,8 +351,28 @@ int bench_methods(const struct methods_args *a, bool check_only, struct err *e)
 	}
 	if (!ret)
 		ret = bench_run_measure(&b->run, e);
-	if (!ret)
-		ret = report(b, e);
+	if (!ret) {
+		const struct bench_words words = { .text = print_text,
+			.csv = print_csv,
+			.json = as_json,
+			.arg = b,
+			.model = b->models_differ ? "" : b->run.pair.model,
+			.simulated = b->oracle };
+		struct bench_table *tables = calloc(TABLES, sizeof(*tables));
+		unsigned n_tables = b->run.x.n_tasks > 1 ? TABLES : TABLES - 1;
+		struct table_request request = { 0 };
+
+		if (!tables) {
+			ret = err_set(e, ENOMEM, "no memory for tables");
+		} else {
+			for (unsigned i = 0; i < n_tables; i++)
+				table_fill(&tables[i], &b->run.x, &b->plan[i],
+					&request);
+			ret = bench_run_report(
+				&b->run, &words, tables, n_tables, e);
+			free(tables);
+		}
+	}
 out:
 	bench_run_release(&b->run);
 	free(b);

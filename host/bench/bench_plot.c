@@ -211,38 +211,6 @@ static void place(const struct page *p, unsigned i)
 	putc('\n', p->f);
 }
 
-/* ---- lines --------------------------------------------------------------- */
-
-/* One line of data for each column: the place on the x axis, then a figure of
- * each row. */
-static void draw_lines(const struct page *p)
-{
-	const struct bench_table *t = p->t;
-	char text[ROW_NAME];
-	FILE *f = p->f;
-	unsigned n = 0;
-
-	place(p, 0);
-	set(f, "xlabel", t->plot.x);
-	fputs("$data << END\nx", f);
-	for (unsigned r = 0; r < t->n_rows; r++)
-		cell_text(f, row_name(t, r, text));
-	for (unsigned c = 0; c < t->n_columns; c++) {
-		if (!t->column[c].panel)
-			continue;
-		n++;
-		putc('\n', f);
-		cell_text(f, t->column[c].head);
-		for (unsigned r = 0; r < t->n_rows; r++)
-			figure(t, r, c, f);
-	}
-	fprintf(f,
-		"\nEND\nset xrange [-0.3:%u.3]\nset yrange [0:*]\n"
-		"plot for [i=2:%u] $data using 0:i:xtic(1) with linespoints "
-		"linewidth 2 pointtype 7 title columnheader(i)\n",
-		n - 1, t->n_rows + 1);
-}
-
 /* ---- points -------------------------------------------------------------- */
 
 static unsigned column_in(const struct bench_table *t, unsigned panel)
@@ -391,7 +359,33 @@ static void draw_bars(const struct page *p, unsigned panel)
 static void draw(const struct page *p)
 {
 	if (p->t->plot.lines) {
-		draw_lines(p);
+		const struct bench_table *t = p->t;
+		char text[ROW_NAME];
+		FILE *f = p->f;
+		unsigned n = 0;
+
+		/* One line of data for each column: the place on the x axis,
+		 * then a figure of each row. */
+		place(p, 0);
+		set(f, "xlabel", t->plot.x);
+		fputs("$data << END\nx", f);
+		for (unsigned r = 0; r < t->n_rows; r++)
+			cell_text(f, row_name(t, r, text));
+		for (unsigned c = 0; c < t->n_columns; c++) {
+			if (!t->column[c].panel)
+				continue;
+			n++;
+			putc('\n', f);
+			cell_text(f, t->column[c].head);
+			for (unsigned r = 0; r < t->n_rows; r++)
+				figure(t, r, c, f);
+		}
+		fprintf(f,
+			"\nEND\nset xrange [-0.3:%u.3]\nset yrange [0:*]\nplot "
+			"for [i=2:%u] $data using 0:i:xtic(1) with linespoints "
+			"linewidth 2 pointtype 7 title columnheader(i)\n",
+			n - 1, t->n_rows + 1);
+
 		return;
 	}
 	if (p->t->plot.points) {

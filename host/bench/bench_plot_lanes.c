@@ -39,23 +39,6 @@ static void head(const char *text, unsigned from_top, unsigned size,
 		1 - (double)from_top / height, size);
 }
 
-static void draw_bar(
-	const struct lane_bar *b, size_t number, double width, FILE *f)
-{
-	double top = b->lane + (1 - BAR_HEIGHT) / 2;
-
-	fprintf(f,
-		"set object %zu rectangle from %.9g,%.3f to %.9g,%.3f "
-		"fillstyle solid 0.9 border rgb 'white' fillcolor rgb '%s'\n",
-		number, b->from, top, b->to, top + BAR_HEIGHT,
-		colours[b->kind]);
-	if (b->to - b->from > NUMBER_ROOM * width)
-		fprintf(f,
-			"set label '%u' at %.9g,%u.5 center front "
-			"textcolor rgb 'white'\n",
-			b->number, (b->from + b->to) / 2, b->lane);
-}
-
 int bench_plot_lanes(const struct plot_lanes *p, const char *caption,
 	const char *folder, struct err *e)
 {
@@ -95,8 +78,23 @@ int bench_plot_lanes(const struct plot_lanes *p, const char *caption,
 	}
 	fputs(")\n", f);
 
-	for (size_t i = 0; i < p->n; i++)
-		draw_bar(&p->bar[i], i + 1, end_of(p), f);
+	for (size_t i = 0; i < p->n; i++) {
+		double top = p->bar[i].lane + (1 - BAR_HEIGHT) / 2;
+
+		fprintf(f,
+			"set object %zu rectangle from %.9g,%.3f to %.9g,%.3f "
+			"fillstyle solid 0.9 border rgb 'white' fillcolor rgb "
+			"'%s'\n",
+			i + 1, p->bar[i].from, top, p->bar[i].to,
+			top + BAR_HEIGHT, colours[p->bar[i].kind]);
+		if (p->bar[i].to - p->bar[i].from > NUMBER_ROOM * end_of(p))
+			fprintf(f,
+				"set label '%u' at %.9g,%u.5 center front "
+				"textcolor rgb 'white'\n",
+				p->bar[i].number,
+				(p->bar[i].from + p->bar[i].to) / 2,
+				p->bar[i].lane);
+	}
 
 	/* Points outside the picture make gnuplot draw the key's samples. */
 	for (unsigned k = 0; k < LANES_KINDS && p->kind[k]; k++) {

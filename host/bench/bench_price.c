@@ -81,45 +81,6 @@ struct recording {
 	unsigned n;
 };
 
-static int take_methods(const json_t *methods, const struct pass_ask *p,
-	struct recording *out, struct err *e)
-{
-	const json_t *row;
-	size_t i;
-	int ret = 0;
-
-	if (!json_array_size(methods) || json_array_size(methods) > TABLE_ROWS)
-		return err_set(e, EINVAL, "there is no table of methods");
-	json_array_foreach(methods, i, row)
-	{
-		const char *name =
-			json_string_value(json_object_get(row, "method"));
-		struct recorded *m = &out->method[out->n++];
-
-		m->pass = *p;
-		snprintf(m->name, sizeof(m->name), "%s", name ? name : "-");
-		ret = take_number(row, "rows_per_pass", &m->pass.rows, e);
-		if (!ret)
-			ret = take_number(row, "upper_rows_per_pass",
-				&m->pass.upper_rows, e);
-		if (!ret)
-			ret = take_number(
-				row, "drafted_per_pass", &m->pass.drafted, e);
-		if (!ret)
-			ret = take_number(
-				row, "accepted_length", &m->pass.length, e);
-		if (!ret &&
-			(m->pass.rows < 1 || m->pass.upper_rows < 1 ||
-				m->pass.length <= 0 ||
-				m->pass.rows > PRICE_ROWS_MAX))
-			ret = err_set(e, EINVAL,
-				"a row of the table of methods has no passes");
-		if (ret)
-			break;
-	}
-	return ret;
-}
-
 /* Take the mean passes of all methods from a recording. */
 static int take_recording(const char *path, const struct pass_ask *p,
 	struct recording *out, struct err *e)
@@ -128,12 +89,51 @@ static int take_recording(const char *path, const struct pass_ask *p,
 	json_t *run = json_load_file(path, 0, &at);
 	struct err why = { 0 };
 	int ret;
+	const json_t *methods;
+	const json_t *row;
+	size_t i;
 
 	if (!run)
 		return err_set(e, EINVAL, "--from '%s': %s", path, at.text);
-	ret = take_methods(
-		json_object_get(json_object_get(run, "tables"), "methods"), p,
-		out, &why);
+
+	methods = json_object_get(json_object_get(run, "tables"), "methods");
+	ret = 0;
+	if (!json_array_size(methods) ||
+		json_array_size(methods) > TABLE_ROWS) {
+		ret = err_set(&why, EINVAL, "there is no table of methods");
+	} else {
+		json_array_foreach(methods, i, row)
+		{
+			const char *name = json_string_value(
+				json_object_get(row, "method"));
+			struct recorded *m = &out->method[out->n++];
+
+			m->pass = *p;
+			snprintf(m->name, sizeof(m->name), "%s",
+				name ? name : "-");
+			ret = take_number(
+				row, "rows_per_pass", &m->pass.rows, &why);
+			if (!ret)
+				ret = take_number(row, "upper_rows_per_pass",
+					&m->pass.upper_rows, &why);
+			if (!ret)
+				ret = take_number(row, "drafted_per_pass",
+					&m->pass.drafted, &why);
+			if (!ret)
+				ret = take_number(row, "accepted_length",
+					&m->pass.length, &why);
+			if (!ret &&
+				(m->pass.rows < 1 || m->pass.upper_rows < 1 ||
+					m->pass.length <= 0 ||
+					m->pass.rows > PRICE_ROWS_MAX))
+				ret = err_set(&why, EINVAL,
+					"a row of the table of methods has no "
+					"passes");
+			if (ret)
+				break;
+		}
+	}
+
 	json_decref(run);
 	if (!ret)
 		return 0;
@@ -229,35 +229,6 @@ static int fill_ratios(struct bench_table *t, const struct recording *r,
 
 /* ---- report -------------------------------------------------------------- */
 
-static int report(const struct bench_price_args *a, const struct bench_table *t,
-	unsigned n, struct err *e)
-{
-	const char *draft = a->draft ? a->draft->name : NULL;
-
-	if (a->json)
-		return print_json(
-			json_pack("{s:i, s:s, s:s, s:s, s:s*, s:s, s:f, s:i, "
-				  "s:i, s:i, s:o}",
-				"version", BENCH_JSON_VERSION, "bench", "price",
-				"clock", a->clock, "target", a->target->name,
-				"draft", draft, "type",
-				dtype_info(a->type)->name, "dram_budget",
-				a->resident, "resident_runs", (int)a->runs,
-				"stage_slots", (int)a->slots, "seen",
-				(int)a->seen, "tables",
-				report_tables_json(t, n)),
-			9, e);
-	printf("Priced, not run: %s, drafted by %s, in %s, on %s\n%.0f %% of "
-	       "the layers in memory, in %u run%s, %u read ahead at most, %u "
-	       "positions\n",
-		a->target->name, draft ? draft : "what is free",
-		dtype_info(a->type)->name, a->clock + 4, 100 * a->resident,
-		a->runs, a->runs > 1 ? "s" : "", a->slots, a->seen);
-	for (unsigned i = 0; i < n; i++)
-		table_print(&t[i], stdout);
-	return 0;
-}
-
 /* The second table has the ratios. */
 static int fill(const struct bench_price_args *a, struct pass_ask *p,
 	struct bench_table t[2], struct err *e)
@@ -320,8 +291,37 @@ int bench_price(const struct bench_price_args *a, struct err *e)
 	if (!t)
 		return err_set(e, ENOMEM, "no memory for tables");
 	ret = fill(a, &p, t, e);
-	if (!ret)
-		ret = report(a, t, a->vary ? 2 : 1, e);
+	if (!ret) {
+		unsigned n = a->vary ? 2 : 1;
+		const char *draft = a->draft ? a->draft->name : NULL;
+
+		if (a->json) {
+			ret = print_json(
+				json_pack(
+					"{s:i, s:s, s:s, s:s, s:s*, s:s, s:f, "
+					"s:i, s:i, s:i, s:o}",
+					"version", BENCH_JSON_VERSION, "bench",
+					"price", "clock", a->clock, "target",
+					a->target->name, "draft", draft, "type",
+					dtype_info(a->type)->name,
+					"dram_budget", a->resident,
+					"resident_runs", (int)a->runs,
+					"stage_slots", (int)a->slots, "seen",
+					(int)a->seen, "tables",
+					report_tables_json(t, n)),
+				9, e);
+		} else {
+			printf("Priced, not run: %s, drafted by %s, in %s, on "
+			       "%s\n%.0f %% of the layers in memory, in %u "
+			       "run%s, %u read ahead at most, %u positions\n",
+				a->target->name, draft ? draft : "a free draft",
+				dtype_info(a->type)->name, a->clock + 4,
+				100 * a->resident, a->runs,
+				a->runs > 1 ? "s" : "", a->slots, a->seen);
+			for (unsigned i = 0; i < n; i++)
+				table_print(&t[i], stdout);
+		}
+	}
 	free(t);
 	return ret;
 }

@@ -109,18 +109,6 @@ static int by_threads(
 	return ret;
 }
 
-/* A short read is an error: nothing truncates the file. */
-static int take_one(struct reader *r, uint64_t *bytes, struct block **out)
-{
-	*out = r->ops->take(r, PATIENCE);
-	if (!*out)
-		return -ETIMEDOUT;
-	if ((*out)->res != (int64_t)(*out)->len)
-		return (*out)->res < 0 ? (int)(*out)->res : -ENODATA;
-	*bytes += (*out)->len;
-	return 0;
-}
-
 static int go_round(
 	struct reader *r, struct part *p, unsigned depth, uint64_t *bytes)
 {
@@ -132,7 +120,15 @@ static int go_round(
 		r->ops->submit(r, &block[flying++]);
 	while (flying && !ret) {
 		r->ops->flush(r);
-		ret = take_one(r, bytes, &b);
+
+		/* A short read is an error: nothing truncates the file. */
+		b = r->ops->take(r, PATIENCE);
+		if (!b)
+			ret = -ETIMEDOUT;
+		else if (b->res != (int64_t)b->len)
+			ret = b->res < 0 ? (int)b->res : -ENODATA;
+		else
+			*bytes += b->len;
 		flying--;
 		if (ret || !next_block(p, b))
 			continue;

@@ -56,19 +56,6 @@ static void ring_close(struct bench_peer *p)
 static const struct bench_peer_ops ring_ops = { ring_batch, ring_trip,
 	ring_close };
 
-/* The device inherits the CPU affinity that this process has when it starts. */
-static int open_on(struct ring_peer *r, const struct bench_cpus *cpus,
-	const struct wire_hello *hello, struct err *e)
-{
-	int ret = bench_pin(cpus->device, e), back;
-
-	if (ret)
-		return ret;
-	ret = device_link_open(&r->link, hello, e);
-	back = bench_pin(cpus->host, ret ? NULL : e);
-	return ret ? ret : back;
-}
-
 int bench_ring_open(struct bench_peer **out, const struct bench_subject *s,
 	const struct bench_cpus *cpus, struct err *e)
 {
@@ -84,11 +71,21 @@ int bench_ring_open(struct bench_peer **out, const struct bench_subject *s,
 	};
 	struct ring_peer *r = calloc(1, sizeof(*r));
 	int ret;
+	int back;
 
 	if (!r)
 		return err_set(e, ENOMEM, "no memory to measure with");
 	r->base.ops = &ring_ops;
-	ret = open_on(r, cpus, &hello, e);
+
+	/* The device inherits the CPU affinity that this process has when it
+	 * starts. */
+	ret = bench_pin(cpus->device, e);
+	if (!ret) {
+		ret = device_link_open(&r->link, &hello, e);
+		back = bench_pin(cpus->host, ret ? NULL : e);
+		ret = ret ? ret : back;
+	}
+
 	if (ret) {
 		ring_close(&r->base);
 		return ret;

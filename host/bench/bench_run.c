@@ -13,7 +13,7 @@ void bench_run_set_up(struct bench_run *r, const struct bench_options *a)
 {
 	const struct run_options *o = opt_values_of(a->options, &run_table);
 
-	r->values = a;
+	r->opts = a;
 	r->clock = run_options_clock(a->options);
 	r->n_predict = o->n_predict;
 	r->pair = (struct pair_runner){ .values = *a->options,
@@ -30,7 +30,7 @@ void bench_run_set_up(struct bench_run *r, const struct bench_options *a)
 
 int bench_run_prepare(struct bench_run *r, struct err *e)
 {
-	const struct bench_options *a = r->values;
+	const struct bench_options *a = r->opts;
 	int ret = a->plot ? bench_plot_ready(a->plot, e) : 0;
 
 	if (ret)
@@ -51,8 +51,8 @@ int bench_run_prepare(struct bench_run *r, struct err *e)
 
 int bench_run_measure(struct bench_run *r, struct err *e)
 {
-	return r->values->merged ? bench_shards_take(r, r->values->merged, e)
-				 : experiment_run(&r->x, e);
+	return r->opts->merged ? bench_shards_take(r, r->opts->merged, e)
+			       : experiment_run(&r->x, e);
 }
 
 void bench_run_release(struct bench_run *r)
@@ -72,17 +72,17 @@ int bench_run_report(const struct bench_run *r, const struct bench_words *w,
 	char caption[BENCH_CAPTION];
 	int ret = 0;
 
-	if (r->values->shard.of)
+	if (r->opts->shard.of)
 		return bench_shard_print(r, w->json(w->arg, tables, n), e);
-	if (r->values->form == BENCH_JSON)
+	if (r->opts->form == BENCH_JSON)
 		ret = print_json(w->json(w->arg, tables, n), 9, e);
-	else if (r->values->form == BENCH_CSV)
+	else if (r->opts->form == BENCH_CSV)
 		w->csv(w->arg, tables, n);
 	else
 		w->text(w->arg, tables, n);
 	report_caption(&r->x, r->pair.priced, w->model, bench_run_clock(r),
 		w->simulated, caption);
-	return ret ? ret : report_plots(tables, n, caption, r->values->plot, e);
+	return ret ? ret : report_plots(tables, n, caption, r->opts->plot, e);
 }
 
 /* ---- benchmarks that are tables only ------------------------------------- */

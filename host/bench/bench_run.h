@@ -45,7 +45,7 @@ struct bench_options {
 };
 
 struct bench_run {
-	const struct bench_options *values;
+	const struct bench_options *opts;
 	const char *clock; /* phone profile; NULL: the wall clock */
 	uint32_t n_predict;
 	struct pair_runner pair;

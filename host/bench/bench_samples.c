@@ -228,30 +228,6 @@ static void fill(const struct bench_samples *b, struct bench_table *t,
 	}
 }
 
-static void print_text(const struct bench_samples *b, struct bench_table *t)
-{
-	printf("Samples of one prompt of %u tokens, %u threads, medians of %u "
-	       "rounds\n\n",
-		b->prompt, b->args->threads, b->rounds);
-	*t = (struct bench_table){ .name = "samples",
-		.title = "wall clock",
-		.note = "pass: a row of each sample, the prompt's keys and "
-			"values read once; apart: once each",
-		.name_key = { "samples" },
-		.n_names = 1 };
-	fill(b, t, 0, PHONE_FROM);
-	table_print(t, stdout);
-	*t = (struct bench_table){ .name = "phone",
-		.title = b->phone,
-		.note = "logits: their share of a step; grown: tokens/s over "
-			"those of the first row",
-		.name_key = { "samples" },
-		.n_names = 1 };
-	fill(b, t, PHONE_FROM, FIGURES);
-	putchar('\n');
-	table_print(t, stdout);
-}
-
 static int report(const struct bench_samples *b, struct err *e)
 {
 	struct bench_table *t = malloc(sizeof(*t));
@@ -272,7 +248,26 @@ static int report(const struct bench_samples *b, struct err *e)
 				"samples", table_json(t)),
 			6, e);
 	} else {
-		print_text(b, t);
+		printf("Samples of one prompt of %u tokens, %u threads, "
+		       "medians of %u rounds\n\n",
+			b->prompt, b->args->threads, b->rounds);
+		*t = (struct bench_table){ .name = "samples",
+			.title = "wall clock",
+			.note = "pass: a row of each sample, the prompt's keys "
+				"and values read once; apart: once each",
+			.name_key = { "samples" },
+			.n_names = 1 };
+		fill(b, t, 0, PHONE_FROM);
+		table_print(t, stdout);
+		*t = (struct bench_table){ .name = "phone",
+			.title = b->phone,
+			.note = "logits: their share of a step; grown: "
+				"tokens/s over those of the first row",
+			.name_key = { "samples" },
+			.n_names = 1 };
+		fill(b, t, PHONE_FROM, FIGURES);
+		putchar('\n');
+		table_print(t, stdout);
 	}
 	free(t);
 	return ret;

@@ -253,11 +253,11 @@ static int report(const struct bench_sdnpu *b, struct err *e)
 	if (b->graphs.n)
 		sdnpu_graphs_fill(&b->graphs, &tables[n++]);
 	ret = bench_run_report_tables(&b->run, &name, tables, n, e);
-	if (!ret && b->run.values->plot) {
+	if (!ret && b->run.opts->plot) {
 		report_caption(&b->run.x, b->run.pair.priced, b->run.pair.model,
 			bench_run_clock(&b->run), false, caption);
 		ret = sdnpu_graphs_plot(
-			&b->graphs, caption, b->run.values->plot, e);
+			&b->graphs, caption, b->run.opts->plot, e);
 	}
 	free(tables);
 	return ret;

@@ -66,8 +66,8 @@ int bench_shard_print(const struct bench_run *r, json_t *o, struct err *e)
 		json_array_append_new(runs, run_json(x, x->run[i]));
 	json_object_set_new(o, "runs", runs);
 	json_object_set_new(o, "draft_file", json_string(r->pair.draft));
-	json_object_set_new(o, "shard",
-		shard_json(&r->values->shard, r->values->arguments));
+	json_object_set_new(
+		o, "shard", shard_json(&r->opts->shard, r->opts->arguments));
 	return print_json(o, 17, e);
 }
 

@@ -137,24 +137,20 @@ static void put_field(const char *text, FILE *f)
 	putc('"', f);
 }
 
-static void put_line(
-	const struct bench_table *t, unsigned row, unsigned column, FILE *f)
-{
-	const struct table_row *r = &t->row[row];
-
-	fprintf(f, "%s,", t->name);
-	put_field(r->name[0], f);
-	putc(',', f);
-	put_field(r->name[1], f);
-	fprintf(f, ",%s,%.9g\n", t->column[column].key, r->value[column]);
-}
-
 void table_print_csv(const struct bench_table *t, FILE *f)
 {
 	for (unsigned r = 0; r < t->n_rows; r++)
 		for (unsigned i = 0; i < t->n_columns; i++)
-			if (!isnan(t->row[r].value[i]))
-				put_line(t, r, i, f);
+			if (!isnan(t->row[r].value[i])) {
+				const struct table_row *at = &t->row[r];
+
+				fprintf(f, "%s,", t->name);
+				put_field(at->name[0], f);
+				putc(',', f);
+				put_field(at->name[1], f);
+				fprintf(f, ",%s,%.9g\n", t->column[i].key,
+					at->value[i]);
+			}
 }
 
 json_t *table_json(const struct bench_table *t)

@@ -438,29 +438,6 @@ static int run_model(struct tts *t, unsigned model, struct err *e)
 	return ret;
 }
 
-static int look_at_method(struct tts *t, unsigned m, struct err *e)
-{
-	const struct tts_args *a = t->args;
-	struct opt_values values;
-	struct tandem_report r;
-	struct tandem *of;
-	int ret = ask(
-		a, 0, &a->method[m], a->samples[a->n_samples - 1], &values, e);
-
-	if (!ret)
-		ret = tandem_create(&of, NULL, &values, e);
-	if (ret)
-		return ret;
-	tandem_report(of, &r);
-	t->how[m] = (struct tts_how){ .plain = r.keeps_all,
-		.follows = !run_options_draft(a->options) &&
-			(r.keeps_all || r.chooses_last),
-		.reward = r.needs_reward,
-		.group = r.group };
-	tandem_end(of, NULL);
-	return 0;
-}
-
 int bench_tts(const struct tts_args *a, struct err *e)
 {
 	struct tts *t = calloc(1, sizeof(*t));
@@ -475,8 +452,25 @@ int bench_tts(const struct tts_args *a, struct err *e)
 		ret = eval_tasks_read(&tasks, a->task, EVAL_NEED_ANSWERS, e);
 	if (!ret)
 		t->items = eval_task_first(&tasks.task[0], a->items);
-	for (unsigned m = 0; m < a->n_methods && !ret; m++)
-		ret = look_at_method(t, m, e);
+	for (unsigned m = 0; m < a->n_methods && !ret; m++) {
+		struct opt_values values;
+		struct tandem_report r;
+		struct tandem *of;
+
+		ret = ask(a, 0, &a->method[m], a->samples[a->n_samples - 1],
+			&values, e);
+		if (!ret)
+			ret = tandem_create(&of, NULL, &values, e);
+		if (!ret) {
+			tandem_report(of, &r);
+			t->how[m] = (struct tts_how){ .plain = r.keeps_all,
+				.follows = !run_options_draft(a->options) &&
+					(r.keeps_all || r.chooses_last),
+				.reward = r.needs_reward,
+				.group = r.group };
+			tandem_end(of, NULL);
+		}
+	}
 	for (unsigned m = 0; m < a->n_models && !ret; m++)
 		ret = run_model(t, m, e);
 	if (!ret)

@@ -192,29 +192,6 @@ static int check_logits(struct experiment *x, const struct run *r,
 
 /* ---- runs ---------------------------------------------------------------- */
 
-static int run_item(struct experiment *x, struct run *r, void *one, size_t item,
-	struct err *e)
-{
-	const struct known_text *known = known_text(x, r, item);
-	struct item_report t = { .kernel_bytes = -1 };
-	int ret = x->runner->item(x->runner->arg, one, item,
-		known && known->id ? known : NULL, &t, e);
-
-	if (!ret)
-		ret = check_text(x, r, item, &t, e);
-	if (!ret)
-		ret = check_reads(x, r, &t, e);
-	if (!ret)
-		ret = check_floor(x, r, &t, e);
-	if (!ret)
-		ret = check_kernel(x, r, &t, e);
-	if (!ret)
-		ret = check_logits(x, r, &t, e);
-	figures_add(&r->task[x->item_task[item]], &t.figures);
-	r->base_w = t.base_w;
-	return ret;
-}
-
 /* Run all items of a run in one round. */
 static int run_items(struct experiment *x, unsigned round, unsigned run,
 	void *one, struct err *e)
@@ -228,9 +205,29 @@ static int run_items(struct experiment *x, unsigned round, unsigned run,
 
 	memcpy(before, r->task, sizeof(before));
 	for (size_t i = 0; i < x->n_items && !ret; i++) {
+		const struct known_text *known;
+		struct item_report report;
+
 		if (!shard_has(&x->shard, i))
 			continue;
-		ret = run_item(x, r, one, i, e);
+
+		known = known_text(x, r, i);
+		report = (struct item_report){ .kernel_bytes = -1 };
+		ret = x->runner->item(x->runner->arg, one, i,
+			known && known->id ? known : NULL, &report, e);
+		if (!ret)
+			ret = check_text(x, r, i, &report, e);
+		if (!ret)
+			ret = check_reads(x, r, &report, e);
+		if (!ret)
+			ret = check_floor(x, r, &report, e);
+		if (!ret)
+			ret = check_kernel(x, r, &report, e);
+		if (!ret)
+			ret = check_logits(x, r, &report, e);
+		figures_add(&r->task[x->item_task[i]], &report.figures);
+		r->base_w = report.base_w;
+
 		progress_report(&x->progress, "measuring", ++done, total);
 	}
 	for (unsigned t = 0; t < x->n_tasks; t++) {

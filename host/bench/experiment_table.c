@@ -36,15 +36,24 @@ int table_plan_row(struct table_plan *p, struct run *run, const char *first,
 	return 0;
 }
 
-static int add_cells(struct plan_row *r, struct experiment *x,
-	const struct table_spec *t, const char *method,
-	const struct table_variant *v, const struct table_request *request,
-	struct err *e)
+static int plan_row(struct table_plan *p, struct experiment *x,
+	const char *method, const struct table_variant *v,
+	const struct table_request *request, struct err *e)
 {
-	const struct table_levels *l =
-		t->levels ? &request->levels[t->levels - 1] : NULL;
-	int ret = 0;
+	const struct table_spec *t = p->spec;
+	const char *variant = v->name ? v->name : request->unnamed;
+	struct plan_row *r = add_row(p, e);
+	const struct table_levels *l;
+	int ret;
 
+	if (!r)
+		return -EINVAL;
+	for (int i = 0; i < TABLE_NAMES && t->name_key[i]; i++)
+		snprintf(r->name[i], TABLE_NAME, "%s",
+			strcmp(t->name_key[i], "method") ? variant : method);
+
+	l = t->levels ? &request->levels[t->levels - 1] : NULL;
+	ret = 0;
 	for (unsigned i = 0; i < (l ? l->n : 1) && !ret; i++) {
 		struct setting s;
 
@@ -72,22 +81,6 @@ static int add_cells(struct plan_row *r, struct experiment *x,
 		r->n = i + 1;
 	}
 	return ret;
-}
-
-static int plan_row(struct table_plan *p, struct experiment *x,
-	const char *method, const struct table_variant *v,
-	const struct table_request *request, struct err *e)
-{
-	const struct table_spec *t = p->spec;
-	const char *variant = v->name ? v->name : request->unnamed;
-	struct plan_row *r = add_row(p, e);
-
-	if (!r)
-		return -EINVAL;
-	for (int i = 0; i < TABLE_NAMES && t->name_key[i]; i++)
-		snprintf(r->name[i], TABLE_NAME, "%s",
-			strcmp(t->name_key[i], "method") ? variant : method);
-	return add_cells(r, x, t, method, v, request, e);
 }
 
 int table_plan(struct table_plan *p, struct experiment *x,

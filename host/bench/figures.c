@@ -41,23 +41,6 @@ static double rate_of(
 	return median(rate, x->rounds);
 }
 
-/* The geometric mean over the tasks with any tokens. */
-static double mean_rate(
-	const struct experiment *x, const struct run *r, double *task)
-{
-	double sum = 0;
-	unsigned n = 0;
-
-	for (unsigned t = 0; t < x->n_tasks; t++) {
-		task[t] = rate_of(x, r, t);
-		if (!r->task[t].tokens)
-			continue;
-		sum += log(task[t]);
-		n++;
-	}
-	return n ? exp(sum / n) : 0;
-}
-
 /* Derive the figures from the sums. */
 static struct run_summary summary_of(const struct experiment *x,
 	const struct run *r, const struct figures *sum)
@@ -96,11 +79,25 @@ struct run_summary run_summary(const struct experiment *x, const struct run *r)
 {
 	struct figures sum = { 0 };
 	struct run_summary t;
+	double rates;
+	unsigned n;
 
 	for (unsigned i = 0; i < x->n_tasks; i++)
 		figures_add(&sum, &r->task[i]);
 	t = summary_of(x, r, &sum);
-	t.tokens_per_s = mean_rate(x, r, t.task_tokens_per_s);
+
+	/* The geometric mean over the tasks with any tokens. */
+	rates = 0;
+	n = 0;
+	for (unsigned j = 0; j < x->n_tasks; j++) {
+		t.task_tokens_per_s[j] = rate_of(x, r, j);
+		if (!r->task[j].tokens)
+			continue;
+		rates += log(t.task_tokens_per_s[j]);
+		n++;
+	}
+	t.tokens_per_s = n ? exp(rates / n) : 0;
+
 	return t;
 }
 

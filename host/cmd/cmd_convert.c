@@ -120,53 +120,6 @@ static struct tally tally_of(const struct conversion *c)
 	return tally;
 }
 
-static void print_report(const char *path, const struct image *image,
-	const struct model *m, const struct conversion *done)
-{
-	struct tally tally = tally_of(done);
-	size_t matrices = 0;
-	char name[48];
-
-	printf("%-28s %-6s %-11s %9s %12s %7s\n", "matrix", "from", "to",
-		"error", "conventional", "ratio");
-	for (size_t i = 0; i < done->n; i++) {
-		const struct convert_tensor *t = &done->tensor[i];
-
-		if (!is_packed(image, t))
-			continue;
-		matrices++;
-		printf("%-28s %-6s %-11s %9.6f",
-			gguf_show(t->tensor->name, name, sizeof(name)),
-			layout_type_name(t->tensor->type),
-			layout_type_name(t->type), t->loss.error);
-		if (t->loss.is_grouped)
-			printf(" %12.6f %7.3f", t->loss.conventional,
-				t->loss.ratio);
-		if (is_worse(t))
-			printf("  worse than conventional groups");
-		putchar('\n');
-	}
-	printf("\n%zu matrices\n", matrices);
-	if (tally.most || tally.lossless)
-		printf("%zu worse than conventional groups by more than "
-		       "%.0f %%\n",
-			tally.worse, (WORSE - 1) * 100);
-	if (tally.most)
-		printf("the largest ratio is %.3f (%s)\n",
-			tally.most->loss.ratio,
-			gguf_show(
-				tally.most->tensor->name, name, sizeof(name)));
-	if (tally.lossless)
-		printf("%zu have conventional groups of these bits in the "
-		       "model file (inf): those lose\nnothing; convert from a "
-		       "file of more bits\n",
-			tally.lossless);
-	printf("%s: %zu extents, %.1f MiB; the model file has %.1f MiB\n", path,
-		image_n_extents(image),
-		(double)image_file_bytes(image) / 0x1p20,
-		(double)gguf_file_bytes(m->gguf) / 0x1p20);
-}
-
 static json_t *report_json(const char *source, const char *path,
 	const struct image *image, const struct model *m,
 	const struct conversion *done)
@@ -245,9 +198,51 @@ static int convert_file(const char *source, const char *path, struct err *e)
 	ret = convert(m, path, &o, &done, e);
 	if (!ret && o.measure)
 		ret = image_open(&image, path, e);
-	if (image && !as_json)
-		print_report(path, image, m, &done);
-	else if (image &&
+	if (image && !as_json) {
+		struct tally tally = tally_of(&done);
+		size_t matrices = 0;
+		char name[48];
+
+		printf("%-28s %-6s %-11s %9s %12s %7s\n", "matrix", "from",
+			"to", "error", "conventional", "ratio");
+		for (size_t i = 0; i < done.n; i++) {
+			const struct convert_tensor *t = &done.tensor[i];
+
+			if (!is_packed(image, t))
+				continue;
+			matrices++;
+			printf("%-28s %-6s %-11s %9.6f",
+				gguf_show(t->tensor->name, name, sizeof(name)),
+				layout_type_name(t->tensor->type),
+				layout_type_name(t->type), t->loss.error);
+			if (t->loss.is_grouped)
+				printf(" %12.6f %7.3f", t->loss.conventional,
+					t->loss.ratio);
+			if (is_worse(t))
+				printf("  worse than conventional groups");
+			putchar('\n');
+		}
+		printf("\n%zu matrices\n", matrices);
+		if (tally.most || tally.lossless)
+			printf("%zu worse than conventional groups by more "
+			       "than %.0f %%\n",
+				tally.worse, (WORSE - 1) * 100);
+		if (tally.most)
+			printf("the largest ratio is %.3f (%s)\n",
+				tally.most->loss.ratio,
+				gguf_show(tally.most->tensor->name, name,
+					sizeof(name)));
+		if (tally.lossless)
+			printf("%zu have conventional groups of these bits in "
+			       "the model file (inf): those lose\nnothing; "
+			       "convert from a file of more bits\n",
+				tally.lossless);
+		printf("%s: %zu extents, %.1f MiB; the model file has %.1f "
+		       "MiB\n",
+			path, image_n_extents(image),
+			(double)image_file_bytes(image) / 0x1p20,
+			(double)gguf_file_bytes(m->gguf) / 0x1p20);
+	} else if (image &&
 		json_print(
 			report_json(source, path, image, m, &done), 0, stdout))
 		ret = err_sys(e, errno, "cannot write the report as JSON");

@@ -60,29 +60,6 @@ static int print_json(const char *path, json_t *all, struct err *e)
 		: 0;
 }
 
-/* Show the window of the device process that `text` names; NULL: the only
- * one. */
-static int show_window(const char *text, struct err *e)
-{
-	struct window_view view;
-	pid_t device;
-	char *end;
-	long pid = text ? strtol(text, &end, 10) : 0;
-	uint64_t huge;
-	int ret;
-
-	if (text && (pid <= 0 || pid > INT_MAX || *end))
-		return err_set(e, EINVAL, "'%s' is not a process id", text);
-	ret = window_look((pid_t)pid, &view, &device, e);
-	huge = ret ? 0 : process_huge_bytes(device);
-	if (!ret && as_json)
-		ret = print_json("the window",
-			inspect_window_json(&view, device, huge), e);
-	else if (!ret)
-		inspect_window_print(&view, device, huge, stdout);
-	return ret;
-}
-
 static int run(int argc, char **argv)
 {
 	struct packed *image = NULL;
@@ -95,7 +72,31 @@ static int run(int argc, char **argv)
 	if (!cmd_parse(&cmd_inspect, argc, argv, &operands, &status))
 		return status;
 	if (window) {
-		ret = show_window(operands ? argv[1] : NULL, &e);
+		const char *text = operands ? argv[1] : NULL;
+		struct window_view view;
+		pid_t device;
+		char *end;
+		long pid = text ? strtol(text, &end, 10) : 0;
+		uint64_t huge;
+
+		/* Show the window of the device process that `text` names;
+		 * NULL: the only one. */
+		if (text && (pid <= 0 || pid > INT_MAX || *end)) {
+			ret = err_set(
+				&e, EINVAL, "'%s' is not a process id", text);
+		} else {
+			ret = window_look((pid_t)pid, &view, &device, &e);
+			huge = ret ? 0 : process_huge_bytes(device);
+			if (!ret && as_json)
+				ret = print_json("the window",
+					inspect_window_json(
+						&view, device, huge),
+					&e);
+			else if (!ret)
+				inspect_window_print(
+					&view, device, huge, stdout);
+		}
+
 		return ret ? cmd_fail(&e) : EXIT_OK;
 	}
 	if (!operands)

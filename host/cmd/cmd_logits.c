@@ -129,29 +129,6 @@ static int start(struct tandem *t, const struct model *m,
 	return tandem_start(t, ids->n) ? tandem_failure(t, e) : 0;
 }
 
-static int write_file(struct tandem *t, const struct model *m,
-	const struct token_list *ids, struct err *e)
-{
-	bool to_stdout = !strcmp(out_path, "-");
-	struct output o = { .file = to_stdout ? stdout : fopen(out_path, "we"),
-		.n_vocab = m->n_vocab };
-	const struct pass_reader reader = { count_read, write_rows, &o };
-	struct stat st;
-	int ret;
-
-	if (!o.file)
-		return err_sys(e, errno, "cannot create '%s'", out_path);
-	progress_begin(&o.progress, "logits", ids->n);
-	ret = pass_read(tandem_session(t), ids->id, ids->n, 0, &reader, e);
-	progress_end(&o.progress);
-	if ((to_stdout ? fflush(o.file) : fclose(o.file)) && !ret)
-		ret = err_sys(e, errno, "cannot write '%s'", out_path);
-	/* An incomplete file would look complete: remove it. */
-	if (ret && !to_stdout && !lstat(out_path, &st) && S_ISREG(st.st_mode))
-		remove(out_path);
-	return ret;
-}
-
 static int logits_main(int argc, char **argv)
 {
 	struct tandem *t;
@@ -174,8 +151,33 @@ static int logits_main(int argc, char **argv)
 	ret = tandem_read_weights(t, model_path) ? tandem_failure(t, &e) : 0;
 	tandem_report(t, &r);
 	if (!ret && !(ret = read_ids(r.model->n_vocab, &ids, &e)) &&
-		!(ret = start(t, r.model, &ids, &e)))
-		ret = write_file(t, r.model, &ids, &e);
+		!(ret = start(t, r.model, &ids, &e))) {
+		bool to_stdout = !strcmp(out_path, "-");
+		struct output o = { .file = to_stdout ? stdout
+						      : fopen(out_path, "we"),
+			.n_vocab = r.model->n_vocab };
+		const struct pass_reader reader = { count_read, write_rows,
+			&o };
+		struct stat st;
+
+		if (!o.file) {
+			ret = err_sys(
+				&e, errno, "cannot create '%s'", out_path);
+		} else {
+			progress_begin(&o.progress, "logits", ids.n);
+			ret = pass_read(tandem_session(t), ids.id, ids.n, 0,
+				&reader, &e);
+			progress_end(&o.progress);
+			if ((to_stdout ? fflush(o.file) : fclose(o.file)) &&
+				!ret)
+				ret = err_sys(&e, errno, "cannot write '%s'",
+					out_path);
+			/* An incomplete file would look complete: remove it. */
+			if (ret && !to_stdout && !lstat(out_path, &st) &&
+				S_ISREG(st.st_mode))
+				remove(out_path);
+		}
+	}
 	ret = cmd_closed(ret, tandem_end(t, &closing), &closing, &e);
 	free(ids.id);
 	return ret ? cmd_fail(&e) : EXIT_OK;

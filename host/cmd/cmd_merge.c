@@ -51,8 +51,6 @@ static const struct opt_command usage = {
 	.operand = &(const struct opt){ .arg = "FILE" },
 };
 
-/* ---- an evaluation ------------------------------------------------------- */
-
 /* ---- a benchmark --------------------------------------------------------- */
 
 static const struct command *const benches[] = { &cmd_bench_lever,

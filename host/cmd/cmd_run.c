@@ -457,18 +457,6 @@ static const char *stop_name(const struct tandem_report *of, int ret)
 	return ret ? "error" : gen_stop_name(gen_stop_reason(of->generation));
 }
 
-static void warn_full(uint32_t context, uint32_t trained)
-{
-	if (context < trained)
-		cmd_warn("the context of %u tokens is full; a larger --ctx "
-			 "leaves room for more (the model was trained for %u)",
-			context, trained);
-	else
-		cmd_warn("the context of %u tokens is full, and the model was "
-			 "trained for %u",
-			context, trained);
-}
-
 /* Run the method; whatever happens, print the text so far. */
 static int generate(struct run *r, struct err *e)
 {
@@ -526,8 +514,17 @@ static int generate(struct run *r, struct err *e)
 		samples_warn(r->tandem, rep.of.n_samples);
 	if (tandem_check_finite(r->tandem, &odd))
 		cmd_warn("%s", odd.text);
-	if (gen_stop_reason(rep.of.generation) == GEN_STOP_CONTEXT)
-		warn_full(rep.of.context, rep.of.model->n_ctx);
+	if (gen_stop_reason(rep.of.generation) == GEN_STOP_CONTEXT) {
+		if (rep.of.context < rep.of.model->n_ctx)
+			cmd_warn("the context of %u tokens is full; a larger "
+				 "--ctx leaves room for more (the model was "
+				 "trained for %u)",
+				rep.of.context, rep.of.model->n_ctx);
+		else
+			cmd_warn("the context of %u tokens is full, and the "
+				 "model was trained for %u",
+				rep.of.context, rep.of.model->n_ctx);
+	}
 	return ret;
 }
 

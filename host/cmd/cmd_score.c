@@ -77,38 +77,6 @@ struct job {
 	struct scoring scoring;
 };
 
-/* ---- text ---------------------------------------------------------------- */
-
-static void print_sum(
-	const struct tandem_report *r, const struct scoring_summary *sum)
-{
-	const struct reward_stats *st = &r->scored;
-
-	printf("%" PRIu64 " solutions, %" PRIu64 " steps by %s: %" PRIu64
-	       " rows in %" PRIu64 " passes, %.2f s",
-		sum->solutions, sum->steps, r->reward, st->rows, st->passes,
-		(double)st->ns * 1e-9);
-	if (r->pair->soc)
-		printf(", %.3f s on %s", (double)st->ps * 1e-12,
-			r->pair->clock + 4);
-	putchar('\n');
-	if (!sum->problems)
-		return;
-	printf("right are %" PRIu64 " steps; area under the curve ",
-		sum->right_steps);
-	if (isnan(sum->area))
-		printf("undefined\n");
-	else
-		printf("%.4f\n", sum->area);
-	printf("of %" PRIu64 " problems with %" PRIu64, sum->problems,
-		sum->least);
-	if (sum->most > sum->least)
-		printf(" to %" PRIu64, sum->most);
-	printf(" solutions each are solved: %.1f %% by one at random, %.1f %% "
-	       "by that whose last step scores best, %.1f %% by any\n",
-		100 * sum->one, 100 * sum->best, 100 * sum->any);
-}
-
 /* ---- JSON ---------------------------------------------------------------- */
 
 static json_t *sum_json(
@@ -148,6 +116,7 @@ static int report(const struct job *j, struct err *e)
 	struct scoring_summary sum;
 	struct tandem_report r;
 	int ret = scoring_sum(sc, &sum, e);
+	const struct reward_stats *st;
 
 	if (ret)
 		return ret;
@@ -193,7 +162,33 @@ static int report(const struct job *j, struct err *e)
 					: "-");
 		putchar('\n');
 	}
-	print_sum(&r, &sum);
+
+	st = &r.scored;
+	printf("%" PRIu64 " solutions, %" PRIu64 " steps by %s: %" PRIu64
+	       " rows in %" PRIu64 " passes, %.2f s",
+		sum.solutions, sum.steps, r.reward, st->rows, st->passes,
+		(double)st->ns * 1e-9);
+	if (r.pair->soc)
+		printf(", %.3f s on %s", (double)st->ps * 1e-12,
+			r.pair->clock + 4);
+	putchar('\n');
+	if (sum.problems) {
+		printf("right are %" PRIu64 " steps; area under the curve ",
+			sum.right_steps);
+		if (isnan(sum.area))
+			printf("undefined\n");
+		else
+			printf("%.4f\n", sum.area);
+		printf("of %" PRIu64 " problems with %" PRIu64, sum.problems,
+			sum.least);
+		if (sum.most > sum.least)
+			printf(" to %" PRIu64, sum.most);
+		printf(" solutions each are solved: %.1f %% by one at random, "
+		       "%.1f %% by that whose last step scores best, %.1f %% "
+		       "by any\n",
+			100 * sum.one, 100 * sum.best, 100 * sum.any);
+	}
+
 	return cmd_flush(e);
 }
 

@@ -122,26 +122,6 @@ static const struct opt_command usage = {
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Open the same file again, to tokenize prompts while requests run. By default
- * a handle decodes from left to right, which a diffusion model cannot. */
-static int open_reader(
-	const struct tandem *writer, struct tandem **out, struct err *e)
-{
-	struct tandem_report r;
-	char method[64];
-	const char *set[] = { method, NULL };
-	struct tandem_options o;
-
-	tandem_report(writer, &r);
-	tandem_options_init(&o, sizeof(o));
-	o.model = r.model_path;
-	snprintf(method, sizeof(method), "method=%s", r.method);
-	if (r.diffusion)
-		o.set = set;
-	return tandem_open(out, &o) ? err_set(e, EIO, "%s", tandem_error(NULL))
-				    : 0;
-}
-
 static int serve(struct tandem *writer, struct tandem *reader, struct err *e)
 {
 	const struct pair_options *pair = opt_values_of(&values, &pair_table);
@@ -265,8 +245,25 @@ static int serve_main(int argc, char **argv)
 			tandem_start(writer, CONTEXT_DEFAULT)
 		? tandem_failure(writer, &e)
 		: 0;
-	if (!ret)
-		ret = open_reader(writer, &reader, &e);
+	if (!ret) {
+		/* Open the same file again, to tokenize prompts while requests
+		 * run. By default a handle decodes from left to right, which a
+		 * diffusion model cannot. */
+		struct tandem_report r;
+		char method[64];
+		const char *option[] = { method, NULL };
+		struct tandem_options o;
+
+		tandem_report(writer, &r);
+		tandem_options_init(&o, sizeof(o));
+		o.model = r.model_path;
+		snprintf(method, sizeof(method), "method=%s", r.method);
+		if (r.diffusion)
+			o.set = option;
+		ret = tandem_open(&reader, &o)
+			? err_set(&e, EIO, "%s", tandem_error(NULL))
+			: 0;
+	}
 	if (!ret)
 		ret = serve(writer, reader, &e);
 	tandem_close(reader);

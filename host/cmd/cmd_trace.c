@@ -122,25 +122,6 @@ static void counts_text(const struct trace_sum *s, FILE *f)
 			s->events_lost);
 }
 
-static void phone_text(const struct trace_phone *p, FILE *f)
-{
-	fprintf(f,
-		"phone        %.4f s in all: the CPU worked %.4f s and waited "
-		"%.4f s; NPU %.4f s (%.1f %%)",
-		phone_s(p->total_ps), phone_s(p->cpu_ps), phone_s(p->wait_ps),
-		phone_s(p->npu_ps), percent(p->npu_ps, p->total_ps));
-	if (p->read_ps)
-		fprintf(f, ", flash %.4f s (%.1f %%)", phone_s(p->read_ps),
-			percent(p->read_ps, p->total_ps));
-	if (p->loader_ps)
-		fprintf(f, ", loader %.4f s", phone_s(p->loader_ps));
-	if (p->copy_ps)
-		fprintf(f, ", copies %.4f s", phone_s(p->copy_ps));
-	fprintf(f, "\n             of the CPU logits %.4f s, drafting %.4f s\n",
-		phone_s(p->kind_ps[TRACE_KIND_LOGITS]),
-		phone_s(p->kind_ps[TRACE_KIND_DRAFT]));
-}
-
 static void report_text(const char *path, const struct timeline *t,
 	const struct trace_sum *s, FILE *f)
 {
@@ -207,8 +188,29 @@ static void report_text(const char *path, const struct timeline *t,
 			t->text[x->name], timeline_arg(t, x, "seq"),
 			s_of(x->begin - t->begin));
 	}
-	if (s->phone.there)
-		phone_text(&s->phone, f);
+	if (s->phone.there) {
+		fprintf(f,
+			"phone        %.4f s in all: the CPU worked %.4f s and "
+			"waited %.4f s; NPU %.4f s (%.1f %%)",
+			phone_s(s->phone.total_ps), phone_s(s->phone.cpu_ps),
+			phone_s(s->phone.wait_ps), phone_s(s->phone.npu_ps),
+			percent(s->phone.npu_ps, s->phone.total_ps));
+		if (s->phone.read_ps)
+			fprintf(f, ", flash %.4f s (%.1f %%)",
+				phone_s(s->phone.read_ps),
+				percent(s->phone.read_ps, s->phone.total_ps));
+		if (s->phone.loader_ps)
+			fprintf(f, ", loader %.4f s",
+				phone_s(s->phone.loader_ps));
+		if (s->phone.copy_ps)
+			fprintf(f, ", copies %.4f s",
+				phone_s(s->phone.copy_ps));
+		fprintf(f,
+			"\n             of the CPU logits %.4f s, drafting "
+			"%.4f s\n",
+			phone_s(s->phone.kind_ps[TRACE_KIND_LOGITS]),
+			phone_s(s->phone.kind_ps[TRACE_KIND_DRAFT]));
+	}
 }
 
 /* ---- JSON ---------------------------------------------------------------- */

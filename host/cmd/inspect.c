@@ -190,27 +190,6 @@ static void print_value(const struct gguf_kv *kv, FILE *f)
 		fputs(", ...", f);
 }
 
-static void print_keys(const struct gguf *g, FILE *f)
-{
-	char shown[96], type[48];
-
-	fprintf(f, "\nkeys (%zu)\n", gguf_n_kv(g));
-	for (size_t i = 0; i < gguf_n_kv(g); i++) {
-		const struct gguf_kv *kv = gguf_kv_at(g, i);
-
-		if (kv->type == GGUF_ARRAY)
-			snprintf(type, sizeof(type), "%s[%" PRIu64 "]",
-				gguf_type_name(kv->elem), kv->count);
-		else
-			snprintf(type, sizeof(type), "%s",
-				gguf_type_name(kv->type));
-		fprintf(f, "  %-40s %-15s ",
-			gguf_show(kv->key, shown, sizeof(shown)), type);
-		print_value(kv, f);
-		fputc('\n', f);
-	}
-}
-
 /* A token's text, escaped for the terminal. */
 static const char *token_text(
 	const struct gguf *g, int64_t id, char *buf, size_t size)
@@ -279,6 +258,7 @@ void inspect_print(const char *path, const struct gguf *g, FILE *f)
 	struct total total[N_TYPES] = { 0 };
 	char text[32], shown[96], shape[96];
 	size_t n = gguf_n_tensors(g);
+	char name[96], type[48];
 
 	fprintf(f, "file          %s\n", path);
 	fprintf(f, "format        GGUF version %u\n", gguf_version(g));
@@ -286,7 +266,23 @@ void inspect_print(const char *path, const struct gguf *g, FILE *f)
 		scaled(gguf_file_bytes(g), 1024, text, sizeof(text)),
 		gguf_file_bytes(g));
 	print_model(g, f);
-	print_keys(g, f);
+
+	fprintf(f, "\nkeys (%zu)\n", gguf_n_kv(g));
+	for (size_t i = 0; i < gguf_n_kv(g); i++) {
+		const struct gguf_kv *kv = gguf_kv_at(g, i);
+
+		if (kv->type == GGUF_ARRAY)
+			snprintf(type, sizeof(type), "%s[%" PRIu64 "]",
+				gguf_type_name(kv->elem), kv->count);
+		else
+			snprintf(type, sizeof(type), "%s",
+				gguf_type_name(kv->type));
+		fprintf(f, "  %-40s %-15s ",
+			gguf_show(kv->key, name, sizeof(name)), type);
+		print_value(kv, f);
+		fputc('\n', f);
+	}
+
 	fprintf(f, "\ntensors (%zu)\n", n);
 	if (n)
 		fprintf(f, "  %-32s %-5s %-16s %12s %12s\n", "name", "type",

@@ -112,47 +112,6 @@ void samples_report(const struct tandem *t, const struct tandem_report *r,
 	fputc('\n', f);
 }
 
-static json_t *sample_json(
-	const struct tandem_report *r, const struct sample_report *s)
-{
-	const struct tandem_sample *is = &s->is;
-	json_t *o = json_object(), *steps = json_array(), *ids = json_array();
-
-	for (size_t i = 0; i < is->n_steps; i++) {
-		json_t *step = json_object();
-
-		put_u64(step, "tokens",
-			is->step_ends[i] + 1 - s->prompt_tokens);
-		put_real(step, "score", (double)is->step_scores[i]);
-		json_array_append_new(steps, step);
-	}
-	for (size_t i = 0; i < is->n_tokens; i++)
-		json_array_append_new(ids, json_integer(is->tokens[i]));
-	put_u64(o, "index", is->index);
-	json_object_set_new(o, "parent",
-		is->parent < 0 ? json_null() : json_integer(is->parent));
-	put_u64(o, "stream", is->stream);
-	put_str(o, "state", s->state);
-	put_str(o, "stop", is->state == TANDEM_SAMPLE_ENDED ? s->stop : NULL);
-	put_str(o, "error", is->error);
-	json_object_set_new(o, "chosen", json_boolean(is->chosen));
-	put_real(o, "score", is->score);
-	if (r->votes) {
-		put_str(o, "answer", s->answer);
-		put_real(o, "vote", s->vote);
-	}
-	put_real(o, "logprob", is->logprob);
-	put_real(o, "certainty", is->certainty);
-	put_real(o, "confidence", is->confidence);
-	json_object_set_new(o, "steps", steps);
-	put_real(o, "time_s", is->seconds);
-	if (r->pair->soc)
-		put_real(o, "phone_s", is->phone_seconds);
-	json_object_set_new(o, "text", json_stringn(is->text, is->text_bytes));
-	json_object_set_new(o, "ids", ids);
-	return o;
-}
-
 /* Jansson allocates the rows, so that a failure is remembered. */
 static json_t *answers_json(const struct tandem *t, uint32_t n)
 {
@@ -204,9 +163,54 @@ void samples_json(json_t *out, const struct tandem *t,
 	list = json_array();
 	for (uint32_t i = 0; i < r->n_samples; i++) {
 		struct sample_report s;
+		const struct tandem_sample *is;
+		json_t *sample;
+		json_t *steps;
+		json_t *ids;
 
 		tandem_sample_report(t, i, &s);
-		json_array_append_new(list, sample_json(r, &s));
+
+		is = &s.is;
+		sample = json_object();
+		steps = json_array();
+		ids = json_array();
+		for (size_t j = 0; j < is->n_steps; j++) {
+			json_t *step = json_object();
+
+			put_u64(step, "tokens",
+				is->step_ends[j] + 1 - s.prompt_tokens);
+			put_real(step, "score", (double)is->step_scores[j]);
+			json_array_append_new(steps, step);
+		}
+		for (size_t j = 0; j < is->n_tokens; j++)
+			json_array_append_new(ids, json_integer(is->tokens[j]));
+		put_u64(sample, "index", is->index);
+		json_object_set_new(sample, "parent",
+			is->parent < 0 ? json_null()
+				       : json_integer(is->parent));
+		put_u64(sample, "stream", is->stream);
+		put_str(sample, "state", s.state);
+		put_str(sample, "stop",
+			is->state == TANDEM_SAMPLE_ENDED ? s.stop : NULL);
+		put_str(sample, "error", is->error);
+		json_object_set_new(sample, "chosen", json_boolean(is->chosen));
+		put_real(sample, "score", is->score);
+		if (r->votes) {
+			put_str(sample, "answer", s.answer);
+			put_real(sample, "vote", s.vote);
+		}
+		put_real(sample, "logprob", is->logprob);
+		put_real(sample, "certainty", is->certainty);
+		put_real(sample, "confidence", is->confidence);
+		json_object_set_new(sample, "steps", steps);
+		put_real(sample, "time_s", is->seconds);
+		if (r->pair->soc)
+			put_real(sample, "phone_s", is->phone_seconds);
+		json_object_set_new(
+			sample, "text", json_stringn(is->text, is->text_bytes));
+		json_object_set_new(sample, "ids", ids);
+
+		json_array_append_new(list, sample);
 	}
 	json_object_set_new(out, "samples", list);
 	if (r->votes)

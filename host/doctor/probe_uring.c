@@ -39,35 +39,6 @@ static int finish(struct io_uring *ring)
 	return ret;
 }
 
-/* Explain why io_uring_queue_init failed, and how to fix it. */
-static void explain_refusal(struct finding *f, int error)
-{
-	int64_t disabled = 0, group = -1, filter = 0;
-
-	probe_number("/proc/sys/kernel/io_uring_disabled", &disabled);
-	probe_number("/proc/sys/kernel/io_uring_group", &group);
-	probe_field("/proc/self/status", "Seccomp", &filter);
-	finding_is(f, PROBE_MISSING, "io_uring_setup: %s", strerror(error));
-	if (error == EPERM && disabled) {
-		finding_also(f, "; kernel.io_uring_disabled is %lld",
-			(long long)disabled);
-		if (disabled == 1)
-			finding_also(f, ", this user is not in group %lld",
-				(long long)group);
-		finding_fix(
-			f, "%ssysctl kernel.io_uring_disabled=0", probe_sudo());
-	} else if (filter == 2) {
-		finding_also(f, "; a seccomp filter refuses it");
-		finding_fix(
-			f, "docker run --security-opt seccomp=unconfined ...");
-	} else if (error == ENOMEM) {
-		finding_also(f, "; the locked-memory limit is too low");
-		finding_fix(f, "ulimit -l unlimited");
-	} else {
-		finding_fix(f, "uname -r   # Linux 5.6 or later is needed");
-	}
-}
-
 void probe_io_uring(struct finding *f)
 {
 	struct io_uring ring;
@@ -77,7 +48,37 @@ void probe_io_uring(struct finding *f)
 		"Large sequential reads can run beside compute; without it "
 		"they would be plain reads in a thread.");
 	if (ret < 0) {
-		explain_refusal(f, -ret);
+		int error = -ret;
+		int64_t disabled = 0, group = -1, filter = 0;
+
+		/* Explain why io_uring_queue_init failed, and how to fix it. */
+		probe_number("/proc/sys/kernel/io_uring_disabled", &disabled);
+		probe_number("/proc/sys/kernel/io_uring_group", &group);
+		probe_field("/proc/self/status", "Seccomp", &filter);
+		finding_is(f, PROBE_MISSING, "io_uring_setup: %s",
+			strerror(error));
+		if (error == EPERM && disabled) {
+			finding_also(f, "; kernel.io_uring_disabled is %lld",
+				(long long)disabled);
+			if (disabled == 1)
+				finding_also(f,
+					", this user is not in group %lld",
+					(long long)group);
+			finding_fix(f, "%ssysctl kernel.io_uring_disabled=0",
+				probe_sudo());
+		} else if (filter == 2) {
+			finding_also(f, "; a seccomp filter refuses it");
+			finding_fix(f,
+				"docker run --security-opt seccomp=unconfined "
+				"...");
+		} else if (error == ENOMEM) {
+			finding_also(f, "; the locked-memory limit is too low");
+			finding_fix(f, "ulimit -l unlimited");
+		} else {
+			finding_fix(
+				f, "uname -r   # Linux 5.6 or later is needed");
+		}
+
 		return;
 	}
 	io_uring_prep_nop(io_uring_get_sqe(&ring));

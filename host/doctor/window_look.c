@@ -148,52 +148,13 @@ static int copy(const struct window_view *from, struct window_view *to)
 	return -EAGAIN;
 }
 
-/* The data come from another process: check all numbers before use. */
-static int check(const struct window_view *v, struct err *e)
-{
-	uint64_t end = v->page;
-
-	if (v->magic != WINDOW_VIEW_MAGIC || v->version != 2)
-		return err_set(e, EPROTO,
-			"its view has the format of another version of Tandem");
-	if (v->used > v->slots || v->slots > WINDOW_VIEW_SLOTS || !v->page)
-		return err_set(e, EPROTO,
-			"its view is impossible: %u of %u slots, pages of %llu "
-			"bytes",
-			v->used, v->slots, (unsigned long long)v->page);
-	for (uint32_t i = 0; i < v->used; i++) {
-		const struct window_view_mapping *m = &v->map[i];
-
-		if (m->addr < end || m->span > v->bytes ||
-			m->addr > v->bytes - m->span || m->bytes > m->span ||
-			!memchr(m->name, '\0', sizeof(m->name)))
-			return err_set(e, EPROTO,
-				"its view is impossible: mapping %u", i);
-		end = m->addr + m->span + v->page;
-	}
-
-	end = 0;
-	for (uint32_t i = 0; i < v->extents && i < WINDOW_VIEW_SLOTS; i++) {
-		const struct window_view_extent *x = &v->extent[i];
-
-		if (x->at < end || x->bytes > v->extended ||
-			x->at > v->extended - x->bytes ||
-			!memchr(x->name, '\0', sizeof(x->name)))
-			return err_set(e, EPROTO,
-				"its view is impossible: buffer %u of the "
-				"extended region",
-				i);
-		end = x->at + x->bytes;
-	}
-	return 0;
-}
-
 int window_look(
 	pid_t pid, struct window_view *out, pid_t *device, struct err *e)
 {
 	struct window_view *shown;
 	struct stat st;
 	int fd = -1, ret = find(pid, &fd, device, e);
+	uint64_t end;
 
 	if (ret)
 		return ret;
@@ -211,5 +172,41 @@ int window_look(
 	if (ret)
 		return err_set(e, EAGAIN,
 			"its window changed at every look; try again");
-	return check(out, e);
+
+	/* The data come from another process: check all numbers before use. */
+	end = out->page;
+	if (out->magic != WINDOW_VIEW_MAGIC || out->version != 2)
+		return err_set(e, EPROTO,
+			"its view has the format of another version of Tandem");
+	if (out->used > out->slots || out->slots > WINDOW_VIEW_SLOTS ||
+		!out->page)
+		return err_set(e, EPROTO,
+			"its view is impossible: %u of %u slots, pages of %llu "
+			"bytes",
+			out->used, out->slots, (unsigned long long)out->page);
+	for (uint32_t i = 0; i < out->used; i++) {
+		const struct window_view_mapping *m = &out->map[i];
+
+		if (m->addr < end || m->span > out->bytes ||
+			m->addr > out->bytes - m->span || m->bytes > m->span ||
+			!memchr(m->name, '\0', sizeof(m->name)))
+			return err_set(e, EPROTO,
+				"its view is impossible: mapping %u", i);
+		end = m->addr + m->span + out->page;
+	}
+
+	end = 0;
+	for (uint32_t i = 0; i < out->extents && i < WINDOW_VIEW_SLOTS; i++) {
+		const struct window_view_extent *x = &out->extent[i];
+
+		if (x->at < end || x->bytes > out->extended ||
+			x->at > out->extended - x->bytes ||
+			!memchr(x->name, '\0', sizeof(x->name)))
+			return err_set(e, EPROTO,
+				"its view is impossible: buffer %u of the "
+				"extended region",
+				i);
+		end = x->at + x->bytes;
+	}
+	return 0;
 }

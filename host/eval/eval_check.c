@@ -85,10 +85,9 @@ bool eval_right(const struct eval_item *item, const char *output, size_t len)
 	int64_t a, b;
 	const json_t *fact;
 	size_t i;
+	size_t k;
 
 	switch (item->check) {
-		size_t k;
-
 	case EVAL_EXACT:
 		has = first_line(has);
 		wants = first_line(wants);

@@ -52,19 +52,6 @@ static int role_named(const char *name)
 	return -1;
 }
 
-static int refuse_name(const char *name, struct err *e)
-{
-	struct opt_nearest near = { .word = name };
-
-	for (size_t i = 0; i < ARRAY_LEN(roles); i++)
-		opt_nearest_offer(&near, roles[i].name);
-	return err_set(e, ENOENT,
-		"no file and no bundled model '%s' ('tandem help models' lists "
-		"those, 'tandem synth --like tiny -o tiny.gguf' makes a small "
-		"one)%s",
-		name, opt_nearest_clause(&near));
-}
-
 int models_choose(const char *named, enum model_role role, char path[PATH_MAX],
 	struct err *e)
 {
@@ -74,8 +61,17 @@ int models_choose(const char *named, enum model_role role, char path[PATH_MAX],
 		return models_find((enum model_role)other, path, e);
 	/* Whether it is neither a path nor a name with an extension, and no
 	 * file. */
-	if (!strpbrk(named, "/.") && access(named, F_OK))
-		return refuse_name(named, e);
+	if (!strpbrk(named, "/.") && access(named, F_OK)) {
+		struct opt_nearest near = { .word = named };
+
+		for (size_t i = 0; i < ARRAY_LEN(roles); i++)
+			opt_nearest_offer(&near, roles[i].name);
+		return err_set(e, ENOENT,
+			"no file and no bundled model '%s' ('tandem help "
+			"models' lists those, 'tandem synth --like tiny -o "
+			"tiny.gguf' makes a small one)%s",
+			named, opt_nearest_clause(&near));
+	}
 	if ((size_t)snprintf(path, PATH_MAX, "%s", named) >= PATH_MAX)
 		return err_set(e, ENAMETOOLONG,
 			"the name of the %s model is too long",

@@ -128,6 +128,8 @@ static int take_event(struct reading *r, const struct event *v)
 {
 	struct timeline_track *x = timeline_find_track(r->t, v->track);
 	int ret;
+	struct timeline_slice *s;
+	size_t last;
 
 	if (!x)
 		return err_set(
@@ -147,9 +149,6 @@ static int take_event(struct reading *r, const struct event *v)
 		return err_set(r->e, EBADMSG,
 			"a counter and a track of slices mixed up");
 	switch (v->type) {
-		struct timeline_slice *s;
-		size_t last;
-
 	case PF_SLICE_BEGIN:
 	case PF_INSTANT:
 		ret = add_slice(r, v, x, v->type == PF_INSTANT);

@@ -57,8 +57,6 @@ static uint64_t length(const struct timeline_slice *s)
 	return s->end - s->begin;
 }
 
-/* ---- texts --------------------------------------------------------------- */
-
 /* ---- host and requests --------------------------------------------------- */
 
 static int sum_request(struct summing *m, size_t i)
