@@ -1,7 +1,7 @@
 /*
- * Checked arithmetic: sizes that come from a file or a peer are multiplied
- * and added only through here. Every function returns true when the exact
- * result does not fit and then leaves *out alone, so that a caller writes
+ * Checked arithmetic: sizes from a file or a peer are multiplied and added only
+ * with these functions. Each returns true when the exact result does not fit,
+ * and then does not change *out, so that a caller writes
  * `if (size_mul(&n, a, b)) return -EOVERFLOW;`.
  */
 #ifndef BASE_CHECKED_H

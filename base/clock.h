@@ -1,6 +1,6 @@
 /*
- * The wall clock, and the processor's hint for a spinning loop. Monotonic
- * nanoseconds; never goes back, comparable between the two processes.
+ * The clock, and the CPU's hint for a spinning loop. Monotonic nanoseconds,
+ * comparable between the two processes.
  */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H

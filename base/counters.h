@@ -1,14 +1,14 @@
 /*
- * Counters that are added up, subtracted or written somewhere are listed once,
- * in a table: a macro of rows X(type, name), each with a comment. The members
- *of a struct come from it, and the statements that go through all of them:
+ * Counters that are added, subtracted or written are listed once, in a table: a
+ * macro of rows X(type, name), each with a comment. The table generates the
+ * members of a struct and the statements that process all of them:
  *
  *	#define THING_STATS(X)    X(uint64_t, passes) X(double, gain)
  *	struct thing_stats { THING_STATS(COUNTER_MEMBER) };
  *
- * A member of the type that its row names; in a function that has the pointers
- * `sum` and `more`, or `now` and `before`, one added to or subtracted from the
- * other.
+ * COUNTER_MEMBER declares a member; COUNTER_ADD, in a function with pointers
+ * `sum` and `more`, adds one; COUNTER_SUBTRACT, with `now` and `before`,
+ * subtracts one.
  */
 #ifndef BASE_COUNTERS_H
 #define BASE_COUNTERS_H

@@ -1,8 +1,8 @@
 /*
- * How a failure travels: as a negative errno (or -ERR_DEVICE_LOST), and beside
- * it a sentence in a `struct err` that the caller owns. The sentence says what
- * is wrong and where, and if possible what to try; it starts in lower case, has
- * no full stop and no program name: `main` prints "tandem: SENTENCE".
+ * A failure is returned as a negative errno (or -ERR_DEVICE_LOST), with a
+ * message in a `struct err` that the caller owns. The message names the fault
+ * and its place, and if possible a remedy; it starts in lower case, without
+ * full stop or program name: `main` prints "tandem: MESSAGE".
  *
  * Libraries fill it and return; they never print and never exit. A NULL
  * `struct err *` is allowed everywhere.
@@ -13,10 +13,10 @@
 #define ERR_TEXT_MAX 512
 
 /*
- * The one code that is no errno: the device process died, or made no progress
- * for so long that it was given up. Whoever returns it knows that; nobody
- * concludes it from another code. 4096 because the kernel's errors end at
- * 4095, so that no system call and no library can say it by chance.
+ * The one code that is not an errno: the device process died, or was given up
+ * because it made no progress. Only code that has detected this returns it; it
+ * is never derived from another code. 4096, because the kernel's errors end at
+ * 4095, so no system call or library returns it.
  */
 #define ERR_DEVICE_LOST 4096
 
@@ -25,7 +25,7 @@ struct err {
 	char text[ERR_TEXT_MAX];
 };
 
-/* Fill *e (replacing what it said) and return -code; code > 0. */
+/* Set the code and message of *e and return -code; code > 0. */
 int err_set(struct err *e, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -34,16 +34,16 @@ int err_sys(struct err *e, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /*
- * Put "WHERE: " in front of what *e says and return its code: a caller that
- * knows the file adds it to the message of one that knows the field.
+ * Prepend "WHERE: " to the message of *e and return its code: a caller that has
+ * the file name adds it to a message about a field.
  */
 int err_in(struct err *e, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * Another process's text on its way into a sentence: whatever is not a
- * printable character of ASCII becomes '?', so that no terminal takes it for an
- * order and no line is made to look like two.
+ * Sanitize a text from another process for a message: every character that is
+ * not printable ASCII becomes '?', so that it can neither control a terminal
+ * nor look like two lines.
  */
 void err_plain(char *text);
 

@@ -14,7 +14,7 @@
 #define FILE_MAX_BYTES 65536
 #define EVENT_MAX      128 /* characters */
 
-enum place { AT_START_OR_REQUEST, AT_REQUEST, AT_MAP, AT_UPKEEP, AT_READ };
+enum place { AT_START_OR_REQUEST, AT_REQUEST, AT_MAP, AT_MAINTENANCE, AT_READ };
 
 static const struct {
 	const char *name;
@@ -35,9 +35,9 @@ static const struct {
 	[FAULT_TEAR] = { "tear", AT_REQUEST, false },
 	[FAULT_SEQ] = { "seq", AT_REQUEST, false },
 	[FAULT_FULL] = { "full", AT_REQUEST, true },
-	[FAULT_DROP_INVALIDATE] = { "drop-invalidate", AT_UPKEEP, false },
-	[FAULT_DROP_CLEAN] = { "drop-clean", AT_UPKEEP, false },
-	[FAULT_DROP_WORD] = { "drop-word", AT_UPKEEP, false },
+	[FAULT_DROP_INVALIDATE] = { "drop-invalidate", AT_MAINTENANCE, false },
+	[FAULT_DROP_CLEAN] = { "drop-clean", AT_MAINTENANCE, false },
+	[FAULT_DROP_WORD] = { "drop-word", AT_MAINTENANCE, false },
 	[FAULT_EIO] = { "eio", AT_READ, false },
 	[FAULT_SHORT] = { "short", AT_READ, false },
 	[FAULT_FLIP] = { "flip", AT_READ, false },
@@ -94,7 +94,7 @@ const char fault_plan_help[] =
 
 /* ---- one event ------------------------------------------------------- */
 
-/* Digits at *text, which moves behind them; from 1. */
+/* Parse a number from 1 at *text and advance *text past it. */
 static bool take_number(const char **text, uint64_t *out)
 {
 	char *end;
@@ -117,7 +117,7 @@ static bool take_word(const char **text, const char *word)
 	return true;
 }
 
-/* The verb whose name ends where `ends` may come. */
+/* Parse a verb, which ends before one of `ends`. */
 static bool take_verb(
 	const char **text, const char *ends, struct fault_event *ev)
 {
@@ -204,8 +204,9 @@ static bool parse_event(const char *text, struct fault_event *ev)
 		return take_number(&text, &ev->at) && !*text;
 	if (!take_verb(&text, "=@:", ev))
 		return false;
-	return verbs[ev->verb].place == AT_UPKEEP ? parse_maintenance(text, ev)
-						  : parse_where(text, ev);
+	return verbs[ev->verb].place == AT_MAINTENANCE
+		? parse_maintenance(text, ev)
+		: parse_where(text, ev);
 }
 
 /* ---- plans ----------------------------------------------------------- */
@@ -216,16 +217,15 @@ static int add_event(
 	char one[EVENT_MAX];
 
 	if (p->n == FAULT_PLAN_MAX)
-		return err_set(e, EINVAL,
-			"a plan of faults has at most %d events",
+		return err_set(e, EINVAL, "a fault plan has at most %d events",
 			FAULT_PLAN_MAX);
 	if (len >= sizeof(one))
-		len = sizeof(one) - 1; /* longer than any that is good */
+		len = sizeof(one) - 1; /* longer than any valid one */
 	memcpy(one, text, len);
 	one[len] = '\0';
 	if (!parse_event(one, &p->event[p->n]))
 		return err_set(e, EINVAL,
-			"'%s' is no fault; 'tandem help faults' lists them",
+			"'%s' is not a fault; 'tandem help faults' lists them",
 			one);
 	p->n++;
 	return 0;
@@ -281,7 +281,7 @@ void fault_event_print(const struct fault_event *ev, char *buf, size_t size)
 {
 	char ms[16] = "";
 
-	if (verbs[ev->verb].place == AT_UPKEEP) {
+	if (verbs[ev->verb].place == AT_MAINTENANCE) {
 		int n = snprintf(buf, size, "%s%s%s", verbs[ev->verb].name,
 			*ev->buffer ? ":" : "", ev->buffer);
 

@@ -45,7 +45,7 @@ int fd_write_all(int fd, const void *data, size_t len)
 	return 0;
 }
 
-/* From `at` on, or with -1 from where the descriptor is. */
+/* From offset `at` on, or with -1 from the descriptor's own offset. */
 static int read_exact(int fd, void *data, size_t len, off_t at)
 {
 	char *p = data;
@@ -76,7 +76,8 @@ int fd_read_exact_at(int fd, void *data, size_t len, uint64_t offset)
 	return read_exact(fd, data, len, (off_t)offset);
 }
 
-/* Grow-and-read until end of file; *data is the caller's even on failure. */
+/* Read until end of file into growing memory; the caller frees *data, on
+ * failure too. */
 static int read_stream(int fd, size_t max, char **data, size_t *len)
 {
 	size_t cap = 0;

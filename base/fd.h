@@ -1,7 +1,7 @@
 /*
- * File descriptors: whole reads and writes that survive signals and short
- * counts. Ownership is always said: fd_close takes the place of close() so
- * that a descriptor cannot be closed twice.
+ * File descriptors: whole reads and writes, which continue after signals and
+ * short counts. fd_close replaces close(), so that a descriptor cannot be
+ * closed twice.
  */
 #ifndef BASE_FD_H
 #define BASE_FD_H
@@ -12,10 +12,10 @@
 struct err;
 
 /*
- * First thing in main: put /dev/null where standard input, output or error
- * was closed, so that no socket or memfd is opened under those numbers and
- * then gets the program's text. Opened the wrong way round: using it still
- * fails with EBADF, as it should.
+ * Called first in main: open /dev/null in place of a closed standard input,
+ * output or error, so that no socket or memfd gets one of those numbers and
+ * then the program's output. Standard input is opened for writing and the
+ * others for reading, so that their use still fails with EBADF.
  */
 void fd_keep_standard(void);
 
@@ -33,7 +33,7 @@ int fd_read_exact_at(int fd, void *data, size_t len, uint64_t offset);
 
 /*
  * Read a whole file, or standard input when path is "-", into memory from
- * malloc, with a NUL behind it that *len does not count. Refuses more than
+ * malloc, with a NUL after it that *len does not count. Refuses more than
  * `max` bytes with -EFBIG. On success the caller frees *data.
  */
 int fd_read_file(

@@ -26,7 +26,7 @@ bool home_prefix(char home[PATH_MAX])
 
 	if (!path_up(home))
 		return false;
-	/* What is left of lib/x86_64-linux-gnu; bin has no folders. */
+	/* Remove lib of lib/x86_64-linux-gnu as well. */
 	name = strrchr(home, '/') + 1;
 	return strncmp(name, "lib", 3) || path_up(home);
 }
@@ -38,7 +38,7 @@ bool home_folder(char folder[PATH_MAX])
 	Dl_info info;
 	char *path;
 
-	/* The program itself is the one object without a name. */
+	/* Only the program itself is an object without a name. */
 	if (!dladdr1((const void *)&home_folder, &info, (void **)&map,
 		    RTLD_DL_LINKMAP) ||
 		!map || !*map->l_name)

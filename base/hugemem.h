@@ -1,7 +1,7 @@
 /*
- * Memory for what computing goes through again and again, in huge pages where
- * the system gives them: rows of activations lie kilobytes apart, and with
- * pages of 4 KiB nearly each would want a translation of its own.
+ * Memory that computation accesses repeatedly, in huge pages if the system
+ * provides them: rows of activations lie kilobytes apart, so with pages of 4
+ * KiB nearly each row would need a TLB entry of its own.
  */
 #ifndef BASE_HUGEMEM_H
 #define BASE_HUGEMEM_H
@@ -10,8 +10,8 @@
 
 /* Zeroed and touched, aligned to a page at least; NULL: none. */
 void *hugemem_alloc(size_t bytes);
-/* The same, but neither zeroed nor touched: each thread that fills a part of it
- * is the first there. */
+/* The same, but neither zeroed nor touched, so that each thread that fills a
+ * part of it touches that part first. */
 void *hugemem_reserve(size_t bytes);
 void hugemem_free(void *);
 

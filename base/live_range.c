@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stdbool.h>
 
-/* The placed ones that live with r, by where they lie. */
+/* The placed ranges that are alive together with r, sorted by place. */
 static unsigned neighbours(const struct live_range *r,
 	const struct live_range *const *placed, unsigned n,
 	const struct live_range **out)
@@ -25,7 +25,7 @@ static unsigned neighbours(const struct live_range *r,
 	return found;
 }
 
-/* The start of the smallest gap between them that holds r, or behind them. */
+/* The start of the smallest gap between them that holds r, else their end. */
 static size_t best_place(const struct live_range *r,
 	const struct live_range *const *by_place, unsigned n, size_t align)
 {

@@ -1,10 +1,10 @@
 /*
- * Where short-lived things lie in one piece of memory: each is alive from one
- * step of a fixed sequence to another, and those that are not alive together
- * may share bytes. The largest is placed first, each in the smallest gap that
- * those alive with it leave, or behind them (greedy best fit by size, as in
+ * Places temporary buffers in one memory area. Each is alive from one step of a
+ * fixed sequence to another, and buffers that are not alive together may share
+ * bytes. The largest is placed first, each in the smallest gap between the
+ * buffers that are alive with it, or after them (greedy best fit by size, as in
  * Pisarchyk and Lee, "Efficient memory management for deep neural net
- * inference", 2020). The least memory is not promised: that is hard to find.
+ * inference", 2020). The result is not always the minimum, which is NP-hard.
  *
  * Pure: no state, any thread.
  */
@@ -19,11 +19,11 @@
 struct live_range {
 	uint32_t first, last; /* steps, both included */
 	size_t bytes;
-	size_t at; /* where it lies: told */
+	size_t at; /* its offset: set by live_range_place */
 };
 
-/* Places n of them on multiples of `align`, a power of two; returns the bytes
- * that all of them take. */
+/* Place n ranges at multiples of `align`, a power of two; returns the total
+ * bytes. */
 size_t live_range_place(struct live_range *, unsigned n, size_t align);
 
 #endif

@@ -3,8 +3,8 @@
 
 #define MEDIAN_MOST 100
 
-/* Of n samples, 1 .. MEDIAN_MOST, which stay in their order; of an even number
- * the mean of the two in the middle. */
+/* The median of n samples, 1 .. MEDIAN_MOST, which are not reordered; for an
+ * even n the mean of the two in the middle. */
 double median(const double *sample, unsigned n);
 
 #endif

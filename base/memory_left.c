@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #define PATH_ROOM 512
-#define TEXT_ROOM 16384 /* of a file: memory.stat has some 2 KB */
+#define TEXT_ROOM 16384 /* bytes of a file; memory.stat has some 2 KB */
 
-/* A small file; false: it cannot be read. */
+/* Read a small file; false: it cannot be read. */
 static bool read_text(const char *path, char text[TEXT_ROOM])
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -28,7 +28,7 @@ static bool read_text(const char *path, char text[TEXT_ROOM])
 	return got >= 0;
 }
 
-/* The number behind a word that begins a line; 0: there is none. */
+/* The number after `word` at the begin of a line; 0: there is none. */
 static uint64_t number_of(const char *text, const char *word)
 {
 	size_t n = strlen(word);
@@ -41,7 +41,7 @@ static uint64_t number_of(const char *text, const char *word)
 	return 0;
 }
 
-/* Of a file that is one; UINT64_MAX: it is not there, or says "max". */
+/* The number in a file; UINT64_MAX: no such file, or it contains "max". */
 static uint64_t number_in(const char *folder, const char *name)
 {
 	char path[PATH_ROOM + 64], text[TEXT_ROOM];
@@ -63,10 +63,10 @@ static void take_least(struct memory_left *out, uint64_t left, uint64_t limit,
 		kind, name);
 }
 
-/* The names that both kinds of group have for the same. */
+/* File names of the two control group versions. */
 struct group_kind {
 	const char *folder;  /* below sys */
-	const char *in_proc; /* how its line of /proc/self/cgroup is found */
+	const char *in_proc; /* controller in its /proc/self/cgroup line */
 	const char *limit, *used, *swap_limit, *swap_used;
 	const char *inactive, *active; /* page cache, in memory.stat */
 };
@@ -77,7 +77,7 @@ static const struct group_kind v2 = { "/fs/cgroup", "", "memory.max",
 	"memory.current", "memory.swap.max", "memory.swap.current",
 	"inactive_file ", "active_file " };
 
-/* What a group may swap. Of v1 the limit is that of memory and swap. */
+/* Bytes that a group may swap. In v1 the limit is for memory plus swap. */
 static uint64_t swap_of(const struct group_kind *k, const char *folder,
 	uint64_t limit, uint64_t swap)
 {
@@ -117,7 +117,7 @@ static void group_left(struct memory_left *out, const struct group_kind *k,
 		limit, "control group", *name ? name : "/");
 }
 
-/* "/a/b" of "9:cpu,memory:/a/b"; v2 is the line of no controllers. */
+/* "/a/b" of "9:cpu,memory:/a/b"; the line of v2 has no controllers. */
 static bool own_group(
 	const struct group_kind *k, const char *proc, char name[PATH_ROOM])
 {
@@ -142,7 +142,7 @@ static bool own_group(
 	return false;
 }
 
-/* From its own up to the topmost, whose name is "". */
+/* From the process's own group up to the root, whose name is "". */
 static void groups_left(struct memory_left *out, const struct group_kind *k,
 	const char *proc, const char *sys, uint64_t swap)
 {

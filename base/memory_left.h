@@ -1,8 +1,9 @@
 /*
- * How much more memory can be taken before the kernel kills for it: the least
- * of what the machine has and of what each control group above this process
- * has left of its limit. Page cache that can be given up counts as left, and so
- * does swap as far as a group may use it; shared buffers do not.
+ * The memory that this process can still allocate before the kernel's OOM
+ * killer ends a process: the minimum of the machine's available memory and of
+ * the rest of each enclosing control group's limit. Page cache that can be
+ * reclaimed counts as available, and so does swap as far as a group may use it;
+ * shared buffers do not.
  */
 #ifndef BASE_MEMORY_LEFT_H
 #define BASE_MEMORY_LEFT_H
@@ -10,15 +11,15 @@
 #include <stdint.h>
 
 struct memory_left {
-	uint64_t bytes; /* UINT64_MAX: it is not known */
-	uint64_t limit; /* of which that is left; of the machine: all it has */
+	uint64_t bytes; /* UINT64_MAX: unknown */
+	uint64_t limit; /* the group's limit, or the machine's memory */
 	char where[96]; /* "the machine", "control group '/user.slice'" */
 };
 
 /*
- * As /proc and /sys say, or folders that stand for them. Control groups of both
- * kinds (v1, v2); where the process's own group is not to be seen, as in some
- * containers, the topmost. What cannot be read is no limit.
+ * From /proc and /sys, or folders in their place. Control groups of v1 and v2;
+ * if the process's own group is not visible, as in some containers, the root
+ * group. Files that cannot be read impose no limit.
  */
 void memory_left(struct memory_left *out, const char *proc, const char *sys);
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The folder `path` lies in; NULL without memory. */
+/* The folder of `path`; NULL: no memory. */
 static char *folder_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -19,7 +19,7 @@ static char *folder_of(const char *path)
 	return slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
 }
 
-/* Where such a file can be had, and be given a name later: by /proc. */
+/* A file without a name, or -1; naming it later needs /proc. */
 static int open_nameless(const char *path, mode_t mode)
 {
 	char *folder = access("/proc/self/fd", X_OK) ? NULL : folder_of(path);
@@ -38,7 +38,7 @@ static int begin(
 	int n, ret;
 
 	*f = (struct newfile){ .fd = -1 };
-	/* Through links, and never in the place of a device. */
+	/* Follow links, and never replace a device. */
 	if (stat(path, &st))
 		f->path = strdup(path);
 	else if (S_ISREG(st.st_mode))
@@ -93,8 +93,8 @@ static int link_as(const struct newfile *f, const char *name)
 	return linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW);
 }
 
-/* A link takes nobody's place, a rename does. 1: it has its name already; 0: it
- * is to be renamed. */
+/* linkat cannot replace a file, so an existing one is replaced by a rename of
+ * the temporary name. 1: the file has its final name; 0: rename it. */
 static int give_name(struct newfile *f, struct err *e)
 {
 	if (f->named)

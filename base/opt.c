@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- values of tables -----------------------------------------------------
- */
+/* ---- values of tables ---------------------------------------------------- */
 
 static const size_t none = SIZE_MAX;
 
@@ -70,7 +69,7 @@ static size_t size_of(enum opt_type type)
 	return 0;
 }
 
-/* Text that was said is another, though it may read the same. */
+/* Texts are compared by address: a text that was given is another pointer. */
 bool opt_is_said(const struct opt_values *v, const struct opt_table *t,
 	const struct opt *row)
 {
@@ -266,7 +265,7 @@ int opt_size(const char *text, uint64_t *out)
 	if (*p == '.') {
 		if (!isdigit((unsigned char)*++p))
 			return -EINVAL;
-		/* 15 digits fit beside the unit in 128 bits; the rest is
+		/* 15 digits times the unit fit in 128 bits; more are
 		 * far below one byte. */
 		for (; isdigit((unsigned char)*p); p++) {
 			if (scale >= 1000000000000000u)
@@ -281,7 +280,7 @@ int opt_size(const char *text, uint64_t *out)
 			return -EINVAL;
 		shift = 10 * (int)(unit - units + 1);
 	}
-	/* A fraction of a byte is a forgotten unit. */
+	/* A fraction without a unit: the unit is missing. */
 	if (!shift && scale > 1)
 		return -EINVAL;
 	whole = (whole << shift) + (part << shift) / scale;
@@ -415,7 +414,7 @@ int opt_set_value(
 
 /* ---- by name -------------------------------------------------------- */
 
-/* The option of that name, or else of that letter, in *out. */
+/* Find an option by `name`, or if that is NULL by `letter`, to *out. */
 static bool find(const struct opt_command *c, const char *name, size_t len,
 	char letter, struct opt *out)
 {

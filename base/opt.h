@@ -1,15 +1,14 @@
 /*
- * Command-line options from one table: the table feeds the parser, --help,
- * shell completion and the man page, so none of them can drift. Long options
- * take "--name VALUE" or "--name=VALUE", single letters "-n VALUE" or
- * "-nVALUE"; letters of flags may not be bundled; "--" ends the options; "-"
- * alone is an operand.
+ * Command-line options from one table, which feeds the parser, --help, shell
+ * completion and the man page, so that all agree. Long options take "--name
+ * VALUE" or "--name=VALUE", single letters "-n VALUE" or "-nVALUE"; letters of
+ * flags may not be bundled; "--" ends the options; "-" alone is an operand.
  *
  * A command's own rows point at its variables, which hold the defaults before
- * parsing. What is asked of a part of the program that more than one command
- * opens is a table of its own (struct opt_table), whose rows point into a
- * struct of that part; a command shows such tables among its rows, and may hold
- * many sets of their values at a time (struct opt_values).
+ * parsing. Options of a component that several commands use form a table of
+ * their own (struct opt_table), whose rows point into a struct of that
+ * component. A command includes such tables among its rows, and may hold many
+ * sets of their values (struct opt_values).
  */
 #ifndef BASE_OPT_H
 #define BASE_OPT_H
@@ -31,8 +30,8 @@ enum opt_type {
 	OPT_SIZE,   /* uint64_t *: bytes, with K M G or KiB MiB GiB, 3.5G */
 	OPT_CHOICE, /* int *: index into `choices` */
 	OPT_LIST,   /* struct opt_list *: may be given many times */
-	OPT_GROUP,  /* no option: here begins a group, for --help GROUP */
-	OPT_TABLES, /* no option: here stand those of `tables` */
+	OPT_GROUP,  /* not an option: begins a group, for --help GROUP */
+	OPT_TABLES, /* not an option: includes those of `tables` */
 };
 
 #define OPT_LIST_MAX 16
@@ -41,58 +40,58 @@ struct opt_list {
 	unsigned n;
 };
 
-/* A word that a value may be. */
+/* A word with a meaning as a value. */
 struct opt_word {
-	const char *word;  /* as it is written, "oracle:"; NULL: not offered */
+	const char *word;  /* for completion, "oracle:"; NULL: not offered */
 	const char *shown; /* in --help, "oracle:P"; NULL: the word */
-	const char *help;  /* one line; NULL: offered, and not listed */
-	uint64_t size;     /* OPT_SIZE: what it stands for */
+	const char *help;  /* one line; NULL: offered, but not listed */
+	uint64_t size;     /* OPT_SIZE: its value */
 };
 
-/* The i-th of some words; false behind the last. */
+/* Get the i-th word; false after the last. */
 typedef bool opt_words(size_t i, struct opt_word *);
 
 struct opt_table;
 
-/* The i-th of some tables; NULL behind the last. */
+/* The i-th table; NULL after the last. */
 typedef const struct opt_table *opt_tables(size_t i);
 
 struct opt {
 	enum opt_type type;
 	char letter;      /* 'm' for -m, 0 for none */
-	const char *name; /* "model" for --model; of OPT_GROUP "sampling" */
-	/* The variable's address; in a table OPT_IN(struct's name, field); of
+	const char *name; /* "model" for --model; OPT_GROUP: "sampling" */
+	/* The variable's address; in a table OPT_IN(struct's name, field); for
 	 * OPT_TABLES a struct opt_values. */
 	void *value;
-	/* What --help calls the value, and completion goes by: FILE, PATH and
-	 * MODEL are paths, DIR is a folder, LIST has commas; "FILE|none" may be
-	 * a word too, "soc:NAME" begins with one. */
+	/* The value's name in --help, which completion interprets: FILE, PATH
+	 * and MODEL are paths, DIR is a folder, LIST has commas; "FILE|none"
+	 * is a path or a word, "soc:NAME" begins with a word. */
 	const char *arg;
 	const char *help; /* may span lines; in a table {} is the default */
 	double min, max;  /* of numbers and sizes; both 0: any */
-	/* NULL-terminated, OPT_CHOICE; of text, words that it may be. */
+	/* NULL-terminated: the values of OPT_CHOICE; for text, common words. */
 	const char *const *choices;
 	bool hidden;        /* for tests; not in --help */
-	const char *noun;   /* "a draft model": its value, in messages */
+	const char *noun;   /* "a draft model": the value in messages */
 	opt_tables *tables; /* OPT_TABLES */
-	opt_words *words;   /* that a text or size may be, listed in --help */
+	opt_words *words;   /* words of a text or size, listed in --help */
 };
 
 #define OPT_IN(type, field) ((void *)offsetof(struct type, field))
 
-/* Options of one part of the program: constant, so that the values can be
- * many. */
+/* Options of one component. Constant, so that there can be many sets of
+ * values. */
 struct opt_table {
-	const char *heading; /* its group of options; NULL: the one before */
+	const char *heading; /* its group; NULL: the group before */
 	const struct opt *rows;
 	size_t n;
 	const void *defaults; /* the struct that rows point into */
-	size_t size;          /* of it; alignment is any */
+	size_t size;          /* of that struct, with any alignment */
 };
 
 /*
- * A struct of each of some tables. All zero it holds the defaults of every
- * table there is; assignment copies it. Text in it stays the caller's.
+ * The structs of some tables. All zero it holds the defaults of every table;
+ * assignment copies it. The caller owns the texts.
  */
 #define OPT_VALUES_TABLES 48
 #define OPT_VALUES_BYTES  6144
@@ -104,15 +103,15 @@ struct opt_values {
 	_Alignas(max_align_t) unsigned char bytes[OPT_VALUES_BYTES];
 };
 
-/* The table's struct in it, to be changed or to be read. */
+/* The table's struct, to write or to read. */
 void *opt_values_at(struct opt_values *, const struct opt_table *);
 const void *opt_values_of(const struct opt_values *, const struct opt_table *);
 
-/* The row's value is not its default. */
+/* Whether the row's value is not its default. */
 bool opt_is_said(const struct opt_values *, const struct opt_table *,
 	const struct opt *row);
 
-/* It is its default again. */
+/* Reset the row's value to its default. */
 void opt_unsay(
 	struct opt_values *, const struct opt_table *, const struct opt *row);
 
@@ -130,14 +129,13 @@ struct opt_command {
 	const char *summary;  /* one line */
 	const char *details;  /* paragraphs for --help all and the man page */
 	const char *examples; /* lines, each indented by two blanks; or NULL */
-	/* The names of the options that --help lists, separated by blanks, in
-	 * its order; NULL: all of them. */
+	/* The names of the options that --help lists, separated by blanks and
+	 * in that order; NULL: all of them. */
 	const char *common;
 	const struct opt *opts;
 	size_t n_opts;
 	unsigned min_operands, max_operands;
-	const struct opt
-		*operand; /* what they are, as of a value; NULL: text */
+	const struct opt *operand; /* describes the operands; NULL: text */
 };
 
 /*
@@ -149,18 +147,17 @@ int opt_parse(const struct opt_command *, int argc, char **argv,
 	unsigned *operands, struct err *e);
 
 /*
- * The command line as a report of a fault has it, added to *out: of a text, be
- * it an operand or the value of an option, only the length. Before opt_parse,
- * which moves operands.
+ * Append the command line to *out for a fault report, with texts (operands and
+ * option values) replaced by their length. Call before opt_parse, which moves
+ * operands.
  */
 void opt_without_texts(
 	const struct opt_command *, int argc, char **argv, struct strbuf *out);
 
 /*
  * Print the help of a command. group NULL: its `common` options and the names
- * of its groups, or everything where it has no `common`; "all": everything;
- * else the options of that group. Returns 0, or -EINVAL where there is no such
- * group.
+ * of its groups, or everything if it has no `common`; "all": everything; else
+ * the options of that group. 0, or -EINVAL if there is no such group.
  */
 int opt_help(
 	const struct opt_command *, const char *group, FILE *, struct err *);
@@ -170,17 +167,16 @@ int opt_help(
 void opt_man(const struct opt_command *, FILE *);
 
 /*
- * What may follow on a line of this command, for completion by bash: patterns
- * of a `case` over "NAME:" and the option before, where NAME is the command's
- * own, with dashes for spaces. They set `words`, and `paths` to -f or -d where
- * files or folders are wanted, and `list` where words stand between commas.
+ * Print the bash completion of this command: patterns of a `case` over "NAME:"
+ * and the previous option, where NAME is the command's name with dashes for
+ * spaces. They set `words`, `paths` to -f or -d for files or folders, and
+ * `list` for lists separated by commas.
  */
 void opt_completion(const struct opt_command *, const char *name, FILE *);
 
 /*
- * The name that a mistyped word is closest to: begin with { .word = WORD } and
- * offer each name there is; `name` is then the closest, NULL where none is
- * close.
+ * The name closest to a mistyped word: begin with { .word = WORD } and offer
+ * each valid name; `name` is then the closest one, NULL if none is close.
  */
 struct opt_nearest {
 	const char *word, *name;
@@ -189,10 +185,10 @@ struct opt_nearest {
 };
 void opt_nearest_offer(struct opt_nearest *, const char *name);
 
-/* The end of a message: "; did you mean 'NAME'?", or "" where none is close. */
+/* The end of a message: "; did you mean 'NAME'?", or "" if none is close. */
 const char *opt_nearest_clause(struct opt_nearest *);
 
-/* The same of NULL-terminated names. */
+/* The closest of NULL-terminated names. */
 const char *opt_nearest(const char *word, const char *const *names);
 
 /* "3.5G", "64MiB", "4096": 0 or -EINVAL. */

@@ -1,10 +1,10 @@
-/* Options as a shell's completion takes them. */
+/* Options in the form of a shell's completion. */
 #include "base/opt_impl.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* What a value may be. */
+/* The completions of a value. */
 struct offer {
 	struct opt_text words; /* each with a space before it */
 	const char *paths;     /* "-f" or "-d" */
@@ -19,8 +19,8 @@ static bool is_one_of(const char *s, size_t n, const char *const *names)
 	return false;
 }
 
-/* One alternative of "FILE|none": the name of something, or, where nothing
- * tells the words better, one, or the beginning of one. */
+/* One alternative of "FILE|none": the name of a kind of value, or with `words`
+ * a word or the beginning of one. */
 static void add_alternative(
 	struct offer *o, const char *s, size_t n, bool words)
 {
@@ -37,12 +37,12 @@ static void add_alternative(
 		o->list = true;
 	while (word < n && !isupper((unsigned char)s[word]))
 		word++;
-	/* "-" is standard input, which nobody types the beginning of. */
+	/* "-" is standard input and needs no completion. */
 	if (words && word && !(word == 1 && *s == '-'))
 		opt_text_add(&o->words, " %.*s", (int)word, s);
 }
 
-/* Of an option's value or of an operand, NULL: any text. */
+/* The completions of an option's value or of an operand; NULL: any text. */
 static void put_offer(const struct opt *row, FILE *f)
 {
 	const char *s = row && row->arg ? row->arg : "";

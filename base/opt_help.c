@@ -33,9 +33,9 @@ static void pad(FILE *f, unsigned n)
 }
 
 /*
- * Fill one line of text (no newline in it) into lines of COLUMNS, the first
- * going on at column `col`, the others indented. What stands in brackets is
- * one word when `brackets`, so that a synopsis breaks between options only.
+ * Break one line of text (without newlines) into lines of COLUMNS. The first
+ * begins at column `col`, the others are indented. With `brackets` a text in
+ * brackets is one word, so that a synopsis breaks between options only.
  */
 static void fill(FILE *f, const char *s, size_t len, unsigned col,
 	unsigned indent, bool brackets)
@@ -71,8 +71,8 @@ static void fill(FILE *f, const char *s, size_t len, unsigned col,
 }
 
 /*
- * Text of several lines, beginning at column `indent`: each is filled on its
- * own; one that starts with a blank is an example and stays as it is.
+ * Text of several lines at column `indent`: each is broken separately; a line
+ * that starts with a blank is an example and is not changed.
  */
 static void fill_text(FILE *f, const char *text, unsigned indent)
 {
@@ -94,7 +94,7 @@ static void fill_text(FILE *f, const char *text, unsigned indent)
 
 /* ---- one option ------------------------------------------------------ */
 
-/* Writes text in one of two notations; returns its width where that counts. */
+/* Writes text, plain or as roff; returns its width if plain. */
 typedef unsigned put_fn(FILE *f, const char *text);
 
 static unsigned put_plain(FILE *f, const char *text)
@@ -103,7 +103,7 @@ static unsigned put_plain(FILE *f, const char *text)
 	return width(text, strlen(text));
 }
 
-/* What stands for the value: " FILE", " off|strict|check", "" for a flag. */
+/* The value's name: " FILE", " off|strict|check", "" for a flag. */
 static unsigned put_arg(FILE *f, const struct opt *o, put_fn *put)
 {
 	unsigned w = 0;
@@ -150,7 +150,7 @@ static void add_default(struct opt_text *b, const struct opt *o, const void *v)
 	}
 }
 
-/* The help of the option come to, with its default where {} stands. */
+/* The help of the walk's option, with its default in place of {}. */
 static void help_text(struct opt_text *b, const struct opt_walk *w)
 {
 	const char *help = w->opt.help ? w->opt.help : "", *at;
@@ -163,7 +163,7 @@ static void help_text(struct opt_text *b, const struct opt_walk *w)
 	opt_text_add(b, "%s", help);
 }
 
-/* The words of a value, each with what it means. */
+/* The words of a value, each with its meaning. */
 static void put_words(FILE *f, const struct opt *o)
 {
 	struct opt_word word;
@@ -189,7 +189,7 @@ static void put_words(FILE *f, const struct opt *o)
 	}
 }
 
-/* Keeps the part before the first semicolon that ends a word and is not in
+/* Keep the part before the first semicolon that ends a word and is not in
  * parentheses. */
 static void cut_short(struct opt_text *help)
 {
@@ -259,7 +259,7 @@ static bool same(const char *a, const char *b)
 	return a == b || (a && b && !strcmp(a, b));
 }
 
-/* In order of their first option. */
+/* Groups in the order of their first options. */
 static void list_groups(const struct opt_command *c, struct groups *g)
 {
 	struct opt_walk w = { .cmd = c };
@@ -280,7 +280,7 @@ static void list_groups(const struct opt_command *c, struct groups *g)
 	}
 }
 
-/* Walks through the options of one group. */
+/* The next option of one group. */
 static bool walk_group(
 	struct opt_walk *w, const char **heading, const char *group)
 {
@@ -349,18 +349,6 @@ static void put_group_names(
 	fill(f, names.data, names.len, 13, 2, false);
 }
 
-static void put_head(const struct opt_command *c, FILE *f)
-{
-	unsigned col = (unsigned)fprintf(f, "Usage: %s ", c->name);
-
-	if (c->synopsis && *c->synopsis)
-		fill(f, c->synopsis, strlen(c->synopsis), col, col, true);
-	else
-		fputc('\n', f);
-	fputc('\n', f);
-	fill_text(f, c->summary, 0);
-}
-
 static void put_paragraphs(const char *title, const char *text, FILE *f)
 {
 	if (!text || !*text)
@@ -375,6 +363,7 @@ int opt_help(
 	const struct opt_walk help = opt_walk_help(c);
 	struct opt_nearest near = { .word = group };
 	struct groups g;
+	unsigned col;
 
 	list_groups(c, &g);
 	if (group && strcmp(group, "all")) {
@@ -390,7 +379,13 @@ int opt_help(
 		return err_set(e, EINVAL, "%s has no group of options '%s'%s",
 			c->name, group, opt_nearest_clause(&near));
 	}
-	put_head(c, f);
+	col = (unsigned)fprintf(f, "Usage: %s ", c->name);
+	if (c->synopsis && *c->synopsis)
+		fill(f, c->synopsis, strlen(c->synopsis), col, col, true);
+	else
+		fputc('\n', f);
+	fputc('\n', f);
+	fill_text(f, c->summary, 0);
 	if (!group && c->common) {
 		put_paragraphs("Examples:\n", c->examples, f);
 		put_common(c, f);
@@ -421,7 +416,7 @@ static void roff(FILE *f, const char *s, size_t len)
 			fputc(s[i], f);
 }
 
-/* Paragraphs; lines that start with a blank are kept as they are. */
+/* Paragraphs; lines that start with a blank are not changed. */
 static void roff_text(FILE *f, const char *text)
 {
 	bool example = false, gap = false;

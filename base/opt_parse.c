@@ -10,12 +10,12 @@ struct parser {
 	const struct opt_command *cmd;
 	int argc;
 	char **argv;
-	int at; /* the argument being looked at */
+	int at; /* the current argument */
 	unsigned operands;
 	struct err *err;
 };
 
-/* `arg` is exactly an option of this command: "-m" or "--model". */
+/* Whether `arg` is exactly an option of this command: "-m" or "--model". */
 static bool names_option(const struct opt_command *c, const char *arg)
 {
 	struct opt o;
@@ -46,7 +46,7 @@ static int take_value(struct parser *p, const struct opt *o, const char *given,
 		return err_set(p->err, EINVAL, "'%s' needs a value: %s %s",
 			given, given, o->arg ? o->arg : "VALUE");
 	next = p->argv[++p->at];
-	/* Far more often a forgotten value than one that looks like this. */
+	/* Most likely the value is missing, and the next option follows. */
 	if (o->name && names_option(p->cmd, next))
 		return err_set(p->err, EINVAL,
 			"'%s' needs a value, but the option '%s' follows; if "
@@ -82,13 +82,13 @@ static int parse_letter(struct parser *p, const char *arg)
 		return take_value(p, o, arg, NULL);
 	if (!*rest && arg[1] == 'h')
 		return 1;
-	/* -n5 is -n 5; but -model is a slip, not a model called odel. */
+	/* -n5 is -n 5; but -model is a misspelt --model, not -m odel. */
 	if (o && o->type != OPT_FLAG && *rest != '=' &&
 		!opt_by_name(p->cmd, arg + 1, strcspn(arg + 1, "="), &named))
 		return take_value(p, o, given, rest);
 
-	/* The option does not take what follows its letter: -model for --model,
-	 * then -n=5 for -n 5 and -ab for -a -b. */
+	/* The text after the letter is no value: suggest --model for -model, -n
+	 * 5 for -n=5, and -a -b for -ab. */
 	meant = *rest ? opt_closest(p->cmd, arg + 1) : NULL;
 	if (meant)
 		return err_set(p->err, EINVAL,
@@ -149,8 +149,8 @@ int opt_parse(const struct opt_command *c, int argc, char **argv,
 
 /* ---- without texts ------------------------------------------------------- */
 
-/* Of what the user wrote, or may have, the length: never of a path, a number or
- * a name of ours. */
+/* Replace a text that the user may have written by its length; paths, numbers
+ * and our own names stay. */
 static void add_value(
 	const struct opt *o, const char *value, struct strbuf *out)
 {

@@ -21,8 +21,8 @@ uint64_t process_huge_bytes(pid_t pid)
 		/* "from-to rw-s offset dev inode   /memfd:NAME (deleted)" */
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &from, &to) == 2)
 			memfd = strstr(line, "/memfd:") != NULL;
-		/* "ShmemPmdMapped:  2048 kB" of that mapping; or reserved huge
-		 * pages, by whether others have them mapped too. */
+		/* "ShmemPmdMapped:  2048 kB" of that mapping; for reserved huge
+		 * pages one of two names, by whether others map them too. */
 		else if (memfd &&
 			(sscanf(line, "ShmemPmdMapped: %" SCNu64, &kib) == 1 ||
 				sscanf(line, "Shared_Hugetlb: %" SCNu64,

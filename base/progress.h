@@ -1,8 +1,7 @@
 /*
- * Progress of long work. Libraries tell it to whoever asked for the work, who
- * decides what is seen of it; the programs draw it on standard error: one line,
- * redrawn, only on a terminal, and only once the work has lasted a second.
- * Silent in a pipe.
+ * Progress of long work. Libraries report it to their caller's callback; the
+ * programs draw it on standard error: one line, redrawn, only on a terminal,
+ * and only after the work has lasted a second.
  */
 #ifndef BASE_PROGRESS_H
 #define BASE_PROGRESS_H
@@ -11,9 +10,9 @@
 #include <stdint.h>
 
 /*
- * Who is told: what the work is (the same string until its end), how much of
- * how much (0: not known) is done; `what` is NULL when it is over, done or not.
- * tell NULL: nobody.
+ * A receiver of progress: `what` names the work (the same string until its
+ * end), `done` of `total` (0: unknown) is complete. `what` is NULL at the end,
+ * whether or not the work was completed. tell may be NULL.
  */
 struct progress_sink {
 	void (*tell)(
@@ -28,8 +27,8 @@ static inline void progress_report(const struct progress_sink *s,
 		s->tell(s->arg, what, done, total);
 }
 
-/* Who is told, in a sentence, of something that was mended and goes on. tell
- * NULL: nobody. */
+/* A receiver of notices: a sentence about a fault from which the program has
+ * recovered. tell may be NULL. */
 struct notice_sink {
 	void (*tell)(void *arg, const char *sentence);
 	void *arg;
@@ -37,7 +36,7 @@ struct notice_sink {
 
 struct progress {
 	const char *what; /* "loading weights"; not copied */
-	uint64_t total;   /* 0 when not known */
+	uint64_t total;   /* 0: unknown */
 	uint64_t began_ns, drawn_ns;
 	bool terminal, shown;
 };

@@ -1,8 +1,8 @@
 /*
- * Random numbers by counter: Philox4x32-10 (Salmon et al., "Parallel random
+ * Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random
  * numbers: as easy as 1, 2, 3", SC 2011). A number is a pure function of
- * (seed, stream, position), so any token can be drawn again, in any order,
- * by any process: what makes sampled speculation testable token by token.
+ * (seed, stream, position), so any token can be sampled again, in any order,
+ * by any process, and speculative sampling can be tested token by token.
  */
 #ifndef BASE_RNG_H
 #define BASE_RNG_H

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for `more` bytes and the NUL; false when there is none to be had. */
+/* Make room for `more` bytes and the NUL; false: no memory. */
 static bool strbuf_grow(struct strbuf *b, size_t more)
 {
 	size_t need, cap = b->cap ? b->cap : 64;

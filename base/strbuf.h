@@ -1,8 +1,8 @@
 /*
- * A growing run of bytes, always with a NUL behind it that `len` does not
+ * A growing array of bytes, always followed by a NUL that `len` does not
  * count. Zero-initialise it (STRBUF_INIT); strbuf_release frees and zeroes.
- * A failed allocation is remembered in `failed` and later calls do nothing,
- * so that a long run of appends is checked once at its end.
+ * A failed allocation sets `failed`, and later calls do nothing,
+ * so that many appends need only one check at the end.
  */
 #ifndef BASE_STRBUF_H
 #define BASE_STRBUF_H

@@ -1,5 +1,5 @@
-/* The release both programs belong to; they refuse to pair by the wire's own
- * version, not by this one. */
+/* The release of both programs. Whether they can pair is decided by
+ * WIRE_VERSION, not by this one. */
 #ifndef BASE_VERSION_H
 #define BASE_VERSION_H
 

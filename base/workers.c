@@ -15,10 +15,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Long enough to bridge the gap between two loops, short enough that an idle
- * pool does not take the other process's core; in a burst as long as a caller
- * is busy between two loops, and no longer, since it may not be running at all.
- */
+/* SPIN_NS bridges the gap between two loops, but is short enough that an idle
+ * pool does not take the other process's core. BURST_NS is the longest time
+ * that a caller is busy between two loops of a burst; no longer, since the
+ * caller may be preempted. */
 #define SPIN_NS  20000
 #define BURST_NS 200000
 
@@ -41,8 +41,8 @@ struct workers {
 	_Atomic uint32_t sleepers;
 	_Atomic uint32_t burst;
 	_Alignas(64) _Atomic uint32_t next; /* first part not yet taken */
-	/* The round whose loop may be entered, 0: none, in the upper half; in
-	 * the lower the threads that are in it. */
+	/* Upper half: the round whose loop may be entered, 0: none. Lower half:
+	 * the number of threads in the loop. */
 	_Alignas(64) _Atomic uint64_t gate;
 };
 
@@ -58,7 +58,7 @@ static void take_parts(struct workers *w, unsigned thread)
 	}
 }
 
-/* Wait until `round` moves on from `seen`. */
+/* Wait until `round` differs from `seen`. */
 static uint32_t await_round(struct workers *w, uint32_t seen)
 {
 	uint64_t began = clock_ns();
@@ -76,7 +76,8 @@ static uint32_t await_round(struct workers *w, uint32_t seen)
 							     : SPIN_NS))
 			break;
 	}
-	/* Publish-then-check, as the caller does with round and sleepers. */
+	/* Publish sleepers, then check round; publish_round does the reverse.
+	 */
 	atomic_fetch_add(&w->sleepers, 1);
 	while ((now = atomic_load(&w->round)) == seen)
 		syscall(SYS_futex, &w->round, FUTEX_WAIT_PRIVATE, seen, NULL,
@@ -85,7 +86,7 @@ static uint32_t await_round(struct workers *w, uint32_t seen)
 	return now;
 }
 
-/* Whether the loop of that round is still open: then it waits for us. */
+/* Enter the loop of `round` if it is still open: then it waits for us. */
 static bool enter(struct workers *w, uint32_t round)
 {
 	uint64_t g = atomic_load_explicit(&w->gate, memory_order_relaxed);
@@ -114,7 +115,7 @@ static void *worker_main(void *arg)
 	}
 }
 
-/* Round 0 is no loop's. */
+/* Start a new round; 0 is not used for a loop. */
 static void publish_round(struct workers *w)
 {
 	uint32_t round = atomic_load_explicit(&w->round, memory_order_relaxed);
@@ -128,7 +129,7 @@ static void publish_round(struct workers *w)
 			NULL, NULL, 0);
 }
 
-/* Nobody comes in any more; wait for those that did. */
+/* Let no more threads enter; wait for those inside. */
 static void close_round(struct workers *w)
 {
 	atomic_fetch_and_explicit(&w->gate, UINT32_MAX, memory_order_acquire);
@@ -149,7 +150,7 @@ int workers_open(struct workers **out, unsigned threads, struct err *e)
 
 	if (!threads || threads > WORKERS_MAX)
 		return err_set(e, EINVAL,
-			"%u threads were asked for; 1 to %d are possible",
+			"%u threads were requested; 1 to %d are possible",
 			threads, WORKERS_MAX);
 	w = aligned_alloc(64, (sizeof(*w) + 63) / 64 * 64);
 	if (!w)
@@ -160,7 +161,7 @@ int workers_open(struct workers **out, unsigned threads, struct err *e)
 		free(w);
 		return err_set(e, ENOMEM, "no memory for %u threads", threads);
 	}
-	/* Signals are the main thread's business. */
+	/* The main thread handles signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (unsigned i = 1; i < threads && !ret; i++) {
@@ -238,7 +239,7 @@ void workers_run(struct workers *w,
 	close_round(w);
 }
 
-/* A loop without parts left wakes who sleeps. */
+/* Wakes sleeping threads with a loop that has no parts. */
 void workers_burst(struct workers *w, uint64_t work)
 {
 	if (w->threads == 1 || work < WORKERS_WORTH)
@@ -261,7 +262,7 @@ unsigned workers_online(void)
 
 	long n;
 
-	/* Fails on machines with more processors than a cpu_set_t holds. */
+	/* Fails on machines with more CPUs than a cpu_set_t holds. */
 	if (sched_getaffinity(0, sizeof(set), &set))
 		n = sysconf(_SC_NPROCESSORS_ONLN);
 	else

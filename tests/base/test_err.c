@@ -16,8 +16,8 @@ static void sets_code_and_text(void **state)
 	assert_string_equal(e.text, "other");
 }
 
-/* No errno of the system's may be taken for a lost device. */
-static void a_loss_is_no_errno(void **state)
+/* No errno equals the code of a lost device. */
+static void device_lost_is_not_an_errno(void **state)
 {
 	struct err e = { 0 };
 
@@ -55,7 +55,7 @@ static void null_is_allowed(void **state)
 	assert_true(err_in(NULL, "x") < 0);
 }
 
-/* Names come from files: a long one must cut the text, not overrun it. */
+/* Names come from files: a long one truncates the text. */
 static void long_text_is_cut(void **state)
 {
 	char name[2 * ERR_TEXT_MAX];
@@ -76,7 +76,7 @@ static void long_text_is_cut(void **state)
 		assert_int_equal(at.fence[i], 0x55);
 }
 
-static void plain_text_gives_no_orders(void **state)
+static void plain_text_has_no_control_characters(void **state)
 {
 	char text[] = "a ~\x1b[2J\n\t\x7f\x9b\xc3\xa4.", none[] = "";
 
@@ -90,12 +90,12 @@ static void plain_text_gives_no_orders(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(sets_code_and_text),
-	cmocka_unit_test(a_loss_is_no_errno),
+	cmocka_unit_test(device_lost_is_not_an_errno),
 	cmocka_unit_test(adds_the_systems_text),
 	cmocka_unit_test(puts_where_in_front),
 	cmocka_unit_test(null_is_allowed),
 	cmocka_unit_test(long_text_is_cut),
-	cmocka_unit_test(plain_text_gives_no_orders),
+	cmocka_unit_test(plain_text_has_no_control_characters),
 };
 
 TEST_FILE(tests)

@@ -20,7 +20,7 @@ static unsigned below(unsigned n)
 
 /* ---- texts ----------------------------------------------------------- */
 
-/* Written anew, so that the grammar is said twice. */
+/* An independent printer, to check the grammar. */
 static void random_event(char *out, size_t size)
 {
 	static const char *const at_request[] = { "die", "die-inside",
@@ -98,7 +98,7 @@ static void round_trip(void **state)
 	}
 }
 
-/* No text does harm, and whatever is taken can be written. */
+/* Any text is handled, and an accepted plan can be printed. */
 static void any_text(void **state)
 {
 	static const char letters[] = "die-hang@=#+:,0123start run\n";
@@ -112,7 +112,7 @@ static void any_text(void **state)
 		for (unsigned k = 1 + below(3); k; k--)
 			text[below((unsigned)strlen(text))] =
 				letters[below(sizeof(letters) - 1)];
-		/* A file's name is none of this. */
+		/* Not a file name. */
 		if (*text == '@' || fault_plan_parse(&p, text, &e))
 			continue;
 		fault_plan_print(&p, again);

@@ -76,7 +76,7 @@ static void make_file(char *path, size_t size, size_t len)
 
 static void reads_files_up_to_a_limit(void **state)
 {
-	/* About the first allocation, where a NUL may lack room. */
+	/* Around the first allocation's size, where the NUL may not fit. */
 	static const size_t lengths[] = { 0, 1, 65534, 65535, 65536, 65537,
 		200000 };
 

@@ -1,4 +1,4 @@
-/* Where Tandem lies, of a program; of the library cli/library tells. */
+/* The installation folder of a program; cli/library tests the library. */
 #include "base/home.h"
 #include "tests/harness.h"
 

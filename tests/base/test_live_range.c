@@ -1,6 +1,6 @@
 /*
- * Things that live together never share a byte, the memory is at least what
- * lives at any step, and never more than all of them side by side.
+ * Buffers that are alive together never share a byte; the memory is at least
+ * the live bytes of any step, and at most the sum of all buffers.
  */
 #include "base/checked.h"
 #include "base/live_range.h"
@@ -70,7 +70,7 @@ static void test_random(void **state)
 	}
 }
 
-/* One behind the other in time: all of them lie in one place. */
+/* Alive one after another: all share one place. */
 static void test_reused(void **state)
 {
 	struct live_range r[] = { { 0, 1, 100, 0 }, { 2, 3, 80, 0 },

@@ -1,4 +1,4 @@
-/* Folders that stand for /proc and /sys, whose numbers are written out here. */
+/* Folders in place of /proc and /sys, with given numbers. */
 #include "tests/harness.h"
 
 #include "base/memory_left.h"
@@ -83,14 +83,14 @@ static void test_v2(void **state)
 	put("sys/fs/cgroup/a/b/memory.max", "max\n");
 	put_mib("sys/fs/cgroup/a/b/memory.current", 300);
 	check(200, 500, "control group '/a'");
-	/* The page cache goes first; shared memory does not go. */
+	/* The page cache can be reclaimed; shared memory cannot. */
 	put("sys/fs/cgroup/a/memory.stat",
 		"anon 1048576\nfile 104857600\nshmem 52428800\n"
 		"inactive_file 31457280\nactive_file 20971520\n");
 	check(250, 500, "control group '/a'");
 	put_mib("sys/fs/cgroup/a/b/memory.max", 310);
 	check(10, 310, "control group '/a/b'");
-	put_mib("sys/fs/cgroup/a/b/memory.max", 200); /* set behind it */
+	put_mib("sys/fs/cgroup/a/b/memory.max", 200); /* set after it */
 	check(0, 200, "control group '/a/b'");
 	put_mib("sys/fs/cgroup/a/b/memory.max", 900);
 	put_mib("sys/fs/cgroup/a/memory.max", 2000);
@@ -133,7 +133,7 @@ static void test_v1(void **state)
 	check(420, 450, "control group '/box/a'");
 }
 
-/* As in a container: the group's name is that outside. */
+/* As in a container, where the group's name is that of the host. */
 static void test_top_alone(void **state)
 {
 	start();

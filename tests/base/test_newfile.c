@@ -59,7 +59,7 @@ static void holds(const char *text)
 	free(data);
 }
 
-static void test_whole_or_not(void **state)
+static void test_commit_is_atomic(void **state)
 {
 	fresh();
 	write_new(path, "half", 0);
@@ -102,7 +102,7 @@ static void test_refused(void **state)
 	newfile_close(&f);
 }
 
-/* Also while it is written, and whatever a killed writer left. */
+/* Also while it is written, and with a file that a killed writer left. */
 static void test_private(void **state)
 {
 	mode_t old = umask(0);
@@ -115,7 +115,7 @@ static void test_private(void **state)
 	fresh();
 	snprintf(left, sizeof(left), "%s.tmp", path);
 	fd = open(left, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-	assert_int_equal(fd_write_all(fd, "what was left", 13), 0);
+	assert_int_equal(fd_write_all(fd, "an old file", 11), 0);
 	fd_close(&fd);
 	assert_ok(newfile_open_private(&f, path, &e), &e);
 	umask(old);
@@ -123,7 +123,8 @@ static void test_private(void **state)
 	assert_int_equal(fstat(f.fd, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
 	assert_int_equal(st.st_size, 0);
-	assert_int_equal(files_in(dir), 0); /* not even what was left */
+	assert_int_equal(
+		files_in(dir), 0); /* not even the old temporary file */
 	assert_int_equal(fd_write_all(f.fd, "new", 3), 0);
 	assert_ok(newfile_commit(&f, &e), &e);
 	newfile_close(&f);
@@ -132,7 +133,7 @@ static void test_private(void **state)
 	assert_int_equal(st.st_mode & 07777, 0600);
 }
 
-/* Killed while it writes, first of a new file, then in the place of one. */
+/* Killed while writing, first a new file, then a replacement. */
 static void test_killed(void **state)
 {
 	fresh();
@@ -158,7 +159,7 @@ static void test_killed(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(test_whole_or_not),
+	cmocka_unit_test(test_commit_is_atomic),
 	cmocka_unit_test(test_through_links),
 	cmocka_unit_test(test_refused),
 	cmocka_unit_test(test_private),

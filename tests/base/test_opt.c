@@ -59,7 +59,7 @@ static struct err err;
 static char *args[40];
 static unsigned n_operands;
 
-/* argv is made anew each time, of memory the parser might write to. */
+/* argv is new each time, in writable memory. */
 static int parse_with(const struct opt_command *c, const char *const *list)
 {
 	static char text[4096];
@@ -84,7 +84,7 @@ static int parse_with(const struct opt_command *c, const char *const *list)
 
 #define PARSE(...) parse_with(&cmd, (const char *const[]){ __VA_ARGS__, NULL })
 
-/* Refused, and with these words. */
+/* Refused with this message. */
 #define REFUSED(words, ...)                                    \
 	do {                                                   \
 		assert_int_equal(PARSE(__VA_ARGS__), -EINVAL); \
@@ -138,14 +138,14 @@ static void values_that_look_odd(void **state)
 	assert_false(v.ids);
 }
 
-static void values_beside_their_letter(void **state)
+static void values_directly_after_their_letter(void **state)
 {
 	assert_ok(PARSE("-n3", "-mb.gguf", "-s", "x"), &err);
 	assert_int_equal(v.count, 3);
 	assert_string_equal(v.model, "b.gguf");
 	assert_true(v.stats);
 	assert_int_equal(n_operands, 1);
-	/* All of the rest, whatever it looks like. */
+	/* All the rest, even if it looks like options. */
 	assert_ok(PARSE("-m-n3", "-n0012"), &err);
 	assert_string_equal(v.model, "-n3");
 	assert_int_equal(v.count, 12);
@@ -252,7 +252,7 @@ static void misspellings(void **state)
 	REFUSED("unknown option '-z'", "-z");
 	REFUSED("unknown option '--quite-other'", "--quite-other");
 	REFUSED("unknown option '--Sampling'", "--Sampling");
-	/* Hidden options are not given away. */
+	/* Hidden options are not suggested. */
 	REFUSED("unknown option '--secre'", "--secre");
 	REFUSED("unknown option '--'", "--=x");
 }
@@ -299,9 +299,9 @@ static void sizes(void **state)
 	}
 }
 
-/* ---- what is printed ------------------------------------------------- */
+/* ---- printing -------------------------------------------------------- */
 
-/* What `print` writes of a command; the caller frees it. */
+/* The output of `print` for a command; the caller frees it. */
 static char *printed_of(const struct opt_command *c,
 	void (*print)(const struct opt_command *, FILE *))
 {
@@ -367,8 +367,8 @@ static void help(void **state)
 	free(text);
 }
 
-/* The options that people use, each by the first part of its help, and how to
- * see the others. */
+/* The common options, each with the first part of its help, and how to list the
+ * others. */
 static void print_short(const struct opt_command *c, FILE *f)
 {
 	assert_ok(opt_help(c, NULL, f, &err), &err);
@@ -398,7 +398,7 @@ static void help_is_short(void **state)
 	free(text);
 }
 
-/* Options of one heading, wherever they stand. */
+/* Options of one heading, wherever it occurs. */
 static void print_group(const struct opt_command *c, FILE *f)
 {
 	assert_ok(opt_help(c, "sampling", f, &err), &err);
@@ -412,7 +412,7 @@ static void help_of_a_group(void **state)
 	free(text);
 }
 
-static void help_is_asked_for(void **state)
+static void help_only_as_an_option(void **state)
 {
 	fflush(stdout);
 	assert_int_equal(PARSE("--help"), 1);
@@ -422,7 +422,7 @@ static void help_is_asked_for(void **state)
 	REFUSED("tandem try has no group of options 'samplig'; did you mean "
 		"'sampling'?",
 		"--help", "samplig");
-	/* As a value it is none. */
+	/* As a value it is not a request for help. */
 	assert_ok(PARSE("--stop=--help"), &err);
 	assert_ok(PARSE("--", "--help"), &err);
 }
@@ -471,7 +471,7 @@ static void completion(void **state)
 	free(text);
 }
 
-/* ---- what a value may be ----------------------------------------------- */
+/* ---- words of values ---------------------------------------------------- */
 
 static bool kind(size_t i, struct opt_word *w)
 {
@@ -513,7 +513,7 @@ static const struct opt_command offering = {
 	.operand = &(const struct opt){ .arg = "FILE", .choices = colours },
 };
 
-static void offered(void **state)
+static void nearest_words_are_suggested(void **state)
 {
 	char *text = printed_of(&offering, print_completion);
 
@@ -587,7 +587,7 @@ static const struct opt file_rows[] = {
 	{ OPT_STRING, 0, "name", (void *)0, "FILE", "a file" },
 };
 
-/* Goes on under the other's heading. */
+/* Continues under the other table's heading. */
 static const struct opt_table file = {
 	.rows = file_rows,
 	.n = ARRAY_LEN(file_rows),
@@ -654,7 +654,7 @@ static void tables_are_parsed(void **state)
 	assert_non_null(strstr(err.text, "'--threads'"));
 }
 
-static void tables_are_told(void **state)
+static void tables_are_printed(void **state)
 {
 	char *text = NULL;
 	size_t len;
@@ -685,7 +685,7 @@ static int set(struct opt_values *to, const char *name, const char *text)
 	return opt_set(both, to, name, text, &err);
 }
 
-/* A copy has values of its own, and the first stays as it was. */
+/* A copy has values of its own; the first is not changed. */
 static void values_are_set_by_text(void **state)
 {
 	struct opt_values a = { 0 }, b;
@@ -714,7 +714,7 @@ static void values_are_set_by_text(void **state)
 	assert_int_equal(engine_of(&a)->threads, 8);
 }
 
-static void what_is_said(void **state)
+static void set_options_differ_from_defaults(void **state)
 {
 	struct opt_values a = { 0 };
 
@@ -732,7 +732,7 @@ static void what_is_said(void **state)
 	assert_int_equal(engine_of(&a)->bell, 0);
 }
 
-/* A report names files and numbers, and of texts only how long they are. */
+/* A report has files and numbers, and only the length of texts. */
 static void a_report_has_no_texts(void **state)
 {
 	static char word[][16] = { "try", "-m", "a.gguf", "a prompt",
@@ -755,7 +755,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(every_type),
 	cmocka_unit_test(defaults_stay),
 	cmocka_unit_test(values_that_look_odd),
-	cmocka_unit_test(values_beside_their_letter),
+	cmocka_unit_test(values_directly_after_their_letter),
 	cmocka_unit_test(operands),
 	cmocka_unit_test(missing_operands),
 	cmocka_unit_test(bad_numbers),
@@ -765,15 +765,15 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(help),
 	cmocka_unit_test(help_is_short),
 	cmocka_unit_test(help_of_a_group),
-	cmocka_unit_test(help_is_asked_for),
+	cmocka_unit_test(help_only_as_an_option),
 	cmocka_unit_test(man),
 	cmocka_unit_test(completion),
-	cmocka_unit_test(offered),
+	cmocka_unit_test(nearest_words_are_suggested),
 	cmocka_unit_test(words_are_listed),
 	cmocka_unit_test(tables_are_parsed),
-	cmocka_unit_test(tables_are_told),
+	cmocka_unit_test(tables_are_printed),
 	cmocka_unit_test(values_are_set_by_text),
-	cmocka_unit_test(what_is_said),
+	cmocka_unit_test(set_options_differ_from_defaults),
 	cmocka_unit_test(a_report_has_no_texts),
 };
 

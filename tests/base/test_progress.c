@@ -1,4 +1,4 @@
-/* What is drawn of what a sink is told: a line on a terminal, nothing else. */
+/* Reported progress is drawn as a line on a terminal, else not at all. */
 #include "base/progress.h"
 #include "tests/harness.h"
 
@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What two works of a second and one that fails at once leave on a standard
- * error of this kind. */
+/* The standard error, of this kind, of two tasks of a second and one that fails
+ * at once. */
 static void draw(bool terminal, char *got, size_t size)
 {
 	const struct timespec second = { 1, 10000000 };

@@ -61,7 +61,7 @@ static void uniform_range_and_bits(void **state)
 
 /*
  * Chi-square over 64 cells: 63 degrees of freedom, so the sum is below 120
- * but for one seed in 100,000; this one is fixed.
+ * except for one seed in 100,000; this one is fixed.
  */
 static void uniform_cells(void **state)
 {

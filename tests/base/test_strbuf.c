@@ -19,7 +19,7 @@ static void starts_empty(void **state)
 	assert_null(b.data);
 }
 
-/* Against a plain array, with pieces of all sizes. */
+/* Compared with a plain array, with pieces of all sizes. */
 static void grows_like_an_array(void **state)
 {
 	static char model[70000];
@@ -64,7 +64,7 @@ static void formats(void **state)
 	strbuf_release(&b);
 }
 
-/* An impossible length fails once and for all, and keeps what was there. */
+/* After an impossible length all calls fail, and the text is kept. */
 static void remembers_failure(void **state)
 {
 	struct strbuf b = STRBUF_INIT;

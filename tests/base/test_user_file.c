@@ -1,4 +1,4 @@
-/* Files of the user's, by whatever the environment says. */
+/* The user's files, by the environment. */
 #include "base/user_file.h"
 #include "tests/harness.h"
 
@@ -59,7 +59,7 @@ static void test_too_long(void **state)
 		user_file_make_way(USER_CACHE, "x", path), -ENAMETOOLONG);
 }
 
-/* All of them, for the user alone; those that are there stay as they are. */
+/* All folders, for the user only; existing ones are not changed. */
 static void test_way(void **state)
 {
 	char folder[4200], path[PATH_MAX];

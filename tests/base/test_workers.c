@@ -12,9 +12,9 @@
 #define THREADS   4
 
 /*
- * Plain memory on purpose: that no two threads touch one part, and that the
- * caller sees all of it, is what the pool promises and what the thread
- * sanitizer watches.
+ * Plain memory on purpose: the pool guarantees that no two threads access one
+ * part and that the caller sees all results, and the thread sanitizer checks
+ * it.
  */
 struct job {
 	unsigned calls[PARTS_MAX];
@@ -66,7 +66,7 @@ static void each_part_once(void **state)
 	}
 }
 
-/* Scratch by thread number: no two parts that run at once share a number. */
+/* No two parts that run at the same time have the same thread number. */
 struct scratch {
 	unsigned depth[THREADS];
 	unsigned sum[THREADS];
@@ -112,7 +112,7 @@ static void wakes_sleepers(void **state)
 	workers_close(w);
 }
 
-/* Two loops in turn: what the one published must not reach the other. */
+/* Two loops in turn: a late thread must not enter the wrong one. */
 static void add_one(void *arg, unsigned part, unsigned thread)
 {
 	((unsigned *)arg)[part] += 1;
@@ -173,7 +173,7 @@ static void shares_what_is_worth_it(void **state)
 	workers_close(w);
 }
 
-/* In a burst threads are woken, and share what is not worth waking. */
+/* In a burst threads are woken, and share loops too small to wake them. */
 static void burst_is_shared(void **state)
 {
 	struct workers *w = open_pool(2);
