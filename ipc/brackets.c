@@ -69,8 +69,9 @@ uint16_t brackets_name(struct brackets *t, const char *function)
 	return n;
 }
 
-/* The entry of such a bracket, which may have lost its end to a failure; else
- * a free one; NULL: all are taken, and this one is not told. */
+/* The entry of this bracket (one may remain from a bracket that a failure did
+ * not end), else with `or_free` a free one. NULL: none, and a full table does
+ * not publish the bracket. */
 static struct wire_hold *find_hold(
 	struct brackets *t, const struct buffer_bracket *b, bool or_free)
 {

@@ -14,14 +14,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A dead peer is noticed this soon by a side that waits. */
+/* A waiting side detects a dead peer within this time. */
 #define SLICE_NS 50000000ull
 
-/* A host that did not look for so long was itself stopped (a shell's ^Z
- * stops both), or did not wait: that time says nothing about the device. */
+/* A host that did not check the device for this long was itself stopped (a
+ * shell's ^Z stops both) or did not wait; the time does not count as a stall.
+ */
 #define UNSEEN_NS 1000000000ull
 
-/* ---- is the peer well? --------------------------------------------- */
+/* ---- checks of the peer -------------------------------------------- */
 
 static int peer_gone(const struct channel *c, struct err *e)
 {
@@ -33,7 +34,7 @@ static int peer_gone(const struct channel *c, struct err *e)
 		e, EPIPE, "the device process (pid %d) died", (int)c->pid);
 }
 
-/* The link is readable: hung up, or a message that waits to be read? */
+/* The link is readable: a hang-up, or a message? */
 static int link_news(struct channel *c, struct err *e)
 {
 	char byte;
@@ -50,7 +51,7 @@ static int link_news(struct channel *c, struct err *e)
 	return err_set(e, EAGAIN, "the link has a message");
 }
 
-/* The host's patience: a beat that moves, or -ETIMEDOUT. */
+/* -ETIMEDOUT if the device's beat has not changed for the stall limit. */
 static int beat_check(struct channel *c, uint64_t now, struct err *e)
 {
 	uint32_t beat =
@@ -70,8 +71,8 @@ static int beat_check(struct channel *c, uint64_t now, struct err *e)
 }
 
 /*
- * 0: all is well; -EPIPE, -EPROTO, -ETIMEDOUT; -EAGAIN (device): the link
- * has news. A few system calls, so for a side that has nothing to do anyway.
+ * 0: the peer is alive; -EPIPE, -EPROTO, -ETIMEDOUT; -EAGAIN (device): the link
+ * has a message. Makes a few system calls, so only a waiting side calls it.
  */
 static int peer_check(struct channel *c, struct err *e)
 {
@@ -100,7 +101,7 @@ static int peer_check(struct channel *c, struct err *e)
 
 struct waiting {
 	uint64_t end_ns;  /* 0: no limit */
-	uint64_t spin_ns; /* still to be spun */
+	uint64_t spin_ns; /* rest of the spin */
 	bool slept;
 };
 
@@ -108,7 +109,7 @@ static struct waiting waiting_begin(const struct channel *c, int timeout_ms)
 {
 	uint64_t spin = c->kind == DOORBELL_POLL ? c->spin_ns : 0;
 
-	/* Without a limit the clock is not needed before the first spin. */
+	/* Without a limit the clock is not read before the first spin. */
 	return (struct waiting){
 		.end_ns = timeout_ms < 0
 			? 0
@@ -118,9 +119,9 @@ static struct waiting waiting_begin(const struct channel *c, int timeout_ms)
 }
 
 /*
- * Wait a slice on `b`: first by spinning while there is spin left, then
- * asleep. 1 when the index moved, 0 to look again, -ETIME at the end of the
- * limit, or what peer_check said.
+ * Wait a slice on `b`: spin while spin time is left, else sleep. 1 when the
+ * index changed, 0 to check again, -ETIME at the end of the limit, or the
+ * result of peer_check.
  */
 static int wait_slice(struct channel *c, struct doorbell *b, uint32_t seen,
 	struct waiting *w, int also_fd, struct err *e)
@@ -166,8 +167,8 @@ static void note_ring(struct channel *c)
 }
 
 /*
- * Give the packet received last back to the producer. Done by the next call
- * rather than at once, so that it is no part of a request's round trip.
+ * Release the packet received last. Done by the next call rather than at once,
+ * so that it is not part of a request's round trip.
  */
 static void settle(struct channel *c)
 {
@@ -186,7 +187,7 @@ static size_t completion_length(const void *msg, size_t len)
 	const uint8_t *p = msg;
 	uint64_t word = 0;
 
-	/* Down to an op; by words, as most of it is an empty text. */
+	/* At least the op; by words, because most of it is an empty text. */
 	while (len >= 2 * sizeof(word)) {
 		memcpy(&word, p + len - sizeof(word), sizeof(word));
 		if (word)
@@ -203,7 +204,7 @@ static void ring_bell(struct channel *c)
 	note_ring(c);
 }
 
-/* As ring_reserve; where a fault says so, full until that time is over. */
+/* As ring_reserve; an injected fault makes the ring full until `full_until`. */
 static int room_for(
 	struct channel *c, size_t bytes, uint64_t full_until, void **at)
 {
@@ -223,13 +224,13 @@ static int reserve(
 	int ret = room_for(c, bytes, full, &at);
 
 	if (ret == -EAGAIN) {
-		settle(c); /* the peer may be waiting for us in turn */
+		settle(c); /* the peer may be waiting for room too */
 		w = waiting_begin(c, -1);
 	}
 	while (ret == -EAGAIN) {
-		/* Not on the link: messages on it are not ours to read here. */
+		/* Not on the link, whose messages are not read here. */
 		ret = wait_slice(c, &c->tx_room, c->tx.peer, &w, -1, e);
-		/* A message left unread must not hide that its sender went. */
+		/* An unread message must not hide that the sender has gone. */
 		if (ret == -EAGAIN && link_hung_up(c->link))
 			return peer_gone(c, e);
 		if (ret < 0 && ret != -EAGAIN)
@@ -293,8 +294,8 @@ int channel_send(struct channel *c, const struct wire_ref *refs,
 	if (n_refs)
 		memcpy(at + sizeof(h), refs, refs_len);
 	memcpy(at + sizeof(h) + refs_len, msg, len);
-	/* The half of a header that was not yet written is as the ring had it:
-	 * here, a length that cannot be. */
+	/* A torn header: the half that is not written keeps the ring's old
+	 * bytes, here an impossible length. */
 	if (c->spoilt && c->spoil.tear)
 		memset(at, 0xff, sizeof(h.length8));
 	ring_publish(&c->tx);
@@ -324,11 +325,11 @@ static int take(struct channel *c, struct packet *out, struct err *e)
 		c->heard = false;
 		return 0;
 	}
-	/* Found before it was waited for: its signal is read all the same. */
+	/* Found without waiting: consume its signal all the same. */
 	if (!c->heard && c->kind != DOORBELL_POLL)
 		doorbell_hear(&c->rx_bell);
 	c->heard = true;
-	/* Copy, then validate the copy: the bytes are still the peer's. */
+	/* Copy, then validate the copy: the peer can still change the ring. */
 	memcpy(c->copy, at, len);
 	c->held = true;
 	c->beat_ns = 0;
@@ -336,7 +337,7 @@ static int take(struct channel *c, struct packet *out, struct err *e)
 	ret = packet_parse(c->copy, len, out, e);
 	if (ret)
 		return ret;
-	/* Put back the zeros that a completion left out. */
+	/* Restore the zeros that a completion omitted. */
 	if (c->host && out->len < sizeof(struct wire_done)) {
 		memset((uint8_t *)(uintptr_t)out->msg + out->len, 0,
 			sizeof(struct wire_done) - out->len);
@@ -352,7 +353,7 @@ static int await(
 	struct waiting w;
 	int waited, ret;
 
-	/* A quick answer comes before the clock is worth looking at. */
+	/* A fast completion arrives before reading the clock pays. */
 	if (c->kind == DOORBELL_POLL && c->spin_ns)
 		doorbell_wait(&c->rx_bell, c->rx.own, 1, -1, 0);
 	ret = take(c, out, e);
@@ -363,7 +364,7 @@ static int await(
 		waited = wait_slice(c, &c->rx_bell, c->rx.own, &w, also_fd, e);
 		if (waited == 1)
 			c->heard = true;
-		/* What the peer published before it died comes first. */
+		/* Packets published before the peer died come first. */
 		ret = take(c, out, e);
 		if (ret)
 			return ret;
@@ -375,18 +376,18 @@ static int await(
 	}
 }
 
-/* Nothing there and the caller does not wait: look after the peer, rarely. */
+/* No packet, and the caller does not wait: check the peer now and then. */
 static int glance(struct channel *c, struct packet *out, struct err *e)
 {
 	int ret = 0, taken;
 
 	if (clock_ns() - c->looked_ns >= SLICE_NS)
 		ret = peer_check(c, e);
-	/* It may have answered, and died, since we looked for an answer. */
+	/* The peer may have sent a packet, then died, since the last take. */
 	taken = ret ? take(c, out, e) : 0;
 	if (taken)
 		return taken;
-	if (!ret && e) { /* no failure: who looks often needs no words for it */
+	if (!ret && e) { /* frequent, so no message is formatted */
 		e->code = -EAGAIN;
 		e->text[0] = '\0';
 	}
@@ -452,7 +453,7 @@ void channel_bye(struct channel *c)
 	uint32_t op = WIRE_BYE;
 
 	link_send(c->link, &op, sizeof(op), NULL, 0, NULL);
-	/* A device that sleeps looks at the link only when it wakes. */
+	/* A sleeping device reads the link only when it wakes. */
 	ring_bell(c);
 }
 
@@ -471,7 +472,7 @@ int channel_next_share(
 		return 0;
 	if (ret == -EPIPE)
 		return peer_gone(c, e);
-	/* It came, but for its descriptor: that is the share's failure. */
+	/* Only its descriptor did not arrive: then only this share fails. */
 	if (ret && ret != -EMFILE)
 		return ret;
 	if (len == sizeof(share->op) && share->op == WIRE_BYE && !n_fds)
@@ -490,7 +491,7 @@ void channel_beat(struct channel *c)
 	_Atomic uint32_t *beat = &c->control->beat;
 	uint32_t now = atomic_load_explicit(beat, memory_order_relaxed);
 
-	/* Two threads at once may count one beat: it moves all the same. */
+	/* Two threads may write the same value: it changes all the same. */
 	atomic_store_explicit(beat, now + 1, memory_order_relaxed);
 }
 
@@ -526,7 +527,7 @@ void channel_watch_pid(struct channel *c, pid_t pid)
 {
 	fd_close(&c->pidfd);
 	c->pid = pid;
-	/* Without it (old kernel) the link's hang-up still tells. */
+	/* Without a pidfd (old kernel) the link's hang-up is detected. */
 	c->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
@@ -538,7 +539,7 @@ struct wire_trace *channel_trace(const struct channel *c, size_t *bytes)
 
 struct wire_brackets *channel_brackets(const struct channel *c)
 {
-	return c->tell;
+	return c->brackets;
 }
 
 void channel_stats(const struct channel *c, struct channel_stats *out)

@@ -1,6 +1,6 @@
 /*
- * The inside of a channel, shared by handshake.c, which builds it and takes
- * it down, and channel.c, which moves packets. Nobody else includes this.
+ * The inside of a channel, shared by handshake.c, which opens and closes it,
+ * and channel.c, which sends and receives packets. Private to these files.
  */
 #ifndef IPC_CHANNEL_IMPL_H
 #define IPC_CHANNEL_IMPL_H
@@ -15,15 +15,15 @@ struct err;
 
 /*
  * A GRAPH_LOAD of 32 layers takes about 8 KiB and a ring takes packets of up
- * to half its size; 200 full completions fit before the device has to wait.
+ * to half its size; 200 full completions fit before the device must wait.
  */
 #define CHANNEL_RING_BYTES 65536u
 
-/* What a peer may make us map. */
+/* The most bytes of a peer that are mapped. */
 #define CHANNEL_CONTROL_MAX ((size_t)4 << 20)
 #define CHANNEL_TRACE_MAX   ((size_t)64 << 20)
 
-/* Events that wait to be taken: those of a hundred passes of a small model. */
+/* Room for the trace events of a hundred passes of a small model. */
 #define CHANNEL_TRACE_ROOM (1u << 15)
 
 struct channel {
@@ -35,31 +35,31 @@ struct channel {
 	int pidfd;            /* -1 if not known */
 	struct wire_control *control;
 	size_t control_bytes;
-	struct wire_brackets *tell; /* in it; NULL: none */
-	struct wire_trace *trace;   /* NULL: none was asked for */
+	struct wire_brackets *brackets; /* in `control`; NULL: none */
+	struct wire_trace *trace;       /* NULL: not requested */
 	size_t trace_bytes;
 
 	struct ring tx, rx;
 	struct doorbell tx_bell; /* rung after a publish */
 	struct doorbell rx_bell; /* slept on for a packet */
 	struct doorbell tx_room; /* slept on for room */
-	struct doorbell rx_room; /* rung when room was made */
-	uint8_t *copy;           /* of the packet received last */
-	bool held;               /* it is not released in the ring yet */
+	struct doorbell rx_room; /* rung after a release */
+	uint8_t *copy;           /* private copy of the last packet */
+	bool held;               /* that packet is not released yet */
 	bool heard; /* the doorbell was read since the ring was empty */
 
 	uint32_t next_seq; /* host */
 	uint64_t spin_ns;
-	uint64_t looked_ns; /* when the peer was last seen alive */
-	uint64_t stall_ns;  /* 0: for ever */
-	uint64_t beat_ns;   /* since when the beat stands still; 0: not yet */
+	uint64_t looked_ns; /* time of the last check of the peer */
+	uint64_t stall_ns;  /* 0: no limit */
+	uint64_t beat_ns;   /* time of the last new beat; 0: none yet */
 	uint32_t beat;
 	const volatile sig_atomic_t *cancel; /* NULL: never */
 	struct channel_stats stats;
 	struct channel_spoil spoil;
-	bool spoilt;            /* the next packet is, by that */
-	bool owed;              /* a ring of the doorbell, at the next one */
-	_Atomic uint32_t rings; /* begun and ended: odd while one is */
+	bool spoilt;            /* `spoil` applies to the next packet */
+	bool owed;              /* a ring was deferred to the next packet */
+	_Atomic uint32_t rings; /* begins plus ends: odd during a ring */
 };
 
 #endif

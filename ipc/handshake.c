@@ -21,7 +21,7 @@
 #define HANDSHAKE_MS     5000
 #define STALL_DEFAULT_MS 30000
 
-/* Where in the control memfd a ring lies. */
+/* The place of a ring in the control memfd. */
 struct region {
 	uint32_t offset, room;
 };
@@ -83,7 +83,7 @@ static int memfd_make(int *fd, const char *name, size_t bytes, int flags,
 	return memfd_map(*fd, bytes, flags, what, out, e);
 }
 
-/* The peer's, of `least` to `most` bytes. */
+/* Map the peer's memfd of `least` to `most` bytes. */
 static int memfd_accept(int fd, size_t least, size_t most, int flags,
 	const char *what, void **out, size_t *bytes, struct err *e)
 {
@@ -116,7 +116,7 @@ static struct doorbell bell(const struct channel *c, _Atomic uint32_t *index,
 	};
 }
 
-/* Attach both rings from our side and aim the doorbells. */
+/* Attach to both rings and set up the doorbells. */
 static int channel_rings(struct channel *c, const struct region *tx,
 	const struct region *rx, struct err *e)
 {
@@ -130,7 +130,7 @@ static int channel_rings(struct channel *c, const struct region *tx,
 			RING_CONSUMER, e);
 	if (ret)
 		return ret;
-	/* Room too for what a shortened completion gets back. */
+	/* With room for the zeros that are restored to a completion. */
 	copy = ring_packet_max(&c->rx) + sizeof(struct wire_done);
 	c->copy = aligned_alloc(64, align_up(copy, 64));
 	if (!c->copy)
@@ -170,13 +170,13 @@ static int control_create(struct channel *c, int *fd, struct err *e)
 	c->control->completion_offset = completion.offset;
 	c->control->completion_room = completion.room;
 	c->control->tell_offset = tell;
-	c->tell = brackets_at(c->control, c->control_bytes, tell);
+	c->brackets = brackets_at(c->control, c->control_bytes, tell);
 	ring_format(ring_at(c, request.offset), CHANNEL_RING_BYTES, 0);
 	ring_format(ring_at(c, completion.offset), CHANNEL_RING_BYTES, 0);
 	return channel_rings(c, &request, &completion, e);
 }
 
-/* If it was asked for. */
+/* Create the trace buffer if it was requested. */
 static int trace_create(
 	struct channel *c, uint32_t features, int *fd, struct err *e)
 {
@@ -197,9 +197,8 @@ static int trace_create(
 }
 
 /*
- * A message that opens with the handshake's first three words, of whatever
- * length: another version's may be longer than ours, and it is the version
- * that the user has to hear about.
+ * Receive a handshake message of any length: one of another version may be
+ * longer than ours, and then the error must name the versions, not the length.
  */
 static int greeting_recv(struct channel *c, void *out, size_t size, size_t *len,
 	int *fds, unsigned max_fds, unsigned *n_fds, struct err *e)
@@ -214,13 +213,13 @@ static int greeting_recv(struct channel *c, void *out, size_t size, size_t *len,
 	return ret;
 }
 
-/* What the device answered, before any of it is believed. */
+/* Check the device's reply. */
 static int welcome_check(struct wire_welcome *w, size_t len, struct err *e)
 {
 	if (len < offsetof(struct wire_welcome, status) ||
 		w->op != WIRE_WELCOME || w->magic != WIRE_MAGIC)
 		return err_set(e, EPROTO,
-			"the other process does not answer as a tandem-npu");
+			"the other process does not reply like a tandem-npu");
 	if (w->version != WIRE_VERSION)
 		return err_set(e, EPROTO,
 			"this tandem speaks version %u of the protocol, the "
@@ -235,7 +234,7 @@ static int welcome_check(struct wire_welcome *w, size_t len, struct err *e)
 	w->text[sizeof(w->text) - 1] = '\0';
 	err_plain(w->kern);
 	err_plain(w->text);
-	/* Its code is not ours: -EPIPE here would say that it is gone. */
+	/* Do not return its code: -EPIPE would mean that the device is gone. */
 	if (w->status)
 		return err_set(e, w->status == -ENOMEM ? ENOMEM : EPROTO,
 			"the device refused: %s", w->text);
@@ -249,7 +248,7 @@ static int shake_hands(struct channel *c, const struct wire_hello *hello,
 	size_t len;
 	int ret = link_send(c->link, hello, sizeof(*hello), fds, n_fds, e);
 
-	/* A device that refuses may hang up before it has read all. */
+	/* A device that refuses may hang up before it has read everything. */
 	if (ret && ret != -EPIPE)
 		return ret;
 	ret = greeting_recv(c, w, sizeof(*w), &len, NULL, 0, &none, e);
@@ -283,7 +282,7 @@ int channel_connect(struct channel **out, int link_fd,
 	c->host = true;
 	c->kind = (enum doorbell_kind)h.doorbell;
 	c->spin_ns = h.spin_us * 1000ull;
-	/* Of the doorbells of both directions the device owns two ends. */
+	/* The device gets one end of the doorbell of each direction. */
 	if ((ret = link_check_user(c->link, e)) ||
 		(ret = doorbell_fds(c->kind, &c->ring_fd, &peer[0], e)) ||
 		(ret = doorbell_fds(c->kind, &peer[1], &c->wait_fd, e)) ||
@@ -361,13 +360,13 @@ static int region_check(
 	return 0;
 }
 
-/* The fields once, checked, then used: the memory is the host's too. */
+/* Copy the fields once, check them, then use them: the host can write there. */
 static int control_accept(struct channel *c, int fd, struct err *e)
 {
 	struct region request, completion;
 	struct wire_control w;
 	void *map;
-	/* Faulted in now rather than under the first packets. */
+	/* Fault the pages in now, not during the first packets. */
 	int ret = memfd_accept(fd, sizeof(w), CHANNEL_CONTROL_MAX, MAP_POPULATE,
 		"control memfd", &map, &c->control_bytes, e);
 
@@ -394,11 +393,11 @@ static int control_accept(struct channel *c, int fd, struct err *e)
 			"control: the two rings overlap (offsets %" PRIu32
 			" and %" PRIu32 ")",
 			request.offset, completion.offset);
-	c->tell = brackets_at(c->control, c->control_bytes, w.tell_offset);
+	c->brackets = brackets_at(c->control, c->control_bytes, w.tell_offset);
 	return channel_rings(c, &completion, &request, e);
 }
 
-/* A descriptor that can block would let the host stop this process. */
+/* With a descriptor that can block, the host could stop this process. */
 static int doorbell_check(int fd, const char *name, struct err *e)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -409,7 +408,8 @@ static int doorbell_check(int fd, const char *name, struct err *e)
 	return 0;
 }
 
-/* `fds` are taken over one by one: what is left there the caller closes. */
+/* Takes ownership of some `fds` and sets them to -1; the caller closes the
+ * rest. */
 static int hello_apply(struct channel *c, const struct wire_hello *h, int *fds,
 	unsigned n_fds, struct err *e)
 {
@@ -438,8 +438,8 @@ static int hello_apply(struct channel *c, const struct wire_hello *h, int *fds,
 	ret = control_accept(c, fds[WIRE_FD_CONTROL], e);
 	if (ret || !traced)
 		return ret;
-	/* What the host asks to be told in; its events are not checked here,
-	 * for they are this side's. */
+	/* The host's trace buffer. Its events are not checked, because this
+	 * side writes them. */
 	ret = memfd_accept(fds[want], sizeof(struct wire_trace),
 		CHANNEL_TRACE_MAX, 0, "trace buffer", &map, &c->trace_bytes, e);
 	if (ret)
@@ -480,8 +480,8 @@ int channel_accept(struct channel **out, int link_fd, struct wire_hello *hello,
 	for (unsigned i = 0; i < WIRE_FD_MOST; i++)
 		fd_close(&fds[i]);
 	if (ret) {
-		/* Tell the host why, so that its user reads it there; not what
-		 * lies behind the text. */
+		/* Send the reason to the host, whose user reads it; only the
+		 * text, not the uninitialized bytes after it. */
 		no.status = ret;
 		snprintf(no.text, sizeof(no.text), "%.*s",
 			(int)sizeof(no.text) - 1, e->text);

@@ -65,14 +65,14 @@ int link_connect(const char *path, int *fd, struct err *e)
 		path);
 }
 
-/* Remove a socket that nobody listens at any more; anything else stays. */
+/* Remove a socket on which no process listens; anything else stays. */
 static int unlink_stale(const char *path, struct err *e)
 {
 	struct stat st;
 	int fd, ret;
 
 	if (lstat(path, &st))
-		return err_sys(e, errno, "cannot look at '%s'", path);
+		return err_sys(e, errno, "cannot stat '%s'", path);
 	if (!S_ISSOCK(st.st_mode))
 		return err_set(e, EADDRINUSE,
 			"'%s' exists and is not a socket; choose another path",
@@ -100,7 +100,7 @@ int link_listen(const char *path, int *fd, struct err *e)
 		return ret;
 	if ((ret = link_address(path, &a, e)))
 		goto fail;
-	/* Before bind: the path is never there with wider permissions. */
+	/* Before bind, so that the path never has wider permissions. */
 	if (fchmod(*fd, 0600)) {
 		ret = err_sys(e, errno, "cannot restrict '%s'", path);
 		goto fail;
@@ -136,7 +136,7 @@ pid_t link_peer_pid(int fd)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
 		return 0;
-	/* Of a socket pair the kernel knows only who made it: that is us. */
+	/* For a socket pair the kernel reports its creator: this process. */
 	return cred.pid == getpid() ? 0 : cred.pid;
 }
 
@@ -208,7 +208,7 @@ int link_send(int fd, const void *msg, size_t len, const int *fds,
 		c.align.cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
 		memcpy(CMSG_DATA(&c.align), fds, sizeof(int) * n_fds);
 	}
-	/* A peer that stopped reading must not stop us for good. */
+	/* A peer that does not read must not block this process for ever. */
 	while (sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
 		if (errno == EINTR)
 			continue;
@@ -270,8 +270,8 @@ int link_recv(int fd, void *msg, size_t cap, size_t *len, int *fds,
 		if (errno == EINTR)
 			continue;
 		/*
-		 * A peer that ended with our message unread leaves this error
-		 * behind, once, in front of what it had sent before.
+		 * A peer that ended without reading our message causes this
+		 * error once, before the messages that it had sent.
 		 */
 		if (errno == ECONNRESET && !reset) {
 			reset = true;
@@ -298,7 +298,7 @@ int link_recv(int fd, void *msg, size_t cap, size_t *len, int *fds,
 	}
 	for (unsigned i = 0; i < total && i < max_fds; i++)
 		fd_close(&fds[i]);
-	/* Room was left for it in our buffer, but not in our table. */
+	/* The buffer had room for it, but the descriptor table did not. */
 	if (lost)
 		return err_set(e, EMFILE,
 			"a descriptor that the peer sent did not arrive: too "

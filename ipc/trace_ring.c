@@ -37,7 +37,7 @@ int trace_ring_attach(
 	if (!is_pow2(room) || room > WIRE_TRACE_ROOM_MAX ||
 		trace_ring_bytes(room) > bytes)
 		return err_set(e, EPROTO,
-			"trace.room %u is no power of two that fits into %zu "
+			"trace.room %u is not a power of two that fits in %zu "
 			"bytes",
 			room, bytes);
 	*r = (struct trace_ring){ .shared = t,
@@ -48,7 +48,7 @@ int trace_ring_attach(
 
 /* ---- the device ---------------------------------------------------------- */
 
-/* A name is whole before an event has its number (R1). */
+/* A name is complete before an event uses its number (R1). */
 static uint16_t add_name(struct trace_ring *r, const char *name)
 {
 	if (r->names == WIRE_TRACE_NAMES)
@@ -57,7 +57,8 @@ static uint16_t add_name(struct trace_ring *r, const char *name)
 	return (uint16_t)++r->names;
 }
 
-/* There are more places than names: one is always free. */
+/* An open-addressing hash table with more places than names, so that one is
+ * always free. */
 uint16_t trace_ring_name(struct trace_ring *r, const char *literal)
 {
 	size_t at = (uintptr_t)literal;
@@ -102,7 +103,7 @@ struct wire_trace_event *trace_ring_next(struct trace_ring *r)
 
 void trace_ring_put(struct trace_ring *r)
 {
-	/* R1 -> R3: the event is whole. */
+	/* R1 -> R3: the event is complete. */
 	atomic_store_explicit(&r->shared->put, ++r->at, memory_order_release);
 }
 
@@ -122,7 +123,7 @@ int trace_ring_take(struct trace_ring *r, struct wire_trace_event *out,
 		return 0;
 	for (n = 0; n < most && r->at != put; n++)
 		out[n] = r->event[r->at++ & (r->room - 1)];
-	/* R4: they were copied, and their places are free. */
+	/* R4: the events were copied, so their places are free. */
 	if (n)
 		atomic_store_explicit(&t->taken, r->at, memory_order_release);
 	return (int)n;

@@ -1,12 +1,11 @@
 /*
- * The buffer that a device tells its work in (struct wire_trace): the device
- * puts events, the host takes them. Telling never waits: an event for which
- * there is no room is left out and counted.
+ * The trace buffer (struct wire_trace), a ring: the device puts events, the
+ * host takes them. The device never waits: an event without room is dropped and
+ * counted.
  *
- * One thread at each end. Neither believes the other: the device checks what it
- * was given once and then only asks how much was taken, and an index that makes
- * no sense is a full ring to it; the host copies an event before it looks at
- * it.
+ * One thread at each end. Neither trusts the other: the device checks the
+ * header once and then only reads the host's index, where an invalid one means
+ * a full ring; the host copies an event before it checks the event.
  */
 #ifndef IPC_TRACE_RING_H
 #define IPC_TRACE_RING_H
@@ -18,10 +17,10 @@
 
 struct err;
 
-/* Bytes that a buffer for so many events has. */
+/* Bytes of a buffer for `room` events. */
 size_t trace_ring_bytes(uint32_t room);
 
-/* Host: an empty one, of zeroed memory of that size. */
+/* Host: initialize an empty buffer in zeroed memory of that size. */
 void trace_ring_format(struct wire_trace *, uint32_t room);
 
 /* Either end. */
@@ -30,9 +29,9 @@ struct trace_ring {
 	struct wire_trace_event *event; /* [room] */
 	uint32_t room;
 	uint64_t at;   /* our own index: events put, or taken */
-	uint64_t seen; /* device: the host's, when it was last looked at */
-	/* Device: how many names it has told, and of literals the number: at
-	 * their address' hash, or behind it. */
+	uint64_t seen; /* device: the host's index when last read */
+	/* Device: the number of names written, and a hash table from a
+	 * literal's address to its number. */
 	unsigned names;
 	struct {
 		const char *literal;
@@ -40,35 +39,35 @@ struct trace_ring {
 	} known[2 * WIRE_TRACE_NAMES];
 };
 
-/* Of a buffer of `bytes`: 0, or -EPROTO where it is none. */
+/* Attach to a buffer of `bytes`: 0, or -EPROTO if it is not valid. */
 int trace_ring_attach(
 	struct trace_ring *, struct wire_trace *, size_t bytes, struct err *);
 
 /* ---- the device ---- */
 
-/* The number of a name that lives as long as the program; 0 when there are too
- * many. */
+/* The number of a name, a string literal; 0 when there are too many names. */
 uint16_t trace_ring_name(struct trace_ring *, const char *literal);
-/* Likewise of one that does not. */
+/* The number of any other string, which is copied. */
 uint16_t trace_ring_name_copied(struct trace_ring *, const char *);
 
-/* Where the next event goes, to be filled in whole and then put; NULL when
- * there is no room, which is counted. */
+/* The next event: fill in all of it, then call trace_ring_put. NULL: there is
+ * no room; the event is counted as lost. */
 struct wire_trace_event *trace_ring_next(struct trace_ring *);
 void trace_ring_put(struct trace_ring *);
 
 /* ---- the host ---- */
 
-/* At most so many events, the oldest first, or none where there are fewer than
- * `least`: how many, or -EPROTO: the device's index is absurd. */
+/* Take up to `most` events, the oldest first, or none if there are fewer than
+ * `least`. Returns their number, or -EPROTO if the device's index is invalid.
+ */
 int trace_ring_take(struct trace_ring *, struct wire_trace_event *out,
 	unsigned least, unsigned most);
 
-/* Of a number, printable; "" for none. */
+/* The name of a number, made printable; "" for none. */
 void trace_ring_read_name(const struct trace_ring *, uint16_t number,
 	char out[WIRE_TRACE_NAME_BYTES]);
 
-/* Events left out so far, as the device counts. */
+/* Events dropped so far, by the device's count. */
 uint64_t trace_ring_lost(const struct trace_ring *);
 
 #endif

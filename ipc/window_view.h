@@ -1,12 +1,13 @@
 /*
- * What a device shows of its address window to whoever looks at it from
- * outside, without being asked: one memfd, "tandem:window" in /proc/PID/fd,
- * which the device keeps true and nobody reads in order to decide. No code.
+ * The view of a device's address window for other processes: a memfd,
+ * "tandem:window" in /proc/PID/fd, that the device keeps up to date. It is for
+ * display only. No code.
  *
- * A reader copies it while `turn` is even and the same before and behind the
- * copy; `turn` is odd while the device writes. Words of 32 bits or more are
- * stored by release (W1) and loaded by acquire (W2): who has one of a turn that
- * is not over finds `turn` odd behind it, or further.
+ * The view is a sequence lock. A reader's copy is valid if `turn` is even and
+ * the same before and after the copy; `turn` is odd while the device writes.
+ * Words of 32 bits or more are stored by release (W1) and loaded by acquire
+ * (W2), so a reader that loaded a word of an unfinished turn then finds `turn`
+ * odd or larger.
  */
 #ifndef IPC_WINDOW_VIEW_H
 #define IPC_WINDOW_VIEW_H
@@ -20,15 +21,15 @@
 
 struct window_view_mapping {
 	uint32_t addr;
-	uint32_t pending; /* 1: unmapped, and its room is not free yet */
+	uint32_t pending; /* 1: unmapped, but its space is not free yet */
 	uint64_t bytes;   /* of the buffer */
-	uint64_t span;    /* of whole pages; a guard page follows */
+	uint64_t span;    /* rounded up to pages; a guard page follows */
 	char name[32];
 };
 
-/* A buffer in the extended region, which DMA alone reaches. */
+/* A buffer in the extended region, which only DMA can read. */
 struct window_view_extent {
-	uint64_t at; /* from the region's beginning */
+	uint64_t at; /* offset in the region */
 	uint64_t bytes;
 	char name[32];
 };
@@ -36,19 +37,18 @@ struct window_view_extent {
 struct window_view {
 	uint32_t magic, version; /* 2 */
 	_Atomic uint32_t turn;
-	uint32_t slots;       /* that it has */
+	uint32_t slots;       /* of the window */
 	uint64_t bytes, page; /* of the window; the first page is a guard */
 	uint64_t maps, unmaps, refused; /* so far */
-	uint64_t asked;                 /* by the last that was refused */
-	uint32_t used, pad;             /* slots; those of pending ones too */
+	uint64_t asked;                 /* bytes of the last refused map */
+	uint32_t used, pad;             /* used slots, pending ones included */
 	struct window_view_mapping map[WINDOW_VIEW_SLOTS]; /* by address */
-	uint64_t extended;      /* bytes of that region; 0: there is none */
-	uint64_t extended_free; /* of them */
-	uint32_t extents; /* in it; of more than fit here the first are shown */
+	uint64_t extended;      /* bytes of the extended region; 0: none */
+	uint64_t extended_free; /* free bytes of the region */
+	uint32_t extents; /* in the region; only the first ones are listed */
 	uint32_t pad2;
 	struct window_view_extent extent[WINDOW_VIEW_SLOTS]; /* by place */
 };
-_Static_assert(
-	sizeof(struct window_view) == 96 + 256 * 56 + 256 * 48, "as written");
+_Static_assert(sizeof(struct window_view) == 96 + 256 * 56 + 256 * 48, "view");
 
 #endif

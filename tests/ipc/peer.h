@@ -1,6 +1,6 @@
 /*
- * The other process of a channel's tests: fork it, shake hands with it, see
- * how it ended.
+ * The other process of a channel's tests: fork, handshake, check of its exit
+ * status.
  */
 #ifndef TESTS_IPC_PEER_H
 #define TESTS_IPC_PEER_H
@@ -38,7 +38,7 @@ struct peer {
 	int link; /* our end */
 };
 
-/* Fork fn(link, arg); what it returns is the exit status. */
+/* Fork fn(link, arg); its result is the exit status. */
 static inline struct peer peer_start(int (*fn)(int link, int arg), int arg)
 {
 	struct err e = { 0 };

@@ -30,7 +30,7 @@ static void names_are_numbered_once(void **state)
 	assert_string_equal(out, "");
 	brackets_read_name(NULL, 1, out);
 	assert_string_equal(out, "");
-	/* Another device gets those that were told the one before. */
+	/* Another device gets the names published before. */
 	brackets_connect(&t, NULL);
 	brackets_connect(&t, &other);
 	brackets_read_name(&other, WIRE_NAMES, out);
@@ -38,8 +38,8 @@ static void names_are_numbered_once(void **state)
 	brackets_release(&t);
 }
 
-/* What a peer put there is cut to its room and made printable. */
-static void a_bad_name_is_tamed(void **state)
+/* A peer's name is truncated and made printable. */
+static void a_bad_name_is_sanitized(void **state)
 {
 	struct wire_brackets wire = { 0 };
 	char out[WIRE_NAME_BYTES];
@@ -81,11 +81,11 @@ static void brackets_are_seen_while_open(void **state)
 	assert_false(brackets_find(&wire, is, 4096, 4097, BUFFER_WRITE, &h));
 	assert_true(brackets_find(&wire, is, 4096, 4097, BUFFER_READ, &h));
 	assert_false(h.writing);
-	buffer_end(b, 100, 8, BUFFER_WRITE); /* shorter than it began */
+	buffer_end(b, 100, 8, BUFFER_WRITE); /* shorter than its begin */
 	assert_false(brackets_find(&wire, is, 0, 4096, 3, &h));
 	buffer_end(b, 4096, 64, BUFFER_READ);
 	assert_false(brackets_find(&wire, is, 0, 8192, 3, &h));
-	/* One more than there is room for is not told, and harms nobody. */
+	/* One bracket more than fits is not published and does no harm. */
 	for (unsigned i = 0; i <= WIRE_HOLDS; i++)
 		buffer_begin(b, i * 64, 64, BUFFER_WRITE);
 	for (unsigned i = 0; i <= WIRE_HOLDS; i++)
@@ -95,7 +95,7 @@ static void brackets_are_seen_while_open(void **state)
 	for (unsigned i = 0; i <= WIRE_HOLDS; i++)
 		buffer_end(b, i * 64, 64, BUFFER_WRITE);
 	assert_false(brackets_find(&wire, is, 0, 8192, 3, &h));
-	/* With nobody to listen as well. */
+	/* Also without a device. */
 	brackets_connect(&t, NULL);
 	buffer_begin(b, 0, 64, BUFFER_WRITE);
 	buffer_end(b, 0, 64, BUFFER_WRITE);
@@ -119,7 +119,7 @@ static void tables_lie_within_the_memory(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(names_are_numbered_once),
-	cmocka_unit_test(a_bad_name_is_tamed),
+	cmocka_unit_test(a_bad_name_is_sanitized),
 	cmocka_unit_test(brackets_are_seen_while_open),
 	cmocka_unit_test(tables_lie_within_the_memory),
 };

@@ -1,6 +1,6 @@
 /*
  * Packets through a channel between two processes, buffers over its link, and
- * what a peer may get wrong.
+ * errors of a peer.
  */
 #include "tests/ipc/peer.h"
 
@@ -168,7 +168,7 @@ static void test_recv_limits(void **state)
 
 #define QUIET_PACKETS 2000
 
-/* From here on any system call but the last is this process's death. */
+/* From here on any system call except exit kills this process. */
 static void be_quiet(void)
 {
 	struct sock_filter filter[] = {
@@ -185,7 +185,7 @@ static void be_quiet(void)
 		_exit(99);
 }
 
-/* Without what a sanitizer does at an ordinary end. */
+/* Without a sanitizer's work at exit. */
 static void quiet_exit(int status)
 {
 	syscall(SYS_exit_group, status);
@@ -259,7 +259,7 @@ static void test_poll_makes_no_system_call(void **state)
 		print_message("skipped: the clock needs a system call here\n");
 		skip();
 	}
-	/* A peer off its processor for 50 ms is looked after: try again. */
+	/* A peer that was preempted for 50 ms is checked: try again. */
 	while (!quiet_try())
 		assert_true(++tries < 5);
 }
@@ -299,7 +299,7 @@ static void test_waits_for_room(void **state)
 
 /* ---- bad packets, bad shares --------------------------------------- */
 
-/* Both ends in this process: a thread shakes hands for the host. */
+/* Both ends in this process: a thread does the host's handshake. */
 struct ends {
 	struct channel *host, *device;
 };
@@ -361,10 +361,10 @@ static void test_malformed_packet_is_answered(void **state)
 	assert_int_equal(channel_recv(x.device, &p, 1000, &e), -EBADMSG);
 	assert_int_equal(p.seq, 42);
 	assert_non_null(strstr(e.text, "flags"));
-	/* The ring is sound: the next one comes through. */
+	/* The ring is intact: the next packet is received. */
 	assert_ok(channel_recv(x.device, &p, 1000, &e), &e);
 	assert_int_equal(p.seq, 1);
-	/* An absurd index is the end. */
+	/* An impossible index ends the channel. */
 	atomic_fetch_add(&x.device->rx.shared->tail, 3);
 	assert_int_equal(channel_recv(x.device, &p, 1000, &e), -EPROTO);
 	assert_int_equal(channel_recv(x.device, &p, 1000, &e), -EPROTO);
@@ -403,7 +403,7 @@ static void test_share_and_goodbye(void **state)
 	assert_ok(buffer_create(&b, "kv", 4096, BUFFER_DMA, &e), &e);
 	assert_ok(channel_share(x.host, 3, b, &e), &e);
 	assert_int_equal(channel_share(x.host, 1024, b, &e), -EINVAL);
-	/* The link's news end a wait. */
+	/* A message on the link ends a wait. */
 	assert_int_equal(channel_recv(x.device, &p, -1, &e), -EAGAIN);
 	assert_int_equal(channel_next_share(x.device, &s, &fd, &e), 1);
 	assert_int_equal(s.buffer, 3);
@@ -428,7 +428,7 @@ static void test_share_and_goodbye(void **state)
 	buffer_close(b);
 }
 
-/* What is no share is the end; what a share says is for its receiver. */
+/* Other messages are an error; a share's fields are not checked here. */
 static void test_not_a_share(void **state)
 {
 	static const struct {
@@ -462,7 +462,7 @@ static void test_not_a_share(void **state)
 	buffer_close(b);
 }
 
-/* Without its descriptor, be it that none was sent or that none fits here. */
+/* Without a descriptor: none was sent, or this process is at its limit. */
 static void test_share_without_descriptor(void **state)
 {
 	struct wire_share s = { .op = WIRE_SHARE, .buffer = 5 }, got;
@@ -491,7 +491,7 @@ static void test_share_without_descriptor(void **state)
 	ends_close(&x);
 }
 
-/* A device has nothing to say over the link once it is welcome. */
+/* A device must not send over the link after its welcome. */
 static void test_device_must_not_use_link(void **state)
 {
 	struct err e = { 0 };

@@ -1,6 +1,6 @@
 /*
- * A peer that dies or hangs: the test is the host and forks a device, or the
- * other way round where it is the host that dies.
+ * A peer that dies or hangs: the test is the host and forks a device, or if the
+ * host dies, the reverse.
  */
 #include "tests/ipc/peer.h"
 
@@ -27,7 +27,7 @@ static int dies_after_hello(int link, int arg)
 	return channel_accept(&c, link, &h, NULL) ? 1 : 0;
 }
 
-/* Answers `count` packets, then is killed while the host waits. */
+/* Completes `count` packets, then is killed while the host waits. */
 static int dies_waiting(int link, int count)
 {
 	struct channel *c = accept_from(link);
@@ -86,8 +86,8 @@ static void test_device_dies_while_awaited(void **state)
 	}
 }
 
-/* What it answered before it died is received first. */
-static void test_last_words(void **state)
+/* Completions sent before it died are received first. */
+static void test_packets_before_death_are_received(void **state)
 {
 	for (int k = 0; k < DOORBELL_COUNT; k++) {
 		struct peer peer = peer_start(dies_waiting, 3);
@@ -110,7 +110,7 @@ static void test_last_words(void **state)
 	}
 }
 
-/* The ring is full because it reads nothing, and then it dies. */
+/* The ring is full because the device reads nothing; then it dies. */
 static void test_device_dies_ring_full(void **state)
 {
 	for (int k = 0; k < DOORBELL_COUNT; k++) {
@@ -198,8 +198,8 @@ static int dying_sharer(int link, int kind)
 	return 96;
 }
 
-/* What lies unread on the link must not hide from one who waits for room
- * that nobody will make any. */
+/* An unread message on the link must not hide the host's death from a device
+ * that waits for room. */
 static void test_host_dies_ring_full(void **state)
 {
 	for (int k = 0; k < DOORBELL_COUNT; k++) {
@@ -280,7 +280,7 @@ static void test_stall(void **state)
 	}
 }
 
-/* A wait that would last for ever ends when the caller's flag is set. */
+/* A wait without a limit ends when the caller's flag is set. */
 static void test_canceled(void **state)
 {
 	for (int k = 0; k < DOORBELL_COUNT; k++) {
@@ -333,8 +333,8 @@ static int patient_host(int link, int stall_ms)
 	return channel_recv(c, &p, -1, NULL) ? 97 : 0;
 }
 
-/* As by ^Z in a shell: the time in which the host was stopped itself is not
- * held against the device. */
+/* As by ^Z in a shell: the time in which the host was stopped does not count as
+ * a stall of the device. */
 static void test_stopped_host_is_no_stall(void **state)
 {
 	struct peer peer = peer_start(patient_host, 1000);
@@ -359,7 +359,7 @@ static void test_stopped_host_is_no_stall(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_device_dies_in_handshake),
 	cmocka_unit_test(test_device_dies_while_awaited),
-	cmocka_unit_test(test_last_words),
+	cmocka_unit_test(test_packets_before_death_are_received),
 	cmocka_unit_test(test_device_dies_ring_full),
 	cmocka_unit_test(test_host_dies),
 	cmocka_unit_test(test_host_dies_before_hello),

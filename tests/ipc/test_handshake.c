@@ -1,6 +1,6 @@
 /*
- * Hellos that a device refuses and welcomes that a host refuses, each for a
- * reason it names.
+ * Hellos that a device refuses and welcomes that a host refuses, each with its
+ * reason.
  */
 #include "tests/ipc/peer.h"
 
@@ -40,8 +40,8 @@ static const struct wire_control good_control = { .magic = WIRE_MAGIC,
 	.completion_room = 8192 };
 
 /*
- * Send a hello and see what both sides get: the device the error, the host
- * a welcome with the same text.
+ * Send a hello and check both sides: the device gets the error, the host a
+ * welcome with the same text.
  */
 static void hello_case(
 	const struct wire_hello *h, size_t len, int control, const char *says)
@@ -56,7 +56,7 @@ static void hello_case(
 	int l[2];
 
 	assert_ok(link_pair(l, &e), &e);
-	memset(e.text, '#', sizeof(e.text)); /* nobody's business */
+	memset(e.text, '#', sizeof(e.text)); /* an unused descriptor */
 	memcpy(buf, h, sizeof(*h));
 	assert_ok(link_send(l[0], buf, len, &control, control >= 0, &e), &e);
 	if (!says) {
@@ -132,7 +132,7 @@ static void test_hello_refusals(void **state)
 		memcpy((char *)&h + bad[i].at, &bad[i].value, bad[i].size);
 		hello_case(&h, sizeof(h), control, bad[i].says);
 	}
-	/* A longer hello of another version is told about the version. */
+	/* The error for a longer hello of another version names the version. */
 	h.va_window = 64 << 20;
 	h.version = 9;
 	hello_case(&h, sizeof(h) + 40, control, "the host version 9");
@@ -263,7 +263,7 @@ static void test_welcome_refusals(void **state)
 	} bad[] = {
 		{ answers_version, 8, -EPROTO, "the device version 8" },
 		{ answers_longer, 8, -EPROTO, "the device version 8" },
-		{ answers_nonsense, 0, -EPROTO, "as a tandem-npu" },
+		{ answers_nonsense, 0, -EPROTO, "like a tandem-npu" },
 		{ answers_no, -ENOMEM, -ENOMEM, "refused: no TCM left" },
 		{ answers_no, -EPIPE, -EPROTO, "refused: no TCM left" },
 	};

@@ -108,7 +108,7 @@ static void test_too_much(void **state)
 	assert_int_equal(open_fds(), before);
 }
 
-/* More descriptors than any message has: cut by the kernel. */
+/* More descriptors than the kernel delivers. */
 static void test_control_truncated(void **state)
 {
 	int before = open_fds(), l[2], got[LINK_MAX_FDS];
@@ -137,7 +137,7 @@ static void test_control_truncated(void **state)
 	assert_int_equal(open_fds(), before);
 }
 
-/* The message is there, but this process may have no more descriptors. */
+/* The message arrives, but this process is at its descriptor limit. */
 static void test_table_full(void **state)
 {
 	int before = open_fds(), l[2], fds[2] = { 0, 0 }, got[LINK_MAX_FDS];
@@ -175,7 +175,7 @@ static void test_peer_gone(void **state)
 	assert_ok(link_send(l[0], "last", 4, NULL, 0, &e), &e);
 	fd_close(&l[0]);
 	assert_true(link_hung_up(l[1]));
-	/* What was sent before is still received. */
+	/* Messages sent before are still received. */
 	assert_ok(link_recv(l[1], buf, 8, &len, NULL, 0, &n, -1, &e), &e);
 	assert_int_equal(len, 4);
 	assert_int_equal(
@@ -321,17 +321,19 @@ static void test_other_user(void **state)
 	snprintf(path, sizeof(path), "%s/npu", dir);
 	assert_int_equal(chmod(dir, 0755), 0);
 	assert_ok(link_listen(path, &listener, &e), &e);
-	assert_int_equal(chmod(path, 0666), 0); /* the mode alone is no guard */
+	assert_int_equal(chmod(path, 0666),
+		0); /* open the mode, so that only the check refuses */
 	child = fork();
 	if (!child) {
-		/* By way of its folder: those above may be closed to it. */
+		/* Through its folder, because the user may not search those
+		 * above. */
 		if (chdir(dir) || setuid(65534) ||
 			link_connect("npu", &fd, NULL))
 			_exit(77);
 		if (link_check_user(fd, &e) != -EPERM ||
 			!strstr(e.text, "user 0") || !strstr(e.text, "65534"))
 			_exit(2);
-		/* A host hands nothing over, not even a hello. */
+		/* A host sends nothing, not even a hello. */
 		_exit(channel_connect(&c, fd, &hello, &w, &e) == -EPERM ? 0
 									: 3);
 	}

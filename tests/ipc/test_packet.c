@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A sound packet: two refs and a message of 8 bytes. */
+/* A valid packet: two refs and a message of 8 bytes. */
 struct sample {
 	struct wire_header h;
 	struct wire_ref ref[2];
@@ -30,7 +30,7 @@ static struct sample sound(void)
 	};
 }
 
-static void test_sound(void **state)
+static void test_valid_packet_is_parsed(void **state)
 {
 	struct sample s = sound();
 	struct err e = { 0 };
@@ -56,7 +56,7 @@ static void test_no_refs(void **state)
 	assert_int_equal(p.len, sizeof(s) - sizeof(s.h));
 }
 
-/* Each row spoils one field; the refusal must name it. */
+/* Each row breaks one field, which the error must name. */
 static const struct {
 	const char *says;
 	size_t cut; /* bytes missing at the end */
@@ -99,14 +99,14 @@ static void test_malformed(void **state)
 		if (!strstr(e.text, spoiled[i].says))
 			fail_msg("row %zu: '%s' does not say '%s'", i, e.text,
 				spoiled[i].says);
-		/* The number is kept, so that it can be answered. */
+		/* The number is kept, so that the packet can be answered. */
 		if (len >= sizeof(s.h))
 			assert_int_equal(p.seq, 77);
 		assert_null(p.msg);
 	}
 }
 
-/* Every cut of a sound packet is refused, whatever its length says. */
+/* Every truncation of a valid packet is refused, whatever its length field. */
 static void test_cut_short(void **state)
 {
 	for (size_t len = 0; len < sizeof(struct sample); len++) {
@@ -121,7 +121,7 @@ static void test_cut_short(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(test_sound),
+	cmocka_unit_test(test_valid_packet_is_parsed),
 	cmocka_unit_test(test_no_refs),
 	cmocka_unit_test(test_malformed),
 	cmocka_unit_test(test_cut_short),

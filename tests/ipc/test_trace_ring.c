@@ -1,6 +1,6 @@
 /*
- * The buffer that a device tells its work in: what is put is taken, in order
- * and whole; what does not fit is counted; and neither end believes the other.
+ * The trace ring: events are taken in the order put and complete; events that
+ * do not fit are counted; neither end trusts the other.
  */
 #include "base/err.h"
 #include "ipc/trace_ring.h"
@@ -78,7 +78,7 @@ static void test_in_order(void **state)
 	free(b.shared);
 }
 
-/* The oldest stay, and how many are missing is known. */
+/* The oldest events are kept, and the missing ones are counted. */
 static void test_full(void **state)
 {
 	struct both b;
@@ -113,7 +113,7 @@ static void test_names(void **state)
 	assert_int_equal(trace_ring_name_copied(&b.device, "tandem:kv"), 3);
 	trace_ring_read_name(&b.host, 3, name);
 	assert_string_equal(name, "tandem:kv");
-	/* Numbers of no name, and names that are no text. */
+	/* Numbers without a name, and names that are not text. */
 	trace_ring_read_name(&b.host, 0, name);
 	assert_string_equal(name, "");
 	trace_ring_read_name(&b.host, WIRE_TRACE_NAMES + 1, name);
@@ -142,7 +142,7 @@ static void test_absurd(void **state)
 	assert_int_equal(trace_ring_take(&b.host, &v, 1, 1), -EPROTO);
 	b.shared->put = 0;
 	assert_int_equal(trace_ring_take(&b.host, &v, 1, 1), 0);
-	/* A host that says it took more than there was gets nothing for it. */
+	/* A host with an index beyond the device's gets no more room. */
 	b.shared->taken = 1000;
 	for (uint64_t i = 1; i < 3 * ROOM; i++)
 		put(&b, i);
@@ -183,7 +183,7 @@ static void *put_many(void *arg)
 	return NULL;
 }
 
-/* Of what is taken meanwhile each is whole and later than the one before. */
+/* Events taken while others are put are complete and in order. */
 static void test_beside(void **state)
 {
 	struct wire_trace_event v;
