@@ -34,15 +34,16 @@ struct buffer {
 	char name[BUFFER_NAME_MAX];
 	int fd;
 	unsigned flags;
-	bool wants_huge; /* of memory that it has not yet */
+	bool wants_huge; /* use huge pages for memory taken later */
 	size_t bytes;
-	size_t backed; /* of memory: of reserved huge pages whole ones */
+	size_t backed; /* mapped bytes; whole pages if huge pages are reserved
+			*/
 	uint8_t *map;
 	uint32_t generation;
 	uint32_t seq; /* writing brackets so far */
 	struct buffer_watch watch;
 	unsigned n_ranges;
-	/* Sorted, apart by at least a line; one more while inserting. */
+	/* Sorted, at least a line apart; one more while inserting. */
 	struct buffer_range ranges[BUFFER_RANGES + 1];
 };
 
@@ -55,10 +56,10 @@ static uint8_t *map_at(uint8_t *at, int flags, int fd, size_t bytes)
 }
 
 /*
- * Of a file that has a huge page or more, from an address on where one begins:
- * else no page of it could be huge. NULL and errno: then nothing may be mapped
- * any more where it was to be, and another thread may have come there, so that
- * is left alone.
+ * Map a file of at least a huge page at a multiple of a huge page: otherwise
+ * none of its pages could be huge. NULL and errno on failure: then the reserved
+ * range may be unmapped, and another thread may already use it, so it is not
+ * touched.
  */
 static uint8_t *map_aligned(int fd, size_t bytes)
 {
@@ -81,8 +82,9 @@ static uint8_t *map_aligned(int fd, size_t bytes)
 }
 
 /*
- * Size it, seal it, map it. The seals come before anyone else can hold the
- * descriptor: a peer that maps it never meets a shrinking file (SIGBUS).
+ * Create, size, seal and map the memfd. It is sealed before any other process
+ * has the descriptor, so that a peer never maps a file that can shrink
+ * (SIGBUS).
  */
 static int buffer_back(
 	struct buffer *b, size_t bytes, unsigned memfd_flags, struct err *e)
@@ -97,7 +99,7 @@ static int buffer_back(
 			b->name, bytes);
 	if (fcntl(b->fd, F_ADD_SEALS, SEALS))
 		return err_sys(e, errno, "cannot seal buffer '%s'", b->name);
-	/* Of reserved huge pages the system knows how they are to lie. */
+	/* The system aligns mappings of reserved huge pages itself. */
 	b->map = bytes < HUGE_PAGE || (memfd_flags & MFD_HUGETLB)
 		? map_at(NULL, 0, b->fd, bytes)
 		: map_aligned(b->fd, bytes);
@@ -116,7 +118,8 @@ static void buffer_unback(struct buffer *b)
 	fd_close(&b->fd);
 }
 
-/* Whether advice on shared memory is heard: madvise succeeds even if not. */
+/* Whether the system follows advice on shared memory: madvise succeeds even if
+ * it does not. */
 static bool shmem_takes_advice(void)
 {
 	char text[128] = "";
@@ -130,7 +133,8 @@ static bool shmem_takes_advice(void)
 
 static int buffer_back_huge(struct buffer *b)
 {
-	/* Reserved pages (nr_hugepages) first: they are sure or refused. */
+	/* Reserved pages (nr_hugepages) first: they are guaranteed or refused.
+	 */
 	if (!buffer_back(b, align_up(b->bytes, HUGE_PAGE),
 		    MFD_HUGETLB | MFD_HUGE_2MB, NULL)) {
 		b->flags |= BUFFER_HUGE;
@@ -139,7 +143,8 @@ static int buffer_back_huge(struct buffer *b)
 	buffer_unback(b);
 	if (buffer_back(b, b->bytes, 0, NULL)) {
 		buffer_unback(b);
-		return -ENOMEM; /* the plain attempt will say why */
+		return -ENOMEM; /* the attempt with small pages sets the error
+				 */
 	}
 	b->wants_huge = true;
 	if (!madvise(b->map, b->backed, MADV_HUGEPAGE) && shmem_takes_advice())
@@ -187,11 +192,11 @@ int buffer_create(struct buffer **out, const char *name, size_t bytes,
 	return ret;
 }
 
-/* A part of it for a thread: whole huge pages, but for the end. */
+/* The parts of a buffer for threads: whole huge pages, except the last. */
 struct taking {
 	struct buffer *b;
 	size_t part;
-	_Atomic bool small; /* not all lie in huge pages */
+	_Atomic bool small; /* not all are huge pages */
 };
 
 static void take_part(void *arg, unsigned part, unsigned thread)
@@ -203,17 +208,17 @@ static void take_part(void *arg, unsigned part, unsigned thread)
 	uint8_t *map = t->b->map + at;
 
 	/*
-	 * Huge pages in place of small ones, which a kernel from 6.1 on makes
-	 * when told to, whatever its settings, and a control group counts like
-	 * those. Each is touched first: where there is nothing at all, nothing
-	 * is made. What is left over at the end stays in small ones.
+	 * Collapse small pages into huge ones, which kernels from 6.1 on do on
+	 * request, whatever their settings, and which a control group counts
+	 * like small pages. Each is touched first, because an empty range
+	 * cannot be collapsed. The rest at the end stays in small pages.
 	 */
 	for (size_t i = 0; t->b->wants_huge && i < whole; i += HUGE_PAGE)
 		*(volatile uint8_t *)(map + i) = 0;
 	if (t->b->wants_huge && madvise(map, whole, MADV_COLLAPSE))
 		atomic_store_explicit(&t->small, true, memory_order_relaxed);
-	/* A page at a time, as they are first written, takes up to fifteen
-	 * times as long. */
+	/* Faulting in page by page on first write takes up to fifteen times as
+	 * long. */
 	madvise(map, n, MADV_POPULATE_WRITE);
 }
 
@@ -283,7 +288,7 @@ void *buffer_begin_by(struct buffer *b, size_t off, size_t len,
 	return b->map + off;
 }
 
-/* ---- what was written -------------------------------------------------- */
+/* ---- written ranges ---------------------------------------------------- */
 
 static size_t range_end(const struct buffer_range *r)
 {
@@ -291,8 +296,8 @@ static size_t range_end(const struct buffer_range *r)
 }
 
 /*
- * Maintenance is by line, so ranges whose lines overlap or meet are one:
- * joined they cost the device no line more and save it a range.
+ * Maintenance is by line, so ranges whose lines overlap or touch are joined:
+ * that costs the device no more lines and saves it a range.
  */
 static bool ranges_meet(
 	const struct buffer_range *a, const struct buffer_range *b)
@@ -333,7 +338,7 @@ static void note_write(struct buffer *b, size_t off, size_t len, const char *by)
 		ranges_join(b, i);
 	if (b->n_ranges <= BUFFER_RANGES)
 		return;
-	/* Too many: the two with the least between them become one. */
+	/* Too many: join the two with the smallest gap between them. */
 	for (unsigned k = i = 0; k + 1 < b->n_ranges; k++) {
 		size_t gap = r[k + 1].off - range_end(&r[k]);
 

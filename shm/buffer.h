@@ -1,16 +1,16 @@
 /*
  * Shared buffers: named memfds ("tandem:kv" in /proc and strace), sealed
- * against shrinking and growing, at most 1 GiB each. The host creates and
- * fills them; the device gets the descriptor over the socket and maps it
- * into its own window, so this file's mapping is the CPU's view only.
+ * against shrinking and growing, at most 1 GiB each. The host creates and fills
+ * them; the device receives the descriptor over the socket and maps it into its
+ * own window, so the mapping in this file is the CPU's only.
  *
- * CPU access is bracketed by begin and end. As with DMA_BUF_IOCTL_SYNC a
- * bracket orders nothing and copies nothing: it states what the CPU does.
- * What was written is noted, range by range, until the next request has
- * told the device to invalidate it (buffer_written, buffer_written_clear).
- * A buffer that the device reads by DMA only (BUFFER_DMA) notes nothing,
- * because DMA sees memory as it is. A bracket also knows the function that
- * opened or closed it, which reports name.
+ * CPU access is enclosed in a bracket, begin and end. As with
+ * DMA_BUF_IOCTL_SYNC a bracket orders nothing and copies nothing: it declares
+ * an access of the CPU. Written ranges are recorded until the next request
+ * makes the device invalidate them (buffer_written, buffer_written_clear). A
+ * buffer that the device reads only by DMA (BUFFER_DMA) records none, because
+ * DMA bypasses the device's cache. A bracket also has the name of the function
+ * that opened or closed it, for reports.
  *
  * One thread at a time per buffer.
  */
@@ -30,25 +30,25 @@ struct workers;
 
 enum buffer_flags {
 	BUFFER_DMA = 1 << 0, /* the device never caches it */
-	/* Huge pages if the system has them and it fills at least one. */
+	/* Huge pages, if available and the buffer fills at least one. */
 	BUFFER_HUGE = 1 << 1,
 };
 
 enum buffer_access { BUFFER_READ = 1, BUFFER_WRITE = 2 };
 
-/* A range the CPU wrote; `seq` counts the writing brackets of the buffer. */
+/* A range that the CPU wrote; `seq` counts the buffer's writing brackets. */
 struct buffer_range {
 	size_t off, len;
 	uint32_t seq;
 	const char *by; /* the function that ended the last of them */
 };
 
-/* A bracket, to whoever watches; its end may be shorter than its begin. */
+/* A bracket, as passed to a watcher; the end may have a shorter range. */
 struct buffer_bracket {
 	uint32_t generation; /* of the buffer */
 	enum buffer_access access;
 	size_t off, len;
-	uint32_t seq; /* of a writing one */
+	uint32_t seq; /* of a writing bracket */
 	const char *by;
 };
 struct buffer_watch {
@@ -62,39 +62,40 @@ int buffer_create(struct buffer **out, const char *name, size_t bytes,
 	unsigned flags, struct err *);
 void buffer_close(struct buffer *);
 
-/* Take all of its memory now rather than as it is first written, on the
- * workers' threads or, with NULL, on this one: for what will be filled. */
+/* Allocate all of the buffer's memory now rather than on first write, for a
+ * buffer that will be filled; on the workers' threads or, with NULL, this one.
+ */
 void buffer_take_memory(struct buffer *, struct workers *);
 
 int buffer_fd(const struct buffer *);
 size_t buffer_bytes(const struct buffer *);
 const char *buffer_name(const struct buffer *); /* "tandem:kv" */
 uint32_t buffer_generation(const struct buffer *);
-unsigned buffer_flags(const struct buffer *); /* BUFFER_HUGE: was got, once its
-					       * memory was taken */
+/* BUFFER_HUGE is set if huge pages are used, known after buffer_take_memory. */
+unsigned buffer_flags(const struct buffer *);
 
 /* The CPU's pointer to byte `off`; the range must lie in the buffer. */
 #define buffer_begin(b, off, len, access) \
 	buffer_begin_by(b, off, len, access, __func__)
 #define buffer_end(b, off, len, access) \
 	buffer_end_by(b, off, len, access, __func__)
-/* `by` lives as long as the program. */
+/* `by` is a string literal. */
 void *buffer_begin_by(struct buffer *, size_t off, size_t len,
 	enum buffer_access, const char *by);
 void buffer_end_by(struct buffer *, size_t off, size_t len, enum buffer_access,
 	const char *by);
 
-/* From now on `watch` is told of every bracket, by the thread that has it. */
+/* Call `watch` for every bracket from now on, on the bracket's thread. */
 void buffer_set_watch(struct buffer *, const struct buffer_watch *);
 
-/* What the CPU wrote since the last clear, merged; at most BUFFER_RANGES. */
+/* Ranges that the CPU wrote since the last clear, merged to BUFFER_RANGES. */
 unsigned buffer_written(
 	const struct buffer *, const struct buffer_range **ranges);
 void buffer_written_clear(struct buffer *);
 
 /*
- * A descriptor that came from a peer: 0 if it is a memfd of at least `bytes`
- * (1 to BUFFER_MAX) that is sealed against shrinking, else -errno and *e.
+ * Check a peer's descriptor: 0 if it is a memfd of at least `bytes` (1 to
+ * BUFFER_MAX) that is sealed against shrinking, else -errno and *e.
  */
 int buffer_check_fd(int fd, uint64_t bytes, struct err *e);
 

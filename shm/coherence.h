@@ -1,8 +1,8 @@
 /*
  * The coherence contract between the two processes (see
- * docs/architecture.md): coherence is one-way. The CPU sees what the device
- * has cleaned and never invalidates. The device does not see what the CPU
- * wrote until it invalidates its own lines. DMA goes past the device's cache.
+ * docs/architecture.md): coherence is one-way. The CPU never invalidates; it
+ * sees bytes that the device has cleaned. The device does not see the CPU's
+ * writes until it invalidates its own lines. DMA bypasses the device's cache.
  */
 #ifndef SHM_COHERENCE_H
 #define SHM_COHERENCE_H

@@ -15,20 +15,21 @@
 #define QUICK_LOOKS 500
 
 /*
- * Signals merge and one may come for what was seen already, but not so many in
- * a row. The descriptor of a peer that rings without end (or is no doorbell at
- * all) is then left alone, and the index looked at this often.
+ * Signals merge, and one may arrive for a publish that was already seen, but
+ * not this many in a row. The descriptor of a peer that rings without end (or
+ * that is not a doorbell) is then ignored, and the index is polled every
+ * NAP_MS.
  */
 #define FALSE_ALARMS 64
 #define NAP_MS       1
 
-/* Going to sleep and being woken take about as long. */
+/* About the time of going to sleep and being woken. */
 #define SHORT_SPIN_NS 50000
 
 /*
- * Between two looks at the clock lie some microseconds, unless others had the
- * processor: whoever spins then is in their way, and perhaps in that of the
- * peer that it waits for. For a while its spins are short.
+ * Two reads of the clock are some microseconds apart, unless the thread was
+ * preempted in between: then other threads, perhaps the peer, need the CPU, and
+ * spins are short for the next CROWDED_NS.
  */
 #define ASIDE_NS   400000
 #define CROWDED_NS 100000000
@@ -70,10 +71,10 @@ int doorbell_fds(
 }
 
 /*
- * B1 -> B2: our store of the index comes before this look, whose release
- * half publishes it to the sleeper's own step on the waiting word if that
- * comes later; if it came earlier, we see it here, and who is to be woken by a
- * later publish is one nearer to it.
+ * B1 -> B2: our store of the index comes before this read-modify-write, whose
+ * release half publishes the store to the sleeper's read-modify-write of the
+ * waiting word if that comes later. If the sleeper's came earlier, we see the
+ * sleeper here; one that waits for several publishes is counted down by one.
  */
 static bool wake_is_due(struct doorbell *b)
 {
@@ -86,11 +87,11 @@ static bool wake_is_due(struct doorbell *b)
 }
 
 /*
- * Without waiting even if the peer, whose file it is too, has cleared
- * O_NONBLOCK and filled the counter. A read can be told not to wait, a write of
- * an eventfd cannot (RWF_NOWAIT gives EOPNOTSUPP), so there is a look before
- * it. Who fills it between the two holds us until a signal comes: see
- * channel_ringing.
+ * Write without blocking, even if the peer, which shares the file, has cleared
+ * O_NONBLOCK and filled the counter. A read can be made non-blocking, a write
+ * of an eventfd cannot (RWF_NOWAIT gives EOPNOTSUPP), so poll checks it before.
+ * A peer that fills the counter in between blocks us until a signal arrives:
+ * see channel_ringing.
  */
 static ssize_t count_up(int fd)
 {
@@ -107,8 +108,8 @@ void doorbell_ring(struct doorbell *b)
 	ssize_t n = 0;
 
 	/*
-	 * A full counter or socket buffer already says "look"; a peer that is
-	 * gone (EPIPE) is found by whoever waits for it.
+	 * A full counter or socket buffer already signals; a peer that is gone
+	 * (EPIPE) is detected by the thread that waits for it.
 	 */
 	switch (b->kind) {
 	case DOORBELL_EVENTFD:
@@ -137,8 +138,8 @@ static bool moved(const struct doorbell *b, uint32_t seen)
 }
 
 /*
- * Without waiting even if the peer, whose file it is too, has cleared
- * O_NONBLOCK. Linux before 5.8 does not know that of an eventfd.
+ * Read without blocking, even if the peer, which shares the file, has cleared
+ * O_NONBLOCK. Linux before 5.8 does not support that for an eventfd.
  */
 static ssize_t read_now(int fd, void *buf, size_t len)
 {
@@ -170,7 +171,7 @@ int doorbell_hear(struct doorbell *b)
 	return 0;
 }
 
-/* Sleep in the kernel, by the kind's own means. */
+/* Sleep in the kernel, by the system call of the doorbell's kind. */
 static int sleep_on(
 	struct doorbell *b, uint32_t seen, int also_fd, int timeout_ms)
 {
@@ -179,10 +180,10 @@ static int sleep_on(
 	struct pollfd p[2] = { { b->fd, POLLIN, 0 }, { also_fd, POLLIN, 0 } };
 
 	/*
-	 * The futex is on the index word itself, so the kernel compares what
-	 * the sleeper saw with what is there now, and a publish that comes in
-	 * between makes it return at once. Not a private one: the two sides are
-	 * processes.
+	 * The futex is on the index word itself, so the kernel compares the
+	 * index that the sleeper saw with the current one, and returns at once
+	 * after a publish in between. Not a private futex, because the two
+	 * sides are processes.
 	 */
 	if (b->kind == DOORBELL_POLL) {
 		syscall(SYS_futex, b->index, FUTEX_WAIT, seen,
@@ -201,8 +202,8 @@ static int sleep_on(
 	return doorbell_hear(b);
 }
 
-/* At most `asked`: about twice the longest recent wait that a spin of that
- * length would have covered. */
+/* The length of the next spin, at most `asked`: about twice the longest recent
+ * wait that was no longer than `asked`. */
 static uint64_t spin_now(const struct doorbell *b, uint64_t now, uint64_t asked)
 {
 	if (asked <= SHORT_SPIN_NS)
@@ -212,7 +213,7 @@ static uint64_t spin_now(const struct doorbell *b, uint64_t now, uint64_t asked)
 	return b->spin_ns < asked ? b->spin_ns : asked;
 }
 
-/* A wait that was begun with a spin has ended. */
+/* A wait that began with a spin has ended: adapt the spin's length. */
 static void note_wait(struct doorbell *b, uint64_t now)
 {
 	uint64_t waited = now - b->began;
@@ -232,13 +233,14 @@ static bool spin(struct doorbell *b, uint32_t seen, uint64_t spin_ns)
 	uint64_t now, last = 0, until = 0;
 
 	/*
-	 * A busy peer answers within some hundred ns: first look as fast as
-	 * can be. Then leave the core to others, as far as a pause does that.
+	 * A busy peer replies within some hundred ns: first poll at full speed.
+	 * Then pause between polls, which leaves the core's resources to the
+	 * other hyperthread.
 	 */
 	for (unsigned i = 0; i < QUICK_LOOKS; i++)
 		if (moved(b, seen))
 			return true;
-	/* The clock is looked at rarely: it costs more than a look here. */
+	/* Read the clock rarely: it costs more than a poll. */
 	for (unsigned i = 1;; i++) {
 		if (moved(b, seen)) {
 			if (last)
@@ -275,9 +277,10 @@ int doorbell_wait(struct doorbell *b, uint32_t seen, uint64_t spin_ns,
 	if (!timeout_ms)
 		return moved(b, seen);
 	/*
-	 * B2: the waiting word is set before the index is looked at once
-	 * more; see wake_is_due. An exchange even to clear it: a plain store
-	 * would cut the chain between the waker's look and our next step.
+	 * B2: the waiting word is set before the index is read once more; see
+	 * wake_is_due. Clearing it is an exchange too: a plain store would
+	 * break the release sequence from the waker's read-modify-write to our
+	 * next one.
 	 */
 	atomic_exchange_explicit(b->waits, b->wake_after ? b->wake_after : 1,
 		memory_order_seq_cst);

@@ -1,18 +1,20 @@
 /*
- * How a side that found its ring empty (or full) sleeps, and how the other
- * wakes it. An event count over one index word and one waiting word:
+ * Sleeping while a ring is empty (or full), and waking. This is an event count
+ * over an index word and a waiting word:
  *
- *   sleeper: set waits; look at the index again; sleep if unchanged
- *   waker:   store the index; look at waits; signal if set
+ *   sleeper: set waits; read the index again; sleep if unchanged
+ *   waker:   store the index; read waits; signal if set
  *
- * Every access to the waiting word, a look as well, is a sequentially
- * consistent read-modify-write. These are in one order, and each synchronizes
- * with all before it: if the waker's look comes first, the sleeper sees the
- * new index; if it comes second, the waker sees the sleeper. Nothing more is
- * asked of the index than a release store. Signals may be spurious or merged.
+ * The danger is a lost wake-up: the sleeper reads the old index and the waker
+ * reads an unset waiting word. To exclude it, every access to the waiting word,
+ * also a read, is a sequentially consistent read-modify-write. These have one
+ * total order, and each synchronizes with all before it: if the waker's comes
+ * first, the sleeper sees the new index; if it comes second, the waker sees the
+ * sleeper. The index needs only a release store. Signals may be spurious or
+ * merged.
  *
- * The waiting word says after how many publishes the sleeper wants to be woken;
- * 0: nobody sleeps. A publish that finds more than 1 there takes 1 off, one
+ * The waiting word is the number of publishes after which the sleeper must be
+ * woken; 0: no sleeper. A publish that finds more than 1 decrements it, one
  * that finds 1 wakes. The kinds with descriptors signal every publish.
  *
  * Three kinds, chosen when the pair starts:
@@ -29,8 +31,8 @@
 
 struct err;
 
-/* Who is to spin for so long or longer spins, whoever else wants the processor;
- * else it sleeps sooner for a while once it has lost it. */
+/* A spin of this length or longer is never shortened; shorter ones are, for a
+ * while after the spinning thread was preempted. */
 #define DOORBELL_PATIENT_NS 10000000
 
 enum doorbell_kind {
@@ -44,23 +46,23 @@ enum doorbell_kind {
 extern const char *const doorbell_names[];
 
 /*
- * One direction as one side sees it. Plain data; owns nothing. The descriptor
- * is the peer's as well: no read of it waits, whatever the peer makes of its
- * O_NONBLOCK, nor does a write, but of an eventfd that is filled in the very
- * moment before it, which waits until a signal comes; and one that wakes for
- * nothing again and again is not slept on until the index has moved.
+ * One direction, for one side. Plain data; owns nothing. The peer has the
+ * descriptor too: a read never blocks, even if the peer clears O_NONBLOCK, and
+ * a write blocks only if the peer fills the eventfd just before it, until a
+ * signal arrives. After many signals without a publish the descriptor is not
+ * waited on until the index has changed.
  */
 struct doorbell {
 	enum doorbell_kind kind;
-	_Atomic uint32_t *index; /* moves when there is something to see */
-	_Atomic uint32_t *waits; /* the sleeper's word */
+	_Atomic uint32_t *index; /* changes with each publish or release */
+	_Atomic uint32_t *waits; /* the waiting word */
 	int fd;                  /* eventfd or socket end; -1 for poll */
-	uint32_t wake_after;    /* publishes that a sleep may outlast; 0 is 1 */
-	unsigned false_alarms;  /* of it, in a row */
-	uint64_t crowded_until; /* clock_ns; others want the processor */
-	uint64_t began;         /* clock_ns of a wait that spun; 0: none */
-	uint64_t asked;         /* spin_ns of that wait */
-	uint64_t spin_ns;       /* worth spinning, as recent waits show */
+	uint32_t wake_after;     /* publishes before a wake-up; 0 means 1 */
+	unsigned false_alarms;   /* signals without a publish, in a row */
+	uint64_t crowded_until;  /* clock_ns; short spins until then */
+	uint64_t began;          /* clock_ns of a wait that spun; 0: none */
+	uint64_t asked;          /* spin_ns of that wait */
+	uint64_t spin_ns;        /* useful spin, estimated from recent waits */
 };
 
 /*
@@ -73,25 +75,25 @@ int doorbell_fds(enum doorbell_kind, int *ring_fd, int *wait_fd, struct err *);
 /* After a publish. */
 void doorbell_ring(struct doorbell *);
 
-/* After a release: as doorbell_ring, but silent when nobody is to be woken. */
+/* After a release: as doorbell_ring, but only if the other side waits. */
 void doorbell_ring_if_awaited(struct doorbell *);
 
 /*
- * Sleep until *index differs from `seen`, `also_fd` (-1: none) has news or
+ * Sleep until *index differs from `seen`, `also_fd` (-1: none) is readable or
  * hangs up, or timeout_ms passed. Spin for spin_ns first (poll only); for less
- * while others want the processor, while recent waits ended much sooner, and
- * while they lasted longer, so that they slept in spite of the spin.
- * Returns 1 when the index moved, 0 otherwise (look at also_fd, try again),
- * -errno when the doorbell itself failed. For poll, also_fd is looked at
- * by the caller between calls: timeout_ms bounds how late.
+ * if the thread was preempted recently, if recent waits were much shorter, or
+ * if they were longer than the spin, so that it was useless. Returns 1 when the
+ * index changed, 0 otherwise (check also_fd, try again), -errno when the
+ * doorbell failed. With kind poll the caller checks also_fd between calls:
+ * timeout_ms bounds the delay.
  */
 int doorbell_wait(struct doorbell *, uint32_t seen, uint64_t spin_ns,
 	int also_fd, int timeout_ms);
 
 /*
- * Take the signals that are pending, without waiting: for a side that found
- * something to see before it waited, so that they do not wake it later for
- * nothing. 0, or -EPIPE when a socket's other end is closed, or -errno.
+ * Consume pending signals, without waiting: for a side that found a packet
+ * before it waited, so that its signal does not wake a later wait. 0, or -EPIPE
+ * when a socket's other end is closed, or -errno.
  */
 int doorbell_hear(struct doorbell *);
 

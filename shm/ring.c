@@ -10,7 +10,7 @@
 
 #define UNIT 8u /* bytes; packets and indices are multiples of it */
 
-/* A mark that is no index. */
+/* A mark that is not a valid index. */
 #define QUICK_NONE 1u
 
 size_t ring_footprint(uint32_t bytes)
@@ -64,9 +64,9 @@ int ring_attach(struct ring *r, struct ring_shared *shared, size_t room,
 }
 
 /*
- * Our index and mask are private, so whatever the peer writes, `own & mask`
- * stays inside data[]. Used bytes decide how far from there we may go: that
- * is all that has to be believed, and it is checked here.
+ * The peer broke the protocol. Our index and mask are private, so `own & mask`
+ * is always inside data[], whatever the peer writes. Only the number of used
+ * bytes depends on the peer's index, and it is checked at each read of it.
  */
 static int refuse(struct ring *r)
 {
@@ -74,7 +74,7 @@ static int refuse(struct ring *r)
 	return -EPROTO;
 }
 
-/* A word of a packet that the peer may be scribbling on: read it once. */
+/* Reads the length once, because the peer may change it at any time. */
 static size_t packet_length(const uint8_t *at)
 {
 	return (size_t) * (const volatile uint16_t *)at * UNIT;
@@ -93,9 +93,9 @@ int ring_reserve(struct ring *r, size_t len, void **out)
 	skip = to_end < len ? to_end : 0;
 	need = skip + (uint32_t)len;
 	/*
-	 * The consumer's line is fetched only when what we remember of it
-	 * says full: a line that the other side writes for every packet
-	 * would cost a miss for every packet here.
+	 * Read the consumer's index only if the ring is full by our last copy
+	 * of it: the other side writes that line for every packet, so reading
+	 * it every time would be a cache miss per packet.
 	 */
 	if (r->bytes - (r->own - r->peer) < need) {
 		/* P2: pairs with C2, see ring_release. */
@@ -115,9 +115,9 @@ int ring_reserve(struct ring *r, size_t len, void **out)
 }
 
 /*
- * Put the packet beside the tail too if it fits there. The mark is first
- * made invalid, also for a packet that does not fit: an old mark would mean
- * this one when the indices have gone round once.
+ * Copy a small packet also to quick[], on the tail's line. The mark is first
+ * made invalid, even for a packet that does not fit: an old mark would be taken
+ * for this packet's after the indices have wrapped.
  */
 static void put_quick(struct ring *r, uint32_t start)
 {
@@ -131,10 +131,10 @@ static void put_quick(struct ring *r, uint32_t start)
 		uint64_t word;
 
 		memcpy(&word, from + i * 8, 8);
-		/* Q1 -> D1: who reads this word sees the mark above. */
+		/* Q1 -> D1: a reader of this word sees the mark above. */
 		atomic_store_explicit(&s->quick[i], word, memory_order_release);
 	}
-	/* Q2 -> D2: who reads this mark sees the words. */
+	/* Q2 -> D2: a reader of this mark sees the words. */
 	atomic_store_explicit(&s->quick_at, start, memory_order_release);
 }
 
@@ -145,20 +145,20 @@ void ring_publish(struct ring *r)
 	put_quick(r, r->own - r->length);
 	/*
 	 * P1 -> C1: every byte of the packet, and of a skip record before
-	 * it, is written before the index that uncovers it.
+	 * it, is written before the index that publishes it.
 	 *
-	 * A plain release store on purpose. An exchange would be an
-	 * instruction that waits until the stores above have left, and in
-	 * that time the spinning consumer takes the line back: it would
-	 * cross between the processors twice for each packet. What keeps the
-	 * look at the waiting word behind this store is doorbell.c, B1.
+	 * A plain release store on purpose. An exchange would wait until the
+	 * stores above have left the store buffer, and meanwhile the spinning
+	 * consumer would take the cache line back: it would move between the
+	 * CPUs twice for each packet. doorbell.c (B1) orders the read of the
+	 * waiting word after this store.
 	 */
 	atomic_store_explicit(&r->shared->tail, r->own, memory_order_release);
 }
 
 /*
- * The packet at our index from beside the tail: true with a private copy in
- * r->quick if it is there and was whole.
+ * The packet at our index from quick[]: true with a private copy in r->quick if
+ * it is there and was not overwritten meanwhile.
  */
 static bool take_quick(struct ring *r)
 {
@@ -175,7 +175,7 @@ static bool take_quick(struct ring *r)
 		r->own;
 }
 
-/* The packet at our index, of which `used` bytes are published. */
+/* The packet at our index; `used` bytes are published there. */
 static int peek_at(
 	struct ring *r, uint32_t used, const void **packet, size_t *len)
 {
@@ -231,8 +231,8 @@ void ring_release(struct ring *r)
 	r->own += r->pending;
 	r->pending = 0;
 	/*
-	 * C2 -> P2: our reads of the packet are done before the producer may
-	 * write there again. For a producer that sleeps see ring_publish.
+	 * C2 -> P2: our reads of the packet are complete before the producer
+	 * may write there again. For a sleeping producer see ring_publish.
 	 */
 	atomic_store_explicit(&r->shared->head, r->own, memory_order_release);
 }

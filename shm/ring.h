@@ -1,7 +1,7 @@
 /*
- * A single-producer single-consumer ring of variable-length packets in
- * shared memory. This file moves bytes and knows nothing of messages; who
- * sleeps and who wakes is doorbell.h.
+ * A single-producer single-consumer ring of variable-length packets in shared
+ * memory. It moves bytes without interpreting them; doorbell.h does the
+ * sleeping and waking.
  *
  * Packets are 8-byte aligned and never wrap: one that would not fit before
  * the end is preceded by a skip record. The first 8 bytes of each are a
@@ -9,26 +9,25 @@
  * header included; length 0 is the skip record. The rest of the header
  * belongs to the caller (struct wire_header).
  *
- * Indices count bytes ever published and released, modulo 2^32, each on its
- * own 128-byte line. Used = tail - head, exact as an unsigned difference.
- * The peer's index is believed only if that difference is at most the
- * capacity and a multiple of 8; anything else gives -EPROTO for good.
+ * Indices count all bytes ever published and released, modulo 2^32, each on its
+ * own 128-byte line. Used = tail - head, exact as an unsigned difference. The
+ * peer's index is accepted only if that difference is at most the capacity and
+ * the index is a multiple of 8; otherwise all later calls return -EPROTO.
  *
- * The newest packet, if it is small, also lies beside the tail, on the same
- * cache line: a consumer that keeps up then waits for one line to come over
- * from the other processor instead of two. One that is behind finds it
- * overwritten, sees that, and reads data[] instead.
+ * The newest packet, if it is small, is also stored next to the tail, on the
+ * same cache line (quick[]): a consumer that keeps up then waits for one line
+ * from the other CPU instead of two. A consumer that lags detects that quick[]
+ * was overwritten and reads data[] instead.
  *
  * Ordering edges, named at both ends in ring.c:
  *   P1 -> C1  tail:  packet bytes written before publish are seen after peek
- *   C2 -> P2  head:  packet bytes were read before release lets them be
- *                    overwritten
- *   Q1 -> D1  quick: a word of a newer packet shows that the mark is newer
- *   Q2 -> D2  quick: the mark shows that its packet's words are there
- * That a publish is not missed by a side about to sleep is doorbell.h's.
+ *   C2 -> P2  head:  packet bytes are read before release allows overwriting
+ *   Q1 -> D1  quick: a reader of a newer packet's word sees that the mark
+ * changed Q2 -> D2  quick: a reader of the mark sees its packet's words
+ * doorbell.h ensures that a side about to sleep does not miss a publish.
  *
- * `struct ring` is private to one process and one thread; `struct
- * ring_shared` is the memory both see.
+ * `struct ring` is private to one process and one thread; `struct ring_shared`
+ * is the memory of both.
  */
 #ifndef SHM_RING_H
 #define SHM_RING_H
@@ -41,7 +40,7 @@
 struct err;
 
 #define RING_LINE      128
-#define RING_QUICK     56 /* bytes of a packet that fit beside the tail */
+#define RING_QUICK     56 /* largest packet on the tail's line, in bytes */
 #define RING_BYTES_MIN 4096u
 #define RING_BYTES_MAX (1u << 20)
 
@@ -49,7 +48,7 @@ struct ring_shared {
 	uint32_t bytes; /* capacity of data[], a power of two */
 	uint8_t pad0[RING_LINE - 4];
 	_Atomic uint32_t tail;     /* producer's index */
-	_Atomic uint32_t quick_at; /* index of what quick[] holds; odd: none */
+	_Atomic uint32_t quick_at; /* index of quick[]'s packet; odd: none */
 	_Atomic uint64_t quick[RING_QUICK / 8];
 	uint8_t pad1[RING_LINE - 64];
 	_Atomic uint32_t head; /* consumer's index */
@@ -71,12 +70,12 @@ _Static_assert(offsetof(struct ring_shared, data) == 640, "wire");
 struct ring {
 	struct ring_shared *shared;
 	uint32_t bytes, mask; /* ours: the shared copy is never read again */
-	uint32_t own;         /* our index; the shared word follows it */
-	uint32_t peer;        /* the peer's index when last looked at */
+	uint32_t own;         /* our index; the shared word is a copy */
+	uint32_t peer;        /* the peer's index when last read */
 	uint32_t pending;     /* bytes reserved or peeked, not yet published */
-	uint32_t length;      /* of the packet among them */
+	uint32_t length;      /* of the packet, without a skip record */
 	uint64_t quick[RING_QUICK / 8]; /* consumer's copy */
-	bool broken;                    /* the peer's index was absurd */
+	bool broken;                    /* the peer broke the protocol */
 };
 
 enum ring_side { RING_PRODUCER, RING_CONSUMER };
@@ -94,7 +93,7 @@ int ring_attach(struct ring *, struct ring_shared *shared, size_t room,
 /* A header has 16 bits for a packet's length in units of 8 bytes. */
 #define RING_PACKET_MAX (UINT16_MAX * (size_t)8)
 
-/* The longest packet that an empty ring is sure to take. */
+/* The longest packet that always fits into an empty ring. */
 static inline size_t ring_packet_max(const struct ring *r)
 {
 	size_t half = r->bytes / 2;
@@ -110,9 +109,9 @@ int ring_reserve(struct ring *, size_t len, void **out);
 void ring_publish(struct ring *);
 
 /*
- * Consumer. The oldest packet: 1 with *packet and *len, 0 when empty,
- * -EPROTO when its length is absurd. The bytes are still the peer's to
- * scribble on: copy, then validate the copy. Release frees what was peeked.
+ * Consumer. The oldest packet: 1 with *packet and *len, 0 when empty, -EPROTO
+ * when its length is impossible. The peer can still change the bytes: copy,
+ * then validate the copy. Release frees the packet that was peeked.
  */
 int ring_peek(struct ring *, const void **packet, size_t *len);
 void ring_release(struct ring *);

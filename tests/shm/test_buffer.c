@@ -95,7 +95,7 @@ static void test_refusals(void **state)
 	}
 }
 
-/* The other side's mapping of the descriptor sees what is written here. */
+/* Another mapping of the descriptor sees bytes written here. */
 static void test_shared(void **state)
 {
 	struct buffer *b = create("rows", 4096, 0);
@@ -129,7 +129,7 @@ static void test_huge_falls_back(void **state)
 	buffer_close(b);
 }
 
-/* ---- what was written ---------------------------------------------- */
+/* ---- written ranges -------------------------------------------------- */
 
 static void wrote(struct buffer *b, size_t off, size_t len)
 {
@@ -203,8 +203,8 @@ static void test_not_noted(void **state)
 }
 
 /*
- * Against a map of lines: what is noted covers every line written, is
- * sorted and apart, and while nothing had to be squeezed covers no other.
+ * Compared with a map of lines: the recorded ranges cover every written line,
+ * are sorted and apart, and cover no other line unless ranges had to be joined.
  */
 #define LINES 2048
 

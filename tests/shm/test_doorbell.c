@@ -17,7 +17,7 @@
 
 #define LIMIT_MS 2000
 
-/* One direction: what rings and what waits, over words in plain memory. */
+/* One direction, both sides, over words in plain memory. */
 struct line {
 	_Atomic uint32_t index, waits;
 	int ring_fd, wait_fd;
@@ -45,7 +45,7 @@ static void line_close(struct line *l)
 	fd_close(&l->ring_fd);
 }
 
-/* As the ring does it: a release store and no more. */
+/* As in the ring: only a release store. */
 static void publish(struct line *l)
 {
 	uint32_t now = atomic_load_explicit(&l->index, memory_order_relaxed);
@@ -91,7 +91,7 @@ static void test_names(void **state)
 	assert_null(doorbell_names[DOORBELL_COUNT]);
 }
 
-/* What moved before the wait ends it at once and is heard. */
+/* A publish before the wait ends it at once, and its signal is consumed. */
 static void test_moved_before(void **state)
 {
 	for (int k = 0; k < DOORBELL_COUNT; k++) {
@@ -122,7 +122,7 @@ static void test_times_out(void **state)
 	}
 }
 
-/* With no time to sleep it only spins and looks. */
+/* Without time to sleep it only spins. */
 static void test_spin_only(void **state)
 {
 	struct line l;
@@ -136,7 +136,7 @@ static void test_spin_only(void **state)
 	line_close(&l);
 }
 
-/* Another that wants the one processor they have, until it is told to end. */
+/* Another thread that uses the only CPU, until it is stopped. */
 struct rival {
 	pthread_t thread;
 	atomic_bool end;
@@ -173,7 +173,7 @@ static void rival_end(struct rival *r)
 	pthread_join(r->thread, NULL);
 }
 
-/* Processor time of this thread, of `n` waits of 9 ms that see nothing. */
+/* CPU time of this thread for `n` waits of 9 ms without a publish. */
 static uint64_t spent_waiting(struct line *l, int n)
 {
 	struct timespec t[2];
@@ -186,9 +186,10 @@ static uint64_t spent_waiting(struct line *l, int n)
 		(uint64_t)(t[1].tv_nsec - t[0].tv_nsec);
 }
 
-/* Who was put aside while it spun sleeps sooner for a while: of ten spins of
- * 9 ms the first ends when that is seen, and the others are short. */
-static void test_spins_less_among_others(void **state)
+/* A thread that was preempted while spinning spins less for a while: of ten
+ * spins of 9 ms the first ends when that is detected, and the others are short.
+ */
+static void test_spins_less_after_preemption(void **state)
 {
 	struct rival rival;
 	struct line l;
@@ -217,7 +218,7 @@ static void *answer_later(void *arg)
 	return NULL;
 }
 
-/* Waits until somebody else publishes `after_us` later, spinning 9 ms first. */
+/* Waits for a publish `after_us` later, spinning 9 ms first. */
 static void wait_for_answer(struct line *l, unsigned after_us)
 {
 	struct answer a = { l, after_us };
@@ -230,8 +231,8 @@ static void wait_for_answer(struct line *l, unsigned after_us)
 	pthread_join(other, NULL);
 }
 
-/* Spins become long while waits end within what may be spun, and half as long
- * with each that does not. */
+/* Spins grow while waits end within the allowed spin, and are halved by each
+ * wait that does not. */
 static void test_spins_as_waits_end(void **state)
 {
 	uint64_t before;
@@ -246,7 +247,7 @@ static void test_spins_as_waits_end(void **state)
 	line_close(&l);
 }
 
-/* Signals merge; a full buffer is no error and does not block. */
+/* Signals merge; a full buffer is not an error and does not block. */
 static void test_many_signals_merge(void **state)
 {
 	for (int k = DOORBELL_EVENTFD; k < DOORBELL_COUNT; k++) {
@@ -261,7 +262,7 @@ static void test_many_signals_merge(void **state)
 			reads++;
 		}
 		assert_in_range(reads, 1, k == DOORBELL_EVENTFD ? 1 : 12);
-		/* Nothing pending is no failure either. */
+		/* Nothing pending is not a failure. */
 		assert_int_equal(doorbell_hear(&l.wait), 0);
 		line_close(&l);
 	}
@@ -293,7 +294,7 @@ static void test_socket_closed(void **state)
 	line_open(&l, DOORBELL_SOCKET);
 	fd_close(&l.ring_fd);
 	assert_int_equal(doorbell_wait(&l.wait, 0, 0, -1, 1000), -EPIPE);
-	/* What was published before counts first. */
+	/* An earlier publish is reported first. */
 	atomic_fetch_add(&l.index, 1);
 	assert_int_equal(doorbell_wait(&l.wait, 0, 0, -1, 1000), 1);
 	line_close(&l);
@@ -316,11 +317,12 @@ static void test_socket_closed(void **state)
 struct turns {
 	struct line there, back;
 	uint64_t spin_ns;
-	uint32_t answers; /* to each turn; the last of them is slept for */
+	uint32_t answers; /* publishes per turn; the sleeper waits for the last
+			     one */
 	_Atomic unsigned timeouts;
 };
 
-/* Until *index is past `seen`; counts the waits that ran out. */
+/* Wait until *index is past `seen`; counts the waits that timed out. */
 static void turn_wait(struct turns *t, struct line *l, uint32_t seen)
 {
 	int ret = 0;
@@ -381,13 +383,13 @@ static void test_no_lost_wakeup_futex(void **state)
 	stress(DOORBELL_POLL, 0, 1);
 }
 
-/* Asleep until the last of several answers, as of a pass's requests. */
+/* Asleep until the last of several completions, like those of a pass. */
 static void test_no_lost_wakeup_past(void **state)
 {
 	stress(DOORBELL_POLL, 0, 3);
 }
 
-/* A spin about as long as the answer takes: sleeps race with wakes. */
+/* A spin about as long as the reply takes: sleeps race with wake-ups. */
 static void test_no_lost_wakeup_spin(void **state)
 {
 	stress(DOORBELL_POLL, 3000, 1);
@@ -404,9 +406,9 @@ static void test_no_lost_wakeup_socket(void **state)
 }
 
 /*
- * The waker's store and look against the sleeper's, both awake and side by
- * side: the waker starts when the sleeper says so, each time a little later,
- * so that its two steps pass over the sleeper's.
+ * The waker's store and read race with the sleeper's, both awake: the waker
+ * starts on a signal of the sleeper, each time a little later, so that all
+ * interleavings of their two steps occur.
  */
 #define SWEEPS 40000u
 
@@ -430,7 +432,7 @@ static void *sweep_waker(void *arg)
 	return NULL;
 }
 
-static void test_no_lost_wakeup_side_by_side(void **state)
+static void test_no_lost_wakeup_in_any_interleaving(void **state)
 {
 	struct sweep s = { .ready = 0 };
 	uint64_t longest = 0;
@@ -456,8 +458,8 @@ static void test_no_lost_wakeup_side_by_side(void **state)
 	line_close(&s.line);
 }
 
-/* The peer's file too: what it makes of O_NONBLOCK stops nobody. */
-static void test_hears_without_waiting(void **state)
+/* The peer shares the file: clearing O_NONBLOCK does not block a read. */
+static void test_reading_a_signal_never_blocks(void **state)
 {
 	for (int k = DOORBELL_EVENTFD; k < DOORBELL_COUNT; k++) {
 		struct line l;
@@ -473,8 +475,8 @@ static void test_hears_without_waiting(void **state)
 	}
 }
 
-/* Nor does a counter that it has filled: that already says "look". */
-static void test_rings_without_waiting(void **state)
+/* Nor does a counter that the peer has filled block a ring. */
+static void test_ringing_never_blocks(void **state)
 {
 	uint64_t most = UINT64_MAX - 1;
 	struct line l;
@@ -490,7 +492,7 @@ static void test_rings_without_waiting(void **state)
 	line_close(&l);
 }
 
-/* How often a wait returns for nothing in a fifth of a second. */
+/* The number of waits that return without a publish in a fifth of a second. */
 static unsigned returns_for_nothing(struct line *l)
 {
 	uint64_t until = clock_ns() + 200 * 1000000ull;
@@ -502,7 +504,7 @@ static unsigned returns_for_nothing(struct line *l)
 }
 
 /* A descriptor that is always readable does not make its reader spin. */
-static void test_rings_without_end(void **state)
+static void test_endless_ringing_does_not_spin(void **state)
 {
 	struct line l;
 	unsigned n;
@@ -515,7 +517,7 @@ static void test_rings_without_end(void **state)
 	/* 64 alarms, then a nap of a millisecond each. */
 	if (n > 1000)
 		fail_msg("%u waits in 0.2 s", n);
-	/* What is really there is found, and the doorbell is tried again. */
+	/* A real publish is found, and the doorbell is used again. */
 	publish(&l);
 	assert_int_equal(doorbell_wait(&l.wait, 0, 0, -1, 1000), 1);
 	assert_int_equal(l.wait.false_alarms, 0);
@@ -529,7 +531,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_moved_before),
 	cmocka_unit_test(test_times_out),
 	cmocka_unit_test(test_spin_only),
-	cmocka_unit_test(test_spins_less_among_others),
+	cmocka_unit_test(test_spins_less_after_preemption),
 	cmocka_unit_test(test_spins_as_waits_end),
 	cmocka_unit_test(test_many_signals_merge),
 	cmocka_unit_test(test_also_fd),
@@ -537,12 +539,12 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_no_lost_wakeup_futex),
 	cmocka_unit_test(test_no_lost_wakeup_past),
 	cmocka_unit_test(test_no_lost_wakeup_spin),
-	cmocka_unit_test(test_no_lost_wakeup_side_by_side),
+	cmocka_unit_test(test_no_lost_wakeup_in_any_interleaving),
 	cmocka_unit_test(test_no_lost_wakeup_eventfd),
 	cmocka_unit_test(test_no_lost_wakeup_socket),
-	cmocka_unit_test(test_hears_without_waiting),
-	cmocka_unit_test(test_rings_without_waiting),
-	cmocka_unit_test(test_rings_without_end),
+	cmocka_unit_test(test_reading_a_signal_never_blocks),
+	cmocka_unit_test(test_ringing_never_blocks),
+	cmocka_unit_test(test_endless_ringing_does_not_spin),
 };
 
 TEST_FILE(tests)

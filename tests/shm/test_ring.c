@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A ring in ordinary memory, seen from both sides. */
+/* A ring in ordinary memory, with both sides. */
 struct pair {
 	struct ring_shared *shared;
 	size_t room;
@@ -41,7 +41,7 @@ static void pair_release(struct pair *p)
 	free(p->shared);
 }
 
-/* A packet whose bytes follow from its number. */
+/* A packet with bytes derived from its number. */
 static void fill(uint8_t *at, size_t len, uint64_t n)
 {
 	uint16_t units = (uint16_t)(len / 8);
@@ -134,7 +134,7 @@ static void test_full(void **state)
 	pair_release(&p);
 }
 
-/* What an empty ring is said to take it takes at every position. */
+/* An empty ring takes a packet of ring_packet_max at every position. */
 static void test_packet_max_anywhere(void **state)
 {
 	struct pair p;
@@ -158,7 +158,7 @@ static void test_refused_lengths(void **state)
 	assert_int_equal(ring_reserve(&p.tx, 2056, &at), -EINVAL);
 	assert_int_equal(ring_reserve(&p.tx, SIZE_MAX - 7, &at), -EINVAL);
 	pair_release(&p);
-	/* The header's 16 bits bound what half of the largest ring is. */
+	/* The header's 16 bits limit packets of the largest ring. */
 	pair_init(&p, RING_BYTES_MAX, 0);
 	assert_int_equal(ring_packet_max(&p.tx), 65535 * 8);
 	assert_int_equal(put(&p, 65535 * 8, 3), 0);
@@ -181,7 +181,7 @@ static void test_skip_record(void **state)
 	pair_release(&p);
 }
 
-/* ---- a peer that lies ---------------------------------------------- */
+/* ---- a peer with invalid indices ------------------------------------- */
 
 static void test_absurd_tail(void **state)
 {
@@ -197,7 +197,7 @@ static void test_absurd_tail(void **state)
 		atomic_store(&p.shared->tail, absurd[i]);
 		assert_int_equal(ring_peek(&p.rx, &at, &len), -EPROTO);
 		assert_true(p.rx.broken);
-		/* For good, even if the index looks well again. */
+		/* All later calls fail, even if the index is valid again. */
 		atomic_store(&p.shared->tail, 0);
 		assert_int_equal(ring_peek(&p.rx, &at, &len), -EPROTO);
 		pair_release(&p);
@@ -223,7 +223,7 @@ static void test_absurd_head(void **state)
 	}
 }
 
-/* The copy beside the tail: a small packet's, and never an old one. */
+/* quick[] has a small packet, and never an old one. */
 static void test_quick_copy(void **state)
 {
 	struct pair p;
@@ -234,16 +234,16 @@ static void test_quick_copy(void **state)
 	assert_int_equal(atomic_load(&p.shared->quick_at) & 1, 1);
 	assert_int_equal(put(&p, RING_QUICK, 1), 0);
 	assert_int_equal(atomic_load(&p.shared->quick_at), 0);
-	/* It is what the consumer reads. */
+	/* The consumer reads it. */
 	memset(p.shared->data, 0xee, RING_QUICK);
 	expect(&p, RING_QUICK, 1);
-	/* A consumer that is behind finds a newer one there. */
+	/* A consumer that lags finds a newer one there. */
 	assert_int_equal(put(&p, 16, 2), 0);
 	assert_int_equal(put(&p, 24, 3), 0);
 	assert_int_equal(atomic_load(&p.shared->quick_at), RING_QUICK + 16);
 	expect(&p, 16, 2);
 	expect(&p, 24, 3);
-	/* A large one leaves no mark that could be its own one day. */
+	/* A large packet invalidates the mark. */
 	assert_int_equal(put(&p, RING_QUICK + 8, 4), 0);
 	assert_int_equal(atomic_load(&p.shared->quick_at) & 1, 1);
 	expect(&p, RING_QUICK + 8, 4);
@@ -251,8 +251,8 @@ static void test_quick_copy(void **state)
 	pair_release(&p);
 }
 
-/* Behind a skip record the mark is the packet's place, not the record's. */
-static void test_quick_behind_skip(void **state)
+/* After a skip record the mark is the packet's index, not the record's. */
+static void test_quick_after_skip(void **state)
 {
 	struct pair p;
 
@@ -321,7 +321,7 @@ static void test_absurd_length(void **state)
 	lie(UINT32_MAX - 31, 64, 5); /* past the end where the index wraps */
 }
 
-/* A skip record and then another one: the second is no packet. */
+/* A skip record after a skip record is not a packet. */
 static void test_skip_twice(void **state)
 {
 	struct pair p;
@@ -371,7 +371,7 @@ static void test_attach_refusals(void **state)
 	pair_release(&p);
 }
 
-/* ---- against a plain queue ----------------------------------------- */
+/* ---- compared with a plain queue ------------------------------------- */
 
 #define STEPS 20000
 #define QUEUE 4096
@@ -384,7 +384,7 @@ static uint32_t draw(uint64_t seed, uint64_t at)
 	return w[0];
 }
 
-/* Lengths small and large, so that both skips and long runs happen. */
+/* Small and large lengths, so that skips and long runs occur. */
 static size_t draw_length(uint64_t seed, uint64_t at, size_t max)
 {
 	uint32_t w = draw(seed, at);
@@ -423,7 +423,7 @@ static void model_run(uint64_t seed, uint32_t start)
 			assert_int_equal(ring_peek(&p.rx, &at, &len), 0);
 		}
 	}
-	/* The run met what it is for. */
+	/* The run covered all cases. */
 	assert_true(refused > STEPS / 100);
 	assert_true(in > STEPS / 4);
 	pair_release(&p);
@@ -452,7 +452,7 @@ static void test_model(void **state)
 
 struct stress {
 	struct pair pair;
-	bool small;         /* packets that lie beside the tail as well */
+	bool small;         /* packets that are also in quick[] */
 	uint64_t failed_at; /* packet number + 1 */
 	int ret;
 };
@@ -466,7 +466,7 @@ static size_t stress_length(const struct stress *s, uint64_t n)
 	return s->small ? 8 + w % (RING_QUICK / 8) * 8 : 8 + w % 40 * 8;
 }
 
-/* Not at every look: the two are to meet in the middle of things. */
+/* Not at every poll, so that the two interleave. */
 static void stress_idle(unsigned *looks)
 {
 	if (++*looks % 256)
@@ -561,7 +561,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_absurd_tail),
 	cmocka_unit_test(test_absurd_head),
 	cmocka_unit_test(test_quick_copy),
-	cmocka_unit_test(test_quick_behind_skip),
+	cmocka_unit_test(test_quick_after_skip),
 	cmocka_unit_test(test_quick_absurd_length),
 	cmocka_unit_test(test_quick_past_end),
 	cmocka_unit_test(test_absurd_length),
