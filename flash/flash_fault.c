@@ -9,7 +9,7 @@
 
 struct flash_fault {
 	struct fault_plan plan;
-	_Atomic uint64_t reads; /* the most that a stream has come to */
+	_Atomic uint64_t reads; /* the most reads of any stream so far */
 };
 
 int flash_fault_parse(struct flash_fault **out, const char *plan, struct err *e)
@@ -24,7 +24,7 @@ int flash_fault_parse(struct flash_fault **out, const char *plan, struct err *e)
 	fault_plan_share(&f->plan, false, &device);
 	if (ret != -ENOMEM && (ret || !f->plan.n || device.n))
 		ret = err_set(e, EINVAL,
-			"fault plan '%s': of flash are eio@N, short@N, flip@N, "
+			"fault plan '%s': faults of flash are eio@N, short@N, flip@N, "
 			"stall@N, shrink@N and slow=MS@N",
 			plan);
 	if (!ret)
@@ -51,7 +51,7 @@ void flash_fault_free(struct flash_fault *f)
 	free(f);
 }
 
-/* ---- the deed ---- */
+/* ---- injection ---- */
 
 void fault_init(struct fault_state *s, struct flash_fault *plan)
 {
@@ -100,7 +100,7 @@ bool fault_apply(const struct fault_state *s, uint64_t number, struct block *b,
 	}
 	if (fault_on(f, FAULT_STALL, number))
 		return false;
-	/* What a file that ends at s->end would have given. */
+	/* The result for a file that ends at s->end. */
 	if (b->off >= s->end)
 		b->res = 0;
 	else if (b->res > 0 && (uint64_t)b->res > s->end - b->off)

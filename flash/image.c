@@ -20,8 +20,8 @@
 #include <xxhash.h>
 #endif
 
-/* The most that a zstd frame can stand for: a block of 128 KiB takes at least
- * 4 bytes. */
+/* The highest compression ratio of a zstd frame: a block of 128 KiB takes at
+ * least 4 bytes. */
 #define ZSTD_MAX_RATIO 32768
 #define CHECK_STEP     ((size_t)1 << 20)
 
@@ -34,7 +34,7 @@ struct image {
 	struct image_extent *extent;
 };
 
-/* What is being read, for messages: "header", "extent 3 (layer 1)". */
+/* The image and the current part: "header", "extent 3 (layer 1)". */
 struct image_in {
 	struct image *image;
 	char where[64];
@@ -169,7 +169,7 @@ static int check_order(struct image_in *in, const struct format_extent *x,
 	uint32_t due = 0;
 
 	if (x->kind < IMAGE_METADATA || x->kind > IMAGE_LAYER)
-		return bad(in, ENOTSUP, "kind %u is not known", x->kind);
+		return bad(in, ENOTSUP, "kind %u is unknown", x->kind);
 	if (before && x->kind < before->kind)
 		return bad(in, EINVAL, "kind %u (%s) after kind %u (%s)",
 			x->kind, kind_names[x->kind], before->kind,
@@ -183,12 +183,12 @@ static int check_order(struct image_in *in, const struct format_extent *x,
 	if (before && x->kind == before->kind)
 		due = before->index + 1;
 	if (x->index != due)
-		return bad(
-			in, EINVAL, "index %u where %u is due", x->index, due);
+		return bad(in, EINVAL, "index %u, expected %u", x->index, due);
 	return 0;
 }
 
-/* *end: behind the extents before; moves behind this one, in whole pages. */
+/* *end: the end of the extents before, in whole pages; advanced past this one.
+ */
 static int check_extent(struct image_in *in, const struct format_extent *x,
 	size_t i, uint64_t *end)
 {
@@ -212,7 +212,7 @@ static int check_extent(struct image_in *in, const struct format_extent *x,
 		return bad(
 			in, EINVAL, "bytes %llu", (unsigned long long)x->bytes);
 	if (x->codec != IMAGE_RAW && x->codec != IMAGE_ZSTD)
-		return bad(in, ENOTSUP, "codec %u is not known", x->codec);
+		return bad(in, ENOTSUP, "codec %u is unknown", x->codec);
 	if (x->codec == IMAGE_RAW && x->stored != x->bytes)
 		return bad(in, EINVAL,
 			"stored bytes %llu, but bytes %llu of a raw extent",

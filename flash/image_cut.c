@@ -30,7 +30,7 @@ static int cannot(const struct cutter *c, int code, struct err *e)
 		image_path(c->image));
 }
 
-/* Bytes [from, to) of the extent, the first of them on a page. */
+/* Add bytes [from, to) of the extent to both sums; `from` is on a page. */
 static int sum_up(struct cutter *c, uint64_t from, uint64_t to, struct err *e)
 {
 	while (from < to) {
@@ -49,7 +49,7 @@ static int sum_up(struct cutter *c, uint64_t from, uint64_t to, struct err *e)
 	return 0;
 }
 
-/* The extents, and the sum of the whole compared with its checksum. */
+/* Compute the new extents, and compare the whole sum with the checksum. */
 static int cut_at(struct cutter *c, const uint64_t *end, unsigned n,
 	struct image_extent *out, struct err *e)
 {

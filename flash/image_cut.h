@@ -1,7 +1,7 @@
 /*
- * An extent cut into some that are read one by one, each with a sum of its own.
- * It is read once for that, and its checksum compared: what is read later of
- * the file is compared with what was checked then.
+ * Splits an extent into several that are read separately, each with a checksum
+ * of its own. The extent is read once to compute them and to compare its own
+ * checksum, so that later reads of the file are compared with checked bytes.
  */
 #ifndef FLASH_IMAGE_CUT_H
 #define FLASH_IMAGE_CUT_H
@@ -11,10 +11,10 @@
 struct err;
 
 /*
- * Into n: the i-th ends with byte end[i] of the extent, ascending, the last
- * with all of it, and begins on the page where the one before it ends. Only raw
- * extents are cut. -EBADMSG where it is damaged, -EIO and others where it
- * cannot be read, -ENOMEM.
+ * Split into n extents: the i-th ends at byte end[i], ascending, the last at
+ * the extent's end, and each begins on the page in which the one before it
+ * ends. The extent must be raw. -EBADMSG if it is damaged, -EIO and others if
+ * it cannot be read, -ENOMEM.
  */
 int image_cut(const struct image *, const struct image_extent *,
 	const uint64_t *end, unsigned n, struct image_extent *out,

@@ -12,8 +12,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 	"images are read in place: this program needs a little-endian machine");
 
 #define FORMAT_MAGIC        "TANDEM1\n"
-#define FORMAT_VERSION      2 /* what is written */
-#define FORMAT_OLDEST       1 /* extents summed by XXH64, and nothing else */
+#define FORMAT_VERSION      2 /* of written images */
+#define FORMAT_OLDEST       1 /* differs only in the checksum, XXH64 */
 #define FORMAT_SUM(version) ((version) == 1 ? IMAGE_XXH64 : IMAGE_XXH3)
 
 struct format_header {

@@ -14,7 +14,7 @@ struct image_parts {
 	const struct image *image;
 	struct image_extent x;
 	size_t part, n;
-	uint64_t sum[]; /* [n] XXH3, which costs the least beside a read */
+	uint64_t sum[]; /* [n] XXH3, the fastest */
 };
 
 static size_t bytes_of(const struct image_parts *p, size_t i)
@@ -47,7 +47,7 @@ static int read_part(
 	return ret ? bad(p, -ret, i, strerror(-ret), e) : 0;
 }
 
-/* All parts once, in order, for the extent's checksum and their own. */
+/* Read all parts once, in order, to check the extent and compute their sums. */
 static int sum_parts(struct image_parts *p, void *step, struct image_sum *whole,
 	struct err *e)
 {

@@ -1,12 +1,12 @@
 /*
- * An extent that stays where it is and is read in parts, again and again, for
- * what need not lie in this process's memory: the page cache has it while
- * there is room, and gives it up when there is none.
+ * Repeated reading of parts of an extent, for data that need not be in this
+ * process's memory: the page cache keeps the parts while there is memory, and
+ * drops them otherwise.
  *
- * Opening reads it once: its checksum is compared, and a sum is kept of each
- * part, eight bytes. Whatever is read afterwards is compared with that, in the
- * memory that it was read to: what is used is what was checked, whatever
- * becomes of the file in between. Only raw extents have parts.
+ * Opening reads the extent once, compares its checksum, and keeps a checksum of
+ * eight bytes for each part. Each later read is compared with it, in the memory
+ * to which the part was read, so the bytes used are those that were checked,
+ * even if the file changes in between. Only raw extents have parts.
  *
  * After opening any thread may read.
  */
@@ -22,8 +22,8 @@ struct image_extent;
 struct image_parts;
 
 /*
- * Parts of `part` bytes each, the last of what is left. The image must outlive
- * them. -EBADMSG where the extent is damaged, -EIO and others where it cannot
+ * Open parts of `part` bytes each, the last one shorter. The image must outlive
+ * them. -EBADMSG if the extent is damaged, -EIO and others if it cannot
  * be read, -ENOMEM.
  */
 int image_parts_open(struct image_parts **out, const struct image *,
@@ -31,15 +31,15 @@ int image_parts_open(struct image_parts **out, const struct image *,
 void image_parts_close(struct image_parts *);
 
 /*
- * Part i, which is one of them, to dst, which has room for `part` bytes.
- * -EBADMSG where it is not what it was when the parts were opened; dst then
- * holds anything.
+ * Read part i, which must exist, to dst, which has room for `part` bytes.
+ * -EBADMSG if it has changed since the parts were opened; the bytes of dst are
+ * then undefined.
  */
 int image_parts_read(
 	const struct image_parts *, size_t i, void *dst, struct err *);
 
 /*
- * Bytes [at, at + len) of the extent, which must lie in it, by way of
+ * Copy bytes [at, at + len) of the extent, which must lie in it, using
  * scratch [part].
  */
 int image_parts_copy(const struct image_parts *, uint64_t at, size_t len,

@@ -1,8 +1,8 @@
 /*
- * A flash image out, one extent at a time in the order of the format
+ * Writes a flash image, one extent at a time in the order of the format
  * (flash/image.h). The file is written under a temporary name beside the
  * target, synced, and renamed by image_writer_commit, so that a crash, a full
- * disk or an interruption leaves no half image; image_writer_close without a
+ * disk or an interruption leaves no partial image; image_writer_close without a
  * commit removes the temporary file. One thread.
  */
 #ifndef FLASH_IMAGE_WRITE_H
@@ -15,11 +15,11 @@
 struct image_writer;
 
 struct image_write_opts {
-	uint32_t n_extents; /* that will be written: the table is in front */
-	/* zstd's level, where that saves 3 % or more; 0: all raw. */
+	uint32_t n_extents; /* total: the table precedes the extents */
+	/* zstd's level, used if it saves 3 % or more; 0: all raw. */
 	int zstd;
 	unsigned threads; /* for zstd; the bytes do not depend on it */
-	/* Set by a signal handler: what runs returns -ECANCELED. May be NULL */
+	/* Set by a signal handler: calls return -ECANCELED. May be NULL. */
 	const volatile sig_atomic_t *cancel;
 };
 

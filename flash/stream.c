@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <zstd.h>
 
-/* For the kernel to give reads back that it was asked for. */
-#define GIVE_BACK_NS (5 * (uint64_t)1000000000)
+/* The longest wait for reads that are being cancelled. */
+#define TAKE_BACK_NS (5 * (uint64_t)1000000000)
 #define LOOK_NS      ((uint64_t)1000000000) /* the longest sleep */
 
-/* ---- what is done with stored bytes: the checksum, and unpacking ---- */
+/* ---- the checksum and unpacking of stored bytes ---- */
 
 int check_init(struct check *c)
 {
@@ -34,7 +34,7 @@ void check_release(struct check *c)
 	c->unpack = NULL;
 }
 
-/* dst [x->bytes] takes what is unpacked; of a raw extent nothing is moved. */
+/* Unpack to dst [x->bytes]; the bytes of a raw extent are already there. */
 static void check_start(
 	struct check *c, const struct image_extent *x, uint8_t *dst)
 {
@@ -48,7 +48,7 @@ static void check_start(
 	c->bad = NULL;
 }
 
-/* A step that neither takes nor gives has no more place to give to. */
+/* A step that neither consumes input nor produces output has no room left. */
 static void unpack(struct check *c, const uint8_t *stored, size_t n)
 {
 	ZSTD_outBuffer out = { c->dst, c->x.bytes, c->out };
@@ -72,17 +72,9 @@ static void unpack(struct check *c, const uint8_t *stored, size_t n)
 	c->out = out.pos;
 }
 
-static void check_feed(struct check *c, const uint8_t *stored, size_t n)
-{
-	image_sum_add(c->sum, stored, n);
-	if (c->x.codec == IMAGE_ZSTD && !c->bad)
-		unpack(c, stored, n);
-	c->fed += n;
-}
-
 /*
- * All is fed: 0, or -EBADMSG with the reason in text [size]. *differs: the
- * bytes are not those that were written, and another read may give others.
+ * After all bytes: 0, or -EBADMSG with the reason in text [size]. *differs: the
+ * bytes are not the written ones, so reading them again may help.
  */
 static int check_verdict(
 	struct check *c, bool *differs, char *text, size_t size)
@@ -121,8 +113,8 @@ static void piece_free(struct piece *p)
 	p->slot->pieces--;
 }
 
-/* The first thing wrong, slot->e, stands. Pieces that nobody reads to are let
- * go, the others come back first. */
+/* slot->e is the first error and is kept. Free the pieces that no read writes
+ * to; the others are freed when their reads complete. */
 static void slot_fail(struct stream *s, struct slot *slot)
 {
 	const struct image_extent *x = &slot->check.x;
@@ -139,15 +131,15 @@ static void slot_fail(struct stream *s, struct slot *slot)
 	}
 }
 
-/* ---- reads that came back ---- */
+/* ---- completed reads ---- */
 
 static uint64_t file_offset(const struct piece *p)
 {
 	return p->slot->check.x.offset + p->at + p->got;
 }
 
-/* Some bytes, not all: on from the last whole page, as O_DIRECT wants it.
- * Less than a page, again and again, is what an end of the file gives. */
+/* A short read: continue from the last whole page, as O_DIRECT requires. Less
+ * than a page several times in a row means the end of the file. */
 static void piece_short(struct stream *s, struct piece *p, size_t came)
 {
 	size_t whole = came & ~(size_t)(IMAGE_PAGE - 1);
@@ -155,7 +147,7 @@ static void piece_short(struct stream *s, struct piece *p, size_t came)
 	struct slot *slot = p->slot;
 	const struct image_extent *x = &slot->check.x;
 
-	/* Reads come back in any order: the lowest end that one found. */
+	/* Reads complete in any order: keep the lowest end. */
 	if (end < slot->end)
 		slot->end = end;
 	if (came && !slot->e.code && (whole || p->tries < STREAM_TRIES)) {
@@ -202,23 +194,24 @@ static void piece_back(struct stream *s, struct piece *p)
 		settle(slot);
 }
 
-static void tell(struct stream *s, const struct piece *p, bool back)
+static void report_read(struct stream *s, const struct piece *p, bool back)
 {
-	if (s->told)
-		s->told(s->told_arg, (unsigned)(p - s->piece), back,
+	if (s->on_read)
+		s->on_read(s->on_read_arg, (unsigned)(p - s->piece), back,
 			p->block.off, p->block.len);
 }
 
 static void one_landed(struct stream *s, const struct piece *p)
 {
-	tell(s, p, true);
+	report_read(s, p, true);
 	s->flying--;
 	if (!s->flying)
 		s->stats.busy_ns += clock_ns() - s->busy_from;
 }
 
-/* It is looked at now: what it did since the last time was work if something is
- * under way still, or if it was waited for. */
+/* Update the measured rate. The bytes since the last call count if the device
+ * surely worked all the time: if a read is still in flight, or was waited for.
+ */
 static void look(struct stream *s, bool waited)
 {
 	uint64_t now = clock_ns();
@@ -231,7 +224,7 @@ static void look(struct stream *s, bool waited)
 	s->looked_ns = now;
 }
 
-/* Everything that came back comes through here. False: none in that time. */
+/* Take one completed read. False: none completed in that time. */
 static bool take(struct stream *s, uint64_t wait_ns)
 {
 	struct block *b = s->reader->ops->take(s->reader, wait_ns);
@@ -274,7 +267,7 @@ static void submit(struct stream *s, struct piece *p)
 		s->busy_from = s->heard_ns = s->looked_ns = clock_ns();
 		s->looked_bytes = s->stats.bytes;
 	}
-	tell(s, p, false);
+	report_read(s, p, false);
 	s->reader->ops->submit(s->reader, &p->block);
 }
 
@@ -336,9 +329,9 @@ static void refill(struct stream *s)
 		s->reader->ops->flush(s->reader);
 }
 
-/* ---- checks of what has arrived ---- */
+/* ---- checks of arrived pieces ---- */
 
-/* One piece; false: there is none. */
+/* Check the next piece; false: there is none. */
 static bool check_next(struct stream *s)
 {
 	struct piece *p = NULL;
@@ -359,14 +352,17 @@ static bool check_next(struct stream *s)
 		return false;
 	slot = p->slot;
 	x = &slot->check.x;
-	check_feed(&slot->check, p->dst, p->need);
+	image_sum_add(slot->check.sum, p->dst, p->need);
+	if (x->codec == IMAGE_ZSTD && !slot->check.bad)
+		unpack(&slot->check, p->dst, p->need);
+	slot->check.fed += p->need;
 	piece_free(p);
 	whole = slot->check.fed == x->stored;
 	if (whole &&
 		!check_verdict(&slot->check, &differs, what, sizeof(what))) {
 		settle(slot);
 	} else if (differs && !slot->again) {
-		/* It may have been changed on the way: read it once more. */
+		/* The transfer may have corrupted it: read it once more. */
 		slot->again = true;
 		slot->cut = 0;
 		check_start(&slot->check, x, slot->base);
@@ -385,12 +381,12 @@ static bool check_next(struct stream *s)
 	return true;
 }
 
-/* ---- reads that do not come ---- */
+/* ---- reads that do not complete ---- */
 
-/* False: one did not come, and its slot is not to be used again. */
+/* False: a read did not complete, and its slot must not be used again. */
 bool stream_take_back(struct stream *s)
 {
-	uint64_t until = clock_ns() + GIVE_BACK_NS;
+	uint64_t until = clock_ns() + TAKE_BACK_NS;
 	uint64_t now;
 
 	for (unsigned i = 0; i < s->n_pieces; i++) {
@@ -413,7 +409,7 @@ bool stream_take_back(struct stream *s)
 	return !piece_in(s, PIECE_FLYING);
 }
 
-/* The device says nothing: what it was asked for fails. */
+/* The device stalls: fail all reads in flight. */
 static void give_up(struct stream *s)
 {
 	for (unsigned i = 0; i < s->n_pieces; i++) {
@@ -470,7 +466,7 @@ int stream_begin(struct stream *s, unsigned i, const struct image_extent *x,
 	buffer_begin(slot->buffer, slot->off, slot->written, BUFFER_WRITE);
 	slot->state = SLOT_READING;
 	slot->e.code = 0;
-	slot->asked = 0;
+	slot->wait_from = 0;
 	slot->end = UINT64_MAX;
 	slot->begun = s->begun++;
 	slot->cut = 0;
@@ -489,16 +485,17 @@ bool stream_wait_some(struct stream *s, unsigned i)
 	assert(i < s->n_slots);
 	if (slot->state == SLOT_IDLE)
 		return true;
-	if (!slot->asked)
-		slot->asked = from;
+	if (!slot->wait_from)
+		slot->wait_from = from;
 	if (slot->state == SLOT_READING) {
 		take_all(s);
 		refill(s);
 	}
-	/* A read that comes back, one check, a second, or the end of the
-	 * device's patience. */
+	/* Wait for a completed read, one check, a second, or the end of the
+	 * stall limit. */
 	if (slot->state == SLOT_READING && !check_next(s)) {
-		heard = s->heard_ns > slot->asked ? s->heard_ns : slot->asked;
+		heard = s->heard_ns > slot->wait_from ? s->heard_ns
+						      : slot->wait_from;
 		silent = clock_ns() - heard;
 		if (s->stall_ns && silent >= s->stall_ns)
 			give_up(s);
@@ -530,7 +527,7 @@ int stream_wait(struct stream *s, unsigned i, struct err *e)
 	return slot->e.code;
 }
 
-/* As much as has arrived when it is called: a fast device could keep it here
+/* At most n_pieces checks: a fast device could otherwise keep the caller here
  * for a whole extent. */
 void stream_poll(struct stream *s)
 {

@@ -1,15 +1,17 @@
 /*
- * Extents of a flash image, streamed into shared buffers: what the caller
- * begins is read by the kernel while he does other things, in the order begun,
- * as a few large blocks at a time, straight to where it will be used (io_uring,
- * O_DIRECT, registered file and memory). Where the system refuses one of
- * these, the next best is used, and stream_how says so: without O_DIRECT reads
- * go through the page cache, without io_uring a thread reads.
+ * Streams extents of a flash image into shared buffers, asynchronously: the
+ * kernel reads the extents in the order begun while the caller computes,
+ * several large blocks at a time, directly to their final place (io_uring,
+ * O_DIRECT, registered file and memory). A buffer's slot that receives the next
+ * layer while earlier layers are used is a staging slot; with two or more slots
+ * reading and computing overlap. If the system refuses one of these mechanisms,
+ * the next best is used, and stream_how reports it: without O_DIRECT reads go
+ * through the page cache, without io_uring a thread reads.
  *
- * Every extent's checksum is compared as it arrives, and zstd extents are
- * unpacked, by the thread that waits. Reads that fail or come short are tried
- * again a bounded number of times; then, and when the device stalls, the wait
- * ends with a message that names file, extent and offset.
+ * The waiting thread compares each extent's checksum as its blocks arrive, and
+ * unpacks zstd extents. Failed and short reads are retried a bounded number of
+ * times; after that, or when the device stalls, the wait ends with a message
+ * that names file, extent and offset.
  *
  * One thread.
  */
@@ -32,108 +34,109 @@ struct stream;
 #define STREAM_SLOTS         16
 #define STREAM_BLOCK_MAX     ((size_t)64 << 20)
 #define STREAM_DEPTH_MAX     128
-#define STREAM_BLOCK_DEFAULT ((size_t)1 << 20) /* where nothing was tried */
-#define STREAM_DEPTH_DEFAULT 8 /* where slots are not asked for whole */
+#define STREAM_BLOCK_DEFAULT ((size_t)1 << 20) /* without a measurement */
+#define STREAM_DEPTH_DEFAULT                            \
+	8 /* if a slot's reads are not all sent at once \
+	   */
 
 struct stream_opts {
-	/* Bytes of a read, a multiple of IMAGE_PAGE; 0: as tried on the file
-	 * system, see stream_tune, or larger where STREAM_DEPTH_MAX wants it.
-	 */
+	/* Bytes of a read, a multiple of IMAGE_PAGE; 0: as measured on the file
+	 * system (stream_tune), or larger if STREAM_DEPTH_MAX requires it. */
 	size_t block;
 	/*
-	 * Reads under way; 0: all of every extent that is begun, so that flash
-	 * works on for as long as there is a slot, whatever the caller does
-	 * meanwhile. That is STREAM_DEPTH_DEFAULT where reads go through the
-	 * page cache, each by a thread of the kernel's, and of an image with
-	 * zstd extents, whose bytes lie in memory of the stream's on their way.
+	 * Reads in flight; 0: all reads of every extent that is begun, so that
+	 * flash is busy as long as there is a slot, whatever the caller does
+	 * meanwhile. But STREAM_DEPTH_DEFAULT if reads go through the page
+	 * cache, where each occupies a kernel thread, or if the image has zstd
+	 * extents, whose stored bytes need memory of the stream.
 	 */
 	unsigned depth;
 	bool buffered; /* no O_DIRECT */
 	bool threaded; /* no io_uring */
-	/* Waiting for so long without a read coming back fails; 0: never. */
+	/* A wait fails after this time without a completed read; 0: never. */
 	unsigned stall_ms;
 	struct flash_fault *fault; /* NULL: none; borrowed */
-	/* Told of each read as it is sent, and as it is seen to be back; of
-	 * those under way at a time each has another lane, from 0 on. NULL:
-	 * nobody. */
-	void (*told)(void *arg, unsigned lane, bool back, uint64_t offset,
+	/* Called when a read is sent, and (`back`) when its completion is seen.
+	 * Reads in flight at the same time have different lanes, from 0 on.
+	 * May be NULL. */
+	void (*on_read)(void *arg, unsigned lane, bool back, uint64_t offset,
 		uint64_t bytes);
-	void *told_arg;
+	void *on_read_arg;
 };
 
 /* The image must outlive the stream. */
 int stream_open(struct stream **out, const struct image *,
 	const struct stream_opts *, struct err *);
-/* Whatever is under way is waited for or cancelled first: afterwards nothing
- * writes into the slots. A device that keeps a read for 5 s more is left to
- * itself, with the stream's memory; then it is false, and the slots' memory
- * must stay. */
+/* Cancels reads in flight and waits for them, so that nothing writes to the
+ * slots afterwards. False: a read did not complete within 5 s; the stream's
+ * memory is then leaked, and the slots' memory must stay mapped. */
 bool stream_close(struct stream *);
 
 /*
- * The image's file anew, with O_DIRECT unless `buffered` or refused. *fd is the
- * caller's; why[STREAM_WHY] says why it was refused, else it is "". Never fails
- * for lack of O_DIRECT.
+ * Open the image's file again, with O_DIRECT unless `buffered` or refused. The
+ * caller owns *fd; why[STREAM_WHY] is the reason for a refusal, else "". Never
+ * fails for lack of O_DIRECT.
  */
 #define STREAM_WHY 160
 int stream_file(const struct image *, bool buffered, int *fd, bool *direct,
 	char *why, struct err *);
 
 /*
- * A place that extents are read to: `bytes` of a buffer from `off` on, both
- * whole pages. Slots are numbered from 0 as they are added; all are added
- * before the first stream_begin.
+ * Add a slot to which extents are read: `bytes` of a buffer from `off` on, both
+ * multiples of a page. Slots are numbered from 0 in the order added, all before
+ * the first stream_begin.
  */
 int stream_add_slot(struct stream *, struct buffer *, size_t off, size_t bytes,
 	struct err *);
 
 /*
- * Start reading an extent into a slot whose last one was waited for. Returns at
- * once; errors of the reading are stream_wait's. -EFBIG when it does not fit,
- * rounded up to whole pages; -EBUSY when the device never gave back a read into
- * this slot. Until the extent is there or has failed the buffer is within a
- * bracket of writing.
+ * Start reading an extent into a slot whose last extent was waited for. Returns
+ * at once; stream_wait returns errors of reading. -EFBIG when the extent,
+ * rounded up to pages, does not fit; -EBUSY when an earlier read into this slot
+ * never completed. The slot is inside a writing bracket until the extent is
+ * complete or has failed.
  */
 int stream_begin(struct stream *, unsigned slot, const struct image_extent *,
 	struct err *);
 
 /*
- * Wait until the slot's extent is there, whole, as its checksum says. -EBADMSG
- * where it is damaged, -ENODATA where the file has become shorter, -EIO,
- * -ETIMEDOUT; the slot then holds anything. 0 at once if nothing was begun.
+ * Wait until the slot's extent is complete and its checksum has been compared.
+ * -EBADMSG if it is damaged, -ENODATA if the file has become shorter, -EIO,
+ * -ETIMEDOUT; the slot's bytes are then undefined. 0 at once if nothing was
+ * begun.
  */
 int stream_wait(struct stream *, unsigned slot, struct err *);
 
 /*
- * That, but until something came at most, so that the caller sees to what he
- * has to do meanwhile and calls it again. True: stream_wait will not wait.
+ * The same, but return after each completed read, so that the caller can do
+ * other work and call it again. True: stream_wait will not block.
  */
 bool stream_wait_some(struct stream *, unsigned slot);
 
 /*
- * Keep things moving without waiting: submit what there is room for, check
- * what has arrived. Errors are kept for stream_wait. Between two calls of this
- * file's functions at most depth blocks are read, and nothing is checked: who
- * computes for long calls this in between.
+ * Make progress without waiting: submit reads, check arrived pieces.
+ * stream_wait returns the errors. Between two calls of this file's functions at
+ * most `depth` blocks are read, and nothing is checked, so a caller that
+ * computes for long should call this in between.
  */
 void stream_poll(struct stream *);
 
 /* clang-format off */
 #define STREAM_STATS(X)                                                       \
-	/* stored bytes that came, again if read again */                     \
+	/* stored bytes read, counting repeated reads */                     \
 	X(uint64_t, bytes)                                                    \
 	X(uint64_t, extents)     /* waited for with success */                \
 	X(uint64_t, reads)       /* sent to the device */                     \
-	/* of them after a failed or short one, and extents read again */     \
+	/* reads after a failed or short one, and extents read again */      \
 	X(uint64_t, retries)                                                  \
-	/* with at least one read not yet seen to be back */                  \
+	/* time with at least one read in flight */                          \
 	X(uint64_t, busy_ns)                                                  \
-	/* how fast it is: of these bytes those that came while it surely     \
-	 * had something to read, and for how long it had; what was all back  \
-	 * when it was looked at again came nobody knows when */              \
+	/* for the rate of flash: bytes that arrived while a read was surely \
+	 * in flight, and that time; if all reads were complete at a check,  \
+	 * the time of their completion is unknown */                        \
 	X(uint64_t, seen_bytes)                                               \
 	X(uint64_t, seen_ns)                                                  \
-	X(uint64_t, wait_ns)     /* spent waiting, beside check_ns */         \
+	X(uint64_t, wait_ns)     /* time of waiting, without check_ns */      \
 	X(uint64_t, check_ns)    /* of checksums and unpacking */
 /* clang-format on */
 
@@ -142,17 +145,17 @@ struct stream_stats {
 };
 void stream_stats(const struct stream *, struct stream_stats *out);
 
-/* "io_uring, O_DIRECT, registered file and memory, huge pages; 1 MiB x 4", and
- * behind semicolons what was refused and why. Whole from the first stream_begin
- * on. Owned by the stream. */
+/* "io_uring, O_DIRECT, registered file and memory, huge pages; 1 MiB x 4", then
+ * after semicolons the refused mechanisms with the reasons. Complete after the
+ * first stream_begin. Owned by the stream. */
 const char *stream_how(const struct stream *);
 
 /*
- * The block that reads this file fastest with O_DIRECT, of a few tried on at
- * most 192 MiB of it; remembered in the user's cache folder by the file system,
- * for the next time. Takes at most about a second the first time. The default
- * where it cannot be tried (a file below 96 MiB, no O_DIRECT, no io_uring) or
- * not be remembered (no $XDG_CACHE_HOME, no $HOME), and with an error where
+ * Measure which block size reads this file fastest with O_DIRECT, out of a few
+ * tried on at most 192 MiB of it. The result is saved in the user's cache
+ * folder for the file system; the first measurement takes about a second at
+ * most. The default if it cannot be measured (a file below 96 MiB, no O_DIRECT,
+ * no io_uring) or saved (no $XDG_CACHE_HOME, no $HOME), and with an error if
  * reads fail.
  */
 int stream_tune(const struct image *, size_t *block, struct err *);
@@ -160,15 +163,15 @@ int stream_tune(const struct image *, size_t *block, struct err *);
 /* ---- faults, for tests ---- */
 
 /*
- * A plan of faults to inject (base/fault_plan.h), from a text: "eio@3" (the
- * third read fails, once), "eio@3+" (it and all after it), "short@5" (half the
- * bytes come), "flip@2" (a bit of what was read is wrong), "stall@4" (it never
- * completes), "shrink@6" (from then on the file seems to end there),
- * "slow=20@3" (it comes 20 ms later), several separated by commas. -EINVAL with
- * a message that names the wrong one.
+ * A fault plan (base/fault_plan.h) from a text: "eio@3" (the third read fails,
+ * once), "eio@3+" (it and all later ones), "short@5" (only half the bytes are
+ * read), "flip@2" (a bit is wrong), "stall@4" (it never completes), "shrink@6"
+ * (from then on the file seems to end there), "slow=20@3" (it completes 20 ms
+ * later), several separated by commas. -EINVAL with a message that names the
+ * wrong one.
  */
 int flash_fault_parse(struct flash_fault **out, const char *plan, struct err *);
-/* True: of the plan, this is of a read that no stream has come to. */
+/* True, with a fault in buf: no stream made the read that the fault names. */
 bool flash_fault_unfired(const struct flash_fault *, char *buf, size_t size);
 void flash_fault_free(struct flash_fault *);
 

@@ -1,12 +1,12 @@
 /*
- * The parts of a stream, for flash/stream*.c.
+ * The inside of a stream, for flash/stream*.c.
  *
- * An extent is cut into pieces of `block` bytes, in the order begun. At most
- * `depth` pieces are under way: all that the slots can hold, or fewer; then
- * some more are allowed to have arrived behind one that has not, so that one
- * late read does not stop the others. A slot's pieces are checked in order, and
- * an extent ends when none of its pieces is left: nothing writes into its slot
- * any more.
+ * Extents are read in the order begun, in pieces of `block` bytes. At most
+ * `depth` pieces are in flight: all that the slots can hold, or fewer. In the
+ * second case STREAM_AHEAD more pieces may have arrived after one that is late,
+ * so that one late read does not stop the others. A slot's pieces are checked
+ * in order. An extent has ended when none of its pieces is left: then nothing
+ * writes to its slot any more.
  */
 #ifndef FLASH_STREAM_IMPL_H
 #define FLASH_STREAM_IMPL_H
@@ -17,10 +17,10 @@
 #include "flash/stream_read.h"
 
 #define STREAM_AHEAD 4 /* pieces beyond `depth` */
-#define STREAM_TRIES 3 /* again, after the first */
+#define STREAM_TRIES 3 /* repetitions of a read */
 #define STREAM_HOW   768
 
-/* An extent's stored bytes as they come, in order and while they are hot. */
+/* The check of an extent's stored bytes, in order and while they are cached. */
 struct check {
 	struct image_sum *sum;
 	void *unpack; /* ZSTD_DCtx */
@@ -29,7 +29,7 @@ struct check {
 	uint64_t fed;     /* stored bytes so far */
 	size_t out;       /* bytes unpacked */
 	bool frame_ended; /* zstd's */
-	const char *bad;  /* what is wrong with the frame; NULL: nothing yet */
+	const char *bad;  /* the frame's fault; NULL: none yet */
 };
 
 enum slot_state { SLOT_IDLE, SLOT_READING, SLOT_ENDED };
@@ -39,28 +39,28 @@ struct slot {
 	size_t off, bytes;
 	uint8_t *base;
 	enum slot_state state;
-	struct err e;    /* why the extent fails, while its pieces come back */
-	uint64_t begun;  /* extents begun before it */
-	uint64_t end;    /* of the file, as the least of its short reads says */
-	uint64_t cut;    /* stored bytes that became pieces */
-	size_t written;  /* bytes of the bracket */
-	unsigned pieces; /* not free */
-	uint64_t asked;  /* since when it is waited for; 0: it is not */
-	bool again;      /* it is the second reading */
-	bool lost;       /* a read never came back: not to be used any more */
+	struct err e;       /* the extent's error, kept until its pieces end */
+	uint64_t begun;     /* extents begun before it */
+	uint64_t end;       /* of the file, by its lowest short read */
+	uint64_t cut;       /* stored bytes that became pieces */
+	size_t written;     /* bytes of the bracket */
+	unsigned pieces;    /* that are not free */
+	uint64_t wait_from; /* begin of the wait for it; 0: none */
+	bool again;         /* it is being read a second time */
+	bool lost;          /* a read never completed: do not use again */
 	struct check check;
 };
 
 enum piece_state {
 	PIECE_FREE,
-	PIECE_DUE, /* to be submitted once more */
+	PIECE_DUE, /* must be submitted again */
 	PIECE_FLYING,
-	PIECE_SILENT, /* a fault: came back, but nobody shall know */
+	PIECE_SILENT, /* an injected stall: completed, but not reported */
 	PIECE_ARRIVED,
 };
 
 struct piece {
-	struct block block; /* first: readers give back this */
+	struct block block; /* first: readers return a pointer to it */
 	enum piece_state state;
 	struct slot *slot;
 	uint64_t at;  /* in the stored bytes */
@@ -71,12 +71,12 @@ struct piece {
 	unsigned tries;
 };
 
-/* Faults of a plan; the counting is the stream's own, so that one plan serves
- * several streams. */
+/* Fault injection. Each stream has its own count, so that several streams can
+ * use one plan. */
 struct fault_state {
 	struct flash_fault *plan; /* NULL: no faults */
 	uint64_t reads;           /* submitted so far */
-	uint64_t end;             /* of the file, as it shall seem */
+	uint64_t end;             /* simulated end of the file */
 };
 
 struct stream {
@@ -85,7 +85,7 @@ struct stream {
 	int fd;
 	size_t block;
 	unsigned depth;
-	bool whole; /* depth and block are still to follow from the slots */
+	bool whole; /* derive depth and block from the slots */
 	uint64_t stall_ns;
 	struct fault_state fault;
 	struct slot slot[STREAM_SLOTS];
@@ -93,17 +93,17 @@ struct stream {
 	struct piece *piece; /* [n_pieces], from the start on */
 	unsigned n_pieces;   /* depth + STREAM_AHEAD, or just depth */
 	uint8_t *bounce;     /* [n_pieces][block], zstd's; or NULL */
-	unsigned flying;     /* silent ones too */
+	unsigned flying;     /* pieces in flight, silent ones too */
 	uint64_t begun;
-	uint64_t heard_ns; /* when one came, or the first was sent */
+	uint64_t heard_ns; /* time of the last completion or first send */
 	uint64_t busy_from;
-	uint64_t looked_ns, looked_bytes; /* when flash was looked at last */
+	uint64_t looked_ns, looked_bytes; /* at the last rate update */
 	/* As in struct stream_opts. */
-	void (*told)(void *arg, unsigned lane, bool back, uint64_t offset,
+	void (*on_read)(void *arg, unsigned lane, bool back, uint64_t offset,
 		uint64_t bytes);
-	void *told_arg;
+	void *on_read_arg;
 	struct stream_stats stats;
-	/* what stream_how says */
+	/* for stream_how */
 	bool direct, uring, started, areas;
 	char refused[3 * STREAM_WHY + 64];
 	char how[STREAM_HOW];
@@ -111,13 +111,13 @@ struct stream {
 
 /* ---- flash/stream_open.c ---- */
 
-/* All slots are known: pieces, memory for zstd, areas told to the kernel. */
+/* After all slots were added: allocate pieces, register memory. */
 int stream_start(struct stream *, struct err *);
 void stream_say_how(struct stream *);
 
 /* ---- flash/stream.c ---- */
 
-/* Ask for all that is under way; false: something did not come in time. */
+/* Cancel all reads in flight; false: one did not complete in time. */
 bool stream_take_back(struct stream *);
 
 /* 0 or -ENOMEM. A zeroed struct may be released. */
@@ -132,8 +132,8 @@ void fault_init(struct fault_state *, struct flash_fault *plan);
 uint64_t fault_number(struct fault_state *, const struct block *);
 
 /*
- * Read `number` is back: change its result or its bytes, of which the first
- * `useful` matter. False: it shall seem never to have come.
+ * Read `number` has completed: change its result or its bytes, of which the
+ * first `useful` matter. False: it must seem never to complete.
  */
 bool fault_apply(const struct fault_state *, uint64_t number, struct block *,
 	size_t useful);

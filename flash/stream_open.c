@@ -17,7 +17,8 @@
 
 /* ---- the file ---- */
 
-/* By its descriptor: a file renamed or replaced since stays the same. */
+/* By its descriptor, so that it is the same file even if renamed or replaced.
+ */
 static int reopen(int fd, int flags)
 {
 	char path[64];
@@ -33,7 +34,7 @@ static int open_direct(int fd)
 
 	if (direct < 0)
 		return -errno;
-	/* Some file systems take the flag and refuse the reads. */
+	/* Some file systems accept the flag but refuse the reads. */
 	page = aligned_alloc(IMAGE_PAGE, IMAGE_PAGE);
 	if (!page)
 		ret = -ENOMEM;
@@ -96,7 +97,7 @@ int stream_open(struct stream **out, const struct image *im,
 			o->block, IMAGE_PAGE, STREAM_BLOCK_MAX);
 	if (o->depth > STREAM_DEPTH_MAX)
 		return err_set(e, EINVAL,
-			"%u reads under way: must be at most %d", o->depth,
+			"%u reads in flight: must be at most %d", o->depth,
 			STREAM_DEPTH_MAX);
 	s = calloc(1, sizeof(*s));
 	if (!s)
@@ -105,17 +106,16 @@ int stream_open(struct stream **out, const struct image *im,
 	s->fd = -1;
 	s->stall_ns = o->stall_ms * (uint64_t)1000000;
 	fault_init(&s->fault, o->fault);
-	s->told = o->told;
-	s->told_arg = o->told_arg;
+	s->on_read = o->on_read;
+	s->on_read_arg = o->on_read_arg;
 	ret = stream_file(im, o->buffered, &s->fd, &s->direct, why, e);
 	if (ret)
 		goto fail;
 	if (*why)
 		note_refusal(s, "no O_DIRECT", why);
 
-	/* What the caller left open. Trying tells of O_DIRECT and io_uring
-	 * only; where it fails the default stays, and the reads will say why.
-	 */
+	/* Defaults. The measurement applies to O_DIRECT with io_uring only; if
+	 * it fails the default stays, and the reads will report the error. */
 	s->block = o->block ? o->block : STREAM_BLOCK_DEFAULT;
 	if (!o->block && s->direct && !o->threaded)
 		stream_tune(im, &s->block, NULL);
@@ -180,8 +180,8 @@ int stream_add_slot(struct stream *s, struct buffer *b, size_t off,
 	if (!bytes || off % IMAGE_PAGE || bytes % IMAGE_PAGE ||
 		!range_within(off, bytes, buffer_bytes(b)))
 		return err_set(e, EINVAL,
-			"%zu bytes at %zu of buffer '%s' (%zu bytes) are no "
-			"place to read to: they must be whole pages within it",
+			"%zu bytes at %zu of buffer '%s' (%zu bytes) are not a "
+			"slot: they must be whole pages within it",
 			bytes, off, buffer_name(b), buffer_bytes(b));
 	if (check_init(&slot->check))
 		return err_sys(e, ENOMEM, "cannot check extents");
@@ -197,7 +197,7 @@ int stream_add_slot(struct stream *s, struct buffer *b, size_t off,
 
 /* ---- starting ---- */
 
-/* Blocks of all slots, full. */
+/* The number of blocks that fill all slots. */
 static size_t blocks_of_slots(const struct stream *s)
 {
 	size_t n = 0;
@@ -207,8 +207,8 @@ static size_t blocks_of_slots(const struct stream *s)
 	return n;
 }
 
-/* Slots in their order, and what zstd extents are read to behind them. */
-static void tell_areas(struct stream *s, size_t bounce)
+/* Register the slots' memory, then that for stored bytes of zstd extents. */
+static void register_areas(struct stream *s, size_t bounce)
 {
 	struct iovec area[STREAM_SLOTS + 1];
 	struct rlimit r = { 0, 0 };
@@ -228,15 +228,16 @@ static void tell_areas(struct stream *s, size_t bounce)
 	if (!ret)
 		return;
 	getrlimit(RLIMIT_MEMLOCK, &r);
-	/* The limit is for all processes of the user together. */
+	/* The limit applies to all processes of the user together. */
 	if (ret == -ENOMEM && r.rlim_cur != RLIM_INFINITY)
 		snprintf(why, sizeof(why),
 			"%zu KiB%s are more than RLIMIT_MEMLOCK, %llu KiB, "
 			"allows",
 			bytes >> 10,
-			bytes <= r.rlim_cur ? " beside what this user has "
-					      "locked already"
-					    : "",
+			bytes <= r.rlim_cur
+				? " in addition to what this user has "
+				  "locked already"
+				: "",
 			(unsigned long long)r.rlim_cur >> 10);
 	else
 		snprintf(why, sizeof(why), "%s", strerror(-ret));
@@ -248,8 +249,8 @@ int stream_start(struct stream *s, struct err *e)
 	size_t bounce = 0;
 
 	if (!s->piece) {
-		/* Slots that the kernel could not be asked for whole by so many
-		 * reads are read by larger ones. */
+		/* Enlarge blocks until all reads of the slots can be in
+		 * flight. */
 		while (s->whole && blocks_of_slots(s) > STREAM_DEPTH_MAX &&
 			s->block <= STREAM_BLOCK_MAX / 2)
 			s->block *= 2;
@@ -272,7 +273,7 @@ int stream_start(struct stream *s, struct err *e)
 	}
 	s->started = true;
 	if (s->uring)
-		tell_areas(s, bounce);
+		register_areas(s, bounce);
 	stream_say_how(s);
 	return 0;
 }

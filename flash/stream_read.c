@@ -48,7 +48,7 @@ static void uring_submit(struct reader *r, struct block *b)
 	unsigned flags = (r->file ? IOSQE_FIXED_FILE : 0) |
 		(u->blocking ? IOSQE_ASYNC : 0);
 
-	assert(sqe); /* the ring has room for all that may be under way */
+	assert(sqe); /* the ring has room for all reads in flight */
 	if (u->areas)
 		io_uring_prep_read_fixed(sqe, fd, b->dst, (unsigned)b->len,
 			b->off, (int)b->area);
@@ -58,7 +58,8 @@ static void uring_submit(struct reader *r, struct block *b)
 	io_uring_sqe_set_data(sqe, b);
 }
 
-/* What the kernel does not take now stays in the ring until the next time. */
+/* Entries that the kernel does not take now stay in the ring for the next call.
+ */
 static void uring_flush(struct reader *r)
 {
 	if (io_uring_sq_ready(&uring_of(r)->ring))
@@ -92,7 +93,7 @@ static struct block *uring_take(struct reader *r, uint64_t wait_ns)
 			b->res = cqe->res;
 		io_uring_cqe_seen(ring, cqe);
 		if (b)
-			return b; /* and not the answer to a cancel */
+			return b; /* NULL: the completion of a cancel */
 	}
 }
 
@@ -102,7 +103,8 @@ static void uring_cancel(struct reader *r, struct block *b)
 	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
 
 	if (!sqe)
-		return; /* the kernel takes nothing at all: time will tell */
+		return; /* the kernel accepts nothing: wait for the time limit
+			 */
 	io_uring_prep_cancel(sqe, b, 0);
 	io_uring_sqe_set_data(sqe, NULL);
 	io_uring_submit(ring);
@@ -151,8 +153,8 @@ static void explain(int error, char *why)
 		snprintf(why, STREAM_WHY, "%s", strerror(error));
 }
 
-/* A ring may open where a filter then refuses to enter it, and a kernel before
- * 5.6 has rings that cannot do plain reads. */
+/* Test the ring: a seccomp filter may allow its creation but not its use, and
+ * rings of kernels before 5.6 do not support plain reads. */
 static int try_ring(struct io_uring *ring)
 {
 	struct __kernel_timespec limit = { .tv_sec = NOP_WAIT_S };
@@ -185,7 +187,7 @@ int reader_open_uring(
 		explain(ENOMEM, why);
 		return -ENOMEM;
 	}
-	/* Twice: each read may have its cancel beside it. */
+	/* Twice the depth: a cancel for each read. */
 	ret = io_uring_queue_init(2 * depth, &u->ring, 0);
 	if (ret)
 		goto fail;
@@ -216,7 +218,7 @@ struct threaded {
 	struct reader reader;
 	int fd;
 	pthread_t thread;
-	pthread_mutex_t lock;      /* of all that follows */
+	pthread_mutex_t lock;      /* protects the following */
 	pthread_cond_t work, back; /* something in todo; in done */
 	struct queue todo, done;
 	bool stop;
@@ -298,7 +300,7 @@ static struct block *threaded_take(struct reader *r, uint64_t wait_ns)
 	return b;
 }
 
-/* What the thread is at goes its way. */
+/* A read that the thread has begun is not cancelled. */
 static void threaded_cancel(struct reader *r, struct block *b)
 {
 	struct threaded *t = threaded_of(r);
@@ -357,7 +359,7 @@ int reader_open_thread(struct reader **out, int fd)
 	pthread_cond_init(&t->work, NULL);
 	pthread_cond_init(&t->back, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	/* Signals are for the program's own threads. */
+	/* The program's own threads handle signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	ret = -pthread_create(&t->thread, NULL, read_blocks, t);

@@ -1,9 +1,9 @@
 /*
- * Who fetches blocks of a file for a stream: io_uring, or a thread where the
- * system refuses that. A reader takes blocks in the order submitted, gives
- * each back once, in any order, and knows nothing of extents. The caller keeps
- * a block, its memory and the descriptor until it came back, and at most
- * `depth` of them under way. One thread calls.
+ * Readers of blocks of a file, for a stream: io_uring, or a thread if the
+ * system refuses io_uring. A reader accepts blocks in the order submitted and
+ * returns each once, in any order. The caller keeps a block, its memory and the
+ * descriptor until the block is returned, and has at most `depth` blocks in
+ * flight. One thread calls.
  */
 #ifndef FLASH_STREAM_READ_H
 #define FLASH_STREAM_READ_H
@@ -21,24 +21,24 @@ struct block {
 	uint8_t *dst;
 	size_t len;
 	uint64_t off;       /* in the file */
-	unsigned area;      /* of add_areas: the one that dst lies in */
-	int64_t res;        /* bytes that came, or -errno */
-	struct block *next; /* the reader's, while under way */
+	unsigned area;      /* of add_areas: the area that dst lies in */
+	int64_t res;        /* bytes read, or -errno */
+	struct block *next; /* the reader's, while in flight */
 };
 
 struct reader_ops {
-	/* All memory that blocks will lie in, told to the kernel beforehand.
-	 * 0 or -errno: then it is done without. At most once. io_uring's. */
+	/* Register all memory of blocks with the kernel. On -errno reads work
+	 * without. At most once. Only io_uring. */
 	int (*add_areas)(struct reader *, const struct iovec *, unsigned n);
-	/* With io_uring seen by flush. */
+	/* With io_uring, flush passes it to the kernel. */
 	void (*submit)(struct reader *, struct block *);
-	void (*flush)(struct reader *); /* io_uring's */
-	/* One that is back, waiting for it at most so long; NULL: none. */
+	void (*flush)(struct reader *); /* only io_uring */
+	/* A completed block, waiting at most wait_ns for it; NULL: none. */
 	struct block *(*take)(struct reader *, uint64_t wait_ns);
-	/* Ask for a block back: it comes, done or with -ECANCELED. */
+	/* Cancel a block: it is returned by take, done or with -ECANCELED. */
 	void (*cancel)(struct reader *, struct block *);
-	/* Blocks still under way are lost: `abandon` leaves the memory that
-	 * they refer to where it is. */
+	/* Blocks still in flight are lost: `abandon` does not free the memory
+	 * that they refer to. */
 	void (*close)(struct reader *, bool abandon);
 };
 
@@ -48,9 +48,9 @@ struct reader {
 };
 
 /*
- * -errno: refused, and `why` [STREAM_WHY] says so in words. `blocking`: reads
- * would copy from the page cache in the call, and are handed to the kernel's
- * threads instead.
+ * -errno: refused, with the reason in `why` [STREAM_WHY]. `blocking`: reads
+ * would copy from the page cache inside the system call, so they are executed
+ * by kernel threads instead.
  */
 int reader_open_uring(
 	struct reader **out, int fd, unsigned depth, bool blocking, char *why);

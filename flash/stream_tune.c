@@ -18,11 +18,11 @@
 #include <unistd.h>
 
 /*
- * Each candidate reads several parts of the file, far apart in time: devices of
- * virtual machines are erratic, and so the default stays unless another is
- * clearly faster. A part is at least what the widest candidate has under way,
- * no two candidates share one (a host below may cache what was read), and none
- * takes long on slow flash.
+ * Each candidate reads several parts of the file at different times: the rate
+ * of devices of virtual machines varies, so the default stays unless another
+ * candidate is clearly faster. A part is at least as large as the reads in
+ * flight of any candidate, each part is read only once (a hypervisor may cache
+ * it), and its time is bounded on slow flash.
  */
 #define ROUNDS   3
 #define PART_MIN ((uint64_t)8 << 20)
@@ -31,8 +31,8 @@
 #define WAIT_NS  (2 * (uint64_t)1000000000) /* for one read */
 #define CLEARLY  1.2
 
-/* Blocks; a stream has more of them under way than are tried with here, which
- * is what slow flash gives in that time. */
+/* Block sizes. A stream has more reads in flight than this measurement, which
+ * has as many as slow flash can complete in its time. */
 static const size_t candidates[] = {
 	STREAM_BLOCK_DEFAULT,
 	(size_t)512 << 10,
@@ -41,11 +41,11 @@ static const size_t candidates[] = {
 };
 #define N_CANDIDATES ARRAY_LEN(candidates)
 #define UNDER_WAY    ((size_t)8 << 20)
-#define MEMORY       ((size_t)12 << 20) /* and one block more, of any */
+#define MEMORY       ((size_t)12 << 20) /* UNDER_WAY and one more block */
 
-/* ---- what was found before ---- */
+/* ---- the saved result ---- */
 
-/* "block-TYPE-ID", of the file system, in the user's cache. */
+/* The path of the file system's result, "block-TYPE-ID" in the user's cache. */
 static bool cache_file(char path[PATH_MAX], int fd, bool make)
 {
 	char name[64];
@@ -62,7 +62,7 @@ static bool cache_file(char path[PATH_MAX], int fd, bool make)
 		      : user_file(USER_CACHE, name, path));
 }
 
-/* "BLOCK"; anything else is not believed. */
+/* Read the result, "BLOCK"; any other content is ignored. */
 static bool recall(const char *path, size_t *block)
 {
 	char text[64] = "", end;
@@ -79,7 +79,7 @@ static bool recall(const char *path, size_t *block)
 	return true;
 }
 
-/* Who cannot write it will try again. */
+/* Save the result. If that fails, the next stream measures again. */
 static void remember(int fd, size_t block)
 {
 	char path[PATH_MAX], text[64];
@@ -93,7 +93,7 @@ static void remember(int fd, size_t block)
 	newfile_close(&f);
 }
 
-/* ---- finding it ---- */
+/* ---- the measurement ---- */
 
 struct trial {
 	struct reader *reader;
@@ -101,7 +101,7 @@ struct trial {
 	size_t size;       /* of a block */
 	uint64_t off, end; /* still to be read */
 	struct block block[STREAM_DEPTH_MAX + 1];
-	uint64_t sum; /* of all, so that checksums take their time */
+	uint64_t sum; /* of all blocks, to include the time of checksums */
 	unsigned flying;
 };
 
@@ -118,9 +118,9 @@ static void send(struct trial *p, struct block *b)
 }
 
 /*
- * Read a part: 0 or -errno, bytes and time added to *bytes and *ns. As a stream
- * does it: the next block is on its way before one that came is summed, which
- * on a busy processor is what wants more depth.
+ * Read a part: 0 or -errno; adds bytes and time to *bytes and *ns. Like a
+ * stream it sends the next read before it computes the checksum of a completed
+ * one, so that a busy CPU does not reduce the depth.
  */
 static int read_part(struct trial *p, uint64_t off, uint64_t part,
 	uint64_t *bytes, uint64_t *ns)
@@ -184,7 +184,7 @@ static int try_all(struct trial *p, uint64_t size, size_t *best)
 	return 0;
 }
 
-/* *best stays where a thread reads: the default will do for that. */
+/* *best does not change without io_uring: the default is good for a thread. */
 static int tune_file(int fd, uint64_t size, size_t *best, struct err *e)
 {
 	struct trial p = { 0 };
@@ -217,7 +217,7 @@ int stream_tune(const struct image *im, size_t *block, struct err *e)
 	ret = stream_file(im, false, &fd, &direct, why, e);
 	if (ret)
 		return ret;
-	/* What is known of the file system, or else found out. */
+	/* Use the saved result of the file system, else measure. */
 	if (direct && cache_file(path, fd, false) && !recall(path, block)) {
 		ret = tune_file(fd, size, &best, e);
 		if (!ret && best) {

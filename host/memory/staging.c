@@ -207,8 +207,8 @@ int staging_open(struct staging **out, const struct image *image,
 	s->image = image;
 	s->opts = *opts;
 	if (opts->trace) {
-		s->opts.stream.told = tell_read;
-		s->opts.stream.told_arg = s;
+		s->opts.stream.on_read = tell_read;
+		s->opts.stream.on_read_arg = s;
 	}
 	ret = find_pieces(s, e);
 	if (!ret) {

@@ -1,7 +1,6 @@
 /*
- * For tests of what is read from a part of an image: one of which the host's
- * extent is bytes that the test knows. Header-only; one at a time, to be closed
- * by the test.
+ * An image whose host extent has given bytes, for tests that read parts of an
+ * image. Header only; one at a time, which the test closes.
  */
 #ifndef TESTS_FLASH_IMAGE_OF_BYTES_H
 #define TESTS_FLASH_IMAGE_OF_BYTES_H

@@ -1,7 +1,7 @@
 /*
- * What the stream's tests share: an image whose extents have the sizes that
- * reading in blocks and pages may get wrong, its bytes by a rule, and places
- * to read to. One test a process, so statics will do.
+ * Shared by the stream's tests: an image whose extents have boundary sizes for
+ * blocks and pages and bytes by a formula, and slots to read to. Each test is a
+ * process, so the state is static.
  */
 #ifndef TESTS_FLASH_STREAM_RIG_H
 #define TESTS_FLASH_STREAM_RIG_H
@@ -24,9 +24,9 @@
 #define BLOCK  ((size_t)65536)
 #define PAGE   ((size_t)4096)
 #define ROOM   (8 * BLOCK) /* more than any extent takes */
-#define MARGIN PAGE        /* before and behind a slot: stays as it is */
+#define MARGIN PAGE        /* before and after a slot: must not change */
 #define UNREAD 0xc3
-#define WHOLE  UINT_MAX /* for a depth: 0, which is the stream's own */
+#define WHOLE  UINT_MAX /* a depth of 0: the stream's default */
 
 static const size_t sizes[] = { 1, PAGE, PAGE + 1, 5 * BLOCK + 1, BLOCK,
 	3 * BLOCK - 1, BLOCK + PAGE, 2 * BLOCK, 777 };
@@ -42,7 +42,7 @@ static inline uint8_t byte_of(size_t extent, size_t i)
 		: (uint8_t)extent;
 }
 
-/* Made once: drawing every byte takes longer than reading them all. */
+/* Made once, because generating the bytes takes longer than reading them. */
 static inline const uint8_t *data_of(size_t extent)
 {
 	static uint8_t *made[N];
@@ -156,7 +156,7 @@ static inline void wait_ok(struct rig *r, unsigned slot, size_t extent)
 			extent, slot);
 }
 
-/* And the message holds each of the texts, up to NULL. */
+/* And the message contains each of the texts, up to NULL. */
 static inline void wait_fails(
 	struct rig *r, unsigned slot, int code, const char *const *says)
 {

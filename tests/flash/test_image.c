@@ -153,7 +153,7 @@ static void seal(void)
 	put(HEADER_SUM, 8, XXH64(file, HEADER_SUM, 0));
 }
 
-/* The file as it is in memory is refused, and the message says so. */
+/* The file in memory is refused with this message. */
 static void refused(const char *what, int code, const char *says)
 {
 	struct image *im = NULL;
@@ -251,7 +251,7 @@ static void test_first_version(void **state)
 	free(file);
 }
 
-/* What another program finds by the document. */
+/* The fields at the offsets of the document. */
 static void test_format(void **state)
 {
 	uint64_t end = DATA;
@@ -290,7 +290,7 @@ static void test_format(void **state)
 	free(file);
 }
 
-/* zstd stays only where it saves 3 %. */
+/* zstd is used only if it saves 3 %. */
 static void test_zstd_must_save(void **state)
 {
 	struct image_write_opts o = { .n_extents = 2, .zstd = 1, .threads = 1 };
@@ -300,7 +300,7 @@ static void test_zstd_must_save(void **state)
 	struct err e = { 0 };
 	uint8_t data[20000];
 
-	/* 2 % and 5 % of zeros behind what cannot be compressed */
+	/* 2 % and 5 % of zeros after incompressible bytes */
 	snprintf(path, sizeof(path), "%s/z.tdm", harness_tmp());
 	assert_ok(image_writer_open(&w, path, &o, &e), &e);
 	for (size_t j = 0; j < sizeof(data); j++)
@@ -350,11 +350,12 @@ static void test_fields(void **state)
 			"kind 3 (output matrix) after kind 4 (layer)" },
 		{ "two of a kind", EXTENT(2, KIND), 4, 2, EINVAL,
 			"a second extent of kind 2" },
-		{ "index", EXTENT(1, INDEX), 4, 1, EINVAL, "index 1 where 0" },
+		{ "index", EXTENT(1, INDEX), 4, 1, EINVAL,
+			"index 1, expected 0" },
 		{ "layer twice", EXTENT(4, INDEX), 4, 0, EINVAL,
-			"extent 4: index 0 where 1 is due" },
+			"extent 4: index 0, expected 1" },
 		{ "layer missing", EXTENT(5, INDEX), 4, 3, EINVAL,
-			"index 3 where 2 is due" },
+			"index 3, expected 2" },
 		{ "offset in the table", EXTENT(0, OFFSET), 8, 4096, EINVAL,
 			"extent 0 (metadata): offset 4096 overlaps" },
 		{ "offset 0", EXTENT(3, OFFSET), 8, 0, EINVAL,
@@ -396,7 +397,7 @@ static void test_fields(void **state)
 	free(file);
 }
 
-/* Sizes that fit singly and not together, and those that do not fit at all. */
+/* Sizes that fit one by one but not together, and sizes that never fit. */
 static void test_sizes(void **state)
 {
 	write_image(0);
@@ -409,7 +410,7 @@ static void test_sizes(void **state)
 		"extent 2 (output matrix): offset 20480 overlaps");
 	put(entry(1, STORED), 8, 5000);
 	put(entry(1, BYTES), 8, 5000);
-	/* to the end of the file and a byte more, and beyond all numbers */
+	/* one byte past the end of the file, and the largest number */
 	put(entry(5, STORED), 8, 4097);
 	put(entry(5, BYTES), 8, 4097);
 	seal();
@@ -418,7 +419,7 @@ static void test_sizes(void **state)
 	put(entry(5, BYTES), 8, UINT64_MAX - 5);
 	seal();
 	refused("2^64 bytes", EINVAL, "lie outside the file");
-	/* a frame that cannot stand for so much */
+	/* a frame that cannot decompress to so much */
 	put(entry(5, STORED), 8, 1);
 	put(entry(5, CODEC), 4, 1);
 	put(entry(5, BYTES), 8, 1ull << 40);
@@ -427,7 +428,7 @@ static void test_sizes(void **state)
 	free(file);
 }
 
-/* Whatever bit of header and table turns, the checksums tell. */
+/* The checksums detect every flipped bit of header and table. */
 static void test_bits(void **state)
 {
 	write_image(0);
@@ -512,7 +513,7 @@ static void test_damage(void **state)
 	}
 }
 
-/* A frame whose checksum is right and that is wrong all the same. */
+/* A bad frame under a correct checksum. */
 static void bad_frame(const char *what, const char *says)
 {
 	const size_t i = 4, at = get(entry(i, OFFSET), 8);
@@ -545,14 +546,14 @@ static void test_frames(void **state)
 	put(entry(4, STORED), 8, stored - 1);
 	bad_frame("cut short", "damaged");
 	put(entry(4, STORED), 8, stored + 1);
-	bad_frame("with a byte behind it", "damaged");
+	bad_frame("followed by a byte", "damaged");
 	put(entry(4, STORED), 8, stored);
 	file[at] ^= 1;
 	bad_frame("of other magic", "does not hold");
 	free(file);
 }
 
-/* Numbers at random under right checksums: refused, or read within bounds. */
+/* Random numbers under correct checksums: refused, or read within bounds. */
 static void test_random(void **state)
 {
 	uint64_t seed = harness_seed();
@@ -596,7 +597,7 @@ static void test_random(void **state)
 	free(file);
 }
 
-static void test_no_image(void **state)
+static void test_other_files_are_refused(void **state)
 {
 	struct image *im;
 	struct err e = { 0 };
@@ -644,7 +645,7 @@ static void test_interrupted(void **state)
 	struct image_writer *w;
 	struct err e = { 0 };
 
-	write_image(0); /* what was there stays */
+	write_image(0); /* the old file stays */
 	load();
 	assert_ok(image_writer_open(&w, path, &o, &e), &e);
 	write_parts(w, 3);
@@ -657,7 +658,7 @@ static void test_interrupted(void **state)
 	free(file);
 }
 
-/* A limit on files stands for a full disk: a write fails. */
+/* A limit on the file size simulates a full disk: a write fails. */
 static void test_no_room(void **state)
 {
 	struct rlimit was, limit;
@@ -696,7 +697,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_damage),
 	cmocka_unit_test(test_frames),
 	cmocka_unit_test(test_random),
-	cmocka_unit_test(test_no_image),
+	cmocka_unit_test(test_other_files_are_refused),
 	cmocka_unit_test(test_not_committed),
 	cmocka_unit_test(test_interrupted),
 	cmocka_unit_test(test_no_room),

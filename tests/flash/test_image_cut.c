@@ -1,4 +1,4 @@
-/* What cuts say is held against bytes that the test made itself. */
+/* Cuts are compared with bytes that the test generated. */
 #include "tests/flash/image_of_bytes.h"
 
 #include "base/err.h"
@@ -25,8 +25,8 @@ static int close_image(void **state)
 	return 0;
 }
 
-/* Each begins on the page where the one before it ends, and is read as any
- * other extent is. */
+/* Each part begins on the page in which the one before it ends, and is read
+ * like any other extent. */
 static void check_cuts(const uint64_t *end, unsigned n)
 {
 	static uint8_t got[BYTES];
@@ -55,7 +55,7 @@ static void test_cuts(void **state)
 	check_cuts(whole, 1);
 }
 
-/* Before it is cut, and afterwards. */
+/* Damaged before the cut, and after it. */
 static void test_damage(void **state)
 {
 	const uint64_t end[] = { 100000, BYTES };
@@ -69,7 +69,7 @@ static void test_damage(void **state)
 	assert_ok(image_cut(image, extent, end, 2, cut, &e), &e);
 	harness_flip(path, extent->offset + 99999);
 	assert_int_equal(image_check(image, &cut[0], &e), -EBADMSG);
-	/* The page that it lies on is in both. */
+	/* Both parts contain its page. */
 	assert_int_equal(image_check(image, &cut[1], &e), -EBADMSG);
 	harness_flip(path, extent->offset + 99999);
 	assert_ok(image_check(image, &cut[1], &e), &e);

@@ -1,4 +1,4 @@
-/* What parts give is held against bytes that the test made itself. */
+/* Parts are compared with bytes that the test generated. */
 #include "tests/flash/image_of_bytes.h"
 
 #include "base/err.h"
@@ -22,7 +22,7 @@ static int open_parts(struct err *e)
 	return image_parts_open(&parts, image, extent, PART, e);
 }
 
-/* One bit of the extent's byte `at`, in the file. */
+/* Flip one bit of the extent's byte `at` in the file. */
 static void flip(uint64_t at)
 {
 	harness_flip(path, extent->offset + at);
@@ -73,8 +73,8 @@ static void test_ranges(void **state)
 	close_all();
 }
 
-/* Before they are opened the extent's checksum tells; afterwards the part that
- * changed, and no other. */
+/* A change before opening fails the extent's checksum; a later one fails the
+ * changed part and no other. */
 static void test_changed(void **state)
 {
 	uint8_t got[PART];

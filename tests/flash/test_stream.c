@@ -47,7 +47,7 @@ static void shuffle(size_t order[N], uint64_t seed)
 	}
 }
 
-/* As many begun as there are slots, waited for in the order begun. */
+/* Begin as many as there are slots, wait in the order begun. */
 static void go_round(struct rig *r, const size_t order[N])
 {
 	for (size_t i = 0; i < N + r->n; i++) {
@@ -119,8 +119,8 @@ static void test_zstd(void **state)
 	round_trips(3);
 }
 
-/* Waited for in another order than begun, with blocks of a page or of many
- * extents, one or many under way. */
+/* Wait in another order than begun, with blocks of a page or of many extents,
+ * one or many in flight. */
 static void test_shapes(void **state)
 {
 	static const size_t block[] = { PAGE, 3 * PAGE, 16 * BLOCK };
@@ -143,7 +143,7 @@ static void test_shapes(void **state)
 	image_close(im);
 }
 
-/* What has no polling does not move; what has needs no waiting. */
+/* Without polling nothing progresses; with polling no wait is needed. */
 static void test_poll(void **state)
 {
 	struct image *im = image_make(3);
@@ -171,10 +171,10 @@ static void test_poll(void **state)
 	image_close(im);
 }
 
-/* What was all there when it was looked at tells nothing of how fast it came;
- * what was waited for does. Each happens now and then, as flash will; io_uring
- * has all there at once where the file is in memory. */
-static void test_seen(void **state)
+/* Reads that were all complete at a check do not count for the rate; reads that
+ * were waited for do. Both happen now and then, depending on the flash; with
+ * the file in memory io_uring completes all at once. */
+static void test_rate_counts_only_awaited_reads(void **state)
 {
 	static const struct timespec rest = { .tv_nsec = 20000000 };
 	struct image *im = image_make(0);
@@ -225,7 +225,7 @@ static void test_wait_some(void **state)
 		while (!stream_wait_some(r.s, 0))
 			if (steps++ == 2)
 				begin(&r, 1, 5);
-		/* A read and a check for each of its blocks. */
+		/* One read and one check for each block. */
 		assert_in_range(steps, 1, 100);
 		wait_ok(&r, 0, 3);
 		assert_true(stream_wait_some(r.s, 0));
@@ -274,8 +274,8 @@ static void test_refused(void **state)
 	image_close(im);
 }
 
-/* Reads go out in the order begun: the first extent takes 6 of them, and it is
- * from the seventh on that they fail. */
+/* Reads are sent in the order begun: the first extent has 6 reads, and the
+ * seventh and later ones fail. */
 static void test_order(void **state)
 {
 	struct image *im = image_make(0);
@@ -292,7 +292,7 @@ static void test_order(void **state)
 	image_close(im);
 }
 
-/* The fourth read is not sent while three are out. */
+/* The fourth read is not sent while three are in flight. */
 static void test_depth(void **state)
 {
 	struct image *im = image_make(0);
@@ -317,9 +317,9 @@ static const struct stream_opts wholes[] = {
 	{ .depth = WHOLE, .threaded = true },
 };
 
-/* Where nobody says how deep, all of every slot is asked for at once: nothing
- * waits for the caller, who looks at none of what came. */
-static void test_whole(void **state)
+/* Without a given depth all reads of every slot are sent at once, although the
+ * caller handles no completion. */
+static void test_default_depth_sends_all_reads(void **state)
 {
 	struct image *im = image_make(0);
 
@@ -350,9 +350,9 @@ static void test_whole(void **state)
 	image_close(im);
 }
 
-/* Only of slots that blocks of this size are too many for they become larger,
- * and where somebody says how deep, they stay. */
-static void test_whole_many(void **state)
+/* Blocks become larger only if the slots have too many of them, and not with a
+ * given depth. */
+static void test_blocks_grow_to_the_depth_limit(void **state)
 {
 	static const unsigned slots[] = { 1, 2, 3 };
 	static const char *const says[] = { "4 KiB x 128", "8 KiB x 128",
@@ -377,8 +377,8 @@ static void test_whole_many(void **state)
 	image_close(im);
 }
 
-/* What is unpacked, and what the kernel's threads copy, is bounded. */
-static void test_not_whole(void **state)
+/* With zstd extents, and with reads by kernel threads, the depth is bounded. */
+static void test_depth_is_bounded(void **state)
 {
 	const struct stream_opts buffered = { .depth = WHOLE,
 		.buffered = true };
@@ -423,7 +423,7 @@ static void test_written(void **state)
 	image_close(im);
 }
 
-/* Closed with all slots under way: nothing writes afterwards. */
+/* Closed with reads of all slots in flight: nothing writes afterwards. */
 static void test_close(void **state)
 {
 	struct image *im = image_make(3);
@@ -455,7 +455,7 @@ static void test_close(void **state)
 	image_close(im);
 }
 
-/* Another file in the place of the image's: what was opened is read. */
+/* Another file replaces the image's: the opened one is read. */
 static void test_renamed(void **state)
 {
 	struct image *im = image_make(0);
@@ -480,14 +480,14 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_zstd),
 	cmocka_unit_test(test_shapes),
 	cmocka_unit_test(test_poll),
-	cmocka_unit_test(test_seen),
+	cmocka_unit_test(test_rate_counts_only_awaited_reads),
 	cmocka_unit_test(test_wait_some),
 	cmocka_unit_test(test_refused),
 	cmocka_unit_test(test_order),
 	cmocka_unit_test(test_depth),
-	cmocka_unit_test(test_whole),
-	cmocka_unit_test(test_whole_many),
-	cmocka_unit_test(test_not_whole),
+	cmocka_unit_test(test_default_depth_sends_all_reads),
+	cmocka_unit_test(test_blocks_grow_to_the_depth_limit),
+	cmocka_unit_test(test_depth_is_bounded),
 	cmocka_unit_test(test_written),
 	cmocka_unit_test(test_close),
 	cmocka_unit_test(test_renamed),

@@ -57,7 +57,7 @@ static void test_grammar(void **state)
 	flash_fault_free(NULL);
 }
 
-/* ---- what passes ---- */
+/* ---- faults that retries recover ---- */
 
 static void recovers(struct image *im, const struct stream_opts *o,
 	const char *plan, unsigned retries)
@@ -92,7 +92,7 @@ static void test_recovers(void **state)
 		{ "eio@1,eio@2,eio@9", 3 },
 		{ "short@2", 1 },
 		{ "short@2,short@8", 2 },
-		/* Half of the block's page: what matters of it is a byte. */
+		/* Half of the block's page, of which one byte is needed. */
 		{ "short@6", 0 },
 		{ "flip@2", 1 },
 		{ "flip@6", 1 },
@@ -105,13 +105,13 @@ static void test_recovers(void **state)
 		for (size_t i = 0; i < ARRAY_LEN(plans); i++)
 			recovers(
 				im, &modes[m], plans[i].plan, plans[i].retries);
-	/* Three times again, one after another, and not a fourth. */
+	/* Three retries in a row, and not a fourth. */
 	recovers(im, &modes[2], "eio@2,eio@3,eio@4", 3);
 	recovers(im, &modes[2], "short@2,short@3,short@4,short@5", 4);
 	image_close(im);
 }
 
-/* An extent in 4 blocks, each half of it: of zstd too. */
+/* An extent in 4 blocks with short reads, with zstd too. */
 static void test_zstd_recovers(void **state)
 {
 	struct image *im = image_make(3);
@@ -132,9 +132,9 @@ static void test_zstd_recovers(void **state)
 	image_close(im);
 }
 
-/* ---- what does not ---- */
+/* ---- faults that fail the extent ---- */
 
-/* The first extent fails, so; the next one into its slot is well. */
+/* The first extent fails this way; the next one into its slot succeeds. */
 static void fails(struct image *im, const struct stream_opts *o,
 	const char *plan, int code, const char *const *says)
 {
@@ -146,7 +146,7 @@ static void fails(struct image *im, const struct stream_opts *o,
 	wait_fails(&r, 0, code, says);
 	st = stats_of(&r);
 	assert_int_equal(st.extents, 0);
-	/* The margin's and the waited-for slot's state are sound. */
+	/* The margins and the slot's state are intact. */
 	assert_int_equal(stream_wait(r.s, 0, NULL), 0);
 	if (!strchr(plan, '+') && !strstr(plan, "shrink")) {
 		begin(&r, 0, 5);
@@ -164,7 +164,7 @@ static void test_fails(void **state)
 	for (size_t m = 0; m < ARRAY_LEN(modes); m++) {
 		const struct stream_opts *o = &modes[m];
 
-		/* All of them, in any order: any of them is the one told. */
+		/* All reads, in any order: any of them is reported. */
 		fails(im, o, "eio@1+", EIO,
 			SAYS(path, "layer 0", "cannot read at offset ",
 				"Input/output error"));
@@ -181,14 +181,14 @@ static void test_fails(void **state)
 			(unsigned long long)(x->stored - 2 * BLOCK));
 		fails(im, o, "shrink@3", ENODATA, SAYS(path, "layer 0", ends));
 	}
-	/* Only there are four reads one after another of the same block. */
+	/* Only with depth 1 are four reads in a row of the same block. */
 	fails(im, &modes[2], "eio@2,eio@3,eio@4,eio@5", EIO,
 		SAYS("layer 0", at_block(im, WIDE, 1)));
 	fails(im, &modes[2], "short@1+", ENODATA, SAYS("layer 0"));
 	image_close(im);
 }
 
-/* Nor is a device that says nothing waited for step by step for ever. */
+/* The stall limit also ends a wait in steps. */
 static void test_stalls_in_steps(void **state)
 {
 	struct image *im = image_make(0);
@@ -207,7 +207,7 @@ static void test_stalls_in_steps(void **state)
 	image_close(im);
 }
 
-/* The others do not notice. */
+/* The other extents succeed. */
 static void test_one_of_three(void **state)
 {
 	struct image *im = image_make(3);
@@ -232,7 +232,7 @@ static void test_one_of_three(void **state)
 	image_close(im);
 }
 
-/* With reads that never come, and nobody who waits for them. */
+/* Closing with reads that never complete and are not waited for. */
 static void test_close_stalled(void **state)
 {
 	struct image *im = image_make(3);
@@ -278,7 +278,7 @@ static void test_damage(void **state)
 			begin(&r, 0, 6);
 			wait_ok(&r, 0, 6);
 		}
-		/* What lies behind the stored bytes is nobody's. */
+		/* Bytes after the stored ones do not matter. */
 		harness_flip(path, x->offset + align_up(x->stored, PAGE) - 1);
 		begin(&r, 0, 6);
 		(x->stored % PAGE) ? wait_ok(&r, 0, 6)
@@ -302,7 +302,7 @@ static uint64_t sum_of_file(const struct image_extent *x)
 	return sum;
 }
 
-/* The checksum is right, and yet the frame is not that of the extent. */
+/* A correct checksum, but the frame is not that of the extent. */
 static void test_frame(void **state)
 {
 	struct image *im = image_make(3);
@@ -373,7 +373,7 @@ static void test_truncated(void **state)
 	}
 }
 
-/* With one read at a time the end that is named is exact. */
+/* With one read at a time the reported end is exact. */
 static void test_truncated_where(void **state)
 {
 	struct image *im = image_make(0);

@@ -1,7 +1,7 @@
 /*
- * How a stream reads where the system refuses some of it: what stream_how says,
- * without io_uring, without memory that may be locked; and which block
- * stream_tune finds, remembers and does without.
+ * How a stream reads if the system refuses a mechanism: the text of stream_how
+ * without io_uring and without locked memory; and which block size stream_tune
+ * finds and saves.
  */
 #include "tests/flash/stream_rig.h"
 
@@ -41,7 +41,7 @@ static void test_how(void **state)
 	rig_close(&r);
 	rig_open(&r, im, 1, DIRECT, NULL);
 	begin(&r, 0, 0);
-	/* Either in use, or refused with a reason. */
+	/* In use, or refused with a reason. */
 	assert_true(!strncmp(stream_how(r.s), "io_uring, ", 10) !=
 		!!strstr(stream_how(r.s), "; no io_uring: "));
 	assert_true(!!strstr(stream_how(r.s), ", O_DIRECT") !=
@@ -67,8 +67,8 @@ static void forbid_io_uring(void)
 		_exit(77);
 }
 
-/* The largest extent, in a process that was refused something: 0, or which
- * step failed; of stream_how, so much comes into how[size]. */
+/* Read the largest extent in a process without some mechanism: 0, or the number
+ * of the failed step; the text of stream_how is copied to how[size]. */
 static int read_refused(struct image *im, char *how, size_t size)
 {
 	struct stream_opts o = { .block = BLOCK, .depth = 2 };
@@ -94,8 +94,7 @@ static int read_refused(struct image *im, char *how, size_t size)
 	return step;
 }
 
-/* 77: nothing can be refused here; else as read_refused, or 3: it says
- * something else. */
+/* 77: nothing can be refused here; else as read_refused, or 3: another text. */
 static void in_child(int (*run)(struct image *))
 {
 	struct image *im = image_make(0);
@@ -133,10 +132,10 @@ static void test_no_io_uring(void **state)
 }
 
 /*
- * What is locked counts for all processes of a user, whose tests may be many
- * at a time: the limit is to be above what these hold, or no ring opens, and by
- * less than the slot has. In steps of 128 KiB, of which the ring itself takes
- * some pages. 0: there is no such limit just now.
+ * The limit on locked memory applies to all processes of a user, and many tests
+ * may run at a time: it must exceed the memory that they lock, or no ring
+ * opens, by less than a slot's bytes. In steps of 128 KiB; the ring itself
+ * takes some pages. 0: there is no such limit now.
  */
 #define LOCK_STEP ((rlim_t)128 << 10)
 #define LOCK_MOST ((rlim_t)64 << 20)
@@ -163,8 +162,8 @@ static rlim_t limit_locking(void)
 	return 0;
 }
 
-/* Others' rings come and go while this runs; it is tried until nothing of them
- * was in the way. */
+/* Other processes open and close rings meanwhile; repeat until none interfered.
+ */
 static int read_without_locking(struct image *im)
 {
 	const struct timespec pause = { .tv_nsec = 20000000 };
@@ -187,9 +186,10 @@ static int read_without_locking(struct image *im)
 			"; memory not registered: %zu KiB%s are more than "
 			"RLIMIT_MEMLOCK, %llu KiB, allows",
 			(size_t)ROOM >> 10,
-			limit < ROOM ? ""
-				     : " beside what this user has locked "
-				       "already",
+			limit < ROOM
+				? ""
+				: " in addition to what this user has locked "
+				  "already",
 			(unsigned long long)limit >> 10);
 		if (strstr(how, says))
 			return 0;
@@ -207,7 +207,7 @@ static void test_no_locking(void **state)
 
 static char folder[4200], cache[4600], noted[5000];
 
-/* The one file in CACHE/tandem, as `noted`; false: there is none. */
+/* Read the one file in CACHE/tandem to `noted`; false: there is none. */
 static bool find_noted(void)
 {
 	char notes[4700];
@@ -299,7 +299,7 @@ static void test_tune(void **state)
 	image_close(im);
 }
 
-/* Without a cache nothing is tried; one that cannot be written is no error. */
+/* Without a cache nothing is measured; an unwritable one is not an error. */
 static void test_tune_no_cache(void **state)
 {
 	struct image *im = image_large();
@@ -321,7 +321,7 @@ static void test_tune_no_cache(void **state)
 	snprintf(cache, sizeof(cache), "%s/cache/.cache", folder);
 	find_noted();
 	image_close(im);
-	/* A small file is neither tried nor noted. */
+	/* A small file is not measured, and nothing is saved. */
 	im = image_make(0);
 	snprintf(cache, sizeof(cache), "%s.cache", path);
 	setenv("XDG_CACHE_HOME", cache, 1);
