@@ -1,9 +1,8 @@
 /*
- * Messages of the bus that are like one that is there and not quite: read by
- * libdbus, changed value by value, and written anew, so that whatever is
- * changed the result is a message again. Names, paths and signatures are those
- * that the format allows; what they name, and which types stand where, may be
- * anything. For fuzz targets, of which there is one a program.
+ * Mutations of D-Bus messages that stay valid messages: a message is read by
+ * libdbus, changed value by value, and written again. Names, paths and
+ * signatures are valid in the format, but their meaning and the types of values
+ * may be anything. For fuzz targets, one per program.
  */
 #ifndef TESTS_FUZZ_DBUS_MUTANT_H
 #define TESTS_FUZZ_DBUS_MUTANT_H
@@ -21,7 +20,7 @@
 
 #define MUTANT_DEPTH 6 /* of containers that are made */
 
-/* What to draw from beside what is in the message: each ends with NULL. */
+/* Words to draw from besides those of the message; each ends with NULL. */
 struct mutant_words {
 	const char *const *paths, *const *faces, *const *members, *const *texts;
 };
@@ -52,7 +51,7 @@ static inline const char *mutant_word(
 	return words[mutant_below(m, n)];
 }
 
-/* Letters exchanged, dropped or doubled, or a part of it alone. */
+/* Letters exchanged, dropped or doubled, or only a part of it. */
 static inline void mutant_garble(
 	const struct mutant *m, const char *from, char *out, size_t cap)
 {
@@ -149,7 +148,7 @@ static inline void mutant_basic(const struct mutant *m, int type,
 	}
 }
 
-/* Descriptors are not made: there is nowhere to take them from. */
+/* Descriptors are not generated. */
 static inline const char *mutant_type(const struct mutant *m, unsigned depth)
 {
 	static const char *const types[] = { "s", "b", "y", "n", "q", "i", "u",
@@ -238,7 +237,8 @@ static inline void mutant_make(const struct mutant *m, DBusMessageIter *to,
 	}
 }
 
-/* ---- what is there, changed ---------------------------------------------- */
+/* ---- changing existing values ---------------------------------------------
+ */
 
 static inline void mutant_copy(
 	const struct mutant *m, DBusMessageIter *from, DBusMessageIter *to);
@@ -307,7 +307,7 @@ static inline void mutant_copy(
 		mutant_copy_basic(m, from, to);
 }
 
-/* Some are dropped, others come before them or behind. */
+/* Some are dropped, others are inserted before or after them. */
 static inline void mutant_copy_arguments(
 	const struct mutant *m, DBusMessage *from, DBusMessage *to)
 {
@@ -372,8 +372,8 @@ static inline void mutant_header(
 		dbus_message_set_reply_serial(to, 1 + mutant_below(m, 9));
 }
 
-/* Another message, to be unreferenced; NULL where libdbus finds it too large.
- * One of 32 is no method call. */
+/* Another message, which the caller unreferences; NULL if it is too large for
+ * libdbus. One of 32 is not a method call. */
 static inline DBusMessage *mutant_message(
 	const struct mutant *m, DBusMessage *from)
 {
@@ -393,8 +393,8 @@ static inline DBusMessage *mutant_message(
 	return to;
 }
 
-/* The same with the bytes of messages: the length of what it is now, 0 where
- * there was no message, or is no room for the other one. */
+/* The same for the bytes of a message: the new length, 0 if they were not a
+ * message or the result does not fit. */
 static inline size_t mutant_bytes(
 	const struct mutant *m, uint8_t *buf, size_t len, size_t cap)
 {

@@ -1,5 +1,5 @@
 /*
- * A main for fuzz targets where there is no libFuzzer: replays every file of
+ * A main for fuzz targets without libFuzzer: replays every file of
  * a corpus and every seed the target makes, then runs mutated inputs. Input
  * N is a function of the corpus, --seed and N alone, so that a failure can
  * be run again by its number. On a crash, a sanitizer's report or a hang the
@@ -172,14 +172,14 @@ static int add_file(const char *dir, const char *name, struct err *e)
 	return ret;
 }
 
-/* In the order of their names: which input N is, hangs on it. */
+/* In the order of their names, which determines input N. */
 static int add_dir(const char *dir, struct err *e)
 {
 	struct dirent **list;
 	int n = scandir(dir, &list, NULL, alphasort);
 	int ret = 0;
 
-	/* A target may live on its own seeds alone. */
+	/* A target may have only its own seeds. */
 	if (n < 0 && errno == ENOENT)
 		return 0;
 	if (n < 0)
@@ -213,7 +213,7 @@ static int add_seeds(struct err *e)
 
 /* ---- mutation -------------------------------------------------------- */
 
-/* Draws for input `stream`: each is used once. */
+/* Random numbers for input `stream`; each is used once. */
 struct draw {
 	uint64_t seed, stream, at;
 };
@@ -355,7 +355,7 @@ static void join_two(struct draw *d)
 }
 
 static void (*const mutators[])(struct draw *) = {
-	/* What keeps the layout twice: it gets deeper into a parser. */
+	/* Mutations that keep the layout twice, to get deeper into a parser. */
 	flip_bit, flip_bit, set_byte, set_byte, set_integer, set_integer,
 	nudge_integer, nudge_integer, delete_block, insert_block, repeat_block,
 	truncate_input, join_two
@@ -486,7 +486,7 @@ int main(int argc, char **argv)
 	}
 	catch_failures();
 	run_all();
-	/* A leak found at the end is no matter of the last input. */
+	/* A leak found at the end does not belong to the last input. */
 	if (__sanitizer_set_death_callback)
 		__sanitizer_set_death_callback(NULL);
 	tell(me, clock_ns() - began);

@@ -1,7 +1,7 @@
 /*
- * Any words as a command line: the input is cut at NUL and newline. Whatever
- * they are, the parser answers with values within their bounds or with a
- * sentence, and what it calls operands was given.
+ * Any words as a command line: the input is split at NUL and newline. The
+ * parser must return values within their bounds or an error message, and
+ * operands that were in the input.
  */
 #include "tests/fuzz/fuzz.h"
 

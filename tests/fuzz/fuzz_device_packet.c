@@ -1,15 +1,15 @@
 /*
- * Packets of any bytes into a device that has buffers mapped and a graph
- * loaded, so that a mutated good packet gets far. An input is
+ * Packets of any bytes to a device with mapped buffers and a loaded graph, so
+ * that a mutated valid packet gets far. An input is
  *
  *   1 byte    coherence level, modulo 3
- *   1 byte    n: how many times 8 bytes go to the rows' place in shared memory
+ *   1 byte    n: number of 8-byte words for the rows' place in shared memory
  *   n * 8     those bytes
- *   the rest  packets as they lie in the ring, one behind the other
+ *   the rest  packets as in the ring, one after another
  *
- * What an input changed (maps, graphs) is put back by requests, and where that
+ * After an input the state (maps, graphs) is restored by requests, and if that
  * is not enough by starting another device on the same buffers, so that every
- * input meets the same state.
+ * input starts from the same state.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -47,7 +47,7 @@ static struct rig *rig_at(unsigned level)
 
 #define TOUCHED 64
 
-/* What an input made or took away, by address and by number. */
+/* The mappings and graphs that an input added or removed. */
 static struct {
 	uint32_t map[TOUCHED], graph[TOUCHED];
 	unsigned maps, graphs;
@@ -79,7 +79,7 @@ static void note(struct rig *r, const struct packet *p)
 {
 	struct wire_simple s;
 
-	memcpy(&s, p->msg, sizeof(s)); /* op, and the first word behind it */
+	memcpy(&s, p->msg, sizeof(s)); /* op, and the word after it */
 	switch (s.op) {
 	case WIRE_MAP:
 		touch(touched.map, &touched.maps, r->done.arg[WIRE_MAP_ADDR]);
@@ -93,7 +93,7 @@ static void note(struct rig *r, const struct packet *p)
 	case WIRE_GRAPH_DROP:
 		touched.rig_dropped |= s.arg == RIG_GRAPH;
 		break;
-	case WIRE_SOC: /* nothing takes a phone away again */
+	case WIRE_SOC: /* a profile cannot be removed */
 		touched.other = true;
 		break;
 	}
@@ -132,8 +132,8 @@ static void put_back(struct rig *r)
 	memset(&touched, 0, sizeof(touched));
 }
 
-/* What every request is asked first: are its refs in the window, is there such
- * an operation, has it that many bytes? */
+/* The first checks of every request: its refs are in the window, the operation
+ * exists, its length is right. */
 static bool is_performed(const struct wire_done *done)
 {
 	return !done->status ||
@@ -204,7 +204,7 @@ static uint32_t below(const struct fuzz_draw *d, size_t n)
 	return n ? d->below(d->arg, (uint32_t)n) : 0;
 }
 
-/* Where the packet at `at` ends; `len` when it says what cannot be. */
+/* The end of the packet at `at`; `len` if its length is impossible. */
 static size_t packet_end(const uint8_t *buf, size_t at, size_t len)
 {
 	size_t n;
@@ -254,7 +254,7 @@ static void change_word(uint8_t *packet, size_t len, const struct fuzz_draw *d)
 	memcpy(at, &v, sizeof(v));
 }
 
-/* A ref is left out, or stands twice; the lengths say so. */
+/* Remove or duplicate a ref, and correct the lengths. */
 static size_t change_refs(uint8_t *buf, size_t len, size_t cap, size_t from,
 	const struct fuzz_draw *d)
 {
@@ -350,7 +350,7 @@ static void put_simple(struct seed *s, uint32_t op, uint32_t arg)
 	put_packet(s, NULL, 0, &m, sizeof(m));
 }
 
-/* A run of 4 rows, behind `past` slots; its rows' bytes come first. */
+/* A run of 4 rows after `past` slots; the bytes of its rows come first. */
 static void put_run(struct seed *s, struct rig *r, uint32_t past)
 {
 	struct wire_graph_run run = { WIRE_GRAPH_RUN, RIG_GRAPH, 4, 1, 1, 0 };
@@ -392,7 +392,7 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 	case 0:
 		put_run(&s, r, 0);
 		break;
-	case 1: /* and the graph away behind it */
+	case 1: /* and then drop the graph */
 		put_run(&s, r, 40);
 		put_simple(&s, WIRE_GRAPH_DROP, RIG_GRAPH);
 		break;

@@ -1,12 +1,11 @@
 /*
- * image_open on any numbers, under checksums that are right. An image that is
- * accepted must keep the reader's promise: every extent lies within the file,
- * in whole pages, and none before the end of the one in front of it. All are
- * read.
+ * image_open on any numbers under correct checksums. An accepted image must
+ * have the guaranteed properties: every extent lies within the file, in whole
+ * pages, and none overlaps the one before it. All are read.
  *
- * An input is the file without its padding: a byte, how many entries of the
- * table follow; 4 bytes, how many the header says; a byte, by how much the size
- * it says is wrong; the entries; and the bytes from the third page on.
+ * An input is the file without its padding: a byte, the number of table entries
+ * that follow; 4 bytes, the number in the header; a byte, the error of the size
+ * in the header; the entries; and the bytes from the third page on.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -151,7 +150,7 @@ static void change_entry(struct format_extent *x, const struct fuzz_draw *d)
 	}
 }
 
-/* One more or one less at the end of the table, as the header says then. */
+/* One entry more or fewer at the end of the table, also in the header. */
 static size_t change_count(uint8_t *buf, size_t len, size_t cap, size_t n,
 	const struct fuzz_draw *d)
 {
@@ -198,7 +197,7 @@ size_t fuzz_mutate(
 	case 1:
 	case 2:
 	case 3:
-	case 4: /* what the extents hold: frames, above all */
+	case 4: /* the extents' bytes: mostly frames */
 		if (len > data)
 			buf[data + below(d, len - data)] ^=
 				(uint8_t)(1u << below(d, 8));

@@ -1,10 +1,10 @@
 /*
- * What a receiver reads before it believes anything: an arbitrary packet
- * into packet_parse, and an arbitrary ring image, indices included, into
- * ring_attach, ring_peek and ring_reserve. An input is
+ * The untrusted input of a receiver: an arbitrary packet for packet_parse, and
+ * an arbitrary ring image, indices included, for ring_attach, ring_peek and
+ * ring_reserve. An input is
  *
  *   4 bytes   tail of the ring, and
- *   4 bytes   its head, as both are before anyone attaches
+ *   4 bytes   its head, both before the attach
  *   4 bytes   tail and
  *   4 bytes   head that the peer writes afterwards
  *   the rest  the start of the ring's data, and one packet by itself
@@ -27,7 +27,7 @@ static void die(const char *what)
 	abort();
 }
 
-/* Touch every byte that a parsed packet says it has. */
+/* Read every byte of a parsed packet. */
 static unsigned use(const struct packet *p)
 {
 	const uint8_t *msg = p->msg;
@@ -44,7 +44,7 @@ static unsigned use(const struct packet *p)
 
 static void parse(const void *data, size_t len)
 {
-	/* A block of just this size, so that a read past it is seen. */
+	/* A block of exactly this size, so that a read past it is detected. */
 	uint8_t *copy = malloc(len ? len : 1);
 	volatile unsigned sum = 0;
 	struct packet p;
@@ -127,7 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		ring_format(s, RING_BYTES, words[0]);
 		atomic_store(&s->head, words[1]);
 		memcpy(s->data, data, n);
-		/* Once with the same bytes beside the tail. */
+		/* Once with the same bytes in quick[]. */
 		if (turn == 1)
 			mark_quick(s, words[1]);
 		if (turn == 2)

@@ -1,17 +1,17 @@
 /*
  * Completions of any bytes to a host that maps memory, loads a graph, runs it
- * and takes things away again. An input is a row of changes to the answers of a
- * fake device, one after the other:
+ * and removes both again. An input is a list of changes to the completions of a
+ * fake device:
  *
- *   1 byte   which answer from the one before on, modulo 8
- *   1 byte   how often it is given, modulo 4; the upper half also changes
+ *   1 byte   which completion, counted from the one before, modulo 8
+ *   1 byte   how often it is sent, modulo 4; the upper half also changes
  *            its length and number
- *   2 bytes  where in the answer
+ *   2 bytes  offset in the completion
  *   1 byte   n, modulo 32
  *   n bytes  that are written there
  *
- * Whatever comes: each call returns 0 or an error with a sentence, and what is
- * mapped is inside the window, on pages, and apart.
+ * Each call must return 0 or an error with a message, and mappings must be
+ * inside the window, on pages, and disjoint.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -65,7 +65,7 @@ static void die(const char *what)
 	abort();
 }
 
-/* True: it failed, with a sentence. */
+/* True: it failed, with a message. */
 static bool failed(int ret, const struct err *e)
 {
 	if (ret > 0 || (ret && !e->text[0]))
@@ -93,7 +93,7 @@ static bool map_all(struct npu *n, uint32_t *id, uint32_t *addr, struct err *e)
 	return true;
 }
 
-/* True: all that was asked was done. */
+/* True: everything was done. */
 static bool talk(struct npu *n)
 {
 	struct wire_graph_load load = { .op = WIRE_GRAPH_LOAD, .rows = 1 };
@@ -154,14 +154,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		die(e.text);
 	if (!talk(n) && !size)
 		die("an honest device is refused");
-	/* Another device that tells what is left of it. */
+	/* Another device that reports its state. */
 	if (!failed(npu_reopen(n, &e), &e))
 		talk(n);
 	npu_close(n);
 	return 0;
 }
 
-/* One change each, of the fields that are looked at. */
+/* One change for each field that the host reads. */
 size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 {
 	static const struct {

@@ -1,9 +1,9 @@
 /*
- * Any bytes as a message that the bus hands to the service. What libdbus takes
- * for a message, and is a method call, is answered: with a reply or an error by
- * name that libdbus can send, of a request with what api_request_read says of
- * it, or later where it waits for a text. Most inputs are messages made of
- * messages (tests/fuzz/dbus_mutant.h), as most bytes are none.
+ * Any bytes as a message from the bus to the service. Every valid method call
+ * must be answered: with a reply or a named error that libdbus can send, for a
+ * request with the error of api_request_read, or later if it waits for
+ * generated text. Most inputs are mutated messages (tests/fuzz/dbus_mutant.h),
+ * because random bytes are rarely a message.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -55,7 +55,7 @@ static void check_reply(DBusMessage *m)
 	dbus_message_unref(m);
 }
 
-/* One that has ended and one that is written, for which somebody may wait. */
+/* One request that has ended and one in progress, which may be waited for. */
 static void put_texts(struct bus *b, struct bus_text text[2])
 {
 	for (unsigned i = 0; i < 2; i++) {
@@ -75,7 +75,7 @@ static void put_texts(struct bus *b, struct bus_text text[2])
 	snprintf(text[0].state, sizeof(text[0].state), "ended");
 }
 
-/* No reply only where one was asked for that comes later. */
+/* No reply only if the reply comes later. */
 static void answer(struct bus *b, DBusMessage *call)
 {
 	struct bus_text text[2];
@@ -235,7 +235,7 @@ static const char *const faces[] = { BUS_ENGINE_FACE, BUS_TEXT_FACE,
 	"org.freedesktop.DBus.ObjectManager", DBUS_INTERFACE_PEER, NULL };
 static const char *const members[] = { "Generate", "Wait", "Cancel", "Get",
 	"GetAll", "Set", "Introspect", "GetManagedObjects", "Ping", NULL };
-/* Names of what is asked for and of values, and values. */
+/* Names of properties and parameters, and values. */
 static const char *const texts[] = { "prompt", "messages", "model", "n",
 	"max_tokens", "max_completion_tokens", "temperature", "top_p", "top_k",
 	"min_p", "repeat_penalty", "repeat_last", "seed", "stop", "logprobs",
@@ -248,7 +248,7 @@ static const char *const texts[] = { "prompt", "messages", "model", "n",
 	BUS_ENGINE_FACE, BUS_TEXT_FACE, "\xf0\x9f\x98\x80", "{\"a\":", NULL };
 static const struct mutant_words words = { paths, faces, members, texts };
 
-/* Bytes that are others, of which most are no message any more. */
+/* Changed bytes, most of which are not a message any more. */
 static size_t change_bytes(uint8_t *buf, size_t len, const struct fuzz_draw *d)
 {
 	for (uint32_t n = 1 + d->below(d->arg, 3); len && n--;)

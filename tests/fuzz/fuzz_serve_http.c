@@ -1,8 +1,7 @@
 /*
- * Any bytes as what a client sends: through libmicrohttpd, the checks of who
- * may ask, the routes, the reading of bodies and of prompts, up to where a text
- * would be written. Whatever they are, what is answered begins as HTTP does,
- * with a status that the server knows.
+ * Any bytes from a client: through libmicrohttpd, the access checks, the
+ * routes, the parsing of bodies and of prompts, up to the generation of text.
+ * The response must be HTTP with one of the server's status codes.
  */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,7 +1,7 @@
 /*
- * Any bytes as the body of a request; the first says of which kind. Whatever
- * they are, it is taken with values within their bounds, or refused with a
- * status, a sentence and a code.
+ * Any bytes as the body of a request; the first byte selects its kind. The
+ * request must be accepted with values within their bounds, or refused with a
+ * status, a message and a code.
  */
 #include "tests/fuzz/fuzz.h"
 

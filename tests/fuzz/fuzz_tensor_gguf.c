@@ -1,7 +1,7 @@
 /*
- * gguf_parse on any bytes. A file that is accepted must keep the reader's
- * promise: everything its accessors return lies within the file, so all of
- * it is touched here, and every tensor decodes.
+ * gguf_parse on any bytes. Everything that the accessors of an accepted file
+ * return must lie within the file, so all of it is read here, and every tensor
+ * must decode.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -48,7 +48,7 @@ static void touch_value(const struct gguf_kv *kv)
 	}
 }
 
-/* Look-ups by name find what the index says, whatever its type. */
+/* Look-ups by name find the entry of the index, of any type. */
 static void look_up(const struct gguf *g, const struct gguf_kv *kv)
 {
 	char name[256];

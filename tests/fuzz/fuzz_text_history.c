@@ -1,11 +1,11 @@
 /*
- * A history file of any bytes. Checksums keep what is mutated from being looked
- * at further, so where the first byte is odd they are made right: the head's,
- * and that of whatever begins like a record.
+ * A history file of any bytes. Wrong checksums would stop the reader early, so
+ * if the first byte is odd they are corrected: that of the head and those of
+ * everything that begins like a record.
  *
- * Besides not crashing: records lie in the file one behind the other, with what
- * is between them counted; their numbers rise, their ids are in the vocabulary,
- * and what each says of itself is what the file has.
+ * Besides not crashing: records lie in the file one after another, and bytes
+ * between them are counted; their numbers increase, their ids are in the
+ * vocabulary, and their fields equal those of the file.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -41,7 +41,7 @@ static uint32_t get32(const uint8_t *at)
 	return v;
 }
 
-/* Of the record at `at`, or 0 where it does not end in the file. */
+/* The length of the record at `at`, or 0 if it does not end in the file. */
 static uint64_t length(const uint8_t *file, size_t size, size_t at)
 {
 	uint64_t n = (uint64_t)get32(file + at + 32) + get32(file + at + 36);

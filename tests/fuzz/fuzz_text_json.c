@@ -1,7 +1,7 @@
 /*
- * A JSON Schema up to a NUL, and bytes behind it that its automaton is given.
- * Besides not crashing: wherever a text may stand, something can follow, or it
- * is whole.
+ * A JSON Schema up to a NUL, followed by bytes as input of its automaton.
+ * Besides not crashing: after every accepted prefix some byte can follow, or
+ * the text is complete.
  */
 #include "tests/fuzz/fuzz.h"
 

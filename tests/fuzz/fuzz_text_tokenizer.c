@@ -1,13 +1,13 @@
 /*
  * A vocabulary and a text to tokenize with it. Mutating a file mostly breaks
- * the file, so there are two kinds of input, told apart by the first byte:
+ * the file, so there are two kinds of input, by the first byte:
  *
- *   below 0x80  a sound vocabulary (by that byte), edits to its entries,
+ *   below 0x80  a valid vocabulary (by that byte), edits to its entries,
  *               the text: most of these get as far as tokenizing
  *   the rest    the text's length in two bytes, the text, a GGUF file
  *
- * Besides not crashing: an error leaves no ids behind, and every id that is
- * given can be turned into text again.
+ * Besides not crashing: an error returns no ids, and every returned id can be
+ * converted back to text.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -38,7 +38,7 @@ static void base_vocab(struct vocab *v, unsigned i)
 		vocab_spm(v);
 }
 
-/* Other ids and flags than those that go without saying. */
+/* Ids and flags other than the defaults. */
 static void finish(
 	struct vocab_file *f, const struct vocab *v, struct strbuf *out)
 {

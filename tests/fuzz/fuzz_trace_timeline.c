@@ -1,7 +1,7 @@
 /*
- * Any bytes as a trace: they are refused with a sentence, or become a timeline
- * that can be summed up, in which each slice lies in time and in what it is
- * said to lie in. Seeds are a trace as it is written.
+ * Any bytes as a trace: they are refused with a message, or become a timeline
+ * that can be summed up, in which each slice lies within the time range and
+ * within its parent. Seeds are a real trace.
  */
 #include "tests/fuzz/fuzz.h"
 

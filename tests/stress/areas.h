@@ -1,6 +1,6 @@
 /*
- * What there is to be tried, a file each: what it draws, what it runs, and the
- * model of what must hold. docs/stress.md tells them.
+ * The areas of stress tests, one file each: how schedules are drawn, how they
+ * run, and the model of the expected results. docs/stress.md describes them.
  */
 #ifndef TESTS_STRESS_AREAS_H
 #define TESTS_STRESS_AREAS_H

@@ -60,7 +60,7 @@ void coherence_model_release(struct coherence_model *m)
 
 static void heard(struct model_line *l)
 {
-	l->told = false;
+	l->declared = false;
 	l->cached = false;
 	l->news = 0;
 	l->invalidate = NULL;
@@ -68,9 +68,10 @@ static void heard(struct model_line *l)
 
 static void unheard(struct model_line *l, uint32_t b, struct forgotten *f)
 {
-	l->told = false;
+	l->declared = false;
 	f->lines |= b;
-	/* Of a line that the device has not, the next access brings all. */
+	/* A line that is not in the device's cache is loaded by the next
+	 * access. */
 	if (!l->cached)
 		return;
 	l->invalidate = f;
@@ -79,7 +80,7 @@ static void unheard(struct model_line *l, uint32_t b, struct forgotten *f)
 
 static void cleaned(struct model_line *l, uint32_t b)
 {
-	/* What it has of the CPU's words is old, and goes over them. */
+	/* The device's copy of the CPU's words is old and overwrites them. */
 	if (l->invalidate && l->news)
 		l->invalidate->must |= b;
 	l->dirty = l->owed = false;
@@ -94,7 +95,7 @@ static void uncleaned(struct model_line *l, uint32_t b, struct forgotten *f)
 	l->clean = f;
 }
 
-/* One call for lines [first, last], or none where it is forgotten. */
+/* One call for lines [first, last], or none if it is left out. */
 static void call(struct coherence_model *m, bool invalidate, uint32_t first,
 	uint32_t last)
 {
@@ -126,7 +127,7 @@ static void call(struct coherence_model *m, bool invalidate, uint32_t first,
 
 static bool needs(const struct model_line *l, bool invalidate)
 {
-	return invalidate ? l->told : l->dirty;
+	return invalidate ? l->declared : l->dirty;
 }
 
 /* Calls for those of lines [first, last] that need it. */
@@ -146,7 +147,7 @@ static void maintenance(struct coherence_model *m, bool invalidate,
 	}
 }
 
-/* The device begins to work, if it has not: with what it was told. */
+/* The device begins a request, if it has not: invalidate declared lines. */
 static void begin_request(struct coherence_model *m)
 {
 	m->steps++;
@@ -203,13 +204,13 @@ void coherence_model_cpu(struct coherence_model *m, uint32_t at, uint32_t n)
 		n, m->value);
 	new_words(m, at, n);
 	for (uint32_t i = at / PER_LINE; i <= (at + n - 1) / PER_LINE; i++) {
-		m->line[i].told = true;
+		m->line[i].declared = true;
 		m->line[i].bracket = m->bracket;
 		m->line[i].news |= words_in(i, at, n);
 	}
 }
 
-/* A line that the device has not comes as memory is now. */
+/* A line that is not in the cache is loaded from memory now. */
 static void touch(struct model_line *l, uint32_t b)
 {
 	if (!l->cached)
@@ -278,7 +279,7 @@ void coherence_model_end(struct coherence_model *m)
 	expect(m, 0, m->n_words);
 }
 
-/* ---- the answer -----------------------------------------------------------
+/* ---- the results -----------------------------------------------------------
  */
 
 static bool same_words(const char *got, const char *want)
@@ -297,13 +298,13 @@ static bool same_words(const char *got, const char *want)
 	}
 }
 
-/* Whether its line says so. */
+/* Whether its line reports it. */
 static bool says(const char *line, const char *what)
 {
 	return memmem(line, strcspn(line, "\n"), what, strlen(what));
 }
 
-/* Of what call a report speaks; or of needless ones. */
+/* The missing call that a report names, or needless maintenance. */
 static bool is_of_invalidation(const char *report)
 {
 	return says(report, "stale read: ") || says(report, ": cleaned over ");
@@ -353,7 +354,7 @@ static int take_report(
 		(int)strcspn(report, "\n"), report);
 }
 
-/* The full report of a kind says which call is missing. */
+/* The full report of a kind names the missing call. */
 static int take_missing(const char *line, const char *report, struct err *e)
 {
 	const char *call = is_of_invalidation(report) ? "invalidate of"
@@ -366,7 +367,7 @@ static int take_missing(const char *line, const char *report, struct err *e)
 		line, (int)strcspn(report, "\n"), report);
 }
 
-static int judge_forgotten(
+static int check_left_out(
 	struct coherence_model *m, const struct forgotten *f, struct err *e)
 {
 	uint32_t missed = f->must & ~f->reported;
@@ -383,7 +384,7 @@ static int judge_forgotten(
 		f->invalidate ? "an invalidation" : "a clean", line);
 }
 
-/* The next line of reads, held against what is expected. */
+/* Compare the next line of reads with the expected one. */
 static int take_words(const char *got, const char **want, struct err *e)
 {
 	if (**want && same_words(got, *want)) {
@@ -416,6 +417,6 @@ int coherence_model_judge(
 		ret = err_set(e, EILSEQ, "the answer ends early");
 	for (uint32_t i = 0; i < m->n_forgotten && !ret; i++)
 		if (m->check && !counted_only)
-			ret = judge_forgotten(m, &m->forgotten[i], e);
+			ret = check_left_out(m, &m->forgotten[i], e);
 	return ret;
 }

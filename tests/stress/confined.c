@@ -65,8 +65,8 @@ static int run_batch(const struct stress_batch *b, struct board *board)
 	return ret;
 }
 
-/* Ctrl-C at the terminal is the parent's to answer, so this is a group of its
- * own; and nobody's orphan. */
+/* The parent handles Ctrl-C at the terminal, so this is a process group of its
+ * own; it ends with its parent. */
 static void child(
 	const struct stress_batch *b, struct board *board, pid_t parent)
 {
@@ -109,7 +109,7 @@ static int await_end(
 	}
 }
 
-/* It has ended, or shall; with those that it started in its group. */
+/* End the child, if it has not ended, and the processes of its group. */
 static void reap(pid_t pid, int *status)
 {
 	kill(-pid, SIGKILL);
@@ -117,8 +117,8 @@ static void reap(pid_t pid, int *status)
 		;
 }
 
-static void judge(const struct stress_batch *b, struct board *board, int end,
-	int status, struct stress_outcome *out)
+static void check_end(const struct stress_batch *b, struct board *board,
+	int end, int status, struct stress_outcome *out)
 {
 	*out = board->out;
 	out->runs = atomic_load(&board->runs);
@@ -165,11 +165,11 @@ int stress_confined(
 	if (pid < 0) {
 		ret = err_sys(e, errno, "cannot start a process");
 	} else {
-		/* Both do, so that it is true for whoever is first. */
+		/* In both processes, so that it holds whichever runs first. */
 		setpgid(pid, pid);
 		end = await_end(b, board, fd[0]);
 		reap(pid, &status);
-		judge(b, board, end, status, out);
+		check_end(b, board, end, status, out);
 		ret = 0;
 	}
 	fd_close(&fd[0]);

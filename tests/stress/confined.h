@@ -1,8 +1,8 @@
 /*
- * Schedules in a process of its own. It is a process group, and has a bound of
- * time for each schedule: what crashes, hangs or is killed there is told as a
- * finding, with the schedule that was at work. It ends with the process that
- * started it, and sends nothing but what lies in the memory that the two share.
+ * Runs schedules in a separate process. It is a process group and has a time
+ * limit for each schedule: a crash, a hang or a kill is reported as a finding,
+ * with the current schedule. It ends with the process that started it, and
+ * communicates only through shared memory.
  */
 #ifndef TESTS_STRESS_CONFINED_H
 #define TESTS_STRESS_CONFINED_H
@@ -13,11 +13,11 @@ struct stress_batch {
 	const struct stress_area *area;
 	void *world;
 	bool plant;
-	/* Schedules of this seed, `first` and those behind it, until
+	/* Schedules of this seed, `first` and later ones, until
 	 * `until_ns` of the clock is over or there were `count`. */
 	uint64_t seed, first, count, until_ns;
 	const struct stress_schedule *given; /* not NULL: this one, once */
-	unsigned seconds; /* that a schedule may take; 0: as the area says */
+	unsigned seconds; /* limit of a schedule; 0: the area's */
 	const volatile sig_atomic_t *cancel;
 };
 
@@ -29,7 +29,7 @@ struct stress_outcome {
 	struct err e;
 };
 
-/* 0 and *out, or -errno where there could be no such process. */
+/* 0 and *out, or -errno if the process cannot be started. */
 int stress_confined(
 	const struct stress_batch *, struct stress_outcome *out, struct err *);
 

@@ -24,9 +24,9 @@ static const struct {
 	enum dtype quant;
 	uint64_t seed;
 } files[FILES] = {
-	/* As large as windows of a few MiB are to be felt. */
+	/* Large enough for windows of a few MiB to matter. */
 	[TARGET] = { "target.gguf", "tiny", DTYPE_F32, 1 },
-	/* Another, so that most of what it drafts is refused. */
+	/* Another model, so that most of its drafts are rejected. */
 	[DRAFT] = { "draft.gguf", "tiny", DTYPE_Q4_0, 2 },
 	[LLADA] = { "llada.gguf", "tiny-llada", DTYPE_Q4_0, 1 },
 	[BLOCK] = { "block.gguf", "tiny-block", DTYPE_Q4_0, 1 },
@@ -189,7 +189,7 @@ static void replaced(void *arg, const char *sentence)
 {
 	const struct run_summary *t = arg;
 
-	/* At the end it may be told of a fault that never came, too. */
+	/* At the end a fault that was never triggered may be reported too. */
 	if (!strstr(sentence, "took its place"))
 		return;
 	t->out->restarts++;
@@ -229,7 +229,7 @@ static void generate(
 void decode(const struct decodes *d, unsigned way, const char *const *more,
 	const struct decode_watch *watch, struct decoded *out)
 {
-	struct run_summary told = { out, watch };
+	struct run_summary callback = { out, watch };
 	char model[PATH_MAX], draft[PATH_MAX + 8] = "draft=";
 	const char *set[SETTINGS] = { "threads=1", "ctx=256" };
 	struct tandem_options o;
@@ -250,7 +250,7 @@ void decode(const struct decodes *d, unsigned way, const char *const *more,
 	o.model = model;
 	o.set = set;
 	o.notice = replaced;
-	o.notice_arg = &told;
+	o.notice_arg = &callback;
 	ret = tandem_open(&t, &o);
 	if (ret) {
 		failed(out, ret, NULL);

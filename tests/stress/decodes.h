@@ -1,9 +1,8 @@
 /*
- * Short texts from tiny models of random weights, by every way of decoding that
- * these allow, to be held against the text without whatever is tried: that of
- * the autoregressive model for all who keep its text, and for the others their
- * own, written in quiet. Texts to compare with are written once, in memory that
- * processes share.
+ * Short texts from tiny models of random weights, by every decoding method that
+ * these allow. Each is compared with an undisturbed text: that of
+ * autoregressive decoding for methods that reproduce it, and for other methods
+ * their own text. Those texts are generated once, in shared memory.
  *
  * The files are made in the folder of stress_area.prepare when they are needed
  * first. One process at a time.
@@ -24,9 +23,9 @@ struct decodes;
 
 /* Their names, NULL at the end. */
 extern const char *const decode_ways[DECODE_WAYS + 1];
-/* The model is read from a flash image meanwhile. */
+/* The model is streamed from a flash image. */
 bool decode_is_streamed(unsigned way);
-/* Graphs change places meanwhile. */
+/* Graphs are loaded and dropped meanwhile. */
 bool decode_moves_graphs(unsigned way);
 
 int decodes_open(struct decodes **out, const char *folder, struct err *);
@@ -36,11 +35,11 @@ struct decoded {
 	int status; /* of libtandem (enum tandem_status) */
 	int32_t id[4 * DECODE_TOKENS];
 	unsigned n;
-	unsigned restarts; /* sentences of devices that were replaced */
+	unsigned restarts; /* notices about replaced devices */
 	char error[ERR_TEXT_MAX];
 };
 
-/* Who is told of what happens meanwhile; both may be NULL. */
+/* Callbacks for events meanwhile; both may be NULL. */
 struct decode_watch {
 	void (*opened)(void *arg); /* weights and device are there */
 	void (*replaced)(void *arg, const char *sentence); /* a device was */
@@ -48,18 +47,19 @@ struct decode_watch {
 };
 
 /*
- * Decode that way with these settings more ("name=value", NULL at the end):
- * what came of it, whatever that is, all closed again. `watch`: NULL for none.
+ * Decode with this method and additional settings ("name=value", NULL at the
+ * end): the result, success or failure, with everything closed. `watch` may be
+ * NULL.
  */
 void decode(const struct decodes *, unsigned way, const char *const *more,
 	const struct decode_watch *watch, struct decoded *out);
 
-/* The text that this way has in quiet: 0 and *out, or -errno. Before any decode
- * of that way, whose files it makes. */
+/* The undisturbed text of this method: 0 and *out, or -errno. Call before any
+ * decode with the method, because it makes the files. */
 int decode_wanted(struct decodes *, unsigned way, const struct decoded **out,
 	struct err *);
 
-/* The same ids; else what differs, in a few words. */
+/* Whether the ids are equal; else a short text of the difference. */
 bool decode_same(const struct decoded *got, const struct decoded *want,
 	char *how, size_t size);
 

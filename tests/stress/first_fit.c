@@ -4,7 +4,7 @@
 
 #define PAGE 4096ull
 
-/* Holes lie behind the first guard, behind that of each piece, and go to the
+/* A hole begins after the first guard or after a piece's guard, and ends at the
  * next piece or the end. */
 struct first_fit_room first_fit_room(const struct first_fit *m, uint64_t pages)
 {

@@ -1,12 +1,12 @@
 /*
- * The model of an address range in pages, as simple as it can be said: pieces
- * lie where the first hole is that holds them, so many at most; a guard page is
- * before the first and one behind each, or there are none. With `defer`, what
- * is taken away keeps its place until so many more requests for one have come,
- * granted or refused.
+ * A simple model of an address range in pages: each piece lies in the first
+ * hole that holds it; the number of pieces is limited; there is a guard page
+ * before the first piece and one after each, or none. With `defer` a removed
+ * piece keeps its place until that many more requests have arrived, granted or
+ * refused.
  *
- * It shares no code with the device or the host, and refuses nothing: what it
- * says is held against what they do. Plain values; no thread of their own.
+ * It shares no code with the device or the host; their behaviour is compared
+ * with the model's. Plain values.
  */
 #ifndef TESTS_STRESS_FIRST_FIT_H
 #define TESTS_STRESS_FIRST_FIT_H
@@ -43,17 +43,17 @@ struct first_fit_room {
 
 struct first_fit_room first_fit_room(const struct first_fit *, uint64_t pages);
 
-/* A request for a place: what is said of it, and what it brings about. */
+/* Request a place: the result, and the effects of the request. */
 struct first_fit_room first_fit_ask(
 	struct first_fit *, unsigned buffer, uint64_t pages);
-/* The same again and again while room is still to come back. */
+/* Repeat the request while deferred pieces remain. */
 struct first_fit_room first_fit_ask_on(
 	struct first_fit *, unsigned buffer, uint64_t pages);
 
 /* Take piece number i away. */
 void first_fit_take(struct first_fit *, unsigned i);
 
-/* As whoever took it away may think: all of that is gone. */
+/* The view of the host: all removed pieces are gone. */
 void first_fit_settled(const struct first_fit *, struct first_fit *out);
 
 /* Pieces that are there. */

@@ -1,8 +1,8 @@
 /*
- * Flash images for schedules of reads: extents of the sizes that reading in
- * blocks and pages may get wrong, raw and compressed, with bytes by a rule; and
- * a copy of one that a schedule may damage as it likes. In the folder of
- * stress_area.prepare. Values; one thread.
+ * Flash images for schedules of reads: extents with boundary sizes for blocks
+ * and pages, raw and compressed, with bytes by a formula; and a copy of one
+ * that a schedule may damage. In the folder of stress_area.prepare. Values; one
+ * thread.
  */
 #ifndef TESTS_STRESS_FLASH_FILES_H
 #define TESTS_STRESS_FLASH_FILES_H
@@ -34,10 +34,10 @@ struct flash_copy {
 int flash_copy_open(
 	struct flash_copy *, const char *folder, bool zstd, struct err *);
 void flash_copy_close(struct flash_copy *);
-/* A byte is another than it was. */
+/* Change a byte. */
 int flash_copy_tear(struct flash_copy *, uint64_t at, struct err *);
 int flash_copy_cut(struct flash_copy *, uint64_t at, struct err *);
-/* As the original again. */
+/* Restore the original. */
 int flash_copy_mend(struct flash_copy *, struct err *);
 
 #endif

@@ -31,7 +31,7 @@ struct stage {
 	int layer; /* grows with each step, for reports */
 };
 
-/* The sentence, and of the story behind it the missing call. */
+/* The sentence of a report, and its line with the missing call. */
 static void say_report(void *arg, const char *text)
 {
 	struct strbuf *out = ((struct stage *)arg)->out;
@@ -115,7 +115,7 @@ static int open_stage(struct stage *s, enum coherence level, uint64_t seed,
 	if (!ret)
 		ret = cache_attach(s->cache, s->m, e);
 	if (ret)
-		return ret; /* close_stage takes what there is */
+		return ret; /* close_stage frees what exists */
 	s->layer = 0;
 	cache_begin(s->cache, 1);
 	return 0;
@@ -165,7 +165,7 @@ static int dma(struct stage *s, uint32_t addr, uint64_t n, struct err *e)
 	return 0;
 }
 
-/* `v`: where, how many, and what else. The range lies in the buffer. */
+/* `v`: offset, count, and another number. The range lies in the buffer. */
 static int step(
 	struct stage *s, const char *what, const uint64_t *v, struct err *e)
 {

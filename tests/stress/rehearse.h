@@ -1,16 +1,17 @@
 /*
- * The device's cache and its checker (device/cache.h), alone: a text lists
- * accesses and calls of maintenance, and the answer is what was read and
- * reported. The CPU's part is played here too, through a mapping of its own.
+ * The device's cache and its checker (device/cache.h) by themselves: a text
+ * lists accesses and maintenance calls, and the answer lists the values read
+ * and the reports. The CPU's accesses are done here too, through a separate
+ * mapping.
  *
  *   begin strict|check|off SEED LINES  a buffer of so many lines of 64 bytes,
  *                         all zero, a cache over it, the evictor's seed (0:
  *                         none), and request 1
  *   cpu AT N V            the CPU writes words V, V+1 .. to N words from AT on
- *   look AT N             what the CPU sees there
- *   read AT N, dma AT N   what the device does, through the cache or past it
+ *   look AT N             the CPU reads
+ *   read AT N, dma AT N   the device reads, through the cache or past it
  *   write AT N V          the device writes
- *   invalidate AT N B     of what the CPU wrote, as of its bracket B
+ *   invalidate AT N B     for the CPU's writes up to its bracket B
  *   clean AT N
  *   request S             the request ends, and S begins
  *
@@ -28,8 +29,8 @@ struct err;
 struct fault;
 struct strbuf;
 
-/* The answer is added to *answer. A plan of maintenance that is left out counts
- * from each `begin`. -EINVAL names the line that cannot be. */
+/* Appends to *answer. A plan of calls to leave out counts from each `begin`.
+ * -EINVAL names the invalid line. */
 int rehearse(const char *text, const struct fault *, struct strbuf *answer,
 	struct err *);
 

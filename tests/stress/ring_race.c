@@ -12,10 +12,10 @@
 #include <string.h>
 
 #define BYTES   4096u
-#define FROM    (0u - 2048u) /* the index goes round soon */
-#define LOOK_MS 2            /* as long as a lost bell is not missed */
+#define FROM    (0u - 2048u) /* the index wraps soon */
+#define LOOK_MS 2            /* time limit after a lost ring */
 
-/* One direction: who rings and who sleeps. */
+/* One direction: the side that rings and the side that sleeps. */
 struct way {
 	struct doorbell ring, sleep;
 	uint32_t rung;

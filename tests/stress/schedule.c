@@ -87,7 +87,7 @@ struct reader {
 	char word[64]; /* the last one taken; "" at the end of the line */
 };
 
-/* A longer word is cut, and then none that there is. */
+/* A longer word is truncated, and is then unknown. */
 static bool next_word(struct reader *r)
 {
 	size_t n, kept;

@@ -1,22 +1,19 @@
 /*
- * A schedule: what is done to a thing, step by step, as plain numbers. It is
- * drawn from a seed, or read from a text; the text of one gives the same one
- * again, on any machine. That is what makes a failure a thing that can be kept,
- * made smaller and handed on.
+ * A schedule: a list of steps, as plain numbers. It is drawn from a seed or
+ * read from a text; its text gives the same schedule on any machine, so that a
+ * failure can be saved, made smaller and reproduced elsewhere.
  *
  *   tandem-stress 1 ring
- *   # what is behind this is a remark
+ *   # a comment
  *   open kib=4 from=536870900
  *   put units=12
  *   take
  *
- * A line is a verb and its parameters; one that is left out has its smallest
- * value. What verbs there are says each area (tests/stress/stress.h) in a
- * table.
+ * A line is a verb and its parameters; an omitted parameter has its smallest
+ * value. Each area (tests/stress/stress.h) has a table of its verbs.
  *
- * A text is refused, with the number of the line, where it names what there is
- * not or a number that is out of its range. Plain values that own nothing; no
- * thread of their own.
+ * A text with an unknown name or a number out of its range is refused, with the
+ * number of the line. Plain values that own nothing.
  */
 #ifndef TESTS_STRESS_SCHEDULE_H
 #define TESTS_STRESS_SCHEDULE_H
@@ -31,7 +28,7 @@ struct err;
 #define STRESS_STEPS  400
 
 struct stress_param {
-	const char *name; /* NULL behind the last */
+	const char *name; /* NULL after the last */
 	uint32_t min, max;
 	const char *const *words; /* [max + 1] of the values; NULL: numbers */
 };
@@ -57,8 +54,7 @@ struct stress_schedule {
 	struct stress_step step[STRESS_STEPS];
 };
 
-/* Numbers of one schedule's own: a function of seed, run and how many were
- * drawn. */
+/* The random numbers of one schedule: a function of seed, run and position. */
 struct stress_draw {
 	uint64_t seed, run, at;
 };
@@ -68,7 +64,7 @@ uint32_t stress_below(struct stress_draw *, uint32_t below);
 /* True once in `of` times, on average. */
 bool stress_once_in(struct stress_draw *, uint32_t of);
 
-/* Behind the last; with STRESS_STEPS there it is left out. */
+/* Append a step; with STRESS_STEPS steps it is dropped. */
 void stress_add(struct stress_schedule *, uint32_t verb, const uint32_t *value,
 	unsigned n);
 #define STRESS_ADD(s, verb, ...)                               \
@@ -77,7 +73,7 @@ void stress_add(struct stress_schedule *, uint32_t verb, const uint32_t *value,
 
 unsigned stress_params(const struct stress_verb *);
 
-/* As text; reading that gives the same schedule. */
+/* Print as text; parsing the text gives the same schedule. */
 void stress_print(const struct stress_verbs *, const struct stress_schedule *,
 	struct strbuf *out);
 
@@ -86,7 +82,7 @@ void stress_print(const struct stress_verbs *, const struct stress_schedule *,
 int stress_text_area(
 	const char *text, char area[STRESS_AREA_NAME], struct err *);
 
-/* 0; -EINVAL with the line and what is wrong there. */
+/* 0; -EINVAL with the line and its error. */
 int stress_parse(struct stress_schedule *, const struct stress_verbs *,
 	const char *text, struct err *);
 

@@ -1,5 +1,5 @@
 /*
- * An empty folder below TMPDIR (/tmp) for files that are needed for a while.
+ * An empty folder below TMPDIR (/tmp) for temporary files.
  */
 #ifndef TESTS_STRESS_SCRATCH_H
 #define TESTS_STRESS_SCRATCH_H
@@ -9,7 +9,7 @@ struct err;
 #define SCRATCH_MAX 512
 
 int scratch_make(char folder[SCRATCH_MAX], struct err *);
-/* With the files in it. */
+/* Removes the folder and the files in it. */
 void scratch_remove(const char *folder);
 
 #endif

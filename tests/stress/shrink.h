@@ -1,12 +1,12 @@
 /*
- * A failing schedule made small: as many of its steps left out and its numbers
- * made as little as can be while it still fails (Zeller and Hildebrandt,
- * "Simplifying and isolating failure-inducing input", TSE 2002). Steps go in
- * ever smaller pieces; then each number goes to its least value, or half-way
- * there, or down by one; and again from the beginning, until nothing more goes.
+ * Minimizes a failing schedule: removes steps and reduces numbers while it
+ * still fails (delta debugging: Zeller and Hildebrandt, "Simplifying and
+ * isolating failure-inducing input", TSE 2002). Steps are removed in ever
+ * smaller groups; then each number is set to its minimum, or half-way there, or
+ * reduced by one; all this is repeated until nothing can be removed.
  *
- * Who asks says what a failure is, and sees to it that a schedule means
- * something whatever was left out of it. Owns nothing; one thread.
+ * The caller's function decides whether a schedule fails; every subset of steps
+ * must be a valid schedule. Owns nothing; one thread.
  */
 #ifndef TESTS_STRESS_SHRINK_H
 #define TESTS_STRESS_SHRINK_H
@@ -19,8 +19,8 @@ struct stress_shrink {
 	unsigned tries; /* that are left; at 0 the smallest so far stays */
 };
 
-/* *s fails; a smaller one that does takes its place. Returns whether it cannot
- * be made smaller, rather than that the tries were used up. */
+/* *s fails and is replaced by a smaller failing one. True if it is minimal,
+ * false if the tries were used up. */
 bool stress_make_small(struct stress_schedule *s, const struct stress_verbs *,
 	struct stress_shrink *);
 

@@ -11,9 +11,9 @@
 #include <string.h>
 
 #define NS       1000000000u
-#define BATCH_NS (NS / 2) /* so often is anybody told */
-/* Of a schedule that hangs each try that does so takes its bound: a smaller
- * one, and in the end the whole. */
+#define BATCH_NS (NS / 2) /* interval of progress reports */
+/* Each try of a schedule that hangs takes the time limit, so a smaller limit is
+ * used, and the whole one for the result. */
 #define HUNG_SECONDS 8
 
 int stress_broken(struct stress_run *r, const char *fmt, ...)
@@ -36,7 +36,7 @@ const struct stress_area *stress_area_named(const char *name)
 	return NULL;
 }
 
-/* ---- what is broken, made small --------------------------------------------
+/* ---- minimizing a failure ---------------------------------------------------
  */
 
 struct trial {
@@ -64,7 +64,8 @@ static bool still_fails(void *arg, const struct stress_schedule *s)
 	return true;
 }
 
-/* What only took longer than the smaller bound hangs no more: the whole then.
+/* A schedule that only exceeded the smaller limit does not hang: use the whole
+ * one.
  */
 static void confirm(struct trial *t, const struct stress_schedule *whole,
 	struct stress_result *r)
@@ -77,7 +78,7 @@ static void confirm(struct trial *t, const struct stress_schedule *whole,
 	r->smallest = false;
 }
 
-/* The schedule fails; whether it does so alone, and what is left of it. */
+/* The schedule fails: check whether it fails by itself, and minimize it. */
 static void make_small(
 	const struct stress_batch *batch, bool hung, struct stress_result *r)
 {
@@ -110,7 +111,7 @@ static void take_outcome(
 {
 	bool unable = out->ret < 0 && out->ret != -ECANCELED;
 
-	/* What could not be run was none. */
+	/* A schedule that could not run does not count. */
 	r->runs += out->runs - (unable && out->runs);
 	for (size_t i = 0; i < STRESS_TALLIES; i++)
 		r->tally[i] += out->tally[i];

@@ -1,16 +1,16 @@
 /*
- * Random schedules (tests/stress/schedule.h) against a simple model of what
- * must hold: `tandem-stress`. An area has verbs, draws schedules of them, and
- * runs one against the real thing, with a model that shares no code with it.
- * The engine runs many in a process of its own (tests/stress/confined.h), so
- * that a crash or a hang is a finding like any other, makes the first that
- * fails small (tests/stress/shrink.h), and says what is left of it.
+ * Random schedules (tests/stress/schedule.h) compared with a simple model:
+ * `tandem-stress`. An area has verbs, draws schedules of them, and runs each on
+ * the real code and on a model that shares no code with it. The engine runs
+ * many schedules in a separate process (tests/stress/confined.h), so that a
+ * crash or a hang is a finding like any other, minimizes the first failing one
+ * (tests/stress/shrink.h), and reports the result.
  *
- * Whatever steps are left out of a schedule, and whatever numbers it has within
- * their ranges, it means something, and the model knows what must hold of it.
+ * A schedule with any steps removed, and with any numbers in their ranges, is
+ * valid, and the model has its expected results.
  *
- * Refuses to judge what the machine cannot do: no memory, no device program.
- * Never prints. One thread; the processes that it starts are gone when it
+ * Failures of the machine (no memory, no device program) are not findings.
+ * Never prints. One thread; the processes that it starts have ended when it
  * returns.
  */
 #ifndef TESTS_STRESS_STRESS_H
@@ -23,33 +23,32 @@
 #include <signal.h>
 
 #define STRESS_TALLIES 12
-/* What failed is made small by so many tries at most, begun within so many
- * seconds; more where each that still fails hangs. */
+/* Limits of minimizing: tries, and seconds within which tries begin; more
+ * seconds if the failing ones hang. */
 #define STRESS_SHRINK_TRIES        2000
 #define STRESS_SHRINK_SECONDS      60
 #define STRESS_SHRINK_HUNG_SECONDS 240
 
-/* What stress_area.run finds, besides 0 and the codes of what the machine could
- * not do. */
+/* Result of stress_area.run besides 0 and codes of failures of the machine. */
 #define STRESS_BROKEN 1
 
 struct stress_run {
 	void *world; /* of stress_area.prepare */
-	/* Something is to be wrong: of the area's own choosing, to see that it
+	/* Plant a bug of the area's choice, to check that it
 	 * is found. */
 	bool plant;
-	uint64_t *tally; /* of what happened, by the area's words for it */
+	uint64_t *tally; /* counts of events, named by the area */
 	struct err *e;
 };
 
-/* Say what does not hold; returns STRESS_BROKEN. */
+/* Report a difference; returns STRESS_BROKEN. */
 int stress_broken(struct stress_run *, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 struct stress_area {
 	struct stress_verbs verbs;
 	const char *const *tally; /* NULL at the end */
-	unsigned seconds;         /* that one schedule may take */
+	unsigned seconds;         /* time limit of a schedule */
 	/* In the process of the command, once: files that all runs use, in an
 	 * empty folder. NULL: nothing. */
 	int (*prepare)(void **world, const char *folder, struct err *);
@@ -67,14 +66,14 @@ struct stress_result {
 	uint64_t runs;
 	double seconds;
 	uint64_t tally[STRESS_TALLIES];
-	bool stopped; /* by the caller, or by what the machine could not do */
+	bool stopped; /* by the caller, or by a failure of the machine */
 	bool broken;
-	/* Of what is broken: */
+	/* For a failing schedule: */
 	uint64_t run;    /* which */
 	struct err what; /* of the small one */
 	uint32_t steps;  /* it had before */
-	bool again;      /* the same schedule, alone, failed again */
-	bool smallest;   /* nothing more goes */
+	bool again;      /* the same schedule failed again by itself */
+	bool smallest;   /* it is minimal */
 	struct stress_schedule schedule;
 };
 
@@ -91,7 +90,7 @@ struct stress_opts {
 	void *arg;
 };
 
-/* 0, also of what was found broken; -errno where it could not be run. */
+/* 0, also with a failing schedule; -errno if it could not run. */
 int stress(const struct stress_area *, const struct stress_opts *,
 	struct stress_result *, struct err *);
 

@@ -1,18 +1,18 @@
 /*
- * The device's cache, and the checker of the contract. A program is accesses of
- * the CPU and of the device; the maintenance that the contract asks for is put
- * in between, so that whatever steps are left out it is a correct one, whose
- * model is memory without any cache: every read gives the newest bytes, and
+ * The device's cache, and the coherence checker. A program is a list of
+ * accesses of the CPU and of the device; the maintenance that the contract
+ * requires is inserted, so that the program is correct with any steps removed.
+ * Its model is memory without a cache: every read gives the newest bytes, and
  * nothing may be reported, whatever the evictor does.
  *
- * A step may have the next call of maintenance forgotten. The model then knows
- * whether the device had the lines, whether what it reads from there on is old,
- * and what it owes at the end of the request: if it does, the checker must say
- * so of just those lines and just that kind of call, and if no harm can come
- * of it, it must not.
+ * A step may leave out the next maintenance call. The model then predicts
+ * whether the device had the lines, whether its later reads are old, and which
+ * cleans are missing at the end of the request. The checker must report exactly
+ * those lines and that kind of call, and nothing if the missing call has no
+ * effect.
  *
- * And whole texts are decoded under `check`, in all ways and with seeds of the
- * evictor: the same tokens, and no report.
+ * Whole texts are decoded under `check` as well, with all methods and seeds of
+ * the evictor: the tokens must be equal, without a report.
  */
 #include "tests/stress/areas.h"
 #include "tests/stress/coherence_model.h"
@@ -72,7 +72,7 @@ static void draw_access(
 	uint32_t at = stress_below(d, words);
 	uint32_t n = 1 + stress_below(d, stress_once_in(d, 3) ? 40 : 6);
 
-	/* Whole lines are another case than parts of them. */
+	/* Whole lines and parts of lines are different cases. */
 	if (stress_once_in(d, 5)) {
 		at = at / 16 * 16;
 		n = 16;

@@ -1,10 +1,11 @@
 /*
- * Random plans of faults (base/fault_plan.h) in short texts with a device of
- * their own. Either the text is the one that there is without, or the end is a
- * clear one: a sentence, and a status that the plan explains. Where every fault
- * is one that is mended (a device that is lost and may be replaced, a late
- * answer, a doorbell, a read that fails once), it must be the text. Behind it
- * nothing is left: no descriptor, no process, no thread, no mapped buffer.
+ * Random fault plans (base/fault_plan.h) while short texts are decoded, each
+ * with a device of its own. Either the text equals the undisturbed one, or the
+ * run ends with an error message and a status that the plan explains. If the
+ * program can recover from every fault of the plan (a lost device that may be
+ * replaced, a late completion, a doorbell, a read that fails once), the text
+ * must be equal. Afterwards nothing is leaked: no descriptor, process, thread
+ * or mapped buffer.
  */
 #include "tests/stress/areas.h"
 #include "tests/stress/decodes.h"
@@ -26,8 +27,8 @@ static const unsigned n_restarts[] = { 0, 1, 3, 100 };
 static const char *const noyes[] = { "no", "yes" };
 static const char *const levels[] = { "off", "strict", "check" };
 
-/* In the order of enum fault_verb, without forgotten maintenance, which changes
- * the text; what is behind the device's own is done to flash. */
+/* In the order of enum fault_verb, without missing maintenance calls, which
+ * change the text; faults of flash follow those of the device. */
 static const char *const names[] = { "die", "hang", "late", "die-inside",
 	"die-answered", "hang-inside", "hang-answered", "enomem", "bell-drop",
 	"bell-repeat", "bell-merge", "tear", "seq", "full", "eio", "short",
@@ -75,7 +76,7 @@ static void draw_fault(struct stress_draw *d, struct stress_schedule *s)
 	uint32_t verb = stress_below(d, VERBS);
 	uint32_t kind = some[stress_below(d, ARRAY_LEN(some))];
 
-	/* What is waited for by the clock takes long: less of it. */
+	/* Faults that last until a time limit take long: draw fewer. */
 	if (hangs(numbers[verb]) && !stress_once_in(d, 3))
 		verb = 0;
 	if (stress_once_in(d, 25))
@@ -95,19 +96,19 @@ static void draw(struct stress_draw *d, struct stress_schedule *s)
 		draw_fault(d, s);
 }
 
-/* ---- a plan, and what it explains ------------------------------------------
+/* ---- a plan, and the failures that it explains ------------------------------
  */
 
 struct plan {
 	struct fault_plan faults;
 	bool may_fail, may_lose;
-	bool lies;     /* a device may be lost by what it says */
-	bool slow;     /* something is waited for until its time is over */
+	bool lies;     /* a device may be lost because of a wrong completion */
+	bool slow;     /* a wait may last until its time limit */
 	unsigned lost; /* devices */
 	unsigned passing, flips;
 };
 
-/* What a fault cannot be at becomes what it can; false: nothing. */
+/* Replace an invalid place of a fault by a valid one; false: there is none. */
 static bool event_of(const uint32_t *v, struct fault_event *out)
 {
 	*out = (struct fault_event){ .verb = numbers[v[0]],
@@ -142,7 +143,7 @@ static void explain(struct plan *p, const struct fault_event *f)
 	case FAULT_TEAR:
 		p->lost++;
 		p->lies |= f->verb == FAULT_SEQ || f->verb == FAULT_TEAR;
-		/* One that does not come ends it. */
+		/* A fault that stalls ends the run. */
 		p->may_lose |= f->kind == FAULT_START;
 		break;
 	case FAULT_ENOMEM:
@@ -182,8 +183,8 @@ static void plan_of(const struct stress_schedule *s, struct plan *p)
 /* ---- one text --------------------------------------------------------------
  */
 
-/* What there is with one device at hand, and of what there was more when
- * another had taken its place. */
+/* Resources with one device, and those that increased after another device has
+ * replaced it. */
 struct at_hand {
 	struct stress_run *run;
 	bool known;
@@ -199,7 +200,7 @@ static void look_at_first(void *arg)
 	h->known = h->known || !leftovers_look(&h->one, &e);
 }
 
-/* Planted: whoever is told that a device was replaced leaves a file open. */
+/* Planted bug: the callback for a replaced device leaks a descriptor. */
 static void look_again(void *arg, const char *sentence)
 {
 	struct at_hand *h = arg;
@@ -216,18 +217,18 @@ static void look_again(void *arg, const char *sentence)
 		leftovers_no_more(&h->one, &now, h->more, sizeof(h->more));
 }
 
-static int judge(struct stress_run *r, const uint32_t *v, struct plan *p,
+static int check_run(struct stress_run *r, const uint32_t *v, struct plan *p,
 	const struct decoded *got, const struct decoded *want)
 {
 	const char *plan_is = decode_ways[v[0]];
 	char how[80];
 	bool lost = got->status == TANDEM_LOST;
 
-	/* The machine, too, may be slow when something is timed; then more
+	/* The machine may be slow too when something is timed; then more
 	 * than the plan has may be lost. */
 	if (p->lost > n_restarts[v[2]] || (p->slow && v[2] < 3))
 		p->may_lose = true;
-	/* One that says what it may not, and is not replaced. */
+	/* A device that broke the protocol and is not replaced. */
 	p->may_fail |= p->may_lose && p->lies;
 	r->tally[REPLACED] += got->restarts;
 	r->tally[FAILED] += got->status == TANDEM_FAILED;
@@ -250,7 +251,7 @@ static int judge(struct stress_run *r, const uint32_t *v, struct plan *p,
 		plan_is, got->status, got->error);
 }
 
-static int judge_leftovers(struct stress_run *r, const uint32_t *v,
+static int check_leftovers(struct stress_run *r, const uint32_t *v,
 	const struct leftovers *before, const struct at_hand *hand,
 	const struct decoded *got)
 {
@@ -292,8 +293,8 @@ static int decode_with(struct stress_run *r, const uint32_t *v, struct plan *p)
 	snprintf(level, sizeof(level), "coherence=%s", levels[v[3]]);
 	decode(r->world, v[0], set, &watch, &got);
 	r->tally[FAULTS] += p->faults.n;
-	ret = judge(r, v, p, &got, want);
-	return ret ? ret : judge_leftovers(r, v, &before, &hand, &got);
+	ret = check_run(r, v, p, &got, want);
+	return ret ? ret : check_leftovers(r, v, &before, &hand, &got);
 }
 
 static int run(struct stress_run *r, const struct stress_schedule *s)

@@ -1,14 +1,14 @@
 /*
- * Extents streamed from a flash image into slots. The model is the rule that
- * the bytes were made by: what is waited for with success has just those, and
- * nothing is written beside its slot. What may fail, and how, follows from what
- * was done to the file and to its reads: up to three reads that fail or come
- * short and one with a wrong bit are mended by reading again; a torn extent is
- * always told, one that was cut off too; and where nothing is wrong, nothing
+ * Extents streamed from a flash image into slots. The model is the formula of
+ * the bytes: an extent that was waited for with success has exactly those
+ * bytes, and nothing is written outside its slot. The allowed failures follow
+ * from the damage to the file and the injected faults: up to three failed or
+ * short reads and one with a wrong bit are recovered by reading again; a
+ * damaged or truncated extent is always reported; and without damage nothing
  * fails. An error names file and extent.
  *
- * And texts are decoded from an image that is streamed, by all ways of reading
- * it and budgets of memory, with such a read in between: the same tokens.
+ * Texts are decoded from a streamed image as well, with all ways of reading and
+ * budgets of memory, and with such faults: the tokens must be equal.
  */
 #include "tests/stress/areas.h"
 #include "tests/stress/decodes.h"
@@ -30,7 +30,7 @@ enum { EIO_, SHORT, FLIP, SLOW, STALL, SHRINK };
 #define MARGIN ((size_t)IMAGE_PAGE)
 #define UNREAD 0xc3
 #define FAULTS 12u
-/* A read that takes longer is given up where some never come. */
+/* The stall limit in schedules with reads that never complete. */
 #define STALL_MS 300u
 
 static const char *const noyes[] = { "no", "yes" };
@@ -159,7 +159,7 @@ struct place {
 	struct stream *stream;
 	struct flash_fault *fault;
 	unsigned slots;
-	unsigned grave; /* codes that the plan of faults allows */
+	unsigned grave; /* codes that the fault plan allows */
 	bool stalls;
 	bool torn[FLASH_EXTENTS];
 	uint64_t end; /* of the file, as it was cut; UINT64_MAX: nowhere */
@@ -182,7 +182,7 @@ static unsigned harm(const struct place *p, unsigned x)
 	return (p->torn[x] ? BY_DAMAGE : 0) | (is_cut(p, x) ? BY_SHORT : 0);
 }
 
-/* Whoever reads while it changes may see either. */
+/* A read during the change may get either. */
 static void file_changed(struct place *p)
 {
 	for (unsigned i = 0; i < p->slots; i++) {
@@ -190,14 +190,14 @@ static void file_changed(struct place *p)
 
 		if (!r->under_way)
 			continue;
-		/* Half of each may be what a checksum tells. */
+		/* Half old and half new bytes fail the checksum. */
 		if (harm(p, r->extent))
 			r->may |= harm(p, r->extent) | BY_DAMAGE;
 		r->must = false;
 	}
 }
 
-/* What the plan may do to any extent that cannot be mended. */
+/* Faults of the plan that are not recovered, for any extent. */
 static unsigned grave_of(const struct stress_schedule *s, bool *stalls)
 {
 	unsigned passing = 0, flips = 0, grave = 0;
@@ -312,7 +312,7 @@ static int open_place(
 	return ret ? ret : add_slots(p);
 }
 
-/* With reads under way, as it comes. */
+/* With reads in flight, in some cases. */
 static int close_place(struct place *p)
 {
 	struct stream_stats st = { 0 };
@@ -323,7 +323,8 @@ static int close_place(struct place *p)
 		p->run->tally[REREAD] += st.retries;
 		quiet = stream_close(p->stream);
 	}
-	/* What a read that never came may still write to must stay. */
+	/* A read that never completed may still write there: keep the memory.
+	 */
 	if (p->buffer && quiet)
 		buffer_close(p->buffer);
 	if (p->image)
@@ -361,7 +362,7 @@ static int check_bytes(struct place *p, unsigned slot, unsigned x)
 	size_t n = flash_extent_bytes(x);
 	uint8_t *at = bytes_at(p, slot_off(slot), n);
 
-	/* Planted: a byte of a larger one changes behind the check. */
+	/* Planted bug: a byte of a larger extent changes after the check. */
 	if (p->run->plant && x >= 5)
 		at[n / 2] ^= 1;
 	for (size_t i = 0; i < n; i++)
@@ -424,7 +425,7 @@ static int begin(struct place *p, unsigned slot, unsigned x)
 	if (ret)
 		return ret;
 	ret = stream_begin(p->stream, slot, extent_at(p, x), &e);
-	/* Its last read never came back. */
+	/* Its last read never completed. */
 	if (ret == -EBUSY && p->stalls)
 		return 0;
 	if (ret)
@@ -445,7 +446,7 @@ static int damage(struct place *p, unsigned x, uint32_t at, bool cut)
 
 	if (cut && where > p->end)
 		return 0;
-	/* Torn twice in one place it would be whole again. */
+	/* Damaged twice at one place it would be intact again. */
 	if (!cut && (p->torn[x] || where >= p->end))
 		return 0;
 	ret = cut ? flash_copy_cut(&p->copy, where, p->run->e)
@@ -461,7 +462,7 @@ static int damage(struct place *p, unsigned x, uint32_t at, bool cut)
 
 static int mend(struct place *p)
 {
-	/* Reads under way may see it come back, in any order. */
+	/* Reads in flight may see the restored byte or not. */
 	file_changed(p);
 	memset(p->torn, 0, sizeof(p->torn));
 	p->end = UINT64_MAX;

@@ -1,10 +1,10 @@
 /*
  * The ring and its doorbells. The model is a queue of lengths and numbers, and
- * how many bytes are taken: a packet takes its own, and where it would not fit
- * before the end of the ring what is left there as well. A side that writes
- * where it must not (bytes of a packet that is published, its header, the
- * indices) may make its peer refuse all that follows, but no packet reaches out
- * of the ring, and who refused once does so for good.
+ * the number of used bytes: a packet uses its length, and if it does not fit
+ * before the end of the ring also the rest there. A side that writes where it
+ * must not (bytes of a published packet, its header, the indices) may make its
+ * peer refuse everything that follows, but no packet extends past the ring, and
+ * a side that refused once refuses for good.
  */
 #include "tests/stress/areas.h"
 #include "tests/stress/ring_race.h"
@@ -60,7 +60,7 @@ static uint32_t draw_units(struct stress_draw *d, uint32_t most)
 	return 1 + stress_below(d, stress_once_in(d, 2) ? 12 : most);
 }
 
-/* How much of a schedule its sides do that they must not. */
+/* The share of a schedule's steps that are forbidden writes. */
 enum { HONEST, SCRIBBLES, LIES_TOO };
 
 static void draw_wrong(
@@ -107,7 +107,7 @@ static void draw(struct stress_draw *d, struct stress_schedule *s)
 	uint32_t half = (4096u << size) / 16;
 	uint32_t n = 20 + stress_below(d, 200);
 	unsigned manners = stress_below(d, 4);
-	/* Half of them a little before an index goes round. */
+	/* Half of them shortly before an index wraps. */
 	uint32_t from = stress_once_in(d, 2)
 		? UNITS_MAX - stress_below(d, 4 * half)
 		: stress_below(d, UNITS_MAX);
@@ -131,7 +131,7 @@ static void draw(struct stress_draw *d, struct stress_schedule *s)
 struct packet {
 	uint32_t start, span, len; /* index, bytes with and without a gap */
 	uint64_t number;
-	uint32_t at[CHANGES]; /* bytes that may be others by now */
+	uint32_t at[CHANGES]; /* bytes that may have been overwritten */
 	unsigned n_changes;
 };
 
@@ -145,7 +145,7 @@ struct place {
 	struct packet *queue; /* [bytes / 8] */
 	uint32_t first, n;
 	uint64_t next;
-	/* By lies and changed headers nothing is known any more of what the
+	/* After false indices and changed headers it is unknown what the
 	 * consumer meets, or whether the producer goes on. */
 	bool wild, tx_wild;
 	bool tx_gone, rx_gone; /* refused once */
@@ -208,7 +208,7 @@ static int inside(struct place *p, const void *packet, size_t len)
 		at - from, p->bytes);
 }
 
-static int scorer_reserve(struct place *p, int ret, uint32_t len)
+static int check_reserve(struct place *p, int ret, uint32_t len)
 {
 	uint32_t need = gap_before(p, len) + len;
 	int want = p->taken + need > p->bytes ? -EAGAIN : 0;
@@ -223,7 +223,7 @@ static int scorer_reserve(struct place *p, int ret, uint32_t len)
 	else if (len > most(p))
 		want = -EINVAL;
 	else if (p->wild && (ret == 0 || ret == -EAGAIN))
-		want = ret; /* who knows what the consumer let go */
+		want = ret; /* unknown what the consumer released */
 	if (ret == want)
 		return 0;
 	return stress_broken(p->run,
@@ -252,14 +252,15 @@ static int put(struct place *p, uint32_t units, bool publish)
 	uint32_t len = units * 8;
 	void *at;
 	int ret = ring_reserve(&p->tx, len, &at);
-	int bad = scorer_reserve(p, ret, len);
+	int bad = check_reserve(p, ret, len);
 
 	p->run->tally[FULL] += ret == -EAGAIN;
 	if (!bad && !ret)
 		bad = inside(p, at, len);
 	if (bad || ret)
 		return bad;
-	/* Planted: the bytes come after the index that uncovers them. */
+	/* Planted bug: the bytes are written after the index that publishes
+	 * them. */
 	if (publish && p->run->plant)
 		ring_publish(&p->tx);
 	write_packet(at, len, p->next);
@@ -268,7 +269,7 @@ static int put(struct place *p, uint32_t units, bool publish)
 	if (!p->run->plant)
 		ring_publish(&p->tx);
 	p->run->tally[PACKETS]++;
-	/* A producer that was lied to may write over what is unread. */
+	/* With a false index a producer may overwrite unread packets. */
 	p->wild |= p->tx_wild;
 	if (!p->wild)
 		enqueue(p, len);
@@ -296,7 +297,7 @@ static int compare(struct place *p, const uint8_t *got, size_t len)
 	return 0;
 }
 
-static int scorer_peek(struct place *p, int ret, const void *packet, size_t len)
+static int check_peek(struct place *p, int ret, const void *packet, size_t len)
 {
 	int want = p->rx_gone ? -EPROTO : p->n > 0;
 
@@ -323,7 +324,7 @@ static int take(struct place *p, bool release)
 	const void *packet = NULL;
 	size_t len = 0;
 	int ret = ring_peek(&p->rx, &packet, &len);
-	int bad = scorer_peek(p, ret, packet, len);
+	int bad = check_peek(p, ret, packet, len);
 
 	if (bad || ret != 1 || !release)
 		return bad;
@@ -336,7 +337,7 @@ static int take(struct place *p, bool release)
 	return 0;
 }
 
-/* ---- those who do what they must not
+/* ---- forbidden writes
  * ------------------------------------------
  */
 
@@ -345,7 +346,7 @@ static void scribble(struct place *p, uint32_t where, uint32_t at, uint8_t byte)
 	struct packet *k = oldest(p);
 
 	if (where == BESIDE) {
-		/* Whichever packet it is of. */
+		/* In any packet. */
 		_Atomic uint64_t *word = &p->shared->quick[at % RING_QUICK / 8];
 
 		atomic_store(word, byte * 0x0101010101010101u);
@@ -354,7 +355,7 @@ static void scribble(struct place *p, uint32_t where, uint32_t at, uint8_t byte)
 		p->shared->data[at % p->bytes] = byte;
 		p->wild = true;
 	} else {
-		/* Of bytes behind the header it stays one. */
+		/* Bytes after the header do not make it invalid. */
 		at = at < k->len ? at : 2 + (at - 2) % (k->len - 2);
 		p->shared->data[k->start % p->bytes + at] = byte;
 		p->wild |= at < 2 || k->n_changes == CHANGES;
@@ -378,10 +379,10 @@ static void lie(struct place *p, uint32_t side, uint32_t by)
  * ------------------------------------------------------------------
  */
 
-static int scorer_wait(struct place *p, struct doorbell *b, uint32_t seen,
+static int check_wait(struct place *p, struct doorbell *b, uint32_t seen,
 	bool moved, const char *when)
 {
-	/* Without a move it comes back when the millisecond is over. */
+	/* Without a publish it returns after the millisecond. */
 	int ret = doorbell_wait(b, seen, 0, -1, 1);
 
 	if (ret == moved)
@@ -398,16 +399,17 @@ static int wait_on(struct place *p, struct doorbell *ring,
 
 	for (uint32_t i = 0; i < v[1]; i++)
 		doorbell_ring(ring);
-	bad = v[1] ? scorer_wait(p, sleep, seen, false, "for nothing new") : 0;
+	bad = v[1] ? check_wait(p, sleep, seen, false, "for nothing new") : 0;
 	if (!bad)
 		bad = put(p, 2, true);
 	if (!bad && !v[2])
 		doorbell_ring(ring);
-	/* Who looks at the index misses no packet, rung for or not. */
+	/* A side that reads the index misses no packet, with or without a ring.
+	 */
 	return bad ? bad
-		   : scorer_wait(p, sleep, seen,
+		   : check_wait(p, sleep, seen,
 			     atomic_load(&p->shared->tail) != seen,
-			     v[2] ? "where the bell was lost" : "behind a put");
+			     v[2] ? "where the ring was lost" : "after a put");
 }
 
 static int wait_step(struct place *p, const uint32_t *v)

@@ -1,19 +1,19 @@
 /*
  * The device's address window. The model is a list of pieces in pages
  * (tests/stress/first_fit.h): the first page is a guard and one follows each
- * mapping; a buffer goes where the first hole is that holds it and its guard,
- * into one of so many slots; else it is refused, with what was asked, what is
- * free, the largest hole and the slots. Where room comes back late, what was
- * unmapped is not there and keeps its room for so many requests to map. Beside
- * it is an extended region, by first fit as well, without guards and slots, of
- * which nothing is mapped. All of that is held against a device process
- * (tests/stress/va_place.h): by its answers, by requests that name ranges, by
- * what it shows, by what the host thinks it is, and by the kernel's own lists.
+ * mapping; a buffer goes to the first hole that holds it and its guard, and
+ * takes one of the slots; otherwise it is refused, with the requested and free
+ * bytes, the largest hole and the slots. With deferred unmaps an unmapped
+ * buffer is inaccessible and keeps its space for a number of map requests.
+ * There is also an extended region, by first fit, without guards and slots, and
+ * not mapped. The model is compared with a device process
+ * (tests/stress/va_place.h): its completions, requests that name ranges, its
+ * window view, the host's account, and the kernel's lists.
  *
- * And texts are decoded in windows with few slots, by every placement, with
- * room that comes late and such a region: the same tokens, or a refusal with
- * its numbers before the first of them, which neither late room may cause nor
- * the want of a region end.
+ * Texts are decoded in windows with few slots as well, with every placement,
+ * deferred unmaps and an extended region: the tokens must be equal, or the run
+ * is refused with its numbers before the first token. Deferred unmaps must not
+ * cause a refusal, and the lack of a region must not prevent one.
  */
 #include "tests/stress/areas.h"
 #include "tests/stress/decodes.h"
@@ -47,7 +47,7 @@ enum {
 #define PAGES_MAX    ((1u << 20) - 16)
 #define BUFFER_PAGES 262144u
 #define REGION_PAGES ((uint32_t)(WIRE_EXTENDED_MAX / VA_PAGE))
-/* A window that no text here is refused in. */
+/* A window in which no text is refused. */
 #define ROOMY_KIB 32768u
 
 enum { SWAP = 1 };
@@ -126,15 +126,16 @@ static uint32_t draw_size(struct stress_draw *d, uint32_t pages)
 	return 1 + stress_below(d, most < BUFFER_PAGES ? most : BUFFER_PAGES);
 }
 
-/* Where the range ends: of itself, or where its piece does, or one byte on. */
+/* The end of the range: by its length, at its piece's end, or one byte after.
+ */
 static uint32_t draw_end(struct stress_draw *d)
 {
 	if (!stress_once_in(d, 3))
 		return VA_END_FREE;
-	return stress_once_in(d, 8) ? VA_END_BEHIND : VA_END_AT;
+	return stress_once_in(d, 8) ? VA_END_PAST : VA_END_AT;
 }
 
-/* Most within a piece; some across its end, or behind it. */
+/* Most ranges within a piece; some across its end, or after it. */
 static void draw_range(
 	struct stress_draw *d, struct stress_schedule *s, uint32_t verb)
 {
@@ -156,7 +157,7 @@ static uint32_t draw_region(struct stress_draw *d)
 	return sizes[stress_below(d, ARRAY_LEN(sizes))];
 }
 
-/* Of the region, once in a while; where there is none, it must be refused. */
+/* In the region now and then; without a region it must be refused. */
 static void draw_beside(
 	struct stress_draw *d, struct stress_schedule *s, uint32_t pages)
 {
@@ -252,9 +253,9 @@ static bool is_refusal(const struct decoded *got)
 		strpbrk(got->error, "0123456789");
 }
 
-/* What is refused is so without late room and without a region, too: the one
- * takes no room, and the other adds some. */
-static int judge_plain(struct stress_run *r, const struct text *t,
+/* A refused text is refused without deferred unmaps and without a region as
+ * well: the former do not use space, the latter adds some. */
+static int check_plain(struct stress_run *r, const struct text *t,
 	const struct decoded *refused)
 {
 	struct text plain = *t;
@@ -271,7 +272,7 @@ static int judge_plain(struct stress_run *r, const struct text *t,
 		refused->error);
 }
 
-static int scorer_text(struct stress_run *r, const struct text *t,
+static int check_text(struct stress_run *r, const struct text *t,
 	const struct decoded *got, const struct decoded *want)
 {
 	char how[80];
@@ -282,14 +283,14 @@ static int scorer_text(struct stress_run *r, const struct text *t,
 		return stress_broken(
 			r, "the text of %s: %s", decode_ways[t->way], how);
 	if (is_refusal(got) && t->kib < ROOMY_KIB)
-		return t->defer || t->extended_kib ? judge_plain(r, t, got) : 0;
+		return t->defer || t->extended_kib ? check_plain(r, t, got) : 0;
 	return stress_broken(r, "%s, behind %u tokens, status %d: %s",
 		decode_ways[t->way], got->n, got->status, got->error);
 }
 
 static int text(struct stress_run *r, const uint32_t *v)
 {
-	/* Graphs are loaded with weights that stay where they are. */
+	/* Graphs are loaded with weights at fixed places. */
 	unsigned way = v[3] == SWAP && decode_moves_graphs(v[0]) ? 0 : v[0];
 	struct text t = { way, v[1], v[2], v[3], v[4], v[5], v[6] };
 	const struct decoded *want;
@@ -300,7 +301,7 @@ static int text(struct stress_run *r, const uint32_t *v)
 		return ret;
 	decode_text(r->world, &t, &got);
 	r->tally[got.status ? VA_TEXTS_REFUSED : VA_TEXTS]++;
-	return scorer_text(r, &t, &got, want);
+	return check_text(r, &t, &got, want);
 }
 
 /* ---- a schedule ------------------------------------------------------------

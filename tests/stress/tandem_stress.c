@@ -1,7 +1,7 @@
 /*
- * tandem-stress: random schedules against a model of what must hold. The areas
- * and the engine that runs them are those of tests/stress/stress.h; here are
- * the options and what is printed.
+ * tandem-stress: random schedules compared with a model. The areas and the
+ * engine are those of tests/stress/stress.h; this file has the options and the
+ * output.
  */
 #include "tests/stress/stress.h"
 
@@ -144,7 +144,7 @@ static void draw(
 			r->seconds);
 	if (!r->broken)
 		add_tally(&text, a, r);
-	/* What is longer than a line would stay there. */
+	/* A longer text would not be erased. */
 	if (!text.failed)
 		fprintf(stderr, "%.*s", COLUMNS - 1, text.data);
 	strbuf_release(&text);
@@ -152,10 +152,11 @@ static void draw(
 	drawn = true;
 }
 
-/* ---- what came of it --------------------------------------------------------
+/* ---- results
+ * -----------------------------------------------------------------
  */
 
-/* The shell's quotes, where it needs them. */
+/* Quoted for the shell if necessary. */
 static void print_quoted(FILE *f, const char *text)
 {
 	if (!text[strspn(text,
@@ -242,7 +243,7 @@ static void plan_path(const struct stress_area *a,
 			out_folder, slash, a->verbs.area, seed, r->run);
 }
 
-/* A path may have bytes that are no UTF-8: they are escaped. */
+/* A path may have bytes that are not UTF-8: they are escaped. */
 static json_t *json_path(const char *path)
 {
 	json_t *whole = json_string(path);
@@ -324,7 +325,7 @@ static int report(const struct stress_area *a, const struct stress_result *r,
 
 	if (r->broken)
 		ret = print_plan(a, r, &plan, e);
-	/* What cannot be made smaller lies in a file already. */
+	/* A schedule that is already minimal is in a file already. */
 	if (r->broken &&
 		(!given || r->schedule.n != given->n ||
 			memcmp(r->schedule.step, given->step,
@@ -334,7 +335,7 @@ static int report(const struct stress_area *a, const struct stress_result *r,
 		ret = report_json(a, r, path, &plan, e);
 	else if (!ret)
 		ret = report_line(a, r, &plan, e);
-	/* It has been printed, should this fail. */
+	/* If this fails, the schedule has been printed. */
 	if (!ret && *path)
 		ret = write_plan(path, &plan, e);
 	if (!ret && r->broken)
@@ -387,7 +388,7 @@ static int run_area(const struct stress_area *a, struct stress_opts *o,
 
 	wipe();
 	*broken |= r.broken;
-	/* Also what there was before the machine could do no more. */
+	/* Also the results before a failure of the machine. */
 	if (!ret || r.runs)
 		said = report(a, &r, o->replay, &unsaid);
 	if (ret)

@@ -28,7 +28,7 @@ static void says(const char *text, const char *plan, const char *want)
 	assert_string_equal(said.data, want);
 }
 
-/* Upkeep as the contract has it: memory, whoever looks. */
+/* With correct maintenance both sides read memory's bytes. */
 static const char right[] = "begin check 0 2\n"
 			    "cpu 0 4 100\n"
 			    "read 0 2\n"
@@ -42,7 +42,7 @@ static const char right[] = "begin check 0 2\n"
 			    "request 3 0\n"
 			    "look 16 3\n";
 
-static void test_right(void **state)
+static void test_correct_maintenance(void **state)
 {
 	says(right, NULL,
 		"= 64 65\n"
@@ -51,7 +51,7 @@ static void test_right(void **state)
 		"= 0 9 a\n");
 }
 
-static void test_forgotten(void **state)
+static void test_missing_maintenance(void **state)
 {
 	struct err e = { 0 };
 
@@ -103,8 +103,8 @@ static void test_refused(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(test_right),
-	cmocka_unit_test(test_forgotten),
+	cmocka_unit_test(test_correct_maintenance),
+	cmocka_unit_test(test_missing_maintenance),
 	cmocka_unit_test(test_begins),
 	cmocka_unit_test(test_refused),
 };

@@ -12,7 +12,7 @@ static const struct stress_verb table[] = {
 static const struct stress_verbs verbs = { "gun", table, ARRAY_LEN(table) };
 enum { NOISE, LOAD, FIRE };
 
-/* Loads of 100 in all, and behind them a shot. */
+/* Fails with loads of 100 in total, followed by a shot. */
 static bool fails(void *arg, const struct stress_schedule *s)
 {
 	unsigned *asked = arg;
@@ -58,9 +58,10 @@ static void test_small(void **state)
 			assert_int_equal(s.step[j].verb, LOAD);
 			sum += s.step[j].value[0];
 		}
-		/* No number may be one less, */
+		/* No number can be one less, */
 		assert_int_equal(sum, 100);
-		/* and no step be gone: all are needed for the hundred. */
+		/* and no step can be removed: all are needed for the hundred.
+		 */
 		assert_true(s.n <= 1 + 100 / 3);
 	}
 }

@@ -1,4 +1,4 @@
-/* What others say of the window and the region, against the model. */
+/* Other accounts of the window and the region, compared with the model. */
 #include "tests/stress/va_place.h"
 
 #include "host/doctor/window_look.h"
@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* ---- two drawings of it ----------------------------------------------------
+/* ---- the host's account and the device's view ------------------------------
  */
 
 static bool same_window(const struct window_view *w, const struct first_fit *m)
@@ -36,7 +36,7 @@ static bool same_region(const struct window_view *w, const struct first_fit *m)
 	return same;
 }
 
-/* The host takes what it gave back for free, and is never given any less. */
+/* The host counts unmapped space as free, and never gets less than that. */
 static int judge_host(
 	struct va_place *p, struct window_view *w, struct first_fit *settled)
 {
@@ -66,7 +66,7 @@ static int judge_host(
 		(unsigned long long)room.extended);
 }
 
-static int scorer_shown(struct va_place *p, struct window_view *w)
+static int check_shown(struct va_place *p, struct window_view *w)
 {
 	pid_t device;
 	int ret = window_look(npu_pid(p->npu), w, &device, p->run->e);
@@ -85,8 +85,9 @@ static int scorer_shown(struct va_place *p, struct window_view *w)
  */
 
 /*
- * Where the device's process has what its window has at page `at`, counted from
- * one base: at three times the address, and in whole huge pages what fills one.
+ * The address in the device's process of page `at` of its window, from one
+ * base: at three times the address, rounded up to huge pages for buffers that
+ * fill one.
  */
 static uint64_t seen_at(const struct first_fit_piece *m)
 {
@@ -97,7 +98,7 @@ static uint64_t seen_at(const struct first_fit_piece *m)
 	return (at + huge - 1) / huge * huge;
 }
 
-/* One buffer: at one base with all others, a guard behind it. */
+/* One buffer: at the same base as the others, followed by a guard. */
 static int judge_mapping(struct va_place *p, const struct process_maps *maps,
 	const struct first_fit_piece *m, uint64_t *base)
 {
@@ -117,7 +118,7 @@ static int judge_mapping(struct va_place *p, const struct process_maps *maps,
 		p->run, "page 0, or that behind %s, is no guard", name);
 }
 
-/* What was unmapped and has its room: all of it is as a guard. */
+/* A deferred unmap: all of its space is inaccessible. */
 static int scorer_pending(
 	struct va_place *p, const struct process_maps *maps, uint64_t base)
 {
@@ -134,8 +135,8 @@ static int scorer_pending(
 	return 0;
 }
 
-/* A map of what was never shared, which counts as none. Behind its answer the
- * device has taken what was. */
+/* A map of a buffer that was never shared, which does not count. After its
+ * completion the device has processed all earlier messages. */
 static int await_shares(struct va_place *p)
 {
 	struct wire_map msg = { .op = WIRE_MAP,
@@ -150,7 +151,7 @@ static int await_shares(struct va_place *p)
 		done.status);
 }
 
-/* One of each buffer, and one more of each that lies in the region. */
+/* One descriptor per buffer, and one more for each in the region. */
 static int judge_fds(struct va_place *p, const struct process_maps *maps)
 {
 	unsigned fds = process_maps_fds(maps);
@@ -164,7 +165,7 @@ static int judge_fds(struct va_place *p, const struct process_maps *maps)
 		fds, want, p->n_buffers, p->region.n);
 }
 
-/* None of the region's are mapped, nor any other. */
+/* Nothing in the region is mapped, and nothing else. */
 static int scorer_number(struct va_place *p, const struct process_maps *maps)
 {
 	unsigned mapped = process_maps_count(maps, "tandem:" VA_PREFIX);
@@ -209,7 +210,7 @@ int va_look(struct va_place *p)
 	if (!ret)
 		ret = judge_host(p, w, settled);
 	if (!ret)
-		ret = scorer_shown(p, w);
+		ret = check_shown(p, w);
 	if (!ret)
 		ret = judge_kernel(p);
 	free(settled);

@@ -143,7 +143,7 @@ bool process_maps_guards(
 {
 	uint64_t end = at + bytes;
 
-	/* They stand in the order of their addresses. */
+	/* They are sorted by address. */
 	for (size_t i = 0; i < m->n && at < end; i++) {
 		const struct one *o = &m->one[i];
 

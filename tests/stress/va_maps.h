@@ -1,7 +1,6 @@
 /*
- * What another process has mapped, as the kernel says (/proc/PID/maps): a copy
- * of it, looked at by name and address; and how many descriptors it has open.
- * One thread.
+ * The mappings of another process (/proc/PID/maps), copied, with look-up by
+ * name and address; and its number of open descriptors. One thread.
  */
 #ifndef TESTS_STRESS_VA_MAPS_H
 #define TESTS_STRESS_VA_MAPS_H
@@ -18,13 +17,14 @@ void process_maps_free(struct process_maps *); /* NULL too */
 
 unsigned process_maps_fds(const struct process_maps *);
 
-/* The memfd of just that name, shared and writable: where, and its length. */
+/* Address and length of the shared writable mapping of the memfd of this name.
+ */
 bool process_maps_find(const struct process_maps *, const char *name,
 	uint64_t *at, uint64_t *bytes);
-/* Mappings of memfds whose name begins so. */
+/* Mappings of memfds whose names begin like this. */
 unsigned process_maps_count(const struct process_maps *, const char *prefix);
-/* Nothing in [at, at + bytes) can be read, written or run, and all of it is
- * taken. */
+/* All of [at, at + bytes) is mapped, and nothing there can be read, written or
+ * executed. */
 bool process_maps_guards(
 	const struct process_maps *, uint64_t at, uint64_t bytes);
 

@@ -27,7 +27,8 @@ int va_open(struct va_place *p, const struct va_size *s)
 		.launch = { .quiet = true,
 			.va_defer = s->defer,
 			.va_extended = s->region_pages * VA_PAGE,
-			/* Planted: where there is room, and no memory. */
+			/* Planted bug: a fault with free space but no memory.
+			 */
 			.fault = p->run->plant ? "enomem@map#3" : NULL },
 		.stall_ms = 60000,
 		.hello = { .va_window = s->pages * VA_PAGE,
@@ -46,7 +47,7 @@ int va_open(struct va_place *p, const struct va_size *s)
 	p->region = (struct first_fit){ .pages = s->region_pages,
 		.slots = FIRST_FIT_PIECES };
 	ret = npu_open(&p->npu, &o, p->run->e);
-	/* Behind its answer all is open that it works with. */
+	/* After its completion the device has opened everything. */
 	if (!ret)
 		ret = npu_call(p->npu, &msg, sizeof(msg), &done, p->run->e);
 	return ret ? ret : count_fds(p);
@@ -79,8 +80,7 @@ static int share_new(struct va_place *p, uint64_t pages, unsigned *b)
 /* ---- the window ------------------------------------------------------------
  */
 
-/* As the device must answer one request that is refused: the last word of it
- * first. */
+/* The device's completion of a refused request must have these numbers. */
 struct refusal {
 	uint32_t pending, asked, free, largest, used, slots;
 };
@@ -119,7 +119,7 @@ static int scorer_refusal(struct va_place *p, const struct wire_done *done,
 		want->pending);
 }
 
-/* One request of the wire, that the model has refused. */
+/* One map request that the model has refused. */
 static int refused_once(struct va_place *p, unsigned b)
 {
 	const struct va_buffer *v = &p->buffer[b];
@@ -159,7 +159,7 @@ static int map_buffer(struct va_place *p, unsigned b)
 			r.fits ? "0x" : "none: ",
 			(unsigned long long)(r.at * VA_PAGE));
 	v->mapped = !ret;
-	/* The same once more, for the numbers of the refusal. */
+	/* Once more, for the numbers of the refusal. */
 	return ret ? refused_once(p, b) : 0;
 }
 
@@ -171,7 +171,7 @@ int va_map_new(struct va_place *p, uint64_t pages)
 	return ret > 0 ? 0 : ret ? ret : map_buffer(p, b);
 }
 
-/* The nth that is not mapped, counted on around; or -1. */
+/* The nth buffer that is not mapped, cyclically; or -1. */
 static int unmapped(const struct va_place *p, unsigned nth)
 {
 	for (unsigned i = 0; i < p->n_buffers; i++) {
@@ -201,7 +201,7 @@ int va_ask_once(struct va_place *p, unsigned nth)
 	return refused_once(p, (unsigned)b);
 }
 
-/* The nth piece that is there, counted on around; or -1. */
+/* The nth mapped piece, cyclically; or -1. */
 static int there(const struct first_fit *m, unsigned nth)
 {
 	for (unsigned k = 0; k < m->n; k++) {
@@ -346,11 +346,11 @@ static uint64_t address_of(const struct first_fit *m, const struct va_range *r,
 
 	*bytes = r->bytes;
 	if (r->end != VA_END_FREE && at < end)
-		*bytes = (uint32_t)(end - at) + (r->end == VA_END_BEHIND);
+		*bytes = (uint32_t)(end - at) + (r->end == VA_END_PAST);
 	return at;
 }
 
-/* Nothing but the round trip; the device looks at what it names. */
+/* A request without work; the device checks its refs. */
 static int send_naming(
 	struct va_place *p, const struct wire_ref *ref, bool allowed)
 {

@@ -1,10 +1,10 @@
 /*
- * A device process, its address window and its extended region, and the model
- * of both (tests/stress/first_fit.h): what `tandem-stress va` does to them step
- * by step, each held against what the model says.
+ * A device process with its address window and extended region, and the model
+ * of both (tests/stress/first_fit.h): the steps of `tandem-stress va`, each
+ * compared with the model.
  *
- * Functions return 0, STRESS_BROKEN where the two differ, or -errno of what the
- * machine could not do. Whoever opens it owns it. One thread.
+ * Functions return 0, STRESS_BROKEN if the two differ, or -errno of a failure
+ * of the machine. The caller that opens it owns it. One thread.
  */
 #ifndef TESTS_STRESS_VA_PLACE_H
 #define TESTS_STRESS_VA_PLACE_H
@@ -14,13 +14,13 @@
 
 #define VA_BUFFERS 160u
 #define VA_PAGE    4096ull
-#define VA_PREFIX  "stress" /* the buffers' names begin so */
+#define VA_PREFIX  "stress" /* prefix of the buffers' names */
 
 enum va_tally {
 	VA_MAPS,
 	VA_UNMAPS,
 	VA_REFUSED,
-	VA_LATE, /* refused while room was still to come back */
+	VA_LATE, /* refused while unmaps were deferred */
 	VA_PLACED,
 	VA_FREED,
 	VA_TOUCHES,
@@ -46,10 +46,10 @@ struct va_place {
 	struct va_buffer buffer[VA_BUFFERS];
 	unsigned n_buffers;
 	unsigned fds; /* that the device had before any buffer */
-	/* A request was refused, as it should be: the host asks no more. */
+	/* A request was refused, as expected: the host sends no more. */
 	bool over;
-	/* Something of the region was given back, which hosts never do: from
-	 * then on what is done there is not of the host's account. */
+	/* A buffer of the region was unmapped, which hosts never do: from then
+	 * on the region is not in the host's account. */
 	bool freed;
 };
 
@@ -64,7 +64,7 @@ void va_close(struct va_place *);
 /* A new buffer, or the nth of those that are not mapped. */
 int va_map_new(struct va_place *, uint64_t pages);
 int va_map_again(struct va_place *, unsigned nth);
-/* The same by one request: where that is refused, by just that one. */
+/* The same by a single request, even if it is refused. */
 int va_ask_once(struct va_place *, unsigned nth);
 int va_unmap(struct va_place *, unsigned nth);
 
@@ -74,21 +74,21 @@ int va_place_new(struct va_place *, uint64_t pages);
 int va_place_again(struct va_place *, unsigned nth);
 int va_free(struct va_place *, unsigned nth);
 
-/* Requests that name bytes of the nth piece, of the two pages behind it, or of
- * the beginning where there is none; those of the region as what they are. */
-enum va_end { VA_END_FREE, VA_END_AT, VA_END_BEHIND };
+/* Requests that name bytes of the nth piece, of the two pages after it, or at
+ * the start if there is no piece; also for pieces of the region. */
+enum va_end { VA_END_FREE, VA_END_AT, VA_END_PAST };
 
 struct va_range {
 	uint32_t nth, page, from, bytes;
-	enum va_end end; /* AT: the range ends with its piece; BEHIND: a byte
-			  * further; of one that begins behind it: FREE */
+	enum va_end end; /* AT: the range ends with its piece; PAST: one
+			  * byte later; FREE: it begins after its piece */
 };
 int va_touch(struct va_place *, const struct va_range *);
 int va_reach(struct va_place *, const struct va_range *, bool weights,
 	bool invalidated);
 
-/* All who have an account of it: the host, the device by what it shows, and
- * the kernel by that process's mappings and descriptors. */
+/* Check all accounts: the host's, the device's view, and the kernel's lists of
+ * the process's mappings and descriptors. */
 int va_look(struct va_place *);
 
 #endif
