@@ -44,7 +44,7 @@ static const char *name_of(const struct file *f, size_t i)
 	return name;
 }
 
-/* There when a sanitizer's library is linked. */
+/* Defined when a sanitizer's library is linked. */
 extern void __asan_init(void) __attribute__((weak));
 extern void __tsan_init(void) __attribute__((weak));
 extern size_t __sanitizer_get_current_allocated_bytes(void)
@@ -56,15 +56,15 @@ static size_t allocated(void)
 {
 	if (!__asan_init)
 		return 0;
-	/* What is freed counts until it leaves the quarantine. */
+	/* Freed memory counts until it leaves the quarantine. */
 	__sanitizer_purge_allocator();
 	return __sanitizer_get_current_allocated_bytes();
 }
 
 /*
- * The leak sanitizer asks this at the end of the process. Its search takes
- * longer than most tests, so it searches only where a test left more allocated
- * than there was before it.
+ * The leak sanitizer calls this at the end of the process. Its search takes
+ * longer than most tests, so it searches only if a test left more memory
+ * allocated than before.
  */
 static bool freed_all;
 
@@ -100,7 +100,7 @@ static void spare_children(void)
 	setenv("ASAN_OPTIONS", options, 1);
 }
 
-/* Runs the test of this name; 2 where there is none. */
+/* Runs the test of this name; 2 if there is none. */
 static int run_named(const char *name)
 {
 	for (const struct file *f = files; f < files + n_files; f++) {
@@ -114,9 +114,9 @@ static int run_named(const char *name)
 }
 
 /*
- * Starts the tests that the runner asks for on standard input. The process
- * between this one and the test ends at once: the test's parent is then the
- * runner, which waits for it.
+ * Starts the tests that the runner requests on standard input. An intermediate
+ * process ends at once, so that the test becomes a child of the runner, which
+ * waits for it.
  */
 static int serve(void)
 {
@@ -227,7 +227,7 @@ void harness_flip(const char *path, uint64_t at)
 	assert_int_equal(pread(fd, &byte, 1, (off_t)at), 1);
 	byte ^= 0x10;
 	assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
-	/* Who reads past the page cache reads it so. */
+	/* Flush, for readers that bypass the page cache. */
 	assert_int_equal(fsync(fd), 0);
 	close(fd);
 }

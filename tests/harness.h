@@ -1,13 +1,13 @@
 /*
  * Shared by every cmocka test. A room's test files are linked into one program,
- * $(O)/tests/test_ROOM. tests/run asks a program for the names of its tests
+ * $(O)/tests/test_ROOM. tests/run reads the names of its tests from a program
  * (--list) and starts it (--serve); each test is a process of its own, a copy
  * of that one.
  */
 #ifndef TESTS_HARNESS_H
 #define TESTS_HARNESS_H
 
-/* In the order cmocka needs. */
+/* In the order that cmocka requires. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -50,7 +50,7 @@ const char *harness_data(const char *name, char *buf, size_t size);
 /* A fresh directory, removed by the runner's clean-up. */
 const char *harness_tmp(void);
 
-/* One bit of the file's byte at `at` turns: there, and with another call back.
+/* Flips one bit of the file's byte at `at`; a second call restores it.
  */
 void harness_flip(const char *path, uint64_t at);
 

@@ -148,7 +148,7 @@ static const char *path_of(const struct test *t, const char *suffix)
 
 /* ---- processes --------------------------------------------------------- */
 
-/* Always as long: see test_start. NULL: of no test. */
+/* Of fixed length, see test_start. NULL: of no test. */
 static const char *mark_of(const struct test *t)
 {
 	static char mark[TEST_MARK_SIZE];
@@ -374,7 +374,7 @@ static void judge(const struct test *t, int status)
 		report_skip(t);
 		return;
 	} else if (unit && !holds(out, "[  PASSED  ] 1 test")) {
-		/* It left before the checks were reached. */
+		/* It exited before the checks. */
 		snprintf(why, sizeof(why), "exit status 0 without passing");
 	} else {
 		passed++;
@@ -399,7 +399,7 @@ static void end(struct test *t, int status, const struct rusage *used)
 
 static void stop(int signo)
 {
-	/* What is killed may be about to start another. */
+	/* A killed process may have been about to start another. */
 	while (each_process(NULL, kill_one))
 		while (waitpid(-1, NULL, WNOHANG) > 0)
 			;
@@ -407,7 +407,7 @@ static void stop(int signo)
 	exit(128 + signo);
 }
 
-/* Ends what has reached its limit; returns how long until the next does. */
+/* Ends tests at their limit; returns the time until the next limit. */
 static double enforce_limits(void)
 {
 	double now = now_s(), next = 3600;

@@ -1,6 +1,6 @@
 /*
- * What a test's process begins with, shared by who starts one: the runner for
- * scripts, the harness for unit tests.
+ * The start of a test's process, shared by the runner (for scripts) and the
+ * harness (for unit tests).
  */
 #ifndef TESTS_START_H
 #define TESTS_START_H
@@ -14,13 +14,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The environment variable that says whose test a process is. */
+/* The environment variable that identifies a process's test. */
 #define TEST_MARK "TANDEM_TEST_MARK"
 
 enum { TEST_MARK_SIZE = 24 };
 
-/* What the runner sends a test program that waits for it (--serve). The answer
- * is the process of the test, a pid_t. */
+/* The runner's request to a test program with --serve. The reply is the process
+ * of the test, a pid_t. */
 struct test_request {
 	char mark[TEST_MARK_SIZE];
 	char files[PATH_MAX]; /* its output is FILES.out, its TMPDIR FILES.tmp
@@ -28,8 +28,8 @@ struct test_request {
 	char name[512];
 };
 
-/* Gives this process a session, output, TMPDIR and mark of its own; false where
- * it cannot. */
+/* Gives this process a session, output, TMPDIR and mark of its own; false on
+ * failure. */
 static inline bool test_start(const char *files, const char *mark)
 {
 	char path[PATH_MAX + 8], *marked = getenv(TEST_MARK);
@@ -48,7 +48,7 @@ static inline bool test_start(const char *files, const char *mark)
 	close(in);
 	close(out);
 	snprintf(path, sizeof(path), "%s.tmp", files);
-	/* In place, where /proc shows it of a process that is a copy. */
+	/* Changed in place, so that /proc shows it for a forked process. */
 	if (marked && strlen(marked) == strlen(mark))
 		memcpy(marked, mark, strlen(mark));
 	else if (setenv(TEST_MARK, mark, 1))

@@ -170,7 +170,8 @@ static void reports_a_stale_read(void **state)
 		"device request 2");
 	assert_int_equal(b.counters.violations, 2); /* the second is a repeat */
 	if (strncmp(b.text, b.report[0], strlen(b.text)))
-		fail_msg("told '%s', not how '%s' begins", b.text, b.report[0]);
+		fail_msg("got '%s', not the beginning of '%s'", b.text,
+			b.report[0]);
 	bench_close(&b);
 	said(&b, 1, "1 more like this", "in test:io", "stale read in rmsnorm");
 	assert_int_equal(b.n_reports, 2);

@@ -317,7 +317,7 @@ static void threads_and_levels_do_not_change_bytes(void **state)
 }
 
 /*
- * A random tree behind a chain: each node's row equals the last row of its
+ * A random tree after a chain: each node's row equals the last row of its
  * path run as a chain.
  */
 #define PAST  6

@@ -241,7 +241,8 @@ static void ring_bell(struct life *l)
 			l->hello.doorbell == DOORBELL_EVENTFD ? 8 : 1);
 }
 
-static void judge(struct life *l, uint32_t seq, const struct wire_done *done)
+static void check_completion(
+	struct life *l, uint32_t seq, const struct wire_done *done)
 {
 	unsigned i;
 
@@ -309,7 +310,7 @@ static void collect(struct life *l)
 				l->n_expect, WAIT_MS / 1000, l->expect[0]);
 		ret = raw_take(&l->raw, &seq, &done, 1);
 		if (!ret)
-			judge(l, seq, &done);
+			check_completion(l, seq, &done);
 	}
 	/* The completion ring is changed as well. */
 	l->gone = ret != -EAGAIN;

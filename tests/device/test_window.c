@@ -194,7 +194,7 @@ static void deferred_unmaps_keep_their_space(void **state)
 	assert_int_equal(space.pending, 1);
 	assert_true(space.free < 2 * MIB);
 	if (!strstr(e.text, "1 of 2 slots, 1 of them unmapped"))
-		fail_msg("'%s' does not tell what is pending", e.text);
+		fail_msg("'%s' does not report the deferred unmaps", e.text);
 	assert_ok(window_map(&w, &tiny, fd, &n, &space, &e), &e);
 	assert_true(n->addr > was);
 	assert_int_equal(w.shown->used, 1); /* the tiny one alone */

@@ -1,11 +1,11 @@
 /*
- * Litmus tests of the one-way coherence contract (shm/coherence.h): what a
- * test is, its text (README.md beside this file), a model that knows every
- * outcome the contract allows, and tests by cycles.
+ * Litmus tests of the one-way coherence contract (shm/coherence.h): the struct
+ * of a test, its text (README.md in this folder), a model that enumerates every
+ * outcome that the contract allows, and tests generated from cycles.
  *
- * The model is written from the contract and shares nothing with the device's
- * cache, whose headers are out of reach here. Plain values throughout; what
- * litmus_explore and litmus_cycles allocate their callers release. Any thread.
+ * The model is written from the contract and shares no code with the device's
+ * cache, whose headers are not included here. Plain values; callers release the
+ * memory that litmus_explore and litmus_cycles allocate. Any thread.
  */
 #ifndef TESTS_LITMUS_LITMUS_H
 #define TESTS_LITMUS_LITMUS_H
@@ -37,8 +37,8 @@ enum litmus_op {
 	LITMUS_CLEAN,
 	LITMUS_INVALIDATE,
 	LITMUS_BEGIN, /* the CPU opens a bracket: orders nothing */
-	LITMUS_END,   /* and closes it: the next message tells of the line */
-	LITMUS_HEED,  /* invalidate what messages have told */
+	LITMUS_END,   /* and closes it: the next message declares the line */
+	LITMUS_HEED,  /* invalidate the lines that messages declared */
 	LITMUS_SEND,
 	LITMUS_RECEIVE,  /* waits */
 	LITMUS_COMPLETE, /* the device's request ends; then as SEND */
@@ -53,7 +53,7 @@ struct litmus_step {
 	uint8_t value, reg, channel;
 };
 
-/* What nature may do at any time, with any line. */
+/* What the cache may do by itself at any time, with any line. */
 enum litmus_nature {
 	LITMUS_WRITE_BACK = 1, /* of a dirty line, which stays */
 	LITMUS_FILL = 2,       /* of a line that is absent */
@@ -63,15 +63,16 @@ enum litmus_nature {
 
 /* Rules of the contract, as they are broken. */
 enum litmus_breach {
-	LITMUS_STALE_READ = 1,  /* the CPU wrote it since the line came */
-	LITMUS_LOST_CPU = 2,    /* a line goes over what the CPU wrote */
+	LITMUS_STALE_READ = 1,  /* the CPU wrote it after the line was loaded */
+	LITMUS_LOST_CPU = 2,    /* a write-back overwrites the CPU's bytes */
 	LITMUS_LOST_DEVICE = 4, /* written, and dropped before a clean */
 	LITMUS_NOT_CLEANED = 8, /* written, and the request ends */
 	LITMUS_DMA_DIRTY = 16,  /* DMA past a dirty line */
-	LITMUS_EARLY_READ = 32, /* the CPU reads what is not cleaned yet */
+	LITMUS_EARLY_READ =
+		32, /* the CPU reads bytes that are not cleaned yet */
 };
 #define LITMUS_BREACHES 6
-/* The device cannot know what the CPU reads. */
+/* The device cannot detect the CPU's reads. */
 #define LITMUS_OF_DEVICE (~(unsigned)LITMUS_EARLY_READ)
 
 /* Values of all registers, then of all words in memory at the end. */
@@ -101,7 +102,7 @@ struct litmus {
 
 /* ---- text --------------------------------------------------------------- */
 
-/* -EINVAL and the line at fault. */
+/* -EINVAL with the line number. */
 int litmus_parse(struct litmus *, const char *text, struct err *);
 /* The length, below LITMUS_TEXT. */
 size_t litmus_print(const struct litmus *, char text[LITMUS_TEXT]);
@@ -111,8 +112,8 @@ void litmus_print_breaches(unsigned breaches, char *text, size_t size);
 
 /* ---- model -------------------------------------------------------------- */
 
-/* Which write each place holds: 0 the initial one, then as numbered in the
- * order of the test's agents and steps. */
+/* The number of the write whose value each place has: 0 the initial value, then
+ * in the order of the test's agents and steps. */
 struct litmus_state {
 	uint8_t pc[LITMUS_AGENTS];
 	uint8_t memory[LITMUS_WORDS], copy[LITMUS_WORDS];
@@ -121,19 +122,19 @@ struct litmus_state {
 	uint8_t valid, dirty;         /* a bit a line */
 	uint8_t owed;                 /* written, and no clean since */
 	uint8_t breaches;             /* so far */
-	uint8_t harmed;               /* something was read that is old */
-	uint8_t noted, heard;         /* lines that are to be told, to heed */
+	uint8_t harmed;               /* an old value was read */
+	uint8_t noted, heard;         /* lines to declare, and to invalidate */
 	uint8_t sent[LITMUS_CHANNELS], received[LITMUS_CHANNELS];
-	uint8_t told[LITMUS_CHANNELS][LITMUS_MESSAGES];
+	uint8_t declared[LITMUS_CHANNELS][LITMUS_MESSAGES];
 	uint8_t reg[LITMUS_REGS];
 };
 
-/* A move: an agent's next step, or one of nature with a line. */
+/* A move: an agent's next step, or one of the cache with a line. */
 #define LITMUS_MOVE(nature, line) ((uint8_t)((nature) << 4 | (line)))
 #define LITMUS_MOVES_MAX          256
 
 void litmus_begin(const struct litmus *, struct litmus_state *);
-/* Into move[], at most LITMUS_MOVES_MAX of them. */
+/* The possible moves, to move[], at most LITMUS_MOVES_MAX. */
 unsigned litmus_moves(const struct litmus *, const struct litmus_state *,
 	unsigned nature, uint8_t *move);
 void litmus_move(const struct litmus *, struct litmus_state *, uint8_t move);
@@ -145,7 +146,7 @@ void litmus_outcome_of(const struct litmus *, const struct litmus_state *,
 /* The value that write number `id` gave the word. */
 uint8_t litmus_value(const struct litmus *, unsigned word, uint8_t id);
 
-/* All that can happen. */
+/* All reachable states and outcomes. */
 struct litmus_space {
 	struct litmus_state *state;
 	uint32_t *from; /* the state that it was first reached from */
@@ -157,7 +158,7 @@ struct litmus_space {
 	uint32_t n_outcomes, outcome_cap;
 	unsigned breaches;  /* that can happen */
 	uint32_t breach_at; /* an ended run that the device could report */
-	bool harmful;       /* something old can be read, or stay at the end */
+	bool harmful;       /* an old value can be read, or remain at the end */
 	bool unexplained;   /* and that without any rule broken */
 };
 
@@ -170,15 +171,15 @@ void litmus_space_release(struct litmus_space *);
 unsigned litmus_path(const struct litmus_space *, uint32_t state,
 	uint8_t move[LITMUS_MOVES_MAX]);
 
-/* What the test states is what can happen; or -EINVAL and the difference. */
+/* 0 if the stated outcomes are the reachable ones, else -EINVAL. */
 int litmus_hold(
 	const struct litmus *, const struct litmus_space *, struct err *);
 
 /* ---- cycles ------------------------------------------------------------- */
 
 /*
- * Every test of cycles of 2 to `length` edges, each once; what it states is
- * nothing yet. The idea is diy's (Alglave et al., "Fences in weak memory
+ * Every test of cycles of 2 to `length` edges, each once, without stated
+ * outcomes. The idea is that of diy (Alglave et al., "Fences in weak memory
  * models", CAV 2010), the edges are this contract's; see README.md. Stops
  * when `take` returns non-zero, and returns that.
  */

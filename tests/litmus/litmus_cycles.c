@@ -47,7 +47,7 @@ static bool ends_with_write(enum edge e)
 	return e != EDGE_RF;
 }
 
-/* What the device does about an event. */
+/* The device's maintenance for an event. */
 enum {
 	FIRST_INVALIDATE = 1,
 	THEN_CLEAN = 2, /* a write */
@@ -68,11 +68,12 @@ struct cycle {
 	struct event event[EDGES_MAX];
 };
 
-/* ---- does it close?
+/* ---- whether a cycle closes
  * ---------------------------------------------------------- */
 
-/* The types of events; false where two edges do not fit. Of two edges along
- * program order one would do, and the last one must be seen from outside. */
+/* The types of events; false if two edges do not fit. Two successive edges
+ * along program order equal one, and the last edge must be visible from
+ * outside. */
 static bool give_types(struct cycle *c)
 {
 	if (!crosses(c->event[c->n - 1].edge))
@@ -141,7 +142,7 @@ static bool give_words(struct cycle *c)
 	return c->lines <= LITMUS_LINES;
 }
 
-/* ---- a test of it
+/* ---- the test of a cycle
  * -------------------------------------------------------------- */
 
 static void number_name(char name[8], char letter, unsigned n)
@@ -260,7 +261,7 @@ static void make_test(struct litmus *t, struct cycle *c)
 		add_event(&m, c, i);
 }
 
-/* ---- each once
+/* ---- no duplicates
  * ------------------------------------------------------------------- */
 
 /* One test under several names (where a cycle begins) is one test. */
@@ -298,7 +299,7 @@ static int is_new(struct seen *s, const struct litmus *t, struct err *e)
 	return 1;
 }
 
-/* ---- all of them
+/* ---- all cycles
  * ------------------------------------------------------------------- */
 
 struct search {
@@ -319,7 +320,7 @@ static int try_test(struct search *s)
 	return ret > 0 ? s->take(s->arg, &t) : ret;
 }
 
-/* All ways to care for the device's events from number i on. */
+/* All choices of maintenance for the device's events from number i on. */
 static int try_cares(struct search *s, unsigned i)
 {
 	struct event *ev = &s->cycle.event[i];

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what places hold -----------------------------------------------------
+/* ---- values of places ------------------------------------------------------
  */
 
 static uint8_t id_of(unsigned agent, unsigned step)
@@ -28,7 +28,7 @@ static bool in_line(const struct litmus *t, unsigned word, unsigned line)
 	return t->word_line[word] == line;
 }
 
-/* memcpy of a line: of the words that lie in it. */
+/* memcpy of a line: the words that lie in it. */
 static void copy_line(
 	const struct litmus *t, unsigned line, uint8_t *to, const uint8_t *from)
 {
@@ -74,7 +74,7 @@ static void write_back(
 	s->dirty &= (uint8_t) ~(1u << line);
 }
 
-/* What an absent line would be compared with means nothing: one state. */
+/* The base of an absent line has no meaning: use one value for all. */
 static void forget(
 	const struct litmus *t, struct litmus_state *s, unsigned line)
 {
@@ -95,7 +95,7 @@ static void clean(const struct litmus *t, struct litmus_state *s, unsigned line)
 static void invalidate(
 	const struct litmus *t, struct litmus_state *s, unsigned line)
 {
-	/* What a request left behind is a breach of its own, at its end. */
+	/* A line that was not cleaned by the end of a request is a breach. */
 	if (s->owed >> line & 1)
 		s->breaches |= s->dirty >> line & 1 ? LITMUS_LOST_DEVICE
 						    : LITMUS_NOT_CLEANED;
@@ -141,8 +141,8 @@ static void dma_read(const struct litmus_step *step, struct litmus_state *s)
 static void device_write(const struct litmus *t, const struct litmus_step *step,
 	struct litmus_state *s, uint8_t id)
 {
-	/* One that is written whole needs no load, only what it is compared
-	 * with later. */
+	/* A line that is written whole needs no load, only the base with which
+	 * it is compared with later. */
 	if (!(s->valid >> step->line & 1))
 		bring(t, s, step->line);
 	write_words(t, step, s->copy, id);
@@ -172,7 +172,7 @@ static void send(unsigned channel, bool by_cpu, struct litmus_state *s)
 {
 	uint8_t *n = &s->sent[channel];
 
-	s->told[channel][*n] = by_cpu ? s->noted : 0;
+	s->declared[channel][*n] = by_cpu ? s->noted : 0;
 	if (by_cpu)
 		s->noted = 0;
 	++*n;
@@ -183,8 +183,8 @@ static void receive(unsigned channel, bool by_device, struct litmus_state *s)
 	uint8_t *n = &s->received[channel];
 
 	if (by_device)
-		s->heard |= s->told[channel][*n];
-	s->told[channel][*n] = 0;
+		s->heard |= s->declared[channel][*n];
+	s->declared[channel][*n] = 0;
 	++*n;
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A test that comes near is no litmus test any more. */
+/* Litmus tests stay far below this. */
 #define STATES_MAX (1u << 21)
 
 static uint32_t hash_of(const struct litmus_state *s)
@@ -105,7 +105,7 @@ static int add_outcome(struct litmus_space *p, const struct litmus_outcome *o,
 	return 0;
 }
 
-/* The end of a run: what came of it, and was that by the rules? */
+/* The end of a run: its outcome, and whether it broke a rule. */
 static int add_end(struct litmus_space *p, const struct litmus *t, uint32_t at,
 	struct err *e)
 {
@@ -163,7 +163,7 @@ int litmus_explore(struct litmus_space *p, const struct litmus *t,
 	p->breach_at = UINT32_MAX;
 	litmus_begin(t, &s);
 	ret = add_state(p, &s, 0, 0, e);
-	/* In the order they were found: the shortest way to each comes first.
+	/* In the order found: the shortest path to each comes first.
 	 */
 	for (uint32_t at = 0; !ret && at < p->n; at++)
 		ret = expand(p, t, nature, at, e);
@@ -196,7 +196,7 @@ unsigned litmus_path(const struct litmus_space *p, uint32_t state,
 	return n;
 }
 
-/* ---- what a test states ---------------------------------------------------
+/* ---- stated outcomes --------------------------------------------------------
  */
 
 static bool agrees(const struct litmus *t, const struct litmus_outcome *stated,

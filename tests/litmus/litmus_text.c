@@ -27,7 +27,7 @@ static const char *const op_name[LITMUS_OPS] = {
 	[LITMUS_COMPLETE] = "complete",
 };
 
-/* Whose steps they are: a bit for each enum litmus_agent. */
+/* The agents with this step: a bit for each enum litmus_agent. */
 static const uint8_t op_of[LITMUS_OPS] = {
 	[LITMUS_WRITE] = 3,
 	[LITMUS_READ] = 3,
@@ -56,7 +56,7 @@ static const char *const nature_name[] = { "write-back", "fill", "drop" };
 struct reader {
 	struct litmus *t;
 	struct err *e;
-	unsigned line, agent; /* the agent whose steps come; n_agents: none */
+	unsigned line, agent; /* the agent of the next steps; n_agents: none */
 	char *word[20];
 	unsigned n;
 };
@@ -77,7 +77,7 @@ static unsigned find(char (*name)[8], unsigned n, const char *want)
 	return i;
 }
 
-/* As find, and a new name gets a number; cap: no room, or no name. */
+/* As find, but a new name gets a number; cap: no room, or not a name. */
 static unsigned find_or_add(
 	char (*name)[8], unsigned *n, unsigned cap, const char *want)
 {
@@ -365,7 +365,8 @@ static int read_step(struct reader *r)
 	return ret;
 }
 
-/* ---- what no line shows -----------------------------------------------------
+/* ---- checks of the whole test
+ * ------------------------------------------------
  */
 
 static unsigned count_channel(
@@ -386,7 +387,7 @@ static unsigned count_channel(
 	return n;
 }
 
-/* Two writes of one value could not be told apart, by anybody. */
+/* Two writes of one value could not be distinguished. */
 static bool writes_again(
 	const struct litmus *t, bool (*seen)[256], const struct litmus_step *s)
 {

@@ -1,6 +1,6 @@
 /*
- * What the tests of attention share: queries and what they see, in memory that
- * ends where it should not be read on, and calls within guards.
+ * Shared by the tests of attention: queries and slots, in memory that ends at
+ * an inaccessible page, and calls with guard values.
  */
 #ifndef TESTS_TENSOR_ATTEND_CASES_H
 #define TESTS_TENSOR_ATTEND_CASES_H
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* ---- memory that ends where it should not be read on ---- */
+/* ---- memory that ends at an inaccessible page ---- */
 
 struct fence {
 	uint8_t *map;
@@ -21,7 +21,7 @@ struct fence {
 	void *at;
 };
 
-/* `bytes` from f->at on that end at a page without access. */
+/* `bytes` from f->at on, up to an inaccessible page. */
 static inline void fence_make(struct fence *f, size_t bytes)
 {
 	const size_t page = 4096, whole = (bytes + page - 1) / page * page;
@@ -39,7 +39,7 @@ static inline void fence_free(struct fence *f)
 	munmap(f->map, f->size);
 }
 
-/* ---- one query and what it sees ---- */
+/* ---- one query and its slots ---- */
 
 struct scene {
 	uint32_t n;
@@ -51,7 +51,7 @@ struct scene {
 	struct kern_kv kv;
 };
 
-/* x into the slots of `at`, and as it is stored there back into x. */
+/* Store x into the slots of `at`, and read the rounded values back into x. */
 static inline void rows_store(const struct scene *s, float *x, uint8_t *at)
 {
 	for (uint32_t i = 0; i < s->n; i++, x += s->dim) {
@@ -76,7 +76,7 @@ static inline void scene_store(struct scene *s)
 	rows_store(s, s->v, s->value.at);
 }
 
-/* n slots, shuffled, the last of them at the end of what may be read. */
+/* n slots, shuffled; the last one ends at the inaccessible page. */
 static inline void scene_make(
 	struct scene *s, uint32_t n, unsigned dim, unsigned heads, bool f16)
 {
@@ -119,7 +119,7 @@ static inline void scene_free(struct scene *s)
 	fence_free(&s->value);
 }
 
-/* ---- calls within guards ---- */
+/* ---- calls with guard values ---- */
 
 #define GUARD 16
 static const float guard = -1234.5f;
@@ -137,8 +137,8 @@ static inline void guards_check(const float *at, const char *what)
 			fail_msg("%s: wrote %d floats beyond", what, i + 1);
 }
 
-/* Heads h .. h + heads of the scene; `table` chooses attend_table. The scratch
- * is as small and as badly aligned as may be. */
+/* Heads h .. h + heads of the scene; `table` selects attend_table. The scratch
+ * is as small and as badly aligned as allowed. */
 static inline void call(const struct kern *kern, const struct scene *s,
 	unsigned h, unsigned heads, const uint16_t *table, float *out)
 {

@@ -1,6 +1,6 @@
 /*
- * GGUF files byte by byte, good and bad: by code of the tests' own, so that
- * the reader is not checked against the writer alone.
+ * Builds valid and bad GGUF files byte by byte with independent code, so that
+ * the reader is not only compared with the writer.
  */
 #ifndef TESTS_TENSOR_GGUF_BUILD_H
 #define TESTS_TENSOR_GGUF_BUILD_H

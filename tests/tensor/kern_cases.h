@@ -1,5 +1,5 @@
 /*
- * What the tests of kernels share: the implementations that this processor
+ * Shared by the tests of kernels: the implementations that this CPU
  * can run, and random inputs.
  */
 #ifndef TESTS_TENSOR_KERN_CASES_H

@@ -35,7 +35,7 @@ static void check_row(
 	}
 }
 
-/* ---- what each type is ---- */
+/* ---- the table of types ---- */
 
 static void test_table(void **state)
 {
@@ -152,7 +152,7 @@ static uint16_t nearest_half(double v)
 		else
 			high = mid;
 	}
-	/* Infinity stands at 2^16, where the next value would be. */
+	/* Infinity counts as 2^16, the next value. */
 	const double top = high == 0x7c00 ? 65536 : half_value(high);
 	const double below = mag - half_value(low), above = top - mag;
 	const uint16_t near = below < above ? low
@@ -172,7 +172,7 @@ static void check_half(float v)
 			got, want);
 }
 
-/* Every boundary between two halves, and the floats beside it. */
+/* Every boundary between two halves, and the adjacent floats. */
 static void test_f16_rounding(void **state)
 {
 	for (uint16_t h = 0; h < 0x7c00; h++) {
@@ -220,7 +220,7 @@ static void test_bf16(void **state)
 		assert_int_equal(f32_bits(bf16_to_f32((uint16_t)h)), h << 16);
 }
 
-/* ---- blocks worked out by hand ---- */
+/* ---- blocks with values computed by hand ---- */
 
 static void test_q8_0_block(void **state)
 {
@@ -440,7 +440,7 @@ static void test_odd_values(void **state)
 	}
 }
 
-/* What a stored row decodes to is stored again as the same bytes. */
+/* A decoded row is stored as the same bytes again. */
 static void test_round_trip(void **state)
 {
 	const uint64_t seed = harness_seed();
@@ -511,7 +511,7 @@ static void test_gaussian_error(void **state)
 	free(x);
 }
 
-/* Bytes of all kinds: what is counted is what decoding makes of them. */
+/* Random bytes: the count equals that of the decoded values. */
 static void test_not_finite(void **state)
 {
 	const uint64_t seed = harness_seed();

@@ -105,7 +105,7 @@ static void test_write(void **state)
 	gguf_close(g);
 }
 
-/* The first failure is what the commit says; nothing is left behind. */
+/* The commit returns the first failure; no file is left. */
 static void writer_refused(
 	void (*misuse)(struct gguf_writer *), const char *says)
 {
@@ -181,7 +181,7 @@ static void test_write_open(void **state)
 	assert_int_equal(gguf_writer_open(&w, path, &e), -ENOENT);
 	assert_null(w);
 
-	/* An old file stays whole without a commit; a link is followed. */
+	/* An old file is unchanged without a commit; a link is followed. */
 	snprintf(path, sizeof(path), "%s/old", dir);
 	snprintf(link, sizeof(link), "%s/link", dir);
 	FILE *f = fopen(path, "w");
@@ -252,7 +252,7 @@ static void test_real_models(void **state)
 	gguf_close(plain);
 }
 
-/* The file's bytes are what this project's quantizer makes of the f32's. */
+/* The file's bytes equal those of this project's quantizer. */
 static void test_real_quantization(void **state)
 {
 	static const struct {

@@ -13,7 +13,7 @@
 
 /* ---- rows ---- */
 
-/* All vector kernels give these bytes, near what ref gives. */
+/* All vector kernels give the same bytes, near the result of ref. */
 static void agree(const char *what, const float *want, float *const *got,
 	size_t n, double relative, double absolute)
 {
@@ -88,7 +88,7 @@ static void test_rope(void **state)
 	free(angle);
 }
 
-/* Far out, where a product in float32 is wrong by whole turns. */
+/* Large positions, where a float32 product is wrong by whole turns. */
 static void test_angles(void **state)
 {
 	static const float freq[3] = { 1, 0.5f, 0x1.8p-9f };
@@ -110,7 +110,7 @@ static void test_angles(void **state)
 	}
 }
 
-/* Which values are paired: a quarter turn swaps them. */
+/* A quarter turn swaps the values of a pair. */
 static void test_rope_pairs(void **state)
 {
 	static const float c[2] = { 0, 0 }, s[2] = { 1, 1 };
@@ -135,7 +135,7 @@ static void test_swiglu(void **state)
 	float *g = floats(8, LENGTH_MAX), *u = floats(9, LENGTH_MAX);
 	float want[LENGTH_MAX];
 
-	/* the whole range of the exponential, and beyond both its ends */
+	/* the whole range of the exponential, and beyond both ends */
 	for (int i = 0; i < LENGTH_MAX; i++)
 		g[i] *= i % 2 ? 120 : 5;
 	g[0] = 0;
@@ -198,7 +198,7 @@ static void test_add(void **state)
 	free(y);
 }
 
-/* Against f16.h, which test_dtype checks over all halves. */
+/* Compared with f16.h, which test_dtype checks for all halves. */
 static void test_round_f16(void **state)
 {
 	static const float odd[] = { 0, -0.0f, 65504, -65504, 65519, 65520,
@@ -264,7 +264,7 @@ static void test_store_f16(void **state)
 	}
 }
 
-/* ---- choosing ---- */
+/* ---- selection ---- */
 
 static void test_find(void **state)
 {

@@ -15,8 +15,8 @@
 
 /* ---- calls of all kernels ---- */
 
-/* All vector kernels give the same bytes, and a head those that it has alone:
- * they are left in `out`. */
+/* All vector kernels give the same bytes, and a head the same as in a call by
+ * itself; the result is in `out`. */
 static void call_all(const struct scene *s, const uint16_t *table, float *out)
 {
 	const size_t bytes = (size_t)s->heads * s->dim * sizeof(*out);
@@ -39,7 +39,7 @@ static void call_all(const struct scene *s, const uint16_t *table, float *out)
 	}
 }
 
-/* ---- what should come out ---- */
+/* ---- the expected result ---- */
 
 static float greatest(const float *x, size_t n)
 {
@@ -98,10 +98,10 @@ static void check_near(
 }
 
 /*
- * A score is wrong by what its dim / 16 + 5 steps and the two after them
- * round, 2^-24 of at most the sum of |q k| each; its weight relatively by as
- * much, once for itself and once in the sum, and by the exponential's 2e-7; a
- * chain over 64 slots and one over the blocks round the products.
+ * The error of a score: dim / 16 + 5 roundings and two more, each at most 2^-24
+ * of the sum of |q k|. The relative error of a weight: the same, once for
+ * itself and once in the sum, and the exponential's 2e-7. The products are
+ * rounded in a chain over 64 slots and one over the blocks.
  */
 static void check_exact(const struct scene *s)
 {
@@ -147,7 +147,7 @@ static void test_attend(void **state)
 	every_scene(check_exact);
 }
 
-/* ref itself against the reference of this file. */
+/* ref compared with the reference of this file. */
 static void test_attend_ref(void **state)
 {
 	float got[OUT_MAX];
@@ -160,7 +160,7 @@ static void test_attend_ref(void **state)
 	scene_free(&s);
 }
 
-/* Scores beyond what exp can take, of both signs. */
+/* Scores beyond the range of exp, of both signs. */
 static void test_attend_sharp(void **state)
 {
 	for (int f16 = 0; f16 < 2; f16++) {
@@ -185,7 +185,7 @@ static void test_attend_equal(void **state)
 	scene_free(&s);
 }
 
-/* One slot far above the rest, wherever it is: its value comes out. */
+/* One score far above the rest, at any slot: the result is its value. */
 static void test_attend_one(void **state)
 {
 	static const uint32_t at[] = { 0, 63, 64, 130, 199 };
@@ -206,7 +206,7 @@ static void test_attend_one(void **state)
 	}
 }
 
-/* The softmax does not see what all scores have in common. */
+/* Adding a constant to all scores does not change the softmax. */
 static void test_attend_far_down(void **state)
 {
 	struct scene s;
@@ -221,7 +221,7 @@ static void test_attend_far_down(void **state)
 	scene_free(&s);
 }
 
-/* A whole block of -infinity counts for nothing, before or behind others. */
+/* A whole block of -infinity has no effect, before or after others. */
 static void test_attend_infinite(void **state)
 {
 	for (int behind = 0; behind < 2; behind++) {
@@ -243,7 +243,7 @@ static void test_attend_infinite(void **state)
 	}
 }
 
-/* NaN in, NaN out, for its own head and no other, on every machine. */
+/* NaN gives NaN for its own head and no other, with all kernels. */
 static void test_attend_nan(void **state)
 {
 	static const float odd[] = { NAN, INFINITY };
@@ -270,7 +270,7 @@ static void test_attend_nan(void **state)
 /* ---- fp16 with a table ---- */
 
 static struct fence table_fence;
-static uint16_t *table; /* nothing behind its last entry */
+static uint16_t *table; /* nothing after its last entry */
 
 static int table_setup(void **state)
 {
@@ -291,7 +291,7 @@ static int table_teardown(void **state)
 #define TABLE_TEST(name) \
 	cmocka_unit_test_setup_teardown(name, table_setup, table_teardown)
 
-/* What the bits of a half say, by the definition. */
+/* The value of a half, by the definition. */
 static double half_value(unsigned bits)
 {
 	const int exponent = (int)(bits >> 10), fraction = (int)(bits & 0x3ff);
@@ -377,8 +377,8 @@ static void test_table_spread(void **state)
 	scene_free(&s);
 }
 
-/* The weights add up to 1: values that are all 1 stay so, but for the rounding
- * of what each block leaves and of the quotient. */
+/* The weights add up to 1: values that are all 1 stay 1, except for the
+ * rounding of each block's output and of the quotient. */
 static void test_table_sums(void **state)
 {
 	static const float scales[] = { 0, 0.1f, 1, 1000 };
@@ -403,7 +403,7 @@ static void test_table_sums(void **state)
 		}
 }
 
-/* It is this table that is read: one of ones gives the mean. */
+/* The given table is used: a table of ones gives the mean. */
 static void test_table_is_used(void **state)
 {
 	float got[OUT_MAX];
@@ -422,7 +422,7 @@ static void test_table_is_used(void **state)
 	scene_free(&s);
 }
 
-/* Scores are halves: one that is 2^-9 above 8 weighs what 8 does. */
+/* Scores are halves: 8 + 2^-9 has the same weight as 8. */
 static void test_table_scores(void **state)
 {
 	static const float q[] = { 1, 1 }, v[] = { 0, 0, 1, 1 };
@@ -443,7 +443,7 @@ static void test_table_scores(void **state)
 	scene_free(&s);
 }
 
-/* Queries are rounded on entry, float32 storage when it is read. */
+/* Queries are rounded at the start, float32 keys and values when read. */
 static void test_table_rounds(void **state)
 {
 	float wide[OUT_MAX], narrow[OUT_MAX], exact[OUT_MAX];
@@ -462,7 +462,7 @@ static void test_table_rounds(void **state)
 	scene_free(&b);
 }
 
-/* Scores and sums that fp16 cannot hold saturate, and no NaN comes of it. */
+/* Scores and sums beyond fp16 saturate and do not become NaN. */
 static void test_table_saturates(void **state)
 {
 	float got[OUT_MAX];
@@ -483,7 +483,7 @@ static void test_table_saturates(void **state)
 	scene_free(&s);
 }
 
-/* A NaN score, the table says, weighs nothing. */
+/* A NaN score has weight 0, as in the table. */
 static void test_table_nan(void **state)
 {
 	float got[OUT_MAX], want[OUT_MAX];

@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a row sees behind the slots that all see. */
+/* Which slots a row sees after the slots that all see. */
 struct tail {
 	const uint32_t *slot;
 	uint32_t n;
 };
 
-/* Rows of heads heads each, a gap between them, that see the scene's first
- * `shared` slots and then their own. */
+/* Rows of `heads` heads each, with a gap between them, that see the scene's
+ * first `shared` slots and then their own. */
 struct crowd {
 	struct scene s; /* its heads are those of all rows */
 	unsigned rows, heads;
@@ -31,7 +31,7 @@ static uint32_t draw(uint64_t stream, uint64_t i, uint32_t below)
 	return (uint32_t)(rng_uniform(seed, stream, i) * below);
 }
 
-/* Slots that one of three groups of rows has in common. */
+/* Slots that the rows of one of three groups share. */
 static uint32_t group_slots(
 	const struct crowd *c, unsigned group, uint32_t *own)
 {
@@ -43,9 +43,9 @@ static uint32_t group_slots(
 	return n;
 }
 
-/* What row r sees behind the shared slots: of a chain all rows up to itself, of
- * a tree its ancestors and itself, of groups what its group has in common and
- * some more. */
+/* The slots of row r after the shared ones: in a chain all rows up to itself,
+ * in a tree its ancestors and itself, in groups those of its group and some
+ * more. */
 static uint32_t own_slots(
 	const struct crowd *c, enum shape shape, uint64_t salt, unsigned r)
 {
@@ -78,7 +78,7 @@ static uint32_t own_slots(
 	return n;
 }
 
-/* Every other scene's slots lie in runs of 16, as those of sequences do. */
+/* In every other scene slots are in runs of 16, like those of sequences. */
 static void lay_in_runs(struct scene *s)
 {
 	const uint32_t turn = s->n / 16 * 16;
@@ -140,7 +140,7 @@ static uint32_t spans_of(
 	return spans;
 }
 
-/* Memory of a call: queries and outputs with gaps, what rows see, and the
+/* Memory of a call: queries and outputs with gaps, the rows' slots, and the
  * scratch as in call(). */
 struct room {
 	float *q, *y, *space;
@@ -148,7 +148,7 @@ struct room {
 	struct kern_query query[KERN_ATTEND_ROWS];
 };
 
-/* Some of what each row sees is told by spans, from 0 slots to all. */
+/* Some of each row's slots are given as spans, from 0 slots to all. */
 static void room_make(struct room *m, const struct crowd *c, size_t size)
 {
 	const size_t row = (size_t)c->heads * c->s.dim, ld = row + GUARD;
@@ -183,7 +183,7 @@ static void room_free(struct room *m)
 	free(m->span);
 }
 
-/* attend_rows into out, [rows][heads][dim]; how many slots it read. */
+/* attend_rows to out, [rows][heads][dim]; returns the slots that it read. */
 static uint64_t call_rows(const struct kern *kern, const struct crowd *c,
 	const uint16_t *table, float *out)
 {
@@ -215,7 +215,7 @@ static uint64_t call_rows(const struct kern *kern, const struct crowd *c,
 	return slots;
 }
 
-/* Row r alone, its slots in one list. */
+/* Row r by itself, its slots in one list. */
 static void call_row(const struct kern *kern, const struct crowd *c, unsigned r,
 	const uint16_t *table, float *out)
 {
@@ -231,8 +231,8 @@ static void call_row(const struct kern *kern, const struct crowd *c, unsigned r,
 	free(slot);
 }
 
-/* Each row's bytes are those that it has alone, on every machine; no more is
- * read than by each. */
+/* Each row gets the same bytes as in a call by itself, with all kernels; shared
+ * calls read no more slots. */
 static void check_crowd(
 	const struct crowd *c, const uint16_t *table, const char *what)
 {
@@ -302,7 +302,7 @@ static void test_rows_counts(void **state)
 		}
 }
 
-/* ref, which the bytes above do not pass by, and what should come out. */
+/* ref, which is not among the kernels above, and the expected result. */
 static void test_rows_ref(void **state)
 {
 	struct crowd c;
@@ -325,9 +325,9 @@ static void test_rows_ref(void **state)
 	crowd_free(&c);
 }
 
-/* ---- against the definition ---- */
+/* ---- compared with the definition ---- */
 
-/* Of one head of a row, in double, by the values as the cache holds them. */
+/* One head of a row, in double, from the values stored in the cache. */
 static void brute_force(const struct crowd *c, unsigned r, unsigned h,
 	const uint32_t *at_slot, double *out)
 {
@@ -394,8 +394,8 @@ static void test_rows_brute_force(void **state)
 	}
 }
 
-/* What rows have in common is read once, in whole blocks; what is their own for
- * each. */
+/* Slots that rows share are read once, in whole blocks; their own slots for
+ * each row. */
 static void test_rows_read(void **state)
 {
 	enum { ROWS = 12, SHARED = 3 * KERN_ATTEND_BLOCK, HEADS = 2, DIM = 32 };
@@ -405,7 +405,7 @@ static void test_rows_read(void **state)
 		uint64_t own = 0;
 		struct crowd c;
 
-		/* no two rows' own slots begin alike */
+		/* no two rows' own slots have a common prefix */
 		crowd_make(&c, ROWS, HEADS, DIM, SHARED + more, 150, ANY, 2);
 		for (unsigned r = 0; r < ROWS; r++) {
 			c.own[(size_t)r * c.s.n] = c.s.slot[c.shared + r];
@@ -421,8 +421,8 @@ static void test_rows_read(void **state)
 	free(out);
 }
 
-/* What only later rows see, in the same block, is nothing to a row. */
-static void test_rows_blind(void **state)
+/* Slots in the same block that only later rows see do not affect a row. */
+static void test_rows_ignore_unseen_slots(void **state)
 {
 	static const float odd[] = { NAN, INFINITY, 3e38f };
 	enum { ROWS = 20, SEEING = 3, HEADS = 6, DIM = 64 };
@@ -456,7 +456,7 @@ static void test_rows_blind(void **state)
 	free(want);
 }
 
-/* Scores beyond what exp can take, of both signs, and all the same. */
+/* Scores beyond the range of exp, of both signs, and all equal. */
 static void test_rows_sharp(void **state)
 {
 	static const float scales[] = { 1000, -1000, 0 };
@@ -477,7 +477,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_rows_ref),
 	TEST(test_rows_brute_force),
 	TEST(test_rows_read),
-	TEST(test_rows_blind),
+	TEST(test_rows_ignore_unseen_slots),
 	TEST(test_rows_sharp),
 };
 

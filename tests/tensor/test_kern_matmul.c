@@ -10,8 +10,8 @@
 #include <string.h>
 
 /*
- * Rows of any type. Those that nothing here writes get random codes; the
- * fp16 scales, whose places differ, are then made small finite numbers.
+ * Rows of any type. Types without an encoder get random codes; their fp16
+ * scales, whose places differ, are then set to small finite numbers.
  */
 static void *weights(enum dtype type, uint64_t stream, size_t n, size_t k)
 {
@@ -248,7 +248,7 @@ static void test_matmul_not_finite(void **state)
 	matmul_free(&t);
 }
 
-/* A row's bytes are the same alone, among others, in any cut of n. */
+/* A row's bytes are equal by itself, among others, and for any split of n. */
 static void test_matmul_batch_invariance(void **state)
 {
 	static const struct {
@@ -292,7 +292,7 @@ static void test_matmul_batch_invariance(void **state)
 	}
 }
 
-/* Weights at odd addresses; rows of y and x with gaps that stay untouched. */
+/* Weights at odd addresses; rows of y and x with gaps that must not change. */
 static void test_matmul_strides(void **state)
 {
 	struct matmul t;

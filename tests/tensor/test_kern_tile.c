@@ -21,7 +21,7 @@ static const enum dtype int_types[] = { DTYPE_TILE_Q4_0, DTYPE_TILE_Q8_0 };
 
 /* ---- weights ---- */
 
-/* What codes and scales a matrix is made of. */
+/* The codes and scales of a matrix. */
 enum fill {
 	RANDOM,
 	LOWEST,  /* all codes -8 or -128 */
@@ -73,7 +73,7 @@ static uint16_t some_scale(enum fill fill, uint64_t stream, uint64_t i)
 	}
 }
 
-/* Where a format has the code and the scale of (n, k): a bit for the code. */
+/* The places of the code (in bits) and the scale of (n, k) in a format. */
 static void place(enum dtype type, unsigned n, unsigned k, unsigned *code,
 	unsigned *scale)
 {
@@ -130,8 +130,8 @@ static double put(enum dtype type, uint8_t *tile, unsigned n, unsigned k,
 	return code * (double)f16_to_f32(scale);
 }
 
-/* Whole strips, of which n outputs are ours; the tiles lie at an odd address
- * when asked to. */
+/* Whole strips with n used outputs; with `odd` the tiles are at an odd
+ * address. */
 static void matrix_make(struct matrix *m, enum dtype type, unsigned n,
 	unsigned k, enum fill fill, bool odd)
 {
@@ -199,7 +199,7 @@ struct rows {
 };
 
 /*
- * y[rows][n] with a gap behind each row that nothing may touch. int8 when
+ * y[rows][n] with a gap after each row that must not change. int8 when
  * `q8`; rows from `first` on, weights from strip j0 / 32 on.
  */
 static void run(const struct kern *k, float *y, const struct rows *x, bool q8,
@@ -270,7 +270,7 @@ static void rows_free(struct rows *x)
 
 /* ---- the reference ---- */
 
-/* Against sums in double; the bound is that of a chain of k roundings. */
+/* Compared with sums in double; the bound is that of a chain of k roundings. */
 static void ref_check(
 	const struct rows *x, bool q8, unsigned rows, const struct matrix *m)
 {
@@ -313,8 +313,8 @@ static void test_ref_tile(void **state)
 		}
 }
 
-/* Rows that int8 holds exactly: multiples of a power of two up to 127, which
- * is there in each group of 256. */
+/* Rows that are exact in int8: multiples of a power of two up to 127, which
+ * occurs in each group of 256. */
 static void test_ref_q8(void **state)
 {
 	static const unsigned ks[] = { 32, 256, 288, 800 };
@@ -450,7 +450,7 @@ static void test_quantize_same(void **state)
 
 /* ---- all implementations ---- */
 
-/* Every number of rows and outputs against one run of the reference. */
+/* Every number of rows and outputs compared with one run of the reference. */
 static void grid(enum dtype type, bool q8, unsigned k, const unsigned *rows,
 	size_t n_rows)
 {
@@ -496,7 +496,7 @@ static void test_tile_same(void **state)
 			grid(all_types[t], false, ks[i], rows, ARRAY_LEN(rows));
 }
 
-/* Each row alone, and the outputs cut at every strip. */
+/* Each row by itself, and the outputs split at every strip. */
 static void test_batch_invariance(void **state)
 {
 	const unsigned rows = 37, k = 544;
@@ -528,7 +528,7 @@ static void test_batch_invariance(void **state)
 	free(want);
 }
 
-/* Activations that strain integer sums and scales. */
+/* Activations at the limits of integer sums and scales. */
 static void strain(float *x, size_t n, int which)
 {
 	for (size_t i = 0; i < n; i++) {

@@ -1,4 +1,4 @@
-/* Which type a matrix gets in each layout, and that packing keeps it. */
+/* The type of a matrix in each layout, and packing to that type. */
 #include "tests/harness.h"
 
 #include "base/err.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void each_type_has_its_place(void **state)
+static void each_type_has_a_tiled_type(void **state)
 {
 	static const struct {
 		enum dtype from, to[4]; /* rows, tiles, groups, super */
@@ -41,7 +41,7 @@ static void each_type_has_its_place(void **state)
 				want[i].to[l]);
 }
 
-static void what_tiles_cannot_hold_stays(void **state)
+static void matrices_that_do_not_fit_tiles_stay_rows(void **state)
 {
 	size_t strip = tile_strip_bytes(DTYPE_TILE_F16, 64);
 
@@ -53,8 +53,8 @@ static void what_tiles_cannot_hold_stays(void **state)
 		DTYPE_TILE_F16);
 }
 
-/* Many strips on several threads are what one call of tile_pack makes. */
-static void threads_pack_alike(void **state)
+/* Strips packed by several threads equal one call of tile_pack. */
+static void packing_does_not_depend_on_threads(void **state)
 {
 	enum { N = 1100, K = 64 };
 	size_t bytes = layout_bytes(DTYPE_TILE_Q8_0, N, K);
@@ -81,9 +81,9 @@ static void threads_pack_alike(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(each_type_has_its_place),
-	cmocka_unit_test(what_tiles_cannot_hold_stays),
-	cmocka_unit_test(threads_pack_alike),
+	cmocka_unit_test(each_type_has_a_tiled_type),
+	cmocka_unit_test(matrices_that_do_not_fit_tiles_stay_rows),
+	cmocka_unit_test(packing_does_not_depend_on_threads),
 };
 
 TEST_FILE(tests)

@@ -11,7 +11,7 @@ static const enum dtype tiled[] = { DTYPE_TILE_F16, DTYPE_TILE_Q4_0,
 	DTYPE_TILE_Q8_0, DTYPE_GROUP_Q4_0, DTYPE_GROUP_Q8_0, DTYPE_SUPER_Q4_0,
 	DTYPE_SUPER_Q8_0 };
 
-/* What each is quantized as, and whether its groups are outputs. */
+/* The type of each format's groups, and whether a group is one output. */
 static enum dtype plain_type(enum dtype type)
 {
 	if (type == DTYPE_TILE_F16)
@@ -54,7 +54,7 @@ static void test_index(void **state)
 			assert_int_equal(k / 2 * 2, group_k[g]);
 		}
 	}
-	/* Spelled out: two k side by side, then the next output. */
+	/* Explicitly: two adjacent k, then the next output. */
 	assert_int_equal(tile_index(0, 0), 0);
 	assert_int_equal(tile_index(1, 0), 1);
 	assert_int_equal(tile_index(0, 1), 2);
@@ -100,7 +100,7 @@ static void test_sizes(void **state)
 	assert_int_equal(tile_bytes(DTYPE_SUPER_Q8_0, 1, 64), 2 * 1088);
 	assert_int_equal(tile_bytes(DTYPE_SUPER_Q8_0, 32, 64), 2 * 1088);
 	assert_int_equal(tile_bytes(DTYPE_SUPER_Q8_0, 33, 64), 4 * 1088);
-	/* as large as the blocks it is made from */
+	/* as large as the blocks of its type */
 	assert_int_equal(tile_bytes(DTYPE_TILE_Q4_0, 8960, 1536),
 		8960 * dtype_row_bytes(DTYPE_Q4_0, 1536));
 }
@@ -152,7 +152,7 @@ static void test_is_exact(void **state)
 
 /* ---- repacking without loss ---- */
 
-/* Scales that the encoders would not choose, or not keep. */
+/* Scales that the encoders would not choose or would change. */
 static const uint16_t odd_scales[] = { 0x0000, 0x8000, 0x0001, 0x8001, 0x03ff,
 	0x0400, 0x3c00, 0xbc00, 0x7bff, 0xfbff };
 
@@ -196,7 +196,7 @@ static void check_rows(enum dtype to, const uint8_t *packed, enum dtype from,
 	free(want);
 }
 
-/* Codes of 0 under scales of 0, in the outputs that a strip lacks. */
+/* The padding outputs of a short strip have codes and scales of 0. */
 static void check_filling(
 	enum dtype to, const uint8_t *packed, unsigned n, unsigned k)
 {
@@ -258,8 +258,8 @@ static void test_exact(void **state)
 	}
 }
 
-/* Not even infinities, NaN and their payloads are touched; from and to
- * addresses without alignment. */
+/* Infinities, NaN and their payloads do not change; from and to unaligned
+ * addresses. */
 static void test_exact_bits(void **state)
 {
 	const unsigned n = 2048 / 32 * 32, k = 32;
@@ -286,8 +286,8 @@ static void test_exact_bits(void **state)
 }
 
 /*
- * A Q4_0 block need not be what its values would be quantized to: here all
- * codes are 9, which as values are ones, whose code is 0.
+ * The codes of a Q4_0 block may differ from those of quantizing its values:
+ * here all codes are 9, whose values 1 would be quantized to code 0.
  */
 static void test_exact_is_not_requantized(void **state)
 {
@@ -305,7 +305,7 @@ static void test_exact_is_not_requantized(void **state)
 		assert_int_equal(tile[512 + 2 * n + 1], 0x3c);
 }
 
-/* ---- bytes worked out by hand ---- */
+/* ---- bytes computed by hand ---- */
 
 /* Code of (n, k) is 3 n + k, modulo 16. */
 static void test_q4_0_tile(void **state)
@@ -378,7 +378,7 @@ static void test_super_q4_0(void **state)
 
 /* ---- encoding ---- */
 
-/* Where value j of group g lies in [32 n][32 k]. */
+/* The index of value j of group g in [32 n][32 k]. */
 static unsigned member(enum dtype type, unsigned g, unsigned j)
 {
 	if (by_output(type))
@@ -431,7 +431,7 @@ static void test_encode(void **state)
 	free(x);
 }
 
-/* Coalescing groups changes where their bytes are, not what they say. */
+/* Coalescing groups moves their bytes but does not change values. */
 static void test_super_is_group(void **state)
 {
 	static const enum dtype pairs[][2] = {
@@ -506,7 +506,7 @@ static void test_from_floats(void **state)
 	free(x);
 }
 
-/* From every type that is read; scales as they come, but finite. */
+/* From every readable type, with random finite scales. */
 static void test_from_blocks(void **state)
 {
 	static const struct {
@@ -592,8 +592,8 @@ static void test_gaussian_error(void **state)
 	free(x);
 }
 
-/* Where outputs differ in scale they do: lognormal(0.5). Many outputs: over
- * 512 the ratio is 2 % up or down. */
+/* With different scales of the outputs, lognormal(0.5), tile groups have a
+ * larger error. Many outputs: with 512 the ratio varies by 2 %. */
 static void test_output_scales(void **state)
 {
 	const unsigned n = 4096, k = 256;

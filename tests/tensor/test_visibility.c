@@ -12,8 +12,8 @@ static uint64_t seed;
 #define ROWS  40
 #define SLOTS 120 /* of a row, at most */
 
-/* Rows that see slots, written out: they are what spans are made of, and what
- * is counted by hand. */
+/* The slots of rows, one by one: the spans are made of them, and the expected
+ * counts are computed from them. */
 struct scene {
 	uint32_t n, len[ROWS], slot[ROWS][SLOTS];
 	struct kern_span span[ROWS][2 * SLOTS];
@@ -27,7 +27,7 @@ static uint32_t draw(uint64_t stream, uint64_t i, uint32_t below)
 	return (uint32_t)(rng_uniform(seed, stream, i) * below);
 }
 
-/* In spans as long as they can be or cut where chance has it, with empty ones
+/* As spans of maximal length or split at random places, with empty spans
  * between them. */
 static void tell(struct scene *s, uint32_t row, uint64_t salt)
 {
@@ -49,8 +49,8 @@ static void tell(struct scene *s, uint32_t row, uint64_t salt)
 	s->visibility[row] = (struct row_visibility){ span, n, 0 };
 }
 
-/* Rows forked from rows before them, each with slots behind that no other has:
- * so none sees only what another sees. */
+/* Rows forked from earlier rows, each followed by slots of its own, so that no
+ * row's list is a prefix of another's. */
 static void grow(struct scene *s, uint64_t salt)
 {
 	uint32_t next = 1000;
@@ -86,8 +86,8 @@ static uint32_t alike(const struct scene *s, uint32_t a, uint32_t b)
 	return n;
 }
 
-/* Any two rows have in common at least what each has with one that stands
- * further away. */
+/* Two rows share at least as many slots as either shares with a row further
+ * away. */
 static void check_order(const struct scene *s)
 {
 	bool seen[ROWS] = { false };
@@ -104,8 +104,8 @@ static void check_order(const struct scene *s)
 					alike(s, s->order[i], s->order[j]));
 }
 
-/* Rows that see the i'th slot of row r as their i'th with all before it; the
- * first such row into *first. */
+/* The number of rows with the same first i slots as row r; the first of them to
+ * *first. */
 static uint32_t seen_by(
 	const struct scene *s, uint32_t r, uint32_t i, uint32_t *first)
 {
@@ -119,7 +119,7 @@ static uint32_t seen_by(
 	return n;
 }
 
-/* Of each number of rows as many slots as the pieces say. */
+/* For each number of rows, the slots that exactly so many see. */
 static void check_pieces(const struct scene *s, uint32_t pieces)
 {
 	uint32_t want[ROWS + 1] = { 0 }, got[ROWS + 1] = { 0 };
@@ -157,7 +157,7 @@ static void test_forks(void **state)
 	free(s);
 }
 
-/* Rows of one sequence, whatever of it they see, are one piece. */
+/* Rows of one sequence are one piece, whatever slots of it they see. */
 static void test_one_sequence(void **state)
 {
 	static const struct kern_span span[] = { { 5, 30 }, { 90, 10 } };
@@ -180,7 +180,8 @@ static void test_one_sequence(void **state)
 	assert_int_equal(row_visibility_slots(&visibility[0]), 43);
 }
 
-/* Trees behind two forks of a prompt: a piece for it, and one for each. */
+/* Trees after two forks of a prompt: a piece for the prompt, one for each fork.
+ */
 static void test_trees(void **state)
 {
 	static const struct kern_span one[] = { { 0, 96 }, { 96, 7 } };

@@ -1,5 +1,5 @@
 /*
- * What the tests of tiles share: random inputs, and the reader of
+ * Shared by the tests of tiles: random inputs, and the reader of
  * tile_reader.h.
  */
 #ifndef TESTS_TENSOR_TILE_CASES_H

@@ -1,6 +1,6 @@
 /*
- * A reader of packed tiles, written from the description in tensor/tile.h
- * alone.
+ * A reader of packed tiles, written only from the description in tensor/tile.h,
+ * without its code.
  */
 #ifndef TESTS_TENSOR_TILE_READER_H
 #define TESTS_TENSOR_TILE_READER_H

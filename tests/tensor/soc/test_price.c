@@ -1,7 +1,7 @@
 /*
- * Prices against sums done by hand, on a machine of round numbers: a packet of
- * a unit takes 2 ns and two units run, so that work spread evenly takes 1 ns a
- * packet; DDR gives a byte a nanosecond.
+ * Costs compared with sums computed by hand, for a machine with round numbers:
+ * a packet takes 2 ns and two units run, so evenly divided work takes 1 ns per
+ * packet; DDR transfers one byte per nanosecond.
  */
 #include "base/checked.h"
 #include "base/rng.h"
@@ -77,12 +77,12 @@ static void test_one_tile(void **state)
 	equal(p.matrix_ps, 10 * NS, "matrix");
 	equal(p.vector_ps, 44 * NS, "vector");
 	equal(p.dma_ps, 676 * NS, "dma");
-	/* The piece goes through all three, 4 packets are left over. */
+	/* The piece passes through all three engines; 4 packets remain. */
 	equal(p.total_ps, (676 + 40 + 10 + 4 + 1000) * NS, "total");
 	equal(p.energy_pj, (10 * 1 + 44 * 2 + 676 * 3) * NS, "energy");
 }
 
-/* Packets of a tile as docs/soc-clock.md has them, and what is scattered. */
+/* Packets of a tile as in docs/soc-clock.md, and its scatters. */
 static void test_layouts(void **state)
 {
 	static const struct {
@@ -122,8 +122,8 @@ static void test_layouts(void **state)
 	}
 }
 
-/* Half of the TCM holds one tile of these rows: weights pass by twice, and
- * rows of 2 MB do not stay in L2. */
+/* Half of the TCM holds one tile of these rows: weights are streamed twice, and
+ * rows of 2 MB do not fit in L2. */
 static void test_two_passes(void **state)
 {
 	struct price p;
@@ -219,7 +219,7 @@ static void test_idle_unit(void **state)
 	equal(two.vector_ps, one.vector_ps, "two pairs");
 }
 
-/* All rows see `length` positions. -EINVAL when nothing was added. */
+/* All rows see `length` positions. -EINVAL when the cost is 0. */
 static int price_attention(const struct soc *soc, uint64_t rows, uint32_t heads,
 	uint32_t kv_heads, uint32_t head_dim, uint64_t length,
 	enum price_exp exp, struct price *out)
@@ -242,7 +242,7 @@ static void test_attention(void **state)
 	/* Scores 2, values 2, the diagonal before and after. */
 	equal(p.counts.matrix_tiles, 2 + 2 + 1 + 1, "tiles");
 	equal(p.counts.read_bytes, 64 * 32 * 2 * 2, "read");
-	/* K turned, V shuffled, sums carried, softmax, rows in and out. */
+	/* K transposed, V shuffled, sums updated, softmax, rows in and out. */
 	equal(p.counts.vector_packets, 2 * 80 + 32 * 2 + 53 + (57 + 17) + 2 + 2,
 		"packets");
 	equal(p.counts.gathers, 2, "gathers");
@@ -251,7 +251,7 @@ static void test_attention(void **state)
 	equal(p.total_ps, (8192 + 465 + 50 + 10 + 1000) * NS, "total");
 }
 
-/* Two heads of 40 rows by 128 positions: DDR sets the pace, and the other
+/* Two heads of 40 rows by 128 positions: DDR is the bottleneck, and the other
  * engines wait for 64 positions of one head. */
 static void test_attention_heads(void **state)
 {
@@ -302,7 +302,7 @@ static void test_rows(void **state)
 	equal(p.total_ps, 1201000 * NS, "total");
 }
 
-/* ---- around them ---- */
+/* ---- requests, mappings, CPU, flash ---- */
 
 static void test_around(void **state)
 {
@@ -409,8 +409,8 @@ static void test_refused(void **state)
 #undef REFUSED
 }
 
-/* What a runtime takes for rows beside its engines: by weights, once and for
- * each row, of several alone, and energy as of the vector units. */
+/* The runtime's overhead for rows: by weights, once and for each row, only with
+ * several rows, and with the energy of the vector units. */
 static void test_matmul_rows(void **state)
 {
 	struct soc soc = round_soc;

@@ -1,5 +1,5 @@
-/* The host's own work against sums done by hand: a core of 1 GHz and 10 lanes,
- * so that ten operations take a nanosecond, and a step takes 5. */
+/* Costs of the host's work compared with sums computed by hand: a core of 1 GHz
+ * with 10 lanes does ten operations in a nanosecond, and a step takes 5 ns. */
 #include "tensor/soc/price_host.h"
 #include "tensor/soc/soc.h"
 #include "tests/harness.h"

@@ -16,8 +16,8 @@ static struct soc at_lower_limits(void)
 	return soc;
 }
 
-/* Positions are the fields' own, in order: the array of a profile is the
- * struct. */
+/* The numbers are the struct's fields in order, so a profile's array can be
+ * copied to the struct. */
 static void test_order(void **state)
 {
 	struct soc soc = { 0 };
