@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A step may name no nodes, then the next one follows, or more nodes than are
- * returned at once. */
+/* A step may request no nodes, then the next step follows, or more nodes than
+ * are returned at once. */
 int build_next(
 	struct build *b, const uint32_t **node, uint32_t *n, struct err *e)
 {
@@ -94,8 +94,8 @@ void build_specinfer_begin(struct build *b, struct tree *t,
 
 /* ---- EAGLE-2 ------------------------------------------------------------- */
 
-/* The `beam` best children of the layer that was expanded; the deepest layer
- * consists of candidates alone. */
+/* Add the `beam` best children of the layer that was expanded; the deepest
+ * layer consists of candidates alone. */
 static int eagle2_step(struct build *b, struct err *e)
 {
 	struct tree *t = b->tree;
@@ -126,8 +126,8 @@ void build_eagle2_begin(struct build *b, struct tree *t,
 
 /*
  * After each layer the tree is the best of all known candidates. A candidate
- * that is not in the tree then never comes back, and the new nodes of the tree
- * stand at its end, a layer of `depth`.
+ * outside the tree can never return, and the new nodes are at the tree's end, a
+ * layer of `depth`.
  */
 static int opt_step(struct build *b, struct err *e)
 {
@@ -141,7 +141,7 @@ static int opt_step(struct build *b, struct err *e)
 	ret = grow_select(b, e);
 	if (ret)
 		return ret;
-	/* Tokens that verification accepts, by the draft's probabilities. */
+	/* Expected number of accepted tokens, by the draft's probabilities. */
 	b->expected = 0;
 	for (uint32_t u = 1; u < t->n; u++)
 		b->expected += t->path[u];
@@ -178,14 +178,14 @@ static int edgellm_step(struct build *b, struct err *e)
 	struct tree *t = b->tree;
 	uint32_t node = b->first, best = 0;
 
-	/* Nothing is expected behind an end: the draft has no room left. */
+	/* Nothing is expected after a leaf: the draft has no room left. */
 	if (!b->limits.depth || !tree_expects(t, node))
 		return BUILD_DONE;
 	while (t->n_children[node] < CHILDREN &&
 		t->n_children[node] < t->n_candidates[node] &&
 		t->n < b->limits.rows)
 		grow_add(t, node);
-	/* The likeliest end of a branch that may grow; 0, the root: none. */
+	/* The likeliest leaf that may grow; 0, the root: none. */
 	t->steps += t->n;
 	for (uint32_t u = 1; u < t->n; u++)
 		if (!tree_expects(t, u) && t->depth[u] < b->limits.depth &&

@@ -5,8 +5,8 @@
 #include <assert.h>
 #include <math.h>
 
-#define STEP_LEAST 1e-6  /* that a node costs at least, of the tree's cost */
-#define SLACK      1e-12 /* of a bound that was rounded on the way */
+#define STEP_LEAST 1e-6  /* least cost of a node, relative to the tree's */
+#define SLACK      1e-12 /* for rounding errors in a bound */
 
 void gain_rule_init(struct gain_rule *p)
 {
@@ -26,13 +26,13 @@ double gain_rule_reliability(const struct gain_rule *p)
 
 struct seat {
 	double reach;   /* R of equation 3 */
-	uint32_t taken; /* of its candidates, the first so many are members */
-	bool asked;     /* to be expanded */
+	uint32_t taken; /* its first candidates that are members */
+	bool requested; /* expanded, or requested */
 };
 
 /*
- * Members are the nodes of the tree that grows. In struct tree stand besides
- * them those that were expanded ahead; each is a member's child.
+ * Members are the nodes of the growing tree. struct tree also has nodes that
+ * were expanded ahead; each is a member's child.
  */
 struct growth {
 	struct build *build;
@@ -42,16 +42,16 @@ struct growth {
 	double rho;
 	bool priced;       /* the cost is known */
 	struct seat *seat; /* [tree->capacity] */
-	uint32_t *member;  /* [limits->rows], as they joined */
+	uint32_t *member;  /* [limits->rows] in the order of joining */
 	uint32_t n, leaves, drafted;
 	double gain;
 	struct {
 		uint32_t n;
 		double gain, latency;
-	} best; /* of the trees met: what is returned */
+	} best; /* of the trees so far: the one to return */
 };
 
-/* Whether a node of that depth is drafted behind. */
+/* Whether nodes of that depth are drafted after. */
 static bool grows_at(const struct growth *g, uint32_t depth)
 {
 	return depth < g->limits->depth;
@@ -91,12 +91,12 @@ static void note(struct growth *g, bool best_prefix)
 
 struct choice {
 	uint32_t node; /* whose next candidate it is */
-	double ratio;  /* of equation 5; 0: there is none */
-	double most;   /* the largest R at hand, of any */
+	double ratio;  /* of equation 5; 0: no candidate */
+	double most;   /* the largest R of any candidate */
 };
 
-/* R of a member's next candidate; while it is not expanded, the most that can
- * be. */
+/* R of a member's next candidate; an upper bound while the member is not
+ * expanded. */
 static double next_reach(const struct growth *g, uint32_t node)
 {
 	const struct tree *t = g->tree;
@@ -105,7 +105,7 @@ static double next_reach(const struct growth *g, uint32_t node)
 
 	if (!grows_at(g, t->depth[node]))
 		return 0;
-	if (!s->asked)
+	if (!s->requested)
 		return most;
 	if (s->taken == t->n_candidates[node])
 		return 0;
@@ -117,7 +117,7 @@ static struct choice choose(const struct growth *g)
 	struct choice c = { 0 };
 	double now = latency(g, g->n, g->leaves, g->drafted);
 	/* dL of a candidate: [whether it has siblings][whether it is drafted
-	 * behind] */
+	 * after] */
 	double step[2][2];
 
 	for (uint32_t i = 0; i < 2; i++)
@@ -157,7 +157,7 @@ static bool finished(
 	if (!best_prefix)
 		return c->ratio <=
 			g->gain / latency(g, g->n, g->leaves, g->drafted);
-	/* Whether no tree that this one may grow to has a better rate than the
+	/* Stop if no tree that this one may grow to has a better rate than the
 	 * best so far. */
 	best = g->best.gain / g->best.latency;
 	for (uint32_t m = 1; m <= g->limits->rows - g->n; m++) {
@@ -173,9 +173,9 @@ static bool finished(
 /* ---- drafting ------------------------------------------------------------ */
 
 /*
- * The likeliest node that was not expanded yet: a member, or a candidate of
- * one, which then enters struct tree while all who may still join have room.
- * 0: none.
+ * The likeliest node that is not expanded yet: a member, or a candidate of one,
+ * which then enters struct tree if there is still room for all nodes that may
+ * join. 0: none.
  */
 static uint32_t find_ahead(struct growth *g)
 {
@@ -187,7 +187,7 @@ static uint32_t find_ahead(struct growth *g)
 	for (uint32_t i = 0; i < g->n; i++) {
 		uint32_t u = g->member[i], rank = t->n_children[u];
 		double reach = g->seat[u].reach;
-		bool child = g->seat[u].asked;
+		bool child = g->seat[u].requested;
 
 		if (child && (!room || rank == t->n_candidates[u]))
 			continue;
@@ -203,13 +203,13 @@ static uint32_t find_ahead(struct growth *g)
 	return add ? seat_child(g, best) : best;
 }
 
-/* A member is to be expanded, and as many as make it a batch. */
-static int ask(struct growth *g, uint32_t needed)
+/* Request the expansion of a member, with as many others as make a batch. */
+static int request_batch(struct growth *g, uint32_t needed)
 {
 	struct build *b = g->build;
 
 	for (uint32_t next = needed; next; next = find_ahead(g)) {
-		g->seat[next].asked = true;
+		g->seat[next].requested = true;
 		b->node[b->n++] = next;
 		if (b->n == BUILD_BATCH || b->n >= b->limits.batch)
 			break;
@@ -219,8 +219,8 @@ static int ask(struct growth *g, uint32_t needed)
 
 /* ---- building ------------------------------------------------------------ */
 
-/* Candidates join, one by one, until one is needed of a member that is not
- * expanded. In the end what was best becomes the tree, in the order in which it
+/* Add candidates, one by one, until one is needed of a member that is not
+ * expanded. In the end the best tree is returned, in the order in which it
  * grew. */
 static int grow(struct build *b, struct err *e)
 {
@@ -233,8 +233,8 @@ static int grow(struct build *b, struct err *e)
 		struct seat *parent = &g->seat[c.node];
 		uint32_t rank = parent->taken, node;
 
-		if (!parent->asked)
-			return ask(g, c.node);
+		if (!parent->requested)
+			return request_batch(g, c.node);
 		parent->taken++;
 		if (rank < t->n_children[c.node])
 			node = (uint32_t)tree_child(t, c.node,
@@ -281,7 +281,7 @@ static int start(struct build *b, struct err *e)
 		.gain = 1,
 	};
 	g->member[0] = 0;
-	g->seat[0] = (struct seat){ .reach = 1, .asked = true };
+	g->seat[0] = (struct seat){ .reach = 1, .requested = true };
 	note(g, p->best_prefix);
 	b->step = grow;
 	return grow(b, e);

@@ -1,8 +1,14 @@
 /*
- * Known are the candidates behind all nodes that were expanded, in a list by
- * falling reach; the tree is a beginning of it, since no candidate reaches
- * further than its parent. Two things are to be decided, how many more nodes
- * are expanded and how long the beginning is, and only the first commits.
+ * The candidates of all expanded nodes form a list by falling reach (the
+ * best-prefix list); any prefix of it is a tree, as no candidate has a larger
+ * reach than its parent. Two decisions remain: how many more nodes to expand,
+ * and how long a prefix to take. Only the first cannot be undone.
+ *
+ * Taking the prefix of n entries gives G(n), the sum of their reach, in time
+ * L(d, C(n)) (pass_cost.h), where d is the drafting time so far; best_of finds
+ * the n with the highest rate G / L. Expanding k nodes adds D(k) to d;
+ * choose_number predicts the list afterwards from average candidate
+ * probabilities, and compares the rates.
  */
 #include "host/tree/build.h"
 #include "host/tree/grow.h"
@@ -12,17 +18,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEMORY 200  /* expansions that `expect` remembers */
-#define SLACK  1e-9 /* by which a rate must be better to be so */
+#define MEMORY 200  /* expansions that `expect` averages over */
+#define SLACK  1e-9 /* least relative improvement of a rate */
 
 /* ---- the list ------------------------------------------------------------ */
 
 struct entry {
 	double reach;  /* R of equation 3 */
-	int32_t node;  /* in struct tree; -1: it is none yet */
-	int32_t above; /* node of its parent; -1 of the root */
+	int32_t node;  /* in struct tree; -1: not added yet */
+	int32_t above; /* the parent's node; -1 for the root */
 	uint32_t depth;
-	bool asked; /* was to be expanded */
+	bool requested; /* expanded, or requested */
 };
 
 struct growth {
@@ -32,20 +38,20 @@ struct growth {
 	const struct pass_cost *cost;
 	struct gain_rule *rule;
 	double rho;
-	double *time;       /* [limits->rows + 1] C of so many rows */
+	double *time;       /* [limits->rows + 1] C by number of rows */
 	struct entry *list; /* [limits->rows + 1] by falling reach */
-	double *reach;      /* [limits->rows] of a list as it may become */
+	double *reach;      /* [limits->rows] reaches of a predicted list */
 	uint32_t *keep;     /* [limits->rows] nodes */
 	uint32_t n;
-	double drafting; /* what looking behind nodes took, as it is known */
+	double drafting; /* drafting time so far, as predicted */
 	uint32_t ahead;  /* nodes expanded that were not their batch's first */
-	/* Expanded, and their candidates not in the list yet. */
+	/* Being expanded; their candidates are not in the list yet. */
 	struct entry parent[BUILD_BATCH];
 	uint32_t n_parents;
 };
 
-/* A place behind all that reach as far, so a parent comes before its child and
- * a sibling before the next. What is no longer among `rows` falls off. */
+/* Insert after all entries with the same reach, so that a parent precedes its
+ * child and a sibling the next one. Entries beyond `rows` are dropped. */
 static void enter(struct growth *g, struct entry x)
 {
 	uint32_t most = g->limits->rows, at = g->n;
@@ -84,8 +90,8 @@ struct best {
 	double gain, latency, rate;
 };
 
-/* Of the beginnings of a list of falling reaches the best, where drafting took
- * so long; where the stop rule says, as the paper has it. */
+/* The prefix with the highest rate in a list of falling reaches, for a given
+ * drafting time; without best_prefix, the paper's stop rule. */
 static struct best best_of(const struct growth *g, const double *reach,
 	uint32_t n, double drafting)
 {
@@ -122,8 +128,8 @@ static struct best best_now(struct growth *g)
 
 /* ---- which nodes are next ------------------------------------------------ */
 
-/* What it takes to look behind n nodes, at most so many together. */
-static double looks(const struct growth *g, uint32_t n, uint32_t most)
+/* Time to expand n nodes, at most `most` together. */
+static double expansion_time(const struct growth *g, uint32_t n, uint32_t most)
 {
 	double sum = 0, time;
 
@@ -141,9 +147,9 @@ static int falling(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-/* The list as it will be if behind these nodes there is what there mostly was
- * behind nodes; returns how long. */
-static uint32_t foresee(
+/* Predict the list if each of these nodes has average candidates; returns its
+ * length. */
+static uint32_t predict_list(
 	struct growth *g, const uint32_t at[BUILD_BATCH], uint32_t n)
 {
 	double ahead[BUILD_BATCH * TREE_CANDIDATES];
@@ -168,13 +174,14 @@ static uint32_t foresee(
 }
 
 /*
- * Behind how many of these nodes, as many as may be expanded together, it is
- * best to look now; 0: behind none. Of the numbers that are worth their time it
- * is the one that raises the rate most for it, as if time itself were free:
- * several at once are worth it where they take little more than one. Where cost
- * has steps, only more than can be asked of at once may fill one.
+ * How many of these nodes, at most as many as can be expanded together, are
+ * best expanded now; 0: none. Among the numbers that raise the rate it is the
+ * one with the largest rise per time, where the rise is computed as if the
+ * expansion took no time: so several at once are chosen if they take little
+ * more time than one. If the cost has steps, only more than `most` nodes may
+ * fill one, so larger numbers are tried as well.
  */
-static uint32_t how_many(
+static uint32_t choose_number(
 	struct growth *g, const uint32_t at[BUILD_BATCH], uint32_t n)
 {
 	uint32_t rows = g->limits->rows, best = 0, some = 1;
@@ -182,14 +189,14 @@ static uint32_t how_many(
 	uint32_t most = g->limits->most;
 	double now, rise = 0, taken = 0;
 
-	/* Of a batch the first stays in the list, since nothing reaches further
-	 * than what was known then; all others can fall off, then or later, and
-	 * stay in struct tree in vain, where beside them there has to be room
-	 * for `rows`. */
+	/* The first node of a batch stays in the list, as nothing has a larger
+	 * reach than was known before; all others may be dropped later, and
+	 * then stay unused in struct tree, which must still have room for
+	 * `rows`. */
 	most = most < 1 + spare ? most : 1 + spare;
 	most = most < n ? most : n;
-	/* Without known costs: until the list is full of candidates that reach
-	 * further. */
+	/* Without known costs: expand until the list is full of candidates with
+	 * a larger reach. */
 	if (!pass_cost_is_known(g->cost)) {
 		if (g->n == rows &&
 			g->list[at[0]].reach * g->rho <=
@@ -200,8 +207,8 @@ static uint32_t how_many(
 	}
 	now = best_now(g).rate * (1 + SLACK);
 	for (; some <= n && (some <= most || !best); some *= 2) {
-		uint32_t longer = foresee(g, at, some);
-		double time = looks(g, some, most), free;
+		uint32_t longer = predict_list(g, at, some);
+		double time = expansion_time(g, some, most), free;
 
 		if (best_of(g, g->reach, longer, g->drafting + time).rate <=
 			now)
@@ -218,10 +225,11 @@ static uint32_t how_many(
 	return best;
 }
 
-/* ---- looking behind them ------------------------------------------------- */
+/* ---- expanding nodes ----------------------------------------------------- */
 
-/* What is mostly found behind a node. */
-static void learn(struct gain_rule *p, const struct tree *t, uint32_t node)
+/* Update the average probabilities of a node's candidates. */
+static void update_average(
+	struct gain_rule *p, const struct tree *t, uint32_t node)
 {
 	const struct candidate *c = t->candidate + (size_t)node * t->k;
 
@@ -244,30 +252,30 @@ static int grow(struct build *b, struct err *e)
 	struct best best;
 
 	for (uint32_t i = 0; i < g->n_parents; i++) {
-		learn(g->rule, g->tree, (uint32_t)g->parent[i].node);
+		update_average(g->rule, g->tree, (uint32_t)g->parent[i].node);
 		enter_candidates(g, g->parent[i]);
 	}
-	/* Where in the list the likeliest nodes are that may be expanded. */
+	/* The likeliest nodes in the list that may be expanded. */
 	for (uint32_t i = 0; i < g->n && n < BUILD_BATCH; i++)
-		if (!g->list[i].asked && g->list[i].depth < g->limits->depth)
+		if (!g->list[i].requested &&
+			g->list[i].depth < g->limits->depth)
 			at[n++] = i;
-	some = n ? how_many(g, at, n) : 0;
+	some = n ? choose_number(g, at, n) : 0;
 	if (some) {
 		for (uint32_t i = 0; i < some; i++) {
 			struct entry *x = &g->list[at[i]];
 
-			x->asked = true;
+			x->requested = true;
 			x->node =
 				(int32_t)grow_add(g->tree, (uint32_t)x->above);
 			g->parent[i] = *x;
 		}
 		g->n_parents = some;
-		g->drafting += looks(g, some, some);
+		g->drafting += expansion_time(g, some, some);
 		g->ahead += some - 1;
 		return grow_expand(b, first, first + some);
 	}
-	/* The best of all known candidates become the tree, the likeliest
-	 * first. */
+	/* The best prefix becomes the tree, the likeliest first. */
 	best = best_now(g);
 	for (uint32_t i = 0; i < best.n; i++) {
 		struct entry *x = &g->list[i];
@@ -283,7 +291,9 @@ static int grow(struct build *b, struct err *e)
 
 static int start(struct build *b, struct err *e)
 {
-	const struct entry root = { .reach = 1, .above = -1, .asked = true };
+	const struct entry root = {
+		.reach = 1, .above = -1, .requested = true
+	};
 	const uint32_t rows = b->limits.rows;
 	struct growth *g;
 	int ret = grow_reserve(b,

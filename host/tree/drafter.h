@@ -1,15 +1,16 @@
 /*
- * What tells a tree's builder which tokens may come next: a draft model on the
- * host, the same on the device, or an oracle for speed studies.
+ * The interface of drafters, which supply the candidates of tree nodes: a draft
+ * model on the host or the device, retrieval from texts, or an oracle for
+ * studies of speed.
  *
- * begin() starts a tree behind a text; expand() fills the candidates of some of
- * its nodes (tree.h), none of them expanded before, all their ancestors
+ * begin() starts a tree after a text; expand() fills in the candidates of some
+ * of its nodes (tree.h), none of them expanded before, all their ancestors
  * expanded. Candidates depend on the text and the path alone, not on the order
- * of expansions nor on how they were grouped.
+ * or grouping of expansions.
  *
- * Builders add nodes, drop some and number the rest anew (tree_keep) between
- * two expansions. A drafter knows a node again by tree->row[node], which is its
- * own to write and moves with the node.
+ * Between two expansions builders add nodes, drop some and renumber the rest
+ * (tree_keep). A drafter identifies a node by tree->row[node], which it writes
+ * and which moves with the node.
  */
 #ifndef HOST_TREE_DRAFTER_H
 #define HOST_TREE_DRAFTER_H
@@ -22,75 +23,73 @@ struct err;
 struct price;
 struct tree;
 
-/* One of several trees that are begun, or of which nodes are expanded. */
+/* One of several trees in begin_all or expand_all. */
 struct drafter_ask {
-	void *arg; /* of its drafter */
+	void *arg; /* of the tree's drafter */
 	struct tree *tree;
-	const int32_t *text; /* [n_text]; of begin_all */
+	const int32_t *text; /* [n_text]; for begin_all */
 	size_t n_text;
-	const uint32_t *node; /* [n]; of expand_all */
+	const uint32_t *node; /* [n]; for expand_all */
 	uint32_t n;
 };
 
 struct drafter {
 	void *arg;
 	/*
-	 * The tree is reset to the root text[n - 1], and the root expanded.
-	 * What an earlier tree has computed of the text is used again.
+	 * Reset the tree to the root text[n - 1] and expand the root. Results
+	 * of an earlier tree for the same text are reused.
 	 */
 	int (*begin)(void *arg, struct tree *, const int32_t *text, size_t n,
 		struct err *);
-	/* As many of the n >= 1 nodes, which may be more than `batch`, as have
+	/* Expand as many of the n >= 1 nodes (n may exceed `batch`) as have
 	 * room in the draft's context; the rest has no candidates afterwards
-	 * and is not asked for again. */
+	 * and must not be passed again. */
 	int (*expand)(void *arg, struct tree *, const uint32_t *node,
 		uint32_t n, struct err *);
 	/*
-	 * begin() and expand() of the trees of several requests at once, whose
-	 * drafters were opened like one another: for less time, and with the
-	 * same result. What it costs is the first one's. NULL, both: one by
-	 * one.
+	 * begin() and expand() for the trees of several requests at once, whose
+	 * drafters were opened like one another: faster, with the same results.
+	 * The cost is charged to the first one. NULL, both: call one by one.
 	 */
 	int (*begin_all)(const struct drafter_ask *, uint32_t n, struct err *);
 	int (*expand_all)(const struct drafter_ask *, uint32_t n, struct err *);
-	/* Nodes that are best expanded together; 1: one by one. A builder that
-	 * weighs what each number takes may ask for up to `most`; 0: it has
-	 * nothing to choose. */
+	/* Number of nodes that are best expanded together; 1: one by one.
+	 * Builders that weigh the cost of each number may pass up to `most`; 0:
+	 * no such choice. */
 	uint32_t batch, most;
-	/* Behind a node of which nothing is known there may be some of which
-	 * something is. Else no candidates mean that there was no room. */
+	/* A node without candidates may have descendants with some. Otherwise
+	 * no candidates mean that there was no room. */
 	bool resumes;
 	/*
-	 * The text is this now, after a verification: what of the last tree
-	 * came true is kept, the rest is dropped. NULL: begin() is soon enough.
+	 * The text after a verification: keep what of the last tree was
+	 * accepted, drop the rest. NULL: done by begin().
 	 */
 	void (*saw)(void *arg, const int32_t *text, size_t n);
 	/*
-	 * Before that, of a tree just verified: the target's logits [n_vocab]
-	 * behind a node. Of the nodes on the way that came true, of those that
-	 * were so likely to be on it that theirs were computed with these, and
-	 * with `all_rows`, of all, in their order. NULL: it has no use for
-	 * them.
+	 * Called before `saw`, for a tree just verified: the target's logits
+	 * [n_vocab] at a node. Called for accepted nodes, for nodes whose
+	 * logits were computed ahead as they were likely to be accepted, and
+	 * with `all_rows` for all nodes, in their order. NULL: not needed.
 	 */
 	void (*computed)(void *arg, const struct tree *, uint32_t node,
 		const float *logits, uint32_t n_vocab);
 	bool all_rows;
 	/*
-	 * While the target reads a prompt: whether the logits behind its token
-	 * `at` are wanted, and those, in order, or more of them, which another
-	 * drafter wanted. What they cost is the caller's to count. NULL, both
-	 * or none: no use for them.
+	 * While the target reads a prompt: `wants` is whether the logits at
+	 * token `at` are needed; `read` receives these in order, and possibly
+	 * others, which another drafter wanted. The caller counts their cost.
+	 * Both NULL: not needed.
 	 */
 	bool (*wants)(void *arg, const int32_t *prompt, size_t n, size_t at);
 	void (*read)(
 		void *arg, size_t at, const float *logits, uint32_t n_vocab);
-	/* What a phone's processor would have worked for it since last asked,
-	 * added to *sum. NULL: nothing. */
+	/* Add the cost of the drafter's work on a phone's CPU since the last
+	 * call to *sum. NULL: none. */
 	void (*price)(void *arg, struct price *sum);
-	void (*close)(void *arg); /* NULL: there is nothing to close */
+	void (*close)(void *arg); /* NULL: nothing to close */
 };
 
-/* Nodes that it may be asked of at once by who weighs how many; >= 1. */
+/* Most nodes that a builder may pass at once; >= 1. */
 static inline uint32_t drafter_most(const struct drafter *d)
 {
 	uint32_t most = d->most > d->batch ? d->most : d->batch;
@@ -98,7 +97,7 @@ static inline uint32_t drafter_most(const struct drafter *d)
 	return most ? most : 1;
 }
 
-/* It is zeroed then, and may be closed again. */
+/* Closes a drafter and zeroes it, so that it may be closed again. */
 static inline void drafter_close(struct drafter *d)
 {
 	if (d->close)

@@ -76,10 +76,10 @@ uint32_t grow_add(struct tree *t, uint32_t node)
 	return tree_add(t, node, t->candidate[(size_t)node * t->k + rank]);
 }
 
-/* ---- the best of all ----------------------------------------------------- */
+/* ---- the best candidates ------------------------------------------------- */
 
-/* A node's next candidate: nodes that have one are a heap, whose first has the
- * largest path probability and, of equals, the lowest number. */
+/* A node's next candidate. Nodes that have one are a heap by falling path
+ * probability, equal ones by rising number. */
 struct next {
 	double path;
 	uint32_t node;
@@ -87,7 +87,7 @@ struct next {
 
 struct selection {
 	struct tree *tree;
-	uint32_t *taken; /* [tree->n] of its candidates; CLOSED: it left */
+	uint32_t *taken; /* [tree->n] candidates taken; CLOSED: not selected */
 	struct next *heap;
 	uint32_t n;
 };
@@ -105,7 +105,7 @@ static void swap(struct next *a, struct next *b)
 	*b = t;
 }
 
-/* What follows of a node's candidates, if there is one. */
+/* Push a node's next candidate, if there is one. */
 static void push(struct selection *s, uint32_t node)
 {
 	const struct tree *t = s->tree;
@@ -158,7 +158,8 @@ int grow_select(struct build *b, struct err *e)
 	for (uint32_t u = 0; u < t->n; u++)
 		s.taken[u] = u ? CLOSED : 0;
 	push(&s, 0);
-	/* The likeliest candidate stays; if it is a node, its own may, too. */
+	/* Select the likeliest candidate; if it is a node, add its own
+	 * candidates. */
 	for (uint32_t n = 1; n < b->limits.rows && s.n; n++) {
 		uint32_t node = pop(&s), rank = s.taken[node]++, child;
 

@@ -1,11 +1,11 @@
 /*
- * What the builders (build.h) share. In all of them a node's children are its
- * first candidates: candidate n_children[node] is the next to join.
+ * Functions shared by the builders (build.h). In all of them a node's children
+ * are its first candidates: candidate n_children[node] is the next to join.
  *
- * A builder is a step, called when the nodes that the last one asked for are
- * expanded, at first the root. It adds nodes to the tree, and names those to be
- * expanded next: a range by grow_expand, or others in node[n], n <=
- * BUILD_BATCH, itself.
+ * A builder is a step function, called when the nodes that it requested last
+ * are expanded, at first the root. It adds nodes to the tree, and sets the
+ * nodes to be expanded next: a range by grow_expand, or others directly in
+ * node[n], n <= BUILD_BATCH.
  */
 #ifndef HOST_TREE_GROW_H
 #define HOST_TREE_GROW_H
@@ -19,31 +19,32 @@
 void grow_begin(struct build *, struct tree *, const struct build_limits *,
 	int (*step)(struct build *, struct err *));
 
-/* Nodes first .. end - 1, which may be none, are to be expanded: BUILD_EXPAND.
- */
+/* Request the expansion of nodes first .. end - 1, possibly none: returns
+ * BUILD_EXPAND. */
 int grow_expand(struct build *, uint32_t first, uint32_t end);
 
-/* b->memory has room for so many bytes; what was in it may be gone. -ENOMEM. */
+/* Make room for `bytes` bytes in b->memory; its contents may be lost.
+ * -ENOMEM. */
 int grow_reserve(struct build *b, size_t bytes, struct err *);
 
 /*
- * Of nodes first .. end - 1 the one whose next candidate to join has the
- * largest path probability; -1 when none has a candidate left.
+ * The node of first .. end - 1 whose next candidate has the largest path
+ * probability; -1 when none has a candidate left.
  */
 int32_t grow_best(struct tree *, uint32_t first, uint32_t end);
 
-/* Add the candidate n_children[node] of a node. */
+/* Add candidate n_children[node] of a node. */
 uint32_t grow_add(struct tree *, uint32_t node);
 
 /*
- * The tree becomes the root and the likeliest limits.rows - 1 of all candidates
- * by path, which hang together, since no path is likelier than a part of it.
- * Uses the memory. -ENOMEM.
+ * Reduce the tree to the root and the limits.rows - 1 likeliest of all
+ * candidates by path probability, which are connected, as no path is likelier
+ * than its prefixes. Uses the memory. -ENOMEM.
  */
 int grow_select(struct build *, struct err *);
 
-/* Nodes node[n] (tree_keep) become the tree, and *rule notes what that is worth
- * and how many of the nodes that were expanded it needs. */
+/* Reduce the tree to nodes node[n] (tree_keep), and record its gain and
+ * latency, and how many of the expanded nodes it uses, in *rule. */
 void grow_settle(struct tree *, const uint32_t *node, uint32_t n,
 	struct gain_rule *rule, double gain, double latency);
 

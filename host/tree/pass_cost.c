@@ -4,14 +4,15 @@
 #include <math.h>
 #include <string.h>
 
-/* Of an error how much is mended at once, and how large one may be, of what
- * was expected: a machine that does something else now and then tells nothing
- * of rows. */
+/* Share of an error that is corrected at once, and the largest error, relative
+ * to the expectation: a machine that is sometimes busy with other work must not
+ * distort the estimates. */
 #define RATE 0.1
 #define MOST 0.5
-/* So many passes tell of the machine as a whole. */
+/* Number of first passes that correct C as a whole. */
 #define WHOLE 4
-/* Of what rows take, without anything better: is there for the first. */
+/* Share of a pass's time that does not depend on rows, before anything is
+ * known. */
 #define FIXED 0.5
 
 const uint32_t pass_knot[PASS_KNOTS] = { 1, 8, 16, 32, 64, 96, 128, 192, 256 };
@@ -26,8 +27,8 @@ void pass_cost_see(double *mean, uint32_t *n, double x)
 /* ---- rows ---------------------------------------------------------------- */
 
 /*
- * The sequence that does not fall and is nearest to it, by squares: pools of
- * neighbours that fall become their mean.
+ * Pool adjacent violators: the nearest non-decreasing sequence by least
+ * squares, in which neighbours that fall are replaced by their mean.
  */
 static void straighten(double *x, uint32_t n)
 {
@@ -55,7 +56,7 @@ void pass_cost_set(struct pass_cost *c, const uint32_t *row, const double *time,
 {
 	assert(n && n <= PASS_ROWS);
 	c->n_rows = n;
-	c->n_told = 0;
+	c->n_seen = 0;
 	memcpy(c->row, row, n * sizeof(*row));
 	memcpy(c->time, time, n * sizeof(*time));
 	straighten(c->time, n);
@@ -74,8 +75,8 @@ void pass_cost_remembered(struct pass_cost *c)
 		outweigh(&c->n_look[i]);
 }
 
-/* Of n rows what each of the knots at hand says of C(n); beyond the last it
- * goes on in proportion. */
+/* Weights of the stored row counts for C(n); beyond the last one C is
+ * proportional. */
 static void shares(const struct pass_cost *c, double n, double share[PASS_ROWS])
 {
 	uint32_t i = 0;
@@ -112,7 +113,7 @@ double pass_cost_rows(const struct pass_cost *c, double n)
 	return weigh(c, share);
 }
 
-/* A part is there whatever the rows, the rest by rows. */
+/* One part is fixed, the rest is proportional to rows. */
 void pass_cost_begin(struct pass_cost *c, double n, double time)
 {
 	double at[PASS_KNOTS];
@@ -138,12 +139,11 @@ void pass_cost_saw_rows(struct pass_cost *c, uint32_t n, uint32_t kept,
 		sum += share[i] * share[i];
 	}
 	expected = weigh(c, share);
-	c->n_told++;
-	if (c->n_told <= WHOLE && expected > 0) {
-		/* A geometric mean: what is wrong with all of it is a factor.
-		 */
+	c->n_seen++;
+	if (c->n_seen <= WHOLE && expected > 0) {
+		/* A geometric mean, as a general error is a factor. */
 		error = pow(
-			fmin(time / expected, 1 + MOST), 1. / (c->n_told + 1));
+			fmin(time / expected, 1 + MOST), 1. / (c->n_seen + 1));
 		for (uint32_t i = 0; i < c->n_rows; i++)
 			c->time[i] *= error;
 		return;

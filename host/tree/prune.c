@@ -17,7 +17,7 @@ struct pruning {
 	void *arg;
 	float *sigma;   /* [n] */
 	double *merit;  /* [n] */
-	uint32_t *keep; /* [n] 1 or 0 until they are listed */
+	uint32_t *keep; /* [n] 1 or 0 until they become the list */
 	uint64_t scored, steps;
 };
 
@@ -51,7 +51,7 @@ static uint32_t child_from(const struct tree *t, uint32_t u, uint32_t v)
 
 /* ---- sigma --------------------------------------------------------------- */
 
-/* To sigma of u's children; returns the largest. */
+/* Store the children's scores in sigma; returns the largest. */
 static float score_children(struct pruning *p, uint32_t u)
 {
 	const struct tree *t = p->tree;
@@ -86,7 +86,7 @@ static void sigma_of_children(struct pruning *p, uint32_t u)
 	uint32_t n = 0;
 	struct softmax all = { .temperature = (double)p->opts->temperature };
 
-	/* Of the candidates that are no children. */
+	/* Scores of the candidates that are no children. */
 	for (uint32_t i = 0; p->opts->shadow && i < tree_expects(t, u); i++)
 		if (tree_child(t, u, c[i].token) < 0)
 			token[n++] = c[i].token;
@@ -108,8 +108,8 @@ static void sigma_of_children(struct pruning *p, uint32_t u)
 
 /* ---- decisions ----------------------------------------------------------- */
 
-/* How many children of u are better than its child v; of equal ones the one
- * that was added first is. */
+/* Number of u's children that are better than its child v; of equal ones the
+ * earlier is better. */
 static uint32_t rank(const struct pruning *p, uint32_t u, uint32_t v)
 {
 	const struct tree *t = p->tree;
@@ -122,7 +122,7 @@ static uint32_t rank(const struct pruning *p, uint32_t u, uint32_t v)
 	return better;
 }
 
-/* Decides on the children of a node that stays; *tip is the last node of the
+/* Decide on the children of a node that stays; *tip is the last node of the
  * backbone so far. */
 static void decide(const struct pruning *p, uint32_t u, uint32_t *tip)
 {
@@ -137,7 +137,7 @@ static void decide(const struct pruning *p, uint32_t u, uint32_t *tip)
 
 		if (on_backbone && !r)
 			*tip = v;
-		/* A sigma that is no number says nothing against the edge. */
+		/* A NaN does not cut an edge. */
 		p->keep[v] = !(p->sigma[v] < o->theta) || *tip == v ||
 			(shallow && r < o->breadth &&
 				p->sigma[v] >= o->breadth_theta);
@@ -146,7 +146,7 @@ static void decide(const struct pruning *p, uint32_t u, uint32_t *tip)
 
 /* ---- adding back --------------------------------------------------------- */
 
-/* What is kept; tokens are those that it promises, in the unit of merits. */
+/* Counts of what is kept; tokens: sum of merits. */
 struct tally {
 	uint32_t rows, leaves;
 	double tokens;
@@ -173,8 +173,8 @@ static enum prune_lack lacks(
 						      : PRUNE_LACKS_NOTHING;
 }
 
-/* Of the nodes that were cut the best, which is none at n. A parent is no worse
- * and comes before: it is there already. */
+/* The cut node with the highest merit; n if there is none. Its parent has no
+ * lower merit and comes first, so it is kept already. */
 static uint32_t best_cut(struct pruning *p)
 {
 	uint32_t n = p->tree->n, best = n;
@@ -186,7 +186,7 @@ static uint32_t best_cut(struct pruning *p)
 	return best;
 }
 
-/* What was cut comes back, the best first, until nothing is lacking. */
+/* Add cut nodes back, the best first, until nothing is lacking. */
 static void add_back(struct pruning *p, struct prune_result *out)
 {
 	const struct tree *t = p->tree;
@@ -196,10 +196,10 @@ static void add_back(struct pruning *p, struct prune_result *out)
 	uint32_t v;
 
 	/*
-	 * What the draft and the predictor think of the way to each node; the
-	 * draft alone, where nothing was scored. An edge must be likely to
-	 * both: where one of them is sure that it is not, the other's opinion
-	 * counts little.
+	 * Merit of each node, by the draft and the predictor, or by the draft
+	 * alone where nothing was scored. The geometric mean requires an edge
+	 * to be likely for both: if one of them gives it almost no probability,
+	 * the other's opinion counts little.
 	 */
 	p->merit[0] = 1;
 	for (v = 1; v < t->n; v++) {
@@ -244,8 +244,8 @@ void prune_tree(const struct tree *t, const struct prune_opts *o,
 		out->sigma[u] = u ? 0 : 1;
 		out->keep[u] = !u;
 	}
-	/* Parents come first, so what becomes of a node is known when its
-	 * children are to be looked at. */
+	/* Parents come first, so a node's fate is decided before its children
+	 * are scored. */
 	for (uint32_t u = 0; u < t->n; u++) {
 		if (!out->keep[u] || !t->n_children[u])
 			continue;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEMORY 10  /* observations that a moving average remembers */
+#define MEMORY 10  /* observations that a moving average spans */
 #define MARGIN 1.1 /* of slopes */
 
 void cost_init(struct cost *c, double fixed)
@@ -14,7 +14,7 @@ void cost_init(struct cost *c, double fixed)
 	c->fixed = fixed;
 }
 
-/* The plain mean of the first few, a moving one from then on. */
+/* The plain mean of the first MEMORY, then a moving one. */
 static void average(double *mean, uint32_t *n, double x)
 {
 	*n += *n < MEMORY;
@@ -37,7 +37,7 @@ double cost_draft(const struct cost *c)
 
 struct slopes {
 	uint32_t n;
-	/* Of the line being walked: its last point. */
+	/* The last point on the current line. */
 	uint32_t at; /* 0: none yet */
 	double mean;
 	float slope[COST_ROWS * COST_LEAVES];
@@ -59,7 +59,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The upper quartile and a margin. */
+/* The upper quartile, with a margin. */
 static double conservative(struct slopes *s)
 {
 	if (!s->n)
@@ -83,8 +83,9 @@ static double leaf_slope(const struct cost *c)
 }
 
 /*
- * Along equal leaves. Where no two shapes have as many, along the dearest shape
- * of each row count: that charges to rows what is due to leaves as well.
+ * Slopes along equal leaves. If no two shapes have equal leaves, along the
+ * dearest shape of each row count: that charges to rows what is partly due to
+ * leaves.
  */
 static double row_slope(const struct cost *c)
 {
@@ -112,14 +113,14 @@ static double row_slope(const struct cost *c)
 
 /* ---- the table ----------------------------------------------------------- */
 
-/* most and where from, in the order of growing shapes. */
+/* Set `most` and where it comes from, in the order of growing shapes. */
 static void find_smaller(struct cost *c, uint32_t i, uint32_t j)
 {
 	const struct cost_cell *a = i ? &c->verify[i - 1][j] : NULL;
 	const struct cost_cell *b = j ? &c->verify[i][j - 1] : NULL;
 	struct cost_cell *cell = &c->verify[i][j];
 
-	/* Of the smaller neighbours the one that tells more; NULL: none. */
+	/* The more informative of the two smaller neighbours; NULL: none. */
 	if (!a || !a->rows || (b && b->rows && b->most > a->most))
 		a = b && b->rows ? b : NULL;
 	cell->most = a ? a->most : 0;
@@ -140,7 +141,8 @@ static void least_of(struct cost_cell *cell, const struct cost_cell *larger)
 	cell->above = larger->above;
 }
 
-/* The least of the larger shapes seen, in the order of shrinking shapes. */
+/* Set the estimate to the least of larger observed shapes, in the order of
+ * shrinking shapes. */
 static void find_larger(struct cost *c, uint32_t i, uint32_t j)
 {
 	struct cost_cell *cell = &c->verify[i][j];
@@ -154,9 +156,9 @@ static void find_larger(struct cost *c, uint32_t i, uint32_t j)
 }
 
 /*
- * In the order of growing shapes; the estimate is find_larger's so far. Where
- * neither a smaller nor a larger shape is known, the smaller neighbours lead
- * on.
+ * Set the estimate, in the order of growing shapes; it starts as find_larger's.
+ * If neither smaller nor larger shapes are known, slopes lead on from the
+ * smaller neighbours.
  */
 static void find_estimate(struct cost *c, uint32_t i, uint32_t j)
 {

@@ -1,20 +1,19 @@
 /*
- * What a cycle of drafting and verifying costs, learnt while it happens (Lever,
- * "key quantity estimation"): a moving average of what the draft takes to
- * expand a node, and a table of what verification takes by its shape, which is
- * rows and leaves. Units are the caller's (nanoseconds, picoseconds of a
- * phone), the same throughout.
+ * Costs of a cycle of drafting and verifying, learnt by tree shape (Lever, "key
+ * quantity estimation"): a moving average of the time to expand a node, and a
+ * table of verification times by rows and leaves. Units are the caller's
+ * (nanoseconds, picoseconds of a phone), the same throughout.
  *
- * The estimate never falls when rows or leaves rise; where the rules below
- * would let it, it stays. A shape that was seen costs what it took on average,
- * or more if a smaller one took more. One not seen yet costs the most that is
- * known of smaller ones and a conservative slope from there (an upper quartile
- * of the table's slopes and a tenth), but no more than a larger one that was
- * seen. Where only larger ones are known: the cheapest of them, of which the
- * share `fixed` is taken to come whatever the rows, and the rest by rows. With
- * 1 a cycle that began with large trees never learns what small ones cost; with
- * less it tries them. Where neither are (more rows on fewer leaves): a slope
- * from what the smaller neighbours cost. Until two row counts were seen there
+ * Estimates never decrease with rows or leaves; where the rules below would
+ * make them, they are raised. An observed shape costs its average, or more if a
+ * smaller one took more. A shape without observations costs the most known of
+ * smaller ones plus a conservative slope (an upper quartile of the table's
+ * slopes, plus a tenth), but no more than an observed larger one. If only
+ * larger ones are known: the cheapest of them, of which the share `fixed` is
+ * assumed independent of rows, and the rest proportional to rows. With `fixed`
+ * 1 a run that began with large trees never learns the cost of small ones; with
+ * less it tries them. If neither are known (more rows on fewer leaves): a slope
+ * from the smaller neighbours' costs. Before two row counts are observed there
  * is no slope.
  */
 #ifndef HOST_TREE_TREE_COST_H
@@ -28,14 +27,14 @@
 struct cost_cell {
 	double mean; /* moving */
 	double estimate;
-	double most; /* of the smaller shapes seen, and of this one */
-	uint32_t n;  /* seen so often */
-	/* The shape from where a slope leads here; rows 0: no smaller one. */
+	double most; /* of the smaller observed shapes, and of this one */
+	uint32_t n;  /* number of observations */
+	/* The shape where the slope to here begins; rows 0: no smaller one. */
 	uint16_t rows, leaves;
-	uint16_t above; /* rows of the cheapest larger shape seen */
+	uint16_t above; /* rows of the cheapest larger observed shape */
 };
 
-/* Some 300 KiB; an observation of verification costs a walk through it. */
+/* About 300 KiB; each observation of a verification costs a pass over it. */
 struct cost {
 	double draft; /* of expanding a node */
 	uint32_t n_draft;
@@ -47,14 +46,14 @@ struct cost {
 
 void cost_init(struct cost *, double fixed);
 
-/* An expansion of `nodes` nodes took so long; time >= 0. */
+/* Record the time of expanding `nodes` nodes; time >= 0. */
 void cost_saw_draft(struct cost *, uint32_t nodes, double time);
-/* A verification of a tree of that shape, both >= 1, took so long. */
+/* Record the time of verifying a tree of that shape, both >= 1. */
 void cost_saw_verify(
 	struct cost *, uint32_t rows, uint32_t leaves, double time);
 
-double cost_draft(const struct cost *); /* 0 before any was seen */
-/* 0 before any was seen. */
+double cost_draft(const struct cost *); /* 0 without observations */
+/* 0 without observations. */
 double cost_verify(const struct cost *, uint32_t rows, uint32_t leaves);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * A tree grown by a builder and a drafter alone, with nobody else's in between.
+ * Runs a builder with one drafter to its end, without another request between
+ * the steps.
  */
 #ifndef TESTS_HOST_TREE_BUILD_RUN_H
 #define TESTS_HOST_TREE_BUILD_RUN_H
@@ -7,7 +8,7 @@
 #include "host/tree/build.h"
 #include "host/tree/drafter.h"
 
-/* The build that was begun, to its end; then it is released. */
+/* Run a build that has begun to its end, then release it. */
 static inline int build_run(
 	struct build *b, const struct drafter *d, struct err *e)
 {

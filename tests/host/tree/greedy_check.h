@@ -1,6 +1,6 @@
 /*
- * What the tests of Lever's builder share: costs of a cycle, which the builder
- * is told, and trees that it builds from a hash_drafter.h drafter.
+ * Helpers for tests of Lever's builder: cycle costs that the builder is given,
+ * and trees that it builds from a hash_drafter.h drafter.
  */
 #ifndef TESTS_HOST_TREE_GREEDY_CHECK_H
 #define TESTS_HOST_TREE_GREEDY_CHECK_H
@@ -19,7 +19,8 @@
 
 static struct cost cost;
 
-/* Steps of some rows, leaves, I/O, and now and then nothing known. */
+/* Random costs with steps in rows, leaves and I/O; sometimes nothing is
+ * known. */
 static inline void random_cost(uint32_t rows)
 {
 	double io = draw(3) ? 1000 * unit() : 0, step = 1 + 90 * unit();

@@ -1,7 +1,7 @@
 /*
- * A drafter for tests of token trees: what may come behind a path is a hash of
- * the path, so a test can ask for it without any tree. It keeps the rules of
- * its contract (host/tree/drafter.h) under watch.
+ * A drafter for tests of token trees: the candidates after a path are a hash of
+ * the path, so a test can compute them without a tree. It checks that its
+ * caller keeps the contract of host/tree/drafter.h.
  */
 #ifndef TESTS_HOST_TREE_HASH_DRAFTER_H
 #define TESTS_HOST_TREE_HASH_DRAFTER_H
@@ -23,13 +23,13 @@
 struct hash_drafter {
 	uint64_t seed;
 	uint32_t k;
-	double sharp;  /* how far from uniform: 0 is uniform */
-	double mass;   /* of all candidates; 0: anything from 0.5 to 1 */
-	bool coarse;   /* many are equal, some are 0 */
+	double sharp;  /* distance from uniform; 0: uniform */
+	double mass;   /* sum of all candidates; 0: random, from 0.5 to 1 */
+	bool coarse;   /* many candidates are equal, some are 0 */
 	uint32_t bare; /* one node in so many has no candidates; 0: none */
-	uint32_t room; /* expansions a tree; 0: no limit */
+	uint32_t room; /* expansions of a tree; 0: no limit */
 	uint32_t fail; /* the call of expand that fails; 0: none */
-	/* What happened since hash_begin. */
+	/* Counts since hash_begin. */
 	uint32_t calls, nodes, largest;
 	uint64_t path[HASH_ROWS]; /* of the node that has this row */
 };
@@ -78,7 +78,7 @@ static inline int hash_order(const void *a, const void *b)
 	return (x->token > y->token) - (x->token < y->token);
 }
 
-/* The candidates behind a path; returns how many. */
+/* Write the candidates after a path; return their number. */
 static inline uint32_t hash_candidates(
 	const struct hash_drafter *d, uint64_t path, struct candidate *out)
 {
@@ -109,7 +109,7 @@ static inline void hash_expand_node(
 
 	assert_true(node < t->n);
 	assert_int_equal(t->n_candidates[node], 0);
-	/* Ancestors are expanded, and their rows are still theirs. */
+	/* Ancestors must be expanded and still own their rows. */
 	for (uint32_t u = node; u;) {
 		u = (uint32_t)t->parent[u];
 		assert_in_range(t->row[u], 1, d->nodes);
@@ -155,7 +155,7 @@ static inline struct drafter hash_drafter(
 	};
 }
 
-/* All that a tree must be, counted anew. */
+/* Check all invariants of a tree, with counts made anew. */
 static inline void hash_check_tree(const struct hash_drafter *d,
 	const struct tree *t, uint32_t rows, uint32_t depth)
 {
@@ -170,7 +170,7 @@ static inline void hash_check_tree(const struct hash_drafter *d,
 		for (uint32_t v = u + 1; v < t->n; v++) {
 			if (t->parent[v] != (int32_t)u)
 				continue;
-			/* In the order of candidates. */
+			/* Children must be in the order of candidates. */
 			assert_true(children < n);
 			assert_int_equal(t->token[v], c[children].token);
 			assert_true(t->q[v] == c[children].q);

@@ -1,7 +1,7 @@
 /*
- * The gain that Lever's builder foretells: the tokens that texts by the
- * draft's own law yield, and those of texts that follow it less often once it
- * has seen how reliable the draft is.
+ * The gain that Lever's builder predicts, compared with the tokens that random
+ * texts yield: texts drawn from the draft's own distribution, and texts that
+ * follow it less often once the builder has measured how reliable the draft is.
  */
 #include "host/tree/build.h"
 #include "host/tree/tree.h"
@@ -13,7 +13,7 @@
 
 #define ROWS_MOST 48
 
-/* How many tokens a text yields that goes on as path says. */
+/* Number of tokens that a text yields if it continues as path does. */
 static uint32_t emitted(const struct tree *t, const int32_t *text, uint32_t n)
 {
 	int32_t node = 0;
@@ -27,7 +27,8 @@ static uint32_t emitted(const struct tree *t, const int32_t *text, uint32_t n)
 	return i;
 }
 
-/* Over all texts of n tokens that the draft's own law can write. */
+/* Sum over all texts of n tokens that the draft's own distribution can
+ * produce. */
 static double enumerate(const struct hash_drafter *h, const struct tree *t,
 	uint64_t path, int32_t *text, uint32_t at, uint32_t n)
 {
@@ -87,16 +88,17 @@ static void test_reliability_by_hand(void **state)
 	tree_add(t, 0, t->candidate[0]);
 	t->n_candidates[1] = 1;
 	t->candidate[2] = (struct candidate){ 12, .5F };
-	/* Root: 99 is none of two; H 0.9, M 0.975. */
+	/* At the root: 99 is neither candidate; H 0.9, M 0.975. */
 	gain_rule_saw(&p, t, path, 0, 99);
 	assert_close(p.hit, 0.9, 1e-12, "hit");
 	assert_close(p.mass, 0.975, 1e-12, "mass");
 	assert_close(gain_rule_reliability(&p), 0.9 / 0.975, 1e-12, "rho");
-	/* Root hits by a node, the node misses. */
+	/* At the root a hit by a node; the node itself misses. */
 	gain_rule_saw(&p, t, path, 1, 10);
 	assert_close(p.hit, (0.9 * 0.9 + 0.1) * 0.9, 1e-12, "hit");
 	assert_close(p.mass, (0.975 * 0.9 + 0.075) * 0.9 + 0.05, 1e-12, "mass");
-	/* A candidate that is no node is a hit; a node not expanded nothing. */
+	/* A candidate that is not a node counts as a hit; a node not expanded
+	 * does not count. */
 	p.hit = p.mass = 0.5;
 	gain_rule_saw(&p, t, path, 0, 11);
 	assert_close(p.hit, 0.55, 1e-12, "hit");
@@ -111,7 +113,8 @@ static void test_reliability_by_hand(void **state)
 	tree_close(t);
 }
 
-/* A target that follows the draft with probability `follows` only. */
+/* The next token of a target that follows the draft only with probability
+ * `follows`. */
 static int32_t next_token(
 	const struct hash_drafter *h, uint64_t path, double follows)
 {
@@ -177,7 +180,7 @@ static void test_calibrated(void **state)
 			tokens += got / 5000.;
 		}
 		print_message("follows %.2f: %.3f tokens a cycle, %.3f "
-			      "foretold, reliability %.3f\n",
+			      "predicted, reliability %.3f\n",
 			follows[i], tokens, gain, gain_rule_reliability(&p));
 		assert_close(gain, tokens, 0.05 * tokens, "tokens a cycle");
 	}

@@ -1,7 +1,8 @@
 /*
- * What a cycle takes by its parts: by hand where each of them is what it waits
- * for; rows against the definition of what does not fall and is nearest; and
- * what is learnt of rows from passes, whole ones and pruned ones.
+ * The time of a cycle by its parts: by hand, for each part that can be the one
+ * that limits the cycle; the estimates by rows compared with their definition,
+ * the nearest values that do not fall; and how passes, whole and pruned ones,
+ * change them.
  */
 #include "base/rng.h"
 #include "host/tree/pass_cost.h"
@@ -14,16 +15,16 @@ static void test_by_hand(void **state)
 {
 	struct pass_cost c = { .read = 1000, .ahead = 200, .start = 50 };
 
-	/* Flash is waited for, and stands still for none of 15 nodes. */
+	/* Flash limits; drafting up to 15 nodes does not delay it. */
 	assert_close(pass_cost_cycle(&c, 0, 100), 1000, 0, "flash");
 	assert_close(pass_cost_cycle(&c, 150, 100), 1000, 0, "hidden");
 	assert_close(pass_cost_cycle(&c, 160, 100), 1010, 0, "stands still");
-	/* Computing: drafting is before it. */
+	/* Computing limits, after drafting. */
 	assert_close(pass_cost_cycle(&c, 50, 1500), 1600, 0, "computing");
-	/* Half of the layers are computed while slots are full. */
+	/* Half of the layers are computed while the slots are full. */
 	c.before = 0.5;
 	assert_close(pass_cost_cycle(&c, 50, 400), 1100, 0, "resident");
-	/* In memory. */
+	/* All weights in memory. */
 	c.read = 0;
 	assert_close(pass_cost_cycle(&c, 50, 400), 500, 0, "in memory");
 }
@@ -37,9 +38,9 @@ static void check_look(
 	assert_close(takes, time, 0, "looking");
 }
 
-/* Behind 1, 2, 4 or 8 nodes, each by itself, and what was never seen as the
- * next smaller. */
-static void test_looks(void **state)
+/* Expansions of 1, 2, 4 or 8 nodes have separate averages; a size that was
+ * never seen uses the next smaller one. */
+static void test_expansion_time(void **state)
 {
 	struct pass_cost c = { 0 };
 
@@ -123,7 +124,7 @@ static void test_between(void **state)
 	assert_close(pass_cost_rows(&c, 12), 15, 1e-12, "line");
 	assert_close(pass_cost_rows(&c, 16), 20, 1e-12, "knot");
 	assert_close(pass_cost_rows(&c, 64), 120, 1e-12, "beyond");
-	/* Both ends of a stair. */
+	/* Both ends of a step. */
 	pass_cost_set(&c, stair, (const double[]){ 20, 20, 60, 60 }, 4);
 	assert_close(pass_cost_rows(&c, 9), 20, 0, "step");
 	assert_close(pass_cost_rows(&c, 16), 20, 0, "step");
@@ -135,7 +136,7 @@ static double device(double n)
 	return 60 + 5 * n;
 }
 
-/* Noise of a quarter, and now and then ten times as much. */
+/* Noise of a quarter, and sometimes ten times as much. */
 static double noisy(double x)
 {
 	return x * (0.875 + 0.25 * unit()) * (draw(20) ? 1 : 10);
@@ -154,7 +155,7 @@ static void test_learns(void **state)
 	for (uint32_t n = 16; n <= 250; n += 31)
 		assert_close(pass_cost_rows(&c, n), device(n), 0.25 * device(n),
 			"rows");
-	/* All at once twice as slow: where it works it is noticed. */
+	/* Suddenly twice as slow: noticed for the rows in use. */
 	for (int i = 0; i < 80; i++)
 		pass_cost_saw_rows(&c, 100, 100, 1, 2 * device(100));
 	assert_close(pass_cost_rows(&c, 100), 2 * device(100),
@@ -162,8 +163,8 @@ static void test_learns(void **state)
 }
 
 /*
- * Passes that were pruned say what fewer rows behind the exit take, and nothing
- * against what all of them would: else what pruning saves would be forgotten.
+ * Pruned passes change the time of fewer rows after the exit layer, but not the
+ * time that all rows would take: else the saving by pruning would be forgotten.
  */
 static void test_pruned_passes(void **state)
 {
@@ -178,15 +179,16 @@ static void test_pruned_passes(void **state)
 			&c, 64, 20, 0.5, (device(64) + device(20)) / 2);
 	assert_close(pass_cost_rows(&c, 64), device(64), 1e-6, "all");
 	assert_close(pass_cost_rows(&c, 20), device(20), 1e-6, "kept");
-	/* Told something else, it comes to that. */
+	/* With another time it converges to that. */
 	for (int i = 0; i < 200; i++)
 		pass_cost_saw_rows(&c, 64, 20, 0.5, 500);
 	assert_close((pass_cost_rows(&c, 64) + pass_cost_rows(&c, 20)) / 2, 500,
 		5, "both");
 }
 
-/* After one pass of n rows: half of it is there for the first row. */
-static void test_begins(void **state)
+/* After the first pass half of its time is assumed to be constant, and half to
+ * be proportional to rows. */
+static void test_first_estimate(void **state)
 {
 	struct pass_cost c = { 0 };
 
@@ -196,7 +198,7 @@ static void test_begins(void **state)
 	assert_close(pass_cost_rows(&c, 16), 75, 1e-9, "half of them");
 }
 
-/* C is known to take the device `of` times as long as it does. */
+/* A profile in which the device takes `of` times as long as in fact. */
 static struct pass_cost wrong(double of)
 {
 	struct pass_cost c = { 0 };
@@ -220,9 +222,9 @@ static void check_right(const struct pass_cost *c, uint32_t n, double within)
 		pass_cost_rows(c, n), device(n), within * device(n), "rows");
 }
 
-/* What was found out on a busy machine is mended by some passes, of whatever
- * rows, for all of them. */
-static void test_heals(void **state)
+/* A profile that was made on a busy machine is corrected by some passes of any
+ * number of rows, for all numbers. */
+static void test_corrects_wrong_profile(void **state)
 {
 	struct pass_cost c = wrong(3);
 
@@ -235,7 +237,7 @@ static void test_heals(void **state)
 	check_right(&c, 12, 0.15);
 }
 
-/* One pass of the first that is disturbed is outweighed by the others. */
+/* One disturbed pass among the first is outweighed by the others. */
 static void test_disturbed_once(void **state)
 {
 	for (int which = 0; which < 4; which++) {
@@ -248,8 +250,8 @@ static void test_disturbed_once(void **state)
 	}
 }
 
-/* Of what was known the other terms, too, are soon outweighed. */
-static void test_weighs_little(void **state)
+/* The other terms of a profile are soon outweighed, too. */
+static void test_profile_has_little_weight(void **state)
 {
 	struct pass_cost c = { .start = 30 };
 
@@ -264,16 +266,16 @@ static void test_weighs_little(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_by_hand),
-	cmocka_unit_test(test_looks),
+	cmocka_unit_test(test_expansion_time),
 	cmocka_unit_test(test_average),
 	cmocka_unit_test(test_never_falls),
 	cmocka_unit_test(test_between),
 	cmocka_unit_test(test_learns),
 	cmocka_unit_test(test_pruned_passes),
-	cmocka_unit_test(test_begins),
-	cmocka_unit_test(test_heals),
+	cmocka_unit_test(test_first_estimate),
+	cmocka_unit_test(test_corrects_wrong_profile),
 	cmocka_unit_test(test_disturbed_once),
-	cmocka_unit_test(test_weighs_little),
+	cmocka_unit_test(test_profile_has_little_weight),
 };
 
 TEST_FILE(tests)

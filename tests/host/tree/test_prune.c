@@ -1,7 +1,8 @@
 /*
- * Pruning against the definition, done here edge by edge over the whole tree,
- * on random trees; and what must hold of any: ancestors, the backbone, more
- * kept where less is asked to go, and enough added back.
+ * Pruning compared with its definition, computed here edge by edge over the
+ * whole tree, on random trees; and properties of all results: ancestors and the
+ * backbone stay, more nodes stay with weaker settings, and enough nodes are
+ * added back.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -18,15 +19,15 @@
 #define MAX_NODES 160
 #define ROUNDS    400
 
-/* What the predictor thinks: of each token behind each node. */
+/* The predictor's scores of each token after each node. */
 struct predictor {
 	const struct tree *tree;
 	uint64_t seed, round;
 	double spread; /* of the scores */
 	bool all_alike, not_a_number;
 	unsigned calls;
-	/* Tokens asked about behind each node. */
-	uint32_t asked[MAX_NODES];
+	/* tokens scored after each node */
+	uint32_t scored[MAX_NODES];
 };
 
 static float score_of(const struct predictor *p, uint32_t node, int32_t token)
@@ -64,12 +65,11 @@ static void score(
 	assert_true(n > 0);
 	assert_true(node < p->tree->n);
 	p->calls++;
-	p->asked[node] += n;
+	p->scored[node] += n;
 	for (uint32_t i = 0; i < n; i++) {
 		if (!is_candidate(p->tree, node, token[i]) &&
 			!is_child(p->tree, node, token[i]))
-			fail_msg(
-				"asked for token %d behind %u", token[i], node);
+			fail_msg("token %d after %u scored", token[i], node);
 		out[i] = score_of(p, node, token[i]);
 	}
 }
@@ -86,7 +86,7 @@ static struct tree *tree_of(uint32_t capacity, uint32_t k)
 	return t;
 }
 
-/* n candidates of node u: tokens that differ, of falling q. */
+/* n candidates of node u: different tokens with falling q. */
 static void expand(struct tree *t, uint32_t u, uint32_t n)
 {
 	t->n_candidates[u] = n;
@@ -107,7 +107,7 @@ static uint32_t draw(uint64_t seed, uint64_t *at, uint32_t below)
 }
 
 /*
- * A random tree; every tenth child and more are none of their parents'
+ * A random tree; at least every tenth child is not among its parent's
  * candidates, and every twentieth node has no candidates.
  */
 static struct tree *random_tree(uint64_t seed, uint64_t *at)
@@ -139,11 +139,11 @@ struct reference {
 	double sigma[MAX_NODES];
 	bool stays[MAX_NODES], keep[MAX_NODES];
 	bool backbone[MAX_NODES];
-	bool cut[MAX_NODES]; /* by the threshold, whatever came back */
+	bool cut[MAX_NODES]; /* by the threshold, even if added back */
 	double merit[MAX_NODES];
 	uint32_t back;
 	enum prune_lack lack;
-	bool close; /* a comparison that rounding could turn */
+	bool close; /* a comparison that rounding could change */
 };
 
 static double naive_sigma(
@@ -226,7 +226,7 @@ static void mark_edges(
 	}
 }
 
-/* Every node of which all edges to the root stay. */
+/* Mark the nodes of which all edges to the root stay. */
 static void mark_kept(struct reference *x, const struct tree *t)
 {
 	for (uint32_t v = 0; v < t->n; v++) {
@@ -237,8 +237,9 @@ static void mark_kept(struct reference *x, const struct tree *t)
 	}
 }
 
-/* An edge is worth what the draft says, or, where the predictor was asked, the
- * geometric mean of what both say; a node all edges to it. */
+/* The merit of an edge is the draft's probability or, where the predictor has
+ * scored, the geometric mean of both; the merit of a node is the product over
+ * the edges to the root. */
 static void mark_merits(struct reference *x, const struct tree *t)
 {
 	for (uint32_t v = 0; v < t->n; v++) {
@@ -277,7 +278,8 @@ static enum prune_lack naive_lack(
 					      : PRUNE_LACKS_NOTHING;
 }
 
-/* One after the other, as long as there is something and it is too little. */
+/* Add nodes back one by one, as long as any is left and the tree is too
+ * small. */
 static void bring_back(
 	struct reference *x, const struct tree *t, const struct prune_opts *o)
 {
@@ -323,7 +325,7 @@ struct result {
 	bool kept[MAX_NODES];
 	float sigma[MAX_NODES];
 	double merit[MAX_NODES];
-	struct prune_result told;
+	struct prune_result result;
 };
 
 static void prune(
@@ -331,17 +333,17 @@ static void prune(
 {
 	const struct tree *t = p->tree;
 
-	memset(p->asked, 0, sizeof(p->asked));
+	memset(p->scored, 0, sizeof(p->scored));
 	p->calls = 0;
 	memset(r, 0, sizeof(*r));
 	memset(r->keep, 0xff, sizeof(r->keep));
 	for (uint32_t v = 0; v < t->n; v++)
 		r->sigma[v] = NAN;
-	r->told = (struct prune_result){
+	r->result = (struct prune_result){
 		.keep = r->keep, .sigma = r->sigma, .merit = r->merit
 	};
-	prune_tree(t, o, score, p, &r->told);
-	r->n = r->told.n;
+	prune_tree(t, o, score, p, &r->result);
+	r->n = r->result.n;
 	assert_in_range(r->n, 1, t->n);
 	assert_int_equal(r->keep[0], 0);
 	assert_true(r->sigma[0] == 1);
@@ -374,12 +376,12 @@ static void compare(const struct result *r, const struct reference *x,
 		assert_close((double)r->sigma[v], scored ? x->sigma[v] : 0,
 			1e-6, "sigma");
 	}
-	assert_int_equal(r->told.back, x->back);
-	assert_int_equal(r->told.lack, x->lack);
+	assert_int_equal(r->result.back, x->back);
+	assert_int_equal(r->result.lack, x->lack);
 }
 
-/* Nothing is asked twice, nor behind what is gone. */
-static void check_questions(const struct result *r, const struct reference *x,
+/* No node is scored twice, and none below a pruned node. */
+static void check_scored(const struct result *r, const struct reference *x,
 	const struct predictor *p, const struct prune_opts *o)
 {
 	const struct tree *t = p->tree;
@@ -393,10 +395,10 @@ static void check_questions(const struct result *r, const struct reference *x,
 				t, u, t->candidate[u * t->k + i].token);
 		if (x->cut[u] || !t->n_children[u])
 			want = 0;
-		assert_int_equal(p->asked[u], want);
+		assert_int_equal(p->scored[u], want);
 		all += want;
 	}
-	assert_int_equal(r->told.scored, all);
+	assert_int_equal(r->result.scored, all);
 }
 
 static struct prune_opts random_opts(uint64_t seed, uint64_t *at, uint32_t k)
@@ -436,14 +438,14 @@ static void it_is_the_definition(void **unused)
 		prune(&r, &p, &o);
 		if (!x.close) {
 			compare(&r, &x, &p, "random");
-			check_questions(&r, &x, &p, &o);
+			check_scored(&r, &x, &p, &o);
 			compared++;
 			pruned += r.n < t->n;
 			lacking[x.lack] += x.back > 0;
 		}
 		tree_close(t);
 	}
-	/* That all this happened. */
+	/* All of these cases must have occurred. */
 	assert_true(compared > ROUNDS * 9 / 10);
 	assert_true(pruned > ROUNDS / 4);
 	for (int i = PRUNE_LACKS_ROWS; i <= PRUNE_LACKS_TOKENS; i++)
@@ -458,15 +460,15 @@ static bool within(const struct result *a, const struct result *b)
 	return true;
 }
 
-/* Nothing is added back. */
-static void ask_for_nothing(struct prune_opts *o)
+/* No minimum: nothing is added back. */
+static void require_nothing(struct prune_opts *o)
 {
 	o->min_rows = 1;
 	o->min_leaves = 0;
 	o->retain = 0;
 }
 
-/* With one thing changed, what is kept grows or shrinks as it must. */
+/* With one setting changed, the kept tree must grow or shrink accordingly. */
 static void less_pruning_keeps_more(void **unused)
 {
 	uint64_t seed = harness_seed() + 1, at = 0;
@@ -480,7 +482,7 @@ static void less_pruning_keeps_more(void **unused)
 		struct prune_opts o = prune_defaults(t->k), other;
 		struct result r, changed;
 
-		ask_for_nothing(&o);
+		require_nothing(&o);
 		prune(&r, &p, &o);
 		other = o, other.theta *= 3;
 		prune(&changed, &p, &other);
@@ -504,8 +506,8 @@ static void less_pruning_keeps_more(void **unused)
 	}
 }
 
-/* At theta 1 an edge stays by the backbone, by breadth, or because its parent
- * has nothing else. */
+/* With theta 1 an edge stays by the backbone, by breadth, or because its parent
+ * has no other. */
 static void theta_one_leaves_backbone_and_breadth(void **unused)
 {
 	struct tree *t = tree_of(40, 4);
@@ -524,7 +526,7 @@ static void theta_one_leaves_backbone_and_breadth(void **unused)
 	o.breadth_theta = 0;
 	o.breadth = 2;
 	o.breadth_depth = 0;
-	ask_for_nothing(&o);
+	require_nothing(&o);
 	reference_run(&x, &p, &o);
 	prune(&r, &p, &o);
 	/* A complete tree of three levels: the backbone and one node more. */
@@ -537,9 +539,9 @@ static void theta_one_leaves_backbone_and_breadth(void **unused)
 	tree_close(t);
 }
 
-/* ---- small and odd trees ------------------------------------------------- */
+/* ---- small and unusual trees --------------------------------------------- */
 
-static void a_root_alone_asks_nothing(void **unused)
+static void a_root_alone_is_not_scored(void **unused)
 {
 	struct tree *t = tree_of(1, 8);
 	struct predictor p = { .tree = t };
@@ -557,8 +559,8 @@ static void a_root_alone_asks_nothing(void **unused)
 	tree_close(t);
 }
 
-/* A chain is its own backbone; without safeguards and shadow tokens nothing
- * can be said against an only child, with them it can. */
+/* A chain is its own backbone. Without safeguards and shadow tokens an only
+ * child cannot be pruned; with shadow tokens it can. */
 static void chains_are_pruned_only_without_safeguards(void **unused)
 {
 	struct tree *t = tree_of(8, 4);
@@ -572,7 +574,7 @@ static void chains_are_pruned_only_without_safeguards(void **unused)
 		add(t, u, u % 4);
 	}
 	o.theta = .3f;
-	ask_for_nothing(&o);
+	require_nothing(&o);
 	prune(&r, &p, &o);
 	assert_int_equal(r.n, 8);
 	assert_true(r.sigma[3] == .25f);
@@ -586,7 +588,7 @@ static void chains_are_pruned_only_without_safeguards(void **unused)
 	tree_close(t);
 }
 
-/* Between equals the one added first is the backbone and comes before. */
+/* Among equals the one added first is in the backbone and comes first. */
 static void equals_keep_their_order(void **unused)
 {
 	struct tree *t = tree_of(9, 8);
@@ -600,7 +602,7 @@ static void equals_keep_their_order(void **unused)
 		add(t, 0, 7 - i);
 	o.theta = .5f;
 	o.breadth_theta = .1f;
-	ask_for_nothing(&o);
+	require_nothing(&o);
 	prune(&r, &p, &o);
 	assert_int_equal(r.n, 4);
 	for (uint32_t i = 0; i < 4; i++)
@@ -611,13 +613,13 @@ static void equals_keep_their_order(void **unused)
 	o.min_leaves = 2; /* one leaf is too few */
 	prune(&r, &p, &o);
 	assert_int_equal(r.n, 3);
-	assert_int_equal(r.told.lack, PRUNE_LACKS_LEAVES);
+	assert_int_equal(r.result.lack, PRUNE_LACKS_LEAVES);
 	o.min_rows = 4;
 	prune(&r, &p, &o);
 	assert_int_equal(r.n, 4);
-	assert_int_equal(r.told.back, 2);
-	assert_int_equal(r.told.lack, PRUNE_LACKS_ROWS);
-	/* The last one that was added is the draft's best. */
+	assert_int_equal(r.result.back, 2);
+	assert_int_equal(r.result.lack, PRUNE_LACKS_ROWS);
+	/* The last node that was added is the draft's best. */
 	assert_true(r.kept[8]);
 	o.retain = 1;
 	prune(&r, &p, &o);
@@ -636,13 +638,13 @@ static void wide_nodes_without_candidates_are_scored_too(void **unused)
 	expand(t, 0, 2);
 	for (int32_t i = 1; i < 150; i++)
 		tree_add(t, 0, (struct candidate){ 1000 + i, .001f });
-	ask_for_nothing(&o);
+	require_nothing(&o);
 	o.min_leaves = 30;
 	prune(&r, &p, &o);
-	/* 149 children and two shadow tokens share it. */
+	/* 149 children and two shadow tokens share the probability. */
 	for (uint32_t v = 1; v < t->n; v++)
 		assert_close((double)r.sigma[v], 1 / 151., 1e-8, "sigma");
-	assert_int_equal(p.asked[0], 151);
+	assert_int_equal(p.scored[0], 151);
 	assert_int_equal(r.n, 31);
 	o.min_leaves = 1;
 	prune(&r, &p, &o);
@@ -650,8 +652,8 @@ static void wide_nodes_without_candidates_are_scored_too(void **unused)
 	tree_close(t);
 }
 
-/* A predictor that has gone wrong removes nothing where it says nothing. */
-static void no_number_prunes_nothing(void **unused)
+/* A predictor whose scores are not numbers removes nothing there. */
+static void scores_that_are_no_numbers_prune_nothing(void **unused)
 {
 	struct tree *t = tree_of(11, 10);
 	struct predictor p = { .tree = t, .not_a_number = true, .spread = 9 };
@@ -669,7 +671,7 @@ static void no_number_prunes_nothing(void **unused)
 	tree_close(t);
 }
 
-/* Scores far beyond what exp can hold. */
+/* Scores far beyond the range of exp. */
 static void large_scores_stay_finite(void **unused)
 {
 	struct tree *t = tree_of(4, 4);
@@ -712,11 +714,11 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(it_is_the_definition),
 	cmocka_unit_test(less_pruning_keeps_more),
 	cmocka_unit_test(theta_one_leaves_backbone_and_breadth),
-	cmocka_unit_test(a_root_alone_asks_nothing),
+	cmocka_unit_test(a_root_alone_is_not_scored),
 	cmocka_unit_test(chains_are_pruned_only_without_safeguards),
 	cmocka_unit_test(equals_keep_their_order),
 	cmocka_unit_test(wide_nodes_without_candidates_are_scored_too),
-	cmocka_unit_test(no_number_prunes_nothing),
+	cmocka_unit_test(scores_that_are_no_numbers_prune_nothing),
 	cmocka_unit_test(large_scores_stay_finite),
 	cmocka_unit_test(defaults_are_the_documented_ones),
 };

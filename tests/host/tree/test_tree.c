@@ -1,5 +1,5 @@
 /*
- * The tree's own bookkeeping against a model that is a list of (parent, token)
+ * The tree's indices compared with a model that is a list of (parent, token)
  * and counts everything anew.
  */
 #include "base/err.h"
@@ -17,7 +17,7 @@ struct model_node {
 	int32_t token;
 	int32_t parent;
 	float q;
-	uint32_t mark; /* in row and candidates: whose they are */
+	uint32_t mark; /* in row and candidates: the node that owns them */
 };
 
 struct model {
@@ -43,7 +43,7 @@ static struct tree *open_tree(uint32_t capacity, uint32_t k)
 	return t;
 }
 
-/* As a drafter does. */
+/* Expand as a drafter does. */
 static void expand(struct tree *t, uint32_t node, uint32_t mark)
 {
 	t->row[node] = mark;
@@ -116,7 +116,7 @@ static void add(struct tree *t, struct model *m)
 	m->node[m->n++] = node;
 }
 
-/* The first n nodes, as they are. */
+/* Keep the first n nodes. */
 static void keep_first(struct tree *t, uint32_t n)
 {
 	uint32_t node[CAPACITY];
@@ -134,7 +134,7 @@ static void cut(struct tree *t, struct model *m)
 	m->n = n;
 }
 
-/* Some nodes, in an order in which any may come behind its parent. */
+/* Keep some nodes, in any order in which parents come first. */
 static void keep(struct tree *t, struct model *m)
 {
 	uint32_t order[CAPACITY], n = 1;
@@ -224,22 +224,22 @@ static bool is_odd(const void *arg, int32_t token)
 	return token % 2;
 }
 
-/* Those that end the text come last, each in their order, and go with their
- * node; of a node added anew there are none. */
+/* Candidates that end the text come last, in their order, and are removed with
+ * their node; a node added anew has none. */
 static void test_ends(void **state)
 {
 	const int32_t want[K] = { 12, 14, 13, 15 };
 	const uint32_t keep[] = { 0, 2 };
 	struct tree *t = open_tree(4, K);
-	unsigned asked = 0;
+	unsigned calls = 0;
 
 	tree_reset(t, 1);
 	tree_add(t, 0, (struct candidate){ .token = 7, .q = 1 });
 	tree_add(t, 0, (struct candidate){ .token = 8, .q = 1 });
 	assert_int_equal(tree_expects(t, 2), 0);
 	expand(t, 2, 3); /* 12 13 14 15 */
-	tree_end(t, 2, is_odd, &asked);
-	assert_int_equal(asked, K);
+	tree_end(t, 2, is_odd, &calls);
+	assert_int_equal(calls, K);
 	tree_keep(t, keep, 2);
 	assert_int_equal(t->n_candidates[1], 2);
 	assert_int_equal(tree_expects(t, 1), K);
@@ -247,10 +247,10 @@ static void test_ends(void **state)
 		assert_int_equal(t->candidate[K + i].token, want[i]);
 	tree_add(t, 1, t->candidate[K]);
 	assert_int_equal(tree_expects(t, 2), 0);
-	/* Nothing but ends. */
+	/* Only candidates that end the text. */
 	t->candidate[2 * K].token = 9;
 	t->n_candidates[2] = 1;
-	tree_end(t, 2, is_odd, &asked);
+	tree_end(t, 2, is_odd, &calls);
 	assert_int_equal(t->n_candidates[2], 0);
 	assert_int_equal(tree_expects(t, 2), 1);
 	tree_reset(t, 5);

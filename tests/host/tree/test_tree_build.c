@@ -1,7 +1,7 @@
 /*
- * The builders with a shape of their own (chain, SpecInfer, EAGLE-2, OPT-Tree,
- * EdgeLLM's manner) against naive ones that know no tree: they keep lists of
- * paths and ask the drafter's hash what comes behind them.
+ * The builders with a fixed shape (chain, SpecInfer, EAGLE-2, OPT-Tree,
+ * EdgeLLM) compared with naive versions without trees, which keep lists of
+ * paths and compute the candidates after them by the drafter's hash.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -92,7 +92,8 @@ static struct item root_of(const struct hash_drafter *d)
 	return (struct item){ .path = hash_root(d), .p = 1 };
 }
 
-/* The tree's nodes below the root are the pool's items, in any order. */
+/* The nodes of the tree below the root must be the items of the pool, in any
+ * order. */
 static void same_paths(const struct hash_drafter *d, const struct tree *t,
 	struct pool *want, const char *what)
 {
@@ -148,7 +149,7 @@ static void test_chain(void **state)
 		}
 		assert_int_equal(t->n, n);
 		assert_true(hash_node(&h, t, t->n - 1) == path);
-		/* The end of a chain that is long enough is not expanded. */
+		/* The end of a chain of full length is not expanded. */
 		assert_true(h.nodes <= n);
 		assert_true(h.bare || n == 1 || h.nodes == n - 1);
 		tree_close(t);
@@ -176,7 +177,7 @@ static void test_specinfer_usual(void **state)
 		at[t->depth[u]]++;
 	for (int i = 0; i <= 8; i++)
 		assert_int_equal(at[i], i < 3 ? 1 : 3);
-	/* A layer a call, and the last not at all. */
+	/* One call for each layer, none for the last. */
 	assert_int_equal(h.calls, 7);
 	assert_int_equal(h.nodes, 21 - 3);
 	tree_close(t);
@@ -212,7 +213,7 @@ static void test_specinfer_any(void **state)
 				append(&all, &next);
 			layer = next;
 		}
-		if (all.n >= l.rows) /* in layers, from left to right */
+		if (all.n >= l.rows) /* layer by layer, from left to right */
 			all.n = l.rows - 1;
 		hash_begin(&h, t);
 		build_specinfer_begin(&b, t, &l, width, n);
@@ -270,7 +271,7 @@ static void test_eagle2(void **state)
 	}
 }
 
-/* A tree of no more room than rows has thinner layers, no more. */
+/* A tree with room for exactly its rows only has thinner layers. */
 static void test_eagle2_small_room(void **state)
 {
 	struct hash_drafter h = { .seed = harness_seed(), .k = 8, .sharp = 2 };
@@ -289,8 +290,8 @@ static void test_eagle2_small_room(void **state)
 }
 
 /*
- * The largest sum over all subtrees of rows - 1 nodes by trying every one: a
- * node is taken or left, together with all below it.
+ * The largest sum over all subtrees of rows - 1 nodes, by trying each: a node
+ * is taken, or left with all below it.
  */
 static double best_of(const struct pool *p, const uint32_t *parent, uint32_t at,
 	uint32_t left, bool *in)
@@ -352,7 +353,7 @@ static void test_opt_is_best(void **state)
 	}
 }
 
-/* Layers as wide as rows - 1, as the paper has them. */
+/* Layers as wide as rows - 1, as in the paper. */
 static void naive_opt(const struct hash_drafter *h,
 	const struct build_limits *l, double threshold, struct pool *best)
 {
@@ -409,7 +410,7 @@ static void test_opt(void **state)
 	}
 }
 
-/* ---- EdgeLLM's manner ---------------------------------------------------- */
+/* ---- EdgeLLM ------------------------------------------------------------- */
 
 static void naive_edgellm(const struct hash_drafter *h,
 	const struct build_limits *l, double alpha, struct pool *p)
@@ -496,9 +497,9 @@ static void test_edgellm_pace(void **state)
 	assert_close(p.alpha, 1e-4, 0, "least");
 }
 
-/* ---- what is equal ------------------------------------------------------- */
+/* ---- equal values -------------------------------------------------------- */
 
-/* All candidates are equal: the first parent's lowest token is the next. */
+/* All candidates are equal: the lowest token of the first parent is next. */
 static void test_ties(void **state)
 {
 	const struct build_limits l = { 4, 2 };
@@ -526,7 +527,7 @@ static void test_ties(void **state)
 	}
 }
 
-/* Growth that is the threshold is not enough; alpha itself is. */
+/* Growth equal to the threshold is not enough; equal to alpha is enough. */
 static void test_thresholds(void **state)
 {
 	struct hash_drafter h = { .seed = 9, .k = 1, .mass = 1 };

@@ -1,6 +1,6 @@
 /*
- * What a cycle costs: estimates against the definition, looked up cell by cell
- * for every shape.
+ * The cost of a cycle: estimates compared with their definition, computed cell
+ * by cell for every shape.
  */
 #include "base/rng.h"
 #include "host/tree/tree_cost.h"
@@ -21,7 +21,7 @@ static uint32_t pick(uint32_t most)
 	return 1 + (uint32_t)(draw() * most);
 }
 
-/* What was seen, and in which shapes. */
+/* The shapes and costs observed. */
 struct seen {
 	uint32_t n;
 	struct {
@@ -47,7 +47,7 @@ static void see(struct cost *c, struct seen *s, uint32_t rows, uint32_t leaves,
 	s->at[s->n++].time = time;
 }
 
-/* The most of the shapes seen that are no larger; 0: none. */
+/* The greatest cost observed of shapes that are no larger; 0: none. */
 static double most_below(const struct seen *s, uint32_t rows, uint32_t leaves)
 {
 	double most = 0;
@@ -58,7 +58,7 @@ static double most_below(const struct seen *s, uint32_t rows, uint32_t leaves)
 	return most;
 }
 
-/* The least that a larger one is known to cost. */
+/* The least cost observed of larger shapes. */
 static double least_above(const struct seen *s, uint32_t rows, uint32_t leaves)
 {
 	double least = INFINITY;
@@ -120,8 +120,8 @@ static void test_one_seen(void **state)
 				"all there is");
 }
 
-/* Of what a larger shape costs half is taken to go by its rows, until a
- * smaller one tells. */
+/* Half of the cost of a larger shape is assumed to be proportional to rows,
+ * until a smaller shape is observed. */
 static void test_smaller_is_cheaper(void **state)
 {
 	static struct cost c;
@@ -143,7 +143,7 @@ static void test_slopes_by_hand(void **state)
 {
 	static struct cost c;
 
-	/* 1: 100, 8: 282, 16: 490: 26 a row everywhere. */
+	/* 1: 100, 8: 282, 16: 490: 26 per row everywhere. */
 	cost_init(&c, 1);
 	cost_saw_verify(&c, 16, 1, 490);
 	cost_saw_verify(&c, 8, 1, 282);
@@ -154,7 +154,7 @@ static void test_slopes_by_hand(void **state)
 	assert_close(cost_verify(&c, 3, 1), 100 + 2 * 28.6, 1e-3, "between");
 	assert_close(cost_verify(&c, 7, 1), 100 + 6 * 28.6, 1e-3, "between");
 	assert_close(cost_verify(&c, 15, 1), 282 + 7 * 28.6, 1e-3, "between");
-	/* 5 a leaf. */
+	/* 5 per leaf. */
 	cost_saw_verify(&c, 16, 5, 510);
 	assert_close(cost_verify(&c, 16, 7), 510 + 2 * 5.5, 1e-3, "leaves");
 	assert_close(cost_verify(&c, 16, 3), 490 + 2 * 5.5, 1e-3, "leaves");
@@ -177,7 +177,7 @@ static void test_upper_quartile(void **state)
 	assert_close(cost_verify(&c, 10, 1), time + 77, 1e-3, "beyond");
 }
 
-/* A slope that would pass a larger shape seen stops there. */
+/* A slope that would exceed a larger shape that was observed stops there. */
 static void test_between_steps(void **state)
 {
 	static struct cost c;
@@ -191,7 +191,7 @@ static void test_between_steps(void **state)
 	assert_close(cost_verify(&c, 9, 1), 200 + 99, 1e-3, "beyond");
 }
 
-/* Shapes of which no two have as many leaves. */
+/* Shapes with different numbers of leaves. */
 static void test_slope_across_leaves(void **state)
 {
 	static struct cost c;
@@ -204,7 +204,7 @@ static void test_slope_across_leaves(void **state)
 	assert_close(cost_verify(&c, 8, 9), 140, 1e-9, "leaves");
 }
 
-/* More rows on fewer leaves than any seen, or the other way round. */
+/* More rows on fewer leaves than any observed shape, or the other way round. */
 static void test_neither_smaller_nor_larger(void **state)
 {
 	static struct cost c;
@@ -249,7 +249,7 @@ static void check_table(const struct cost *c, const struct seen *s)
 		}
 }
 
-/* Whatever was seen, even what grew cheaper with size. */
+/* For any observations, also where cost falls with size. */
 static void test_random_tables(void **state)
 {
 	static struct cost c;
@@ -276,7 +276,8 @@ static void test_random_tables(void **state)
 	}
 }
 
-/* Where all is seen and nothing falls, the estimate is the table. */
+/* Where all shapes are observed and no cost falls, the estimate is the
+ * table. */
 static void test_full_table(void **state)
 {
 	static struct cost c;

@@ -1,7 +1,7 @@
 /*
- * Lever's builder against the algorithm as the paper prints it: every node is
- * expanded when it joins, the frontier is a list, all sums are made anew. And
- * against every tree there is, where there are few.
+ * Lever's builder compared with the algorithm as the paper prints it: every
+ * node is expanded when it joins, the frontier is a list, all sums are computed
+ * anew. And compared with every possible tree, where there are few.
  */
 #include "base/err.h"
 #include "host/tree/build.h"
@@ -59,7 +59,7 @@ struct naive_node {
 struct naive {
 	uint32_t n, depth;
 	struct naive_node node[ROWS_MOST];
-	/* Of the tree of the first so many nodes. */
+	/* of the tree of the first so many nodes */
 	double gain[ROWS_MOST + 1], latency[ROWS_MOST + 1];
 };
 
@@ -102,7 +102,7 @@ static void naive_join(struct naive *a, const struct hash_drafter *h,
 	naive_note(a);
 }
 
-/* To the limits, or to the stop rule. */
+/* Grow to the limits, or to the stop rule. */
 static void naive_grow(struct naive *a, const struct hash_drafter *h,
 	const struct build_limits *l, double rho, bool to_the_end)
 {
@@ -175,8 +175,9 @@ static void same_tree(const struct tree *t, const struct naive *a, uint32_t n)
 /* ---- the same tree ------------------------------------------------------- */
 
 /*
- * However nodes are expanded: late, in batches, ahead, and not at all when
- * nothing better can come. G and L are those of the tree counted anew.
+ * For every way of expanding nodes: late, in batches, ahead, and not at all
+ * when nothing better can follow. G and L must be those of the tree, computed
+ * anew.
  */
 static void check_as_printed(bool best_prefix, uint32_t *shorter)
 {
@@ -235,7 +236,7 @@ static void test_best_prefix_as_printed(void **state)
 
 #define FEW 14
 
-/* All nodes down to a depth; step[n] is what n rows cost. */
+/* All nodes down to a depth; step[n] is the cost of n rows. */
 struct all {
 	uint32_t n;
 	double reach[FEW];
@@ -261,7 +262,7 @@ static void list_all(struct all *a, const struct hash_drafter *h, uint64_t path,
 	}
 }
 
-/* The best rate of all that hang together and have so many rows at most. */
+/* The best rate of all connected trees of at most so many rows. */
 static double best_rate(const struct all *a, uint32_t rows, const double *step)
 {
 	double best = 0;
@@ -288,7 +289,8 @@ static const struct {
 	uint32_t k, depth;
 } few[] = { { 1, 7 }, { 7, 1 }, { 2, 2 }, { 2, 3 }, { 3, 2 } };
 
-/* Costs of rows alone; convex ones rise by no less at each row. */
+/* Costs that depend on rows alone; convex ones never rise by less at a later
+ * row. */
 static void price_rows(double step[FEW + 2], bool convex)
 {
 	double rise = 10 * unit();
@@ -328,7 +330,8 @@ static void check_best(bool best_prefix, bool convex)
 	tree_close(t);
 }
 
-/* Greedy finds it where steps do not shrink; best_prefix wherever they are. */
+/* Greedy growth finds the best tree where steps do not shrink; best_prefix
+ * finds it everywhere. */
 static void test_best_of_all_trees(void **state)
 {
 	seed = harness_seed();
@@ -360,8 +363,8 @@ static double chain_rate(
 }
 
 /*
- * An NPU's tiles behind flash I/O: no worse than the stop rule, than any prefix
- * on the way, than a chain; and now and then better.
+ * The row tiles of an NPU after flash I/O: not worse than the stop rule, any
+ * prefix on the way or a chain, and sometimes better.
  */
 static void test_best_prefix_on_tiles(void **state)
 {
@@ -397,7 +400,7 @@ static void test_best_prefix_on_tiles(void **state)
 	assert_true(better > ROUNDS / 10);
 }
 
-/* As good at any length: the shortest. */
+/* Equally good at any length: the shortest is used. */
 static void test_equal_rates(void **state)
 {
 	const struct build_limits l = { 20, SHALLOW };
@@ -417,7 +420,8 @@ static void test_equal_rates(void **state)
 
 /* ---- what is drafted ----------------------------------------------------- */
 
-/* Each step dear: nothing is drafted that could only come behind it. */
+/* With expensive steps: nodes that could only follow rejected ones are not
+ * drafted. */
 static void test_hopeless_is_not_drafted(void **state)
 {
 	const struct build_limits l = { 40, SHALLOW };
@@ -473,7 +477,7 @@ static void test_calls_and_nodes(void **state)
 	assert_true(nodes[1] < 2 * nodes[0]);
 }
 
-/* Nothing known: to the limits; what the draft costs is not enough. */
+/* Without known costs: to the limits; the draft's cost alone is not enough. */
 static void test_no_cost(void **state)
 {
 	const struct build_limits l = { 20, 6 };
@@ -537,7 +541,7 @@ static void test_no_room(void **state)
 		build(&h, 1 + i % 3 * 3, t, &l, &p);
 		assert_true(t->n > 1);
 		assert_int_equal(p.expanded, h.nodes);
-		/* No room for the text itself. */
+		/* No room for the root. */
 		tree_reset(t, 7);
 		h.room = 1;
 		d = hash_drafter(&h, 4);

@@ -1,7 +1,8 @@
 /*
- * Lever's builder by parts of a cycle's cost: of what it has seen of the draft
- * no tree is better, which is tried out where there are few; and it sees
- * enough, which is tried out where the draft says the same of every node.
+ * Lever's builder with a cost by parts: no tree of the nodes that it expanded
+ * is better, which is checked by trying all where there are few; and it expands
+ * enough, which is checked where the draft's candidates are the same after
+ * every node.
  */
 #include "base/err.h"
 #include "host/tree/build.h"
@@ -20,7 +21,7 @@
 #define ROUNDS 150
 #define FEW    14 /* nodes of which all trees are tried */
 
-/* ---- what a cycle costs, once more --------------------------------------- */
+/* ---- the cost of a cycle, computed anew ---------------------------------- */
 
 struct price {
 	double flash, ahead, before, start, draft, row[FEW + 2];
@@ -40,7 +41,7 @@ static double takes(const struct price *p, uint32_t looked, uint32_t rows)
 	return larger(read, host + p->row[rows]);
 }
 
-/* Rows that cost by and by more, or by steps. */
+/* Costs that rise with each row, or in steps. */
 static struct price random_price(bool steps)
 {
 	struct price p = { .flash = draw(3) ? 300 * unit() : 0,
@@ -61,9 +62,8 @@ static struct price random_price(bool steps)
 /* All trees have so few rows that PASS_KNOTS counts are enough. */
 #define ROWS PASS_KNOTS
 
-/* Looking behind a node takes so long, behind several at once as long for each.
- */
-static void looks_take(struct pass_cost *c, double node)
+/* Set the time of expanding a node; several at once take that time for each. */
+static void set_expansion_time(struct pass_cost *c, double node)
 {
 	for (unsigned i = 0; i < PASS_LOOKS; i++) {
 		c->look[i] = node * (1U << i);
@@ -79,7 +79,7 @@ static struct pass_cost cost_of(const struct price *p)
 		.start = p->start };
 	uint32_t row[ROWS];
 
-	looks_take(&c, p->draft);
+	set_expansion_time(&c, p->draft);
 	for (uint32_t i = 0; i < ROWS; i++)
 		row[i] = i + 1;
 	pass_cost_set(&c, row, p->row + 1, ROWS);
@@ -94,8 +94,8 @@ struct all {
 	int32_t parent[FEW]; /* -1: the root */
 };
 
-/* Whether the builder looked behind that path. */
-static bool was_looked_at(const struct hash_drafter *h, uint64_t path)
+/* Whether the builder expanded the node of that path. */
+static bool was_expanded(const struct hash_drafter *h, uint64_t path)
 {
 	for (uint32_t i = 1; i <= h->nodes; i++)
 		if (h->path[i] == path)
@@ -103,14 +103,14 @@ static bool was_looked_at(const struct hash_drafter *h, uint64_t path)
 	return false;
 }
 
-/* Of all nodes down to a depth, or of those that the builder knows. */
+/* List all nodes down to a depth, or those that the builder expanded. */
 static void list_all(struct all *a, const struct hash_drafter *h, bool known,
 	uint64_t path, int32_t parent, double reach, double rho, uint32_t depth)
 {
 	struct candidate c[TREE_CANDIDATES];
 	uint32_t n = hash_candidates(h, path, c);
 
-	if (!depth || (known && !was_looked_at(h, path)))
+	if (!depth || (known && !was_expanded(h, path)))
 		return;
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t at = a->n++;
@@ -123,7 +123,7 @@ static void list_all(struct all *a, const struct hash_drafter *h, bool known,
 	}
 }
 
-/* Nodes with children that are no root. */
+/* Number of inner nodes without the root. */
 static uint32_t inner(const struct all *a, uint32_t set)
 {
 	uint32_t with = 0, n = 0;
@@ -136,7 +136,8 @@ static uint32_t inner(const struct all *a, uint32_t set)
 	return n;
 }
 
-/* The best rate of all that hang together; looked < 0: at what each needs. */
+/* The best rate of all connected trees; looked < 0: with the expansions that
+ * each needs. */
 static double best_rate(
 	const struct all *a, uint32_t rows, const struct price *p, int looked)
 {
@@ -197,8 +198,9 @@ static void build(struct hash_drafter *h, uint32_t batch, struct tree *t,
 	hash_check_tree(h, t, l->rows, l->depth);
 }
 
-/* No tree of what it knows is better, and G and L are its own. */
-static void test_best_of_the_known(void **state)
+/* No tree of the expanded nodes is better, and G and L are those of the
+ * tree. */
+static void test_best_of_the_expanded(void **state)
 {
 	uint32_t looked = 0;
 
@@ -233,8 +235,9 @@ static void test_best_of_the_known(void **state)
 	assert_true(looked > ROUNDS / 2);
 }
 
-/* The same q behind all nodes: what to expect is known, and there is no better
- * tree at all where rows cost more and more; nearly none where by steps. */
+/* With the same q after all nodes the builder can predict everything: no tree
+ * at all is better where the cost of rows rises ever faster, and few are where
+ * it rises in steps. */
 static void check_best_of_all(bool steps, double share)
 {
 	double worst = 1;
@@ -252,7 +255,7 @@ static void check_best_of_all(bool steps, double share)
 		struct gain_rule p = random_rule();
 		struct all a = { 0 };
 
-		build(&h, 1, t, &l, &c, &p); /* it learns what is said */
+		build(&h, 1, t, &l, &c, &p); /* updates its averages */
 		for (uint32_t k = 0; k < h.k; k++)
 			p.expect[k] = h.mass / h.k;
 		build(&h, 1, t, &l, &c, &p);
@@ -274,12 +277,12 @@ static void test_best_of_all_trees(void **state)
 	check_best_of_all(true, 0.9);
 }
 
-/* ---- what is looked at --------------------------------------------------- */
+/* ---- expansions ---------------------------------------------------------- */
 
 static const uint32_t two[] = { 1, 256 };
 
-/* Behind flash that reads ahead for so long drafting is free, and not longer;
- * where it is as dear as a pass nothing is drafted. */
+/* While flash reads ahead drafting is free, up to that time; where drafting is
+ * as expensive as a pass nothing is drafted. */
 static void test_drafts_while_flash_reads(void **state)
 {
 	const struct build_limits l = { 256, 64 };
@@ -293,15 +296,15 @@ static void test_drafts_while_flash_reads(void **state)
 		pass_cost_set(&c, two, (const double[]){ 1, 1 }, 2);
 		gain_rule_init(&p);
 		p.best_prefix = true;
-		looks_take(&c, 10);
+		set_expansion_time(&c, 10);
 		build(&h, 1, t, &l, &c, &p);
 		assert_in_range(h.nodes - 1, ahead, 63);
-		looks_take(&c, 10000);
+		set_expansion_time(&c, 10000);
 		build(&h, 1, t, &l, &c, &p);
 		assert_int_equal(h.nodes - 1, 0);
-		looks_take(&c, 10 + ahead * 10);
-		h.mass = 0.05; /* a second token is not worth flash's waiting */
-		looks_take(&c, 60);
+		set_expansion_time(&c, 10 + ahead * 10);
+		h.mass = 0.05; /* a second token is not worth delaying flash */
+		set_expansion_time(&c, 60);
 		build(&h, 1, t, &l, &c, &p);
 		build(&h, 1, t, &l, &c, &p);
 		assert_true((h.nodes - 1) * 60 <= 10 * ahead);
@@ -309,10 +312,10 @@ static void test_drafts_while_flash_reads(void **state)
 	tree_close(t);
 }
 
-/* Several are looked behind at once where that takes as long as one, for as
- * many as a drafter takes and not of another; and where each takes its time one
- * by one, since who asks later knows more. Both ways no time is lost. */
-static void test_looks_behind_several(void **state)
+/* Several nodes are expanded at once where that takes as long as one, up to the
+ * drafter's limit; where time is proportional they are expanded one by one,
+ * since later choices use more information. Neither way loses time. */
+static void test_expands_several_at_once(void **state)
 {
 	const struct build_limits l = { 256, 12 };
 	uint32_t one_by_one = 0, together = 0;
@@ -329,7 +332,7 @@ static void test_looks_behind_several(void **state)
 		pass_cost_set(&c, two, (const double[]){ 10, 500 }, 2);
 		gain_rule_init(&first);
 		first.best_prefix = true;
-		looks_take(&c, 5);
+		set_expansion_time(&c, 5);
 		build(&h, 1, t, &l, &c, &first);
 		p = first;
 		build(&h, 8, t, &l, &c, &p);
@@ -350,9 +353,8 @@ static void test_looks_behind_several(void **state)
 	assert_true(together < one_by_one);
 }
 
-/* Those of a batch that reach less far may fall off the list at once or long
- * afterwards; however little room a tree has for them, it has it for the rest.
- */
+/* Nodes of a batch that reach less far may leave the list at once or much
+ * later; a tree with little room for them still has room for the others. */
 static void test_room_for_batches(void **state)
 {
 	seed = harness_seed();
@@ -376,7 +378,7 @@ static void test_room_for_batches(void **state)
 	}
 }
 
-/* Nothing known of rows: to the limits, the likeliest of all. */
+/* Nothing known about rows: the likeliest tree up to the limits. */
 static void test_nothing_known(void **state)
 {
 	const struct build_limits l = { 20, 6 };
@@ -412,7 +414,7 @@ static void test_nothing_known(void **state)
 	}
 }
 
-/* The paper's rule stops at a step, and may not be better. */
+/* The paper's rule stops at a step, and is never better. */
 static void test_stop_rule(void **state)
 {
 	const uint32_t row[] = { 1, 8, 9, 16, 17, 24, 25, 32 };
@@ -469,7 +471,7 @@ static void test_ends(void **state)
 		build(&h, 1 + i % 3 * 3, t, &l, &c, &p);
 		assert_true(t->n > 1);
 		assert_int_equal(p.expanded, h.nodes);
-		/* No room for the text itself. */
+		/* No room for the root. */
 		tree_reset(t, 7);
 		h.room = 1;
 		d = hash_drafter(&h, 4);
@@ -493,10 +495,10 @@ static void test_ends(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(test_best_of_the_known),
+	cmocka_unit_test(test_best_of_the_expanded),
 	cmocka_unit_test(test_best_of_all_trees),
 	cmocka_unit_test(test_drafts_while_flash_reads),
-	cmocka_unit_test(test_looks_behind_several),
+	cmocka_unit_test(test_expands_several_at_once),
 	cmocka_unit_test(test_room_for_batches),
 	cmocka_unit_test(test_nothing_known),
 	cmocka_unit_test(test_stop_rule),

@@ -1,6 +1,6 @@
 /*
- * Where the builders of token trees end, each of them: a drafter that has no
- * room or fails, and limits that leave the root alone.
+ * Limits of each builder of token trees: a drafter that has no room or fails,
+ * and limits that allow only the root.
  */
 #include "base/err.h"
 #include "host/tree/build.h"
@@ -43,7 +43,7 @@ static int build(int which, struct tree *t, const struct drafter *d,
 	return build_run(&b, d, e);
 }
 
-/* The drafter's room ends anywhere, right behind the root too. */
+/* The drafter's room ends at any node, also directly after the root. */
 static void test_no_room(void **state)
 {
 	for (int which = 0; which < N_BUILDERS; which++)
@@ -60,7 +60,7 @@ static void test_no_room(void **state)
 			assert_ok(build(which, t, &d, &l, &e), &e);
 			hash_check_tree(&h, t, l.rows, l.depth);
 			assert_true(t->n > 1);
-			/* Without a draft of the text itself. */
+			/* The root is not drafted. */
 			tree_reset(t, 7);
 			h.room = 1;
 			assert_ok(build(which, t, &d, &l, &e), &e);
@@ -109,7 +109,8 @@ static void test_root_alone(void **state)
 		}
 }
 
-/* All of them a step each in turn, twice: the trees are those of one alone. */
+/* All builders run in turn, one step each, twice: each must build the tree that
+ * it builds alone. */
 static void test_side_by_side(void **state)
 {
 	const struct build_limits l = { 40, 6 };
@@ -157,7 +158,7 @@ static void test_side_by_side(void **state)
 	tree_close(alone);
 }
 
-/* A layer that is wider than the nodes that are expanded at once. */
+/* A layer that is wider than the number of nodes expanded at once. */
 static void test_wide_layer(void **state)
 {
 	const struct build_limits l = { 256, 3 };

@@ -1,6 +1,6 @@
 /*
- * Random numbers of a test of token trees, one after another from its seed,
- * and trees that open or fail the test.
+ * Random numbers for tests of token trees, one after another from a seed, and
+ * trees whose opening fails the test on error.
  */
 #ifndef TESTS_HOST_TREE_TREE_DRAW_H
 #define TESTS_HOST_TREE_TREE_DRAW_H
