@@ -227,7 +227,8 @@ runs_of_methods() {
       generate $name --method $method $where $soc
       generate $name-streamed -m $image --method $method $where $soc \
         --dram-budget 40%
-      # By the wall clock lever decides by what it measured: text alone.
+      # On the wall clock lever decides by measured times: compare the text
+      # only.
       add run/$name-text text run -p "$story" -n 32 --ids -m $image \
         --method $method $where --dram-budget 0%
     done

@@ -19,7 +19,7 @@ function size(n) {
   if (n < 1073741824) return sprintf("%.4g MiB", n / 1048576)
   return sprintf("%.4g GiB", n / 1073741824)
 }
-# The bytes of the string that starts behind the first quote of s: B[1..].
+# The bytes of the string that starts after the first quote of s: B[1..].
 function bytes(s,   i, k, c, n, v) {
   n = 0
   for (i = index(s, "\"") + 1; i <= length(s); i++) {
@@ -52,7 +52,7 @@ function quoted(s) {
   if (!match(s, /"([^"\\]|\\.)*"/)) return ""
   return substr(s, RSTART, RLENGTH)
 }
-# "tandem:kv" out of 7</memfd:tandem:kv>(deleted); else what it is.
+# "tandem:kv" from 7</memfd:tandem:kv>(deleted); any other text unchanged.
 function fd_name(s) {
   if (match(s, /\/memfd:[^ >]*/))
     return substr(s, RSTART + 7, RLENGTH - 7)
@@ -165,7 +165,8 @@ function link_message(s, sent,   op, fds) {
   fds = passed(s)
   op = u32(0)
   if (!sent) {
-    # The sender has told; only what is seen at this end alone is told here.
+    # Messages are described at the sender; only events that this end alone
+    # sees are described here.
     if (op == 1) tell(side, "<- host: hello; descriptors: " fds)
     if (op == 3) n_taken++
   } else if (op == 1) hello(fds)
@@ -190,9 +191,9 @@ function find_window(at) {
     if (at >= res_at[n_res] && at < res_at[n_res] + res_len[n_res])
       window_base = int((res_at[n_res] + 2097151) / 2097152) * 2097152
 }
-# The device sees address a at 3 * a in it, what fills a huge page at the next
-# multiple of 2 MiB (device/window.h). Of a large one the address is that of the
-# first hole which it fits.
+# In the device, address a is 3 * a, and a buffer that fills a huge page is at
+# the next multiple of 2 MiB (device/window.h). A large one is at the first
+# hole in which it fits.
 function seen_at(a, len) {
   return len < 2097152 ? 3 * a : int((3 * a + 2097151) / 2097152) * 2097152
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What runs is one model and what is priced another (--as, --draft-as): priced
-# as the shape that runs nothing changes, to the last picosecond; priced as
-# another the text stays, the time is the same every time, and every report
-# says so first.
+# --as and --draft-as: one model runs and another shape is priced. Priced as
+# its own shape a run takes the same time to the last picosecond; priced as
+# another shape the text is unchanged, the time is reproducible, and every
+# report begins with the priced shape.
 . "$(dirname "$0")/lib.sh"
 
 tiny=$tmp/tiny.gguf
@@ -93,7 +93,7 @@ for more in '--threads 2' '--doorbell eventfd' '--coherence strict'; do
   generate -m "$tiny" --method chain --draft "$draft" --as qwen3-14b $more
   check_eq "time with $more" "$total" "$last"
 done
-# A load takes as long as the shape's weights say.
+# A load takes the time of the shape's weights.
 generate -m "$tiny" --prefill-chunk 4 --graph-rows 2 --graph-switch sync
 small=$(loads)
 generate -m "$tiny" --prefill-chunk 4 --graph-rows 2 --graph-switch sync \
@@ -114,7 +114,7 @@ for on in host device; do
     fail "with a larger draft on the $on it takes $total, not over $alone"
 done
 
-# ---- it is said first --------------------------------------------------------
+# ---- reports begin with the priced shape ------------------------------------
 says='qwen2.5-1.5b on sd8gen2; what runs is tiny.gguf'
 as=(-m "$tiny" "${clock[@]}" --as qwen2.5-1.5b -t 1 --spin 0)
 both="qwen2.5-1.5b, the draft model as qwen2.5-0.5b, on sd8gen2; what runs is \
@@ -156,15 +156,15 @@ first 'bench methods' "$tmp/out" "priced as $says"
 run_ok "$TANDEM" "${bench[@]}" "${as[@]}" --methods autoregressive --json
 first_member 'bench methods --json'
 run_ok "$TANDEM" "${bench[@]}" "${as[@]}" --methods autoregressive --csv
-check_eq 'the first line of CSV behind its head' "$(sed -n 2p "$tmp/out")" \
+check_eq 'the first line of CSV after the head' "$(sed -n 2p "$tmp/out")" \
   "run,,,priced_as,\"$says\""
-# Of sets each that says so.
+# Sets of shards name it too.
 run_ok "$TANDEM" "${bench[@]}" -m "$tiny" "${clock[@]}" \
   --methods autoregressive --sets 'as=qwen3-4b;as=qwen2.5-1.5b'
 first 'bench methods with sets' "$tmp/out" \
   "priced as qwen3-4b on sd8gen2; what runs is tiny.gguf | $says"
 
-# ---- what is refused ---------------------------------------------------------
+# ---- errors -----------------------------------------------------------------
 misuse "$TANDEM" run -m "$tiny" -p Hi "${clock[@]}" --as gpt-17
 for name in qwen2.5-0.5b qwen2.5-3b llama3.2-3b llama3.1-8b qwen3-14b; do
   check_has 'stderr of a shape that is none' "$err" $name
@@ -183,7 +183,7 @@ misuse "$TANDEM" run -m "$tiny" -p Hi "${clock[@]}" --as tiny --as-type q5_1
 check_has 'stderr of a type that is none' "$err" q4_0
 
 # ---- an oracle ---------------------------------------------------------------
-# It is free, or takes what a draft model of a shape would.
+# A draft model costs nothing, or the time of the given shape.
 bench=(bench methods --prompts "$tmp/mine.txt" -n 8 -m "$tiny" "${clock[@]}"
   --methods chain --draft oracle:0.8 --json)
 seconds() {
@@ -192,7 +192,7 @@ seconds() {
 run_ok "$TANDEM" "${bench[@]}" --as qwen3-8b
 free=$(seconds)
 run_ok "$TANDEM" "${bench[@]}" --as qwen3-8b --draft-as qwen3-0.6b
-check_has 'what is priced' "$out" 'the draft model as qwen3-0.6b'
+check_has 'the priced shape' "$out" 'the draft model as qwen3-0.6b'
 small=$(seconds)
 run_ok "$TANDEM" "${bench[@]}" --as qwen3-8b --draft-as qwen3-0.6b --as-type f16
 wide=$(seconds)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Beam search and diverse verifier tree search with the models and rewards that
-# come with the program: who was kept, forked and chosen is what another program
-# makes of the scores that are told; one beam is plain decoding; and samples to
-# choose among are drawn at a temperature where none is said.
+# Beam search and diverse verifier tree search with the bundled models and
+# rewards: the beams kept, forked and chosen are those that another program
+# derives from the reported scores; one beam is plain decoding; and without
+# --temp samples are drawn at the default temperature.
 . "$(dirname "$0")/lib.sh"
 
 export TANDEM_MODELS=$root/flash/models
@@ -21,8 +21,8 @@ search() { # OPTION...
   printf '%s\n' "$out" >"$tmp/object"
 }
 
-# All beams in the order in which they began: those of the first round, then
-# what was forked, round by round.
+# All beams in the order of their beginning: those of the first round, then the
+# forks of each round.
 recount() { # N WIDTH METHOD
   run_ok python3 -c '
 import json, sys
@@ -79,7 +79,7 @@ for method in beam dvts; do
   recount 8 4 $method
   search --method $method -N 6 --beam-width 3 --temp 1.2 --seed 3
   recount 6 3 $method
-  # One beam is plain decoding, which is what is said without any.
+  # One beam is plain decoding, the default.
   write --method $method -N 1
   check_eq "one beam of $method" "$out" "$plain"
 done
@@ -100,7 +100,7 @@ check_has 'the speed of beams' "$err" ' tokens/s, prompt included'
 check_has 'statistics' "$err" ' forks, '
 check_has 'statistics' "$err" ' tokens computed for a text of '
 
-# ---- the temperature that nobody said ----------------------------------------
+# ---- the default temperature ------------------------------------------------
 search --method vote -N 4
 texts
 want=$texts
@@ -111,7 +111,7 @@ check_eq 'the texts of samples without --temp' "$texts" "$want"
 run_ok "$TANDEM" eval math -m small --method beam -N 4 --items 2 --json -t 1
 check_has 'the temperature of eval' "$out" '"temperature":0.8'
 
-# ---- what cannot be meant ----------------------------------------------------
+# ---- conflicting options ----------------------------------------------------
 run "$TANDEM" run -m small -p x --method beam -N 6
 check_eq 'status of 6 beams by 4' "$status" 1
 check_has 'the reason' "$err" '6 beams (-N) cannot be kept in groups of 4'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The benchmark of decoding runs on a small model and says what it measured.
+# tandem bench decode: runs on a small model and reports its measurements.
 . "$(dirname "$0")/lib.sh"
 
 model=$tmp/tiny.gguf
@@ -14,7 +14,7 @@ check_has 'the object' "$out" '"bench":"decode"'
 check_has 'the object' "$out" '"pair_to_one_process":'
 check_eq 'rows measured' "$(grep -o '"what":"[a-z ]*","rows":[0-9]*' <<<"$out" |
   sed 's/.*://' | xargs | cut -d ' ' -f 2-)" '1 2 4 8 16 1'
-# Every rate is of what was timed.
+# Every rate follows from the measured time.
 check_eq 'rates that are not positive' \
   "$(grep -oE '"(tokens_per_s|ops_per_s)":[-0-9.e+]+' <<<"$out" |
     awk -F: '$2 <= 0' | wc -l)" 0
@@ -65,10 +65,10 @@ check_eq 'sixteen are four times as fast on the phone' \
   "$(awk "BEGIN { print (4 <= $(figure phone_growth 2)) }")" 1
 run_ok "$TANDEM" bench texts -m "$model" --rounds 1 -t 1 --texts 1,4 \
   --task math --method chain --draft pld --json
-check_has 'what is measured' "$out" '"method":"chain","task":"math"'
+check_has 'the measurement' "$out" '"method":"chain","task":"math"'
 run_ok "$TANDEM" bench texts -m "$model" --texts 1,2 --task math --rounds 1 \
   --method vote --samples 2 --json
-check_has 'what is measured' "$out" '"method":"vote","task":"math"'
+check_has 'the measurement' "$out" '"method":"vote","task":"math"'
 run "$TANDEM" bench texts -m "$model" --texts 1,4 --prompt 16 --method chain \
   --draft oracle:0.8
 check_eq 'status of a method whose requests run alone' "$status" 1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# tandem bench diffusion: decoders of diffusion models in tables. What cannot be
-# meant is refused; answers are marked as eval marks them; texts that must be
-# the same are; what one figure says of another holds.
+# tandem bench diffusion: tables of decoders of diffusion models. Conflicting
+# options are refused; answers are scored as by tandem eval; texts that must be
+# equal are; and figures are consistent with one another.
 . "$(dirname "$0")/lib.sh"
 
 export TMPDIR=$tmp
@@ -18,7 +18,7 @@ done
 run_ok "$TANDEM" bench --help
 check_has 'tandem bench --help' "$out" '  diffusion '
 
-# ---- what is refused, before anything is opened ------------------------------
+# ---- errors, before anything is opened --------------------------------------
 refused() { # MESSAGE OPTION...
   local message=$1
   shift
@@ -137,7 +137,7 @@ for p in "belady", "paging", "drop-all":
     assert w[small, p]["tokens_per_s"] < swap["tokens_per_s"], w[small, p]
 assert o["checks"]["same_texts"] >= 2 + 7 + 1 + 2 + 1, o["checks"]
 
-# The curve, and what eval says of its usual settings.
+# The curve has the accuracy of tandem eval at the default settings.
 c = json.load(open(sys.argv[2]))["tables"]
 points = {}
 for r in c["curve"]:
@@ -182,7 +182,7 @@ check_has 'rows' "$out" 'swap'
 of_small "${window[@]}" --csv
 check_eq 'status with --tasks none' "$status" 0
 check_has 'CSV' "$out" 'window,"24 MiB, 16 buffers",swap,maps_per_pass,0'
-# This machine is nobody's phone.
+# A table that needs a phone is left out on this machine's clock.
 of_small "${one[@]}" --tasks none --rounds 1 --tables ablation --csv
 check_eq 'status by the wall clock' "$status" 0
 check_has 'rows' "$out" '+later blocks'

@@ -42,7 +42,8 @@ while read -r row; do
   done
 done <<<"$tandem"
 
-# One processor: what cannot be measured there is said, the rest is there.
+# With one CPU the subjects that cannot be measured give a reason, and the
+# others are measured.
 if command -v taskset >/dev/null 2>&1; then
   cpu=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
   run_ok taskset -c "$cpu" "$TANDEM" bench ipc --rounds 1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# tandem bench lever: on a phone's clock every figure is always the same, and
-# what must hold of it follows from others; on this machine's clock nothing but
-# the form is judged.
+# tandem bench lever: on a phone's clock all figures are reproducible and
+# consistent with one another; on this machine's clock only the form of the
+# report is checked.
 . "$(dirname "$0")/lib.sh"
 export XDG_CACHE_HOME=$tmp/cache # where what passes take is remembered
 
@@ -18,7 +18,7 @@ done
 run_ok "$TANDEM" bench --help
 check_has 'tandem bench --help' "$out" '  lever '
 
-# ---- what is refused, before anything is opened ------------------------------
+# ---- errors, before anything is opened --------------------------------------
 refused() { # MESSAGE OPTION...
   local message=$1
   shift
@@ -55,7 +55,7 @@ done
 check_lacks 'the text' "$out" simulated
 check_eq 'lines of figures wider than 80' \
   "$(grep -v '^[a-z ]*/' "$tmp/out" | awk 'length($0) > 80')" ''
-check_eq 'images left behind' "$(ls "$tmp"/*.tdm 2>/dev/null)" ''
+check_eq 'images left over' "$(ls "$tmp"/*.tdm 2>/dev/null)" ''
 
 cp "$tmp/out" "$tmp/first"
 bench "${phone[@]}" --tables methods,prune -t 1
@@ -97,7 +97,7 @@ for m, r in by.items():
     assert 1 < watts < 20, watts
 assert by["flash-ar"]["passes"] == tokens
 assert by["flash-ar"]["rows_per_pass"] == 1
-# Geometric means, by another program, and what is printed of them.
+# Another program computes the geometric means, and compares the printed ones.
 for r in t["tasks"]:
     each = [v for k, v in r.items() if k not in ("method", "geometric_mean")]
     mean = 1
@@ -115,7 +115,7 @@ for r in t["budget"]:
     assert abs(r["budget_0"] / rate[r["method"]] - 1) < 1e-6
     assert r["budget_0"] <= r["budget_40"] * 1.05, r
     assert r["budget_0"] <= r["budget_100"] * 1.05, r
-# Not said is 8 of a chain; with 256 rows lever has what it has by default.
+# The default chain has 8 tokens; lever has 256 rows by default.
 assert abs(t["chain"][0]["chain_8"] / rate["chain"] - 1) < 1e-6
 assert [r["method"] for r in t["rows"]] == ["lever"]
 for r in t["length"]:
@@ -149,7 +149,7 @@ bench "${phone[@]}" --tasks ui --methods chain -t 1 --tables methods \
   --draft oracle:0.8
 check_has 'the text with an oracle' "$out" 'Acceptance is simulated'
 
-# ---- here, on a model whose text means nothing -------------------------------
+# ---- on this machine's clock, with a model of random weights ----------------
 run_ok "$TANDEM" synth --like tiny -o "$tmp/tiny.gguf"
 bench -m "$tmp/tiny.gguf" --draft oracle:0.8 --tasks none --items 1 -n 12 \
   --tables methods,prune --rounds 1 --methods flash-ar,lever --spin 0

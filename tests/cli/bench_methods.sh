@@ -18,7 +18,7 @@ check_has 'tandem bench --help' "$out" '  methods '
 run_ok "$TANDEM" help --completion
 check_has 'the completion' "$out" '--sets'
 
-# ---- what is refused, before anything is opened ------------------------------
+# ---- errors, before anything is opened --------------------------------------
 refused() { # MESSAGE OPTION...
   local message=$1
   shift
@@ -97,7 +97,7 @@ assert list(rows) == [(plain, ""), (plain, gen2), ("lever", ""),
 first = rows[plain, ""]
 assert first["over_first"] == 1 and first["accepted_length"] == 1
 for (m, s), r in rows.items():
-    # What one figure says of another.
+    # Figures are consistent with one another.
     length = r["tokens"] / r["passes"]
     assert abs(r["accepted_length"] / length - 1) < 1e-6, r
     assert abs(r["pass_s"] * r["passes"] / r["seconds"] - 1) < 1e-6, r
@@ -129,7 +129,7 @@ for k, r in tasks.items():
 ' "$tmp/object"
 fi
 
-# A diffusion model beside another: each method has its own.
+# With a diffusion method beside others each method has its own model.
 bench "${phone[@]}" -t 1 --tasks qa --items 1 --methods autoregressive,llada \
   --block 8 --block-steps 4 --csv
 check_eq 'status with llada' "$status" 0
@@ -149,7 +149,7 @@ awk '$1 == "autoregressive" && $2 == "target" && !a { a = $3 }
   fail "best-of-n is not about as fast as plain decoding: $out"
 checks=$((checks + 1))
 
-# An oracle that drafts for a sample is told its text first.
+# An oracle that drafts for a sample needs the text first.
 bench "${phone[@]}" --tasks qa --items 1 --methods sample --draft oracle:0.9
 check_eq 'status with an oracle for a sample' "$status" 0
 check_has 'the text' "$out" 'Acceptance is simulated'
@@ -157,7 +157,7 @@ checks=$((checks + 1))
 awk '$1 == "sample" && !seen++ { exit !($4 > 1.5) }' "$tmp/out" ||
   fail "the sample's accepted length is not above 1.5: $out"
 
-# ---- here, of a model whose text changes none of the methods -------------------------------
+# ---- on this machine's clock ------------------------------------------------
 run_ok "$TANDEM" synth --like tiny -o "$tmp/tiny.gguf"
 run_ok "$TANDEM" convert "$tmp/tiny.gguf" "$tmp/tiny.tdm"
 bench -m "$tmp/tiny.tdm" --draft oracle:0.8 --tasks none --items 1 -n 12 --spin 0 \

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# tandem bench price: a pass priced without running. Its terms follow from one
-# another and from the phone's numbers; what a run recorded comes to what the run
-# took; and a constant that is changed changes what it should.
+# tandem bench price: the price of a pass without running it. The terms are
+# consistent with one another and with the phone's profile; passes recorded by
+# a run are priced as the run was; and a changed constant changes the right
+# terms.
 . "$(dirname "$0")/lib.sh"
 
 export TMPDIR=$tmp
@@ -64,7 +65,7 @@ for p in flash + memory:
     assert near(p["tokens_per_s"] * p["pass_s"], 3), p
 # This phone reads a layer when its turn has come: nothing is hidden.
 assert all(p["hidden_s"] < 1e-3 for p in flash)
-# An 8B in 4.5 bits at 4 GB/s, and none of it from memory; a row is 21 ms.
+# An 8B model with 4.5 bits at 4 GB/s, nothing in memory; a row is 21 ms.
 assert all(0.9 < p["read_s"] < 1.1 for p in flash)
 assert all(p["read_s"] == 0 for p in memory)
 row = (flash[3]["npu_s"] - flash[2]["npu_s"]) / 48
@@ -73,7 +74,7 @@ npu = [p["npu_s"] for p in flash]
 assert npu == sorted(npu) == [p["npu_s"] for p in memory]
 ' "$tmp/flash.json" "$tmp/memory.json"
 
-# ---- what was run, and what its passes are priced as -------------------------
+# ---- recorded passes, and their prices --------------------------------------
 run "$TANDEM" bench lever --tasks qa --items 1 -n 24 -t 1 --spin 0 \
   --tables methods --json --clock soc:sd8gen3-lever --as qwen3-8b --as-type q4_0 --draft-as qwen3-0.6b \
   --methods flash-ar,chain,lever
@@ -97,8 +98,8 @@ for m, r in ran.items():
 # Rows cost a fortieth of the read: more of them than the chain has pay.
 assert ran["lever"]["rows_per_pass"] > 4
 assert ran["lever"]["tokens_per_s"] > ran["chain"]["tokens_per_s"] * 0.95
-# A layer of Qwen3-8B by hand: queries and outputs, keys and values, three of the
-# feed-forward; in Q4_0 18 bytes for 32 weights; beside them norms.
+# A layer of Qwen3-8B by hand: queries and outputs, keys and values, three
+# feed-forward matrices; Q4_0 has 18 bytes for 32 weights; plus norms.
 layer = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 12288
 for r in told["tables"]["flash"]:
     assert 1 < r["bytes_per_pass"] / (36 * layer * 18 / 32) < 1.001, r
@@ -106,7 +107,7 @@ for r in told["tables"]["flash"]:
     assert abs(r["bytes"] / all - 1) < 1e-6, r
     # What runs is not a hundredth of that.
     assert 1e6 < r["bytes_per_pass_ran"] < r["bytes_per_pass"] / 100, r
-    # All of it is waited for, which is most of plain decoding.
+    # All of the reading time is waited for: most of plain decoding.
     seconds = r["bytes_per_pass"] / told["plain_bytes_per_s"]
     assert abs(r["read_s"] / seconds - 1) < 1e-6, r
     assert r["read_s"] < r["pass_s"], r
@@ -117,7 +118,7 @@ base = v["as it is"]
 for m in ("flash-ar", "chain"):
     want = priced["lever"]["tokens_per_s"] / priced[m]["tokens_per_s"]
     assert abs(base[m] / want - 1) < 1e-6
-# Slower flash and cheaper rows are for those who get more out of a read.
+# Slower flash and cheaper rows help methods that emit more tokens a read.
 assert v["flash_bytes_per_s -30 %"]["flash-ar"] > base["flash-ar"]
 assert v["flash_bytes_per_s +30 %"]["flash-ar"] < base["flash-ar"]
 assert v["row_weight_s -30 %"]["flash-ar"] > base["flash-ar"]

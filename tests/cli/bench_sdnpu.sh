@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# tandem bench sdnpu: retrieval speculation in the tables of its papers. What
-# cannot be meant is refused; every row writes the same text; what one figure
-# says of another holds.
+# tandem bench sdnpu: the tables of the papers on retrieval speculation.
+# Conflicting options are refused; every row generates the same text; and
+# figures are consistent with one another.
 . "$(dirname "$0")/lib.sh"
 
 export TMPDIR=$tmp
@@ -16,7 +16,7 @@ done
 run_ok "$TANDEM" bench --help
 check_has 'tandem bench --help' "$out" '  sdnpu '
 
-# ---- what is refused, before anything is opened ------------------------------
+# ---- errors, before anything is opened --------------------------------------
 refused() { # MESSAGE OPTION...
   local message=$1
   shift
@@ -61,8 +61,8 @@ assert set(tables) == {"ablation", "length_pld", "length_sam", "drafters",
 plans = ["sync", "async", "greedy", "partial", "best"]
 assert list(graphs) == ["off"] + plans, graphs
 for n in "tokens_256_s", "tokens_512_s":
-    # Nothing is sooner than without loads, and no plan than the best, but for
-    # what planning does not see.
+    # No plan is faster than a run without loads, and none is faster than the
+    # best plan, within the accuracy of planning.
     assert all(graphs["off"][n] <= graphs[p][n] for p in plans), graphs
     assert all(graphs["best"][n] < 1.02 * graphs[p][n] for p in plans), graphs
     assert graphs["sync"][n] > 1.2 * graphs["off"][n], graphs

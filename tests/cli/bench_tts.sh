@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Accuracy against cost by the number of samples: the figures of a few items are
-# those that the runs themselves have, and the estimates what they must be.
+# tandem bench tts: accuracy and cost by the number of samples. The figures of
+# a few items equal those of single runs, and the estimates follow from the
+# counts.
 . "$(dirname "$0")/lib.sh"
 export TANDEM_MODELS=$root/flash/models
 [ -e "$TANDEM_MODELS/small.gguf" ] || skip 'no flash/models/small.gguf'
@@ -30,8 +31,8 @@ holds 'pass@4 is not below pass@1, and of four the share with a right one' '
   and row("sample"; "4").right == $pass[0].pass_at_4'
 holds 'four samples take less than four times one' \
   'row("vote"; "4").phone_s < 4 * row("vote"; "1").phone_s'
-# Kernels by batch: matrices hardly depend on it, softmax does; with one row those
-# are as far from one another as in the paper, whose figures stand beside.
+# Kernels by batch size: matrices hardly depend on it, softmax does; with one
+# row their ratio is that of the paper, whose figures are printed too.
 holds 'kernels by batch' '$kernels as $k | ($k[:5] | map(.samples)) ==
     ["1", "2", "4", "8", "16"]
   and ($k[5:] | map(.samples)) == ["paper, least", "paper, mean", "paper, most"]
@@ -49,8 +50,8 @@ holds 'softmax by batch' '$softmax as $s | ($s[:15] | map([.samples, .positions]
   and $s[4].table_s > 4 * $s[0].table_s
   and $s[5].table_s > 2 * $s[0].table_s and $s[10].table_s > 2 * $s[5].table_s'
 
-# What is chosen of the largest number's first samples, and what it takes, is what
-# the method by itself makes of so many.
+# A choice among the first samples of the largest run, and its cost, equal
+# those of the method run with that number of samples.
 [ -e "$TANDEM_MODELS/reward-small.gguf" ] || skip 'no reward-small.gguf'
 items=2
 ! full || items=6
@@ -82,7 +83,7 @@ itself weighted-vote 8
 itself best-of-n 3
 itself best-of-n:min 8 --aggregate min
 itself self-certainty 1
-check_eq 'what is not kept in groups' "$(jq -c '[.tables.accuracy[] |
+check_eq 'methods outside the groups' "$(jq -c '[.tables.accuracy[] |
   select(.how == "small, beam") | .samples]' <"$tmp/tts")" '["1","8"]'
 
 # ---- pictures ----------------------------------------------------------------

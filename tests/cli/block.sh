@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# A block diffusion model, of random weights: what is said of it, the same text
-# however the pair is run, and what does not go with it.
+# A block diffusion model with random weights: its description, the same text
+# with all settings of the pair, and conflicting options.
 . "$(dirname "$0")/diffusion_lib.sh"
 
 model=$tmp/block.gguf other=$tmp/llada.gguf
 run_ok "$TANDEM" synth --like tiny-block -o "$model"
 run_ok "$TANDEM" synth --like tiny-llada -o "$other"
 run_ok "$TANDEM" inspect "$model"
-check_has 'what inspect says' "$out" 'in blocks of 32 tokens'
+check_has 'the description' "$out" 'in blocks of 32 tokens'
 run_ok "$TANDEM" inspect "$other"
-check_lacks 'what inspect says of another' "$out" 'in blocks'
+check_lacks 'the description of another model' "$out" 'in blocks'
 prompt='the tea in the inn'
 
 ids() { # OPTION...
@@ -27,7 +27,7 @@ run_ok "$TANDEM" run -m "$model" --method block -p a -n 33 --ignore-eos --json \
   --no-cache
 is 'passes without a cache' passes $((32 + 32))
 
-# From a flash image too, and while half of it is streamed.
+# Also from a flash image, and with half of it streamed.
 run_ok "$TANDEM" convert "$model" "$tmp/block.tdm" --layout tiles
 same -m "$tmp/block.tdm"
 same -m "$tmp/block.tdm" --dram-budget 50%

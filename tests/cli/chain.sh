@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# A chain drafted by a small model and verified in one pass: the ids, and the
-# logits they were drawn from, are those of plain decoding, however the pair
-# is run; and it takes fewer passes.
+# A chain drafted by a small model and verified in one pass: ids and logits
+# equal those of plain decoding with all settings of the pair, in fewer passes.
 . "$(dirname "$0")/lib.sh"
 
 prompt='Once upon a time, there was a little girl named Lily. She loved to'
@@ -40,7 +39,7 @@ same() { # OPTION...
 generate --json --precision f32
 essence
 want=$essence
-check_has 'what is compared' "$want" ids:[
+check_has 'the compared output' "$want" ids:[
 is 'rows of logits' logits_rows 91
 same --draft "$target" --precision f32
 is 'tokens drafted' drafted_tokens 80

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# tandem chat: turns from a pipe, what is kept of them and what is not, and, by
-# a terminal of Python's, lines that are edited and answers that are ended.
+# tandem chat: turns from a pipe, what is kept of them, and, on a terminal made
+# by Python, edited lines and interrupted answers.
 . "$(dirname "$0")/lib.sh"
 
 model=$tmp/tiny.gguf
 run_ok "$TANDEM" synth --like tiny -o "$model"
 
-# chat TEXT OPTION...: what a pipe of it gives.
+# chat TEXT OPTION...: the output for TEXT as standard input.
 chat() {
   status=0
   printf '%b' "$1" | "$TANDEM" chat "${@:2}" >"$tmp/out" 2>"$tmp/err" ||
@@ -23,8 +23,8 @@ member() {
   done <<<"$out"
 }
 
-# A line is a turn; nothing but answers goes to standard output. The first is
-# that of `tandem run --chat`.
+# A line is a turn; only answers go to standard output. The first one is that
+# of `tandem run --chat`.
 run "$TANDEM" run -m "$model" --chat -p 'Hello' -n 12 --temp 3
 want=$out
 chat 'Hello\n' -m "$model" -n 12 --temp 3
@@ -47,18 +47,19 @@ checks=$((checks + 2))
 [ "$some" -gt "$first_n" ] && [ "$some" -lt "$second" ] ||
   fail "$some of $second tokens cached"
 [ "$more" -ge $((second + second_n - 1)) ] && [ "$more" -lt "$third" ] ||
-  fail "$more of $third tokens cached, behind $second and $second_n"
+  fail "$more of $third tokens cached, after $second and $second_n"
 
-# Saved and loaded it goes on, the settings with it; the command line stands.
+# A saved conversation continues when loaded, with its settings; options of the
+# command line have precedence.
 chat "/set temp=3\nHello\n/save $tmp/kept.json\n" -m "$model" -n 12
 check_eq 'the answer with /set' "$out" "$want"
-check_eq 'mode of what is saved' "$(stat -c %a "$tmp/kept.json")" 600
-check_has 'what is saved' "$(<"$tmp/kept.json")" '"temp": 3'
+check_eq 'mode of the saved file' "$(stat -c %a "$tmp/kept.json")" 600
+check_has 'the saved file' "$(<"$tmp/kept.json")" '"temp": 3'
 chat 'And?\n' -m "$model" --load "$tmp/kept.json" --json
-check_has 'the turn behind what was loaded' "$(member tokens)" ' '
+check_has 'the turn after the loaded ones' "$(member tokens)" ' '
 loaded=$(member prompt_tokens)
 checks=$((checks + 1))
-[ "$loaded" -gt 30 ] || fail "$loaded tokens behind what was loaded"
+[ "$loaded" -gt 30 ] || fail "$loaded tokens after the loaded turns"
 chat "/load $tmp/kept.json\nAnd?\n" -m "$model" --json
 check_eq 'the same by /load' "$(member prompt_tokens)" "$loaded"
 chat "/load $tmp/kept.json\n/reset\nHello\n" -m "$model" --json
@@ -92,7 +93,7 @@ chat '/set samples=0\nHello\n' -m "$model" -n 12 --temp 3
 check_eq 'an answer where samples=0 was refused' "$out" "$want"
 check_has 'stderr of samples=0' "$err" samples
 
-# A full context is said with numbers, and nothing is dropped.
+# A full context is an error with numbers, and no turn is dropped.
 chat 'Hello\n/set ctx=40\nHello again and again\n/reset\n' -m "$model" -n 3
 check_eq 'status of a turn without room' "$status" 1
 check_has 'stderr of a turn without room' "$err" 'has room for 40'
@@ -104,7 +105,7 @@ check_has 'stderr of it' "$err" 'of 32 tokens is full'
 # What cannot be set stays as it was.
 chat '/method chian\n/method\n/set nothing=1\n/set temp=x\nHello\n/bad\n' \
   -m "$model" -n 12 --temp 3
-check_eq 'the answer behind what was refused' "$out" "$want"
+check_eq 'the answer after the refused turn' "$out" "$want"
 check_has stderr "$err" "unknown method 'chian'"
 check_has stderr "$err" 'method autoregressive'
 check_has stderr "$err" "'/bad' is no command"
@@ -115,12 +116,12 @@ with=$(member prompt_tokens)
 chat 'Hello\n' -m "$model" -n 3 --json --system 'Be brief.'
 check_eq 'a prompt by /system and --system' "$(member prompt_tokens)" "$with"
 
-# Without a template the text goes on, as one prompt does.
+# Without a template the turns form one growing prompt.
 run_ok "$TANDEM" run -p 'Once upon a time' -n 8
 want=$out
 chat 'Once upon a time\n' -n 8
 check_eq 'the text without a template' "$out" "$want"
-check_eq 'times it is said' "$(grep -c 'no chat template' <<<"$err")" 1
+check_eq 'number of warnings' "$(grep -c 'no chat template' <<<"$err")" 1
 chat '/system x\n' -n 8
 check_eq 'status of a system without a template' "$status" 1
 misuse "$TANDEM" chat --no-such
@@ -133,7 +134,7 @@ said=$(<"$tmp/state/saved.json")
 check_has 'a turn that was edited' "$said" '"Once upon a time"'
 check_has 'a turn of two lines' "$said" '"one\ntwo"'
 check_has 'a turn of a block' "$said" '"three\nfour"'
-check_lacks 'what was said' "$said" dropped
+check_lacks 'the saved turns' "$said" dropped
 check_eq 'mode of the lines' \
   "$(stat -c %a "$tmp/state/tandem/chat-history")" 600
 finish

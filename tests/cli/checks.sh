@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Who may include whom, and what documents refer to: as it should be, and the
-# checks see what is not.
+# Includes between rooms and references in documents: the checks pass, and find
+# planted violations.
 . "$(dirname "$0")/lib.sh"
 
 for check in check-layers check-docs; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Methods that choose one of many samples: the samples are those of plain
-# decoding with the same random numbers, and the choice is what a recount of
-# them gives, by another program.
+# decoding with the same random numbers, and another program makes the same
+# choice from the reported scores.
 . "$(dirname "$0")/lib.sh"
 
 export TANDEM_MODELS=$root/flash/models
@@ -24,7 +24,7 @@ for method in sample "${methods[@]}"; do
   printf '%s\n' "$out" >"$tmp/$method"
 done
 for method in "${methods[@]}"; do
-  # One sample is plain decoding, which is what is said without samples.
+  # One sample is plain decoding, the default.
   run_ok "$TANDEM" run -m small -p "$problem" -n 80 --method $method -N 1
   check_eq "one sample of $method" "$out" "$plain"
 done
@@ -98,7 +98,7 @@ assert sum(a["votes"] for a in o["answers"]) == \
 PY
   fail "$(<"$tmp/wrong")"
 
-# ---- what cannot be meant ----------------------------------------------------
+# ---- conflicting options ----------------------------------------------------
 misuse "$TANDEM" run -p x --method vote --aggregate min
 check_has 'the reason' "$err" 'weighted-vote'
 misuse "$TANDEM" run -p x --method chain -N 4

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What the checker of coherence tells both sides: a call of maintenance that is left
-# out is named, the host and the device fail, the file of reports says all of it,
-# and what a pattern fits is not reported. What a report must say to the letter is
-# tests/device/test_violation.c's.
+# The coherence checker on both sides: a missing maintenance call is named,
+# host and device fail, the reports are in the file, and reports that match a
+# suppression pattern are not made. tests/device/test_violation.c has the exact
+# texts of reports.
 . "$(dirname "$0")/lib.sh"
 
 model=$tmp/tiny.gguf
@@ -24,7 +24,8 @@ check_eq 'stderr' "$err" ''
 want=$out
 
 # ---- each side's call, left out ------------------------------------------------
-# With the evictor and without: what it wrote back by chance is told as well.
+# With and without the evictor: lines that it wrote back by chance are reported
+# too.
 for seed in 0 1 2; do
   rm -f "$reports"
   TANDEM_NPU_FAULT=drop-clean:tandem:kv#3 generate --evict-seed $seed \
@@ -63,7 +64,7 @@ if command -v script >/dev/null; then
   check_has 'then reports' "${shown##*"$want"}" 'tandem-npu: check: lost write'
 fi
 
-# What is refused because it was read stale says both.
+# A request refused after a stale read reports both.
 TANDEM_NPU_FAULT=drop-invalidate generate
 check_eq 'status without any invalidation' "$status" 1
 check_has 'stderr' "$err" '(after a stale read: tandem:io ['
@@ -88,11 +89,11 @@ END
 rm -f "$reports"
 TANDEM_NPU_FAULT=drop-clean:tandem:kv#3 generate \
   --coherence-report "$reports" --coherence-suppress "$tmp/rules"
-check_eq 'status of what is suppressed' "$status" 0
-check_eq 'stderr of what is suppressed' "$err" ''
+check_eq 'status with a suppressed report' "$status" 0
+check_eq 'stderr with a suppressed report' "$err" ''
 check_has 'summary' "$(tail -n 1 "$reports")" '"violations":0,"suppressed":1'
 
-# ---- what makes no sense -------------------------------------------------------
+# ---- errors -----------------------------------------------------------------
 run "$TANDEM" run -m "$model" -p x -n 1 --coherence-report "$reports"
 check_has 'stderr without check' "$err" '--coherence check'
 checks=$((checks + 1))

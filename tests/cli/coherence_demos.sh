@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The programs of docs/examples/coherence: the checker names each mistake and
-# the call that is missing, and has nothing to say of the mended code.
+# the missing call, and reports nothing for the corrected code.
 . "$(dirname "$0")/lib.sh"
 demos=$(dirname "$TANDEM")/docs/examples/coherence
 

@@ -8,8 +8,8 @@ run_ok bash -n "$tmp/out"
 # shellcheck disable=SC1091 # made above
 . "$tmp/completion"
 
-# offers LINE: what may follow, into $offered, with spaces between. Words are
-# broken as readline does it.
+# offers LINE: set $offered to the completions of LINE, with spaces between.
+# Words are split as by readline.
 offers() {
   local part
   COMP_LINE=$1 COMP_POINT=${#1} COMP_WORDS=() COMPREPLY=()
@@ -29,13 +29,13 @@ offers() {
 }
 check_offers() { # LINE WHAT
   offers "$1"
-  check_eq "what is offered behind '$1'" "$offered" "$2"
+  check_eq "completions of '$1'" "$offered" "$2"
 }
 check_offered() { # LINE PART...
   local part
   offers "$1"
   for part in "${@:2}"; do
-    check_has "what is offered behind '$1'" " $offered " " $part "
+    check_has "completions of '$1'" " $offered " " $part "
   done
 }
 
@@ -66,7 +66,7 @@ check_offers 'tandem convert --type q8' q8_0
 check_offers 'tandem run --threads ' ''
 check_offers 'tandem run --seed ' ''
 
-# Every profile there is; bash puts back what stands before the colon.
+# All profiles are offered; bash restores the text before the colon.
 for phone in tensor/soc/*.soc; do
   phone=$(basename "$phone" .soc)
   check_offered 'tandem run --clock soc:' "$phone"

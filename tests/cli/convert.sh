@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tandem convert: an image runs as its model file does, tells what was lost,
-# and is there whole or not at all; tandem verify finds what is damaged.
+# tandem convert: an image generates the same text as its model file, the loss
+# is reported, and no partial image is left; tandem verify finds damage.
 . "$(dirname "$0")/lib.sh"
 
 model=$tmp/tiny.gguf image=$tmp/tiny.tdm
@@ -10,7 +10,7 @@ run_ok "$TANDEM" synth --like tiny --quant q8_0 -o "$model"
 said() {
   run_ok "$TANDEM" run -p 'Hello world' -n 12 -t 1 --spin 0 --json "$@"
   said="$(json ids) $(json text) $(json logits_hash)"
-  check_has "what a run with $* says" "$said" '] "'
+  check_has "the output of a run with $*" "$said" '] "'
 }
 
 # ---- the same as the model file --------------------------------------------
@@ -71,7 +71,7 @@ want=$said
 said -m "$tmp/llada.tdm" --method llada
 check_eq 'a diffusion model in an image' "$said" "$want"
 
-# ---- other types, and what they lose ----------------------------------------
+# ---- other types, and their losses ------------------------------------------
 run_ok "$TANDEM" synth --like tiny --quant f16 -o "$tmp/f16.gguf"
 run_ok "$TANDEM" convert "$tmp/f16.gguf" "$image" --layout super --type q4_0 \
   --down q8_0 --report
@@ -107,7 +107,7 @@ check_eq 'matrices that lost something' \
   "$(awk '/tile-/ && $4 != "0.000000"' <<<"$out")" ''
 check_lacks 'the report' "$out" conventional\ groups
 
-# ---- what is in it ------------------------------------------------------------
+# ---- contents ---------------------------------------------------------------
 run_ok "$TANDEM" inspect "$image"
 check_has 'inspect' "$out" 'flash image version 2'
 check_has 'inspect' "$out" 'layout        tiles'
@@ -155,7 +155,7 @@ run "$TANDEM" verify "$model"
 check_eq 'status of verify of a model file' "$status" 1
 check_has stderr "$err" 'not a flash image'
 
-# ---- what is refused ----------------------------------------------------------
+# ---- errors -----------------------------------------------------------------
 misuse "$TANDEM" convert
 misuse "$TANDEM" convert "$model"
 misuse "$TANDEM" convert "$model" -

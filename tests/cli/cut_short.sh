@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Model files that change while they are in use: of a model file that is cut
-# short the program says so; the host's tensors of an image were checked and are
-# its own, so that nothing done to the file can change a text.
+# Model files that change while in use: a truncated model file ends the program
+# with a message; an image's host tensors are copied and checked, so that a
+# change of the file cannot change a text.
 . "$(dirname "$0")/lib.sh"
 need_plain_library # sanitizers keep SIGBUS to themselves
 
 made=$tmp/made.gguf model=$tmp/m.gguf
 run_ok "$TANDEM" synth --like tiny --quant q8_0 -o "$made"
 
-# start FILE OPTION...: a text that goes on and on; returns when it has begun.
+# start FILE OPTION...: start an endless text; returns when it has begun.
 start() {
   local file=$1
   shift
@@ -29,9 +29,9 @@ start "$model"
 status=0
 wait $host || status=$?
 check_eq 'status when the file is cut short' "$status" 1
-check_has 'what is said' "$(cat "$tmp/said")" \
+check_has 'the message' "$(cat "$tmp/said")" \
   "tandem: '$model' cannot be read any more: it was cut short"
-check_eq 'lines that are said' "$(grep -c 'cannot be read' "$tmp/said")" 1
+check_eq 'lines of the message' "$(grep -c 'cannot be read' "$tmp/said")" 1
 
 # ---- an image ----------------------------------------------------------------
 # Streamed: all but the layers is overwritten while the text is written.
@@ -55,5 +55,5 @@ wait $host || status=$?
 check_eq 'status when an image is overwritten' "$status" 0
 check_eq 'sum of the ids when an image is overwritten' "$(cksum <<<"$got")" \
   "$(cksum <<<"$want")"
-check_eq 'what is said then' "$(cat "$tmp/said")" ''
+check_eq 'the message then' "$(cat "$tmp/said")" ''
 finish

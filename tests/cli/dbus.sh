@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The server on a bus of the test's own: what it answers to busctl, gdbus,
-# dbus-send and a client that holds a pipe, how it is started and how it ends.
+# The server on a private bus: its replies to busctl, gdbus, dbus-send and a
+# client that holds a pipe, its start and its end.
 . "$(dirname "$0")/lib.sh"
 # shellcheck disable=SC2154 # status, out, err, tmp and root are lib.sh's
 
@@ -55,7 +55,7 @@ run_ok timeout 300 "$client" "$tmp/path" 'Once upon a time' 12
 check_eq 'the text of a service that the bus started' "$out" "$want"
 check_eq 'how it ended' "$err" 'length 12'
 
-# ---- what it is --------------------------------------------------------------
+# ---- introspection ----------------------------------------------------------
 get() { # FACE PROPERTY [PATH]
   dbus-send --session --print-reply=literal --dest=$name "${3:-$engine}" \
     org.freedesktop.DBus.Properties.Get "string:$1" "string:$2" 2>&1 |
@@ -81,7 +81,7 @@ call() { # PATH MEMBER ARGUMENT...
 interface_of() { # NAME <FILE: that interface of an introspection
   sed -n "/<interface name=\"$1\">/,/<\/interface>/p"
 }
-check_eq 'the engine as it says it is' \
+check_eq 'the properties of the engine' \
   "$(call $engine org.freedesktop.DBus.Introspectable.Introspect |
     interface_of $name)" \
   "$(interface_of $name <host/serve/dev.tandem.Engine1.xml)"
@@ -102,7 +102,7 @@ if command -v busctl >/dev/null; then
   check_has 'what busctl sees' "$out" '.Generate'
   run busctl --user --address="$DBUS_SESSION_BUS_ADDRESS" call $name $engine \
     $name Generate 'a{sv}' 2 prompt s Hi nothing b true
-  check_has 'busctl is told' "$err" "'nothing'"
+  check_has 'the message of busctl' "$err" "'nothing'"
   run busctl --user --address="$DBUS_SESSION_BUS_ADDRESS" call $name $engine \
     $name Generate 'a{sv}' 1 prompt ay 2 72 105
   check_eq 'status of a prompt in bytes' "$status" 1
@@ -115,7 +115,7 @@ fi
 if command -v gdbus >/dev/null; then
   run gdbus call --session --dest $name --object-path $engine --method \
     $name.Generate "{'prompt': <'Hi'>, 'max_tokens': <1000000>}"
-  check_has 'gdbus is told' "$err" dev.tandem.Error.ContextLengthExceeded
+  check_has 'the message of gdbus' "$err" dev.tandem.Error.ContextLengthExceeded
   # A chat by its own member, not by one of that name further in.
   run_ok gdbus call --session --dest $name --object-path $engine --method \
     $name.Generate "{'prompt': <'Hi'>, 'max_tokens': <1>,
@@ -147,18 +147,18 @@ dbus-monitor --session "type='signal',path_namespace='/dev/tandem'" \
 daemons+=($!)
 long
 check_eq 'its state' "$(get dev.tandem.Text1 State "$text")" writing
-check_eq 'the text as it says it is' \
+check_eq 'the properties of the text' \
   "$(call "$text" org.freedesktop.DBus.Introspectable.Introspect |
     interface_of dev.tandem.Text1)" \
   "$(interface_of dev.tandem.Text1 <host/serve/dev.tandem.Text1.xml)"
 call "$text" dev.tandem.Text1.Cancel >/dev/null
 wait $long
 check_eq 'status of a client whose text is canceled' $? 1
-check_has 'the client is told' "$(cat "$tmp/long.err")" \
+check_has 'the message of the client' "$(cat "$tmp/long.err")" \
   dev.tandem.Error.Canceled
 until grep -q InterfacesRemoved "$tmp/signals"; do sleep 0.05; done
-check_has 'what is told to all' "$(cat "$tmp/signals")" PropertiesChanged
-check_lacks 'what is told to all' "$(cat "$tmp/signals")" \
+check_has 'the signals' "$(cat "$tmp/signals")" PropertiesChanged
+check_lacks 'the signals' "$(cat "$tmp/signals")" \
   "$(head -c 12 <<<"$want")"
 
 # A client that leaves is not computed for.
@@ -169,20 +169,20 @@ until [ "$(get $name State)" = ready ]; do
   kill -0 "$pid" || break
   sleep 0.05
 done
-check_eq 'the state behind a client that left' "$(get $name State)" ready
+check_eq 'the state after a client has left' "$(get $name State)" ready
 
 # The service dies.
 long
 kill -9 "$pid"
 wait $long
 check_eq 'status of a client whose service died' $? 1
-check_has 'the client is told' "$(cat "$tmp/long.err")" \
+check_has 'the message of the client' "$(cat "$tmp/long.err")" \
   org.freedesktop.DBus.Error
-check_has 'who asks for that text later, of a service started anew' \
+check_has 'a later request for that text, to a restarted service' \
   "$(call "$text" dev.tandem.Text1.Wait)" \
   org.freedesktop.DBus.Error.UnknownObject
 
-# The session ends, and with it a service that nobody started by hand.
+# The session ends, and with it a service that was started automatically.
 run_ok timeout 300 "$client" "$tmp/path" Hi 1 # which starts another
 pid=$(pid_of_service)
 kill "${daemons[0]}"

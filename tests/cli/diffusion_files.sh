@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Files of diffusion models: what is said of them, a flash image that keeps it,
-# Dream's rows, which see one another and speak of the next position, and files
-# that are refused.
+# Files of diffusion models: their description, also from a flash image;
+# Dream's rows, which attend to one another and predict the next position; and
+# files that are refused.
 . "$(dirname "$0")/diffusion_lib.sh"
 
 dream=$tmp/dream.gguf llada=$tmp/llada.gguf
 run_ok "$TANDEM" synth --like tiny-dream -o "$dream"
 run_ok "$TANDEM" synth --like tiny-llada -o "$llada"
 
-# ---- what is said --------------------------------------------------------------
+# ---- descriptions -----------------------------------------------------------
 shows() { # FILE LINE...
   local file=$1 line
   shift
   run_ok "$TANDEM" inspect "$file"
   for line; do
-    check_has "what inspect says of $(basename "$file")" "$out" "$line"
+    check_has "the description of $(basename "$file")" "$out" "$line"
   done
 }
 both_ways='diffusion     all positions see one another'
@@ -24,13 +24,13 @@ shows "$llada" 'architecture  llada' "$both_ways" \
   'mask token    594 "<|reserved_special_token_0|>", filled from its own row'
 run_ok "$TANDEM" inspect --json "$dream"
 said='"diffusion":{"mask_token":615,"shift_logits":true,"block_length":0}'
-check_has 'what inspect --json says' "$out" "$said"
+check_has 'the description in JSON' "$out" "$said"
 run_ok "$TANDEM" synth --like tiny -o "$tmp/tiny.gguf"
 for form in --json ''; do
   # shellcheck disable=SC2086
   run_ok "$TANDEM" inspect $form "$tmp/tiny.gguf"
-  check_lacks "what inspect $form says of a causal model" "$out" diffusion
-  check_lacks "what inspect $form says of a causal model" "$out" 'mask token'
+  check_lacks "the $form description of a causal model" "$out" diffusion
+  check_lacks "the $form description of a causal model" "$out" 'mask token'
 done
 
 # ---- a flash image keeps it ----------------------------------------------------
@@ -46,7 +46,7 @@ for layout in groups tiles; do
   run_ok "$TANDEM" convert "$dream" "$tmp/$layout.tdm" --layout $layout
   shows "$tmp/$layout.tdm" 'architecture  dream' "$both_ways" "$of_dream"
   run_ok "$TANDEM" inspect --json "$tmp/$layout.tdm"
-  check_has "what inspect --json says of $layout" "$out" "$said"
+  check_has "the JSON description of $layout" "$out" "$said"
   same -m "$tmp/$layout.tdm"
   same -m "$tmp/$layout.tdm" --dram-budget 50%
 done
@@ -78,11 +78,11 @@ prompt=$out
 run_ok "$TANDEM" logits -m "$dream" --ids "$prompt 615" -o "$tmp/logits"
 last=$(wc -w <<<"$prompt")
 tokens "$dream"
-check_eq 'what the row before a mask says' "$out" "$(best $((last - 1)))"
+check_eq 'the prediction of the row before a mask' "$out" "$(best $((last - 1)))"
 checks=$((checks + 1))
-[ "$out" != "$(best "$last")" ] || fail 'both rows say the same'
+[ "$out" != "$(best "$last")" ] || fail 'both rows predict the same'
 
-# ---- what is refused -----------------------------------------------------------
+# ---- errors -----------------------------------------------------------------
 refused() { # WHAT FILE OPTION...: a sentence with WHAT in it
   run "$TANDEM" run -p a -n 2 -m "$2" "${@:3}"
   check_eq "status of $*" "$status" 1

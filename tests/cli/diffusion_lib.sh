@@ -3,7 +3,7 @@
 # ids [OPTION...], after which $out holds them.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# number_of_ids N: of what all others must be.
+# number_of_ids N: check the number; all other runs are compared with it.
 number_of_ids() {
   ids
   want=$out

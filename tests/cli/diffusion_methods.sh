@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Methods for diffusion models on those that come with the program: whole answers
-# that end where they should, the same however the pair is run; what fits no
-# method, or no room, is refused by name.
+# Methods for diffusion models with the bundled models: complete answers, the
+# same with all settings of the pair; a model that does not fit the method, or
+# a context that is too small, is refused by name.
 . "$(dirname "$0")/lib.sh"
 
 export TANDEM_MODELS=$root/flash/models
@@ -48,25 +48,25 @@ answers multi-block --threshold 0.98
 answers block --threshold 0.97
 answers multi-block --threshold 0.98 -m block
 
-# What speculation by a block diffusion model writes is what it writes plainly.
+# Speculation by a block diffusion model generates its plain text.
 for text in "$prompt" 'Once upon a time' 'Sum: 12 + 7 ='; do
   run_ok "$TANDEM" run -m block --method autoregressive -p "$text" -t 1 -n 40
   plain=$out
   run_ok "$TANDEM" run --method linear-spec -p "$text" -t 1 -n 40
-  check_eq "linear-spec behind '$text'" "$out" "$plain"
+  check_eq "linear-spec after '$text'" "$out" "$plain"
   run_ok "$TANDEM" run -m block --method autoregressive -p "$text" -t 1 -n 40 \
     --temp 0.8 --seed 3 --top-k 40
   plain=$out
   run_ok "$TANDEM" run --method linear-spec -p "$text" -t 1 -n 40 --temp 0.8 \
     --seed 3 --top-k 40 --coherence check
-  check_eq "linear-spec behind '$text', drawn" "$out" "$plain"
+  check_eq "linear-spec after '$text', drawn" "$out" "$plain"
 done
 
 refuse() { # WORDS OPTION...
   local words=$1
   shift
   run "$TANDEM" run -p "$prompt" "$@"
-  check_has "what is said of $*" "$err" "$words"
+  check_has "the message for $*" "$err" "$words"
   [ "$status" -eq 1 ] || [ "$status" -eq 2 ] || fail "status $status of $*"
 }
 
@@ -81,5 +81,5 @@ refuse '--top-k' --method multi-block --top-k 4
 long=$(printf 'Anna has a red kite. %.0s' {1..70})
 run "$TANDEM" run --method fast-dllm --ctx 256 -p "$long"
 check_eq 'status of a prompt with no room' "$status" 1
-check_has 'what is said of it' "$err" 'shorten it'
+check_has 'the message' "$err" 'shorten it'
 finish

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tandem doctor as its user meets it; what each probe sees, and under which
-# limits, is tests/host/doctor/test_doctor.c.
+# tandem doctor on the command line; tests/host/doctor/test_doctor.c has the
+# single probes under restricted limits.
 . "$(dirname "$0")/lib.sh"
 
 probes='device processor cores memory address-space memfd huge-pages futex
@@ -59,14 +59,14 @@ run_ok "$TANDEM" doctor --report -
 check_has 'a report before any error' "$out" 'none is known'
 run "$TANDEM" run -m "$tmp/none.gguf" -p 'a private text' --stop private -n 3
 run_ok "$TANDEM" doctor --report "$tmp/report"
-check_has 'what is printed' "$out" 'look through it'
+check_has 'the output' "$out" 'look through it'
 for part in "command  tandem run -m $tmp/none.gguf -p (14 bytes) --stop (7 bytes) -n 3" \
   "error    cannot open '$tmp/none.gguf'" 'Tandem 0.' 'Max open files' \
   ' io_uring ' "$(uname -r)"; do
   check_has 'the report' "$(cat "$tmp/report")" "$part"
 done
 check_lacks 'the report' "$(cat "$tmp/report")" private
-check_eq 'mode of what is kept' "$(stat -c %a "$tmp/state/tandem/last-error")" 600
+check_eq 'mode of the stored error' "$(stat -c %a "$tmp/state/tandem/last-error")" 600
 misuse "$TANDEM" doctor --report "$tmp/report" --json
 run "$TANDEM" doctor --report "$tmp/no/such/folder"
 check_has 'stderr' "$err" "cannot write '$tmp/no/such/folder'"

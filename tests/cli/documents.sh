@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The installed documents: every link leads to a file and a heading, and every
-# block that is marked as runnable runs, from the installed prefix, and prints
-# what it says. A block marked `sh` is commands; one marked `console` has
-# commands after "$ ", and what they print. The scripts and the device of the
-# documents work there too.
+# runnable block runs from the installed prefix and prints the expected output.
+# A block marked `sh` has commands; one marked `console` has commands after "$
+# ", and their output. The scripts and the device of the documents work there
+# too.
 . "$(dirname "$0")/lib.sh"
 
 ! sanitized || skip 'the same documents as in the plain build'
@@ -74,7 +74,7 @@ done
 n=$(find "$tmp/blocks" -name '*.sh' | wc -l)
 [ "$n" -ge 10 ] || fail "only $n blocks are runnable"
 
-# ---- what the documents use ----------------------------------------------------
+# ---- files used by the documents --------------------------------------------
 cd "$docs" || exit 1
 if command -v strace >/dev/null && strace -o "$tmp/trace" true 2>/dev/null; then
   run_ok scripts/strace-pair -- run -p 'Once upon a time' -n 2 -t 1

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# A method and a kind of drafter are one file and one row each: the build
-# tests/tandem-echo has echo-2 (tests/host/method/echo_2) and echo
-# (tests/host/draft/echo) more than the program, and nothing else of it knows
-# of them.
+# A method and a drafter need only one file and one row each: the build
+# tests/tandem-echo adds echo-2 (tests/host/method/echo_2) and echo
+# (tests/host/draft/echo), and nothing else in the source mentions them.
 . "$(dirname "$0")/lib.sh"
 
 plain=$TANDEM
@@ -16,7 +15,7 @@ other=$tmp/other.gguf
 run_ok "$plain" synth --like tiny -o "$target"
 run_ok "$plain" synth --like tiny --seed 9 -o "$other"
 
-# ---- what is told of them, from their rows alone ---------------------------
+# ---- their descriptions, made from their rows -------------------------------
 for words in 'run --help all' 'eval --help all' 'help --man run' 'help --completion'; do
   # shellcheck disable=SC2086 # words
   run_ok "$more" $words
@@ -34,7 +33,7 @@ check_has 'help' "$(tr -s ' \n' '  ' <"$tmp/out")" \
 check_has 'help' "$(tr -s ' \n' '  ' <"$tmp/out")" \
   'echo guesses that what came two tokens before comes again'
 
-# ---- what they are asked ---------------------------------------------------
+# ---- their options ----------------------------------------------------------
 run_ok "$more" help methods
 check_has 'help methods' "$out" '  echo-2  '
 misuse "$more" run -p x --method echo-2 --echo-times 16
@@ -78,7 +77,7 @@ writes --method lever --draft echo
 writes --method chain --draft "echo+$other"
 check_has 'the report' "$out" "\"draft_model\":\"an echo and $other\""
 less drafted "$alone" "${value[drafted_tokens]}"
-# The oracle was told by a rehearsal, whose logits count as well.
+# A rehearsal gives the oracle its text; its logits count as well.
 run_ok "$more" "${text[@]}" --method opt-tree --draft echo+oracle:0.7
 essence
 check_eq 'the text with an oracle' "${essence##*ids}" "${want##*ids}"
@@ -88,7 +87,7 @@ run_ok "$more" eval "$tmp/prompts.txt" -m "$target" -n 8 -t 1 \
   --method echo-2 --json
 check_has 'the evaluation' "$out" '"method":"echo-2"'
 
-# ---- nothing else knows of them --------------------------------------------
+# ---- nothing else mentions them ---------------------------------------------
 check_eq 'words of them in host/' \
   "$(grep -rlE 'echo[-_]2|drafter_echo|kind_echo' "$root/host")" ''
 

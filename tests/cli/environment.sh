@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Life where something is missing: no memfd, no io_uring, few descriptors, small
-# files, full disks, processes that are stopped. Each time the right text, or one
-# message and a documented exit status, in time and with nothing left behind.
+# Restricted environments: no memfd, no io_uring, few descriptors, small file
+# limits, full disks, stopped processes. Each time the right text, or a message
+# and a documented exit status, within a time limit and with nothing left over.
 . "$(dirname "$0")/lib.sh"
 
 # 3 MiB of weights in 4 blocks.
@@ -119,11 +119,11 @@ if [ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null; then
     check_eq "files left by $to" "$(<"$tmp/left")" ''
     left_behind "$to"
   done
-  # A full /dev/shm is nobody's business: buffers have no names there.
+  # A full /dev/shm has no effect: buffers have no names there.
   run unshare -m sh -c 'mount -t tmpfs -o size=4k none /dev/shm &&
     head -c 4096 /dev/zero >/dev/shm/all; exec "$@"' - \
     "$TANDEM" "${generate[@]}"
-  check_eq 'text beside a full /dev/shm' "$out" "$want"
+  check_eq 'text with a full /dev/shm' "$out" "$want"
 fi
 
 # ---- stopped ------------------------------------------------------------------

@@ -16,8 +16,7 @@ holds() {
   done
 }
 
-# answer PROMPT: what the model writes behind it, as a JSON string, in
-# $answer.
+# answer PROMPT: set $answer to the model's continuation, as a JSON string.
 answer() {
   run_ok "$TANDEM" run -m "$model" -p "$1" -n $n -t 1 --spin 0 --json
   local it
@@ -34,7 +33,7 @@ item() {
   } >>"$items"
 }
 
-# ---- items whose answers the model gives, and others -----------------------
+# ---- items with right and with wrong answers --------------------------------
 items=$tmp/qa.jsonl
 answer 'Hello world'
 first=$answer
@@ -154,7 +153,7 @@ same() { # OPTION...
 same --threads 1 --coherence strict --prefill-chunk 4
 same --threads 3 --coherence check --doorbell eventfd --ctx 512
 
-# An item knows nothing of those before it.
+# An item does not depend on those before it.
 tac "$items" >"$tmp/back.jsonl"
 run_ok "$TANDEM" eval "$tmp/back.jsonl" -m "$model" -n $n --outputs "$tmp/got"
 checks=$((checks + 1))
@@ -252,7 +251,7 @@ run "$TANDEM" eval "$tmp/none.txt" -m "$model"
 check_eq 'status without prompts' "$status" 1
 check_has stderr "$err" 'has no prompts'
 
-# ---- what is refused ---------------------------------------------------------
+# ---- errors -----------------------------------------------------------------
 misuse "$TANDEM" eval
 misuse "$TANDEM" eval no-such-task
 check_has stderr "$err" no-such-task

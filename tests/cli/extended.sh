@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The extended region, which only DMA reaches: the same text with weights in it,
-# in every window, under every placement and by every kind of decoding; nothing
-# is mapped anew; nothing of it is mapped in the device; what is shown and told
-# of it; and its price on the phone, computed here again.
+# The extended region, which only DMA reaches: the same text with weights in
+# it, for every window, placement and kind of decoding; no weights are
+# remapped; nothing of the region is mapped in the device; its description and
+# reports; and its price on the phone, computed here again.
 . "$(dirname "$0")/lib.sh"
 
 tiny=$tmp/tiny.gguf
@@ -57,7 +57,7 @@ for room in '2M 1M' '2560K 4M'; do
     [ "$region" = 4M ] || continue
     is "unmaps of $what" unmaps 0
     is "copies of $what" copies 0
-    # Of those that map when they need it, what the first pass mapped.
+    # With mapping on demand: as many maps as in the first pass.
     checks=$((checks + 1))
     member remaps
     [ "${it:-4}" -le 3 ] || fail "remaps of $what: $it"
@@ -66,7 +66,7 @@ done
 
 # The least window: cache and activations, and not one block of weights.
 generate --ctx 128 --va-window 1M --va-slots 3 --va-extended 4M
-check_eq 'the text with all weights beside the window' "$essence" "$want"
+check_eq 'the text with all weights in the extended region' "$essence" "$want"
 member blocks
 is 'blocks beside the window' extended_buffers "$it"
 is 'maps' maps 2
@@ -112,7 +112,7 @@ for placement in belady swap; do
   is "unmaps after a loss, $placement" unmaps 0
 done
 
-# ---- what is shown and told --------------------------------------------------
+# ---- descriptions and reports -----------------------------------------------
 mkfifo "$tmp/text"
 exec 9<>"$tmp/text"
 "$TANDEM" run -m "$large" -p 'Once upon a time' -n -1 --ctx 20000 \
@@ -137,7 +137,7 @@ for b in x["shown"]:
     at += (b["bytes"] + 4095) // 4096 * 4096
 assert x["free"] == x["bytes"] - at
 PY
-# No address of the device leads to what lies there, and it has it all the same.
+# The region has no device addresses, and its bytes are there all the same.
 check_eq 'weights mapped in the device' \
   "$(grep -c tandem:weights "/proc/$npu/maps")" 1
 checks=$((checks + 1))
@@ -160,7 +160,7 @@ misuse "$TANDEM" run -p x --va-extended 65G
 run "$TANDEM" run -p x --va-extended 1M --device "$tmp/nobody"
 check_eq 'status of a region for a device that runs' "$status" 2
 check_has stderr "$err" 'give the option to its tandem-npu --listen'
-# One that listens says by itself what it has.
+# A listening device reports its region by itself.
 "$TANDEM_NPU" --listen "$tmp/npu" --once --va-extended 64M 2>"$tmp/said" &
 listens=$!
 for ((try = 0; try < 6000; try++)); do

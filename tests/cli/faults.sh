@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A plan of faults at each step of the protocol: the text that there would be
-# without, or a clear error within its bound; and nothing is left behind.
+# Planned faults at each step of the protocol: the text of a run without
+# faults, or a clear error within its time limit; and nothing is left over.
 # TANDEM_PLANS=1000 for more random plans, TANDEM_SEED=N for others.
 . "$(dirname "$0")/lib.sh"
 without_leak_search

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Graph switching: the text is that without it, for every plan and whatever the
-# device is like; the device holds one graph a block; what it came to is told;
-# what cannot be is refused.
+# Graph switching: the text is the same as without it, for every plan and all
+# settings of the device; the device holds one graph of each block; the results
+# are reported; impossible settings are refused.
 . "$(dirname "$0")/lib.sh"
 
 # Three parts of the prefill graph, for 6 layers in as many blocks.
@@ -94,9 +94,9 @@ generate -m target --graph-switch greedy --method lever \
 member ids
 it_is 'ids of lever' "$ids"
 
-# ---- what it came to ---------------------------------------------------------------------
-# A load takes longer than any block of so small a model on a phone: what is
-# planned best is as good as any.
+# ---- reported results -------------------------------------------------------
+# On a phone a load takes longer than any block of so small a model: all good
+# plans are equal.
 for plan in sync async greedy partial; do
   checks=$((checks + 1))
   awk -v a="${prompt_s[best]}" -v b="${prompt_s[$plan]}" \
@@ -113,7 +113,7 @@ run_ok "$TANDEM" run -m small -p 'Once upon a time' -n 2 --prefill-chunk 64 \
 check_has 'statistics' "$err" 'graphs       switched by best: '
 check_has 'statistics' "$err" '(wall clock)'
 
-# ---- what is refused ---------------------------------------------------------------------
+# ---- errors -----------------------------------------------------------------
 refuse() { # SAYS OPTION...
   local says=$1
   shift

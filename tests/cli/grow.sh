@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A model with the weights of a smaller one says what that says, in the shape of
-# a model of true size.
+# A model grown from a smaller one generates the smaller one's text, in the
+# shape of a real model.
 . "$(dirname "$0")/lib.sh"
 need_plain_library # half a gigabyte, and as many multiplications a token
 
@@ -25,12 +25,11 @@ if full; then
   exact=20 more=20
 fi
 for prompt in "${prompts[@]}"; do
-  # In float32: in int8 what is nearly as likely may come out the other way
-  # round.
+  # In float32: in int8 nearly equal tokens may change places.
   say draft $exact --precision f32
   want=$out
   say "$grown" $exact --precision f32 --layout rows
-  check_eq "text of the grown model behind '$prompt'" "$out" "$want"
+  check_eq "text of the grown model after '$prompt'" "$out" "$want"
   # Behind the first prompt nothing else is nearly as likely.
   if full; then
     say "$grown" $more

@@ -139,7 +139,7 @@ done <<<"$pages"
 check_page 'tandem\-npu' "$TANDEM_NPU" --man
 check_page 'tandem\-stress' "$tandem_stress" --man
 if command -v mandoc >/dev/null; then
-  check_eq 'what is wrong with pages' \
+  check_eq 'errors in pages' \
     "$(mandoc -T lint -W warning "$tmp"/pages/* | grep -v 'missing date')" ''
 else
   echo 'not checked: mandoc is not there'

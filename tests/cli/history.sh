@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# --history: which answers are kept, and tandem history on what is.
+# --history and tandem history: which answers are kept, and the commands on a
+# history.
 . "$(dirname "$0")/lib.sh"
 
 export TANDEM_MODELS=$root/flash/models TZ=UTC
@@ -74,7 +75,7 @@ fi
 run_ok "$TANDEM" eval qa --items 2 --history "$file"
 holds 'two items' 4
 
-# ---- what is refused -------------------------------------------------------
+# ---- errors -----------------------------------------------------------------
 misuse "$TANDEM" run -p x --history-max 1M
 misuse "$TANDEM" run -p x --history-frozen
 run "$TANDEM" run -p x --history "$tmp/none" --history-frozen
@@ -161,7 +162,7 @@ check_eq 'prune' "$out" '2 records dropped, 7 left'
 run_ok "$TANDEM" history prune --keep 3 --max 1G "$file"
 check_eq 'prune' "$out" '4 records dropped, 3 left'
 run_ok "$TANDEM" history list "$file"
-check_has 'numbers behind prune' "$out" '     9  '
+check_has 'record numbers after prune' "$out" '     9  '
 printf 'torn' >>"$file"
 run_ok "$TANDEM" history list "$file"
 check_has 'stderr of a torn one' "$err" '4 bytes at the end of'
@@ -174,7 +175,7 @@ holds 'damage' 2
 run_ok "$TANDEM" history prune "$file"
 check_eq 'prune of a damaged one' "$out" '0 records dropped, 2 left'
 run_ok "$TANDEM" history stats "$file"
-check_has 'stats behind that' "$out" '0 bytes between records, 0 at the end'
+check_has 'stats after that' "$out" '0 bytes between records, 0 at the end'
 run "$TANDEM" history import --text --max 4K "$file" CHANGELOG.md
 check_eq 'status of a document beyond the bound' "$status" 1
 check_has 'stderr' "$err" 'may have only 4096'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Whichever process dies in mid-text, the other ends within a second, says
-# so, and leaves nothing behind.
+# When either process dies during a text, the other one ends within a second
+# with a message, and nothing is left over.
 . "$(dirname "$0")/lib.sh"
 without_leak_search
 
@@ -36,8 +36,8 @@ find_npu() {
   npu=${npu#/proc/} npu=${npu%/status}
 }
 
-# Start a text that would last for minutes; wait for its first words, not those
-# of the text before. Leaves $host and, unless --device is among the options,
+# Start a text that takes minutes, and wait for its first words after those of
+# the previous text. Sets $host and, unless --device is among the options,
 # $npu.
 start() { # OPTION...
   rm -f "$tmp/text"

@@ -21,8 +21,9 @@ take_numbers() {
   [[ $out =~ \"ids\":\[[0-9,]+ ]] && got+=" ${BASH_REMATCH[0]}"
 }
 
-# Every layout, every precision and what only some layouts have: int8 computes
-# otherwise than f16 with tiles alone, and the cache lies the same in all.
+# Every layout and precision, and combinations that only some layouts have:
+# int8 differs from f16 only with tiles, and the cache has the same form with
+# all.
 declare -A want some=([rows]='f32 f16 f16-kv16 npu'
   [tiles]='f32 f16 f16-kv16 int8 npu' [groups]='f16 npu' [super]='f32 f16 npu')
 for layout in rows tiles groups super; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Trees drafted and verified while the target streams from flash: the ids, and
-# the logits they were drawn from, are those of plain decoding, whatever drafts,
-# wherever it runs, whatever stays in memory and whatever is pruned.
+# Trees drafted and verified while the target streams from flash: ids and
+# logits equal those of plain decoding for every drafter, every place of the
+# draft, every budget and all pruning.
 . "$(dirname "$0")/lever_lib.sh"
 
 packed=$tmp/packed.tdm
@@ -22,8 +22,8 @@ shopt -s extglob
 
 generate -m $model
 want=$essence
-check_has 'what is compared' "$want" logits_rows:20
-check_has 'what is compared' "$want" ids:
+check_has 'the compared output' "$want" logits_rows:20
+check_has 'the compared output' "$want" ids:
 
 # ---- every method, budget and place -------------------------------------------
 # Each method where layers are streamed, with both places by turns: 0% and 40%

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Trees while the target streams from flash: what is read is told to the byte;
-# what goes wrong is said, and nothing wrong is written before.
+# Trees while the target streams from flash: the bytes read are reported
+# exactly; read errors end the run with a message before any wrong text.
 . "$(dirname "$0")/lever_lib.sh"
 
-# ---- what is read ---------------------------------------------------------------------
+# ---- bytes read -------------------------------------------------------------
 run_ok "$TANDEM" inspect "$image"
 mapfile -t layer < <(awk '/^  layer [0-9]+ .* raw / { print $4 }' <<<"$out")
 n=${#layer[@]}
@@ -19,7 +19,7 @@ read_of() {
   case $budget in
   *%) resident=$((${budget%\%} * n / 100)) ;;
   *M)
-    # Three slots are part of it: a page and a layer in whole pages, each.
+    # Includes three slots, each of a page and a layer in whole pages.
     for i in "${layer[@]}"; do
       ((i <= bytes)) || bytes=$i
     done
@@ -51,7 +51,7 @@ is 'parts of a layer' parts 4
 generate -m "$image" -n 2 --method lever --dram-budget 100%
 check_lacks 'JSON with all in memory' "$out" '"flash":'
 
-# ---- what is refused ---------------------------------------------------------------------
+# ---- errors -----------------------------------------------------------------
 refuse() { # SAYS OPTION...
   local says=$1
   shift
@@ -78,7 +78,7 @@ misuse "$TANDEM" run -p x --method lever --stage-parts 9
 misuse "$TANDEM" run -p x --method lever --flash-io mmap
 misuse "$TANDEM" run -p x --method lever --draft-on npu
 
-# ---- what cannot be read --------------------------------------------------------------------
+# ---- read errors ------------------------------------------------------------
 # It ends the text where it is met; nothing wrong is written before.
 broken() { # SAYS OPTION...
   local says=$1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What lever knows of a streamed model before it writes: probed when the model is
-# opened first, remembered for the image, this machine and these settings; and
-# the same text whatever is known.
+# Measured costs of a streamed model before the first text: probed when the
+# model is first opened, and stored for the image, the machine and the
+# settings; the text does not depend on them.
 . "$(dirname "$0")/lever_lib.sh"
 
 cache=$tmp/cache
@@ -12,7 +12,8 @@ generate -m "$image" --method flash-ar --dram-budget 0%
 want=$essence
 check_lacks 'JSON of a method that weighs nothing' "$out" '"profile"'
 
-# knows WHAT OPTION...: the same text, and what was known before it.
+# knows WHAT OPTION...: check that the text is the same, and what was known
+# before it.
 knows() {
   local what=$1
   shift
@@ -25,11 +26,11 @@ files() { find "$cache" -name 'lever-*.json' 2>/dev/null | wc -l; }
 # ---- probed, remembered ------------------------------------------------------
 knows probed
 check_eq 'profiles' "$(files)" 1
-check_eq 'what was left beside it' "$(find "$cache" -name '*tmp*' | wc -l)" 0
+check_eq 'temporary files left over' "$(find "$cache" -name '*tmp*' | wc -l)" 0
 file=$(find "$cache/tandem" -name 'lever-*.json')
 sum=$(md5sum <"$file")
 knows remembered
-check_eq 'what is remembered' "$(md5sum <"$file")" "$sum"
+check_eq 'the stored profile' "$(md5sum <"$file")" "$sum"
 python3 - "$file" <<'EOF' || fail 'the profile is not what it should be'
 import json, sys
 p = json.load(open(sys.argv[1]))
@@ -89,7 +90,7 @@ check_has "JSON by a phone's clock" "$out" '"profile":"none"'
 check_eq 'profiles' "$(files)" 4
 misuse "$TANDEM" run -p x --method lever --profile sometimes
 
-# ---- nowhere to write, and many who do -----------------------------------------
+# ---- an unwritable cache, and concurrent writers ----------------------------
 export XDG_CACHE_HOME=/proc/none
 knows probed
 check_eq 'stderr without a folder' "$err" ''

@@ -27,7 +27,7 @@ tmp=$(mktemp -d "${TMPDIR:-/tmp}/tandem-cli-XXXXXX") || exit 1
 export XDG_STATE_HOME=$tmp/state # where the last error is kept
 failures=0 checks=0 finished=no
 
-# A script that ends before `finish` did not pass, whatever its status says.
+# A script that ends before `finish` has failed, whatever its exit status.
 at_exit() {
   local status=$?
   rm -rf "$tmp"
@@ -65,9 +65,8 @@ need_plain_library() {
   ! sanitized || skip 'the library is built with a sanitizer'
 }
 
-# on_terminal [NAME=VALUE...] COMMAND...: runs it on a terminal of 40 columns
-# (needs script(1)); $shown is what the terminal was sent, without carriage
-# returns.
+# on_terminal [NAME=VALUE...] COMMAND...: run it on a terminal of 40 columns
+# (needs script(1)); $shown is the terminal's input, without carriage returns.
 on_terminal() {
   status=0
   env -u NO_COLOR TERM=xterm SHELL=/bin/sh script -qefc \
@@ -76,9 +75,9 @@ on_terminal() {
   shown=$(grep -av '^Script ' "$tmp/typescript" | tr -d '\r')
 }
 
-# With a sanitizer, where all is several times slower: what is computed is what
-# other builds compute, and there all of it is compared. Here each piece of code
-# is to be gone through once.
+# With a sanitizer everything is several times slower. Results are the same as
+# in other builds, where all cases are compared; here each code path needs to
+# run only once.
 sanitized() {
   case $TANDEM in
   *address* | *undefined* | *thread*) true ;;
@@ -164,7 +163,8 @@ is() {
   check_eq "$1" "$it" "$3"
 }
 
-# essence: into $essence what must be the same, however a text came about.
+# essence: set $essence to the output that must be the same for every way of
+# computing a text.
 essential=(stop logits_hash ids)
 essence() {
   local it name
@@ -185,8 +185,9 @@ take() {
   done
 }
 
-# nothing_left WHAT: no device of this script, whoever its parent is by now, and
-# no name in /dev/shm. A device whose host was killed has a while to see it.
+# nothing_left WHAT: check that no device of this script is running, with any
+# parent, and no name is left in /dev/shm. A device whose host was killed has
+# some time to notice.
 export TANDEM_CLI_TEST=$tmp
 began=$EPOCHSECONDS
 nothing_left() {

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# The library as it is installed, in a prefix that is not the build's and was
-# moved since: the examples, what it exports, and where it looks for what comes
-# with it.
+# The library as installed, in a prefix that is not the build's and was moved:
+# the examples, the exported symbols, and the search for bundled files.
 . "$(dirname "$0")/lib.sh"
 
 need_plain_library
@@ -9,9 +8,8 @@ build=$(dirname "$TANDEM")
 unset MAKEFLAGS MFLAGS MAKELEVEL TANDEM_MODELS TANDEM_SOC
 
 # ---- installing ------------------------------------------------------------
-# The build is up to date: whatever flags it was made with, it is not made
-# anew, for others may be using it, if its name is that it was made under.
-# LIBDIR is what a distribution would have it.
+# The build is up to date and must not be rebuilt with other flags, as others
+# may use it. LIBDIR is that of a distribution.
 folder=${build#"$root"/}
 made=$(stat -c %y "$build"/libtandem.*)
 install_as() { # make's goal
@@ -106,7 +104,7 @@ check_eq 'its text' "$out" "$wanted"
 run alone "$tmp/made/static"
 check_has 'it has no home' "$err" "'target.gguf' was not found in no place"
 
-# ---- what it exports -------------------------------------------------------
+# ---- exported symbols -------------------------------------------------------
 declared=$(grep -o '\<tandem_[a-z_]*(' "$prefix/include/tandem.h" |
   tr -d '(' | sort -u)
 check_has 'what tandem.h declares' "$declared" tandem_generate

@@ -13,7 +13,7 @@ run_ok $CC -O1 -D_GNU_SOURCE -pthread -Ihost/api -o "$tmp/soak" \
 rounds=56 # as many behind those that warm up as there are in these, and more
 ! full || rounds=1000
 language=C
-# Of the language numbers alone, for all of it takes seconds to make.
+# With a small language only: the whole one takes seconds to make.
 printf '%s\n' LC_NUMERIC 'copy "de_DE"' 'END LC_NUMERIC' >"$tmp/numbers"
 localedef -c -i "$tmp/numbers" -f UTF-8 "$tmp/de_DE.UTF-8" >/dev/null 2>&1
 point=$(LOCPATH=$tmp LC_ALL=de_DE.UTF-8 locale decimal_point 2>/dev/null)

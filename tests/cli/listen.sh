@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A device that listens: whom it serves, what it refuses, how it is confined.
+# A listening device: which hosts it serves and refuses, and its confinement.
 . "$(dirname "$0")/lib.sh"
 
 model=$tmp/tiny.gguf sock=$tmp/npu.sock
@@ -37,7 +37,7 @@ for _ in 1 2 3; do
   check_eq 'ids from a device that listens' "$out" "$want"
 done
 
-# One that takes its time: a second is told so, and then has its turn.
+# While a slow host is served, a second one is told to wait, and then served.
 "$TANDEM" run -m "$model" -p x -n -1 --ignore-eos --ctx 100000 \
   --device "$sock" >"$tmp/long" 2>"$tmp/long.said" &
 host=$!
@@ -58,10 +58,10 @@ fi
 kill -9 "$host"
 wait "$host" 2>/dev/null
 text --device "$sock"
-check_eq 'ids behind a host that was killed' "$out" "$want"
+check_eq 'ids after a host was killed' "$out" "$want"
 
-# A device that dies under its host: the one that listens brings the next, and
-# the text, which has no end, goes on.
+# If a device dies while it serves a host, the listening process starts the
+# next one, and the endless text continues.
 long() { # OPTION...
   "$TANDEM" run -m "$model" -p 'a b' --ignore-eos --ctx 100000 "$@"
 }
@@ -82,17 +82,17 @@ pkill -9 -P "$other" # not the shell that waits for it
 wait "$other" 2>/dev/null
 run cmp -n "$bytes" "$tmp/want" "$tmp/got"
 check_eq 'text, compared' "$status" 0
-check_has 'what the listener said' "$(cat "$tmp/said")" 'killed by signal 9'
+check_has 'the message of the listener' "$(cat "$tmp/said")" 'killed by signal 9'
 
 kill "$npu"
 status=0
 wait "$npu" || status=$?
 check_eq 'status of the listening device' "$status" 143
-check_eq 'socket left behind' "$(ls "$sock" 2>/dev/null)" ''
-check_has 'what it said' "$(cat "$tmp/said")" "the host (pid $host) is gone"
+check_eq 'socket left over' "$(ls "$sock" 2>/dev/null)" ''
+check_has 'the message' "$(cat "$tmp/said")" "the host (pid $host) is gone"
 
-# A plan of faults counts over all of its hosts: one dies, and none behind it;
-# what never came is told at the end.
+# A fault plan counts over all hosts: one device dies, and none after it;
+# faults that were never triggered are reported at the end.
 planned() { # START_OF_A_PROCESS STATUS
   rm -f "$tmp/said"
   "$TANDEM_NPU" --listen "$sock" --fault "die@run#5,late=1@start#$1" \
@@ -103,7 +103,7 @@ planned() { # START_OF_A_PROCESS STATUS
   check_eq 'ids through a death' "$out" "$want"
   check_has 'stderr of the first' "$err" 'took its place'
   text --device "$sock"
-  check_eq 'ids behind it' "$out" "$want"
+  check_eq 'ids after it' "$out" "$want"
   check_eq 'stderr of the second' "$err" ''
   kill "$npu"
   status=0
@@ -112,6 +112,6 @@ planned() { # START_OF_A_PROCESS STATUS
 }
 planned 3 143
 planned 4 4
-check_has 'what it said' "$(cat "$tmp/said")" \
+check_has 'the message' "$(cat "$tmp/said")" \
   "the fault 'late=1@start#4' was never triggered"
 finish

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What mapping weights costs on the phone: the time of a run that maps them anew
-# in every pass is that of one that need not, and counts times prices, which are
-# read in the phone's profile and multiplied here.
+# The price of mapping weights on the phone: a run that remaps them in every
+# pass takes the time of one that does not, plus counts times prices, which are
+# read from the phone's profile and multiplied here.
 . "$(dirname "$0")/lib.sh"
 
 # 4 layers in 4 blocks of one size in both, as the windows are the same but for
@@ -43,8 +43,8 @@ def check(soc, every, some):
     assert size % maps == 0
     one = round((map_s + size / maps / rate) * 1e12) + round(request * 1e12)
     took = some["phone"]["total_ps"] - every["phone"]["total_ps"]
-    # What is neither map nor its price: the requests that found no room, and
-    # those that unmapped, which cost what a request does.
+    # Not included: requests that found no room, and unmap requests, which cost
+    # as much as any request.
     rest = took - maps * one
     assert rest >= 0 and rest % round(request * 1e12) == 0, (took, maps, one)
     others = rest // round(request * 1e12)
@@ -71,7 +71,7 @@ for line in open(sys.argv[1]):
 sys.exit(wrong > 0 or compared != int(sys.argv[2]))
 PY
   fail "$(<"$tmp/wrong")"
-# The statistics say so.
+# The statistics agree.
 run_ok "$TANDEM" "${generate[@]}" -p Hi --va-slots 3 --clock soc:sd8gen3 --stats
 check_has 'the statistics' "$err" "ms of the phone's time a pass"
 finish

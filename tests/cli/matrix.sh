@@ -57,7 +57,7 @@ listen() { # OPTION...
 }
 no_socket() {
   checks=$((checks + 1))
-  [ ! -e "$tmp/npu.sock" ] || fail 'a socket is left behind'
+  [ ! -e "$tmp/npu.sock" ] || fail 'a socket is left over'
 }
 listen
 for doorbell in poll eventfd socket; do

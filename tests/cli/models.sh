@@ -60,8 +60,8 @@ check_eq 'status without models' "$status" 1
 check_has stderr "$err" "$tmp/no-such"
 unset TANDEM_MODELS
 
-# Where they lie when nothing says so: beside the program, in its source
-# tree, where it is installed.
+# The places searched by default: next to the program, in its source tree, in
+# the installation prefix.
 default() { # PROGRAM FOLDER
   mkdir -p "$(dirname "$1")" "$2"
   cp "$TANDEM" "$1"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A sample of what scripts/mutation-score does in full: calls of maintenance are left
-# out, and the checker names each or shows that it was needless; and without any
-# left out it names none.
+# A sample of the full scripts/mutation-score: maintenance calls are left out
+# one at a time, and the checker names each or shows that it was unnecessary;
+# without omissions it names none.
 . "$(dirname "$0")/lib.sh"
 
 command -v python3 >/dev/null || skip 'no python3'

@@ -9,7 +9,7 @@ run_ok "$TANDEM" inspect "$tmp/good.gguf"
 listing=$out
 echo 'The dog has a red kite and it is a good dog' >"$tmp/text"
 
-# spoil TENSOR BYTE OCTAL...: bytes of it, in a copy.
+# spoil TENSOR BYTE OCTAL...: overwrite bytes of it in a copy.
 spoil() {
   local at
   at=$(awk -v name="$1" '$1 == name { print $NF }' <<<"$listing")
@@ -18,13 +18,13 @@ spoil() {
   printf "$3" | dd of="$model" bs=1 seek=$((at + $2)) conv=notrunc status=none
 }
 
-# What is well is said to be.
+# An undamaged model passes.
 run_ok "$TANDEM" run -m "$tmp/good.gguf" -p Hi -n 4 --json
 check_eq 'stderr of a good model' "$err" ''
 is 'rows of a good model' rows_not_finite 0
 is 'weights of a good model' weights_not_finite 0
 
-# bad TENSOR BYTE OCTAL WEIGHTS: so many weights of it are bad.
+# bad TENSOR BYTE OCTAL WEIGHTS: expect so many bad weights in it.
 bad() {
   local what="$1 + $2" weights=$4
   spoil "$1" "$2" "$3"
@@ -46,7 +46,7 @@ bad() {
     check_eq "status of ${command%% *}, $what" "$status" 1
     case $err in
     *"$weights weights of the model file"* | *'a hidden state'*) checks=$((checks + 1)) ;;
-    *) fail "${command%% *}, $what, says '$err'" ;;
+    *) fail "${command%% *}, $what, prints '$err'" ;;
     esac
   done
   checks=$((checks + 1))

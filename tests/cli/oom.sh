@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Allocations that fail: that what is wrong is seen, and some of a few commands
-# and of a device, each of which says so in one sentence and leaves nothing.
-# scripts/test --all and `make oom` fail every single one. With
-# TANDEM_TEST_FULL=yes two of every command.
+# Failing allocations: the test itself detects errors; and some allocations of
+# a few commands and of a device fail, each with one message and nothing left
+# over. scripts/test --all and `make oom` fail every single one;
+# TANDEM_TEST_FULL=yes fails two of every command.
 . "$(dirname "$0")/lib.sh"
 
 oom=tests/oom/run

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What is given away: the tarball of what git tracks, and what is installed. The
-# Debian packages take minutes to build: scripts/try-deb builds and tries them.
+# Distribution: the tarball of all tracked files, and the installation. Debian
+# packages take minutes to build: scripts/try-deb builds and tries them.
 . "$(dirname "$0")/lib.sh"
 
 build=$(dirname "$TANDEM")
@@ -34,8 +34,8 @@ else
   echo 'not checked: make dist, which takes what git tracks'
 fi
 
-# ---- what is installed -----------------------------------------------------
-# The build is up to date: whatever it was made with, it is not made anew.
+# ---- installed files --------------------------------------------------------
+# The build is up to date and must not be rebuilt.
 root_of=$tmp/stage/usr
 run_ok make -s -o "${build#"$root"/}/flags" O="${build#"$root"/}" \
   DESTDIR="$tmp/stage" PREFIX=/usr LIBDIR=/usr/lib/here install
@@ -54,12 +54,12 @@ if command -v systemd-analyze >/dev/null; then
   sed "s|/usr/bin/tandem|$TANDEM|" \
     "$root_of/lib/systemd/user/tandem.service" >"$tmp/tandem.service"
   run systemd-analyze --user verify "$tmp/tandem.service"
-  check_lacks 'what systemd says of the unit' "$err" tandem.service
+  check_lacks 'the output of systemd-analyze' "$err" tandem.service
 else
   echo 'not checked: systemd-analyze is not there'
 fi
 
-# ---- the Debian packages, as far as they are told --------------------------
+# ---- Debian packages, without building them ---------------------------------
 check_eq 'packages' "$(sed -n 's/^Package: //p' scripts/debian/control)" \
   'tandem
 tandem-data
@@ -77,7 +77,7 @@ libtandem-dev'
   done
 ) >"$tmp/packed" 2>"$tmp/missing"
 check_eq 'what packages lack' "$(cat "$tmp/missing")" ''
-check_eq 'what is in packages' "$(sort "$tmp/packed")" \
+check_eq 'contents of the packages' "$(sort "$tmp/packed")" \
   "$(cd "$tmp/stage" && find usr ! -type d | sort)"
 dev_packages() { # of a text, but for the libraries of C and of the tests
   grep -o 'lib[a-z0-9-]*-dev' | grep -v 'libc6\|libtandem\|libcmocka' | sort -u
@@ -87,7 +87,8 @@ check_eq 'what it is built with' \
   "$(sed -n "/^needed='/,/'$/p" scripts/deps | dev_packages)"
 check_has 'what it is built with' \
   "$(sed '/^Package/,$d' scripts/debian/control)" libcmocka-dev
-# What a static program is linked with, its development package says.
+# A static program needs the libraries of the development package's
+# dependencies.
 for library in $(sed -n 's/^Libs.private: //p' \
   "$root_of/lib/here/pkgconfig/tandem.pc"); do
   case $library in

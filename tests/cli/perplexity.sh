@@ -28,9 +28,9 @@ check_far() { # WHAT A B BOUND: further apart than the relative bound
   }' || fail "$1: '$2' and '$3' are within $4"
 }
 
-# nll_in LOGITS IDS FIRST: of a file of logits behind each of some ids, how
-# many ids there are from FIRST (0, 1, ..) on, the sum of their nll, and that
-# of its squares.
+# nll_in LOGITS IDS FIRST: from a file of logits after each id: the number of
+# ids from FIRST (0, 1, ..) on, the sum of their nll, and the sum of its
+# squares.
 nll_in() {
   local rows
   rows=$(($(wc -w <<<"$2") - 1))
@@ -53,13 +53,13 @@ nll_in() {
       END { printf "%d %.12g %.12g\n", count, all, squares }'
 }
 
-# nll_of IDS FIRST: the same from what tandem logits says.
+# nll_of IDS FIRST: the same from the output of tandem logits.
 nll_of() {
   "$TANDEM" logits -m "$model" --ids "${1% *}" --precision f32 \
     --layout rows -o "$tmp/logits" && nll_in "$tmp/logits" "$1" "$2"
 }
 
-# ---- a text, beside another program -----------------------------------------
+# ---- a text, compared with another program ----------------------------------
 text=$tmp/story.txt
 echo 'Once upon a time a dog saw 12 cats; one of them was red.' >"$text"
 read -ra id < <("$TANDEM" tokenize -m "$model" --bos <"$text" | xargs)
@@ -111,7 +111,7 @@ check_near 'low' "$(json interval_95 | tr -d '[]' | cut -d , -f 1)" \
 check_near 'high' "$(json interval_95 | tr -d '[]' | cut -d , -f 2)" \
   "${bounds#* }" 1e-4
 whole_sum=$(json nll_sum) whole_hash=$(json logits_hash)
-# The context is longer than the text: one window, and no more to foretell.
+# The context is longer than the text: one window, and all tokens are read.
 ppl "$text" --precision f32 --layout rows
 is 'sum without --window' nll_sum "$whole_sum"
 is 'hash without --window' logits_hash "$whole_hash"
@@ -241,7 +241,7 @@ assert row["interval_95"][0] < row["perplexity"] < row["interval_95"][1]
 fi
 unset TANDEM_MODELS
 
-# ---- what is refused --------------------------------------------------------
+# ---- errors -----------------------------------------------------------------
 misuse "$TANDEM" perplexity
 check_has stderr "$err" summary
 misuse "$TANDEM" perplexity qa ui

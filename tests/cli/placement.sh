@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# What of the weights lies in the device's window: the same text under every
-# placement, in every window and by every method; what a window that is too
-# small is told; the counters; and micro-batches that fit only where weights
-# come and go.
+# Placement of the weights in the device's window: the same text with every
+# placement, window and method; errors for windows that are too small; the
+# counters; and micro-batches that fit only if weights are remapped.
 . "$(dirname "$0")/lib.sh"
 
 tiny=$tmp/tiny.gguf
@@ -92,8 +91,8 @@ run_ok "$TANDEM" run -m "$large" -p Hi -n 4 "${room[@]}" --placement swap \
 check_has 'the statistics' "$err" 'placement    swap: '
 
 # ---- micro-batches -----------------------------------------------------------
-# A window that holds all weights beside the activations of 128 rows, and not
-# beside those of 256 or 512: cache for every byte that is left, by --ctx.
+# A window for all weights and the activations of 128 rows, but not of 256 or
+# 512: --ctx fills the remaining bytes with cache.
 generate -m "$large" --va-window 16M --ctx 4000 --placement fixed
 member bytes_mapped
 left=$((16 * 1024 * 1024 - it - 8 * 4096))
@@ -131,7 +130,7 @@ check_has 'stderr of two models, block by block' "$err" '6 of 6 slots used'
 generate "${two[@]}" --va-slots 6 --placement swap
 check_eq 'the text of two models, packed' "$essence" "$want"
 
-# ---- what is refused ---------------------------------------------------------
+# ---- errors -----------------------------------------------------------------
 run "$TANDEM" run -m "$large" -p Hi --va-window 16M --ctx 7700 --placement swap
 check_eq 'status below the smallest window' "$status" 1
 check_eq 'text below the smallest window' "$out" ''

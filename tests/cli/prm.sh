@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Process-reward models, of files that tandem synth makes of both kinds: what
-# they say of samples is, to the last digit, what tandem score says of the same
-# texts; methods choose by it; and what is no such model is refused.
+# Process-reward models of both kinds, made by tandem synth: their scores of
+# samples equal those of tandem score for the same texts, to the last digit;
+# methods choose by them; and other models are refused.
 . "$(dirname "$0")/lib.sh"
 export TANDEM_MODELS=$root/flash/models
 [ -e "$TANDEM_MODELS/small.gguf" ] || skip 'no flash/models/small.gguf'
@@ -36,7 +36,7 @@ for kind in classes value; do
   check_eq "scores of $kind" "$(again $kind)" "$(cat "$tmp/written")"
   check_eq 'samples' "$(wc -l <"$tmp/written")" 4
   [ "$(sort -u "$tmp/written" | wc -l)" -gt 1 ] || fail 'all scores are alike'
-  # The best by its last step, and what that took the phone.
+  # The sample with the best last score, and its time on the phone.
   check_eq "the choice of $kind" \
     "$(jq '[.samples[] | select(.chosen)][0].index' "$tmp/object")" \
     "$(jq '.samples | sort_by(-.steps[-1].score)[0].index' "$tmp/object")"
@@ -54,7 +54,7 @@ run_ok "$TANDEM" eval math -m small --items 2 -n 40 --method weighted-vote -N 2 
   --reward "$tmp/value.gguf" -t 1
 check_has 'an evaluation' "$out" 'math'
 
-# ---- what is none ------------------------------------------------------------
+# ---- errors -----------------------------------------------------------------
 run_ok "$TANDEM" synth --like tiny -o "$tmp/writes.gguf"
 run "$TANDEM" run -m small --method best-of-n -N 2 --reward "$tmp/writes.gguf" hi
 check_eq 'a model that generates text' "$status" 1

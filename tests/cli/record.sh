@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# scripts/record-outputs: two records of one build are the same, and what
-# differs between two records is named.
+# scripts/record-outputs: two records of one build are equal, and the
+# differences between two records are named.
 . "$(dirname "$0")/lib.sh"
 
 record=scripts/record-outputs
 unset TANDEM_DATA # what is made here is enough
 build=$(dirname "$TANDEM")
 
-# Of the methods two: those of a causal and of a diffusion model.
+# Two methods: one of a causal and one of a diffusion model.
 only=method-l
 ! full || only=method-
 run_ok $record -O "$build" --quick --only $only "$tmp/a"
-check_has 'what it says' "$out" ' runs in '
+check_has 'the output' "$out" ' runs in '
 run_ok $record -O "$build" --quick --only $only -j 1 "$tmp/b"
 run_ok $record --compare "$tmp/a" "$tmp/b"
 check_has 'two records of one build' "$out" ' runs the same, 0 not'
 lever=$(<"$tmp/a/run/method-lever.txt")
-check_has 'what is recorded' "$lever" $'\nlogits_hash "'
+check_has 'the record' "$lever" $'\nlogits_hash "'
 check_has 'what the wall clock measured' "$lever" $'\ntotal_s WALL'
 check_has 'what the phone takes' "$lever" $'\nphone.total_ps '
 check_lacks 'what the phone takes' "$(grep ^phone "$tmp/a"/run/*)" WALL

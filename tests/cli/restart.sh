@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A device that is killed at any moment is replaced, and the text is what it
-# would have been: every method, in memory and streamed, in every placement,
-# while a prompt is read and while the answer is written. TANDEM_KILLS=300 for
-# more moments, TANDEM_SEED=N for others.
+# A device that is killed at any moment is replaced, and the text is unchanged:
+# every method, in memory and streamed, with every placement, while a prompt is
+# read and while the answer is generated. TANDEM_KILLS=300 for more moments,
+# TANDEM_SEED=N for others.
 . "$(dirname "$0")/lib.sh"
 without_leak_search
 export XDG_CACHE_HOME=$tmp/cache # where what passes take is remembered
@@ -64,8 +64,8 @@ text() { # WAY...: of the whole, without anybody being killed
 
 declare -A want took
 killed=0 worst=0 ran=0
-# A kill may come before the device has started or after it has ended, so this
-# goes on until one hit a device at work.
+# A kill may come before the device has started or after it has ended, so
+# repeat until one has hit a running device.
 for ((i = 0; i < kills || (!killed && i < 50 * kills); i += step)); do
   ran=$((ran + 1))
   way=${ways[i % ${#ways[@]}]}
@@ -106,7 +106,7 @@ checks=$((checks + 1))
 nothing_left 'those who lost one'
 echo "$killed of $ran killed at work, replaced within $worst ms"
 
-# A text that goes on until somebody ends it.
+# An endless text.
 endless=("$TANDEM" run -m "$tiny" -t 1 -n -1 --ignore-eos --ctx 20000 -p "$prompt")
 await() { # COMMAND...: until it succeeds, or the host is gone
   until "$@" || [ ! -e "/proc/$host" ]; do sleep 0.01; done
@@ -130,14 +130,15 @@ host_of_losses() { # RESTARTS LOSSES
 }
 host_of_losses 0 1
 check_eq 'status without restarts' $status 3
-check_lacks 'what is said' "$(cat "$tmp/said")" --restarts
+check_lacks 'the message' "$(cat "$tmp/said")" --restarts
 host_of_losses 1 2
-check_eq 'status behind one more' $status 3
-check_has 'what is said' "$(cat "$tmp/said")" \
+check_eq 'status after one more' $status 3
+check_has 'the message' "$(cat "$tmp/said")" \
   'more than the 1 losses within 60 s that --restarts allows'
 
-# A hanging device is replaced, too: what it is asked is what is watched, and
-# not that it lives. On a busy machine others may be given up as well.
+# A hanging device is replaced too: the host watches the progress of requests,
+# not only whether the process lives. On a busy machine other devices may be
+# replaced as well.
 few=(run -m "$tiny" -n 40 --ignore-eos -p "$prompt")
 few_say=$("$TANDEM" "${few[@]}")
 TANDEM_NPU_FAULT=hang-after:60 run_ok "$TANDEM" "${few[@]}" \

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Drafters that look up what stood before: whatever they draft, for chains and
-# for trees, greedy and sampled, the texts and the logits that they were drawn
-# from are plain decoding's; and some of what they draft comes.
+# Drafters that look up earlier text: for chains and trees, greedy and sampled,
+# texts and logits equal those of plain decoding; and some drafts are accepted.
 . "$(dirname "$0")/lib.sh"
 
 [ -e flash/models/small.gguf ] ||
@@ -64,15 +63,15 @@ same_texts() {
       two "$@" --method $method --draft $draft
       member logits_hash
       check_eq "texts of $method with $draft $*" "$it$texts" "$want"
-      # lever goes by what passes cost: unlikely guesses may not be worth it.
+      # lever compares costs of passes: unlikely drafts may not be worth them.
       total accepted_tokens
       [ "$method $draft" = 'lever recycle' ] ||
         more "accepted by $method with $draft" $total 0
     done
   done
 }
-# Chains and trees are drafted by code of each drafter's own; which method of
-# trees asks for one is nothing to it.
+# Each drafter has its own code for chains and for trees, which does not depend
+# on the method that uses it.
 if full; then
   same_texts all
   same_texts all --temp 0.8 --seed 3

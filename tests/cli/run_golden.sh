@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A real model's logits and text against those of independent programs.
+# Logits and text of a real model, compared with independent programs.
 . "$(dirname "$0")/lib.sh"
 
 need_data golden/llama2c/greedy_0.ids
@@ -89,8 +89,8 @@ for n in 0 1 2; do
   check_eq "greedy ids of prompt $n" "$out" "$want"
 done
 
-# Text; that of 4-bit files parts after a while, since the other program
-# rounds activations to 8 bits before it multiplies.
+# Text; with 4-bit files it differs after a while, since the other program
+# rounds activations to 8 bits before multiplying.
 text() { # MODEL N LEAST: so many bytes of the golden text, or all of it
   local want=$golden/llamacpp/$1.greedy_$2.txt
   local size

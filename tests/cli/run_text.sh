@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tandem run: what goes into the prompt, and what comes out whatever bytes
-# names and options hold.
+# tandem run: the prompt's text, and the output, with any bytes in names and
+# options.
 . "$(dirname "$0")/lib.sh"
 
 model=$tmp/tiny.gguf
@@ -34,8 +34,8 @@ run_ok "$TANDEM" tokenize -m "$model" --special \
   -p '<|begin_of_text|><|eot_id|>'
 read -r bos eot <<<"$out"
 
-# The template's control tokens are such; those that a user writes are text,
-# unless they are asked for.
+# Control tokens of the template are tokens; those in a user's text are text,
+# unless --special is given.
 text='a<|eot_id|>b'
 ids 'a text' -p "$text"
 check_times 'ends of a turn in a text' "$eot" 0
@@ -89,7 +89,7 @@ check_eq 'ids of a file' "$ids" "$want"
 ids 'an operand' 'ab cd'
 check_eq 'ids of an operand' "$ids" "$want"
 ids 'an operand behind --' -- 'ab cd'
-check_eq 'ids of an operand behind --' "$ids" "$want"
+check_eq 'ids of an operand after --' "$ids" "$want"
 piped() { # TEXT OPTION...: ids of what a pipe gives
   out=$(printf "$1" | "$TANDEM" run -m "$model" -n 0 --json "${@:2}")
   take_ids
@@ -121,7 +121,7 @@ check_has 'stderr without the file' "$err" no-such
 run_ok "$TANDEM" run -m "$model" -p '' -n 1
 check_has 'stderr of an empty prompt' "$err" 'warning: the prompt is empty'
 
-# What has no room: a larger context is advised where the model knows one.
+# A full context suggests a larger one if the model supports it.
 long=$(seq -s ' ' 600)
 run "$TANDEM" run -m "$model" -p "$long"
 check_eq 'status of a prompt longer than all training' "$status" 1
@@ -140,7 +140,7 @@ run_ok "$TANDEM" run -m "$model" -p a --ctx 512 --ignore-eos -n -1
 check_has 'stderr of all of it' "$err" 'trained for 512'
 check_lacks 'stderr of all of it' "$err" 'larger --ctx'
 
-# A value may stand beside its letter.
+# A value may follow its option letter directly.
 run_ok "$TANDEM" run -m"$model" -pa -n 3 --ids
 apart=$out
 check_eq 'stderr of a prompt' "$err" ''

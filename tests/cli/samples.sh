@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Many samples of one prompt: each is the text that a run of its own has, however
-# many there are and however many a pass computes; all are told; what was broken
-# off is marked as such.
+# Many samples of one prompt: each equals the text of a run of its own, for any
+# number of samples and any number in a pass; all are reported; interrupted
+# ones are marked.
 . "$(dirname "$0")/lib.sh"
 export TANDEM_MODELS=$root/flash/models
 [ -e "$TANDEM_MODELS/small.gguf" ] || skip 'no flash/models/small.gguf'
@@ -32,7 +32,7 @@ done
 alone=${alone%$'\n'}
 check_eq 'texts that differ' "$(sort -u <<<"$alone" | wc -l)" 6
 
-# ---- the same samples, whatever is beside them -------------------------------
+# ---- a sample does not depend on the others ---------------------------------
 for how in '' '--parallel 1' '--parallel 4 --coherence check' \
   '--prefill-chunk 4 --parallel 5 --threads 1' '--slots 128'; do
   # shellcheck disable=SC2086 # options, or none
@@ -53,7 +53,7 @@ write -N 2 --json --slots 64
 has 'why a text ends that has no room alone' \
   '.samples[0].stop == "context" and .stop == "context"'
 
-# ---- what drafts changes none of them ----------------------------------------
+# ---- drafts do not change samples -------------------------------------------
 for draft in pld recycle model sam+model; do
   write -N 6 --json --draft $draft --tree-rows 20
   same "samples with --draft $draft" "$alone"
@@ -62,7 +62,7 @@ has 'a draft was right' '.accepted_tokens > 0'
 write -N 6 --json --draft recycle+model --slots 128 --parallel 3
 same 'samples with drafts and a full cache' "$alone"
 misuse "$TANDEM" run -N 2 --draft oracle:0.8 hello
-check_has 'a draft that is told a text' "$err" 'it drafts for one text'
+check_has 'a draft that needs a text' "$err" 'it drafts for one text'
 misuse "$TANDEM" run -N 2 --draft model --draft-on device hello
 check_has 'a draft on the device' "$err" 'room for one draft model'
 
@@ -80,7 +80,7 @@ write -N 3 --stats
 check_has 'the first of three' "$out" "$plain"
 check_has stats "$err" 'samples      3: 3 ended, 0 cut, 0 failed, 0 incomplete'
 run_ok "$TANDEM" run -m small "$question" -n 5 -N 2
-check_has 'what is said of greedy samples' "$err" 'all the same text'
+check_has 'the warning about greedy samples' "$err" 'all the same text'
 
 # ---- steps -------------------------------------------------------------------
 write -N 4 --json --step-end ' '
@@ -102,7 +102,7 @@ checks=$((checks + 2))
 [ "$eight" -gt "$one" ] || fail "8 samples take no longer than one: $eight"
 [ "$eight" -lt $((4 * one)) ] || fail "8 samples take $eight, one $one"
 
-# ---- what cannot be meant ----------------------------------------------------
+# ---- conflicting options ----------------------------------------------------
 misuse "$TANDEM" run -N 2 --method chain hello
 check_has 'a method of one text' "$err" 'method chain, which has no use for samples'
 misuse "$TANDEM" run -N 0 hello

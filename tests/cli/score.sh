@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tandem score: scores of given solutions, the same whatever else is scored, and
-# what they come to where the solutions are marked.
+# tandem score: scores of given solutions, which do not depend on other
+# solutions, and the summary of marked solutions.
 . "$(dirname "$0")/lib.sh"
 
 pencils='Problem: Victor starts the week with 4 pencils. He loses 3 pencils. Sara gives him 8 pencils. How many pencils does Victor have?\nSolution:'

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Retrieval speculation: the text is that of plain decoding, greedily and
-# sampled, whatever is found, calibrated and drafted again, and however the pair
-# is run.
+# Retrieval speculation: texts, greedy and sampled, equal those of plain
+# decoding with all drafts, calibration, reuse, and settings of the pair.
 . "$(dirname "$0")/lib.sh"
 
 export TANDEM_MODELS=$root/flash/models
@@ -26,7 +25,7 @@ for how in '' '--temp 0.8 --seed 7'; do
   read -ra sampling <<<"$how"
   generate "${sampling[@]}"
   want=$essence
-  check_has 'what is compared' "$want" ids:
+  check_has 'the compared output' "$want" ids:
   # By a phone's clock it may draft other trees; which draft does not matter.
   for draft in sam pld sam+recycle sam+model; do
     same --method sdnpu --draft $draft
@@ -65,7 +64,7 @@ checks=$((checks + 1))
 ((value[accepted_tokens] > value[draft_cycles])) ||
   fail "${value[accepted_tokens]} accepted in ${value[draft_cycles]} passes"
 
-# ---- and it is asked for in words --------------------------------------------
+# ---- options as words -------------------------------------------------------
 misuse "$TANDEM" run -m small -p x --method sdnpu --verify-rows 1
 misuse "$TANDEM" run -m small -p x --method sdnpu --anchors request
 check_has 'anchors of nothing' "$err" 'without draft calibrated'

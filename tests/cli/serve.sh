@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The server: what it answers, what it refuses, and how it ends.
+# The server: its answers, its errors, and its end.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
 # shellcheck disable=SC2154 # code, out, status, server, url and tmp are theirs
@@ -9,7 +9,7 @@ refused() { # STATUS CODE PARAM, of the last answer
   check_eq "param of $out" "$(member param)" "$3"
 }
 
-# ---- what is there ----------------------------------------------------------
+# ---- status -----------------------------------------------------------------
 serve
 get /health
 check_eq 'health' "$code $out" '200 {"status":"ok"}'
@@ -83,7 +83,7 @@ check_eq 'the likeliest' \
   "$(grep -oE '\{"[^"]*":-?[0-9.e-]+,"[^"]*":-?[0-9.e-]+\}' <<<"$out" |
     wc -l)" 3
 
-# JSON, and JSON by a schema; what of a schema is not known is refused.
+# JSON, and JSON by a schema; unsupported parts of a schema are refused.
 json='"prompt":"As JSON:","max_tokens":64,"temperature":1,"seed":1'
 schema='{"type":"object","properties":{"age":{"type":"integer","minimum":10,
   "maximum":99}},"required":["age"],"additionalProperties":false}'
@@ -97,9 +97,9 @@ check_has 'a text that is an object' "$(member text | tr -d ' ')" '{'
 format='{"type":"json_schema","json_schema":{"schema":{"pattern":"a+"}}}'
 post /v1/completions "{$json,\"stream\":true,\"response_format\":$format}"
 refused 400 invalid_value response_format
-check_has 'what is said of it' "$out" "'pattern'"
+check_has 'the message' "$out" "'pattern'"
 
-# ---- what is refused --------------------------------------------------------
+# ---- errors -----------------------------------------------------------------
 post /v1/completions '{"prompt":"x","foo":1}'
 refused 400 unsupported_parameter foo
 post /v1/completions '{"prompt":"x","frequency_penalty":0.5}'
@@ -108,12 +108,12 @@ post /v1/completions '{"prompt":"x","max_tokens":8,"frequency_penalty":0,"user":
 check_eq 'status with what changes nothing' "$code" 200
 post /v1/completions '{"prompt":"x","method":"chain"}'
 refused 400 not_offered method
-check_has 'what is said of it' "$out" "started with method 'autoregressive'"
+check_has 'the message' "$out" "started with method 'autoregressive'"
 post /v1/completions '{"prompt":"x","model":"gpt"}'
 refused 404 model_not_found model
 post /v1/completions '{"prompt":"x","max_tokens":1024}'
 refused 400 context_length_exceeded prompt
-check_has 'what is said of it' "$out" 'room for 1024 tokens'
+check_has 'the message' "$out" 'room for 1024 tokens'
 post /v1/completions '{"prompt":"x","temperature":-1}'
 refused 400 invalid_value temperature
 post /v1/completions '{"max_tokens":3}'
@@ -130,10 +130,10 @@ check_has 'metrics' "$out" 'tandem_http_requests_total{path="/v1/completions",'
 check_has 'metrics' "$out" '# TYPE tandem_passes_total counter'
 ends TERM 0
 
-# ---- who may ask ------------------------------------------------------------
+# ---- access -----------------------------------------------------------------
 run "$TANDEM" serve --listen 0.0.0.0:0
 check_eq 'status where others could ask' "$status" 1
-check_has 'what is said of it' "$err" --api-key-file
+check_has 'the message' "$err" --api-key-file
 echo secret-key >"$tmp/keys"
 chmod 600 "$tmp/keys"
 run_ok "$TANDEM" synth --like tiny -o "$tmp/tiny.gguf"
@@ -175,7 +175,8 @@ refused 400 invalid_type prompt
 post /detokenize '{"tokens":[[1],[2]]}' -H 'Authorization: Bearer secret-key'
 refused 400 invalid_type tokens
 
-# A chat: of a system's and a user's turn what `tandem run --chat` writes.
+# A chat with a system's and a user's turn gives the text of `tandem run
+# --chat`.
 run_ok "$TANDEM" run -t 1 --spin 0 -m "$tmp/tiny.gguf" --chat --system Be. -p Hi -n 6 \
   --temp 1 --seed 4 --json
 want=$(member text)
@@ -219,13 +220,13 @@ ends TERM 0
 cut_off
 serve --grace 3600 "${slow[@]}"
 
-# A reader who leaves: the text ends soon, and the requests after it run.
+# If a client disconnects its text ends soon, and the following requests run.
 curl -sN "$url/v1/completions" -d \
   '{"prompt":"Once","max_tokens":300,"temperature":2,"seed":1,"stream":true}' |
   head -n 3 >"$tmp/cut"
-check_has 'what came of a text that was left' "$(cat "$tmp/cut")" 'data: {'
+check_has 'the beginning of an abandoned text' "$(cat "$tmp/cut")" 'data: {'
 post /v1/completions '{"prompt":"Read:","max_tokens":1}'
-check_eq 'status of who is behind' "$code" 200
+check_eq 'status of the next request' "$code" 200
 metric_is texts_canceled_total 1
 check_eq 'texts under way' "$(metric texts_under_way)" 0
 
@@ -255,15 +256,15 @@ shared=$(($(metric passes_total) - before))
 checks=$((checks + 1))
 [ $shared -lt 300 ] || fail "$shared passes for 33 texts of a dozen tokens"
 
-# Asked once it takes no more connections, but lets texts come to their end;
-# asked again it does not.
+# After the first signal it accepts no more connections but finishes running
+# texts; a second signal ends them.
 long_stream "$tmp/long"
 kill -TERM $server
 until get /health; [ "$code" = 000 ]; do
   kill -0 $server || break
   pause
 done
-check_eq 'a connection behind SIGTERM' "$code" 000
+check_eq 'a connection after SIGTERM' "$code" 000
 checks=$((checks + 1))
 kill -0 $server || fail 'the first SIGTERM does not wait for a text'
 ends TERM 0
@@ -289,5 +290,5 @@ url=http://localhost
 get /health --unix-socket "$sock"
 check_eq 'health by a Unix socket' "$code" 200
 ends TERM 0
-check_eq 'what is left of the socket' "$(ls "$sock" 2>/dev/null)" ''
+check_eq 'the socket file at the end' "$(ls "$sock" 2>/dev/null)" ''
 finish

@@ -10,19 +10,19 @@ command -v curl >/dev/null || skip 'no curl'
 # the machine is.
 slow=(--va-window 8M --va-slots 4 --va-map-us 3000)
 
-# pause: before what is awaited is looked at again. It starts no process, and
-# gives up a little before tests/run would.
+# pause: wait before the next poll. Starts no process, and gives up shortly
+# before the time limit of tests/run.
 exec {never}<> <(:)
 pause() {
   read -rt 0.02 -u "$never" || true
   [ $SECONDS -lt 500 ] || {
-    fail "what is awaited does not come: ${FUNCNAME[*]}"
+    fail "timed out: ${FUNCNAME[*]}"
     finish
   }
 }
 
 server=
-# serve OPTION...: start one, and wait until it says where: $url.
+# serve OPTION...: start a server, and wait until it prints its address: $url.
 serve() {
   : >"$tmp/said" # of the one before
   "$TANDEM" serve --listen 127.0.0.1:0 -t 1 --spin 0 "$@" 2>"$tmp/said" &
@@ -41,7 +41,7 @@ serve() {
 ends() {
   kill -"$1" "$server"
   wait "$server"
-  check_eq "status of a server behind SIG$1" $? "$2"
+  check_eq "status of a server after SIG$1" $? "$2"
 }
 
 # get PATH [CURL OPTION...]: $code and $out.

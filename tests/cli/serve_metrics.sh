@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# What the server tells Prometheus: by its format, and that it is so. And that
-# nothing is computed for who has left.
+# Metrics of the server: format and values. And nothing is computed for clients
+# that have gone.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
 # shellcheck disable=SC2154 # code, out, server, url and tmp are theirs
 
-# exposition <FILE: what is wrong with it as Prometheus' text format, a line
-# each. HELP and TYPE stand before the samples of their metric, which are
-# together; a sample is there once; what counts is called _total.
+# exposition <FILE: print violations of Prometheus' text format, one a line.
+# HELP and TYPE precede the samples of their metric, which are consecutive; a
+# sample occurs once; the names of counters end in _total.
 exposition() {
   awk '
     function bad(what) { print NR ": " what ": " $0 }
@@ -43,7 +43,7 @@ exposition() {
       if (!n) print "nothing"
     }'
 }
-# It sees what is wrong.
+# The check finds planted violations.
 for wrong in 'x 1' '# TYPE x_total counter' '# HELP x x
 # TYPE x counter
 x 1' '# HELP x x
@@ -58,14 +58,14 @@ x one' ''; do
   [ -n "$(exposition <<<"$wrong")" ] || fail "nothing is wrong with '$wrong'"
 done
 
-# check_format: of what /metrics says now.
+# check_format: of the current /metrics.
 check_format() {
   get /metrics -D "$tmp/head"
   check_eq 'status of /metrics' "$code" 200
   check_has 'its type' "$(cat "$tmp/head")" 'text/plain; version=0.0.4'
-  check_eq 'what is wrong with it' "$(exposition <"$tmp/body")" ''
+  check_eq 'violations of the format' "$(exposition <"$tmp/body")" ''
   ! command -v promtool >/dev/null ||
-    check_eq 'what promtool says' "$(promtool check metrics <"$tmp/body" 2>&1)" ''
+    check_eq 'the output of promtool' "$(promtool check metrics <"$tmp/body" 2>&1)" ''
 }
 
 # at POSITION WHAT: tokens of drafts.
@@ -74,8 +74,8 @@ at() {
 }
 
 # ---- drafts -------------------------------------------------------------------
-# An oracle is always right: behind the token that comes with the prompt there
-# are four passes of four drafted ones and one more.
+# An oracle is always right: after the token that comes with the prompt there
+# are four passes of four drafted tokens and one more each.
 serve --method chain --draft oracle:1 --draft-len 4
 check_format
 check_eq 'drafted before any text' "$(at 1 drafted)" 0
@@ -92,7 +92,7 @@ check_has 'the state' "$out" '"drafted_tokens_total":[4,4,4,4]'
 check_has 'the state' "$out" '"accepted_tokens_total":[4,4,4,4]'
 ends TERM 0
 
-# What it says is what the answers say, of one that is often wrong too.
+# The metrics agree with the answers, also for a drafter that is often wrong.
 serve --method chain --draft pld
 asked='{"prompt":"one two three one two three one","max_tokens":40}'
 post /v1/completions "$asked"
@@ -112,7 +112,7 @@ tandem_$name"
 done
 ends TERM 0
 
-# ---- who has left -------------------------------------------------------------
+# ---- clients that have gone -------------------------------------------------
 # While the device stands still readers leave, so that the passes before and
 # after are known: one was under way, and not a second one follows.
 serve --texts 1 "${slow[@]}"

@@ -9,7 +9,7 @@ command -v node >/dev/null || skip 'no node'
 
 run_ok "$TANDEM" synth --like tiny -o "$tmp/chats.gguf"
 
-# serve NAME OPTION...: start one; its address comes to $tmp/NAME.url.
+# serve NAME OPTION...: start a server; $tmp/NAME.url has its address.
 servers=()
 serve() {
   local name=$1

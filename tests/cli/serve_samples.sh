@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Requests whose method draws several samples, from many clients at a time: each
-# answer is what it is alone, and the samples of all share passes.
+# Requests whose method draws several samples, from many concurrent clients:
+# each answer equals that of a single client, and the samples of all requests
+# share passes.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
 # shellcheck disable=SC2154 # code, out, server, url, checks and tmp are theirs

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# --shard and tandem merge: parts of a measurement, made one by one, are the
-# whole; and what is no part of it is refused.
+# --shard and tandem merge: the merged parts equal the whole measurement; other
+# files are refused.
 . "$(dirname "$0")/lib.sh"
 
 model=$tmp/tiny.gguf
@@ -38,7 +38,7 @@ check_eq 'the table' "$(sed -E 's/ +/ /g' <<<"$out" | cut -d' ' -f1-10)" "$table
 check_eq 'one from standard input' \
   "$("$TANDEM" merge - "$tmp"/[23].json <"$tmp/1.json")" "$out"
 
-# ---- what is not a shard, or not of this measurement --------------------------
+# ---- files that are no shards, or of another measurement --------------------
 refused() { # WHAT MESSAGE FILE...
   local what=$1 message=$2
   shift 2

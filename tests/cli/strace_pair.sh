@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/strace-pair tells a run truly, whatever the doorbell.
+# scripts/strace-pair describes a run correctly with every doorbell.
 . "$(dirname "$0")/lib.sh"
 
 pair=$root/scripts/strace-pair
@@ -36,7 +36,7 @@ totals() { # NAME
 }
 
 for bell in poll eventfd socket; do
-  # Spinning for longer than any wait: with poll, nobody has to sleep.
+  # Spinning for longer than any wait: with poll neither side sleeps.
   run_ok "$pair" -o "$tmp/$bell" -- run -m "$model" -p 'a b c' -n 6 \
     --ignore-eos -t 1 --doorbell "$bell" --spin 10000000
   [ "$status" -eq 0 ] || continue
@@ -85,11 +85,11 @@ if [ $# -ne 6 ] || [ $(($1 + $3)) -lt 1 ] || [ $(($5 + $6)) -lt 1 ]; then
   fail "futexes of poll without spin: '$*'"
 fi
 
-# A window with room for little: what goes in and out is told.
+# A small window: maps and unmaps are reported.
 run_ok "$pair" -a -- run -m "$model" -p 'a b c' -n 2 --ignore-eos --va-slots 3
 check_has 'three slots' "$out" 'unmaps 0x'
 
-# A host that fails leaves no device behind.
+# A host that fails leaves no device running.
 run "$pair" -o "$tmp/none" -- run -m "$tmp/none.gguf" -p x
 check_eq 'status of a run without a model' "$status" 1
 check_has 'stderr' "$err" 'none.gguf'

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# tandem-stress: every area holds, finds what is planted, and makes it small.
-# TANDEM_STRESS_RUNS=N for more schedules of each area, TANDEM_TEST_FULL=yes for
-# some more, TANDEM_SEED for others. How long a plan takes to be made small, and
-# how small it becomes, depends on the seed: with these all are made small soon.
+# tandem-stress: every area passes, finds planted bugs, and reduces the failing
+# schedule. TANDEM_STRESS_RUNS=N for more schedules of each area,
+# TANDEM_TEST_FULL=yes for some more, TANDEM_SEED for others. The time of
+# reducing a schedule, and the result, depend on the seed: with these all are
+# reduced quickly.
 . "$(dirname "$0")/lib.sh"
 
 seed=${TANDEM_SEED:-1}
 echo "seed $seed"
 cd "$tmp" || exit 1
 
-# ---- what holds, and what is planted --------------------------------------------
+# ---- passing areas, and planted bugs ----------------------------------------
 try() { # AREA RUNS STEPS SEED: of what is planted
   local area=$1 runs=${TANDEM_STRESS_RUNS:-$2} plan steps
   full || runs=${TANDEM_STRESS_RUNS:-$((runs / 4 + 1))}
@@ -18,7 +19,7 @@ try() { # AREA RUNS STEPS SEED: of what is planted
   check_has "$area" "$out" 'all held: '
   check_eq "stderr of $area" "$err" ''
 
-  # Making it small takes many runs, which are those of other builds.
+  # Reducing takes many runs, which are those of other builds.
   ! sanitized || [ "$area" != faults ] || return
   run "$tandem_stress" "$area" --runs 300 --seed "${TANDEM_SEED:-$4}" --plant --out "$tmp"
   check_eq "status of $area with a plant" "$status" 1
@@ -28,7 +29,7 @@ try() { # AREA RUNS STEPS SEED: of what is planted
   checks=$((checks + 1))
   [ "$steps" -le "$3" ] || fail "$area: $steps steps are left: $(cat "$plan")"
   check_eq "the plan of $area" "$(sed 1d <<<"$out")" "$(cat "$plan")"
-  # It fails again with what is planted, and not without.
+  # It fails again with the planted bug, and not without.
   run "$tandem_stress" --replay "$plan" --plant --out "$tmp/none"
   check_eq "status of $area's plan" "$status" 1
   check_lacks "$area: what cannot be made smaller" "$err" 'the plan is in'
@@ -41,7 +42,8 @@ try faults 4 3 1
 try flash 20 3 1
 
 # ---- the window by hand: late room, and a region ------------------------------------
-# Three slots: what was unmapped has one for four maps more, each refused.
+# Three slots: the unmapped one causes four more maps, each of which is
+# refused.
 cat >va.plan <<'END'
 tandem-stress 1 va
 open pages=1024 slots=3 defer=4 extended=8
@@ -73,8 +75,8 @@ check_has 'a region' "$out" '"placed":3,"freed":1,"touches":2,"outside":1,'
 run_ok "$tandem_stress" --help
 check_has '--help' "$(tr -s ' \n' '  ' <<<"$out")" '2000 tries'
 
-# ---- what is left when a device was replaced ------------------------------------------
-# The first run is behind the start, whose descriptors are known then.
+# ---- resources after a device was replaced ----------------------------------
+# The first run after the start, when all descriptors are open.
 printf '%s\n' 'tandem-stress 1 faults' 'pair restarts=3' \
   'fault verb=die kind=run at=2' >left.plan
 run_ok "$tandem_stress" --replay left.plan
@@ -121,6 +123,6 @@ check_has stderr "$err" "'bad.plan': line 2: 'units=0'"
 run "$tandem_stress" --replay none.plan
 check_eq 'status without the file' "$status" 1
 left=$(find . "${TMPDIR:-/tmp}" -maxdepth 1 -name 'tandem-stress-*' -newer bad.plan)
-check_eq 'left behind' "$left" ''
+check_eq 'left over' "$left" ''
 
 finish

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# tandem run --json-schema: what comes is JSON that fits, by every method that
-# writes in order the same, and what cannot be held to a schema is refused.
+# tandem run --json-schema: the output is JSON that fits the schema, the same
+# by every method that generates in order; methods that cannot follow a schema
+# are refused.
 . "$(dirname "$0")/lib.sh"
 
 model=$tmp/tiny.gguf
@@ -9,7 +10,7 @@ schema='{"type":"object","properties":{"a":{"type":"integer","minimum":10,
 "maximum":99},"b":{"enum":["x","yy"]},"c":{"type":"string","maxLength":4}},
 "required":["a","b","c"],"additionalProperties":false}'
 
-# By the text alone, white space taken out of it.
+# Compare by text, without white space.
 fits() { # WHAT TEXT
   checks=$((checks + 1))
   local flat a='"a":[1-9][0-9]' b='"b":"(x|yy)"' c='"c":"([^"\\]|\\.)*"' p
@@ -46,7 +47,7 @@ for how in '--method autoregressive' '--method chain --draft pld' \
   check_eq "text with $how" "$out" "$want"
 done
 
-# What ends too soon is incomplete, and says so.
+# A text that ends too soon is incomplete JSON, with a message.
 run_ok "$TANDEM" run -m "$model" -p x -n 2 --json --json-schema '{"minItems":1,"type":"array"}'
 check_has 'JSON of a short text' "$out" '"stop":"length"'
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# --trace FILE, and what tandem trace says of it: the counts of --stats, and the
-# phone's picoseconds.
+# --trace FILE and tandem trace: the counts equal those of --stats, and the
+# times the phone's picoseconds.
 . "$(dirname "$0")/lib.sh"
 
 command -v jq >/dev/null || skip 'no jq'
@@ -33,7 +33,7 @@ traced() {
   check_eq "what differs of $name" "$differ" ''
 }
 
-# Nothing of a run changes by being told.
+# Tracing does not change a run.
 run_ok "$TANDEM" run -m small -t 1 --json -p 'Once upon a time' -n 8 --clock soc:sd8gen3
 plain=$(jq '.logits_hash, .text, .phone' <<<"$out")
 traced plain "$same_ps" -p 'Once upon a time' -n 8 --clock soc:sd8gen3
@@ -60,13 +60,13 @@ run_ok "$TANDEM" run -m small -t 1 --trace "$tmp/lost.pft" -p 'Once upon a time'
 text=$out
 run_ok "$TANDEM" trace --json "$tmp/lost.pft"
 check_eq 'losses' "$(jq -c '[.lost, .restarts]' <<<"$out")" '[1,1]'
-check_eq 'what was under way is told to be lost' \
+check_eq 'the running work is reported as lost' \
   "$(jq '.unanswered > 0 and .unfinished == 0' <<<"$out")" true
 run_ok "$TANDEM" run -m small -t 1 -p 'Once upon a time' -n 6
 check_eq 'the text of a run that lost its device' "$text" "$out"
 
-# The device tells what it did, up to its death; of two devices each has its own
-# process. What broke a rule leads back to who wrote.
+# The device's events are recorded up to its death; each of two devices has its
+# own process. A violation is linked to the write that caused it.
 work_of() { # FILE TRACK KIND: how often, of what was summed
   jq "[.work[] | select(.track == \"$2\" and .kind == \"$3\") | .times] | add // 0" "$1"
 }
@@ -104,9 +104,9 @@ run "$TANDEM" run -m small -t 1 --trace "$tmp/no/such" -p x -n 1
 check_eq 'status without the folder' "$status" 1
 check_has 'the message' "$err" "$tmp/no/such"
 
-# Drawings: a picture and a page that fetch nothing, with what was there.
+# Drawings: a picture and a page that load nothing from elsewhere.
 run_ok "$TANDEM" trace "$tmp/lost.pft" --svg "$tmp/a.svg" --html "$tmp/a.html"
-check_eq 'stdout beside drawings' "$out" ''
+check_eq 'stdout with drawings' "$out" ''
 for part in 'run loop' 'requests' 'device lost' '</svg>'; do
   check_has 'the picture' "$(cat "$tmp/a.svg")" "$part"
 done

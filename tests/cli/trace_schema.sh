@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A trace by code that protoc made of a schema of its own: every event has its
-# track and its name, times nest, every request its completion, and sums are
-# those of the run.
+# A trace read by code that protoc generates from a separate schema: every
+# event has a track and a name, times nest, every request has a completion, and
+# sums equal those of the run.
 . "$(dirname "$0")/lib.sh"
 
 command -v protoc >/dev/null || skip 'no protoc (protobuf-compiler)'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# --trace of a server: each text's wait, prompt and writing, passes by which
-# texts they were for, all of it there when the server is killed, and a file
-# that stays below its limit.
+# --trace of a server: each text's wait, prompt and generation, the texts of
+# each pass, a complete trace when the server is killed, and a file that stays
+# below its limit.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
 command -v jq >/dev/null || skip 'no jq'
@@ -52,7 +52,8 @@ for part in '"queued"' '"decode"' '"texts"'; do
   check_has 'the page' "$(cat "$tmp/s.html")" "$part"
 done
 
-# Of more than it may have the newest is kept, and what went is told.
+# Beyond the limit the newest events are kept, and the number of dropped ones
+# is reported.
 traced --trace-limit 1M
 ask 'Once upon a time' 200 4
 ends TERM 0
@@ -62,13 +63,13 @@ for file in s.pft s.pft.1; do
   run_ok "$TANDEM" trace --json "$tmp/$file"
 done
 run_ok "$TANDEM" trace --json "$tmp/s.pft"
-check_eq 'packets that were put aside' "$(jq '.put_aside > 0' <<<"$out")" true
+check_eq 'packets in earlier files' "$(jq '.put_aside > 0' <<<"$out")" true
 check_eq 'the text that is under way when a file begins' \
   "$(jq '.texts > 0 and .unfinished == 0' <<<"$out")" true
 run_ok "$TANDEM" trace "$tmp/s.pft"
 check_has 'the summary' "$out" 'put aside    '
 run "$TANDEM" run -t 1 -n 1 -p x --trace /dev/null --trace-limit 1M
-check_eq 'status of a limit for what is no file' "$status" 1
+check_eq 'status of a limit for something other than a file' "$status" 1
 check_has 'the message' "$err" 'not a regular file'
 
 # ---- a FIFO ------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The training pipeline, tried on miniatures: every model trains, goes on from
-# its checkpoint, is written as GGUF, and the pair reads and runs it.
-# Time limit: 5 times the usual. Its steps are counted, so it ends; a machine that
-# has other work takes them slowly.
+# The training pipeline with tiny models: every model trains, continues from
+# its checkpoint, and is written as GGUF, which the pair reads and runs. Time
+# limit: 5 times the usual. The number of steps is fixed, so it ends, but
+# slowly on a busy machine.
 . "$(dirname "$0")/lib.sh"
 
 python=${TANDEM_PYTHON:-/usr/bin/python3}
@@ -31,8 +31,8 @@ check() { # WHAT COMMAND...
   fi
 }
 
-# Later arguments replace those of the stage; its seed, its teacher and what else
-# makes it what it is stay.
+# Later arguments replace those of the stage; its seed, its teacher and other
+# defining arguments stay.
 stage() { # NAME TOKENS [ARGUMENT of scripts/train/all...]
   local name=$1 tokens=$2
   shift 2
@@ -73,8 +73,8 @@ torch.manual_seed(1)
 small, wanted = Shape(64, 1, 256, 2, 1, 2048, 1024), shape_of("target", True)
 model = Model(small)
 gguf.write_model(Path(sys.argv[2]) / "seed.gguf", model, corpus.vocabulary(), "Seed", "F32")
-# Where half of the units write nothing, nothing changes between the halves,
-# and what is grown computes the same numbers.
+# If half of the units write nothing, nothing changes between the halves, and
+# the grown model computes the same numbers.
 down = model.blocks[0].ffn.down.weight.data.mul_(20)
 down[:, torch.randperm(256)[:128]] = 0
 deeper = Model(wanted)
@@ -144,7 +144,8 @@ first = rates(o.state_dict() for o in optimizers(load_model(base)))
 print(now, first)
 assert all(0 < a < 0.2 * b for a, b in zip(now, first))
 END
-# With all positions of an answer masked: what is learnt at each is what decoding reads there.
+# With all positions of an answer masked: training at each position sees what
+# decoding reads there.
 check 'what denoising models learn is what they are asked' "$python" - "$train" <<'END'
 import dataclasses, sys
 sys.path.insert(0, sys.argv[1])
@@ -222,7 +223,7 @@ for row in range(500):
 masked, weight = objective.chosen_masks(ids, place, share, torch.tensor(False), ends, draw)
 assert (masked == (draw < share)).all() and (weight == 1 / share).all()
 END
-# What stands already and is wrong: some, from the answer, and asked for.
+# Some wrong tokens, taken from the answer, which must be predicted.
 check 'which tokens are wrong' "$python" - "$train" <<'END'
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -291,8 +292,8 @@ check 'the diffusion model writes' "$TANDEM" run -p 'Read: Anna has a red kite.'
   -n 12 --method llada
 check 'the block diffusion model writes' "$TANDEM" run \
   -p 'Read: Anna has a red kite.' -n 12 --method block
-# Trained so little it has no answer but to end the text, so that is what it may
-# not say; of random weights it says something else everywhere.
+# Trained so little, the model would only end the text, so that token is
+# forbidden; with random weights it generates something else everywhere.
 prompts=('Read: Anna has a red kite.' x)
 check 'what block diffusion models write' "$python" - "$train" "$trained" "${prompts[@]}" <<'END'
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The trained models in flash/models: their files, and that they are good for
-# something. How good exactly is the card's to say (tandem eval all).
+# The trained models in flash/models: the files exist, and the models have some
+# accuracy. The model card has the exact figures (tandem eval all).
 . "$(dirname "$0")/lib.sh"
 
 models=$root/flash/models

@@ -18,7 +18,7 @@ check_eq 'lines of passes' "$(grep -ac '^pass [0-9]*: ' "$tmp/out")" $passes
 check_eq 'lines with a mask' "$(grep -ac '^pass .*▢' "$tmp/out")" 9
 check_has 'the first line' "$(head -n 1 "$tmp/out")" 'pass 1: '
 check_eq 'masks in it' "$(head -n 1 "$tmp/out" | grep -o ▢ | wc -l)" 6
-check_eq 'the text behind' "$(tail -n +$((passes + 1)) "$tmp/out")" "$want"
+check_eq 'the text after the steps' "$(tail -n +$((passes + 1)) "$tmp/out")" "$want"
 check_eq 'stderr' "$err" ''
 check_lacks 'a pipe' "$out" $'\033'
 checks=$((checks + 1))
@@ -58,7 +58,7 @@ check_eq 'the ids' "[$(cut -d, -f -20 <<<"$filled")]" "$it"
 run_ok "${text[@]}" --json
 check_eq 'lines without' "$(wc -l <"$tmp/out")" 1
 
-# ---- what there is nothing to watch of ----------------------------------------
+# ---- runs without anything to watch -----------------------------------------
 misuse "$TANDEM" run -m "$causal" -p a --watch
 check_has 'stderr' "$err" '--watch cannot be used with method autoregressive'
 check_has 'stderr' "$err" llada
@@ -77,14 +77,14 @@ check_times() {
 }
 hide=$'\033[?25l' show=$'\033[?25h' wipe=$'\033[J'
 
-# left_well: the cursor is there, the colours are the user's, the last line has
-# an end, and behind what was drawn last comes text alone.
+# left_well: the cursor is visible, colours are reset, the last line has an
+# end, and only text follows the last drawing.
 left_well() {
   local last=${shown##*"$wipe"}
   local rest=${shown//"$hide"/}
   check_times 'the cursor comes back' "$show" \
     $(((${#shown} - ${#rest}) / ${#hide}))
-  check_lacks 'what comes last' "$last" $'\033'
+  check_lacks 'the last output' "$last" $'\033'
   check_eq 'the last byte' "$(grep -av '^Script ' "$tmp/typescript" |
     tail -c 1 && echo .)" $'\n.'
 }
@@ -95,8 +95,8 @@ check_times 'drawings' "$hide" $passes
 check_eq 'lines about passes' "$(grep -aoc 'pass [0-9]*, ' <<<"$shown")" \
   $passes
 check_has 'one of them' "$shown" 'pass 9, 6 masks left, 2.0 tokens a pass'
-check_has 'what is shown' "$shown" $'\033[2m▢'
-check_has 'what is shown' "$shown" $'\033[1m'
+check_has 'the drawing' "$shown" $'\033[2m▢'
+check_has 'the drawing' "$shown" $'\033[1m'
 left_well
 last=${shown##*"$wipe"}
 check_has 'the text' "$want" "$(tail -n 1 <<<"$last")"
@@ -104,7 +104,7 @@ check_has 'the text' "$want" "$(tail -n 1 <<<"$last")"
 on_terminal NO_COLOR=1 "${text[@]}" --watch </dev/null
 check_times 'drawings without colour' "$hide" $passes
 check_eq 'colours with NO_COLOR' "$(grep -ac $'\033\[[0-9;]*m' <<<"$shown")" 0
-check_has 'what is shown' "$shown" ▢
+check_has 'the drawing' "$shown" ▢
 left_well
 
 on_terminal TERM=dumb "${text[@]}" --watch </dev/null
@@ -116,8 +116,8 @@ check_eq 'its lines of passes' "$(grep -ac '^pass [0-9]*: ' <<<"$shown")" \
 on_terminal TANDEM_NPU_FAULT=die-after:55 "${text[@]}" --watch --restarts 0 \
   </dev/null
 check_eq 'status with a device that dies' "$status" 3
-check_has 'what is said' "$shown" 'tandem: '
-check_has 'what is shown before' "$shown" 'pass 1, '
+check_has 'the message' "$shown" 'tandem: '
+check_has 'the steps before' "$shown" 'pass 1, '
 left_well
 
 # Ctrl-C, typed on the terminal once something is drawn. In a pass is a time in
@@ -140,8 +140,8 @@ exec 3<&-
 check_eq 'status after Ctrl-C' "$status" 130
 left_well
 
-# Typed again while the first is not heeded yet: the program ends at once, and
-# what was drawn is gone.
+# A second Ctrl-C before the first one has ended the text: the program ends at
+# once, and the drawing is erased.
 for wait in 0.002 0.01; do
   rm -f "$tmp/typescript"
   exec 3< <(keys $wait)

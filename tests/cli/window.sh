@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# The address window: the same text in every one that holds what must be there,
-# a refusal with numbers before any token in those that do not, and what a
-# running device shows of it. TANDEM_WINDOWS=300 for more of them, TANDEM_SEED=N
-# for others.
+# The address window: the same text with every window that is large enough, an
+# error with numbers before any token with others, and the view of a running
+# device's window. TANDEM_WINDOWS=300 for more sizes, TANDEM_SEED=N for others.
 . "$(dirname "$0")/lib.sh"
 
 windows=${TANDEM_WINDOWS:-12}
@@ -19,8 +18,8 @@ text() { # OPTION...
     -t 1 --ctx 128 "$@"
 }
 
-# check_advice METHOD PLACEMENT KIB SLOTS: what the refusal in $err names as the
-# smallest window is refused if it is a page smaller, and not as it is.
+# check_advice METHOD PLACEMENT KIB SLOTS: the smallest window that the message
+# in $err names works, and one that is a page smaller does not.
 advice='The smallest that would do is( --va-window ([0-9]+)K)?( --va-slots ([0-9]+))?: '
 check_advice() {
   check_has "refusal with $2, $3 KiB, $4 slots" "$err" 'would do is --va-'
@@ -89,7 +88,7 @@ for way in 'belady 1' 'belady 5' 'belady 64' 'paging 5' 'drop-all 64'; do
   check_eq "text of $placement, $late maps late" "$out" \
     "${want[autoregressive]}"
 done
-# And below it, what is refused is so for want of room, with nothing pending.
+# Below it the error is a lack of room, with nothing pending.
 text --va-window 1M --va-slots 3 --va-defer 9
 check_eq 'status with 1 MiB and late room' "$status" 1
 check_has stderr "$err" 'window of 1.0 MiB: 0.7 MiB free'
@@ -98,7 +97,8 @@ run "$TANDEM" run -p x --va-defer 1 --device "$tmp/nobody"
 check_eq 'status of late room for a device that runs' "$status" 2
 check_has stderr "$err" 'give the option to its tandem-npu --listen'
 
-# A map takes as long as it is told: three at least, and nothing else changes.
+# A map takes the requested time, at least three here, and nothing else
+# changes.
 began=$EPOCHREALTIME
 text --va-map-us 100000
 took=$(((${EPOCHREALTIME/./} - ${began/./}) / 1000))
@@ -148,7 +148,7 @@ awk -F, 'NR > 1 && $4 != "refused" {
     } else if ($1 != "swap" && $1 != "fixed" && $5 < belady[$2]) {
       print $1 ": less than belady in", $2; exit 1
     }
-  }' "$tmp/out" || fail 'what is mapped again'
+  }' "$tmp/out" || fail 'mapped again'
 misuse_status=0
 scripts/stress-va --widnows 5M 2>"$tmp/err" || misuse_status=$?
 check_eq 'status of an unknown option' $misuse_status 2
@@ -171,7 +171,7 @@ check_has 'the window' "$out" \
   "window of tandem-npu (pid $npu): 41.0 MiB in pages of 4 KiB"
 check_has 'the window' "$out" 'of 5 slots used'
 check_has 'the window' "$out" tandem:kv
-# It says what is there even where nobody would answer.
+# It works even for a device that does not respond.
 kill -STOP "$npu"
 run_ok "$TANDEM" inspect --window "$npu" --json
 python3 - "$tmp/out" <<'PY' || fail 'the JSON is not as it must be'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# docs/wire.md: its listing, its bytes and its examples are what runs.
+# docs/wire.md: its listing, bytes and examples match the implementation.
 . "$(dirname "$0")/lib.sh"
 
 command -v python3 >/dev/null || skip 'no python3'
@@ -31,9 +31,9 @@ checks=$((checks + 1))
 npu=$!
 await 'a listening device' grep -q listening "$tmp/said"
 run_ok python3 "$tmp/nop.py" "$tmp/npu"
-check_eq 'what the listing says' "$out" 'nop: status 0'
+check_eq 'the output of the listing' "$out" 'nop: status 0'
 run_ok python3 docs/examples/npu_host.py "$tmp/npu"
-check_has 'what npu_host.py says' "$out" 'the layer: as computed here'
+check_has 'the output of npu_host.py' "$out" 'the layer: as computed here'
 check_eq 'steps of npu_host.py' "$(grep -c ': ok$' "$tmp/out")" 6
 kill "$npu"
 wait "$npu" 2>/dev/null

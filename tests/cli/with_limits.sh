@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# scripts/with-limits: what it refuses; and where control groups can be made,
-# that memory and reading are limited and the command's status comes through.
+# scripts/with-limits: its errors; and, if control groups can be made, limits
+# of memory and reads, and the command's exit status.
 . "$(dirname "$0")/lib.sh"
 
 limits=$root/scripts/with-limits
 
-# ---- what needs no control groups --------------------------------------------
+# ---- without control groups -------------------------------------------------
 run "$limits" --help
 check_eq 'status of --help' "$status" 0
 check_has 'help' "$out" 'Usage: scripts/with-limits'
@@ -23,8 +23,8 @@ run "$limits" --read-rate 1M --file /proc/version true
 check_eq 'status of a file on no disk' "$status" 1
 check_has 'stderr' "$err" "on 'proc'"
 
-# v2's files, as far as plain ones can pass for them: what would be written.
-# The command looks at its group and takes the files away.
+# Plain files stand in for cgroup v2's, to check what is written. The command
+# reads its group and removes the files.
 if [ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null; then
   disk=$(findmnt -no SOURCE -T "$root" 2>/dev/null || true)
   cat >"$tmp/v2.sh" <<'END'
@@ -88,7 +88,7 @@ run "$limits" --memory 1G sh -c 'kill -USR1 $$'
 check_eq 'status of a signal' "$status" 138
 check_lacks 'stderr' "$err" memory
 
-# A buffer of 64 MiB, all of it written.
+# A buffer of 64 MiB, completely written.
 hog=(dd if=/dev/zero of=/dev/null bs=64M count=1)
 run_ok "$limits" --memory 128M "${hog[@]}"
 check_lacks 'stderr with room' "$err" with-limits
@@ -108,7 +108,8 @@ sync "$tmp/zeros" # what is yet to be written cannot be given up
 run_ok "$limits" --memory 16M sh -c 'cat "$1" >/dev/null' - "$tmp/zeros"
 check_lacks 'stderr of one that reads' "$err" with-limits
 
-# What is left running is killed with the group, also when this is told to end.
+# Remaining processes are killed with the group, also when this script gets a
+# signal.
 run_ok "$limits" --memory 1G sh -c 'sleep 1000 & echo $!; exec >&-'
 # One that is dead may not have been collected yet.
 check_eq 'processes left' "$(ps -o stat= -p "$out" | grep -v '^Z')" ''
@@ -156,6 +157,6 @@ run_ok "$limits" --read-rate 8M --file "$data" --memory 1G \
   dd if="$data" of=/dev/null bs=1M count=8 iflag=direct
 took=$((($(date +%s%N) - began) / 1000000))
 checks=$((checks + 1))
-# A second, but for what may come at once.
+# A second, except for reads that may come at once.
 [ $took -ge 800 ] || fail "8 MiB at 8 MiB/s took $took ms"
 finish

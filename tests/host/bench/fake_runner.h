@@ -1,13 +1,13 @@
 /*
- * A runner without a pair: what a setting says is what it does. An output is
- * `predict` tokens of a text that is a function of the item; a token takes
- * `us` microseconds, and a pass emits `length` of them.
+ * A runner without a pair, whose results are determined by the setting. An
+ * output is `predict` tokens of a text that depends on the item only; a token
+ * takes `us` microseconds, and a pass emits `length` tokens.
  *
- *   wrong=ITEM   another token at the end of that item
- *   bytes=N      read a pass, of 7 that there should be
- *   rows=N       of logits beyond those emitted
- *   least=US     that flash takes for all of it
- *   counted=N    bytes, by the system; a slack of 5
+ *   wrong=ITEM another token at the end of that item
+ *   bytes=N bytes read in a pass, instead of 7
+ *   rows=N rows of logits beyond those emitted
+ *   least=US time that flash needs for all bytes
+ *   counted=N bytes by the kernel's count; the slack is 5
  *   fail=open|item|close
  */
 #ifndef TESTS_HOST_BENCH_FAKE_RUNNER_H
@@ -33,9 +33,10 @@ struct fake_one {
 struct fake_runner {
 	struct fake_one one;
 	unsigned opened, closed, good;
-	char log[400];      /* "a0 a1 b0 ...": setting's name, item */
-	unsigned known;     /* items whose text was told */
-	uint64_t slower_ps; /* of each token, more in each opening */
+	char log[400];  /* "a0 a1 b0 ...": name of the setting, item */
+	unsigned known; /* items whose known text was passed */
+	/* added to the time of each token, more with each opening */
+	uint64_t slower_ps;
 };
 
 static inline uint32_t fake_number(
@@ -52,7 +53,7 @@ static inline int fake_fails(
 	const char *value = setting_value(s, "fail");
 
 	return value && !strcmp(value, where)
-		? err_set(e, EIO, "failed as told: %s", where)
+		? err_set(e, EIO, "failed as set: %s", where)
 		: 0;
 }
 
@@ -142,7 +143,7 @@ static inline struct runner fake_begin(
 	return (struct runner){ fake_open, fake_item, fake_close, f };
 }
 
-/* Options with spaces between; they are to fit. */
+/* Options are separated by spaces and must fit. */
 static inline struct run *fake_add(
 	struct experiment *x, const char *options, unsigned same_text)
 {

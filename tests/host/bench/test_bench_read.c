@@ -1,6 +1,6 @@
 /*
- * The plain reader: whatever way is best here, it is one of those that are
- * tried, says so, and does it again; and a file without layers has none.
+ * The plain reader: the fastest way is one of those tried, is reported, and can
+ * be repeated; and a file without layers has none.
  */
 #include "base/err.h"
 #include "flash/image.h"
@@ -50,7 +50,7 @@ static void test_best(void **state)
 		best.block == 16 << 20);
 	assert_true(best.depth <= 8 && !(best.depth & (best.depth - 1)));
 	assert_in_range(best.threads, 1, best.depth ? 1 : 2);
-	/* In the very same way, and in others. */
+	/* In the same way, and in others. */
 	way = best;
 	assert_ok(bench_read_again(im, &way, &e), &e);
 	assert_int_equal(way.block, best.block);

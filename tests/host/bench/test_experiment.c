@@ -1,10 +1,11 @@
-/* Experiments of a runner that does what it is told. */
+/* Experiments with a runner whose results the setting determines. */
 #include "host/bench/experiment.h"
 #include "tests/host/bench/fake_runner.h"
 
 #include <math.h>
 
-/* Settings in alternation over rounds, each once whoever added it. */
+/* Settings run in alternation over the rounds, once each, even if added
+ * twice. */
 static void test_order(void **state)
 {
 	struct fake_runner f;
@@ -25,7 +26,7 @@ static void test_order(void **state)
 	assert_int_equal(f.opened, 4);
 	assert_int_equal(f.closed, 4);
 	assert_int_equal(f.good, 4);
-	/* Of 4 times 3 texts, 3 were the first of their item. */
+	/* 4 runs of 3 items: the first text of each item is not compared. */
 	assert_int_equal(x.same_texts, 9);
 	assert_int_equal(f.known, 9);
 	assert_int_equal(x.exact_reads, 4 * 3 * 8);
@@ -55,13 +56,13 @@ static void test_figures(void **state)
 	assert_close(figure_length(&t), 2, 1e-12, "length");
 	assert_close(figure_rows(&t), 3, 1e-12, "rows");
 	assert_close(figure_passes(&t), 12, 0, "passes");
-	/* Of 8 rows a pass two kept, one rejected. */
+	/* In a pass of 8 rows two tokens are kept and one is rejected. */
 	assert_close(figure_valid(&t), 2 / 8.0, 1e-12, "valid");
 	assert_close(figure_wasted(&t), 1 / 8.0, 1e-12, "wasted");
 	assert_close(figure_underutilized(&t), 5 / 8.0, 1e-12, "padding");
 	assert_close(figure_valid_of_tiles(&t), 2 / 32.0, 1e-12, "of tiles");
 	assert_close(figure_graph_rows(&t), 12 * 8, 0, "rows of graphs");
-	/* A millijoule a token, and 2 W for 100 us. */
+	/* 1 mJ a token, and 2 W for 100 us. */
 	assert_close(figure_joules(&t), 1e-3 + 2e-4, 1e-12, "joules");
 	/* The wall's clock: no energy. */
 	x.phone = false;
@@ -70,7 +71,7 @@ static void test_figures(void **state)
 	experiment_release(&x);
 }
 
-/* Of rounds that differ the median counts; of tasks the geometric mean. */
+/* The median of the rounds counts, and the geometric mean of the tasks. */
 static void test_medians(void **state)
 {
 	struct fake_runner f;
@@ -87,7 +88,7 @@ static void test_medians(void **state)
 	assert_ok(experiment_run(&x, &e), &e);
 	t = run_summary(&x, r);
 	assert_close(t.tokens_per_s, 1e5, 1e-4, "the median of three rounds");
-	/* Each task's own rate is told, and the mean is geometric. */
+	/* Each task has its own rate, and the mean is geometric. */
 	for (int i = 0; i < 3; i++)
 		r->round[1][i].tokens *= 4;
 	t = run_summary(&x, r);
@@ -95,7 +96,7 @@ static void test_medians(void **state)
 	experiment_release(&x);
 }
 
-/* The second of these settings breaks a rule, which ends it all. */
+/* The second setting breaks a rule, which ends the experiment. */
 static void check_broken(const char *setting, const char *says, int code)
 {
 	struct fake_runner f;
@@ -138,12 +139,12 @@ static void test_broken_rules(void **state)
 	check_broken("name=b counted=50", "counts 50 bytes", EPROTO);
 	check_broken("name=b rows=1", "computed 9 rows of logits for 8 tokens",
 		EPROTO);
-	check_broken("name=b fail=open", "as told: open", EIO);
-	check_broken("name=b fail=item", "as told: item", EIO);
-	check_broken("name=b fail=close", "as told: close", EIO);
+	check_broken("name=b fail=open", "as set: open", EIO);
+	check_broken("name=b fail=item", "as set: item", EIO);
+	check_broken("name=b fail=close", "as set: close", EIO);
 }
 
-/* What holds is counted, and what is not known is no rule. */
+/* Rules that hold are counted; a rule without data is not checked. */
 static void test_kept_rules(void **state)
 {
 	struct fake_runner f;
@@ -162,8 +163,8 @@ static void test_kept_rules(void **state)
 	experiment_release(&x);
 }
 
-/* Shorter and longer outputs of one text are the same as far as they go; what
- * is compared with nothing may be anything. */
+/* Outputs of different lengths agree if their common part does; without a group
+ * nothing is compared. */
 static void test_lengths(void **state)
 {
 	struct fake_runner f;
@@ -183,7 +184,7 @@ static void test_lengths(void **state)
 	assert_int_equal(x.same_texts, 3 * 3 + 3);
 	experiment_release(&x);
 
-	/* Seen once the longer text is known, which is the second one's. */
+	/* Detected when the longer text, the second one's, is known. */
 	how = fake_begin(&f, &x);
 	x.runner = &how;
 	fake_add(&x, "name=a predict=8", 1);
@@ -194,7 +195,7 @@ static void test_lengths(void **state)
 	experiment_release(&x);
 }
 
-struct told_steps {
+struct seen_steps {
 	uint64_t done, total;
 	unsigned ends;
 };
@@ -202,7 +203,7 @@ struct told_steps {
 static void count_steps(
 	void *arg, const char *what, uint64_t done, uint64_t total)
 {
-	struct told_steps *t = arg;
+	struct seen_steps *t = arg;
 
 	if (!what) {
 		t->ends++;
@@ -214,7 +215,7 @@ static void count_steps(
 
 static void test_progress(void **state)
 {
-	struct told_steps told = { .total = 2 * 2 * 3 };
+	struct seen_steps seen = { .total = 2 * 2 * 3 };
 	struct fake_runner f;
 	struct experiment x;
 	struct runner how = fake_begin(&f, &x);
@@ -222,12 +223,12 @@ static void test_progress(void **state)
 
 	x.runner = &how;
 	x.rounds = 2;
-	x.progress = (struct progress_sink){ count_steps, &told };
+	x.progress = (struct progress_sink){ count_steps, &seen };
 	fake_add(&x, "name=a", 1);
 	fake_add(&x, "name=b", 1);
 	assert_ok(experiment_run(&x, &e), &e);
-	assert_int_equal(told.done, told.total);
-	assert_int_equal(told.ends, 1);
+	assert_int_equal(seen.done, seen.total);
+	assert_int_equal(seen.ends, 1);
 	experiment_release(&x);
 }
 

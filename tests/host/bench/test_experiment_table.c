@@ -1,4 +1,4 @@
-/* Tables planned from data, filled from runs, and told in three forms. */
+/* Tables planned from data, filled from runs, and printed in three forms. */
 #include "base/checked.h"
 #include "host/api/options.h"
 #include "host/bench/experiment_table.h"
@@ -79,7 +79,7 @@ struct filled {
 	struct bench_table table[2];
 };
 
-/* Both tables, of one experiment; the caller frees. */
+/* Both tables of one experiment; the caller frees them. */
 static struct filled *fill(void)
 {
 	struct filled *all = calloc(1, sizeof(*all));
@@ -100,7 +100,7 @@ static struct filled *fill(void)
 	assert_ok(setting_change(&usual, "us=1000", &e), &e);
 	assert_ok(table_plan(&all->plan[0], &x, &plain, &request, &e), &e);
 	assert_int_equal(x.n_runs, 4);
-	/* The level that is as usual is the run that is there. */
+	/* A level equal to the usual value is the run that exists already. */
 	assert_ok(table_plan(&all->plan[1], &x, &by_level, &request, &e), &e);
 	assert_int_equal(x.n_runs, 5);
 	assert_ptr_equal(
@@ -157,7 +157,7 @@ static void test_forms(void **state)
 	free(all);
 }
 
-/* What a name holds must not become another field. */
+/* Special characters of a name do not make another field. */
 static void test_csv_names(void **state)
 {
 	struct filled *all = calloc(1, sizeof(*all));

@@ -1,11 +1,11 @@
 /*
- * pass@k against the count of all sets of k among n samples, and against what
- * drawing such sets comes to be.
+ * pass@k against the count of all subsets of k among n samples, and against the
+ * mean over random subsets.
  */
 #include "host/bench/pass_at.h"
 #include "tests/harness.h"
 
-/* The share of the sets of k of n in which one of the first c is. */
+/* The share of subsets of k among n with at least one of the first c. */
 static double by_counting(uint32_t n, uint32_t c, uint32_t k)
 {
 	uint32_t sets = 0, right = 0;
@@ -28,7 +28,7 @@ static void test_all_sets(void **state)
 					by_counting(n, c, k), 1e-12, "pass@k");
 }
 
-/* Numbers whose binomials no double holds. */
+/* Numbers whose binomials exceed a double. */
 static void test_many(void **state)
 {
 	assert_close(pass_at(1024, 1, 512), 0.5, 1e-12, "half of them");

@@ -33,7 +33,8 @@ static void test_sets(void **state)
 	assert_int_equal(s.n, 0);
 }
 
-/* Of its own length, so that the sanitizers see what is read behind it. */
+/* Exactly as long as the text, so that the sanitizers detect reads after its
+ * end. */
 static void check_refused(const char *text, const char *says)
 {
 	struct sets s = { 0 };
@@ -90,7 +91,7 @@ static void test_settings(void **state)
 	assert_ok(setting_set(&b, "x", "3", &e), &e);
 	assert_false(setting_same(&a, &b));
 	assert_ok(setting_set(&b, "x", "1", &e), &e);
-	/* Their order does not count, what they mean beyond does. */
+	/* The order of changes does not matter; the hook does. */
 	assert_true(setting_same(&a, &b));
 	b.hook = &(const struct setting_hook){ 0 };
 	assert_false(setting_same(&a, &b));

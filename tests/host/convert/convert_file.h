@@ -1,6 +1,6 @@
 /*
- * A small model of mixed layers, its model file and the flash image that it is
- * converted to, in a folder of their own: one of each at a time.
+ * A small model of mixed layers, its model file and the flash image made from
+ * it, in a folder of their own: one of each at a time.
  */
 #ifndef TESTS_HOST_CONVERT_CONVERT_FILE_H
 #define TESTS_HOST_CONVERT_CONVERT_FILE_H

@@ -33,7 +33,7 @@ static void path_of(char path[4200], const char *name)
 	snprintf(path, 4200, "%s/%s", harness_tmp(), name);
 }
 
-/* The model of `f` as a file, and grown into the shape as another. */
+/* The model of `f` as a file, and grown into the shape as another file. */
 static struct shape grow_file(const struct model_file *f,
 	const struct shape *shape, char model[4200], char grown[4200])
 {
@@ -59,12 +59,13 @@ static void logits_of(const char *path, const struct model_file *f,
 	struct err e = { 0 };
 	struct model *m;
 
-	assert_ok(model_open(&m, path, &e), &e); /* the program reads it, too */
+	assert_ok(model_open(&m, path, &e), &e); /* the program can open it */
 	ref_logits(m->gguf, f, token, TOKENS, logits);
 	model_close(m);
 }
 
-/* All logits of a row are higher by the same; no token more is likely. */
+/* All logits of a row are higher by the same amount; no added token is
+ * likelier. */
 static void check_row(
 	const double *is, uint32_t n_is, const double *was, uint32_t n_was)
 {
@@ -113,8 +114,8 @@ static struct model_file model_of(const char *arch, bool tied)
 	return f;
 }
 
-/* Pairs that are rotated lie otherwise in the one than in the other. */
-static void test_says_the_same(void **state)
+/* Rotated pairs are in different places in the two models. */
+static void test_generates_the_same(void **state)
 {
 	const struct model_file llama = model_of("llama", true);
 	const struct model_file qwen = model_of("qwen2", true);
@@ -125,7 +126,7 @@ static void test_says_the_same(void **state)
 	other.arch = "llama";
 	other.qkv_bias = false;
 	check_same(&llama, &other);
-	other.rope_factor = 32; /* whose frequencies are then the model's */
+	other.rope_factor = 32; /* with frequencies as in the model */
 	check_same(&llama, &other);
 }
 
@@ -155,7 +156,7 @@ static void test_same_shape_but_one(void **state)
 	check_same(&f, &s);
 }
 
-/* ---- what does not fit ---- */
+/* ---- refused models ------------------------------------------------------ */
 
 static void check_refused(
 	const struct model_file *f, struct shape s, const char *why)
@@ -239,7 +240,7 @@ static void test_other_kind(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(test_says_the_same),
+	cmocka_unit_test(test_generates_the_same),
 	cmocka_unit_test(test_two_matrices),
 	cmocka_unit_test(test_same_shape_but_one),
 	cmocka_unit_test(test_too_large),

@@ -1,7 +1,7 @@
 /*
- * Probes under limits made for the purpose: a probe that says "ok" where the
- * thing was just taken away, or blames the wrong cause, fails here. What a
- * test takes away stays away, so each such look runs in a child.
+ * Probes under artificial limits: a probe that reports "ok" without the
+ * feature, or the wrong cause, fails here. A limit cannot be lifted, so each
+ * probe runs in a child.
  */
 #include "tests/harness.h"
 
@@ -39,7 +39,7 @@ static const struct probe *find(const char *name)
 
 struct look {
 	struct finding f; /* numbers: not valid here */
-	long long number; /* of the key asked for */
+	long long number; /* of the requested key */
 };
 
 /* Probe `name` in a child that first calls prepare(arg). */
@@ -81,7 +81,7 @@ static void assert_state(const struct look *l, enum probe_state want)
 			probe_state_name(want), l->f.found);
 }
 
-/* ---- what is taken away -------------------------------------------------- */
+/* ---- limits -------------------------------------------------------------- */
 
 struct refusal {
 	long nr;
@@ -106,7 +106,7 @@ static void refuse(const void *arg)
 		_exit(99);
 }
 
-/* A limit on locked memory; root is not bound by any. */
+/* Limit locked memory; root is exempt. */
 static void limit_locked(const void *arg)
 {
 	const rlim_t *bytes = arg;
@@ -166,7 +166,8 @@ static int open_files(void)
 
 static void test_every_probe_is_complete(void **state)
 {
-	/* libdbus keeps what it opened first: let that happen before. */
+	/* libdbus keeps its first descriptors open: let that happen before the
+	 * count. */
 	struct finding f;
 	int before;
 
@@ -323,14 +324,14 @@ static void test_bus_that_is_not_there(void **state)
 		"DBUS_SESSION_BUS_ADDRESS=unix:path=/nonexistent/bus");
 	assert_state(&l, PROBE_MISSING);
 	assert_has(l.f.found, "/nonexistent/bus");
-	/* Must not start one either. */
+	/* Must not start a bus either. */
 	look(&l, "session-bus", NULL, environment,
 		"DBUS_SESSION_BUS_ADDRESS=autolaunch:");
 	if (l.f.state == PROBE_OK && !getenv("XDG_RUNTIME_DIR"))
 		fail_msg("a bus came out of nowhere: %s", l.f.found);
 }
 
-/* A socket that takes the connection and never says a word. */
+/* A socket that accepts the connection and never sends anything. */
 static void test_bus_that_does_not_answer(void **state)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };

@@ -13,7 +13,7 @@ static void test_accuracy(void **state)
 	assert_close(eval_accuracy(&some), 0.375, 0, "3 of 8");
 }
 
-/* Computed by another program. */
+/* Reference values of another program. */
 static void test_interval(void **state)
 {
 	static const struct {
@@ -38,8 +38,8 @@ static void test_interval(void **state)
 }
 
 /*
- * What defines the interval: the shares p from which the one found is 1.96
- * deviations away, sqrt(p (1 - p) / n) each.
+ * The definition of the interval: the shares p from which the measured one is
+ * 1.96 deviations sqrt(p (1 - p) / n) away.
  */
 static void test_interval_bounds(void **state)
 {

@@ -1,4 +1,4 @@
-/* Marking: outputs that are right and outputs that are not. */
+/* Scoring: right and wrong outputs. */
 #include "base/checked.h"
 #include "host/eval/eval_check.h"
 #include "host/eval/eval_items.h"
@@ -122,7 +122,7 @@ static void test_facts(void **state)
 	json_decref(facts);
 }
 
-/* What a model writes is bytes, and there may be none. */
+/* An output may be any bytes, or empty. */
 static void test_any_bytes(void **state)
 {
 	struct eval_item item = { .answer = " a" };

@@ -65,7 +65,7 @@ static void test_well_formed(void **state)
 	assert_int_equal(items.n, 0);
 }
 
-/* Refused with the line, which is the third, and what is wrong in it. */
+/* Refused with the line number, the third, and the reason. */
 static void test_malformed(void **state)
 {
 	static const struct {
@@ -144,7 +144,7 @@ static void test_no_items(void **state)
 	eval_items_release(&items);
 }
 
-/* A NUL in the file ends no line unseen. */
+/* A NUL in the file is reported. */
 static void test_nul(void **state)
 {
 	static const char text[] = "{" MEMBERS "\"check\":\"exact\"}\n\0\n";
@@ -159,8 +159,7 @@ static void test_nul(void **state)
 	eval_items_release(&items);
 }
 
-/* ---- prompts alone --------------------------------------------------------
- */
+/* ---- prompts only -------------------------------------------------------- */
 
 static const enum eval_need either[] = { EVAL_NEED_PROMPTS, EVAL_NEED_ANY };
 
@@ -211,8 +210,8 @@ static void test_prompts_of_json(void **state)
 	}
 }
 
-/* One answer anywhere makes a file of items, where a line that lacks one is a
- * slip; for whom prompts are enough it is none. */
+/* One answer makes a file of items, in which a line without an answer is an
+ * error; but not if only prompts are needed. */
 static void test_answers_among_prompts(void **state)
 {
 	static const char text[] = "{\"id\":\"b\",\"prompt\":\"p\"}\n"

@@ -1,6 +1,6 @@
 /*
- * The exact reward of an item: all steps of a text have the mark that the text
- * has as an output.
+ * The exact reward of an item: all steps of a text have the result of the text
+ * as an output.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -17,7 +17,7 @@
 static const struct eval_item item = { .answer = " The answer is 101.",
 	.check = EVAL_NUMBER };
 
-/* The words of a solution behind a prompt of one token. */
+/* The words of a solution after a prompt of one token. */
 static void check(const struct tokenizer *tok, const char *words, float want)
 {
 	struct eval_exact x = { &item, tok };

@@ -1,6 +1,6 @@
 /*
- * Perplexity: how text is cut, and what a session's logits give, beside one
- * row at a time and beside the model's definition.
+ * Perplexity: division of texts, and a session's logits compared with one row
+ * at a time and with the model's definition.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -24,7 +24,7 @@ enum { BOS = 'B', EOS = 'E' };
 
 static const struct progress_sink nobody;
 
-/* Of bytes, whose ids are their values, and a few merges. */
+/* A vocabulary of bytes, whose ids are their values, and a few merges. */
 static struct tokenizer *open_bytes(bool bos, bool eos)
 {
 	struct vocab_file f = { 0 };
@@ -60,7 +60,7 @@ static void check_tokens(const struct passages *p, size_t which,
 
 /* ---- windows ------------------------------------------------------------- */
 
-/* No two neighbours of it are merged. */
+/* No two adjacent letters are merged. */
 static const char letters[] = "defghijklmnopqrstuvwxyz";
 #define N_LETTERS ((uint32_t)sizeof(letters) - 1)
 
@@ -106,7 +106,7 @@ static void test_windows(void **state)
 
 static void test_windows_begin_with_bos(void **state)
 {
-	check_windows(true, 8, 0, 8, 5); /* 24 tokens with it: none left */
+	check_windows(true, 8, 0, 8, 5); /* 24 tokens with BOS: none left */
 	check_windows(true, 9, 0, 9, 5);
 	check_windows(true, 2, 0, 2, 1);
 	check_windows(true, N_LETTERS + 1, 0, N_LETTERS + 1, 13);
@@ -141,7 +141,7 @@ static void test_short_texts(void **state)
 
 /* ---- items --------------------------------------------------------------- */
 
-/* tokens: those wanted, -1 ends them. */
+/* tokens: expected ids, up to -1. */
 static void check_item(const struct tokenizer *t, const char *prompt,
 	const char *answer, uint32_t first, const int32_t *tokens)
 {
@@ -158,7 +158,7 @@ static void check_item(const struct tokenizer *t, const char *prompt,
 	assert_ok(passages_add_items(&p, t, &items, &e), &e);
 	assert_int_equal(p.n, 1);
 	check_tokens(&p, 0, tokens, n, first);
-	/* A second one stands behind the first. */
+	/* A second passage follows the first. */
 	assert_ok(passages_add_items(&p, t, &items, &e), &e);
 	assert_int_equal(p.n, 2);
 	assert_int_equal(p.passage[1].at, n);
@@ -173,12 +173,12 @@ static void test_items(void **state)
 	check_item(t, "xy", "uv", 3,
 		(const int32_t[]){ BOS, 'x', 'y', 'u', 'v', EOS, -1 });
 	check_item(t, "x", "u", 2, (const int32_t[]){ BOS, 'x', 'u', EOS, -1 });
-	/* Across the seam "ab" and "c" would be one token, "abc". */
+	/* Across the boundary "ab" and "c" would be one token, "abc". */
 	check_item(
 		t, "ab", "c", 2, (const int32_t[]){ BOS, 256, 'c', EOS, -1 });
 	check_item(t, "ab", "cx", 2,
 		(const int32_t[]){ BOS, 256, 'c', 'x', EOS, -1 });
-	/* What reads like a special token is text. */
+	/* The text of a special token is plain text. */
 	check_item(t, "x", "<tool", 2,
 		(const int32_t[]){
 			BOS, 'x', '<', 't', 'o', 'o', 'l', EOS, -1 });
@@ -193,7 +193,7 @@ static void test_items(void **state)
 }
 
 /* A vocabulary that puts a space before a text puts none before an answer,
- * unless prompt and answer grow together. */
+ * unless the tokens of prompt and answer together differ. */
 static void test_items_of_spm(void **state)
 {
 	enum { SPACE = 259, B = 261, C = 262, SPACE_A = 267 };
@@ -222,7 +222,7 @@ static void test_check(void **state)
 	assert_non_null(strstr(e.text, "--ctx"));
 	assert_int_equal(passages_check(&p, &m, 2, &e), -EFBIG);
 	assert_non_null(strstr(e.text, "--window or a larger --ctx"));
-	/* No more than the model was trained for is advised. */
+	/* A context beyond the model's training is not suggested. */
 	m.n_ctx = 2;
 	assert_int_equal(passages_check(&p, &m, 2, &e), -EFBIG);
 	assert_null(strstr(e.text, "--ctx"));
@@ -286,7 +286,7 @@ static void test_figures(void **state)
 	perplexity_interval(&p, &low, &high);
 	assert_close(log(low), 2 - 1.959964 / sqrt(3), 1e-6, "low");
 	assert_close(log(high), 2 + 1.959964 / sqrt(3), 1e-6, "high");
-	/* As many of equal values: 0.1 squared is no whole number of bits. */
+	/* As many equal values: 0.1 squared is not exact in binary. */
 	p = (struct perplexity){ 0 };
 	for (unsigned i = 0; i < 1000; i++)
 		perplexity_add(&p,
@@ -362,7 +362,7 @@ static double plain_nll(const float *logits, uint32_t n, int32_t token)
 	return (double)logl(sum);
 }
 
-/* nll[i] of token i behind those before it, one row a forward. */
+/* nll[i] of token i given those before it, computed one row at a time. */
 static void one_by_one(struct fixture *f, double *nll)
 {
 	float logits[96];
@@ -381,8 +381,9 @@ static void one_by_one(struct fixture *f, double *nll)
 	}
 }
 
-/* Of the last passage, and then that it is over. */
-static void hear(void *arg, const char *what, uint64_t done, uint64_t total)
+/* Progress of the last passage, then its end. */
+static void note_progress(
+	void *arg, const char *what, uint64_t done, uint64_t total)
 {
 	uint64_t *last = arg;
 
@@ -403,7 +404,7 @@ static void run(struct fixture *f, struct passage *one, size_t n,
 	};
 	struct err e = { 0 };
 	uint64_t last = 0;
-	const struct progress_sink sink = { hear, &last };
+	const struct progress_sink sink = { note_progress, &last };
 
 	assert_ok(
 		perplexity_run(f->s, f->model, &p, "test", &sink, got, &e), &e);
@@ -429,7 +430,7 @@ static void check_passage(
 	assert_close(got.squares, squares, 1e-8, "squares");
 }
 
-/* Chunks of 16 rows end within, before and behind the scored tokens. */
+/* Chunks of 16 rows end within, before and after the scored tokens. */
 static void test_chunks_are_one_by_one(void **state)
 {
 	static const uint32_t length[] = { 2, 3, 16, 17, 18, 33, 34, LONG };
@@ -480,7 +481,7 @@ static void test_passages_know_nothing_of_others(void **state)
 	assert_close(each.sum, all.sum, 1e-9, "sum");
 }
 
-/* Beside the transformer in double precision. */
+/* Compared with the transformer in double precision. */
 static void test_is_the_definition(void **state)
 {
 	struct fixture *f = *state;
@@ -503,7 +504,7 @@ static void test_is_the_definition(void **state)
 	free(logits);
 	run(f, &one, 1, &got);
 	assert_close(got.sum, sum, 1e-3, "sum of 53");
-	/* A model that knows nothing would have log(96) a token. */
+	/* A model that has learnt nothing would have log(96) for each token. */
 	assert_true(fabs(sum / 53 - log(96)) > 1e-2);
 }
 
@@ -524,10 +525,10 @@ static void test_interrupted(void **state)
 	assert_int_equal(
 		perplexity_run(f->s, f->model, &p, "test", &nobody, &got, &e),
 		-ECANCELED);
-	assert_int_equal(got.tokens, 53); /* those of the run before */
+	assert_int_equal(got.tokens, 53); /* those of the previous run */
 }
 
-/* A norm that is no number, and one that makes logits that are none. */
+/* A norm that is NaN, and one that makes logits NaN. */
 static void test_no_likelihood(void **state)
 {
 	static const struct {

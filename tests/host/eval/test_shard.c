@@ -1,4 +1,5 @@
-/* Which items a shard has, and what of a command line shards have in common. */
+/* The items of a shard, and the part of a command line that shards have in
+ * common. */
 #include "base/checked.h"
 #include "base/err.h"
 #include "host/eval/shard.h"

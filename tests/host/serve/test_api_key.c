@@ -1,4 +1,4 @@
-/* Who is let in by which keys. */
+/* Which keys admit a client. */
 #include "host/serve/api_key.h"
 
 #include "base/err.h"
@@ -43,7 +43,7 @@ static void each_line_is_a_key(void **state)
 	api_keys_release(&k);
 }
 
-static void without_keys_everybody_is_let_in(void **state)
+static void without_keys_every_client_is_admitted(void **state)
 {
 	struct api_keys k = { 0 };
 
@@ -65,7 +65,7 @@ static void a_file_that_keeps_nobody_out_is_refused(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(each_line_is_a_key),
-	cmocka_unit_test(without_keys_everybody_is_let_in),
+	cmocka_unit_test(without_keys_every_client_is_admitted),
 	cmocka_unit_test(a_file_that_keeps_nobody_out_is_refused),
 };
 TEST_FILE(tests)

@@ -1,5 +1,4 @@
-/* Bodies of requests: what is taken from them, and what they are refused
- * for. */
+/* Request bodies: parsed members, and errors. */
 #include "host/serve/api_request.h"
 
 #include "tests/harness.h"
@@ -14,8 +13,8 @@ static const struct api_offer offer = { .model = "m",
 	.precision = "int8" };
 
 /* Read it; the caller releases *a. */
-static int read_ask(struct api_request *a, enum api_kind kind, const char *body,
-	struct fault *f)
+static int read_request(struct api_request *a, enum api_kind kind,
+	const char *body, struct fault *f)
 {
 	memset(f, 0, sizeof(*f));
 	return api_request_read(a, kind, &offer, body, strlen(body), f);
@@ -25,7 +24,7 @@ static void taken(struct api_request *a, enum api_kind kind, const char *body)
 {
 	struct fault f;
 
-	if (read_ask(a, kind, body, &f))
+	if (read_request(a, kind, body, &f))
 		fail_msg("%s: %s", body, f.text);
 }
 
@@ -35,7 +34,7 @@ static void refused(enum api_kind kind, const char *body, int status,
 	struct fault f;
 	struct api_request a;
 
-	assert_int_not_equal(read_ask(&a, kind, body, &f), 0);
+	assert_int_not_equal(read_request(&a, kind, body, &f), 0);
 	assert_int_equal(f.status, status);
 	assert_string_equal(f.code, code);
 	assert_string_equal(f.param, param);
@@ -144,7 +143,7 @@ static void numbers_have_bounds(void **state)
 		"invalid_value", "logprobs");
 }
 
-static void what_changes_nothing_is_passed_over(void **state)
+static void members_without_effect_are_accepted(void **state)
 {
 	struct api_request a;
 
@@ -164,7 +163,7 @@ static void what_changes_nothing_is_passed_over(void **state)
 		"unsupported_parameter", "prmpt");
 }
 
-static void what_is_offered_may_be_said(void **state)
+static void settings_of_the_server_may_be_repeated(void **state)
 {
 	struct api_request a;
 
@@ -195,7 +194,7 @@ static void stops_are_strings(void **state)
 		"invalid_type", "stop");
 }
 
-static void how_likely_tokens_were_is_asked_for(void **state)
+static void log_probabilities_can_be_requested(void **state)
 {
 	struct api_request a;
 
@@ -215,7 +214,7 @@ static void how_likely_tokens_were_is_asked_for(void **state)
 		400, "invalid_value", "top_logprobs");
 }
 
-static void json_is_asked_for_with_a_schema_or_without(void **state)
+static void json_can_be_requested_with_and_without_a_schema(void **state)
 {
 	struct api_request a;
 
@@ -243,7 +242,7 @@ static void json_is_asked_for_with_a_schema_or_without(void **state)
 		400, "invalid_type", "response_format.json_schema.schema");
 }
 
-static void what_is_no_json_is_told_where(void **state)
+static void invalid_json_is_refused_with_its_position(void **state)
 {
 	refused(API_COMPLETION, "", 400, "invalid_json", "");
 	refused(API_COMPLETION, "{\"prompt\":\"a\"", 400, "invalid_json", "");
@@ -254,7 +253,7 @@ static void what_is_no_json_is_told_where(void **state)
 		"");
 }
 
-static void tokens_are_asked_for_by_text_and_text_by_tokens(void **state)
+static void tokenize_takes_text_and_detokenize_takes_tokens(void **state)
 {
 	struct api_request a;
 
@@ -277,12 +276,12 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(prompts_are_texts_or_tokens),
 	cmocka_unit_test(turns_have_roles_and_parts),
 	cmocka_unit_test(numbers_have_bounds),
-	cmocka_unit_test(what_changes_nothing_is_passed_over),
-	cmocka_unit_test(what_is_offered_may_be_said),
+	cmocka_unit_test(members_without_effect_are_accepted),
+	cmocka_unit_test(settings_of_the_server_may_be_repeated),
 	cmocka_unit_test(stops_are_strings),
-	cmocka_unit_test(how_likely_tokens_were_is_asked_for),
-	cmocka_unit_test(json_is_asked_for_with_a_schema_or_without),
-	cmocka_unit_test(what_is_no_json_is_told_where),
-	cmocka_unit_test(tokens_are_asked_for_by_text_and_text_by_tokens),
+	cmocka_unit_test(log_probabilities_can_be_requested),
+	cmocka_unit_test(json_can_be_requested_with_and_without_a_schema),
+	cmocka_unit_test(invalid_json_is_refused_with_its_position),
+	cmocka_unit_test(tokenize_takes_text_and_detokenize_takes_tokens),
 };
 TEST_FILE(tests)

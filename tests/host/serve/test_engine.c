@@ -1,5 +1,5 @@
-/* The thread that computes, with readers that stay, leave or never read. The
- * pair is real (TANDEM_NPU). */
+/* The engine's thread, with readers that stay, leave or never read. The pair is
+ * real (TANDEM_NPU). */
 #include "host/serve/engine.h"
 
 #include "base/err.h"
@@ -33,7 +33,7 @@ static struct tandem *started(const char *texts)
 	return t;
 }
 
-/* It leaves when its text has so many tokens; 0: never. */
+/* Leaves when its text has so many tokens; 0: never. */
 struct reader {
 	struct answer *answer;
 	uint64_t patience;
@@ -51,8 +51,8 @@ static bool left(void *arg)
 		r->answer->choice[0].tokens >= r->patience;
 }
 
-/* Ask for so many tokens of a text that is drawn, and ends with `stop`. */
-static int ask_until(
+/* Request so many tokens of a sampled text that ends with `stop`. */
+static int request_until(
 	struct engine *a, struct reader *r, unsigned tokens, const char *stop)
 {
 	const struct answer_reader reader = { hear, left, r };
@@ -76,7 +76,7 @@ static int ask_until(
 
 static int ask_for(struct engine *a, struct reader *r, unsigned tokens)
 {
-	return ask_until(a, r, tokens, NULL);
+	return request_until(a, r, tokens, NULL);
 }
 
 static void await_end(struct engine *a, const struct reader *r)
@@ -98,7 +98,7 @@ static void close_all(struct engine *a, struct tandem *t)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-static void a_text_is_there_when_it_ended(void **state)
+static void an_ended_text_is_complete(void **state)
 {
 	struct tandem *t = started("texts=2");
 	struct engine *a;
@@ -115,8 +115,8 @@ static void a_text_is_there_when_it_ended(void **state)
 	close_all(a, t);
 }
 
-/* Nobody reads any more: not two passes later nothing is computed. */
-static void who_left_is_not_computed_for(void **state)
+/* Two passes after the last reader has left nothing is computed. */
+static void nothing_is_computed_after_the_reader_left(void **state)
 {
 	struct tandem *t = started("texts=2");
 	struct engine *a;
@@ -142,7 +142,7 @@ static void who_left_is_not_computed_for(void **state)
 	close_all(a, t);
 }
 
-static void who_comes_to_a_full_queue_is_told_so(void **state)
+static void a_full_queue_refuses_requests(void **state)
 {
 	struct tandem *t = started("texts=1");
 	struct engine *a;
@@ -153,7 +153,7 @@ static void who_comes_to_a_full_queue_is_told_so(void **state)
 	assert_int_equal(ask_for(a, &first, 300), 0);
 	assert_int_equal(ask_for(a, &second, 300), 0);
 	assert_int_equal(ask_for(a, &third, 1), -EAGAIN);
-	/* The end of all: what is not done hears of it. */
+	/* Unfinished texts are notified of the engine's stop. */
 	engine_stop(a);
 	assert_int_equal(first.answer->state, ANSWER_ENDED);
 	assert_int_equal(second.answer->fault.status, 503);
@@ -165,8 +165,8 @@ static void who_comes_to_a_full_queue_is_told_so(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* Of a text that may yet become its stop string nothing was handed over. */
-static void what_was_held_back_is_handed_over_at_the_end_of_all(void **state)
+/* Nothing of a text that may become its stop string has been passed on. */
+static void held_back_text_is_passed_on_when_the_engine_stops(void **state)
 {
 	struct tandem *t = started("texts=2");
 	struct engine *a;
@@ -181,7 +181,7 @@ static void what_was_held_back_is_handed_over_at_the_end_of_all(void **state)
 	await_end(a, &whole);
 	c = &whole.answer->choice[0];
 	strbuf_addf(&stop, "%.*s!", (int)c->text.len, c->text.data);
-	assert_int_equal(ask_until(a, &cut, 300, stop.data), 0);
+	assert_int_equal(request_until(a, &cut, 300, stop.data), 0);
 	c = &cut.answer->choice[0];
 	while (tokens < 3) {
 		usleep(100);
@@ -201,9 +201,9 @@ static void what_was_held_back_is_handed_over_at_the_end_of_all(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(a_text_is_there_when_it_ended),
-	cmocka_unit_test(who_left_is_not_computed_for),
-	cmocka_unit_test(who_comes_to_a_full_queue_is_told_so),
-	cmocka_unit_test(what_was_held_back_is_handed_over_at_the_end_of_all),
+	cmocka_unit_test(an_ended_text_is_complete),
+	cmocka_unit_test(nothing_is_computed_after_the_reader_left),
+	cmocka_unit_test(a_full_queue_refuses_requests),
+	cmocka_unit_test(held_back_text_is_passed_on_when_the_engine_stops),
 };
 TEST_FILE(tests)

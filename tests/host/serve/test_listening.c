@@ -1,4 +1,4 @@
-/* Where a server may listen. */
+/* Listening addresses of a server. */
 #include "host/serve/listening.h"
 
 #include "base/err.h"
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void a_free_port_is_chosen_and_told(void **state)
+static void a_free_port_is_chosen_and_reported(void **state)
 {
 	struct listening l, m;
 	struct err e = { 0 };
@@ -21,12 +21,12 @@ static void a_free_port_is_chosen_and_told(void **state)
 	assert_true(l.loopback);
 	assert_memory_equal(l.url, "http://127.0.0.1:", 17);
 	assert_string_not_equal(l.url, "http://127.0.0.1:0");
-	/* There is one listener at a port. */
+	/* A port can have only one listener. */
 	assert_int_equal(listening_open(&m, l.url + 7, false, &e), -EADDRINUSE);
 	listening_close(&l);
 }
 
-static void what_others_reach_wants_a_word(void **state)
+static void public_addresses_need_a_key_or_permission(void **state)
 {
 	struct listening l;
 	struct err e = { 0 };
@@ -38,7 +38,7 @@ static void what_others_reach_wants_a_word(void **state)
 	listening_close(&l);
 }
 
-static void what_is_no_address_is_refused(void **state)
+static void invalid_addresses_are_refused(void **state)
 {
 	static const char *const not [] = { "", "8080", ":8080", "localhost",
 		"localhost:", "::1:80", "127.0.0.1:http-no", "unix:" };
@@ -68,12 +68,12 @@ static void a_unix_socket_is_private_and_goes(void **state)
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
 	assert_int_equal(listening_open(&m, where, false, &e), -EADDRINUSE);
-	/* One that a dead server left is replaced. */
+	/* A socket file of a dead server is replaced. */
 	fd_close(&l.fd);
 	assert_ok(listening_open(&m, where, false, &e), &e);
 	listening_close(&m);
 	assert_int_equal(stat(path, &st), -1);
-	/* What is no socket stays. */
+	/* Other files stay. */
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	assert_true(fd >= 0);
 	close(fd);
@@ -82,9 +82,9 @@ static void a_unix_socket_is_private_and_goes(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(a_free_port_is_chosen_and_told),
-	cmocka_unit_test(what_others_reach_wants_a_word),
-	cmocka_unit_test(what_is_no_address_is_refused),
+	cmocka_unit_test(a_free_port_is_chosen_and_reported),
+	cmocka_unit_test(public_addresses_need_a_key_or_permission),
+	cmocka_unit_test(invalid_addresses_are_refused),
 	cmocka_unit_test(a_unix_socket_is_private_and_goes),
 };
 TEST_FILE(tests)

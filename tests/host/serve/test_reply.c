@@ -1,4 +1,4 @@
-/* Answers as clients get them. */
+/* Answers as sent to clients. */
 #include "host/serve/reply.h"
 
 #include "base/strbuf.h"
@@ -19,7 +19,7 @@ struct fixture {
 	struct strbuf out;
 };
 
-/* An answer of `n` texts that was asked for by this body. */
+/* An answer of `n` texts to a request with this body. */
 static void begin(struct fixture *x, enum api_kind kind, const char *body)
 {
 	struct fault f;
@@ -80,7 +80,7 @@ static void a_whole_answer_is_one_object(void **state)
 	assert_string_equal(text_at(whole, 0), "one \"quoted\"");
 	assert_string_equal(text_at(whole, 1), "two");
 	assert_non_null(strstr(x.out.data, "\"finish_reason\":\"length\""));
-	/* The prompt was one, whatever the texts. */
+	/* The prompt counts once for all texts. */
 	assert_non_null(strstr(x.out.data, "\"prompt_tokens\":3"));
 	assert_non_null(strstr(x.out.data, "\"completion_tokens\":2"));
 	assert_non_null(strstr(x.out.data, "\"method\":\"chain\""));

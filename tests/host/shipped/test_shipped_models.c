@@ -1,4 +1,4 @@
-/* Where the models that come with the program are looked for. */
+/* The search for bundled models. */
 #include "base/err.h"
 #include "host/shipped/shipped_models.h"
 #include "tests/harness.h"
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A folder of models that TANDEM_MODELS names, with these files in it. */
+/* A folder with these files, named by TANDEM_MODELS. */
 static const char *folder(const char *a, const char *b)
 {
 	const char *dir = harness_tmp(), *names[] = { a, b };
@@ -60,7 +60,7 @@ static void test_found(void **state)
 	assert_string_equal(path, want);
 }
 
-/* A file of a role's name comes before the role. */
+/* A file with a role's name has precedence over the role. */
 static void test_chosen(void **state)
 {
 	const char *dir = folder("small.gguf", "target.gguf");
@@ -90,7 +90,7 @@ static void test_chosen(void **state)
 	assert_string_equal(path, "small");
 }
 
-/* The place that the user names is the only one. */
+/* The user's folder is the only place searched. */
 static void test_not_found(void **state)
 {
 	const char *dir = folder("draft.gguf", NULL);
@@ -110,7 +110,7 @@ static void test_not_found(void **state)
 	assert_non_null(strstr(e.text, "--draft FILE"));
 }
 
-/* Nothing said, or said empty: beside this very program, to begin with. */
+/* Without TANDEM_MODELS, or with an empty one: next to this program first. */
 static void test_beside_the_program(void **state)
 {
 	char exe[PATH_MAX], path[PATH_MAX];

@@ -1,6 +1,6 @@
 /*
- * Profiles: where they are looked for, what is refused in them, and whether
- * those that come with the program give the figures of the npu-tts paper.
+ * Profiles: the search for them, invalid files, and the figures of the npu-tts
+ * paper computed from the bundled ones.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -22,7 +22,8 @@
 
 /* ---- the text ---- */
 
-/* A whole profile at the lower limits, without number `skip`, with `more`. */
+/* A whole profile at the lower limits, without number `skip`, followed by
+ * `more`. */
 static void write_text(struct strbuf *b, size_t skip, const char *more)
 {
 	strbuf_reset(b);
@@ -191,7 +192,7 @@ static void test_found(void **state)
 	strbuf_release(&b);
 }
 
-/* Nothing said: beside the program first. */
+/* Without TANDEM_SOC: next to the program first. */
 static void test_places(void **state)
 {
 	char path[PATH_MAX], exe[PATH_MAX];
@@ -224,7 +225,7 @@ static void test_too_large(void **state)
 	free(much);
 }
 
-/* ---- those that come with the program ---- */
+/* ---- bundled profiles ---------------------------------------------------- */
 
 static struct soc shipped(const char *name)
 {
@@ -251,8 +252,8 @@ static void test_table_2(void **state)
 	assert_close(65536 * s.clock_hz / s.matrix_cycles_per_tile * 1e-9,
 		12032.54, 0.01, "GFLOPS of the matrix engine");
 	assert_true(s.dma_bytes_per_s == 60e9 && s.read_bytes_per_s == 26e9);
-	/* 64 multiply-adds: two packets at least, the product's and the two
-	 * sums' on one unit; what was measured is a loop with its loads. */
+	/* 64 multiply-adds: at least two packets, the product's and the two
+	 * sums' on one unit; the measurement is a loop with its loads. */
 	between(packets * 128 / 32.93e9, 2, 3, "packets for 64 multiply-adds");
 }
 
@@ -312,8 +313,8 @@ static void test_figure_15(void **state)
 
 		/* The paper: 9.65 to 19.04. */
 		between(rows / super, 9, 20, "over conventional groups");
-		/* 1.82 to 3.45; in 8 bits DMA sets the pace and it is less,
-		 * see docs/soc-clock.md. */
+		/* 1.82 to 3.45; with 8 bits DMA is the bottleneck and it is
+		 * less, see docs/soc-clock.md. */
 		between(group / super, down ? 1.3 : 1.82, 3.45, "over groups");
 		/* 27 % slower on average. */
 		between(super / bound_ps(&s, i), down ? 1 : 1.2,
@@ -357,7 +358,7 @@ static void equal(uint64_t got, uint64_t want)
 		fail_msg("%" PRIu64 ", expected %" PRIu64, got, want);
 }
 
-/* The same on every machine: as computed once. */
+/* The same on every machine: stored results. */
 static void test_golden(void **state)
 {
 	static const struct {

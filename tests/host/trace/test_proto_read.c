@@ -1,4 +1,4 @@
-/* Fields of messages, by the bytes that the format's specification gives. */
+/* Fields of messages, with the bytes of the format's specification. */
 #include "host/trace/proto_read.h"
 #include "host/trace/proto_write.h"
 #include "tests/harness.h"
@@ -28,7 +28,7 @@ static void test_written(void **state)
 {
 	static const uint8_t want[] = { 0x08, 0x96, 0x01, 0x12, 0x07, 't', 'e',
 		's', 't', 'i', 'n', 'g' };
-	uint8_t bytes[sizeof(want) + 2]; /* any number would need ten */
+	uint8_t bytes[sizeof(want) + 2]; /* a number has at most ten */
 	struct proto p = { .data = bytes, .room = sizeof(bytes) };
 
 	proto_varint(&p, 1, 150);
@@ -41,7 +41,7 @@ static void test_written(void **state)
 	assert_int_equal(p.len, sizeof(want));
 }
 
-/* A message in a message, of every length that its own takes two bytes for. */
+/* A message within a message, of every length that two bytes can encode. */
 static void test_nested(void **state)
 {
 	static uint8_t bytes[20000];
@@ -74,8 +74,10 @@ static void test_refused(void **state)
 		size_t n;
 		int ret;
 	} cases[] = {
-		{ { 0x08 }, 1, -EBADMSG },            /* no number */
-		{ { 0x08, 0x80 }, 2, -EBADMSG },      /* it does not end */
+		/* field without a number */
+		{ { 0x08 }, 1, -EBADMSG },
+		/* an unterminated number */
+		{ { 0x08, 0x80 }, 2, -EBADMSG },
 		{ { 0x00, 0x01 }, 2, -EBADMSG },      /* field 0 */
 		{ { 0x0b }, 1, -EBADMSG },            /* a group */
 		{ { 0x09, 1, 2, 3 }, 4, -EBADMSG },   /* 8 bytes */

@@ -9,21 +9,52 @@
 static void test_bytes(void **state)
 {
 	static const uint8_t want[] = {
-		0x0a, 0xa9, 0x00, /* packet, 41 bytes */
+		0x0a,
+		0xa9,
+		0x00, /* packet, 41 bytes */
 		/* timestamp 300, in eight bytes */
-		0x40, 0xac, 0x82, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00, 0x5a,
-		0x99, 0x00,             /* track event, 25 bytes */
-		0x48, 0x03,             /* an instant */
-		0x58, 0x05,             /* on track 5 */
-		0x22, 0x84, 0x00,       /* argument, 4 bytes */
-		0x08, 0,                /* its name's number */
-		0x18, 0x07,             /* 7 */
-		0x50, 0,                /* the name's number */
-		0x18, 0,                /* the kind's */
-		0xf9, 0x02,             /* flow */
-		1, 2, 3, 4, 5, 6, 7, 8, /* that one */
-		0x50, 0x01,             /* sequence 1 */
-		0x68, 0x02,             /* which needs what was said before */
+		0x40,
+		0xac,
+		0x82,
+		0x80,
+		0x80,
+		0x80,
+		0x80,
+		0x80,
+		0x00,
+		0x5a,
+		0x99,
+		0x00, /* track event, 25 bytes */
+		0x48,
+		0x03, /* an instant */
+		0x58,
+		0x05, /* on track 5 */
+		0x22,
+		0x84,
+		0x00, /* argument, 4 bytes */
+		0x08,
+		0, /* number of its name */
+		0x18,
+		0x07, /* 7 */
+		0x50,
+		0, /* number of the name */
+		0x18,
+		0, /* number of the kind */
+		0xf9,
+		0x02, /* flow */
+		1,
+		2,
+		3,
+		4,
+		5,
+		6,
+		7,
+		8, /* its number */
+		0x50,
+		0x01, /* sequence 1 */
+		/* which needs the state of earlier packets */
+		0x68,
+		0x02,
 	};
 	const struct trace_event v = { .type = TRACE_INSTANT,
 		.name = TRACE_PUBLISH,
@@ -40,7 +71,7 @@ static void test_bytes(void **state)
 	assert_memory_equal(got, all, sizeof(want));
 }
 
-/* An event of the largest numbers there can be has room. */
+/* The largest possible numbers fit. */
 static void test_largest(void **state)
 {
 	uint8_t got[PUT_EVENT_MAX];
@@ -59,8 +90,7 @@ static void test_largest(void **state)
 	}
 }
 
-/* Times of every length, by the reader that knows nothing of how they are put.
- */
+/* Times of every length, read by the independent reader. */
 static void test_times(void **state)
 {
 	uint8_t bytes[PUT_EVENT_MAX];

@@ -1,4 +1,4 @@
-/* Stretches of time, held against counting them moment by moment. */
+/* Time intervals, compared with counting every moment. */
 #include "base/rng.h"
 #include "host/trace/spans.h"
 #include "tests/harness.h"
@@ -13,7 +13,7 @@ static uint32_t draw(uint64_t seed, uint64_t stream, uint32_t i, uint32_t n)
 	return (uint32_t)(rng_uniform(seed, stream, i) * n);
 }
 
-/* Some at random, and the moments that they have. */
+/* Random intervals, and the moments in them. */
 static void some(struct spans *s, bool at[MOMENTS], uint64_t seed, uint64_t k)
 {
 	uint32_t n = draw(seed, k, 0, 12);

@@ -1,4 +1,4 @@
-/* Traces that were written, read back and summed up. */
+/* Traces that are written, read back and summed up. */
 #include "base/err.h"
 #include "host/trace/timeline.h"
 #include "host/trace/trace.h"
@@ -29,8 +29,8 @@ static void record(struct trace *t, enum trace_type type, enum trace_name name,
 			.at = at });
 }
 
-/* A text with a pass, of which two requests and the wait for them. */
-static void tell_a_text(struct trace *t, uint64_t at)
+/* Record a text with a pass, which has two requests and the wait for them. */
+static void record_a_text(struct trace *t, uint64_t at)
 {
 	record(t, TRACE_BEGIN, TRACE_TEXT, TRACE_ON_THREAD, 0, at);
 	record(t, TRACE_BEGIN, TRACE_PASS, TRACE_ON_THREAD, 0, at + 10);
@@ -69,11 +69,11 @@ static void test_summed_up(void **state)
 	path_of(path);
 	assert_ok(trace_open(&t, path, 0, &e), &e);
 	now = clock_ns();
-	/* Not in a text. */
+	/* outside any text */
 	record(t, TRACE_BEGIN, TRACE_PASS, TRACE_ON_THREAD, 0, now);
 	record(t, TRACE_END, TRACE_PASS, TRACE_ON_THREAD, 0, now + 1);
-	tell_a_text(t, now + 1000);
-	tell_a_text(t, now + 2000);
+	record_a_text(t, now + 1000);
+	record_a_text(t, now + 2000);
 	assert_ok(trace_close(t, &e), &e);
 	read_back(path, &line);
 	assert_ok(trace_sum(&s, &line, &e), &e);
@@ -98,8 +98,8 @@ static void test_summed_up(void **state)
 	timeline_release(&line);
 }
 
-/* What was open when the writer stopped ends with the trace, and half a packet
- * at the end is no damage. */
+/* Slices that were open when the writer stopped end with the trace, and an
+ * incomplete last packet is accepted. */
 static void test_cut_short(void **state)
 {
 	struct trace_sum s;
@@ -158,7 +158,7 @@ static void *tell_much(void *arg)
 	return NULL;
 }
 
-/* Of four threads at a time nothing is lost, and each has a track. */
+/* Four concurrent threads lose no events, and each has a track. */
 static void test_threads(void **state)
 {
 	struct timeline line;
@@ -199,7 +199,7 @@ static void *tell_together(void *arg)
 	return NULL;
 }
 
-/* Of more than there are tracks for at a time some are silent. */
+/* Of more threads than tracks some record nothing. */
 static void test_many_threads(void **state)
 {
 	struct timeline line;
@@ -224,8 +224,8 @@ static void test_many_threads(void **state)
 	timeline_release(&line);
 }
 
-/* Of more than the limit the newest is kept, in two files that can be read each
- * by itself; what is open at the turn is in both. */
+/* Beyond the limit the newest events are kept, in two files that are both
+ * readable alone; slices that are open at the rotation are in both. */
 static void test_limit(void **state)
 {
 	const uint64_t limit = 64 << 10, began = clock_ns();
@@ -242,7 +242,7 @@ static void test_limit(void **state)
 	trace_device(t, 77);
 	record(t, TRACE_BEGIN, TRACE_MAPPING, TRACE_ON_WINDOW, 3, began);
 	for (unsigned i = 0; i < 3000; i++)
-		tell_a_text(t, began + 1000 * i);
+		record_a_text(t, began + 1000 * i);
 	record(t, TRACE_END, TRACE_MAPPING, TRACE_ON_WINDOW, 3, clock_ns());
 	assert_ok(trace_close(t, &e), &e);
 	for (unsigned i = 0; i < 2; i++) {
@@ -276,7 +276,7 @@ static void test_full_disk(void **state)
 	struct trace *t;
 
 	assert_ok(trace_open(&t, "/dev/full", 0, &e), &e);
-	tell_a_text(t, clock_ns());
+	record_a_text(t, clock_ns());
 	assert_int_equal(trace_close(t, &e), -ENOSPC);
 	assert_non_null(strstr(e.text, "/dev/full"));
 }
