@@ -1,11 +1,11 @@
 /*
  * A device that knows NOP and MAP, to begin one's own with: listens at a path,
- * serves one host, ends. docs/wire.md tells what is said.
+ * serves one host, ends. docs/wire.md has the protocol.
  *
  *   cc -I. -o npu_device docs/examples/npu_device.c && ./npu_device /tmp/npu
  *
- * Nothing a host says is believed. Where tandem-npu has a sentence for it, this
- * one hangs up.
+ * No data of a host is trusted. Where tandem-npu sends an error message, this one
+ * hangs up.
  */
 #define _GNU_SOURCE
 #include "ipc/wire.h"

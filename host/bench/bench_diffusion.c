@@ -293,7 +293,7 @@ static const struct column_spec window_columns[] = {
 static const struct table_spec window_table = { .name = "window",
 	.title = "Small address windows, by the placement of the weights",
 	.note = "A pass of llada-npu: buffers mapped and unmapped, what is "
-		"copied into slots, and\nhow long the NPU waited for weights; "
+		"copied into slots,\nand how long the NPU waited for weights; "
 		"the text is the same.",
 	.name_key = { "window", "placement" },
 	.column = window_columns,
@@ -313,21 +313,21 @@ static const struct table_spec window_table = { .name = "window",
 
 static const char about_decoders[] =
 	"tok/s: geometric mean of the tasks, of decoding, which includes a "
-	"diffusion model's\nprompt; all: with every model's prompt. For each "
-	"pass: rows, logits, skipped (rows\nwithout logits, whose token is "
-	"final), refreshed (rows computed by the host meanwhile);\nrevised: "
-	"share of the tokens that changed after they were shown. Rows of "
-	"blocks and the\nlast two have models of their own. times: over llada "
-	"block by block; of canvas: over\nllada as in its authors' code and "
-	"public runtimes, the whole text with all masks of the\nanswer in "
-	"every pass; of prefix: over fast-dllm, small. small: with thresholds "
-	"for a\nmodel of some millions of parameters.";
+	"diffusion\nmodel's prompt; all: with every model's prompt. For each "
+	"pass: rows, logits,\nskipped (rows without logits, whose token is "
+	"final), refreshed (rows computed\nby the host meanwhile); revised: "
+	"share of the tokens that changed after they\nwere shown. Rows of "
+	"blocks and the last two have models of their own. times:\nover llada "
+	"block by block; of canvas: over llada as in its authors' code and\n"
+	"public runtimes, the whole text with all masks of the answer in every "
+	"pass; of\nprefix: over fast-dllm, small. small: with thresholds for a "
+	"model of some\nmillions of parameters.";
 
 static const char about_exact[] =
 	"block without a cache computes the whole text in every pass; "
-	"llada-npu, as these never\nchanges a token that was shown, and has no "
-	"rows for later blocks; linear-spec verifies\nits drafts. Each must "
-	"generate the same text as its counterpart, or the run fails.";
+	"llada-npu, as\nthese never changes a token that was shown, and has no "
+	"rows for later blocks;\nlinear-spec verifies its drafts. Each must "
+	"generate the same text as its\ncounterpart, or the run fails.";
 
 #define EXACT(same, variants)                                             \
 	PART(DIFFUSION_T_EXACT, same, variants, "block", curve_columns,   \
@@ -353,17 +353,17 @@ static const char about_exact[] =
 
 static const char about_ablation[] =
 	"NPU: the whole text in every pass, with all masks of the answer, a "
-	"token a pass;\n+prefix: tokens before the block are cached; +block: "
-	"and there are no masks after the\nblock; +sure at once: all tokens "
-	"above 0.9; +later blocks: passes have rows for these;\n+stages: a "
-	"token is shown at 0.7 and final at 0.9; +refresh: unstable tokens "
-	"before the\nblock are computed again. From +block on, no logits of "
-	"final tokens. late: later blocks\nonly when a block is nearly done "
-	"and they cost little. mapped anew, packed: a window of\n4 buffers, by "
-	"--placement drop-all and swap. CPU: the same on a phone's CPU alone, "
-	"for\neach matrix the longer of its bytes and its products; of CPU: "
-	"over these. By the target:\nautoregressive and chain; 4 bits: by the "
-	"block diffusion model, whose weights are as\nsmall as the masked "
+	"token a\npass; +prefix: tokens before the block are cached; +block: "
+	"and there are no\nmasks after the block; +sure at once: all tokens "
+	"above 0.9; +later blocks:\npasses have rows for these; +stages: a "
+	"token is shown at 0.7 and final at 0.9;\n+refresh: unstable tokens "
+	"before the block are computed again. From +block on,\nno logits of "
+	"final tokens. late: later blocks only when a block is nearly done\n"
+	"and they cost little. mapped anew, packed: a window of 4 buffers, "
+	"by\n--placement drop-all and swap. CPU: the same on a phone's CPU "
+	"alone, for each\nmatrix the longer of its bytes and its products; of "
+	"CPU: over these. By the\ntarget: autoregressive and chain; 4 bits: by "
+	"the block diffusion model, whose\nweights are as small as the masked "
 	"one's.";
 
 #define ABLATION(same, variants)                                              \
@@ -513,9 +513,9 @@ static void fill_areas(const struct bench_run *r, const struct table_plan *p,
 		.title = "Areas below these curves",
 		.note = "area: by trapezoids from 1 token a pass to the most "
 			"that the method came to,\nweighted: from 0, with "
-			"accuracy y as y exp(-3 (1 - y/best)), without points "
-			"that\nlose more than 5 % (accuracy under parallelism, "
-			"d3LLM).",
+			"accuracy y as y exp(-3 (1 - y/best)), without "
+			"points\nthat lose more than 5 % (accuracy under "
+			"parallelism, d3LLM).",
 		.name_key = { "method" },
 		.n_names = 1,
 		.plot = { .y = { "% times tokens a pass" } } };

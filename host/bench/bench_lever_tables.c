@@ -265,7 +265,7 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 				"them, so that they depend on the text alone; "
 				"a cycle begins where\nthe previous one ended. "
 				"ms: of a verification; NPU: its computing "
-				"alone. Saved and\nretained: against no "
+				"alone. Saved\nand retained: against no "
 				"pruning.",
 			.name_key = { "pruning" },
 			.variant = prunings,

@@ -82,7 +82,7 @@ static const struct table_spec methods_table = { .name = "methods",
 static const struct table_spec rows_table = { .name = "rows",
 	.title = "Use of the rows of decode passes",
 	.note = "valid: kept; wasted: rejected drafts; underutilized: padding "
-		"of the static graph;\nof tiles: the valid ones of the matrix "
+		"of the static\ngraph; of tiles: the valid ones of the matrix "
 		"engine's whole tiles.",
 	.name_key = { "method" },
 	.column = rows_columns,

@@ -211,7 +211,7 @@ static int fill_ratios(struct bench_table *t, const struct recording *r,
 	*t = (struct bench_table){ .name = "sensitivity",
 		.title = "Lever's tokens/s over those of other methods",
 		.note = "Each fitted constant of the profile, decreased and "
-			"increased; the trees are those\nrecorded with the "
+			"increased; the trees are\nthose recorded with the "
 			"unchanged profile.",
 		.name_key = { "constant" },
 		.n_names = 1 };
@@ -239,8 +239,8 @@ static int fill(const struct bench_price_args *a, struct pass_ask *p,
 	t[0] = (struct bench_table){ .name = "passes",
 		.title = "A pass and its parts, in ms",
 		.note = "read, NPU, draft, logits: time of each; hidden: their "
-			"time in parallel with others;\nlost: the pass's time "
-			"beyond the longer of reading and the rest; mJ: for "
+			"time in parallel with\nothers; lost: the pass's time "
+			"beyond the longer of reading and the rest; mJ:\nfor "
 			"each token.",
 		.name_key = { "pass" },
 		.n_names = 1 };

@@ -10,7 +10,7 @@
 
 const char bench_simulated[] =
 	"Acceptance is simulated where an oracle drafts: it has the text and "
-	"agrees with the\ntarget in a share P of the tokens.";
+	"agrees with\nthe target in a share P of the tokens.";
 
 void report_print_size(const struct experiment *x, unsigned n_predict)
 {

@@ -216,7 +216,7 @@ static const struct sdnpu_spec specs[] = {
 			"recovered: the share of the first row's lost rows.",
 		.plot = { .y = { "% of the rows" } }),
 	SPEC(SDNPU_T_OVERHEAD, overheads, overhead_columns, .name = "overhead",
-		.title = "What it costs",
+		.title = "Overhead",
 		.note = "prompt token: the time to the first token over the "
 			"prompt's tokens.",
 		.plot = { .y = { "us a prompt token" } }),

@@ -132,7 +132,7 @@ void sdnpu_graphs_fill(const struct sdnpu_graphs *g, struct bench_table *t)
 	*t = (struct bench_table){ .name = "graphs",
 		.title = "Prompts by plans of graph switching",
 		.note = "ms until a prompt is computed and the decode graphs "
-			"are loaded. off: both kinds of\ngraph are always "
+			"are loaded. off: both kinds\nof graph are always "
 			"loaded. waited, held: of the longest prompt.",
 		.name_key = { "plan" },
 		.n_names = 1,

@@ -86,7 +86,8 @@ static void probe_bus(struct finding *f, const char *address)
 	}
 	dbus_connection_set_exit_on_disconnect(bus, FALSE);
 	if (bus_answers(bus, name, sizeof(name)))
-		finding_is(f, PROBE_OK, "%s answers, we are %s", address, name);
+		finding_is(f, PROBE_OK, "%s answers; this connection is %s",
+			address, name);
 	else
 		finding_is(f, PROBE_MISSING, "%s: no answer within %d ms",
 			address, BUS_WAIT_MS);

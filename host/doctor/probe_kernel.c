@@ -107,7 +107,7 @@ void probe_strace(struct finding *f)
 	finding_number(f, "ptrace_scope", scope);
 	finding_means(f,
 		"scripts/strace-pair shows how the two processes talk; "
-		"docs/tracing-ipc.md tells how to read it.");
+		"docs/tracing-ipc.md explains how to read it.");
 	finding_is(f, PROBE_OK, "%s", there ? path : "strace is not in PATH");
 	if (scope >= 0)
 		finding_also(f, ", ptrace_scope %lld", (long long)scope);
@@ -152,8 +152,8 @@ void probe_perf(struct finding *f)
 	finding_is(f, PROBE_OK, "%s, perf_event_paranoid %lld",
 		there ? path : "perf is not in PATH", (long long)paranoid);
 	finding_means(f,
-		"For whoever wants to know where the time goes; Tandem's own "
-		"figures (--stats, bench) do not need it.");
+		"Shows where the time is spent; Tandem's own figures (--stats, "
+		"bench) do not need it.");
 	if (!there) {
 		f->state = PROBE_MISSING;
 		finding_fix(f, "%sapt-get install linux-perf", probe_sudo());

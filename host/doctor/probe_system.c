@@ -105,8 +105,8 @@ void probe_cores(struct finding *f)
 	unsigned usable = workers_online();
 	double quota = cpu_quota();
 
-	finding_is(
-		f, PROBE_OK, "%u of %ld processors are ours", usable, online);
+	finding_is(f, PROBE_OK, "%u of %ld processors can be used", usable,
+		online);
 	finding_number(f, "online", online);
 	finding_number(f, "usable", usable);
 	if (quota > 0) {
@@ -154,7 +154,7 @@ void probe_memory(struct finding *f)
 	if (!probe_field(info, "MemTotal", &total) ||
 		!probe_field(info, "MemAvailable", &free_kb)) {
 		finding_is(f, PROBE_LIMITED, "%s cannot be read", info);
-		finding_means(f, "It is not known how large a model fits.");
+		finding_means(f, "The largest possible model is unknown.");
 		finding_fix(f, "%smount -t proc proc /proc", probe_sudo());
 		return;
 	}
@@ -206,7 +206,7 @@ void probe_address_space(struct finding *f)
 	finding_number(f, "window", (int64_t)got);
 	finding_number(f, "limit", limit == UINT64_MAX ? -1 : (int64_t)limit);
 	if (got == size[0]) {
-		finding_means(f, "Every --va-window up to 4 GiB can be had.");
+		finding_means(f, "Every --va-window up to 4 GiB is possible.");
 		return;
 	}
 	finding_means(f,
@@ -224,8 +224,8 @@ void probe_memfd_seals(struct finding *f)
 	int error = errno;
 
 	finding_means(f,
-		"All that host and device share lies in such files; sealed, "
-		"neither can pull memory from under the other.");
+		"Host and device share memory through such files; sealed, "
+		"neither side can take memory away from the other.");
 	if (fd < 0) {
 		finding_is(
 			f, PROBE_MISSING, "memfd_create: %s", strerror(error));

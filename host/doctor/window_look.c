@@ -120,7 +120,7 @@ static int find(pid_t pid, int *fd, pid_t *device, struct err *e)
 			"(pgrep tandem-npu lists those there are)",
 			(int)pid);
 	if (ret == -ENOENT)
-		return err_set(e, ENOENT, "no device runs that may be seen");
+		return err_set(e, ENOENT, "no visible device is running");
 	return ret ? err_sys(e, -ret, "cannot look at process %d", (int)pid)
 		   : 0;
 }
@@ -171,7 +171,7 @@ int window_look(
 	munmap(shown, sizeof(*shown));
 	if (ret)
 		return err_set(e, EAGAIN,
-			"its window changed at every look; try again");
+			"its window changed during every read; try again");
 
 	/* The data come from another process: check all numbers before use. */
 	end = out->page;

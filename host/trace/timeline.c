@@ -111,8 +111,7 @@ static int add_slice(struct reading *r, const struct event *v,
 	if (ret)
 		return ret;
 	if (x->depth >= TIMELINE_DEPTH || t->n_slice >= UINT32_MAX)
-		return err_set(
-			r->e, EBADMSG, "too many slices within one another");
+		return err_set(r->e, EBADMSG, "slices are nested too deeply");
 	s.kind = kind_of(t->text[kind]);
 	t->slice[t->n_slice++] = s;
 	if (instant)
@@ -132,8 +131,7 @@ static int take_event(struct reading *r, const struct event *v)
 	size_t last;
 
 	if (!x)
-		return err_set(
-			r->e, EBADMSG, "an event on a track that is none");
+		return err_set(r->e, EBADMSG, "an event on an unknown track");
 	if (v->at < x->last)
 		return err_set(r->e, EBADMSG, "time goes back on a track");
 	x->last = v->at;
@@ -196,7 +194,7 @@ static int take_event(struct reading *r, const struct event *v)
 				v->at, v->value };
 		return 0;
 	default:
-		return err_set(r->e, EBADMSG, "an event of no type");
+		return err_set(r->e, EBADMSG, "an event without a type");
 	}
 }
 

@@ -19,7 +19,7 @@ int timeline_next(struct reading *r, struct proto_in *in, struct proto_field *f)
 {
 	int ret = proto_next(in, f);
 
-	return ret < 0 ? err_set(r->e, EBADMSG, "a field that is none") : ret;
+	return ret < 0 ? err_set(r->e, EBADMSG, "an invalid field") : ret;
 }
 
 /* ---- interned names ------------------------------------------------------ */
@@ -86,7 +86,7 @@ int timeline_named(struct reading *r, const struct interned *table,
 	uint64_t iid, uint32_t *out)
 {
 	if (iid >= table->n || !table->text[iid])
-		return err_set(r->e, EBADMSG, "a number that names nothing");
+		return err_set(r->e, EBADMSG, "a number without a name");
 	*out = table->text[iid] - 1;
 	return 0;
 }
@@ -191,8 +191,7 @@ int timeline_read_track(struct reading *r, struct proto_in in)
 	if (ret)
 		return ret;
 	if (!x.uuid || timeline_find_track(r->t, x.uuid))
-		return err_set(
-			r->e, EBADMSG, "a track without a number of its own");
+		return err_set(r->e, EBADMSG, "a track without a number");
 	if (TIMELINE_GROW(r, track, n_track))
 		return -ENOMEM;
 	x.name = strndup(name.at ? (const char *)name.at : "", name.left);

@@ -118,7 +118,7 @@ done
 says='qwen2.5-1.5b on sd8gen2; what runs is tiny.gguf'
 as=(-m "$tiny" "${clock[@]}" --as qwen2.5-1.5b -t 1 --spin 0)
 both="qwen2.5-1.5b, the draft model as qwen2.5-0.5b, on sd8gen2; what runs is \
-tiny.gguf, drafted by draft.gguf"
+tiny.gguf, drafted for by draft.gguf"
 first() { # WHAT FILE WANT
   check_eq "the first line of $1" "$(head -n 1 "$2")" "$3"
 }

@@ -47,7 +47,7 @@ done <<<"$tandem"
 if command -v taskset >/dev/null 2>&1; then
   cpu=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
   run_ok taskset -c "$cpu" "$TANDEM" bench ipc --rounds 1
-  check_has 'table' "$out" 'the one processor'
+  check_has 'table' "$out" 'the only processor'
   check_has 'table' "$out" 'cache line    not measured'
 fi
 

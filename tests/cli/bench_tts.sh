@@ -100,7 +100,7 @@ if [ ${#plot[@]} -gt 0 ]; then
     'energy.svg pass.svg throughput.svg time.svg'
   for svg in time energy; do
     # Of the methods the three that end best, and of each its numbers' points.
-    has_parts $svg 'right, %' 'of the phone an item' 'small, greedy' \
+    has_parts $svg 'right, %' 'phone milli' 'small, greedy' \
       "$items items of math"
     check_eq "lines of $svg" "$(grep -o '>small, [^<]*' "$tmp/svg/$svg.svg" |
       sort -u | wc -l)" 4

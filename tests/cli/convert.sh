@@ -171,7 +171,7 @@ refuse() { # SAYS COMMAND...
   check_has "stderr of: $*" "$err" "$says"
 }
 refuse 'a flash image already' convert "$image" "$tmp/x"
-refuse 'the place of the model file' convert "$model" "$model"
+refuse 'overwrite the model file' convert "$model" "$model"
 refuse none convert "$tmp/none" "$tmp/x"
 refuse no/such convert "$model" "$tmp/no/such"
 refuse 'not a regular file' convert "$model" /dev/full

@@ -59,7 +59,7 @@ run_ok "$TANDEM" doctor --report -
 check_has 'a report before any error' "$out" 'none is known'
 run "$TANDEM" run -m "$tmp/none.gguf" -p 'a private text' --stop private -n 3
 run_ok "$TANDEM" doctor --report "$tmp/report"
-check_has 'the output' "$out" 'look through it'
+check_has 'the output' "$out" 'read it before'
 for part in "command  tandem run -m $tmp/none.gguf -p (14 bytes) --stop (7 bytes) -n 3" \
   "error    cannot open '$tmp/none.gguf'" 'Tandem 0.' 'Max open files' \
   ' io_uring ' "$(uname -r)"; do
