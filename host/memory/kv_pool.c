@@ -41,8 +41,8 @@ uint32_t kv_pool_free(const struct kv_pool *p)
 }
 
 /*
- * Where n runs begin that have no place behind others: in the longest hole,
- * and in its middle, so that both they and what ends where the hole begins can
+ * Where to begin n runs that cannot follow another: in the middle of the
+ * longest hole, so that both these runs and those that end before the hole can
  * grow. The pool's beginning has nothing before it.
  */
 static uint32_t choose(const struct kv_pool *p, uint32_t n)

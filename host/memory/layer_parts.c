@@ -6,10 +6,10 @@
 #include <assert.h>
 #include <stdbool.h>
 
-/* A place between two rows of a layer, where parts meet. */
+/* A boundary between two rows of a layer, where parts meet. */
 struct place {
 	uint32_t tensor, row;
-	uint64_t at; /* in the layer's extent */
+	uint64_t at; /* offset in the layer's extent */
 };
 
 static uint64_t bytes_of_rows(const struct wire_tensor *t, uint32_t rows)
@@ -17,7 +17,7 @@ static uint64_t bytes_of_rows(const struct wire_tensor *t, uint32_t rows)
 	return layout_bytes(t->type, rows, t->cols);
 }
 
-/* The place nearest to byte `at`, which lies behind attention. */
+/* The boundary nearest to byte `at`, which is after attention. */
 static struct place nearest(
 	const struct wire_tensor t[WIRE_T_COUNT], uint64_t at)
 {
@@ -53,7 +53,7 @@ unsigned layer_parts(const struct wire_tensor t[WIRE_T_COUNT], uint64_t bytes,
 			to = nearest(
 				t, first + (bytes - first) * (i - 1) / (n - 1));
 		if (i < n && (to.at <= from.at || to.at >= bytes))
-			continue; /* a tile is more than a part */
+			continue; /* a tile is larger than a part */
 		out[parts++] = (struct layer_part){ { from.tensor, from.row,
 							    to.tensor, to.row },
 			from.at, to.at };

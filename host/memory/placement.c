@@ -13,8 +13,8 @@ _Static_assert(sizeof(placement_names) / sizeof(placement_names[0]) ==
 
 struct place {
 	uint32_t addr;
-	bool mapped, extended; /* in the window; beside it */
-	uint64_t used;         /* when, by the count of needs */
+	bool mapped, extended; /* in the window; in the extended region */
+	uint64_t used;         /* number of the last need */
 };
 
 struct placement {
@@ -58,7 +58,7 @@ static int place_block(struct placement *p, uint32_t block, struct err *e)
 
 		if (!p->window.extend)
 			return -ENOSPC;
-		/* Where there is no room here either, *e keeps the window's
+		/* If there is no room here either, *e keeps the window's
 		 * error. */
 		ret = p->window.extend(p->window.arg, block, &at->addr, &why);
 		if (ret && ret != -ENOSPC && e)
@@ -95,8 +95,8 @@ int placement_fill(struct placement *p, struct err *e)
 
 /*
  * While block `now` is about to run, block i runs again after (i - now) mod n
- * steps. The furthest is therefore the first mapped one found walking back
- * from `now`.
+ * steps. The furthest is therefore the first mapped one found walking back from
+ * `now`.
  */
 static bool furthest_use(
 	const struct placement *p, uint32_t now, uint32_t *victim)
@@ -125,7 +125,7 @@ static bool longest_unused(const struct placement *p, uint32_t *victim)
 	return used != UINT64_MAX;
 }
 
-/* -ENOSPC when nothing is left that could go. */
+/* -ENOSPC when there is nothing left to unmap. */
 static int make_room(struct placement *p, uint32_t block, struct err *e)
 {
 	bool lru = p->policy != PLACEMENT_BELADY, any = false;

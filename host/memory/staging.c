@@ -18,23 +18,23 @@
 
 _Static_assert(2 * STREAM_DEPTH_MAX <= TRACE_LANES, "a lane a read");
 
-/* What one read brings: a layer, or a part of one. */
+/* The data of one read: a layer, or a part of one. */
 struct piece {
 	struct image_extent x;
-	uint64_t own; /* bytes of it that no other brings */
+	uint64_t own; /* bytes that no other piece has */
 	uint32_t layer;
-	bool begins, ends; /* with the layer */
+	bool begins, ends; /* at the layer's begin, at its end */
 };
 
 struct slot {
 	struct buffer *buffer;
-	uint32_t piece;    /* that is being read or is there */
+	uint32_t piece;    /* being read or present */
 	uint64_t ready_ps; /* on the phone's time */
-	uint64_t takes_ps; /* its read, where flash has nothing else to do */
+	uint64_t takes_ps; /* duration of its read on an idle flash */
 };
 
-/* Reads of all pieces, of which the speed of flash is known; each tells it only
- * if of its bytes one in so many was seen to come. */
+/* Passes over all pieces whose speed of flash is kept; a pass counts if at
+ * least one in LAP_SEEN of its bytes was timed. */
 #define LAPS     5
 #define LAP_SEEN 4
 
@@ -43,17 +43,18 @@ struct staging {
 	struct staging_opts opts;
 	struct stream *stream;
 	struct slot slot[STREAM_SLOTS];
-	/* Slots with pieces that were not needed yet, in their order. */
+	/* Slots with pieces not used yet, in their order. */
 	unsigned queue[STREAM_SLOTS];
 	unsigned queued, oldest;
 	struct piece *piece; /* [pieces] of a pass, in the order of use */
 	uint32_t pieces;
-	uint32_t next; /* of them, to read */
-	/* What flash took for a byte in the last laps, and until they began. */
+	uint32_t next; /* next piece to read */
+	/* Nanoseconds per byte in the last passes; statistics at the last
+	 * pass's start. */
 	double ns_per_byte[LAPS];
 	unsigned laps;
 	struct stream_stats lap_from;
-	uint64_t begun; /* bytes of reads */
+	uint64_t begun; /* bytes of all reads begun */
 	unsigned in_flight;
 	struct staging_stats stats;
 };
@@ -71,7 +72,7 @@ bool staging_parts_may(const struct image *image)
 	return true;
 }
 
-/* Of a layer that comes in parts: how many. */
+/* Cut a layer into parts; returns their number. */
 static unsigned cut_layer(const struct image *image,
 	const struct staging_opts *o, uint32_t layer,
 	struct layer_part part[LAYER_PARTS_MAX])
@@ -176,8 +177,8 @@ static int open_slot(struct staging *s, unsigned i, size_t bytes, struct err *e)
 	return stream_add_slot(s->stream, s->slot[i].buffer, head, bytes, e);
 }
 
-/* A read was sent, or is back; of those under way it has a lane. */
-static void tell_read(
+/* Trace that a read was sent, or is back; each read in flight has a lane. */
+static void trace_read(
 	void *arg, unsigned lane, bool back, uint64_t offset, uint64_t bytes)
 {
 	struct staging *s = arg;
@@ -207,7 +208,7 @@ int staging_open(struct staging **out, const struct image *image,
 	s->image = image;
 	s->opts = *opts;
 	if (opts->trace) {
-		s->opts.stream.on_read = tell_read;
+		s->opts.stream.on_read = trace_read;
 		s->opts.stream.on_read_arg = s;
 	}
 	ret = find_pieces(s, e);
@@ -230,7 +231,7 @@ void staging_close(struct staging *s)
 {
 	if (!s)
 		return;
-	/* A read that never came back may still write into its slot. */
+	/* A read that never returned may still write into its slot. */
 	if (!s->stream || stream_close(s->stream))
 		for (unsigned i = 0; i < s->opts.slots; i++)
 			buffer_close(s->slot[i].buffer);
@@ -245,8 +246,8 @@ struct buffer *staging_buffer(const struct staging *s, unsigned slot)
 
 /* ---- reading ---- */
 
-/* Of the i-th read of a piece, 0 behind the last. What a layer is priced as
- * comes with the first of its parts. */
+/* Bytes of the i-th read of a piece, 0 after the last. A layer's price is
+ * charged with the first of its parts. */
 static uint64_t priced_bytes(
 	const struct staging *s, const struct piece *p, uint32_t i)
 {
@@ -267,7 +268,7 @@ static int read_next(
 	at->piece = s->next;
 	s->begun += next->x.stored;
 	if (s->opts.soc) {
-		/* The reads of the piece on the phone's time. */
+		/* The piece's reads on the phone's timeline. */
 		const struct soc *soc = s->opts.soc;
 		uint64_t begin = price_flash_begin_ps(soc), bytes;
 		unsigned queue = (unsigned)soc->flash_queue;
@@ -285,7 +286,7 @@ static int read_next(
 	}
 	s->queue[(s->oldest + s->queued++) % STREAM_SLOTS] = slot;
 	s->next = (s->next + 1) % s->pieces;
-	if (!s->next) { /* a lap ends */
+	if (!s->next) { /* a pass over all pieces ends */
 		struct stream_stats now;
 		uint64_t all, bytes, ns;
 
@@ -311,9 +312,9 @@ int staging_start(struct staging *s, struct err *e)
 }
 
 /*
- * When the slot's layer is there, whose turn came at turn_ps. In their order
- * all before it were read by then, so that no more is left than its own read;
- * and no less than what a phone does not read ahead.
+ * When the slot's layer is ready, whose turn came at `turn`. All reads before
+ * it have ended by then, so at most its own read remains; and at least the
+ * share that the phone does not read ahead.
  */
 static uint64_t there_ps(const struct staging *s, unsigned slot, uint64_t turn)
 {
@@ -382,7 +383,8 @@ int staging_fill(struct staging *s, struct err *e)
 		int ret = stream_wait(s->stream, s->queue[at], e);
 
 		if (ret) {
-			/* What failed, and all behind it, is not there. */
+			/* The failed piece, and all after it, are not
+			 * available. */
 			s->queued = i;
 			return ret;
 		}
@@ -398,9 +400,9 @@ void staging_read_on(struct staging *s)
 }
 
 /*
- * The median of the last laps: a disk is not the same from one minute to the
- * next, and a lap that something else disturbed tells nothing. Before there is
- * one, all that was seen, or else no less than it takes; 0: nothing was read.
+ * Nanoseconds per byte: the median of the last passes, as a disk's speed varies
+ * and a disturbed pass must not count. Before the first pass has ended: of all
+ * timed bytes, or else an upper bound; 0: nothing was read.
  */
 static double ns_per_byte(const struct staging *s)
 {
@@ -442,7 +444,7 @@ uint64_t staging_read_time(struct staging *s)
 		struct price p;
 
 		bytes += of->x.stored;
-		/* On the phone all reads come one after the other. */
+		/* On the phone reads are sequential. */
 		for (uint32_t k = 0;
 			s->opts.soc && (one = priced_bytes(s, of, k)); k++) {
 			price_flash(s->opts.soc, one, &p);

@@ -1,4 +1,4 @@
-/* What streaming layers from flash came to. Plain data, any thread. */
+/* Counters of streaming layers from flash. Plain data, any thread. */
 #ifndef HOST_MEMORY_STAGING_STATS_H
 #define HOST_MEMORY_STAGING_STATS_H
 
@@ -9,9 +9,9 @@
 
 /* clang-format off */
 #define STAGING_STATS(X)                                                      \
-	X(uint64_t, bytes_used) /* of layers that were needed, as stored */   \
+	X(uint64_t, bytes_used) /* of layers that were used, as stored */   \
 	X(uint64_t, layers_used)                                              \
-	/* places where two parts of them meet: the page there came twice */  \
+	/* boundaries between used parts: their page was read twice */  \
 	X(uint64_t, meetings)                                                 \
 	X(uint64_t, wait_ps)    /* of the host for layers, on the phone */
 /* clang-format on */

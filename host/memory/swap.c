@@ -13,15 +13,15 @@
 #include <string.h>
 #include <time.h>
 
-#define POISON 0xff /* as float32 and as fp16 no number */
+#define POISON 0xff /* NaN in float32 and in fp16 */
 
 struct slot {
 	struct buffer *buffer;
 	uint8_t *bytes;
-	uint32_t block;    /* that is copied to it or lies there */
+	uint32_t block;    /* being copied or present */
 	uint64_t ready_ps; /* on the phone's time */
-	bool there;        /* under the lock: nobody copies to it */
-	bool lent;         /* the caller's */
+	bool present;      /* guarded by the lock: not being copied to */
+	bool lent;         /* in use by the caller */
 };
 
 struct swap {
@@ -30,14 +30,14 @@ struct swap {
 	struct slot slot[SWAP_SLOTS];
 	/* Slots that are not lent, in the order of their blocks. */
 	unsigned queue[SWAP_SLOTS], queued;
-	uint32_t next; /* block to copy */
+	uint32_t next; /* next block to copy */
 	struct swap_stats stats;
 
 	pthread_t thread;
 	bool runs;
 	pthread_mutex_t lock;
-	pthread_cond_t work, came;
-	/* Under the lock: slots to copy to, the oldest first. */
+	pthread_cond_t work, copied;
+	/* Guarded by the lock: slots to fill, the oldest first. */
 	unsigned order[SWAP_SLOTS], ordered;
 	bool ends;
 };
@@ -63,14 +63,14 @@ static void *copier(void *arg)
 		s->ordered--;
 		memmove(s->order, s->order + 1,
 			s->ordered * sizeof(s->order[0]));
-		/* The lock is held except for the copy. */
+		/* The lock is released during the copy. */
 		pthread_mutex_unlock(&s->lock);
 		trace_begin(s->opts.trace, TRACE_COPY, at->block, b->bytes);
 		memcpy(at->bytes, b->from, b->bytes);
 		trace_end(s->opts.trace, TRACE_COPY);
 		pthread_mutex_lock(&s->lock);
-		at->there = true;
-		pthread_cond_signal(&s->came);
+		at->present = true;
+		pthread_cond_signal(&s->copied);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
@@ -91,7 +91,7 @@ static int open_slot(struct swap *s, unsigned i, struct err *e)
 		at->buffer = NULL;
 	else
 		buffer_take_memory(at->buffer, NULL);
-	at->there = true;
+	at->present = true;
 	return ret;
 }
 
@@ -108,7 +108,7 @@ int swap_open(struct swap **out, const struct swap_opts *opts, struct err *e)
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->work, NULL);
-	pthread_cond_init(&s->came, &monotonic);
+	pthread_cond_init(&s->copied, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	s->block = calloc(opts->n, sizeof(*s->block));
 	if (!s->block)
@@ -144,7 +144,7 @@ void swap_close(struct swap *s)
 		pthread_mutex_unlock(&s->lock);
 		pthread_join(s->thread, NULL);
 	}
-	pthread_cond_destroy(&s->came);
+	pthread_cond_destroy(&s->copied);
 	pthread_cond_destroy(&s->work);
 	pthread_mutex_destroy(&s->lock);
 	for (unsigned i = 0; i < SWAP_SLOTS; i++)
@@ -174,7 +174,7 @@ static void fill_next(struct swap *s, unsigned slot, uint64_t from_ps)
 		at->ready_ps = phone_copy(s->opts.time, from_ps, &b->price);
 	at->bytes = buffer_begin(at->buffer, 0, b->bytes, BUFFER_WRITE);
 	pthread_mutex_lock(&s->lock);
-	at->there = false;
+	at->present = false;
 	s->order[s->ordered++] = slot;
 	pthread_cond_signal(&s->work);
 	pthread_mutex_unlock(&s->lock);
@@ -191,8 +191,7 @@ bool swap_need(struct swap *s, uint32_t i, unsigned *slot, uint64_t *ready_ps)
 	if (!s->queued)
 		return false;
 	if (s->slot[s->queue[0]].block != i) {
-		/* The waiting blocks were copied for a pass that was broken
-		 * off. */
+		/* The waiting blocks were copied for an interrupted pass. */
 		unsigned n = s->queued, waiting[SWAP_SLOTS];
 
 		memcpy(waiting, s->queue, sizeof(waiting));
@@ -217,7 +216,7 @@ bool swap_is_there(struct swap *s, unsigned slot, unsigned wait_us)
 	struct slot *at = &s->slot[slot];
 	struct timespec until;
 	int late = 0;
-	bool there;
+	bool present;
 
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += wait_us / 1000000;
@@ -225,16 +224,16 @@ bool swap_is_there(struct swap *s, unsigned slot, unsigned wait_us)
 	until.tv_sec += until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;
 	pthread_mutex_lock(&s->lock);
-	while (!at->there && !late)
-		late = pthread_cond_timedwait(&s->came, &s->lock, &until);
-	there = at->there;
+	while (!at->present && !late)
+		late = pthread_cond_timedwait(&s->copied, &s->lock, &until);
+	present = at->present;
 	pthread_mutex_unlock(&s->lock);
-	if (there && at->bytes) {
+	if (present && at->bytes) {
 		buffer_end(
 			at->buffer, 0, s->block[at->block].bytes, BUFFER_WRITE);
 		at->bytes = NULL;
 	}
-	return there;
+	return present;
 }
 
 void swap_done(struct swap *s, unsigned slot, uint64_t ps)

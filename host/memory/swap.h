@@ -1,19 +1,18 @@
 /*
- * The blocks of weights that come and go under a plan of host/memory/
- * swap_plan.h: a thread copies them, in the order in which passes use them,
- * which is always the same, from where they lie in memory into two staging
- * slots, shared buffers (tandem:swap0, tandem:swap1) that the device has mapped
- * for good. As soon as a slot is free the next block is copied into it, across
- * the end of a pass too (llada.cpp, section 3.4, "pipeline-based data
- * transfer").
+ * Copying of the temporary blocks of a plan (host/memory/swap_plan.h): a thread
+ * copies weights, in the order of use, which is the same in every pass, from
+ * memory into two staging slots: shared buffers (tandem:swap0, tandem:swap1)
+ * that the device has mapped permanently. As soon as a slot is free the next
+ * block is copied into it, across the end of a pass too (llada.cpp, section
+ * 3.4, "pipeline-based data transfer").
  *
  * A slot is filled, needed, and done: between the last two the device reads it
- * and nobody writes. With `poison` a slot is overwritten with what is no number
- * as soon as it is done, so that a device that still read it would compute
- * other bytes.
+ * and no thread writes it. With `poison` a slot is overwritten with NaN when it
+ * is done, so that a device that still reads it computes wrong results, which
+ * tests notice.
  *
- * Called by one thread; the copying thread is this file's own. On the phone's
- * time copies have an engine of their own, beside the CPU and the NPU.
+ * Called by one thread; the copying thread is internal. On the phone's timeline
+ * copies have an engine of their own, in parallel with CPU and NPU.
  */
 #ifndef HOST_MEMORY_SWAP_H
 #define HOST_MEMORY_SWAP_H
@@ -30,51 +29,50 @@ struct err;
 struct phone_time;
 struct swap;
 
-/* What is copied: it stays the caller's and outlives the swap. */
+/* A block to copy; owned by the caller, must outlive the swap. */
 struct swap_block {
 	const void *from;
 	size_t bytes;
-	struct price price; /* of the copy; nothing without a phone */
+	struct price price; /* of the copy; zero without a phone */
 };
 
 struct swap_opts {
-	const struct swap_block *block; /* [n], in the order of use; copied */
-	uint32_t n;                     /* at least 1 */
-	size_t slot_bytes;              /* of the largest */
+	/* [n], in the order of use; the array is copied */
+	const struct swap_block *block;
+	uint32_t n;        /* at least 1 */
+	size_t slot_bytes; /* bytes of the largest block */
 	bool poison;
-	struct phone_time *time; /* NULL: there is no phone */
+	struct phone_time *time; /* NULL: no phone */
 	struct trace *trace;     /* NULL: none */
 };
 
-/* Creates the slots' buffers and the thread; nothing is copied until
+/* Create the slots' buffers and the thread; nothing is copied before
  * swap_start. */
 int swap_open(struct swap **out, const struct swap_opts *, struct err *);
 void swap_close(struct swap *);
 
 struct buffer *swap_buffer(const struct swap *, unsigned slot);
 
-/* Begin to copy ahead. */
+/* Start copying ahead. */
 void swap_start(struct swap *);
 
 /*
- * Block i of `block` is about to be used. True: *slot is the one that it is
- * being copied to or lies in, *ready_ps when it is there on the phone's time,
- * and the slot is the caller's until swap_done. False: both slots are
- * the caller's, and it must be done with one first. Where a pass was broken
- * off, blocks that were copied for the rest of it are dropped.
+ * Block i of `block` is used next. True: *slot has it, or is being filled with
+ * it, until *ready_ps on the phone's timeline, and belongs to the caller until
+ * swap_done. False: the caller has both slots, and must be done with one first.
+ * After an interrupted pass, blocks that were copied for its rest are dropped.
  */
 bool swap_need(struct swap *, uint32_t i, unsigned *slot, uint64_t *ready_ps);
 
-/* Whether the block is in its slot now; waits for it, but not longer than
- * `wait_us`. */
+/* Whether the block is in its slot; waits for it up to `wait_us`. */
 bool swap_is_there(struct swap *, unsigned slot, unsigned wait_us);
 
-/* The device is done with the slot, on the phone's time at `ps`: the next block
- * is copied into it. */
+/* The device is done with the slot, at phone time `ps`: copy the next block
+ * into it. */
 void swap_done(struct swap *, unsigned slot, uint64_t ps);
 
 struct swap_stats {
-	uint64_t copies, bytes; /* begun */
+	uint64_t copies, bytes; /* started */
 };
 void swap_stats(const struct swap *, struct swap_stats *out);
 

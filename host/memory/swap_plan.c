@@ -11,8 +11,8 @@
 /* ---- the stall of a choice ----------------------------------------------- */
 
 /*
- * An instant, as the latest of four earlier ones each so much later: those that
- * a forward hands to the next.
+ * An instant in (max, +) form: the latest of the four instants that one forward
+ * passes to the next, each plus a delay.
  */
 enum { RAN, COPIED, FREED, FREED_NEXT, INSTANTS };
 #define NEVER (INT64_MIN / 8)
@@ -36,7 +36,7 @@ static struct instant plus(struct instant a, int64_t time)
 	return a;
 }
 
-/* A forward: x[i] becomes instant i of the next in terms of this one's. */
+/* One forward: x[i] becomes instant i after it, relative to those before it. */
 static void forward(const struct swap_op *op, uint32_t n, const bool *temporary,
 	struct instant x[INSTANTS])
 {
@@ -57,7 +57,7 @@ static void forward(const struct swap_op *op, uint32_t n, const bool *temporary,
 	}
 }
 
-/* to = a behind b. */
+/* to = a after b. */
 static void compose(struct instant to[INSTANTS],
 	const struct instant a[INSTANTS], const struct instant b[INSTANTS])
 {
@@ -109,10 +109,10 @@ struct search {
 	const struct swap_op *op;
 	uint32_t n;
 	const struct swap_room *room;
-	uint64_t total, largest; /* bytes of all operators, of one */
+	uint64_t total, largest; /* bytes of all operators, of the largest */
 	bool *now, *best;        /* [n] temporary */
 	bool found;
-	uint64_t stall, copied; /* of the best */
+	uint64_t stall, copied; /* of the best choice */
 };
 
 static uint64_t copied_by(const struct search *s, const bool *temporary)
@@ -130,8 +130,9 @@ static uint64_t mapped(const struct swap_room *r, uint64_t bytes)
 }
 
 /*
- * Whether so many bytes of residents fit beside the slots, however they are cut
- * into mappings: each but the last is filled but for less than an operator.
+ * Whether `bytes` bytes of residents fit beside the slots, however they are cut
+ * into mappings: all mappings but the last are full but for less than one
+ * operator.
  */
 static bool fits(const struct search *s, uint64_t bytes)
 {
@@ -147,7 +148,8 @@ static bool fits(const struct search *s, uint64_t bytes)
 	return taken <= r->bytes && SWAP_SLOTS + mappings <= r->slots;
 }
 
-/* Less stall, or as little and less to copy. */
+/* Keep a choice with less stall, or with equal stall and fewer bytes to
+ * copy. */
 static void consider(struct search *s, const bool *temporary)
 {
 	uint64_t copied = copied_by(s, temporary), stall;
@@ -167,13 +169,13 @@ static void consider(struct search *s, const bool *temporary)
 
 /* ---- the pool ------------------------------------------------------------ */
 
-#define EXCHANGES 300 /* that are tried of one choice */
-#define PARTS     4   /* of an operator, on average, that the pool goes by */
+#define EXCHANGES 300 /* tried for one choice, at most */
+#define PARTS     4   /* steps of the pool per operator, on average */
 
 /*
- * llada.cpp's walk: an operator is temporary when those since the one before it
- * take as long as its copy. What is still too much then goes by the time that
- * would hide it, for its bytes.
+ * llada.cpp's walk: an operator is temporary when those since the last
+ * temporary one take as long as its copy. If that is not enough, further ones
+ * are chosen by the time that hides their copy, per byte.
  */
 static void walk(struct search *s, uint64_t need)
 {
@@ -213,7 +215,7 @@ static void walk(struct search *s, uint64_t need)
 	}
 }
 
-/* Those that take the least time to copy, for their bytes. */
+/* Choose operators with the least copy time per byte. */
 static void cheapest(struct search *s, uint64_t need)
 {
 	uint64_t left = need;
@@ -239,8 +241,8 @@ static void cheapest(struct search *s, uint64_t need)
 	}
 }
 
-/* What one step of improve makes of it: temporary operator `out` stays, or is
- * exchanged for `in`, unless `in` is n. */
+/* One step of improve: make temporary operator `out` resident, and `in`
+ * temporary instead, unless `in` is n. True if that is better. */
 static bool try_step(struct search *s, uint32_t out, uint32_t in,
 	uint64_t least, uint64_t *copied, uint64_t *stall)
 {
@@ -265,8 +267,8 @@ static bool try_step(struct search *s, uint32_t out, uint32_t in,
 	return false;
 }
 
-/* Steps that help, while at least so many bytes stay away: a bound of the
- * pool's, not of the room. */
+/* Improve by steps, while at least `least` bytes stay temporary: a bound of the
+ * pool, not of the room. */
 static void improve(struct search *s, uint64_t least)
 {
 	uint64_t copied = copied_by(s, s->now);
@@ -291,8 +293,8 @@ static void improve(struct search *s, uint64_t least)
 static void improve_chain(struct search *s, uint64_t away)
 {
 	improve(s, away);
-	/* Consider this choice, and those that follow as one operator after the
-	 * other stays, the one that takes longest to copy first. */
+	/* Consider this choice, and those after making one operator after the
+	 * other resident, in the order of falling copy time. */
 	for (;;) {
 		uint32_t pick = s->n;
 
@@ -317,7 +319,7 @@ static void try_pool(struct search *s)
 		if (part % PARTS == 0) {
 			uint64_t want = part / PARTS;
 
-			/* `want` of them, as far from one another as can be. */
+			/* `want` temporary operators, evenly spread. */
 			for (uint32_t i = 0; i < s->n; i++)
 				s->now[i] =
 					(i + 1) * want / s->n > i * want / s->n;
@@ -333,8 +335,8 @@ static void try_pool(struct search *s)
 /* ---- a plan -------------------------------------------------------------- */
 
 /*
- * Residents one behind the other, in mappings as large as may be. How many
- * bytes of the window that takes.
+ * Pack residents in order, in mappings as large as possible. Returns the bytes
+ * of the window that this takes.
  */
 static uint64_t pack(struct swap_plan *p, const struct swap_op *op, uint32_t n,
 	const struct swap_room *room)

@@ -20,7 +20,7 @@
 _Static_assert(ALIGN == WEIGHTS_ALIGN, "blocks lie as their tensors do");
 #define PAGE IMAGE_PAGE
 
-/* The tensor as it will lie; rows 0 if there is none. */
+/* The tensor in the block's layout; rows 0 if there is none. */
 static struct wire_tensor laid_out(const struct model *m,
 	const struct weights_plan *plan, uint32_t layer, unsigned i)
 {
@@ -46,7 +46,7 @@ static uint64_t tensor_bytes(const struct wire_tensor *w)
 		w->rows ? layout_bytes(w->type, w->rows, w->cols) : 0, ALIGN);
 }
 
-/* Bytes in front of a block's first layer. */
+/* Bytes before a block's first layer. */
 static uint64_t head_bytes(const struct model *m, bool streamed)
 {
 	return align_up(m->n_rot / 2 * sizeof(float), streamed ? PAGE : ALIGN);
@@ -63,7 +63,7 @@ void weights_fill_head(const struct model *m, void *dst)
 }
 
 /*
- * The bytes of layers [first, first + n) in one buffer, without its head. The
+ * Bytes of layers [first, first + n) in one buffer, without its head. The
  * tensors' sizes were checked against the file, so their sum cannot overflow.
  */
 static uint64_t layers_bytes(const struct model *m,
@@ -81,8 +81,8 @@ static uint64_t layers_bytes(const struct model *m,
 	return bytes;
 }
 
-/* Whether a block begins at layer l, behind another, when `n` are wanted of the
- * resident ones. */
+/* Whether a block begins at layer l > 0, if there shall be n resident
+ * blocks. */
 static bool begins(const struct weights_plan *plan, uint32_t n, uint32_t l)
 {
 	uint64_t resident = plan->residency.resident, i = 0;
@@ -90,8 +90,8 @@ static bool begins(const struct weights_plan *plan, uint32_t n, uint32_t l)
 	if (l == plan->cut || residency_streams(&plan->residency, l) ||
 		residency_streams(&plan->residency, l - 1))
 		return true;
-	/* Block i is meant to begin at i * resident / n, rounded down, counted
-	 * in layers that stay. */
+	/* Block i shall begin at i * resident / n, rounded down, counted in
+	 * resident layers. */
 	for (uint32_t k = 0; k < l; k++)
 		i += !residency_streams(&plan->residency, k);
 	return (i * n + resident - 1) / resident * resident / n == i;
@@ -143,7 +143,7 @@ static int start_layout(
 			 : err_set(e, ENOMEM, "no memory for a block's layout");
 }
 
-/* A streamed layer's blocks, from *n on. */
+/* Lay out a streamed layer's blocks, from *n on. */
 static int lay_out_parts(const struct model *m, const struct weights_plan *plan,
 	uint32_t layer, struct block *blocks, uint32_t *n, struct err *e)
 {
@@ -204,7 +204,7 @@ static int lay_out_resident(const struct model *m,
 	return 0;
 }
 
-/* The strips of an image were cut without knowing this device. */
+/* The strips of an image were cut for another device. */
 static int check_strips(
 	const struct model *m, const struct weights_plan *plan, struct err *e)
 {
@@ -240,7 +240,7 @@ int weights_cut(const struct model *m, const struct weights_plan *plan,
 
 	if (check_strips(m, plan, e))
 		return -EFBIG;
-	/* A run is cut into as many blocks as another. */
+	/* All runs are cut into equally many blocks. */
 	want = (want + runs - 1) / runs * runs;
 	while (want < resident && largest_block(m, plan, want) > plan->limit)
 		want += runs;
@@ -268,32 +268,23 @@ int weights_cut(const struct model *m, const struct weights_plan *plan,
 	return 0;
 }
 
-static int create_buffer(
-	struct workers *workers, struct block *b, uint32_t index, struct err *e)
-{
-	char name[BUFFER_NAME_MAX];
-	int ret;
-
-	snprintf(name, sizeof(name), "weights%u", index);
-	ret = buffer_create(
-		&b->buffer, name, b->bytes, BUFFER_DMA | BUFFER_HUGE, e);
-	if (ret) {
-		b->buffer = NULL;
-		return ret;
-	}
-	buffer_take_memory(b->buffer, workers);
-	return 0;
-}
-
 static int load_block(const struct model *m, struct workers *workers,
 	struct block *b, uint32_t index, struct err *e)
 {
+	char name[BUFFER_NAME_MAX];
 	uint8_t *dst;
-	int ret = b->shares ? 0 : create_buffer(workers, b, index, e);
+	int ret = 0;
 
-	if (ret)
-		return ret;
-
+	if (!b->shares) {
+		snprintf(name, sizeof(name), "weights%u", index);
+		ret = buffer_create(&b->buffer, name, b->bytes,
+			BUFFER_DMA | BUFFER_HUGE, e);
+		if (ret) {
+			b->buffer = NULL;
+			return ret;
+		}
+		buffer_take_memory(b->buffer, workers);
+	}
 	dst = buffer_begin(b->buffer, b->at, b->bytes, BUFFER_WRITE);
 	weights_fill_head(m, dst);
 	b->not_finite = 0;

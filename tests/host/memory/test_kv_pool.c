@@ -1,6 +1,7 @@
 /*
- * The pool of the cache's slots: no run is two's, references are counted, and
- * runs that follow one another lie side by side for as long as there is room.
+ * The pool of the cache's slots: no run belongs to two sequences, references
+ * are counted, and consecutive runs of a sequence are adjacent while there is
+ * room.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -37,7 +38,7 @@ static void test_sizes(void **state)
 	}
 }
 
-/* As many at a time as there are: slot is position. */
+/* A single sequence with as many slots as there are: slot is position. */
 static void test_one_alone_lies_in_a_row(void **state)
 {
 	struct kv_pool *p = pool_of(RUNS * KV_RUN - 1);
@@ -53,7 +54,8 @@ static void test_one_alone_lies_in_a_row(void **state)
 	kv_pool_close(p);
 }
 
-/* Sixteen that begin behind one another and grow in turn stay whole. */
+/* Sixteen sequences that begin one after another and grow in turn remain
+ * contiguous. */
 static void test_all_have_room_to_grow(void **state)
 {
 	enum { MANY = 16, LENGTH = 16 };
@@ -73,8 +75,8 @@ static void test_all_have_room_to_grow(void **state)
 	kv_pool_close(p);
 }
 
-/* 64 samples behind one prompt that grow in random turn until the pool is full
- * to the last run: what each has of its own lies in one or two pieces. */
+/* 64 samples after one prompt that grow in random order until the pool is full:
+ * the own part of each lies in one or two pieces. */
 static void test_samples_stay_whole(void **state)
 {
 	enum { MANY = 64, LENGTH = 16, PROMPT = 16 };
@@ -99,7 +101,7 @@ static void test_samples_stay_whole(void **state)
 	kv_pool_close(p);
 }
 
-/* Whatever is asked in whatever order, against counts of our own. */
+/* Random operations in random order, compared with the test's own counts. */
 static void test_references(void **state)
 {
 	struct kv_pool *p = pool_of(RUNS * KV_RUN);

@@ -1,5 +1,5 @@
-/* Layers of many shapes and types: parts are all of it, in order, each a run of
- * bytes that no other has, and about the same size. */
+/* Layers of many shapes and types: the parts cover the layer, in order; each is
+ * a separate run of bytes, and all have about the same size. */
 #include "tests/harness.h"
 
 #include "base/checked.h"
@@ -19,7 +19,7 @@ static uint32_t draw(uint64_t shape, uint64_t what, uint32_t below)
 	return (uint32_t)(rng_uniform(harness_seed(), shape, what) * below);
 }
 
-/* As an image has them: each on the first free multiple of 64. */
+/* Place tensors as an image does: each on the first free multiple of 64. */
 static uint64_t make_layer(uint64_t shape, struct wire_tensor t[WIRE_T_COUNT])
 {
 	uint32_t embd = 64 * (1 + draw(shape, 0, 8));
@@ -47,7 +47,7 @@ static uint64_t make_layer(uint64_t shape, struct wire_tensor t[WIRE_T_COUNT])
 	return at;
 }
 
-/* Of each tensor the parts have all rows, one behind the other. */
+/* For each tensor, the parts must hold all rows in order. */
 static void check_tensors(const struct wire_tensor t[WIRE_T_COUNT],
 	const struct layer_part *part, unsigned n)
 {
@@ -111,7 +111,7 @@ static void test_parts(void **state)
 			check_layer(shape, n);
 }
 
-/* Qwen2.5-1.5B's, in 4 bits with FFN-down in 8. */
+/* The shape of Qwen2.5-1.5B, in 4 bits with FFN-down in 8. */
 static void test_quarters(void **state)
 {
 	struct layer_part part[LAYER_PARTS_MAX];

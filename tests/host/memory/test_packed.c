@@ -1,6 +1,6 @@
 /*
- * Models of flash images that lie or are damaged: what is refused, when, and
- * the message that says so.
+ * Flash images of models that are inconsistent or damaged: which are refused,
+ * when, and with which message.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -37,9 +37,10 @@ static void read_extents(struct extents *x)
 	}
 }
 
-/* The image anew, sealed; the message of opening it says so. */
+/* Write the image with a new checksum; opening it must fail with that
+ * message. */
 static void refused(const struct extents *x, size_t metadata, size_t layers,
-	const char *what, const char *says)
+	const char *what, const char *want)
 {
 	struct image_write_opts o = { .n_extents = (uint32_t)(layers + 3) };
 	struct image_writer *w;
@@ -56,20 +57,20 @@ static void refused(const struct extents *x, size_t metadata, size_t layers,
 	}
 	assert_ok(image_writer_commit(w, &e), &e);
 	image_writer_close(w);
-	if (model_open(&m, path, &e) >= 0 || !strstr(e.text, says) ||
+	if (model_open(&m, path, &e) >= 0 || !strstr(e.text, want) ||
 		!strstr(e.text, path))
-		fail_msg("%s: the message '%s' does not say '%s'", what, e.text,
-			says);
+		fail_msg("%s: the message '%s' does not contain '%s'", what,
+			e.text, want);
 }
 
 static void test_metadata(void **state)
 {
 	static const struct {
 		const char *what;
-		int entry; /* of the table; -1: of the head */
+		int entry; /* of the table; -1: of the header */
 		size_t at, bytes;
 		uint64_t value;
-		const char *says;
+		const char *want;
 	} bad[] = {
 		{ "version", -1, 0, 4, 2, "metadata: version 2" },
 		{ "layout", -1, 4, 4, 4, "layout 4" },
@@ -124,7 +125,7 @@ static void test_metadata(void **state)
 			p += table + (size_t)bad[i].entry * 32;
 		memcpy(was, p, bad[i].bytes);
 		memcpy(p, &bad[i].value, bad[i].bytes);
-		refused(&x, bytes, 3, bad[i].what, bad[i].says);
+		refused(&x, bytes, 3, bad[i].what, bad[i].want);
 		memcpy(p, was, bad[i].bytes);
 	}
 	refused(&x, 63, 3, "a head cut short", "63 bytes are too few");
@@ -136,7 +137,7 @@ static void test_metadata(void **state)
 	model_close(a);
 }
 
-/* The layers' bytes are looked at when they are loaded. */
+/* The bytes of layers are checked when they are loaded. */
 static void test_damaged_layer(void **state)
 {
 	struct weights_plan plan = { LAYOUT_ROWS, SIZE_MAX, 1, SIZE_MAX };

@@ -1,5 +1,5 @@
 /*
- * Placement against a window mocked here, and its number of maps against the
+ * Placement compared with a mocked window, and its number of maps with the
  * least possible, found by trying every choice.
  */
 #include "base/err.h"
@@ -20,7 +20,7 @@ struct mock {
 	bool mapped[MAX_BLOCKS];
 	unsigned maps, unmaps, refused;
 	int fail_next;   /* errno for the next map */
-	uint64_t beside; /* room of a region beside it */
+	uint64_t beside; /* room of a region outside the window */
 	bool extended[MAX_BLOCKS];
 	int fail_beside;
 };
@@ -128,7 +128,8 @@ static void test_fill_stops_at_the_first_without_room(void **state)
 	placement_close(p);
 }
 
-/* Only as many go as have to, and the furthest first. */
+/* Only as many blocks as needed are evicted, those of the latest next use
+ * first. */
 static void test_evicts_what_is_used_last(void **state)
 {
 	struct mock m = { .room = 30, .slots = 8, .size = { 9, 9, 9, 9 } };
@@ -147,8 +148,8 @@ static void test_evicts_what_is_used_last(void **state)
 	placement_close(p);
 }
 
-/* What the window has no room for goes beside it, for good, under every policy
- * and before anything leaves the window. */
+/* Blocks that do not fit in the window go into the region outside it,
+ * permanently, under every policy and before any eviction. */
 static void test_the_region_beside_is_filled_first(void **state)
 {
 	for (int policy = 0; policy < PLACEMENT_COUNT; policy++) {
@@ -161,7 +162,7 @@ static void test_the_region_beside_is_filled_first(void **state)
 		struct err e = { 0 };
 		uint32_t addr = 99;
 
-		if (policy == PLACEMENT_SWAP) { /* another file's */
+		if (policy == PLACEMENT_SWAP) { /* a block of another file */
 			placement_close(p);
 			continue;
 		}
@@ -185,7 +186,7 @@ static void test_the_region_beside_is_filled_first(void **state)
 	}
 }
 
-/* What fits in neither comes and goes in the window. */
+/* Blocks that fit in neither are swapped in the window. */
 static void test_beside_holds_some(void **state)
 {
 	struct mock m = {
@@ -204,8 +205,9 @@ static void test_beside_holds_some(void **state)
 	placement_close(p);
 }
 
-/* The window's refusal is what is told; of what broke beside it, that. */
-static void test_what_is_told_of_both(void **state)
+/* When both refuse, the window's refusal is reported; another error of the
+ * region is reported itself. */
+static void test_reports_the_refusal_of_the_window(void **state)
 {
 	struct mock m = { .room = 5, .slots = 8, .size = { 9, 9 } };
 	struct placement *p = open_on(&m, 2);
@@ -242,7 +244,7 @@ static void test_too_large_alone(void **state)
 	need(p, &m, 0);
 	assert_int_equal(placement_need(p, 1, &addr, &e), -ENOSPC);
 	assert_string_equal(e.text, "no room");
-	/* The window still works for what fits. */
+	/* The window still works for blocks that fit. */
 	need(p, &m, 0);
 	placement_close(p);
 }
@@ -257,7 +259,7 @@ static void test_other_errors_pass(void **state)
 	need(p, &m, 0);
 	m.fail_next = EPIPE;
 	assert_int_equal(placement_need(p, 1, &addr, &e), -EPIPE);
-	assert_int_equal(m.unmaps, 0); /* nobody goes for a lost device */
+	assert_int_equal(m.unmaps, 0); /* no eviction for a lost device */
 	placement_close(p);
 }
 
@@ -330,9 +332,9 @@ static bool holds(const struct cycle *c, unsigned set)
 }
 
 /*
- * The least bytes mapped, whatever goes whenever something is mapped, also
- * where there would be room: of each set that may be mapped the least that it
- * takes to have it then.
+ * The least bytes mapped over all choices, where any block may be evicted at
+ * any map, also when there would be room: for each possible set of mapped
+ * blocks the least bytes that lead to it.
  */
 static uint64_t least_bytes(const struct cycle *c)
 {
@@ -381,10 +383,11 @@ static uint64_t bytes_of(const struct cycle *c, enum placement_policy policy)
 }
 
 struct unequal {
-	unsigned cycles, least; /* and of them at the least there can be */
-	double most;            /* times that least */
+	unsigned cycles, least; /* and in how many of them the least possible */
+	double most;            /* greatest multiple of that least */
 	unsigned grown,
-		growing; /* windows larger by 1; and more mapped in it */
+		/* windows larger by 1, and those in which more was mapped */
+		growing;
 };
 
 static void try_cycle(
@@ -421,7 +424,7 @@ static void try_cycle(
 	*before = got;
 }
 
-/* Windows from the largest block alone to one that holds all. */
+/* Windows from the largest block alone to all blocks. */
 static void try_windows(const struct cycle *like, struct unequal *u)
 {
 	struct cycle c = *like;
@@ -436,11 +439,11 @@ static void try_windows(const struct cycle *like, struct unequal *u)
 }
 
 /*
- * All cycles of 2 to 4 blocks of 1 to 5 bytes. What is used last goes first is
- * the least where blocks are equal. Where not, which to let go is a knapsack,
- * and this is no more than: never above the baselines, and so near to the
- * least, and so rarely more in a larger window, as is said here and in
- * docs/placement.md.
+ * All cycles of 2 to 4 blocks of 1 to 5 bytes. Evicting the block of the latest
+ * next use is optimal for blocks of equal size. For unequal sizes the choice is
+ * a knapsack problem and the rule only an approximation: never above the
+ * baselines, within the given factor of the least, and seldom more in a larger
+ * window; the bounds here are those of docs/placement.md.
  */
 static void test_blocks_of_different_sizes(void **state)
 {
@@ -466,8 +469,9 @@ static void test_blocks_of_different_sizes(void **state)
 	assert_true(100 * u.growing < u.grown);
 }
 
-/* Blocks of any size, few slots: always mapped when needed, never more than
- * the window holds (the mock would refuse), and steady from then on. */
+/* Blocks of random sizes, few slots: always mapped when needed, never more than
+ * the window holds (the mock would refuse), and in a steady state from then
+ * on. */
 static void test_random_sizes(void **state)
 {
 	uint64_t seed = harness_seed();
@@ -505,7 +509,7 @@ static void check_mapped(const struct mock *m, unsigned n, unsigned want)
 				m->mapped[b] ? "" : "not ", want);
 }
 
-/* What was used longest ago goes, whatever comes next. */
+/* The least recently used block is evicted, whatever comes next. */
 static void test_paging(void **state)
 {
 	struct mock m = { .room = 30, .slots = 8, .size = { 9, 9, 9, 9, 18 } };
@@ -519,7 +523,7 @@ static void test_paging(void **state)
 	need(p, &m, 0);
 	need(p, &m, 3);
 	check_mapped(&m, 5, 1 << 0 | 1 << 2 | 1 << 3);
-	need(p, &m, 4); /* takes the room of two */
+	need(p, &m, 4); /* uses the room of two */
 	check_mapped(&m, 5, 1 << 3 | 1 << 4);
 	assert_true(placement_is_mapped(p, 3));
 	assert_false(placement_is_mapped(p, 0));
@@ -533,7 +537,7 @@ static void test_drop_all(void **state)
 
 	for (unsigned i = 0; i < 3; i++)
 		need(p, &m, i);
-	assert_int_equal(m.unmaps, 0); /* all fit so far */
+	assert_int_equal(m.unmaps, 0); /* all fit until here */
 	need(p, &m, 3);
 	check_mapped(&m, 4, 1 << 3);
 	need(p, &m, 0);
@@ -542,7 +546,7 @@ static void test_drop_all(void **state)
 	placement_close(p);
 }
 
-/* In a cycle both map every block in every pass as soon as one is too many. */
+/* In a cycle both map every block in every pass as soon as one does not fit. */
 static void test_baselines_in_a_cycle(void **state)
 {
 	static const enum placement_policy of[] = { PLACEMENT_PAGING,
@@ -593,7 +597,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_evicts_what_is_used_last),
 	cmocka_unit_test(test_the_region_beside_is_filled_first),
 	cmocka_unit_test(test_beside_holds_some),
-	cmocka_unit_test(test_what_is_told_of_both),
+	cmocka_unit_test(test_reports_the_refusal_of_the_window),
 	cmocka_unit_test(test_large_block_evicts_several),
 	cmocka_unit_test(test_too_large_alone),
 	cmocka_unit_test(test_other_errors_pass),

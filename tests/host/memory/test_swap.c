@@ -1,7 +1,7 @@
 /*
- * Blocks copied ahead into two slots: what lies in a slot from when it is
- * needed until it is done, what becomes of it then, and when it is there on the
- * phone's time, by a simulation of two slots and one engine.
+ * Blocks copied ahead into two slots: the contents of a slot from when it is
+ * needed until it is released, what becomes of it then, and when it is ready on
+ * the phone's time, by a simulation of two slots and one engine.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -25,7 +25,7 @@ struct fixture {
 	struct swap *swap;
 };
 
-/* Blocks of different bytes and sizes. */
+/* Blocks of different contents and sizes. */
 static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
@@ -91,7 +91,7 @@ static unsigned take(struct fixture *f, uint32_t block, uint64_t *ready_ps)
 	return slot;
 }
 
-/* A slot is its reader's until it says so, however long that takes. */
+/* A slot belongs to its reader until the reader releases it, however late. */
 static void test_order_and_contents(void **state)
 {
 	struct fixture *f = *state;
@@ -115,7 +115,7 @@ static void test_order_and_contents(void **state)
 			held[0] = held[1];
 		}
 		swap_stats(f->swap, &st);
-		/* One lies ready, or is on its way, beside the one held. */
+		/* One block is ready, or being copied, next to the one held. */
 		assert_int_equal(st.copies, 4 * f->opts.n + 1);
 		bytes = 0;
 		for (uint32_t i = 0; i < 4 * f->opts.n + 1; i++)
@@ -126,8 +126,8 @@ static void test_order_and_contents(void **state)
 	}
 }
 
-/* What is done with is no number any more, at once; one block is not copied
- * over another that is still read. */
+/* A released slot is filled with values that are not numbers at once; a block
+ * is never copied over one that is still being read. */
 static void test_poison(void **state)
 {
 	struct fixture *f = *state;
@@ -139,18 +139,19 @@ static void test_poison(void **state)
 	start(f);
 	a = take(f, 0, &ps);
 	b = take(f, 1, &ps);
-	swap_done(f->swap, b, 0); /* not the oldest: who holds it says */
+	/* not the oldest: the reader names the block */
+	swap_done(f->swap, b, 0);
 	check_slot(f, a, 0);
 	assert_int_equal(take(f, 2, &ps), b);
 	p = slot_bytes(f, b);
-	/* Behind the shorter block what the poison left. */
+	/* After the shorter block the poison of the last one remains. */
 	for (size_t i = f->block[2].bytes; i < BYTES; i++)
 		assert_int_equal(p[i], 0xff);
 	swap_done(f->swap, a, 0);
 	swap_done(f->swap, b, 0);
 }
 
-/* A pass that was broken off: the next one begins with the first block. */
+/* After an aborted pass the next one begins with the first block. */
 static void test_broken_off(void **state)
 {
 	struct fixture *f = *state;
@@ -160,7 +161,7 @@ static void test_broken_off(void **state)
 	for (uint32_t stop = 0; stop < 2 * BLOCKS; stop++) {
 		for (uint32_t i = 0; i < stop % BLOCKS; i++)
 			swap_done(f->swap, take(f, i, &ps), 0);
-		/* Once with a slot held across the break. */
+		/* Once with a slot that is held across the abort. */
 		if (stop >= BLOCKS) {
 			unsigned held = take(f, stop % BLOCKS, &ps);
 			unsigned first = take(f, 0, &ps);

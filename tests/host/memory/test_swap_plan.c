@@ -1,7 +1,7 @@
 /*
- * What stays and what is copied: against a simulation of the two slots, event
- * by event, every choice tried, and caches that map on demand, none of which
- * shares code with the plan.
+ * Which blocks stay and which are copied, compared with a simulation of the two
+ * slots, event by event, with every possible choice, and with caches that map
+ * on demand; none of these shares code with the plan.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -21,14 +21,15 @@ struct model {
 
 static uint64_t draw(uint64_t stream, uint64_t *at, uint64_t below)
 {
-	static uint64_t seed; /* asked for once: it is printed */
+	static uint64_t seed; /* read once, because it is printed */
 
 	if (!seed)
 		seed = harness_seed();
 	return (uint64_t)(rng_uniform(seed, stream, (*at)++) * (double)below);
 }
 
-/* Some alike, some not; copies that are shorter than runs, and longer. */
+/* Some models with equal blocks, some without; copies shorter and longer
+ * than runs. */
 static void draw_model(struct model *m, uint64_t stream, uint32_t n)
 {
 	uint64_t at = 0, alike = draw(stream, &at, 3);
@@ -68,7 +69,7 @@ static uint64_t largest_of(const struct model *m)
 	return most;
 }
 
-/* What a mapping takes of the window, its guard included. */
+/* Bytes that a mapping takes of the window, its guard included. */
 static uint64_t taken_by(const struct model *m, uint64_t bytes)
 {
 	uint64_t page = m->room.page;
@@ -81,8 +82,8 @@ static uint64_t taken_by(const struct model *m, uint64_t bytes)
 #define TWELVE   12
 #define FORWARDS 60000
 
-/* Twelve times the stall of a forward, once twelve of them repeat the twelve
- * before. */
+/* Twelve times the stall of a forward, measured once twelve forwards repeat the
+ * twelve before. */
 static uint64_t simulate(const struct model *m, const bool *temporary)
 {
 	static uint64_t past[FORWARDS][3], waits[FORWARDS];
@@ -150,7 +151,7 @@ static void test_stall_of_any_choice(void **state)
 }
 
 /* By hand. */
-static void test_stall_told(void **state)
+static void test_stall_by_hand(void **state)
 {
 	const struct model m = { .n = 4,
 		.op = { { 1, 10, 7 }, { 1, 10, 7 }, { 1, 10, 7 },
@@ -162,7 +163,7 @@ static void test_stall_told(void **state)
 	assert_int_equal(swap_stall(m.op, 4, none), 0);
 	assert_int_equal(swap_stall(m.op, 4, first), 0);
 	assert_int_equal(swap_stall(m.op, 4, both), 0);
-	/* One copy a forward takes 45 where the operators take 40. */
+	/* One copy per forward takes 45 where the operators take 40. */
 	assert_int_equal(swap_stall(m.op, 4, last), 5 * SWAP_TWELFTH);
 }
 
@@ -177,7 +178,7 @@ static void plan(
 	assert_ok(swap_plan(p, m->op, m->n, &m->room, &e), &e);
 }
 
-/* The plan says of itself what is so. */
+/* The values in a plan must be those of its choice. */
 static void check_plan(const struct model *m, const struct swap_plan *p)
 {
 	uint64_t end = 0, resident = 0, copied = 0, taken = 0;
@@ -263,8 +264,8 @@ static void test_is_the_least_of_all_choices(void **state)
 /* ---- windows that map on demand ------------------------------------------ */
 
 /*
- * Twelve times what a forward waits for, when what is not mapped is mapped when
- * it is needed: the block used longest ago makes room, or all others do.
+ * Twelve times the time that a forward waits when blocks are mapped on demand:
+ * the least recently used block is evicted, or all others are.
  */
 static uint64_t on_demand(const struct model *m, bool all_go)
 {
@@ -333,7 +334,7 @@ static void test_more_room_is_never_worse(void **state)
 	}
 }
 
-/* Small mappings, few slots of the window, guards behind each. */
+/* Small mappings, few slots of the window, a guard after each. */
 static void test_mappings(void **state)
 {
 	for (uint64_t stream = 0; stream < 400; stream++) {
@@ -383,7 +384,7 @@ static void test_too_small(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(test_stall_told),
+	cmocka_unit_test(test_stall_by_hand),
 	cmocka_unit_test(test_stall_of_any_choice),
 	cmocka_unit_test(test_is_the_least_of_all_choices),
 	cmocka_unit_test(test_more_room_is_never_worse),
