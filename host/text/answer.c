@@ -12,7 +12,7 @@
 
 /*
  * Thousands are grouped by commas or not at all; a point must be followed by
- * digits, or it ends a sentence; a minus is a sign where no number, word or
+ * digits, or it ends a sentence; a minus is a sign if no number, word or
  * bracket ends before it.
  */
 #define NUMBER                                    \
@@ -20,7 +20,7 @@
 	"(?:(?:\\d{1,3}(?:,\\d{3})+(?!\\d)|\\d+)" \
 	"(?:\\.\\d+)?|(?<!\\d)\\.\\d+)(?:/\\d+)?"
 
-/* Backtracking may take so many steps: a fraction of a second. */
+/* Limit of backtracking: a fraction of a second. */
 #define MATCH_STEPS 1000000
 
 struct part {
@@ -29,9 +29,10 @@ struct part {
 };
 
 struct answer_form {
-	void (*put)(struct part, struct strbuf *); /* what was found */
+	/* appends a found part in canonical form */
+	void (*put)(struct part, struct strbuf *);
 	bool boxed;
-	pcre2_code *code; /* what is looked for; NULL: the whole */
+	pcre2_code *code; /* the pattern to find; NULL: the whole text */
 };
 
 /* ---- canonical ----------------------------------------------------------- */
@@ -56,7 +57,7 @@ static void put_folded(struct part p, struct strbuf *out)
 	}
 }
 
-/* Digits without zeros before them: at least one. */
+/* Append digits without leading zeros: at least one. */
 static void put_whole(struct part p, struct strbuf *out)
 {
 	size_t begin = out->len;
@@ -79,7 +80,7 @@ static struct part until(struct part *p, char c)
 	return first;
 }
 
-/* What NUMBER matches. */
+/* Append a match of NUMBER. */
 static void put_number(struct part p, struct strbuf *out)
 {
 	struct strbuf n = STRBUF_INIT;
@@ -93,7 +94,7 @@ static void put_number(struct part p, struct strbuf *out)
 	whole = until(&upper, '.');
 	put_whole(whole, &n);
 
-	/* The digits after the point, without zeros at the end. */
+	/* The digits after the point, without trailing zeros. */
 	while (upper.len && upper.at[upper.len - 1] == '0')
 		upper.len--;
 	if (upper.len)
@@ -136,7 +137,7 @@ static bool last_match(
 		*out = (struct part){ text.at + at[group],
 			at[group + 1] - at[group] };
 		from = at[1] > at[0] ? at[1] : at[1] + 1;
-		/* Not into the middle of a character. */
+		/* Skip to the beginning of a character. */
 		while (from < text.len &&
 			((unsigned char)text.at[from] & 0xc0) == 0x80)
 			from++;
@@ -146,7 +147,7 @@ static bool last_match(
 	return found;
 }
 
-/* Up to the brace that closes what is open before p; false: none does. */
+/* *out ends at the brace that closes the one before p; false: there is none. */
 static bool close_brace(struct part p, struct part *out)
 {
 	size_t depth = 1, i = 0;

@@ -1,20 +1,20 @@
 /*
- * How sure a model was where it drew a token, from the row of logits: of the
- * model's own distribution (temperature 1, nothing cut off), however it was
- * drawn from. Any thread.
+ * A model's certainty at a sampled token, from the row of logits: by the
+ * model's own distribution (temperature 1, nothing cut off), however the token
+ * was sampled. Any thread.
  */
 #ifndef HOST_TEXT_CERTAINTY_H
 #define HOST_TEXT_CERTAINTY_H
 
 #include <stdint.h>
 
-#define CERTAINTY_TOP 64 /* tokens that a confidence looks at, at most */
+#define CERTAINTY_TOP 64 /* tokens that a confidence covers, at most */
 
 struct certainty {
 	double logprob; /* of the token */
-	/* KL divergence of the uniform distribution from it, in nats: 0 where
-	 * all tokens are as likely (Kang et al., "Scalable best-of-N selection
-	 * for large language models via self-certainty", 2025). */
+	/* KL divergence of the uniform distribution from the model's, in nats:
+	 * 0 if all tokens are equally likely (Kang et al., "Scalable best-of-N
+	 * selection for large language models via self-certainty", 2025). */
 	double self;
 	/* Minus the mean log-probability of the `top` likeliest (Fu et al.,
 	 * "Deep think with confidence", 2025). */
@@ -22,9 +22,9 @@ struct certainty {
 };
 
 /*
- * Of logits [n_vocab], which are read twice; 1 <= top <= CERTAINTY_TOP, of
- * which a smaller vocabulary has all. All zero where there is no finite
- * logit or the token is outside the vocabulary.
+ * From logits [n_vocab], which are read twice; 1 <= top <= CERTAINTY_TOP; a
+ * smaller vocabulary counts wholly. All zero if no logit is finite or the token
+ * is outside the vocabulary.
  */
 void certainty_of(struct certainty *, const float *logits, uint32_t n_vocab,
 	int32_t token, unsigned top);

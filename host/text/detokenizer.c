@@ -10,8 +10,8 @@
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
 /*
- * One more byte of text. What cannot go on as the held bytes began is
- * replaced up to where it went wrong, and the byte begins anew.
+ * Add one byte of text. Held bytes that cannot be completed are replaced, up to
+ * the offending byte, which begins anew.
  */
 static void put_byte(
 	struct detokenizer *d, unsigned char byte, struct strbuf *out)
@@ -45,7 +45,7 @@ static void put(
 		put_byte(d, (unsigned char)p[i], out);
 }
 
-/* The one space that tokenizing put in front is taken away again. */
+/* The one space that tokenizing added at the front is removed. */
 static void put_spm(
 	struct detokenizer *d, struct gguf_str s, int byte, struct strbuf *out)
 {
@@ -87,7 +87,7 @@ int detokenize(struct detokenizer *d, int32_t id, struct strbuf *out)
 		if (d->special)
 			put(d, s.data, s.len, out);
 	} else if (t->bpe) {
-		/* A character outside the alphabet stands for itself. */
+		/* A character outside the alphabet is written unchanged. */
 		while (s.len) {
 			const unsigned char *p = (const unsigned char *)s.data;
 			int n = utf8_length(p, s.len);

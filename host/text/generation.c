@@ -20,15 +20,16 @@ struct generation {
 	struct detokenizer detok;
 	struct strbuf held; /* text that may be the start of a stop string */
 	float *logits;
-	const float *drawn_from; /* while a token drawn is appended */
+	const float *drawn_from; /* set while a sampled token is appended */
 	struct json_front place; /* in opts.form */
 	enum gen_stop stop;
 	uint64_t first_ns;
-	uint64_t steps;  /* told */
-	uint64_t stream; /* of the random numbers */
+	uint64_t steps;  /* number of steps reported */
+	uint64_t stream; /* of random numbers */
 };
 
-/* What is certain before the first token: no room, or none wanted. */
+/* Stop conditions that hold before the first token: no room, or none
+ * requested. */
 static void check_limits(struct generation *g)
 {
 	if (gen_generated(g) >= g->opts.n_predict)
@@ -53,9 +54,9 @@ int generation_open(struct generation **out, const struct generation_opts *o,
 	if (!g->logits)
 		ret = err_set(e, ENOMEM, "no memory for %u logits", o->n_vocab);
 	/*
-	 * The prompt goes through the detokenizer as well, its text unused:
-	 * whether a leading space is due, and a character whose first half ends
-	 * the prompt, depend on it.
+	 * The prompt also goes through the detokenizer, without output: it
+	 * determines whether a leading space is due, and a character may begin
+	 * at the prompt's end.
 	 */
 	for (size_t i = 0; i < n_prompt && !ret; i++) {
 		ret = token_list_add(&g->tokens, prompt[i]);
@@ -209,7 +210,7 @@ const char *gen_stop_name(enum gen_stop stop)
 	return (size_t)stop < ARRAY_LEN(name) ? name[stop] : "unknown";
 }
 
-/* The first stop string in the held text: true with where it starts. */
+/* The first stop string in the held text: true, and its place. */
 static bool find_stop(const struct generation *g, size_t *at)
 {
 	bool found = false;
@@ -229,7 +230,7 @@ static bool find_stop(const struct generation *g, size_t *at)
 	return found;
 }
 
-/* Bytes at the end of the held text with which a stop string may begin. */
+/* Bytes at the end of the held text that may begin a stop string. */
 static size_t undecided(const struct generation *g)
 {
 	size_t most = 0;
@@ -246,7 +247,7 @@ static size_t undecided(const struct generation *g)
 	return most;
 }
 
-/* Hand over the first `len` bytes held, keep the rest. */
+/* Deliver the first `len` bytes held, keep the rest. */
 static void deliver(struct generation *g, int32_t id, size_t len)
 {
 	size_t rest = g->held.len - len;
@@ -290,7 +291,7 @@ void gen_append(struct generation *g, int32_t id)
 	if (form && g->stop != GEN_STOP_EOS &&
 		!json_form_take(form, &g->place, id))
 		g->stop = GEN_STOP_ERROR;
-	/* A token that ends the text has none itself. */
+	/* A token that ends the text has no text of its own. */
 	if (g->opts.tokenizer && g->stop != GEN_STOP_EOS)
 		detokenize(&g->detok, id, &g->held);
 	if (g->held.failed)
@@ -358,17 +359,17 @@ bool gen_is_watched(const struct generation *g)
 
 void gen_step(struct generation *g, const struct gen_step *step)
 {
-	struct gen_step told = *step;
+	struct gen_step numbered = *step;
 
 	if (!gen_is_watched(g))
 		return;
 	assert(step->first == g->tokens.n);
-	told.pass = ++g->steps;
-	if (g->opts.step(g->opts.step_arg, &told))
+	numbered.pass = ++g->steps;
+	if (g->opts.step(g->opts.step_arg, &numbered))
 		g->stop = GEN_STOP_ERROR;
 }
 
-/* By a detokenizer of its own, which goes on where the text's stands. */
+/* Uses a copy of the text's detokenizer. */
 int gen_step_text(const struct generation *g, const struct gen_step *s,
 	struct strbuf *text, size_t *at)
 {

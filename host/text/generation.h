@@ -1,8 +1,8 @@
 /*
- * A generation: the tokens of one text being written, from the prompt's
- * first to the last one drawn, with what is needed to draw the next, to give
- * it to the user as it comes, and to know when to stop (end-of-text token,
- * stop string, number of tokens, context). Methods produce into it.
+ * A generation: the tokens of one text, from the prompt's first to the last one
+ * generated, with the data needed to sample the next, to deliver text as it is
+ * generated, and to decide when to stop (end-of-text token, stop string, number
+ * of tokens, context). Methods append to it.
  */
 #ifndef HOST_TEXT_GENERATION_H
 #define HOST_TEXT_GENERATION_H
@@ -28,53 +28,57 @@ enum gen_stop {
 	GEN_STOP_ERROR,   /* the sink failed: for example a closed pipe */
 };
 
-/* What a denoising step left of a position. */
+/* State of a position after a denoising step. */
 enum gen_mark {
 	GEN_MASK,
 	GEN_VISIBLE, /* a token that may still be revised */
 	GEN_STABLE,  /* one that stays */
-	GEN_DRAFT,   /* a guess for a block that is not open yet */
+	GEN_DRAFT,   /* a guess for a block that has not begun */
 };
 
-/* The positions behind the text, after one pass that filled masks. */
+/* The positions after the text, following a pass that filled masks. */
 struct gen_step {
 	uint64_t pass; /* 1, 2 ...; counted by the generation */
-	size_t first;  /* where the text ends, the prompt being part of it */
+	/* position of the first one, which is the text's length with the
+	 * prompt */
+	size_t first;
 	uint32_t n;
-	const int32_t *token; /* [n]; of a mask, anything */
+	const int32_t *token; /* [n]; arbitrary for masks */
 	const uint8_t *mark;  /* [n] enum gen_mark */
 };
 
-/* A token that is delivered. */
+/* A delivered token. */
 struct gen_token {
 	int32_t id;
 	const char *text;
 	size_t len;
-	const float *logits; /* that it was drawn from; NULL: it was appended */
+	/* that it was sampled from; NULL: it was appended */
+	const float *logits;
 };
 
 struct generation_opts {
 	const struct tokenizer *tokenizer; /* NULL: no text, ids only */
 	struct sampler *sampler;
 	uint32_t n_vocab;
-	uint32_t n_predict; /* tokens at most */
+	uint32_t n_predict; /* most tokens */
 	uint32_t context;
 	bool ignore_eos;
 	bool special;            /* text of control tokens as well */
-	struct json_form *form;  /* that the text has; NULL: any */
-	const char *const *stop; /* strings; the text ends before them */
+	struct json_form *form;  /* required form of the text; NULL: any */
+	const char *const *stop; /* stop strings; the text ends before them */
 	unsigned n_stop;
 	/*
-	 * Text as it completes, and every id; id -1 brings only text, held
-	 * back until the end. Non-zero ends the run.
+	 * Receives text as it is completed, and every id; id -1 delivers only
+	 * text held back until the end. Non-zero ends the generation.
 	 */
 	int (*sink)(void *arg, int32_t id, const char *text, size_t len);
 	void *arg;
-	/* What each denoising step left; non-zero ends the run. NULL: nobody
-	 * wants to know, and methods need not say. */
+	/* Receives the result of each denoising step; non-zero ends the
+	 * generation. NULL: methods need not report steps. */
 	int (*step)(void *arg, const struct gen_step *);
 	void *step_arg;
-	/* Told behind the sink of what that is told, and more. NULL: nobody. */
+	/* Receives the same as the sink, after it, and more. NULL: not
+	 * needed. */
 	int (*token)(void *arg, const struct gen_token *);
 	void *token_arg;
 };
@@ -83,16 +87,16 @@ int generation_open(struct generation **out, const struct generation_opts *,
 	const int32_t *prompt, size_t n_prompt, struct err *);
 void generation_close(struct generation *);
 
-/* Another one that draws the same tokens from the same logits, and delivers
- * nothing. */
+/* A generation that samples the same tokens from the same logits, without
+ * delivery. */
 int generation_open_like(
 	struct generation **out, const struct generation *, struct err *);
 
 /*
- * Another one that holds the same tokens so far, stands where this one stands
- * and draws on by the random numbers of `stream`; text that this one holds back
- * it holds back too. It tells `sink`, draws by the same sampler, which must
- * outlive it, and has no row of logits (gen_logits is NULL).
+ * A copy with the same tokens so far, which continues at the same place with
+ * the random numbers of `stream`; held text is copied too. It delivers to
+ * `sink`, uses the same sampler, which must outlive it, and has no row of
+ * logits (gen_logits is NULL).
  */
 int generation_fork(struct generation **out, const struct generation *,
 	uint64_t stream,
@@ -104,44 +108,43 @@ const int32_t *gen_tokens(const struct generation *, size_t *n);
 size_t gen_prompt_length(const struct generation *);
 
 /*
- * Draw the token for the next position from its logits [n_vocab], append and
- * deliver it. Returns it; gen_done then says whether that was the last.
+ * Sample the token for the next position from its logits [n_vocab], append and
+ * deliver it. Returns it; then check gen_done.
  */
 int32_t gen_next(struct generation *, const float *logits);
 
 /*
- * Append and deliver a token that the method decided by itself: the same
- * rules end the text, and one that its form does not allow is an error. Nothing
- * happens once it is done.
+ * Append and deliver a token that the method chose itself: the same rules end
+ * the text, and a token that the form does not allow is an error. No effect
+ * once the text has ended.
  */
 void gen_append(struct generation *, int32_t id);
-/* The text ends here, as by a full context, where it has not ended. */
+/* End the text, as by a full context, if it has not ended. */
 void gen_no_room(struct generation *);
 bool gen_done(const struct generation *);
 
 /*
- * Methods that fill masks tell here what each pass left of the positions that
- * they have not appended, all of them from the end of the text on. May end the
- * text, as an append may; says nothing of one that has ended. Those who would
- * have to make something up for it ask before whether anyone listens.
+ * Report a pass of a method that fills masks: the states of all positions not
+ * appended yet, from the end of the text on. May end the text, as an append
+ * may; no effect after the end. Methods for which a report costs extra call
+ * gen_is_watched first.
  */
 void gen_step(struct generation *, const struct gen_step *);
 bool gen_is_watched(const struct generation *);
 
 /*
- * The text of a step, behind what *text holds: first what the sink was not
- * given yet of the text before (a stop string may begin there), then that of
- * token i from at[i] to at[i + 1], at[n + 1] being the caller's. Masks have
- * none. Bytes come out with the token that completes their character, and as
- * U+FFFD where a mask or the end cuts it. 0, -ENOMEM, or -EINVAL for what is
- * no token.
+ * The text of a step, appended to *text: first text not delivered yet (a stop
+ * string may begin there), then that of token i from at[i] to at[i + 1]; at[n +
+ * 1] belongs to the caller. Masks have none. Bytes appear with the token that
+ * completes their character, and as U+FFFD if a mask or the end cuts it. 0,
+ * -ENOMEM, or -EINVAL for an invalid token.
  */
 int gen_step_text(const struct generation *, const struct gen_step *,
 	struct strbuf *text, size_t *at);
 /* Whether the token would end the text. */
 bool gen_ends(const struct generation *, int32_t id);
 
-/* How tokens are to be drawn, for methods that do it themselves. */
+/* The sampling options, for methods that sample themselves. */
 const struct sampler_opts *gen_sampling(const struct generation *);
 
 /*
@@ -149,14 +152,14 @@ const struct sampler_opts *gen_sampling(const struct generation *);
  */
 float *gen_logits(struct generation *);
 
-/* Deliver text still held back (half a character, half a stop string). */
+/* Deliver text still held back (part of a character or of a stop string). */
 void gen_flush(struct generation *);
 
 enum gen_stop gen_stop_reason(const struct generation *);
 const char *gen_stop_name(enum gen_stop); /* "eos", "stop", "length" ... */
 size_t gen_generated(const struct generation *);
 
-/* How many tokens may still come, at most, before length or context end it. */
+/* Most tokens that may still be appended, by length and context. */
 size_t gen_left(const struct generation *);
 
 /* When the first token was delivered (clock_ns), 0 before. */

@@ -41,7 +41,8 @@ static void forget(struct history *h)
 void history_detach(struct history *h)
 {
 	forget(h);
-	/* Closing gives no lock back that a forked child has inherited. */
+	/* Explicit, as closing does not release a lock that a forked child
+	 * inherited. */
 	if (h->fd >= 0)
 		flock(h->fd, LOCK_UN);
 	fd_close(&h->fd);
@@ -61,7 +62,7 @@ int history_attach(struct history *h, bool create, struct err *e)
 		return 0;
 	history_detach(h);
 
-	/* O_NONBLOCK: a FIFO is refused, not waited for. */
+	/* O_NONBLOCK, so that a FIFO is refused without waiting. */
 	int flags = (h->opts.write ? O_RDWR : O_RDONLY) |
 		(create ? O_CREAT : 0) | O_CLOEXEC | O_NONBLOCK;
 	struct stat st;
@@ -89,7 +90,7 @@ int history_attach(struct history *h, bool create, struct err *e)
 	return ret;
 }
 
-int history_take_in(struct history *h, struct err *e)
+int history_load(struct history *h, struct err *e)
 {
 	struct stat st;
 	int ret;
@@ -98,7 +99,8 @@ int history_take_in(struct history *h, struct err *e)
 		return 0;
 	if (fstat(h->fd, &st))
 		return err_sys(e, errno, "cannot look at '%s'", h->path);
-	/* No writer of ours shortens what is whole; someone emptied it. */
+	/* Writers never remove complete records; another program truncated
+	 * it. */
 	if ((uint64_t)st.st_size < h->end)
 		forget(h);
 	h->size = (uint64_t)st.st_size;
@@ -124,7 +126,7 @@ int history_refresh(struct history *h, struct err *e)
 {
 	int ret = history_attach(h, false, e);
 
-	return ret ? ret : history_take_in(h, e);
+	return ret ? ret : history_load(h, e);
 }
 
 /* ---- handles ------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /*
- * Bytes of a history, little endian: the head, then records one behind the
- * other, each a multiple of 8 bytes. Reserved and padding bytes are 0. Private
- * to the files history*.c.
+ * File format of a history, little endian: the head, then consecutive records,
+ * each a multiple of 8 bytes. Reserved and padding bytes are 0. Private to
+ * history*.c.
  */
 #ifndef HOST_TEXT_HISTORY_FORMAT_H
 #define HOST_TEXT_HISTORY_FORMAT_H
@@ -21,7 +21,8 @@ struct history_head {
 	uint32_t version;
 	uint32_t n_vocab;
 	uint64_t vocabulary; /* vocabulary_hash */
-	uint64_t first;      /* no record has, or will have, a smaller number */
+	/* all records have, and will have, at least this number */
+	uint64_t first;
 	uint64_t reserved[3];
 	uint64_t checksum; /* XXH64 of all bytes before it */
 };
@@ -30,15 +31,15 @@ _Static_assert(offsetof(struct history_head, vocabulary) == 16, "format");
 _Static_assert(offsetof(struct history_head, checksum) == 56, "format");
 
 /*
- * What a record begins with. Each half of it has the highest bit set, which no
- * token's id has: at a multiple of 8 bytes it is found nowhere among the ids,
- * so that reading goes on behind damage at the next record and not within one.
+ * Beginning of a record. Both halves have the highest bit set, which no token
+ * id has, so at a multiple of 8 bytes the mark cannot occur among ids: after
+ * damage, reading continues at the next record and not within one.
  */
 #define HISTORY_MARK 0xf8d7c6b5e4a39281ull
 
 struct history_entry {
 	uint64_t mark;
-	uint64_t checksum; /* XXH64 of all bytes of the record behind it */
+	uint64_t checksum; /* XXH64 of the record's bytes after it */
 	uint64_t number;   /* rises from record to record, below 2^63 */
 	int64_t time;      /* seconds since 1970 */
 	uint32_t n_prompt, n_answer;

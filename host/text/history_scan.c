@@ -10,12 +10,12 @@
 #include <xxhash.h>
 
 /*
- * The file is read here and not through the map: a writer may cut off a torn
- * tail just now, and a map ends in SIGBUS where its file does. What was found
- * whole is cut off by no one.
+ * The file is read here and not through the map: a writer may be truncating an
+ * incomplete tail, and reading a map beyond the end of its file raises SIGBUS.
+ * Complete records are never truncated.
  */
 
-/* Fill the window from `at` on, as far as the file goes. */
+/* Fill the window from `at` on, as far as the file reaches. */
 static int read_window(struct history *h, uint64_t at, struct err *e)
 {
 	size_t n = 0;
@@ -38,9 +38,9 @@ static int read_window(struct history *h, uint64_t at, struct err *e)
 	return 0;
 }
 
-/* *out: the bytes [at, at + len) of the file, len <= HISTORY_WINDOW, NULL where
- * it ends before. */
-static int look(struct history *h, uint64_t at, size_t len,
+/* *out: the bytes [at, at + len) of the file, len <= HISTORY_WINDOW; NULL if
+ * the file ends before. */
+static int find_bytes(struct history *h, uint64_t at, size_t len,
 	const unsigned char **out, struct err *e)
 {
 	int ret = 0;
@@ -53,7 +53,8 @@ static int look(struct history *h, uint64_t at, size_t len,
 	return ret;
 }
 
-/* What it says of itself can be, and lies before `size`: its bytes, else 0. */
+/* Bytes of the record if its fields are possible and it ends before `size`,
+ * else 0. */
 static uint64_t plausible(const struct history *h,
 	const struct history_entry *r, uint64_t at, uint64_t size)
 {
@@ -61,7 +62,7 @@ static uint64_t plausible(const struct history *h,
 
 	if (r->mark != HISTORY_MARK || !n || n > HISTORY_TOKENS_MAX)
 		return 0;
-	/* Each number once, so that "what is new since" has one answer. */
+	/* Numbers are unique, so that "new since" is well defined. */
 	if (r->number <= h->last || r->number > INT64_MAX)
 		return 0;
 	bytes = history_record_bytes(n);
@@ -80,7 +81,7 @@ static bool ids_fit(const unsigned char *bytes, size_t n, uint32_t n_vocab)
 	return true;
 }
 
-/* The ids of a record at `at`: they fit, and its checksum is right. */
+/* Whether the record's ids are in the vocabulary, and its checksum is right. */
 static int check_ids(struct history *h, const struct history_entry *r,
 	uint64_t at, bool *right, struct err *e)
 {
@@ -95,7 +96,7 @@ static int check_ids(struct history *h, const struct history_entry *r,
 							  : HISTORY_WINDOW;
 		uint64_t ids = n < len / 4 ? n : len / 4;
 		const unsigned char *p;
-		int ret = look(h, at + off, len, &p, e);
+		int ret = find_bytes(h, at + off, len, &p, e);
 
 		if (ret)
 			return ret;
@@ -109,13 +110,13 @@ static int check_ids(struct history *h, const struct history_entry *r,
 	return 0;
 }
 
-/* *bytes of the whole record at `at`, 0 when there is none. */
+/* *bytes of the complete record at `at`, 0 if there is none. */
 static int check_record(struct history *h, uint64_t at, struct history_entry *r,
 	uint64_t *bytes, struct err *e)
 {
 	const unsigned char *p;
 	bool right;
-	int ret = look(h, at, sizeof(*r), &p, e);
+	int ret = find_bytes(h, at, sizeof(*r), &p, e);
 
 	*bytes = 0;
 	if (ret || !p)
@@ -149,11 +150,13 @@ int history_reserve(struct history *h, size_t more, struct err *e)
 }
 
 /*
- * Take the record at `at`, *taken bytes, if there is one. Behind something else
- * it shows that this is damaged, or was still being written when it was looked
- * at: by now it is whole, as one writer waits for another, and comes first.
+ * Load the record at `at`, *taken bytes, if there is one. If bytes before it
+ * were skipped, they are damaged, or were still being written when they were
+ * read: a record there is complete by now, as writers load_record turns, and is
+ * loaded first.
  */
-static int take(struct history *h, uint64_t at, uint64_t *taken, struct err *e)
+static int load_record(
+	struct history *h, uint64_t at, uint64_t *taken, struct err *e)
 {
 	struct history_entry r;
 	int ret = check_record(h, at, &r, taken, e);
@@ -177,9 +180,9 @@ static int take(struct history *h, uint64_t at, uint64_t *taken, struct err *e)
 	return 0;
 }
 
-/* A head that was cut off when the file was made: less of it, or nothing where
- * it shall be. There was no record yet. */
-static bool is_unborn(const struct history *h, const unsigned char *p)
+/* Whether the head was interrupted when the file was created: it is incomplete,
+ * or only zeros. Such a file has no records. */
+static bool is_head_incomplete(const struct history *h, const unsigned char *p)
 {
 	size_t n = h->size < 8 ? h->size : 8;
 
@@ -196,9 +199,9 @@ static int scan_head(struct history *h, struct err *e)
 		h->size < sizeof(h->head) ? h->size : sizeof(h->head);
 	const unsigned char *p;
 	const struct history_head *k = &h->head;
-	int ret = look(h, 0, least, &p, e);
+	int ret = find_bytes(h, 0, least, &p, e);
 
-	if (ret || !p || is_unborn(h, p))
+	if (ret || !p || is_head_incomplete(h, p))
 		return ret;
 	memset(&h->head, 0, sizeof(h->head));
 	memcpy(&h->head, p, least);
@@ -247,7 +250,7 @@ int history_scan(struct history *h, struct err *e)
 		return ret;
 	at = h->end;
 	while (!ret && at + sizeof(struct history_entry) <= h->size) {
-		ret = take(h, at, &taken, e);
+		ret = load_record(h, at, &taken, e);
 		at = taken ? h->end : at + 8;
 	}
 	return ret;

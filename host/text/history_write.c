@@ -14,8 +14,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-/* Writers hold the lock for as long as a file of the usual bound takes to be
- * rewritten and synced; one that holds it longer is stopped or lost. */
+/* A writer holds the lock for as long as rewriting and syncing a file of usual
+ * size takes; one that holds it longer is stopped or hangs. */
 #define LOCK_WAIT_NS 10000000000ull
 #define LOCK_NAP_NS  100000
 
@@ -28,9 +28,9 @@ static void unlock(const struct history *h)
 }
 
 /*
- * Lock the file at the path and take in what it holds. Between opening and
- * locking it a writer may have put another in its place, and a lock on what has
- * no name any more keeps nobody out.
+ * Lock the file at the path and load its contents. Between opening and locking,
+ * another writer may have replaced the file, and a lock on the old one would
+ * protect nothing; so check afterwards, and repeat.
  */
 static int lock(struct history *h, bool create, struct err *e)
 {
@@ -56,7 +56,7 @@ static int lock(struct history *h, bool create, struct err *e)
 					"'%s' for more than 10 seconds; find "
 					"it with: lslocks",
 					h->path);
-			/* The holder of a replaced file's lock may be gone. */
+			/* A replaced file's lock need not be waited for. */
 			else if (!history_is_current(h))
 				break;
 			else
@@ -64,7 +64,7 @@ static int lock(struct history *h, bool create, struct err *e)
 		}
 	} while (!ret && !history_is_current(h));
 	if (!ret)
-		ret = history_take_in(h, e);
+		ret = history_load(h, e);
 	if (ret)
 		unlock(h);
 	return ret;
@@ -84,7 +84,7 @@ static struct history_head make_head(const struct history *h, uint64_t first)
 	return k;
 }
 
-/* Records, as they will lie one after the other. */
+/* Records in file format. */
 struct bytes {
 	unsigned char *data; /* owned */
 	size_t len;
@@ -160,22 +160,11 @@ static int check_records(const struct history *h,
 	return 0;
 }
 
-/* The head of a file that has none. */
-static int be_born(struct history *h, struct err *e)
-{
-	const struct history_head k = make_head(h, 1);
-	int ret = write_at(h->fd, (const void *)&k, sizeof(k), 0);
-
-	if (!ret && fsync(h->fd))
-		ret = -errno;
-	return ret ? err_sys(e, -ret, "cannot write the history '%s'", h->path)
-		   : history_take_in(h, e);
-}
-
-/* What is whole stays, as someone may have read it; no torn end is left. */
+/* Truncate an incomplete tail; complete records stay, as others may have read
+ * them. */
 static void cut_tail(struct history *h)
 {
-	if (!history_take_in(h, NULL) && h->size > h->end &&
+	if (!history_load(h, NULL) && h->size > h->end &&
 		!ftruncate(h->fd, (off_t)h->end))
 		h->size = h->end;
 }
@@ -191,17 +180,17 @@ static int append_here(struct history *h, const struct bytes *b, struct err *e)
 	else if (fdatasync(h->fd))
 		ret = -errno;
 	return ret ? err_sys(e, -ret, "cannot write the history '%s'", h->path)
-		   : history_take_in(h, e);
+		   : history_load(h, e);
 }
 
-/* ---- what leaves --------------------------------------------------------- */
+/* ---- removing ------------------------------------------------------------ */
 
 static uint64_t bytes_at(const struct history *h, size_t i)
 {
 	return history_record_bytes(history_at(h, i).n);
 }
 
-/* keep[n] of the records; how many are not kept. */
+/* Choose keep[n] of the records; returns the number not kept. */
 static uint64_t choose(
 	const struct history *h, const struct history_bound *b, bool *keep)
 {
@@ -224,7 +213,7 @@ static uint64_t choose(
 	return dropped;
 }
 
-/* Records that lie together are written together. */
+/* Adjacent records are written together. */
 static int write_kept(const struct history *h, const bool *keep, int fd)
 {
 	int ret = 0;
@@ -242,8 +231,8 @@ static int write_kept(const struct history *h, const bool *keep, int fd)
 	return ret;
 }
 
-/* The file anew, of what is kept and `more`, in the place of the one that is
- * locked; the lock goes with that. */
+/* Write a new file with the kept records and `more`, and rename it over the
+ * locked one; the lock is gone then. */
 static int rewrite(struct history *h, const bool *keep,
 	const struct bytes *more, struct err *e)
 {
@@ -259,7 +248,7 @@ static int rewrite(struct history *h, const bool *keep,
 		first++;
 	k = make_head(
 		h, first < h->n ? history_at(h, first).number : h->last + 1);
-	/* Root prunes a user's file, whose it stays. */
+	/* Root pruning a user's file keeps its owner. */
 	if (!fstat(h->fd, &st) && st.st_uid != geteuid() &&
 		fchown(f.fd, st.st_uid, st.st_gid))
 		ret = -errno;
@@ -271,7 +260,7 @@ static int rewrite(struct history *h, const bool *keep,
 		ret = fd_write_all(f.fd, more->data, more->len);
 	if (ret)
 		err_sys(e, -ret, "cannot write '%s'", h->path);
-	/* Who removed the file meant to be rid of it. */
+	/* If the file was removed, do not create it again. */
 	else if (!history_is_current(h))
 		ret = err_set(e, ESTALE,
 			"'%s' was removed or replaced while it was rewritten",
@@ -297,25 +286,37 @@ static int shorten(struct history *h, const struct history_bound *b,
 	return ret;
 }
 
-/* ---- the three ----------------------------------------------------------- */
+/* ---- appending and pruning ----------------------------------------------- */
 
-static int append_locked(struct history *h, const struct history_record *r,
-	size_t n, struct err *e)
+int history_append(struct history *h, const struct history_record *r, size_t n,
+	struct err *e)
 {
 	uint64_t room = h->opts.max_bytes - h->opts.max_bytes / 8, dropped;
 	struct history_bound bound = HISTORY_ALL;
 	struct bytes b = { 0 };
-	int ret = h->end ? 0 : be_born(h, e);
+	int ret = lock(h, h->opts.n_vocab, e);
 
-	if (ret || !n)
+	if (ret)
 		return ret;
+	if (!h->end) { /* the file has no head yet */
+		const struct history_head k = make_head(h, 1);
+
+		ret = write_at(h->fd, (const void *)&k, sizeof(k), 0);
+		if (!ret && fsync(h->fd))
+			ret = -errno;
+		ret = ret ? err_sys(e, -ret, "cannot write the history '%s'",
+				    h->path)
+			  : history_load(h, e);
+	}
+	if (ret || !n)
+		goto out;
 	ret = check_records(h, r, n, &b.len, e);
 	if (!ret)
 		ret = put_records(&b, h, r, n, e);
-	/* What is written shall not fail to be read for want of memory. */
+	/* Reserve first, so that records once written can be loaded. */
 	if (!ret)
 		ret = history_reserve(h, n, e);
-	/* An eighth stays free: else every append would rewrite the file. */
+	/* Keep an eighth free, or every append would rewrite the file. */
 	bound.bytes = room > b.len ? room - b.len : 0;
 	if (!ret)
 		ret = b.len > h->opts.max_bytes - h->end ||
@@ -323,17 +324,7 @@ static int append_locked(struct history *h, const struct history_record *r,
 			? shorten(h, &bound, &b, &dropped, e)
 			: append_here(h, &b, e);
 	free(b.data);
-	return ret;
-}
-
-int history_append(struct history *h, const struct history_record *r, size_t n,
-	struct err *e)
-{
-	int ret = lock(h, h->opts.n_vocab, e);
-
-	if (ret)
-		return ret;
-	ret = append_locked(h, r, n, e);
+out:
 	unlock(h);
 	return ret;
 }

@@ -17,13 +17,13 @@ struct list {
 };
 
 /*
- * What may follow within a cell, whatever that is in: the tokens that can be
- * gone on with, and the nodes of the trie at which its value has ended, behind
- * which it depends on what it is in.
+ * Tokens that may follow within a cell's value, independently of the values
+ * around it: tokens that keep the text valid, and the trie nodes at which the
+ * value has ended, after which the surrounding values matter.
  */
 struct within {
 	struct list ids, ends;
-	uint64_t *set; /* in place of ids where they are many: by bits */
+	uint64_t *set; /* bits, in place of ids if there are many */
 	bool known;
 };
 
@@ -31,11 +31,13 @@ struct json_form {
 	struct json_nodes *nodes;
 	const struct token_trie *trie;
 	struct json_machine machine;
-	struct within *within; /* [n_within] by cells that stand alone */
+	/* [n_within] by number of an isolated cell (json_alone) */
+	struct within *within;
 	uint32_t n_within;
 	struct list
-		behind; /* tokens that go beyond the end of a value at ... */
-	uint32_t behind_cell;     /* JSON_FLOOR: of none yet */
+		/* tokens that continue after the end of the value at ... */
+		after;
+	uint32_t after_cell;      /* JSON_FLOOR: of none yet */
 	struct json_front *front; /* [TOKEN_BYTES + 1] by depth */
 	float *row;
 	uint32_t n_row;
@@ -59,9 +61,10 @@ static void add(struct json_form *f, struct list *l, uint32_t value)
 }
 
 /*
- * Through the nodes from `from` to `to`, which lie below one at whose depth
- * `front` has where the text stands. A node where a value that stood on the
- * floor ended goes to `ends`; whatever it is in can be gone on from.
+ * Walk the trie nodes from `from` to `to`, below a node whose depth's `front`
+ * is set. Collects the tokens that keep the text valid in ids, and in `ends`
+ * the nodes at which an isolated value has ended, after which any surrounding
+ * value can continue.
  */
 static void walk(struct json_form *f, uint32_t from, uint32_t to,
 	struct list *ids, struct list *ends)
@@ -79,37 +82,32 @@ static void walk(struct json_form *f, uint32_t from, uint32_t to,
 	}
 }
 
-static struct within *within_of(struct json_form *f, uint32_t alone)
+static const struct within *learn_within(struct json_form *f, uint32_t cell)
 {
+	uint32_t alone = json_alone(&f->machine, cell);
+	struct list ids = { 0 }, ends = { 0 };
+	struct within *w;
+
 	if (alone >= f->n_within) {
 		uint32_t n = f->machine.cap;
-		struct within *p =
-			reallocarray(f->within, n, sizeof(*f->within));
 
-		if (!p) {
+		w = reallocarray(f->within, n, sizeof(*w));
+		if (!w) {
 			f->failed = true;
 			return NULL;
 		}
-		memset(p + f->n_within, 0, (n - f->n_within) * sizeof(*p));
-		f->within = p;
+		memset(w + f->n_within, 0, (n - f->n_within) * sizeof(*w));
+		f->within = w;
 		f->n_within = n;
 	}
-	return &f->within[alone];
-}
-
-static const struct within *learn(struct json_form *f, uint32_t cell)
-{
-	uint32_t alone = json_alone(&f->machine, cell);
-	struct within *w = within_of(f, alone);
-	struct list ids = { 0 }, ends = { 0 };
-
-	if (!w || w->known)
+	w = &f->within[alone];
+	if (w->known)
 		return w;
 	f->front[0] = (struct json_front){ .cell = { alone }, .n = 1 };
 	walk(f, 0, f->trie->n_nodes, &ids, &ends);
 	*w = (struct within){ .ids = ids, .ends = ends, .known = true };
-	/* Within a string nearly every token is allowed: as a set they are
-	 * allowed in their order, by whole words. */
+	/* Within a string nearly every token is allowed: a bit set lets whole
+	 * words of them be copied. */
 	if (ids.n < f->trie->n_vocab / 32)
 		return w;
 	w->set = calloc(f->trie->n_vocab / 64 + 1, sizeof(*w->set));
@@ -124,14 +122,15 @@ static const struct within *learn(struct json_form *f, uint32_t cell)
 	return w;
 }
 
-/* Tokens with which the value at the cell ends, and more comes. */
-static void learn_behind(
+/* Collect the tokens with which the value at the cell ends and the text
+ * continues. */
+static void learn_after(
 	struct json_form *f, uint32_t cell, const struct within *w)
 {
-	if (f->behind_cell == cell)
+	if (f->after_cell == cell)
 		return;
-	f->behind.n = 0;
-	f->behind_cell = cell;
+	f->after.n = 0;
+	f->after_cell = cell;
 	for (uint32_t i = 0; i < w->ends.n; i++) {
 		uint32_t at = w->ends.at[i];
 		const struct trie_node *n = &f->trie->node[at];
@@ -139,17 +138,17 @@ static void learn_behind(
 		if (n->skip == at + 1)
 			continue;
 		json_after(&f->machine, cell, &f->front[n->depth]);
-		walk(f, at + 1, n->skip, &f->behind, NULL);
+		walk(f, at + 1, n->skip, &f->after, NULL);
 	}
 }
 
-static void let(float *row, const float *logits, const struct list *ids)
+static void allow(float *row, const float *logits, const struct list *ids)
 {
 	for (uint32_t i = 0; i < ids->n; i++)
 		row[ids->at[i]] = logits[ids->at[i]];
 }
 
-static void let_set(
+static void allow_set(
 	const struct json_form *f, const float *logits, const uint64_t *set)
 {
 	uint32_t words = f->trie->n_vocab / 64 + 1;
@@ -181,16 +180,16 @@ const float *json_form_mask(struct json_form *f, const struct json_front *place,
 	for (uint32_t i = 0; i < n; i++)
 		f->row[i] = -INFINITY;
 	for (unsigned i = 0; i < place->n; i++) {
-		const struct within *w = learn(f, place->cell[i]);
+		const struct within *w = learn_within(f, place->cell[i]);
 
 		if (!w)
 			return NULL;
 		if (w->set)
-			let_set(f, logits, w->set);
-		let(f->row, logits, &w->ids);
+			allow_set(f, logits, w->set);
+		allow(f->row, logits, &w->ids);
 		if (w->ends.n) {
-			learn_behind(f, place->cell[i], w);
-			let(f->row, logits, &f->behind);
+			learn_after(f, place->cell[i], w);
+			allow(f->row, logits, &f->after);
 		}
 	}
 	if (json_is_whole(&f->machine, place))
@@ -243,7 +242,7 @@ int json_form_open(struct json_form **out, const char *schema,
 	if (!f)
 		return err_set(e, ENOMEM, "no memory for a form");
 	f->trie = trie;
-	f->behind_cell = JSON_FLOOR;
+	f->after_cell = JSON_FLOOR;
 	f->front = calloc(TOKEN_BYTES + 1, sizeof(*f->front));
 	ret = json_nodes_open(&f->nodes, schema, e);
 	if (!ret && (!f->front || json_machine_init(&f->machine, f->nodes)))
@@ -265,7 +264,7 @@ void json_form_close(struct json_form *f)
 		free(f->within[i].set);
 	}
 	free(f->within);
-	free(f->behind.at);
+	free(f->after.at);
 	free(f->front);
 	free(f->row);
 	json_machine_release(&f->machine);

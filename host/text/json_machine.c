@@ -42,7 +42,6 @@ static int make_room(struct json_machine *m)
 	return 0;
 }
 
-/* The cell's number; 0 with m->failed where there is no memory. */
 uint32_t machine_cell_of(
 	struct json_machine *m, const struct json_frame *f, uint32_t up)
 {
@@ -62,7 +61,6 @@ uint32_t machine_cell_of(
 	return m->n++;
 }
 
-/* Beyond FRONT_CELLS a text is held to what is there already. */
 void machine_put(struct json_machine *m, const struct json_frame *f,
 	uint32_t up, struct json_front *out)
 {
@@ -90,17 +88,17 @@ void machine_end_value(
 	f = m->cell[up].frame;
 	f.lex = 0;
 	if (f.node == JSON_NONE) {
-		f.state = TEXT_BEHIND;
+		f.state = TEXT_AFTER;
 	} else if ((n = machine_node_of(m, &f))->kind == FORM_OBJECT) {
 		if (f.count < n->n)
 			f.bits |= 1ull << f.count;
 		f.count = 0;
-		f.state = VALUE_BEHIND;
+		f.state = VALUE_AFTER;
 	} else {
 		uint32_t min = n->min > n->n ? n->min : n->n;
 
 		f.count = machine_one_more(f.count, min, n->max);
-		f.state = ITEM_BEHIND;
+		f.state = ITEM_AFTER;
 	}
 	machine_put(m, &f, m->cell[up].up, out);
 }
@@ -144,7 +142,6 @@ bool machine_fits(const struct json_machine *m, uint32_t node, uint8_t level)
 		m->nodes->node[node].height <= (uint32_t)(JSON_LEVELS - level);
 }
 
-/* Within the cell whose frame is `f`, which waits for it. */
 void machine_begin_value(struct json_machine *m, const struct json_frame *f,
 	uint32_t up, uint32_t node, unsigned char byte, struct json_front *out)
 {
@@ -175,7 +172,7 @@ static void step_cell(struct json_machine *m, uint32_t cell, unsigned char byte,
 	uint32_t up = m->cell[cell].up;
 
 	if (f.node == JSON_NONE) {
-		if (f.state == TEXT_BEHIND)
+		if (f.state == TEXT_AFTER)
 			return;
 		if (machine_is_space(byte)) {
 			machine_put_space(m, f, up, out);
@@ -221,9 +218,9 @@ void json_begin(struct json_machine *m, struct json_front *out)
 	machine_put(m, &f, JSON_FLOOR, out);
 }
 
-/* Of a string no token comes near whose bounds: as if they were just beyond
- * its reach. */
-static uint32_t count_that_matters(const struct json_node *n, uint32_t count)
+/* A token cannot reach a string's bounds that are further away than its length:
+ * treat the count as just out of reach. */
+static uint32_t clamp_count(const struct json_node *n, uint32_t count)
 {
 	const uint32_t far = JSON_TOKEN_BYTES + 1;
 
@@ -239,7 +236,7 @@ uint32_t json_alone(struct json_machine *m, uint32_t cell)
 	struct json_frame f = m->cell[cell].frame;
 
 	if (f.node != JSON_NONE && machine_node_of(m, &f)->kind == FORM_STRING)
-		f.count = count_that_matters(machine_node_of(m, &f), f.count);
+		f.count = clamp_count(machine_node_of(m, &f), f.count);
 	return machine_cell_of(m, &f, JSON_FLOOR);
 }
 
@@ -250,17 +247,17 @@ void json_after(struct json_machine *m, uint32_t cell, struct json_front *out)
 	machine_end_value(m, m->cell[cell].up, out);
 }
 
-static bool is_behind(const struct json_machine *m, uint32_t cell)
+static bool is_after(const struct json_machine *m, uint32_t cell)
 {
 	const struct json_frame *f = &m->cell[cell].frame;
 
-	return f->node == JSON_NONE && f->state == TEXT_BEHIND;
+	return f->node == JSON_NONE && f->state == TEXT_AFTER;
 }
 
 bool json_is_whole(const struct json_machine *m, const struct json_front *f)
 {
 	for (unsigned i = 0; i < f->n; i++)
-		if (is_behind(m, f->cell[i]))
+		if (is_after(m, f->cell[i]))
 			return true;
 	return false;
 }
@@ -268,7 +265,7 @@ bool json_is_whole(const struct json_machine *m, const struct json_front *f)
 bool json_is_over(const struct json_machine *m, const struct json_front *f)
 {
 	for (unsigned i = 0; i < f->n; i++)
-		if (!is_behind(m, f->cell[i]))
+		if (!is_after(m, f->cell[i]))
 			return false;
 	return f->n;
 }

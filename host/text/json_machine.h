@@ -1,13 +1,15 @@
 /*
- * The automaton of a JSON Schema's nodes over bytes. A cell is where a text may
- * stand in one value, and the cell of what it is within; cells are numbers, the
- * same for the same. A front is all cells that a text may stand at: a byte
- * takes it to another, and one without cells is no beginning of any text that
- * fits. Every cell can be gone on from to a whole text: what no level is left
- * for, or no digit, is not begun.
+ * A pushdown automaton over bytes for the nodes of a JSON Schema
+ * (json_nodes.h). A cell is a position within one value together with the cell
+ * of the enclosing value, so a cell stands for a whole stack; equal cells are
+ * stored once and have one number (hash consing). As choices make the automaton
+ * nondeterministic, a text's state is a front: the set of all cells it may be
+ * at. A byte leads from one front to another; an empty front means that no
+ * valid text begins like this. Every cell has a valid completion: a value is
+ * not begun if too few levels or digits are left for it.
  *
- * White space may stand where JSON allows it, in runs of up to 20 bytes, and
- * not behind the text. One thread.
+ * White space is allowed where JSON allows it, in runs of up to 20 bytes, and
+ * not after the text. One thread.
  */
 #ifndef HOST_TEXT_JSON_MACHINE_H
 #define HOST_TEXT_JSON_MACHINE_H
@@ -18,58 +20,61 @@
 #include <stdint.h>
 
 #define FRONT_CELLS      64
-#define JSON_TOKEN_BYTES 250 /* at most, of what json_alone is asked about */
-#define JSON_FLOOR       UINT32_MAX /* below a cell that is looked at by itself */
+#define JSON_TOKEN_BYTES 250 /* longest token for which json_alone is used */
+#define JSON_FLOOR       UINT32_MAX /* below an isolated cell */
 
-/* All of it, with no gaps: frames are compared as bytes. */
+/* Without padding: frames are compared as bytes. */
 struct json_frame {
-	uint32_t node;   /* JSON_NONE: the whole text */
-	uint8_t state;   /* by the kind of node */
-	uint8_t lex;     /* of a string; of others the white space behind it */
-	uint8_t level;   /* of objects and arrays that are open */
+	uint32_t node; /* JSON_NONE: the whole text */
+	uint8_t state; /* meaning by kind of node */
+	/* of strings; in others the length of the white space so far */
+	uint8_t lex;
+	uint8_t level;   /* number of open objects and arrays */
 	uint8_t minus;   /* of a number */
-	uint16_t lo, hi; /* the names that the text may be, of its node */
-	uint32_t at;     /* bytes of them that it has */
-	uint32_t count;  /* characters, items, digits; the property's place */
-	uint32_t code;   /* of a character's escape or bytes */
-	uint64_t bits;   /* properties that were; a number without its point */
+	uint16_t lo, hi; /* range of names that the text may still be */
+	uint32_t at;     /* bytes of the name read so far */
+	uint32_t count; /* characters, items, digits; or the property's index */
+	uint32_t code;  /* of a character's escape or bytes */
+	/* properties seen; or a number's digits without its point */
+	uint64_t bits;
 };
 _Static_assert(sizeof(struct json_frame) == 32, "a gap");
 
 struct json_cell {
 	struct json_frame frame;
-	uint32_t up; /* JSON_FLOOR, or the cell that it is in */
+	uint32_t up; /* JSON_FLOOR, or the enclosing cell */
 };
 
 struct json_front {
 	uint32_t cell[FRONT_CELLS];
 	unsigned n;
-	bool left; /* a value that stood on the floor ended with this byte */
+	bool left; /* an isolated value ended with this byte */
 };
 
 struct json_machine {
 	const struct json_nodes *nodes;
 	struct json_cell *cell;
 	uint32_t n, cap;
-	uint32_t *slot; /* of a table by contents */
+	uint32_t *slot; /* hash table by contents */
 	uint32_t mask;
-	bool failed; /* no memory: what comes is not to be used */
+	bool failed; /* no memory: results are invalid */
 };
 
 int json_machine_init(struct json_machine *, const struct json_nodes *);
 void json_machine_release(struct json_machine *);
 
-/* Where a text begins. */
+/* The front at the beginning of a text. */
 void json_begin(struct json_machine *, struct json_front *out);
-/* One byte further; `out` is another than `from`. */
+/* Advance by one byte; `out` must not be `from`. */
 void json_step(struct json_machine *, const struct json_front *from,
 	unsigned char byte, struct json_front *out);
-/* The cell by itself, or one from which the same tokens go on, for who asks
- * what may follow whatever it is in. */
+/* The cell without its enclosing cells, or a simpler one after which the same
+ * tokens are allowed, for computing allowed tokens independently of the
+ * enclosing values. */
 uint32_t json_alone(struct json_machine *, uint32_t cell);
-/* Where the text stands when the value at the cell has ended. */
+/* The front after the value at the cell has ended. */
 void json_after(struct json_machine *, uint32_t cell, struct json_front *out);
-/* The text is whole here; nothing can follow it. */
+/* Whether the text is complete here; whether nothing more can follow. */
 bool json_is_whole(const struct json_machine *, const struct json_front *);
 bool json_is_over(const struct json_machine *, const struct json_front *);
 

@@ -1,7 +1,7 @@
 /*
- * What the files of the automaton share (json_machine.h): each kind of value
- * steps by a byte, and what it comes to is put into the front. A frame is a
- * copy, of a cell that lies within `up`.
+ * Functions shared by the files of the automaton (json_machine.h): each kind of
+ * value advances by a byte, and adds the results to the front. A frame is a
+ * copy, of a cell enclosed by `up`.
  */
 #ifndef HOST_TEXT_JSON_MACHINE_IMPL_H
 #define HOST_TEXT_JSON_MACHINE_IMPL_H
@@ -11,17 +11,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum text_state { TEXT_BEFORE, TEXT_BEHIND };
+enum text_state { TEXT_BEFORE, TEXT_AFTER };
 enum object_state {
 	OPENED,
 	IN_KEY,
 	COLON_DUE,
 	VALUE_DUE,
-	VALUE_BEHIND,
+	VALUE_AFTER,
 	KEY_DUE
 };
-enum array_state { ARRAY_OPENED, ITEM_DUE, ITEM_BEHIND };
-/* A number may end in the last four of them. */
+enum array_state { ARRAY_OPENED, ITEM_DUE, ITEM_AFTER };
+/* A number may end in the last four. */
 enum number_state {
 	SIGN,
 	POINT,
@@ -33,17 +33,17 @@ enum number_state {
 	POWER
 };
 
-/* Of strings, and of keys. */
+/* State within strings and keys. */
 enum lex {
 	PLAIN,
-	ESCAPE,          /* behind a \ */
-	HEX1,            /* four digits due ... */
-	HEX4 = HEX1 + 3, /* one */
-	LOW,             /* the \ of a low surrogate due */
-	LOW_U,           /* its u */
-	LOW1,            /* its digits */
+	ESCAPE,          /* after a \ */
+	HEX1,            /* four hex digits follow ... */
+	HEX4 = HEX1 + 3, /* one follows */
+	LOW,             /* expects the \ of a low surrogate */
+	LOW_U,           /* expects its u */
+	LOW1,            /* expects its digits */
 	LOW4 = LOW1 + 3,
-	MORE1, /* one byte of a character due */
+	MORE1, /* expects one more byte of a character */
 	MORE2,
 	MORE3,
 	BROKEN
@@ -55,7 +55,8 @@ static inline const struct json_node *machine_node_of(
 	return &m->nodes->node[f->node];
 }
 
-/* Counts go as far as they matter, so that equal places are equal cells. */
+/* Counts are capped where they no longer matter, so that equivalent positions
+ * are equal cells. */
 static inline uint32_t machine_one_more(
 	uint32_t count, uint32_t min, uint32_t max)
 {
@@ -69,33 +70,35 @@ static inline bool machine_is_space(unsigned char byte)
 	return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
 }
 
-/* ---- cells, and what values have in common: json_machine.c ---- */
+/* ---- cells, and steps of all kinds of values: json_machine.c ------------- */
 
-/* The cell's number; 0 with m->failed where there is no memory. */
+/* The number of a cell; 0 with m->failed if there is no memory. */
 uint32_t machine_cell_of(
 	struct json_machine *, const struct json_frame *, uint32_t up);
-/* Beyond FRONT_CELLS a text is held to what is there already. */
+/* Add a cell to the front; beyond FRONT_CELLS it is dropped, which only
+ * restricts the text further. */
 void machine_put(struct json_machine *, const struct json_frame *, uint32_t up,
 	struct json_front *out);
 void machine_put_space(struct json_machine *, struct json_frame, uint32_t up,
 	struct json_front *out);
-/* Within the cell whose frame is given, which waits for it. */
+/* Begin a value within the cell of the given frame, which expects one. */
 void machine_begin_value(struct json_machine *, const struct json_frame *,
 	uint32_t up, uint32_t node, unsigned char byte, struct json_front *out);
 void machine_end_value(
 	struct json_machine *, uint32_t up, struct json_front *out);
-/* Whether a value of the node can be whole below that level. */
+/* Whether a value of the node can be complete with the levels left. */
 bool machine_fits(const struct json_machine *, uint32_t node, uint8_t level);
 
 /* ---- words, strings and numbers: json_machine_words.c ---- */
 
-/* Those of lo .. hi that go on with the byte; no name begins another one. */
+/* Narrow lo .. hi to the names with this next byte; no name is a prefix of
+ * another. */
 void machine_narrow(
 	const struct json_machine *, struct json_frame *, unsigned char byte);
 bool machine_is_named(const struct json_machine *, const struct json_frame *);
 void machine_step_text(struct json_machine *, struct json_frame, uint32_t up,
 	unsigned char byte, struct json_front *out);
-/* The next state; PLAIN where the byte ends a character. */
+/* The next state; PLAIN if the byte completes a character. */
 uint8_t machine_lex_byte(struct json_frame *, unsigned char byte);
 void machine_step_string(struct json_machine *, struct json_frame, uint32_t up,
 	unsigned char byte, struct json_front *out);

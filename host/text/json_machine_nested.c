@@ -1,7 +1,8 @@
-/* Where a text stands in an object or an array. */
+/* Positions in objects and arrays. */
 #include "host/text/json_machine_impl.h"
 
-/* One of the names that the key may be is yet to come, and has a value. */
+/* Whether one of the names lo .. hi is not used yet and has a possible
+ * value. */
 static bool may_be_named(const struct json_machine *m,
 	const struct json_frame *f, uint32_t lo, uint32_t hi)
 {
@@ -21,7 +22,7 @@ static bool takes_more(const struct json_machine *m, const struct json_frame *f)
 		may_be_named(m, f, 0, machine_node_of(m, f)->n);
 }
 
-/* `count` becomes the property's place; that of others is n. */
+/* `count` becomes the index of the property; n for one that is not named. */
 static void end_key(struct json_machine *m, struct json_frame f, uint32_t up,
 	struct json_front *out)
 {
@@ -43,8 +44,8 @@ static void end_key(struct json_machine *m, struct json_frame f, uint32_t up,
 	machine_put(m, &f, up, out);
 }
 
-/* In keys that no name is given for, characters are written in one way: else
- * one could be a name in disguise. */
+/* In keys that are not named, characters may be written in one way only, or an
+ * escaped key could equal a name. */
 static void step_key(struct json_machine *m, struct json_frame f, uint32_t up,
 	unsigned char byte, struct json_front *out)
 {
@@ -74,7 +75,7 @@ void machine_step_object(struct json_machine *m, struct json_frame f,
 	} else if (machine_is_space(byte)) {
 		machine_put_space(m, f, up, out);
 	} else if (byte == '}' &&
-		(f.state == OPENED || f.state == VALUE_BEHIND)) {
+		(f.state == OPENED || f.state == VALUE_AFTER)) {
 		if (!(n->required & ~f.bits))
 			machine_end_value(m, up, out);
 	} else if (byte == '"' && (f.state == OPENED || f.state == KEY_DUE)) {
@@ -85,7 +86,7 @@ void machine_step_object(struct json_machine *m, struct json_frame f,
 		f.at = 0;
 		if (takes_more(m, &f))
 			machine_put(m, &f, up, out);
-	} else if (byte == ',' && f.state == VALUE_BEHIND) {
+	} else if (byte == ',' && f.state == VALUE_AFTER) {
 		f.state = KEY_DUE;
 		f.lex = 0;
 		if (takes_more(m, &f))
@@ -116,11 +117,11 @@ void machine_step_array(struct json_machine *m, struct json_frame f,
 	} else if (byte == ']' && f.state != ITEM_DUE) {
 		if (f.count >= n->min)
 			machine_end_value(m, up, out);
-	} else if (byte == ',' && f.state == ITEM_BEHIND && room) {
+	} else if (byte == ',' && f.state == ITEM_AFTER && room) {
 		f.state = ITEM_DUE;
 		f.lex = 0;
 		machine_put(m, &f, up, out);
-	} else if (f.state != ITEM_BEHIND && room) {
+	} else if (f.state != ITEM_AFTER && room) {
 		f.lex = 0;
 		machine_begin_value(m, &f, up, item, byte, out);
 	}

@@ -1,9 +1,9 @@
-/* Where a text stands in a word that is given, a string or a number. */
+/* Positions in literal words, strings and numbers. */
 #include "host/text/json_machine_impl.h"
 
 #include <string.h>
 
-/* ---- texts that are given ------------------------------------------------ */
+/* ---- literal words ------------------------------------------------------- */
 
 static unsigned char name_byte(
 	const struct json_machine *m, const struct json_frame *f, uint32_t i)
@@ -13,7 +13,6 @@ static unsigned char name_byte(
 	return (unsigned char)json_name_text(m->nodes, n->first + i)[f->at];
 }
 
-/* Those of lo .. hi that go on with the byte; no name begins another one. */
 void machine_narrow(
 	const struct json_machine *m, struct json_frame *f, unsigned char byte)
 {
@@ -55,8 +54,8 @@ static int hex(unsigned char byte)
 	return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
 }
 
-/* The first byte behind a character's first: it rules out what is no UTF-8. */
-static bool goes_on(uint32_t first, unsigned char byte)
+/* Whether a byte may follow a character's first: it excludes invalid UTF-8. */
+static bool continues_character(uint32_t first, unsigned char byte)
 {
 	switch (first) {
 	case 0xe0:
@@ -72,7 +71,7 @@ static bool goes_on(uint32_t first, unsigned char byte)
 	}
 }
 
-/* Of \uXXXX: a NUL is none, nor half a pair of surrogates. */
+/* A digit of \uXXXX: a NUL is refused, and half a pair of surrogates. */
 static uint8_t hex_digit(struct json_frame *f, unsigned char byte)
 {
 	int digit = hex(byte);
@@ -82,7 +81,8 @@ static uint8_t hex_digit(struct json_frame *f, unsigned char byte)
 	if (digit < 0)
 		return BROKEN;
 	f->code = code;
-	/* What is begun can be ended: a NUL's last zero, a low one's head. */
+	/* Refuse digits after which no valid character remains: a NUL's last
+	 * zero, a wrong first digit of a low surrogate. */
 	if (low &&
 		((f->lex == LOW1 && code != 0xd) ||
 			(f->lex == LOW1 + 1 && (code & 0xf) < 0xc)))
@@ -97,7 +97,6 @@ static uint8_t hex_digit(struct json_frame *f, unsigned char byte)
 	return !low && code >= 0xd800 && code <= 0xdbff ? LOW : PLAIN;
 }
 
-/* The next state; PLAIN where the byte ends a character. */
 uint8_t machine_lex_byte(struct json_frame *f, unsigned char byte)
 {
 	switch (f->lex) {
@@ -122,7 +121,7 @@ uint8_t machine_lex_byte(struct json_frame *f, unsigned char byte)
 	case MORE1:
 	case MORE2:
 	case MORE3:
-		if (!goes_on(f->code, byte))
+		if (!continues_character(f->code, byte))
 			return BROKEN;
 		f->code = 0;
 		return f->lex == MORE1 ? PLAIN : f->lex - 1;
@@ -153,9 +152,8 @@ void machine_step_string(struct json_machine *m, struct json_frame f,
 
 /* ---- numbers ------------------------------------------------------------- */
 
-#define WHOLE_DIGITS \
-	18 /* as many as any double or 64-bit integer has room for */
-#define BOUND_WHOLE  9 /* of numbers with bounds, and behind the point */
+#define WHOLE_DIGITS 18 /* as many as any double or 64-bit integer can have */
+#define BOUND_WHOLE  9  /* of numbers with bounds; and after the point */
 #define BOUND_PART   6
 #define POWER_DIGITS 2
 
@@ -172,7 +170,7 @@ static bool meets(
 	return lo <= n->hi && hi >= n->lo;
 }
 
-/* Some number that begins so is within the bounds. */
+/* Whether some number that begins so is within the bounds. */
 static bool may_reach(const struct json_node *n, const struct json_frame *f)
 {
 	bool integer = n->kind == FORM_INTEGER;
@@ -198,7 +196,7 @@ static bool may_reach(const struct json_node *n, const struct json_frame *f)
 	return false;
 }
 
-/* The state behind the byte; -1: none. */
+/* The state after the byte; -1: not allowed. */
 static int number_state(const struct json_node *n, const struct json_frame *f,
 	unsigned char byte)
 {

@@ -59,7 +59,7 @@ int schema_add_kid(struct schema_reader *r, uint32_t node)
 	return 0;
 }
 
-/* A value as jansson writes it, but for its first bytes. */
+/* Add a value as jansson writes it, without its first `skip` bytes. */
 int schema_add_name(
 	struct schema_reader *r, json_t *value, size_t skip, uint32_t node)
 {
@@ -81,9 +81,9 @@ int schema_add_name(
 	return j->text.failed ? schema_no_memory(r) : 0;
 }
 
-/* ---- what follows from it ------------------------------------------------ */
+/* ---- derived data -------------------------------------------------------- */
 
-/* Leaves of a choice, each once, whatever refers to whatever. */
+/* Collect the leaves of a choice, each once, even with circular references. */
 static int add_leaves(struct json_nodes *j, uint32_t node, unsigned char *seen)
 {
 	const struct json_node *n = &j->node[node];
@@ -103,21 +103,6 @@ static int add_leaves(struct json_nodes *j, uint32_t node, unsigned char *seen)
 	return 0;
 }
 
-static int find_leaves(struct json_nodes *j)
-{
-	unsigned char *seen = malloc(j->n);
-	int ret = seen ? 0 : -ENOMEM;
-
-	for (uint32_t i = 0; i < j->n && !ret; i++) {
-		memset(seen, 0, j->n);
-		j->node[i].leaf = j->n_leaves;
-		ret = add_leaves(j, i, seen);
-		j->node[i].n_leaves = j->n_leaves - j->node[i].leaf;
-	}
-	free(seen);
-	return ret;
-}
-
 static uint32_t above(uint32_t height)
 {
 	return height == JSON_NONE ? JSON_NONE : height + 1;
@@ -130,7 +115,7 @@ static uint32_t higher(const struct json_nodes *j, uint32_t than, uint32_t node)
 	return h > than ? h : than;
 }
 
-/* By what is known of those below it. */
+/* From the heights computed so far. */
 static uint32_t height_of(const struct json_nodes *j, const struct json_node *n)
 {
 	uint32_t h = 0, least = JSON_NONE;
@@ -159,11 +144,20 @@ static uint32_t height_of(const struct json_nodes *j, const struct json_node *n)
 static int finish(struct schema_reader *r)
 {
 	struct json_nodes *j = r->j;
+	unsigned char *seen = malloc(j->n);
 	bool changed = true;
+	int ret = seen ? 0 : -ENOMEM;
 
-	if (find_leaves(j))
+	for (uint32_t i = 0; i < j->n && !ret; i++) {
+		memset(seen, 0, j->n);
+		j->node[i].leaf = j->n_leaves;
+		ret = add_leaves(j, i, seen);
+		j->node[i].n_leaves = j->n_leaves - j->node[i].leaf;
+	}
+	free(seen);
+	if (ret)
 		return schema_no_memory(r);
-	/* Heights fall from "never" until nothing changes. */
+	/* Heights start as "impossible" and fall until nothing changes. */
 	for (uint32_t i = 0; i < j->n; i++)
 		j->node[i].height = JSON_NONE;
 	while (changed) {
@@ -191,7 +185,7 @@ int json_nodes_open(struct json_nodes **out, const char *schema, struct err *e)
 	int ret = 0;
 
 	strbuf_add(&r.path, "#", 1);
-	/* Jansson takes some of its own failed allocations for bad JSON. */
+	/* Jansson reports some of its own failed allocations as bad JSON. */
 	errno = 0;
 	r.root = json_loads(
 		schema, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);

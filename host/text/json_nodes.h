@@ -1,8 +1,7 @@
 /*
- * A JSON Schema, of the subset in docs/structured.md, as nodes: what a value
- * may be, each in the words of the automaton (json_machine.h). What is outside
- * of the subset is refused with the keyword and where it stands. Read-only once
- * open.
+ * A JSON Schema, of the subset in docs/structured.md, as a table of nodes: the
+ * possible values, in the form that the automaton uses (json_machine.h). Other
+ * schemas are refused with the keyword and its place. Read-only once open.
  */
 #ifndef HOST_TEXT_JSON_NODES_H
 #define HOST_TEXT_JSON_NODES_H
@@ -15,13 +14,13 @@
 struct err;
 
 #define JSON_NONE       UINT32_MAX
-#define JSON_LEVELS     32      /* of objects and arrays within each other */
-#define JSON_PROPERTIES 64      /* of an object that a schema names */
-#define JSON_MICRO      1000000 /* numbers with bounds are counted in this */
+#define JSON_LEVELS     32      /* nesting of objects and arrays */
+#define JSON_PROPERTIES 64      /* named by an object's schema */
+#define JSON_MICRO      1000000 /* unit of numbers with bounds */
 
 enum form_kind {
-	FORM_ONE_OF, /* what its leaves are */
-	FORM_TEXT,   /* one of some texts, to the byte */
+	FORM_ONE_OF, /* any of its leaves */
+	FORM_TEXT,   /* one of some literal texts */
 	FORM_STRING,
 	FORM_INTEGER,
 	FORM_NUMBER,
@@ -31,19 +30,21 @@ enum form_kind {
 
 struct json_node {
 	enum form_kind kind;
-	uint32_t first, n; /* names of TEXT and OBJECT; kids of ONE_OF, and of
-			    * ARRAY those of its first items */
-	uint32_t min, max; /* characters, items */
-	uint32_t rest;     /* further properties or items; JSON_NONE: none */
-	uint64_t required; /* names, by their place */
+	/* names of TEXT and OBJECT; kids of ONE_OF, and of an ARRAY's first
+	 * items */
+	uint32_t first, n;
+	uint32_t min, max; /* characters or items */
+	/* node of further properties or items; JSON_NONE: none */
+	uint32_t rest;
+	uint64_t required; /* names, a bit each */
 	int bounded;
-	int64_t lo, hi;          /* in units, or in millionths of a NUMBER */
+	int64_t lo, hi;          /* in units, or in millionths for a NUMBER */
 	uint32_t leaf, n_leaves; /* of ONE_OF all below it, else itself */
-	uint32_t height;         /* levels that the least value opens */
+	uint32_t height;         /* levels that the smallest value needs */
 };
 
-/* A text as it is written: of a property's name with the quote behind it and
- * without the one before it. */
+/* A text as it is written: a property's name with its closing quote, without
+ * the opening one. */
 struct json_name {
 	uint32_t at, len; /* in text */
 	uint32_t node;    /* of a property */
@@ -62,7 +63,7 @@ struct json_nodes {
 	uint32_t root;
 };
 
-/* -EINVAL with what is wrong and where; -ENOMEM. */
+/* -EINVAL with a description and its place; -ENOMEM. */
 int json_nodes_open(struct json_nodes **out, const char *schema, struct err *);
 void json_nodes_close(struct json_nodes *);
 

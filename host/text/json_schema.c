@@ -1,4 +1,4 @@
-/* A schema: which keywords it has, and what they come to. */
+/* Reading a schema: its keywords, and the nodes made from them. */
 #include "host/text/json_schema_reader.h"
 
 #include "base/err.h"
@@ -18,7 +18,7 @@ static const struct {
 	{ "string", OF_STRING }, { "array", OF_ARRAY },
 	{ "object", OF_OBJECT } };
 
-/* Keywords by what they go with. */
+/* Groups of keywords that can be combined. */
 enum group { NOTE, SHAPE, TYPE, VALUES, CHOICE, POINTER };
 
 static const struct {
@@ -56,7 +56,7 @@ static const struct {
 	{ "exclusiveMaximum", SHAPE },
 };
 
-/* ---- saying where -------------------------------------------------------- */
+/* ---- places in the schema ------------------------------------------------ */
 
 int schema_refuse(struct schema_reader *r, const char *fmt, ...)
 {
@@ -178,7 +178,7 @@ static int add_literal(struct schema_reader *r, json_t *value, uint32_t *out)
 	return schema_add_words(r, &value, 1, out);
 }
 
-/* Each type that is allowed by what the keywords say of it. */
+/* One node per allowed type, with the keywords for that type. */
 static int read_shapes(
 	struct schema_reader *r, json_t *s, unsigned type, uint32_t *out)
 {
@@ -254,8 +254,8 @@ static int read_object_schema(struct schema_reader *r, json_t *s, uint32_t *out)
 	return ret;
 }
 
-/* Each is read once, and known before it has been: it may refer to itself. NULL
- * and true are any value. */
+/* Each schema is read once, and registered before it is read, as it may refer
+ * to itself. NULL and true stand for any value. */
 int schema_read(struct schema_reader *r, json_t *s, uint32_t *out)
 {
 	uint32_t node, inner;

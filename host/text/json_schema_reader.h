@@ -1,7 +1,7 @@
 /*
- * A JSON Schema being read into nodes (json_nodes.h): what the files of this
- * share. Functions return 0, -EINVAL with what is wrong and where in the
- * schema, or -ENOMEM; a node that they make is *out. One thread.
+ * Reading a JSON Schema into nodes (json_nodes.h): shared by the files that do
+ * so. Functions return 0, -EINVAL with a description and its place in the
+ * schema, or -ENOMEM; *out is the node that they made. One thread.
  */
 #ifndef HOST_TEXT_JSON_SCHEMA_READER_H
 #define HOST_TEXT_JSON_SCHEMA_READER_H
@@ -27,7 +27,7 @@ enum type {
 	OF_ANY = 127
 };
 
-/* One schema being read; `done` are those that were, or are begun. */
+/* A schema being read; `done` lists the parts that were read or begun. */
 struct schema_reader {
 	struct json_nodes *j;
 	json_t *root;
@@ -46,22 +46,21 @@ int schema_grow(void *list, uint32_t n, uint32_t *cap, size_t size);
 int schema_no_memory(struct schema_reader *);
 int schema_add_node(struct schema_reader *, enum form_kind, uint32_t *out);
 int schema_add_kid(struct schema_reader *, uint32_t node);
-/* A value as jansson writes it, but for its first `skip` bytes. */
 int schema_add_name(
 	struct schema_reader *, json_t *value, size_t skip, uint32_t node);
 
-/* ---- where it stands, and a schema: json_schema.c ---- */
+/* ---- places, and a schema: json_schema.c --------------------------------- */
 
 __attribute__((format(printf, 2, 3))) int schema_refuse(
 	struct schema_reader *, const char *fmt, ...);
-/* A step further in, and back to where it was before. */
+/* Append a step to the place; schema_leave restores it. */
 size_t schema_enter(struct schema_reader *, const char *step);
 void schema_leave(struct schema_reader *, size_t was);
 int schema_read(struct schema_reader *, json_t *schema, uint32_t *out);
 int schema_read_below(struct schema_reader *, const char *step, json_t *schema,
 	uint32_t *out);
 
-/* ---- what a value of a type may be: json_schema_shapes.c ---- */
+/* ---- values by type: json_schema_shapes.c -------------------------------- */
 
 int schema_read_number(
 	struct schema_reader *, json_t *schema, bool integer, uint32_t *out);
@@ -69,8 +68,8 @@ int schema_read_string(struct schema_reader *, json_t *schema, uint32_t *out);
 int schema_read_array(struct schema_reader *, json_t *schema, uint32_t *out);
 int schema_read_object(struct schema_reader *, json_t *schema, uint32_t *out);
 
-/* The properties that are named: [n] of them, with what each is; required ones
- * that `properties` does not have are what further ones are. */
+/* Named properties, [n] of them, with their nodes; required ones that
+ * `properties` does not list have the node of further properties. */
 struct schema_named {
 	const char *key[JSON_PROPERTIES];
 	uint32_t node[JSON_PROPERTIES];
@@ -82,14 +81,14 @@ int schema_name_property(struct schema_reader *, struct schema_named *,
 	const char *key, uint32_t node, unsigned *at);
 int schema_add_object(struct schema_reader *, const struct schema_named *,
 	uint32_t rest, uint32_t *out);
-/* For qsort_r: names, by the bytes of their texts. */
+/* Comparison for qsort_r: names, by the bytes of their texts. */
 int schema_in_order(const void *a, const void *b, void *nodes);
 
-/* ---- one of several: json_schema_values.c ---- */
+/* ---- choices and listed values: json_schema_values.c --------------------- */
 
 int schema_add_choice(struct schema_reader *, const uint32_t *node, uint32_t n,
 	uint32_t *out);
-/* Values that hold no others. */
+/* One of these values, which contain no others. */
 int schema_add_words(
 	struct schema_reader *, json_t *const *value, size_t n, uint32_t *out);
 int schema_read_values(

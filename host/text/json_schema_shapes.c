@@ -1,4 +1,4 @@
-/* What a schema says of numbers, strings, arrays and objects. */
+/* Schemas of numbers, strings, arrays and objects. */
 #include "host/text/json_schema_reader.h"
 
 #include <jansson.h>
@@ -24,8 +24,8 @@ static int read_count(
 	return 0;
 }
 
-/* A bound in `unit`ths, `by` of them further in; what is finer is refused. It
- * holds beside the one there was. */
+/* A bound in units of 1 / `unit`, moved inwards by `by`; finer bounds are
+ * refused. It is combined with an existing one. */
 static int read_bound(struct schema_reader *r, json_t *s, const char *keyword,
 	int64_t unit, int by, struct json_node *n)
 {
@@ -191,7 +191,7 @@ int schema_in_order(const void *a, const void *b, void *arg)
 	return c ? c : (x->len > y->len) - (x->len < y->len);
 }
 
-/* The named properties become the object's, in the order of their texts. */
+/* Make the named properties an object's, in the order of their texts. */
 int schema_add_object(struct schema_reader *r, const struct schema_named *d,
 	uint32_t rest, uint32_t *out)
 {
@@ -199,11 +199,12 @@ int schema_add_object(struct schema_reader *r, const struct schema_named *d,
 	uint32_t first = j->n_names;
 	int ret = schema_add_node(r, FORM_OBJECT, out);
 
-	/* The first quote is not the name's: it comes before any is meant. */
+	/* Skip the opening quote: it has been read before a name begins. */
 	for (unsigned i = 0; i < d->n && !ret; i++) {
 		json_t *key = json_string(d->key[i]);
 
-		/* The order of `named` for now: its bit is found again. */
+		/* Store the index in `named` for now, to find its `required`
+		 * flag after sorting. */
 		ret = key ? schema_add_name(r, key, 1, i) : schema_no_memory(r);
 		json_decref(key);
 	}
@@ -246,7 +247,7 @@ int schema_read_object(struct schema_reader *r, json_t *s, uint32_t *out)
 	{
 		uint32_t node = JSON_NONE;
 
-		/* false: it may not be there. */
+		/* false: the property must not occur. */
 		if (!json_is_false(value))
 			ret = schema_read_below(r, key, value, &node);
 		if (!ret)

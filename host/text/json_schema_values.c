@@ -1,4 +1,4 @@
-/* Values that a schema lists, and schemas that it chooses among. */
+/* Values listed in a schema, and choices among schemas. */
 #include "host/text/json_schema_reader.h"
 
 #include <jansson.h>
@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Of nodes [n] one. */
+/* A choice among nodes [n]. */
 int schema_add_choice(struct schema_reader *r, const uint32_t *node, uint32_t n,
 	uint32_t *out)
 {
@@ -24,7 +24,6 @@ int schema_add_choice(struct schema_reader *r, const uint32_t *node, uint32_t n,
 	return 0;
 }
 
-/* One of these, which hold no others. */
 int schema_add_words(
 	struct schema_reader *r, json_t *const *value, size_t n, uint32_t *out)
 {
@@ -97,7 +96,7 @@ static int add_record(struct schema_reader *r, json_t *value, uint32_t *out)
 	return ret;
 }
 
-/* This value and no other. */
+/* Exactly this value. */
 static int add_value(struct schema_reader *r, json_t *value, uint32_t *out)
 {
 	if (json_is_array(value))
@@ -130,7 +129,7 @@ static bool is_of(json_t *v, unsigned type)
 	}
 }
 
-/* All strings are one node, so that they are compared side by side. */
+/* All strings become one node, so that they are matched side by side. */
 int schema_read_values(
 	struct schema_reader *r, json_t *list, unsigned type, uint32_t *out)
 {

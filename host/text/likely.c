@@ -8,7 +8,7 @@
 unsigned likely_of(const float *logits, uint32_t n_vocab, int32_t token,
 	unsigned most, struct likely top[LIKELY_TOP], float *logprob)
 {
-	/* One is found even where none is wanted: the sum needs the largest. */
+	/* Find at least one: the sum needs the largest logit. */
 	unsigned n = 0, room = most ? most : 1;
 	double sum;
 

@@ -1,7 +1,7 @@
 /*
- * The log-probability of a token and the likeliest ones in its place, from a
- * row of logits: of the model's own distribution (temperature 1, nothing cut
- * off), however the token was drawn. Any thread.
+ * The log-probability of a token and of the likeliest ones at its place, from a
+ * row of logits: by the model's own distribution (temperature 1, nothing cut
+ * off), however the token was sampled. Any thread.
  */
 #ifndef HOST_TEXT_LIKELY_H
 #define HOST_TEXT_LIKELY_H
@@ -16,9 +16,9 @@ struct likely {
 };
 
 /*
- * Of logits [n_vocab] the `most` likeliest to top[], descending, of equal ones
- * the lower id first; how many there are. *logprob is that of the token; NAN
- * where it is outside the vocabulary, or no logit is finite.
+ * Store the `most` likeliest of logits [n_vocab] in top[], descending, equal
+ * ones by lower id; returns their number. *logprob is the token's; NAN if the
+ * token is outside the vocabulary, or no logit is finite.
  */
 unsigned likely_of(const float *logits, uint32_t n_vocab, int32_t token,
 	unsigned most, struct likely top[LIKELY_TOP], float *logprob);

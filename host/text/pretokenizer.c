@@ -1,13 +1,12 @@
 /*
- * Pre-tokenizers: which words a text falls into before byte pairs are
- * merged. Each model family published its rule as regular expressions (the
- * "pre_tokenizer" of its tokenizer.json); a GGUF file carries only a name
- * for the rule. Several expressions are applied one after the other, each to
- * the pieces the one before has left: what matches is a piece, and so is
- * what lies between matches.
+ * Pre-tokenizers split a text into words before byte pairs are merged. Each
+ * model family published its rule as regular expressions (the "pre_tokenizer"
+ * of its tokenizer.json); a GGUF file has only a name for the rule. Several
+ * expressions are applied in turn, each to the pieces that the one before left:
+ * each match is a piece, and so is the text between matches.
  *
- * PCRE2 runs them and brings the Unicode classes. Its \s also takes U+180E,
- * which Unicode no longer calls white space, so the class is written out.
+ * PCRE2 runs them with its Unicode classes. Its \s also matches U+180E, which
+ * Unicode no longer calls white space, so the class is written out.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 
@@ -89,8 +88,8 @@
 	"| ?[\\p{P}\\p{S}]+[\\r\\n]*|" LINES "|" TRAILING_WS
 
 /*
- * `default` is what a file without a name gets. Where two families have the
- * same rule they share a line; flags are those of the models of that name.
+ * `default` is for files without a name. Families with the same rule share a
+ * line; flags are those of the models of that name.
  */
 static const struct pretokenizer table[] = {
 	{ "default",
@@ -115,8 +114,8 @@ static const struct pretokenizer table[] = {
 			"[" WS "]?[!-/:-~\\x{ff01}-\\x{ff0f}"
 			"\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}"
 			"\\x{3000}-\\x{3002}]+",
-			/* From the run's first space only: the same match,
-			 * but not tried again at each of its spaces. */
+			/* From the run's first space only: the same match, but
+			 * not tried again at each of its spaces. */
 			"(?<![" WS "])[" WS "]++$", CJK_DEEPSEEK, "\\p{N}+" } },
 	{ "deepseek-coder",
 		{ "[\\r\\n]", "[" WS "]?\\p{L}+", "[" WS "]?\\p{P}+",
@@ -176,7 +175,7 @@ void pretokenizer_names(struct strbuf *b)
 /* ---- splitting ------------------------------------------------------- */
 
 struct split_run {
-	pcre2_match_data *match; /* one pair: where the whole match lies */
+	pcre2_match_data *match; /* one pair: bounds of the whole match */
 	pcre2_match_context *context;
 	pcre2_jit_stack *stack;
 };
@@ -184,7 +183,7 @@ struct split_run {
 int splitter_init(
 	struct splitter *s, const struct pretokenizer *p, struct err *e)
 {
-	/* A pattern ending in $ means the end, not a last line feed too. */
+	/* A $ matches at the end only, not before a final line feed. */
 	const uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY |
 		PCRE2_NO_AUTO_CAPTURE;
 
@@ -205,7 +204,7 @@ int splitter_init(
 				"pre-tokenizer's expression: %s at %zu",
 				why, (size_t)at);
 		}
-		/* Without a compiler for this machine it is interpreted. */
+		/* Without JIT support it is interpreted. */
 		pcre2_jit_compile(s->code[s->n], PCRE2_JIT_COMPLETE);
 	}
 	return 0;
@@ -234,9 +233,9 @@ int split_open(struct split_run **out)
 	if (r->stack)
 		pcre2_jit_stack_assign(r->context, NULL, r->stack);
 	/*
-	 * The patterns are ours, not the user's, and none of them needs more
-	 * than linear time a word; but a word may have millions of
-	 * characters, and the limits count those.
+	 * The patterns are built in, and none takes more than linear time per
+	 * word; but a word may have millions of characters, and the limits
+	 * count those.
 	 */
 	pcre2_set_match_limit(r->context, UINT32_MAX);
 	pcre2_set_depth_limit(r->context, UINT32_MAX);
@@ -254,7 +253,7 @@ void split_close(struct split_run *r)
 	free(r);
 }
 
-/* What stays the same through the levels of one split. */
+/* Constant through the levels of one split. */
 struct split {
 	const struct splitter *splitter;
 	struct split_run *run;
@@ -273,7 +272,7 @@ static int next_match(const struct split *s, unsigned level, const char *text,
 	int ret = pcre2_match(code, (PCRE2_SPTR)text, len, from, options,
 		s->run->match, s->run->context);
 
-	/* The interpreter keeps its state on the heap, without a bound. */
+	/* The interpreter keeps its state on the heap, without a limit. */
 	if (ret == PCRE2_ERROR_JIT_STACKLIMIT)
 		ret = pcre2_match(code, (PCRE2_SPTR)text, len, from,
 			options | PCRE2_NO_JIT, s->run->match, s->run->context);
@@ -292,7 +291,7 @@ static int next_match(const struct split *s, unsigned level, const char *text,
 	return 1;
 }
 
-/* Depth first, so that nothing is kept of the words already given away. */
+/* Depth first, so that no list of words is stored. */
 static int split_level(
 	const struct split *s, unsigned level, const char *text, size_t len)
 {

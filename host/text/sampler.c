@@ -31,7 +31,7 @@ struct sampler {
 	struct sampler_opts opts;
 	uint32_t n_vocab;
 	float *logit;           /* [n_vocab] after the penalty */
-	uint64_t *seen;         /* [n_vocab] bits: penalised already */
+	uint64_t *seen;         /* [n_vocab] bits: already penalised */
 	struct candidate *cand; /* [n_vocab] */
 	uint32_t n;             /* candidates left */
 };
@@ -111,7 +111,7 @@ static int compare(const void *a, const void *b)
 	return before(a, b) ? -1 : before(b, a) ? 1 : 0;
 }
 
-/* A heap of the candidates kept so far whose top is the first to go. */
+/* Restore a heap of candidates whose top is the least likely. */
 static void sift_down(struct candidate *heap, uint32_t n, uint32_t at)
 {
 	for (;;) {
@@ -141,7 +141,7 @@ static double weigh(struct sampler *s, double max, double temperature)
 	return all.sum;
 }
 
-/* Keep, in their order, the candidates of at least this weight. */
+/* Keep, in order, the candidates of at least this weight. */
 static void keep_weight(struct sampler *s, double least)
 {
 	uint32_t n = 0;
@@ -210,7 +210,7 @@ int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
 			s->cand[s->n++] = (struct candidate){ s->logit[i],
 				(int32_t)i, 0 };
 
-	/* The k most likely come to the front; a vocabulary is too long to sort
+	/* Move the k most likely to the front; a vocabulary is too long to sort
 	 * for each token. */
 	if (k && k < s->n) {
 		for (uint32_t i = k / 2; i-- > 0;)
@@ -229,11 +229,11 @@ int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
 	 * The smallest set of most likely tokens whose probabilities reach p
 	 * (Holtzman et al., "The curious case of neural text degeneration",
 	 * 2020). Tokens below (1 - p) / n cannot be in it: all of them together
-	 * weigh less than 1 - p, so the others reach p without them. What is
-	 * left is short enough to sort.
+	 * weigh less than 1 - p, so the others reach p without them. The rest
+	 * is short enough to sort.
 	 */
 	if (p < 1) {
-		/* Half: a sum rounded up must not cost a token its place. */
+		/* Half of that: rounding of the sum must not drop a token. */
 		keep_weight(s, (1 - p) * sum / s->n / 2);
 		qsort(s->cand, s->n, sizeof(*s->cand), compare);
 		while (n < s->n && reached < p * sum)
@@ -241,7 +241,7 @@ int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
 		s->n = n;
 	}
 	if (o->min_p > 0)
-		keep_weight(s, o->min_p); /* the likeliest weighs 1 */
+		keep_weight(s, o->min_p); /* the likeliest has weight 1 */
 	sum = weigh(s, max, o->temperature);
 	return draw(s, sum, rng_uniform(o->seed, stream, position));
 }

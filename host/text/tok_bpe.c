@@ -20,8 +20,8 @@
 /* ---- the alphabet ---------------------------------------------------- */
 
 /*
- * Bytes that are printable in Latin-1 stand for themselves; the other 68
- * take the characters from U+0100 on, in order.
+ * Bytes that are printable in Latin-1 represent themselves; the other 68 have
+ * the characters from U+0100 on, in order.
  */
 static unsigned code_point(unsigned char byte)
 {
@@ -77,7 +77,7 @@ static struct merge *merge_slot(const struct tokenizer *t, uint64_t key)
 static int load_merge(struct tokenizer *t, struct gguf_str s, uint32_t rank,
 	struct strbuf *joined)
 {
-	/* The first byte is part of the left side, be it a space. */
+	/* The first byte belongs to the left side, even if it is a space. */
 	const char *gap = s.len > 2 ? memchr(s.data + 1, ' ', s.len - 2) : NULL;
 	size_t n_left = gap ? (size_t)(gap - s.data) : 0;
 	size_t n_right = s.len - n_left - 1;
@@ -97,7 +97,7 @@ static int load_merge(struct tokenizer *t, struct gguf_str s, uint32_t rank,
 	if (left < 0 || right < 0 || piece < 0)
 		return -ENOMEM;
 	m = merge_slot(t, (uint64_t)left << 32 | (uint32_t)right);
-	if (m->piece < 0) /* of two alike the first counts */
+	if (m->piece < 0) /* of duplicates the first counts */
 		*m = (struct merge){ (uint64_t)left << 32 | (uint32_t)right,
 			rank, piece };
 	return 0;
@@ -239,7 +239,7 @@ static int encode_word(void *arg, const char *word, size_t len)
 	return ret ? ret : tok_emit_word(r, word);
 }
 
-/* Bytes from the start of text[len] that are (or are not) UTF-8. */
+/* Length of the longest prefix of text[len] that is (or is not) UTF-8. */
 static size_t run_length(const char *text, size_t len, bool valid)
 {
 	size_t at = 0;
@@ -259,8 +259,8 @@ int tok_bpe_encode(struct tok_run *r, const char *text, size_t len)
 	int ret = 0;
 
 	/*
-	 * The expressions speak of characters. What is not UTF-8 is kept,
-	 * as words of plain bytes between those that are.
+	 * The expressions match characters. Invalid UTF-8 is kept, as words of
+	 * plain bytes between the others.
 	 */
 	for (size_t at = 0; !ret && at < len;) {
 		size_t n = run_length(text + at, len - at, true);

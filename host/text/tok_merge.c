@@ -104,8 +104,8 @@ int merger_run(struct merger *m, const struct tokenizer *t, const char *word,
 		struct symbol *l = &m->sym[c.left], *r = &m->sym[c.right];
 
 		/*
-		 * Stale when either has been merged since: a symbol only
-		 * grows or vanishes, so the sum of lengths tells.
+		 * Stale if either symbol was merged since: a symbol only grows
+		 * or vanishes, so the sum of lengths shows it.
 		 */
 		if (!l->len || !r->len || l->len + r->len != c.len)
 			continue;

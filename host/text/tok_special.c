@@ -64,7 +64,8 @@ void specials_release(struct specials *s)
 	s->at = NULL;
 }
 
-/* First in [lo, hi) whose byte `depth` is at least c; all are longer. */
+/* First index in [lo, hi) whose byte `depth` is at least c; all are longer than
+ * that. */
 static uint32_t lower_bound(const struct specials *s, uint32_t lo, uint32_t hi,
 	uint32_t depth, unsigned c)
 {

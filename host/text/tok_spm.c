@@ -1,7 +1,7 @@
 /*
- * SentencePiece-style tokenizing (Kudo and Richardson, 2018, BPE mode):
- * spaces become U+2581, then neighbours whose joined text is a token are
- * joined, the highest score first; what is no token goes out byte by byte.
+ * SentencePiece-style tokenizing (Kudo and Richardson, 2018, BPE mode): spaces
+ * become U+2581, then neighbours whose joined text is a token are joined, the
+ * highest score first; symbols that are no token are output byte by byte.
  */
 #include "base/err.h"
 #include "host/text/tokenizer_impl.h"
@@ -23,7 +23,7 @@ static bool is_space(const char *p, size_t len)
 
 /* ---- opening --------------------------------------------------------- */
 
-/* Whether a space follows something else within the text. */
+/* Whether a space follows another character within the text. */
 static bool crosses_word(struct gguf_str s)
 {
 	size_t i = 0;
@@ -34,7 +34,7 @@ static bool crosses_word(struct gguf_str s)
 		memmem(s.data + i, s.len - i, SPACE, SPACE_LEN) != NULL;
 }
 
-/* Only these are made by merging: a control token is not written in text. */
+/* Only these result from merging: a control token is never matched in text. */
 static bool mergeable(const struct tokenizer *t, int32_t id)
 {
 	return t->type[id] == TOK_NORMAL || t->type[id] == TOK_USER ||
@@ -107,7 +107,7 @@ static bool join(const struct tokenizer *t, const char *word,
 	const struct symbol *left, const struct symbol *right,
 	struct candidate *c)
 {
-	/* Neighbours lie side by side in the word. */
+	/* Neighbours are adjacent in the word. */
 	c->piece = find(t, word + left->at, left->len + right->len);
 	if (c->piece < 0)
 		return false;
@@ -123,7 +123,7 @@ static int encode_word(struct tok_run *r, const char *word, size_t len)
 	for (size_t at = 0; at < len;) {
 		int n = utf8_length((const unsigned char *)word + at, len - at);
 
-		/* A byte that is no UTF-8 is a symbol of its own. */
+		/* An invalid UTF-8 byte is a symbol of its own. */
 		if (n <= 0)
 			n = 1;
 		ret = merger_add(&r->merger, (uint32_t)at, (uint32_t)n,
@@ -170,8 +170,8 @@ int tok_spm_encode(struct tok_run *r, const char *text, size_t len, bool starts)
 	if (b->failed)
 		return -ENOMEM;
 	/*
-	 * Where no token goes over a word's end no merge does either, so
-	 * words may be merged one by one: the same ids from small heaps.
+	 * If no token spans two words no merge does either, so words can be
+	 * merged one by one: the same ids with small heaps.
 	 */
 	for (size_t at = 0; at < b->len;) {
 		size_t n = r->tok->word_bound

@@ -31,7 +31,7 @@ int pieces_reserve(struct pieces *p, size_t n)
 		p->cap = (uint32_t)n;
 	}
 
-	/* Half full at most, so that a search ends soon at a free slot. */
+	/* At most half full, so that searches soon meet a free slot. */
 	cap = p->slot ? p->mask + 1 : 64;
 	if (p->slot && n <= cap / 2)
 		return 0;
@@ -64,7 +64,7 @@ void pieces_release(struct pieces *p)
 	memset(p, 0, sizeof(*p));
 }
 
-/* The slot that holds the text, or the free one where it belongs. */
+/* The slot with the text, or the free one where it belongs. */
 static struct piece_slot *pieces_slot(
 	const struct pieces *p, const char *text, size_t len, uint32_t hash)
 {
@@ -87,7 +87,7 @@ int32_t pieces_find(const struct pieces *p, const char *text, size_t len)
 	return pieces_slot(p, text, len, text_hash(text, len))->piece;
 }
 
-/* A new number for the text, which is not put into the table. */
+/* A new number for the text, which is not entered into the table. */
 static int pieces_append(struct pieces *p, const char *text, size_t len)
 {
 	if (!range_within(p->text.len, len, UINT32_MAX))
@@ -190,7 +190,7 @@ int tok_load_vocab(struct tokenizer *t, const struct gguf *g, struct err *e)
 		uint32_t id = t->pieces.n;
 		int32_t at;
 
-		/* A token without text is a hole: it has an id, no more. */
+		/* A token without text has an id and nothing else. */
 		if (!s.len) {
 			ret = pieces_append(&t->pieces, "", 0);
 			continue;

@@ -26,7 +26,7 @@ static int in_bytes(const void *a, const void *b, void *arg)
 	return lx != ly ? (lx > ly) - (lx < ly) : (x > y) - (x < y);
 }
 
-/* What each token adds to a text that has begun. */
+/* Collect the bytes that each token adds to a text that has begun. */
 static int spell(struct token_trie *t, const struct tokenizer *tok)
 {
 	struct strbuf text = STRBUF_INIT;
@@ -58,7 +58,7 @@ static size_t common(const struct token_trie *t, uint32_t i)
 	return n;
 }
 
-/* open[d]: the node at depth d that tokens are still put below. */
+/* open[d] is the node at depth d to which tokens are still added. */
 static void add_nodes(struct token_trie *t)
 {
 	uint32_t open[TOKEN_BYTES + 1];

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Offsets within a text are 32 bits wide, and a space may become three. */
+/* Offsets within a text are 32 bits wide, and a space may become three
+ * bytes. */
 #define TEXT_MAX ((size_t)1 << 30)
 
 /* ---- ids with a role ------------------------------------------------- */
@@ -75,7 +76,7 @@ static int load_ids(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
 	const struct {
 		const char *key;
-		int32_t spm; /* what SentencePiece's trainer numbers it */
+		int32_t spm; /* its usual id in SentencePiece */
 		int32_t *out;
 	} ids[] = {
 		{ TOK_KEY("bos_token_id"), 1, &t->bos },
@@ -105,7 +106,7 @@ static int load_ids(struct tokenizer *t, const struct gguf *g, struct err *e)
 	return 0;
 }
 
-/* A flag from the file wins over the kind's own; -EINVAL without its id. */
+/* A flag in the file overrides the kind's default; -EINVAL without its id. */
 static int load_add(const struct gguf *g, const char *key, const char *id_key,
 	int32_t id, bool *add, struct err *e)
 {
@@ -121,8 +122,8 @@ static int load_add(const struct gguf *g, const char *key, const char *id_key,
 }
 
 /*
- * Phi-3's special tokens swallow the white space behind them. The file does
- * not say so; the model's name has to do.
+ * Phi-3's special tokens remove the white space after them. The file has no
+ * flag for that, so the model's name decides.
  */
 static int mark_rstrip(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
@@ -209,7 +210,7 @@ static int load(struct tokenizer *t, const struct gguf *g, struct err *e)
 		t->flags[t->eom] |= TOK_EOG;
 
 	ret = mark_rstrip(t, g, e);
-	/* Last: it points into the texts, which move while they grow. */
+	/* Last, as it points into the texts, which move while they grow. */
 	if (!ret && specials_init(t))
 		ret = err_sys(e, ENOMEM, "cannot keep the special tokens");
 	return ret;
@@ -263,21 +264,6 @@ int token_list_add(struct token_list *l, int32_t id)
 	return 0;
 }
 
-/* A byte is its own token, else the unknown token, else it is refused. */
-static int emit_byte(struct tok_run *r, unsigned char byte)
-{
-	int32_t id = r->tok->byte_piece[byte];
-
-	if ((uint32_t)id >= r->tok->n_vocab)
-		id = r->tok->unk;
-	if (id < 0)
-		return err_set(r->err, EILSEQ,
-			"the vocabulary has no token for byte 0x%02x of the "
-			"text, and none for unknown bytes",
-			byte);
-	return token_list_add(r->out, id);
-}
-
 int tok_emit_word(struct tok_run *r, const char *word)
 {
 	int ret = 0;
@@ -288,13 +274,27 @@ int tok_emit_word(struct tok_run *r, const char *word)
 
 		if (token)
 			ret = token_list_add(r->out, s->piece);
-		for (uint32_t k = 0; !token && !ret && k < s->len; k++)
-			ret = emit_byte(r, (unsigned char)word[s->at + k]);
+		/* Otherwise each byte becomes its own token, or the unknown
+		 * token. */
+		for (uint32_t k = 0; !token && !ret && k < s->len; k++) {
+			unsigned char byte = (unsigned char)word[s->at + k];
+			int32_t id = r->tok->byte_piece[byte];
+
+			if ((uint32_t)id >= r->tok->n_vocab)
+				id = r->tok->unk;
+			if (id < 0)
+				return err_set(r->err, EILSEQ,
+					"the vocabulary has no token for byte "
+					"0x%02x of the text, and none for "
+					"unknown bytes",
+					byte);
+			ret = token_list_add(r->out, id);
+		}
 	}
 	return ret;
 }
 
-/* Text between special tokens. */
+/* Encode text between special tokens. */
 static int encode(struct tok_run *r, const char *text, size_t len, bool starts)
 {
 	if (!len)
@@ -303,7 +303,8 @@ static int encode(struct tok_run *r, const char *text, size_t len, bool starts)
 			   : tok_spm_encode(r, text, len, starts);
 }
 
-/* What may begin at `at`, a place of the whole text, at or behind the last. */
+/* The special tokens that may begin at `at`, an offset in the whole text;
+ * offsets must not fall from call to call. */
 static const struct specials *specials_at(
 	struct tok_run *r, size_t at, unsigned flags)
 {
@@ -395,7 +396,7 @@ int tokenize_quoting(const struct tokenizer *t, const char *text, size_t len,
 	return ret;
 }
 
-/* ---- questions ------------------------------------------------------- */
+/* ---- properties ---------------------------------------------------------- */
 
 uint32_t tokenizer_n_vocab(const struct tokenizer *t)
 {

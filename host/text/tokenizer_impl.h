@@ -1,18 +1,18 @@
 /*
- * Inside of the tokenizer; for host/model/tok*.c, detokenizer.c and
- * pretokenizer.c only. Which file does what:
+ * Private state of the tokenizer; for host/text/tok*.c, detokenizer.c and
+ * pretokenizer.c only. The files:
  *
- *   tokenizer.c     opening, the ids with a role, tokenize()
+ *   tokenizer.c     opening, ids with a role, tokenize()
  *   tok_vocab.c     texts to ids: an interning table, and the token arrays
- *   tok_special.c   tokens that are looked for in the raw text
- *   tok_merge.c     the merge loop that both kinds share
+ *   tok_special.c   tokens that are matched in the raw text
+ *   tok_merge.c     the merge loop of both kinds
  *   tok_spm.c       "llama": merge by score, byte fallback
  *   tok_bpe.c       "gpt2": merge by rank within the pre-tokenizer's words
- *   pretokenizer.c  which regular expressions a `pre` means; splitting
+ *   pretokenizer.c  regular expressions for a `pre`; splitting
  *   detokenizer.c   ids to text
  *
- * The tokenizer copies what it needs, so it may outlive the GGUF file. What
- * changes while text is tokenized is in a `struct tok_run` of that call.
+ * The tokenizer copies its data, so it may outlive the GGUF file. Data that
+ * changes during tokenizing is in a `struct tok_run` of that call.
  */
 #ifndef HOST_TEXT_TOKENIZER_IMPL_H
 #define HOST_TEXT_TOKENIZER_IMPL_H
@@ -34,13 +34,13 @@ enum tok_type { /* tokenizer.ggml.token_type's numbers */
 
 enum tok_flag {
 	TOK_EOG = 1 << 0,    /* ends a turn */
-	TOK_RSTRIP = 1 << 1, /* eats the white space behind it */
+	TOK_RSTRIP = 1 << 1, /* removes the white space after it */
 };
 
 /*
- * Interned texts. The first n_vocab are the vocabulary, their numbers the
- * token ids; behind them come texts that only merges name (and that no text
- * of a sound vocabulary ever ends in). Offsets, not pointers: `text` moves.
+ * Interned texts. The first n_vocab are the vocabulary, their numbers the token
+ * ids; then come texts that occur only in merges (and that no text of a
+ * consistent vocabulary ends in). Offsets, not pointers, as `text` moves.
  */
 struct piece_span {
 	uint32_t at, len;
@@ -60,7 +60,7 @@ struct pieces {
 struct merge {
 	uint64_t key;
 	uint32_t rank;
-	int32_t piece; /* what they join to; -1: free slot */
+	int32_t piece; /* number of the joined text; -1: free slot */
 };
 
 struct specials {
@@ -68,7 +68,7 @@ struct specials {
 		const char *text;
 		uint32_t len;
 		int32_t id;
-	} * at;              /* sorted by bytes, so a prefix is a range */
+	} * at;              /* sorted by bytes, so that a prefix is a range */
 	uint32_t first[257]; /* [c], [c + 1]: those that start with c */
 };
 
@@ -86,9 +86,9 @@ struct tokenizer {
 	int32_t byte_piece[256];
 
 	/* SentencePiece-style */
-	uint32_t *order; /* [n_vocab] smaller merges first */
+	uint32_t *order; /* [n_vocab] merges with smaller numbers first */
 	bool space_prefix;
-	bool word_bound; /* no token goes over a word's end */
+	bool word_bound; /* no token spans two words */
 
 	/* byte-level BPE */
 	struct merge *merge;
@@ -96,12 +96,13 @@ struct tokenizer {
 	struct splitter splitter;
 	bool ignore_merges; /* a word that is a token is that token */
 
-	struct specials user, special;   /* always; with TOKENIZE_SPECIAL */
+	/* matched always; matched with TOKENIZE_SPECIAL */
+	struct specials user, special;
 	int32_t bos, eos, eot, eom, unk; /* -1: none */
 	bool add_bos, add_eos;
 };
 
-/* A text in the middle of being merged: symbols in a doubly linked list. */
+/* Symbols of a text during merging, in a doubly linked list. */
 struct symbol {
 	uint32_t at, len; /* bytes of the word; len 0: merged away */
 	int32_t prev, next;
@@ -110,7 +111,7 @@ struct symbol {
 struct candidate {
 	uint32_t order;
 	int32_t left, right;
-	uint32_t len; /* of both, when it was found: to tell a stale one */
+	uint32_t len; /* of both when it was found, to detect a stale one */
 	int32_t piece;
 };
 struct merger {
@@ -126,8 +127,8 @@ struct tok_run {
 	struct merger merger;
 	struct strbuf scratch;
 	struct token_list *out;
-	/* No control token begins in these, of which those that end before what
-	 * is looked at are gone. */
+	/* No control token begins in these parts; those that end before the
+	 * current position are removed. */
 	const struct text_span *quoted;
 	size_t n_quoted;
 	struct split_run *split; /* bpe only */
@@ -142,7 +143,7 @@ struct tok_run {
 int pieces_reserve(struct pieces *, size_t n);
 void pieces_release(struct pieces *);
 int32_t pieces_find(const struct pieces *, const char *text, size_t len);
-/* Number of the text, added when it is new; negative errno. */
+/* Number of the text, added if it is new; negative errno. */
 int32_t pieces_intern(struct pieces *, const char *text, size_t len);
 static inline struct gguf_str pieces_text(const struct pieces *p, int32_t i)
 {
@@ -150,12 +151,12 @@ static inline struct gguf_str pieces_text(const struct pieces *p, int32_t i)
 		p->span[i].len };
 }
 
-/* tokens and token_type: fills pieces, n_vocab, type and flags. */
+/* Read tokens and token_type: sets pieces, n_vocab, type and flags. */
 int tok_load_vocab(struct tokenizer *, const struct gguf *, struct err *);
-/* An array of strings, or refuse by name. */
+/* Find an array of `type`, or fail with its name. */
 int tok_array(const struct gguf *, const char *key, enum gguf_type,
 	const struct gguf_kv **out, struct err *);
-/* The value of "<0xNN>", -1 when it is not of that form. */
+/* The value of "<0xNN>", -1 for other texts. */
 int tok_byte_value(struct gguf_str);
 
 /* ---- tok_special.c ------------------------------------------------- */
@@ -163,17 +164,17 @@ int tok_byte_value(struct gguf_str);
 /* Collect control, user-defined and unknown tokens. */
 int specials_init(struct tokenizer *);
 void specials_release(struct specials *);
-/* The longest that text[len], len >= 1, starts with; -1: none. */
+/* The longest one that text[len], len >= 1, starts with; -1: none. */
 int32_t specials_match(const struct specials *, const char *text, size_t len);
 
 /* ---- tok_merge.c --------------------------------------------------- */
 
-/* How a pair of neighbours joins: true and order and piece of *c, or false. */
+/* Whether a pair of neighbours can be joined; sets order and piece of *c. */
 typedef bool merge_pair_fn(const struct tokenizer *, const char *word,
 	const struct symbol *left, const struct symbol *right,
 	struct candidate *c);
 
-void merger_begin(struct merger *); /* no symbols */
+void merger_begin(struct merger *); /* removes all symbols */
 int merger_add(struct merger *, uint32_t at, uint32_t len, int32_t piece);
 /*
  * Join pairs, the smallest order first and the leftmost among equals, until
@@ -186,24 +187,25 @@ void merger_release(struct merger *);
 /* ---- the two kinds ------------------------------------------------- */
 
 int tok_spm_load(struct tokenizer *, const struct gguf *, struct err *);
-/* `starts`: text begins here or after a special token. */
+/* `starts`: the text begins here or after a special token. */
 int tok_spm_encode(struct tok_run *, const char *text, size_t len, bool starts);
 
 int tok_bpe_load(struct tokenizer *, const struct gguf *, struct err *);
 int tok_bpe_encode(struct tok_run *, const char *text, size_t len);
 
-/* Emit the merged symbols of the word, byte by byte where one is no token. */
+/* Emit the merged symbols of the word, byte by byte if one is no token. */
 int tok_emit_word(struct tok_run *, const char *word);
 
 /* ---- pretokenizer.c ------------------------------------------------ */
 
 struct pretokenizer {
 	const char *names; /* separated by spaces, the usual one first */
-	const char *regex[SPLITTER_MAX]; /* each splits what the last left */
+	/* each splits the pieces of the one before */
+	const char *regex[SPLITTER_MAX];
 	bool ignore_merges, add_bos;
 };
 
-/* NULL when it is not known. */
+/* NULL if unknown. */
 const struct pretokenizer *pretokenizer_find(struct gguf_str name);
 /* The usual name of each, separated by spaces. */
 void pretokenizer_names(struct strbuf *);
@@ -215,7 +217,7 @@ struct split_run; /* matching state of one thread */
 int split_open(struct split_run **out);
 void split_close(struct split_run *);
 /*
- * Give every word of text[len], which is UTF-8, to fn in order: together
+ * Pass every word of text[len], which must be UTF-8, to fn in order: together
  * they are the text. Stops at the first non-zero result and returns it.
  */
 int split_words(const struct splitter *, struct split_run *, const char *text,
@@ -224,9 +226,9 @@ int split_words(const struct splitter *, struct split_run *, const char *text,
 
 /* ---- byte-level alphabet (tok_bpe.c) ------------------------------- */
 
-/* The character that stands for a byte: UTF-8 in out[2], its length. */
+/* The character that represents a byte: UTF-8 in out[2], its length. */
 unsigned bpe_char_of_byte(unsigned char byte, char out[2]);
-/* The byte that a character of 1 or 2 bytes stands for, -1: none. */
+/* The byte that a character of 1 or 2 bytes represents, -1: none. */
 int bpe_byte_of_char(const unsigned char *p, size_t len);
 
 #endif

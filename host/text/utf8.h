@@ -1,8 +1,8 @@
 /*
- * One character of UTF-8 at a time, as RFC 3629 allows it: no overlong
- * forms, no surrogates, nothing above U+10FFFF. The tokenizer needs it to
- * find what may be given to a regular expression, the detokenizer to hold
- * back half a character; neither needs code points.
+ * One character of UTF-8 at a time, as RFC 3629 allows it: no overlong forms,
+ * no surrogates, nothing above U+10FFFF. The tokenizer uses it to find valid
+ * text for regular expressions, the detokenizer to hold back incomplete
+ * characters; neither needs code points.
  */
 #ifndef HOST_TEXT_UTF8_H
 #define HOST_TEXT_UTF8_H
@@ -12,7 +12,7 @@
 
 enum {
 	UTF8_BAD = 0,      /* no character starts like this */
-	UTF8_PARTIAL = -1, /* all n bytes are the beginning of one */
+	UTF8_PARTIAL = -1, /* all n bytes are an incomplete character */
 };
 
 /* Bytes (1 to 4) of the character that starts at p[n], n >= 1, or the above. */
@@ -45,7 +45,7 @@ static inline int utf8_length(const unsigned char *p, size_t n)
 	return (int)want;
 }
 
-/* All of s[len] is characters, the last one whole. */
+/* Whether all of s[len] is complete characters. */
 static inline bool utf8_is_valid(const char *s, size_t len)
 {
 	while (len) {

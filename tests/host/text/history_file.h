@@ -1,7 +1,7 @@
 /*
- * What the tests of histories share: a file in a folder of its own, and
- * records whose every token follows from who wrote them and which of theirs
- * they are, so that half a record, or a mixture of two, is none.
+ * Helpers for tests of histories: a file in a directory of its own, and records
+ * in which every token is a function of the writer and the record's number, so
+ * that half a record, or a mixture of two, is detected.
  */
 #ifndef TESTS_HOST_TEXT_HISTORY_FILE_H
 #define TESTS_HOST_TEXT_HISTORY_FILE_H
@@ -18,11 +18,11 @@
 #include <unistd.h>
 
 #define HISTORY_VOCAB  1000003u
-#define HISTORY_LENGTH 300 /* tokens at most */
+#define HISTORY_LENGTH 300 /* greatest number of tokens */
 
 static char history_dir[4096], history_path[4200];
 
-/* Another folder, in which there is no file yet. */
+/* Make another directory, without a file. */
 static inline void history_fresh(void)
 {
 	snprintf(history_dir, sizeof(history_dir), "%s", harness_tmp());
@@ -58,7 +58,7 @@ static inline struct history *history_reader(void)
 	return h;
 }
 
-/* Tokens of the k-th record of a writer: their number is 3 to 300. */
+/* The k-th record of a writer, of 3 to 300 tokens. */
 static inline struct history_record history_made(
 	uint32_t writer, uint32_t k, int32_t id[HISTORY_LENGTH])
 {
@@ -76,7 +76,7 @@ static inline struct history_record history_made(
 	};
 }
 
-/* The record is one of history_made, whose writer and k it gives. */
+/* The record must be one of history_made; its writer and k are returned. */
 static inline void history_check_made(
 	const struct history_record *r, uint32_t *writer, uint32_t *k)
 {
@@ -102,7 +102,7 @@ static inline void history_add(struct history *h, uint32_t writer, uint32_t k)
 	assert_ok(history_append(h, &r, 1, &e), &e);
 }
 
-/* What there is are records from .. to - 1 of writer 0. */
+/* The history must hold exactly records from .. to - 1 of writer 0. */
 static inline void history_holds(
 	const struct history *h, uint32_t from, uint32_t to)
 {

@@ -1,7 +1,7 @@
 /*
- * Whether a JSON value fits a JSON Schema, by jansson's trees and nothing of
- * what is tested: the keywords of docs/structured.md, read from what JSON
- * Schema says of each. And schemas and values at random.
+ * Checks a JSON value against a JSON Schema with jansson's trees and without
+ * code of the program: the keywords of docs/structured.md as JSON Schema
+ * defines them. Also random schemas and values.
  */
 #ifndef TESTS_HOST_TEXT_JSON_CHECK_H
 #define TESTS_HOST_TEXT_JSON_CHECK_H
@@ -45,7 +45,7 @@ static inline size_t check_characters(json_t *v)
 	return n;
 }
 
-/* The keyword holds, or is not there. */
+/* Whether the keyword holds or is absent. */
 static inline bool check_count(
 	json_t *s, const char *least, const char *most, size_t n)
 {
@@ -153,7 +153,7 @@ static inline bool check_fits(json_t *root, json_t *s, json_t *v)
 	return !json_is_object(v) || check_object(root, s, v);
 }
 
-/* ---- at random ----------------------------------------------------------- */
+/* ---- random schemas and values ------------------------------------------- */
 
 struct draw {
 	uint64_t state;
@@ -179,7 +179,7 @@ static inline json_t *draw_number(struct draw *d)
 	double part = (double)draw_below(d, 8) / 8;
 	int whole = (int)draw_below(d, 40) - 20;
 
-	/* A half is no integer, whatever it is called. */
+	/* A value with a fraction is never an integer. */
 	return draw_below(d, 2) || part == 0 ? json_integer(whole)
 					     : json_real(whole + part);
 }
@@ -308,7 +308,7 @@ static inline json_t *draw_schema(struct draw *d, unsigned depth)
 	return draw_typed(d, depth);
 }
 
-/* With two definitions, which may refer to each other and themselves. */
+/* With two definitions, which may refer to each other and to themselves. */
 static inline json_t *draw_root(struct draw *d)
 {
 	json_t *s = draw_schema(d, 3);

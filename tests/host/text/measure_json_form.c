@@ -1,6 +1,6 @@
 /*
- * What holding a text to a form takes on this machine, with the vocabulary of a
- * GGUF file and logits at random: measure_json_form FILE [SCHEMA].
+ * Measures the time of constrained decoding on this machine, with the
+ * vocabulary of a GGUF file and random logits: measure_json_form FILE [SCHEMA].
  */
 #include "base/clock.h"
 #include "base/err.h"
@@ -18,7 +18,7 @@
 
 static const char any[] = "{}";
 
-/* Tokens that end values are likelier, so that many are begun. */
+/* Tokens that end values are likelier, so that many values are completed. */
 static void draw_logits(
 	const struct token_trie *t, float *logits, uint64_t position)
 {

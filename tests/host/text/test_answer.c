@@ -1,6 +1,6 @@
 /*
- * Canonical answers: hard cases by hand, and numbers, boxes and words that are
- * put into random texts, whose answer the test knows because it wrote them.
+ * Canonical answers: hard cases by hand, and numbers, boxes and words that the
+ * test puts into random texts, so that it has the expected answer.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "" where there is none. */
+/* want is "" where there is no answer. */
 static void check(const char *form, const char *text, const char *want)
 {
 	struct strbuf got = STRBUF_INIT;
@@ -105,7 +105,7 @@ static void test_regex(void **state)
 	check("regex:z*", "aazz", "");
 	check("regex:(?i)straße", "Die STRASSE, die Straße", "Straße");
 	check("regex:é|$", "café", "");
-	/* Too many steps: no answer, and soon. */
+	/* Too many steps: no answer, in short time. */
 	check("regex:(a+)+$", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab", "");
 }
 
@@ -146,7 +146,7 @@ static void group_thousands(const char *digits, char *out)
 	*out = '\0';
 }
 
-/* A number is written in one of the ways it may be. */
+/* The number is written in one of its possible forms. */
 static void test_random_numbers(void **state)
 {
 	struct draws d = { harness_seed(), 0 };

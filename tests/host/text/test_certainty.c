@@ -1,6 +1,7 @@
 /*
- * How sure a row of logits is, against its definition in long double: the
- * probabilities of all tokens, one by one, and the likeliest by sorting.
+ * Certainty measures of a row of logits compared with their definitions in long
+ * double: the probabilities of all tokens one by one, and the likeliest ones by
+ * sorting.
  */
 #include "base/rng.h"
 #include "host/text/certainty.h"
@@ -70,7 +71,8 @@ static void test_definition(void **state)
 		}
 }
 
-/* Of equal logits nothing is certain, of one that towers all is. */
+/* Equal logits are the least certain, one that is much larger than all others
+ * the most. */
 static void test_extremes(void **state)
 {
 	struct certainty c;

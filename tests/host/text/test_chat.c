@@ -1,7 +1,7 @@
 /*
- * Templates as model files carry them, cut down to what matters here: the
- * loop over the messages with the family's own markers. What the whole ones
- * give was rendered elsewhere (chat_golden.py).
+ * Templates as in model files, reduced to the loop over the messages with the
+ * markers of the family. The expected output of whole templates was rendered
+ * elsewhere (chat_golden.py).
  */
 #include "tests/harness.h"
 
@@ -27,7 +27,7 @@ static const struct {
 		LOOP "{{'<|im_start|>' + message['role'] + '\n' + "
 		     "message['content'] + '<|im_end|>' + '\n'}}" END PROMPT
 		     "{{ '<|im_start|>assistant\n' }}{% endif %}" },
-	/* Tools and thinking do not hide the family. */
+	/* Tools and thinking do not prevent recognition. */
 	{ CHAT_CHATML,
 		"{%- if tools %}{{- '<|im_start|>system\\n' }}"
 		"{{- '<tools>' }}{% endif %}" LOOP
@@ -77,7 +77,7 @@ static const struct {
 		LOOP "{{'<\xef\xbd\x9cUser\xef\xbd\x9c>' + "
 		     "message['content']}}{{'<\xef\xbd\x9c"
 		     "Assistant\xef\xbd\x9c>' + message['content']}}" END },
-	/* Alike, but with other ends to the parts. */
+	/* Similar, but with other ends of the parts. */
 	{ CHAT_UNKNOWN,
 		LOOP "{{'<|im_start|>user<|im_sep|>' + message['content'] + "
 		     "'<|im_end|>'}}" END },
@@ -101,17 +101,17 @@ static void test_recognise(void **state)
 	}
 }
 
-/* ---- what real templates make of them ------------------------------------ */
+/* ---- output of real templates -------------------------------------------- */
 
 #define TURNS 8
 
-/* A conversation of the golden file, whose texts it owns. */
-struct said {
+/* A conversation of the golden file, which owns its texts. */
+struct conversation {
 	struct chat_turn turn[TURNS];
 	size_t n;
 };
 
-static void read_turns(json_t *turns, struct said *c)
+static void read_turns(json_t *turns, struct conversation *c)
 {
 	c->n = json_array_size(turns);
 	assert_in_range(c->n, 1, TURNS);
@@ -137,9 +137,9 @@ static enum chat_family family_named(const char *name)
 	return f;
 }
 
-/* A system's turn that a template refuses is put as its family's others put
- * it. */
-static void check_refused(enum chat_family family, const struct said *c)
+/* A system message that a template refuses is placed as in the other templates
+ * of its family. */
+static void check_refused(enum chat_family family, const struct conversation *c)
 {
 	struct text_span part[TURNS];
 	struct strbuf out = STRBUF_INIT;
@@ -154,7 +154,7 @@ static void check_refused(enum chat_family family, const struct said *c)
 }
 
 static void check_text(
-	enum chat_family family, const struct said *c, const char *want)
+	enum chat_family family, const struct conversation *c, const char *want)
 {
 	struct text_span part[TURNS];
 	struct strbuf out = STRBUF_INIT;
@@ -174,9 +174,9 @@ static void check_text(
 	strbuf_release(&out);
 }
 
-/* An order that a template takes and we refuse: none, but for a system's turn
- * that deepseek's moves to the front. */
-static bool moves_system(enum chat_family family, const struct said *c)
+/* Whether a template accepts an order of messages that the program refuses:
+ * none does, except that deepseek's moves a system message to the front. */
+static bool moves_system(enum chat_family family, const struct conversation *c)
 {
 	for (size_t i = 1; i < c->n; i++)
 		if (c->turn[i].role == CHAT_SYSTEM)
@@ -184,7 +184,7 @@ static bool moves_system(enum chat_family family, const struct said *c)
 	return false;
 }
 
-/* Of every family, and of each all orders: see chat_golden.py. */
+/* Every family, and for each every order of messages: see chat_golden.py. */
 static void test_golden(void **state)
 {
 	json_error_t error;
@@ -201,7 +201,7 @@ static void test_golden(void **state)
 		enum chat_family family = family_named(
 			json_string_value(json_object_get(g, "family")));
 		json_t *text = json_object_get(g, "text");
-		struct said c;
+		struct conversation c;
 
 		read_turns(json_object_get(g, "turns"), &c);
 		if (json_is_null(text) || moves_system(family, &c)) {
@@ -227,7 +227,8 @@ static void part_is(
 	assert_memory_equal(out->data + s.at, want, s.len);
 }
 
-/* Where the parts lie is told, and a NUL does not end the user's. */
+/* The places of the parts are reported, and a NUL does not end the user's
+ * text. */
 static void test_parts(void **state)
 {
 	const struct chat_turn turn[] = { { CHAT_SYSTEM, "Sys", 3 },
@@ -249,8 +250,8 @@ static void test_parts(void **state)
 	}
 }
 
-/* Behind a written answer the conversation goes on as it was when the answer
- * was asked for, but where the system's turn moves to the last. */
+/* After a written answer the conversation continues as it was when the answer
+ * was requested, except where the system message moves to the last turn. */
 static void test_written(void **state)
 {
 	const struct chat_turn turn[] = { { CHAT_SYSTEM, "Sys", 3 },
@@ -261,19 +262,19 @@ static void test_written(void **state)
 	for (enum chat_family f = CHAT_CHATML; f < CHAT_FAMILY_COUNT; f++) {
 		bool moves = f == CHAT_MISTRAL_V3 || f == CHAT_MISTRAL_TEKKEN;
 		struct text_span part[4];
-		struct strbuf asked = STRBUF_INIT, later = STRBUF_INIT;
+		struct strbuf first = STRBUF_INIT, later = STRBUF_INIT;
 		struct err e = { 0 };
 
-		assert_ok(chat_format(f, turn, 2, &asked, part, &e), &e);
+		assert_ok(chat_format(f, turn, 2, &first, part, &e), &e);
 		assert_ok(chat_format(f, turn, 4, &later, part, &e), &e);
 		assert_int_equal(part[2].len, 0);
 		if (moves)
 			assert_true(part[0].at > part[2].at);
-		else if (part[2].at != asked.len ||
-			memcmp(asked.data, later.data, asked.len))
+		else if (part[2].at != first.len ||
+			memcmp(first.data, later.data, first.len))
 			fail_msg("%s: '%s' does not begin '%s'", chat_name(f),
-				asked.data, later.data);
-		strbuf_release(&asked);
+				first.data, later.data);
+		strbuf_release(&first);
 		strbuf_release(&later);
 	}
 }

@@ -1,6 +1,6 @@
 /*
- * Generations driven by scripted logits: which text comes when, and what
- * ends it.
+ * Generations driven by scripted logits: the text emitted after each token, and
+ * what ends a generation.
  */
 #include "base/err.h"
 #include "base/strbuf.h"
@@ -25,9 +25,9 @@ struct fixture {
 	struct sampler *sampler;
 	struct generation_opts opts;
 	struct generation *g;
-	char log[512]; /* "id:text|" of every call of the sink */
+	char log[512]; /* "id:text|" for every call of the sink */
 	int sink_fails;
-	char steps[512]; /* "pass@first:text|text|" of every step */
+	char steps[512]; /* "pass@first:text|text|" for every step */
 	int step_fails;
 };
 
@@ -89,8 +89,8 @@ static void begin(struct fixture *f, const int32_t *prompt, size_t n)
 	assert_ok(generation_open(&f->g, &f->opts, prompt, n, &e), &e);
 }
 
-/* The model "says" these; stops where the generation does. */
-static unsigned say(struct fixture *f, const int32_t *id, unsigned n)
+/* Draw these tokens from scripted logits; stop where the generation ends. */
+static unsigned draw_scripted(struct fixture *f, const int32_t *id, unsigned n)
 {
 	unsigned i;
 
@@ -107,8 +107,8 @@ static unsigned say(struct fixture *f, const int32_t *id, unsigned n)
 #define BEGIN(f, ...)                              \
 	begin(f, (const int32_t[]){ __VA_ARGS__ }, \
 		sizeof((int32_t[]){ __VA_ARGS__ }) / sizeof(int32_t))
-#define SAY(f, ...)                              \
-	say(f, (const int32_t[]){ __VA_ARGS__ }, \
+#define DRAW(f, ...)                                       \
+	draw_scripted(f, (const int32_t[]){ __VA_ARGS__ }, \
 		sizeof((int32_t[]){ __VA_ARGS__ }) / sizeof(int32_t))
 
 static void text_is(const struct fixture *f, const char *want)
@@ -123,7 +123,7 @@ static void test_text_as_it_comes(void **state)
 
 	BEGIN(f, BOS, _A);
 	assert_int_equal(gen_first_ns(f->g), 0);
-	SAY(f, AB, _A, C);
+	DRAW(f, AB, _A, C);
 	assert_string_equal(f->log, "263:ab|267: a|262:c|");
 	assert_true(gen_first_ns(f->g) > 0);
 	gen_tokens(f->g, &n);
@@ -137,8 +137,8 @@ static void test_leading_space(void **state)
 {
 	struct fixture *f = *state;
 
-	BEGIN(f, BOS, A); /* in mid-text the space counts */
-	SAY(f, _A);
+	BEGIN(f, BOS, A); /* in the middle of a text the space counts */
+	DRAW(f, _A);
 	text_is(f, " a");
 }
 
@@ -147,7 +147,7 @@ static void test_leading_space_of_a_whole_text(void **state)
 	struct fixture *f = *state;
 
 	BEGIN(f, BOS);
-	SAY(f, _A);
+	DRAW(f, _A);
 	text_is(f, "a");
 }
 
@@ -156,7 +156,7 @@ static void test_end_of_text(void **state)
 	struct fixture *f = *state;
 
 	BEGIN(f, BOS, A);
-	assert_int_equal(SAY(f, B, EOS, C), 2);
+	assert_int_equal(DRAW(f, B, EOS, C), 2);
 	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_EOS);
 	assert_string_equal(gen_stop_name(gen_stop_reason(f->g)), "eos");
 	gen_flush(f->g);
@@ -169,17 +169,17 @@ static void test_end_of_text_ignored(void **state)
 
 	f->opts.ignore_eos = true;
 	BEGIN(f, BOS, A);
-	assert_int_equal(SAY(f, B, EOS, C), 3);
+	assert_int_equal(DRAW(f, B, EOS, C), 3);
 	text_is(f, "bc");
 }
 
-/* BOS is a token like others: only EOS and its kin end a text. */
+/* BOS is a token like others: only EOS and similar tokens end a text. */
 static void test_begin_of_text_goes_on(void **state)
 {
 	struct fixture *f = *state;
 
 	BEGIN(f, BOS, A);
-	assert_int_equal(SAY(f, B, BOS, C), 3);
+	assert_int_equal(DRAW(f, B, BOS, C), 3);
 	assert_false(gen_done(f->g));
 }
 
@@ -188,7 +188,7 @@ static void test_character_in_pieces(void **state)
 	struct fixture *f = *state;
 
 	BEGIN(f, BOS, A);
-	SAY(f, BYTE(0xe2), BYTE(0x82), BYTE(0xac), B);
+	DRAW(f, BYTE(0xe2), BYTE(0x82), BYTE(0xac), B);
 	assert_string_equal(f->log, "229:|133:|175:\xe2\x82\xac|261:b|");
 }
 
@@ -198,7 +198,7 @@ static void test_half_a_character_at_the_end(void **state)
 
 	f->opts.n_predict = 2;
 	BEGIN(f, BOS, A);
-	SAY(f, B, BYTE(0xe2));
+	DRAW(f, B, BYTE(0xe2));
 	text_is(f, "b");
 	gen_flush(f->g);
 	text_is(f, "b\xef\xbf\xbd");
@@ -209,7 +209,7 @@ static void test_half_a_character_in_the_prompt(void **state)
 	struct fixture *f = *state;
 
 	BEGIN(f, BOS, A, BYTE(0xc3));
-	SAY(f, BYTE(0xa9), B);
+	DRAW(f, BYTE(0xa9), B);
 	text_is(f,
 		"\xc3\xa9"
 		"b");
@@ -226,26 +226,26 @@ static void test_stop_across_tokens(void **state)
 	f->opts.stop = stops;
 	f->opts.n_stop = 3;
 	BEGIN(f, BOS, A);
-	assert_int_equal(SAY(f, AB, CA, BC, A), 3);
+	assert_int_equal(DRAW(f, AB, CA, BC, A), 3);
 	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_STRING);
-	/* "b", then "bca", were held back; of "abcabc" stays "a". */
+	/* "b", then "bca", were held back; of "abcabc" "a" remains. */
 	assert_string_equal(f->log, "263:a|266:|264:|");
 	gen_flush(f->g);
 	text_is(f, "a");
 }
 
-static void test_held_text_is_let_go(void **state)
+static void test_held_text_is_emitted(void **state)
 {
 	struct fixture *f = *state;
 
 	f->opts.stop = stops;
 	f->opts.n_stop = 3;
 	BEGIN(f, BOS, A);
-	SAY(f, A, B, C, A);
+	DRAW(f, A, B, C, A);
 	text_is(f, "a");
-	SAY(f, C); /* "bca" + "c": no stop, but "c" may begin "cc" */
+	DRAW(f, C); /* "bca" + "c": no stop, but "c" may begin "cc" */
 	text_is(f, "abca");
-	SAY(f, A);
+	DRAW(f, A);
 	text_is(f, "abcaca");
 }
 
@@ -257,7 +257,7 @@ static void test_held_text_at_the_end(void **state)
 	f->opts.n_stop = 3;
 	f->opts.n_predict = 3;
 	BEGIN(f, BOS, A);
-	SAY(f, A, B, C);
+	DRAW(f, A, B, C);
 	text_is(f, "a");
 	gen_flush(f->g);
 	text_is(f, "abc");
@@ -272,7 +272,7 @@ static void test_earliest_stop_wins(void **state)
 	f->opts.stop = two;
 	f->opts.n_stop = 2;
 	BEGIN(f, BOS, A);
-	SAY(f, ABC);
+	DRAW(f, ABC);
 	text_is(f, "a");
 	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_STRING);
 }
@@ -284,7 +284,7 @@ static void test_stop_not_in_the_prompt(void **state)
 	f->opts.stop = stops;
 	f->opts.n_stop = 3;
 	BEGIN(f, BOS, C);
-	SAY(f, C, A);
+	DRAW(f, C, A);
 	text_is(f, "ca");
 	assert_false(gen_done(f->g));
 }
@@ -297,7 +297,8 @@ static int other_sink(void *arg, int32_t id, const char *text, size_t len)
 	return 0;
 }
 
-/* A fork goes on where the first stands, with what that holds back. */
+/* A fork continues from the state of the first, with the text that is held
+ * back. */
 static void test_fork(void **state)
 {
 	static const char *const stop[] = { "bcab" };
@@ -311,10 +312,10 @@ static void test_fork(void **state)
 	f->opts.stop = stop;
 	f->opts.n_stop = 1;
 	BEGIN(f, BOS, C);
-	SAY(f, A, B, C);
+	DRAW(f, A, B, C);
 	text_is(f, "a");
 	assert_ok(generation_fork(&fork, f->g, 0, other_sink, &text, &e), &e);
-	SAY(f, CA);
+	DRAW(f, CA);
 	text_is(f, "abcca");
 	gen_append(fork, _A);
 	gen_append(fork, AB);
@@ -334,7 +335,7 @@ static void test_fork(void **state)
 	strbuf_release(&text);
 }
 
-/* It draws what a generation of that stream would draw. */
+/* A fork draws what a generation of that random stream would draw. */
 static void test_fork_draws(void **state)
 {
 	struct sampler_opts o = sampler_defaults;
@@ -375,7 +376,7 @@ static void test_length(void **state)
 
 	f->opts.n_predict = 2;
 	BEGIN(f, BOS, A);
-	assert_int_equal(SAY(f, B, B, B), 2);
+	assert_int_equal(DRAW(f, B, B, B), 2);
 	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_LENGTH);
 }
 
@@ -396,11 +397,11 @@ static void test_context(void **state)
 
 	f->opts.context = 5;
 	BEGIN(f, BOS, A);
-	assert_int_equal(SAY(f, B, B, B, B), 3);
+	assert_int_equal(DRAW(f, B, B, B, B), 3);
 	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_CONTEXT);
 }
 
-/* Where both end, it was as long as wanted. */
+/* Where both limits are reached, the reason is the length. */
 static void test_length_before_context(void **state)
 {
 	struct fixture *f = *state;
@@ -408,12 +409,12 @@ static void test_length_before_context(void **state)
 	f->opts.context = 5;
 	f->opts.n_predict = 3;
 	BEGIN(f, BOS, A);
-	SAY(f, B, B, B, B);
+	DRAW(f, B, B, B, B);
 	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_LENGTH);
 }
 
-/* What may still come: the nearer of two ends, nothing behind it. */
-static void test_left(void **state)
+/* The tokens that may still come: up to the nearer of two limits. */
+static void test_tokens_left(void **state)
 {
 	struct fixture *f = *state;
 
@@ -421,15 +422,15 @@ static void test_left(void **state)
 	f->opts.n_predict = 4;
 	BEGIN(f, BOS, A);
 	assert_int_equal(gen_left(f->g), 4);
-	SAY(f, B);
+	DRAW(f, B);
 	assert_int_equal(gen_left(f->g), 3);
-	SAY(f, EOS);
+	DRAW(f, EOS);
 	assert_int_equal(gen_left(f->g), 0);
 	generation_close(f->g);
 	f->opts.n_predict = 9;
 	BEGIN(f, BOS, A);
 	assert_int_equal(gen_left(f->g), 5);
-	SAY(f, B, B, B, B, B);
+	DRAW(f, B, B, B, B, B);
 	assert_int_equal(gen_left(f->g), 0);
 	generation_close(f->g);
 	f->opts.context = 1; /* the prompt alone is longer */
@@ -443,7 +444,7 @@ static void test_failing_sink(void **state)
 
 	f->sink_fails = -1;
 	BEGIN(f, BOS, A);
-	assert_int_equal(SAY(f, B, B, B), 1);
+	assert_int_equal(DRAW(f, B, B, B), 1);
 	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_ERROR);
 }
 
@@ -458,7 +459,7 @@ static void test_foreign_token_in_the_prompt(void **state)
 	f->g = NULL;
 }
 
-/* Tokens that come without logits are treated as drawn ones are. */
+/* Tokens that are appended without logits are treated like drawn ones. */
 static void test_appended(void **state)
 {
 	static const int32_t id[] = { AB, _A, B, C, A };
@@ -469,7 +470,7 @@ static void test_appended(void **state)
 	f->opts.stop = stop;
 	f->opts.n_stop = 1;
 	BEGIN(f, BOS, _A);
-	assert_int_equal(say(f, id, 5), 4);
+	assert_int_equal(draw_scripted(f, id, 5), 4);
 	snprintf(drawn, sizeof(drawn), "%s", f->log);
 	generation_close(f->g);
 	f->log[0] = '\0';
@@ -506,7 +507,7 @@ static void test_ids_alone(void **state)
 
 	f->opts.tokenizer = NULL;
 	BEGIN(f, BOS, A);
-	SAY(f, B, EOS, C);
+	DRAW(f, B, EOS, C);
 	assert_string_equal(f->log, "261:|2:|262:|");
 }
 
@@ -532,7 +533,7 @@ static int note_step(void *arg, const struct gen_step *s)
 	return f->step_fails;
 }
 
-/* A letter of `marks` for each token: m is a mask, v visible, s stable. */
+/* One letter of `marks` per token: m is a mask, v visible, s stable. */
 static void step(struct fixture *f, const char *marks, const int32_t *id)
 {
 	static const char letter[] = {
@@ -576,7 +577,7 @@ static void test_steps(void **state)
 	assert_string_equal(f->steps, "3@3:|");
 }
 
-/* What a step shows of characters leaves those of the text alone. */
+/* A step that splits characters does not change the text's own state. */
 static void test_step_cuts_characters(void **state)
 {
 	struct fixture *f = *state;
@@ -589,16 +590,16 @@ static void test_step_cuts_characters(void **state)
 	assert_string_equal(f->steps, "2@2:|\xef\xbf\xbd||a|");
 	STEP(f, "s", BYTE(0xe2));
 	assert_string_equal(f->steps, "3@2:|\xef\xbf\xbd|");
-	SAY(f, BYTE(0xe2), BYTE(0x82));
+	DRAW(f, BYTE(0xe2), BYTE(0x82));
 	STEP(f, "ss", BYTE(0xac), A);
 	assert_string_equal(f->steps, "4@4:|\xe2\x82\xac|a|");
 	STEP(f, "ms", A, A);
 	assert_string_equal(f->steps, "5@4:\xef\xbf\xbd||a|");
-	SAY(f, BYTE(0xac));
+	DRAW(f, BYTE(0xac));
 	text_is(f, "\xe2\x82\xac");
 }
 
-static void test_step_behind_held_text(void **state)
+static void test_step_follows_held_text(void **state)
 {
 	struct fixture *f = *state;
 
@@ -606,13 +607,13 @@ static void test_step_behind_held_text(void **state)
 	f->opts.stop = stops;
 	f->opts.n_stop = 3;
 	BEGIN(f, BOS, A);
-	SAY(f, A, B, C);
+	DRAW(f, A, B, C);
 	text_is(f, "a");
 	STEP(f, "sm", A, A);
 	assert_string_equal(f->steps, "1@5:bc|a||");
 }
 
-/* The space that tokenizing puts before a text is behind a mask one of it. */
+/* The space that tokenizing puts before a text is part of it after a mask. */
 static void test_step_of_a_whole_text(void **state)
 {
 	struct fixture *f = *state;
@@ -648,7 +649,8 @@ static void test_steps_of_no_interest(void **state)
 	assert_false(gen_is_watched(f->g));
 	STEP(f, "m", A);
 	assert_false(gen_done(f->g));
-	/* Nor does a likeness tell what the first one is watched for. */
+	/* Nor does a fork report the steps that the first one is watched
+	 * for. */
 	watch(&watched);
 	BEGIN(&watched, BOS, A);
 	generation_close(f->g);
@@ -669,7 +671,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_half_a_character_at_the_end),
 	TEST(test_half_a_character_in_the_prompt),
 	TEST(test_stop_across_tokens),
-	TEST(test_held_text_is_let_go),
+	TEST(test_held_text_is_emitted),
 	TEST(test_held_text_at_the_end),
 	TEST(test_fork),
 	TEST(test_fork_draws),
@@ -679,7 +681,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_no_tokens_wanted),
 	TEST(test_context),
 	TEST(test_length_before_context),
-	TEST(test_left),
+	TEST(test_tokens_left),
 	TEST(test_failing_sink),
 	TEST(test_foreign_token_in_the_prompt),
 	TEST(test_appended),
@@ -687,7 +689,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_ids_alone),
 	TEST(test_steps),
 	TEST(test_step_cuts_characters),
-	TEST(test_step_behind_held_text),
+	TEST(test_step_follows_held_text),
 	TEST(test_step_of_a_whole_text),
 	TEST(test_failing_step),
 	TEST(test_steps_of_no_interest),

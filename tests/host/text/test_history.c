@@ -1,4 +1,4 @@
-/* A history, written and read by one process. */
+/* A history that one process writes and reads. */
 #include "tests/host/text/history_file.h"
 
 #include "base/fd.h"
@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#define HEAD 64 /* bytes of a file without records */
+#define HEAD 64 /* size of a file without records */
 
 static size_t bytes_of(uint32_t k)
 {
@@ -43,7 +43,7 @@ static int files_in(const char *folder)
 	return n;
 }
 
-/* ---- what is kept -------------------------------------------------------- */
+/* ---- records ------------------------------------------------------------- */
 
 static void test_round_trip(void **state)
 {
@@ -57,7 +57,7 @@ static void test_round_trip(void **state)
 	for (uint32_t k = 0; k < 50; k++)
 		history_add(h, 0, k);
 	history_holds(h, 0, 50);
-	/* What a reader sees changes when it asks. */
+	/* A reader sees changes only when it reloads. */
 	history_holds(r, 0, 0);
 	assert_ok(history_refresh(r, &e), &e);
 	history_holds(r, 0, 50);
@@ -93,7 +93,7 @@ static void test_many_at_once(void **state)
 	history_close(h);
 }
 
-/* Larger than what is read of a file at a time, and behind small ones. */
+/* Larger than a single read of the file, and after small records. */
 static void test_long_records(void **state)
 {
 	const uint32_t n = 300000;
@@ -138,13 +138,13 @@ static void test_what_is_new(void **state)
 	assert_int_equal(dropped, 7);
 	history_add(h, 0, 11);
 	history_holds(h, 7, 12);
-	/* The snapshot of the file that was replaced stays as it was. */
+	/* The snapshot of the replaced file does not change. */
 	history_holds(r, 0, 10);
 	assert_ok(history_refresh(r, &e), &e);
 	history_holds(r, 7, 12);
 	assert_int_equal(history_after(r, seen), 3);
 	assert_int_equal(history_at(r, 3).number, 11);
-	/* Numbers go on, also where none is left. */
+	/* Numbers continue, also when no record is left. */
 	bound.records = 0;
 	assert_ok(history_prune(h, &bound, &dropped, &e), &e);
 	assert_int_equal(dropped, 5);
@@ -189,7 +189,7 @@ static void test_prune(void **state)
 	history_close(h);
 }
 
-/* Times that do not rise: what is old goes, wherever it lies. */
+/* Times that do not increase: old records are removed wherever they stand. */
 static void test_prune_amid(void **state)
 {
 	static const uint32_t order[] = { 9, 0, 7, 1, 8, 2 };
@@ -233,7 +233,8 @@ static void test_bound(void **state)
 		rewritten += st.st_ino != ino;
 		ino = st.st_ino;
 	}
-	/* Of records of 650 bytes in the mean 1250 are free behind each. */
+	/* With records of 650 bytes on average, 1250 bytes of records are free
+	 * after each rewrite. */
 	assert_in_range(rewritten, 20, 150);
 	assert_true(history_bytes() > 5000);
 	assert_int_equal(files_in(history_dir), 1);
@@ -281,8 +282,8 @@ static void test_refused_records(void **state)
 
 /* ---- damage -------------------------------------------------------------- */
 
-/* Any bit of the records flipped costs the record it lies in and no other; its
- * bytes are counted, and pruning is rid of them. */
+/* A flipped bit of a record loses that record and no other; its bytes are
+ * counted, and pruning removes them. */
 static void test_damage(void **state)
 {
 	const uint64_t seed = harness_seed();
@@ -302,7 +303,7 @@ static void test_damage(void **state)
 
 		rng_words(seed, 0, turn, word);
 		at = HEAD + (off_t)(word[0] % (uint32_t)(starts[12] - HEAD));
-		if (turn % 2) /* a head more often */
+		if (turn % 2) /* headers more often */
 			at = starts[word[0] % 12] + (off_t)(word[1] % 40);
 		while (starts[hit + 1] <= at)
 			hit++;
@@ -329,7 +330,8 @@ static void test_damage(void **state)
 	history_close(h);
 }
 
-/* Any length: what is whole before it is there, and an append goes on. */
+/* A file cut to any length: the whole records before the cut are read, and
+ * appending works. */
 static void test_cut_off(void **state)
 {
 	struct history *h = with(4);
@@ -360,7 +362,7 @@ static void test_cut_off(void **state)
 	}
 }
 
-/* A torn end longer than what is appended next: all of it goes. */
+/* A torn end that is longer than the next record is removed completely. */
 static void test_long_tail(void **state)
 {
 	static const char junk[5000] = { 1, 2, 3 };
@@ -382,7 +384,8 @@ static void test_long_tail(void **state)
 	history_close(h);
 }
 
-/* A file emptied or removed under a reader is an empty history. */
+/* A file that is emptied or removed while a reader has it is an empty
+ * history. */
 static void test_removed(void **state)
 {
 	struct history *h = with(5), *r = history_reader();
@@ -398,7 +401,7 @@ static void test_removed(void **state)
 	history_holds(h, 7, 8);
 	assert_ok(history_refresh(r, &e), &e);
 	history_holds(r, 7, 8);
-	/* Numbers begin anew too, and nothing of it was seen. */
+	/* Numbers start again too, and no record was seen. */
 	assert_int_equal(history_after(r, seen), 0);
 	assert_int_equal(history_after(r, history_at(r, 0).number), 1);
 	assert_int_equal(truncate(history_path, 0), 0);
@@ -412,17 +415,17 @@ static void test_removed(void **state)
 	history_close(h);
 }
 
-/* ---- what is refused ----------------------------------------------------- */
+/* ---- refusals ------------------------------------------------------------ */
 
-static void refused(const struct history_opts *o, int code, const char *says)
+static void refused(const struct history_opts *o, int code, const char *want)
 {
 	struct history *h = NULL;
 	struct err e = { 0 };
 
 	assert_int_equal(history_open(&h, history_path, o, &e), code);
 	assert_null(h);
-	if (!strstr(e.text, says))
-		fail_msg("'%s' does not hold '%s'", e.text, says);
+	if (!strstr(e.text, want))
+		fail_msg("'%s' does not contain '%s'", e.text, want);
 }
 
 static void test_vocabulary(void **state)
@@ -438,7 +441,7 @@ static void test_vocabulary(void **state)
 	o = history_of(1 << 20);
 	o.n_vocab--;
 	refused(&o, -EINVAL, "another vocabulary");
-	/* Who does not ask for one is told. */
+	/* Without that option opening fails. */
 	o = (struct history_opts){ 0 };
 	assert_ok(history_open(&h, history_path, &o, NULL), NULL);
 	assert_int_equal(history_n_vocab(h), HISTORY_VOCAB);
@@ -498,7 +501,7 @@ static void test_private(void **state)
 	}
 }
 
-/* As a user who may not write there. */
+/* As a user without write permission there. */
 static void test_read_only_folder(void **state)
 {
 	struct history_opts o = history_of(1 << 20);
@@ -576,7 +579,7 @@ static void test_vocabulary_hash(void **state)
 	vocab_bpe(&v, "qwen2");
 	plain = hash_of(&v);
 	assert_int_equal(hash_of(&v), plain);
-	/* How a text is cut into tokens is no matter of what they are. */
+	/* The splitting of a text into tokens does not affect the hash. */
 	vocab_bpe(&v, "gpt-2");
 	assert_int_equal(hash_of(&v), plain);
 	v.text[260][0] ^= 1;

@@ -1,5 +1,5 @@
-/* A history and several processes: killed writers, writers at once, readers
- * meanwhile, disks that are full. */
+/* A history and several processes: killed writers, concurrent writers,
+ * concurrent readers, and full disks. */
 #include "tests/host/text/history_file.h"
 
 #include "base/clock.h"
@@ -66,12 +66,12 @@ static uint64_t tail_of(const struct history *h)
 	return s.tail_bytes;
 }
 
-/* ---- killed -------------------------------------------------------------- */
+/* ---- killed writers ------------------------------------------------------ */
 
 #define PLACES 200
 
-/* The kernel writes up to the limit and then kills: the first `bytes` of the
- * record are in the file, and that is all that was ever done. */
+/* The kernel writes up to the file size limit and then kills the process: the
+ * first `bytes` of the record are in the file, and nothing else happened. */
 static void killed_append(uint32_t k, off_t bytes)
 {
 	pid_t child = fork();
@@ -105,7 +105,7 @@ static void test_killed_at_any_byte(void **state)
 		r = history_reader();
 		history_holds(r, 0, k);
 		assert_int_equal(tail_of(r), bytes);
-		/* The next append is made as if nothing had been. */
+		/* The next append works as usual. */
 		history_add(h, 0, k);
 		history_holds(h, 0, k + 1);
 		assert_int_equal(tail_of(h), 0);
@@ -116,7 +116,7 @@ static void test_killed_at_any_byte(void **state)
 	history_close(h);
 }
 
-/* While the file is written anew: the old one is what there is. */
+/* Killed while the file is rewritten: the old file remains. */
 static void test_killed_rewriting(void **state)
 {
 	struct history_bound bound = HISTORY_ALL;
@@ -150,7 +150,7 @@ static void test_killed_rewriting(void **state)
 	history_close(h);
 }
 
-/* Wherever the writer is; what it appended before is there. */
+/* Killed at any moment; records appended before remain. */
 static void test_killed_at_any_time(void **state)
 {
 	const uint64_t seed = harness_seed();
@@ -182,7 +182,7 @@ static void test_killed_at_any_time(void **state)
 	assert_true(grown > 0);
 }
 
-/* ---- at once ------------------------------------------------------------- */
+/* ---- concurrent processes ------------------------------------------------ */
 
 #define EACH 500
 
@@ -202,7 +202,7 @@ static pid_t start_writer(uint32_t writer, uint32_t n, useconds_t pause)
 	_exit(0);
 }
 
-/* Take in what is new; each record of each writer comes once, in order. */
+/* Load the new records; each record of each writer must come once, in order. */
 static void follow(struct history *r, uint64_t *seen, uint32_t next[2])
 {
 	struct err e = { 0 };
@@ -254,7 +254,7 @@ static void test_two_writers(void **state)
 	history_close(r);
 }
 
-/* Files are replaced all the time, and no record goes that shall stay. */
+/* Files are replaced all the time, and no record that should stay is lost. */
 static void test_prune_meanwhile(void **state)
 {
 	const uint64_t seed = harness_seed();
@@ -288,7 +288,8 @@ static void test_prune_meanwhile(void **state)
 	history_close(h);
 }
 
-/* The same of a bound that two writers keep: the newest of both are there. */
+/* The same with a bound that two writers keep: the newest records of both
+ * remain. */
 static void test_bound_meanwhile(void **state)
 {
 	uint32_t last[2] = { 0 }, seen[2] = { 0 };
@@ -325,7 +326,7 @@ static void test_bound_meanwhile(void **state)
 	history_close(h);
 }
 
-/* A lock that is not given back ends in an error, not in a hang. */
+/* A lock that is never released ends in an error, not in a hang. */
 static void test_lock_held(void **state)
 {
 	int32_t id[HISTORY_LENGTH];
@@ -344,7 +345,7 @@ static void test_lock_held(void **state)
 	assert_int_equal(history_append(h, &r, 1, &e), -EBUSY);
 	assert_non_null(strstr(e.text, "lslocks"));
 	assert_in_range((clock_ns() - began) / 1000000, 9000, 40000);
-	/* Who only reads does not care. */
+	/* A process that only reads needs no lock. */
 	reader = history_reader();
 	history_holds(reader, 0, 1);
 	history_close(reader);
@@ -354,9 +355,10 @@ static void test_lock_held(void **state)
 	history_close(h);
 }
 
-/* ---- no room ------------------------------------------------------------- */
+/* ---- full disks ---------------------------------------------------------- */
 
-/* A failed append leaves nothing, and the next works where there is room. */
+/* A failed append leaves no bytes, and the next one works when there is
+ * room. */
 static void test_size_limit(void **state)
 {
 	int32_t id[10][HISTORY_LENGTH];
@@ -377,7 +379,7 @@ static void test_size_limit(void **state)
 	assert_non_null(strstr(e.text, "cannot write the history"));
 	assert_int_equal(history_bytes(), 64);
 	history_holds(h, 0, 0);
-	/* Of many, those that were whole were there to be read. */
+	/* Of several records the whole ones can be read. */
 	limit_file_size((rlim_t)upto4 + 50);
 	assert_int_equal(history_append(h, r, 10, &e), -EFBIG);
 	assert_int_equal(history_bytes(), upto4);
@@ -409,7 +411,8 @@ static void fill_disk(void)
 	assert_ok(history_refresh(h, &e), &e);
 	history_holds(h, 0, n);
 	assert_int_equal(tail_of(h), 0);
-	/* There is no room to rewrite it either, and nothing is lost. */
+	/* There is no room to rewrite the file either, and no record is
+	 * lost. */
 	all_but_one.records = n - 1;
 	assert_int_equal(history_prune(h, &all_but_one, NULL, &e), -ENOSPC);
 	assert_ok(history_refresh(h, &e), &e);
@@ -417,7 +420,7 @@ static void fill_disk(void)
 	history_close(h);
 }
 
-/* On a small disk of its own, seen by a child alone. */
+/* On a small file system of its own, mounted in a child process only. */
 static void test_full_disk(void **state)
 {
 	pid_t child;

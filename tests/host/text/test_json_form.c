@@ -1,6 +1,6 @@
 /*
- * What JSON texts a form allows, against a validator that shares nothing with
- * it, and against itself byte by byte.
+ * The JSON texts that a form allows, compared with an independent validator,
+ * and with the form itself byte by byte.
  */
 #include "tests/harness.h"
 
@@ -22,7 +22,7 @@
 static struct tokenizer *tokenizer;
 static struct token_trie *trie;
 
-/* Bytes, and tokens that go over the borders of what JSON is made of. */
+/* Bytes, and tokens that span several JSON tokens. */
 static int setup(void **state)
 {
 	static const char *const words[] = { "{\"", "\":", "\",\"", "\"}", "},",
@@ -57,7 +57,7 @@ static struct json_form *opened(const char *schema)
 	return f;
 }
 
-/* The bytes, one by one, take the form to a whole text. */
+/* Whether the bytes, one by one, lead the form to a complete text. */
 static bool accepts(struct json_form *f, const char *text)
 {
 	struct json_front place;
@@ -117,7 +117,7 @@ static const struct {
 		{ "{}", "{\"ab\":null}", "{\"a\":1,\"a\":2}", "{\"a\":null}",
 			"{\"a\":1,\"b\":1}", "{\"a\":1,}",
 			"{\"\":1,\"a\":1}" } },
-	/* What is written otherwise could be a name in disguise. */
+	/* A name written with escapes could equal another. */
 	{ "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}},"
 	  "\"additionalProperties\":{\"type\":\"null\"}}",
 		{ "{}", "{\"a\":1,\"b\":null}", "{\"aa\":null,\"\":null}" },
@@ -158,7 +158,7 @@ static void test_cases(void **state)
 	}
 }
 
-/* Deeper than there are levels, and more white space than a run may have. */
+/* Deeper than the number of levels, and more white space than allowed. */
 static void test_limits(void **state)
 {
 	struct json_form *f = opened("{\"items\":{\"$ref\":\"#\"}}");
@@ -178,7 +178,7 @@ static void test_limits(void **state)
 }
 
 static const struct {
-	const char *schema, *says;
+	const char *schema, *reason;
 } refused[] = {
 	{ "{", "not valid JSON: line 1" },
 	{ "{\"type\":\"string\",\"pattern\":\"a\"}",
@@ -219,7 +219,7 @@ static void test_refused(void **state)
 		struct err e = { 0 };
 		int ret = json_form_open(&f, refused[i].schema, trie, &e);
 
-		if (ret != -EINVAL || !strstr(e.text, refused[i].says))
+		if (ret != -EINVAL || !strstr(e.text, refused[i].reason))
 			fail_msg("%s gives %d: %s", refused[i].schema, ret,
 				e.text);
 	}
@@ -244,9 +244,9 @@ static void test_bytes(void **state)
 	tokenizer_close(tok);
 }
 
-/* ---- at random ----------------------------------------------------------- */
+/* ---- random schemas ------------------------------------------------------ */
 
-/* A schema that something fits, and its form. */
+/* Draw a schema that some value fits, and open its form. */
 static json_t *draw_form(struct draw *d, struct json_form **f, char **text)
 {
 	for (;;) {
@@ -266,7 +266,8 @@ static json_t *draw_form(struct draw *d, struct json_form **f, char **text)
 	}
 }
 
-/* Documents drawn without a look at the schema are taken as they fit it. */
+/* Documents drawn independently of the schema are accepted exactly if they
+ * fit. */
 static void test_documents(void **state)
 {
 	struct draw d = { harness_seed() };
@@ -301,7 +302,7 @@ static void test_documents(void **state)
 	assert_true(taken > 1000 && refusals > 1000);
 }
 
-/* A token is let where its bytes can go on, and no other. */
+/* A token must be allowed exactly if its bytes can continue the text. */
 static void check_mask(struct json_form *f, const struct json_front *place,
 	const float *row, const char *schema, const struct strbuf *text)
 {
@@ -311,13 +312,13 @@ static void check_mask(struct json_form *f, const struct json_front *place,
 		if (tokenizer_is_eog(tokenizer, id))
 			continue;
 		if (json_form_take(f, &next, id) != isfinite(row[id]))
-			fail_msg("%s: token %d behind %s is %s", schema, id,
+			fail_msg("%s: token %d after %s is %s", schema, id,
 				text->data ? text->data : "",
 				isfinite(row[id]) ? "let" : "not let");
 	}
 }
 
-/* What ends values is likelier, so that texts do end. */
+/* Tokens that end values are likelier, so that texts end. */
 static void draw_logits(struct draw *d, float *logits)
 {
 	for (uint32_t i = 0; i < trie->n_vocab; i++)
@@ -333,7 +334,7 @@ static int keep_text(void *arg, int32_t id, const char *text, size_t len)
 	return 0;
 }
 
-/* One text; true where it came to its end. */
+/* Write one text; true if it ended. */
 static bool write_text(struct draw *d, struct json_form *f, struct strbuf *text,
 	const char *schema, bool look)
 {
@@ -378,7 +379,7 @@ static bool write_text(struct draw *d, struct json_form *f, struct strbuf *text,
 	return whole;
 }
 
-/* Every text that ends is JSON that fits. */
+/* Every text that ends is JSON that fits the schema. */
 static void test_requests(void **state)
 {
 	struct draw d = { harness_seed() };

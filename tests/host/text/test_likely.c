@@ -1,6 +1,6 @@
 /*
- * The likeliest tokens of a row and what they are worth, against the
- * definition in long double, all of them sorted.
+ * The likeliest tokens of a row and their probabilities, compared with the
+ * definition in long double, with all tokens sorted.
  */
 #include "base/rng.h"
 #include "host/text/likely.h"
@@ -31,7 +31,7 @@ static void check(uint32_t n, unsigned most, uint64_t seed)
 	float logprob;
 	unsigned got;
 
-	/* Many are equal. */
+	/* many equal values */
 	for (uint32_t i = 0; i < n; i++) {
 		logits[i] = floorf((float)rng_uniform(seed, 0, i) * 40) / 2;
 		sum += expl((long double)logits[i]);

@@ -1,6 +1,6 @@
 /*
- * The sampler against probabilities computed here, from the definitions, on
- * a vocabulary small enough to enumerate.
+ * The sampler compared with probabilities computed here from the definitions,
+ * on a vocabulary small enough to enumerate.
  */
 #include "base/err.h"
 #include "host/text/sampler.h"
@@ -34,7 +34,7 @@ static struct sampler *open_sampler(const struct sampler_opts *o, uint32_t n)
 	return s;
 }
 
-/* How often each token comes at positions 0 .. DRAWS-1. */
+/* Count the tokens drawn at positions 0 .. DRAWS-1. */
 static void count_draws(const struct sampler_opts *o, unsigned count[V])
 {
 	struct sampler *s = open_sampler(o, V);
@@ -71,7 +71,8 @@ static void check_law(const unsigned count[V], const double p[V])
 	if (kinds == 1)
 		return;
 	assert_close(chi, 0, bound[kinds - 2], "chi-square");
-	/* And it can fail: the same counts against a law moved by 5 %. */
+	/* The test can fail: the same counts against probabilities changed by 5
+	 * %. */
 	chi = 0;
 	for (int i = 0, sign = 1; i < V; i++) {
 		double want = p[i] * DRAWS * (1 + .05 * sign);
@@ -83,7 +84,7 @@ static void check_law(const unsigned count[V], const double p[V])
 	assert_true(chi > bound[kinds - 2]);
 }
 
-/* The kept tokens' probabilities at a temperature. */
+/* The probabilities of the kept tokens at a temperature. */
 static void renormalise(double out[V], const bool keep[V], double temperature)
 {
 	double sum = 0;
@@ -130,7 +131,8 @@ static void test_temperatures(void **state)
 
 static void test_top_k(void **state)
 {
-	/* 4 most likely: 3, 1, 5, 7; with 2, of the equal 1 and 5 the lower. */
+	/* The 4 most likely: 3, 1, 5, 7; with 2, the lower of the equal 1 and
+	 * 5. */
 	static const bool four[V] = { 0, 1, 0, 1, 0, 1, 0, 1 };
 	static const bool two[V] = { 0, 1, 0, 1, 0, 0, 0, 0 };
 	struct sampler_opts o = sampler_defaults;
@@ -172,7 +174,7 @@ static void test_min_p(void **state)
 	o.temperature = 1;
 	o.min_p = 0.2;
 	check_kept(&o, four);
-	/* The filters see probabilities before the temperature. */
+	/* The filters use probabilities before the temperature. */
 	o.temperature = 2;
 	check_kept(&o, four);
 }
@@ -215,7 +217,7 @@ static void test_by_position(void **state)
 	o.seed = 5;
 	a = open_sampler(&o, V);
 	b = open_sampler(&o, V);
-	/* Whatever was drawn before, a position has its token. */
+	/* A position has the same token whatever was drawn before. */
 	for (uint64_t p = 0; p < 200; p++) {
 		int32_t id = sampler_draw_from(a, 0, logits, NULL, 0, p);
 
@@ -242,7 +244,8 @@ static void test_repetition_penalty(void **state)
 	struct sampler_opts o = sampler_defaults;
 	struct sampler *s;
 
-	/* 4 / 1.5 < 3: once is enough, and three times is no more. */
+	/* 4 / 1.5 < 3: one occurrence is enough, and three have no further
+	 * effect. */
 	o.repeat_penalty = 1.5;
 	s = open_sampler(&o, V);
 	assert_int_equal(sampler_draw_from(s, 0, l, history, 5, 5), 1);
@@ -252,16 +255,16 @@ static void test_repetition_penalty(void **state)
 	s = open_sampler(&o, V);
 	assert_int_equal(sampler_draw_from(s, 0, l, history, 5, 5), 0);
 	sampler_close(s);
-	/* A negative logit becomes more so: -1 * 3 < -2. */
+	/* A negative logit is multiplied: -1 * 3 < -2. */
 	o.repeat_penalty = 3;
 	s = open_sampler(&o, V);
 	assert_int_equal(sampler_draw_from(s, 0, low, history, 5, 5), 3);
 	sampler_close(s);
-	/* Out of sight: the last token alone is recent. */
+	/* Outside the range: only the last token is recent. */
 	o.repeat_last = 1;
 	s = open_sampler(&o, V);
 	assert_int_equal(sampler_draw_from(s, 0, low, history, 5, 5), 2);
-	/* An id from elsewhere harms nothing. */
+	/* An id outside the vocabulary has no effect. */
 	assert_int_equal(sampler_draw_from(
 				 s, 0, low, (const int32_t[]){ 1 << 30 }, 1, 5),
 		2);
@@ -303,7 +306,7 @@ static void test_large_vocabulary(void **state)
 	sampler_close(s);
 	o.top_p = 1;
 	o.top_k = 37;
-	o.temperature = 1000; /* as good as uniform: all 37 will come */
+	o.temperature = 1000; /* nearly uniform: all 37 occur */
 	s = open_sampler(&o, N);
 	least = 1e9f;
 	for (uint64_t p = 0; p < 2000; p++) {

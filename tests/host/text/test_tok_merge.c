@@ -1,6 +1,6 @@
 /*
- * The merge loop beside a plain one that looks through all pairs each time,
- * on random vocabularies; and any bytes, there and back.
+ * The merge loop compared with a plain one that searches all pairs each time,
+ * on random vocabularies; and arbitrary bytes, tokenized and detokenized.
  */
 #include "tests/host/text/tok_check.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A word in parts: part i is the bytes from at[i] to at[i + 1]. */
+/* A word in parts: part i has the bytes from at[i] to at[i + 1]. */
 struct plain {
 	const char *word;
 	unsigned at[64], n;
@@ -22,7 +22,7 @@ static void plain_part(const struct plain *p, unsigned i, char out[64])
 		p->word + p->at[i]);
 }
 
-/* What joining the parts i and i + 1 is worth; more is better. */
+/* The value of joining parts i and i + 1; greater is better. */
 static double plain_worth(
 	const struct vocab *v, const struct plain *p, unsigned i)
 {
@@ -41,7 +41,7 @@ static double plain_worth(
 	return -1e30;
 }
 
-/* The pair to join next: the best, the leftmost of equals; n: none. */
+/* The pair to join next: the best, the leftmost among equals; n: none. */
 static unsigned plain_best(const struct vocab *v, const struct plain *p)
 {
 	double best = -1e30;
@@ -96,7 +96,7 @@ static bool known_text(const struct vocab *v, const char *text)
 	return false;
 }
 
-/* 40 more tokens, each of two that are there; scores of few values. */
+/* Add 40 tokens, each a pair of existing ones; scores have few values. */
 static void grow_vocab(struct vocab *v, uint32_t letter, bool merges)
 {
 	uint32_t words = v->n;
@@ -164,7 +164,8 @@ static void test_merge_property(void **state)
 	}
 }
 
-/* Any bytes come back where they are UTF-8, and never more than U+FFFD. */
+/* Arbitrary bytes are preserved where they are UTF-8, and others become at most
+ * U+FFFD. */
 static void test_any_bytes(void **state)
 {
 	static const char *const part[] = { "a", " ", "  ", "abc", "\n", "\0",

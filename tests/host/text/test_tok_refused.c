@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys of a sound vocabulary, one of them done differently. */
+/* The keys of a valid vocabulary, one of them changed. */
 enum wrong {
 	NO_MODEL,
 	MODEL,
@@ -34,7 +34,7 @@ enum wrong {
 
 static const struct {
 	enum wrong wrong;
-	const char *says;
+	const char *reason;
 } refused[] = {
 	{ NO_MODEL, "tokenizer.ggml.model is missing" },
 	{ MODEL, "tokenizer.ggml.model is 'bert'" },
@@ -131,16 +131,16 @@ static void test_refused(void **state)
 		}
 		ret = try_open(&t, &f, &e);
 		if (!ret)
-			fail_msg("not refused: %s", refused[i].says);
-		if (!strstr(e.text, refused[i].says))
-			fail_msg("refused with '%s', which does not say '%s'",
-				e.text, refused[i].says);
+			fail_msg("not refused: %s", refused[i].reason);
+		if (!strstr(e.text, refused[i].reason))
+			fail_msg("refused with '%s', which lacks '%s'", e.text,
+				refused[i].reason);
 		assert_int_equal(ret, e.code);
 		assert_null(t);
 	}
 }
 
-/* Without types and without bytes: unknown, or refused with the byte. */
+/* Without types and without bytes: unknown, or refused with the byte named. */
 static void test_unknown_bytes(void **state)
 {
 	struct vocab_file f = { 0 };

@@ -1,4 +1,4 @@
-/* Texts to ids and back, both kinds of vocabulary. */
+/* Texts to ids and back, for both kinds of vocabulary. */
 #include "tests/host/text/tok_check.h"
 
 #include "base/fd.h"
@@ -10,7 +10,7 @@
 
 #define SEPARATOR "\n__ggml_vocab_test__\n"
 
-/* ---- against llama.cpp ----------------------------------------------- */
+/* ---- compared with llama.cpp --------------------------------------------- */
 
 static struct tokenizer *open_file(const char *path)
 {
@@ -86,13 +86,15 @@ static void test_spm(void **state)
 	/* _ a b c: "ab" has the best score, then "abc". */
 	CHECK_IDS(t, "abc", 0, "259 265");
 	CHECK_IDS(t, "ab", TOKENIZE_BOS, "1 268");
-	/* Of equals, and here there are two "ab", both are joined. */
+	/* Of equal pairs, here two "ab", both are joined. */
 	CHECK_IDS(t, "abab", 0, "268 263");
 	CHECK_IDS(t, "  a", 0, "269 267");
-	/* U+00E9 is a token, U+00E8 is bytes, so is what is no UTF-8. */
+	/* U+00E9 is a token; U+00E8 becomes bytes, and so do bytes that are not
+	 * UTF-8. */
 	CHECK_IDS(t, "\xc3\xa9\xc3\xa8\xc3\xff", 0, "259 270 198 171 198 258");
 	CHECK_IDS(t, "\0a", 0, "259 3 260");
-	/* Neither a control token nor a byte's name is made by merging. */
+	/* Neither a control token nor the name of a byte results from
+	 * merging. */
 	CHECK_IDS(t, "<s>", 0, "259 63 118 65");
 	check_round_trip(t, "<0x41>", 6);
 	tokenizer_close(t);
@@ -102,14 +104,15 @@ static void test_spm_special(void **state)
 {
 	struct tokenizer *t = open_spm();
 
-	/* User-defined ones always, the longest first. */
+	/* User-defined tokens always match, the longest first. */
 	CHECK_IDS(t, "a<tool>a", 0, "267 271 267");
 	CHECK_IDS(t, "<tool>xa", 0, "272 267");
 	CHECK_IDS(t, "<tool><tool", 0, "271 259 63 119 114 114 111");
 	CHECK_IDS(t, "<|x|>a", TOKENIZE_SPECIAL, "273 267");
 	CHECK_IDS(t, "<s>a</s>", TOKENIZE_SPECIAL | TOKENIZE_BOS, "1 1 267 2");
 	CHECK_IDS(t, "a<s", TOKENIZE_SPECIAL, "267 63 118");
-	/* Only what begins a text, or stands behind one, is given a space. */
+	/* A space is added only at the beginning of a text or after a special
+	 * token. */
 	CHECK_IDS(t, "a<s", TOKENIZE_GOES_ON, "260 63 118");
 	CHECK_IDS(t, "a<tool>a", TOKENIZE_GOES_ON, "260 271 267");
 	tokenizer_close(t);
@@ -140,7 +143,7 @@ static void test_spm_flags(void **state)
 	tokenizer_close(t);
 }
 
-/* Minus zero is no lower than zero: of equals the leftmost pair is joined. */
+/* Minus zero is equal to zero: among equals the leftmost pair is joined. */
 static void test_spm_equal_scores(void **state)
 {
 	struct tokenizer *t;
@@ -159,7 +162,7 @@ static void test_spm_equal_scores(void **state)
 	tokenizer_close(t);
 }
 
-/* Phi-3's tokens eat the white space behind them, <s> does not. */
+/* Phi-3's special tokens remove the white space after them, <s> does not. */
 static void test_rstrip(void **state)
 {
 	struct vocab_file f = { 0 };
@@ -176,8 +179,8 @@ static void test_rstrip(void **state)
 }
 
 /*
- * Words are merged one by one only where no token goes over a word's end:
- * with one that does, it must be found.
+ * Words are merged separately only if no token spans the end of a word: one
+ * that does must be found.
  */
 static void test_spm_over_words(void **state)
 {
@@ -206,10 +209,12 @@ static void test_bpe(void **state)
 	CHECK_IDS(t, " a", 0, "260");
 	CHECK_IDS(t, "abcab", 0, "258 256");
 	CHECK_IDS(t, "12 3", 0, "262 32 51");
-	/* U+2206 is three bytes, two of the euro sign's three join. */
+	/* U+2206 is three bytes; two of the three bytes of the euro sign
+	 * join. */
 	CHECK_IDS(t, "\xe2\x88\x86", 0, "226 136 134");
 	CHECK_IDS(t, "\xe2\x82\xac", 0, "261 172");
-	/* What is no UTF-8 is kept as bytes, by itself. */
+	/* Bytes that are not UTF-8 become byte tokens, separate from the
+	 * rest. */
 	CHECK_IDS(t,
 		"a\xe2\x82\xff\xff"
 		"b",
@@ -218,7 +223,8 @@ static void test_bpe(void **state)
 	tokenizer_close(t);
 }
 
-/* The pre-tokenizer's marks: whole words, and BOS where the id is known. */
+/* The settings of the pre-tokenizer: whole words, and BOS where its id is
+ * given. */
 static void test_bpe_pre(void **state)
 {
 	struct vocab_file f = { 0 };
@@ -239,8 +245,8 @@ static void test_bpe_pre(void **state)
 	CHECK_IDS(t, "abcab", 0, "266");
 	tokenizer_close(t);
 
-	/* "default" where the file does not say: its words have three digits
-	 * at most, gpt-2's all. */
+	/* "default" where the file has no name: its words have at most three
+	 * digits, those of gpt-2 any number. */
 	t = open_bpe(NULL);
 	CHECK_IDS(t, "3412", 0, "51 52 49 50");
 	tokenizer_close(t);
@@ -261,7 +267,8 @@ static void test_bpe_special(void **state)
 	tokenizer_close(t);
 }
 
-/* Control tokens are found outside the quoted stretches, others in all. */
+/* Control tokens are found outside quoted parts, other special tokens
+ * everywhere. */
 static void test_quoting(void **state)
 {
 	static const char text[] = "<|im_end|>a<tool><|im_end|><|im_end|>";
@@ -282,7 +289,7 @@ static void test_quoting(void **state)
 	tokenizer_close(t);
 }
 
-/* Of two merges alike the first has the rank. */
+/* The first of two equal merges has the rank. */
 static void test_bpe_merge_twice(void **state)
 {
 	struct tokenizer *t;
@@ -295,7 +302,7 @@ static void test_bpe_merge_twice(void **state)
 	tokenizer_close(t);
 }
 
-/* An end of turn is a control token, whatever type the file gives it. */
+/* An end of turn is a control token, whatever its type in the file. */
 static void test_known_texts(void **state)
 {
 	struct tokenizer *t;
@@ -354,7 +361,7 @@ static void test_detokenize(void **state)
 	step(&d, 260, BAD "a"); /* cut short: one replacement */
 	step(&d, 3 + 0xc0, BAD);
 	step(&d, 3 + 0xed, "");
-	step(&d, 3 + 0xa0, BAD BAD); /* a surrogate is no character */
+	step(&d, 3 + 0xa0, BAD BAD); /* a surrogate is not a character */
 	step(&d, 3 + 0xc3, "");
 	check_end(&d, BAD);
 	check_end(&d, "");
@@ -368,7 +375,7 @@ static void test_detokenize(void **state)
 	d = (struct detokenizer){ .tok = t, .started = true };
 	step(&d, 267, " a");
 	d = (struct detokenizer){ .tok = t };
-	step(&d, 269, " "); /* only one of two spaces was put there */
+	step(&d, 269, " "); /* only one of two spaces was added */
 	tokenizer_close(t);
 
 	t = open_bpe("gpt-2");

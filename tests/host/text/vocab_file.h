@@ -1,7 +1,7 @@
 /*
- * GGUF files that hold a vocabulary and nothing else, made in memory for
- * tests: any key may be left out or be wrong, which a real writer would not
- * allow. Two small vocabularies, sound ones, to start from.
+ * GGUF files that hold only a vocabulary, made in memory for tests: any key can
+ * be left out or be wrong, which a real writer would not allow. Two small valid
+ * vocabularies to start from.
  */
 #ifndef TESTS_HOST_TEXT_VOCAB_FILE_H
 #define TESTS_HOST_TEXT_VOCAB_FILE_H
@@ -20,7 +20,7 @@ struct vocab_file {
 
 #define VOCAB_MAX 512
 struct vocab {
-	const char *model; /* NULL: the key is left out; so below */
+	const char *model; /* NULL: the key is left out; the same holds below */
 	const char *pre;
 	char text[VOCAB_MAX][40];
 	float score[VOCAB_MAX];
@@ -105,7 +105,7 @@ static inline void vocab_scores(
 	}
 }
 
-/* All keys of a vocabulary but those of single ids and flags. */
+/* Write all keys of a vocabulary except single ids and flags. */
 static inline void vocab_keys(struct vocab_file *f, const struct vocab *v)
 {
 	vocab_str(f, "general.architecture", "llama");
@@ -121,7 +121,7 @@ static inline void vocab_keys(struct vocab_file *f, const struct vocab *v)
 		vocab_scores(f, v->score, v->n);
 }
 
-/* The whole file; strbuf_release(out) and then nothing else is left. */
+/* The whole file; the caller only has to call strbuf_release(out). */
 static inline void vocab_finish(struct vocab_file *f, struct strbuf *out)
 {
 	strbuf_add(out, "GGUF", 4);
@@ -171,7 +171,7 @@ static inline void vocab_spm(struct vocab *v)
 	vocab_add(v, "<|x|>", 3, 0);
 }
 
-/* The character that stands for a byte, spelled out the long way. */
+/* The character that represents a byte, computed case by case. */
 static inline void vocab_bpe_char(unsigned byte, char out[3])
 {
 	unsigned c = byte, n = 0;
@@ -189,7 +189,7 @@ static inline void vocab_bpe_char(unsigned byte, char out[3])
 			(int)(0x80 | (c & 0x3f)));
 }
 
-/* text[i] is now another. */
+/* Replace text[i]. */
 static inline void vocab_set(char entry[40], const char *text)
 {
 	snprintf(entry, 40, "%s", text);
@@ -227,7 +227,7 @@ static inline void vocab_bpe(struct vocab *v, const char *pre)
 	vocab_add(v, "<|im_start|>", 3, 0);
 	vocab_add(v, "<|im_end|>", 3, 0);
 	vocab_add(v, "<tool>", 4, 0);
-	vocab_add(v, "abcab", 1, 0); /* that no merge makes */
+	vocab_add(v, "abcab", 1, 0); /* which no merge makes */
 }
 
 #endif
