@@ -38,14 +38,14 @@ static bool draft_word(size_t i, struct opt_word *w)
 static const struct opt option_rows[] = {
 	{ OPT_STRING, 0, "draft", IN(draft), "FILE|oracle:P",
 		"draft model (a GGUF file; model: the bundled one) or "
-		"another drafter; several, joined by +, are asked in turn, "
+		"another drafter; several, joined by +, are tried in turn, "
 		"each where those before it are unsure:",
 		.noun = "a draft model", .words = draft_word },
 	{ OPT_CHOICE, 0, "draft-on", IN(on_device), NULL,
 		"where the draft model runs ({})", .choices = places },
 	{ OPT_UINT, 0, "draft-batch", IN(batch), "N",
 		"nodes that are drafted in one step (0: on the host as many "
-		"as the method asks for, on the device 8)", 0, 64 },
+		"as the method requests, on the device 8)", 0, 64 },
 	{ OPT_FLOAT, 0, "draft-temp", IN(temperature), "T",
 		"temperature of the draft's probabilities ({})", 0.05, 10 },
 	{ OPT_CHOICE, 0, "draft-as", IN(as), "SHAPE",

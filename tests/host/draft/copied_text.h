@@ -1,7 +1,7 @@
 /*
- * What the tests of drafters that look up share: texts that repeat themselves,
- * since else nothing of a large alphabet ever matches for long, and the chain
- * that a drafter makes behind one.
+ * Helpers for tests of drafters that look up text: texts that repeat themselves
+ * (random tokens of a large alphabet never match for long), and the chain that
+ * a drafter makes after one.
  */
 #ifndef TESTS_HOST_DRAFT_COPIED_TEXT_H
 #define TESTS_HOST_DRAFT_COPIED_TEXT_H
@@ -18,11 +18,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define COPIED_CHAIN 255 /* tokens of a chain at most */
+#define COPIED_CHAIN 255 /* greatest number of tokens of a chain */
 
 static inline uint64_t copied_seed(void)
 {
-	static uint64_t value; /* asked for once: it is printed */
+	static uint64_t value; /* read once, because it is printed */
 
 	return value ? value : (value = harness_seed());
 }
@@ -32,7 +32,8 @@ static inline uint32_t copied_below(uint32_t n, uint64_t stream, uint64_t i)
 	return (uint32_t)(rng_uniform(copied_seed(), stream, i) * n);
 }
 
-/* Of runs of 8 tokens two of three go back to what came a little before. */
+/* Fill the text so that of each three runs of 8 tokens, two copy tokens from a
+ * little before. */
 static inline void copied_text(
 	int32_t *t, size_t n, uint32_t alphabet, uint64_t stream)
 {
@@ -45,7 +46,8 @@ static inline void copied_text(
 	}
 }
 
-/* The tokens are written to out [COPIED_CHAIN]. */
+/* Write the tokens of the chain to out [COPIED_CHAIN] and return their
+ * number. */
 static inline uint32_t copied_chain(
 	const struct drafter *d, const int32_t *text, size_t n, int32_t *out)
 {
@@ -71,10 +73,10 @@ static inline void copied_same(const int32_t *got, uint32_t n,
 {
 	for (uint32_t i = 0; i < n && i < m; i++)
 		if (got[i] != want[i])
-			fail_msg("%s, behind %zu: token %u is %d, not %d", what,
+			fail_msg("%s, after %zu: token %u is %d, not %d", what,
 				at, i, got[i], want[i]);
 	if (n != m)
-		fail_msg("%s, behind %zu: %u tokens, not %u", what, at, n, m);
+		fail_msg("%s, after %zu: %u tokens, not %u", what, at, n, m);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What the tests of drafters share: trees grown in many orders, compared by
- * paths, since nodes of the same path have other numbers then.
+ * Helpers for tests of drafters: trees grown in many orders and compared by
+ * paths, since nodes of the same path have different numbers then.
  */
 #ifndef TESTS_HOST_DRAFT_DRAFTER_CHECK_H
 #define TESTS_HOST_DRAFT_DRAFTER_CHECK_H
@@ -16,8 +16,8 @@
 
 #define CHECK_NODES 200
 
-/* The likeliest `width` children of every node above `depth`, up to `group`
- * nodes expanded at once, in an order of its own for each `stream`. */
+/* The likeliest `width` children of every node above `depth`, with up to
+ * `group` nodes expanded at once, in a different order for each `stream`. */
 struct growth {
 	uint32_t depth, width, group;
 	uint64_t stream;
@@ -25,7 +25,7 @@ struct growth {
 
 static inline uint64_t check_seed(void)
 {
-	static uint64_t value; /* asked for once: it is printed */
+	static uint64_t value; /* read once, because it is printed */
 
 	return value ? value : (value = harness_seed());
 }
@@ -77,8 +77,7 @@ static inline void check_expand(const struct drafter *d, struct tree *t,
 	assert_ok(d->expand(d->arg, t, node, n, &e), &e);
 }
 
-/* From a tree that has begun, whose nodes other than the root were not
- * expanded. */
+/* Grow a tree that has begun and of which only the root is expanded. */
 static inline void check_grow(
 	const struct drafter *d, struct tree *t, const struct growth *g)
 {
@@ -124,23 +123,23 @@ static inline void check_same_node(
 	}
 }
 
-/* The same paths with the same candidates, bit for bit. */
+/* Both trees must have the same paths with the same candidates, bit for bit. */
 static inline void check_same_tree(const struct tree *a, const struct tree *b)
 {
-	int32_t twin[CHECK_NODES] = { 0 };
+	int32_t other[CHECK_NODES] = { 0 };
 
 	assert_int_equal(a->n, b->n);
 	check_same_node(a, 0, b, 0);
 	for (uint32_t i = 1; i < a->n; i++) {
-		twin[i] = tree_child(
-			b, (uint32_t)twin[a->parent[i]], a->token[i]);
-		assert_true(twin[i] > 0);
-		check_same_node(a, i, b, (uint32_t)twin[i]);
+		other[i] = tree_child(
+			b, (uint32_t)other[a->parent[i]], a->token[i]);
+		assert_true(other[i] > 0);
+		check_same_node(a, i, b, (uint32_t)other[i]);
 	}
 }
 
-/* Number the nodes anew at random; one in `drop` is left out, with all below.
- */
+/* Renumber the nodes at random; one in `drop` is removed with all its
+ * descendants. */
 static inline void check_shuffle(struct tree *t, uint32_t drop, uint64_t stream)
 {
 	bool kept[CHECK_NODES] = { true }, seen[CHECK_NODES] = { true };
@@ -161,7 +160,7 @@ static inline void check_shuffle(struct tree *t, uint32_t drop, uint64_t stream)
 	tree_keep(t, node, n);
 }
 
-/* The tokens below the root down to `node`; returns how many. */
+/* Write the tokens of the path from the root to `node`; return their number. */
 static inline uint32_t check_path(
 	const struct tree *t, uint32_t node, int32_t *token)
 {

@@ -1,6 +1,7 @@
 /*
- * Sequences by chance, one behind the other, and what stands in them by
- * looking everywhere: for the tests of datastores and of what drafts by them.
+ * Random sequences, one after the other in one array, and a search of them that
+ * looks at every place: for the tests of datastores and of drafters that use
+ * them.
  */
 #ifndef TESTS_HOST_DRAFT_DRAWN_TEXT_H
 #define TESTS_HOST_DRAFT_DRAWN_TEXT_H
@@ -25,13 +26,14 @@ static inline uint32_t below(struct draw *d, uint32_t n)
 
 #define MOST 3000
 
-/* -1 behind each sequence. */
+/* with -1 after each sequence */
 struct text {
 	int32_t token[MOST];
 	uint32_t n;
 };
 
-/* Whether `token` is at `at`. The last one first: most places differ there. */
+/* Whether `token` [n] is at place `at`. The last token is compared first,
+ * because most places differ there. */
 static inline bool stands(
 	const struct text *x, uint32_t at, const int32_t *token, uint32_t n)
 {

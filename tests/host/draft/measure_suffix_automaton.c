@@ -1,13 +1,12 @@
 /*
- * What the suffix automaton takes, measured: time and bytes of adding a text
- * and a history, and the time of a step of looking up in them, children
- * included. By hand:
+ * Measures the suffix automaton: time and bytes of adding a text and a history,
+ * and the time of one lookup step, children included. Run by hand:
  *
  *   build/release/tests/host/draft/measure_suffix_automaton [FILE]
  *
- * FILE holds token ids, whitespace between; without it a text is made up whose
- * words are as frequent as words are (Zipf) and follow one another as in an
- * order-2 chain.
+ * FILE holds token ids separated by whitespace. Without FILE a text is
+ * generated whose word frequencies follow Zipf's law and whose order is that of
+ * an order-2 Markov chain.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -18,7 +17,7 @@
 #include <time.h>
 
 #define TOKENS 1000000
-#define RECORD 300 /* tokens of a text of the history */
+#define RECORD 300 /* tokens of one text of the history */
 
 static uint32_t zipf(uint64_t stream, uint64_t i)
 {
@@ -29,7 +28,7 @@ static uint32_t zipf(uint64_t stream, uint64_t i)
 	return (uint32_t)(x * (1 + 10 * u));
 }
 
-/* Three of four words are one of the few that followed the last two. */
+/* Three words of four are among the few that followed the last two before. */
 static void make_up(int32_t *t, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -57,7 +56,7 @@ static size_t read_ids(const char *path, int32_t *t, size_t room)
 	return n;
 }
 
-/* Of the processor, so that what else runs here does not count. */
+/* Processor time, so that other programs do not count. */
 static uint64_t processor_ns(void)
 {
 	struct timespec t;
@@ -91,7 +90,7 @@ static void add(struct suffix_automaton *a, const int32_t *t, size_t n,
 		(double)suffix_automaton_bytes(a) / (double)n);
 }
 
-/* Every step asks what comes next, as a draft does. */
+/* Every step reads the followers, as a draft does. */
 static void look_up(struct suffix_automaton *a, const int32_t *t, size_t n,
 	const char *what)
 {

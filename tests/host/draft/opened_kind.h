@@ -1,6 +1,6 @@
 /*
- * What the tests of drafters' kinds share: one opened as --draft opens it, and
- * its chains held against what they should be.
+ * Helpers for tests of drafter kinds: open a kind as --draft opens it, and
+ * compare its chains with the expected ones.
  */
 #ifndef TESTS_HOST_DRAFT_OPENED_KIND_H
 #define TESTS_HOST_DRAFT_OPENED_KIND_H
@@ -14,7 +14,7 @@
 
 #define KIND_TEXT 220 /* tokens of a text */
 
-/* Options by name, with NULL at their end. */
+/* Options by name; the last is NULL. */
 struct asked {
 	const char *name, *value;
 };
@@ -43,7 +43,7 @@ static inline struct drafter kind_open(
 	return d;
 }
 
-/* The chain behind text[n] is want[m]. */
+/* The chain after text[n] must be want[m]. */
 static inline void kind_drafts(const struct drafter *d, const int32_t *text,
 	size_t n, const int32_t *want, uint32_t m, const char *what)
 {
@@ -53,13 +53,13 @@ static inline void kind_drafts(const struct drafter *d, const int32_t *text,
 	copied_same(got, k, want, m, what, n);
 }
 
-/* Two parts that are the same, within the text. */
+/* Whether two parts of the text are the same; n is the length of the text. */
 static inline bool kind_same(const int32_t *text, size_t a, size_t b, size_t n)
 {
 	return !memcmp(text + a, text + b, n * sizeof(*text));
 }
 
-/* It drafts so many tokens at most, by default. */
+/* The default greatest length of a draft must be `length`. */
 static inline void kind_has_length(const struct draft_kind *k, uint32_t length)
 {
 	const struct opt_values none = { 0 };

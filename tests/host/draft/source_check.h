@@ -1,6 +1,6 @@
 /*
- * What the tests of kinds that look into texts share: a drafter of a kind with
- * some options, and the chains that it drafts.
+ * Helpers for tests of kinds that search texts: a drafter of a kind with some
+ * options, and the chains that it drafts.
  */
 #ifndef TESTS_HOST_DRAFT_SOURCE_CHECK_H
 #define TESTS_HOST_DRAFT_SOURCE_CHECK_H
@@ -26,7 +26,7 @@ static inline struct drafter open_drafter(
 	return d;
 }
 
-/* A chain behind a text is want[n]. */
+/* The chain after a text must be want[n]. */
 static inline void check_chain(const struct drafter *d, const int32_t *text,
 	size_t n, const int32_t *want, uint32_t n_want)
 {
@@ -40,7 +40,7 @@ static inline void check_chain(const struct drafter *d, const int32_t *text,
 	build_chain_begin(&b, t, &limits);
 	assert_ok(build_run(&b, d, &e), &e);
 	if (t->n != 1 + n_want)
-		fail_msg("%u tokens drafted behind %zu, not %u", t->n - 1, n,
+		fail_msg("%u tokens drafted after %zu, not %u", t->n - 1, n,
 			n_want);
 	for (uint32_t i = 0; i < n_want; i++)
 		if (t->token[i + 1] != want[i])

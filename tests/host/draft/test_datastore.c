@@ -1,6 +1,6 @@
 /*
- * The datastore against looking at every place, over random sequences added
- * bit by bit.
+ * The datastore compared with a search of every place, over random sequences
+ * that are added piece by piece.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* Tokens that are there somewhere, or nearly so. */
+/* Draw tokens that stand somewhere in the text, or nearly. */
 static uint32_t draw_tokens(
 	const struct text *x, int32_t *token, uint32_t kinds, struct draw *d)
 {
@@ -39,7 +39,7 @@ static void check_find(const struct datastore *s, const struct text *x,
 			s->token + s->suffix[first], token, n * sizeof(*token));
 }
 
-/* Each is not less than the one before, as far as they are compared. */
+/* Places must be in ascending order of the tokens that the store compares. */
 static void check_order(const struct datastore *s, const struct text *x)
 {
 	for (size_t i = 1; i < s->n_suffixes; i++) {
@@ -73,7 +73,7 @@ static void add(
 	x->token[x->n++] = DATASTORE_END;
 }
 
-/* 100,000 looks at stores of one kind of token to hundreds. */
+/* 100,000 lookups in stores of one to hundreds of different tokens. */
 static void test_random(void **state)
 {
 	static const uint32_t kinds[] = { 1, 2, 3, 5, 20, 300 };
@@ -100,7 +100,8 @@ static void test_random(void **state)
 	}
 }
 
-/* Nothing is there before it is sorted, and nothing in a store of nothing. */
+/* Nothing is found before the store is sorted, and nothing in an empty
+ * store. */
 static void test_empty(void **state)
 {
 	const int32_t token[] = { 1, 2, 3 };

@@ -1,7 +1,7 @@
 /*
- * Draft models against the definition of the transformer and against another
- * program's logits; and what their caches must give, however tokens came
- * into them.
+ * Draft models compared with the definition of the transformer and with the
+ * logits of another program; and the logits that their caches must give, in
+ * whatever pieces the tokens were appended.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -104,7 +104,7 @@ static void cache_holds(
 
 /* ---- against the definition ---------------------------------------- */
 
-/* Logits after pieces of 1 to 11 tokens, `total` in all. */
+/* Compare logits after pieces of 1 to 11 tokens, `total` tokens in all. */
 static void check_tokens(struct fixture *f, uint32_t total, double bound)
 {
 	double *want = calloc((size_t)total * f->file.n_vocab, sizeof(*want));
@@ -185,7 +185,7 @@ static void test_quantized_is_the_definition(void **state)
 	}
 }
 
-/* 17 M weights: too many to be decoded at opening. */
+/* 17 M weights: too many to be dequantized at opening. */
 static void test_large_model_is_the_definition(void **state)
 {
 	struct fixture *f = *state;
@@ -201,8 +201,8 @@ static void test_large_model_is_the_definition(void **state)
 
 /* ---- against another program --------------------------------------- */
 
-/* The ids whose successors the logits are: a 1, then all but the last of the
- * ids that follow. */
+/* Read the ids of the input: a 1, then all but the last of the ids that the
+ * file gives as successors. */
 static unsigned read_ids(const char *path, int32_t *id, unsigned most)
 {
 	FILE *file = fopen(path, "re");
@@ -273,11 +273,11 @@ static void test_stories(void **state)
 		check_golden(f, i);
 }
 
-/* ---- however the tokens came --------------------------------------- */
+/* ---- any order of appending ---------------------------------------------- */
 
-enum { LONG = 200 }; /* several passes, the last one in part */
+enum { LONG = 200 }; /* several passes, the last one partly full */
 
-/* The logits behind n tokens, appended one by one. */
+/* The logits after n tokens that are appended one by one. */
 static float *one_by_one(struct fixture *f, const int32_t *t, int n)
 {
 	float *logits = malloc(f->file.n_vocab * sizeof(*logits));
@@ -325,8 +325,7 @@ static void test_pieces_make_no_difference(void **state)
 	check_split(f);
 }
 
-/* Wide enough that prompts are shared among threads, and so are the products
- * of one row. */
+/* Wide enough that threads share prompts and also the products of one row. */
 static void test_threads_make_no_difference(void **state)
 {
 	struct fixture *f = *state;
@@ -366,15 +365,15 @@ static void test_truncated_is_fresh(void **state)
 	draft_truncate(f->d, 17);
 	cache_holds(f, t, 17);
 	same_logits(f, append(f, t + 17, 13), want, "again from 17");
-	draft_truncate(f->d, 400); /* not longer */
+	draft_truncate(f->d, 400); /* longer than the cache: no change */
 	cache_holds(f, t, 30);
 	draft_truncate(f->d, 0);
 	cache_holds(f, t, 0);
 	same_logits(f, append(f, t, 30), want, "again from 0");
 }
 
-/* From many texts to many others: a common part of any length, a cache
- * longer or shorter, and the very same. */
+/* From many texts to many others: with a common prefix of any length, to a
+ * longer or a shorter text, and to the same text. */
 static void test_following_is_fresh(void **state)
 {
 	struct fixture *f = *state;
@@ -390,7 +389,7 @@ static void test_following_is_fresh(void **state)
 		uint32_t at = (uint32_t)(rng_uniform(7, 2, i) * n);
 		const float *got, *want;
 
-		t[at] = (t[at] + (int32_t)(i % 3)) % 96; /* or the same */
+		t[at] = (t[at] + (int32_t)(i % 3)) % 96; /* or the same token */
 		got = follow(f, t, n);
 		draft_truncate(fresh, 0);
 		assert_ok(draft_append(fresh, t, n, &want, &e), &e);
@@ -400,8 +399,8 @@ static void test_following_is_fresh(void **state)
 	draft_close(fresh);
 }
 
-/* One that shares the other's weights, with a text of its own between the
- * other's tokens, and still when that has gone on. */
+/* A model that shares the weights of another, with a text of its own appended
+ * between the tokens of the other, and again after the other has continued. */
 static void test_like_another(void **state)
 {
 	struct fixture *f = *state;
@@ -479,7 +478,7 @@ static void test_context(void **state)
 	int32_t t[21];
 
 	open_draft(f);
-	assert_int_equal(draft_context(f->d), 256); /* the model's own */
+	assert_int_equal(draft_context(f->d), 256); /* the model's own limit */
 	f->context = 1000;
 	open_draft(f);
 	assert_int_equal(draft_context(f->d), 256);

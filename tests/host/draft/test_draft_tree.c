@@ -1,7 +1,8 @@
 /*
- * Rows on trial of a draft model: whatever the tree and however it was cut
- * into calls, a row's logits are those of its path appended to a fresh cache,
- * bit for bit, in both arithmetics; and so is what a kept path leaves.
+ * Speculative rows of a draft model: for every tree, and for every way to cut
+ * the tree into calls, the logits of a row are bit for bit those of its path
+ * appended to a fresh cache, in both arithmetics; and the same holds after a
+ * path is kept.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -15,12 +16,13 @@
 
 #include <errno.h>
 
-#define MOST 160 /* tokens before a tree and in it */
+#define MOST 160 /* greatest number of tokens before a tree, and in it */
 
 struct fixture {
 	struct model_file file;
 	struct model *model;
-	/* What is tested, and what appends paths. */
+	/* The model under test, and a second one to which paths are
+	 * appended. */
 	struct draft_model *d, *plain;
 	uint32_t context;
 	int32_t text[MOST]; /* the tokens before the tree */
@@ -58,7 +60,7 @@ static int teardown(void **state)
 
 static uint64_t seed(void)
 {
-	static uint64_t value; /* asked for once: it is printed */
+	static uint64_t value; /* read once, because it is printed */
 
 	return value ? value : (value = harness_seed());
 }
@@ -80,7 +82,7 @@ static void open_models(struct fixture *f, enum draft_arithmetic a)
 	for (uint32_t i = 0; i < MOST; i++) {
 		f->text[i] = (int32_t)below(f->file.n_vocab, 1, i);
 		f->token[i] = (int32_t)below(f->file.n_vocab, 2, i);
-		/* Deep and bushy by turns, with several roots. */
+		/* Deep and wide subtrees in turn, with several roots. */
 		f->parent[i] = i ? (int32_t)below(i + 1, 3, i) - 1 : -1;
 		if (i && below(3, 4, i))
 			f->parent[i] = (int32_t)i - 1;
@@ -105,7 +107,7 @@ static int try_branch(struct fixture *f, const int32_t *token,
 	return draft_together(&ask, 1, f->logits, e);
 }
 
-/* Rows from..to of the tree, in as few calls as they fit. */
+/* Compute rows from..to of the tree, in as few calls as possible. */
 static void branch(struct fixture *f, uint32_t from, uint32_t to)
 {
 	struct err e = { 0 };
@@ -123,7 +125,7 @@ static void branch(struct fixture *f, uint32_t from, uint32_t to)
 	assert_int_equal(draft_branch_rows(f->d), to);
 }
 
-/* The rows from the tree's top to `row`. */
+/* Write the rows from the top of the tree to `row`. */
 static uint32_t path_of(
 	const struct fixture *f, uint32_t row, uint32_t path[MOST])
 {
@@ -140,7 +142,7 @@ static uint32_t path_of(
 	return n;
 }
 
-/* The tokens of text and path, through a cache that holds nothing. */
+/* Logits of the text and the path, computed with an empty cache. */
 static const float *plainly(struct fixture *f, uint32_t prefix,
 	const uint32_t *path, uint32_t n, int32_t *all)
 {
@@ -173,7 +175,7 @@ static void rows_are_paths(struct fixture *f, uint32_t prefix, uint32_t n)
 
 /* ---- rows ---------------------------------------------------------- */
 
-/* In pieces of one size, parents and children often in the same. */
+/* In pieces of one size; parents and children are often in the same piece. */
 static void check_pieces(
 	struct fixture *f, uint32_t prefix, uint32_t n, uint32_t piece)
 {
@@ -219,7 +221,7 @@ static void test_qwen3_rows_are_paths(void **state)
 	check_model(f);
 }
 
-/* Wide enough that rows are shared among threads. */
+/* Wide enough that threads share rows. */
 static void test_threads_make_no_difference(void **state)
 {
 	struct fixture *f = *state;
@@ -236,7 +238,7 @@ static void test_threads_make_no_difference(void **state)
 	check_pieces(f, 20, 40, 40);
 }
 
-/* ---- what is kept -------------------------------------------------- */
+/* ---- kept paths ---------------------------------------------------------- */
 
 static void check_kept(struct fixture *f, uint32_t prefix, uint32_t row,
 	const uint32_t *path, uint32_t n)
@@ -256,7 +258,8 @@ static void check_kept(struct fixture *f, uint32_t prefix, uint32_t row,
 	same_logits(f, got, want, "kept down to row", row);
 }
 
-/* Every path of a tree; behind it the cache must be as if appended. */
+/* For every path of a tree: after it is kept the cache must be as if the path
+ * had been appended. */
 static void test_kept_paths_are_appended(void **state)
 {
 	enum { PREFIX = 21, ROWS = 30 };
@@ -275,7 +278,7 @@ static void test_kept_paths_are_appended(void **state)
 	}
 }
 
-/* A tree behind what a tree left. */
+/* A second tree after the cache that the first one left. */
 static void test_trees_follow_one_another(void **state)
 {
 	enum { ROWS = 20 };
@@ -323,8 +326,8 @@ static void test_rows_are_forgotten(void **state)
 
 /* ---- several models ------------------------------------------------ */
 
-/* Three models in one pass, one of which appends: the logits of each are those
- * that it has alone. */
+/* Three models in one pass, one of which appends: each must have the logits
+ * that it has when it is computed alone. */
 static void rows_of_several_models_are_those_of_each(void **state)
 {
 	struct fixture *f = *state;
@@ -385,7 +388,7 @@ static void test_context(void **state)
 	branch(f, 4, 9); /* to the last slot */
 	rows_are_paths(f, 11, 9);
 	assert_int_equal(try_branch(f, f->token, f->parent, 1, &e), -ENOSPC);
-	append(f->d, f->text + 11, 9); /* they were not in the way */
+	append(f->d, f->text + 11, 9); /* the rows did not use up the slots */
 }
 
 static void test_token_out_of_range(void **state)
@@ -399,7 +402,8 @@ static void test_token_out_of_range(void **state)
 	assert_int_equal(draft_branch_rows(f->d), 0);
 }
 
-/* A row costs what a token does, and rows together no more than apart. */
+/* A row costs as much as a token, and rows in one pass cost no more than
+ * separate ones. */
 static void test_price(void **state)
 {
 	struct price one = { 0 }, row = { 0 }, rows = { 0 };
@@ -422,7 +426,8 @@ static void test_price(void **state)
 	assert_true(rows.cpu_ps > 0 && rows.cpu_ps <= 8 * one.cpu_ps);
 }
 
-/* Two operations for each weight of a matrix: of the shape that is priced. */
+/* Two operations for each weight of a matrix, of the shape whose time is
+ * estimated. */
 static void test_priced_as(void **state)
 {
 	struct price own = { 0 }, same = { 0 }, large = { 0 };

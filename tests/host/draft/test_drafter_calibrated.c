@@ -1,6 +1,6 @@
 /*
- * Calibrated drafts against their definition, spelled out over all positions of
- * a prompt, and against the tree that the paper's example has.
+ * Calibrated drafts compared with their definition, written out over all
+ * positions of a prompt, and with the tree of the paper's example.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -31,7 +31,8 @@ static struct source open_source(const struct calibrated_options *o)
 	return s;
 }
 
-/* As a target reads it: logits [n][VOCAB] of what is wanted. */
+/* Show a prompt as a target reads it: logits [n][VOCAB] for the rows that the
+ * drafter wants. */
 static size_t read_prompt(
 	struct source *s, const int32_t *prompt, size_t n, const float *logits)
 {
@@ -88,8 +89,8 @@ static void test_example(void **state)
 	likely(logits[0], HAS, 0.3);
 	likely(logits[0], ARRIVED, 0.45);
 	likely(logits[0], S, 0.2);
-	likely(logits[0], DOT, 0.05); /* beyond the share */
-	likely(logits[4], AT, 0.92);  /* is enough alone */
+	likely(logits[0], DOT, 0.05); /* above the share */
+	likely(logits[4], AT, 0.92);  /* enough alone */
 	likely(logits[4], IN, 0.08);
 	assert_int_equal(read_prompt(&s, prompt, ARRAY_LEN(prompt), logits[0]),
 		ARRAY_LEN(prompt) - 1);
@@ -107,7 +108,7 @@ static void test_example(void **state)
 
 static uint64_t seed(void)
 {
-	static uint64_t value; /* asked for once: it is printed */
+	static uint64_t value; /* read once, because it is printed */
 
 	return value ? value : (value = harness_seed());
 }
@@ -117,7 +118,7 @@ static uint64_t seed(void)
 struct text {
 	int32_t prompt[PROMPT];
 	float logits[PROMPT][VOCAB];
-	double next[PROMPT][VOCAB]; /* of successors; 0: none */
+	double next[PROMPT][VOCAB]; /* probabilities of successors; 0: none */
 	bool kept[PROMPT];
 };
 
@@ -249,7 +250,8 @@ static void test_definition(void **state)
 		}
 }
 
-/* Of the request alone, and none but of the prompt read last. */
+/* The statistics are those of one request, and only of the prompt that was read
+ * last. */
 static void test_request(void **state)
 {
 	static const int32_t a[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 };

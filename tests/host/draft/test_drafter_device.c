@@ -1,7 +1,8 @@
 /*
- * The drafter on a real device process (TANDEM_NPU; skipped without): it finds
- * what the drafter on the host finds, bit for bit where the arithmetic is the
- * same, however few rows a pass has and however the text went on.
+ * The drafter on a real device process (TANDEM_NPU; skipped without it): it
+ * finds what the drafter on the host finds, bit for bit where the arithmetic is
+ * the same, for every number of rows of a pass and for every continuation of
+ * the text.
  */
 #include "base/err.h"
 #include "host/draft/draft_model.h"
@@ -95,7 +96,7 @@ static struct session_stats stats(const struct fixture *f)
 	return st;
 }
 
-/* u: as by a drafter on the host that has seen nothing. */
+/* Fill u as a fresh drafter on the host would. */
 static void begin_host(struct fixture *f, const int32_t *text, size_t n)
 {
 	struct err e = { 0 };
@@ -148,7 +149,7 @@ static void test_other_models_are_the_host(void **state)
 	f->file.type = DTYPE_Q8_0;
 	f->file.rope_freqs = true;
 	f->file.n_layer = 5;
-	f->file.n_embd = 320; /* scales of 256 values */
+	f->file.n_embd = 320; /* groups of 256 values */
 	f->file.n_head = 10;
 	f->file.head_dim = 32;
 	f->file.n_ff = 608;
@@ -245,7 +246,7 @@ static void test_nodes_move(void **state)
 	}
 }
 
-/* A path longer than a pass. */
+/* A path that is longer than a pass. */
 static void test_pass_too_small(void **state)
 {
 	const struct growth chain = { 12, 1, 1, 1 };
@@ -257,15 +258,16 @@ static void test_pass_too_small(void **state)
 	open_all(f, 2, 3);
 	check_begin(&f->d, f->t, f->text, 30);
 	check_grow(&f->d, f->t, &chain);
-	assert_int_equal(f->t->n, 9); /* the last, below 7 and the root, has
-					 no candidates */
+	/* the last node, below 7 and the root, has no candidates */
+	assert_int_equal(f->t->n, 9);
 	assert_int_equal(f->t->n_candidates[7], 3);
 	assert_int_equal(f->t->n_candidates[8], 0);
-	/* The end of the text leaves room for no node until it is cached. */
+	/* The end of the text is not cached yet and leaves no room for
+	 * nodes. */
 	memcpy(path, f->text, sizeof(path));
 	check_path(f->t, 7, path + 30);
 	check_text(f, path, 37, &(struct growth){ 7, 1, 1, 1 });
-	/* More than a pass at once. */
+	/* More rows than one pass holds. */
 	check_text(f, f->text, 30, &(struct growth){ 2, 2, 2, 1 });
 	check_text(f, f->text, 60, &(struct growth){ 2, 2, 2, 1 });
 }
@@ -303,7 +305,8 @@ static void test_context(void **state)
 
 /* ---- the next tree ------------------------------------------------- */
 
-/* Down to every node, and up to two tokens more that are no node. */
+/* The next text goes to every node, and up to two tokens further that are no
+ * nodes. */
 static void test_every_path(void **state)
 {
 	enum { N = 17 };

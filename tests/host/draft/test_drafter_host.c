@@ -1,8 +1,8 @@
 /*
- * The drafter on a host's draft model: candidates are those of the definition,
- * whatever the order of expansions, and what begin() uses again is, bit for
- * bit, what a drafter that has seen nothing finds. Counted: no token is
- * computed that was on trial.
+ * The drafter on a draft model of the host: candidates are those of the
+ * definition for any order of expansions, and what begin() reuses is bit for
+ * bit what a fresh drafter computes. A count checks that no token is computed
+ * again that was a speculative row before.
  */
 #include "base/err.h"
 #include "host/draft/draft_model.h"
@@ -27,8 +27,9 @@ struct fixture {
 	struct tree *t, *u;
 	uint32_t context;
 	int32_t text[MOST];
-	/* Rows that were computed are counted by what they cost a phone: the
-	 * first, whose logits are wanted, and each more. */
+	/* Computed rows are counted by the time that a phone would take: one
+	 * price for the first row, whose logits are read, and one for each
+	 * further row. */
 	struct soc soc;
 	uint64_t first, more;
 };
@@ -80,7 +81,7 @@ static void price_a_row(struct fixture *f)
 	assert_true(f->first > 0 && f->more > 0);
 }
 
-/* Since it was last asked. */
+/* Rows since the last call of this function. */
 static uint64_t computed(struct fixture *f)
 {
 	uint64_t n = flops(f->draft);
@@ -113,7 +114,7 @@ static void open_drafter(
 	assert_ok(drafter_host_open(&f->d, f->draft, batch, &e), &e);
 }
 
-/* u: as by a drafter that has seen nothing. */
+/* Fill u as a fresh drafter would. */
 static void begin_fresh(struct fixture *f, const int32_t *text, size_t n)
 {
 	struct err e = { 0 };
@@ -140,7 +141,7 @@ static int by_rank(const void *a, const void *b)
 	return x->token - y->token;
 }
 
-/* All of the vocabulary, sorted. */
+/* Compare with the whole vocabulary, sorted. */
 static void check_definition(const struct fixture *f, const struct tree *t,
 	uint32_t node, const float *logits, double temperature)
 {
@@ -209,7 +210,7 @@ static void test_temperature(void **state)
 	check_all_nodes(f, 7, 2, 0.5);
 }
 
-/* ---- logits that are no model's ------------------------------------ */
+/* ---- logits that no model gives ------------------------------------------ */
 
 static void is_guess(const struct guess *g, uint32_t n, const int32_t *token,
 	const double *q)
@@ -221,8 +222,8 @@ static void is_guess(const struct guess *g, uint32_t n, const int32_t *token,
 	}
 }
 
-/* Long and wide: what lies far below the largest still adds up. */
-/* Bytes that a phone's processor reads to look behind n nodes together. */
+/* Long and wide: tokens far below the largest logit still add up. */
+/* Bytes that the processor of a phone reads to expand n nodes together. */
 static uint64_t bytes_of(struct fixture *f, uint32_t batch, uint32_t n)
 {
 	uint32_t node[8];
@@ -239,8 +240,8 @@ static uint64_t bytes_of(struct fixture *f, uint32_t batch, uint32_t n)
 	return price.counts.cpu_bytes;
 }
 
-/* What is asked for at once goes through the weights once, unless a batch is
- * said; who asks for one node gets one. */
+/* Nodes that are requested together read the weights once, unless a batch size
+ * is set; a request of one node expands one node. */
 static void test_together(void **state)
 {
 	struct fixture *f = *state;
@@ -283,8 +284,7 @@ static void test_odd_logits(void **state)
 	const float odd[] = { NAN, -INFINITY, 3, NAN, 3 };
 	const float nothing[] = { NAN, -INFINITY, NAN };
 	const float too_much[] = { 1, INFINITY, 2 };
-	/* Closer than probabilities tell apart, and larger from right to left.
-	 */
+	/* Closer than probabilities can distinguish, and increasing. */
 	const float close[] = { 0x1p-30f, 0x2p-30f, 0x3p-30f };
 	const double low = 1 / (3 * exp(1) + 2), high = exp(1) * low;
 	float many[50];
@@ -302,7 +302,7 @@ static void test_odd_logits(void **state)
 	guess_logits(&g, close, 3, 1);
 	is_guess(&g, 3, (int32_t[]){ 0, 1, 2 },
 		(double[]){ 1 / 3., 1 / 3., 1 / 3. });
-	/* Room for one of the last five equals. */
+	/* Room for one of the last five equal logits. */
 	for (int i = 0; i < 50; i++)
 		many[i] = (float)(i % 10);
 	guess_logits(&g, many, 50, 1);
@@ -335,7 +335,7 @@ static void test_order_makes_no_difference(void **state)
 	tree_close(first);
 }
 
-/* Nodes get other numbers, and some go, between expansions. */
+/* Nodes are renumbered, and some removed, between expansions. */
 static void test_nodes_move(void **state)
 {
 	const struct growth two = { 2, 3, 5, 1 };
@@ -360,8 +360,8 @@ static void test_nodes_move(void **state)
 
 /* ---- the next tree ------------------------------------------------- */
 
-/* Text n, then what it became, m tokens, of which `fresh` were on trial
- * nowhere. */
+/* Begin with text n, then with next[m], of which `fresh` tokens were not
+ * speculative rows before. */
 static void check_next(struct fixture *f, const int32_t *next, size_t m,
 	uint64_t wanted, const struct growth *g)
 {
@@ -375,7 +375,8 @@ static void check_next(struct fixture *f, const int32_t *next, size_t m,
 	check_same_tree(f->t, f->u);
 }
 
-/* Down to every node, and up to two tokens more that are no node. */
+/* The next text goes to every node, and up to two tokens further that are no
+ * nodes. */
 static void test_every_path(void **state)
 {
 	enum { N = 17 };
@@ -396,7 +397,7 @@ static void test_every_path(void **state)
 			assert_int_equal(f->t->n, nodes);
 			below = check_path(f->t, i, next + N);
 			missing += below == g.depth; /* not expanded */
-			/* None of the node's children. */
+			/* A token that is not a child of the node. */
 			for (uint32_t j = 0; j < more; j++)
 				next[N + below + j] = 90 + (int32_t)j;
 			while (more && tree_child(f->t, i, next[N + below]) > 0)
@@ -406,7 +407,7 @@ static void test_every_path(void **state)
 	}
 }
 
-/* Texts that grow along trees, and now and then are others. */
+/* Texts that follow paths of the trees, and sometimes other texts. */
 static void test_many_trees(void **state)
 {
 	struct fixture *f = *state;
@@ -446,8 +447,8 @@ static void test_the_same_text(void **state)
 
 	open_drafter(f, DRAFT_F32, 2, 3);
 	check_next(f, f->text, 12, 12, &g);
-	check_next(f, f->text, 12, 0, &g); /* the root is known */
-	check_next(f, f->text, 5, 1, &g);  /* of it only the cache */
+	check_next(f, f->text, 12, 0, &g); /* the root is expanded already */
+	check_next(f, f->text, 5, 1, &g);  /* only its cache is reused */
 	check_next(f, f->text + 1, 5, 5, &g);
 }
 

@@ -1,8 +1,8 @@
 /*
- * Drafters together, each of which is watched for its contract: a node has the
- * candidates of the first that is sure, or the best of all, whatever the order
- * in which trees grow, are shed and numbered anew, and none is asked for what
- * it cannot know. And how they are asked for in words.
+ * Joined drafters, each checked against its contract: a node has the candidates
+ * of the first drafter that is sure, or the best of all, for any order in which
+ * trees grow, are cut and renumbered; and no drafter is called for a node that
+ * it cannot expand. Also how drafters are requested by name.
  */
 #include "base/err.h"
 #include "host/draft/drafter_join.h"
@@ -23,7 +23,7 @@ struct fixture {
 	struct tree *t;
 };
 
-static struct fixture *now; /* that the parts are of */
+static struct fixture *now; /* the fixture of the parts */
 
 static unsigned index_of(const void *arg)
 {
@@ -64,7 +64,7 @@ static int setup(void **state)
 		f->part[i].saw = saw;
 		f->part[i].close = closed;
 	}
-	/* The first two know little, the last one anything. */
+	/* The first two find little, the last one always finds something. */
 	f->hash[0].bare = 2;
 	f->hash[1].bare = 3;
 	f->t = check_tree(K);
@@ -78,21 +78,21 @@ static int teardown(void **state)
 	struct fixture *f = *state;
 
 	drafter_close(&f->all);
-	assert_int_equal(f->closed, 0); /* they are borrowed */
+	assert_int_equal(f->closed, 0); /* borrowed, so not closed */
 	tree_close(f->t);
 	free(f);
 	return 0;
 }
 
-/* Whether that part knows the candidates of all nodes down to this one, and
- * what they are; where another answered, what it knows itself. */
-static bool knows(const struct fixture *f, unsigned part, uint32_t node,
-	struct candidate *c, uint32_t *n)
+/* Whether that part has candidates for all nodes on the path to this one, and
+ * its own candidates, also where another part was used. */
+static bool has_candidates(const struct fixture *f, unsigned part,
+	uint32_t node, struct candidate *c, uint32_t *n)
 {
 	const struct hash_drafter *h = &f->hash[part];
 	uint32_t above = (uint32_t)f->t->parent[node];
 
-	if (node && !knows(f, part, above, c, n))
+	if (node && !has_candidates(f, part, above, c, n))
 		return false;
 	*n = hash_candidates(h, hash_node(h, f->t, node), c);
 	return *n;
@@ -105,7 +105,7 @@ static unsigned check_node(const struct fixture *f, uint32_t node)
 	uint32_t n = 0;
 	unsigned part = 0;
 
-	while (part < PARTS && !knows(f, part, node, want, &n))
+	while (part < PARTS && !has_candidates(f, part, node, want, &n))
 		part++;
 	assert_true(part < PARTS);
 	assert_int_equal(f->t->n_candidates[node], n);
@@ -116,7 +116,7 @@ static unsigned check_node(const struct fixture *f, uint32_t node)
 	return part;
 }
 
-static void test_first_that_knows(void **state)
+static void test_first_that_is_sure(void **state)
 {
 	static const int32_t text[] = { 3, 7 };
 	struct fixture *f = *state;
@@ -132,7 +132,7 @@ static void test_first_that_knows(void **state)
 		for (uint32_t u = 0; u < f->t->n; u++)
 			if (f->t->depth[u] < g.depth)
 				answers[check_node(f, u)]++;
-		/* What is left grows on. */
+		/* The remaining tree continues to grow. */
 		check_shuffle(f->t, 2, i);
 		for (uint32_t u = 0; u < f->t->n; u++)
 			if (f->t->depth[u] == g.depth) {
@@ -146,7 +146,8 @@ static void test_first_that_knows(void **state)
 		assert_true(answers[p] > 20);
 }
 
-/* What the tokens are worth by the parts asked so far: [HASH_OUTSIDE]. */
+/* Sum of the best values that the parts called so far give the tokens:
+ * [HASH_OUTSIDE]. */
 static double sum_of_best(const double *q, struct candidate *best, uint32_t *n)
 {
 	double sum = 0;
@@ -196,7 +197,7 @@ static unsigned check_union(const struct fixture *f, uint32_t node)
 	return part;
 }
 
-/* None is sure alone: a node has the best of those asked. */
+/* No part is sure alone: a node has the best candidates of all parts called. */
 static void test_together(void **state)
 {
 	static const int32_t text[] = { 3, 7 };
@@ -220,7 +221,7 @@ static void test_together(void **state)
 	assert_true(asked[2] > 20 && asked[3] > 20);
 }
 
-/* Who is not needed works nothing. */
+/* Parts that are not needed are not called. */
 static void test_only_those_needed(void **state)
 {
 	static const int32_t text[] = { 7 };
@@ -250,7 +251,7 @@ static void test_errors(void **state)
 	assert_string_equal(e.text, "the draft is gone");
 }
 
-/* ---- in words ------------------------------------------------------------ */
+/* ---- requests by name ---------------------------------------------------- */
 
 static void check_asked(const char *draft, bool on_device, unsigned n,
 	const struct draft_kind *const *kind, const char *const *said)
@@ -331,7 +332,7 @@ static void test_words_refused(void **state)
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
-	TEST(test_first_that_knows),
+	TEST(test_first_that_is_sure),
 	TEST(test_together),
 	TEST(test_only_those_needed),
 	TEST(test_errors),

@@ -1,5 +1,6 @@
 /*
- * Drafter ngram-map against its rule by looking everywhere.
+ * Drafter ngram-map compared with its rule, computed by a search of every
+ * place.
  */
 #include "base/checked.h"
 #include "tests/host/draft/opened_kind.h"
@@ -18,8 +19,8 @@ static bool like_value(const int32_t *text, size_t n, size_t a, size_t b,
 	return kind_same(text, a, b, len);
 }
 
-/* Where the dominant value begins, of those seen from the newest to the oldest;
- * 0: none does. */
+/* Start of the dominant value among those seen, from the newest to the oldest;
+ * 0: none is dominant. */
 static size_t dominant(const int32_t *text, size_t n, const struct map_rule *r)
 {
 	size_t value[4], used = 0, best = 0;

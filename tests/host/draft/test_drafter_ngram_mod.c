@@ -1,18 +1,18 @@
 /*
- * Drafter ngram-mod: what a few texts teach it, and when it forgets.
+ * Drafter ngram-mod: what it learns from a few texts, and when it forgets.
  */
 #include "tests/host/draft/opened_kind.h"
 
 #include <errno.h>
 
-/* Tokens that stand nowhere else, from `of` on. */
+/* Tokens that occur nowhere else, from `of` on. */
 static void run(int32_t *t, size_t n, int32_t of)
 {
 	for (size_t i = 0; i < n; i++)
 		t[i] = of + (int32_t)i;
 }
 
-/* 24 tokens say what comes, 48 to 64 of them or none. */
+/* 24 tokens predict the continuation; drafts have 48 to 64 tokens or none. */
 static void test_mod(void **state)
 {
 	struct drafter d = kind_open(&draft_kind_ngram_mod, NULL);
@@ -23,21 +23,22 @@ static void test_mod(void **state)
 	kind_drafts(&d, text, 100, NULL, 0, "nothing stood before");
 	kind_drafts(&d, text, 123, NULL, 0, "23 tokens again");
 	kind_drafts(&d, text, 124, text + 24, 64, "24 tokens again");
-	/* What is copied goes on into its copy: 76, 48, and then 40 more. */
+	/* A copied draft continues into its own copy: 76, 48, and then 40
+	 * more. */
 	kind_drafts(&d, text, 152, text + 52, 64, "52 tokens again");
 	drafter_close(&d);
 	d = kind_open(&draft_kind_ngram_mod, NULL);
 	kind_drafts(&d, text, 100, NULL, 0, "nothing stood before");
-	kind_drafts(&d, text + 11, 24, text + 35, 64, "64 tokens behind");
-	kind_drafts(&d, text + 28, 24, text + 52, 48, "48 tokens behind");
-	kind_drafts(&d, text + 29, 24, NULL, 0, "47 tokens behind");
+	kind_drafts(&d, text + 11, 24, text + 35, 64, "64 tokens after");
+	kind_drafts(&d, text + 28, 24, text + 52, 48, "48 tokens after");
+	kind_drafts(&d, text + 29, 24, NULL, 0, "47 tokens after");
 	drafter_close(&d);
 }
 
 static const struct asked short_copies[] = { { "ngram-mod-match", "4" },
 	{ "ngram-mod-min", "2" }, { "ngram-mod-max", "6" }, { 0 } };
 
-/* Learnt by 32 tokens, and known in the texts that follow. */
+/* Learnt after 32 tokens, and used in the texts that follow. */
 static void test_mod_learns(void **state)
 {
 	struct drafter d = kind_open(&draft_kind_ngram_mod, short_copies);
@@ -59,7 +60,7 @@ static void test_mod_learns(void **state)
 	drafter_close(&d);
 }
 
-/* Drafts of which nothing comes, one behind the other. */
+/* Drafts of which no token is accepted, one after the other. */
 static void draft_in_vain(const struct drafter *d, uint32_t times)
 {
 	int32_t text[100];
@@ -76,7 +77,7 @@ static void draft_in_vain(const struct drafter *d, uint32_t times)
 	}
 }
 
-/* Five of them, and all of other texts is forgotten. */
+/* After five such drafts all that was learnt from other texts is forgotten. */
 static void test_mod_forgets(void **state)
 {
 	for (uint32_t times = 4; times < 6; times++) {
@@ -93,7 +94,7 @@ static void test_mod_forgets(void **state)
 	}
 }
 
-/* Drafts that were verified only in part are no failures. */
+/* Drafts that were verified only in part do not count as failures. */
 static void test_mod_cut(void **state)
 {
 	struct drafter d = kind_open(&draft_kind_ngram_mod, short_copies);

@@ -1,6 +1,7 @@
 /*
- * The drafter that knows the continuation: its ranks obey the law, its
- * candidates depend on seed and path alone, and off the text it knows nothing.
+ * The oracle drafter, which has the continuation: its ranks follow their
+ * distribution, its candidates depend on seed and path alone, and for other
+ * texts it has no better candidates than chance.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -77,7 +78,8 @@ static uint32_t rank_of(const struct tree *t, uint32_t node, int32_t token)
 	return r;
 }
 
-/* Distinct tokens of the vocabulary, with the q of their ranks. */
+/* Candidates must be distinct tokens of the vocabulary with the q of their
+ * ranks. */
 static void check_candidates(
 	const struct tree *t, uint32_t node, double agreement)
 {
@@ -93,7 +95,8 @@ static void check_candidates(
 	}
 }
 
-/* A tree of all candidates two deep: node 0 and those that are its children. */
+/* Grow a tree of all candidates, two levels deep: node 0 and its children are
+ * expanded. */
 static void grow_two(
 	struct fixture *f, struct tree *t, const int32_t *text, size_t n)
 {
@@ -103,16 +106,17 @@ static void grow_two(
 	check_grow(&f->d, t, &g);
 }
 
-/* ---- the law ------------------------------------------------------- */
+/* ---- the distribution of ranks ------------------------------------------- */
 
-/* Each count within 5 standard deviations of a binomial's. */
+/* Each count must lie within 5 standard deviations of a binomial
+ * distribution. */
 static void check_law(struct fixture *f, double agreement, uint32_t k)
 {
 	uint32_t count[TREE_CANDIDATES + 1] = { 0 };
 	double absent = pow(1 - agreement, k), n = N_TEXT - 1;
 
 	open_oracle(f, N_TEXT, agreement, check_seed() + k, k);
-	/* Down the text, in trees of a chain. */
+	/* Along the text, in trees that are chains. */
 	for (uint32_t i = 1; i < N_TEXT; i += 25) {
 		check_begin(&f->d, f->t, f->text, i);
 		for (uint32_t j = 0; j < 25 && i + j < N_TEXT; j++) {
@@ -155,7 +159,8 @@ static void test_ranks_are_independent(void **state)
 		check_begin(&f->d, f->t, f->text, i + 1);
 		both += here && !rank_of(f->t, 0, f->text[i + 1]);
 	}
-	/* Neighbours share a draw: the variance is 5/16 n, not 3/16. */
+	/* If neighbours shared a draw the variance would be 5/16 n, not 3/16
+	 * n. */
 	assert_close(both / (double)n, 0.25, 5 * sqrt(0.3125 / n), "pairs");
 }
 
@@ -191,13 +196,15 @@ static void test_order_makes_no_difference(void **state)
 	}
 }
 
-/* A node's candidates are those of the root of the tree behind its path. */
+/* The candidates of a node are those of the root of a tree that begins after
+ * its path. */
 static void test_nodes_are_texts(void **state)
 {
 	struct fixture *f = *state;
 	int32_t text[70];
 
-	for (size_t n = 38; n < 43; n++) { /* the end of the text among them */
+	/* the end of the text is among them */
+	for (size_t n = 38; n < 43; n++) {
 		open_oracle(f, 40, 0.5, 4, 6);
 		memcpy(text, f->text, sizeof(text));
 		grow_two(f, f->t, text, n);
@@ -213,7 +220,7 @@ static void test_nodes_are_texts(void **state)
 	}
 }
 
-/* The candidates behind text[n] of an oracle that knows `known` tokens. */
+/* Write the candidates after text[n] of an oracle that has `known` tokens. */
 static void look(struct fixture *f, struct tree *t, size_t known, uint64_t seed,
 	const int32_t *text, size_t n)
 {
@@ -228,7 +235,7 @@ static void look(struct fixture *f, struct tree *t, size_t known, uint64_t seed,
 	assert_int_equal(t->n_candidates[0], TREE_CANDIDATES);
 }
 
-/* How many candidates of a are b's. */
+/* Number of candidates that a and b have in common. */
 static uint32_t shared(const struct tree *a, const struct tree *b)
 {
 	uint32_t n = 0;
@@ -240,8 +247,9 @@ static uint32_t shared(const struct tree *a, const struct tree *b)
 }
 
 /*
- * Off the text, at its end and with another seed candidates are others, and the
- * text's own next token is rare: one in 60 is the same by chance.
+ * For another text, at the end of the text and with another seed the candidates
+ * differ, and the next token of the text is rare: one in 60 is the same by
+ * chance.
  */
 static void test_off_the_text(void **state)
 {
@@ -276,7 +284,7 @@ static void test_off_the_text(void **state)
 	assert_in_range(hits, 0, 2 * N / 10);
 }
 
-/* Fewer candidates are the first of more. */
+/* Fewer candidates are a prefix of more. */
 static void test_k_makes_no_difference(void **state)
 {
 	struct fixture *f = *state;
@@ -292,7 +300,7 @@ static void test_k_makes_no_difference(void **state)
 	tree_close(few);
 }
 
-/* The smallest vocabulary: every choice is taken. */
+/* The smallest vocabulary: every choice is used. */
 static void test_small_vocabulary(void **state)
 {
 	struct fixture *f = *state;
@@ -331,7 +339,7 @@ static void test_refusals(void **state)
 		drafter_oracle_open(&f->d, f->text, 4, 1, 1, N_VOCAB, &e), &e);
 }
 
-/* ---- what it would take -------------------------------------------- */
+/* ---- the time it would take ---------------------------------------------- */
 
 static uint64_t took(struct fixture *f)
 {
@@ -341,8 +349,9 @@ static uint64_t took(struct fixture *f)
 	return p.total_ps;
 }
 
-/* Two layers of five matrices of 32 by 64 and two of 32 by 32, and 100 by 32 of
- * logits, in 34 bytes for 32 weights, and rows in and out. */
+/* Bytes of a pass: two layers of five matrices of 32 by 64 and two of 32 by 32,
+ * and 100 by 32 of logits, in 34 bytes for 32 weights, and the rows in and
+ * out. */
 static uint64_t a_pass(const struct soc *soc, uint32_t rows)
 {
 	const uint64_t shape[][2] = { { 32, 32 }, { 16, 32 }, { 16, 32 },
@@ -359,8 +368,8 @@ static uint64_t a_pass(const struct soc *soc, uint32_t rows)
 	return (uint64_t)ps;
 }
 
-/* Free; or a pass for each node, or for each batch of them, and nothing twice.
- */
+/* Free; or one pass for each node, or for each batch of nodes, and no node
+ * twice. */
 static void test_priced(void **state)
 {
 	struct fixture *f = *state;

@@ -1,10 +1,11 @@
 /*
- * Drafter pld against prompt lookup's rule by looking everywhere.
+ * Drafter pld compared with the rule of prompt lookup, computed by a search of
+ * every place.
  */
 #include "base/checked.h"
 #include "tests/host/draft/opened_kind.h"
 
-/* Where its draft begins; 0: it has none. */
+/* Start of its draft in the text; 0: no draft. */
 static size_t pld_rule(
 	const int32_t *text, size_t n, size_t ngram, size_t length)
 {
@@ -53,12 +54,12 @@ static void test_pld_whole(void **state)
 
 	for (int32_t i = 0; i < 12; i++)
 		text[i] = text[i + 12] = text[i + 24 < 32 ? i + 24 : 31] = i;
-	/* Behind 0 1 2, 9 tokens and then 10. */
-	kind_drafts(&d, text + 12, 12, NULL, 0, "9 tokens behind");
+	/* After 0 1 2: 9 tokens, then 10. */
+	kind_drafts(&d, text + 12, 12, NULL, 0, "9 tokens after");
 	text[12] = 0;
 	text[13] = 1;
 	text[14] = 2;
-	kind_drafts(&d, text, 15, text + 3, 10, "12 tokens behind");
+	kind_drafts(&d, text, 15, text + 3, 10, "12 tokens after");
 	kind_drafts(&d, text + 3, 12, NULL, 0, "no place");
 	drafter_close(&d);
 }

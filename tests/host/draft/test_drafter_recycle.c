@@ -1,6 +1,6 @@
 /*
- * The drafter recycle, whose target is a script: what it keeps of the rows that
- * it is shown, and from when on.
+ * The drafter recycle with a scripted target: what it keeps of the logits rows
+ * of the target, and when it uses them.
  */
 #include "base/checked.h"
 #include "base/opt.h"
@@ -43,7 +43,7 @@ static void begin(struct bench *b, const int32_t *text, size_t n)
 	assert_ok(b->d.begin(b->d.arg, b->t, text, n, &e), &e);
 }
 
-/* The target says `first`, then first + 1 ... below `vocab`. */
+/* The target's best tokens are `first`, then first + 1 ... below `vocab`. */
 static void show(struct bench *b, uint32_t node, int32_t first)
 {
 	float logits[VOCAB];
@@ -73,7 +73,7 @@ static uint32_t add_token(struct bench *b, uint32_t parent, int32_t token)
 	return tree_add(b->t, parent, (struct candidate){ token, 0.5f });
 }
 
-/* Of a token that was verified, the eight best; of others, nothing. */
+/* Of a verified token the eight best are kept; of others, nothing. */
 static void test_rows(void **state)
 {
 	struct bench b = { 0 };
@@ -83,7 +83,7 @@ static void test_rows(void **state)
 	begin(&b, text, 1);
 	check_first(&b, 0, 0, 0);
 	show(&b, 0, 20);
-	/* Not before the next text. */
+	/* Not used before the next text. */
 	begin(&b, text, 2);
 	check_first(&b, 0, 0, 0);
 	begin(&b, text, 4);
@@ -120,7 +120,7 @@ static void test_not_numbers(void **state)
 	close_bench(&b);
 }
 
-/* Of rows of one token the deepest counts, then the last. */
+/* Among rows of the same token the deepest counts, then the last. */
 static void test_duplicates(void **state)
 {
 	struct bench b = { 0 };
@@ -152,7 +152,7 @@ static void test_duplicates(void **state)
 	close_bench(&b);
 }
 
-/* A rank at which the best token was found again and again comes first. */
+/* A rank at which the best token was found repeatedly comes first. */
 static void test_ranks(void **state)
 {
 	struct bench b = { 0 };
@@ -164,14 +164,14 @@ static void test_ranks(void **state)
 		show(&b, 0, 2 + i % 20);
 		begin(&b, text, 1);
 	}
-	/* 21 is best, and the one behind it is best next. */
+	/* 21 is best, then the token that follows it. */
 	assert_int_equal(b.t->n_candidates[0], 8);
 	assert_int_equal(b.t->candidate[0].token, 22);
 	assert_true(b.t->candidate[0].q > 3 * b.t->candidate[1].q);
 	close_bench(&b);
 }
 
-/* Whether all rows are wanted is said by an option. */
+/* An option sets whether all rows are wanted. */
 static void test_wants(void **state)
 {
 	struct bench b = { 0 };

@@ -1,5 +1,6 @@
 /*
- * The drafter rest against counting by hand what came behind the longest span.
+ * The drafter rest compared with counts, made by hand, of the tokens after the
+ * longest matching span.
  */
 #include "base/checked.h"
 #include "base/opt.h"
@@ -13,11 +14,11 @@
 #include <errno.h>
 #include <math.h>
 
-#define KINDS   8 /* of tokens: fewer than a node has candidates */
+#define KINDS   8 /* of tokens: fewer than the candidates of a node */
 #define FURTHER 10
 #define DRAFTED 64
 
-/* Tokens of the longest span that is in the store; 0: none is. */
+/* Length of the longest suffix that is in the store; 0: none is. */
 static uint32_t span_of(const struct text *x, const int32_t *text, uint32_t n)
 {
 	for (uint32_t span = n < 16 ? n : 16; span >= 2; span--)
@@ -30,11 +31,12 @@ struct checked {
 	const struct drafter *d;
 	const struct text *x;
 	struct tree *t;
-	int32_t path[16 + FURTHER + 1]; /* the span, then what is behind it */
+	int32_t path[16 + FURTHER + 1]; /* the span, then the tokens after it */
 	uint32_t span;
 	struct reliance reliance;
-	uint32_t nodes;            /* drafted */
-	uint32_t rarest, best_out; /* counts of those drafted, and not */
+	uint32_t nodes; /* drafted */
+	/* counts of those drafted, and of those not drafted */
+	uint32_t rarest, best_out;
 };
 
 static void check_candidate(struct checked *c, uint32_t depth,
@@ -50,8 +52,8 @@ static void check_candidate(struct checked *c, uint32_t depth,
 	c->rarest = is < c->rarest ? is : c->rarest;
 }
 
-/* All that is drafted behind a node, `depth` tokens behind the span, of which
- * `all` hits are; what is not drafted came no more often. */
+/* Check all children of a node, `depth` tokens after the span, where the span
+ * has `all` hits; tokens that are not drafted must not be more frequent. */
 static void check_node(struct checked *c, uint32_t node, uint32_t depth)
 {
 	const struct candidate *got = c->t->candidate + (size_t)node * c->t->k;
@@ -85,7 +87,7 @@ static void check_text(const struct drafter *d, const struct text *x,
 	struct err e = { 0 };
 
 	reliance_init(&c.reliance);
-	/* The history is looked at when a text is no continuation. */
+	/* The history is read when a text is not a continuation. */
 	assert_ok(d->begin(d->arg, t, &(int32_t){ KINDS }, 1, &e), &e);
 	assert_ok(d->begin(d->arg, t, text, n, &e), &e);
 	c.span = span_of(x, text, n);

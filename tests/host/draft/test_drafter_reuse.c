@@ -1,7 +1,7 @@
 /*
- * What of a rejected draft is drafted again: the two repairs of the paper's
- * table 2 on drafts made for them, the longest run by trying all, and how long
- * it lives.
+ * Which part of a rejected draft is drafted again: the two repairs of the
+ * paper's table 2 on drafts made for them, the longest run by trying all, and
+ * for how many steps it is kept.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -46,7 +46,7 @@ static void take(struct fixture *f, const int32_t *text, size_t n, size_t same)
 	assert_ok(f->s.take(f->s.arg, text, n, same, &e), &e);
 }
 
-/* The target computed all of the tree. */
+/* The target computed the whole tree. */
 static void verify(struct fixture *f)
 {
 	float logits[VOCAB];
@@ -58,7 +58,7 @@ static void verify(struct fixture *f)
 	}
 }
 
-/* A chain behind `root`, and what the target predicts behind its nodes. */
+/* Add a chain after `root`, and the target's predictions after its nodes. */
 static void chain(struct fixture *f, int32_t root, const int32_t *x,
 	const int32_t *y, uint32_t n)
 {
@@ -69,7 +69,7 @@ static void chain(struct fixture *f, int32_t root, const int32_t *x,
 		f->predicted[i] = y[i];
 }
 
-/* What a repair drafts at the root, as far as it goes; its tokens. */
+/* Write the tokens that a repair drafts at the root; return their number. */
 static uint32_t drafted(struct fixture *f, uint32_t repair, int32_t *token)
 {
 	struct source_guess g[32];
@@ -104,7 +104,8 @@ static void expect(
 		assert_int_equal(got[i], want[i]);
 }
 
-/* 1 | 2 3 4 5 6 7, of which 2 was right, 3 was not, and 5 6 were predicted. */
+/* Draft 1 | 2 3 4 5 6 7, of which 2 was accepted, 3 rejected, and 5 6
+ * predicted. */
 static void test_repairs(void **state)
 {
 	static const int32_t x[] = { 2, 3, 4, 5, 6, 7 };
@@ -119,7 +120,7 @@ static void test_repairs(void **state)
 	take(&f, text, 4, 2);
 	expect(&f, MISSING, x + 1, 4);
 	expect(&f, SYNONYM, x + 3, 2);
-	/* Three steps, and no more. */
+	/* For three steps, then no longer. */
 	take(&f, text, 4, 4);
 	take(&f, text, 4, 4);
 	expect(&f, SYNONYM, x + 3, 2);
@@ -128,8 +129,8 @@ static void test_repairs(void **state)
 	close_fixture(&f);
 }
 
-/* What the target did not predict, or one token alone, is not kept; and all of
- * it without predictions. */
+/* A run that the target did not predict, or of one token, is not kept; without
+ * predictions the whole rest of the draft is. */
 static void test_redundant(void **state)
 {
 	static const int32_t x[] = { 2, 3, 4, 5 };
@@ -156,7 +157,7 @@ static void test_redundant(void **state)
 	close_fixture(&f);
 }
 
-/* Another text has nothing to do with what was rejected in this one. */
+/* Rejected drafts of one text are not used in another. */
 static void test_another_text(void **state)
 {
 	static const int32_t x[] = { 2, 3, 4, 5 };
@@ -173,11 +174,11 @@ static void test_another_text(void **state)
 	close_fixture(&f);
 }
 
-/* ---- trees of chance ----------------------------------------------------- */
+/* ---- random trees -------------------------------------------------------- */
 
 static uint64_t seed(void)
 {
-	static uint64_t value; /* asked for once: it is printed */
+	static uint64_t value; /* read once, because it is printed */
 
 	return value ? value : (value = harness_seed());
 }
@@ -206,7 +207,7 @@ static void random_tree(struct fixture *f, uint64_t round)
 		f->predicted[u] = (int32_t)draw(round, u + 300, 4);
 }
 
-/* As the target's own text: along the predictions, then one token more. */
+/* The target's own text: along its predictions, then one token more. */
 static size_t target_text(const struct fixture *f, int32_t *text)
 {
 	int32_t node = 0;
@@ -221,8 +222,8 @@ static size_t target_text(const struct fixture *f, int32_t *text)
 	return n;
 }
 
-/* The longest run of all leaves, by trying every [from, end) behind the first
- * rejected token. */
+/* The longest run over all leaves, found by trying every [from, end) after the
+ * first rejected token. */
 static uint32_t brute_force(const struct fixture *f, const int32_t *text)
 {
 	uint32_t best = 0;

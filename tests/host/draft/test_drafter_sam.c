@@ -1,7 +1,7 @@
 /*
- * Drafter sam against SAM-Decoding's rule by looking everywhere: chains of it,
- * with and without a history; what trees get more; and that a text which never
- * came leaves nothing behind.
+ * Drafter sam compared with the rule of SAM-Decoding, computed by a search of
+ * every place: chains, with and without a history; the further candidates of
+ * trees; and that a text which was taken back leaves no trace.
  */
 #include "base/checked.h"
 #include "host/draft/drafter_sam.h"
@@ -12,12 +12,13 @@
 #include <math.h>
 
 #define TEXT   160
-#define MEMORY 24 /* records of a history at most */
+#define MEMORY 24 /* greatest number of records of a history */
 #define RECORD 60
 
 static const struct sam_options usual = { 4, 0, 40, 8, 5 };
 
-/* Records as they were appended, looked through from end to end. */
+/* Records in the order in which they were appended; searched from end to
+ * end. */
 struct memory {
 	int32_t id[MEMORY][RECORD];
 	uint32_t length[MEMORY], n;
@@ -45,7 +46,7 @@ static struct drafter open_drafter(
 
 /* ---- the rule ------------------------------------------------------------ */
 
-/* Tokens up to `a` and up to `b` that are the same, backwards. */
+/* Number of equal tokens before `a` and before `b`, counted backwards. */
 static uint32_t common(
 	const int32_t *x, uint32_t a, const int32_t *y, uint32_t b)
 {
@@ -85,8 +86,8 @@ static uint32_t in_memory(
 	return best;
 }
 
-/* How often a part stands in the records with that token behind it, -1: with
- * any or none. */
+/* Number of places in the records where a part is followed by that token, -1:
+ * by any or none. */
 static uint32_t times(
 	const struct memory *m, const int32_t *part, uint32_t n, int32_t next)
 {
@@ -102,7 +103,7 @@ static uint32_t times(
 	return sum;
 }
 
-/* Of those that ever stand behind it. */
+/* The most frequent of the tokens that ever follow the part. */
 static int32_t most_frequent(
 	const struct memory *m, const int32_t *part, uint32_t n)
 {
@@ -162,7 +163,7 @@ static void check_rule(const struct drafter *d, const struct sam_options *o,
 	copied_same(got, k, want, rule(o, m, text, n, want), "the chain", n);
 }
 
-/* As decoding goes on: some tokens more each time. */
+/* As in decoding: a few more tokens each time. */
 static void test_text(void **state)
 {
 	static const struct sam_options some[] = { { 4, 0, 40, 8, 5 },
@@ -199,7 +200,7 @@ static void remember(
 	m->length[m->n++] = n;
 }
 
-/* Texts out of what the records are made of, so that they match for long. */
+/* Make texts from parts of the records, so that matches are long. */
 static void quote(int32_t *text, uint32_t n, const struct memory *m,
 	uint32_t alphabet, uint64_t stream)
 {
@@ -212,7 +213,7 @@ static void quote(int32_t *text, uint32_t n, const struct memory *m,
 	}
 }
 
-/* Records are there from the beginning, and more join in between. */
+/* Some records exist from the beginning, others are added in between. */
 static void test_history(void **state)
 {
 	static const uint32_t alphabets[] = { 3, 30, 2000 };
@@ -242,7 +243,7 @@ static void test_history(void **state)
 				check_rule(&d, &usual, &m, text, n);
 				by_history += in_memory(&m, text, n) >
 					in_text(text, n, &at) + usual.bias;
-				/* A text goes on where it had ended. */
+				/* A text continues where it had ended. */
 				if (n == 67)
 					remember(h, &m, text + 40, RECORD);
 			}
@@ -254,7 +255,7 @@ static void test_history(void **state)
 	assert_true(by_history > 100);
 }
 
-/* ---- what a tree gets more ----------------------------------------------- */
+/* ---- candidates for trees ------------------------------------------------ */
 
 static void check_once(const struct source_guess *g, uint32_t n)
 {
@@ -288,8 +289,9 @@ static uint32_t different(
 	return sum < usual.children ? sum : usual.children;
 }
 
-/* What PPMC gives a token that came behind the last `match` of n tokens: each
- * longer match leaves a part, where it stood elsewhere than the next. */
+/* The probability that PPMC gives a token that followed the last `match` of n
+ * tokens: each longer match leaves a share, where it occurs in more places than
+ * the next. */
 static double share_of(const struct memory *m, const int32_t *text, uint32_t n,
 	uint32_t match, int32_t token)
 {
@@ -307,7 +309,7 @@ static double share_of(const struct memory *m, const int32_t *text, uint32_t n,
 	return left * times(m, text + n - len, len, token) / (all + kinds);
 }
 
-/* It stands where it is said to: behind the last `match` tokens. */
+/* The token must occur where the guess says: after the last `match` tokens. */
 static void check_ground(const struct source_guess *g, const struct memory *m,
 	const int32_t *text, uint32_t n)
 {
@@ -323,8 +325,8 @@ static void check_ground(const struct source_guess *g, const struct memory *m,
 		stands |= text[end] == g->token &&
 			common(text, end, text, n) >= g->match;
 	if (!stands)
-		fail_msg("%d never stood behind the last %u of %u tokens",
-			g->token, g->match, n);
+		fail_msg("%d never followed the last %u of %u tokens", g->token,
+			g->match, n);
 }
 
 static void check_tree(const struct source *s, const struct memory *m,
@@ -376,7 +378,7 @@ static void test_tree(void **state)
 	history_close(h);
 }
 
-/* A path that no place has goes on by its own end. */
+/* A path that occurs nowhere continues by its own last tokens. */
 static void test_other_path(void **state)
 {
 	const int32_t text[] = { 1, 2, 3, 4, 9, 5, 6, 7, 1, 2 };
@@ -397,7 +399,7 @@ static void test_other_path(void **state)
 	s.close(s.arg);
 }
 
-/* ---- what never came ----------------------------------------------------- */
+/* ---- texts taken back ---------------------------------------------------- */
 
 static void check_same(const struct source *a, const struct source *b)
 {

@@ -1,5 +1,5 @@
 /*
- * The drafter suffix: which match it drafts from, and how far.
+ * The drafter suffix: from which match it drafts, and how far.
  */
 #include "base/checked.h"
 #include "base/opt.h"
@@ -14,7 +14,7 @@ static void ask(struct opt_values *v, const char *name, const char *text)
 	assert_ok(opt_set(drafting_tables, v, name, text, &e), &e);
 }
 
-/* As many tokens as match, those that came there. */
+/* A draft has as many tokens as match. */
 static void test_length(void **state)
 {
 	struct opt_values v = { 0 };
@@ -27,7 +27,7 @@ static void test_length(void **state)
 	check_chain(&d, text, n - 3, NULL, 0);
 	check_chain(&d, text, n, text + 4, 3);
 	check_chain(&d, text, n - 1, text + 3, 2);
-	/* Of another text nothing is known. */
+	/* Nothing is drafted from another text. */
 	check_chain(&d, again, 2, NULL, 0);
 	check_chain(&d, again, 3, again + 1, 1);
 	drafter_close(&d);
@@ -39,7 +39,7 @@ static void test_length(void **state)
 	drafter_close(&d);
 }
 
-/* Of the tokens that came, the more frequent, with what share of all. */
+/* Of the tokens that followed, the more frequent one, and its share of all. */
 static void test_shares(void **state)
 {
 	struct opt_values v = { 0 };
@@ -51,8 +51,8 @@ static void test_shares(void **state)
 
 	assert_ok(tree_open(&t, 8, 8, &e), &e);
 	assert_ok(d.begin(d.arg, t, text, ARRAY_LEN(text), &e), &e);
-	/* The longest match, 8 5 1 8 5 1, knows of nothing but 8; that of two
-	 * tokens knows of 9 as well but promises less. */
+	/* The longest match, 8 5 1 8 5 1, was followed by 8 only; that of two
+	 * tokens also by 9, but its expected length is lower. */
 	assert_int_equal(t->n_candidates[0], 1);
 	assert_int_equal(t->candidate[0].token, 8);
 	assert_ok(d.begin(d.arg, t, text, 11, &e), &e);
@@ -65,8 +65,8 @@ static void test_shares(void **state)
 	drafter_close(&d);
 }
 
-/* A match as long as the tree is deep leaves no room to go on: a shorter one
- * is drafted from. */
+/* A match as long as the tree is deep leaves no room to continue: a shorter one
+ * is used. */
 static void test_long_match(void **state)
 {
 	struct opt_values v = { 0 };
@@ -88,8 +88,9 @@ static void keep(struct history *h, const int32_t *id, uint32_t n)
 	assert_ok(history_append(h, &r, 1, &e), &e);
 }
 
-/* What was answered before is drafted from, also what came since the drafter
- * was opened; of both memories the chain is that which promises more. */
+/* Drafts use earlier answers, also those added since the drafter was opened; of
+ * the two chains, from the text and from the history, the one with the higher
+ * expected length is used. */
 static void test_history(void **state)
 {
 	const int32_t a[] = { 1, 2, 3, 4, 5, 6 };
@@ -106,13 +107,13 @@ static void test_history(void **state)
 	d = open_drafter(&draft_kind_suffix, &site);
 	check_chain(&d, text, 4, NULL, 0);
 	keep(h, a, 6);
-	/* Within a text the history stays what it was. */
+	/* The history does not change within a text. */
 	check_chain(&d, text, 4, NULL, 0);
 	check_chain(&d, other, 2, a + 3, 1);
 	check_chain(&d, text, 4, a + 3, 3);
 	keep(h, b, 5);
 	check_chain(&d, other, 4, b + 3, 2);
-	/* The text's own match is shorter. */
+	/* The match within the text itself is shorter. */
 	check_chain(&d, both, 5, a + 3, 2);
 	check_chain(&d, both, 2, NULL, 0);
 	drafter_close(&d);

@@ -1,6 +1,6 @@
 /*
- * The drafter of a source that is scripted: whose guesses become which
- * candidates, and what is learnt of what came.
+ * The drafter of a scripted source: which guesses become which candidates, and
+ * what is learnt from accepted and rejected tokens.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -14,9 +14,8 @@
 
 #include <math.h>
 
-/* Behind a token t it guesses t + 1, and at the root also t + 2 on a longer
- * match, which is what its own rule would choose; what it was asked it writes
- * down. */
+/* After a token t it guesses t + 1, and at the root also t + 2 with a longer
+ * match, which its own rule would choose; it records its calls. */
 struct script {
 	struct source_place root;
 	size_t n, same;
@@ -104,7 +103,8 @@ static void near(double a, double b)
 		fail_msg("%g is not %g", a, b);
 }
 
-/* One token by two memories stands once, and both speak for it. */
+/* A token guessed by two memories becomes one candidate with the weight of
+ * both. */
 static void test_candidates(void **state)
 {
 	struct script s = { 0 };
@@ -133,7 +133,8 @@ static void test_candidates(void **state)
 	assert_int_equal(s.closed, 1);
 }
 
-/* A chain is of what the source's own rule chooses, likelier or not. */
+/* A chain consists of the tokens that the source's own rule chooses, likely or
+ * not. */
 static void test_chain(void **state)
 {
 	struct script s = { 0 };
@@ -154,7 +155,8 @@ static void test_chain(void **state)
 	drafter_close(&d);
 }
 
-/* What came true is relied on more, what did not less, where it stood. */
+/* Guesses that were accepted raise the trust in their kind, rejected ones lower
+ * it, for the place where they stood. */
 static void test_learns(void **state)
 {
 	struct script s = { 0 };
@@ -171,10 +173,11 @@ static void test_learns(void **state)
 		d.saw(d.arg, text, n + 3);
 	}
 	assert_ok(d.begin(d.arg, t, text, n, &e), &e);
-	/* A share of 0.5 that always comes. */
+	/* A share of 0.5 that is always accepted. */
 	assert_int_equal(t->candidate[0].token, text[n - 1] + 1);
 	assert_true(t->candidate[0].q > 0.93f);
-	/* The other memory's go by what all its guesses promised. */
+	/* Guesses of the other memory are weighted by the share that all its
+	 * guesses had. */
 	assert_true(t->candidate[1].q > 0.45f && t->candidate[1].q < 0.55f);
 	for (; n < 190 + 150; n++) {
 		int32_t other[400] = { 0 };
@@ -188,7 +191,8 @@ static void test_learns(void **state)
 	drafter_close(&d);
 }
 
-/* The source hears how much of the text it knows. */
+/* The source receives the number of tokens of the text that it has seen
+ * already. */
 static void test_same(void **state)
 {
 	struct script s = { 0 };

@@ -1,7 +1,8 @@
 /*
- * The suffix automaton against looking everywhere: the longest suffix that
- * stood before and where, how often a part stands and what comes behind it, on
- * texts of few and of many tokens; and what it takes.
+ * The suffix automaton compared with a search of every place: the longest
+ * suffix that occurred before and where, how often a part occurs and which
+ * tokens follow it, on texts of few and of many different tokens; and its
+ * memory.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -45,8 +46,8 @@ static void check_states(const struct suffix_automaton *a, uint64_t text)
 
 /* ---- one text ------------------------------------------------------------ */
 
-/* Of text[n] the longest suffix that ends before as well, and where it ends
- * first; 0 and 0 without any. */
+/* The longest suffix of text[n] that also ends earlier, and its first end; 0
+ * and 0 without one. */
 static uint32_t longest(const int32_t *text, size_t n, size_t *first)
 {
 	uint32_t best = 0;
@@ -84,8 +85,8 @@ static void check_prefix(const struct suffix_automaton *a, const int32_t *text,
 }
 
 /*
- * A state that is split while the cursor is in it stays behind, so the cursor
- * is looked up anew by the tokens that it matched.
+ * When a state is split while the cursor is in it, the cursor remains in the
+ * old state, so it is looked up anew by the tokens that it matched.
  */
 static struct suffix_match cursor_before(const struct suffix_automaton *a,
 	const int32_t *text, size_t n, uint32_t len)
@@ -126,8 +127,8 @@ static void test_text(void **state)
 	suffix_automaton_close(a);
 }
 
-/* In one go it is the same as token by token, and after a text was cleared as
- * if it had never been. */
+/* Adding a text at once gives the same as token by token, and clearing a text
+ * restores the state before it. */
 static void test_again(void **state)
 {
 	struct suffix_automaton *a = open_kind(SUFFIX_TEXT);
@@ -186,7 +187,7 @@ static bool stands(const struct texts *x, uint32_t text, uint32_t end,
 		!memcmp(&x->token[text][end - n], part, n * sizeof(*part));
 }
 
-/* How often it stands anywhere, and in next[] what behind it. */
+/* How often the part occurs anywhere; next[] counts its followers. */
 static uint32_t count(
 	const struct texts *x, const int32_t *part, uint32_t n, uint32_t *next)
 {
@@ -204,7 +205,7 @@ static uint32_t count(
 	return sum;
 }
 
-/* The i-th of them in the order that is promised; -1: none. */
+/* The i-th follower in the documented order; -1: none. */
 static int32_t take_best(uint32_t *next)
 {
 	int32_t best = -1;
@@ -242,7 +243,7 @@ static void check_children(struct suffix_automaton *a, uint32_t state,
 	assert_int_equal(n, SUFFIX_CHILDREN);
 }
 
-/* Behind every token of a query: the longest suffix that stands anywhere. */
+/* For every prefix of a query: the longest suffix that occurs anywhere. */
 static void check_query(struct suffix_automaton *a, const struct texts *x,
 	const int32_t *query, uint32_t n)
 {
@@ -281,7 +282,7 @@ static void check_history(
 	check_query(a, x, query, LENGTH);
 }
 
-/* After each text that is added. */
+/* The check runs after each text that is added. */
 static void test_history(void **state)
 {
 	static const uint32_t alphabets[] = { 1, 2, 3, 6, 30, 500 };
@@ -306,7 +307,7 @@ static void test_history(void **state)
 	suffix_automaton_close(a);
 }
 
-/* More followers than a block holds, told again after more were added. */
+/* More followers than a block holds, listed again after more were added. */
 static void test_many_children(void **state)
 {
 	struct suffix_automaton *a = open_kind(SUFFIX_HISTORY);
@@ -326,19 +327,20 @@ static void test_many_children(void **state)
 		m = (struct suffix_match){ 0 };
 		suffix_automaton_follow(a, &m, 5);
 		memcpy(copy, next, sizeof(copy));
-		check_children(a, m.state, copy, "a token with many behind it");
+		check_children(a, m.state, copy, "a token with many followers");
 	}
 	assert_int_equal(suffix_automaton_children(a, m.state, child, 3), 3);
 	suffix_automaton_close(a);
 }
 
-/* ---- what it takes ------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 #define BIG 100000
 
 typedef void writes(int32_t *text, uint32_t n);
 
-static void write_worst(int32_t *t, uint32_t n) /* most states and edges */
+/* the greatest number of states and edges */
+static void write_worst(int32_t *t, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
 		t[i] = i == 0 ? 0 : i + 1 < n ? 1 : 2;
@@ -447,7 +449,7 @@ static void test_bytes(void **state)
 	free(text);
 }
 
-/* More than its numbers reach is refused, and nothing is lost. */
+/* More tokens than its numbers can count are refused, and nothing is lost. */
 static void test_too_many(void **state)
 {
 	uint32_t room = 0;

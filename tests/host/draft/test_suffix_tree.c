@@ -1,5 +1,5 @@
 /*
- * The tree of suffixes against counting by hand, over random texts of all
+ * The suffix tree compared with counts made by hand, over random texts of all
  * kinds of repetition.
  */
 #include "base/checked.h"
@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST 1200 /* tokens of a text */
+#define MOST 1200 /* greatest number of tokens of a text */
 
-/* All that was appended, and how it was cut into sequences. */
+/* All tokens that were appended, and where sequences end. */
 struct text {
 	int32_t token[MOST];
 	bool last[MOST]; /* of its sequence */
-	/* Of each place, how many tokens up to it are those up to the end of
-	 * all: within its sequence and the last one. */
+	/* For each place, how many tokens before it equal those before the end
+	 * of the text, within its own sequence and the last one. */
 	uint32_t same[MOST];
 	uint32_t n;
 };
@@ -42,7 +42,8 @@ static void add(struct text *x, int32_t token)
 
 	x->token[n] = token;
 	x->last[n] = false;
-	/* From the back: each goes by what the one before it was. */
+	/* From the back, since each count depends on that of the place before
+	 * it. */
 	for (uint32_t j = n + 1; j--;) {
 		uint32_t above =
 			!j || x->last[j - 1] || begins ? 0 : x->same[j - 1];
@@ -52,7 +53,7 @@ static void add(struct text *x, int32_t token)
 	x->same[n] = begins ? 1 : x->same[n];
 }
 
-/* The longest suffix, up to `most`, that stands elsewhere. */
+/* The longest suffix, of up to `most` tokens, that also occurs elsewhere. */
 static uint32_t longest(const struct text *x, uint32_t most)
 {
 	uint32_t best = 0;
@@ -63,8 +64,8 @@ static uint32_t longest(const struct text *x, uint32_t most)
 	return best < most ? best : most;
 }
 
-/* The last l tokens, then path[n], stand in the text so that their first l end
- * at place j. */
+/* Whether the last l tokens and then path[n] occur in the text with the first l
+ * ending at place j. */
 static bool stands(const struct text *x, uint32_t j, uint32_t l,
 	const int32_t *path, uint32_t n)
 {
@@ -88,7 +89,7 @@ static uint32_t count(
 	return found;
 }
 
-/* Something came behind it, or its sequence ended. */
+/* Occurrences with a follower or with the end of their sequence. */
 static uint32_t count_followed(
 	const struct text *x, uint32_t l, const int32_t *path, uint32_t n)
 {
@@ -103,21 +104,21 @@ static uint32_t count_followed(
 static void fail_at(
 	const struct text *x, const char *what, uint32_t got, uint32_t want)
 {
-	fail_msg("behind %u tokens, %s: %u, not %u", x->n, what, got, want);
+	fail_msg("after %u tokens, %s: %u, not %u", x->n, what, got, want);
 }
 
-/* What comes behind a place is all that does often enough; tokens lie below
- * `kinds`. */
+/* Children of a place must be all tokens that follow often enough; tokens lie
+ * below `kinds`. */
 static uint32_t check_next(const struct suffix_tree *t, const struct text *x,
 	uint32_t l, int32_t *path, uint32_t n, const struct suffix_place *p,
 	uint32_t kinds, struct suffix_next *next)
 {
-	uint32_t all = count_followed(x, l, path, n), told = 0;
-	uint32_t known = suffix_tree_next(t, p, next);
+	uint32_t all = count_followed(x, l, path, n), frequent = 0;
+	uint32_t listed = suffix_tree_next(t, p, next);
 
 	if (suffix_tree_count(t, p) != all)
 		fail_at(x, "count", suffix_tree_count(t, p), all);
-	for (uint32_t i = 0; i < known; i++) {
+	for (uint32_t i = 0; i < listed; i++) {
 		path[n] = next[i].token;
 		if (next[i].count != count(x, l, path, n + 1))
 			fail_at(x, "count of a next token", next[i].count,
@@ -127,33 +128,33 @@ static uint32_t check_next(const struct suffix_tree *t, const struct text *x,
 	}
 	for (uint32_t k = 0; k < kinds && l + n < SUFFIX_DEPTH; k++) {
 		path[n] = (int32_t)k;
-		told += count(x, l, path, n + 1) * SUFFIX_RARE >= all &&
+		frequent += count(x, l, path, n + 1) * SUFFIX_RARE >= all &&
 			count(x, l, path, n + 1);
 	}
-	if (known != told)
-		fail_at(x, "tokens told", known, told);
-	return known;
+	if (listed != frequent)
+		fail_at(x, "children", listed, frequent);
+	return listed;
 }
 
-/* Down a path that is drawn, from the suffix of l tokens. */
+/* Along a random path, from the suffix of l tokens. */
 static void check_path(const struct suffix_tree *t, const struct text *x,
 	uint32_t l, struct suffix_place p, uint32_t kinds, struct draw *d)
 {
 	struct suffix_next next[SUFFIX_RARE];
 	int32_t path[SUFFIX_DEPTH + 1];
-	uint32_t n = 0, known;
+	uint32_t n = 0, listed;
 
 	for (; n < 6; n++) {
-		known = check_next(t, x, l, path, n, &p, kinds, next);
-		if (!known)
+		listed = check_next(t, x, l, path, n, &p, kinds, next);
+		if (!listed)
 			break;
-		path[n] = next[below(d, known)].token;
+		path[n] = next[below(d, listed)].token;
 		if (!suffix_tree_step(t, &p, path[n]))
 			fail_at(x, "steps", n, n + 1);
 	}
 }
 
-/* A token of a text: drawn, or what came behind a place before. */
+/* Draw a token of a text: random, or one that followed a place before. */
 static int32_t draw_token(
 	const struct text *x, uint32_t *copy, uint32_t kinds, struct draw *d)
 {
@@ -205,7 +206,7 @@ static void check_text(struct suffix_tree *t, struct text *x, uint32_t tokens,
 	assert_ok(suffix_tree_check(t, &e), &e);
 }
 
-/* 100,000 prefixes, of texts with all from two tokens to hundreds. */
+/* 100,000 prefixes of texts with two to hundreds of different tokens. */
 static void test_random(void **state)
 {
 	static const uint32_t kinds[] = { 1, 2, 3, 5, 20, 100 };
@@ -250,7 +251,7 @@ static void test_follow(void **state)
 
 			add(x, token);
 			suffix_tree_follow(t, &m, token);
-			/* In the brute count the text itself lies behind. */
+			/* The brute-force count includes the text itself. */
 			want = 0;
 			for (uint32_t j = 0; j < 300; j++)
 				if (x->same[j] > want)
@@ -264,7 +265,8 @@ static void test_follow(void **state)
 	free(x);
 }
 
-/* A text over and over, and of one token: what goes wrong for suffix trees. */
+/* A text repeated many times, and one of a single token: the worst cases of
+ * suffix trees. */
 static void test_repetition(void **state)
 {
 	struct suffix_matches m;
@@ -301,18 +303,18 @@ static void check_root(const struct suffix_tree *t, const uint32_t *seen,
 {
 	const struct suffix_place root = { 0 };
 	struct suffix_next next[SUFFIX_RARE];
-	uint32_t known = suffix_tree_next(t, &root, next), want = 0;
+	uint32_t listed = suffix_tree_next(t, &root, next), want = 0;
 
 	for (uint32_t k = 0; k < kinds; k++)
 		want += seen[k] && seen[k] * SUFFIX_RARE >= all;
-	if (known != want)
-		fail_msg("of %u: %u tokens told, not %u", all, known, want);
-	for (uint32_t i = 0; i < known; i++)
+	if (listed != want)
+		fail_msg("of %u: %u children, not %u", all, listed, want);
+	for (uint32_t i = 0; i < listed; i++)
 		assert_int_equal(next[i].count, seen[next[i].token]);
 }
 
 /* Frequent tokens are found among thousands, also when they become frequent
- * late, and rare ones are not. */
+ * late; rare ones are not. */
 static void test_many_children(void **state)
 {
 	enum { KINDS = 4000 };

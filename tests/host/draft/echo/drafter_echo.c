@@ -1,8 +1,8 @@
 /*
- * A kind of drafter that no build has but that of tests/cli/echo.sh, which
- * shows what one is made of: this file and one row (drafter_echo_row.h). What
- * it knows is that a token that came two before comes again; of a path whose
- * last token was not like that it knows nothing.
+ * A kind of drafter that only the build of tests/cli/echo.sh contains. It shows
+ * what a kind consists of: this file and one row (drafter_echo_row.h). If the
+ * last token of a path equals the one two before it, the token between them is
+ * drafted again; other paths have no candidates.
  */
 #include "base/err.h"
 #include "host/draft/draft_kind.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 struct echo {
-	int32_t last[3]; /* tokens behind which a tree begins; -1: none */
+	int32_t last[3]; /* last tokens of the text; -1: none */
 };
 
 /* The token `back` before the end of the path to that node. */
