@@ -293,7 +293,7 @@ static int open_history_and_reward(struct decoder *d, struct err *e)
 	d->wants_reward |= d->method->needs_reward;
 	if (!ret && d->wants_reward)
 		ret = reward_open(&d->reward,
-			d->reward_name ? d->reward_name : r->said, &site, e);
+			d->reward_name ? d->reward_name : r->name, &site, e);
 	return ret;
 }
 

@@ -214,7 +214,7 @@ int tandem_check_needless(const struct tandem *t, bool answers, struct err *e)
 		opt_values_of(&t->decoder.options, &reward_table);
 	int ret = drafting_check_needless(&t->decoder.drafting, e);
 
-	return ret || answers ? ret : reward_check_unanswered(o->said, e);
+	return ret || answers ? ret : reward_check_unanswered(o->name, e);
 }
 
 int tandem_end(struct tandem *t, struct err *e)

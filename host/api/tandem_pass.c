@@ -65,7 +65,8 @@ int pass_read(struct session *s, const int32_t *token, size_t n, size_t first,
 		size_t row = first > at ? first - at : 0;
 
 		some = n - at < most ? (uint32_t)(n - at) : most;
-		ret = session_continue(s, SESSION_TEXT, token + at, some, e);
+		ret = session_continue(
+			s, SESSION_TEXT, token + at, some, NULL, e);
 		if (ret)
 			break;
 		to->read(to->arg, some);
@@ -102,7 +103,7 @@ int tandem_prefill(struct tandem *t, const int32_t *token, size_t n,
 	int ret;
 
 	session_truncate(s, SESSION_TEXT, 0);
-	ret = session_prefill(s, SESSION_TEXT, token, n, &row, e);
+	ret = session_prefill(s, SESSION_TEXT, token, n, NULL, &row, e);
 	if (!ret && logits)
 		ret = session_logits(s, row, logits, e);
 	for (uint32_t i = 1; i < sequences && !ret; i++)
@@ -131,7 +132,7 @@ int tandem_bare_pass(struct tandem *t, const struct bare_pass *p, float *logits,
 	}
 	ns[0] = clock_ns();
 	ps[0] = session_phone_ps(s);
-	ret = session_forward(s, &rows, e);
+	ret = session_forward(s, &rows, NULL, e);
 	ns[1] = clock_ns();
 	ps[1] = session_phone_ps(s);
 	if (!ret)

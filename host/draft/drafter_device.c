@@ -64,7 +64,7 @@ static int run_pass(struct device *d, struct err *e)
 {
 	const struct rows rows = { VISIBILITY_TREE, d->rows, d->row };
 	uint32_t known = pending(d) - 1;
-	int ret = session_forward(d->session, &rows, e);
+	int ret = session_forward(d->session, &rows, NULL, e);
 
 	if (ret)
 		return ret;
@@ -110,7 +110,7 @@ static int look_at_root(struct device *d, struct err *e)
 	/* Prefill a new text, and more tokens than a pass has rows for. */
 	if (n && (!length || n >= d->max_rows))
 		ret = session_prefill(d->session, SESSION_TEXT,
-			d->text + length, n, &last, e);
+			d->text + length, n, NULL, &last, e);
 	if (ret)
 		return ret;
 	add_text(d);

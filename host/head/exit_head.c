@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #define ARCH "tandem-exit"
-/* Values of a row at a time: whole blocks of every type. */
+/* Values of a row decoded at a time: whole blocks of every type. */
 #define PIECE 256
 
 struct exit_head {
@@ -38,7 +38,7 @@ static int read_count(
 	return ret < 0 ? ret : ret ? 0 : missing("key", key, e);
 }
 
-/* A number that must be the target's own. */
+/* Check a number that must equal the target's. */
 static int check_same(const struct gguf *g, const char *key, uint32_t of_target,
 	struct err *e)
 {

@@ -24,8 +24,8 @@ bool reward_word(size_t i, struct opt_word *w)
 		{ "reward", NULL, "of the target that comes with the program" },
 		{ "reward-small", NULL, "of the small one" },
 		{ exact, NULL,
-			"whether the answer is the one that is wanted: for "
-			"tasks" },
+			"whether the answer is right: for tasks with "
+			"answers" },
 	};
 
 	*w = (struct opt_word){ 0 };
@@ -35,7 +35,7 @@ bool reward_word(size_t i, struct opt_word *w)
 }
 
 static const struct opt option_rows[] = {
-	{ OPT_STRING, 0, "reward", OPT_IN(reward_options, said), "NAME|FILE",
+	{ OPT_STRING, 0, "reward", OPT_IN(reward_options, name), "NAME|FILE",
 		"what scores the steps of a solution; a bundled reward, or a "
 		"process reward model in a GGUF file (the model's own "
 		"reward):",
@@ -63,9 +63,9 @@ static int refuse_exact(struct err *e)
 		"the reward 'exact' needs items with answers: use tandem eval");
 }
 
-int reward_check_unanswered(const char *said, struct err *e)
+int reward_check_unanswered(const char *name, struct err *e)
 {
-	return said && !strcmp(said, exact) ? refuse_exact(e) : 0;
+	return name && !strcmp(name, exact) ? refuse_exact(e) : 0;
 }
 
 static int function_score(
@@ -95,7 +95,8 @@ void reward_report(struct reward *r, reward_function *score, void *arg)
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Whether the model is the one of that role: 1, 0, or -ENOMEM. */
+/* Whether the file at `path` is the bundled model of that role: 1, 0, or
+ * -ENOMEM. */
 static int is_model(const char *path, enum model_role role, struct err *e)
 {
 	struct stat is, ours;
@@ -108,7 +109,7 @@ static int is_model(const char *path, enum model_role role, struct err *e)
 		is.st_ino == ours.st_ino && is.st_dev == ours.st_dev;
 }
 
-/* The reward that comes with a model that comes with the program. */
+/* The bundled reward of a bundled model. */
 static int find_own(struct reward *r, struct err *e)
 {
 	static const struct {
@@ -132,21 +133,21 @@ static int find_own(struct reward *r, struct err *e)
 		path);
 }
 
-static int open_said(struct reward *r, const char *said, struct err *e)
+static int open_kind(struct reward *r, const char *name, struct err *e)
 {
 	static const char key[] = "general.architecture";
 	struct gguf_str arch = { "", 0 };
 	struct gguf *g;
 	int ret;
 
-	if (said && !strcmp(said, exact)) {
+	if (name && !strcmp(name, exact)) {
 		r->kind = &kind_function;
 		memcpy(r->path, exact, sizeof(exact));
 		r->own = calloc(1, sizeof(struct function));
 		return r->own ? 0
 			      : err_set(e, ENOMEM, "no memory for a reward");
 	}
-	ret = said ? models_choose(said, MODEL_REWARD, r->path, e)
+	ret = name ? models_choose(name, MODEL_REWARD, r->path, e)
 		   : find_own(r, e);
 	if (!ret)
 		ret = gguf_open(&g, r->path, e);
@@ -166,7 +167,7 @@ static int open_said(struct reward *r, const char *said, struct err *e)
 	return ret;
 }
 
-int reward_open(struct reward **out, const char *said,
+int reward_open(struct reward **out, const char *name,
 	const struct reward_site *site, struct err *e)
 {
 	struct reward *r = calloc(1, sizeof(*r));
@@ -175,7 +176,7 @@ int reward_open(struct reward **out, const char *said,
 	if (!r)
 		return err_set(e, ENOMEM, "no memory for a reward");
 	r->site = *site;
-	ret = open_said(r, said, e);
+	ret = open_kind(r, name, e);
 	if (ret) {
 		reward_close(r);
 		return ret;
@@ -203,7 +204,7 @@ void reward_close(struct reward *r)
 {
 	if (!r)
 		return;
-	scorer_close(r->judge);
+	scorer_close(r->scorer);
 	if (r->kind)
 		r->kind->close(r);
 	free(r);
@@ -260,9 +261,9 @@ void reward_stats(const struct reward *r, struct reward_stats *out)
 	struct session_stats s;
 
 	*out = r->stats;
-	if (!r->judge)
+	if (!r->scorer)
 		return;
-	session_stats(scorer_session(r->judge), &s);
+	session_stats(scorer_session(r->scorer), &s);
 	out->rows = s.rows;
 	out->passes = s.passes;
 }

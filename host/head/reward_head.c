@@ -1,14 +1,14 @@
 /*
- * The kind "head": a verifier, which is the target but for its last blocks, and
- * a small network over what it says (scripts/train/reward.py). A GGUF file of
+ * The kind "head": a verifier, which is the target with other last blocks, and
+ * a small network over its outputs (scripts/train/reward.py). A GGUF file of
  * architecture "tandem-reward" with the keys tandem-reward.{embedding_length,
  * layer, block_count}, the blocks' tensors under their numbers in the target,
  * and, float32, reward_hidden.weight [units][features], reward_hidden.bias,
  * reward.weight [units] and reward.bias.
  *
  * The features of a step are the mean of the normed final states that predict
- * its tokens, the state of its last token, and how sure the verifier was of
- * what was drawn, in the step and in the solution so far.
+ * its tokens, the state of its last token, and how certain the verifier was of
+ * the tokens, in the step and in the solution so far.
  */
 #include "host/head/reward_impl.h"
 
@@ -27,28 +27,29 @@
 #include <string.h>
 
 #define ARCH "tandem-reward"
-/* Of a run of tokens: mean, least and sum of their log-probabilities, how many
- * were not the likeliest, mean and largest entropy of what they were drawn
- * from. */
-#define SURE 6
-/* Behind a state in a note: log-probability of the token behind it, whether
- * that is not the likeliest, entropy. */
-#define SAID      3
+/* For a range of tokens: mean, least and sum of their log-probabilities, how
+ * many were not the likeliest, mean and largest entropy of the
+ * distributions. */
+#define CERTAINTY 6
+/* In a note, after the state: log-probability of the next token, whether it is
+ * not the likeliest, entropy. */
+#define SPREAD    3
 #define UNITS_MAX 4096
 #define ROWS      16 /* logits computed together */
 
 struct head {
 	struct gguf *gguf; /* owned */
 	struct model *verifier;
-	struct model *own; /* its own blocks alone; NULL: all are computed */
+	/* its own blocks as a model; NULL: all layers are computed */
+	struct model *own;
 	const struct model *target;
 	const struct tokenizer *tokenizer;
 	const struct soc *soc;
 	uint32_t layer, units, n_embd;
-	/* In the map. */
+	/* In the mapped file. */
 	const float *hidden, *hidden_bias, *weight, *bias;
 	float *logits;   /* [ROWS][n_vocab] */
-	float *features; /* [2 n_embd + 2 SURE] */
+	float *features; /* [2 n_embd + 2 CERTAINTY] */
 };
 
 /* ---- the file ------------------------------------------------------------ */
@@ -63,7 +64,7 @@ static int read_count(
 	return ret ? 0 : err_set(e, EINVAL, "key '%s' is missing", key);
 }
 
-/* Whose it is, as far as it says. */
+/* Check that the file fits the target, as far as its keys allow. */
 static int check_target(struct head *h, struct err *e)
 {
 	const struct model *m = h->target;
@@ -111,7 +112,7 @@ static int take(const struct head *h, const char *name, uint64_t cols,
 static int take_network(struct head *h, struct err *e)
 {
 	const struct gguf_tensor *t = gguf_tensor(h->gguf, "reward.weight");
-	uint32_t cols = 2 * h->n_embd + 2 * SURE;
+	uint32_t cols = 2 * h->n_embd + 2 * CERTAINTY;
 	int ret;
 	static const char *const known[] = { "reward_hidden.weight",
 		"reward_hidden.bias", "reward.weight", "reward.bias" };
@@ -182,14 +183,14 @@ static void head_close(struct reward *r)
 
 /* ---- notes --------------------------------------------------------------- */
 
-static float *said(const struct head *h, float *note)
+static float *spread_part(const struct head *h, float *note)
 {
 	return note + h->n_embd;
 }
 
 struct spread {
 	double log_z; /* log sum exp */
-	uint32_t top; /* the likeliest */
+	uint32_t top; /* the likeliest token */
 };
 
 static struct spread spread_of(const struct head *h, const float *logits)
@@ -208,8 +209,8 @@ static struct spread spread_of(const struct head *h, const float *logits)
 static void put_next(const struct head *h, const float *logits,
 	const struct spread *s, int32_t next, float *note)
 {
-	said(h, note)[0] = (float)(logits[next] - s->log_z);
-	said(h, note)[1] = s->top != (uint32_t)next;
+	spread_part(h, note)[0] = (float)(logits[next] - s->log_z);
+	spread_part(h, note)[1] = s->top != (uint32_t)next;
 }
 
 static void head_finish(void *arg, const float *tail, int32_t next, float *note)
@@ -220,44 +221,38 @@ static void head_finish(void *arg, const float *tail, int32_t next, float *note)
 	put_next(h, tail, &s, next, note);
 }
 
-static void put_said(const struct head *h, const float *logits,
-	const struct scorer_row *row, float *tail)
-{
-	struct spread s = spread_of(h, logits);
-	uint32_t n = h->target->n_vocab;
-	double entropy = 0;
-
-	for (uint32_t i = 0; i < n; i++) {
-		double p = logits[i] - s.log_z;
-
-		entropy -= exp(p) * p;
-	}
-	said(h, row->note)[2] = (float)entropy;
-	if (row->next >= 0)
-		put_next(h, logits, &s, row->next, row->note);
-	else
-		memcpy(tail, logits, n * sizeof(*tail));
-}
-
 static int head_rows(void *arg, struct session *s, const struct scorer_row *row,
 	uint32_t n, float *tail, struct err *e)
 {
 	struct head *h = arg;
-	uint32_t some;
+	uint32_t n_vocab = h->target->n_vocab, some;
 	int ret = 0;
 
 	for (uint32_t i = 0; i < n && !ret; i += some) {
 		some = n - i < ROWS ? n - i : ROWS;
 		ret = session_logits_range(s, row[i].row, some, h->logits, e);
-		/* The largest; two sums of weights, of all and of entropy. */
+		/* Costs of finding the largest, and of two weighted sums: of
+		 * all, and for entropy. */
 		session_add_sweep(s, PRICE_SWEEP_LARGEST, some);
 		session_add_sweep(s, PRICE_SWEEP_WEIGH, 2 * some);
 		for (uint32_t k = 0; k < some && !ret; k++) {
-			scorer_norm(h->verifier,
-				session_hidden(s, row[i + k].row),
-				row[i + k].note);
-			put_said(h, h->logits + (size_t)k * h->target->n_vocab,
-				&row[i + k], tail);
+			const struct scorer_row *r = &row[i + k];
+			const float *logits = h->logits + (size_t)k * n_vocab;
+			struct spread all = spread_of(h, logits);
+			double entropy = 0;
+
+			scorer_norm(h->verifier, session_hidden(s, r->row),
+				r->note);
+			for (uint32_t v = 0; v < n_vocab; v++) {
+				double p = logits[v] - all.log_z;
+
+				entropy -= exp(p) * p;
+			}
+			spread_part(h, r->note)[2] = (float)entropy;
+			if (r->next >= 0)
+				put_next(h, logits, &all, r->next, r->note);
+			else
+				memcpy(tail, logits, n_vocab * sizeof(*tail));
 		}
 	}
 	return ret;
@@ -274,7 +269,7 @@ static int head_start(struct reward *r, struct session *beside,
 	const struct session_opts *opts, uint32_t texts, struct err *e)
 {
 	struct head *h = r->own;
-	const struct scorer_reader reader = { .note = h->n_embd + SAID,
+	const struct scorer_reader reader = { .note = h->n_embd + SPREAD,
 		.read = head_rows,
 		.finish = head_finish,
 		.arg = h };
@@ -286,21 +281,22 @@ static int head_start(struct reward *r, struct session *beside,
 
 	h->soc = opts->soc;
 	h->logits = malloc(ROWS * sizeof(*h->logits) * h->target->n_vocab);
-	h->features = malloc((2 * h->n_embd + 2 * SURE) * sizeof(float));
+	h->features = malloc((2 * h->n_embd + 2 * CERTAINTY) * sizeof(float));
 	if (!h->logits || !h->features)
 		return err_set(e, ENOMEM, "no memory for a reward");
 	if (opts->tap_layers && opts->tap_layers == h->layer)
 		ret = model_tail(&h->own, h->verifier, h->layer, e);
 	return ret ? ret
-		   : scorer_open(&r->judge, h->own ? h->own : h->verifier,
+		   : scorer_open(&r->scorer, h->own ? h->own : h->verifier,
 			     beside, opts, &limits, &reader, e);
 }
 
 /* ---- scores -------------------------------------------------------------- */
 
-/* How sure it was of the tokens behind notes [at, end). */
-static void how_sure(const struct head *h, const struct scorer_notes *notes,
-	size_t at, size_t end, float f[SURE])
+/* Certainty of the tokens after notes [at, end). */
+static void put_certainty(const struct head *h,
+	const struct scorer_notes *notes, size_t at, size_t end,
+	float f[CERTAINTY])
 {
 	double sum = 0, least = 0, other = 0, spread = 0, most = 0;
 
@@ -321,7 +317,7 @@ static void how_sure(const struct head *h, const struct scorer_notes *notes,
 	f[5] = (float)most;
 }
 
-/* Of a step whose tokens are those behind notes [at, end). */
+/* Features of a step whose tokens follow notes [at, end). */
 static void put_features(const struct head *h, const struct scorer_notes *notes,
 	size_t at, size_t end)
 {
@@ -336,13 +332,13 @@ static void put_features(const struct head *h, const struct scorer_notes *notes,
 		f[k] = (float)(sum / (double)(end - at));
 	}
 	memcpy(f + n, notes->first + end * notes->stride, n * sizeof(*f));
-	how_sure(h, notes, at, end, f + 2 * n);
-	how_sure(h, notes, 0, end, f + 2 * n + SURE);
+	put_certainty(h, notes, at, end, f + 2 * n);
+	put_certainty(h, notes, 0, end, f + 2 * n + CERTAINTY);
 }
 
 static float network(const struct head *h)
 {
-	size_t cols = 2 * (size_t)h->n_embd + 2 * SURE;
+	size_t cols = 2 * (size_t)h->n_embd + 2 * CERTAINTY;
 	double out = h->bias[0];
 
 	for (uint32_t u = 0; u < h->units; u++) {
@@ -356,8 +352,8 @@ static float network(const struct head *h)
 	return (float)(1 / (1 + exp(-out)));
 }
 
-/* The token that a step is judged by which begins behind token `at`: its last,
- * but for one that ends the text, which solutions were learnt without. */
+/* The token by which a step after token `at` is scored: its last one, but not
+ * an end-of-text token, as training solutions had none. */
 static size_t last_of(const struct head *h, const struct reward_text *t,
 	size_t at, size_t end)
 {
@@ -404,7 +400,7 @@ static int head_score(
 	for (unsigned i = 0; i < n; i++) {
 		const uint32_t *end = t[i].step_end, k = t[i].n_steps;
 		size_t at = k > 1 ? end[k - 2] : t[i].n_prompt - 1;
-		/* A text is read as far as its steps need. */
+		/* A text is read only as far as its steps need. */
 		size_t needed = k ? last_of(h, &t[i], at, end[k - 1]) + 1
 				  : t[i].n_prompt;
 
@@ -412,12 +408,12 @@ static int head_score(
 			t[i].n_prompt, t[i].prompt_state, t[i].state };
 		steps += k;
 	}
-	ret = scorer_read(r->judge, text, n, score_text, &s, e);
+	ret = scorer_read(r->scorer, text, n, score_text, &s, e);
 	if (!ret && h->soc && steps &&
 		!price_cpu_matmul(h->soc, steps, h->units,
-			2 * h->n_embd + 2 * SURE, DTYPE_F32, &p))
+			2 * h->n_embd + 2 * CERTAINTY, DTYPE_F32, &p))
 		session_add_work_of(
-			scorer_session(r->judge), TRACE_PHONE_WORK, &p);
+			scorer_session(r->scorer), TRACE_PHONE_WORK, &p);
 	free(text);
 	return ret;
 }

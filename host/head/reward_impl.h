@@ -1,6 +1,6 @@
 /*
- * What the kinds of rewards share: a table of functions each, in a file of its
- * own. Private to host/head.
+ * The kinds of rewards: a table of functions each, in a file of its own.
+ * Private to host/head.
  */
 #ifndef HOST_HEAD_REWARD_IMPL_H
 #define HOST_HEAD_REWARD_IMPL_H
@@ -15,8 +15,8 @@ struct reward_kind {
 	const char *name;
 	/* NULL: none. */
 	uint32_t (*tap_layers)(const struct reward *);
-	/* The file at reward->path into reward->own; close undoes whatever it
-	 * came to. */
+	/* Read the file at reward->path into reward->own; close releases it,
+	 * also after a failure. */
 	int (*read)(struct reward *, struct err *);
 	int (*start)(struct reward *, struct session *,
 		const struct session_opts *, uint32_t texts, struct err *);
@@ -31,8 +31,8 @@ struct reward {
 	const struct reward_kind *kind;
 	char path[PATH_MAX];
 	struct reward_site site;
-	void *own;            /* the kind's */
-	struct scorer *judge; /* likewise; NULL: not started */
+	void *own;             /* data of the kind */
+	struct scorer *scorer; /* NULL: not started */
 	struct session *beside;
 	struct reward_stats stats;
 };

@@ -1,23 +1,25 @@
 /*
- * The kind "prm": process-reward models in GGUF files of causal architectures,
- * with a head in the place of the output matrix, which takes the normed final
- * state of one token a step. Which of the two kinds a file is, its head says:
+ * The kind "prm": process reward models in GGUF files of causal architectures,
+ * with a head instead of the output matrix, whose input is the normed final
+ * state of one token per step. The shape of the head determines which of two
+ * kinds a file is:
  *
- *   classes  two linear layers with a ReLU between and two outputs, a softmax
- *            of which is that the step is wrong or right (Zhang et al., "The
- *            lessons of developing process reward models in mathematical
- *            reasoning", 2025: Qwen2.5-Math-PRM). Read is a chat of a system's
- *            turn, the problem, and the steps, behind each the token
- *            "<extra_0>", at which it is asked.
+ *   classes  two linear layers with a ReLU between them and two outputs, whose
+ *            softmax is the probability that the step is wrong or right (Zhang
+ *            et al., "The lessons of developing process reward models in
+ *            mathematical reasoning", 2025: Qwen2.5-Math-PRM). The input is a
+ *            chat of a system turn, the problem, and the steps, each followed
+ *            by the token "<extra_0>", at which it is scored.
  *   value    one linear layer with one output and a sigmoid (He et al.,
- *            "Skywork-o1 open series", 2024). Read is the token that begins a
- *            text, the problem and a line feed, and the steps, behind each a
- *            line feed, at which it is asked.
+ *            "Skywork-o1 open series", 2024). The input is the
+ *            beginning-of-text token, the problem and a line feed, and the
+ *            steps, each followed by a line feed, at which it is scored.
  *
- * Tensors are named as llama.cpp names the heads of classifiers (cls.weight,
- * cls.output.weight and their biases), or as the models' own weights are
- * (score.0.weight, score.2.weight; v_head.summary.weight). The words are the
- * model's own: the target's tokens are written out and read anew, step by step.
+ * Tensors are named like llama.cpp's heads of classifiers (cls.weight,
+ * cls.output.weight and their biases), or as in the original models
+ * (score.0.weight, score.2.weight; v_head.summary.weight). The model has its
+ * own vocabulary: the target's tokens are detokenized and tokenized again, step
+ * by step.
  */
 #include "host/head/reward_impl.h"
 
@@ -39,14 +41,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The model's card. */
+/* From the model's card. */
 #define SYSTEM                                                          \
 	"Please reason step by step, and put your final answer within " \
 	"\\boxed{}."
 #define STEP_TOKEN "<extra_0>"
-#define WIDTH_MAX  (1u << 16) /* of the layer between */
+#define WIDTH_MAX  (1u << 16) /* of the hidden layer */
 
-/* In the order of struct layer; a name that is NULL is of nothing. */
+/* In the order of struct layer; NULL: no such tensor. */
 static const char *const names[][4] = {
 	{ "cls.weight", "cls.bias", "cls.output.weight", "cls.output.bias" },
 	{ "score.0.weight", "score.0.bias", "score.2.weight", "score.2.bias" },
@@ -62,10 +64,10 @@ struct layer {
 struct prm {
 	struct model *model;
 	struct tokenizer *tokenizer;       /* its own */
-	const struct tokenizer *of_target; /* that solutions come in */
+	const struct tokenizer *of_target; /* the vocabulary of the solutions */
 	const struct soc *soc;
 	bool classes;
-	struct layer dense, out; /* dense of classes alone */
+	struct layer dense, out; /* dense: of classes only */
 	int32_t mark;            /* the token that ends a step */
 	float *state, *between;  /* [n_embd], [dense.rows] */
 };
@@ -108,7 +110,8 @@ static int refuse_shape(
 		(unsigned long long)t->dim[1], (unsigned long long)cols);
 }
 
-/* The layer of weight `which`, of so many columns; its bias comes behind. */
+/* Take the layer of weight `which`, of `cols` columns; its bias is which +
+ * 1. */
 static int take_layer(const struct prm *p, struct layer *l, unsigned which,
 	uint64_t cols, struct err *e)
 {
@@ -157,7 +160,7 @@ static int take_head(struct prm *p, struct err *e)
 		dense ? "a hidden layer" : "no hidden layer", p->out.rows);
 }
 
-/* What is said of how the head is to be read, as llama.cpp's files say it. */
+/* Check the keys about the head, as in llama.cpp's files. */
 static int check_keys(const struct prm *p, struct err *e)
 {
 	const struct model *m = p->model;
@@ -186,7 +189,7 @@ static int check_keys(const struct prm *p, struct err *e)
 
 /* ---- the file ------------------------------------------------------------ */
 
-/* The one token that this text is. */
+/* Find the token of the text that ends a step. */
 static int find_mark(struct prm *p, struct err *e)
 {
 	const char *text = p->classes ? STEP_TOKEN : "\n";
@@ -197,7 +200,7 @@ static int find_mark(struct prm *p, struct err *e)
 	if (!ret && list.n != 1 && p->classes)
 		ret = err_set(e, ENOTSUP,
 			"its vocabulary has no token '" STEP_TOKEN
-			"', at which it would be asked");
+			"', at which it would give scores");
 	if (!ret && !list.n)
 		ret = err_set(
 			e, ENOTSUP, "its vocabulary cannot write a line feed");
@@ -274,7 +277,7 @@ static float output(const struct layer *l, uint32_t row, const float *x)
 	return (float)sum;
 }
 
-/* Where a step may end. */
+/* Score the rows at which a step may end; other notes are 0. */
 static int prm_rows(void *arg, struct session *s, const struct scorer_row *row,
 	uint32_t n, float *tail, struct err *e)
 {
@@ -305,7 +308,7 @@ static int prm_start(struct reward *r, struct session *beside,
 	const struct scorer_reader reader = {
 		.note = 1, .read = prm_rows, .arg = p
 	};
-	/* The same text may take twice the tokens in this vocabulary. */
+	/* The same text may take twice as many tokens in this vocabulary. */
 	uint64_t context = 2ull * session_context(beside) + 256;
 	const struct scorer_limits limits = { .texts = texts,
 		.layout = LAYOUT_UNSAID,
@@ -314,21 +317,21 @@ static int prm_start(struct reward *r, struct session *beside,
 
 	p->soc = opts->soc;
 	return scorer_open(
-		&r->judge, p->model, beside, opts, &limits, &reader, e);
+		&r->scorer, p->model, beside, opts, &limits, &reader, e);
 }
 
 /* ---- its words ----------------------------------------------------------- */
 
-/* A text in its tokens, and where its steps end. */
+/* A text in the model's tokens, and the tokens where its steps end. */
 struct words {
 	struct token_list list;
 	size_t n_prompt;
 	uint32_t *end; /* [n_steps] */
 };
 
-/* Tokens of the target without the white space around them. */
-static int write_out(const struct prm *p, const int32_t *token, size_t n,
-	bool started, struct strbuf *out, size_t *at, size_t *len,
+/* Detokenize the target's tokens, without surrounding white space. */
+static int detokenize_trimmed(const struct prm *p, const int32_t *token,
+	size_t n, bool started, struct strbuf *out, size_t *at, size_t *len,
 	struct err *e)
 {
 	struct detokenizer d = { .tok = p->of_target, .started = started };
@@ -397,7 +400,8 @@ static int put_words(struct prm *p, const struct reward_text *t,
 	struct strbuf *text, struct words *w, struct err *e)
 {
 	size_t begin = t->n_prompt, at, len;
-	int ret = write_out(p, t->token, begin, false, text, &at, &len, e);
+	int ret = detokenize_trimmed(
+		p, t->token, begin, false, text, &at, &len, e);
 
 	if (!ret)
 		ret = (p->classes ? add_chat : add_problem)(
@@ -406,8 +410,8 @@ static int put_words(struct prm *p, const struct reward_text *t,
 	for (uint32_t k = 0; k < t->n_steps && !ret; k++) {
 		size_t end = (size_t)t->step_end[k] + 1;
 
-		ret = write_out(p, t->token + begin, end - begin, true, text,
-			&at, &len, e);
+		ret = detokenize_trimmed(p, t->token + begin, end - begin, true,
+			text, &at, &len, e);
 		if (!ret && len)
 			ret = tokenize(p->tokenizer, text->data + at, len, 0,
 				&w->list, e);
@@ -424,7 +428,7 @@ static int put_words(struct prm *p, const struct reward_text *t,
 struct scoring {
 	struct reward_text *text;
 	struct words *words;
-	struct scorer_text *judged;
+	struct scorer_text *input;
 };
 
 static int score_text(
@@ -434,7 +438,7 @@ static int score_text(
 
 	for (uint32_t k = 0; k < s->text[i].n_steps; k++)
 		s->text[i].score[k] =
-			*scorer_note(notes, &s->judged[i], s->words[i].end[k]);
+			*scorer_note(notes, &s->input[i], s->words[i].end[k]);
 	return 0;
 }
 
@@ -451,7 +455,7 @@ static int read_words(struct prm *p, struct scoring *s, unsigned n,
 		w->end = malloc(((size_t)t->n_steps + 1) * sizeof(*w->end));
 		ret = w->end ? put_words(p, t, &text, w, e)
 			     : err_set(e, ENOMEM, "no memory for a solution");
-		s->judged[i] = (struct scorer_text){ w->list.id, w->list.n,
+		s->input[i] = (struct scorer_text){ w->list.id, w->list.n,
 			w->n_prompt };
 		*steps += t->n_steps;
 	}
@@ -464,29 +468,29 @@ static int prm_score(
 {
 	struct scoring s = { .text = t,
 		.words = calloc(n, sizeof(*s.words)),
-		.judged = calloc(n, sizeof(*s.judged)) };
+		.input = calloc(n, sizeof(*s.input)) };
 	struct prm *p = r->own;
 	const struct layer *l[] = { &p->dense, &p->out };
 	struct price price;
 	uint32_t steps = 0;
-	int ret = s.words && s.judged
+	int ret = s.words && s.input
 		? read_words(p, &s, n, &steps, e)
 		: err_set(e, ENOMEM, "no memory for %u texts", n);
 
 	if (!ret)
-		ret = scorer_read(r->judge, s.judged, n, score_text, &s, e);
+		ret = scorer_read(r->scorer, s.input, n, score_text, &s, e);
 	for (size_t i = 0; !ret && p->soc && steps && i < ARRAY_LEN(l); i++)
 		if (l[i]->rows &&
 			!price_cpu_matmul(p->soc, steps, l[i]->rows, l[i]->cols,
 				DTYPE_F32, &price))
-			session_add_work_of(scorer_session(r->judge),
+			session_add_work_of(scorer_session(r->scorer),
 				TRACE_PHONE_WORK, &price);
 	for (unsigned i = 0; s.words && i < n; i++) {
 		free(s.words[i].list.id);
 		free(s.words[i].end);
 	}
 	free(s.words);
-	free(s.judged);
+	free(s.input);
 	return ret;
 }
 

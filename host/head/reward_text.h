@@ -1,5 +1,5 @@
-/* What those say and read of a reward who see none: its name, what it scores
- * and counts. Any thread. */
+/* The interface of rewards for code without access to them: names, texts to
+ * score, counters. Any thread. */
 #ifndef HOST_HEAD_REWARD_TEXT_H
 #define HOST_HEAD_REWARD_TEXT_H
 
@@ -10,35 +10,35 @@
 struct err;
 struct opt_word;
 
-/* Names of rewards, beside files. */
+/* Names of rewards, besides files. */
 bool reward_word(size_t i, struct opt_word *);
-/* 0, or -EINVAL for "exact", which is for those whose items have answers; NULL
- * is no name. */
-int reward_check_unanswered(const char *said, struct err *);
+/* 0, or -EINVAL for "exact", which needs items with answers; NULL is no
+ * name. */
+int reward_check_unanswered(const char *name, struct err *);
 
 struct reward_text {
-	const int32_t *token; /* [n]: the prompt, then what was written */
+	const int32_t *token; /* [n]: the prompt, then the generated tokens */
 	size_t n, n_prompt;
-	/* [n_steps] the token that ends each step, as an index into all tokens:
-	 * ascending, behind the prompt. */
+	/* [n_steps] index of each step's last token, among all tokens:
+	 * ascending, after the prompt. */
 	const uint32_t *step_end;
 	uint32_t n_steps;
-	float *score; /* [n_steps] probabilities, written */
-	/* Where it was started so: the target's states behind the layers that
-	 * it named, [n_embd] each, of the prompt's tokens and of what follows
-	 * as far as a step goes, but for one that ends the text. */
+	float *score; /* output: [n_steps] probabilities */
+	/* If the reward was started with taps: the target's states after
+	 * tap_layers layers, [n_embd] each, of the prompt's tokens and of the
+	 * tokens after it up to the last step, without an end-of-text token. */
 	const float *prompt_state, *state;
 };
 
-/* Who scores n texts in place of a reward. */
+/* A function that scores n texts instead of a reward model. */
 typedef int reward_function(
 	void *arg, struct reward_text *, unsigned n, struct err *);
 
-/* What a reward came to so far; _ps is of the phone, where there is one. */
+/* Counters of a reward; _ps is phone time, 0 without a phone. */
 struct reward_stats {
 	uint64_t texts, steps; /* scored */
 	uint64_t tokens;       /* in them */
-	uint64_t rows;         /* computed, prompts among them */
+	uint64_t rows;         /* computed, including prompts */
 	uint64_t passes;
 	uint64_t ns, ps;
 };

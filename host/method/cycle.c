@@ -489,8 +489,8 @@ int cycle_read_prompt(struct cycle *c, struct err *e)
 	int ret;
 
 	session_stats(c->session, &before);
-	ret = session_prefill_with(c->session, c->sequence, prompt + from,
-		n - from, p.drafter->wants ? &reader : NULL, &row, e);
+	ret = session_prefill(c->session, c->sequence, prompt + from, n - from,
+		p.drafter->wants ? &reader : NULL, &row, e);
 	session_stats(c->session, &after);
 	pass_ended(c);
 	if (after.passes > before.passes) {

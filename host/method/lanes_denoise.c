@@ -141,7 +141,7 @@ static int read_prompt(struct lanes *l, struct err *e)
 	l->first[0] = 0;
 	l->got[0] = l->n_rows = some;
 	ret = session_prefill(
-		l->session, x->sequence, token + from, some, &row, e);
+		l->session, x->sequence, token + from, some, NULL, &row, e);
 	if (ret || from + some < prompt)
 		return ret;
 	d->reads_prompt = false;
@@ -160,7 +160,7 @@ static int forward(struct lanes *l, struct err *e)
 			if (l->got[i] && l->in[i]->denoising->clear_cache)
 				session_truncate(
 					l->session, l->in[i]->sequence, 0);
-		ret = session_forward(l->session, &rows, e);
+		ret = session_forward(l->session, &rows, NULL, e);
 		if (ret != -ENOSPC)
 			return ret;
 		/* The cache is too fragmented: the lanes attend to more spans

@@ -139,7 +139,7 @@ static int run_rows(struct lanes *l, struct err *e)
 		if (l->env->method->meanwhile)
 			hooks.meanwhile = meanwhile;
 	}
-	ret = session_forward_with(l->session, &rows, &hooks, e);
+	ret = session_forward(l->session, &rows, &hooks, e);
 	l->device_ns = session_device_ns(l->session) - device;
 	for (uint32_t i = 0; i < l->n_in; i++)
 		if (l->cycle[i])

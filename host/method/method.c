@@ -130,7 +130,7 @@ int method_prefill(struct session *s, const struct generation *g,
 	const int32_t *prompt = gen_tokens(g, &n);
 
 	return session_prefill(
-		s, SESSION_TEXT, prompt + there, n - there, last_row, e);
+		s, SESSION_TEXT, prompt + there, n - there, NULL, last_row, e);
 }
 
 int32_t method_next(

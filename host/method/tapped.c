@@ -71,8 +71,7 @@ int tapped_prefill(struct tapped *t, struct session *s,
 		return err_set(
 			e, ENOMEM, "no memory for the states of %zu tokens", n);
 	session_truncate(s, SESSION_TEXT, 0);
-	return session_prefill_with(
-		s, SESSION_TEXT, token, n, &reader, last_row, e);
+	return session_prefill(s, SESSION_TEXT, token, n, &reader, last_row, e);
 }
 
 /* ---- what follows -------------------------------------------------------- */

@@ -14,16 +14,16 @@
 
 #define MAX_VOCAB (1u << 24)
 
-enum extent { ONE, EMBD, QUERY, KV, HEAD, FF }; /* of a tensor's side */
+enum extent { ONE, EMBD, QUERY, KV, HEAD, FF }; /* of a dimension of a tensor */
 
 enum presence {
 	REQUIRED,
 	OPTIONAL,
-	QKV_BIAS,  /* as struct model_arch has it */
-	HEAD_NORM, /* likewise */
+	QKV_BIAS,  /* required if model_arch.qkv_bias is set */
+	HEAD_NORM, /* required if model_arch.head_norm is set */
 };
 
-/* In the wire's order: enum wire_layer_tensor. */
+/* In the order of enum wire_layer_tensor. */
 static const struct layer_tensor {
 	const char *name;
 	enum extent rows, cols;
@@ -65,7 +65,7 @@ static uint32_t extent(const struct model *m, enum extent x)
 	return 0;
 }
 
-/* GGUF's row length comes first; vectors and norms are f32 by contract. */
+/* GGUF has the row length first; vectors and norms must be f32. */
 static int check_shape(const struct gguf_tensor *t, uint64_t rows,
 	uint64_t cols, struct err *e)
 {
@@ -96,7 +96,7 @@ static int unknown_tensor(struct gguf_str name, struct err *e)
 		(int)(name.len < 96 ? name.len : 96), name.data);
 }
 
-/* "blk.12.attn_q.weight": true with 12 and what comes behind. */
+/* "blk.12.attn_q.weight": true with 12 and "attn_q.weight". */
 static bool parse_layer_name(
 	struct gguf_str name, uint32_t *layer, struct gguf_str *rest)
 {
@@ -284,7 +284,7 @@ fail:
 	return ret;
 }
 
-/* Room for the layers, and the frequencies of another model. */
+/* Allocate the layers, and copy the frequencies of another model. */
 static int alloc_like(struct model *m, const struct model *of, struct err *e)
 {
 	size_t rope = of->n_rot / 2 * sizeof(*of->rope_freq);
@@ -348,7 +348,7 @@ int model_tail(struct model **out, const struct model *of, uint32_t first,
 	*m = *of;
 	m->gguf = NULL;
 	m->packed = NULL;
-	m->behind = first;
+	m->layers_before = first;
 	m->n_layer -= first;
 	ret = alloc_like(m, of, e);
 	if (ret) {

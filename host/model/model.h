@@ -1,10 +1,10 @@
 /*
- * A model file, GGUF or a flash image of one, opened for use: its shape,
- * checked, and where its tensors are. Architectures llama, qwen2 and qwen3, and
- * llada and dream, which are llama and qwen2 with attention in both directions,
- * everywhere or within blocks; another one, or a key that changes the
- * arithmetic in a way this program does not know, is refused by name. Read-only
- * after opening; any thread may read it.
+ * A model file, GGUF or a flash image of one, opened for use: its checked
+ * shape, and its tensors. Supported architectures are llama, qwen2 and qwen3,
+ * and llada and dream, which are llama and qwen2 with bidirectional attention,
+ * everywhere or within blocks. Other architectures, and keys that change the
+ * arithmetic in an unsupported way, are refused by name. Read-only after
+ * opening; any thread may read it.
  */
 #ifndef HOST_MODEL_MODEL_H
 #define HOST_MODEL_MODEL_H
@@ -26,25 +26,26 @@ struct model {
 	const struct model_arch *kind; /* of the same name */
 	uint32_t n_layer, n_embd, n_head, n_kv_head, head_dim, n_rot, n_ff;
 	uint32_t n_vocab;
-	uint32_t n_ctx; /* context the model was trained for */
+	uint32_t n_ctx; /* context length of its training */
 	float norm_eps;
 	bool rope_neox;
-	bool causal;        /* a position sees itself and those before it */
-	int32_t mask_token; /* what a diffusion model fills; -1: no such */
-	/* Of a diffusion model: a row says what stands behind its position, as
-	 * that of a causal one does (Ye et al., "Dream 7B", 2025), not at it.
-	 */
+	bool causal; /* a position attends to itself and earlier ones only */
+	int32_t mask_token; /* mask of a diffusion model; -1: none */
+	/* Diffusion model: a row predicts the token after its position, as in a
+	 * causal model (Ye et al., "Dream 7B", 2025), not the one at it. */
 	bool shift_logits;
 	/*
-	 * Of block diffusion (Arriola et al., "Block Diffusion", 2025): an
-	 * answer's positions, from its first, are blocks of so many. A block
-	 * sees itself both ways and all before it; a prompt is causal. 0: all
-	 * positions of a diffusion model see one another.
+	 * Block diffusion (Arriola et al., "Block Diffusion", 2025): an
+	 * answer's positions, from its first, are blocks of this length. A
+	 * block attends to itself in both directions and to everything before
+	 * it; a prompt is causal. 0: all positions of a diffusion model attend
+	 * to each other.
 	 */
 	uint32_t block_length;
-	/* Layers of another model that its own stand behind: its rows begin
-	 * with the states of these (model_tail). 0: with embeddings. */
-	uint32_t behind;
+	/* Number of another model's layers that its own layers follow: its rows
+	 * begin with the states after those (model_tail). 0: with
+	 * embeddings. */
+	uint32_t layers_before;
 	float *rope_freq; /* [n_rot/2] radians a position, scaling applied */
 
 	const struct gguf_tensor *token_embd;  /* [n_vocab][n_embd] */
@@ -53,45 +54,46 @@ struct model {
 	/* [n_layer][WIRE_T_COUNT]; NULL: the model has none */
 	const struct gguf_tensor *(*layer)[WIRE_T_COUNT];
 
-	/* Of a flash image (owned), else NULL. Then the layers' tensors have
-	 * no data, nor has an output matrix that is packed, nor an embedding
-	 * that stays on flash. */
+	/* For a flash image (owned), else NULL. Then the layers' tensors have
+	 * no data, nor has a packed output matrix, nor an embedding that stays
+	 * on flash. */
 	struct packed *packed;
 };
 
 int model_open(struct model **out, const char *path, struct err *);
-/* A file whose tensors of the names in extra[] (NULL-terminated) are the
- * caller's: of what stands in the place of the output matrix. */
+/* Open a file in which the tensors named in extra[] (NULL-terminated) replace
+ * the output matrix; the caller handles these tensors. */
 int model_open_but(struct model **out, const char *path,
 	const char *const *extra, struct err *);
 /*
- * `base`, which outlives it as `own` does, but for its last layers: from layer
- * `first` on they are those of another file, in tensors of the usual names, of
- * which the others are left alone. -ENOTSUP where base is a flash image, whose
- * layers are not at hand.
+ * `base` with its last layers replaced: layers from `first` on come from
+ * another file, `own`, in tensors of the usual names; tensors of other names
+ * are ignored. `base` and `own` must outlive the result. -ENOTSUP if base is a
+ * flash image, whose layers have no data in memory.
  */
 int model_graft(struct model **out, const struct model *base,
 	const struct gguf *own, uint32_t first, struct err *);
-/* The layers of `of`, which outlives it, from `first` on, by themselves. */
+/* The layers of `of` from `first` on as a model of their own; `of` must outlive
+ * it. */
 int model_tail(struct model **out, const struct model *of, uint32_t first,
 	struct err *);
 void model_close(struct model *);
 
 /*
- * -EFBIG: `what` has n tokens, which do not fit into a context of so many; it
- * wants `need` positions. A larger context is advised only as far as the model
- * was trained for one.
+ * -EFBIG: `what` has n tokens and needs `need` positions, more than the context
+ * has. The message recommends a larger context only if the model was trained
+ * for one.
  */
 int model_no_room(const struct model *, const char *what, size_t n,
 	uint64_t need, uint32_t context, struct err *);
 
-/* Row `token` of the embedding as float32 [n_embd]; token < n_vocab. What
- * packed_embed says, where the embedding stays on flash. */
+/* Row `token` of the embedding as float32 [n_embd]; token < n_vocab. Errors of
+ * packed_embed, if the embedding stays on flash. */
 int model_embed(const struct model *, uint32_t token, float *out, struct err *);
 
-/* For who embeds so often that a read each time is too much: afterwards the
- * embedding is in memory, and model_embed does not fail. Before other threads
- * read the model. */
+/* Load the embedding into memory, for callers that embed too often for a read
+ * each time; after that model_embed cannot fail. Call before other threads read
+ * the model. */
 int model_keep_embedding(struct model *, struct err *);
 
 #endif

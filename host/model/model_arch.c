@@ -8,9 +8,10 @@
 #include <string.h>
 
 /*
- * Files of llama and llada have the rows of Q and K in an order in which pairs
- * are neighbours: llama.cpp's converter permutes them so, of LLaDA too, whose
- * own weights rotate halves. Those of the others are as they were trained.
+ * Files of llama and llada have the rows of Q and K permuted so that rotated
+ * pairs are adjacent: llama.cpp's converter does that, for LLaDA as well, whose
+ * original weights rotate halves. The other architectures keep the original
+ * order.
  */
 static const struct model_arch archs[] = {
 	{ .name = "llama", .causal = true },
@@ -29,7 +30,7 @@ static const struct model_arch archs[] = {
 		.shift_logits = true },
 };
 
-/* Diffusion models of other kinds. */
+/* Unsupported diffusion models. */
 static const struct other {
 	const char *name, *why;
 } others[] = {

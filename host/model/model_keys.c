@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bounds of what is believed: far above any model of these families, far
- * below where a product of two would not fit into 64 bits. */
+/* Bounds on values in files: far above any model of these families, and low
+ * enough that products of two fit into 64 bits. */
 #define MAX_EMBD     (1u << 16)
 #define MAX_HEADS    (1u << 12)
 #define MAX_HEAD_DIM (1u << 10)
@@ -81,7 +81,7 @@ static int read_arch(struct model *m, struct err *e)
 {
 	struct key causal;
 	struct gguf_str s;
-	bool said;
+	bool causal_key;
 	int ret = gguf_str(m->gguf, "general.architecture", &s, e);
 
 	if (ret < 0)
@@ -97,13 +97,13 @@ static int read_arch(struct model *m, struct err *e)
 	 * confirm that. */
 	m->causal = m->kind->causal;
 	causal = key_of(m, "attention.causal");
-	ret = gguf_bool(m->gguf, causal.name, &said, e);
+	ret = gguf_bool(m->gguf, causal.name, &causal_key, e);
 	if (ret < 0)
 		return ret;
-	if (ret && said != m->causal)
+	if (ret && causal_key != m->causal)
 		return err_set(e, ENOTSUP,
 			"key '%s' is %s, which is not supported for %s",
-			causal.name, said ? "true" : "false", m->arch);
+			causal.name, causal_key ? "true" : "false", m->arch);
 	return 0;
 }
 
@@ -136,8 +136,8 @@ static int read_shape(struct model *m, struct err *e)
 	return 0;
 }
 
-/* The size of a head: its own key, or the embedding shared out. How many values
- * of it are rotated. */
+/* Head size: from its own key, or the embedding size divided by the number of
+ * heads; and how many of its values are rotated. */
 static int read_head(struct model *m, struct err *e)
 {
 	uint32_t key = 0, value = 0;
@@ -247,8 +247,8 @@ static int read_mask(struct model *m, struct err *e)
 }
 
 /*
- * Keys that change the arithmetic unless they hold this value (or the
- * second): a file may carry them and say that they are off.
+ * Keys that change the arithmetic unless they have this value (or the second
+ * one): a file may contain them as turned off.
  */
 static const struct neutral {
 	const char *suffix;
@@ -274,7 +274,7 @@ static const struct neutral {
 	{ "rope.scaling.yarn_log_multiplier", 0, 0 },
 };
 
-/* Keys of these groups that are read here, or that change nothing. */
+/* Keys in guarded groups that are read here, or that have no effect. */
 static const char *const known[] = {
 	"attention.head_count",
 	"attention.head_count_kv",
@@ -282,14 +282,14 @@ static const char *const known[] = {
 	"attention.key_length",
 	"attention.value_length",
 	"attention.layer_norm_rms_epsilon",
-	"attention.layer_norm_epsilon", /* of the other norm: unused */
+	"attention.layer_norm_epsilon", /* of the other kind of norm: unused */
 	"attention.sliding_window",
 	"rope.dimension_count",
 	"rope.freq_base",
 	"rope.scale_linear",
 	"rope.scaling.type",
 	"rope.scaling.factor",
-	"rope.scaling.original_context_length", /* yarn's, refused if used */
+	"rope.scaling.original_context_length", /* yarn's, refused if in use */
 	"rope.scaling.finetuned",
 	"rope.scaling.yarn_ext_factor",
 	"rope.scaling.yarn_attn_factor",
@@ -297,7 +297,7 @@ static const char *const known[] = {
 	"rope.scaling.yarn_beta_slow",
 };
 
-/* Groups in which a key nobody knows may well change the arithmetic. */
+/* Groups in which an unknown key probably changes the arithmetic. */
 static const char *const guarded[] = { "attention.", "rope.", "expert", "ssm.",
 	"altup.", "hyper_connection." };
 
@@ -346,8 +346,8 @@ static int check_key(
 }
 
 /*
- * Of a causal model, a file whose attention we would get wrong has them; of the
- * others it may want its masks filled in a way that is not known here.
+ * In a causal model's file they indicate bidirectional attention; in others, an
+ * unknown way to fill masks.
  */
 static int check_diffusion_key(
 	const struct model *m, const struct gguf_kv *kv, struct err *e)
@@ -367,7 +367,7 @@ static int check_diffusion_key(
 		m->causal ? "supported" : "known", m->arch);
 }
 
-/* What stands behind "llama." in a key; false: it is another's. */
+/* The part of a key after "llama."; false: another group's key. */
 static bool suffix_of(
 	const struct model *m, struct gguf_str key, struct gguf_str *suffix)
 {
@@ -408,7 +408,7 @@ int keys_read(struct model *m, struct err *e)
 		(ret = read_mask(m, e)) || (ret = check_keys(m, e)))
 		return ret;
 
-	/* A window as long as the context changes nothing. */
+	/* A window as long as the context has no effect. */
 	k = key_of(m, "attention.sliding_window");
 	ret = gguf_u64(m->gguf, k.name, &window, e);
 	if (ret <= 0)
@@ -421,7 +421,7 @@ int keys_read(struct model *m, struct err *e)
 	return 0;
 }
 
-/* By what positions are divided: 1 when there is no scaling. */
+/* The divisor of positions: 1 without scaling. */
 static int read_linear_scaling(
 	const struct model *m, double *factor, struct err *e)
 {
@@ -431,7 +431,7 @@ static int read_linear_scaling(
 
 	*factor = 0;
 	ret = find_f64(m, "rope.scaling.factor", factor, e);
-	if (!ret) /* its older name */
+	if (!ret) /* older name */
 		ret = find_f64(m, "rope.scale_linear", factor, e);
 	if (ret < 0)
 		return ret;

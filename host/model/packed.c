@@ -16,7 +16,7 @@
 
 #define EMBD_PART 16384 /* a few rows */
 
-/* Memory for an extent of which there is one. */
+/* Allocate memory for the only extent of a kind. */
 static int alloc_extent(
 	const struct image *im, enum image_kind kind, void **out, struct err *e)
 {
@@ -37,7 +37,7 @@ static int alloc_extent(
 
 /* ---- metadata ---- */
 
-/* 0: no such matrix. */
+/* Bytes of an entry; 0: invalid. */
 static size_t entry_bytes(const struct packed_entry *t)
 {
 	size_t bytes;
@@ -49,7 +49,7 @@ static size_t entry_bytes(const struct packed_entry *t)
 	return bytes;
 }
 
-/* Give the gguf the data of entry i, or note the entry for packed_bind. */
+/* Set the gguf's data for entry i, or note the entry for packed_bind. */
 static int take_entry(struct packed *p, struct gguf *g, size_t i, struct err *e)
 {
 	const struct packed_entry *t = &p->entry[i];
@@ -135,7 +135,7 @@ static int read_metadata(struct packed *p, struct gguf **g, struct err *e)
 	p->n_entries = h->n_tensors;
 	p->entry =
 		(struct packed_entry *)(void *)((char *)p->metadata + h->table);
-	/* One more: no count makes calloc return NULL. */
+	/* One more, as calloc may return NULL for a count of 0. */
 	p->of_layer = calloc(gguf_n_tensors(*g) + 1, sizeof(*p->of_layer));
 	if (!p->of_layer)
 		return err_set(e, ENOMEM, "no memory for a table of tensors");
@@ -206,7 +206,8 @@ static int index_of(const struct model *m, const struct gguf_tensor *t)
 	return (int)(t - gguf_tensor_at(m->gguf, 0));
 }
 
-/* Its entry, which must lie at `at` of the layer's extent. */
+/* Find the tensor's entry, which must be at offset `at` of the layer's
+ * extent. */
 static int bind_tensor(struct packed *p, const struct model *m, uint32_t layer,
 	unsigned i, uint64_t at, struct err *e)
 {
@@ -265,27 +266,6 @@ static int bind_layer(
 	return 0;
 }
 
-static int bind_output(struct packed *p, const struct model *m, struct err *e)
-{
-	for (size_t i = 0; i < p->n_entries; i++) {
-		const struct packed_entry *t = &p->entry[i];
-		const struct image_extent *x =
-			image_extent_at(p->image, t->extent);
-
-		if (x->kind != IMAGE_OUTPUT)
-			continue;
-		if ((int)t->tensor != index_of(m, m->output) ||
-			p->output.rows || t->offset ||
-			align_up(entry_bytes(t), PACKED_ALIGN) != x->bytes)
-			return err_set(e, EINVAL,
-				"extent 'output matrix' must hold tensor "
-				"'%.*s' and no other data",
-				(int)m->output->name.len, m->output->name.data);
-		p->output = wire_of(t);
-	}
-	return 0;
-}
-
 static bool is_of_layer(const struct model *m, const struct gguf_tensor *t)
 {
 	for (uint32_t l = 0; l < m->n_layer; l++)
@@ -305,12 +285,26 @@ int packed_bind(struct packed *p, const struct model *m, struct err *e)
 			e, ENOMEM, "no memory for %u layers", m->n_layer);
 	for (uint32_t l = 0; l < m->n_layer && !ret; l++)
 		ret = bind_layer(p, m, l, e);
-	if (!ret)
-		ret = bind_output(p, m, e);
 	if (ret)
 		return ret;
-	/* Each tensor's data must be somewhere: a layer's where bind_tensor
-	 * looked, all others in memory. */
+	for (size_t i = 0; i < p->n_entries; i++) {
+		const struct packed_entry *t = &p->entry[i];
+		const struct image_extent *x =
+			image_extent_at(p->image, t->extent);
+
+		if (x->kind != IMAGE_OUTPUT)
+			continue;
+		if ((int)t->tensor != index_of(m, m->output) ||
+			p->output.rows || t->offset ||
+			align_up(entry_bytes(t), PACKED_ALIGN) != x->bytes)
+			return err_set(e, EINVAL,
+				"extent 'output matrix' must hold tensor "
+				"'%.*s' and no other data",
+				(int)m->output->name.len, m->output->name.data);
+		p->output = wire_of(t);
+	}
+	/* Each tensor's data must exist: a layer's in its extent, all others in
+	 * memory. */
 	for (size_t i = 0; i < gguf_n_tensors(m->gguf); i++) {
 		const struct gguf_tensor *t = gguf_tensor_at(m->gguf, i);
 
@@ -333,7 +327,7 @@ bool packed_may_stay(const struct packed *p, enum image_kind kind)
 	return x && x->codec == IMAGE_RAW && x->bytes >= PACKED_STAYS;
 }
 
-/* All tensors of the host but one, by way of `part`. */
+/* Copy all tensors of the host but one, in parts. */
 static int copy_others(struct packed *p, size_t embd, void *part, struct err *e)
 {
 	for (size_t i = 0; i < p->n_entries; i++) {

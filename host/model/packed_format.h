@@ -1,8 +1,8 @@
 /*
- * What the metadata of a model's flash image are: the head, the model file's
- * header as it was (docs/flash-image.md), and a table that says in which
- * extent each tensor lies. Little endian; reserved bytes are 0. Written by
- * host/convert/convert.c, read by host/model/packed.c.
+ * Metadata of a model's flash image: the head, the unchanged header of the
+ * model file (docs/flash-image.md), and a table with each tensor's extent.
+ * Little endian; reserved bytes are 0. Written by host/convert/convert.c, read
+ * by host/model/packed.c.
  */
 #ifndef HOST_MODEL_PACKED_FORMAT_H
 #define HOST_MODEL_PACKED_FORMAT_H
@@ -26,8 +26,8 @@ _Static_assert(sizeof(struct packed_head) == 64, "format");
 _Static_assert(offsetof(struct packed_head, n_tensors) == 32, "format");
 
 /*
- * Tensors of layers stand in an extent in the wire's order
- * (ipc/wire.h: enum wire_layer_tensor), each on the first free multiple of 64.
+ * Tensors of layers are stored in an extent in the wire's order (ipc/wire.h:
+ * enum wire_layer_tensor), each at the next multiple of 64.
  */
 struct packed_entry {
 	uint32_t tensor; /* in the order of the model file's header */

@@ -1,11 +1,11 @@
 /*
  * Which layers of a model stay in memory, and which are streamed in every pass.
- * They lie in runs: in each first a share of those that stay, then a share of
- * those that are streamed, so that flash fills the slots while the ones
- * compute, and computes with the others in the end. In one run all that stay
- * come first, as Lever's paper has them (its section on DRAM budgets); then
- * flash is done with what there are slots for long before the first is wanted,
- * and behind it the device waits for all the rest.
+ * Layers alternate in runs, each a share of the resident layers followed by a
+ * share of the streamed ones, so that flash fills the slots while the device
+ * computes the resident layers. With a single run all resident layers come
+ * first, as in Lever's paper (its section on DRAM budgets); flash then fills
+ * its slots long before the first streamed layer is needed, and afterwards the
+ * device waits for the rest.
  */
 #ifndef HOST_MODEL_RESIDENCY_H
 #define HOST_MODEL_RESIDENCY_H
@@ -14,11 +14,11 @@
 #include <stdint.h>
 
 struct residency {
-	uint32_t n_layer, resident; /* layers; of them in memory */
+	uint32_t n_layer, resident; /* all layers; those in memory */
 	uint32_t runs;              /* >= 1 */
 };
 
-/* No more runs than let each have layers of both kinds. */
+/* Uses at most as many runs as let each have layers of both kinds. */
 static inline struct residency residency_of(
 	uint32_t n_layer, uint32_t resident, uint32_t runs)
 {
@@ -29,14 +29,14 @@ static inline struct residency residency_of(
 	return (struct residency){ n_layer, resident, runs ? runs : 1 };
 }
 
-/* Of `n` layers of one kind those in front of a run. */
+/* Of `n` layers of one kind, the number before a run. */
 static inline uint32_t residency_before(
 	const struct residency *r, uint32_t n, uint32_t run)
 {
 	return (uint32_t)((uint64_t)n * run / r->runs);
 }
 
-/* Layers in front of the first that is streamed, of all where none is. */
+/* Number of layers before the first streamed one; all if none is. */
 static inline uint32_t residency_first(const struct residency *r)
 {
 	return residency_before(r, r->resident, 1);

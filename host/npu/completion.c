@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOWEST_STATUS (-4095) /* where the errnos end */
-/* A request this short needs no look at the clock. */
+#define LOWEST_STATUS (-4095) /* lowest negated errno */
+/* Busy times up to this are accepted without reading the clock. */
 #define SURELY_NS 1000000ull
 
 const char *completion_op(uint32_t op)
@@ -28,20 +28,6 @@ const char *completion_op(uint32_t op)
 	};
 
 	return op < ARRAY_LEN(names) && names[op] ? names[op] : "?";
-}
-
-static int check_words(const struct wire_done *done,
-	const struct npu_request *r, struct err *e)
-{
-	if (done->op != r->op)
-		return err_set(e, EPROTO, "it answers operation %u (%s)",
-			done->op, completion_op(done->op));
-	if (done->status > 0 || done->status < LOWEST_STATUS)
-		return err_set(
-			e, EPROTO, "status %d is no error code", done->status);
-	if (!memchr(done->text, '\0', sizeof(done->text)))
-		return err_set(e, EPROTO, "its text has no end");
-	return 0;
 }
 
 static int check_counters(
@@ -74,7 +60,7 @@ static int check_counters(
 		(unsigned long long)c->busy_ns, (unsigned long long)age);
 }
 
-/* What the device holds of graphs was never less than it is. */
+/* The maximum of held graphs is never less than the present number. */
 static int check_graphs(const struct wire_done *done, struct err *e)
 {
 	const uint32_t *arg = done->arg;
@@ -96,7 +82,7 @@ static int check_graphs(const struct wire_done *done, struct err *e)
 		arg[WIRE_GRAPHS_KIB], arg[WIRE_GRAPHS_MOST_KIB]);
 }
 
-/* Sharing reads less. */
+/* Sharing never reads more. */
 static int check_run(const struct wire_done *done, struct err *e)
 {
 	uint64_t read = completion_u64(done, WIRE_RUN_KV_READ);
@@ -119,29 +105,16 @@ static int check_run(const struct wire_done *done, struct err *e)
 		(unsigned long long)read, (unsigned long long)apart);
 }
 
-static int check_price(const struct wire_done *done, bool priced, struct err *e)
-{
-	uint64_t most = priced ? COMPLETION_MOST : 0;
-
-	for (unsigned i = 0; i < WIRE_PRICE_WORDS; i++)
-		if (done->price[i] > most)
-			return err_set(e, EPROTO,
-				"word %u of its price is %llu%s", i,
-				(unsigned long long)done->price[i],
-				priced ? ", more than any request can take"
-				       : ", but it was told no phone");
-	return 0;
-}
-
 int completion_take(const struct packet *p, const struct npu_request *r,
 	bool priced, uint64_t opened_ns, struct wire_done *done, struct err *e)
 {
-	int ret;
+	uint64_t most = priced ? COMPLETION_MOST : 0;
+	int ret = 0;
 
 	if (!r)
 		return err_set(e, EPROTO,
-			"the device answered request %u, which is not under "
-			"way",
+			"the device answered request %u, which is not in "
+			"flight",
 			p->seq);
 	if (p->len != sizeof(*done) || p->n_refs)
 		return err_set(e, EPROTO,
@@ -150,13 +123,25 @@ int completion_take(const struct packet *p, const struct npu_request *r,
 			r->seq, completion_op(r->op), p->len, p->n_refs,
 			sizeof(*done));
 	memcpy(done, p->msg, sizeof(*done));
-	ret = check_words(done, r, e);
-	if (!ret)
+	if (done->op != r->op)
+		ret = err_set(e, EPROTO, "it answers operation %u (%s)",
+			done->op, completion_op(done->op));
+	else if (done->status > 0 || done->status < LOWEST_STATUS)
+		ret = err_set(
+			e, EPROTO, "status %d is no error code", done->status);
+	else if (!memchr(done->text, '\0', sizeof(done->text)))
+		ret = err_set(e, EPROTO, "its text has no end");
+	else
 		err_plain(done->text);
 	if (!ret)
 		ret = check_counters(&done->counters, opened_ns, e);
-	if (!ret)
-		ret = check_price(done, priced, e);
+	for (unsigned i = 0; i < WIRE_PRICE_WORDS && !ret; i++)
+		if (done->price[i] > most)
+			ret = err_set(e, EPROTO,
+				"word %u of its price is %llu%s", i,
+				(unsigned long long)done->price[i],
+				priced ? ", more than any request can take"
+				       : ", but it has no cost model");
 	if (!ret)
 		ret = check_graphs(done, e);
 	if (!ret)

@@ -1,9 +1,9 @@
 /*
- * What a device may answer. A completion is another process's word: its length,
- * number, operation, status, text, counters and price are held against the
- * request that it claims to answer before anything is done by them.
+ * Checks of completions. A completion comes from another process, so its
+ * length, number, operation, status, text, counters and price are compared with
+ * the request that it answers before any of them is used.
  *
- * No state, no I/O: the bytes come from whoever received them.
+ * No state, no I/O.
  */
 #ifndef HOST_NPU_COMPLETION_H
 #define HOST_NPU_COMPLETION_H
@@ -18,25 +18,26 @@ struct npu_request;
 struct packet;
 
 /* More than any request can take or count: picoseconds and picojoules of a
- * phone (2.5 hours), bytes, lines. Two thousand of them fit into a sum. */
+ * phone (2.5 hours), bytes, lines. The sum of two thousand such values does not
+ * overflow. */
 #define COMPLETION_MOST (UINT64_C(1) << 53)
 
 /*
- * 0 and *done, or -EPROTO and a sentence that names the request and what is
- * wrong with its answer. `request` is that of the packet's number, NULL if
- * there is none; a device that was told no phone (priced false) has no price to
- * tell; it cannot have been busy before `opened_ns`. The err is not NULL.
+ * 0 and *done, or -EPROTO with a message that names the request and the fault.
+ * `request` is the one with the packet's number, NULL if there is none; without
+ * a cost model (priced false) a completion has no price; the device cannot have
+ * been busy since before `opened_ns`. The err is not NULL.
  */
 int completion_take(const struct packet *, const struct npu_request *,
 	bool priced, uint64_t opened_ns, struct wire_done *done, struct err *);
 
-/* A number of two words of done->arg, the lower first. */
+/* A number in two words of done->arg, the lower first. */
 static inline uint64_t completion_u64(const struct wire_done *done, unsigned at)
 {
 	return done->arg[at] | (uint64_t)done->arg[at + 1] << 32;
 }
 
-/* "graph run"; "?" for what is no operation. */
+/* "graph run"; "?" for an invalid operation. */
 const char *completion_op(uint32_t op);
 
 #endif

@@ -55,9 +55,9 @@ const char *launch_find(char path[PATH_MAX])
 }
 
 /*
- * Results go to the host's standard output, so the device must not hold it
+ * Results go to the host's standard output, so the device must not keep that
  * open: a reader of a pipe would wait for the device to end as well. The same
- * is true of whatever else the program has open that this is part of.
+ * holds for any other descriptor of the host program.
  */
 static int child_files(posix_spawn_file_actions_t *fa, int link_fd, bool quiet)
 {
@@ -75,7 +75,7 @@ static int child_files(posix_spawn_file_actions_t *fa, int link_fd, bool quiet)
 	return posix_spawn_file_actions_addclosefrom_np(fa, CHILD_FD + 1);
 }
 
-/* Whatever the host was started with, the child's signals are as usual. */
+/* Reset the child's signals to their defaults, whatever the host inherited. */
 static int child_attributes(posix_spawnattr_t *attr)
 {
 	sigset_t all, none;
@@ -95,7 +95,7 @@ static int child_attributes(posix_spawnattr_t *attr)
 /* "--life=2" */
 #define NUMBER_BYTES 48
 
-/* An option with a number, where that is not what goes without saying. */
+/* Add an option with a number, unless it is the default. */
 static void add_number(char **argv, unsigned *n, char text[NUMBER_BYTES],
 	const char *name, uint64_t value, uint64_t usual)
 {
@@ -105,8 +105,8 @@ static void add_number(char **argv, unsigned *n, char text[NUMBER_BYTES],
 	argv[(*n)++] = text;
 }
 
-/* An option with a text, if there is one; false: no memory. posix_spawn wants
- * strings that the child could write. */
+/* Add an option with a text, if there is one; false: no memory. posix_spawn
+ * needs writable strings. */
 static bool add_text(
 	char **argv, unsigned *n, char *name, const char *text, char **copy)
 {
@@ -118,7 +118,7 @@ static bool add_text(
 	return *copy || !text;
 }
 
-/* 0 or an errno, positive: posix_spawn's way. */
+/* 0 or a positive errno, as posix_spawn returns. */
 static int spawn(
 	const char *path, int link_fd, const struct launch_opts *o, pid_t *pid)
 {
@@ -184,7 +184,7 @@ int launch_start(struct launch *l, const struct launch_opts *o, int *link_fd,
 		l->pid = 0;
 		return err_sys(e, ret, "cannot start the device program '%s'%s",
 			program ? program : path,
-			program ? "" : " (TANDEM_NPU=PATH says where it is)");
+			program ? "" : " (TANDEM_NPU=PATH names it)");
 	}
 	*link_fd = fd[0];
 	return 0;
@@ -192,8 +192,8 @@ int launch_start(struct launch *l, const struct launch_opts *o, int *link_fd,
 
 int launch_wait(struct launch *l, unsigned timeout_ms)
 {
-	/* Readable once the child has ended. Without one (no file descriptor is
-	 * left) the child is looked at every millisecond. */
+	/* Readable once the child has ended. Without one (no descriptor is
+	 * left) the child is checked every millisecond. */
 	struct pollfd p = { .events = POLLIN };
 	uint64_t until = clock_ns() + timeout_ms * 1000000ull;
 	int ret = 0;

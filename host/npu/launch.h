@@ -1,11 +1,11 @@
 /*
- * The device process as the host's child: finding the program, starting it
- * with one end of a socket pair, and seeing it end. It never outlives the
+ * The device process as a child of the host: finding the program, starting it
+ * with one end of a socket pair, and waiting for its end. It never outlives the
  * handle: launch_end waits a bounded time and then kills.
  *
- * The child is a process group of its own: what the user types at the
- * terminal (Ctrl-C, Ctrl-Z) is the host's to answer, and the device ends when
- * the host says goodbye or is gone.
+ * The child is a process group of its own: signals from the terminal (Ctrl-C,
+ * Ctrl-Z) go to the host only, and the device ends when the host says goodbye
+ * or is gone.
  */
 #ifndef HOST_NPU_LAUNCH_H
 #define HOST_NPU_LAUNCH_H
@@ -24,29 +24,29 @@ struct launch {
 };
 
 struct launch_opts {
-	const char *program; /* NULL: that of launch_find */
-	bool quiet;          /* what it says on standard error is thrown away */
-	/* Which it is, from 1: another takes the place of one that was lost,
-	 * and most faults are for the first. */
+	const char *program; /* NULL: found by launch_find */
+	bool quiet;          /* discard its standard error */
+	/* Number of the device, from 1: replacements have higher numbers, and
+	 * most planned faults apply to the first only. */
 	unsigned life;
-	const char *fault;    /* a plan of them, as its option; NULL: none */
-	uint64_t va_extended; /* as its options; 0: not said */
+	const char *fault;    /* fault plan for its option; NULL: none */
+	uint64_t va_extended; /* for its options; 0: default */
 	uint32_t va_defer, va_map_us;
-	/* Files that it is given as its options of these names; NULL: none. */
+	/* Files for its options of these names; NULL: none. */
 	const char *coherence_report, *coherence_suppress;
 };
 
 /*
- * The device program: the one TANDEM_NPU names, else the one where Tandem lies
- * (base/home.h), else the one in bin of the prefix that this is installed in,
- * else a bare name for PATH to find. The way it was found, in words, or NULL
- * when TANDEM_NPU names what cannot be run (errno says why).
+ * Find the device program: $TANDEM_NPU, or the one beside Tandem (base/home.h),
+ * or in bin of the installation prefix, or a bare name for PATH. Returns how it
+ * was found, in words, or NULL when TANDEM_NPU is not executable (errno says
+ * why).
  */
 const char *launch_find(char path[PATH_MAX]);
 
 /*
- * Start it. *link_fd is the host's end, the caller's. Of this process's
- * descriptors the child has none but standard error.
+ * Start the device. *link_fd is the host's end, owned by the caller. The child
+ * inherits no descriptor but standard error.
  */
 int launch_start(struct launch *, const struct launch_opts *, int *link_fd,
 	struct err *);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUSY_MS 1 /* between two calls of a waiting host's other work */
+#define BUSY_MS 1 /* between two calls of `busy` */
 
 /* ---- a device ------------------------------------------------------------ */
 
@@ -24,8 +24,7 @@ static int npu_failure(const struct npu *n, struct err *e)
 	return n->failed.code;
 }
 
-/* Where there is no device, or one that said what it may not, nothing is asked
- * of it. */
+/* No more requests are sent without a device or after an invalid answer. */
 int npu_broken(struct npu *n, const struct err *why, struct err *e)
 {
 	n->broken = true;
@@ -42,8 +41,9 @@ static int reach(struct npu *n, struct err *e)
 	n->opts.launch.life = n->generation;
 	if (!n->ops->open(
 		    n->ops->arg, &n->opts, &n->device, &n->welcome, &why)) {
-		if (n->opts.tell && n->ops->tell)
-			brackets_connect(n->opts.tell, n->ops->tell(n->device));
+		if (n->opts.brackets && n->ops->brackets)
+			brackets_connect(
+				n->opts.brackets, n->ops->brackets(n->device));
 		return npu_trace_reached(n, e);
 	}
 	n->device = NULL;
@@ -55,17 +55,23 @@ static void leave(struct npu *n)
 	if (!n->device)
 		return;
 	n->stats.sleeps += n->ops->sleeps(n->device);
-	if (n->opts.tell)
-		brackets_connect(n->opts.tell, NULL);
+	if (n->opts.brackets)
+		brackets_connect(n->opts.brackets, NULL);
 	npu_trace_left(n);
 	npu_trace_closed(n);
 	n->ops->close(n->device);
 	n->device = NULL;
 }
 
-/* A device may be reached again long after the caller's strings are gone. */
-static int keep_opts(struct npu *n, const struct npu_opts *opts, struct err *e)
+int npu_open(struct npu **out, const struct npu_opts *opts, struct err *e)
 {
+	struct npu *n = calloc(1, sizeof(*n));
+	int ret;
+
+	if (!n)
+		return err_set(e, ENOMEM, "no memory for a device handle");
+	/* The strings are copied, because a device may be reached again long
+	 * after the caller's strings are freed. */
 	n->opts = *opts;
 	n->ops = opts->ops ? opts->ops : &npu_process;
 	if (opts->socket)
@@ -86,19 +92,8 @@ static int keep_opts(struct npu *n, const struct npu_opts *opts, struct err *e)
 		(opts->launch.coherence_report && !n->report) ||
 		(opts->launch.coherence_suppress && !n->suppress) ||
 		(opts->launch.fault && !n->fault))
-		return err_set(e, ENOMEM, "no memory for a device handle");
-	return 0;
-}
-
-int npu_open(struct npu **out, const struct npu_opts *opts, struct err *e)
-{
-	struct npu *n = calloc(1, sizeof(*n));
-	int ret;
-
-	if (!n)
-		return err_set(e, ENOMEM, "no memory for a device handle");
-	ret = keep_opts(n, opts, e);
-	if (!ret)
+		ret = err_set(e, ENOMEM, "no memory for a device handle");
+	else
 		ret = reach(n, e);
 	if (ret) {
 		npu_close(n);
@@ -126,7 +121,7 @@ int npu_reopen(struct npu *n, struct err *e)
 	npu_trace_lost(n);
 	leave(n);
 	n->log = (struct npu_log){ 0 };
-	n->under_way = 0;
+	n->in_flight = 0;
 	n->n_shared = 0;
 	n->stats.extended_bytes = n->stats.extended_buffers = 0;
 	n->priced = n->broken = false;
@@ -226,8 +221,8 @@ static void count(struct npu *n, uint32_t seq, const struct wire_done *done)
 			done->text);
 }
 
-/* Who is told of what the device does passes that on while it does it. */
-static int receive_told(
+/* While waiting, pass on the device's trace events. */
+static int receive_traced(
 	struct npu *n, struct packet *p, int timeout_ms, struct err *e)
 {
 	int ret = n->ops->recv(n->device, p, 0, e);
@@ -247,7 +242,7 @@ static int receive_told(
 	return ret;
 }
 
-/* One completion. -EAGAIN when none came in time (-1: there is no limit). */
+/* Collect one completion. -EAGAIN when none arrived in time (-1: no limit). */
 static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 	struct wire_done *done, struct err *e)
 {
@@ -255,10 +250,10 @@ static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 	struct packet p;
 	struct err why;
 	int ret = n->opts.trace && timeout_ms
-		? receive_told(n, &p, timeout_ms, &why)
+		? receive_traced(n, &p, timeout_ms, &why)
 		: n->ops->recv(n->device, &p, timeout_ms, &why);
 
-	/* What is no packet is an answer that no device may give, too. */
+	/* A broken packet counts as an invalid answer, too. */
 	if (ret == -EPROTO || ret == -EBADMSG) {
 		why.code = -EPROTO;
 		return npu_broken(n, &why, e);
@@ -273,7 +268,7 @@ static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 	*seq = r->seq;
 	npu_trace_done(n, r, done);
 	npu_log_done(&n->log, r);
-	n->under_way--;
+	n->in_flight--;
 	count(n, *seq, done);
 	return 0;
 }
@@ -281,7 +276,8 @@ static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 static void remember_failure(
 	struct npu *n, uint32_t seq, const struct wire_done *done)
 {
-	/* The device's word: it must not pass for a code of ours. */
+	/* The status comes from the device: it must not be taken for one of our
+	 * own error codes. */
 	int code = done->status == -ENOMEM ? ENOMEM : EIO;
 
 	if (!done->status || n->failed.code)
@@ -311,7 +307,7 @@ int npu_drain_to(struct npu *n, unsigned few, void (*busy)(void *arg),
 	struct err none;
 	uint32_t seq;
 
-	while (n->under_way > few && !n->broken) {
+	while (n->in_flight > few && !n->broken) {
 		int ret = npu_collect(
 			n, busy ? BUSY_MS : -1, &seq, &done, busy ? &none : e);
 
@@ -333,16 +329,16 @@ int npu_drain(struct npu *n, struct err *e)
 	return npu_drain_to(n, 0, NULL, NULL, e);
 }
 
-/* With a trace each answer is taken when it comes, for its time. */
+/* With a trace, answers are collected one by one, for their times. */
 int npu_drain_together(struct npu *n, struct err *e)
 {
 	struct wire_done done;
 	uint32_t seq;
 	int ret = 0;
 
-	while (n->under_way && !n->broken && !ret) {
+	while (n->in_flight && !n->broken && !ret) {
 		if (!n->opts.trace)
-			sleep_past(n, n->under_way);
+			sleep_past(n, n->in_flight);
 		ret = npu_collect(n, -1, &seq, &done, e);
 		if (!ret)
 			remember_failure(n, seq, &done);
@@ -357,7 +353,7 @@ int npu_poll(struct npu *n, struct err *e)
 	struct err why;
 	uint32_t seq;
 
-	while (n->under_way && !n->broken) {
+	while (n->in_flight && !n->broken) {
 		int ret = npu_collect(n, 0, &seq, &done, &why);
 
 		if (ret == -EAGAIN)
@@ -374,10 +370,9 @@ int npu_poll(struct npu *n, struct err *e)
 /* ---- requests ------------------------------------------------------------ */
 
 /*
- * Requests under way are bounded before their completions are collected: the
- * device waits when the completion ring is full and we wait when the request
- * ring is, and a bound far below what either holds keeps both from happening
- * at once.
+ * The number of requests in flight is bounded: the device waits when the
+ * completion ring is full, and the host when the request ring is full; a bound
+ * far below both sizes keeps both from happening at once.
  */
 int npu_send(struct npu *n, const struct wire_ref *refs, unsigned n_refs,
 	const void *msg, size_t len, uint32_t *seq, struct err *e)
@@ -393,7 +388,7 @@ int npu_send(struct npu *n, const struct wire_ref *refs, unsigned n_refs,
 		return ret;
 	memcpy(&r.op, msg, sizeof(r.op));
 	npu_log_put(&n->log, &r);
-	n->under_way++;
+	n->in_flight++;
 	npu_trace_sent(n, r.seq, from);
 	n->next_seq++;
 	if (seq)
@@ -409,7 +404,7 @@ int npu_call(struct npu *n, const void *msg, size_t len, struct wire_done *done,
 
 	while (!ret) {
 		ret = npu_collect(n, -1, &seq, done, e);
-		if (ret == -ECANCELED) { /* what it changed must be known */
+		if (ret == -ECANCELED) { /* its effect must be known */
 			ret = 0;
 			continue;
 		}
@@ -446,7 +441,7 @@ int npu_price_for(struct npu *n, const struct soc *soc, struct err *e)
 	struct wire_done done;
 	int ret;
 
-	n->priced = true; /* its answer to this may be the first with a price */
+	n->priced = true; /* the answer to this may be the first with a price */
 	ret = npu_call(n, &msg, sizeof(msg), &done, e);
 	if (!ret && done.status)
 		ret = err_set(

@@ -1,7 +1,6 @@
 /*
- * What the files of `npu` share: its state. npu.c sends requests and takes
- * their completions, npu_map.c gives the device memory. Nobody else includes
- * it.
+ * Private state of the npu files: npu.c sends requests and collects their
+ * completions, npu_map.c maps memory. Included by these files only.
  */
 #ifndef HOST_NPU_NPU_IMPL_H
 #define HOST_NPU_NPU_IMPL_H
@@ -14,16 +13,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A buffer that the device was given. */
+/* A buffer shared with the device. */
 struct shared {
 	char name[BUFFER_NAME_MAX];
 	uint32_t generation;
 	uint32_t addr; /* in the window; 0: not mapped */
 	uint64_t bytes;
-	bool extended; /* it has a place in that region: */
-	uint64_t at;   /* from its beginning */
-	/* The trace was told of its mapping, on this lane. */
-	bool told;
+	bool extended; /* mapped in the extended region */
+	uint64_t at;   /* offset in that region */
+	/* Its mapping is open in the trace, on this lane. */
+	bool traced;
 	uint32_t lane;
 };
 
@@ -31,23 +30,25 @@ struct npu_timeline;
 
 struct npu {
 	struct npu_opts opts;
-	char *socket, *program, *report, *suppress, *fault; /* of opts */
+	/* copies of strings in opts */
+	char *socket, *program, *report, *suppress, *fault;
 	const struct npu_ops *ops;
 	void *device; /* NULL: none was reached */
 	uint64_t opened_ns;
 	struct wire_welcome welcome;
 	struct npu_log log;
-	struct npu_timeline *timeline; /* NULL: it is not told */
+	/* NULL: the device sends no trace events */
+	struct npu_timeline *timeline;
 	uint32_t next_seq;
-	unsigned under_way;
+	unsigned in_flight;
 	unsigned generation;
-	/* When the last opts.restarts were allowed, as a ring. */
+	/* When the last opts.restarts restarts happened, as a ring. */
 	uint64_t restart_at[RESTARTS_MAX];
 	unsigned n_restarts;
-	unsigned in_vain;  /* of them, since it went on */
-	bool priced;       /* it was told a phone */
-	bool broken;       /* it said what it may not: `failed` says what */
-	struct err failed; /* the first request that was refused */
+	unsigned in_vain;  /* restarts since npu_went_on */
+	bool priced;       /* the device has a cost model */
+	bool broken;       /* it sent an invalid answer, see `failed` */
+	struct err failed; /* the first refused request */
 	struct npu_stats stats;
 	void (*done)(void *arg, uint32_t seq, const struct price *,
 		uint64_t busy_ns);
@@ -56,12 +57,12 @@ struct npu {
 	struct shared shared[WIRE_MAX_BUFFERS];
 };
 
-/* ---- npu_trace.c: what opts.trace is told ---- */
+/* ---- npu_trace.c: the host's events in opts.trace ------------------------ */
 
-/* The request was sent from that time on; it was answered, and is still in the
- * log; the host waited for an answer until now; of those under way no answer
- * will come; a buffer came into the window, or left it; there is no window any
- * more. Of these npu_trace_waited alone wants a trace. */
+/* Trace that a request was sent, starting at from_ns; that it was answered (it
+ * is still in the log); that the host waited until now; that the device was
+ * lost with its unanswered requests; that a buffer was mapped or unmapped; that
+ * the window is gone. All but npu_trace_waited do nothing without a trace. */
 void npu_trace_sent(struct npu *, uint32_t seq, uint64_t from_ns);
 void npu_trace_done(
 	struct npu *, const struct npu_request *, const struct wire_done *);
@@ -71,18 +72,19 @@ void npu_trace_mapped(const struct npu *, struct shared *);
 void npu_trace_unmapped(const struct npu *, struct shared *);
 void npu_trace_closed(struct npu *);
 
-/* ---- npu_trace_device.c: what the device tells of itself, passed on ---- */
+/* ---- npu_trace_device.c: passing on the device's own events -------------- */
 
-/* Another device is there; some of its events are passed on, true where there
- * may be more; it is about to be closed, or died. */
+/* A new device was reached; pass on some of its events, true if there may be
+ * more; it is about to be closed, or died. */
 int npu_trace_reached(struct npu *, struct err *);
 bool npu_trace_take(struct npu *);
 void npu_trace_left(struct npu *);
-/* Between two looks for a completion: what is encoded while the device computes
- * costs nothing, but for what the last of it makes an answer wait. */
+/* Events between two polls for a completion: encoding them while the device
+ * computes is free, except that the last batch may delay the handling of an
+ * answer. */
 #define NPU_TRACE_SOME 32
 
-/* From now on every call returns this; so does this one. */
+/* Make every further call return this error; returns it as well. */
 int npu_broken(struct npu *, const struct err *why, struct err *);
 
 #endif

@@ -1,42 +1,42 @@
 /*
- * What a device has under way: of each request what its completion is held
- * against. Its bytes are not kept: what a lost device had is never sent again
+ * The requests in flight, with what their completions are checked against.
+ * Their bytes are not kept, as requests to a lost device are never repeated
  * (docs/design/device-loss.md).
  *
- * At most NPU_UNDER_WAY requests; no memory but its own. One thread.
+ * At most NPU_UNDER_WAY requests; no allocation. One thread.
  */
 #ifndef HOST_NPU_NPU_LOG_H
 #define HOST_NPU_NPU_LOG_H
 
 #include <stdint.h>
 
-/* Requests before their completions are collected. */
+/* Requests sent and not collected yet. */
 #define NPU_UNDER_WAY 32
 
 struct npu_request {
-	uint32_t seq;   /* what the host calls it, ascending */
-	uint32_t wired; /* what the device calls it */
+	uint32_t seq;   /* the host's number, ascending */
+	uint32_t wired; /* the device's number */
 	uint32_t op;
 };
 
 struct npu_log {
-	uint32_t used; /* a bit a request */
+	uint32_t used; /* one bit per request */
 	struct npu_request request[NPU_UNDER_WAY];
 };
 _Static_assert(NPU_UNDER_WAY == 32, "a bit each");
 
-/* All zero is an empty log, and so is what a device leaves that is gone. */
+/* All zero is an empty log, and is right after a device is gone. */
 
-/* There must be room. */
+/* Add a request; there must be room. */
 void npu_log_put(struct npu_log *, const struct npu_request *);
 
-/* It was answered. */
+/* Remove an answered request. */
 void npu_log_done(struct npu_log *, const struct npu_request *);
 
-/* The one that the device calls so, or NULL. */
+/* The request with the device's number `wired`, or NULL. */
 const struct npu_request *npu_log_find(const struct npu_log *, uint32_t wired);
 
-/* The one that the host calls so, or NULL. */
+/* The request with the host's number `seq`, or NULL. */
 const struct npu_request *npu_log_of(const struct npu_log *, uint32_t seq);
 
 #endif

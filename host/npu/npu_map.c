@@ -1,4 +1,4 @@
-/* Memory for the device: buffers it is given, and where it has them. */
+/* Memory of the device: sharing buffers, and mapping them. */
 #include "host/npu/npu_impl.h"
 
 #include "base/checked.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define PAGE 4096 /* of the device; a larger one is whole such pages */
+#define PAGE 4096 /* of the device; a larger page is a multiple */
 
 int npu_share(
 	struct npu *n, const struct buffer *b, uint32_t *id, struct err *e)
@@ -42,7 +42,8 @@ static uint64_t extended_bytes(const struct npu *n)
 	return n->welcome.va_extended;
 }
 
-/* The lowest one in the extended region at or above `from`, or NULL. */
+/* The buffer with the lowest place in the extended region at or above `from`,
+ * or NULL. */
 static const struct shared *next_extended(const struct npu *n, uint64_t from)
 {
 	const struct shared *next = NULL;
@@ -56,7 +57,7 @@ static const struct shared *next_extended(const struct npu *n, uint64_t from)
 	return next;
 }
 
-/* Bytes of the region that are free; *largest of them in a row. */
+/* Free bytes of the region; *largest is the largest hole. */
 static uint64_t extended_room(const struct npu *n, uint64_t *largest)
 {
 	uint64_t at = 0, free = 0, end, page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -96,7 +97,7 @@ static int no_room(const struct npu *n, const struct shared *s,
 		arg[WIRE_MAP_SLOTS_USED], arg[WIRE_MAP_SLOTS], beside, try);
 }
 
-/* The one that shares a byte with [addr, addr + bytes). */
+/* The mapping that overlaps [addr, addr + bytes), or NULL. */
 static const struct shared *mapped_over(
 	const struct npu *n, uint32_t addr, uint64_t bytes)
 {
@@ -110,7 +111,8 @@ static const struct shared *mapped_over(
 	return NULL;
 }
 
-/* What is written and read by this address: it must be the buffer's alone. */
+/* All later accesses use this address, so it must belong to this buffer
+ * alone. */
 static int check_addr(const struct npu *n, const struct shared *s,
 	uint32_t addr, struct err *e)
 {
@@ -145,9 +147,9 @@ int npu_map(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
 	int ret;
 
 	/*
-	 * Ask again while the device gives back room late. A device that has
-	 * nothing more to give back says so; the bound is for one that never
-	 * does.
+	 * Retry while the device frees unmapped room with a delay. A device
+	 * with nothing more to free reports that; the bound is for one that
+	 * never does.
 	 */
 	for (unsigned i = 0; i <= WIRE_DEFER_MAX; i++) {
 		ret = npu_call(n, &msg, sizeof(msg), &done, e);
@@ -159,7 +161,8 @@ int npu_map(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
 		return ret;
 	if (done.status == -ENOSPC)
 		return no_room(n, s, done.arg, e);
-	/* Less that is mapped takes less of its memory, too: the same code. */
+	/* The device's memory is freed by unmapping as well, so the same error
+	 * code. */
 	if (done.status == -ENOMEM)
 		return err_set(e, ENOSPC,
 			"the device has no memory for %s (%.1f MiB) in its "

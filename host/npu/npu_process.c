@@ -1,5 +1,5 @@
-/* The device as a process: started or connected to, and spoken to over a
- * channel (ipc/channel.h). */
+/* The device as a process: started or connected to, with a channel
+ * (ipc/channel.h). */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fault_plan.h"
@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A child that hung up is about to end; this long we wait to see how. */
+/* A child that hung up is about to end; wait this long for its status. */
 #define OBITUARY_MS 300
 #define END_MS      1000
 #define CONNECT_MS  1000
@@ -29,7 +29,8 @@ struct process {
 	unsigned stall_ms;
 };
 
-/* Put words to the channel's -EPIPE and -ETIMEDOUT: who, and how it ended. */
+/* Describe the channel's -EPIPE and -ETIMEDOUT: which process, and how it
+ * ended. */
 static int lost(struct process *p, int code, struct err *e)
 {
 	char how[64];
@@ -58,8 +59,8 @@ static int dial(
 		const struct timespec pause = { .tv_nsec = 10000000 };
 		uint64_t until = clock_ns() + CONNECT_MS * 1000000ull;
 
-		/* A script starts both at once: the device may not be listening
-		 * yet. */
+		/* Retry, as a script may start both at once and the device may
+		 * not be listening yet. */
 		while ((ret = link_connect(o->socket, fd, e)) == -ENOENT ||
 			ret == -ECONNREFUSED) {
 			if (clock_ns() >= until)
@@ -123,8 +124,8 @@ static int process_open(void *arg, const struct npu_opts *opts, void **device,
 	if (!p)
 		return err_set(e, ENOMEM, "no memory for a device handle");
 	p->stall_ms = opts->stall_ms;
-	/* A device that listens serves each host by a process that only the
-	 * device knows. */
+	/* A listening device serves each host by a process of its own, whose
+	 * pid the host does not know. */
 	if (opts->va_hard && opts->socket)
 		ret = err_set(e, EINVAL,
 			"--va-hard caps a device that is started here; one "
@@ -136,7 +137,7 @@ static int process_open(void *arg, const struct npu_opts *opts, void **device,
 	ret = channel_connect(&p->channel, fd, &opts->hello, welcome, e);
 	if (ret) {
 		p->channel = NULL;
-		/* The channel tells a silent one itself. */
+		/* The channel describes a silent device itself. */
 		ret = ret == -EPIPE ? lost(p, ret, e) : channel_loss(ret, e);
 		goto fail;
 	}
@@ -218,7 +219,7 @@ const struct npu_ops npu_process = {
 	.send = process_send,
 	.recv = process_recv,
 	.sleep_past = process_sleep_past,
-	.tell = process_brackets,
+	.brackets = process_brackets,
 	.trace = process_trace,
 	.sleeps = process_sleeps,
 };

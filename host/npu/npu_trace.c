@@ -1,21 +1,21 @@
-/* What a trace is told of requests and of the device's window. */
+/* Trace events for requests and for the device's window. */
 #include "host/npu/npu_impl.h"
 
 #include "host/trace/trace.h"
 
-/* Behind TRACE_REQUEST they stand in the wire's order. */
+/* The names after TRACE_REQUEST are in the wire's order. */
 _Static_assert(TRACE_UNMAP_EXTENDED - TRACE_REQUEST == WIRE_UNMAP_EXTENDED &&
 		TRACE_GRAPH_RUN - TRACE_REQUEST == WIRE_GRAPH_RUN &&
 		(int)NPU_UNDER_WAY <= (int)TRACE_LANES,
 	"a name each, and a lane");
 
-/* The device calls it so too; another device begins anew. */
+/* The same number as on the device's side; a new device starts again. */
 static uint64_t flow_of(const struct npu *n, const struct npu_request *r)
 {
 	return (uint64_t)n->generation << 32 | r->wired;
 }
 
-static void tell_thread(struct npu *n, const struct npu_request *r,
+static void trace_on_thread(struct npu *n, const struct npu_request *r,
 	enum trace_name name, uint64_t at, bool ends)
 {
 	trace_emit(n->opts.trace,
@@ -50,7 +50,7 @@ void npu_trace_sent(struct npu *n, uint32_t seq, uint64_t from_ns)
 	v.n = 1;
 	v.arg[0] = r->seq;
 	v.flow = flow_of(n, r);
-	tell_thread(n, r, TRACE_PUBLISH, from_ns, false);
+	trace_on_thread(n, r, TRACE_PUBLISH, from_ns, false);
 	trace_emit(n->opts.trace, &v);
 }
 
@@ -66,11 +66,11 @@ void npu_trace_done(struct npu *n, const struct npu_request *r,
 	v.first = 1;
 	v.n = 1;
 	v.arg[0] = (uint64_t) - (int64_t)done->status;
-#define TELL(type, name) v.arg[v.n++] = c->name;
-	TRACE_DONE(TELL)
-#undef TELL
+#define PUT(type, name) v.arg[v.n++] = c->name;
+	TRACE_DONE(PUT)
+#undef PUT
 	trace_emit(n->opts.trace, &v);
-	tell_thread(n, r, TRACE_COMPLETE, v.at, true);
+	trace_on_thread(n, r, TRACE_COMPLETE, v.at, true);
 }
 
 void npu_trace_waited(struct npu *n, uint64_t from_ns)
@@ -79,7 +79,7 @@ void npu_trace_waited(struct npu *n, uint64_t from_ns)
 		.name = TRACE_WAIT,
 		.at = from_ns,
 		.n = 1,
-		.arg = { n->under_way } };
+		.arg = { n->in_flight } };
 
 	trace_emit(n->opts.trace, &v);
 	trace_end(n->opts.trace, TRACE_WAIT);
@@ -89,7 +89,7 @@ void npu_trace_lost(struct npu *n)
 {
 	if (!n->opts.trace)
 		return;
-	trace_instant(n->opts.trace, TRACE_LOST, n->under_way, 0);
+	trace_instant(n->opts.trace, TRACE_LOST, n->in_flight, 0);
 	for (uint32_t left = n->log.used; left; left &= left - 1) {
 		const struct npu_request *r =
 			&n->log.request[__builtin_ctz(left)];
@@ -104,14 +104,14 @@ void npu_trace_lost(struct npu *n)
 static bool lane_is_taken(const struct npu *n, uint32_t lane)
 {
 	for (uint32_t i = 0; i < n->n_shared; i++)
-		if (n->shared[i].told && n->shared[i].lane == lane)
+		if (n->shared[i].traced && n->shared[i].lane == lane)
 			return true;
 	return false;
 }
 
-static void tell_mapping(const struct npu *n, const struct shared *s)
+static void trace_mapping(const struct npu *n, const struct shared *s)
 {
-	bool begins = s->told;
+	bool begins = s->traced;
 
 	trace_emit(n->opts.trace,
 		&(const struct trace_event){
@@ -126,7 +126,7 @@ static void tell_mapping(const struct npu *n, const struct shared *s)
 				       : 0 });
 }
 
-static void tell_room(const struct npu *n)
+static void trace_room(const struct npu *n)
 {
 	struct npu_room room;
 
@@ -146,28 +146,28 @@ void npu_trace_mapped(const struct npu *n, struct shared *s)
 		lane++;
 	if (lane < TRACE_LANES) {
 		s->lane = lane;
-		s->told = true;
-		tell_mapping(n, s);
+		s->traced = true;
+		trace_mapping(n, s);
 	}
-	tell_room(n);
+	trace_room(n);
 }
 
 void npu_trace_unmapped(const struct npu *n, struct shared *s)
 {
 	if (!n->opts.trace)
 		return;
-	if (s->told) {
-		s->told = false;
-		tell_mapping(n, s);
+	if (s->traced) {
+		s->traced = false;
+		trace_mapping(n, s);
 	}
-	tell_room(n);
+	trace_room(n);
 }
 
 void npu_trace_closed(struct npu *n)
 {
 	for (uint32_t i = 0; i < n->n_shared; i++)
-		if (n->shared[i].told) {
-			n->shared[i].told = false;
-			tell_mapping(n, &n->shared[i]);
+		if (n->shared[i].traced) {
+			n->shared[i].traced = false;
+			trace_mapping(n, &n->shared[i]);
 		}
 }

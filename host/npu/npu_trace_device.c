@@ -1,9 +1,9 @@
 /*
- * What the device tells of its work, taken from its buffer and told to the
- * trace. Its events come as they end, those that lie within another before it:
- * of the thread that runs requests they are kept until the outermost is there,
- * and then told in the order of time. Nothing that it says is believed: times
- * that do not fit are moved to where they do.
+ * The device's trace events, moved from its shared buffer to the host's trace.
+ * The device writes an event when its slice ends, so inner slices arrive before
+ * the outer one: events of the thread that runs requests are collected until
+ * the outermost slice has arrived, and then emitted in the order of time. The
+ * device is not trusted: times that do not fit are moved.
  */
 #include "host/npu/npu_impl.h"
 
@@ -16,16 +16,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PENDING 4096 /* of a request, at most; more are told as they are */
+/* events of a request that are collected; further ones are emitted at once */
+#define PENDING 4096
 #define DEEPEST 8
 
 struct npu_timeline {
 	struct trace_ring ring;
-	uint64_t told_ns[WIRE_TRACE_LANES]; /* up to here */
+	uint64_t last_ns[WIRE_TRACE_LANES]; /* time of the lane's last event */
 	uint64_t lost;
-	uint32_t text[WIRE_TRACE_NAMES + 1]; /* as the trace calls the names */
+	/* the trace's numbers of the device's names */
+	uint32_t text[WIRE_TRACE_NAMES + 1];
 	unsigned pending;
-	struct wire_trace_event event[PENDING]; /* as they came */
+	struct wire_trace_event event[PENDING]; /* in order of arrival */
 	uint16_t in_order[PENDING];
 };
 
@@ -41,9 +43,9 @@ static const enum trace_name name_of_kind[WIRE_TRACE_KINDS] = {
 	[WIRE_TRACE_DMA] = TRACE_DEVICE_DMA,
 };
 
-/* ---- telling ------------------------------------------------------------- */
+/* ---- emitting events ----------------------------------------------------- */
 
-/* Its name, which is told to the trace the first time. */
+/* The trace's number for one of the device's names, added on first use. */
 static uint32_t text_of(struct npu *n, uint16_t number)
 {
 	struct npu_timeline *t = n->timeline;
@@ -58,7 +60,7 @@ static uint32_t text_of(struct npu *n, uint16_t number)
 	return t->text[number];
 }
 
-/* A stale read flows from the host's write; both know the buffer and the
+/* Link a stale read to the host's write: both have the buffer's name and the
  * number of the bracket. */
 static void link_flow(
 	struct npu *n, const struct wire_trace_event *w, struct trace_event *v)
@@ -76,14 +78,14 @@ static void link_flow(
 	v->flow_ends = true;
 }
 
-/* Not before what was told of its lane, and not in the future. */
+/* Clamp: not before the lane's last event, and not in the future. */
 static uint64_t fitting(uint64_t at, uint64_t least, uint64_t most)
 {
 	at = at < most ? at : most;
 	return at > least ? at : least;
 }
 
-static void tell(struct npu *n, const struct wire_trace_event *w,
+static void emit(struct npu *n, const struct wire_trace_event *w,
 	enum trace_type type, uint64_t at)
 {
 	struct trace_event v = { .type = type,
@@ -93,7 +95,7 @@ static void tell(struct npu *n, const struct wire_trace_event *w,
 		.at = at,
 		.text = text_of(n, w->name) };
 
-	n->timeline->told_ns[w->lane] = at;
+	n->timeline->last_ns[w->lane] = at;
 	if (type != TRACE_END) {
 		v.n = 3;
 		memcpy(v.arg, w->arg, sizeof(w->arg));
@@ -118,7 +120,7 @@ static bool earlier(
 	return end_of(x) > end_of(y);
 }
 
-/* Slices that are open, the outermost first. */
+/* Open slices, the outermost first. */
 struct open {
 	struct {
 		const struct wire_trace_event *event;
@@ -131,12 +133,12 @@ static void close_until(struct npu *n, struct open *o, uint64_t at)
 {
 	while (o->n && o->in[o->n - 1].end <= at) {
 		o->n--;
-		tell(n, o->in[o->n].event, TRACE_END, o->in[o->n].end);
+		emit(n, o->in[o->n].event, TRACE_END, o->in[o->n].end);
 	}
 }
 
-/* What is pending, each within what it lies in. */
-static void tell_pending(struct npu *n)
+/* Emit the collected events, each within its outer slice. */
+static void emit_pending(struct npu *n)
 {
 	struct npu_timeline *t = n->timeline;
 	uint64_t now = clock_ns(), most;
@@ -144,15 +146,15 @@ static void tell_pending(struct npu *n)
 
 	for (unsigned i = 0; i < t->pending; i++) {
 		const struct wire_trace_event *w = &t->event[t->in_order[i]];
-		uint64_t begin = fitting(w->begin_ns, t->told_ns[w->lane], now);
+		uint64_t begin = fitting(w->begin_ns, t->last_ns[w->lane], now);
 
 		close_until(n, &o, begin);
 		most = o.n ? o.in[o.n - 1].end : now;
 		if (w->kind == WIRE_TRACE_VIOLATION || o.n == DEEPEST) {
-			tell(n, w, TRACE_INSTANT, begin);
+			emit(n, w, TRACE_INSTANT, begin);
 			continue;
 		}
-		tell(n, w, TRACE_BEGIN, begin);
+		emit(n, w, TRACE_BEGIN, begin);
 		o.in[o.n].event = w;
 		o.in[o.n++].end = fitting(end_of(w), begin, most);
 	}
@@ -160,18 +162,18 @@ static void tell_pending(struct npu *n)
 	t->pending = 0;
 }
 
-/* Of a lane on which nothing lies within another. */
-static void tell_alone(struct npu *n, const struct wire_trace_event *w)
+/* Emit an event of a lane without nesting. */
+static void emit_alone(struct npu *n, const struct wire_trace_event *w)
 {
 	uint64_t now = clock_ns();
 	uint64_t begin =
-		fitting(w->begin_ns, n->timeline->told_ns[w->lane], now);
+		fitting(w->begin_ns, n->timeline->last_ns[w->lane], now);
 
-	tell(n, w, TRACE_BEGIN, begin);
-	tell(n, w, TRACE_END, fitting(end_of(w), begin, now));
+	emit(n, w, TRACE_BEGIN, begin);
+	emit(n, w, TRACE_END, fitting(end_of(w), begin, now));
 }
 
-/* ---- taking -------------------------------------------------------------- */
+/* ---- reading events ------------------------------------------------------ */
 
 static void take(struct npu *n, const struct wire_trace_event *w)
 {
@@ -183,20 +185,21 @@ static void take(struct npu *n, const struct wire_trace_event *w)
 	if (w->kind >= WIRE_TRACE_KINDS || w->lane >= WIRE_TRACE_LANES)
 		return;
 	if (w->lane) {
-		tell_alone(n, w);
+		emit_alone(n, w);
 		return;
 	}
 
-	/* What DMA reads in place for an operator takes as long as that. */
+	/* DMA that reads in place for an operator takes as long as the
+	 * operator. */
 	if (w->kind == WIRE_TRACE_OPERATOR && w->arg[1] && !w->arg[2]) {
 		dma.kind = WIRE_TRACE_DMA;
 		dma.lane = WIRE_TRACE_DMA_ENGINE;
 		dma.name = 0;
-		tell_alone(n, &dma);
+		emit_alone(n, &dma);
 	}
 
-	/* The newest goes where it belongs: most often last, or before the few
-	 * that lie within it. */
+	/* Insert it in order: most often last, or before the few that it
+	 * contains. */
 	t->event[t->pending] = *w;
 	newest = (uint16_t)t->pending;
 	at = t->pending++;
@@ -205,10 +208,10 @@ static void take(struct npu *n, const struct wire_trace_event *w)
 		t->in_order[at] = t->in_order[at - 1];
 	t->in_order[at] = newest;
 	if (!w->depth || t->pending == PENDING)
-		tell_pending(n);
+		emit_pending(n);
 }
 
-static void tell_lost(struct npu *n)
+static void emit_lost(struct npu *n)
 {
 	struct npu_timeline *t = n->timeline;
 	uint64_t lost = trace_ring_lost(&t->ring);
@@ -231,26 +234,26 @@ static bool take_some(struct npu *n, unsigned least)
 	trace_hold(n->opts.trace);
 	for (int i = 0; i < taken; i++)
 		take(n, &some[i]);
-	tell_lost(n);
+	emit_lost(n);
 	trace_release(n->opts.trace);
 	return true;
 }
 
-/* A few are left for the next time: who looked at each as it comes would have
- * the device wait for the line that both write to. */
+/* Leave a few events in the ring: reading each as it arrives would make the
+ * device wait for the cache line that both use. */
 bool npu_trace_take(struct npu *n)
 {
 	return n->timeline && take_some(n, NPU_TRACE_SOME);
 }
 
-/* One that never stops telling is heard no longer than this. */
+/* A bound, in case the device never stops sending events. */
 static void take_all(struct npu *n)
 {
 	uint32_t rounds = 2 * n->timeline->ring.room / NPU_TRACE_SOME;
 
 	while (rounds-- && take_some(n, 1))
 		;
-	tell_lost(n);
+	emit_lost(n);
 }
 
 void npu_flush_trace(struct npu *n)
@@ -261,7 +264,7 @@ void npu_flush_trace(struct npu *n)
 		trace_flush(n->opts.trace);
 }
 
-/* ---- a device's life ----------------------------------------------------- */
+/* ---- opening and closing ------------------------------------------------- */
 
 int npu_trace_reached(struct npu *n, struct err *e)
 {
@@ -279,7 +282,7 @@ int npu_trace_reached(struct npu *n, struct err *e)
 	if (!t)
 		return err_set(e, ENOMEM, "no memory for a trace");
 	ret = trace_ring_attach(&t->ring, shared, bytes, e);
-	if (ret) { /* the device had it in its hands */
+	if (ret) { /* the device may have corrupted it */
 		free(t);
 		return ret;
 	}
@@ -294,7 +297,7 @@ void npu_trace_left(struct npu *n)
 		return;
 	take_all(n);
 	trace_hold(n->opts.trace);
-	tell_pending(n);
+	emit_pending(n);
 	trace_release(n->opts.trace);
 	free(n->timeline);
 	n->timeline = NULL;

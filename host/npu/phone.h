@@ -1,13 +1,13 @@
 /*
- * The phone's time while a model runs: its CPU, its NPU, the loader of its
- * NPU's graphs, its flash and what copies weights work beside one another, each
- * on one thing at a time, and wait for one another where the work says so.
- * Times are picoseconds since the beginning. What a piece of work takes comes
+ * Timeline of a simulated phone while a model runs. Its CPU, its NPU, the
+ * loader of NPU graphs, flash and the copying engine work in parallel, each on
+ * one piece of work at a time, and wait for each other where the work depends
+ * on it. Times are picoseconds since the beginning. The duration of work comes
  * from tensor/soc/price.h, so the same work takes the same time on every
  * machine and in every run.
  *
- * The CPU's time is the present of the host's thread: it goes on with its own
- * work and when it waits.
+ * The CPU's time is the host thread's present: it advances with the host's own
+ * work and when the host waits.
  */
 #ifndef HOST_NPU_PHONE_H
 #define HOST_NPU_PHONE_H
@@ -19,16 +19,16 @@
 
 struct phone_time {
 	uint64_t cpu_ps;    /* now */
-	uint64_t npu_ps;    /* when all that it was sent is done */
+	uint64_t npu_ps;    /* end of all work sent to it */
 	uint64_t flash_ps;  /* likewise */
-	uint64_t loader_ps; /* when all graphs it was told to load are there */
-	uint64_t beside_ps; /* of what the CPU does whenever it waits */
-	uint64_t copy_ps;   /* when all that is to be copied is there */
+	uint64_t loader_ps; /* end of all graph loads */
+	uint64_t beside_ps; /* work left for the CPU's idle time */
+	uint64_t copy_ps;   /* end of all copies */
 	struct price price; /* of all work; total_ps is not kept */
-	/* When the last reads ended; read i's is at i % PHONE_FLASH_QUEUE. */
+	/* End times of the last reads; read i's is at i % PHONE_FLASH_QUEUE. */
 	uint64_t flash_end_ps[PHONE_FLASH_QUEUE];
 	uint64_t flash_reads;
-	struct trace *trace; /* that is told of all of it; NULL: none */
+	struct trace *trace; /* receives all events; NULL: none */
 };
 
 static inline uint64_t phone_later(uint64_t a, uint64_t b)
@@ -36,7 +36,7 @@ static inline uint64_t phone_later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* What an engine does from `at` on for `took`; p NULL: it costs nothing. */
+/* Trace an engine's work from `at` on for `took`; p NULL: no cost. */
 static inline void phone_report(const struct phone_time *t,
 	enum trace_track track, enum trace_name name, uint64_t at,
 	uint64_t took, const struct price *p)
@@ -49,9 +49,9 @@ static inline void phone_report(const struct phone_time *t,
 	p = p ? p : &none;
 	v.arg[0] = at;
 	v.arg[1] = took;
-#define PHONE_TELL(type, name) v.arg[v.n++] = p->name;
-	PRICE_TIMES(PHONE_TELL)
-#undef PHONE_TELL
+#define PHONE_PUT(type, name) v.arg[v.n++] = p->name;
+	PRICE_TIMES(PHONE_PUT)
+#undef PHONE_PUT
 	trace_emit(t->trace, &v);
 	trace_emit(t->trace,
 		&(const struct trace_event){ .type = TRACE_END,
@@ -60,7 +60,7 @@ static inline void phone_report(const struct phone_time *t,
 			.at = at + took });
 }
 
-/* Work of the host itself. */
+/* Work of the host. */
 static inline void phone_cpu(
 	struct phone_time *t, enum trace_name what, const struct price *p)
 {
@@ -69,8 +69,8 @@ static inline void phone_cpu(
 	t->cpu_ps += p->total_ps;
 }
 
-/* Work of the host's that fills its waiting; what does not fit into that is
- * done when phone_catch_up says that it is wanted. */
+/* Work of the host that fills its idle time; phone_catch_up does the rest when
+ * the result is needed. */
 static inline void phone_beside(struct phone_time *t, const struct price *p)
 {
 	price_add(&t->price, p);
@@ -87,7 +87,7 @@ static inline void phone_catch_up(struct phone_time *t)
 	t->beside_ps = 0;
 }
 
-/* Work sent to the NPU at `sent_ps`; returns when it ends. */
+/* Work sent to the NPU at `sent_ps`; returns its end. */
 static inline uint64_t phone_npu(
 	struct phone_time *t, uint64_t sent_ps, const struct price *p)
 {
@@ -99,7 +99,7 @@ static inline uint64_t phone_npu(
 	return t->npu_ps = from + p->total_ps;
 }
 
-/* A graph's load that may begin at `from_ps`; returns when it ends. */
+/* A graph load that may begin at `from_ps`; returns its end. */
 static inline uint64_t phone_loader(
 	struct phone_time *t, uint64_t from_ps, const struct price *p)
 {
@@ -112,10 +112,10 @@ static inline uint64_t phone_loader(
 }
 
 /*
- * A read that may begin at `from_ps`; returns when it ends. Flash has up to
- * `queue` of them at work, 1 .. PHONE_FLASH_QUEUE: what passes before a read's
- * first byte, begin_ps of its price, passes beside the bytes of those before
- * it, which come one read after the other.
+ * A read that may begin at `from_ps`; returns its end. Flash works on up to
+ * `queue` reads at a time, 1 .. PHONE_FLASH_QUEUE: the latency of a read,
+ * begin_ps of its price, overlaps the transfer of those before it; transfers
+ * are sequential.
  */
 static inline uint64_t phone_flash(struct phone_time *t, uint64_t from_ps,
 	unsigned queue, uint64_t begin_ps, const struct price *p)
@@ -133,7 +133,7 @@ static inline uint64_t phone_flash(struct phone_time *t, uint64_t from_ps,
 	return t->flash_ps;
 }
 
-/* A copy that may begin at `from_ps`; returns when it ends. */
+/* A copy that may begin at `from_ps`; returns its end. */
 static inline uint64_t phone_copy(
 	struct phone_time *t, uint64_t from_ps, const struct price *p)
 {
@@ -145,7 +145,7 @@ static inline uint64_t phone_copy(
 	return t->copy_ps = from + p->total_ps;
 }
 
-/* The host waits for something that ends then. */
+/* The host waits for something that ends at `until_ps`. */
 static inline void phone_wait(struct phone_time *t, uint64_t until_ps)
 {
 	uint64_t idle = phone_later(t->cpu_ps, until_ps) - t->cpu_ps;

@@ -14,7 +14,7 @@ static uint32_t part_of(const struct batch *b, uint32_t sequence)
 {
 	uint32_t i = b->n_parts;
 
-	/* Most rows are of the sequence that was seen last. */
+	/* Most rows belong to the sequence of the row before. */
 	while (i && b->claim[i - 1].sequence != sequence)
 		i--;
 	return i - 1;
@@ -144,7 +144,8 @@ static int take_rows(struct batch *b, const struct batch_limits *limits,
 				i, row->position, row->end,
 				limits->block_length);
 	}
-	/* Of rows at positions of their own the claim ends where they do. */
+	/* Rows with positions of their own: the claim ends after the last
+	 * one. */
 	for (part = 0; part < b->n_parts && !tree; part++)
 		b->claim[part].to =
 			b->rows.row[b->part[part].last].position + 1;
@@ -225,7 +226,7 @@ size_t batch_bytes(uint32_t rows, uint32_t spans)
 		(size_t)rows * mask_words(rows) * sizeof(uint64_t);
 }
 
-/* Those of a sequence that see as far as one another share a list. */
+/* Rows of a sequence with the same end share a list of spans. */
 static int put_spans(struct batch *b, const struct sequences *s, uint32_t i,
 	struct wire_row *row, struct wire_span *span, uint32_t room,
 	uint32_t *used)
@@ -235,7 +236,8 @@ static int put_spans(struct batch *b, const struct sequences *s, uint32_t i,
 	uint32_t to = b->claim[part].to, end;
 	struct batch_part *p = &b->part[part];
 
-	/* How far a row sees the cache; of a tree's row, its root. */
+	/* End of the cached positions that the row attends to; for a tree, its
+	 * root. */
 	if (b->rows.visibility == VISIBILITY_TREE)
 		end = from->position;
 	else if (b->rows.visibility == VISIBILITY_BLOCK)
@@ -256,48 +258,37 @@ static int put_spans(struct batch *b, const struct sequences *s, uint32_t i,
 	return 0;
 }
 
-static int put_rows(struct batch *b, const struct sequences *s,
-	const uint32_t *at, struct wire_row *row, uint32_t room, uint32_t *used)
-{
-	struct wire_span *span = (void *)(row + b->rows.n);
-
-	for (uint32_t i = 0; i < b->n_parts; i++)
-		b->part[i].first = UINT32_MAX;
-	for (uint32_t i = 0; i < b->rows.n; i++) {
-		const struct row *from = &b->rows.row[i];
-
-		row[i] = (struct wire_row){ .position = from->position,
-			.slot = sequence_slot(s, from->sequence, at[i]) };
-		if (b->rows.visibility == VISIBILITY_TREE &&
-			from->parent >= 0) {
-			row[i].first_span = row[from->parent].first_span;
-			row[i].n_spans = row[from->parent].n_spans;
-		} else if (put_spans(b, s, i, &row[i], span, room, used)) {
-			return -ENOSPC;
-		}
-	}
-	return 0;
-}
-
 int batch_fill(void *dst, struct batch *b, const struct sequences *s,
 	const uint32_t *at, uint32_t room, struct wire_graph_run *run,
 	struct err *e)
 {
 	uint32_t n = b->rows.n, words = mask_words(n), spans = 0;
+	bool tree = b->rows.visibility == VISIBILITY_TREE;
 	struct wire_row *row = dst;
+	struct wire_span *span = (void *)(row + n);
 	uint64_t *mask;
 
-	if (put_rows(b, s, at, row, room, &spans))
-		return err_set(e, ENOSPC,
-			"%u rows of %u sequences see more than %u spans of the "
-			"cache, the maximum of a pass; compute fewer sequences "
-			"at a time",
-			n, b->n_parts, room);
-	mask = (void *)((uint8_t *)dst + n * sizeof(*row) +
-		spans * sizeof(struct wire_span));
+	for (uint32_t i = 0; i < b->n_parts; i++)
+		b->part[i].first = UINT32_MAX;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct row *from = &b->rows.row[i];
+
+		row[i] = (struct wire_row){ .position = from->position,
+			.slot = sequence_slot(s, from->sequence, at[i]) };
+		if (tree && from->parent >= 0) {
+			row[i].first_span = row[from->parent].first_span;
+			row[i].n_spans = row[from->parent].n_spans;
+		} else if (put_spans(b, s, i, &row[i], span, room, &spans)) {
+			return err_set(e, ENOSPC,
+				"%u rows of %u sequences see more than %u "
+				"spans of the cache, the maximum of a pass; "
+				"compute fewer sequences at a time",
+				n, b->n_parts, room);
+		}
+	}
+	mask = (void *)(span + spans);
 	memset(mask, 0, (size_t)n * words * sizeof(*mask));
-	for (uint32_t i = 0; i < n && b->rows.visibility == VISIBILITY_TREE;
-		i++) {
+	for (uint32_t i = 0; i < n && tree; i++) {
 		int32_t parent = b->rows.row[i].parent;
 		uint64_t *mine = mask + (size_t)i * words;
 

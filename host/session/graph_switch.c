@@ -12,7 +12,7 @@
 const char *const graph_switch_names[SWITCH_COUNT + 1] = { "off", "sync",
 	"async", "greedy", "partial", "best", NULL };
 
-/* ---- what all plans are made of ------------------------------------------ */
+/* ---- common parts of all plans ------------------------------------------- */
 
 static uint32_t executions(const struct switch_problem *p)
 {
@@ -38,7 +38,7 @@ static void add_load(
 	switched[block] = true;
 }
 
-/* Behind the last execution, for those that are left. */
+/* Load the remaining blocks after the last execution. */
 static void add_rest(const struct switch_problem *p, struct switch_plan *plan,
 	bool *switched)
 {
@@ -47,7 +47,7 @@ static void add_rest(const struct switch_problem *p, struct switch_plan *plan,
 			add_load(plan, switched, b, executions(p));
 }
 
-/* Executions from `at` on before the next one of `block`. */
+/* Number of executions from `at` on before the next one of `block`. */
 static uint32_t until(
 	const struct switch_problem *p, uint32_t at, uint32_t block)
 {
@@ -70,7 +70,8 @@ void switch_simulate(const struct switch_problem *p,
 	const struct switch_plan *plan, struct switch_outcome *out,
 	struct switch_times *run, struct switch_times *load)
 {
-	uint64_t now = 0, loader = 0; /* when executions and loads end */
+	/* end of the executions and loads so far */
+	uint64_t now = 0, loader = 0;
 	uint64_t ready[SWITCH_BLOCKS] = { 0 };
 	bool switched[SWITCH_BLOCKS] = { false };
 	uint32_t n = executions(p), next = 0, block;
@@ -109,8 +110,8 @@ void switch_simulate(const struct switch_problem *p,
 
 /* ---- by rule ------------------------------------------------------------- */
 
-/* A block is loaded as soon as it is through with the last chunk and the loader
- * with the load before it. */
+/* A block is loaded once it is done with the last chunk and the loader is done
+ * with the load before. */
 static void plan_async(const struct switch_problem *p, struct switch_plan *plan)
 {
 	uint32_t first = (p->chunks - 1) * p->blocks, b = 0;
@@ -132,11 +133,11 @@ static void plan_async(const struct switch_problem *p, struct switch_plan *plan)
 }
 
 /*
- * From execution `at` on, round by round: the last block that is not switched
- * is loaded beside the fewest executions that take as long (equation 2), its
- * own not among them. Where there are not so many before its own, or before
- * the end, greedy goes on without a load, and partial loads beside those there
- * are.
+ * From execution `at` on, in rounds: the last block that is not switched is
+ * loaded beside the fewest executions of other blocks that take as long as the
+ * load (equation 2). If there are fewer before the block's own execution, or
+ * before the end, greedy goes on without a load, and partial loads beside those
+ * that there are.
  */
 static void plan_rounds(const struct switch_problem *p,
 	struct switch_plan *plan, uint32_t at, bool partial)
@@ -185,7 +186,7 @@ static void plan_by(const struct switch_problem *p, struct switch_plan *plan,
 	}
 }
 
-/* The best of them. */
+/* The best plan of the other schemes. */
 static void plan_best_of(
 	const struct switch_problem *p, struct switch_plan *plan)
 {
@@ -208,34 +209,36 @@ static void plan_best_of(
 	}
 }
 
-/* ---- the best ------------------------------------------------------------ */
+/* ---- the optimal plan ---------------------------------------------------- */
 
 /*
- * A schedule is a row of rounds: an execution alone, or a load beside some
- * executions of other blocks, none of them perhaps, until both are through. So
- * what is left of it takes a time that depends on the next execution and on
- * the set of switched blocks alone: left[(at, set)], from the end backwards.
+ * A schedule is a sequence of rounds: an execution alone, or a load beside some
+ * executions of other blocks, possibly none, until both have ended. So the
+ * remaining time depends only on the next execution and the set of switched
+ * blocks: left[(at, set)], computed backwards.
  *
- * Beside a load there are two numbers of executions worth a look. Whatever is
- * through when the load is costs nothing, and less is left with every execution
- * done: the most of those. Or one more, which covers the load; what follows it
- * are rounds of their own.
+ * For each load only two numbers of executions beside it need to be compared.
+ * Executions that end by the time the load ends are free, and less is left
+ * after each: so take all of those. Or take one more, which covers the load;
+ * what follows are rounds of their own.
  */
 struct program {
 	const struct switch_problem *p;
 	uint32_t n, sets;
-	uint64_t *left;   /* [blocks + 1][sets], by execution in a ring */
-	uint16_t *choice; /* [n][sets]; 0: no load; else 1 + what is loaded *
-			   * EXACT_BLOCKS + beside how many */
+	uint64_t *left; /* [blocks + 1][sets], a ring by execution */
+	/* [n][sets]; 0: no load; else 1 + loaded block * EXACT_BLOCKS + number
+	 * of executions beside it */
+	uint16_t *choice;
 };
 
 /* The next executions, up to one of each block. */
 struct ahead {
 	uint32_t n;
 	uint32_t block[EXACT_BLOCKS];
-	uint32_t until[EXACT_BLOCKS]; /* of them, before one of that block */
+	/* executions before the next one of that block */
+	uint32_t until[EXACT_BLOCKS];
 	uint64_t cost[EXACT_BLOCKS][2];
-	uint64_t *left[EXACT_BLOCKS + 1]; /* from there on */
+	uint64_t *left[EXACT_BLOCKS + 1]; /* remaining time from there on */
 	uint16_t *choice;
 };
 
@@ -249,7 +252,8 @@ static bool in_set(uint32_t set, uint32_t block)
 	return set >> block & 1;
 }
 
-/* What the first k executions take while those of `set` are switched. */
+/* Time of the first k executions if the blocks of `set` are switched; computed
+ * up to `known`. */
 struct taken {
 	uint32_t set, known;
 	uint64_t first[EXACT_BLOCKS + 1];
@@ -263,7 +267,7 @@ static uint64_t first(const struct ahead *a, struct taken *t, uint32_t k)
 	return t->first[k];
 }
 
-/* A load of block j and all behind it, *beside so many executions. */
+/* Least remaining time after loading block j beside *beside executions. */
 static uint64_t best_beside(const struct ahead *a, struct taken *t, uint32_t j,
 	uint64_t load, uint32_t *beside)
 {
@@ -325,8 +329,8 @@ static void solve(struct program *d)
 			a.cost[k][0] = p->prefill[at + k];
 			a.cost[k][1] = p->decode[at + k];
 		}
-		/* A load beside nothing leads to a larger set of the same
-		 * execution. */
+		/* A load beside no execution leads to a larger set at the same
+		 * execution, so larger sets come first. */
 		for (uint32_t set = d->sets; set--;)
 			choose(d, &a, set);
 	}

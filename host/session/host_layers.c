@@ -16,10 +16,10 @@
 #include <string.h>
 
 #define ALIGN        64
-#define PART_OUTPUTS 64 /* of a matrix that a thread takes: two strips */
+#define PART_OUTPUTS 64 /* outputs of a matrix per part: two strips */
 #define NO_BIAS      WIRE_T_COUNT
 
-/* What one matrix makes of the rows: y = x * w' + bias. */
+/* A matrix product over all rows: y = x * w' + bias. */
 struct product {
 	enum wire_layer_tensor w, bias;
 	const float *x;
@@ -32,9 +32,9 @@ struct host_layers {
 	struct workers *workers;
 	const struct block *block;
 	uint32_t n_blocks, n_layer;
-	uint16_t *exp2; /* kern_exp2_table; NULL where none is wanted */
+	uint16_t *exp2; /* kern_exp2_table; NULL if not needed */
 
-	/* Scratch, in one piece of memory, for so many rows. */
+	/* Scratch, in one piece of memory, for rows_room rows. */
 	uint8_t *arena;
 	uint32_t rows_room, slots_room;
 	float *cos, *sin; /* [rows][n_rot / 2] */
@@ -47,7 +47,7 @@ struct host_layers {
 	uint8_t *thread;  /* [threads] of thread_bytes */
 	size_t thread_bytes;
 
-	/* What is being computed. */
+	/* The current computation. */
 	const struct host_rows *rows;
 	uint32_t layer;
 	const struct wire_tensor *tensor; /* of the layer */
@@ -118,7 +118,8 @@ static size_t larger(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* Kernels' scratch, or a key and the scores of the heads that share it. */
+/* Scratch of the kernels, or one key and the scores of the heads that share
+ * it. */
 static size_t thread_bytes(const struct host_layers *l, uint32_t slots)
 {
 	const struct wire_model *m = &l->m;
@@ -133,7 +134,7 @@ static size_t thread_bytes(const struct host_layers *l, uint32_t slots)
 		ALIGN);
 }
 
-/* The next piece of the arena, or how far into it that would be. */
+/* The next piece of the arena, or NULL while only its size is computed. */
 static void *take(uint8_t *arena, size_t *total, size_t bytes)
 {
 	uint8_t *p = arena ? arena + *total : NULL;
@@ -142,7 +143,7 @@ static void *take(uint8_t *arena, size_t *total, size_t bytes)
 	return p;
 }
 
-/* Cuts the arena up; with none tells how large it has to be. */
+/* Cut up the arena; without one, compute its size. */
 static size_t lay_out(
 	struct host_layers *l, uint8_t *arena, uint32_t rows, uint32_t slots)
 {
@@ -196,7 +197,7 @@ int host_layers_reserve(
 	return 0;
 }
 
-/* ---- what a row goes through --------------------------------------------- */
+/* ---- steps of one row ---------------------------------------------------- */
 
 static const float *vector(
 	const struct host_layers *l, enum wire_layer_tensor t)
@@ -221,8 +222,8 @@ static bool is_int8(const struct host_layers *l, enum wire_layer_tensor t)
 		kern_takes_q8((enum dtype)l->tensor[t].type);
 }
 
-/* k values of a row as the matrices [first, last] want them: in fp16 where one
- * has no int8 product, quantized for the others. */
+/* Prepare k values of a row as input of the matrices [first, last]: rounded to
+ * fp16 if one has no int8 kernel, and quantized for those that have one. */
 static void operand(const struct host_layers *l, unsigned row, float *x,
 	uint32_t k, enum wire_layer_tensor first, enum wire_layer_tensor last)
 {
@@ -269,7 +270,7 @@ static void before_attention(void *arg, unsigned row, unsigned thread)
 	operand(l, row, l->h + (size_t)row * n, n, WIRE_T_Q, WIRE_T_V);
 }
 
-/* What queries and keys of a row have in common behind their product. */
+/* Normalise (where the model does) and rotate queries or keys of a row. */
 static void place_heads(const struct host_layers *l, unsigned row, float *y,
 	uint32_t n, enum wire_layer_tensor w)
 {
@@ -360,7 +361,7 @@ static unsigned parts_of(const struct host_layers *l, const struct product *p)
 	return (l->tensor[p->w].rows + PART_OUTPUTS - 1) / PART_OUTPUTS;
 }
 
-/* PART_OUTPUTS outputs of a matrix, of all rows. */
+/* PART_OUTPUTS outputs of a matrix, for all rows. */
 static void multiply_part(void *arg, unsigned part, unsigned thread)
 {
 	const struct host_layers *l = arg;
@@ -408,8 +409,8 @@ static void matrices(struct host_layers *l, const struct product *p, unsigned n)
 
 /* ---- attention ----------------------------------------------------------- */
 
-/* The query heads that share a head of keys and values, of l->together rows, at
- * most KERN_ATTEND_ROWS. */
+/* The query heads that share one key-value head, of l->together rows, at most
+ * KERN_ATTEND_ROWS. */
 static void attend_part(void *arg, unsigned part, unsigned thread)
 {
 	const struct host_layers *l = arg;
@@ -452,9 +453,9 @@ static void attend(struct host_layers *l)
 		(n + l->together - 1) / l->together * l->m.n_kv_head);
 }
 
-/* ---- what a row attends to ----------------------------------------------- */
+/* ---- attention weights --------------------------------------------------- */
 
-/* The query heads of a row that share one head of keys, which are taken from
+/* The query heads of a row that share one key head, whose keys are read from
  * the cache once for all of them. */
 static void map_heads(const struct host_layers *l, uint32_t row,
 	uint32_t kv_head, float *out, float *scratch)
@@ -478,7 +479,7 @@ static void map_heads(const struct host_layers *l, uint32_t row,
 			score[h * n + p] = sum * m->attn_scale;
 		}
 	}
-	/* Each head's scores are added to their part of the mean. */
+	/* Add each head's weights to the mean. */
 	for (uint32_t h = 0; h < group; h++, score += n) {
 		struct softmax s = { .most = (double)score[0],
 			.temperature = 1 };

@@ -24,15 +24,13 @@ void kv_mirror_release(struct kv_mirror *m)
 	m->slots = 0;
 }
 
-/* Larger, and then empty. A cache fits into a shared buffer, and this is less
- * than twice one sequence of it. */
-static int grow(struct kv_mirror *m, uint32_t length, struct err *e)
+/* Replace the mirror by a larger, empty one. A cache fits into a shared buffer,
+ * and a mirror is less than twice one sequence of it. */
+static int replace(struct kv_mirror *m, uint32_t length, struct err *e)
 {
 	uint32_t slots = m->slots ? m->slots : LEAST_SLOTS;
 	size_t bytes;
 
-	if (length <= m->slots)
-		return 0;
 	while (slots < length)
 		slots *= 2;
 	kv_mirror_release(m);
@@ -49,8 +47,8 @@ static int grow(struct kv_mirror *m, uint32_t length, struct err *e)
 	return 0;
 }
 
-/* Positions from `at` on, before `end`, that are (or are not) as they are in
- * the sequence. */
+/* Number of positions from `at` on, below `end`, that are (or are not, by
+ * `same`) up to date. */
 static uint32_t alike(const struct kv_mirror *m, uint32_t sequence, uint32_t at,
 	uint32_t end, bool same)
 {
@@ -87,7 +85,7 @@ int kv_mirror_follow(
 	struct kv_mirror *m, uint32_t sequence, uint32_t *copied, struct err *e)
 {
 	uint32_t length = sequence_length(m->from, sequence), n;
-	int ret = grow(m, length, e);
+	int ret = length > m->slots ? replace(m, length, e) : 0;
 
 	*copied = 0;
 	for (uint32_t at = 0; at < length && !ret; at += n) {

@@ -1,12 +1,12 @@
 /*
- * A copy of what a sequence has cached, for the host to compute on while the
- * device overwrites the cache. It is brought up to date by copying only the
- * positions that were written since (sequence_written tells); nobody has to say
- * which these are, and any sequence can be followed after any other.
+ * A copy of a sequence's cache for computing on the host, while the device
+ * overwrites the cache. An update copies only the positions that were written
+ * since the last one (by their sequence_written); so any sequence can be
+ * followed after any other.
  *
  * Its memory grows with the longest sequence that it followed. The sequences
- * are borrowed; what is read of their buffer is bracketed. One thread, which
- * follows only while no pass is under way.
+ * are borrowed; reads of their buffer are bracketed. One thread, which follows
+ * only while no pass is running.
  */
 #ifndef HOST_SESSION_KV_MIRROR_H
 #define HOST_SESSION_KV_MIRROR_H
@@ -22,10 +22,11 @@ struct kv_mirror {
 	/* [layer][keys, values][slots][stride]: position p in slot p */
 	uint8_t *data;
 	uint32_t slots;
-	uint64_t *as_of; /* [slots] sequence_written of what is there; or 0 */
+	/* [slots] sequence_written of the copied data; 0: none */
+	uint64_t *as_of;
 };
 
-/* Nothing is taken until something is followed. */
+/* Allocates nothing yet. */
 static inline void kv_mirror_init(struct kv_mirror *m, struct sequences *from,
 	uint32_t layers, uint32_t stride)
 {
@@ -33,23 +34,23 @@ static inline void kv_mirror_init(struct kv_mirror *m, struct sequences *from,
 }
 void kv_mirror_release(struct kv_mirror *);
 
-/* Hold all that the sequence has cached; *copied positions were not as they
- * are. -ENOMEM. */
+/* Copy what the sequence has cached; *copied is the number of positions that
+ * were out of date. -ENOMEM. */
 int kv_mirror_follow(
 	struct kv_mirror *, uint32_t sequence, uint32_t *copied, struct err *);
 
-/* What is at this position is no copy any more. */
+/* Mark a position as no longer a copy of the cache. */
 static inline void kv_mirror_spoil(struct kv_mirror *m, uint32_t at)
 {
 	m->as_of[at] = 0;
 }
 
-/* n positions of a layer of the mirror from `at` on to the sequence; errors are
- * those of sequence_write. */
+/* Write n positions of one layer, from `at` on, to the sequence; errors of
+ * sequence_write. */
 int kv_mirror_merge(struct kv_mirror *, uint32_t sequence, uint32_t layer,
 	uint32_t at, uint32_t n, struct err *);
 
-/* All layers of n positions were merged: what is there is a copy again. */
+/* Mark n positions as copies again, once all layers of them were merged. */
 void kv_mirror_merged(
 	struct kv_mirror *, uint32_t sequence, uint32_t at, uint32_t n);
 

@@ -18,11 +18,12 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* Outputs a part: some 100 KB of weights, long enough to be worth handing
- * out, short enough that the threads end together. Whole strips. */
+/* Outputs of a part: about 100 KB of weights, enough to outweigh the cost of a
+ * work item, few enough that all threads end at about the same time. Whole
+ * strips. */
 #define PART_OUTPUTS 256
 #define ALIGN        64
-#define EXPONENT     0x7f800000u /* of a float: all ones is no number */
+#define EXPONENT     0x7f800000u /* of a float: all ones: infinity or NaN */
 
 struct logits {
 	const struct model *model;
@@ -38,23 +39,23 @@ struct logits {
 	const uint8_t *weights;
 	void *packed; /* the weights if they are in tiles, else NULL */
 	struct image_parts *parts; /* where they stay on flash, else NULL */
-	uint8_t *read;             /* [threads][part_bytes]: a part of those */
-	struct err *failed;        /* [threads] */
+	uint8_t *read;      /* [threads][part_bytes]: the part read last */
+	struct err *failed; /* [threads] */
 	bool backwards;
 	size_t part_bytes; /* of weights */
 	bool int8;
-	float *norm_weight; /* [n_embd], aligned as kernels want it */
+	float *norm_weight; /* [n_embd], aligned for the kernels */
 	float *normed;      /* [LOGITS_ROWS][n_embd] */
 	uint8_t *q8;        /* [LOGITS_ROWS][kern_q8_bytes], with int8 */
 	uint8_t *scratch;   /* [threads][scratch_bytes] */
 	size_t scratch_bytes;
 	float *part;       /* [threads][LOGITS_ROWS][PART_OUTPUTS] */
-	float *const *out; /* of the rows in progress */
+	float *const *out; /* of the current rows */
 	unsigned n;
 };
 
-/* The output matrix in tiles, where the layout has any for its type, or as
- * a flash image has it. */
+/* Prepare the output matrix: in tiles, where the layout has any for its type,
+ * or as in the flash image. */
 static int pack_output(
 	struct logits *l, enum layout layout, bool stays, struct err *e)
 {
@@ -75,8 +76,8 @@ static int pack_output(
 		return 0;
 	}
 	if (p && stays && packed_may_stay(p, IMAGE_OUTPUT)) {
-		/* Each thread reads parts into memory of its own, so that it
-		 * computes with the bytes that it checked. */
+		/* Each thread reads parts into memory of its own, so that the
+		 * bytes that it checked are those that it computes with. */
 		l->read = hugemem_alloc(threads * l->part_bytes);
 		l->failed = calloc(threads, sizeof(*l->failed));
 		if (!l->read || !l->failed)
@@ -126,7 +127,8 @@ int logits_open(struct logits **out, const struct model *m, enum layout layout,
 	l->normed = aligned_alloc(ALIGN, align_up(LOGITS_ROWS * row, ALIGN));
 	l->q8 = aligned_alloc(
 		ALIGN, LOGITS_ROWS * kern_q8_bytes(m->n_embd) + ALIGN);
-	/* One line more: kernels that need no scratch get a place, too. */
+	/* One line more, so that kernels without scratch get a valid pointer,
+	 * too. */
 	l->scratch = aligned_alloc(ALIGN, threads * l->scratch_bytes + ALIGN);
 	l->part = aligned_alloc(
 		ALIGN, threads * LOGITS_ROWS * PART_OUTPUTS * sizeof(float));
@@ -167,7 +169,7 @@ void logits_close(struct logits *l)
 	free(l);
 }
 
-/* Without a branch: all logits are looked at. */
+/* Free of branches, as all logits are checked. */
 static bool is_odd(const float *v, size_t n)
 {
 	uint32_t odd = 0, bits;
@@ -245,7 +247,8 @@ int logits_compute(struct logits *l, const float *const *hidden,
 
 		l->kern->rmsnorm(
 			x, hidden[i], l->norm_weight, m->n_embd, m->norm_eps);
-		/* What is quantized is a number again, and means nothing. */
+		/* Quantizing makes a meaningless number of a value that is not
+		 * finite, so check before. */
 		atomic_store_explicit(
 			&l->odd[i], is_odd(x, m->n_embd), memory_order_relaxed);
 		if (l->int8)
@@ -257,10 +260,11 @@ int logits_compute(struct logits *l, const float *const *hidden,
 	workers_share(l->workers,
 		l->parts ? UINT64_MAX : (uint64_t)n * m->n_vocab * m->n_embd,
 		logits_part, l, n_parts(l));
-	/* To and fro: of a matrix that the page cache holds in part, what was
-	 * read last is there still when it is wanted first. */
+	/* Alternate the direction: if the page cache holds only part of the
+	 * matrix, the parts read last are still there for the next call. */
 	l->backwards = l->parts && !l->backwards;
-	/* The first failure of a thread; none is left for the next call. */
+	/* The first failure of any thread; errors do not remain for the next
+	 * call. */
 	for (unsigned t = 0; l->failed && t < workers_count(l->workers); t++) {
 		if (l->failed[t].code && !ret) {
 			ret = l->failed[t].code;

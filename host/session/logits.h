@@ -1,8 +1,8 @@
 /*
- * From hidden states to logits, on the host: final norm, then the output
- * matrix in the same layout and arithmetic as the device's, its outputs shared
- * out to the worker threads. A row's bytes do not depend on how many rows were
- * asked for with it nor on the number of threads.
+ * From hidden states to logits, on the host: the final norm, then the output
+ * matrix in the same layout and arithmetic as on the device, its outputs
+ * divided among worker threads. A row's bytes do not depend on the rows
+ * computed with it nor on the number of threads.
  */
 #ifndef HOST_SESSION_LOGITS_H
 #define HOST_SESSION_LOGITS_H
@@ -21,47 +21,47 @@ struct workers;
 #define LOGITS_ROWS 16 /* computed together: the matrix is read once */
 
 /*
- * The workers are borrowed. With `stays` the output matrix of a flash image
- * stays on flash where that is worth it (PACKED_STAYS): it is read in parts,
- * each of which is checked, whenever logits are computed, and is not in this
- * process's memory. Else it is read once.
+ * `workers` are borrowed. With `stays` the output matrix of a flash image stays
+ * on flash where that is worthwhile (PACKED_STAYS): it is read in parts, each
+ * of which is checked, whenever logits are computed, and takes no memory.
+ * Otherwise it is read once.
  */
 int logits_open(struct logits **out, const struct model *, enum layout,
 	enum wire_precision, bool stays, struct workers *, struct err *);
 void logits_close(struct logits *);
 
-/* Called by the thread that computes, between parts of a product, some tens of
- * microseconds each: what is to go on meanwhile. */
+/* A callback of the computing thread between parts of a product, some tens of
+ * microseconds each, for work that must continue. */
 struct logits_beside {
-	void (*fn)(void *arg); /* NULL: nothing */
+	void (*fn)(void *arg); /* NULL: none */
 	void *arg;
 };
 void logits_set_beside(struct logits *, const struct logits_beside *);
 
-/* Values of the output matrix and its norm, of a model file, that are infinite
- * or no number. */
+/* Number of values of a model file's output matrix and norm that are not
+ * finite. */
 uint64_t logits_weights_not_finite(const struct logits *);
 
 /*
- * -EPROTO when the state of a row holds what no layer computes: a value that is
- * infinite or no number.
+ * -EPROTO when a row's state has a value that is not finite, which no layer
+ * computes.
  */
 int logits_check(
 	const float *hidden, uint32_t n_embd, uint32_t row, struct err *);
 
 /* hidden[i] [n_embd] to out[i] [n_vocab], i < n <= LOGITS_ROWS, float32. Fails
- * where the matrix stays on flash and a part of it cannot be read, or is not
- * what it was when it was opened (-EBADMSG). */
+ * if the matrix is on flash and a part of it cannot be read, or has changed
+ * since it was opened (-EBADMSG). */
 int logits_compute(struct logits *, const float *const *hidden,
 	float *const *out, unsigned n, struct err *);
 
-/* A row that was computed is what a token is drawn from, or read otherwise:
- * rows that were computed in vain are not in the hash. */
+/* Count a computed row that a token is sampled from, or that is used otherwise,
+ * and add it to the hash; unused rows are not hashed. */
 void logits_used(struct logits *, const float *logits);
 
-/* Rows computed; of these, rows with a value, or of a state whose norm has one,
- * that is infinite or no number; rows used, and XXH64 of all bytes of those in
- * order, since it was begun anew. */
+/* Rows computed; those with a value that is not finite, or from a state whose
+ * norm has one; rows used, and XXH64 of all bytes of the used rows in order,
+ * since the last logits_hash_anew. */
 uint64_t logits_rows(const struct logits *);
 uint64_t logits_rows_not_finite(const struct logits *);
 uint64_t logits_rows_used(const struct logits *);

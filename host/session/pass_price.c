@@ -15,11 +15,11 @@
 #include <math.h>
 
 #define SLOTS      16
-#define CYCLES     4 /* until one is like the last */
+#define CYCLES     4 /* until a cycle repeats the one before */
 #define LEAST_ROWS 8 /* of a graph for several rows */
 #define STRIP_MAX  (1 << 20)
 
-/* ---- what the parts cost ------------------------------------------------- */
+/* ---- costs of the parts -------------------------------------------------- */
 
 static struct price_layer layer_of(
 	const struct shape *s, enum dtype type, enum layout layout)
@@ -64,8 +64,8 @@ struct timeline {
 	struct residency residency;
 	uint32_t layers, streamed;
 	struct price read, lower, upper, logits, draft;
-	uint64_t begin_ps; /* of a read */
-	/* Reads in their order: when each was there. */
+	uint64_t begin_ps; /* latency of a read */
+	/* Reads in order: when each was complete. */
 	uint64_t ready[SLOTS];
 	uint64_t begun, used;
 };
@@ -78,8 +78,8 @@ static void read_next(struct timeline *t, uint64_t from)
 		(unsigned)soc->flash_queue, t->begin_ps, &t->read);
 }
 
-/* As host/memory/staging.c has it. */
-static uint64_t there(struct timeline *t, uint64_t turn)
+/* The same rule as host/memory/staging.c. */
+static uint64_t arrival(struct timeline *t, uint64_t turn)
 {
 	double ahead = t->ask->soc->flash_ahead;
 	uint64_t ready = t->ready[t->used++ % SLOTS];
@@ -108,7 +108,7 @@ static void lay_pass(struct timeline *t)
 		}
 		if (streamed)
 			phone_wait(time,
-				there(t, phone_later(time->npu_ps, began)));
+				arrival(t, phone_later(time->npu_ps, began)));
 		phone_npu(time, time->cpu_ps,
 			l < t->layers / 2 ? &t->lower : &t->upper);
 		if (before)
@@ -166,7 +166,7 @@ static double seconds(uint64_t ps)
 	return (double)ps / 1e12;
 }
 
-/* Of whole numbers of rows. */
+/* The cost for whole numbers of rows. */
 static struct pass_terms cycle(
 	const struct pass_ask *a, uint32_t rows, uint32_t upper)
 {
@@ -222,7 +222,8 @@ struct pass_terms pass_price(const struct pass_ask *a)
 	low = cycle(a, (uint32_t)a->rows, (uint32_t)fmax(1, floor(upper)));
 	if (at == 0 && upper == floor(upper))
 		return low;
-	/* One share for both counts: they lie between the same two passes. */
+	/* One fraction for both counts: they lie between the same two
+	 * passes. */
 	high = cycle(a, (uint32_t)ceil(a->rows), (uint32_t)ceil(upper));
 	at = at > 0 ? at : upper - floor(upper);
 	return (struct pass_terms){ between(low.read, high.read, at),

@@ -65,7 +65,7 @@ int pricing_init(struct pricing *p, const struct soc *soc,
 {
 	*p = (struct pricing){ soc, as, m, block, precision,
 		calloc(m->n_layer, sizeof(*p->layer)),
-		as ? as->n_layer : m->behind + m->n_layer };
+		as ? as->n_layer : m->layers_before + m->n_layer };
 	p->output = m->output->type;
 	if (!p->layer)
 		return err_set(
@@ -84,13 +84,13 @@ void pricing_release(struct pricing *p)
 	p->layer = NULL;
 }
 
-/* The first of the layers that stand for [l, ...) of what runs. */
+/* The first of the shape's layers that real layers [l, ...) stand for. */
 static uint32_t stands_for(const struct pricing *p, uint32_t l)
 {
 	const struct model *m = p->model;
 
-	return (uint32_t)((uint64_t)(m->behind + l) * p->layers /
-		(m->behind + m->n_layer));
+	return (uint32_t)((uint64_t)(m->layers_before + l) * p->layers /
+		(m->layers_before + m->n_layer));
 }
 
 struct share {
@@ -109,9 +109,9 @@ static const struct price_layer *layer_at(
 	const struct pricing *p, uint32_t priced)
 {
 	const struct model *m = p->model;
-	uint64_t all = m->behind + m->n_layer;
+	uint64_t all = m->layers_before + m->n_layer;
 
-	return &p->layer[priced * all / p->layers - m->behind];
+	return &p->layer[priced * all / p->layers - m->layers_before];
 }
 
 void pricing_retype(struct pricing *p, enum dtype type, enum layout layout,
@@ -136,14 +136,14 @@ void pricing_keep(
 	uint32_t run = p->layers - stands_for(p, 0);
 	uint32_t like = (uint32_t)((uint64_t)run * residency->resident /
 		residency->n_layer);
-	/* As of what runs: 29 % of 100 is 29, not a little less. */
+	/* With a small margin: 29 % of 100 is 29, not a little less. */
 	uint32_t stay = (uint32_t)(share * p->layers + 1e-6);
 
 	p->residency = *residency;
 	p->streamed = run - (stay > like ? stay : like);
 }
 
-/* All but the types is. */
+/* All but the types is equal anyway. */
 static bool alike(const struct price_layer *a, const struct price_layer *b)
 {
 	return a->head_norm == b->head_norm &&
@@ -153,20 +153,20 @@ static bool alike(const struct price_layer *a, const struct price_layer *b)
 
 /* ---- layers on the CPU --------------------------------------------------- */
 
-/* Of a value in the cache. */
+/* Bytes of a value in the cache. */
 static uint64_t kv_bytes(const struct pricing *p)
 {
 	return session_plan_kv_f16(p->precision) ? 2 : 4;
 }
 
-/* What so many rows see, cut up. */
+/* The rows' attention masks, cut into pieces. */
 struct seen {
 	uint32_t rows;
 	const struct visibility_piece *piece; /* [n] */
 	uint32_t n;
 };
 
-/* Layers [from, to) of what is priced. */
+/* Layers [from, to) of the shape. */
 static void cpu_layers(const struct pricing *p, struct share s,
 	const struct seen *seen, bool maps, struct price *out)
 {
@@ -187,9 +187,9 @@ static void cpu_layers(const struct pricing *p, struct share s,
 				    align_up(k, TILE), l->type[m], &part))
 				price_add(out, &part);
 		}
-		/* Scores, and what is made of values by them: each a product
-		 * and a sum for every value of every head. What rows see in
-		 * common is read once. */
+		/* Scores, and the weighted sum of values: a multiplication and
+		 * an addition for every value of every head. Slots that rows
+		 * have in common are read once. */
 		q = (uint64_t)l->n_head * l->head_dim;
 		kv = (uint64_t)l->n_kv_head * l->head_dim;
 		price_cpu(p->soc,
@@ -202,7 +202,7 @@ static void cpu_layers(const struct pricing *p, struct share s,
 
 /* ---- runs ---------------------------------------------------------------- */
 
-/* Of the frequencies in front of a block's weights. */
+/* Bytes of the frequencies before a block's weights. */
 static uint64_t rope_bytes(const struct pricing *p)
 {
 	uint32_t n = p->as ? p->as->head_dim : p->model->n_rot;
@@ -248,7 +248,7 @@ static uint64_t kv_stride(const struct pricing *p, uint64_t values)
 	return align_up(values * kv_bytes(p), COHERENCE_LINE);
 }
 
-/* What a row has of states, keys and values in so many layers. */
+/* Bytes of a row's states, keys and values in `layers` layers. */
 static uint64_t row_bytes(
 	const struct pricing *p, uint32_t embd, uint32_t kv, uint32_t layers)
 {
@@ -278,7 +278,7 @@ static uint64_t vector_bytes(uint64_t n)
 	return align_up(n * sizeof(float), COHERENCE_LINE);
 }
 
-/* As host/memory/weights.h lays a layer of the shape out. */
+/* As host/memory/weights.h would lay out a layer of the shape. */
 static uint64_t layer_bytes(const struct shape *as, const struct price_layer *l)
 {
 	uint64_t q = (uint64_t)as->n_head * as->head_dim;
@@ -298,7 +298,7 @@ static uint64_t layer_bytes(const struct shape *as, const struct price_layer *l)
 	return bytes;
 }
 
-/* Of the weights of a block. */
+/* Bytes of a block's weights. */
 static uint64_t block_bytes(const struct pricing *p, uint32_t block)
 {
 	struct share s = share_of(p, block);

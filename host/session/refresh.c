@@ -26,23 +26,23 @@ struct refresh {
 	bool best_effort;
 	struct host_layers *layers;
 	struct kv_mirror mirror;
-	struct batch batch; /* to check rows by */
+	struct batch batch; /* scratch, to check rows */
 	struct refresh_stats stats;
 
-	/* The last start's, which the thread reads while it computes. */
+	/* The last start's data, which the thread reads while it computes. */
 	enum state state;
 	uint32_t sequence;
 	struct host_rows rows;
-	uint32_t room; /* for rows */
+	uint32_t room; /* capacity for rows */
 	uint32_t *position, *end;
 	float *hidden;
 	float *attention;
 
 	pthread_t thread;
-	bool threaded; /* it was started */
+	bool threaded; /* the thread was started */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	bool computing, stop; /* under the lock */
+	bool computing, stop; /* guarded by the lock */
 };
 
 /* ---- the thread ---------------------------------------------------------- */
@@ -95,7 +95,8 @@ static bool is_computed(struct refresh *r, bool wait)
 int refresh_open(struct refresh **out, struct session *s,
 	const struct refresh_opts *opts, struct err *e)
 {
-	/* The device computes meanwhile, on as many as the session has. */
+	/* The device computes at the same time, on the session's full
+	 * number. */
 	uint32_t threads = opts->threads ? opts->threads : s->plan.threads / 4;
 	struct wire_model m = session_wire_model(s);
 	sigset_t all, old;
@@ -126,7 +127,7 @@ int refresh_open(struct refresh **out, struct session *s,
 		threads ? threads : 1, e);
 	if (ret)
 		goto fail;
-	/* Signals are the main thread's business. */
+	/* Signals are handled by the main thread. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	ret = pthread_create(&r->thread, NULL, refresh_main, r);
@@ -167,7 +168,7 @@ void refresh_close(struct refresh *r)
 
 /* ---- starting ------------------------------------------------------------ */
 
-/* A pass may be writing the cache. */
+/* During a pass the device may write the cache. */
 static int check_between(
 	const struct session *s, const char *what, struct err *e)
 {
@@ -207,7 +208,7 @@ static int check_rows(struct refresh *r, const struct rows *rows, struct err *e)
 	return ret;
 }
 
-/* What the thread is to compute: rows that were checked. */
+/* Prepare the checked rows for the thread. */
 static int take_rows(struct refresh *r, const struct rows *rows, struct err *e)
 {
 	const struct model *m = r->s->model;
@@ -238,8 +239,8 @@ static int take_rows(struct refresh *r, const struct rows *rows, struct err *e)
 	return ret;
 }
 
-/* Copying is done before the device is given anything to do; computing fills
- * what time the CPU has beside it. */
+/* Copying is charged before the device gets new work; computing fills the CPU's
+ * idle time beside the device. */
 static void price_start(struct refresh *r, uint32_t copied)
 {
 	struct session *s = r->s;
@@ -257,7 +258,7 @@ static void price_start(struct refresh *r, uint32_t copied)
 	phone_beside(s->time, &p);
 }
 
-/* Memory, and in the mirror what is cached now. */
+/* Reserve memory and update the mirror. */
 static int prepare(struct refresh *r, const struct rows *rows, bool attention,
 	uint32_t *copied, struct err *e)
 {
@@ -336,8 +337,8 @@ bool refresh_finish(struct refresh *r, bool wait)
 	wait |= !r->best_effort;
 	if (r->state != UNDER_WAY)
 		return r->state == FINISHED;
-	/* By the phone's clock, if there is one: then this machine is waited
-	 * for. */
+	/* With a phone its clock decides, and this machine's computation is
+	 * waited for. */
 	if (r->s->opts.soc) {
 		if (wait)
 			phone_catch_up(t);
@@ -427,12 +428,12 @@ static int check_merge(const struct refresh *r, const uint32_t *row, uint32_t n,
 	return ret;
 }
 
-/* Rows at positions side by side, as one range. */
+/* Rows at adjacent positions, as one range. */
 struct piece {
 	uint32_t at, n;
 };
 
-/* The piece that begins with the i'th of the n rows that are merged. */
+/* The range that begins with the i'th of the n rows to merge. */
 static struct piece piece_at(
 	const struct refresh *r, const uint32_t *row, uint32_t n, uint32_t i)
 {

@@ -1,16 +1,15 @@
 /*
- * What became of the rows of passes. The graphs of a phone's NPU are static: a
- * pass computes all rows of its graph, so each of them is
+ * What the rows of passes were used for. The graphs of a phone's NPU are
+ * static: a pass computes all rows of its graph, so each of them is
  *
- *   valid          kept: a token of the text was drawn from it or, of a prompt,
- *                  lies in it
- *   wasted         real, and not kept: drafts that were rejected
+ *   valid          kept: it gave a token of the text, or is in a prompt
+ *   wasted         real, but not kept: a rejected draft
  *   underutilized  padding
  *
  * (sd.npu, section 3.2, where these are shares of the NPU's cycles). The graph
- * is the one that the pass began with, the smallest that held its rows; the
- * matrix engine works on whole tiles, so that a smaller one leaves the rest of
- * a tile idle: `tile` counts rows by that measure. Plain data, any thread.
+ * is the one that the pass began with, the smallest that has enough rows. The
+ * matrix engine works on whole tiles, so a graph smaller than a tile leaves the
+ * rest of it idle: `tile` counts rows in whole tiles. Plain data, any thread.
  */
 #ifndef HOST_SESSION_ROW_COUNTS_H
 #define HOST_SESSION_ROW_COUNTS_H
@@ -38,7 +37,7 @@ static inline void row_counts_add(
 	ROW_COUNTS(COUNTER_ADD)
 }
 
-/* What *now counts more than *before, an earlier one. */
+/* Subtract *before, an earlier state, from *now. */
 static inline void row_counts_since(
 	struct row_counts *now, const struct row_counts *before)
 {
@@ -55,7 +54,7 @@ static inline uint64_t row_counts_underutilized(const struct row_counts *c)
 	return c->graph - c->rows;
 }
 
-/* Of a pass's graphs or tiles the share that so many rows are; 0 of none. */
+/* The rows' share of a pass's graph or tile rows; 0 if there are none. */
 static inline double row_counts_share(uint64_t rows, uint64_t of)
 {
 	return of ? (double)rows / (double)of : 0;

@@ -1,20 +1,24 @@
 /*
- * What a pass computes: rows, each of which says which token, at which
- * position, of which sequence, and what it sees. Plain data, which the caller
- * owns; any thread.
+ * The rows of a pass: each is a token at a position of a sequence, with an
+ * attention mask. Plain data owned by the caller; any thread.
  *
- * Three kinds of visibility, one for all rows of a pass:
+ * All rows of a pass have the same kind of mask:
  *
- *   VISIBILITY_TREE    what is cached of the row's sequence before the root
- * that it hangs from, its ancestors, and itself. Autoregressive rows: a chain
- * is a tree. A root stands at most where the cached tokens end; a child one
- * behind its parent, which comes before it. What is computed lies behind the
- * sequence until a path of it is kept. VISIBILITY_WINDOW  all of its sequence,
- * cached and computed, both ways. VISIBILITY_BLOCK   of that what is before
- * `end`, where the row's block ends: all finished blocks and its own.
+ *   VISIBILITY_TREE    the row attends to the cached tokens of its sequence
+ *                      before its root, to its ancestors, and to itself.
+ *                      Autoregressive rows: a chain is a tree. A root's
+ *                      position is at most the number of cached tokens; a
+ *                      child's is its parent's + 1, and the parent comes
+ *                      first. The rows are stored after the sequence until a
+ *                      path of them is kept.
+ *   VISIBILITY_WINDOW  the row attends to all of its sequence, cached tokens
+ *                      and rows, in both directions.
+ *   VISIBILITY_BLOCK   the same, up to `end`, where the row's block ends: all
+ *                      finished blocks and its own.
  *
- * Rows of the latter two are written at their positions, over what was cached
- * there; a sequence's ascend, and those behind its end follow without a gap.
+ * Rows of the latter two kinds are written at their positions, over the cached
+ * tokens there; positions of a sequence ascend, and those after its end follow
+ * without a gap.
  */
 #ifndef HOST_SESSION_ROWS_H
 #define HOST_SESSION_ROWS_H
@@ -30,24 +34,24 @@ struct row {
 	int32_t token;
 	uint32_t position, sequence;
 	union {
-		int32_t parent; /* VISIBILITY_TREE: a row, or -1 of a root */
+		int32_t parent; /* VISIBILITY_TREE: a row, or -1 for a root */
 		uint32_t end;   /* VISIBILITY_BLOCK: a position */
 	};
-	bool prompt; /* it reads one: for the counts, and for nothing else */
+	bool prompt; /* part of a prompt; affects counters only */
 };
 
 struct rows {
 	enum visibility visibility;
 	uint32_t n;
 	const struct row *row;
-	/* [n] states that rows begin with, [n_embd] float32 each, where the
-	 * model's layers stand behind another's (model->behind), in the place
-	 * of their tokens' embeddings; else NULL. */
+	/* [n] input states, [n_embd] float32 each, which replace the tokens'
+	 * embeddings if the model's layers follow another model's
+	 * (model->layers_before); else NULL. */
 	const float *const *state;
 };
 
-/* A token tree behind `position` tokens into row[n]: parent[i] < i, or -1 for a
- * row that follows them directly; NULL: a chain. */
+/* Make row[n] of a token tree after `position` tokens: parent[i] < i, or -1 for
+ * a row that follows them directly; NULL: a chain. */
 static inline void rows_tree(struct row *row, uint32_t sequence,
 	uint32_t position, const int32_t *token, const int32_t *parent,
 	uint32_t n)

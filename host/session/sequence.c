@@ -14,7 +14,8 @@ struct sequence {
 	bool open;
 	uint32_t length;
 	uint32_t claimed;
-	uint64_t spare; /* when it became that, as sequences' spares; 0: not */
+	/* the number of its last marking as spare; 0: not spare */
+	uint64_t spare;
 	uint32_t n_runs, room;
 	uint32_t *run;     /* [room] */
 	uint64_t *written; /* [room * KV_RUN], see sequence_written */
@@ -23,8 +24,9 @@ struct sequence {
 struct sequences {
 	struct kv_memory kv;
 	struct kv_pool *pool;
-	uint32_t *fresh; /* [runs] scratch: runs just taken */
-	uint32_t *left;  /* [runs] scratch, else 0: claims that will leave it */
+	uint32_t *fresh; /* [runs] scratch: newly taken runs */
+	/* [runs] scratch, else 0: claims that will leave the run */
+	uint32_t *left;
 	uint64_t copied, now, spares;
 	uint32_t most;
 	struct sequence seq[];
@@ -117,7 +119,7 @@ int sequence_open(struct sequences *s, uint32_t *id, struct err *e)
 		s->most);
 }
 
-/* Room in the table for so many runs. */
+/* Capacity of the table for `runs` runs. */
 static int reserve(struct sequence *q, uint32_t runs, struct err *e)
 {
 	uint32_t room = q->room ? q->room : 8;
@@ -150,7 +152,7 @@ int sequence_fork(
 	int ret;
 
 	assert(sequence_is_open(s, parent));
-	from->spare = 0; /* it does not make room for its own fork */
+	from->spare = 0; /* or opening could close the parent */
 	ret = sequence_open(s, id, e);
 	from->spare = spare;
 	if (ret)
@@ -206,7 +208,7 @@ uint64_t sequence_spared(const struct sequences *s, uint32_t id)
 	return id < s->most ? s->seq[id].spare : 0;
 }
 
-/* The one that has been spare for longest; false: there is none. */
+/* Close the sequence that has been spare for longest; false: there is none. */
 static bool drop_spare(struct sequences *s)
 {
 	uint32_t oldest = s->most;
@@ -221,7 +223,7 @@ static bool drop_spare(struct sequences *s)
 	return oldest < s->most;
 }
 
-/* ---- how long they are --------------------------------------------------- */
+/* ---- length -------------------------------------------------------------- */
 
 void sequence_truncate(struct sequences *s, uint32_t id, uint32_t length)
 {
@@ -268,7 +270,7 @@ uint64_t sequence_written(const struct sequences *s, uint32_t id, uint32_t at)
 	return s->seq[id].written[at];
 }
 
-/* Positions from `at` on, before `end`, whose slots lie side by side. */
+/* Number of positions from `at` on, before `end`, with adjacent slots. */
 static uint32_t piece(const struct sequence *q, uint32_t at, uint32_t end)
 {
 	uint32_t r = at / KV_RUN, to;
@@ -302,7 +304,7 @@ static size_t byte_of(const struct kv_memory *kv, uint32_t half, uint32_t slot)
 
 /* ---- claims -------------------------------------------------------------- */
 
-/* Whether the claim needs another run there than it has. */
+/* Whether the claim needs a new i'th run. */
 static bool lacks(
 	const struct sequences *s, const struct sequence *q, uint32_t i)
 {
@@ -310,7 +312,7 @@ static bool lacks(
 		kv_pool_refs(s->pool, q->run[i]) - s->left[q->run[i]] > 1;
 }
 
-/* What the claim leaves of a run goes along into another. */
+/* Copy what the claim does not overwrite of a run to its replacement. */
 static void leave_run(
 	struct sequences *s, const struct claim *c, uint32_t i, uint32_t fresh)
 {
@@ -373,7 +375,8 @@ static uint32_t count_all(
 {
 	uint32_t need = 0;
 
-	/* Each claim is counted as if those before it had been met. */
+	/* Each claim is counted as if those before it were already
+	 * satisfied. */
 	for (uint32_t k = 0; k < n; k++) {
 		const struct sequence *q = &s->seq[c[k].sequence];
 
@@ -403,7 +406,7 @@ bool sequences_have_room(struct sequences *s, const struct claim *c, uint32_t n)
 	return true;
 }
 
-/* Slots that none but their sequences see. */
+/* Give the claims slots that no other sequence uses. */
 static int own(
 	struct sequences *s, const struct claim *c, uint32_t n, struct err *e)
 {
@@ -418,8 +421,8 @@ static int own(
 		return ret;
 	if (!sequences_have_room(s, c, n))
 		return err_set(e, ENOSPC,
-			"the cache of %u tokens is full: room for %u was asked "
-			"for, there is room for %u, and %u sequence%s the "
+			"the cache of %u tokens is full: room for %u was "
+			"requested, there is room for %u, and %u sequence%s the "
 			"others; close or truncate some, or try a larger --ctx",
 			s->kv.slots, count_all(s, c, n) * KV_RUN,
 			sequences_free(s), holders(s),
@@ -446,8 +449,8 @@ int sequences_claim(
 /* ---- bytes --------------------------------------------------------------- */
 
 /*
- * The same of one layer's keys or values. Each goes down or stays, so ascending
- * order is safe in place.
+ * Move the keys or values of one layer. A token moves down or stays, so moving
+ * in ascending order is safe.
  */
 static void move_half(struct sequences *s, uint32_t id, uint32_t half,
 	const uint32_t *from, uint32_t n, uint32_t first)
@@ -564,7 +567,7 @@ uint32_t sequences_free(const struct sequences *s)
 {
 	uint32_t runs = kv_pool_free(s->pool);
 
-	/* The short one, if there is one, is the last to be taken. */
+	/* A short run, if there is one, is taken last. */
 	return runs && s->kv.slots % KV_RUN
 		? runs * KV_RUN - (KV_RUN - s->kv.slots % KV_RUN)
 		: runs * KV_RUN;

@@ -80,7 +80,7 @@ static uint64_t checked_ns(const struct session *s)
 	return st.stream.check_ns;
 }
 
-/* Layers that arrive meanwhile are checked, which is counted as that. */
+/* Checking layers that arrive meanwhile is counted as streaming, not here. */
 static int compute_of(struct session *s, const float *const *hidden,
 	float *const *out, uint32_t n, struct err *e)
 {
@@ -137,7 +137,7 @@ int session_logits_ahead(struct session *s, const uint32_t *row, uint32_t n,
 
 			if (at >= s->hidden_rows)
 				return err_set(e, EINVAL,
-					"logits of row %u were asked for, but "
+					"logits of row %u were requested, but "
 					"the last pass had %u rows",
 					at, s->hidden_rows);
 			hidden[k] = session_hidden(s, at);
@@ -327,7 +327,7 @@ uint64_t session_read_bytes(const struct session *s)
 			sum += image_find(
 				s->model->packed->image, IMAGE_LAYER, l)
 				       ->stored;
-		/* Of the layers that it stands for. */
+		/* A layer stands for several of the shape's. */
 		for (uint32_t i = 0;
 			s->opts.as && (bytes = pricing_read(&s->pricing, l, i));
 			i++)
@@ -413,7 +413,8 @@ void session_stats(const struct session *s, struct session_stats *out)
 	out->logits_hash = logits_hash(s->logits);
 	out->rows_not_finite = logits_rows_not_finite(s->logits);
 	out->weights_not_finite = weights_not_finite(s);
-	/* The cache, the activations, the staging slots. */
+	/* Besides the weights: the cache, the activations, the staging
+	 * slots. */
 	out->maps += 2;
 	for (unsigned i = 0; s->staging && i < s->plan.stage_slots; i++)
 		out->maps += !s->stage[i].extended;
@@ -423,7 +424,8 @@ void session_stats(const struct session *s, struct session_stats *out)
 	WIRE_COUNTERS(TAKE)
 #undef TAKE
 	out->blocks = s->n_blocks;
-	/* The last block has what division left over. */
+	/* The last block may have more layers, the remainder of the
+	 * division. */
 	out->layers_per_block = s->block[s->n_blocks - 1].n_layers;
 	out->threads = w->threads;
 	memcpy(out->kern, w->kern, sizeof(out->kern));
@@ -443,14 +445,14 @@ int session_check_finite(const struct session *s, struct err *e)
 	if (weights)
 		return err_set(e, EDOM,
 			"%" PRIu64 " weights of the model file are infinite or "
-			"no number, so what it says means nothing; get or "
+			"no number, so its output is meaningless; get or "
 			"make the file again",
 			weights);
 	if (rows)
 		return err_set(e, EDOM,
 			"%" PRIu64 " of %" PRIu64 " rows of logits hold values "
-			"that are infinite or no number, so what the model "
-			"says means nothing; try --precision f32",
+			"that are infinite or no number, so the model's "
+			"output is meaningless; try --precision f32",
 			rows, logits_rows(s->logits));
 	return 0;
 }

@@ -1,18 +1,17 @@
 /*
- * A session: one model on one device, and sequences: timelines of cached
- * tokens. This is what decoding methods stand on, and it is the same for all of
- * them:
+ * A session: one model on one device, and its sequences of cached tokens. All
+ * decoding methods use a session in the same way:
  *
  *   session_forward  computes rows of one or many sequences (host/session/
- *                    rows.h says what a row sees)
+ *                    rows.h defines their attention masks)
  *   session_logits   turns one computed row into logits, on demand
  *   session_accept   keeps a path of those rows: the KV cache is compacted
  *                    and the sequence grows
- *   session_fork     another sequence that shares what one has cached
+ *   session_fork     another sequence that shares the cached tokens of one
  *
- * The session owns the device process (or its connection), the shared
- * buffers, the placement of weights in the device window, and the counters.
- * It decides nothing about text. One thread.
+ * The session owns the device process (or the connection to it), the shared
+ * buffers, the placement of weights in the device window, and the counters. It
+ * makes no decisions about text. One thread.
  */
 #ifndef HOST_SESSION_SESSION_H
 #define HOST_SESSION_SESSION_H
@@ -34,257 +33,260 @@ struct session;
 
 int session_open(struct session **out, const struct model *,
 	const struct session_opts *, struct err *);
-/* 0, or -EPROTO when the coherence checker found violations, or why the trace
- * is not whole. */
+/* 0, or -EPROTO if the coherence checker found violations, or the reason why
+ * the trace is incomplete. */
 int session_close(struct session *, struct err *);
 
-/* Tokens in the cache of a sequence; how long it can become. */
+/* Cached tokens of a sequence; the most that a sequence can have. */
 uint32_t session_length(const struct session *, uint32_t sequence);
 uint32_t session_context(const struct session *);
-/* Rows of the larger graph: of a forward, at most. */
+/* Rows of the largest graph, the most of one forward. */
 uint32_t session_max_rows(const struct session *);
 const struct model *session_model(const struct session *);
 
 /* ---- sequences: session_cache.c ---- */
 
-#define SESSION_SEQUENCES 4096 /* at a time, at most */
+#define SESSION_SEQUENCES 4096 /* open at a time, at most */
 
-/* What a session opens with: the one text of a method that has one. */
+/* The sequence that a session opens with, for methods with a single text. */
 #define SESSION_TEXT 0u
 
 /*
- * Sequences are named by ids, which must be those of open ones; only the calls
- * that make rows or forks look.
+ * Sequences are named by ids. Only calls that compute rows or fork check that
+ * an id is open; all others require it.
  *
- * An empty sequence; one that shares what `parent` has cached, of which at most
- * one run is copied, when either is written; the end of one. -ENOSPC when
- * opts.sequences are open. Ids are used again, the lowest first.
+ * Open an empty sequence; fork one that shares the cached tokens of `parent`
+ * (at most one run of the cache is copied, when either is written); close one.
+ * -ENOSPC when opts.sequences are open. The lowest free id is used.
  */
 int session_add(struct session *, uint32_t *sequence, struct err *);
 int session_fork(
 	struct session *, uint32_t parent, uint32_t *sequence, struct err *);
 void session_remove(struct session *, uint32_t sequence);
 
-/* It gives way where another wants room: sequence_spare and sequence_spared. */
+/* Mark a sequence as one that may be dropped when another needs room:
+ * sequence_spare and sequence_spared. */
 uint64_t session_spare(struct session *, uint32_t sequence);
 uint64_t session_spared(const struct session *, uint32_t sequence);
 
 /*
- * Whether n <= ROWS_SEQUENCES of them can go on in one pass, each by more[i]
- * tokens, as far as that is a matter of slots. Those that no sequence has.
+ * Whether n <= ROWS_SEQUENCES sequences can grow in one pass, each by more[i]
+ * tokens, as far as cache slots go; session_free_slots counts free slots.
  */
 bool session_has_room(const struct session *, const uint32_t *sequence,
 	const uint32_t *more, uint32_t n);
 uint32_t session_free_slots(const struct session *);
 
-/* Forget all but the first `length` tokens, and what was not accepted. */
+/* Drop all cached tokens but the first `length`, and rows not accepted. */
 void session_truncate(struct session *, uint32_t sequence, uint32_t length);
 
-/* Bytes of shared memory, most of it weights, that the device maps by huge
- * page-table entries; asks the system, which looks at every page. */
+/* Bytes of shared memory, mostly weights, that the device maps by huge
+ * page-table entries. Slow: the system looks at every page. */
 uint64_t session_huge_bytes(const struct session *);
 
 /* ---- passes: session_pass.c ---- */
 
-/*
- * Compute rows (at most the larger graph's) on the device, of open sequences.
- * Trees are for models whose attention is causal, the other visibility for
- * those where it is not; models with a block_length take blocks, and trees, by
- * which their prompts are read. Rows come with states, and with these alone,
- * where the model's layers stand behind another's. What a pass adds to a
- * sequence is kept by session_accept; the next forward overwrites what was not.
- * What rows that are no tree overwrite is changed at once, and undefined after
- * a pass that failed. -ENOSPC, and nothing is changed, when the context or the
- * cache is full.
- */
-int session_forward(struct session *, const struct rows *, struct err *);
-
-/* session_forward of n tokens that follow a sequence, or each other, and see
- * what the model's attention lets them; with a block_length, as a prompt. */
-int session_continue(struct session *, uint32_t sequence, const int32_t *token,
-	uint32_t n, struct err *);
-
-/* opts.attend_apart from the next pass on: texts and states are the same. */
-void session_attend_apart(struct session *, bool apart);
-
-/* What a method does while a pass runs. */
+/* Callbacks during a pass. */
 struct session_hooks {
 	/*
-	 * Behind the first exit_layers layers, when session_hidden tells the
-	 * states there: which rows go on. keep[*n] holds all rows, 0, 1, 2 ...;
-	 * what it holds afterwards, ascending, goes on; a row's parent must.
-	 * Rows keep their numbers; those dropped have no state and cannot be
-	 * accepted. Of trees alone. NULL: all.
+	 * After the first exit_layers layers, where session_hidden has the
+	 * states there: choose the rows to continue with. keep[*n] holds all
+	 * rows, 0, 1, 2 ...; on return it holds those that continue, ascending;
+	 * a row needs its parent. Rows keep their numbers; dropped rows have no
+	 * state and cannot be accepted. Trees only. NULL: all continue.
 	 */
 	int (*choose)(void *arg, uint32_t *keep, uint32_t *n, struct err *);
-	/* Called once a block, while the device and the flash work on their
-	 * own: the host has time. NULL: nothing. */
+	/* Called once per block, while device and flash work, for work of the
+	 * host. NULL: none. */
 	int (*meanwhile)(void *arg, struct err *);
 	void *arg;
 };
-int session_forward_with(struct session *, const struct rows *,
+
+/*
+ * Compute rows (at most the largest graph's) of open sequences on the device.
+ * VISIBILITY_TREE is for causal models, the others for models that are not;
+ * models with a block_length take blocks, and trees for their prompts. Rows
+ * have input states if, and only if, the model's layers follow another model's.
+ * session_accept keeps rows of a pass; the next forward overwrites the others.
+ * Rows that are no tree overwrite the cache at once, and leave it undefined
+ * after a pass that failed. -ENOSPC, with nothing changed, when the context or
+ * the cache is full. The hooks may be NULL.
+ */
+int session_forward(struct session *, const struct rows *,
 	const struct session_hooks *, struct err *);
+
+/* session_forward of n tokens that follow a sequence, with the model's own
+ * attention mask; with a block_length, as a prompt. */
+int session_continue(struct session *, uint32_t sequence, const int32_t *token,
+	uint32_t n, const struct session_hooks *, struct err *);
+
+/* Set opts.attend_apart from the next pass on: text and states do not
+ * change. */
+void session_attend_apart(struct session *, bool apart);
 
 /* The row's last hidden state, before the final norm: float32 [n_embd]. NULL
  * for a row that was dropped. */
 const float *session_hidden(struct session *, uint32_t row);
 
-/* Its state behind the first opts.tap_layers layers, likewise; those layers,
- * 0: it is not kept. */
+/* The row's state after the first opts.tap_layers layers, likewise; and that
+ * number of layers, 0 if these states are not kept. */
 const float *session_tapped(struct session *, uint32_t row);
 uint32_t session_tap_layers(const struct session *);
-/* That of n rows of a pass, or what was kept of it, was copied by the CPU. */
+/* Count the CPU's copying of the tapped states of n rows. */
 void session_add_states(struct session *, uint32_t n);
 
 /* Logits of row `row` of the last forward: float32 [n_vocab]. Counted. */
 int session_logits(struct session *, uint32_t row, float *logits, struct err *);
-/* Of n rows, each to its own [n_vocab], sooner than one by one. The first not
- * counted yet: some may turn out to be of no use, and what is used of them is
- * said by session_logits_used, in the order of its use. */
+/* Logits of n rows, each to its own [n_vocab], faster than one by one.
+ * session_logits_ahead does not count them yet, as some may turn out useless:
+ * session_logits_used counts each that is used, in order of use. */
 int session_logits_ahead(struct session *, const uint32_t *row, uint32_t n,
 	float *const *logits, struct err *);
 void session_logits_used(struct session *, const float *logits);
 int session_logits_rows(struct session *, const uint32_t *row, uint32_t n,
 	float *const *logits, struct err *);
-/* Of rows [first, first + n) to logits [n][n_vocab], sooner than one by one. */
+/* Logits of rows [first, first + n) to logits [n][n_vocab], faster than one by
+ * one. */
 int session_logits_range(struct session *, uint32_t first, uint32_t n,
 	float *logits, struct err *);
 
 /*
- * Keep rows path[0] < path[1] < ... of the last forward, a path from a root at
- * the sequence's end down, or of rows that are no tree the first ones; their KV
- * moves to where the sequence ends (in place, ascending), which grows by n.
- * With a NULL path the first n rows of the sequence. Once for each sequence.
+ * Keep rows path[0] < path[1] < ... of the last forward: in a tree a path that
+ * begins at a root at the sequence's end, else the first rows. Their KV moves
+ * to the end of the sequence (in place, ascending), which grows by n. A NULL
+ * path stands for the first n rows of the sequence. Once for each sequence.
  */
 int session_accept(struct session *, uint32_t sequence, const uint32_t *path,
 	uint32_t n, struct err *);
 
 /*
- * Where rows are no tree: so many of the last forward gave a token of the text.
- * What is accepted of a tree is counted by itself.
+ * For rows that are no tree: count how many of the last forward gave a token of
+ * the text. Accepted rows of a tree are counted automatically.
  */
 void session_count_valid(struct session *, uint32_t rows);
 
 /*
- * Append n tokens to a sequence in chunks of the prefill graph; afterwards
- * session_logits(*last_row) is the distribution behind the last one. n >= 1.
- */
-int session_prefill(struct session *, uint32_t sequence, const int32_t *token,
-	size_t n, uint32_t *last_row, struct err *);
-
-/*
- * Nobody waits for anything: with graph switching the prefill graphs come back
- * now and not before the next prompt, which begins when they are there.
+ * Called when no request is waiting: with graph switching the prefill graphs
+ * are loaded now instead of before the next prompt.
  */
 int session_rest(struct session *, struct err *);
 
 /*
- * Who wants logits behind tokens of a prompt while it is read: those of a chunk
- * are computed on the host while the device computes the next. Both are asked
- * in the order of tokens; `at` counts those given to session_prefill_with.
+ * Receives logits at tokens of a prompt during prefill: the host computes those
+ * of a chunk while the device computes the next chunk. Both callbacks are
+ * called in the order of tokens; `at` counts those given to
+ * session_prefill.
  */
 struct session_reader {
 	bool (*wants)(void *arg, size_t at); /* NULL: no logits at all */
 	void (*read)(void *arg, size_t at, const float *logits);
-	/* Of every token, with opts.tap_layers; NULL: nobody wants it. */
+	/* For every token, with opts.tap_layers; NULL: not needed. */
 	void (*tapped)(void *arg, size_t at, const float *state);
 	void *arg;
 };
-int session_prefill_with(struct session *, uint32_t sequence,
-	const int32_t *token, size_t n, const struct session_reader *,
-	uint32_t *last_row, struct err *);
 
 /*
- * Work of the host's beside the session was done: drafting, predicting. It
- * takes its place on the phone's time, and what comes from flash, which comes
- * only while it is waited for or seen to, is seen to. So whoever works for long
- * tells it piece by piece of a few milliseconds, and has nothing else to
- * remember; with a price of nothing where there is no phone. A trace has it
- * under that name.
+ * Append n >= 1 tokens to a sequence in chunks of the prefill graph; afterwards
+ * session_logits(*last_row) gives the logits after the last token. The
+ * reader may be NULL.
+ */
+int session_prefill(struct session *, uint32_t sequence, const int32_t *token,
+	size_t n, const struct session_reader *, uint32_t *last_row,
+	struct err *);
+
+/*
+ * Charge work of the host outside the session, such as drafting, to the phone's
+ * time, and let streaming proceed: data from flash is handled only while the
+ * session waits for it or is called here. So long work is reported piece by
+ * piece, a few milliseconds each; without a phone the price is zero. A trace
+ * shows the work under the given name.
  */
 void session_add_work_of(
 	struct session *, enum trace_name, const struct price *);
 
 /*
- * Likewise by count (tensor/soc/price_host.h), of rows of logits as long as the
- * vocabulary that is priced: tokens drawn, candidates found, sweeps of other
- * kinds; and steps through trees and lists.
+ * The same by count (tensor/soc/price_host.h): rows of logits, as long as the
+ * vocabulary of the cost model, from which tokens are sampled, candidates
+ * found, or that are swept; and steps through trees and lists.
  */
 void session_add_draws(struct session *, uint32_t rows, bool greedy);
 void session_add_tops(struct session *, uint32_t rows, uint32_t k);
 void session_add_sweep(struct session *, enum price_sweep, uint32_t rows);
 void session_add_steps(struct session *, uint64_t steps);
 
-/* The width of the model that is priced: that of `as`, or of what runs. */
+/* Width of the model that the cost model charges: of `as`, or of the real
+ * one. */
 uint32_t session_priced_width(const struct session *);
 
 /*
- * From now on passes are priced as those of a phone without an NPU, whose CPU
- * computes the rows that there are; logits are its own anyway. For models all
- * of which is in memory. Without a phone it changes nothing.
+ * From now on charge passes as for a phone without an NPU, whose CPU computes
+ * exactly the rows of a pass. For models that are wholly in memory. No effect
+ * without a phone.
  */
 void session_price_by_cpu(struct session *);
 
 /*
- * What a pass of so many rows takes the NPU, the row that attends to most of
- * which attends to `longest` tokens, itself among them; as rows grow a
- * staircase: of a phone picoseconds; without one, tiles of rows.
+ * Expected NPU time of a pass of `rows` rows, where the row that attends to
+ * most attends to `longest` tokens, itself included; a staircase as rows grow.
+ * In picoseconds of the phone; without one, in tiles of rows.
  */
 uint64_t session_expect_pass(
 	const struct session *, uint32_t rows, uint32_t longest);
 
-/* Of the graph that a pass of so many rows runs. */
+/* Rows of the graph that runs a pass of `rows` rows. */
 uint32_t session_graph_rows(const struct session *, uint32_t rows);
 
-/* What the device has computed for so far, in nanoseconds. */
+/* The device's computing time so far, in nanoseconds. */
 uint64_t session_device_ns(const struct session *);
 
 /*
- * What flash takes to read the layers that a pass reads: picoseconds of the
- * phone or, without one, nanoseconds, by its speed so far; 0 where nothing is
- * streamed or was read.
+ * Time that flash takes to read the streamed layers of one pass: picoseconds of
+ * the phone or, without one, nanoseconds, by the speed so far; 0 if nothing is
+ * streamed or was read yet.
  */
 uint64_t session_read_time(struct session *);
 
-/* Bytes that a pass reads from flash, as they are priced: of the model that
- * runs, or of the shape in its place. */
+/* Bytes that a pass reads from flash, as the cost model counts them: of the
+ * real model, or of the shape that replaces it. */
 uint64_t session_read_bytes(const struct session *);
 
-/* What is told of the session's work; NULL: nothing. */
+/* The session's trace; NULL: none. */
 struct trace *session_trace(const struct session *);
 
-/* For some time there will be no passes: that trace is written. */
+/* Write out the trace, as no passes are expected for a while. */
 void session_flush_trace(const struct session *);
 
-/* Passes so far, which is the number of the last one on that trace. */
+/* Number of passes so far, which is the last one's number in the trace. */
 uint64_t session_passes(const struct session *);
 
-/* The present: picoseconds of the phone, 0 without one. */
+/* Current time in picoseconds of the phone, 0 without one. */
 uint64_t session_phone_ps(const struct session *);
 
 /*
- * For how long flash goes on reading ahead while nothing is asked of the
- * session: what the host does meanwhile costs no time. Picoseconds of the phone
- * or, without one, nanoseconds; 0 where nothing is streamed.
+ * How long flash will keep reading ahead while the session is idle: until then
+ * work of the host costs no time. Picoseconds of the phone or, without one,
+ * nanoseconds; 0 if nothing is streamed.
  */
 uint64_t session_ahead(struct session *);
 
-/* Wait until flash has read ahead all that it may (staging_fill). */
+/* Wait until flash has read ahead as far as it may (staging_fill). */
 int session_read_ahead(struct session *, struct err *);
 
 /*
- * Of the last session_prefill with graph switching, in the order in which they
- * ended; the session's, until the next. *n is 0 where there was none.
+ * Events of the last session_prefill with graph switching, in the order in
+ * which they ended; owned by the session, valid until the next prefill. *n is 0
+ * if there was none.
  */
 const struct graph_event *session_graph_log(const struct session *, size_t *n);
 
 void session_stats(const struct session *, struct session_stats *out);
 void session_hash_anew(struct session *);
 
-/* -EDOM, and a sentence, if there were any such rows or weights so far. */
+/* -EDOM, with an explanation, if any logits or weights so far were not
+ * finite. */
 int session_check_finite(const struct session *, struct err *);
 
-/* How layers come from flash (stream_how); NULL where none does. */
+/* How layers are read from flash (stream_how); NULL if none are streamed. */
 const char *session_flash_how(const struct session *);
 
 #endif

@@ -1,12 +1,11 @@
 /*
- * What a session needs of its device: the buffers it shares, where the window
- * has them, the graphs, the phone.
+ * Setting up a device for a session: shared buffers, their mappings in the
+ * window, graphs, and the phone's cost model.
  *
- * A device that is lost is replaced by another of its kind, on which these
- * steps are repeated: all that a text is made of is the host's, in memory it
- * shares. The pass that was broken off is run again from its tokens, into the
- * slots of the cache that it had claimed. Nothing of what the lost device was
- * writing is read (docs/recovery.md).
+ * A lost device is replaced by another of its kind, for which these steps are
+ * repeated: all data is in memory that the host shares with it. The interrupted
+ * pass is run again from its tokens, into the cache slots that it had claimed.
+ * Nothing that the lost device was writing is read (docs/recovery.md).
  */
 #include "host/session/session_impl.h"
 
@@ -30,14 +29,14 @@
 
 /* ---- what stays mapped --------------------------------------------------- */
 
-/* The device is given it, and the tell knows it. */
+/* Share a buffer with the device and have its accesses checked. */
 static int share(
 	struct session *s, struct buffer *b, uint32_t *id, struct err *e)
 {
 	int ret = npu_share(s->npu, b, id, e);
 
-	if (s->tell)
-		brackets_watch(s->tell, b);
+	if (s->brackets)
+		brackets_watch(s->brackets, b);
 	return ret;
 }
 
@@ -68,7 +67,7 @@ int session_pin(struct session *s, struct pinned *p, struct err *e)
 	return ret ? ret : pin_mapped(s, p, id, e);
 }
 
-/* Weights may lie in the extended region: where the window has no room. */
+/* Weights may be in the extended region, if the window has no room for them. */
 static int pin_weights(struct session *s, struct pinned *p, struct err *e)
 {
 	struct err why;
@@ -108,9 +107,9 @@ int session_attach_buffers(struct session *s, struct err *e)
 	return ret;
 }
 
-/* ---- what may be evicted ------------------------------------------------- */
+/* ---- blocks that may be unmapped ----------------------------------------- */
 
-/* By one of the two ways to give the device a block. */
+/* Give the device a block by one of two calls of npu.h. */
 static int give_block(struct session *s, uint32_t block, uint32_t *addr,
 	int (*way)(struct npu *, uint32_t, uint32_t *, struct err *),
 	struct err *e)
@@ -137,7 +136,7 @@ static int map_block(void *arg, uint32_t block, uint32_t *addr, struct err *e)
 	if (ret)
 		return ret;
 	s->stats.bytes_mapped += bytes;
-	if (s->attached) { /* else it is being opened */
+	if (s->attached) { /* not at opening */
 		s->stats.remaps++;
 		s->stats.remap_bytes += bytes;
 	}
@@ -150,7 +149,7 @@ static int extend_block(
 	return give_block(arg, block, addr, npu_map_extended, e);
 }
 
-/* Whatever still reads the block must be through first. */
+/* Wait for all runs, any of which may read the block. */
 static int unmap_block(void *arg, uint32_t block, uint32_t addr, struct err *e)
 {
 	struct session *s = arg;
@@ -167,7 +166,7 @@ static int place_blocks(struct session *s, struct err *e)
 {
 	struct placement_window window = { map_block, extend_block, unmap_block,
 		s };
-	uint32_t n = 0; /* the resident ones */
+	uint32_t n = 0; /* resident blocks */
 	int ret = 0;
 
 	if (s->opts.placement == PLACEMENT_SWAP)
@@ -180,7 +179,7 @@ static int place_blocks(struct session *s, struct err *e)
 			&s->placement, n, s->opts.placement, &window, e);
 	if (!ret)
 		ret = placement_fill(s->placement, e);
-	if (ret == -ENOSPC) /* of a fixed placement: no other asks for all */
+	if (ret == -ENOSPC) /* only a fixed placement maps all */
 		err_in(e,
 			"--placement fixed keeps all %.1f MiB of weights "
 			"mapped; try --placement swap",
@@ -248,8 +247,7 @@ int session_attach_weights(struct session *s, struct err *e)
 			ret = session_load_graph(s, b, k, NULL, e);
 	if (!ret && !s->switching)
 		ret = npu_drain(s->npu, e);
-	/* No request of another model is under way that a session would have to
-	 * hear of. */
+	/* A session's request handler is not needed: no pass is running. */
 	if (!ret)
 		npu_watch(s->npu, NULL, NULL);
 	if (!ret && s->opts.soc && s->owns_npu)

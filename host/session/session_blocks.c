@@ -1,7 +1,7 @@
 /*
- * What the device needs for a pass: what the CPU writes for it, the addresses
- * that its requests name, and the weights of each block, some of which come
- * from flash.
+ * Preparing a pass for the device: the data that the CPU writes, the addresses
+ * in requests, and the weights of each block, some of which are streamed from
+ * flash.
  */
 #include "host/session/pass_impl.h"
 
@@ -21,7 +21,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define BIND_REFS 5 /* of a run, beside what is to be invalidated */
+#define BIND_REFS 5 /* of a run, besides ranges to invalidate */
 #define IO_RANGES 3 /* the CPU writes the batch, its parts, the states */
 
 _Static_assert(BUFFER_RANGES + IO_RANGES + BIND_REFS <= WIRE_MAX_REFS,
@@ -71,11 +71,12 @@ int pass_write_hidden(struct session *s, const struct rows *rows, struct err *e)
 	return ret;
 }
 
-/* Under coherence level check: from here a report of the device leads back. */
-static void tell_write(struct session *s, const struct pinned *p,
+/* At coherence level check: lets a violation report of the device be traced
+ * back to the write. */
+static void trace_write(struct session *s, const struct pinned *p,
 	const struct buffer_range *range)
 {
-	if (!s->trace || !s->tell)
+	if (!s->trace || !s->brackets)
 		return;
 	trace_emit(s->trace,
 		&(const struct trace_event){ .type = TRACE_INSTANT,
@@ -95,13 +96,15 @@ unsigned session_sync_refs(
 	unsigned n = buffer_written(p->buffer, &range);
 
 	for (unsigned i = 0; i < n; i++) {
-		tell_write(s, p, &range[i]);
+		trace_write(s, p, &range[i]);
 		refs[i] = (struct wire_ref){
 			.addr = p->addr + (uint32_t)range[i].off,
 			.len = (uint32_t)range[i].len,
 			.role = WIRE_REF_SYNC,
 			.flags = WIRE_REF_INVALIDATE,
-			.by = s->tell ? brackets_name(s->tell, range[i].by) : 0,
+			.by = s->brackets
+				? brackets_name(s->brackets, range[i].by)
+				: 0,
 			.cpu_seq = range[i].seq,
 		};
 	}
@@ -109,9 +112,10 @@ unsigned session_sync_refs(
 	return n;
 }
 
-/* Not more, so that the device invalidates while the host computes the next. */
-#define TELL_RANGES 32
-_Static_assert(TELL_RANGES <= BUFFER_RANGES, "none is joined before");
+/* Few enough that the device invalidates while the host computes the next
+ * ones. */
+#define REPORT_RANGES 32
+_Static_assert(REPORT_RANGES <= BUFFER_RANGES, "none is joined before");
 
 int session_report_kv(struct session *s, unsigned ranges, struct err *e)
 {
@@ -124,7 +128,7 @@ int session_report_kv(struct session *s, unsigned ranges, struct err *e)
 	unsigned n;
 	int ret;
 
-	if (buffer_written(s->kv.buffer, &range) + ranges <= TELL_RANGES)
+	if (buffer_written(s->kv.buffer, &range) + ranges <= REPORT_RANGES)
 		return 0;
 	n = session_sync_refs(s, &s->kv, refs);
 	for (unsigned i = 0; i < n; i++)
@@ -140,12 +144,12 @@ int session_report_kv(struct session *s, unsigned ranges, struct err *e)
 	if (!ret)
 		ret = npu_wait(s->npu, seq, e);
 	s->instead = NULL;
-	/* Another device has nothing of the cache that it could be told of. */
+	/* A new device has nothing of the cache in its own caches. */
 	return session_recover(s, ret, e);
 }
 
-/* Where the states behind so many layers lie: those that are tapped in a place
- * of their own, which the pass leaves as it is. */
+/* Address of the states after `layers` layers: tapped states have a place of
+ * their own, which the rest of the pass does not overwrite. */
 static uint32_t states_at(
 	const struct session *s, uint32_t layers, uint32_t first_row)
 {
@@ -188,9 +192,9 @@ unsigned pass_bind(const struct session *s, const struct inflight *f,
 
 /* ---- weights ------------------------------------------------------------- */
 
-/* A block that is not mapped is brought when all before it are through, and the
- * device waits as long as that takes. */
-static int bring_block(
+/* Map a block that is not mapped, after all runs before it have ended; the
+ * device waits meanwhile. */
+static int map_block_now(
 	struct session *s, uint32_t b, struct inflight *f, struct err *e)
 {
 	const struct phone_time *t = s->time;
@@ -210,36 +214,25 @@ static int bring_block(
 	return ret;
 }
 
-/*
- * While a layer comes the device is done with the one before it, whose slot is
- * filled at once: flash has all that there is room for to read. On the phone's
- * time slots come free when they come free; there nobody waits here.
- */
-static int look_meanwhile(struct session *s, struct err *e)
-{
-	int ret = 0;
-
-	while (!s->opts.soc && !ret && !staging_look(s->staging)) {
-		ret = npu_poll(s->npu, e);
-		if (!ret)
-			ret = inflight_retire(s, e);
-	}
-	return ret;
-}
-
 static int find_staged(
 	struct session *s, uint32_t b, struct inflight *f, struct err *e)
 {
 	unsigned where;
 	int ret = 0;
 
-	/* A phone that reads a layer when its turn has come is through with
-	 * those before it. */
+	/* A phone that does not read ahead reads a layer only after the layers
+	 * before it have been computed. */
 	if (s->opts.soc && s->opts.soc->flash_ahead < 1)
 		ret = inflight_wait(s, e);
 	trace_begin(s->trace, TRACE_FLASH_WAIT, s->block[b].first_layer, 0);
-	if (!ret)
-		ret = look_meanwhile(s, e);
+	/* While a layer is read, the device finishes the one before it, whose
+	 * slot is refilled at once, so that flash always has reads to work on.
+	 * Not with a phone: there slots become free by the phone's time. */
+	while (!ret && !s->opts.soc && !staging_look(s->staging)) {
+		ret = npu_poll(s->npu, e);
+		if (!ret)
+			ret = inflight_retire(s, e);
+	}
 	if (!ret)
 		ret = staging_need(s->staging, b - s->first_streamed,
 			phone_later(s->time->npu_ps, s->began_ps), &where, e);
@@ -249,7 +242,8 @@ static int find_staged(
 	f->slot = (int)where;
 	f->weights = s->stage[where].addr;
 	f->run.extended = s->stage[where].extended;
-	f->asked_ps = s->time->cpu_ps; /* flash has counters of its own */
+	/* stall_ps excludes flash, which has counters of its own */
+	f->asked_ps = s->time->cpu_ps;
 	return 0;
 }
 
@@ -264,7 +258,7 @@ int session_find_weights(
 		return session_find_swapped(s, b, f, e);
 	ret = placement_is_mapped(s->placement, b)
 		? placement_need(s->placement, b, &f->weights, e)
-		: bring_block(s, b, f, e);
+		: map_block_now(s, b, f, e);
 	f->run.extended = placement_is_extended(s->placement, b);
 	return ret;
 }

@@ -16,16 +16,18 @@
 #include <errno.h>
 #include <stdio.h>
 
-#define MIB   ((uint64_t)1 << 20)
-#define PARTS 4 /* of a layer, where slots of whole ones are too much */
+#define MIB ((uint64_t)1 << 20)
+#define PARTS                                                          \
+	4 /* of a layer, if slots of whole layers need too much memory \
+	   */
 
-/* What both processes take beside weights, cache and activations, of a model of
- * 1.5 B parameters: scratch memory, rings, vocabulary. */
+/* Other memory of both processes, besides weights, cache and activations, for a
+ * model of 1.5 B parameters: scratch, rings, vocabulary. */
 #define BESIDE (32 * MIB)
 
 _Static_assert(SESSION_STAGE_PARTS == LAYER_PARTS_MAX, "as many are made");
 
-/* Of those that stay where n do. */
+/* Bytes of the resident layers if n stay. */
 static uint64_t layers_bytes(
 	const struct session_plan *p, const struct model *m, uint32_t n)
 {
@@ -55,7 +57,7 @@ size_t session_budget_slot(const struct model *m,
 	return weights_head_bytes(m) + staging_slot_bytes(m->packed->image, &o);
 }
 
-/* For any of the layers. */
+/* A slot that is large enough for any of the layers. */
 static size_t any_slot(const struct model *m, unsigned parts)
 {
 	const struct residency none = residency_of(m->n_layer, 0, 1);
@@ -63,8 +65,8 @@ static size_t any_slot(const struct model *m, unsigned parts)
 	return session_budget_slot(m, &none, parts);
 }
 
-/* Whether slots may hold parts where whole layers are too much for them. Each
- * part has graphs of its own, and so has a model beside. */
+/* Whether slots may hold parts if whole layers need too much memory. Each part
+ * needs graphs of its own, and so does a second model. */
 static bool may_part(const struct model *m, const struct session_opts *o)
 {
 	return !o->stage_parts && staging_parts_may(m->packed->image) &&
@@ -74,7 +76,7 @@ static bool may_part(const struct model *m, const struct session_opts *o)
 
 /* ---- choosing ---- */
 
-/* The slots first: without them nothing comes. */
+/* Slots take precedence: without them nothing can be streamed. */
 static int choose_by_size(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
@@ -132,7 +134,7 @@ int session_budget_choose(struct session_plan *p, const struct model *m,
 			p->stage_parts);
 	if (o->dram_bytes)
 		ret = choose_by_size(p, m, o, e);
-	else /* 29 % of 100 is 29, not a little less. */
+	else /* With a small margin: 29 % of 100 is 29, not a little less. */
 		p->resident = (uint32_t)(o->dram_share * m->n_layer + 1e-6);
 	p->output_stays |= p->resident < m->n_layer;
 	return ret;
@@ -150,7 +152,7 @@ static uint64_t other_bytes(const struct session_plan *p)
 	return BESIDE + p->kv_bytes + p->io_bytes;
 }
 
-/* A share that fits with such slots; -1: none does. */
+/* The largest share that fits beside these slots, in percent; -1: none. */
 static int share_left(const struct session_plan *p, const struct model *m,
 	unsigned slots, unsigned parts, uint64_t left)
 {

@@ -1,13 +1,13 @@
 /*
- * How much memory weights may take: which layers stay in it, through how many
- * slots the others are streamed, whether the output matrix stays on flash; and
- * whether the machine has that much left.
+ * Memory budget for weights: which layers stay in memory, how many slots the
+ * others are streamed through, whether the output matrix stays on flash; and
+ * whether the machine has enough memory left.
  *
- * A share is of the layers that stay, beside which are the slots. A size is of
- * all memory that weights take: of the slots, then of as many layers as the
- * rest holds, and of the output matrix where all layers fit and it does as
- * well. Where memory does not hold as many slots as are asked for, each of a
- * layer, they hold a quarter of one.
+ * A share counts resident layers only, without the slots. A size covers all
+ * memory for weights: first the slots, then as many layers as the rest holds,
+ * and the output matrix if all layers and the matrix fit. If memory does not
+ * hold the requested number of slots with one layer each, a slot holds a
+ * quarter of a layer.
  */
 #ifndef HOST_SESSION_SESSION_BUDGET_H
 #define HOST_SESSION_SESSION_BUDGET_H
@@ -23,23 +23,23 @@ struct session_opts;
 struct session_plan;
 
 /*
- * Of a staging slot, its head included, that holds the largest of the layers
- * that are streamed, or of at most so many parts of them.
+ * Bytes of a staging slot, head included, for the largest of the streamed
+ * layers, or for one of at most `parts` parts of them.
  */
 size_t session_budget_slot(
 	const struct model *, const struct residency *, unsigned parts);
 
-/* Fills resident, stage_slots, stage_parts and output_stays, of a plan that has
- * runs. -EINVAL: no flash image, or less than two slots hold. */
+/* Set resident, stage_slots, stage_parts and output_stays of a plan whose
+ * `runs` are set. -EINVAL: not a flash image, or too little memory for two
+ * slots. */
 int session_budget_choose(struct session_plan *, const struct model *,
 	const struct session_opts *, struct err *);
 
 /*
- * Of a complete plan, before anything is loaded: where the weights of a flash
- * image and what both processes need beside them are more than is left, slots
- * of whole layers give way to some of quarters. -ENOMEM, with all numbers,
- * where that is too much as well: the kernel would say so by killing one of
- * them.
+ * Check a complete plan before anything is loaded: if the weights of a flash
+ * image and both processes' other memory exceed what is left, slots of whole
+ * layers are replaced by slots of quarters. -ENOMEM, with all numbers, if that
+ * is still too much: otherwise the kernel would kill one of the processes.
  */
 int session_budget_fit(struct session_plan *, const struct model *,
 	const struct session_opts *, const struct memory_left *, struct err *);

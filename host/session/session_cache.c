@@ -1,6 +1,6 @@
 /*
- * What a session has cached: its sequences, and how rows that were computed
- * become part of them.
+ * The cached tokens of a session: its sequences, and appending computed rows to
+ * them.
  */
 #include "host/session/session_impl.h"
 
@@ -80,7 +80,7 @@ static uint32_t open_rows_of(const struct session *s, uint32_t sequence)
 	return sequence_claimed(s->sequences, sequence) ? s->kept_rows : 0;
 }
 
-/* Whether a row is the next one to be accepted behind `above`. */
+/* Whether a row may be accepted directly after `above`. */
 static bool follows(
 	const struct session *s, uint32_t sequence, int32_t above, uint32_t row)
 {
@@ -121,8 +121,8 @@ static void price_moves(struct session *s, uint32_t moved, uint32_t layers)
 	session_add_work_of(s, TRACE_PHONE_WORK, &p);
 }
 
-/* A row that was computed among fewer in the upper layers lies elsewhere
- * there: they have a map of their own. */
+/* A row that was computed among fewer rows in the upper layers is stored
+ * elsewhere there, so these layers move by a map of their own. */
 static void move_rows(
 	struct session *s, uint32_t sequence, const uint32_t *path, uint32_t n)
 {

@@ -1,6 +1,6 @@
 /*
- * Requests under way: what becomes of them when they are answered, in the
- * session and on the phone's time, and waiting for them.
+ * Requests in flight: handling their answers, in the session and on the phone's
+ * timeline, and waiting for them.
  */
 #include "host/memory/staging.h"
 #include "host/session/session_impl.h"
@@ -28,7 +28,7 @@ static struct inflight *find_inflight(struct session *s, uint32_t seq)
 	return NULL;
 }
 
-const struct inflight *inflight_under_way(struct session *s)
+const struct inflight *inflight_oldest(struct session *s)
 {
 	for (unsigned i = 0; i < s->n_inflight; i++)
 		if (!inflight_at(s, i)->done)
@@ -36,14 +36,14 @@ const struct inflight *inflight_under_way(struct session *s)
 	return NULL;
 }
 
-void inflight_lets_go(struct session *s, struct inflight *f, uint64_t ps)
+void inflight_release_swap(struct session *s, struct inflight *f, uint64_t ps)
 {
 	if (f->swap >= 0)
 		swap_done(s->swapping.swap, (unsigned)f->swap, ps);
 	f->swap = -1;
 }
 
-/* A run has ended whose price the device says is p. */
+/* Handle the end of a run; p is the price that the device reports. */
 static void run_ends(
 	struct session *s, struct inflight *f, const struct price *p)
 {
@@ -61,14 +61,15 @@ static void run_ends(
 	s->stats.stall_ps += phone_later(s->time->npu_ps, f->sent_ps) -
 		phone_later(s->time->npu_ps, f->asked_ps);
 	f->end_ps = phone_npu(s->time, f->sent_ps, p);
-	/* At once: what is copied next is copied while others run. */
-	inflight_lets_go(s, f, f->end_ps);
+	/* Release it at once, so that the next copy overlaps the other runs. */
+	inflight_release_swap(s, f, f->end_ps);
 }
 
 /*
- * Passes' requests complete in their order; all others are waited for where
- * they are sent. While a pass runs a draft beside it may run its own: the one
- * told then is the draft's session, and looks at both.
+ * Handler of completions. Requests of passes complete in order; all others are
+ * waited for by their sender. A draft model's session may send its own while a
+ * pass of the target runs: then the handler is the draft session's, and checks
+ * the requests of both.
  */
 static void request_done(
 	void *arg, uint32_t seq, const struct price *p, uint64_t busy_ns)
@@ -88,8 +89,8 @@ static void request_done(
 			switching_ran(of, f, busy_ns);
 		return;
 	}
-	/* Of a request that did more than to be answered: it was neither
-	 * refused nor sent before the device had a phone. */
+	/* Replace the price of a request that did real work: it was not
+	 * refused, nor sent before the device had a cost model. */
 	if (s->instead) {
 		price_request(s->opts.soc, &request);
 		p = p->total_ps > request.total_ps ? s->instead : p;
@@ -102,7 +103,7 @@ void session_watch(struct session *s)
 	npu_watch(s->npu, request_done, s);
 }
 
-/* Slots that were read are free. */
+/* Free the slots that answered runs read. */
 int inflight_retire(struct session *s, struct err *e)
 {
 	int ret = 0;
@@ -124,7 +125,7 @@ int session_drop_inflight(struct session *s, struct err *e)
 	for (unsigned i = 0; i < s->n_inflight; i++) {
 		inflight_at(s, i)->done = true;
 		inflight_at(s, i)->end_ps = s->time->cpu_ps;
-		inflight_lets_go(s, inflight_at(s, i), s->time->cpu_ps);
+		inflight_release_swap(s, inflight_at(s, i), s->time->cpu_ps);
 	}
 	return inflight_retire(s, e);
 }
@@ -140,9 +141,9 @@ int inflight_wait(struct session *s, struct err *e)
 {
 	int ret;
 
-	/* Beside a load, whose answer comes when it comes, for the newest run;
-	 * each by itself where something is read or copied to what it lets go
-	 * of. */
+	/* With graph switching wait for the newest run only, as the load beside
+	 * it may end at any time; with staging or swapping for each answer in
+	 * turn, as each frees a slot. */
 	if (s->switching)
 		ret = inflight_answered(s, e);
 	else if (s->staging || s->swapping.swap)

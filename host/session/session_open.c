@@ -1,7 +1,7 @@
 /*
  * Opening and closing a session: the plan (session_plan.c), the device, the
- * shared buffers and the weights in them, and what the device is told of them
- * (session_attach.c).
+ * shared buffers and the weights in them; session_attach.c then sets up the
+ * device.
  */
 #include "host/session/session_impl.h"
 
@@ -31,8 +31,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* With a processor to spare a completion is worth waiting for awake; without
- * one, spinning takes the processor from the device. */
+/* With a CPU to spare, spinning for a completion is worthwhile; without one, it
+ * takes the CPU from the device. */
 #define SPIN_SPARE_US  5000
 #define SPIN_SHARED_US 50
 
@@ -56,7 +56,7 @@ static int open_plan(struct session *s, struct err *e)
 
 _Static_assert(SESSION_RESTARTS_MAX <= RESTARTS_MAX, "as many can be counted");
 
-/* Of the plan that was given, what is done to flash, or what is not. */
+/* Part of a fault plan: the faults of flash, or those of the device. */
 static int share_of_plan(
 	const char *plan, bool flash, char text[FAULT_TEXT_MAX], struct err *e)
 {
@@ -90,7 +90,7 @@ static int open_npu(struct session *s, struct err *e)
 		.va_hard = o->va_hard,
 		.restarts = o->restarts,
 		.cancel = o->cancel,
-		.tell = o->coherence == COHERENCE_CHECK ? &s->own_brackets : NULL,
+		.brackets = o->coherence == COHERENCE_CHECK ? &s->own_brackets : NULL,
 		.trace = s->trace,
 		.hello = {
 			.doorbell = o->doorbell,
@@ -110,9 +110,9 @@ static int open_npu(struct session *s, struct err *e)
 
 	s->time = &s->own_time;
 	s->time->trace = o->soc ? s->trace : NULL;
-	s->tell = npu.tell;
+	s->brackets = npu.brackets;
 	if (o->beside) {
-		s->tell = o->beside->tell;
+		s->brackets = o->beside->brackets;
 		s->npu = o->beside->npu;
 		s->time = o->beside->time;
 		s->first_graph = o->beside->first_graph +
@@ -131,7 +131,8 @@ static uint64_t priced_read(const void *arg, uint32_t layer, uint32_t i)
 	return pricing_read(&s->pricing, layer, i);
 }
 
-/* What every pass reads its layers into, mapped for good like the cache. */
+/* Staging slots, which receive streamed layers; mapped permanently like the
+ * cache. */
 static int open_staging(struct session *s, struct err *e)
 {
 	const struct model *m = s->model;
@@ -220,8 +221,8 @@ int session_cut_blocks(struct session *s, struct err *e)
 		&s->block, &s->n_blocks, e);
 	if (ret)
 		return ret;
-	/* Those in memory come first among the blocks; in a pass each has its
-	 * turn when its layers have. */
+	/* Resident blocks have the lowest numbers; a pass runs all blocks in
+	 * the order of their layers. */
 	n = s->n_blocks;
 	while (stay < n && !s->block[stay].streamed)
 		stay++;
@@ -292,7 +293,7 @@ static int open_rows(struct session *s, struct err *e)
 	return 0;
 }
 
-/* And the trace, where it is its own: 0, or what is wrong with that. */
+/* Also closes the trace if it is the session's own: returns 0, or its error. */
 static int session_free(struct session *s, struct err *e)
 {
 	struct trace *trace = s->opts.beside ? NULL : s->trace;
@@ -300,7 +301,8 @@ static int session_free(struct session *s, struct err *e)
 	if (s->owns_npu)
 		npu_close(s->npu);
 	else if (s->npu)
-		npu_watch(s->npu, NULL, NULL); /* it may be us */
+		/* as this session may be the handler */
+		npu_watch(s->npu, NULL, NULL);
 	switching_close(s->switching);
 	placement_close(s->placement);
 	session_close_swap(s);
@@ -334,7 +336,7 @@ static double mib(uint64_t bytes)
 	return (double)bytes / (1 << 20);
 }
 
-/* Add to *e which window would do. */
+/* Add to *e which window would be large enough. */
 static void advise_window(const struct session *s, struct err *e)
 {
 	static const char *const which[PLACEMENT_COUNT] = {
@@ -358,8 +360,8 @@ static void advise_window(const struct session *s, struct err *e)
 		beside = (struct session_beside){ first->model, &first->opts,
 			now.mapped - s->stats.bytes_mapped -
 				first->stats.bytes_mapped };
-	/* A small window would be given a short cache, in which a request that
-	 * could have had a longer one ends early. */
+	/* A small window would shorten the context, and a request that needs a
+	 * longer one would end early. */
 	if (!opts.context)
 		opts.context = opts.context_need < s->model->n_ctx
 			? opts.context_need
@@ -395,7 +397,7 @@ void session_refuse_window(struct session *s, struct err *e)
 	if (s->refused)
 		return;
 	s->refused = true;
-	/* With an extended region it depends on what goes there. */
+	/* With an extended region the size depends on what is placed there. */
 	if (e && !npu_welcome(s->npu)->va_extended)
 		advise_window(s, e);
 	if (!s->opts.window_refused)
@@ -416,7 +418,7 @@ int session_open(struct session **out, const struct model *m,
 	s->model = m;
 	s->opts = *opts;
 	s->counts = &s->stats.decode_rows;
-	/* A session beside another writes to the trace of that one. */
+	/* A session beside another writes to that session's trace. */
 	if (opts->beside)
 		s->trace = opts->beside->trace;
 	else if (opts->trace)
@@ -466,8 +468,8 @@ int session_close(struct session *s, struct err *e)
 			"first: %s",
 			(unsigned long long)st.violations,
 			st.violations == 1 ? "" : "s",
-			st.violation[0] ? st.violation : "not told");
-	/* Faults of flash that were planned and not triggered. The device
+			st.violation[0] ? st.violation : "not reported");
+	/* Faults of flash that were planned but not triggered. The device
 	 * reports its own. */
 	if (s->fault)
 		left = flash_fault_unfired(s->fault, plan, sizeof(plan));

@@ -1,6 +1,6 @@
 /*
- * A pass: rows through all layers on the device, some of which may be left
- * behind in the middle.
+ * A pass: rows go through all layers on the device; some rows may be dropped in
+ * the middle.
  */
 #include "host/session/pass_impl.h"
 
@@ -30,22 +30,22 @@ static void set_rows(struct pass *p, uint32_t n)
 	p->graph_rows = p->s->switching ? switching_rows(p->s, n)
 					: p->s->plan.graph_rows[p->kind];
 	p->s->stats.padded_rows += p->graph_rows - n;
-	p->told = false;
+	p->refs_sent = false;
 }
 
 /* ---- requests ---- */
 
-/* What it was to read is not read; `ret` is why. */
+/* Release the slots of a run that was not sent; returns `ret`. */
 static int not_sent(struct session *s, struct inflight *f, int ret)
 {
-	inflight_lets_go(s, f, s->time->cpu_ps);
+	inflight_release_swap(s, f, s->time->cpu_ps);
 	if (f->slot >= 0)
 		staging_done(
 			s->staging, (unsigned)f->slot, s->time->cpu_ps, NULL);
 	return ret;
 }
 
-/* A run of the block's graph of that kind. */
+/* Send a run of one block with graph `kind`. */
 static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 	const struct part *part, struct err *e)
 {
@@ -64,10 +64,10 @@ static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 
 	if (ret)
 		return not_sent(s, &f, ret);
-	if (!p->told) {
+	if (!p->refs_sent) {
 		n = session_sync_refs(s, &s->kv, refs);
 		n += session_sync_refs(s, &s->io, refs + n);
-		p->told = true;
+		p->refs_sent = true;
 	}
 	n += pass_bind(s, &f, part, refs + n);
 	run.graph = graph_id(s, b, kind);
@@ -79,7 +79,8 @@ static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 	return 0;
 }
 
-/* By the graph that the block has, in as many runs as that takes. */
+/* Run the block with the graph that it has now, in several runs if that has
+ * fewer rows. */
 static int send_switched(
 	struct pass *p, uint32_t b, const struct part *whole, struct err *e)
 {
@@ -106,10 +107,10 @@ void session_read_on(void *arg)
 }
 
 /*
- * Blocks [from, to): requests back to back, which complete one after another.
- * While layers are streamed the device has two at most, the one that it
- * computes and the next, so that slots are free again soon; between two parts
- * of a layer it computes nothing else.
+ * Run blocks [from, to): requests are sent back to back and complete in order.
+ * With streamed layers at most two are outstanding, the one being computed and
+ * the next, so that slots become free soon; between two parts of a layer the
+ * device computes nothing else.
  */
 static int run_blocks(struct pass *p, uint32_t from, uint32_t to, struct err *e)
 {
@@ -154,7 +155,7 @@ static int start_batch(
 	return batch_init(s->batch, rows, &limits, s->sequences, e);
 }
 
-/* The rows of keep[n] as trees of their own, in some[n]. */
+/* Make the rows of keep[n] trees of their own, in some[n]. */
 static int keep_rows(
 	struct session *s, const struct rows *all, uint32_t n, struct err *e)
 {
@@ -182,29 +183,17 @@ static int keep_rows(
 	return 0;
 }
 
-/* Their states move together. */
-static void keep_states(struct session *s, uint32_t n)
-{
-	size_t width = s->model->n_embd * sizeof(float);
-	size_t bytes = s->hidden_rows * width;
-	uint8_t *hidden;
-
-	buffer_begin(s->io.buffer, s->plan.hidden_off, bytes, BUFFER_READ);
-	hidden = buffer_begin(
-		s->io.buffer, s->plan.hidden_off, n * width, BUFFER_WRITE);
-	for (uint32_t i = 0; i < n; i++)
-		memmove(hidden + i * width, hidden + s->keep[i] * width, width);
-	buffer_end(s->io.buffer, s->plan.hidden_off, n * width, BUFFER_WRITE);
-	buffer_end(s->io.buffer, s->plan.hidden_off, bytes, BUFFER_READ);
-}
-
-/* And the device is told of the fewer rows. */
+/* Write the batch of the remaining rows for the device. */
 static int write_kept(struct pass *p, uint32_t n, struct err *e)
 {
 	struct session *s = p->s;
+	struct buffer *io = s->io.buffer;
 	const struct rows kept = { VISIBILITY_TREE, n, s->some };
+	size_t width = s->model->n_embd * sizeof(float);
+	size_t bytes = s->hidden_rows * width, off = s->plan.hidden_off;
 	uint32_t at[WIRE_MAX_ROWS];
 	int32_t above[WIRE_MAX_ROWS];
+	uint8_t *hidden;
 	int ret = start_batch(s, &kept, e);
 
 	if (ret)
@@ -212,7 +201,14 @@ static int write_kept(struct pass *p, uint32_t n, struct err *e)
 	batch_place(s->batch, at, above);
 	for (uint32_t i = 0; i < n; i++)
 		s->upper[s->keep[i]] = at[i];
-	keep_states(s, n);
+
+	/* Move their states together. */
+	buffer_begin(io, off, bytes, BUFFER_READ);
+	hidden = buffer_begin(io, off, n * width, BUFFER_WRITE);
+	for (uint32_t i = 0; i < n; i++)
+		memmove(hidden + i * width, hidden + s->keep[i] * width, width);
+	buffer_end(io, off, n * width, BUFFER_WRITE);
+	buffer_end(io, off, bytes, BUFFER_READ);
 	return pass_write_batch(p, at, e);
 }
 
@@ -258,11 +254,12 @@ static int check_forward(struct session *s, const struct rows *rows,
 	if (!s->attached)
 		return err_set(e, ERR_DEVICE_LOST,
 			"the device was lost and no other has taken over");
-	if (!rows->state != !s->model->behind)
+	if (!rows->state != !s->model->layers_before)
 		return err_set(e, EINVAL,
 			"rows %s states for a model whose layers follow %u "
 			"others",
-			rows->state ? "with" : "without", s->model->behind);
+			rows->state ? "with" : "without",
+			s->model->layers_before);
 	if (hooks && hooks->choose && rows->visibility != VISIBILITY_TREE)
 		return err_set(e, EINVAL,
 			"only rows of a tree may be dropped in the middle of a "
@@ -270,7 +267,7 @@ static int check_forward(struct session *s, const struct rows *rows,
 	return start_batch(s, rows, e);
 }
 
-/* Slots for the rows, and what the device is to know of them. */
+/* Claim slots for the rows, and write the batch and the states. */
 static int start_pass(struct pass *p, const struct rows *rows, struct err *e)
 {
 	struct session *s = p->s;
@@ -294,8 +291,8 @@ static int start_pass(struct pass *p, const struct rows *rows, struct err *e)
 	return ret ? ret : pass_write_hidden(s, rows, e);
 }
 
-/* A pass that reads prompts beside other rows is one of those, and its padding
- * is theirs. */
+/* In a pass with rows of prompts and others, the padding counts as the
+ * others'. */
 static void count_rows(struct session *s, uint32_t rows, uint32_t graph_rows)
 {
 	uint32_t read = 0;
@@ -321,8 +318,8 @@ static void count_rows(struct session *s, uint32_t rows, uint32_t graph_rows)
 	row_counts_add(s->counts, &all);
 }
 
-/* A pass ends that computed so many rows; one that failed counts none. */
-static void tell_pass_ends(struct session *s, uint32_t rows, uint32_t padded)
+/* Trace the end of a pass; one that failed counts no rows. */
+static void trace_pass_end(struct session *s, uint32_t rows, uint32_t padded)
 {
 	if (!s->trace)
 		return;
@@ -351,8 +348,8 @@ static int forward(struct session *s, const struct rows *rows,
 	uint32_t graph_rows = 0, from = 0;
 	int ret;
 
-	/* By its number, should it become one: requests that have rows of it
-	 * lead there. */
+	/* The flow's number becomes the pass's if it succeeds; requests with
+	 * its rows link to it. */
 	if (s->trace)
 		trace_emit(s->trace,
 			&(const struct trace_event){ .type = TRACE_BEGIN,
@@ -363,11 +360,11 @@ static int forward(struct session *s, const struct rows *rows,
 				.flow = trace_pass_flow(s->stats.passes + 1) });
 	ret = check_forward(s, rows, hooks, e);
 	if (ret) {
-		tell_pass_ends(s, 0, 0);
+		trace_pass_end(s, 0, 0);
 		return ret;
 	}
 	session_watch(s);
-	if (s->n_inflight) /* of a pass that was broken off */
+	if (s->n_inflight) /* of an interrupted pass */
 		ret = inflight_wait(s, e);
 	if (!ret)
 		ret = start_pass(&p, rows, e);
@@ -399,17 +396,17 @@ static int forward(struct session *s, const struct rows *rows,
 		s->stats.mixed_passes += s->batch->n_parts > 1;
 		count_rows(s, rows->n, graph_rows);
 	}
-	tell_pass_ends(s, ret ? 0 : rows->n,
+	trace_pass_end(s, ret ? 0 : rows->n,
 		(uint32_t)(s->stats.padded_rows - padded));
 	return ret;
 }
 
 /*
- * Again from the rows, where the device was lost: what the broken pass wrote
- * lies in slots that it had claimed, and is written anew. A session beside
- * this one may have found the loss in a hook, and have mended it for both.
+ * After a lost device the pass is repeated from its rows: its slots are still
+ * claimed, and are written anew. A session beside this one may have noticed the
+ * loss in a hook, and recovered both.
  */
-int session_forward_with(struct session *s, const struct rows *rows,
+int session_forward(struct session *s, const struct rows *rows,
 	const struct session_hooks *hooks, struct err *e)
 {
 	int ret = session_follow(s, e);
@@ -425,7 +422,7 @@ int session_forward_with(struct session *s, const struct rows *rows,
 			return 0;
 		}
 		if (s->switching && !s->switching->measured)
-			return ret; /* all of the measuring is repeated */
+			return ret; /* the whole measurement is repeated */
 		if (ret == -ERR_DEVICE_LOST && s->attached &&
 			s->generation != generation)
 			ret = 0;
@@ -438,14 +435,8 @@ int session_forward_with(struct session *s, const struct rows *rows,
 	}
 }
 
-int session_forward(struct session *s, const struct rows *rows, struct err *e)
-{
-	return session_forward_with(s, rows, NULL, e);
-}
-
-int session_continue_with(struct session *s, uint32_t sequence,
-	const int32_t *token, uint32_t n, const struct session_hooks *hooks,
-	struct err *e)
+int session_continue(struct session *s, uint32_t sequence, const int32_t *token,
+	uint32_t n, const struct session_hooks *hooks, struct err *e)
 {
 	bool chain = s->model->causal || s->model->block_length;
 	const struct rows rows = { .visibility = chain ? VISIBILITY_TREE
@@ -456,14 +447,8 @@ int session_continue_with(struct session *s, uint32_t sequence,
 		? session_length(s, sequence)
 		: 0;
 
-	/* More are refused by their number. */
+	/* Larger n is refused by session_forward. */
 	rows_tree(s->some, sequence, length, token, NULL,
 		n < s->plan.max_rows ? n : s->plan.max_rows);
-	return session_forward_with(s, &rows, hooks, e);
-}
-
-int session_continue(struct session *s, uint32_t sequence, const int32_t *token,
-	uint32_t n, struct err *e)
-{
-	return session_continue_with(s, sequence, token, n, NULL, e);
+	return session_forward(s, &rows, hooks, e);
 }

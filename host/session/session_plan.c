@@ -31,8 +31,8 @@ static uint64_t kv_bytes_per_token(
 }
 
 /*
- * The context asked for, or else what is needed of the model's own, as far as
- * the cache's buffer and half of the window hold it.
+ * Choose the context: the requested length, or else the needed part of the
+ * model's own, as far as the cache's buffer and half of the window can hold.
  */
 static int choose_context(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
@@ -73,7 +73,7 @@ static int choose_context(struct session_plan *p, const struct model *m,
 	return 0;
 }
 
-/* Ascending, without repetition. */
+/* Ascending, without duplicates. */
 static void add_graph(struct session_plan *p, uint32_t rows)
 {
 	if (!p->n_graphs || p->graph_rows[p->n_graphs - 1] < rows)
@@ -96,7 +96,7 @@ static void choose_graphs(struct session_plan *p, bool smaller, bool larger,
 	p->max_rows = many;
 }
 
-/* Once the context and the largest graph are known. */
+/* Lay out the buffers, once context and graph sizes are known. */
 static void lay_out(struct session_plan *p, const struct model *m,
 	const struct session_opts *o)
 {
@@ -124,8 +124,8 @@ static void lay_out(struct session_plan *p, const struct model *m,
 			session_budget_slot(m, &residency, p->stage_parts);
 }
 
-/* One sequence alone lies in a row: it is one span, which of diffusion may end
- * for each row where its block does. */
+/* A single sequence is contiguous: one span, which in diffusion models may end
+ * at a different place for each row, at its block's end. */
 static int choose_slots(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
@@ -160,7 +160,7 @@ static int choose_slots(struct session_plan *p, const struct model *m,
 	return 0;
 }
 
-/* One graph a block, which is exchanged for a smaller one. */
+/* Graph switching: one graph per block, which is replaced by a smaller one. */
 static int check_switch(const struct session_plan *p, const struct model *m,
 	const struct session_opts *o, uint32_t few, struct err *e)
 {
@@ -184,7 +184,7 @@ static int check_switch(const struct session_plan *p, const struct model *m,
 		return err_set(e, EINVAL,
 			"--graph-switch leaves a block one graph, and %s",
 			o->beside ? "a model beside the target keeps its own"
-				  : "smaller ones were asked for as well");
+				  : "smaller ones were requested, too");
 	if (o->one_graph)
 		return err_set(e, EINVAL,
 			"--graph-switch exchanges one graph for another, and "
@@ -273,8 +273,8 @@ int session_plan_blocks(const struct session_plan *p, const struct model *m,
 		.parts = p->stage_parts,
 	};
 
-	/* A third of what is left of the window, so that one block can run
-	 * while another arrives and holes still leave room. */
+	/* A third of the remaining window, so that one block can run while
+	 * another is mapped, and fragmentation leaves enough room. */
 	if (p->stage_bytes)
 		taken += p->stage_slots * (p->stage_bytes + 2 * PAGE);
 	left = taken < o->va_window ? o->va_window - taken : 0;
@@ -284,7 +284,7 @@ int session_plan_blocks(const struct session_plan *p, const struct model *m,
 
 /* ---- the smallest window ------------------------------------------------- */
 
-/* So many mappings of so many bytes, each with its guard page. */
+/* Add n mappings of `bytes` bytes, each with its guard page. */
 static uint64_t take(struct session_room *r, uint32_t n, uint64_t bytes)
 {
 	uint64_t span = align_up(bytes, PAGE);
@@ -337,12 +337,12 @@ bool session_plan_window(const struct model *m, const struct session_opts *opts,
 
 	if (beside) {
 		other = *beside->opts;
-		/* Or it takes the room that is missing here. */
+		/* because any other would use the room that is missing here */
 		other.placement = PLACEMENT_FIXED;
 	}
-	/* A larger window may be given a longer cache and larger blocks, so
-	 * what is needed grows with it: the first size that holds its own need
-	 * is the smallest. */
+	/* A larger window allows a longer cache and larger blocks, so the
+	 * requirement grows with the window: the first size that holds its own
+	 * requirement is the smallest. */
 	for (;; o.va_window = r->total) {
 		if (beside) {
 			other.va_window = o.va_window;
@@ -354,8 +354,9 @@ bool session_plan_window(const struct model *m, const struct session_opts *opts,
 		if (beside) {
 			r->beside = b.total - PAGE + beside->more;
 			r->total += r->beside;
-			/* Who opens it asks for a longer cache in a larger
-			 * window, up to a quarter of it and a run of slots. */
+			/* When it is opened it takes a longer cache in a larger
+			 * window, up to a quarter of the window and a run of
+			 * slots. */
 			if (r->kv < o.va_window / 4)
 				r->total += o.va_window / 4 - r->kv + 64 * PAGE;
 		}

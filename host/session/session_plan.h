@@ -1,9 +1,9 @@
 /*
- * What a session will be, before anything of it exists: how long its context
- * is, which sizes of graph it has, which layers stay in memory, how its buffers
- * are laid out and how the layers are cut into blocks. All of it follows from
- * the model, the options and what the device said of itself; nothing here has
- * an effect but the memory of the blocks.
+ * The plan of a session, made before anything is allocated: the length of its
+ * context, the sizes of its graphs, the resident layers, the layout of its
+ * buffers and the division of the layers into blocks. All of it follows from
+ * the model, the options and the device's properties; the only side effect is
+ * the memory of the blocks.
  */
 #ifndef HOST_SESSION_SESSION_PLAN_H
 #define HOST_SESSION_SESSION_PLAN_H
@@ -21,68 +21,73 @@ struct err;
 struct model;
 struct session_opts;
 
-#define MAX_GRAPHS 8 /* sizes of graph a block has */
+#define MAX_GRAPHS 8 /* graph sizes per block */
 
 struct session_plan {
 	enum layout layout; /* never UNSAID */
 	uint32_t threads;
-	uint32_t resident;         /* layers that stay in memory */
-	uint32_t runs;             /* that these and the others lie in */
-	unsigned stage_slots;      /* through which the others come, */
-	unsigned stage_parts;      /* a layer in at most so many parts */
-	bool output_stays;         /* on flash: the output matrix of an image */
-	uint32_t context;          /* positions of a sequence */
+	uint32_t resident;    /* layers that stay in memory */
+	uint32_t runs;        /* runs of resident layers among the others */
+	unsigned stage_slots; /* slots for the streamed layers, */
+	/* each with one of at most this many parts of a layer */
+	unsigned stage_parts;
+	bool output_stays; /* the output matrix of an image stays on flash */
+	uint32_t context;  /* positions of a sequence */
 	uint32_t slots, kv_stride; /* of the cache, and bytes of one */
 	uint64_t kv_bytes;
 	uint32_t graph_rows[MAX_GRAPHS]; /* ascending */
 	uint32_t n_graphs, max_rows;
-	uint32_t decode_graph; /* of graph_rows: the largest of decoding */
-	uint32_t least_blocks; /* that the resident layers are cut into */
-	uint32_t span_room;    /* spans of a batch */
-	/* Of activations: the batch, behind it the hidden states and, with a
-	 * tap, those that stay behind some of the layers. */
+	/* index into graph_rows: the largest for decoding */
+	uint32_t decode_graph;
+	/* least number of blocks of the resident layers */
+	uint32_t least_blocks;
+	uint32_t span_room; /* most spans of a batch */
+	/* Layout of the activations: the batch, the hidden states and, with a
+	 * tap, the tapped states. */
 	size_t hidden_off, tap_off, io_bytes;
-	/* Between them, with graph switching: those of a pass in parts. */
+	/* Before the states, with graph switching: the batches of a pass in
+	 * parts. */
 	size_t parts_off, part_bytes;
-	/* Of a staging slot, its head included; 0: nothing is streamed. */
+	/* Bytes of a staging slot, head included; 0: nothing is streamed. */
 	size_t stage_bytes;
 };
 
-/* Whether a cache holds fp16, else float32. */
+/* Whether the cache holds fp16, else float32. */
 static inline bool session_plan_kv_f16(enum wire_precision p)
 {
 	return p == WIRE_F16_KV16 || p == WIRE_NPU;
 }
 
-/* Which layers stay, of a model of so many. */
+/* The resident layers of a model with n_layer layers. */
 static inline struct residency session_plan_residency(
 	const struct session_plan *p, uint32_t n_layer)
 {
 	return residency_of(n_layer, p->resident, p->runs);
 }
 
-/* 0, or -EINVAL, -EFBIG and what the options ask for in vain. */
+/* 0, or -EINVAL, -EFBIG with the option that cannot be satisfied. */
 int session_plan(struct session_plan *out, const struct model *,
 	const struct session_opts *, struct err *);
 
 /*
- * The model's layers in blocks, for a device whose threads have room for strips
- * of `strip_max` bytes. *blocks is the caller's (weights_release).
+ * Cut the model's layers into blocks, for a device whose threads have room for
+ * strips of `strip_max` bytes. The caller owns *blocks (weights_release).
  */
 int session_plan_blocks(const struct session_plan *, const struct model *,
 	const struct session_opts *, size_t strip_max, struct block **blocks,
 	uint32_t *n, struct err *);
 
-/* What a session maps, in bytes of whole pages, with weights as its placement
- * needs them at least. */
+/* Mappings of a session, in bytes of whole pages; weights with the least that
+ * the placement needs. */
 struct session_room {
-	uint64_t kv, io, staging, weights, total; /* and guard pages */
-	uint64_t beside;                          /* what others have mapped */
+	/* total includes guard pages */
+	uint64_t kv, io, staging, weights, total;
+	uint64_t beside; /* mapped by others */
 	uint32_t slots;
 };
 
-/* Another session of the same device, which fills the window with its weights;
- * `more` bytes are mapped by further ones. */
+/* Another session of the same device, whose weights are all mapped; further
+ * sessions have mapped `more` bytes. */
 struct session_beside {
 	const struct model *model;
 	const struct session_opts *opts;
@@ -90,9 +95,9 @@ struct session_beside {
 };
 
 /*
- * The smallest window in which a session can be opened; beside another, one
- * that will do. False when no window is large enough, or the options make no
- * plan.
+ * Compute the smallest window in which a session can be opened; beside another
+ * session, one that is large enough. False if no window is large enough, or the
+ * options are invalid.
  */
 bool session_plan_window(const struct model *, const struct session_opts *,
 	size_t strip_max, const struct session_beside *, struct session_room *);

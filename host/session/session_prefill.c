@@ -1,6 +1,6 @@
 /*
- * A prompt, chunk by chunk, and the logits behind some of its tokens: the
- * states of a chunk are kept, and the host turns them into logits while the
+ * Prefill of a prompt, chunk by chunk, with logits at some of its tokens: the
+ * states of a chunk are saved, and the host computes their logits while the
  * device computes the next chunk.
  */
 #include "host/session/session_impl.h"
@@ -17,15 +17,16 @@
 struct reading {
 	struct session *s;
 	const struct session_reader *reader;
-	size_t *at;    /* [n] tokens whose states are kept */
+	size_t *at;    /* [n] tokens whose states are saved */
 	float *hidden; /* [n][n_embd] */
 	float *logits; /* [LOGITS_ROWS][n_vocab] */
 	uint32_t n, done;
 };
 
-/* Of the chunk just computed, tokens [first, first + rows): states in the
- * middle are told at once, those that logits are wanted of are kept. */
-static int look(struct reading *r, size_t first, uint32_t rows, struct err *e)
+/* After a chunk, tokens [first, first + rows): pass on tapped states, and save
+ * the states whose logits are needed. */
+static int save_states(
+	struct reading *r, size_t first, uint32_t rows, struct err *e)
 {
 	const struct session_reader *reader = r->reader;
 	size_t width = r->s->model->n_embd;
@@ -48,7 +49,7 @@ static int look(struct reading *r, size_t first, uint32_t rows, struct err *e)
 	return 0;
 }
 
-/* As many more as that. */
+/* Compute the logits of up to n more saved states. */
 static int compute(struct reading *r, uint32_t n, struct err *e)
 {
 	const struct model *m = r->s->model;
@@ -76,7 +77,8 @@ static int compute(struct reading *r, uint32_t n, struct err *e)
 	return 0;
 }
 
-/* A share a block: the device must not wait for its next request. */
+/* An equal share per block, so that the device need not wait for its next
+ * request. */
 static int meanwhile(void *arg, struct err *e)
 {
 	struct reading *r = arg;
@@ -95,11 +97,11 @@ static int chunks(struct reading *r, uint32_t sequence, const int32_t *token,
 	for (size_t i = 0; i < n && !ret; i += chunk) {
 		uint32_t rows = n - i < chunk ? (uint32_t)(n - i) : chunk;
 
-		ret = session_continue_with(r->s, sequence, token + i, rows,
+		ret = session_continue(r->s, sequence, token + i, rows,
 			r->n ? &hooks : NULL, e);
 		r->n = r->done = 0;
 		if (!ret)
-			ret = look(r, i, rows, e);
+			ret = save_states(r, i, rows, e);
 		if (!ret)
 			ret = session_accept(r->s, sequence, NULL, rows, e);
 		*last_row = rows - 1;
@@ -107,9 +109,9 @@ static int chunks(struct reading *r, uint32_t sequence, const int32_t *token,
 	return ret ? ret : compute(r, r->n, e);
 }
 
-int session_prefill_with(struct session *s, uint32_t sequence,
-	const int32_t *token, size_t n, const struct session_reader *reader,
-	uint32_t *last_row, struct err *e)
+int session_prefill(struct session *s, uint32_t sequence, const int32_t *token,
+	size_t n, const struct session_reader *reader, uint32_t *last_row,
+	struct err *e)
 {
 	struct reading r = { .s = s, .reader = reader };
 	size_t chunk = s->opts.prefill_chunk;
@@ -129,7 +131,7 @@ int session_prefill_with(struct session *s, uint32_t sequence,
 			ret = err_set(e, ENOMEM,
 				"no memory for the logits of a prompt");
 	}
-	/* Where graphs are switched, they are exchanged beneath the chunks. */
+	/* With graph switching the graphs are exchanged during the chunks. */
 	if (!ret && s->switching)
 		ret = switching_begin(s, session_length(s, sequence), n, e);
 	if (!ret) {
@@ -144,10 +146,4 @@ int session_prefill_with(struct session *s, uint32_t sequence,
 	trace_end(s->trace, TRACE_PROMPT);
 	s->stats.prompt_ps += s->time->cpu_ps - began;
 	return ret;
-}
-
-int session_prefill(struct session *s, uint32_t sequence, const int32_t *token,
-	size_t n, uint32_t *last_row, struct err *e)
-{
-	return session_prefill_with(s, sequence, token, n, NULL, last_row, e);
 }

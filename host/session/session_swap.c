@@ -1,9 +1,8 @@
 /*
- * The weights of a session that swaps (--placement swap): which blocks stay in
- * the window, one behind the other in few large mappings, and how the others
- * come, copied ahead of their turn into two slots (host/memory/swap.h). Where
- * the device has an extended region the last blocks lie there, so that the
- * others need not come and go, or fewer of them.
+ * Weights with --placement swap: some blocks stay in the window, contiguous in
+ * few large mappings; the others are copied in turn, ahead of their use, into
+ * two slots (host/memory/swap.h). If the device has an extended region the last
+ * blocks are placed there, so that fewer or no blocks need copying.
  */
 #include "host/session/session_impl.h"
 
@@ -21,11 +20,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LOOK_US 100 /* at the device, while a copy is waited for */
+#define LOOK_US 100 /* poll interval while waiting for a copy */
 
 /* ---- the plan ------------------------------------------------------------ */
 
-/* The first blocks are those in memory; the others come from flash. */
+/* Resident blocks have the lowest numbers; the others are streamed. */
 static uint32_t blocks_in_memory(const struct session *s)
 {
 	uint32_t n = 0;
@@ -36,9 +35,9 @@ static uint32_t blocks_in_memory(const struct session *s)
 }
 
 /*
- * What a block takes on the phone, at half of the context. Without a phone both
- * times are as the bytes: a pass of few rows reads its weights once, as a copy
- * does, and the plan is the same on every machine.
+ * Time of a block on the phone, at half of the context. Without a phone times
+ * are in proportion to bytes: a pass of few rows reads its weights once, as a
+ * copy does, and so the plan is the same on every machine.
  */
 static uint64_t run_time(const struct session *s, uint32_t block)
 {
@@ -74,7 +73,7 @@ static int plan_places(struct session *s, uint32_t n, struct err *e)
 	s->swapping.plan = (struct swap_plan){
 		.place = calloc(n + 1, sizeof(struct swap_place))
 	};
-	if (!n && op) { /* all lie in the extended region */
+	if (!n && op) { /* all are in the extended region */
 		free(op);
 		return 0;
 	}
@@ -92,7 +91,7 @@ static int plan_places(struct session *s, uint32_t n, struct err *e)
 		op[i].copy = s->opts.soc ? copy_price(s, i).total_ps
 					 : s->block[i].bytes;
 	}
-	/* While layers that are read from elsewhere run the copies go on. */
+	/* Copies continue while streamed layers run. */
 	for (uint32_t i = 0; n && i < s->n_blocks; i++)
 		if (s->order[i] < n)
 			last = s->order[i];
@@ -103,17 +102,16 @@ static int plan_places(struct session *s, uint32_t n, struct err *e)
 	return ret;
 }
 
-/* As few blocks beside the window as let all others stay in it, or as many as
- * there is room for. */
-static int plan_beside(struct session *s, struct err *e)
+/* Put as few blocks into the extended region as let all others stay in the
+ * window, or as many as fit. */
+static int plan_window(struct session *s, struct err *e)
 {
 	uint32_t n = blocks_in_memory(s), least = n;
 	struct npu_room room;
 	uint64_t bytes, all = 0;
 
 	npu_room(s->npu, &room);
-	/* The last blocks may lie in the extended region, as many as it has
-	 * room for: those from `least` on. */
+	/* The last blocks can be in the extended region, from `least` on. */
 	for (; least; least--) {
 		bytes = align_up(s->block[least - 1].bytes, room.page);
 		if (bytes > room.extended)
@@ -137,7 +135,7 @@ static int plan_beside(struct session *s, struct err *e)
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* One behind the other, as they are used. */
+/* Create the mappings of resident blocks, in the order of use. */
 static int open_residents(struct session *s, struct err *e)
 {
 	struct swapping *w = &s->swapping;
@@ -182,18 +180,18 @@ int session_plan_swap(struct session *s, struct err *e)
 	int ret = 0;
 
 	if (blocks_in_memory(s))
-		ret = plan_beside(s, e);
+		ret = plan_window(s, e);
 	if (ret && ret != -ENOSPC)
 		return ret;
-	/* Where some blocks must come and go each layer becomes a block: two
-	 * slots then take the least of the window, and copies hide behind one
-	 * another's layers. */
+	/* If some blocks must be temporary each layer becomes a block: two
+	 * slots then take the least room in the window, and copies overlap
+	 * other layers' runs. */
 	if ((ret || s->swapping.plan.temporary) &&
 		blocks_in_memory(s) != s->plan.resident) {
 		s->plan.least_blocks = s->plan.resident;
 		ret = session_cut_blocks(s, e);
 		if (!ret)
-			ret = plan_beside(s, e);
+			ret = plan_window(s, e);
 	}
 	return ret ? ret : open_residents(s, e);
 }
@@ -239,7 +237,7 @@ int session_attach_swap(struct session *s, struct err *e)
 	struct swapping *w = &s->swapping;
 	int ret = 0;
 
-	/* What lies beside the window, each block in its own buffer. */
+	/* Blocks in the extended region, each in its own buffer. */
 	free(w->beside);
 	w->beside = calloc(s->n_blocks, sizeof(*w->beside));
 	if (!w->beside)
@@ -271,14 +269,14 @@ void session_close_swap(struct session *s)
 
 /* ---- passes -------------------------------------------------------------- */
 
-/* The device's time is its own while it has something to run. */
+/* Wait for a copy; only time in which the device is idle counts as a stall. */
 static int await_copy(struct session *s, unsigned slot, struct err *e)
 {
 	uint64_t idle = 0;
 	int ret = 0;
 
 	for (;;) {
-		if (!idle && !inflight_under_way(s))
+		if (!idle && !inflight_oldest(s))
 			idle = clock_ns();
 		if (swap_is_there(s->swapping.swap, slot, LOOK_US))
 			break;
@@ -310,7 +308,7 @@ int session_find_swapped(
 		return 0;
 	}
 	while (!swap_need(w->swap, w->turn[b], &slot, &ready)) {
-		ret = npu_wait(s->npu, inflight_under_way(s)->seq, e);
+		ret = npu_wait(s->npu, inflight_oldest(s)->seq, e);
 		if (ret)
 			return ret;
 	}

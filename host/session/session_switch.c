@@ -113,14 +113,15 @@ int switching_wait(struct session *s, struct err *e)
 
 	if (!ret && sw->loading)
 		ret = npu_wait(s->npu, sw->load_seq, e);
-	/* On the phone's time it may have ended later than its answer came. */
+	/* On the phone's clock it may have ended later than its answer
+	 * arrived. */
 	if (!ret && s->opts.soc)
 		phone_wait(s->time, sw->end);
 	return ret;
 }
 
-/* The graph goes before its place is taken, so that the block never has two;
- * the device does it when it has done all that was sent before. */
+/* The old graph is dropped before the new one is loaded, so that the block
+ * never has two; the device executes requests in order. */
 int switching_load(
 	struct session *s, uint32_t block, enum graph_kind kind, struct err *e)
 {
@@ -141,15 +142,28 @@ int switching_load(
 	return send_load(s, e);
 }
 
-static void loaded(struct session *s, const struct price *p)
+bool switching_answered(struct session *s, uint32_t seq, const struct price *p)
 {
 	struct switching *sw = s->switching;
+	uint64_t from = phone_later(s->time->npu_ps, sw->sent_ps);
 	enum graph_kind kind = sw->kind[sw->block];
 	struct graph_event event = { .begin = sw->begin,
 		.block = sw->block,
 		.rows = s->plan.graph_rows[kind],
 		.load = true };
 	struct price as;
+
+	if (sw->dropping && seq == sw->drop_seq) {
+		/* The loader begins with the drop, which follows the runs
+		 * before it. */
+		sw->dropping = false;
+		sw->begin = s->opts.soc ? phone_later(s->time->loader_ps, from)
+					: clock_ns();
+		phone_loader(s->time, from, p);
+		return true;
+	}
+	if (!sw->loading || seq != sw->load_seq)
+		return false;
 
 	if (s->opts.as && s->opts.soc) {
 		pricing_load(&s->pricing, sw->block, &as);
@@ -170,25 +184,6 @@ static void loaded(struct session *s, const struct price *p)
 		sw->stats.reloads++;
 		sw->stats.reload_time += event.end - event.begin;
 	}
-}
-
-bool switching_answered(struct session *s, uint32_t seq, const struct price *p)
-{
-	struct switching *sw = s->switching;
-	uint64_t from = phone_later(s->time->npu_ps, sw->sent_ps);
-
-	if (sw->dropping && seq == sw->drop_seq) {
-		/* The loader begins with the drop, which comes behind the runs
-		 * before it. */
-		sw->dropping = false;
-		sw->begin = s->opts.soc ? phone_later(s->time->loader_ps, from)
-					: clock_ns();
-		phone_loader(s->time, from, p);
-		return true;
-	}
-	if (!sw->loading || seq != sw->load_seq)
-		return false;
-	loaded(s, p);
 	return true;
 }
 
@@ -214,8 +209,8 @@ void switching_ran(
 		sw->sample[f->run.block] = s->opts.soc ? f->took_ps : busy_ns;
 }
 
-/* The plan's next load. A device that took another's place has all graphs that
- * the other was told to load. */
+/* The next load of the plan. A replacement device already has all graphs that
+ * the lost device was sent. */
 static int load_next(struct session *s, struct err *e)
 {
 	struct switching *sw = s->switching;
@@ -243,17 +238,17 @@ int switching_before(struct session *s, uint32_t block, struct err *e)
 
 /* ---- a prompt ------------------------------------------------------------ */
 
-/* What its executions are expected to take, and by which plan. */
+/* The expected times of a prompt's executions, and the plan for them. */
 struct prospect {
 	struct switch_problem problem;
 	uint64_t *time; /* [2][chunks][blocks] */
 	bool switched[SWITCH_BLOCKS];
 	struct switch_plan plan;
-	uint64_t takes; /* loads before it included */
+	uint64_t takes; /* including loads before it */
 };
 
-static int foresee(const struct session *s, struct prospect *p, uint32_t cached,
-	size_t n, struct err *e)
+static int expect_times(const struct session *s, struct prospect *p,
+	uint32_t cached, size_t n, struct err *e)
 {
 	uint32_t chunk = s->opts.prefill_chunk, blocks = s->n_blocks;
 	uint32_t chunks = (uint32_t)((n + chunk - 1) / chunk);
@@ -282,7 +277,7 @@ static int foresee(const struct session *s, struct prospect *p, uint32_t cached,
 	return 0;
 }
 
-/* From the graphs as they are or, with `back`, from all prefill graphs. */
+/* Plan from the present graphs or, with `back`, from prefill graphs only. */
 static int plan_from(
 	const struct session *s, struct prospect *p, bool back, struct err *e)
 {
@@ -344,7 +339,7 @@ static int begin(struct session *s, struct prospect *here,
 {
 	struct switching *sw = s->switching;
 	const struct prospect *best = here;
-	/* All runs that a prompt can come to, and all loads. */
+	/* All runs that a prompt can take, and all loads. */
 	size_t room = ((size_t)here->problem.chunks * sw->most_parts + 2) *
 		s->n_blocks;
 	int ret = plan_from(s, here, false, e);
@@ -382,7 +377,7 @@ static int begin(struct session *s, struct prospect *here,
 int switching_begin(struct session *s, uint32_t cached, size_t n, struct err *e)
 {
 	struct prospect *p = calloc(2, sizeof(*p));
-	int ret = p ? foresee(s, p, cached, n, e)
+	int ret = p ? expect_times(s, p, cached, n, e)
 		    : err_set(e, ENOMEM, "no memory to plan a prompt");
 
 	if (!ret)
@@ -416,7 +411,7 @@ int switching_end(struct session *s, int ret, struct err *e)
 	sw->stats.prompts++;
 	sw->stats.prompt_time += now(s) - sw->began;
 	/* The part of the decode graphs' loads that no run covers: between
-	 * runs, and after the last. Runs do not overlap one another, nor do
+	 * runs, and after the last. Runs do not overlap each other, nor do
 	 * loads. */
 	for (size_t i = 0; i < sw->n_log; i++) {
 		const struct graph_event *load = &sw->log[i];
@@ -441,8 +436,8 @@ int switching_end(struct session *s, int ret, struct err *e)
 
 /*
  * Blocks whose graphs have fewer rows than the pass run once for each part of
- * them, where every row finds the rows of the parts before it in the cache. A
- * row's bytes are the same either way, since the order of what it sees is.
+ * its rows; each part finds the rows of earlier parts in the cache. A row's
+ * bytes are the same either way, since the order of summation is.
  */
 int switching_cut(struct session *s, bool some, struct err *e)
 {
@@ -454,7 +449,7 @@ int switching_cut(struct session *s, bool some, struct err *e)
 	int ret = 0;
 
 	sw->n_parts = 0;
-	/* While the pass runs, a block may come to have the smaller graph. */
+	/* A block may get the smaller graph while the pass runs. */
 	if (n <= rows || !(sw->running || any_switched(s)))
 		return 0;
 	if (some || !batch_is_chain(s->batch))
@@ -486,7 +481,7 @@ int switching_cut(struct session *s, bool some, struct err *e)
 	return ret;
 }
 
-/* ---- what it came to ----------------------------------------------------- */
+/* ---- counters ------------------------------------------------------------ */
 
 void switching_stats(const struct session *s, struct npu_stats *npu,
 	struct switch_stats *out)

@@ -1,8 +1,8 @@
 /*
- * What runs and loads of each block take: measured once, when the session
- * opens, on the device at hand and by the clock in use, by computing a few rows
- * that nobody keeps. Attention grows with what rows see, so each graph is
- * measured at two lengths, and in between and beyond by a straight line.
+ * Times of runs and loads of each block, measured once, when the session opens,
+ * on the current device and by the clock in use, with a few dummy rows.
+ * Attention takes longer the more tokens are cached, so each graph is measured
+ * at two lengths, and interpolated linearly.
  */
 #include "host/session/session_impl.h"
 #include "host/session/switching.h"
@@ -21,30 +21,25 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-static uint32_t most_cached(const struct session *s)
-{
-	return least(s->plan.context, s->plan.slots);
-}
-
-/* A pass of a graph's rows behind those that are cached, as sample `i`. */
+/* Measure a pass of the graph's rows after the cached tokens, as sample `i`. */
 static int sample(struct session *s, enum graph_kind kind, unsigned i,
 	const int32_t *token, bool keep, struct err *e)
 {
 	struct switch_samples *to = &s->switching->run[kind];
 	uint32_t cached = session_length(s, SESSION_TEXT);
-	uint32_t rows =
-		least(s->plan.graph_rows[kind], most_cached(s) - cached);
+	uint32_t most = least(s->plan.context, s->plan.slots);
+	uint32_t rows = least(s->plan.graph_rows[kind], most - cached);
 	int ret;
 
 	s->switching->sample = to->time[i];
 	to->length[i] = cached + rows;
-	ret = session_continue(s, SESSION_TEXT, token, rows, e);
+	ret = session_continue(s, SESSION_TEXT, token, rows, NULL, e);
 	if (!ret && keep)
 		ret = session_accept(s, SESSION_TEXT, NULL, rows, e);
 	return ret;
 }
 
-/* Where the context has no room for another, the first is all there is. */
+/* If the context has no room for a second sample, the first is used twice. */
 static int sample_prefill(
 	struct session *s, const int32_t *token, struct err *e)
 {
@@ -54,14 +49,14 @@ static int sample_prefill(
 
 	if (ret)
 		return ret;
-	if (most_cached(s) / 2 >= rows)
+	if (least(s->plan.context, s->plan.slots) / 2 >= rows)
 		return sample(s, GRAPH_PREFILL, 1, token, true, e);
 	memcpy(to->time[1], to->time[0], sizeof(to->time[0]));
 	to->length[1] = to->length[0];
 	return 0;
 }
 
-/* At the same lengths: attention may go by whole tiles of what is seen. */
+/* At the same lengths as for prefill, as attention may work in whole tiles. */
 static int sample_decode(struct session *s, const int32_t *token, struct err *e)
 {
 	const uint32_t *length = s->switching->run[GRAPH_PREFILL].length;
@@ -76,7 +71,7 @@ static int sample_decode(struct session *s, const int32_t *token, struct err *e)
 	return ret;
 }
 
-/* Their times are taken where they are answered. */
+/* The answers' handler takes the times. */
 static int load_all(struct session *s, enum graph_kind kind, struct err *e)
 {
 	int ret = 0;
@@ -100,7 +95,8 @@ static int measure(struct session *s, struct err *e)
 	session_truncate(s, SESSION_TEXT, 0);
 	s->switching->sample = NULL;
 	for (uint32_t b = 0; b < s->n_blocks; b++)
-		s->switching->kind[b] = GRAPH_PREFILL; /* wherever it failed */
+		/* also after a failure */
+		s->switching->kind[b] = GRAPH_PREFILL;
 	free(token);
 	return ret;
 }
@@ -113,7 +109,7 @@ int switching_measure(struct session *s, struct err *e)
 	int ret;
 
 	npu_stats(s->npu, &npu);
-	s->time->trace = NULL; /* nor is it told of */
+	s->time->trace = NULL; /* nor is it traced */
 	ret = measure(s, e);
 	npu_stats(s->npu, &s->switching->warm_up);
 	npu_stats_less(&s->switching->warm_up, &npu);
@@ -128,8 +124,8 @@ int switching_measure(struct session *s, struct err *e)
 
 /* ---- expecting ----------------------------------------------------------- */
 
-/* By a line through both samples that does not fall: shorter is not slower,
- * whatever a clock on the wall said once. */
+/* A line through both samples that never falls: a shorter run is not slower,
+ * whatever the wall clock measured. */
 static uint64_t expect_run(
 	const struct switch_samples *of, uint32_t block, uint32_t length)
 {

@@ -1,7 +1,7 @@
 /*
- * Exit predictors: scores against sums in doubles over weights that this file
- * decodes itself, from files that it writes byte by byte and from the one that
- * comes with the program; and files that are refused.
+ * Exit predictors: scores compared with sums in double precision over weights
+ * that this test decodes itself, from files that it writes byte by byte and
+ * from the one that comes with the program; and files that are refused.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -18,11 +18,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define EMBD  288 /* more than a piece, and not whole pieces */
+#define EMBD  288 /* more than a piece, and not a multiple of it */
 #define VOCAB 96
-#define EPS   0.25f /* large: it must matter */
+#define EPS   0.25f /* large, so that it matters */
 
-/* What a file says; the parts that are wrong in a refused one. */
+/* Values of a file; the wrong ones in a refused file. */
 struct head_file {
 	const char *arch, *norm_name, *weight_name, *more;
 	uint32_t layer, n_embd, n_vocab;
@@ -47,7 +47,7 @@ static const struct head_file good = {
 	.eps = EPS,
 };
 
-/* The target of three layers, and what the last file written holds. */
+/* The target of three layers, and the values of the last file written. */
 struct fixture {
 	struct model *target;
 	struct exit_head *head;
@@ -126,8 +126,8 @@ static void pad(struct strbuf *b)
 		u8(b, 0);
 }
 
-/* A block of 32 values in 8 bits: scales are powers of two from 2^-10 to
- * 2^-3, in fp16. */
+/* A block of 32 values in 8 bits; scales are powers of two from 2^-10 to 2^-3,
+ * in fp16. */
 static void put_q8_0(struct strbuf *b, double *out, uint64_t seed)
 {
 	unsigned power = (unsigned)(rng_uniform(1, seed, 32) * 8);
@@ -172,7 +172,7 @@ static uint64_t bytes_of(enum dtype type, uint64_t n)
 				     : 4 * n;
 }
 
-/* The tensors' places: what their data need, whole multiples of 32. */
+/* Places of the tensors, each on a multiple of 32 with room for its data. */
 static void put_tensors(struct strbuf *b, const struct head_file *h)
 {
 	uint64_t at = 0;
@@ -244,7 +244,7 @@ static void state(float *hidden, uint32_t n, uint64_t id, double scale)
 		hidden[i] = (float)(scale * (rng_uniform(3, id, i) * 2 - 1));
 }
 
-/* The definition; *size is the sum of the terms' magnitudes. */
+/* The definition; *size is the sum of the absolute terms. */
 static double naive(const float *hidden, const double *norm, const double *row,
 	uint32_t n, double eps, double *size)
 {
@@ -272,7 +272,7 @@ static void check_scores(struct fixture *f)
 	for (size_t s = 0; s < ARRAY_LEN(scales); s++) {
 		state(hidden, EMBD, s, scales[s]);
 		for (int32_t i = 0; i < VOCAB; i++)
-			token[i] = i * 35 % VOCAB; /* all, in no order */
+			token[i] = i * 35 % VOCAB; /* all tokens, unordered */
 		exit_head_score(f->head, hidden, token, VOCAB, score);
 		for (int i = 0; i < VOCAB; i++) {
 			double size,
@@ -311,16 +311,16 @@ static void epsilon_and_layer_are_the_files(void **state)
 	open_head(f);
 	assert_int_equal(exit_head_layers(f->head), 1);
 	check_scores(f);
-	/* A state of nothing scores nothing. */
+	/* A state of zeros gives score 0. */
 	exit_head_score(f->head, hidden, (const int32_t[]){ 5 }, 1, &score);
 	assert_true(score == 0);
-	/* None asked for, none written. */
+	/* No token requested, nothing written. */
 	score = 7;
 	exit_head_score(f->head, hidden, NULL, 0, &score);
 	assert_true(score == 7);
 }
 
-/* ---- the one that comes with the program --------------------------------- */
+/* ---- the predictor that comes with the program --------------------------- */
 
 struct bytes {
 	uint8_t *data;
@@ -343,8 +343,8 @@ static struct bytes read_all(const char *path)
 	return b;
 }
 
-/* Where the declaration of a tensor goes on behind its name. */
-static size_t behind_name(struct bytes b, const char *name)
+/* The offset after a tensor's name in its declaration. */
+static size_t after_name(struct bytes b, const char *name)
 {
 	size_t len = strlen(name);
 
@@ -364,8 +364,7 @@ static uint64_t number(struct bytes b, size_t at, unsigned size)
 	return v;
 }
 
-/* Its values are wanted: 32 numbers of 8 bits behind a scale in fp16 (normal
- * ones, or 0). */
+/* One value: 32 numbers of 8 bits after a scale in fp16 (normal, or 0). */
 static double q8_0_at(const uint8_t *row, uint32_t i)
 {
 	const uint8_t *block = row + i / 32 * 34;
@@ -405,8 +404,8 @@ static void check_shipped(const struct exit_head *h, struct bytes b,
 static void shipped_predictor_is_of_the_shipped_target(void **unused)
 {
 	struct bytes b = read_all("flash/models/exit.gguf");
-	size_t norm = behind_name(b, "exit_norm.weight");
-	size_t weight = behind_name(b, "exit.weight");
+	size_t norm = after_name(b, "exit_norm.weight");
+	size_t weight = after_name(b, "exit.weight");
 	/* The last declaration: two dimensions, a type, an offset. */
 	size_t start = (weight + 4 + 16 + 4 + 8 + 31) / 32 * 32;
 	struct exit_head *h;
@@ -430,7 +429,7 @@ static void shipped_predictor_is_of_the_shipped_target(void **unused)
 
 /* ---- refusals ------------------------------------------------------------ */
 
-static void refused(struct fixture *f, int want, const char *says)
+static void refused(struct fixture *f, int want, const char *want_text)
 {
 	struct err e = { 0 };
 	struct exit_head *h = NULL;
@@ -439,10 +438,11 @@ static void refused(struct fixture *f, int want, const char *says)
 	write_file(f);
 	ret = exit_head_open(&h, f->path, f->target, &e);
 	if (ret != want || e.code != want || h)
-		fail_msg("%s: %d and '%s', expected %d", says, ret, e.text,
+		fail_msg("%s: %d and '%s', expected %d", want_text, ret, e.text,
 			want);
-	if (!strstr(e.text, says) || !strstr(e.text, f->path))
-		fail_msg("'%s' does not hold '%s' and the path", e.text, says);
+	if (!strstr(e.text, want_text) || !strstr(e.text, f->path))
+		fail_msg("'%s' does not contain '%s' and the path", e.text,
+			want_text);
 	f->file = good;
 }
 
@@ -483,14 +483,14 @@ static void layers_that_leave_nothing_are_refused(void **state)
 	struct fixture *f = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(layers); i++) {
-		char says[64];
+		char want_text[64];
 
 		f->file.layer = layers[i];
-		snprintf(says, sizeof(says),
+		snprintf(want_text, sizeof(want_text),
 			"layer' is %u; for a target of 3 layers it must be 1 "
 			"to 2",
 			layers[i]);
-		refused(f, -EINVAL, says);
+		refused(f, -EINVAL, want_text);
 	}
 }
 

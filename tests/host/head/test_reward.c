@@ -1,9 +1,9 @@
 /*
- * Rewards on a real device process (TANDEM_NPU; skipped without): the scores
- * of those that come with the program beside what PyTorch makes of the same
- * files (`scripts/train/score.py FILE --model target`, in float32); that a
- * score depends on its text alone, bit for bit; that only what is new is
- * computed; and what is refused.
+ * Reward models on a real device process (TANDEM_NPU; skipped without it): the
+ * scores of those that come with the program compared with PyTorch's for the
+ * same files (`scripts/train/score.py FILE --model target`, in float32); a
+ * score depends on its text alone, bit for bit; only new tokens are computed;
+ * and what is refused.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -19,7 +19,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define MOST  64 /* steps of a text */
+#define MOST  64 /* greatest number of steps of a text */
 #define TEXTS 24
 
 struct fixture {
@@ -29,7 +29,7 @@ struct fixture {
 	struct session_opts opts;
 	struct session *s;
 	struct reward *reward;
-	uint32_t max; /* texts at a time */
+	uint32_t max; /* texts scored at a time */
 };
 
 static int setup(void **state)
@@ -76,14 +76,14 @@ static void open_model(struct fixture *f, enum model_role role)
 	assert_ok(tokenizer_open(&f->tokenizer, f->model->gguf, &e), &e);
 }
 
-static int open_said(struct fixture *f, const char *said, struct err *e)
+static int open_named(struct fixture *f, const char *name, struct err *e)
 {
 	const struct reward_site site = { f->model, f->path, f->tokenizer };
 
-	return reward_open(&f->reward, said, &site, e);
+	return reward_open(&f->reward, name, &site, e);
 }
 
-/* That which comes with the model, as good as new. */
+/* Open the reward model that comes with the model, with an empty cache. */
 static void fresh(struct fixture *f)
 {
 	struct err e = { 0 };
@@ -93,7 +93,7 @@ static void fresh(struct fixture *f)
 	if (f->s)
 		pair_close(&f->s);
 	pair_open(&f->s, f->model, &f->opts);
-	assert_ok(open_said(f, NULL, &e), &e);
+	assert_ok(open_named(f, NULL, &e), &e);
 	assert_ok(reward_start(f->reward, f->s, &f->opts, f->max, &e), &e);
 }
 
@@ -135,7 +135,7 @@ static void begin_text(const struct fixture *f, struct text *t, const char *s)
 	t->n_prompt = t->list.n;
 }
 
-/* A line of a solution; the last has no line feed. */
+/* One line of a solution; the last line has no line feed. */
 static void add_step(const struct fixture *f, struct text *t, const char *s)
 {
 	assert_true(t->n_steps < MOST);
@@ -244,7 +244,7 @@ static void test_golden(void **state)
 	}
 }
 
-/* What ends a text is no part of its last step. */
+/* The end token is not part of the last step. */
 static void test_end_token(void **state)
 {
 	struct fixture *f = *state;
@@ -265,7 +265,7 @@ static void test_end_token(void **state)
 	release(&t[1]);
 }
 
-/* ---- the text alone ------------------------------------------------------ */
+/* ---- scores depend on the text alone ------------------------------------- */
 
 static const char *const words[] = { " 4", " 17", " +", " -", " = ", "8", ".",
 	"\n", "The answer is", " 9.", " *", " 120" };
@@ -284,7 +284,7 @@ static void add_random_step(const struct fixture *f, struct text *t,
 	t->step_end[t->n_steps++] = (uint32_t)t->list.n - 1;
 }
 
-/* Texts of three prompts, of which some begin alike. */
+/* Texts of three prompts; some have a common beginning. */
 static void make_texts(const struct fixture *f, struct text *t, unsigned n,
 	uint64_t seed, unsigned steps)
 {
@@ -319,7 +319,7 @@ static void clear(struct text *t, unsigned n)
 		memset(t[i].score, 0, sizeof(t[i].score));
 }
 
-/* The first so many steps of a text. */
+/* The text up to so many steps. */
 static struct reward_text first_steps(struct text *t, unsigned steps)
 {
 	struct reward_text r = as_text(t);
@@ -371,7 +371,7 @@ static void test_text_alone(void **state)
 	clear(t, TEXTS);
 	score_growing(f, t, TEXTS);
 	check_same(t, (const float(*)[MOST])alone, TEXTS, "step by step");
-	/* So little room that what was read is forgotten all the time. */
+	/* So little room that cached texts are always dropped. */
 	f->max = 1;
 	fresh(f);
 	clear(t, TEXTS);
@@ -381,7 +381,8 @@ static void test_text_alone(void **state)
 		release(&t[i]);
 }
 
-/* Where another text that begins alike had more of it as its prompt. */
+/* Two texts with a common beginning, of which one has more of it in its
+ * prompt. */
 static void test_other_prompt(void **state)
 {
 	struct fixture *f = *state;
@@ -404,7 +405,7 @@ static void test_other_prompt(void **state)
 	release(&t);
 }
 
-/* ---- what is computed ---------------------------------------------------- */
+/* ---- computed rows ------------------------------------------------------- */
 
 static uint64_t rows_of(struct fixture *f, struct text *t, unsigned n)
 {
@@ -425,17 +426,17 @@ static void test_new_alone(void **state)
 		begin_text(f, &t[i], PENCILS);
 		add_step(f, &t[i], i ? " 4 - 3 = 1.\n" : " 9 - 3 = 6.\n");
 	}
-	/* The prompt once. */
+	/* The prompt is computed once. */
 	n = t[0].list.n - t[0].n_prompt + t[1].list.n;
 	assert_int_equal(rows_of(f, t, 2), n);
 	assert_int_equal(rows_of(f, t, 2), 0);
-	/* What was read, and more of it. */
+	/* A cached text, continued. */
 	n = t[1].list.n;
 	add_step(f, &t[1], "1 + 8 = 9.\n");
 	assert_int_equal(rows_of(f, &t[1], 1), t[1].list.n - n);
-	/* A beginning of what was read. */
+	/* A prefix of a cached text. */
 	assert_int_equal(rows_of(f, &t[2], 1), 0);
-	/* One that leaves it in the middle: from where it does. */
+	/* A text that differs from the middle on: computed from there. */
 	add_step(f, &t[2], "9 + 8 = 9.\n");
 	for (n = 0; t[1].list.id[n] == t[2].list.id[n];)
 		n++;
@@ -446,7 +447,7 @@ static void test_new_alone(void **state)
 		release(&t[i]);
 }
 
-/* ---- a function ---------------------------------------------------------- */
+/* ---- a callback ---------------------------------------------------------- */
 
 static int by_length(
 	void *arg, struct reward_text *t, unsigned n, struct err *e)
@@ -463,33 +464,33 @@ static void test_function(void **state)
 	struct fixture *f = *state;
 	struct err e = { 0 };
 	struct reward_text r;
-	unsigned asked = 0;
+	unsigned calls = 0;
 	struct text t;
 
 	open_model(f, MODEL_SMALL);
-	assert_ok(open_said(f, "exact", &e), &e);
+	assert_ok(open_named(f, "exact", &e), &e);
 	begin_text(f, &t, BOXES);
 	add_step(f, &t, " 9 * 12 = 108.\n");
 	r = as_text(&t);
 	assert_int_equal(reward_score(f->reward, &r, 1, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "tandem eval"));
-	reward_report(f->reward, by_length, &asked);
+	reward_report(f->reward, by_length, &calls);
 	assert_ok(reward_score(f->reward, &r, 1, &e), &e);
-	assert_int_equal(asked, 1);
+	assert_int_equal(calls, 1);
 	assert_float_equal(t.score[0], (float)t.step_end[0], 0);
 	release(&t);
 }
 
-/* ---- what is refused ----------------------------------------------------- */
+/* ---- refusals ------------------------------------------------------------ */
 
 static void check_refused(
-	struct fixture *f, const char *said, int code, const char *text)
+	struct fixture *f, const char *name, int code, const char *text)
 {
 	struct err e = { 0 };
 
-	assert_int_equal(open_said(f, said, &e), code);
+	assert_int_equal(open_named(f, name, &e), code);
 	if (!strstr(e.text, text))
-		fail_msg("'%s' does not say '%s'", e.text, text);
+		fail_msg("'%s' does not contain '%s'", e.text, text);
 }
 
 static void test_refused(void **state)
@@ -526,7 +527,7 @@ static void test_bad_texts(void **state)
 		add_words(f, &t, " 9");
 	r = as_text(&t);
 	assert_ok(reward_score(f->reward, &r, 1, &e),
-		&e); /* what follows is not read */
+		&e); /* the bytes after it are not read */
 	first = t.step_end[0];
 	t.step_end[0] = (uint32_t)t.list.n - 1;
 	assert_int_equal(reward_score(f->reward, &r, 1, &e), -EFBIG);

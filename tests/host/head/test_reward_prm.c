@@ -1,10 +1,11 @@
 /*
- * Process-reward models, of files that this test writes: small random models
- * with the vocabulary of those that come with the program, of which one token
- * is made "<extra_0>". Scores on a real device process (TANDEM_NPU; skipped
- * without) beside the head's definition in double precision over the states of
- * the reference, which an output matrix that is the identity lets through;
- * bit for bit whatever else is scored; and the heads that are refused.
+ * Process-reward models in files that this test writes: small random models
+ * with the vocabulary of those that come with the program, in which one token
+ * is renamed "<extra_0>". Scores on a real device process (TANDEM_NPU; skipped
+ * without it) are compared with the head's definition in double precision over
+ * the hidden states of the reference, which are read through an output matrix
+ * that is the identity; scores are bit for bit the same next to any other
+ * texts; and wrong heads are refused.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -24,15 +25,15 @@
 #define TARGET "flash/models/small.gguf"
 #define VOCAB  2048
 #define EMBD   32
-#define WIDTH  48 /* of the layer between */
-#define MARK   3  /* the token that is made "<extra_0>" */
+#define WIDTH  48 /* of the hidden layer of the head */
+#define MARK   3  /* the token that is renamed "<extra_0>" */
 #define STEPS  3
 #define TEXTS  3
 
-/* What a file's head is like, and what it says of it. */
+/* The head of a file, and its metadata. */
 struct prm_file {
 	bool classes, own_names, no_mark, no_bias;
-	unsigned outputs; /* 0: no head at all */
+	unsigned outputs; /* 0: no head */
 	unsigned labels, pooling;
 	uint64_t cols;
 };
@@ -137,7 +138,7 @@ static bool has_tensor(const struct prm_file *p, unsigned which)
 		!(p->no_bias && which % 2);
 }
 
-/* The vocabulary, of which one token ends steps. */
+/* The vocabulary, with one token that ends steps. */
 static void put_vocabulary(
 	struct gguf_writer *w, const struct gguf *g, const struct prm_file *p)
 {
@@ -197,7 +198,7 @@ static void write_head(struct gguf_writer *w, const struct prm_file *p)
 	}
 }
 
-/* What comes out of it is the state that goes in. */
+/* An identity matrix: the output is the input state. */
 static void write_identity(struct gguf_writer *w)
 {
 	struct err e = { 0 };
@@ -287,16 +288,16 @@ struct text {
 };
 
 static void add(const struct tokenizer *tok, struct token_list *l,
-	const char *before, const char *words, const char *behind)
+	const char *before, const char *words, const char *after)
 {
 	struct err e = { 0 };
 	char all[256];
 
-	snprintf(all, sizeof(all), "%s%s%s", before, words, behind);
+	snprintf(all, sizeof(all), "%s%s%s", before, words, after);
 	assert_ok(tokenize(tok, all, strlen(all), 0, l, &e), &e);
 }
 
-/* As the target would have written it, with white space around. */
+/* Text as the target would have written it, with white space around. */
 static void make_text(const struct fixture *f, struct text *t, unsigned which)
 {
 	*t = (struct text){ 0 };
@@ -356,7 +357,7 @@ static double definition(const struct prm_file *p, const double *state)
 	return 1 / (1 + exp(-odds));
 }
 
-/* What is read of a text, and where it is asked. */
+/* The tokens of a text that are computed, and the positions that are scored. */
 static void own_words(const struct fixture *f, const struct prm_file *p,
 	unsigned which, struct token_list *l, size_t at[STEPS])
 {
@@ -433,7 +434,7 @@ static void test_value(void **state)
 	check_kind(*state, &other);
 }
 
-/* ---- the text alone ------------------------------------------------------ */
+/* ---- scores depend on the text alone ------------------------------------- */
 
 static void check_alone(struct fixture *f, const struct prm_file *p)
 {
@@ -470,7 +471,7 @@ static void test_text_alone(void **state)
 	check_alone(*state, &skywork);
 }
 
-/* ---- what is refused ----------------------------------------------------- */
+/* ---- refusals ------------------------------------------------------------ */
 
 static void check_refused(
 	struct fixture *f, const struct prm_file *p, int code, const char *text)
@@ -479,7 +480,7 @@ static void check_refused(
 
 	assert_int_equal(open_prm(f, p, &e), code);
 	if (!strstr(e.text, text))
-		fail_msg("'%s' does not say '%s'", e.text, text);
+		fail_msg("'%s' does not contain '%s'", e.text, text);
 }
 
 static void test_refused(void **state)

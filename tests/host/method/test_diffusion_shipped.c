@@ -141,7 +141,7 @@ static void compare(
 			row[i].end = visibility_end(f, i, n);
 	}
 	session_truncate(f->s, SESSION_TEXT, 0);
-	assert_ok(session_forward(f->s, &rows, &e), &e);
+	assert_ok(session_forward(f->s, &rows, NULL, &e), &e);
 	assert_ok(session_logits_range(f->s, 0, n, logits, &e), &e);
 	for (size_t i = 0; i < (size_t)n * width; i++)
 		f->worst = fmax(f->worst, fabs((double)logits[i] - want[i]));

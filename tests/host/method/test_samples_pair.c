@@ -178,10 +178,11 @@ static void test_copies_of_long_prompt_do_not_fit(void **state)
 	f->n = COPIES;
 	open_many(f, 928 + COPIES * 32);
 	long_prompt(prompt);
-	ret = session_prefill(f->w.s, SESSION_TEXT, prompt, LONG, &row, &e);
+	ret = session_prefill(
+		f->w.s, SESSION_TEXT, prompt, LONG, NULL, &row, &e);
 	while (!ret) {
 		assert_ok(session_add(f->w.s, &id, &e), &e);
-		ret = session_prefill(f->w.s, id, prompt, LONG, &row, &e);
+		ret = session_prefill(f->w.s, id, prompt, LONG, NULL, &row, &e);
 		held += !ret;
 	}
 	assert_int_equal(ret, -ENOSPC);

@@ -1,6 +1,6 @@
 /*
- * Small model files with random weights, for tests of what reads and runs
- * them. Every part may be left out or be wrong.
+ * Small model files with random weights, for tests of code that reads and runs
+ * models. Every part can be left out or made wrong.
  */
 #ifndef TESTS_HOST_MODEL_MODEL_FILE_H
 #define TESTS_HOST_MODEL_MODEL_FILE_H
@@ -25,7 +25,7 @@ struct model_file {
 	float norm_eps;  /* 0: 1e-5 */
 	bool tied, bias, qk_norm, rope_freqs;
 	const char *skip; /* a key or tensor to leave out */
-	/* More keys, and a tensor f32 [4] more. */
+	/* writes further keys, and one further tensor f32 [4] */
 	void (*keys)(struct gguf_writer *);
 	const char *tensor;
 	const char *wrong_shape; /* a tensor whose rows are one value longer */
@@ -205,7 +205,7 @@ static inline void model_file_write(
 	gguf_writer_close(w);
 }
 
-/* The model of such a file, which is gone again: the map stays. */
+/* Open the model of such a file; the file is removed, its mapping remains. */
 static inline struct model *model_file_open(const struct model_file *f)
 {
 	char path[4200];

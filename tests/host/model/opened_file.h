@@ -1,5 +1,6 @@
 /*
- * Model files of model_file.h opened, or refused with a sentence that says why.
+ * Opens model files of model_file.h, or checks that they are refused with a
+ * message that gives the reason.
  */
 #ifndef TESTS_HOST_MODEL_OPENED_FILE_H
 #define TESTS_HOST_MODEL_OPENED_FILE_H
@@ -31,7 +32,8 @@ static inline struct model *open_file(const struct model_file *f)
 	return m;
 }
 
-/* Refused, with a sentence that holds both of these and the file's name. */
+/* Opening must fail with a message that contains both texts and the file's
+ * name. */
 static inline void refused(
 	const struct model_file *f, const char *a, const char *b)
 {

@@ -1,8 +1,7 @@
 /*
- * The transformer from its definition, in double precision, layer after
- * layer over the whole text: nothing is cached, cut, tiled or shared with
- * the program. Plain: a matrix is read once for all rows, and that is all that
- * was done for speed.
+ * The transformer from its definition, in double precision, layer after layer
+ * over the whole text, without caching, tiling or code of the program. For
+ * speed it only reads each matrix once for all rows.
  */
 #ifndef TESTS_HOST_MODEL_REFERENCE_MODEL_H
 #define TESTS_HOST_MODEL_REFERENCE_MODEL_H
@@ -14,11 +13,12 @@
 #define REF_MAX_TOKENS 640
 #define REF_MAX_WIDTH  512
 
-/* A vector for each token, not a power of two apart: the same values of
- * several would be in one another's place in a processor's cache. */
+/* The stride between the vectors of tokens is not a power of two: else the same
+ * element of several vectors would map to the same set of a processor's
+ * cache. */
 #define REF_STRIDE (REF_MAX_WIDTH + 8)
 struct ref_rows {
-	double v[REF_MAX_TOKENS][REF_STRIDE]; /* whole fours */
+	double v[REF_MAX_TOKENS][REF_STRIDE]; /* a multiple of four */
 };
 
 struct reference {
@@ -26,14 +26,14 @@ struct reference {
 	const struct model_file *f;
 	unsigned n;               /* tokens */
 	const unsigned *position; /* [n] */
-	const uint8_t *sees;      /* [n][n]: row i sees row j */
-	struct ref_rows x;        /* what goes from layer to layer */
-	/* Of the layer in progress. */
+	const uint8_t *sees;      /* [n][n]: nonzero where row i sees row j */
+	struct ref_rows x;        /* states between layers */
+	/* Vectors of the layer in progress. */
 	struct ref_rows query, key, value, h, a, up;
 };
 
-/* y[row * stride] = w x[row]; four rows at a time, whose sums do not wait for
- * one another. */
+/* y[row * stride] = w x[row]; four rows at a time, whose sums are
+ * independent. */
 static inline void ref_products(const struct reference *r, const double *w,
 	uint64_t cols, const struct ref_rows *x, double *y, size_t stride)
 {
@@ -107,7 +107,8 @@ static inline void ref_norm(const struct reference *r, const char *name,
 		y[i] = x[i] / sqrt(sum / n + eps) * w[i];
 }
 
-/* Bias, norm of each head, rotation: what queries and keys have in common. */
+/* Bias, norm of each head and rotation, which queries and keys have in
+ * common. */
 static inline void ref_heads(const struct reference *r, uint32_t layer,
 	char which, double *x, unsigned heads, unsigned pos)
 {
@@ -228,7 +229,8 @@ static inline void ref_from_attention(struct reference *r, uint32_t l)
 #undef LINEAR
 #undef NAME
 
-/* Logits [n][n_vocab] of rows at any positions, which see what is said. */
+/* Logits [n][n_vocab] of rows at any positions; `sees` gives which rows each
+ * one sees. */
 static inline void ref_logits_seen(const struct gguf *g,
 	const struct model_file *f, const int32_t *token,
 	const unsigned *position, const uint8_t *sees, unsigned n,
@@ -266,8 +268,8 @@ static inline void ref_logits_seen(const struct gguf *g,
 	free(r);
 }
 
-/* Of a text: each row sees itself and what comes before, of llada and dream
- * what comes after as well. */
+/* Logits of a text: each row sees itself and the rows before it; rows of llada
+ * and dream see all rows. */
 static inline void ref_logits(const struct gguf *g, const struct model_file *f,
 	const int32_t *token, unsigned n, double *logits)
 {

@@ -1,4 +1,5 @@
-/* What a model file must have, and what is refused by name. */
+/* The keys and tensors that a model file must have, and those that are refused
+ * by name. */
 #include "host/model/model.h"
 #include "tests/harness.h"
 #include "tests/host/model/opened_file.h"
@@ -55,7 +56,7 @@ static void test_embedding_rows(void **state)
 {
 	static const enum dtype types[] = { DTYPE_F32, DTYPE_F16, DTYPE_Q8_0,
 		DTYPE_Q4_0 };
-	/* Half a step of the format at the largest value there is. */
+	/* half a step of the format at its largest value */
 	static const double bound[] = { 0, 2e-4, 2e-3, 4e-2 };
 
 	for (unsigned i = 0; i < 4; i++) {
@@ -182,7 +183,7 @@ static void test_keys_that_change_the_arithmetic(void **state)
 		f.keys = bad[i].keys;
 		refused(&f, bad[i].named, bad[i].also);
 	}
-	f.keys = put_no_experts; /* the same keys, saying no */
+	f.keys = put_no_experts; /* the same keys with value false */
 	model_close(open_file(&f));
 }
 
@@ -270,7 +271,7 @@ static void test_missing_tensors(void **state)
 		refused(&f, names[i], "missing");
 	}
 	f.skip = NULL;
-	f.arch = "qwen2"; /* which has biases */
+	f.arch = "qwen2"; /* whose files have biases */
 	refused(&f, "blk.0.attn_q.bias", "missing");
 	f.arch = "qwen3";
 	refused(&f, "blk.0.attn_q_norm.weight", "missing");

@@ -1,6 +1,6 @@
 /*
- * Files of diffusion models: what llama.cpp's keys say of them, what holds
- * where they say nothing, and what is refused by name.
+ * Files of diffusion models: the effect of llama.cpp's keys, the defaults where
+ * keys are missing, and what is refused by name.
  */
 #include "host/model/model_arch.h"
 
@@ -74,9 +74,9 @@ static void put_context_of_blocks(struct gguf_writer *w)
 }
 
 /*
- * llama.cpp's converter permutes the rows of Q and K of LLaDA as it does
- * Llama's, and its runtime rotates neighbours; of Dream it leaves Qwen2's
- * order, which rotates halves. A file has no key for it.
+ * llama.cpp's converter permutes the rows of Q and K of LLaDA as it does for
+ * Llama, and its runtime rotates neighbouring values; for Dream it keeps
+ * Qwen2's order, which rotates halves. No key of the file gives the order.
  */
 static void test_what_keys_say(void **state)
 {
@@ -203,7 +203,7 @@ static void test_contradictions(void **state)
 	}
 }
 
-/* What Dream has of Qwen2: biases, and no norms of heads. */
+/* Dream has the biases of Qwen2, and no norms of heads. */
 static void test_tensors(void **state)
 {
 	struct model_file f = file_of("dream", put_mask);
@@ -218,7 +218,8 @@ static void test_tensors(void **state)
 	refused(&f, "blk.0.attn_q_norm.weight", "not supported");
 }
 
-/* A causal model has no masks to fill: keys may say so, and nothing else. */
+/* A causal model has no masks to fill: its keys may state that, but nothing
+ * else. */
 static void test_causal_with_diffusion_keys(void **state)
 {
 	struct model_file f = file_of("llama", put_no_shift);

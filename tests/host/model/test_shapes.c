@@ -1,7 +1,7 @@
 /*
- * Shapes of models: each has as many parameters as its makers publish (the
- * number of values in the weights of the released model), heads that divide,
- * and widths that the matrix engine takes.
+ * Shapes of models: each has the number of parameters that its makers publish
+ * (the number of values in the weights of the released model), a width that the
+ * heads divide, and widths that the matrix engine accepts.
  */
 #include "host/model/shapes.h"
 

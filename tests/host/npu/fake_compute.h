@@ -1,9 +1,10 @@
 /*
- * What a fake device computes: a run of a graph from the wire's own words
- * (ipc/wire.h), in double precision, row after row, with nothing shared with
- * the device program. Activations are not rounded, whatever the precision; keys
- * and values are, as they lie in memory. A row's sums are in the wire's order
- * whatever stands beside it, so the same row gives the same bytes in any batch.
+ * The computation of the fake device: one run of a graph by the definitions of
+ * ipc/wire.h, in double precision, row after row, with no code of the device
+ * program. Activations are not rounded in any precision; keys and values are,
+ * because they are stored in memory. The sums of a row are in the order of the
+ * wire format whatever other rows a batch has, so the same row gives the same
+ * bytes in any batch.
  */
 #ifndef TESTS_HOST_NPU_FAKE_COMPUTE_H
 #define TESTS_HOST_NPU_FAKE_COMPUTE_H
@@ -28,14 +29,14 @@ struct fake_run {
 	const struct wire_row *row;
 	const struct wire_span *span;
 	const uint64_t *mask;
-	/* Of the layer in progress. */
+	/* of the layer in progress */
 	const struct wire_tensor *tensor; /* [WIRE_T_COUNT] */
 	uint32_t layer;
 	double x[FAKE_ROWS][FAKE_WIDTH];
 	double query[FAKE_ROWS][FAKE_WIDTH];
 };
 
-/* y = W x, or false where the model has no such tensor. */
+/* y = W x; false where the model has no such tensor. */
 static inline bool fake_matmul(const struct fake_run *r,
 	enum wire_layer_tensor which, const double *x, double *y)
 {
@@ -53,7 +54,7 @@ static inline bool fake_matmul(const struct fake_run *r,
 	return t->rows > 0;
 }
 
-/* A vector, or NULL. */
+/* A vector, or NULL where the model has none. */
 static inline const float *fake_vector(
 	const struct fake_run *r, const struct wire_tensor *t)
 {
@@ -114,7 +115,7 @@ static inline bool fake_kv_f16(const struct fake_run *r)
 	return p == WIRE_F16_KV16 || p == WIRE_NPU;
 }
 
-/* Keys (0) or values (1) of a slot, in the layer in progress. */
+/* The keys (0) or values (1) of a slot in the layer in progress. */
 static inline uint8_t *fake_slot(
 	const struct fake_run *r, unsigned which, uint32_t slot)
 {
@@ -154,7 +155,7 @@ static inline double fake_kept(
 	return (double)f;
 }
 
-/* The slots that a row sees, in the order of summation. */
+/* List the slots that a row sees, in the order of summation. */
 static inline uint32_t fake_seen(
 	const struct fake_run *r, uint32_t row, uint32_t *slot)
 {
@@ -249,7 +250,8 @@ static inline void fake_from_attention(struct fake_run *r, uint32_t row)
 		x[i] += h[i];
 }
 
-/* [rows][n_embd] from `in` to `out`, which may be the same. */
+/* Compute a layer of [rows][n_embd] from `in` to `out`, which may be the
+ * same. */
 static inline void fake_compute(struct fake_run *r, const float *in, float *out)
 {
 	uint32_t n = r->run->rows, width = r->graph->model.n_embd;

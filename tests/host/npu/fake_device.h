@@ -1,9 +1,9 @@
 /*
- * A device in the test's own process, behind the table of operations that
- * host/npu/npu.h takes: it keeps what it is given, maps it into a window with
- * holes, guard pages and slots like the real one's, keeps graphs, and computes
- * what it is asked (fake_compute.h) when its answer is fetched. A test can have
- * it forge an answer, spoil what it computed, or be lost.
+ * A device inside the test process, with the table of operations that
+ * host/npu/npu.h takes: it stores buffers, maps them into a window with holes,
+ * guard pages and slots like those of the real device, stores graphs, and
+ * computes requests (fake_compute.h) when their answers are received. A test
+ * can make it forge an answer, spoil computed states, or be lost.
  */
 #ifndef TESTS_HOST_NPU_FAKE_DEVICE_H
 #define TESTS_HOST_NPU_FAKE_DEVICE_H
@@ -28,34 +28,36 @@
 #define FAKE_MAPPINGS 64
 #define FAKE_QUEUE    64
 
-/* An answer on its way, for a test to change. */
+/* An answer that has not been received yet and that a test may change. */
 struct fake_answer {
 	struct wire_done done;
-	uint8_t more[64]; /* behind it, where len says so */
+	uint8_t more[64]; /* bytes after it, if len includes them */
 	size_t len;
 	unsigned n_refs;
 	uint32_t seq;
-	unsigned times; /* that it is given: 0 for never */
+	unsigned times; /* number of times that it is sent; 0: never */
 };
 
 struct fake {
-	struct npu_ops ops; /* its arg is this */
-	unsigned reached;   /* devices so far */
-	unsigned answered;  /* requests, of all of them */
-	/* The device is lost when so many more were answered; 0: never. It is
-	 * then 0 again: the next one lives. */
+	struct npu_ops ops; /* its arg is this struct */
+	unsigned reached;   /* devices opened so far */
+	unsigned answered;  /* requests answered by all devices */
+	/* The device is lost after so many more answers; 0: never. It is then
+	 * set to 0, so the next device is not lost. */
 	unsigned lives;
-	/* Loads are answered when so many later requests were, or when nothing
-	 * else waits: a loader beside. 0: in their order. */
+	/* Loads are answered after so many later requests, or when no other
+	 * request waits, as by a separate loader. 0: in the order of
+	 * requests. */
 	unsigned late;
 	unsigned most_under_way;
 	uint32_t tcm_share;
-	uint64_t va_extended; /* that it says it has; it has no such memory */
-	/* Called with each answer, computed from `request` (its message). */
+	uint64_t va_extended; /* size that it reports; it has no such memory */
+	/* Called with each answer, before it is sent; `request` is its
+	 * message. */
 	void (*forge)(struct fake *, const void *request, struct fake_answer *);
-	/* Called with [rows][n_embd] hidden states that were computed. */
+	/* Called with the [rows][n_embd] hidden states of each run. */
 	void (*spoil)(struct fake *, float *hidden, uint32_t rows, uint32_t n);
-	void *arg; /* the test's */
+	void *arg; /* for the test's functions */
 };
 
 struct fake_shared {
@@ -77,22 +79,25 @@ struct fake_request {
 	void *msg;
 };
 
-/* One device: what it knows goes with it. */
+/* One device; all its state is lost with it. */
 struct fake_device {
 	struct fake *fake;
 	struct wire_hello hello;
 	bool lost;
 	struct fake_shared shared[WIRE_MAX_BUFFERS];
-	struct fake_mapping map[FAKE_MAPPINGS]; /* by address */
+	struct fake_mapping map[FAKE_MAPPINGS]; /* sorted by address */
 	unsigned n_mapped;
 	struct wire_graph_load *graph[WIRE_MAX_GRAPHS];
 	struct fake_request queue[FAKE_QUEUE];
 	unsigned first, waiting;
-	struct fake_request loading[FAKE_QUEUE]; /* late, the oldest first */
-	unsigned n_loading, overdue; /* answers since the oldest was taken */
-	uint32_t held, most_held;    /* graphs, and being loaded */
+	/* delayed loads, the oldest first */
+	struct fake_request loading[FAKE_QUEUE];
+	/* answers since the oldest load was accepted */
+	unsigned n_loading, overdue;
+	uint32_t held, most_held; /* graphs, including those being loaded */
 	uint32_t next_seq;
-	struct fake_answer answer; /* given last; `times` more to come */
+	/* the last answer; it is sent `times` more */
+	struct fake_answer answer;
 	struct fake_run run;
 };
 
@@ -113,7 +118,7 @@ static inline int fake_share(
 	return s->mem == MAP_FAILED ? err_sys(e, errno, "fake mmap") : 0;
 }
 
-/* [addr, addr + len) within one mapping; NULL. */
+/* Memory of [addr, addr + len), within one mapping; else NULL. */
 static inline uint8_t *fake_at(
 	const struct fake_device *d, uint32_t addr, uint64_t len)
 {
@@ -135,7 +140,8 @@ static inline int fake_refuse(
 	return status;
 }
 
-/* First fit; the page at 0 and one behind each mapping are guards. */
+/* Map at the first gap that fits; the page at 0 and one page after each mapping
+ * are guards. */
 static inline void fake_map(struct fake_device *d, const struct wire_map *msg,
 	struct wire_done *done)
 {
@@ -355,7 +361,7 @@ static inline int fake_send(void *device, const struct wire_ref *refs,
 	return 0;
 }
 
-/* The oldest load is through. */
+/* Complete the oldest load. */
 static inline void fake_loaded(struct fake_device *d)
 {
 	fake_answer_to(d, &d->loading[0]);
@@ -365,7 +371,7 @@ static inline void fake_loaded(struct fake_device *d)
 	d->overdue = 0;
 }
 
-/* At most one answer comes of it. */
+/* Handle one request; it gives at most one answer. */
 static inline void fake_next(struct fake_device *d)
 {
 	struct fake_request *q = &d->queue[d->first];
@@ -400,7 +406,8 @@ static inline int fake_recv(
 		d->lost = a->times && d->fake->lives && !--d->fake->lives;
 	}
 	if (!a->times)
-		return fake_lost(e); /* or owes nothing: it would hang */
+		/* or there is no answer to wait for, and the test would hang */
+		return fake_lost(e);
 	a->times--;
 	*out = (struct packet){ .seq = a->seq,
 		.n_refs = a->n_refs,

@@ -1,6 +1,6 @@
 /*
- * Whatever a device answers that it may not: an error that names it, at once
- * and ever after. What it may answer is passed on.
+ * Invalid answers of a device: each is an error that names it, at once and in
+ * every later call. Valid ones are passed on.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -72,13 +72,13 @@ static void anew(struct fixture *f)
 	assert_ok(npu_share(f->n, f->b, &f->id[1], &e), &e);
 }
 
-/* ---- of any request ------------------------------------------------------ */
+/* ---- answers to any request ---------------------------------------------- */
 
 /* A change of `size` bytes of the answer, at an offset. */
 struct forgery {
 	size_t at, size;
 	uint64_t value;
-	const char *says;
+	const char *text;
 };
 
 static const struct forgery *forgery;
@@ -92,7 +92,7 @@ static void forge(struct fake *f, const void *request, struct fake_answer *a)
 	{                                                          \
 		.at = offsetof(struct fake_answer, member),        \
 		.size = sizeof(((struct fake_answer *)0)->member), \
-		.value = (uint64_t)(new_value), .says = (sentence) \
+		.value = (uint64_t)(new_value), .text = (sentence) \
 	}
 
 static void test_of_any_request(void **state)
@@ -104,8 +104,8 @@ static void test_of_any_request(void **state)
 		FORGED(done.op, WIRE_MAP, "it answers operation 2 (map)"),
 		FORGED(done.op, 0, "it answers operation 0 (?)"),
 		FORGED(done.op, UINT_MAX, "it answers operation 4294967295"),
-		FORGED(seq, 77, "answered request 77, which is not under way"),
-		FORGED(seq, UINT_MAX, "which is not under way"),
+		FORGED(seq, 77, "answered request 77, which is not in flight"),
+		FORGED(seq, UINT_MAX, "which is not in flight"),
 		FORGED(len, 0, "has 0 bytes and 0 references"),
 		FORGED(len, 12, "has 12 bytes"),
 		FORGED(len, sizeof(struct wire_done) - 1, "has 407 bytes"),
@@ -120,8 +120,7 @@ static void test_of_any_request(void **state)
 		FORGED(done.counters.busy_ns, 1000000000000ull,
 			"busy_ns 1000000000000, but the device was started"),
 		FORGED(done.price[0], 1,
-			"word 0 of its price is 1, but it was "
-			"told no phone"),
+			"word 0 of its price is 1, but it has no cost model"),
 		FORGED(done.price[WIRE_PRICE_WORDS - 1], 1, "word 18 of its"),
 	};
 	struct fixture *f = *state;
@@ -132,14 +131,14 @@ static void test_of_any_request(void **state)
 		forgery = &cases[i];
 		f->fake.forge = forge;
 		assert_int_equal(nop(f, &e), -EPROTO);
-		if (!strstr(e.text, cases[i].says))
-			fail_msg("'%s' does not say '%s'", e.text,
-				cases[i].says);
-		/* It is not asked again. */
+		if (!strstr(e.text, cases[i].text))
+			fail_msg("'%s' does not contain '%s'", e.text,
+				cases[i].text);
+		/* The error stays without another request. */
 		f->fake.forge = NULL;
 		memset(&e, 0, sizeof(e));
 		assert_int_equal(nop(f, &e), -EPROTO);
-		assert_non_null(strstr(e.text, cases[i].says));
+		assert_non_null(strstr(e.text, cases[i].text));
 		assert_int_equal(npu_drain(f->n, NULL), -EPROTO);
 		anew(f);
 		assert_ok(nop(f, &e), &e);
@@ -163,12 +162,12 @@ static int drop(struct fixture *f, struct err *e)
 	return npu_call(f->n, &msg, sizeof(msg), &done, e);
 }
 
-/* The fake device drops what it never held; the answer is forged. */
+/* The fake device drops a graph that it never held; the answer is forged. */
 static void test_of_graphs(void **state)
 {
 	static const uint32_t refused[][4] = { { 2, 1, 0, 0 },
 		{ 1, WIRE_MAX_GRAPHS + 1, 0, 0 }, { 1, 1, 8, 7 } };
-	static const char *const says[] = { "holds 2 graphs and held 1 at most",
+	static const char *const text[] = { "holds 2 graphs and held 1 at most",
 		"held 4097 at most, of 4096", "8 KiB of weights, and had 7" };
 	struct fixture *f = *state;
 
@@ -178,8 +177,8 @@ static void test_of_graphs(void **state)
 		memcpy(graphs, refused[i], sizeof(graphs));
 		f->fake.forge = forge_graphs;
 		assert_int_equal(drop(f, &e), -EPROTO);
-		if (!strstr(e.text, says[i]))
-			fail_msg("'%s' does not say '%s'", e.text, says[i]);
+		if (!strstr(e.text, text[i]))
+			fail_msg("'%s' does not contain '%s'", e.text, text[i]);
 		anew(f);
 	}
 }
@@ -194,7 +193,7 @@ static int run(struct fixture *f, struct err *e)
 	return npu_call(f->n, &msg, sizeof(msg), &done, e);
 }
 
-/* Of a run of a graph that is not there. */
+/* Forge the answer to a run of a graph that does not exist. */
 static void forge_words(struct fake *f, const void *q, struct fake_answer *a)
 {
 	a->done.status = 0;
@@ -202,12 +201,12 @@ static void forge_words(struct fake *f, const void *q, struct fake_answer *a)
 	a->done.counters.dma_bytes = (1ull << 32) + 8;
 }
 
-/* Attention reads no more than its rows see. */
+/* Attention must not read more than its rows see. */
 static void test_of_a_run(void **state)
 {
 	static const uint32_t refused[][6] = { { 7, 1, 6, 1 }, { 0, 1, 7, 0 },
 		{ 0, 0, 1, 1u << 21 }, { 0, 0, 0, 0, 9, 1 } };
-	static const char *const says[] = { "4294967303 bytes of keys and",
+	static const char *const text[] = { "4294967303 bytes of keys and",
 		"of 7 that its rows see", "of 9007199254740993 that",
 		"4294967305 bytes of the extended region, of 4294967304" };
 	static const uint32_t fine[] = { 5, 2, 6, 2, 8, 1 };
@@ -219,8 +218,8 @@ static void test_of_a_run(void **state)
 		memcpy(words, refused[i], sizeof(refused[i]));
 		f->fake.forge = forge_words;
 		assert_int_equal(run(f, &e), -EPROTO);
-		if (!strstr(e.text, says[i]))
-			fail_msg("'%s' does not say '%s'", e.text, says[i]);
+		if (!strstr(e.text, text[i]))
+			fail_msg("'%s' does not contain '%s'", e.text, text[i]);
 		anew(f);
 	}
 	memcpy(words, fine, sizeof(fine));
@@ -232,7 +231,7 @@ static void test_of_a_run(void **state)
 	assert_int_equal(st.extended_read, (1ull << 32) + 8);
 }
 
-/* What a device may say of itself. */
+/* Answers that a device is free to give. */
 static void test_what_is_no_forgery(void **state)
 {
 	static const struct forgery cases[] = {
@@ -277,7 +276,8 @@ static void test_requests(void **state)
 	assert_ok(nop(f, &e), &e);
 	npu_stats(f->n, &st);
 	assert_int_equal(st.violations, 3);
-	/* It goes to a terminal: orders to that are made plain. */
+	/* The text is printed on a terminal: control characters are
+	 * replaced. */
 	assert_string_equal(st.violation, "?[2Jstale read?");
 	f->fake.forge = no_end;
 	assert_int_equal(nop(f, &e), -EPROTO);
@@ -293,7 +293,7 @@ static void violates_and_fails(
 		"row 0: it sees nothing (after a stale read: tandem:io)");
 }
 
-/* What was refused for what was read stale says so as well. */
+/* A refusal because of a stale read also reports the violation. */
 static void test_a_refusal_tells_the_violation(void **state)
 {
 	struct fixture *f = *state;
@@ -308,7 +308,7 @@ static void test_a_refusal_tells_the_violation(void **state)
 		"row 0: it sees nothing (after a stale read: tandem:io)");
 }
 
-/* A price is for who was told a phone, and is one that work can have. */
+/* A price is only valid with a cost model, and only if the work can have it. */
 static void test_prices(void **state)
 {
 	static const struct forgery most =
@@ -339,15 +339,16 @@ static void refuses(struct fake *f, const void *request, struct fake_answer *a)
 	fake_refuse(&a->done, status, why);
 }
 
-/* Whoever called looks at the status himself; what was only sent is told by
- * the next call. Nothing that a device says passes for a code of ours. */
+/* A caller that waits gets the status itself; the failure of a request that was
+ * only sent is reported by the next call. No status of a device is mistaken for
+ * an error code of the host. */
 static void test_refusals(void **state)
 {
 	static const struct {
 		int status;
 		const char *why;
 		int code;
-		const char *says;
+		const char *text;
 	} cases[] = {
 		{ -EINVAL, "run.rows is 9", -EIO, "a request: run.rows is 9" },
 		{ -ENOMEM, "no memory", -ENOMEM, "a request: no memory" },
@@ -371,14 +372,14 @@ static void test_refusals(void **state)
 		assert_ok(npu_send(f->n, NULL, 0, &msg, sizeof(msg), NULL, &e),
 			&e);
 		assert_int_equal(npu_drain(f->n, &e), cases[i].code);
-		if (!strstr(e.text, cases[i].says))
-			fail_msg("'%s' does not say '%s'", e.text,
-				cases[i].says);
+		if (!strstr(e.text, cases[i].text))
+			fail_msg("'%s' does not contain '%s'", e.text,
+				cases[i].text);
 		anew(f);
 	}
 }
 
-/* ---- how many ------------------------------------------------------------ */
+/* ---- number of answers --------------------------------------------------- */
 
 static unsigned times;
 
@@ -397,7 +398,7 @@ static void test_too_many(void **state)
 	assert_ok(nop(f, &e), &e);
 	assert_int_equal(nop(f, &e), -EPROTO);
 	assert_non_null(
-		strstr(e.text, "answered request 0, which is not under way"));
+		strstr(e.text, "answered request 0, which is not in flight"));
 }
 
 static void test_none(void **state)
@@ -411,7 +412,7 @@ static void test_none(void **state)
 	assert_non_null(strstr(e.text, "the fake device"));
 }
 
-/* ---- where memory is mapped ---------------------------------------------- */
+/* ---- addresses of mappings ----------------------------------------------- */
 
 static uint32_t address;
 
@@ -424,7 +425,7 @@ static void test_addresses(void **state)
 {
 	static const struct {
 		uint32_t addr;
-		const char *says; /* NULL: nothing is wrong with it */
+		const char *text; /* NULL: valid */
 	} cases[] = {
 		{ 0, "tandem:b at address 0x0, which is no page" },
 		{ 1, "tandem:b at address 0x1, which is no page" },
@@ -449,28 +450,28 @@ static void test_addresses(void **state)
 		assert_int_equal(f->addr[0], 0x1000);
 		f->fake.forge = maps_at;
 		address = cases[i].addr;
-		if (!cases[i].says) {
+		if (!cases[i].text) {
 			assert_ok(npu_map(f->n, f->id[1], &f->addr[1], &e), &e);
 			assert_int_equal(f->addr[1], cases[i].addr);
 		} else {
 			assert_int_equal(
 				npu_map(f->n, f->id[1], &f->addr[1], &e),
 				-EPROTO);
-			if (!strstr(e.text, cases[i].says))
-				fail_msg("'%s' does not say '%s'", e.text,
-					cases[i].says);
+			if (!strstr(e.text, cases[i].text))
+				fail_msg("'%s' does not contain '%s'", e.text,
+					cases[i].text);
 			assert_int_equal(nop(f, &e), -EPROTO);
 		}
 		anew(f);
 	}
 }
 
-/* Places in the region beside the window are held as closely. */
+/* Places in the region outside the window are checked in the same way. */
 static void test_places(void **state)
 {
 	static const struct {
 		uint32_t unit;
-		const char *says; /* NULL: nothing is wrong with it */
+		const char *text; /* NULL: valid */
 	} cases[] = {
 		{ 1, "tandem:b (8192 bytes) at 0x40 of its extended region" },
 		{ EXTENDED / 64, "at 0x10000 of its extended region of 65536" },
@@ -493,17 +494,18 @@ static void test_places(void **state)
 		assert_ok(npu_map_extended(f->n, f->id[0], &at, &e), &e);
 		address = cases[i].unit;
 		ret = npu_map_extended(f->n, f->id[1], &at, &e);
-		assert_int_equal(ret, cases[i].says ? -EPROTO : 0);
-		if (cases[i].says && !strstr(e.text, cases[i].says))
-			fail_msg("'%s' does not say '%s'", e.text,
-				cases[i].says);
-		if (!cases[i].says)
+		assert_int_equal(ret, cases[i].text ? -EPROTO : 0);
+		if (cases[i].text && !strstr(e.text, cases[i].text))
+			fail_msg("'%s' does not contain '%s'", e.text,
+				cases[i].text);
+		if (!cases[i].text)
 			assert_int_equal(at, cases[i].unit);
 		anew(f);
 	}
 }
 
-/* What does not fit by what is there is not asked for. */
+/* A map that cannot fit according to the host's own records is not
+ * requested. */
 static void test_full_region(void **state)
 {
 	struct fixture *f = *state;
@@ -513,7 +515,7 @@ static void test_full_region(void **state)
 	uint32_t at;
 
 	f->fake.forge = maps_at;
-	address = 64; /* a page behind the beginning: two holes */
+	address = 64; /* one page after the beginning: two holes */
 	npu_room(f->n, &room);
 	assert_int_equal(room.extended, EXTENDED);
 	assert_ok(npu_map_extended(f->n, f->id[0], &at, &e), &e);
@@ -528,7 +530,7 @@ static void test_full_region(void **state)
 	assert_int_equal(f->fake.answered, before);
 }
 
-/* What was unmapped is no more in the way. */
+/* An unmapped range is free again. */
 static void test_unmapped(void **state)
 {
 	struct fixture *f = *state;
@@ -540,7 +542,7 @@ static void test_unmapped(void **state)
 	assert_int_equal(f->addr[1], f->addr[0]);
 }
 
-/* A wait that is canceled again and again before there is an answer. */
+/* A wait that is cancelled several times before the answer arrives. */
 static int (*recv_at_last)(void *, struct packet *, int, struct err *);
 static unsigned canceled;
 
@@ -552,7 +554,7 @@ static int recv_canceled(
 	return recv_at_last(device, p, timeout_ms, e);
 }
 
-/* Whoever interrupts, the host knows what the device has mapped. */
+/* After a cancelled wait the host still records the mapping. */
 static void test_mapped_though_canceled(void **state)
 {
 	struct fixture *f = *state;
@@ -573,7 +575,7 @@ static void test_mapped_though_canceled(void **state)
 
 static uint32_t pending;
 
-/* The numbers of a window that is full are only told. */
+/* The numbers in the answer of a full window are only printed. */
 static void no_room(struct fake *f, const void *request, struct fake_answer *a)
 {
 	fake_refuse(&a->done, -ENOSPC, "");
@@ -581,7 +583,8 @@ static void no_room(struct fake *f, const void *request, struct fake_answer *a)
 	a->done.arg[WIRE_MAP_PENDING] = pending;
 }
 
-/* Room that is always said to come: asked for as often as honesty takes. */
+/* A device that always promises room later is retried a limited number of
+ * times. */
 static void test_room_that_never_comes(void **state)
 {
 	struct fixture *f = *state;

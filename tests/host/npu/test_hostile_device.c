@@ -1,14 +1,15 @@
 /*
- * A device that means harm, and a host that speaks to it as it does (host/npu,
- * over a channel). Its answers are right ones, right ones with words changed,
- * repeated, left out or of requests that never were, and noise; in every other
- * life a third process changes bytes of the control memfd under the host's
- * hands: of completions that were published and not yet taken, and rarely the
- * words of the rings. What must hold: each call ends within its bound, with an
- * answer that a device may give, or with an error and a sentence; and a device
- * that has lied is asked nothing more.
+ * A hostile device against the host's side of the protocol (host/npu, over a
+ * channel). Its answers are valid ones, valid ones with words changed,
+ * repeated, left out or for requests that never existed, and noise; in every
+ * second life a third process also overwrites bytes of the control memfd: of
+ * completions that are published and not yet received, and rarely the words of
+ * the rings. Each call must end within its time limit, with a valid answer or
+ * with an error and its message; and a device that has given an invalid answer
+ * gets no further request.
  *
- * TANDEM_HOSTILE_ANSWERS says how many (2000), TANDEM_SEED repeats a run.
+ * TANDEM_HOSTILE_ANSWERS sets the number of answers (2000); TANDEM_SEED repeats
+ * a run.
  */
 #include "base/checked.h"
 #include "base/clock.h"
@@ -37,17 +38,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LIFE     400 /* requests, at most */
+#define LIFE     400 /* greatest number of requests */
 #define BATCH    24u
 #define STALL_MS 300
 #define BOUND_MS 10000
 #define BUFFERS  4u
 #define WINDOW   (1u << 20)
 
-/* Of all processes; the device's and the scribbler's part is theirs. */
+/* Shared by all processes; the counts of the device and the scribbler are their
+ * own. */
 struct tally {
 	_Atomic uint64_t answers, changed, scribbled;
-	uint64_t good, refused, lied[2], lost, lives; /* lied: scribbled on */
+	/* lied: invalid answers, without and with the scribbler */
+	uint64_t good, refused, lied[2], lost, lives;
 };
 
 struct draw {
@@ -81,7 +84,7 @@ struct device {
 	struct draw draw;
 	struct tally *tally;
 	struct wire_hello hello;
-	int link, bell; /* that it rings; -1: poll */
+	int link, bell; /* to ring for the host; -1: poll */
 	uint8_t *map;
 	size_t bytes;
 	struct ring in, out;
@@ -141,7 +144,7 @@ struct answer {
 	uint8_t more[64];
 };
 
-/* As an honest device would, all told. */
+/* Answer as a valid device would; returns the length. */
 static size_t answer_well(struct device *d, const uint8_t *p, struct answer *a)
 {
 	struct wire_header h;
@@ -161,7 +164,7 @@ static size_t answer_well(struct device *d, const uint8_t *p, struct answer *a)
 	return sizeof(a->h) + sizeof(a->done);
 }
 
-/* A word or two of it, its length, or its number. */
+/* Change a word or two of an answer, its length or its number. */
 static size_t lie(struct device *d, struct answer *a, size_t len)
 {
 	uint32_t w = draw_word(&d->draw);
@@ -197,7 +200,7 @@ static void publish(struct device *d, struct answer *a, size_t len, bool torn)
 		if (clock_ns() > until || link_hung_up(d->link))
 			_exit(0);
 	if (ret)
-		_exit(0); /* its own ring was scribbled on */
+		_exit(0); /* the scribbler damaged its own ring */
 	a->h.length8 = (uint16_t)(torn ? draw_word(&d->draw) : len / 8);
 	memcpy(at, a, len);
 	ring_publish(&d->out);
@@ -214,7 +217,7 @@ static void answer(struct device *d, const uint8_t *request)
 	if (how < 12)
 		atomic_fetch_add(&d->tally->changed, 1);
 	if (how == 1)
-		return; /* never */
+		return; /* no answer */
 	if (how > 1 && how < 12)
 		len = lie(d, &a, len);
 	publish(d, &a, len, torn);
@@ -234,8 +237,8 @@ static void take_shares(struct device *d)
 		fd_close(&fd);
 }
 
-/* Requests are taken by the batch, so that some of the answers lie there for a
- * while. Ends with the host. */
+/* Take requests in batches, so that several answers wait in the ring. Ends with
+ * the host. */
 static void serve(struct device *d)
 {
 	uint8_t request[BATCH][512];
@@ -264,8 +267,9 @@ static void serve(struct device *d)
 	}
 }
 
-/* Bytes of what was published and not yet taken; rarely a word of the rings.
- * Its beat stays: by that the host knows that there is no progress. */
+/* Overwrite bytes of completions that are published and not received, rarely a
+ * word of the rings. The heartbeat stays: from it the host sees that there is
+ * no progress. */
 static void scribble(struct device *d)
 {
 	struct ring_shared *in = d->in.shared, *out = d->out.shared;
@@ -319,16 +323,16 @@ struct life {
 	struct buffer *buffer[BUFFERS];
 	uint32_t id[BUFFERS], at[BUFFERS]; /* at 0: not mapped */
 	bool scribbled, over;
-	int how; /* it came to be over, and in what words */
-	char said[ERR_TEXT_MAX];
+	int how; /* the error that ended it, and its message */
+	char message[ERR_TEXT_MAX];
 };
 
-/* Every way a call may end, and nothing else. */
-static void judge(
+/* Check that a call ended in one of the allowed ways. */
+static void check_result(
 	struct life *l, const char *what, int ret, const struct err *e)
 {
 	l->how = ret;
-	memcpy(l->said, e->text, sizeof(l->said));
+	memcpy(l->message, e->text, sizeof(l->message));
 	switch (ret) {
 	case 0:
 		l->tally->good++;
@@ -365,7 +369,7 @@ static void ask_nop(struct life *l)
 			done.status < -4095 ||
 			!memchr(done.text, 0, sizeof(done.text))))
 		fail_msg("op %u, status %d is no answer", done.op, done.status);
-	judge(l, "a call", ret, &e);
+	check_result(l, "a call", ret, &e);
 }
 
 static void ask_map(struct life *l, unsigned b)
@@ -381,7 +385,7 @@ static void ask_map(struct life *l, unsigned b)
 	if (!ret && (!at || at % 4096 || at + bytes > WINDOW))
 		fail_msg("mapped at 0x%x", at);
 	l->at[b] = ret ? 0 : at;
-	judge(l, "a map", ret, &e);
+	check_result(l, "a map", ret, &e);
 }
 
 static void ask_unmap(struct life *l, unsigned b)
@@ -391,7 +395,7 @@ static void ask_unmap(struct life *l, unsigned b)
 
 	if (!ret)
 		l->at[b] = 0;
-	judge(l, "an unmap", ret, &e);
+	check_result(l, "an unmap", ret, &e);
 }
 
 static void ask_many(struct life *l)
@@ -405,8 +409,8 @@ static void ask_many(struct life *l)
 		ret = npu_send(l->npu, NULL, 0, &msg, sizeof(msg), NULL, &e);
 	if (!ret)
 		ret = npu_drain(l->npu, &e);
-	judge(l, "a batch", ret, &e);
-	/* What was refused is told once and for all. */
+	check_result(l, "a batch", ret, &e);
+	/* A failure is final. */
 	l->over |= ret != 0;
 }
 
@@ -431,8 +435,9 @@ static void ask(struct life *l)
 			(unsigned long long)l->draw.stream);
 }
 
-/* One that has lied, or refused what was not waited for, is asked no more, and
- * the host says the same again. One that hangs may be asked. */
+/* After an invalid answer, or after a refusal of a request that was only sent,
+ * the device gets no further request and the host repeats the error. After a
+ * timeout it may get requests. */
 static void is_over(struct life *l)
 {
 	struct wire_simple msg = { .op = WIRE_NOP };
@@ -443,8 +448,8 @@ static void is_over(struct life *l)
 	if (l->how == -ERR_DEVICE_LOST)
 		return;
 	ret = npu_call(l->npu, &msg, sizeof(msg), &done, &e);
-	if (ret != l->how || strcmp(e.text, l->said))
-		fail_msg("behind %d, '%s', it is %d, '%s'", l->how, l->said,
+	if (ret != l->how || strcmp(e.text, l->message))
+		fail_msg("after %d, '%s', it is %d, '%s'", l->how, l->message,
 			ret, e.text);
 }
 
@@ -463,14 +468,14 @@ static void live(struct life *l, const char *path, int listener)
 		be_device(listener, &l->draw, l->scribbled, l->tally);
 	assert_ok(npu_open(&l->npu, &o, &e), &e);
 	for (unsigned i = 0; i < BUFFERS && !l->over; i++)
-		judge(l, "a share",
+		check_result(l, "a share",
 			npu_share(l->npu, l->buffer[i], &l->id[i], &e), &e);
 	for (unsigned i = 0; i < LIFE && !l->over; i++)
 		ask(l);
 	if (l->over)
 		is_over(l);
 	npu_close(l->npu);
-	/* The scribbler goes with it. */
+	/* The scribbler ends with it. */
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	l->tally->lives++;
@@ -518,7 +523,7 @@ static void a_hostile_device(void **state)
 	assert_int_equal(open_descriptors(), before);
 	print_message("%llu answers in %llu lives, %llu not as they should be, "
 		      "%llu bytes scribbled: %llu calls well, %llu refused, "
-		      "%llu and %llu ends by a lie, %llu by a loss\n",
+		      "%llu and %llu ends by a false answer, %llu by a loss\n",
 		(unsigned long long)atomic_load(&t->answers),
 		(unsigned long long)t->lives,
 		(unsigned long long)atomic_load(&t->changed),

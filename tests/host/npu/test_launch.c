@@ -1,4 +1,4 @@
-/* What the device process gets of the program that starts it: nothing. */
+/* The device process inherits nothing from the program that starts it. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "host/npu/launch.h"
@@ -46,7 +46,7 @@ static unsigned long long mask_of(const char *name)
 	return mask;
 }
 
-/* A device that writes down what it was given, and ends. */
+/* A device program that writes what it was given to files, and exits. */
 static char *write_device(void)
 {
 	FILE *f;
@@ -59,30 +59,31 @@ static char *write_device(void)
 		"echo \"$*\" >%s/args\n"
 		"grep -e SigBlk -e SigIgn /proc/self/status >%s/signals\n"
 		"ls /proc/self/fd >%s/fds\n"
-		"echo said >&2\n",
+		"echo output >&2\n",
 		dir, dir, dir);
 	fclose(f);
 	assert_int_equal(chmod(path_of("device"), 0700), 0);
 	return strdup(path_of("device"));
 }
 
-/* Start it and see it end, with standard error in the file "said". */
+/* Start it and wait for its end, with standard error in the file "output". */
 static void start(const struct launch_opts *o)
 {
 	int link = -1, was = dup(STDERR_FILENO), ret;
-	int said = open(path_of("said"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	int output =
+		open(path_of("output"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	struct err e = { 0 };
 	struct launch l;
 
-	assert_true(said >= 0);
-	assert_int_equal(dup2(said, STDERR_FILENO), STDERR_FILENO);
+	assert_true(output >= 0);
+	assert_int_equal(dup2(output, STDERR_FILENO), STDERR_FILENO);
 	ret = launch_start(&l, o, &link, &e);
 	assert_int_equal(dup2(was, STDERR_FILENO), STDERR_FILENO);
 	assert_ok(ret, &e);
 	assert_int_equal(launch_wait(&l, PATIENCE_MS), 0);
 	assert_int_equal(l.status, 0);
 	close(link);
-	close(said);
+	close(output);
 	close(was);
 }
 
@@ -91,7 +92,8 @@ static void test_inherits_nothing(void **state)
 	char *device = write_device(), *got;
 	sigset_t some;
 
-	/* Of a careless program: open in every child, blocked and ignored. */
+	/* A careless program: descriptors open in every child, signals blocked
+	 * and ignored. */
 	assert_int_equal(dup2(STDOUT_FILENO, 50), 50);
 	sigemptyset(&some);
 	sigaddset(&some, SIGUSR1);
@@ -100,11 +102,11 @@ static void test_inherits_nothing(void **state)
 	start(&(struct launch_opts){ .program = device });
 	sigprocmask(SIG_UNBLOCK, &some, NULL);
 
-	got = contents_of("fds"); /* 4: the folder that is listed */
+	got = contents_of("fds"); /* 4: the directory being listed */
 	assert_string_equal(got, "0\n1\n2\n3\n4\n");
 	free(got);
 	assert_int_equal(mask_of("SigBlk:"), 0);
-	/* The C library's own signals may be ignored since long before. */
+	/* The signals of the C library may have been ignored before. */
 	assert_int_equal(mask_of("SigIgn:") & ((1ull << 31) - 1), 0);
 	got = contents_of("args");
 	assert_string_equal(got, "--fd 3\n");
@@ -117,17 +119,17 @@ static void test_quiet(void **state)
 	char *device = write_device(), *got;
 
 	start(&(struct launch_opts){ .program = device });
-	got = contents_of("said");
-	assert_string_equal(got, "said\n");
+	got = contents_of("output");
+	assert_string_equal(got, "output\n");
 	free(got);
 	start(&(struct launch_opts){ .program = device, .quiet = true });
-	got = contents_of("said");
+	got = contents_of("output");
 	assert_string_equal(got, "");
 	free(got);
 	free(device);
 }
 
-/* Named, it is the only one; else TANDEM_NPU names it. */
+/* The program that is named is used; without a name that of TANDEM_NPU. */
 static void test_named(void **state)
 {
 	char *device = write_device(), *got;

@@ -1,6 +1,6 @@
 /*
- * The host's hold on a device, against a fake one: what is under way, and what
- * becomes of it when the device is lost.
+ * The host's device handle with a fake device: the requests in flight, and what
+ * becomes of them when the device is lost.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -20,7 +20,7 @@
 #define ROWS   4
 #define RUNS   40
 
-/* A session in small: one layer of weights, a cache, states; all in one
+/* A small session: one layer of weights, a cache and states, all in one
  * buffer. */
 struct fixture {
 	struct fake fake;
@@ -29,8 +29,8 @@ struct fixture {
 	struct buffer *memory;
 	uint8_t *bytes;
 	uint32_t id, addr;
-	unsigned told; /* completions */
-	uint32_t last; /* number of the last one */
+	unsigned completions; /* number of completions */
+	uint32_t last;        /* sequence number of the last one */
 };
 
 enum { WEIGHTS = 0, KV = 16 << 10, HIDDEN = 32 << 10, BATCH = 48 << 10 };
@@ -59,12 +59,12 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void told(
+static void count_completion(
 	void *arg, uint32_t seq, const struct price *p, uint64_t busy_ns)
 {
 	struct fixture *f = arg;
 
-	f->told++;
+	f->completions++;
 	f->last = seq;
 }
 
@@ -73,7 +73,7 @@ static void open_npu(struct fixture *f)
 	struct err e = { 0 };
 
 	assert_ok(npu_open(&f->n, &f->opts, &e), &e);
-	npu_watch(f->n, told, f);
+	npu_watch(f->n, count_completion, f);
 }
 
 static uint32_t put_tensor(
@@ -128,7 +128,7 @@ static struct graph_message graph_message(uint32_t id)
 	return g;
 }
 
-/* Memory and a graph, for the device at hand. */
+/* Map memory and load a graph on the current device. */
 static void attach(struct fixture *f)
 {
 	const struct graph_message g = graph_message(3);
@@ -153,8 +153,8 @@ static void fill(struct fixture *f)
 		x[i] = (float)rng_uniform(7, 2, i);
 }
 
-/* Rows [0, ROWS) behind `past` slots, a chain; states in place. The batch of
- * run i lies at a place of its own, as the device reads it later. */
+/* A chain of rows [0, ROWS) after `past` slots; states in place. Each run i has
+ * a batch of its own, because the device reads it later. */
 static int send_run(struct fixture *f, uint32_t i, struct err *e)
 {
 	uint32_t batch = (uint32_t)BATCH + i * 256;
@@ -180,7 +180,7 @@ static int send_run(struct fixture *f, uint32_t i, struct err *e)
 	return npu_send(f->n, refs, 5, &run, sizeof(run), NULL, e);
 }
 
-/* All the runs from the first one on, until they are answered. */
+/* All runs from the first one on, until they are answered. */
 static int run_all(struct fixture *f, struct err *e)
 {
 	int ret = 0;
@@ -190,21 +190,22 @@ static int run_all(struct fixture *f, struct err *e)
 	return ret ? ret : npu_drain(f->n, e);
 }
 
-/* Numbers of what was told, which never go back. */
-static void told_later(
+/* Sequence numbers of completions must increase. */
+static void count_later(
 	void *arg, uint32_t seq, const struct price *p, uint64_t busy_ns)
 {
 	struct fixture *f = arg;
 
-	if (f->told)
+	if (f->completions)
 		assert_true((int32_t)(seq - f->last) > 0);
-	told(arg, seq, p, busy_ns);
+	count_completion(arg, seq, p, busy_ns);
 }
 
 /*
- * Wherever a device is lost, the next one has nothing to do with what that one
- * had under way: only what is sent to it is answered, under numbers that nobody
- * had, and who begins anew has the same memory in the end.
+ * At whatever request a device is lost, the next device has nothing to do with
+ * the requests in flight on the old one: it answers only what is sent to it,
+ * under new sequence numbers, and a caller that starts again has the same
+ * memory in the end.
  */
 static void test_lost(void **state)
 {
@@ -218,25 +219,25 @@ static void test_lost(void **state)
 	assert_ok(run_all(f, &e), &e);
 	assert_int_equal(f->fake.reached, 1);
 	assert_int_equal(f->fake.most_under_way, NPU_UNDER_WAY);
-	assert_int_equal(f->told, 2 + RUNS);
+	assert_int_equal(f->completions, 2 + RUNS);
 	memcpy(want, f->bytes, MEMORY);
 	npu_close(f->n);
 	for (unsigned k = 1; k < RUNS; k++) {
-		f->told = 0;
+		f->completions = 0;
 		open_npu(f);
-		npu_watch(f->n, told_later, f);
+		npu_watch(f->n, count_later, f);
 		fill(f);
 		attach(f);
 		f->fake.lives = k;
 		assert_int_equal(run_all(f, &e), -ERR_DEVICE_LOST);
 		assert_non_null(strstr(e.text, "the fake device is lost"));
-		assert_int_equal(f->told, 2 + k);
+		assert_int_equal(f->completions, 2 + k);
 		assert_ok(npu_reopen(f->n, &e), &e);
 		assert_ok(npu_drain(f->n, &e), &e);
 		fill(f);
 		attach(f);
 		assert_ok(run_all(f, &e), &e);
-		assert_int_equal(f->told, 2 + k + 2 + RUNS);
+		assert_int_equal(f->completions, 2 + k + 2 + RUNS);
 		assert_memory_equal(f->bytes, want, MEMORY);
 		npu_close(f->n);
 	}
@@ -250,7 +251,7 @@ static int cannot_open(void *arg, const struct npu_opts *o, void **device,
 	return err_set(e, ENOENT, "no device far and wide");
 }
 
-/* Without another device every call says so. */
+/* Without another device every call fails with that error. */
 static void test_none_to_reach(void **state)
 {
 	struct fixture *f = *state;
@@ -276,18 +277,18 @@ static void test_none_to_reach(void **state)
 	attach(f);
 }
 
-/* ---- loads beside -------------------------------------------------------- */
+/* ---- loads in the background --------------------------------------------- */
 
 static bool is_answered(struct fixture *f, uint32_t seq)
 {
-	unsigned before = f->told;
+	unsigned before = f->completions;
 	struct err e = { 0 };
 
 	assert_ok(npu_wait(f->n, seq, &e), &e);
-	return f->told == before;
+	return f->completions == before;
 }
 
-/* A load that is answered late holds up nobody who waits for something else. */
+/* A load that is answered late does not delay a wait for another request. */
 static void test_wait(void **state)
 {
 	const struct graph_message g = graph_message(4);
@@ -311,7 +312,8 @@ static void test_wait(void **state)
 	assert_int_equal(st.most_graphs, 2);
 	assert_false(is_answered(f, load));
 	assert_int_equal(f->last, load);
-	/* What is lost is not under way: nobody waits for it. */
+	/* A request to a lost device is not in flight: a wait for it
+	 * returns. */
 	assert_ok(send_run(f, 0, &e), &e);
 	run = load + 2;
 	assert_ok(npu_reopen(f->n, &e), &e);
@@ -320,13 +322,13 @@ static void test_wait(void **state)
 
 /* ---- the log ------------------------------------------------------------- */
 
-/* Against what was put and not yet answered, in random order. */
+/* Compared with the requests added and not yet answered, in random order. */
 static void test_log(void **state)
 {
 	static struct npu_log log;
 	struct npu_request at[NPU_UNDER_WAY];
 	uint64_t seed = harness_seed();
-	uint32_t seq = UINT32_MAX - 3000; /* numbers wrap */
+	uint32_t seq = UINT32_MAX - 3000; /* sequence numbers wrap */
 	unsigned held = 0, most = 0;
 
 	for (uint32_t i = 0; i < 20000; i++) {
@@ -355,9 +357,9 @@ static void test_log(void **state)
 	assert_int_equal(most, NPU_UNDER_WAY);
 }
 
-/* ---- how often ----------------------------------------------------------- */
+/* ---- limits of restarts -------------------------------------------------- */
 
-/* As if a minute had passed since the last restart. */
+/* Simulate that a minute has passed since the last restart. */
 static void a_minute_passes(struct npu *n)
 {
 	memset(n->restart_at, 0, sizeof(n->restart_at));
@@ -370,7 +372,7 @@ static void test_restarts_are_counted(void **state)
 
 	f->opts.restarts = 2;
 	assert_ok(npu_open(&f->n, &f->opts, &e), &e);
-	assert_false(npu_may_reopen(f->n, -EIO, &e)); /* no loss */
+	assert_false(npu_may_reopen(f->n, -EIO, &e)); /* not a loss */
 	for (unsigned round = 0; round < 3; round++) {
 		for (unsigned i = 0; i < 2; i++) {
 			err_set(&e, ERR_DEVICE_LOST, "it is gone");
@@ -384,7 +386,7 @@ static void test_restarts_are_counted(void **state)
 			"s that --restarts allows");
 		a_minute_passes(f->n);
 	}
-	/* As slowly as may be, but for one and the same work. */
+	/* With the longest intervals allowed, but always for the same work. */
 	for (unsigned i = 0; i < 2; i++) {
 		assert_true(npu_may_reopen(f->n, -ERR_DEVICE_LOST, &e));
 		a_minute_passes(f->n);

@@ -1,5 +1,5 @@
-/* What a device tells of itself where it spoils the buffer that it has for
- * that: it may write there from the beginning on. */
+/* The trace of a device that damages its trace buffer, which it may write at
+ * any time. */
 #include "base/err.h"
 #include "host/npu/npu.h"
 #include "host/trace/trace.h"
@@ -11,12 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct wire_trace told;
+static struct wire_trace ring;
 
 static struct wire_trace *figures_of(const void *device, size_t *bytes)
 {
-	*bytes = sizeof(told);
-	return &told;
+	*bytes = sizeof(ring);
+	return &ring;
 }
 
 static void test_no_ring(void **state)
@@ -32,8 +32,8 @@ static void test_no_ring(void **state)
 	assert_ok(trace_open(&o.trace, path, 0, &e), &e);
 	fake_init(&fake);
 	fake.ops.trace = figures_of;
-	trace_ring_format(&told, 0);
-	told.magic++;
+	trace_ring_format(&ring, 0);
+	ring.magic++;
 	assert_int_equal(npu_open(&n, &o, &e), -EPROTO);
 	assert_null(n);
 	assert_non_null(strstr(e.text, "trace.magic"));

@@ -1,7 +1,7 @@
 /*
- * Sessions on a real device process, for tests of what runs on the pair. The
- * program is the one that TANDEM_NPU names; without it a test is skipped,
- * visibly.
+ * Sessions on a real device process, for tests of the host and device together.
+ * The device program is the one that TANDEM_NPU names; without it a test is
+ * skipped and reported as such.
  */
 #ifndef TESTS_HOST_SESSION_PAIR_H
 #define TESTS_HOST_SESSION_PAIR_H
@@ -33,7 +33,7 @@ static inline void pair_open(struct session **s, const struct model *m,
 	assert_ok(session_open(s, m, opts, &e), &e);
 }
 
-/* A token tree behind the session's text: session_forward_with of its rows. */
+/* Compute the rows of a token tree after the session's text. */
 static inline int pair_tree(struct session *s, const int32_t *token,
 	const int32_t *parent, uint32_t n, const struct session_hooks *hooks,
 	struct err *e)
@@ -43,10 +43,10 @@ static inline int pair_tree(struct session *s, const int32_t *token,
 
 	rows_tree(row, SESSION_TEXT, session_length(s, SESSION_TEXT), token,
 		parent, n);
-	return session_forward_with(s, &rows, hooks, e);
+	return session_forward(s, &rows, hooks, e);
 }
 
-/* Violations of the coherence contract make it fail. */
+/* Violations of the coherence contract fail the test. */
 static inline void pair_close(struct session **s)
 {
 	struct err e = { 0 };

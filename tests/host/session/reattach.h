@@ -1,6 +1,6 @@
 /*
- * Reach another device in the place of a lost one, as session_recover does, but
- * without opts.restarts: the test sees each loss.
+ * Connect to a new device after a loss, as session_recover does but without
+ * opts.restarts, so that the test sees each loss.
  */
 #ifndef TESTS_HOST_SESSION_REATTACH_H
 #define TESTS_HOST_SESSION_REATTACH_H

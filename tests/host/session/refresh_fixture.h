@@ -1,5 +1,5 @@
 /*
- * What the tests of refreshed caches share: models of all parts, precisions and
+ * Helpers for tests of refreshed caches: models with all parts, precisions and
  * layouts on a real device process, texts of LONG tokens, passes and refreshes
  * of some of their positions, which must not fail, and the bytes of their
  * caches.
@@ -17,11 +17,11 @@
 #include "tests/host/session/pair.h"
 #include "tests/host/session/session_fixture.h"
 
-#define LONG  83 /* tokens of a text: more than a block of attention */
+#define LONG  83 /* tokens of a text: more than one block of attention */
 #define BLOCK 9
 #define VOCAB 96
 
-/* Models of all parts, precisions and layouts. */
+/* Models with all parts, precisions and layouts. */
 static const struct variant {
 	const char *arch;
 	enum dtype type;
@@ -93,8 +93,7 @@ static inline void open_it(struct fixture *f)
 	pair_need();
 	if (!f->model)
 		f->model = model_file_open(&f->file);
-	/* No architecture has all parts; the layers do not know of visibility.
-	 */
+	/* No architecture has all parts; layers do not depend on visibility. */
 	f->model->causal = false;
 	open_session(f);
 }
@@ -123,7 +122,7 @@ struct some {
 	struct row row[LONG];
 };
 
-/* Rows of the text at the positions that are chosen. */
+/* The rows of the text at the chosen positions. */
 static inline void pick(struct some *p, const int32_t *t, const uint8_t *chosen)
 {
 	p->rows = (struct rows){ VISIBILITY_WINDOW, 0, p->row };
@@ -141,7 +140,7 @@ static inline void pick_all(struct some *p, const int32_t *t)
 	pick(p, t, all);
 }
 
-/* One at least; few or many. */
+/* Choose at least one position, sometimes few and sometimes many. */
 static inline void pick_any(struct some *p, const int32_t *t)
 {
 	uint32_t one = below(LONG), among = 2 + below(9);
@@ -166,7 +165,7 @@ static inline void pass(struct fixture *f, const struct some *p)
 {
 	struct err e = { 0 };
 
-	assert_ok(session_forward(f->s, &p->rows, &e), &e);
+	assert_ok(session_forward(f->s, &p->rows, NULL, &e), &e);
 	assert_ok(session_accept(f->s, SESSION_TEXT, NULL, p->rows.n, &e), &e);
 }
 
@@ -215,7 +214,8 @@ static inline uint8_t *cached(struct fixture *f)
 	return all;
 }
 
-/* Of position i: what `now` has where that is said, else what `was` has. */
+/* Position i must have the bytes of `now` where it was merged, else those of
+ * `was`. */
 static inline void check_cache(struct fixture *f, const uint8_t *was,
 	const uint8_t *now, const uint8_t *is_now, uint32_t from_layer,
 	const char *what)
@@ -242,7 +242,7 @@ static inline void same_cache(
 	check_cache(f, want, NULL, NULL, 0, what);
 }
 
-/* What is cached of the rows themselves must not matter to them. */
+/* The cached values of the refreshed rows must not affect them. */
 static inline void poison(struct fixture *f, const struct some *p)
 {
 	enum wire_precision precision = f->opts.precision;
@@ -250,7 +250,7 @@ static inline void poison(struct fixture *f, const struct some *p)
 	uint8_t junk[2048] = { 0 };
 	struct err e = { 0 };
 
-	/* Behind a slot's values are bytes that nobody writes. */
+	/* After the values of a slot come bytes that are never written. */
 	assert_in_range(f->s->plan.kv_stride, 1, sizeof(junk));
 	memset(junk, 0x3c,
 		(size_t)f->file.n_kv_head * f->file.head_dim * (f16 ? 2 : 4));
@@ -272,7 +272,7 @@ static inline float *states(struct fixture *f, uint32_t n)
 	return x;
 }
 
-/* Of rows that stand at their positions in a pass of the whole text. */
+/* States of rows at their positions in a pass of the whole text. */
 static inline void same_states(struct fixture *f, const struct refresh *r,
 	const struct some *p, const float *want)
 {

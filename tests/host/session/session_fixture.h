@@ -1,6 +1,6 @@
 /*
- * What the tests of sessions on a model file share: a session of a small model
- * on a real device process, and its calls, which must not fail.
+ * Helpers for tests of sessions on a model file: a session of a small model on
+ * a real device process, and its calls, which must not fail.
  */
 #ifndef TESTS_HOST_SESSION_SESSION_FIXTURE_H
 #define TESTS_HOST_SESSION_SESSION_FIXTURE_H
@@ -58,7 +58,7 @@ static inline void open_session(struct fixture *f)
 
 static inline uint64_t seed(void)
 {
-	static uint64_t value; /* asked for once: it is printed */
+	static uint64_t value; /* read once, because it is printed */
 
 	return value ? value : (value = harness_seed());
 }
@@ -76,7 +76,8 @@ static inline uint32_t prefill(struct fixture *f, const int32_t *t, size_t n)
 	struct err e = { 0 };
 	uint32_t last;
 
-	assert_ok(session_prefill(f->s, SESSION_TEXT, t, n, &last, &e), &e);
+	assert_ok(
+		session_prefill(f->s, SESSION_TEXT, t, n, NULL, &last, &e), &e);
 	return last;
 }
 
@@ -86,7 +87,7 @@ static inline void forward(
 	struct err e = { 0 };
 
 	assert_ok(parent ? pair_tree(f->s, t, parent, n, NULL, &e)
-			 : session_continue(f->s, SESSION_TEXT, t, n, &e),
+			 : session_continue(f->s, SESSION_TEXT, t, n, NULL, &e),
 		&e);
 }
 

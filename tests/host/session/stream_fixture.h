@@ -1,6 +1,6 @@
 /*
- * What the tests of sessions on a flash image share: a small model, its file
- * and its image, for sessions on a real device process.
+ * Helpers for tests of sessions on a flash image: a small model, its file and
+ * its image, for sessions on a real device process.
  */
 #ifndef TESTS_HOST_SESSION_STREAM_FIXTURE_H
 #define TESTS_HOST_SESSION_STREAM_FIXTURE_H
@@ -19,11 +19,11 @@
 #define LAYERS 5
 #define WIDTH  64
 #define VOCAB  90
-#define TREE   12 /* rows of a batch, at most */
+#define TREE   12 /* greatest number of rows of a batch */
 
 struct fixture {
 	struct model_file file;
-	struct model *model; /* the model file's */
+	struct model *model; /* that of the model file */
 	struct image_file image;
 	struct session_opts opts;
 	struct session *s;
@@ -43,7 +43,7 @@ static inline int setup(void **state)
 	f->file.type = DTYPE_Q8_0;
 	f->opts = session_defaults;
 	f->opts.threads = 1;
-	f->opts.spin_us = 50; /* tests have few processors */
+	f->opts.spin_us = 50; /* test machines have few processors */
 	f->opts.prefill_chunk = 16;
 	f->opts.decode_rows = TREE;
 	f->opts.context = 64;
@@ -72,7 +72,7 @@ static inline void open_models(struct fixture *f, int zstd)
 
 static inline int32_t token_at(uint64_t stream, uint64_t i)
 {
-	static uint64_t seed; /* asked for once: it is printed */
+	static uint64_t seed; /* read once, because it is printed */
 
 	seed = seed ? seed : harness_seed();
 	return (int32_t)(rng_uniform(seed + 3, stream, i) * VOCAB);

@@ -1,7 +1,7 @@
 /*
- * Conversion to a flash image: the model of the image holds what the model
- * file's does, or in other types what that type keeps of it, and the losses
- * reported are those that are there.
+ * Conversion to a flash image: the model of the image has the weights of the
+ * model file or, with other types, what those types preserve of them, and the
+ * reported losses are the actual ones.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -54,7 +54,7 @@ static void compare_blocks(const struct model *a, const struct model *b,
 	struct err e = { 0 };
 
 	assert_ok(weights_cut(a, &plan, &x, &nx, &e), &e);
-	/* of an image the plan's layout is not asked */
+	/* the plan's layout is not used for an image */
 	plan.layout = layout == LAYOUT_ROWS ? LAYOUT_SUPER : LAYOUT_ROWS;
 	assert_ok(weights_cut(b, &plan, &y, &ny, &e), &e);
 	assert_int_equal(nx, ny);
@@ -145,7 +145,7 @@ static void test_same_bytes(void **state)
 	same(&f, LAYOUT_SUPER, 0);
 }
 
-/* The model file's header, to the byte. */
+/* The header of the model file is copied byte by byte. */
 static void test_header(void **state)
 {
 	struct model *a = source(&mixed), *b = converted(a, &keep, NULL);
@@ -166,7 +166,7 @@ static void test_header(void **state)
 	model_close(b);
 }
 
-/* An output matrix is stored where it is not the embedding as it lies. */
+/* An output matrix is stored if its bytes differ from the embedding's. */
 static void test_output(void **state)
 {
 	struct model_file f = mixed;
@@ -188,9 +188,9 @@ static void test_output(void **state)
 	}
 }
 
-/* ---- what stays on flash ---- */
+/* ---- matrices that stay on flash ----------------------------------------- */
 
-#define MANY 34000u /* rows of 64 fp16: more than PACKED_STAYS */
+#define MANY 34000u /* rows of 64 fp16 values: more than PACKED_STAYS */
 
 static void same_rows(const struct model *a, const struct model *b)
 {
@@ -234,7 +234,8 @@ static void test_embedding_stays(void **state)
 	model_close(b);
 }
 
-/* Tied, it stays where the output matrix is one of its own. */
+/* If tied, the embedding stays on flash when the output matrix is stored on its
+ * own. */
 static void test_tied_embedding_stays(void **state)
 {
 	struct model_file f = mixed;
@@ -261,8 +262,8 @@ static void look(void *arg)
 	++*(unsigned *)arg;
 }
 
-/* A thread alone computes all parts, of 256 outputs, and looks up behind each;
- * what it computes is the same. */
+/* A single thread computes all parts, of 256 outputs each, and calls a function
+ * after each; the results are the same. */
 static void look_beside(
 	const struct model *m, const float *hidden, const float *want)
 {
@@ -310,7 +311,7 @@ static void test_output_stays(void **state)
 	assert_ok(
 		logits_open(&ly, b, LAYOUT_TILES, WIRE_INT8, true, w, &e), &e);
 	assert_ok(logits_compute(lx, &from, &to_x, 1, &e), &e);
-	for (unsigned i = 0; i < 3; i++) { /* forwards and backwards */
+	for (unsigned i = 0; i < 3; i++) { /* forward and backward */
 		memset(y, 0, sizeof(y));
 		assert_ok(logits_compute(ly, &from, &to_y, 1, &e), &e);
 		assert_memory_equal(x, y, sizeof(x));
@@ -332,7 +333,7 @@ static void test_output_stays(void **state)
 
 /* ---- other types ---- */
 
-/* Row `row` of a packed matrix. */
+/* Read row `row` of a packed matrix. */
 static void packed_row(const struct wire_tensor *w, const uint8_t *layer,
 	uint32_t row, float *y)
 {
@@ -346,7 +347,7 @@ static void packed_row(const struct wire_tensor *w, const uint8_t *layer,
 			w->cols);
 }
 
-/* What a row of the file becomes as conventional blocks of that type. */
+/* Round a row of the file to conventional blocks of that type. */
 static void conventional(enum dtype t, float *x, size_t k)
 {
 	uint8_t blocks[4096];
@@ -376,7 +377,7 @@ static void check_rows(const struct model *a, const struct model *b,
 	free(data);
 }
 
-/* In rows and in tiles a matrix is what its rows are as blocks. */
+/* In rows and in tiles a matrix has the values of its rows in blocks. */
 static void test_types(void **state)
 {
 	static const struct {
@@ -416,8 +417,8 @@ static void test_types(void **state)
 	}
 }
 
-/* What the npu-tts paper runs: 4 bits, and 8 for FFN-down, in super-groups;
- * rows that are not whole blocks stay as they are. */
+/* The types of the npu-tts paper: 4 bits, and 8 for FFN-down, in super-groups;
+ * rows that are not whole blocks keep their type. */
 static void test_super(void **state)
 {
 	struct convert_opts o = {
@@ -519,7 +520,7 @@ static void test_losses(void **state)
 	conversion_release(&done);
 	model_close(b);
 
-	/* of rows, short strips and tiles that lose; nothing is grouped */
+	/* of rows; short strips and tiles lose precision, nothing is grouped */
 	o.layout = LAYOUT_TILES;
 	b = converted(a, &o, &done);
 	assert_false(find(&done, a->layer[0][WIRE_T_Q])->loss.is_grouped);
@@ -536,7 +537,7 @@ static void test_losses(void **state)
 	model_close(a);
 }
 
-/* A file that has the groups already: they lose nothing, tile groups do. */
+/* A file that already has the groups: they lose nothing, tile groups do. */
 static void test_losses_of_groups(void **state)
 {
 	struct convert_opts o = keep;
@@ -561,7 +562,7 @@ static void test_losses_of_groups(void **state)
 	model_close(a);
 }
 
-/* ---- cut short ---- */
+/* ---- interruption -------------------------------------------------------- */
 
 static void test_interrupted(void **state)
 {

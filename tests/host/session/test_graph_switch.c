@@ -1,7 +1,7 @@
 /*
  * Plans of progressive graph switching: the paper's figure 8 by hand, the
- * dynamic program against every schedule there is (tried one by one, without a
- * line of the planner), and what holds of every plan, on random draws.
+ * dynamic program compared with every possible schedule (tried one by one,
+ * without code of the planner), and properties of every plan, on random times.
  */
 #include "host/session/graph_switch.h"
 
@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-#define MOST 20 /* blocks */
+#define MOST 20 /* greatest number of blocks */
 #define RUNS (64 * MOST)
 
 struct draw {
@@ -39,7 +39,7 @@ static uint64_t makespan(struct draw *d, enum graph_switch how)
 	return out.makespan;
 }
 
-/* All alike. */
+/* The same times for all blocks. */
 static void even(struct draw *d, uint32_t blocks, uint32_t chunks,
 	uint64_t load, uint64_t prefill, uint64_t decode)
 {
@@ -70,7 +70,7 @@ static void check_loads(const struct switch_plan *plan,
 }
 
 /* Figure 8: six blocks, two chunks, a load takes as long as two blocks. Counted
- * from one, 6 is loaded beside 1 and 2, 5 beside 3 and 4, 4 beside 5 and 6. */
+ * from one, 6 is loaded during 1 and 2, 5 during 3 and 4, 4 during 5 and 6. */
 static void test_figure_8(void **state)
 {
 	static const struct switch_load progressive[] = { { 5, 0 }, { 4, 2 },
@@ -103,10 +103,10 @@ static void test_figure_8(void **state)
 	assert_int_equal(makespan(&d, SWITCH_ASYNC), 19);
 }
 
-/* What takes longer than all that can go on beside it. */
+/* A load that takes longer than everything that can run during it. */
 static void test_partial_overlap(void **state)
 {
-	static const struct switch_load behind[] = { { 0, 3 }, { 1, 3 },
+	static const struct switch_load loads[] = { { 0, 3 }, { 1, 3 },
 		{ 2, 3 } };
 	static const struct switch_load beside[] = { { 2, 0 }, { 1, 2 },
 		{ 0, 3 } };
@@ -116,20 +116,20 @@ static void test_partial_overlap(void **state)
 
 	even(&d, 3, 1, 5, 1, 2);
 	plan = made(&d, SWITCH_GREEDY);
-	check_loads(&plan, behind, 3, "greedy");
+	check_loads(&plan, loads, 3, "greedy");
 	assert_int_equal(makespan(&d, SWITCH_GREEDY), 18);
 	plan = made(&d, SWITCH_PARTIAL);
 	check_loads(&plan, beside, 3, "partial");
 	switch_simulate(&d.p, &plan, &out, NULL, NULL);
-	/* Block 2 waits from 2 to 5 and takes until 7; the loader never rests.
-	 */
+	/* Block 2 waits from 2 to 5 and runs until 7; the loader is never
+	 * idle. */
 	assert_int_equal(out.waited, 3);
 	assert_int_equal(out.prefill_end, 7);
 	assert_int_equal(out.makespan, 15);
 	assert_int_equal(makespan(&d, SWITCH_BEST), 15);
 }
 
-/* A short last chunk may be sooner done by the decode graph. */
+/* A short last chunk may end earlier with the decode graph. */
 static void test_loads_ahead(void **state)
 {
 	static struct draw d;
@@ -197,7 +197,7 @@ static void try_all(struct tried *t, uint32_t at, unsigned set, uint64_t now,
 		for (uint32_t i = 0; i < p->blocks; i++)
 			then[i] = ready[i];
 		then[j] = begin + p->load[j];
-		/* Behind the last execution nobody waits. */
+		/* The loads after the last execution delay nothing. */
 		try_all(t, at, set | 1u << j,
 			at < p->blocks * p->chunks ? begin : now, then[j],
 			then);
@@ -256,7 +256,7 @@ static void test_best_is_the_least_of_all(void **state)
 	check_exact(stream, 6, 2);
 }
 
-/* ---- what holds of every plan -------------------------------------------- */
+/* ---- properties of every plan -------------------------------------------- */
 
 static void check_once(
 	const struct draw *d, const struct switch_plan *plan, const char *how)
@@ -277,8 +277,8 @@ static void check_once(
 				loads[b]);
 }
 
-/* By the times alone: one thing at a time on each engine, in order, and nothing
- * computed on a block that is loading. */
+/* Check the times: each engine does one thing at a time, in order, and no block
+ * computes while it is loading. */
 static void check_times(const struct draw *d, const struct switch_plan *plan,
 	const struct switch_times *run, const struct switch_times *load,
 	const char *how)
@@ -358,8 +358,8 @@ static void test_every_plan(void **state)
 	}
 }
 
-/* How many executions from `at` on hide the load of a block: before its own,
- * and before the end; 0: they do not. */
+/* Number of executions from `at` on that hide the load of a block: before its
+ * own execution, and before the end; 0: they do not hide it. */
 static uint32_t hiding(const struct draw *d, const struct switch_times *run,
 	uint32_t at, uint32_t block)
 {
@@ -371,8 +371,8 @@ static uint32_t hiding(const struct draw *d, const struct switch_times *run,
 	return 0;
 }
 
-/* The greedy rule, word by word: the last block not switched is loaded as soon
- * as executions hide the load whole, and the fewest that do are its round. */
+/* The greedy rule as stated: the last block not switched is loaded as soon as
+ * executions hide the whole load, and the fewest that do are its round. */
 static void check_greedy(const struct draw *d, const struct switch_plan *plan,
 	const struct switch_times *run)
 {
@@ -416,14 +416,16 @@ static void test_greedy_hides_all(void **state)
 	}
 }
 
-/* Beyond what the program takes, the best of the others, begun anywhere. */
+/* Beyond the limit of the dynamic program: the best of the other plans, begun
+ * at any execution. */
 static void test_many_blocks(void **state)
 {
 	static struct draw d;
 
 	even(&d, 18, 4, 3, 2, 3);
 	assert_true(makespan(&d, SWITCH_BEST) <= makespan(&d, SWITCH_PARTIAL));
-	/* Those behind a load are slower, and greedy loads from the start. */
+	/* Executions after a load are slower, and greedy loads from the
+	 * start. */
 	assert_true(makespan(&d, SWITCH_BEST) < makespan(&d, SWITCH_GREEDY));
 }
 

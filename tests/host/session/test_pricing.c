@@ -1,7 +1,7 @@
 /*
- * Work priced as that of another shape: of the shape that runs it costs what
- * the device says (on a real device process, TANDEM_NPU; skipped without), to
- * the last count; of another one what follows from it.
+ * Work priced as that of another shape: for the shape that runs the price is
+ * the device's own (on a real device process, TANDEM_NPU; skipped without it),
+ * to the last count; for another shape it follows from the shape's dimensions.
  */
 #include "host/session/pricing.h"
 
@@ -42,7 +42,7 @@ static struct shape shape_of(const struct model_file *m)
 		.qk_norm = m->qk_norm };
 }
 
-/* Models of all parts, precisions and layouts; a file's and its options'. */
+/* Models with all parts, precisions and layouts: file and options. */
 static const struct variant {
 	const char *arch, *soc;
 	enum dtype type;
@@ -56,7 +56,7 @@ static const struct variant {
 	{ "qwen2", "tensor/soc/sd8gen2.soc", DTYPE_Q8_0, WIRE_INT8,
 		LAYOUT_TILES, .bias = true, .n_embd = 64, .n_ff = 352,
 		.va_slots = 16 },
-	/* Blocks have to come and go. */
+	/* Blocks must be swapped. */
 	{ "qwen3", "tensor/soc/sd8elite.soc", DTYPE_Q4_0, WIRE_NPU,
 		LAYOUT_SUPER, .qk_norm = true, .n_embd = 64, .n_ff = 96,
 		.va_slots = 5 },
@@ -96,7 +96,7 @@ static int every_other(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 	return 0;
 }
 
-/* Rows of two sequences at once. */
+/* Rows of two sequences in one pass. */
 static void both(struct fixture *f, const int32_t *t)
 {
 	struct row row[8];
@@ -110,12 +110,12 @@ static void both(struct fixture *f, const int32_t *t)
 	rows_tree(row + 5, other, session_length(f->s, other), t + 5, NULL, 3);
 	row[6].parent = 5;
 	row[7].parent = 6;
-	assert_ok(session_forward(f->s, &rows, &e), &e);
+	assert_ok(session_forward(f->s, &rows, NULL, &e), &e);
 	assert_ok(session_accept(f->s, other, NULL, 3, &e), &e);
 	session_remove(f->s, other);
 }
 
-/* A prompt, trees, rows left behind in the middle, a fork, logits. */
+/* A prompt, trees, rows left out after the exit layer, a fork, logits. */
 static struct session_stats work(struct fixture *f)
 {
 	static float logits[TREE_MAX * 256];
@@ -164,7 +164,7 @@ static void test_the_same(void **state)
 	struct fixture *f = *state;
 
 	for (unsigned i = 0; i < VARIANTS; i++) {
-		struct session_stats told, as, again;
+		struct session_stats own, as, again;
 		struct shape same;
 		struct soc soc = phone(variants[i].soc);
 
@@ -173,22 +173,22 @@ static void test_the_same(void **state)
 		same = shape_of(&f->file);
 		f->opts.soc = &soc;
 		f->opts.as = NULL;
-		told = work(f);
+		own = work(f);
 		f->opts.as = &same;
 		as = work(f);
 		again = work(f);
-		assert_true(told.price.total_ps > 0);
-		check_same("a priced shape", &as.price, &told.price, i);
+		assert_true(own.price.total_ps > 0);
+		check_same("a priced shape", &as.price, &own.price, i);
 		check_same("the same again", &again.price, &as.price, i);
-		assert_int_equal(as.prompt_ps, told.prompt_ps);
-		assert_int_equal(as.logits_hash, told.logits_hash);
-		assert_int_equal(as.maps, told.maps);
+		assert_int_equal(as.prompt_ps, own.prompt_ps);
+		assert_int_equal(as.logits_hash, own.logits_hash);
+		assert_int_equal(as.maps, own.maps);
 		model_close(f->model);
 		f->model = NULL;
 	}
 }
 
-/* ---- by itself ----------------------------------------------------------- */
+/* ---- without a session --------------------------------------------------- */
 
 /* Five blocks of a model of seven layers, of which some have another type. */
 struct laid_out {
@@ -276,8 +276,8 @@ static void lay_out_tail(
 	assert_int_equal(l->n, 1);
 }
 
-/* The last layers by themselves are the last of the whole, and so of a shape in
- * its place. */
+/* The price of the last layers alone is that of the last ones of the whole
+ * model, also for another shape. */
 static void test_tail(void **state)
 {
 	struct fixture *f = *state;
@@ -321,7 +321,7 @@ static void test_tail(void **state)
 	}
 }
 
-/* Sums over all blocks of a shape that has `layers` layers of what runs. */
+/* Sums over all blocks for a shape with `layers` layers. */
 static void sum_of(struct fixture *f, const struct laid_out *l,
 	const struct soc *soc, uint32_t layers, struct price *runs,
 	uint64_t *load_bytes)
@@ -350,7 +350,7 @@ static void sum_of(struct fixture *f, const struct laid_out *l,
 	pricing_release(&p);
 }
 
-/* Layers are shared out among the blocks, all of them and none twice. */
+/* Layers are divided among the blocks; each belongs to one block. */
 static void test_share(void **state)
 {
 	struct fixture *f = *state;
@@ -376,7 +376,7 @@ static void test_share(void **state)
 	weights_release(l.block, l.n);
 }
 
-/* A layer has the types of the one that it stands in the place of. */
+/* A layer has the types of the running layer that it stands for. */
 static void test_types(void **state)
 {
 	struct fixture *f = *state;
@@ -408,7 +408,7 @@ static void test_types(void **state)
 	weights_release(l.block, l.n);
 }
 
-/* What blocks that come and go add to passes, priced as that shape. */
+/* What swapped blocks add to passes, priced as that shape. */
 static uint64_t mappings(
 	struct fixture *f, const struct shape *as, uint64_t *maps)
 {
@@ -425,8 +425,8 @@ static uint64_t mappings(
 		pair_open(&f->s, f->model, &f->opts);
 		session_stats(f->s, &before);
 		for (unsigned k = 0; k < 5; k++)
-			assert_ok(session_continue(
-					  f->s, SESSION_TEXT, &token, 1, &e),
+			assert_ok(session_continue(f->s, SESSION_TEXT, &token,
+					  1, NULL, &e),
 				&e);
 		session_stats(f->s, &after);
 		ps[i] = after.price.total_ps;
@@ -453,7 +453,8 @@ static void test_mapped(void **state)
 	shape = shape_of(&f->file);
 	ps = mappings(f, &shape, &maps);
 	assert_true(maps > 5);
-	/* Weights of a feed-forward network that is wider by so many tiles. */
+	/* The weights of a feed-forward network that is wider by so many
+	 * tiles. */
 	shape.n_ff += 32 * 1000;
 	own_bytes = 3 * layout_bytes(DTYPE_TILE_Q8_0, 352, 64);
 	large_bytes = 3 * layout_bytes(DTYPE_TILE_Q8_0, shape.n_ff, 64);
@@ -466,8 +467,8 @@ static void test_mapped(void **state)
 	assert_int_equal(again, maps);
 }
 
-/* Of a row that is twice as wide, in states, keys and values, twice the lines;
- * of layers that are twice as many, all but the states twice. */
+/* Rows twice as wide have twice as many lines in states, keys and values; twice
+ * as many layers have twice as many of all except states. */
 static void test_maintenance(void **state)
 {
 	struct fixture *f = *state;
@@ -485,7 +486,7 @@ static void test_maintenance(void **state)
 	deep.n_layer *= 2;
 	for (uint32_t b = 0; b < l.n; b++) {
 		uint64_t layers = l.block[b].n_layers;
-		/* 64 states, and of a layer 2 by 2 heads of 16. */
+		/* 64 states, and in each layer 2 by 2 heads of 16 */
 		uint64_t row = 4 * (64 + layers * 64);
 		struct pricing p;
 		struct price got;
@@ -507,15 +508,15 @@ static void test_maintenance(void **state)
 	weights_release(l.block, l.n);
 }
 
-/* Without an NPU: products and sums of the rows that there are, whatever the
- * graph has, and each weight read once. */
+/* Without an NPU: products and sums of the existing rows, for any graph size,
+ * with each weight read once. */
 static void check_by_cpu(struct pricing *p, uint32_t blocks, uint64_t weights)
 {
 	const uint64_t attention = 28ull * 4 * 5 * 1000 * 1536;
 	struct price all = { 0 }, one, maintenance;
 
-	/* Five rows of two sequences: 900 positions that all see, 100 more of
-	 * three of them and 40 of the others. */
+	/* Five rows of two sequences: 900 positions seen by all, 100 more by
+	 * three of them and 40 by the others. */
 	const struct visibility_piece piece[] = { { 5, 900 }, { 3, 100 },
 		{ 2, 40 } };
 	const uint64_t seen = 28ull * 4 * 1536 * (5 * 900 + 3 * 100 + 2 * 40);
@@ -532,7 +533,8 @@ static void check_by_cpu(struct pricing *p, uint32_t blocks, uint64_t weights)
 	}
 	assert_int_equal(all.counts.cpu_flops, 2 * 5 * weights + attention);
 	assert_int_equal(parts.counts.cpu_flops, 2 * 5 * weights + seen);
-	/* 40 positions more than the longest sees, two halves of 1024 bytes. */
+	/* 40 positions more than the longest row sees, in two halves of 1024
+	 * bytes. */
 	assert_int_equal(parts.counts.cpu_bytes - all.counts.cpu_bytes,
 		28ull * 2 * 40 * 256 * 4);
 	assert_in_range(all.counts.cpu_bytes, weights / 32 * 34,
@@ -575,7 +577,7 @@ static void test_known(void **state)
 	}
 	/* 34 bytes for 32 weights, each read once. */
 	assert_int_equal(all.counts.dma_bytes, 28 * a_layer / 32 * 34);
-	/* Keys and values of 1,000 positions and what rows are in vectors. */
+	/* Keys and values of 1,000 positions, and the rows in vectors. */
 	assert_true(all.counts.read_bytes >= 28ull * 1000 * 2 * 256 * 2);
 	pricing_logits(&p, 3, &logits);
 	assert_int_equal(
@@ -586,8 +588,8 @@ static void test_known(void **state)
 	weights_release(l.block, l.n);
 }
 
-/* Of a share in memory a shape has as many of its own layers, and the reads of
- * what runs stand for all others, each once. */
+/* The same share of the shape's own layers is in memory, and the running reads
+ * stand for all others, once each. */
 static void test_reads(void **state)
 {
 	struct fixture *f = *state;
@@ -623,7 +625,7 @@ static void test_reads(void **state)
 					k++, reads++)
 					bytes = pricing_read(&p, i, k);
 			assert_int_equal(reads, layers - layers * share / 100);
-			/* 18 bytes in place of 34. */
+			/* 18 bytes instead of 34 */
 			if (reads)
 				assert_in_range(
 					bytes, all * 18 / 34, all * 19 / 34);

@@ -1,7 +1,7 @@
 /*
- * The cache refreshed by the host, beside a real device process (TANDEM_NPU;
- * skipped without): what the host computes is, byte by byte, what the device
- * computes of the same rows, in every precision and layout.
+ * Cache entries recomputed by the host, with a real device process (TANDEM_NPU;
+ * skipped without it): the host computes the same bytes as the device does for
+ * the same rows, in every precision and layout.
  */
 #include "host/session/refresh.h"
 
@@ -17,7 +17,8 @@ static void test_unchanged(void **state)
 
 	for (unsigned v = 0; v < VARIANTS; v++) {
 		take(f, &variants[v]);
-		/* Blocks in buffers of their own, or behind one another. */
+		/* Blocks in buffers of their own, or one after another in one
+		 * buffer. */
 		f->opts.placement = v % 2 ? PLACEMENT_SWAP : PLACEMENT_BELADY;
 		open_it(f);
 		check_unchanged(f, v);
@@ -25,7 +26,7 @@ static void test_unchanged(void **state)
 	}
 }
 
-/* Blocks see nothing behind them. */
+/* Rows of a block do not see later blocks. */
 static void test_blocks(void **state)
 {
 	struct fixture *f = *state;
@@ -55,8 +56,8 @@ static void test_blocks(void **state)
 	close_it(f);
 }
 
-/* Models that come with the program: trained, with matrices of several types.
- */
+/* Models that come with the program: trained, with matrices of several
+ * types. */
 static void test_shipped(void **state)
 {
 	static const char *const files[] = { "flash/models/diffusion.gguf",
@@ -79,7 +80,7 @@ static void test_shipped(void **state)
 	}
 }
 
-/* Another token here and there changes everything. */
+/* Changing a few tokens changes all entries. */
 static void check_changed(struct fixture *f, unsigned v)
 {
 	static float want[LONG * VOCAB], got[LONG * VOCAB];
@@ -172,7 +173,7 @@ static void test_threads(void **state)
 	close_it(f);
 }
 
-/* ---- refused ------------------------------------------------------------- */
+/* ---- refusals ------------------------------------------------------------ */
 
 static void refused(
 	struct refresh *r, const struct rows *rows, int code, const char *what)
@@ -181,7 +182,7 @@ static void refused(
 
 	assert_int_equal(refresh_start(r, rows, false, &e), code);
 	if (!strstr(e.text, what))
-		fail_msg("'%s' does not say '%s'", e.text, what);
+		fail_msg("'%s' does not contain '%s'", e.text, what);
 	assert_false(refresh_finish(r, true));
 }
 

@@ -1,13 +1,13 @@
 /*
- * What refreshed rows attend to (TANDEM_NPU; skipped without), held against the
- * definition of attention (reference_model.h).
+ * The attention of refreshed rows (TANDEM_NPU; skipped without it), compared
+ * with the definition of attention (reference_model.h).
  */
 #include "tests/host/model/reference_model.h"
 #include "tests/host/session/refresh_fixture.h"
 
 #include <math.h>
 
-/* Of the layer that r has queries and keys of, mean of all heads. */
+/* The mean over all heads, in the layer whose queries and keys r has. */
 static void ref_map(const struct reference *r, unsigned row, double *out)
 {
 	unsigned d = r->f->head_dim, heads = r->f->n_head;
@@ -97,7 +97,8 @@ static void test_attention(void **state)
 	close_it(f);
 }
 
-/* What is cached in fp16, and of blocks: shares of one, and nothing behind. */
+/* With an fp16 cache, and with blocks: the weights of a row have sum one, and
+ * those of later positions are zero. */
 static void test_attention_of_blocks(void **state)
 {
 	struct fixture *f = *state;

@@ -1,8 +1,9 @@
 /*
- * The cache refreshed while the device runs passes (TANDEM_NPU; skipped
- * without): whatever these overwrite, and wherever the device finds its
- * weights, the results are those of a refresh alone; nothing is merged within a
- * pass, and no more is copied, merged and told than has to be.
+ * Cache entries refreshed while the device runs passes (TANDEM_NPU; skipped
+ * without it): whatever the passes overwrite, and wherever the device has its
+ * weights, the results are those of a refresh alone; nothing is merged during a
+ * pass, and no more is copied, merged and reported to the device than
+ * necessary.
  */
 #include "tests/host/session/refresh_fixture.h"
 
@@ -11,7 +12,7 @@
 struct beside {
 	struct refresh *r;
 	const struct rows *rows;
-	unsigned asked;
+	unsigned calls;
 };
 
 static int try_within(void *arg, struct err *e)
@@ -19,15 +20,15 @@ static int try_within(void *arg, struct err *e)
 	struct beside *b = arg;
 	struct err mine = { 0 };
 
-	b->asked++;
+	b->calls++;
 	assert_int_equal(refresh_merge(b->r, NULL, 0, 0, &mine), -EBUSY);
 	assert_non_null(strstr(mine.text, "between passes"));
 	assert_int_equal(refresh_start(b->r, b->rows, false, &mine), -EBUSY);
 	return 0;
 }
 
-/* A pass may overwrite what is being read, and nothing is merged before it has
- * ended. */
+/* A pass may overwrite entries that are being read, and nothing is merged
+ * before it has ended. */
 static void check_beside(struct fixture *f)
 {
 	struct refresh *r = refresher(f, (struct refresh_opts){ 2 });
@@ -56,8 +57,8 @@ static void check_beside(struct fixture *f)
 	pick_any(&window, other);
 	start(r, &few);
 	b.rows = &few.rows;
-	assert_ok(session_forward_with(f->s, &window.rows, &hooks, &e), &e);
-	assert_in_range(b.asked, 2, 7);
+	assert_ok(session_forward(f->s, &window.rows, &hooks, &e), &e);
+	assert_in_range(b.calls, 2, 7);
 	assert_ok(session_accept(f->s, SESSION_TEXT, NULL, window.rows.n, &e),
 		&e);
 	after = cached(f);
@@ -77,8 +78,7 @@ static void check_beside(struct fixture *f)
 	free(x);
 }
 
-/* Wherever the device finds its weights, and though some have to come and go.
- */
+/* For every place of the device's weights, also when some are swapped. */
 static void test_beside(void **state)
 {
 	struct fixture *f = *state;
@@ -93,8 +93,8 @@ static void test_beside(void **state)
 	}
 }
 
-/* Most weights are copied into the window layer after layer; the host reads
- * them where they are. */
+/* Most weights are copied into the window layer by layer; the host reads them
+ * from their own place. */
 static void test_swapped(void **state)
 {
 	struct session_stats stats;
@@ -113,8 +113,8 @@ static void test_swapped(void **state)
 	close_it(f);
 }
 
-/* Only what was written since is copied again, and only what is named goes to
- * the cache. */
+/* Only entries written since are copied again, and only requested rows are
+ * merged into the cache. */
 static void test_copies(void **state)
 {
 	struct fixture *f = *state;
@@ -151,7 +151,7 @@ static void test_copies(void **state)
 	same_cache(f, was, "the text again");
 	tokens(f, 121, t, LONG);
 	pick(&p, t, chosen);
-	start(r, &p); /* all was written */
+	start(r, &p); /* all were written */
 	finish(r);
 	assert_ok(
 		refresh_merge(r, (const uint32_t[]){ 1, 3, 4 }, 3, 0, &e), &e);
@@ -183,8 +183,8 @@ static uint64_t lines_of_pass(struct fixture *f, const struct some *p)
 	return after.invalidated_lines - before.invalidated_lines;
 }
 
-/* However many rows are merged and however they lie scattered, the device
- * invalidates what they are and not what is between them. */
+/* However many rows are merged and however scattered they are, the device
+ * invalidates the rows only, not the bytes between them. */
 static void test_invalidated(void **state)
 {
 	struct fixture *f = *state;
@@ -219,7 +219,7 @@ static void test_invalidated(void **state)
 	close_it(f);
 }
 
-/* Without a phone it is ready some time; nobody waits. */
+/* Without a cost model the result is ready at some time; no pass waits. */
 static void test_best_effort(void **state)
 {
 	struct fixture *f = *state;
@@ -243,7 +243,7 @@ static void test_best_effort(void **state)
 		continue;
 	merge(r);
 	same_cache(f, want, "best effort");
-	start(r, &p); /* and is not looked at again */
+	start(r, &p); /* dropped without another check */
 	refresh_close(r);
 	free(want);
 	close_it(f);

@@ -1,18 +1,18 @@
 /*
- * What refreshing a cache takes on a phone (TANDEM_NPU; skipped without), held
- * against sums of its parts that are made here.
+ * The phone time of refreshing a cache (TANDEM_NPU; skipped without it),
+ * compared with sums of its parts that are computed here.
  */
 #include "host/model/shapes.h"
 #include "host/shipped/soc_file.h"
 #include "tensor/soc/soc.h"
 #include "tests/host/session/refresh_fixture.h"
 
-/* What is priced: a shape whose matrices have this type. */
+/* The shape whose time is computed, with matrices of this type. */
 struct priced {
 	const struct soc *soc;
 	struct shape shape;
 	enum dtype type;
-	bool f16; /* its cache */
+	bool f16; /* precision of its cache */
 };
 
 static struct shape shape_of(const struct model_file *m)
@@ -38,7 +38,7 @@ static const struct soc *phone(void)
 	return &soc;
 }
 
-/* Of rows through its layers, from their definition. */
+/* Time of rows through its layers, from the definition. */
 static uint64_t refresh_ps(const struct priced *x, uint64_t rows, bool maps)
 {
 	const struct shape *m = &x->shape;
@@ -47,7 +47,7 @@ static uint64_t refresh_ps(const struct priced *x, uint64_t rows, bool maps)
 	const uint64_t shape[][2] = { { q, m->n_embd }, { kv, m->n_embd },
 		{ kv, m->n_embd }, { m->n_embd, q }, { m->n_ff, m->n_embd },
 		{ m->n_ff, m->n_embd }, { m->n_embd, m->n_ff } };
-	/* Scores, sums of values, scores again. */
+	/* Scores, sums of values, and scores again. */
 	uint64_t times = maps ? 3 : 2, ps;
 	struct price p;
 
@@ -65,7 +65,7 @@ static uint64_t refresh_ps(const struct priced *x, uint64_t rows, bool maps)
 	return ps * m->n_layer;
 }
 
-/* Bytes of a position's keys, or values, in a layer. */
+/* Bytes of the keys, or of the values, of a position in a layer. */
 static uint64_t slot_bytes(const struct priced *x)
 {
 	uint64_t bytes = (uint64_t)x->shape.n_kv_head * x->shape.head_dim *
@@ -91,7 +91,7 @@ static uint64_t pass_ps(struct fixture *f, const struct some *p)
 	return session_phone_ps(f->s) - began;
 }
 
-/* Rows that are no neighbours of one another. */
+/* Rows of which no two are adjacent. */
 static void pick_scattered(struct some *p, const int32_t *t, uint32_t step)
 {
 	uint8_t chosen[LONG] = { 0 };
@@ -101,7 +101,7 @@ static void pick_scattered(struct some *p, const int32_t *t, uint32_t step)
 	pick(p, t, chosen);
 }
 
-/* A pass of the window, when nothing is beside it, after others. */
+/* Time of a pass of the window without a refresh, after other passes. */
 static uint64_t alone_ps(
 	struct fixture *f, struct some *window, const int32_t *t)
 {
@@ -112,7 +112,7 @@ static uint64_t alone_ps(
 	return pass_ps(f, window);
 }
 
-/* Copying comes before a pass and computing lies beside it. */
+/* Copying is added before a pass, computing overlaps it. */
 static void check_phone(struct fixture *f, const struct priced *x,
 	const struct some *few, bool maps, bool longer)
 {
@@ -146,9 +146,9 @@ static void check_phone(struct fixture *f, const struct priced *x,
 	refresh_close(r);
 }
 
-/* Where so much is merged that the device has to be told of it in between, 32
- * ranges at a time, that is paid for. */
-static void check_told(struct fixture *f, const struct priced *x)
+/* When so much is merged that the device must be notified in between, after
+ * each 32 ranges, that time is counted. */
+static void check_notified(struct fixture *f, const struct priced *x)
 {
 	struct refresh *r = refresher(f, (struct refresh_opts){ 1 });
 	struct price request, maintenance;
@@ -187,7 +187,7 @@ static void test_phone(void **state)
 	open_it(f);
 	x.shape = shape_of(&f->file);
 	check_phone(f, &x, &few, false, false);
-	check_told(f, &x);
+	check_notified(f, &x);
 	close_it(f);
 
 	x.shape.n_layer = 20;
@@ -215,12 +215,12 @@ static void test_phone_in_f16(void **state)
 	open_it(f);
 	x.shape = shape_of(&f->file);
 	check_phone(f, &x, &few, true, false);
-	check_told(f, &x);
+	check_notified(f, &x);
 	close_it(f);
 }
 
-/* By the phone's clock it is ready when its passes have left the CPU so much
- * time, on whatever machine. */
+/* With the phone's clock the result is ready when passes have left the CPU
+ * enough time, on any machine. */
 static void test_best_effort_on_a_phone(void **state)
 {
 	struct fixture *f = *state;

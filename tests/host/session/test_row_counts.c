@@ -1,6 +1,6 @@
 /*
- * What sessions count of the rows of passes, against a count of the test's own
- * (on a real device process, TANDEM_NPU; skipped without).
+ * The counts of rows that sessions keep, compared with the test's own counts
+ * (on a real device process, TANDEM_NPU; skipped without it).
  */
 #include "host/session/row_counts.h"
 
@@ -34,7 +34,7 @@ static void check_counts(const char *of, const struct row_counts *got,
 		want->graph - want->rows);
 }
 
-/* A pass of so many rows, in the smallest of these graphs. */
+/* Add a pass of so many rows in the smallest graph that holds them. */
 static void add_pass(struct row_counts *c, uint32_t rows, uint32_t valid)
 {
 	static const uint32_t graphs[] = { 10, 20, 40, 64 };
@@ -54,7 +54,7 @@ static uint32_t draw(uint64_t stream, uint32_t below)
 	return (uint32_t)(rng_uniform(seed(), stream, 0) * below);
 }
 
-/* Chains of which a beginning is right, after a prompt in two chunks. */
+/* Chains of which a prefix is accepted, after a prompt in two chunks. */
 static void test_passes(void **state)
 {
 	struct fixture *f = *state;
@@ -72,7 +72,7 @@ static void test_passes(void **state)
 	add_pass(&prompt, PROMPT - 64, PROMPT - 64);
 	session_stats(f->s, &before);
 	check_counts("prompt", &before.prompt_rows, &prompt);
-	check_counts("nothing behind it", &before.decode_rows, &decode);
+	check_counts("before any pass", &before.decode_rows, &decode);
 	for (uint64_t i = 0; i < 40; i++) {
 		uint32_t path[TREE_MAX], n = 1 + draw(2 * i + 10, TREE_MAX);
 		uint32_t right = draw(2 * i + 11, n + 1);
@@ -86,7 +86,7 @@ static void test_passes(void **state)
 		add_pass(&decode, n, right);
 	}
 	session_stats(f->s, &stats);
-	check_counts("behind the prompt", &stats.decode_rows, &decode);
+	check_counts("after the prompt", &stats.decode_rows, &decode);
 	check_counts("the prompt still", &stats.prompt_rows, &prompt);
 	session_stats_since(&stats, &before);
 	check_counts("the difference", &stats.decode_rows, &decode);
@@ -95,8 +95,8 @@ static void test_passes(void **state)
 	pair_close(&f->s);
 }
 
-/* Rows that a token was taken from without being accepted. */
-static void test_said(void **state)
+/* Rows whose tokens are used without session_accept. */
+static void test_taken_without_accept(void **state)
 {
 	struct fixture *f = *state;
 	struct row_counts want = { 0 };
@@ -109,7 +109,7 @@ static void test_said(void **state)
 	session_count_valid(f->s, 3);
 	session_stats(f->s, &stats);
 	want = (struct row_counts){ 1, 7, 3, 16, 32 };
-	check_counts("said", &stats.decode_rows, &want);
+	check_counts("taken without accept", &stats.decode_rows, &want);
 	assert_close(row_counts_share(3, 16), 3 / 16.0, 0, "a share");
 	assert_close(row_counts_share(0, 0), 0, 0, "a share of nothing");
 	pair_close(&f->s);
@@ -117,7 +117,8 @@ static void test_said(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(test_passes, setup, teardown),
-	cmocka_unit_test_setup_teardown(test_said, setup, teardown),
+	cmocka_unit_test_setup_teardown(
+		test_taken_without_accept, setup, teardown),
 };
 
 TEST_FILE(tests)

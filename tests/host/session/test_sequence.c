@@ -1,7 +1,8 @@
 /*
- * Sequences on a cache without a device: whatever is opened, forked, appended,
- * cut, written and closed in whatever order, each reads as a plain list of its
- * own does, byte by byte, and so does a mirror that follows one after another.
+ * Sequences on a cache without a device: after opening, forking, appending,
+ * truncating, writing and closing in any order, each has the bytes of a plain
+ * list of its own, and so does a mirror that follows one sequence after
+ * another.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -24,8 +25,8 @@
 #define LONG   400
 #define STEPS  100000
 
-/* A sequence as a list: the value that every byte of a token's keys or values
- * in a layer is made from. */
+/* A sequence as a list: the value from which every byte of the keys and values
+ * of a token in a layer is made. */
 struct plain {
 	bool open;
 	uint32_t length;
@@ -36,7 +37,8 @@ struct fixture {
 	struct buffer *buffer;
 	struct sequences *s;
 	struct kv_mirror mirror;
-	uint64_t mirrored, followed; /* positions copied; that there were */
+	/* positions copied, and positions that existed */
+	uint64_t mirrored, followed;
 	struct plain plain[MANY];
 	uint64_t seed, step, draws;
 	uint32_t values;
@@ -85,7 +87,7 @@ static void fill(uint32_t value, uint32_t *to)
 		to[i] = value + i;
 }
 
-/* What a device would write into the slot of a position. */
+/* Write what a device would write into the slot of a position. */
 static void device_write(
 	struct fixture *f, uint32_t id, uint32_t at, uint32_t value)
 {
@@ -134,7 +136,7 @@ static void check_one(struct fixture *f, uint32_t id)
 	}
 }
 
-/* The mirror follows; then some of it is made something else. */
+/* Update the mirror; then change some of it. */
 static void check_mirror(struct fixture *f, uint32_t id)
 {
 	struct plain *p = &f->plain[id];
@@ -168,8 +170,8 @@ static void check_mirror(struct fixture *f, uint32_t id)
 	}
 }
 
-/* A position computed elsewhere goes to the cache, of all layers or some, and
- * is not copied back where the mirror has what the cache has. */
+/* A position computed elsewhere is merged into the cache, in all layers or
+ * some, and is not copied back where mirror and cache agree. */
 static void merge_mirror(struct fixture *f, uint32_t id)
 {
 	struct plain *p = &f->plain[id];
@@ -205,7 +207,7 @@ static void check_all(struct fixture *f)
 
 /* ---- operations -------------------------------------------------------- */
 
-/* An open one, or MANY. */
+/* An open sequence, or MANY. */
 static uint32_t some_open(struct fixture *f)
 {
 	uint32_t first = below(f, MANY);
@@ -250,7 +252,8 @@ static void do_open(struct fixture *f, uint32_t parent)
 	f->plain[id].open = true;
 }
 
-/* Whether there is room; if not, nothing may have changed. */
+/* Claim slots and return whether there was room; if not, nothing may have
+ * changed. */
 static bool claim(struct fixture *f, struct claim c, uint32_t most_copies)
 {
 	uint64_t copied = sequences_copied(f->s);
@@ -273,7 +276,7 @@ static bool claim(struct fixture *f, struct claim c, uint32_t most_copies)
 	return false;
 }
 
-/* A tree's rows, of which some are kept. */
+/* Append rows of a tree, of which some are kept. */
 static void do_append(struct fixture *f, uint32_t id)
 {
 	struct plain *p = &f->plain[id];
@@ -282,7 +285,7 @@ static void do_append(struct fixture *f, uint32_t id)
 	n = n < LONG - p->length ? n : LONG - p->length;
 	if (!n)
 		return;
-	/* Of what it has, only the last run can be shared and in use. */
+	/* Only the last run of the sequence can be both shared and written. */
 	if (!claim(f, (struct claim){ id, p->length, p->length + n, true }, 1))
 		return;
 	for (uint32_t i = 0; i < n; i++)
@@ -296,7 +299,7 @@ static void do_append(struct fixture *f, uint32_t id)
 	}
 	f->values += n;
 	if (!below(f, 8)) {
-		sequence_settle(f->s, id); /* none after all */
+		sequence_settle(f->s, id); /* no rows after all */
 		return;
 	}
 	assert_int_equal(sequence_claimed(f->s, id), p->length + n);
@@ -307,7 +310,7 @@ static void do_append(struct fixture *f, uint32_t id)
 	assert_int_equal(sequence_claimed(f->s, id), 0);
 }
 
-/* A window, all of it or some of its positions. */
+/* Rewrite all positions of a window, or some. */
 static void do_rewrite(struct fixture *f, uint32_t id)
 {
 	struct plain *p = &f->plain[id];
@@ -406,7 +409,7 @@ static void test_random_operations(void **state)
 	print_message("%llu of %llu positions mirrored\n",
 		(unsigned long long)f->mirrored,
 		(unsigned long long)f->followed);
-	/* Sequences share what they were forked with; most of it is there. */
+	/* Forks share their parent's runs; most of the mirror is up to date. */
 	assert_in_range(f->mirrored, 1, f->followed / 2);
 	print_message("%llu runs copied\n",
 		(unsigned long long)sequences_copied(f->s));
@@ -439,7 +442,8 @@ static uint32_t add(struct fixture *f, uint32_t parent)
 	return id;
 }
 
-/* The first to go on copies what is begun of a run; the last has it alone. */
+/* The first fork to continue copies the partly filled run; the last owner keeps
+ * it without a copy. */
 static void test_a_fork_copies_one_run(void **state)
 {
 	struct fixture *f = *state;
@@ -459,7 +463,7 @@ static void test_a_fork_copies_one_run(void **state)
 	assert_int_equal(sequences_free(f->s), SLOTS - (5 + 8) * KV_RUN);
 }
 
-/* Where a run ends there is nothing to copy. */
+/* A fork at the end of a run copies nothing. */
 static void test_whole_runs_are_not_copied(void **state)
 {
 	struct fixture *f = *state;
@@ -472,8 +476,8 @@ static void test_whole_runs_are_not_copied(void **state)
 	assert_int_equal(sequences_copied(f->s), 0);
 }
 
-/* Claims of one call are met together or not at all. */
-static void test_full_says_so_first(void **state)
+/* The claims of one call succeed together or not at all. */
+static void test_full_cache_changes_nothing(void **state)
 {
 	struct fixture *f = *state;
 	uint32_t a = add(f, MANY), b = add(f, MANY), c;
@@ -484,7 +488,7 @@ static void test_full_says_so_first(void **state)
 	assert_false(sequences_have_room(f->s, both, 2));
 	assert_int_equal(sequences_claim(f->s, both, 2, &e), -ENOSPC);
 	assert_non_null(strstr(e.text, "2560 tokens"));
-	assert_non_null(strstr(e.text, "2592 was asked for"));
+	assert_non_null(strstr(e.text, "2592 was requested"));
 	assert_non_null(strstr(e.text, "0 sequences hold"));
 	assert_int_equal(sequences_free(f->s), SLOTS);
 	assert_int_equal(sequence_claimed(f->s, a), 0);
@@ -494,7 +498,7 @@ static void test_full_says_so_first(void **state)
 	sequence_grow(f->s, a, 41 * KV_RUN - 1);
 	sequence_settle(f->s, b);
 	assert_int_equal(sequences_free(f->s), 39 * KV_RUN);
-	/* Two that share a run need one more between them, not two. */
+	/* Two forks that share a run need one more run together, not two. */
 	append(f, b, 38 * KV_RUN);
 	c = add(f, a);
 	both[0] = (struct claim){ a, 41 * KV_RUN - 1, 41 * KV_RUN, true };
@@ -548,8 +552,8 @@ static void test_beyond_what_is_cached(void **state)
  */
 
 /*
- * Prompts of 200 that are forked, go on in turn and end, at most three quarters
- * of the cache in use: what a row sees lies in few spans.
+ * Prompts of 200 tokens that are forked, continue in turn and end, with at most
+ * three quarters of the cache in use: the slots that a row sees form few spans.
  */
 static void test_spans_stay_few(void **state)
 {
@@ -601,7 +605,8 @@ static void grow_to(struct fixture *f, uint32_t id, uint32_t length)
 	sequence_grow(f->s, id, length);
 }
 
-/* The one that became spare first goes, and only where room is wanted. */
+/* The sequence that became spare first is closed first, and only when room is
+ * needed. */
 static void test_spares(void **state)
 {
 	struct fixture *f = *state;
@@ -616,14 +621,14 @@ static void test_spares(void **state)
 		spare[i] = sequence_spare(f->s, id[i]);
 		assert_int_equal(sequence_spared(f->s, id[i]), spare[i]);
 	}
-	spare[0] = sequence_spare(f->s, id[0]); /* the last again */
+	spare[0] = sequence_spare(f->s, id[0]); /* now the most recent one */
 	assert_ok(sequence_open(f->s, &other, &e), &e);
 	assert_int_equal(sequence_spared(f->s, other), 0);
 	grow_to(f, other, (RUNS - 30) * KV_RUN);
 	for (uint32_t i = 0; i < 3; i++)
 		assert_int_equal(sequence_spared(f->s, id[i]), spare[i]);
 
-	/* A fork holds what its spare parent gives way with. */
+	/* A fork keeps the runs that it shares with its closed spare parent. */
 	assert_ok(sequence_fork(f->s, id[1], &fork, &e), &e);
 	assert_int_equal(sequence_spared(f->s, fork), 0);
 	grow_to(f, other, (RUNS - 30) * KV_RUN + 1);
@@ -641,7 +646,8 @@ static void test_spares(void **state)
 	assert_int_equal(sequences_free(f->s), 19 * KV_RUN);
 }
 
-/* An opening that finds none free, too; but no fork has its parent gone. */
+/* Opening a sequence also closes a spare when no number is free; a fork never
+ * closes its parent. */
 static void test_spares_by_number(void **state)
 {
 	struct fixture *f = *state;
@@ -669,7 +675,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_random_operations),
 	TEST(test_a_fork_copies_one_run),
 	TEST(test_whole_runs_are_not_copied),
-	TEST(test_full_says_so_first),
+	TEST(test_full_cache_changes_nothing),
 	TEST(test_ids),
 	TEST(test_beyond_what_is_cached),
 	TEST(test_spans_stay_few),

@@ -1,6 +1,6 @@
 /*
- * Sessions on a real device process (TANDEM_NPU; skipped without): what the
- * cache, logits and placement must give, whatever the cutting, and how a
+ * Sessions on a real device process (TANDEM_NPU; skipped without it): cache,
+ * logits and placement are correct for any division into passes, and how a
  * session ends.
  */
 #include "base/checked.h"
@@ -37,7 +37,8 @@ static void test_truncate(void **state)
 	prefill(f, t, 12);
 	forward(f, t + 20, NULL, 3);
 	same_bytes(session_hidden(f->s, 2), first, width, "row", 2);
-	session_truncate(f->s, SESSION_TEXT, 400); /* not longer */
+	/* longer than the text: no change */
+	session_truncate(f->s, SESSION_TEXT, 400);
 	assert_int_equal(session_length(f->s, SESSION_TEXT), 12);
 	pair_close(&f->s);
 }
@@ -55,17 +56,19 @@ static void test_full_context(void **state)
 	assert_int_equal(session_context(f->s), 19);
 	tokens(f, 8, t, 20);
 	assert_int_equal(
-		session_prefill(f->s, SESSION_TEXT, t, 20, &last, &e), -ENOSPC);
+		session_prefill(f->s, SESSION_TEXT, t, 20, NULL, &last, &e),
+		-ENOSPC);
 	assert_non_null(strstr(e.text, "--ctx"));
 	session_truncate(f->s, SESSION_TEXT, 0);
 	prefill(f, t, 19);
 	assert_int_equal(
-		session_continue(f->s, SESSION_TEXT, &one, 1, &e), -ENOSPC);
+		session_continue(f->s, SESSION_TEXT, &one, 1, NULL, &e),
+		-ENOSPC);
 	assert_int_equal(session_length(f->s, SESSION_TEXT), 19);
 	pair_close(&f->s);
 }
 
-/* A graph has no more rows than a batch may. */
+/* A graph has at most the rows of a batch. */
 static void test_rows_of_a_graph(void **state)
 {
 	static const struct {
@@ -99,7 +102,7 @@ static void test_context_of_a_model(void **state)
 	assert_int_equal(session_open(&f->s, f->model, &f->opts, &e), -EFBIG);
 	assert_non_null(strstr(e.text, "try --ctx"));
 	assert_non_null(strstr(e.text, "--precision f16-kv16"));
-	f->opts.precision = WIRE_F16_KV16; /* asked for already */
+	f->opts.precision = WIRE_F16_KV16; /* requested already */
 	assert_int_equal(session_open(&f->s, f->model, &f->opts, &e), -EFBIG);
 	assert_null(strstr(e.text, "--precision"));
 	f->s = NULL;
@@ -107,7 +110,7 @@ static void test_context_of_a_model(void **state)
 
 /* ---- logits -------------------------------------------------------- */
 
-/* Rows that are computed together and not all used. */
+/* Logits of several rows are computed together although not all are used. */
 static void test_logits_ahead(void **state)
 {
 	static const uint32_t together[] = { 0, 5, 2, 1, 7 },
@@ -174,7 +177,8 @@ static void test_logits_on_demand(void **state)
 	assert_int_equal(session_logits(f->s, 8, one, &e), -EINVAL);
 	pair_close(&f->s);
 
-	/* The hash is of the rows: the same again, the same hash. */
+	/* The hash depends on the rows alone: the same rows give the same
+	 * hash. */
 	open_session(f);
 	forward(f, t, NULL, 8);
 	for (uint32_t i = 0; i < 8; i++)
@@ -217,16 +221,16 @@ static void test_few_slots(void **state)
 	assert_int_equal(wide.blocks, 6);
 	assert_int_equal(wide.maps, 8);
 	assert_int_equal(wide.unmaps, 0);
-	f->opts.va_slots = 5; /* of six blocks three fit */
+	f->opts.va_slots = 5; /* three of six blocks fit */
 	assert_int_equal(run_hash(f, &narrow), want);
-	/* At the start 3; then of a cycle of 6 with 3 places, 4 or 3 miss. */
+	/* At the start 3; then in a cycle of 6 with 3 places, 4 or 3 misses. */
 	assert_in_range(narrow.maps, 2 + 3 + 6 * 3, 2 + 3 + 6 * 4);
 	f->opts.va_slots = 3;
 	assert_int_equal(run_hash(f, &narrow), want);
 	assert_int_equal(narrow.maps, 2 + 6 * 6);
 }
 
-/* 38 MiB of weights through a window of 16. */
+/* 38 MiB of weights in a window of 16. */
 static void test_small_window(void **state)
 {
 	struct fixture *f = *state;
@@ -267,15 +271,15 @@ static void test_block_larger_than_the_window(void **state)
 	if (!session_open(&f->s, f->model, &f->opts, &e)) {
 		const int32_t t = 1;
 
-		assert_true(
-			session_continue(f->s, SESSION_TEXT, &t, 1, &e) < 0);
+		assert_true(session_continue(
+				    f->s, SESSION_TEXT, &t, 1, NULL, &e) < 0);
 	}
 	assert_non_null(strstr(e.text, "tandem:weights0"));
 	assert_non_null(strstr(e.text, "16.0 MiB"));
 	assert_non_null(strstr(e.text, "--va-window"));
 }
 
-/* ---- the end of things --------------------------------------------- */
+/* ---- the end of a session ------------------------------------------------ */
 
 static void test_cancel(void **state)
 {
@@ -288,13 +292,13 @@ static void test_cancel(void **state)
 	open_session(f);
 	forward(f, &t, NULL, 1);
 	cancel = 1;
-	assert_int_equal(
-		session_continue(f->s, SESSION_TEXT, &t, 1, &e), -ECANCELED);
+	assert_int_equal(session_continue(f->s, SESSION_TEXT, &t, 1, NULL, &e),
+		-ECANCELED);
 	cancel = 0;
 	pair_close(&f->s);
 }
 
-/* The only child this process has. */
+/* The only child of this process. */
 static pid_t child_pid(void)
 {
 	char path[64], text[32] = "";
@@ -321,7 +325,7 @@ static void test_device_killed(void **state)
 	pid = child_pid();
 	kill(pid, SIGKILL);
 	began = clock_ns();
-	assert_int_equal(session_continue(f->s, SESSION_TEXT, &t, 1, &e),
+	assert_int_equal(session_continue(f->s, SESSION_TEXT, &t, 1, NULL, &e),
 		-ERR_DEVICE_LOST);
 	assert_in_range((clock_ns() - began) / 1000000, 0, 10000);
 	assert_non_null(strstr(e.text, "killed by signal 9"));

@@ -1,6 +1,7 @@
 /*
- * The phone's time of sessions of a flash image (TANDEM_NPU; skipped without):
- * that of a small simulation, to the picosecond, and the sum of its parts.
+ * The phone time of sessions of a flash image (TANDEM_NPU; skipped without it):
+ * equal to that of a small simulation, to the picosecond, and to the sum of its
+ * parts.
  */
 #include "base/err.h"
 #include "host/model/shapes.h"
@@ -14,15 +15,16 @@
 #include "tests/host/session/pair.h"
 #include "tests/host/session/stream_fixture.h"
 
-/* What engines that work one thing at a time make of it. */
+/* A simulation with engines that do one thing at a time. */
 struct simulation {
 	uint64_t cpu, npu, flash;
-	uint64_t ready[64]; /* reads in their order */
+	uint64_t ready[64]; /* end of each read, in order */
 	unsigned begun, used, streamed;
-	const char *lies; /* [LAYERS] what is a layer: memory's or flash's */
-	unsigned queue;   /* reads that flash has at work */
-	uint64_t before;  /* a read's first byte */
-	uint64_t layer[LAYERS]; /* to read, of the streamed ones */
+	/* [LAYERS]: m: the layer is in memory; f: on flash */
+	const char *place;
+	unsigned queue;         /* reads that flash handles at a time */
+	uint64_t before;        /* time to the first byte of a read */
+	uint64_t layer[LAYERS]; /* time to read each streamed layer */
 };
 
 static void begin_read(struct simulation *m, uint64_t from)
@@ -38,42 +40,43 @@ static void begin_read(struct simulation *m, uint64_t from)
 }
 
 /*
- * A pass: layer after layer, the first costs `first` on the NPU, the others
- * `next`. A streamed one waits for its read; when it is sent, the one before is
- * through, and the next read goes where that was.
+ * A pass: layer after layer, the first takes `first` on the NPU, the others
+ * `next`. A streamed layer waits for its read; when it is sent, the previous
+ * one is complete, and the next read uses that one's slot.
  */
 static void pass(struct simulation *m, uint64_t first, uint64_t next)
 {
 	uint64_t end[LAYERS];
 
 	for (unsigned l = 0; l < LAYERS; l++) {
-		bool streamed = m->lies[l] == 'f';
+		bool streamed = m->place[l] == 'f';
 		uint64_t ready = streamed ? m->ready[m->used++] : 0;
 
 		m->cpu = m->cpu > ready ? m->cpu : ready;
 		m->npu = m->npu > m->cpu ? m->npu : m->cpu;
 		m->npu += l ? next : first;
 		end[l] = m->npu;
-		if (l && m->lies[l - 1] == 'f')
+		if (l && m->place[l - 1] == 'f')
 			begin_read(m, end[l - 1]);
 	}
 	m->cpu = m->npu;
-	if (m->lies[LAYERS - 1] == 'f')
+	if (m->place[LAYERS - 1] == 'f')
 		begin_read(m, end[LAYERS - 1]);
 }
 
-/* A pass of one row that is not kept, so that all are the same. */
+/* A pass of one row that is not kept, so that all passes are equal. */
 static uint64_t phone_pass(struct fixture *f)
 {
 	const int32_t token = 3;
 	uint64_t before = session_phone_ps(f->s);
 	struct err e = { 0 };
 
-	assert_ok(session_continue(f->s, SESSION_TEXT, &token, 1, &e), &e);
+	assert_ok(
+		session_continue(f->s, SESSION_TEXT, &token, 1, NULL, &e), &e);
 	return session_phone_ps(f->s) - before;
 }
 
-/* Of a model of n layers, all in memory: each is a block. */
+/* Pass time of a model of n layers, all in memory; each is a block. */
 static uint64_t resident_pass(struct fixture *f, uint32_t n)
 {
 	struct model_file file = f->file;
@@ -92,10 +95,10 @@ static uint64_t resident_pass(struct fixture *f, uint32_t n)
 }
 
 static void simulate(
-	struct fixture *f, const char *lies, uint64_t first, uint64_t next)
+	struct fixture *f, const char *place, uint64_t first, uint64_t next)
 {
 	struct simulation m = {
-		.lies = lies,
+		.place = place,
 		.queue = (unsigned)f->soc.flash_queue,
 		.before = (uint64_t)(f->soc.flash_read_s * 1e12 + .5),
 	};
@@ -106,7 +109,7 @@ static void simulate(
 
 		price_flash(
 			&f->soc, image_file_layer(&f->image, l)->stored, &p);
-		if (lies[l] == 'f')
+		if (place[l] == 'f')
 			m.layer[m.streamed++] = p.total_ps;
 	}
 	for (unsigned i = 0; i < f->opts.stage_slots && m.streamed; i++)
@@ -115,7 +118,7 @@ static void simulate(
 	for (unsigned i = 0; i < 8; i++) {
 		uint64_t flash = m.flash;
 
-		if (i == 5) { /* flash reads ahead the while */
+		if (i == 5) { /* flash reads ahead during this work */
 			session_add_work_of(f->s, TRACE_PHONE_WORK, &host);
 			m.cpu += host.total_ps;
 		}
@@ -125,7 +128,7 @@ static void simulate(
 		pass(&m, first, next);
 		if (session_phone_ps(f->s) != m.cpu)
 			fail_msg("%s, %u slots, pass %u: %llu ps, not %llu",
-				lies, f->opts.stage_slots, i,
+				place, f->opts.stage_slots, i,
 				(unsigned long long)session_phone_ps(f->s),
 				(unsigned long long)m.cpu);
 	}
@@ -135,7 +138,7 @@ static void simulate(
 static void test_timeline(void **state)
 {
 	static const unsigned slots[] = { 2, 3, 5, 9 };
-	static const char *const lies[2][LAYERS + 1] = {
+	static const char *const place[2][LAYERS + 1] = {
 		{ "fffff", "mffff", "mmfff", "mmmff", "mmmmf", "mmmmm" },
 		{ "fffff", "mffff", "mfmff", "mfmmf", "mmmmf", "mmmmm" },
 	};
@@ -155,15 +158,15 @@ static void test_timeline(void **state)
 		for (unsigned budget = 0; budget <= LAYERS; budget++) {
 			f->opts.dram_share = .2 * budget + .01;
 			f->opts.resident_runs = 1;
-			simulate(f, lies[0][budget], first, next);
+			simulate(f, place[0][budget], first, next);
 			f->opts.resident_runs = 2;
-			simulate(f, lies[1][budget], first, next);
+			simulate(f, place[1][budget], first, next);
 		}
 	}
 }
 
-/* Several reads at work hide what each takes to begin, as many as there are
- * slots for; and no read takes less than its bytes. */
+/* Several reads at a time hide the start of each, for as many as there are
+ * slots; no read takes less time than its bytes. */
 static void test_queue(void **state)
 {
 	struct fixture *f = *state;
@@ -194,9 +197,8 @@ static void test_queue(void **state)
 	pair_close(&f->s);
 }
 
-/* Where nothing is read ahead a pass is reading and computing one behind the
- * other, flash has nothing left to do behind it, and what the host does between
- * passes is hidden by nothing. */
+/* Without reading ahead, a pass reads and computes in turn, flash is idle after
+ * the pass, and nothing hides the host's work between passes. */
 static void test_turns(void **state)
 {
 	struct fixture *f = *state;
@@ -228,7 +230,7 @@ static void test_turns(void **state)
 	}
 }
 
-/* A share of a read ahead takes that share out of the wait. */
+/* Reading part of a layer ahead shortens the wait by that part. */
 static void test_some_ahead(void **state)
 {
 	struct fixture *f = *state;
@@ -239,7 +241,7 @@ static void test_some_ahead(void **state)
 	open_models(f, 0);
 	assert_ok(soc_file_load(&f->soc, "tensor/soc/sd8gen3.soc", &e), &e);
 	f->opts.soc = &f->soc;
-	/* So that computing could hide all of it. */
+	/* So fast that computing could hide all of it. */
 	f->soc.flash_bytes_per_s = 1e12;
 	whole = resident_pass(f, LAYERS);
 	f->opts.dram_share = 0;
@@ -259,7 +261,7 @@ static void test_some_ahead(void **state)
 	}
 }
 
-/* Priced as the shape that runs, streamed layers cost what they cost. */
+/* Priced as the shape that runs, streamed layers cost the same. */
 static void test_as_what_runs(void **state)
 {
 	struct fixture *f = *state;
@@ -301,7 +303,8 @@ struct spent {
 	struct session_stats stats;
 };
 
-/* Twelve passes and the logits of each, one row and eight by turns. */
+/* Twelve passes with the logits of each, alternately of one row and of
+ * eight. */
 static struct spent spend(struct fixture *f)
 {
 	static float logits[8 * VOCAB];
@@ -316,8 +319,9 @@ static struct spent spend(struct fixture *f)
 
 		for (unsigned k = 0; k < 8; k++)
 			token[k] = token_at(9, i * 8 + k);
-		assert_ok(
-			session_continue(f->s, SESSION_TEXT, token, n, &e), &e);
+		assert_ok(session_continue(
+				  f->s, SESSION_TEXT, token, n, NULL, &e),
+			&e);
 		mid = session_phone_ps(f->s);
 		assert_ok(session_logits_range(f->s, 0, n, logits, &e), &e);
 		s.passes_ps += mid - from;
@@ -331,8 +335,8 @@ static struct spent spend(struct fixture *f)
 	return s;
 }
 
-/* With everything in memory there is nothing to overlap, and with nothing in
- * it a pass takes as long as flash or NPU at least. */
+/* With everything in memory there is nothing to overlap; with nothing in memory
+ * a pass takes at least the time of flash and that of the NPU. */
 static void test_sum_of_parts(void **state)
 {
 	struct fixture *f = *state;
@@ -369,7 +373,7 @@ static void test_sum_of_parts(void **state)
 	assert_int_equal(none.stats.price.counts.flash_bytes,
 		(12 * LAYERS + f->opts.stage_slots) *
 			image_file_layer(&f->image, 0)->stored);
-	/* All other work is the same. */
+	/* All other work is equal. */
 	assert_int_equal(none.stats.price.matrix_ps, all.stats.price.matrix_ps);
 	assert_int_equal(none.stats.price.cpu_ps, all.stats.price.cpu_ps);
 }

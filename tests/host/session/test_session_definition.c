@@ -1,6 +1,7 @@
 /*
- * Sessions on a real device process (TANDEM_NPU; skipped without) against the
- * model's definition: the logits of every architecture, whatever the cutting.
+ * Sessions on a real device process (TANDEM_NPU; skipped without it) compared
+ * with the model's definition: the logits of every architecture, for any
+ * division into passes.
  */
 #include "base/err.h"
 #include "host/model/model.h"
@@ -65,7 +66,7 @@ static void test_llama3_is_the_definition(void **state)
 	struct fixture *f = *state;
 
 	f->file.rope_freqs = true;
-	f->file.n_layer = 7; /* more than blocks: some have two */
+	f->file.n_layer = 7; /* more than blocks, so some blocks have two */
 	check_reference(f, WIRE_F32, 1e-4);
 }
 
@@ -95,7 +96,8 @@ static void put_mask(struct gguf_writer *w)
 	gguf_put_u32(w, "tokenizer.ggml.mask_token_id", 1);
 }
 
-/* The largest difference of n rows that see one another from the definition. */
+/* The largest difference from the definition over n rows that see one
+ * another. */
 static double masked_error(struct fixture *f, const int32_t *t, uint32_t n)
 {
 	uint32_t n_vocab = f->file.n_vocab;
@@ -116,7 +118,7 @@ static double masked_error(struct fixture *f, const int32_t *t, uint32_t n)
 	return most;
 }
 
-/* Also where a row's mask is longer than a word. */
+/* Also for masks longer than a word. */
 static void check_masked(struct fixture *f)
 {
 	static const uint32_t n[] = { 1, 2, 40, 64, 65, 100 };

@@ -1,8 +1,8 @@
 /*
- * Passes that leave rows behind in the middle (TANDEM_NPU; skipped without):
- * rows that go on have the states of a pass that leaves none, bit by bit;
- * those that do not cannot be used; and the cache behind both parts is that of
- * plain decoding, cycle after cycle, of models in memory and on flash.
+ * Passes that drop rows after the exit layer (TANDEM_NPU; skipped without it):
+ * rows that stay have the states of a pass that drops none, bit for bit;
+ * dropped rows cannot be used; and the cache before and after the exit layer is
+ * that of plain decoding, cycle after cycle, of models in memory and on flash.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -26,7 +26,7 @@ struct fixture {
 	struct image_file image;
 	struct session_opts opts;
 	struct session *s;
-	struct session *plain; /* decodes without trees, beside it */
+	struct session *plain; /* a second session that decodes without trees */
 };
 
 struct random_tree {
@@ -42,7 +42,7 @@ static int setup(void **state)
 	f->file.n_layer = LAYERS;
 	f->opts = session_defaults;
 	f->opts.threads = 1;
-	f->opts.spin_us = 50; /* tests have few processors */
+	f->opts.spin_us = 50; /* test machines have few processors */
 	f->opts.prefill_chunk = 16;
 	f->opts.decode_rows = TREE;
 	f->opts.context = 200;
@@ -69,7 +69,7 @@ static void open_models(struct fixture *f)
 	image_file_open(&f->image, f->model, 0);
 }
 
-/* One session beside, of the model file, without an exit. */
+/* Open a second session, of the model file, without an exit layer. */
 static void open_plain(struct fixture *f)
 {
 	struct session_opts opts = f->opts;
@@ -82,7 +82,7 @@ static void open_plain(struct fixture *f)
 	assert_ok(session_open(&f->plain, f->model, &opts, &e), &e);
 }
 
-/* ---- what is in memory, and where the exit is ----------------------- */
+/* ---- memory and exit layer ----------------------------------------------- */
 
 static const struct variant {
 	uint32_t exit_layers;
@@ -103,17 +103,17 @@ static void open_variant(struct fixture *f, unsigned i)
 	pair_open(&f->s, v->share < 2 ? f->image.model : f->model, &f->opts);
 }
 
-/* ---- trees and choices ---------------------------------------------- */
+/* ---- trees and choices --------------------------------------------------- */
 
 static uint32_t below(uint32_t n, uint64_t stream, uint64_t i)
 {
-	static uint64_t seed; /* asked for once: it is printed */
+	static uint64_t seed; /* read once, because it is printed */
 
 	seed = seed ? seed : harness_seed();
 	return (uint32_t)(rng_uniform(seed + 11, stream, i) * n);
 }
 
-/* Nodes hang from one of the three before them more often than not. */
+/* Parents are mostly one of the three previous nodes. */
 static void grow(struct random_tree *r, uint32_t n, uint64_t stream)
 {
 	r->n = n;
@@ -130,20 +130,22 @@ static void grow(struct random_tree *r, uint32_t n, uint64_t stream)
 	}
 }
 
-/* What the callbacks do, and what they saw. */
+/* Settings of the callbacks, and what they received. */
 struct hooked {
 	const struct random_tree *tree;
 	uint64_t stream;
-	uint32_t stays; /* of 100 rows whose parent stays */
+	/* percentage of rows with a kept parent that are kept */
+	uint32_t stays;
 	bool kept[TREE];
 	uint32_t n_kept;
 	unsigned calls, blocks;
-	unsigned fail_at; /* call of meanwhile; 0: none */
+	/* number of the call of meanwhile that fails; 0: none */
+	unsigned fail_at;
 	const uint32_t *bad;
 	uint32_t n_bad;
-	int code; /* of choose */
+	int code; /* return value of choose */
 	struct session *s;
-	float middle[TREE][WIDTH]; /* the states it was shown */
+	float middle[TREE][WIDTH]; /* the states passed to choose */
 };
 
 static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
@@ -203,7 +205,8 @@ static void prefill(struct session *s, uint64_t stream, uint32_t n)
 
 	for (uint32_t i = 0; i < n; i++)
 		token[i] = (int32_t)below(VOCAB, stream, i);
-	assert_ok(session_prefill(s, SESSION_TEXT, token, n, &last, &e), &e);
+	assert_ok(session_prefill(s, SESSION_TEXT, token, n, NULL, &last, &e),
+		&e);
 }
 
 static void same_state(const float *got, const float *want, unsigned row)
@@ -215,7 +218,7 @@ static void same_state(const float *got, const float *want, unsigned row)
 				(double)got[v], (double)want[v]);
 }
 
-/* Of the whole tree, by a pass that leaves none; nothing is kept. */
+/* States of the whole tree, by a pass that drops none; nothing is accepted. */
 static void whole_tree(struct fixture *f, const struct random_tree *r,
 	float (*state)[WIDTH], float (*logits)[VOCAB])
 {
@@ -274,8 +277,8 @@ static void check_prune(struct fixture *f, uint32_t n, uint32_t stays,
 	check_rows(f, &h, state, logits);
 	assert_int_equal(b.rows - a.rows, n);
 	assert_int_equal(b.upper_rows - a.upper_rows, h.n_kept);
-	/* Below the exit all rows are there: what it is shown depends on them
-	 * alone, not on what is dropped later. */
+	/* Before the exit layer all rows exist: their states do not depend on
+	 * which rows are dropped later. */
 	if (stays == 100) {
 		assert_int_equal(h.n_kept, n);
 	} else if (stays == 0) {
@@ -300,7 +303,7 @@ static void test_states(void **state)
 	}
 }
 
-/* The states shown at the exit are those of a model that ends there. */
+/* The states at the exit layer are those of a model that ends there. */
 static void test_states_in_the_middle(void **state)
 {
 	struct fixture *f = *state;
@@ -334,9 +337,9 @@ static void test_states_in_the_middle(void **state)
 	}
 }
 
-/* ---- the cache, over many cycles ------------------------------------- */
+/* ---- the cache over many cycles ------------------------------------------ */
 
-/* The way down to a row; returns its length. */
+/* The path to a row; returns its length. */
 static uint32_t path_to(
 	const struct random_tree *r, uint32_t row, uint32_t path[TREE])
 {
@@ -361,7 +364,7 @@ static uint32_t some_kept(const struct hooked *h, uint64_t stream)
 	}
 }
 
-/* Plain decoding of the path has the states that the rows had. */
+/* Plain decoding of the path must have the states of the rows. */
 static void follow(struct fixture *f, const struct random_tree *r,
 	const uint32_t *path, uint32_t n)
 {
@@ -369,7 +372,7 @@ static void follow(struct fixture *f, const struct random_tree *r,
 
 	for (uint32_t k = 0; k < n; k++) {
 		assert_ok(session_continue(f->plain, SESSION_TEXT,
-				  &r->token[path[k]], 1, &e),
+				  &r->token[path[k]], 1, NULL, &e),
 			&e);
 		same_state(session_hidden(f->s, path[k]),
 			session_hidden(f->plain, 0), path[k]);
@@ -449,7 +452,7 @@ static void test_cycles(void **state)
 	}
 }
 
-/* The device sees what the CPU moved, in every part of the cache. */
+/* The device reads what the CPU moved, in every part of the cache. */
 static void test_cycles_of_a_strict_device(void **state)
 {
 	struct fixture *f = *state;
@@ -503,9 +506,9 @@ static void test_smaller_graphs(void **state)
 	pair_close(&f->s);
 }
 
-/* ---- what ends a pass ---------------------------------------------------- */
+/* ---- errors during a pass ------------------------------------------------ */
 
-/* The session goes on as if nothing had been. */
+/* The session continues as if the pass had not been. */
 static void still_usable(struct fixture *f, uint64_t stream)
 {
 	prefill(f->plain, stream, 3);
@@ -550,7 +553,7 @@ static void test_bad_choices(void **state)
 				.code = bad[i].code };
 			assert_int_equal(forward_with(f, &h, &e), bad[i].want);
 			assert_int_equal(e.code, bad[i].want);
-			/* Nothing is there to be used or kept. */
+			/* No row can be used or accepted. */
 			assert_int_equal(
 				session_logits(f->s, 0, logits, &e), -EINVAL);
 			assert_int_equal(
@@ -563,8 +566,8 @@ static void test_bad_choices(void **state)
 	}
 }
 
-/* An error in the middle ends the pass; at whichever block, and with whatever
- * under way. */
+/* An error in the callback ends the pass, at any block and with any requests in
+ * flight. */
 static void test_meanwhile_ends_it(void **state)
 {
 	struct fixture *f = *state;
@@ -586,7 +589,7 @@ static void test_meanwhile_ends_it(void **state)
 			assert_int_equal(forward_with(f, &h, &e), -ENOLINK);
 			assert_int_equal(h.blocks, at);
 			assert_int_equal(h.calls, at > variants[v].exit_layers);
-			if (at == 2) /* and once more at once */
+			if (at == 2) /* and once more directly after */
 				assert_int_equal(
 					forward_with(f, &h, &e), -ENOLINK);
 			still_usable(f, 60000 + 100 * v + 10 * at);

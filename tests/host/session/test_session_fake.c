@@ -1,9 +1,9 @@
 /*
- * Sessions on a device that the test computes itself (tests/host/npu/
- * fake_device.h), without a process: what they compute is the definition's,
- * whatever the window holds and wherever layers come from; a device that is
- * lost is replaced by another in mid-text; and what a device may not compute or
- * answer ends in an error that names it.
+ * Sessions on a device that the test computes itself
+ * (tests/host/npu/fake_device.h), without a process: results are those of the
+ * definition, for every window size and every source of layers; a lost device
+ * is replaced in the middle of a text; and invalid results and answers of a
+ * device are errors that name it.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -90,10 +90,12 @@ static void close_session(struct fixture *f)
 	f->s = NULL;
 }
 
-/* Tokens [from, from + n) behind those before, and the logits of each. */
+/* Compute tokens [from, from + n) after those before, and the logits of
+ * each. */
 static int forward(struct fixture *f, uint32_t from, uint32_t n, struct err *e)
 {
-	int ret = session_continue(f->s, SESSION_TEXT, &f->token[from], n, e);
+	int ret = session_continue(
+		f->s, SESSION_TEXT, &f->token[from], n, NULL, e);
 
 	if (!ret)
 		ret = session_logits_range(f->s, 0, n, f->got[from], e);
@@ -111,7 +113,8 @@ static void go_on(struct fixture *f, uint32_t from, uint32_t to)
 	}
 }
 
-/* float32 logits of a double's; the sums of both are exact to far less. */
+/* float32 logits of double-precision ones; the errors of both sums are far
+ * below the bound. */
 static void check_reference(struct fixture *f)
 {
 	ref_logits(f->model->gguf, &f->file, f->token, TEXT, f->want[0]);
@@ -123,7 +126,7 @@ static void check_reference(struct fixture *f)
 					f->want[i][v]);
 }
 
-/* ---- what is computed ---------------------------------------------------- */
+/* ---- results ------------------------------------------------------------- */
 
 static void test_is_the_definition(void **state)
 {
@@ -142,7 +145,7 @@ static void test_is_the_definition(void **state)
 	assert_int_equal(f->fake.reached, 1);
 }
 
-/* Fewer slots than blocks: they come and go, and the logits stay. */
+/* Fewer slots than blocks: blocks are swapped, the logits stay the same. */
 static void test_few_slots(void **state)
 {
 	struct fixture *f = *state;
@@ -171,7 +174,7 @@ static void open_image(struct fixture *f)
 	f->opts.layout = LAYOUT_UNSAID;
 }
 
-/* Layers that are not in memory, through every number of slots. */
+/* Layers that are not in memory, with every number of slots. */
 static void test_streamed(void **state)
 {
 	struct fixture *f = *state;
@@ -193,8 +196,8 @@ static void test_streamed(void **state)
 	}
 }
 
-/* What is read ahead goes on while the host works and says so, and not while it
- * does not. */
+/* Reading ahead continues while the host works and reports it, and not while it
+ * is idle. */
 static void test_reads_on_while_the_host_works(void **state)
 {
 	static const struct timespec ms = { .tv_nsec = 1000000 };
@@ -209,9 +212,11 @@ static void test_reads_on_while_the_host_works(void **state)
 	f->opts.stage_slots = 4;
 	open_session(f, f->image.model);
 	go_on(f, 0, 1);
-	assert_ok(session_continue(f->s, SESSION_TEXT, f->token, 1, &e), &e);
+	assert_ok(session_continue(f->s, SESSION_TEXT, f->token, 1, NULL, &e),
+		&e);
 	session_stats(f->s, &idle);
-	/* The layers are alike; so many slots are filled behind the pass. */
+	/* The layers are equal, so this many slots are filled after the
+	 * pass. */
 	all = idle.staging.bytes_used / idle.staging.layers_used *
 		(idle.staging.layers_used + f->opts.stage_slots);
 	for (unsigned i = 0; i < 50; i++)
@@ -230,7 +235,7 @@ static void test_reads_on_while_the_host_works(void **state)
 }
 
 /* A second model on the same device. */
-static void test_beside(void **state)
+static void test_second_model(void **state)
 {
 	struct fixture *f = *state;
 	struct session *first;
@@ -250,8 +255,8 @@ static void test_beside(void **state)
 
 /* ---- a device that is lost ----------------------------------------------- */
 
-/* Wherever it is lost: another one takes over, and what comes is what would
- * have come. */
+/* Wherever the device is lost: a new one takes over, and the results are the
+ * same. */
 static void check_losses(struct fixture *f, const struct model *m)
 {
 	unsigned lost = 0;
@@ -272,7 +277,8 @@ static void check_losses(struct fixture *f, const struct model *m)
 				continue;
 			}
 			assert_int_equal(ret, -ERR_DEVICE_LOST);
-			/* And again, for as long as there is none. */
+			/* The same again, as long as there is no other
+			 * device. */
 			assert_int_equal(forward(f, at, n, &e), ret);
 			assert_ok(reattach(f->s, &e), &e);
 			lost++;
@@ -291,7 +297,7 @@ static void test_lost(void **state)
 	check_losses(f, f->model);
 }
 
-/* With blocks that come and go. */
+/* With blocks that are swapped. */
 static void test_lost_in_a_small_window(void **state)
 {
 	struct fixture *f = *state;
@@ -300,7 +306,7 @@ static void test_lost_in_a_small_window(void **state)
 	check_losses(f, f->model);
 }
 
-/* While layers are on their way from flash into slots that it reads. */
+/* While layers are being read from flash into slots. */
 static void test_lost_while_streaming(void **state)
 {
 	struct fixture *f = *state;
@@ -316,7 +322,7 @@ static void count_notice(void *arg, const char *sentence)
 	++*(unsigned *)arg;
 }
 
-/* And where that is the session's own business, nothing is seen of it. */
+/* Where the session restarts the device itself, the caller sees no loss. */
 static void check_replaced(struct fixture *f, const struct model *m)
 {
 	unsigned notices = 0, reached = 0;
@@ -356,7 +362,7 @@ static void test_replaced(void **state)
 	check_replaced(f, f->image.model);
 }
 
-/* Two on one device: whichever finds the loss, both go on. */
+/* Two sessions on one device: whichever finds the loss, both continue. */
 static void test_replaced_beside(void **state)
 {
 	struct fixture *f = *state;
@@ -388,7 +394,7 @@ static void test_replaced_beside(void **state)
 	f->s = first;
 }
 
-/* One loss more than is allowed. */
+/* One loss more than allowed. */
 static void test_replaced_too_often(void **state)
 {
 	struct fixture *f = *state;
@@ -440,7 +446,7 @@ static void test_liars_are_lost(void **state)
 	open_session(f, f->model);
 }
 
-/* The device that is reached instead has less room, or is none. */
+/* The new device has less room, or does not exist. */
 static void test_lost_for_good(void **state)
 {
 	struct fixture *f = *state;
@@ -461,7 +467,7 @@ static void test_lost_for_good(void **state)
 	check_reference(f);
 }
 
-/* ---- what a device may not compute or answer ----------------------------- */
+/* ---- invalid results and answers ----------------------------------------- */
 
 static float poison;
 static uint32_t poisoned_row, poisoned_runs;
@@ -473,7 +479,7 @@ static void spoil(struct fake *f, float *hidden, uint32_t rows, uint32_t n)
 	hidden[poisoned_row % rows * n + 5] = poison;
 }
 
-/* Of the last block; before it, the layers carry it on. */
+/* The states of the last block; earlier ones are passed on by the layers. */
 static void test_states_that_are_no_numbers(void **state)
 {
 	static const float bad[] = { NAN, INFINITY, -INFINITY };
@@ -489,8 +495,8 @@ static void test_states_that_are_no_numbers(void **state)
 			poison = bad[i];
 			poisoned_row = 2;
 			poisoned_runs = block;
-			assert_ok(session_continue(
-					  f->s, SESSION_TEXT, f->token, 4, &e),
+			assert_ok(session_continue(f->s, SESSION_TEXT, f->token,
+					  4, NULL, &e),
 				&e);
 			assert_int_equal(
 				session_logits(f->s, 2, logits, &e), -EPROTO);
@@ -498,7 +504,7 @@ static void test_states_that_are_no_numbers(void **state)
 			assert_int_equal(
 				session_logits_range(f->s, 0, 4, f->got[0], &e),
 				-EPROTO);
-			/* A row before it never saw it. */
+			/* An earlier row does not depend on the invalid one. */
 			assert_ok(session_logits(f->s, 1, logits, &e), &e);
 		}
 	}
@@ -508,11 +514,11 @@ static void test_states_that_are_no_numbers(void **state)
 
 static int keep_all(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 {
-	fail_msg("asked to choose among states that are none");
+	fail_msg("choose was called with invalid states");
 	return 0;
 }
 
-/* Nobody is asked to choose by them in the middle of a pass either. */
+/* Nor is choose called with invalid states at the exit layer. */
 static void test_states_at_the_exit(void **state)
 {
 	struct fixture *f = *state;
@@ -529,8 +535,7 @@ static void test_states_at_the_exit(void **state)
 	poison = NAN;
 	poisoned_row = 3;
 	poisoned_runs = 3;
-	assert_int_equal(
-		session_forward_with(f->s, &rows, &hooks, &e), -EPROTO);
+	assert_int_equal(session_forward(f->s, &rows, &hooks, &e), -EPROTO);
 	assert_non_null(strstr(e.text, "finite: row 3"));
 	go_on(f, 0, TEXT);
 	check_reference(f);
@@ -558,8 +563,8 @@ static void answers_another(
 		a->done.op = WIRE_NOP;
 }
 
-/* Whichever request it is, of opening and of passes: an error, and none of the
- * text that follows. */
+/* A forged answer to any request, when opening and in passes: an error, and no
+ * further text. */
 static void test_forged_at_any_request(void **state)
 {
 	static const struct {
@@ -571,7 +576,7 @@ static void test_forged_at_any_request(void **state)
 		{ answers_nothing, { "the fake device", "the fake device" } },
 		{ answers_another,
 			{ "answers operation 1 (nop)",
-				"which is not under way" } },
+				"which is not in flight" } },
 	};
 	struct fixture *f = *state;
 
@@ -606,7 +611,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_few_slots),
 	TEST(test_streamed),
 	TEST(test_reads_on_while_the_host_works),
-	TEST(test_beside),
+	TEST(test_second_model),
 	TEST(test_lost),
 	TEST(test_lost_in_a_small_window),
 	TEST(test_lost_while_streaming),

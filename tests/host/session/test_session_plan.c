@@ -1,6 +1,6 @@
 /*
- * What a session will be, from a model and options alone: no device, no buffer,
- * no thread.
+ * The plan of a session, from a model and options alone, without device, buffer
+ * or thread.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -69,7 +69,7 @@ static void refused(struct fixture *f, int code, const char *says)
 
 	assert_int_equal(session_plan(&f->plan, m, &f->opts, &e), code);
 	if (!strstr(e.text, says))
-		fail_msg("'%s' does not say '%s'", e.text, says);
+		fail_msg("'%s' does not contain '%s'", e.text, says);
 }
 
 static void check_graphs(struct fixture *f, const uint32_t *rows, uint32_t n)
@@ -94,7 +94,7 @@ static void test_graphs(void **state)
 	check_graphs(f, (uint32_t[]){ 8, 16, 32, 64, 128 }, 5);
 	f->opts.decode_rows = 200;
 	check_graphs(f, (uint32_t[]){ 8, 16, 32, 64, 128, 200 }, 6);
-	/* No graph has more rows than there are tokens. */
+	/* No graph has more rows than the context has tokens. */
 	f->opts.context = 100;
 	f->opts.smaller_graphs = false;
 	check_graphs(f, (uint32_t[]){ 100, 128 }, 2);
@@ -113,10 +113,10 @@ static void test_graphs(void **state)
 static void test_context(void **state)
 {
 	struct fixture *f = *state;
-	/* 2 heads of 8 values in float32, keys and values, of a layer. */
+	/* 2 heads of 8 values in float32, keys and values, of one layer. */
 	uint64_t token = 2ull * LAYERS * 64;
 
-	assert_int_equal(plan_of(f)->context, 256); /* the model's own */
+	assert_int_equal(plan_of(f)->context, 256); /* the model's own limit */
 	assert_int_equal(f->plan.kv_stride, 64);
 	assert_int_equal(f->plan.kv_bytes, 256 * token);
 	f->opts.context_need = 40;
@@ -134,7 +134,7 @@ static void test_context(void **state)
 	refused(f, -EFBIG, "larger --va-window");
 }
 
-/* The prompt once, and of each other sequence a tail. */
+/* The prompt once, and the own tokens of each other sequence. */
 static void test_tails(void **state)
 {
 	struct fixture *f = *state;
@@ -147,7 +147,7 @@ static void test_tails(void **state)
 	assert_int_equal(plan_of(f)->slots, 736); /* 200 + 5 * (40 + 64) */
 	f->opts.slots = 320;
 	assert_int_equal(plan_of(f)->slots, 320);
-	/* No more than half of the window, and not less than the context. */
+	/* At most half of the window, and at least the context. */
 	f->opts.slots = 0;
 	f->opts.va_window = 500 * token * 2;
 	assert_int_equal(plan_of(f)->slots, 480);
@@ -157,7 +157,7 @@ static void test_tails(void **state)
 	assert_int_equal(plan_of(f)->slots, 224);
 }
 
-/* As much context as the buffer holds is as many whole runs as it does. */
+/* The context that a buffer holds is a whole number of runs. */
 static void test_context_of_many(void **state)
 {
 	struct fixture *f = *state;
@@ -172,7 +172,7 @@ static void test_context_of_many(void **state)
 	assert_int_equal(f->plan.slots, f->plan.context);
 }
 
-/* None stays: what holds any layer. */
+/* No layer stays in memory: a slot holds any layer. */
 static const struct residency none = { LAYERS, 0, 1 };
 
 static void test_what_stays(void **state)
@@ -194,7 +194,7 @@ static void test_what_stays(void **state)
 	assert_int_equal(plan_of(f)->resident, 5);
 	assert_int_equal(f->plan.stage_slots, 3);
 	assert_true(f->plan.output_stays);
-	/* Of a size the slots are part. */
+	/* The slots are part of the given size. */
 	slot = weights_head_bytes(f->model) + align_up(layer, 4096);
 	f->opts.dram_bytes = 3 * slot + 2 * layer;
 	assert_int_equal(plan_of(f)->resident, 2);
@@ -218,7 +218,8 @@ static void test_what_stays(void **state)
 	f->opts.dram_bytes = 2 * slot - 1;
 	refused(f, -EINVAL, "at least two slots");
 	f->opts.stage_parts = 0;
-	/* None where all layers fit; the output matrix comes behind those. */
+	/* No slots where all layers fit; the output matrix comes after the
+	 * layers. */
 	f->opts.dram_bytes = LAYERS * layer;
 	assert_int_equal(plan_of(f)->resident, LAYERS);
 	assert_true(f->plan.output_stays);
@@ -239,10 +240,10 @@ static void check_left(struct fixture *f, uint64_t bytes, const char *says)
 
 	assert_int_equal(ret, says ? -ENOMEM : 0);
 	if (says && !strstr(e.text, says))
-		fail_msg("'%s' does not say '%s'", e.text, says);
+		fail_msg("'%s' does not contain '%s'", e.text, says);
 }
 
-/* All that is needed beside weights is 32 MiB, the cache and the rows'. */
+/* Beside weights, all that is needed is 32 MiB, the cache and the rows'. */
 static void test_memory_left(void **state)
 {
 	struct fixture *f = *state;
@@ -289,19 +290,20 @@ static void test_buffers(void **state)
 	refused(f, -EINVAL, "no exit after layer 20 of a model of 20 layers");
 }
 
-/* Where layers lie by the plan, in memory or on flash. */
-static void check_lies(const struct session_plan *p, const char *lies)
+/* Check which layers the plan puts in memory (m) and on flash (f). */
+static void check_layers(const struct session_plan *p, const char *place)
 {
 	const struct residency r = session_plan_residency(p, LAYERS);
 
 	for (uint32_t l = 0; l < LAYERS; l++)
-		if (residency_streams(&r, l) != (lies[l] == 'f'))
-			fail_msg("layer %u of %s", l, lies);
-	assert_int_equal(residency_first(&r), strcspn(lies, "f"));
+		if (residency_streams(&r, l) != (place[l] == 'f'))
+			fail_msg("layer %u of %s", l, place);
+	assert_int_equal(residency_first(&r), strcspn(place, "f"));
 }
 
-/* Each layer once, first those in memory, each kind in order; none beyond the
- * limit but alone; a block begins where a pass may end. */
+/* Each layer once, first those in memory, each kind in order; no block above
+ * the limit unless it is a single layer; a block begins where a pass may
+ * end. */
 static void check_blocks(struct fixture *f, uint32_t want)
 {
 	const struct model *m = f->image.model ? f->image.model : f->model;
@@ -345,7 +347,7 @@ static void test_blocks(void **state)
 		check_blocks(f, n);
 	}
 	f->opts.weight_buffers = session_defaults.weight_buffers;
-	/* The cache and the activations take all: every layer for itself. */
+	/* Cache and activations take all room: every layer is a block. */
 	f->opts.context = 64;
 	f->opts.va_window = 1 << 18;
 	check_blocks(f, LAYERS);
@@ -353,22 +355,22 @@ static void test_blocks(void **state)
 	image_file_open(&f->image, f->model, 0);
 	f->opts.dram_share = .5;
 	check_blocks(f, 6 + LAYERS / 2);
-	check_lies(&f->plan, "mfmmffmmffmfmmffmmff");
+	check_layers(&f->plan, "mfmmffmmffmfmmffmmff");
 	f->opts.exit_layers = 13;
 	check_blocks(f, 7 + LAYERS / 2);
 	f->opts.exit_layers = 0;
 	f->opts.resident_runs = 1;
 	check_blocks(f, 6 + LAYERS / 2);
-	check_lies(&f->plan, "mmmmmmmmmmffffffffff");
+	check_layers(&f->plan, "mmmmmmmmmmffffffffff");
 	f->opts.resident_runs = 64;
 	check_blocks(f, LAYERS);
-	check_lies(&f->plan, "mfmfmfmfmfmfmfmfmfmf");
+	check_layers(&f->plan, "mfmfmfmfmfmfmfmfmfmf");
 	f->opts.resident_runs = 3;
 	check_blocks(f, 6 + LAYERS / 2);
-	check_lies(&f->plan, "mmmfffmmmfffmmmmffff");
+	check_layers(&f->plan, "mmmfffmmmfffmmmmffff");
 	f->opts.dram_share = .9;
 	check_blocks(f, 6 + 2);
-	check_lies(&f->plan, "mmmmmmmmmfmmmmmmmmmf");
+	check_layers(&f->plan, "mmmmmmmmmfmmmmmmmmmf");
 }
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)

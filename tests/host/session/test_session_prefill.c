@@ -1,7 +1,6 @@
 /*
- * Logits behind a prompt's tokens, computed while it is read: the bits that
- * reading it token by token gives, of the tokens that were wanted and of no
- * others, in their order.
+ * Logits after each token of a prompt, computed while it is read: the same bits
+ * as reading it token by token, for the requested tokens only, in order.
  */
 #include "base/err.h"
 #include "host/session/session.h"
@@ -15,8 +14,8 @@
 
 struct reader {
 	const float *want; /* [TOKENS][n_vocab] */
-	size_t n_vocab, asked, every;
-	size_t next; /* token to come */
+	size_t n_vocab, calls, every;
+	size_t next; /* next token expected */
 	size_t n;
 };
 
@@ -24,8 +23,8 @@ static bool wants(void *arg, size_t at)
 {
 	struct reader *r = arg;
 
-	assert_int_equal(at, r->asked);
-	r->asked++;
+	assert_int_equal(at, r->calls);
+	r->calls++;
 	return at % r->every == 0;
 }
 
@@ -51,12 +50,12 @@ static void check_read(struct fixture *f, const int32_t *t, struct reader r)
 
 	session_truncate(f->s, SESSION_TEXT, 0);
 	session_stats(f->s, &before);
-	assert_ok(session_prefill_with(
+	assert_ok(session_prefill(
 			  f->s, SESSION_TEXT, t, TOKENS, &reader, &last, &e),
 		&e);
 	session_stats(f->s, &after);
 	assert_int_equal(last, (TOKENS - 1) % f->opts.prefill_chunk);
-	assert_int_equal(r.asked, TOKENS);
+	assert_int_equal(r.calls, TOKENS);
 	assert_int_equal(r.n, (TOKENS + r.every - 1) / r.every);
 	assert_int_equal(after.logits_rows - before.logits_rows, r.n);
 	assert_int_equal(session_length(f->s, SESSION_TEXT), TOKENS);

@@ -1,8 +1,9 @@
 /*
- * Sequences of sessions on a real device process (TANDEM_NPU; skipped without):
- * many in one pass compute what each alone does, bit by bit; forks are lazy;
- * what is cached can be read and written by the host; a full cache changes
- * nothing; and rows are left behind in the middle of many as of one.
+ * Several sequences of sessions on a real device process (TANDEM_NPU; skipped
+ * without it): one pass of many computes bit for bit what each alone does;
+ * forks copy nothing until they are written; the host can read and write cached
+ * values; a full cache changes nothing; and rows can be dropped after the exit
+ * layer for several sequences as for one.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -18,7 +19,7 @@
 #define VOCAB  96
 #define MANY   64
 #define STEPS  3
-#define ROWS   3 /* of a sequence in a pass, at most */
+#define ROWS   3 /* greatest number of rows of a sequence in a pass */
 #define PROMPT 37
 
 static uint32_t fork_of(struct session *s, uint32_t parent)
@@ -42,7 +43,7 @@ static void truncate_to(struct session *s, uint32_t length)
 
 /* ---- many in one pass ---------------------------------------------------- */
 
-/* A chain of 1 to 3 rows a step, other ones of each sequence. */
+/* A chain of 1 to 3 rows per step, different for each sequence. */
 static uint32_t chain(
 	const struct fixture *f, uint32_t id, unsigned step, int32_t *token)
 {
@@ -52,7 +53,7 @@ static uint32_t chain(
 
 static float result[STEPS][MANY][ROWS][VOCAB];
 
-/* One pass a step for all sequences, their rows one of each in turn. */
+/* One pass per step for all sequences, with their rows interleaved. */
 static void run_together(struct fixture *f, unsigned step)
 {
 	static struct row row[MANY * ROWS];
@@ -71,7 +72,7 @@ static void run_together(struct fixture *f, unsigned step)
 				.parent = k ? last[id] : -1 };
 			last[id] = (int32_t)rows.n++;
 		}
-	assert_ok(session_forward(f->s, &rows, &e), &e);
+	assert_ok(session_forward(f->s, &rows, NULL, &e), &e);
 	assert_ok(session_logits_range(f->s, 0, rows.n, logits[0], &e), &e);
 	for (uint32_t i = 0; i < rows.n; i++) {
 		uint32_t id = row[i].sequence;
@@ -95,7 +96,8 @@ static void run_alone(struct fixture *f, struct session *alone, uint32_t id)
 	for (unsigned step = 0; step < STEPS; step++) {
 		uint32_t n = chain(f, id, step, token);
 
-		assert_ok(session_continue(alone, SESSION_TEXT, token, n, &e),
+		assert_ok(session_continue(
+				  alone, SESSION_TEXT, token, n, NULL, &e),
 			&e);
 		for (uint32_t k = 0; k < n; k++) {
 			assert_ok(session_logits(alone, k, logits, &e), &e);
@@ -128,15 +130,15 @@ static void check_many(struct fixture *f, enum wire_precision precision,
 	f->opts.slots = 2 * KV_RUN * (MANY + 1);
 	open_session(f);
 	tokens(f, 1, prompt, PROMPT);
-	assert_ok(
-		session_prefill(alone, SESSION_TEXT, prompt, PROMPT, &last, &e),
+	assert_ok(session_prefill(
+			  alone, SESSION_TEXT, prompt, PROMPT, NULL, &last, &e),
 		&e);
 	prefill(f, prompt, PROMPT);
 	for (uint32_t id = 1; id < MANY; id++)
 		assert_int_equal(fork_of(f->s, id / 2), id);
 	for (unsigned step = 0; step < STEPS; step++)
 		run_together(f, step);
-	/* The last to go on had the run alone. */
+	/* The last fork to continue owned the run alone. */
 	session_stats(f->s, &st);
 	assert_int_equal(st.copied_runs, MANY - 1);
 	for (uint32_t id = 0; id < MANY; id++)
@@ -184,10 +186,12 @@ static void test_a_thousand_forks_cost_nothing(void **state)
 		assert_int_equal(fork_of(f->s, SESSION_TEXT), i);
 	assert_int_equal(copied(f), 0);
 	for (uint32_t i = 1; i <= 3; i++) {
-		assert_ok(session_continue(f->s, 300 * i, prompt, 1, &e), &e);
+		assert_ok(session_continue(f->s, 300 * i, prompt, 1, NULL, &e),
+			&e);
 		assert_int_equal(copied(f), i);
 		assert_ok(session_accept(f->s, 300 * i, NULL, 1, &e), &e);
-		assert_ok(session_continue(f->s, 300 * i, prompt, 1, &e), &e);
+		assert_ok(session_continue(f->s, 300 * i, prompt, 1, NULL, &e),
+			&e);
 		assert_int_equal(copied(f), i);
 		assert_ok(session_accept(f->s, 300 * i, NULL, 1, &e), &e);
 	}
@@ -196,7 +200,7 @@ static void test_a_thousand_forks_cost_nothing(void **state)
 	pair_close(&f->s);
 }
 
-/* A fork between a pass and what is accepted of it has what was before. */
+/* A fork between a pass and its accept has the state before the pass. */
 static void test_fork_before_accept(void **state)
 {
 	struct fixture *f = *state;
@@ -216,12 +220,12 @@ static void test_fork_before_accept(void **state)
 	forward(f, t + 23, NULL, 2);
 	memcpy(want, session_hidden(f->s, 1), width);
 	assert_int_equal(length_of(f, id), 20);
-	assert_ok(session_continue(f->s, id, t + 30, 5, &e), &e);
+	assert_ok(session_continue(f->s, id, t + 30, 5, NULL, &e), &e);
 	assert_ok(session_accept(f->s, id, NULL, 5, &e), &e);
 	forward(f, t + 23, NULL, 2);
 	same_bytes(session_hidden(f->s, 1), want, width, "row", 1);
 	session_truncate(f->s, id, 20);
-	assert_ok(session_continue(f->s, id, t + 20, 5, &e), &e);
+	assert_ok(session_continue(f->s, id, t + 20, 5, NULL, &e), &e);
 	same_bytes(session_hidden(f->s, 4), want, width, "row", 4);
 	free(want);
 	pair_close(&f->s);
@@ -251,27 +255,27 @@ static void test_full_cache(void **state)
 	prefill(f, t, 70);
 	id = fork_of(f->s, SESSION_TEXT);
 	session_stats(f->s, &a);
-	assert_int_equal(session_continue(f->s, id, t, 1, &e), -ENOSPC);
+	assert_int_equal(session_continue(f->s, id, t, 1, NULL, &e), -ENOSPC);
 	assert_non_null(strstr(e.text, "cache of 96 tokens is full"));
-	assert_non_null(strstr(e.text, "for 32 was asked"));
+	assert_non_null(strstr(e.text, "for 32 was requested"));
 	assert_non_null(strstr(e.text, "room for 0"));
 	assert_non_null(strstr(e.text, "2 sequences hold"));
-	assert_int_equal(session_continue(f->s, id, t, 21, &e), -ENOSPC);
+	assert_int_equal(session_continue(f->s, id, t, 21, NULL, &e), -ENOSPC);
 	assert_non_null(strstr(e.text, "context of 90 tokens is full: 70 are"));
 	session_stats(f->s, &b);
-	assert_memory_equal(&a, &b, sizeof(a)); /* nothing was even asked */
+	assert_memory_equal(&a, &b, sizeof(a)); /* no request was sent */
 	assert_int_equal(length_of(f, id), 70);
 	assert_int_equal(session_accept(f->s, id, path, 1, &e), -EINVAL);
 	session_remove(f->s, SESSION_TEXT);
-	assert_ok(session_continue(f->s, id, t, 20, &e), &e);
+	assert_ok(session_continue(f->s, id, t, 20, NULL, &e), &e);
 	assert_int_equal(copied(f), 0);
 	pair_close(&f->s);
 }
 
-/* ---- keys and values for the host ---------------------------------------- */
+/* ---- keys and values read and written by the host ------------------------ */
 
-/* What another text left in the cache, put in place of one's own: the device
- * goes on as behind that text. */
+/* Entries computed for another text are written into the cache: the device
+ * continues as after that text. */
 static void check_transplant(struct fixture *f, enum coherence coherence)
 {
 	enum { N = 50 };
@@ -291,7 +295,7 @@ static void check_transplant(struct fixture *f, enum coherence coherence)
 	tokens(f, 6, other, N);
 	prefill(f, t, N);
 	assert_ok(session_add(f->s, &id, &e), &e);
-	assert_ok(session_prefill(f->s, id, other, N, &last, &e), &e);
+	assert_ok(session_prefill(f->s, id, other, N, NULL, &last, &e), &e);
 	forward(f, other, NULL, 2);
 	memcpy(want, session_hidden(f->s, 1), width);
 	fork_of(f->s, id); /* so that writing copies */
@@ -306,7 +310,7 @@ static void check_transplant(struct fixture *f, enum coherence coherence)
 			&e);
 	}
 	assert_int_equal(copied(f), 2);
-	assert_ok(session_continue(f->s, id, other, 2, &e), &e);
+	assert_ok(session_continue(f->s, id, other, 2, NULL, &e), &e);
 	same_bytes(session_hidden(f->s, 1), want, width, "row", 1);
 	free(want);
 	free(kv);
@@ -320,11 +324,11 @@ static void test_keys_and_values(void **state)
 	check_transplant(*state, COHERENCE_CHECK);
 }
 
-/* ---- the exit ------------------------------------------------------------ */
+/* ---- the exit layer ------------------------------------------------------ */
 
 #define BRANCH 12 /* rows of a tree */
 
-/* The second half of every tree's rows are left behind, but for the first. */
+/* Drop the second half of the rows of every tree, except the first. */
 static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 {
 	uint32_t all = *n;
@@ -336,8 +340,8 @@ static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 	return 0;
 }
 
-/* Trees of three sequences, a row of each in turn; of the odd ones of every
- * tree the second hangs from the first, and so on. */
+/* Trees of three sequences with interleaved rows; among the odd ones each row
+ * is the child of the one before. */
 static void grow_three(struct fixture *f, struct row *row, unsigned stream)
 {
 	int32_t token[3 * BRANCH];
@@ -380,7 +384,7 @@ static void test_exit_of_many(void **state)
 		uint32_t path[4], n = 1 + cycle % 4;
 
 		grow_three(f, row, 70 + cycle);
-		assert_ok(session_forward_with(f->s, &rows, &hooks, &e), &e);
+		assert_ok(session_forward(f->s, &rows, &hooks, &e), &e);
 		assert_null(session_hidden(f->s, 3 * BRANCH - 1));
 		path[0] = 3 * BRANCH - 1;
 		assert_int_equal(session_accept(f->s, 2, path, 1, &e), -EINVAL);
@@ -392,7 +396,7 @@ static void test_exit_of_many(void **state)
 					assert_ok(session_continue(plain,
 							  SESSION_TEXT,
 							  &row[path[k]].token,
-							  1, &e),
+							  1, NULL, &e),
 						&e);
 					same_bytes(
 						session_hidden(f->s, path[k]),
@@ -407,7 +411,7 @@ static void test_exit_of_many(void **state)
 				continue;
 			assert_ok(session_accept(f->s, id, path, n, &e), &e);
 		}
-		/* The others go on from there. */
+		/* The other sequences continue from there. */
 		for (uint32_t id = 0; id < 3; id++)
 			if (id != cycle % 3)
 				session_remove(f->s, id);
@@ -438,8 +442,7 @@ static void test_refused_sequences(void **state)
 	f->s = NULL;
 }
 
-/* ---- what is refused ------------------------------------------------------
- */
+/* ---- refusals ------------------------------------------------------------ */
 
 static void refuse(struct fixture *f, enum visibility visibility,
 	const struct row *row, uint32_t n, const char *text)
@@ -449,7 +452,7 @@ static void refuse(struct fixture *f, enum visibility visibility,
 	struct err e = { 0 };
 
 	session_stats(f->s, &a);
-	assert_int_equal(session_forward(f->s, &rows, &e), -EINVAL);
+	assert_int_equal(session_forward(f->s, &rows, NULL, &e), -EINVAL);
 	if (!strstr(e.text, text))
 		fail_msg("'%s' lacks '%s'", e.text, text);
 	session_stats(f->s, &b);
@@ -526,8 +529,7 @@ static void test_bad_windows(void **state)
 	refuse(f, VISIBILITY_BLOCK, block, 2, "cannot end at 8");
 	refuse(f, VISIBILITY_BLOCK, &inside, 1, "cannot end at 5");
 	refuse(f, VISIBILITY_TREE, &inside, 1, "both ways");
-	assert_int_equal(
-		session_forward_with(f->s, &rows, &hooks, &e), -EINVAL);
+	assert_int_equal(session_forward(f->s, &rows, &hooks, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "may be dropped"));
 	pair_close(&f->s);
 }
@@ -538,7 +540,7 @@ static void put_block_length(struct gguf_writer *w)
 	gguf_put_u32(w, "diffusion.block_length", 3);
 }
 
-/* A prompt's rows, and blocks as long as the model's. */
+/* A prompt's rows, and blocks of the model's length. */
 static void test_bad_blocks(void **state)
 {
 	static const struct row
@@ -564,7 +566,7 @@ static void test_bad_blocks(void **state)
 	refuse(f, VISIBILITY_WINDOW, &all, 1, "nothing after their block");
 	refuse(f, VISIBILITY_BLOCK, large, 4, "block length of 3");
 	refuse(f, VISIBILITY_BLOCK, block, 2, "cannot end at 8");
-	assert_ok(session_forward(f->s, &rows, &e), &e);
+	assert_ok(session_forward(f->s, &rows, NULL, &e), &e);
 	pair_close(&f->s);
 }
 

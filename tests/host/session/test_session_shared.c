@@ -1,8 +1,8 @@
 /*
  * Samples of one prompt in one pass, on a real device process (TANDEM_NPU;
- * skipped without): what they have in common is read once and, on a phone, paid
- * for once; with attend_apart it is read for each, and the bits are the same.
- * What an idle session does takes the phone what computing takes it.
+ * skipped without it): their common prefix is read once and counted once in
+ * phone time; with attend_apart it is read for each, and the bits are the same.
+ * An idle session takes the same phone time as one that computes.
  */
 #include "base/err.h"
 #include "host/model/shapes.h"
@@ -13,12 +13,13 @@
 #include "tests/host/session/session_fixture.h"
 #include "tensor/soc/soc.h"
 
-#define PROMPT  150
-#define BLOCKS  128 /* of it: whole blocks of attention's, and whole runs */
+#define PROMPT 150
+/* tokens of it: whole blocks of attention, and whole runs */
+#define BLOCKS  128
 #define SAMPLES 9
 #define STEPS   4
 
-/* One row of each sample, whose tokens differ. */
+/* One row of each sample, with different tokens. */
 static void step(struct fixture *f, unsigned at)
 {
 	struct row row[SAMPLES];
@@ -31,13 +32,13 @@ static void step(struct fixture *f, unsigned at)
 	for (uint32_t i = 0; i < SAMPLES; i++)
 		row[i] = (struct row){ token[i], session_length(f->s, i), i,
 			{ .parent = -1 } };
-	assert_ok(session_forward(f->s, &rows, &e), &e);
+	assert_ok(session_forward(f->s, &rows, NULL, &e), &e);
 	assert_ok(session_logits_range(f->s, 0, SAMPLES, logits, &e), &e);
 	for (uint32_t i = 0; i < SAMPLES; i++)
 		assert_ok(session_accept(f->s, i, &i, 1, &e), &e);
 }
 
-/* What STEPS passes count, behind a prompt that is not counted. */
+/* The counts of STEPS passes after a prompt, without those of the prompt. */
 static struct session_stats decode(struct fixture *f, bool apart)
 {
 	struct session_stats before, st;
@@ -106,8 +107,8 @@ static void test_read_once(void **state)
 	}
 }
 
-/* The phone reads less, and computes less, where samples share; of one text
- * both are the same. */
+/* The phone reads and computes less where samples share; for a single text both
+ * are equal. */
 static void test_paid_once(void **state)
 {
 	struct fixture *f = *state;
@@ -130,7 +131,7 @@ static void test_paid_once(void **state)
 		once.price.counts.dma_bytes, each.price.counts.dma_bytes);
 }
 
-/* Two models: one that is priced by the device, and one by the host. */
+/* Two models: one priced by the device, and one by the host. */
 static void test_idle_takes_the_same(void **state)
 {
 	struct fixture *f = *state;

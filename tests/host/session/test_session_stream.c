@@ -1,8 +1,8 @@
 /*
- * Sessions of a flash image (TANDEM_NPU; skipped without): whatever stays in
- * memory and however the rest comes, the states and logits are, bit by bit,
- * those of the model file that is all in memory; what is read is counted to
- * the byte; what cannot be read is said, never computed with.
+ * Sessions of a flash image (TANDEM_NPU; skipped without it): for every share
+ * in memory and every way to read the rest, states and logits are bit for bit
+ * those of the model file in memory; reads are counted to the byte; data that
+ * cannot be read is an error and is never used.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -22,9 +22,9 @@
 #define ROWS_MAX 48 /* of a trace */
 #define PASSES   14 /* of the script */
 
-/* ---- the script: passes of every kind ------------------------------ */
+/* ---- the script: passes of every kind ------------------------------------ */
 
-/* Hidden states and logits of the rows that the script looks at. */
+/* Hidden states and logits of the rows that the script checks. */
 struct trace {
 	unsigned n;
 	float row[ROWS_MAX][WIDTH + VOCAB];
@@ -49,7 +49,7 @@ static int text(struct fixture *f, struct trace *t, uint64_t stream, uint32_t n,
 
 	for (uint32_t i = 0; i < n; i++)
 		token[i] = token_at(stream, i);
-	ret = session_prefill(f->s, SESSION_TEXT, token, n, &last, e);
+	ret = session_prefill(f->s, SESSION_TEXT, token, n, NULL, &last, e);
 	return ret ? ret : look(f, t, last, e);
 }
 
@@ -61,7 +61,7 @@ static int decode(struct fixture *f, struct trace *t, uint64_t stream,
 	for (unsigned i = 0; i < n && !ret; i++) {
 		int32_t token = token_at(stream, i);
 
-		ret = session_continue(f->s, SESSION_TEXT, &token, 1, e);
+		ret = session_continue(f->s, SESSION_TEXT, &token, 1, NULL, e);
 		if (!ret)
 			ret = look(f, t, 0, e);
 		if (!ret)
@@ -70,7 +70,8 @@ static int decode(struct fixture *f, struct trace *t, uint64_t stream,
 	return ret;
 }
 
-/* A root with branches; of the longest, what moves in the cache is kept. */
+/* A root with branches; of the longest path, the part that moves in the cache
+ * is accepted. */
 static int tree(struct fixture *f, struct trace *t, struct err *e)
 {
 	static const int32_t parent[TREE] = { -1, 0, 0, 1, 2, 2, 4, 5, 6, 0, 8,
@@ -103,7 +104,7 @@ static int run_script(struct fixture *f, struct trace *t, struct err *e)
 	return decode(f, t, 5, 3, e);
 }
 
-/* As far as the script came. */
+/* Compare as many rows as the script computed. */
 static void check_rows(const struct trace *got, const struct trace *want)
 {
 	for (unsigned i = 0; i < got->n; i++)
@@ -127,7 +128,7 @@ static void check_script(struct fixture *f, const struct trace *want)
 	check_rows(&got, want);
 }
 
-/* By the model file, all of it in memory. */
+/* With the model file, all of it in memory. */
 static const struct trace *reference(struct fixture *f)
 {
 	static struct trace want;
@@ -152,22 +153,22 @@ static const struct trace *reference(struct fixture *f)
 	return &want;
 }
 
-/* ---- the same, however it comes ------------------------------------ */
+/* ---- equal results ------------------------------------------------------- */
 
-/* Of what a pass reads, as it is stored. */
+/* Bytes that a pass reads, as stored. */
 static uint64_t stored(const struct fixture *f, uint32_t resident)
 {
-	static const char *const lies[] = { "fffff", "mffff", "mfmff", "mfmmf",
+	static const char *const place[] = { "fffff", "mffff", "mfmff", "mfmmf",
 		"mmmmf", "mmmmm" };
 	uint64_t sum = 0;
 
 	for (uint32_t l = 0; l < LAYERS; l++)
-		if (lies[resident][l] == 'f')
+		if (place[resident][l] == 'f')
 			sum += image_file_layer(&f->image, l)->stored;
 	return sum;
 }
 
-/* Each streamed layer once in each pass. */
+/* Each streamed layer must be read once in each pass. */
 static void check_counts(
 	const struct fixture *f, uint32_t resident, uint64_t passes)
 {
@@ -179,7 +180,7 @@ static void check_counts(
 	assert_int_equal(st.resident_layers, resident);
 	assert_int_equal(st.staging.layers_used, passes * streamed);
 	assert_int_equal(st.staging.bytes_used, passes * stored(f, resident));
-	/* What was read ahead is no more than the slots hold. */
+	/* At most the slots' contents were read ahead. */
 	assert_in_range(st.staging.stream.extents, passes * streamed,
 		(passes * streamed + f->opts.stage_slots) *
 			(f->opts.stage_parts ? f->opts.stage_parts : 1));
@@ -221,7 +222,7 @@ static void test_shares(void **state)
 	}
 }
 
-/* Layers in parts, which meet where they may. */
+/* Layers in several parts. */
 static void test_parts(void **state)
 {
 	static const unsigned slots[] = { 2, 3, STREAM_SLOTS };
@@ -244,7 +245,7 @@ static void test_parts(void **state)
 	}
 }
 
-/* A size that holds three slots of quarters, and no two of whole layers. */
+/* A size that holds three slots of quarters, but not two of whole layers. */
 static void test_quarters(void **state)
 {
 	struct fixture *f = *state;
@@ -275,8 +276,8 @@ static void test_bytes(void **state)
 
 	open_models(f, 0);
 	want = reference(f);
-	f->opts.dram_share = 1;  /* does not count beside bytes */
-	f->opts.stage_slots = 2; /* which are part of it */
+	f->opts.dram_share = 1;  /* ignored next to bytes */
+	f->opts.stage_slots = 2; /* which are part of the size */
 	f->opts.stage_parts = 1;
 	sum = 2 *
 		(4096 + align_up(image_file_layer(&f->image, 0)->bytes, 4096));
@@ -301,7 +302,7 @@ static void test_packed_with_zstd(void **state)
 	struct fixture *f = *state;
 	const struct trace *want;
 
-	f->file.type = DTYPE_F16; /* that shrinks */
+	f->file.type = DTYPE_F16; /* which zstd compresses */
 	open_models(f, 3);
 	assert_true(image_file_layer(&f->image, 0)->stored <
 		image_file_layer(&f->image, 0)->bytes);
@@ -315,7 +316,7 @@ static void test_packed_with_zstd(void **state)
 	check_budget(f, 3, want);
 }
 
-/* How it is read makes no difference. */
+/* The way of reading makes no difference. */
 static void test_ways_to_read(void **state)
 {
 	struct fixture *f = *state;
@@ -352,7 +353,7 @@ static void test_coherent(void **state)
 	}
 }
 
-/* One read that was slow says nothing of those that come. */
+/* One slow read does not change the estimate of later ones. */
 static void test_read_time(void **state)
 {
 	struct fixture *f = *state;
@@ -394,7 +395,7 @@ static void test_cancelled(void **state)
 	pair_close(&f->s);
 }
 
-/* ---- what is refused ------------------------------------------------ */
+/* ---- refusals ------------------------------------------------------------ */
 
 static void refused(
 	struct fixture *f, const struct model *m, int code, const char *says)
@@ -424,7 +425,7 @@ static void test_refused(void **state)
 	f->opts.va_slots = 7; /* two for the cache and the activations */
 	refused(f, f->image.model, -ENOSPC, "tandem:stage5");
 	refused(f, f->image.model, -ENOSPC, "--va-slots");
-	f->opts.va_slots = 8; /* and not one more */
+	f->opts.va_slots = 8; /* and none to spare */
 	pair_open(&f->s, f->image.model, &f->opts);
 	pair_close(&f->s);
 	f->opts.flash_fault = "drop@1";
@@ -434,7 +435,7 @@ static void test_refused(void **state)
 	refused(f, f->image.model, -EINVAL, "1000");
 }
 
-/* The host has no memory of layers that pass by. */
+/* The host has no memory for layers that are streamed. */
 static void test_no_refresh(void **state)
 {
 	const struct refresh_opts opts = { 0 };
@@ -451,7 +452,7 @@ static void test_no_refresh(void **state)
 	pair_close(&f->s);
 }
 
-/* Slots that are larger than the window. */
+/* Slots larger than the window. */
 static void test_small_window(void **state)
 {
 	struct fixture *f = *state;
@@ -471,9 +472,8 @@ static void test_small_window(void **state)
 /* ---- faults --------------------------------------------------------- */
 
 /*
- * The script several times over: each either gives what it should or ends with
- * an error that names a layer, behind rows that are right. Returns the first
- * error, 0 without.
+ * Run the script several times: each run gives the right rows, or fails with an
+ * error that names a layer after right rows. Returns the first error, or 0.
  */
 static int faulty(struct fixture *f, const char *plan, const struct trace *want)
 {
@@ -503,12 +503,12 @@ static void open_faulty(struct fixture *f, const struct trace **want)
 	open_models(f, 0);
 	*want = reference(f);
 	f->opts.dram_share = 0.2;
-	f->opts.stream.block = 32768; /* several to a layer */
+	f->opts.stream.block = 32768; /* several per layer */
 	f->opts.stream.depth = 3;
 	f->opts.stream.stall_ms = 20000; /* the machine may be busy */
 }
 
-/* Once: it is read again, and nobody notices. */
+/* A single fault: the read is repeated, and the session does not fail. */
 static void test_passing_faults(void **state)
 {
 	static const char *const plan[] = { "eio@3", "short@5", "flip@2",
@@ -550,10 +550,10 @@ static void test_lasting_faults(void **state)
 }
 
 /*
- * A layer is damaged on the way twice, which is an error, and then no more:
- * later passes work with the slots that are left. On a busy machine three
- * layers may be read before the first is checked; then each is damaged once,
- * nothing fails, and it is tried again.
+ * A layer is damaged twice in a row, which is an error, and then no more: later
+ * passes use the remaining slots. On a busy machine three layers may be read
+ * before the first is checked; then each is damaged once, nothing fails, and
+ * the test tries again.
  */
 static void test_going_on(void **state)
 {
@@ -564,7 +564,7 @@ static void test_going_on(void **state)
 	int ret = 0;
 
 	open_faulty(f, &want);
-	f->opts.stream.block = 0; /* a read a layer */
+	f->opts.stream.block = 0; /* one read per layer */
 	f->opts.stream.depth = 1;
 	f->opts.flash_fault = "flip@7,flip@8,flip@9";
 	for (unsigned tries = 0; !ret && tries < 20; tries++) {

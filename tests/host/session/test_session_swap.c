@@ -1,9 +1,9 @@
 /*
- * Weights that come and go by a plan: the same bytes in every window from the
- * smallest on, under every placement, with slots poisoned behind their readers,
- * beside layers from flash and on a device that is lost; what is refused; and
- * the phone's time, by a simulation of two slots. On a device that the test
- * computes, and on a real one (TANDEM_NPU; skipped without).
+ * Weights that are swapped by a plan: the same results in every window from the
+ * smallest on, under every placement, with slots poisoned after use, next to
+ * layers from flash, and with a device that is lost; refusals; and the phone
+ * time, by a simulation of two slots. On a device that the test computes, and
+ * on a real one (TANDEM_NPU; skipped without it).
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -84,7 +84,8 @@ static int forward(struct fixture *f, uint32_t from, uint32_t *n, struct err *e)
 
 	*n = from % 3 ? 1 : from % 2 ? 3 : CHUNK;
 	*n = TEXT - from < *n ? TEXT - from : *n;
-	ret = session_continue(f->s, SESSION_TEXT, &f->token[from], *n, e);
+	ret = session_continue(
+		f->s, SESSION_TEXT, &f->token[from], *n, NULL, e);
 	if (!ret)
 		ret = session_logits_range(f->s, 0, *n, f->got[from], e);
 	return ret ? ret : session_accept(f->s, SESSION_TEXT, NULL, *n, e);
@@ -121,13 +122,13 @@ static void check_same(const struct fixture *f, const char *how)
 	for (unsigned i = 0; i < TEXT; i++)
 		if (memcmp(f->got[i], f->want[i], sizeof(f->got[i])) != 0)
 			fail_msg("%s in a window of %llu bytes and %u slots: "
-				 "other logits behind token %u",
+				 "other logits after token %u",
 				how, (unsigned long long)f->opts.va_window,
 				f->opts.va_slots, i);
 }
 
-/* What all others must give: nothing ever leaves. */
-static void learn(struct fixture *f, const struct model *m)
+/* Record the results that all others must equal: nothing is swapped. */
+static void record(struct fixture *f, const struct model *m)
 {
 	struct session_stats st;
 
@@ -142,7 +143,7 @@ static uint64_t with_guard(uint64_t bytes)
 	return align_up(bytes, PAGE) + PAGE;
 }
 
-/* Cache, activations and two layers, each with its guard, behind the guard at
+/* Cache, activations and two layers, each with its guard, after the guard at
  * 0. */
 static uint64_t smallest_window(struct fixture *f)
 {
@@ -169,7 +170,7 @@ static void check_swapped(const struct fixture *f,
 
 	assert_int_equal(st->unmaps, 0);
 	assert_true(st->bytes_mapped <= f->opts.va_window);
-	/* Two are always under way or there for the next pass. */
+	/* Two are always being copied, or ready for the next pass. */
 	if (st->temporary_blocks)
 		assert_int_equal(st->copies, passes * st->temporary_blocks + 2);
 	else
@@ -187,7 +188,7 @@ static void test_every_window(void **state)
 	struct err e = { 0 };
 
 	f->model = model_file_open(&f->file);
-	learn(f, f->model);
+	record(f, f->model);
 	f->opts.placement = PLACEMENT_SWAP;
 	f->opts.swap_poison = true;
 	smallest = smallest_window(f);
@@ -225,7 +226,7 @@ static void test_other_placements(void **state)
 	struct err e = { 0 };
 
 	f->model = model_file_open(&f->file);
-	learn(f, f->model);
+	record(f, f->model);
 	for (unsigned i = 0; i < 3; i++) {
 		f->opts.placement = policy[i];
 		for (f->opts.va_slots = 3; f->opts.va_slots < 9;
@@ -249,14 +250,14 @@ static void test_other_placements(void **state)
 	assert_non_null(strstr(e.text, "7 of 7 slots used"));
 }
 
-/* Some layers come from flash, some stay, some come and go. */
+/* Some layers are read from flash, some stay, some are swapped. */
 static void test_beside_flash(void **state)
 {
 	struct fixture *f = *state;
 	struct session_stats st;
 
 	f->model = model_file_open(&f->file);
-	learn(f, f->model);
+	record(f, f->model);
 	image_file_open(&f->image, f->model, 0);
 	f->opts.layout = LAYOUT_UNSAID;
 	f->opts.placement = PLACEMENT_SWAP;
@@ -284,7 +285,7 @@ static void test_lost(void **state)
 	unsigned lost = 0;
 
 	f->model = model_file_open(&f->file);
-	learn(f, f->model);
+	record(f, f->model);
 	f->opts.placement = PLACEMENT_SWAP;
 	f->opts.swap_poison = true;
 	f->opts.va_slots = 4;
@@ -316,7 +317,7 @@ static void test_lost(void **state)
 
 /* ---- a real device ------------------------------------------------------- */
 
-/* 38 MiB of weights, six layers alike. */
+/* 38 MiB of weights in six equal layers. */
 static void open_large(struct fixture *f)
 {
 	pair_need();
@@ -339,7 +340,7 @@ static void test_pair(void **state)
 	struct session_stats st;
 
 	open_large(f);
-	learn(f, f->model);
+	record(f, f->model);
 	f->opts.coherence = COHERENCE_CHECK;
 	for (unsigned i = 0; i < ARRAY_LEN(mib); i++) {
 		f->opts.va_window = (uint64_t)mib[i] << 20;
@@ -361,7 +362,7 @@ static void test_pair(void **state)
 
 /* ---- the phone's time ---------------------------------------------------- */
 
-/* Engines that work one thing at a time. */
+/* Engines that do one thing at a time. */
 struct simulation {
 	uint64_t cpu, npu, engine, slot[2], stall;
 	unsigned copies;
@@ -389,17 +390,18 @@ static void simulate_pass(struct simulation *m, const bool *temporary,
 	m->cpu = m->npu;
 }
 
-/* A pass of one row that is not kept, so that all are the same. */
+/* A pass of one row that is not kept, so that all passes are equal. */
 static uint64_t phone_pass(struct fixture *f)
 {
 	uint64_t before = session_phone_ps(f->s);
 	struct err e = { 0 };
 
-	assert_ok(session_continue(f->s, SESSION_TEXT, f->token, 1, &e), &e);
+	assert_ok(session_continue(f->s, SESSION_TEXT, f->token, 1, NULL, &e),
+		&e);
 	return session_phone_ps(f->s) - before;
 }
 
-/* Of a model of n layers, all in memory: each is a block. */
+/* Pass time of a model of n layers, all in memory; each is a block. */
 static uint64_t resident_pass(struct fixture *f, uint32_t n)
 {
 	struct model_file file = f->file;
@@ -437,7 +439,7 @@ static void check_timeline(struct fixture *f, uint64_t first, uint64_t next)
 	pair_close(&f->s);
 }
 
-/* What one pass more costs in waiting, of a placement. */
+/* Waiting time that one more pass adds under a placement. */
 static uint64_t stall_of(struct fixture *f, enum placement_policy policy)
 {
 	struct session_stats before, after;
@@ -454,8 +456,8 @@ static uint64_t stall_of(struct fixture *f, enum placement_policy policy)
 	return after.stall_ps - before.stall_ps;
 }
 
-/* What the first layer of a pass takes, and each of the others. */
-static void learn_layers(struct fixture *f, uint64_t *first, uint64_t *next)
+/* Measure the times of the first layer of a pass and of the others. */
+static void measure_layers(struct fixture *f, uint64_t *first, uint64_t *next)
 {
 	uint64_t whole;
 	struct err e = { 0 };
@@ -468,15 +470,15 @@ static void learn_layers(struct fixture *f, uint64_t *first, uint64_t *next)
 	*first = whole - (LAYERS - 1) * *next;
 }
 
-/* Copies that take about as long as layers: what waits is now for the engine,
- * now for a slot. */
+/* Copies that take about as long as layers, so that passes wait sometimes for
+ * the engine and sometimes for a slot. */
 static void test_timelines(void **state)
 {
 	static const double layers[] = { .8, 1.05, 1.15, 1.3 };
 	struct fixture *f = *state;
 	uint64_t first, next, bytes;
 
-	learn_layers(f, &first, &next);
+	measure_layers(f, &first, &next);
 	pair_open(&f->s, f->model, &f->opts);
 	bytes = f->s->block[0].bytes;
 	pair_close(&f->s);
@@ -484,7 +486,7 @@ static void test_timelines(void **state)
 	for (unsigned i = 0; i < ARRAY_LEN(layers); i++) {
 		f->soc.cpu_bytes_per_s =
 			2e12 * (double)bytes / (layers[i] * (double)next);
-		/* Every second window, but each of them with two speeds. */
+		/* Every second window, but each with two speeds. */
 		unsigned step = harness_full() ? 6 : 12;
 
 		for (unsigned mib = 16 + i % 2 * (step - 6); mib < 36;
@@ -501,7 +503,7 @@ static void test_phone(void **state)
 	struct fixture *f = *state;
 	uint64_t first, next, last = UINT64_MAX;
 
-	learn_layers(f, &first, &next);
+	measure_layers(f, &first, &next);
 	for (unsigned i = 0; i < ARRAY_LEN(mib); i++) {
 		uint64_t stall;
 
@@ -520,7 +522,7 @@ static void test_phone(void **state)
 	assert_int_equal(last, 0);
 }
 
-/* ---- what does not go together ------------------------------------------- */
+/* ---- refused combinations ------------------------------------------------ */
 
 static void test_refused(void **state)
 {

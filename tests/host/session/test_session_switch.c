@@ -1,8 +1,8 @@
 /*
- * Graph switching on a device that the test computes itself (tests/host/npu/
- * fake_device.h) and whose prices are the test's: the paper's figure 8 takes
- * place, what is carried out is what was planned, to the picosecond, and the
- * logits are the definition's whatever the plan, however late a load is
+ * Graph switching on a device that the test computes itself
+ * (tests/host/npu/fake_device.h) and whose prices the test sets: the paper's
+ * figure 8 is executed, executions are as planned, to the picosecond, and the
+ * logits are those of the definition for every plan, however late a load is
  * answered and wherever the device is lost.
  */
 #include "host/session/session_impl.h"
@@ -48,7 +48,8 @@ struct fixture {
 
 static void price(struct fake *fake, const void *request, struct fake_answer *a)
 {
-	const struct wire_simple *q = request; /* both begin so */
+	/* both messages begin in this way */
+	const struct wire_simple *q = request;
 	const struct fixture *f = fake->arg;
 	uint32_t block = q->arg / MAX_GRAPHS, kind = q->arg % MAX_GRAPHS;
 	struct price p = { 0 };
@@ -133,7 +134,7 @@ static struct switch_stats stats(const struct fixture *f)
 	return st.graphs;
 }
 
-/* Nothing is read, so that the host works nothing. */
+/* Without a reader of logits, so that the host does no work. */
 static struct switch_stats prompt(struct fixture *f, uint32_t n)
 {
 	struct switch_stats before = stats(f), after;
@@ -141,8 +142,9 @@ static struct switch_stats prompt(struct fixture *f, uint32_t n)
 	uint32_t row;
 
 	session_truncate(f->s, SESSION_TEXT, 0);
-	assert_ok(
-		session_prefill(f->s, SESSION_TEXT, f->token, n, &row, &e), &e);
+	assert_ok(session_prefill(
+			  f->s, SESSION_TEXT, f->token, n, NULL, &row, &e),
+		&e);
 	after = stats(f);
 	assert_int_equal(after.prompts, before.prompts + 1);
 	after.loads -= before.loads;
@@ -157,7 +159,8 @@ static struct switch_stats prompt(struct fixture *f, uint32_t n)
 
 /* ---- figure 8 ------------------------------------------------------------ */
 
-/* Loads by block and the units in which they begin, and the makespan. */
+/* Loads by block with the time units in which they begin, and the total
+ * time. */
 static const struct {
 	enum graph_switch how;
 	unsigned block[LAYERS], begin[LAYERS], makespan, waited;
@@ -199,7 +202,7 @@ static void check_figure(struct fixture *f, unsigned c)
 	assert_int_equal(run_end, 12 * UNIT);
 }
 
-/* Two runs of the decode graph take what one of the prefill graph does. */
+/* Two runs of the decode graph take as long as one of the prefill graph. */
 static void test_figure_8(void **state)
 {
 	struct fixture *f = *state;
@@ -223,7 +226,7 @@ static void test_figure_8(void **state)
 	}
 }
 
-/* ---- what is planned is what is done ------------------------------------- */
+/* ---- execution as planned ------------------------------------------------ */
 
 static uint64_t number(uint64_t stream, uint64_t at, uint64_t most)
 {
@@ -275,8 +278,8 @@ static void test_done_as_planned(void **state)
 	}
 }
 
-/* A later prompt: by the decode graphs where they take no longer than having
- * the others loaded again, of which each is loaded once, first. */
+/* A later prompt runs in the decode graphs where that takes no longer than
+ * loading the prefill graphs again, each of which is loaded once, at first. */
 static void test_later_prompts(void **state)
 {
 	struct fixture *f = *state;
@@ -311,13 +314,13 @@ static void test_later_prompts(void **state)
 		assert_int_equal(log[i].begin, i * 4 * UNIT);
 		assert_int_equal(log[30 + i].rows, FEW);
 	}
-	/* A single row is not worth it. */
+	/* For a single row loads do not pay. */
 	st = prompt(f, 1);
 	assert_int_equal(st.loads + st.reloads, 0);
 	assert_int_equal(st.prompt_time, 18 * UNIT);
 }
 
-/* What is loaded while nobody waits is there when the next prompt comes. */
+/* Graphs loaded in idle time are present when the next prompt comes. */
 static void test_rest(void **state)
 {
 	struct fixture *f = *state;
@@ -360,11 +363,11 @@ static int read_prompt(struct fixture *f, uint32_t n, struct err *e)
 	};
 	uint32_t row;
 
-	return session_prefill_with(
+	return session_prefill(
 		f->s, SESSION_TEXT, f->token, n, &reader, &row, e);
 }
 
-/* The rest by passes of any number of rows, in parts where they are many. */
+/* The rest in passes of any number of rows, in parts where they are many. */
 static void go_on(struct fixture *f, uint32_t at)
 {
 	struct err e = { 0 };
@@ -372,15 +375,16 @@ static void go_on(struct fixture *f, uint32_t at)
 	for (uint32_t n; at < TEXT; at += n) {
 		n = at % 3 ? 1 : CHUNK;
 		n = TEXT - at < n ? TEXT - at : n;
-		assert_ok(session_continue(
-				  f->s, SESSION_TEXT, f->token + at, n, &e),
+		assert_ok(session_continue(f->s, SESSION_TEXT, f->token + at, n,
+				  NULL, &e),
 			&e);
 		assert_ok(session_logits_range(f->s, 0, n, f->got[at], &e), &e);
 		assert_ok(session_accept(f->s, SESSION_TEXT, NULL, n, &e), &e);
 	}
 }
 
-/* float32 logits of a double's; the sums of both are exact to far less. */
+/* float32 logits of double-precision ones; the errors of both sums are far
+ * below the bound. */
 static void check_reference(struct fixture *f, const char *what)
 {
 	ref_logits(f->model->gguf, &f->file, f->token, TEXT, f->want[0]);
@@ -417,7 +421,7 @@ static void test_is_the_definition(void **state)
 	}
 }
 
-/* Weights that come and go beneath. */
+/* With weights that are swapped. */
 static void test_small_window(void **state)
 {
 	struct fixture *f = *state;
@@ -433,7 +437,7 @@ static void test_small_window(void **state)
 	check_reference(f, "a small window");
 }
 
-/* Nothing is known of a wall's clock but that it runs. */
+/* With a wall clock the times are unknown; only the results are checked. */
 static void test_wall(void **state)
 {
 	struct fixture *f = *state;
@@ -487,7 +491,7 @@ static void test_lost(void **state)
 	assert_true(lost >= 10);
 }
 
-/* ---- what cannot be ------------------------------------------------------ */
+/* ---- refusals ------------------------------------------------------------ */
 
 static void refuses(struct fixture *f, const char *says)
 {
@@ -495,7 +499,7 @@ static void refuses(struct fixture *f, const char *says)
 	int ret = session_open(&f->s, f->model, &f->opts, &e);
 
 	if (ret != -EINVAL || !strstr(e.text, says))
-		fail_msg("%d '%s' does not say '%s'", ret, e.text, says);
+		fail_msg("%d '%s' does not contain '%s'", ret, e.text, says);
 	f->s = NULL;
 }
 
@@ -511,7 +515,7 @@ static void test_refused(void **state)
 	refuses(f, "a decode graph of 9 rows");
 	f->opts.decode_rows = 1;
 	f->opts.smaller_graphs = true;
-	refuses(f, "smaller ones were asked for");
+	refuses(f, "smaller ones were requested");
 	f->opts.smaller_graphs = false;
 	f->opts.one_graph = true;
 	refuses(f, "--one-graph leaves one alone");
@@ -523,7 +527,7 @@ static void test_refused(void **state)
 	f->s = first;
 }
 
-/* Behind a prompt the graphs are small: a chain goes through them in parts, a
+/* After a prompt the graphs are small: a chain runs through them in parts, a
  * tree cannot. */
 static void test_many_rows(void **state)
 {
@@ -539,7 +543,8 @@ static void test_many_rows(void **state)
 	assert_non_null(strstr(e.text,
 		"5 rows that are no chain, but blocks have graphs of 4 rows"));
 	assert_ok(pair_tree(f->s, f->token, parent, 4, NULL, &e), &e);
-	assert_ok(session_continue(f->s, SESSION_TEXT, f->token, 5, &e), &e);
+	assert_ok(session_continue(f->s, SESSION_TEXT, f->token, 5, NULL, &e),
+		&e);
 }
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)

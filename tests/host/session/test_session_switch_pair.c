@@ -1,10 +1,9 @@
 /*
- * Graph switching on a real device process (TANDEM_NPU; skipped without): the
- * cache and the logits have the bytes that they have without it, for every
- * plan, precision, layout, number of threads and level of coherence; the device
- * holds one graph a block; the log of a phone's time says of each engine that
- * it did one thing at a time, and of each block that it did not compute while
- * its graph was loading.
+ * Graph switching on a real device process (TANDEM_NPU; skipped without it):
+ * cache and logits have the same bytes as without switching, for every plan,
+ * precision, layout, number of threads and level of coherence; the device holds
+ * one graph per block; and according to the trace of phone time each engine
+ * does one thing at a time, and no block computes while its graph is loading.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -21,10 +20,10 @@
 #define LAYERS 5
 #define CHUNK  64
 #define FEW    8
-#define PROMPT 4  /* chunks of a phone's */
-#define MORE   12 /* rows behind the prompt, decoded one by one */
+#define PROMPT 4  /* chunks of a phone's prompt */
+#define MORE   12 /* rows after the prompt, decoded one by one */
 
-/* All that a session came to: its cache, and logits. */
+/* The results of a session: its cache and logits. */
 struct outcome {
 	size_t kv_bytes;
 	uint8_t *kv; /* [layers][K, V][tokens][stride] */
@@ -87,7 +86,7 @@ static void release(struct outcome *o)
 	free(o->logits);
 }
 
-/* n tokens by that plan, twice; and without switching. */
+/* n tokens with that plan, twice; and without switching. */
 static void check_same(struct fixture *f, enum graph_switch how, uint32_t n)
 {
 	struct outcome want, got;
@@ -150,7 +149,7 @@ static void test_precisions(void **state)
 	}
 }
 
-/* Weights that come and go, runs of a pool, a woken device. */
+/* With swapped weights, runs of a pool, and a device that was asleep. */
 static void test_surroundings(void **state)
 {
 	struct fixture *f = *state;
@@ -164,7 +163,8 @@ static void test_surroundings(void **state)
 	check_same(f, SWITCH_BEST, 100);
 }
 
-/* A fork goes on behind what it shares, through the decode graphs alone. */
+/* A fork continues after the tokens that it shares, with the decode graphs
+ * only. */
 static void test_fork(void **state)
 {
 	struct fixture *f = *state;
@@ -186,7 +186,7 @@ static void test_fork(void **state)
 	open_with(f, SWITCH_GREEDY);
 	prefill(f, t, 101);
 	assert_ok(session_fork(f->s, SESSION_TEXT, &fork, &e), &e);
-	assert_ok(session_prefill(f->s, fork, t + 101, 69, &row, &e), &e);
+	assert_ok(session_prefill(f->s, fork, t + 101, 69, NULL, &row, &e), &e);
 	assert_ok(session_logits(f->s, row, got, &e), &e);
 	same_bytes(got, want, bytes, "fork", 0);
 	free(want);
@@ -244,13 +244,14 @@ static void check_log(struct fixture *f, uint32_t chunks)
 		run.end > loader.end ? run.end : loader.end);
 }
 
-/* The same phone's time for every machine, and not far from the plan's, whose
- * times grow with the length of what is seen by a straight line. */
+/* The phone time is the same on every machine, and close to that of the plan,
+ * which assumes that times grow linearly with the length. */
 static void test_phone(void **state)
 {
 	uint64_t took[SWITCH_COUNT] = { 0 };
 	struct fixture *f = *state;
-	static struct soc soc; /* teardown closes what borrows it */
+	/* static, because teardown closes what borrows it */
+	static struct soc soc;
 	int32_t t[PROMPT * CHUNK];
 	struct err e = { 0 };
 
@@ -280,8 +281,8 @@ static void test_phone(void **state)
 		}
 		pair_close(&f->s);
 	}
-	/* Nothing to load is soonest through; the best is by the plan's times,
-	 * which are nearly these. */
+	/* No loading takes the shortest time; best is chosen by the plan's
+	 * times, which are nearly these. */
 	for (enum graph_switch how = SWITCH_SYNC; how < SWITCH_COUNT; how++) {
 		print_message("%s: %.3f ms\n", graph_switch_names[how],
 			(double)took[how] * 1e-9);
@@ -292,8 +293,8 @@ static void test_phone(void **state)
 	assert_true(took[SWITCH_ASYNC] < took[SWITCH_SYNC]);
 }
 
-/* Priced as a model that is a thousand times as large: loads are its own, too,
- * and what is planned for it takes place. */
+/* Priced as a model a thousand times as large: its loads are priced as well,
+ * and its plan is executed. */
 static void test_priced_as(void **state)
 {
 	struct fixture *f = *state;
@@ -318,7 +319,7 @@ static void test_priced_as(void **state)
 		assert_close((double)st.planned_time / (double)st.prompt_time,
 			1, .02, graph_switch_names[how]);
 		/* 1.3e9 weights in the layers, of 4 bytes in this file, at 4e9
-		 * bytes a second. */
+		 * bytes per second */
 		assert_close((double)st.load_time * 1e-12, 1.31, .05, "load");
 		pair_close(&f->s);
 	}

@@ -1,7 +1,7 @@
 /*
- * States that stay behind some of the layers: a model of the other layers alone
- * goes on from them to what the whole model computes, bit for bit, of prompts
- * and of trees, with blocks of one layer and of many; and what is refused.
+ * States kept after some of the layers: a model of the remaining layers
+ * continues from them to the results of the whole model, bit for bit, for
+ * prompts and for trees, with blocks of one layer and of many; and refusals.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -36,7 +36,7 @@ static void make_tree(struct fixture *f, int32_t *t, int32_t *parent)
 		parent[i] = i / 3 - 1;
 }
 
-/* A prompt and a tree by all layers, and what stays of them. */
+/* A prompt and a tree through all layers, and the states kept. */
 static void run_whole(struct fixture *f, uint32_t tap, struct kept *k)
 {
 	const struct session_reader reader = { .tapped = take, .arg = k };
@@ -49,7 +49,7 @@ static void run_whole(struct fixture *f, uint32_t tap, struct kept *k)
 	open_session(f);
 	assert_int_equal(session_tap_layers(f->s), tap);
 	tokens(f, 1, t, PROMPT);
-	assert_ok(session_prefill_with(
+	assert_ok(session_prefill(
 			  f->s, SESSION_TEXT, t, PROMPT, &reader, &last, &e),
 		&e);
 	assert_int_equal(k->n, PROMPT);
@@ -69,14 +69,14 @@ static void run_rows(struct session *s, const struct kept *k, size_t first,
 	const float *state[PROMPT];
 	struct row row[PROMPT];
 	const struct rows rows = { VISIBILITY_TREE, n, row, state };
-	const int32_t token[PROMPT] = { 0 }; /* nobody looks */
+	const int32_t token[PROMPT] = { 0 }; /* values are not used */
 	struct err e = { 0 };
 
 	for (uint32_t i = 0; i < n; i++)
 		state[i] = k->state[first + i];
 	rows_tree(row, SESSION_TEXT, session_length(s, SESSION_TEXT), token,
 		parent, n);
-	assert_ok(session_forward(s, &rows, &e), &e);
+	assert_ok(session_forward(s, &rows, NULL, &e), &e);
 }
 
 static void check_tail(struct fixture *f, uint32_t tap)
@@ -89,10 +89,10 @@ static void check_tail(struct fixture *f, uint32_t tap)
 	int32_t t[TREE], parent[TREE];
 
 	run_whole(f, tap, &k);
-	o.prefill_chunk = TREE_MAX; /* the prompt at once */
+	o.prefill_chunk = TREE_MAX; /* the whole prompt in one pass */
 	assert_ok(model_tail(&tail, f->model, tap, &e), &e);
 	assert_int_equal(tail->n_layer, LAYERS - tap);
-	assert_int_equal(tail->behind, tap);
+	assert_int_equal(tail->layers_before, tap);
 	pair_open(&s, tail, &o);
 	run_rows(s, &k, 0, PROMPT, NULL);
 	assert_ok(session_accept(s, SESSION_TEXT, NULL, PROMPT, &e), &e);
@@ -130,13 +130,13 @@ static void test_refused(void **state)
 
 	f->file.n_layer = LAYERS;
 	open_session(f);
-	assert_int_equal(session_forward(f->s, &rows, &e), -EINVAL);
+	assert_int_equal(session_forward(f->s, &rows, NULL, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "rows with states"));
 	pair_close(&f->s);
 	assert_ok(model_tail(&tail, f->model, 3, &e), &e);
 	pair_open(&f->s, tail, &f->opts);
 	rows.state = NULL;
-	assert_int_equal(session_forward(f->s, &rows, &e), -EINVAL);
+	assert_int_equal(session_forward(f->s, &rows, NULL, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "rows without states"));
 	pair_close(&f->s);
 	model_close(tail);

@@ -1,7 +1,7 @@
 /*
- * Token trees of sessions on a real device process (TANDEM_NPU; skipped
- * without): a tree's rows and the cache behind an accepted path are plain
- * decoding's, byte by byte; trees and paths that are none are refused.
+ * Token trees of sessions on a real device process (TANDEM_NPU; skipped without
+ * it): the rows of a tree, and the cache after an accepted path, are byte for
+ * byte those of plain decoding; invalid trees and paths are refused.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -26,14 +26,14 @@ static void grow(
 	t->n = TREE_MAX;
 	tokens(f, stream, t->token, TREE_MAX);
 	for (int i = 0; i < TREE_MAX; i++)
-		/* From -1 (another root) to i-1, near ones more often. */
+		/* From -1 (another root) to i-1, mostly near ones. */
 		t->parent[i] = i - 1 -
 			(int)(pow(rng_uniform(seed(), stream + 1, (uint64_t)i),
 				      2) *
 				(i + .99));
 }
 
-/* The rows from a root down to `row`; returns how many. */
+/* The path from a root to `row`; returns its length. */
 static uint32_t path_to(
 	const struct random_tree *t, uint32_t row, uint32_t path[TREE_MAX])
 {
@@ -59,7 +59,7 @@ static void decode_path(struct fixture *f, const struct random_tree *t,
 	}
 }
 
-/* E0: a tree's row has the bytes that plain decoding of its path gives. */
+/* E0: a row of a tree has the bytes of plain decoding of its path. */
 static void check_tree(struct fixture *f, enum wire_precision precision)
 {
 	size_t width = f->file.n_embd * sizeof(float);
@@ -97,7 +97,7 @@ static void test_tree_row_is_chain_row(void **state)
 		check_tree(f, (enum wire_precision)p);
 }
 
-/* Our end of the cache's memfd, by its name in /proc. */
+/* The host's descriptor of the cache's memfd, found by its name in /proc. */
 static int open_cache(void)
 {
 	DIR *d = opendir("/proc/self/fd");
@@ -118,7 +118,7 @@ static int open_cache(void)
 	return found;
 }
 
-/* The first `n` slots of all layers' keys and values; to be freed. */
+/* The first `n` slots of the keys and values of all layers; to be freed. */
 static uint8_t *read_cache(struct fixture *f, uint32_t n, size_t *bytes)
 {
 	struct session_stats st;
@@ -138,7 +138,7 @@ static uint8_t *read_cache(struct fixture *f, uint32_t n, size_t *bytes)
 	return all;
 }
 
-/* E0: after accepting a path, the cache is the plain decoder's. */
+/* E0: after accepting a path, the cache is that of plain decoding. */
 static void test_compaction(void **state)
 {
 	struct fixture *f = *state;
@@ -166,7 +166,7 @@ static void test_compaction(void **state)
 	accept(f, path, n);
 	assert_int_equal(session_length(f->s, SESSION_TEXT), 10 + n);
 	compacted = read_cache(f, 10 + n, &bytes);
-	/* And the device sees what the CPU moved. */
+	/* The device also reads what the CPU moved. */
 	forward(f, t.token, NULL, 5);
 	hidden = malloc(f->file.n_embd * sizeof(float));
 	memcpy(hidden, session_hidden(f->s, 4), f->file.n_embd * 4);
@@ -179,7 +179,7 @@ static void test_compaction(void **state)
 	forward(f, t.token, NULL, 5);
 	next = 4;
 	same_bytes(session_hidden(f->s, next), hidden, f->file.n_embd * 4,
-		"hidden state behind a compacted path", next);
+		"hidden state after a compacted path", next);
 	free(compacted);
 	free(plain);
 	free(hidden);
@@ -192,11 +192,11 @@ static void test_compaction_seen_by_a_strict_device(void **state)
 
 	f->opts.coherence = COHERENCE_CHECK; /* closing fails on violations */
 	f->opts.precision = WIRE_F16_KV16;
-	f->file.n_layer = 20; /* more ranges than a buffer notes */
+	f->file.n_layer = 20; /* more ranges than a buffer records */
 	test_compaction(state);
 }
 
-/* A chain leaves nothing to move and nothing for the device to forget. */
+/* Accepting a chain moves nothing, and the device invalidates nothing. */
 static void test_chain_moves_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -211,7 +211,7 @@ static void test_chain_moves_nothing(void **state)
 	accept(f, (const uint32_t[]){ 0, 1, 2, 3 }, 4);
 	forward(f, t, NULL, 8);
 	session_stats(f->s, &b);
-	/* Twice the batch and the hidden states, and no line more. */
+	/* Twice the batch and the hidden states, and no further line. */
 	assert_int_equal(b.invalidated_lines - a.invalidated_lines,
 		2 * (a.invalidated_lines));
 	pair_close(&f->s);
@@ -236,7 +236,7 @@ static void test_bad_paths(void **state)
 			-EINVAL);
 	assert_int_equal(session_length(f->s, SESSION_TEXT), 0);
 	accept(f, (const uint32_t[]){ 0, 2, 3 }, 3);
-	/* Once: the rows have moved. */
+	/* The second accept fails, because the rows have moved. */
 	assert_int_equal(session_accept(f->s, SESSION_TEXT,
 				 (const uint32_t[]){ 0 }, 1, &e),
 		-EINVAL);

@@ -1,8 +1,8 @@
 /*
- * What rows of sessions see (TANDEM_NPU; skipped without): passes of trees,
- * windows and blocks of several sequences, which are forked, cut, rewritten and
- * accepted in random order, against attention from its definition: every row
- * that was ever computed is a point that sees a list of points.
+ * Visibility of rows (TANDEM_NPU; skipped without it): passes of trees, windows
+ * and blocks of several sequences, which are forked, truncated, rewritten and
+ * accepted in random order, compared with the definition of attention. The test
+ * models every computed row as a point that sees a list of points.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -18,18 +18,18 @@
 
 #define VOCAB   96
 #define POINTS  600
-#define LONG    80 /* a sequence, at most */
+#define LONG    80 /* greatest length of a sequence */
 #define MANY    6
 #define IN_PASS 30
 #define BLOCK   5
 
-/* A sequence as a list: which point is cached at each position. */
+/* A sequence as a list: the point that is cached at each position. */
 struct plain {
 	bool open;
 	uint32_t length, point[LONG];
 };
 
-/* A pass in the making. */
+/* A pass being built. */
 struct pass {
 	struct rows rows;
 	struct row row[IN_PASS];
@@ -39,7 +39,7 @@ struct pass {
 struct script {
 	struct fixture *f;
 	enum visibility visibility; /* of the pass */
-	bool mixed;                 /* trees or blocks, as it comes */
+	bool mixed;                 /* trees or blocks at random */
 	uint64_t stream, draws;
 	struct plain plain[MANY];
 	struct pass pass;
@@ -69,7 +69,7 @@ static void add_row(struct script *t, struct row row)
 	p->row[p->rows.n++] = row;
 }
 
-/* The point that stands at a position of a sequence once a window is there. */
+/* The point at a position of a sequence after its window is written. */
 static uint32_t point_at(const struct script *t, uint32_t id, uint32_t at)
 {
 	for (uint32_t i = 0; i < t->pass.rows.n; i++)
@@ -80,7 +80,7 @@ static uint32_t point_at(const struct script *t, uint32_t id, uint32_t at)
 	return t->plain[id].point[at];
 }
 
-/* How far a sequence goes, its rows in the pass among it. */
+/* Length of a sequence including its rows in the pass. */
 static uint32_t end_of(const struct script *t, uint32_t id)
 {
 	uint32_t end = t->plain[id].length;
@@ -132,7 +132,7 @@ static void note_visibility(struct script *t)
 
 /* ---- passes -------------------------------------------------------------- */
 
-/* Another row of a tree: a root, sometimes within what is cached, or a child of
+/* Add a row of a tree: a root, sometimes within the cached text, or a child of
  * any row of the sequence. */
 static void tree_row(struct script *t, uint32_t id)
 {
@@ -150,7 +150,7 @@ static void tree_row(struct script *t, uint32_t id)
 	add_row(t, row);
 }
 
-/* The next row of a window that began at random, with a gap now and then. */
+/* Add the next row of a window that began at random, sometimes after a gap. */
 static void window_row(struct script *t, uint32_t id, uint32_t *next)
 {
 	const struct plain *p = &t->plain[id];
@@ -166,7 +166,7 @@ static void window_row(struct script *t, uint32_t id, uint32_t *next)
 		add_row(t, row);
 }
 
-/* Blocks are of BLOCK positions; the last may be shorter. */
+/* Blocks have BLOCK positions; the last may be shorter. */
 static void end_blocks(struct script *t)
 {
 	for (uint32_t i = 0; i < t->pass.rows.n; i++) {
@@ -192,7 +192,7 @@ static void keep_windows(struct script *t)
 	}
 }
 
-/* Some of the first rows of a sequence. */
+/* Accept some of the first rows of a sequence. */
 static void accept_first(struct script *t, uint32_t id)
 {
 	struct plain *p = &t->plain[id];
@@ -215,7 +215,7 @@ static void accept_first(struct script *t, uint32_t id)
 	}
 }
 
-/* A path down from a root at the end, as long as it goes. */
+/* Accept a path from a root at the end, as long as possible. */
 static void accept_path(struct script *t, uint32_t id)
 {
 	struct plain *p = &t->plain[id];
@@ -245,7 +245,7 @@ static void run_pass(struct script *t)
 	note_visibility(t);
 	p->rows.visibility = t->visibility;
 	p->rows.row = p->row;
-	assert_ok(session_forward(t->f->s, &p->rows, &e), &e);
+	assert_ok(session_forward(t->f->s, &p->rows, NULL, &e), &e);
 	assert_ok(session_logits_range(
 			  t->f->s, 0, p->rows.n, t->logits[p->first], &e),
 		&e);
@@ -266,7 +266,7 @@ static void run_pass(struct script *t)
 	}
 }
 
-/* Rows of all open sequences that have room, in random turn. */
+/* A pass of rows of all open sequences with room, in random order. */
 static void one_pass(struct script *t)
 {
 	uint32_t next[MANY], rows = 1 + below(t, IN_PASS);
@@ -406,7 +406,7 @@ static void test_blocks(void **state)
 		run_script(*state, VISIBILITY_BLOCK, false, 30 + i);
 }
 
-/* Of a model whose blocks see nothing behind them. */
+/* A model whose blocks do not see later blocks. */
 static void test_trees_and_blocks(void **state)
 {
 	for (uint64_t i = 0; i < 3; i++)
