@@ -191,7 +191,7 @@ static int print_token(void *arg, int32_t id, const char *text, size_t len)
 	}
 	if (r->all)
 		return 0;
-	samples_drawn();
+	progress_report(&cmd_progress, NULL, 0, 0);
 	if (as_ids) {
 		if (id >= 0)
 			printf("%s%d", r->newline_due ? " " : "", id);
@@ -483,7 +483,7 @@ static int generate(struct run *r, struct err *e)
 			strerror(r->write_errno ? r->write_errno : ENOMEM));
 		ret = TANDEM_FAILED;
 	}
-	samples_drawn();
+	progress_report(&cmd_progress, NULL, 0, 0);
 	if (r->all && samples_print(r->tandem, of.n_samples, as_ids, stdout))
 		r->write_errno = errno ? errno : EIO;
 	/* On a terminal, end with a newline so that the prompt starts a line;

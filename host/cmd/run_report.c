@@ -164,7 +164,7 @@ static void rows_text(const struct run_report *r, FILE *f)
 
 	fprintf(f,
 		"rows         of %" PRIu64 " in the graphs of %" PRIu64
-		" passes behind the prompt %.1f %% valid, %.1f %% wasted, "
+		" passes after the prompt %.1f %% valid, %.1f %% wasted, "
 		"%.1f %% underutilized; of whole tiles %.1f %% valid",
 		c->graph, c->passes, 100 * row_counts_share(c->valid, c->graph),
 		100 * row_counts_share(row_counts_wasted(c), c->graph),

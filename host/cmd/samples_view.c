@@ -20,11 +20,6 @@ void samples_draw(const char *text, uint32_t over, uint32_t of)
 	progress_report(&cmd_progress, line, over, of);
 }
 
-void samples_drawn(void)
-{
-	progress_report(&cmd_progress, NULL, 0, 0);
-}
-
 /* ---- each of them -------------------------------------------------------- */
 
 int samples_print(const struct tandem *t, uint32_t n, bool ids, FILE *f)

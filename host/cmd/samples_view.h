@@ -14,9 +14,9 @@ struct tandem;
 struct tandem_report;
 
 /* For tandem_watch_samples: draw a line on standard error, if that is a
- * terminal, once generation takes long. `over` == `of` wipes the line. */
+ * terminal, once generation takes long. progress_report(&cmd_progress, NULL, 0,
+ * 0) erases the line. */
 void samples_draw(const char *line, uint32_t over, uint32_t of);
-void samples_drawn(void);
 
 /* Print the n samples of the last request; with `ids` their ids instead of
  * their text. 0, or -EIO with errno set. */

@@ -87,23 +87,20 @@ void probe_processor(struct finding *f)
 	finding_fix(f, "unset TANDEM_CPU");
 }
 
-/* CPUs' worth of time that a control group allows; 0: no limit. */
-static double cpu_quota(void)
-{
-	char line[128];
-	double quota, period;
-
-	if (!probe_line("/sys/fs/cgroup/cpu.max", line, sizeof(line)) ||
-		sscanf(line, "%lf %lf", &quota, &period) != 2 || period <= 0)
-		return 0;
-	return quota / period;
-}
-
 void probe_cores(struct finding *f)
 {
 	long online = sysconf(_SC_NPROCESSORS_ONLN);
 	unsigned usable = workers_online();
-	double quota = cpu_quota();
+	double quota;
+	char line[128];
+	double period;
+
+	/* CPUs' worth of time that a control group allows; 0: no limit. */
+	if (!probe_line("/sys/fs/cgroup/cpu.max", line, sizeof(line)) ||
+		sscanf(line, "%lf %lf", &quota, &period) != 2 || period <= 0)
+		quota = 0;
+	else
+		quota = quota / period;
 
 	finding_is(f, PROBE_OK, "%u of %ld processors can be used", usable,
 		online);
@@ -263,26 +260,13 @@ static void selected(const char *path, char *buf, size_t size)
 
 #define THP "/sys/kernel/mm/transparent_hugepage/"
 
-/* Whether a buffer that requests huge pages gets them, by any mechanism. */
-static bool buffer_gets_huge(size_t bytes)
-{
-	struct buffer *b;
-	bool got;
-
-	if (buffer_create(&b, "doctor", bytes, BUFFER_DMA | BUFFER_HUGE, NULL))
-		return false;
-	buffer_take_memory(b, NULL);
-	got = process_huge_bytes(getpid()) >= bytes;
-	buffer_close(b);
-	return got;
-}
-
 void probe_huge_pages(struct finding *f)
 {
 	int64_t reserved = 0, unused = 0, kb = 2048;
 	char anon[24], shmem[24], a[24];
 	bool works, got;
 	size_t bytes;
+	struct buffer *b;
 	void *map;
 	int fd;
 
@@ -298,7 +282,18 @@ void probe_huge_pages(struct finding *f)
 		munmap(map, bytes);
 		close(fd);
 	}
-	got = buffer_gets_huge(bytes);
+
+	/* Whether a buffer that requests huge pages gets them, by any
+	 * mechanism. */
+	if (buffer_create(
+		    &b, "doctor", bytes, BUFFER_DMA | BUFFER_HUGE, NULL)) {
+		got = false;
+	} else {
+		buffer_take_memory(b, NULL);
+		got = process_huge_bytes(getpid()) >= bytes;
+		buffer_close(b);
+	}
+
 	finding_is(f, got ? PROBE_OK : PROBE_LIMITED,
 		"a shared buffer %s them; %lld of %lld reserved pages of %s "
 		"free, MFD_HUGETLB %s; transparent: shared memory %s, "

@@ -255,14 +255,14 @@ static int check_origin(struct exchange *x)
 /* ---- connections --------------------------------------------------------- */
 
 void client_notify(void *server, struct MHD_Connection *connection,
-	void **guest, enum MHD_ConnectionNotificationCode what)
+	void **client, enum MHD_ConnectionNotificationCode what)
 {
 	bool comes = what == MHD_CONNECTION_NOTIFY_STARTED;
 	const union MHD_ConnectionInfo *fd = comes
 		? httpd.get_connection_info(
 			  connection, MHD_CONNECTION_INFO_CONNECTION_FD)
 		: NULL;
-	struct client *g = comes ? calloc(1, sizeof(*g)) : *guest;
+	struct client *g = comes ? calloc(1, sizeof(*g)) : *client;
 	struct server *s = server;
 
 	/* Without memory for it only --idle limits the connection. */
@@ -274,14 +274,14 @@ void client_notify(void *server, struct MHD_Connection *connection,
 	if (comes) {
 		*g = (struct client){ .fd = fd->connect_fd,
 			.since_ns = clock_ns(),
-			.next = s->guests };
+			.next = s->clients };
 		if (g->next)
 			g->next->prev = g;
-		s->guests = *guest = g;
+		s->clients = *client = g;
 	} else {
 		if (g->next)
 			g->next->prev = g->prev;
-		*(g->prev ? &g->prev->next : &s->guests) = g->next;
+		*(g->prev ? &g->prev->next : &s->clients) = g->next;
 	}
 	engine_unlock(s->engine);
 	if (!comes)
@@ -308,7 +308,7 @@ static void client_answered(
 /* The HTTP thread then sees the connection end, and closes it. */
 void client_show_out(struct server *s, uint64_t now, uint64_t after)
 {
-	for (const struct client *g = s->guests; g; g = g->next)
+	for (const struct client *g = s->clients; g; g = g->next)
 		if (!g->answered && now > g->since_ns + after)
 			shutdown(g->fd, SHUT_RDWR);
 }

@@ -70,7 +70,7 @@ struct server {
 	bool hurried; /* a second signal has arrived */
 	/* Guarded by the lock. */
 	struct exchange *first;
-	struct client *guests;
+	struct client *clients;
 };
 
 struct exchange {
@@ -103,7 +103,7 @@ enum MHD_Result exchange_handle(void *server, struct MHD_Connection *,
 	const char *data, size_t *size, void **exchange);
 void exchange_completed(void *server, struct MHD_Connection *, void **exchange,
 	enum MHD_RequestTerminationCode);
-void client_notify(void *server, struct MHD_Connection *, void **guest,
+void client_notify(void *server, struct MHD_Connection *, void **client,
 	enum MHD_ConnectionNotificationCode);
 
 /* Call with the lock held: shut down connections whose request is incomplete

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the tests of diffusion methods share. The test says how ids are written:
+# Shared by the tests of diffusion methods. The test defines how ids are written:
 # ids [OPTION...], after which $out holds them.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

@@ -37,7 +37,7 @@ for _ in 1 2 3; do
   check_eq 'ids from a device that listens' "$out" "$want"
 done
 
-# While a slow host is served, a second one is told to wait, and then served.
+# While a slow host is served, a second one has to wait, and is served then.
 "$TANDEM" run -m "$model" -p x -n -1 --ignore-eos --ctx 100000 \
   --device "$sock" >"$tmp/long" 2>"$tmp/long.said" &
 host=$!
