@@ -238,6 +238,21 @@ static int scan_head(struct history *h, struct err *e)
 	return 0;
 }
 
+/* The next place for a record from `at` on, which is not in a hole of the file:
+ * a sparse file can be larger than its disk. */
+static uint64_t after_hole(const struct history *h, uint64_t at)
+{
+	off_t data;
+
+	if (at >= h->window_at &&
+		at + sizeof(struct history_entry) <= h->window_at + h->window_n)
+		return at;
+	data = lseek(h->fd, (off_t)at, SEEK_DATA);
+	if (data < 0)
+		return errno == ENXIO ? h->size : at;
+	return at + ((uint64_t)data - at) / 8 * 8;
+}
+
 int history_scan(struct history *h, struct err *e)
 {
 	uint64_t at, taken;
@@ -251,7 +266,7 @@ int history_scan(struct history *h, struct err *e)
 	at = h->end;
 	while (!ret && at + sizeof(struct history_entry) <= h->size) {
 		ret = load_record(h, at, &taken, e);
-		at = taken ? h->end : at + 8;
+		at = taken ? h->end : after_hole(h, at + 8);
 	}
 	return ret;
 }

@@ -384,6 +384,26 @@ static void test_long_tail(void **state)
 	history_close(h);
 }
 
+/* A torn end that is mostly a hole is not read byte by byte. */
+static void test_sparse_tail(void **state)
+{
+	const off_t hole = (off_t)256 << 30;
+	struct history *h = with(3);
+	struct history_stats s;
+	off_t whole = history_bytes();
+
+	assert_int_equal(truncate(history_path, whole + hole), 0);
+	assert_ok(history_refresh(h, NULL), NULL);
+	history_stats(h, &s);
+	assert_int_equal(s.tail_bytes, hole);
+	history_close(h);
+	h = history_opened(1 << 20);
+	history_add(h, 0, 3);
+	history_holds(h, 0, 4);
+	assert_int_equal(history_bytes(), whole + (off_t)bytes_of(3));
+	history_close(h);
+}
+
 /* A file that is emptied or removed while a reader has it is an empty
  * history. */
 static void test_removed(void **state)
@@ -603,6 +623,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_damage),
 	cmocka_unit_test(test_cut_off),
 	cmocka_unit_test(test_long_tail),
+	cmocka_unit_test(test_sparse_tail),
 	cmocka_unit_test(test_removed),
 	cmocka_unit_test(test_vocabulary),
 	cmocka_unit_test(test_no_history),
