@@ -438,7 +438,7 @@ static void test_liars_are_lost(void **state)
 		f->fake.forge = answer_another_request;
 		assert_int_equal(forward(f, 0, 1, &e), -ERR_DEVICE_LOST);
 		assert_int_equal(e.code, -ERR_DEVICE_LOST);
-		assert_non_null(strstr(e.text, "which is not under way"));
+		assert_non_null(strstr(e.text, "which is not in flight"));
 		assert_int_equal(f->fake.reached, 1 + restarts);
 		f->fake.forge = NULL;
 		close_session(f);
