@@ -94,7 +94,8 @@ opt_debug   := -Og -DDEBUG
 # With a sanitizer's checks in it, a compiler that optimizes fully takes 2 to 10
 # times as long, minutes for one file of kernels. Reports need lines only (-g1),
 # and what may be uninitialized is for a compiler that follows values to say.
-opt := $(if $(SANITIZE),-Og -g1 -Wno-maybe-uninitialized,$(opt_$(BUILD)))
+opt := $(if $(SANITIZE),-Og -g1 \
+	$(if $(findstring clang,$(CC)),,-Wno-maybe-uninitialized),$(opt_$(BUILD)))
 # -ffp-contract=off: one rounding per operation, so that a kernel compiled
 # for another instruction set gives the same bytes.
 # -ffile-prefix-map: so that two checkouts give one binary.
@@ -556,7 +557,11 @@ fuzz: fuzzers
 
 # ---- checks -------------------------------------------------------------
 headers := $(wildcard $(foreach d,$(outer) tensor/soc host/* tests tests/*,$(d)/*.h))
-.PHONY: check-layers check-headers check-syntax format check-format
+.PHONY: check-layers check-headers check-syntax format check-format dead
+# What no program uses.
+dead: all tests
+	$(Q)scripts/dead-code $(O)
+
 check-layers:
 	$(Q)scripts/check-layers
 	$(Q)scripts/check-docs

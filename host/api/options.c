@@ -490,11 +490,6 @@ const struct opt_table texts_table = {
 	.size = sizeof(struct texts_options),
 };
 
-const struct opt_table *texts_tables(size_t i)
-{
-	return i ? NULL : &texts_table;
-}
-
 const struct opt_table *library_tables(size_t i)
 {
 	return i ? decoder_tables(i - 1) : &texts_table;

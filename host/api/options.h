@@ -94,8 +94,7 @@ bool method_name_word(size_t i, struct opt_word *);
 const struct opt_table *pair_tables(size_t i);
 const struct opt_table *decoding_tables(size_t i);
 const struct opt_table *decoder_tables(size_t i);
-/* Several requests'; these and decoder_tables together. */
-const struct opt_table *texts_tables(size_t i);
+/* texts_table and decoder_tables together. */
 const struct opt_table *library_tables(size_t i);
 
 /* ---- a handle ------------------------------------------------------------ */
@@ -138,10 +137,6 @@ int tandem_end(struct tandem *, struct err *);
 #define DECODING_OPTIONS(values)                                          \
 	{                                                                 \
 		OPT_TABLES, .value = &(values), .tables = decoding_tables \
-	}
-#define TEXTS_OPTIONS(values)                                          \
-	{                                                              \
-		OPT_TABLES, .value = &(values), .tables = texts_tables \
 	}
 
 #endif

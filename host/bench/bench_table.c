@@ -56,7 +56,8 @@ static int name_width(const struct bench_table *t, unsigned name)
 			: most);
 }
 
-const char *table_cell(const struct bench_table *t, unsigned row,
+/* A figure as printed in text; "-" for NAN. */
+static const char *table_cell(const struct bench_table *t, unsigned row,
 	unsigned column, char text[TABLE_TEXT])
 {
 	const struct table_column *c = &t->column[column];

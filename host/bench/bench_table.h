@@ -64,10 +64,6 @@ void table_add_column(struct bench_table *, const char *key, const char *head,
 struct table_row *table_add_row(
 	struct bench_table *, const char *first, const char *second);
 
-/* A figure as printed in text; "-" for NAN. */
-const char *table_cell(const struct bench_table *, unsigned row,
-	unsigned column, char text[TABLE_TEXT]);
-
 void table_print(const struct bench_table *, FILE *);
 
 /* Print a line TABLE,NAME,NAME,KEY,VALUE for each figure. */

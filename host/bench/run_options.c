@@ -27,7 +27,8 @@ const struct opt_table run_table = {
 	.size = sizeof(struct run_options),
 };
 
-const struct opt_table *run_option_tables(size_t i)
+/* The decoder's tables and run_table (an opt_tables). */
+static const struct opt_table *run_option_tables(size_t i)
 {
 	return i ? decoder_tables(i - 1) : &run_table;
 }

@@ -22,9 +22,6 @@ struct run_options {
 };
 extern const struct opt_table run_table;
 
-/* The decoder's tables and run_table (an opt_tables). */
-const struct opt_table *run_option_tables(size_t i);
-
 /* Apply a setting's changes. -EINVAL names the option. The values borrow from
  * the setting. */
 int run_options_change(

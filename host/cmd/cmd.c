@@ -203,7 +203,8 @@ static void say_notice(void *arg, const char *sentence)
 	fprintf(stderr, "%s\n", sentence);
 }
 
-const struct notice_sink cmd_notice = { say_notice, NULL };
+/* Prints notices. */
+static const struct notice_sink cmd_notice = { say_notice, NULL };
 
 static struct progress progress_line;
 const struct progress_sink cmd_progress = { progress_draw, &progress_line };

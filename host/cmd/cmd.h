@@ -130,7 +130,5 @@ void cmd_interrupts(struct tandem *);
 
 /* Draws progress on a terminal. */
 extern const struct progress_sink cmd_progress;
-/* Prints notices. */
-extern const struct notice_sink cmd_notice;
 
 #endif

@@ -55,7 +55,7 @@ static const struct opt drawing_rows[] = {
 #undef IN
 /* clang-format on */
 
-const struct opt_table drawing_table = { "sampling", drawing_rows,
+static const struct opt_table drawing_table = { "sampling", drawing_rows,
 	ARRAY_LEN(drawing_rows), &drawing_defaults, sizeof(struct drawing) };
 
 const struct opt_table *drawing_tables(size_t i)

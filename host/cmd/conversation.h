@@ -25,7 +25,6 @@ struct drawing {
 	double temperature, top_p, min_p, repeat_penalty;
 };
 
-extern const struct opt_table drawing_table;
 /* the table of struct drawing alone */
 const struct opt_table *drawing_tables(size_t i);
 

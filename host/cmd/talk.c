@@ -66,7 +66,7 @@ int talk_add(struct talk *t, const char *role, const char *text, size_t bytes,
 	return 0;
 }
 
-const char *talk_system(const struct talk *t)
+static const char *talk_system(const struct talk *t)
 {
 	return t->n && t->turn[0].role == roles[CHAT_SYSTEM] ? t->turn[0].text
 							     : NULL;

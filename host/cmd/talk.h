@@ -38,7 +38,6 @@ int talk_add(struct talk *, const char *role, const char *text, size_t bytes,
 void talk_drop(struct talk *);
 /* NULL: no system turn. */
 int talk_set_system(struct talk *, const char *text, struct err *);
-const char *talk_system(const struct talk *);
 /* Remove all but the system turn. */
 void talk_reset(struct talk *);
 

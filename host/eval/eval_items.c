@@ -13,8 +13,9 @@
 
 #define FILE_MAX ((size_t)64 << 20)
 
-const char *const eval_check_names[] = { "exact", "number", "text", "facts",
-	NULL };
+/* "exact", "number", "text", "facts", NULL: in the enum's order. */
+static const char *const eval_check_names[] = { "exact", "number", "text",
+	"facts", NULL };
 
 static int read_text(
 	const json_t *line, const char *name, const char **out, struct err *e)

@@ -29,9 +29,6 @@ enum eval_check {
 	EVAL_FACTS,  /* each of the facts occurs in the output */
 };
 
-/* "exact", "number", "text", "facts", NULL: in the enum's order. */
-extern const char *const eval_check_names[];
-
 struct eval_item {
 	const char *id, *prompt; /* UTF-8 */
 	const char *answer;      /* UTF-8; NULL: the item is a prompt only */

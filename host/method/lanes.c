@@ -118,7 +118,8 @@ bool lane_is_active(const struct lane *x)
 	return !lane_is_over(x) && !x->held;
 }
 
-uint32_t lanes_in(const struct lanes *l, enum lane_state state)
+/* Number of lanes in that state. */
+static uint32_t lanes_in(const struct lanes *l, enum lane_state state)
 {
 	uint32_t n = 0;
 
@@ -127,7 +128,8 @@ uint32_t lanes_in(const struct lanes *l, enum lane_state state)
 	return n;
 }
 
-bool lanes_left(const struct lanes *l)
+/* Whether some lane can still take part in a pass. */
+static bool lanes_left(const struct lanes *l)
 {
 	for (uint32_t i = 0; i < l->n; i++)
 		if (lane_is_active(l->lane[i]))

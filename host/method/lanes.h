@@ -179,10 +179,6 @@ void lanes_drop(struct lane *);
  * effect if `before` is not in the list. */
 void lane_move_after(struct lane *, const struct lane *before);
 bool lane_is_over(const struct lane *);
-/* Number of lanes in that state. */
-uint32_t lanes_in(const struct lanes *, enum lane_state);
-/* Whether some lane can still take part in a pass. */
-bool lanes_left(const struct lanes *);
 
 /* End a lane with `state`; its slots are freed. */
 void lane_end(struct lane *, enum lane_state state);

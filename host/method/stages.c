@@ -10,6 +10,14 @@ static void show(struct place *p, enum stage stage, int32_t token)
 	p->token = token;
 }
 
+/* Make the position invisible again. */
+static unsigned hide(struct place *p)
+{
+	p->stage = STAGE_INVISIBLE;
+	p->stale = p->pinned = true;
+	return CHANGE_HIDDEN;
+}
+
 unsigned stages_update(
 	struct place *p, const struct stages_rule *rule, const struct guess *g)
 {
@@ -26,7 +34,7 @@ unsigned stages_update(
 		if (!rule->fall || p->pinned)
 			stage = STAGE_VISIBLE;
 		else
-			return stages_hide(p);
+			return hide(p);
 	}
 	if (stage == STAGE_INVISIBLE)
 		return 0;
@@ -44,11 +52,4 @@ void stages_promote(
 	p->confidence = g->confidence;
 	p->pinned = true;
 	show(p, rule->revise ? STAGE_VISIBLE : STAGE_STABLE, g->token);
-}
-
-unsigned stages_hide(struct place *p)
-{
-	p->stage = STAGE_INVISIBLE;
-	p->stale = p->pinned = true;
-	return CHANGE_HIDDEN;
 }

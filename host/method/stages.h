@@ -54,7 +54,4 @@ unsigned stages_update(
 void stages_promote(
 	struct place *, const struct stages_rule *, const struct guess *);
 
-/* Make the position invisible again. */
-unsigned stages_hide(struct place *);
-
 #endif

@@ -225,9 +225,6 @@ int session_load_graph(struct session *, uint32_t block, uint32_t kind,
  */
 int session_report_kv(struct session *, unsigned ranges, struct err *);
 
-/* Drop the rows of the last pass that were not accepted. */
-void session_settle(struct session *);
-
 /* Logits of n <= LOGITS_ROWS states that were checked; counted and priced.
  * Errors of logits_compute. */
 int session_logits_of(struct session *, const float *const *hidden,

@@ -239,7 +239,8 @@ static int leave_rows(struct pass *p, const struct rows *all, struct err *e)
 
 /* ---- the whole ---- */
 
-void session_settle(struct session *s)
+/* Drop the rows of the last pass that were not accepted. */
+static void session_settle(struct session *s)
 {
 	for (uint32_t i = 0; i < s->kept_rows; i++)
 		sequence_settle(s->sequences, s->row[i].sequence);

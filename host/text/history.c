@@ -38,7 +38,8 @@ static void forget(struct history *h)
 	h->head = (struct history_head){ 0 };
 }
 
-void history_detach(struct history *h)
+/* Close the file and drop all records. */
+static void history_detach(struct history *h)
 {
 	forget(h);
 	/* Explicit, as closing does not release a lock that a forked child

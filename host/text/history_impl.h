@@ -65,7 +65,4 @@ bool history_is_current(const struct history *);
 /* Load the current state of the open file. */
 int history_load(struct history *, struct err *);
 
-/* Close the file and drop all records. */
-void history_detach(struct history *);
-
 #endif

@@ -42,7 +42,8 @@ static int make_room(struct json_machine *m)
 	return 0;
 }
 
-uint32_t machine_cell_of(
+/* The number of a cell; 0 with m->failed if there is no memory. */
+static uint32_t machine_cell_of(
 	struct json_machine *m, const struct json_frame *f, uint32_t up)
 {
 	uint32_t at;

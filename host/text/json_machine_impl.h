@@ -72,9 +72,6 @@ static inline bool machine_is_space(unsigned char byte)
 
 /* ---- cells, and steps of all kinds of values: json_machine.c ------------- */
 
-/* The number of a cell; 0 with m->failed if there is no memory. */
-uint32_t machine_cell_of(
-	struct json_machine *, const struct json_frame *, uint32_t up);
 /* Add a cell to the front; beyond FRONT_CELLS it is dropped, which only
  * restricts the text further. */
 void machine_put(struct json_machine *, const struct json_frame *, uint32_t up,

@@ -32,7 +32,8 @@ static unsigned code_point(unsigned char byte)
 	return byte == 0xad ? 0x143 : 0x121u + byte - 0x7f;
 }
 
-unsigned bpe_char_of_byte(unsigned char byte, char out[2])
+/* The character that represents a byte: UTF-8 in out[2], its length. */
+static unsigned bpe_char_of_byte(unsigned char byte, char out[2])
 {
 	unsigned c = code_point(byte);
 

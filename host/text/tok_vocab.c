@@ -14,7 +14,7 @@ static uint32_t text_hash(const char *text, size_t len)
 	return (uint32_t)XXH3_64bits(text, len);
 }
 
-int pieces_reserve(struct pieces *p, size_t n)
+static int pieces_reserve(struct pieces *p, size_t n)
 {
 	struct piece_slot *slot;
 	size_t cap;

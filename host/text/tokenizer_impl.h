@@ -140,7 +140,6 @@ struct tok_run {
 #define TOK_KEY(name) "tokenizer.ggml." name
 
 /* Make room for n texts; may be called again for more. */
-int pieces_reserve(struct pieces *, size_t n);
 void pieces_release(struct pieces *);
 int32_t pieces_find(const struct pieces *, const char *text, size_t len);
 /* Number of the text, added if it is new; negative errno. */
@@ -226,8 +225,6 @@ int split_words(const struct splitter *, struct split_run *, const char *text,
 
 /* ---- byte-level alphabet (tok_bpe.c) ------------------------------- */
 
-/* The character that represents a byte: UTF-8 in out[2], its length. */
-unsigned bpe_char_of_byte(unsigned char byte, char out[2]);
 /* The byte that a character of 1 or 2 bytes represents, -1: none. */
 int bpe_byte_of_char(const unsigned char *p, size_t len);
 
