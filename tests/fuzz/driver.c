@@ -497,13 +497,47 @@ int main(int argc, char **argv)
 
 #else
 
-/* libFuzzer brings its own main, and counts what it reaches. */
+/* libFuzzer has its own main, and counts the code that it reaches. */
 #include "tests/fuzz/fuzz.h"
 
+#include "base/fd.h"
 #include "base/rng.h"
 
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define SEED_MAX (1u << 20)
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
 size_t LLVMFuzzerMutate(uint8_t *, size_t, size_t);
 size_t LLVMFuzzerCustomMutator(uint8_t *, size_t, size_t, unsigned);
+
+/* Write the target's seeds to the first corpus folder of the command line, from
+ * which libFuzzer reads its inputs after this call. */
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	static uint8_t seed[SEED_MAX];
+	const char *folder = NULL;
+	char path[4096];
+	size_t len;
+	int fd;
+
+	for (int i = 1; i < *argc && !folder; i++)
+		if ((*argv)[i][0] != '-')
+			folder = (*argv)[i];
+	for (unsigned i = 0; folder && fuzz_seed; i++) {
+		len = fuzz_seed(i, seed, sizeof(seed));
+		if (!len)
+			break;
+		snprintf(path, sizeof(path), "%s/seed%u", folder, i);
+		fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+		if (fd < 0 || fd_write_all(fd, seed, len))
+			break; /* the operand is a file to replay */
+		fd_close(&fd);
+	}
+	return 0;
+}
 
 void fuzz_got_past(void)
 {
