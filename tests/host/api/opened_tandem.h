@@ -69,7 +69,7 @@ static inline struct tandem_request asking(const char *prompt, int64_t tokens)
 	return r;
 }
 
-/* What the handle writes behind the prompt; the caller's to free. */
+/* The text that the handle generates after the prompt; the caller frees it. */
 static inline char *text_of(
 	struct tandem *t, const char *prompt, int64_t tokens)
 {

@@ -83,7 +83,7 @@ static void write_text(struct tandem *t, struct strbuf *text)
 	assert_int_equal(s.drafted, result.drafted);
 }
 
-/* Nothing was done that is told of. */
+/* The counters do not include the probe's passes. */
 static void assert_no_work(const struct tandem_stats *s)
 {
 	assert_int_equal(s->passes, 0);

@@ -23,7 +23,7 @@ struct party {
 		struct strbuf *text;
 		unsigned of;
 		bool canceled;
-	} guest[LIVE];
+	} client[LIVE];
 };
 
 static unsigned chance(struct party *p, unsigned below)
@@ -33,7 +33,7 @@ static unsigned chance(struct party *p, unsigned below)
 
 static void come(struct party *p)
 {
-	struct client *g = &p->guest[p->live++];
+	struct client *g = &p->client[p->live++];
 	struct tandem_request r;
 
 	*g = (struct client){ .of = chance(p, many),
@@ -45,7 +45,7 @@ static void come(struct party *p)
 
 static void leave(struct party *p, unsigned i)
 {
-	struct client *g = &p->guest[i];
+	struct client *g = &p->client[i];
 	struct tandem_result got = { .size = sizeof(got) };
 	int state = tandem_request_state(g->x, &got);
 
@@ -64,7 +64,7 @@ static void leave(struct party *p, unsigned i)
 	tandem_request_close(g->x);
 	strbuf_release(g->text);
 	free(g->text);
-	*g = p->guest[--p->live];
+	*g = p->client[--p->live];
 }
 
 static void play(struct party *p, unsigned texts)
@@ -79,15 +79,15 @@ static void play(struct party *p, unsigned texts)
 		if (p->live && !chance(p, 25)) {
 			unsigned i = chance(p, p->live);
 
-			if (tandem_request_state(p->guest[i].x, NULL) == 1) {
-				tandem_request_cancel(p->guest[i].x);
-				p->guest[i].canceled = true;
+			if (tandem_request_state(p->client[i].x, NULL) == 1) {
+				tandem_request_cancel(p->client[i].x);
+				p->client[i].canceled = true;
 			}
 		}
 		if (tandem_advance(p->t, &left))
 			fail_msg("%s", tandem_error(p->t));
 		for (unsigned i = p->live; i-- > 0;)
-			if (tandem_request_state(p->guest[i].x, NULL) != 1)
+			if (tandem_request_state(p->client[i].x, NULL) != 1)
 				leave(p, i);
 		assert_int_equal(left, p->live);
 	}
@@ -376,7 +376,7 @@ static void test_trees_share_a_pass(void **state)
 	}
 }
 
-/* ---- what is asked ------------------------------------------------------- */
+/* ---- wrong requests ------------------------------------------------------ */
 
 static void test_refused(void **state)
 {

@@ -405,7 +405,7 @@ static void cancel_some(struct party *p)
 	}
 }
 
-/* ---- who waits ----------------------------------------------------------- */
+/* ---- waiting lanes ------------------------------------------------------- */
 
 static struct running *running_of(struct party *p, const struct lane *x)
 {
@@ -430,10 +430,10 @@ static uint32_t slots_held(const struct lanes *l, const struct lane *x)
 }
 
 /*
- * Lanes in the order in which they have a claim to the next pass: those that
- * run, those that paused, those that wait. A lane is due where it is among the
- * first ones that a pass has place for, and they all have slots beside what the
- * lanes behind them keep in the cache.
+ * Mark the lanes that must be in the next pass. Running lanes come first, then
+ * paused ones, then waiting ones. A lane is due if the pass has a place for it
+ * and all lanes before it, and the KV cache has slots for all of them beside
+ * those of the lanes after them.
  */
 static void mark_due(struct party *p)
 {

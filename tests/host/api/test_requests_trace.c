@@ -1,4 +1,4 @@
-/* What is told of texts, and what is kept of them. */
+/* Callbacks of requests, and what is kept after their end. */
 #include "tests/host/api/many_texts.h"
 
 #include <math.h>

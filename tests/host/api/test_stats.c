@@ -1,4 +1,4 @@
-/* What the library tells of a handle, and of a prompt before it is read. */
+/* tandem_stats of a handle, and tandem_prompt. */
 #include "host/api/tandem.h"
 
 #include "base/err.h"

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-/* ---- what is asked ------------------------------------------------------- */
+/* ---- wrong options and requests ------------------------------------------ */
 
 static void test_version(void **state)
 {
@@ -375,7 +375,7 @@ static void test_no_steps(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* What is behind a request of an older header is not its own. */
+/* A request of an older header is shorter: bytes after it are not read. */
 static void test_short_request(void **state)
 {
 	struct tandem *t = opened_diffusion();

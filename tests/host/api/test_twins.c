@@ -141,7 +141,7 @@ static void nobody_waits_for_who_left(void **state)
 	close_twins(&w);
 }
 
-/* A place for two: the third comes behind the twin that waits. */
+/* With two places, a third request follows the held copy of the first. */
 static void who_waits_keeps_its_place(void **state)
 {
 	struct twins w = { .t = opened("texts=2", "keep=4") };
