@@ -77,7 +77,8 @@ bool device_loaded(
 unsigned device_loading(const struct device *);
 
 uint32_t device_threads(const struct device *);
-/* Bytes of the extended region, a multiple of the page size. */
+/* Size in bytes of the memory region outside the address window that only DMA
+ * reaches (--va-extended); a multiple of the page size. */
 uint64_t device_extended(const struct device *);
 const char *device_kern(const struct device *);
 

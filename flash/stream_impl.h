@@ -47,7 +47,7 @@ struct slot {
 	unsigned pieces;    /* that are not free */
 	uint64_t wait_from; /* begin of the wait for it; 0: none */
 	bool again;         /* it is being read a second time */
-	bool lost;          /* a read never completed: do not use again */
+	bool lost;          /* a read never completed: leave the slot unused */
 	struct check check;
 };
 

@@ -86,7 +86,8 @@ size_t ring_footprint(uint32_t bytes);
 /* Lay out an empty ring whose indices start at `start` (tests: near wrap). */
 void ring_format(struct ring_shared *, uint32_t bytes, uint32_t start);
 
-/* `room` bytes at `shared` must hold it, or -EPROTO. */
+/* Attach to the ring at `shared`. -EPROTO if the ring does not fit into the
+ * `room` bytes there. */
 int ring_attach(struct ring *, struct ring_shared *shared, size_t room,
 	enum ring_side, struct err *);
 

@@ -137,8 +137,8 @@ void eval_mean_text(const struct eval_report *rep, FILE *f)
 
 /* ---- JSON ---------------------------------------------------------------- */
 
-/* A file of prompts has the same members, with null for those that need
- * answers. */
+/* The report of items without answers has the same members; those that need
+ * answers are null. */
 static void put_tally(json_t *o, const struct eval_tally *t, bool marked)
 {
 	double low, high;

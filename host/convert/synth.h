@@ -39,7 +39,7 @@ struct synth_opts {
 	/* of FFN-down matrices, to which the layer's output is sensitive */
 	enum dtype ffn_down;
 	uint64_t seed;
-	struct progress_sink progress; /* called with the number of weights */
+	struct progress_sink progress; /* counts the weights written so far */
 	/* The source of the weights; NULL: random. Scoring heads need random
 	 * ones. */
 	struct grown *grown;

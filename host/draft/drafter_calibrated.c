@@ -18,7 +18,7 @@
 #define NO_TOKEN UINT32_MAX
 
 struct anchor {
-	uint32_t n; /* 0: its logits were not kept */
+	uint32_t n; /* of next; 0: this position's logits were not kept */
 	struct candidate next[CALIBRATED_SUCCESSORS];
 };
 

@@ -80,9 +80,9 @@ struct perplexity {
 };
 
 /*
- * -log softmax(logits)[token], float32 logits [n], in double precision. Not
- * finite if the token's logit or all logits are not finite, or one is +inf or
- * NaN.
+ * -log softmax(logits)[token], float32 logits [n], in double precision. The
+ * result is not finite if any logit is +inf or NaN, or if the token's own logit
+ * is -inf.
  */
 double token_nll(const float *logits, uint32_t n, int32_t token);
 

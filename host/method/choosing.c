@@ -55,7 +55,8 @@ struct choosing {
 	const struct chooser *how;
 	struct answer_form *form; /* NULL: no answers are extracted */
 	struct early_stop early;
-	bool all_added; /* all samples are added: the warm-up is over */
+	bool all_added; /* the warm-up has ended, and the other samples were
+			 * added if its votes did not agree */
 	bool scored;    /* by the reward model, if the method has one */
 };
 

@@ -56,7 +56,8 @@ enum lane_state {
 	LANE_WAITING,
 	LANE_RUNNING,
 	LANE_PAUSED, /* for lack of cache slots */
-	/* never decodes again; its cache serves its samples; always `held` */
+	/* its prompt is read, and its samples fork its cached sequence; it is
+	 * in no further pass */
 	LANE_KEPT,
 	LANE_ENDED,  /* by itself: its generation has the reason */
 	LANE_CUT,    /* by its owner */

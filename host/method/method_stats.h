@@ -1,4 +1,4 @@
-/* Counters of decoding methods. Plain data, any thread. */
+/* Counters of decoding methods. A plain struct: the caller does any locking. */
 #ifndef HOST_METHOD_METHOD_STATS_H
 #define HOST_METHOD_METHOD_STATS_H
 

@@ -246,8 +246,8 @@ static int multi_prompt(struct denoising *d, uint32_t row, struct err *e)
 	return d->shift ? denoising_carry_logits(d, row, t->cached, e) : 0;
 }
 
-/* Rows of all positions that are not cached; of all positions in the first pass
- * and in a refresh. */
+/* Plan the next pass: a row for each position that is not cached. The first
+ * pass and each pass that refreshes the cache have rows for all positions. */
 static int multi_plan(struct denoising *d, struct err *e)
 {
 	struct text *t = d->own;

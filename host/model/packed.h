@@ -31,8 +31,9 @@ struct packed {
 	 * memory: what was checked cannot change with the file. The embedding's
 	 * bytes in `host` are not read if `embd` is set. */
 	void *metadata, *host;
-	/* The host extent if its embedding, from byte embd_at on, stays on
-	 * flash; else NULL. */
+	/* The extent with the host's tensors, if the token embedding stays on
+	 * flash and is read row by row; else NULL. The embedding begins at byte
+	 * embd_at of that extent. */
 	struct image_parts *embd;
 	uint64_t embd_at;
 	struct packed_entry *entry;

@@ -161,8 +161,8 @@ int npu_map(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
 		return ret;
 	if (done.status == -ENOSPC)
 		return no_room(n, s, done.arg, e);
-	/* The device's memory is freed by unmapping as well, so the same error
-	 * code. */
+	/* Unmapping a buffer frees memory of the device, so a device without
+	 * memory is reported as a full window. */
 	if (done.status == -ENOMEM)
 		return err_set(e, ENOSPC,
 			"the device has no memory for %s (%.1f MiB) in its "

@@ -118,8 +118,8 @@ static size_t larger(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* Scratch of the kernels, or one key and the scores of the heads that share
- * it. */
+/* Scratch bytes of a thread: the larger of what the kernels need, and one key
+ * with the scores over all slots of the query heads that share that key. */
 static size_t thread_bytes(const struct host_layers *l, uint32_t slots)
 {
 	const struct wire_model *m = &l->m;

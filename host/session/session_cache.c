@@ -121,8 +121,9 @@ static void price_moves(struct session *s, uint32_t moved, uint32_t layers)
 	session_add_work_of(s, TRACE_PHONE_WORK, &p);
 }
 
-/* A row that was computed among fewer rows in the upper layers is stored
- * elsewhere there, so these layers move by a map of their own. */
+/* Pruning leaves fewer rows in the upper layers, so a row's cache slot there
+ * can differ from its slot in the lower layers. The upper layers' slots are
+ * moved with a separate index map. */
 static void move_rows(
 	struct session *s, uint32_t sequence, const uint32_t *path, uint32_t n)
 {

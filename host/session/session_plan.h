@@ -77,8 +77,8 @@ int session_plan_blocks(const struct session_plan *, const struct model *,
 	const struct session_opts *, size_t strip_max, struct block **blocks,
 	uint32_t *n, struct err *);
 
-/* Mappings of a session, in bytes of whole pages; weights with the least that
- * the placement needs. */
+/* Bytes that a session maps into the window, in whole pages. `weights` is the
+ * smallest amount with which the placement policy works. */
 struct session_room {
 	/* total includes guard pages */
 	uint64_t kv, io, staging, weights, total;

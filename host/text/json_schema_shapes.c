@@ -203,8 +203,8 @@ int schema_add_object(struct schema_reader *r, const struct schema_named *d,
 	for (unsigned i = 0; i < d->n && !ret; i++) {
 		json_t *key = json_string(d->key[i]);
 
-		/* Store the index in `named` for now, to find its `required`
-		 * flag after sorting. */
+		/* Until the names are sorted, each one's node is its index in
+		 * d->key, by which d->required is found afterwards. */
 		ret = key ? schema_add_name(r, key, 1, i) : schema_no_memory(r);
 		json_decref(key);
 	}
