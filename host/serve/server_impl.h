@@ -86,7 +86,7 @@ struct exchange {
 	const char *type; /* content type of the answer */
 	struct reply reply;
 	bool said_all;
-	bool closes; /* the connection, after the answer */
+	bool closes; /* close the connection after the answer */
 	int fd;
 	/* Guarded by the lock. */
 	struct answer *answer; /* NULL: none begun */

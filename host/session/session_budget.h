@@ -36,10 +36,11 @@ int session_budget_choose(struct session_plan *, const struct model *,
 	const struct session_opts *, struct err *);
 
 /*
- * Check a complete plan before anything is loaded: if the weights of a flash
- * image and both processes' other memory exceed what is left, slots of whole
- * layers are replaced by slots of quarters. -ENOMEM, with all numbers, if that
- * is still too much: otherwise the kernel would kill one of the processes.
+ * Check a complete plan before anything is loaded. If the weights of a flash
+ * image and both processes' other memory exceed the free memory, the staging
+ * slots get room for quarters of layers in place of whole layers. -ENOMEM, with
+ * all numbers, if that is still too much; otherwise the kernel would kill one
+ * of the processes.
  */
 int session_budget_fit(struct session_plan *, const struct model *,
 	const struct session_opts *, const struct memory_left *, struct err *);
