@@ -55,6 +55,7 @@ endif
 libs_base   :=
 libs_tensor :=
 libs_soc    :=
+libs_coherence := jansson
 libs_shm    :=
 libs_ipc    :=
 libs_flash  := libzstd liburing libxxhash
@@ -157,8 +158,9 @@ outer := base tensor shm ipc flash device
 # every #include. The cost model (soc) lies inside tensor/.
 inner := trace model text tree npu shipped memory session head draft convert \
 	doctor method api eval bench serve cmd
-rooms := $(outer) soc $(inner) stress
+rooms := $(outer) soc coherence $(inner) stress
 folder_soc    := tensor/soc
+folder_coherence := shm/coherence
 folder_stress := tests/stress
 folder_of = $(or $(folder_$(1)),$(if $(filter $(1),$(inner)),host/)$(1))
 $(foreach r,$(rooms),$(eval src_$(r) := $(filter-out tests/stress/test_%, \
@@ -214,12 +216,13 @@ lib = $(O)/lib$(1).a
 deps_base   := base
 deps_tensor := tensor base
 deps_soc    := soc tensor base
-deps_shm    := shm base
-deps_ipc    := ipc shm base
-deps_flash  := flash shm base
-deps_device := device ipc shm soc tensor base
+deps_coherence := coherence base
+deps_shm    := shm $(deps_coherence)
+deps_ipc    := ipc $(deps_shm)
+deps_flash  := flash $(deps_shm)
+deps_device := device ipc shm coherence soc tensor base
 # Below every room of the host.
-ground       := ipc flash shm soc tensor base
+ground       := ipc flash shm coherence soc tensor base
 deps_model   := model $(ground)
 deps_text    := text $(ground)
 deps_tree    := tree $(ground)
@@ -556,7 +559,7 @@ fuzz: fuzzers
 	done
 
 # ---- checks -------------------------------------------------------------
-headers := $(wildcard $(foreach d,$(outer) tensor/soc host/* tests tests/*,$(d)/*.h))
+headers := $(wildcard $(foreach d,$(outer) tensor/soc shm/coherence host/* tests tests/*,$(d)/*.h))
 .PHONY: check-layers check-headers check-syntax format check-format dead
 # What no program uses.
 dead: all tests

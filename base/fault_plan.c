@@ -38,6 +38,9 @@ static const struct {
 	[FAULT_DROP_INVALIDATE] = { "drop-invalidate", AT_MAINTENANCE, false },
 	[FAULT_DROP_CLEAN] = { "drop-clean", AT_MAINTENANCE, false },
 	[FAULT_DROP_WORD] = { "drop-word", AT_MAINTENANCE, false },
+	[FAULT_DROP_CLEAN_ALL] = { "drop-clean-all", AT_MAINTENANCE, false },
+	[FAULT_DROP_FLUSH_ALL] = { "drop-flush-all", AT_MAINTENANCE, false },
+	[FAULT_DROP_WAIT] = { "drop-wait", AT_MAINTENANCE, false },
 	[FAULT_EIO] = { "eio", AT_READ, false },
 	[FAULT_SHORT] = { "short", AT_READ, false },
 	[FAULT_FLIP] = { "flip", AT_READ, false },
@@ -81,6 +84,9 @@ const char fault_plan_help[] =
 	"  drop-invalidate[:BUFFER[#N]]   leave out the invalidate\n"
 	"  drop-clean[:BUFFER[#N]]        leave out the clean\n"
 	"  drop-word[:BUFFER[#N]]         also hide that the CPU wrote\n"
+	"  drop-wait[:BUFFER[#N]]         do not wait for DMA from the buffer\n"
+	"  drop-clean-all[#N], drop-flush-all[#N]  calls for the whole cache,\n"
+	"                                 of --contract 2\n"
 	"\n"
 	"At a read from flash, of a streamed image:\n"
 	"  eio@N, short@N, flip@N (a bit), stall@N (no answer), slow=MS@N,\n"
@@ -133,24 +139,25 @@ static bool take_verb(
 	return false;
 }
 
-/* Nothing, :BUFFER or :BUFFER#N. */
+/* Nothing, :BUFFER, :BUFFER#N or #N. */
 static bool parse_maintenance(const char *text, struct fault_event *ev)
 {
+	bool whole = ev->verb == FAULT_DROP_CLEAN_ALL ||
+		ev->verb == FAULT_DROP_FLUSH_ALL;
 	size_t n;
 
+	if (*text == ':') {
+		n = strcspn(++text, "#");
+		if (whole || !n || n >= sizeof(ev->buffer))
+			return false;
+		memcpy(ev->buffer, text, n);
+		text += n;
+	} else if (*text == '#' && !whole) {
+		return false;
+	}
 	if (!*text)
 		return true;
-	if (*text++ != ':')
-		return false;
-	n = strcspn(text, "#");
-	if (!n || n >= sizeof(ev->buffer))
-		return false;
-	memcpy(ev->buffer, text, n);
-	text += n;
-	if (!*text)
-		return true;
-	text++;
-	return take_number(&text, &ev->at) && !*text;
+	return *text++ == '#' && take_number(&text, &ev->at) && !*text;
 }
 
 static bool is_placed_well(const struct fault_event *ev)
@@ -202,7 +209,7 @@ static bool parse_event(const char *text, struct fault_event *ev)
 	ev->verb = FAULT_DIE;
 	if (take_word(&text, "die-after:"))
 		return take_number(&text, &ev->at) && !*text;
-	if (!take_verb(&text, "=@:", ev))
+	if (!take_verb(&text, "=@:#", ev))
 		return false;
 	return verbs[ev->verb].place == AT_MAINTENANCE
 		? parse_maintenance(text, ev)

@@ -7,7 +7,8 @@
  *   PLAN   EVENT, several separated by commas or line ends, or @FILE; in a file
  *          a # at the begin of an event starts a comment
  *   EVENT  VERB@WHERE, VERB=MS@WHERE, or a missing maintenance call:
- *          drop-invalidate[:BUFFER[#N]], drop-clean and drop-word likewise
+ *          drop-invalidate[:BUFFER[#N]], drop-clean, drop-word and drop-wait
+ *          likewise, drop-clean-all[#N], drop-flush-all[#N]
  *   WHERE  KIND#N, the N-th request of that kind, or N, the N-th of any; with a
  *          + after it also all later ones
  *
@@ -52,6 +53,9 @@ enum fault_verb {
 	FAULT_DROP_INVALIDATE,
 	FAULT_DROP_CLEAN,
 	FAULT_DROP_WORD,
+	FAULT_DROP_CLEAN_ALL,
+	FAULT_DROP_FLUSH_ALL,
+	FAULT_DROP_WAIT,
 	/* of flash: at a read */
 	FAULT_EIO,
 	FAULT_SHORT,

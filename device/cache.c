@@ -1,15 +1,13 @@
 #include "device/cache.h"
 
 #include "base/err.h"
-#include "base/rng.h"
-#include "device/coherence_report.h"
 #include "device/device_trace.h"
 #include "device/extended.h"
 #include "device/fault.h"
-#include "device/shadow.h"
 #include "device/window.h"
 #include "ipc/brackets.h"
 #include "shm/buffer.h"
+#include "shm/coherence/coherence_report.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,39 +16,92 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert(COHERENCE_NAME_BYTES == WIRE_NAME_BYTES, "names are copied");
+_Static_assert((int)COHERENCE_WRITE == BUFFER_WRITE, "access is passed on");
+
 struct cache {
 	struct cache_config config;
+	struct coherence_hooks hooks;
 	const struct window *window;
-	struct maintenance maintenance;
-	uint64_t evict_tick;
-	struct wire_counters counters;
+	struct coherence_cache *lines;
 	_Atomic uint64_t dma_bytes, extended_bytes;
-	struct shadow shadow[WINDOW_SLOTS_MAX];
+	struct coherence_buffer *buffer[WINDOW_SLOTS_MAX];
 };
+
+/* ---- hooks of the checker ------------------------------------------------ */
+
+static bool find_bracket(void *arg, uint32_t generation, uint64_t from,
+	uint64_t to, unsigned access, struct coherence_bracket *out)
+{
+	const struct cache *c = arg;
+	struct held h;
+
+	if (!brackets_find(
+		    c->config.brackets, generation, from, to, access, &h))
+		return false;
+	*out = (struct coherence_bracket){ h.writing, h.off, h.len, h.cpu_seq,
+		h.by };
+	return true;
+}
+
+static void read_name(void *arg, unsigned by, char out[COHERENCE_NAME_BYTES])
+{
+	brackets_read_name(((struct cache *)arg)->config.brackets, by, out);
+}
+
+static bool leaves_out(void *arg, enum coherence_call what, const char *buffer)
+{
+	return fault_drops(((struct cache *)arg)->config.fault, what, buffer);
+}
+
+static void reported(void *arg, const struct violation *v)
+{
+	struct cache *c = arg;
+
+	if (c->config.trace)
+		device_trace_violation(c->config.trace,
+			violation_kind_name(v->kind), v->buffer, v->from, v->to,
+			v->cpu_known ? v->cpu_seq : 0);
+}
+
+/* ---- life -------------------------------------------------------------- */
 
 int cache_open(struct cache **out, const struct cache_config *config,
 	const struct window *window, struct err *e)
 {
+	struct coherence_config lines = {
+		.level = config->level,
+		.contract = config->contract,
+		.evict_seed = config->evict_seed,
+		.report = config->report,
+		.arg = config->report_arg,
+		.report_every = config->report_every,
+		.file = config->file,
+	};
 	struct cache *c;
+	int ret;
 
 	if ((unsigned)config->level >= COHERENCE_COUNT)
 		return err_set(e, EINVAL,
 			"coherence level %u is unknown; it must be below %d",
 			(unsigned)config->level, COHERENCE_COUNT);
+	if (config->contract > COHERENCE_TWO_LEVELS)
+		return err_set(e, EINVAL,
+			"coherence contract %u is unknown; it must be 1 or 2",
+			(unsigned)config->contract);
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return err_set(e, ENOMEM, "no memory for the cache");
 	c->config = *config;
-	c->maintenance =
-		(struct maintenance){ .check = config->level == COHERENCE_CHECK,
-			.evicts = config->evict_seed != 0,
-			.brackets = config->brackets,
-			.now = { "start", -1, 0 } };
+	c->hooks = (struct coherence_hooks){ find_bracket, read_name,
+		leaves_out, reported, c };
 	c->window = window;
-	violations_init(&c->maintenance.violations, config->report,
-		config->report_arg, config->file);
-	c->maintenance.violations.trace = config->trace;
-	c->maintenance.violations.every = config->report_every;
+	lines.hooks = &c->hooks;
+	ret = coherence_open(&c->lines, &lines);
+	if (ret) {
+		free(c);
+		return err_set(e, -ret, "no memory for the cache");
+	}
 	*out = c;
 	return 0;
 }
@@ -59,35 +110,54 @@ void cache_close(struct cache *c)
 {
 	if (!c)
 		return;
-	violations_release(&c->maintenance.violations);
+	coherence_close(c->lines);
 	free(c);
 }
 
-void cache_price_maintenance(struct cache *c, double bytes_per_s)
+void cache_price_maintenance(
+	struct cache *c, double bytes_per_s, double whole_s)
 {
-	c->maintenance.violations.maintenance_bytes_per_s = bytes_per_s;
+	coherence_set_price(c->lines, bytes_per_s, whole_s);
 }
 
-/* ---- shadows ----------------------------------------------------------- */
+bool cache_two_levels(const struct cache *c)
+{
+	return c->config.contract == COHERENCE_TWO_LEVELS;
+}
+
+/* ---- mappings ------------------------------------------------------------ */
 
 int cache_attach(struct cache *c, const struct mapping *m, struct err *e)
 {
-	struct shadow *s = &c->shadow[m->slot];
-
-	if (c->config.level == COHERENCE_OFF || m->share.flags & WIRE_SHARE_DMA)
-		return 0;
-	if (!shadow_init(s, m, c->maintenance.check))
+	c->buffer[m->slot] = coherence_register(c->lines, m->share.name, m->mem,
+		m->share.bytes,
+		m->share.flags & WIRE_SHARE_DMA ? COHERENCE_DMA_ONLY : 0,
+		m->share.generation);
+	if (c->buffer[m->slot])
 		return 0;
 	return err_set(e, ENOMEM,
 		"no memory for a private copy of %s, %" PRIu64 " bytes",
 		m->share.name, m->span);
 }
 
-static struct shadow *shadow_of(struct cache *c, const struct mapping *m)
+void cache_detach(struct cache *c, const struct mapping *m)
 {
-	struct shadow *s = &c->shadow[m->slot];
+	if (!c->buffer[m->slot])
+		return;
+	coherence_unregister(c->lines, c->buffer[m->slot]);
+	c->buffer[m->slot] = NULL;
+}
 
-	return s->m ? s : NULL;
+/* The buffer that holds all of [addr, addr + len), and *offset in it. */
+static struct coherence_buffer *find(
+	const struct cache *c, uint32_t addr, size_t len, uint64_t *offset)
+{
+	const struct mapping *m = window_find(c->window, addr, len, NULL);
+
+	if (!m)
+		return NULL;
+	*offset = addr - m->addr;
+	return c->buffer[m->slot];
 }
 
 /* ---- views ------------------------------------------------------------- */
@@ -107,249 +177,89 @@ int cache_reaches(
 	return 0;
 }
 
-struct view {
-	uint8_t *mem;     /* the first viewed byte, as the caller gets it */
-	struct shadow *s; /* the private copy; NULL: none */
-	struct range r;
-};
-
-static bool view_open(
-	struct cache *c, uint32_t addr, size_t len, struct view *v)
-{
-	const struct mapping *m = window_find(c->window, addr, len, NULL);
-
-	if (!m || m->share.flags & WIRE_SHARE_DMA)
-		return false;
-	v->s = shadow_of(c, m);
-	v->r.from = addr - m->addr;
-	v->r.to = v->r.from + len;
-	v->mem = (v->s ? v->s->copy : m->mem) + v->r.from;
-	return true;
-}
-
 const void *view_read(struct cache *c, uint32_t addr, size_t len)
 {
-	struct view v;
+	uint64_t at;
+	struct coherence_buffer *b = find(c, addr, len, &at);
 
-	if (!view_open(c, addr, len, &v))
-		return NULL;
-	if (!v.s)
-		return v.mem;
-	if (c->maintenance.check)
-		shadow_check_held(&c->maintenance, &v.s->m->share, v.r,
-			VIOLATION_HELD_READ, BUFFER_WRITE);
-	for (uint32_t i = line_of(v.r.from); i <= line_of(v.r.to - 1); i++)
-		line_read(&c->maintenance, v.s, i, v.r);
-	return v.mem;
+	return b ? coherence_read(c->lines, b, at, len) : NULL;
 }
 
 void *view_write(struct cache *c, uint32_t addr, size_t len)
 {
-	struct view v;
+	uint64_t at;
+	struct coherence_buffer *b = find(c, addr, len, &at);
 
-	if (!view_open(c, addr, len, &v))
-		return NULL;
-	if (!v.s)
-		return v.mem;
-	if (c->maintenance.check)
-		shadow_check_held(&c->maintenance, &v.s->m->share, v.r,
-			VIOLATION_HELD_WRITE, BUFFER_READ | BUFFER_WRITE);
-	for (uint32_t i = line_of(v.r.from); i <= line_of(v.r.to - 1); i++)
-		line_write(&c->maintenance, v.s, i, v.r);
-	return v.mem;
+	return b ? coherence_write(c->lines, b, at, len) : NULL;
 }
 
 /* ---- maintenance ------------------------------------------------------- */
-
-static uint64_t lines_touched(uint32_t addr, size_t len)
-{
-	return line_of((uint64_t)addr + len - 1) - line_of(addr) + 1;
-}
-
-/* Whether the fault plan leaves this maintenance call out. Records the call,
- * and the effect of leaving it out, in the file of reports. */
-static bool left_out(struct cache *c, enum fault_maintenance what,
-	const struct mapping *m, struct range r, uint32_t cpu_seq, unsigned by)
-{
-	struct shadow *s = shadow_of(c, m);
-	struct coherence_report *file = c->config.file;
-	bool drops = fault_drops(c->config.fault, what, m->share.name);
-	char name[WIRE_NAME_BYTES];
-	struct maintenance_call call = {
-		.what = what,
-		.buffer = m->share.name,
-		.site = c->maintenance.now.name,
-		.from = r.from,
-		.to = r.to,
-		.cpu_seq = cpu_seq,
-		.op = c->maintenance.now.name,
-		.layer = c->maintenance.now.layer,
-		.request = c->maintenance.now.request,
-	};
-
-	if (!c->maintenance.check || !file || !s)
-		return drops;
-	brackets_read_name(c->maintenance.brackets, by, name);
-	if (name[0])
-		call.site = name;
-	coherence_report_called(file, &call);
-	if (!drops)
-		return false;
-	/* The state of the lines shows the effect of the missing call. */
-	for (uint32_t i = line_of(r.from); i <= line_of(r.to - 1); i++) {
-		bool held = (s->state[i] & LINE_VALID) != 0;
-
-		call.held += held;
-		call.differing += held && line_differs(s, i);
-		call.written += (s->state[i] & (LINE_WRITTEN | LINE_OWED)) != 0;
-	}
-	coherence_report_left_out(file, &call);
-	return true;
-}
-
-static void invalidate(struct cache *c, uint32_t addr, size_t len,
-	uint32_t cpu_seq, unsigned by)
-{
-	const struct mapping *m = window_find(c->window, addr, len, NULL);
-	struct shadow *s = m ? shadow_of(c, m) : NULL;
-	struct maintenance *u = &c->maintenance;
-	uint32_t first, last;
-	bool cpu_wrote = false;
-	struct range r;
-
-	if (!m)
-		return;
-	r.from = addr - m->addr;
-	r.to = r.from + len;
-	first = line_of(r.from);
-	last = line_of(r.to - 1);
-	if (left_out(c, FAULT_WORD, m, r, cpu_seq, by))
-		return;
-	if (left_out(c, FAULT_INVALIDATE, m, r, cpu_seq, by)) {
-		for (uint32_t i = first; s && u->check && i <= last; i++)
-			line_ignore(s, i, cpu_seq, by);
-		return;
-	}
-	c->counters.invalidated_lines += lines_touched(addr, len);
-	if (!s)
-		return;
-	for (uint32_t i = first; u->check && i <= last; i++)
-		cpu_wrote |= line_cpu_wrote(u, s, i, cpu_seq);
-	if (u->check && !cpu_wrote)
-		shadow_report_needless(u, s, VIOLATION_NEEDLESS_INVALIDATE, r);
-	for (uint32_t i = first; i <= last; i++)
-		line_drop(u, s, i, cpu_seq);
-}
 
 void cache_invalidate(struct cache *c, uint32_t addr, size_t len,
 	uint32_t cpu_seq, unsigned by)
 {
 	struct device_trace *t = c->config.trace;
-	uint64_t began = device_trace_now(t);
+	uint64_t began = device_trace_now(t), at;
+	struct coherence_buffer *b = find(c, addr, len, &at);
 
-	invalidate(c, addr, len, cpu_seq, by);
+	if (b && cache_two_levels(c))
+		coherence_host_wrote(c->lines, b, at, len, cpu_seq, by);
+	else if (b)
+		coherence_invalidate(c->lines, b, at, len, cpu_seq, by);
 	if (t)
 		device_trace_ended(t, WIRE_TRACE_INVALIDATE, "invalidate", 2,
 			began, addr, len, cpu_seq);
 }
 
-static void clean(struct cache *c, uint32_t addr, size_t len)
-{
-	const struct mapping *m = window_find(c->window, addr, len, NULL);
-	struct shadow *s = m ? shadow_of(c, m) : NULL;
-	struct maintenance *u = &c->maintenance;
-	bool written = false;
-	struct range r;
-
-	if (!m)
-		return;
-	r.from = addr - m->addr;
-	r.to = r.from + len;
-	if (left_out(c, FAULT_CLEAN, m, r, 0, 0))
-		return;
-	c->counters.cleaned_lines += lines_touched(addr, len);
-	if (!s)
-		return;
-	for (uint32_t i = line_of(r.from); i <= line_of(r.to - 1); i++)
-		written |= line_clean(u, s, i);
-	if (u->check && !written)
-		shadow_report_needless(u, s, VIOLATION_NEEDLESS_CLEAN, r);
-}
-
 void cache_clean(struct cache *c, uint32_t addr, size_t len)
 {
 	struct device_trace *t = c->config.trace;
-	uint64_t began = device_trace_now(t);
+	uint64_t began = device_trace_now(t), at;
+	struct coherence_buffer *b = find(c, addr, len, &at);
 
-	clean(c, addr, len);
+	if (b)
+		coherence_clean(c->lines, b, at, len);
 	if (t)
 		device_trace_ended(
 			t, WIRE_TRACE_CLEAN, "clean", 2, began, addr, len, 0);
 }
 
-void cache_detach(struct cache *c, const struct mapping *m)
+void cache_flush_all(struct cache *c)
 {
-	struct shadow *s = shadow_of(c, m);
+	struct device_trace *t = c->config.trace;
+	uint64_t began = device_trace_now(t);
 
-	if (!s)
-		return;
-	shadow_lose(&c->maintenance, s);
-	/* Finish the open report: it points at the mapping's name. */
-	violations_operator(&c->maintenance.violations, "unmap", -1);
-	shadow_release(s);
+	coherence_flush_all(c->lines);
+	if (t)
+		device_trace_ended(t, WIRE_TRACE_INVALIDATE, "flush all", 2,
+			began, 0, 0, 0);
 }
 
-/* Write a random quarter of the dirty lines back. The list may still hold lines
- * that have been cleaned since; line_evict skips them. */
-static void evict(struct cache *c, struct shadow *s)
+void cache_clean_all(struct cache *c)
 {
-	struct line_list *d = &s->dirty;
+	struct device_trace *t = c->config.trace;
+	uint64_t began = device_trace_now(t);
 
-	for (unsigned n = d->len / 4 + 1; n && d->len; n--) {
-		uint32_t word[4], pick, line;
-
-		rng_words(c->config.evict_seed, s->m->slot, c->evict_tick++,
-			word);
-		pick = word[0] % d->len;
-		line = d->line[pick];
-		d->line[pick] = d->line[--d->len];
-		c->counters.evicted_lines +=
-			line_evict(&c->maintenance, s, line);
-	}
+	coherence_clean_all(c->lines);
+	if (t)
+		device_trace_ended(
+			t, WIRE_TRACE_CLEAN, "clean all", 2, began, 0, 0, 0);
 }
 
 void cache_operator(struct cache *c, const char *name, int layer)
 {
-	struct device_trace *t = c->config.trace;
-	uint64_t before = c->counters.evicted_lines, evicted, began;
+	struct device_trace *t = c->config.evict_seed ? c->config.trace : NULL;
+	uint64_t before = coherence_counts(c->lines).evicted_lines, evicted;
+	uint64_t began = device_trace_now(t);
 
-	if (c->config.evict_seed) {
-		began = device_trace_now(t);
-		for (unsigned i = 0; i < WINDOW_SLOTS_MAX; i++)
-			if (c->shadow[i].n_dirty)
-				evict(c, &c->shadow[i]);
-		evicted = c->counters.evicted_lines - before;
-		if (t && evicted)
-			device_trace_ended(t, WIRE_TRACE_EVICT, "evict", 2,
-				began, evicted, 0, 0);
-	}
-	c->maintenance.now.name = name;
-	c->maintenance.now.layer = layer;
-	violations_operator(&c->maintenance.violations, name, layer);
+	coherence_operator(c->lines, name, layer);
+	evicted = coherence_counts(c->lines).evicted_lines - before;
+	if (t && evicted)
+		device_trace_ended(
+			t, WIRE_TRACE_EVICT, "evict", 2, began, evicted, 0, 0);
 }
 
 /* ---- DMA --------------------------------------------------------------- */
-
-static void check_dma(struct cache *c, const struct mapping *m,
-	const struct wire_share *share, struct range r)
-{
-	const struct shadow *s = m ? shadow_of(c, m) : NULL;
-
-	if (s && s->n_dirty)
-		shadow_check_dma(&c->maintenance, s, r);
-	shadow_check_held(
-		&c->maintenance, share, r, VIOLATION_HELD_READ, BUFFER_WRITE);
-}
 
 /* The cache holds lines of an extended buffer only if the same buffer is also
  * mapped in the window. */
@@ -359,6 +269,7 @@ static const void *read_extended(
 	const struct extended *region = c->config.extended;
 	const struct extent *x =
 		region ? extended_find(region, at, len, NULL) : NULL;
+	const struct mapping *m;
 	uint64_t from;
 
 	if (!x)
@@ -366,11 +277,12 @@ static const void *read_extended(
 	from = at - x->at;
 	atomic_fetch_add_explicit(
 		&c->extended_bytes, len, memory_order_relaxed);
-	if (c->maintenance.check)
-		check_dma(c,
-			window_holds(c->window, x->share.buffer,
-				x->share.generation),
-			&x->share, (struct range){ from, from + len });
+	if (c->config.level == COHERENCE_CHECK) {
+		m = window_holds(
+			c->window, x->share.buffer, x->share.generation);
+		coherence_dma_passes(c->lines, m ? c->buffer[m->slot] : NULL,
+			x->share.name, x->share.generation, from, from + len);
+	}
 	extended_read(x, from, len, tcm);
 	return tcm;
 }
@@ -379,20 +291,22 @@ static const void *read_by_dma(
 	struct cache *c, uint64_t addr, size_t len, void *tcm)
 {
 	const struct mapping *m;
-	uint64_t from;
+	struct coherence_dma d = { .local = tcm, .bytes = len };
 
 	if (addr >= EXTENDED_BASE)
 		return read_extended(c, addr - EXTENDED_BASE, len, tcm);
 	m = window_find(c->window, (uint32_t)addr, len, NULL);
 	if (!m)
 		return NULL;
-	from = addr - m->addr;
+	d.offset = addr - m->addr;
 	atomic_fetch_add_explicit(&c->dma_bytes, len, memory_order_relaxed);
 	if (c->config.level == COHERENCE_OFF)
-		return m->mem + from;
-	if (c->maintenance.check)
-		check_dma(c, m, &m->share, (struct range){ from, from + len });
-	return memcpy(tcm, m->mem + from, len);
+		return m->mem + d.offset;
+	d.buffer = c->buffer[m->slot];
+	coherence_dma_start(c->lines, &d);
+	coherence_dma_wait(c->lines, &d);
+	coherence_local(c->lines, tcm, len, COHERENCE_READ);
+	return tcm;
 }
 
 /* At level off nothing is copied, so there is no copy time to trace. */
@@ -423,32 +337,28 @@ uint64_t cache_extended_bytes(const struct cache *c)
 
 void cache_begin(struct cache *c, uint32_t seq)
 {
-	memset(&c->counters, 0, sizeof(c->counters));
 	atomic_store_explicit(&c->dma_bytes, 0, memory_order_relaxed);
 	atomic_store_explicit(&c->extended_bytes, 0, memory_order_relaxed);
-	c->maintenance.now = (struct line_op){ "request", -1, seq };
-	violations_begin_request(&c->maintenance.violations, seq);
+	coherence_begin(c->lines, seq);
 }
 
 void cache_end(
 	struct cache *c, struct wire_counters *out, char *text, size_t size)
 {
+	struct coherence_counts counts;
 	const char *first;
 
-	cache_operator(c, "completion", -1);
-	for (unsigned i = 0; c->maintenance.check && i < WINDOW_SLOTS_MAX; i++)
-		if (c->shadow[i].written.len)
-			shadow_settle(&c->maintenance, &c->shadow[i]);
-	out->violations =
-		violations_end_request(&c->maintenance.violations, &first);
+	out->violations = coherence_end(c->lines, &first);
+	counts = coherence_counts(c->lines);
 	snprintf(text, size, "%s", first);
 	out->dma_bytes = cache_dma_bytes(c);
-	out->invalidated_lines = c->counters.invalidated_lines;
-	out->cleaned_lines = c->counters.cleaned_lines;
-	out->evicted_lines = c->counters.evicted_lines;
+	out->invalidated_lines = counts.invalidated_lines;
+	out->cleaned_lines = counts.cleaned_lines;
+	out->evicted_lines = counts.evicted_lines;
+	out->whole_calls = (uint32_t)(counts.clean_alls + counts.flush_alls);
 }
 
 uint64_t cache_violations(const struct cache *c)
 {
-	return c->maintenance.violations.total;
+	return coherence_violations(c->lines);
 }

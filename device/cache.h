@@ -1,12 +1,13 @@
 /*
- * The device's private cache, and the only access to shared memory: views for
- * the vector and matrix engines, dma_read for the DMA engine, which copies
- * into TCM. No other file dereferences a pointer into the window. Views take
- * 32-bit addresses; the extended region has none.
+ * The device's private cache by device addresses, and the only access to shared
+ * memory: views for the vector and matrix engines, dma_read for the DMA engine,
+ * which copies into TCM. No other file dereferences a pointer into the window.
+ * Views take 32-bit addresses; the extended region has none. The cache itself
+ * and its checker are libtandem-coherence (shm/coherence/).
  *
  * On a phone the CPU's and the NPU's caches are coherent in one direction
  * only, and the device must clean and invalidate its own cache
- * (shm/coherence.h). This emulation runs on one coherent machine, where a
+ * (docs/coherence.md). This emulation runs on one coherent machine, where a
  * missing call would have no effect; three levels decide whether it has one:
  *
  *   off     views alias shared memory; maintenance is counted, not performed
@@ -16,10 +17,10 @@
  *           part is loaded first, so cleaning the line also writes the bytes
  *           of its neighbours back. With a seed, an evictor writes random
  *           dirty lines back early between operators, as real caches do
- *   check   as strict, and each broken rule is reported (violation.h): every
- *           line has shadow versions of both sides (shadow.c). A line that a
- *           request wrote and did not clean by its end is a lost write, even
- *           if the evictor happened to write it back
+ *   check   as strict, and each broken rule is reported: every line has
+ *           shadow versions of both sides (shm/coherence/lines.c). A line that
+ * a request wrote and did not clean by its end is a lost write, even if the
+ * evictor happened to write it back
  *
  * Rules for callers:
  * - Views, invalidation and cleaning belong to the thread that runs the
@@ -38,7 +39,7 @@
 #define DEVICE_CACHE_H
 
 #include "ipc/wire.h"
-#include "shm/coherence.h"
+#include "shm/coherence/violation.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,6 +57,7 @@ struct wire_brackets;
 
 struct cache_config {
 	enum coherence level;
+	enum coherence_contract contract;            /* 0 means one level */
 	uint64_t evict_seed;                         /* 0: no evictor */
 	struct fault *fault;                         /* borrowed */
 	void (*report)(void *arg, const char *text); /* check: a violation */
@@ -76,8 +78,13 @@ int cache_open(struct cache **out, const struct cache_config *,
 /* Every mapping must have been detached before. */
 void cache_close(struct cache *);
 
-/* The phone's maintenance rate, which prices needless calls in reports. */
-void cache_price_maintenance(struct cache *, double bytes_per_s);
+/* The phone's prices of maintenance, for reports of needless calls: bytes per
+ * second of a ranged call, seconds of a whole one. */
+void cache_price_maintenance(
+	struct cache *, double bytes_per_s, double whole_s);
+
+/* Whether only whole calls reach memory (contract 2). */
+bool cache_two_levels(const struct cache *);
 
 /* A mapping was made, or is about to be removed: its dirty lines are lost. */
 int cache_attach(struct cache *, const struct mapping *, struct err *);
@@ -104,10 +111,15 @@ const void *view_read(struct cache *, uint32_t addr, size_t len);
 void *view_write(struct cache *, uint32_t addr, size_t len);
 
 /* The CPU wrote these bytes in its bracket `cpu_seq`, and in the function with
- * number `by` (ipc/brackets.h; 0: unknown). */
+ * number `by` (ipc/brackets.h; 0 if unknown). With two levels this only records
+ * that they were written: cache_flush_all then drops them. */
 void cache_invalidate(struct cache *, uint32_t addr, size_t len,
 	uint32_t cpu_seq, unsigned by);
 void cache_clean(struct cache *, uint32_t addr, size_t len);
+/* Whole calls, which reach both levels: write all dirty lines back, and for a
+ * flush drop all lines. */
+void cache_clean_all(struct cache *);
+void cache_flush_all(struct cache *);
 
 /*
  * Read `len` bytes of memory past the cache. The range need only lie in one

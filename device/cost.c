@@ -4,9 +4,10 @@
 #include "device/graph.h"
 #include "device/rowset.h"
 #include "ipc/wire.h"
-#include "shm/coherence.h"
+#include "shm/coherence/tandem_coherence.h"
 #include "tensor/soc/price.h"
 #include "tensor/soc/price_layer.h"
+#include "tensor/soc/soc.h"
 #include "tensor/tile.h"
 
 void cost_attention(const struct soc *soc, const struct graph *g,
@@ -98,10 +99,11 @@ void cost_request(
 {
 	uint64_t lines =
 		done->counters.invalidated_lines + done->counters.cleaned_lines;
+	uint64_t whole = done->counters.whole_calls * (uint64_t)soc->l2_bytes;
 	struct price p;
 
 	price_request(soc, &p);
 	price_add(sum, &p);
-	price_maintenance(soc, lines * COHERENCE_LINE, &p);
+	price_maintenance(soc, lines * COHERENCE_LINE + whole, &p);
 	price_add(sum, &p);
 }

@@ -36,7 +36,7 @@ void cost_op(const struct soc *, const struct graph *, uint32_t rows,
 void cost_extended(const struct soc *, const struct graph *, struct price *sum);
 
 /* Add the cost of a request with completion *done: its round trip and its cache
- * maintenance. */
+ * maintenance. A whole call costs as much as a ranged one of the L2's size. */
 void cost_request(
 	const struct soc *, const struct wire_done *done, struct price *sum);
 

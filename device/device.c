@@ -23,6 +23,7 @@ int device_open(
 	struct device *d = calloc(1, sizeof(*d));
 	struct cache_config cache = {
 		.level = cfg->coherence,
+		.contract = cfg->contract,
 		.evict_seed = cfg->evict_seed,
 		.fault = cfg->fault,
 		.report = cfg->report,
@@ -157,7 +158,8 @@ static int do_soc(struct device *d, const struct packet *p, struct err *e)
 		return err_in(e, "soc");
 	d->soc = soc;
 	d->exec.soc = &d->soc;
-	cache_price_maintenance(d->cache, soc.maintenance_bytes_per_s);
+	cache_price_maintenance(d->cache, soc.maintenance_bytes_per_s,
+		soc.l2_bytes / soc.maintenance_bytes_per_s);
 	return 0;
 }
 
@@ -219,11 +221,13 @@ static int perform(struct device *d, const struct packet *p, uint32_t op,
 }
 
 /* Invalidate the ranges that the refs declare as written by the CPU. The device
- * invalidates nothing else. */
+ * invalidates nothing else. With two levels of cache no ranged call reaches the
+ * second, so one flush of the whole cache does it. */
 static int invalidate_refs(
 	struct device *d, const struct packet *p, struct err *e)
 {
 	int ret = bind_check(&d->window, &d->extended, p->refs, p->n_refs, e);
+	bool any = false;
 
 	if (ret)
 		return ret;
@@ -234,7 +238,10 @@ static int invalidate_refs(
 			continue;
 		cache_operator(d->cache, bind_role_name(r->role), -1);
 		cache_invalidate(d->cache, r->addr, r->len, r->cpu_seq, r->by);
+		any = true;
 	}
+	if (any && cache_two_levels(d->cache))
+		cache_flush_all(d->cache);
 	return 0;
 }
 

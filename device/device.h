@@ -15,7 +15,7 @@
 
 #include "ipc/channel.h"
 #include "ipc/wire.h"
-#include "shm/coherence.h"
+#include "shm/coherence/tandem_coherence.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,6 +27,7 @@ struct fault;
 
 struct device_config {
 	enum coherence coherence;
+	enum coherence_contract contract; /* 0 means one level */
 	uint64_t evict_seed;
 	uint32_t threads;  /* 0: all processors; at most EXEC_MAX_THREADS */
 	uint32_t va_slots; /* 0: DEVICE_VA_SLOTS */

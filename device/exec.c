@@ -98,20 +98,24 @@ static int read_inputs(struct run *r, const struct binding *b,
 }
 
 /* Of a layer in parts, the first part writes keys and values, and the last part
- * writes hidden states. */
+ * writes hidden states. A ranged clean writes to memory only with one level of
+ * cache; with two, one call for the whole cache does. */
 static void write_outputs(const struct run *r, const struct binding *b)
 {
 	struct cache *c = r->x->cache;
 	uint32_t stride = r->g->model.kv_stride;
 	uint32_t out = b->addr[WIRE_REF_HIDDEN_OUT];
+	bool two_levels = cache_two_levels(c);
 
 	if (graph_ends(r->g)) {
 		cache_operator(c, "hidden_out", -1);
 		memcpy(view_write(c, out, hidden_bytes(r)),
 			run_place(r, r->g->at.x), hidden_bytes(r));
-		cache_clean(c, out, hidden_bytes(r));
+		if (!two_levels)
+			cache_clean(c, out, hidden_bytes(r));
 	}
-	for (uint32_t l = 0; graph_begins(r->g) && l < r->g->n_layers; l++) {
+	for (uint32_t l = 0;
+		!two_levels && graph_begins(r->g) && l < r->g->n_layers; l++) {
 		struct wire_span s = { 0, 0 };
 
 		cache_operator(c, "kv clean", (int)(r->g->first_layer + l));
@@ -121,6 +125,10 @@ static void write_outputs(const struct run *r, const struct binding *b)
 					run_kv_addr(r, l, which) +
 						s.slot * stride,
 					(size_t)s.count * stride);
+	}
+	if (two_levels) {
+		cache_operator(c, "clean all", -1);
+		cache_clean_all(c);
 	}
 }
 

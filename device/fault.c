@@ -59,20 +59,22 @@ static bool only_starts(const struct fault *f)
 	return f->life > 1 && !f->continues;
 }
 
-bool fault_drops(
-	struct fault *f, enum fault_maintenance maintenance, const char *buffer)
+bool fault_drops(struct fault *f, enum coherence_call call, const char *buffer)
 {
 	static const enum fault_verb drop[] = {
-		[FAULT_INVALIDATE] = FAULT_DROP_INVALIDATE,
-		[FAULT_CLEAN] = FAULT_DROP_CLEAN,
-		[FAULT_WORD] = FAULT_DROP_WORD,
+		[COHERENCE_CALL_INVALIDATE] = FAULT_DROP_INVALIDATE,
+		[COHERENCE_CALL_CLEAN] = FAULT_DROP_CLEAN,
+		[COHERENCE_CALL_WORD] = FAULT_DROP_WORD,
+		[COHERENCE_CALL_CLEAN_ALL] = FAULT_DROP_CLEAN_ALL,
+		[COHERENCE_CALL_FLUSH_ALL] = FAULT_DROP_FLUSH_ALL,
+		[COHERENCE_CALL_WAIT] = FAULT_DROP_WAIT,
 	};
 	bool drops = false;
 
 	for (unsigned i = 0; i < f->plan.n; i++) {
 		const struct fault_event *ev = &f->plan.event[i];
 
-		if (ev->verb != drop[maintenance] || only_starts(f) ||
+		if (ev->verb != drop[call] || only_starts(f) ||
 			(*ev->buffer && strcmp(ev->buffer, buffer)))
 			continue;
 		f->calls[i]++;

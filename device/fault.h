@@ -15,6 +15,7 @@
 #define DEVICE_FAULT_H
 
 #include "base/fault_plan.h"
+#include "shm/coherence/tandem_coherence.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -22,13 +23,6 @@
 #include <stdint.h>
 
 struct err;
-
-enum fault_maintenance {
-	FAULT_NONE,
-	FAULT_INVALIDATE,
-	FAULT_CLEAN,
-	FAULT_WORD
-};
 
 /* The faults of one completion. */
 struct fault_answer {
@@ -63,8 +57,9 @@ void fault_start(struct fault *);
  * Before the first one, life is 0. */
 void fault_start_next(struct fault *);
 
-/* Whether to leave out this maintenance call for `buffer`. */
-bool fault_drops(struct fault *, enum fault_maintenance, const char *buffer);
+/* Whether to leave out this maintenance call or wait for DMA of `buffer`, which
+ * is "" for calls that concern all buffers. Any thread, one at a time. */
+bool fault_drops(struct fault *, enum coherence_call, const char *buffer);
 
 /* A request has arrived: die, hang, or return. True: fail it with ENOMEM. */
 bool fault_request(struct fault *, uint32_t op, uint32_t seq);

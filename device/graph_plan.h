@@ -6,7 +6,7 @@
 #define DEVICE_GRAPH_PLAN_H
 
 #include "device/graph.h"
-#include "shm/coherence.h"
+#include "shm/coherence/tandem_coherence.h"
 
 /* Tensor i of layer l, from a message of a checked length. */
 struct wire_tensor graph_tensor(const void *msg, uint32_t l, unsigned i);

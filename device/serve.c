@@ -7,7 +7,7 @@
 #include "device/fault.h"
 #include "device/listen.h"
 #include "device/sandbox.h"
-#include "device/violation.h"
+#include "shm/coherence/violation.h"
 #include "device/watch.h"
 #include "ipc/channel.h"
 
@@ -192,6 +192,7 @@ static int serve_host(
 	struct wire_welcome w = { .tcm_bytes = EXEC_TCM_BYTES };
 	struct device_config config = {
 		.coherence = (enum coherence)s->hello.coherence,
+		.contract = (enum coherence_contract)s->hello.contract,
 		.evict_seed = s->hello.evict_seed,
 		.threads = s->hello.threads,
 		.va_slots = s->hello.va_slots,

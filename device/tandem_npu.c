@@ -8,7 +8,7 @@
 #include "base/fd.h"
 #include "base/opt.h"
 #include "base/version.h"
-#include "device/coherence_report.h"
+#include "shm/coherence/coherence_report.h"
 #include "device/fault.h"
 #include "device/serve.h"
 #include "ipc/wire.h"

@@ -6,7 +6,7 @@
 #include "ipc/brackets.h"
 #include "ipc/trace_ring.h"
 #include "shm/buffer.h"
-#include "shm/coherence.h"
+#include "shm/coherence/tandem_coherence.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -338,6 +338,14 @@ static int hello_check(const struct wire_hello *h, size_t len, struct err *e)
 		return err_set(e, EPROTO,
 			"hello.coherence is %" PRIu32 ", must be < %d",
 			h->coherence, COHERENCE_COUNT);
+	if (h->contract > COHERENCE_TWO_LEVELS)
+		return err_set(e, EPROTO,
+			"hello.contract is %" PRIu32 ", must be 1 or 2",
+			h->contract);
+	if (h->reserved)
+		return err_set(e, EPROTO,
+			"hello.reserved is %" PRIu32 ", must be 0",
+			h->reserved);
 	if (!h->va_slots)
 		return err_set(e, EPROTO, "hello.va_slots is 0");
 	if (h->va_window < WIRE_WINDOW_MIN || h->va_window > WIRE_WINDOW_MAX)

@@ -67,10 +67,12 @@ struct wire_hello {
 	uint64_t evict_seed; /* of strict's evictor; 0: no evictor */
 	uint32_t spin_us;    /* before sleeping (doorbell poll) */
 	uint32_t host_pid;
+	uint32_t contract; /* enum coherence_contract */
+	uint32_t reserved; /* 0 */
 };
 #define WIRE_FEATURE_TRACE 1u /* the hello has a trace buffer */
 #define WIRE_FEATURES      WIRE_FEATURE_TRACE
-_Static_assert(sizeof(struct wire_hello) == 56, "wire");
+_Static_assert(sizeof(struct wire_hello) == 64, "wire");
 
 struct wire_welcome {
 	uint32_t op; /* WIRE_WELCOME */
@@ -408,6 +410,7 @@ _Static_assert(sizeof(struct wire_graph_run) == 24, "wire");
 	X(uint64_t, invalidated_lines) /* requested, cached or not */         \
 	X(uint64_t, cleaned_lines)     /* likewise */                         \
 	X(uint64_t, evicted_lines)     /* early, by the evictor */            \
+	X(uint64_t, whole_calls)       /* cleans and flushes of all lines */  \
 	X(uint32_t, violations)        /* of the coherence contract */        \
 	X(uint32_t, saturated)         /* activations beyond fp16 */
 /* clang-format on */
@@ -416,9 +419,9 @@ _Static_assert(sizeof(struct wire_graph_run) == 24, "wire");
 struct wire_counters {
 	WIRE_COUNTERS(WIRE_COUNTER)
 };
-_Static_assert(sizeof(struct wire_counters) == 48 &&
+_Static_assert(sizeof(struct wire_counters) == 56 &&
 		offsetof(struct wire_counters, evicted_lines) == 32 &&
-		offsetof(struct wire_counters, saturated) == 44,
+		offsetof(struct wire_counters, saturated) == 52,
 	"wire");
 
 /*
@@ -437,7 +440,7 @@ struct wire_done {
 	char text[176]; /* on failure, or the first violation; NUL-ended */
 };
 #define WIRE_PRICE_BYTES (WIRE_PRICE_WORDS * sizeof(uint64_t))
-_Static_assert(sizeof(struct wire_done) == 256 + WIRE_PRICE_BYTES, "wire");
+_Static_assert(sizeof(struct wire_done) == 264 + WIRE_PRICE_BYTES, "wire");
 
 enum wire_map_arg {       /* wire_done.arg of a WIRE_MAP */
 	WIRE_MAP_ADDR,    /* on success */

@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/workers.h"
-#include "shm/coherence.h"
+#include "shm/coherence/tandem_coherence.h"
 
 #include <assert.h>
 #include <errno.h>

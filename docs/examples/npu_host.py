@@ -57,8 +57,8 @@ class Device:
             self.put(ring + LINE + 4, 1)  # quick_at: nothing lies there
         self.ring, device_wait = bell()
         self.heard, device_ring = bell()
-        hello = struct.pack("<I4s6I2Q2I", HELLO, b"TNDM", 1, 0, 2, 1, 1, 16,
-                            64 << 20, 0, 0, os.getpid())
+        hello = struct.pack("<I4s6I2Q4I", HELLO, b"TNDM", 1, 0, 2, 1, 1, 16,
+                            64 << 20, 0, 0, os.getpid(), 1, 0)
         self.send(hello, fd, device_wait.fileno(), device_ring.fileno())
         device_wait.close()
         device_ring.close()
@@ -105,13 +105,13 @@ class Device:
             self.head += RING - self.head % RING
             at = COMPLETIONS + DATA
         length = 8 * (self.get(at) & 0xffff)
-        done = self.control[at + 8:at + length].ljust(408, b"\0")
+        done = self.control[at + 8:at + length].ljust(416, b"\0")
         if self.get(at + 4) != self.seq:
             sys.exit("an answer to what was not asked")
         self.head += length
         self.put(COMPLETIONS + 2 * LINE, self.head)
         op, status, *arg = struct.unpack_from("<Ii6I", done)
-        return status, arg, done[232:].split(b"\0")[0].decode()
+        return status, arg, done[240:].split(b"\0")[0].decode()
 
     def ask(self, what, message, refs=()):
         status, arg, text = self.call(message, refs)

@@ -11,6 +11,7 @@
 #include "host/model/shapes.h"
 #include "host/shipped/soc_file.h"
 #include "host/text/history.h"
+#include "tensor/soc/soc.h"
 
 #include <errno.h>
 #include <math.h>
@@ -127,6 +128,10 @@ static const struct opt pair_rows[] = {
 		"simulate a device cache without hardware coherence ({}); "
 		"strict: missing cache maintenance gives wrong data; check: "
 		"it is also reported, and the exit status is 1", .choices = coherence_names },
+	{ OPT_UINT, 0, "contract", IN(session.contract), "1|2",
+		"1: maintenance of a range reaches memory; 2: only that of the "
+		"whole cache does (default: the phone's, 1 without --clock)",
+		0, COHERENCE_TWO_LEVELS },
 	{ OPT_STRING, 0, "coherence-report", IN(session.coherence_report),
 		"FILE",
 		"add the reports of --coherence check to FILE; one JSON "
@@ -282,6 +287,8 @@ static int apply_clock(const struct pair_options *a, struct session_opts *opts,
 			"soc:sd8gen3",
 			a->clock);
 	ret = soc_file_load(soc, a->clock + 4, e);
+	if (!ret && opts->contract)
+		soc->cache_levels = opts->contract;
 	opts->soc = ret ? NULL : soc;
 	opts->clock = a->clock;
 	return ret;

@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "host/api/tandem_pass.h"
 #include "ipc/channel.h"
-#include "shm/coherence.h"
+#include "shm/coherence/tandem_coherence.h"
 #include "shm/doorbell.h"
 
 #include <errno.h>

@@ -41,6 +41,7 @@ static int check_counters(
 		{ "invalidated_lines", c->invalidated_lines },
 		{ "cleaned_lines", c->cleaned_lines },
 		{ "evicted_lines", c->evicted_lines },
+		{ "whole_calls", c->whole_calls },
 	};
 	uint64_t age;
 

@@ -4,7 +4,7 @@
 #include "host/model/residency.h"
 #include "host/model/shapes.h"
 #include "host/npu/phone.h"
-#include "shm/coherence.h"
+#include "shm/coherence/tandem_coherence.h"
 #include "tensor/layout.h"
 #include "tensor/soc/price_layer.h"
 #include "tensor/visibility.h"

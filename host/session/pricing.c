@@ -6,8 +6,9 @@
 #include "host/model/model.h"
 #include "host/model/shapes.h"
 #include "host/session/session_plan.h"
-#include "shm/coherence.h"
+#include "shm/coherence/tandem_coherence.h"
 #include "tensor/layout.h"
+#include "tensor/soc/soc.h"
 #include "tensor/visibility.h"
 #include "tensor/tile.h"
 
@@ -261,9 +262,11 @@ void pricing_maintenance(const struct pricing *p, uint32_t block,
 	const struct model *m = p->model;
 	struct share s = share_of(p, block);
 
+	/* The cost of a call for the whole cache does not depend on the shape.
+	 */
 	if (p->by_cpu)
 		bytes = 0;
-	else if (p->as)
+	else if (p->as && p->soc->cache_levels < 2)
 		bytes = bytes *
 			row_bytes(p, p->as->n_embd,
 				p->as->n_kv_head * p->as->head_dim,

@@ -128,7 +128,10 @@ int session_report_kv(struct session *s, unsigned ranges, struct err *e)
 	unsigned n;
 	int ret;
 
-	if (buffer_written(s->kv.buffer, &range) + ranges <= REPORT_RANGES)
+	/* With two levels of cache the device does not invalidate ranges: the
+	 * next request flushes all of it anyway. */
+	if (s->opts.contract == COHERENCE_TWO_LEVELS ||
+		buffer_written(s->kv.buffer, &range) + ranges <= REPORT_RANGES)
 		return 0;
 	n = session_sync_refs(s, &s->kv, refs);
 	for (unsigned i = 0; i < n; i++)

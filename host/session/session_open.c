@@ -26,6 +26,7 @@
 #include "ipc/window_view.h"
 #include "ipc/wire.h"
 #include "shm/buffer.h"
+#include "tensor/soc/soc.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -95,6 +96,7 @@ static int open_npu(struct session *s, struct err *e)
 		.hello = {
 			.doorbell = o->doorbell,
 			.coherence = o->coherence,
+			.contract = o->contract,
 			.threads = o->threads,
 			.va_slots = o->va_slots,
 			.va_window = o->va_window,
@@ -417,6 +419,9 @@ int session_open(struct session **out, const struct model *m,
 	brackets_init(&s->own_brackets);
 	s->model = m;
 	s->opts = *opts;
+	if (!opts->contract)
+		s->opts.contract = opts->soc ? (uint32_t)opts->soc->cache_levels
+					     : COHERENCE_ONE_LEVEL;
 	s->counts = &s->stats.decode_rows;
 	/* A session beside another writes to that session's trace. */
 	if (opts->beside)

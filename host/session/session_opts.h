@@ -10,7 +10,7 @@
 #include "host/memory/placement.h"
 #include "host/session/graph_switch.h"
 #include "ipc/wire.h"
-#include "shm/coherence.h"
+#include "shm/coherence/tandem_coherence.h"
 #include "shm/doorbell.h"
 #include "tensor/dtype.h"
 #include "tensor/layout.h"
@@ -76,6 +76,7 @@ struct session_opts {
 	 * for it; for other models tiles. */
 	enum layout layout;
 	enum coherence coherence;
+	uint32_t contract; /* enum coherence_contract; 0: that of `soc` */
 	/* Of a device that the session starts: the tandem-npu options of these
 	 * names. NULL: none. */
 	const char *coherence_report, *coherence_suppress;

@@ -98,6 +98,7 @@ struct graph_event {
 	/* of the device: WIRE_COUNTERS */                                    \
 	X(LESS, WHOLE, dma_bytes) X(LESS, WHOLE, invalidated_lines)           \
 	X(LESS, WHOLE, cleaned_lines) X(LESS, WHOLE, evicted_lines)           \
+	X(LESS, WHOLE, whole_calls)                                           \
 	X(KEPT, WHOLE, violations) X(LESS, WHOLE, saturated)                  \
 	X(LESS, APART, busy_ns)                                               \
 	/* rows of logits with a value that is not finite, or computed from such

@@ -118,7 +118,8 @@ enum trace_name {
 #define TRACE_DONE(X)                                                         \
 	X(uint64_t, busy_ns) X(uint64_t, dma_bytes)                           \
 	X(uint64_t, invalidated_lines) X(uint64_t, cleaned_lines)             \
-	X(uint64_t, evicted_lines) X(uint64_t, violations)
+	X(uint64_t, evicted_lines) X(uint64_t, whole_calls)                   \
+	X(uint64_t, violations)
 /* clang-format on */
 
 struct trace_what {

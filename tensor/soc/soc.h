@@ -39,6 +39,9 @@ struct err;
 	X(read_bytes_per_s, 1e6, 1e14)                                     \
 	X(tcm_bytes, 1e5, 1e10)                                            \
 	X(l2_bytes, 0, 1e10)                                               \
+	/* 2: ranged maintenance does not reach the second level (contract \
+	 * 2 of docs/coherence.md) */                                      \
+	X(cache_levels, 1, 2)                                              \
 	/* cache lines cleaned or invalidated */                           \
 	X(maintenance_bytes_per_s, 1e6, 1e14)                              \
 	/* start of an operator on all vector units */                     \

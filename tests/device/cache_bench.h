@@ -13,7 +13,7 @@
 #include "device/cache.h"
 #include "device/extended.h"
 #include "device/fault.h"
-#include "device/violation.h"
+#include "shm/coherence/violation.h"
 #include "device/window.h"
 
 #include <stdio.h>

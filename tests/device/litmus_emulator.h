@@ -17,7 +17,7 @@
 #define TESTS_DEVICE_LITMUS_EMULATOR_H
 
 #include "device/window.h"
-#include "shm/coherence.h"
+#include "shm/coherence/tandem_coherence.h"
 #include "tests/litmus/litmus.h"
 
 struct litmus_emulator {

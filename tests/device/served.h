@@ -14,7 +14,7 @@
 #include "device/serve.h"
 #include "ipc/channel.h"
 #include "ipc/link.h"
-#include "shm/coherence.h"
+#include "shm/coherence/tandem_coherence.h"
 
 #include <errno.h>
 #include <signal.h>

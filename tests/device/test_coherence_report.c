@@ -1,6 +1,6 @@
 #include "tests/harness.h"
 
-#include "device/coherence_report.h"
+#include "shm/coherence/coherence_report.h"
 #include "tests/device/cache_bench.h"
 
 #include <errno.h>
@@ -117,9 +117,11 @@ static void a_line_has_all_members(void **state)
 	assert_string_equal(line[3],
 		"{\"version\":1,\"report\":\"summary\",\"violations\":2,"
 		"\"suppressed\":0,\"kinds\":{\"stale read\":1,\"lost "
-		"write\":0,\"torn line\":0,\"DMA over dirty lines\":0,\"write "
+		"write\":0,\"torn line\":0,\"DMA over dirty lines\":0,"
+		"\"read before a wait\":0,\"write before a wait\":0,"
+		"\"missing wait\":0,\"write "
 		"to a held buffer\":0,\"read of a held buffer\":0,\"needless "
-		"maintenance\":1},\"sites\":[{\"call\":\"word\",\"buffer\":"
+		"maintenance\":1,\"needless wait\":0},\"sites\":[{\"call\":\"word\",\"buffer\":"
 		"\"test:io\",\"site\":\"write_batch\",\"calls\":2,\"first\":1,"
 		"\"last\":2},{\"call\":\"invalidate\",\"buffer\":\"test:io\","
 		"\"site\":\"write_batch\",\"calls\":2,\"first\":1,\"last\":2},"

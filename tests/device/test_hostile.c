@@ -14,7 +14,7 @@
 
 #include "base/checked.h"
 #include "base/rng.h"
-#include "shm/coherence.h"
+#include "shm/coherence/tandem_coherence.h"
 #include "shm/doorbell.h"
 #include "tensor/soc/soc.h"
 #include "tests/device/raw_host.h"

@@ -316,7 +316,7 @@ static void reports_needless_maintenance(void **state)
 		"but not written by the CPU since request 1 (CPU bracket 3, "
 		"device request 2)\n"
 		"    to be saved: 128 bytes, about 0.013 us of a phone");
-	cache_price_maintenance(b.cache, 1e6);
+	cache_price_maintenance(b.cache, 1e6, 0);
 	cache_operator(b.cache, "kv clean", 0);
 	cache_clean(b.cache, b.at + 128, 64);
 	next(&b, 4);

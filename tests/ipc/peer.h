@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "ipc/channel.h"
 #include "ipc/link.h"
-#include "shm/coherence.h"
+#include "shm/coherence/tandem_coherence.h"
 #include "shm/doorbell.h"
 
 #include <errno.h>

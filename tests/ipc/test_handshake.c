@@ -116,6 +116,10 @@ static void test_hello_refusals(void **state)
 		{ "va_window is 1048575",
 			offsetof(struct wire_hello, va_window), 8,
 			WIRE_WINDOW_MIN - 1 },
+		{ "contract is 3", offsetof(struct wire_hello, contract), 4,
+			3 },
+		{ "reserved is 1", offsetof(struct wire_hello, reserved), 4,
+			1 },
 		{ "va_window is 18446744073709551615",
 			offsetof(struct wire_hello, va_window), 8, UINT64_MAX },
 	};
@@ -124,8 +128,8 @@ static void test_hello_refusals(void **state)
 
 	hello_case(&h, sizeof(h), control, NULL);
 	hello_case(&h, sizeof(h), -1, "0 descriptors");
-	hello_case(&h, sizeof(h) - 4, control, "52 bytes");
-	hello_case(&h, sizeof(h) + 8, control, "64 bytes");
+	hello_case(&h, sizeof(h) - 4, control, "60 bytes");
+	hello_case(&h, sizeof(h) + 8, control, "72 bytes");
 	hello_case(&h, 3, control, "is not a tandem host");
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		h = full_hello();

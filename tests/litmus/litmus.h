@@ -1,7 +1,8 @@
 /*
- * Litmus tests of the one-way coherence contract (shm/coherence.h): the struct
- * of a test, its text (README.md in this folder), a model that enumerates every
- * outcome that the contract allows, and tests generated from cycles.
+ * Litmus tests of the one-way coherence contract
+ * (shm/coherence/tandem_coherence.h): the struct of a test, its text (README.md
+ * in this folder), a model that enumerates every outcome that the contract
+ * allows, and tests generated from cycles.
  *
  * The model is written from the contract and shares no code with the device's
  * cache, whose headers are not included here. Plain values; callers release the

@@ -5,7 +5,7 @@
 #include "base/fd.h"
 #include "base/rng.h"
 #include "shm/buffer.h"
-#include "shm/coherence.h"
+#include "shm/coherence/tandem_coherence.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -22,7 +22,7 @@
 #include "base/checked.h"
 #include "host/api/tandem.h"
 #include "ipc/wire.h"
-#include "shm/coherence.h"
+#include "shm/coherence/tandem_coherence.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include "host/npu/npu_impl.h"
 #include "host/npu/npu_log.h"
 #include "shm/buffer.h"
-#include "shm/coherence.h"
+#include "shm/coherence/tandem_coherence.h"
 #include "tests/harness.h"
 #include "tests/host/npu/fake_device.h"
 

@@ -12,7 +12,7 @@
 #include "host/session/session_budget.h"
 #include "host/session/session_plan.h"
 #include "shm/buffer.h"
-#include "shm/coherence.h"
+#include "shm/coherence/tandem_coherence.h"
 #include "tests/harness.h"
 #include "tests/host/convert/image_file.h"
 #include "tests/host/model/model_file.h"

@@ -16,11 +16,10 @@
  * requests calls; coherence_report_add and _suppresses may be called by
  * workers, one at a time.
  */
-#ifndef DEVICE_COHERENCE_REPORT_H
-#define DEVICE_COHERENCE_REPORT_H
+#ifndef SHM_COHERENCE_COHERENCE_REPORT_H
+#define SHM_COHERENCE_COHERENCE_REPORT_H
 
-#include "device/fault.h"
-#include "device/violation.h"
+#include "shm/coherence/violation.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,11 +40,11 @@ int coherence_report_close(struct coherence_report *, struct err *);
 bool coherence_report_suppresses(
 	struct coherence_report *, const struct violation *);
 void coherence_report_add(struct coherence_report *, const struct violation *,
-	double maintenance_bytes_per_s);
+	double maintenance_bytes_per_s, double whole_s);
 
 /* A maintenance call; `site` is the host's function or the operator. */
 struct maintenance_call {
-	enum fault_maintenance what;
+	enum coherence_call what;
 	const char *buffer, *site;
 	uint64_t from, to;
 	uint32_t cpu_seq; /* of an invalidation */

@@ -1,9 +1,7 @@
-#include "device/violation.h"
+#include "shm/coherence/violation.h"
 
 #include "base/checked.h"
-#include "device/coherence_report.h"
-#include "device/device_trace.h"
-#include "shm/coherence.h"
+#include "shm/coherence/coherence_report.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -34,6 +32,23 @@ static const struct {
 	[VIOLATION_DMA_DIRTY] = { "DMA over dirty lines",
 		"not yet cleaned of what request %u wrote: clean it first",
 		false, true },
+	[VIOLATION_STALE_DMA] = { "stale read",
+		"written by DMA of request %u after it was loaded: "
+		"invalidate it",
+		false, true },
+	[VIOLATION_LOST_DMA_WRITE] = { "lost write",
+		"cleaned over what DMA of request %u wrote", false, true },
+	[VIOLATION_DMA_OVER_DIRTY] = { "DMA over dirty lines",
+		"not yet cleaned of what request %u wrote, which would later "
+		"overwrite the DMA's bytes",
+		false, true },
+	[VIOLATION_DMA_EARLY_READ] = { "read before a wait",
+		"read while DMA of request %u still writes it", false, true },
+	[VIOLATION_DMA_REUSED] = { "write before a wait",
+		"written while DMA of request %u still uses it", false, true },
+	[VIOLATION_DMA_UNENDED] = { "missing wait",
+		"DMA of request %u was still in progress at its end", false,
+		true },
 	[VIOLATION_HELD_WRITE] = { "write to a held buffer",
 		"written while the CPU has it in an open bracket", false,
 		true },
@@ -44,6 +59,14 @@ static const struct {
 		false, false },
 	[VIOLATION_NEEDLESS_CLEAN] = { "needless maintenance",
 		"cleaned, but not written by the device as of request %u",
+		false, false },
+	[VIOLATION_NEEDLESS_WHOLE] = { "needless maintenance",
+		"whole call, but neither side has written since request %u",
+		false, false },
+	[VIOLATION_NEEDLESS_WAIT] = { "needless wait",
+		"waited for, but DMA of request %u had ended", false, false },
+	[VIOLATION_UNUSED_WAIT] = { "needless wait",
+		"waited for DMA of request %u, but nothing used the bytes",
 		false, false },
 };
 
@@ -122,27 +145,32 @@ static void in_hex(const uint8_t *byte, unsigned n, char *out)
 
 static bool is_needless(enum violation_kind kind)
 {
-	return kind == VIOLATION_NEEDLESS_INVALIDATE ||
-		kind == VIOLATION_NEEDLESS_CLEAN;
+	return kind >= VIOLATION_NEEDLESS_INVALIDATE;
 }
 
 uint64_t violation_needless_bytes(const struct violation *v)
 {
 	uint64_t first = v->from / COHERENCE_LINE * COHERENCE_LINE;
 
-	return is_needless(v->kind) ? align_up(v->to, COHERENCE_LINE) - first
-				    : 0;
+	return v->kind == VIOLATION_NEEDLESS_INVALIDATE ||
+			v->kind == VIOLATION_NEEDLESS_CLEAN
+		? align_up(v->to, COHERENCE_LINE) - first
+		: 0;
 }
 
-double violation_needless_us(
-	const struct violation *v, double maintenance_bytes_per_s)
+double violation_needless_us(const struct violation *v,
+	double maintenance_bytes_per_s, double whole_s)
 {
+	if (v->kind == VIOLATION_NEEDLESS_WHOLE)
+		return 1e6 * whole_s;
 	return 1e6 * (double)violation_needless_bytes(v) /
 		maintenance_bytes_per_s;
 }
 
 void violation_missing(const struct violation *v, char *out, size_t size)
 {
+	const char *clean = v->whole ? "clean_all for" : "clean of";
+	const char *drop = v->whole ? "flush_all for" : "invalidate of";
 	char here[WHERE_MAX], before[WHERE_MAX] = "its write";
 	char range[96];
 
@@ -154,24 +182,39 @@ void violation_missing(const struct violation *v, char *out, size_t size)
 		v->buffer, v->from, v->to);
 	switch (v->kind) {
 	case VIOLATION_STALE_READ:
-		snprintf(out, size, "invalidate of %s before %s", range, here);
+		snprintf(out, size, "%s %s before %s", drop, range, here);
 		break;
 	case VIOLATION_LOST_CPU_WRITE:
-		snprintf(
-			out, size, "invalidate of %s before %s", range, before);
+		snprintf(out, size, "%s %s before %s", drop, range, before);
 		break;
 	case VIOLATION_TORN_LINE:
-		snprintf(out, size,
-			"invalidate of %s before %s, or a line for each owner",
-			range, before);
+		snprintf(out, size, "%s %s before %s, or a line for each owner",
+			drop, range, before);
 		break;
 	case VIOLATION_LOST_DEV_WRITE:
 	case VIOLATION_UNCLEANED:
-		snprintf(out, size, "clean of %s after %s", range, before);
+		snprintf(out, size, "%s %s after %s", clean, range, before);
 		break;
 	case VIOLATION_DMA_DIRTY:
-		snprintf(out, size, "clean of %s after %s, before %s", range,
+	case VIOLATION_DMA_OVER_DIRTY:
+		snprintf(out, size, "%s %s after %s, before %s", clean, range,
 			before, here);
+		break;
+	case VIOLATION_STALE_DMA:
+		snprintf(out, size, "%s %s after the DMA of %s, before %s",
+			drop, range, before, here);
+		break;
+	case VIOLATION_LOST_DMA_WRITE:
+		snprintf(out, size, "%s %s after the DMA of %s", drop, range,
+			before);
+		break;
+	case VIOLATION_DMA_EARLY_READ:
+	case VIOLATION_DMA_REUSED:
+		snprintf(out, size, "wait for the DMA of %s before %s", before,
+			here);
+		break;
+	case VIOLATION_DMA_UNENDED:
+		snprintf(out, size, "wait for the DMA of %s", before);
 		break;
 	case VIOLATION_HELD_WRITE:
 	case VIOLATION_HELD_READ:
@@ -185,8 +228,11 @@ void violation_missing(const struct violation *v, char *out, size_t size)
 
 /* The lines after the sentence, each "\n    WHAT: ...". */
 static void violation_details(const struct violation *v,
-	double maintenance_bytes_per_s, char *out, size_t size)
+	const struct violations *all, char *out, size_t size)
 {
+	bool by_dma = v->kind >= VIOLATION_STALE_DMA &&
+		v->kind <= VIOLATION_DMA_UNENDED &&
+		v->kind != VIOLATION_DMA_OVER_DIRTY;
 	char cached[3 * VIOLATION_VALUE_BYTES + 1];
 	char memory[3 * VIOLATION_VALUE_BYTES + 1];
 	char text[WHO_MAX + 96], who[WHO_MAX];
@@ -194,10 +240,18 @@ static void violation_details(const struct violation *v,
 
 	*out = '\0';
 	if (is_needless(v->kind)) {
-		snprintf(text, sizeof(text),
-			"%" PRIu64 " bytes, about %.3f us of a phone",
-			violation_needless_bytes(v),
-			violation_needless_us(v, maintenance_bytes_per_s));
+		double us = violation_needless_us(
+			v, all->maintenance_bytes_per_s, all->whole_s);
+
+		if (violation_needless_bytes(v))
+			snprintf(text, sizeof(text),
+				"%" PRIu64 " bytes, about %.3f us of a phone",
+				violation_needless_bytes(v), us);
+		else if (us > 0)
+			snprintf(text, sizeof(text), "about %.3f us of a phone",
+				us);
+		else
+			return;
 		put(out, size, at, "to be saved", text);
 		return;
 	}
@@ -215,11 +269,14 @@ static void violation_details(const struct violation *v,
 			text);
 	}
 	if (kinds[v->kind].device_wrote) {
-		the_device(v->loaded, v->before, v->before_layer, text,
-			sizeof(text));
+		the_device(v->loaded, v->before, v->before_layer, who,
+			sizeof(who));
+		snprintf(text, sizeof(text), "%s%s", who,
+			by_dma ? ", by DMA" : "");
 		at = put(out, size, at,
-			v->kind == VIOLATION_LOST_CPU_WRITE ? "loaded by"
-							    : "written by",
+			v->kind == VIOLATION_LOST_CPU_WRITE      ? "loaded by"
+				: by_dma && v->buffer[0] == '\0' ? "in use by"
+								 : "written by",
 			text);
 	}
 	/* The operator in progress, or the CPU after the request. */
@@ -229,7 +286,10 @@ static void violation_details(const struct violation *v,
 			"the CPU, once request %u is answered", v->request);
 	else
 		snprintf(text, sizeof(text), "%s%s", who,
-			v->kind == VIOLATION_DMA_DIRTY ? ", by DMA" : "");
+			v->kind == VIOLATION_DMA_DIRTY ||
+					v->kind == VIOLATION_DMA_OVER_DIRTY
+				? ", by DMA"
+				: "");
 	at = put(out, size, at,
 		kinds[v->kind].device_wrote ? "met by" : "read by", text);
 	if (v->values.n) {
@@ -256,13 +316,15 @@ static void violation_details(const struct violation *v,
 
 void violations_init(struct violations *v,
 	void (*report)(void *arg, const char *text), void *arg,
-	struct coherence_report *file)
+	struct coherence_report *file, const struct coherence_hooks *hooks)
 {
 	memset(v, 0, sizeof(*v));
+	v->hooks = hooks;
 	v->report = report;
 	v->arg = arg;
 	v->file = file;
 	v->maintenance_bytes_per_s = VIOLATION_MAINTENANCE_BYTES_PER_S;
+	v->whole_s = VIOLATION_WHOLE_S;
 	v->op = "start";
 	v->layer = -1;
 	pthread_mutex_init(&v->lock, NULL);
@@ -303,9 +365,9 @@ static void show(struct violations *v, const char *sentence)
 		snprintf(s->buffer, sizeof(s->buffer), "%s", v->last.buffer);
 	}
 	memcpy(text, sentence, n);
-	violation_details(&v->last, v->maintenance_bytes_per_s, text + n,
-		sizeof(text) - n);
-	v->report(v->arg, text);
+	violation_details(&v->last, v, text + n, sizeof(text) - n);
+	if (v->report)
+		v->report(v->arg, text);
 }
 
 /* The open report is complete: print it and write it to the file. */
@@ -323,14 +385,11 @@ static void flush(struct violations *v)
 		memcpy(v->first, sentence, sizeof(sentence));
 	v->total++;
 	show(v, sentence);
-	if (v->trace)
-		device_trace_violation(v->trace,
-			violation_kind_name(v->last.kind), v->last.buffer,
-			v->last.from, v->last.to,
-			v->last.cpu_known ? v->last.cpu_seq : 0);
+	if (v->hooks->reported)
+		v->hooks->reported(v->hooks->arg, &v->last);
 	if (v->file)
-		coherence_report_add(
-			v->file, &v->last, v->maintenance_bytes_per_s);
+		coherence_report_add(v->file, &v->last,
+			v->maintenance_bytes_per_s, v->whole_s);
 }
 
 void violations_release(struct violations *v)
@@ -347,14 +406,16 @@ void violations_release(struct violations *v)
 			"... and %" PRIu64 " more like this in %s (%s in %s)",
 			s->more, s->buffer, violation_kind_name(s->kind),
 			s->op);
-		v->report(v->arg, text);
+		if (v->report)
+			v->report(v->arg, text);
 	}
 	if (v->others) {
 		snprintf(text, sizeof(text),
 			"... and %" PRIu64
 			" more of other kinds, buffers or operators",
 			v->others);
-		v->report(v->arg, text);
+		if (v->report)
+			v->report(v->arg, text);
 	}
 	pthread_mutex_destroy(&v->lock);
 }

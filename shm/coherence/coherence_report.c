@@ -1,4 +1,4 @@
-#include "device/coherence_report.h"
+#include "shm/coherence/coherence_report.h"
 
 #include "base/checked.h"
 #include "base/err.h"
@@ -20,7 +20,7 @@ struct rule {
 };
 
 struct site { /* a caller of maintenance */
-	enum fault_maintenance what;
+	enum coherence_call what;
 	char buffer[32], name[64];
 	uint64_t calls, first, last; /* as numbers of the buffer's calls */
 };
@@ -38,10 +38,13 @@ struct coherence_report {
 };
 
 static const char *const maintenance_name[] = {
-	[FAULT_NONE] = "none",
-	[FAULT_INVALIDATE] = "invalidate",
-	[FAULT_CLEAN] = "clean",
-	[FAULT_WORD] = "word",
+	[COHERENCE_CALL_NONE] = "none",
+	[COHERENCE_CALL_INVALIDATE] = "invalidate",
+	[COHERENCE_CALL_CLEAN] = "clean",
+	[COHERENCE_CALL_WORD] = "word",
+	[COHERENCE_CALL_CLEAN_ALL] = "clean_all",
+	[COHERENCE_CALL_FLUSH_ALL] = "flush_all",
+	[COHERENCE_CALL_WAIT] = "wait",
 };
 
 /* ---- rules --------------------------------------------------------------- */
@@ -253,8 +256,9 @@ static json_t *value_of(const uint8_t *byte, unsigned n)
 }
 
 void coherence_report_add(struct coherence_report *r, const struct violation *v,
-	double maintenance_bytes_per_s)
+	double maintenance_bytes_per_s, double whole_s)
 {
+	double us = violation_needless_us(v, maintenance_bytes_per_s, whole_s);
 	uint64_t needless = violation_needless_bytes(v);
 	const struct violation_values *l = &v->values;
 	json_t *cpu = NULL, *before, *values = NULL;
@@ -289,10 +293,7 @@ void coherence_report_add(struct coherence_report *r, const struct violation *v,
 			before, "values", values, "missing",
 			missing[0] ? missing : NULL, "needless_bytes",
 			needless ? json_integer((json_int_t)needless) : NULL,
-			"needless_us",
-			needless ? json_real(violation_needless_us(
-					   v, maintenance_bytes_per_s))
-				 : NULL));
+			"needless_us", us > 0 ? json_real(us) : NULL));
 }
 
 /* ---- calls --------------------------------------------------------------- */

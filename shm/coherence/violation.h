@@ -9,10 +9,10 @@
  *
  * Any thread may add (workers find DMA over dirty lines).
  */
-#ifndef DEVICE_VIOLATION_H
-#define DEVICE_VIOLATION_H
+#ifndef SHM_COHERENCE_VIOLATION_H
+#define SHM_COHERENCE_VIOLATION_H
 
-#include "ipc/wire.h"
+#include "shm/coherence/coherence_hooks.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -27,6 +27,7 @@
 /* A phone's rate, before the host has sent a profile (tensor/soc): 64 bytes
  * every nine cycles. */
 #define VIOLATION_MAINTENANCE_BYTES_PER_S 10e9
+#define VIOLATION_WHOLE_S                 100e-6
 
 enum violation_kind {
 	VIOLATION_STALE_READ,     /* read a value that the CPU has replaced */
@@ -35,10 +36,19 @@ enum violation_kind {
 	VIOLATION_LOST_DEV_WRITE, /* a dirty line was dropped */
 	VIOLATION_UNCLEANED,      /* not cleaned by the end of the request */
 	VIOLATION_DMA_DIRTY,      /* DMA read memory past a dirty line */
+	VIOLATION_STALE_DMA,      /* read a value that DMA has replaced */
+	VIOLATION_LOST_DMA_WRITE, /* a write-back overwrote DMA's bytes */
+	VIOLATION_DMA_OVER_DIRTY, /* DMA wrote memory below a dirty line */
+	VIOLATION_DMA_EARLY_READ, /* read what DMA had not written yet */
+	VIOLATION_DMA_REUSED,     /* wrote what DMA was still using */
+	VIOLATION_DMA_UNENDED,    /* DMA in progress at the request's end */
 	VIOLATION_HELD_WRITE,     /* write into an open CPU bracket */
 	VIOLATION_HELD_READ,      /* read in a CPU bracket open for writing */
 	VIOLATION_NEEDLESS_INVALIDATE,
 	VIOLATION_NEEDLESS_CLEAN,
+	VIOLATION_NEEDLESS_WHOLE, /* a whole clean or flush */
+	VIOLATION_NEEDLESS_WAIT,  /* for DMA that had ended */
+	VIOLATION_UNUSED_WAIT,    /* nothing used the bytes afterwards */
 	VIOLATION_KINDS
 };
 
@@ -56,7 +66,8 @@ struct violation {
 	uint64_t from, to;  /* bytes [from, to) of the buffer */
 	bool cpu_known;
 	uint32_t cpu_seq; /* the CPU's writing bracket, if cpu_known */
-	char cpu_by[WIRE_NAME_BYTES]; /* its function; "": unknown */
+	bool whole;       /* two levels: only a whole call would have helped */
+	char cpu_by[COHERENCE_NAME_BYTES]; /* its function; "": unknown */
 	uint32_t loaded;    /* request that read or wrote the line before */
 	const char *before; /* its operator; NULL: unknown */
 	int before_layer;
@@ -68,15 +79,12 @@ struct violation {
 	uint32_t request;
 };
 
-struct coherence_report;
-struct device_trace;
-
 struct violations {
 	void (*report)(void *arg, const char *text);
 	void *arg;
-	struct coherence_report *file; /* borrowed; NULL: none */
-	struct device_trace *trace;    /* likewise */
-	double maintenance_bytes_per_s;
+	struct coherence_report *file;           /* borrowed; NULL if none */
+	const struct coherence_hooks *hooks;     /* borrowed */
+	double maintenance_bytes_per_s, whole_s; /* prices */
 	pthread_mutex_t lock;
 	bool open; /* `last` may still grow */
 	struct violation last;
@@ -88,7 +96,7 @@ struct violations {
 	struct violation_shown {
 		enum violation_kind kind;
 		const char *op;
-		char buffer[WIRE_NAME_BYTES];
+		char buffer[COHERENCE_NAME_BYTES];
 		uint64_t more; /* repeats, which were not printed */
 	} shown[VIOLATION_SHOWN];
 	unsigned n_shown;
@@ -99,7 +107,7 @@ struct violations {
 
 void violations_init(struct violations *,
 	void (*report)(void *arg, const char *text), void *arg,
-	struct coherence_report *file);
+	struct coherence_report *file, const struct coherence_hooks *);
 
 /* Prints how many reports were not printed. */
 void violations_release(struct violations *);
@@ -127,9 +135,10 @@ bool violation_device_wrote(enum violation_kind);
 /* The one call that is missing; "" for needless maintenance. */
 void violation_missing(const struct violation *, char *out, size_t size);
 
-/* Needless maintenance: bytes of whole lines, and their time on a phone. */
+/* Needless maintenance: bytes of whole lines, and the call's time on a phone.
+ */
 uint64_t violation_needless_bytes(const struct violation *);
-double violation_needless_us(
-	const struct violation *, double maintenance_bytes_per_s);
+double violation_needless_us(const struct violation *,
+	double maintenance_bytes_per_s, double whole_s);
 
 #endif

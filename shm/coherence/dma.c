@@ -1,0 +1,267 @@
+/*
+ * DMA. A transfer may move its bytes at any moment between its start and its
+ * wait. To show what a missing wait does, the bytes move at the wait, or, with
+ * an evictor's seed, at random already at the start. Until the wait a transfer
+ * is pending, and level check reports a core that reads what the transfer
+ * writes, or writes what it reads or writes.
+ */
+#include "shm/coherence/coherence_impl.h"
+
+#include "base/rng.h"
+
+#include <string.h>
+
+static struct range range_of(const struct coherence_dma *d)
+{
+	return (struct range){ d->offset, d->offset + d->bytes };
+}
+
+static bool overlaps(struct range a, struct range b)
+{
+	return a.from < b.to && b.from < a.to;
+}
+
+static bool uses_local(
+	const struct coherence_dma *d, const void *local, size_t bytes)
+{
+	uintptr_t a = (uintptr_t)d->local, b = (uintptr_t)local;
+
+	return a < b + bytes && b < a + d->bytes;
+}
+
+static void report(struct coherence_cache *c, enum violation_kind kind,
+	const struct transfer *t)
+{
+	struct violation v = { .kind = kind,
+		.buffer = t->d.buffer->name,
+		.from = t->d.offset,
+		.to = t->d.offset + t->d.bytes,
+		.loaded = t->by.request,
+		.before = t->by.name,
+		.before_layer = t->by.layer };
+
+	violations_add(&c->maintenance.violations, &v);
+}
+
+/* Move the bytes, at the latest moment or an earlier one. */
+static void move(struct coherence_cache *c, struct transfer *t)
+{
+	const struct coherence_dma *d = &t->d;
+
+	if (t->done)
+		return;
+	t->done = true;
+	if (d->to_buffer)
+		memcpy(d->buffer->mem + d->offset, d->local, d->bytes);
+	else
+		memcpy(d->local, d->buffer->mem + d->offset, d->bytes);
+}
+
+/* The oldest pending transfer leaves the table. */
+static void retire(struct coherence_cache *c, unsigned i)
+{
+	memmove(&c->pending[i], &c->pending[i + 1],
+		(c->n_pending - i - 1) * sizeof(c->pending[0]));
+	c->n_pending--;
+}
+
+void coherence_dma_passes(struct coherence_cache *c, struct coherence_buffer *b,
+	const char *name, uint32_t id, uint64_t from, uint64_t to)
+{
+	struct maintenance *u = &c->maintenance;
+	struct range r = { from, to };
+
+	if (!u->check)
+		return;
+	if (b && has_lines(b) && b->n_ahead)
+		lines_check_dma(u, b, r);
+	lines_check_brackets(
+		u, name, id, r, VIOLATION_HELD_READ, COHERENCE_WRITE);
+}
+
+/* Bytes that another transfer or a core still needed are used now. */
+static void mark_used(
+	struct coherence_cache *c, const void *local, size_t bytes)
+{
+	for (unsigned i = 0; i < c->n_recent; i++)
+		if (uses_local(&c->recent[i].d, local, bytes))
+			c->recent[i--] = c->recent[--c->n_recent];
+}
+
+static void start_one(
+	struct coherence_cache *c, struct coherence_dma *d, uint32_t chain)
+{
+	struct maintenance *u = &c->maintenance;
+	struct coherence_buffer *b = d->buffer;
+	struct transfer t = { .chain = chain, .d = *d, .by = u->now };
+	uint32_t word[4];
+
+	t.number = d->number = ++c->transfers;
+	if (u->check && d->to_buffer) {
+		if (has_lines(b))
+			lines_dma_writes(u, b, range_of(d));
+		lines_check_brackets(u, b->name, b->id, range_of(d),
+			VIOLATION_HELD_WRITE, COHERENCE_READ | COHERENCE_WRITE);
+	} else if (u->check) {
+		coherence_dma_passes(
+			c, b, b->name, b->id, d->offset, d->offset + d->bytes);
+	}
+	for (unsigned i = 0; u->check && i < c->n_pending; i++) {
+		struct transfer *p = &c->pending[i];
+
+		/* In one chain the earlier transfer ends first. */
+		if (p->chain != chain &&
+			uses_local(&p->d, d->local, d->bytes) &&
+			!(p->d.to_buffer && d->to_buffer))
+			report(c, VIOLATION_DMA_REUSED, p);
+	}
+	mark_used(c, d->local, d->bytes);
+	if (c->n_pending == DMA_PENDING) {
+		move(c, &c->pending[0]);
+		retire(c, 0);
+	}
+	if (c->config.evict_seed) {
+		rng_words(c->config.evict_seed, UINT32_MAX, t.number, word);
+		if (word[0] & 1)
+			move(c, &t);
+	}
+	c->pending[c->n_pending++] = t;
+}
+
+void coherence_dma_start(struct coherence_cache *c, struct coherence_dma *chain)
+{
+	uint32_t first;
+
+	pthread_mutex_lock(&c->dma_lock);
+	first = c->transfers + 1;
+	for (struct coherence_dma *d = chain; d; d = d->next) {
+		if (c->config.level != COHERENCE_OFF) {
+			start_one(c, d, first);
+			continue;
+		}
+		d->number = ++c->transfers;
+		move(c, &(struct transfer){ .d = *d });
+	}
+	pthread_mutex_unlock(&c->dma_lock);
+}
+
+/* A wait ends this transfer. Remember it until its bytes are used. */
+static void end_one(struct coherence_cache *c, unsigned i)
+{
+	struct transfer *t = &c->pending[i];
+
+	move(c, t);
+	if (!t->d.to_buffer && c->maintenance.check) {
+		if (c->n_recent == DMA_RECENT)
+			c->n_recent--;
+		c->recent[c->n_recent++] = *t;
+	}
+	retire(c, i);
+}
+
+void coherence_dma_wait(
+	struct coherence_cache *c, const struct coherence_dma *d)
+{
+	struct range r = range_of(d);
+	uint32_t chain = 0;
+
+	if (c->config.level == COHERENCE_OFF) {
+		coherence_left_out(c, COHERENCE_CALL_WAIT, d->buffer, r, 0, 0);
+		return;
+	}
+	pthread_mutex_lock(&c->dma_lock);
+	if (coherence_left_out(c, COHERENCE_CALL_WAIT, d->buffer, r, 0, 0))
+		goto out;
+	for (unsigned i = 0; i < c->n_pending; i++)
+		if (c->pending[i].number == d->number)
+			chain = c->pending[i].chain;
+	if (!chain && c->maintenance.check)
+		report(c, VIOLATION_NEEDLESS_WAIT,
+			&(struct transfer){
+				.d = *d, .by = c->maintenance.now });
+	for (unsigned i = 0; chain && i < c->n_pending;)
+		if (c->pending[i].chain == chain &&
+			c->pending[i].number <= d->number)
+			end_one(c, i);
+		else
+			i++;
+out:
+	pthread_mutex_unlock(&c->dma_lock);
+}
+
+void coherence_dma_read(struct coherence_cache *c, struct coherence_buffer *b,
+	uint64_t offset, size_t bytes, void *local)
+{
+	struct coherence_dma d = {
+		.buffer = b, .offset = offset, .local = local, .bytes = bytes
+	};
+
+	coherence_dma_start(c, &d);
+	coherence_dma_wait(c, &d);
+}
+
+void coherence_dma_write(struct coherence_cache *c, struct coherence_buffer *b,
+	uint64_t offset, size_t bytes, const void *local)
+{
+	struct coherence_dma d = { .buffer = b,
+		.offset = offset,
+		.local = (void *)(uintptr_t)local,
+		.bytes = bytes,
+		.to_buffer = true };
+
+	coherence_dma_start(c, &d);
+	coherence_dma_wait(c, &d);
+}
+
+void coherence_local(struct coherence_cache *c, const void *local, size_t bytes,
+	enum coherence_access access)
+{
+	if (!c->maintenance.check)
+		return;
+	pthread_mutex_lock(&c->dma_lock);
+	for (unsigned i = 0; i < c->n_pending; i++) {
+		const struct transfer *t = &c->pending[i];
+
+		if (!uses_local(&t->d, local, bytes))
+			continue;
+		if (access == COHERENCE_WRITE)
+			report(c, VIOLATION_DMA_REUSED, t);
+		else if (!t->d.to_buffer)
+			report(c, VIOLATION_DMA_EARLY_READ, t);
+	}
+	mark_used(c, local, bytes);
+	pthread_mutex_unlock(&c->dma_lock);
+}
+
+void dma_check_shared(struct coherence_cache *c,
+	const struct coherence_buffer *b, struct range r, bool writes)
+{
+	pthread_mutex_lock(&c->dma_lock);
+	for (unsigned i = 0; i < c->n_pending; i++) {
+		const struct transfer *t = &c->pending[i];
+
+		if (t->d.buffer != b || !overlaps(range_of(&t->d), r))
+			continue;
+		if (writes)
+			report(c, VIOLATION_DMA_REUSED, t);
+		else if (t->d.to_buffer)
+			report(c, VIOLATION_DMA_EARLY_READ, t);
+	}
+	pthread_mutex_unlock(&c->dma_lock);
+}
+
+void dma_settle(struct coherence_cache *c)
+{
+	if (c->config.level == COHERENCE_OFF)
+		return;
+	pthread_mutex_lock(&c->dma_lock);
+	for (; c->n_pending; retire(c, 0)) {
+		move(c, &c->pending[0]);
+		if (c->maintenance.check)
+			report(c, VIOLATION_DMA_UNENDED, &c->pending[0]);
+	}
+	for (unsigned i = 0; i < c->n_recent; i++)
+		report(c, VIOLATION_UNUSED_WAIT, &c->recent[i]);
+	c->n_recent = 0;
+	pthread_mutex_unlock(&c->dma_lock);
+}

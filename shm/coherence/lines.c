@@ -1,0 +1,608 @@
+/*
+ * The coherence checker. As a data-race detector does, it keeps a shadow state
+ * for each unit of memory, here a cache line of 64 bytes, and updates the state
+ * at each access, so that a broken rule is reported where it takes effect and
+ * not where a wrong value is noticed later.
+ *
+ * For each line there are three versions of its bytes: `copy`, the device's
+ * cached line; mem, shared memory as the CPU and DMA write it; and `base`, the
+ * value of both when they were last equal (after a load or a write-back).
+ * Comparing pairs shows who wrote: copy != base means that the device wrote,
+ * mem != base that the CPU or DMA wrote. line_note adds which bytes the device
+ * wrote, which operator loaded and which wrote the line, and up to which CPU
+ * bracket (`cpu_seq`) the line was invalidated.
+ *
+ *   load         base = copy = mem
+ *   read again   mem != base: stale read, the CPU or DMA wrote after the load
+ *   write back   mem != base: the CPU's or DMA's bytes are overwritten; a torn
+ *                line if both sides wrote different bytes, else a lost write
+ *   invalidate   a dirty line is dropped: lost device write
+ *   end          a written line was not cleaned: lost device write
+ *   DMA          a dirty line is read or written past the cache
+ *
+ * With two levels, `second` is the line in the second level. A load goes
+ * through it, and a ranged clean or an eviction from the first level writes to
+ * it, so `base` still is memory's value when the cache, as a whole, last
+ * equaled it. A ranged invalidation leaves `second` as it is: the next read
+ * takes the old bytes from there, which is the same stale read. Only whole
+ * calls move bytes between the second level and memory, or drop it.
+ *
+ * docs/coherence.md describes the contract between the two sides.
+ */
+#include "shm/coherence/lines.h"
+
+#include "base/checked.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define GROUP 64 /* lines that share a byte of `touched` */
+
+/* ---- memory -------------------------------------------------------------- */
+
+static void *reserve(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void unreserve(void *p, size_t bytes)
+{
+	if (p)
+		munmap(p, bytes);
+}
+
+static size_t groups(const struct coherence_buffer *s)
+{
+	return ((size_t)s->lines + GROUP - 1) / GROUP;
+}
+
+void lines_release(struct coherence_buffer *s)
+{
+	size_t bytes = (size_t)s->lines * LINE;
+
+	unreserve(s->copy, bytes);
+	unreserve(s->second, bytes);
+	unreserve(s->base, bytes);
+	unreserve(s->state, s->lines * sizeof(*s->state));
+	unreserve(s->touched, groups(s));
+	unreserve(s->note, s->lines * sizeof(*s->note));
+	free(s->dirty.line);
+	free(s->written.line);
+}
+
+int lines_init(struct coherence_buffer *s, bool two_levels, bool check)
+{
+	size_t bytes = align_up(s->bytes, LINE);
+
+	s->lines = (uint32_t)(bytes / LINE);
+	s->copy = reserve(bytes);
+	s->state = reserve(s->lines * sizeof(*s->state));
+	s->touched = reserve(groups(s));
+	if (two_levels)
+		s->second = reserve(bytes);
+	if (check) {
+		s->base = reserve(bytes);
+		s->note = reserve(s->lines * sizeof(*s->note));
+	}
+	if (s->copy && s->state && s->touched && (!two_levels || s->second) &&
+		(!check || (s->base && s->note)))
+		return 0;
+	lines_release(s);
+	return -1;
+}
+
+/* Without memory for a longer list the line is not recorded. Then the evictor
+ * skips it, or its missing clean is not reported. */
+static void list_add(struct line_list *l, uint32_t line)
+{
+	if (l->len == l->cap) {
+		uint32_t cap = l->cap ? l->cap * 2 : 256;
+		uint32_t *p = realloc(l->line, cap * sizeof(*p));
+
+		if (!p)
+			return;
+		l->line = p;
+		l->cap = cap;
+	}
+	l->line[l->len++] = line;
+}
+
+/* ---- reports ------------------------------------------------------------- */
+
+/* The first byte of [r.from, r.to) in which a and b differ, or r.from. */
+static uint64_t first_other(const uint8_t *a, const uint8_t *b, struct range r)
+{
+	for (uint64_t at = r.from; at < r.to; at++)
+		if (a[at] != b[at])
+			return at;
+	return r.from;
+}
+
+static void take_before(struct violation *v, const struct line_op *op)
+{
+	v->loaded = op->request;
+	v->before = op->name;
+	v->before_layer = op->layer;
+}
+
+/* The cached bytes that the device would read next. */
+static const uint8_t *cached(const struct coherence_buffer *s, uint32_t line)
+{
+	return s->state[line] & LINE_VALID || !s->second ? s->copy : s->second;
+}
+
+static void name_of(const struct maintenance *u, unsigned by,
+	char out[COHERENCE_NAME_BYTES])
+{
+	out[0] = '\0';
+	if (u->hooks->read_name)
+		u->hooks->read_name(u->hooks->arg, by, out);
+}
+
+static bool find_bracket(const struct maintenance *u, uint32_t id,
+	struct range r, unsigned access, struct coherence_bracket *found)
+{
+	return u->hooks->find_bracket &&
+		u->hooks->find_bracket(
+			u->hooks->arg, id, r.from, r.to, access, found);
+}
+
+/* `r` lies in one line. */
+static void report(struct maintenance *u, const struct coherence_buffer *s,
+	enum violation_kind kind, struct range r)
+{
+	uint32_t line = line_of(r.from);
+	const struct line_note *n = &s->note[line];
+	bool cpu_wrote = violation_cpu_wrote(kind);
+	bool device_wrote = violation_device_wrote(kind);
+	bool evicted =
+		kind == VIOLATION_UNCLEANED && s->state[line] & LINE_EVICTED;
+	struct violation v = {
+		.kind = kind,
+		.buffer = s->name,
+		.from = r.from,
+		.to = r.to < s->bytes ? r.to : s->bytes,
+		.whole = s->second != NULL,
+	};
+	struct violation_values *l = &v.values;
+	struct coherence_bracket open;
+	uint64_t left;
+
+	if (kind == VIOLATION_STALE_DMA || kind == VIOLATION_LOST_DMA_WRITE)
+		take_before(&v, &n->dma);
+	else
+		take_before(&v,
+			device_wrote && kind != VIOLATION_LOST_CPU_WRITE
+				? &n->writer
+				: &n->loader);
+	if (evicted)
+		v.evicted = v.to - v.from;
+
+	/* The CPU bracket that wrote the bytes in memory: the one whose
+	 * invalidation was left out, or one that is still open. */
+	if (s->state[line] & LINE_IGNORED ||
+		(cpu_wrote && s->state[line] & LINE_BY_CPU)) {
+		v.cpu_known = true;
+		v.cpu_seq = n->ignored_seq;
+		name_of(u, n->ignored_by, v.cpu_by);
+	} else if (cpu_wrote &&
+		find_bracket(u, s->id, (struct range){ v.from, v.to },
+			COHERENCE_WRITE, &open)) {
+		v.cpu_known = true;
+		v.cpu_seq = open.number;
+		name_of(u, open.by, v.cpu_by);
+	}
+
+	/* Both values. If both sides wrote, the CPU's value is the lost one. */
+	l->at = evicted
+		? line_range(line).from + n->was_at
+		: first_other((cpu_wrote && device_wrote) ||
+					  kind == VIOLATION_LOST_DMA_WRITE
+				  ? s->base
+				  : cached(s, line),
+			  s->mem, (struct range){ v.from, v.to });
+	left = line_range(line).to - l->at;
+	l->n = left < VIOLATION_VALUE_BYTES ? (unsigned)left
+					    : VIOLATION_VALUE_BYTES;
+	memcpy(l->cached, cached(s, line) + l->at, l->n);
+	memcpy(l->memory, evicted ? n->was : s->mem + l->at, l->n);
+	violations_add(&u->violations, &v);
+}
+
+void lines_report_needless(struct maintenance *u,
+	const struct coherence_buffer *s, enum violation_kind kind,
+	struct range r)
+{
+	const struct line_note *n = &s->note[line_of(r.from)];
+	struct violation v = {
+		.kind = kind,
+		.buffer = s->name,
+		.from = r.from,
+		.to = r.to,
+	};
+
+	take_before(&v, &n->writer);
+	if (kind == VIOLATION_NEEDLESS_INVALIDATE) {
+		v.cpu_known = true;
+		v.cpu_seq = n->cpu_seq;
+		v.loaded = n->invalidated;
+	}
+	violations_add(&u->violations, &v);
+}
+
+void lines_check_brackets(struct maintenance *u, const char *name, uint32_t id,
+	struct range r, enum violation_kind kind, unsigned access)
+{
+	struct violation v = {
+		.kind = kind,
+		.buffer = name,
+		.from = r.from,
+		.to = r.to,
+		.cpu_known = true,
+		.before_layer = -1,
+	};
+	struct coherence_bracket open;
+
+	if (!find_bracket(u, id, r, access, &open))
+		return;
+	if (open.offset > v.from)
+		v.from = open.offset;
+	if (open.offset + open.bytes < v.to)
+		v.to = open.offset + open.bytes;
+	v.cpu_seq = open.number;
+	name_of(u, open.by, v.cpu_by);
+	take_before(&v, &u->now);
+	violations_add(&u->violations, &v);
+}
+
+/* Whether memory has changed since it last equaled the cache. */
+static bool memory_changed(const struct coherence_buffer *s, struct range r)
+{
+	return memcmp(s->base + r.from, s->mem + r.from, r.to - r.from) != 0;
+}
+
+bool line_differs(const struct coherence_buffer *s, uint32_t line)
+{
+	size_t at = (size_t)line * LINE;
+
+	return memcmp(s->copy + at, s->mem + at, LINE) != 0;
+}
+
+/* ---- reading ------------------------------------------------------------- */
+
+/* The cache takes memory's value of the line into `to`. */
+static void fetch(struct maintenance *u, struct coherence_buffer *s,
+	uint8_t *to, uint32_t line)
+{
+	size_t at = (size_t)line * LINE;
+
+	memcpy(to + at, s->mem + at, LINE);
+	s->touched[line / GROUP] = 1;
+	if (u->check) {
+		/* Not from memory, which the CPU may change in between. */
+		memcpy(s->base + at, to + at, LINE);
+		s->note[line].loader = u->now;
+	}
+}
+
+static void line_load(
+	struct maintenance *u, struct coherence_buffer *s, uint32_t line)
+{
+	size_t at = (size_t)line * LINE;
+
+	if (!s->second) {
+		fetch(u, s, s->copy, line);
+	} else {
+		if (!(s->state[line] & LINE_L2_VALID))
+			fetch(u, s, s->second, line);
+		memcpy(s->copy + at, s->second + at, LINE);
+		s->state[line] |= LINE_L2_VALID;
+	}
+	s->state[line] |= LINE_VALID;
+}
+
+/* The part of `r` that lies in the line. */
+static struct range within(uint32_t line, struct range r)
+{
+	struct range l = line_range(line);
+
+	return (struct range){ r.from > l.from ? r.from : l.from,
+		r.to < l.to ? r.to : l.to };
+}
+
+void line_read(struct maintenance *u, struct coherence_buffer *s, uint32_t line,
+	struct range r)
+{
+	bool was_held = s->state[line] & LINE_HELD;
+
+	if (!(s->state[line] & LINE_VALID))
+		line_load(u, s, line);
+	/* Only level check verifies that the bytes held are still current. */
+	if (!was_held || !u->check || s->state[line] & LINE_STALE)
+		return;
+	r = within(line, r);
+	if (s->state[line] & LINE_IGNORED || memory_changed(s, r)) {
+		report(u, s,
+			s->state[line] & LINE_BY_DMA ? VIOLATION_STALE_DMA
+						     : VIOLATION_STALE_READ,
+			r);
+		s->state[line] |= LINE_STALE;
+	}
+}
+
+/* ---- writing ------------------------------------------------------------- */
+
+void line_write(struct maintenance *u, struct coherence_buffer *s,
+	uint32_t line, struct range r)
+{
+	struct line_note *n = u->check ? &s->note[line] : NULL;
+	struct range l = line_range(line), part = within(line, r);
+	uint64_t bytes = part.to - part.from;
+
+	if (s->state[line] & LINE_VALID) {
+		;
+	} else if (l.from < r.from || l.to > r.to) {
+		line_load(u, s, line);
+	} else {
+		/* A line that is written whole needs no load, only a base. */
+		s->touched[line / GROUP] = 1;
+		if (u->check && !(s->state[line] & LINE_L2_VALID)) {
+			memcpy(s->base + l.from, s->mem + l.from, LINE);
+			n->loader = u->now;
+		}
+		s->state[line] |= LINE_VALID;
+	}
+	if (u->check) {
+		if (!(s->state[line] & LINE_WRITTEN)) {
+			list_add(&s->written, line);
+			n->bytes = 0;
+		}
+		n->bytes |= (bytes == LINE ? ~0ull : (1ull << bytes) - 1)
+			<< (part.from - l.from);
+		n->writer = u->now;
+		s->state[line] &= (uint16_t) ~(LINE_OWED | LINE_EVICTED);
+	}
+	if (!(s->state[line] & LINE_AHEAD)) {
+		s->n_ahead++;
+		if (u->evicts)
+			list_add(&s->dirty, line);
+	}
+	s->state[line] |= LINE_DIRTY | LINE_WRITTEN;
+}
+
+/* ---- writing back -------------------------------------------------------- */
+
+/* The line is no longer dirty in the levels of `bits`. */
+static void undirty(struct coherence_buffer *s, uint32_t line, unsigned bits)
+{
+	s->state[line] &= (uint16_t)~bits;
+	if (!(s->state[line] & LINE_AHEAD) && !--s->n_ahead)
+		s->dirty.len = 0;
+}
+
+/* The write-back of this line overwrites bytes that the CPU or DMA wrote. A
+ * torn line if the device wrote none of them, else a lost write. */
+static enum violation_kind who_loses(
+	const struct coherence_buffer *s, uint32_t line)
+{
+	size_t at = (size_t)line * LINE;
+	uint64_t theirs = 0;
+
+	if (s->state[line] & LINE_BY_DMA)
+		return VIOLATION_LOST_DMA_WRITE;
+	for (unsigned i = 0; i < LINE; i++)
+		if (s->base[at + i] != s->mem[at + i])
+			theirs |= 1ull << i;
+	return theirs && !(theirs & s->note[line].bytes)
+		? VIOLATION_TORN_LINE
+		: VIOLATION_LOST_CPU_WRITE;
+}
+
+/* First level to second. */
+static void to_second(struct coherence_buffer *s, uint32_t line)
+{
+	size_t at = (size_t)line * LINE;
+
+	memcpy(s->second + at, s->copy + at, LINE);
+	s->state[line] &= (uint16_t)~LINE_DIRTY;
+	s->state[line] |= LINE_L2_VALID | LINE_L2_DIRTY;
+}
+
+/* The last level to memory; the levels above it are clean. */
+static void to_memory(
+	struct maintenance *u, struct coherence_buffer *s, uint32_t line)
+{
+	const uint8_t *from = s->second ? s->second : s->copy;
+	struct range l = line_range(line);
+
+	if (u->check) {
+		if (s->state[line] & LINE_IGNORED || memory_changed(s, l))
+			report(u, s, who_loses(s, line), l);
+		memcpy(s->base + l.from, from + l.from, LINE);
+	}
+	memcpy(s->mem + l.from, from + l.from, LINE);
+	undirty(s, line,
+		LINE_IGNORED | LINE_BY_CPU | LINE_BY_DMA |
+			(s->second ? LINE_L2_DIRTY : LINE_DIRTY));
+}
+
+bool line_clean(
+	struct maintenance *u, struct coherence_buffer *s, uint32_t line)
+{
+	bool any = (s->state[line] & (LINE_WRITTEN | LINE_OWED)) != 0;
+
+	if (s->second) {
+		if (s->state[line] & LINE_DIRTY)
+			to_second(s, line);
+		return any;
+	}
+	if (s->state[line] & LINE_DIRTY)
+		to_memory(u, s, line);
+	s->state[line] &= (uint16_t) ~(LINE_WRITTEN | LINE_OWED | LINE_EVICTED);
+	return any;
+}
+
+bool line_evict(
+	struct maintenance *u, struct coherence_buffer *s, uint32_t line)
+{
+	struct range l = line_range(line);
+
+	if (!(s->state[line] & LINE_AHEAD))
+		return false;
+	if (s->second && s->state[line] & LINE_DIRTY) {
+		to_second(s, line);
+		return true;
+	}
+	/* Keep memory's old value for the report of a missing clean. */
+	if (u->check) {
+		struct line_note *n = &s->note[line];
+		uint64_t at = first_other(cached(s, line), s->mem, l);
+
+		n->was_at = (uint8_t)(at - l.from);
+		memcpy(n->was, s->mem + at,
+			l.to - at < sizeof(n->was) ? l.to - at
+						   : sizeof(n->was));
+		s->state[line] |= LINE_EVICTED;
+	}
+	to_memory(u, s, line);
+	return true;
+}
+
+/* ---- dropping ------------------------------------------------------------ */
+
+bool line_cpu_wrote(const struct maintenance *u,
+	const struct coherence_buffer *s, uint32_t line, uint32_t cpu_seq)
+{
+	const struct line_note *n = &s->note[line];
+
+	return !(s->state[line] & LINE_FRESH) || s->state[line] & LINE_BY_DMA ||
+		n->invalidated == u->now.request ||
+		(int32_t)(cpu_seq - n->cpu_seq) > 0;
+}
+
+/* Drop the dirty bytes of the levels of `bits`; report that unless the line was
+ * reported before. */
+static void line_lose(struct maintenance *u, struct coherence_buffer *s,
+	uint32_t line, unsigned bits)
+{
+	if (u->check && !(s->state[line] & LINE_OWED))
+		report(u, s, VIOLATION_LOST_DEV_WRITE, line_range(line));
+	undirty(s, line, bits);
+}
+
+void line_drop(struct maintenance *u, struct coherence_buffer *s, uint32_t line,
+	uint32_t cpu_seq)
+{
+	unsigned stays = 0;
+
+	/* The second level keeps the line, and what memory still lacks. */
+	if (s->second)
+		stays = s->state[line] &
+			~(unsigned)(LINE_VALID | LINE_DIRTY | LINE_STALE);
+	if (!(stays & LINE_L2_VALID))
+		stays &= LINE_WRITTEN | LINE_OWED | LINE_EVICTED;
+	if (s->state[line] & LINE_DIRTY) {
+		line_lose(u, s, line, LINE_DIRTY);
+		if (!(s->state[line] & LINE_L2_DIRTY))
+			stays &= ~(unsigned)LINE_WRITTEN;
+	} else if (u->check && !s->second && s->state[line] & LINE_WRITTEN) {
+		report(u, s, VIOLATION_UNCLEANED, line_range(line));
+	}
+	s->state[line] = (uint16_t)stays;
+	if (u->check) {
+		s->state[line] |= LINE_FRESH;
+		s->note[line].cpu_seq = cpu_seq;
+		s->note[line].invalidated = u->now.request;
+	}
+}
+
+void line_cpu_writes(struct coherence_buffer *s, uint32_t line,
+	uint32_t cpu_seq, unsigned by, bool ignored)
+{
+	if (!(s->state[line] & LINE_HELD)) {
+		/* Nothing to invalidate, but an invalidation is not needless.
+		 */
+		if (!ignored)
+			s->state[line] &= (uint16_t)~LINE_FRESH;
+		return;
+	}
+	s->state[line] |= ignored ? LINE_IGNORED : LINE_BY_CPU;
+	s->note[line].ignored_seq = cpu_seq;
+	s->note[line].ignored_by = (uint16_t)by;
+}
+
+bool lines_write_back(
+	struct maintenance *u, struct coherence_buffer *s, bool drop)
+{
+	bool any = s->n_ahead != 0;
+
+	for (size_t g = 0; g < groups(s); g++) {
+		uint32_t line = (uint32_t)g * GROUP;
+
+		if (!s->touched[g])
+			continue;
+		s->touched[g] = !drop;
+		for (unsigned i = 0; i < GROUP && line < s->lines;
+			i++, line++) {
+			if (s->second && s->state[line] & LINE_DIRTY)
+				to_second(s, line);
+			if (s->state[line] & LINE_AHEAD)
+				to_memory(u, s, line);
+			any |= (s->state[line] & (LINE_WRITTEN | LINE_OWED)) !=
+				0;
+			if (drop)
+				s->state[line] = 0;
+			s->state[line] &= (uint16_t) ~(
+				LINE_WRITTEN | LINE_OWED | LINE_EVICTED);
+		}
+	}
+	return any;
+}
+
+void lines_lose(struct maintenance *u, struct coherence_buffer *s)
+{
+	for (uint32_t i = 0; u->check && s->n_ahead && i < s->lines; i++)
+		if (s->state[i] & LINE_AHEAD)
+			line_lose(u, s, i, LINE_AHEAD);
+}
+
+/* ---- ranges -------------------------------------------------------------- */
+
+void lines_check_dma(
+	struct maintenance *u, const struct coherence_buffer *s, struct range r)
+{
+	for (uint32_t i = line_of(r.from); i <= line_of(r.to - 1); i++)
+		if (s->state[i] & LINE_AHEAD)
+			report(u, s, VIOLATION_DMA_DIRTY, line_range(i));
+}
+
+void lines_dma_writes(
+	struct maintenance *u, struct coherence_buffer *s, struct range r)
+{
+	for (uint32_t i = line_of(r.from); i <= line_of(r.to - 1); i++) {
+		if (!(s->state[i] & LINE_HELD))
+			continue;
+		if (s->state[i] & LINE_AHEAD)
+			report(u, s, VIOLATION_DMA_OVER_DIRTY, line_range(i));
+		s->state[i] |= LINE_BY_DMA;
+		s->note[i].dma = u->now;
+	}
+}
+
+void lines_settle(struct maintenance *u, struct coherence_buffer *s)
+{
+	for (uint32_t k = 0; k < s->written.len; k++) {
+		uint32_t i = s->written.line[k];
+
+		if (!(s->state[i] & LINE_WRITTEN))
+			continue;
+		report(u, s, VIOLATION_UNCLEANED, line_range(i));
+		s->state[i] &= (uint16_t)~LINE_WRITTEN;
+		s->state[i] |= LINE_OWED;
+	}
+	s->written.len = 0;
+}
