@@ -45,8 +45,8 @@ int datastore_add(
 
 /* ---- order --------------------------------------------------------------- */
 
-/* Compare the first n tokens; an end marker is less than any token, and tokens
- * after it do not count. */
+/* Compare the first n tokens. DATASTORE_END is less than any token, and the
+ * comparison ends there. */
 static int compare(const int32_t *a, const int32_t *b, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -58,8 +58,8 @@ static int compare(const int32_t *a, const int32_t *b, uint32_t n)
 	return 0;
 }
 
-/* The first two tokens decide most comparisons without a load from
- * elsewhere. */
+/* A suffix to sort. `head` holds its first two tokens, which decide most
+ * comparisons without reading the tokens at `at`. */
 struct key {
 	uint64_t head;
 	uint32_t at;
@@ -74,7 +74,7 @@ static uint64_t head(const int32_t *token)
 		: first << 32 | ((uint32_t)token[1] + 1);
 }
 
-/* Equal suffixes are ordered by position. */
+/* qsort_r comparison; equal suffixes are ordered by position. */
 static int by_suffix(const void *a, const void *b, void *token)
 {
 	const struct key *x = a, *y = b;
@@ -86,8 +86,8 @@ static int by_suffix(const void *a, const void *b, void *token)
 	return order ? order : x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* Number of sorted suffixes before `end` that are not greater than the one at
- * `at`. */
+/* Number of the first `end` sorted suffixes that are not greater than the
+ * suffix at token index `at`. */
 static size_t place_of(const struct datastore *d, size_t end, uint32_t at)
 {
 	size_t low = 0;
@@ -128,8 +128,9 @@ int datastore_sort(struct datastore *d, struct err *e)
 	if (n)
 		qsort_r(new, n, sizeof(*new), by_suffix, d->token);
 
-	/* Merge from the greatest on: each new suffix first moves the greater
-	 * ones to their final places. */
+	/* Merge from the greatest new suffix down. Before a new suffix is
+	 * stored, the old suffixes that are greater move to their final
+	 * places. */
 	end = d->n_suffixes;
 	d->n_suffixes += n;
 	while (n) {
@@ -147,8 +148,8 @@ int datastore_sort(struct datastore *d, struct err *e)
 
 /* ---- finding ------------------------------------------------------------- */
 
-/* Number of suffixes that compare less than these tokens (most -1), or less or
- * equal (most 0). */
+/* Number of suffixes whose comparison with these tokens gives no more than
+ * `most`: those that are less (most -1), or less or equal (most 0). */
 static size_t below(
 	const struct datastore *d, const int32_t *token, uint32_t n, int most)
 {

@@ -1,12 +1,15 @@
 /*
- * A datastore of token sequences: all of them in one array, and a suffix array
- * over it, so that bisection finds everything that followed given tokens
- * ("REST", He et al., NAACL 2024). Suffixes are ordered by their first
- * DATASTORE_REACH tokens, or fewer where their sequence ends: no reader looks
- * further, and the limit bounds the cost of repetitive text.
+ * A datastore of token sequences for retrieval-based drafting ("REST", He et
+ * al., NAACL 2024). All sequences are in one array with a suffix array over it,
+ * so that a binary search finds every occurrence of given tokens, and thus the
+ * tokens that followed them. Suffixes are ordered by their first
+ * DATASTORE_REACH tokens, or by fewer where their sequence ends earlier. No
+ * reader compares more tokens, and the limit bounds the cost of repetitive
+ * sequences.
  *
- * Sequences added later are sorted by themselves and merged in. Sequences are
- * never removed. One thread.
+ * datastore_sort sorts only the sequences added since its last call, and merges
+ * their suffixes into the suffix array. Sequences are never removed. Not
+ * thread-safe.
  */
 #ifndef HOST_DRAFT_DATASTORE_H
 #define HOST_DRAFT_DATASTORE_H
@@ -15,33 +18,37 @@
 #include <stdint.h>
 
 #define DATASTORE_REACH 26
-/* After the last token of a sequence. */
+/* Marks the end of a sequence; stored after its last token. */
 #define DATASTORE_END (-1)
 
 struct err;
 
-/* Zero-initialise. */
+/* Zero-initialise before first use. */
 struct datastore {
 	int32_t *token; /* [n]; DATASTORE_END after each sequence */
 	size_t n, room;
-	/* [n_suffixes] their first tokens' indices, in order */
+	/* [n_suffixes] index in `token` of each suffix's first token, in the
+	 * order of the suffixes */
 	uint32_t *suffix;
 	size_t n_suffixes;
-	size_t sorted; /* tokens whose suffixes are in `suffix` */
+	size_t sorted; /* number of tokens whose suffixes are in `suffix` */
 };
 
 void datastore_release(struct datastore *);
 
-/* Add a sequence of ids >= 0, which can be found after datastore_sort. -ENOMEM,
- * -EFBIG above 2^30 tokens: nothing was added. */
+/* Add a sequence of ids >= 0. datastore_find finds it only after the next
+ * datastore_sort. Returns 0, -ENOMEM, or -EFBIG if the datastore would hold
+ * more than 2^30 tokens; after an error nothing was added. */
 int datastore_add(
 	struct datastore *, const int32_t *token, size_t n, struct err *);
 
-/* -ENOMEM: sequences not sorted yet cannot be found. */
+/* Make all added sequences findable. Returns 0 or -ENOMEM; after -ENOMEM the
+ * sequences that were not yet sorted still cannot be found. */
 int datastore_sort(struct datastore *, struct err *);
 
-/* Suffixes [first, end) begin with these 1 .. DATASTORE_REACH tokens; *first
- * equals *end if none does. */
+/* Find the suffixes that begin with token[n], n = 1 .. DATASTORE_REACH: the
+ * indices *first .. *end - 1 of `suffix`. *first equals *end if there are
+ * none. */
 void datastore_find(const struct datastore *, const int32_t *token, uint32_t n,
 	size_t *first, size_t *end);
 

@@ -1,6 +1,7 @@
 /*
  * The private structures of a draft model, shared by its two files:
- * draft_model.c opens the model and keeps its cache, draft_pass.c computes.
+ * draft_model.c opens the model and manages its key-value cache, draft_pass.c
+ * computes.
  */
 #ifndef HOST_DRAFT_DRAFT_IMPL_H
 #define HOST_DRAFT_DRAFT_IMPL_H
@@ -12,18 +13,18 @@
 
 #include <stdbool.h>
 
-/* Tokens of a prompt that go through a layer together: the matmul kernels
- * decode and load a weight once for this many rows. */
+/* Tokens of a prompt that are computed as one batch: the matmul kernels read
+ * and decode each weight once for this many rows. */
 #define PASS_ROWS 64
 
 struct kern;
 struct workers;
 
-/* An uncommitted row: a token of a tree, stored in the cache slot after the
- * cached tokens and the earlier rows. */
+/* An uncommitted row: a token of a draft tree. Its keys and values are in the
+ * cache slot after those of the cached tokens and of the earlier rows. */
 struct draft_row {
-	int32_t parent; /* row, or -1 */
-	uint32_t depth; /* 0: directly after the cached tokens */
+	int32_t parent; /* row number of the parent, or -1 */
+	uint32_t depth; /* 0 for a row directly after the cached tokens */
 };
 
 struct draft_model {
@@ -31,13 +32,16 @@ struct draft_model {
 	const struct kern *kern;
 	struct workers *workers;
 	struct draft_weights weights;
-	/* only the cache is its own; the rest belongs to another draft_model */
+	/* true if only the token, row and kv arrays belong to this draft model,
+	 * and everything else to the one that draft_open_like was given */
 	bool borrows;
 	uint32_t q_dim, kv_dim; /* of all heads together */
 
 	uint32_t context, n;
-	uint32_t rows;  /* uncommitted, stored after the cached tokens */
-	int32_t *token; /* [context] cached tokens, then those of the rows */
+	/* number of uncommitted rows, stored after the cached tokens */
+	uint32_t rows;
+	/* [context] cached tokens, then the tokens of the uncommitted rows */
+	int32_t *token;
 	struct draft_row *row; /* [context] */
 	/* [threads][context] cache slots that a row attends to */
 	uint32_t *slot;
@@ -55,27 +59,31 @@ struct draft_model {
 	bool int8;
 	uint8_t *q8; /* [PASS_ROWS] int8-quantized input rows of a matmul */
 	size_t q8_bytes;
-	const struct soc *soc; /* NULL: nothing is priced */
-	/* The shape whose cost is computed: one layer, without the types of its
-	 * matrices. */
+	const struct soc *soc; /* NULL if no phone times are computed */
+	/* The layer whose cost is computed; the types of its matrices are not
+	 * stored here. */
 	struct price_layer priced;
 	uint32_t priced_layers, priced_vocab;
-	enum dtype priced_type; /* F32: the types of the weights that run */
+	/* type of every matrix in the cost; F32 means the types of the loaded
+	 * weights */
+	enum dtype priced_type;
 	struct price price;
 };
 
-/* Rows of one model in a pass, from its uncommitted row `first` on; the rows
- * before `first` have been computed. */
+/* One model's share of a pass: `rows` uncommitted rows from number `first` on.
+ * The rows before `first` have been computed in earlier passes. */
 struct draft_part {
 	struct draft_model *d;
 	uint32_t first, rows;
 };
 
-/* Compute the rows of n models opened by draft_open_like from the same first
- * one, 1 to PASS_ROWS rows in all. The cost is added to the first model's. */
+/* Compute 1 to PASS_ROWS rows in all, of n models that share weights: one model
+ * and those opened from it by draft_open_like. The cost is added to the price
+ * of part[0].d. */
 void draft_pass(const struct draft_part *, unsigned n);
 
-/* Write the logits [n][n_vocab] of n rows of the last pass. */
+/* Write the logits [n][n_vocab] of n rows of the last pass; row[n] are indices
+ * in that pass. */
 void draft_logits(
 	struct draft_model *, const uint32_t *row, uint32_t n, float *logits);
 

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* A test build adds its own drafters here (make tests: tandem-echo). */
+/* A test build adds its own drafters through this macro (make tests:
+ * tandem-echo). */
 #ifdef MORE_DRAFT_KINDS_ROW
 #include MORE_DRAFT_KINDS_ROW
 #else

@@ -81,7 +81,8 @@ static int alloc_activations(struct draft_model *d, struct err *e)
 	return 0;
 }
 
-/* Floats of one thread's workspace, the largest that any kernel needs. */
+/* Size in floats of one thread's workspace: the largest that any kernel
+ * needs. */
 static size_t scratch_floats(const struct model *m, uint32_t widest)
 {
 	size_t n = kern_multiply_scratch(widest) / sizeof(float);
@@ -251,7 +252,7 @@ const int32_t *draft_tokens(const struct draft_model *d, uint32_t *n)
 	return d->token;
 }
 
-/* Add an uncommitted row; nothing is computed yet. */
+/* Add an uncommitted row without computing it. */
 static void add_row(struct draft_model *d, int32_t token, int32_t parent)
 {
 	uint32_t row = d->rows++;
@@ -280,8 +281,9 @@ int draft_append(struct draft_model *d, const int32_t *token, size_t n,
 		for (uint32_t r = 0; r < rows; r++)
 			add_row(d, token[i + r], (int32_t)r - 1);
 		draft_pass(&(struct draft_part){ d, 0, rows }, 1);
-		/* The rows of a chain are in the slots of the next cached
-		 * tokens. */
+		/* The rows of a chain are already in the cache slots that
+		 * follow the cached tokens, so counting them makes them
+		 * cached. */
 		d->n += rows;
 		d->rows = 0;
 	}
@@ -302,7 +304,8 @@ int draft_follow(struct draft_model *d, const int32_t *token, size_t n,
 {
 	uint32_t same = 0;
 
-	/* The last token is computed in any case, for its logits. */
+	/* The last token is computed even if it is cached, to get its
+	 * logits. */
 	while (same < d->n && same + 1 < n && d->token[same] == token[same])
 		same++;
 	draft_truncate(d, same);
@@ -343,7 +346,8 @@ int draft_together(
 	draft_pass(part, n);
 	draft_logits(ask[0].draft, wanted, n_wanted, logits);
 	for (unsigned i = 0; i < n; i++)
-		if (!ask[i].parent) { /* as in draft_append */
+		/* the rows become cached tokens, as in draft_append */
+		if (!ask[i].parent) {
 			ask[i].draft->n += ask[i].n;
 			ask[i].draft->rows = 0;
 		}
@@ -365,7 +369,8 @@ void draft_keep(struct draft_model *d, const uint32_t *row, uint32_t n)
 		above = (int32_t)row[i];
 		d->token[d->n + i] = d->token[d->n + row[i]];
 	}
-	/* A row never moves up, so copying in ascending order is safe. */
+	/* A row only moves to a lower slot, so copying in ascending order is
+	 * safe. */
 	for (size_t i = 0; i < halves; i++) {
 		float *kv = d->kv + (i * d->context + d->n) * d->kv_dim;
 

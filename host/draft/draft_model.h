@@ -1,12 +1,13 @@
 /*
  * A draft model: a small llama (or qwen2, qwen3) that the host computes while
- * the device runs the target. It has the target's vocabulary and a key-value
- * cache of its own, which holds one path of tokens.
+ * the device computes the target model. It has the target's vocabulary, and its
+ * own key-value cache for one token sequence.
  *
- * The arithmetic is float32 on dequantized rows, or bit for bit that of a
- * session of precision int8 with weights in tiles; results do not depend on the
- * number of threads, nor on how tokens were split over calls. Nothing is
- * allocated after opening. One caller at a time.
+ * The arithmetic is either float32 on dequantized weights, or int8. With int8
+ * the results are bit for bit those of a session of precision int8 with weights
+ * in tiles. Results depend neither on the number of threads nor on how tokens
+ * were split over calls. Nothing is allocated after opening. Only one thread
+ * may use a draft model at a time.
  */
 #ifndef HOST_DRAFT_DRAFT_MODEL_H
 #define HOST_DRAFT_DRAFT_MODEL_H
@@ -23,28 +24,31 @@ struct model;
 enum draft_arithmetic { DRAFT_INT8, DRAFT_F32 };
 
 /*
- * `model` must outlive the draft model, with its embedding in memory
- * (model_keep_embedding). `target` may be NULL; a vocabulary of another size
- * than its is refused with both sizes. The cache holds `context` tokens (0: as
- * many as possible), at most as many as the model was trained for: beyond them
- * its guesses are noise. threads 0: all CPUs.
+ * `model` must outlive the draft model, and its embedding must be in memory
+ * (model_keep_embedding). The cache holds `context` tokens (0: as many as
+ * possible), but never more than the model was trained for, because guesses
+ * beyond that length are noise. threads 0 means all CPUs. Returns 0, -ENOMEM,
+ * or -EINVAL if the model is not causal or if its vocabulary is not as large as
+ * that of `target`, which may be NULL.
  */
 int draft_open(struct draft_model **out, const struct model *model,
 	const struct model *target, enum draft_arithmetic, uint32_t context,
 	uint32_t threads, struct err *);
 /*
- * Another cache and path of the same model, for one more request. It uses the
- * first one's context, prices, weights, workspace and threads, so the first one
- * must outlive it.
+ * Open another cache of the same model, to serve one more request. It shares
+ * the weights, workspace, threads, context size and cost settings of `first`,
+ * which must outlive it.
  */
 int draft_open_like(struct draft_model **out, const struct draft_model *first,
 	struct err *);
 void draft_close(struct draft_model *);
 
-/* From now on compute the cost of each pass on a phone's CPU: for this model,
- * or for the shape `as` where that is not NULL (host/session/pricing.h); `soc`
- * must outlive the model. draft_take_price adds the cost so far to *sum and
- * resets it; draft_price_type sets the type of the shape's matrices. */
+/* Compute the cost of each pass after this call as the time on a phone's CPU.
+ * The cost is that of this model, or of the shape `as` if it is not NULL
+ * (host/session/pricing.h). `soc` must outlive the draft model.
+ * draft_take_price adds the cost since its last call to *sum. draft_price_type
+ * sets the type of the shape's matrices; F32 means the types of the loaded
+ * weights. */
 struct price;
 struct shape;
 struct soc;
@@ -53,58 +57,64 @@ void draft_price_for(
 void draft_price_type(struct draft_model *, enum dtype);
 void draft_take_price(struct draft_model *, struct price *sum);
 
-/* Add the cost of finding the likeliest tokens in `rows` rows of logits. */
+/* Add the cost of selecting the likeliest tokens from `rows` rows of logits. */
 void draft_price_guesses(struct draft_model *, uint32_t rows);
 
-/* Tokens that the cache can hold. */
+/* Number of tokens that the cache can hold. */
 uint32_t draft_context(const struct draft_model *);
 uint32_t draft_n_vocab(const struct draft_model *);
 
-/* Ids of the cached tokens; *n is their number. */
+/* Returns the ids of the cached tokens, and their number in *n. */
 const int32_t *draft_tokens(const struct draft_model *, uint32_t *n);
 
 /*
- * Append n >= 1 tokens; *logits (owned by the model, valid until the next call)
- * are those after the last one: float32 [n_vocab]. -ENOSPC when the context has
- * no room for all of them; then none was appended.
+ * Append token[n], n >= 1, to the cache. *logits are the logits after the last
+ * token, float32 [n_vocab]; the model owns them, and they are valid until the
+ * next call. Returns 0, -EINVAL for an invalid token, or -ENOSPC if the context
+ * has no room for all n tokens; after an error none was appended.
  */
 int draft_append(struct draft_model *, const int32_t *token, size_t n,
 	const float **logits, struct err *);
 
-/* Drop all cached tokens but the first `length`. */
+/* Remove all cached tokens after the first `length`. */
 void draft_truncate(struct draft_model *, uint32_t length);
 
 /*
- * Make the cache hold exactly `token`[n], n >= 1: the common prefix stays, the
- * rest is computed. *logits as in draft_append.
+ * Make the cache hold exactly token[n], n >= 1. The common prefix with the
+ * cached tokens is kept; the other tokens are computed. *logits and the return
+ * value are as in draft_append.
  */
 int draft_follow(struct draft_model *, const int32_t *token, size_t n,
 	const float **logits, struct err *);
 
 /* ---- trees: uncommitted rows after the cached tokens --------------------- */
 
-/* The rows of one model in a pass that several models share. */
+/* One model's rows in a pass that several models share. */
 struct draft_ask {
 	struct draft_model *draft;
 	const int32_t *token; /* [n] */
-	/* [n] for rows of a tree that continues the cached tokens: an earlier
-	 * row, of this pass or of one since the last append, follow, keep or
-	 * truncate (which drop all rows), or -1. NULL: the tokens are appended
-	 * as by draft_append, and only the logits after the last one are
-	 * computed. */
+	/* [n] the parent of each row, for rows of a tree that continues the
+	 * cached tokens: the number of an earlier row, or -1. The earlier row
+	 * may be of this pass or of any pass since the last call that drops all
+	 * rows (append, follow, keep, truncate). NULL means that the tokens are
+	 * appended as by draft_append, and only the logits after the last one
+	 * are computed. */
 	const int32_t *parent;
-	uint32_t n;     /* >= 1 */
-	uint32_t first; /* output: number of the first row; the others follow */
+	uint32_t n; /* >= 1 */
+	/* output: number of the first row; the other rows are numbered
+	 * consecutively */
+	uint32_t first;
 };
-#define DRAFT_ASK_ROWS 64 /* in one pass, over all models */
+#define DRAFT_ASK_ROWS 64 /* most rows in one pass, over all models */
 
 /*
- * Compute rows of n >= 1 models opened like one another (draft_open_like) in
- * one pass, which reads the weights once. A row has the position of its depth
- * after the cached tokens and attends to them, its ancestors and itself, so its
- * logits are bit for bit those of appending its path. Logits are written in the
- * order of `ask`: [][n_vocab]. -ENOSPC when a context has no room; then nothing
- * was computed.
+ * Compute rows of n >= 1 models in one pass, which reads the weights once. The
+ * models must have been opened from one another by draft_open_like. A row
+ * attends to the cached tokens, its ancestors and itself, and its position is
+ * the number of cached tokens plus its depth. Its logits are therefore bit for
+ * bit those of appending its path. `logits` receives [][n_vocab] in the order
+ * of `ask`. Returns 0, -EINVAL for an invalid token, or -ENOSPC if a context
+ * has no room; after an error nothing was computed.
  */
 int draft_together(struct draft_ask *, unsigned n, float *logits, struct err *);
 
@@ -112,8 +122,9 @@ int draft_together(struct draft_ask *, unsigned n, float *logits, struct err *);
 uint32_t draft_branch_rows(const struct draft_model *);
 
 /*
- * Append row[0] < row[1] < ... [n], a path that begins at a row without parent,
- * to the cached tokens. All other rows are dropped. n may be 0.
+ * Append row[0] < row[1] < ... [n] to the cached tokens, and drop all other
+ * rows. The rows are a path: row[0] has no parent, and each other row is a
+ * child of the row before it. n may be 0.
  */
 void draft_keep(struct draft_model *, const uint32_t *row, uint32_t n);
 

@@ -13,11 +13,11 @@
 
 /* ---- operators ----------------------------------------------------------- */
 
-/* Rows on their way through the layers. */
+/* The rows of a pass. */
 struct pass {
-	struct draft_model *d; /* its workspace is used */
+	struct draft_model *d; /* the model whose workspace is used */
 	uint32_t rows, layer;
-	/* For each row its model and its row number there. */
+	/* For each row its model, and its row number in that model. */
 	struct draft_model *of[PASS_ROWS];
 	uint32_t number[PASS_ROWS];
 };
@@ -28,7 +28,8 @@ struct matmul {
 	const float *x;
 	float *y;
 	uint32_t rows, n, k;
-	uint32_t piece; /* outputs of one part: whole strips of tiles */
+	/* outputs per part of the work: whole strips of tiles */
+	uint32_t piece;
 };
 
 static void matmul_part(void *arg, unsigned part, unsigned thread)
@@ -48,9 +49,9 @@ static void matmul_part(void *arg, unsigned part, unsigned thread)
 }
 
 /*
- * Prepare x[rows][k] as input of the n matrices `w`. With int8 arithmetic:
- * rounded to fp16 if a matrix has no int8 kernel, and quantized for those that
- * have one.
+ * Prepare x[rows][k] as the input of n matrices w[n]. Float32 arithmetic needs
+ * no change. With int8 arithmetic x is rounded to fp16 if any of the matrices
+ * has no int8 kernel, and quantized into d->q8 if any has one.
  */
 static void operand(struct draft_model *d, float *x, uint32_t k, uint32_t rows,
 	const struct draft_tensor *w, unsigned n)
@@ -75,8 +76,8 @@ static void matmul(struct draft_model *d, struct draft_tensor w, float *y,
 	uint64_t work = (uint64_t)rows * n * k;
 	struct matmul j = { d, w, x, y, rows, n, k, n };
 
-	/* Four parts per thread, so that all threads end at about the same
-	 * time. */
+	/* Four parts per thread balance the load: all threads finish at about
+	 * the same time. */
 	if (work >= WORKERS_WORTH)
 		j.piece = (uint32_t)align_up(
 			n / (4 * workers_count(d->workers)) + 1, TILE);
@@ -101,8 +102,8 @@ static void add_bias(
 		p->d->kern->add(y + (size_t)r * n, bias.data, n);
 }
 
-/* Normalise (where the model does) and rotate the heads of queries or keys
- * [rows][n]. */
+/* Normalise the heads of queries or keys y[rows][n], if the model has a weight
+ * for that, and rotate them (RoPE). */
 static void place_heads(
 	const struct pass *p, struct draft_tensor weight, float *y, uint32_t n)
 {
@@ -122,7 +123,7 @@ static void place_heads(
 	}
 }
 
-/* Keys (which 0) or values (1) of a layer, from slot `slot` on. */
+/* Keys (which 0) or values (1) of a layer, starting at cache slot `slot`. */
 static float *cached(const struct draft_model *d, uint32_t layer,
 	unsigned which, size_t slot)
 {
@@ -130,7 +131,8 @@ static float *cached(const struct draft_model *d, uint32_t layer,
 		((2 * (size_t)layer + which) * d->context + slot) * d->kv_dim;
 }
 
-/* The query heads of one row that share one key-value head. */
+/* Compute attention for one row and one key-value head: for all query heads
+ * that share this key-value head. */
 static void attend_part(void *arg, unsigned part, unsigned thread)
 {
 	const struct pass *p = arg;
@@ -151,7 +153,7 @@ static void attend_part(void *arg, unsigned part, unsigned thread)
 		.n = of->n + of->row[number].depth + 1,
 	};
 
-	/* The row attends to the cached tokens and its ancestors. */
+	/* The row attends to the cached tokens, its ancestors and itself. */
 	for (uint32_t i = 0; i < of->n; i++)
 		slot[i] = i;
 	for (uint32_t i = kv.n; i-- > of->n;
@@ -229,8 +231,8 @@ static void price_matrix(struct draft_model *d, uint32_t rows, uint64_t n,
 		price_add(&d->price, &p);
 }
 
-/* Attention and the work done row by row are left out: they are negligible for
- * so small a model. */
+/* Add the cost of the matrices of all layers. Attention and the work done row
+ * by row are left out: they are negligible for so small a model. */
 static void price_layers(struct draft_model *d, uint32_t rows)
 {
 	for (uint32_t l = 0; d->soc && l < d->priced_layers; l++) {
@@ -263,8 +265,8 @@ void draft_pass(const struct draft_part *part, unsigned n)
 
 			p.of[at] = of;
 			p.number[at] = number;
-			/* Cannot fail: the opener kept the embedding in
-			 * memory. */
+			/* This cannot fail: the caller of draft_open kept the
+			 * embedding in memory. */
 			model_embed(m, (uint32_t)of->token[of->n + number],
 				d->x + (size_t)at * m->n_embd, NULL);
 			kern_angles(d->cos + (size_t)at * half,
@@ -289,8 +291,8 @@ void draft_logits(
 		d->kern->rmsnorm(d->h + (size_t)r * m->n_embd,
 			d->x + (size_t)row[r] * m->n_embd,
 			d->weights.output_norm.data, m->n_embd, m->norm_eps);
-	/* Sessions compute float32 logits where the matrix has no int8
-	 * kernel. */
+	/* A session computes float32 logits if the output matrix has no int8
+	 * kernel; do the same here. */
 	if (kern_takes_q8(w.type))
 		operand(d, d->h, m->n_embd, n, &w, 1);
 	matmul(d, w, logits, m->n_vocab, d->h, m->n_embd, n);

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Decode weights up to this size (as float32). Larger models are limited by
- * memory bandwidth, not by decoding. */
+/* Weights of a model up to this size, as float32, are decoded at opening.
+ * Larger models are limited by memory bandwidth, not by decoding. */
 #define DECODED_MAX ((size_t)64 << 20)
 
 struct packing {
@@ -38,7 +38,7 @@ static enum dtype packed_type(
 							       : type;
 }
 
-/* Bytes of a tensor's copy; 0: it is used in place. */
+/* Size in bytes of a tensor's copy; 0 if the tensor is used in place. */
 static size_t packed_bytes(const struct packing *p, const struct gguf_tensor *t)
 {
 	enum dtype type;
@@ -53,7 +53,8 @@ static size_t packed_bytes(const struct packing *p, const struct gguf_tensor *t)
 		DRAFT_ALIGN);
 }
 
-/* Copy a tensor to *at, the first free byte, which moves past the copy. */
+/* Copy a tensor to *at, the first free byte, and advance *at past the copy. A
+ * tensor that is used in place is not copied. */
 static struct draft_tensor take(
 	const struct packing *p, const struct gguf_tensor *t, uint8_t **at)
 {
@@ -119,7 +120,7 @@ static int read_all(
 	return ret;
 }
 
-/* The weights in a flash image are already packed. */
+/* Read weights from a flash image, in which they are already packed. */
 static int read_image(
 	struct draft_weights *w, const struct model *m, struct err *e)
 {
@@ -157,7 +158,8 @@ int draft_weights_init(struct draft_weights *w, const struct model *m,
 	if (m->packed)
 		return read_image(w, m, e);
 
-	/* The embedding does not count: a pass reads one row per token. */
+	/* The embedding is not counted, because a pass reads only one of its
+	 * rows per token. */
 	for (uint32_t l = 0; l < m->n_layer; l++)
 		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
 			n += n_values(m->layer[l][i]);

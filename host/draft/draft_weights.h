@@ -1,10 +1,11 @@
 /*
- * Weights of a model that the host computes, in the form that its kernels read,
- * each aligned: vectors in float32; matrices in tiles with int8 arithmetic,
- * else in float32 where the size allows. Decoding a quantized row costs nearly
- * as much as multiplying by it, and a draft model multiplies by every row for
- * every token; so the matrices of a small model are decoded when it is opened.
- * A large matrix without a tiled form is used in place, in the model file.
+ * Weights of a model that the host computes, stored in the form that the host's
+ * kernels read, each aligned to DRAFT_ALIGN. Vectors are float32. Matrices are
+ * in tiles for int8 arithmetic; otherwise they are float32 where the size
+ * allows. Decoding a quantized row costs nearly as much as multiplying by it,
+ * and a draft model multiplies by every row for every token, so the matrices of
+ * a small model are decoded once, at opening. A large matrix without a tiled
+ * form is used in place, in the mapped model file.
  */
 #ifndef HOST_DRAFT_DRAFT_WEIGHTS_H
 #define HOST_DRAFT_DRAFT_WEIGHTS_H
@@ -17,12 +18,13 @@
 
 struct workers;
 
-/* Alignment of all that kernels read: a load that straddles cache lines takes
- * two. */
+/* Alignment of all arrays that kernels read: a load that straddles two cache
+ * lines takes two accesses. */
 #define DRAFT_ALIGN 64
 
 struct draft_tensor {
-	const void *data; /* NULL: the model has none; a vector is a float * */
+	/* NULL if the model has no such tensor; a vector is a float * */
+	const void *data;
 	enum dtype type;
 };
 
@@ -32,7 +34,7 @@ struct draft_weights {
 	struct draft_tensor output_norm, output;
 };
 
-/* `model` must outlive the weights. */
+/* `model` must outlive the weights. Returns 0 or a negative errno. */
 int draft_weights_init(struct draft_weights *, const struct model *,
 	enum draft_arithmetic, struct workers *, struct err *);
 void draft_weights_release(struct draft_weights *);

@@ -12,13 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ANCHORS 64 /* a guess averages over the latest ones, at most */
-/* lists of anchors; a token's list is its id modulo CHAINS */
+/* most anchors over which a guess averages; the latest are used */
+#define ANCHORS 64
+/* number of lists of anchors; a token's list is its id modulo CHAINS */
 #define CHAINS   4096
 #define NO_TOKEN UINT32_MAX
 
 struct anchor {
-	uint32_t n; /* of next; 0: this position's logits were not kept */
+	/* number of `next`; 0 if the logits at this position were not kept */
+	uint32_t n;
 	struct candidate next[CALIBRATED_SUCCESSORS];
 };
 
@@ -26,12 +28,14 @@ struct calibrated {
 	struct calibrated_options opts;
 	int32_t *prompt;       /* [n] */
 	struct anchor *anchor; /* [n] */
-	/* For each position the previous one in its list, + 1; 0: none. */
+	/* For each position, 1 + the previous position in the same list; 0 if
+	 * there is none. */
 	uint32_t *before; /* [n] */
 	uint32_t latest[CHAINS];
 	size_t n, room;
-	bool is_short; /* out of memory: this prompt has no anchors */
-	/* last tokens of the text, the last first */
+	/* true after running out of memory: this prompt has no anchors */
+	bool is_short;
+	/* last tokens of the sequence, the last one first */
 	int32_t end[CALIBRATED_KEY];
 };
 
@@ -56,8 +60,8 @@ static bool make_room(struct calibrated *c, size_t n)
 	return true;
 }
 
-/* The token after the prompt's last one is sampled, so its logits are not
- * needed. */
+/* The logits at the prompt's last token are not needed, because the next token
+ * is sampled from them and is then part of the sequence. */
 static bool wants(void *arg, const int32_t *prompt, size_t n, size_t at)
 {
 	struct calibrated *c = arg;
@@ -130,8 +134,8 @@ static void step(void *arg, struct source_place *p, int32_t token)
 	p->at[0] = (uint32_t)token;
 }
 
-/* Number of tokens, up to `most`, in which the prompt up to `at` agrees with
- * the end of the path. */
+/* Returns the number of tokens, up to `most`, in which the prompt's tokens up
+ * to index `at` agree with the end of the path. */
 static uint32_t match(const struct calibrated *c, size_t at,
 	const struct source_place *p, uint32_t most)
 {

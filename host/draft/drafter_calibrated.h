@@ -1,19 +1,20 @@
 /*
- * In-context calibration (sd.npu, 3.3): keep the target's own predictions at
- * the tokens of the prompt, which prefill computes anyway. A text that copies
- * from the prompt seldom copies all of it, and at the place where it departs
- * from the prompt, the target's prediction there is a good draft.
+ * In-context calibration (sd.npu, section 3.3): keep the target's own
+ * predictions at the tokens of the prompt, which prefill computes anyway. An
+ * answer that copies from the prompt seldom copies all of it. At the place
+ * where the answer departs from the prompt, the target's prediction there is a
+ * good draft.
  *
- * Each prompt token whose logits are kept is an anchor with its successors: the
- * likeliest next tokens, as many as have the total probability `share`, at most
- * `successors`. The end of a path looks up the anchors with the same key: the
- * last token, the last two, or up to CALIBRATED_KEY tokens. Their successors,
- * with probabilities averaged over the anchors, are the guesses. A path x, s,
- * s2 thus combines an anchor x, its successor s, and a successor s2 of an
- * anchor s elsewhere in the prompt.
+ * Each prompt token whose logits are kept is an anchor. Its successors are the
+ * likeliest next tokens: as many as have the total probability `share`, but no
+ * more than `successors`. The drafter looks up the end of a path by a key: its
+ * last token, its last two, or up to CALIBRATED_KEY tokens. The guesses are the
+ * successors of all anchors with this key, and the probability of a guess is
+ * its average over these anchors. A path x, s, s2 thus combines an anchor x,
+ * its successor s, and a successor s2 of an anchor s elsewhere in the prompt.
  *
  * The drafter learns how reliable these guesses are (host/draft/reliance.h).
- * One thread.
+ * Not thread-safe.
  */
 #ifndef HOST_DRAFT_DRAFTER_CALIBRATED_H
 #define HOST_DRAFT_DRAFTER_CALIBRATED_H
@@ -23,12 +24,12 @@
 struct err;
 struct source;
 
-#define CALIBRATED_SUCCESSORS 8 /* of an anchor, at most */
+#define CALIBRATED_SUCCESSORS 8 /* most per anchor */
 #define CALIBRATED_KEY        4
 
 enum calibrated_anchors {
-	CALIBRATED_CONTEXT, /* all tokens of the prompt */
-	CALIBRATED_REQUEST, /* its last ones */
+	CALIBRATED_CONTEXT, /* all tokens of the prompt are anchors */
+	CALIBRATED_REQUEST, /* only the last tokens of the prompt */
 };
 
 enum calibrated_key {
@@ -40,15 +41,17 @@ enum calibrated_key {
 struct calibrated_options {
 	int anchors; /* enum calibrated_anchors */
 	int key;     /* enum calibrated_key */
-	/* last tokens of the prompt, with CALIBRATED_REQUEST */
+	/* number of last tokens of the prompt that are anchors, with
+	 * CALIBRATED_REQUEST */
 	uint32_t request;
 	uint32_t successors;
 	double share;
-	uint32_t depth; /* of a path, at most */
+	uint32_t depth; /* most drafted tokens on a path */
 };
 
-/* -ENOMEM. The target's logits for a prompt arrive through `wants` and `read`
- * (drafter.h) and replace those of the prompt before. */
+/* Open the source of guesses. The target's logits for a prompt arrive through
+ * `wants` and `read` (drafter.h) and replace the logits of the previous prompt.
+ * Returns 0 or -ENOMEM. */
 int calibrated_open(
 	struct source *out, const struct calibrated_options *, struct err *);
 

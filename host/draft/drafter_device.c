@@ -18,7 +18,7 @@ struct device {
 	bool owned; /* close the session with the drafter */
 	float temperature;
 	uint32_t batch, max_rows;
-	int32_t *text; /* [context] text of the last begin, n tokens */
+	int32_t *text; /* [context] sequence of the last begin(); n tokens */
 	uint32_t n;
 	struct guesses found;
 	float *logits;   /* [batch][n_vocab] */
@@ -29,8 +29,9 @@ struct device {
 
 /* ---- a pass -------------------------------------------------------------- */
 
-/* Number of tokens at the end of the text that are not cached: the root and
- * those before it that the text has grown by. */
+/* Number of tokens at the end of the sequence that are not in the session's
+ * cache: the root, and any tokens before it that were added since the last
+ * pass. */
 static uint32_t pending(const struct device *d)
 {
 	return d->n - session_length(d->session, SESSION_TEXT);
@@ -47,8 +48,8 @@ static uint32_t add_row(struct device *d, int32_t token, int32_t parent)
 	return d->rows++;
 }
 
-/* Add the uncached end of the text as the pass's first rows; the last of them
- * is the root. */
+/* Add the uncached end of the sequence as the pass's first rows. The last of
+ * these rows is the root. */
 static void add_text(struct device *d)
 {
 	const int32_t *text =
@@ -59,7 +60,7 @@ static void add_text(struct device *d)
 		add_row(d, *text++, (int32_t)d->rows - 1);
 }
 
-/* Compute the rows, then cache the text without the root. */
+/* Compute the rows, then add the sequence without the root to the cache. */
 static int run_pass(struct device *d, struct err *e)
 {
 	const struct rows rows = { VISIBILITY_TREE, d->rows, d->row };
@@ -78,7 +79,8 @@ static uint32_t n_vocab(const struct device *d)
 
 /* ---- the root ------------------------------------------------------------ */
 
-/* Keep the cache and the guesses as far as the new text agrees with them. */
+/* Keep the cache up to the common prefix of the old and the new sequence. The
+ * guesses are kept only if the new sequence continues the old one. */
 static void reuse(struct device *d, const int32_t *text, uint32_t n)
 {
 	size_t same = text_common(text, n, d->text, d->n);
@@ -107,7 +109,8 @@ static int look_at_root(struct device *d, struct err *e)
 	uint32_t n = pending(d) - 1, last;
 	int ret = 0;
 
-	/* Prefill a new text, and more tokens than a pass has rows for. */
+	/* A prefill is needed for a new sequence, and for more tokens than a
+	 * pass has rows. */
 	if (n && (!length || n >= d->max_rows))
 		ret = session_prefill(d->session, SESSION_TEXT,
 			d->text + length, n, NULL, &last, e);
@@ -144,10 +147,12 @@ static int device_begin(
 
 /* ---- nodes --------------------------------------------------------------- */
 
-/* `at` of a row, until it holds the row's index in the pass. */
+/* Values of a row's `at` before it holds the row's index in the pass. TRIED: an
+ * ancestor of a node being considered; CHOSEN: the pass computes the row. */
 enum { LEFT_OUT, TRIED, CHOSEN };
 
-/* Mark a row and the rows above it whose mark is lower; returns how many. */
+/* Set the mark of a row and of its ancestors, up to the first that has this
+ * mark or a higher one. Returns the number of marked rows. */
 static uint32_t mark_up(struct guesses *g, int32_t row, uint32_t mark)
 {
 	uint32_t n = 0;
@@ -160,9 +165,9 @@ static uint32_t mark_up(struct guesses *g, int32_t row, uint32_t mark)
 }
 
 /*
- * Returns how many of the n nodes, from the first, one pass can expand: they
- * and all nodes above them must fit beside the text. Marks the rows above them
- * CHOSEN.
+ * Returns how many of the n nodes, counted from the first, one pass can expand:
+ * these nodes, all their ancestors and the uncached end of the sequence must
+ * fit into the pass and the context. Marks the rows of the ancestors CHOSEN.
  */
 static uint32_t choose(struct device *d, const struct tree *t,
 	const uint32_t *node, uint32_t n)
@@ -187,7 +192,8 @@ static uint32_t choose(struct device *d, const struct tree *t,
 	return fit;
 }
 
-/* The pass row of the parent: of row `above`, or of the root if that is -1. */
+/* The index in the pass of a parent: of row `above`, or of the root if `above`
+ * is -1. */
 static int32_t pass_row(const struct device *d, int32_t above, uint32_t root)
 {
 	return (int32_t)(above < 0 ? root : d->found.row[above].at);
@@ -204,7 +210,7 @@ static int look(struct device *d, struct tree *t, const uint32_t *node,
 		return ret;
 	add_text(d);
 
-	/* Parents before children, then the nodes to expand. */
+	/* Add parents before their children, and last the nodes to expand. */
 	root = d->rows - 1;
 	for (uint32_t i = 0; i < g->n; i++)
 		if (g->row[i].at == CHOSEN)
@@ -248,7 +254,8 @@ static int device_expand(void *arg, struct tree *t, const uint32_t *node,
 		if (fit) {
 			ret = look(d, t, node + i, fit, e);
 		} else if (pending(d) > 1) {
-			/* Cache the text first: that frees rows. */
+			/* Move the end of the sequence to the cache: this frees
+			 * rows of the pass. */
 			ret = look_at_root(d, e);
 		} else {
 			t->n_candidates[node[i]] = 0;
@@ -323,7 +330,7 @@ void drafter_device_temperature(struct drafter *d, float temperature)
 
 /* ---- as a kind ----------------------------------------------------------- */
 
-#define BATCH 8 /* nodes that the NPU expands in one pass */
+#define BATCH 8 /* nodes that are expanded in one pass on the NPU */
 
 /* The draft model's weights all stay in memory: its session has no DRAM
  * limit. */
@@ -342,7 +349,8 @@ static int open_kind(
 	own.exit_layers = own.tap_layers = 0;
 	own.as = drafting_as(o);
 	own.layout = LAYOUT_UNSAID;
-	own.graph_switch = SWITCH_OFF; /* only the target switches graphs */
+	/* only the target's session switches graphs */
+	own.graph_switch = SWITCH_OFF;
 	own.one_graph = false;
 	own.smaller_graphs = true;
 	own.decode_rows = site->rows;

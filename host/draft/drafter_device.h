@@ -1,13 +1,14 @@
 /*
- * The drafter whose draft model runs in a session on the device. A pass there
- * costs about the same for any number of rows, so no rows are kept between
- * passes: each pass computes the end of the text, the nodes to expand and all
- * nodes above them.
+ * The drafter whose draft model runs in a session on the device. A pass on the
+ * device costs about the same for any number of rows. Therefore no rows are
+ * kept between passes: each pass computes the last tokens of the sequence, the
+ * nodes to expand and all ancestors of these nodes.
  *
- * The session's cache ends before the root, which is computed in every pass;
- * tokens that the text has gained go through the next pass with the root and
- * then into the cache. A session of precision int8 with weights in tiles gives,
- * bit for bit, the candidates of drafter_host with DRAFT_INT8.
+ * The session's cache holds the sequence without its last token, the tree's
+ * root, which every pass computes. When the sequence has grown, the next pass
+ * computes the new tokens together with the root, and they then enter the
+ * cache. A session of precision int8 with weights in tiles gives, bit for bit,
+ * the candidates of drafter_host with DRAFT_INT8.
  */
 #ifndef HOST_DRAFT_DRAFTER_DEVICE_H
 #define HOST_DRAFT_DRAFTER_DEVICE_H
@@ -19,18 +20,20 @@ struct err;
 struct session;
 
 /*
- * The session, of the draft model, is used by the drafter alone until that is
- * closed; the caller closes it afterwards. Expanding `batch` >= 1 nodes
- * together is fastest. -EINVAL if the model is not causal.
+ * The session runs the draft model. Only the drafter may use it until the
+ * drafter is closed; the caller closes the session afterwards. `batch` >= 1 is
+ * the number of nodes that is fastest to expand together. Returns 0, -EINVAL if
+ * the model is not causal, or -ENOMEM.
  *
- * The root has no candidates if the text is longer than the session's context,
- * nor has a node with more nodes above it than a pass has rows.
+ * The root has no candidates if the sequence is longer than the session's
+ * context. A node has none if it has more ancestors than a pass has rows.
  */
 int drafter_device_open(struct drafter *out, struct session *draft_session,
 	uint32_t batch, struct err *);
 
-/* Temperature of the candidates' probabilities, > 0: q is softmax(logits /
- * temperature). Default 1; to be set before the first tree. */
+/* Set the temperature of the candidates' probabilities, > 0: q is
+ * softmax(logits / temperature). The default is 1. Call it before the first
+ * tree. */
 void drafter_device_temperature(struct drafter *, float temperature);
 
 #endif

@@ -16,17 +16,19 @@ struct host {
 	struct draft_model *draft;
 	bool owned; /* close the draft model with the drafter */
 	float temperature;
-	uint32_t batch; /* nodes of a pass, at most */
-	/* its rows are the draft model's uncommitted rows */
+	uint32_t batch; /* most nodes of a pass */
+	/* row i is the draft model's uncommitted row i */
 	struct guesses found;
-	int32_t *token, *parent; /* [batch] of a pass */
+	int32_t *token, *parent; /* [batch] arguments of a pass */
 	float *logits;           /* [batch][n_vocab] */
 	uint32_t *path;          /* [context] */
 };
 
 /* ---- the root ------------------------------------------------------------ */
 
-/* Keep the draft's cache and rows as far as the text agrees with them. */
+/* If the new sequence continues the one in the draft model's cache, move the
+ * uncommitted rows that it follows into the cache. Otherwise drop all
+ * guesses. */
 static void reuse(struct host *h, const int32_t *text, size_t n)
 {
 	uint32_t held, kept;
@@ -56,7 +58,7 @@ static void set_root(struct host *h, const float *logits)
 	draft_price_guesses(h->draft, 1);
 }
 
-/* Roots that one pass computes together. */
+/* Root computations that one pass performs together. */
 struct roots {
 	struct host *host[DRAFT_ASK_ROWS];
 	struct draft_ask ask[DRAFT_ASK_ROWS];
@@ -103,8 +105,8 @@ static int host_begin_all(
 		if (h->found.root.n)
 			continue;
 
-		/* Truncate the cache to its common prefix with the text, but
-		 * compute at least the last token, for its logits. */
+		/* Truncate the cache to its common prefix with the sequence,
+		 * but compute at least the last token, to get its logits. */
 		token = draft_tokens(h->draft, &held);
 		same = text_common(text, length - 1, token, held);
 		draft_truncate(h->draft, (uint32_t)same);
@@ -113,7 +115,8 @@ static int host_begin_all(
 		if (left > DRAFT_ASK_ROWS) {
 			const float *logits;
 
-			/* A text as long as a prompt has passes of its own. */
+			/* So many tokens, typically a prompt, are computed in
+			 * separate passes. */
 			ret = draft_follow(h->draft, text, length, &logits, e);
 			if (!ret)
 				set_root(h, logits);
@@ -149,7 +152,8 @@ static int host_begin(
 
 /* ---- nodes --------------------------------------------------------------- */
 
-/* Nodes of several trees that one pass computes: one piece of each tree. */
+/* Nodes of several trees that one pass computes: one group of nodes of each
+ * tree. */
 struct nodes {
 	struct piece {
 		struct host *host;
@@ -205,7 +209,8 @@ static int host_expand_all(
 
 		if (most > DRAFT_ASK_ROWS)
 			most = DRAFT_ASK_ROWS;
-		/* The rest has no room in the draft's context. */
+		/* Only `fit` nodes have room in the draft model's context. The
+		 * rest is left without candidates. */
 		draft_tokens(h->draft, &held);
 		fit = draft_context(h->draft) - held -
 			draft_branch_rows(h->draft);
@@ -215,8 +220,8 @@ static int host_expand_all(
 		for (uint32_t at = 0; at < fit && !ret; at += some) {
 			const uint32_t *node = ask[i].node + at;
 
-			/* A second piece of the same tree needs a pass of its
-			 * own. */
+			/* A pass takes one group per tree, so a second group of
+			 * the same tree starts a new pass. */
 			if (w.rows == most || at)
 				ret = compute_nodes(&w, e);
 			some = fit - at < most - w.rows ? fit - at

@@ -1,10 +1,12 @@
 /*
- * The drafter that runs a draft model on the host. Between two trees the draft
- * model keeps the expanded nodes as uncommitted rows, and no row is computed
- * twice: a text that ends in an expanded node costs nothing.
+ * The drafter that runs a draft model on the host. From one tree to the next
+ * the draft model keeps the expanded nodes as uncommitted rows, so no row is
+ * computed twice. If the verified sequence ends in an expanded node, the next
+ * tree's root costs nothing.
  *
- * The root's candidates need the root in the draft's cache, while the target
- * has not cached it yet: after begin() the draft's cache holds the whole text.
+ * The root's candidates need the root in the draft model's cache, although it
+ * is not yet in the target's: after begin() the draft model's cache holds the
+ * whole sequence.
  */
 #ifndef HOST_DRAFT_DRAFTER_HOST_H
 #define HOST_DRAFT_DRAFTER_HOST_H
@@ -16,18 +18,20 @@ struct drafter;
 struct err;
 
 /*
- * The draft model is used by the drafter alone until that is closed; the caller
- * closes it afterwards. `batch` rows at most are computed together; 0: all
- * nodes of one call, up to 64, and a call need not ask for more nodes than it
- * will use.
+ * Only the drafter may use the draft model until the drafter is closed; the
+ * caller closes the model afterwards. `batch` is the largest number of rows
+ * that are computed together. 0 means all nodes of one expand() call, up to 64;
+ * a builder may then request nodes in small groups, only as it needs them.
  *
- * The root has no candidates if the text is longer than the draft's context.
+ * The root has no candidates if the sequence is longer than the draft model's
+ * context.
  */
 int drafter_host_open(struct drafter *out, struct draft_model *, uint32_t batch,
 	struct err *);
 
-/* Temperature of the candidates' probabilities, > 0: q is softmax(logits /
- * temperature). Default 1; to be set before the first tree. */
+/* Set the temperature of the candidates' probabilities, > 0: q is
+ * softmax(logits / temperature). The default is 1. Call it before the first
+ * tree. */
 void drafter_host_temperature(struct drafter *, float temperature);
 
 #endif

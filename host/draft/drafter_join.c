@@ -11,32 +11,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nodes may leave the caller's tree but never leave a part's, so a part's tree
- * has room for this many times as many nodes. A full tree yields no more
- * candidates in this cycle. */
+/* A part's tree has room for this many times as many nodes as the caller's
+ * tree, because nodes may be dropped from the caller's tree but never from a
+ * part's. A part whose tree is full adds no more candidates in this cycle. */
 #define SPACIOUS 4
 
-/* Probability of a node's candidates above which no further part is called. */
+/* When a node's candidates have this total probability, no further part is
+ * called for it. */
 #define SURE 0.5
 
 struct part {
 	const struct drafter *drafter;
-	struct tree *tree; /* its own; NULL: none yet */
-	bool begun;        /* its tree begins at the current text */
-	bool *expanded; /* [tree->capacity] nodes it was expanded to expand */
+	/* the part's own tree, or NULL if none was opened yet */
+	struct tree *tree;
+	bool begun; /* begin() was called for the current sequence */
+	/* [tree->capacity] nodes of `tree` for which expand() was called */
+	bool *expanded;
 };
 
 struct join {
 	struct part *part; /* [n] */
 	unsigned n;
-	int32_t *text; /* [n_text] text of the current tree */
+	int32_t *text; /* [n_text] sequence of the current tree */
 	size_t n_text, cap;
-	/* [capacity] for the nodes of one expansion: the same node in one
-	 * part's tree or -1, and the nodes that part is to expand. */
+	/* [capacity] For the nodes of one expansion. own: the corresponding
+	 * node in one part's tree, or -1. list: the nodes that this part must
+	 * expand. sure: whether the node's candidates have the total
+	 * probability SURE. */
 	uint32_t capacity;
 	int32_t *own;
 	uint32_t *list;
-	bool *sure; /* its candidates have the probability SURE */
+	bool *sure;
 };
 
 /* ---- room ---------------------------------------------------------------- */
@@ -85,9 +90,9 @@ static int expand_part(
 }
 
 /*
- * Find or add the node of the part's own tree that corresponds to `node` of
- * `t`: *own; -1 where the part has no candidates above it, or no room. Expands
- * all nodes above it.
+ * Set *own to the node of the part's own tree that corresponds to `node` of
+ * `t`, adding it if needed. *own is -1 if the part has no candidates after the
+ * parent, or no room. Expands all ancestors of *own.
  */
 static int find_own(struct join *j, struct part *p, const struct tree *t,
 	uint32_t node, int32_t *own, struct err *e)
@@ -119,7 +124,8 @@ static bool before(struct candidate a, struct candidate b)
 	return a.q > b.q || (a.q == b.q && a.token < b.token);
 }
 
-/* Keep the k likeliest; of one token the higher probability. */
+/* Keep the k likeliest candidates. If a token is already a candidate, it gets
+ * the higher of the two probabilities. */
 static void add(struct tree *t, uint32_t node, struct candidate new)
 {
 	struct candidate *c = t->candidate + (size_t)node * t->k;
@@ -138,8 +144,8 @@ static void add(struct tree *t, uint32_t node, struct candidate new)
 	c[at] = new;
 }
 
-/* Have a part expand those of the nodes whose candidates have less than
- * SURE. */
+/* Let a part expand those of the nodes whose candidates do not yet have the
+ * total probability SURE, and merge its candidates into the nodes. */
 static int ask_part(struct join *j, struct part *p, struct tree *t,
 	const uint32_t *node, uint32_t n, struct err *e)
 {

@@ -1,13 +1,14 @@
 /*
- * Several drafters as one: the candidates of a node are those of all parts, the
- * likeliest first; a token that several parts name has the highest of their
- * probabilities. The parts are called in their order, until the candidates of a
- * node make up half of the probability. So a drafter that seldom answers, but
- * is cheap and right, goes before one that computes.
+ * Combines several drafters, the parts, into one. The candidates of a node are
+ * those of all parts, the likeliest first; a token that several parts propose
+ * has the highest of their probabilities. The parts are called in order, until
+ * the candidates of the node have half of the probability. A drafter that
+ * seldom has candidates, but is cheap and reliable, should therefore precede
+ * one that runs a model.
  *
- * Each part drafts into a tree of its own, which grows as the part is called,
- * so no part needs to know of the others; a part that is not called in a cycle
- * does no work in it.
+ * Each part drafts into its own tree, which grows as the part is called, so a
+ * part does not depend on the others. A part that is not called in a cycle of
+ * drafting and verification does no work in that cycle.
  */
 #ifndef HOST_DRAFT_DRAFTER_JOIN_H
 #define HOST_DRAFT_DRAFTER_JOIN_H
@@ -15,7 +16,8 @@
 struct drafter;
 struct err;
 
-/* part[n] is borrowed, with its drafters. out->batch is the first part's. */
+/* The array part[n] and its drafters are borrowed. out->batch is that of
+ * part[0]. Returns 0 or -ENOMEM. */
 int drafter_join_open(struct drafter *out, const struct drafter *part,
 	unsigned n, struct err *);
 

@@ -1,16 +1,17 @@
 /*
- * llama.cpp's ngram-map-k and ngram-map-k4v, by their description: `ngram-map`.
- * The last 12 tokens are the key; up to 48 tokens that followed its last
- * earlier occurrence are drafted. A hash map lists the places of each key.
- * Nothing is drafted in a text no longer than a key and a draft together, nor
- * from a place with fewer tokens after it than a key has.
+ * llama.cpp's ngram-map-k and ngram-map-k4v, reimplemented from their
+ * description; the name in --draft is `ngram-map`. The last 12 tokens are the
+ * key, and up to 48 tokens that followed its last earlier occurrence are
+ * drafted. A hash map lists the places of each key. Nothing is drafted if the
+ * sequence is no longer than a key and a draft together, nor from a place that
+ * is followed by fewer tokens than a key has.
  *
- * With more than one value, up to so many different continuations of a key are
- * counted, and one is drafted only if it occurred at least twice as often as
- * all others together.
+ * With more than one value (--ngram-map-values), the map counts up to this
+ * number of different continuations of a key. It drafts one only if this
+ * continuation occurred at least twice as often as all others together.
  *
- * These sizes are meant for rewriting code; where copies are short, keys of 3
- * and drafts of 16 find more.
+ * The default sizes are meant for rewriting code. Where copied passages are
+ * short, keys of 3 tokens and drafts of 16 find more.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -60,9 +61,10 @@ static const struct opt_table table = {
 
 struct ngram_map {
 	struct ngram_map_options o;
-	/* Places, by the index after the key's last token: the newest place for
-	 * each hash, and for each place the next older one; 0: none. Places up
-	 * to `n` are in the map. */
+	/* Places are identified by the index after the key's last token.
+	 * newest: the newest place for each hash. older: for each place, the
+	 * next older one of the same hash. 0 means none. Places up to `n` are
+	 * in the map. */
 	uint32_t *newest; /* [BUCKETS] */
 	uint32_t *older;  /* [room] */
 	size_t n, room;
@@ -79,7 +81,7 @@ static uint32_t bucket(const int32_t *key, uint32_t n)
 
 /* ---- the map ------------------------------------------------------------- */
 
-/* Add the places that have at least a key's length of tokens after them. */
+/* Add the places that are followed by at least as many tokens as a key has. */
 static int update(struct ngram_map *m, const int32_t *text, size_t n,
 	size_t same, struct err *e)
 {
@@ -111,11 +113,13 @@ static int update(struct ngram_map *m, const int32_t *text, size_t n,
 /* ---- drafting ------------------------------------------------------------ */
 
 struct value {
-	uint32_t end; /* of the newest place where it followed the key */
+	/* index after the newest place where the value followed the key */
+	uint32_t end;
 	uint32_t times;
 };
 
-/* Continuations are compared up to the draft's length or the text's end. */
+/* Count the continuation at index `end`. Two continuations are equal if they
+ * agree up to the draft's length or the end of the sequence. */
 static void count_value(const struct ngram_map *m, const int32_t *text,
 	size_t n, uint32_t end, struct value *v)
 {
@@ -133,7 +137,8 @@ static void count_value(const struct ngram_map *m, const int32_t *text,
 		v[i].end = end;
 }
 
-/* Index of the draft's first token; 0: nothing to draft. */
+/* Returns the index of the draft's first token, or 0 if there is nothing to
+ * draft. */
 static uint32_t choose(const struct ngram_map *m, const int32_t *text, size_t n)
 {
 	const int32_t *key = text + n - m->o.key;

@@ -1,12 +1,13 @@
 /*
- * llama.cpp's ngram-mod, by its description: `ngram-mod`. A table of 16 MiB
- * maps the hash of 24 tokens to the token that followed them. Look-ups are
- * repeated with the token found, up to 64 tokens; a draft of fewer than 48 is
- * dropped. The table persists from text to text, and is cleared as a whole when
+ * llama.cpp's ngram-mod, reimplemented from its description; the name in
+ * --draft is `ngram-mod`. A table of 16 MiB maps the hash of 24 tokens to the
+ * token that followed them. A draft is made by repeated look-ups, each with the
+ * token found before, up to 64 tokens; a draft of fewer than 48 tokens is
+ * dropped. The table persists across requests. It is cleared as a whole when
  * its drafts fail or when it is too full.
  *
- * These sizes are meant for rewriting code; where copies are short, 4 tokens
- * and drafts of 2 to 24 find more.
+ * The default sizes are meant for rewriting code. Where copied passages are
+ * short, a match of 4 tokens and drafts of 2 to 24 find more.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -23,7 +24,7 @@
 #define PLACES_MOST                                                 \
 	(PLACES / 4)   /* entries in use at the beginning of a text \
 			*/
-#define CHUNK       32 /* tokens that are learnt together, at least */
+#define CHUNK       32 /* least number of new tokens that are added at once */
 #define FAILURES    5  /* failed drafts in a row before the table is cleared */
 #define MATCH_MOST  256
 #define LENGTH_MOST 255
@@ -59,10 +60,11 @@ static const struct opt_table table = {
 
 struct ngram_mod {
 	struct ngram_mod_options o;
-	int32_t *next; /* [PLACES] a token + 1; 0: none */
+	int32_t *next; /* [PLACES] 1 + the next token; 0 if unknown */
 	uint32_t used;
-	size_t n;       /* tokens of the text that are learnt */
-	size_t drafted; /* length of the text at the last draft; 0: no draft */
+	size_t n; /* tokens of the sequence that are in the table */
+	/* length of the sequence at the last draft; 0 if there was none */
+	size_t drafted;
 	unsigned failed;
 };
 
@@ -86,8 +88,9 @@ static void forget(struct ngram_mod *m)
 	m->n = 0;
 }
 
-/* Less than a quarter of the last draft was accepted, and a rejected token
- * ended it, not merely the end of what was verified. */
+/* Whether the last draft failed: less than a quarter of it was accepted, and a
+ * rejected token ended it. A draft whose verification merely ended early has
+ * not failed. */
 static bool came_to_little(const struct ngram_mod *m, const int32_t *text,
 	size_t n, const struct lookup_chain *c)
 {

@@ -18,15 +18,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Streams of random numbers, one for each purpose. A place off the text has a
- * stream of its own, with STREAM_ELSEWHERE in its bits. */
+/* Streams of random numbers, one for each purpose. Each place that is off the
+ * given sequence has its own stream, whose number includes the bits of
+ * STREAM_ELSEWHERE. */
 enum { STREAM_RANK, STREAM_BESIDE, STREAM_LEFT, STREAM_ELSEWHERE };
 
-/* Place of a path: its first `at` tokens are the text's; or it has left the
- * text, and `hash` identifies where and by which tokens. */
+/* Place of a path. Either its first `at` tokens agree with the given sequence,
+ * or it has left the sequence; `hash` then identifies where it left, and the
+ * tokens after that. */
 struct place {
 	size_t at;
-	bool known; /* the text has a next token */
+	bool known; /* the path agrees, and the sequence has a next token */
 	uint64_t hash;
 };
 
@@ -37,8 +39,8 @@ struct oracle {
 	uint64_t seed;
 	uint32_t n_vocab;
 	struct place root;
-	/* Cost model: a draft model of this shape on the phone's CPU, `batch`
-	 * rows at a time; NULL: drafting is free. */
+	/* Cost model: a draft model of this shape on the phone's CPU computes
+	 * `batch` rows at a time. NULL means that drafting has no cost. */
 	const struct shape *as;
 	const struct soc *soc;
 	enum dtype type;
@@ -56,8 +58,8 @@ static uint64_t word(const struct oracle *o, uint64_t stream, uint64_t position)
 
 /* ---- place of a node ----------------------------------------------------- */
 
-/* The place after the text's first `at` tokens where the next one is unknown or
- * wrong. */
+/* The place after the first `at` tokens of the sequence, if the next token is
+ * unknown or differs from the sequence. */
 static struct place off(const struct oracle *o, size_t at)
 {
 	uint64_t hash = word(o, STREAM_LEFT, at);
@@ -118,7 +120,8 @@ static void oracle_price(void *arg, struct price *sum)
 
 /* ---- candidates ---------------------------------------------------------- */
 
-/* P(rank >= r) is (1 - P)^r. */
+/* Random rank of the true token after the first `at` tokens. The probability of
+ * a rank >= r is (1 - P)^r. */
 static uint32_t true_rank(const struct oracle *o, size_t at)
 {
 	double u = rng_uniform(o->seed, STREAM_RANK, at), r;
@@ -137,7 +140,8 @@ static bool among(const struct candidate *c, uint32_t n, int32_t token)
 	return false;
 }
 
-/* A token that is neither `truth` nor among the n candidates so far. */
+/* Returns a pseudo-random token that is neither `truth` nor among the first n
+ * candidates. */
 static int32_t other(const struct oracle *o, uint64_t stream, uint64_t position,
 	const struct candidate *c, uint32_t n, int32_t truth)
 {

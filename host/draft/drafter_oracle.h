@@ -1,13 +1,15 @@
 /*
- * A drafter that is given the continuation, to study speed on models whose text
- * is meaningless: its rate of agreement with the target is an option.
+ * A drafter that is given the true continuation, so that speed can be studied
+ * on models whose output is meaningless. An option sets how often it agrees
+ * with the target.
  *
- * Where the text is known, the true next token has rank r = 0, 1 ... among the
- * candidates with probability P (1 - P)^r, and is no candidate from the tree's
- * k on; the others are pseudo-random. Off the text all candidates are. The
- * candidate of rank r has q = P (1 - P)^r, so the draft is calibrated; a
- * candidate whose q is 0 in float32 is left out. Every choice is a pure
- * function of the seed and the path (base/rng.h).
+ * While a path agrees with the given sequence, the true next token has rank r =
+ * 0, 1 ... among the candidates with probability P (1 - P)^r, and is left out
+ * if r is the tree's k or more. The other candidates are pseudo-random. After a
+ * path has left the sequence, all candidates are pseudo-random. The candidate
+ * of rank r has q = P (1 - P)^r, so the draft is calibrated; a candidate whose
+ * q is 0 in float32 is left out. Every choice is a pure function of the seed
+ * and the path (base/rng.h).
  */
 #ifndef HOST_DRAFT_DRAFTER_ORACLE_H
 #define HOST_DRAFT_DRAFTER_ORACLE_H
@@ -24,18 +26,19 @@ struct soc;
 
 /*
  * text[n], the prompt and its continuation, is copied. `agreement` is P, above
- * 0 and at most 1. -EINVAL if P is out of range, if a token of the text is not
- * in the vocabulary, or if the vocabulary has no more than TREE_CANDIDATES
- * tokens. The oracle costs nothing and expands nodes one by one.
+ * 0 and no more than 1. Returns 0, -ENOMEM, or -EINVAL if P is out of range, if
+ * a token of the text is not in the vocabulary, or if the vocabulary has no
+ * more than TREE_CANDIDATES tokens. The oracle has no cost and expands nodes
+ * one by one.
  */
 int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
 	double agreement, uint64_t seed, uint32_t n_vocab, struct err *);
 
 /*
- * Charge the time that a draft model of this shape takes on the phone's CPU,
- * with matrices of this type (F32: Q8_0): one pass for each `batch` nodes. With
- * batch 0 nodes are grouped as for a draft model on the host without
- * --draft-batch.
+ * Charge the time that a draft model of shape `as` takes on the phone's CPU,
+ * with matrices of `type` (F32 stands for Q8_0): one pass for each `batch`
+ * nodes. With batch 0 the nodes are grouped as for a draft model on the host
+ * without --draft-batch.
  */
 void drafter_oracle_price_as(struct drafter *, const struct soc *,
 	const struct shape *as, enum dtype type, uint32_t batch);

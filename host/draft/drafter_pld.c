@@ -1,9 +1,9 @@
 /*
- * Prompt lookup decoding (Saxena, 2023): `pld`. The last 3 tokens are looked
- * for in the text from its beginning; the 10 tokens after the first match are
- * the draft. Without a match the last 2 tokens are looked for, then the last
- * one. A match with fewer than 10 tokens after it is skipped, where other
- * implementations draft those few.
+ * Prompt lookup decoding (Saxena, 2023); the name in --draft is `pld`. The last
+ * 3 tokens are searched for from the beginning of the sequence; the 10 tokens
+ * after the first match are the draft. Without a match the last 2 tokens are
+ * searched for, then the last one. A match that is followed by fewer than 10
+ * tokens is skipped; other implementations draft these few tokens.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -41,7 +41,8 @@ static const struct opt_table table = {
 	.size = sizeof(struct pld_options),
 };
 
-/* Index of the continuation's first token; n: no match. */
+/* Returns the index of the continuation's first token, or n if there is no
+ * match. */
 static size_t find_ngram(const struct pld_options *o, const int32_t *text,
 	size_t n, size_t ngram)
 {

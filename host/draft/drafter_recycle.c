@@ -1,14 +1,15 @@
 /*
  * Token Recycling (Luo et al., ACL 2025): the tokens that the target predicted
- * after a token last time are likely after it again. For every token the eight
- * likeliest successors of its last verified row are kept, over all texts; a
- * draft goes from token to token. Where a tree has several rows of one token,
- * the last one by depth, then by order, is kept.
+ * after a token when it last occurred are likely to follow it again. For every
+ * token, across all requests, the table keeps the eight likeliest successors
+ * from the last verified row of this token. A draft goes from token to token
+ * through the table. If a tree has several rows of one token, the deepest row
+ * is kept, and of equally deep ones the last.
  *
  * The paper fills a tree of fixed shape by these ranks. Here each rank has a
- * probability, the share of cases in which the target's best token was found at
- * that rank, learnt whenever a row is replaced; tree builders choose nodes by
- * it.
+ * probability: the share of cases in which the target's best token was found at
+ * that rank, learned whenever a table row is replaced. Tree builders choose
+ * nodes by this probability.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -25,11 +26,11 @@
 #define RANKS   8
 #define UNKNOWN (-1)
 
-/* Number of rows that the shares average over: older rows fade. */
+/* Number of replaced rows that the shares average over; older rows fade. */
 #define MEMORY 1024.0
 
 struct recycle_options {
-	int rows; /* of recycled_rows */
+	int rows; /* ROWS_WAY or ROWS_ALL */
 };
 
 enum { ROWS_WAY, ROWS_ALL };
@@ -53,7 +54,7 @@ static const struct opt_table table = {
 	.size = sizeof(struct recycle_options),
 };
 
-/* A row verified since the last take(). */
+/* A row verified since the last take(); not in the table yet. */
 struct fresh {
 	int32_t token;
 	uint32_t depth;
@@ -61,21 +62,24 @@ struct fresh {
 };
 
 struct recycle {
-	int32_t (*next)[RANKS]; /* [n_vocab], best first; UNKNOWN: no row yet */
+	/* [n_vocab], best first; UNKNOWN if the token has no row yet */
+	int32_t (*next)[RANKS];
 	uint32_t n_vocab;
-	/* Rows replaced, and for each rank of the old row how many new rows had
-	 * their best token there. */
+	/* rows: number of table rows that were replaced. at: for each rank of
+	 * the old row, how many new rows had their best token there. */
 	double rows, at[RANKS];
-	/* [n_fresh], by depth. Kept apart until the next text, as the last
-	 * draft was made of the old rows. */
+	/* [n_fresh], by depth. They enter the table only at the next take(),
+	 * because the last draft was made from the old rows, and the shares are
+	 * learned from these. */
 	struct fresh *fresh;
 	uint32_t n_fresh, room;
-	int32_t last; /* last token of the text */
+	int32_t last; /* last token of the sequence */
 };
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* The likeliest first; equal logits by token id. */
+/* Set next[] to the tokens of the largest logits, best first; equal logits in
+ * the order of token ids. */
 static void best_tokens(const float *logits, uint32_t n, int32_t next[RANKS])
 {
 	uint32_t kept = 0;
@@ -108,8 +112,8 @@ static void learn_rank(struct recycle *r, const int32_t *old, int32_t best)
 	r->rows = MEMORY;
 }
 
-/* The prior: the best token is right in half of the cases, each further rank
- * half as often as the one before. */
+/* Probability of a rank. In the prior, rank 0 is right in half of the cases,
+ * and each further rank half as often as the rank before. */
 static double share(const struct recycle *r, uint32_t rank)
 {
 	const double prior = 8;
@@ -215,7 +219,7 @@ static int open_kind(
 	return source_drafter_open(out, &source, e);
 }
 
-/* Levels of the paper's tree. */
+/* Number of levels of the paper's tree. */
 static uint32_t length(const struct opt_values *values)
 {
 	return 6;

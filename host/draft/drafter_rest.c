@@ -1,12 +1,13 @@
 /*
  * REST (He et al., NAACL 2024): retrieve from a datastore what followed the
- * last tokens of the text. The datastore holds the history and, for rest:FILE,
- * a text file. The longest end of the text that occurs there, 16 to 2 tokens,
- * is looked up; of up to 5000 continuations, 10 tokens each, the 64 most
- * frequent prefixes are the draft, with probabilities by count.
+ * last tokens of the sequence. The datastore holds the history of earlier
+ * requests and, for rest:FILE, a text file. The longest suffix of the sequence
+ * that occurs in the datastore, of 16 to 2 tokens, is looked up. From up to
+ * 5000 continuations of 10 tokens each, the 64 most frequent prefixes are the
+ * draft, with probabilities by count.
  *
- * The paper takes the first hits. Here hits are sorted by their continuation,
- * so of too many hits those at equal distances are taken.
+ * The paper takes the first hits. Here the hits are sorted by their
+ * continuation, so if there are too many, hits at equal distances are taken.
  */
 #include "base/err.h"
 #include "base/fd.h"
@@ -28,22 +29,24 @@
 #define NOWHERE    UINT32_MAX
 #define MAX_FILE   ((size_t)256 << 20)
 
-/* A prefix of the continuations: its last token and the range of hits that
- * share it. */
+/* A prefix of the continuations: its last token, and the range of hits that
+ * begin with it. */
 struct beginning {
 	int32_t token;
-	uint32_t above; /* node; 0: the root */
+	uint32_t above; /* index of the parent in `node`; 0 is the root */
 	uint32_t first, end;
 	uint32_t depth;
 };
 
 struct rest {
 	const struct history *history;
-	uint64_t last; /* number of the last record added to the store */
+	/* number of the last history record added to the store */
+	uint64_t last;
 	struct datastore store;
-	size_t n; /* tokens of the text; 0: there was none */
-	/* The hits, in suffix order: length of the match, number found, index
-	 * of the first, and number looked at. */
+	size_t n; /* tokens of the sequence; 0 before the first one */
+	/* The hits, in the order of their suffixes. span: length of the match.
+	 * found: number of hits; found_first: index of the first. hits: number
+	 * of them that are used. */
 	uint32_t span;
 	size_t found, found_first;
 	uint32_t hits;
@@ -54,8 +57,8 @@ struct rest {
 
 /* ---- hits ---------------------------------------------------------------- */
 
-/* Bisection over the match length: where a match of some tokens is found, so
- * are all shorter ones. */
+/* Binary search for the longest match: if a suffix of the sequence occurs, so
+ * do all shorter ones. */
 static void look_up(struct rest *r, const int32_t *text, size_t n)
 {
 	uint32_t low = SPAN_LEAST,
@@ -79,7 +82,7 @@ static void look_up(struct rest *r, const int32_t *text, size_t n)
 	}
 }
 
-/* Token `depth` after the match at a hit. */
+/* The token `depth` places after the match at a hit. */
 static int32_t token_after(const struct rest *r, uint32_t hit, uint32_t depth)
 {
 	size_t at = r->found_first + hit * r->found / r->hits;
@@ -87,8 +90,8 @@ static int32_t token_after(const struct rest *r, uint32_t hit, uint32_t depth)
 	return r->store.token[r->store.suffix[at] + r->span + depth];
 }
 
-/* End of the run of hits from `first` on, below `end`, whose token at `depth`
- * is the same. */
+/* Returns the end of the run of hits that begins at `first` and whose token at
+ * `depth` is the same. The search ends at `end`. */
 static uint32_t end_of_run(
 	const struct rest *r, uint32_t first, uint32_t end, uint32_t depth)
 {
@@ -116,7 +119,8 @@ static uint32_t end_of_run(
 /* ---- the most frequent prefixes ------------------------------------------ */
 
 struct queue {
-	struct beginning *item; /* [n], [room] the most frequent first */
+	/* [n], capacity `room`; the most frequent first */
+	struct beginning *item;
 	uint32_t n, room;
 };
 
@@ -125,7 +129,8 @@ static uint32_t count(const struct beginning *b)
 	return b->end - b->first;
 }
 
-/* Among equals the one inserted first is first. */
+/* Insert by count; of equal counts, the one inserted first is first. If there
+ * is no room, the least frequent is dropped. */
 static void put(struct queue *q, struct beginning new)
 {
 	uint32_t at = q->n;
@@ -138,7 +143,8 @@ static void put(struct queue *q, struct beginning new)
 	q->item[at] = new;
 }
 
-/* Insert the continuations of a node; none after a sequence's end. */
+/* Insert the continuations of a node, except DATASTORE_END, after which there
+ * are none. */
 static void put_next(const struct rest *r, struct queue *q, uint32_t node)
 {
 	const struct beginning *b = &r->node[node];
@@ -157,7 +163,7 @@ static void put_next(const struct rest *r, struct queue *q, uint32_t node)
 
 /* ---- the source ---------------------------------------------------------- */
 
-/* Add the history's records that are new since the last text. */
+/* Add the history's records that are newer than the last one added. */
 static int take_history(struct rest *r, struct err *e)
 {
 	size_t n = r->history ? history_count(r->history) : 0;

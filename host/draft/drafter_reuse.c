@@ -12,9 +12,10 @@
 #include <string.h>
 
 #define CHAINS 16
-#define LENGTH 32 /* of a chain, at most */
+#define LENGTH 32 /* most tokens of a chain */
 
-/* Ways to repair a draft (sd.npu, table 2); also the origins of guesses. */
+/* Ways to repair a draft (sd.npu, table 2); the values are also the origins of
+ * guesses. */
 enum repair { MISSING, SYNONYM };
 
 struct chain {
@@ -26,7 +27,8 @@ struct chain {
 /* A node of the last verified tree. */
 struct node {
 	int32_t token, parent;
-	int32_t predicted; /* the target's best token after it; -1: unknown */
+	/* the target's best token after this node, or -1 if unknown */
+	int32_t predicted;
 	uint32_t depth;
 };
 
@@ -34,9 +36,9 @@ struct reuse {
 	struct reuse_options opts;
 	struct node *node; /* [n], room for `rows` */
 	uint32_t n, rows;
-	size_t before_tree; /* length of the text up to the tree's root */
+	size_t before_tree; /* length of the sequence up to the tree's root */
 	size_t n_text;
-	struct chain chain[CHAINS]; /* [n_chains], the youngest first */
+	struct chain chain[CHAINS]; /* [n_chains], the newest first */
 	uint32_t n_chains;
 };
 
@@ -64,7 +66,8 @@ static void computed(void *arg, const struct tree *t, uint32_t node,
 	}
 }
 
-/* Number of the text's new tokens that the path to the node begins with. */
+/* Returns how many of the sequence's new tokens the path to the node begins
+ * with. */
 static uint32_t agreed(
 	const struct reuse *r, uint32_t node, const int32_t *new, size_t n)
 {
@@ -81,7 +84,8 @@ static uint32_t agreed(
 
 /* ---- rejected tokens ----------------------------------------------------- */
 
-/* A path's rejected tokens, and whether the target predicted each of them. */
+/* The rejected tokens of a path, and for each whether the target predicted
+ * it. */
 struct rejected {
 	int32_t token[LENGTH];
 	bool predicted[LENGTH];
@@ -115,8 +119,8 @@ static bool has_child(const struct reuse *r, uint32_t node)
 	return false;
 }
 
-/* Find the rejected path with the longest run of predicted tokens, [from, end);
- * returns the run's length. */
+/* Find the rejected path with the longest run of predicted tokens, at indices
+ * [from, end) of its rejected tokens. Returns the run's length. */
 static uint32_t best_path(const struct reuse *r, const int32_t *new, size_t n,
 	struct rejected *best, uint32_t *from, uint32_t *end)
 {
@@ -130,7 +134,8 @@ static uint32_t best_path(const struct reuse *r, const int32_t *new, size_t n,
 			continue;
 		reject(r, u, agreed(r, u, new, n), &x);
 
-		/* The longest run of predicted tokens after the first. */
+		/* The longest run of predicted tokens after the first rejected
+		 * token. */
 		first = last = 0;
 		for (uint32_t i = 1; i < x.n; i++) {
 			run = x.predicted[i] ? run + 1 : 0;
@@ -163,7 +168,8 @@ static void push(
 	memcpy(c->token, token, n * sizeof(*token));
 }
 
-/* The rejected tokens of another text are dropped. */
+/* If the sequence does not continue the previous one, all chains are
+ * dropped. */
 static int take(
 	void *arg, const int32_t *text, size_t n, size_t same, struct err *e)
 {
@@ -184,8 +190,9 @@ static int take(
 	}
 	r->n = 0;
 
-	/* Drop chains that are too old, and the oldest when there are too many
-	 * tokens; whole drafts before runs of the same age. */
+	/* Drop chains that are too old, and the oldest chains if all together
+	 * have too many tokens. Of chains of the same age, the later part of
+	 * the list is dropped first. */
 	for (uint32_t i = 0; i < r->n_chains; i++) {
 		struct chain *c = &r->chain[i];
 
@@ -202,8 +209,9 @@ static int take(
 
 /* ---- guesses ------------------------------------------------------------- */
 
-/* at[0] is the chain, CHAINS for the root, or more for a path that matches
- * none; at[1] is the number of the chain's tokens before this place. */
+/* at[0] is the index of the chain that the path follows, CHAINS for the root,
+ * or a larger number for a path that follows none. at[1] is the number of the
+ * chain's tokens on the path. */
 static void root(void *arg, struct source_place *p)
 {
 	*p = (struct source_place){ .at = { CHAINS } };
@@ -226,7 +234,9 @@ static void step(void *arg, struct source_place *p, int32_t token)
 	p->at[1] = at + 1;
 }
 
-/* First tokens of the chains, each token once per kind of repair. */
+/* List the first tokens of the chains, without listing a token twice for the
+ * same kind of repair. The tokens of one kind have equal shares. Returns their
+ * number. */
 static uint32_t beginnings(
 	const struct reuse *r, struct source_guess *out, uint32_t most)
 {

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define MOST 255 /* tokens of a chain */
+#define MOST 255 /* most tokens of a chain */
 
 enum origin {
 	FIRST_PLACE,
@@ -25,18 +25,20 @@ enum origin {
 struct sam {
 	struct sam_options o;
 	struct suffix_automaton *text;
-	const struct history *records;    /* NULL: none; borrowed */
+	/* NULL if no history is kept; borrowed */
+	const struct history *records;
 	uint64_t read;                    /* number of the last record added */
-	struct suffix_automaton *history; /* NULL: none */
-	struct suffix_match past;         /* match of the text in `history` */
-	/* SAM's own rule for a chain after the text: */
+	struct suffix_automaton *history; /* NULL if no history is kept */
+	struct suffix_match past; /* match of the sequence's end in `history` */
+	/* The chain after the sequence by the paper's rule: */
 	bool by_history;
 	uint32_t length; /* tokens of the draft */
 };
 
 /* ---- the text ------------------------------------------------------------ */
 
-/* *grown: records were added, which invalidates places in the automaton. */
+/* Add new records to the history's automaton. *grown is set to whether any were
+ * added, which invalidates places in the automaton. */
 static int read_records(struct sam *s, bool *grown, struct err *e)
 {
 	size_t n = s->records ? history_count(s->records) : 0, i = n;
@@ -136,11 +138,12 @@ static void step(void *arg, struct source_place *p, int32_t token)
 struct list {
 	struct source_guess *guess; /* [n] */
 	uint32_t n, most;
-	/* probability that longer matches of this automaton leave */
+	/* probability not yet given to tokens after longer matches in this
+	 * automaton */
 	float left;
 };
 
-/* Matched tokens that belong to the text, not to the draft. */
+/* Number of matched tokens that belong to the sequence, not to the draft. */
 static uint32_t grounds(struct suffix_match m, uint32_t depth)
 {
 	return m.len > depth ? m.len - depth : 0;
@@ -154,8 +157,9 @@ static bool among(const struct list *l, uint32_t from, int32_t token)
 	return false;
 }
 
-/* Add the children of one state that are not in the list yet, from guess
- * `first` on. The list has room for as many as each automaton may give. */
+/* Add guesses for the children of one state, without those that the list
+ * already has from index `first` on. One automaton gives no more than
+ * o.children guesses. */
 static void put_state(const struct sam *s, struct suffix_automaton *a,
 	struct list *l, uint32_t first, struct suffix_match m,
 	struct source_guess like)
@@ -164,8 +168,9 @@ static void put_state(const struct sam *s, struct suffix_automaton *a,
 	uint32_t n =
 		suffix_automaton_children(a, m.state, child, s->o.children);
 	bool counts = a != s->text;
-	/* Occurrences of the state, plus one per distinct child for an unseen
-	 * next token: a match seen once is worth half (Moffat's PPMC, 1990). */
+	/* Number of occurrences of the state, plus one per distinct child that
+	 * stands for an unseen next token. A match that occurred once thus has
+	 * the probability 1/2 (Moffat's PPMC, 1990). */
 	float places = counts ? (float)(suffix_automaton_count(a, m.state) + n)
 			      : 2 * (float)n;
 
@@ -196,7 +201,7 @@ static void put_first(const struct sam *s, struct list *l,
 			1, FIRST_PLACE, grounds(m, depth) };
 }
 
-/* The token after the first occurrence; then the tokens after other
+/* Add the token after the first occurrence; then the tokens after other
  * occurrences, and after ever shorter suffixes of the path. */
 static void put_text(const struct sam *s, struct list *l, struct suffix_match m,
 	uint32_t depth)
@@ -227,8 +232,8 @@ static void put_history(const struct sam *s, struct list *l,
 	}
 }
 
-/* One token by SAM's own rule; none once the draft has the length of the
- * rule. */
+/* Add the one token of the paper's rule, unless the draft already has the
+ * length of this rule. */
 static void put_own(const struct sam *s, struct list *l,
 	const struct source_place *p, uint32_t depth)
 {

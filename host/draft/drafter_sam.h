@@ -1,26 +1,29 @@
 /*
- * SAM-Decoding (Hu et al., 2024): drafting from suffix automata, `sam`. The
- * draft is what followed the longest suffix of the text that occurred before,
- * in the text itself or in the history of earlier texts. The method is
+ * SAM-Decoding (Hu et al., 2024): drafting from suffix automata; its name in
+ * --draft is `sam`. The draft is what followed the longest suffix of the
+ * sequence that occurred before, either in the sequence itself (one automaton)
+ * or in the history of earlier requests (a second automaton). The method is
  * retrieval alone, with the options of the paper's classes: where nothing
  * matches, nothing is drafted.
  *
- * A chain follows the paper's rule. It comes from the text if that matches L
- * tokens, at least as many as the history's match less `bias`; else from the
- * history, with L that match less `bias`. It has at most alpha L tokens, and
- * fewer than `most`. (sd.npu's port drafts at least `least`, 10, tokens.) The
- * text gives the token after the first occurrence, the history the most
- * frequent child of each state.
+ * A chain follows the paper's rule. Let the match in the sequence have m tokens
+ * and that in the history h. If m >= h - `bias`, the chain comes from the
+ * sequence and L = m; otherwise it comes from the history and L = h - `bias`.
+ * The chain has up to alpha L tokens, and fewer than `most`. (sd.npu's port
+ * drafts no fewer than `least`, 10, tokens.) In the sequence the next token is
+ * the one after the first occurrence; in the history it is the most frequent
+ * child of each state.
  *
- * A tree gets more candidates, weighted by their reliability (reliance.h):
- * those of both automata, from the text also what followed later occurrences,
- * and from both what followed shorter matches. Origins: 0 the text's first
- * occurrence, 1 the history, 2 and 3 the other candidates of text and history.
- * A path that departs from the matched place continues with its own longest
- * suffix that occurs anywhere.
+ * A tree gets more candidates, weighted by their reliability (reliance.h): from
+ * both automata also the tokens that followed shorter matches, and from the
+ * sequence also the tokens that followed later occurrences. The origins are 0
+ * for the first occurrence in the sequence, 1 for the best match in the
+ * history, and 2 and 3 for the other candidates from the sequence and from the
+ * history. A path that departs from the matched place continues with the
+ * longest suffix of the path that occurs anywhere.
  *
- * Rejected tokens never enter an automaton. A text that does not continue the
- * last one rebuilds the text's automaton.
+ * Rejected tokens never enter an automaton. A sequence that does not continue
+ * the last one rebuilds the sequence's automaton.
  */
 #ifndef HOST_DRAFT_DRAFTER_SAM_H
 #define HOST_DRAFT_DRAFTER_SAM_H
@@ -33,18 +36,20 @@ struct source;
 
 struct sam_options {
 	double alpha; /* tokens drafted per matched token */
-	/* Limits of a chain, counting the text's last token, where anything
-	 * matches. */
+	/* Limits of a chain's length, counting the last token of the sequence,
+	 * if anything matches. */
 	uint32_t least, most;
-	uint32_t children; /* candidates per state, at most */
-	uint32_t bias; /* tokens by which the history's match must be longer */
+	uint32_t children; /* most candidates per state */
+	/* tokens by which the history's match must be longer to be preferred */
+	uint32_t bias;
 };
 
 /*
- * All records of `history` (NULL: none), prompts and answers, are added; the
- * history is borrowed, and new records are added when the next text begins.
- * Records that leave the history stay in the automaton. -ENOMEM; -EFBIG for
- * more tokens than an automaton has state numbers.
+ * Open the source of guesses. All records of `history` (NULL if there is none),
+ * prompts and answers, are added. The history is borrowed; records added to it
+ * later enter the automaton at the next request. Records removed from the
+ * history stay in the automaton. Returns 0, -ENOMEM, or -EFBIG if there are
+ * more tokens than an automaton can hold.
  */
 int sam_source_open(struct source *out, const struct sam_options *,
 	const struct history *, struct err *);

@@ -1,14 +1,15 @@
 /*
  * SuffixDecoding (Oliaro et al., NeurIPS 2025): suffix trees count, for every
- * suffix of the text, which tokens followed its earlier occurrences. Of the
+ * suffix of the sequence, which tokens followed its earlier occurrences. Of the
  * suffixes that match, the draft uses the one with the highest expected number
  * of accepted tokens: the sum, over the tokens of its likeliest path, of the
  * probability that they are reached. A draft is `factor` times as long as the
- * match, plus `offset`; tokens of less than a tenth of the counts are left out.
+ * match, plus `offset`. Tokens with less than a tenth of the counts are left
+ * out.
  *
- * There is one tree for the text and, where a history is kept, one for the
- * history. A token tree takes candidates from both; a chain comes from the one
- * with the better draft.
+ * There is one tree for the sequence and, if a history is kept, one for the
+ * history. A token tree takes candidates from both trees; a chain comes from
+ * the tree with the better draft.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -48,10 +49,11 @@ static const struct opt_table table = {
 enum { TEXT, HISTORY, MEMORIES };
 
 struct memory {
-	struct suffix_tree *tree; /* NULL: there is no history */
+	struct suffix_tree *tree; /* NULL if no history is kept */
 	struct suffix_matches matches;
-	/* The match that is drafted from, its length, the draft's length and
-	 * its expected number of accepted tokens. */
+	/* root: the match from which the draft is made. match: its length.
+	 * limit: the draft's length. worth: the draft's expected number of
+	 * accepted tokens. */
 	struct suffix_place root;
 	uint32_t match, limit;
 	double worth;
@@ -74,7 +76,8 @@ static uint32_t limit_of(const struct suffix_options *o, uint32_t match)
 	return limit < room ? (uint32_t)limit : room;
 }
 
-/* Expected number of accepted tokens of the likeliest path from a place. */
+/* Returns the expected number of accepted tokens of the likeliest path from a
+ * place. */
 static double worth(
 	const struct suffix_tree *t, struct suffix_place p, uint32_t limit)
 {
@@ -93,8 +96,8 @@ static double worth(
 	return sum;
 }
 
-/* A draft's expected value never exceeds its length, so matches with too low a
- * limit are skipped. */
+/* Choose the match with the best draft. A draft's expected value never exceeds
+ * its length, so matches whose draft would be too short are skipped. */
 static void choose(const struct suffix *s, struct memory *m)
 {
 	m->match = m->limit = 0;
@@ -117,7 +120,7 @@ static void choose(const struct suffix *s, struct memory *m)
 
 /* ---- the source ---------------------------------------------------------- */
 
-/* Add the history's records that are new since the last text. */
+/* Add the history's records that are newer than the last one added. */
 static int take_history(struct suffix *s, struct err *e)
 {
 	struct suffix_tree *t = s->memory[HISTORY].tree;
@@ -166,7 +169,7 @@ static int take(
 	return 0;
 }
 
-/* A source_place holds a node and an `at` for each of the two trees. */
+/* A source_place holds a node and an index `at` for each of the two trees. */
 static void root(void *arg, struct source_place *p)
 {
 	const struct suffix *s = arg;
@@ -215,7 +218,8 @@ static uint32_t put_guesses(const struct suffix *s, unsigned memory,
 	return n;
 }
 
-/* A chain comes from the tree with the higher expected value. */
+/* A chain comes from the tree with the higher expected value; a token tree
+ * takes guesses from both. */
 static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 	struct source_guess *out, uint32_t most)
 {

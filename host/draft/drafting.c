@@ -18,7 +18,7 @@
 
 static const char *const places[] = { "host", "device", NULL };
 
-/* One word per kind that has a name. */
+/* An option's word list: one word per kind that has a name. */
 static bool draft_word(size_t i, struct opt_word *w)
 {
 	const struct draft_kind *const *k = draft_kinds;
@@ -121,8 +121,9 @@ bool drafting_has_model(const struct drafting *d)
 	return false;
 }
 
-/* A path may contain "+": it ends only at a "+" that the name of a kind
- * follows. */
+/* Returns the length of the path at the start of `word`. A path may itself
+ * contain "+", so it ends only at a "+" that is followed by the name of a
+ * kind. */
 static size_t path_length(const char *word)
 {
 	size_t len = 0, unused;
@@ -134,7 +135,7 @@ static size_t path_length(const char *word)
 	return len;
 }
 
-/* The text after the kind's name; of a path all of it. */
+/* The text after the kind's name; for a path, the whole path. */
 static const char *word_of(const struct draft_part *p)
 {
 	return p->word + (p->kind->name ? strlen(p->kind->name) : 0);
@@ -165,8 +166,8 @@ int drafting_ask(
 				d->opts.draft, DRAFT_PARTS);
 		d->n++;
 		p->kind = kind ? kind : draft_kind_of_file(d->opts.on_device);
-		/* "model" is the bundled draft model, like an empty name; a
-		 * file of that name is ./model. */
+		/* "model" stands for the bundled draft model, like an empty
+		 * name. A file of that name can be given as ./model. */
 		if (kind || len != 5 || memcmp(word, "model", 5))
 			memcpy(p->word, word, len);
 		if (p->kind->check)
@@ -179,7 +180,8 @@ int drafting_ask(
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Token ids agree only if both files have the same list of tokens. */
+/* Token ids of the draft and target agree only if both files have the same list
+ * of tokens. */
 static int check_vocabulary(const struct draft_part *p,
 	const struct model *target, const char *target_path, struct err *e)
 {
@@ -211,7 +213,7 @@ static int open_file(struct drafting *d, struct draft_part *p,
 		*p->word ? p->word : NULL, MODEL_DRAFT, p->path, e);
 
 	if (ret == -ENOENT && *p->word) {
-		/* No such file, and no bundled model of that name. */
+		/* There is no such file, and no bundled model of that name. */
 		struct opt_nearest near = { .word = p->word };
 
 		for (size_t i = 0; draft_kinds[i]; i++)
@@ -224,7 +226,9 @@ static int open_file(struct drafting *d, struct draft_part *p,
 	}
 	if (!ret)
 		ret = model_open(&p->file, p->path, e);
-	if (!ret) /* one step takes less time than reading a row */
+	/* Keep the embedding in memory, because reading a row from the file
+	 * takes longer than a step of the draft model. */
+	if (!ret)
 		ret = model_keep_embedding(p->file, e);
 	if (!ret)
 		ret = check_vocabulary(p, target, target_path, e);
@@ -267,7 +271,7 @@ static int open_part(const struct drafting *d, unsigned i,
 	return p->kind->open(out, &site, e);
 }
 
-/* A single drafter is used itself, several are joined. */
+/* Make *all a single drafter: a copy of each[0], or several joined. */
 static int join(struct drafter *all, const struct drafter *each, unsigned n,
 	struct err *e)
 {
@@ -275,7 +279,7 @@ static int join(struct drafter *all, const struct drafter *each, unsigned n,
 	if (n > 1)
 		return drafter_join_open(all, each, n, e);
 	*all = each[0];
-	all->close = NULL; /* each[0] is closed instead */
+	all->close = NULL; /* each[0] is closed on its own */
 	return 0;
 }
 

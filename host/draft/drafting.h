@@ -1,7 +1,8 @@
 /*
  * The drafter of a decoder: one of the kinds of host/draft/draft_kind.h, or
- * several joined by "+", which draft together (host/draft/drafter_join.h). It
- * is opened by the options of the user, for methods that draft. One thread.
+ * several joined by "+" in --draft, which draft together
+ * (host/draft/drafter_join.h). The user's options choose it, for decoding
+ * methods that draft. Not thread-safe.
  */
 #ifndef HOST_DRAFT_DRAFTING_H
 #define HOST_DRAFT_DRAFTING_H
@@ -23,17 +24,18 @@ struct session;
 struct session_opts;
 struct shape;
 
-/* drafting_table and the option tables of all kinds, each once: an opt_tables
- * function. */
+/* An opt_tables function: drafting_table, then the option table of every kind,
+ * each once. */
 const struct opt_table *drafting_tables(size_t i);
 
 #define DRAFT_PARTS 6
 
-/* One of the drafters of --draft, which "+" separates. */
+/* One of the drafters that "+" separates in --draft. */
 struct draft_part {
 	const struct draft_kind *kind;
-	char word[PATH_MAX]; /* NAME, NAME:WORD or a path; "": "model" */
-	char path[PATH_MAX]; /* of its draft model; "" without one */
+	/* NAME, NAME:ARGUMENT or a path; "" for the bundled draft model */
+	char word[PATH_MAX];
+	char path[PATH_MAX]; /* of the draft model; "" if it has none */
 	struct model *file;
 };
 
@@ -42,54 +44,62 @@ struct drafting {
 	const struct opt_values *values;
 	struct draft_part part[DRAFT_PARTS];
 	unsigned n;
-	struct drafter each[DRAFT_PARTS]; /* begin NULL: not open */
-	struct drafter drafter; /* all together; begin NULL: not open */
-	char path[PATH_MAX];    /* of the first draft model; "" without one */
-	const struct history *history; /* set before opening; NULL: none */
-	char name[PATH_MAX];           /* names of the drafters, for reports */
-	struct draft_site site;        /* arguments of each open function */
+	struct drafter each[DRAFT_PARTS]; /* begin is NULL while not open */
+	/* all of them together; begin is NULL while not open */
+	struct drafter drafter;
+	char path[PATH_MAX]; /* of the first draft model; "" if there is none */
+	/* set before opening; NULL if there is none */
+	const struct history *history;
+	char name[PATH_MAX];    /* names of the drafters, for reports */
+	struct draft_site site; /* arguments of each open function */
 };
 
-/* Parse --draft; `values` is borrowed. -EINVAL for a word that cannot be
- * parsed. */
+/* Parse --draft; `values` is borrowed. Returns 0, or -EINVAL for a word that
+ * cannot be parsed. */
 int drafting_ask(struct drafting *, const struct opt_values *, struct err *);
 
-/* -EINVAL if an option was given that names a file or the like (it has a
- * `noun`) for a kind that is none of the drafters. */
+/* Returns -EINVAL if the user gave an option with a `noun` (the name of a file
+ * or of a similar object) that belongs only to kinds not among the drafters;
+ * otherwise 0. */
 int drafting_check_needless(const struct drafting *, struct err *);
 
 /* Whether one of the drafters is a draft model. */
 bool drafting_has_model(const struct drafting *);
 
-/* The shape whose cost a draft model is charged; NULL: its own. */
+/* The shape whose cost is charged for a draft model, or NULL for its own
+ * shape. */
 const struct shape *drafting_as(const struct drafting_options *);
 
-/* Open the draft models' files, if any, and nothing else. -EINVAL if a
- * vocabulary is not the target's. */
+/* Open the draft models' files, if there are any, but no drafters. Returns 0,
+ * -EINVAL if a draft model's vocabulary differs from the target's, or another
+ * negative errno. */
 int drafting_open_file(struct drafting *, const struct model *target,
 	const char *target_path, struct err *);
 
-/* Open the drafters for the target's session, which has these options; trees
- * have at most `rows` rows. Drafters that need the text stay closed. */
+/* Open the drafters for the target's session, whose options are given; trees
+ * have up to `rows` rows. Drafters with needs_text (draft_kind.h) are left
+ * closed. Returns 0 or a negative errno. */
 int drafting_open(struct drafting *, struct session *target,
 	const struct session_opts *, uint32_t rows, struct err *);
 
-/* Length of the longest chain that any of them drafts; 0: no limit. */
+/* Length of the longest chain that any of the drafters drafts; 0 means no
+ * limit. */
 uint32_t drafting_length(const struct drafting *);
 
-/* Whether a drafter needs the text, prompt and continuation, before it
+/* Whether a drafter must be given the prompt and its continuation before it
  * opens. */
 bool drafting_needs_text(const struct drafting *);
 
-/* Open the drafters that need the text, prompt and continuation. */
+/* Open the drafters with needs_text. text[n] is the prompt and its
+ * continuation. Returns 0 or a negative errno. */
 int drafting_open_with_text(
 	struct drafting *, const int32_t *text, size_t n, struct err *);
 
 /*
- * The same drafters for one more request, with a text of its own. Not for
- * drafters that need the text, nor for a draft model on the device, which holds
- * one text. Call after drafting_open; close before drafting_close, whatever
- * drafting_open_more returns.
+ * A second set of the same drafters, for one more request with its own token
+ * sequence. This is possible only if drafting_can_be_many. Call
+ * drafting_open_more after drafting_open. Call drafters_close before
+ * drafting_close, even if drafting_open_more failed.
  */
 struct drafters {
 	struct drafter each[DRAFT_PARTS];
@@ -99,10 +109,12 @@ struct drafters {
 int drafting_open_more(struct drafting *, struct drafters *, struct err *);
 void drafters_close(struct drafters *);
 
-/* Whether drafting_open_more is possible. */
+/* Whether drafting_open_more is possible: no drafter has needs_text, and none
+ * is a draft model on the device, which can hold only one sequence. */
 bool drafting_can_be_many(const struct drafting *);
 
-/* Closes whatever is open; call before closing the target's session. */
+/* Closes everything that is open. Call it before closing the target's
+ * session. */
 void drafting_close(struct drafting *);
 
 #endif

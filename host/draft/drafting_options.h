@@ -1,4 +1,4 @@
-/* The options that all drafters share. Any thread. */
+/* The options that all drafters share. Thread-safe: all data is constant. */
 #ifndef HOST_DRAFT_DRAFTING_OPTIONS_H
 #define HOST_DRAFT_DRAFTING_OPTIONS_H
 
@@ -7,16 +7,18 @@
 #include <stdint.h>
 
 struct drafting_options {
-	const char *draft; /* NULL: the bundled draft model */
+	const char *draft; /* NULL means the bundled draft model */
 	int on_device;
-	uint32_t batch;     /* nodes drafted together; 0: automatic */
+	uint32_t batch;     /* nodes drafted together; 0 means automatic */
 	double temperature; /* of the draft's probabilities */
 	uint32_t seed;      /* of the oracle */
-	int as; /* index into `shapes` for the cost model; -1: none */
+	/* index into `shapes` of the shape whose cost is computed; -1 for
+	 * none */
+	int as;
 };
-/* Defaults for a draft model on the host: rows of one pass, where a method
- * expands a whole tree level at once, and nodes at once where it weighs how
- * many to expand. */
+/* Default `batch` of a draft model on the host. DRAFT_TOGETHER is for methods
+ * that expand a whole tree level in one pass; DRAFT_WEIGHED is for methods that
+ * weigh the cost of expanding more nodes against the gain. */
 #define DRAFT_TOGETHER 64
 #define DRAFT_WEIGHED  8
 extern const struct opt_table drafting_table;

@@ -11,8 +11,8 @@
 
 /* ---- from logits to candidates ------------------------------------------- */
 
-/* Different logits may have become equal probabilities: order those by token
- * id. */
+/* Sort equal probabilities by token id. Different logits may have become equal
+ * probabilities by rounding. */
 static void order_equals(struct guess *g)
 {
 	for (uint32_t i = 1; i < g->n; i++) {
@@ -34,8 +34,8 @@ void guess_logits(struct guess *g, const float *logits, uint32_t n_vocab,
 	double sum;
 
 	assert(temperature > 0);
-	/* Collect the largest logits, in the place of q; those of -infinity are
-	 * no candidates. Among equals the first, whose id is lower, stays
+	/* Collect the largest logits, temporarily stored in q, without those of
+	 * -infinity. Of equal logits the first one, with the lower id, stays
 	 * first. */
 	g->n = 0;
 	for (uint32_t i = 0; i < n_vocab; i++) {
@@ -119,7 +119,8 @@ uint32_t guesses_follow(
 	int32_t above = -1;
 	uint32_t len = 0;
 
-	/* A row's children have higher numbers than the row. */
+	/* Children follow their parent in the array, so one pass finds the
+	 * path. */
 	for (uint32_t i = 0; i < g->n && len < n; i++) {
 		if (g->row[i].parent != above || g->row[i].token != text[len])
 			continue;

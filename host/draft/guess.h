@@ -1,8 +1,8 @@
 /*
- * Guesses of a drafter that runs a model: the likeliest tokens after the text
- * (its root) and after each node that it has expanded since. Nodes are rows
- * here, numbered in the order of expansion, so that a path of them remains
- * usable after its tree is reset.
+ * Guesses of a drafter that runs a model: the likeliest tokens after the root
+ * (the last token of the sequence) and after each node expanded since the root
+ * was set. Expanded nodes are called rows here. They are numbered in the order
+ * of expansion, so that a path of rows remains usable after its tree is reset.
  */
 #ifndef HOST_DRAFT_GUESS_H
 #define HOST_DRAFT_GUESS_H
@@ -14,25 +14,26 @@
 
 struct err;
 
-/* By falling q, equal ones by rising token id; n 0: unknown. */
+/* Sorted by falling q; equal ones by rising token id. n is 0 if the guess is
+ * not computed. */
 struct guess {
 	uint32_t n;
 	struct candidate c[TREE_CANDIDATES];
 };
 
 /*
- * The likeliest tokens of softmax(logits / temperature), temperature > 0, over
- * the whole vocabulary, summed in its order. A token whose logit is NaN is left
- * out.
+ * Set *guess to the likeliest tokens of softmax(logits / temperature),
+ * temperature > 0, over the whole vocabulary. The sum is computed in the order
+ * of token ids. A token whose logit is NaN is left out.
  */
 void guess_logits(struct guess *, const float *logits, uint32_t n_vocab,
 	float temperature);
 
-/* Set them as the candidates of a node, as many as the tree takes. */
+/* Set the guess as the candidates of a node, no more than the tree's k. */
 void guess_put(const struct guess *, struct tree *, uint32_t node);
 
 struct guess_row {
-	int32_t token, parent; /* parent: row, or -1 for the root */
+	int32_t token, parent; /* parent is a row, or -1 for the root */
 	uint32_t at;           /* for the drafter's use */
 	struct guess guess;
 };
@@ -43,28 +44,31 @@ struct guesses {
 	struct guess_row *row; /* [n]; owned */
 };
 
-/* Room for `more` rows, or -ENOMEM. */
+/* Make room for `more` rows. Returns 0 or -ENOMEM. */
 int guesses_reserve(struct guesses *, uint32_t more, struct err *);
 void guesses_release(struct guesses *);
 
-/* Add a row, for which there must be room; the caller fills in its guess. */
+/* Add a row, for which there must be room, and return its number. The caller
+ * sets its guess. */
 uint32_t guesses_add(struct guesses *, int32_t token, int32_t parent);
 
-/* The row of the parent of a node other than the root; -1: the root. */
+/* The row of the parent of `node`, or -1 if the parent is the root. The node
+ * must not be the root. */
 int32_t guesses_above(const struct tree *, uint32_t node);
 
 /*
- * Move the root along text[n]: the rows that the text follows are written to
- * path [n], and all rows are dropped. Returns their number. The new root has a
- * guess if the text ends at a row with one, or is empty.
+ * Move the root along text[n], the tokens appended to the sequence. Writes the
+ * rows that these tokens follow to path [n] and returns their number; then
+ * drops all rows. The new root has a guess if n is 0 or if text[n] ends at a
+ * row with a guess.
  */
 uint32_t guesses_follow(
 	struct guesses *, const int32_t *text, size_t n, uint32_t *path);
 
-/* Drop everything: another text begins. */
+/* Drop all rows and the root's guess, before another sequence begins. */
 void guesses_forget(struct guesses *);
 
-/* Length of the common prefix of two texts. */
+/* Length of the common prefix of a[n] and b[m]. */
 size_t text_common(const int32_t *a, size_t n, const int32_t *b, size_t m);
 
 #endif

@@ -9,7 +9,7 @@
 struct lookup_source {
 	struct lookup lookup;
 	struct lookup_chain chain;
-	size_t n; /* tokens of the text */
+	size_t n; /* tokens of the sequence */
 };
 
 static int take(
@@ -23,7 +23,7 @@ static int take(
 	return l->lookup.find(l->lookup.arg, text, n, same, &l->chain, e);
 }
 
-/* A place is an index into the chain. */
+/* A place stores an index into the chain. */
 static void root(void *arg, struct source_place *p)
 {
 	*p = (struct source_place){ 0 };

@@ -1,7 +1,7 @@
 /*
- * Drafters that look up one chain of tokens: what followed an earlier
- * occurrence of the text's last tokens, by a rule of each kind. A path that
- * leaves the chain has no candidates. One thread.
+ * Drafters that look up a single chain of tokens: the tokens that followed an
+ * earlier occurrence of the sequence's last tokens, chosen by a rule of each
+ * kind. A path that leaves the chain has no candidates. Not thread-safe.
  */
 #ifndef HOST_DRAFT_LOOKUP_H
 #define HOST_DRAFT_LOOKUP_H
@@ -21,17 +21,18 @@ struct lookup_chain {
 struct lookup {
 	void *arg;
 	/*
-	 * Look up the chain after text[n], n >= 1, whose first `same` tokens
-	 * are those of the text of the call before. *c holds the chain found
-	 * then, with n 0 if this text does not continue that one. -ENOMEM.
+	 * Look up the chain after text[n], n >= 1. The first `same` tokens are
+	 * those of the previous call's text. On entry *c holds the chain that
+	 * the previous call found, or has n 0 if this text does not continue
+	 * the previous one. Returns 0 or -ENOMEM.
 	 */
 	int (*find)(void *arg, const int32_t *text, size_t n, size_t same,
 		struct lookup_chain *c, struct err *);
 	void (*close)(void *arg);
 };
 
-/* For chains of at most `room` tokens. The drafter takes over the lookup, even
- * if opening fails. -ENOMEM. */
+/* Open a drafter for chains of up to `room` tokens. The drafter takes ownership
+ * of the lookup, even if opening fails. Returns 0 or -ENOMEM. */
 int lookup_drafter_open(struct drafter *out, const struct lookup *,
 	uint32_t room, struct err *);
 

@@ -1,7 +1,7 @@
 #include "host/draft/reliance.h"
 
-/* Weight of the prior, and of the past at most, in promised tokens: what was
- * learnt from earlier texts fades. */
+/* Weights in units of promised tokens: of the prior, and the largest weight of
+ * past outcomes. Above this limit older outcomes fade. */
 #define PRIOR  4.0
 #define MEMORY 256.0
 

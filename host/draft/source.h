@@ -1,13 +1,13 @@
 /*
- * A source of guesses that runs no model: it finds earlier occurrences of the
- * end of a text, in the text itself or elsewhere, and guesses the tokens that
- * followed them. source_drafter_open makes a drafter of a source: it walks the
- * source down the tree, and learns how reliable its guesses are
- * (host/draft/reliance.h), so that the probabilities of different sources are
- * comparable.
+ * A source of guesses that runs no model. It finds earlier occurrences of the
+ * end of a token sequence, in the sequence itself or elsewhere, and guesses the
+ * tokens that followed them. source_drafter_open makes a drafter from a source.
+ * This drafter walks the source down the tree and learns how reliable the
+ * source's guesses are (host/draft/reliance.h), so that the probabilities of
+ * different sources are comparable.
  *
- * A place is the state of a source after a path: after the text and some
- * drafted tokens. One thread.
+ * A place is the state of a source after a path: after the sequence and some
+ * drafted tokens. Not thread-safe.
  */
 #ifndef HOST_DRAFT_SOURCE_H
 #define HOST_DRAFT_SOURCE_H
@@ -20,54 +20,62 @@ struct drafter;
 struct err;
 struct tree;
 
-/* Meaning defined by each source. */
+/* Each source defines the meaning. */
 struct source_place {
 	uint32_t at[4];
 };
 
 struct source_guess {
 	int32_t token;
-	float share;     /* of the occurrences; above 0, together at most 1 */
-	uint32_t origin; /* index of the memory it comes from, 0 to 3 */
-	uint32_t match;  /* matched tokens of the text, without drafted ones */
+	/* of the occurrences; above 0, and no more than 1 in all */
+	float share;
+	/* number of the index (automaton, tree ...) that it comes from, 0 to
+	 * 3 */
+	uint32_t origin;
+	/* matched tokens of the sequence, without drafted ones */
+	uint32_t match;
 };
 
 struct source {
 	void *arg;
 	/*
-	 * Set the text, n >= 1. Its first `same` tokens are those of the text
-	 * before; if that had more, the rest was rejected. -ENOMEM.
+	 * Set the sequence text[n], n >= 1. Its first `same` tokens are those
+	 * of the previous sequence. Any further tokens of the previous sequence
+	 * are dropped. Returns 0 or -ENOMEM.
 	 */
 	int (*take)(void *arg, const int32_t *text, size_t n, size_t same,
 		struct err *);
-	/* The place after the text; then the place after one more drafted
-	 * token. */
+	/* root() sets the place after the sequence. step() moves a place by one
+	 * more drafted token. */
 	void (*root)(void *arg, struct source_place *);
 	void (*step)(void *arg, struct source_place *, int32_t token);
 	/*
-	 * List guesses at a place, `depth` drafted tokens after the text, in
-	 * any order, no token twice for one origin; at most `most`. Returns
-	 * their number; 0: nothing matches, or the draft is long enough. `most`
-	 * 1 means that a chain is drafted: the source's own rule chooses the
-	 * token.
+	 * List up to `most` guesses at a place, `depth` drafted tokens after
+	 * the sequence, in any order, no token twice for one origin. Returns
+	 * their number; 0 if nothing matches or if the draft is long enough.
+	 * `most` 1 means that a chain is drafted: the source then chooses the
+	 * single token by its own rule.
 	 */
 	uint32_t (*guesses)(void *arg, const struct source_place *,
 		uint32_t depth, struct source_guess *out, uint32_t most);
 	/*
-	 * For sources that learn from the model: its logits at a node of the
-	 * verified tree (drafter.h, `computed`). NULL: not needed.
+	 * For sources that learn from the target model: receives the target's
+	 * logits at a node of the verified tree (see `computed` in drafter.h).
+	 * NULL if not needed.
 	 */
 	void (*computed)(void *arg, const struct tree *, uint32_t node,
 		const float *logits, uint32_t n_vocab);
 	bool all_rows;
-	/* Logits at the tokens of a prompt (drafter.h). NULL: not needed. */
+	/* Receive logits at the tokens of a prompt (see drafter.h). NULL if not
+	 * needed. */
 	bool (*wants)(void *arg, const int32_t *prompt, size_t n, size_t at);
 	void (*read)(
 		void *arg, size_t at, const float *logits, uint32_t n_vocab);
 	void (*close)(void *arg);
 };
 
-/* The drafter takes over the source, even if opening fails. -ENOMEM. */
+/* The drafter takes ownership of the source, even if opening fails. Returns 0
+ * or -ENOMEM. */
 int source_drafter_open(
 	struct drafter *out, const struct source *, struct err *);
 

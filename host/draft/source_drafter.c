@@ -9,22 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GUESSES 64 /* guesses of one place, at most */
+#define GUESSES 64 /* most guesses at one place */
 
 struct retriever {
 	struct source source;
 	struct reliance reliance;
-	int32_t *text; /* [n] text of the last begin */
+	int32_t *text; /* [n] sequence of the last begin() */
 	size_t n, room;
-	/* [n_places] of the tree's nodes, which index them by tree->row. */
+	/* [n_places] places of the tree's nodes; tree->row of a node is its
+	 * index. */
 	struct source_place *place;
 	uint32_t n_places, place_room;
 };
 
 /* ---- candidates ---------------------------------------------------------- */
 
-/* Probability that guess i's token is right by any of the memories that name
- * it, taken as independent; 0 if guesses before i have the same token. */
+/* Returns the probability that guess i's token is right by any of the guesses
+ * of this token, taken as independent. Returns 0 if a guess before i has the
+ * same token. */
 static double pooled(const struct retriever *r,
 	const struct source_guess *guess, uint32_t n, uint32_t i,
 	uint32_t depth)
@@ -53,7 +55,8 @@ static bool before(struct candidate a, struct candidate b)
 	return a.q > b.q || (a.q == b.q && a.token < b.token);
 }
 
-/* Insert a candidate if it is among the best k; returns the new number. */
+/* Insert a candidate if it is among the best k. Returns the new number of
+ * candidates. */
 static uint32_t put(
 	struct candidate *c, uint32_t n, uint32_t k, struct candidate new)
 {
@@ -171,8 +174,9 @@ static int begin(
 
 /* ---- learning ------------------------------------------------------------ */
 
-/* Record the outcome of all guesses, those on the same grounds as one. Returns
- * whether `token` was among them. */
+/* Record the outcome of all guesses; guesses with the same evidence (origin and
+ * match length) are recorded as one. Returns whether `token` was among the
+ * guesses. */
 static bool record_outcome(struct retriever *r,
 	const struct source_guess *guess, uint32_t n, uint32_t depth,
 	int32_t token)
@@ -200,7 +204,8 @@ static bool record_outcome(struct retriever *r,
 	return any;
 }
 
-/* Walk along the new tokens, for as long as they were guessed. */
+/* Learn from the new tokens, one by one, up to the first that was not
+ * guessed. */
 static void saw(void *arg, const int32_t *text, size_t n)
 {
 	struct retriever *r = arg;

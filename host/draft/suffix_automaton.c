@@ -12,14 +12,15 @@
 _Static_assert(SUFFIX_CHILDREN == SUFFIX_BEST, "what a table keeps");
 
 /*
- * Every edge to a state has the same token, the last one of the state's
- * substrings. So the state stores it once, and a single edge needs no more than
- * its target.
+ * Every edge to a state has the same token, the last token of the state's
+ * substrings. The state therefore stores this token, and a single edge consists
+ * of its target alone.
  */
 struct state {
 	uint32_t len, link;
 	uint32_t edges;
-	/* text: end of the first occurrence; history: the token */
+	/* SUFFIX_TEXT: end of the first occurrence; SUFFIX_HISTORY: the last
+	 * token of the state's substrings */
 	uint32_t mark;
 };
 
@@ -27,22 +28,24 @@ struct suffix_automaton {
 	enum suffix_kind kind;
 	struct state *state; /* [n] */
 	uint32_t n, room;
-	uint32_t *count; /* [n] in a history; as of the last settle() */
+	/* [n] for SUFFIX_HISTORY only; as of the last settle() */
+	uint32_t *count;
 	uint32_t count_room;
-	int32_t *text; /* [tokens], in a text */
+	int32_t *text; /* [tokens] for SUFFIX_TEXT only */
 	uint32_t text_room;
 	uint32_t tokens;
 	struct suffix_edges edges;
-	uint32_t last; /* state of the whole current text */
-	/* History, [n_ends]: states of the current text's prefixes that are not
-	 * counted yet. */
+	uint32_t last; /* state of the whole current sequence */
+	/* [n_ends] for SUFFIX_HISTORY only: the states of those prefixes of the
+	 * current sequence that are not counted yet. */
 	uint32_t *end;
 	uint32_t n_ends, end_room;
 };
 
 /* ---- edges of states ----------------------------------------------------- */
 
-/* The last token of a state's substrings, which every edge to the state has. */
+/* The last token of a state's substrings, which is the token of every edge to
+ * the state. */
 static int32_t label(const struct suffix_automaton *a, uint32_t state)
 {
 	uint32_t mark = a->state[state].mark;
@@ -50,7 +53,7 @@ static int32_t label(const struct suffix_automaton *a, uint32_t state)
 	return a->kind == SUFFIX_TEXT ? a->text[mark - 1] : (int32_t)mark;
 }
 
-/* The target of the edge by `token`; 0: none. */
+/* The target of the edge by `token`, or 0 if there is none. */
 static uint32_t target_of(
 	const struct suffix_automaton *a, uint32_t state, int32_t token)
 {
@@ -85,8 +88,8 @@ static int add_state(struct suffix_automaton *a, struct state s, uint32_t *out,
 	return 0;
 }
 
-/* The state of the longest substring of `from` followed by `token`: the target
- * of the edge, or a clone split off from it. */
+/* Set *out to the state of the substring that is the longest one of `from`
+ * followed by `token`: the target of the edge, or a clone split off from it. */
 static int reach(struct suffix_automaton *a, uint32_t from, int32_t token,
 	uint32_t *out, struct err *e)
 {
@@ -99,8 +102,9 @@ static int reach(struct suffix_automaton *a, uint32_t from, int32_t token,
 		return 0;
 
 	/*
-	 * Substrings of the target that also follow `from` become a state of
-	 * their own, with the target's count.
+	 * The target has longer substrings too, which do not follow the longest
+	 * one of `from`. Split off the shorter ones into a clone with the
+	 * target's count.
 	 */
 	s = a->state[target];
 	s.len = a->state[from].len + 1;
@@ -128,8 +132,9 @@ static int reach(struct suffix_automaton *a, uint32_t from, int32_t token,
 	return 0;
 }
 
-/* Add an edge to the new state from all suffixes of the text, from the longest
- * down to the first one that has an edge by this token. */
+/* Add an edge to the new state from all suffixes of the sequence, from the
+ * longest down, until one already has an edge by this token. The target of this
+ * edge, or a clone of it, becomes the new state's suffix link. */
 static int lead_to(
 	struct suffix_automaton *a, uint32_t new, int32_t token, struct err *e)
 {
@@ -161,7 +166,7 @@ static int append(struct suffix_automaton *a, int32_t token, struct err *e)
 	uint32_t new;
 	int ret;
 
-	/* An earlier text of the history has this prefix. */
+	/* An earlier sequence of the history contains this prefix. */
 	if (target_of(a, a->last, token))
 		return reach(a, a->last, token, &a->last, e);
 	ret = add_state(a, s, &new, e);
@@ -176,23 +181,25 @@ static int append(struct suffix_automaton *a, int32_t token, struct err *e)
 
 /*
  * The end positions of a state's substrings are those of all states whose
- * suffix links lead to it. So each new prefix adds one occurrence to every
- * state along its chain of links. The affected states are collected once, and
- * counts are passed up the links, longest states first.
+ * suffix links lead to it. Each new prefix therefore adds one occurrence to
+ * every state along its chain of links. settle() collects the affected states
+ * once, and passes counts up the links, longest states first.
  */
 struct touched {
-	uint32_t state, count; /* before */
+	uint32_t state, count; /* count before settle() */
 	uint32_t more;
-	uint32_t next; /* the next one of the same length; 0: none */
+	/* next element with the same length; 0 if there is none */
+	uint32_t next;
 };
 
 struct settling {
-	struct touched *touched; /* [n], from 1 on */
+	struct touched *touched; /* [n], indices from 1 on */
 	uint32_t n, room;
-	uint32_t *first; /* [longest + 1], by length */
+	uint32_t *first; /* [longest + 1] first element of each length */
 };
 
-/* In the count of a collected state: its index in `touched` with this bit. */
+/* While a state is collected, its `count` is its index in `touched` with this
+ * bit set. */
 #define TOUCHED 0x80000000u
 
 static int touch(struct suffix_automaton *a, struct settling *s, uint32_t state,
@@ -285,8 +292,8 @@ int suffix_automaton_add(struct suffix_automaton *a, const int32_t *token,
 			break;
 		a->tokens++;
 		a->end[a->n_ends++] = a->last;
-		/* Often enough that a long text leaves few uncounted prefixes,
-		 * seldom enough that counting costs little. */
+		/* Count often enough that a long sequence leaves few prefixes
+		 * uncounted, but seldom enough that counting costs little. */
 		if (a->n_ends > 256 && a->n_ends > a->tokens / 8)
 			ret = settle(a, e);
 	}
@@ -442,9 +449,10 @@ static uint32_t find_best(const struct suffix_automaton *a,
 }
 
 /*
- * For states with many children the best are computed once and cached. The
- * cache is valid until the state's count changes (a history counts a child only
- * where it counts the parent) or, in a text, until a child is added.
+ * For states with many children, the best ones are computed once and cached.
+ * The cache is valid until the state's count changes (SUFFIX_HISTORY: a child's
+ * count changes only together with its parent's) or until a child is added
+ * (SUFFIX_TEXT).
  */
 static const struct suffix_best *kept_best(const struct suffix_automaton *a,
 	struct suffix_table *table, uint32_t state)

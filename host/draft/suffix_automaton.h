@@ -1,20 +1,20 @@
 /*
  * A suffix automaton: the smallest automaton that accepts all suffixes of a
- * text, built online in amortised constant time per token (Blumer et al., 1985;
- * for drafting SAM-Decoding, Hu et al., 2024). Each state stands for the
- * substrings that end at the same set of positions. `len` is the length of its
- * longest substring; its suffix link leads to the state of the longest suffix
- * of these substrings that ends at more positions. Following a text token by
- * token, and the link wherever no edge fits, keeps the longest suffix that
- * occurs in the automaton. N tokens have at most 2 N - 1 states and take about
- * 60 bytes each.
+ * sequence, built online in amortised constant time per token (Blumer et al.,
+ * 1985; used for drafting in SAM-Decoding, Hu et al., 2024). Each state stands
+ * for the substrings that end at the same set of positions, and `len` is the
+ * length of the longest of them. The suffix link of a state leads to the state
+ * of the longest suffix of these substrings that ends at more positions. To
+ * find the longest suffix of some tokens that occurs in the automaton, follow
+ * the edges token by token, and where no edge fits, first follow the suffix
+ * link. N tokens have up to 2 N - 1 states of about 60 bytes each.
  *
- * A SUFFIX_TEXT is one text that grows: it stores where each substring first
- * ended. A SUFFIX_HISTORY holds many texts and counts each substring's
- * occurrences; no substring spans two texts.
+ * A SUFFIX_TEXT is one sequence that grows; it stores where each substring
+ * first ended. A SUFFIX_HISTORY holds many sequences and counts each
+ * substring's occurrences; no substring spans two sequences.
  *
- * After -ENOMEM or -EFBIG from adding, an automaton can only be cleared or
- * closed. One thread, for look-ups as well.
+ * After suffix_automaton_add fails, the automaton can only be cleared or
+ * closed. Not thread-safe: look-ups change it too.
  */
 #ifndef HOST_DRAFT_SUFFIX_AUTOMATON_H
 #define HOST_DRAFT_SUFFIX_AUTOMATON_H
@@ -30,10 +30,10 @@ enum suffix_kind {
 	SUFFIX_HISTORY,
 };
 
-/* The most children that suffix_automaton_children lists. */
+/* Most children that suffix_automaton_children lists. */
 #define SUFFIX_CHILDREN 16
 
-/* State 0 is the root, the empty substring; it has no link. */
+/* State 0 is the root, the empty substring. It has no suffix link. */
 #define SUFFIX_ROOT 0u
 
 int suffix_automaton_open(
@@ -44,8 +44,9 @@ void suffix_automaton_close(struct suffix_automaton *);
 void suffix_automaton_clear(struct suffix_automaton *);
 
 /*
- * Append to the text; in a history, add another text. Tokens are 0 or more.
- * -ENOMEM; -EFBIG beyond 2^26 tokens.
+ * Append to the sequence of a SUFFIX_TEXT, or add another sequence to a
+ * SUFFIX_HISTORY. Tokens are >= 0. Returns 0, -ENOMEM, or -EFBIG beyond 2^26
+ * tokens.
  */
 int suffix_automaton_add(struct suffix_automaton *, const int32_t *token,
 	size_t n, struct err *);
@@ -54,35 +55,38 @@ uint32_t suffix_automaton_tokens(const struct suffix_automaton *);
 uint32_t suffix_automaton_states(const struct suffix_automaton *);
 size_t suffix_automaton_bytes(const struct suffix_automaton *);
 
-/* A state, and how many tokens before it match: at most its len, more than its
- * link's. All zero: no match. */
+/* A state, and the number of matched tokens: no more than the state's len, and
+ * more than the len of its suffix link. All zero means no match. */
 struct suffix_match {
 	uint32_t state, len;
 };
 
-/* Extend the match by a token: the longest suffix of both that occurs. */
+/* Set *match to the longest suffix of (match, token) that occurs. */
 void suffix_automaton_follow(
 	const struct suffix_automaton *, struct suffix_match *, int32_t token);
 
 /*
- * SUFFIX_TEXT: the longest suffix of the text that also occurs earlier in it,
- * which is the link of the whole text's state: the result of following the text
- * with each token before that is added.
+ * SUFFIX_TEXT only: the longest suffix of the sequence that also occurs earlier
+ * in it. It is the suffix link of the state of the whole sequence. Calling
+ * suffix_automaton_follow for each token before adding the token gives the same
+ * match.
  */
 struct suffix_match suffix_automaton_end(const struct suffix_automaton *);
 
-/* The longest suffix of the match that ends at more positions; at last the
- * root's. */
+/* The longest suffix of the match that ends at more positions. After repeated
+ * calls it is the root's empty match. */
 struct suffix_match suffix_automaton_shorter(
 	const struct suffix_automaton *, struct suffix_match);
 
-/* SUFFIX_TEXT: the index after the first occurrence of a state's substrings, 0
- * for the root; and the text's tokens. */
+/* SUFFIX_TEXT only: suffix_automaton_first returns the index after the first
+ * occurrence of a state's substrings, 0 for the root; suffix_automaton_text
+ * returns the tokens of the sequence. */
 uint32_t suffix_automaton_first(
 	const struct suffix_automaton *, uint32_t state);
 const int32_t *suffix_automaton_text(const struct suffix_automaton *);
 
-/* SUFFIX_HISTORY: number of occurrences; for the root, of tokens. */
+/* SUFFIX_HISTORY only: number of occurrences of a state's substrings; for the
+ * root, the number of tokens. */
 uint32_t suffix_automaton_count(
 	const struct suffix_automaton *, uint32_t state);
 
@@ -92,10 +96,11 @@ struct suffix_child {
 };
 
 /*
- * List the tokens that follow a state's substrings, at most `most` of the best
- * SUFFIX_CHILDREN; returns their number. In a text by first occurrence, so that
- * the token after the first occurrence is first; in a history by falling count,
- * equal ones by token id.
+ * List the tokens that follow a state's substrings: up to `most` of the best
+ * SUFFIX_CHILDREN. Returns their number. In a SUFFIX_TEXT the list is sorted by
+ * first occurrence, so the token after the state's first occurrence comes
+ * first. In a SUFFIX_HISTORY it is sorted by falling count, and equal counts by
+ * token id.
  */
 uint32_t suffix_automaton_children(struct suffix_automaton *, uint32_t state,
 	struct suffix_child *out, uint32_t most);

@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TABLE (SUFFIX_BLOCKS + 1) /* the class after those of blocks */
+/* Class of hash tables, after the classes of blocks. */
+#define TABLE (SUFFIX_BLOCKS + 1)
 
-/* Edges in a block, by class, from 1 on. */
+/* Number of edges in a block, by class; classes begin at 1. */
 static const uint32_t block_room[SUFFIX_BLOCKS + 1] = { 0, 2, 3, 4, 6, 8, 12,
 	16 };
 
-/* Room of a new table: the edges of the last block class and more. */
+/* Slots of a new table: more than the edges of the largest block. */
 #define TABLE_LEAST 24
 
 static uint32_t class_of(uint32_t edges)
@@ -37,8 +38,9 @@ static int no_memory(struct err *e)
 	return err_set(e, ENOMEM, "no memory to look up where a text stood");
 }
 
-/* Grow by a thirty-second: doubling would cost as much memory again, and
- * realloc moves a large array by its page table, not by copying. */
+/* Grow by 1/32. Doubling would take up to as much memory again, and growing
+ * often is cheap: realloc moves a large array by remapping pages, not by
+ * copying. */
 int suffix_reserve(
 	void **p, uint32_t *room, uint64_t need, size_t size, struct err *e)
 {
@@ -85,7 +87,8 @@ size_t suffix_edges_bytes(const struct suffix_edges *s)
 
 /* ---- blocks -------------------------------------------------------------- */
 
-/* An empty block. Index 0 is never used, so that 0 can end a list. */
+/* Set *out to the index of an empty block. Index 0 is never used, so that 0 can
+ * end a list of free blocks. */
 static int take_block(
 	struct suffix_edges *s, uint32_t class, uint32_t *out, struct err *e)
 {
@@ -109,7 +112,7 @@ static int take_block(
 
 /* ---- tables -------------------------------------------------------------- */
 
-/* The edge by `token`, or the empty slot for it. */
+/* Returns the slot of the edge by `token`, or the empty slot for it. */
 static struct suffix_edge *probe(
 	struct suffix_edge *edge, uint32_t room, int32_t token)
 {
@@ -204,7 +207,8 @@ struct suffix_edge *suffix_edges_find(
 	return NULL;
 }
 
-/* Move the edges of a full block to the next larger class and add one. */
+/* Move the edges of a full block to a block of the next class, or to a table,
+ * and add one edge. */
 static int outgrow(struct suffix_edges *s, uint32_t *edges,
 	struct suffix_edge new, struct err *e)
 {

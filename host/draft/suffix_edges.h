@@ -1,11 +1,13 @@
 /*
  * The edges of a suffix automaton (suffix_automaton.h): the target state for
- * each state and token. Most states have one edge, whose token its target state
- * knows, so a single edge needs no memory here. A few edges are stored in a
- * block of an arena, sized by classes; many in a hash table by token.
+ * each state and token. Most states have a single edge. Its token is stored
+ * with its target state, so a single edge needs no memory here. A few edges are
+ * stored in a block of an arena, whose size is one of several classes; many
+ * edges are stored in a hash table keyed by token.
  *
- * The `edges` word of a state is 0 for none, the target itself for one, else a
- * class and an index. State 0, the root, is never a target. One thread.
+ * A state's `edges` word is 0 if it has no edge, the target state if it has
+ * one, and otherwise a class and an index. State 0, the root, is never a
+ * target. Not thread-safe.
  */
 #ifndef HOST_DRAFT_SUFFIX_EDGES_H
 #define HOST_DRAFT_SUFFIX_EDGES_H
@@ -16,21 +18,23 @@
 
 struct err;
 
-/* Bits of targets and of indices; the class is above them. */
+/* Number of bits of a target or an index; the class is in the bits above. */
 #define SUFFIX_EDGE_BITS 27
 #define SUFFIX_STATES    (1u << SUFFIX_EDGE_BITS)
 
-#define SUFFIX_BLOCKS    7 /* classes of blocks; the last holds 16 edges */
+/* Number of block sizes; the largest block holds 16 edges. */
+#define SUFFIX_BLOCKS 7
 
 struct suffix_edge {
 	int32_t token;
-	uint32_t target; /* 0: an empty slot */
+	uint32_t target; /* 0 for an empty slot */
 };
 
 /* Cache of a state's best children (suffix_automaton_children). */
 #define SUFFIX_BEST 16
 struct suffix_best {
-	/* the state's number of edges or count when it was filled */
+	/* The state's number of edges (SUFFIX_TEXT) or count (SUFFIX_HISTORY)
+	 * when the cache was filled. */
 	uint32_t at;
 	uint32_t n;
 	struct suffix_edge edge[SUFFIX_BEST];
@@ -38,52 +42,56 @@ struct suffix_best {
 
 struct suffix_table {
 	uint32_t room, used;
-	struct suffix_edge *edge; /* [room], by hash; owned */
-	struct suffix_best *best; /* NULL: not filled */
+	struct suffix_edge *edge; /* [room] hash slots; owned */
+	struct suffix_best *best; /* NULL while not filled */
 };
 
 struct suffix_edges {
 	struct suffix_edge *edge; /* [n] the blocks */
 	uint32_t n, room;
-	uint32_t free[SUFFIX_BLOCKS]; /* first free block; 0: none */
-	struct suffix_table *table;   /* [n_tables] */
+	/* first free block of each size; 0 if there is none */
+	uint32_t free[SUFFIX_BLOCKS];
+	struct suffix_table *table; /* [n_tables] */
 	uint32_t n_tables, table_room;
 };
 
-/* Zeroed is empty. */
+/* A zeroed struct is empty. */
 void suffix_edges_release(struct suffix_edges *);
 
-/* What it holds, in bytes. */
+/* Memory that the edges occupy, in bytes. */
 size_t suffix_edges_bytes(const struct suffix_edges *);
 
-/* Whether the word is a single target, or 0. */
+/* Whether an `edges` word stands for a single target, or for no edge (0). */
 static inline bool suffix_edges_single(uint32_t edges)
 {
 	return edges < SUFFIX_STATES;
 }
 
-/* The slots of more than one edge, some of them empty: *room slots, and *table
- * if it is a table, else NULL. */
+/* For an `edges` word of more than one edge: returns its slots, *room of them,
+ * some empty. *table is set to the hash table, or to NULL for a block. */
 struct suffix_edge *suffix_edges_of(const struct suffix_edges *, uint32_t edges,
 	uint32_t *room, struct suffix_table **table);
 
-/* The edge by `token`, or NULL, of more than one edge. */
+/* For an `edges` word of more than one edge: the edge by `token`, or NULL. */
 struct suffix_edge *suffix_edges_find(
 	const struct suffix_edges *, uint32_t edges, int32_t token);
 
 /*
- * Add an edge by a token that has none yet to *edges; where that was a single
- * edge, `label` is its token. -ENOMEM, -EFBIG; then nothing is changed.
+ * Add an edge to *edges, by a token for which it has no edge. If *edges is a
+ * single target, `label` is the token of that edge. Returns 0, -ENOMEM or
+ * -EFBIG; after an error nothing is changed.
  */
 int suffix_edges_add(struct suffix_edges *, uint32_t *edges, int32_t label,
 	struct suffix_edge, struct err *);
 
-/* Copy the edges of another state to *out. -ENOMEM, -EFBIG. */
+/* Copy the edges of the word `edges` to a new word *out. Returns 0, -ENOMEM or
+ * -EFBIG. */
 int suffix_edges_copy(
 	struct suffix_edges *, uint32_t edges, uint32_t *out, struct err *);
 
-/* Make room for `need` items of `size` bytes at *p, and for few more; no change
- * if there is enough. -ENOMEM; then nothing is changed. */
+/* Make room for `need` items of `size` bytes at *p, with some spare room for
+ * growth. There is no change if *room is enough. Returns 0, or -ENOMEM with
+ * nothing changed. */
 int suffix_reserve(
 	void **p, uint32_t *room, uint64_t need, size_t size, struct err *);
 

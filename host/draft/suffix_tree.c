@@ -9,51 +9,55 @@
 
 #define ROOT 0u
 #define NONE UINT32_MAX
-/* Nodes that one token, or the end of a sequence, can add: each live suffix
- * splits a node and adds a leaf. */
+/* Most nodes that one token, or the end of a sequence, can add: each live
+ * suffix can split a node and add a leaf. */
 #define AT_ONCE    (2 * SUFFIX_DEPTH)
 #define MAX_TOKENS ((size_t)1 << 30)
-/* All children worth listing are among the first WALK ones: each child moved
- * ahead of such a one had, when it was last counted, at least 1 in 2 *
- * SUFFIX_RARE of its parent's count then, and that count is at most SUFFIX_RARE
- * times as much now. */
+/* All children worth listing are among the first WALK children of a node. Each
+ * child that moved ahead of such a child had, when it was last counted, at
+ * least 1 / (2 * SUFFIX_RARE) of its parent's count, and since then the
+ * parent's count has grown by no more than a factor of SUFFIX_RARE. */
 #define WALK (2 * SUFFIX_RARE * SUFFIX_RARE + 1)
 
 struct node {
-	uint32_t text; /* index of its label's first token in `token` */
+	uint32_t text; /* index in `token` of the label's first token */
 	uint32_t parent;
-	uint32_t count;      /* suffixes that enter its label */
-	uint32_t child;      /* first of a ring; NONE: a leaf */
+	uint32_t count;      /* number of suffixes that enter the label */
+	uint32_t child;      /* first child of a ring; NONE for a leaf */
 	uint32_t next, prev; /* siblings, in a ring */
-	/* Length of its label. A leaf of the live sequence reaches only as far
-	 * as the sequence does now. */
+	/* Length of the label. A leaf of the live sequence ends at the current
+	 * end of the sequence, so until the sequence has grown its label is
+	 * shorter. */
 	uint8_t length;
-	uint8_t depth; /* tokens above its label */
+	uint8_t depth; /* tokens from the root to the start of the label */
 };
 
 /* A suffix of the live sequence. */
 struct live {
 	struct suffix_place place;
-	bool leaf; /* it occurs nowhere else: place.node is its leaf */
+	bool leaf; /* the suffix occurs nowhere else; place.node is its leaf */
 };
 
 struct suffix_tree {
-	int32_t *token; /* [n] of all sequences, the live one last */
+	/* [n] of all sequences; the live sequence is the last one */
+	int32_t *token;
 	size_t n, room;
-	size_t begin; /* of the live sequence */
-	/* The live sequence's suffixes from `repeated` on also occur
-	 * elsewhere. */
+	size_t begin; /* index in `token` of the start of the live sequence */
+	/* Index in `token`: suffixes of the live sequence that start here or
+	 * later also occur elsewhere. */
 	size_t repeated;
-	struct live live[SUFFIX_DEPTH]; /* ring, indexed by their first token */
-	struct node *node;              /* [n_nodes] */
+	/* ring, indexed by the suffix's first token */
+	struct live live[SUFFIX_DEPTH];
+	struct node *node; /* [n_nodes] */
 	uint32_t n_nodes, node_room;
-	uint32_t *slot; /* [mask + 1] hash of nodes by parent and first token */
+	/* [mask + 1] hash table of nodes, by parent and first token */
+	uint32_t *slot;
 	uint32_t mask;
 };
 
 /* ---- children by token --------------------------------------------------- */
 
-/* The slot of that child, or the empty slot for it. */
+/* Returns the slot of the child, or the empty slot for it. */
 static uint32_t find_slot(
 	const struct suffix_tree *t, uint32_t parent, int32_t token)
 {
@@ -104,7 +108,8 @@ static int grow_slots(struct suffix_tree *t, struct err *e)
 	return 0;
 }
 
-/* Slots are filled to three quarters at most. */
+/* Make room for AT_ONCE more nodes. At most three quarters of the slots are
+ * filled. */
 static int reserve_nodes(struct suffix_tree *t, struct err *e)
 {
 	uint32_t need = t->n_nodes + AT_ONCE;
@@ -143,9 +148,10 @@ static void link_last(struct suffix_tree *t, uint32_t parent, uint32_t node)
 
 /*
  * Move a child to the front of its ring if it may be worth listing. The
- * parent's count also includes live suffixes that end within its label: using
- * half the share allows for as many of them as there are others, and where
- * there are more the parent has fewer than WALK children.
+ * parent's count also includes live suffixes that end within the parent's
+ * label. Requiring only half the share allows for as many of these as there are
+ * other suffixes. If there are more of them, the parent has fewer than WALK
+ * children, so order does not matter.
  */
 static void advance(struct suffix_tree *t, uint32_t node)
 {
@@ -193,8 +199,9 @@ static uint32_t ending(const struct suffix_tree *t, uint32_t node, uint32_t at)
 	return n;
 }
 
-/* Insert a node `upper` above `node` with the first `at` tokens of its label.
- * Live suffixes that end there move to it. */
+/* Insert a node `upper` between `node` and its parent, with the first `at`
+ * tokens of the node's label. Live suffixes that end in these tokens move to
+ * `upper`. Returns `upper`. */
 static uint32_t split(struct suffix_tree *t, uint32_t node, uint32_t at)
 {
 	uint32_t upper = t->n_nodes++;
@@ -275,8 +282,8 @@ static void go_on(struct suffix_tree *t, struct live *l)
 	*p = (struct suffix_place){ child, 1 };
 }
 
-/* Longer suffixes become leaves first: where a suffix occurs elsewhere, so do
- * all shorter ones. */
+/* Add a token to the live sequence. Longer suffixes become leaves before
+ * shorter ones: if a suffix occurs elsewhere, so do all shorter ones. */
 static void grow(struct suffix_tree *t, int32_t token)
 {
 	size_t first = t->n + 1 > SUFFIX_DEPTH ? t->n + 1 - SUFFIX_DEPTH : 0;
@@ -320,8 +327,9 @@ int suffix_tree_append(
 	return ret;
 }
 
-/* A suffix that ends within a label splits it, so that counts of ended
- * sequences are those of nodes. Leaves stop growing. */
+/* Every suffix that ends within a label splits this label, so that each ended
+ * suffix is counted at a node. Leaves of the ended sequence do not grow any
+ * further. */
 int suffix_tree_end(struct suffix_tree *t, struct err *e)
 {
 	size_t first = t->n > SUFFIX_DEPTH ? t->n - SUFFIX_DEPTH : 0;
@@ -372,7 +380,7 @@ uint32_t suffix_tree_count(
 	return n->count - leaf_ends - ending(t, p->node, p->at + 1);
 }
 
-/* By falling count; equal ones by token id. */
+/* Insert by falling count; equal counts by token id. */
 static void put_next(
 	struct suffix_next *out, uint32_t n, struct suffix_next new)
 {
@@ -385,8 +393,8 @@ static void put_next(
 	out[n] = new;
 }
 
-/* List a node's children; `left` is the count of the children not visited
- * yet. */
+/* List a node's children that are not rarer than one in SUFFIX_RARE. `left` is
+ * the total count of the children not yet visited. */
 static uint32_t children(const struct suffix_tree *t, uint32_t node,
 	uint32_t count, struct suffix_next *out)
 {

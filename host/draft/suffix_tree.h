@@ -1,22 +1,24 @@
 /*
- * A suffix tree of token sequences, cut off at SUFFIX_DEPTH tokens, with the
- * number of occurrences of every substring: SuffixDecoding drafts from it
- * (Oliaro et al., NeurIPS 2025). An edge is merged with the node below it: a
- * node's label is a stretch of the sequences in which no branch begins, so
- * there are at most two nodes per token. With its hash slot a node takes about
- * 35 bytes, and 10^6 tokens of prompts and answers 35 to 60 MB.
+ * A suffix tree of token sequences, limited to a depth of SUFFIX_DEPTH tokens,
+ * with the number of occurrences of every substring. SuffixDecoding (Oliaro et
+ * al., NeurIPS 2025) drafts from it. A node stores the label of the edge that
+ * leads to it: a range of tokens in one of the sequences, within which no
+ * branch begins. There are therefore at most two nodes per token. A node takes
+ * about 35 bytes with its hash slot, and 10^6 tokens of prompts and answers
+ * take 35 to 60 MB.
  *
- * One sequence at a time is live and grows at its end. As in Ukkonen's
- * construction (1995), suffixes that occur nowhere else are leaves, whose ends
- * move with the text at no cost. The places of all other suffixes are kept up
- * to date (there are no suffix links), and only these cost work per token.
+ * One sequence at a time is live: it can grow at its end. As in Ukkonen's
+ * construction (1995), suffixes that occur nowhere else are leaves, whose
+ * labels extend to the current end of the live sequence, so appending costs
+ * nothing for them. The places of all other suffixes are updated for every
+ * token, as there are no suffix links; only this costs work.
  *
- * Children are not sorted by count, but those with at least a tenth of their
- * parent's count are always among the first ones: a child moves to the front
- * when it is counted and has such a share, and only a bounded number of
- * children can have done so since.
+ * Children are not sorted by count. But those with at least a tenth of their
+ * parent's count are always near the front of the list: a child moves to the
+ * front when it is counted and has such a share, and only a bounded number of
+ * other children can have moved to the front after that.
  *
- * Only suffix_tree_clear removes anything. One thread.
+ * Only suffix_tree_clear removes anything. Not thread-safe.
  */
 #ifndef HOST_DRAFT_SUFFIX_TREE_H
 #define HOST_DRAFT_SUFFIX_TREE_H
@@ -26,7 +28,8 @@
 #include <stdint.h>
 
 #define SUFFIX_DEPTH 64
-/* Children with less than this part of their parent's count are not listed. */
+/* Children with less than 1 / SUFFIX_RARE of their parent's count are not
+ * listed. */
 #define SUFFIX_RARE 10
 
 struct err;
@@ -35,34 +38,36 @@ struct suffix_tree;
 int suffix_tree_open(struct suffix_tree **out, struct err *);
 void suffix_tree_close(struct suffix_tree *);
 
-/* Append to the live sequence; any ids. -ENOMEM, -EFBIG above 2^30 tokens: then
- * some of the tokens may have been added, and the tree must be cleared or
- * closed. */
+/* Append to the live sequence; any ids are valid. Returns 0, -ENOMEM, or -EFBIG
+ * above 2^30 tokens. After an error some of the tokens may have been added, and
+ * the tree must be cleared or closed. */
 int suffix_tree_append(
 	struct suffix_tree *, const int32_t *token, size_t n, struct err *);
 
-/* End the live sequence; the next append begins another. -ENOMEM, as above. */
+/* End the live sequence; the next append starts another one. Returns 0 or
+ * -ENOMEM; after -ENOMEM the tree must be cleared or closed. */
 int suffix_tree_end(struct suffix_tree *, struct err *);
 
-/* Remove everything; the memory is kept. */
+/* Remove all sequences; the memory is kept for reuse. */
 void suffix_tree_clear(struct suffix_tree *);
 
-/* Number of tokens. */
+/* Number of tokens of all sequences. */
 size_t suffix_tree_tokens(const struct suffix_tree *);
 
-/* The place of a string in the tree: `at` tokens into a node's label. All zero
- * for the empty string. Valid until the tree changes. */
+/* The place of a string in the tree: the first `at` tokens of a node's label.
+ * All zero for the empty string. Valid until the tree changes. */
 struct suffix_place {
 	uint32_t node, at;
 };
 
-/* Extend the string by a token; false, and no change, if the longer string is
- * not in the tree. */
+/* Extend the string by a token. Returns false, without a change, if the longer
+ * string is not in the tree. */
 bool suffix_tree_step(
 	const struct suffix_tree *, struct suffix_place *, int32_t token);
 
-/* Number of occurrences of the string that another token follows or that end a
- * sequence: the end of the live sequence does not count yet. */
+/* Number of occurrences of the string that are followed by another token or end
+ * a completed sequence. An occurrence at the end of the live sequence is not
+ * yet counted. */
 uint32_t suffix_tree_count(
 	const struct suffix_tree *, const struct suffix_place *);
 
@@ -71,31 +76,33 @@ struct suffix_next {
 	uint32_t count;
 };
 
-/* List the tokens that followed the string, by falling count; without those
- * rarer than one in SUFFIX_RARE, and none after SUFFIX_DEPTH tokens. Returns
- * their number, at most SUFFIX_RARE. */
+/* List the tokens that followed the string, by falling count, without those
+ * rarer than one in SUFFIX_RARE. A string of SUFFIX_DEPTH tokens has none.
+ * Returns their number, no more than SUFFIX_RARE. */
 uint32_t suffix_tree_next(const struct suffix_tree *,
 	const struct suffix_place *, struct suffix_next out[SUFFIX_RARE]);
 
 /*
- * The suffixes of a text that occur in a tree: all those up to some length.
- * at[i] is the place of the one of i + 1 tokens. Zero for an empty text.
+ * The suffixes of a token sequence that occur in a tree: all suffixes of 1 to n
+ * tokens. at[i] is the place of the suffix of i + 1 tokens. Zero-initialise for
+ * an empty sequence.
  */
 struct suffix_matches {
 	uint32_t n;
 	struct suffix_place at[SUFFIX_DEPTH];
 };
 
-/* Extend the text by a token; the tree must not have changed. */
+/* Extend the sequence by a token. The tree must not have changed since the last
+ * call. */
 void suffix_tree_follow(
 	const struct suffix_tree *, struct suffix_matches *, int32_t token);
 
-/* The suffixes of the live sequence, shorter than SUFFIX_DEPTH, that also occur
- * elsewhere. */
+/* Set *out to the suffixes of the live sequence, shorter than SUFFIX_DEPTH,
+ * that also occur elsewhere in the tree. */
 void suffix_tree_live(const struct suffix_tree *, struct suffix_matches *out);
 
-/* For tests: check links, labels and counts; 0, or -EPROTO with a description
- * of the first fault. */
+/* For tests: check links, labels and counts. Returns 0, or -EPROTO with a
+ * description of the first fault. */
 int suffix_tree_check(const struct suffix_tree *, struct err *);
 
 #endif

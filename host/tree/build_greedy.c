@@ -5,8 +5,10 @@
 #include <assert.h>
 #include <math.h>
 
-#define STEP_LEAST 1e-6  /* least cost of a node, relative to the tree's */
-#define SLACK      1e-12 /* for rounding errors in a bound */
+#define STEP_LEAST                                                       \
+	1e-6        /* least cost of a node, relative to the tree's cost \
+		     */
+#define SLACK 1e-12 /* for rounding errors in a bound */
 
 void gain_rule_init(struct gain_rule *p)
 {
@@ -26,13 +28,14 @@ double gain_rule_reliability(const struct gain_rule *p)
 
 struct seat {
 	double reach;   /* R of equation 3 */
-	uint32_t taken; /* its first candidates that are members */
-	bool requested; /* expanded, or requested */
+	uint32_t taken; /* number of candidates that are members */
+	bool requested; /* expanded already, or requested */
 };
 
 /*
- * Members are the nodes of the growing tree. struct tree also has nodes that
- * were expanded ahead; each is a member's child.
+ * The builder's data. Members are the nodes of the growing tree. struct tree
+ * also contains nodes that were expanded ahead; each of these is a child of a
+ * member.
  */
 struct growth {
 	struct build *build;
@@ -40,18 +43,18 @@ struct growth {
 	const struct build_limits *limits;
 	const struct cost *cost;
 	double rho;
-	bool priced;       /* the cost is known */
+	bool priced;       /* costs were observed */
 	struct seat *seat; /* [tree->capacity] */
-	uint32_t *member;  /* [limits->rows] in the order of joining */
+	uint32_t *member;  /* [limits->rows] nodes in the order of joining */
 	uint32_t n, leaves, drafted;
 	double gain;
 	struct {
 		uint32_t n;
 		double gain, latency;
-	} best; /* of the trees so far: the one to return */
+	} best; /* the best tree up to now, to be returned */
 };
 
-/* Whether nodes of that depth are drafted after. */
+/* Whether nodes of that depth may have children. */
 static bool grows_at(const struct growth *g, uint32_t depth)
 {
 	return depth < g->limits->depth;
@@ -90,13 +93,13 @@ static void note(struct growth *g, bool best_prefix)
 /* ---- what is next -------------------------------------------------------- */
 
 struct choice {
-	uint32_t node; /* whose next candidate it is */
-	double ratio;  /* of equation 5; 0: no candidate */
-	double most;   /* the largest R of any candidate */
+	uint32_t node; /* the node whose next candidate is chosen */
+	double ratio;  /* ratio of equation 5; 0 if there is no candidate */
+	double most;   /* largest reach R of any candidate */
 };
 
-/* R of a member's next candidate; an upper bound while the member is not
- * expanded. */
+/* Reach R of a member's next candidate. If the member is not expanded, an upper
+ * bound. */
 static double next_reach(const struct growth *g, uint32_t node)
 {
 	const struct tree *t = g->tree;
@@ -116,8 +119,8 @@ static struct choice choose(const struct growth *g)
 {
 	struct choice c = { 0 };
 	double now = latency(g, g->n, g->leaves, g->drafted);
-	/* dL of a candidate: [whether it has siblings][whether it is drafted
-	 * after] */
+	/* Cost increase dL of a candidate: [whether it has siblings][whether it
+	 * may have children] */
 	double step[2][2];
 
 	for (uint32_t i = 0; i < 2; i++)
@@ -157,8 +160,8 @@ static bool finished(
 	if (!best_prefix)
 		return c->ratio <=
 			g->gain / latency(g, g->n, g->leaves, g->drafted);
-	/* Stop if no tree that this one may grow to has a better rate than the
-	 * best so far. */
+	/* Stop if no tree into which this one may grow has a better rate than
+	 * the best one found. */
 	best = g->best.gain / g->best.latency;
 	for (uint32_t m = 1; m <= g->limits->rows - g->n; m++) {
 		double gain = g->gain + m * c->most;
@@ -173,9 +176,10 @@ static bool finished(
 /* ---- drafting ------------------------------------------------------------ */
 
 /*
- * The likeliest node that is not expanded yet: a member, or a candidate of one,
- * which then enters struct tree if there is still room for all nodes that may
- * join. 0: none.
+ * Returns the likeliest node that is not expanded yet, or 0 if there is none.
+ * It is a member or a candidate of a member. A candidate is added to struct
+ * tree, and is considered only while there is room for all nodes that may still
+ * join.
  */
 static uint32_t find_ahead(struct growth *g)
 {
@@ -203,7 +207,8 @@ static uint32_t find_ahead(struct growth *g)
 	return add ? seat_child(g, best) : best;
 }
 
-/* Request the expansion of a member, with as many others as make a batch. */
+/* Request the expansion of the member `needed`, together with as many other
+ * nodes as fill a batch. */
 static int request_batch(struct growth *g, uint32_t needed)
 {
 	struct build *b = g->build;
@@ -219,9 +224,9 @@ static int request_batch(struct growth *g, uint32_t needed)
 
 /* ---- building ------------------------------------------------------------ */
 
-/* Add candidates, one by one, until one is needed of a member that is not
- * expanded. In the end the best tree is returned, in the order in which it
- * grew. */
+/* Add candidates one by one, until the next candidate is that of a member that
+ * is not expanded yet. When the tree is finished, reduce it to the best tree,
+ * whose nodes stay in the order of joining. */
 static int grow(struct build *b, struct err *e)
 {
 	struct gain_rule *p = b->rule;

@@ -1,14 +1,14 @@
 /*
  * The candidates of all expanded nodes form a list by falling reach (the
- * best-prefix list); any prefix of it is a tree, as no candidate has a larger
- * reach than its parent. Two decisions remain: how many more nodes to expand,
- * and how long a prefix to take. Only the first cannot be undone.
+ * best-prefix list). Any prefix of this list is a tree, as no candidate has a
+ * larger reach than its parent. Two decisions remain: how many more nodes to
+ * expand, and how long a prefix to take. Only an expansion cannot be undone.
  *
- * Taking the prefix of n entries gives G(n), the sum of their reach, in time
- * L(d, C(n)) (pass_cost.h), where d is the drafting time so far; best_of finds
- * the n with the highest rate G / L. Expanding k nodes adds D(k) to d;
- * choose_number predicts the list afterwards from average candidate
- * probabilities, and compares the rates.
+ * Taking the prefix of n entries gives G(n), the sum of their reach, in the
+ * time L(d, C(n)) (pass_cost.h), where d is the drafting time spent on this
+ * tree. best_of finds the n with the highest rate G / L. Expanding k nodes adds
+ * D(k) to d. choose_number predicts the list after an expansion from average
+ * candidate probabilities, and compares the rates.
  */
 #include "host/tree/build.h"
 #include "host/tree/grow.h"
@@ -25,10 +25,10 @@
 
 struct entry {
 	double reach;  /* R of equation 3 */
-	int32_t node;  /* in struct tree; -1: not added yet */
+	int32_t node;  /* node in struct tree; -1 if it is not added yet */
 	int32_t above; /* the parent's node; -1 for the root */
 	uint32_t depth;
-	bool requested; /* expanded, or requested */
+	bool requested; /* expanded already, or requested */
 };
 
 struct growth {
@@ -38,20 +38,23 @@ struct growth {
 	const struct pass_cost *cost;
 	struct gain_rule *rule;
 	double rho;
-	double *time;       /* [limits->rows + 1] C by number of rows */
+	double *time;       /* [limits->rows + 1] C(n) by number of rows n */
 	struct entry *list; /* [limits->rows + 1] by falling reach */
-	double *reach;      /* [limits->rows] reaches of a predicted list */
-	uint32_t *keep;     /* [limits->rows] nodes */
+	/* [limits->rows] the reach of each entry of a predicted list */
+	double *reach;
+	uint32_t *keep; /* [limits->rows] nodes */
 	uint32_t n;
-	double drafting; /* drafting time so far, as predicted */
-	uint32_t ahead;  /* nodes expanded that were not their batch's first */
-	/* Being expanded; their candidates are not in the list yet. */
+	double drafting; /* drafting time spent on this tree, as predicted */
+	/* number of expanded nodes that were not the first of their batch */
+	uint32_t ahead;
+	/* Nodes being expanded; their candidates are not in the list yet. */
 	struct entry parent[BUILD_BATCH];
 	uint32_t n_parents;
 };
 
 /* Insert after all entries with the same reach, so that a parent precedes its
- * child and a sibling the next one. Entries beyond `rows` are dropped. */
+ * children, and siblings stay in order. Entries beyond limits->rows are
+ * dropped. */
 static void enter(struct growth *g, struct entry x)
 {
 	uint32_t most = g->limits->rows, at = g->n;
@@ -90,8 +93,9 @@ struct best {
 	double gain, latency, rate;
 };
 
-/* The prefix with the highest rate in a list of falling reaches, for a given
- * drafting time; without best_prefix, the paper's stop rule. */
+/* Returns the prefix with the highest rate in a list of falling reaches, for a
+ * given drafting time. Without best_prefix the paper's stop rule applies: the
+ * last prefix before the rate first falls. */
 static struct best best_of(const struct growth *g, const double *reach,
 	uint32_t n, double drafting)
 {
@@ -128,7 +132,7 @@ static struct best best_now(struct growth *g)
 
 /* ---- which nodes are next ------------------------------------------------ */
 
-/* Time to expand n nodes, at most `most` together. */
+/* Time to expand n nodes, no more than `most` together. */
 static double expansion_time(const struct growth *g, uint32_t n, uint32_t most)
 {
 	double sum = 0, time;
@@ -147,8 +151,9 @@ static int falling(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-/* Predict the list if each of these nodes has average candidates; returns its
- * length. */
+/* Predict the list after the expansion of n nodes of the list, list[at[]], if
+ * each of them gets average candidates. Writes the list to g->reach and returns
+ * its length. */
 static uint32_t predict_list(
 	struct growth *g, const uint32_t at[BUILD_BATCH], uint32_t n)
 {
@@ -174,12 +179,13 @@ static uint32_t predict_list(
 }
 
 /*
- * How many of these nodes, at most as many as can be expanded together, are
- * best expanded now; 0: none. Among the numbers that raise the rate it is the
- * one with the largest rise per time, where the rise is computed as if the
- * expansion took no time: so several at once are chosen if they take little
- * more time than one. If the cost has steps, only more than `most` nodes may
- * fill one, so larger numbers are tried as well.
+ * Returns how many of these nodes, in their order, are best expanded at once; 0
+ * if none. Only numbers that raise the rate are considered. Of these, the one
+ * with the largest rise per expansion time is chosen, where the rise is
+ * computed as if the expansion took no time. So several nodes are expanded
+ * together if this takes little more time than one. If the cost has steps (an
+ * NPU's tiles), an expansion may pay only if more than `most` nodes fill a
+ * step, so larger numbers are tried as well.
  */
 static uint32_t choose_number(
 	struct growth *g, const uint32_t at[BUILD_BATCH], uint32_t n)
@@ -189,14 +195,14 @@ static uint32_t choose_number(
 	uint32_t most = g->limits->most;
 	double now, rise = 0, taken = 0;
 
-	/* The first node of a batch stays in the list, as nothing has a larger
-	 * reach than was known before; all others may be dropped later, and
-	 * then stay unused in struct tree, which must still have room for
-	 * `rows`. */
+	/* The first node of a batch stays in the list, because no entry added
+	 * later has a larger reach. The other nodes of the batch may be dropped
+	 * from the list later; they then occupy unused nodes of struct tree,
+	 * which must still have room for limits->rows nodes. */
 	most = most < 1 + spare ? most : 1 + spare;
 	most = most < n ? most : n;
-	/* Without known costs: expand until the list is full of candidates with
-	 * a larger reach. */
+	/* Without known costs, expand until the list is full and the candidates
+	 * of the next node could not enter it. */
 	if (!pass_cost_is_known(g->cost)) {
 		if (g->n == rows &&
 			g->list[at[0]].reach * g->rho <=
@@ -255,7 +261,7 @@ static int grow(struct build *b, struct err *e)
 		update_average(g->rule, g->tree, (uint32_t)g->parent[i].node);
 		enter_candidates(g, g->parent[i]);
 	}
-	/* The likeliest nodes in the list that may be expanded. */
+	/* Collect the likeliest nodes in the list that may be expanded. */
 	for (uint32_t i = 0; i < g->n && n < BUILD_BATCH; i++)
 		if (!g->list[i].requested &&
 			g->list[i].depth < g->limits->depth)
@@ -275,7 +281,7 @@ static int grow(struct build *b, struct err *e)
 		g->ahead += some - 1;
 		return grow_expand(b, first, first + some);
 	}
-	/* The best prefix becomes the tree, the likeliest first. */
+	/* The best prefix becomes the tree, the likeliest nodes first. */
 	best = best_now(g);
 	for (uint32_t i = 0; i < best.n; i++) {
 		struct entry *x = &g->list[i];

@@ -1,16 +1,16 @@
 /*
  * The interface of drafters, which supply the candidates of tree nodes: a draft
- * model on the host or the device, retrieval from texts, or an oracle for
- * studies of speed.
+ * model on the host or the device, retrieval from token sequences, or an oracle
+ * for studies of speed.
  *
- * begin() starts a tree after a text; expand() fills in the candidates of some
- * of its nodes (tree.h), none of them expanded before, all their ancestors
- * expanded. Candidates depend on the text and the path alone, not on the order
- * or grouping of expansions.
+ * begin() starts a tree after a token sequence. expand() fills in the
+ * candidates of some of the tree's nodes (tree.h); none of these nodes is
+ * expanded yet, and all their ancestors are. Candidates depend only on the
+ * sequence and the path, not on the order or grouping of expansions.
  *
- * Between two expansions builders add nodes, drop some and renumber the rest
- * (tree_keep). A drafter identifies a node by tree->row[node], which it writes
- * and which moves with the node.
+ * Between two expansions the builders (build.h) add nodes, drop some and
+ * renumber the rest (tree_keep). A drafter identifies a node by
+ * tree->row[node], which the drafter writes and which moves with the node.
  */
 #ifndef HOST_TREE_DRAFTER_H
 #define HOST_TREE_DRAFTER_H
@@ -23,13 +23,13 @@ struct err;
 struct price;
 struct tree;
 
-/* One of several trees in begin_all or expand_all. */
+/* The arguments for one of the trees in begin_all or expand_all. */
 struct drafter_ask {
 	void *arg; /* of the tree's drafter */
 	struct tree *tree;
-	const int32_t *text; /* [n_text]; for begin_all */
+	const int32_t *text; /* [n_text]; for begin_all only */
 	size_t n_text;
-	const uint32_t *node; /* [n]; for expand_all */
+	const uint32_t *node; /* [n]; for expand_all only */
 	uint32_t n;
 };
 
@@ -37,59 +37,67 @@ struct drafter {
 	void *arg;
 	/*
 	 * Reset the tree to the root text[n - 1] and expand the root. Results
-	 * of an earlier tree for the same text are reused.
+	 * of an earlier tree for the same sequence are reused. Returns 0 or a
+	 * negative errno.
 	 */
 	int (*begin)(void *arg, struct tree *, const int32_t *text, size_t n,
 		struct err *);
-	/* Expand as many of the n >= 1 nodes (n may exceed `batch`) as have
-	 * room in the draft's context; the rest has no candidates afterwards
-	 * and must not be passed again. */
+	/* Expand as many of the n >= 1 nodes as have room in the draft model's
+	 * context; n may exceed `batch`. The remaining nodes are left without
+	 * candidates and must not be passed again. Returns 0 or a negative
+	 * errno. */
 	int (*expand)(void *arg, struct tree *, const uint32_t *node,
 		uint32_t n, struct err *);
 	/*
-	 * begin() and expand() for the trees of several requests at once, whose
-	 * drafters were opened like one another: faster, with the same results.
-	 * The cost is charged to the first one. NULL, both: call one by one.
+	 * begin() and expand() for the trees of several requests at once, which
+	 * is faster and gives the same results. All the drafters must have been
+	 * opened from one another (draft_site.like). The whole cost is charged
+	 * to the first one. If both are NULL, the caller uses begin() and
+	 * expand() for each tree.
 	 */
 	int (*begin_all)(const struct drafter_ask *, uint32_t n, struct err *);
 	int (*expand_all)(const struct drafter_ask *, uint32_t n, struct err *);
-	/* Number of nodes that are best expanded together; 1: one by one.
-	 * Builders that weigh the cost of each number may pass up to `most`; 0:
-	 * no such choice. */
+	/* `batch` is the number of nodes that are best expanded together; 1
+	 * means one by one. A builder that weighs the cost of each number may
+	 * pass up to `most` nodes at once; 0 means that there is no such
+	 * choice. */
 	uint32_t batch, most;
-	/* A node without candidates may have descendants with some. Otherwise
-	 * no candidates mean that there was no room. */
+	/* True if a node without candidates may have descendants with
+	 * candidates. If false, a node without candidates had no room in the
+	 * draft's context. */
 	bool resumes;
 	/*
-	 * The text after a verification: keep what of the last tree was
-	 * accepted, drop the rest. NULL: done by begin().
+	 * Set the sequence after a verification: text[n] with the accepted
+	 * tokens. The drafter keeps its data about accepted nodes of the last
+	 * tree and drops the rest. NULL if begin() does this.
 	 */
 	void (*saw)(void *arg, const int32_t *text, size_t n);
 	/*
-	 * Called before `saw`, for a tree just verified: the target's logits
-	 * [n_vocab] at a node. Called for accepted nodes, for nodes whose
-	 * logits were computed ahead as they were likely to be accepted, and
-	 * with `all_rows` for all nodes, in their order. NULL: not needed.
+	 * Receives the target's logits [n_vocab] at a node of the tree that was
+	 * just verified, before `saw` is called. It is called for accepted
+	 * nodes, for nodes whose logits were computed early because they were
+	 * likely to be accepted, and, with `all_rows`, for all nodes in their
+	 * order. NULL if not needed.
 	 */
 	void (*computed)(void *arg, const struct tree *, uint32_t node,
 		const float *logits, uint32_t n_vocab);
 	bool all_rows;
 	/*
-	 * While the target reads a prompt: `wants` is whether the logits at
-	 * token `at` are needed; `read` receives these in order, and possibly
-	 * others, which another drafter wanted. The caller counts their cost.
-	 * Both NULL: not needed.
+	 * For the target's prefill of a prompt. `wants` returns whether the
+	 * drafter needs the logits at token `at`. `read` receives these logits
+	 * in order, and possibly others that another drafter requested. The
+	 * caller accounts for their cost. Both are NULL if not needed.
 	 */
 	bool (*wants)(void *arg, const int32_t *prompt, size_t n, size_t at);
 	void (*read)(
 		void *arg, size_t at, const float *logits, uint32_t n_vocab);
-	/* Add the cost of the drafter's work on a phone's CPU since the last
-	 * call to *sum. NULL: none. */
+	/* Add the cost of the drafter's work since the last call, on a phone's
+	 * CPU, to *sum. NULL if it has no cost. */
 	void (*price)(void *arg, struct price *sum);
-	void (*close)(void *arg); /* NULL: nothing to close */
+	void (*close)(void *arg); /* NULL if there is nothing to close */
 };
 
-/* Most nodes that a builder may pass at once; >= 1. */
+/* Most nodes that a builder may pass at once, at least 1. */
 static inline uint32_t drafter_most(const struct drafter *d)
 {
 	uint32_t most = d->most > d->batch ? d->most : d->batch;
@@ -97,7 +105,7 @@ static inline uint32_t drafter_most(const struct drafter *d)
 	return most ? most : 1;
 }
 
-/* Closes a drafter and zeroes it, so that it may be closed again. */
+/* Close a drafter and zero it, so that closing it again has no effect. */
 static inline void drafter_close(struct drafter *d)
 {
 	if (d->close)

@@ -78,8 +78,8 @@ uint32_t grow_add(struct tree *t, uint32_t node)
 
 /* ---- the best candidates ------------------------------------------------- */
 
-/* A node's next candidate. Nodes that have one are a heap by falling path
- * probability, equal ones by rising number. */
+/* A node's next candidate. Nodes that have a next candidate form a heap by
+ * falling path probability; equal ones are ordered by rising node number. */
 struct next {
 	double path;
 	uint32_t node;
@@ -87,7 +87,9 @@ struct next {
 
 struct selection {
 	struct tree *tree;
-	uint32_t *taken; /* [tree->n] candidates taken; CLOSED: not selected */
+	/* [tree->n] number of candidates selected; CLOSED if the node is not
+	 * selected */
+	uint32_t *taken;
 	struct next *heap;
 	uint32_t n;
 };
@@ -158,8 +160,8 @@ int grow_select(struct build *b, struct err *e)
 	for (uint32_t u = 0; u < t->n; u++)
 		s.taken[u] = u ? CLOSED : 0;
 	push(&s, 0);
-	/* Select the likeliest candidate; if it is a node, add its own
-	 * candidates. */
+	/* Select the likeliest candidate. If it is already a node, its own
+	 * candidates become available. */
 	for (uint32_t n = 1; n < b->limits.rows && s.n; n++) {
 		uint32_t node = pop(&s), rank = s.taken[node]++, child;
 
@@ -171,7 +173,8 @@ int grow_select(struct build *b, struct err *e)
 		}
 		push(&s, node);
 	}
-	/* First the nodes that stay, then candidates that become nodes. */
+	/* Keep the selected nodes first, then add the selected candidates as
+	 * nodes. */
 	for (uint32_t u = 0; u < t->n; u++)
 		if (s.taken[u] != CLOSED) {
 			keep[kept] = u;

@@ -1,11 +1,12 @@
 /*
- * Functions shared by the builders (build.h). In all of them a node's children
- * are its first candidates: candidate n_children[node] is the next to join.
+ * Functions shared by the builders (build.h). In every builder a node's
+ * children are its first candidates, so candidate n_children[node] is the next
+ * to be added.
  *
- * A builder is a step function, called when the nodes that it requested last
- * are expanded, at first the root. It adds nodes to the tree, and sets the
- * nodes to be expanded next: a range by grow_expand, or others directly in
- * node[n], n <= BUILD_BATCH.
+ * A builder is a step function. It is called first when the root is expanded,
+ * and then each time the nodes that it requested are expanded. It adds nodes to
+ * the tree and requests the nodes to be expanded next: a range by grow_expand,
+ * or any others by writing them to node[n], n <= BUILD_BATCH.
  */
 #ifndef HOST_TREE_GROW_H
 #define HOST_TREE_GROW_H
@@ -19,32 +20,34 @@
 void grow_begin(struct build *, struct tree *, const struct build_limits *,
 	int (*step)(struct build *, struct err *));
 
-/* Request the expansion of nodes first .. end - 1, possibly none: returns
+/* Request the expansion of nodes first .. end - 1, which may be none. Returns
  * BUILD_EXPAND. */
 int grow_expand(struct build *, uint32_t first, uint32_t end);
 
-/* Make room for `bytes` bytes in b->memory; its contents may be lost.
- * -ENOMEM. */
+/* Make room for `bytes` bytes in b->memory, whose contents may be lost. Returns
+ * 0 or -ENOMEM. */
 int grow_reserve(struct build *b, size_t bytes, struct err *);
 
 /*
- * The node of first .. end - 1 whose next candidate has the largest path
- * probability; -1 when none has a candidate left.
+ * Of the nodes first .. end - 1, returns the one whose next candidate has the
+ * largest path probability, or -1 if no node has a candidate left.
  */
 int32_t grow_best(struct tree *, uint32_t first, uint32_t end);
 
-/* Add candidate n_children[node] of a node. */
+/* Add candidate n_children[node] of `node` to the tree, and return the new
+ * node. */
 uint32_t grow_add(struct tree *, uint32_t node);
 
 /*
- * Reduce the tree to the root and the limits.rows - 1 likeliest of all
- * candidates by path probability, which are connected, as no path is likelier
- * than its prefixes. Uses the memory. -ENOMEM.
+ * Reduce the tree to the root and the limits.rows - 1 candidates with the
+ * largest path probabilities, of all candidates in the tree. They are
+ * connected, as no path is likelier than its prefixes. Uses b->memory. Returns
+ * BUILD_DONE or -ENOMEM.
  */
 int grow_select(struct build *, struct err *);
 
-/* Reduce the tree to nodes node[n] (tree_keep), and record its gain and
- * latency, and how many of the expanded nodes it uses, in *rule. */
+/* Reduce the tree to node[n] (tree_keep). Record in *rule the tree's gain and
+ * latency, and how many of the expanded nodes have children in it. */
 void grow_settle(struct tree *, const uint32_t *node, uint32_t n,
 	struct gain_rule *rule, double gain, double latency);
 

@@ -4,14 +4,14 @@
 #include <math.h>
 #include <string.h>
 
-/* Share of an error that is corrected at once, and the largest error, relative
- * to the expectation: a machine that is sometimes busy with other work must not
- * distort the estimates. */
+/* RATE is the share of an error that is corrected at once. MOST is the largest
+ * error, relative to the expectation, that is taken into account: a machine
+ * that is sometimes busy with other work must not distort the estimates. */
 #define RATE 0.1
 #define MOST 0.5
-/* Number of first passes that correct C as a whole. */
+/* Number of first passes that scale C as a whole. */
 #define WHOLE 4
-/* Share of a pass's time that does not depend on rows, before anything is
+/* Share of a pass's time that is assumed independent of rows before anything is
  * known. */
 #define FIXED 0.5
 
@@ -27,8 +27,9 @@ void pass_cost_see(double *mean, uint32_t *n, double x)
 /* ---- rows ---------------------------------------------------------------- */
 
 /*
- * Pool adjacent violators: the nearest non-decreasing sequence by least
- * squares, in which neighbours that fall are replaced by their mean.
+ * Pool adjacent violators: replace the sequence by the non-decreasing sequence
+ * that is nearest by least squares. Adjacent values that fall are replaced by
+ * their mean.
  */
 static void straighten(double *x, uint32_t n)
 {
@@ -75,8 +76,8 @@ void pass_cost_remembered(struct pass_cost *c)
 		outweigh(&c->n_look[i]);
 }
 
-/* Weights of the stored row counts for C(n); beyond the last one C is
- * proportional. */
+/* Interpolation weights of the stored row counts for C(n). Beyond the last row
+ * count, C is proportional to n. */
 static void shares(const struct pass_cost *c, double n, double share[PASS_ROWS])
 {
 	uint32_t i = 0;
@@ -113,7 +114,8 @@ double pass_cost_rows(const struct pass_cost *c, double n)
 	return weigh(c, share);
 }
 
-/* One part is fixed, the rest is proportional to rows. */
+/* The share FIXED of the time is independent of rows; the rest is proportional
+ * to rows. */
 void pass_cost_begin(struct pass_cost *c, double n, double time)
 {
 	double at[PASS_KNOTS];
@@ -141,7 +143,8 @@ void pass_cost_saw_rows(struct pass_cost *c, uint32_t n, uint32_t kept,
 	expected = weigh(c, share);
 	c->n_seen++;
 	if (c->n_seen <= WHOLE && expected > 0) {
-		/* A geometric mean, as a general error is a factor. */
+		/* A geometric mean, because an error that affects all row
+		 * counts is a factor. */
 		error = pow(
 			fmin(time / expected, 1 + MOST), 1. / (c->n_seen + 1));
 		for (uint32_t i = 0; i < c->n_rows; i++)

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <math.h>
 
-/* Tokens scored in one call. */
+/* Most tokens scored in one call. */
 #define BATCH 32
 _Static_assert(BATCH >= TREE_CANDIDATES, "shadow tokens are one batch");
 
@@ -15,9 +15,11 @@ struct pruning {
 	const struct prune_opts *opts;
 	prune_score *score;
 	void *arg;
-	float *sigma;   /* [n] */
-	double *merit;  /* [n] */
-	uint32_t *keep; /* [n] 1 or 0 until they become the list */
+	float *sigma;  /* [n] */
+	double *merit; /* [n] */
+	/* [n] 1 or 0 for each node, until prune_tree replaces them by the list
+	 * of kept nodes */
+	uint32_t *keep;
 	uint64_t scored, steps;
 };
 
@@ -41,7 +43,8 @@ struct prune_opts prune_defaults(uint32_t k)
 	};
 }
 
-/* The first child of u from node v on; n when there is none. */
+/* Returns the first child of u among the nodes from v on, or n if there is
+ * none. */
 static uint32_t child_from(const struct tree *t, uint32_t u, uint32_t v)
 {
 	while (v < t->n && t->parent[v] != (int32_t)u)
@@ -51,7 +54,7 @@ static uint32_t child_from(const struct tree *t, uint32_t u, uint32_t v)
 
 /* ---- sigma --------------------------------------------------------------- */
 
-/* Store the children's scores in sigma; returns the largest. */
+/* Store the scores of u's children in sigma. Returns the largest score. */
 static float score_children(struct pruning *p, uint32_t u)
 {
 	const struct tree *t = p->tree;
@@ -86,7 +89,7 @@ static void sigma_of_children(struct pruning *p, uint32_t u)
 	uint32_t n = 0;
 	struct softmax all = { .temperature = (double)p->opts->temperature };
 
-	/* Scores of the candidates that are no children. */
+	/* Scores of the shadow tokens: candidates that are not children. */
 	for (uint32_t i = 0; p->opts->shadow && i < tree_expects(t, u); i++)
 		if (tree_child(t, u, c[i].token) < 0)
 			token[n++] = c[i].token;
@@ -108,8 +111,8 @@ static void sigma_of_children(struct pruning *p, uint32_t u)
 
 /* ---- decisions ----------------------------------------------------------- */
 
-/* Number of u's children that are better than its child v; of equal ones the
- * earlier is better. */
+/* Number of u's children that are better than its child v; of equal children
+ * the earlier one is better. */
 static uint32_t rank(const struct pruning *p, uint32_t u, uint32_t v)
 {
 	const struct tree *t = p->tree;
@@ -122,8 +125,8 @@ static uint32_t rank(const struct pruning *p, uint32_t u, uint32_t v)
 	return better;
 }
 
-/* Decide on the children of a node that stays; *tip is the last node of the
- * backbone so far. */
+/* Decide which children of the kept node u are kept. *tip is the last node of
+ * the backbone, and moves to the best child if u is *tip. */
 static void decide(const struct pruning *p, uint32_t u, uint32_t *tip)
 {
 	const struct tree *t = p->tree;
@@ -137,7 +140,7 @@ static void decide(const struct pruning *p, uint32_t u, uint32_t *tip)
 
 		if (on_backbone && !r)
 			*tip = v;
-		/* A NaN does not cut an edge. */
+		/* An edge whose sigma is NaN is not cut. */
 		p->keep[v] = !(p->sigma[v] < o->theta) || *tip == v ||
 			(shallow && r < o->breadth &&
 				p->sigma[v] >= o->breadth_theta);
@@ -146,7 +149,7 @@ static void decide(const struct pruning *p, uint32_t u, uint32_t *tip)
 
 /* ---- adding back --------------------------------------------------------- */
 
-/* Counts of what is kept; tokens: sum of merits. */
+/* Counts of kept nodes. `tokens` is the sum of their merits. */
 struct tally {
 	uint32_t rows, leaves;
 	double tokens;
@@ -173,8 +176,9 @@ static enum prune_lack lacks(
 						      : PRUNE_LACKS_NOTHING;
 }
 
-/* The cut node with the highest merit; n if there is none. Its parent has no
- * lower merit and comes first, so it is kept already. */
+/* Returns the cut node with the highest merit, or n if there is none. Its
+ * parent is already kept, because the parent's merit is no lower and the parent
+ * comes first. */
 static uint32_t best_cut(struct pruning *p)
 {
 	uint32_t n = p->tree->n, best = n;
@@ -186,7 +190,8 @@ static uint32_t best_cut(struct pruning *p)
 	return best;
 }
 
-/* Add cut nodes back, the best first, until nothing is lacking. */
+/* Add cut nodes back, highest merit first, until every limit of prune_opts is
+ * met. */
 static void add_back(struct pruning *p, struct prune_result *out)
 {
 	const struct tree *t = p->tree;
@@ -196,10 +201,10 @@ static void add_back(struct pruning *p, struct prune_result *out)
 	uint32_t v;
 
 	/*
-	 * Merit of each node, by the draft and the predictor, or by the draft
-	 * alone where nothing was scored. The geometric mean requires an edge
-	 * to be likely for both: if one of them gives it almost no probability,
-	 * the other's opinion counts little.
+	 * Merit of each node, from the draft and the predictor, or from the
+	 * draft alone where nothing was scored. The geometric mean requires an
+	 * edge to be likely for both: if one of them gives it almost no
+	 * probability, the other has little influence.
 	 */
 	p->merit[0] = 1;
 	for (v = 1; v < t->n; v++) {
@@ -244,8 +249,8 @@ void prune_tree(const struct tree *t, const struct prune_opts *o,
 		out->sigma[u] = u ? 0 : 1;
 		out->keep[u] = !u;
 	}
-	/* Parents come first, so a node's fate is decided before its children
-	 * are scored. */
+	/* Parents come first, so it is decided whether a node is kept before
+	 * its children are scored. */
 	for (uint32_t u = 0; u < t->n; u++) {
 		if (!out->keep[u] || !t->n_children[u])
 			continue;
@@ -259,7 +264,8 @@ void prune_tree(const struct tree *t, const struct prune_opts *o,
 		add_back(&p, out);
 	out->scored = p.scored;
 	out->steps = p.steps;
-	/* A node's mark is read before its place in the list is written. */
+	/* Replace the marks by the list in place. The mark of node u is read
+	 * before entry u of the list is written. */
 	for (uint32_t u = 0; u < t->n; u++)
 		if (out->keep[u])
 			out->keep[out->n++] = u;

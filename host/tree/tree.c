@@ -120,7 +120,8 @@ int32_t tree_child(const struct tree *t, uint32_t node, int32_t token)
 	return -1;
 }
 
-/* array[i] = array[from[i]] for i < n, all at once. */
+/* Set array[i] = array[from[i]] for all i < n, reading all values before
+ * writing. */
 static void gather(const struct tree *t, void *array, size_t size,
 	const uint32_t *from, uint32_t n)
 {

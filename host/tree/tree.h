@@ -1,14 +1,15 @@
 /*
- * A token tree: drafted tokens that may follow a text, which the target
- * verifies in one pass. Node 0 is the root, the last token of the text, which
- * is not yet in the target's cache. Parents come before their children, and no
- * two children of a node are the same token.
+ * A token tree: drafted tokens that may follow a token sequence, which the
+ * target model verifies in one pass. Node 0 is the root, the last token of the
+ * sequence, whose keys and values are not yet in the target's cache. Parents
+ * come before their children, and no two children of a node are the same token.
  *
- * An expanded node has candidates: the likeliest next tokens by the drafter.
- * Only those that a builder adds become nodes; the others still contribute to
- * estimates of the draft's certainty.
+ * An expanded node has candidates: the likeliest next tokens according to the
+ * drafter. Only the candidates that a builder adds become nodes; the others
+ * still contribute to estimates of the draft's certainty.
  *
- * Fixed capacity, no allocation after opening. One thread.
+ * The capacity is fixed, and nothing is allocated after opening. Not
+ * thread-safe.
  */
 #ifndef HOST_TREE_TREE_H
 #define HOST_TREE_TREE_H
@@ -19,35 +20,37 @@
 
 struct err;
 
-#define TREE_CANDIDATES 16 /* of a node, at most */
+#define TREE_CANDIDATES 16 /* most candidates of a node */
 
 struct candidate {
 	int32_t token;
-	float q; /* the draft's probability after the node */
+	float q; /* the draft's probability of `token` after the node */
 };
 
 struct tree {
 	uint32_t n;           /* nodes, including the root */
 	uint32_t capacity;    /* most nodes */
-	uint32_t k;           /* candidates of an expanded node, at most */
+	uint32_t k;           /* most candidates of an expanded node */
 	uint32_t leaves;      /* nodes without children */
 	int32_t *token;       /* [n] */
 	int32_t *parent;      /* [n]; -1 for the root */
 	uint32_t *depth;      /* [n]; 0 for the root */
 	uint32_t *n_children; /* [n] */
-	/* [n]; for the drafter: index of its data about the node. 0 for a new
-	 * node. */
+	/* [n] index of the drafter's data about the node; 0 for a new node.
+	 * Only the drafter uses it. */
 	uint32_t *row;
-	float *q;     /* [n] of the node after its parent; root 1 */
-	double *path; /* [n] product of q from the root down */
-	/* [capacity] candidates that may become nodes, and after them those
-	 * that end the text (tree_end); both 0: not expanded. */
+	/* [n] probability of the node after its parent; 1 for the root */
+	float *q;
+	double *path; /* [n] product of q from the root to the node */
+	/* [capacity] number of candidates that may become nodes, and of
+	 * candidates that end the sequence (tree_end). Both are 0 for a node
+	 * that is not expanded. */
 	uint32_t *n_candidates, *n_ends;
-	/* [capacity][k], each of the two parts by falling q, equal ones by
-	 * rising token */
+	/* [capacity][k] first the n_candidates, then the n_ends; each group is
+	 * sorted by falling q, and equal ones by rising token */
 	struct candidate *candidate;
-	/* For the cost model: sequential steps of builders over nodes. Builders
-	 * add, the caller subtracts. */
+	/* For the cost model: number of sequential steps over nodes that
+	 * builders made. Builders add to it, and the caller resets it. */
 	uint64_t steps;
 	/* Buffers of tree_keep. */
 	void *spare;
@@ -55,42 +58,43 @@ struct tree {
 };
 
 /*
- * Room for `capacity` >= 1 nodes of 1 <= k <= TREE_CANDIDATES candidates. Call
- * tree_reset before use. -ENOMEM.
+ * Open a tree with room for `capacity` >= 1 nodes with 1 <= k <=
+ * TREE_CANDIDATES candidates each. Call tree_reset before use. Returns 0 or
+ * -ENOMEM.
  */
 int tree_open(struct tree **out, uint32_t capacity, uint32_t k, struct err *);
 void tree_close(struct tree *);
 
-/* Make the tree a single root, not expanded. */
+/* Reduce the tree to a root that is not expanded. */
 void tree_reset(struct tree *, int32_t root);
 
 /*
- * Add candidate c of `parent` as a node, 0 <= c.q <= 1; returns it. There must
- * be room, and the parent must not have such a child yet.
+ * Add candidate c of `parent` as a node, 0 <= c.q <= 1, and return the node.
+ * There must be room, and `parent` must not have a child of this token yet.
  */
 uint32_t tree_add(struct tree *, uint32_t parent, struct candidate c);
 
 /*
- * Move the candidates of a newly expanded node that end the text to the end of
- * its list: nothing is drafted after them, and their own acceptance does not
- * depend on being in the tree.
+ * Move those candidates of a newly expanded node that end the sequence (`ends`
+ * returns true) to the end of its list. Nothing is drafted after them, so they
+ * never become nodes. Verification can accept such a token without a node.
  */
 void tree_end(struct tree *, uint32_t node,
 	bool (*ends)(const void *arg, int32_t token), const void *arg);
 
-/* All candidates of a node, including those that end the text. */
+/* Number of all candidates of a node, including those that end the sequence. */
 static inline uint32_t tree_expects(const struct tree *t, uint32_t node)
 {
 	return t->n_candidates[node] + t->n_ends[node];
 }
 
-/* The child of `node` with that token, or -1. */
+/* Returns the child of `node` with that token, or -1. */
 int32_t tree_child(const struct tree *, uint32_t node, int32_t token);
 
 /*
- * Keep nodes node[0] = 0, node[1] ... node[n - 1], each listed after its
- * parent, and renumber them in that order; all others are dropped. Candidates
- * and the drafter's rows move with their nodes.
+ * Keep the nodes node[0] = 0, node[1] ... node[n - 1], each listed after its
+ * parent, and renumber them in this order. All other nodes are dropped.
+ * Candidates and the drafter's rows move with their nodes.
  */
 void tree_keep(struct tree *, const uint32_t *node, uint32_t n);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define MEMORY 10  /* observations that a moving average spans */
-#define MARGIN 1.1 /* of slopes */
+#define MARGIN 1.1 /* factor applied to slopes */
 
 void cost_init(struct cost *c, double fixed)
 {
@@ -14,7 +14,8 @@ void cost_init(struct cost *c, double fixed)
 	c->fixed = fixed;
 }
 
-/* The plain mean of the first MEMORY, then a moving one. */
+/* Update *mean: the plain mean of the first MEMORY values, then a moving
+ * average. */
 static void average(double *mean, uint32_t *n, double x)
 {
 	*n += *n < MEMORY;
@@ -38,7 +39,7 @@ double cost_draft(const struct cost *c)
 struct slopes {
 	uint32_t n;
 	/* The last point on the current line. */
-	uint32_t at; /* 0: none yet */
+	uint32_t at; /* row or leaf count; 0 before the first point */
 	double mean;
 	float slope[COST_ROWS * COST_LEAVES];
 };
@@ -59,7 +60,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The upper quartile, with a margin. */
+/* Upper quartile of the slopes, with a margin. */
 static double conservative(struct slopes *s)
 {
 	if (!s->n)
@@ -83,9 +84,9 @@ static double leaf_slope(const struct cost *c)
 }
 
 /*
- * Slopes along equal leaves. If no two shapes have equal leaves, along the
- * dearest shape of each row count: that charges to rows what is partly due to
- * leaves.
+ * Slopes are measured between shapes with equal leaves. If no two shapes have
+ * equal leaves, they are measured between the most expensive shapes of each row
+ * count; this attributes to rows what is partly due to leaves.
  */
 static double row_slope(const struct cost *c)
 {
@@ -113,14 +114,16 @@ static double row_slope(const struct cost *c)
 
 /* ---- the table ----------------------------------------------------------- */
 
-/* Set `most` and where it comes from, in the order of growing shapes. */
+/* Set `most` of a cell, and the shape that it comes from. Call it in the order
+ * of growing shapes. */
 static void find_smaller(struct cost *c, uint32_t i, uint32_t j)
 {
 	const struct cost_cell *a = i ? &c->verify[i - 1][j] : NULL;
 	const struct cost_cell *b = j ? &c->verify[i][j - 1] : NULL;
 	struct cost_cell *cell = &c->verify[i][j];
 
-	/* The more informative of the two smaller neighbours; NULL: none. */
+	/* Choose the smaller neighbor with the larger known cost; NULL if
+	 * nothing smaller is known. */
 	if (!a || !a->rows || (b && b->rows && b->most > a->most))
 		a = b && b->rows ? b : NULL;
 	cell->most = a ? a->most : 0;
@@ -141,8 +144,8 @@ static void least_of(struct cost_cell *cell, const struct cost_cell *larger)
 	cell->above = larger->above;
 }
 
-/* Set the estimate to the least of larger observed shapes, in the order of
- * shrinking shapes. */
+/* Set the estimate to the least of this and all larger observed shapes. Call it
+ * in the order of shrinking shapes. */
 static void find_larger(struct cost *c, uint32_t i, uint32_t j)
 {
 	struct cost_cell *cell = &c->verify[i][j];
@@ -156,9 +159,9 @@ static void find_larger(struct cost *c, uint32_t i, uint32_t j)
 }
 
 /*
- * Set the estimate, in the order of growing shapes; it starts as find_larger's.
- * If neither smaller nor larger shapes are known, slopes lead on from the
- * smaller neighbours.
+ * Compute the final estimate, starting from the one of find_larger. Call it in
+ * the order of growing shapes. If neither smaller nor larger shapes are known,
+ * extrapolate from the smaller neighbors by the slopes.
  */
 static void find_estimate(struct cost *c, uint32_t i, uint32_t j)
 {
