@@ -10,15 +10,16 @@
 #include <stdlib.h>
 
 #define ARCH "tandem-exit"
-/* Values of a row decoded at a time: whole blocks of every type. */
+/* Number of values of a row that are decoded at a time: a multiple of the block
+ * size of every type. */
 #define PIECE 256
 
 struct exit_head {
 	struct gguf *gguf; /* owned */
 	uint32_t layers, n_embd, n_vocab;
 	double eps;
-	const float *norm;     /* [n_embd], in the map */
-	const uint8_t *weight; /* [n_vocab][row_bytes], likewise */
+	const float *norm;     /* [n_embd], in the mapped file */
+	const uint8_t *weight; /* [n_vocab][row_bytes], in the mapped file */
 	const struct dtype_info *type;
 	size_t row_bytes;
 };
@@ -38,7 +39,7 @@ static int read_count(
 	return ret < 0 ? ret : ret ? 0 : missing("key", key, e);
 }
 
-/* Check a number that must equal the target's. */
+/* Check that a number equals the target's. */
 static int check_same(const struct gguf *g, const char *key, uint32_t of_target,
 	struct err *e)
 {
@@ -204,7 +205,8 @@ void exit_head_score(const struct exit_head *h, const float *hidden,
 		uint32_t some;
 
 		assert(token[i] >= 0 && (uint32_t)token[i] < h->n_vocab);
-		/* <row, hidden . norm> */
+		/* The product of the row and the normed state, without
+		 * `factor`. */
 		sum = 0;
 		for (uint32_t at = 0; at < h->n_embd; at += some) {
 			some = h->n_embd - at < PIECE ? h->n_embd - at : PIECE;

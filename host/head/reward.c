@@ -95,8 +95,8 @@ void reward_report(struct reward *r, reward_function *score, void *arg)
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Whether the file at `path` is the bundled model of that role: 1, 0, or
- * -ENOMEM. */
+/* Returns 1 if the file at `path` is the bundled model of that role, 0 if it is
+ * not, or -ENOMEM. */
 static int is_model(const char *path, enum model_role role, struct err *e)
 {
 	struct stat is, ours;
@@ -109,7 +109,8 @@ static int is_model(const char *path, enum model_role role, struct err *e)
 		is.st_ino == ours.st_ino && is.st_dev == ours.st_dev;
 }
 
-/* The bundled reward of a bundled model. */
+/* Set r->path to the bundled reward of the target, which must be a bundled
+ * model. */
 static int find_own(struct reward *r, struct err *e)
 {
 	static const struct {

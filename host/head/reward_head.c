@@ -1,14 +1,16 @@
 /*
- * The kind "head": a verifier, which is the target with other last blocks, and
- * a small network over its outputs (scripts/train/reward.py). A GGUF file of
- * architecture "tandem-reward" with the keys tandem-reward.{embedding_length,
- * layer, block_count}, the blocks' tensors under their numbers in the target,
- * and, float32, reward_hidden.weight [units][features], reward_hidden.bias,
- * reward.weight [units] and reward.bias.
+ * The kind "head": a verifier, which is the target with other weights in its
+ * last blocks, and a small network that reads its outputs
+ * (scripts/train/reward.py). Both are in a GGUF file of architecture
+ * "tandem-reward". The keys are tandem-reward.{embedding_length, layer,
+ * block_count}. The tensors are those of the blocks, with the blocks' numbers
+ * in the target, and, in float32, reward_hidden.weight [units][features],
+ * reward_hidden.bias, reward.weight [units] and reward.bias.
  *
  * The features of a step are the mean of the normed final states that predict
- * its tokens, the state of its last token, and how certain the verifier was of
- * the tokens, in the step and in the solution so far.
+ * its tokens, the normed final state of its last token, and how certain the
+ * verifier was of the tokens, both of the step and of the whole solution up to
+ * the end of the step.
  */
 #include "host/head/reward_impl.h"
 
@@ -27,26 +29,27 @@
 #include <string.h>
 
 #define ARCH "tandem-reward"
-/* For a range of tokens: mean, least and sum of their log-probabilities, how
- * many were not the likeliest, mean and largest entropy of the
- * distributions. */
+/* Number of certainty features of a range of tokens: mean, least and sum of
+ * their log-probabilities, number of tokens that were not the likeliest, mean
+ * and largest entropy of the distributions. */
 #define CERTAINTY 6
-/* In a note, after the state: log-probability of the next token, whether it is
- * not the likeliest, entropy. */
+/* Number of values in a note after the state: log-probability of the next
+ * token, whether it is not the likeliest token, entropy. */
 #define SPREAD    3
 #define UNITS_MAX 4096
-#define ROWS      16 /* logits computed together */
+#define ROWS      16 /* rows whose logits are computed together */
 
 struct head {
 	struct gguf *gguf; /* owned */
 	struct model *verifier;
-	/* its own blocks as a model; NULL: all layers are computed */
+	/* The verifier's own blocks as a model, which reads the target's
+	 * states; NULL if all layers are computed. */
 	struct model *own;
 	const struct model *target;
 	const struct tokenizer *tokenizer;
 	const struct soc *soc;
 	uint32_t layer, units, n_embd;
-	/* In the mapped file. */
+	/* These are in the mapped file. */
 	const float *hidden, *hidden_bias, *weight, *bias;
 	float *logits;   /* [ROWS][n_vocab] */
 	float *features; /* [2 n_embd + 2 CERTAINTY] */
@@ -64,7 +67,7 @@ static int read_count(
 	return ret ? 0 : err_set(e, EINVAL, "key '%s' is missing", key);
 }
 
-/* Check that the file fits the target, as far as its keys allow. */
+/* Check the width and the numbers of the blocks against the target. */
 static int check_target(struct head *h, struct err *e)
 {
 	const struct model *m = h->target;
@@ -189,7 +192,7 @@ static float *spread_part(const struct head *h, float *note)
 }
 
 struct spread {
-	double log_z; /* log sum exp */
+	double log_z; /* log of the sum of exp(logits) */
 	uint32_t top; /* the likeliest token */
 };
 
@@ -231,8 +234,8 @@ static int head_rows(void *arg, struct session *s, const struct scorer_row *row,
 	for (uint32_t i = 0; i < n && !ret; i += some) {
 		some = n - i < ROWS ? n - i : ROWS;
 		ret = session_logits_range(s, row[i].row, some, h->logits, e);
-		/* Costs of finding the largest, and of two weighted sums: of
-		 * all, and for entropy. */
+		/* Add the costs of finding the largest logit and of two
+		 * weighted sums: the sum of exponentials and the entropy. */
 		session_add_sweep(s, PRICE_SWEEP_LARGEST, some);
 		session_add_sweep(s, PRICE_SWEEP_WEIGH, 2 * some);
 		for (uint32_t k = 0; k < some && !ret; k++) {
@@ -293,7 +296,7 @@ static int head_start(struct reward *r, struct session *beside,
 
 /* ---- scores -------------------------------------------------------------- */
 
-/* Certainty of the tokens after notes [at, end). */
+/* Certainty features of the tokens that follow the rows of notes [at, end). */
 static void put_certainty(const struct head *h,
 	const struct scorer_notes *notes, size_t at, size_t end,
 	float f[CERTAINTY])
@@ -317,7 +320,8 @@ static void put_certainty(const struct head *h,
 	f[5] = (float)most;
 }
 
-/* Features of a step whose tokens follow notes [at, end). */
+/* Set the features of a step whose tokens follow the rows of notes [at,
+ * end). */
 static void put_features(const struct head *h, const struct scorer_notes *notes,
 	size_t at, size_t end)
 {
@@ -352,8 +356,9 @@ static float network(const struct head *h)
 	return (float)(1 / (1 + exp(-out)));
 }
 
-/* The token by which a step after token `at` is scored: its last one, but not
- * an end-of-text token, as training solutions had none. */
+/* Index of the token by which a step that begins after token `at` is scored:
+ * its last token, or the one before if that is an end-of-text token, because
+ * the solutions used in training had none. */
 static size_t last_of(const struct head *h, const struct reward_text *t,
 	size_t at, size_t end)
 {
@@ -400,7 +405,7 @@ static int head_score(
 	for (unsigned i = 0; i < n; i++) {
 		const uint32_t *end = t[i].step_end, k = t[i].n_steps;
 		size_t at = k > 1 ? end[k - 2] : t[i].n_prompt - 1;
-		/* A text is read only as far as its steps need. */
+		/* A text is read only as far as its steps require. */
 		size_t needed = k ? last_of(h, &t[i], at, end[k - 1]) + 1
 				  : t[i].n_prompt;
 

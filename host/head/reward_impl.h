@@ -1,5 +1,5 @@
 /*
- * The kinds of rewards: a table of functions each, in a file of its own.
+ * The kinds of rewards: each is a table of functions in a separate file.
  * Private to host/head.
  */
 #ifndef HOST_HEAD_REWARD_IMPL_H
@@ -13,10 +13,10 @@ struct scorer;
 
 struct reward_kind {
 	const char *name;
-	/* NULL: none. */
+	/* NULL means 0 layers. */
 	uint32_t (*tap_layers)(const struct reward *);
-	/* Read the file at reward->path into reward->own; close releases it,
-	 * also after a failure. */
+	/* Read the file at reward->path into reward->own. close() releases it,
+	 * even after a failure. */
 	int (*read)(struct reward *, struct err *);
 	int (*start)(struct reward *, struct session *,
 		const struct session_opts *, uint32_t texts, struct err *);
@@ -32,7 +32,7 @@ struct reward {
 	char path[PATH_MAX];
 	struct reward_site site;
 	void *own;             /* data of the kind */
-	struct scorer *scorer; /* NULL: not started */
+	struct scorer *scorer; /* NULL before reward_start */
 	struct session *beside;
 	struct reward_stats stats;
 };

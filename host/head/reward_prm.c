@@ -1,19 +1,20 @@
 /*
- * The kind "prm": process reward models in GGUF files of causal architectures,
- * with a head instead of the output matrix, whose input is the normed final
- * state of one token per step. The shape of the head determines which of two
- * kinds a file is:
+ * The kind "prm": process reward models in GGUF files of causal architectures.
+ * They have a head instead of the output matrix, and the head's input is the
+ * normed final state of one token per step. The shape of the head determines
+ * which of two kinds a file is:
  *
  *   classes  two linear layers with a ReLU between them and two outputs, whose
  *            softmax is the probability that the step is wrong or right (Zhang
  *            et al., "The lessons of developing process reward models in
  *            mathematical reasoning", 2025: Qwen2.5-Math-PRM). The input is a
- *            chat of a system turn, the problem, and the steps, each followed
- *            by the token "<extra_0>", at which it is scored.
+ *            chat of a system turn, the problem, and the steps. Each step is
+ *            followed by the token "<extra_0>", at which it is scored.
  *   value    one linear layer with one output and a sigmoid (He et al.,
  *            "Skywork-o1 open series", 2024). The input is the
  *            beginning-of-text token, the problem and a line feed, and the
- *            steps, each followed by a line feed, at which it is scored.
+ *            steps. Each step is followed by a line feed, at which it is
+ *            scored.
  *
  * Tensors are named like llama.cpp's heads of classifiers (cls.weight,
  * cls.output.weight and their biases), or as in the original models
@@ -41,14 +42,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From the model's card. */
+/* System prompt recommended by the card of Qwen2.5-Math-PRM. */
 #define SYSTEM                                                          \
 	"Please reason step by step, and put your final answer within " \
 	"\\boxed{}."
 #define STEP_TOKEN "<extra_0>"
-#define WIDTH_MAX  (1u << 16) /* of the hidden layer */
+#define WIDTH_MAX  (1u << 16) /* largest width of the hidden layer */
 
-/* In the order of struct layer; NULL: no such tensor. */
+/* Weight and bias of the hidden layer, then of the output layer; NULL if there
+ * is no such tensor. */
 static const char *const names[][4] = {
 	{ "cls.weight", "cls.bias", "cls.output.weight", "cls.output.bias" },
 	{ "score.0.weight", "score.0.bias", "score.2.weight", "score.2.bias" },
@@ -63,12 +65,12 @@ struct layer {
 
 struct prm {
 	struct model *model;
-	struct tokenizer *tokenizer;       /* its own */
-	const struct tokenizer *of_target; /* the vocabulary of the solutions */
+	struct tokenizer *tokenizer;       /* of the reward model */
+	const struct tokenizer *of_target; /* vocabulary of the solutions */
 	const struct soc *soc;
 	bool classes;
-	struct layer dense, out; /* dense: of classes only */
-	int32_t mark;            /* the token that ends a step */
+	struct layer dense, out; /* dense: only for `classes` */
+	int32_t mark;            /* token that ends a step */
 	float *state, *between;  /* [n_embd], [dense.rows] */
 };
 
@@ -110,8 +112,8 @@ static int refuse_shape(
 		(unsigned long long)t->dim[1], (unsigned long long)cols);
 }
 
-/* Take the layer of weight `which`, of `cols` columns; its bias is which +
- * 1. */
+/* Read a layer whose weight is names[][which], of `cols` columns, and whose
+ * bias is names[][which + 1]. */
 static int take_layer(const struct prm *p, struct layer *l, unsigned which,
 	uint64_t cols, struct err *e)
 {
@@ -160,12 +162,12 @@ static int take_head(struct prm *p, struct err *e)
 		dense ? "a hidden layer" : "no hidden layer", p->out.rows);
 }
 
-/* Check the keys about the head, as in llama.cpp's files. */
+/* Check the keys about the head that llama.cpp's files have. */
 static int check_keys(const struct prm *p, struct err *e)
 {
 	const struct model *m = p->model;
 	const struct gguf_kv *labels;
-	uint64_t pooling = 4; /* rank */
+	uint64_t pooling = 4; /* LLAMA_POOLING_TYPE_RANK */
 	char key[96];
 	int ret;
 
@@ -189,7 +191,7 @@ static int check_keys(const struct prm *p, struct err *e)
 
 /* ---- the file ------------------------------------------------------------ */
 
-/* Find the token of the text that ends a step. */
+/* Set p->mark to the token that ends a step. */
 static int find_mark(struct prm *p, struct err *e)
 {
 	const char *text = p->classes ? STEP_TOKEN : "\n";
@@ -277,7 +279,7 @@ static float output(const struct layer *l, uint32_t row, const float *x)
 	return (float)sum;
 }
 
-/* Score the rows at which a step may end; other notes are 0. */
+/* Score the rows at which a step may end; the notes of other rows are 0. */
 static int prm_rows(void *arg, struct session *s, const struct scorer_row *row,
 	uint32_t n, float *tail, struct err *e)
 {
@@ -308,7 +310,8 @@ static int prm_start(struct reward *r, struct session *beside,
 	const struct scorer_reader reader = {
 		.note = 1, .read = prm_rows, .arg = p
 	};
-	/* The same text may take twice as many tokens in this vocabulary. */
+	/* The same text may have twice as many tokens in the reward model's
+	 * vocabulary. */
 	uint64_t context = 2ull * session_context(beside) + 256;
 	const struct scorer_limits limits = { .texts = texts,
 		.layout = LAYOUT_UNSAID,
@@ -322,14 +325,16 @@ static int prm_start(struct reward *r, struct session *beside,
 
 /* ---- its words ----------------------------------------------------------- */
 
-/* A text in the model's tokens, and the tokens where its steps end. */
+/* A text in the reward model's tokens, with the indices of the tokens that end
+ * its steps. */
 struct words {
 	struct token_list list;
 	size_t n_prompt;
 	uint32_t *end; /* [n_steps] */
 };
 
-/* Detokenize the target's tokens, without surrounding white space. */
+/* Detokenize the target's tokens. The result, without surrounding white space,
+ * is *len bytes from out->data + *at. */
 static int detokenize_trimmed(const struct prm *p, const int32_t *token,
 	size_t n, bool started, struct strbuf *out, size_t *at, size_t *len,
 	struct err *e)
@@ -368,7 +373,7 @@ static int add_chat(struct prm *p, const char *problem, size_t len,
 	int ret;
 
 	if (family == CHAT_NONE || family == CHAT_UNKNOWN)
-		family = CHAT_CHATML; /* Qwen's */
+		family = CHAT_CHATML; /* the family of Qwen's models */
 	ret = chat_format(family, turns, 2, &text, part, e);
 	if (!ret)
 		ret = tokenize_quoting(p->tokenizer, text.data, text.len,

@@ -1,5 +1,5 @@
-/* The interface of rewards for code without access to them: names, texts to
- * score, counters. Any thread. */
+/* The interface of rewards for code that does not run them: names, texts to
+ * score, counters. Thread-safe. */
 #ifndef HOST_HEAD_REWARD_TEXT_H
 #define HOST_HEAD_REWARD_TEXT_H
 
@@ -10,35 +10,37 @@
 struct err;
 struct opt_word;
 
-/* Names of rewards, besides files. */
+/* Names of rewards other than files, as an option's word list. */
 bool reward_word(size_t i, struct opt_word *);
-/* 0, or -EINVAL for "exact", which needs items with answers; NULL is no
- * name. */
+/* Returns -EINVAL if `name` is "exact", which needs tasks with known answers,
+ * and 0 otherwise. `name` may be NULL. */
 int reward_check_unanswered(const char *name, struct err *);
 
 struct reward_text {
 	const int32_t *token; /* [n]: the prompt, then the generated tokens */
 	size_t n, n_prompt;
-	/* [n_steps] index of each step's last token, among all tokens:
-	 * ascending, after the prompt. */
+	/* [n_steps] index in `token` of each step's last token: ascending,
+	 * after the prompt. */
 	const uint32_t *step_end;
 	uint32_t n_steps;
 	float *score; /* output: [n_steps] probabilities */
-	/* If the reward was started with taps: the target's states after
-	 * tap_layers layers, [n_embd] each, of the prompt's tokens and of the
-	 * tokens after it up to the last step, without an end-of-text token. */
+	/* Only if the reward was started with tap_layers: the target's hidden
+	 * states after tap_layers layers, [n_embd] each. prompt_state: of the
+	 * prompt's tokens. state: of the tokens after the prompt, up to the
+	 * last step, without an end-of-text token. */
 	const float *prompt_state, *state;
 };
 
-/* A function that scores n texts instead of a reward model. */
+/* A function that scores n texts in place of a reward model. */
 typedef int reward_function(
 	void *arg, struct reward_text *, unsigned n, struct err *);
 
-/* Counters of a reward; _ps is phone time, 0 without a phone. */
+/* Counters of a reward. ps is the computed time on a phone in picoseconds, 0 if
+ * none is computed. */
 struct reward_stats {
-	uint64_t texts, steps; /* scored */
-	uint64_t tokens;       /* in them */
-	uint64_t rows;         /* computed, including prompts */
+	uint64_t texts, steps; /* scored texts and steps */
+	uint64_t tokens;       /* tokens of the scored texts */
+	uint64_t rows;         /* rows computed, including those of prompts */
 	uint64_t passes;
 	uint64_t ns, ps;
 };

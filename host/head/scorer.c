@@ -10,27 +10,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows of a pass over many texts, the least. */
+/* Rows of a pass over many texts, at least. */
 #define ROWS 128
-/* Slots of each text after its shared prefix; more if a single text needs
+/* Cache slots of each text after its shared prefix; a longer text may use
  * more. */
 #define TAIL 128
 
-/* A text that was read, or is being read. */
+/* A cached text: it was read or is being read. */
 struct held {
 	bool open;
 	uint32_t sequence;
 	int32_t *token; /* [end] */
 	uint32_t end;
-	/* first tokens, computed so far; equals `end` once it is read */
+	/* number of tokens computed; equals `end` when the text is read */
 	uint32_t n;
 	uint32_t from; /* index of the first token with a note */
 	float *note;   /* [end - from][reader.note] */
-	float *tail; /* [n_vocab] logits after the last token; NULL: not kept */
-	uint64_t used; /* scorer.now at its last use */
+	/* [n_vocab] logits after the last token; NULL if not stored */
+	float *tail;
+	uint64_t used; /* value of scorer.now when last used */
 	bool busy;     /* in the current group */
 	bool unread;   /* not completely computed */
-	/* As in scorer_text, while the text is being read. */
+	/* As in scorer_text; used only while the text is being read. */
 	const float *prompt_state, *state;
 };
 
@@ -38,10 +39,12 @@ struct scorer {
 	struct session *session;
 	const struct model *model;
 	struct scorer_reader reader;
-	struct held *held;    /* [most] */
-	uint32_t most, texts; /* texts: of a group, at most */
+	struct held *held; /* [most] */
+	/* most: number of cached texts; texts: most texts of a group */
+	uint32_t most, texts;
 	uint64_t now;
-	/* Indices of the group's texts, in their order. */
+	/* Indices in `held` of the group (the texts that are read together), in
+	 * the order of the texts. */
 	uint32_t work[SCORER_TEXTS], n_work;
 	/* Buffers of a pass. */
 	struct row *row;        /* [max_rows] */
@@ -68,7 +71,8 @@ int scorer_open(struct scorer **out, const struct model *model,
 	texts = texts > SCORER_TEXTS ? SCORER_TEXTS : texts ? texts : 1;
 	context = context < model->n_ctx ? context : model->n_ctx;
 
-	/* The target's options, except those that fit one model alone. */
+	/* The target's options, except those that are suitable for the target
+	 * only. */
 	o = *opts;
 	o.beside = beside;
 	o.dram_share = 1;
@@ -81,13 +85,15 @@ int scorer_open(struct scorer **out, const struct model *model,
 	o.prefill_chunk = o.decode_rows = ROWS;
 	o.context = 0;
 	o.context_need = context;
-	o.weight_buffers = 1; /* the other models need the window too */
+	/* the other models also need the address window */
+	o.weight_buffers = 1;
 	o.sequences = 2 * texts + 2;
 	o.as = limits->as;
 	o.layout = limits->layout;
 
-	/* Slots for two contexts and a tail for each sequence, as far as a
-	 * quarter of the window allows; at least a context and a tail. */
+	/* Cache slots for two contexts, and TAIL slots for each sequence, but
+	 * no more than a quarter of the address window; at least a context and
+	 * TAIL slots. */
 	token = 2ull * model->n_layer * model->n_kv_head * model->head_dim *
 		sizeof(float);
 	want = 2ull * context + (uint64_t)o.sequences * TAIL;
@@ -99,7 +105,7 @@ int scorer_open(struct scorer **out, const struct model *model,
 	s->model = model;
 	s->reader = *reader;
 	s->texts = texts;
-	/* The sequence that a session opens with is not used. */
+	/* The session's initial sequence is not used. */
 	s->most = o.sequences - 1;
 	ret = session_open(&s->session, model, &o, e);
 	if (!ret) {
@@ -168,7 +174,7 @@ static float *note_at(const struct scorer *s, const struct held *h, uint32_t at)
 	return h->note + (size_t)(at - h->from) * s->reader.note;
 }
 
-/* The least recently used text outside the group; NULL: none. */
+/* The least recently used text outside the group, or NULL if there is none. */
 static struct held *oldest(struct scorer *s)
 {
 	struct held *old = NULL;
@@ -182,7 +188,8 @@ static struct held *oldest(struct scorer *s)
 	return old;
 }
 
-/* A free entry, after dropping any text but `but` if needed; NULL: none. */
+/* Returns a free entry, after dropping the least recently used text other than
+ * `but` if needed; NULL if there is none. */
 static struct held *vacant(struct scorer *s, struct held *but)
 {
 	bool busy = but && but->busy;
@@ -205,8 +212,8 @@ static struct held *vacant(struct scorer *s, struct held *but)
 
 /*
  * Number of the text's first tokens for which a cached text's results can be
- * used. If the two differ before the cached text's end, the last common token's
- * note is for another next token.
+ * used. If the texts differ before the end of both, the note of the last common
+ * token was made for another next token, so this token is not counted.
  */
 static uint32_t usable(const struct scorer *s, const struct held *h,
 	const struct scorer_text *t)
@@ -216,7 +223,7 @@ static uint32_t usable(const struct scorer *s, const struct held *h,
 
 	while (same < most && h->token[same] == t->token[same])
 		same++;
-	/* its notes begin later */
+	/* the cached text's notes begin later */
 	if (h->from > from && same > from)
 		same = from;
 	if (s->reader.finish && same < t->n && same < h->n && same > from)
@@ -224,7 +231,8 @@ static uint32_t usable(const struct scorer *s, const struct held *h,
 	return same;
 }
 
-/* The cached text with the longest usable prefix, *n tokens; NULL: none. */
+/* Returns the cached text with the longest usable prefix, and its length in *n;
+ * NULL if no prefix is usable. */
 static struct held *best(
 	struct scorer *s, const struct scorer_text *t, uint32_t *n)
 {
@@ -246,7 +254,8 @@ static struct held *best(
 	return found;
 }
 
-/* Whether a text in the current group contains all of it. */
+/* Whether a text of the current group has the whole of text t as its prefix,
+ * with notes. */
 static bool is_in_group(const struct scorer *s, const struct scorer_text *t)
 {
 	for (uint32_t i = 0; i < s->n_work; i++) {
@@ -280,15 +289,16 @@ static int fill(struct scorer *s, struct held *h, const struct scorer_text *t,
 	if (n > from)
 		memcpy(h->note, note_at(s, like, from),
 			(n - from) * s->reader.note * sizeof(*h->note));
-	/* The new text continues the cached one: complete its last note. */
+	/* The new text continues the cached one: complete the last note of the
+	 * cached text's copy. */
 	if (n > from && n == like->n && s->reader.finish)
 		s->reader.finish(s->reader.arg, like->tail, t->token[n],
 			note_at(s, h, n - 1));
 	return 0;
 }
 
-/* Add a text to the group, after n usable tokens of `like`. 0, or 1: no
- * room. */
+/* Add a text to the group, reusing the first n tokens of `like` (NULL if n is
+ * 0). Returns 0, 1 if there is no room, or a negative errno. */
 static int take(struct scorer *s, const struct scorer_text *t,
 	struct held *like, uint32_t n, struct err *e)
 {
@@ -319,8 +329,8 @@ static int take(struct scorer *s, const struct scorer_text *t,
 
 /* ---- passes -------------------------------------------------------------- */
 
-/* Add rows of a text to the pass, as many as it needs and there is room for;
- * returns their number. */
+/* Add the uncomputed rows of a text to the pass, as far as there is room.
+ * Returns the number of added rows. */
 static uint32_t add_rows(struct scorer *s, const struct held *h, uint32_t at)
 {
 	uint32_t n = h->end - h->n, room = s->max_rows - at;
@@ -346,8 +356,8 @@ static uint32_t add_rows(struct scorer *s, const struct held *h, uint32_t at)
 	return n;
 }
 
-/* Have the reader write the notes of a text's n rows, from row `at` of the
- * pass. */
+/* Let the reader write the notes of n rows of a text, starting at row `at` of
+ * the pass. */
 static int note(struct scorer *s, struct held *h, uint32_t at, uint32_t n,
 	struct err *e)
 {
@@ -371,8 +381,8 @@ static int note(struct scorer *s, struct held *h, uint32_t at, uint32_t n,
 		s->reader.arg, s->session, s->see, seen, h->tail, e);
 }
 
-/* Free cache slots: drop a text outside the group, or the group's last. 0, or
- * 1: nothing left to drop. */
+/* Free cache slots: drop a text outside the group, or else the group's last
+ * text. Returns 0, or 1 if there is no text to drop. */
 static int make_room(struct scorer *s)
 {
 	struct held *h = oldest(s);
@@ -387,7 +397,8 @@ static int make_room(struct scorer *s)
 	return 0;
 }
 
-/* Compute the group's texts, except those that no room is left for. */
+/* Compute the group's texts. If slots run out, texts at the end of the group
+ * are dropped without being computed. */
 static int run(struct scorer *s, struct err *e)
 {
 	struct rows rows = { VISIBILITY_TREE, 0, s->row,
@@ -426,7 +437,7 @@ static int run(struct scorer *s, struct err *e)
 	return ret;
 }
 
-/* Drop texts that were begun but not completed. */
+/* End the group, and drop its texts that were not completed. */
 static void end_group(struct scorer *s)
 {
 	for (uint32_t i = 0; i < s->most; i++) {
@@ -466,7 +477,7 @@ static int check_text(
 	return 0;
 }
 
-/* Read the prompts of texts from `first` on that are not cached. */
+/* Read those prompts of the texts from `first` on that are not cached yet. */
 static int read_prompts(struct scorer *s, const struct scorer_text *t,
 	unsigned first, unsigned n, struct err *e)
 {
@@ -480,7 +491,8 @@ static int read_prompts(struct scorer *s, const struct scorer_text *t,
 		prompt.n = prompt.n_prompt;
 		like = best(s, &prompt, &have);
 		if (have == prompt.n) {
-			/* Protect it until its texts are read. */
+			/* Mark the prompt as used, so that it is not dropped
+			 * before its texts are read. */
 			like->used = ++s->now;
 			continue;
 		}
@@ -493,8 +505,9 @@ static int read_prompts(struct scorer *s, const struct scorer_text *t,
 	return ret;
 }
 
-/* Add texts to the group from `first` on, as many as fit: *end is the first
- * that does not. of[i] is the entry of text i. */
+/* Add texts to the group, starting with text `first`, as many as fit. *end is
+ * set to the first text that does not fit. of[i] receives the entry of text
+ * i. */
 static int take_texts(struct scorer *s, const struct scorer_text *t,
 	unsigned first, unsigned n, uint32_t *of, unsigned *end, struct err *e)
 {
@@ -506,7 +519,7 @@ static int take_texts(struct scorer *s, const struct scorer_text *t,
 		struct held *like = best(s, text, &have);
 
 		if (have + 1 < text->n_prompt && *end > first)
-			return 0; /* there was no room for its prompt */
+			return 0; /* there was no room for the text's prompt */
 		if (like && have == text->n) {
 			like->busy = true;
 			like->used = ++s->now;
@@ -533,7 +546,7 @@ static int deliver(struct scorer *s, const struct scorer_text *t,
 		int ret;
 
 		if (!h->open || h->unread) {
-			*end = i; /* it was dropped to make room */
+			*end = i; /* the text was dropped to make room */
 			break;
 		}
 		notes.first = note_at(s, h, (uint32_t)t[i].n_prompt - 1);
@@ -555,7 +568,8 @@ int scorer_read(struct scorer *s, const struct scorer_text *t, unsigned n,
 
 	for (unsigned i = 0; i < n && !ret; i++)
 		ret = check_text(s, &t[i], e);
-	/* One group after the other, as many texts as there is room for. */
+	/* Read the texts in groups, each of as many texts as there is room
+	 * for. */
 	for (; first < n && !ret; first = end) {
 		ret = read_prompts(s, t, first, n, e);
 		if (!ret)

@@ -1,19 +1,22 @@
 /*
- * A model that reads texts for scoring, on a session beside the target's, with
- * a cache of texts it has read. The device computes the new part of many texts
- * in shared passes, and a reader derives a note (some floats) from the state of
- * every row from the prompt's last on. Sequences and notes of texts are kept as
- * long as there is room (a prefix cache); a new text forks the one with the
- * longest common prefix.
+ * A model that reads texts (token sequences) for scoring, on a session beside
+ * the target's, with a cache of texts that were read before. The device
+ * computes the new parts of many texts in shared passes. A reader, provided by
+ * the caller, derives a note (a few floats) from the state of every row,
+ * starting at the prompt's last token. The sequences and notes of texts are
+ * cached as long as there is room (a prefix cache); a new text forks the cached
+ * text with the longest common prefix.
  *
- * For a text the scorer computes its prompt, once for all texts with that
- * prompt; the part after the longest prefix shared with a text already read;
- * and, for readers that use logits, the last row of that prefix again, as its
- * next token differs. Rows of several sequences in a pass have the bytes that
- * each has alone, so a note depends on its text alone.
+ * For a text the scorer computes its prompt, once for all texts with the same
+ * prompt, and the part after the longest prefix that it shares with a cached
+ * text. For readers that use logits it also computes the last row of that
+ * prefix again, as the next token after it differs. The rows of several
+ * sequences in a pass have the same bytes as in separate passes, so a note
+ * depends only on its text.
  *
  * If sequences or slots of the cache run out, the least recently used texts are
- * dropped; if that is not enough, texts are read one after another. One thread.
+ * dropped; if this is not enough, texts are read one after another. Not
+ * thread-safe.
  */
 #ifndef HOST_HEAD_SCORER_H
 #define HOST_HEAD_SCORER_H
@@ -31,10 +34,11 @@ struct session;
 struct session_opts;
 struct shape;
 
-#define SCORER_TEXTS 64 /* read in one pass, at most */
+#define SCORER_TEXTS 64 /* most texts read in one pass */
 
-/* A row that needs a note: its index in the last pass, its token, the next one
- * (-1: the text ends here, but may be continued later), and the note. */
+/* A row that needs a note. row: its index in the last pass. next: the token
+ * after `token`, or -1 at the end of the text, which may be continued later.
+ * note: receives the note. */
 struct scorer_row {
 	uint32_t row;
 	int32_t token, next;
@@ -42,30 +46,33 @@ struct scorer_row {
 };
 
 struct scorer_reader {
-	size_t note; /* floats of a row's note */
+	size_t note; /* number of floats in a note */
 	/*
 	 * Write the notes of n rows of the session's last pass. For a row whose
-	 * next is -1, store the logits in `tail` (session_logits) if that is
-	 * not NULL: finish is called when the text is continued.
+	 * next is -1, store its logits (session_logits) in `tail` if that is
+	 * not NULL; finish() is called when the text is continued. Returns 0 or
+	 * a negative errno.
 	 */
 	int (*read)(void *arg, struct session *, const struct scorer_row *row,
 		uint32_t n, float *tail, struct err *);
-	/* Complete a note once the next token is known. NULL: not needed, and
-	 * no tail is kept. */
+	/* Complete a note, from the logits `tail`, when the next token is
+	 * known. If NULL, notes need no completion and no tail is stored. */
 	void (*finish)(void *arg, const float *tail, int32_t next, float *note);
 	void *arg;
 };
 
 struct scorer_limits {
-	uint32_t texts; /* read at a time */
-	/* tokens of one text, if the model's context allows */
+	uint32_t texts; /* texts read at a time */
+	/* Tokens of one text; limited to the model's own context. */
 	uint32_t context;
-	enum layout layout;     /* of its weights */
-	const struct shape *as; /* shape for the cost model; NULL: its own */
+	enum layout layout; /* of the scoring model's weights */
+	/* shape for the cost model; NULL for the model's own */
+	const struct shape *as;
 };
 
-/* Open `model` on a session of its own beside another session, which was opened
- * with these options and must be closed later. */
+/* Open `model` on a new session beside the session `beside`, which was opened
+ * with these options and must be closed after the scorer. Returns 0 or a
+ * negative errno. */
 int scorer_open(struct scorer **out, const struct model *model,
 	struct session *beside, const struct session_opts *,
 	const struct scorer_limits *, const struct scorer_reader *,
@@ -74,25 +81,29 @@ void scorer_close(struct scorer *);
 /* The scorer's own session. */
 struct session *scorer_session(const struct scorer *);
 
-/* The final norm of a state, the input of the model's output matrix: hidden to
- * out, both [n_embd] float32; the sum in double. */
+/* Apply the final norm to a hidden state, which gives the input of the model's
+ * output matrix. `hidden` and `out` are float32 [n_embd]; the sum is in double
+ * precision. */
 void scorer_norm(const struct model *, const float *hidden, float *out);
 
 struct scorer_text {
 	const int32_t *token; /* [n], of which n_prompt >= 1 are the prompt */
 	size_t n, n_prompt;
-	/* For a model whose layers follow another's: the input states of rows,
-	 * [n_embd] each, of the prompt and of the tokens after it. */
+	/* Only for a model that consists of the upper layers of another model:
+	 * the input states of rows, [n_embd] each, of the prompt and of the
+	 * tokens after it. */
 	const float *prompt_state, *state;
 };
 
 /*
- * Read n texts and call `each` as soon as one is read. Notes are for tokens
- * from the prompt's last to the text's last, and valid during the call only.
- * -EFBIG if a text does not fit into the context.
+ * Read n texts, and call `each` for text i as soon as it is read. It has notes
+ * for the tokens from the prompt's last one to the text's last one, which are
+ * valid only during the call. Returns 0, -EFBIG if a text does not fit into the
+ * context, another negative errno, or the first non-zero result of `each`.
  */
 struct scorer_notes {
-	const float *first; /* of token n_prompt - 1; others follow */
+	/* note of token n_prompt - 1; those of the next tokens follow */
+	const float *first;
 	size_t stride;
 };
 int scorer_read(struct scorer *, const struct scorer_text *, unsigned n,

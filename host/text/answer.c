@@ -11,16 +11,16 @@
 #include <string.h>
 
 /*
- * Thousands are grouped by commas or not at all; a point must be followed by
- * digits, or it ends a sentence; a minus is a sign if no number, word or
- * bracket ends before it.
+ * A regular expression for a number. Thousands are grouped by commas or not at
+ * all. A point must be followed by digits; otherwise it ends a sentence. A
+ * minus is a sign if no number, word or bracket ends before it.
  */
 #define NUMBER                                    \
 	"(?:(?<![\\w).])-)?"                      \
 	"(?:(?:\\d{1,3}(?:,\\d{3})+(?!\\d)|\\d+)" \
 	"(?:\\.\\d+)?|(?<!\\d)\\.\\d+)(?:/\\d+)?"
 
-/* Limit of backtracking: a fraction of a second. */
+/* Limit of backtracking steps: a fraction of a second. */
 #define MATCH_STEPS 1000000
 
 struct part {
@@ -32,7 +32,7 @@ struct answer_form {
 	/* appends a found part in canonical form */
 	void (*put)(struct part, struct strbuf *);
 	bool boxed;
-	pcre2_code *code; /* the pattern to find; NULL: the whole text */
+	pcre2_code *code; /* the pattern to find; NULL for the whole text */
 };
 
 /* ---- canonical ----------------------------------------------------------- */
@@ -57,7 +57,7 @@ static void put_folded(struct part p, struct strbuf *out)
 	}
 }
 
-/* Append digits without leading zeros: at least one. */
+/* Append digits without leading zeros, but at least one digit. */
 static void put_whole(struct part p, struct strbuf *out)
 {
 	size_t begin = out->len;
@@ -94,7 +94,7 @@ static void put_number(struct part p, struct strbuf *out)
 	whole = until(&upper, '.');
 	put_whole(whole, &n);
 
-	/* The digits after the point, without trailing zeros. */
+	/* Append the digits after the point, without trailing zeros. */
 	while (upper.len && upper.at[upper.len - 1] == '0')
 		upper.len--;
 	if (upper.len)
@@ -114,7 +114,7 @@ static void put_number(struct part p, struct strbuf *out)
 
 /* ---- finding ------------------------------------------------------------- */
 
-/* A match that takes too many steps counts as none. */
+/* Find the last match. A match that takes too many steps counts as no match. */
 static bool last_match(
 	const struct answer_form *f, struct part text, struct part *out)
 {
@@ -137,7 +137,7 @@ static bool last_match(
 		*out = (struct part){ text.at + at[group],
 			at[group + 1] - at[group] };
 		from = at[1] > at[0] ? at[1] : at[1] + 1;
-		/* Skip to the beginning of a character. */
+		/* Skip to the start of the next character. */
 		while (from < text.len &&
 			((unsigned char)text.at[from] & 0xc0) == 0x80)
 			from++;
@@ -147,7 +147,8 @@ static bool last_match(
 	return found;
 }
 
-/* *out ends at the brace that closes the one before p; false: there is none. */
+/* Set *out to the text before the brace that closes the brace before p. Returns
+ * false if there is none. */
 static bool close_brace(struct part p, struct part *out)
 {
 	size_t depth = 1, i = 0;

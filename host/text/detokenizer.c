@@ -10,8 +10,8 @@
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
 /*
- * Add one byte of text. Held bytes that cannot be completed are replaced, up to
- * the offending byte, which begins anew.
+ * Add one byte of text. If the incomplete character cannot be completed by this
+ * byte, its bytes become U+FFFD, and the byte starts a new character.
  */
 static void put_byte(
 	struct detokenizer *d, unsigned char byte, struct strbuf *out)
@@ -45,7 +45,8 @@ static void put(
 		put_byte(d, (unsigned char)p[i], out);
 }
 
-/* The one space that tokenizing added at the front is removed. */
+/* Append a SentencePiece token. The single space that tokenizing added at the
+ * front of the text is removed. */
 static void put_spm(
 	struct detokenizer *d, struct gguf_str s, int byte, struct strbuf *out)
 {
@@ -87,7 +88,7 @@ int detokenize(struct detokenizer *d, int32_t id, struct strbuf *out)
 		if (d->special)
 			put(d, s.data, s.len, out);
 	} else if (t->bpe) {
-		/* A character outside the alphabet is written unchanged. */
+		/* A character outside the byte alphabet is output unchanged. */
 		while (s.len) {
 			const unsigned char *p = (const unsigned char *)s.data;
 			int n = utf8_length(p, s.len);

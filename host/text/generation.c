@@ -20,16 +20,17 @@ struct generation {
 	struct detokenizer detok;
 	struct strbuf held; /* text that may be the start of a stop string */
 	float *logits;
-	const float *drawn_from; /* set while a sampled token is appended */
-	struct json_front place; /* in opts.form */
+	/* row of logits; set while a sampled token is appended */
+	const float *drawn_from;
+	struct json_front place; /* place in opts.form */
 	enum gen_stop stop;
 	uint64_t first_ns;
 	uint64_t steps;  /* number of steps reported */
-	uint64_t stream; /* of random numbers */
+	uint64_t stream; /* stream of random numbers */
 };
 
-/* Stop conditions that hold before the first token: no room, or none
- * requested. */
+/* Check the limits. They may be reached before the first token: there may be no
+ * room in the context, or no tokens requested. */
 static void check_limits(struct generation *g)
 {
 	if (gen_generated(g) >= g->opts.n_predict)
@@ -54,9 +55,9 @@ int generation_open(struct generation **out, const struct generation_opts *o,
 	if (!g->logits)
 		ret = err_set(e, ENOMEM, "no memory for %u logits", o->n_vocab);
 	/*
-	 * The prompt also goes through the detokenizer, without output: it
-	 * determines whether a leading space is due, and a character may begin
-	 * at the prompt's end.
+	 * The prompt also goes through the detokenizer, without output. This
+	 * determines whether the first output token has a leading space, and
+	 * handles a character that begins at the end of the prompt.
 	 */
 	for (size_t i = 0; i < n_prompt && !ret; i++) {
 		ret = token_list_add(&g->tokens, prompt[i]);
@@ -210,7 +211,8 @@ const char *gen_stop_name(enum gen_stop stop)
 	return (size_t)stop < ARRAY_LEN(name) ? name[stop] : "unknown";
 }
 
-/* The first stop string in the held text: true, and its place. */
+/* Find the first stop string in the withheld text. Returns true and its offset
+ * in *at if there is one. */
 static bool find_stop(const struct generation *g, size_t *at)
 {
 	bool found = false;
@@ -230,7 +232,8 @@ static bool find_stop(const struct generation *g, size_t *at)
 	return found;
 }
 
-/* Bytes at the end of the held text that may begin a stop string. */
+/* Number of bytes at the end of the withheld text that may begin a stop
+ * string. */
 static size_t undecided(const struct generation *g)
 {
 	size_t most = 0;
@@ -247,7 +250,7 @@ static size_t undecided(const struct generation *g)
 	return most;
 }
 
-/* Deliver the first `len` bytes held, keep the rest. */
+/* Deliver the first `len` bytes of the withheld text; keep the rest. */
 static void deliver(struct generation *g, int32_t id, size_t len)
 {
 	size_t rest = g->held.len - len;
@@ -291,7 +294,7 @@ void gen_append(struct generation *g, int32_t id)
 	if (form && g->stop != GEN_STOP_EOS &&
 		!json_form_take(form, &g->place, id))
 		g->stop = GEN_STOP_ERROR;
-	/* A token that ends the text has no text of its own. */
+	/* A token that ends the generation has no text. */
 	if (g->opts.tokenizer && g->stop != GEN_STOP_EOS)
 		detokenize(&g->detok, id, &g->held);
 	if (g->held.failed)
@@ -369,7 +372,7 @@ void gen_step(struct generation *g, const struct gen_step *step)
 		g->stop = GEN_STOP_ERROR;
 }
 
-/* Uses a copy of the text's detokenizer. */
+/* Uses a copy of the detokenizer, so that the generation does not change. */
 int gen_step_text(const struct generation *g, const struct gen_step *s,
 	struct strbuf *text, size_t *at)
 {

@@ -1,8 +1,8 @@
 /*
- * A generation: the tokens of one text, from the prompt's first to the last one
- * generated, with the data needed to sample the next, to deliver text as it is
- * generated, and to decide when to stop (end-of-text token, stop string, number
- * of tokens, context). Methods append to it.
+ * A generation: the token sequence of one request, prompt and output, with the
+ * state needed to sample the next token, to deliver text as it is generated,
+ * and to decide when to stop (end-of-text token, stop string, number of tokens,
+ * context). Decoding methods append to it.
  */
 #ifndef HOST_TEXT_GENERATION_H
 #define HOST_TEXT_GENERATION_H
@@ -23,27 +23,29 @@ enum gen_stop {
 	GEN_RUNNING,
 	GEN_STOP_EOS,
 	GEN_STOP_STRING,
-	GEN_STOP_LENGTH,  /* -n reached */
+	GEN_STOP_LENGTH,  /* n_predict tokens were generated (-n) */
 	GEN_STOP_CONTEXT, /* the context is full */
-	GEN_STOP_ERROR,   /* the sink failed: for example a closed pipe */
+	/* the sink failed, for example because of a closed pipe */
+	GEN_STOP_ERROR,
 };
 
-/* State of a position after a denoising step. */
+/* State of a position after a denoising step of a diffusion model. */
 enum gen_mark {
-	GEN_MASK,
+	GEN_MASK,    /* no token yet */
 	GEN_VISIBLE, /* a token that may still be revised */
-	GEN_STABLE,  /* one that stays */
+	GEN_STABLE,  /* a token that will not be revised */
 	GEN_DRAFT,   /* a guess for a block that has not begun */
 };
 
-/* The positions after the text, following a pass that filled masks. */
+/* The positions after the end of the sequence, following a pass of a method
+ * that fills masks (diffusion). */
 struct gen_step {
-	uint64_t pass; /* 1, 2 ...; counted by the generation */
-	/* position of the first one, which is the text's length with the
-	 * prompt */
+	uint64_t pass; /* 1, 2 ...; set by gen_step */
+	/* Index of the first position in the sequence, which is the current
+	 * length of the sequence, prompt included. */
 	size_t first;
 	uint32_t n;
-	const int32_t *token; /* [n]; arbitrary for masks */
+	const int32_t *token; /* [n]; the value is undefined for masks */
 	const uint8_t *mark;  /* [n] enum gen_mark */
 };
 
@@ -52,33 +54,37 @@ struct gen_token {
 	int32_t id;
 	const char *text;
 	size_t len;
-	/* that it was sampled from; NULL: it was appended */
+	/* logits that the token was sampled from; NULL if the method chose the
+	 * token */
 	const float *logits;
 };
 
 struct generation_opts {
-	const struct tokenizer *tokenizer; /* NULL: no text, ids only */
+	/* NULL to deliver ids only, without text */
+	const struct tokenizer *tokenizer;
 	struct sampler *sampler;
 	uint32_t n_vocab;
-	uint32_t n_predict; /* most tokens */
+	uint32_t n_predict; /* most tokens to generate */
 	uint32_t context;
 	bool ignore_eos;
-	bool special;            /* text of control tokens as well */
-	struct json_form *form;  /* required form of the text; NULL: any */
-	const char *const *stop; /* stop strings; the text ends before them */
+	bool special; /* deliver the text of control tokens too */
+	/* required form of the output; NULL if there is none */
+	struct json_form *form;
+	const char *const *stop; /* stop strings; the output ends before them */
 	unsigned n_stop;
 	/*
-	 * Receives text as it is completed, and every id; id -1 delivers only
-	 * text held back until the end. Non-zero ends the generation.
+	 * Receives every id, with the text that it completes. The id -1
+	 * delivers only the text that was withheld until the end. A non-zero
+	 * result ends the generation.
 	 */
 	int (*sink)(void *arg, int32_t id, const char *text, size_t len);
 	void *arg;
-	/* Receives the result of each denoising step; non-zero ends the
-	 * generation. NULL: methods need not report steps. */
+	/* Receives the result of each denoising step. A non-zero result ends
+	 * the generation. NULL means that methods need not report steps. */
 	int (*step)(void *arg, const struct gen_step *);
 	void *step_arg;
-	/* Receives the same as the sink, after it, and more. NULL: not
-	 * needed. */
+	/* Receives the same as the sink, and additionally the logits; called
+	 * after the sink. NULL if not needed. */
 	int (*token)(void *arg, const struct gen_token *);
 	void *token_arg;
 };
@@ -87,82 +93,86 @@ int generation_open(struct generation **out, const struct generation_opts *,
 	const int32_t *prompt, size_t n_prompt, struct err *);
 void generation_close(struct generation *);
 
-/* A generation that samples the same tokens from the same logits, without
- * delivery. */
+/* Open a generation that samples the same tokens from the same logits, without
+ * delivering text. */
 int generation_open_like(
 	struct generation **out, const struct generation *, struct err *);
 
 /*
- * A copy with the same tokens so far, which continues at the same place with
- * the random numbers of `stream`; held text is copied too. It delivers to
- * `sink`, uses the same sampler, which must outlive it, and has no row of
- * logits (gen_logits is NULL).
+ * Copy a generation with all its tokens and its withheld text. The copy
+ * continues from the same position with the random numbers of `stream` and
+ * delivers to `sink`. It uses the same sampler, which must outlive it, and has
+ * no row of logits (gen_logits returns NULL). Returns 0 or -ENOMEM.
  */
 int generation_fork(struct generation **out, const struct generation *,
 	uint64_t stream,
 	int (*sink)(void *arg, int32_t id, const char *text, size_t len),
 	void *arg, struct err *);
 
-/* All tokens, prompt first. */
+/* All tokens, the prompt first. */
 const int32_t *gen_tokens(const struct generation *, size_t *n);
 size_t gen_prompt_length(const struct generation *);
 
 /*
- * Sample the token for the next position from its logits [n_vocab], append and
- * deliver it. Returns it; then check gen_done.
+ * Sample the token for the next position from its logits [n_vocab], append it
+ * and deliver it. Returns the token; call gen_done afterwards.
  */
 int32_t gen_next(struct generation *, const float *logits);
 
 /*
- * Append and deliver a token that the method chose itself: the same rules end
- * the text, and a token that the form does not allow is an error. No effect
- * once the text has ended.
+ * Append and deliver a token that the decoding method chose itself. The same
+ * stopping rules apply, and a token that the required form does not allow ends
+ * the generation with GEN_STOP_ERROR. There is no effect after the end.
  */
 void gen_append(struct generation *, int32_t id);
-/* End the text, as by a full context, if it has not ended. */
+/* End the generation as if the context were full, if it has not ended yet. */
 void gen_no_room(struct generation *);
 bool gen_done(const struct generation *);
 
 /*
- * Report a pass of a method that fills masks: the states of all positions not
- * appended yet, from the end of the text on. May end the text, as an append
- * may; no effect after the end. Methods for which a report costs extra call
- * gen_is_watched first.
+ * Report a pass of a method that fills masks: the states of all positions after
+ * the end of the sequence. This may end the generation, like gen_append, and
+ * has no effect after the end. A method for which a report costs extra work
+ * should call gen_is_watched first.
  */
 void gen_step(struct generation *, const struct gen_step *);
 bool gen_is_watched(const struct generation *);
 
 /*
- * The text of a step, appended to *text: first text not delivered yet (a stop
- * string may begin there), then that of token i from at[i] to at[i + 1]; at[n +
- * 1] belongs to the caller. Masks have none. Bytes appear with the token that
- * completes their character, and as U+FFFD if a mask or the end cuts it. 0,
- * -ENOMEM, or -EINVAL for an invalid token.
+ * Append the text of a step to *text: first the text that was not delivered yet
+ * (a stop string may begin there), then the text of token i from at[i] to at[i
+ * + 1]. `at` has n + 2 elements, of which this function does not set the last
+ * one. Masks have no text. The bytes of a character appear with the token that
+ * completes it. A character that is cut off by a mask or by the end appears as
+ * U+FFFD. Returns 0, -ENOMEM, or -EINVAL for an invalid token.
  */
 int gen_step_text(const struct generation *, const struct gen_step *,
 	struct strbuf *text, size_t *at);
-/* Whether the token would end the text. */
+/* Whether the token would end the generation. */
 bool gen_ends(const struct generation *, int32_t id);
 
 /* The sampling options, for methods that sample themselves. */
 const struct sampler_opts *gen_sampling(const struct generation *);
 
 /*
- * A row of n_vocab floats for the method's use, owned by the generation.
+ * A row of n_vocab floats for the decoding method's use, owned by the
+ * generation.
  */
 float *gen_logits(struct generation *);
 
-/* Deliver text still held back (part of a character or of a stop string). */
+/* Deliver the text that is still withheld because it may be part of a character
+ * or of a stop string. */
 void gen_flush(struct generation *);
 
 enum gen_stop gen_stop_reason(const struct generation *);
-const char *gen_stop_name(enum gen_stop); /* "eos", "stop", "length" ... */
+const char *gen_stop_name(enum gen_stop); /* such as "eos", "stop", "length" */
 size_t gen_generated(const struct generation *);
 
-/* Most tokens that may still be appended, by length and context. */
+/* Most tokens that may still be appended, limited by n_predict and the
+ * context. */
 size_t gen_left(const struct generation *);
 
-/* When the first token was delivered (clock_ns), 0 before. */
+/* Time at which the first token was delivered (clock_ns), or 0 before that. */
 uint64_t gen_first_ns(const struct generation *);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * File format of a history, little endian: the head, then consecutive records,
- * each a multiple of 8 bytes. Reserved and padding bytes are 0. Private to
- * history*.c.
+ * each a multiple of 8 bytes long. Reserved and padding bytes are 0. Only
+ * history*.c use this file.
  */
 #ifndef HOST_TEXT_HISTORY_FORMAT_H
 #define HOST_TEXT_HISTORY_FORMAT_H
@@ -21,26 +21,27 @@ struct history_head {
 	uint32_t version;
 	uint32_t n_vocab;
 	uint64_t vocabulary; /* vocabulary_hash */
-	/* all records have, and will have, at least this number */
+	/* no present or future record of the file has a smaller number */
 	uint64_t first;
 	uint64_t reserved[3];
-	uint64_t checksum; /* XXH64 of all bytes before it */
+	uint64_t checksum; /* XXH64 of all bytes of the head before it */
 };
 _Static_assert(sizeof(struct history_head) == 64, "format");
 _Static_assert(offsetof(struct history_head, vocabulary) == 16, "format");
 _Static_assert(offsetof(struct history_head, checksum) == 56, "format");
 
 /*
- * Beginning of a record. Both halves have the highest bit set, which no token
- * id has, so at a multiple of 8 bytes the mark cannot occur among ids: after
- * damage, reading continues at the next record and not within one.
+ * Start of a record. Both 32-bit halves of the mark have the highest bit set,
+ * which no token id has. So at a multiple of 8 bytes the mark cannot occur
+ * among ids, and after damage, reading resumes at the start of the next record
+ * and not within a record.
  */
 #define HISTORY_MARK 0xf8d7c6b5e4a39281ull
 
 struct history_entry {
 	uint64_t mark;
-	uint64_t checksum; /* XXH64 of the record's bytes after it */
-	uint64_t number;   /* rises from record to record, below 2^63 */
+	uint64_t checksum; /* XXH64 of the record's bytes after this member */
+	uint64_t number;   /* increases from record to record, below 2^63 */
 	int64_t time;      /* seconds since 1970 */
 	uint32_t n_prompt, n_answer;
 	/* int32_t id[n_prompt + n_answer], then 0 to a multiple of 8 bytes */

@@ -1,7 +1,8 @@
 /*
  * Private state of a history, for history*.c and the test that feeds arbitrary
- * bytes to the reader. history.c opens and follows the file and returns
- * records, history_scan.c finds them, history_write.c changes the file.
+ * bytes to the reader. history.c opens the file, follows its changes and
+ * returns records; history_scan.c finds the records in the file;
+ * history_write.c changes the file.
  */
 #ifndef HOST_TEXT_HISTORY_IMPL_H
 #define HOST_TEXT_HISTORY_IMPL_H
@@ -18,20 +19,22 @@
 struct history {
 	char *path;
 	struct history_opts opts;
-	int fd; /* -1: no file */
+	int fd; /* -1 if there is no file */
 	dev_t dev;
 	ino_t ino;
-	uint64_t size;            /* of the file, when last checked */
-	uint64_t end;             /* of the last record; 0: no head yet */
-	uint64_t damaged;         /* bytes between records */
+	uint64_t size; /* of the file, when last checked */
+	/* offset of the end of the last record; 0 if there is no head yet */
+	uint64_t end;
+	uint64_t damaged;         /* number of bytes between records */
 	struct history_head head; /* valid if end is not 0 */
-	uint64_t *at;             /* [n], owned: offsets of records */
+	uint64_t *at;             /* [n] offsets of the records; owned */
 	size_t n, cap;
-	/* the last record's number, or one less than the first possible */
+	/* the last record's number, or head.first - 1 if there are no
+	 * records */
 	uint64_t last;
-	const unsigned char *map; /* [end] of the file */
+	const unsigned char *map; /* the first `mapped` bytes of the file */
 	uint64_t mapped;
-	/* While scanning: bytes of the file, [window_n] from window_at. */
+	/* During a scan: window_n bytes of the file from offset window_at. */
 	unsigned char *window;
 	uint64_t window_at;
 	size_t window_n;
@@ -40,14 +43,14 @@ struct history {
 
 /* ---- history_scan.c ------------------------------------------------------ */
 
-/* Read the head of the open file, of h->size bytes, and complete records after
- * h->end. Takes no lock. */
+/* Read the head of the open file, which has h->size bytes, and the complete
+ * records after h->end. Takes no lock. Returns 0 or a negative errno. */
 int history_scan(struct history *, struct err *);
 
-/* Make room for `more` records in `at`. */
+/* Make room for `more` records in h->at. Returns 0 or -ENOMEM. */
 int history_reserve(struct history *, size_t more, struct err *);
 
-/* Bytes of a record with n tokens. */
+/* Size in bytes of a record with n tokens. */
 static inline uint64_t history_record_bytes(uint64_t n)
 {
 	return (sizeof(struct history_entry) + 4 * n + 7) & ~(uint64_t)7;
@@ -55,14 +58,15 @@ static inline uint64_t history_record_bytes(uint64_t n)
 
 /* ---- history.c ----------------------------------------------------------- */
 
-/* Open the file at the path, unless it is the open one; with `create`, create
- * it. Without a file fd is -1, which is no error. */
+/* Open the file at the path, unless it is already open. With `create`, create
+ * it if it does not exist. If there is no file, fd is -1, and this is not an
+ * error. Returns 0 or a negative errno. */
 int history_attach(struct history *, bool create, struct err *);
 
-/* Whether the path still names the open file. */
+/* Whether the path still refers to the open file. */
 bool history_is_current(const struct history *);
 
-/* Load the current state of the open file. */
+/* Load the current state of the open file. Returns 0 or a negative errno. */
 int history_load(struct history *, struct err *);
 
 #endif

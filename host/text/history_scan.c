@@ -10,12 +10,13 @@
 #include <xxhash.h>
 
 /*
- * The file is read here and not through the map: a writer may be truncating an
- * incomplete tail, and reading a map beyond the end of its file raises SIGBUS.
- * Complete records are never truncated.
+ * The scan reads the file and does not use the map: a writer may be truncating
+ * an incomplete record at the end, and an access beyond the end of a mapped
+ * file raises SIGBUS. Complete records are never truncated.
  */
 
-/* Fill the window from `at` on, as far as the file reaches. */
+/* Fill the window with the bytes from offset `at`, up to the end of the
+ * file. */
 static int read_window(struct history *h, uint64_t at, struct err *e)
 {
 	size_t n = 0;
@@ -38,8 +39,8 @@ static int read_window(struct history *h, uint64_t at, struct err *e)
 	return 0;
 }
 
-/* *out: the bytes [at, at + len) of the file, len <= HISTORY_WINDOW; NULL if
- * the file ends before. */
+/* Set *out to the bytes [at, at + len) of the file, len <= HISTORY_WINDOW, or
+ * to NULL if the file ends before. */
 static int find_bytes(struct history *h, uint64_t at, size_t len,
 	const unsigned char **out, struct err *e)
 {
@@ -53,8 +54,8 @@ static int find_bytes(struct history *h, uint64_t at, size_t len,
 	return ret;
 }
 
-/* Bytes of the record if its fields are possible and it ends before `size`,
- * else 0. */
+/* Returns the size of the record if its fields are plausible and it ends before
+ * `size`; otherwise 0. */
 static uint64_t plausible(const struct history *h,
 	const struct history_entry *r, uint64_t at, uint64_t size)
 {
@@ -62,7 +63,7 @@ static uint64_t plausible(const struct history *h,
 
 	if (r->mark != HISTORY_MARK || !n || n > HISTORY_TOKENS_MAX)
 		return 0;
-	/* Numbers are unique, so that "new since" is well defined. */
+	/* Numbers must increase, because history_after searches for them. */
 	if (r->number <= h->last || r->number > INT64_MAX)
 		return 0;
 	bytes = history_record_bytes(n);
@@ -81,7 +82,8 @@ static bool ids_fit(const unsigned char *bytes, size_t n, uint32_t n_vocab)
 	return true;
 }
 
-/* Whether the record's ids are in the vocabulary, and its checksum is right. */
+/* Set *right to whether the record's ids are in the vocabulary and its checksum
+ * is right. Returns 0 or a negative errno. */
 static int check_ids(struct history *h, const struct history_entry *r,
 	uint64_t at, bool *right, struct err *e)
 {
@@ -110,7 +112,8 @@ static int check_ids(struct history *h, const struct history_entry *r,
 	return 0;
 }
 
-/* *bytes of the complete record at `at`, 0 if there is none. */
+/* Set *bytes to the size of the complete record at offset `at`, or to 0 if
+ * there is none. Returns 0 or a negative errno. */
 static int check_record(struct history *h, uint64_t at, struct history_entry *r,
 	uint64_t *bytes, struct err *e)
 {
@@ -150,10 +153,11 @@ int history_reserve(struct history *h, size_t more, struct err *e)
 }
 
 /*
- * Load the record at `at`, *taken bytes, if there is one. If bytes before it
- * were skipped, they are damaged, or were still being written when they were
- * read: a record there is complete by now, as writers load_record turns, and is
- * loaded first.
+ * Load the record at `at`, if there is one, and set *taken to its size, or to
+ * 0. If bytes before it were skipped, they are either damaged or were still
+ * being written when they were read. In the latter case they are a complete
+ * record by now, because writers append one after another; this record is then
+ * loaded instead.
  */
 static int load_record(
 	struct history *h, uint64_t at, uint64_t *taken, struct err *e)
@@ -180,8 +184,8 @@ static int load_record(
 	return 0;
 }
 
-/* Whether the head was interrupted when the file was created: it is incomplete,
- * or only zeros. Such a file has no records. */
+/* Whether writing the head was interrupted when the file was created: the head
+ * is incomplete, or consists of zeros. Such a file has no records. */
 static bool is_head_incomplete(const struct history *h, const unsigned char *p)
 {
 	size_t n = h->size < 8 ? h->size : 8;
@@ -238,8 +242,9 @@ static int scan_head(struct history *h, struct err *e)
 	return 0;
 }
 
-/* The next place for a record from `at` on, which is not in a hole of the file:
- * a sparse file can be larger than its disk. */
+/* Returns the next possible offset of a record, at or after `at`, that is not
+ * in a hole of the file. A sparse file can be larger than its disk, so holes
+ * must be skipped without reading them. */
 static uint64_t after_hole(const struct history *h, uint64_t at)
 {
 	off_t data;

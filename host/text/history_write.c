@@ -14,8 +14,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-/* A writer holds the lock for as long as rewriting and syncing a file of usual
- * size takes; one that holds it longer is stopped or hangs. */
+/* A writer holds the lock only for the time of rewriting and syncing a file of
+ * usual size. One that holds it longer than this is stopped or hangs. */
 #define LOCK_WAIT_NS 10000000000ull
 #define LOCK_NAP_NS  100000
 
@@ -29,8 +29,9 @@ static void unlock(const struct history *h)
 
 /*
  * Lock the file at the path and load its contents. Between opening and locking,
- * another writer may have replaced the file, and a lock on the old one would
- * protect nothing; so check afterwards, and repeat.
+ * another writer may have replaced the file, and a lock on the old file would
+ * protect nothing. Therefore check after locking that the path still refers to
+ * the locked file, and retry if not.
  */
 static int lock(struct history *h, bool create, struct err *e)
 {
@@ -56,7 +57,8 @@ static int lock(struct history *h, bool create, struct err *e)
 					"'%s' for more than 10 seconds; find "
 					"it with: lslocks",
 					h->path);
-			/* A replaced file's lock need not be waited for. */
+			/* Do not wait for the lock of a file that was
+			 * replaced. */
 			else if (!history_is_current(h))
 				break;
 			else
@@ -84,7 +86,7 @@ static struct history_head make_head(const struct history *h, uint64_t first)
 	return k;
 }
 
-/* Records in file format. */
+/* Records in the file format. */
 struct bytes {
 	unsigned char *data; /* owned */
 	size_t len;
@@ -160,8 +162,8 @@ static int check_records(const struct history *h,
 	return 0;
 }
 
-/* Truncate an incomplete tail; complete records stay, as others may have read
- * them. */
+/* Truncate an incomplete record at the end. Complete records stay, because
+ * other processes may have read them. */
 static void cut_tail(struct history *h)
 {
 	if (!history_load(h, NULL) && h->size > h->end &&
@@ -190,7 +192,8 @@ static uint64_t bytes_at(const struct history *h, size_t i)
 	return history_record_bytes(history_at(h, i).n);
 }
 
-/* Choose keep[n] of the records; returns the number not kept. */
+/* Set keep[n] to the records within the bounds. Returns the number of the other
+ * records. */
 static uint64_t choose(
 	const struct history *h, const struct history_bound *b, bool *keep)
 {
@@ -213,7 +216,7 @@ static uint64_t choose(
 	return dropped;
 }
 
-/* Adjacent records are written together. */
+/* Adjacent kept records are written together. */
 static int write_kept(const struct history *h, const bool *keep, int fd)
 {
 	int ret = 0;
@@ -225,14 +228,16 @@ static int write_kept(const struct history *h, const bool *keep, int fd)
 			to += bytes_at(h, i);
 		if (to > from) {
 			ret = fd_write_all(fd, h->map + from, to - from);
-			i--; /* the one that ended the run may begin another */
+			/* the record that ended the run may begin another
+			 * run */
+			i--;
 		}
 	}
 	return ret;
 }
 
 /* Write a new file with the kept records and `more`, and rename it over the
- * locked one; the lock is gone then. */
+ * locked file. This releases the lock. */
 static int rewrite(struct history *h, const bool *keep,
 	const struct bytes *more, struct err *e)
 {
@@ -248,7 +253,8 @@ static int rewrite(struct history *h, const bool *keep,
 		first++;
 	k = make_head(
 		h, first < h->n ? history_at(h, first).number : h->last + 1);
-	/* Root pruning a user's file keeps its owner. */
+	/* If root prunes a user's file, the new file keeps the user as its
+	 * owner. */
 	if (!fstat(h->fd, &st) && st.st_uid != geteuid() &&
 		fchown(f.fd, st.st_uid, st.st_gid))
 		ret = -errno;
@@ -313,10 +319,12 @@ int history_append(struct history *h, const struct history_record *r, size_t n,
 	ret = check_records(h, r, n, &b.len, e);
 	if (!ret)
 		ret = put_records(&b, h, r, n, e);
-	/* Reserve first, so that records once written can be loaded. */
+	/* Reserve memory first, so that records can always be loaded once they
+	 * are written. */
 	if (!ret)
 		ret = history_reserve(h, n, e);
-	/* Keep an eighth free, or every append would rewrite the file. */
+	/* When shortening, leave an eighth of the size free; otherwise every
+	 * append would rewrite the file. */
 	bound.bytes = room > b.len ? room - b.len : 0;
 	if (!ret)
 		ret = b.len > h->opts.max_bytes - h->end ||

@@ -17,13 +17,14 @@ struct list {
 };
 
 /*
- * Tokens that may follow within a cell's value, independently of the values
- * around it: tokens that keep the text valid, and the trie nodes at which the
- * value has ended, after which the surrounding values matter.
+ * Tokens that may follow within a cell's value, independently of the enclosing
+ * values. ids: tokens that keep the text valid. ends: trie nodes at which the
+ * value has ended; the rest of a token below such a node depends on the
+ * enclosing values.
  */
 struct within {
 	struct list ids, ends;
-	uint64_t *set; /* bits, in place of ids if there are many */
+	uint64_t *set; /* bits, used instead of ids if there are many */
 	bool known;
 };
 
@@ -31,14 +32,16 @@ struct json_form {
 	struct json_nodes *nodes;
 	const struct token_trie *trie;
 	struct json_machine machine;
-	/* [n_within] by number of an isolated cell (json_alone) */
+	/* [n_within] by number of the isolated cell (json_alone) */
 	struct within *within;
 	uint32_t n_within;
 	struct list
-		/* tokens that continue after the end of the value at ... */
+		/* tokens with which the value at after_cell ends and the text
+		 * continues */
 		after;
-	uint32_t after_cell;      /* JSON_FLOOR: of none yet */
-	struct json_front *front; /* [TOKEN_BYTES + 1] by depth */
+	uint32_t after_cell; /* JSON_FLOOR before the first use */
+	/* [TOKEN_BYTES + 1] front at each depth of the trie */
+	struct json_front *front;
 	float *row;
 	uint32_t n_row;
 	bool failed;
@@ -61,10 +64,10 @@ static void add(struct json_form *f, struct list *l, uint32_t value)
 }
 
 /*
- * Walk the trie nodes from `from` to `to`, below a node whose depth's `front`
- * is set. Collects the tokens that keep the text valid in ids, and in `ends`
- * the nodes at which an isolated value has ended, after which any surrounding
- * value can continue.
+ * Walk the trie nodes from `from` to `to`. The front at the depth of their
+ * parent must be set. Collects in `ids` the tokens that keep the text valid,
+ * and in `ends` the nodes at which an isolated value has ended, after which the
+ * enclosing value continues.
  */
 static void walk(struct json_form *f, uint32_t from, uint32_t to,
 	struct list *ids, struct list *ends)
@@ -106,8 +109,8 @@ static const struct within *learn_within(struct json_form *f, uint32_t cell)
 	f->front[0] = (struct json_front){ .cell = { alone }, .n = 1 };
 	walk(f, 0, f->trie->n_nodes, &ids, &ends);
 	*w = (struct within){ .ids = ids, .ends = ends, .known = true };
-	/* Within a string nearly every token is allowed: a bit set lets whole
-	 * words of them be copied. */
+	/* Within a string nearly every token is allowed. A bit set makes it
+	 * possible to copy the logits of 64 tokens at once. */
 	if (ids.n < f->trie->n_vocab / 32)
 		return w;
 	w->set = calloc(f->trie->n_vocab / 64 + 1, sizeof(*w->set));
@@ -230,7 +233,7 @@ int json_form_open(struct json_form **out, const char *schema,
 	struct json_form *f;
 	int ret;
 
-	/* With a token for each byte every text can be continued. */
+	/* If each of these bytes is a token, every text can be continued. */
 	for (unsigned i = ' '; i < 0xc0; i++)
 		if (i != 0x7f && !trie->alone[i])
 			return err_set(e, EINVAL,

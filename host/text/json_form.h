@@ -1,9 +1,10 @@
 /*
- * The required form of a text: JSON that fits a JSON Schema
- * (docs/structured.md). For a place in such a text it computes which tokens may
+ * The required form of an output: JSON that fits a JSON Schema
+ * (docs/structured.md). For a place in the output (json_front: the automaton's
+ * state after the bytes generated up to there) a form computes which tokens may
  * follow, so that sampling can be restricted to them, and caches the result.
- * End-of-text tokens are allowed where the text is complete. A place is valid
- * for its form only and may be copied. One thread.
+ * End-of-text tokens are allowed where the output is complete. A place is valid
+ * only for its form, and may be copied. Not thread-safe.
  */
 #ifndef HOST_TEXT_JSON_FORM_H
 #define HOST_TEXT_JSON_FORM_H
@@ -18,25 +19,25 @@ struct json_form;
 struct token_trie;
 
 /*
- * The trie is borrowed. -EINVAL for a schema outside the supported subset, or a
- * vocabulary that cannot write every JSON text; -ENOMEM.
+ * The trie is borrowed. Returns 0, -ENOMEM, or -EINVAL for a schema outside the
+ * supported subset or a vocabulary that cannot express every JSON text.
  */
 int json_form_open(struct json_form **out, const char *schema,
 	const struct token_trie *, struct err *);
 void json_form_close(struct json_form *);
 
-/* The place at the beginning of a text. */
+/* Set *place to the start of an output. */
 void json_form_begin(struct json_form *, struct json_front *place);
 
 /*
- * The logits [n] with -infinity for each token that may not follow; owned by
- * the form, valid until the next call. NULL: no memory.
+ * Returns a copy of the logits [n] with -infinity for each token that may not
+ * follow; owned by the form, valid until the next call. NULL if memory ran out.
  */
 const float *json_form_mask(struct json_form *, const struct json_front *place,
 	const float *logits, uint32_t n);
 
-/* Advance by a token that does not end the text. False: it may not follow, or
- * no memory; the place is then invalid. */
+/* Advance by a token that is not an end-of-text token. Returns false if the
+ * token may not follow, or if memory ran out; the place is then invalid. */
 bool json_form_take(struct json_form *, struct json_front *place, int32_t id);
 
 /* Whether only an end-of-text token may follow. */

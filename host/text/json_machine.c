@@ -42,7 +42,8 @@ static int make_room(struct json_machine *m)
 	return 0;
 }
 
-/* The number of a cell; 0 with m->failed if there is no memory. */
+/* Returns the number of a cell, which is added if it is new. If memory runs
+ * out, sets m->failed and returns 0. */
 static uint32_t machine_cell_of(
 	struct json_machine *m, const struct json_frame *f, uint32_t up)
 {
@@ -219,8 +220,9 @@ void json_begin(struct json_machine *m, struct json_front *out)
 	machine_put(m, &f, JSON_FLOOR, out);
 }
 
-/* A token cannot reach a string's bounds that are further away than its length:
- * treat the count as just out of reach. */
+/* If a string's bounds are further away than the length of any token, a token
+ * cannot reach them: set the count to the nearest value from which they are out
+ * of reach. */
 static uint32_t clamp_count(const struct json_node *n, uint32_t count)
 {
 	const uint32_t far = JSON_TOKEN_BYTES + 1;

@@ -1,15 +1,16 @@
 /*
  * A pushdown automaton over bytes for the nodes of a JSON Schema
- * (json_nodes.h). A cell is a position within one value together with the cell
- * of the enclosing value, so a cell stands for a whole stack; equal cells are
- * stored once and have one number (hash consing). As choices make the automaton
- * nondeterministic, a text's state is a front: the set of all cells it may be
- * at. A byte leads from one front to another; an empty front means that no
- * valid text begins like this. Every cell has a valid completion: a value is
- * not begun if too few levels or digits are left for it.
+ * (json_nodes.h). A cell is a position within one value, linked to the cell of
+ * the enclosing value, so a cell stands for a whole stack. Equal cells are
+ * stored once and have one number (hash consing). Choices in the schema make
+ * the automaton nondeterministic, so the state after some text is a front: the
+ * set of all cells that are possible there. A byte leads from one front to
+ * another. An empty front means that no valid text begins with these bytes.
+ * Every cell has a valid completion: a value is not begun if too few nesting
+ * levels or digits are left for it.
  *
- * White space is allowed where JSON allows it, in runs of up to 20 bytes, and
- * not after the text. One thread.
+ * White space is allowed where JSON allows it, in runs of up to 20 bytes, but
+ * not after the end of the text. Not thread-safe.
  */
 #ifndef HOST_TEXT_JSON_MACHINE_H
 #define HOST_TEXT_JSON_MACHINE_H
@@ -19,62 +20,71 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FRONT_CELLS      64
-#define JSON_TOKEN_BYTES 250 /* longest token for which json_alone is used */
-#define JSON_FLOOR       UINT32_MAX /* below an isolated cell */
+#define FRONT_CELLS 64
+/* most bytes of a token with which json_alone is used */
+#define JSON_TOKEN_BYTES 250
+#define JSON_FLOOR       UINT32_MAX /* `up` of a cell without enclosing value */
 
-/* Without padding: frames are compared as bytes. */
+/* Must have no padding, because frames are compared as bytes. */
 struct json_frame {
-	uint32_t node; /* JSON_NONE: the whole text */
-	uint8_t state; /* meaning by kind of node */
-	/* of strings; in others the length of the white space so far */
+	uint32_t node; /* JSON_NONE for the whole text */
+	uint8_t state; /* meaning depends on the kind of node */
+	/* In strings and keys, enum lex; elsewhere the length of the current
+	 * run of white space. */
 	uint8_t lex;
-	uint8_t level;   /* number of open objects and arrays */
-	uint8_t minus;   /* of a number */
-	uint16_t lo, hi; /* range of names that the text may still be */
-	uint32_t at;     /* bytes of the name read so far */
-	uint32_t count; /* characters, items, digits; or the property's index */
-	uint32_t code;  /* of a character's escape or bytes */
-	/* properties seen; or a number's digits without its point */
+	uint8_t level; /* number of open objects and arrays */
+	uint8_t minus; /* the number begins with a minus */
+	/* range of names that the bytes read up to here may still become */
+	uint16_t lo, hi;
+	uint32_t at; /* number of bytes of the name that were read */
+	/* number of characters, items or digits; or the index of the current
+	 * property */
+	uint32_t count;
+	/* value of an unfinished escape, or bytes of an unfinished character */
+	uint32_t code;
+	/* properties already present, a bit each; or the digits of a number as
+	 * an integer, without the point */
 	uint64_t bits;
 };
 _Static_assert(sizeof(struct json_frame) == 32, "a gap");
 
 struct json_cell {
 	struct json_frame frame;
-	uint32_t up; /* JSON_FLOOR, or the enclosing cell */
+	uint32_t up; /* the enclosing cell, or JSON_FLOOR */
 };
 
 struct json_front {
 	uint32_t cell[FRONT_CELLS];
 	unsigned n;
-	bool left; /* an isolated value ended with this byte */
+	/* a value whose cell has `up` JSON_FLOOR ended with this byte */
+	bool left;
 };
 
 struct json_machine {
 	const struct json_nodes *nodes;
 	struct json_cell *cell;
 	uint32_t n, cap;
-	uint32_t *slot; /* hash table by contents */
+	uint32_t *slot; /* hash table of cells, by contents */
 	uint32_t mask;
-	bool failed; /* no memory: results are invalid */
+	bool failed; /* memory ran out, so results are invalid */
 };
 
 int json_machine_init(struct json_machine *, const struct json_nodes *);
 void json_machine_release(struct json_machine *);
 
-/* The front at the beginning of a text. */
+/* Set *out to the front at the start of a text. */
 void json_begin(struct json_machine *, struct json_front *out);
 /* Advance by one byte; `out` must not be `from`. */
 void json_step(struct json_machine *, const struct json_front *from,
 	unsigned char byte, struct json_front *out);
-/* The cell without its enclosing cells, or a simpler one after which the same
- * tokens are allowed, for computing allowed tokens independently of the
- * enclosing values. */
+/* Returns the cell without its enclosing cells, or a simpler cell after which
+ * the same tokens are allowed. It serves to compute the allowed tokens
+ * independently of the enclosing values. */
 uint32_t json_alone(struct json_machine *, uint32_t cell);
-/* The front after the value at the cell has ended. */
+/* Set *out to the front after the end of the value at the cell. */
 void json_after(struct json_machine *, uint32_t cell, struct json_front *out);
-/* Whether the text is complete here; whether nothing more can follow. */
+/* json_is_whole: whether the text may end here. json_is_over: whether nothing
+ * more can follow. */
 bool json_is_whole(const struct json_machine *, const struct json_front *);
 bool json_is_over(const struct json_machine *, const struct json_front *);
 

@@ -1,7 +1,8 @@
 /*
- * Functions shared by the files of the automaton (json_machine.h): each kind of
- * value advances by a byte, and adds the results to the front. A frame is a
- * copy, of a cell enclosed by `up`.
+ * Functions shared by the files of the automaton (json_machine.h). A step
+ * function advances a cell of one kind of value by a byte, and adds the
+ * resulting cells to a front. A frame argument is a copy of the cell's frame,
+ * and `up` is the enclosing cell.
  */
 #ifndef HOST_TEXT_JSON_MACHINE_IMPL_H
 #define HOST_TEXT_JSON_MACHINE_IMPL_H
@@ -21,7 +22,7 @@ enum object_state {
 	KEY_DUE
 };
 enum array_state { ARRAY_OPENED, ITEM_DUE, ITEM_AFTER };
-/* A number may end in the last four. */
+/* A number may end in the last four states. */
 enum number_state {
 	SIGN,
 	POINT,
@@ -36,14 +37,14 @@ enum number_state {
 /* State within strings and keys. */
 enum lex {
 	PLAIN,
-	ESCAPE,          /* after a \ */
-	HEX1,            /* four hex digits follow ... */
-	HEX4 = HEX1 + 3, /* one follows */
-	LOW,             /* expects the \ of a low surrogate */
-	LOW_U,           /* expects its u */
-	LOW1,            /* expects its digits */
+	ESCAPE,          /* after a backslash */
+	HEX1,            /* expects four hex digits */
+	HEX4 = HEX1 + 3, /* expects the last hex digit */
+	LOW,             /* expects the backslash of a low surrogate's escape */
+	LOW_U,           /* expects the u of a low surrogate's escape */
+	LOW1,            /* expects four hex digits of a low surrogate */
 	LOW4 = LOW1 + 3,
-	MORE1, /* expects one more byte of a character */
+	MORE1, /* expects one more byte of a UTF-8 character */
 	MORE2,
 	MORE3,
 	BROKEN
@@ -55,8 +56,8 @@ static inline const struct json_node *machine_node_of(
 	return &m->nodes->node[f->node];
 }
 
-/* Counts are capped where they no longer matter, so that equivalent positions
- * are equal cells. */
+/* Count up to the number from which on the count does not matter, so that
+ * equivalent positions are equal cells. */
 static inline uint32_t machine_one_more(
 	uint32_t count, uint32_t min, uint32_t max)
 {
@@ -72,30 +73,33 @@ static inline bool machine_is_space(unsigned char byte)
 
 /* ---- cells, and steps of all kinds of values: json_machine.c ------------- */
 
-/* Add a cell to the front; beyond FRONT_CELLS it is dropped, which only
- * restricts the text further. */
+/* Add a cell to the front. If the front already has FRONT_CELLS cells, the cell
+ * is dropped, which only restricts the text further. */
 void machine_put(struct json_machine *, const struct json_frame *, uint32_t up,
 	struct json_front *out);
 void machine_put_space(struct json_machine *, struct json_frame, uint32_t up,
 	struct json_front *out);
-/* Begin a value within the cell of the given frame, which expects one. */
+/* Begin a value of `node` within the cell of the given frame, which expects a
+ * value. */
 void machine_begin_value(struct json_machine *, const struct json_frame *,
 	uint32_t up, uint32_t node, unsigned char byte, struct json_front *out);
 void machine_end_value(
 	struct json_machine *, uint32_t up, struct json_front *out);
-/* Whether a value of the node can be complete with the levels left. */
+/* Whether a value of the node can be completed within the nesting levels that
+ * are left. */
 bool machine_fits(const struct json_machine *, uint32_t node, uint8_t level);
 
 /* ---- words, strings and numbers: json_machine_words.c ---- */
 
-/* Narrow lo .. hi to the names with this next byte; no name is a prefix of
- * another. */
+/* Narrow the range lo .. hi to the names whose next byte is `byte`. No name is
+ * a prefix of another. */
 void machine_narrow(
 	const struct json_machine *, struct json_frame *, unsigned char byte);
 bool machine_is_named(const struct json_machine *, const struct json_frame *);
 void machine_step_text(struct json_machine *, struct json_frame, uint32_t up,
 	unsigned char byte, struct json_front *out);
-/* The next state; PLAIN if the byte completes a character. */
+/* Advance the state within a string or key, and return the new state: PLAIN if
+ * the byte completes a character, BROKEN if it is not allowed. */
 uint8_t machine_lex_byte(struct json_frame *, unsigned char byte);
 void machine_step_string(struct json_machine *, struct json_frame, uint32_t up,
 	unsigned char byte, struct json_front *out);

@@ -1,8 +1,8 @@
-/* Positions in objects and arrays. */
+/* Steps within objects and arrays. */
 #include "host/text/json_machine_impl.h"
 
-/* Whether one of the names lo .. hi is not used yet and has a possible
- * value. */
+/* Whether one of the names lo .. hi - 1 is not used yet and its value can be
+ * completed. */
 static bool may_be_named(const struct json_machine *m,
 	const struct json_frame *f, uint32_t lo, uint32_t hi)
 {
@@ -22,7 +22,8 @@ static bool takes_more(const struct json_machine *m, const struct json_frame *f)
 		may_be_named(m, f, 0, machine_node_of(m, f)->n);
 }
 
-/* `count` becomes the index of the property; n for one that is not named. */
+/* The key has ended. f.count becomes the index of the property, or n for a
+ * property that the schema does not name. */
 static void end_key(struct json_machine *m, struct json_frame f, uint32_t up,
 	struct json_front *out)
 {
@@ -44,8 +45,8 @@ static void end_key(struct json_machine *m, struct json_frame f, uint32_t up,
 	machine_put(m, &f, up, out);
 }
 
-/* In keys that are not named, characters may be written in one way only, or an
- * escaped key could equal a name. */
+/* Advance within a key. Keys that the schema does not name may write each
+ * character in one way only; otherwise an escaped key could equal a name. */
 static void step_key(struct json_machine *m, struct json_frame f, uint32_t up,
 	unsigned char byte, struct json_front *out)
 {

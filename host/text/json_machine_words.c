@@ -1,4 +1,4 @@
-/* Positions in literal words, strings and numbers. */
+/* Steps within literal words, strings and numbers. */
 #include "host/text/json_machine_impl.h"
 
 #include <string.h>
@@ -54,7 +54,9 @@ static int hex(unsigned char byte)
 	return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
 }
 
-/* Whether a byte may follow a character's first: it excludes invalid UTF-8. */
+/* Whether `byte` may be the second or a later byte of a UTF-8 character.
+ * `first` is the first byte if `byte` is the second; some first bytes restrict
+ * the second. */
 static bool continues_character(uint32_t first, unsigned char byte)
 {
 	switch (first) {
@@ -71,7 +73,8 @@ static bool continues_character(uint32_t first, unsigned char byte)
 	}
 }
 
-/* A digit of \uXXXX: a NUL is refused, and half a pair of surrogates. */
+/* A hex digit of \uXXXX. Codes that are NUL or an unpaired surrogate are
+ * refused. */
 static uint8_t hex_digit(struct json_frame *f, unsigned char byte)
 {
 	int digit = hex(byte);
@@ -81,8 +84,8 @@ static uint8_t hex_digit(struct json_frame *f, unsigned char byte)
 	if (digit < 0)
 		return BROKEN;
 	f->code = code;
-	/* Refuse digits after which no valid character remains: a NUL's last
-	 * zero, a wrong first digit of a low surrogate. */
+	/* Refuse digits after which no valid character remains: the last zero
+	 * of a NUL, or a wrong first digit of a low surrogate. */
 	if (low &&
 		((f->lex == LOW1 && code != 0xd) ||
 			(f->lex == LOW1 + 1 && (code & 0xf) < 0xc)))
@@ -152,8 +155,9 @@ void machine_step_string(struct json_machine *m, struct json_frame f,
 
 /* ---- numbers ------------------------------------------------------------- */
 
-#define WHOLE_DIGITS 18 /* as many as any double or 64-bit integer can have */
-#define BOUND_WHOLE  9  /* of numbers with bounds; and after the point */
+#define WHOLE_DIGITS 18 /* most digits of any double or 64-bit integer */
+/* most digits of a number with bounds before the point, and after it */
+#define BOUND_WHOLE  9
 #define BOUND_PART   6
 #define POWER_DIGITS 2
 
@@ -170,7 +174,7 @@ static bool meets(
 	return lo <= n->hi && hi >= n->lo;
 }
 
-/* Whether some number that begins so is within the bounds. */
+/* Whether some number that begins with the digits read is within the bounds. */
 static bool may_reach(const struct json_node *n, const struct json_frame *f)
 {
 	bool integer = n->kind == FORM_INTEGER;
@@ -196,7 +200,7 @@ static bool may_reach(const struct json_node *n, const struct json_frame *f)
 	return false;
 }
 
-/* The state after the byte; -1: not allowed. */
+/* Returns the state after the byte, or -1 if the byte is not allowed. */
 static int number_state(const struct json_node *n, const struct json_frame *f,
 	unsigned char byte)
 {
@@ -246,7 +250,7 @@ void machine_put_number(struct json_machine *m, const struct json_frame *f,
 	if (f->state < ZERO)
 		return;
 	if (n->bounded) {
-		/* The value so far, in the node's units. */
+		/* The value of the digits read, in the node's unit. */
 		v = (int64_t)f->bits *
 			(f->state == PART ? unit / tens[f->count] : unit);
 		if (!meets(n, f->minus, v, v))

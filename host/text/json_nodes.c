@@ -83,7 +83,8 @@ int schema_add_name(
 
 /* ---- derived data -------------------------------------------------------- */
 
-/* Collect the leaves of a choice, each once, even with circular references. */
+/* Collect the leaves of a choice, each once, even if references are
+ * circular. */
 static int add_leaves(struct json_nodes *j, uint32_t node, unsigned char *seen)
 {
 	const struct json_node *n = &j->node[node];
@@ -115,7 +116,8 @@ static uint32_t higher(const struct json_nodes *j, uint32_t than, uint32_t node)
 	return h > than ? h : than;
 }
 
-/* From the heights computed so far. */
+/* Computes the height from the heights of the node's parts, as far as these are
+ * known. */
 static uint32_t height_of(const struct json_nodes *j, const struct json_node *n)
 {
 	uint32_t h = 0, least = JSON_NONE;
@@ -157,7 +159,8 @@ static int finish(struct schema_reader *r)
 	free(seen);
 	if (ret)
 		return schema_no_memory(r);
-	/* Heights start as "impossible" and fall until nothing changes. */
+	/* Heights start as "impossible" and are lowered until nothing
+	 * changes. */
 	for (uint32_t i = 0; i < j->n; i++)
 		j->node[i].height = JSON_NONE;
 	while (changed) {
@@ -185,7 +188,8 @@ int json_nodes_open(struct json_nodes **out, const char *schema, struct err *e)
 	int ret = 0;
 
 	strbuf_add(&r.path, "#", 1);
-	/* Jansson reports some of its own failed allocations as bad JSON. */
+	/* Jansson reports some failures of its memory allocation as invalid
+	 * JSON. */
 	errno = 0;
 	r.root = json_loads(
 		schema, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);

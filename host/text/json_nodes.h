@@ -1,7 +1,8 @@
 /*
- * A JSON Schema, of the subset in docs/structured.md, as a table of nodes: the
- * possible values, in the form that the automaton uses (json_machine.h). Other
- * schemas are refused with the keyword and its place. Read-only once open.
+ * A JSON Schema, of the subset in docs/structured.md, as a table of nodes that
+ * describe the possible values, in the form that the automaton uses
+ * (json_machine.h). Other schemas are refused with the keyword and its place in
+ * the schema. Read-only once open.
  */
 #ifndef HOST_TEXT_JSON_NODES_H
 #define HOST_TEXT_JSON_NODES_H
@@ -14,13 +15,14 @@
 struct err;
 
 #define JSON_NONE       UINT32_MAX
-#define JSON_LEVELS     32      /* nesting of objects and arrays */
-#define JSON_PROPERTIES 64      /* named by an object's schema */
-#define JSON_MICRO      1000000 /* unit of numbers with bounds */
+#define JSON_LEVELS     32 /* most nested objects and arrays */
+#define JSON_PROPERTIES 64 /* most properties named by an object's schema */
+/* A number with bounds is counted in millionths. */
+#define JSON_MICRO 1000000
 
 enum form_kind {
-	FORM_ONE_OF, /* any of its leaves */
-	FORM_TEXT,   /* one of some literal texts */
+	FORM_ONE_OF, /* any of several nodes */
+	FORM_TEXT,   /* one of several literal texts */
 	FORM_STRING,
 	FORM_INTEGER,
 	FORM_NUMBER,
@@ -30,24 +32,26 @@ enum form_kind {
 
 struct json_node {
 	enum form_kind kind;
-	/* names of TEXT and OBJECT; kids of ONE_OF, and of an ARRAY's first
-	 * items */
+	/* Range of the node's names (TEXT, OBJECT) or kids (ONE_OF; ARRAY: its
+	 * first items). */
 	uint32_t first, n;
-	uint32_t min, max; /* characters or items */
-	/* node of further properties or items; JSON_NONE: none */
+	uint32_t min, max; /* characters of a STRING, or items of an ARRAY */
+	/* node of further properties or items; JSON_NONE if none are allowed */
 	uint32_t rest;
-	uint64_t required; /* names, a bit each */
+	uint64_t required; /* a bit for each required name */
 	int bounded;
-	int64_t lo, hi;          /* in units, or in millionths for a NUMBER */
-	uint32_t leaf, n_leaves; /* of ONE_OF all below it, else itself */
-	uint32_t height;         /* levels that the smallest value needs */
+	int64_t lo, hi; /* bounds of a number; in millionths for a NUMBER */
+	/* Range in json_nodes.leaf: for ONE_OF all nodes below it that are not
+	 * ONE_OF, for other kinds the node itself. */
+	uint32_t leaf, n_leaves;
+	uint32_t height; /* nesting levels that the smallest value needs */
 };
 
-/* A text as it is written: a property's name with its closing quote, without
- * the opening one. */
+/* A literal as it appears in the text. A property's name has its closing quote,
+ * but not the opening one. */
 struct json_name {
-	uint32_t at, len; /* in text */
-	uint32_t node;    /* of a property */
+	uint32_t at, len; /* range in json_nodes.text */
+	uint32_t node;    /* node of the property's value */
 };
 
 struct json_nodes {
@@ -63,7 +67,8 @@ struct json_nodes {
 	uint32_t root;
 };
 
-/* -EINVAL with a description and its place; -ENOMEM. */
+/* Returns 0, -ENOMEM, or -EINVAL with a description of the error and its
+ * place. */
 int json_nodes_open(struct json_nodes **out, const char *schema, struct err *);
 void json_nodes_close(struct json_nodes *);
 

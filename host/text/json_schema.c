@@ -18,7 +18,7 @@ static const struct {
 	{ "string", OF_STRING }, { "array", OF_ARRAY },
 	{ "object", OF_OBJECT } };
 
-/* Groups of keywords that can be combined. */
+/* Groups of keywords. Keywords of some groups cannot be combined. */
 enum group { NOTE, SHAPE, TYPE, VALUES, CHOICE, POINTER };
 
 static const struct {
@@ -97,13 +97,13 @@ int schema_read_below(
 
 /* ---- references ---------------------------------------------------------- */
 
-/* The value that a step of a JSON Pointer (RFC 6901) leads to. */
+/* Returns the value that one step of a JSON Pointer (RFC 6901) leads to. */
 static json_t *step_into(json_t *at, char *step)
 {
 	char *to = step, *end;
 	size_t i;
 
-	/* ~1 is a slash, ~0 a tilde. */
+	/* ~1 stands for a slash, ~0 for a tilde. */
 	for (const char *p = step; *p; p++) {
 		if (p[0] == '~' && (p[1] == '0' || p[1] == '1'))
 			*to++ = *++p == '1' ? '/' : '~';
@@ -178,7 +178,7 @@ static int add_literal(struct schema_reader *r, json_t *value, uint32_t *out)
 	return schema_add_words(r, &value, 1, out);
 }
 
-/* One node per allowed type, with the keywords for that type. */
+/* Make one node per allowed type, using the keywords for that type. */
 static int read_shapes(
 	struct schema_reader *r, json_t *s, unsigned type, uint32_t *out)
 {
@@ -254,8 +254,8 @@ static int read_object_schema(struct schema_reader *r, json_t *s, uint32_t *out)
 	return ret;
 }
 
-/* Each schema is read once, and registered before it is read, as it may refer
- * to itself. NULL and true stand for any value. */
+/* Read a schema; NULL and true stand for any value. Each schema is read once.
+ * It is registered before it is read, because it may refer to itself. */
 int schema_read(struct schema_reader *r, json_t *s, uint32_t *out)
 {
 	uint32_t node, inner;

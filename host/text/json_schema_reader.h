@@ -1,7 +1,8 @@
 /*
- * Reading a JSON Schema into nodes (json_nodes.h): shared by the files that do
- * so. Functions return 0, -EINVAL with a description and its place in the
- * schema, or -ENOMEM; *out is the node that they made. One thread.
+ * Reading a JSON Schema into nodes (json_nodes.h): functions shared by the
+ * files that do this. They return 0, -ENOMEM, or -EINVAL with a description of
+ * the error and its place in the schema. *out receives the number of the node
+ * that was made. Not thread-safe.
  */
 #ifndef HOST_TEXT_JSON_SCHEMA_READER_H
 #define HOST_TEXT_JSON_SCHEMA_READER_H
@@ -27,7 +28,8 @@ enum type {
 	OF_ANY = 127
 };
 
-/* A schema being read; `done` lists the parts that were read or begun. */
+/* A schema being read. `done` lists the parts of the schema whose reading has
+ * begun or ended. */
 struct schema_reader {
 	struct json_nodes *j;
 	json_t *root;
@@ -53,7 +55,8 @@ int schema_add_name(
 
 __attribute__((format(printf, 2, 3))) int schema_refuse(
 	struct schema_reader *, const char *fmt, ...);
-/* Append a step to the place; schema_leave restores it. */
+/* schema_enter appends a step to the current place in the schema, and returns a
+ * value with which schema_leave restores the place. */
 size_t schema_enter(struct schema_reader *, const char *step);
 void schema_leave(struct schema_reader *, size_t was);
 int schema_read(struct schema_reader *, json_t *schema, uint32_t *out);
@@ -68,8 +71,8 @@ int schema_read_string(struct schema_reader *, json_t *schema, uint32_t *out);
 int schema_read_array(struct schema_reader *, json_t *schema, uint32_t *out);
 int schema_read_object(struct schema_reader *, json_t *schema, uint32_t *out);
 
-/* Named properties, [n] of them, with their nodes; required ones that
- * `properties` does not list have the node of further properties. */
+/* The named properties of an object, [n], with their nodes. A required property
+ * that `properties` does not list has the node of further properties. */
 struct schema_named {
 	const char *key[JSON_PROPERTIES];
 	uint32_t node[JSON_PROPERTIES];
@@ -81,14 +84,15 @@ int schema_name_property(struct schema_reader *, struct schema_named *,
 	const char *key, uint32_t node, unsigned *at);
 int schema_add_object(struct schema_reader *, const struct schema_named *,
 	uint32_t rest, uint32_t *out);
-/* Comparison for qsort_r: names, by the bytes of their texts. */
+/* qsort_r comparison of names by the bytes of their texts. */
 int schema_in_order(const void *a, const void *b, void *nodes);
 
 /* ---- choices and listed values: json_schema_values.c --------------------- */
 
 int schema_add_choice(struct schema_reader *, const uint32_t *node, uint32_t n,
 	uint32_t *out);
-/* One of these values, which contain no others. */
+/* Make a node for one of these literal values, none of which contains other
+ * values. */
 int schema_add_words(
 	struct schema_reader *, json_t *const *value, size_t n, uint32_t *out);
 int schema_read_values(

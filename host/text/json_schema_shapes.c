@@ -1,4 +1,4 @@
-/* Schemas of numbers, strings, arrays and objects. */
+/* Reading the schemas of numbers, strings, arrays and objects. */
 #include "host/text/json_schema_reader.h"
 
 #include <jansson.h>
@@ -8,7 +8,7 @@
 
 /* ---- numbers, strings, arrays -------------------------------------------- */
 
-/* A count of characters or items. */
+/* Read a number of characters or items. */
 static int read_count(
 	struct schema_reader *r, json_t *s, const char *keyword, uint32_t *out)
 {
@@ -24,8 +24,9 @@ static int read_count(
 	return 0;
 }
 
-/* A bound in units of 1 / `unit`, moved inwards by `by`; finer bounds are
- * refused. It is combined with an existing one. */
+/* Read a bound, in units of 1 / `unit`. A bound that is not a multiple of this
+ * unit is refused. `by` is added, to move an exclusive bound inwards. If *n
+ * already has such a bound, the narrower of both is kept. */
 static int read_bound(struct schema_reader *r, json_t *s, const char *keyword,
 	int64_t unit, int by, struct json_node *n)
 {
@@ -191,7 +192,7 @@ int schema_in_order(const void *a, const void *b, void *arg)
 	return c ? c : (x->len > y->len) - (x->len < y->len);
 }
 
-/* Make the named properties an object's, in the order of their texts. */
+/* Make an object node with the named properties, sorted by their texts. */
 int schema_add_object(struct schema_reader *r, const struct schema_named *d,
 	uint32_t rest, uint32_t *out)
 {
@@ -199,12 +200,14 @@ int schema_add_object(struct schema_reader *r, const struct schema_named *d,
 	uint32_t first = j->n_names;
 	int ret = schema_add_node(r, FORM_OBJECT, out);
 
-	/* Skip the opening quote: it has been read before a name begins. */
+	/* Skip the opening quote, which has been read before a name is
+	 * matched. */
 	for (unsigned i = 0; i < d->n && !ret; i++) {
 		json_t *key = json_string(d->key[i]);
 
-		/* Until the names are sorted, each one's node is its index in
-		 * d->key, by which d->required is found afterwards. */
+		/* Until the names are sorted, the node of each name is its
+		 * index in d->key. It serves to find d->required after
+		 * sorting. */
 		ret = key ? schema_add_name(r, key, 1, i) : schema_no_memory(r);
 		json_decref(key);
 	}
@@ -247,7 +250,7 @@ int schema_read_object(struct schema_reader *r, json_t *s, uint32_t *out)
 	{
 		uint32_t node = JSON_NONE;
 
-		/* false: the property must not occur. */
+		/* false means that the property must not occur. */
 		if (!json_is_false(value))
 			ret = schema_read_below(r, key, value, &node);
 		if (!ret)

@@ -1,4 +1,4 @@
-/* Values listed in a schema, and choices among schemas. */
+/* Reading the values listed in a schema, and choices among schemas. */
 #include "host/text/json_schema_reader.h"
 
 #include <jansson.h>
@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* A choice among nodes [n]. */
+/* Make a choice among nodes node[n]. */
 int schema_add_choice(struct schema_reader *r, const uint32_t *node, uint32_t n,
 	uint32_t *out)
 {
@@ -96,7 +96,7 @@ static int add_record(struct schema_reader *r, json_t *value, uint32_t *out)
 	return ret;
 }
 
-/* Exactly this value. */
+/* Make a node that allows exactly this value. */
 static int add_value(struct schema_reader *r, json_t *value, uint32_t *out)
 {
 	if (json_is_array(value))
@@ -129,7 +129,8 @@ static bool is_of(json_t *v, unsigned type)
 	}
 }
 
-/* All strings become one node, so that they are matched side by side. */
+/* Read enum or const. All strings become one node, so that they are matched
+ * together. */
 int schema_read_values(
 	struct schema_reader *r, json_t *list, unsigned type, uint32_t *out)
 {

@@ -1,14 +1,15 @@
 /*
- * The log-probability of a token and of the likeliest ones at its place, from a
- * row of logits: by the model's own distribution (temperature 1, nothing cut
- * off), however the token was sampled. Any thread.
+ * The log-probabilities of a token and of the likeliest tokens at its position,
+ * from a row of logits. They are those of the model's own distribution
+ * (temperature 1, no tokens cut off), regardless of how the token was sampled.
+ * Thread-safe.
  */
 #ifndef HOST_TEXT_LIKELY_H
 #define HOST_TEXT_LIKELY_H
 
 #include <stdint.h>
 
-#define LIKELY_TOP 20 /* at most */
+#define LIKELY_TOP 20 /* largest `most` */
 
 struct likely {
 	int32_t id;
@@ -16,9 +17,10 @@ struct likely {
 };
 
 /*
- * Store the `most` likeliest of logits [n_vocab] in top[], descending, equal
- * ones by lower id; returns their number. *logprob is the token's; NAN if the
- * token is outside the vocabulary, or no logit is finite.
+ * Store the `most` likeliest tokens of logits [n_vocab] in top[], in descending
+ * order, equal ones by lower id. Returns their number. *logprob is set to the
+ * log-probability of `token`, or to NAN, with the return value 0, if the token
+ * is outside the vocabulary or if no logit is finite.
  */
 unsigned likely_of(const float *logits, uint32_t n_vocab, int32_t token,
 	unsigned most, struct likely top[LIKELY_TOP], float *logprob);

@@ -2,11 +2,13 @@
  * Pre-tokenizers split a text into words before byte pairs are merged. Each
  * model family published its rule as regular expressions (the "pre_tokenizer"
  * of its tokenizer.json); a GGUF file has only a name for the rule. Several
- * expressions are applied in turn, each to the pieces that the one before left:
- * each match is a piece, and so is the text between matches.
+ * expressions are applied one after another, each to the pieces that the
+ * previous one left. Each match is a piece, and so is the text between two
+ * matches.
  *
- * PCRE2 runs them with its Unicode classes. Its \s also matches U+180E, which
- * Unicode no longer calls white space, so the class is written out.
+ * PCRE2 runs the expressions with its Unicode classes. Its \s also matches
+ * U+180E, which Unicode does not count as white space any more, so the class of
+ * white space is spelled out.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 
@@ -47,12 +49,13 @@
 	"[\\x{4e00}-\\x{9fa5}\\x{800}-\\x{4e00}\\x{ac00}-\\x{d7ff}]+"
 #define CJK_KANA "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{30ff}]+"
 
-/* All but spaces, brackets, bars and the marks that end a clause. */
+/* All characters except spaces, brackets, bars and the marks that end a
+ * clause. */
 #define BLOOM                                                          \
 	" ?[^(" WS "|.,!?\\x{2026}\\x{3002}\\x{ff0c}\\x{3001}\\x{964}" \
 	"\\x{6d4}\\x{60c})]+"
 
-/* The cased letters of Unicode 11, as the model's authors listed them. */
+/* The cased letters of Unicode 11, as listed by the model's authors. */
 #define DEEPSEEK_LETTERS                                              \
 	"A-Za-z\\x{b5}\\x{c0}-\\x{d6}\\x{d8}-\\x{f6}\\x{f8}-\\x{1ba}" \
 	"\\x{1bc}-\\x{1bf}\\x{1c4}-\\x{293}\\x{295}-\\x{2af}"         \
@@ -88,8 +91,9 @@
 	"| ?[\\p{P}\\p{S}]+[\\r\\n]*|" LINES "|" TRAILING_WS
 
 /*
- * `default` is for files without a name. Families with the same rule share a
- * line; flags are those of the models of that name.
+ * The rule of each pre-tokenizer. `default` is for files without a name.
+ * Families with the same rule share an entry, and the flags are those of the
+ * models with these names.
  */
 static const struct pretokenizer table[] = {
 	{ "default",
@@ -114,8 +118,9 @@ static const struct pretokenizer table[] = {
 			"[" WS "]?[!-/:-~\\x{ff01}-\\x{ff0f}"
 			"\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}"
 			"\\x{3000}-\\x{3002}]+",
-			/* From the run's first space only: the same match, but
-			 * not tried again at each of its spaces. */
+			/* The match begins at the first space of a run only.
+			 * This gives the same match, but it is not tried again
+			 * at each space of the run. */
 			"(?<![" WS "])[" WS "]++$", CJK_DEEPSEEK, "\\p{N}+" } },
 	{ "deepseek-coder",
 		{ "[\\r\\n]", "[" WS "]?\\p{L}+", "[" WS "]?\\p{P}+",
@@ -183,7 +188,7 @@ struct split_run {
 int splitter_init(
 	struct splitter *s, const struct pretokenizer *p, struct err *e)
 {
-	/* A $ matches at the end only, not before a final line feed. */
+	/* A $ matches only at the end, not before a final line feed. */
 	const uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY |
 		PCRE2_NO_AUTO_CAPTURE;
 
@@ -204,7 +209,8 @@ int splitter_init(
 				"pre-tokenizer's expression: %s at %zu",
 				why, (size_t)at);
 		}
-		/* Without JIT support it is interpreted. */
+		/* If this fails for lack of JIT support, the expression is
+		 * interpreted. */
 		pcre2_jit_compile(s->code[s->n], PCRE2_JIT_COMPLETE);
 	}
 	return 0;
@@ -234,8 +240,8 @@ int split_open(struct split_run **out)
 		pcre2_jit_stack_assign(r->context, NULL, r->stack);
 	/*
 	 * The patterns are built in, and none takes more than linear time per
-	 * word; but a word may have millions of characters, and the limits
-	 * count those.
+	 * word. But a word may have millions of characters, and the limits
+	 * count them.
 	 */
 	pcre2_set_match_limit(r->context, UINT32_MAX);
 	pcre2_set_depth_limit(r->context, UINT32_MAX);
@@ -253,7 +259,7 @@ void split_close(struct split_run *r)
 	free(r);
 }
 
-/* Constant through the levels of one split. */
+/* Data that is the same for all levels of expressions in one call. */
 struct split {
 	const struct splitter *splitter;
 	struct split_run *run;
@@ -262,7 +268,8 @@ struct split {
 	struct err *err;
 };
 
-/* 1 and the first match in text[len] from `from` on, 0: none, or an error. */
+/* Find the first match of the level's expression in text[len] from `from` on.
+ * Returns 1 if there is one, 0 if there is none, or a negative errno. */
 static int next_match(const struct split *s, unsigned level, const char *text,
 	size_t len, size_t from, size_t *start, size_t *end)
 {
@@ -272,7 +279,7 @@ static int next_match(const struct split *s, unsigned level, const char *text,
 	int ret = pcre2_match(code, (PCRE2_SPTR)text, len, from, options,
 		s->run->match, s->run->context);
 
-	/* The interpreter keeps its state on the heap, without a limit. */
+	/* The interpreter keeps its state on the heap, without such a limit. */
 	if (ret == PCRE2_ERROR_JIT_STACKLIMIT)
 		ret = pcre2_match(code, (PCRE2_SPTR)text, len, from,
 			options | PCRE2_NO_JIT, s->run->match, s->run->context);
@@ -291,7 +298,7 @@ static int next_match(const struct split *s, unsigned level, const char *text,
 	return 1;
 }
 
-/* Depth first, so that no list of words is stored. */
+/* Split depth first, so that no list of words needs to be stored. */
 static int split_level(
 	const struct split *s, unsigned level, const char *text, size_t len)
 {

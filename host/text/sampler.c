@@ -30,10 +30,10 @@ struct candidate {
 struct sampler {
 	struct sampler_opts opts;
 	uint32_t n_vocab;
-	float *logit;           /* [n_vocab] after the penalty */
-	uint64_t *seen;         /* [n_vocab] bits: already penalised */
+	float *logit;   /* [n_vocab] after the penalty */
+	uint64_t *seen; /* [n_vocab] bits: the token was already penalised */
 	struct candidate *cand; /* [n_vocab] */
-	uint32_t n;             /* candidates left */
+	uint32_t n;             /* number of candidates left */
 };
 
 int sampler_open(struct sampler **out, const struct sampler_opts *opts,
@@ -89,7 +89,8 @@ const struct sampler_opts *sampler_options(const struct sampler *s)
 	return &s->opts;
 }
 
-/* The largest, the lowest id among equals; NaN never wins. */
+/* Returns the id of the largest logit, the lowest id among equal ones. A NaN is
+ * never chosen if there is another logit. */
 static int32_t argmax(const float *logit, uint32_t n)
 {
 	uint32_t best = 0;
@@ -100,7 +101,8 @@ static int32_t argmax(const float *logit, uint32_t n)
 	return (int32_t)best;
 }
 
-/* More likely, or as likely with a lower id: a strict order of tokens. */
+/* Whether a is likelier than b, or equally likely with a lower id: a strict
+ * order of tokens. */
 static bool before(const struct candidate *a, const struct candidate *b)
 {
 	return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);
@@ -111,7 +113,7 @@ static int compare(const void *a, const void *b)
 	return before(a, b) ? -1 : before(b, a) ? 1 : 0;
 }
 
-/* Restore a heap of candidates whose top is the least likely. */
+/* Restore the heap of candidates, whose top is the least likely. */
 static void sift_down(struct candidate *heap, uint32_t n, uint32_t at)
 {
 	for (;;) {
@@ -131,7 +133,7 @@ static void sift_down(struct candidate *heap, uint32_t n, uint32_t at)
 	}
 }
 
-/* Weights e^((logit - max) / temperature); returns their sum. */
+/* Set the weights e^((logit - max) / temperature); returns their sum. */
 static double weigh(struct sampler *s, double max, double temperature)
 {
 	struct softmax all = { max, temperature, 0 };
@@ -141,7 +143,7 @@ static double weigh(struct sampler *s, double max, double temperature)
 	return all.sum;
 }
 
-/* Keep, in order, the candidates of at least this weight. */
+/* Keep the candidates of at least this weight, in their order. */
 static void keep_weight(struct sampler *s, double least)
 {
 	uint32_t n = 0;
@@ -181,9 +183,10 @@ int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
 
 	memcpy(s->logit, logits, s->n_vocab * sizeof(*s->logit));
 	/*
-	 * Make each recent token less likely, once however often it occurred
-	 * (Keskar et al., "CTRL", 2019, section 4.1; a negative logit is
-	 * multiplied, so that the penalty never helps).
+	 * Make each recent token less likely, only once even if it occurred
+	 * several times (Keskar et al., "CTRL", 2019, section 4.1). A negative
+	 * logit is multiplied, so that the penalty never makes a token
+	 * likelier.
 	 */
 	if (o->repeat_penalty != 1 && last) {
 		memset(s->seen, 0, (s->n_vocab + 63) / 64 * sizeof(*s->seen));
@@ -210,8 +213,8 @@ int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
 			s->cand[s->n++] = (struct candidate){ s->logit[i],
 				(int32_t)i, 0 };
 
-	/* Move the k most likely to the front; a vocabulary is too long to sort
-	 * for each token. */
+	/* Move the k most likely candidates to the front. A vocabulary is too
+	 * large to be sorted for each token. */
 	if (k && k < s->n) {
 		for (uint32_t i = k / 2; i-- > 0;)
 			sift_down(s->cand, k, i);
@@ -226,14 +229,15 @@ int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
 	sum = weigh(s, max, 1);
 
 	/*
-	 * The smallest set of most likely tokens whose probabilities reach p
-	 * (Holtzman et al., "The curious case of neural text degeneration",
-	 * 2020). Tokens below (1 - p) / n cannot be in it: all of them together
-	 * weigh less than 1 - p, so the others reach p without them. The rest
-	 * is short enough to sort.
+	 * Keep the smallest set of most likely tokens whose probabilities reach
+	 * p (Holtzman et al., "The curious case of neural text degeneration",
+	 * 2020). Tokens below (1 - p) / n cannot be in this set: together they
+	 * weigh less than 1 - p, so the other tokens reach p without them. The
+	 * remaining list is short enough to sort.
 	 */
 	if (p < 1) {
-		/* Half of that: rounding of the sum must not drop a token. */
+		/* Use half of that limit, so that rounding of the sum cannot
+		 * drop a token. */
 		keep_weight(s, (1 - p) * sum / s->n / 2);
 		qsort(s->cand, s->n, sizeof(*s->cand), compare);
 		while (n < s->n && reached < p * sum)
@@ -241,7 +245,7 @@ int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
 		s->n = n;
 	}
 	if (o->min_p > 0)
-		keep_weight(s, o->min_p); /* the likeliest has weight 1 */
+		keep_weight(s, o->min_p); /* the likeliest token has weight 1 */
 	sum = weigh(s, max, o->temperature);
 	return draw(s, sum, rng_uniform(o->seed, stream, position));
 }

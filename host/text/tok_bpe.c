@@ -1,11 +1,11 @@
 /*
- * Byte-level byte pair encoding (Sennrich et al., 2016; Radford et al.,
- * 2019): the text is split into words by the pre-tokenizer's expressions,
- * and within a word pairs are joined in the order of the merge list.
+ * Byte-level byte pair encoding (Sennrich et al., 2016; Radford et al., 2019).
+ * The pre-tokenizer's expressions split the text into words, and within a word
+ * pairs are merged in the order of the merge list.
  *
- * Vocabulary and merges are written in an alphabet of 256 printable
- * characters, one for each byte; here a word's symbols are its bytes, and
- * only the interned pieces know the alphabet.
+ * Vocabulary and merges are written in an alphabet of 256 printable characters,
+ * one for each byte. Here a word's symbols are its bytes, and only the interned
+ * pieces use the alphabet.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -20,8 +20,8 @@
 /* ---- the alphabet ---------------------------------------------------- */
 
 /*
- * Bytes that are printable in Latin-1 represent themselves; the other 68 have
- * the characters from U+0100 on, in order.
+ * Bytes that are printable in Latin-1 represent themselves. The other 68 bytes
+ * are represented by the characters from U+0100 on, in order.
  */
 static unsigned code_point(unsigned char byte)
 {
@@ -32,7 +32,8 @@ static unsigned code_point(unsigned char byte)
 	return byte == 0xad ? 0x143 : 0x121u + byte - 0x7f;
 }
 
-/* The character that represents a byte: UTF-8 in out[2], its length. */
+/* Write the character that represents a byte as UTF-8 to out[2]; returns its
+ * length. */
 static unsigned bpe_char_of_byte(unsigned char byte, char out[2])
 {
 	unsigned c = code_point(byte);
@@ -74,7 +75,7 @@ static struct merge *merge_slot(const struct tokenizer *t, uint64_t key)
 	return &t->merge[i];
 }
 
-/* "left right" of rank `rank`; `joined` is scratch. */
+/* Add a merge. `s` is "left right", and `joined` is a scratch buffer. */
 static int load_merge(struct tokenizer *t, struct gguf_str s, uint32_t rank,
 	struct strbuf *joined)
 {
@@ -98,7 +99,7 @@ static int load_merge(struct tokenizer *t, struct gguf_str s, uint32_t rank,
 	if (left < 0 || right < 0 || piece < 0)
 		return -ENOMEM;
 	m = merge_slot(t, (uint64_t)left << 32 | (uint32_t)right);
-	if (m->piece < 0) /* of duplicates the first counts */
+	if (m->piece < 0) /* of duplicates, the first is used */
 		*m = (struct merge){ (uint64_t)left << 32 | (uint32_t)right,
 			rank, piece };
 	return 0;
@@ -125,7 +126,8 @@ static int load_merges(struct tokenizer *t, const struct gguf *g, struct err *e)
 	t->merge = malloc(cap * sizeof(*t->merge));
 	if (!t->merge)
 		return err_sys(e, ENOMEM, "cannot keep %s", key);
-	memset(t->merge, 0xff, cap * sizeof(*t->merge)); /* piece -1 */
+	/* sets every piece to -1 */
+	memset(t->merge, 0xff, cap * sizeof(*t->merge));
 	t->merge_mask = cap - 1;
 	while (gguf_next_str(kv, &c, &s)) {
 		ret = load_merge(t, s, rank, &joined);
@@ -196,7 +198,8 @@ static bool join(const struct tokenizer *t, const char *word,
 	return m->piece >= 0;
 }
 
-/* The token whose text is the whole word, -1: none. */
+/* Returns the token whose text is the whole word, -1 if there is none, or
+ * -ENOMEM. */
 static int32_t whole_word(struct tok_run *r, const char *word, size_t len)
 {
 	struct strbuf *b = &r->scratch;
@@ -240,7 +243,8 @@ static int encode_word(void *arg, const char *word, size_t len)
 	return ret ? ret : tok_emit_word(r, word);
 }
 
-/* Length of the longest prefix of text[len] that is (or is not) UTF-8. */
+/* Length of the longest prefix of text[len] that is valid UTF-8 or, with
+ * `valid` false, in which no valid character begins. */
 static size_t run_length(const char *text, size_t len, bool valid)
 {
 	size_t at = 0;
@@ -260,8 +264,8 @@ int tok_bpe_encode(struct tok_run *r, const char *text, size_t len)
 	int ret = 0;
 
 	/*
-	 * The expressions match characters. Invalid UTF-8 is kept, as words of
-	 * plain bytes between the others.
+	 * The expressions match characters. Bytes of invalid UTF-8 are encoded
+	 * as separate words.
 	 */
 	for (size_t at = 0; !ret && at < len;) {
 		size_t n = run_length(text + at, len - at, true);

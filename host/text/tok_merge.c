@@ -104,8 +104,9 @@ int merger_run(struct merger *m, const struct tokenizer *t, const char *word,
 		struct symbol *l = &m->sym[c.left], *r = &m->sym[c.right];
 
 		/*
-		 * Stale if either symbol was merged since: a symbol only grows
-		 * or vanishes, so the sum of lengths shows it.
+		 * The candidate is stale if either symbol was merged after the
+		 * candidate was found. A symbol only grows or vanishes, so the
+		 * sum of the lengths shows this.
 		 */
 		if (!l->len || !r->len || l->len + r->len != c.len)
 			continue;

@@ -64,8 +64,8 @@ void specials_release(struct specials *s)
 	s->at = NULL;
 }
 
-/* First index in [lo, hi) whose byte `depth` is at least c; all are longer than
- * that. */
+/* First index in [lo, hi) whose text has a byte >= c at position `depth`. All
+ * texts in the range are longer than `depth`. */
 static uint32_t lower_bound(const struct specials *s, uint32_t lo, uint32_t hi,
 	uint32_t depth, unsigned c)
 {
@@ -86,7 +86,8 @@ int32_t specials_match(const struct specials *s, const char *text, size_t len)
 	uint32_t lo = s->first[c], hi = s->first[c + 1];
 	int32_t best = -1;
 
-	/* All of [lo, hi) start with the first `depth` bytes of the text. */
+	/* All texts in [lo, hi) start with the first `depth` bytes of the
+	 * input. */
 	for (uint32_t depth = 1; lo < hi; depth++) {
 		if (s->at[lo].len == depth)
 			best = s->at[lo++].id;

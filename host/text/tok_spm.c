@@ -1,7 +1,8 @@
 /*
- * SentencePiece-style tokenizing (Kudo and Richardson, 2018, BPE mode): spaces
- * become U+2581, then neighbours whose joined text is a token are joined, the
- * highest score first; symbols that are no token are output byte by byte.
+ * SentencePiece-style tokenizing (Kudo and Richardson, 2018, BPE mode). Spaces
+ * become U+2581; then adjacent symbols whose joined text is a token are merged,
+ * the token with the highest score first. Symbols that are not tokens are
+ * output byte by byte.
  */
 #include "base/err.h"
 #include "host/text/tokenizer_impl.h"
@@ -23,7 +24,7 @@ static bool is_space(const char *p, size_t len)
 
 /* ---- opening --------------------------------------------------------- */
 
-/* Whether a space follows another character within the text. */
+/* Whether the text has a space after a character that is not a space. */
 static bool crosses_word(struct gguf_str s)
 {
 	size_t i = 0;
@@ -34,7 +35,8 @@ static bool crosses_word(struct gguf_str s)
 		memmem(s.data + i, s.len - i, SPACE, SPACE_LEN) != NULL;
 }
 
-/* Only these result from merging: a control token is never matched in text. */
+/* Whether a token of this type may result from merging. Control tokens may not:
+ * the text of a control token is ordinary text. */
 static bool mergeable(const struct tokenizer *t, int32_t id)
 {
 	return t->type[id] == TOK_NORMAL || t->type[id] == TOK_USER ||
@@ -56,13 +58,15 @@ int tok_spm_load(struct tokenizer *t, const struct gguf *g, struct err *e)
 	if (!t->order)
 		return err_sys(e, ENOMEM, "cannot keep %s", key);
 	for (uint32_t i = 0; i < t->n_vocab; i++) {
-		float score = (float)gguf_elem_f64(kv, i) + 0.0f; /* no -0 */
+		/* avoids -0 */
+		float score = (float)gguf_elem_f64(kv, i) + 0.0f;
 		uint32_t bits;
 
 		if (isnan(score))
 			return err_set(e, EINVAL,
 				"%s: that of token %u is not a number", key, i);
-		/* An integer that sorts as scores do, from the highest down. */
+		/* An integer whose ascending order is the descending order of
+		 * scores. */
 		memcpy(&bits, &score, sizeof(bits));
 		t->order[i] = bits & 0x80000000u ? bits : ~(bits | 0x80000000u);
 	}
@@ -107,7 +111,7 @@ static bool join(const struct tokenizer *t, const char *word,
 	const struct symbol *left, const struct symbol *right,
 	struct candidate *c)
 {
-	/* Neighbours are adjacent in the word. */
+	/* Adjacent symbols are also adjacent in the word. */
 	c->piece = find(t, word + left->at, left->len + right->len);
 	if (c->piece < 0)
 		return false;
@@ -123,7 +127,7 @@ static int encode_word(struct tok_run *r, const char *word, size_t len)
 	for (size_t at = 0; at < len;) {
 		int n = utf8_length((const unsigned char *)word + at, len - at);
 
-		/* An invalid UTF-8 byte is a symbol of its own. */
+		/* A byte of invalid UTF-8 is a separate symbol. */
 		if (n <= 0)
 			n = 1;
 		ret = merger_add(&r->merger, (uint32_t)at, (uint32_t)n,
@@ -136,7 +140,7 @@ static int encode_word(struct tok_run *r, const char *word, size_t len)
 	return ret ? ret : tok_emit_word(r, word);
 }
 
-/* Bytes to the end of the word at text[len]: spaces, then no spaces. */
+/* Length of the first word of text[len]: spaces, then other characters. */
 static size_t word_length(const char *text, size_t len)
 {
 	size_t n = 0;
@@ -170,8 +174,8 @@ int tok_spm_encode(struct tok_run *r, const char *text, size_t len, bool starts)
 	if (b->failed)
 		return -ENOMEM;
 	/*
-	 * If no token spans two words no merge does either, so words can be
-	 * merged one by one: the same ids with small heaps.
+	 * If no token spans two words, no merge does. Words can then be merged
+	 * one by one, which gives the same ids with smaller heaps.
 	 */
 	for (size_t at = 0; at < b->len;) {
 		size_t n = r->tok->word_bound

@@ -31,7 +31,8 @@ static int pieces_reserve(struct pieces *p, size_t n)
 		p->cap = (uint32_t)n;
 	}
 
-	/* At most half full, so that searches soon meet a free slot. */
+	/* The table is at most half full, so that searches soon reach a free
+	 * slot. */
 	cap = p->slot ? p->mask + 1 : 64;
 	if (p->slot && n <= cap / 2)
 		return 0;
@@ -40,7 +41,7 @@ static int pieces_reserve(struct pieces *p, size_t n)
 	slot = malloc(cap * sizeof(*slot));
 	if (!slot)
 		return -ENOMEM;
-	memset(slot, 0xff, cap * sizeof(*slot)); /* piece -1 */
+	memset(slot, 0xff, cap * sizeof(*slot)); /* sets every piece to -1 */
 	for (size_t i = 0; p->slot && i <= p->mask; i++) {
 		size_t j = p->slot[i].hash & (cap - 1);
 
@@ -64,7 +65,7 @@ void pieces_release(struct pieces *p)
 	memset(p, 0, sizeof(*p));
 }
 
-/* The slot with the text, or the free one where it belongs. */
+/* Returns the slot of the text, or the free slot where it can be entered. */
 static struct piece_slot *pieces_slot(
 	const struct pieces *p, const char *text, size_t len, uint32_t hash)
 {
@@ -87,7 +88,7 @@ int32_t pieces_find(const struct pieces *p, const char *text, size_t len)
 	return pieces_slot(p, text, len, text_hash(text, len))->piece;
 }
 
-/* A new number for the text, which is not entered into the table. */
+/* Append the text with a new number, without entering it into the table. */
 static int pieces_append(struct pieces *p, const char *text, size_t len)
 {
 	if (!range_within(p->text.len, len, UINT32_MAX))
@@ -190,7 +191,7 @@ int tok_load_vocab(struct tokenizer *t, const struct gguf *g, struct err *e)
 		uint32_t id = t->pieces.n;
 		int32_t at;
 
-		/* A token without text has an id and nothing else. */
+		/* A token without text has only an id. */
 		if (!s.len) {
 			ret = pieces_append(&t->pieces, "", 0);
 			continue;

@@ -26,7 +26,7 @@ static int in_bytes(const void *a, const void *b, void *arg)
 	return lx != ly ? (lx > ly) - (lx < ly) : (x > y) - (x < y);
 }
 
-/* Collect the bytes that each token adds to a text that has begun. */
+/* Collect the bytes that each token appends in the middle of a text. */
 static int spell(struct token_trie *t, const struct tokenizer *tok)
 {
 	struct strbuf text = STRBUF_INIT;
@@ -58,7 +58,8 @@ static size_t common(const struct token_trie *t, uint32_t i)
 	return n;
 }
 
-/* open[d] is the node at depth d to which tokens are still added. */
+/* Add the trie's nodes. open[d] is the node at depth d on the path of the
+ * current token. */
 static void add_nodes(struct token_trie *t)
 {
 	uint32_t open[TOKEN_BYTES + 1];
@@ -94,7 +95,8 @@ static int build(struct token_trie *t, const struct tokenizer *tok)
 	if (!t->at || !t->id || !t->end || spell(t, tok))
 		return -ENOMEM;
 
-	/* Tokens with bytes, sorted; tokens that end a text. */
+	/* Collect the tokens with bytes, to be sorted, and the tokens that end
+	 * the text. */
 	for (uint32_t i = 0; i < t->n_vocab; i++) {
 		size_t len = length(t, (int32_t)i);
 

@@ -18,10 +18,11 @@
 enum role { ROLE_NONE, ROLE_EOG, ROLE_EOT, ROLE_EOM };
 
 /*
- * Tokens that are known by their text, since files rarely name them by key
- * and often give them the wrong type: they are control tokens whatever the
- * type says. ROLE_EOT is the end of a turn where no key says which it is,
- * ROLE_EOG ends the text as well.
+ * Tokens that are recognised by their text, because files rarely identify them
+ * by a key and often give them the wrong type. They are control tokens
+ * regardless of this type. A ROLE_EOT token ends a turn if no key of the file
+ * names such a token. All tokens with a role other than ROLE_NONE end the
+ * generation.
  */
 static const struct {
 	const char *text;
@@ -76,7 +77,8 @@ static int load_ids(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
 	const struct {
 		const char *key;
-		int32_t spm; /* its usual id in SentencePiece */
+		/* usual id in SentencePiece; -1 if there is none */
+		int32_t spm;
 		int32_t *out;
 	} ids[] = {
 		{ TOK_KEY("bos_token_id"), 1, &t->bos },
@@ -106,7 +108,8 @@ static int load_ids(struct tokenizer *t, const struct gguf *g, struct err *e)
 	return 0;
 }
 
-/* A flag in the file overrides the kind's default; -EINVAL without its id. */
+/* Set *add from the file's flag, which overrides the default of the tokenizer's
+ * kind. Returns -EINVAL if the flag is true but the token's id is missing. */
 static int load_add(const struct gguf *g, const char *key, const char *id_key,
 	int32_t id, bool *add, struct err *e)
 {
@@ -122,8 +125,8 @@ static int load_add(const struct gguf *g, const char *key, const char *id_key,
 }
 
 /*
- * Phi-3's special tokens remove the white space after them. The file has no
- * flag for that, so the model's name decides.
+ * Phi-3's special tokens remove the white space that follows them. The file has
+ * no flag for this, so the model's name decides.
  */
 static int mark_rstrip(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
@@ -210,7 +213,8 @@ static int load(struct tokenizer *t, const struct gguf *g, struct err *e)
 		t->flags[t->eom] |= TOK_EOG;
 
 	ret = mark_rstrip(t, g, e);
-	/* Last, as it points into the texts, which move while they grow. */
+	/* This must be last, because it points into the texts, which move while
+	 * they grow. */
 	if (!ret && specials_init(t))
 		ret = err_sys(e, ENOMEM, "cannot keep the special tokens");
 	return ret;
@@ -274,7 +278,7 @@ int tok_emit_word(struct tok_run *r, const char *word)
 
 		if (token)
 			ret = token_list_add(r->out, s->piece);
-		/* Otherwise each byte becomes its own token, or the unknown
+		/* Otherwise each byte becomes a separate token, or the unknown
 		 * token. */
 		for (uint32_t k = 0; !token && !ret && k < s->len; k++) {
 			unsigned char byte = (unsigned char)word[s->at + k];
@@ -294,7 +298,7 @@ int tok_emit_word(struct tok_run *r, const char *word)
 	return ret;
 }
 
-/* Encode text between special tokens. */
+/* Encode the text between two special tokens. */
 static int encode(struct tok_run *r, const char *text, size_t len, bool starts)
 {
 	if (!len)
@@ -303,8 +307,8 @@ static int encode(struct tok_run *r, const char *text, size_t len, bool starts)
 			   : tok_spm_encode(r, text, len, starts);
 }
 
-/* The special tokens that may begin at `at`, an offset in the whole text;
- * offsets must not fall from call to call. */
+/* Returns the special tokens that may begin at `at`, an offset in the whole
+ * text. Offsets must not decrease from call to call. */
 static const struct specials *specials_at(
 	struct tok_run *r, size_t at, unsigned flags)
 {
@@ -319,8 +323,8 @@ static const struct specials *specials_at(
 }
 
 /*
- * Special tokens are cut out first, from left to right, the longest where
- * several begin at one place.
+ * Special tokens are found first, from left to right; if several begin at the
+ * same place, the longest is used. The text between them is encoded separately.
  */
 static int encode_all(
 	struct tok_run *r, const char *text, size_t len, unsigned flags)

@@ -1,18 +1,19 @@
 /*
- * Private state of the tokenizer; for host/text/tok*.c, detokenizer.c and
- * pretokenizer.c only. The files:
+ * Private state of the tokenizer, only for host/text/tok*.c, detokenizer.c and
+ * pretokenizer.c. The files:
  *
- *   tokenizer.c     opening, ids with a role, tokenize()
- *   tok_vocab.c     texts to ids: an interning table, and the token arrays
- *   tok_special.c   tokens that are matched in the raw text
+ *   tokenizer.c     opening, ids of special tokens, tokenize()
+ *   tok_vocab.c     map of texts to ids, and loading of the token arrays
+ *   tok_special.c   tokens that are matched in the text before it is split
  *   tok_merge.c     the merge loop of both kinds
  *   tok_spm.c       "llama": merge by score, byte fallback
  *   tok_bpe.c       "gpt2": merge by rank within the pre-tokenizer's words
- *   pretokenizer.c  regular expressions for a `pre`; splitting
+ *   pretokenizer.c  the regular expressions of each pre-tokenizer, and
+ *                   splitting a text into words
  *   detokenizer.c   ids to text
  *
  * The tokenizer copies its data, so it may outlive the GGUF file. Data that
- * changes during tokenizing is in a `struct tok_run` of that call.
+ * changes during a call of tokenize() is in the call's `struct tok_run`.
  */
 #ifndef HOST_TEXT_TOKENIZER_IMPL_H
 #define HOST_TEXT_TOKENIZER_IMPL_H
@@ -21,7 +22,7 @@
 #include "host/text/tokenizer.h"
 #include "tensor/gguf.h"
 
-enum tok_type { /* tokenizer.ggml.token_type's numbers */
+enum tok_type { /* values of tokenizer.ggml.token_type */
 	TOK_UNDEFINED = 0,
 	TOK_NORMAL = 1,
 	TOK_UNKNOWN = 2,
@@ -34,13 +35,14 @@ enum tok_type { /* tokenizer.ggml.token_type's numbers */
 
 enum tok_flag {
 	TOK_EOG = 1 << 0,    /* ends a turn */
-	TOK_RSTRIP = 1 << 1, /* removes the white space after it */
+	TOK_RSTRIP = 1 << 1, /* removes the white space that follows it */
 };
 
 /*
- * Interned texts. The first n_vocab are the vocabulary, their numbers the token
- * ids; then come texts that occur only in merges (and that no text of a
- * consistent vocabulary ends in). Offsets, not pointers, as `text` moves.
+ * Interned texts. The first n_vocab are the vocabulary, and their numbers are
+ * the token ids. After them come texts that occur only in merges; in a
+ * consistent vocabulary no tokenized word ends up with such a text. Texts are
+ * addressed by offset, not by pointer, because `text` moves when it grows.
  */
 struct piece_span {
 	uint32_t at, len;
@@ -51,16 +53,16 @@ struct pieces {
 	uint32_t n, cap;
 	struct piece_slot {
 		uint32_t hash;
-		int32_t piece; /* -1: free */
+		int32_t piece; /* -1 for a free slot */
 	} * slot;
 	size_t mask, used;
 };
 
-/* A pair of pieces that may be joined; key is left << 32 | right. */
+/* A pair of pieces that may be merged. The key is left << 32 | right. */
 struct merge {
 	uint64_t key;
 	uint32_t rank;
-	int32_t piece; /* number of the joined text; -1: free slot */
+	int32_t piece; /* number of the merged text; -1 for a free slot */
 };
 
 struct specials {
@@ -68,8 +70,9 @@ struct specials {
 		const char *text;
 		uint32_t len;
 		int32_t id;
-	} * at;              /* sorted by bytes, so that a prefix is a range */
-	uint32_t first[257]; /* [c], [c + 1]: those that start with c */
+	} * at; /* sorted by bytes: texts with a prefix are adjacent */
+	/* texts that start with byte c are at [first[c], first[c + 1]) */
+	uint32_t first[257];
 };
 
 #define SPLITTER_MAX 6
@@ -79,14 +82,16 @@ struct splitter {
 };
 
 struct tokenizer {
-	bool bpe; /* else SentencePiece-style */
+	bool bpe; /* false means SentencePiece-style */
 	struct pieces pieces;
 	uint32_t n_vocab;
-	uint8_t *type, *flags; /* [n_vocab] enum tok_type, enum tok_flag */
+	/* [n_vocab] enum tok_type; [n_vocab] enum tok_flag */
+	uint8_t *type, *flags;
 	int32_t byte_piece[256];
 
 	/* SentencePiece-style */
-	uint32_t *order; /* [n_vocab] merges with smaller numbers first */
+	/* [n_vocab] rank of a token's merge; the smallest is merged first */
+	uint32_t *order;
 	bool space_prefix;
 	bool word_bound; /* no token spans two words */
 
@@ -94,24 +99,30 @@ struct tokenizer {
 	struct merge *merge;
 	size_t merge_mask;
 	struct splitter splitter;
-	bool ignore_merges; /* a word that is a token is that token */
+	/* a word that is itself a token is not merged from its bytes */
+	bool ignore_merges;
 
-	/* matched always; matched with TOKENIZE_SPECIAL */
+	/* user: tokens that are always matched; special: tokens that are
+	 * matched with TOKENIZE_SPECIAL. */
 	struct specials user, special;
-	int32_t bos, eos, eot, eom, unk; /* -1: none */
+	int32_t bos, eos, eot, eom, unk; /* -1 if there is none */
 	bool add_bos, add_eos;
 };
 
-/* Symbols of a text during merging, in a doubly linked list. */
+/* Symbols of a word during merging, in a doubly linked list. */
 struct symbol {
-	uint32_t at, len; /* bytes of the word; len 0: merged away */
+	/* range of bytes in the word; len is 0 after the symbol was merged into
+	 * another */
+	uint32_t at, len;
 	int32_t prev, next;
-	int32_t piece; /* -1: no token has this text */
+	int32_t piece; /* -1 if the symbol's text is not in the vocabulary */
 };
 struct candidate {
 	uint32_t order;
 	int32_t left, right;
-	uint32_t len; /* of both when it was found, to detect a stale one */
+	/* Length of both symbols when the candidate was found. If it has
+	 * changed, the candidate is stale. */
+	uint32_t len;
 	int32_t piece;
 };
 struct merger {
@@ -121,17 +132,17 @@ struct merger {
 	size_t n_heap, cap_heap;
 };
 
-/* One call of tokenize(). */
+/* State of one call of tokenize(). */
 struct tok_run {
 	const struct tokenizer *tok;
 	struct merger merger;
 	struct strbuf scratch;
 	struct token_list *out;
-	/* No control token begins in these parts; those that end before the
-	 * current position are removed. */
+	/* No control token begins in these parts of the text. Parts that end
+	 * before the current position are removed from the list. */
 	const struct text_span *quoted;
 	size_t n_quoted;
-	struct split_run *split; /* bpe only */
+	struct split_run *split; /* for byte-level BPE only */
 	struct err *err;
 };
 
@@ -139,10 +150,10 @@ struct tok_run {
 
 #define TOK_KEY(name) "tokenizer.ggml." name
 
-/* Make room for n texts; may be called again for more. */
 void pieces_release(struct pieces *);
 int32_t pieces_find(const struct pieces *, const char *text, size_t len);
-/* Number of the text, added if it is new; negative errno. */
+/* Returns the number of the text, which is added if it is new, or a negative
+ * errno. */
 int32_t pieces_intern(struct pieces *, const char *text, size_t len);
 static inline struct gguf_str pieces_text(const struct pieces *p, int32_t i)
 {
@@ -150,25 +161,30 @@ static inline struct gguf_str pieces_text(const struct pieces *p, int32_t i)
 		p->span[i].len };
 }
 
-/* Read tokens and token_type: sets pieces, n_vocab, type and flags. */
+/* Read the tokens and token_type: sets pieces, n_vocab, type and flags. Returns
+ * 0 or a negative errno. */
 int tok_load_vocab(struct tokenizer *, const struct gguf *, struct err *);
-/* Find an array of `type`, or fail with its name. */
+/* Find an array of `type`. If it is missing or of another type, returns -EINVAL
+ * with its name. */
 int tok_array(const struct gguf *, const char *key, enum gguf_type,
 	const struct gguf_kv **out, struct err *);
-/* The value of "<0xNN>", -1 for other texts. */
+/* The value of the text "<0xNN>", or -1 for any other text. */
 int tok_byte_value(struct gguf_str);
 
 /* ---- tok_special.c ------------------------------------------------- */
 
-/* Collect control, user-defined and unknown tokens. */
+/* Collect the control, user-defined and unknown tokens. Returns 0 or
+ * -ENOMEM. */
 int specials_init(struct tokenizer *);
 void specials_release(struct specials *);
-/* The longest one that text[len], len >= 1, starts with; -1: none. */
+/* The longest of these tokens with which text[len], len >= 1, starts, or -1 if
+ * there is none. */
 int32_t specials_match(const struct specials *, const char *text, size_t len);
 
 /* ---- tok_merge.c --------------------------------------------------- */
 
-/* Whether a pair of neighbours can be joined; sets order and piece of *c. */
+/* Whether a pair of adjacent symbols can be merged. If so, sets order and piece
+ * of *c. */
 typedef bool merge_pair_fn(const struct tokenizer *, const char *word,
 	const struct symbol *left, const struct symbol *right,
 	struct candidate *c);
@@ -176,8 +192,9 @@ typedef bool merge_pair_fn(const struct tokenizer *, const char *word,
 void merger_begin(struct merger *); /* removes all symbols */
 int merger_add(struct merger *, uint32_t at, uint32_t len, int32_t piece);
 /*
- * Join pairs, the smallest order first and the leftmost among equals, until
- * none is left: O(n log n). Afterwards the list starts at symbol 0.
+ * Merge adjacent symbols until no pair can be merged: the pair with the
+ * smallest order first, the leftmost among equal ones. The time is O(n log n).
+ * Afterwards the list starts at symbol 0.
  */
 int merger_run(struct merger *, const struct tokenizer *, const char *word,
 	merge_pair_fn *);
@@ -186,27 +203,28 @@ void merger_release(struct merger *);
 /* ---- the two kinds ------------------------------------------------- */
 
 int tok_spm_load(struct tokenizer *, const struct gguf *, struct err *);
-/* `starts`: the text begins here or after a special token. */
+/* `starts` is true if the text begins here or after a special token. */
 int tok_spm_encode(struct tok_run *, const char *text, size_t len, bool starts);
 
 int tok_bpe_load(struct tokenizer *, const struct gguf *, struct err *);
 int tok_bpe_encode(struct tok_run *, const char *text, size_t len);
 
-/* Emit the merged symbols of the word, byte by byte if one is no token. */
+/* Append the ids of the word's symbols after merging. If a symbol is not a
+ * token, its bytes are appended one by one. */
 int tok_emit_word(struct tok_run *, const char *word);
 
 /* ---- pretokenizer.c ------------------------------------------------ */
 
 struct pretokenizer {
-	const char *names; /* separated by spaces, the usual one first */
-	/* each splits the pieces of the one before */
+	const char *names; /* names separated by spaces, the usual one first */
+	/* expression i splits the pieces that expression i - 1 left */
 	const char *regex[SPLITTER_MAX];
 	bool ignore_merges, add_bos;
 };
 
-/* NULL if unknown. */
+/* Returns NULL if the name is unknown. */
 const struct pretokenizer *pretokenizer_find(struct gguf_str name);
-/* The usual name of each, separated by spaces. */
+/* Append the usual name of each pre-tokenizer, separated by spaces. */
 void pretokenizer_names(struct strbuf *);
 
 int splitter_init(struct splitter *, const struct pretokenizer *, struct err *);
@@ -216,8 +234,9 @@ struct split_run; /* matching state of one thread */
 int split_open(struct split_run **out);
 void split_close(struct split_run *);
 /*
- * Pass every word of text[len], which must be UTF-8, to fn in order: together
- * they are the text. Stops at the first non-zero result and returns it.
+ * Pass every word of text[len], which must be UTF-8, to fn in order; the words
+ * together are the whole text. Stops at the first non-zero result of fn and
+ * returns it.
  */
 int split_words(const struct splitter *, struct split_run *, const char *text,
 	size_t len, int (*fn)(void *arg, const char *word, size_t len),
@@ -225,7 +244,8 @@ int split_words(const struct splitter *, struct split_run *, const char *text,
 
 /* ---- byte-level alphabet (tok_bpe.c) ------------------------------- */
 
-/* The byte that a character of 1 or 2 bytes represents, -1: none. */
+/* The byte that a character of `len` bytes represents, or -1 if it represents
+ * none. */
 int bpe_byte_of_char(const unsigned char *p, size_t len);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * One character of UTF-8 at a time, as RFC 3629 allows it: no overlong forms,
- * no surrogates, nothing above U+10FFFF. The tokenizer uses it to find valid
- * text for regular expressions, the detokenizer to hold back incomplete
+ * Decodes UTF-8 one character at a time, as RFC 3629 allows it: no overlong
+ * forms, no surrogates, nothing above U+10FFFF. The tokenizer uses it to find
+ * valid text for regular expressions, the detokenizer to withhold incomplete
  * characters; neither needs code points.
  */
 #ifndef HOST_TEXT_UTF8_H
@@ -11,11 +11,13 @@
 #include <stddef.h>
 
 enum {
-	UTF8_BAD = 0,      /* no character starts like this */
-	UTF8_PARTIAL = -1, /* all n bytes are an incomplete character */
+	UTF8_BAD = 0, /* no character starts with these bytes */
+	/* all n bytes are the start of an incomplete character */
+	UTF8_PARTIAL = -1,
 };
 
-/* Bytes (1 to 4) of the character that starts at p[n], n >= 1, or the above. */
+/* Returns the number of bytes (1 to 4) of the character that starts at p[n], n
+ * >= 1, or UTF8_BAD or UTF8_PARTIAL. */
 static inline int utf8_length(const unsigned char *p, size_t n)
 {
 	unsigned char low = 0x80, high = 0xbf; /* bounds of the second byte */
@@ -45,7 +47,7 @@ static inline int utf8_length(const unsigned char *p, size_t n)
 	return (int)want;
 }
 
-/* Whether all of s[len] is complete characters. */
+/* Whether s[len] consists of complete characters. */
 static inline bool utf8_is_valid(const char *s, size_t len)
 {
 	while (len) {
