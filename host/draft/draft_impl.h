@@ -35,7 +35,9 @@ struct draft_model {
 	/* true if only the token, row and kv arrays belong to this draft model,
 	 * and everything else to the one that draft_open_like was given */
 	bool borrows;
-	uint32_t q_dim, kv_dim; /* of all heads together */
+	/* width of the queries, and of the keys or values, of all heads
+	 * together */
+	uint32_t q_dim, kv_dim;
 
 	uint32_t context, n;
 	/* number of uncommitted rows, stored after the cached tokens */
@@ -59,7 +61,7 @@ struct draft_model {
 	bool int8;
 	uint8_t *q8; /* [PASS_ROWS] int8-quantized input rows of a matmul */
 	size_t q8_bytes;
-	const struct soc *soc; /* NULL if no phone times are computed */
+	const struct soc *soc; /* NULL if the time on a phone is not computed */
 	/* The layer whose cost is computed; the types of its matrices are not
 	 * stored here. */
 	struct price_layer priced;

@@ -59,7 +59,9 @@ struct draft_kind {
 	/* shown in help, such as "oracle:P"; NULL means `name` */
 	const char *shown;
 	const char *summary; /* one line for the help */
-	bool on_device; /* of the kinds with a file: for --draft-on device */
+	/* for kinds that run a file: true if the model runs on the device
+	 * (--draft-on) */
+	bool on_device;
 	/* The drafter must be given the prompt and its true continuation before
 	 * it opens, because it simulates drafts of a chosen quality. */
 	bool needs_text;
@@ -77,7 +79,7 @@ struct draft_kind {
 		struct drafter *out, const struct draft_site *, struct err *);
 };
 
-/* In the order of DRAFT_KINDS; NULL-terminated. */
+/* All kinds, in the order of DRAFT_KINDS; NULL-terminated. */
 extern const struct draft_kind *const draft_kinds[];
 
 /* One row per kind, in the order in which the help lists them. */
@@ -97,7 +99,7 @@ DRAFT_KINDS(DRAFT_KIND_DECLARED)
  */
 const struct draft_kind *draft_kind_named(const char *said, size_t *len);
 
-/* The kind that runs a draft model from a file, on the device or on the
+/* Returns the kind that runs a draft model from a file, on the device or on the
  * host. */
 const struct draft_kind *draft_kind_of_file(bool on_device);
 

@@ -69,7 +69,7 @@ static void operand(struct draft_model *d, float *x, uint32_t k, uint32_t rows,
 			d->q8 + r * kern_q8_bytes(k), x + (size_t)r * k, k);
 }
 
-/* y[rows][n] = x[rows][k] by w[n][k]. */
+/* Multiply: y[rows][n] = x[rows][k] times the transpose of w[n][k]. */
 static void matmul(struct draft_model *d, struct draft_tensor w, float *y,
 	uint32_t n, const float *x, uint32_t k, uint32_t rows)
 {

@@ -120,7 +120,8 @@ static int read_all(
 	return ret;
 }
 
-/* Read weights from a flash image, in which they are already packed. */
+/* Read weights from a flash image (a model file with weights in the layout of
+ * the device), in which they are already packed. */
 static int read_image(
 	struct draft_weights *w, const struct model *m, struct err *e)
 {

@@ -109,8 +109,8 @@ static int look_at_root(struct device *d, struct err *e)
 	uint32_t n = pending(d) - 1, last;
 	int ret = 0;
 
-	/* A prefill is needed for a new sequence, and for more tokens than a
-	 * pass has rows. */
+	/* Prefill the tokens before the root if the sequence is new or if they
+	 * are more than a pass has rows. */
 	if (n && (!length || n >= d->max_rows))
 		ret = session_prefill(d->session, SESSION_TEXT,
 			d->text + length, n, NULL, &last, e);

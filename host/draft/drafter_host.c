@@ -58,7 +58,7 @@ static void set_root(struct host *h, const float *logits)
 	draft_price_guesses(h->draft, 1);
 }
 
-/* Root computations that one pass performs together. */
+/* The roots of several trees, which one pass computes together. */
 struct roots {
 	struct host *host[DRAFT_ASK_ROWS];
 	struct draft_ask ask[DRAFT_ASK_ROWS];

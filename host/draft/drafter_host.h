@@ -29,8 +29,8 @@ struct err;
 int drafter_host_open(struct drafter *out, struct draft_model *, uint32_t batch,
 	struct err *);
 
-/* Set the temperature of the candidates' probabilities, > 0: q is
- * softmax(logits / temperature). The default is 1. Call it before the first
+/* Set the temperature of the candidates' probabilities q = softmax(logits /
+ * temperature). It must be > 0; the default is 1. Call this before the first
  * tree. */
 void drafter_host_temperature(struct drafter *, float temperature);
 

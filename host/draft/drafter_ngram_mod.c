@@ -21,9 +21,8 @@
 #include <string.h>
 
 #define PLACES (1u << 22)
-#define PLACES_MOST                                                 \
-	(PLACES / 4)   /* entries in use at the beginning of a text \
-			*/
+/* most entries in use when a sequence begins; above this, all are cleared */
+#define PLACES_MOST (PLACES / 4)
 #define CHUNK       32 /* least number of new tokens that are added at once */
 #define FAILURES    5  /* failed drafts in a row before the table is cleared */
 #define MATCH_MOST  256
@@ -130,7 +129,7 @@ static int find(void *arg, const int32_t *text, size_t n, size_t same,
 {
 	struct ngram_mod *m = arg;
 
-	if (same < m->n || same < m->drafted) { /* another text */
+	if (same < m->n || same < m->drafted) { /* not the same sequence */
 		if (m->used > PLACES_MOST)
 			forget(m);
 		m->n = 0;

@@ -43,7 +43,9 @@ struct rest {
 	/* number of the last history record added to the store */
 	uint64_t last;
 	struct datastore store;
-	size_t n; /* tokens of the sequence; 0 before the first one */
+	/* number of tokens of the current sequence; 0 before the first
+	 * take() */
+	size_t n;
 	/* The hits, in the order of their suffixes. span: length of the match.
 	 * found: number of hits; found_first: index of the first. hits: number
 	 * of them that are used. */
@@ -82,7 +84,7 @@ static void look_up(struct rest *r, const int32_t *text, size_t n)
 	}
 }
 
-/* The token `depth` places after the match at a hit. */
+/* Returns the token `depth` places after the match at a hit. */
 static int32_t token_after(const struct rest *r, uint32_t hit, uint32_t depth)
 {
 	size_t at = r->found_first + hit * r->found / r->hits;

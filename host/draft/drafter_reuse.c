@@ -191,8 +191,8 @@ static int take(
 	r->n = 0;
 
 	/* Drop chains that are too old, and the oldest chains if all together
-	 * have too many tokens. Of chains of the same age, the later part of
-	 * the list is dropped first. */
+	 * have too many tokens. Of two chains of the same age, the whole draft
+	 * is dropped before the run. */
 	for (uint32_t i = 0; i < r->n_chains; i++) {
 		struct chain *c = &r->chain[i];
 

@@ -30,9 +30,10 @@ struct sam {
 	uint64_t read;                    /* number of the last record added */
 	struct suffix_automaton *history; /* NULL if no history is kept */
 	struct suffix_match past; /* match of the sequence's end in `history` */
-	/* The chain after the sequence by the paper's rule: */
+	/* The chain that the paper's rule drafts after the sequence: whether it
+	 * comes from the history, and its number of tokens. */
 	bool by_history;
-	uint32_t length; /* tokens of the draft */
+	uint32_t length;
 };
 
 /* ---- the text ------------------------------------------------------------ */

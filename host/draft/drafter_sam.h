@@ -3,27 +3,27 @@
  * --draft is `sam`. The draft is what followed the longest suffix of the
  * sequence that occurred before, either in the sequence itself (one automaton)
  * or in the history of earlier requests (a second automaton). The method is
- * retrieval alone, with the options of the paper's classes: where nothing
- * matches, nothing is drafted.
+ * retrieval alone, with the options of the paper's classes: if nothing matches,
+ * nothing is drafted.
  *
- * A chain follows the paper's rule. Let the match in the sequence have m tokens
- * and that in the history h. If m >= h - `bias`, the chain comes from the
- * sequence and L = m; otherwise it comes from the history and L = h - `bias`.
- * The chain has up to alpha L tokens, and fewer than `most`. (sd.npu's port
- * drafts no fewer than `least`, 10, tokens.) In the sequence the next token is
- * the one after the first occurrence; in the history it is the most frequent
- * child of each state.
+ * A chain follows the paper's rule. Let m be the length of the match in the
+ * sequence, and h the length of the match in the history. If m >= h - `bias`,
+ * the chain comes from the sequence and L = m; otherwise it comes from the
+ * history and L = h - `bias`. The chain has up to alpha L tokens, and fewer
+ * than `most`. `least` sets a minimum length (10 in sd.npu's port). In the
+ * sequence, the next token of the chain is the one after the first occurrence;
+ * in the history, it is the most frequent child of each state.
  *
  * A tree gets more candidates, weighted by their reliability (reliance.h): from
  * both automata also the tokens that followed shorter matches, and from the
- * sequence also the tokens that followed later occurrences. The origins are 0
- * for the first occurrence in the sequence, 1 for the best match in the
- * history, and 2 and 3 for the other candidates from the sequence and from the
- * history. A path that departs from the matched place continues with the
- * longest suffix of the path that occurs anywhere.
+ * sequence also the tokens that followed later occurrences. The origin of a
+ * candidate is 0 for the first occurrence in the sequence, 1 for the longest
+ * match in the history, 2 for other candidates from the sequence and 3 for
+ * other candidates from the history. A path that departs from the matched place
+ * continues with the longest suffix of the path that occurs anywhere.
  *
- * Rejected tokens never enter an automaton. A sequence that does not continue
- * the last one rebuilds the sequence's automaton.
+ * Rejected tokens never enter an automaton. If a sequence does not continue the
+ * previous one, the sequence's automaton is rebuilt.
  */
 #ifndef HOST_DRAFT_DRAFTER_SAM_H
 #define HOST_DRAFT_DRAFTER_SAM_H

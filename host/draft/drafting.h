@@ -35,7 +35,8 @@ struct draft_part {
 	const struct draft_kind *kind;
 	/* NAME, NAME:ARGUMENT or a path; "" for the bundled draft model */
 	char word[PATH_MAX];
-	char path[PATH_MAX]; /* of the draft model; "" if it has none */
+	/* path of the draft model's file; "" for other kinds */
+	char path[PATH_MAX];
 	struct model *file;
 };
 
@@ -47,7 +48,8 @@ struct drafting {
 	struct drafter each[DRAFT_PARTS]; /* begin is NULL while not open */
 	/* all of them together; begin is NULL while not open */
 	struct drafter drafter;
-	char path[PATH_MAX]; /* of the first draft model; "" if there is none */
+	/* path of the first draft model's file; "" if there is none */
+	char path[PATH_MAX];
 	/* set before opening; NULL if there is none */
 	const struct history *history;
 	char name[PATH_MAX];    /* names of the drafters, for reports */
@@ -58,9 +60,9 @@ struct drafting {
  * cannot be parsed. */
 int drafting_ask(struct drafting *, const struct opt_values *, struct err *);
 
-/* Returns -EINVAL if the user gave an option with a `noun` (the name of a file
- * or of a similar object) that belongs only to kinds not among the drafters;
- * otherwise 0. */
+/* Check that the user gave no option of a kind of drafter that is not used.
+ * Only options with a `noun` (a description of their value, for messages) are
+ * checked. Returns 0 or -EINVAL. */
 int drafting_check_needless(const struct drafting *, struct err *);
 
 /* Whether one of the drafters is a draft model. */

@@ -10,8 +10,8 @@ struct drafting_options {
 	const char *draft; /* NULL means the bundled draft model */
 	int on_device;
 	uint32_t batch;     /* nodes drafted together; 0 means automatic */
-	double temperature; /* of the draft's probabilities */
-	uint32_t seed;      /* of the oracle */
+	double temperature; /* temperature of the draft's probabilities */
+	uint32_t seed;      /* seed of the oracle (drafter_oracle.h) */
 	/* index into `shapes` of the shape whose cost is computed; -1 for
 	 * none */
 	int as;

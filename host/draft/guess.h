@@ -34,7 +34,7 @@ void guess_put(const struct guess *, struct tree *, uint32_t node);
 
 struct guess_row {
 	int32_t token, parent; /* parent is a row, or -1 for the root */
-	uint32_t at;           /* for the drafter's use */
+	uint32_t at;           /* free for use by the drafter */
 	struct guess guess;
 };
 
@@ -57,10 +57,10 @@ uint32_t guesses_add(struct guesses *, int32_t token, int32_t parent);
 int32_t guesses_above(const struct tree *, uint32_t node);
 
 /*
- * Move the root along text[n], the tokens appended to the sequence. Writes the
- * rows that these tokens follow to path [n] and returns their number; then
- * drops all rows. The new root has a guess if n is 0 or if text[n] ends at a
- * row with a guess.
+ * Move the root along text[n], the tokens appended to the sequence. The rows
+ * that these tokens follow are written to path[n], and their number is
+ * returned; then all rows are dropped. The new root has a guess if n is 0 or if
+ * text[n] ends at a row with a guess.
  */
 uint32_t guesses_follow(
 	struct guesses *, const int32_t *text, size_t n, uint32_t *path);

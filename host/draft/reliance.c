@@ -1,7 +1,8 @@
 #include "host/draft/reliance.h"
 
-/* Weights in units of promised tokens: of the prior, and the largest weight of
- * past outcomes. Above this limit older outcomes fade. */
+/* Weights, as sums of shares: PRIOR is the weight of the prior, MEMORY the
+ * largest weight of past outcomes. Beyond MEMORY, older outcomes lose
+ * influence. */
 #define PRIOR  4.0
 #define MEMORY 256.0
 

@@ -30,7 +30,7 @@ struct reliance {
 struct grounds {
 	uint32_t origin; /* below RELIANCE_ORIGINS */
 	uint32_t match;
-	uint32_t depth; /* of the parent node; 0 for the root */
+	uint32_t depth; /* depth of the parent node; 0 for the root */
 };
 
 void reliance_init(struct reliance *);

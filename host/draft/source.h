@@ -27,7 +27,8 @@ struct source_place {
 
 struct source_guess {
 	int32_t token;
-	/* of the occurrences; above 0, and no more than 1 in all */
+	/* share of the occurrences that this token follows; above 0, and no
+	 * more than 1 for all guesses together */
 	float share;
 	/* number of the index (automaton, tree ...) that it comes from, 0 to
 	 * 3 */

@@ -14,7 +14,8 @@
  * substring's occurrences; no substring spans two sequences.
  *
  * After suffix_automaton_add fails, the automaton can only be cleared or
- * closed. Not thread-safe: look-ups change it too.
+ * closed. Not thread-safe, not even for look-ups: suffix_automaton_children
+ * caches its results.
  */
 #ifndef HOST_DRAFT_SUFFIX_AUTOMATON_H
 #define HOST_DRAFT_SUFFIX_AUTOMATON_H

@@ -65,7 +65,7 @@ struct layer {
 
 struct prm {
 	struct model *model;
-	struct tokenizer *tokenizer;       /* of the reward model */
+	struct tokenizer *tokenizer;       /* tokenizer of the reward model */
 	const struct tokenizer *of_target; /* vocabulary of the solutions */
 	const struct soc *soc;
 	bool classes;
@@ -167,7 +167,8 @@ static int check_keys(const struct prm *p, struct err *e)
 {
 	const struct model *m = p->model;
 	const struct gguf_kv *labels;
-	uint64_t pooling = 4; /* LLAMA_POOLING_TYPE_RANK */
+	/* the value of llama.cpp's LLAMA_POOLING_TYPE_RANK */
+	uint64_t pooling = 4;
 	char key[96];
 	int ret;
 

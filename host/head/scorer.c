@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows of a pass over many texts, at least. */
+/* Least number of rows that a pass over many texts can have. */
 #define ROWS 128
 /* Cache slots of each text after its shared prefix; a longer text may use
  * more. */
@@ -29,8 +29,8 @@ struct held {
 	/* [n_vocab] logits after the last token; NULL if not stored */
 	float *tail;
 	uint64_t used; /* value of scorer.now when last used */
-	bool busy;     /* in the current group */
-	bool unread;   /* not completely computed */
+	bool busy;     /* the text is in the current group */
+	bool unread;   /* the text is not completely computed */
 	/* As in scorer_text; used only while the text is being read. */
 	const float *prompt_state, *state;
 };
@@ -85,7 +85,8 @@ int scorer_open(struct scorer **out, const struct model *model,
 	o.prefill_chunk = o.decode_rows = ROWS;
 	o.context = 0;
 	o.context_need = context;
-	/* the other models also need the address window */
+	/* A single buffer leaves more of the device's address window to the
+	 * other models. */
 	o.weight_buffers = 1;
 	o.sequences = 2 * texts + 2;
 	o.as = limits->as;
@@ -188,8 +189,9 @@ static struct held *oldest(struct scorer *s)
 	return old;
 }
 
-/* Returns a free entry, after dropping the least recently used text other than
- * `but` if needed; NULL if there is none. */
+/* Returns a free entry. If there is none, first drops the least recently used
+ * text that is neither in the group nor `but`. Returns NULL if there is no such
+ * text. */
 static struct held *vacant(struct scorer *s, struct held *but)
 {
 	bool busy = but && but->busy;
@@ -381,8 +383,9 @@ static int note(struct scorer *s, struct held *h, uint32_t at, uint32_t n,
 		s->reader.arg, s->session, s->see, seen, h->tail, e);
 }
 
-/* Free cache slots: drop a text outside the group, or else the group's last
- * text. Returns 0, or 1 if there is no text to drop. */
+/* Free cache slots: drop a text outside the group, or else the last text of the
+ * group. Returns 0, or 1 if the group has a single text and there is no
+ * other. */
 static int make_room(struct scorer *s)
 {
 	struct held *h = oldest(s);

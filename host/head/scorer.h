@@ -65,7 +65,7 @@ struct scorer_limits {
 	uint32_t texts; /* texts read at a time */
 	/* Tokens of one text; limited to the model's own context. */
 	uint32_t context;
-	enum layout layout; /* of the scoring model's weights */
+	enum layout layout; /* layout of the scoring model's weights */
 	/* shape for the cost model; NULL for the model's own */
 	const struct shape *as;
 };
@@ -102,7 +102,7 @@ struct scorer_text {
  * context, another negative errno, or the first non-zero result of `each`.
  */
 struct scorer_notes {
-	/* note of token n_prompt - 1; those of the next tokens follow */
+	/* note of token n_prompt - 1; the notes of the next tokens follow */
 	const float *first;
 	size_t stride;
 };

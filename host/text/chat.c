@@ -49,7 +49,7 @@ struct family {
 	const char *user_again;
 	enum system_place place;
 	enum order order;
-	/* White space that templates remove from turns, enum trim. */
+	/* White space that templates remove from turns: bits of enum trim. */
 	unsigned trim_system, trim_user, trim_answer;
 	/* for the text of a user turn that also contains the system turn */
 	unsigned trim_after_system;

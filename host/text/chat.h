@@ -31,7 +31,7 @@ enum chat_family {
 	CHAT_MISTRAL_V3,        /* no space before [/INST] */
 	CHAT_MISTRAL_TEKKEN,    /* no space before [/INST] nor after [INST] */
 	CHAT_MISTRAL_V7,        /* system turns have their own marker */
-	CHAT_MISTRAL_V7_TEKKEN, /* as v7, without spaces */
+	CHAT_MISTRAL_V7_TEKKEN, /* like v7, but without spaces */
 	CHAT_FAMILY_COUNT
 };
 

@@ -24,7 +24,7 @@ struct history_head {
 	/* no present or future record of the file has a smaller number */
 	uint64_t first;
 	uint64_t reserved[3];
-	uint64_t checksum; /* XXH64 of all bytes of the head before it */
+	uint64_t checksum; /* XXH64 of the preceding bytes of the head */
 };
 _Static_assert(sizeof(struct history_head) == 64, "format");
 _Static_assert(offsetof(struct history_head, vocabulary) == 16, "format");

@@ -12,9 +12,8 @@
 
 #include <sys/stat.h>
 
-#define HISTORY_WINDOW                                        \
-	(256u << 10) /* bytes read at a time; a multiple of 8 \
-		      */
+/* Bytes that a scan reads at a time; a multiple of 8. */
+#define HISTORY_WINDOW (256u << 10)
 
 struct history {
 	char *path;
@@ -22,7 +21,7 @@ struct history {
 	int fd; /* -1 if there is no file */
 	dev_t dev;
 	ino_t ino;
-	uint64_t size; /* of the file, when last checked */
+	uint64_t size; /* size of the file when last checked */
 	/* offset of the end of the last record; 0 if there is no head yet */
 	uint64_t end;
 	uint64_t damaged;         /* number of bytes between records */

@@ -35,10 +35,9 @@ struct json_form {
 	/* [n_within] by number of the isolated cell (json_alone) */
 	struct within *within;
 	uint32_t n_within;
-	struct list
-		/* tokens with which the value at after_cell ends and the text
-		 * continues */
-		after;
+	/* tokens with which the value at after_cell ends, and that continue
+	 * after it */
+	struct list after;
 	uint32_t after_cell; /* JSON_FLOOR before the first use */
 	/* [TOKEN_BYTES + 1] front at each depth of the trie */
 	struct json_front *front;

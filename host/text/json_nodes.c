@@ -116,8 +116,8 @@ static uint32_t higher(const struct json_nodes *j, uint32_t than, uint32_t node)
 	return h > than ? h : than;
 }
 
-/* Computes the height from the heights of the node's parts, as far as these are
- * known. */
+/* Returns the height of a node, computed from the current heights of its
+ * parts. */
 static uint32_t height_of(const struct json_nodes *j, const struct json_node *n)
 {
 	uint32_t h = 0, least = JSON_NONE;

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define LIKELY_TOP 20 /* largest `most` */
+#define LIKELY_TOP 20 /* largest value of `most` below */
 
 struct likely {
 	int32_t id;

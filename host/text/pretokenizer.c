@@ -279,7 +279,8 @@ static int next_match(const struct split *s, unsigned level, const char *text,
 	int ret = pcre2_match(code, (PCRE2_SPTR)text, len, from, options,
 		s->run->match, s->run->context);
 
-	/* The interpreter keeps its state on the heap, without such a limit. */
+	/* The interpreter keeps its state on the heap, which has no limit like
+	 * that of the JIT stack. */
 	if (ret == PCRE2_ERROR_JIT_STACKLIMIT)
 		ret = pcre2_match(code, (PCRE2_SPTR)text, len, from,
 			options | PCRE2_NO_JIT, s->run->match, s->run->context);

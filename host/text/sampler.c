@@ -236,7 +236,7 @@ int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
 	 * remaining list is short enough to sort.
 	 */
 	if (p < 1) {
-		/* Use half of that limit, so that rounding of the sum cannot
+		/* Use half of (1 - p) / n, so that rounding of the sum cannot
 		 * drop a token. */
 		keep_weight(s, (1 - p) * sum / s->n / 2);
 		qsort(s->cand, s->n, sizeof(*s->cand), compare);

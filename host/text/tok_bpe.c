@@ -99,7 +99,7 @@ static int load_merge(struct tokenizer *t, struct gguf_str s, uint32_t rank,
 	if (left < 0 || right < 0 || piece < 0)
 		return -ENOMEM;
 	m = merge_slot(t, (uint64_t)left << 32 | (uint32_t)right);
-	if (m->piece < 0) /* of duplicates, the first is used */
+	if (m->piece < 0) /* if a merge occurs twice, the first one is used */
 		*m = (struct merge){ (uint64_t)left << 32 | (uint32_t)right,
 			rank, piece };
 	return 0;

@@ -58,7 +58,7 @@ int tok_spm_load(struct tokenizer *t, const struct gguf *g, struct err *e)
 	if (!t->order)
 		return err_sys(e, ENOMEM, "cannot keep %s", key);
 	for (uint32_t i = 0; i < t->n_vocab; i++) {
-		/* avoids -0 */
+		/* the addition turns -0 into 0 */
 		float score = (float)gguf_elem_f64(kv, i) + 0.0f;
 		uint32_t bits;
 
@@ -111,7 +111,8 @@ static bool join(const struct tokenizer *t, const char *word,
 	const struct symbol *left, const struct symbol *right,
 	struct candidate *c)
 {
-	/* Adjacent symbols are also adjacent in the word. */
+	/* The two symbols are adjacent in the word, so their bytes are one
+	 * range. */
 	c->piece = find(t, word + left->at, left->len + right->len);
 	if (c->piece < 0)
 		return false;

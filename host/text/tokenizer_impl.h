@@ -142,7 +142,7 @@ struct tok_run {
 	 * before the current position are removed from the list. */
 	const struct text_span *quoted;
 	size_t n_quoted;
-	struct split_run *split; /* for byte-level BPE only */
+	struct split_run *split; /* used only for byte-level BPE */
 	struct err *err;
 };
 
@@ -177,8 +177,8 @@ int tok_byte_value(struct gguf_str);
  * -ENOMEM. */
 int specials_init(struct tokenizer *);
 void specials_release(struct specials *);
-/* The longest of these tokens with which text[len], len >= 1, starts, or -1 if
- * there is none. */
+/* Returns the longest token of `specials` with which text[len], len >= 1,
+ * starts, or -1 if there is none. */
 int32_t specials_match(const struct specials *, const char *text, size_t len);
 
 /* ---- tok_merge.c --------------------------------------------------- */

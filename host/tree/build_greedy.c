@@ -5,10 +5,9 @@
 #include <assert.h>
 #include <math.h>
 
-#define STEP_LEAST                                                       \
-	1e-6        /* least cost of a node, relative to the tree's cost \
-		     */
-#define SLACK 1e-12 /* for rounding errors in a bound */
+/* least cost of a node, relative to the cost of the tree */
+#define STEP_LEAST 1e-6
+#define SLACK      1e-12 /* tolerance for rounding errors in a bound */
 
 void gain_rule_init(struct gain_rule *p)
 {

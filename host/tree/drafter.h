@@ -25,7 +25,7 @@ struct tree;
 
 /* The arguments for one of the trees in begin_all or expand_all. */
 struct drafter_ask {
-	void *arg; /* of the tree's drafter */
+	void *arg; /* argument of the tree's drafter */
 	struct tree *tree;
 	const int32_t *text; /* [n_text]; for begin_all only */
 	size_t n_text;

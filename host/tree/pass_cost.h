@@ -39,9 +39,10 @@
 extern const uint32_t pass_knot[PASS_KNOTS];
 
 struct pass_cost {
-	double read, ahead, before; /* R, A of this cycle, b */
-	double start;               /* S */
-	double look[PASS_LOOKS];    /* D */
+	/* R, A of this cycle, and b of the formula above */
+	double read, ahead, before;
+	double start;            /* S of the formula above */
+	double look[PASS_LOOKS]; /* D of the formula above */
 	/* time to choose the rows that continue after the exit layer */
 	double exit;
 	double kept; /* share of rows that such choices kept */

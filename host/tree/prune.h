@@ -21,8 +21,9 @@
 struct tree;
 
 struct prune_opts {
-	float theta;       /* edges with a smaller sigma may be cut */
-	float temperature; /* of the softmax over candidates, > 0; default 1 */
+	float theta; /* edges with a smaller sigma may be cut */
+	/* temperature of the softmax over candidates, > 0; default 1 */
+	float temperature;
 	/* For nodes no deeper than breadth_depth (default 1), keep the edges to
 	 * the `breadth` (default 3) best children with a sigma of at least
 	 * breadth_theta (default theta / 2). */

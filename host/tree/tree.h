@@ -50,7 +50,8 @@ struct tree {
 	 * sorted by falling q, and equal ones by rising token */
 	struct candidate *candidate;
 	/* For the cost model: number of sequential steps over nodes that
-	 * builders made. Builders add to it, and the caller resets it. */
+	 * builders made. Builders add to it, and the caller subtracts the steps
+	 * that it has charged. */
 	uint64_t steps;
 	/* Buffers of tree_keep. */
 	void *spare;

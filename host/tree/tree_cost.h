@@ -40,7 +40,7 @@ struct cost_cell {
 
 /* About 300 KiB. Each observation of a verification costs a pass over it. */
 struct cost {
-	double draft; /* of expanding a node */
+	double draft; /* average time to expand a node */
 	uint32_t n_draft;
 	double row_slope, leaf_slope;
 	double fixed; /* 0 to 1 */
