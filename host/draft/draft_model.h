@@ -24,7 +24,7 @@ struct model;
 enum draft_arithmetic { DRAFT_INT8, DRAFT_F32 };
 
 /*
- * `model` must outlive the draft model, and its embedding must be in memory
+ * Open a draft model. `model` must outlive it, with its embedding in memory
  * (model_keep_embedding). The cache holds `context` tokens (0: as many as
  * possible), but never more than the model was trained for, because guesses
  * beyond that length are noise. threads 0 means all CPUs. Returns 0, -ENOMEM,

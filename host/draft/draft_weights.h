@@ -34,7 +34,8 @@ struct draft_weights {
 	struct draft_tensor output_norm, output;
 };
 
-/* `model` must outlive the weights. Returns 0 or a negative errno. */
+/* Load or decode the weights of `model`, which must outlive them. Returns 0 or
+ * a negative errno. */
 int draft_weights_init(struct draft_weights *, const struct model *,
 	enum draft_arithmetic, struct workers *, struct err *);
 void draft_weights_release(struct draft_weights *);

@@ -60,8 +60,9 @@ static bool make_room(struct calibrated *c, size_t n)
 	return true;
 }
 
-/* The logits at the prompt's last token are not needed, because the next token
- * is sampled from them and is then part of the sequence. */
+/* Whether to keep the logits at token `at` of a prompt. Those at its last token
+ * are not needed: the next token is sampled from them, so it is known before
+ * the first draft. */
 static bool wants(void *arg, const int32_t *prompt, size_t n, size_t at)
 {
 	struct calibrated *c = arg;

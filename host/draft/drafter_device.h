@@ -20,10 +20,10 @@ struct err;
 struct session;
 
 /*
- * The session runs the draft model. Only the drafter may use it until the
- * drafter is closed; the caller closes the session afterwards. `batch` >= 1 is
- * the number of nodes that is fastest to expand together. Returns 0, -EINVAL if
- * the model is not causal, or -ENOMEM.
+ * Open a drafter on a session that runs the draft model. Only the drafter may
+ * use the session until the drafter is closed; the caller closes the session
+ * afterwards. `batch` >= 1 is the number of nodes that is fastest to expand
+ * together. Returns 0, -EINVAL if the model is not causal, or -ENOMEM.
  *
  * The root has no candidates if the sequence is longer than the session's
  * context. A node has none if it has more ancestors than a pass has rows.

@@ -27,8 +27,8 @@ struct host {
 /* ---- the root ------------------------------------------------------------ */
 
 /* If the new sequence continues the one in the draft model's cache, move the
- * uncommitted rows that it follows into the cache. Otherwise drop all
- * guesses. */
+ * uncommitted rows of the tokens that were added into the cache, as far as
+ * there are such rows. Otherwise drop all guesses. */
 static void reuse(struct host *h, const int32_t *text, size_t n)
 {
 	uint32_t held, kept;
@@ -115,8 +115,9 @@ static int host_begin_all(
 		if (left > DRAFT_ASK_ROWS) {
 			const float *logits;
 
-			/* So many tokens, typically a prompt, are computed in
-			 * separate passes. */
+			/* These are more tokens than a shared pass can hold,
+			 * typically a prompt. Compute them in separate
+			 * passes. */
 			ret = draft_follow(h->draft, text, length, &logits, e);
 			if (!ret)
 				set_root(h, logits);

@@ -18,10 +18,11 @@ struct drafter;
 struct err;
 
 /*
- * Only the drafter may use the draft model until the drafter is closed; the
- * caller closes the model afterwards. `batch` is the largest number of rows
- * that are computed together. 0 means all nodes of one expand() call, up to 64;
- * a builder may then request nodes in small groups, only as it needs them.
+ * Open a drafter on a draft model. Only the drafter may use the model until the
+ * drafter is closed; the caller closes the model afterwards. `batch` is the
+ * largest number of rows that are computed together. 0 means all nodes of one
+ * expand() call, up to 64; a builder may then request nodes in small groups,
+ * only as it needs them. Returns 0 or -ENOMEM.
  *
  * The root has no candidates if the sequence is longer than the draft model's
  * context.

@@ -11,9 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A part's tree has room for this many times as many nodes as the caller's
- * tree, because nodes may be dropped from the caller's tree but never from a
- * part's. A part whose tree is full adds no more candidates in this cycle. */
+/* Each part (one of the joined drafters) has its own tree, with room for this
+ * many times as many nodes as the caller's tree, because nodes may be dropped
+ * from the caller's tree but never from a part's. A part whose tree is full
+ * adds no more candidates in this cycle of drafting and verification. */
 #define SPACIOUS 4
 
 /* When a node's candidates have this total probability, no further part is

@@ -16,8 +16,8 @@
 struct drafter;
 struct err;
 
-/* The array part[n] and its drafters are borrowed. out->batch is that of
- * part[0]. Returns 0 or -ENOMEM. */
+/* Open a drafter that combines part[n]. The array and its drafters are
+ * borrowed. out->batch is that of part[0]. Returns 0 or -ENOMEM. */
 int drafter_join_open(struct drafter *out, const struct drafter *part,
 	unsigned n, struct err *);
 

@@ -25,11 +25,11 @@ struct shape;
 struct soc;
 
 /*
- * text[n], the prompt and its continuation, is copied. `agreement` is P, above
- * 0 and no more than 1. Returns 0, -ENOMEM, or -EINVAL if P is out of range, if
- * a token of the text is not in the vocabulary, or if the vocabulary has no
- * more than TREE_CANDIDATES tokens. The oracle has no cost and expands nodes
- * one by one.
+ * Open an oracle. text[n], the prompt and its continuation, is copied.
+ * `agreement` is P, above 0 and no more than 1. Returns 0, -ENOMEM, or -EINVAL
+ * if P is out of range, if a token of `text` is not in the vocabulary, or if
+ * the vocabulary has no more than TREE_CANDIDATES tokens. The oracle has no
+ * cost and expands nodes one by one.
  */
 int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
 	double agreement, uint64_t seed, uint32_t n_vocab, struct err *);

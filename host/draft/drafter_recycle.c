@@ -68,9 +68,9 @@ struct recycle {
 	/* rows: number of table rows that were replaced. at: for each rank of
 	 * the old row, how many new rows had their best token there. */
 	double rows, at[RANKS];
-	/* [n_fresh], by depth. They enter the table only at the next take(),
-	 * because the last draft was made from the old rows, and the shares are
-	 * learned from these. */
+	/* [n_fresh], by depth. They enter the table only at the next take():
+	 * each is then compared with the old row, from which the last draft was
+	 * made, to learn the shares. */
 	struct fresh *fresh;
 	uint32_t n_fresh, room;
 	int32_t last; /* last token of the sequence */

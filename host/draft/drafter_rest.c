@@ -6,8 +6,9 @@
  * 5000 continuations of 10 tokens each, the 64 most frequent prefixes are the
  * draft, with probabilities by count.
  *
- * The paper takes the first hits. Here the hits are sorted by their
- * continuation, so if there are too many, hits at equal distances are taken.
+ * If there are more than 5000 hits, the paper uses the first ones. Here the
+ * hits are sorted by their continuation, so 5000 hits at equal distances are
+ * used.
  */
 #include "base/err.h"
 #include "base/fd.h"
@@ -46,9 +47,9 @@ struct rest {
 	/* number of tokens of the current sequence; 0 before the first
 	 * take() */
 	size_t n;
-	/* The hits, in the order of their suffixes. span: length of the match.
-	 * found: number of hits; found_first: index of the first. hits: number
-	 * of them that are used. */
+	/* The hits (suffixes in the store that begin with the match), sorted.
+	 * span: length of the match. found: number of hits; found_first: index
+	 * of the first in store.suffix. hits: number of hits that are used. */
 	uint32_t span;
 	size_t found, found_first;
 	uint32_t hits;

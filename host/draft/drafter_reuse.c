@@ -209,9 +209,9 @@ static int take(
 
 /* ---- guesses ------------------------------------------------------------- */
 
-/* at[0] is the index of the chain that the path follows, CHAINS for the root,
- * or a larger number for a path that follows none. at[1] is the number of the
- * chain's tokens on the path. */
+/* In a source_place, at[0] is the index of the chain that the path follows,
+ * CHAINS for the root, or a larger number for a path that follows none. at[1]
+ * is the number of the chain's tokens on the path. */
 static void root(void *arg, struct source_place *p)
 {
 	*p = (struct source_place){ .at = { CHAINS } };

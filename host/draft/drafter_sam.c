@@ -98,7 +98,8 @@ static int take(
 
 /* ---- places -------------------------------------------------------------- */
 
-/* A place is a match in each of the two automata. */
+/* A source_place stores two matches: one in the automaton of the sequence, and
+ * one in the automaton of the history. */
 static struct suffix_match in_text(const struct source_place *p)
 {
 	return (struct suffix_match){ p->at[0], p->at[1] };

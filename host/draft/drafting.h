@@ -46,11 +46,12 @@ struct drafting {
 	struct draft_part part[DRAFT_PARTS];
 	unsigned n;
 	struct drafter each[DRAFT_PARTS]; /* begin is NULL while not open */
-	/* all of them together; begin is NULL while not open */
+	/* the drafters of `each`, joined; begin is NULL while not open */
 	struct drafter drafter;
 	/* path of the first draft model's file; "" if there is none */
 	char path[PATH_MAX];
-	/* set before opening; NULL if there is none */
+	/* History of earlier requests, or NULL. The caller sets it before
+	 * opening. */
 	const struct history *history;
 	char name[PATH_MAX];    /* names of the drafters, for reports */
 	struct draft_site site; /* arguments of each open function */

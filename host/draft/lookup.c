@@ -23,7 +23,7 @@ static int take(
 	return l->lookup.find(l->lookup.arg, text, n, same, &l->chain, e);
 }
 
-/* A place stores an index into the chain. */
+/* A source_place stores an index into the chain: the next token to guess. */
 static void root(void *arg, struct source_place *p)
 {
 	*p = (struct source_place){ 0 };

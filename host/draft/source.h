@@ -75,8 +75,8 @@ struct source {
 	void (*close)(void *arg);
 };
 
-/* The drafter takes ownership of the source, even if opening fails. Returns 0
- * or -ENOMEM. */
+/* Open a drafter that drafts from a source, and takes ownership of it even if
+ * opening fails. Returns 0 or -ENOMEM. */
 int source_drafter_open(
 	struct drafter *out, const struct source *, struct err *);
 

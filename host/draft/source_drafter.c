@@ -16,8 +16,8 @@ struct retriever {
 	struct reliance reliance;
 	int32_t *text; /* [n] sequence of the last begin() */
 	size_t n, room;
-	/* [n_places] places of the tree's nodes; tree->row of a node is its
-	 * index. */
+	/* [n_places] places (states of the source) after the tree's nodes;
+	 * tree->row of a node is the index of its place. */
 	struct source_place *place;
 	uint32_t n_places, place_room;
 };

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Class of hash tables, after the classes of blocks. */
+/* Class in the `edges` words that stand for a hash table; lower classes stand
+ * for blocks. */
 #define TABLE (SUFFIX_BLOCKS + 1)
 
 /* Number of edges in a block, by class; classes begin at 1. */

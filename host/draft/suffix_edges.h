@@ -47,7 +47,7 @@ struct suffix_table {
 };
 
 struct suffix_edges {
-	struct suffix_edge *edge; /* [n] the blocks */
+	struct suffix_edge *edge; /* [n] the arena of blocks */
 	uint32_t n, room;
 	/* first free block of each size; 0 if there is none */
 	uint32_t free[SUFFIX_BLOCKS];
@@ -55,7 +55,7 @@ struct suffix_edges {
 	uint32_t n_tables, table_room;
 };
 
-/* A zeroed struct is empty. */
+/* Free all edges. A zeroed struct has no edges and is ready for use. */
 void suffix_edges_release(struct suffix_edges *);
 
 /* Memory that the edges occupy, in bytes. */

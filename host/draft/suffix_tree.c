@@ -9,8 +9,8 @@
 
 #define ROOT 0u
 #define NONE UINT32_MAX
-/* Most nodes that one token, or the end of a sequence, can add: each live
- * suffix can split a node and add a leaf. */
+/* Most nodes that one token, or the end of a sequence, can add: each suffix of
+ * the live (growing) sequence can split a node and add a leaf. */
 #define AT_ONCE    (2 * SUFFIX_DEPTH)
 #define MAX_TOKENS ((size_t)1 << 30)
 /* All children worth listing are among the first WALK children of a node. Each

@@ -20,9 +20,10 @@ struct exit_head;
 struct model;
 
 /*
+ * Open the exit predictor of `target`, which is not used after this call.
  * Returns 0, -ENOMEM, an error of opening the file, -EINVAL if the file is not
- * an exit predictor or is not for `target`, or -ENOTSUP for an unknown tensor
- * or type. `target` is not used after this call.
+ * an exit predictor or is for another target, or -ENOTSUP for an unknown tensor
+ * or type.
  */
 int exit_head_open(struct exit_head **out, const char *path,
 	const struct model *target, struct err *);

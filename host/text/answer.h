@@ -27,8 +27,9 @@ struct strbuf;
 
 #define ANSWER_FORMS "last-number, boxed, text, regex:PATTERN"
 
-/* Returns 0, -ENOMEM, or -EINVAL for an unknown form or an invalid pattern; the
- * error message then gives the position of the error. */
+/* Open a form by its name. Returns 0, -ENOMEM, or -EINVAL for an unknown form
+ * or an invalid pattern; the error message then gives the position of the
+ * error. */
 int answer_form_open(struct answer_form **out, const char *form, struct err *);
 void answer_form_close(struct answer_form *);
 

@@ -51,7 +51,8 @@ struct family {
 	enum order order;
 	/* White space that templates remove from turns: bits of enum trim. */
 	unsigned trim_system, trim_user, trim_answer;
-	/* for the text of a user turn that also contains the system turn */
+	/* White space removed from the text of a user turn that also contains
+	 * the system turn. */
 	unsigned trim_after_system;
 };
 

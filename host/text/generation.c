@@ -386,7 +386,9 @@ int gen_step_text(const struct generation *g, const struct gen_step *s,
 
 		if (!token) {
 			detokenize_end(&d, text);
-			d.started = true; /* a mask stands for some text */
+			/* so that the next word keeps its space: a mask stands
+			 * for some text */
+			d.started = true;
 		}
 		at[i] = text->len;
 		if (token && d.tok)

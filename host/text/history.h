@@ -43,7 +43,8 @@ struct history_opts {
 	uint64_t vocabulary;
 	uint32_t n_vocab;
 	uint64_t max_bytes; /* largest size of the file when appending */
-	/* Open for writing. A history opened read-only may later disappear. */
+	/* True to open for writing. A history that was opened read-only may
+	 * disappear while it is open. */
 	bool write;
 };
 

@@ -19,8 +19,9 @@ struct json_form;
 struct token_trie;
 
 /*
- * The trie is borrowed. Returns 0, -ENOMEM, or -EINVAL for a schema outside the
- * supported subset or a vocabulary that cannot express every JSON text.
+ * Open the form of a JSON Schema for the vocabulary of the trie, which is
+ * borrowed. Returns 0, -ENOMEM, or -EINVAL for a schema outside the supported
+ * subset or a vocabulary that cannot express every JSON text.
  */
 int json_form_open(struct json_form **out, const char *schema,
 	const struct token_trie *, struct err *);

@@ -1,4 +1,4 @@
-/* Steps within objects and arrays. */
+/* Steps of the JSON automaton (json_machine.h) within objects and arrays. */
 #include "host/text/json_machine_impl.h"
 
 /* Whether one of the names lo .. hi - 1 is not used yet and its value can be

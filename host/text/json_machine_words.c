@@ -1,4 +1,5 @@
-/* Steps within literal words, strings and numbers. */
+/* Steps of the JSON automaton (json_machine.h) within literal words, strings
+ * and numbers. */
 #include "host/text/json_machine_impl.h"
 
 #include <string.h>

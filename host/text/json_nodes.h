@@ -32,8 +32,8 @@ enum form_kind {
 
 struct json_node {
 	enum form_kind kind;
-	/* Range of the node's names (TEXT, OBJECT) or kids (ONE_OF; ARRAY: its
-	 * first items). */
+	/* Range in json_nodes.name (TEXT, OBJECT) or in json_nodes.kid (child
+	 * nodes of ONE_OF, or of the first items of an ARRAY). */
 	uint32_t first, n;
 	uint32_t min, max; /* characters of a STRING, or items of an ARRAY */
 	/* node of further properties or items; JSON_NONE if none are allowed */
@@ -67,8 +67,8 @@ struct json_nodes {
 	uint32_t root;
 };
 
-/* Returns 0, -ENOMEM, or -EINVAL with a description of the error and its
- * place. */
+/* Read a JSON Schema. Returns 0, -ENOMEM, or -EINVAL with a description of the
+ * error and its place in the schema. */
 int json_nodes_open(struct json_nodes **out, const char *schema, struct err *);
 void json_nodes_close(struct json_nodes *);
 

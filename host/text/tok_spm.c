@@ -175,8 +175,9 @@ int tok_spm_encode(struct tok_run *r, const char *text, size_t len, bool starts)
 	if (b->failed)
 		return -ENOMEM;
 	/*
-	 * If no token spans two words, no merge does. Words can then be merged
-	 * one by one, which gives the same ids with smaller heaps.
+	 * If no token spans two words, no merge joins parts of two words. Words
+	 * can then be merged one by one, which gives the same ids with smaller
+	 * heaps.
 	 */
 	for (size_t at = 0; at < b->len;) {
 		size_t n = r->tok->word_bound

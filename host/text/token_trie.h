@@ -41,7 +41,8 @@ struct token_trie {
 	uint8_t alone[256]; /* [byte] 1 if this single byte is a token */
 };
 
-/* The tokenizer is not used after opening. Returns 0 or -ENOMEM. */
+/* Build the trie of a vocabulary. The tokenizer is not used after this call.
+ * Returns 0 or -ENOMEM. */
 int token_trie_open(
 	struct token_trie **out, const struct tokenizer *, struct err *);
 void token_trie_close(struct token_trie *);

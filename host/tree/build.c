@@ -179,8 +179,8 @@ static int edgellm_step(struct build *b, struct err *e)
 	struct tree *t = b->tree;
 	uint32_t node = b->first, best = 0;
 
-	/* If a leaf has no candidates after its expansion, the draft has no
-	 * room left. */
+	/* If a leaf has no candidates after it was expanded, the draft model's
+	 * context has no room left. */
 	if (!b->limits.depth || !tree_expects(t, node))
 		return BUILD_DONE;
 	while (t->n_children[node] < CHILDREN &&

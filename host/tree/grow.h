@@ -24,8 +24,8 @@ void grow_begin(struct build *, struct tree *, const struct build_limits *,
  * BUILD_EXPAND. */
 int grow_expand(struct build *, uint32_t first, uint32_t end);
 
-/* Make room for `bytes` bytes in b->memory, whose contents may be lost. Returns
- * 0 or -ENOMEM. */
+/* Make room for `bytes` bytes in b->memory. The old contents may be lost.
+ * Returns 0 or -ENOMEM. */
 int grow_reserve(struct build *b, size_t bytes, struct err *);
 
 /*

@@ -143,7 +143,7 @@ void pass_cost_saw_rows(struct pass_cost *c, uint32_t n, uint32_t kept,
 	expected = weigh(c, share);
 	c->n_seen++;
 	if (c->n_seen <= WHOLE && expected > 0) {
-		/* A geometric mean, because an error that affects all row
+		/* Use a geometric mean, because an error that affects all row
 		 * counts is a factor. */
 		error = pow(
 			fmin(time / expected, 1 + MOST), 1. / (c->n_seen + 1));
