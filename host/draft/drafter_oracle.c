@@ -24,8 +24,8 @@
 enum { STREAM_RANK, STREAM_BESIDE, STREAM_LEFT, STREAM_ELSEWHERE };
 
 /* Place of a path. Either its first `at` tokens agree with the given sequence,
- * or it has left the sequence; `hash` then identifies where it left, and the
- * tokens after that. */
+ * or it has left the sequence; `hash` then identifies the position where it
+ * left and the path's tokens from there on. */
 struct place {
 	size_t at;
 	bool known; /* the path agrees, and the sequence has a next token */

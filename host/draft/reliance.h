@@ -35,8 +35,8 @@ struct grounds {
 
 void reliance_init(struct reliance *);
 
-/* The factor, above 0. It is above 1 if more guesses are accepted than their
- * shares add up to. */
+/* Returns the factor that turns a share into a probability. It is above 0, and
+ * above 1 if more guesses are accepted than their shares add up to. */
 double reliance_of(const struct reliance *, const struct grounds *);
 
 /* Record an outcome. The guesses with this evidence had the shares `share` in

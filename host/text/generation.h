@@ -83,8 +83,9 @@ struct generation_opts {
 	 * the generation. NULL means that methods need not report steps. */
 	int (*step)(void *arg, const struct gen_step *);
 	void *step_arg;
-	/* Receives the same as the sink, and additionally the logits; called
-	 * after the sink. NULL if not needed. */
+	/* Receives every token that the sink receives, together with its
+	 * logits. It is called after the sink; a non-zero result ends the
+	 * generation. NULL if not needed. */
 	int (*token)(void *arg, const struct gen_token *);
 	void *token_arg;
 };

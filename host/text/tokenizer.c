@@ -20,9 +20,9 @@ enum role { ROLE_NONE, ROLE_EOG, ROLE_EOT, ROLE_EOM };
 /*
  * Tokens that are recognised by their text, because files rarely identify them
  * by a key and often give them the wrong type. They are control tokens
- * regardless of this type. A ROLE_EOT token ends a turn if no key of the file
- * names such a token. All tokens with a role other than ROLE_NONE end the
- * generation.
+ * regardless of this type. A ROLE_EOT token is the end-of-turn token if the
+ * file has no key with its id. All tokens with a role other than ROLE_NONE end
+ * the generation.
  */
 static const struct {
 	const char *text;

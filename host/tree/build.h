@@ -75,10 +75,10 @@ enum {
 };
 
 /*
- * Perform the next step of the current tree. Returns BUILD_DONE, BUILD_EXPAND
- * or -ENOMEM. *node is valid until the next call. The arguments of the begin
- * function are borrowed until the tree is complete, except for the limits,
- * which are copied.
+ * Continue the current tree. Returns BUILD_DONE, -ENOMEM, or BUILD_EXPAND with
+ * the *n nodes (*node) that must be expanded before the next call; *node is
+ * valid until then. The arguments of the begin function are borrowed until the
+ * tree is complete, except for the limits, which are copied.
  */
 int build_next(
 	struct build *, const uint32_t **node, uint32_t *n, struct err *);
@@ -147,8 +147,8 @@ struct gain_rule {
 	 * The initial value is a first candidate of probability 1. */
 	double expect[TREE_CANDIDATES];
 	uint32_t n_expect;
-	/* The last tree's G (gain) and L (latency) of equations 2 and 4; L is 0
-	 * while costs are unknown. */
+	/* The last tree's G (gain) and L (latency) of equations 2 and 4 of the
+	 * Lever paper; L is 0 while costs are unknown. */
 	double gain, latency;
 	/* Number of nodes expanded since gain_rule_init, including roots; and
 	 * of expanded nodes that had no children in the finished tree. */

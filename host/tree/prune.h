@@ -61,8 +61,8 @@ enum prune_lack {
 
 struct prune_result {
 	/* keep, sigma and merit are arrays of the caller, [tree->capacity]
-	 * each. keep: the kept nodes in ascending order, the root first; the
-	 * parent of each is kept too. */
+	 * each. keep: the kept nodes in ascending order, the root first. If a
+	 * node is kept, so is its parent. */
 	uint32_t *keep;
 	/* Sigma of the edge to each node; 1 for the root. 0 below a cut edge,
 	 * where no node is scored. */
