@@ -1,7 +1,8 @@
 /*
- * Measures how much a token's attention has changed, layer by layer, for
- * policies that refresh the cache where attention drifts instead of at fixed
- * intervals. Pure arithmetic on given attention weights; any thread.
+ * Measures how much a token's attention has changed in each layer, for policies
+ * that refresh the cache where attention has drifted instead of at fixed
+ * intervals. All functions are pure arithmetic on given attention weights; they
+ * may be called on any thread.
  */
 #ifndef HOST_SESSION_ATTENTION_DRIFT_H
 #define HOST_SESSION_ATTENTION_DRIFT_H
@@ -15,14 +16,17 @@ struct attention_map {
 };
 
 /*
- * The first layer in which the cosine of the two maps is less than `least`; the
- * number of layers if there is none. Both have the same layers; positions
- * missing in one of them count as 0. A map of zeros has cosine 0 with any.
+ * Return the first layer in which the cosine similarity of the two maps is less
+ * than `least`, or the number of layers if there is none. Both maps must have
+ * the same number of layers. A position that only one map has counts as 0 in
+ * the other map. If all weights of a map are 0, its cosine similarity with any
+ * map is 0.
  */
 uint32_t attention_drift(const struct attention_map *before,
 	const struct attention_map *now, double least);
 
-/* The position with the highest weight in a layer, the lowest of several. */
+/* Return the position with the highest weight in a layer. If several positions
+ * have the highest weight, return the lowest of them. */
 uint32_t attention_most(const struct attention_map *, uint32_t layer);
 
 #endif

@@ -4,21 +4,21 @@
  * "Accelerating mobile language model via speculative decoding and
  * NPU-coordinated execution", section 3.2 and figure 8).
  *
- * A prompt of C chunks takes C * N executions of N blocks, one after the other,
- * chunk by chunk. Each block starts with its prefill graph; its decode graph is
- * loaded once, and then computes the remaining chunks in several calls each.
- * The loader runs one load at a time, in parallel with the executions of other
- * blocks; a block computes nothing while it is loaded. The goal is the earliest
- * end of all executions and loads.
+ * A prompt of C chunks on a model of N blocks takes C * N executions, one after
+ * the other, chunk by chunk. Each block starts with its prefill graph. Its
+ * decode graph is loaded once and then computes the block's remaining chunks,
+ * in several calls per chunk. The loader runs one load at a time, in parallel
+ * with executions of other blocks; a block cannot be executed while its graph
+ * is loaded. The goal is to end all executions and loads as early as possible.
  *
- * A load begins between two executions, or after the last one, and never before
- * the previous load has ended: an execution that has loads before it waits
- * until the last of these has begun, and an execution of a block that is being
- * loaded until the load has ended. This reproduces the paper's figure 8 for all
- * three of its schemes.
+ * A load begins between two executions or after the last one, and never before
+ * the previous load has ended. An execution with loads scheduled before it
+ * waits until the last of these loads has begun. An execution of a block that
+ * is being loaded waits until the load has ended. These rules reproduce the
+ * paper's figure 8 for all three schemes of the paper.
  *
- * Pure functions over plans, in any unit of time whose sums fit into 64 bits.
- * Any thread.
+ * All functions are pure functions of plans. Times can be in any unit in which
+ * sums fit into 64 bits. The functions may be called on any thread.
  */
 #ifndef HOST_SESSION_GRAPH_SWITCH_H
 #define HOST_SESSION_GRAPH_SWITCH_H
@@ -29,45 +29,58 @@
 struct err;
 
 enum graph_switch {
-	SWITCH_OFF,   /* both graphs stay loaded: no plan */
-	SWITCH_SYNC,  /* all loads after the prompt */
-	SWITCH_ASYNC, /* each load after its block's part of the last chunk */
-	/* the paper's equation 2: loads that can be hidden wholly */
+	SWITCH_OFF,  /* no plan: both graphs stay loaded */
+	SWITCH_SYNC, /* all loads take place after the prompt */
+	/* each load follows the block's execution for the last chunk */
+	SWITCH_ASYNC,
+	/* the paper's equation 2: only loads that other executions hide
+	 * completely */
 	SWITCH_GREEDY,
-	SWITCH_PARTIAL, /* the same, and loads that can be hidden in part */
-	SWITCH_BEST,    /* the optimum, or close to it */
+	/* as SWITCH_GREEDY, plus loads that are hidden only in part */
+	SWITCH_PARTIAL,
+	SWITCH_BEST, /* the optimal plan, or one close to it */
 	SWITCH_COUNT
 };
-extern const char *const graph_switch_names[SWITCH_COUNT + 1]; /* NULL-ended */
+/* ends with NULL */
+extern const char *const graph_switch_names[SWITCH_COUNT + 1];
 
 #define SWITCH_BLOCKS 64
 
 struct switch_problem {
-	uint32_t blocks, chunks; /* 1 to SWITCH_BLOCKS; at least 1 */
-	const uint64_t *load;    /* [blocks] time to load the decode graph */
-	/* [chunks][blocks]: time of an execution with either graph. */
+	/* blocks: 1 to SWITCH_BLOCKS; chunks: at least 1 */
+	uint32_t blocks, chunks;
+	/* [blocks] time to load each block's decode graph */
+	const uint64_t *load;
+	/* [chunks][blocks] time of an execution with the prefill graph, and
+	 * with the decode graph */
 	const uint64_t *prefill, *decode;
-	const bool *switched; /* [blocks] already switched; NULL: none */
+	/* [blocks] whether the block already has its decode graph; NULL if no
+	 * block has */
+	const bool *switched;
 };
 
 struct switch_load {
 	uint32_t block;
-	/* execution chunk * blocks + block; chunks * blocks: after all */
+	/* The load takes place before execution number chunk * blocks + block;
+	 * chunks * blocks means after all executions. */
 	uint32_t before;
 };
 
 struct switch_plan {
 	uint32_t n_loads;
-	struct switch_load load[SWITCH_BLOCKS]; /* `before` ascends */
+	/* in ascending order of `before` */
+	struct switch_load load[SWITCH_BLOCKS];
 };
 
 /*
- * Plan one load for each block that is not switched yet. SWITCH_BEST is exact,
- * by dynamic programming over (execution, set of switched blocks), up to 16
- * blocks and SWITCH_STATES such states; beyond, it is the best of the other
- * schemes, the last two also started at every later execution. -ENOMEM.
+ * Plan one load for each block that has not been switched yet. SWITCH_BEST is
+ * exact (dynamic programming over pairs of an execution and the set of switched
+ * blocks) for up to 16 blocks and up to SWITCH_STATES such pairs. For larger
+ * problems SWITCH_BEST returns the best plan of the other schemes, where
+ * SWITCH_GREEDY and SWITCH_PARTIAL are also tried from every later execution
+ * on. Returns 0 or -ENOMEM.
  */
-#define SWITCH_STATES (UINT64_C(1) << 22) /* half a second of planning */
+#define SWITCH_STATES (UINT64_C(1) << 22) /* takes half a second to plan */
 int switch_plan(struct switch_plan *, const struct switch_problem *,
 	enum graph_switch, struct err *);
 
@@ -77,13 +90,14 @@ struct switch_times {
 
 struct switch_outcome {
 	uint64_t prefill_end, loads_end;
-	uint64_t makespan; /* the later of them */
-	uint64_t waited;   /* time that executions waited for loads */
+	uint64_t makespan; /* the later of prefill_end and loads_end */
+	uint64_t waited;   /* time that executions spent waiting for loads */
 };
 
 /*
- * Simulate a plan. run[chunks * blocks] and load[n_loads] receive the times of
- * executions and loads, in order; NULL: not needed.
+ * Simulate a plan. run[chunks * blocks] receives the times of the executions,
+ * load[n_loads] the times of the loads, each in order. Either array may be
+ * NULL.
  */
 void switch_simulate(const struct switch_problem *, const struct switch_plan *,
 	struct switch_outcome *, struct switch_times *run,

@@ -1,14 +1,15 @@
 /*
  * Layers of the model computed on the host, from the same weights that the
- * device reads: the operators of a device graph (device/graph.c), with the same
- * kernels, so that a row that attends to the same keys and values has the bytes
- * that the device computes for it, in every precision and layout, whatever the
- * number of threads and whatever rows are computed with it.
+ * device reads. The operators and kernels are those of a device graph
+ * (device/graph.c). So a row that attends to the same keys and values gets
+ * exactly the bytes that the device computes for it, in every precision and
+ * layout, for any number of threads, and with any other rows in the batch.
  *
- * The caller owns the memory that rows read and write, keys and values
- * included: memory that the device does not access. The blocks are borrowed and
- * must be resident. One caller at a time, whose thread is one of the workers;
- * only opening and reserving memory can fail.
+ * The caller owns the memory that rows read and write, including keys and
+ * values; the device must not access this memory. The caller also keeps
+ * ownership of the blocks, which must be resident. Calls must not overlap. The
+ * calling thread works as one of the worker threads. Only host_layers_open and
+ * host_layers_reserve can fail.
  */
 #ifndef HOST_SESSION_HOST_LAYERS_H
 #define HOST_SESSION_HOST_LAYERS_H
@@ -24,35 +25,39 @@ struct host_layers;
 
 struct host_rows {
 	uint32_t n;
-	const uint32_t *position; /* [n] */
-	/* [n]: each attends to positions [0, end), which include the other
+	const uint32_t *position; /* [n] position of each row */
+	/* [n] each row attends to positions [0, end), which include the other
 	 * rows */
 	const uint32_t *end;
-	float *x; /* [n][n_embd]: embeddings; then the last hidden states */
+	/* [n][n_embd] embeddings on entry, last hidden states on return */
+	float *x;
 	/*
-	 * [layer][keys, values][slots][kv_stride]: of the sequence, position p
-	 * in slot p. The rows' own are overwritten.
+	 * Cache of the sequence: [layer][keys, values][slots][kv_stride], with
+	 * position p in slot p. The keys and values at the rows' positions are
+	 * overwritten.
 	 */
 	uint8_t *kv;
 	uint32_t slots;
-	/* Attention weights of the rows, the mean of all heads:
-	 * [n][layer][length], 0 from a row's end on. NULL: not needed. */
+	/* Receives the rows' attention weights, averaged over all heads:
+	 * [n][layer][length], with zeros from a row's end on. NULL if they are
+	 * not needed. */
 	float *attention;
 	uint32_t length;
 };
 
-/* `model` as sent to the device; kv_slots is not used. -ENOMEM, and the errors
- * of kern_select and workers_open. */
+/* `model` is the description that is sent to the device; its kv_slots is not
+ * used. Returns 0, -ENOMEM, or an error of kern_select or workers_open. */
 int host_layers_open(struct host_layers **out, const struct wire_model *,
 	const struct block *, uint32_t n_blocks, unsigned threads,
 	struct err *);
 void host_layers_close(struct host_layers *);
 
-/* Memory for this many rows, which attend to `length` positions at most. */
+/* Reserve memory for up to `rows` rows that attend to up to `length`
+ * positions. */
 int host_layers_reserve(
 	struct host_layers *, uint32_t rows, uint32_t length, struct err *);
 
-/* Compute rows; their memory must have been reserved. */
+/* Compute the rows. Memory for them must have been reserved. */
 void host_layers_run(struct host_layers *, const struct host_rows *);
 
 #endif

@@ -1,12 +1,13 @@
 /*
- * A copy of a sequence's cache for computing on the host, while the device
- * overwrites the cache. An update copies only the positions that were written
- * since the last one (by their sequence_written); so any sequence can be
- * followed after any other.
+ * A copy of a sequence's cache, with which the host can compute while the
+ * device overwrites the cache. An update copies only positions that were
+ * written since the last update, which it detects by sequence_written. So the
+ * mirror can switch between sequences at any time.
  *
- * Its memory grows with the longest sequence that it followed. The sequences
- * are borrowed; reads of their buffer are bracketed. One thread, which follows
- * only while no pass is running.
+ * Memory grows with the longest sequence that was copied. The caller keeps
+ * ownership of the sequences; reads of their buffer are enclosed in
+ * buffer_begin and buffer_end. All calls are made on one thread, and
+ * kv_mirror_follow only while no pass is running.
  */
 #ifndef HOST_SESSION_KV_MIRROR_H
 #define HOST_SESSION_KV_MIRROR_H
@@ -22,11 +23,10 @@ struct kv_mirror {
 	/* [layer][keys, values][slots][stride]: position p in slot p */
 	uint8_t *data;
 	uint32_t slots;
-	/* [slots] sequence_written of the copied data; 0: none */
+	/* [slots] sequence_written of the copied data; 0: nothing was copied */
 	uint64_t *as_of;
 };
 
-/* Allocates nothing yet. */
 static inline void kv_mirror_init(struct kv_mirror *m, struct sequences *from,
 	uint32_t layers, uint32_t stride)
 {
@@ -34,23 +34,26 @@ static inline void kv_mirror_init(struct kv_mirror *m, struct sequences *from,
 }
 void kv_mirror_release(struct kv_mirror *);
 
-/* Copy what the sequence has cached; *copied is the number of positions that
- * were out of date. -ENOMEM. */
+/* Bring the mirror up to date with everything that the sequence has cached.
+ * *copied receives the number of positions that had to be copied. Returns 0 or
+ * -ENOMEM. */
 int kv_mirror_follow(
 	struct kv_mirror *, uint32_t sequence, uint32_t *copied, struct err *);
 
-/* Mark a position as no longer a copy of the cache. */
+/* Record that the mirror no longer matches the cache at a position, so that the
+ * next kv_mirror_follow copies the position. */
 static inline void kv_mirror_spoil(struct kv_mirror *m, uint32_t at)
 {
 	m->as_of[at] = 0;
 }
 
-/* Write n positions of one layer, from `at` on, to the sequence; errors of
- * sequence_write. */
+/* Write one layer's keys and values at n positions, from `at` on, from the
+ * mirror to the sequence. Returns the errors of sequence_write. */
 int kv_mirror_merge(struct kv_mirror *, uint32_t sequence, uint32_t layer,
 	uint32_t at, uint32_t n, struct err *);
 
-/* Mark n positions as copies again, once all layers of them were merged. */
+/* Record that the mirror matches the cache at n positions again. Called once
+ * all layers of these positions were written by kv_mirror_merge. */
 void kv_mirror_merged(
 	struct kv_mirror *, uint32_t sequence, uint32_t at, uint32_t n);
 

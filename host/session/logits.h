@@ -1,8 +1,8 @@
 /*
- * From hidden states to logits, on the host: the final norm, then the output
- * matrix in the same layout and arithmetic as on the device, its outputs
- * divided among worker threads. A row's bytes do not depend on the rows
- * computed with it nor on the number of threads.
+ * Computes logits from hidden states, on the host: the final norm, followed by
+ * the product with the output matrix in the same layout and arithmetic as on
+ * the device. The outputs are divided among worker threads. A row's logits are
+ * the same bytes for any number of threads and with any other rows in the call.
  */
 #ifndef HOST_SESSION_LOGITS_H
 #define HOST_SESSION_LOGITS_H
@@ -18,50 +18,53 @@ struct logits;
 struct model;
 struct workers;
 
-#define LOGITS_ROWS 16 /* computed together: the matrix is read once */
+/* maximum number of rows per call; the matrix is read once for all of them */
+#define LOGITS_ROWS 16
 
 /*
- * `workers` are borrowed. With `stays` the output matrix of a flash image stays
- * on flash where that is worthwhile (PACKED_STAYS): it is read in parts, each
- * of which is checked, whenever logits are computed, and takes no memory.
- * Otherwise it is read once.
+ * The caller keeps ownership of `workers`. With `stays`, the output matrix of a
+ * flash image is left on flash if that is worthwhile (PACKED_STAYS). It then
+ * takes no memory, but every computation of logits reads the matrix in parts
+ * and checks each part. Otherwise the matrix is read into memory once.
  */
 int logits_open(struct logits **out, const struct model *, enum layout,
 	enum wire_precision, bool stays, struct workers *, struct err *);
 void logits_close(struct logits *);
 
-/* A callback of the computing thread between parts of a product, some tens of
- * microseconds each, for work that must continue. */
+/* A callback for work that must continue while logits are computed. The calling
+ * thread runs it after each part of a product, every few tens of
+ * microseconds. */
 struct logits_beside {
-	void (*fn)(void *arg); /* NULL: none */
+	void (*fn)(void *arg); /* NULL: no callback */
 	void *arg;
 };
 void logits_set_beside(struct logits *, const struct logits_beside *);
 
-/* Number of values of a model file's output matrix and norm that are not
- * finite. */
+/* Number of values in the output matrix and the norm of a model file that are
+ * not finite. */
 uint64_t logits_weights_not_finite(const struct logits *);
 
-/*
- * -EPROTO when a row's state has a value that is not finite, which no layer
- * computes.
- */
+/* Check a hidden state. Returns 0, or -EPROTO if a value is not finite; correct
+ * layers never produce such a value. `row` is used in the error message. */
 int logits_check(
 	const float *hidden, uint32_t n_embd, uint32_t row, struct err *);
 
-/* hidden[i] [n_embd] to out[i] [n_vocab], i < n <= LOGITS_ROWS, float32. Fails
- * if the matrix is on flash and a part of it cannot be read, or has changed
- * since it was opened (-EBADMSG). */
+/* Compute the logits out[i] [n_vocab] of hidden state hidden[i] [n_embd] for i
+ * < n <= LOGITS_ROWS, all float32. Returns 0, -EBADMSG if the matrix is on
+ * flash and a part of it has changed since it was opened, or another negative
+ * errno if a part cannot be read. */
 int logits_compute(struct logits *, const float *const *hidden,
 	float *const *out, unsigned n, struct err *);
 
-/* Count a computed row that a token is sampled from, or that is used otherwise,
- * and add it to the hash; unused rows are not hashed. */
+/* Count a computed row as used, because a token is sampled from it or for
+ * another purpose, and add its bytes to the hash. Rows that are computed but
+ * not used are not part of the hash. */
 void logits_used(struct logits *, const float *logits);
 
-/* Rows computed; those with a value that is not finite, or from a state whose
- * norm has one; rows used, and XXH64 of all bytes of the used rows in order,
- * since the last logits_hash_anew. */
+/* Counters: the rows computed; those of them that have a value that is not
+ * finite, or whose normalized state had one; the rows used. logits_hash is the
+ * XXH64 of the bytes of all used rows, in order, since the last call of
+ * logits_hash_anew. */
 uint64_t logits_rows(const struct logits *);
 uint64_t logits_rows_not_finite(const struct logits *);
 uint64_t logits_rows_used(const struct logits *);

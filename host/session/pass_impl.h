@@ -1,6 +1,8 @@
 /*
- * A running pass, shared by two files: session_pass.c has the pass and its
- * requests, session_blocks.c their contents and the data that the CPU writes.
+ * A running pass (one execution of the model for a batch of rows).
+ * session_pass.c runs the pass and sends its requests; session_blocks.c
+ * prepares the contents of the requests and the data that the CPU writes for
+ * them.
  */
 #ifndef HOST_SESSION_PASS_IMPL_H
 #define HOST_SESSION_PASS_IMPL_H
@@ -13,34 +15,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A running pass. */
 struct pass {
 	struct session *s;
 	const struct session_hooks *hooks;
 	struct wire_graph_run run;
-	uint32_t kind; /* index of its graph's size */
+	uint32_t kind; /* index of the graph's size in plan.graph_rows */
 	uint32_t graph_rows;
-	uint32_t longest;    /* slots that the row with the most attends to */
-	uint32_t pieces;     /* as in struct part */
-	size_t batch;        /* bytes of the rows' positions and masks */
-	bool refs_sent;      /* ranges written by the CPU have been sent */
-	unsigned generation; /* of the device that it began on */
+	uint32_t longest; /* largest number of slots that a row attends to */
+	/* number of common mask pieces, as in struct part */
+	uint32_t pieces;
+	/* bytes of the batch: positions, slots and masks of the rows */
+	size_t batch;
+	bool refs_sent; /* the ranges that the CPU wrote have been sent */
+	/* npu_generation of the device that the pass began on */
+	unsigned generation;
 };
 
-/* Write the batch; row i has its keys and values in slot at[i]. */
+/* Write the batch to shared memory; at[i] is the position of row i's keys and
+ * values in the row's sequence. */
 int pass_write_batch(struct pass *, const uint32_t *at, struct err *);
-/* Write the rows' input states. */
+/* Write the rows' input states to shared memory. */
 int pass_write_hidden(struct session *, const struct rows *, struct err *);
 
-/* List the ranges that the CPU wrote since the last request, for the device to
- * invalidate; returns their number. */
+/* List in refs[] the ranges that the CPU wrote since the last request; the
+ * device must invalidate them. Returns the number of ranges. */
 unsigned session_sync_refs(
 	struct session *, struct pinned *, struct wire_ref *refs);
-/* List the buffers that a run of a block uses. */
+/* List in refs[] the buffers that the run of a block uses. Returns their
+ * number. */
 unsigned pass_bind(const struct session *, const struct inflight *,
 	const struct part *, struct wire_ref *refs);
-/* Wait until the block's weights are available to the device; sets their
- * address. */
+/* Wait until the device can read the block's weights, and set `weights` of the
+ * request to their device address. */
 int session_find_weights(
 	struct session *, uint32_t block, struct inflight *, struct err *);
 

@@ -1,13 +1,15 @@
 /*
  * Cost model for a pass of a streamed model on a phone, from shapes alone:
- * nothing is executed. Layers are scheduled one by one, each a read and a
- * request, on the same timeline as a session's (host/npu/phone.h), in the
- * steady state: cycles of a pass, its logits and the drafting of the next tree
- * follow one another until two are alike.
+ * nothing is executed. The model schedules layers one by one, each a flash read
+ * and a request to the NPU, on the same timeline as a session does
+ * (host/npu/phone.h). It reports the steady state: cycles, each a pass, its
+ * logits and the drafting of the next tree, are simulated until two consecutive
+ * ones are alike.
  *
- * A real run priced as another shape (--as) has fewer and larger layers to wait
- * for, and also pays for the maintenance of its caches; otherwise it agrees. No
- * state, no allocation, any thread.
+ * When a session runs one model but is priced as another shape (--as), its
+ * layers are fewer and larger, which changes the time it waits for each, and
+ * cache maintenance is charged, too. Apart from these two differences both
+ * prices agree. No state, no allocation; any thread.
  */
 #ifndef HOST_SESSION_PASS_PRICE_H
 #define HOST_SESSION_PASS_PRICE_H
@@ -22,30 +24,43 @@ struct soc;
 struct pass_ask {
 	const struct soc *soc;
 	const struct shape *target;
-	const struct shape *draft; /* NULL: drafting is free */
-	enum dtype type;           /* of all matrices: Q4_0, Q8_0 or F16 */
-	double resident;           /* share of the layers in memory, 0 to 1 */
-	uint32_t runs;     /* runs of the resident layers (residency.h) */
-	uint32_t slots;    /* layers that may be read ahead, 2 .. 16 */
-	uint32_t seen;     /* positions that the last row attends to */
-	double rows;       /* verified rows */
-	double upper_rows; /* those in the upper half of the layers */
-	double drafted;    /* expanded nodes, one by one */
-	double length;     /* accepted tokens, each with a row of logits */
+	/* the draft model; NULL if drafting costs nothing */
+	const struct shape *draft;
+	enum dtype type; /* type of all matrices: Q4_0, Q8_0 or F16 */
+	/* share of the layers that stay in memory, 0 to 1 */
+	double resident;
+	/* number of groups of resident layers (residency.h) */
+	uint32_t runs;
+	/* number of layers that may be read ahead, 2 to 16 */
+	uint32_t slots;
+	/* number of positions that the last row attends to */
+	uint32_t seen;
+	double rows; /* rows that the target model verifies in a pass */
+	/* rows that are computed in the upper half of the layers */
+	double upper_rows;
+	/* nodes of the tree that the draft model expands, one by one */
+	double drafted;
+	/* accepted tokens; logits are computed for each of them */
+	double length;
 };
 
-/* In seconds per cycle. */
+/* All times are in seconds per cycle. */
 struct pass_terms {
-	double read, npu, draft, logits; /* of flash, NPU, CPU and CPU */
-	double hidden;                   /* time in which these overlap */
-	/* Time of the cycle beyond the longer of reading and all else: the most
-	 * that a better schedule could hide. */
+	/* busy time of the flash, of the NPU, and of the CPU for drafting and
+	 * for logits */
+	double read, npu, draft, logits;
+	/* time during which these four overlap */
+	double hidden;
+	/* Time of the cycle minus the longer of two times: that of reading, and
+	 * that of everything else. This is the maximum that a better schedule
+	 * could hide. */
 	double lost;
 	double total;
-	double joules; /* base_w included */
+	double joules; /* energy, including the base power base_w */
 };
 
-/* Fractional counts are interpolated between the two integers. */
+/* Compute the price. For a fractional count the result is interpolated between
+ * the prices of the two nearest integers. */
 struct pass_terms pass_price(const struct pass_ask *);
 
 #endif

@@ -1,32 +1,36 @@
 /*
  * Sparse refresh of the KV cache (llada.cpp paper, section 3.3). In a diffusion
- * model a token's keys and values become stale when other tokens change, as
- * attention is bidirectional. Instead of recomputing the whole sequence, the
- * host recomputes a few scattered positions through all layers, from the
- * device's own weights, on threads of its own while the device runs passes. The
- * results are merged into the cache between passes, never within one.
+ * model a token's keys and values become stale when other tokens change,
+ * because attention is bidirectional. Instead of recomputing the whole
+ * sequence, the host recomputes a few scattered positions through all layers.
+ * It uses the device's weights and its own threads, while the device runs
+ * passes. The results are written to the cache between passes, never within a
+ * pass.
  *
- *   refresh_start    between passes: takes a snapshot of the cache, version s
- *   session_forward  any number of passes, which may overwrite anything
+ *   refresh_start    between passes: takes a snapshot of the cache
+ *   session_forward  any number of passes, which may overwrite any position
  *   refresh_finish   whether the results are ready
  *   refresh_logits   logits of the recomputed positions
- *   refresh_merge    between passes: writes their keys and values to the cache
+ *   refresh_merge    between passes: writes the new keys and values to the
+ *                    cache
  *
- * A recomputed row attends to what a row of a window (or block) pass of the
- * same rows would attend to, including the other rows' new keys and values of
- * the same layer, and has the same bytes, whatever the number of threads. It
- * reads a copy of the cache (kv_mirror.h), so it does not see later writes of
- * passes.
+ * A recomputed row attends to the same positions as it would in a window or
+ * block pass with the same rows, including the other rows' new keys and values
+ * of the same layer. Its result has the same bytes as in such a pass, for any
+ * number of threads. It reads a copy of the cache (kv_mirror.h), so later
+ * passes do not affect it.
  *
- * There are two ways to finish. Deterministic: refresh_finish waits. Best
- * effort: refresh_finish reports whether the results are ready, by the wall
- * clock or, with a phone, by the phone's, whose CPU works on the refresh
- * whenever it would wait; then results depend on speed, but with a phone not on
- * this machine's.
+ * There are two modes. In deterministic mode refresh_finish waits for the
+ * results. In best-effort mode it only reports whether they are ready. Without
+ * a phone the wall clock decides this. With a phone the phone's clock decides;
+ * the phone's CPU works on the refresh whenever it would be idle. In
+ * best-effort mode results depend on speed, but with a phone they do not depend
+ * on the speed of this machine.
  *
  * Not supported: causal models, whose cache does not become stale, and layers
- * streamed from flash, which are not in memory. The session is borrowed and
- * must outlive the refresh; all calls are made by its thread.
+ * streamed from flash, which are not in memory. The caller keeps ownership of
+ * the session, which must outlive the refresh. All calls are made on the
+ * session's thread.
  */
 #ifndef HOST_SESSION_REFRESH_H
 #define HOST_SESSION_REFRESH_H
@@ -42,55 +46,61 @@ struct refresh;
 struct session;
 
 struct refresh_opts {
-	uint32_t threads; /* 0: a quarter of the session's, but at least 1 */
+	/* 0: a quarter of the session's threads, but at least 1 */
+	uint32_t threads;
 	bool best_effort;
 };
 
-/* -EINVAL and -ENOTSUP for unsupported models; -ENOMEM, -EAGAIN. */
+/* Returns 0; -EINVAL for a causal model; -ENOTSUP if layers are streamed;
+ * -ENOMEM; or -EAGAIN if the thread cannot be started. */
 int refresh_open(struct refresh **out, struct session *,
 	const struct refresh_opts *, struct err *);
-/* Waits for a running computation and drops its results. */
+/* If a computation is running, wait for it and discard its results. */
 void refresh_close(struct refresh *);
 
 /*
- * Start to compute rows of one sequence, at cached positions, ascending;
- * VISIBILITY_WINDOW or, for a model with blocks, VISIBILITY_BLOCK. The rows are
- * copied. `attention`: attention weights are needed, too. Earlier results are
- * dropped. -EINVAL; -EBUSY within a pass, or while a refresh is running;
- * -ENOMEM.
+ * Start to compute rows of one sequence. Their positions must be cached and
+ * must ascend. The visibility is VISIBILITY_WINDOW or, for a model with blocks,
+ * VISIBILITY_BLOCK. The rows are copied. `attention` means that attention
+ * weights are needed, too. Results of an earlier start are discarded. Returns
+ * 0; -EINVAL for invalid rows; -EBUSY within a pass or while a refresh is
+ * running; or -ENOMEM.
  */
 int refresh_start(
 	struct refresh *, const struct rows *, bool attention, struct err *);
 
 /*
- * Whether the results of the last start are ready. In deterministic mode, or
- * with `wait`, waits for them. Once true it stays true until the next start;
- * false if nothing was started.
+ * Whether the results of the last start are ready. Waits for them in
+ * deterministic mode, or if `wait` is set. Once it has returned true, it
+ * returns true until the next start. Returns false if nothing was started.
  */
 bool refresh_finish(struct refresh *, bool wait);
 
-/* Drop the results; waits for a running computation. */
+/* Discard the results. If a computation is running, wait for it first. */
 void refresh_drop(struct refresh *);
 
-/* ---- results, once finished ---- */
+/* ---- results, valid once refresh_finish has returned true ---- */
 
 /* A row's last hidden state, before the final norm: float32 [n_embd]. */
 const float *refresh_hidden(const struct refresh *, uint32_t row);
 
-/* Logits of n rows, each to its own [n_vocab]; counted, hashed and priced like
- * the session's. -EPROTO when a state is not finite. */
+/* Compute the logits of n rows, each to its own [n_vocab]. They are counted,
+ * hashed and priced like the session's logits. Returns 0, or -EPROTO if a
+ * hidden state is not finite. */
 int refresh_logits(struct refresh *, const uint32_t *row, uint32_t n,
 	float *const *logits, struct err *);
 
-/* A row's attention weights, the mean of all heads, in every layer and over all
- * cached positions; valid until the next start. Only if they were requested. */
+/* A row's attention weights, averaged over all heads, for every layer and all
+ * cached positions. Requires that refresh_start was called with `attention`.
+ * Valid until the next start. */
 struct attention_map refresh_attention(const struct refresh *, uint32_t row);
 
 /*
- * Write the keys and values of n of the rows (ascending; NULL: all of them) to
- * the cache, for layers from first_layer on, over the cache's present contents.
- * Can be repeated. -EBUSY within a pass; -EINVAL when a position is no longer
- * cached; -ENOSPC as in sequence_write, and then some may have been written.
+ * Write the keys and values of n of the rows to the cache, in all layers from
+ * first_layer on, over the present contents. row[] must ascend; NULL means all
+ * rows. Can be repeated. Returns 0; -EBUSY within a pass; -EINVAL if a position
+ * is not cached any more; or -ENOSPC as sequence_write does, in which case some
+ * positions may have been written.
  */
 int refresh_merge(struct refresh *, const uint32_t *row, uint32_t n,
 	uint32_t first_layer, struct err *);

@@ -1,15 +1,17 @@
 /*
  * What the rows of passes were used for. The graphs of a phone's NPU are
- * static: a pass computes all rows of its graph, so each of them is
+ * static: a pass always computes all rows of its graph. Each of these rows is
  *
- *   valid          kept: it gave a token of the text, or is in a prompt
- *   wasted         real, but not kept: a rejected draft
+ *   valid          kept: it produced a token of the output or belongs to a
+ *                  prompt
+ *   wasted         used, but not kept: a rejected draft
  *   underutilized  padding
  *
  * (sd.npu, section 3.2, where these are shares of the NPU's cycles). The graph
- * is the one that the pass began with, the smallest that has enough rows. The
- * matrix engine works on whole tiles, so a graph smaller than a tile leaves the
- * rest of it idle: `tile` counts rows in whole tiles. Plain data, any thread.
+ * is the one with which the pass began: the smallest graph that has enough
+ * rows. The matrix engine works on whole tiles. If a graph is smaller than a
+ * tile, the rest of the tile is idle; `tile` counts rows rounded up to whole
+ * tiles. Plain data, any thread.
  */
 #ifndef HOST_SESSION_ROW_COUNTS_H
 #define HOST_SESSION_ROW_COUNTS_H
@@ -21,10 +23,11 @@
 /* clang-format off */
 #define ROW_COUNTS(X)                                                         \
 	X(uint64_t, passes)                                                   \
-	X(uint64_t, rows)   /* real ones */                                   \
-	X(uint64_t, valid)  /* of them */                                     \
-	X(uint64_t, graph)  /* rows of the passes' graphs */                  \
-	X(uint64_t, tile)   /* the same in whole tiles of the matrix engine */
+	X(uint64_t, rows)   /* rows without padding */                        \
+	X(uint64_t, valid)  /* rows that were kept */                         \
+	/* rows of the passes' graphs, including padding */                   \
+	X(uint64_t, graph)                                                    \
+	X(uint64_t, tile)   /* the same rows, rounded up to whole tiles */
 /* clang-format on */
 
 struct row_counts {
@@ -37,7 +40,8 @@ static inline void row_counts_add(
 	ROW_COUNTS(COUNTER_ADD)
 }
 
-/* Subtract *before, an earlier state, from *now. */
+/* Subtract *before from *now; *before is an earlier state of the same
+ * counters. */
 static inline void row_counts_since(
 	struct row_counts *now, const struct row_counts *before)
 {
@@ -54,7 +58,7 @@ static inline uint64_t row_counts_underutilized(const struct row_counts *c)
 	return c->graph - c->rows;
 }
 
-/* The rows' share of a pass's graph or tile rows; 0 if there are none. */
+/* `rows` as a share of `of`, the rows of graphs or tiles; 0 if `of` is 0. */
 static inline double row_counts_share(uint64_t rows, uint64_t of)
 {
 	return of ? (double)rows / (double)of : 0;

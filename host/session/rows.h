@@ -1,24 +1,26 @@
 /*
- * The rows of a pass: each is a token at a position of a sequence, with an
- * attention mask. Plain data owned by the caller; any thread.
+ * The rows of a pass: each row is a token at a position of a sequence, with an
+ * attention mask. This is plain data that the caller owns; any thread.
  *
  * All rows of a pass have the same kind of mask:
  *
- *   VISIBILITY_TREE    the row attends to the cached tokens of its sequence
- *                      before its root, to its ancestors, and to itself.
- *                      Autoregressive rows: a chain is a tree. A root's
- *                      position is at most the number of cached tokens; a
- *                      child's is its parent's + 1, and the parent comes
- *                      first. The rows are stored after the sequence until a
- *                      path of them is kept.
- *   VISIBILITY_WINDOW  the row attends to all of its sequence, cached tokens
+ *   VISIBILITY_TREE    The row attends to the cached tokens of its sequence
+ *                      before its root, to its ancestors, and to itself. This
+ *                      is the kind for autoregressive decoding, where a chain
+ *                      of tokens is a special case of a tree. The position of
+ *                      a root is not greater than the number of cached tokens.
+ *                      The position of a child is that of its parent + 1, and
+ *                      the parent has a lower row number. The rows are stored
+ *                      after the sequence until a path of them is accepted.
+ *   VISIBILITY_WINDOW  The row attends to its whole sequence, cached tokens
  *                      and rows, in both directions.
- *   VISIBILITY_BLOCK   the same, up to `end`, where the row's block ends: all
- *                      finished blocks and its own.
+ *   VISIBILITY_BLOCK   The row attends to its sequence, cached tokens and
+ *                      rows, up to `end`, where the row's block ends: to all
+ *                      finished blocks and to its own block.
  *
- * Rows of the latter two kinds are written at their positions, over the cached
- * tokens there; positions of a sequence ascend, and those after its end follow
- * without a gap.
+ * Rows of windows and blocks are stored at their positions and overwrite the
+ * tokens that are cached there. The positions of a sequence's rows ascend;
+ * positions after the end of the sequence follow without a gap.
  */
 #ifndef HOST_SESSION_ROWS_H
 #define HOST_SESSION_ROWS_H
@@ -26,7 +28,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define ROWS_SEQUENCES 64 /* in a pass, at most */
+#define ROWS_SEQUENCES 64 /* maximum number of sequences in a pass */
 
 enum visibility { VISIBILITY_TREE, VISIBILITY_WINDOW, VISIBILITY_BLOCK };
 
@@ -34,8 +36,11 @@ struct row {
 	int32_t token;
 	uint32_t position, sequence;
 	union {
-		int32_t parent; /* VISIBILITY_TREE: a row, or -1 for a root */
-		uint32_t end;   /* VISIBILITY_BLOCK: a position */
+		/* VISIBILITY_TREE: number of the parent row, or -1 for a
+		 * root */
+		int32_t parent;
+		/* VISIBILITY_BLOCK: the position where the row's block ends */
+		uint32_t end;
 	};
 	bool prompt; /* part of a prompt; affects counters only */
 };
@@ -44,14 +49,15 @@ struct rows {
 	enum visibility visibility;
 	uint32_t n;
 	const struct row *row;
-	/* [n] input states, [n_embd] float32 each, which replace the tokens'
-	 * embeddings if the model's layers follow another model's
-	 * (model->layers_before); else NULL. */
+	/* [n] input states, [n_embd] float32 each. They replace the tokens'
+	 * embeddings in a model whose layers follow another model's
+	 * (model->layers_before). NULL for all other models. */
 	const float *const *state;
 };
 
-/* Make row[n] of a token tree after `position` tokens: parent[i] < i, or -1 for
- * a row that follows them directly; NULL: a chain. */
+/* Fill row[n] with a token tree that follows `position` tokens. parent[i] is a
+ * lower row number, or -1 for a row that directly follows these tokens. If
+ * `parent` is NULL, the rows form a chain. */
 static inline void rows_tree(struct row *row, uint32_t sequence,
 	uint32_t position, const int32_t *token, const int32_t *parent,
 	uint32_t n)

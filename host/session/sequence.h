@@ -1,14 +1,16 @@
 /*
- * Sequences of cached tokens that share common prefixes. Each has a length and
- * a table of runs of cache slots (host/memory/kv_pool.h): the token at position
- * p is in the p'th slot of the table, wherever its run is in memory. A fork
- * takes references to its parent's runs; before a sequence writes into a shared
- * run it gets its own copy (sequences_claim: copy on write), so a fork that is
- * never written costs nothing, and one that continues after the shared prefix
- * copies one run at most.
+ * Sequences of cached tokens that share common prefixes. Each sequence has a
+ * length and a table of runs, which are groups of KV_RUN adjacent cache slots
+ * (host/memory/kv_pool.h). The token at position p is in slot p of the table's
+ * runs taken in order, wherever these runs are in memory. A fork takes
+ * references to its parent's runs. Before a sequence writes to a shared run,
+ * the run is copied for it (sequences_claim: copy on write). So a fork that is
+ * never written costs nothing, and a fork that continues after the shared
+ * prefix copies at most one run.
  *
- * Independent of devices and models: any buffer can hold the cache. The buffer
- * is borrowed; writes to it are bracketed. One thread.
+ * Independent of devices and models: any buffer can hold the cache. The caller
+ * keeps ownership of the buffer; every write to it is enclosed in buffer_begin
+ * and buffer_end. All calls must be made on one thread.
  */
 #ifndef HOST_SESSION_SEQUENCE_H
 #define HOST_SESSION_SEQUENCE_H
@@ -24,29 +26,32 @@ struct err;
 struct sequences;
 
 /* A cache in the layout of struct wire_row: for each layer the keys of all
- * slots, then the values. */
+ * slots, followed by the values of all slots. */
 struct kv_memory {
 	struct buffer *buffer;
-	/* bytes of a slot's keys, or of its values */
+	/* stride: bytes of the keys (or of the values) of one slot in one
+	 * layer */
 	uint32_t layers, slots, stride;
 };
 
 enum kv_half { KV_KEYS, KV_VALUES };
 
 /*
- * For up to `most` sequences at a time. With more than one the cache consists
- * of whole runs of KV_RUN slots: a short run could only be used at a sequence's
- * end.
+ * Create an empty table of up to `most` open sequences. If `most` is more than
+ * 1, the number of slots must be a multiple of KV_RUN, because a shorter run
+ * could only be the last run of a sequence.
  */
 int sequences_open(struct sequences **out, const struct kv_memory *,
 	uint32_t most, struct err *);
 void sequences_close(struct sequences *);
 
 /*
- * Ids must be of open sequences unless stated otherwise.
+ * Open an empty sequence, or fork one with the contents of `parent`. The new
+ * sequence gets the lowest free id and takes no slot. Returns 0, -ENOSPC if too
+ * many sequences are open, or -ENOMEM.
  *
- * Open an empty sequence, or one with the contents of `parent`, under the
- * lowest free id. -ENOSPC when there are too many. Takes no slot.
+ * Here and below, an id must be that of an open sequence unless stated
+ * otherwise.
  */
 int sequence_open(struct sequences *, uint32_t *id, struct err *);
 int sequence_fork(
@@ -54,79 +59,88 @@ int sequence_fork(
 void sequence_close(struct sequences *, uint32_t id);
 
 /*
- * Mark a sequence as spare: it can be forked, but is closed when a claim or an
- * opening needs room, the one that has been spare for longest first. A spare
- * sequence must not be written. Marking it again makes it the newest. Returns a
- * number that is unique to this marking; sequence_spared returns the same
- * number until the sequence is closed, and 0 if it is not spare.
+ * Mark a sequence as spare: it can be forked, but it may be closed when a claim
+ * or a new sequence needs its room. The sequence that has been spare for
+ * longest is closed first. A spare sequence must not be written. Marking a
+ * sequence again makes it the newest spare. sequence_spare returns a number
+ * that is unique to this marking. sequence_spared returns this number until the
+ * sequence is closed, and 0 if the sequence is not spare.
  */
 uint64_t sequence_spare(struct sequences *, uint32_t id);
 uint64_t sequence_spared(const struct sequences *, uint32_t id);
 
 bool sequence_is_open(const struct sequences *, uint32_t id);
 uint32_t sequence_length(const struct sequences *, uint32_t id);
-/* Drop all but the first `length` tokens, and all claims. */
+/* Drop all tokens after the first `length`, and all claims of the sequence. */
 void sequence_truncate(struct sequences *, uint32_t id, uint32_t length);
 
-/* Positions [from, to) of a sequence that will be written, from at most its
- * length; `whole`: every one of them. At most one per sequence. */
+/* Positions [from, to) of a sequence that the caller is about to write. `from`
+ * is not beyond the sequence's length. `whole` means that every one of the
+ * positions will be written. A list of claims has at most one claim per
+ * sequence. */
 struct claim {
 	uint32_t sequence, from, to;
 	bool whole;
 };
 
 /*
- * Provide slots for n claims that no other sequence uses: takes runs, and
- * copies the part of shared runs that will not be written. All or nothing:
- * -ENOSPC with numbers before anything is changed, or -ENOMEM.
+ * Give n claims slots that no other sequence uses. This takes free runs, and
+ * copies those slots of shared runs that will not be written. If the cache has
+ * too few slots, nothing is changed: returns -ENOSPC with a message that
+ * contains the numbers. Returns -ENOMEM if memory is short, else 0.
  */
 int sequences_claim(
 	struct sequences *, const struct claim *, uint32_t n, struct err *);
 
-/* Whether there are slots for the claims, after spare sequences were closed. */
+/* Whether there are enough slots for the claims. Closes spare sequences if that
+ * is necessary. */
 bool sequences_have_room(struct sequences *, const struct claim *, uint32_t n);
 
-/* End of a claim that was neither settled nor kept; 0: none. */
+/* The end (`to`) of the sequence's claim while the claim is neither settled nor
+ * kept; 0 if there is no such claim. */
 uint32_t sequence_claimed(const struct sequences *, uint32_t id);
-/* Give back slots that were claimed but not kept. */
+/* Free the slots that were claimed but not kept. */
 void sequence_settle(struct sequences *, uint32_t id);
 
 /*
- * Keep n claimed tokens: move the data at position from[k], in layers [begin,
- * end), to the k'th position after the length; from[] ascends. sequence_grow
- * then extends the length, and settles the rest. Returns the number of tokens
- * that had to move.
+ * Keep n claimed tokens. sequence_move moves the data at position from[k] to
+ * the k'th position after the sequence's length, in layers [begin, end); from[]
+ * must ascend. It returns the number of tokens that had to be moved.
+ * sequence_grow then sets the new length and frees the remaining claimed slots.
  */
 uint32_t sequence_move(struct sequences *, uint32_t id, const uint32_t *from,
 	uint32_t n, uint32_t begin, uint32_t end);
 void sequence_grow(struct sequences *, uint32_t id, uint32_t length);
 
 /*
- * A number that grows with every claim or write of a position, never 0. Two
- * positions at the same index, of any sequences, with the same number have the
- * same bytes.
+ * A number that grows with every claim or write of the position and is never 0.
+ * If two sequences have the same number at the same position, the bytes of both
+ * positions are the same.
  */
 uint64_t sequence_written(const struct sequences *, uint32_t id, uint32_t at);
 
 /* The slot of a cached or claimed position. */
 uint32_t sequence_slot(const struct sequences *, uint32_t id, uint32_t at);
-/* List positions [0, end) in order, as spans of slots; returns their number, of
- * which the first `room` are in span[]. */
+/* List the slots of positions [0, end), in order, as spans of adjacent slots.
+ * Returns the number of spans; span[] receives only the first `room` of
+ * them. */
 uint32_t sequence_spans(const struct sequences *, uint32_t id, uint32_t end,
 	struct wire_span *span, uint32_t room);
 
 /*
- * Read or write the keys or values of a layer at positions [at, at + n):
- * [n][stride] bytes. -EINVAL beyond the length; writing can fail like a claim.
+ * Read or write the keys or values of one layer at positions [at, at + n); the
+ * data has the shape [n][stride] in bytes. Returns -EINVAL if a position is
+ * beyond the sequence's length. sequence_write can also return the errors of
+ * sequences_claim.
  */
 int sequence_read(struct sequences *, uint32_t id, uint32_t layer, enum kv_half,
 	uint32_t at, uint32_t n, void *to, struct err *);
 int sequence_write(struct sequences *, uint32_t id, uint32_t layer,
 	enum kv_half, uint32_t at, uint32_t n, const void *from, struct err *);
 
-/* Runs copied so far, in whole or in part. */
+/* Number of runs that have been copied, completely or in part. */
 uint64_t sequences_copied(const struct sequences *);
-/* Slots that no sequence has. */
+/* Number of slots that belong to no sequence. */
 uint32_t sequences_free(const struct sequences *);
 
 #endif

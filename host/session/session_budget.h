@@ -1,13 +1,13 @@
 /*
- * Memory budget for weights: which layers stay in memory, how many slots the
- * others are streamed through, whether the output matrix stays on flash; and
- * whether the machine has enough memory left.
+ * Memory budget for weights: decides which layers stay in memory, through how
+ * many slots the other layers are streamed, and whether the output matrix stays
+ * on flash. Also checks that the machine has enough free memory.
  *
- * A share counts resident layers only, without the slots. A size covers all
- * memory for weights: first the slots, then as many layers as the rest holds,
- * and the output matrix if all layers and the matrix fit. If memory does not
- * hold the requested number of slots with one layer each, a slot holds a
- * quarter of a layer.
+ * The budget is either a share or a size. A share limits the resident layers
+ * only; slots are not counted. A size limits all memory for weights: first the
+ * slots, then as many layers as the rest can hold, and the output matrix only
+ * if all layers and the matrix fit. If a size cannot hold the requested number
+ * of slots for whole layers, each slot holds only a quarter of a layer.
  */
 #ifndef HOST_SESSION_SESSION_BUDGET_H
 #define HOST_SESSION_SESSION_BUDGET_H
@@ -23,24 +23,25 @@ struct session_opts;
 struct session_plan;
 
 /*
- * Bytes of a staging slot, head included, for the largest of the streamed
- * layers, or for one of at most `parts` parts of them.
+ * Bytes of a staging slot, including its header. The slot can hold the largest
+ * streamed layer or, if `parts` is more than 1, the largest part of a layer
+ * that is cut into up to `parts` parts.
  */
 size_t session_budget_slot(
 	const struct model *, const struct residency *, unsigned parts);
 
-/* Set resident, stage_slots, stage_parts and output_stays of a plan whose
- * `runs` are set. -EINVAL: not a flash image, or too little memory for two
- * slots. */
+/* Set resident, stage_slots, stage_parts and output_stays of a plan, whose
+ * `runs` must be set. Returns 0, or -EINVAL if the model is not a flash image
+ * or the budget is too small for two slots. */
 int session_budget_choose(struct session_plan *, const struct model *,
 	const struct session_opts *, struct err *);
 
 /*
  * Check a complete plan before anything is loaded. If the weights of a flash
- * image and both processes' other memory exceed the free memory, the staging
- * slots get room for quarters of layers in place of whole layers. -ENOMEM, with
- * all numbers, if that is still too much; otherwise the kernel would kill one
- * of the processes.
+ * image and the other memory of both processes exceed the free memory, the
+ * staging slots are reduced from whole layers to quarters of layers. Returns 0,
+ * or -ENOMEM with all numbers in the message if the plan still needs too much.
+ * Without this check the kernel would kill one of the processes.
  */
 int session_budget_fit(struct session_plan *, const struct model *,
 	const struct session_opts *, const struct memory_left *, struct err *);

@@ -1,10 +1,10 @@
 /*
- * The private state of a session. session_open.c opens it, session_attach.c
- * sets up a device for it, session_cache.c keeps sequences, session_pass.c runs
- * passes with the requests of session_blocks.c and session_inflight.c,
- * session_swap.c copies weights by a plan, session_switch.c switches graphs,
- * session.c has logits, work of the host and counters. Included by these files
- * only.
+ * The private state of a session, for the files of the session only.
+ * session_open.c opens it, session_attach.c sets up a device for it,
+ * session_cache.c keeps the sequences, session_pass.c runs passes with the
+ * requests of session_blocks.c and session_inflight.c, session_swap.c copies
+ * weights by a plan, and session_switch.c switches graphs. session.c has the
+ * logits, the accounting of host work, and the counters.
  */
 #ifndef HOST_SESSION_SESSION_IMPL_H
 #define HOST_SESSION_SESSION_IMPL_H
@@ -41,31 +41,34 @@ struct pinned {
 	bool extended; /* `addr` is in the extended region, not in the window */
 };
 
-/* A request that was sent and not retired yet. */
+/* A request that was sent and is not retired yet. */
 struct inflight {
 	uint32_t seq;
 	bool done;
-	int slot; /* staging slot that it reads; -1: none */
-	int swap; /* slot of host/memory/swap.h that it reads; -1: none */
-	/* device address, in the extended region if run.extended */
+	int slot; /* staging slot that it reads, or -1 */
+	int swap; /* slot of host/memory/swap.h that it reads, or -1 */
+	/* device address of its weights; in the extended region if
+	 * run.extended */
 	uint32_t weights;
-	struct priced_run run; /* input of the cost model */
-	uint64_t asked_ps; /* when its weights were requested, in phone time */
+	struct priced_run run; /* the run as the cost model sees it */
+	uint64_t asked_ps; /* phone time at which its weights were requested */
 	uint64_t sent_ps;
 	uint64_t took_ps, end_ps;
 };
 
-/* State of PLACEMENT_SWAP; zero with other placements. */
+/* State of PLACEMENT_SWAP; all zero with another placement. */
 struct swapping {
 	struct swap_plan plan;
-	struct pinned *resident; /* [plan.mappings] */
-	uint32_t *turn;          /* [blocks] number of a temporary block */
-	struct swap *swap;       /* NULL: no temporary blocks */
+	struct pinned *resident; /* [plan.mappings] blocks that stay mapped */
+	/* [blocks] index of a temporary block in the order of copies */
+	uint32_t *turn;
+	struct swap *swap; /* NULL if no block is temporary */
 	struct pinned slot[SWAP_SLOTS];
-	/* The plan covers the first blocks; those after them are in the
-	 * extended region. */
+	/* The plan covers this many blocks from the first on. The blocks after
+	 * them are in the extended region. */
 	uint32_t planned;
-	struct pinned *beside; /* [blocks] in the extended region */
+	/* [blocks] mappings of the blocks in the extended region */
+	struct pinned *beside;
 };
 
 struct session {
@@ -74,58 +77,71 @@ struct session {
 	struct session_plan plan;
 	struct npu *npu;
 	bool owns_npu;
-	/* own_brackets, or the other session's, as `time`; NULL: no check */
+	/* Checks that CPU and device accesses are bracketed: own_brackets, or
+	 * the brackets of the session beside. NULL if nothing is checked. */
 	struct brackets *brackets;
 	struct brackets own_brackets;
-	bool attached; /* the current device has all it needs */
-	bool refused;  /* the window was too small, and *e was extended once */
-	unsigned generation; /* npu_generation of the attached device */
-	/* TCM share of the device that the blocks were cut for */
+	/* everything the session needs is set up on the current device */
+	bool attached;
+	/* The window was too small, and the error message already says which
+	 * window would do. */
+	bool refused;
+	/* npu_generation of the device to which the session is attached */
+	unsigned generation;
+	/* TCM bytes of a device thread, for which the blocks were cut */
 	uint32_t strip_max;
 	struct pricing pricing;
-	/* if set, replaces the price that the device reports for the request
-	 * being waited for */
+	/* If not NULL, this price replaces the one that the device reports for
+	 * the request that is being waited for. */
 	const struct price *instead;
-	struct trace *trace;     /* of `beside`, or own; NULL: none */
-	struct phone_time *time; /* own_time, or that of the session beside */
+	/* own trace, or that of the session `beside`; NULL if there is none */
+	struct trace *trace;
+	/* own_time, or the time of the session `beside` */
+	struct phone_time *time;
 	struct phone_time own_time;
-	uint64_t began_ps;       /* start of the current pass, in phone time */
-	struct workers *workers; /* the host's */
+	/* phone time at which the current pass began */
+	uint64_t began_ps;
+	struct workers *workers; /* worker threads of the host */
 	struct logits *logits;
-	struct placement *placement; /* NULL: `swapping` is used instead */
+	struct placement *placement; /* NULL if `swapping` is used instead */
 	struct swapping swapping;
-	struct staging *staging;     /* NULL: all layers are resident */
-	struct switching *switching; /* NULL: the device holds all graphs */
+	struct staging *staging;     /* NULL if all layers are resident */
+	struct switching *switching; /* NULL if the device holds all graphs */
 	struct flash_fault *fault;
 	struct pinned stage[STREAM_SLOTS];
 	struct inflight inflight[MAX_INFLIGHT];
 	unsigned n_inflight, oldest;
 	struct block *block;
 	uint32_t n_blocks, first_streamed;
-	uint32_t *order; /* [n_blocks] the order in which a pass runs them */
-	uint32_t *weights_id; /* [n_blocks] ids of the shared buffers */
-	uint32_t first_graph; /* lower ids belong to `beside` */
+	/* [n_blocks] blocks in the order in which a pass runs them */
+	uint32_t *order;
+	uint32_t *weights_id; /* [n_blocks] ids of the shared weight buffers */
+	/* id of the first graph; lower ids belong to `beside` */
+	uint32_t first_graph;
 
 	struct pinned kv, io;
 
 	struct sequences *sequences;
 	struct batch *batch;
-	/* The last forward, [max_rows] each: */
+	/* The last forward pass; each array has max_rows entries: */
 	uint32_t hidden_rows;
-	uint32_t kept_rows; /* rows that can still be accepted; 0: none */
+	uint32_t kept_rows; /* number of rows that can still be accepted */
 	enum visibility visibility;
 	struct row *row;
-	int32_t *above; /* row that must be accepted before it, or -1 */
-	/* position of its keys and values in its sequence; the same in the
-	 * layers after exit_layers */
+	/* for each row, the row that must be accepted before it, or -1 */
+	int32_t *above;
+	/* Position of the row's keys and values in its sequence: in the layers
+	 * up to exit_layers, and in the layers after them. */
 	uint32_t *at, *upper;
-	uint32_t *place; /* index of its state; or DROPPED */
-	/* [max_rows] scratch */
+	uint32_t *place; /* index of the row's state, or DROPPED */
+	/* scratch memory, [max_rows] each */
 	uint32_t *keep;
 	struct row *some;
-	void *cut; /* batch_cut of the current pass; NULL: not needed */
+	/* memory of batch_cut for the current pass; NULL if not needed */
+	void *cut;
 	struct session_stats stats;
-	/* the member of stats that counts the rows of passes */
+	/* the member of `stats` that counts the rows of passes: prompt_rows or
+	 * decode_rows */
 	struct row_counts *counts;
 };
 
@@ -135,123 +151,135 @@ static inline uint32_t graph_id(
 	return s->first_graph + block * MAX_GRAPHS + kind;
 }
 
-/* Flags of the runs of a pass. */
+/* Flags for the graph runs of a pass. */
 static inline uint32_t session_flags(const struct session *s)
 {
 	return (s->opts.attend_apart ? WIRE_RUN_APART : 0) |
 		(s->opts.idle ? WIRE_RUN_IDLE : 0);
 }
 
-/* Cut the model's layers into blocks, and set up their prices; may be
- * repeated. */
+/* Cut the model's layers into blocks and set up the prices of the blocks. May
+ * be called again, after which the earlier blocks are replaced. */
 int session_cut_blocks(struct session *, struct err *);
 
-/* Called when the window has no room for something that must be in it: add to
- * *e which window would do, and call opts.window_refused. Only the first call
- * has an effect. */
+/* Called when the window has no room for something that must be in it. Adds to
+ * *e the size of a window that would be large enough, and calls
+ * opts.window_refused. Only the first call has an effect. */
 void session_refuse_window(struct session *, struct err *e);
 
-/* Share a buffer with the device and map it permanently. */
+/* Share a buffer with the device and map it permanently into the window. */
 int session_pin(struct session *, struct pinned *, struct err *);
-/* The same for weights, in the extended region. */
+/* Share a buffer of weights and map it permanently into the device's extended
+ * region. */
 int session_pin_beside(struct session *, struct pinned *, struct err *);
 
 /* ---- weights that are copied by a plan: session_swap.c ------------------- */
 
 /*
- * session_plan_swap chooses, before the weights are loaded, which blocks stay,
- * and creates their buffers; -ENOSPC when the window cannot hold them.
- * session_open_swap then creates the slots. session_attach_swap maps all of it
- * on a device, also on a replacement.
+ * session_plan_swap is called before the weights are loaded: it chooses the
+ * blocks that stay in the window and creates their buffers. It returns -ENOSPC
+ * if the window cannot hold these buffers. session_open_swap then creates the
+ * slots for the other blocks. session_attach_swap maps the buffers and the
+ * slots on a device, which can also be a replacement device.
  */
 int session_plan_swap(struct session *, struct err *);
 int session_open_swap(struct session *, struct err *);
 int session_attach_swap(struct session *, struct err *);
 void session_close_swap(struct session *);
 
-/* Wait until the block's weights are in place and set f->weights and f->swap,
- * which f holds even on failure. */
+/* Wait until the block's weights are in place; set `weights` and `swap` of the
+ * request. The request holds the swap slot even if the call fails. */
 int session_find_swapped(
 	struct session *, uint32_t block, struct inflight *, struct err *);
 
 void session_swap_stats(const struct session *, struct session_stats *out);
 
 /*
- * Give the current device what the session needs, in two steps: first the
- * buffers that stay mapped, before the weights are read, so that a window that
- * is too small is reported at once; then weights, graphs and the phone's cost
- * model.
+ * Set up the current device for the session, in two steps. The first step maps
+ * the buffers that stay mapped. It runs before the weights are read, so that a
+ * window that is too small is reported at once. The second step attaches the
+ * weights, the graphs and the cost model of the phone.
  */
 int session_attach_buffers(struct session *, struct err *);
 int session_attach_weights(struct session *, struct err *);
 
 /*
- * Attach everything again after a lost device was replaced. Accepted tokens are
- * in the cache unchanged; an interrupted pass must be run again. A session
- * beside another is attached after that one, which reaches the device for both.
+ * Attach everything again after a lost device was replaced. The cache still has
+ * all accepted tokens; an interrupted pass must be run again. A session that
+ * shares the device of another session must be attached after that session,
+ * which connects to the device for both.
  */
 int session_take_over(struct session *, struct err *);
 
-/* ---- a lost device is replaced: session_attach.c ---- */
+/* ---- replacing a lost device: session_attach.c ---- */
 
 /*
- * `lost` is the result of a call, described by *e. If the call lost the device
- * and opts.restarts allow another, a new device is started, this session and
- * those beside which it runs are attached to it, and 0 is returned: the call is
- * to be repeated. Otherwise returns `lost`, or the new error.
+ * Handle a failed call: `lost` is its return value, *e its error. If the call
+ * lost the device and opts.restarts permits another one, this function starts a
+ * new device, attaches the session and the sessions with which it shares the
+ * device, and returns 0; the caller must then repeat the call. Otherwise it
+ * returns `lost`, or the error of starting the new device.
  */
 int session_recover(struct session *, int lost, struct err *);
 
-/* Run `attach` for a session that is only partly set up, and repeat it on a
- * replacement whenever the device is lost. */
+/* Call `attach` for a session that is only partly set up. If the device is lost
+ * meanwhile, call it again on a replacement device. */
 int session_attach_part(struct session *,
 	int (*attach)(struct session *, struct err *), struct err *);
 
-/* Before a pass: if the session that this one is beside got a new device,
- * attach this one to it as well. */
+/* Called before a pass. If this session shares the device of another session,
+ * and that session got a new device, attach this session to the new device as
+ * well. */
 int session_follow(struct session *, struct err *);
 
-/* The layers' parameters in the form that the device receives. */
+/* The parameters of the layers in the form in which they are sent to the
+ * device. */
 struct wire_model session_wire_model(const struct session *);
 
-/* Send the load of one graph; *seq (may be NULL) is its number. */
+/* Send the request that loads one graph. *seq receives the number of the
+ * request; seq may be NULL. */
 int session_load_graph(struct session *, uint32_t block, uint32_t kind,
 	uint32_t *seq, struct err *);
 
 /*
- * Between passes, before the CPU writes `ranges` more ranges of the cache: if
- * these and the ranges that the device has not invalidated yet are more than
- * 32, send a request that has the device invalidate the latter.
+ * Called between passes, before the CPU writes `ranges` ranges of the cache. If
+ * these ranges and those that the device has not invalidated yet are more than
+ * 32 in total, this sends a request in which the device invalidates the earlier
+ * ranges.
  */
 int session_report_kv(struct session *, unsigned ranges, struct err *);
 
-/* Logits of n <= LOGITS_ROWS states that were checked; counted and priced.
- * Errors of logits_compute. */
+/* Compute the logits of n <= LOGITS_ROWS states, which the caller has checked
+ * with logits_check; count and price them. Returns the errors of
+ * logits_compute. */
 int session_logits_of(struct session *, const float *const *hidden,
 	float *const *out, uint32_t n, struct err *);
 
-/* Handle finished flash reads of a session that streams; `arg` is the
+/* Handle completed flash reads if the session streams layers. `arg` is the
  * session. */
 void session_read_on(void *arg);
 
 /* ---- requests in flight: session_inflight.c ------------------------------ */
 
-/* From now on this session receives the completions. */
+/* From this call on, completions of the device are delivered to this
+ * session. */
 void session_watch(struct session *);
-/* Add a request that was sent. */
+/* Append a request that was sent. */
 void inflight_add(struct session *, const struct inflight *);
-/* The oldest request without an answer; NULL: none. */
+/* The oldest request that has no answer yet; NULL if there is none. */
 const struct inflight *inflight_oldest(struct session *);
-/* Release the swap slot that it reads, at phone time `ps`. */
+/* Release the swap slot that the request reads, at phone time `ps`. */
 void inflight_release_swap(struct session *, struct inflight *, uint64_t ps);
-/* Wait until all runs are answered. */
+/* Wait until all requests are answered. */
 int inflight_answered(struct session *, struct err *);
-/* Remove answered runs and free the staging slots that they read. */
+/* Remove the answered requests from the list and free the staging slots that
+ * they read. */
 int inflight_retire(struct session *, struct err *);
-/* Wait until all are answered; the phone's host waits for its NPU. */
+/* Wait until all requests are answered and retired. In phone time, the host
+ * waits for the NPU. */
 int inflight_wait(struct session *, struct err *);
 
-/* Drop the requests of a lost device. */
+/* Remove all requests of a lost device. */
 int session_drop_inflight(struct session *, struct err *);
 
 #endif

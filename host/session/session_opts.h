@@ -1,6 +1,7 @@
 /*
- * Options of a session: plain data, which code without access to sessions may
- * fill in. Pointers are borrowed.
+ * Options of a session. This is plain data, which code without access to
+ * sessions may fill in. The caller keeps ownership of everything that pointers
+ * refer to.
  */
 #ifndef HOST_SESSION_SESSION_OPTS_H
 #define HOST_SESSION_SESSION_OPTS_H
@@ -26,136 +27,160 @@ struct soc;
 struct window_view;
 
 struct session_opts {
-	uint32_t threads;       /* of host and of device each; 0: one per CPU */
+	/* of the host and of the device, each; 0: one thread per CPU */
+	uint32_t threads;
 	uint32_t prefill_chunk; /* rows of the prefill graph */
-	/* rows of the decode graph, if the context has that many */
+	/* rows of the decode graph; limited to the context's length */
 	uint32_t decode_rows;
-	/* Add graphs of half as many rows, a quarter ..., down to 8: a phone
-	 * computes all rows of a graph. */
+	/* Add graphs with 1/2, 1/4, ... of the rows, down to 8 rows. A phone's
+	 * NPU computes all rows of a graph, so a small pass costs less with a
+	 * small graph. */
 	bool smaller_graphs;
-	/* Add graphs of twice as many rows as the decode graph, four times ...,
-	 * up to the prefill graph. */
+	/* Add graphs with 2, 4, ... times the rows of the decode graph, up to
+	 * the rows of the prefill graph. */
 	bool larger_graphs;
-	/* Use the prefill graph for decoding as well, and no others. */
+	/* Use the prefill graph for decoding as well, and create no other
+	 * graph. */
 	bool one_graph;
 	/*
-	 * Not SWITCH_OFF: the device holds one graph per block, in at least
-	 * graph_blocks blocks: the prefill graph, which is replaced by the
-	 * decode graph, of at least graph_rows rows, while a prompt is computed
-	 * (host/session/graph_switch.h). Not with smaller graphs, streaming, or
-	 * a session beside; needs a causal model.
+	 * If not SWITCH_OFF, the device holds one graph per block, and the
+	 * layers are cut into at least graph_blocks blocks. Each block begins
+	 * with the prefill graph, which is replaced by the decode graph (of at
+	 * least graph_rows rows) while a prompt is computed
+	 * (host/session/graph_switch.h). Cannot be combined with smaller
+	 * graphs, with streaming, or with `beside`. Requires a model with
+	 * causal attention or with blocks.
 	 */
 	enum graph_switch graph_switch;
 	uint32_t graph_blocks, graph_rows;
-	/* Otherwise the layers are cut into at least this many blocks, each of
-	 * which is one buffer in the window and one request of a pass. */
+	/* Without graph switching, the layers are cut into at least this many
+	 * blocks. Each block is one buffer in the window and one request of a
+	 * pass. */
 	uint32_t weight_buffers;
 	/*
-	 * Tokens of a sequence. 0: the model's context or, if less,
-	 * context_need (0: unknown), as far as cache and window can hold them.
+	 * Maximum number of tokens of a sequence. 0 means the model's context
+	 * or, if that is less, context_need (where 0 means unknown), limited to
+	 * what the cache's buffer and the window can hold.
 	 */
 	uint32_t context, context_need;
-	/* Sequences open at a time and, if more than one, the tokens that all
-	 * of them together can cache: whole runs (host/memory/kv_pool.h) of at
-	 * least that many; 0: as many as one context. */
+	/* Maximum number of open sequences. If there can be more than one,
+	 * `slots` is the number of tokens that all sequences together can
+	 * cache; it is rounded up to whole runs (host/memory/kv_pool.h). 0
+	 * means as many as one context. */
 	uint32_t sequences, slots;
-	/* If not 0, and slots is 0: one context, and this many tokens for each
-	 * of the other sequences, as far as cache and window can hold them. */
+	/* If not 0, and `slots` is 0: the cache has room for one context plus
+	 * this many tokens for each further sequence, limited to what the
+	 * cache's buffer and the window can hold. */
 	uint32_t tail;
-	/* Rows read the cache each by itself, even where they see the same
-	 * tokens. */
+	/* Each row reads the cache separately, even if several rows attend to
+	 * the same tokens. */
 	bool attend_apart;
 	/*
-	 * Send and price passes, but compute nothing: states are those of the
-	 * embeddings, logits are all 0. For measuring the phone time of passes
-	 * whose results are known.
+	 * Send and price passes, but compute nothing: hidden states are the
+	 * token embeddings, and all logits are 0. For measuring the phone time
+	 * of passes whose results are known.
 	 */
 	bool idle;
 	enum wire_precision precision;
-	/* UNSAID: a flash image's own layout, which is the only one possible
-	 * for it; for other models tiles. */
+	/* LAYOUT_UNSAID means the layout of the flash image, which cannot be
+	 * changed, or LAYOUT_TILES for other models. */
 	enum layout layout;
 	enum coherence coherence;
-	uint32_t contract; /* enum coherence_contract; 0: that of `soc` */
-	/* Of a device that the session starts: the tandem-npu options of these
-	 * names. NULL: none. */
+	/* enum coherence_contract; 0 means that of `soc` */
+	uint32_t contract;
+	/* For a device that the session starts: values of the tandem-npu
+	 * options with these names. NULL means that the option is not
+	 * passed. */
 	const char *coherence_report, *coherence_suppress;
 	enum doorbell_kind doorbell;
-	uint64_t va_window; /* bytes of the device's address window */
+	uint64_t va_window; /* size of the device's address window in bytes */
 	uint32_t va_slots;
-	/* Of a device that the session starts: the options of these names. */
+	/* For a device that the session starts: values of the tandem-npu
+	 * options with these names. */
 	uint64_t va_extended;
 	uint32_t va_defer, va_map_us;
-	bool va_hard;                    /* as in host/npu/npu.h */
-	enum placement_policy placement; /* of weights in the window */
-	bool swap_poison;                /* as in host/memory/swap.h */
+	bool va_hard; /* as in host/npu/npu.h */
+	/* placement of the weights in the window */
+	enum placement_policy placement;
+	bool swap_poison; /* as in host/memory/swap.h */
 	uint64_t evict_seed;
-	int64_t spin_us;   /* -1: automatic, by the number of CPUs */
-	unsigned stall_ms; /* a device silent for longer counts as lost */
-	/* Replace up to this many lost devices a minute: the interrupted pass
-	 * is computed again, with no effect on the text. */
+	int64_t spin_us; /* -1: chosen by the number of CPUs */
+	/* a device that does not answer for longer counts as lost */
+	unsigned stall_ms;
+	/* Replace up to this many lost devices per minute. The interrupted pass
+	 * is computed again, so the generated text does not change. */
 	unsigned restarts;
-	const char *device;  /* socket of a listening device; NULL: spawn */
-	const char *program; /* program to spawn; NULL: searched for */
+	/* socket of a device that is already listening; NULL: start one */
+	const char *device;
+	const char *program; /* device program to start; NULL: search for it */
 	bool quiet;          /* discard the device's standard error */
-	/* a device that is no process; NULL: one is used */
+	/* operations of a device that is not a process; NULL: use a process */
 	const struct npu_ops *npu;
 	/*
-	 * Another session whose device and phone this one shares, with a second
-	 * model; this one is closed first. A session can have one such
-	 * companion in its life. NULL: none.
+	 * Another session, with another model, whose device and phone this
+	 * session shares. This session must be closed before that one. A
+	 * session can be `beside` for only one other session during its life.
+	 * NULL: none.
 	 */
 	struct session *beside;
 	/*
-	 * For a model in a flash image: the part of its layers that stays in
-	 * memory; the rest is streamed through staging slots in every pass. As
-	 * a share of the layers, or in bytes of all memory for weights, slots
-	 * included (host/session/session_budget.h).
+	 * For a model in a flash image: how much of its layers stays in memory.
+	 * The other layers are streamed through staging slots in every pass.
+	 * The limit is either a share of the layers, or a number of bytes for
+	 * all weights in memory, including the staging slots
+	 * (host/session/session_budget.h).
 	 */
 	double dram_share;   /* 0 to 1 */
-	uint64_t dram_bytes; /* if not 0, replaces the share */
-	/* Resident and streamed layers alternate in this many runs
-	 * (host/model/residency.h); 0: weight_buffers. */
+	uint64_t dram_bytes; /* if not 0, used instead of the share */
+	/* The resident layers are divided into this many groups, with streamed
+	 * layers between the groups (host/model/residency.h). 0 means as many
+	 * as weight_buffers. */
 	uint32_t resident_runs;
-	unsigned stage_slots; /* at most, 2 .. STREAM_SLOTS */
-	/* A slot holds a layer (1) or one of at most this many parts of a
-	 * layer; 0: a layer, or a quarter if memory is short. */
+	unsigned stage_slots; /* maximum number of slots, 2 to STREAM_SLOTS */
+	/* A layer is streamed in up to this many parts; a slot holds one part.
+	 * 0 means whole layers, or quarters of a layer if memory is short. */
 	unsigned stage_parts;
 	struct stream_opts stream;
-	/* Fault plans (base/fault_plan.h): `fault` for the started device and
-	 * flash, `flash_fault` for flash alone. NULL: none. */
+	/* Fault plans (base/fault_plan.h): `fault` applies to the device that
+	 * the session starts and to flash, `flash_fault` to flash only. NULL
+	 * means that no faults are injected. */
 	const char *fault, *flash_fault;
-	/* session_forward may stop rows after this many layers; 0:
-	 * never. */
+	/* session_forward can drop rows after this many layers; 0 means that it
+	 * cannot. */
 	uint32_t exit_layers;
-	/* Keep each row's state after this many layers, besides the last
-	 * (session_tapped); 0: off. Not with exit_layers. */
+	/* Keep each row's state after this many layers, in addition to the last
+	 * state (session_tapped). 0: off. Cannot be combined with
+	 * exit_layers. */
 	uint32_t tap_layers;
-	/* The phone of the cost model, which computes the time of all work;
-	 * borrowed. NULL: none. */
+	/* The phone of the cost model, which computes the time of all work. The
+	 * caller keeps ownership. NULL means that there is no cost model. */
 	const struct soc *soc;
-	const char *clock; /* "soc:sd8gen3": name of `soc` in reports */
+	const char *clock; /* name of `soc` in reports, such as "soc:sd8gen3" */
 	/*
-	 * The shape that the cost model uses for passes, reads of layers and
-	 * logits (host/session/pricing.h); NULL: the real model's.
+	 * The shape whose passes, layer reads and logits the cost model charges
+	 * in place of the real model's (host/session/pricing.h). NULL means the
+	 * real model's shape.
 	 */
 	const struct shape *as;
-	enum dtype as_type; /* of its matrices; F32: the real types */
-	/* File for a timeline (host/trace/trace.h), which a session beside this
-	 * one writes to as well; NULL: none. */
+	/* type of its matrices; F32: the types of the real model */
+	enum dtype as_type;
+	/* File to which a timeline is written (host/trace/trace.h), also by a
+	 * session that shares this session's device. NULL: none. */
 	const char *trace;
-	uint64_t trace_limit;          /* bytes; 0: none */
-	struct progress_sink progress; /* progress of opening */
-	/* Called with the window's contents when it has no room for something
-	 * that must be in it. NULL: not called. */
+	uint64_t trace_limit; /* maximum size in bytes; 0: no limit */
+	/* receives the progress of opening the session */
+	struct progress_sink progress;
+	/* Called with the contents of the window when the window has no room
+	 * for something that must be in it. NULL: not called. */
 	void (*window_refused)(const struct window_view *);
-	struct notice_sink notice; /* messages about recovered faults */
-	/* Set by a signal handler or another thread: waits for the device and
-	 * the next forward return -ECANCELED. */
-	const volatile sig_atomic_t *cancel; /* NULL: never */
+	/* receives messages about faults that were recovered from */
+	struct notice_sink notice;
+	/* Set by a signal handler or by another thread. Then waits for the
+	 * device, and the next session_forward, return -ECANCELED. */
+	const volatile sig_atomic_t *cancel; /* NULL: cannot be canceled */
 };
 
-/* A macro, since option tables need constants. */
+/* A macro, because tables of options need constant expressions. */
 #define SESSION_DEFAULTS                                                     \
 	{                                                                    \
 		.prefill_chunk = 128, .decode_rows = 1, .sequences = 1,      \
@@ -166,10 +191,11 @@ struct session_opts {
 		.spin_us = -1, .stall_ms = SESSION_STALL, .dram_share = 1,   \
 		.stage_slots = 3,                                            \
 	}
-#define SESSION_STALL         30000
-#define SESSION_RESTARTS_MAX  1000
-#define SESSION_STAGE_PARTS   8  /* parts of a layer, at most */
-#define SESSION_RESIDENT_RUNS 64 /* runs of resident layers, at most */
+#define SESSION_STALL        30000
+#define SESSION_RESTARTS_MAX 1000
+#define SESSION_STAGE_PARTS  8 /* maximum number of parts of a layer */
+/* maximum number of groups of resident layers */
+#define SESSION_RESIDENT_RUNS 64
 extern const struct session_opts session_defaults;
 
 #endif

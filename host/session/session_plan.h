@@ -1,9 +1,9 @@
 /*
- * The plan of a session, made before anything is allocated: the length of its
- * context, the sizes of its graphs, the resident layers, the layout of its
- * buffers and the division of the layers into blocks. All of it follows from
- * the model, the options and the device's properties; the only side effect is
- * the memory of the blocks.
+ * The plan of a session, made before anything is allocated: the context length,
+ * the graph sizes, which layers stay in memory, the layout of the buffers and
+ * the division of the layers into blocks. The plan depends only on the model,
+ * the options and the device's properties. The only side effect is that the
+ * array of blocks is allocated.
  */
 #ifndef HOST_SESSION_SESSION_PLAN_H
 #define HOST_SESSION_SESSION_PLAN_H
@@ -24,35 +24,43 @@ struct session_opts;
 #define MAX_GRAPHS 8 /* graph sizes per block */
 
 struct session_plan {
-	enum layout layout; /* never UNSAID */
+	enum layout layout; /* never LAYOUT_UNSAID */
 	uint32_t threads;
-	uint32_t resident;    /* layers that stay in memory */
-	uint32_t runs;        /* runs of resident layers among the others */
-	unsigned stage_slots; /* slots for the streamed layers, */
-	/* each with one of at most this many parts of a layer */
+	uint32_t resident; /* number of layers that stay in memory */
+	/* number of consecutive groups into which these layers are divided */
+	uint32_t runs;
+	/* staging slots: memory into which streamed layers are read */
+	unsigned stage_slots;
+	/* A layer is streamed in at most this many parts; a slot holds one
+	 * part. */
 	unsigned stage_parts;
-	bool output_stays; /* the output matrix of an image stays on flash */
-	uint32_t context;  /* positions of a sequence */
-	uint32_t slots, kv_stride; /* of the cache, and bytes of one */
+	/* the output matrix of a flash image is not loaded into memory */
+	bool output_stays;
+	uint32_t context; /* maximum number of tokens of a sequence */
+	/* slots of the cache; bytes of the keys (or of the values) of a slot,
+	 * per layer */
+	uint32_t slots, kv_stride;
 	uint64_t kv_bytes;
 	uint32_t graph_rows[MAX_GRAPHS]; /* ascending */
 	uint32_t n_graphs, max_rows;
-	/* index into graph_rows: the largest for decoding */
+	/* index into graph_rows of the largest graph used for decoding */
 	uint32_t decode_graph;
-	/* least number of blocks of the resident layers */
+	/* minimum number of blocks for the resident layers */
 	uint32_t least_blocks;
-	uint32_t span_room; /* most spans of a batch */
-	/* Layout of the activations: the batch, the hidden states and, with a
-	 * tap, the tapped states. */
+	uint32_t span_room; /* maximum number of spans in a batch */
+	/* Offsets in the activation buffer, which holds the batch, the hidden
+	 * states and, if opts.tap_layers is set, the tapped states. */
 	size_t hidden_off, tap_off, io_bytes;
-	/* Before the states, with graph switching: the batches of a pass in
-	 * parts. */
+	/* With graph switching, a pass may run in several parts. Their batches
+	 * are at this offset, before the hidden states; each takes
+	 * part_bytes. */
 	size_t parts_off, part_bytes;
-	/* Bytes of a staging slot, head included; 0: nothing is streamed. */
+	/* Bytes of a staging slot, including its header; 0 if no layer is
+	 * streamed. */
 	size_t stage_bytes;
 };
 
-/* Whether the cache holds fp16, else float32. */
+/* Whether the cache stores fp16; otherwise it stores float32. */
 static inline bool session_plan_kv_f16(enum wire_precision p)
 {
 	return p == WIRE_F16_KV16 || p == WIRE_NPU;
@@ -65,29 +73,31 @@ static inline struct residency session_plan_residency(
 	return residency_of(n_layer, p->resident, p->runs);
 }
 
-/* 0, or -EINVAL, -EFBIG with the option that cannot be satisfied. */
+/* Make the plan. Returns 0, or -EINVAL or -EFBIG with a message that names the
+ * option that cannot be satisfied. */
 int session_plan(struct session_plan *out, const struct model *,
 	const struct session_opts *, struct err *);
 
 /*
- * Cut the model's layers into blocks, for a device whose threads have room for
- * strips of `strip_max` bytes. The caller owns *blocks (weights_release).
+ * Cut the model's layers into blocks for a device whose threads each have room
+ * for strips of `strip_max` bytes. The caller owns *blocks and frees it with
+ * weights_release.
  */
 int session_plan_blocks(const struct session_plan *, const struct model *,
 	const struct session_opts *, size_t strip_max, struct block **blocks,
 	uint32_t *n, struct err *);
 
-/* Bytes that a session maps into the window, in whole pages. `weights` is the
- * smallest amount with which the placement policy works. */
+/* Bytes that a session maps into the device window, in whole pages. `weights`
+ * is the smallest amount with which the placement policy works. */
 struct session_room {
-	/* total includes guard pages */
+	/* `total` includes the guard pages */
 	uint64_t kv, io, staging, weights, total;
-	uint64_t beside; /* mapped by others */
+	uint64_t beside; /* bytes mapped by other sessions */
 	uint32_t slots;
 };
 
-/* Another session of the same device, whose weights are all mapped; further
- * sessions have mapped `more` bytes. */
+/* Another session of the same device, with all of its weights mapped. Further
+ * sessions of the device have mapped `more` bytes. */
 struct session_beside {
 	const struct model *model;
 	const struct session_opts *opts;
@@ -95,9 +105,10 @@ struct session_beside {
 };
 
 /*
- * Compute the smallest window in which a session can be opened; beside another
- * session, one that is large enough. False if no window is large enough, or the
- * options are invalid.
+ * Compute the smallest window in which a session can be opened. With another
+ * session on the device (`beside` not NULL), the result is a window that is
+ * large enough, but not always the smallest. Returns false if no window is
+ * large enough or the options are invalid.
  */
 bool session_plan_window(const struct model *, const struct session_opts *,
 	size_t strip_max, const struct session_beside *, struct session_room *);

@@ -13,99 +13,111 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/*
- * Counters of graph switching. Times are those of the clock in use: picoseconds
- * of the phone or, without one, nanoseconds.
- */
+/* Counters of graph switching. Times are picoseconds of the phone or, without a
+ * phone, nanoseconds of the wall clock. */
 /* clang-format off */
 #define SWITCH_STATS(X)                                                       \
 	X(uint64_t, prompts)                                                  \
-	X(uint64_t, loads) X(uint64_t, load_time) /* of decode graphs */      \
-	/* of prefill graphs, before a later prompt or at rest */             \
+	X(uint64_t, loads) X(uint64_t, load_time) /* loads of decode graphs */ \
+	/* loads of prefill graphs, before a later prompt or in session_rest */ \
 	X(uint64_t, reloads) X(uint64_t, reload_time)                         \
-	/* time without any computation, waiting for a decode graph */           \
+	/* time during which nothing was computed because a decode graph was
+	 * loading */                                                         \
 	X(uint64_t, wait_time)                                                \
-	X(uint64_t, prompt_time) /* from begin to end, including all of the above */  \
-	X(uint64_t, planned_time) /* expected prompt_time */
+	/* time from the begin to the end of prompts, including all of the
+	 * above */                                                           \
+	X(uint64_t, prompt_time)                                              \
+	X(uint64_t, planned_time) /* prompt_time as the plan predicted it */
 /* clang-format on */
 
 struct switch_stats {
 	uint32_t blocks; /* 0: switching is off */
 	uint32_t prefill_rows, decode_rows;
 	SWITCH_STATS(COUNTER_MEMBER)
-	/* Most graphs that the device ever held at once, and KiB of their
-	 * weights. */
+	/* Largest number of graphs that the device held at the same time, and
+	 * largest size of the weights of these graphs in KiB. */
 	uint32_t most_graphs, most_graphs_kib;
 };
 
-/* A run of a block by the NPU, or the load of its graph beside it. */
+/* A run of a block by the NPU, or the load of a block's graph by the loader. */
 struct graph_event {
-	/* since the prompt began, in the units of switch_stats */
+	/* time since the prompt began, in the unit of switch_stats */
 	uint64_t begin, end;
-	uint32_t block, rows; /* rows: of the graph */
-	uint32_t chunk; /* of the prompt; for a load: when it was requested */
+	uint32_t block, rows; /* rows: number of rows of the graph */
+	/* chunk of the prompt that is computed; for a load, the chunk that was
+	 * being computed when the load was requested */
+	uint32_t chunk;
 	bool load;
 };
 
 /*
- * Table of counters: X(since, report, name). session_stats_since keeps the
- * later value (KEPT), or subtracts the earlier one from it (LESS); ROWS are
- * row_counts. JSON output has a member of that name, a WHOLE number or, for
- * nanoseconds, SECONDS (`name_s` of `name_ns`), in this order; APART means it
- * is written elsewhere.
+ * Table of counters: X(since, report, name). `since` defines what
+ * session_stats_since does: keep the later value (KEPT), subtract the earlier
+ * value (LESS), or subtract all members of a row_counts (ROWS). `report`
+ * defines the member of the JSON output, in the order of this table: a number
+ * with this name (WHOLE), or a number of nanoseconds that is written in seconds
+ * as `name_s` for `name_ns` (SECONDS). APART means that the counter is written
+ * elsewhere.
  */
 /* clang-format off */
 #define SESSION_STATS(X)                                                      \
-	/* rows of logits that were used, and all that were computed */       \
+	/* rows of logits that were used, and rows that were computed */      \
 	X(LESS, WHOLE, logits_rows) X(LESS, WHOLE, logits_computed)           \
-	/* wall time, without the time for streaming in between */  \
+	/* wall time of computing logits, without the time that streaming took
+	 * meanwhile */                                                       \
 	X(LESS, SECONDS, logits_ns) X(LESS, APART, logits_ps)                 \
-	X(LESS, WHOLE, passes)         /* forwards */                         \
-	X(LESS, WHOLE, rows)           /* real rows computed */               \
-	X(LESS, APART, upper_rows)     /* those after exit_layers */   \
-	X(LESS, WHOLE, padded_rows)    /* unused rows of the static graphs */     \
-	X(LESS, APART, pass_ns)        /* in forwards */                      \
-	/* valid and wasted rows: of session_prefill, and rows of other passes
-	 * marked as part of a prompt; of all others */    \
+	X(LESS, WHOLE, passes)         /* number of forward passes */         \
+	X(LESS, WHOLE, rows)           /* rows computed, without padding */   \
+	/* rows computed in the layers after exit_layers */                   \
+	X(LESS, APART, upper_rows)                                            \
+	X(LESS, WHOLE, padded_rows)    /* padding rows of the static graphs */ \
+	X(LESS, APART, pass_ns)        /* wall time in passes */              \
+	/* prompt_rows: rows of session_prefill, and rows of other passes that
+	 * are marked as part of a prompt. decode_rows: all other rows. */    \
 	X(ROWS, ROWS, prompt_rows) X(ROWS, ROWS, decode_rows)                 \
-	X(LESS, WHOLE, round_trips)    /* completions received */             \
-	X(LESS, WHOLE, sleeps)         /* of the host, waiting */             \
-	/* replacement devices, and the time from noticing the loss until they
-	 * were set up */       \
+	/* completions received from the device */                            \
+	X(LESS, WHOLE, round_trips)                                           \
+	/* how often the host slept while it waited */                        \
+	X(LESS, WHOLE, sleeps)                                                \
+	/* replaced devices, and the time from noticing each loss until the new
+	 * device was set up */                                               \
 	X(KEPT, WHOLE, restarts) X(KEPT, SECONDS, restart_ns)                 \
 	X(KEPT, WHOLE, maps) X(KEPT, WHOLE, unmaps)                           \
-	X(KEPT, WHOLE, bytes_mapped)   /* in the window now */                \
-	/* maps during passes, and their bytes */   \
+	/* bytes mapped in the window at present */                           \
+	X(KEPT, WHOLE, bytes_mapped)                                          \
+	/* maps during passes, and their bytes */                             \
 	X(LESS, WHOLE, remaps) X(LESS, WHOLE, remap_bytes)                    \
-	/* waiting for weights outside the window to be mapped or copied while
-	 * the device was idle */  \
+	/* time during which the device was idle because weights outside the
+	 * window were being mapped or copied */                              \
 	X(LESS, APART, stall_ns) X(LESS, APART, stall_ps)                     \
-	/* of temporary blocks */                                      \
+	/* copies of temporary blocks */                                      \
 	X(LESS, APART, copies) X(LESS, APART, copied_bytes)                   \
-	/* size of the device's extended region; buffers in it, those of a
-	 * session beside this one included; bytes that DMA read from it in all
-	 * passes */          \
+	/* size of the device's extended region; bytes and number of the buffers
+	 * in it, including those of a session that shares the device; bytes
+	 * that DMA read from the region in all passes */                     \
 	X(KEPT, WHOLE, extended_room) X(KEPT, WHOLE, extended_bytes)          \
 	X(KEPT, WHOLE, extended_buffers) X(LESS, WHOLE, extended_read)        \
-	X(KEPT, WHOLE, weight_bytes)   /* of the layers */                    \
+	X(KEPT, WHOLE, weight_bytes)   /* bytes of all layers */              \
 	X(KEPT, WHOLE, kv_bytes)                                              \
-	/* bytes of keys and values that attention read in all passes, and would
-	 * have read if each row read its own */        \
+	/* Bytes of keys and values that attention read in all passes, and the
+	 * bytes that it would have read if each row had read its keys and
+	 * values separately. */                                              \
 	X(LESS, WHOLE, kv_read_bytes) X(LESS, WHOLE, kv_apart_bytes)          \
-	X(LESS, APART, mixed_passes)   /* with rows of several sequences */   \
-	/* of the cache, for sequences that shared them */                    \
+	/* passes with rows of several sequences */                           \
+	X(LESS, APART, mixed_passes)                                          \
+	/* runs of the cache that were copied because sequences shared them */ \
 	X(LESS, APART, copied_runs)                                           \
-	/* of the device: WIRE_COUNTERS */                                    \
+	/* counters of the device: WIRE_COUNTERS */                           \
 	X(LESS, WHOLE, dma_bytes) X(LESS, WHOLE, invalidated_lines)           \
 	X(LESS, WHOLE, cleaned_lines) X(LESS, WHOLE, evicted_lines)           \
 	X(LESS, WHOLE, whole_calls)                                           \
 	X(KEPT, WHOLE, violations) X(LESS, WHOLE, saturated)                  \
 	X(LESS, APART, busy_ns)                                               \
-	/* rows of logits with a value that is not finite, or computed from such
-	 * a norm; values of a model file's weights that are not finite (convert
-	 * refuses them for an image) */  \
+	/* rows of logits that have a value that is not finite, or whose
+	 * normalized state has one; values of a model file's weights that are
+	 * not finite (tandem convert refuses to write them to an image) */   \
 	X(LESS, WHOLE, rows_not_finite) X(KEPT, WHOLE, weights_not_finite)    \
-	X(LESS, APART, prompt_ps)      /* of session_prefill */
+	X(LESS, APART, prompt_ps)      /* phone time of session_prefill */
 /* clang-format on */
 
 struct session_stats {
@@ -114,31 +126,36 @@ struct session_stats {
 #define SESSION_TYPE_ROWS                   struct row_counts
 #define SESSION_MEMBER(since, report, name) SESSION_TYPE_##since name;
 	SESSION_STATS(SESSION_MEMBER)
-	/* of weights in the window now, without those in slots */
+	/* weights mapped in the window at present, without those in slots */
 	uint64_t resident_bytes;
-	uint32_t temporary_blocks; /* blocks that a plan copies in every pass */
-	/* of all logits_rows so far, in order, or since session_hash_anew */
+	/* number of blocks that are copied in every pass by a plan */
+	uint32_t temporary_blocks;
+	/* hash of all used logits, in order, since the session was opened or
+	 * since the last session_hash_anew */
 	uint64_t logits_hash;
-	/* On the phone: all work and, as its total_ps, the time from beginning
-	 * to end, which is less where flash, NPU and CPU overlap. */
+	/* Cost of all work on the phone. Its total_ps is the time from begin to
+	 * end, which is less than the sum of the parts where flash, NPU and CPU
+	 * overlap. */
 	struct price price;
 	struct switch_stats graphs;
 	uint32_t blocks, layers_per_block;
 	uint32_t resident_layers;
-	/* Runs of resident layers; streamed layers before the first of them. */
+	/* number of groups of resident layers, and of streamed layers before
+	 * the first group */
 	uint32_t resident_runs, layers_before;
-	/* Staging slots for the streamed layers, bytes of one, and parts of a
-	 * layer at most; 0: nothing is streamed. */
+	/* Number of staging slots for the streamed layers, maximum number of
+	 * parts of a layer, and bytes of one slot. All are 0 if no layer is
+	 * streamed. */
 	unsigned stage_slots, stage_parts;
 	uint64_t stage_bytes;
-	struct staging_stats staging; /* all zero if nothing is streamed */
-	enum layout layout;           /* never UNSAID */
+	struct staging_stats staging; /* all zero if no layer is streamed */
+	enum layout layout;           /* never LAYOUT_UNSAID */
 	uint32_t threads;
 	char kern[16]; /* name of the device's kernels */
 };
 
-/* Subtract the counters of *before, an earlier state of the same session; KEPT
- * ones and values that are no counters stay. */
+/* Subtract the counters of *before, an earlier state of the same session.
+ * Counters marked KEPT and members that are not counters keep their values. */
 void session_stats_since(
 	struct session_stats *now, const struct session_stats *before);
 

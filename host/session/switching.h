@@ -1,14 +1,15 @@
 /*
  * Progressive graph switching: the device holds one graph per block. A session
- * opens with the prefill graphs; during a prompt they are replaced by the
- * decode graphs, by a plan from measured times (host/session/graph_switch.h): a
- * graph is dropped, then its successor is loaded while other blocks are
- * computed. After a prompt all blocks have their decode graphs. For a later
- * prompt the prefill graphs are loaded again first, one after the other, or the
- * decode graphs compute it, whichever is expected to end earlier.
+ * opens with the prefill graphs. During a prompt they are replaced by the
+ * decode graphs, by a plan that is made from measured times
+ * (host/session/graph_switch.h): a block's graph is dropped, and the new graph
+ * is loaded while other blocks are computed. After a prompt all blocks have
+ * their decode graphs. A later prompt either starts with loading the prefill
+ * graphs again, one after the other, or is computed by the decode graphs,
+ * whichever is expected to end earlier.
  *
- * Times are picoseconds of the phone, where the loader works in parallel with
- * the NPU, or else nanoseconds of the wall clock.
+ * Times are picoseconds of the phone, whose loader works in parallel with the
+ * NPU, or nanoseconds of the wall clock if there is no phone.
  *
  * Private to the session. One thread.
  */
@@ -32,116 +33,135 @@ struct price;
 /* In the order of session_plan.graph_rows. */
 enum graph_kind { GRAPH_DECODE, GRAPH_PREFILL, GRAPH_KINDS };
 
-/* Part of a pass's rows, for a graph with fewer rows than the pass. */
+/* Some of the rows of a pass. A pass is cut into such parts if a graph has
+ * fewer rows than the pass. */
 struct part {
 	struct wire_graph_run run;
-	uint32_t first;   /* index of its first row */
-	uint32_t longest; /* slots that the row with the most attends to */
-	/* of the session's `cut`; 0: all rows have the same mask */
+	uint32_t first;   /* index of the part's first row in the pass */
+	uint32_t longest; /* largest number of slots that a row attends to */
+	/* number of mask pieces in the session's `cut`; 0 if all rows have the
+	 * same mask */
 	uint32_t pieces;
-	/* offset and bytes of its batch in the activations */
+	/* offset of the part's batch in the activation buffer; bytes of the
+	 * batch */
 	size_t off, places;
 };
 
-/* Measured times of runs of a graph, at two lengths of the last row's mask. */
+/* Measured times of runs of a graph, at two lengths. A length is the number of
+ * tokens that the last row attends to. */
 struct switch_samples {
 	uint32_t length[2];
 	uint64_t time[2][SWITCH_BLOCKS];
 };
 
 struct switching {
-	enum graph_kind kind[SWITCH_BLOCKS]; /* present, or being loaded */
+	/* graph that the block has, or that is being loaded */
+	enum graph_kind kind[SWITCH_BLOCKS];
 
-	/* The current load: a drop and a load, sent one after the other. */
+	/* The current load: a request to drop the old graph, followed by a
+	 * request to load the new one. */
 	bool dropping, loading;
-	bool lacks; /* dropped, but the load could not be sent yet */
+	/* the old graph was dropped, but the load could not be sent yet */
+	bool lacks;
 	uint32_t drop_seq, load_seq, block;
 	uint64_t sent_ps, begin, end;
 
 	struct switch_samples run[GRAPH_KINDS];
 	uint64_t load[GRAPH_KINDS][SWITCH_BLOCKS];
-	uint64_t *sample; /* [blocks] while runs are measured; else NULL */
+	/* [blocks] receives the times of runs during the measurement; NULL at
+	 * other times */
+	uint64_t *sample;
 	bool measured;
-	/* the device's counters for the measurement */
+	/* what the measurement added to the device's counters */
 	struct npu_stats warm_up;
 
-	/* A prompt that is computed by a plan. */
+	/* The prompt that is being computed by a plan. */
 	bool running;
 	struct switch_plan plan;
-	uint32_t at, next; /* current execution; next load of the plan */
+	/* number of the current execution, and of the plan's next load */
+	uint32_t at, next;
 
-	bool noting; /* events are logged */
+	bool noting; /* events are added to the log */
 	uint64_t began, run_end;
 	struct graph_event *log;
 	size_t n_log, log_room;
 	struct switch_stats stats;
 
-	/* A pass in parts. */
+	/* A pass that is cut into parts. */
 	struct part *part; /* [most_parts] */
 	uint32_t n_parts, most_parts;
-	struct row *row; /* [rows of the decode graph] */
+	/* [rows of the decode graph] rows of the part that is being written */
+	struct row *row;
 	struct batch batch;
 };
 
-/* Called once the blocks are cut. -EINVAL when they are too many. */
+/* Called once the layers are cut into blocks. Returns -EINVAL if there are too
+ * many blocks. */
 int switching_open(struct session *, struct err *);
 void switching_close(struct switching *);
 
-/* Load the graphs on the current device; on the first one, measure times, which
- * leaves the session's counters unchanged. */
+/* Load the graphs on the current device. On the first device, also measure
+ * times; the measurement leaves the session's counters unchanged. */
 int switching_attach(struct session *, struct err *);
 
-/* Rows of the graphs that a pass of n rows begins with, padding included. */
+/* Total rows, including padding, of the graphs with which a pass of n rows
+ * begins. */
 uint32_t switching_rows(const struct session *, uint32_t n);
 
-/* Counters of switching; the measurement is subtracted from the device's. */
+/* Get the counters of switching. What the measurement added to the device's
+ * counters is subtracted from *npu. */
 void switching_stats(
 	const struct session *, struct npu_stats *, struct switch_stats *out);
 
 /* ---- a prompt ---- */
 
 /*
- * Before a prompt of n tokens after `cached` ones: plan it, and load prefill
- * graphs first if that pays. switching_end, after each successful
- * switching_begin, loads the remaining graphs and waits for them; `ret` is the
- * result of the prompt, which it returns unless it fails itself.
+ * switching_begin is called before a prompt of n tokens that follow `cached`
+ * tokens. It plans the prompt, and loads the prefill graphs first if that is
+ * expected to be faster. switching_end must be called after each successful
+ * switching_begin. It loads the remaining graphs and waits for the loads. `ret`
+ * is the result of the prompt; switching_end returns it, or the error of its
+ * own loads.
  */
 int switching_begin(struct session *, uint32_t cached, size_t n, struct err *);
 int switching_end(struct session *, int ret, struct err *);
 
-/* Before a block is computed: begin the loads that the plan has here, and wait
- * for the block's own. */
+/* Called before a block is computed. Starts the loads that the plan has at this
+ * point, and waits for the load of the block itself. */
 int switching_before(struct session *, uint32_t block, struct err *);
 
-/* Handle the answer of a drop or a load; false if `seq` is neither. */
+/* Handle the answer to a drop or load request. Returns false if `seq` is
+ * neither. */
 bool switching_answered(struct session *, uint32_t seq, const struct price *);
-/* A run has ended. */
+/* Record that a run has ended. */
 void switching_ran(struct session *, const struct inflight *, uint64_t busy_ns);
 
 /* ---- loads ---- */
 
-/* Replace a block's graph, once the load before it has ended; wait for the
- * current load. */
+/* switching_load replaces a block's graph, after the previous load has ended.
+ * switching_wait waits for the current load. */
 int switching_load(
 	struct session *, uint32_t block, enum graph_kind, struct err *);
 int switching_wait(struct session *, struct err *);
 
 /* ---- measured times: switch_profile.c ---- */
 
-/* Requires that all blocks have their prefill graphs, and restores them. */
+/* Measure the times of runs and loads. All blocks must have their prefill
+ * graphs, and have them again afterwards. */
 int switching_measure(struct session *, struct err *);
-/* Expected time of `rows` rows after `cached` tokens with a graph, in several
- * runs if needed. */
+/* Expected time of computing `rows` rows after `cached` tokens with a graph; in
+ * several runs if the graph has fewer rows. */
 uint64_t switching_expect(const struct session *, enum graph_kind,
 	uint32_t block, uint32_t cached, uint32_t rows);
 
 /* ---- a pass in parts ---- */
 
 /*
- * If some block's graph may have fewer rows than the session's batch: cut the
- * batch into parts, and write them. -EINVAL when the batch is no chain, whose
- * parts can follow one another, or with `some`: rows may be dropped in its
- * middle.
+ * If some block's graph may have fewer rows than the session's batch, cut the
+ * batch into parts and write them. Returns -EINVAL if the batch is not a chain,
+ * because only parts of a chain can run one after the other. Returns -EINVAL
+ * also with `some`, which means that rows may be dropped in the middle of the
+ * pass.
  */
 int switching_cut(struct session *, bool some, struct err *);
 
