@@ -14,7 +14,8 @@ static uint32_t part_of(const struct batch *b, uint32_t sequence)
 {
 	uint32_t i = b->n_parts;
 
-	/* Most rows belong to the sequence of the row before. */
+	/* Search from the end, because most rows belong to the same sequence as
+	 * the previous row. */
 	while (i && b->claim[i - 1].sequence != sequence)
 		i--;
 	return i - 1;
@@ -144,8 +145,8 @@ static int take_rows(struct batch *b, const struct batch_limits *limits,
 				i, row->position, row->end,
 				limits->block_length);
 	}
-	/* Rows with positions of their own: the claim ends after the last
-	 * one. */
+	/* Rows of windows and blocks have positions of their own, so the claim
+	 * ends after the last row of the sequence. */
 	for (part = 0; part < b->n_parts && !tree; part++)
 		b->claim[part].to =
 			b->rows.row[b->part[part].last].position + 1;
@@ -192,7 +193,7 @@ int batch_init(struct batch *b, const struct rows *rows,
 	return ret;
 }
 
-/* ---- places -------------------------------------------------------------- */
+/* ---- positions ----------------------------------------------------------- */
 
 void batch_place(struct batch *b, uint32_t *at, int32_t *above)
 {
@@ -212,7 +213,7 @@ void batch_place(struct batch *b, uint32_t *at, int32_t *above)
 	}
 }
 
-/* ---- the wire ------------------------------------------------------------ */
+/* ---- the form that is sent to the device --------------------------------- */
 
 static uint32_t mask_words(uint32_t rows)
 {
@@ -226,7 +227,8 @@ size_t batch_bytes(uint32_t rows, uint32_t spans)
 		(size_t)rows * mask_words(rows) * sizeof(uint64_t);
 }
 
-/* Rows of a sequence with the same end share a list of spans. */
+/* List the spans that a row attends to. Consecutive rows of a sequence with the
+ * same end share one list. */
 static int put_spans(struct batch *b, const struct sequences *s, uint32_t i,
 	struct wire_row *row, struct wire_span *span, uint32_t room,
 	uint32_t *used)
@@ -236,8 +238,8 @@ static int put_spans(struct batch *b, const struct sequences *s, uint32_t i,
 	uint32_t to = b->claim[part].to, end;
 	struct batch_part *p = &b->part[part];
 
-	/* End of the cached positions that the row attends to; for a tree, its
-	 * root. */
+	/* `end` is the end of the cached positions that the row attends to; in
+	 * a tree this is the position of the root. */
 	if (b->rows.visibility == VISIBILITY_TREE)
 		end = from->position;
 	else if (b->rows.visibility == VISIBILITY_BLOCK)

@@ -47,7 +47,8 @@ static void add_rest(const struct switch_problem *p, struct switch_plan *plan,
 			add_load(plan, switched, b, executions(p));
 }
 
-/* Number of executions from `at` on before the next one of `block`. */
+/* Number of executions from `at` on that come before the next execution of
+ * `block`. */
 static uint32_t until(
 	const struct switch_problem *p, uint32_t at, uint32_t block)
 {
@@ -70,7 +71,7 @@ void switch_simulate(const struct switch_problem *p,
 	const struct switch_plan *plan, struct switch_outcome *out,
 	struct switch_times *run, struct switch_times *load)
 {
-	/* end of the executions and loads so far */
+	/* end of the executions so far, and end of the loads so far */
 	uint64_t now = 0, loader = 0;
 	uint64_t ready[SWITCH_BLOCKS] = { 0 };
 	bool switched[SWITCH_BLOCKS] = { false };
@@ -108,10 +109,10 @@ void switch_simulate(const struct switch_problem *p,
 	out->makespan = later(now, loader);
 }
 
-/* ---- by rule ------------------------------------------------------------- */
+/* ---- plans of the simple schemes ----------------------------------------- */
 
-/* A block is loaded once it is done with the last chunk and the loader is done
- * with the load before. */
+/* SWITCH_ASYNC: a block's load begins when the block has computed the last
+ * chunk and the previous load has ended. */
 static void plan_async(const struct switch_problem *p, struct switch_plan *plan)
 {
 	uint32_t first = (p->chunks - 1) * p->blocks, b = 0;
@@ -133,11 +134,13 @@ static void plan_async(const struct switch_problem *p, struct switch_plan *plan)
 }
 
 /*
- * From execution `at` on, in rounds: the last block that is not switched is
- * loaded beside the fewest executions of other blocks that take as long as the
- * load (equation 2). If there are fewer before the block's own execution, or
- * before the end, greedy goes on without a load, and partial loads beside those
- * that there are.
+ * SWITCH_GREEDY, and SWITCH_PARTIAL if `partial` is set. From execution `at`
+ * on, each round loads the last block that is not switched yet. The load runs
+ * in parallel with the smallest number of executions of other blocks that
+ * together take as long as the load (equation 2). If the block itself is
+ * executed, or the prompt ends, before that many executions, SWITCH_GREEDY
+ * skips one execution without a load, and SWITCH_PARTIAL loads the block in
+ * parallel with the executions that are available.
  */
 static void plan_rounds(const struct switch_problem *p,
 	struct switch_plan *plan, uint32_t at, bool partial)
@@ -186,7 +189,7 @@ static void plan_by(const struct switch_problem *p, struct switch_plan *plan,
 	}
 }
 
-/* The best plan of the other schemes. */
+/* Try the plans of all other schemes and keep the one that ends first. */
 static void plan_best_of(
 	const struct switch_problem *p, struct switch_plan *plan)
 {
@@ -212,33 +215,38 @@ static void plan_best_of(
 /* ---- the optimal plan ---------------------------------------------------- */
 
 /*
- * A schedule is a sequence of rounds: an execution alone, or a load beside some
- * executions of other blocks, possibly none, until both have ended. So the
- * remaining time depends only on the next execution and the set of switched
- * blocks: left[(at, set)], computed backwards.
+ * A schedule is a sequence of rounds. A round is either one execution, or one
+ * load in parallel with some executions of other blocks (possibly none); it
+ * ends when both have ended. So the remaining time depends only on the next
+ * execution and on the set of switched blocks. It is left[(at, set)], which is
+ * computed backwards.
  *
- * For each load only two numbers of executions beside it need to be compared.
- * Executions that end by the time the load ends are free, and less is left
- * after each: so take all of those. Or take one more, which covers the load;
- * what follows are rounds of their own.
+ * For each load only two numbers of parallel executions need to be compared.
+ * Executions that end no later than the load cost nothing, and each of them
+ * reduces the remaining time, so the first candidate takes all of them. The
+ * second candidate takes one execution more, which outlasts the load. Further
+ * executions would only follow the load, so they are rounds of their own.
  */
 struct program {
 	const struct switch_problem *p;
 	uint32_t n, sets;
-	uint64_t *left; /* [blocks + 1][sets], a ring by execution */
-	/* [n][sets]; 0: no load; else 1 + loaded block * EXACT_BLOCKS + number
-	 * of executions beside it */
+	/* [blocks + 1][sets], used as a ring indexed by execution */
+	uint64_t *left;
+	/* [n][sets] the best choice for each state: 0 for no load, else 1 +
+	 * block * EXACT_BLOCKS + number of executions in parallel with the load
+	 * of this block */
 	uint16_t *choice;
 };
 
-/* The next executions, up to one of each block. */
+/* The next executions, at most one of each block. */
 struct ahead {
 	uint32_t n;
 	uint32_t block[EXACT_BLOCKS];
-	/* executions before the next one of that block */
+	/* number of executions before the next execution of each block */
 	uint32_t until[EXACT_BLOCKS];
 	uint64_t cost[EXACT_BLOCKS][2];
-	uint64_t *left[EXACT_BLOCKS + 1]; /* remaining time from there on */
+	/* remaining time after each number of executions */
+	uint64_t *left[EXACT_BLOCKS + 1];
 	uint16_t *choice;
 };
 
@@ -252,8 +260,8 @@ static bool in_set(uint32_t set, uint32_t block)
 	return set >> block & 1;
 }
 
-/* Time of the first k executions if the blocks of `set` are switched; computed
- * up to `known`. */
+/* Total time of the first k executions if the blocks of `set` are switched.
+ * first[] is computed on demand; it is valid up to index `known`. */
 struct taken {
 	uint32_t set, known;
 	uint64_t first[EXACT_BLOCKS + 1];
@@ -267,7 +275,8 @@ static uint64_t first(const struct ahead *a, struct taken *t, uint32_t k)
 	return t->first[k];
 }
 
-/* Least remaining time after loading block j beside *beside executions. */
+/* Least remaining time if block j is loaded next. *beside receives the number
+ * of executions to run in parallel with the load. */
 static uint64_t best_beside(const struct ahead *a, struct taken *t, uint32_t j,
 	uint64_t load, uint32_t *beside)
 {
@@ -329,8 +338,8 @@ static void solve(struct program *d)
 			a.cost[k][0] = p->prefill[at + k];
 			a.cost[k][1] = p->decode[at + k];
 		}
-		/* A load beside no execution leads to a larger set at the same
-		 * execution, so larger sets come first. */
+		/* A load without parallel executions leads to a larger set at
+		 * the same execution. So larger sets must be computed first. */
 		for (uint32_t set = d->sets; set--;)
 			choose(d, &a, set);
 	}

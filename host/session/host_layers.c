@@ -15,8 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGN        64
-#define PART_OUTPUTS 64 /* outputs of a matrix per part: two strips */
+#define ALIGN 64
+/* outputs that a worker computes at a time: two strips of the matrix */
+#define PART_OUTPUTS 64
 #define NO_BIAS      WIRE_T_COUNT
 
 /* A matrix product over all rows: y = x * w' + bias. */
@@ -32,28 +33,31 @@ struct host_layers {
 	struct workers *workers;
 	const struct block *block;
 	uint32_t n_blocks, n_layer;
-	uint16_t *exp2; /* kern_exp2_table; NULL if not needed */
+	/* table of kern_exp2_table; NULL if the precision does not need it */
+	uint16_t *exp2;
 
-	/* Scratch, in one piece of memory, for rows_room rows. */
+	/* Scratch memory for rows_room rows, allocated as one piece. */
 	uint8_t *arena;
 	uint32_t rows_room, slots_room;
-	float *cos, *sin; /* [rows][n_rot / 2] */
+	/* [rows][n_rot / 2] rotation angles of the positions */
+	float *cos, *sin;
 	float *h;         /* [rows][n_embd] */
 	float *q, *a;     /* [rows][n_head * head_dim] */
 	float *k, *v;     /* [rows][n_kv_head * head_dim] */
 	float *gate, *up; /* [rows][n_ff] */
-	uint8_t *q8;      /* [rows] of kern_q8_bytes */
+	uint8_t *q8;      /* [rows] quantized rows of kern_q8_bytes each */
 	uint32_t *slot;   /* [slots]: 0, 1, 2 ... */
-	uint8_t *thread;  /* [threads] of thread_bytes */
+	uint8_t *thread;  /* [threads] scratch memory of thread_bytes each */
 	size_t thread_bytes;
 
 	/* The current computation. */
 	const struct host_rows *rows;
 	uint32_t layer;
-	const struct wire_tensor *tensor; /* of the layer */
+	const struct wire_tensor *tensor; /* tensors of the current layer */
 	const uint8_t *weights;
 	const struct product *product;
-	uint32_t together; /* rows of a part of attention */
+	/* number of rows that one attention work item computes */
+	uint32_t together;
 };
 
 static uint32_t q_dim(const struct host_layers *l)
@@ -118,8 +122,9 @@ static size_t larger(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* Scratch bytes of a thread: the larger of what the kernels need, and one key
- * with the scores over all slots of the query heads that share that key. */
+/* Scratch bytes of a thread. The scratch memory holds either what the kernels
+ * need, or one key and the scores of the query heads that share this key, over
+ * all slots. The size is the larger of both. */
 static size_t thread_bytes(const struct host_layers *l, uint32_t slots)
 {
 	const struct wire_model *m = &l->m;
@@ -134,7 +139,8 @@ static size_t thread_bytes(const struct host_layers *l, uint32_t slots)
 		ALIGN);
 }
 
-/* The next piece of the arena, or NULL while only its size is computed. */
+/* Take the next `bytes` bytes of the arena. If `arena` is NULL, only count them
+ * and return NULL. */
 static void *take(uint8_t *arena, size_t *total, size_t bytes)
 {
 	uint8_t *p = arena ? arena + *total : NULL;
@@ -143,7 +149,8 @@ static void *take(uint8_t *arena, size_t *total, size_t bytes)
 	return p;
 }
 
-/* Cut up the arena; without one, compute its size. */
+/* Divide the arena among the arrays. If `arena` is NULL, only compute the
+ * necessary size. */
 static size_t lay_out(
 	struct host_layers *l, uint8_t *arena, uint32_t rows, uint32_t slots)
 {
@@ -222,8 +229,9 @@ static bool is_int8(const struct host_layers *l, enum wire_layer_tensor t)
 		kern_takes_q8((enum dtype)l->tensor[t].type);
 }
 
-/* Prepare k values of a row as input of the matrices [first, last]: rounded to
- * fp16 if one has no int8 kernel, and quantized for those that have one. */
+/* Prepare k values of a row as input of the matrices [first, last]. The values
+ * are quantized if one of the matrices has an int8 kernel, and rounded to fp16
+ * if one has none. */
 static void operand(const struct host_layers *l, unsigned row, float *x,
 	uint32_t k, enum wire_layer_tensor first, enum wire_layer_tensor last)
 {
@@ -270,7 +278,8 @@ static void before_attention(void *arg, unsigned row, unsigned thread)
 	operand(l, row, l->h + (size_t)row * n, n, WIRE_T_Q, WIRE_T_V);
 }
 
-/* Normalise (where the model does) and rotate queries or keys of a row. */
+/* Normalize the queries or keys of a row, if the model does this, and rotate
+ * them by the row's position. */
 static void place_heads(const struct host_layers *l, unsigned row, float *y,
 	uint32_t n, enum wire_layer_tensor w)
 {
@@ -361,7 +370,7 @@ static unsigned parts_of(const struct host_layers *l, const struct product *p)
 	return (l->tensor[p->w].rows + PART_OUTPUTS - 1) / PART_OUTPUTS;
 }
 
-/* PART_OUTPUTS outputs of a matrix, for all rows. */
+/* Compute PART_OUTPUTS outputs of a matrix for all rows. */
 static void multiply_part(void *arg, unsigned part, unsigned thread)
 {
 	const struct host_layers *l = arg;
@@ -409,8 +418,8 @@ static void matrices(struct host_layers *l, const struct product *p, unsigned n)
 
 /* ---- attention ----------------------------------------------------------- */
 
-/* The query heads that share one key-value head, of l->together rows, at most
- * KERN_ATTEND_ROWS. */
+/* Compute attention of the query heads that share one key-value head, for
+ * l->together rows, which are at most KERN_ATTEND_ROWS. */
 static void attend_part(void *arg, unsigned part, unsigned thread)
 {
 	const struct host_layers *l = arg;
@@ -455,8 +464,8 @@ static void attend(struct host_layers *l)
 
 /* ---- attention weights --------------------------------------------------- */
 
-/* The query heads of a row that share one key head, whose keys are read from
- * the cache once for all of them. */
+/* Add to out[] the attention weights of those query heads of a row that share
+ * one key head. Each key is read from the cache once for all of these heads. */
 static void map_heads(const struct host_layers *l, uint32_t row,
 	uint32_t kv_head, float *out, float *scratch)
 {
@@ -479,7 +488,7 @@ static void map_heads(const struct host_layers *l, uint32_t row,
 			score[h * n + p] = sum * m->attn_scale;
 		}
 	}
-	/* Add each head's weights to the mean. */
+	/* Add each head's weights to the mean over all heads. */
 	for (uint32_t h = 0; h < group; h++, score += n) {
 		struct softmax s = { .most = (double)score[0],
 			.temperature = 1 };

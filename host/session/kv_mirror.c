@@ -24,8 +24,9 @@ void kv_mirror_release(struct kv_mirror *m)
 	m->slots = 0;
 }
 
-/* Replace the mirror by a larger, empty one. A cache fits into a shared buffer,
- * and a mirror is less than twice one sequence of it. */
+/* Replace the mirror's memory by a larger, empty one. The sizes cannot
+ * overflow: the whole cache fits into a shared buffer, and the mirror is less
+ * than twice as large as one sequence of the cache. */
 static int replace(struct kv_mirror *m, uint32_t length, struct err *e)
 {
 	uint32_t slots = m->slots ? m->slots : LEAST_SLOTS;
@@ -47,8 +48,8 @@ static int replace(struct kv_mirror *m, uint32_t length, struct err *e)
 	return 0;
 }
 
-/* Number of positions from `at` on, below `end`, that are (or are not, by
- * `same`) up to date. */
+/* Number of positions in [at, end), beginning with `at`, that are all up to
+ * date (if `same` is true) or all out of date (if `same` is false). */
 static uint32_t alike(const struct kv_mirror *m, uint32_t sequence, uint32_t at,
 	uint32_t end, bool same)
 {

@@ -18,12 +18,13 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* Outputs of a part: about 100 KB of weights, enough to outweigh the cost of a
- * work item, few enough that all threads end at about the same time. Whole
- * strips. */
+/* Outputs of a work item: about 100 KB of weights. This is enough to outweigh
+ * the cost of a work item, and small enough that all threads end at about the
+ * same time. It is a whole number of strips. */
 #define PART_OUTPUTS 256
 #define ALIGN        64
-#define EXPONENT     0x7f800000u /* of a float: all ones: infinity or NaN */
+/* exponent bits of a float; all are 1 in an infinity or a NaN */
+#define EXPONENT 0x7f800000u
 
 struct logits {
 	const struct model *model;
@@ -31,31 +32,38 @@ struct logits {
 	struct workers *workers;
 	struct logits_beside beside;
 	XXH64_state_t *hash;
-	uint64_t rows, odd_rows; /* computed */
+	/* computed rows, and those of them with a value that is not finite */
+	uint64_t rows, odd_rows;
 	uint64_t used;
 	uint64_t odd_weights;
-	_Atomic bool odd[LOGITS_ROWS]; /* of the rows in progress */
+	/* whether each row of the current call has a value that is not
+	 * finite */
+	_Atomic bool odd[LOGITS_ROWS];
 	enum dtype type;
 	const uint8_t *weights;
 	void *packed; /* the weights if they are in tiles, else NULL */
-	struct image_parts *parts; /* where they stay on flash, else NULL */
-	uint8_t *read;      /* [threads][part_bytes]: the part read last */
-	struct err *failed; /* [threads] */
+	/* reader of the weights if they stay on flash, else NULL */
+	struct image_parts *parts;
+	/* [threads][part_bytes] the part that each thread read last */
+	uint8_t *read;
+	struct err *failed; /* [threads] error of reading */
 	bool backwards;
-	size_t part_bytes; /* of weights */
+	size_t part_bytes; /* bytes of the weights of one part */
 	bool int8;
 	float *norm_weight; /* [n_embd], aligned for the kernels */
 	float *normed;      /* [LOGITS_ROWS][n_embd] */
 	uint8_t *q8;        /* [LOGITS_ROWS][kern_q8_bytes], with int8 */
 	uint8_t *scratch;   /* [threads][scratch_bytes] */
 	size_t scratch_bytes;
-	float *part;       /* [threads][LOGITS_ROWS][PART_OUTPUTS] */
-	float *const *out; /* of the current rows */
+	/* [threads][LOGITS_ROWS][PART_OUTPUTS] results of the current part */
+	float *part;
+	/* where the logits of each row of the current call are stored */
+	float *const *out;
 	unsigned n;
 };
 
-/* Prepare the output matrix: in tiles, where the layout has any for its type,
- * or as in the flash image. */
+/* Prepare the output matrix. It is packed into tiles if the layout has tiles
+ * for its type; that of a flash image is used as it is. */
 static int pack_output(
 	struct logits *l, enum layout layout, bool stays, struct err *e)
 {
@@ -76,8 +84,8 @@ static int pack_output(
 		return 0;
 	}
 	if (p && stays && packed_may_stay(p, IMAGE_OUTPUT)) {
-		/* Each thread reads parts into memory of its own, so that the
-		 * bytes that it checked are those that it computes with. */
+		/* Each thread reads parts into its own memory. So a thread
+		 * computes with exactly those bytes that it has checked. */
 		l->read = hugemem_alloc(threads * l->part_bytes);
 		l->failed = calloc(threads, sizeof(*l->failed));
 		if (!l->read || !l->failed)
@@ -127,8 +135,8 @@ int logits_open(struct logits **out, const struct model *m, enum layout layout,
 	l->normed = aligned_alloc(ALIGN, align_up(LOGITS_ROWS * row, ALIGN));
 	l->q8 = aligned_alloc(
 		ALIGN, LOGITS_ROWS * kern_q8_bytes(m->n_embd) + ALIGN);
-	/* One line more, so that kernels without scratch get a valid pointer,
-	 * too. */
+	/* Allocate one more line, so that the pointer is valid even if the
+	 * kernels need no scratch memory. */
 	l->scratch = aligned_alloc(ALIGN, threads * l->scratch_bytes + ALIGN);
 	l->part = aligned_alloc(
 		ALIGN, threads * LOGITS_ROWS * PART_OUTPUTS * sizeof(float));
@@ -169,7 +177,8 @@ void logits_close(struct logits *l)
 	free(l);
 }
 
-/* Free of branches, as all logits are checked. */
+/* Whether any value is not finite. The loop has no branches, because it runs
+ * over all logits. */
 static bool is_odd(const float *v, size_t n)
 {
 	uint32_t odd = 0, bits;
@@ -186,8 +195,8 @@ static unsigned n_parts(const struct logits *l)
 	return (l->model->n_vocab + PART_OUTPUTS - 1) / PART_OUTPUTS;
 }
 
-/* Compute one part of the outputs for all rows. The caller's own thread is
- * number 0. */
+/* Compute one part of the outputs for all rows. The thread that called
+ * logits_compute is number 0. */
 static void logits_part(void *arg, unsigned i, unsigned thread)
 {
 	struct logits *l = arg;
@@ -247,8 +256,8 @@ int logits_compute(struct logits *l, const float *const *hidden,
 
 		l->kern->rmsnorm(
 			x, hidden[i], l->norm_weight, m->n_embd, m->norm_eps);
-		/* Quantizing makes a meaningless number of a value that is not
-		 * finite, so check before. */
+		/* Quantizing turns a value that is not finite into an arbitrary
+		 * number, so check before. */
 		atomic_store_explicit(
 			&l->odd[i], is_odd(x, m->n_embd), memory_order_relaxed);
 		if (l->int8)
@@ -260,11 +269,12 @@ int logits_compute(struct logits *l, const float *const *hidden,
 	workers_share(l->workers,
 		l->parts ? UINT64_MAX : (uint64_t)n * m->n_vocab * m->n_embd,
 		logits_part, l, n_parts(l));
-	/* Alternate the direction: if the page cache holds only part of the
-	 * matrix, the parts read last are still there for the next call. */
-	l->backwards = l->parts && !l->backwards;
-	/* The first failure of any thread; errors do not remain for the next
+	/* Alternate the direction. If the page cache holds only part of the
+	 * matrix, the parts that were read last are still in it for the next
 	 * call. */
+	l->backwards = l->parts && !l->backwards;
+	/* Return the first failure of any thread, and reset all failures for
+	 * the next call. */
 	for (unsigned t = 0; l->failed && t < workers_count(l->workers); t++) {
 		if (l->failed[t].code && !ret) {
 			ret = l->failed[t].code;

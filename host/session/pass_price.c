@@ -14,12 +14,13 @@
 #include <assert.h>
 #include <math.h>
 
-#define SLOTS      16
-#define CYCLES     4 /* until a cycle repeats the one before */
-#define LEAST_ROWS 8 /* of a graph for several rows */
+#define SLOTS 16
+/* number of simulated cycles, after which a cycle repeats the previous one */
+#define CYCLES     4
+#define LEAST_ROWS 8 /* minimum number of rows of a graph for several rows */
 #define STRIP_MAX  (1 << 20)
 
-/* ---- costs of the parts -------------------------------------------------- */
+/* ---- costs of layers ----------------------------------------------------- */
 
 static struct price_layer layer_of(
 	const struct shape *s, enum dtype type, enum layout layout)
@@ -64,8 +65,10 @@ struct timeline {
 	struct residency residency;
 	uint32_t layers, streamed;
 	struct price read, lower, upper, logits, draft;
-	uint64_t begin_ps; /* latency of a read */
-	/* Reads in order: when each was complete. */
+	uint64_t begin_ps; /* latency of a flash read */
+	/* Completion times of the reads, in order, as a ring. `begun` and
+	 * `used` count the reads that were started, and those whose layer was
+	 * run. */
 	uint64_t ready[SLOTS];
 	uint64_t begun, used;
 };
@@ -78,7 +81,9 @@ static void read_next(struct timeline *t, uint64_t from)
 		(unsigned)soc->flash_queue, t->begin_ps, &t->read);
 }
 
-/* The same rule as host/memory/staging.c. */
+/* Time at which the next streamed layer is available, by the rule that
+ * host/memory/staging.c uses. `turn` is the time at which the layer could
+ * run. */
 static uint64_t arrival(struct timeline *t, uint64_t turn)
 {
 	double ahead = t->ask->soc->flash_ahead;
@@ -126,7 +131,8 @@ static void set_up(struct timeline *t, uint32_t rows, uint32_t upper)
 {
 	const struct pass_ask *a = t->ask;
 	struct price_layer l = layer_of(a->target, a->type, LAYOUT_TILES);
-	uint64_t bytes = 2ull * l.n_embd * sizeof(float), n, k; /* norms */
+	/* the two norms */
+	uint64_t bytes = 2ull * l.n_embd * sizeof(float), n, k;
 	uint32_t resident;
 
 	for (unsigned m = 0; m < PRICE_MATRICES; m++) {
@@ -166,7 +172,7 @@ static double seconds(uint64_t ps)
 	return (double)ps / 1e12;
 }
 
-/* The cost for whole numbers of rows. */
+/* The cost of a cycle for whole numbers of rows. */
 static struct pass_terms cycle(
 	const struct pass_ask *a, uint32_t rows, uint32_t upper)
 {
@@ -222,8 +228,8 @@ struct pass_terms pass_price(const struct pass_ask *a)
 	low = cycle(a, (uint32_t)a->rows, (uint32_t)fmax(1, floor(upper)));
 	if (at == 0 && upper == floor(upper))
 		return low;
-	/* One fraction for both counts: they lie between the same two
-	 * passes. */
+	/* Both counts use the same fraction, because both results are
+	 * interpolated between the same two passes. */
 	high = cycle(a, (uint32_t)ceil(a->rows), (uint32_t)ceil(upper));
 	at = at > 0 ? at : upper - floor(upper);
 	return (struct pass_terms){ between(low.read, high.read, at),

@@ -85,7 +85,7 @@ void pricing_release(struct pricing *p)
 	p->layer = NULL;
 }
 
-/* The first of the shape's layers that real layers [l, ...) stand for. */
+/* The first layer of the shape that the real layers from l on stand for. */
 static uint32_t stands_for(const struct pricing *p, uint32_t l)
 {
 	const struct model *m = p->model;
@@ -137,14 +137,16 @@ void pricing_keep(
 	uint32_t run = p->layers - stands_for(p, 0);
 	uint32_t like = (uint32_t)((uint64_t)run * residency->resident /
 		residency->n_layer);
-	/* With a small margin: 29 % of 100 is 29, not a little less. */
+	/* Add a small margin against rounding: 29 % of 100 layers must be 29
+	 * layers, not 28. */
 	uint32_t stay = (uint32_t)(share * p->layers + 1e-6);
 
 	p->residency = *residency;
 	p->streamed = run - (stay > like ? stay : like);
 }
 
-/* All but the types is equal anyway. */
+/* Whether two layers cost the same. All other members are equal for all
+ * layers. */
 static bool alike(const struct price_layer *a, const struct price_layer *b)
 {
 	return a->head_norm == b->head_norm &&
@@ -154,20 +156,20 @@ static bool alike(const struct price_layer *a, const struct price_layer *b)
 
 /* ---- layers on the CPU --------------------------------------------------- */
 
-/* Bytes of a value in the cache. */
+/* Bytes of one value in the cache. */
 static uint64_t kv_bytes(const struct pricing *p)
 {
 	return session_plan_kv_f16(p->precision) ? 2 : 4;
 }
 
-/* The rows' attention masks, cut into pieces. */
+/* What the rows attend to: their attention masks, cut into n pieces. */
 struct seen {
 	uint32_t rows;
-	const struct visibility_piece *piece; /* [n] */
+	const struct visibility_piece *piece;
 	uint32_t n;
 };
 
-/* Layers [from, to) of the shape. */
+/* Cost of computing layers [s.first, s.end) of the shape on the CPU. */
 static void cpu_layers(const struct pricing *p, struct share s,
 	const struct seen *seen, bool maps, struct price *out)
 {
@@ -188,9 +190,10 @@ static void cpu_layers(const struct pricing *p, struct share s,
 				    align_up(k, TILE), l->type[m], &part))
 				price_add(out, &part);
 		}
-		/* Scores, and the weighted sum of values: a multiplication and
-		 * an addition for every value of every head. Slots that rows
-		 * have in common are read once. */
+		/* Attention: the scores, and the weighted sum of the values.
+		 * Each takes a multiplication and an addition for every value
+		 * of every head. Slots that several rows attend to are read
+		 * once. */
 		q = (uint64_t)l->n_head * l->head_dim;
 		kv = (uint64_t)l->n_kv_head * l->head_dim;
 		price_cpu(p->soc,
@@ -203,7 +206,7 @@ static void cpu_layers(const struct pricing *p, struct share s,
 
 /* ---- runs ---------------------------------------------------------------- */
 
-/* Bytes of the frequencies before a block's weights. */
+/* Bytes of the RoPE frequencies that precede a block's weights. */
 static uint64_t rope_bytes(const struct pricing *p)
 {
 	uint32_t n = p->as ? p->as->head_dim : p->model->n_rot;
@@ -249,7 +252,7 @@ static uint64_t kv_stride(const struct pricing *p, uint64_t values)
 	return align_up(values * kv_bytes(p), COHERENCE_LINE);
 }
 
-/* Bytes of a row's states, keys and values in `layers` layers. */
+/* Bytes of a row's states, plus its keys and values in `layers` layers. */
 static uint64_t row_bytes(
 	const struct pricing *p, uint32_t embd, uint32_t kv, uint32_t layers)
 {
@@ -281,7 +284,7 @@ static uint64_t vector_bytes(uint64_t n)
 	return align_up(n * sizeof(float), COHERENCE_LINE);
 }
 
-/* As host/memory/weights.h would lay out a layer of the shape. */
+/* Bytes of a layer of the shape, laid out as by host/memory/weights.h. */
 static uint64_t layer_bytes(const struct shape *as, const struct price_layer *l)
 {
 	uint64_t q = (uint64_t)as->n_head * as->head_dim;
@@ -301,7 +304,7 @@ static uint64_t layer_bytes(const struct shape *as, const struct price_layer *l)
 	return bytes;
 }
 
-/* Bytes of a block's weights. */
+/* Bytes of a block's weights, in the shape if there is one. */
 static uint64_t block_bytes(const struct pricing *p, uint32_t block)
 {
 	struct share s = share_of(p, block);
@@ -352,7 +355,7 @@ void pricing_copy(const struct pricing *p, uint32_t block, struct price *out)
 	price_cpu(p->soc, 2 * block_bytes(p, block), 0, out);
 }
 
-/* ---- the CPU's ----------------------------------------------------------- */
+/* ---- work of the CPU ----------------------------------------------------- */
 
 void pricing_logits(const struct pricing *p, uint32_t rows, struct price *out)
 {
@@ -380,6 +383,6 @@ void pricing_kv_copy(const struct pricing *p, uint64_t positions,
 	uint64_t bytes = 2 * kv_stride(p, kv) *
 		(stands_for(p, layers) - stands_for(p, 0));
 
-	/* Read, and written. */
+	/* Each byte is read and written. */
 	price_cpu(p->soc, 2 * positions * bytes, 0, out);
 }

@@ -26,20 +26,20 @@ struct refresh {
 	bool best_effort;
 	struct host_layers *layers;
 	struct kv_mirror mirror;
-	struct batch batch; /* scratch, to check rows */
+	struct batch batch; /* scratch memory, for checking rows */
 	struct refresh_stats stats;
 
-	/* The last start's data, which the thread reads while it computes. */
+	/* Data of the last start. The thread reads it while it computes. */
 	enum state state;
 	uint32_t sequence;
 	struct host_rows rows;
-	uint32_t room; /* capacity for rows */
+	uint32_t room; /* number of rows for which memory is allocated */
 	uint32_t *position, *end;
 	float *hidden;
 	float *attention;
 
 	pthread_t thread;
-	bool threaded; /* the thread was started */
+	bool threaded; /* the thread exists */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool computing, stop; /* guarded by the lock */
@@ -95,8 +95,8 @@ static bool is_computed(struct refresh *r, bool wait)
 int refresh_open(struct refresh **out, struct session *s,
 	const struct refresh_opts *opts, struct err *e)
 {
-	/* The device computes at the same time, on the session's full
-	 * number. */
+	/* By default use fewer threads than the session, because the device
+	 * computes at the same time, with all of the session's threads. */
 	uint32_t threads = opts->threads ? opts->threads : s->plan.threads / 4;
 	struct wire_model m = session_wire_model(s);
 	sigset_t all, old;
@@ -127,7 +127,7 @@ int refresh_open(struct refresh **out, struct session *s,
 		threads ? threads : 1, e);
 	if (ret)
 		goto fail;
-	/* Signals are handled by the main thread. */
+	/* Block all signals in the new thread; the main thread handles them. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	ret = pthread_create(&r->thread, NULL, refresh_main, r);
@@ -168,7 +168,8 @@ void refresh_close(struct refresh *r)
 
 /* ---- starting ------------------------------------------------------------ */
 
-/* During a pass the device may write the cache. */
+/* Return -EBUSY while a pass is running, because the device may write to the
+ * cache then. */
 static int check_between(
 	const struct session *s, const char *what, struct err *e)
 {
@@ -208,7 +209,7 @@ static int check_rows(struct refresh *r, const struct rows *rows, struct err *e)
 	return ret;
 }
 
-/* Prepare the checked rows for the thread. */
+/* Copy the rows, which were checked, into the form that the thread reads. */
 static int take_rows(struct refresh *r, const struct rows *rows, struct err *e)
 {
 	const struct model *m = r->s->model;
@@ -239,8 +240,9 @@ static int take_rows(struct refresh *r, const struct rows *rows, struct err *e)
 	return ret;
 }
 
-/* Copying is charged before the device gets new work; computing fills the CPU's
- * idle time beside the device. */
+/* Price a start on the phone. Copying to the mirror is charged before the
+ * device gets new work. The computation is charged to the time in which the CPU
+ * is idle while the device works. */
 static void price_start(struct refresh *r, uint32_t copied)
 {
 	struct session *s = r->s;
@@ -258,7 +260,7 @@ static void price_start(struct refresh *r, uint32_t copied)
 	phone_beside(s->time, &p);
 }
 
-/* Reserve memory and update the mirror. */
+/* Reserve memory for the rows and bring the mirror up to date. */
 static int prepare(struct refresh *r, const struct rows *rows, bool attention,
 	uint32_t *copied, struct err *e)
 {
@@ -337,8 +339,8 @@ bool refresh_finish(struct refresh *r, bool wait)
 	wait |= !r->best_effort;
 	if (r->state != UNDER_WAY)
 		return r->state == FINISHED;
-	/* With a phone its clock decides, and this machine's computation is
-	 * waited for. */
+	/* With a phone, its clock decides whether the results are ready. If
+	 * they are, wait for the real computation, which may be slower. */
 	if (r->s->opts.soc) {
 		if (wait)
 			phone_catch_up(t);
@@ -428,12 +430,13 @@ static int check_merge(const struct refresh *r, const uint32_t *row, uint32_t n,
 	return ret;
 }
 
-/* Rows at adjacent positions, as one range. */
+/* A range of adjacent positions, all of which have a row. */
 struct piece {
 	uint32_t at, n;
 };
 
-/* The range that begins with the i'th of the n rows to merge. */
+/* The range that begins with the position of the i'th of the n rows to
+ * merge. */
 static struct piece piece_at(
 	const struct refresh *r, const uint32_t *row, uint32_t n, uint32_t i)
 {

@@ -14,18 +14,19 @@ struct sequence {
 	bool open;
 	uint32_t length;
 	uint32_t claimed;
-	/* the number of its last marking as spare; 0: not spare */
+	/* the number of its latest marking as spare; 0 if it is not spare */
 	uint64_t spare;
 	uint32_t n_runs, room;
-	uint32_t *run;     /* [room] */
-	uint64_t *written; /* [room * KV_RUN], see sequence_written */
+	uint32_t *run;     /* [room] the runs of the sequence, in order */
+	uint64_t *written; /* [room * KV_RUN] see sequence_written */
 };
 
 struct sequences {
 	struct kv_memory kv;
 	struct kv_pool *pool;
-	uint32_t *fresh; /* [runs] scratch: newly taken runs */
-	/* [runs] scratch, else 0: claims that will leave the run */
+	uint32_t *fresh; /* [runs] scratch memory: runs that were just taken */
+	/* [runs] scratch memory, all 0 between calls: the number of claims that
+	 * will replace the run by a copy */
 	uint32_t *left;
 	uint64_t copied, now, spares;
 	uint32_t most;
@@ -119,7 +120,7 @@ int sequence_open(struct sequences *s, uint32_t *id, struct err *e)
 		s->most);
 }
 
-/* Capacity of the table for `runs` runs. */
+/* Ensure that the sequence's table can hold `runs` runs. */
 static int reserve(struct sequence *q, uint32_t runs, struct err *e)
 {
 	uint32_t room = q->room ? q->room : 8;
@@ -152,7 +153,7 @@ int sequence_fork(
 	int ret;
 
 	assert(sequence_is_open(s, parent));
-	from->spare = 0; /* or opening could close the parent */
+	from->spare = 0; /* otherwise sequence_open could close the parent */
 	ret = sequence_open(s, id, e);
 	from->spare = spare;
 	if (ret)
@@ -208,7 +209,8 @@ uint64_t sequence_spared(const struct sequences *s, uint32_t id)
 	return id < s->most ? s->seq[id].spare : 0;
 }
 
-/* Close the sequence that has been spare for longest; false: there is none. */
+/* Close the sequence that has been spare for longest. Returns false if no
+ * sequence is spare. */
 static bool drop_spare(struct sequences *s)
 {
 	uint32_t oldest = s->most;
@@ -256,7 +258,7 @@ void sequence_grow(struct sequences *s, uint32_t id, uint32_t length)
 	trim(s, q);
 }
 
-/* ---- where positions are ------------------------------------------------- */
+/* ---- slots of positions -------------------------------------------------- */
 
 uint32_t sequence_slot(const struct sequences *s, uint32_t id, uint32_t at)
 {
@@ -270,7 +272,8 @@ uint64_t sequence_written(const struct sequences *s, uint32_t id, uint32_t at)
 	return s->seq[id].written[at];
 }
 
-/* Number of positions from `at` on, before `end`, with adjacent slots. */
+/* Number of positions in [at, end), beginning with `at`, whose slots are
+ * adjacent. */
 static uint32_t piece(const struct sequence *q, uint32_t at, uint32_t end)
 {
 	uint32_t r = at / KV_RUN, to;
@@ -304,7 +307,8 @@ static size_t byte_of(const struct kv_memory *kv, uint32_t half, uint32_t slot)
 
 /* ---- claims -------------------------------------------------------------- */
 
-/* Whether the claim needs a new i'th run. */
+/* Whether the claim needs a new run as the sequence's i'th run: because the
+ * sequence has no such run yet, or because other sequences share it. */
 static bool lacks(
 	const struct sequences *s, const struct sequence *q, uint32_t i)
 {
@@ -312,7 +316,8 @@ static bool lacks(
 		kv_pool_refs(s->pool, q->run[i]) - s->left[q->run[i]] > 1;
 }
 
-/* Copy what the claim does not overwrite of a run to its replacement. */
+/* Replace the sequence's i'th run by the run `fresh`. Copies the tokens that
+ * the claim does not overwrite. */
 static void leave_run(
 	struct sequences *s, const struct claim *c, uint32_t i, uint32_t fresh)
 {
@@ -369,14 +374,15 @@ static uint32_t holders(const struct sequences *s)
 	return n;
 }
 
-/* Runs that the claims need together. */
+/* Number of free runs that all claims need together. */
 static uint32_t count_all(
 	struct sequences *s, const struct claim *c, uint32_t n)
 {
 	uint32_t need = 0;
 
-	/* Each claim is counted as if those before it were already
-	 * satisfied. */
+	/* Each claim is counted as if the earlier claims were already
+	 * satisfied: s->left counts the references that these will have given
+	 * up. */
 	for (uint32_t k = 0; k < n; k++) {
 		const struct sequence *q = &s->seq[c[k].sequence];
 
@@ -449,8 +455,9 @@ int sequences_claim(
 /* ---- bytes --------------------------------------------------------------- */
 
 /*
- * Move the keys or values of one layer. A token moves down or stays, so moving
- * in ascending order is safe.
+ * Move the keys or values of one layer. A token moves to a lower position or
+ * stays, so moving the tokens in ascending order overwrites none that is still
+ * needed.
  */
 static void move_half(struct sequences *s, uint32_t id, uint32_t half,
 	const uint32_t *from, uint32_t n, uint32_t first)
@@ -567,7 +574,8 @@ uint32_t sequences_free(const struct sequences *s)
 {
 	uint32_t runs = kv_pool_free(s->pool);
 
-	/* A short run, if there is one, is taken last. */
+	/* If the pool has a run with less than KV_RUN slots, it is the last one
+	 * to be taken, so it is among the free runs. */
 	return runs && s->kv.slots % KV_RUN
 		? runs * KV_RUN - (KV_RUN - s->kv.slots % KV_RUN)
 		: runs * KV_RUN;

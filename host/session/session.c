@@ -80,7 +80,9 @@ static uint64_t checked_ns(const struct session *s)
 	return st.stream.check_ns;
 }
 
-/* Checking layers that arrive meanwhile is counted as streaming, not here. */
+/* Streamed layers that arrive while logits are computed are checked in the
+ * callback. The time of these checks counts as streaming, so it is
+ * subtracted. */
 static int compute_of(struct session *s, const float *const *hidden,
 	float *const *out, uint32_t n, struct err *e)
 {
@@ -327,7 +329,7 @@ uint64_t session_read_bytes(const struct session *s)
 			sum += image_find(
 				s->model->packed->image, IMAGE_LAYER, l)
 				       ->stored;
-		/* A layer stands for several of the shape's. */
+		/* One real layer stands for several layers of the shape. */
 		for (uint32_t i = 0;
 			s->opts.as && (bytes = pricing_read(&s->pricing, l, i));
 			i++)
@@ -413,8 +415,8 @@ void session_stats(const struct session *s, struct session_stats *out)
 	out->logits_hash = logits_hash(s->logits);
 	out->rows_not_finite = logits_rows_not_finite(s->logits);
 	out->weights_not_finite = weights_not_finite(s);
-	/* Besides the weights: the cache, the activations, the staging
-	 * slots. */
+	/* Mappings other than those of weights: the cache, the activations, and
+	 * the staging slots. */
 	out->maps += 2;
 	for (unsigned i = 0; s->staging && i < s->plan.stage_slots; i++)
 		out->maps += !s->stage[i].extended;
@@ -424,8 +426,8 @@ void session_stats(const struct session *s, struct session_stats *out)
 	WIRE_COUNTERS(TAKE)
 #undef TAKE
 	out->blocks = s->n_blocks;
-	/* The last block may have more layers, the remainder of the
-	 * division. */
+	/* The last block may have more layers than the others: a division with
+	 * a remainder leaves the rest to it. */
 	out->layers_per_block = s->block[s->n_blocks - 1].n_layers;
 	out->threads = w->threads;
 	memcpy(out->kern, w->kern, sizeof(out->kern));

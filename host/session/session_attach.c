@@ -2,10 +2,11 @@
  * Setting up a device for a session: shared buffers, their mappings in the
  * window, graphs, and the phone's cost model.
  *
- * A lost device is replaced by another of its kind, for which these steps are
- * repeated: all data is in memory that the host shares with it. The interrupted
- * pass is run again from its tokens, into the cache slots that it had claimed.
- * Nothing that the lost device was writing is read (docs/recovery.md).
+ * When the device is lost, it is replaced by a new device of the same kind, for
+ * which these steps are repeated. No data is lost, because all of it is in
+ * memory that the host shares with the device. The interrupted pass is run
+ * again from its tokens, into the cache slots that it had claimed. Nothing that
+ * the lost device was writing is read (docs/recovery.md).
  */
 #include "host/session/session_impl.h"
 
@@ -27,9 +28,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what stays mapped --------------------------------------------------- */
+/* ---- buffers that stay mapped -------------------------------------------- */
 
-/* Share a buffer with the device and have its accesses checked. */
+/* Share a buffer with the device. If brackets are checked, also check the
+ * accesses to this buffer. */
 static int share(
 	struct session *s, struct buffer *b, uint32_t *id, struct err *e)
 {
@@ -67,7 +69,8 @@ int session_pin(struct session *s, struct pinned *p, struct err *e)
 	return ret ? ret : pin_mapped(s, p, id, e);
 }
 
-/* Weights may be in the extended region, if the window has no room for them. */
+/* Map a buffer of weights into the window or, if the window has no room for it,
+ * into the extended region. */
 static int pin_weights(struct session *s, struct pinned *p, struct err *e)
 {
 	struct err why;
@@ -109,7 +112,7 @@ int session_attach_buffers(struct session *s, struct err *e)
 
 /* ---- blocks that may be unmapped ----------------------------------------- */
 
-/* Give the device a block by one of two calls of npu.h. */
+/* Map a block with npu_map or npu_map_extended. */
 static int give_block(struct session *s, uint32_t block, uint32_t *addr,
 	int (*way)(struct npu *, uint32_t, uint32_t *, struct err *),
 	struct err *e)
@@ -136,7 +139,7 @@ static int map_block(void *arg, uint32_t block, uint32_t *addr, struct err *e)
 	if (ret)
 		return ret;
 	s->stats.bytes_mapped += bytes;
-	if (s->attached) { /* not at opening */
+	if (s->attached) { /* maps at opening are not counted */
 		s->stats.remaps++;
 		s->stats.remap_bytes += bytes;
 	}
@@ -149,7 +152,8 @@ static int extend_block(
 	return give_block(arg, block, addr, npu_map_extended, e);
 }
 
-/* Wait for all runs, any of which may read the block. */
+/* Unmap a block. First wait for all runs, because any of them may read the
+ * block. */
 static int unmap_block(void *arg, uint32_t block, uint32_t addr, struct err *e)
 {
 	struct session *s = arg;
@@ -166,7 +170,7 @@ static int place_blocks(struct session *s, struct err *e)
 {
 	struct placement_window window = { map_block, extend_block, unmap_block,
 		s };
-	uint32_t n = 0; /* resident blocks */
+	uint32_t n = 0; /* number of resident blocks */
 	int ret = 0;
 
 	if (s->opts.placement == PLACEMENT_SWAP)
@@ -179,7 +183,7 @@ static int place_blocks(struct session *s, struct err *e)
 			&s->placement, n, s->opts.placement, &window, e);
 	if (!ret)
 		ret = placement_fill(s->placement, e);
-	if (ret == -ENOSPC) /* only a fixed placement maps all */
+	if (ret == -ENOSPC) /* only the fixed placement maps all blocks */
 		err_in(e,
 			"--placement fixed keeps all %.1f MiB of weights "
 			"mapped; try --placement swap",
@@ -247,7 +251,7 @@ int session_attach_weights(struct session *s, struct err *e)
 			ret = session_load_graph(s, b, k, NULL, e);
 	if (!ret && !s->switching)
 		ret = npu_drain(s->npu, e);
-	/* A session's request handler is not needed: no pass is running. */
+	/* Remove the session's handler of completions: no pass is running. */
 	if (!ret)
 		npu_watch(s->npu, NULL, NULL);
 	if (!ret && s->opts.soc && s->owns_npu)
@@ -261,7 +265,7 @@ int session_attach_weights(struct session *s, struct err *e)
 	return ret;
 }
 
-/* ---- another device ------------------------------------------------------ */
+/* ---- replacing a lost device --------------------------------------------- */
 
 int session_take_over(struct session *s, struct err *e)
 {
@@ -269,7 +273,7 @@ int session_take_over(struct session *s, struct err *e)
 	int ret;
 
 	s->attached = false;
-	/* Strips were cut for the first device. */
+	/* The strips were cut to fit the memory of the first device. */
 	if (has < s->strip_max)
 		return err_set(e, EPROTO,
 			"the device that was reached instead has room for "
@@ -301,8 +305,8 @@ int session_follow(struct session *s, struct err *e)
 	return session_take_over(s, e);
 }
 
-/* Replace the lost device, and its replacement if that is lost in turn. *e
- * changes only on failure. */
+/* Replace the lost device. If the replacement is lost in turn, replace it as
+ * well, as long as restarts are left. *e changes only on failure. */
 static int recover(struct session *s, int lost,
 	int (*attach)(struct session *, struct err *), struct err *e)
 {
@@ -328,7 +332,7 @@ static int recover(struct session *s, int lost,
 	}
 	took = clock_ns() - began;
 	npu_restarted(s->npu, took);
-	/* One line on a terminal. */
+	/* The message must fit on one line of a terminal. */
 	snprintf(text, sizeof(text),
 		"%s; another (pid %d) took its place within %.1f ms", how.text,
 		(int)npu_pid(s->npu), (double)took / 1e6);

@@ -1,7 +1,7 @@
 /*
  * Preparing a pass for the device: the data that the CPU writes, the addresses
- * in requests, and the weights of each block, some of which are streamed from
- * flash.
+ * in requests, and the weights of each block. The weights of some blocks are
+ * streamed from flash.
  */
 #include "host/session/pass_impl.h"
 
@@ -21,8 +21,11 @@
 #include <errno.h>
 #include <string.h>
 
-#define BIND_REFS 5 /* of a run, besides ranges to invalidate */
-#define IO_RANGES 3 /* the CPU writes the batch, its parts, the states */
+/* buffers of a run, in addition to the ranges to invalidate */
+#define BIND_REFS 5
+/* separate ranges that the CPU writes: the batch, the batches of its parts, the
+ * states */
+#define IO_RANGES 3
 
 _Static_assert(BUFFER_RANGES + IO_RANGES + BIND_REFS <= WIRE_MAX_REFS,
 	"a request must be able to name all that the CPU wrote");
@@ -71,8 +74,8 @@ int pass_write_hidden(struct session *s, const struct rows *rows, struct err *e)
 	return ret;
 }
 
-/* At coherence level check: lets a violation report of the device be traced
- * back to the write. */
+/* Trace a range that the CPU wrote. Only at coherence level check; a violation
+ * that the device reports can then be traced back to this write. */
 static void trace_write(struct session *s, const struct pinned *p,
 	const struct buffer_range *range)
 {
@@ -112,8 +115,8 @@ unsigned session_sync_refs(
 	return n;
 }
 
-/* Few enough that the device invalidates while the host computes the next
- * ones. */
+/* A request invalidates this many ranges at a time. The number is small, so
+ * that the device invalidates while the host computes the next ranges. */
 #define REPORT_RANGES 32
 _Static_assert(REPORT_RANGES <= BUFFER_RANGES, "none is joined before");
 
@@ -147,12 +150,13 @@ int session_report_kv(struct session *s, unsigned ranges, struct err *e)
 	if (!ret)
 		ret = npu_wait(s->npu, seq, e);
 	s->instead = NULL;
-	/* A new device has nothing of the cache in its own caches. */
+	/* If the device was lost, nothing is left to do: a new device has
+	 * nothing of the cache in its own caches. */
 	return session_recover(s, ret, e);
 }
 
-/* Address of the states after `layers` layers: tapped states have a place of
- * their own, which the rest of the pass does not overwrite. */
+/* Device address of the rows' states after `layers` layers. Tapped states have
+ * a separate place, which the rest of the pass does not overwrite. */
 static uint32_t states_at(
 	const struct session *s, uint32_t layers, uint32_t first_row)
 {
@@ -195,8 +199,8 @@ unsigned pass_bind(const struct session *s, const struct inflight *f,
 
 /* ---- weights ------------------------------------------------------------- */
 
-/* Map a block that is not mapped, after all runs before it have ended; the
- * device waits meanwhile. */
+/* Map a block that is not mapped. Waits until all earlier runs have ended; the
+ * device is idle while the block is mapped. */
 static int map_block_now(
 	struct session *s, uint32_t b, struct inflight *f, struct err *e)
 {
@@ -223,14 +227,15 @@ static int find_staged(
 	unsigned where;
 	int ret = 0;
 
-	/* A phone that does not read ahead reads a layer only after the layers
-	 * before it have been computed. */
+	/* A phone that does not read ahead starts reading a layer only after
+	 * the earlier layers have been computed. */
 	if (s->opts.soc && s->opts.soc->flash_ahead < 1)
 		ret = inflight_wait(s, e);
 	trace_begin(s->trace, TRACE_FLASH_WAIT, s->block[b].first_layer, 0);
-	/* While a layer is read, the device finishes the one before it, whose
-	 * slot is refilled at once, so that flash always has reads to work on.
-	 * Not with a phone: there slots become free by the phone's time. */
+	/* While a layer is being read, the device finishes the previous layer.
+	 * Refill the previous layer's slot at once, so that flash always has a
+	 * read to work on. With a phone this is not necessary, because slots
+	 * become free by the phone's time. */
 	while (!ret && !s->opts.soc && !staging_look(s->staging)) {
 		ret = npu_poll(s->npu, e);
 		if (!ret)
@@ -245,7 +250,8 @@ static int find_staged(
 	f->slot = (int)where;
 	f->weights = s->stage[where].addr;
 	f->run.extended = s->stage[where].extended;
-	/* stall_ps excludes flash, which has counters of its own */
+	/* stall_ps must not include waiting for flash, which has separate
+	 * counters. */
 	f->asked_ps = s->time->cpu_ps;
 	return 0;
 }

@@ -17,17 +17,17 @@
 #include <stdio.h>
 
 #define MIB ((uint64_t)1 << 20)
-#define PARTS                                                          \
-	4 /* of a layer, if slots of whole layers need too much memory \
-	   */
+/* Parts of a layer, used if slots for whole layers need too much memory. */
+#define PARTS 4
 
-/* Other memory of both processes, besides weights, cache and activations, for a
- * model of 1.5 B parameters: scratch, rings, vocabulary. */
+/* Memory of both processes other than weights, cache and activations: scratch
+ * memory, rings, vocabulary. Measured for a model of 1.5 B parameters. */
 #define BESIDE (32 * MIB)
 
-_Static_assert(SESSION_STAGE_PARTS == LAYER_PARTS_MAX, "as many are made");
+	_Static_assert(
+		SESSION_STAGE_PARTS == LAYER_PARTS_MAX, "as many are made");
 
-/* Bytes of the resident layers if n stay. */
+/* Total bytes of the resident layers if n layers are resident. */
 static uint64_t layers_bytes(
 	const struct session_plan *p, const struct model *m, uint32_t n)
 {
@@ -57,7 +57,7 @@ size_t session_budget_slot(const struct model *m,
 	return weights_head_bytes(m) + staging_slot_bytes(m->packed->image, &o);
 }
 
-/* A slot that is large enough for any of the layers. */
+/* Bytes of a slot that is large enough for any layer of the model. */
 static size_t any_slot(const struct model *m, unsigned parts)
 {
 	const struct residency none = residency_of(m->n_layer, 0, 1);
@@ -65,8 +65,9 @@ static size_t any_slot(const struct model *m, unsigned parts)
 	return session_budget_slot(m, &none, parts);
 }
 
-/* Whether slots may hold parts if whole layers need too much memory. Each part
- * needs graphs of its own, and so does a second model. */
+/* Whether slots may hold parts of layers if whole layers need too much memory.
+ * Each part needs graphs of its own, also those of a second model, and the
+ * number of graphs is limited. */
 static bool may_part(const struct model *m, const struct session_opts *o)
 {
 	return !o->stage_parts && staging_parts_may(m->packed->image) &&
@@ -76,7 +77,8 @@ static bool may_part(const struct model *m, const struct session_opts *o)
 
 /* ---- choosing ---- */
 
-/* Slots take precedence: without them nothing can be streamed. */
+/* Slots are allocated before resident layers, because nothing can be streamed
+ * without slots. */
 static int choose_by_size(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
@@ -134,7 +136,9 @@ int session_budget_choose(struct session_plan *p, const struct model *m,
 			p->stage_parts);
 	if (o->dram_bytes)
 		ret = choose_by_size(p, m, o, e);
-	else /* With a small margin: 29 % of 100 is 29, not a little less. */
+	/* Add a small margin against rounding: 29 % of 100 layers must be 29
+	 * layers, not 28. */
+	else
 		p->resident = (uint32_t)(o->dram_share * m->n_layer + 1e-6);
 	p->output_stays |= p->resident < m->n_layer;
 	return ret;
@@ -152,7 +156,8 @@ static uint64_t other_bytes(const struct session_plan *p)
 	return BESIDE + p->kv_bytes + p->io_bytes;
 }
 
-/* The largest share that fits beside these slots, in percent; -1: none. */
+/* The largest share of the layers, in percent, that fits into `left` bytes
+ * together with these slots. Returns -1 if not even the slots fit. */
 static int share_left(const struct session_plan *p, const struct model *m,
 	unsigned slots, unsigned parts, uint64_t left)
 {

@@ -1,7 +1,5 @@
-/*
- * The cached tokens of a session: its sequences, and appending computed rows to
- * them.
- */
+/* The cached tokens of a session: its sequences, and accepting computed
+ * rows. */
 #include "host/session/session_impl.h"
 
 #include "base/err.h"
@@ -74,13 +72,15 @@ void session_truncate(struct session *s, uint32_t sequence, uint32_t length)
 
 /* ---- accepting ----------------------------------------------------------- */
 
-/* Rows of the last forward that can still be accepted to the sequence. */
+/* Number of rows of the last forward pass, if some of them can still be
+ * accepted to the sequence; else 0. */
 static uint32_t open_rows_of(const struct session *s, uint32_t sequence)
 {
 	return sequence_claimed(s->sequences, sequence) ? s->kept_rows : 0;
 }
 
-/* Whether a row may be accepted directly after `above`. */
+/* Whether `row` may be accepted directly after row `above`, or as the first row
+ * if `above` is -1. */
 static bool follows(
 	const struct session *s, uint32_t sequence, int32_t above, uint32_t row)
 {
@@ -121,9 +121,9 @@ static void price_moves(struct session *s, uint32_t moved, uint32_t layers)
 	session_add_work_of(s, TRACE_PHONE_WORK, &p);
 }
 
-/* Pruning leaves fewer rows in the upper layers, so a row's cache slot there
- * can differ from its slot in the lower layers. The upper layers' slots are
- * moved with a separate index map. */
+/* Dropping rows after exit_layers leaves fewer rows in the upper layers, so a
+ * row's cache slot there can differ from its slot in the lower layers. So lower
+ * and upper layers are moved separately. */
 static void move_rows(
 	struct session *s, uint32_t sequence, const uint32_t *path, uint32_t n)
 {

@@ -1,7 +1,5 @@
-/*
- * Requests in flight: handling their answers, in the session and on the phone's
- * timeline, and waiting for them.
- */
+/* Requests in flight: handling their answers, both in the session and on the
+ * phone's timeline, and waiting for them. */
 #include "host/memory/staging.h"
 #include "host/session/session_impl.h"
 #include "host/session/switching.h"
@@ -43,7 +41,7 @@ void inflight_release_swap(struct session *s, struct inflight *f, uint64_t ps)
 	f->swap = -1;
 }
 
-/* Handle the end of a run; p is the price that the device reports. */
+/* Handle the end of a run. `p` is the price that the device reports. */
 static void run_ends(
 	struct session *s, struct inflight *f, const struct price *p)
 {
@@ -61,15 +59,16 @@ static void run_ends(
 	s->stats.stall_ps += phone_later(s->time->npu_ps, f->sent_ps) -
 		phone_later(s->time->npu_ps, f->asked_ps);
 	f->end_ps = phone_npu(s->time, f->sent_ps, p);
-	/* Release it at once, so that the next copy overlaps the other runs. */
+	/* Release the swap slot at once, so that the next copy into it overlaps
+	 * the remaining runs. */
 	inflight_release_swap(s, f, f->end_ps);
 }
 
 /*
- * Handler of completions. Requests of passes complete in order; all others are
- * waited for by their sender. A draft model's session may send its own while a
- * pass of the target runs: then the handler is the draft session's, and checks
- * the requests of both.
+ * Handler of completions. Runs of a pass complete in order; a request of any
+ * other kind is waited for by its sender. The session of a draft model may send
+ * requests while a pass of the target model runs. The handler's session is then
+ * the draft session, so the handler looks for the request in both sessions.
  */
 static void request_done(
 	void *arg, uint32_t seq, const struct price *p, uint64_t busy_ns)
@@ -89,8 +88,9 @@ static void request_done(
 			switching_ran(of, f, busy_ns);
 		return;
 	}
-	/* Replace the price of a request that did real work: it was not
-	 * refused, nor sent before the device had a cost model. */
+	/* `instead` replaces only the price of a request that did real work. A
+	 * request that was refused, or sent before the device had a cost model,
+	 * costs no more than an empty request and keeps its price. */
 	if (s->instead) {
 		price_request(s->opts.soc, &request);
 		p = p->total_ps > request.total_ps ? s->instead : p;
@@ -103,7 +103,8 @@ void session_watch(struct session *s)
 	npu_watch(s->npu, request_done, s);
 }
 
-/* Free the slots that answered runs read. */
+/* Remove answered runs from the list and free the staging slots that they
+ * read. */
 int inflight_retire(struct session *s, struct err *e)
 {
 	int ret = 0;
@@ -141,9 +142,9 @@ int inflight_wait(struct session *s, struct err *e)
 {
 	int ret;
 
-	/* With graph switching wait for the newest run only, as the load beside
-	 * it may end at any time; with staging or swapping for each answer in
-	 * turn, as each frees a slot. */
+	/* With graph switching, wait only for the newest run, because a load
+	 * that runs in parallel may end at any time. With staging or swapping,
+	 * wait for each answer in turn, because each answer frees a slot. */
 	if (s->switching)
 		ret = inflight_answered(s, e);
 	else if (s->staging || s->swapping.swap)

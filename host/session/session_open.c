@@ -1,7 +1,7 @@
 /*
  * Opening and closing a session: the plan (session_plan.c), the device, the
- * shared buffers and the weights in them; session_attach.c then sets up the
- * device.
+ * shared buffers, and the weights in these buffers. session_attach.c then sets
+ * up the device.
  */
 #include "host/session/session_impl.h"
 
@@ -32,8 +32,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* With a CPU to spare, spinning for a completion is worthwhile; without one, it
- * takes the CPU from the device. */
+/* How long to spin for a completion before sleeping. If there is a CPU to
+ * spare, spinning is worthwhile; otherwise it takes the CPU from the device. */
 #define SPIN_SPARE_US  5000
 #define SPIN_SHARED_US 50
 
@@ -57,7 +57,8 @@ static int open_plan(struct session *s, struct err *e)
 
 _Static_assert(SESSION_RESTARTS_MAX <= RESTARTS_MAX, "as many can be counted");
 
-/* Part of a fault plan: the faults of flash, or those of the device. */
+/* Extract the faults of flash from a fault plan or, if `flash` is false, the
+ * faults of the device. */
 static int share_of_plan(
 	const char *plan, bool flash, char text[FAULT_TEXT_MAX], struct err *e)
 {
@@ -133,8 +134,8 @@ static uint64_t priced_read(const void *arg, uint32_t layer, uint32_t i)
 	return pricing_read(&s->pricing, layer, i);
 }
 
-/* Staging slots, which receive streamed layers; mapped permanently like the
- * cache. */
+/* Create the staging slots, which receive streamed layers. They are mapped
+ * permanently, as is the cache. */
 static int open_staging(struct session *s, struct err *e)
 {
 	const struct model *m = s->model;
@@ -223,8 +224,9 @@ int session_cut_blocks(struct session *s, struct err *e)
 		&s->block, &s->n_blocks, e);
 	if (ret)
 		return ret;
-	/* Resident blocks have the lowest numbers; a pass runs all blocks in
-	 * the order of their layers. */
+	/* Resident blocks have the lowest numbers, followed by the streamed
+	 * blocks. `order` lists all blocks in the order of their layers, in
+	 * which a pass runs them. */
 	n = s->n_blocks;
 	while (stay < n && !s->block[stay].streamed)
 		stay++;
@@ -295,7 +297,8 @@ static int open_rows(struct session *s, struct err *e)
 	return 0;
 }
 
-/* Also closes the trace if it is the session's own: returns 0, or its error. */
+/* Free everything. If the session has a trace of its own, also close the trace;
+ * returns 0 or the error of closing the trace. */
 static int session_free(struct session *s, struct err *e)
 {
 	struct trace *trace = s->opts.beside ? NULL : s->trace;
@@ -303,7 +306,7 @@ static int session_free(struct session *s, struct err *e)
 	if (s->owns_npu)
 		npu_close(s->npu);
 	else if (s->npu)
-		/* as this session may be the handler */
+		/* because this session may be registered as the handler */
 		npu_watch(s->npu, NULL, NULL);
 	switching_close(s->switching);
 	placement_close(s->placement);
@@ -338,7 +341,7 @@ static double mib(uint64_t bytes)
 	return (double)bytes / (1 << 20);
 }
 
-/* Add to *e which window would be large enough. */
+/* Append to *e the size of a window that would be large enough. */
 static void advise_window(const struct session *s, struct err *e)
 {
 	static const char *const which[PLACEMENT_COUNT] = {
@@ -363,7 +366,8 @@ static void advise_window(const struct session *s, struct err *e)
 			now.mapped - s->stats.bytes_mapped -
 				first->stats.bytes_mapped };
 	/* A small window would shorten the context, and a request that needs a
-	 * longer one would end early. */
+	 * longer context would end early. So fix the context before the window
+	 * is computed. */
 	if (!opts.context)
 		opts.context = opts.context_need < s->model->n_ctx
 			? opts.context_need
@@ -399,7 +403,8 @@ void session_refuse_window(struct session *s, struct err *e)
 	if (s->refused)
 		return;
 	s->refused = true;
-	/* With an extended region the size depends on what is placed there. */
+	/* With an extended region the necessary size depends on what is placed
+	 * there, so no advice can be given. */
 	if (e && !npu_welcome(s->npu)->va_extended)
 		advise_window(s, e);
 	if (!s->opts.window_refused)
@@ -423,7 +428,8 @@ int session_open(struct session **out, const struct model *m,
 		s->opts.contract = opts->soc ? (uint32_t)opts->soc->cache_levels
 					     : COHERENCE_ONE_LEVEL;
 	s->counts = &s->stats.decode_rows;
-	/* A session beside another writes to that session's trace. */
+	/* A session that shares the device of another session also shares that
+	 * session's trace. */
 	if (opts->beside)
 		s->trace = opts->beside->trace;
 	else if (opts->trace)
@@ -474,8 +480,8 @@ int session_close(struct session *s, struct err *e)
 			(unsigned long long)st.violations,
 			st.violations == 1 ? "" : "s",
 			st.violation[0] ? st.violation : "not reported");
-	/* Faults of flash that were planned but not triggered. The device
-	 * reports its own. */
+	/* Report planned faults of flash that were never triggered. The device
+	 * reports such faults itself. */
 	if (s->fault)
 		left = flash_fault_unfired(s->fault, plan, sizeof(plan));
 	else if (s->owns_npu && s->opts.fault)

@@ -1,7 +1,5 @@
-/*
- * A pass: rows go through all layers on the device; some rows may be dropped in
- * the middle.
- */
+/* A pass: all rows go through the layers on the device. Some rows may be
+ * dropped after the first exit_layers layers. */
 #include "host/session/pass_impl.h"
 
 #include "base/checked.h"
@@ -35,7 +33,7 @@ static void set_rows(struct pass *p, uint32_t n)
 
 /* ---- requests ---- */
 
-/* Release the slots of a run that was not sent; returns `ret`. */
+/* Release the slots of a run that could not be sent. Returns `ret`. */
 static int not_sent(struct session *s, struct inflight *f, int ret)
 {
 	inflight_release_swap(s, f, s->time->cpu_ps);
@@ -45,7 +43,7 @@ static int not_sent(struct session *s, struct inflight *f, int ret)
 	return ret;
 }
 
-/* Send a run of one block with graph `kind`. */
+/* Send a run of block b with the graph of size `kind`. */
 static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 	const struct part *part, struct err *e)
 {
@@ -79,8 +77,8 @@ static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 	return 0;
 }
 
-/* Run the block with the graph that it has now, in several runs if that has
- * fewer rows. */
+/* Run the block with the graph that it has at present. If the graph has fewer
+ * rows than the pass, run it several times. */
 static int send_switched(
 	struct pass *p, uint32_t b, const struct part *whole, struct err *e)
 {
@@ -107,10 +105,11 @@ void session_read_on(void *arg)
 }
 
 /*
- * Run blocks [from, to): requests are sent back to back and complete in order.
- * With streamed layers at most two are outstanding, the one being computed and
- * the next, so that slots become free soon; between two parts of a layer the
- * device computes nothing else.
+ * Run blocks [from, to). Requests are sent without waiting for earlier ones,
+ * and complete in order. With streamed layers at most two requests are
+ * outstanding, the one that is being computed and the next one, so that staging
+ * slots become free soon. If a layer is streamed in parts, the device computes
+ * nothing else between the parts of a layer.
  */
 static int run_blocks(struct pass *p, uint32_t from, uint32_t to, struct err *e)
 {
@@ -141,7 +140,7 @@ static int run_blocks(struct pass *p, uint32_t from, uint32_t to, struct err *e)
 	return ret ? ret : inflight_wait(s, e);
 }
 
-/* ---- the exit ---- */
+/* ---- dropping rows after exit_layers ------------------------------------- */
 
 static int start_batch(
 	struct session *s, const struct rows *rows, struct err *e)
@@ -155,7 +154,8 @@ static int start_batch(
 	return batch_init(s->batch, rows, &limits, s->sequences, e);
 }
 
-/* Make the rows of keep[n] trees of their own, in some[n]. */
+/* Set some[n] to the rows whose numbers are in keep[n], and renumber their
+ * parents. */
 static int keep_rows(
 	struct session *s, const struct rows *all, uint32_t n, struct err *e)
 {
@@ -183,7 +183,7 @@ static int keep_rows(
 	return 0;
 }
 
-/* Write the batch of the remaining rows for the device. */
+/* Write the batch of the n rows that continue. */
 static int write_kept(struct pass *p, uint32_t n, struct err *e)
 {
 	struct session *s = p->s;
@@ -202,7 +202,8 @@ static int write_kept(struct pass *p, uint32_t n, struct err *e)
 	for (uint32_t i = 0; i < n; i++)
 		s->upper[s->keep[i]] = at[i];
 
-	/* Move their states together. */
+	/* Move the states of these rows to the start of the buffer, without
+	 * gaps. */
 	buffer_begin(io, off, bytes, BUFFER_READ);
 	hidden = buffer_begin(io, off, n * width, BUFFER_WRITE);
 	for (uint32_t i = 0; i < n; i++)
@@ -237,9 +238,9 @@ static int leave_rows(struct pass *p, const struct rows *all, struct err *e)
 	return ret;
 }
 
-/* ---- the whole ---- */
+/* ---- a whole pass -------------------------------------------------------- */
 
-/* Drop the rows of the last pass that were not accepted. */
+/* Release the claimed slots of rows of the last pass that were not accepted. */
 static void session_settle(struct session *s)
 {
 	for (uint32_t i = 0; i < s->kept_rows; i++)
@@ -268,7 +269,7 @@ static int check_forward(struct session *s, const struct rows *rows,
 	return start_batch(s, rows, e);
 }
 
-/* Claim slots for the rows, and write the batch and the states. */
+/* Claim cache slots for the rows; write the batch and the input states. */
 static int start_pass(struct pass *p, const struct rows *rows, struct err *e)
 {
 	struct session *s = p->s;
@@ -292,8 +293,8 @@ static int start_pass(struct pass *p, const struct rows *rows, struct err *e)
 	return ret ? ret : pass_write_hidden(s, rows, e);
 }
 
-/* In a pass with rows of prompts and others, the padding counts as the
- * others'. */
+/* If a pass has both prompt rows and other rows, its padding is counted with
+ * the other rows. */
 static void count_rows(struct session *s, uint32_t rows, uint32_t graph_rows)
 {
 	uint32_t read = 0;
@@ -319,7 +320,7 @@ static void count_rows(struct session *s, uint32_t rows, uint32_t graph_rows)
 	row_counts_add(s->counts, &all);
 }
 
-/* Trace the end of a pass; one that failed counts no rows. */
+/* Trace the end of a pass. For a pass that failed, `rows` is 0. */
 static void trace_pass_end(struct session *s, uint32_t rows, uint32_t padded)
 {
 	if (!s->trace)
@@ -349,8 +350,8 @@ static int forward(struct session *s, const struct rows *rows,
 	uint32_t graph_rows = 0, from = 0;
 	int ret;
 
-	/* The flow's number becomes the pass's if it succeeds; requests with
-	 * its rows link to it. */
+	/* The flow gets the number that the pass will have if it succeeds.
+	 * Requests that compute rows of the pass link to this flow. */
 	if (s->trace)
 		trace_emit(s->trace,
 			&(const struct trace_event){ .type = TRACE_BEGIN,
@@ -365,7 +366,7 @@ static int forward(struct session *s, const struct rows *rows,
 		return ret;
 	}
 	session_watch(s);
-	if (s->n_inflight) /* of an interrupted pass */
+	if (s->n_inflight) /* left over from an interrupted pass */
 		ret = inflight_wait(s, e);
 	if (!ret)
 		ret = start_pass(&p, rows, e);
@@ -403,9 +404,10 @@ static int forward(struct session *s, const struct rows *rows,
 }
 
 /*
- * After a lost device the pass is repeated from its rows: its slots are still
- * claimed, and are written anew. A session beside this one may have noticed the
- * loss in a hook, and recovered both.
+ * After the device was lost, the pass is computed again from its rows. Its
+ * slots are still claimed; they are written again. A session that shares the
+ * device may have noticed the loss first, in a hook of this pass, and recovered
+ * both sessions.
  */
 int session_forward(struct session *s, const struct rows *rows,
 	const struct session_hooks *hooks, struct err *e)
@@ -423,7 +425,8 @@ int session_forward(struct session *s, const struct rows *rows,
 			return 0;
 		}
 		if (s->switching && !s->switching->measured)
-			return ret; /* the whole measurement is repeated */
+			/* switching_measure repeats the whole measurement */
+			return ret;
 		if (ret == -ERR_DEVICE_LOST && s->attached &&
 			s->generation != generation)
 			ret = 0;
@@ -448,7 +451,7 @@ int session_continue(struct session *s, uint32_t sequence, const int32_t *token,
 		? session_length(s, sequence)
 		: 0;
 
-	/* Larger n is refused by session_forward. */
+	/* If n is too large, session_forward returns an error. */
 	rows_tree(s->some, sequence, length, token, NULL,
 		n < s->plan.max_rows ? n : s->plan.max_rows);
 	return session_forward(s, &rows, hooks, e);

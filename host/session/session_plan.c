@@ -22,7 +22,7 @@
 
 #define PAGE       IMAGE_PAGE
 #define BLOCK_MAX  (256ull << 20)
-#define LEAST_ROWS 8 /* of smaller graphs */
+#define LEAST_ROWS 8 /* minimum number of rows of a smaller graph */
 
 static uint64_t kv_bytes_per_token(
 	const struct session_plan *p, const struct model *m)
@@ -31,8 +31,9 @@ static uint64_t kv_bytes_per_token(
 }
 
 /*
- * Choose the context: the requested length, or else the needed part of the
- * model's own, as far as the cache's buffer and half of the window can hold.
+ * Choose the context length: the requested length or, if none was requested,
+ * the model's context or the needed part of it, limited to what the cache's
+ * buffer and half of the window can hold.
  */
 static int choose_context(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
@@ -61,7 +62,8 @@ static int choose_context(struct session_plan *p, const struct model *m,
 		return 0;
 	fits = o->va_window / 2 / kv_bytes_per_token(p, m);
 	fits = fits < most ? fits : most;
-	if (o->sequences > 1) /* slots come in whole runs then */
+	/* with several sequences, slots are allocated in whole runs */
+	if (o->sequences > 1)
 		fits = fits / KV_RUN * KV_RUN;
 	p->context = fits < m->n_ctx ? (uint32_t)fits : m->n_ctx;
 	if (o->context_need && o->context_need < p->context)
@@ -73,7 +75,7 @@ static int choose_context(struct session_plan *p, const struct model *m,
 	return 0;
 }
 
-/* Ascending, without duplicates. */
+/* Add a graph size, unless a size at least as large was added before. */
 static void add_graph(struct session_plan *p, uint32_t rows)
 {
 	if (!p->n_graphs || p->graph_rows[p->n_graphs - 1] < rows)
@@ -96,7 +98,8 @@ static void choose_graphs(struct session_plan *p, bool smaller, bool larger,
 	p->max_rows = many;
 }
 
-/* Lay out the buffers, once context and graph sizes are known. */
+/* Compute the offsets and sizes of the buffers. The context and the graph sizes
+ * must have been chosen. */
 static void lay_out(struct session_plan *p, const struct model *m,
 	const struct session_opts *o)
 {
@@ -124,8 +127,10 @@ static void lay_out(struct session_plan *p, const struct model *m,
 			session_budget_slot(m, &residency, p->stage_parts);
 }
 
-/* A single sequence is contiguous: one span, which in diffusion models may end
- * at a different place for each row, at its block's end. */
+/* Choose the number of cache slots and the maximum number of spans. A single
+ * sequence is contiguous, so it is one span. In diffusion models each row may
+ * have a span of its own, because rows attend to the cache up to the end of
+ * their block. */
 static int choose_slots(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
@@ -138,7 +143,8 @@ static int choose_slots(struct session_plan *p, const struct model *m,
 	if (o->sequences == 1)
 		return 0;
 	if (!slots && o->tail) {
-		/* A tail may begin and end in the middle of a run. */
+		/* A tail may begin and end in the middle of a run, so two more
+		 * runs are reserved for each. */
 		slots = p->context +
 			(o->sequences - 1) * ((uint64_t)o->tail + 2 * KV_RUN);
 		fits = (fits < most ? fits : most) / KV_RUN * KV_RUN;
@@ -160,7 +166,8 @@ static int choose_slots(struct session_plan *p, const struct model *m,
 	return 0;
 }
 
-/* Graph switching: one graph per block, which is replaced by a smaller one. */
+/* Check whether graph switching is possible: each block has a single graph,
+ * which is replaced by one with fewer rows (`few`). */
 static int check_switch(const struct session_plan *p, const struct model *m,
 	const struct session_opts *o, uint32_t few, struct err *e)
 {
@@ -273,8 +280,9 @@ int session_plan_blocks(const struct session_plan *p, const struct model *m,
 		.parts = p->stage_parts,
 	};
 
-	/* A third of the remaining window, so that one block can run while
-	 * another is mapped, and fragmentation leaves enough room. */
+	/* Limit a block to a third of the remaining window. Then one block can
+	 * run while another is mapped, and a fragmented window still has a gap
+	 * that is large enough. */
 	if (p->stage_bytes)
 		taken += p->stage_slots * (p->stage_bytes + 2 * PAGE);
 	left = taken < o->va_window ? o->va_window - taken : 0;
@@ -284,7 +292,7 @@ int session_plan_blocks(const struct session_plan *p, const struct model *m,
 
 /* ---- the smallest window ------------------------------------------------- */
 
-/* Add n mappings of `bytes` bytes, each with its guard page. */
+/* Add n mappings of `bytes` bytes each, with a guard page for each mapping. */
 static uint64_t take(struct session_room *r, uint32_t n, uint64_t bytes)
 {
 	uint64_t span = align_up(bytes, PAGE);
@@ -337,12 +345,14 @@ bool session_plan_window(const struct model *m, const struct session_opts *opts,
 
 	if (beside) {
 		other = *beside->opts;
-		/* because any other would use the room that is missing here */
+		/* with any other placement, that session would fill the
+		 * remaining window with weights */
 		other.placement = PLACEMENT_FIXED;
 	}
 	/* A larger window allows a longer cache and larger blocks, so the
-	 * requirement grows with the window: the first size that holds its own
-	 * requirement is the smallest. */
+	 * requirement grows with the window. The loop therefore tries growing
+	 * sizes, and the first window that holds its own requirement is the
+	 * smallest. */
 	for (;; o.va_window = r->total) {
 		if (beside) {
 			other.va_window = o.va_window;
@@ -354,9 +364,9 @@ bool session_plan_window(const struct model *m, const struct session_opts *opts,
 		if (beside) {
 			r->beside = b.total - PAGE + beside->more;
 			r->total += r->beside;
-			/* When it is opened it takes a longer cache in a larger
-			 * window, up to a quarter of the window and a run of
-			 * slots. */
+			/* In a larger window this session chooses a longer
+			 * cache when it is opened: up to a quarter of the
+			 * window, plus a run of slots. */
 			if (r->kv < o.va_window / 4)
 				r->total += o.va_window / 4 - r->kv + 64 * PAGE;
 		}

@@ -1,8 +1,9 @@
 /*
- * Weights with --placement swap: some blocks stay in the window, contiguous in
- * few large mappings; the others are copied in turn, ahead of their use, into
- * two slots (host/memory/swap.h). If the device has an extended region the last
- * blocks are placed there, so that fewer or no blocks need copying.
+ * Weights with --placement swap. Some blocks stay in the window, contiguous in
+ * a few large mappings. The other blocks are copied in turn into two slots,
+ * before they are used (host/memory/swap.h). If the device has an extended
+ * region, the last blocks are placed there, so that fewer blocks, or none, must
+ * be copied.
  */
 #include "host/session/session_impl.h"
 
@@ -20,11 +21,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LOOK_US 100 /* poll interval while waiting for a copy */
+/* poll interval while waiting for a copy, in microseconds */
+#define LOOK_US 100
 
 /* ---- the plan ------------------------------------------------------------ */
 
-/* Resident blocks have the lowest numbers; the others are streamed. */
+/* Number of resident blocks. Resident blocks have the lowest numbers; all
+ * others are streamed. */
 static uint32_t blocks_in_memory(const struct session *s)
 {
 	uint32_t n = 0;
@@ -35,9 +38,10 @@ static uint32_t blocks_in_memory(const struct session *s)
 }
 
 /*
- * Time of a block on the phone, at half of the context. Without a phone times
- * are in proportion to bytes: a pass of few rows reads its weights once, as a
- * copy does, and so the plan is the same on every machine.
+ * Expected time of running a block on the phone, at half of the context length.
+ * Without a phone the number of bytes is used as the time, both of runs and of
+ * copies: a pass of few rows reads its weights once, as a copy does. So the
+ * plan is the same on every machine.
  */
 static uint64_t run_time(const struct session *s, uint32_t block)
 {
@@ -73,7 +77,7 @@ static int plan_places(struct session *s, uint32_t n, struct err *e)
 	s->swapping.plan = (struct swap_plan){
 		.place = calloc(n + 1, sizeof(struct swap_place))
 	};
-	if (!n && op) { /* all are in the extended region */
+	if (!n && op) { /* all blocks are in the extended region */
 		free(op);
 		return 0;
 	}
@@ -91,7 +95,8 @@ static int plan_places(struct session *s, uint32_t n, struct err *e)
 		op[i].copy = s->opts.soc ? copy_price(s, i).total_ps
 					 : s->block[i].bytes;
 	}
-	/* Copies continue while streamed layers run. */
+	/* Copies continue while streamed blocks run, so add the time of these
+	 * blocks to that of the preceding resident block. */
 	for (uint32_t i = 0; n && i < s->n_blocks; i++)
 		if (s->order[i] < n)
 			last = s->order[i];
@@ -102,8 +107,9 @@ static int plan_places(struct session *s, uint32_t n, struct err *e)
 	return ret;
 }
 
-/* Put as few blocks into the extended region as let all others stay in the
- * window, or as many as fit. */
+/* Choose how many of the last blocks go into the extended region: as few as
+ * allow all other blocks to stay in the window or, if that is not possible, as
+ * many as fit. */
 static int plan_window(struct session *s, struct err *e)
 {
 	uint32_t n = blocks_in_memory(s), least = n;
@@ -111,7 +117,7 @@ static int plan_window(struct session *s, struct err *e)
 	uint64_t bytes, all = 0;
 
 	npu_room(s->npu, &room);
-	/* The last blocks can be in the extended region, from `least` on. */
+	/* Blocks from number `least` on fit into the extended region. */
 	for (; least; least--) {
 		bytes = align_up(s->block[least - 1].bytes, room.page);
 		if (bytes > room.extended)
@@ -135,7 +141,8 @@ static int plan_window(struct session *s, struct err *e)
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Create the mappings of resident blocks, in the order of use. */
+/* Create the mappings of the resident blocks, in the order in which the blocks
+ * are used. */
 static int open_residents(struct session *s, struct err *e)
 {
 	struct swapping *w = &s->swapping;
@@ -183,9 +190,9 @@ int session_plan_swap(struct session *s, struct err *e)
 		ret = plan_window(s, e);
 	if (ret && ret != -ENOSPC)
 		return ret;
-	/* If some blocks must be temporary each layer becomes a block: two
-	 * slots then take the least room in the window, and copies overlap
-	 * other layers' runs. */
+	/* If some blocks must be copied, make each layer a block. The two slots
+	 * then take the least room in the window, and copies overlap runs of
+	 * other layers. */
 	if ((ret || s->swapping.plan.temporary) &&
 		blocks_in_memory(s) != s->plan.resident) {
 		s->plan.least_blocks = s->plan.resident;
@@ -237,7 +244,8 @@ int session_attach_swap(struct session *s, struct err *e)
 	struct swapping *w = &s->swapping;
 	int ret = 0;
 
-	/* Blocks in the extended region, each in its own buffer. */
+	/* Allocate mappings for the blocks in the extended region; each block
+	 * has its own buffer. */
 	free(w->beside);
 	w->beside = calloc(s->n_blocks, sizeof(*w->beside));
 	if (!w->beside)
@@ -269,7 +277,8 @@ void session_close_swap(struct session *s)
 
 /* ---- passes -------------------------------------------------------------- */
 
-/* Wait for a copy; only time in which the device is idle counts as a stall. */
+/* Wait until a copy into the slot is complete. Only the time during which the
+ * device is idle counts as a stall. */
 static int await_copy(struct session *s, unsigned slot, struct err *e)
 {
 	uint64_t idle = 0;

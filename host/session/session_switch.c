@@ -113,15 +113,16 @@ int switching_wait(struct session *s, struct err *e)
 
 	if (!ret && sw->loading)
 		ret = npu_wait(s->npu, sw->load_seq, e);
-	/* On the phone's clock it may have ended later than its answer
+	/* On the phone's clock the load may end later than the real answer
 	 * arrived. */
 	if (!ret && s->opts.soc)
 		phone_wait(s->time, sw->end);
 	return ret;
 }
 
-/* The old graph is dropped before the new one is loaded, so that the block
- * never has two; the device executes requests in order. */
+/* The request to drop the old graph is sent before the request to load the new
+ * one. The device executes requests in order, so the block never has two graphs
+ * at the same time. */
 int switching_load(
 	struct session *s, uint32_t block, enum graph_kind kind, struct err *e)
 {
@@ -154,8 +155,8 @@ bool switching_answered(struct session *s, uint32_t seq, const struct price *p)
 	struct price as;
 
 	if (sw->dropping && seq == sw->drop_seq) {
-		/* The loader begins with the drop, which follows the runs
-		 * before it. */
+		/* The phone's loader starts when the old graph is dropped,
+		 * which is after all earlier runs. */
 		sw->dropping = false;
 		sw->begin = s->opts.soc ? phone_later(s->time->loader_ps, from)
 					: clock_ns();
@@ -209,8 +210,8 @@ void switching_ran(
 		sw->sample[f->run.block] = s->opts.soc ? f->took_ps : busy_ns;
 }
 
-/* The next load of the plan. A replacement device already has all graphs that
- * the lost device was sent. */
+/* Start the next load of the plan. A replacement device already has all graphs
+ * whose loads were sent to the lost device, so such a load is skipped. */
 static int load_next(struct session *s, struct err *e)
 {
 	struct switching *sw = s->switching;
@@ -238,13 +239,16 @@ int switching_before(struct session *s, uint32_t block, struct err *e)
 
 /* ---- a prompt ------------------------------------------------------------ */
 
-/* The expected times of a prompt's executions, and the plan for them. */
+/* The expected times of a prompt's executions, and the plan that is based on
+ * them. */
 struct prospect {
 	struct switch_problem problem;
-	uint64_t *time; /* [2][chunks][blocks] */
+	/* [2][chunks][blocks] expected times with either graph */
+	uint64_t *time;
 	bool switched[SWITCH_BLOCKS];
 	struct switch_plan plan;
-	uint64_t takes; /* including loads before it */
+	/* expected time of the prompt, including loads that precede it */
+	uint64_t takes;
 };
 
 static int expect_times(const struct session *s, struct prospect *p,
@@ -277,7 +281,9 @@ static int expect_times(const struct session *s, struct prospect *p,
 	return 0;
 }
 
-/* Plan from the present graphs or, with `back`, from prefill graphs only. */
+/* Make a plan that starts from the graphs that the blocks have at present. If
+ * `back` is set, the plan assumes that all blocks load their prefill graphs
+ * first. */
 static int plan_from(
 	const struct session *s, struct prospect *p, bool back, struct err *e)
 {
@@ -339,7 +345,7 @@ static int begin(struct session *s, struct prospect *here,
 {
 	struct switching *sw = s->switching;
 	const struct prospect *best = here;
-	/* All runs that a prompt can take, and all loads. */
+	/* room for all runs that a prompt can take, and for all loads */
 	size_t room = ((size_t)here->problem.chunks * sw->most_parts + 2) *
 		s->n_blocks;
 	int ret = plan_from(s, here, false, e);
@@ -410,9 +416,10 @@ int switching_end(struct session *s, int ret, struct err *e)
 	sw->running = sw->noting = false;
 	sw->stats.prompts++;
 	sw->stats.prompt_time += now(s) - sw->began;
-	/* The part of the decode graphs' loads that no run covers: between
-	 * runs, and after the last. Runs do not overlap each other, nor do
-	 * loads. */
+	/* Add the time of decode graph loads during which nothing was computed:
+	 * the duration of each load minus its overlap with runs. Runs do not
+	 * overlap each other, nor do loads, so the overlaps can simply be
+	 * subtracted. */
 	for (size_t i = 0; i < sw->n_log; i++) {
 		const struct graph_event *load = &sw->log[i];
 
@@ -435,9 +442,10 @@ int switching_end(struct session *s, int ret, struct err *e)
 /* ---- a pass in parts ----------------------------------------------------- */
 
 /*
- * Blocks whose graphs have fewer rows than the pass run once for each part of
- * its rows; each part finds the rows of earlier parts in the cache. A row's
- * bytes are the same either way, since the order of summation is.
+ * A block whose graph has fewer rows than the pass runs once for each part of
+ * the rows. Each part finds the rows of earlier parts in the cache. A row has
+ * the same bytes as in a single run, because sums are computed in the same
+ * order.
  */
 int switching_cut(struct session *s, bool some, struct err *e)
 {
@@ -449,7 +457,8 @@ int switching_cut(struct session *s, bool some, struct err *e)
 	int ret = 0;
 
 	sw->n_parts = 0;
-	/* A block may get the smaller graph while the pass runs. */
+	/* Parts are also needed if a block may get its smaller graph while the
+	 * pass runs. */
 	if (n <= rows || !(sw->running || any_switched(s)))
 		return 0;
 	if (some || !batch_is_chain(s->batch))

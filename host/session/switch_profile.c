@@ -1,8 +1,9 @@
 /*
- * Times of runs and loads of each block, measured once, when the session opens,
- * on the current device and by the clock in use, with a few dummy rows.
- * Attention takes longer the more tokens are cached, so each graph is measured
- * at two lengths, and interpolated linearly.
+ * Times of runs and loads of each block. They are measured once, when the
+ * session opens, on the current device and by the clock in use, with a few
+ * dummy rows. Attention takes longer if more tokens are cached. So each graph
+ * is measured at two lengths, and times for other lengths are interpolated
+ * linearly.
  */
 #include "host/session/session_impl.h"
 #include "host/session/switching.h"
@@ -21,7 +22,9 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* Measure a pass of the graph's rows after the cached tokens, as sample `i`. */
+/* Measure a pass with as many rows as the graph has, after the tokens that are
+ * cached at present. The times become sample `i`. If `keep` is set, the rows
+ * are accepted. */
 static int sample(struct session *s, enum graph_kind kind, unsigned i,
 	const int32_t *token, bool keep, struct err *e)
 {
@@ -39,7 +42,8 @@ static int sample(struct session *s, enum graph_kind kind, unsigned i,
 	return ret;
 }
 
-/* If the context has no room for a second sample, the first is used twice. */
+/* Measure the prefill graph at two lengths. If the context has no room for a
+ * second sample, use the first sample twice. */
 static int sample_prefill(
 	struct session *s, const int32_t *token, struct err *e)
 {
@@ -56,7 +60,8 @@ static int sample_prefill(
 	return 0;
 }
 
-/* At the same lengths as for prefill, as attention may work in whole tiles. */
+/* Measure the decode graph at the same two lengths as the prefill graph,
+ * because the time of attention may grow in steps of whole tiles. */
 static int sample_decode(struct session *s, const int32_t *token, struct err *e)
 {
 	const uint32_t *length = s->switching->run[GRAPH_PREFILL].length;
@@ -71,7 +76,8 @@ static int sample_decode(struct session *s, const int32_t *token, struct err *e)
 	return ret;
 }
 
-/* The answers' handler takes the times. */
+/* Load all graphs of a kind. The handler of the answers stores the times of the
+ * loads. */
 static int load_all(struct session *s, enum graph_kind kind, struct err *e)
 {
 	int ret = 0;
@@ -95,7 +101,7 @@ static int measure(struct session *s, struct err *e)
 	session_truncate(s, SESSION_TEXT, 0);
 	s->switching->sample = NULL;
 	for (uint32_t b = 0; b < s->n_blocks; b++)
-		/* also after a failure */
+		/* set this also after a failure */
 		s->switching->kind[b] = GRAPH_PREFILL;
 	free(token);
 	return ret;
@@ -109,11 +115,12 @@ int switching_measure(struct session *s, struct err *e)
 	int ret;
 
 	npu_stats(s->npu, &npu);
-	s->time->trace = NULL; /* nor is it traced */
+	s->time->trace = NULL; /* the measurement is not traced */
 	ret = measure(s, e);
 	npu_stats(s->npu, &s->switching->warm_up);
 	npu_stats_less(&s->switching->warm_up, &npu);
-	s->switching->warm_up.violations = 0; /* these stay reported */
+	/* violations stay in the session's counters */
+	s->switching->warm_up.violations = 0;
 	stats.bytes_mapped = s->stats.bytes_mapped;
 	s->stats = stats;
 	*s->time = time;
@@ -124,8 +131,9 @@ int switching_measure(struct session *s, struct err *e)
 
 /* ---- expecting ----------------------------------------------------------- */
 
-/* A line through both samples that never falls: a shorter run is not slower,
- * whatever the wall clock measured. */
+/* Expected time of a run at `length`: a line through both samples, but never a
+ * falling one. A longer run cannot be faster, even if the wall clock measured
+ * that. */
 static uint64_t expect_run(
 	const struct switch_samples *of, uint32_t block, uint32_t length)
 {
