@@ -1,6 +1,7 @@
 /*
- * tandem: the host's program. Selects the command; help, man page and shell
- * completion are made from the commands' option tables.
+ * tandem: the program of the host. Selects the command that is run. Help,
+ * manual page and shell completion are made from the option tables of the
+ * commands.
  */
 #include "host/cmd/cmd.h"
 #include "host/cmd/cut_short.h"
@@ -54,8 +55,8 @@ static int unknown_command(const char *name)
 	return EXIT_MISUSE;
 }
 
-/* The command that the words after `tandem help` or `tandem help --man` name: a
- * command, or a subcommand after its command. */
+/* Find the command that is named after `tandem help` or `tandem help --man`.
+ * The second word may name a subcommand. */
 static const struct command *command_named(char **words)
 {
 	const struct command *c = command_find(commands, words[0]);
@@ -78,7 +79,8 @@ static int man(char **words)
 	return EXIT_OK;
 }
 
-/* The last word may name a group of options. */
+/* The last word may name a group of options, which is then the only one
+ * printed. */
 static int help_of(const struct command *c, char **words)
 {
 	const char *group = words[1];
@@ -159,16 +161,18 @@ int main(int argc, char **argv)
 	int status;
 
 	fd_keep_standard();
-	/* A file at its size limit (ulimit -f) then gives a failed write, which
-	 * is reported. */
+	/* Ignore the signal of the file size limit (ulimit -f). A write beyond
+	 * the limit then fails with an error, which is reported. */
 	signal(SIGXFSZ, SIG_IGN);
 	cut_short_catch();
 	json_all_or_nothing();
 	status = dispatch(argc, argv);
-	/* A full disk shows at the last write: report it and fail. */
+	/* A full disk may become known only at the last write. Then report it
+	 * and fail. */
 	if (cmd_flush(&e) && status == EXIT_OK)
 		status = cmd_fail(&e);
-	/* A test whose planned faults were not all triggered must fail. */
+	/* A run with planned faults must fail if not all of them were
+	 * triggered. */
 	if (status == EXIT_OK && fault_plan_unfired())
 		status = FAULT_EXIT_UNFIRED;
 	return status;

@@ -41,8 +41,8 @@ static int refuse_option(const struct method *m, const struct opt_table *t,
 	return ret;
 }
 
-/* The first option that was given but belongs to a table that the method does
- * not use, and that table; NULL: there is none. */
+/* Find the first option that was set although the method does not use its
+ * table. *in receives that table. NULL if there is no such option. */
 static const struct opt *needless(const struct opt_values *v,
 	const struct method *m, const struct opt_table **in)
 {
@@ -105,8 +105,9 @@ const struct texts_options *decoder_texts(const struct decoder *d)
 	return opt_values_of(&d->options, &texts_table);
 }
 
-/* No sharing: an oracle knows one text, the device has room for one draft
- * model, and graph switching follows a single prompt. */
+/* Requests cannot share passes in these cases: an oracle can be given only one
+ * text, a draft model has room on the device only for one text, and graph
+ * switching plans a single prompt at a time. */
 bool decoder_shares(const struct decoder *d)
 {
 	return (!decoder_drafts(d) || drafting_can_be_many(&d->drafting)) &&
@@ -121,7 +122,8 @@ bool decoder_has_samples(const struct decoder *d)
 	return m->many && (samples_all(&d->env) > 1 || !m->lossless);
 }
 
-/* Texts that are generated side by side need a drafter each. */
+/* Check that the drafter can serve several sequences at the same time, if there
+ * are several. */
 static int check_many_drafts(const struct decoder *d, struct err *e)
 {
 	if (d->method->needs_draft || !decoder_drafts(d) ||
@@ -139,8 +141,8 @@ static int check_many_drafts(const struct decoder *d, struct err *e)
 			  "holds one text");
 }
 
-/* Options of samples without --method mean the method "sample", and so does a
- * drafter for several requests. */
+/* Without --method, options of samples select the method "sample", and so does
+ * a drafter if there are several requests. */
 static const char *method_name(const struct opt_values *v)
 {
 	const struct decoding_options *o = opt_values_of(v, &decoding_table);
@@ -233,7 +235,8 @@ static bool runs(const struct method *method, const struct model *m)
 	return method_runs(method) & kind;
 }
 
-/* The baseline method for models of that kind: the first one in the list. */
+/* The default method for models of this kind: the first suitable method in the
+ * list. */
 static const char *first_that_runs(const struct model *m)
 {
 	for (size_t i = 0; methods[i]; i++)
@@ -242,7 +245,8 @@ static const char *first_that_runs(const struct model *m)
 	return "";
 }
 
-/* -EINVAL if the method needs another attention mask than the model has. */
+/* Returns -EINVAL if the method needs an attention mask that the model does not
+ * have. */
 static int check_method(const struct decoder *d, struct err *e)
 {
 	const struct model *m = d->model;
@@ -332,7 +336,8 @@ int decoder_open_model(struct decoder *d, const char *path, struct err *e)
 	return drafting_open_file(&d->drafting, d->model, d->model_path, e);
 }
 
-/* Sequences of one request beside the prompt's. */
+/* Number of sequences that one request needs in addition to that of the
+ * prompt. */
 static uint32_t samples_of_one(const struct decoder *d)
 {
 	return d->method->sequences ? d->method->sequences(&d->env) : 0;
@@ -343,9 +348,11 @@ static uint32_t texts_kept(const struct decoder *d)
 	return d->model->causal ? decoder_texts(d)->keep : 0;
 }
 
-#define REWARD_TEXTS 16 /* scored at a time without samples or kept texts */
+/* texts that are scored at a time if neither samples nor kept texts need
+ * more */
+#define REWARD_TEXTS 16
 
-/* The reward and the drafter, which need the session. */
+/* Open the reward and the drafter, which need the session. */
 static int start_helpers(struct decoder *d, struct err *e)
 {
 	struct method_env *env = &d->env;
@@ -368,7 +375,7 @@ static int start_helpers(struct decoder *d, struct err *e)
 	return ret;
 }
 
-/* Requests that share passes. */
+/* Number of requests that share passes. */
 static uint32_t texts_at_a_time(const struct decoder *d)
 {
 	return decoder_shares(d) ? decoder_texts(d)->texts : 1;
@@ -382,8 +389,9 @@ uint32_t decoder_lanes(const struct decoder *d)
 	return all < ROWS_SEQUENCES ? all : ROWS_SEQUENCES;
 }
 
-/* Sequences for running requests, their samples, and kept ones; SESSION_TEXT is
- * the first. Each may append `tail` tokens to what it shares with others. */
+/* Compute the number of sequences: for running requests, their samples, and
+ * kept texts; SESSION_TEXT is the first of them. Each sequence may append
+ * `tail` tokens to the tokens that it shares with other sequences. */
 static void plan_sequences(struct decoder *d)
 {
 	const struct samples_options *a =
@@ -437,8 +445,9 @@ int decoder_open_session(
 		need += d->session_opts.decode_rows - 1;
 	if (need <= UINT32_MAX)
 		d->session_opts.context_need = (uint32_t)need;
-	/* Diffusion blocks of several requests share a pass. Multiply the rows,
-	 * so that each request looks as far ahead as it does alone. */
+	/* Diffusion blocks of several requests share a pass. Multiply the
+	 * number of rows, so that each request can compute as many blocks ahead
+	 * as it does alone. */
 	for (uint32_t more = d->session_opts.decode_rows; m->denoise &&
 		--texts &&
 		d->session_opts.decode_rows + more <= o->prefill_chunk;)
@@ -524,8 +533,9 @@ int decoder_begin_text(
 	best = prefixes_find(d->prefixes, prompt, (uint32_t)n - 1);
 	if (!best.length)
 		return 0;
-	/* New sequences get the lowest free id, here SESSION_TEXT again. An
-	 * empty sequence needs no memory, so session_add cannot fail. */
+	/* A new sequence gets the lowest free id, so here it gets SESSION_TEXT
+	 * again. An empty sequence needs no memory, so session_add cannot
+	 * fail. */
 	session_remove(d->session, SESSION_TEXT);
 	ret = prefix_fork(d->session, &best, &sequence, e);
 	if (ret)

@@ -1,8 +1,8 @@
 /*
  * A decoder: a model with its tokenizer, the session that runs it, the decoding
- * method, and what the method needs: a drafter, a history, a reward. All are
- * opened together from options. A handle of the library (host/api/tandem.h) is
- * a decoder and its requests. One thread.
+ * method, and what the method needs (a drafter, a history, a reward). All of
+ * these are opened together from options. A handle of the library
+ * (host/api/tandem.h) consists of a decoder and its requests. One thread.
  */
 #ifndef HOST_API_DECODER_H
 #define HOST_API_DECODER_H
@@ -30,114 +30,130 @@ struct token_list;
 struct tokenizer;
 
 struct decoder {
-	struct opt_values options; /* the caller's; --draft is complete */
-	struct strbuf draft;       /* the memory of --draft, if completed */
+	/* the caller's options; a missing value of --draft has been filled
+	 * in */
+	struct opt_values options;
+	/* memory of the value that was filled in for --draft */
+	struct strbuf draft;
 	const struct method *method;
 	char model_path[PATH_MAX];
 	struct model *model;
 	struct tokenizer *tokenizer;
-	struct history *history; /* NULL: none */
+	struct history *history; /* NULL if there is none */
 	bool kept;               /* the last text was added to the history */
-	/* A reward to score solutions: the method needs one, or a caller set
-	 * wants_reward before the model is opened. */
+	/* Open a reward, which scores solutions. Set if the method needs a
+	 * reward; a caller may also set it before the model is opened. */
 	bool wants_reward;
-	const char *reward_name; /* NULL: the options' */
+	/* name of the reward; NULL: the name in the options */
+	const char *reward_name;
 	struct reward *reward;
 	struct drafting drafting;
-	struct prefixes *prefixes; /* caches of ended requests; NULL: none */
+	/* caches of ended requests; NULL if none are kept */
+	struct prefixes *prefixes;
 	struct session *session;
-	enum profile_from profile;   /* where pass costs were taken from */
-	struct session_stats probed; /* the session's counters after probing */
-	struct session_opts session_opts; /* requested, then as opened */
-	struct soc soc;                   /* session_opts.soc points here */
-	/* The largest number of tokens that a request generates, if known
-	 * before the session is opened; else 0. */
+	enum profile_from profile; /* where pass costs were taken from */
+	/* the session's counters after the costs of passes were measured */
+	struct session_stats probed;
+	/* options as requested; once the session is open, as used */
+	struct session_opts session_opts;
+	/* profile of the phone; session_opts.soc points to it */
+	struct soc soc;
+	/* The largest number of tokens that a request will generate, if it is
+	 * known before the session is opened; else 0. */
 	uint32_t tail;
 	struct method_env env;
 };
 
 /*
- * Copy and check the options. The decoder is zeroed before, is never moved
- * afterwards, and is closed whatever this returns. -EINVAL for an unknown
- * method, for options that the method does not use, and for invalid
- * combinations.
+ * Copy and check the options. The decoder must be zeroed before the call, must
+ * not be moved afterwards, and must be closed even if the call fails. Returns
+ * 0, or -EINVAL for an unknown method, for options that the method does not
+ * use, and for invalid combinations of options.
  */
 int decoder_ask(
 	struct decoder *, const struct opt_values *options, struct err *);
 
-/* Reset options that the method would refuse to their defaults, for programs
- * that run many methods with the same options. */
+/* Reset all options that the method does not accept to their defaults. For
+ * programs that run many methods with the same options. */
 void decoder_drop_needless(struct opt_values *, const struct method *);
 
-/* Whether tokens are delivered many at a time, as by diffusion and by choosing
- * among samples. The first token then does not mark the end of prefill. */
+/* Whether the method delivers many tokens at a time, as diffusion does, and
+ * methods that choose among samples. In these methods the first token does not
+ * mark the end of prefill. */
 bool decoder_emits_at_once(const struct decoder *);
 
-/* Set d->model_path without opening the file. */
+/* Set d->model_path; does not open the file. */
 int decoder_find_model(struct decoder *, const char *path, struct err *);
 
 /*
- * Open the model at that path (NULL: the bundled one) and the method's other
- * files. -EINVAL if they do not match each other or the method.
+ * Open the model at `path` (NULL: the bundled model) and the other files that
+ * the method needs. Returns 0, -EINVAL if the files do not fit each other or
+ * the method, or another negative errno.
  */
 int decoder_open_model(struct decoder *, const char *path, struct err *);
 
 /*
- * Start the pair with d->session_opts, which the caller may have changed, and
- * with what the method adds: rows of its decode graph, and positions for rows
- * that are not accepted to a context_need that is not 0.
+ * Open the session, which starts the device process. The options are
+ * d->session_opts, which the caller may have changed, with what the method
+ * needs added: rows of its decode graph and, if context_need is not 0,
+ * positions for rows that will not be accepted.
  */
 int decoder_open_session(
 	struct decoder *, const struct session_opts *, struct err *);
 
-/* The requested temperature; for NAN the method's default. */
+/* Returns `requested`, or the method's default temperature if `requested` is
+ * NAN. */
 double decoder_temperature(const struct decoder *, double requested);
 
-/* Whether the method drafts: always, or because --draft was given. */
+/* Whether the method drafts, either because it always does or because --draft
+ * was set. */
 bool decoder_drafts(const struct decoder *);
 
 struct texts_options;
 const struct texts_options *decoder_texts(const struct decoder *);
 
-/* Whether requests can share passes; else the method runs them one by one. */
+/* Whether requests can share passes. If not, the method runs them one by
+ * one. */
 bool decoder_shares(const struct decoder *);
-/* Whether a request in shared passes has samples (host/method/samples.h). A
- * single sample that is not chosen among others is plain decoding. */
+/* Whether a request in shared passes has samples (host/method/samples.h). If a
+ * request has only one sample and it is not chosen among others, plain decoding
+ * is used instead of samples. */
 bool decoder_has_samples(const struct decoder *);
-/* The largest number of lanes in a shared pass. */
+/* The largest number of lanes (sequences that are decoded together) in a shared
+ * pass. */
 uint32_t decoder_lanes(const struct decoder *);
 
 /* Write priced_as of struct tandem_report. */
 void decoder_priced_as(const struct decoder *, char text[TANDEM_PRICED_AS]);
 
 /*
- * Insert the beginning-of-text token before a prompt if the model wants it and
- * the prompt does not begin with it already, or if the prompt is empty.
- * tokenizer.ggml.add_eos_token is ignored, since the text is to be continued.
+ * Insert a beginning-of-text token at the start of a prompt if the prompt is
+ * empty, or if the model wants the token and the prompt does not begin with it.
+ * tokenizer.ggml.add_eos_token is ignored, because the text is to be continued.
  */
 int decoder_add_bos(const struct decoder *, struct token_list *, struct err *);
 
-/* Load what is cached of a prompt, without its last token, into SESSION_TEXT.
- * decoder_keep_text keeps the cache of SESSION_TEXT with keep=N, and empties
- * the sequence. */
+/* decoder_begin_text loads the cached keys and values of a prompt, except its
+ * last token, into the sequence SESSION_TEXT. decoder_keep_text empties this
+ * sequence, and with the option keep=N keeps its cache for later requests. */
 int decoder_begin_text(
 	struct decoder *, const struct generation *, struct err *);
 void decoder_keep_text(struct decoder *, const struct generation *);
 
 /*
- * Add a text that ended with EOS to the history, unless that is frozen, and set
- * d->kept. Called after the request has ended, because writing a file is no
- * part of decoding.
+ * Add a text that ended with EOS to the history, unless the history is frozen,
+ * and set d->kept. Called after the request has ended, so that the time of
+ * writing the file does not count as decoding.
  */
 int decoder_keep(struct decoder *, const struct generation *, struct err *);
 
-/*
- * For an oracle: run plain decoding on a copy of the generation and give the
- * text to the drafter. Does nothing for other drafters.
- */
+/* If the drafter is an oracle, run plain decoding on a copy of the generation
+ * and give the resulting text to the drafter. Does nothing for other
+ * drafters. */
 int decoder_rehearse(struct decoder *, const struct generation *, struct err *);
 
-/* End the pair and close everything: 0, or the result of session_close. */
+/* Stop the device process and close everything. Returns 0, or the error of
+ * session_close. */
 int decoder_close(struct decoder *, struct err *);
 
 #endif

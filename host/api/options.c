@@ -29,9 +29,9 @@ static const char *const flash_io_names[] = { "direct", "buffered", "thread",
 const char *const clock_names[] = { "wall", "soc:sd8gen2", "soc:sd8gen3",
 	"soc:sd8gen3-lever", "soc:sd8elite", NULL };
 
-/* ---- the pair ------------------------------------------------------------ */
+/* ---- host and device processes ------------------------------------------- */
 
-/* OPT_CHOICE writes an int. */
+/* OPT_CHOICE stores an int in each of these enums. */
 _Static_assert(sizeof(enum wire_precision) == sizeof(int) &&
 		sizeof(enum layout) == sizeof(int) &&
 		sizeof(enum graph_switch) == sizeof(int) &&
@@ -40,7 +40,8 @@ _Static_assert(sizeof(enum wire_precision) == sizeof(int) &&
 		sizeof(enum doorbell_kind) == sizeof(int),
 	"an enum of another size");
 
-/* Address windows by generation; docs/window.md has the sources. */
+/* Sizes of address windows by NPU generation; docs/window.md has the
+ * sources. */
 static bool window_word(size_t i, struct opt_word *w)
 {
 	static const struct opt_word words[] = {
@@ -244,7 +245,7 @@ const struct opt_table pair_table = {
 	.size = sizeof(struct pair_options),
 };
 
-/* "40%" of the layers, or "1.5G". */
+/* Convert --dram-budget: "40%" of the layers, or a size such as "1.5G". */
 static int apply_budget(
 	const char *text, struct session_opts *opts, struct err *e)
 {
@@ -265,7 +266,8 @@ static int apply_budget(
 	return 0;
 }
 
-/* "wall", or "soc:NAME": then the phone's profile is loaded. */
+/* Convert --clock: "wall", or "soc:NAME", for which the phone's profile is
+ * loaded. */
 static int apply_clock(const struct pair_options *a, struct session_opts *opts,
 	struct soc *soc, struct err *e)
 {
@@ -294,8 +296,8 @@ static int apply_clock(const struct pair_options *a, struct session_opts *opts,
 	return ret;
 }
 
-/* Options that are arguments of the device program, and so have no effect on a
- * device that runs already (--device). */
+/* Check the options that are arguments of the device program. They would have
+ * no effect on a device that is already running (--device). */
 static int check_device_options(const struct session_opts *opts, struct err *e)
 {
 	const char *what = opts->coherence_report ? "coherence-report"

@@ -1,10 +1,11 @@
 /*
- * The options of a decoder: for the pair, the method, and the method's parts.
- * Each part has one table with its options, their defaults and help. A struct
- * opt_values holds the values that were set; all zero means all defaults. A
- * command includes PAIR_OPTIONS and DECODING_OPTIONS of its values in its own
- * table; the library sets values by opt_set(decoder_tables, ...). Strings are
- * borrowed.
+ * The options of a decoder: for the session and its device process, for the
+ * decoding method, and for the parts of the method. Each of these has one table
+ * with its options, their defaults and their help. A struct opt_values holds
+ * the values that were set; if it is all zero, all options have their defaults.
+ * A command includes PAIR_OPTIONS and DECODING_OPTIONS in its own table; the
+ * library sets values with opt_set(decoder_tables, ...). Strings are not
+ * copied; the caller keeps ownership.
  */
 #ifndef HOST_API_OPTIONS_H
 #define HOST_API_OPTIONS_H
@@ -19,32 +20,36 @@ struct err;
 struct method;
 struct soc;
 
-/* ---- the pair ------------------------------------------------------------ */
+/* ---- host and device processes ------------------------------------------- */
 
 enum flash_io { FLASH_DIRECT, FLASH_BUFFERED, FLASH_THREAD };
 
 struct pair_options {
-	struct session_opts session; /* values that need no conversion */
-	double device_timeout;       /* seconds */
+	/* options whose values are used without conversion */
+	struct session_opts session;
+	double device_timeout; /* seconds */
 	uint32_t restarts;
-	const char *dram_budget; /* NULL: all weights in memory */
+	const char *dram_budget; /* NULL: all weights are in memory */
 	int flash_io;            /* enum flash_io */
-	const char *clock;       /* NULL: wall */
-	int as;                  /* index into shapes[]; -1: not set */
-	int as_type;             /* index of a type of matrices; -1: not set */
+	const char *clock;       /* NULL: the wall clock */
+	int as;                  /* index into shapes[]; -1 if it is not set */
+	/* index of a type for the matrices of `as`; -1 if it is not set */
+	int as_type;
 };
 extern const struct opt_table pair_table;
 
-/* "f32", "f16-kv16", "f16", "int8", "npu", NULL: by enum wire_precision. */
+/* Names of enum wire_precision, in its order: "f32", "f16-kv16", "f16", "int8",
+ * "npu". The list ends with NULL. */
 extern const char *const precision_names[];
 
-/* "wall", then "soc:NAME" of each bundled phone, NULL. */
+/* "wall", then "soc:NAME" for each bundled phone. The list ends with NULL. */
 extern const char *const clock_names[];
 
 /*
- * Convert the pair's options to *opts. The profile of --clock soc:NAME is
- * loaded into *soc, which *opts points to. -errno if it cannot be loaded,
- * -EINVAL for invalid values and combinations.
+ * Convert the options to session options. The profile of --clock soc:NAME is
+ * loaded into *soc; opts->soc then points to it. Returns 0, -EINVAL for invalid
+ * values and combinations, or another negative errno if the profile cannot be
+ * loaded.
  */
 int pair_apply(const struct opt_values *, struct session_opts *opts,
 	struct soc *soc, struct err *);
@@ -53,7 +58,7 @@ int pair_apply(const struct opt_values *, struct session_opts *opts,
 
 struct decoding_options {
 	const char *method;
-	const char *history; /* NULL: none */
+	const char *history; /* file of the history; NULL if there is none */
 	uint64_t history_max;
 	bool history_frozen;
 	int profile; /* enum profile_use */
@@ -62,12 +67,15 @@ extern const struct opt_table decoding_table;
 
 /* ---- several requests ---------------------------------------------------- */
 
-/* Of the library and of servers. Commands that run one request and end do not
- * have these options. */
+/* Options of the library and of servers. Commands that run one request and then
+ * end do not have them. */
 struct texts_options {
-	uint32_t texts; /* requests at a time */
-	uint32_t keep;  /* ended requests whose cache is kept */
-	uint32_t slots; /* of the KV cache for all; 0: as many as needed */
+	/* number of requests that are computed at the same time */
+	uint32_t texts;
+	uint32_t keep; /* number of ended requests whose cache is kept */
+	/* slots of the KV cache for all requests together; 0: as many as they
+	 * need */
+	uint32_t slots;
 };
 extern const struct opt_table texts_table;
 
@@ -75,22 +83,25 @@ extern const struct opt_table texts_table;
 struct method_facts {
 	const char *name;
 	const struct method *method;
-	bool lossless;  /* generates the text of plain decoding */
+	bool lossless;  /* generates exactly the text of plain decoding */
 	bool drafts;    /* needs a drafter */
 	bool diffusion; /* fills masks */
-	bool many;      /* generates many samples */
-	bool scores;    /* scores samples by a reward */
+	bool many;      /* generates several samples per request */
+	bool scores;    /* scores the samples with a reward */
 };
-/* The i-th method in the order of help; false after the last. */
+/* Get the properties of the i-th method, in the order of the help text. Returns
+ * false if there are not that many methods. */
 bool method_facts(size_t i, struct method_facts *);
-/* Whether the method uses the options of that table. */
+/* Whether the method uses the options of the table. */
 bool method_takes(const char *name, const struct opt_table *);
 
-/* The i-th method's name, for options whose value is a method. */
+/* Set the i-th word to the i-th method's name. For options whose value is a
+ * method. */
 bool method_name_word(size_t i, struct opt_word *);
 
-/* Lists of tables (opt_tables): the pair's; the methods' and their parts'; both
- * together. */
+/* Lists of option tables (opt_tables). pair_tables: those of the session and
+ * the device. decoding_tables: those of the methods and their parts.
+ * decoder_tables: all of these. */
 const struct opt_table *pair_tables(size_t i);
 const struct opt_table *decoding_tables(size_t i);
 const struct opt_table *decoder_tables(size_t i);
@@ -100,33 +111,37 @@ const struct opt_table *library_tables(size_t i);
 /* ---- a handle ------------------------------------------------------------ */
 
 /*
- * The two halves of tandem_open, for commands that parse options themselves.
+ * tandem_open in two steps, for commands that parse options themselves.
  * tandem_create checks the options and opens nothing. If `parsed` is not NULL,
- * it replaces options.set, must outlive the handle, and options.model is
- * ignored. Returns -errno and no handle on failure. tandem_read_model opens the
- * model (NULL: the bundled one).
+ * it is used instead of options.set, must outlive the handle, and options.model
+ * is ignored. On failure tandem_create returns -errno and creates no handle.
+ * tandem_read_model opens the model (NULL: the bundled model).
  */
 int tandem_create(struct tandem **out, const struct tandem_options *,
 	const struct opt_values *parsed, struct err *);
 int tandem_read_model(struct tandem *, const char *path);
 
-/* Whether the model's context has room for a prompt of so many tokens and one
- * more: 0, or -EFBIG with what to try. predict as in tandem_start_for. */
+/* Check that the model's context has room for a prompt of `prompt` tokens and
+ * one generated token. Returns 0, or -EFBIG with a message that says what to
+ * try. `predict` has the meaning that it has in tandem_start_for. */
 int tandem_check_room(
 	const struct tandem *, uint64_t prompt, int64_t predict, struct err *);
 
-/* The pair's options; the caller may change them until the pair is started. */
+/* The session options. The caller may change them until the session is
+ * started. */
 struct session_opts *tandem_pair(struct tandem *);
 
-/* -EINVAL for options that have no effect with the chosen drafter and reward.
- * `answers`: the caller knows the right answers, which reward "exact" needs. */
+/* Returns 0, or -EINVAL for an option that has no effect with the chosen
+ * drafter and reward. `answers` means that the caller knows the right answers,
+ * which the reward "exact" needs. */
 int tandem_check_needless(const struct tandem *, bool answers, struct err *);
 
-/* tandem_start for prompts of at most `prompt` tokens and texts of at most
- * `predict` tokens (-1: not known), which saves KV cache for samples. */
+/* tandem_start for prompts of at most `prompt` tokens and generated texts of at
+ * most `predict` tokens (-1: not known). Limits save KV cache if requests have
+ * several samples. */
 int tandem_start_for(struct tandem *, uint64_t prompt, int64_t predict);
 
-/* tandem_close with the result as -errno and *e. */
+/* tandem_close, with the result as -errno and in *e. */
 int tandem_end(struct tandem *, struct err *);
 
 /* Entries of a command's option table; `values` is a struct opt_values. */

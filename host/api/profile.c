@@ -20,7 +20,8 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 
-#define DRAFT_HEAD ((size_t)1 << 20) /* of a draft model's file */
+/* bytes at the start of a draft model's file that identify it */
+#define DRAFT_HEAD ((size_t)1 << 20)
 
 const char *const profile_uses[] = { "remember", "probe", "learn", NULL };
 const char *const profile_froms[] = { "none", "probed", "remembered" };
@@ -35,7 +36,8 @@ static void put_sum(json_t *o, const char *name, uint64_t sum)
 	json_object_set_new(o, name, json_string(text));
 }
 
-/* A hash over the table of extents, which has a checksum of every extent. */
+/* A hash of the image's table of extents, which contains a checksum of every
+ * extent. */
 static uint64_t image_identity(const struct image *image)
 {
 	struct image_sum *sum = image_sum_open();
@@ -56,7 +58,8 @@ static uint64_t image_identity(const struct image *image)
 	return id;
 }
 
-/* A hash over the file's size and its head, which holds the model's shape. */
+/* A hash of the file's size and its first DRAFT_HEAD bytes, which contain the
+ * model's shape. */
 static uint64_t draft_identity(const char *path)
 {
 	struct stat st = { 0 };
@@ -137,8 +140,8 @@ static json_t *draft_of(const struct decoder *d)
 	return o;
 }
 
-/* Everything that changes the cost of this decoder's passes; NULL: no memory.
- */
+/* Everything that changes the cost of this decoder's passes, as JSON. NULL if
+ * memory is short. */
 static json_t *key_of(const struct decoder *d)
 {
 	struct session_stats s;
@@ -154,7 +157,8 @@ static json_t *key_of(const struct decoder *d)
 	return key;
 }
 
-/* The path of the profile with that key; NULL: no cache folder, no memory. */
+/* The path of the profile with this key. NULL if there is no cache directory or
+ * memory is short. */
 static char *path_of(const json_t *key)
 {
 	char *text = json_dumps(key, JSON_COMPACT | JSON_SORT_KEYS);

@@ -1,15 +1,16 @@
 /*
- * The profile of a streamed model: what passes cost on this machine, for
- * methods that choose row counts by cost (method->probe). It is measured once,
- * when the pair is started, and kept in $XDG_CACHE_HOME/tandem
- * (~/.cache/tandem): one file for each combination of image, machine, and
- * everything else that changes the cost (docs/lever.md has the list). A damaged
- * file or a file with another key is ignored, and a file that cannot be written
- * is skipped silently. The phone's clock computes all costs, so it has no
- * profile; nor have runs with planned faults, which would distort it.
+ * The profile of a streamed model: the costs of passes on this machine, for
+ * methods that choose numbers of rows by cost (method->probe). A profile is
+ * measured once, when the session is opened, and stored in
+ * $XDG_CACHE_HOME/tandem (~/.cache/tandem). There is one file for each
+ * combination of flash image, machine, and everything else that changes the
+ * costs (docs/lever.md has the list). A damaged file and a file with a
+ * different key are ignored. If the file cannot be written, it is silently not
+ * written. No profile is used with the phone's clock, which computes all costs,
+ * or with planned faults, which would distort the costs.
  *
- * A profile never changes the text. One thread a decoder; many processes may
- * write the same file.
+ * A profile never changes the generated text. One thread per decoder; several
+ * processes may write the same file.
  */
 #ifndef HOST_API_PROFILE_H
 #define HOST_API_PROFILE_H
@@ -19,17 +20,19 @@ struct err;
 struct pass_cost;
 
 enum profile_use {
-	PROFILE_REMEMBER, /* read the file, or measure and write it */
-	PROFILE_PROBE,    /* measure; neither read nor write a file */
-	PROFILE_LEARN,    /* only learn from a text's own passes */
+	/* read the file; if there is none, measure and write it */
+	PROFILE_REMEMBER,
+	PROFILE_PROBE, /* measure, but neither read nor write a file */
+	/* measure nothing; learn only from the passes of the text */
+	PROFILE_LEARN,
 };
-extern const char *const profile_uses[]; /* NULL-terminated */
+extern const char *const profile_uses[]; /* ends with NULL */
 
 enum profile_from { PROFILE_NONE, PROFILE_PROBED, PROFILE_REMEMBERED };
 extern const char *const profile_froms[];
 
-/* Load or measure the profile of a decoder with open session and drafter, and
- * set d->profile. Fails as the session does if measuring fails. */
+/* Load or measure the profile of a decoder whose session and drafter are open,
+ * and set d->profile. Returns 0, or the session's error if measuring fails. */
 int profile_take(struct decoder *, struct err *);
 
 #endif

@@ -16,8 +16,8 @@
 #define PROFILE_VERSION 2
 #define FILE_MOST       ((size_t)64 << 10)
 
-/* Members of struct pass_cost with one number in nanoseconds, and the members
- * with their counts of observations. */
+/* Members of struct pass_cost that are numbers of nanoseconds, and for each the
+ * member that counts its observations. */
 static const struct {
 	const char *name;
 	size_t at, n_at;

@@ -16,11 +16,15 @@
 struct chat {
 	const struct tandem_turn *given; /* [n] the caller's turns */
 	size_t n;
-	struct chat_turn *turn;  /* [n] */
-	struct text_span *part;  /* [n] the turns' places in the text */
-	struct text_span *quote; /* [n] the same, by place */
-	struct text_span *here;  /* [n] those within a part of the text */
-	bool quotes;             /* special tokens in turns are ordinary text */
+	/* [n] the turns in the form that the template needs */
+	struct chat_turn *turn;
+	/* [n] positions of the turns in the formatted text */
+	struct text_span *part;
+	struct text_span *quote; /* [n] the same positions, sorted */
+	/* [n] positions of the turns within the part that is being tokenized */
+	struct text_span *here;
+	/* special tokens in turns are treated as ordinary text */
+	bool quotes;
 	struct strbuf text;
 };
 
@@ -78,7 +82,7 @@ static int format_chat(const struct decoder *d, struct chat *c, struct err *e)
 	return 0;
 }
 
-/* Append the tokens of an answer without its end-of-text token. */
+/* Append the tokens of an assistant's turn, without an end-of-text token. */
 static int add_answer(const struct decoder *d, const struct tandem_turn *said,
 	struct token_list *out, struct err *e)
 {
@@ -94,7 +98,7 @@ static int add_answer(const struct decoder *d, const struct tandem_turn *said,
 }
 
 /* Append the tokens of bytes [from, to) of the formatted text. With c->quotes,
- * special tokens are recognized only in what the template added. */
+ * special tokens are recognized only in text that the template added. */
 static int add_stretch(const struct decoder *d, const struct chat *c,
 	size_t from, size_t to, struct token_list *out, struct err *e)
 {
@@ -110,9 +114,9 @@ static int add_stretch(const struct decoder *d, const struct chat *c,
 		flags, c->here, n, out, e);
 }
 
-/* Turns given as tokens are inserted as they are. The text before and after
- * them is tokenized in separate pieces, so that a prompt up to an earlier
- * answer has the tokens that it had when the answer was generated. */
+/* Turns that are given as tokens are inserted unchanged. The text between them
+ * is tokenized in separate pieces. So the part of a prompt up to an earlier
+ * answer has the same tokens as when the answer was generated. */
 static int add_chat(const struct decoder *d, const struct chat *c,
 	struct token_list *out, struct err *e)
 {

@@ -1,6 +1,7 @@
 /*
- * Prompts to tokens: chat template, special tokens, beginning-of-text token,
- * and the check that the prompt fits into the context. One thread.
+ * Converts prompts to tokens: applies the chat template, recognizes special
+ * tokens, adds the beginning-of-text token, and checks that the prompt fits
+ * into the context. One thread.
  */
 #ifndef HOST_API_PROMPT_H
 #define HOST_API_PROMPT_H
@@ -17,22 +18,26 @@ struct token_list;
 struct prompt {
 	const char *text;
 	size_t len;
-	const char *system; /* system turn, with chat; NULL: none */
-	bool chat;          /* the text is a user's turn */
-	const struct tandem_turn *turns; /* [n_turns], with chat: replace text
-					  * and system; NULL: none */
+	/* system turn, with `chat`; NULL if there is none */
+	const char *system;
+	bool chat; /* the text is a user's turn in a chat */
+	/* [n_turns] with `chat`: turns that are used instead of `text` and
+	 * `system`; NULL if there are none */
+	const struct tandem_turn *turns;
 	size_t n_turns;
 	bool special; /* recognize special tokens in the text */
-	bool no_bos;  /* add no beginning-of-text token */
+	bool no_bos;  /* do not add a beginning-of-text token */
 };
 
-/* Append the prompt's tokens. -ENOTSUP if the model's chat template is not
- * known; -EINVAL for unknown roles and for orders that the template refuses. */
+/* Append the prompt's tokens to *out. Returns 0, -ENOTSUP if the model's chat
+ * template is not supported, or -EINVAL for a role or an order of roles that
+ * the template does not allow. */
 int prompt_read(const struct decoder *, const struct prompt *,
 	struct token_list *out, struct err *);
 
-/* Whether the context has room for a prompt of n tokens and, unless n_predict
- * is 0, one more: 0, or -EFBIG with what to try. */
+/* Check that the context has room for a prompt of n tokens, plus one generated
+ * token unless n_predict is 0. Returns 0, or -EFBIG with a message that says
+ * what to try. */
 int prompt_check_room(const struct decoder *, size_t n, uint64_t n_predict,
 	uint32_t context, struct err *);
 

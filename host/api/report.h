@@ -1,7 +1,7 @@
 /*
- * A read-only report of a handle: how it was opened, its counters, and those of
- * its last request. Commands and experiments use it beside tandem.h. One
- * thread, as there.
+ * A read-only report of a handle: how it was opened, its counters, and the
+ * counters of its last request. Commands and experiments use it in addition to
+ * tandem.h. One thread.
  */
 #ifndef HOST_API_REPORT_H
 #define HOST_API_REPORT_H
@@ -26,105 +26,118 @@ struct tokenizer;
 
 #define TANDEM_PRICED_AS 700
 
-/* Attention masks of models, as bits: a position sees itself and those before
- * it; all positions; its block and those before the block. */
+/* Attention masks of models, as bits: a position attends to itself and earlier
+ * positions (CAUSAL), to all positions (WINDOW), or to its own block and
+ * earlier blocks (BLOCK). */
 enum report_models { REPORT_CAUSAL = 1, REPORT_WINDOW = 2, REPORT_BLOCK = 4 };
 
-/* Pointers are to the handle's memory. */
+/* All pointers refer to memory of the handle. */
 struct tandem_report {
-	/* ---- after tandem_create ---- */
-	const struct session_opts *pair; /* requested, then as started */
+	/* ---- valid after tandem_create ---- */
+	/* options as requested; once the session is started, as used */
+	const struct session_opts *pair;
 	const char *method;
-	bool diffusion;     /* fills masks */
-	bool emits_at_once; /* delivers many tokens at a time, so that the
-			     * first token does not mark the end of prefill */
-	bool many;          /* generates many samples */
-	bool votes;         /* compares the samples' answers */
-	bool keeps_all;     /* chooses none of the samples */
-	uint32_t wanted;    /* requested number of samples */
-	bool shares;        /* requests can share passes */
+	bool diffusion; /* the method fills masks */
+	/* The method delivers many tokens at a time, so the first token does
+	 * not mark the end of prefill. */
+	bool emits_at_once;
+	/* the method generates several samples per request */
+	bool many;
+	bool votes;      /* the method compares the samples' answers */
+	bool keeps_all;  /* the method does not choose one of the samples */
+	uint32_t wanted; /* number of samples that was requested */
+	bool shares;     /* requests of the method can share passes */
 	bool needs_draft, needs_reward;
-	unsigned runs; /* models that the method runs: enum report_models */
-	/* Logits are computed only for rows of emitted tokens. */
+	/* models that the method can run: bits of enum report_models */
+	unsigned runs;
+	/* Logits are computed only for rows whose token is delivered. */
 	bool logits_emitted;
-	/* The choice depends only on the finished samples, so tandem_choose can
-	 * repeat it for fewer samples. */
+	/* The method's choice depends only on the finished samples, so
+	 * tandem_choose can repeat it for a smaller number of samples. */
 	bool chooses_last;
-	uint32_t group; /* the number of samples must be a multiple */
-	/* The drafter's name (NULL: none) and the path of its model ("": it has
-	 * none). */
+	uint32_t group; /* the number of samples must be a multiple of this */
+	/* Name of the drafter, NULL if there is none; path of the drafter's
+	 * model, "" if it has no model. */
 	const char *drafter, *drafter_path;
-	bool knows_text;    /* an oracle, which gets the text beforehand */
-	double temperature; /* the default */
+	/* the drafter is an oracle, which is given the text beforehand */
+	bool knows_text;
+	double temperature; /* the method's default temperature */
 
-	/* ---- after the model is opened ---- */
+	/* ---- valid after the model is opened ---- */
 	const char *model_path;
-	const struct model *model; /* NULL: not opened yet */
+	const struct model *model; /* NULL if the model is not opened yet */
 	const struct tokenizer *tokenizer;
-	const struct history *history; /* NULL: none */
-	const char *reward;            /* name; NULL: none */
+	const struct history *history; /* NULL if there is none */
+	/* name of the reward; NULL if there is none */
+	const char *reward;
 	/*
-	 * What the phone's clock prices instead of the model that runs:
+	 * What the phone's clock prices instead of the model that runs, such as
 	 * "qwen2.5-1.5b on sd8gen2; what runs is target.gguf". Every report of
-	 * phone times begins with it. "": the model that runs.
+	 * phone times must begin with it. "" if the clock prices the model that
+	 * runs.
 	 */
 	char priced_as[TANDEM_PRICED_AS];
 
-	/* ---- after the pair is started ---- */
+	/* ---- valid after the session is started ---- */
 	bool dead; /* the handle can only be closed */
 	uint32_t context;
-	const char *flash; /* how layers are read from flash; NULL: none are */
-	/* Whether the method uses costs of passes, where their first values
-	 * came from, and how many passes that took. */
+	/* how layers are read from flash; NULL if no layer is streamed */
+	const char *flash;
+	/* Whether the method uses the costs of passes; where the initial costs
+	 * came from; how many passes were run to measure these. */
 	bool weighs;
 	enum profile_from profile;
 	uint64_t probe_passes;
-	struct session_stats total; /* since the start */
-	uint64_t pass_bytes; /* that the clock prices for flash in a pass */
-	/* Graph switches of the last prompt. */
+	struct session_stats total; /* counters since the start */
+	/* bytes per pass that the cost model charges for reading flash */
+	uint64_t pass_bytes;
+	/* Graph switches during the last prompt. */
 	const struct graph_event *graphs; /* [n_graphs] */
 	size_t n_graphs;
-	struct method_stats drafts; /* of all requests */
+	struct method_stats drafts; /* statistics of all requests */
 	struct reward_stats scored;
 
-	/* ---- of the last tandem_generate; NULL and 0 before ---- */
+	/* ---- about the last tandem_generate; NULL and 0 before it ---- */
 	const struct generation *generation;
 	uint64_t began_ns, ended_ns; /* clock_ns */
 	struct session_stats work;
-	bool kept; /* added to the history */
+	bool kept; /* the text was added to the history */
 	uint32_t n_samples;
 	struct samples_stats samples;
 };
 
 void tandem_report(const struct tandem *, struct tandem_report *out);
 
-/* Append the method's own statistics as a line, if it has any. */
+/* Append the method's own statistics as a line of text, if the method has
+ * any. */
 void tandem_method_line(const struct tandem *, struct strbuf *);
 
-/* Bytes of shared memory that the device maps by huge page-table entries. Slow:
- * the kernel walks all page tables. */
+/* Bytes of shared memory that the device maps with huge page-table entries. The
+ * call is slow, because the kernel walks all page tables. */
 uint64_t tandem_huge_bytes(const struct tandem *);
 
-/* A sample of the last request, with more than the library's callers see. */
+/* A sample of the last request, with members that tandem.h does not provide. */
 struct sample_report {
 	struct tandem_sample is;
-	const char *state, *stop; /* names: "ended", "eos" */
+	/* names of the enum values, such as "ended" and "eos" */
+	const char *state, *stop;
 	size_t prompt_tokens;
-	const char *answer;    /* NULL: none */
-	double vote;           /* its weight */
-	const struct err *err; /* NULL: none */
+	const char *answer;    /* the sample's answer; NULL if it has none */
+	double vote;           /* weight of the sample's vote */
+	const struct err *err; /* NULL if the sample did not fail */
 };
 
-/* The i-th of n_samples. */
+/* Report sample number i of the last request; i must be less than n_samples. */
 void tandem_sample_report(
 	const struct tandem *, uint32_t i, struct sample_report *out);
 
-/* Write the answers of the last request's samples to row[n_samples], the ones
- * with the largest weight first. Returns their number. */
+/* Write the answers of the last request's samples to row[n_samples], in
+ * descending order of their weights. Returns the number of answers. */
 uint32_t tandem_answers(const struct tandem *, struct tally *row);
 
-/* Call `report` while samples are generated, with their state in a few words
- * and how many have ended. NULL: no reports. */
+/* Set a function that is called while samples are generated, with a line that
+ * describes their state, the number of samples that have ended, and the total
+ * number. If `report` is NULL, nothing is reported. */
 void tandem_watch_samples(struct tandem *,
 	void (*report)(const char *line, uint32_t over, uint32_t of));
 

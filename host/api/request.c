@@ -1,4 +1,4 @@
-/* The life of a request: opened, run alone to its end, and its result. */
+/* Opening a request, running it alone to its end, and its result. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "host/api/prompt.h"
@@ -30,7 +30,7 @@ static int copy_stops(struct tandem_submitted *x, struct err *e)
 	for (size_t i = 0; x->stop && i < n; i++)
 		if (!(x->stop[i] = strdup(from[i])))
 			n = i;
-	/* A copy that failed is the NULL that ends our list too early. */
+	/* If a copy failed, its NULL ends the copied list too early. */
 	if (!x->stop || (from && from[n]))
 		return err_set(e, ENOMEM, "no memory for the stop strings");
 	x->request.stop = (const char *const *)x->stop;
@@ -55,7 +55,7 @@ static int open_sampler(struct tandem_submitted *x, struct err *e)
 	return sampler_open(&x->sampler, &o, d->model->n_vocab, e);
 }
 
-/* The handle keeps the trie of its vocabulary for later requests. */
+/* The trie of the vocabulary is stored in the handle, for later requests. */
 static int open_form(struct tandem_submitted *x, struct err *e)
 {
 	struct tandem *t = x->tandem;
@@ -188,8 +188,10 @@ void request_begin(struct tandem_submitted *x)
 		request_trace_begun(x);
 }
 
-/* Passes that were shared count for each of their requests, and phone time from
- * its start to its end; else the session's counters have no other's work. */
+/* Compute the work of the request. Shared passes count for each of their
+ * requests, and phone time is the time from the request's start to its end. If
+ * the request did not share passes, the session's counters contain only the
+ * work of this request. */
 static void count_work(struct tandem_submitted *x)
 {
 	const struct decoder *d = &x->tandem->decoder;

@@ -1,10 +1,10 @@
 /*
  * A request inside the library, from its options to its result. The request of
- * tandem_generate lives until the next call, a submitted one until it is
- * closed.
+ * tandem_generate lives until the next call of tandem_generate, a submitted
+ * request until it is closed.
  *
  *   request_options.c  copies and checks the caller's struct
- *   request.c          opens, runs one request alone, has the result
+ *   request.c          opens a request, runs it alone, computes its result
  *   requests.c         runs submitted requests in shared passes
  *   request_reader.c   calls the request's callbacks
  *   request_trace.c    writes the request's events to the trace
@@ -34,48 +34,58 @@ struct sampler;
 struct samples;
 struct tandem;
 
-#define REQUEST_UNFINISHED 1 /* a state beside enum tandem_status */
+/* value of `state` in addition to those of enum tandem_status */
+#define REQUEST_UNFINISHED 1
 
 struct tandem_submitted {
 	struct tandem *tandem;
-	struct tandem_submitted *next; /* the next one submitted */
-	/* A copy of the caller's struct. Prompt and system were tokenized; of
-	 * its pointers only `stop` and the callbacks are used. */
+	struct tandem_submitted *next; /* the request that was submitted next */
+	/* A copy of the caller's struct. Prompt and system turn have been
+	 * tokenized already, so only `stop` and the callbacks are used of its
+	 * pointers. */
 	struct tandem_request request;
-	char **stop; /* copies of the stop strings; NULL: the caller's stay */
+	/* copies of the stop strings; NULL if the caller's strings are used */
+	char **stop;
 	struct token_list prompt;
-	struct json_form *form; /* the JSON schema's; NULL: none */
+	/* the compiled JSON Schema; NULL if there is none */
+	struct json_form *form;
 	struct sampler *sampler;
 	struct generation *generation;
-	struct samples *samples; /* NULL: none, or not opened yet */
-	int state;               /* REQUEST_UNFINISHED or enum tandem_status */
-	bool canceled;           /* by tandem_request_cancel */
+	/* NULL if the request has no samples, or they are not opened yet */
+	struct samples *samples;
+	int state;     /* REQUEST_UNFINISHED or enum tandem_status */
+	bool canceled; /* tandem_request_cancel was called */
 	struct err err;
 
-	/* Of callbacks: whether one stopped the request, and buffers for what
-	 * they receive. */
+	/* Set if a callback stopped the request. Buffers for the data that
+	 * callbacks receive follow. */
 	bool stopped;
-	uint32_t room;             /* positions of a step */
-	int32_t *tokens;           /* [room] */
-	size_t *at;                /* [room + 1] */
-	struct strbuf scratch;     /* texts */
+	/* number of positions for which there is memory */
+	uint32_t room;
+	int32_t *tokens; /* [room] */
+	/* [room + 1] offsets of the positions' texts */
+	size_t *at;
+	struct strbuf scratch;     /* text of positions or tokens */
 	struct tandem_likely *top; /* [request.logprobs] */
 
-	/* Counters when the request began, and its own work; clock_ns. */
+	/* Counters at the begin of the request, and the request's own work.
+	 * Times are those of clock_ns. */
 	struct session_stats before, work;
 	struct method_stats drafts_before, drafts;
 	uint64_t submitted_ns, began_ns, read_ns, ended_ns;
-	uint64_t cached; /* tokens of the prompt */
+	/* number of the prompt's tokens that were in the cache */
+	uint64_t cached;
 
-	/* In shared passes: its lane (lanes NULL: not yet, or none), and its
-	 * share of them, samples included. */
+	/* For shared passes: the request's lane (its sequence in these passes;
+	 * lane.lanes is NULL if it has none), and the request's share of the
+	 * passes, including that of its samples. */
 	struct lane lane;
 	bool shared;
-	uint32_t pass_rows; /* in the last pass */
+	uint32_t pass_rows; /* rows of the request in the last pass */
 	uint64_t began_ps, energy_pj, passes;
 
-	/* The request's track in the trace, the event that is open on it, and
-	 * the request's number. */
+	/* State of the request's track in the trace: which event is open, the
+	 * track's lane, and the number of the request. */
 	enum {
 		TRACED_NOTHING,
 		TRACED_QUEUED,
@@ -88,16 +98,18 @@ struct tandem_submitted {
 
 /* ---- request_options.c ---- */
 
-/* Check the caller's struct and copy it to *q, without what it points to. */
+/* Check the caller's struct and copy it to *q. Data that its pointers refer to
+ * is not copied. */
 int request_take(struct tandem_request *q, const struct tandem_request *theirs,
 	struct err *);
-/* Append the tokens of the request's prompt. */
+/* Append the tokens of the request's prompt to *out. */
 int request_prompt(struct tandem *, const struct tandem_request *,
 	struct token_list *out, struct err *);
 
 /* ---- request_reader.c ---- */
 
-/* Callbacks of a generation (struct generation_opts); arg is the request. */
+/* Callbacks of a generation (struct generation_opts); `request` is the struct
+ * tandem_submitted. */
 int request_deliver(void *request, int32_t id, const char *bytes, size_t len);
 int request_report_step(void *request, const struct gen_step *);
 int request_report_token(void *request, const struct gen_token *);
@@ -108,16 +120,16 @@ void request_trace_submitted(struct tandem_submitted *);
 void request_trace_begun(struct tandem_submitted *);
 void request_trace_read(struct tandem_submitted *);
 void request_trace_ended(struct tandem_submitted *);
-/* The begin or end of a request whose passes are not shared. */
+/* Trace the begin or the end of a request that does not share passes. */
 void request_trace_alone(const struct tandem_submitted *, enum trace_type);
-/* A shared pass with rows of this request; `last`: the last request with rows
- * in that pass. */
+/* Trace a shared pass that had rows of this request. `last` is true for the
+ * last of the requests with rows in this pass. */
 void request_trace_shared(const struct tandem_submitted *, uint64_t began_ns,
 	uint64_t ended_ns, bool last);
 
 /* ---- tandem_samples.c ---- */
 
-/* Open x->samples, for a method that generates many. */
+/* Open x->samples, for a method that generates several samples. */
 int request_open_samples(struct tandem_submitted *, struct err *);
 /* Call the request's sample callback for each sample. */
 void request_report_samples(const struct tandem_submitted *);
@@ -125,37 +137,39 @@ void request_report_samples(const struct tandem_submitted *);
 /* ---- request.c ---- */
 
 /*
- * Check a request, read its prompt, open its generation, and start the pair if
- * needed. With `copy` the caller's pointers need not stay valid, and a prompt
- * that does not fit into the context is misuse. Returns enum tandem_status; on
- * failure *out is NULL.
+ * Open a request: check it, read its prompt, open its generation, and start the
+ * device process if necessary. With `copy`, the caller's data need not stay
+ * valid after the call, and a prompt that does not fit into the context is
+ * misuse. Returns enum tandem_status; on failure *out is NULL.
  */
 int request_open(struct tandem_submitted **out, struct tandem *,
 	const struct tandem_request *, bool copy);
 void request_close(struct tandem_submitted *);
 
-/* Note the time and counters at its begin and end; `ret` (-errno) decides its
- * final state. */
+/* Record time and counters at the begin and at the end of a request. `ret` is 0
+ * or -errno and determines the request's final state. */
 void request_begin(struct tandem_submitted *);
 void request_end(struct tandem_submitted *, int ret);
 
-/* Generate a request's whole text in passes of its own: from request_begin to
- * request_end. */
+/* Generate a request's whole text in passes that are not shared. Calls
+ * request_begin and request_end. */
 void request_decode(struct tandem_submitted *);
-/* request_decode with what precedes and follows it outside the measured time:
- * an oracle's run of plain decoding, and the history. Returns the state. */
+/* request_decode, plus the work before and after it that is not part of the
+ * measured time: plain decoding for an oracle, and adding the text to the
+ * history. Returns the request's state. */
 int request_run(struct tandem_submitted *);
 
-/* Statistics so far; all 0 for NULL. out->size is the caller's. */
+/* Get the request's statistics up to the present; all 0 if the request is NULL.
+ * The caller must have set out->size. */
 void request_result(const struct tandem_submitted *, struct tandem_result *out);
 
 enum tandem_stop tandem_stop_of(enum gen_stop);
 
 /* ---- requests.c ---- */
 
-/* How many submitted requests have not ended. */
+/* Number of submitted requests that have not ended. */
 unsigned requests_unfinished(const struct tandem *);
-/* Free the lanes, after all requests are closed. */
+/* Free the lanes. All requests must have been closed. */
 void requests_close(struct tandem *);
 
 #endif

@@ -1,4 +1,5 @@
-/* The caller's struct tandem_request: defaults, checks, and the prompt. */
+/* Handling the caller's struct tandem_request: defaults, checks, and the
+ * prompt. */
 #include "base/err.h"
 #include "host/api/prompt.h"
 #include "host/api/tandem_impl.h"

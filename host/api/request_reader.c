@@ -1,4 +1,5 @@
-/* From the callbacks of a generation to the callbacks of its request. */
+/* Converts the data of a generation's callbacks and calls the callbacks of its
+ * request. */
 #include "host/api/tandem_impl.h"
 #include "host/api/request_impl.h"
 #include "host/model/model.h"
@@ -10,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The return value of a callback: not 0 stops the generation. */
+/* The return value of a callback; a value other than 0 stops the generation. */
 static int ends(struct tandem_submitted *x, bool stopped)
 {
 	x->stopped |= stopped;
@@ -88,8 +89,8 @@ static int add_piece(
 	return out->failed ? -ENOMEM : ret;
 }
 
-/* Fill x->top. The texts are in x->scratch, whose address changes while it
- * grows, so they are set at the end. */
+/* Fill x->top. The texts are appended to x->scratch, whose address changes
+ * while it grows, so the pointers to the texts are set at the end. */
 static int put_likely(
 	struct tandem_submitted *x, const struct likely *likely, unsigned n)
 {
@@ -100,8 +101,8 @@ static int put_likely(
 		size_t from = x->scratch.len;
 		int ret = add_piece(x, likely[i].id, &x->scratch);
 
-		if (ret && ret != -EINVAL) /* an id without a token has no text
-					    */
+		/* an id that is not in the vocabulary has no text */
+		if (ret && ret != -EINVAL)
 			return ret;
 		x->top[i] = (struct tandem_likely){ .id = likely[i].id,
 			.logprob = likely[i].logprob,

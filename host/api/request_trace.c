@@ -1,8 +1,8 @@
 /*
- * Trace events of submitted requests. Each request has a track of its own with
- * the time it is queued, reads its prompt and decodes, and its rows of each
- * pass. For a request whose passes are not shared the track has only the queue;
- * its decoding is on the calling thread's track.
+ * Trace events of submitted requests. Each request has its own track, which
+ * shows when the request is queued, reads its prompt and decodes, and its rows
+ * in each pass. If the request does not share passes, its track shows only the
+ * time in the queue; its decoding is shown on the track of the calling thread.
  */
 #include "base/clock.h"
 #include "host/api/tandem_impl.h"
@@ -10,7 +10,8 @@
 #include "host/text/generation.h"
 #include "host/trace/trace.h"
 
-/* Emit an event with the arguments first ... first + n - 1 of its kind. */
+/* Emit an event of kind `name`. `arg` has the values of the kind's arguments
+ * number `first` to `first` + n - 1. */
 static void emit(const struct tandem_submitted *x, enum trace_type type,
 	enum trace_name name, uint64_t at, uint32_t first, uint32_t n,
 	const uint64_t *arg)
@@ -81,7 +82,7 @@ void request_trace_read(struct tandem_submitted *x)
 	x->traced = TRACED_DECODE;
 }
 
-/* Emit the end of all events that are open. */
+/* Emit the end of every event that is still open. */
 void request_trace_ended(struct tandem_submitted *x)
 {
 	uint64_t phone_ps;

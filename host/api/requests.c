@@ -1,9 +1,9 @@
 /*
- * Submitted requests: tandem_submit, tandem_advance and the calls about one
- * request. If the method's requests can share passes, each is a lane
- * (host/method/lanes.h), and this file is the lanes' owner: it finds what is
- * cached of a prompt, draws tokens, and ends requests. Otherwise each call of
- * tandem_advance runs the first unfinished request whole.
+ * Submitted requests: tandem_submit, tandem_advance and the calls about a
+ * single request. If requests of the method can share passes, each is a lane,
+ * which is one sequence of these passes (host/method/lanes.h). This file then
+ * finds what is cached of a prompt, draws tokens, and ends requests. Otherwise
+ * each call of tandem_advance runs the first unfinished request to its end.
  */
 #include "base/clock.h"
 #include "base/err.h"
@@ -41,7 +41,7 @@ static struct tandem_submitted **place_of(
 	return at;
 }
 
-/* ---- as a lane ----------------------------------------------------------- */
+/* ---- requests as lanes --------------------------------------------------- */
 
 static struct tandem_submitted *request_of(struct lane *x)
 {
@@ -49,8 +49,9 @@ static struct tandem_submitted *request_of(struct lane *x)
 		offsetof(struct tandem_submitted, lane));
 }
 
-/* Whether the request decodes in SESSION_TEXT: the session's only sequence, or
- * its only one for prompts that samples fork. */
+/* Whether the request decodes in SESSION_TEXT. This is the case if the session
+ * has no other sequence, or no other one for prompts from which samples are
+ * forked. */
 static bool has_session_text(const struct tandem_submitted *x)
 {
 	const struct decoder *d = &x->tandem->decoder;
@@ -59,8 +60,8 @@ static bool has_session_text(const struct tandem_submitted *x)
 		(x->samples && decoder_texts(d)->texts == 1);
 }
 
-/* Use a running request's sequence if it has more of the prompt's first n
- * tokens than *best. */
+/* Replace *best by the sequence of a running request if that sequence has more
+ * of the prompt's first n tokens. */
 static void find_in_lanes(
 	const struct tandem_submitted *x, uint32_t n, struct prefix *best)
 {
@@ -82,8 +83,8 @@ static void find_in_lanes(
 	}
 }
 
-/* How many of the first n tokens a lane that is reading its prompt will have
- * cached. */
+/* How many of the prompt's first n tokens another lane, which is reading its
+ * own prompt at present, will have in the cache when it has finished. */
 static uint32_t cached_soon(const struct tandem_submitted *x, uint32_t n)
 {
 	const struct lanes *l = x->tandem->lanes;
@@ -103,12 +104,13 @@ static uint32_t cached_soon(const struct tandem_submitted *x, uint32_t n)
 }
 
 /*
- * Give the lane a sequence that holds what is cached of its tokens before the
- * last one. If another lane is just reading half or more of the uncached rest,
- * this lane is held until that is cached, so that it is not computed twice; the
- * other lane is in the coming pass, so the delay is a few passes. A reward head
- * needs the hidden states of the whole prompt, which the cache does not have:
- * then nothing is reused.
+ * Give the lane a sequence that contains what is cached of its prompt, except
+ * the last token. If another lane is reading at least half of the uncached rest
+ * at present, this lane is held (it takes no part in passes) until that part is
+ * cached, so that the same tokens are not computed twice. The other lane has
+ * rows in the next pass, so the delay is only a few passes. A reward head needs
+ * the hidden states of the whole prompt, which are not in the cache; with a
+ * reward head nothing is reused.
  */
 static int find_cached(struct tandem_submitted *x, struct err *e)
 {
@@ -139,8 +141,8 @@ static int find_cached(struct tandem_submitted *x, struct err *e)
 	if (x->lane.held)
 		return 0;
 	ret = prefix_fork(d->session, &best, &x->lane.sequence, e);
-	/* With texts=1 and keep=1 the only sequence is the kept one: drop it,
-	 * since this request does not fork it. */
+	/* With texts=1 and keep=1 the only free sequence is the kept one. This
+	 * request does not fork it, so session_add may drop it. */
 	if (ret == -ENOSPC)
 		ret = session_add(d->session, &x->lane.sequence, e);
 	return ret;
@@ -187,7 +189,8 @@ static void draw(struct lane *lane, const float *logits)
 	}
 }
 
-/* Keep the keys and values of a request that succeeded, with keep=N. */
+/* With the option keep=N, keep the keys and values of a request that
+ * succeeded. */
 static void keep_cached(struct tandem_submitted *x)
 {
 	struct decoder *d = &x->tandem->decoder;
@@ -195,7 +198,9 @@ static void keep_cached(struct tandem_submitted *x)
 	size_t n;
 
 	if (has_session_text(x) && x->began_ns) {
-		if (text == LANE_NO_SEQUENCE) /* the lanes needed its slots */
+		/* the lanes dropped the sequence because they needed its
+		 * slots */
+		if (text == LANE_NO_SEQUENCE)
 			session_add(d->session, &text, NULL);
 		else if (!x->state)
 			decoder_keep_text(d, x->generation);
@@ -208,7 +213,7 @@ static void keep_cached(struct tandem_submitted *x)
 	}
 }
 
-/* End a request that has a lane, and the lane. */
+/* End a request that has a lane, and remove the lane. */
 static void end_lane(struct tandem_submitted *x, int ret)
 {
 	if (x->samples)
@@ -239,7 +244,8 @@ static void computed(struct lane *lane, uint32_t first, uint32_t rows,
 	x->pass_rows += rows;
 	if (!last)
 		return;
-	/* All rows are counted now: trace every request of the pass. */
+	/* All rows of the pass have been counted, so trace the pass for each of
+	 * its requests. */
 	for (x = x->tandem->first_request; x; x = x->next) {
 		if (!x->pass_rows)
 			continue;
@@ -314,8 +320,9 @@ void requests_close(struct tandem *t)
 	t->lanes = NULL;
 }
 
-/* A request with samples becomes a lane when it is admitted (begin_pass), since
- * its samples take the places in passes. max_tokens 0 ends at once. */
+/* Add a lane for a request. A request with samples gets its lane when it is
+ * admitted (begin_pass), because its samples then also need lanes. A request
+ * with max_tokens 0 ends at once. */
 static int add_lane(struct tandem_submitted *x, struct err *e)
 {
 	struct tandem *t = x->tandem;
@@ -378,8 +385,9 @@ static void end_all(struct tandem *t, int ret)
 	}
 }
 
-/* Run one request whole. Other requests are concerned only if the device was
- * lost or tandem_cancel was called. */
+/* Run one request to its end. The status is returned only if it concerns all
+ * requests: the device was lost, or tandem_cancel was called. Other results
+ * concern this request only. */
 static int run_one(struct tandem *t, struct tandem_submitted *x)
 {
 	int ret = request_run(x);
@@ -392,7 +400,7 @@ static int run_one(struct tandem *t, struct tandem_submitted *x)
 	return ret;
 }
 
-/* Energy of all passes so far; 0 without a phone. */
+/* Energy of all passes since the session was opened; 0 without a phone. */
 static uint64_t energy_pj(const struct decoder *d)
 {
 	struct session_stats s = { 0 };
@@ -402,8 +410,8 @@ static uint64_t energy_pj(const struct decoder *d)
 	return s.price.energy_pj;
 }
 
-/* Admit requests with samples in their order, and let held lanes look again
- * whether their prompt is cached now. */
+/* Admit requests with samples in the order of submission. Then check for each
+ * held lane whether its prompt is cached in the meantime. */
 static int begin_pass(struct tandem *t)
 {
 	uint32_t turns = decoder_texts(&t->decoder)->texts;
@@ -423,8 +431,9 @@ static int begin_pass(struct tandem *t)
 	return ret;
 }
 
-/* Run the method's next step between passes for a request with samples whose
- * prompt is read. Returns only errors that concern all requests. */
+/* Run the method's next step for a request with samples, between two passes,
+ * once the prompt has been read. Returns only errors that concern all
+ * requests. */
 static int step_samples(struct tandem_submitted *x)
 {
 	struct tandem *t = x->tandem;
@@ -458,7 +467,9 @@ static int run_pass(struct tandem *t)
 	spent = energy_pj(d) - before;
 	for (struct tandem_submitted *x = t->first_request; x && !ret;
 		x = x->next)
-		if (x->pass_rows) /* its share, by rows */
+		/* the request's share of the energy, in proportion to its
+		 * rows */
+		if (x->pass_rows)
 			x->energy_pj += (uint64_t)((double)spent *
 				x->pass_rows / t->lanes->n_rows);
 	for (struct tandem_submitted *x = t->first_request; x && !ret;
@@ -492,7 +503,8 @@ int tandem_advance(struct tandem *t, unsigned *requests)
 	if (!ret && x)
 		ret = tandem_settle(t, t->lanes ? run_pass(t) : run_one(t, x));
 	t->advancing = false;
-	/* An idle process may be killed at any time. */
+	/* Write the trace to its file, because an idle process may be killed at
+	 * any time. */
 	if (t->decoder.session && !requests_unfinished(t))
 		session_flush_trace(t->decoder.session);
 	if (requests)

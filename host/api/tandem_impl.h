@@ -1,4 +1,4 @@
-/* The handle of tandem.h from inside. One thread, as there. */
+/* The contents of a handle of tandem.h. One thread. */
 #ifndef HOST_API_TANDEM_IMPL_H
 #define HOST_API_TANDEM_IMPL_H
 
@@ -18,41 +18,52 @@ struct token_trie;
 
 struct tandem {
 	struct decoder decoder;
-	char **setting; /* copies of options.set; decoder.options points here */
+	/* copies of options.set; decoder.options refers to them */
+	char **setting;
 	char *program;
 	volatile sig_atomic_t canceled;
-	int dead; /* not 0: the status of all later calls but tandem_close */
+	/* if not 0, all later calls except tandem_close return this status */
+	int dead;
 	struct err err;
-	/* The request of the last tandem_generate (host/api/request_impl.h);
-	 * NULL: none, or it could not be opened. */
+	/* The request of the last tandem_generate (host/api/request_impl.h).
+	 * NULL if there was none or it could not be opened. */
 	struct tandem_submitted *last;
-	/* Submitted requests that are not closed, in their order. */
+	/* List of the submitted requests that are not closed, in the order of
+	 * submission. */
 	struct tandem_submitted *first_request;
-	uint64_t submitted;  /* requests so far */
-	struct lanes *lanes; /* NULL: none yet, or requests share no passes */
+	uint64_t submitted; /* number of requests that have been submitted */
+	/* sequences of shared passes; NULL if there are none yet or requests
+	 * cannot share passes */
+	struct lanes *lanes;
 	/* Reports the state of samples while they are generated; may be NULL */
 	void (*watch_samples)(const char *line, uint32_t over, uint32_t of);
-	bool advancing;          /* tandem_advance is running */
-	struct token_trie *trie; /* of the vocabulary; NULL: not needed yet */
+	bool advancing; /* a call of tandem_advance is running */
+	/* trie of the vocabulary; NULL until it is needed */
+	struct token_trie *trie;
 };
 
-/* Append the tokens of a request's prompt: enum tandem_status. */
+/* Append the tokens of a request's prompt to *out. Returns enum
+ * tandem_status. */
 int tandem_read_prompt(
 	struct tandem *, const struct tandem_request *, struct token_list *out);
 
-/* The enum tandem_status of 0, -errno or -ERR_DEVICE_LOST. */
+/* Convert a return value (0, -errno or -ERR_DEVICE_LOST) to enum
+ * tandem_status. */
 int tandem_status_of(int ret);
 
-/* Called with the status that a call returns, which it returns too: a lost
- * device makes the handle dead, and a cancelation is over. */
+/* Called at the end of every call with the status that the call returns. Marks
+ * the handle as dead if the device was lost, and resets a cancelation. Returns
+ * `status`. */
 int tandem_settle(struct tandem *, int status);
 
 /*
- * Copy a struct of the caller's version to ours, which holds the defaults. An
- * older struct is shorter: our other members keep their defaults. A newer one
- * is longer: its members that we do not know must be zero. `sizes` has all
- * sizes that the struct ever had, the present one first, and ends with 0. False
- * for another size, as in a struct that was never initialized.
+ * Copy a struct of the caller's version of the library to a struct of this
+ * version, which must hold the defaults. An older struct is shorter; the
+ * remaining members keep their defaults. A newer struct is longer; members that
+ * this version does not have must be zero. `sizes` lists all sizes that the
+ * struct has had, the present size first, and ends with 0. Returns false for a
+ * size that is not in the list and not larger than the present size, as in a
+ * struct that was never initialized.
  */
 bool tandem_adopt(void *ours, const size_t *sizes, const void *theirs);
 

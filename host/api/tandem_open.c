@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Errors of tandem_open and tandem_close, when there is no handle. */
+/* The error of tandem_open and tandem_close, for which no handle exists. */
 static _Thread_local struct err without_handle;
 
 static const struct tandem_options options_defaults = {
@@ -71,7 +71,8 @@ void tandem_options_init(struct tandem_options *o, size_t size)
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Parse the strings "name=value" or "name"; the handle keeps copies. */
+/* Parse the settings, "name=value" or "name". The handle keeps copies of the
+ * strings. */
 static int read_settings(struct tandem *t, const char *const *set,
 	struct opt_values *asked, struct err *e)
 {
@@ -157,7 +158,8 @@ struct session_opts *tandem_pair(struct tandem *t)
 	return &t->decoder.session_opts;
 }
 
-/* In the C locale: numbers of options have a decimal point in any language. */
+/* Open in the C locale, because numbers in options have a decimal point in
+ * every language. */
 int tandem_open(struct tandem **out, const struct tandem_options *options)
 {
 	locale_t was = uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));
@@ -250,7 +252,8 @@ void tandem_cancel(struct tandem *t)
 
 /* ---- tokens -------------------------------------------------------------- */
 
-/* Copy at most `cap` ids, free the list, and return its length. */
+/* Copy at most `cap` ids to the caller's array, free the list, and return the
+ * full length of the list. */
 static int64_t give_ids(struct token_list *list, int32_t *ids, size_t cap)
 {
 	int64_t n = (int64_t)list->n;

@@ -33,8 +33,8 @@ struct session *tandem_session(const struct tandem *t)
 	return t->decoder.session;
 }
 
-/* Pass on the logits of rows [row, n) of the last pass. Its row 0 is token `at`
- * of the text. */
+/* Deliver the logits of rows [row, n) of the last pass. Row 0 of the pass is
+ * the text's token number `at`. */
 static int read_rows(struct session *s, size_t at, uint32_t row, uint32_t n,
 	const struct pass_reader *to, float *logits, struct err *e)
 {

@@ -1,5 +1,6 @@
-/* Many samples of a prompt for the library's callers: struct tandem_sample,
- * progress lines, and recording and replaying samples for measurements. */
+/* Several samples of a prompt, for callers of the library: struct
+ * tandem_sample, progress lines, and recording and replaying samples for
+ * measurements. */
 #include "base/strbuf.h"
 #include "host/api/options.h"
 #include "host/api/report.h"
@@ -110,7 +111,8 @@ uint32_t tandem_answers(const struct tandem *t, struct tally *row)
 	return n;
 }
 
-/* "12 of 16 samples over, 3 running, 1 paused; 42 leads with 5 of 12:" */
+/* Report a line such as "12 of 16 samples over, 3 running, 1 paused; 42 leads
+ * with 5 of 12:". */
 static void report_progress(void *arg, const struct samples *p)
 {
 	const struct tandem *t = arg;
@@ -148,7 +150,7 @@ void tandem_watch_samples(struct tandem *t,
 
 /* ---- recording and replaying --------------------------------------------- */
 
-/* The generated tokens, without the prompt's. */
+/* The generated tokens of a sample, without those of the prompt. */
 static struct sample_tokens tokens_of(const struct sample *s)
 {
 	size_t n;
@@ -158,7 +160,7 @@ static struct sample_tokens tokens_of(const struct sample *s)
 	};
 }
 
-/* One allocation holds the script, its samples and their tokens. */
+/* A single allocation holds the script, its samples and their tokens. */
 struct samples_script *tandem_record(const struct tandem *t)
 {
 	const struct samples *p = t->last->samples;

@@ -1,4 +1,3 @@
-/* tandem_stats. */
 #include "host/api/tandem_impl.h"
 #include "tensor/soc/soc.h"
 
