@@ -106,8 +106,8 @@ const struct texts_options *decoder_texts(const struct decoder *d)
 }
 
 /* Requests cannot share passes in these cases: an oracle can be given only one
- * text, a draft model has room on the device only for one text, and graph
- * switching plans a single prompt at a time. */
+ * text, the device has room for only one draft model while each request would
+ * need its own, and graph switching plans a single prompt at a time. */
 bool decoder_shares(const struct decoder *d)
 {
 	return (!decoder_drafts(d) || drafting_can_be_many(&d->drafting)) &&

@@ -61,9 +61,9 @@ int tandem_settle(struct tandem *, int status);
  * version, which must hold the defaults. An older struct is shorter; the
  * remaining members keep their defaults. A newer struct is longer; members that
  * this version does not have must be zero. `sizes` lists all sizes that the
- * struct has had, the present size first, and ends with 0. Returns false for a
- * size that is not in the list and not larger than the present size, as in a
- * struct that was never initialized.
+ * struct has had, the present size first, and ends with 0. Returns false if the
+ * struct is shorter than the present size and its size is not in the list, as
+ * in a struct that was never initialized, or if an unknown member is not zero.
  */
 bool tandem_adopt(void *ours, const size_t *sizes, const void *theirs);
 

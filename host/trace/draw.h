@@ -1,11 +1,13 @@
 /*
- * Draws a timeline: a picture (SVG) of the texts, or of the whole trace without
- * texts, and an interactive page (HTML). Both are complete in one file. Slices
- * are coloured by kind; slices narrower than a tenth of a pixel of the picture
- * are merged with their neighbours.
+ * Draws a timeline, either as a picture (SVG) or as an interactive page (HTML).
+ * The picture shows the time during texts or, if the trace has no texts, the
+ * whole trace. Each output is a single file without references to other files.
+ * Slices are colored by kind. In the picture, a slice narrower than one pixel
+ * is merged with the previous slice of the same kind if the gap between them is
+ * less than a tenth of a pixel.
  *
- * The functions write to the stream and read only memory; the caller checks the
- * stream for errors.
+ * The functions write to the stream and read only memory. The caller must check
+ * the stream for errors.
  */
 #ifndef HOST_TRACE_DRAW_H
 #define HOST_TRACE_DRAW_H
@@ -15,14 +17,14 @@
 struct err;
 struct timeline;
 
-/* 0 or -ENOMEM. */
+/* draw_svg returns 0 or -ENOMEM. */
 int draw_svg(const struct timeline *, FILE *, struct err *);
 void draw_html(const struct timeline *, FILE *);
 
-/* The color, "#4c78a8", of an enum trace_kind. */
+/* The color of an enum trace_kind, such as "#4c78a8". */
 const char *draw_color(unsigned kind);
 
-/* The page that draw_html fills: timeline_page.html. */
+/* The contents of timeline_page.html, which draw_html fills in. */
 extern const char timeline_page[];
 
 #endif

@@ -5,7 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Names come from a file: escape all that could end the script. */
+/* Write a string literal. Names come from an untrusted file, so escape all
+ * characters that could end the string or the script. */
 static void put_string(FILE *f, const char *text)
 {
 	fputc('"', f);
@@ -39,8 +40,8 @@ void draw_html(const struct timeline *t, FILE *f)
 	}
 	fputs("],\n", f);
 
-	/* [name, rows, is it a counter, role, place among tracks of the
-	 * role] */
+	/* For each track: name, number of nesting levels, whether it is a
+	 * counter, role, index among the tracks with this role. */
 	fputs("tracks:[", f);
 	for (size_t i = 0; i < t->n_track; i++) {
 		const struct timeline_track *x = &t->track[i];
@@ -54,8 +55,8 @@ void draw_html(const struct timeline *t, FILE *f)
 	}
 	fputs("],\n", f);
 
-	/* Seven numbers for each slice: track, depth, name, kind, begin and
-	 * length in ns, and 1 for an instant; then its arguments. */
+	/* For each slice seven numbers (track, depth, name, kind, begin and
+	 * length in ns, 1 if it is an instant), followed by its arguments. */
 	fputs("slices:[", f);
 	for (size_t i = 0; i < t->n_slice; i++) {
 		const struct timeline_slice *s = &t->slice[i];
@@ -74,7 +75,7 @@ void draw_html(const struct timeline *t, FILE *f)
 	}
 	fputs("],\n", f);
 
-	/* Track, ns, value. */
+	/* For each point of a counter: track, time in ns, value. */
 	fputs("points:[", f);
 	for (size_t i = 0; i < t->n_point; i++) {
 		const struct timeline_point *p = &t->point[i];

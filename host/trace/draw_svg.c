@@ -8,14 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WIDTH  1200.0
-#define LEFT   190.0
-#define RIGHT  10.0
-#define ROW    14.0 /* height of one depth of a track */
-#define GAP    6.0  /* between tracks */
-#define TOP    46.0
-#define TICKS  10  /* at most */
-#define MERGED 0.1 /* slices this close, in pixels, are merged */
+#define WIDTH 1200.0
+#define LEFT  190.0
+#define RIGHT 10.0
+#define ROW   14.0 /* height of one nesting level of a track */
+#define GAP   6.0  /* vertical gap between tracks */
+#define TOP   46.0
+#define TICKS 10 /* maximum number of ticks */
+/* slices are merged if the gap between them is less than this, in pixels */
+#define MERGED 0.1
 
 const char *draw_color(unsigned kind)
 {
@@ -40,7 +41,8 @@ const char *draw_color(unsigned kind)
 	return color[kind < TRACE_KINDS ? kind : TRACE_KIND_OTHER];
 }
 
-/* The slices merged so far on one depth of a track. */
+/* The slices on one nesting level of a track that were merged and are not drawn
+ * yet. */
 struct bar {
 	double from, to;
 	enum trace_kind kind;
@@ -51,12 +53,13 @@ struct drawing {
 	const struct timeline *t;
 	FILE *f;
 	uint64_t begin, end;
-	/* Added to the phone's times, so that its texts begin with those of the
-	 * host. */
+	/* Difference that is added to times of the phone, so that the phone's
+	 * texts begin at the same place as the host's. */
 	int64_t shift;
-	double *top;     /* [n_track], below 0: the track is not drawn */
+	/* [n_track] vertical position; below 0 if the track is not drawn */
+	double *top;
 	size_t *first;   /* [n_track] index of the track's first bar */
-	struct bar *bar; /* one for each depth of each track */
+	struct bar *bar; /* one bar for each nesting level of each track */
 	double height;
 };
 
@@ -81,8 +84,9 @@ static uint64_t drawn_at(
 	return is_phone(d, s) ? at + (uint64_t)d->shift : at;
 }
 
-/* From the beginning of the first text to the end of the last one, by either
- * clock. */
+/* Find the range to draw: from the begin of the first text to the end of the
+ * last text, where the end can be that of the host's clock or that of the
+ * phone's. */
 static void find_range(struct drawing *d)
 {
 	const struct timeline *t = d->t;
@@ -117,7 +121,8 @@ static bool in_range(const struct drawing *d, const struct timeline_slice *s)
 		drawn_at(d, s, s->begin) <= d->end;
 }
 
-/* Buffers that stay mapped throughout are not drawn. */
+/* Whether a slice is drawn. Buffers that stay mapped during the whole range are
+ * not drawn. */
 static bool is_shown(const struct drawing *d, const struct timeline_slice *s)
 {
 	if (s->instant || !in_range(d, s))
@@ -144,8 +149,9 @@ static int lay_out(struct drawing *d, struct err *e)
 		bars += t->track[i].deepest;
 	}
 	for (unsigned role = 0; role < TIMELINE_ROLES; role++) {
-		/* Group tracks by kind, in the order of enum timeline_role;
-		 * empty tracks get no place. */
+		/* Tracks are grouped by role, in the order of enum
+		 * timeline_role. Tracks without slices to draw get no
+		 * position. */
 		for (size_t i = 0; i < t->n_track; i++) {
 			bool seen = d->top[i] > 0;
 
@@ -226,7 +232,7 @@ static void draw_slices(struct drawing *d)
 				draw_bar(d, i, k, &d->bar[d->first[i] + k]);
 }
 
-/* Mark faults and lost events across all tracks. */
+/* Mark faults and lost events by lines across all tracks. */
 static void draw_faults(struct drawing *d)
 {
 	const struct timeline *t = d->t;
@@ -255,7 +261,8 @@ static void draw_axis(struct drawing *d)
 	double power = pow(10, floor(log10(ms / TICKS))), step;
 	unsigned k = 0;
 
-	/* Step of 1, 2 or 5 times a power of ten, with at most TICKS ticks. */
+	/* The step between ticks is 1, 2 or 5 times a power of ten, so that
+	 * there are at most TICKS ticks. */
 	while (ms / (power * factor[k]) > TICKS && factor[k] < 10)
 		k++;
 	step = power * factor[k];
@@ -278,7 +285,8 @@ int draw_svg(const struct timeline *t, FILE *f, struct err *e)
 	const struct timeline_slice *text = first_text(t);
 	int ret;
 
-	/* Every slice of the phone has both times; take one. */
+	/* The difference between both clocks is the same for all slices of the
+	 * phone, so compute it from the first one. */
 	for (size_t i = 0; text && i < t->n_slice; i++) {
 		const struct timeline_slice *s = &t->slice[i];
 		uint64_t began, ps;

@@ -1,12 +1,13 @@
 /*
- * The part of Perfetto's trace format that Tandem writes and reads: field
- * numbers of its public schema (trace_packet.proto, track_event.proto,
- * track_descriptor .proto, interned_data.proto), and their use here. No code.
+ * The part of Perfetto's trace format that Tandem writes and reads: the field
+ * numbers of Perfetto's public schema (trace_packet.proto, track_event.proto,
+ * track_descriptor.proto, interned_data.proto), and how Tandem uses these
+ * fields. No code.
  *
- * A trace is a sequence of packets. The first one assigns a number to each
- * name; events contain the numbers. A packet with a descriptor precedes the
- * first event of its track. Slices have a begin and an end event, in the order
- * of time on each track. Categories are enum trace_kind.
+ * A trace is a sequence of packets. The first packet assigns a number to each
+ * name; events contain the numbers. A packet that describes a track precedes
+ * the first event on the track. A slice has a begin and an end event; the
+ * events of a track are in the order of time. Categories are enum trace_kind.
  */
 #ifndef HOST_TRACE_PERFETTO_H
 #define HOST_TRACE_PERFETTO_H
@@ -14,7 +15,7 @@
 enum { PF_TRACE_PACKET = 1 };
 
 enum {                    /* TracePacket */
-	PF_TIMESTAMP = 8, /* ns */
+	PF_TIMESTAMP = 8, /* in ns */
 	PF_SEQUENCE_ID = 10,
 	PF_TRACK_EVENT = 11,
 	PF_INTERNED_DATA = 12,

@@ -1,7 +1,8 @@
 /*
- * Reads protocol-buffer messages from memory, field by field and within the
- * given bytes. The input is not trusted: too long a length, an unterminated
- * number and an unknown type are -EBADMSG. No allocation, no state.
+ * Reads protocol-buffer messages from memory, field by field, without reading
+ * beyond the given bytes. The input is not trusted: a length that is too large,
+ * a number that does not end, and an unknown wire type are reported as
+ * -EBADMSG. No allocation, no state.
  */
 #ifndef HOST_TRACE_PROTO_READ_H
 #define HOST_TRACE_PROTO_READ_H
@@ -9,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The bytes that are still to be read. */
+/* The bytes that have not been read yet. */
 struct proto_in {
 	const uint8_t *at;
 	size_t left;
@@ -17,13 +18,15 @@ struct proto_in {
 
 struct proto_field {
 	uint32_t number;
-	uint64_t value;        /* a number; or the number of bytes */
-	struct proto_in bytes; /* contents of text and messages */
+	/* the value of a number, or the number of bytes */
+	uint64_t value;
+	struct proto_in bytes; /* contents of a string or a nested message */
 };
 
 /*
- * 1 and the next field, 0 at the end, or -EBADMSG. -ENODATA: a field of bytes
- * is truncated; *out has the bytes that exist.
+ * Read the next field. Returns 1 and the field in *out, 0 at the end of the
+ * input, or -EBADMSG. If a field of bytes is truncated, returns -ENODATA; *out
+ * then has the bytes that exist.
  */
 int proto_next(struct proto_in *, struct proto_field *out);
 

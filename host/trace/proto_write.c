@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#define LENGTH_BYTES 2 /* bytes of a length: 14 bits */
+#define LENGTH_BYTES 2 /* bytes of a length, for 14 bits */
 #define VARINT_MAX   10
 
 static void put(struct proto *p, const void *bytes, size_t n)
@@ -43,8 +43,8 @@ size_t proto_begin(struct proto *p, uint32_t field)
 	return p->len;
 }
 
-/* Write the length into the bytes reserved for it, which may be more than it
- * needs. */
+/* Write the length into the bytes that were reserved for it. The encoding
+ * always takes all of these bytes, even for a short message. */
 void proto_end(struct proto *p, size_t begun)
 {
 	size_t n = p->len - begun;

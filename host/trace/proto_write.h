@@ -1,8 +1,8 @@
 /*
- * Writes protocol-buffer messages to the caller's memory, field by field; the
- * length of a nested message is filled in when it ends. What does not fit is
- * dropped and sets `full`, which the caller checks after the outermost message.
- * No allocation; any thread, each with its own struct.
+ * Writes protocol-buffer messages to memory of the caller, field by field. The
+ * length of a nested message is filled in when the message ends. Data that does
+ * not fit is dropped and sets `full`, which the caller checks after the
+ * outermost message. No allocation. Any thread may use its own struct.
  */
 #ifndef HOST_TRACE_PROTO_WRITE_H
 #define HOST_TRACE_PROTO_WRITE_H
@@ -20,8 +20,8 @@ struct proto {
 	bool full;
 };
 
-/* Begin a message; returns the place of its length. It must be shorter than 16
- * KiB. */
+/* Begin a nested message, which must be shorter than 16 KiB. Returns the
+ * position of its length, which must be passed to proto_end. */
 size_t proto_begin(struct proto *, uint32_t field);
 void proto_end(struct proto *, size_t begun);
 

@@ -15,10 +15,10 @@ static uint8_t *put_number(uint8_t *at, uint64_t v)
 }
 
 /*
- * A number that usually has many bytes, without a step for each: spread its 56
- * bits over eight bytes of seven bits each, all but the last with the
- * continuation bit. Leading zeros are valid. Larger numbers take the ordinary
- * way.
+ * Write a number that usually takes many bytes, without a loop over its bytes.
+ * The 56 low bits are spread over eight bytes of seven bits each, and the
+ * continuation bit is set in all bytes except the last. Leading zeros are
+ * valid. A number with more than 56 bits is written by put_number.
  */
 static uint8_t *put_long_number(uint8_t *at, uint64_t v)
 {
@@ -44,8 +44,8 @@ static uint8_t *put_field(uint8_t *at, uint32_t field, uint64_t v)
 	return put_number(put_tag(at, field, PROTO_VARINT), v);
 }
 
-/* Begins after the length, which message_end fills in and which always has two
- * bytes. */
+/* Begin a nested message. Returns the position after its length, which always
+ * takes two bytes and which message_end fills in. */
 static uint8_t *message_begin(uint8_t *at, uint32_t field)
 {
 	return put_tag(at, field, PROTO_BYTES) + 2;
@@ -75,7 +75,8 @@ static uint8_t *put_body(
 	at = put_field(at, PF_TRACK_UUID, track_uuid);
 	if (v->type == TRACE_COUNT)
 		return put_field(at, PF_COUNTER_VALUE, v->arg[0]);
-	/* Omit an argument of 0: readers take a missing one as 0. */
+	/* Omit an argument whose value is 0, because readers take a missing
+	 * argument as 0. */
 	for (uint32_t i = 0, k = v->first;
 		i < v->n && k < TRACE_ARGS && named[k]; i++, k++) {
 		uint8_t *begun;

@@ -1,8 +1,8 @@
 /*
- * Formats an event as a packet of a trace, and defines the numbers of names.
- * Since every event of a run is written here, this one message is not built
- * field by field (host/trace/proto_write.h): its fields and their largest size
- * are fixed. No state; any thread.
+ * Formats an event as a packet of a trace, and assigns numbers to names. Every
+ * event of a run is formatted here, so for speed the message is not built field
+ * by field with host/trace/proto_write.h: its fields and their maximum size are
+ * fixed. No state; any thread.
  */
 #ifndef HOST_TRACE_PUT_EVENT_H
 #define HOST_TRACE_PUT_EVENT_H
@@ -12,7 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TEXT_IID 1000 /* number of the first text; smaller ones are names */
+/* number of the first name added by trace_text; smaller numbers are enum
+ * trace_name + 1 */
+#define TEXT_IID 1000
 _Static_assert(TRACE_NAMES < TEXT_IID, "each has a number");
 
 static inline uint64_t name_iid(enum trace_name name)
@@ -30,12 +32,12 @@ static inline uint64_t argument_iid(enum trace_name name, unsigned i)
 	return (uint64_t)name * TRACE_ARGS + i + 1;
 }
 
-/* Largest size of a packet: numbers of ten bytes, and a few bytes for each
- * field. */
+/* Maximum size of a packet: each number takes up to ten bytes, plus a few bytes
+ * per field. */
 #define PUT_EVENT_MAX (64 + 20 * (4 + TRACE_ARGS))
 
-/* Write to `to`, which has room for PUT_EVENT_MAX; returns the number of
- * bytes. */
+/* Write the packet to `to`, which must have room for PUT_EVENT_MAX bytes.
+ * Returns the number of bytes written. */
 size_t put_event(uint8_t *to, uint64_t ns, uint64_t track_uuid,
 	const struct trace_event *);
 

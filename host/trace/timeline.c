@@ -16,7 +16,7 @@ struct event {
 	int64_t value;
 	uint64_t flow;
 	bool flow_ends, has_name;
-	size_t arg; /* index + 1 */
+	size_t arg; /* index of the first argument + 1; 0 if there is none */
 };
 
 static int read_argument(struct reading *r, struct proto_in in, struct event *v)
@@ -171,8 +171,8 @@ static int take_event(struct reading *r, const struct event *v)
 		s->unfinished = false;
 		s->until = r->t->n_slice;
 
-		/* Arguments of the end event precede those of the begin event.
-		 */
+		/* The arguments of the end event are inserted before those of
+		 * the begin event. */
 		last = v->arg;
 		if (last) {
 			while (r->t->arg[last - 1].next)
@@ -207,7 +207,7 @@ static int read_packet(struct reading *r, struct proto_in in)
 	struct proto_field f;
 	int ret;
 
-	/* Parse the event last: names and tracks may follow it in the
+	/* Process the event last, because names and tracks may follow it in the
 	 * packet. */
 	while ((ret = timeline_next(r, &in, &f)) > 0) {
 		if (f.number == PF_TIMESTAMP)

@@ -1,14 +1,14 @@
 /*
  * Reads a trace that Tandem has written into memory: tracks, slices, instants,
- * counters and flows, for summaries and drawings.
+ * counters and flows. Used for summaries and drawings.
  *
- * The file is not trusted. What Tandem never writes is refused with the
- * packet's position: a slice that ends without a beginning, time that goes back
- * on a track, a number without a name. But the trace of a process that was
- * killed is accepted: the last packet may be truncated, and open slices end
- * with the trace.
+ * The file is not trusted. Input that Tandem never writes is rejected with the
+ * position of the packet: a slice that ends without a begin, a time that is
+ * earlier than the previous time on the track, a number without a name. The
+ * trace of a process that was killed is accepted: its last packet may be
+ * truncated, and slices that are still open end at the end of the trace.
  *
- * Immutable once read; any thread.
+ * The timeline is not changed after it was read, so any thread may use it.
  */
 #ifndef HOST_TRACE_TIMELINE_H
 #define HOST_TRACE_TIMELINE_H
@@ -21,14 +21,15 @@
 
 struct err;
 
-/* The role of a track, by its name and its process's. */
+/* The role of a track, determined by the name of the track and the name of its
+ * process. */
 enum timeline_role {
 	TIMELINE_OTHER,
-	TIMELINE_THREAD, /* of the host process */
+	TIMELINE_THREAD, /* a thread of the host process */
 	TIMELINE_TEXTS,  /* sampled texts and concurrent requests */
 	TIMELINE_REQUESTS,
 	TIMELINE_FLASH,
-	TIMELINE_DEVICE, /* a thread of the device */
+	TIMELINE_DEVICE, /* a thread of the device process */
 	TIMELINE_DMA,
 	TIMELINE_WINDOW,
 	TIMELINE_PHONE_CPU,
@@ -46,10 +47,11 @@ struct timeline_track {
 	char *name;
 	uint64_t pid, tid;
 	enum timeline_role role;
-	uint64_t last;    /* newest time on the track */
-	uint32_t top;     /* innermost open slice, + 1; 0: none */
+	uint64_t last; /* newest time of an event on the track */
+	/* index of the innermost open slice + 1; 0 if no slice is open */
+	uint32_t top;
 	uint32_t depth;   /* number of open slices */
-	uint32_t deepest; /* largest depth */
+	uint32_t deepest; /* largest value of `depth` */
 };
 
 #define TIMELINE_DEPTH 64
@@ -60,17 +62,19 @@ struct timeline_slice {
 	enum trace_kind kind;
 	bool instant;
 	bool unfinished;
-	uint64_t begin, end; /* ns */
-	uint32_t below;      /* the enclosing slice, + 1 */
-	/* number of slices of the trace that began before this one ended */
+	uint64_t begin, end; /* times in ns */
+	/* index of the enclosing slice + 1; 0 if there is none */
+	uint32_t below;
+	/* number of slices that began before this slice ended */
 	size_t until;
-	size_t arg; /* first argument; each has the next one */
+	size_t arg; /* index of the first argument + 1; 0 if there is none */
 };
 
 struct timeline_arg {
 	uint32_t name;
 	uint64_t value;
-	size_t next; /* next argument, + 1 */
+	/* index of the slice's next argument + 1; 0 if there is none */
+	size_t next;
 };
 
 struct timeline_point {
@@ -90,8 +94,8 @@ struct timeline {
 	size_t n_text;
 	struct timeline_track *track;
 	size_t n_track;
-	/* In the order of their begin events; for host and phone that is the
-	 * order of time. */
+	/* In the order of their begin events. For slices of host and phone this
+	 * is also the order of their times. */
 	struct timeline_slice *slice;
 	size_t n_slice;
 	struct timeline_arg *arg;
@@ -100,7 +104,8 @@ struct timeline {
 	size_t n_point;
 	struct timeline_flow *flow;
 	size_t n_flow;
-	uint64_t begin, end; /* of all tracks but the phone's; ns */
+	/* begin and end of all tracks except the phone's, in ns */
+	uint64_t begin, end;
 	uint64_t packets;
 	bool cut_short;
 	size_t unfinished;
@@ -109,13 +114,14 @@ struct timeline {
 #define TIMELINE_FILE_MAX ((size_t)2 << 30)
 
 int timeline_read_file(struct timeline *out, const char *path, struct err *e);
-/* The same from memory, for the fuzz target. On failure there is nothing to
- * release. */
+/* Read a timeline from memory; also used by the fuzz target. On failure nothing
+ * needs to be released. */
 int timeline_read(
 	struct timeline *out, const void *bytes, size_t n, struct err *e);
 void timeline_release(struct timeline *);
 
-/* The argument of that name; 0 if the slice has none. */
+/* The value of the slice's argument with this name; 0 if the slice has no such
+ * argument. */
 uint64_t timeline_arg(const struct timeline *, const struct timeline_slice *,
 	const char *name);
 bool timeline_is_phone(enum timeline_role);

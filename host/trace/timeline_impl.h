@@ -1,7 +1,7 @@
 /*
- * Shared by the files that read a trace: timeline_names.c reads names and
- * tracks, timeline.c the events. One thread reads. A negative return value
- * comes with a message in r->e.
+ * Declarations shared by the files that read a trace: timeline_names.c reads
+ * names and tracks, timeline.c reads events. One thread. A function that
+ * returns a negative value has set a message in r->e.
  */
 #ifndef HOST_TRACE_TIMELINE_IMPL_H
 #define HOST_TRACE_TIMELINE_IMPL_H
@@ -15,7 +15,8 @@
 
 struct err;
 
-/* A text for each number of a packet: index + 1; 0: none. */
+/* For each number that packets use for a name: index of the name in
+ * timeline.text + 1, or 0 if the number has no name. */
 struct interned {
 	uint32_t *text;
 	size_t n;
@@ -27,24 +28,31 @@ struct reading {
 	struct err *e;
 };
 
-int timeline_no_memory(struct reading *); /* -ENOMEM */
+/* sets the message; returns -ENOMEM */
+int timeline_no_memory(struct reading *);
 
-/* 1 and a field, 0, or -EBADMSG: within a packet truncation is an error. */
+/* Get the next field. Returns 1 and the field, 0 at the end, or -EBADMSG.
+ * Truncated data is an error here, because the packet as a whole is
+ * complete. */
 int timeline_next(struct reading *, struct proto_in *, struct proto_field *);
 
-/* Read the packet's messages with names, and with a track. */
+/* timeline_read_names reads a message with names, timeline_read_track a message
+ * that describes a track. */
 int timeline_read_names(struct reading *, struct proto_in);
 int timeline_read_track(struct reading *, struct proto_in);
 
-/* The text of a number, by the packets so far. */
+/* Look up the name of a number among the packets that were read before. *out
+ * receives its index in timeline.text. Returns 0, or -EBADMSG if the number has
+ * no name. */
 int timeline_named(
 	struct reading *, const struct interned *, uint64_t iid, uint32_t *out);
 
-/* NULL: no such track yet. */
+/* Returns NULL if no such track has been described yet. */
 struct timeline_track *timeline_find_track(struct timeline *, uint64_t uuid);
 
-/* Room for one more element of `size` bytes; the list doubles when n is a power
- * of two. */
+/* Ensure that a list of n elements of `size` bytes has room for one more. The
+ * list is doubled when n is a power of two. Returns the list, or NULL if memory
+ * is short. */
 static inline void *timeline_grown(void *list, size_t n, size_t size)
 {
 	if (n && (n & (n - 1)))
@@ -52,7 +60,7 @@ static inline void *timeline_grown(void *list, size_t n, size_t size)
 	return reallocarray(list, n ? 2 * n : 1, size);
 }
 
-/* Grow one of the timeline's lists: 0 or -ENOMEM. */
+/* Grow one of the timeline's lists by one element. Yields 0 or -ENOMEM. */
 #define TIMELINE_GROW(r, field, count)                                         \
 	__extension__({                                                        \
 		void *more_ = timeline_grown(                                  \

@@ -14,20 +14,23 @@
 #include <unistd.h>
 
 #define REST_BYTES ((size_t)32 << 10)
-/* A host that is killed loses the events of this time at most. */
+/* A host that is killed loses at most the events of this time. */
 #define FLUSH_NS (1000000000ull)
-/* Further threads record nothing: on a shared track a thread would end slices
- * of another. */
+/* Maximum number of host threads with a track. The events of further threads
+ * are dropped: on a shared track, a thread's end event would end the slice of
+ * another thread. */
 #define THREADS 32
 
-/* Each track of a file has its own number. */
+/* Numbers of tracks, which must be unique within a file. */
 enum uuid {
 	UUID_HOST = 1,
 	UUID_PHONE = 2,
 	UUID_THREAD = 0x100,
 	UUID_COUNTER = 0x200,
-	UUID_TRACK = 0x1000,    /* TRACE_LANES for each */
-	UUID_DEVICE = 0x100000, /* as many for each device process */
+	/* TRACE_LANES numbers for each enum trace_track */
+	UUID_TRACK = 0x1000,
+	/* 2 * TRACE_LANES numbers for each device process */
+	UUID_DEVICE = 0x100000,
 };
 
 struct known_thread {
@@ -36,8 +39,8 @@ struct known_thread {
 	char name[16];
 };
 
-/* A slice that has begun, to be repeated in the next file if this one is
- * rotated before the slice ends. */
+/* A slice that has begun but not ended. If the file is rotated before the slice
+ * ends, its begin event is repeated in the next file. */
 struct open_slice {
 	uint64_t track, ns;
 	struct trace_event event;
@@ -49,13 +52,14 @@ struct trace {
 	unsigned threads;
 	char *text[TRACE_TEXTS];
 	uint32_t texts;
-	char *phone;     /* name; NULL: none */
-	uint64_t device; /* process id; 0: none yet */
+	char *phone; /* name of the phone; NULL if there is none */
+	/* track number of the present device process; 0 if there is none yet */
+	uint64_t device;
 	pid_t device_pid;
 	bool described_track[TRACE_TRACKS][TRACE_LANES],
 		described_counter[TRACE_NAMES];
-	/* For files with a limit: open slices in the order of their
-	 * beginning. */
+	/* For files with a limit: the open slices, in the order in which they
+	 * began. */
 	struct open_slice *open;
 	size_t n_open, open_room;
 	struct trace_file file;
@@ -63,7 +67,7 @@ struct trace {
 
 /* ---- packets ------------------------------------------------------------- */
 
-/* Begin a packet in the file's buffer; *p writes to it. */
+/* Begin a packet in the file's buffer; *p is set up to write the packet. */
 static size_t packet_begin(struct trace *t, struct proto *p)
 {
 	*p = (struct proto){ .data = trace_file_room(
@@ -72,7 +76,8 @@ static size_t packet_begin(struct trace *t, struct proto *p)
 	return proto_begin(p, PF_TRACE_PACKET);
 }
 
-/* Drop a packet that does not fit; Tandem has no such long texts. */
+/* End the packet and append it to the file. A packet that does not fit into
+ * TRACE_FILE_PACKET is dropped; Tandem writes no names that are so long. */
 static void packet_end(struct trace *t, struct proto *p, size_t begun)
 {
 	proto_varint(p, PF_SEQUENCE_ID, 1);
@@ -190,8 +195,9 @@ static uint64_t track_of(struct trace *t, const struct trace_event *v)
 		return UUID_COUNTER + v->name;
 	}
 	if (v->track == TRACE_ON_THREAD) {
-		/* Track of the calling thread, described in the file at the
-		 * thread's first event; 0: too many threads. */
+		/* The track of the calling thread, which is described in the
+		 * file at the thread's first event. Returns 0 if there are too
+		 * many threads. */
 		pthread_t self = pthread_self();
 		unsigned i = 0;
 
@@ -242,7 +248,7 @@ static uint64_t track_of(struct trace *t, const struct trace_event *v)
 
 /* ---- processes ----------------------------------------------------------- */
 
-/* No process can have this id: PID_MAX_LIMIT is 2^22. */
+/* The process id 2^22 cannot belong to a real process: it is PID_MAX_LIMIT. */
 static void write_phone(struct trace *t)
 {
 	char text[256];
@@ -328,7 +334,9 @@ static void remember(struct trace *t, const struct open_slice *s)
 		size_t room = t->open_room ? 2 * t->open_room : 64;
 		void *more = reallocarray(t->open, room, sizeof(*t->open));
 
-		if (!more) { /* the next file could not be opened */
+		/* without the list of open slices, the next file would be
+		 * incomplete, so do not rotate */
+		if (!more) {
 			t->file.limit = 0;
 			return;
 		}
@@ -364,7 +372,7 @@ static void record(struct trace *t, const struct trace_event *v)
 
 /* ---- rotation ------------------------------------------------------------ */
 
-/* Write what every file begins with: names and processes. */
+/* Write the start of a file: names and processes. */
 static void begin_file(struct trace *t)
 {
 	struct proto p;
@@ -408,8 +416,10 @@ static void turn(struct trace *t)
 		return;
 	begin_file(t);
 
-	/* Open slices begin again with their original times, except those of
-	 * threads: only a thread itself can describe its track. */
+	/* Repeat the begin events of open slices, with their original times.
+	 * For slices on host threads, the track cannot be described here,
+	 * because only the thread itself can do this; it was described in
+	 * begin_file. */
 	for (size_t i = 0; i < t->n_open; i++) {
 		const struct open_slice *s = &t->open[i];
 
@@ -466,7 +476,8 @@ void trace_flush(struct trace *t)
 	flush_from(t, 1);
 }
 
-/* A number that writer and reader can both compute: FNV-1a of the name. */
+/* A flow number that both the writer and the reader of a buffer can compute: it
+ * contains the FNV-1a hash of the buffer's name. */
 uint64_t trace_write_flow(const char *buffer, uint32_t cpu_seq)
 {
 	uint32_t hash = 2166136261u;
@@ -501,7 +512,7 @@ int trace_open(
 	if (!t)
 		return err_set(e, ENOMEM, "no memory for a trace");
 
-	/* Recursive: a thread that holds the lock adds events. */
+	/* The lock is recursive, because a thread that holds it adds events. */
 	pthread_mutexattr_init(&again);
 	pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
 	pthread_mutex_init(&t->lock, &again);

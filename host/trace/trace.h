@@ -1,13 +1,15 @@
 /*
- * A timeline of the pair's activity, recorded while it runs and written in
- * Perfetto's format (host/trace/perfetto.h describes the part that is used).
- * All events are rows of a table here: names, kinds of work, and the meaning of
- * their numbers. Recording affects no decisions. A trace that cannot be written
- * any further records nothing more until it is closed, which reports the error.
+ * A timeline of what host and device do, recorded while they run and written in
+ * Perfetto's format (host/trace/perfetto.h describes the part of the format
+ * that is used). The names of all events, their kinds of work and the meaning
+ * of their arguments are rows of one table (trace_what). Recording never
+ * affects decisions. After a write error nothing more is recorded; trace_close
+ * then returns the error.
  *
- * Without a trace the pointer is NULL and recording is a comparison. Any thread
- * may record; one thread opens and closes. Times are clock_ns(), which host and
- * device share; on the phone's tracks picoseconds from its start.
+ * If no trace is recorded, the pointer is NULL, and recording an event costs
+ * only a comparison. Any thread may record events; one thread opens and closes
+ * the trace. Times are those of clock_ns(), which host and device share. On the
+ * phone's tracks, times are picoseconds since the start of the phone's clock.
  */
 #ifndef HOST_TRACE_TRACE_H
 #define HOST_TRACE_TRACE_H
@@ -21,7 +23,7 @@
 struct err;
 struct trace;
 
-/* The kind of work, by which times are summed. */
+/* The kind of work, for summing up times by kind. */
 enum trace_kind {
 	TRACE_KIND_OTHER,
 	TRACE_KIND_TEXT,
@@ -37,13 +39,13 @@ enum trace_kind {
 	TRACE_KIND_UPKEEP,
 	TRACE_KIND_LOAD,
 	TRACE_KIND_MAP,
-	TRACE_KIND_FAULT, /* faults, planned or not */
+	TRACE_KIND_FAULT, /* faults, whether they were planned or not */
 	TRACE_KINDS
 };
 extern const char *const trace_kinds[TRACE_KINDS];
 
 enum trace_name {
-	/* Threads of the host. */
+	/* Events on threads of the host. */
 	TRACE_START,
 	TRACE_TEXT,
 	TRACE_PROMPT,
@@ -61,11 +63,11 @@ enum trace_name {
 	TRACE_EVENTS_LOST,
 	TRACE_CPU_WRITE,
 	TRACE_PUT_ASIDE,
-	/* Texts of concurrent requests. */
+	/* Events of concurrent requests. */
 	TRACE_QUEUED,
 	TRACE_DECODE,
 	TRACE_SHARED,
-	/* Requests, in the order of enum wire_op. */
+	/* Requests to the device, in the order of enum wire_op. */
 	TRACE_REQUEST,
 	TRACE_NOP,
 	TRACE_MAP,
@@ -75,10 +77,10 @@ enum trace_name {
 	TRACE_GRAPH_RUN,
 	TRACE_SOC,
 	TRACE_UNMAP_EXTENDED,
-	/* Flash and the device's window. */
+	/* Events of flash and of the device's address window. */
 	TRACE_READ,
 	TRACE_MAPPING,
-	/* Threads of the device. */
+	/* Events on threads of the device. */
 	TRACE_DEVICE_REQUEST,
 	TRACE_DEVICE_OPERATOR,
 	TRACE_DEVICE_SHARE,
@@ -88,7 +90,7 @@ enum trace_name {
 	TRACE_DEVICE_LOAD,
 	TRACE_DEVICE_VIOLATION,
 	TRACE_DEVICE_DMA,
-	/* The phone. */
+	/* Events on the phone's tracks. */
 	TRACE_PHONE_WORK,
 	TRACE_PHONE_LOGITS,
 	TRACE_PHONE_DRAW,
@@ -113,7 +115,8 @@ enum trace_name {
 
 #define TRACE_ARGS 9
 
-/* Counters of struct wire_counters recorded at the end of a request. */
+/* Counters of struct wire_counters that are recorded at the end of a request to
+ * the device. */
 /* clang-format off */
 #define TRACE_DONE(X)                                                         \
 	X(uint64_t, busy_ns) X(uint64_t, dma_bytes)                           \
@@ -125,18 +128,21 @@ enum trace_name {
 struct trace_what {
 	const char *name;
 	enum trace_kind kind;
-	/* arguments of the begin event, then of the end event */
+	/* names of the arguments: those of the begin event, followed by those
+	 * of the end event */
 	const char *arg[TRACE_ARGS];
 };
 extern const struct trace_what trace_what[TRACE_NAMES];
 
 enum trace_track {
-	TRACE_ON_THREAD,   /* the calling thread */
-	TRACE_ON_REQUESTS, /* a lane for each request in flight */
-	TRACE_ON_FLASH,    /* a lane for each read in flight */
-	TRACE_ON_DEVICE,   /* a lane for each thread, as in ipc/wire.h */
-	TRACE_ON_WINDOW,   /* a lane for each mapping */
-	/* a lane for each text that is submitted and not ended */
+	TRACE_ON_THREAD,   /* the track of the calling thread */
+	TRACE_ON_REQUESTS, /* one lane for each request in flight */
+	TRACE_ON_FLASH,    /* one lane for each read in flight */
+	/* one lane for each thread of the device, numbered as in ipc/wire.h */
+	TRACE_ON_DEVICE,
+	TRACE_ON_WINDOW, /* one lane for each mapping */
+	/* one lane for each request of the user that was submitted and has not
+	 * ended */
 	TRACE_ON_TEXTS,
 	TRACE_ON_FILE,
 	TRACE_ON_PHONE_CPU,
@@ -154,59 +160,72 @@ enum trace_type { TRACE_BEGIN, TRACE_END, TRACE_INSTANT, TRACE_COUNT };
 struct trace_event {
 	enum trace_type type;
 	enum trace_name name;
-	/* unused for counters, which have their own track */
+	/* not used for counters, because each counter has its own track */
 	enum trace_track track;
-	uint32_t lane;     /* below TRACE_LANES */
-	uint64_t at;       /* ns; on the phone's tracks ps */
-	uint32_t first, n; /* the range of the name's arguments */
+	uint32_t lane; /* less than TRACE_LANES */
+	uint64_t at;   /* time in ns; in ps on the phone's tracks */
+	/* index of the first argument in the table's list of names, and number
+	 * of arguments */
+	uint32_t first, n;
 	uint64_t arg[TRACE_ARGS];
-	uint32_t text;  /* replaces the name (trace_text); 0: no replacement */
-	uint64_t flow;  /* flow through the event; 0: none */
-	bool flow_ends; /* the flow ends here */
+	/* number of a name (trace_text) that is used instead of `name`; 0 if
+	 * `name` is used */
+	uint32_t text;
+	/* flow that connects this event with others; 0 if there is none */
+	uint64_t flow;
+	bool flow_ends; /* this event is the last one of the flow */
 };
 
 /*
- * Write to `path`, which is truncated. -EBUSY if another trace is being written
- * to it: a file belongs to one pair. With a limit in bytes the file is rotated
- * at half of it: renamed to `path`.1, which it replaces.
+ * Create a trace that is written to the file `path`, which is truncated. Only
+ * one trace at a time can be written to a file. If `limit` is not 0, both files
+ * together are limited to this number of bytes: when the file reaches half of
+ * the limit, it is renamed to `path`.1, which replaces an earlier file of this
+ * name, and a new file is begun. Returns 0, -EBUSY if another trace is being
+ * written to the file, or another negative errno.
  */
 int trace_open(
 	struct trace **out, const char *path, uint64_t limit, struct err *);
-/* 0, or an error if the file is incomplete; NULL: nothing to do. */
+/* Close the trace, which may be NULL. Returns 0, or an error if the file is
+ * incomplete. */
 int trace_close(struct trace *, struct err *);
 
 void trace_emit(struct trace *, const struct trace_event *);
 
-/* Until trace_release, events that the calling thread records by
- * trace_brackets_find are added with a single acquisition of the lock. */
+/* Between trace_hold and trace_release the calling thread holds the lock of the
+ * trace. So events that it records with trace_brackets_find need only one
+ * acquisition of the lock. */
 void trace_hold(struct trace *);
 void trace_brackets_find(struct trace *, const struct trace_event *);
 void trace_release(struct trace *);
 
-/* The calling thread is about to wait: write buffered events now, if there are
- * many. */
+/* Called by a thread that is about to wait. Writes the buffered events if there
+ * are many. */
 void trace_rest(struct trace *);
 
-/* No events will come for some time: write all buffered events. */
+/* Write all buffered events. Called when no events are expected for some
+ * time. */
 void trace_flush(struct trace *);
 
-/* From now on there is a phone with this name. */
+/* Set the name of the phone. Creates the phone's process in the trace. */
 void trace_phone(struct trace *, const char *name);
 
-/* A new device process: events on device lanes belong to it from now on. */
+/* Begin a new device process. Later events on device lanes belong to it. */
 void trace_device(struct trace *, pid_t);
 
-/* The number of a text, for events with names of their own; 0: too many
- * texts. */
+/* The number of a name, for events that are not named by the table. Returns 0
+ * if there are too many names. */
 uint32_t trace_text(struct trace *, const char *);
 
-/* The flow from a pass to the texts with rows in it, by the pass's number. */
+/* The flow from a pass to the requests that have rows in it; `number` is the
+ * number of the pass. */
 static inline uint64_t trace_pass_flow(uint64_t number)
 {
 	return 3ull << 62 | number;
 }
 
-/* The flow that begins at the bracket of a CPU write to a buffer. */
+/* The flow that begins at a CPU write to a buffer; cpu_seq is the number of the
+ * write. */
 uint64_t trace_write_flow(const char *buffer, uint32_t cpu_seq);
 
 /* ---- inline functions ---------------------------------------------------- */

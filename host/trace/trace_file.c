@@ -24,8 +24,9 @@ static int open_empty(struct trace_file *f, struct err *e)
 {
 	struct stat st;
 
-	/* O_NONBLOCK only for this call: without it, opening a FIFO waits for a
-	 * reader, and no signal would end the program meanwhile. */
+	/* Open with O_NONBLOCK, and clear the flag afterwards. Without it,
+	 * opening a FIFO would wait for a reader, and no signal could end the
+	 * program meanwhile. */
 	f->fd = open(
 		f->path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
 	if (f->fd < 0 && errno == ENXIO)
@@ -41,7 +42,7 @@ static int open_empty(struct trace_file *f, struct err *e)
 			"per pair of processes",
 			f->path);
 
-	/* A file that is not regular cannot be truncated or renamed. */
+	/* Only a regular file can be truncated or renamed. */
 	if (fstat(f->fd, &st))
 		return cannot_write(f, errno, e);
 	if (S_ISREG(st.st_mode))
@@ -97,8 +98,8 @@ void trace_file_flush(struct trace_file *f)
 	f->flushed_ns = clock_ns();
 	if (ret) {
 		fail(f, -ret);
-		/* Truncate to whole packets: readers reject an incomplete
-		 * one. */
+		/* Truncate the file to complete packets, because readers reject
+		 * an incomplete packet. */
 		if (ftruncate(f->fd, (off_t)f->written))
 			f->failed = -ret;
 	} else if (!f->failed) {

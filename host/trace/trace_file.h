@@ -1,11 +1,12 @@
 /*
- * The file of a trace: packets are gathered in memory and written in large
- * blocks of whole packets. A file with a limit is rotated at half of it:
- * renamed to FILE.1, replacing the previous one, and begun anew; the caller
- * writes the new file's header.
+ * The file of a trace. Packets are collected in memory and written in large
+ * blocks, each of which consists of complete packets. A file with a limit is
+ * rotated when it reaches half of the limit: it is renamed to FILE.1, which
+ * replaces an earlier file of this name, and a new file is begun. The caller
+ * writes the header of the new file.
  *
- * After a write error nothing more is written until the file is closed. The
- * caller serializes all calls.
+ * After a write error nothing more is written. The caller must serialize all
+ * calls.
  */
 #ifndef HOST_TRACE_TRACE_FILE_H
 #define HOST_TRACE_TRACE_FILE_H
@@ -22,29 +23,35 @@ struct err;
 struct trace_file {
 	int fd;
 	char *path;
-	uint64_t limit; /* bytes of both files; 0: none */
+	uint64_t limit; /* maximum total bytes of both files; 0: no limit */
 	uint64_t opened_ns, flushed_ns;
-	uint64_t written;        /* bytes of this file */
-	uint64_t packets, aside; /* of this file; of files before it */
-	int failed;              /* an errno; 0: no error */
+	uint64_t written; /* bytes of the present file */
+	/* packets: number of packets in the present file. aside: number of
+	 * packets in earlier files. */
+	uint64_t packets, aside;
+	/* errno of the first error; 0 if there was none */
+	int failed;
 	uint64_t failed_ns;
 	size_t used;
 	uint8_t buffer[TRACE_FILE_BUFFER];
 };
 
-/* To be closed on failure too. -EBUSY if another process writes to the file. */
+/* Open the file, which must be closed even if this fails. Returns 0, -EBUSY if
+ * another process is writing a trace to the file, or another negative errno. */
 int trace_file_open(
 	struct trace_file *, const char *path, uint64_t limit, struct err *);
-/* 0, or an error if the file is incomplete. */
+/* Close the file. Returns 0, or an error if the file is incomplete. */
 int trace_file_close(struct trace_file *, struct err *);
 
-/* Room for a packet of up to `most` bytes; the caller advances `n`. */
+/* trace_file_room returns memory for a packet of up to `most` bytes.
+ * trace_file_put appends the packet, of which n bytes were written. */
 uint8_t *trace_file_room(struct trace_file *, size_t most);
 void trace_file_put(struct trace_file *, size_t n);
 
 void trace_file_flush(struct trace_file *);
 
-/* At half of the limit; then rotate to an empty file. */
+/* trace_file_is_full is true when the file has reached half of the limit. The
+ * caller then calls trace_file_turn, which begins an empty file. */
 bool trace_file_is_full(const struct trace_file *);
 void trace_file_turn(struct trace_file *);
 

@@ -9,10 +9,12 @@
 struct summing {
 	const struct timeline *t;
 	struct trace_sum *s;
-	struct spans texts; /* times of the texts, or of the whole trace */
-	/* Within these: requests in flight; device, flash and host busy. */
+	/* time of the texts; without texts, of the whole trace */
+	struct spans texts;
+	/* Times within `texts`: requests were in flight; the device, flash or
+	 * the host's CPU was busy; the device was idle; the host waited. */
 	struct spans requests, device, flash, working, idle, waiting;
-	struct spans text_slices; /* the same as ranges of slice indices */
+	struct spans text_slices; /* the texts as ranges of slice indices */
 };
 
 static enum timeline_role role_of(
@@ -42,8 +44,9 @@ static bool holds(const struct spans *s, uint64_t at)
 	return low < s->n && s->span[low].from <= at;
 }
 
-/* Events of host and phone are in order of time. Those of the device are
- * recorded when the host reads them, so compare their times. */
+/* Whether slice i is within a text. Slices of host and phone are in the order
+ * of time, so their indices can be compared. Slices of the device are recorded
+ * when the host reads them, so their times must be compared. */
 static bool in_texts(const struct summing *m, size_t i)
 {
 	const struct timeline_slice *s = &m->t->slice[i];
@@ -135,7 +138,8 @@ static int sum_slice(struct summing *m, size_t i)
 		return 0;
 	}
 
-	/* Its time counts for its own kind, and not for the enclosing slice. */
+	/* The time of a slice counts for its own kind, so subtract it from the
+	 * kind of the enclosing slice. */
 	w = m->s->work[role_of(m, s)];
 	w[s->kind].n++;
 	w[s->kind].ns += length(s);
@@ -148,7 +152,7 @@ static int sum_slice(struct summing *m, size_t i)
 		if (s->kind == TRACE_KIND_PASS && !s->instant) {
 			m->s->rows += timeline_arg(m->t, s, "rows");
 			m->s->padded_rows += timeline_arg(m->t, s, "padded");
-			/* A failed pass has no rows. */
+			/* A pass that failed is recorded with 0 rows. */
 			m->s->passes += timeline_arg(m->t, s, "rows") > 0;
 		}
 		m->s->lost +=

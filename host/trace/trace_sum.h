@@ -1,11 +1,13 @@
 /*
- * The summary of a timeline: results of the texts, the time of each kind of
- * work on each track, idle times of the device, and overlaps. Counts are those
- * of the events, so that they can be checked against a run's own counters
- * (`tandem run --stats`); nothing is estimated.
+ * The summary of a timeline: the results of the requests, the time of each kind
+ * of work on each track, the idle times of the device, and overlaps. All
+ * numbers are computed from the recorded events and nothing is estimated, so
+ * they can be compared with the counters of the run itself (`tandem run
+ * --stats`).
  *
- * If a trace has texts only the time of these is summed, without the start of
- * the pair. Reads the timeline; any thread.
+ * A trace calls a request's generation a "text". If a trace has texts, only the
+ * time during texts is summed up, without the start of the session. The
+ * timeline is not changed; any thread.
  */
 #ifndef HOST_TRACE_TRACE_SUM_H
 #define HOST_TRACE_TRACE_SUM_H
@@ -25,53 +27,63 @@ struct err;
 /* Work of one kind on all tracks of a role. */
 struct trace_work {
 	uint64_t n;
-	uint64_t ns; /* without nested slices of any kind */
+	uint64_t ns; /* without the time of nested slices */
 };
 
 struct trace_phone {
 	bool there;
-	/* From the beginning to the end of each text; without texts, 0 and the
-	 * end of the CPU's track. */
+	/* Time from the begin to the end of each text. If there are no texts,
+	 * the time from 0 to the end of the CPU's track. */
 	uint64_t total_ps;
 	uint64_t cpu_ps, wait_ps; /* their sum is total_ps */
 	uint64_t npu_ps, loader_ps, read_ps, copy_ps; /* busy times */
 	struct {
 		PRICE_TIMES(COUNTER_MEMBER)
-	} price; /* total price, as in `tandem run --json` */
-	uint64_t kind_ps[TRACE_KINDS]; /* of the CPU */
+	} price; /* total of all prices, as in `tandem run --json` */
+	/* time of the phone's CPU for each kind of work */
+	uint64_t kind_ps[TRACE_KINDS];
 };
 
-/* JSON members, in this order. */
+/* Members of the JSON output, in this order. */
 /* clang-format off */
 #define TRACE_SUMS(X)                                                         \
 	X(uint64_t, texts) X(uint64_t, prompt_tokens)                         \
-	X(uint64_t, texts_ns) /* without texts: of the whole trace */         \
+	/* wall time of texts; without texts, of the whole trace */           \
+	X(uint64_t, texts_ns)                                                 \
 	X(uint64_t, passes) X(uint64_t, rows) X(uint64_t, padded_rows)        \
-	X(uint64_t, round_trips) X(uint64_t, unanswered) /* requests */       \
+	/* requests to the device, and those without an answer */             \
+	X(uint64_t, round_trips) X(uint64_t, unanswered)                      \
 	X(uint64_t, lost) X(uint64_t, restarts)                               \
-	X(uint64_t, round_trip_ns) /* publish to completion */                \
+	/* time from publishing a request to its completion */                \
+	X(uint64_t, round_trip_ns)                                            \
 	TRACE_DONE(X)                                                         \
-	/* while no request was in flight, or, if the device recorded events, \
-	 * while it did nothing; how often, and the longest time */           \
+	/* bubbles: times when no request was in flight or, if the device
+	 * recorded events, when it did nothing. Their number, their total time,
+	 * and the longest of them. */                                        \
 	X(uint64_t, bubbles) X(uint64_t, bubble_ns)                           \
 	X(uint64_t, longest_bubble_ns)                                        \
-	X(uint64_t, device_ns) /* while the device was busy */                \
-	X(uint64_t, events_lost) /* the ring was full */                      \
-	X(uint64_t, put_aside) /* in earlier files, see --trace-limit */      \
-	/* time of all submitted texts in the queue */                        \
+	X(uint64_t, device_ns) /* time while the device was busy */           \
+	/* events that were lost because the device's event ring was full */  \
+	X(uint64_t, events_lost)                                              \
+	/* packets in earlier files, see --trace-limit */                     \
+	X(uint64_t, put_aside)                                                \
+	/* number of submitted requests that were queued, and their time in the
+	 * queue */                                                           \
 	X(uint64_t, queued) X(uint64_t, queued_ns)                            \
-	/* of device_ns, while the host worked */                             \
+	/* part of device_ns during which the host worked as well */          \
 	X(uint64_t, host_beside_ns)                                           \
 	X(uint64_t, flash_reads) X(uint64_t, flash_bytes)                     \
-	/* while flash read; of that while the device was busy */             \
+	/* time while flash was reading, and the part of it during which the
+	 * device was busy as well */                                         \
 	X(uint64_t, flash_ns) X(uint64_t, flash_beside_ns)
 /* clang-format on */
 
 struct trace_sum {
 	TRACE_SUMS(COUNTER_MEMBER)
 	struct trace_work work[TIMELINE_ROLES][TRACE_KINDS];
-	bool device_seen; /* the device has recorded events */
-	/* The longest requests, the longest first. */
+	bool device_seen; /* the device recorded events */
+	/* Indices of the slices of the longest requests, in descending order of
+	 * their times. */
 	size_t longest[TRACE_LONGEST];
 	unsigned n_longest;
 	struct trace_phone phone;

@@ -22,10 +22,11 @@ const char *const trace_kinds[TRACE_KINDS] = {
 
 #define WORD(type, name) #name,
 
-/* Results of a request, after its number. */
+/* Arguments of the end of a request to the device. */
 #define DONE "seq", "status", TRACE_DONE(WORD)
 
-/* Engine times of a phone, after begin and duration. */
+/* Arguments of a run on the phone: begin, duration, and the times of the
+ * phone's engines. */
 #define PRICE "begin_ps", "took_ps", PRICE_TIMES(WORD) "block"
 
 const struct trace_what trace_what[TRACE_NAMES] = {
