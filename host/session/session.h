@@ -2,16 +2,16 @@
  * A session: one model on one device, and its sequences of cached tokens. All
  * decoding methods use a session in the same way:
  *
- *   session_forward  computes rows of one or many sequences (host/session/
- *                    rows.h defines their attention masks)
- *   session_logits   turns one computed row into logits, on demand
- *   session_accept   keeps a path of those rows: the KV cache is compacted
- *                    and the sequence grows
- *   session_fork     another sequence that shares the cached tokens of one
+ *   session_forward  computes rows of one or more sequences; each row is a
+ * token with an attention mask (host/session/rows.h) session_logits   computes
+ * the logits of a row, on demand session_accept   keeps a path of the computed
+ * rows: the KV cache is compacted and the sequence grows session_fork     opens
+ * a sequence that shares the cached tokens of another
  *
  * The session owns the device process (or the connection to it), the shared
  * buffers, the placement of weights in the device window, and the counters. It
- * makes no decisions about text. One thread.
+ * makes no decisions about the generated text. All calls must be made on one
+ * thread.
  */
 #ifndef HOST_SESSION_SESSION_H
 #define HOST_SESSION_SESSION_H
@@ -33,260 +33,291 @@ struct session;
 
 int session_open(struct session **out, const struct model *,
 	const struct session_opts *, struct err *);
-/* 0, or -EPROTO if the coherence checker found violations, or the reason why
- * the trace is incomplete. */
+/* Close the session. Returns 0, -EPROTO if the coherence checker found
+ * violations, or the error because of which the trace is incomplete. */
 int session_close(struct session *, struct err *);
 
-/* Cached tokens of a sequence; the most that a sequence can have. */
+/* Number of cached tokens of a sequence, and the maximum number of tokens of a
+ * sequence. */
 uint32_t session_length(const struct session *, uint32_t sequence);
 uint32_t session_context(const struct session *);
-/* Rows of the largest graph, the most of one forward. */
+/* Maximum number of rows of one forward pass, which is the number of rows of
+ * the largest graph. */
 uint32_t session_max_rows(const struct session *);
 const struct model *session_model(const struct session *);
 
 /* ---- sequences: session_cache.c ---- */
 
-#define SESSION_SEQUENCES 4096 /* open at a time, at most */
+#define SESSION_SEQUENCES 4096 /* maximum number of open sequences */
 
-/* The sequence that a session opens with, for methods with a single text. */
+/* The sequence that exists when a session is opened, for methods that generate
+ * a single text. */
 #define SESSION_TEXT 0u
 
 /*
- * Sequences are named by ids. Only calls that compute rows or fork check that
- * an id is open; all others require it.
+ * Open an empty sequence, or fork one that shares the cached tokens of
+ * `parent`, or close a sequence. A new sequence gets the lowest free id. At
+ * most one run of the cache is copied when either the parent or the fork is
+ * written. Returns 0, or -ENOSPC if opts.sequences sequences are open.
  *
- * Open an empty sequence; fork one that shares the cached tokens of `parent`
- * (at most one run of the cache is copied, when either is written); close one.
- * -ENOSPC when opts.sequences are open. The lowest free id is used.
+ * Sequences are identified by their ids. Only calls that compute rows and calls
+ * that fork check that an id is open; for all other calls the caller must
+ * ensure it.
  */
 int session_add(struct session *, uint32_t *sequence, struct err *);
 int session_fork(
 	struct session *, uint32_t parent, uint32_t *sequence, struct err *);
 void session_remove(struct session *, uint32_t sequence);
 
-/* Mark a sequence as one that may be dropped when another needs room:
- * sequence_spare and sequence_spared. */
+/* Mark a sequence as one that may be closed when another sequence needs room:
+ * see sequence_spare and sequence_spared. */
 uint64_t session_spare(struct session *, uint32_t sequence);
 uint64_t session_spared(const struct session *, uint32_t sequence);
 
 /*
- * Whether n <= ROWS_SEQUENCES sequences can grow in one pass, each by more[i]
- * tokens, as far as cache slots go; session_free_slots counts free slots.
+ * session_has_room: whether the cache has enough free slots for n <=
+ * ROWS_SEQUENCES sequences to grow in one pass, each by more[i] tokens.
+ * session_free_slots: number of free slots.
  */
 bool session_has_room(const struct session *, const uint32_t *sequence,
 	const uint32_t *more, uint32_t n);
 uint32_t session_free_slots(const struct session *);
 
-/* Drop all cached tokens but the first `length`, and rows not accepted. */
+/* Drop all cached tokens of the sequence after the first `length`, and the
+ * computed rows that were not accepted. */
 void session_truncate(struct session *, uint32_t sequence, uint32_t length);
 
-/* Bytes of shared memory, mostly weights, that the device maps by huge
- * page-table entries. Slow: the system looks at every page. */
+/* Bytes of shared memory, mostly weights, that the device maps with huge
+ * page-table entries. The call is slow, because the kernel walks all page
+ * tables. */
 uint64_t session_huge_bytes(const struct session *);
 
 /* ---- passes: session_pass.c ---- */
 
-/* Callbacks during a pass. */
+/* Callbacks during a pass. Each may be NULL. */
 struct session_hooks {
 	/*
-	 * After the first exit_layers layers, where session_hidden has the
-	 * states there: choose the rows to continue with. keep[*n] holds all
-	 * rows, 0, 1, 2 ...; on return it holds those that continue, ascending;
-	 * a row needs its parent. Rows keep their numbers; dropped rows have no
-	 * state and cannot be accepted. Trees only. NULL: all continue.
+	 * Called after the first exit_layers layers to choose the rows with
+	 * which the pass continues; session_hidden then returns the states
+	 * after these layers. On entry keep[*n] contains all row numbers: 0, 1,
+	 * 2 ... On return it must contain the numbers of the rows that
+	 * continue, in ascending order; if a row continues, its parent must
+	 * continue, too. Rows keep their numbers. Dropped rows have no state
+	 * and cannot be accepted. Only for trees. If NULL, all rows continue.
 	 */
 	int (*choose)(void *arg, uint32_t *keep, uint32_t *n, struct err *);
-	/* Called once per block, while device and flash work, for work of the
-	 * host. NULL: none. */
+	/* Called once per block, while device and flash are working, so that
+	 * the host can do other work meanwhile. */
 	int (*meanwhile)(void *arg, struct err *);
 	void *arg;
 };
 
 /*
- * Compute rows (at most the largest graph's) of open sequences on the device.
- * VISIBILITY_TREE is for causal models, the others for models that are not;
- * models with a block_length take blocks, and trees for their prompts. Rows
- * have input states if, and only if, the model's layers follow another model's.
- * session_accept keeps rows of a pass; the next forward overwrites the others.
- * Rows that are no tree overwrite the cache at once, and leave it undefined
- * after a pass that failed. -ENOSPC, with nothing changed, when the context or
- * the cache is full. The hooks may be NULL.
+ * Compute rows of open sequences on the device; the number of rows is limited
+ * by the largest graph. VISIBILITY_TREE is for causal models, the other kinds
+ * of visibility are for all other models. Models with a block_length take
+ * blocks, and trees for their prompts. Rows have input states if, and only if,
+ * the model's layers follow another model's layers.
+ *
+ * session_accept keeps rows of the pass; the next pass overwrites all rows that
+ * were not accepted. Rows that are not a tree overwrite the cache at once, and
+ * leave it undefined if the pass fails. Returns 0, or -ENOSPC with nothing
+ * changed if the context or the cache is full. `hooks` may be NULL.
  */
 int session_forward(struct session *, const struct rows *,
 	const struct session_hooks *, struct err *);
 
 /* session_forward of n tokens that follow a sequence, with the model's own
- * attention mask; with a block_length, as a prompt. */
+ * attention mask. For a model with a block_length the mask is that of a
+ * prompt. */
 int session_continue(struct session *, uint32_t sequence, const int32_t *token,
 	uint32_t n, const struct session_hooks *, struct err *);
 
-/* Set opts.attend_apart from the next pass on: text and states do not
- * change. */
+/* Set opts.attend_apart for all later passes. Results do not depend on this
+ * option. */
 void session_attend_apart(struct session *, bool apart);
 
-/* The row's last hidden state, before the final norm: float32 [n_embd]. NULL
- * for a row that was dropped. */
+/* The row's last hidden state, before the final norm: float32 [n_embd]. NULL if
+ * the row was dropped. */
 const float *session_hidden(struct session *, uint32_t row);
 
-/* The row's state after the first opts.tap_layers layers, likewise; and that
- * number of layers, 0 if these states are not kept. */
+/* session_tapped: the row's state after the first opts.tap_layers layers,
+ * float32 [n_embd]. session_tap_layers: opts.tap_layers, which is 0 if these
+ * states are not kept. */
 const float *session_tapped(struct session *, uint32_t row);
 uint32_t session_tap_layers(const struct session *);
-/* Count the CPU's copying of the tapped states of n rows. */
+/* Charge the copying of n rows' tapped states by the CPU to the phone's
+ * time. */
 void session_add_states(struct session *, uint32_t n);
 
-/* Logits of row `row` of the last forward: float32 [n_vocab]. Counted. */
+/* Compute the logits of a row of the last forward pass: float32 [n_vocab]. The
+ * row counts as used. */
 int session_logits(struct session *, uint32_t row, float *logits, struct err *);
-/* Logits of n rows, each to its own [n_vocab], faster than one by one.
- * session_logits_ahead does not count them yet, as some may turn out useless:
- * session_logits_used counts each that is used, in order of use. */
+/*
+ * Compute the logits of n rows, each to its own [n_vocab], faster than one by
+ * one. session_logits_rows counts all n rows as used. session_logits_ahead does
+ * not count them, because some of them may turn out not to be needed;
+ * session_logits_used must then be called for each row that is used, in the
+ * order of use.
+ */
 int session_logits_ahead(struct session *, const uint32_t *row, uint32_t n,
 	float *const *logits, struct err *);
 void session_logits_used(struct session *, const float *logits);
 int session_logits_rows(struct session *, const uint32_t *row, uint32_t n,
 	float *const *logits, struct err *);
-/* Logits of rows [first, first + n) to logits [n][n_vocab], faster than one by
- * one. */
+/* Compute the logits of rows [first, first + n) to logits [n][n_vocab], faster
+ * than one by one. The rows count as used. */
 int session_logits_range(struct session *, uint32_t first, uint32_t n,
 	float *logits, struct err *);
 
 /*
- * Keep rows path[0] < path[1] < ... of the last forward: in a tree a path that
- * begins at a root at the sequence's end, else the first rows. Their KV moves
- * to the end of the sequence (in place, ascending), which grows by n. A NULL
- * path stands for the first n rows of the sequence. Once for each sequence.
+ * Keep rows path[0] < path[1] < ... of the last forward pass. In a tree the
+ * path must begin with a root at the end of the sequence; for other kinds of
+ * rows it must consist of the first rows. The keys and values of the rows move
+ * to the end of the sequence (in place, in ascending order), and the sequence
+ * grows by n. A NULL path means the first n rows of the sequence. May be called
+ * once per sequence after each pass.
  */
 int session_accept(struct session *, uint32_t sequence, const uint32_t *path,
 	uint32_t n, struct err *);
 
 /*
- * For rows that are no tree: count how many of the last forward gave a token of
- * the text. Accepted rows of a tree are counted automatically.
+ * For rows that are not a tree: count how many rows of the last forward pass
+ * produced a token of the text. For trees, accepted rows are counted by
+ * session_accept.
  */
 void session_count_valid(struct session *, uint32_t rows);
 
-/*
- * Called when no request is waiting: with graph switching the prefill graphs
- * are loaded now instead of before the next prompt.
- */
+/* Called when no request is waiting. With graph switching, this loads the
+ * prefill graphs now instead of before the next prompt. */
 int session_rest(struct session *, struct err *);
 
 /*
- * Receives logits at tokens of a prompt during prefill: the host computes those
- * of a chunk while the device computes the next chunk. Both callbacks are
- * called in the order of tokens; `at` counts those given to
- * session_prefill.
+ * Callbacks that receive logits at tokens of a prompt during prefill. The host
+ * computes the logits of a chunk while the device computes the next chunk. The
+ * callbacks are called in the order of tokens; `at` is the index of the token
+ * in the array that was passed to session_prefill.
  */
 struct session_reader {
-	bool (*wants)(void *arg, size_t at); /* NULL: no logits at all */
+	/* Whether logits of the token are needed. NULL: no logits are
+	 * needed. */
+	bool (*wants)(void *arg, size_t at);
 	void (*read)(void *arg, size_t at, const float *logits);
-	/* For every token, with opts.tap_layers; NULL: not needed. */
+	/* With opts.tap_layers: called for every token with its tapped state.
+	 * NULL: the states are not needed. */
 	void (*tapped)(void *arg, size_t at, const float *state);
 	void *arg;
 };
 
 /*
- * Append n >= 1 tokens to a sequence in chunks of the prefill graph; afterwards
- * session_logits(*last_row) gives the logits after the last token. The
- * reader may be NULL.
+ * Append n >= 1 tokens to a sequence, in chunks of the size of the prefill
+ * graph. Afterwards session_logits(*last_row) gives the logits after the last
+ * token. `reader` may be NULL.
  */
 int session_prefill(struct session *, uint32_t sequence, const int32_t *token,
 	size_t n, const struct session_reader *, uint32_t *last_row,
 	struct err *);
 
 /*
- * Charge work of the host outside the session, such as drafting, to the phone's
- * time, and let streaming proceed: data from flash is handled only while the
- * session waits for it or is called here. So long work is reported piece by
- * piece, a few milliseconds each; without a phone the price is zero. A trace
- * shows the work under the given name.
+ * Charge work that the host does outside the session, such as drafting, to the
+ * phone's time, and handle data that has arrived from flash. Streaming makes
+ * progress only during this call and while the session waits for flash.
+ * Therefore long work must be reported in pieces of a few milliseconds. Without
+ * a phone the price is zero. A trace shows the work under the given name.
  */
 void session_add_work_of(
 	struct session *, enum trace_name, const struct price *);
 
 /*
- * The same by count (tensor/soc/price_host.h): rows of logits, as long as the
- * vocabulary of the cost model, from which tokens are sampled, candidates
- * found, or that are swept; and steps through trees and lists.
+ * Charge work of the host whose cost is computed from a count
+ * (tensor/soc/price_host.h). The counts are: rows of logits from which tokens
+ * are sampled (draws), in which the best k candidates are found (tops), or
+ * through which a loop runs (sweep), where each row is as long as the
+ * vocabulary of the cost model; and steps through trees and lists.
  */
 void session_add_draws(struct session *, uint32_t rows, bool greedy);
 void session_add_tops(struct session *, uint32_t rows, uint32_t k);
 void session_add_sweep(struct session *, enum price_sweep, uint32_t rows);
 void session_add_steps(struct session *, uint64_t steps);
 
-/* Width of the model that the cost model charges: of `as`, or of the real
- * one. */
+/* Width (n_embd) of the model that the cost model prices: the width of opts.as
+ * if it is set, otherwise that of the real model. */
 uint32_t session_priced_width(const struct session *);
 
 /*
- * From now on charge passes as for a phone without an NPU, whose CPU computes
- * exactly the rows of a pass. For models that are wholly in memory. No effect
- * without a phone.
+ * From this call on, price passes as on a phone without an NPU, whose CPU
+ * computes exactly the rows of a pass. Only for models that are completely in
+ * memory. Has no effect without a phone.
  */
 void session_price_by_cpu(struct session *);
 
 /*
- * Expected NPU time of a pass of `rows` rows, where the row that attends to
- * most attends to `longest` tokens, itself included; a staircase as rows grow.
- * In picoseconds of the phone; without one, in tiles of rows.
+ * Expected NPU time of a pass of `rows` rows, where `longest` is the largest
+ * number of tokens that a row attends to, including itself. The time is a step
+ * function of `rows`. In picoseconds of the phone; without a phone, the number
+ * of tiles of rows.
  */
 uint64_t session_expect_pass(
 	const struct session *, uint32_t rows, uint32_t longest);
 
-/* Rows of the graph that runs a pass of `rows` rows. */
+/* Number of rows of the graph that runs a pass of `rows` rows. */
 uint32_t session_graph_rows(const struct session *, uint32_t rows);
 
-/* The device's computing time so far, in nanoseconds. */
+/* Total computing time of the device, in nanoseconds. */
 uint64_t session_device_ns(const struct session *);
 
 /*
- * Time that flash takes to read the streamed layers of one pass: picoseconds of
- * the phone or, without one, nanoseconds, by the speed so far; 0 if nothing is
- * streamed or was read yet.
+ * Time that flash needs to read the streamed layers of one pass. In picoseconds
+ * of the phone; without a phone in nanoseconds, computed from the reading speed
+ * that was measured since the session was opened. 0 if no layer is streamed or
+ * none has been read yet.
  */
 uint64_t session_read_time(struct session *);
 
-/* Bytes that a pass reads from flash, as the cost model counts them: of the
- * real model, or of the shape that replaces it. */
+/* Bytes that a pass reads from flash, as the cost model counts them: those of
+ * opts.as if it is set, otherwise those of the real model. */
 uint64_t session_read_bytes(const struct session *);
 
-/* The session's trace; NULL: none. */
+/* The session's trace; NULL if there is none. */
 struct trace *session_trace(const struct session *);
 
-/* Write out the trace, as no passes are expected for a while. */
+/* Write all buffered events to the trace file. Called when no pass is expected
+ * for a while. */
 void session_flush_trace(const struct session *);
 
-/* Number of passes so far, which is the last one's number in the trace. */
+/* Number of passes since the session was opened. It is also the number of the
+ * last pass in the trace. */
 uint64_t session_passes(const struct session *);
 
-/* Current time in picoseconds of the phone, 0 without one. */
+/* Current time of the phone in picoseconds; 0 without a phone. */
 uint64_t session_phone_ps(const struct session *);
 
 /*
- * How long flash will keep reading ahead while the session is idle: until then
- * work of the host costs no time. Picoseconds of the phone or, without one,
- * nanoseconds; 0 if nothing is streamed.
+ * How long flash will continue to read ahead if the session stays idle. Host
+ * work during this time causes no delay. In picoseconds of the phone or,
+ * without a phone, in nanoseconds; 0 if no layer is streamed.
  */
 uint64_t session_ahead(struct session *);
 
-/* Wait until flash has read ahead as far as it may (staging_fill). */
+/* Wait until flash has read ahead as far as the staging slots allow
+ * (staging_fill). */
 int session_read_ahead(struct session *, struct err *);
 
 /*
- * Events of the last session_prefill with graph switching, in the order in
- * which they ended; owned by the session, valid until the next prefill. *n is 0
- * if there was none.
+ * The events of the last session_prefill with graph switching, in the order in
+ * which they ended. *n receives their number, which is 0 if there was no such
+ * prefill. The session owns the events, which are valid until the next prefill.
  */
 const struct graph_event *session_graph_log(const struct session *, size_t *n);
 
 void session_stats(const struct session *, struct session_stats *out);
 void session_hash_anew(struct session *);
 
-/* -EDOM, with an explanation, if any logits or weights so far were not
- * finite. */
+/* Returns 0, or -EDOM with an explanation if any logits or weights have been
+ * infinite or NaN. */
 int session_check_finite(const struct session *, struct err *);
 
-/* How layers are read from flash (stream_how); NULL if none are streamed. */
+/* How layers are read from flash (stream_how); NULL if no layer is streamed. */
 const char *session_flash_how(const struct session *);
 
 #endif
