@@ -42,7 +42,8 @@ static int refuse_option(const struct method *m, const struct opt_table *t,
 }
 
 /* Find the first option that was set although the method does not use its
- * table. *in receives that table. NULL if there is no such option. */
+ * table. *in receives that table. Returns NULL if every option that was set is
+ * used. */
 static const struct opt *needless(const struct opt_values *v,
 	const struct method *m, const struct opt_table **in)
 {

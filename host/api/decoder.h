@@ -2,7 +2,8 @@
  * A decoder: a model with its tokenizer, the session that runs it, the decoding
  * method, and what the method needs (a drafter, a history, a reward). All of
  * these are opened together from options. A handle of the library
- * (host/api/tandem.h) consists of a decoder and its requests. One thread.
+ * (host/api/tandem.h) consists of a decoder and its requests. All calls must be
+ * made on one thread.
  */
 #ifndef HOST_API_DECODER_H
 #define HOST_API_DECODER_H
@@ -51,7 +52,8 @@ struct decoder {
 	/* caches of ended requests; NULL if none are kept */
 	struct prefixes *prefixes;
 	struct session *session;
-	enum profile_from profile; /* where pass costs were taken from */
+	/* whether the costs of passes were measured or read from a file */
+	enum profile_from profile;
 	/* the session's counters after the costs of passes were measured */
 	struct session_stats probed;
 	/* options as requested; once the session is open, as used */
@@ -116,14 +118,14 @@ const struct texts_options *decoder_texts(const struct decoder *);
  * one. */
 bool decoder_shares(const struct decoder *);
 /* Whether a request in shared passes has samples (host/method/samples.h). If a
- * request has only one sample and it is not chosen among others, plain decoding
- * is used instead of samples. */
+ * request has a single sample, which is not chosen among several, plain
+ * decoding is used instead of samples. */
 bool decoder_has_samples(const struct decoder *);
 /* The largest number of lanes (sequences that are decoded together) in a shared
  * pass. */
 uint32_t decoder_lanes(const struct decoder *);
 
-/* Write priced_as of struct tandem_report. */
+/* Write the string `priced_as` of struct tandem_report to `text`. */
 void decoder_priced_as(const struct decoder *, char text[TANDEM_PRICED_AS]);
 
 /*

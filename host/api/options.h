@@ -27,7 +27,7 @@ enum flash_io { FLASH_DIRECT, FLASH_BUFFERED, FLASH_THREAD };
 struct pair_options {
 	/* options whose values are used without conversion */
 	struct session_opts session;
-	double device_timeout; /* seconds */
+	double device_timeout; /* in seconds */
 	uint32_t restarts;
 	const char *dram_budget; /* NULL: all weights are in memory */
 	int flash_io;            /* enum flash_io */
@@ -83,14 +83,15 @@ extern const struct opt_table texts_table;
 struct method_facts {
 	const char *name;
 	const struct method *method;
-	bool lossless;  /* generates exactly the text of plain decoding */
-	bool drafts;    /* needs a drafter */
-	bool diffusion; /* fills masks */
-	bool many;      /* generates several samples per request */
-	bool scores;    /* scores the samples with a reward */
+	/* the method generates exactly the text of plain decoding */
+	bool lossless;
+	bool drafts;    /* the method needs a drafter */
+	bool diffusion; /* the method fills masks */
+	bool many;      /* the method generates several samples per request */
+	bool scores;    /* the method scores samples with a reward */
 };
 /* Get the properties of the i-th method, in the order of the help text. Returns
- * false if there are not that many methods. */
+ * false if there are i or fewer methods. */
 bool method_facts(size_t i, struct method_facts *);
 /* Whether the method uses the options of the table. */
 bool method_takes(const char *name, const struct opt_table *);
@@ -99,13 +100,13 @@ bool method_takes(const char *name, const struct opt_table *);
  * method. */
 bool method_name_word(size_t i, struct opt_word *);
 
-/* Lists of option tables (opt_tables). pair_tables: those of the session and
- * the device. decoding_tables: those of the methods and their parts.
- * decoder_tables: all of these. */
+/* Lists of option tables (opt_tables). pair_tables lists the tables of the
+ * session and the device, decoding_tables the tables of the methods and their
+ * parts, decoder_tables all of these. */
 const struct opt_table *pair_tables(size_t i);
 const struct opt_table *decoding_tables(size_t i);
 const struct opt_table *decoder_tables(size_t i);
-/* texts_table and decoder_tables together. */
+/* List of option tables: texts_table, followed by decoder_tables. */
 const struct opt_table *library_tables(size_t i);
 
 /* ---- a handle ------------------------------------------------------------ */

@@ -1,7 +1,7 @@
 /*
  * Converts prompts to tokens: applies the chat template, recognizes special
  * tokens, adds the beginning-of-text token, and checks that the prompt fits
- * into the context. One thread.
+ * into the context. All calls must be made on one thread.
  */
 #ifndef HOST_API_PROMPT_H
 #define HOST_API_PROMPT_H

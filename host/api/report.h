@@ -1,7 +1,7 @@
 /*
  * A read-only report of a handle: how it was opened, its counters, and the
  * counters of its last request. Commands and experiments use it in addition to
- * tandem.h. One thread.
+ * tandem.h. All calls must be made on one thread.
  */
 #ifndef HOST_API_REPORT_H
 #define HOST_API_REPORT_H
@@ -99,7 +99,7 @@ struct tandem_report {
 
 	/* ---- about the last tandem_generate; NULL and 0 before it ---- */
 	const struct generation *generation;
-	uint64_t began_ns, ended_ns; /* clock_ns */
+	uint64_t began_ns, ended_ns; /* times of clock_ns */
 	struct session_stats work;
 	bool kept; /* the text was added to the history */
 	uint32_t n_samples;

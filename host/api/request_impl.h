@@ -9,7 +9,7 @@
  *   request_reader.c   calls the request's callbacks
  *   request_trace.c    writes the request's events to the trace
  *
- * One thread.
+ * All calls must be made on one thread.
  */
 #ifndef HOST_API_REQUEST_IMPL_H
 #define HOST_API_REQUEST_IMPL_H
@@ -34,7 +34,7 @@ struct sampler;
 struct samples;
 struct tandem;
 
-/* value of `state` in addition to those of enum tandem_status */
+/* a value of `state` that is not in enum tandem_status */
 #define REQUEST_UNFINISHED 1
 
 struct tandem_submitted {
@@ -62,14 +62,15 @@ struct tandem_submitted {
 	bool stopped;
 	/* number of positions for which there is memory */
 	uint32_t room;
-	int32_t *tokens; /* [room] */
+	int32_t *tokens; /* [room] tokens of a step's positions */
 	/* [room + 1] offsets of the positions' texts */
 	size_t *at;
-	struct strbuf scratch;     /* text of positions or tokens */
-	struct tandem_likely *top; /* [request.logprobs] */
+	struct strbuf scratch; /* text of positions or tokens */
+	/* [request.logprobs] candidates of a token */
+	struct tandem_likely *top;
 
-	/* Counters at the begin of the request, and the request's own work.
-	 * Times are those of clock_ns. */
+	/* Counters at the start of the request, and the work of the request
+	 * itself. Times are clock_ns values. */
 	struct session_stats before, work;
 	struct method_stats drafts_before, drafts;
 	uint64_t submitted_ns, began_ns, read_ns, ended_ns;
@@ -120,7 +121,7 @@ void request_trace_submitted(struct tandem_submitted *);
 void request_trace_begun(struct tandem_submitted *);
 void request_trace_read(struct tandem_submitted *);
 void request_trace_ended(struct tandem_submitted *);
-/* Trace the begin or the end of a request that does not share passes. */
+/* Trace the start or the end of a request that does not share passes. */
 void request_trace_alone(const struct tandem_submitted *, enum trace_type);
 /* Trace a shared pass that had rows of this request. `last` is true for the
  * last of the requests with rows in this pass. */
@@ -146,7 +147,7 @@ int request_open(struct tandem_submitted **out, struct tandem *,
 	const struct tandem_request *, bool copy);
 void request_close(struct tandem_submitted *);
 
-/* Record time and counters at the begin and at the end of a request. `ret` is 0
+/* Record time and counters at the start and at the end of a request. `ret` is 0
  * or -errno and determines the request's final state. */
 void request_begin(struct tandem_submitted *);
 void request_end(struct tandem_submitted *, int ret);

@@ -1,9 +1,10 @@
 /*
  * Submitted requests: tandem_submit, tandem_advance and the calls about a
- * single request. If requests of the method can share passes, each is a lane,
- * which is one sequence of these passes (host/method/lanes.h). This file then
- * finds what is cached of a prompt, draws tokens, and ends requests. Otherwise
- * each call of tandem_advance runs the first unfinished request to its end.
+ * single request. If requests of the method can share passes, each request is a
+ * lane, which is one sequence of these passes (host/method/lanes.h). The
+ * functions below then find what is cached of a prompt, draw tokens, and end
+ * requests. Otherwise each call of tandem_advance runs the first unfinished
+ * request to its end.
  */
 #include "base/clock.h"
 #include "base/err.h"
@@ -49,9 +50,8 @@ static struct tandem_submitted *request_of(struct lane *x)
 		offsetof(struct tandem_submitted, lane));
 }
 
-/* Whether the request decodes in SESSION_TEXT. This is the case if the session
- * has no other sequence, or no other one for prompts from which samples are
- * forked. */
+/* Whether the request decodes in SESSION_TEXT. It does if this is the session's
+ * only sequence, or the only one for prompts from which samples are forked. */
 static bool has_session_text(const struct tandem_submitted *x)
 {
 	const struct decoder *d = &x->tandem->decoder;

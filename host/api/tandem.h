@@ -129,7 +129,7 @@ enum tandem_flags {
 	/* recognize special tokens in the text of the prompt, and print special
 	 * tokens that are generated */
 	TANDEM_SPECIAL = 2,
-	TANDEM_IGNORE_EOS = 4, /* do not stop at an end-of-text token */
+	TANDEM_IGNORE_EOS = 4, /* continue after an end-of-text token */
 	TANDEM_NO_BOS = 8      /* do not add a beginning-of-text token */
 };
 
@@ -146,7 +146,7 @@ enum tandem_stop {
 enum tandem_mark {
 	TANDEM_MASK,
 	TANDEM_VISIBLE, /* a token that the method may still revise */
-	TANDEM_STABLE,  /* a final token */
+	TANDEM_STABLE,  /* a token that will not change */
 	/* a guess for a block that the method has not started yet */
 	TANDEM_DRAFT
 };
@@ -172,14 +172,16 @@ struct tandem_step {
 	 * because it may become a stop string.
 	 */
 	const char *text;
-	const size_t *at; /* [n + 1] */
+	const size_t *at; /* [n + 1] offsets into `text` */
 };
 
 enum tandem_sample_state {
 	TANDEM_SAMPLE_INCOMPLETE, /* the request ended before the sample did */
-	TANDEM_SAMPLE_ENDED,      /* `stop` has the reason */
-	TANDEM_SAMPLE_CUT,        /* stopped early by the method */
-	TANDEM_SAMPLE_FAILED      /* `error` has the reason */
+	/* the sample is complete; `stop` has the reason */
+	TANDEM_SAMPLE_ENDED,
+	TANDEM_SAMPLE_CUT, /* the method stopped the sample early */
+	/* the sample failed; `error` has the reason */
+	TANDEM_SAMPLE_FAILED
 };
 
 /* One of several samples that were generated for a prompt. The library owns the
@@ -193,7 +195,7 @@ struct tandem_sample {
 	uint64_t stream; /* number of the sample's random stream */
 	enum tandem_sample_state state;
 	enum tandem_stop stop;
-	int chosen;       /* 1: the method chose this sample */
+	int chosen;       /* 1 if the method chose this sample, else 0 */
 	const char *text; /* text_bytes bytes, followed by a NUL */
 	size_t text_bytes;
 	/* [n_tokens] generated tokens, without those of the prompt */
@@ -212,7 +214,7 @@ struct tandem_sample {
 	size_t n_steps;
 	const uint32_t *step_ends;
 	const float *step_scores;
-	/* wall time and phone time from the begin of the sample to its end */
+	/* wall time and phone time from the start of the sample to its end */
 	double seconds, phone_seconds;
 	/* sentence about the failure; NULL if there is none */
 	const char *error;
@@ -418,9 +420,9 @@ TANDEM_API int tandem_submit(struct tandem *, const struct tandem_request *,
  * whole text of the first request.
  *
  * An error that concerns a single request ends only this request. The return
- * value reports errors that concern all requests. After TANDEM_CANCELED, which
- * tandem_cancel causes, all requests continue with the next call; only a
- * request that cannot share passes has ended. After TANDEM_LOST and
+ * value reports errors that concern all requests. If tandem_cancel makes the
+ * call return TANDEM_CANCELED, all requests continue with the next call, except
+ * a request that cannot share passes, which has ended. After TANDEM_LOST and
  * TANDEM_FAILED all requests have ended.
  */
 TANDEM_API int tandem_advance(struct tandem *, unsigned *requests);
@@ -484,9 +486,9 @@ struct tandem_stats {
 	/* maximum number of tokens of a request, including the prompt */
 	uint64_t context;
 	uint64_t passes; /* number of passes of the model */
-	/* rows: rows computed in all passes. prompt_rows: those of them that
-	 * belong to prompts. padded_rows: rows of static graphs that contained
-	 * only padding. */
+	/* rows: rows computed in all passes. prompt_rows: rows of prompts among
+	 * them. padded_rows: rows of static graphs that contained only
+	 * padding. */
 	uint64_t rows, prompt_rows, padded_rows;
 	uint64_t drafted, accepted; /* numbers of tokens */
 	/* The device's address window: its size, the bytes that are mapped at

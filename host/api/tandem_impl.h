@@ -1,4 +1,5 @@
-/* The contents of a handle of tandem.h. One thread. */
+/* The contents of a handle of tandem.h. All calls must be made on one
+ * thread. */
 #ifndef HOST_API_TANDEM_IMPL_H
 #define HOST_API_TANDEM_IMPL_H
 

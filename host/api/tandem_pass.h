@@ -1,8 +1,8 @@
 /*
  * Calls for measurements, in addition to tandem.h: passes over given tokens,
  * requests that start on an idle device, recorded samples, the same model
- * computed in one process, the device process without a model, and rewards. One
- * thread.
+ * computed in one process, the device process without a model, and rewards. All
+ * calls must be made on one thread.
  */
 #ifndef HOST_API_TANDEM_PASS_H
 #define HOST_API_TANDEM_PASS_H
@@ -53,7 +53,8 @@ struct pass_reader {
 int pass_read(struct session *, const int32_t *token, size_t n, size_t first,
 	const struct pass_reader *, struct err *);
 
-/* Insert the beginning-of-text token (decoder_add_bos). */
+/* Insert the beginning-of-text token if the prompt needs one
+ * (decoder_add_bos). */
 int tandem_add_bos(const struct tandem *, struct token_list *, struct err *);
 
 /* ---- passes that are timed ---- */
@@ -75,7 +76,8 @@ int tandem_prefill(struct tandem *, const int32_t *token, size_t n,
  * 64 rows in total. */
 struct bare_pass {
 	uint32_t sequences, length, rows;
-	const int32_t *token; /* [rows], the same for all sequences */
+	/* [rows] tokens of the chain, the same for all sequences */
+	const int32_t *token;
 	/* as the option attend-apart: each row reads the cache separately */
 	bool apart;
 };
@@ -184,7 +186,7 @@ int tandem_choose(struct tandem *, const struct opt_values *, uint32_t n,
 
 /* ---- counters and scores ---- */
 
-/* Reset the hash of logits (session_stats). */
+/* Restart the hash of logits (logits_hash in session_stats). */
 void tandem_hash_anew(struct tandem *);
 
 /* Returns 0, or -EDOM if any logits or weights have been infinite or NaN. */

@@ -71,7 +71,7 @@ void switch_simulate(const struct switch_problem *p,
 	const struct switch_plan *plan, struct switch_outcome *out,
 	struct switch_times *run, struct switch_times *load)
 {
-	/* end of the executions so far, and end of the loads so far */
+	/* end of the executions, and end of the loads, that were simulated */
 	uint64_t now = 0, loader = 0;
 	uint64_t ready[SWITCH_BLOCKS] = { 0 };
 	bool switched[SWITCH_BLOCKS] = { false };

@@ -41,16 +41,21 @@ struct host_layers {
 	uint32_t rows_room, slots_room;
 	/* [rows][n_rot / 2] rotation angles of the positions */
 	float *cos, *sin;
-	float *h;         /* [rows][n_embd] */
-	float *q, *a;     /* [rows][n_head * head_dim] */
-	float *k, *v;     /* [rows][n_kv_head * head_dim] */
-	float *gate, *up; /* [rows][n_ff] */
-	uint8_t *q8;      /* [rows] quantized rows of kern_q8_bytes each */
-	uint32_t *slot;   /* [slots]: 0, 1, 2 ... */
-	uint8_t *thread;  /* [threads] scratch memory of thread_bytes each */
+	/* [rows][n_embd] normalized input of a matrix, or output of a matrix */
+	float *h;
+	/* [rows][n_head * head_dim] queries, and outputs of attention */
+	float *q, *a;
+	float *k, *v; /* [rows][n_kv_head * head_dim] keys and values */
+	/* [rows][n_ff] activations of the feed-forward network */
+	float *gate, *up;
+	uint8_t *q8; /* [rows] quantized rows of kern_q8_bytes each */
+	/* [slots] the numbers 0, 1, 2 ..., a list of cache slots for the
+	 * kernels */
+	uint32_t *slot;
+	uint8_t *thread; /* [threads] scratch memory of thread_bytes each */
 	size_t thread_bytes;
 
-	/* The current computation. */
+	/* The rows, the layer and the matrices that are being computed. */
 	const struct host_rows *rows;
 	uint32_t layer;
 	const struct wire_tensor *tensor; /* tensors of the current layer */

@@ -20,7 +20,8 @@
 struct kv_mirror {
 	struct sequences *from;
 	uint32_t layers, stride;
-	/* [layer][keys, values][slots][stride]: position p in slot p */
+	/* [layer][keys, values][slots][stride] the copy, with position p in
+	 * slot p */
 	uint8_t *data;
 	uint32_t slots;
 	/* [slots] sequence_written of the copied data; 0: nothing was copied */

@@ -32,7 +32,8 @@ struct logits {
 	struct workers *workers;
 	struct logits_beside beside;
 	XXH64_state_t *hash;
-	/* computed rows, and those of them with a value that is not finite */
+	/* number of computed rows, and of computed rows with a value that is
+	 * not finite */
 	uint64_t rows, odd_rows;
 	uint64_t used;
 	uint64_t odd_weights;
@@ -50,10 +51,14 @@ struct logits {
 	bool backwards;
 	size_t part_bytes; /* bytes of the weights of one part */
 	bool int8;
-	float *norm_weight; /* [n_embd], aligned for the kernels */
-	float *normed;      /* [LOGITS_ROWS][n_embd] */
-	uint8_t *q8;        /* [LOGITS_ROWS][kern_q8_bytes], with int8 */
-	uint8_t *scratch;   /* [threads][scratch_bytes] */
+	/* [n_embd] weights of the final norm, aligned for the kernels */
+	float *norm_weight;
+	float *normed; /* [LOGITS_ROWS][n_embd] normalized hidden states */
+	/* [LOGITS_ROWS][kern_q8_bytes] quantized hidden states, if int8 is
+	 * set */
+	uint8_t *q8;
+	/* [threads][scratch_bytes] scratch memory of the kernels */
+	uint8_t *scratch;
 	size_t scratch_bytes;
 	/* [threads][LOGITS_ROWS][PART_OUTPUTS] results of the current part */
 	float *part;
@@ -85,7 +90,7 @@ static int pack_output(
 	}
 	if (p && stays && packed_may_stay(p, IMAGE_OUTPUT)) {
 		/* Each thread reads parts into its own memory. So a thread
-		 * computes with exactly those bytes that it has checked. */
+		 * computes with exactly the bytes that it has checked. */
 		l->read = hugemem_alloc(threads * l->part_bytes);
 		l->failed = calloc(threads, sizeof(*l->failed));
 		if (!l->read || !l->failed)

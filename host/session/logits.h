@@ -1,8 +1,9 @@
 /*
  * Computes logits from hidden states, on the host: the final norm, followed by
  * the product with the output matrix in the same layout and arithmetic as on
- * the device. The outputs are divided among worker threads. A row's logits are
- * the same bytes for any number of threads and with any other rows in the call.
+ * the device. The outputs are divided among worker threads. A row's logits
+ * depend neither on the number of threads nor on the other rows in the call,
+ * down to the last bit.
  */
 #ifndef HOST_SESSION_LOGITS_H
 #define HOST_SESSION_LOGITS_H
@@ -61,10 +62,10 @@ int logits_compute(struct logits *, const float *const *hidden,
  * not used are not part of the hash. */
 void logits_used(struct logits *, const float *logits);
 
-/* Counters: the rows computed; those of them that have a value that is not
- * finite, or whose normalized state had one; the rows used. logits_hash is the
- * XXH64 of the bytes of all used rows, in order, since the last call of
- * logits_hash_anew. */
+/* Counters: the number of computed rows; the number of computed rows that have
+ * a value that is not finite, or whose normalized hidden state had one; the
+ * number of used rows. logits_hash is the XXH64 of the bytes of all used rows,
+ * in order, since the last call of logits_hash_anew. */
 uint64_t logits_rows(const struct logits *);
 uint64_t logits_rows_not_finite(const struct logits *);
 uint64_t logits_rows_used(const struct logits *);

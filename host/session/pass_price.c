@@ -66,9 +66,9 @@ struct timeline {
 	uint32_t layers, streamed;
 	struct price read, lower, upper, logits, draft;
 	uint64_t begin_ps; /* latency of a flash read */
-	/* Completion times of the reads, in order, as a ring. `begun` and
-	 * `used` count the reads that were started, and those whose layer was
-	 * run. */
+	/* Completion times of the reads, in order, as a ring. `begun` is the
+	 * number of reads that were started, `used` the number of reads whose
+	 * layer was run. */
 	uint64_t ready[SLOTS];
 	uint64_t begun, used;
 };

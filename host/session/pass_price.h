@@ -9,7 +9,8 @@
  * When a session runs one model but is priced as another shape (--as), its
  * layers are fewer and larger, which changes the time it waits for each, and
  * cache maintenance is charged, too. Apart from these two differences both
- * prices agree. No state, no allocation; any thread.
+ * prices agree. The functions have no state, allocate no memory, and may be
+ * called on any thread.
  */
 #ifndef HOST_SESSION_PASS_PRICE_H
 #define HOST_SESSION_PASS_PRICE_H
@@ -51,9 +52,9 @@ struct pass_terms {
 	double read, npu, draft, logits;
 	/* time during which these four overlap */
 	double hidden;
-	/* Time of the cycle minus the longer of two times: that of reading, and
-	 * that of everything else. This is the maximum that a better schedule
-	 * could hide. */
+	/* Time of the cycle beyond that of its longest part, where the two
+	 * parts are reading, and everything else. No schedule could hide more
+	 * time than this. */
 	double lost;
 	double total;
 	double joules; /* energy, including the base power base_w */

@@ -1,7 +1,7 @@
 /*
  * Cost of a session's work on a phone, either for the model that runs or for
- * another shape in its place. The latter computes the savings of a method for
- * models that are too large to run here.
+ * another shape in its place. The latter is for models that are too large to
+ * run here: it shows what a method would save for them.
  *
  * Rules for a shape that replaces the real model (`as`):
  *
@@ -13,17 +13,18 @@
  *     stands for the last layers of the shape, as it does when both models
  *     run together.
  *   - Widths, heads and vocabulary are the shape's. A matrix has the type of
- *     the same matrix in the real layer that stands for it.
+ *     the corresponding matrix in the real layer that stands for it.
  *   - If a layer runs in parts, the last part is charged for the whole layer.
  *   - pricing_retype replaces the types of all matrices. So a model with 8-bit
  *     weights can be priced as one with 4-bit weights.
- *   - The shape has its own number of resident layers (pricing_keep). The
- *     reads for a block are those of its other layers, one read per layer.
+ *   - The shape has its own number of resident layers (pricing_keep). For each
+ *     other layer of the shape, one flash read is charged.
  *   - The cache lines that a request invalidates and cleans scale with the
  *     bytes of a row's states, keys and values in the block.
  *
- * So a shape that equals the real model's shape costs exactly the same. No side
- * effects, no dependence on time; one thread.
+ * So a shape that equals the real model's shape costs exactly as much as the
+ * real model. The functions have no side effects and do not depend on time. All
+ * calls must be made on one thread.
  */
 #ifndef HOST_SESSION_PRICING_H
 #define HOST_SESSION_PRICING_H
@@ -98,7 +99,8 @@ struct priced_run {
 	uint32_t block, rows, graph_rows, longest;
 	const struct visibility_piece *piece; /* [pieces] */
 	uint32_t pieces;
-	bool extended; /* the block's weights are in the extended region */
+	/* the block's weights are in the device's extended region */
+	bool extended;
 };
 void pricing_run(
 	const struct pricing *, const struct priced_run *, struct price *out);
@@ -118,7 +120,7 @@ void pricing_map(const struct pricing *, uint32_t block, uint64_t buffer_bytes,
 	struct price *out);
 
 /* Bytes of the i-th flash read among the reads that the real layer `layer`
- * stands for; 0 if there are not that many. */
+ * stands for; 0 if the layer stands for i or fewer reads. */
 uint64_t pricing_read(const struct pricing *, uint32_t layer, uint32_t i);
 
 /* Cost of copying the block's weights in memory, which is a read and a write of

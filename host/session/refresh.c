@@ -42,7 +42,7 @@ struct refresh {
 	bool threaded; /* the thread exists */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	bool computing, stop; /* guarded by the lock */
+	bool computing, stop; /* these two members are guarded by the lock */
 };
 
 /* ---- the thread ---------------------------------------------------------- */
@@ -96,7 +96,7 @@ int refresh_open(struct refresh **out, struct session *s,
 	const struct refresh_opts *opts, struct err *e)
 {
 	/* By default use fewer threads than the session, because the device
-	 * computes at the same time, with all of the session's threads. */
+	 * computes meanwhile, with all of the session's threads. */
 	uint32_t threads = opts->threads ? opts->threads : s->plan.threads / 4;
 	struct wire_model m = session_wire_model(s);
 	sigset_t all, old;

@@ -107,8 +107,10 @@ int refresh_merge(struct refresh *, const uint32_t *row, uint32_t n,
 
 struct refresh_stats {
 	uint64_t starts, rows;
-	uint64_t copied; /* positions copied to the mirror */
-	uint64_t merged; /* positions merged into the cache */
+	/* number of positions that were copied to the mirror */
+	uint64_t copied;
+	/* number of positions that were written to the cache */
+	uint64_t merged;
 };
 void refresh_stats(const struct refresh *, struct refresh_stats *out);
 

@@ -11,7 +11,7 @@
  * is the one with which the pass began: the smallest graph that has enough
  * rows. The matrix engine works on whole tiles. If a graph is smaller than a
  * tile, the rest of the tile is idle; `tile` counts rows rounded up to whole
- * tiles. Plain data, any thread.
+ * tiles. This is plain data, which any thread may use.
  */
 #ifndef HOST_SESSION_ROW_COUNTS_H
 #define HOST_SESSION_ROW_COUNTS_H
@@ -27,7 +27,8 @@
 	X(uint64_t, valid)  /* rows that were kept */                         \
 	/* rows of the passes' graphs, including padding */                   \
 	X(uint64_t, graph)                                                    \
-	X(uint64_t, tile)   /* the same rows, rounded up to whole tiles */
+	/* rows of the passes' graphs, rounded up to whole tiles */           \
+	X(uint64_t, tile)
 /* clang-format on */
 
 struct row_counts {

@@ -42,7 +42,8 @@ struct row {
 		/* VISIBILITY_BLOCK: the position where the row's block ends */
 		uint32_t end;
 	};
-	bool prompt; /* part of a prompt; affects counters only */
+	/* the row belongs to a prompt; this affects counters only */
+	bool prompt;
 };
 
 struct rows {

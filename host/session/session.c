@@ -415,8 +415,8 @@ void session_stats(const struct session *s, struct session_stats *out)
 	out->logits_hash = logits_hash(s->logits);
 	out->rows_not_finite = logits_rows_not_finite(s->logits);
 	out->weights_not_finite = weights_not_finite(s);
-	/* Mappings other than those of weights: the cache, the activations, and
-	 * the staging slots. */
+	/* Add the mappings that are not for resident weights: the cache, the
+	 * activations, and the staging slots. */
 	out->maps += 2;
 	for (unsigned i = 0; s->staging && i < s->plan.stage_slots; i++)
 		out->maps += !s->stage[i].extended;
@@ -426,8 +426,8 @@ void session_stats(const struct session *s, struct session_stats *out)
 	WIRE_COUNTERS(TAKE)
 #undef TAKE
 	out->blocks = s->n_blocks;
-	/* The last block may have more layers than the others: a division with
-	 * a remainder leaves the rest to it. */
+	/* The last block may have more layers than the other blocks, because it
+	 * takes the remainder of the division. */
 	out->layers_per_block = s->block[s->n_blocks - 1].n_layers;
 	out->threads = w->threads;
 	memcpy(out->kern, w->kern, sizeof(out->kern));

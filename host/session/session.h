@@ -56,9 +56,10 @@ const struct model *session_model(const struct session *);
 
 /*
  * Open an empty sequence, or fork one that shares the cached tokens of
- * `parent`, or close a sequence. A new sequence gets the lowest free id. At
- * most one run of the cache is copied when either the parent or the fork is
- * written. Returns 0, or -ENOSPC if opts.sequences sequences are open.
+ * `parent`, or close a sequence. A new sequence gets the lowest free id. When
+ * the parent or the fork is written later, at most one run of the cache (KV_RUN
+ * adjacent slots) is copied. Returns 0, or -ENOSPC if opts.sequences sequences
+ * are open.
  *
  * Sequences are identified by their ids. Only calls that compute rows and calls
  * that fork check that an id is open; for all other calls the caller must
@@ -274,8 +275,8 @@ uint64_t session_device_ns(const struct session *);
  */
 uint64_t session_read_time(struct session *);
 
-/* Bytes that a pass reads from flash, as the cost model counts them: those of
- * opts.as if it is set, otherwise those of the real model. */
+/* Bytes that a pass reads from flash, as the cost model counts them: for
+ * opts.as if it is set, otherwise for the real model. */
 uint64_t session_read_bytes(const struct session *);
 
 /* The session's trace; NULL if there is none. */

@@ -66,8 +66,8 @@ static size_t any_slot(const struct model *m, unsigned parts)
 }
 
 /* Whether slots may hold parts of layers if whole layers need too much memory.
- * Each part needs graphs of its own, also those of a second model, and the
- * number of graphs is limited. */
+ * Each part of a layer needs graphs of its own, and a second model may need as
+ * many graphs again, but the number of graphs is limited. */
 static bool may_part(const struct model *m, const struct session_opts *o)
 {
 	return !o->stage_parts && staging_parts_may(m->packed->image) &&

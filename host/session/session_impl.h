@@ -34,7 +34,7 @@ struct workers;
 #define MAX_INFLIGHT 64
 #define DROPPED      UINT32_MAX
 
-/* A buffer that stays mapped on the device. */
+/* A buffer that stays mapped on the device, and its device address. */
 struct pinned {
 	struct buffer *buffer;
 	uint32_t addr;
@@ -243,9 +243,9 @@ int session_load_graph(struct session *, uint32_t block, uint32_t kind,
 
 /*
  * Called between passes, before the CPU writes `ranges` ranges of the cache. If
- * these ranges and those that the device has not invalidated yet are more than
- * 32 in total, this sends a request in which the device invalidates the earlier
- * ranges.
+ * these ranges and the ranges that the device has not invalidated yet are more
+ * than 32 in total, this sends a request in which the device invalidates the
+ * earlier ranges.
  */
 int session_report_kv(struct session *, unsigned ranges, struct err *);
 

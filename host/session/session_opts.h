@@ -99,10 +99,10 @@ struct session_opts {
 	 * options with these names. */
 	uint64_t va_extended;
 	uint32_t va_defer, va_map_us;
-	bool va_hard; /* as in host/npu/npu.h */
+	bool va_hard; /* see host/npu/npu.h */
 	/* placement of the weights in the window */
 	enum placement_policy placement;
-	bool swap_poison; /* as in host/memory/swap.h */
+	bool swap_poison; /* see host/memory/swap.h */
 	uint64_t evict_seed;
 	int64_t spin_us; /* -1: chosen by the number of CPUs */
 	/* a device that does not answer for longer counts as lost */
@@ -130,7 +130,7 @@ struct session_opts {
 	 * all weights in memory, including the staging slots
 	 * (host/session/session_budget.h).
 	 */
-	double dram_share;   /* 0 to 1 */
+	double dram_share;   /* share of the layers, 0 to 1 */
 	uint64_t dram_bytes; /* if not 0, used instead of the share */
 	/* The resident layers are divided into this many groups, with streamed
 	 * layers between the groups (host/model/residency.h). 0 means as many

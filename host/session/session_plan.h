@@ -21,7 +21,7 @@ struct err;
 struct model;
 struct session_opts;
 
-#define MAX_GRAPHS 8 /* graph sizes per block */
+#define MAX_GRAPHS 8 /* maximum number of graph sizes per block */
 
 struct session_plan {
 	enum layout layout; /* never LAYOUT_UNSAID */

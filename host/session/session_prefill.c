@@ -1,7 +1,7 @@
 /*
- * Prefill of a prompt, chunk by chunk, with logits at some of its tokens: the
- * states of a chunk are saved, and the host computes their logits while the
- * device computes the next chunk.
+ * Prefill of a prompt, chunk by chunk, with logits at some of its tokens. The
+ * states of these tokens are saved after each chunk, and the host computes
+ * their logits while the device computes the next chunk.
  */
 #include "host/session/session_impl.h"
 
@@ -17,14 +17,15 @@
 struct reading {
 	struct session *s;
 	const struct session_reader *reader;
-	size_t *at;    /* [n] tokens whose states are saved */
-	float *hidden; /* [n][n_embd] */
-	float *logits; /* [LOGITS_ROWS][n_vocab] */
+	size_t *at;    /* [n] indices of the tokens whose states are saved */
+	float *hidden; /* [n][n_embd] the saved states */
+	/* [LOGITS_ROWS][n_vocab] logits that are passed to the reader */
+	float *logits;
 	uint32_t n, done;
 };
 
-/* After a chunk, tokens [first, first + rows): pass on tapped states, and save
- * the states whose logits are needed. */
+/* After a chunk with tokens [first, first + rows): pass the tapped states to
+ * the reader, and save the states whose logits are needed. */
 static int save_states(
 	struct reading *r, size_t first, uint32_t rows, struct err *e)
 {
@@ -49,7 +50,7 @@ static int save_states(
 	return 0;
 }
 
-/* Compute the logits of up to n more saved states. */
+/* Compute the logits of the next n saved states, or of all that are left. */
 static int compute(struct reading *r, uint32_t n, struct err *e)
 {
 	const struct model *m = r->s->model;
@@ -77,8 +78,8 @@ static int compute(struct reading *r, uint32_t n, struct err *e)
 	return 0;
 }
 
-/* An equal share per block, so that the device need not wait for its next
- * request. */
+/* Called once per block: compute an equal share of the logits, so that the
+ * device does not wait long for its next request. */
 static int meanwhile(void *arg, struct err *e)
 {
 	struct reading *r = arg;
@@ -131,7 +132,8 @@ int session_prefill(struct session *s, uint32_t sequence, const int32_t *token,
 			ret = err_set(e, ENOMEM,
 				"no memory for the logits of a prompt");
 	}
-	/* With graph switching the graphs are exchanged during the chunks. */
+	/* With graph switching, the blocks' graphs are replaced while the
+	 * chunks run. */
 	if (!ret && s->switching)
 		ret = switching_begin(s, session_length(s, sequence), n, e);
 	if (!ret) {

@@ -1,6 +1,4 @@
-/*
- * Counters of a session. Plain data, any thread.
- */
+/* Counters of a session. This is plain data, which any thread may use. */
 #ifndef HOST_SESSION_SESSION_STATS_H
 #define HOST_SESSION_SESSION_STATS_H
 
@@ -24,14 +22,14 @@
 	/* time during which nothing was computed because a decode graph was
 	 * loading */                                                         \
 	X(uint64_t, wait_time)                                                \
-	/* time from the begin to the end of prompts, including all of the
+	/* time from the start to the end of prompts, including all of the
 	 * above */                                                           \
 	X(uint64_t, prompt_time)                                              \
 	X(uint64_t, planned_time) /* prompt_time as the plan predicted it */
 /* clang-format on */
 
 struct switch_stats {
-	uint32_t blocks; /* 0: switching is off */
+	uint32_t blocks; /* number of blocks; 0 if graph switching is off */
 	uint32_t prefill_rows, decode_rows;
 	SWITCH_STATS(COUNTER_MEMBER)
 	/* Largest number of graphs that the device held at the same time, and
@@ -85,7 +83,7 @@ struct graph_event {
 	X(KEPT, WHOLE, maps) X(KEPT, WHOLE, unmaps)                           \
 	/* bytes mapped in the window at present */                           \
 	X(KEPT, WHOLE, bytes_mapped)                                          \
-	/* maps during passes, and their bytes */                             \
+	/* number of maps during passes, and their bytes */                   \
 	X(LESS, WHOLE, remaps) X(LESS, WHOLE, remap_bytes)                    \
 	/* time during which the device was idle because weights outside the
 	 * window were being mapped or copied */                              \
@@ -126,7 +124,7 @@ struct session_stats {
 #define SESSION_TYPE_ROWS                   struct row_counts
 #define SESSION_MEMBER(since, report, name) SESSION_TYPE_##since name;
 	SESSION_STATS(SESSION_MEMBER)
-	/* weights mapped in the window at present, without those in slots */
+	/* weights mapped in the window at present, except weights in slots */
 	uint64_t resident_bytes;
 	/* number of blocks that are copied in every pass by a plan */
 	uint32_t temporary_blocks;

@@ -11,7 +11,7 @@
  * Times are picoseconds of the phone, whose loader works in parallel with the
  * NPU, or nanoseconds of the wall clock if there is no phone.
  *
- * Private to the session. One thread.
+ * Private to the session. All calls must be made on one thread.
  */
 #ifndef HOST_SESSION_SWITCHING_H
 #define HOST_SESSION_SWITCHING_H
@@ -30,7 +30,7 @@ struct err;
 struct inflight;
 struct price;
 
-/* In the order of session_plan.graph_rows. */
+/* Index of a graph's size in session_plan.graph_rows. */
 enum graph_kind { GRAPH_DECODE, GRAPH_PREFILL, GRAPH_KINDS };
 
 /* Some of the rows of a pass. A pass is cut into such parts if a graph has
@@ -72,7 +72,7 @@ struct switching {
 	 * other times */
 	uint64_t *sample;
 	bool measured;
-	/* what the measurement added to the device's counters */
+	/* the change of the device's counters caused by the measurement */
 	struct npu_stats warm_up;
 
 	/* The prompt that is being computed by a plan. */
@@ -158,10 +158,10 @@ uint64_t switching_expect(const struct session *, enum graph_kind,
 
 /*
  * If some block's graph may have fewer rows than the session's batch, cut the
- * batch into parts and write them. Returns -EINVAL if the batch is not a chain,
- * because only parts of a chain can run one after the other. Returns -EINVAL
- * also with `some`, which means that rows may be dropped in the middle of the
- * pass.
+ * batch into parts and write them. Returns 0, or -EINVAL if the batch is not a
+ * chain, because only the parts of a chain can run one after the other. Also
+ * returns -EINVAL if `some` is set, which means that rows may be dropped in the
+ * middle of the pass.
  */
 int switching_cut(struct session *, bool some, struct err *);
 

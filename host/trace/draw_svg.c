@@ -53,8 +53,9 @@ struct drawing {
 	const struct timeline *t;
 	FILE *f;
 	uint64_t begin, end;
-	/* Difference that is added to times of the phone, so that the phone's
-	 * texts begin at the same place as the host's. */
+	/* Difference that is added to times of the phone, so that the first
+	 * text of the phone begins at the same place as the first text of the
+	 * host. */
 	int64_t shift;
 	/* [n_track] vertical position; below 0 if the track is not drawn */
 	double *top;
@@ -84,7 +85,7 @@ static uint64_t drawn_at(
 	return is_phone(d, s) ? at + (uint64_t)d->shift : at;
 }
 
-/* Find the range to draw: from the begin of the first text to the end of the
+/* Find the range to draw: from the start of the first text to the end of the
  * last text, where the end can be that of the host's clock or that of the
  * phone's. */
 static void find_range(struct drawing *d)

@@ -2,7 +2,8 @@
  * Writes protocol-buffer messages to memory of the caller, field by field. The
  * length of a nested message is filled in when the message ends. Data that does
  * not fit is dropped and sets `full`, which the caller checks after the
- * outermost message. No allocation. Any thread may use its own struct.
+ * outermost message. The functions allocate no memory. Threads may write at the
+ * same time, each to its own struct.
  */
 #ifndef HOST_TRACE_PROTO_WRITE_H
 #define HOST_TRACE_PROTO_WRITE_H

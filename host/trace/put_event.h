@@ -2,7 +2,7 @@
  * Formats an event as a packet of a trace, and assigns numbers to names. Every
  * event of a run is formatted here, so for speed the message is not built field
  * by field with host/trace/proto_write.h: its fields and their maximum size are
- * fixed. No state; any thread.
+ * fixed. The functions have no state and may be called on any thread.
  */
 #ifndef HOST_TRACE_PUT_EVENT_H
 #define HOST_TRACE_PUT_EVENT_H

@@ -3,7 +3,7 @@
  * counters and flows. Used for summaries and drawings.
  *
  * The file is not trusted. Input that Tandem never writes is rejected with the
- * position of the packet: a slice that ends without a begin, a time that is
+ * position of the packet: an end event without a begin event, a time that is
  * earlier than the previous time on the track, a number without a name. The
  * trace of a process that was killed is accepted: its last packet may be
  * truncated, and slices that are still open end at the end of the trace.
@@ -26,7 +26,8 @@ struct err;
 enum timeline_role {
 	TIMELINE_OTHER,
 	TIMELINE_THREAD, /* a thread of the host process */
-	TIMELINE_TEXTS,  /* sampled texts and concurrent requests */
+	/* generated texts of single and of concurrent requests */
+	TIMELINE_TEXTS,
 	TIMELINE_REQUESTS,
 	TIMELINE_FLASH,
 	TIMELINE_DEVICE, /* a thread of the device process */

@@ -1,7 +1,7 @@
 /*
  * Declarations shared by the files that read a trace: timeline_names.c reads
- * names and tracks, timeline.c reads events. One thread. A function that
- * returns a negative value has set a message in r->e.
+ * names and tracks, timeline.c reads events. All calls are made on one thread.
+ * A function that returns a negative value has set a message in r->e.
  */
 #ifndef HOST_TRACE_TIMELINE_IMPL_H
 #define HOST_TRACE_TIMELINE_IMPL_H

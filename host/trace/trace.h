@@ -102,7 +102,7 @@ enum trace_name {
 	TRACE_PHONE_LOAD,
 	TRACE_PHONE_READ,
 	TRACE_PHONE_COPY,
-	/* Counters. */
+	/* Values over time, each on a counter track. */
 	TRACE_ROWS,
 	TRACE_PADDED_ROWS,
 	TRACE_KV_SLOTS,
@@ -230,7 +230,8 @@ uint64_t trace_write_flow(const char *buffer, uint32_t cpu_seq);
 
 /* ---- inline functions ---------------------------------------------------- */
 
-/* Begin or end a slice of the calling thread. */
+/* Begin or end a slice on the track of the calling thread; `a` and `b` are the
+ * first two arguments of the event. */
 static inline void trace_begin(
 	struct trace *t, enum trace_name name, uint64_t a, uint64_t b)
 {

@@ -5,9 +5,9 @@
  * they can be compared with the counters of the run itself (`tandem run
  * --stats`).
  *
- * A trace calls a request's generation a "text". If a trace has texts, only the
- * time during texts is summed up, without the start of the session. The
- * timeline is not changed; any thread.
+ * In a trace, the generation of a request is called a text. If a trace has
+ * texts, only the time during texts is summed up, without the start of the
+ * session. The timeline is not changed; any thread may call the function.
  */
 #ifndef HOST_TRACE_TRACE_SUM_H
 #define HOST_TRACE_TRACE_SUM_H
@@ -32,11 +32,14 @@ struct trace_work {
 
 struct trace_phone {
 	bool there;
-	/* Time from the begin to the end of each text. If there are no texts,
+	/* Time from the start to the end of each text. If there are no texts,
 	 * the time from 0 to the end of the CPU's track. */
 	uint64_t total_ps;
-	uint64_t cpu_ps, wait_ps; /* their sum is total_ps */
-	uint64_t npu_ps, loader_ps, read_ps, copy_ps; /* busy times */
+	/* cpu_ps: time of work. wait_ps: time of waiting. Their sum is
+	 * total_ps. */
+	uint64_t cpu_ps, wait_ps;
+	/* busy times of the NPU, the loader, flash reads, and copies */
+	uint64_t npu_ps, loader_ps, read_ps, copy_ps;
 	struct {
 		PRICE_TIMES(COUNTER_MEMBER)
 	} price; /* total of all prices, as in `tandem run --json` */
@@ -51,7 +54,8 @@ struct trace_phone {
 	/* wall time of texts; without texts, of the whole trace */           \
 	X(uint64_t, texts_ns)                                                 \
 	X(uint64_t, passes) X(uint64_t, rows) X(uint64_t, padded_rows)        \
-	/* requests to the device, and those without an answer */             \
+	/* number of requests to the device, and of requests without an
+	 * answer */                                                          \
 	X(uint64_t, round_trips) X(uint64_t, unanswered)                      \
 	X(uint64_t, lost) X(uint64_t, restarts)                               \
 	/* time from publishing a request to its completion */                \
