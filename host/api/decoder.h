@@ -58,7 +58,7 @@ struct decoder {
 	struct session_stats probed;
 	/* options as requested; once the session is open, as used */
 	struct session_opts session_opts;
-	/* profile of the phone; session_opts.soc points to it */
+	/* profile of the simulated phone; session_opts.soc points to it */
 	struct soc soc;
 	/* The largest number of tokens that a request will generate, if it is
 	 * known before the session is opened; else 0. */

@@ -42,7 +42,8 @@ extern const struct opt_table pair_table;
  * "npu". The list ends with NULL. */
 extern const char *const precision_names[];
 
-/* "wall", then "soc:NAME" for each bundled phone. The list ends with NULL. */
+/* "wall", then "soc:NAME" for each phone whose profile is bundled. The list
+ * ends with NULL. */
 extern const char *const clock_names[];
 
 /*

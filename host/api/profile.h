@@ -6,8 +6,8 @@
  * combination of flash image, machine, and everything else that changes the
  * costs (docs/lever.md has the list). A damaged file and a file with a
  * different key are ignored. If the file cannot be written, it is silently not
- * written. No profile is used with the phone's clock, which computes all costs,
- * or with planned faults, which would distort the costs.
+ * written. No profile is used with the simulated phone's clock, which computes
+ * all costs, or with planned faults, which would distort the costs.
  *
  * A profile never changes the generated text. One thread per decoder; several
  * processes may write the same file.

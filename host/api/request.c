@@ -189,9 +189,9 @@ void request_begin(struct tandem_submitted *x)
 }
 
 /* Compute the work of the request. Shared passes count for each of their
- * requests, and phone time is the time from the request's start to its end. If
- * the request did not share passes, the session's counters contain only the
- * work of this request. */
+ * requests, and simulated phone time is the time from the request's start to
+ * its end. If the request did not share passes, the session's counters contain
+ * only the work of this request. */
 static void count_work(struct tandem_submitted *x)
 {
 	const struct decoder *d = &x->tandem->decoder;

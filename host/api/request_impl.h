@@ -79,14 +79,14 @@ struct tandem_submitted {
 
 	/* For shared passes: the request's lane (its sequence in these passes;
 	 * lane.lanes is NULL if it has none), and the request's share of the
-	 * passes, including that of its samples. */
+	 * passes, including the share of its samples. */
 	struct lane lane;
 	bool shared;
 	uint32_t pass_rows; /* rows of the request in the last pass */
 	uint64_t began_ps, energy_pj, passes;
 
 	/* State of the request's track in the trace: which event is open, the
-	 * track's lane, and the number of the request. */
+	 * number of the track, and the number of the request. */
 	enum {
 		TRACED_NOTHING,
 		TRACED_QUEUED,

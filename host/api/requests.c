@@ -400,7 +400,8 @@ static int run_one(struct tandem *t, struct tandem_submitted *x)
 	return ret;
 }
 
-/* Energy of all passes since the session was opened; 0 without a phone. */
+/* Energy of all passes since the session was opened; 0 without a simulated
+ * phone. */
 static uint64_t energy_pj(const struct decoder *d)
 {
 	struct session_stats s = { 0 };

@@ -214,7 +214,8 @@ struct tandem_sample {
 	size_t n_steps;
 	const uint32_t *step_ends;
 	const float *step_scores;
-	/* wall time and phone time from the start of the sample to its end */
+	/* wall time and simulated phone time from the start of the sample to
+	 * its end */
 	double seconds, phone_seconds;
 	/* sentence about the failure; NULL if there is none */
 	const char *error;
@@ -362,7 +363,7 @@ struct tandem_result {
 	double seconds_to_first; /* wall time until the first token */
 	/* wall time from the start of the request to its end */
 	double seconds;
-	/* phone time and energy with "clock=soc:NAME"; else 0 */
+	/* simulated phone time and energy with "clock=soc:NAME"; else 0 */
 	double phone_seconds, phone_joules;
 	/* Number of prompt tokens whose keys and values were reused from the
 	 * cache. */
@@ -498,7 +499,7 @@ struct tandem_stats {
 	/* bytes read from flash while layers are streamed */
 	uint64_t flash_bytes;
 	uint64_t restarts; /* lost devices that were replaced */
-	/* phone time and energy with "clock=soc:NAME"; else 0 */
+	/* simulated phone time and energy with "clock=soc:NAME"; else 0 */
 	double phone_seconds, phone_joules;
 	/* Drafted and accepted tokens by their distance to the last token of
 	 * the text: element [i] counts tokens at distance i + 1. The last

@@ -82,8 +82,8 @@ struct bare_pass {
 	bool apart;
 };
 
-/* Seconds of passes and of computing logits, on the wall clock and on the
- * phone. */
+/* Seconds of passes and of computing logits, by the wall clock and in simulated
+ * phone time. */
 struct bare_pass_times {
 	double pass_s, logits_s, phone_pass_s, phone_logits_s;
 };
@@ -95,7 +95,8 @@ struct bare_pass_times {
 int tandem_bare_pass(struct tandem *, const struct bare_pass *, float *logits,
 	struct bare_pass_times *times, struct err *);
 
-/* From this call on, price all passes as if the phone's CPU computed them. */
+/* From this call on, price all passes as if the simulated phone's CPU computed
+ * them. */
 void tandem_price_by_cpu(struct tandem *);
 
 /* Wait until every staging slot holds the layer that will be needed next. */

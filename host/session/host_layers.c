@@ -16,7 +16,8 @@
 #include <string.h>
 
 #define ALIGN 64
-/* outputs that a worker computes at a time: two strips of the matrix */
+/* outputs that a worker computes at a time: two strips (groups of outputs in
+ * which the matrix is stored) */
 #define PART_OUTPUTS 64
 #define NO_BIAS      WIRE_T_COUNT
 

@@ -20,7 +20,8 @@
 
 /* Outputs of a work item: about 100 KB of weights. This is enough to outweigh
  * the cost of a work item, and small enough that all threads end at about the
- * same time. It is a whole number of strips. */
+ * same time. It is a whole number of strips (the groups of outputs in which the
+ * matrix is stored). */
 #define PART_OUTPUTS 256
 #define ALIGN        64
 /* exponent bits of a float; all are 1 in an infinity or a NaN */

@@ -91,9 +91,9 @@ void pricing_keep(struct pricing *, const struct residency *, double share);
  * of which `rows` are used; `longest` is the largest number of slots that a row
  * attends to. For rows of several sequences, `piece` has their masks, cut into
  * pieces (tensor/visibility.h); NULL if all rows attend to the same slots.
- * Requires a phone (soc not NULL), as do all functions below. The cost of cache
- * maintenance is not included, because it depends on earlier writes; the cost
- * that is included can be predicted.
+ * Requires a simulated phone (soc not NULL), as do all functions below. The
+ * cost of cache maintenance is not included, because it depends on earlier
+ * writes; the cost that is included can be predicted.
  */
 struct priced_run {
 	uint32_t block, rows, graph_rows, longest;
@@ -110,8 +110,8 @@ void pricing_run(
 void pricing_maintenance(const struct pricing *, uint32_t block, uint64_t bytes,
 	struct price *out);
 
-/* Cost of loading a graph of the block, on the phone's graph loader. It does
- * not depend on the number of rows of the graph. */
+/* Cost of loading a graph of the block, on the simulated phone's graph loader.
+ * It does not depend on the number of rows of the graph. */
 void pricing_load(const struct pricing *, uint32_t block, struct price *out);
 
 /* Cost of a request that maps the block; buffer_bytes is the size of the

@@ -240,9 +240,9 @@ static int take_rows(struct refresh *r, const struct rows *rows, struct err *e)
 	return ret;
 }
 
-/* Price a start on the phone. Copying to the mirror is charged before the
- * device gets new work. The computation is charged to the time in which the CPU
- * is idle while the device works. */
+/* Price the start of a refresh in simulated phone time. Copying to the mirror
+ * is charged before the device gets new work. The computation is charged to the
+ * time in which the CPU is idle while the device works. */
 static void price_start(struct refresh *r, uint32_t copied)
 {
 	struct session *s = r->s;
@@ -339,8 +339,9 @@ bool refresh_finish(struct refresh *r, bool wait)
 	wait |= !r->best_effort;
 	if (r->state != UNDER_WAY)
 		return r->state == FINISHED;
-	/* With a phone, its clock decides whether the results are ready. If
-	 * they are, wait for the real computation, which may be slower. */
+	/* With a simulated phone, its clock decides whether the results are
+	 * ready. If they are, wait for the real computation, which may be
+	 * slower. */
 	if (r->s->opts.soc) {
 		if (wait)
 			phone_catch_up(t);

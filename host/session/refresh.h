@@ -14,18 +14,18 @@
  *   refresh_merge    between passes: writes the new keys and values to the
  *                    cache
  *
- * A recomputed row attends to the same positions as it would in a window or
- * block pass with the same rows, including the other rows' new keys and values
- * of the same layer. Its result has the same bytes as in such a pass, for any
- * number of threads. It reads a copy of the cache (kv_mirror.h), so later
- * passes do not affect it.
+ * A recomputed row attends to the positions to which it would attend in a
+ * window or block pass (host/session/rows.h) of all recomputed rows, including
+ * the new keys and values that these rows have in the layer. Its result has the
+ * same bytes as in this pass, for any number of threads. It reads a copy of the
+ * cache (kv_mirror.h), so later passes do not affect it.
  *
  * There are two modes. In deterministic mode refresh_finish waits for the
  * results. In best-effort mode it only reports whether they are ready. Without
- * a phone the wall clock decides this. With a phone the phone's clock decides;
- * the phone's CPU works on the refresh whenever it would be idle. In
- * best-effort mode results depend on speed, but with a phone they do not depend
- * on the speed of this machine.
+ * a simulated phone the wall clock decides this. With a simulated phone its
+ * clock decides; the simulated CPU works on the refresh whenever it would be
+ * idle. In best-effort mode results depend on speed, but with a simulated phone
+ * they do not depend on the speed of this machine.
  *
  * Not supported: causal models, whose cache does not become stale, and layers
  * streamed from flash, which are not in memory. The caller keeps ownership of

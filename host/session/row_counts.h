@@ -1,6 +1,7 @@
 /*
- * What the rows of passes were used for. The graphs of a phone's NPU are
- * static: a pass always computes all rows of its graph. Each of these rows is
+ * What the rows of passes were used for. The graphs of a phone's NPU have a
+ * fixed number of rows: a pass always computes all rows of its graph. Each of
+ * these rows is
  *
  *   valid          kept: it produced a token of the output or belongs to a
  *                  prompt

@@ -1,6 +1,7 @@
 /*
  * The rows of a pass: each row is a token at a position of a sequence, with an
- * attention mask. This is plain data that the caller owns; any thread.
+ * attention mask. This is plain data that the caller owns and that any thread
+ * may use.
  *
  * All rows of a pass have the same kind of mask:
  *

@@ -9,7 +9,9 @@
  * a sequence that shares the cached tokens of another
  *
  * The session owns the device process (or the connection to it), the shared
- * buffers, the placement of weights in the device window, and the counters. It
+ * buffers, the placement of weights in the device's address window, and the
+ * counters. If opts.soc is set, a cost model also computes how long all work
+ * would take on a real phone; this is called simulated phone time. The session
  * makes no decisions about the generated text. All calls must be made on one
  * thread.
  */
@@ -147,8 +149,8 @@ const float *session_hidden(struct session *, uint32_t row);
  * states are not kept. */
 const float *session_tapped(struct session *, uint32_t row);
 uint32_t session_tap_layers(const struct session *);
-/* Charge the copying of n rows' tapped states by the CPU to the phone's
- * time. */
+/* Charge to simulated phone time that the CPU copied the states of n rows that
+ * session_tapped returns. */
 void session_add_states(struct session *, uint32_t n);
 
 /* Compute the logits of a row of the last forward pass: float32 [n_vocab]. The
@@ -204,8 +206,8 @@ struct session_reader {
 	 * needed. */
 	bool (*wants)(void *arg, size_t at);
 	void (*read)(void *arg, size_t at, const float *logits);
-	/* With opts.tap_layers: called for every token with its tapped state.
-	 * NULL: the states are not needed. */
+	/* With opts.tap_layers: called for every token with its state after
+	 * that number of layers. NULL: the states are not needed. */
 	void (*tapped)(void *arg, size_t at, const float *state);
 	void *arg;
 };
@@ -221,10 +223,11 @@ int session_prefill(struct session *, uint32_t sequence, const int32_t *token,
 
 /*
  * Charge work that the host does outside the session, such as drafting, to the
- * phone's time, and handle data that has arrived from flash. Streaming makes
- * progress only during this call and while the session waits for flash.
+ * simulated phone time, and handle data that has arrived from flash. Streaming
+ * makes progress only during this call and while the session waits for flash.
  * Therefore long work must be reported in pieces of a few milliseconds. Without
- * a phone the price is zero. A trace shows the work under the given name.
+ * a simulated phone the price is zero. A trace shows the work under the given
+ * name.
  */
 void session_add_work_of(
 	struct session *, enum trace_name, const struct price *);
@@ -248,15 +251,15 @@ uint32_t session_priced_width(const struct session *);
 /*
  * From this call on, price passes as on a phone without an NPU, whose CPU
  * computes exactly the rows of a pass. Only for models that are completely in
- * memory. Has no effect without a phone.
+ * memory. Has no effect without a simulated phone.
  */
 void session_price_by_cpu(struct session *);
 
 /*
  * Expected NPU time of a pass of `rows` rows, where `longest` is the largest
  * number of tokens that a row attends to, including itself. The time is a step
- * function of `rows`. In picoseconds of the phone; without a phone, the number
- * of tiles of rows.
+ * function of `rows`. In picoseconds of simulated phone time; without a
+ * simulated phone, the number of tiles of rows.
  */
 uint64_t session_expect_pass(
 	const struct session *, uint32_t rows, uint32_t longest);
@@ -269,9 +272,9 @@ uint64_t session_device_ns(const struct session *);
 
 /*
  * Time that flash needs to read the streamed layers of one pass. In picoseconds
- * of the phone; without a phone in nanoseconds, computed from the reading speed
- * that was measured since the session was opened. 0 if no layer is streamed or
- * none has been read yet.
+ * of simulated phone time; without a simulated phone in nanoseconds, computed
+ * from the reading speed that was measured since the session was opened. 0 if
+ * no layer is streamed or none has been read yet.
  */
 uint64_t session_read_time(struct session *);
 
@@ -290,13 +293,13 @@ void session_flush_trace(const struct session *);
  * last pass in the trace. */
 uint64_t session_passes(const struct session *);
 
-/* Current time of the phone in picoseconds; 0 without a phone. */
+/* Current simulated phone time in picoseconds; 0 without a simulated phone. */
 uint64_t session_phone_ps(const struct session *);
 
 /*
  * How long flash will continue to read ahead if the session stays idle. Host
- * work during this time causes no delay. In picoseconds of the phone or,
- * without a phone, in nanoseconds; 0 if no layer is streamed.
+ * work during this time causes no delay. In picoseconds of simulated phone time
+ * or, without a simulated phone, in nanoseconds; 0 if no layer is streamed.
  */
 uint64_t session_ahead(struct session *);
 

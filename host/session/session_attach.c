@@ -1,6 +1,6 @@
 /*
  * Setting up a device for a session: shared buffers, their mappings in the
- * window, graphs, and the phone's cost model.
+ * window, graphs, and the cost model of the simulated phone.
  *
  * When the device is lost, it is replaced by a new device of the same kind, for
  * which these steps are repeated. No data is lost, because all of it is in
@@ -70,7 +70,7 @@ int session_pin(struct session *s, struct pinned *p, struct err *e)
 }
 
 /* Map a buffer of weights into the window or, if the window has no room for it,
- * into the extended region. */
+ * into the extended region, which only DMA can read. */
 static int pin_weights(struct session *s, struct pinned *p, struct err *e)
 {
 	struct err why;
@@ -273,7 +273,8 @@ int session_take_over(struct session *s, struct err *e)
 	int ret;
 
 	s->attached = false;
-	/* The strips were cut to fit the memory of the first device. */
+	/* The layout of the weights was chosen to fit the local memory of the
+	 * first device. */
 	if (has < s->strip_max)
 		return err_set(e, EPROTO,
 			"the device that was reached instead has room for "

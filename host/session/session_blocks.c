@@ -155,8 +155,9 @@ int session_report_kv(struct session *s, unsigned ranges, struct err *e)
 	return session_recover(s, ret, e);
 }
 
-/* Device address of the rows' states after `layers` layers. Tapped states have
- * a separate place, which the rest of the pass does not overwrite. */
+/* Device address of the rows' states after `layers` layers. The states after
+ * opts.tap_layers layers have a separate place, which the rest of the pass does
+ * not overwrite. */
 static uint32_t states_at(
 	const struct session *s, uint32_t layers, uint32_t first_row)
 {
@@ -234,8 +235,8 @@ static int find_staged(
 	trace_begin(s->trace, TRACE_FLASH_WAIT, s->block[b].first_layer, 0);
 	/* While a layer is being read, the device finishes the previous layer.
 	 * Refill the previous layer's slot at once, so that flash always has a
-	 * read to work on. With a phone this is not necessary, because slots
-	 * become free by the phone's time. */
+	 * read to work on. With a simulated phone this is not necessary,
+	 * because slots become free in simulated phone time. */
 	while (!ret && !s->opts.soc && !staging_look(s->staging)) {
 		ret = npu_poll(s->npu, e);
 		if (!ret)

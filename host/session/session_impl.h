@@ -38,29 +38,35 @@ struct workers;
 struct pinned {
 	struct buffer *buffer;
 	uint32_t addr;
-	bool extended; /* `addr` is in the extended region, not in the window */
+	/* `addr` is in the device's extended region (addresses outside the
+	 * window that only DMA can read) */
+	bool extended;
 };
 
-/* A request that was sent and is not retired yet. */
+/* A request to run a block that was sent to the device and is not retired
+ * yet. */
 struct inflight {
 	uint32_t seq;
 	bool done;
 	int slot; /* staging slot that it reads, or -1 */
 	int swap; /* slot of host/memory/swap.h that it reads, or -1 */
-	/* device address of its weights; in the extended region if
-	 * run.extended */
+	/* device address of its weights; in the extended region if run.extended
+	 * is set */
 	uint32_t weights;
 	struct priced_run run; /* the run as the cost model sees it */
-	uint64_t asked_ps; /* phone time at which its weights were requested */
+	/* simulated phone time at which its weights were requested */
+	uint64_t asked_ps;
 	uint64_t sent_ps;
 	uint64_t took_ps, end_ps;
 };
 
-/* State of PLACEMENT_SWAP; all zero with another placement. */
+/* State of PLACEMENT_SWAP, where some resident blocks are temporary: before
+ * each use their weights are copied into a slot in the window. All zero with
+ * another placement. */
 struct swapping {
 	struct swap_plan plan;
 	struct pinned *resident; /* [plan.mappings] blocks that stay mapped */
-	/* [blocks] index of a temporary block in the order of copies */
+	/* [blocks] for a temporary block, its index in the order of copies */
 	uint32_t *turn;
 	struct swap *swap; /* NULL if no block is temporary */
 	struct pinned slot[SWAP_SLOTS];
@@ -99,7 +105,7 @@ struct session {
 	/* own_time, or the time of the session `beside` */
 	struct phone_time *time;
 	struct phone_time own_time;
-	/* phone time at which the current pass began */
+	/* simulated phone time at which the current pass began */
 	uint64_t began_ps;
 	struct workers *workers; /* worker threads of the host */
 	struct logits *logits;
@@ -188,7 +194,8 @@ int session_attach_swap(struct session *, struct err *);
 void session_close_swap(struct session *);
 
 /* Wait until the block's weights are in place; set `weights` and `swap` of the
- * request. The request holds the swap slot even if the call fails. */
+ * request. If the block is temporary, the request then holds a swap slot, even
+ * if the call fails. */
 int session_find_swapped(
 	struct session *, uint32_t block, struct inflight *, struct err *);
 
@@ -268,15 +275,16 @@ void session_watch(struct session *);
 void inflight_add(struct session *, const struct inflight *);
 /* The oldest request that has no answer yet; NULL if there is none. */
 const struct inflight *inflight_oldest(struct session *);
-/* Release the swap slot that the request reads, at phone time `ps`. */
+/* Release the swap slot that the request reads, at simulated phone time `ps`.
+ * Does nothing if the request reads none. */
 void inflight_release_swap(struct session *, struct inflight *, uint64_t ps);
 /* Wait until all requests are answered. */
 int inflight_answered(struct session *, struct err *);
 /* Remove the answered requests from the list and free the staging slots that
  * they read. */
 int inflight_retire(struct session *, struct err *);
-/* Wait until all requests are answered and retired. In phone time, the host
- * waits for the NPU. */
+/* Wait until all requests are answered and retired. In simulated phone time,
+ * the host waits for the NPU. */
 int inflight_wait(struct session *, struct err *);
 
 /* Remove all requests of a lost device. */

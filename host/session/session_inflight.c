@@ -1,5 +1,5 @@
 /* Requests in flight: handling their answers, both in the session and on the
- * phone's timeline, and waiting for them. */
+ * timeline of the simulated phone, and waiting for them. */
 #include "host/memory/staging.h"
 #include "host/session/session_impl.h"
 #include "host/session/switching.h"

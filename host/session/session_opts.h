@@ -77,8 +77,8 @@ struct session_opts {
 	bool attend_apart;
 	/*
 	 * Send and price passes, but compute nothing: hidden states are the
-	 * token embeddings, and all logits are 0. For measuring the phone time
-	 * of passes whose results are known.
+	 * token embeddings, and all logits are 0. For measuring the simulated
+	 * phone time of passes whose results are known.
 	 */
 	bool idle;
 	enum wire_precision precision;
@@ -152,8 +152,9 @@ struct session_opts {
 	 * state (session_tapped). 0: off. Cannot be combined with
 	 * exit_layers. */
 	uint32_t tap_layers;
-	/* The phone of the cost model, which computes the time of all work. The
-	 * caller keeps ownership. NULL means that there is no cost model. */
+	/* The phone whose cost model computes the (simulated) time of all work.
+	 * The caller keeps ownership. NULL means that there is no cost
+	 * model. */
 	const struct soc *soc;
 	const char *clock; /* name of `soc` in reports, such as "soc:sd8gen3" */
 	/*

@@ -49,7 +49,8 @@ struct session_plan {
 	uint32_t least_blocks;
 	uint32_t span_room; /* maximum number of spans in a batch */
 	/* Offsets in the activation buffer, which holds the batch, the hidden
-	 * states and, if opts.tap_layers is set, the tapped states. */
+	 * states and, if opts.tap_layers is set, the states after that number
+	 * of layers. */
 	size_t hidden_off, tap_off, io_bytes;
 	/* With graph switching, a pass may run in several parts. Their batches
 	 * are at this offset, before the hidden states; each takes
@@ -80,8 +81,8 @@ int session_plan(struct session_plan *out, const struct model *,
 
 /*
  * Cut the model's layers into blocks for a device whose threads each have room
- * for strips of `strip_max` bytes. The caller owns *blocks and frees it with
- * weights_release.
+ * for `strip_max` bytes of a matrix (a strip, tensor/layout.h). The caller owns
+ * *blocks and frees it with weights_release.
  */
 int session_plan_blocks(const struct session_plan *, const struct model *,
 	const struct session_opts *, size_t strip_max, struct block **blocks,

@@ -24,8 +24,9 @@ struct reading {
 	uint32_t n, done;
 };
 
-/* After a chunk with tokens [first, first + rows): pass the tapped states to
- * the reader, and save the states whose logits are needed. */
+/* After a chunk with tokens [first, first + rows): pass the states after
+ * opts.tap_layers layers to the reader, and save the last states of the tokens
+ * whose logits are needed. */
 static int save_states(
 	struct reading *r, size_t first, uint32_t rows, struct err *e)
 {

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Counters of graph switching. Times are picoseconds of the phone or, without a
- * phone, nanoseconds of the wall clock. */
+/* Counters of graph switching. Times are picoseconds of simulated phone time
+ * or, without a simulated phone, nanoseconds of the wall clock. */
 /* clang-format off */
 #define SWITCH_STATS(X)                                                       \
 	X(uint64_t, prompts)                                                  \
@@ -88,11 +88,13 @@ struct graph_event {
 	/* time during which the device was idle because weights outside the
 	 * window were being mapped or copied */                              \
 	X(LESS, APART, stall_ns) X(LESS, APART, stall_ps)                     \
-	/* copies of temporary blocks */                                      \
+	/* copies of temporary blocks: blocks whose weights are copied into a
+	 * slot in the window before each use */                              \
 	X(LESS, APART, copies) X(LESS, APART, copied_bytes)                   \
-	/* size of the device's extended region; bytes and number of the buffers
-	 * in it, including those of a session that shares the device; bytes
-	 * that DMA read from the region in all passes */                     \
+	/* size of the device's extended region (addresses that only DMA can
+	 * read); bytes and number of the buffers in it, including those of a
+	 * session that shares the device; bytes that DMA read from the region
+	 * in all passes */                                                   \
 	X(KEPT, WHOLE, extended_room) X(KEPT, WHOLE, extended_bytes)          \
 	X(KEPT, WHOLE, extended_buffers) X(LESS, WHOLE, extended_read)        \
 	X(KEPT, WHOLE, weight_bytes)   /* bytes of all layers */              \
@@ -103,7 +105,8 @@ struct graph_event {
 	X(LESS, WHOLE, kv_read_bytes) X(LESS, WHOLE, kv_apart_bytes)          \
 	/* passes with rows of several sequences */                           \
 	X(LESS, APART, mixed_passes)                                          \
-	/* runs of the cache that were copied because sequences shared them */ \
+	/* runs of the cache (KV_RUN adjacent slots) that were copied because
+	 * several sequences shared them */                                   \
 	X(LESS, APART, copied_runs)                                           \
 	/* counters of the device: WIRE_COUNTERS */                           \
 	X(LESS, WHOLE, dma_bytes) X(LESS, WHOLE, invalidated_lines)           \
@@ -115,7 +118,8 @@ struct graph_event {
 	 * normalized state has one; values of a model file's weights that are
 	 * not finite (tandem convert refuses to write them to an image) */   \
 	X(LESS, WHOLE, rows_not_finite) X(KEPT, WHOLE, weights_not_finite)    \
-	X(LESS, APART, prompt_ps)      /* phone time of session_prefill */
+	/* simulated phone time of session_prefill */                         \
+	X(LESS, APART, prompt_ps)
 /* clang-format on */
 
 struct session_stats {
@@ -126,14 +130,15 @@ struct session_stats {
 	SESSION_STATS(SESSION_MEMBER)
 	/* weights mapped in the window at present, except weights in slots */
 	uint64_t resident_bytes;
-	/* number of blocks that are copied in every pass by a plan */
+	/* number of blocks whose weights are copied into the window in every
+	 * pass */
 	uint32_t temporary_blocks;
 	/* hash of all used logits, in order, since the session was opened or
 	 * since the last session_hash_anew */
 	uint64_t logits_hash;
-	/* Cost of all work on the phone. Its total_ps is the time from begin to
-	 * end, which is less than the sum of the parts where flash, NPU and CPU
-	 * overlap. */
+	/* Cost of all work on the simulated phone. Its total_ps is the time
+	 * from start to end, which is less than the sum of the parts where
+	 * flash, NPU and CPU overlap. */
 	struct price price;
 	struct switch_stats graphs;
 	uint32_t blocks, layers_per_block;

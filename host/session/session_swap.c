@@ -1,9 +1,9 @@
 /*
  * Weights with --placement swap. Some blocks stay in the window, contiguous in
- * a few large mappings. The other blocks are copied in turn into two slots,
- * before they are used (host/memory/swap.h). If the device has an extended
- * region, the last blocks are placed there, so that fewer blocks, or none, must
- * be copied.
+ * a few large mappings. The other blocks are temporary: they are copied in turn
+ * into two slots, before they are used (host/memory/swap.h). If the device has
+ * an extended region (addresses outside the window that only DMA can read), the
+ * last blocks are placed there, so that fewer blocks, or none, must be copied.
  */
 #include "host/session/session_impl.h"
 
@@ -39,9 +39,9 @@ static uint32_t blocks_in_memory(const struct session *s)
 
 /*
  * Expected time of running a block on the phone, at half of the context length.
- * Without a phone the number of bytes is used as the time, both of runs and of
- * copies: a pass of few rows reads its weights once, as a copy does. So the
- * plan is the same on every machine.
+ * Without a simulated phone the number of bytes is used as the time, both of
+ * runs and of copies: a pass of few rows reads its weights once, as a copy
+ * does. So the plan is the same on every machine.
  */
 static uint64_t run_time(const struct session *s, uint32_t block)
 {

@@ -113,8 +113,8 @@ int switching_wait(struct session *s, struct err *e)
 
 	if (!ret && sw->loading)
 		ret = npu_wait(s->npu, sw->load_seq, e);
-	/* On the phone's clock the load may end later than the real answer
-	 * arrived. */
+	/* On the simulated phone's clock the load may end later than the real
+	 * answer arrived. */
 	if (!ret && s->opts.soc)
 		phone_wait(s->time, sw->end);
 	return ret;
@@ -155,7 +155,7 @@ bool switching_answered(struct session *s, uint32_t seq, const struct price *p)
 	struct price as;
 
 	if (sw->dropping && seq == sw->drop_seq) {
-		/* The phone's loader starts when the old graph is dropped,
+		/* The simulated loader starts when the old graph is dropped,
 		 * which is after all earlier runs. */
 		sw->dropping = false;
 		sw->begin = s->opts.soc ? phone_later(s->time->loader_ps, from)

@@ -8,8 +8,9 @@
  * graphs again, one after the other, or is computed by the decode graphs,
  * whichever is expected to end earlier.
  *
- * Times are picoseconds of the phone, whose loader works in parallel with the
- * NPU, or nanoseconds of the wall clock if there is no phone.
+ * Times are picoseconds of simulated phone time, whose loader works in parallel
+ * with the NPU, or nanoseconds of the wall clock if there is no simulated
+ * phone.
  *
  * Private to the session. All calls must be made on one thread.
  */

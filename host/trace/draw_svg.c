@@ -53,9 +53,8 @@ struct drawing {
 	const struct timeline *t;
 	FILE *f;
 	uint64_t begin, end;
-	/* Difference that is added to times of the phone, so that the first
-	 * text of the phone begins at the same place as the first text of the
-	 * host. */
+	/* Difference that is added to times of the simulated phone, so that its
+	 * first text begins at the same place as the first text of the host. */
 	int64_t shift;
 	/* [n_track] vertical position; below 0 if the track is not drawn */
 	double *top;
@@ -287,7 +286,7 @@ int draw_svg(const struct timeline *t, FILE *f, struct err *e)
 	int ret;
 
 	/* The difference between both clocks is the same for all slices of the
-	 * phone, so compute it from the first one. */
+	 * simulated phone, so compute it from the first one. */
 	for (size_t i = 0; text && i < t->n_slice; i++) {
 		const struct timeline_slice *s = &t->slice[i];
 		uint64_t began, ps;

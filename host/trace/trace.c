@@ -52,7 +52,7 @@ struct trace {
 	unsigned threads;
 	char *text[TRACE_TEXTS];
 	uint32_t texts;
-	char *phone; /* name of the phone; NULL if there is none */
+	char *phone; /* name of the simulated phone; NULL if there is none */
 	/* track number of the present device process; 0 if there is none yet */
 	uint64_t device;
 	pid_t device_pid;

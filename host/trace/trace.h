@@ -9,7 +9,8 @@
  * If no trace is recorded, the pointer is NULL, and recording an event costs
  * only a comparison. Any thread may record events; one thread opens and closes
  * the trace. Times are those of clock_ns(), which host and device share. On the
- * phone's tracks, times are picoseconds since the start of the phone's clock.
+ * tracks of the simulated phone, times are picoseconds since the start of its
+ * clock.
  */
 #ifndef HOST_TRACE_TRACE_H
 #define HOST_TRACE_TRACE_H
@@ -90,7 +91,7 @@ enum trace_name {
 	TRACE_DEVICE_LOAD,
 	TRACE_DEVICE_VIOLATION,
 	TRACE_DEVICE_DMA,
-	/* Events on the phone's tracks. */
+	/* Events on the tracks of the simulated phone. */
 	TRACE_PHONE_WORK,
 	TRACE_PHONE_LOGITS,
 	TRACE_PHONE_DRAW,
@@ -135,9 +136,10 @@ struct trace_what {
 extern const struct trace_what trace_what[TRACE_NAMES];
 
 enum trace_track {
-	TRACE_ON_THREAD,   /* the track of the calling thread */
-	TRACE_ON_REQUESTS, /* one lane for each request in flight */
-	TRACE_ON_FLASH,    /* one lane for each read in flight */
+	TRACE_ON_THREAD, /* the track of the calling thread */
+	/* one lane (a numbered sub-track) for each request in flight */
+	TRACE_ON_REQUESTS,
+	TRACE_ON_FLASH, /* one lane for each read in flight */
 	/* one lane for each thread of the device, numbered as in ipc/wire.h */
 	TRACE_ON_DEVICE,
 	TRACE_ON_WINDOW, /* one lane for each mapping */
@@ -163,7 +165,8 @@ struct trace_event {
 	/* not used for counters, because each counter has its own track */
 	enum trace_track track;
 	uint32_t lane; /* less than TRACE_LANES */
-	uint64_t at;   /* time in ns; in ps on the phone's tracks */
+	/* time in ns; in ps on the tracks of the simulated phone */
+	uint64_t at;
 	/* index of the first argument in the table's list of names, and number
 	 * of arguments */
 	uint32_t first, n;
@@ -207,7 +210,7 @@ void trace_rest(struct trace *);
  * time. */
 void trace_flush(struct trace *);
 
-/* Set the name of the phone. Creates the phone's process in the trace. */
+/* Set the name of the simulated phone, and create its process in the trace. */
 void trace_phone(struct trace *, const char *name);
 
 /* Begin a new device process. Later events on device lanes belong to it. */

@@ -43,7 +43,7 @@ struct trace_phone {
 	struct {
 		PRICE_TIMES(COUNTER_MEMBER)
 	} price; /* total of all prices, as in `tandem run --json` */
-	/* time of the phone's CPU for each kind of work */
+	/* time of the simulated phone's CPU for each kind of work */
 	uint64_t kind_ps[TRACE_KINDS];
 };
 
