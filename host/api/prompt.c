@@ -20,8 +20,9 @@ struct chat {
 	struct chat_turn *turn;
 	/* [n] positions of the turns in the formatted text */
 	struct text_span *part;
-	struct text_span *quote; /* [n] the same positions, sorted */
-	/* [n] positions of the turns within the part that is being tokenized */
+	struct text_span *quote; /* [n] the positions in `part`, sorted */
+	/* [n] the positions in `quote` that are within the part of the text
+	 * that is being tokenized */
 	struct text_span *here;
 	/* special tokens in turns are treated as ordinary text */
 	bool quotes;

@@ -412,7 +412,7 @@ static uint64_t energy_pj(const struct decoder *d)
 }
 
 /* Admit requests with samples in the order of submission. Then check for each
- * held lane whether its prompt is cached in the meantime. */
+ * held lane whether its prompt has been cached by now. */
 static int begin_pass(struct tandem *t)
 {
 	uint32_t turns = decoder_texts(&t->decoder)->texts;

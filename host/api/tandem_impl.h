@@ -36,7 +36,8 @@ struct tandem {
 	/* sequences of shared passes; NULL if there are none yet or requests
 	 * cannot share passes */
 	struct lanes *lanes;
-	/* Reports the state of samples while they are generated; may be NULL */
+	/* Called with the state of samples while they are generated; may be
+	 * NULL. */
 	void (*watch_samples)(const char *line, uint32_t over, uint32_t of);
 	bool advancing; /* a call of tandem_advance is running */
 	/* trie of the vocabulary; NULL until it is needed */

@@ -131,7 +131,7 @@ static void set_up(struct timeline *t, uint32_t rows, uint32_t upper)
 {
 	const struct pass_ask *a = t->ask;
 	struct price_layer l = layer_of(a->target, a->type, LAYOUT_TILES);
-	/* the two norms */
+	/* bytes of the two norms, to which those of the matrices are added */
 	uint64_t bytes = 2ull * l.n_embd * sizeof(float), n, k;
 	uint32_t resident;
 

@@ -74,8 +74,9 @@ int pass_write_hidden(struct session *s, const struct rows *rows, struct err *e)
 	return ret;
 }
 
-/* Trace a range that the CPU wrote. Only at coherence level check; a violation
- * that the device reports can then be traced back to this write. */
+/* Trace a range that the CPU wrote, so that a violation that the device reports
+ * can be traced back to this write. Does nothing unless the coherence level is
+ * "check". */
 static void trace_write(struct session *s, const struct pinned *p,
 	const struct buffer_range *range)
 {

@@ -164,8 +164,9 @@ static inline uint32_t session_flags(const struct session *s)
 		(s->opts.idle ? WIRE_RUN_IDLE : 0);
 }
 
-/* Cut the model's layers into blocks and set up the prices of the blocks. May
- * be called again, after which the earlier blocks are replaced. */
+/* Cut the model's layers into blocks (consecutive layers that run as one
+ * request), and set up the prices of the blocks. May be called again, after
+ * which the earlier blocks are replaced. */
 int session_cut_blocks(struct session *, struct err *);
 
 /* Called when the window has no room for something that must be in it. Adds to

@@ -425,7 +425,8 @@ int session_forward(struct session *s, const struct rows *rows,
 			return 0;
 		}
 		if (s->switching && !s->switching->measured)
-			/* switching_measure repeats the whole measurement */
+			/* return the error, because switching_measure repeats
+			 * the whole measurement */
 			return ret;
 		if (ret == -ERR_DEVICE_LOST && s->attached &&
 			s->generation != generation)

@@ -41,7 +41,7 @@ struct session_plan {
 	 * per layer */
 	uint32_t slots, kv_stride;
 	uint64_t kv_bytes;
-	uint32_t graph_rows[MAX_GRAPHS]; /* ascending */
+	uint32_t graph_rows[MAX_GRAPHS]; /* in ascending order */
 	uint32_t n_graphs, max_rows;
 	/* index into graph_rows of the largest graph used for decoding */
 	uint32_t decode_graph;
@@ -80,8 +80,9 @@ int session_plan(struct session_plan *out, const struct model *,
 	const struct session_opts *, struct err *);
 
 /*
- * Cut the model's layers into blocks for a device whose threads each have room
- * for `strip_max` bytes of a matrix (a strip, tensor/layout.h). The caller owns
+ * Cut the model's layers into blocks (consecutive layers that have one buffer
+ * and run as one request) for a device whose threads each have room for
+ * `strip_max` bytes of a matrix (a strip, tensor/layout.h). The caller owns
  * *blocks and frees it with weights_release.
  */
 int session_plan_blocks(const struct session_plan *, const struct model *,

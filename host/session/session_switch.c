@@ -243,7 +243,8 @@ int switching_before(struct session *s, uint32_t block, struct err *e)
  * them. */
 struct prospect {
 	struct switch_problem problem;
-	/* [2][chunks][blocks] expected times with either graph */
+	/* [2][chunks][blocks] expected times with the decode graph, and with
+	 * the prefill graph */
 	uint64_t *time;
 	bool switched[SWITCH_BLOCKS];
 	struct switch_plan plan;

@@ -47,7 +47,8 @@ int timeline_read_track(struct reading *, struct proto_in);
 int timeline_named(
 	struct reading *, const struct interned *, uint64_t iid, uint32_t *out);
 
-/* Returns NULL if no such track has been described yet. */
+/* Find the track with this number. Returns NULL if no track with this number
+ * has been described yet. */
 struct timeline_track *timeline_find_track(struct timeline *, uint64_t uuid);
 
 /* Ensure that a list of n elements of `size` bytes has room for one more. The

@@ -43,8 +43,9 @@ int trace_file_open(
 /* Close the file. Returns 0, or an error if the file is incomplete. */
 int trace_file_close(struct trace_file *, struct err *);
 
-/* trace_file_room returns memory for a packet of up to `most` bytes.
- * trace_file_put appends the packet, of which n bytes were written. */
+/* trace_file_room returns memory in the file's buffer for a packet of up to
+ * `most` bytes. trace_file_put appends a packet of n bytes that the caller has
+ * written there. */
 uint8_t *trace_file_room(struct trace_file *, size_t most);
 void trace_file_put(struct trace_file *, size_t n);
 
