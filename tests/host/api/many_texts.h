@@ -1,6 +1,7 @@
 /*
- * Many requests of a small model's handle, and what each is alone: what tests
- * of several texts begin with. Pairs are real (TANDEM_NPU).
+ * A handle with a small model, a set of varied requests, and the text that each
+ * request generates alone. Tests that run several requests side by side compare
+ * with those texts. Uses real device processes (TANDEM_NPU).
  */
 #ifndef TESTS_HOST_API_MANY_TEXTS_H
 #define TESTS_HOST_API_MANY_TEXTS_H
@@ -14,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MANY 24 /* requests there are, at most */
+#define MANY 24 /* maximum number of requests */
 
 static unsigned many = MANY;
 
@@ -45,7 +46,7 @@ static inline int keep(void *arg, int32_t id, const char *text, size_t len)
 	return 0;
 }
 
-/* Behind the text. */
+/* Append a description of the sample after the text. */
 static inline void keep_sample(void *arg, const struct tandem_sample *s)
 {
 	strbuf_addf(arg,
@@ -55,8 +56,8 @@ static inline void keep_sample(void *arg, const struct tandem_sample *s)
 	strbuf_add(arg, s->text, s->text_bytes);
 }
 
-/* The i-th of many requests that differ in all there is; some begin like
- * others. */
+/* The i-th of many requests with varied prompts, lengths, flags, temperatures
+ * and seeds. Some prompts have a common prefix. */
 static inline struct tandem_request asking(unsigned i, struct strbuf *text)
 {
 	static const char *const prompt[] = {
@@ -85,7 +86,7 @@ static inline struct tandem_request asking(unsigned i, struct strbuf *text)
 	return r;
 }
 
-/* What tandem_generate alone makes of each, with these options. */
+/* The text that tandem_generate writes for each request alone. */
 static struct strbuf wanted[MANY];
 
 static inline void write_alone(const char *const *set)

@@ -1,6 +1,7 @@
 /*
- * The library opened on small models, asked, and what it writes: what tests of
- * tandem.h begin with. Pairs are real (TANDEM_NPU).
+ * Opens the library with small models, builds requests, and collects the
+ * generated text. Common part of the tests of tandem.h. Uses real device
+ * processes (TANDEM_NPU).
  */
 #ifndef TESTS_HOST_API_OPENED_TANDEM_H
 #define TESTS_HOST_API_OPENED_TANDEM_H
@@ -13,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Files of small models, by setup. */
+/* Paths of the small models, which setup writes. */
 static char model[5000], diffusion_model[5000];
 
 static inline int setup(void **state)
@@ -23,7 +24,7 @@ static inline int setup(void **state)
 	return 0;
 }
 
-/* Fails with the sentence, in which `part` is to be found. */
+/* Fail unless the handle's error message contains `part`. */
 #define assert_says(handle, part)                            \
 	do {                                                 \
 		if (!strstr(tandem_error(handle), part))     \

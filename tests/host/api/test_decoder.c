@@ -1,4 +1,5 @@
-/* What fits together and what does not; no device is started. */
+/* Which models, draft models and options decoder_open accepts together, and
+ * which combinations it refuses. No device is started. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "host/api/decoder.h"
@@ -34,7 +35,7 @@ static const char *path_of(const char *name)
 	return path[turn];
 }
 
-/* target.gguf, in a folder that TANDEM_MODELS names. */
+/* Write target.gguf to a folder that TANDEM_MODELS names. */
 static int setup(void **state)
 {
 	struct synth_opts o = { .quant = DTYPE_F32, .ffn_down = DTYPE_F32 };
@@ -48,7 +49,8 @@ static int setup(void **state)
 	return 0;
 }
 
-/* A copy of the target in which `was` reads `is`, of the same length. */
+/* Copy the target model and replace the bytes `was` by `is`, which has the same
+ * length. */
 static void copy_target(const char *name, const char *was, const char *is)
 {
 	struct err e = { 0 };
@@ -176,7 +178,8 @@ static void test_begin_of_text(void **state)
 	assert_ok(decoder_open_model(&d, NULL, &e), &e);
 	bos = tokenizer_bos(d.tokenizer);
 	assert_true(tokenizer_adds_bos(d.tokenizer));
-	for (int i = 0; i < 2; i++) { /* once, however often */
+	/* a second call must not add the BOS token again */
+	for (int i = 0; i < 2; i++) {
 		assert_ok(decoder_add_bos(&d, &l, &e), &e);
 		assert_int_equal(l.n, 1);
 		assert_int_equal(l.id[0], bos);
@@ -195,7 +198,8 @@ static void test_begin_of_text(void **state)
 
 /* ---- the history --------------------------------------------------------- */
 
-/* Ask for these "name", "value" pairs and open the model. */
+/* Set the options, which are pairs of a name and a value, and open the model.
+ * Returns 0 or the negative errno of the option or of the open. */
 static int open_with(const char *const *set, const char *model, struct err *e)
 {
 	struct opt_values asked = { 0 };
@@ -229,7 +233,8 @@ static void test_history(void **state)
 	assert_non_null(strstr(e.text, "--history-frozen without --history"));
 	assert_int_equal(open_with(frozen, NULL, &e), -ENOENT);
 	assert_int_equal(access(file, F_OK), -1);
-	/* Whether it can be written to is known before a text is. */
+	/* Opening creates the history file, so that a file that cannot be
+	 * written is reported before a text is generated. */
 	assert_ok(open_with(kept, NULL, &e), &e);
 	assert_int_equal(access(file, F_OK), 0);
 	assert_ok(open_with(frozen, NULL, &e), &e);

@@ -1,8 +1,10 @@
 /*
- * What the library knows of a streamed model before it writes (TANDEM_NPU;
- * skipped without): probed by the handle that opens it first, remembered by the
- * next, of another model or settings not; nothing of it is counted, the text is
- * plain decoding's, and a cost that was remembered is the one that was kept.
+ *
+ * The cost profile of a streamed model (TANDEM_NPU; skipped without). The first
+ * handle measures the profile with probe passes; the next handle reads the
+ * measured profile from its file. Another model or other settings need a new
+ * probe. The statistics do not count the probe passes, the text equals plain
+ * decoding, and the costs read from the file equal the stored costs.
  */
 #include "base/strbuf.h"
 #include "host/api/tandem_impl.h"
@@ -39,7 +41,8 @@ static int teardown_image(void **state)
 	return 0;
 }
 
-/* Lever on the image, drafted for by the same model, with one setting more. */
+/* Open the image with method lever and with the same model as the draft model.
+ * `more` is one further option. */
 static struct tandem *opened_lever(const char *more)
 {
 	char draft[5100];
@@ -95,7 +98,8 @@ static void assert_no_work(const struct tandem_stats *s)
 	}
 }
 
-/* What that handle knew before its first text, which is written. */
+/* Open a handle with the option `more`. Returns where its cost profile came
+ * from, stores the profile in *cost, and generates a text. */
 static enum profile_from knew(
 	const char *more, struct strbuf *text, struct pass_cost *cost)
 {

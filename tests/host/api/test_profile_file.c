@@ -1,8 +1,9 @@
 /*
- * The file of a profile: what is written is what is read; what is damaged at
- * any byte, or of another key, is none and leaves what was known alone; and of
- * many processes that write the same file at once each read gives what one of
- * them wrote, whole.
+ * The file that stores a cost profile. A stored profile is read back unchanged.
+ * A file that is damaged at any byte, or that belongs to another key, is
+ * ignored, and the caller's costs stay as they were. If many processes write
+ * the file at the same time, each read returns one of the written profiles
+ * completely.
  */
 #include "base/checked.h"
 #include "base/fd.h"
@@ -31,7 +32,7 @@ static json_t *key(const char *image)
 	return json_pack("{s:s, s:{s:i}}", "image", image, "pair", "rows", 256);
 }
 
-/* Every number of it tells `of`. */
+/* Costs in which every number is derived from `of`. */
 static struct pass_cost cost_of(unsigned of)
 {
 	static const uint32_t row[] = { 1, 16, 256 };
@@ -75,7 +76,8 @@ static void keep(const char *image, unsigned of)
 	json_decref(k);
 }
 
-/* To the last bit, and beside what the file does not say. */
+/* All stored numbers are equal to the last bit. Members that the file does not
+ * store keep their value. */
 static void test_round_trip(void **state)
 {
 	struct pass_cost c = { .kept = 0.48, .exit = 5 }, want = cost_of(7);
@@ -109,8 +111,9 @@ static void put(const char *data, size_t len)
 	fclose(f);
 }
 
-/* Cut anywhere; with any byte another, which may change a number and no more.
- */
+/* A file that is truncated anywhere is refused. A file in which one byte is
+ * changed is either refused or read with a changed number, and reading it has
+ * no other effect. */
 static void test_damaged(void **state)
 {
 	struct pass_cost c = cost_of(3), want = c;
@@ -152,7 +155,7 @@ static void check_refused(const char *cost)
 	check_same(&c, &want);
 }
 
-/* Whole, and no costs. */
+/* A complete JSON file in which the costs are missing or invalid is refused. */
 static void test_no_costs(void **state)
 {
 #define TERMS(x) "{\"read\":1,\"ahead\":" x ",\"start\":[1,1],\"draft\":[1,1],"
@@ -175,12 +178,14 @@ static void test_no_costs(void **state)
 	check_refused(TERMS("[1e999,1]") ROWS);
 	put("{\"version\":2}", 13);
 	assert_false(recalls("a", &c));
-	/* What is refused above is so for what it says to be. */
+	/* The same key with valid costs is accepted, so the files above were
+	 * refused because of their costs. */
 	keep("a", 1);
 	assert_true(recalls("a", &c));
 }
 
-/* What is no file, or cannot be one, is none, and nothing happens. */
+/* If the path is no regular file or cannot be created, reading finds no profile
+ * and writing does nothing. Neither reports an error. */
 static void test_no_file(void **state)
 {
 	struct pass_cost c = { 0 };
@@ -190,7 +195,7 @@ static void test_no_file(void **state)
 	assert_false(recalls("a", &c));
 	assert_int_equal(rmdir(path), 0);
 	assert_int_equal(mkfifo(path, 0600), 0);
-	assert_false(recalls("a", &c)); /* and is not waited for */
+	assert_false(recalls("a", &c)); /* opening the FIFO does not block */
 	unlink(path);
 	snprintf(path, sizeof(path), "/dev/null/none/profile.json");
 	keep("a", 1);

@@ -1,6 +1,6 @@
 /*
- * Several texts of a handle: each is what tandem_generate alone makes of its
- * request, whatever runs beside it.
+ * Several requests of one handle at the same time. The text of each request
+ * must equal the text that tandem_generate writes for that request alone.
  */
 #include "base/rng.h"
 #include "host/api/tandem_impl.h"
@@ -11,11 +11,11 @@
 
 /* ---- at random ----------------------------------------------------------- */
 
-#define LIVE 12 /* submitted at a time, at most */
+#define LIVE 12 /* maximum number of submitted requests at a time */
 
 struct party {
 	struct tandem *t;
-	uint64_t seed, drawn; /* random numbers */
+	uint64_t seed, drawn; /* seed and counter of the random numbers */
 	unsigned live, ended, canceled;
 	uint64_t cached, pauses;
 	struct client {
@@ -93,13 +93,15 @@ static void play(struct party *p, unsigned texts)
 	}
 }
 
-/* Nothing is left of any, once what is kept has given way. */
+/* After the last request, all slots of the cache are free once the cached
+ * prefixes are evicted. */
 static void check_level(const struct party *p, uint32_t slots)
 {
 	struct session *s = p->t->decoder.session;
 	uint32_t text = SESSION_TEXT;
 
-	session_truncate(s, text, 0); /* of one that was written alone */
+	/* drop the sequence of texts that are generated alone */
+	session_truncate(s, text, 0);
 	assert_true(session_has_room(s, &text, &slots, 1));
 	assert_int_equal(session_free_slots(s), slots);
 }
@@ -173,8 +175,8 @@ static void test_random(void **state)
 	assert_true(pauses > 0);
 }
 
-/* Requests of methods that fill masks: alone with the same options, then up to
- * eight in a pass. */
+/* Requests of methods that fill masks. The expected texts are generated alone
+ * with the same options; then up to eight requests share a pass. */
 static void test_masks(void **state)
 {
 	static const struct {
@@ -197,7 +199,8 @@ static void test_masks(void **state)
 	};
 	const unsigned texts = harness_full() ? 60 : 5;
 
-	many = harness_full() ? MANY : 4; /* of short prompts */
+	/* number of requests, all with short prompts */
+	many = harness_full() ? MANY : 4;
 	for (unsigned i = 0; i < ARRAY_LEN(of); i++) {
 		const char *set[10] = { "ctx=256" };
 		unsigned n = 1;
@@ -213,7 +216,8 @@ static void test_masks(void **state)
 		write_alone(set);
 		set[n++] = i % 2 ? "texts=8" : "texts=3";
 		if (i % 3 == 1)
-			set[n] = "text-slots=512"; /* not all fit */
+			/* too few slots for all requests at once */
+			set[n] = "text-slots=512";
 		play_with(set, texts, harness_seed() + i);
 	}
 }
@@ -223,7 +227,7 @@ static void test_masks(void **state)
 #define OPTIONS 12
 
 struct sampled {
-	const char *by[6]; /* the method */
+	const char *by[6]; /* method that decodes the samples */
 	const char *with[4];
 };
 
@@ -240,7 +244,8 @@ static struct party play_sampled(const struct sampled *s, uint64_t seed)
 	return play_with(set, harness_full() ? 60 : 15, seed);
 }
 
-/* Each text, and each sample of each, is what it is alone. */
+/* Each text, and each sample of each text, equals the text or sample that the
+ * request generates alone. */
 static void test_samples(void **state)
 {
 	static const struct sampled sets[] = {
@@ -273,8 +278,8 @@ static void test_samples(void **state)
 	assert_true(pauses > 0 && cached > 0);
 }
 
-/* The reward that comes with the model has states of the prompt's rows, too,
- * from the pass that reads it. */
+/* The bundled reward model also needs hidden states of the prompt's rows, which
+ * must come from the pass that reads the prompt. */
 static void test_scored_samples(void **state)
 {
 	static const struct sampled sets[] = {
@@ -299,8 +304,9 @@ static void test_scored_samples(void **state)
 		play_sampled(&sets[i], harness_seed() + i);
 }
 
-/* A lane drafts on behind its tree while a pass is computed that has no rows
- * for all of the tree. */
+/* If a pass has too few rows for a lane's whole tree, the lane's draft model
+ * continues to draft after the tree while the device computes the pass. (A lane
+ * is one running sequence.) */
 static void test_drafts_beside_a_shared_pass(void **state)
 {
 	static char draft[sizeof(model) + 6];
@@ -328,7 +334,8 @@ static void test_coherence(void **state)
 
 /* ---- rows of drafts ------------------------------------------------------ */
 
-/* Drafted tokens that a pass of a request had, when so many run together. */
+/* Mean number of drafted tokens in a pass of a request while `texts` requests
+ * run together. */
 static double drafted_a_pass(const char *method, unsigned texts)
 {
 	const char *const set[] = { "ctx=256", "texts=8", "clock=soc:sd8gen3",
@@ -363,7 +370,8 @@ static double drafted_a_pass(const char *method, unsigned texts)
 	return drafted / passes;
 }
 
-/* A tree shrinks when the machine is full and grows when it is alone. */
+/* A request's tree gets fewer rows when many requests share a pass than when
+ * the request runs alone. */
 static void test_trees_share_a_pass(void **state)
 {
 	static const char *const method[] = { "method=lever", "method=sdnpu" };

@@ -1,5 +1,6 @@
-/* How texts end beside others: what befalls one stays its own, and what all
- * share ends all. */
+/* Ends of requests that run beside others. A failure or cancellation of one
+ * request does not affect the other requests; a failure of the device ends all
+ * requests. */
 #include "host/api/tandem_impl.h"
 #include "tests/host/api/many_texts.h"
 #include "tests/host/npu/fake_device.h"
@@ -41,7 +42,7 @@ static void test_canceled(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* Waiting for one request advances the others as well. */
+/* Waiting for one request also advances the other requests. */
 static void waiting_returns_how_the_request_ended(void **state)
 {
 	const char *const set[] = { "texts=2", NULL };
@@ -74,7 +75,7 @@ static void waiting_returns_how_the_request_ended(void **state)
 
 static struct fake fake;
 
-/* On a device that the test computes. */
+/* Open a handle on a fake device, whose passes the test computes. */
 static struct tandem *opened_fake(const char *texts, unsigned restarts)
 {
 	const char *const set[] = { "ctx=64", texts, NULL };
@@ -92,7 +93,7 @@ struct few {
 	struct strbuf text[FEW];
 	struct tandem_submitted *x[FEW];
 	int state[FEW];
-	char error[200]; /* of the last that failed */
+	char error[200]; /* message of the request that failed last */
 };
 
 static struct tandem_request asking_few(unsigned i, struct strbuf *text)
@@ -106,7 +107,8 @@ static struct tandem_request asking_few(unsigned i, struct strbuf *text)
 	return r;
 }
 
-/* Side by side; what tandem_advance returned when it was not 0. */
+/* Generate the texts side by side. Returns the last nonzero result of
+ * tandem_advance, or 0 if there was none. */
 static int write_few(struct tandem *t, struct few *f)
 {
 	unsigned left = FEW;
@@ -176,13 +178,14 @@ static void test_one_fails(void **state)
 	assert_as_alone(&f, 0);
 	assert_as_alone(&f, 2);
 	release_few(&f);
-	assert_int_equal(write_few(t, &f), 0); /* and is as good as before */
+	assert_int_equal(write_few(t, &f), 0); /* the handle works as before */
 	assert_as_alone(&f, 1);
 	release_few(&f);
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* Wherever a device is lost, another takes its place beneath; or all end. */
+/* If the device is lost at any point, a new device replaces it and the texts
+ * are unaffected. Without a replacement all requests end with TANDEM_LOST. */
 static void test_lost(void **state)
 {
 	struct tandem *t;
@@ -231,7 +234,8 @@ static int cancel_all(void *arg, int32_t id, const char *text, size_t len)
 	return 0;
 }
 
-/* Who is asked to stop returns soon, and the texts go on as if nothing were. */
+/* tandem_cancel makes tandem_advance return soon. The requests continue with
+ * the next call, and their texts are unaffected. */
 static void test_cancel_all(void **state)
 {
 	static const char *const set[] = { "ctx=256", "texts=3", NULL };

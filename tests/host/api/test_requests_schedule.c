@@ -1,18 +1,20 @@
 /*
- * Random schedules of requests side by side, on a device that the test computes
- * (tests/host/npu/fake_device.h): each seed opens a handle of one method with
- * up to 8 lanes, submits requests that share beginnings, cancels some, loses
- * the device, has it refuse work, and spoils hidden states. The cache is often
- * too small for all.
+ * Random schedules of concurrent requests on a fake device, whose passes the
+ * test computes (tests/host/npu/fake_device.h). Each seed opens a handle of one
+ * method with up to 8 lanes (running sequences). It submits requests whose
+ * prompts have common prefixes, cancels some requests, loses the device, makes
+ * the device refuse work, and spoils hidden states. The cache is often too
+ * small for all requests.
  *
- * A request that ends well has the tokens that plain decoding gives for that
- * request alone or, of methods that decode many samples, those that the method
- * gives for it alone. None waits while there is place for it, nothing is left
- * in the cache, and the handle goes on for as long as the device can be
- * replaced; then all running requests end as lost.
+ * A request that ends without an error has the tokens that plain decoding gives
+ * for that request alone. For methods that decode many samples, it has the
+ * tokens that the same method gives for the request alone. No request waits
+ * while the pass and the cache have room for it, and after the last request no
+ * slot of the cache is in use. The handle works as long as the device can be
+ * replaced; when it cannot, all running requests end with TANDEM_LOST.
  *
- * Failed allocations are not played here: tests/oom makes every single one fail
- * from outside the program.
+ * Failed allocations are tested elsewhere: tests/oom makes every single
+ * allocation fail from outside the program.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -31,12 +33,12 @@
 #include <string.h>
 
 #define N_VOCAB   32
-#define N_LETTER  26 /* of them are in prompts */
+#define N_LETTER  26 /* number of vocabulary entries that occur in prompts */
 #define CONTEXT   128
-#define ALL       64 /* requests there are */
-#define LIVE      12 /* submitted at a time, at most */
+#define ALL       64 /* number of different requests */
+#define LIVE      12 /* maximum number of submitted requests at a time */
 #define PATIENCE  2  /* passes with free rows that a request may wait */
-#define SLOTS_RUN 32 /* slots of the cache are taken in such runs */
+#define SLOTS_RUN 32 /* the cache is allocated in runs of this many slots */
 
 /* ---- models -------------------------------------------------------------- */
 
@@ -73,7 +75,9 @@ static int setup(void **state)
 	file.keys = put_vocabulary;
 	snprintf(target, sizeof(target), "%s/target.gguf", dir);
 	model_file_write(&file, target);
-	file.type = DTYPE_Q4_0; /* agrees with the target now and then */
+	/* coarser weights, so the draft agrees with the target only
+	 * sometimes */
+	file.type = DTYPE_Q4_0;
 	snprintf(draft, sizeof(draft), "draft=%s/draft.gguf", dir);
 	model_file_write(&file, strchr(draft, '=') + 1);
 	return 0;
@@ -84,14 +88,16 @@ static int setup(void **state)
 struct asked {
 	int32_t prompt[CONTEXT];
 	struct tandem_request request;
-	/* What plain decoding alone gives. */
+	/* The tokens that plain decoding gives for this request alone, and why
+	 * the text ends. Valid if `known`. */
 	bool known;
 	int32_t token[CONTEXT];
 	unsigned n;
 	enum tandem_stop stop;
 };
 
-/* How the text of a request is made: plainly, or of many samples. */
+/* The ways to generate the text of a request: by plain decoding, or by a method
+ * that decodes many samples. */
 #define WAYS 6
 
 static const char *const way_set[WAYS][6] = {
@@ -107,7 +113,8 @@ static const char *const way_set[WAYS][6] = {
 
 static struct asked asked_by[WAYS][ALL];
 
-/* By the letters of a step. */
+/* Reward model of the test: the score of a step is a hash of the text's tokens
+ * up to the end of the step. */
 static int judge(void *arg, struct reward_text *text, unsigned n, struct err *e)
 {
 	for (unsigned i = 0; i < n; i++)
@@ -121,13 +128,15 @@ static int judge(void *arg, struct reward_text *text, unsigned n, struct err *e)
 	return 0;
 }
 
-/* Numbers of the requests, which are the same for every seed. */
+/* Random numbers that define the requests. They do not depend on the seed of a
+ * schedule, so all schedules have the same requests. */
 static unsigned of_request(unsigned i, unsigned nth, unsigned below)
 {
 	return (unsigned)(rng_uniform(77, i, nth) * below);
 }
 
-/* A beginning of one of three stems, which repeat themselves, and a tail. */
+/* Build a prompt from a prefix of one of three periodic stems, and a tail of up
+ * to five tokens. */
 static void ask(struct asked *a, unsigned i)
 {
 	struct tandem_request *r = &a->request;
@@ -205,21 +214,22 @@ static void write_alone(unsigned way)
 /* ---- a schedule ---------------------------------------------------------- */
 
 struct running {
-	struct tandem_submitted *x; /* NULL: a free place */
+	struct tandem_submitted *x; /* NULL if this entry is free */
 	const struct asked *of;
-	unsigned n; /* tokens that came */
-	/* The sink wants no more, or cancels the request, at that token; -1:
+	unsigned n; /* number of tokens that the sink received */
+	/* The sink ends or cancels the request at this token; -1 means
 	 * never. */
 	int stops_at, cancels_at;
 	bool canceled, stopped;
-	/* Before the pass: */
+	/* State before the current pass: */
 	size_t tokens;
 	bool due;
-	unsigned waited; /* passes with free rows, since it had rows */
+	unsigned waited; /* passes with free rows since its last row */
 };
 
 struct totals {
-	uint64_t ended, no_room, canceled, failed, lost; /* requests */
+	/* numbers of requests */
+	uint64_t ended, no_room, canceled, failed, lost;
 	uint64_t passes, pauses, forgotten, cached, accepted;
 	uint64_t losses, dead;
 };
@@ -228,13 +238,14 @@ struct party {
 	struct tandem *t;
 	struct fake fake;
 	unsigned way;
-	uint64_t seed, drawn; /* random numbers */
+	uint64_t seed, drawn; /* seed and counter of the random numbers */
 	uint32_t slots, sequences;
 	unsigned live;
-	/* The device is lost, refuses a run or spoils a row once in so many
-	 * answers, 0: never; and how often it may still be lost. */
+	/* Mean number of answers between two losses of the device, two refused
+	 * runs, and two spoilt rows; 0 means never. `losses` is the number of
+	 * losses that may still follow. */
 	unsigned loses, refuses, spoils, losses;
-	bool dies;     /* of one loss more than is allowed */
+	bool dies;     /* one loss more than the handle allows */
 	bool stopping; /* tandem_cancel was called */
 	bool refused, spoilt, over;
 	struct running running[LIVE];
@@ -264,7 +275,9 @@ static void answer_wrongly(
 		p->sum.losses++;
 		if (chance(p, 3))
 			f->lives = 1;
-		else /* an answer that makes the host give it up */
+		/* an invalid answer, after which the host gives up the
+		 * device */
+		else
 			a->done.op = WIRE_NOP + (*op == WIRE_NOP);
 	} else if (*op == WIRE_GRAPH_RUN && happens(p, p->refuses)) {
 		a->done.status = -ENOMEM;
@@ -331,8 +344,7 @@ static void come(struct party *p)
 	p->live++;
 }
 
-/* A request without room for another token, though it had the cache for
- * itself. */
+/* The context of the request is full although it had the whole cache. */
 static bool has_filled(const struct party *p, const struct running *g)
 {
 	return g->of->request.n_tokens + g->n + 1 > p->slots;
@@ -416,7 +428,8 @@ static struct running *running_of(struct party *p, const struct lane *x)
 	return g;
 }
 
-/* Slots of whole runs, as if the lane shared none. */
+/* Number of slots for so many tokens, rounded up to whole runs. Slots that the
+ * lane shares with other lanes are counted in full. */
 static uint32_t slots_of(uint64_t tokens)
 {
 	return (uint32_t)align_up(tokens, SLOTS_RUN);
@@ -466,7 +479,7 @@ static int64_t place_in_pass(const struct lanes *l, const struct lane *x)
 	return -1;
 }
 
-/* Behind a pass. */
+/* Check after a pass that no lane waited longer than allowed. */
 static void check_waits(struct party *p)
 {
 	const struct lanes *l = p->t->lanes;
@@ -553,12 +566,14 @@ static void draw_options(struct party *p, struct set *s)
 	add_number(s, "keep", chance(p, 4));
 	add_number(s, "prefill-chunk", 8u << chance(p, 3));
 	add_number(s, "restarts", restarts);
-	/* A sample without room would end before it does alone, and another be
-	 * chosen. */
+	/* A sample that finds no room in the cache would end earlier than it
+	 * does alone, and the method might choose another sample. The minimum
+	 * for methods with samples is therefore higher. */
 	if (chance(p, 3))
 		add_number(s, "text-slots",
 			32 * ((p->way ? 5 : 2) + chance(p, 5)));
-	/* Trees then depend on nothing that the wall clock says. */
+	/* With a simulated clock the shape of trees does not depend on the wall
+	 * clock. */
 	if (chance(p, 2))
 		add(s, "clock=soc:sd8gen3");
 	p->dies = happens(p, 4);
@@ -577,7 +592,7 @@ static uint32_t free_sequences(struct session *s)
 	return n;
 }
 
-/* False: the device was lost for good before there was a session. */
+/* Returns false if the device was lost for good before the session was open. */
 static bool open_handle(struct party *p)
 {
 	struct set set = { 0 };
@@ -607,7 +622,8 @@ static bool open_handle(struct party *p)
 	return true;
 }
 
-/* Of a handle whose device failed: a request that comes still ends, too. */
+/* After the device failed for good, a new request must still end, with
+ * TANDEM_FAILED or TANDEM_LOST. */
 static void check_over(struct party *p)
 {
 	struct tandem_request r = asked_by[p->way][1].request;
@@ -623,7 +639,8 @@ static void check_over(struct party *p)
 	tandem_request_close(x);
 }
 
-/* Nothing is left of any, once what is kept has given way. */
+/* After the last request, all slots of the cache are free once the cached
+ * prefixes are evicted. */
 static void check_level(const struct party *p)
 {
 	struct session *s = p->t->decoder.session;
@@ -637,8 +654,8 @@ static void check_level(const struct party *p)
 
 /* ---- playing ------------------------------------------------------------- */
 
-/* What concerns all: a cancel leaves them as they are, and else all have
- * ended. */
+/* Check a nonzero result of tandem_advance. After a cancel the requests
+ * continue; after any other error all requests have ended. */
 static void check_all(struct party *p, int ret)
 {
 	if (ret == TANDEM_CANCELED) {
@@ -788,7 +805,8 @@ static void requests_with_samples_have_the_text_they_have_alone(void **state)
 	assert_true(sum.pauses && sum.forgotten && sum.cached && sum.accepted);
 }
 
-/* There is one sequence then, and the kept one has it. */
+/* With texts=1 and keep=1 the cached prefix holds the only sequence, so a
+ * request with the same prefix must take over that sequence. */
 static void the_only_kept_one_makes_room_for_a_request_like_it(void **state)
 {
 	static struct fake fake;

@@ -1,4 +1,5 @@
-/* Callbacks of requests, and what is kept after their end. */
+/* Callbacks of requests, results of requests, and the prefix cache between
+ * them. */
 #include "tests/host/api/many_texts.h"
 
 #include <math.h>
@@ -30,7 +31,8 @@ static int take_token(void *arg, const struct tandem_token *token)
 		assert_true(!i || l[-1].logprob >= l->logprob);
 		assert_non_null(l->text);
 	}
-	/* Greedy: it is the likeliest. */
+	/* The drawn token is the likeliest token, because decoding is
+	 * greedy. */
 	assert_int_equal(token->id, token->top[0].id);
 	assert_true(token->logprob == token->top[0].logprob);
 	assert_true(sum <= 1.0001);
@@ -60,8 +62,9 @@ static void test_logprobs(void **state)
 
 /* ---- what came of them --------------------------------------------------- */
 
-/* The one text of a handle takes what tandem_generate does; of several each has
- * a share. */
+/* On a handle with one lane, a submitted request needs the phone time that
+ * tandem_generate needs. On a handle with several lanes, each request is
+ * charged its share. */
 static void test_results(void **state)
 {
 	static const char *const one[] = { "ctx=256",
@@ -106,7 +109,8 @@ static void test_results(void **state)
 
 /* ---- what is kept -------------------------------------------------------- */
 
-#define TURN 12 /* tokens of a prompt's, and of an answer */
+/* tokens that a turn adds to the prompt, and tokens of an answer */
+#define TURN 12
 
 struct talk {
 	int32_t id[8 * TURN];
@@ -122,7 +126,8 @@ static int take_id(void *arg, int32_t id, const char *text, size_t len)
 	return 0;
 }
 
-/* A turn of it: some tokens, and the answer. */
+/* Take one turn of the conversation: append some tokens to the prompt, then
+ * generate the answer. */
 static uint64_t take_turn(
 	struct tandem *t, struct talk *k, unsigned turn, bool submits)
 {
@@ -164,7 +169,8 @@ static void check_talk(const char *method, bool submits)
 		assert_int_equal(take_turn(plain, &alone, turn, false), 0);
 		assert_int_equal(k.n, alone.n);
 		assert_memory_equal(k.id, alone.id, k.n * sizeof(*k.id));
-		/* All but the last token, which no pass had as its row. */
+		/* The cache has all tokens but the last one, because no pass
+		 * computed a row for the last token. */
 		assert_in_range(cached, before ? before - 2 : 0, before);
 	}
 	assert_int_equal(tandem_close(t), 0);

@@ -90,7 +90,7 @@ static void a_report_has_the_last_text_alone(void **state)
 		assert_true(r.context && r.generation);
 		assert_true(r.began_ns && r.began_ns <= r.ended_ns);
 	}
-	/* A text that was not begun leaves none. */
+	/* A request that is refused adds nothing to the statistics. */
 	q.top_p = -1;
 	assert_int_equal(tandem_generate(t, &q, &result), TANDEM_MISUSE);
 	assert_int_equal(tandem_failure(t, &e), -EINVAL);
@@ -101,7 +101,7 @@ static void a_report_has_the_last_text_alone(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* What is written beside others reads its prompt in passes that all share. */
+/* Requests that run side by side read their prompts in shared passes. */
 static void prompts_of_shared_passes_are_counted_as_such(void **state)
 {
 	struct tandem *t = opened("texts=3");
@@ -146,8 +146,9 @@ static void assert_sums(const struct tandem_stats *s)
 	assert_int_equal(accepted, s->accepted);
 }
 
-/* Of a draft that is always right a pass accepts all: the first token comes
- * with the prompt, the others five a pass. */
+/* A pass accepts all tokens of a draft that is always right. The first token of
+ * the text comes from the prompt's pass, and each further pass emits five
+ * tokens. */
 static void drafts_are_counted_by_position(void **state)
 {
 	struct tandem *t =
@@ -170,8 +171,8 @@ static void drafts_are_counted_by_position(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* Several nodes of a tree stand at a position, of which one is right at most;
- * a text ends with a token that was not drafted or not looked for. */
+/* A tree has several nodes at each depth, of which at most one is accepted. The
+ * last token of a text was not drafted, or its draft was not examined. */
 static void drafts_of_trees_are_counted_by_depth(void **state)
 {
 	struct tandem *t =
@@ -196,7 +197,7 @@ static void drafts_of_trees_are_counted_by_depth(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* A program that was built with less of the struct. */
+/* A program that was compiled with an older, shorter struct. */
 static void a_shorter_struct_is_filled_as_far_as_it_goes(void **state)
 {
 	struct tandem *t = opened(NULL);

@@ -1,7 +1,7 @@
 /*
- * The library as a program sees it that includes tandem.h: what it is asked,
- * how texts end, their steps and samples. cli/library has what only an
- * installed library can show.
+ * The library as seen by a program that includes tandem.h: options, requests,
+ * ends of texts, steps and samples. cli/library tests what needs an installed
+ * library.
  */
 #include "base/version.h"
 #include "host/api/tandem_impl.h"
@@ -21,7 +21,7 @@ static void test_version(void **state)
 	assert_string_equal(tandem_version(), TANDEM_VERSION);
 }
 
-/* A struct of a program that was built with a later header. */
+/* The options of a program that was compiled with a later header. */
 struct later {
 	struct tandem_options known;
 	long more[4];
@@ -47,7 +47,8 @@ static void test_sizes(void **state)
 	assert_says(t, "tandem_request_init");
 	assert_int_equal(tandem_generate(t, NULL, NULL), TANDEM_MISUSE);
 	assert_int_equal(tandem_close(t), 0);
-	later.more[3] = 1; /* asks for what this library does not know */
+	/* a nonzero member that this library does not support */
+	later.more[3] = 1;
 	assert_int_equal(tandem_open(&t, &later.known), TANDEM_MISUSE);
 	assert_null(t);
 }
@@ -123,7 +124,7 @@ static void test_bad_requests(void **state)
 	r = asking(prompt, 4);
 	assert_int_equal(tandem_generate(t, &r, NULL), TANDEM_FAILED);
 	assert_says(t, "64");
-	free(text_of(t, "x", 4)); /* and is as good as before */
+	free(text_of(t, "x", 4)); /* the handle works as before */
 	assert_int_equal(tandem_start(t, 0), TANDEM_MISUSE);
 	assert_int_equal(tandem_close(t), 0);
 	assert_int_equal(tandem_close(NULL), 0);
@@ -260,9 +261,12 @@ static void test_start(void **state)
 #define BLOCK ((size_t)8)
 
 struct steps {
-	size_t prompt, seen, last; /* last: enough by then; 0: never */
-	int32_t filled[4 * BLOCK]; /* by the last step of each block */
-	struct strbuf text, sunk;  /* of those; what the sink got */
+	/* last: number of the step that ends the text; 0 means none */
+	size_t prompt, seen, last;
+	/* tokens after the last step of each block */
+	int32_t filled[4 * BLOCK];
+	/* text of `filled`; text that the sink received */
+	struct strbuf text, sunk;
 	int32_t ids[4 * BLOCK];
 	size_t n_ids;
 };
@@ -277,7 +281,8 @@ static int take_token(void *arg, int32_t id, const char *text, size_t len)
 	return 0;
 }
 
-/* One more of a block's masks is filled in each, and stays. */
+/* Each step fills one more mask of a block, and filled positions do not
+ * change. */
 static int take_step(void *arg, const struct tandem_step *step)
 {
 	struct steps *s = arg;
@@ -349,7 +354,8 @@ static void test_steps(void **state)
 	strbuf_release(&s.text);
 	strbuf_release(&s.sunk);
 
-	/* Seen enough: nothing of an unfinished block is text. */
+	/* The observer ends the text within a block. The tokens of the
+	 * unfinished block are not part of the text. */
 	s = (struct steps){ .last = BLOCK + 3 };
 	r = watching(t, &s, 4 * BLOCK);
 	assert_int_equal(tandem_generate(t, &r, &got), 0);
@@ -361,7 +367,7 @@ static void test_steps(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* Written in order, nothing settles. */
+/* A model that generates from left to right has no steps to report. */
 static void test_no_steps(void **state)
 {
 	struct tandem *t = opened(NULL, NULL);
@@ -375,7 +381,8 @@ static void test_no_steps(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* A request of an older header is shorter: bytes after it are not read. */
+/* A program with an older header passes a shorter request. The library must not
+ * read beyond its size. */
 static void test_short_request(void **state)
 {
 	struct tandem *t = opened_diffusion();
@@ -426,7 +433,8 @@ static void forget_heard(struct heard *heard)
 	*heard = (struct heard){ 0 };
 }
 
-/* Each is what a request of its own is with that stream. */
+/* Each sample equals the text of a single request with the same random
+ * stream. */
 static void test_samples(void **state)
 {
 	struct tandem *many = opened("samples=4", "parallel=3");
@@ -450,7 +458,7 @@ static void test_samples(void **state)
 		assert_string_equal(text.data, heard.text[r.stream].data);
 		strbuf_reset(&text);
 	}
-	assert_int_equal(heard.n, 4); /* plain decoding has none */
+	assert_int_equal(heard.n, 4); /* plain decoding reports no samples */
 	strbuf_release(&text);
 	forget_heard(&heard);
 	assert_int_equal(tandem_close(many), 0);
@@ -463,7 +471,8 @@ static int cancel_soon(void *arg, int32_t id, const char *text, size_t len)
 	return 0;
 }
 
-/* What there is of them is heard, and that it is not all. */
+/* After a cancellation the sample callback gets the unfinished samples, marked
+ * as incomplete. */
 static void test_samples_canceled(void **state)
 {
 	struct tandem *t = opened("samples=4", NULL);
@@ -487,7 +496,8 @@ static void test_samples_canceled(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* A request of a header that knew of steps and of no samples. */
+/* A request of an older header, which has the member for steps and no member
+ * for samples. */
 static void test_request_without_samples(void **state)
 {
 	struct tandem *t = opened("samples=4", NULL);

@@ -1,6 +1,6 @@
 /*
- * The library as a program lives with it: texts that are canceled, several
- * handles, a device that dies, and progress.
+ * The library over the life of a program: canceled texts, several handles, a
+ * device that dies, and progress reports.
  */
 #include "tests/host/api/opened_tandem.h"
 
@@ -23,7 +23,8 @@ struct patience {
 	pthread_t thread;
 };
 
-/* Soon another thread cancels; this text would go on for ever. */
+/* Let another thread cancel after a few tokens; without the cancel, this text
+ * would not end. */
 static int cancel_later(void *arg, int32_t id, const char *text, size_t len)
 {
 	struct patience *p = arg;
@@ -48,7 +49,7 @@ static void test_cancel(void **state)
 	assert_int_equal(pthread_join(p.thread, NULL), 0);
 	assert_int_equal(got.stop, TANDEM_STOP_NONE);
 	assert_true(got.tokens >= 5);
-	text = text_of(t, "x", 8); /* and that was it */
+	text = text_of(t, "x", 8); /* the cancel affects only one text */
 	tandem_cancel(t);
 	r.sink = NULL;
 	assert_int_equal(tandem_generate(t, &r, NULL), TANDEM_CANCELED);
@@ -99,7 +100,8 @@ static void *write_often(void *arg)
 			tandem_generate(t, &r, NULL) || !text.len ||
 			strcmp(text.data, w->wanted) || tandem_close(t);
 		strbuf_release(&text);
-		/* Failures of one thread are not the other's. */
+		/* The error message of one thread is not that of another
+		 * thread. */
 		w->wrong += open_with(&t, w->prompt, NULL) != TANDEM_MISUSE ||
 			!strstr(tandem_error(NULL), w->prompt);
 	}
@@ -130,7 +132,7 @@ static void test_two_threads(void **state)
 
 /* ---- a device that dies -------------------------------------------------- */
 
-/* The youngest child of this thread. */
+/* The youngest child process of this thread. */
 static pid_t last_child(void)
 {
 	FILE *f = fopen("/proc/thread-self/children", "r");
@@ -175,7 +177,7 @@ static void test_killed(void **state)
 	assert_true(got.tokens >= 3);
 	assert_int_equal(tandem_generate(b, &r, NULL), TANDEM_LOST);
 	assert_says(b, "died");
-	after = text_of(a, "x", 8); /* the other one lives */
+	after = text_of(a, "x", 8); /* the other handle still works */
 	assert_string_equal(after, before);
 	tandem_close(b);
 	free(after);
@@ -193,7 +195,8 @@ static void keep_notice(void *arg, const char *sentence)
 	strbuf_addf(arg, "%s\n", sentence);
 }
 
-/* Its text is that of one whose device lives, and the program is told. */
+/* After its device was replaced, the handle generates the text that it would
+ * have generated without the loss, and the program receives a notice. */
 static void test_replaced(void **state)
 {
 	struct tandem *a = opened(NULL, NULL), *b;
@@ -226,7 +229,7 @@ static void test_replaced(void **state)
 	assert_int_equal(tandem_close(b), 0);
 }
 
-/* A program of before there were notices. */
+/* A program that was compiled before the options had a callback for notices. */
 static void test_without_notices(void **state)
 {
 	struct tandem_options o;

@@ -1,4 +1,4 @@
-/* Conversations and texts held to a schema, by tandem.h. */
+/* Conversations, and texts that must match a JSON schema, through tandem.h. */
 #include "host/api/tandem_impl.h"
 #include "host/text/tokenizer.h"
 #include "tests/host/api/opened_tandem.h"
@@ -52,9 +52,10 @@ static size_t times_in(const struct token_list *l, int32_t id)
 }
 
 /*
- * A prompt begins with the last one and the tokens of its answer, whatever
- * those are; drawn at a high temperature they are seldom what their text would
- * be tokenized to.
+ * The prompt of a turn must begin with the tokens of the last prompt and the
+ * tokens of the last answer. At a high temperature the answer's tokens are
+ * seldom those that its text would be tokenized to, so the test fails if the
+ * library tokenizes the text again.
  */
 static void test_turns(void **state)
 {
@@ -86,7 +87,8 @@ static void test_turns(void **state)
 	assert_memory_equal(next.id, first.id, first.n * sizeof(*first.id));
 	assert_memory_equal(
 		next.id + first.n, answer.id, answer.n * sizeof(*answer.id));
-	/* What ends turns: the template's own, and none that a user says. */
+	/* Four end-of-turn tokens come from the template. The one in the user's
+	 * text is not converted to the special token. */
 	assert_int_equal(tandem_tokenize(t, "<|eot_id|>", 10,
 				 TANDEM_SPECIAL | TANDEM_NO_BOS, &end, 1),
 		1);
@@ -96,7 +98,7 @@ static void test_turns(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* The token that ended an answer comes once. */
+/* The token that ended an answer is in the next prompt only once. */
 static void test_turns_ended(void **state)
 {
 	struct tandem *t = opened(NULL, NULL);
@@ -118,7 +120,8 @@ static void test_turns_ended(void **state)
 			by_text.n * sizeof(*by_text.id));
 		free(by_tokens.id);
 	}
-	/* A turn and its system are what they are without turns. */
+	/* A conversation of one turn, with or without a system turn, gives the
+	 * prompt that r.prompt and r.system give. */
 	turn[0].role = "system";
 	r = conversing(turn, 1);
 	r.turns = NULL;
@@ -205,8 +208,6 @@ static void test_schema(void **state)
 	assert_says(t, "the keyword 'not'");
 	assert_int_equal(tandem_close(t), 0);
 }
-
-/* A result of an older header is not written beyond its end. */
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_turns, setup),

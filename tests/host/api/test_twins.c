@@ -1,5 +1,6 @@
-/* Prompts that begin alike and come together: what they have in common is
- * computed once, and nothing of what is written is another by it. */
+/* Requests that arrive together with equal prompts or a common prefix. The rows
+ * of the prefix are computed once, and the texts are those that each request
+ * generates alone. */
 #include "host/api/tandem.h"
 
 #include "tests/host/api/opened_tandem.h"
@@ -86,7 +87,9 @@ static void close_twins(struct twins *w)
 	assert_int_equal(tandem_close(w->t), 0);
 }
 
-/* Of each but the first the last token alone, whose row it draws from. */
+/* Only the first request computes the prompt. Every other request computes one
+ * row, that of the prompt's last token, because its first token is drawn from
+ * that row. */
 static void what_is_the_same_is_read_once(void **state)
 {
 	struct twins w = { .t = opened("texts=4", "keep=4") };
@@ -105,7 +108,8 @@ static void what_is_the_same_is_read_once(void **state)
 	close_twins(&w);
 }
 
-/* Read in chunks, so that it is waited for through several passes. */
+/* The common prefix is read in chunks, so the other requests wait for it
+ * through several passes. */
 static void so_is_a_beginning_that_is_the_same(void **state)
 {
 	static const char *const prompt[TEXTS] = { LONG "It barked.",
@@ -127,7 +131,8 @@ static void so_is_a_beginning_that_is_the_same(void **state)
 	close_twins(&w);
 }
 
-/* Who is waited for leaves: who waited reads the rest. */
+/* If the request that computes the prefix is canceled, the request that waits
+ * for it computes the prefix itself. */
 static void nobody_waits_for_who_left(void **state)
 {
 	struct twins w = { .t = opened("keep=4", "texts=4") };
@@ -141,7 +146,9 @@ static void nobody_waits_for_who_left(void **state)
 	close_twins(&w);
 }
 
-/* With two places, a third request follows the held copy of the first. */
+/* The handle has two lanes. The second request waits for the prefix of the
+ * first one and keeps its lane, so the third request must wait for a free
+ * lane. */
 static void who_waits_keeps_its_place(void **state)
 {
 	struct twins w = { .t = opened("texts=2", "keep=4") };
@@ -163,7 +170,8 @@ static void who_waits_keeps_its_place(void **state)
 	close_twins(&w);
 }
 
-/* Where nothing is kept, nothing is taken from another either. */
+/* Without a prefix cache (keep=0) a request does not use rows of another
+ * request. */
 static void each_reads_its_own_where_nothing_is_kept(void **state)
 {
 	struct twins w = { .t = opened("texts=2", NULL) };

@@ -1,6 +1,6 @@
 /*
- * A small model of random weights, for tests of those who have the library. It
- * lies in the test's own folder.
+ * A small model with random weights, written to the test's own folder, for
+ * tests that use the library as an application does.
  */
 #ifndef TESTS_HOST_API_TINY_MODEL_H
 #define TESTS_HOST_API_TINY_MODEL_H
@@ -13,7 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of that shape, into *path. */
+/* Write a model of the named shape to a GGUF file and store the file's path in
+ * `path`, which has room for `size` bytes. */
 static inline void model_of_shape(char *path, size_t size, const char *shape)
 {
 	struct synth_opts o = { .quant = DTYPE_F32, .ffn_down = DTYPE_F32 };

@@ -20,12 +20,12 @@
 #include <string.h>
 
 #define DT_MASK    95
-#define DT_LENGTH  8 /* of a block, of a model with blocks */
+#define DT_LENGTH  8 /* length of a block in models with blocks */
 #define DT_CONTEXT 96
 #define DT_OPTIONS 12
 
 struct diffusion_text {
-	int32_t token[DT_CONTEXT]; /* the prompt included */
+	int32_t token[DT_CONTEXT]; /* prompt and generated tokens */
 	size_t n;
 	enum gen_stop stop;
 	struct method_stats stats;
@@ -67,7 +67,8 @@ static inline void dt_shifted_block_keys(struct gguf_writer *w)
 	gguf_put_u32(w, "diffusion.block_length", DT_LENGTH);
 }
 
-/* `fake`: on the fake device, without a device program. */
+/* Initialize the writer. If `fake` is set it uses a fake device, which needs no
+ * device program. */
 static inline void dt_init(struct diffusion_writer *w, uint64_t seed, bool fake)
 {
 	w->file = model_file_tiny;
@@ -136,7 +137,8 @@ static inline void dt_run(const struct diffusion_writer *w, struct session *s,
 	sampler_close(sampler);
 }
 
-/* Generate one text on a device of its own; closing it fails on violations. */
+/* Generate one text on a device that is opened for this text. Closing the
+ * device fails on coherence violations. */
 static inline void dt_try(struct diffusion_writer *w, const char *method,
 	const char *const *option, struct diffusion_text *out)
 {

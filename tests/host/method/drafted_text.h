@@ -1,8 +1,8 @@
 /*
- * Common part of the tests of methods that verify drafted trees. Whatever
- * drafts, wherever it runs, and whatever is pruned: a text from a real device
- * process must equal plain decoding token for token, and every cycle must pass
- * watched_drafter.h.
+ * Common part of the tests of methods that verify drafted trees. For every
+ * drafter, on the host or the device, with and without pruning, a text from a
+ * real device process must equal plain decoding token for token, and every
+ * cycle must pass the checks of watched_drafter.h.
  */
 #ifndef TESTS_HOST_METHOD_DRAFTED_TEXT_H
 #define TESTS_HOST_METHOD_DRAFTED_TEXT_H
@@ -33,8 +33,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ROWS 64 /* of trees, at most */
-#define EXIT 2  /* after layer 2 of 4 */
+#define ROWS 64 /* maximum rows of a tree */
+#define EXIT 2  /* the exit follows layer 2 of 4 */
 
 enum place { SERIAL, BATCHED, DEVICE, ORACLE, N_PLACES };
 
@@ -46,23 +46,25 @@ static const struct method *const verifying[] = { &method_chain,
 
 struct fixture {
 	struct writer w;
-	struct image_file image; /* of model SAME */
+	struct image_file image; /* image of the model w.model[SAME] */
 	struct soc soc;
-	const struct model *target; /* of the session */
-	/* the device has the draft session's model already */
+	const struct model *target; /* model of the session */
+	/* The device has loaded the draft session's model. It can load one
+	 * model besides the target, and only once. */
 	bool shared;
 	struct exit_head *exit;
-	/* Options of the next texts. */
+	/* Options of the texts that are generated next. */
 	uint32_t draft_context;
-	uint32_t tree_rows, depth, candidates; /* 0: not given */
+	/* 0 means that the option is not set */
+	uint32_t tree_rows, depth, candidates;
 	bool streams, prune, stop_rule;
 	struct prune_opts prune_opts;
-	struct text plain; /* the expected text */
-	/* text that the oracle drafts from; NULL: plain */
+	struct text plain; /* the expected text, from plain decoding */
+	/* Text that the oracle drafts from; NULL means `plain`. */
 	const struct text *oracle_text;
-	/* Of all texts so far. */
+	/* Sum over all generated texts. */
 	struct method_stats sum;
-	uint32_t most; /* largest number of rows of a pass of the last text */
+	uint32_t most; /* maximum rows of a pass of the last text */
 };
 
 static inline int setup(void **state)
@@ -155,7 +157,8 @@ static inline void open_on_device(
 	struct session_opts opts = f->w.opts;
 	struct err e = { 0 };
 
-	if (f->shared) { /* a device takes one further model, once */
+	/* a device loads one model besides the target, and only once */
+	if (f->shared) {
 		pair_close(&f->w.s);
 		open_session(f, f->target);
 	}
@@ -232,7 +235,7 @@ static inline void check_stats(struct fixture *f, const struct method_env *env,
 	struct session_stats b;
 
 	session_stats(f->w.s, &b);
-	/* The first token comes from the prompt's pass. */
+	/* The first token comes from the prompt's pass, which is no cycle. */
 	assert_int_equal(s->cycles + s->accepted, t->n - N_PROMPT - 1);
 	assert_int_equal(b.logits_rows - a->logits_rows, t->n - N_PROMPT);
 	assert_true(b.logits_computed - a->logits_computed >=
@@ -248,7 +251,8 @@ static inline void check_stats(struct fixture *f, const struct method_env *env,
 	method_stats_add(&f->sum, s);
 }
 
-/* The fixture's options; the fixture keeps ownership of its exit predictor. */
+/* Open a method with the fixture's options. The fixture keeps ownership of the
+ * exit predictor. */
 static inline void open_method(const struct fixture *f, const struct method *m,
 	struct opt_values *options, struct method_env *env)
 {
@@ -279,7 +283,8 @@ static inline void close_method(struct method_env *env)
 	method_close(env);
 }
 
-/* Generate a text by one method, on a new drafter; f->plain is known. */
+/* Generate a text by one method with a new drafter and compare it with
+ * f->plain, which must be set. */
 static inline void check_text(
 	struct fixture *f, const struct method *m, struct drafting *d)
 {
@@ -317,7 +322,8 @@ static inline void check_methods(struct fixture *f, enum place place, int which)
 	close_drafting(&d);
 }
 
-/* In all places of the drafter, with the model that agrees in part. */
+/* Check all methods in all places where a drafter can run. The draft model
+ * agrees with the target only sometimes. */
 static inline void check_places(struct fixture *f)
 {
 	write_plain(f);

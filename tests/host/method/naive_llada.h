@@ -1,8 +1,9 @@
 /*
- * LLaDA's reference decoder as its authors describe it, on logits that the test
- * gives for a whole sequence at a time: plain code in double precision, with
- * noise in the form exp(l) / (-ln u)^T. Shares no code with the program, only
- * the random numbers u and their counters.
+ * LLaDA's reference decoder as its authors describe it: plain code in double
+ * precision, with noise in the form exp(l) / (-ln u)^T. The test supplies the
+ * logits of a whole sequence in each pass. The decoder shares no code with the
+ * program; it uses only the same random numbers u, drawn with the same
+ * counters.
  */
 #ifndef TESTS_HOST_METHOD_NAIVE_LLADA_H
 #define TESTS_HOST_METHOD_NAIVE_LLADA_H
@@ -16,16 +17,19 @@
 #define NAIVE_BLOCK_MAX 256
 
 struct naive {
-	/* out: [n][n_vocab] */
+	/* Writes the logits of all n positions to out: [n][n_vocab]. */
 	void (*logits)(void *arg, const int32_t *x, unsigned n, double *out);
 	void *arg;
 	unsigned n_vocab, block, steps;
-	unsigned shift; /* 1: a row predicts the position after its own */
+	/* 1 if a row predicts the position after its own, else 0 */
+	unsigned shift;
 	int32_t mask;
 	double temperature;
 	uint64_t seed, stream;
-	/* The smallest margin of any choice so far: between logits; between
-	 * confidences as log-odds, which change by no more than logits do. */
+	/* The smallest margin of any choice. The margin between tokens is a
+	 * difference of logits; the margin between positions is a difference of
+	 * log-odds of their confidences. An error in the logits changes
+	 * log-odds by no more than the error itself. */
 	double margin;
 };
 
@@ -40,7 +44,8 @@ static inline double naive_odds(double p)
 	return log(p) - log1p(-p);
 }
 
-/* x0, and its probability in the absence of noise. */
+/* Returns the token x0 for a position and sets *confidence to its probability
+ * without noise. */
 static inline int32_t naive_choose(struct naive *v, const double *l,
 	unsigned at, unsigned step, double *confidence)
 {
@@ -103,8 +108,9 @@ static inline void naive_step(struct naive *v, int32_t *x, unsigned begin,
 	free(l);
 }
 
-/* x[*n] is the prompt and becomes the text: up to `limit` tokens, up to `eos`
- * (included); blocks are cut at `context`. Returns the number of passes. */
+/* x has *n tokens of the prompt and becomes the text. The text ends at `limit`
+ * tokens or with the token `eos`, which is included; a block that exceeds
+ * `context` is shortened. Returns the number of passes. */
 static inline unsigned naive_decode(struct naive *v, int32_t *x, unsigned *n,
 	unsigned limit, unsigned context, int32_t eos)
 {

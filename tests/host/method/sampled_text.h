@@ -1,6 +1,6 @@
-/* Common part of the tests of many samples: each sample must equal, token for
- * token, the text that plain decoding generates with the same random numbers in
- * a session of its own, whichever other samples share its passes. */
+/* Common part of the tests of many samples. Each sample must equal, token for
+ * token, the text that plain decoding generates in a separate session with the
+ * same random numbers, whichever other samples share its passes. */
 #ifndef TESTS_HOST_METHOD_SAMPLED_TEXT_H
 #define TESTS_HOST_METHOD_SAMPLED_TEXT_H
 
@@ -12,25 +12,26 @@
 
 #include <stdlib.h>
 
-#define MANY 12 /* samples */
+#define MANY 12 /* maximum number of samples */
 
 struct sampled {
 	struct writer w;
 	struct text alone[MANY];
-	uint32_t eos; /* 0: no tokenizer, so only the length ends a text */
-	/* Options of the next samples. */
+	/* 0 means no tokenizer, so that only the length ends a text */
+	uint32_t eos;
+	/* Options of the samples that are generated next. */
 	uint32_t n, parallel;
 	const char *option[4][2]; /* further options: names and values */
 	struct samples_sink sink;
-	const char *draft; /* NULL: nothing drafts */
+	const char *draft; /* NULL means no drafter */
 	struct reward *reward;
 	const struct samples_script *script;
-	/* Of the last run; to be closed. */
+	/* State of the last run; close_many frees it. */
 	struct opt_values options;
 	struct method_env env;
 	struct samples *samples;
 	struct drafting drafting;
-	struct method_stats stats; /* of all runs so far */
+	struct method_stats stats; /* sum over all runs */
 	struct sampler *sampler;
 	struct generation *gen;
 	struct err e;
@@ -41,7 +42,8 @@ static inline int sampled_setup(void **state)
 	struct sampled *f = calloc(1, sizeof(*f));
 
 	writer_init(&f->w, 1, 40);
-	f->w.opts.spin_us = 50; /* short, as tests have few CPUs */
+	/* a short spin, because test machines have few CPUs */
+	f->w.opts.spin_us = 50;
 	f->w.sampling.temperature = .9;
 	f->n = MANY;
 	f->parallel = 4;
@@ -58,7 +60,8 @@ static inline int sampled_teardown(void **state)
 	return 0;
 }
 
-/* By plain decoding, one after another, each from an empty cache. */
+/* Generate the texts by plain decoding, one after another, each from an empty
+ * cache. */
 static inline void write_alone(struct sampled *f)
 {
 	struct method_env none = { 0 };
@@ -71,7 +74,7 @@ static inline void write_alone(struct sampled *f)
 	f->w.sampling.stream = 0;
 }
 
-/* Open a session for samples, in place of one for a single text. */
+/* Open a session for many samples in place of the session for one text. */
 static inline void open_many(struct sampled *f, uint32_t slots)
 {
 	f->w.opts.sequences = 1 + f->n;
@@ -81,7 +84,8 @@ static inline void open_many(struct sampled *f, uint32_t slots)
 	pair_open(&f->w.s, f->w.model[SAME], &f->w.opts);
 }
 
-/* Plain decoding in a session of its own, which is closed afterwards. */
+/* Open a session for one text, generate the texts by plain decoding, and close
+ * the session. */
 static inline void open_alone(struct sampled *f)
 {
 	struct session_opts many = f->w.opts;
@@ -95,8 +99,8 @@ static inline void open_alone(struct sampled *f)
 	f->w.opts = many;
 }
 
-/* The models, and their texts by plain decoding. `eos` is chosen so that some
- * texts end by themselves. */
+/* Open the models and generate their texts by plain decoding. `eos` is a token
+ * of one of the texts, so that some texts end by themselves. */
 static inline void open_models(struct sampled *f)
 {
 	writer_open_models(&f->w, 2);
@@ -122,7 +126,8 @@ static inline void open_draft(struct sampled *f)
 	f->env.drafting = &f->drafting;
 }
 
-/* Returns what the run returns; to be closed. */
+/* Generate many samples by a method. Returns what the method's run returns. The
+ * caller closes the run with close_many. */
 static inline int run_many(struct sampled *f, const struct method *m)
 {
 	struct err e = { 0 };
@@ -173,8 +178,8 @@ static inline void same_sample(const struct sampled *f, const struct sample *s)
 	text_same(&got, &f->alone[s->index], what);
 }
 
-/* All samples of the last run equal their texts alone, except for failed
- * ones. */
+/* All samples of the last run except failed ones equal the texts that were
+ * generated alone. */
 static inline void same_samples(const struct sampled *f)
 {
 	const struct samples *p = f->samples;

@@ -1,4 +1,4 @@
-/* Set method options by name, as a user does. */
+/* Sets method options by name, as on the command line. */
 #ifndef TESTS_HOST_METHOD_SET_OPTION_H
 #define TESTS_HOST_METHOD_SET_OPTION_H
 

@@ -1,10 +1,11 @@
 /*
  * Beam search and diverse verifier tree search on a fake device, with scores
- * that the test computes. All beams, the kept ones and the chosen one must be
- * those of the reference search, which generates every beam alone
- * (slow_beams.h), for every width of a pass, with a full cache and with drafts.
- * One beam must equal plain decoding. Failures of a beam, of the reward model
- * and of the run must be reported.
+ * that the test computes. The sets of all beams, of the kept beams and of the
+ * chosen beam must equal those of the reference search, which generates every
+ * beam alone (slow_beams.h). This must hold for every width of a pass, with a
+ * full cache, and with drafts. A search with one beam must equal plain
+ * decoding. Failures of a beam, of the reward model and of the run must be
+ * reported.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -25,7 +26,8 @@ static struct slow_search slow;
 
 static struct {
 	unsigned calls, texts;
-	unsigned fails; /* number of the call that fails; 0: none */
+	/* number of the call that fails; 0 means that none fails */
+	unsigned fails;
 } reward_calls;
 
 static int score(void *arg, struct reward_text *t, unsigned n, struct err *e)
@@ -43,7 +45,8 @@ static int score(void *arg, struct reward_text *t, unsigned n, struct err *e)
 	return 0;
 }
 
-/* A token that ends a text must not end a step. */
+/* A token of the text that may end texts. Tokens that end a step are not
+ * usable. */
 static uint32_t find_eos(const struct text *t)
 {
 	for (size_t i = N_PROMPT + 20; i < t->n; i++)
@@ -179,7 +182,7 @@ static void check(struct sampled *f, const struct slow_plan *plan)
 	assert_ok(search(f, plan), &f->e);
 	same_search(f);
 	samples_stats(f->samples, &st);
-	/* The common part of beams is computed once. */
+	/* The common prefix of beams is computed once. */
 	if (!st.forgotten && !f->draft)
 		assert_true(st.rows < st.tokens);
 	close_many(f);
@@ -269,7 +272,8 @@ static void test_drafts_change_no_beam(void **state)
 	assert_true(f->stats.accepted > 0);
 }
 
-/* Equal texts are kept and continued like different ones. */
+/* Beams with equal texts are kept and continued like beams with different
+ * texts. */
 static void test_equal_texts_are_kept(void **state)
 {
 	const struct slow_plan plan = { false, 4, 2, 40, "last" };
@@ -366,7 +370,7 @@ static void spoil_a_row(
 		hidden[n + 1] = NAN;
 }
 
-/* The failed beam leaves; the others continue. */
+/* The failed beam is dropped; the other beams continue. */
 static void test_failed_beam_spares_the_others(void **state)
 {
 	const struct slow_plan plan = { false, 6, 3, 40, "last" };
@@ -404,11 +408,11 @@ static void test_all_failed_beams_fail_the_run(void **state)
 	int ret;
 
 	set_plan(f, &plan);
-	open_many(f, 4096); /* the prompt has more rows */
+	open_many(f, 4096); /* number of rows that no pass of the prompt has */
 	fake.spoil = spoil_all;
 	ret = search(f, &plan);
-	/* A beam that ended with its first token has no row that could be
-	 * spoilt. */
+	/* A beam that ended with its first token had no row of its own that
+	 * could be spoilt. */
 	if (samples_in(f->samples, LANE_ENDED)) {
 		assert_ok(ret, &f->e);
 	} else {
@@ -421,7 +425,8 @@ static void test_all_failed_beams_fail_the_run(void **state)
 /* ---- cancellation -------------------------------------------------------- */
 
 static volatile sig_atomic_t cancel;
-static uint32_t cancel_at; /* number of ended beams */
+/* number of ended beams after which the run is canceled */
+static uint32_t cancel_at;
 
 static void cancel_late(void *arg, const struct samples *p)
 {
@@ -431,7 +436,8 @@ static void cancel_late(void *arg, const struct samples *p)
 	cancel = samples_in(p, LANE_ENDED) >= cancel_at && st.tokens > 60;
 }
 
-/* The text is the best finished beam, or the beginning of a beam. */
+/* The text is the best finished beam or, if no beam is finished, an unfinished
+ * one. */
 static void test_canceled_run_chooses_the_best(void **state)
 {
 	const struct slow_plan plan = { false, 6, 3, 40, "last" };

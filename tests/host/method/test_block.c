@@ -1,9 +1,10 @@
 /*
- * The method block from weights to tokens: against the naive decoder, which
- * recomputes the whole text in each pass with an explicit attention mask, from
- * the model's definition; the cache of a block against the same text computed
- * at once; and against itself with other settings of the devices. On a real
- * device process (TANDEM_NPU; skipped without) and on a fake device.
+ * The method block from weights to tokens. It is compared with the naive
+ * decoder, which recomputes the whole text in each pass with an explicit
+ * attention mask and follows the model's definition. The cached keys and values
+ * of a block are compared with those of the same text computed at once. Texts
+ * with different device settings are compared with each other. The tests use a
+ * real device process (TANDEM_NPU; skipped without) and a fake device.
  */
 #include "base/err.h"
 #include "host/method/method.h"
@@ -21,7 +22,7 @@
 #include <errno.h>
 
 #define MASK    95
-#define LENGTH  32 /* of a block */
+#define LENGTH  32 /* length of a block */
 #define CONTEXT 128
 #define SLOTS   (LENGTH + CONTEXT)
 
@@ -34,7 +35,7 @@ struct fixture {
 	struct method_env env;
 	uint32_t steps, n_prompt, n_predict;
 	int32_t prompt[CONTEXT];
-	/* Of the last run. */
+	/* State and text of the last run. */
 	struct session *s;
 	int32_t text[CONTEXT];
 	size_t n;
@@ -92,7 +93,8 @@ static void open_pair(struct fixture *f)
 	pair_open(&f->s, f->model, &f->opts);
 }
 
-/* Generate one text on a device of its own, which stays open. */
+/* Generate one text on a device that is opened for this text. The device stays
+ * open. */
 static void write_text(struct fixture *f, struct session_stats *st)
 {
 	struct generation_opts o = { .n_vocab = f->file.n_vocab,
@@ -117,7 +119,7 @@ static void write_text(struct fixture *f, struct session_stats *st)
 	sampler_close(sampler);
 }
 
-/* Closing the device fails on violations. */
+/* Generate a text and close the device, which fails on coherence violations. */
 static void run(struct fixture *f, struct session_stats *st)
 {
 	write_text(f, st);
@@ -126,8 +128,8 @@ static void run(struct fixture *f, struct session_stats *st)
 
 /* ---- against the definition ---------------------------------------------- */
 
-/* Whether row i attends to j: rows of the prompt to earlier ones, others also
- * to their whole block. */
+/* Whether row i attends to position j. Rows of the prompt attend to earlier
+ * rows and themselves; all other rows also attend to their whole block. */
 static bool sees(const struct fixture *f, unsigned i, unsigned j)
 {
 	unsigned p = f->n_prompt;
@@ -151,7 +153,8 @@ static void naive_logits(void *arg, const int32_t *x, unsigned n, double *out)
 		f->model->gguf, &f->file, x, position, visibility, n, out);
 }
 
-/* The texts are equal, unless rounding may have decided a choice. */
+/* Check that the text equals the reference. Returns false if they may differ
+ * because a choice was within rounding error. */
 static bool check_reference(struct fixture *f)
 {
 	struct naive v = { .logits = naive_logits,
@@ -174,7 +177,9 @@ static bool check_reference(struct fixture *f)
 	v.shift = f->model->shift_logits;
 	memcpy(want, f->prompt, f->n_prompt * sizeof(*want));
 	passes = naive_decode(&v, want, &n, limit, CONTEXT, -1);
-	/* The prompt's, and one to cache each block but the last. */
+	/* The decode passes are those of the reference and one more for each
+	 * block but the last, which stores the finished block in the cache. The
+	 * passes of the prompt are counted apart. */
 	assert_int_equal(st.prompt_rows.passes, (f->n_prompt - 1) / chunk + 1);
 	assert_int_equal(st.decode_rows.passes, passes + blocks - 1);
 	assert_int_equal(f->n, n);
@@ -189,7 +194,8 @@ static bool check_reference(struct fixture *f)
 	return true;
 }
 
-/* Prompts and answers of whole blocks and of others, with steps and noise. */
+/* Prompts and answers whose length is or is not a multiple of the block, with
+ * several numbers of steps and with noise. */
 static void check_definition(struct fixture *f)
 {
 	static const struct {
@@ -237,7 +243,7 @@ static void test_matches_definition(void **state)
 	check_definition(f);
 }
 
-/* On a fake device. */
+/* The comparison with the definition, on a fake device. */
 static void test_matches_on_fake_device(void **state)
 {
 	struct fixture *f = *state;
@@ -267,7 +273,8 @@ static void test_stops_at_full_context(void **state)
 
 /* ---- the cache ----------------------------------------------------------- */
 
-/* All keys and values of the text's first n positions. */
+/* Returns the keys and values of the text's first n positions in all layers,
+ * and their size in *bytes. The caller frees them. */
 static uint8_t *read_cache(const struct fixture *f, uint32_t n, size_t *bytes)
 {
 	size_t half = n * f->s->plan.kv_stride;
@@ -284,7 +291,7 @@ static uint8_t *read_cache(const struct fixture *f, uint32_t n, size_t *bytes)
 	return all;
 }
 
-/* Rows [from, from + n) of the text; positions after the generated tokens are
+/* Fill in rows [from, from + n) of the text. Positions from `written` on are
  * masks. */
 static void text_rows(const struct fixture *f, struct row *row, uint32_t from,
 	uint32_t n, uint32_t written)
@@ -315,7 +322,8 @@ static void forward(struct fixture *f, uint32_t from, uint32_t n,
 		&e);
 }
 
-/* Byte for byte, and with it the logits of the next block. */
+/* The cached keys and values of finished blocks equal, byte for byte, those of
+ * one pass over the whole text, and so do the logits of the next block. */
 static void check_kept(struct fixture *f)
 {
 	size_t bytes, row = f->file.n_vocab * sizeof(float);
@@ -393,7 +401,8 @@ static void test_settings_change_nothing(void **state)
 	}
 }
 
-/* A shorter answer is a prefix of a longer one. */
+/* A text with a lower token limit is a prefix of the text with a higher
+ * limit. */
 static void test_shorter_answer_is_a_prefix(void **state)
 {
 	static const uint32_t n_predict[] = { 0, 1, 31, 32, 33, 64 };
@@ -431,7 +440,8 @@ static void test_counters(void **state)
 
 /* ---- options ------------------------------------------------------------- */
 
-/* Blocks have the length that the model was trained with. */
+/* Blocks always have the length that the model was trained with, so another
+ * length is refused. */
 static void test_block_length_is_the_models(void **state)
 {
 	struct fixture *f = *state;

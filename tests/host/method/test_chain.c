@@ -1,6 +1,6 @@
 /* Speculative chains on a real device process (TANDEM_NPU; skipped without).
  * The text must equal plain decoding token for token, whatever the draft model
- * proposes; the number of passes is predicted from the text alone. */
+ * proposes. The expected number of passes is computed from the text alone. */
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "host/draft/draft_model.h"
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LENGTHS 16 /* of chains, at most */
+#define LENGTHS 16 /* maximum length of a chain */
 
 struct fixture {
 	struct writer w;
@@ -75,7 +75,7 @@ static void write_text(struct fixture *f, const struct method *m,
 		.drafter = draft_length ? &drafter : NULL };
 	struct err e = { 0 };
 
-	if (draft_length) /* plain decoding has none */
+	if (draft_length) /* plain decoding does not have the option */
 		set_option_number(&options, "draft-len", draft_length);
 	set_option_number(&options, "candidates", 4);
 	if (f->draft)
@@ -97,7 +97,8 @@ static void same_text(const struct text *got, const struct text *want,
 
 /* ---- the expected number of passes --------------------------------- */
 
-/* The k tokens that a new draft model proposes after n tokens. */
+/* The k tokens that the draft model proposes after n tokens, starting from an
+ * empty cache. */
 static void guess(struct draft_model *d, const int32_t *text, size_t n,
 	int32_t *out, int k)
 {
@@ -117,8 +118,8 @@ static void guess(struct draft_model *d, const int32_t *text, size_t n,
 	}
 }
 
-/* Without the target: a cycle accepts as many drafted tokens as agree with the
- * text, and emits one more. */
+/* Computes the expected statistics without the target model. A cycle accepts
+ * the drafted tokens that agree with the text and emits one more token. */
 static struct method_stats predict_stats(
 	const struct text *t, struct draft_model *d, uint32_t length)
 {
@@ -126,7 +127,8 @@ static struct method_stats predict_stats(
 	size_t n = N_PROMPT + 1;
 
 	while (n < t->n) {
-		size_t most = t->n - n - 1; /* one is the target's own */
+		/* the target itself draws the last token of a cycle */
+		size_t most = t->n - n - 1;
 		int k = (int)(most < length ? most : length), same = 0;
 		int32_t out[LENGTHS];
 
@@ -141,7 +143,8 @@ static struct method_stats predict_stats(
 	return s;
 }
 
-/* For texts that end at their length. */
+/* Compare the statistics of a text that ended at its length limit with the
+ * predicted ones. */
 static void check_cost(
 	struct fixture *f, const struct text *t, int draft, uint32_t length)
 {
@@ -163,7 +166,8 @@ static void check_cost(
 
 /* ---- the tests ----------------------------------------------------- */
 
-/* The target drafts for itself: all tokens are accepted, nine per pass. */
+/* The draft model equals the target, so all tokens are accepted and a pass
+ * emits nine tokens. */
 static void test_target_accepts_its_own_drafts(void **state)
 {
 	struct fixture *f = *state;
@@ -215,7 +219,7 @@ static void check_drafts(struct fixture *f, const char *what)
 		cycles += chain.stats.cycles;
 		accepted += chain.stats.accepted;
 	}
-	/* Some chains must be accepted in part. */
+	/* Some drafted tokens must be accepted. */
 	print_message("%s: %.2f tokens a pass with 4-bit drafts\n", what,
 		(double)(cycles + accepted) / (double)cycles);
 	assert_true(accepted > 0);
@@ -244,7 +248,8 @@ static void test_greedy_in_fp16(void **state)
 	pair_close(&f->w.s);
 }
 
-/* Random numbers belong to positions, not to passes. */
+/* Random numbers depend on the token's position and not on the pass, so sampled
+ * texts must be equal too. */
 static void test_sampled(void **state)
 {
 	struct fixture *f = *state;
@@ -282,7 +287,7 @@ static void test_every_length_of_a_chain(void **state)
 	pair_close(&f->w.s);
 }
 
-/* The length may end a text anywhere in a chain. */
+/* The length limit may end a text at any place in a chain. */
 static void test_length_ends_a_text(void **state)
 {
 	struct fixture *f = *state;
@@ -321,7 +326,8 @@ static void test_context_ends_a_text(void **state)
 	}
 }
 
-/* When the draft model's context is full the target continues alone. */
+/* When the context of the draft model is full, the target continues without
+ * drafts. */
 static void test_small_draft_context(void **state)
 {
 	struct fixture *f = *state;
@@ -333,7 +339,8 @@ static void test_small_draft_context(void **state)
 		open_draft(f, SAME, context);
 		write_text(f, &method_chain, 8, &chain);
 		same_text(&chain, &plain, "draft's context", context);
-		/* Its last draft may need no slot in the cache. */
+		/* The last drafted token is not fed to the draft model, so it
+		 * needs no slot in the draft model's cache. */
 		assert_int_equal(
 			chain.stats.accepted > 0, context > N_PROMPT + 1);
 		assert_int_equal(chain.stats.accepted, chain.stats.drafted);
@@ -343,8 +350,8 @@ static void test_small_draft_context(void **state)
 	pair_close(&f->w.s);
 }
 
-/* A stop token in the middle of a chain: the drafted tokens after it are
- * dropped. */
+/* The text ends with a stop token in the middle of a chain. The drafted tokens
+ * after the stop token are dropped. */
 static void test_eos_ends_a_text(void **state)
 {
 	struct fixture *f = *state;
@@ -395,7 +402,7 @@ static void test_stop_string_ends_a_text(void **state)
 	pair_close(&f->w.s);
 }
 
-/* The second text does not depend on the first. */
+/* The state after a first text must not affect the second text. */
 static void test_second_text_is_independent(void **state)
 {
 	struct fixture *f = *state;

@@ -1,6 +1,6 @@
-/* Choosing by numbers, against the simplest count: every answer of every
- * candidate compared with every other, over random candidates with many
- * ties. */
+/* Methods that choose a sample by counting votes or ranks are compared with the
+ * simplest count, which compares every answer with every other answer. The
+ * candidates are random, with many ties. */
 #include "base/checked.h"
 #include "base/rng.h"
 #include "host/method/choice.h"
@@ -28,7 +28,8 @@ static unsigned draw(struct draws *d, unsigned below)
 
 static const char *const words[] = { "4", "5", "four", NULL };
 
-/* Copies, so that answers must be compared by their bytes. */
+/* Copies of the words, so that answers with equal bytes have different
+ * addresses. */
 static char copies[MOST][8];
 
 static uint32_t make(struct draws *d, struct candidate *c)

@@ -1,6 +1,7 @@
-/* Methods that choose among samples, on a fake device: the samples are those of
- * plain decoding, and the chosen one is what a recount from their texts and
- * statistics gives. Cut samples have no vote. */
+/* Methods that choose among samples, on a fake device. The samples must equal
+ * those of plain decoding. The chosen sample must equal the result of a recount
+ * from the samples' texts and statistics. Samples that were cut early have no
+ * vote. */
 #include "base/err.h"
 #include "host/method/choosing.h"
 #include "host/method/early_stop.h"
@@ -29,7 +30,8 @@ static int setup(void **state)
 	return 0;
 }
 
-/* The text of the generation is that of sample i. */
+/* Check that sample i is the chosen one and that the generation has its
+ * text. */
 static void check_chosen(struct sampled *f, uint32_t i)
 {
 	const struct sample *s = samples_at(f->samples, i);
@@ -42,7 +44,7 @@ static void check_chosen(struct sampled *f, uint32_t i)
 	assert_memory_equal(got, want, n * sizeof(*got));
 }
 
-/* The last vowel in a text; 0: none. */
+/* The last vowel in a sample's text, or 0 if there is none. */
 static char last_vowel(const struct sample *s)
 {
 	for (size_t i = s->text.len; i-- > 0;)
@@ -67,7 +69,8 @@ static void check_answers(const struct sampled *f)
 	}
 }
 
-/* The first sample of the vowel with the most votes. */
+/* Returns the first sample whose vowel has the most votes, and stores the
+ * number of these votes in *most. */
 static uint32_t recount(const struct sampled *f, uint32_t *most)
 {
 	uint32_t best = 0;
@@ -115,7 +118,7 @@ static void test_most_frequent_answer_wins(void **state)
 	close_many(f);
 }
 
-/* Without any answer the first sample is the text. */
+/* If no sample has an answer, the first sample is chosen. */
 static void test_no_answer_gives_the_first(void **state)
 {
 	struct sampled *f = *state;
@@ -149,8 +152,9 @@ static void test_likeliest_sample_wins(void **state)
 	close_many(f);
 }
 
-/* If all answers differ, the most certain one wins; with power 0 the most
- * frequent one, as in vote. */
+/* If all answers differ, the sample with the highest certainty wins. With power
+ * 0 the certainty has no weight, so the most frequent answer wins as with
+ * method vote. */
 static void test_most_certain_answer_wins(void **state)
 {
 	struct sampled *f = *state;
@@ -186,8 +190,8 @@ static void test_most_certain_answer_wins(void **state)
 	close_many(f);
 }
 
-/* Of the first n samples of a large pool, that one is chosen which the method
- * chooses from n samples. */
+/* choosing_among with the first n samples of a large pool chooses the sample
+ * that the method chooses in a run of n samples. */
 static void test_choice_among_the_first_n(void **state)
 {
 	static const struct method *const by[] = { &method_vote,
@@ -202,7 +206,8 @@ static void test_choice_among_the_first_n(void **state)
 
 		f->n = MANY;
 		assert_ok(run_many(f, by[i]), &f->e);
-		/* Weights as another method's choice leaves them. */
+		/* Reset the weights, which the choice of another method may
+		 * have set. */
 		for (uint32_t n = 0; n < MANY; n++)
 			samples_at(f->samples, n)->weight = 0;
 		for (uint32_t n = 1; n <= MANY; n++)
@@ -221,7 +226,8 @@ static void test_choice_among_the_first_n(void **state)
 	assert_true(differ > 0);
 }
 
-/* One sample is plain decoding with every chooser. */
+/* A run with one sample equals plain decoding with every method that
+ * chooses. */
 static void test_one_sample_is_plain_decoding(void **state)
 {
 	static const struct method *const by[] = { &method_vote,
@@ -271,7 +277,8 @@ static void test_unconfident_samples_are_cut(void **state)
 					     3) < threshold);
 			cut++;
 		} else {
-			/* Its last token ended it before it could be cut. */
+			/* The sample ended with its last token, before the low
+			 * confidence of this token could cut it. */
 			assert_false(early_stop_lowest(s->confidence, n - 1,
 					     3) < threshold);
 			same_sample(f, s);
@@ -282,7 +289,7 @@ static void test_unconfident_samples_are_cut(void **state)
 	close_many(f);
 }
 
-/* If all votes of the warm-up agree no other samples are generated. */
+/* If all votes of the warm-up agree, no other samples are generated. */
 static void test_consensus_ends_the_run(void **state)
 {
 	struct sampled *f = *state;
@@ -312,7 +319,7 @@ static void cancel_late(void *arg, const struct samples *p)
 	cancel = samples_in(p, LANE_ENDED) >= 5;
 }
 
-/* The choice is made among the samples so far. */
+/* A canceled run chooses among the samples that have ended. */
 static void test_canceled_run_still_chooses(void **state)
 {
 	struct sampled *f = *state;
@@ -342,7 +349,7 @@ static void test_all_failed_samples_fail_the_run(void **state)
 	struct sampled *f = *state;
 
 	fake.spoil = spoil_all;
-	f->n = MANY - 1; /* the prompt has another number of rows */
+	f->n = MANY - 1; /* a number of rows that no pass of the prompt has */
 	assert_int_equal(run_many(f, &method_vote), -EPROTO);
 	assert_non_null(strstr(f->e.text, "none of 11 samples ended"));
 	close_many(f);

@@ -1,6 +1,7 @@
-/* Diffusion methods against each other where they must agree: one uses a cache,
- * a window or several blocks at once, the other does not. On a fake device, and
- * again on a real device process (TANDEM_NPU; skipped without). */
+/* Pairs of diffusion methods that must generate the same text. One uses a
+ * cache, a window or several blocks at once, and the other does not. The tests
+ * run on a fake device, and again on a real device process (TANDEM_NPU; skipped
+ * without). */
 #include "tests/host/method/diffusion_text.h"
 
 #include <errno.h>
@@ -33,8 +34,8 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Thresholds between what a few and what most guesses of a random model
- * reach. */
+/* From a threshold that most guesses of a random model reach to one that no
+ * guess reaches. */
 static const char *const threshold[] = { "threshold=0.014", "threshold=0.02",
 	"threshold=0.05", "threshold=1" };
 static const char *const visible[] = { "visible=0.014", "visible=0.02",
@@ -48,8 +49,8 @@ static unsigned passes(const struct diffusion_text *t)
 
 /* ---- thresholds ---------------------------------------------------------- */
 
-/* A higher threshold commits less in a pass; with the highest one, one
- * token. */
+/* A higher threshold commits fewer tokens in a pass; at the highest threshold a
+ * pass commits one token. */
 static void test_higher_threshold_takes_more_passes(void **state)
 {
 	struct diffusion_writer *w = *state;
@@ -81,15 +82,16 @@ static void test_factor(void **state)
 	DT_WRITE(w, &t, "fast-dllm", "block=8", "cache=none", "factor=1e-9");
 	DT_WRITE(w, &other, "llada", "block=8");
 	dt_same(&t, &other);
-	/* 1 - f/(k+1) is at most 0 for all of 8 guesses. */
+	/* With f = 9, the threshold 1 - f/(k+1) is at most 0 for any k up to 8,
+	 * so one pass commits a whole block. */
 	DT_WRITE(w, &t, "fast-dllm", "block=8", "cache=none", "factor=9");
 	DT_WRITE(w, &other, "llada", "block=8", "block-steps=1");
 	dt_same(&t, &other);
 }
 
-/* With --canvas every pass computes all masks of the answer, and the order of
+/* With option canvas every pass computes all masks of the answer. The order of
  * commits is that of fast-dllm with the highest threshold. A canvas that is
- * shorter than the block changes nothing. */
+ * shorter than the block has no effect. */
 static void test_canvas(void **state)
 {
 	struct diffusion_writer *w = *state;
@@ -108,8 +110,8 @@ static void test_canvas(void **state)
 
 /* ---- caches -------------------------------------------------------------- */
 
-/* Without positions after the block there is nothing more to cache, and with
- * one pass per block there is no later pass that uses a cache. */
+/* Without positions after the block, caching them saves nothing. With one pass
+ * per block, no later pass uses a cache. In both cases the texts are equal. */
 static void test_caches_without_reuse_change_nothing(void **state)
 {
 	struct diffusion_writer *w = *state;
@@ -129,14 +131,14 @@ static void test_caches_without_reuse_change_nothing(void **state)
 		"canvas=40", "threshold=1");
 	DT_WRITE(w, &dual, "fast-dllm", "block=8", "cache=dual", "canvas=40",
 		"threshold=1");
-	/* The positions after a block: 32, 24 .. 0, in all of its passes but
-	 * the first. */
+	/* The cache dual omits the positions after the block (32, 24, 16, 8 and
+	 * 0) in all of the block's 8 passes but the first. */
 	assert_int_equal(prefix.session.rows - dual.session.rows,
 		7 * (32 + 24 + 16 + 8));
 }
 
-/* Right after a pass over everything, a pass over some of the same tokens gives
- * the same bits. */
+/* A pass over some rows, directly after a pass over all rows with the same
+ * tokens, gives the same bits. */
 static void test_fresh_cache(void **state)
 {
 	enum { N = 30, FROM = 19 };
@@ -167,7 +169,9 @@ static void test_fresh_cache(void **state)
 	free(some);
 }
 
-/* The first token of a block, which no row of a cached pass predicts. */
+/* In a model with shifted logits, the row before a block predicts the block's
+ * first token, and a pass that computes only the block does not have that
+ * row. */
 static void test_shifted_caches(void **state)
 {
 	struct diffusion_writer *w = *state;
@@ -181,14 +185,15 @@ static void test_shifted_caches(void **state)
 		for (size_t k = 0; k < t.n; k++)
 			assert_int_not_equal(t.token[k], DT_MASK);
 	}
-	/* The first pass of a block commits two tokens, unless the best guess
-	 * is the first position. */
+	/* The first pass of a block may commit its first position in addition
+	 * to the best guess, so a block takes 7 or 8 passes. */
 	assert_in_range(passes(&t), 5 * 7, 5 * 8);
 }
 
 /* ---- several blocks ------------------------------------------------------ */
 
-/* One block after another, with everything recomputed. */
+/* multi-block with one block at a time must equal fast-dllm, which recomputes
+ * everything. */
 static void test_one_block_at_a_time(void **state)
 {
 	struct diffusion_writer *w = *state;
@@ -208,7 +213,8 @@ static void test_one_block_at_a_time(void **state)
 	}
 }
 
-/* With a model of blocks this is exact with a cache too. */
+/* In a model trained with blocks the results are exact even with a cache, so
+ * multi-block with one block at a time must equal block. */
 static void check_blocks(struct diffusion_writer *w)
 {
 	struct diffusion_text t, other;
@@ -236,7 +242,8 @@ static void test_blocks(void **state)
 	check_blocks(w);
 }
 
-/* A block that is cached later is computed more often, with the same result. */
+/* A later caching of a finished block recomputes the block more often, with the
+ * same result. */
 static void test_delay(void **state)
 {
 	struct diffusion_writer *w = *state;
@@ -253,7 +260,7 @@ static void test_delay(void **state)
 
 #define PLAIN "no-revision", "window=0", "window-from=block", "lookahead=0"
 
-/* Without revision and lookahead it is threshold decoding. */
+/* Without revision and lookahead, llada-npu is threshold decoding. */
 static void test_npu_is_threshold_decoding(void **state)
 {
 	struct diffusion_writer *w = *state;
@@ -278,8 +285,8 @@ static void test_npu_is_threshold_decoding(void **state)
 	}
 }
 
-/* Rows that attend to nothing after their block, and drafts that no row attends
- * to. */
+/* Neither lookahead rows of which the block's rows see nothing, nor drafts that
+ * no row attends to, may change the text. */
 static void check_lookahead(struct diffusion_writer *w, const char *visibility)
 {
 	struct diffusion_text t, other;
@@ -313,8 +320,9 @@ static void test_lookahead_changes_nothing(void **state)
 	check_lookahead(w, "window-visibility=blocks");
 }
 
-/* Each option alone: a whole text without masks, in no more passes than tokens,
- * plus those that recompute committed tokens. */
+/* With each option set alone, the text is complete and has no masks. It takes
+ * no more passes than it has tokens, plus the passes that recompute committed
+ * tokens. */
 static void test_every_option_gives_a_text(void **state)
 {
 	static const char *const on[][3] = { { NULL }, { "revision-falls" },
@@ -334,7 +342,7 @@ static void test_every_option_gives_a_text(void **state)
 			const char *option[] = { "visible=0.02", "stable=0.04",
 				"block=8", on[i][0], on[i][1], NULL };
 
-			/* the model's own block length */
+			/* the block length that the model was trained with */
 			if (m > 1)
 				option[2] = "block=32";
 			dt_write(w, "llada-npu", option, &t);
@@ -363,7 +371,8 @@ static void test_thresholds_in_order(void **state)
 
 #define UNSURE "visible=0.014", "stable=1", "window=0", "lookahead=0"
 
-/* Without revision nothing is recomputed. */
+/* With no-revision, the host has no positions to recompute, and the text is the
+ * same as without refresh=host. */
 static void test_refresh_is_idle(void **state)
 {
 	struct diffusion_writer *w = *state;
@@ -377,8 +386,8 @@ static void test_refresh_is_idle(void **state)
 	assert_int_equal(t.stats.refreshed, 0);
 }
 
-/* The text does not depend on timing; the drift policy and a token limit
- * recompute fewer rows. */
+/* The text does not depend on timing. The drift policy and a limit of tokens
+ * reduce the number of recomputed rows. */
 static void check_refresh(struct diffusion_writer *w, const char *block)
 {
 	struct diffusion_text t, other;
@@ -466,8 +475,8 @@ static const char *const *usual(unsigned i)
 	return all[i].by_block ? sure_block : sure;
 }
 
-/* A length that is no multiple of the block, a length of 0, and a full
- * context. */
+/* Lengths that are not a multiple of the block, a length of 0, and a length
+ * that fills the context. */
 static void test_lengths(void **state)
 {
 	static const uint32_t n_predict[] = { 0, 1, 7, 8, 9, 33, 1000 };
@@ -517,7 +526,7 @@ static void test_settings_change_nothing(void **state)
 	}
 }
 
-/* The error for a prompt with no room for a block names the limit. */
+/* The error for a prompt that leaves no room for a block names the limit. */
 static void test_no_room(void **state)
 {
 	struct diffusion_writer *w = *state;

@@ -1,8 +1,9 @@
 /*
- * llada and block with the bundled models, against the naive decoder on the
- * model's definition in double precision: token for token. In each pass of the
- * reference, the logits of a device process (TANDEM_NPU; skipped without) over
- * the same tokens are compared too.
+ * llada and block with the bundled models. Each token must equal that of the
+ * naive decoder, which follows the model's definition in double precision. In
+ * each pass of the naive decoder, the test also compares the logits with those
+ * that a device process (TANDEM_NPU; skipped without) computes for the same
+ * tokens.
  */
 #include "base/err.h"
 #include "host/method/method.h"
@@ -20,26 +21,26 @@
 #include <string.h>
 
 #define CONTEXT 96
-#define BOUND   1e-4 /* of logits in float32 */
-/* Two logits, or two sums that odds are computed from, may change places if
- * they are nearer to each other than this. */
+#define BOUND   1e-4 /* largest error of float32 logits */
+/* Two logits, or two sums from which odds are computed, may change places
+ * because of rounding if their distance is less than this. */
 #define MARGIN (4 * BOUND)
 
 struct fixture {
-	const char *name; /* of the method */
+	const char *name; /* name of the method */
 	const char *path;
 	const char *const *prompt; /* NULL-terminated */
 	uint32_t block, steps, n_predict;
 	struct model *model;
 	struct tokenizer *tok;
-	struct model_file file; /* its shape */
+	struct model_file file; /* shape of the model */
 	struct session *s;
 	struct opt_values options;
 	struct method_env env;
 	size_t n_prompt;
 	int32_t text[CONTEXT];
 	size_t n;
-	double worst; /* largest difference of a logit from the reference */
+	double worst; /* largest difference between a logit and the reference */
 	unsigned compared;
 };
 
@@ -110,8 +111,8 @@ static void write_text(struct fixture *f, const char *prompt)
 
 /* ---- the definition ------------------------------------------------------ */
 
-/* The end of what row i attends to: its block in a model with blocks, itself
- * within the prompt. */
+/* The end of the positions that row i attends to: the end of its block in a
+ * model with blocks, position i itself in the prompt, and n in other models. */
 static unsigned visibility_end(const struct fixture *f, unsigned i, unsigned n)
 {
 	unsigned p = (unsigned)f->n_prompt, end = n;
@@ -121,7 +122,7 @@ static unsigned visibility_end(const struct fixture *f, unsigned i, unsigned n)
 	return end < n ? end : n;
 }
 
-/* The device's logits for the same tokens. */
+/* Compare the device's logits for the same tokens with `want`. */
 static void compare(
 	struct fixture *f, const int32_t *x, unsigned n, const double *want)
 {
@@ -227,7 +228,8 @@ static void test_llada(void **state)
 	check(&f);
 }
 
-/* A prompt whose last row predicts the first mask, and blocks in few passes. */
+/* The last row of the prompt predicts the first mask (shifted logits), and a
+ * block takes few passes. */
 static void test_block(void **state)
 {
 	static const char *const prompts[] = { "Sum: 12 + 7 =",

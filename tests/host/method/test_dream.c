@@ -1,8 +1,9 @@
 /*
- * The method dream against a plain decoder written from its authors'
- * description, in double precision on the model's definition: times, orders,
- * and the drawn tokens. On a fake device. Both use the same random numbers and
- * counters, and share no other code.
+ * The method dream compared with a plain decoder that was written from its
+ * authors' description: times, orders, and drawn tokens. The plain decoder
+ * follows the model's definition in double precision; the method runs on a fake
+ * device. Both use the same random numbers and counters, and share no other
+ * code.
  */
 #include "tests/host/method/diffusion_text.h"
 #include "tests/host/model/reference_model.h"
@@ -10,7 +11,7 @@
 #include <math.h>
 
 #define MOST   DT_CONTEXT
-#define LENGTH 8 /* of a block */
+#define LENGTH 8 /* length of a block */
 
 enum { CONFIDENCE, MARGIN, ENTROPY, ORIGIN };
 static const char *const order_option[] = { "order=confidence", "order=margin",
@@ -22,7 +23,7 @@ struct plain {
 	double order_temperature;
 	int32_t x[MOST];
 	unsigned n;    /* length of x */
-	double margin; /* the smallest margin of a choice */
+	double margin; /* the smallest margin of any choice */
 	unsigned passes;
 };
 
@@ -39,7 +40,8 @@ static void nearer(struct plain *p, double by)
 		p->margin = by;
 }
 
-/* Softmax at the temperature, without the mask token. */
+/* Softmax of the logits divided by the temperature, with probability 0 for the
+ * mask token. */
 static void probabilities(const struct plain *p, const double *l, double *out)
 {
 	unsigned n = p->w->file.n_vocab;
@@ -51,7 +53,8 @@ static void probabilities(const struct plain *p, const double *l, double *out)
 		out[v] /= sum;
 }
 
-/* The largest of p / (-ln u): a draw from p or, without noise, its mode. */
+/* Returns the token with the largest p / (-ln u), which is a draw from p.
+ * Without noise it is the token with the largest p. */
 static int32_t draw(
 	struct plain *p, const double *prob, unsigned at, unsigned step)
 {
@@ -104,7 +107,7 @@ static double score(const struct plain *p, const double *prob, int32_t token,
 	return s;
 }
 
-/* Time from 1 to 1/1000 in equal steps. */
+/* The i-th of `steps` equal steps of time from 1 to 1/1000. */
 static double time_at(unsigned i, unsigned steps)
 {
 	return 1 + (0.001 - 1) * i / steps;
@@ -125,7 +128,7 @@ static void take_step(struct plain *p, unsigned begin, unsigned end,
 		masks += p->x[i] == DT_MASK;
 	keep = (unsigned)floor(masks * share);
 	if (!masks || (p->order != ORIGIN && !keep))
-		return; /* commits nothing */
+		return; /* the step commits nothing */
 	p->passes++;
 	ref_logits(p->w->model->gguf, &p->w->file, p->x, end, l);
 	for (unsigned i = begin; i < end; i++) {
@@ -173,7 +176,8 @@ static void decode(struct plain *p)
 	p->n = limit;
 }
 
-/* The texts are equal, unless rounding may have decided a choice. */
+/* Check that the text equals that of the plain decoder. Returns false if they
+ * may differ because a choice was within rounding error. */
 static bool check(struct diffusion_writer *w, unsigned order, unsigned steps,
 	double order_temperature)
 {

@@ -1,8 +1,9 @@
 /*
  * The phone time of the host's work in a cycle equals a count by hand, to the
- * picosecond: moved cache rows, the exit predictor's products and softmax, and
- * steps through a tree that is grown, verified and walked. On a fake device and
- * a phone whose CPU has round numbers.
+ * picosecond. The work consists of moving rows of the cache, the exit
+ * predictor's products and softmax, and steps through a tree that is grown,
+ * verified and walked. The tests use a fake device and a phone whose CPU has
+ * round numbers.
  */
 #include "base/err.h"
 #include "host/draft/drafter_oracle.h"
@@ -18,8 +19,8 @@
 
 static struct fake fake;
 
-/* A byte takes 1 ns, ten operations 1 ns, a step 100 ns; products take no time
- * besides that of their bytes. */
+/* On this phone a byte takes 1 ns, ten operations take 1 ns, and a step takes
+ * 100 ns. Matrix products take only the time of their bytes. */
 static int setup_phone(void **state)
 {
 	struct err e = { 0 };
@@ -51,9 +52,10 @@ static int drop_row_1(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 	return 0;
 }
 
-/* Time of accepting n rows of a tree of five, where row 1 was or was not pruned
- * half-way: nodes 1 and 2 follow the root, 3 follows 1 or, if 1 is pruned, 2,
- * and 4 follows 2. */
+/* Phone time of accepting n rows of a tree of five rows. Nodes 1 and 2 are
+ * children of the root, and 4 is a child of 2. Node 3 is a child of 1 or, if
+ * `drop` is set, of 2; in that case row 1 is pruned in the middle of the
+ * model. */
 static uint64_t accept_ps(
 	struct fixture *f, const uint32_t *path, uint32_t n, bool drop)
 {
@@ -73,8 +75,8 @@ static uint64_t accept_ps(
 	return session_phone_ps(f->w.s) - before;
 }
 
-/* A row has 2 heads of 8 values of 4 bytes in each layer for its keys, and as
- * many for its values: 64 bytes each, in 4 layers. The row is read and
+/* In each of the 4 layers a row has keys of 2 heads with 8 values of 4 bytes,
+ * rounded up to 64 bytes, and values of the same size. A moved row is read and
  * written. */
 static void test_moved_rows_cost_their_bytes(void **state)
 {
@@ -83,12 +85,14 @@ static void test_moved_rows_cost_their_bytes(void **state)
 
 	open_session(f, f->w.model[SAME]);
 	assert_int_equal(accept_ps(f, in_place, 2, false), 0);
-	/* One of three: node 3 becomes the third row. */
+	/* One of the three rows moves: node 3 becomes the third row. */
 	assert_int_equal(accept_ps(f, in_place, 3, false), 2 * 2 * 64 * 4 * NS);
-	/* Two: 2 becomes the second row, 4 the third. */
+	/* Two rows move: node 2 becomes the second row, and node 4 the
+	 * third. */
 	assert_int_equal(
 		accept_ps(f, two, 3, false), 2 * (2 * 2 * 64 * 4) * NS);
-	/* In the upper two layers row 2 was the second row already. */
+	/* Row 1 was pruned before the upper two layers, so in these layers node
+	 * 2 is already the second row. */
 	assert_int_equal(accept_ps(f, two, 3, true),
 		(2 * (2 * 2 * 64 * 2) + 2 * 2 * 64 * 2) * NS);
 }
@@ -110,8 +114,8 @@ static void test_moved_rows_of_a_larger_model(void **state)
 
 /* ---- texts --------------------------------------------------------------- */
 
-/* A text by lever, with an oracle that agrees with this probability; returns
- * the time of the decode phase. */
+/* Generate a text by lever with an oracle whose drafts agree with the text with
+ * the given probability. Returns the phone time of the decode phase. */
 static uint64_t write_lever(struct fixture *f, double agreement,
 	struct pass_cost *cost, struct text *got)
 {
@@ -137,10 +141,10 @@ static uint64_t write_lever(struct fixture *f, double agreement,
 }
 
 /*
- * Trees of a root and three of its eight candidates, none of them pruned. All
- * eight are scored, by 32 weights of one byte each: 256 ns. Their softmax takes
- * 17 operations per value: 13.6 ns. The root's row is searched among four
- * nodes: 400 ns.
+ * Each tree has a root and three of its eight candidates, none of them pruned.
+ * All eight candidates are scored with 32 weights of one byte each: 256 ns.
+ * Their softmax takes 17 operations per value: 13.6 ns. The root's row is
+ * searched among four nodes: 400 ns.
  */
 static void test_exit_predictor_cost(void **state)
 {

@@ -1,6 +1,7 @@
 /* The method llada on a session that this file implements and that checks every
- * pass. Logits are a function of the whole input, so a text equal to the naive
- * decoder's was computed from the same inputs in the same order. */
+ * pass. The logits are a function of the whole input. If the text equals the
+ * naive decoder's text, the method therefore computed the same inputs in the
+ * same order. */
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "host/method/denoising.h"
@@ -27,17 +28,21 @@
 struct session {
 	struct model model;
 	uint32_t context, max_rows;
-	/* Kind of logits. */
+	/* The kind of logits. */
 	uint64_t seed;
-	/* every second row is equal, with few different values */
+	/* Logits have few different values, and every second row has equal
+	 * confidences. */
 	bool ties;
-	const double *law; /* [n_vocab] logits of every row, for any input */
-	int32_t favourite; /* likeliest token at favourite_at; -1: none */
+	/* [n_vocab] logits of every row, for any input; NULL if not used */
+	const double *law;
+	/* likeliest token at favourite_at; -1 if there is none */
+	int32_t favourite;
 	uint32_t favourite_at;
 	bool nan;
-	/* The calls so far. */
+	/* State of the calls. */
 	int32_t x[MANY];
-	uint32_t n, begin; /* length of the input; begin of its block */
+	/* length of the input; first position of its block */
+	uint32_t n, begin;
 	uint64_t hash;
 	unsigned passes, masks[MAX_PASSES], rows;
 	uint32_t valid;    /* rows reported as valid in the last pass */
@@ -73,7 +78,9 @@ static float logit_of(
 	if ((int32_t)v == s->favourite && row >= s->favourite_at)
 		return 40;
 	if ((int32_t)v == MASK)
-		return 20; /* largest logit, for a token that must never come */
+		/* The mask token has the largest logit, so a method that does
+		 * not exclude it fails. */
+		return 20;
 	return (float)(s->ties ? floor(l / 2) * (1 + row % 2) : l);
 }
 
@@ -86,7 +93,7 @@ static uint64_t hash_of(const struct session *s, const int32_t *x, uint32_t n)
 	return h;
 }
 
-/* In a block that continues, no committed token changes. */
+/* Within a block, a committed token must not change. */
 static void check_same_block(const struct session *s, const int32_t *x)
 {
 	for (uint32_t i = 0; i < s->n; i++)
@@ -95,7 +102,8 @@ static void check_same_block(const struct session *s, const int32_t *x)
 				s->x[i], i, x[i]);
 }
 
-/* In a new block, everything before it is committed, and all of it is masks. */
+/* When a block begins, everything before it is committed, and all of its
+ * positions are masks. */
 static void check_new_block(struct session *s, const int32_t *x, uint32_t n)
 {
 	s->begin = s->n ? s->n : N_PROMPT;
@@ -111,8 +119,9 @@ void session_count_valid(struct session *s, uint32_t rows)
 	s->valid = rows;
 }
 
-/* The valid rows are those whose masks are filled now; in a new block, all
- * masks of the last one. */
+/* The method reports as valid the rows whose masks it fills after the pass. In
+ * the first pass of a block, the last pass filled all masks of the previous
+ * block. */
 static void check_valid(const struct session *s, uint32_t left)
 {
 	if (s->passes > 1 && s->valid != s->masks[s->passes - 1] - left)
@@ -121,7 +130,7 @@ static void check_valid(const struct session *s, uint32_t left)
 			s->passes - 1, s->masks[s->passes - 1], left, s->valid);
 }
 
-/* A pass of all positions with an empty cache. */
+/* Compute a pass over all positions, with an empty cache. */
 static int forward(struct session *s, const struct denoising *d, struct err *e)
 {
 	int32_t token[MANY];
@@ -268,7 +277,8 @@ static void open_tokenizer(struct fixture *f)
 	f->s.model.n_vocab = tokenizer_n_vocab(f->tok);
 }
 
-/* Only llada's: other methods cannot run on this session. */
+/* The option tables of llada only, because other methods cannot run on this
+ * session. */
 static const struct opt_table *tables(size_t i)
 {
 	return method_llada.options[i];
@@ -345,7 +355,8 @@ static void tokens_are(
 
 /* ---- against the naive decoder ------------------------------------------ */
 
-/* Remaining masks at each pass, from the definition of the schedule. */
+/* Check the number of remaining masks at each pass against the definition of
+ * the schedule. */
 static void check_schedule(const struct fixture *f)
 {
 	const struct session *s = &f->s;
@@ -427,7 +438,8 @@ static void test_matches_shifted_reference(void **state)
 	check_lengths(f);
 }
 
-/* The lowest of equal tokens, the first of equally confident positions. */
+/* Of equal logits the lowest token is chosen, and of equally confident
+ * positions the first. */
 static void test_ties_go_to_the_first(void **state)
 {
 	struct fixture *f = *state;
@@ -462,11 +474,12 @@ static void test_stops_at_full_context(void **state)
 struct observer {
 	struct fixture *f;
 	int32_t x[CONTEXT];
-	/* last: number of the pass after which it ends the text */
+	/* last: number of the pass after which the observer ends the text */
 	unsigned seen, last;
 };
 
-/* After a pass: its input, with some of the masks filled. */
+/* Check the step that follows a pass: it has the pass's input with some of the
+ * masks filled. */
 static int watch_step(void *arg, const struct gen_step *step)
 {
 	struct observer *w = arg;
@@ -502,14 +515,15 @@ static void test_steps_are_reported(void **state)
 	f->block.steps = 3;
 	f->opts.step = watch_step;
 	f->opts.step_arg = &w;
-	check_run(f); /* observing does not change it */
+	check_run(f); /* an observer does not change the text */
 	assert_int_equal(w.seen, f->s.passes);
 	text = gen_tokens(f->g, &n);
 	assert_memory_equal(w.x + N_PROMPT, text + N_PROMPT,
 		(n - N_PROMPT) * sizeof(*text));
 }
 
-/* An observer can end the text; a block that is not finished is dropped. */
+/* An observer can end the text. The tokens of an unfinished block are then
+ * dropped. */
 static void test_observer_ends_the_text(void **state)
 {
 	struct fixture *f = *state;
@@ -559,7 +573,7 @@ static void test_eos_ends_the_text(void **state)
 	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_EOS);
 	assert_int_equal(n, N_PROMPT + 12);
 	assert_int_equal(got[n - 1], EOS);
-	/* The block was finished, and no block followed. */
+	/* The block with the stop token was finished, and no block followed. */
 	assert_int_equal(f->s.passes, 16);
 
 	f->opts.ignore_eos = true;
@@ -575,12 +589,12 @@ static void test_full_context_is_an_error(void **state)
 	f->s.max_rows = N_PROMPT + 13;
 	assert_int_equal(run(f), -ENOSPC);
 	assert_non_null(strstr(f->e.text, "20 at most"));
-	/* as many as there was room for */
+	/* as many tokens as the context had room for */
 	assert_int_equal(gen_generated(f->g), 13);
 	f->s.context = N_PROMPT;
 	assert_int_equal(run(f), -ENOSPC);
 	assert_int_equal(f->s.passes, 0);
-	f->opts.n_predict = 0; /* none is needed */
+	f->opts.n_predict = 0; /* the text needs no room */
 	assert_int_equal(run(f), 0);
 }
 
@@ -591,7 +605,8 @@ static void test_device_failure_keeps_finished_blocks(void **state)
 	f->s.fails_at = 13;
 	assert_int_equal(run(f), -EIO);
 	assert_string_equal(f->e.text, "pass 13 fails");
-	assert_int_equal(gen_generated(f->g), 8); /* the finished block */
+	/* the tokens of the finished block */
+	assert_int_equal(gen_generated(f->g), 8);
 }
 
 /* ---- sampling ---------------------------------------------------------- */
@@ -616,7 +631,7 @@ static void test_unsupported_sampling_is_refused(void **state)
 	assert_int_equal(f->s.passes, 0);
 }
 
-/* With one mask per block, tokens are draws from softmax(l / T). */
+/* With one mask per block, each token is a draw from softmax(l / T). */
 static void test_noise_draws_from_softmax(void **state)
 {
 	static const double law[] = { 0, 1, -1, 2, .5, 30, 1, -2, 1.5 };
@@ -648,7 +663,8 @@ static void test_noise_draws_from_softmax(void **state)
 			chi += pow(count[v] - want, 2) / want;
 	}
 	print_message("chi square %g, 7 degrees of freedom\n", chi);
-	assert_true(chi < 29.88); /* quantile at 99.99 % */
+	/* 99.99 % quantile for 7 degrees of freedom */
+	assert_true(chi < 29.88);
 }
 
 static void test_seed_and_stream_change_the_text(void **state)
@@ -671,7 +687,7 @@ static void test_seed_and_stream_change_the_text(void **state)
 	assert_memory_not_equal(first, gen_tokens(f->g, &n), sizeof(first));
 }
 
-/* A broken model gives some text without masks. */
+/* If all logits are NaN, the text has arbitrary tokens but no masks. */
 static void test_nan_logits_give_no_masks(void **state)
 {
 	struct fixture *f = *state;

@@ -1,8 +1,9 @@
 /*
  * The method llada on a real device process (TANDEM_NPU; skipped without), from
- * weights to tokens: against the naive decoder on the model's definition, and
- * against itself with other settings of the devices. The comparison with the
- * naive decoder also on a fake device.
+ * weights to tokens. It is compared with the naive decoder, which follows the
+ * model's definition, and texts with different device settings are compared
+ * with each other. The comparison with the naive decoder also runs on a fake
+ * device.
  */
 #include "base/err.h"
 #include "host/method/method.h"
@@ -33,7 +34,7 @@ struct fixture {
 		uint32_t length, steps;
 	} block;
 	int32_t prompt[N_PROMPT];
-	int32_t text[CONTEXT]; /* of the last run */
+	int32_t text[CONTEXT]; /* text of the last run */
 	size_t n;
 };
 
@@ -73,7 +74,8 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Generate one text on a device of its own; closing it fails on violations. */
+/* Generate one text on a device that is opened for this text. Closing the
+ * device fails on coherence violations. */
 static void run(struct fixture *f, struct session_stats *st)
 {
 	struct generation_opts o = { .n_vocab = f->file.n_vocab,
@@ -109,7 +111,8 @@ static void naive_logits(void *arg, const int32_t *x, unsigned n, double *out)
 	ref_logits(f->model->gguf, &f->file, x, n, out);
 }
 
-/* The texts are equal, unless rounding may have decided a choice. */
+/* Check that the text equals the reference. Returns false if they may differ
+ * because a choice was within rounding error. */
 static bool check_reference(struct fixture *f)
 {
 	struct naive v = { .logits = naive_logits,
@@ -141,7 +144,8 @@ static bool check_reference(struct fixture *f)
 	return true;
 }
 
-/* For several blocks, steps and temperatures. */
+/* Compare with the definition for several block lengths, steps and
+ * temperatures. */
 static void check_definition(struct fixture *f)
 {
 	static const struct {
@@ -167,7 +171,7 @@ static void test_matches_definition(void **state)
 	check_definition(*state);
 }
 
-/* On a fake device. */
+/* The comparison with the definition, on a fake device. */
 static void test_matches_on_fake_device(void **state)
 {
 	struct fixture *f = *state;
@@ -212,7 +216,8 @@ static void test_settings_change_nothing(void **state)
 	}
 }
 
-/* Blocks of 8, 8 and 8, in 3 passes each, which commit 3, 3 and 2 tokens. */
+/* Three blocks of 8 tokens take 3 passes each, which commit 3, 3 and 2
+ * tokens. */
 static void test_counters(void **state)
 {
 	struct fixture *f = *state;

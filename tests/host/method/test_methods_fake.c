@@ -1,10 +1,10 @@
 /*
  * Every method for causal models on a fake device
  * (tests/host/npu/fake_device.h). Plain decoding must match the model's
- * definition and the others plain decoding, wherever the draft runs, with
- * streamed layers, and with rows pruned half-way. A lost device, or one that
- * gives an invalid answer, ends a text with an error; the tokens before are
- * correct.
+ * definition. The text of every other method must equal that of plain decoding,
+ * wherever the draft model runs, with streamed layers, and with rows pruned in
+ * the middle of the model. If the device is lost or gives an invalid answer,
+ * the text ends with an error, and all tokens before the error are correct.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -40,8 +40,8 @@ static void open_all(struct fixture *f)
 	write_plain(f);
 }
 
-/* Each token of the text has the largest logit of the definition, unless
- * rounding may have decided it. */
+/* Check that each token of the text has the largest logit of the definition,
+ * unless the choice was within rounding error. */
 static void check_reference(const struct fixture *f, const struct text *t)
 {
 	static double logits[REF_MAX_TOKENS][N_VOCAB];
@@ -150,8 +150,8 @@ static void answers_another(
 		a->done.op = WIRE_NOP;
 }
 
-/* Generate a text by one method until it ends or fails: its tokens are those of
- * plain decoding. */
+/* Generate a text by one method until the text ends or fails, and check that
+ * its tokens are those of plain decoding. */
 static int write_some(struct fixture *f, const struct method *m,
 	struct drafter *drafter, struct err *e)
 {
@@ -179,8 +179,8 @@ static int write_some(struct fixture *f, const struct method *m,
 	return ret;
 }
 
-/* Fail at every twentieth answer of a text; true: the failure came before the
- * text's end. */
+/* Let the device fail at every twentieth answer. Returns true if the failure
+ * came before the text's end. */
 static bool ends_early(struct fixture *f, const struct method *m, bool lost)
 {
 	struct err e = { 0 };

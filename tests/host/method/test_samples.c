@@ -1,8 +1,9 @@
 /*
  * Many samples of one prompt on a fake device (tests/host/npu/fake_device.h).
- * Each must equal the text of plain decoding alone, for every width of a pass.
- * A full cache pauses samples and loses none; a failure of one sample does not
- * affect the others; a canceled run is reported as such.
+ * Each sample must equal the text that plain decoding generates alone, for
+ * every width of a pass. A full cache pauses samples and loses none. A failure
+ * of one sample does not affect the other samples. A canceled run is reported
+ * as canceled.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -50,7 +51,7 @@ static void test_samples_equal_plain_decoding(void **state)
 	assert_in_range(early, 1, MANY - 1);
 }
 
-/* Phone time of the CPU for the statistics of n drawn tokens. */
+/* CPU time on the phone for the statistics of n drawn tokens. */
 static uint64_t notes_ps(const struct soc *soc, size_t n)
 {
 	struct price tops, sum;
@@ -102,7 +103,7 @@ static void test_one_sample_is_plain_decoding(void **state)
 
 struct seen {
 	const struct sampled *f;
-	uint32_t most; /* slots in use at once, at most */
+	uint32_t most; /* maximum slots in use at the same time */
 };
 
 static void look(void *arg, const struct samples *p)
@@ -114,7 +115,8 @@ static void look(void *arg, const struct samples *p)
 	seen->most = used > seen->most ? used : seen->most;
 }
 
-/* The prompt's slots are shared; each sample has those of its own tokens. */
+/* Samples share the slots of the prompt, and each sample has slots for its own
+ * tokens. */
 static void test_prompt_slots_are_shared(void **state)
 {
 	struct sampled *f = *state;
@@ -127,8 +129,8 @@ static void test_prompt_slots_are_shared(void **state)
 	open_alone(f);
 	open_many(f, 4096);
 	check_many(f);
-	/* N_PROMPT tokens fit in one run of slots; each sample continues in
-	 * runs of its own. */
+	/* The N_PROMPT tokens fit in one run of slots. The rest of this run is
+	 * not shared, so each sample continues in runs of its own. */
 	assert_int_equal(N_PROMPT / RUN, 0);
 	assert_int_equal(seen.most,
 		prompt + MANY * ((N_PROMPT + tail - 1) / RUN + 1) * RUN);
@@ -143,7 +145,7 @@ static void test_full_cache_changes_no_sample(void **state)
 
 	f->parallel = MANY;
 	open_models(f);
-	/* From room for one sample to room for all. */
+	/* Cache sizes from room for one sample to room for all samples. */
 	for (uint32_t runs = 3; runs <= 1 + 2 * MANY; runs++) {
 		open_many(f, runs * RUN);
 		assert_ok(run_many(f, &method_sample), &f->e);
@@ -249,7 +251,7 @@ static void test_canceled_run_frees_the_cache(void **state)
 	}
 	assert_true(ended >= 5 && begun > 0 && ended + begun < MANY);
 	close_many(f);
-	/* Nothing of the samples is left in the cache. */
+	/* No slot of a sample is in use; only the prompt's run is. */
 	assert_int_equal(session_free_slots(f->w.s), 2048 - RUN);
 }
 
@@ -307,8 +309,8 @@ static int fork_one(struct samples *p, struct err *e)
 	return 0;
 }
 
-/* A fork has the tokens of the forked sample, then those of its own random
- * stream. */
+/* A fork has the tokens of the forked sample, and after them tokens drawn from
+ * the fork's own random stream. */
 static void test_fork_draws_its_own_stream(void **state)
 {
 	static const struct many_steps many = { .begin = wait_for_steps,
@@ -324,7 +326,8 @@ static void test_fork_draws_its_own_stream(void **state)
 	assert_ok(run_steps(f, &many), &f->e);
 	for (uint32_t i = 0; i < MANY; i++)
 		same_sample(f, samples_at(f->samples, i));
-	same->index = forked->index; /* from there on it is the same text */
+	/* from the fork on, the tokens are those of that stream */
+	same->index = forked->index;
 	same_sample(f, same);
 	assert_int_equal(same->n_steps, forked->n_steps);
 	assert_true(same->logprob == forked->logprob);
@@ -426,7 +429,8 @@ static int check_round(struct samples *p, struct err *e)
 	return left ? 0 : MANY_DONE;
 }
 
-/* Samples that wait for one another stop in the middle of an accepted path. */
+/* Samples that wait for one another at the end of a step may have to stop in
+ * the middle of an accepted path. */
 static void test_drafted_samples_wait_at_steps(void **state)
 {
 	static const struct many_steps many = { .begin = wait_for_steps,
@@ -444,8 +448,8 @@ static void test_drafted_samples_wait_at_steps(void **state)
 	assert_true(f->stats.accepted > 0);
 }
 
-/* Scripted tokens are used whatever the model predicts: each sample gets the
- * text of the next one. */
+/* Scripted tokens replace the drawn tokens: the script gives each sample the
+ * text of the next sample. */
 static void test_script_replaces_draws(void **state)
 {
 	struct sampled *f = *state;

@@ -1,8 +1,9 @@
 /*
- * Many samples on a real device process (TANDEM_NPU; skipped without): byte for
- * byte the texts of plain decoding, in every precision and layout, at every
- * coherence level, with one thread and with two, with and without drafts; and
- * 64 samples of a long prompt in a cache that has no room for 64 copies of it.
+ * Many samples on a real device process (TANDEM_NPU; skipped without). The
+ * texts equal those of plain decoding byte for byte, in every precision and
+ * layout, at every coherence level, with one and two threads, and with and
+ * without drafts. In another test, 64 samples of a long prompt run in a cache
+ * that has no room for 64 copies of the prompt.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -12,9 +13,10 @@
 
 #include <errno.h>
 
-#define FEW 5 /* samples with each setting */
+#define FEW 5 /* number of samples with each setting */
 
-/* The tokens, and the sums of their statistics. */
+/* Compare the tokens and the sums of their statistics with those of plain
+ * decoding under the same settings. */
 static void check_setting(struct sampled *f, const struct session_opts *o)
 {
 	double logprob[FEW], certainty[FEW];
@@ -96,7 +98,8 @@ static void test_coherence(void **state)
 		}
 }
 
-/* All settings are compared with plain decoding of the same streams. */
+/* With each of the settings, samples equal plain decoding with the same random
+ * streams. */
 static void test_samples_equal_plain_decoding(void **state)
 {
 	struct sampled *f = *state;
@@ -145,8 +148,9 @@ static void test_long_prompt(void **state)
 	f->w.opts.context = LONG + TAIL + 8;
 	f->w.opts.prefill_chunk = 128;
 	f->n = COPIES;
-	/* Slots for the prompt, and for each sample a tail that begins within a
-	 * run: a twentieth of the slots that copies would need. */
+	/* Slots for the prompt and for one tail per sample, where the tail
+	 * begins within a run. This is a twentieth of the slots that 64 copies
+	 * of the prompt would need. */
 	open_many(f, 928 + COPIES * 32);
 	set_option_number(&f->options, "samples", COPIES);
 	set_option_number(&f->options, "parallel", COPIES);

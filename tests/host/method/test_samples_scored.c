@@ -1,10 +1,10 @@
 /*
- * Scores from the hidden states that the passes of samples leave equal, to the
- * last bit, those of a reward model that reads the same tokens itself: for
- * samples that end by themselves, at a length or at a stop string, with drafts,
- * with a full cache, and for beams, which are scored while they continue. On a
- * real device process (TANDEM_NPU), with the bundled small model and its reward
- * model.
+ * Reward scores computed from the hidden states that the samples' passes leave.
+ * They must equal, to the last bit, the scores of a reward model that computes
+ * the same tokens itself. The samples end by themselves, at a length or at a
+ * stop string, with drafts and with a full cache; the beams of a search are
+ * scored while they continue. Runs on a real device process (TANDEM_NPU) with
+ * the bundled small model and its reward model.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -25,12 +25,14 @@
 #include <string.h>
 
 #define N    8
-#define MOST 128 /* samples, cut beams included */
+#define MOST 128 /* maximum number of samples, including beams that were cut \
+		  */
 #define PROMPT                                                              \
 	"Problem: On a farm there are 2 barns with 41 goats in each. Then " \
 	"6 trucks bring 4 goats each. How many goats are there?\nSolution:"
 
-/* A scored sample. */
+/* The tokens, steps and scores of one sample; `again` is the scores computed
+ * from the tokens. */
 struct scored {
 	int32_t *token;
 	size_t n, n_prompt;
@@ -109,7 +111,8 @@ static void open_model(struct fixture *f)
 	assert_ok(tokenizer_open(&f->tokenizer, f->model->gguf, &e), &e);
 }
 
-/* With the model's own reward model, with or without the tapped states. */
+/* Open the session and the reward model that belongs to the model file. If
+ * `states` is set, passes keep the hidden states that the reward model uses. */
 static void open_pair(struct fixture *f, struct session_opts o, bool states)
 {
 	const struct reward_site site = { f->model, f->path, f->tokenizer };
@@ -132,7 +135,8 @@ static void *copy(const void *from, size_t bytes)
 	return memcpy(p, from, bytes);
 }
 
-/* What was scored of a sample: its first steps. */
+/* Copy the tokens, and the steps that were scored, which are the first steps of
+ * the sample. */
 static void take(struct fixture *f, const struct sample *s)
 {
 	struct scored *j = &f->scored[f->n];
@@ -291,7 +295,8 @@ static void test_equal_in_every_precision(void **state)
 	}
 }
 
-/* Texts that reach their length need the row of their last token too. */
+/* A text that reaches its length also needs a row for its last token, which no
+ * pass computed. */
 static void test_equal_at_every_kind_of_end(void **state)
 {
 	struct fixture *f = *state;

@@ -1,6 +1,6 @@
 /* Ends of texts of the methods that verify drafted trees, on a real device
- * process (TANDEM_NPU; skipped without): a text ends where that of plain
- * decoding ends, anywhere in a tree. */
+ * process (TANDEM_NPU; skipped without). A text must end where the text of
+ * plain decoding ends, even in the middle of a tree's path. */
 #include "base/strbuf.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
@@ -11,7 +11,7 @@
 #include "tests/host/method/text_writer.h"
 #include "tests/host/session/pair.h"
 
-/* The length may end a text anywhere in a tree. */
+/* The length limit may end a text at any node of a tree. */
 static void test_length_ends_a_text(void **state)
 {
 	struct fixture *f = *state;
@@ -73,7 +73,8 @@ static void test_context_ends_a_text(void **state)
 	}
 }
 
-/* When the draft model's context is full the target continues alone. */
+/* When the context of the draft model is full, the target continues without
+ * drafts. */
 static void test_small_draft_context(void **state)
 {
 	struct fixture *f = *state;
@@ -93,8 +94,8 @@ static void test_small_draft_context(void **state)
 	pair_close(&f->w.s);
 }
 
-/* A stop token in the middle of a path: the drafted tokens after it are
- * dropped. */
+/* The text ends with a stop token in the middle of a path. The drafted tokens
+ * after the stop token are dropped. */
 static void test_eos_ends_a_text(void **state)
 {
 	struct fixture *f = *state;
@@ -114,7 +115,8 @@ static void test_eos_ends_a_text(void **state)
 		writer_open_tokenizer(&f->w, (uint32_t)whole.token[at]);
 		write_plain(f);
 		assert_int_equal(f->plain.stop, GEN_STOP_EOS);
-		/* Or earlier: the vocabulary has stop tokens of its own. */
+		/* The text may end earlier, because the vocabulary has stop
+		 * tokens of its own. */
 		assert_in_range(f->plain.n, N_PROMPT + 1, at + 1);
 		check_methods(f, BATCHED, SAME);
 		check_methods(f, SERIAL, COARSE);
@@ -132,7 +134,7 @@ static void test_stop_string_ends_a_text(void **state)
 	struct strbuf string = STRBUF_INIT;
 	struct detokenizer detok = { 0 };
 
-	/* so that the text does not repeat itself */
+	/* a temperature at which the text does not repeat itself */
 	f->w.sampling.temperature = 0.7;
 	writer_open_tokenizer(&f->w, 2);
 	detok.tok = f->w.tok;

@@ -1,6 +1,6 @@
 /*
  * The methods that verify drafted trees, on a real device process (TANDEM_NPU;
- * skipped without): the text equals plain decoding token for token, with every
+ * skipped without). The text equals plain decoding token for token, with every
  * drafter in every place, for greedy and sampled texts, and for every size of
  * tree.
  */
@@ -67,7 +67,7 @@ static void test_repeat_penalty(void **state)
 	end_texts(f);
 }
 
-/* With streamed layers, whose reading continues between passes. */
+/* With layers streamed from flash, whose reads continue between passes. */
 static void test_streamed(void **state)
 {
 	struct fixture *f = *state;
@@ -106,8 +106,8 @@ static void test_sizes_of_trees(void **state)
 	end_texts(f);
 }
 
-/* As many rows as a tree may have, in passes with streamed layers; some methods
- * use them all. */
+/* Trees with as many rows as allowed, in passes with streamed layers. Some
+ * methods must use all of these rows. */
 static void test_largest_trees(void **state)
 {
 	struct fixture *f = *state;
@@ -127,20 +127,22 @@ static void test_largest_trees(void **state)
 	open_session(f, f->image.model);
 	write_plain(f);
 	open_drafting(f, &d, BATCHED, COARSE);
-	/* Or as many as the context has room for. */
+	/* The context leaves room for fewer rows than that, so this number is
+	 * the maximum. */
 	most = session_context(f->w.s) - N_PROMPT;
 	for (unsigned m = 0; m < N_METHODS; m++) {
 		check_text(f, verifying[m], &d);
 		filled += f->most == most;
 	}
 	assert_true(filled > 0);
-	/* Defaults of lever. */
+	/* Default tree sizes of lever. */
 	assert_int_equal(method_lever.decode_rows(
 				 &(struct method_env){ .streams = true }),
 		TREE_ROWS_STREAMED);
 	assert_int_equal(
 		method_lever.decode_rows(&(struct method_env){ 0 }), TREE_ROWS);
-	/* Defaults of a method that does not weigh the cost of rows. */
+	/* Default tree sizes of a method that does not weigh the cost of
+	 * rows. */
 	assert_int_equal(method_opt_tree.decode_rows(
 				 &(struct method_env){ .streams = true }),
 		TREE_ROWS);
@@ -150,7 +152,7 @@ static void test_largest_trees(void **state)
 	end_texts(f);
 }
 
-/* The second text does not depend on the first. */
+/* The state after a first text must not affect the second text. */
 static void test_second_text_is_independent(void **state)
 {
 	struct fixture *f = *state;

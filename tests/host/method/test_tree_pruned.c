@@ -1,6 +1,6 @@
 /* Trees whose rows are pruned in the middle of the model, on a real device
- * process (TANDEM_NPU; skipped without): lever's text equals plain decoding
- * token for token, even with a random exit predictor. */
+ * process (TANDEM_NPU; skipped without). The text of lever equals plain
+ * decoding token for token, even with a random exit predictor. */
 #include "base/err.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
@@ -10,7 +10,8 @@
 #include "tests/host/method/drafted_text.h"
 #include "tests/host/session/pair.h"
 
-/* In a phone's time trees are the same in every run, and not tiny. */
+/* Use the simulated time of a phone, so that trees are the same in every run
+ * and are not tiny. */
 static void open_phone(struct fixture *f)
 {
 	struct err e = { 0 };
@@ -19,7 +20,7 @@ static void open_phone(struct fixture *f)
 	f->w.opts.soc = &f->soc;
 }
 
-/* Texts by lever with any thresholds. */
+/* Check texts by lever with the thresholds that are set. */
 static void check_pruned(struct fixture *f)
 {
 	for (enum place p = 0; p < N_PLACES; p++) {
@@ -50,27 +51,30 @@ static void test_pruning_changes_nothing(void **state)
 		f->prune_opts.shadow = i & 2;
 		f->sum = (struct method_stats){ 0 };
 		check_pruned(f);
-		if (theta[i / 4] == 0) /* keeps all */
+		if (theta[i / 4] == 0) /* a threshold of 0 keeps all rows */
 			assert_int_equal(
 				f->sum.kept, f->sum.drafted + f->sum.cycles);
-		/* the safeguards do not keep all */
+		/* some rows are pruned in spite of the safeguards */
 		else if (theta[i / 4] < 1 || !(i & 1))
 			assert_true(
 				f->sum.kept < f->sum.drafted + f->sum.cycles);
-		if (theta[i / 4] == 1 && (i & 3) == 2) /* roots alone */
+		/* only the roots are kept */
+		if (theta[i / 4] == 1 && (i & 3) == 2)
 			assert_int_equal(f->sum.kept, f->sum.cycles);
 	}
 	pair_close(&f->w.s);
 }
 
-/* At every length, sampled, and with streamed layers. */
+/* Texts of every length, sampled and with streamed layers, equal plain
+ * decoding. */
 static void test_pruned_texts_end_alike(void **state)
 {
 	struct fixture *f = *state;
 
 	f->prune = true;
 	f->w.sampling.temperature = 0.4;
-	f->w.opts.dram_share = 0.25; /* streams layers before the exit too */
+	/* so that layers before the exit are streamed too */
+	f->w.opts.dram_share = 0.25;
 	open_models(f);
 	open_exit(f);
 	f->prune_opts = prune_defaults(f->candidates);
@@ -84,7 +88,8 @@ static void test_pruned_texts_end_alike(void **state)
 	pair_close(&f->w.s);
 }
 
-/* All rows that continue after the exit, and some of them. */
+/* Coherence violations are checked while all rows continue after the exit, and
+ * while only some rows do. */
 static void test_coherent(void **state)
 {
 	struct fixture *f = *state;

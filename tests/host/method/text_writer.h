@@ -1,6 +1,6 @@
 /* Generates texts by methods on a real device process, so that tests can
- * compare them: a target, models that draft for it, a prompt from the random
- * seed, and everything that ends a text. */
+ * compare them. A writer has a target model, draft models, a prompt from the
+ * random seed, and the conditions that end a text. */
 #ifndef TESTS_HOST_METHOD_TEXT_WRITER_H
 #define TESTS_HOST_METHOD_TEXT_WRITER_H
 
@@ -20,14 +20,15 @@
 
 #include <string.h>
 
-#define N_VOCAB  274 /* of vocab_spm */
+#define N_VOCAB  274 /* size of the vocabulary vocab_spm */
 #define N_PROMPT 12
-#define MOST     256 /* tokens of a text */
+#define MOST     256 /* maximum tokens of a text */
 
-enum { SAME, COARSE, STRANGER, N_DRAFTS }; /* draft models */
+/* draft models: equal to the target, 4-bit copy, unrelated weights */
+enum { SAME, COARSE, STRANGER, N_DRAFTS };
 
 struct text {
-	int32_t token[MOST]; /* the prompt included */
+	int32_t token[MOST]; /* prompt and generated tokens */
 	size_t n;
 	enum gen_stop stop;
 	struct method_stats stats;
@@ -38,7 +39,7 @@ struct writer {
 	struct session_opts opts;
 	struct session *s;
 	struct tokenizer *tok;
-	/* Options of the next texts. */
+	/* Options of the texts that are generated next. */
 	struct sampler_opts sampling;
 	uint32_t n_predict;
 	const char *stop;
@@ -51,7 +52,8 @@ static inline void writer_init(
 	w->opts.threads = 1;
 	w->opts.prefill_chunk = 16;
 	w->opts.decode_rows = decode_rows;
-	/* the draft model's arithmetic, so that SAME equals the target */
+	/* The draft model computes in float32; the target does too, so that
+	 * SAME equals the target. */
 	w->opts.precision = WIRE_F32;
 	w->sampling = sampler_defaults;
 	w->sampling.temperature = 0;
@@ -110,7 +112,8 @@ static inline void writer_open_tokenizer(struct writer *w, uint32_t eos)
 
 static inline void write_prompt(int32_t prompt[N_PROMPT])
 {
-	static uint64_t seed; /* read once, because harness_seed prints it */
+	/* read only once, because harness_seed prints the seed */
+	static uint64_t seed;
 
 	seed = seed ? seed : harness_seed();
 	for (uint64_t i = 0; i < N_PROMPT; i++)
@@ -174,8 +177,8 @@ static inline void text_same(
 			gen_stop_name(want->stop));
 }
 
-/* The position of the first token, at least `least` after the prompt, that the
- * text does not have before. */
+/* The position of the first token that occurs nowhere before it in the text and
+ * is at least `least` tokens after the prompt. */
 static inline size_t text_new_token(const struct text *t, size_t least)
 {
 	for (size_t at = N_PROMPT + least; at < t->n; at++) {

@@ -1,6 +1,7 @@
-/* A drafter that wraps the real one and checks, by the text that it is shown,
- * how many tokens each cycle emitted: one more than the verified tree has in
- * common with the expected text, and at most that many if rows were pruned. */
+/* A drafter that wraps the drafter under test and checks how many tokens each
+ * cycle emitted. That is one more than the number of tokens that the verified
+ * tree has in common with the expected text. It may be fewer only if rows were
+ * pruned. */
 #ifndef TESTS_HOST_METHOD_WATCHED_DRAFTER_H
 #define TESTS_HOST_METHOD_WATCHED_DRAFTER_H
 
@@ -16,17 +17,18 @@ struct watched {
 	struct drafter inner;
 	const struct text *want;
 	bool pruned;
-	const struct method_env *env; /* of the running method */
-	const struct tree *tree;      /* the last drafted tree; NULL: none */
+	const struct method_env *env; /* environment of the running method */
+	/* the last drafted tree; NULL if there is none */
+	const struct tree *tree;
 	/* length of the text when the tree was drafted */
 	size_t n;
-	uint64_t drafted; /* env->stats.drafted at that time */
-	unsigned checked; /* checked cycles */
-	uint32_t most;    /* largest number of rows of a cycle */
+	uint64_t drafted; /* env->stats.drafted when the tree was drafted */
+	unsigned checked; /* number of checked cycles */
+	uint32_t most;    /* maximum rows of a cycle */
 };
 
-/* How many tokens a verified tree has in common with the text after its first n
- * tokens. */
+/* Number of tokens on the path of a verified tree that continues the text after
+ * its first n tokens. */
 static inline size_t in_common(const struct tree *t, uint32_t verified,
 	const struct text *text, size_t n)
 {
@@ -44,7 +46,8 @@ static inline size_t in_common(const struct tree *t, uint32_t verified,
 	return same;
 }
 
-/* The text has grown: check how many tokens the last cycle emitted. */
+/* Called when the text has grown: check how many tokens the last cycle
+ * emitted. */
 static inline void watched_check(struct watched *d, size_t n)
 {
 	uint32_t verified = (uint32_t)(d->env->stats.drafted - d->drafted) + 1;
@@ -94,7 +97,8 @@ static inline void watched_price(void *arg, struct price *sum)
 	d->inner.price(d->inner.arg, sum);
 }
 
-/* Watch one text of env; *d is borrowed, with `inner` set. */
+/* Wrap the drafter d->inner while env generates one text. *d must remain valid
+ * as long as the returned drafter is used. */
 static inline struct drafter watched_drafter(struct watched *d,
 	const struct method_env *env, const struct text *want, bool pruned)
 {

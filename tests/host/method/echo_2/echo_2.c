@@ -1,6 +1,6 @@
-/* A method that only the build of tests/cli/echo.sh has, as a minimal example
- * of a method: this file and one row (echo_2_row.h). It drafts that the last
- * two tokens of the text repeat. */
+/* A minimal example of a method. Only the build of tests/cli/echo.sh includes
+ * it: this file and one row (echo_2_row.h). The method drafts repetitions of
+ * the text's last two tokens. */
 #include "base/checked.h"
 #include "host/method/denoising.h"
 #include "host/method/method.h"
@@ -8,7 +8,7 @@
 #include "host/text/generation.h"
 #include "tests/host/method/echo_2/echo_2_row.h"
 
-#define MOST 15 /* times */
+#define MOST 15 /* maximum repetitions */
 
 struct echo_options {
 	uint32_t times;
@@ -58,7 +58,8 @@ static int echo_prompt(struct denoising *d, uint32_t row, struct err *e)
 	return ret;
 }
 
-/* The last token, which is not cached, and the draft after it. */
+/* Plan a pass of the last token, which is not cached, and the drafted tokens
+ * after it. */
 static int echo_plan(struct denoising *d, struct err *e)
 {
 	uint32_t cached = session_length(d->session, d->sequence);
@@ -76,7 +77,7 @@ static int echo_plan(struct denoising *d, struct err *e)
 	return 0;
 }
 
-/* Emit tokens while the drawn token is the drafted one. */
+/* Emit tokens as long as the drawn token equals the drafted token. */
 static int echo_after_pass(struct denoising *d, struct err *e)
 {
 	struct method_stats *stats = &d->env->stats;

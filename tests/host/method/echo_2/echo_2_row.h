@@ -1,4 +1,4 @@
-/* The row of method echo-2. */
+/* The row that adds the method echo-2 to the table of methods. */
 #ifndef TESTS_HOST_METHOD_ECHO_2_ECHO_2_ROW_H
 #define TESTS_HOST_METHOD_ECHO_2_ECHO_2_ROW_H
 
