@@ -1,7 +1,7 @@
 /*
- * Helpers for tests of drafters that look up text: texts that repeat themselves
- * (random tokens of a large alphabet never match for long), and the chain that
- * a drafter makes after one.
+ * Common part of the tests of drafters that look up text. It makes texts that
+ * repeat themselves, because random tokens of a large alphabet have no long
+ * matches, and gets the chain that a drafter drafts after a text.
  */
 #ifndef TESTS_HOST_DRAFT_COPIED_TEXT_H
 #define TESTS_HOST_DRAFT_COPIED_TEXT_H
@@ -18,11 +18,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define COPIED_CHAIN 255 /* greatest number of tokens of a chain */
+#define COPIED_CHAIN 255 /* maximum tokens of a chain */
 
 static inline uint64_t copied_seed(void)
 {
-	static uint64_t value; /* read once, because it is printed */
+	/* read only once, because harness_seed prints the seed */
+	static uint64_t value;
 
 	return value ? value : (value = harness_seed());
 }
@@ -32,8 +33,8 @@ static inline uint32_t copied_below(uint32_t n, uint64_t stream, uint64_t i)
 	return (uint32_t)(rng_uniform(copied_seed(), stream, i) * n);
 }
 
-/* Fill the text so that of each three runs of 8 tokens, two copy tokens from a
- * little before. */
+/* Fill the text in groups of 8 tokens. On average two of three groups copy
+ * tokens from up to 40 places before; the rest is random. */
 static inline void copied_text(
 	int32_t *t, size_t n, uint32_t alphabet, uint64_t stream)
 {
@@ -46,8 +47,8 @@ static inline void copied_text(
 	}
 }
 
-/* Write the tokens of the chain to out [COPIED_CHAIN] and return their
- * number. */
+/* Write the tokens that the drafter drafts after text[n], as a chain, to out
+ * [COPIED_CHAIN]. Returns their number. */
 static inline uint32_t copied_chain(
 	const struct drafter *d, const int32_t *text, size_t n, int32_t *out)
 {

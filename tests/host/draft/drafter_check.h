@@ -1,6 +1,7 @@
 /*
- * Helpers for tests of drafters: trees grown in many orders and compared by
- * paths, since nodes of the same path have different numbers then.
+ * Common part of the tests of drafters. Trees are grown in many orders and
+ * compared by the paths of their nodes, because nodes with the same path have
+ * different numbers.
  */
 #ifndef TESTS_HOST_DRAFT_DRAFTER_CHECK_H
 #define TESTS_HOST_DRAFT_DRAFTER_CHECK_H
@@ -16,8 +17,9 @@
 
 #define CHECK_NODES 200
 
-/* The likeliest `width` children of every node above `depth`, with up to
- * `group` nodes expanded at once, in a different order for each `stream`. */
+/* Defines a tree: every node above depth `depth` gets its `width` likeliest
+ * children. Up to `group` nodes are expanded at once, in an order that depends
+ * on `stream`. */
 struct growth {
 	uint32_t depth, width, group;
 	uint64_t stream;
@@ -25,7 +27,8 @@ struct growth {
 
 static inline uint64_t check_seed(void)
 {
-	static uint64_t value; /* read once, because it is printed */
+	/* read only once, because harness_seed prints the seed */
+	static uint64_t value;
 
 	return value ? value : (value = harness_seed());
 }
@@ -77,7 +80,7 @@ static inline void check_expand(const struct drafter *d, struct tree *t,
 	assert_ok(d->expand(d->arg, t, node, n, &e), &e);
 }
 
-/* Grow a tree that has begun and of which only the root is expanded. */
+/* Grow a tree after begin(), when only its root is expanded. */
 static inline void check_grow(
 	const struct drafter *d, struct tree *t, const struct growth *g)
 {
@@ -138,8 +141,8 @@ static inline void check_same_tree(const struct tree *a, const struct tree *b)
 	}
 }
 
-/* Renumber the nodes at random; one in `drop` is removed with all its
- * descendants. */
+/* Renumber the nodes at random. On average one of `drop` nodes is removed, with
+ * all its descendants. */
 static inline void check_shuffle(struct tree *t, uint32_t drop, uint64_t stream)
 {
 	bool kept[CHECK_NODES] = { true }, seen[CHECK_NODES] = { true };
@@ -160,7 +163,8 @@ static inline void check_shuffle(struct tree *t, uint32_t drop, uint64_t stream)
 	tree_keep(t, node, n);
 }
 
-/* Write the tokens of the path from the root to `node`; return their number. */
+/* Write the tokens of the path from the root to `node`. Returns their
+ * number. */
 static inline uint32_t check_path(
 	const struct tree *t, uint32_t node, int32_t *token)
 {

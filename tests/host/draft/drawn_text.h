@@ -1,7 +1,7 @@
 /*
- * Random sequences, one after the other in one array, and a search of them that
- * looks at every place: for the tests of datastores and of drafters that use
- * them.
+ * Random sequences, stored one after the other in one array, and a search that
+ * examines every place. Used by the tests of datastores and of drafters that
+ * use them.
  */
 #ifndef TESTS_HOST_DRAFT_DRAWN_TEXT_H
 #define TESTS_HOST_DRAFT_DRAWN_TEXT_H
@@ -26,14 +26,14 @@ static inline uint32_t below(struct draw *d, uint32_t n)
 
 #define MOST 3000
 
-/* with -1 after each sequence */
+/* The sequences, with -1 after each. */
 struct text {
 	int32_t token[MOST];
 	uint32_t n;
 };
 
-/* Whether `token` [n] is at place `at`. The last token is compared first,
- * because most places differ there. */
+/* Whether the text has token[n] at place `at`. The last token is compared
+ * first, because most places differ there. */
 static inline bool stands(
 	const struct text *x, uint32_t at, const int32_t *token, uint32_t n)
 {

@@ -17,7 +17,7 @@
 #include <time.h>
 
 #define TOKENS 1000000
-#define RECORD 300 /* tokens of one text of the history */
+#define RECORD 300 /* tokens of one record of the history */
 
 static uint32_t zipf(uint64_t stream, uint64_t i)
 {
@@ -28,7 +28,8 @@ static uint32_t zipf(uint64_t stream, uint64_t i)
 	return (uint32_t)(x * (1 + 10 * u));
 }
 
-/* Three words of four are among the few that followed the last two before. */
+/* Fill t with a text in which three of four tokens are among the few tokens
+ * that followed the same two tokens before. */
 static void make_up(int32_t *t, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -56,7 +57,7 @@ static size_t read_ids(const char *path, int32_t *t, size_t room)
 	return n;
 }
 
-/* Processor time, so that other programs do not count. */
+/* Returns CPU time, so that other programs do not affect the result. */
 static uint64_t processor_ns(void)
 {
 	struct timespec t;
@@ -90,7 +91,8 @@ static void add(struct suffix_automaton *a, const int32_t *t, size_t n,
 		(double)suffix_automaton_bytes(a) / (double)n);
 }
 
-/* Every step reads the followers, as a draft does. */
+/* Look up every token of a text. Every step also reads the tokens that follow,
+ * as a drafter does. */
 static void look_up(struct suffix_automaton *a, const int32_t *t, size_t n,
 	const char *what)
 {

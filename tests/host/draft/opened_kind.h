@@ -1,6 +1,6 @@
 /*
- * Helpers for tests of drafter kinds: open a kind as --draft opens it, and
- * compare its chains with the expected ones.
+ * Common part of the tests of drafter kinds. It opens a kind as the option
+ * --draft does and compares its chains with the expected ones.
  */
 #ifndef TESTS_HOST_DRAFT_OPENED_KIND_H
 #define TESTS_HOST_DRAFT_OPENED_KIND_H
@@ -14,7 +14,7 @@
 
 #define KIND_TEXT 220 /* tokens of a text */
 
-/* Options by name; the last is NULL. */
+/* Options by name; the last entry has the name NULL. */
 struct asked {
 	const char *name, *value;
 };
@@ -22,7 +22,8 @@ struct asked {
 static inline int kind_try(const struct draft_kind *k, const struct asked *a,
 	struct drafter *out, struct err *e)
 {
-	static struct opt_values values; /* which the drafter may read */
+	/* static, because the drafter may read the options later */
+	static struct opt_values values;
 	const struct draft_site site = { .values = &values };
 
 	values = (struct opt_values){ 0 };
@@ -53,13 +54,13 @@ static inline void kind_drafts(const struct drafter *d, const int32_t *text,
 	copied_same(got, k, want, m, what, n);
 }
 
-/* Whether two parts of the text are the same; n is the length of the text. */
+/* Whether the n tokens at a and at b of the text are the same. */
 static inline bool kind_same(const int32_t *text, size_t a, size_t b, size_t n)
 {
 	return !memcmp(text + a, text + b, n * sizeof(*text));
 }
 
-/* The default greatest length of a draft must be `length`. */
+/* The default maximum length of a draft must be `length`. */
 static inline void kind_has_length(const struct draft_kind *k, uint32_t length)
 {
 	const struct opt_values none = { 0 };

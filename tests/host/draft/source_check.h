@@ -1,6 +1,6 @@
 /*
- * Helpers for tests of kinds that search texts: a drafter of a kind with some
- * options, and the chains that it drafts.
+ * Common part of the tests of drafter kinds that search texts. It opens a
+ * drafter with some options and compares its chains with the expected ones.
  */
 #ifndef TESTS_HOST_DRAFT_SOURCE_CHECK_H
 #define TESTS_HOST_DRAFT_SOURCE_CHECK_H
@@ -26,7 +26,7 @@ static inline struct drafter open_drafter(
 	return d;
 }
 
-/* The chain after a text must be want[n]. */
+/* The chain that the drafter drafts after a text must be want[n_want]. */
 static inline void check_chain(const struct drafter *d, const int32_t *text,
 	size_t n, const int32_t *want, uint32_t n_want)
 {

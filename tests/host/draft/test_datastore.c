@@ -1,6 +1,6 @@
 /*
- * The datastore compared with a search of every place, over random sequences
- * that are added piece by piece.
+ * The datastore compared with a search that examines every place, over random
+ * sequences that are added piece by piece.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -11,7 +11,8 @@
 
 #include <string.h>
 
-/* Draw tokens that stand somewhere in the text, or nearly. */
+/* Draw tokens that occur in the text or differ from it in a few tokens. Returns
+ * their number. */
 static uint32_t draw_tokens(
 	const struct text *x, int32_t *token, uint32_t kinds, struct draw *d)
 {
@@ -39,7 +40,8 @@ static void check_find(const struct datastore *s, const struct text *x,
 			s->token + s->suffix[first], token, n * sizeof(*token));
 }
 
-/* Places must be in ascending order of the tokens that the store compares. */
+/* Check that the suffixes are in ascending order of the tokens that the store
+ * compares. */
 static void check_order(const struct datastore *s, const struct text *x)
 {
 	for (size_t i = 1; i < s->n_suffixes; i++) {
@@ -73,7 +75,7 @@ static void add(
 	x->token[x->n++] = DATASTORE_END;
 }
 
-/* 100,000 lookups in stores of one to hundreds of different tokens. */
+/* 100,000 lookups in stores with one to 300 different tokens. */
 static void test_random(void **state)
 {
 	static const uint32_t kinds[] = { 1, 2, 3, 5, 20, 300 };
@@ -100,7 +102,7 @@ static void test_random(void **state)
 	}
 }
 
-/* Nothing is found before the store is sorted, and nothing in an empty
+/* A lookup finds nothing before the store is sorted, and nothing in an empty
  * store. */
 static void test_empty(void **state)
 {

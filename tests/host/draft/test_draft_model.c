@@ -1,7 +1,7 @@
 /*
  * Draft models compared with the definition of the transformer and with the
- * logits of another program; and the logits that their caches must give, in
- * whatever pieces the tokens were appended.
+ * logits of another program. In other tests the tokens are appended in pieces
+ * of any size, and the logits must not depend on the pieces.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -104,7 +104,8 @@ static void cache_holds(
 
 /* ---- against the definition ---------------------------------------- */
 
-/* Compare logits after pieces of 1 to 11 tokens, `total` tokens in all. */
+/* Compare the logits after pieces of 1 to 11 tokens, which have `total` tokens
+ * together. */
 static void check_tokens(struct fixture *f, uint32_t total, double bound)
 {
 	double *want = calloc((size_t)total * f->file.n_vocab, sizeof(*want));
@@ -185,7 +186,8 @@ static void test_quantized_is_the_definition(void **state)
 	}
 }
 
-/* 17 M weights: too many to be dequantized at opening. */
+/* A model of 17 M weights is too large for its weights to be dequantized when
+ * it is opened. */
 static void test_large_model_is_the_definition(void **state)
 {
 	struct fixture *f = *state;
@@ -201,8 +203,9 @@ static void test_large_model_is_the_definition(void **state)
 
 /* ---- against another program --------------------------------------- */
 
-/* Read the ids of the input: a 1, then all but the last of the ids that the
- * file gives as successors. */
+/* Read the input ids from the file. The file lists the successor of each input
+ * token, so the input is 1 and all listed ids but the last. Returns their
+ * number. */
 static unsigned read_ids(const char *path, int32_t *id, unsigned most)
 {
 	FILE *file = fopen(path, "re");
@@ -275,7 +278,7 @@ static void test_stories(void **state)
 
 /* ---- any order of appending ---------------------------------------------- */
 
-enum { LONG = 200 }; /* several passes, the last one partly full */
+enum { LONG = 200 }; /* several passes, of which the last one is partly full */
 
 /* The logits after n tokens that are appended one by one. */
 static float *one_by_one(struct fixture *f, const int32_t *t, int n)
@@ -325,7 +328,8 @@ static void test_pieces_make_no_difference(void **state)
 	check_split(f);
 }
 
-/* Wide enough that threads share prompts and also the products of one row. */
+/* The model is wide enough that threads share the work of prompts and of
+ * products of a single row. */
 static void test_threads_make_no_difference(void **state)
 {
 	struct fixture *f = *state;
@@ -365,14 +369,15 @@ static void test_truncated_is_fresh(void **state)
 	draft_truncate(f->d, 17);
 	cache_holds(f, t, 17);
 	same_logits(f, append(f, t + 17, 13), want, "again from 17");
-	draft_truncate(f->d, 400); /* longer than the cache: no change */
+	/* longer than the cached text, so nothing changes */
+	draft_truncate(f->d, 400);
 	cache_holds(f, t, 30);
 	draft_truncate(f->d, 0);
 	cache_holds(f, t, 0);
 	same_logits(f, append(f, t, 30), want, "again from 0");
 }
 
-/* From many texts to many others: with a common prefix of any length, to a
+/* Change from one text to another: with a common prefix of any length, to a
  * longer or a shorter text, and to the same text. */
 static void test_following_is_fresh(void **state)
 {
@@ -389,7 +394,8 @@ static void test_following_is_fresh(void **state)
 		uint32_t at = (uint32_t)(rng_uniform(7, 2, i) * n);
 		const float *got, *want;
 
-		t[at] = (t[at] + (int32_t)(i % 3)) % 96; /* or the same token */
+		/* 0, 1 or 2, so the token may stay the same */
+		t[at] = (t[at] + (int32_t)(i % 3)) % 96;
 		got = follow(f, t, n);
 		draft_truncate(fresh, 0);
 		assert_ok(draft_append(fresh, t, n, &want, &e), &e);
@@ -399,8 +405,9 @@ static void test_following_is_fresh(void **state)
 	draft_close(fresh);
 }
 
-/* A model that shares the weights of another, with a text of its own appended
- * between the tokens of the other, and again after the other has continued. */
+/* A draft model that shares the weights of another but has a cache of its own.
+ * Its text is appended between the tokens of the other model, and once more
+ * after the other model has continued. */
 static void test_like_another(void **state)
 {
 	struct fixture *f = *state;
@@ -478,7 +485,8 @@ static void test_context(void **state)
 	int32_t t[21];
 
 	open_draft(f);
-	assert_int_equal(draft_context(f->d), 256); /* the model's own limit */
+	/* the maximum context of the model */
+	assert_int_equal(draft_context(f->d), 256);
 	f->context = 1000;
 	open_draft(f);
 	assert_int_equal(draft_context(f->d), 256);

@@ -1,8 +1,8 @@
 /*
- * Speculative rows of a draft model: for every tree, and for every way to cut
- * the tree into calls, the logits of a row are bit for bit those of its path
- * appended to a fresh cache, in both arithmetics; and the same holds after a
- * path is kept.
+ * Speculative rows of a draft model. For every tree, and for every way to
+ * divide the tree into calls, the logits of a row must equal, bit for bit,
+ * those of the row's path appended to an empty cache, in both kinds of
+ * arithmetic. The same must hold after a path is kept.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -16,13 +16,14 @@
 
 #include <errno.h>
 
-#define MOST 160 /* greatest number of tokens before a tree, and in it */
+#define MOST 160 /* maximum tokens before a tree, and maximum rows of a tree \
+		  */
 
 struct fixture {
 	struct model_file file;
 	struct model *model;
-	/* The model under test, and a second one to which paths are
-	 * appended. */
+	/* The model under test, and a second one to which the tests append
+	 * paths without a tree. */
 	struct draft_model *d, *plain;
 	uint32_t context;
 	int32_t text[MOST]; /* the tokens before the tree */
@@ -60,7 +61,8 @@ static int teardown(void **state)
 
 static uint64_t seed(void)
 {
-	static uint64_t value; /* read once, because it is printed */
+	/* read only once, because harness_seed prints the seed */
+	static uint64_t value;
 
 	return value ? value : (value = harness_seed());
 }
@@ -82,7 +84,7 @@ static void open_models(struct fixture *f, enum draft_arithmetic a)
 	for (uint32_t i = 0; i < MOST; i++) {
 		f->text[i] = (int32_t)below(f->file.n_vocab, 1, i);
 		f->token[i] = (int32_t)below(f->file.n_vocab, 2, i);
-		/* Deep and wide subtrees in turn, with several roots. */
+		/* Deep and wide subtrees with several roots. */
 		f->parent[i] = i ? (int32_t)below(i + 1, 3, i) - 1 : -1;
 		if (i && below(3, 4, i))
 			f->parent[i] = (int32_t)i - 1;
@@ -107,7 +109,7 @@ static int try_branch(struct fixture *f, const int32_t *token,
 	return draft_together(&ask, 1, f->logits, e);
 }
 
-/* Compute rows from..to of the tree, in as few calls as possible. */
+/* Compute rows [from, to) of the tree in as few calls as possible. */
 static void branch(struct fixture *f, uint32_t from, uint32_t to)
 {
 	struct err e = { 0 };
@@ -125,7 +127,7 @@ static void branch(struct fixture *f, uint32_t from, uint32_t to)
 	assert_int_equal(draft_branch_rows(f->d), to);
 }
 
-/* Write the rows from the top of the tree to `row`. */
+/* Store the path from a root to `row` in `path`. Returns its length. */
 static uint32_t path_of(
 	const struct fixture *f, uint32_t row, uint32_t path[MOST])
 {
@@ -142,7 +144,8 @@ static uint32_t path_of(
 	return n;
 }
 
-/* Logits of the text and the path, computed with an empty cache. */
+/* Returns the logits of the text and the path, which are computed with an empty
+ * cache. Stores their tokens in `all`. */
 static const float *plainly(struct fixture *f, uint32_t prefix,
 	const uint32_t *path, uint32_t n, int32_t *all)
 {
@@ -175,7 +178,8 @@ static void rows_are_paths(struct fixture *f, uint32_t prefix, uint32_t n)
 
 /* ---- rows ---------------------------------------------------------- */
 
-/* In pieces of one size; parents and children are often in the same piece. */
+/* Compute the tree in pieces of one size. A parent and its children are often
+ * in the same piece. */
 static void check_pieces(
 	struct fixture *f, uint32_t prefix, uint32_t n, uint32_t piece)
 {
@@ -221,7 +225,7 @@ static void test_qwen3_rows_are_paths(void **state)
 	check_model(f);
 }
 
-/* Wide enough that threads share rows. */
+/* The model is wide enough that threads share the rows. */
 static void test_threads_make_no_difference(void **state)
 {
 	struct fixture *f = *state;
@@ -258,8 +262,8 @@ static void check_kept(struct fixture *f, uint32_t prefix, uint32_t row,
 	same_logits(f, got, want, "kept down to row", row);
 }
 
-/* For every path of a tree: after it is kept the cache must be as if the path
- * had been appended. */
+/* For every path of a tree: after the path is kept, the cache must be the same
+ * as if the path's tokens had been appended. */
 static void test_kept_paths_are_appended(void **state)
 {
 	enum { PREFIX = 21, ROWS = 30 };
@@ -278,7 +282,7 @@ static void test_kept_paths_are_appended(void **state)
 	}
 }
 
-/* A second tree after the cache that the first one left. */
+/* Each tree begins after the path of the previous tree that was kept. */
 static void test_trees_follow_one_another(void **state)
 {
 	enum { ROWS = 20 };
@@ -326,8 +330,8 @@ static void test_rows_are_forgotten(void **state)
 
 /* ---- several models ------------------------------------------------ */
 
-/* Three models in one pass, one of which appends: each must have the logits
- * that it has when it is computed alone. */
+/* Three models in one pass, of which one appends tokens. Each must have the
+ * logits that it has when it is computed alone. */
 static void rows_of_several_models_are_those_of_each(void **state)
 {
 	struct fixture *f = *state;
@@ -385,10 +389,11 @@ static void test_context(void **state)
 	assert_int_equal(try_branch(f, f->token, f->parent, 6, &e), -ENOSPC);
 	assert_non_null(strstr(e.text, "15 are in it, 6 more"));
 	assert_int_equal(draft_branch_rows(f->d), 4);
-	branch(f, 4, 9); /* to the last slot */
+	branch(f, 4, 9); /* the rows fill the cache up to the last slot */
 	rows_are_paths(f, 11, 9);
 	assert_int_equal(try_branch(f, f->token, f->parent, 1, &e), -ENOSPC);
-	append(f->d, f->text + 11, 9); /* the rows did not use up the slots */
+	/* speculative rows do not occupy the slots after the call */
+	append(f->d, f->text + 11, 9);
 }
 
 static void test_token_out_of_range(void **state)
@@ -402,8 +407,8 @@ static void test_token_out_of_range(void **state)
 	assert_int_equal(draft_branch_rows(f->d), 0);
 }
 
-/* A row costs as much as a token, and rows in one pass cost no more than
- * separate ones. */
+/* A speculative row has the price of an appended token. Rows in one pass cost
+ * no more than separate rows. */
 static void test_price(void **state)
 {
 	struct price one = { 0 }, row = { 0 }, rows = { 0 };
@@ -426,7 +431,7 @@ static void test_price(void **state)
 	assert_true(rows.cpu_ps > 0 && rows.cpu_ps <= 8 * one.cpu_ps);
 }
 
-/* Two operations for each weight of a matrix, of the shape whose time is
+/* Two operations are counted for each weight of the shape whose time is
  * estimated. */
 static void test_priced_as(void **state)
 {

@@ -1,5 +1,5 @@
 /*
- * Calibrated drafts compared with their definition, written out over all
+ * Calibrated drafts compared with their definition, which is computed over all
  * positions of a prompt, and with the tree of the paper's example.
  */
 #include "base/checked.h"
@@ -31,8 +31,9 @@ static struct source open_source(const struct calibrated_options *o)
 	return s;
 }
 
-/* Show a prompt as a target reads it: logits [n][VOCAB] for the rows that the
- * drafter wants. */
+/* Pass a prompt to the source as a target that reads it does: logits
+ * [n][VOCAB], but only for the rows that the source wants. Returns the number
+ * of wanted rows. */
 static size_t read_prompt(
 	struct source *s, const int32_t *prompt, size_t n, const float *logits)
 {
@@ -89,8 +90,8 @@ static void test_example(void **state)
 	likely(logits[0], HAS, 0.3);
 	likely(logits[0], ARRIVED, 0.45);
 	likely(logits[0], S, 0.2);
-	likely(logits[0], DOT, 0.05); /* above the share */
-	likely(logits[4], AT, 0.92);  /* enough alone */
+	likely(logits[0], DOT, 0.05); /* above the minimum share */
+	likely(logits[4], AT, 0.92);  /* sufficient alone */
 	likely(logits[4], IN, 0.08);
 	assert_int_equal(read_prompt(&s, prompt, ARRAY_LEN(prompt), logits[0]),
 		ARRAY_LEN(prompt) - 1);
@@ -108,7 +109,8 @@ static void test_example(void **state)
 
 static uint64_t seed(void)
 {
-	static uint64_t value; /* read once, because it is printed */
+	/* read only once, because harness_seed prints the seed */
+	static uint64_t value;
 
 	return value ? value : (value = harness_seed());
 }
@@ -118,7 +120,8 @@ static uint64_t seed(void)
 struct text {
 	int32_t prompt[PROMPT];
 	float logits[PROMPT][VOCAB];
-	double next[PROMPT][VOCAB]; /* probabilities of successors; 0: none */
+	/* probabilities of the next token; 0 if not listed */
+	double next[PROMPT][VOCAB];
 	bool kept[PROMPT];
 };
 
@@ -250,8 +253,8 @@ static void test_definition(void **state)
 		}
 }
 
-/* The statistics are those of one request, and only of the prompt that was read
- * last. */
+/* The statistics belong to one request and are computed from the last prompt
+ * alone. */
 static void test_request(void **state)
 {
 	static const int32_t a[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 };

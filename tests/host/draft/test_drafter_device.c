@@ -1,7 +1,7 @@
 /*
- * The drafter on a real device process (TANDEM_NPU; skipped without it): it
- * finds what the drafter on the host finds, bit for bit where the arithmetic is
- * the same, for every number of rows of a pass and for every continuation of
+ * The drafter on a real device process (TANDEM_NPU; skipped without it). It has
+ * the candidates of the drafter on the host, bit for bit if both use the same
+ * arithmetic, for every number of rows of a pass and for every continuation of
  * the text.
  */
 #include "base/err.h"
@@ -17,7 +17,7 @@
 
 #include <errno.h>
 
-#define MOST 256 /* tokens of a text */
+#define MOST 256 /* maximum tokens of a text */
 
 struct fixture {
 	struct model_file file;
@@ -96,7 +96,7 @@ static struct session_stats stats(const struct fixture *f)
 	return st;
 }
 
-/* Fill u as a fresh drafter on the host would. */
+/* Begin the tree u with a new drafter on the host. */
 static void begin_host(struct fixture *f, const int32_t *text, size_t n)
 {
 	struct err e = { 0 };
@@ -149,7 +149,7 @@ static void test_other_models_are_the_host(void **state)
 	f->file.type = DTYPE_Q8_0;
 	f->file.rope_freqs = true;
 	f->file.n_layer = 5;
-	f->file.n_embd = 320; /* groups of 256 values */
+	f->file.n_embd = 320; /* quantized in groups of 256 values */
 	f->file.n_head = 10;
 	f->file.head_dim = 32;
 	f->file.n_ff = 608;
@@ -197,7 +197,8 @@ static void test_temperature(void **state)
 
 /* ---- order and room ------------------------------------------------ */
 
-/* Passes of few rows: trees and groups go through them in pieces. */
+/* Passes have few rows, so trees and groups of nodes are computed in several
+ * passes. */
 static void test_order_makes_no_difference(void **state)
 {
 	static const uint32_t rows[] = { 6, 8, 33, 64 };
@@ -246,7 +247,7 @@ static void test_nodes_move(void **state)
 	}
 }
 
-/* A path that is longer than a pass. */
+/* The path of a node has more tokens than a pass has rows. */
 static void test_pass_too_small(void **state)
 {
 	const struct growth chain = { 12, 1, 1, 1 };
@@ -258,16 +259,16 @@ static void test_pass_too_small(void **state)
 	open_all(f, 2, 3);
 	check_begin(&f->d, f->t, f->text, 30);
 	check_grow(&f->d, f->t, &chain);
-	/* the last node, below 7 and the root, has no candidates */
+	/* node 8 has too long a path and therefore no candidates */
 	assert_int_equal(f->t->n, 9);
 	assert_int_equal(f->t->n_candidates[7], 3);
 	assert_int_equal(f->t->n_candidates[8], 0);
-	/* The end of the text is not cached yet and leaves no room for
-	 * nodes. */
+	/* The text's last tokens are not cached yet, so they need rows too and
+	 * leave no room for nodes. */
 	memcpy(path, f->text, sizeof(path));
 	check_path(f->t, 7, path + 30);
 	check_text(f, path, 37, &(struct growth){ 7, 1, 1, 1 });
-	/* More rows than one pass holds. */
+	/* The nodes need more rows than one pass has. */
 	check_text(f, f->text, 30, &(struct growth){ 2, 2, 2, 1 });
 	check_text(f, f->text, 60, &(struct growth){ 2, 2, 2, 1 });
 }
@@ -283,7 +284,7 @@ static void test_context(void **state)
 	open_all(f, 2, 3);
 	check_begin(&f->d, f->t, f->text, 19);
 	check_children(f->t, 0, 3);
-	check_expand(&f->d, f->t, node, 3); /* one after the other */
+	check_expand(&f->d, f->t, node, 3); /* expanded one after the other */
 	for (uint32_t i = 1; i <= 3; i++)
 		assert_int_equal(f->t->n_candidates[i], 3);
 	check_begin(&f->d, f->t, f->text, 17);
@@ -305,8 +306,8 @@ static void test_context(void **state)
 
 /* ---- the next tree ------------------------------------------------- */
 
-/* The next text goes to every node, and up to two tokens further that are no
- * nodes. */
+/* The next text ends at each node of the tree or continues for up to two tokens
+ * that are no nodes. */
 static void test_every_path(void **state)
 {
 	enum { N = 17 };
@@ -359,7 +360,7 @@ static void test_many_trees(void **state)
 		if (i % 3)
 			text[n++] = (int32_t)check_below(96, 31, i);
 		if (i % 7 == 3)
-			n -= n / 3; /* shorter */
+			n -= n / 3; /* a shorter text */
 		if (i % 7 == 5)
 			text[n / 2] = (text[n / 2] + 1) % 96;
 	}

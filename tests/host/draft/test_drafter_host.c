@@ -1,8 +1,8 @@
 /*
- * The drafter on a draft model of the host: candidates are those of the
- * definition for any order of expansions, and what begin() reuses is bit for
- * bit what a fresh drafter computes. A count checks that no token is computed
- * again that was a speculative row before.
+ * The drafter on a draft model of the host. The candidates equal those of the
+ * definition for any order of expansions. What begin() reuses equals, bit for
+ * bit, what a new drafter computes. A count checks that tokens which were
+ * speculative rows of the last tree are not computed again.
  */
 #include "base/err.h"
 #include "host/draft/draft_model.h"
@@ -17,7 +17,7 @@
 
 #include <errno.h>
 
-#define MOST 256 /* tokens of a text */
+#define MOST 256 /* maximum tokens of a text */
 
 struct fixture {
 	struct model_file file;
@@ -27,9 +27,8 @@ struct fixture {
 	struct tree *t, *u;
 	uint32_t context;
 	int32_t text[MOST];
-	/* Computed rows are counted by the time that a phone would take: one
-	 * price for the first row, whose logits are read, and one for each
-	 * further row. */
+	/* The test counts computed rows by their estimated phone time: `first`
+	 * for a row whose logits are read, and `more` for each further row. */
 	struct soc soc;
 	uint64_t first, more;
 };
@@ -81,7 +80,7 @@ static void price_a_row(struct fixture *f)
 	assert_true(f->first > 0 && f->more > 0);
 }
 
-/* Rows since the last call of this function. */
+/* Returns the number of rows computed since the last call of this function. */
 static uint64_t computed(struct fixture *f)
 {
 	uint64_t n = flops(f->draft);
@@ -114,7 +113,7 @@ static void open_drafter(
 	assert_ok(drafter_host_open(&f->d, f->draft, batch, &e), &e);
 }
 
-/* Fill u as a fresh drafter would. */
+/* Begin the tree u with a new drafter. */
 static void begin_fresh(struct fixture *f, const int32_t *text, size_t n)
 {
 	struct err e = { 0 };
@@ -141,7 +140,8 @@ static int by_rank(const void *a, const void *b)
 	return x->token - y->token;
 }
 
-/* Compare with the whole vocabulary, sorted. */
+/* Compare the candidates of a node with the whole vocabulary, sorted by
+ * probability. */
 static void check_definition(const struct fixture *f, const struct tree *t,
 	uint32_t node, const float *logits, double temperature)
 {
@@ -222,8 +222,7 @@ static void is_guess(const struct guess *g, uint32_t n, const int32_t *token,
 	}
 }
 
-/* Long and wide: tokens far below the largest logit still add up. */
-/* Bytes that the processor of a phone reads to expand n nodes together. */
+/* Bytes that the CPU of a phone reads to expand n nodes together. */
 static uint64_t bytes_of(struct fixture *f, uint32_t batch, uint32_t n)
 {
 	uint32_t node[8];
@@ -240,8 +239,9 @@ static uint64_t bytes_of(struct fixture *f, uint32_t batch, uint32_t n)
 	return price.counts.cpu_bytes;
 }
 
-/* Nodes that are requested together read the weights once, unless a batch size
- * is set; a request of one node expands one node. */
+/* Nodes that are expanded in one call read the weights once for all, unless a
+ * batch size limits the nodes of a pass. A call with one node expands only this
+ * node. */
 static void test_together(void **state)
 {
 	struct fixture *f = *state;
@@ -284,7 +284,8 @@ static void test_odd_logits(void **state)
 	const float odd[] = { NAN, -INFINITY, 3, NAN, 3 };
 	const float nothing[] = { NAN, -INFINITY, NAN };
 	const float too_much[] = { 1, INFINITY, 2 };
-	/* Closer than probabilities can distinguish, and increasing. */
+	/* Increasing logits whose differences are too small to give different
+	 * probabilities. */
 	const float close[] = { 0x1p-30f, 0x2p-30f, 0x3p-30f };
 	const double low = 1 / (3 * exp(1) + 2), high = exp(1) * low;
 	float many[50];
@@ -302,7 +303,8 @@ static void test_odd_logits(void **state)
 	guess_logits(&g, close, 3, 1);
 	is_guess(&g, 3, (int32_t[]){ 0, 1, 2 },
 		(double[]){ 1 / 3., 1 / 3., 1 / 3. });
-	/* Room for one of the last five equal logits. */
+	/* Of the five largest equal logits at the end of the list, only one has
+	 * room. */
 	for (int i = 0; i < 50; i++)
 		many[i] = (float)(i % 10);
 	guess_logits(&g, many, 50, 1);
@@ -335,7 +337,7 @@ static void test_order_makes_no_difference(void **state)
 	tree_close(first);
 }
 
-/* Nodes are renumbered, and some removed, between expansions. */
+/* Nodes are renumbered, and some are removed, between expansions. */
 static void test_nodes_move(void **state)
 {
 	const struct growth two = { 2, 3, 5, 1 };
@@ -360,8 +362,8 @@ static void test_nodes_move(void **state)
 
 /* ---- the next tree ------------------------------------------------- */
 
-/* Begin with text n, then with next[m], of which `fresh` tokens were not
- * speculative rows before. */
+/* Begin with next[m], for which `wanted` rows must be computed because they
+ * were not speculative rows before. Then compare with a new drafter. */
 static void check_next(struct fixture *f, const int32_t *next, size_t m,
 	uint64_t wanted, const struct growth *g)
 {
@@ -375,8 +377,8 @@ static void check_next(struct fixture *f, const int32_t *next, size_t m,
 	check_same_tree(f->t, f->u);
 }
 
-/* The next text goes to every node, and up to two tokens further that are no
- * nodes. */
+/* The next text ends at each node of the tree or continues for up to two tokens
+ * that are no nodes. */
 static void test_every_path(void **state)
 {
 	enum { N = 17 };
@@ -396,8 +398,9 @@ static void test_every_path(void **state)
 			check_grow(&f->d, f->t, &g);
 			assert_int_equal(f->t->n, nodes);
 			below = check_path(f->t, i, next + N);
-			missing += below == g.depth; /* not expanded */
-			/* A token that is not a child of the node. */
+			/* a node of the last level was not expanded */
+			missing += below == g.depth;
+			/* Append a token that is no child of the node. */
 			for (uint32_t j = 0; j < more; j++)
 				next[N + below + j] = 90 + (int32_t)j;
 			while (more && tree_child(f->t, i, next[N + below]) > 0)
@@ -407,7 +410,8 @@ static void test_every_path(void **state)
 	}
 }
 
-/* Texts that follow paths of the trees, and sometimes other texts. */
+/* Each text follows a path of the previous tree or, sometimes, is another
+ * text. */
 static void test_many_trees(void **state)
 {
 	struct fixture *f = *state;
@@ -429,7 +433,7 @@ static void test_many_trees(void **state)
 		n += below;
 		text[n++] = (int32_t)check_below(96, 31, i);
 		if (i % 7 == 3)
-			n -= n / 3; /* shorter */
+			n -= n / 3; /* a shorter text */
 		if (i % 7 == 5)
 			memcpy(text + n / 2, other, n / 2 * sizeof(*text));
 		if (n > 200)
@@ -447,8 +451,10 @@ static void test_the_same_text(void **state)
 
 	open_drafter(f, DRAFT_F32, 2, 3);
 	check_next(f, f->text, 12, 12, &g);
-	check_next(f, f->text, 12, 0, &g); /* the root is expanded already */
-	check_next(f, f->text, 5, 1, &g);  /* only its cache is reused */
+	/* the root was expanded by the last call */
+	check_next(f, f->text, 12, 0, &g);
+	/* only the cache of the prefix is reused */
+	check_next(f, f->text, 5, 1, &g);
 	check_next(f, f->text + 1, 5, 5, &g);
 }
 

@@ -1,8 +1,9 @@
 /*
- * Joined drafters, each checked against its contract: a node has the candidates
- * of the first drafter that is sure, or the best of all, for any order in which
- * trees grow, are cut and renumbered; and no drafter is called for a node that
- * it cannot expand. Also how drafters are requested by name.
+ * Joined drafters. Each node has the candidates of the first drafter that is
+ * sure or, if no drafter is sure, the best candidates of all. This must hold
+ * for any order in which trees grow, are cut and renumbered. No drafter is
+ * called for a node that it cannot expand. Another test checks how options name
+ * the drafters.
  */
 #include "base/err.h"
 #include "host/draft/drafter_join.h"
@@ -23,7 +24,8 @@ struct fixture {
 	struct tree *t;
 };
 
-static struct fixture *now; /* the fixture of the parts */
+/* the fixture, for the callbacks of the joined drafters */
+static struct fixture *now;
 
 static unsigned index_of(const void *arg)
 {
@@ -64,7 +66,8 @@ static int setup(void **state)
 		f->part[i].saw = saw;
 		f->part[i].close = closed;
 	}
-	/* The first two find little, the last one always finds something. */
+	/* The first two drafters often find nothing; the last one always finds
+	 * candidates. */
 	f->hash[0].bare = 2;
 	f->hash[1].bare = 3;
 	f->t = check_tree(K);
@@ -78,14 +81,16 @@ static int teardown(void **state)
 	struct fixture *f = *state;
 
 	drafter_close(&f->all);
-	assert_int_equal(f->closed, 0); /* borrowed, so not closed */
+	/* the join borrows the drafters, so it does not close them */
+	assert_int_equal(f->closed, 0);
 	tree_close(f->t);
 	free(f);
 	return 0;
 }
 
-/* Whether that part has candidates for all nodes on the path to this one, and
- * its own candidates, also where another part was used. */
+/* Whether drafter `part` has candidates for all nodes on the path to `node`,
+ * even if another drafter's candidates were used there. Stores the drafter's
+ * own candidates for the node. */
 static bool has_candidates(const struct fixture *f, unsigned part,
 	uint32_t node, struct candidate *c, uint32_t *n)
 {
@@ -132,7 +137,8 @@ static void test_first_that_is_sure(void **state)
 		for (uint32_t u = 0; u < f->t->n; u++)
 			if (f->t->depth[u] < g.depth)
 				answers[check_node(f, u)]++;
-		/* The remaining tree continues to grow. */
+		/* The tree must also grow correctly after nodes were
+		 * removed. */
 		check_shuffle(f->t, 2, i);
 		for (uint32_t u = 0; u < f->t->n; u++)
 			if (f->t->depth[u] == g.depth) {
@@ -146,8 +152,9 @@ static void test_first_that_is_sure(void **state)
 		assert_true(answers[p] > 20);
 }
 
-/* Sum of the best values that the parts called so far give the tokens:
- * [HASH_OUTSIDE]. */
+/* Sum of the K largest entries of q [HASH_OUTSIDE], which has for each token
+ * the best probability that any called drafter gives it. Stores these tokens in
+ * `best` and their number in *n. */
 static double sum_of_best(const double *q, struct candidate *best, uint32_t *n)
 {
 	double sum = 0;
@@ -197,7 +204,8 @@ static unsigned check_union(const struct fixture *f, uint32_t node)
 	return part;
 }
 
-/* No part is sure alone: a node has the best candidates of all parts called. */
+/* No drafter is sure alone, so a node has the best candidates of all drafters
+ * that were called. */
 static void test_together(void **state)
 {
 	static const int32_t text[] = { 3, 7 };
@@ -221,7 +229,7 @@ static void test_together(void **state)
 	assert_true(asked[2] > 20 && asked[3] > 20);
 }
 
-/* Parts that are not needed are not called. */
+/* If the first drafter is sure, the other drafters are not called. */
 static void test_only_those_needed(void **state)
 {
 	static const int32_t text[] = { 7 };

@@ -1,6 +1,6 @@
 /*
- * Drafter ngram-map compared with its rule, computed by a search of every
- * place.
+ * The drafter ngram-map compared with its rule, which a search over every place
+ * computes.
  */
 #include "base/checked.h"
 #include "tests/host/draft/opened_kind.h"
@@ -19,8 +19,8 @@ static bool like_value(const int32_t *text, size_t n, size_t a, size_t b,
 	return kind_same(text, a, b, len);
 }
 
-/* Start of the dominant value among those seen, from the newest to the oldest;
- * 0: none is dominant. */
+/* Start of the dominant value among the values that followed the key, from the
+ * newest to the oldest. Returns 0 if no value is dominant. */
 static size_t dominant(const int32_t *text, size_t n, const struct map_rule *r)
 {
 	size_t value[4], used = 0, best = 0;

@@ -1,18 +1,21 @@
 /*
- * Drafter ngram-mod: what it learns from a few texts, and when it forgets.
+ * The drafter ngram-mod: what it stores of several texts, and when it discards
+ * what it stored.
  */
 #include "tests/host/draft/opened_kind.h"
 
 #include <errno.h>
 
-/* Tokens that occur nowhere else, from `of` on. */
+/* Fill t with n consecutive token ids from `of` on, so that no token occurs
+ * twice. */
 static void run(int32_t *t, size_t n, int32_t of)
 {
 	for (size_t i = 0; i < n; i++)
 		t[i] = of + (int32_t)i;
 }
 
-/* 24 tokens predict the continuation; drafts have 48 to 64 tokens or none. */
+/* The last 24 tokens predict the continuation. Drafts have 48 to 64 tokens, or
+ * none. */
 static void test_mod(void **state)
 {
 	struct drafter d = kind_open(&draft_kind_ngram_mod, NULL);
@@ -23,8 +26,8 @@ static void test_mod(void **state)
 	kind_drafts(&d, text, 100, NULL, 0, "nothing stood before");
 	kind_drafts(&d, text, 123, NULL, 0, "23 tokens again");
 	kind_drafts(&d, text, 124, text + 24, 64, "24 tokens again");
-	/* A copied draft continues into its own copy: 76, 48, and then 40
-	 * more. */
+	/* The draft reaches its own beginning and continues into it: 76 tokens,
+	 * 48, and then 40 more. */
 	kind_drafts(&d, text, 152, text + 52, 64, "52 tokens again");
 	drafter_close(&d);
 	d = kind_open(&draft_kind_ngram_mod, NULL);
@@ -38,7 +41,7 @@ static void test_mod(void **state)
 static const struct asked short_copies[] = { { "ngram-mod-match", "4" },
 	{ "ngram-mod-min", "2" }, { "ngram-mod-max", "6" }, { 0 } };
 
-/* Learnt after 32 tokens, and used in the texts that follow. */
+/* A text is stored after 32 tokens and used in later texts. */
 static void test_mod_learns(void **state)
 {
 	struct drafter d = kind_open(&draft_kind_ngram_mod, short_copies);
@@ -60,7 +63,7 @@ static void test_mod_learns(void **state)
 	drafter_close(&d);
 }
 
-/* Drafts of which no token is accepted, one after the other. */
+/* Make drafts of which no token is accepted, one after the other. */
 static void draft_in_vain(const struct drafter *d, uint32_t times)
 {
 	int32_t text[100];
@@ -77,7 +80,8 @@ static void draft_in_vain(const struct drafter *d, uint32_t times)
 	}
 }
 
-/* After five such drafts all that was learnt from other texts is forgotten. */
+/* After five such drafts the drafter discards all that it stored from other
+ * texts. */
 static void test_mod_forgets(void **state)
 {
 	for (uint32_t times = 4; times < 6; times++) {
@@ -94,7 +98,7 @@ static void test_mod_forgets(void **state)
 	}
 }
 
-/* Drafts that were verified only in part do not count as failures. */
+/* A draft that was only partly verified does not count as rejected. */
 static void test_mod_cut(void **state)
 {
 	struct drafter d = kind_open(&draft_kind_ngram_mod, short_copies);

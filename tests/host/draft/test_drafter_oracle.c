@@ -1,7 +1,7 @@
 /*
- * The oracle drafter, which has the continuation: its ranks follow their
- * distribution, its candidates depend on seed and path alone, and for other
- * texts it has no better candidates than chance.
+ * The oracle drafter, which has the continuation of the text. The rank of the
+ * correct token follows its distribution. The candidates depend only on the
+ * seed and the path. For other texts its candidates are correct only by chance.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -78,8 +78,8 @@ static uint32_t rank_of(const struct tree *t, uint32_t node, int32_t token)
 	return r;
 }
 
-/* Candidates must be distinct tokens of the vocabulary with the q of their
- * ranks. */
+/* The candidates must be distinct tokens of the vocabulary, and each must have
+ * the probability q of its rank. */
 static void check_candidates(
 	const struct tree *t, uint32_t node, double agreement)
 {
@@ -95,8 +95,8 @@ static void check_candidates(
 	}
 }
 
-/* Grow a tree of all candidates, two levels deep: node 0 and its children are
- * expanded. */
+/* Grow a tree of all candidates, two levels deep, by expanding node 0 and its
+ * children. */
 static void grow_two(
 	struct fixture *f, struct tree *t, const int32_t *text, size_t n)
 {
@@ -108,15 +108,15 @@ static void grow_two(
 
 /* ---- the distribution of ranks ------------------------------------------- */
 
-/* Each count must lie within 5 standard deviations of a binomial
- * distribution. */
+/* Each rank must occur as often as expected, within 5 standard deviations of a
+ * binomial distribution. */
 static void check_law(struct fixture *f, double agreement, uint32_t k)
 {
 	uint32_t count[TREE_CANDIDATES + 1] = { 0 };
 	double absent = pow(1 - agreement, k), n = N_TEXT - 1;
 
 	open_oracle(f, N_TEXT, agreement, check_seed() + k, k);
-	/* Along the text, in trees that are chains. */
+	/* Follow the text with trees that are chains. */
 	for (uint32_t i = 1; i < N_TEXT; i += 25) {
 		check_begin(&f->d, f->t, f->text, i);
 		for (uint32_t j = 0; j < 25 && i + j < N_TEXT; j++) {
@@ -144,7 +144,7 @@ static void test_ranks_obey_the_law(void **state)
 	check_law(*state, 0.05, 3);
 }
 
-/* Ranks of neighbouring positions are independent. */
+/* The ranks at neighboring positions are independent. */
 static void test_ranks_are_independent(void **state)
 {
 	struct fixture *f = *state;
@@ -159,8 +159,8 @@ static void test_ranks_are_independent(void **state)
 		check_begin(&f->d, f->t, f->text, i + 1);
 		both += here && !rank_of(f->t, 0, f->text[i + 1]);
 	}
-	/* If neighbours shared a draw the variance would be 5/16 n, not 3/16
-	 * n. */
+	/* If neighbors shared a random number, the variance would be 5/16 n
+	 * instead of 3/16 n. */
 	assert_close(both / (double)n, 0.25, 5 * sqrt(0.3125 / n), "pairs");
 }
 
@@ -196,14 +196,14 @@ static void test_order_makes_no_difference(void **state)
 	}
 }
 
-/* The candidates of a node are those of the root of a tree that begins after
- * its path. */
+/* A node has the same candidates as the root of a tree that begins after the
+ * node's path. */
 static void test_nodes_are_texts(void **state)
 {
 	struct fixture *f = *state;
 	int32_t text[70];
 
-	/* the end of the text is among them */
+	/* lengths before and after the end of the oracle's text */
 	for (size_t n = 38; n < 43; n++) {
 		open_oracle(f, 40, 0.5, 4, 6);
 		memcpy(text, f->text, sizeof(text));
@@ -220,7 +220,8 @@ static void test_nodes_are_texts(void **state)
 	}
 }
 
-/* Write the candidates after text[n] of an oracle that has `known` tokens. */
+/* Store in t the candidates after text[n] of an oracle that has the first
+ * `known` tokens of the text. */
 static void look(struct fixture *f, struct tree *t, size_t known, uint64_t seed,
 	const int32_t *text, size_t n)
 {
@@ -235,7 +236,7 @@ static void look(struct fixture *f, struct tree *t, size_t known, uint64_t seed,
 	assert_int_equal(t->n_candidates[0], TREE_CANDIDATES);
 }
 
-/* Number of candidates that a and b have in common. */
+/* Number of candidates that the roots of a and b have in common. */
 static uint32_t shared(const struct tree *a, const struct tree *b)
 {
 	uint32_t n = 0;
@@ -247,9 +248,9 @@ static uint32_t shared(const struct tree *a, const struct tree *b)
 }
 
 /*
- * For another text, at the end of the text and with another seed the candidates
- * differ, and the next token of the text is rare: one in 60 is the same by
- * chance.
+ * The candidates must differ for another text, at the end of the text, and with
+ * another seed. The text's next token must then be rare: one candidate in 60
+ * equals it by chance.
  */
 static void test_off_the_text(void **state)
 {
@@ -284,7 +285,8 @@ static void test_off_the_text(void **state)
 	assert_in_range(hits, 0, 2 * N / 10);
 }
 
-/* Fewer candidates are a prefix of more. */
+/* With a smaller maximum, the candidates are a prefix of those with a larger
+ * maximum. */
 static void test_k_makes_no_difference(void **state)
 {
 	struct fixture *f = *state;
@@ -300,7 +302,8 @@ static void test_k_makes_no_difference(void **state)
 	tree_close(few);
 }
 
-/* The smallest vocabulary: every choice is used. */
+/* The smallest possible vocabulary, in which every token must become a
+ * candidate. */
 static void test_small_vocabulary(void **state)
 {
 	struct fixture *f = *state;
@@ -349,9 +352,9 @@ static uint64_t took(struct fixture *f)
 	return p.total_ps;
 }
 
-/* Bytes of a pass: two layers of five matrices of 32 by 64 and two of 32 by 32,
- * and 100 by 32 of logits, in 34 bytes for 32 weights, and the rows in and
- * out. */
+/* Phone time of a pass. Its bytes are two layers of five matrices of 32 by 64
+ * or 32 by 32 weights, and 100 by 32 weights of the output matrix, in 34 bytes
+ * per 32 weights, and the rows before and after each product. */
 static uint64_t a_pass(const struct soc *soc, uint32_t rows)
 {
 	const uint64_t shape[][2] = { { 32, 32 }, { 16, 32 }, { 16, 32 },
@@ -368,8 +371,8 @@ static uint64_t a_pass(const struct soc *soc, uint32_t rows)
 	return (uint64_t)ps;
 }
 
-/* Free; or one pass for each node, or for each batch of nodes, and no node
- * twice. */
+/* Without a price the oracle takes no time. With a price it takes one pass for
+ * each node, or for each batch of nodes, and no node is counted twice. */
 static void test_priced(void **state)
 {
 	struct fixture *f = *state;

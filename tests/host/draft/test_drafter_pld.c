@@ -1,11 +1,11 @@
 /*
- * Drafter pld compared with the rule of prompt lookup, computed by a search of
- * every place.
+ * The drafter pld compared with the rule of prompt lookup, which a search over
+ * every place computes.
  */
 #include "base/checked.h"
 #include "tests/host/draft/opened_kind.h"
 
-/* Start of its draft in the text; 0: no draft. */
+/* Start of the draft in the text, or 0 if there is no draft. */
 static size_t pld_rule(
 	const int32_t *text, size_t n, size_t ngram, size_t length)
 {
@@ -46,7 +46,7 @@ static void test_pld(void **state)
 	pld_texts(5, 4, other);
 }
 
-/* The whole continuation must lie in the text. */
+/* pld drafts only if the text has the whole continuation. */
 static void test_pld_whole(void **state)
 {
 	struct drafter d = kind_open(&draft_kind_pld, NULL);
@@ -54,7 +54,7 @@ static void test_pld_whole(void **state)
 
 	for (int32_t i = 0; i < 12; i++)
 		text[i] = text[i + 12] = text[i + 24 < 32 ? i + 24 : 31] = i;
-	/* After 0 1 2: 9 tokens, then 10. */
+	/* 9 tokens follow 0 1 2, then 10. */
 	kind_drafts(&d, text + 12, 12, NULL, 0, "9 tokens after");
 	text[12] = 0;
 	text[13] = 1;

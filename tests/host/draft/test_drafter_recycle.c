@@ -1,6 +1,6 @@
 /*
- * The drafter recycle with a scripted target: what it keeps of the logits rows
- * of the target, and when it uses them.
+ * The drafter recycle with a scripted target: which tokens it stores from the
+ * target's logits, and when it uses them.
  */
 #include "base/checked.h"
 #include "base/opt.h"
@@ -43,7 +43,8 @@ static void begin(struct bench *b, const int32_t *text, size_t n)
 	assert_ok(b->d.begin(b->d.arg, b->t, text, n, &e), &e);
 }
 
-/* The target's best tokens are `first`, then first + 1 ... below `vocab`. */
+/* Give node `node` logits whose best tokens are `first`, first + 1 and so
+ * on. */
 static void show(struct bench *b, uint32_t node, int32_t first)
 {
 	float logits[VOCAB];
@@ -73,7 +74,8 @@ static uint32_t add_token(struct bench *b, uint32_t parent, int32_t token)
 	return tree_add(b->t, parent, (struct candidate){ token, 0.5f });
 }
 
-/* Of a verified token the eight best are kept; of others, nothing. */
+/* Of the logits of a verified token, the eight best tokens are stored. Logits
+ * of other tokens are not stored. */
 static void test_rows(void **state)
 {
 	struct bench b = { 0 };
@@ -83,7 +85,7 @@ static void test_rows(void **state)
 	begin(&b, text, 1);
 	check_first(&b, 0, 0, 0);
 	show(&b, 0, 20);
-	/* Not used before the next text. */
+	/* The stored tokens are not used before the next text. */
 	begin(&b, text, 2);
 	check_first(&b, 0, 0, 0);
 	begin(&b, text, 4);
@@ -120,7 +122,8 @@ static void test_not_numbers(void **state)
 	close_bench(&b);
 }
 
-/* Among rows of the same token the deepest counts, then the last. */
+/* If several rows have the same token, the deepest row is stored, and among
+ * rows of the same depth the last one. */
 static void test_duplicates(void **state)
 {
 	struct bench b = { 0 };
@@ -152,7 +155,8 @@ static void test_duplicates(void **state)
 	close_bench(&b);
 }
 
-/* A rank at which the best token was found repeatedly comes first. */
+/* If the correct token had the same rank repeatedly, this rank's token becomes
+ * the first candidate. */
 static void test_ranks(void **state)
 {
 	struct bench b = { 0 };
@@ -164,14 +168,15 @@ static void test_ranks(void **state)
 		show(&b, 0, 2 + i % 20);
 		begin(&b, text, 1);
 	}
-	/* 21 is best, then the token that follows it. */
+	/* The last stored row begins with 21. The correct token had the second
+	 * rank each time, so 22, which has this rank, comes first. */
 	assert_int_equal(b.t->n_candidates[0], 8);
 	assert_int_equal(b.t->candidate[0].token, 22);
 	assert_true(b.t->candidate[0].q > 3 * b.t->candidate[1].q);
 	close_bench(&b);
 }
 
-/* An option sets whether all rows are wanted. */
+/* An option decides whether the drafter needs the logits of all rows. */
 static void test_wants(void **state)
 {
 	struct bench b = { 0 };

@@ -1,6 +1,6 @@
 /*
- * The drafter rest compared with counts, made by hand, of the tokens after the
- * longest matching span.
+ * The drafter rest compared with counts of the tokens that follow the longest
+ * matching span.
  */
 #include "base/checked.h"
 #include "base/opt.h"
@@ -14,11 +14,12 @@
 #include <errno.h>
 #include <math.h>
 
-#define KINDS   8 /* of tokens: fewer than the candidates of a node */
+#define KINDS   8 /* different tokens, fewer than a node has candidates */
 #define FURTHER 10
 #define DRAFTED 64
 
-/* Length of the longest suffix that is in the store; 0: none is. */
+/* Length of the longest suffix of the text that is in the store, or 0 if there
+ * is none. */
 static uint32_t span_of(const struct text *x, const int32_t *text, uint32_t n)
 {
 	for (uint32_t span = n < 16 ? n : 16; span >= 2; span--)
@@ -31,11 +32,12 @@ struct checked {
 	const struct drafter *d;
 	const struct text *x;
 	struct tree *t;
-	int32_t path[16 + FURTHER + 1]; /* the span, then the tokens after it */
+	int32_t path[16 + FURTHER + 1]; /* the span and the tokens after it */
 	uint32_t span;
 	struct reliance reliance;
-	uint32_t nodes; /* drafted */
-	/* counts of those drafted, and of those not drafted */
+	uint32_t nodes; /* drafted nodes */
+	/* Smallest count of a drafted token, and largest count of a token that
+	 * was not drafted. */
 	uint32_t rarest, best_out;
 };
 
@@ -52,8 +54,9 @@ static void check_candidate(struct checked *c, uint32_t depth,
 	c->rarest = is < c->rarest ? is : c->rarest;
 }
 
-/* Check all children of a node, `depth` tokens after the span, where the span
- * has `all` hits; tokens that are not drafted must not be more frequent. */
+/* Check all children of a node that is `depth` tokens after the span. `all` is
+ * the number of places where the path occurs. Tokens that were not drafted must
+ * not be more frequent than drafted ones. */
 static void check_node(struct checked *c, uint32_t node, uint32_t depth)
 {
 	const struct candidate *got = c->t->candidate + (size_t)node * c->t->k;
@@ -87,7 +90,8 @@ static void check_text(const struct drafter *d, const struct text *x,
 	struct err e = { 0 };
 
 	reliance_init(&c.reliance);
-	/* The history is read when a text is not a continuation. */
+	/* The drafter reads the history only when a text does not continue the
+	 * last one. */
 	assert_ok(d->begin(d->arg, t, &(int32_t){ KINDS }, 1, &e), &e);
 	assert_ok(d->begin(d->arg, t, text, n, &e), &e);
 	c.span = span_of(x, text, n);

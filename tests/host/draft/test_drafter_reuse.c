@@ -1,7 +1,8 @@
 /*
- * Which part of a rejected draft is drafted again: the two repairs of the
- * paper's table 2 on drafts made for them, the longest run by trying all, and
- * for how many steps it is kept.
+ * Which part of a rejected draft is drafted again. The two repairs of the
+ * paper's table 2 are tested on drafts made for them. The longest run is
+ * compared with a search that tries all runs. Another test checks for how many
+ * steps a run is kept.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -46,7 +47,7 @@ static void take(struct fixture *f, const int32_t *text, size_t n, size_t same)
 	assert_ok(f->s.take(f->s.arg, text, n, same, &e), &e);
 }
 
-/* The target computed the whole tree. */
+/* Pass the target's logits for all nodes of the tree to the source. */
 static void verify(struct fixture *f)
 {
 	float logits[VOCAB];
@@ -58,7 +59,8 @@ static void verify(struct fixture *f)
 	}
 }
 
-/* Add a chain after `root`, and the target's predictions after its nodes. */
+/* Make the tree a chain after `root` with tokens x[n]; y[n + 1] are the
+ * target's predictions after its nodes. */
 static void chain(struct fixture *f, int32_t root, const int32_t *x,
 	const int32_t *y, uint32_t n)
 {
@@ -69,7 +71,7 @@ static void chain(struct fixture *f, int32_t root, const int32_t *x,
 		f->predicted[i] = y[i];
 }
 
-/* Write the tokens that a repair drafts at the root; return their number. */
+/* Write the tokens that a repair drafts at the root. Returns their number. */
 static uint32_t drafted(struct fixture *f, uint32_t repair, int32_t *token)
 {
 	struct source_guess g[32];
@@ -104,8 +106,8 @@ static void expect(
 		assert_int_equal(got[i], want[i]);
 }
 
-/* Draft 1 | 2 3 4 5 6 7, of which 2 was accepted, 3 rejected, and 5 6
- * predicted. */
+/* The draft after token 1 is 2 3 4 5 6 7. Token 2 was accepted and 3 rejected;
+ * the target predicted 5 6 in their places. */
 static void test_repairs(void **state)
 {
 	static const int32_t x[] = { 2, 3, 4, 5, 6, 7 };
@@ -120,7 +122,7 @@ static void test_repairs(void **state)
 	take(&f, text, 4, 2);
 	expect(&f, MISSING, x + 1, 4);
 	expect(&f, SYNONYM, x + 3, 2);
-	/* For three steps, then no longer. */
+	/* The run is kept for three steps and then discarded. */
 	take(&f, text, 4, 4);
 	take(&f, text, 4, 4);
 	expect(&f, SYNONYM, x + 3, 2);
@@ -129,8 +131,8 @@ static void test_repairs(void **state)
 	close_fixture(&f);
 }
 
-/* A run that the target did not predict, or of one token, is not kept; without
- * predictions the whole rest of the draft is. */
+/* A run that the target did not predict, or that has only one token, is not
+ * kept. If there are no predictions, the whole rest of the draft is kept. */
 static void test_redundant(void **state)
 {
 	static const int32_t x[] = { 2, 3, 4, 5 };
@@ -157,7 +159,7 @@ static void test_redundant(void **state)
 	close_fixture(&f);
 }
 
-/* Rejected drafts of one text are not used in another. */
+/* A rejected draft of one text is not used in another text. */
 static void test_another_text(void **state)
 {
 	static const int32_t x[] = { 2, 3, 4, 5 };
@@ -178,7 +180,8 @@ static void test_another_text(void **state)
 
 static uint64_t seed(void)
 {
-	static uint64_t value; /* read once, because it is printed */
+	/* read only once, because harness_seed prints the seed */
+	static uint64_t value;
 
 	return value ? value : (value = harness_seed());
 }
@@ -207,7 +210,8 @@ static void random_tree(struct fixture *f, uint64_t round)
 		f->predicted[u] = (int32_t)draw(round, u + 300, 4);
 }
 
-/* The target's own text: along its predictions, then one token more. */
+/* Write the text that follows the target's predictions along the tree, and one
+ * more token. Returns its length. */
 static size_t target_text(const struct fixture *f, int32_t *text)
 {
 	int32_t node = 0;
@@ -222,8 +226,8 @@ static size_t target_text(const struct fixture *f, int32_t *text)
 	return n;
 }
 
-/* The longest run over all leaves, found by trying every [from, end) after the
- * first rejected token. */
+/* Length of the longest run over all leaves, found by trying every range [from,
+ * end) after the first rejected token. */
 static uint32_t brute_force(const struct fixture *f, const int32_t *text)
 {
 	uint32_t best = 0;

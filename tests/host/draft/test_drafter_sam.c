@@ -1,7 +1,8 @@
 /*
- * Drafter sam compared with the rule of SAM-Decoding, computed by a search of
- * every place: chains, with and without a history; the further candidates of
- * trees; and that a text which was taken back leaves no trace.
+ * The drafter sam compared with the rule of SAM-Decoding, which a search over
+ * every place computes. The tests cover chains with and without a history, and
+ * the further candidates of trees. A text that is replaced by another must
+ * leave no trace.
  */
 #include "base/checked.h"
 #include "host/draft/drafter_sam.h"
@@ -12,13 +13,13 @@
 #include <math.h>
 
 #define TEXT   160
-#define MEMORY 24 /* greatest number of records of a history */
+#define MEMORY 24 /* maximum records of a history */
 #define RECORD 60
 
 static const struct sam_options usual = { 4, 0, 40, 8, 5 };
 
-/* Records in the order in which they were appended; searched from end to
- * end. */
+/* Records in the order in which they were appended. The tests search all of
+ * them. */
 struct memory {
 	int32_t id[MEMORY][RECORD];
 	uint32_t length[MEMORY], n;
@@ -86,8 +87,8 @@ static uint32_t in_memory(
 	return best;
 }
 
-/* Number of places in the records where a part is followed by that token, -1:
- * by any or none. */
+/* Number of places in the records where the n tokens are followed by the token
+ * `next`. If `next` is -1, any token or the end of the record may follow. */
 static uint32_t times(
 	const struct memory *m, const int32_t *part, uint32_t n, int32_t next)
 {
@@ -103,7 +104,7 @@ static uint32_t times(
 	return sum;
 }
 
-/* The most frequent of the tokens that ever follow the part. */
+/* Returns the token that follows the n tokens most often. */
 static int32_t most_frequent(
 	const struct memory *m, const int32_t *part, uint32_t n)
 {
@@ -163,7 +164,7 @@ static void check_rule(const struct drafter *d, const struct sam_options *o,
 	copied_same(got, k, want, rule(o, m, text, n, want), "the chain", n);
 }
 
-/* As in decoding: a few more tokens each time. */
+/* The text grows by a few tokens at a time, as in decoding. */
 static void test_text(void **state)
 {
 	static const struct sam_options some[] = { { 4, 0, 40, 8, 5 },
@@ -200,7 +201,7 @@ static void remember(
 	m->length[m->n++] = n;
 }
 
-/* Make texts from parts of the records, so that matches are long. */
+/* Fill a text with pieces of the records, so that matches are long. */
 static void quote(int32_t *text, uint32_t n, const struct memory *m,
 	uint32_t alphabet, uint64_t stream)
 {
@@ -213,7 +214,7 @@ static void quote(int32_t *text, uint32_t n, const struct memory *m,
 	}
 }
 
-/* Some records exist from the beginning, others are added in between. */
+/* Some records exist when the drafter is opened, and others are added later. */
 static void test_history(void **state)
 {
 	static const uint32_t alphabets[] = { 3, 30, 2000 };
@@ -243,7 +244,8 @@ static void test_history(void **state)
 				check_rule(&d, &usual, &m, text, n);
 				by_history += in_memory(&m, text, n) >
 					in_text(text, n, &at) + usual.bias;
-				/* A text continues where it had ended. */
+				/* The text that is being drafted is added as a
+				 * record. */
 				if (n == 67)
 					remember(h, &m, text + 40, RECORD);
 			}
@@ -289,9 +291,9 @@ static uint32_t different(
 	return sum < usual.children ? sum : usual.children;
 }
 
-/* The probability that PPMC gives a token that followed the last `match` of n
- * tokens: each longer match leaves a share, where it occurs in more places than
- * the next. */
+/* The probability that PPMC gives to a token which followed the last `match` of
+ * n tokens. Each longer match leaves a share of the probability to shorter
+ * matches if it occurs in fewer places than the next shorter match. */
 static double share_of(const struct memory *m, const int32_t *text, uint32_t n,
 	uint32_t match, int32_t token)
 {
@@ -309,7 +311,8 @@ static double share_of(const struct memory *m, const int32_t *text, uint32_t n,
 	return left * times(m, text + n - len, len, token) / (all + kinds);
 }
 
-/* The token must occur where the guess says: after the last `match` tokens. */
+/* Check that the guessed token follows the text's last `match` tokens
+ * somewhere, as the guess claims. */
 static void check_ground(const struct source_guess *g, const struct memory *m,
 	const int32_t *text, uint32_t n)
 {
@@ -378,7 +381,8 @@ static void test_tree(void **state)
 	history_close(h);
 }
 
-/* A path that occurs nowhere continues by its own last tokens. */
+/* After a path that occurs nowhere, the matches of the path's own last tokens
+ * are used. */
 static void test_other_path(void **state)
 {
 	const int32_t text[] = { 1, 2, 3, 4, 9, 5, 6, 7, 1, 2 };

@@ -1,5 +1,5 @@
 /*
- * The drafter suffix: from which match it drafts, and how far.
+ * The drafter suffix: which match it continues, and how long its drafts are.
  */
 #include "base/checked.h"
 #include "base/opt.h"
@@ -14,7 +14,7 @@ static void ask(struct opt_values *v, const char *name, const char *text)
 	assert_ok(opt_set(drafting_tables, v, name, text, &e), &e);
 }
 
-/* A draft has as many tokens as match. */
+/* A draft has as many tokens as the match. */
 static void test_length(void **state)
 {
 	struct opt_values v = { 0 };
@@ -27,19 +27,20 @@ static void test_length(void **state)
 	check_chain(&d, text, n - 3, NULL, 0);
 	check_chain(&d, text, n, text + 4, 3);
 	check_chain(&d, text, n - 1, text + 3, 2);
-	/* Nothing is drafted from another text. */
+	/* Nothing is drafted from the previous text. */
 	check_chain(&d, again, 2, NULL, 0);
 	check_chain(&d, again, 3, again + 1, 1);
 	drafter_close(&d);
 	ask(&v, "suffix-factor", "0.5");
 	ask(&v, "suffix-offset", "2");
 	d = open_drafter(&draft_kind_suffix, &site);
-	check_chain(&d, text, n, text + 4, 3); /* of 3.5 */
+	check_chain(&d, text, n, text + 4, 3); /* rounded down from 3.5 */
 	check_chain(&d, text, n - 2, text + 2, 2);
 	drafter_close(&d);
 }
 
-/* Of the tokens that followed, the more frequent one, and its share of all. */
+/* Among the tokens that followed a match, the most frequent one is drafted, and
+ * its q is its share. */
 static void test_shares(void **state)
 {
 	struct opt_values v = { 0 };
@@ -51,8 +52,9 @@ static void test_shares(void **state)
 
 	assert_ok(tree_open(&t, 8, 8, &e), &e);
 	assert_ok(d.begin(d.arg, t, text, ARRAY_LEN(text), &e), &e);
-	/* The longest match, 8 5 1 8 5 1, was followed by 8 only; that of two
-	 * tokens also by 9, but its expected length is lower. */
+	/* The longest match, 8 5 1 8 5 1, was followed only by 8. The match of
+	 * two tokens was also followed by 9, but its draft has a lower expected
+	 * length. */
 	assert_int_equal(t->n_candidates[0], 1);
 	assert_int_equal(t->candidate[0].token, 8);
 	assert_ok(d.begin(d.arg, t, text, 11, &e), &e);
@@ -65,8 +67,8 @@ static void test_shares(void **state)
 	drafter_close(&d);
 }
 
-/* A match as long as the tree is deep leaves no room to continue: a shorter one
- * is used. */
+/* If a match is as long as the suffix tree is deep, the tree has no
+ * continuation for it, so the drafter uses a shorter match. */
 static void test_long_match(void **state)
 {
 	struct opt_values v = { 0 };
@@ -88,9 +90,9 @@ static void keep(struct history *h, const int32_t *id, uint32_t n)
 	assert_ok(history_append(h, &r, 1, &e), &e);
 }
 
-/* Drafts use earlier answers, also those added since the drafter was opened; of
- * the two chains, from the text and from the history, the one with the higher
- * expected length is used. */
+/* Drafts use earlier answers, including answers added after the drafter was
+ * opened. There are two possible chains, from the text and from the history,
+ * and the one with the longer expected length is used. */
 static void test_history(void **state)
 {
 	const int32_t a[] = { 1, 2, 3, 4, 5, 6 };
@@ -107,13 +109,13 @@ static void test_history(void **state)
 	d = open_drafter(&draft_kind_suffix, &site);
 	check_chain(&d, text, 4, NULL, 0);
 	keep(h, a, 6);
-	/* The history does not change within a text. */
+	/* A record that is added is not used until the next text begins. */
 	check_chain(&d, text, 4, NULL, 0);
 	check_chain(&d, other, 2, a + 3, 1);
 	check_chain(&d, text, 4, a + 3, 3);
 	keep(h, b, 5);
 	check_chain(&d, other, 4, b + 3, 2);
-	/* The match within the text itself is shorter. */
+	/* The match in the text itself is shorter than that in the history. */
 	check_chain(&d, both, 5, a + 3, 2);
 	check_chain(&d, both, 2, NULL, 0);
 	drafter_close(&d);

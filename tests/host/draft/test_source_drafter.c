@@ -1,6 +1,6 @@
 /*
- * The drafter of a scripted source: which guesses become which candidates, and
- * what is learnt from accepted and rejected tokens.
+ * The drafter on top of a scripted source: which guesses become candidates, and
+ * how accepted and rejected tokens change their weights.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -14,8 +14,9 @@
 
 #include <math.h>
 
-/* After a token t it guesses t + 1, and at the root also t + 2 with a longer
- * match, which its own rule would choose; it records its calls. */
+/* A source that guesses t + 1 after a token t. At the root it also guesses t +
+ * 2 with a longer match, which its rule for chains chooses. It records its
+ * calls. */
 struct script {
 	struct source_place root;
 	size_t n, same;
@@ -103,7 +104,7 @@ static void near(double a, double b)
 		fail_msg("%g is not %g", a, b);
 }
 
-/* A token guessed by two memories becomes one candidate with the weight of
+/* A token that two origins guess becomes one candidate with the weights of
  * both. */
 static void test_candidates(void **state)
 {
@@ -133,8 +134,8 @@ static void test_candidates(void **state)
 	assert_int_equal(s.closed, 1);
 }
 
-/* A chain consists of the tokens that the source's own rule chooses, likely or
- * not. */
+/* A chain has the tokens that the source's rule for chains chooses, even if
+ * they are not the likeliest. */
 static void test_chain(void **state)
 {
 	struct script s = { 0 };
@@ -155,8 +156,8 @@ static void test_chain(void **state)
 	drafter_close(&d);
 }
 
-/* Guesses that were accepted raise the trust in their kind, rejected ones lower
- * it, for the place where they stood. */
+/* Accepted guesses raise the weight of their origin and rejected guesses lower
+ * it. */
 static void test_learns(void **state)
 {
 	struct script s = { 0 };
@@ -173,11 +174,11 @@ static void test_learns(void **state)
 		d.saw(d.arg, text, n + 3);
 	}
 	assert_ok(d.begin(d.arg, t, text, n, &e), &e);
-	/* A share of 0.5 that is always accepted. */
+	/* A guess with share 0.5 that is always accepted. */
 	assert_int_equal(t->candidate[0].token, text[n - 1] + 1);
 	assert_true(t->candidate[0].q > 0.93f);
-	/* Guesses of the other memory are weighted by the share that all its
-	 * guesses had. */
+	/* Guesses of the other origin are still weighted by the share that all
+	 * its guesses had. */
 	assert_true(t->candidate[1].q > 0.45f && t->candidate[1].q < 0.55f);
 	for (; n < 190 + 150; n++) {
 		int32_t other[400] = { 0 };
@@ -191,7 +192,7 @@ static void test_learns(void **state)
 	drafter_close(&d);
 }
 
-/* The source receives the number of tokens of the text that it has seen
+/* The source gets the number of tokens at the beginning of the text that it has
  * already. */
 static void test_same(void **state)
 {

@@ -1,8 +1,8 @@
 /*
- * The suffix automaton compared with a search of every place: the longest
- * suffix that occurred before and where, how often a part occurs and which
- * tokens follow it, on texts of few and of many different tokens; and its
- * memory.
+ * The suffix automaton compared with a search over every place: the longest
+ * suffix that occurred before and its place, the number of occurrences of a
+ * sequence, and the tokens that follow it, in texts with few and with many
+ * different tokens. Another test measures its memory.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -46,8 +46,8 @@ static void check_states(const struct suffix_automaton *a, uint64_t text)
 
 /* ---- one text ------------------------------------------------------------ */
 
-/* The longest suffix of text[n] that also ends earlier, and its first end; 0
- * and 0 without one. */
+/* Length of the longest suffix of text[n] that also ends earlier, and in *first
+ * the first place where it ends. Both are 0 if there is none. */
 static uint32_t longest(const int32_t *text, size_t n, size_t *first)
 {
 	uint32_t best = 0;
@@ -85,8 +85,8 @@ static void check_prefix(const struct suffix_automaton *a, const int32_t *text,
 }
 
 /*
- * When a state is split while the cursor is in it, the cursor remains in the
- * old state, so it is looked up anew by the tokens that it matched.
+ * If a state is split while the cursor is in it, the cursor stays in the old
+ * state. The test therefore looks up the cursor's match again by its tokens.
  */
 static struct suffix_match cursor_before(const struct suffix_automaton *a,
 	const int32_t *text, size_t n, uint32_t len)
@@ -127,8 +127,8 @@ static void test_text(void **state)
 	suffix_automaton_close(a);
 }
 
-/* Adding a text at once gives the same as token by token, and clearing a text
- * restores the state before it. */
+/* Adding a text at once has the same result as adding it token by token.
+ * Clearing a text restores the state before it. */
 static void test_again(void **state)
 {
 	struct suffix_automaton *a = open_kind(SUFFIX_TEXT);
@@ -162,7 +162,8 @@ static void test_again(void **state)
 
 #define TEXTS  12
 #define LENGTH 24
-#define HERE   512 /* tokens whose followers are counted */
+/* token ids below this limit have their successors counted */
+#define HERE 512
 
 struct texts {
 	int32_t token[TEXTS][LENGTH];
@@ -179,7 +180,7 @@ static uint32_t tokens_of(const struct texts *x)
 	return sum;
 }
 
-/* Whether a part ends in that text before `end`. */
+/* Whether the n tokens of `part` end at `end` in a text. */
 static bool stands(const struct texts *x, uint32_t text, uint32_t end,
 	const int32_t *part, uint32_t n)
 {
@@ -187,7 +188,8 @@ static bool stands(const struct texts *x, uint32_t text, uint32_t end,
 		!memcmp(&x->token[text][end - n], part, n * sizeof(*part));
 }
 
-/* How often the part occurs anywhere; next[] counts its followers. */
+/* Number of occurrences of the n tokens in all texts; next[] counts the tokens
+ * that follow them. */
 static uint32_t count(
 	const struct texts *x, const int32_t *part, uint32_t n, uint32_t *next)
 {
@@ -205,7 +207,8 @@ static uint32_t count(
 	return sum;
 }
 
-/* The i-th follower in the documented order; -1: none. */
+/* Returns the best remaining token in the documented order (most frequent
+ * first) and removes it from next[]. Returns -1 if there is none. */
 static int32_t take_best(uint32_t *next)
 {
 	int32_t best = -1;
@@ -243,7 +246,8 @@ static void check_children(struct suffix_automaton *a, uint32_t state,
 	assert_int_equal(n, SUFFIX_CHILDREN);
 }
 
-/* For every prefix of a query: the longest suffix that occurs anywhere. */
+/* For every prefix of a query, compare the longest suffix that occurs in any
+ * text. */
 static void check_query(struct suffix_automaton *a, const struct texts *x,
 	const int32_t *query, uint32_t n)
 {
@@ -282,7 +286,7 @@ static void check_history(
 	check_query(a, x, query, LENGTH);
 }
 
-/* The check runs after each text that is added. */
+/* Check after each text that is added. */
 static void test_history(void **state)
 {
 	static const uint32_t alphabets[] = { 1, 2, 3, 6, 30, 500 };
@@ -307,7 +311,8 @@ static void test_history(void **state)
 	suffix_automaton_close(a);
 }
 
-/* More followers than a block holds, listed again after more were added. */
+/* A state has more children than a block holds. The children are listed again
+ * after more were added. */
 static void test_many_children(void **state)
 {
 	struct suffix_automaton *a = open_kind(SUFFIX_HISTORY);
@@ -339,7 +344,7 @@ static void test_many_children(void **state)
 
 typedef void writes(int32_t *text, uint32_t n);
 
-/* the greatest number of states and edges */
+/* A text with the maximum number of states and edges. */
 static void write_worst(int32_t *t, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -392,7 +397,8 @@ static void write_hundreds(int32_t *t, uint32_t n)
 	write_random(t, n, 300);
 }
 
-static void write_words(int32_t *t, uint32_t n) /* by Zipf's law */
+/* word frequencies by Zipf's law */
+static void write_words(int32_t *t, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		double u = rng_uniform(copied_seed(), 77, i), x = 1;
@@ -449,7 +455,8 @@ static void test_bytes(void **state)
 	free(text);
 }
 
-/* More tokens than its numbers can count are refused, and nothing is lost. */
+/* If there are more tokens than the indices can count, adding is refused and
+ * the existing data is not changed. */
 static void test_too_many(void **state)
 {
 	uint32_t room = 0;

@@ -1,6 +1,6 @@
 /*
- * The suffix tree compared with counts made by hand, over random texts of all
- * kinds of repetition.
+ * The suffix tree compared with counts over random texts with all kinds of
+ * repetition.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -11,14 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST 1200 /* greatest number of tokens of a text */
+#define MOST 1200 /* maximum tokens of a text */
 
-/* All tokens that were appended, and where sequences end. */
+/* All tokens that were appended, and the ends of the sequences. */
 struct text {
 	int32_t token[MOST];
-	bool last[MOST]; /* of its sequence */
-	/* For each place, how many tokens before it equal those before the end
-	 * of the text, within its own sequence and the last one. */
+	bool last[MOST]; /* token is the last of its sequence */
+	/* For each place, the number of tokens up to it that equal the last
+	 * tokens of the text. The count does not extend beyond the beginning of
+	 * a sequence. */
 	uint32_t same[MOST];
 	uint32_t n;
 };
@@ -42,8 +43,8 @@ static void add(struct text *x, int32_t token)
 
 	x->token[n] = token;
 	x->last[n] = false;
-	/* From the back, since each count depends on that of the place before
-	 * it. */
+	/* In descending order, because each count is computed from the old
+	 * count of the place before it. */
 	for (uint32_t j = n + 1; j--;) {
 		uint32_t above =
 			!j || x->last[j - 1] || begins ? 0 : x->same[j - 1];
@@ -53,7 +54,8 @@ static void add(struct text *x, int32_t token)
 	x->same[n] = begins ? 1 : x->same[n];
 }
 
-/* The longest suffix, of up to `most` tokens, that also occurs elsewhere. */
+/* Length of the longest suffix of the text that also occurs elsewhere, limited
+ * to `most` tokens. */
 static uint32_t longest(const struct text *x, uint32_t most)
 {
 	uint32_t best = 0;
@@ -64,8 +66,8 @@ static uint32_t longest(const struct text *x, uint32_t most)
 	return best < most ? best : most;
 }
 
-/* Whether the last l tokens and then path[n] occur in the text with the first l
- * ending at place j. */
+/* Whether the text's last l tokens, followed by path[n], also occur at a place
+ * where these l tokens end at j. */
 static bool stands(const struct text *x, uint32_t j, uint32_t l,
 	const int32_t *path, uint32_t n)
 {
@@ -89,7 +91,8 @@ static uint32_t count(
 	return found;
 }
 
-/* Occurrences with a follower or with the end of their sequence. */
+/* Number of occurrences that are followed by a token or by the end of their
+ * sequence. */
 static uint32_t count_followed(
 	const struct text *x, uint32_t l, const int32_t *path, uint32_t n)
 {
@@ -107,8 +110,8 @@ static void fail_at(
 	fail_msg("after %u tokens, %s: %u, not %u", x->n, what, got, want);
 }
 
-/* Children of a place must be all tokens that follow often enough; tokens lie
- * below `kinds`. */
+/* Check that the children of a place are exactly the tokens that follow it
+ * often enough. All token ids are below `kinds`. */
 static uint32_t check_next(const struct suffix_tree *t, const struct text *x,
 	uint32_t l, int32_t *path, uint32_t n, const struct suffix_place *p,
 	uint32_t kinds, struct suffix_next *next)
@@ -136,7 +139,7 @@ static uint32_t check_next(const struct suffix_tree *t, const struct text *x,
 	return listed;
 }
 
-/* Along a random path, from the suffix of l tokens. */
+/* Follow a random path after the suffix of l tokens and check each place. */
 static void check_path(const struct suffix_tree *t, const struct text *x,
 	uint32_t l, struct suffix_place p, uint32_t kinds, struct draw *d)
 {
@@ -154,7 +157,8 @@ static void check_path(const struct suffix_tree *t, const struct text *x,
 	}
 }
 
-/* Draw a token of a text: random, or one that followed a place before. */
+/* Draw the next token of a text: a random one, or one that followed an earlier
+ * place. */
 static int32_t draw_token(
 	const struct text *x, uint32_t *copy, uint32_t kinds, struct draw *d)
 {
@@ -206,7 +210,7 @@ static void check_text(struct suffix_tree *t, struct text *x, uint32_t tokens,
 	assert_ok(suffix_tree_check(t, &e), &e);
 }
 
-/* 100,000 prefixes of texts with two to hundreds of different tokens. */
+/* Check 100,000 prefixes of texts with one to 100 different tokens. */
 static void test_random(void **state)
 {
 	static const uint32_t kinds[] = { 1, 2, 3, 5, 20, 100 };
@@ -228,7 +232,7 @@ static void test_random(void **state)
 	free(x);
 }
 
-/* A text that is not in the tree is followed through it. */
+/* Follow the tree with a text that is not added to it. */
 static void test_follow(void **state)
 {
 	struct draw d = { .seed = harness_seed(), .text = 1u << 20 };
@@ -251,7 +255,8 @@ static void test_follow(void **state)
 
 			add(x, token);
 			suffix_tree_follow(t, &m, token);
-			/* The brute-force count includes the text itself. */
+			/* The text's own tokens were added to the search too,
+			 * so only the first 300 places count. */
 			want = 0;
 			for (uint32_t j = 0; j < 300; j++)
 				if (x->same[j] > want)
@@ -265,8 +270,8 @@ static void test_follow(void **state)
 	free(x);
 }
 
-/* A text repeated many times, and one of a single token: the worst cases of
- * suffix trees. */
+/* The worst cases of suffix trees: a short text that is repeated many times,
+ * and a text of one repeated token. */
 static void test_repetition(void **state)
 {
 	struct suffix_matches m;
@@ -313,8 +318,8 @@ static void check_root(const struct suffix_tree *t, const uint32_t *seen,
 		assert_int_equal(next[i].count, seen[next[i].token]);
 }
 
-/* Frequent tokens are found among thousands, also when they become frequent
- * late; rare ones are not. */
+/* Frequent children are found among thousands, even if they become frequent
+ * late. Rare children are not listed. */
 static void test_many_children(void **state)
 {
 	enum { KINDS = 4000 };

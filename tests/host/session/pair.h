@@ -1,7 +1,7 @@
 /*
- * Sessions on a real device process, for tests of the host and device together.
- * The device program is the one that TANDEM_NPU names; without it a test is
- * skipped and reported as such.
+ * Opens sessions on a real device process, for tests of the host and device
+ * together. TANDEM_NPU names the device program. If it is not set, the test is
+ * skipped and reported as skipped.
  */
 #ifndef TESTS_HOST_SESSION_PAIR_H
 #define TESTS_HOST_SESSION_PAIR_H
@@ -46,7 +46,7 @@ static inline int pair_tree(struct session *s, const int32_t *token,
 	return session_forward(s, &rows, hooks, e);
 }
 
-/* Violations of the coherence contract fail the test. */
+/* Close the session. A violation of the coherence contract fails the test. */
 static inline void pair_close(struct session **s)
 {
 	struct err e = { 0 };

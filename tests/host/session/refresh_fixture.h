@@ -1,8 +1,9 @@
 /*
- * Helpers for tests of refreshed caches: models with all parts, precisions and
- * layouts on a real device process, texts of LONG tokens, passes and refreshes
- * of some of their positions, which must not fail, and the bytes of their
- * caches.
+ * Common part of the tests of refreshed caches (cache entries that the host
+ * computes again). It has models of every architecture, precision and layout on
+ * a real device process, texts of LONG tokens, passes over some of their
+ * positions and refreshes of some of them, which must not fail, and access to
+ * the bytes of the cache.
  */
 #ifndef TESTS_HOST_SESSION_REFRESH_FIXTURE_H
 #define TESTS_HOST_SESSION_REFRESH_FIXTURE_H
@@ -17,11 +18,12 @@
 #include "tests/host/session/pair.h"
 #include "tests/host/session/session_fixture.h"
 
-#define LONG  83 /* tokens of a text: more than one block of attention */
+/* tokens of a text, which is more than one block of attention */
+#define LONG  83
 #define BLOCK 9
 #define VOCAB 96
 
-/* Models with all parts, precisions and layouts. */
+/* Combinations of the optional parts of a model with precisions and layouts. */
 static const struct variant {
 	const char *arch;
 	enum dtype type;
@@ -93,7 +95,8 @@ static inline void open_it(struct fixture *f)
 	pair_need();
 	if (!f->model)
 		f->model = model_file_open(&f->file);
-	/* No architecture has all parts; layers do not depend on visibility. */
+	/* No architecture has all of these parts together with non-causal
+	 * attention, and the layers compute the same with any visibility. */
 	f->model->causal = false;
 	open_session(f);
 }
@@ -122,7 +125,8 @@ struct some {
 	struct row row[LONG];
 };
 
-/* The rows of the text at the chosen positions. */
+/* Fill *p with rows for those positions of the text t that have a nonzero byte
+ * in `chosen`. */
 static inline void pick(struct some *p, const int32_t *t, const uint8_t *chosen)
 {
 	p->rows = (struct rows){ VISIBILITY_WINDOW, 0, p->row };
@@ -140,7 +144,8 @@ static inline void pick_all(struct some *p, const int32_t *t)
 	pick(p, t, all);
 }
 
-/* Choose at least one position, sometimes few and sometimes many. */
+/* Fill *p with rows at random positions, at least one, sometimes few and
+ * sometimes many. */
 static inline void pick_any(struct some *p, const int32_t *t)
 {
 	uint32_t one = below(LONG), among = 2 + below(9);
@@ -214,8 +219,8 @@ static inline uint8_t *cached(struct fixture *f)
 	return all;
 }
 
-/* Position i must have the bytes of `now` where it was merged, else those of
- * `was`. */
+/* Check the cache from `from_layer` on: a position that is set in `is_now` must
+ * have the bytes of `now`, and every other position those of `was`. */
 static inline void check_cache(struct fixture *f, const uint8_t *was,
 	const uint8_t *now, const uint8_t *is_now, uint32_t from_layer,
 	const char *what)
@@ -242,7 +247,8 @@ static inline void same_cache(
 	check_cache(f, want, NULL, NULL, 0, what);
 }
 
-/* The cached values of the refreshed rows must not affect them. */
+/* Overwrite the cached values of the rows that are to be refreshed, because a
+ * refresh must not read them. */
 static inline void poison(struct fixture *f, const struct some *p)
 {
 	enum wire_precision precision = f->opts.precision;
@@ -250,7 +256,7 @@ static inline void poison(struct fixture *f, const struct some *p)
 	uint8_t junk[2048] = { 0 };
 	struct err e = { 0 };
 
-	/* After the values of a slot come bytes that are never written. */
+	/* A slot ends with padding bytes that are never written. */
 	assert_in_range(f->s->plan.kv_stride, 1, sizeof(junk));
 	memset(junk, 0x3c,
 		(size_t)f->file.n_kv_head * f->file.head_dim * (f16 ? 2 : 4));
@@ -272,7 +278,8 @@ static inline float *states(struct fixture *f, uint32_t n)
 	return x;
 }
 
-/* States of rows at their positions in a pass of the whole text. */
+/* The refreshed hidden states must equal those that a pass of the whole text
+ * has at the same positions. */
 static inline void same_states(struct fixture *f, const struct refresh *r,
 	const struct some *p, const float *want)
 {

@@ -1,6 +1,6 @@
 /*
- * Helpers for tests of sessions on a model file: a session of a small model on
- * a real device process, and its calls, which must not fail.
+ * Common part of the tests of sessions on a model file: opens a session of a
+ * small model on a real device process, and wraps calls that must not fail.
  */
 #ifndef TESTS_HOST_SESSION_SESSION_FIXTURE_H
 #define TESTS_HOST_SESSION_SESSION_FIXTURE_H
@@ -58,7 +58,8 @@ static inline void open_session(struct fixture *f)
 
 static inline uint64_t seed(void)
 {
-	static uint64_t value; /* read once, because it is printed */
+	/* read only once, because harness_seed prints the seed */
+	static uint64_t value;
 
 	return value ? value : (value = harness_seed());
 }

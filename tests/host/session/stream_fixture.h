@@ -1,6 +1,6 @@
 /*
- * Helpers for tests of sessions on a flash image: a small model, its file and
- * its image, for sessions on a real device process.
+ * Common part of the tests of sessions on a flash image: a small model, its
+ * model file and its image, for sessions on a real device process.
  */
 #ifndef TESTS_HOST_SESSION_STREAM_FIXTURE_H
 #define TESTS_HOST_SESSION_STREAM_FIXTURE_H
@@ -19,11 +19,11 @@
 #define LAYERS 5
 #define WIDTH  64
 #define VOCAB  90
-#define TREE   12 /* greatest number of rows of a batch */
+#define TREE   12 /* maximum rows of a batch */
 
 struct fixture {
 	struct model_file file;
-	struct model *model; /* that of the model file */
+	struct model *model; /* the opened model file */
 	struct image_file image;
 	struct session_opts opts;
 	struct session *s;
@@ -72,7 +72,8 @@ static inline void open_models(struct fixture *f, int zstd)
 
 static inline int32_t token_at(uint64_t stream, uint64_t i)
 {
-	static uint64_t seed; /* read once, because it is printed */
+	/* read only once, because harness_seed prints the seed */
+	static uint64_t seed;
 
 	seed = seed ? seed : harness_seed();
 	return (int32_t)(rng_uniform(seed + 3, stream, i) * VOCAB);

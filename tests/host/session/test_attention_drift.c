@@ -12,7 +12,7 @@ static struct attention_map map(const float *w, uint32_t length)
 	return (struct attention_map){ w, LAYERS, length };
 }
 
-/* Layer l is rotated by l * 10 degrees. */
+/* The attention maps differ by an angle of l * 10 degrees in layer l. */
 static void test_first_layer(void **state)
 {
 	float a[LAYERS][2] = { 0 }, b[LAYERS][2] = { 0 };
@@ -33,7 +33,8 @@ static void test_first_layer(void **state)
 	assert_int_equal(attention_drift(&before, &now, cos(.6)), LAYERS);
 }
 
-/* A later layer with a smaller angle does not matter. */
+/* The drift is the first layer that reaches the angle; a smaller angle in a
+ * later layer does not matter. */
 static void test_first_of_several(void **state)
 {
 	const float a[LAYERS] = { 1, 1, 1, 1 }, b[LAYERS] = { 1, -1, 1, -1 };
@@ -43,7 +44,8 @@ static void test_first_of_several(void **state)
 	assert_int_equal(attention_drift(&before, &before, 0.9), LAYERS);
 }
 
-/* A new or missing position counts as one with weight 0. */
+/* If one map has fewer positions than the other, each missing position counts
+ * as weight 0. */
 static void test_lengths(void **state)
 {
 	const float a[LAYERS * 2] = { 3, 4, 3, 4, 3, 4, 3, 4 };

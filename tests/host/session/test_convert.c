@@ -1,7 +1,7 @@
 /*
- * Conversion to a flash image: the model of the image has the weights of the
- * model file or, with other types, what those types preserve of them, and the
- * reported losses are the actual ones.
+ * Conversion to a flash image. The image's model has the weights of the model
+ * file or, if the conversion changes their types, what those types preserve of
+ * the weights. The reported losses must equal the actual losses.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -54,7 +54,7 @@ static void compare_blocks(const struct model *a, const struct model *b,
 	struct err e = { 0 };
 
 	assert_ok(weights_cut(a, &plan, &x, &nx, &e), &e);
-	/* the plan's layout is not used for an image */
+	/* an image has its own layout, so the plan's layout has no effect */
 	plan.layout = layout == LAYOUT_ROWS ? LAYOUT_SUPER : LAYOUT_ROWS;
 	assert_ok(weights_cut(b, &plan, &y, &ny, &e), &e);
 	assert_int_equal(nx, ny);
@@ -145,7 +145,7 @@ static void test_same_bytes(void **state)
 	same(&f, LAYOUT_SUPER, 0);
 }
 
-/* The header of the model file is copied byte by byte. */
+/* The image has a byte-for-byte copy of the model file's header. */
 static void test_header(void **state)
 {
 	struct model *a = source(&mixed), *b = converted(a, &keep, NULL);
@@ -190,7 +190,7 @@ static void test_output(void **state)
 
 /* ---- matrices that stay on flash ----------------------------------------- */
 
-#define MANY 34000u /* rows of 64 fp16 values: more than PACKED_STAYS */
+#define MANY 34000u /* rows of 64 fp16 values: more than PACKED_STAYS bytes */
 
 static void same_rows(const struct model *a, const struct model *b)
 {
@@ -234,8 +234,8 @@ static void test_embedding_stays(void **state)
 	model_close(b);
 }
 
-/* If tied, the embedding stays on flash when the output matrix is stored on its
- * own. */
+/* If the embedding is tied to the output matrix and the image stores the output
+ * matrix separately, the embedding stays on flash. */
 static void test_tied_embedding_stays(void **state)
 {
 	struct model_file f = mixed;
@@ -262,8 +262,9 @@ static void look(void *arg)
 	++*(unsigned *)arg;
 }
 
-/* A single thread computes all parts, of 256 outputs each, and calls a function
- * after each; the results are the same. */
+/* With a single thread, the logits are computed in parts of 256 outputs, and a
+ * callback runs after each part. The results are the same as with several
+ * threads. */
 static void look_beside(
 	const struct model *m, const float *hidden, const float *want)
 {
@@ -311,7 +312,8 @@ static void test_output_stays(void **state)
 	assert_ok(
 		logits_open(&ly, b, LAYOUT_TILES, WIRE_INT8, true, w, &e), &e);
 	assert_ok(logits_compute(lx, &from, &to_x, 1, &e), &e);
-	for (unsigned i = 0; i < 3; i++) { /* forward and backward */
+	/* request the rows in ascending and in descending order */
+	for (unsigned i = 0; i < 3; i++) {
 		memset(y, 0, sizeof(y));
 		assert_ok(logits_compute(ly, &from, &to_y, 1, &e), &e);
 		assert_memory_equal(x, y, sizeof(x));
@@ -347,7 +349,8 @@ static void packed_row(const struct wire_tensor *w, const uint8_t *layer,
 			w->cols);
 }
 
-/* Round a row of the file to conventional blocks of that type. */
+/* Quantize a row to conventional blocks of the type and convert it back, so
+ * that the row has the values that such blocks preserve. */
 static void conventional(enum dtype t, float *x, size_t k)
 {
 	uint8_t blocks[4096];
@@ -377,7 +380,8 @@ static void check_rows(const struct model *a, const struct model *b,
 	free(data);
 }
 
-/* In rows and in tiles a matrix has the values of its rows in blocks. */
+/* A matrix stored in rows or in tiles has the values of its rows quantized to
+ * blocks. */
 static void test_types(void **state)
 {
 	static const struct {
@@ -417,8 +421,9 @@ static void test_types(void **state)
 	}
 }
 
-/* The types of the npu-tts paper: 4 bits, and 8 for FFN-down, in super-groups;
- * rows that are not whole blocks keep their type. */
+/* The types of the npu-tts paper: 4 bits, and 8 bits for FFN-down, in
+ * super-groups. Rows whose length is not a multiple of a block keep their
+ * type. */
 static void test_super(void **state)
 {
 	struct convert_opts o = {
@@ -520,7 +525,8 @@ static void test_losses(void **state)
 	conversion_release(&done);
 	model_close(b);
 
-	/* of rows; short strips and tiles lose precision, nothing is grouped */
+	/* The loss is that of rows, because short strips and tiles lose
+	 * precision but form no groups. */
 	o.layout = LAYOUT_TILES;
 	b = converted(a, &o, &done);
 	assert_false(find(&done, a->layer[0][WIRE_T_Q])->loss.is_grouped);
@@ -537,7 +543,8 @@ static void test_losses(void **state)
 	model_close(a);
 }
 
-/* A file that already has the groups: they lose nothing, tile groups do. */
+/* If the file already has the groups, converting it to groups loses nothing,
+ * but converting it to tile groups does. */
 static void test_losses_of_groups(void **state)
 {
 	struct convert_opts o = keep;

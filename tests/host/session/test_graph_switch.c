@@ -1,7 +1,8 @@
 /*
- * Plans of progressive graph switching: the paper's figure 8 by hand, the
- * dynamic program compared with every possible schedule (tried one by one,
- * without code of the planner), and properties of every plan, on random times.
+ * Plans of progressive graph switching. They are compared with the paper's
+ * figure 8, by hand. The dynamic program is compared with every possible
+ * schedule, tried one by one without code of the planner. Every plan must have
+ * certain properties for random times.
  */
 #include "host/session/graph_switch.h"
 
@@ -12,7 +13,7 @@
 
 #include <stdlib.h>
 
-#define MOST 20 /* greatest number of blocks */
+#define MOST 20 /* maximum number of blocks */
 #define RUNS (64 * MOST)
 
 struct draw {
@@ -39,7 +40,7 @@ static uint64_t makespan(struct draw *d, enum graph_switch how)
 	return out.makespan;
 }
 
-/* The same times for all blocks. */
+/* Fill *d with times that are the same for all blocks. */
 static void even(struct draw *d, uint32_t blocks, uint32_t chunks,
 	uint64_t load, uint64_t prefill, uint64_t decode)
 {
@@ -69,8 +70,9 @@ static void check_loads(const struct switch_plan *plan,
 				want[i].before);
 }
 
-/* Figure 8: six blocks, two chunks, a load takes as long as two blocks. Counted
- * from one, 6 is loaded during 1 and 2, 5 during 3 and 4, 4 during 5 and 6. */
+/* Figure 8 has six blocks and two chunks, and a load takes as long as two
+ * blocks. With blocks numbered from one, block 6 is loaded while blocks 1 and 2
+ * run, block 5 while 3 and 4 run, and block 4 while 5 and 6 run. */
 static void test_figure_8(void **state)
 {
 	static const struct switch_load progressive[] = { { 5, 0 }, { 4, 2 },
@@ -103,7 +105,7 @@ static void test_figure_8(void **state)
 	assert_int_equal(makespan(&d, SWITCH_ASYNC), 19);
 }
 
-/* A load that takes longer than everything that can run during it. */
+/* A load takes longer than all executions that can run at the same time. */
 static void test_partial_overlap(void **state)
 {
 	static const struct switch_load loads[] = { { 0, 3 }, { 1, 3 },
@@ -121,7 +123,7 @@ static void test_partial_overlap(void **state)
 	plan = made(&d, SWITCH_PARTIAL);
 	check_loads(&plan, beside, 3, "partial");
 	switch_simulate(&d.p, &plan, &out, NULL, NULL);
-	/* Block 2 waits from 2 to 5 and runs until 7; the loader is never
+	/* Block 2 waits from time 2 to 5 and runs until 7. The loader is never
 	 * idle. */
 	assert_int_equal(out.waited, 3);
 	assert_int_equal(out.prefill_end, 7);
@@ -129,7 +131,8 @@ static void test_partial_overlap(void **state)
 	assert_int_equal(makespan(&d, SWITCH_BEST), 15);
 }
 
-/* A short last chunk may end earlier with the decode graph. */
+/* If the last chunk is short, it may end earlier when it uses the decode
+ * graph. */
 static void test_loads_ahead(void **state)
 {
 	static struct draw d;
@@ -175,7 +178,7 @@ static void fill(
 
 /* ---- every schedule ------------------------------------------------------ */
 
-/* The state between two executions, and the earliest end found so far. */
+/* The times of a schedule, and the earliest end among the schedules tried. */
 struct tried {
 	const struct draw *d;
 	uint64_t best;
@@ -197,7 +200,7 @@ static void try_all(struct tried *t, uint32_t at, unsigned set, uint64_t now,
 		for (uint32_t i = 0; i < p->blocks; i++)
 			then[i] = ready[i];
 		then[j] = begin + p->load[j];
-		/* The loads after the last execution delay nothing. */
+		/* Loads that follow the last execution delay no execution. */
 		try_all(t, at, set | 1u << j,
 			at < p->blocks * p->chunks ? begin : now, then[j],
 			then);
@@ -277,8 +280,8 @@ static void check_once(
 				loads[b]);
 }
 
-/* Check the times: each engine does one thing at a time, in order, and no block
- * computes while it is loading. */
+/* Check the times of a schedule. Each engine does one thing at a time and in
+ * order, and no block computes while it is loaded. */
 static void check_times(const struct draw *d, const struct switch_plan *plan,
 	const struct switch_times *run, const struct switch_times *load,
 	const char *how)
@@ -341,7 +344,8 @@ static void test_every_plan(void **state)
 		uint32_t blocks = 1 + (uint32_t)number(7, i, MOST - 1);
 		uint64_t best;
 
-		if (blocks > 10 && i % 4) /* thousands of sets */
+		/* larger problems have too many sets to try often */
+		if (blocks > 10 && i % 4)
 			blocks -= 10;
 		fill(&d, i, blocks, 1 + (uint32_t)number(8, i, 6));
 		best = check_plan(&d, SWITCH_BEST);
@@ -358,8 +362,10 @@ static void test_every_plan(void **state)
 	}
 }
 
-/* Number of executions from `at` on that hide the load of a block: before its
- * own execution, and before the end; 0: they do not hide it. */
+/* Number of executions, starting with execution `at`, that take as long as the
+ * load of a block. They must come before the block's own next execution and
+ * before the end. Returns 0 if these executions are too short to hide the
+ * load. */
 static uint32_t hiding(const struct draw *d, const struct switch_times *run,
 	uint32_t at, uint32_t block)
 {
@@ -371,8 +377,9 @@ static uint32_t hiding(const struct draw *d, const struct switch_times *run,
 	return 0;
 }
 
-/* The greedy rule as stated: the last block not switched is loaded as soon as
- * executions hide the whole load, and the fewest that do are its round. */
+/* Check the greedy rule as the paper states it. The last block that is not
+ * switched is loaded as soon as executions hide its whole load. The smallest
+ * number of executions that hides the load forms one round. */
 static void check_greedy(const struct draw *d, const struct switch_plan *plan,
 	const struct switch_times *run)
 {
@@ -416,16 +423,16 @@ static void test_greedy_hides_all(void **state)
 	}
 }
 
-/* Beyond the limit of the dynamic program: the best of the other plans, begun
- * at any execution. */
+/* With more blocks than the dynamic program supports, the best plan is the best
+ * of the other plans, which may start at any execution. */
 static void test_many_blocks(void **state)
 {
 	static struct draw d;
 
 	even(&d, 18, 4, 3, 2, 3);
 	assert_true(makespan(&d, SWITCH_BEST) <= makespan(&d, SWITCH_PARTIAL));
-	/* Executions after a load are slower, and greedy loads from the
-	 * start. */
+	/* Executions after a load are slower, so greedy, which loads from the
+	 * start, is worse. */
 	assert_true(makespan(&d, SWITCH_BEST) < makespan(&d, SWITCH_GREEDY));
 }
 

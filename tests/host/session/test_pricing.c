@@ -1,7 +1,8 @@
 /*
- * Work priced as that of another shape: for the shape that runs the price is
- * the device's own (on a real device process, TANDEM_NPU; skipped without it),
- * to the last count; for another shape it follows from the shape's dimensions.
+ * Work priced as that of another model shape (option as). If the shape equals
+ * that of the running model, the price is the device's own, to the last count
+ * (on a real device process, TANDEM_NPU; skipped without it). For another
+ * shape, the price follows from the shape's dimensions.
  */
 #include "host/session/pricing.h"
 
@@ -42,7 +43,8 @@ static struct shape shape_of(const struct model_file *m)
 		.qk_norm = m->qk_norm };
 }
 
-/* Models with all parts, precisions and layouts: file and options. */
+/* Model files and options, with every optional part of a model, precision and
+ * layout. */
 static const struct variant {
 	const char *arch, *soc;
 	enum dtype type;
@@ -56,7 +58,8 @@ static const struct variant {
 	{ "qwen2", "tensor/soc/sd8gen2.soc", DTYPE_Q8_0, WIRE_INT8,
 		LAYOUT_TILES, .bias = true, .n_embd = 64, .n_ff = 352,
 		.va_slots = 16 },
-	/* Blocks must be swapped. */
+	/* The window has too few slots for all blocks, so blocks are
+	 * swapped. */
 	{ "qwen3", "tensor/soc/sd8elite.soc", DTYPE_Q4_0, WIRE_NPU,
 		LAYOUT_SUPER, .qk_norm = true, .n_embd = 64, .n_ff = 96,
 		.va_slots = 5 },
@@ -96,7 +99,7 @@ static int every_other(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 	return 0;
 }
 
-/* Rows of two sequences in one pass. */
+/* Compute and accept rows of two sequences in one pass. */
 static void both(struct fixture *f, const int32_t *t)
 {
 	struct row row[8];
@@ -115,7 +118,8 @@ static void both(struct fixture *f, const int32_t *t)
 	session_remove(f->s, other);
 }
 
-/* A prompt, trees, rows left out after the exit layer, a fork, logits. */
+/* Run a prompt, trees, rows dropped after the exit layer, a fork and logits.
+ * Returns the session's statistics. */
 static struct session_stats work(struct fixture *f)
 {
 	static float logits[TREE_MAX * 256];
@@ -190,7 +194,7 @@ static void test_the_same(void **state)
 
 /* ---- without a session --------------------------------------------------- */
 
-/* Five blocks of a model of seven layers, of which some have another type. */
+/* A model of seven layers in five blocks. Some layers have another type. */
 struct laid_out {
 	struct block *block;
 	uint32_t n;
@@ -276,8 +280,8 @@ static void lay_out_tail(
 	assert_int_equal(l->n, 1);
 }
 
-/* The price of the last layers alone is that of the last ones of the whole
- * model, also for another shape. */
+/* The price of the model's last layers alone equals the difference that these
+ * layers make in the whole model, also for another shape. */
 static void test_tail(void **state)
 {
 	struct fixture *f = *state;
@@ -321,7 +325,7 @@ static void test_tail(void **state)
 	}
 }
 
-/* Sums over all blocks for a shape with `layers` layers. */
+/* Sum the prices of all blocks for a shape with `layers` layers. */
 static void sum_of(struct fixture *f, const struct laid_out *l,
 	const struct soc *soc, uint32_t layers, struct price *runs,
 	uint64_t *load_bytes)
@@ -350,7 +354,8 @@ static void sum_of(struct fixture *f, const struct laid_out *l,
 	pricing_release(&p);
 }
 
-/* Layers are divided among the blocks; each belongs to one block. */
+/* The layers of a larger shape are divided among the running blocks, and each
+ * layer belongs to one block. */
 static void test_share(void **state)
 {
 	struct fixture *f = *state;
@@ -376,7 +381,8 @@ static void test_share(void **state)
 	weights_release(l.block, l.n);
 }
 
-/* A layer has the types of the running layer that it stands for. */
+/* Each layer of a larger shape is priced with the types of the running layer
+ * that represents it. */
 static void test_types(void **state)
 {
 	struct fixture *f = *state;
@@ -400,7 +406,8 @@ static void test_types(void **state)
 			l.block[b].tensor[i][WIRE_T_GATE].type =
 				DTYPE_TILE_Q8_0;
 	sum_of(f, &l, &soc, 7, &same, &bytes);
-	/* Of layers 0, 3 and 6, 11 by 2 tiles of 2048 bytes instead of 1088. */
+	/* In layers 0, 3 and 6, 11 by 2 tiles have 2048 bytes instead of
+	 * 1088. */
 	assert_int_equal(own.counts.dma_bytes,
 		same.counts.dma_bytes + 3 * 22 * (2048 - 1088));
 	assert_int_equal(twice.counts.dma_bytes, 2 * own.counts.dma_bytes);
@@ -408,7 +415,8 @@ static void test_types(void **state)
 	weights_release(l.block, l.n);
 }
 
-/* What swapped blocks add to passes, priced as that shape. */
+/* Phone time that swapped blocks add to passes priced as the shape `as`. Stores
+ * the number of mappings in *maps. */
 static uint64_t mappings(
 	struct fixture *f, const struct shape *as, uint64_t *maps)
 {
@@ -446,29 +454,30 @@ static void test_mapped(void **state)
 	size_t own_bytes = 0, large_bytes = 0;
 
 	take(f, &variants[1]);
-	f->file.n_layer = 6; /* each is a block */
+	f->file.n_layer = 6; /* each layer is a block */
 	f->model = model_file_open(&f->file);
 	f->opts.exit_layers = 0;
 	f->opts.soc = &soc;
 	shape = shape_of(&f->file);
 	ps = mappings(f, &shape, &maps);
 	assert_true(maps > 5);
-	/* The weights of a feed-forward network that is wider by so many
-	 * tiles. */
+	/* The additional weights of a feed-forward network that is wider by
+	 * 1000 tiles. */
 	shape.n_ff += 32 * 1000;
 	own_bytes = 3 * layout_bytes(DTYPE_TILE_Q8_0, 352, 64);
 	large_bytes = 3 * layout_bytes(DTYPE_TILE_Q8_0, shape.n_ff, 64);
 	price_map(&soc, 0, &own);
 	price_map(&soc, large_bytes - own_bytes, &large);
 	ps += maps * (large.total_ps - own.total_ps);
-	/* Each rounded to a whole picosecond. */
+	/* Each mapping's time is rounded to a whole picosecond. */
 	assert_in_range(
 		mappings(f, &shape, &again), ps - 2 * maps, ps + 2 * maps);
 	assert_int_equal(again, maps);
 }
 
-/* Rows twice as wide have twice as many lines in states, keys and values; twice
- * as many layers have twice as many of all except states. */
+/* If rows are twice as wide, their states, keys and values have twice as many
+ * cache lines. If there are twice as many layers, keys and values have twice as
+ * many lines, but states have the same number. */
 static void test_maintenance(void **state)
 {
 	struct fixture *f = *state;
@@ -486,7 +495,8 @@ static void test_maintenance(void **state)
 	deep.n_layer *= 2;
 	for (uint32_t b = 0; b < l.n; b++) {
 		uint64_t layers = l.block[b].n_layers;
-		/* 64 states, and in each layer 2 by 2 heads of 16 */
+		/* bytes of a row: 64 states, and in each layer keys and values
+		 * of 2 heads with 16 values */
 		uint64_t row = 4 * (64 + layers * 64);
 		struct pricing p;
 		struct price got;
@@ -508,15 +518,15 @@ static void test_maintenance(void **state)
 	weights_release(l.block, l.n);
 }
 
-/* Without an NPU: products and sums of the existing rows, for any graph size,
- * with each weight read once. */
+/* Prices without an NPU. They cover the products and sums of the existing rows
+ * only, for any graph size, and each weight is read once. */
 static void check_by_cpu(struct pricing *p, uint32_t blocks, uint64_t weights)
 {
 	const uint64_t attention = 28ull * 4 * 5 * 1000 * 1536;
 	struct price all = { 0 }, one, maintenance;
 
-	/* Five rows of two sequences: 900 positions seen by all, 100 more by
-	 * three of them and 40 by the others. */
+	/* Five rows of two sequences: all five see 900 positions, three of them
+	 * see 100 more, and the other two see 40 more. */
 	const struct visibility_piece piece[] = { { 5, 900 }, { 3, 100 },
 		{ 2, 40 } };
 	const uint64_t seen = 28ull * 4 * 1536 * (5 * 900 + 3 * 100 + 2 * 40);
@@ -533,8 +543,8 @@ static void check_by_cpu(struct pricing *p, uint32_t blocks, uint64_t weights)
 	}
 	assert_int_equal(all.counts.cpu_flops, 2 * 5 * weights + attention);
 	assert_int_equal(parts.counts.cpu_flops, 2 * 5 * weights + seen);
-	/* 40 positions more than the longest row sees, in two halves of 1024
-	 * bytes. */
+	/* The parts have 40 positions more than the longest row sees, each with
+	 * keys and values of 1024 bytes. */
 	assert_int_equal(parts.counts.cpu_bytes - all.counts.cpu_bytes,
 		28ull * 2 * 40 * 256 * 4);
 	assert_in_range(all.counts.cpu_bytes, weights / 32 * 34,
@@ -547,7 +557,8 @@ static void check_by_cpu(struct pricing *p, uint32_t blocks, uint64_t weights)
 	assert_int_equal(maintenance.total_ps, 0);
 }
 
-/* Counts of a known shape by hand: a Qwen2.5 1.5B in 8 bits. */
+/* The price of Qwen2.5 1.5B with 8-bit weights, compared with counts by
+ * hand. */
 static void test_known(void **state)
 {
 	struct fixture *f = *state;
@@ -575,9 +586,9 @@ static void test_known(void **state)
 		price_run(&p, b, 1, 1000, &run);
 		price_add(&all, &run);
 	}
-	/* 34 bytes for 32 weights, each read once. */
+	/* 34 bytes for 32 weights; each weight is read once. */
 	assert_int_equal(all.counts.dma_bytes, 28 * a_layer / 32 * 34);
-	/* Keys and values of 1,000 positions, and the rows in vectors. */
+	/* Keys and values of 1,000 positions, and the rows' vectors. */
 	assert_true(all.counts.read_bytes >= 28ull * 1000 * 2 * 256 * 2);
 	pricing_logits(&p, 3, &logits);
 	assert_int_equal(
@@ -588,8 +599,9 @@ static void test_known(void **state)
 	weights_release(l.block, l.n);
 }
 
-/* The same share of the shape's own layers is in memory, and the running reads
- * stand for all others, once each. */
+/* The same share of layers stays in memory for the larger shape as for the
+ * running model. The running model's reads represent all other layers of the
+ * shape, once each. */
 static void test_reads(void **state)
 {
 	struct fixture *f = *state;
@@ -625,7 +637,7 @@ static void test_reads(void **state)
 					k++, reads++)
 					bytes = pricing_read(&p, i, k);
 			assert_int_equal(reads, layers - layers * share / 100);
-			/* 18 bytes instead of 34 */
+			/* a 4-bit block has 18 bytes, an 8-bit block has 34 */
 			if (reads)
 				assert_in_range(
 					bytes, all * 18 / 34, all * 19 / 34);

@@ -1,7 +1,7 @@
 /*
- * Cache entries recomputed by the host, with a real device process (TANDEM_NPU;
- * skipped without it): the host computes the same bytes as the device does for
- * the same rows, in every precision and layout.
+ * Cache entries that the host recomputes, compared with those of a real device
+ * process (TANDEM_NPU; skipped without it). For the same rows, the host
+ * computes the same bytes as the device, in every precision and layout.
  */
 #include "host/session/refresh.h"
 
@@ -17,8 +17,8 @@ static void test_unchanged(void **state)
 
 	for (unsigned v = 0; v < VARIANTS; v++) {
 		take(f, &variants[v]);
-		/* Blocks in buffers of their own, or one after another in one
-		 * buffer. */
+		/* Each block is in a buffer of its own (PLACEMENT_BELADY), or
+		 * all blocks are in one buffer (PLACEMENT_SWAP). */
 		f->opts.placement = v % 2 ? PLACEMENT_SWAP : PLACEMENT_BELADY;
 		open_it(f);
 		check_unchanged(f, v);
@@ -26,7 +26,7 @@ static void test_unchanged(void **state)
 	}
 }
 
-/* Rows of a block do not see later blocks. */
+/* In models with blocks, rows do not attend to later blocks. */
 static void test_blocks(void **state)
 {
 	struct fixture *f = *state;
@@ -56,8 +56,7 @@ static void test_blocks(void **state)
 	close_it(f);
 }
 
-/* Models that come with the program: trained, with matrices of several
- * types. */
+/* The bundled models, which are trained and have matrices of several types. */
 static void test_shipped(void **state)
 {
 	static const char *const files[] = { "flash/models/diffusion.gguf",
@@ -80,7 +79,7 @@ static void test_shipped(void **state)
 	}
 }
 
-/* Changing a few tokens changes all entries. */
+/* After a few tokens change, a refresh of all positions changes all entries. */
 static void check_changed(struct fixture *f, unsigned v)
 {
 	static float want[LONG * VOCAB], got[LONG * VOCAB];

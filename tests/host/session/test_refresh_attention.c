@@ -1,13 +1,14 @@
 /*
- * The attention of refreshed rows (TANDEM_NPU; skipped without it), compared
- * with the definition of attention (reference_model.h).
+ * The attention weights of refreshed rows (TANDEM_NPU; skipped without it),
+ * compared with the definition of attention (reference_model.h).
  */
 #include "tests/host/model/reference_model.h"
 #include "tests/host/session/refresh_fixture.h"
 
 #include <math.h>
 
-/* The mean over all heads, in the layer whose queries and keys r has. */
+/* Attention weights of a row, as the mean over all heads, in the layer for
+ * which r has the queries and keys. */
 static void ref_map(const struct reference *r, unsigned row, double *out)
 {
 	unsigned d = r->f->head_dim, heads = r->f->n_head;
@@ -97,8 +98,8 @@ static void test_attention(void **state)
 	close_it(f);
 }
 
-/* With an fp16 cache, and with blocks: the weights of a row have sum one, and
- * those of later positions are zero. */
+/* With an fp16 cache and with blocks: the attention weights of a row have the
+ * sum 1, and the weights of positions that the row does not see are 0. */
 static void test_attention_of_blocks(void **state)
 {
 	struct fixture *f = *state;

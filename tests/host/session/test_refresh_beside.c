@@ -1,9 +1,9 @@
 /*
  * Cache entries refreshed while the device runs passes (TANDEM_NPU; skipped
- * without it): whatever the passes overwrite, and wherever the device has its
- * weights, the results are those of a refresh alone; nothing is merged during a
- * pass, and no more is copied, merged and reported to the device than
- * necessary.
+ * without it). The results must equal those of a refresh alone, whatever the
+ * passes overwrite and wherever the device has its weights. Nothing is merged
+ * into the cache during a pass. No more bytes than necessary are copied, merged
+ * and reported to the device.
  */
 #include "tests/host/session/refresh_fixture.h"
 
@@ -27,8 +27,8 @@ static int try_within(void *arg, struct err *e)
 	return 0;
 }
 
-/* A pass may overwrite entries that are being read, and nothing is merged
- * before it has ended. */
+/* A pass may overwrite entries while the refresh reads them, and nothing is
+ * merged before the pass has ended. */
 static void check_beside(struct fixture *f)
 {
 	struct refresh *r = refresher(f, (struct refresh_opts){ 2 });
@@ -78,7 +78,8 @@ static void check_beside(struct fixture *f)
 	free(x);
 }
 
-/* For every place of the device's weights, also when some are swapped. */
+/* The check above, for every placement of the device's weights, also when some
+ * weights are swapped. */
 static void test_beside(void **state)
 {
 	struct fixture *f = *state;
@@ -93,8 +94,8 @@ static void test_beside(void **state)
 	}
 }
 
-/* Most weights are copied into the window layer by layer; the host reads them
- * from their own place. */
+/* Most weights are copied into the device's window layer by layer. The host
+ * reads them from their permanent place. */
 static void test_swapped(void **state)
 {
 	struct session_stats stats;
@@ -113,8 +114,8 @@ static void test_swapped(void **state)
 	close_it(f);
 }
 
-/* Only entries written since are copied again, and only requested rows are
- * merged into the cache. */
+/* A refresh copies only the entries that were written since the last copy, and
+ * only requested rows are merged into the cache. */
 static void test_copies(void **state)
 {
 	struct fixture *f = *state;
@@ -151,7 +152,7 @@ static void test_copies(void **state)
 	same_cache(f, was, "the text again");
 	tokens(f, 121, t, LONG);
 	pick(&p, t, chosen);
-	start(r, &p); /* all were written */
+	start(r, &p); /* copies all entries, because all were written */
 	finish(r);
 	assert_ok(
 		refresh_merge(r, (const uint32_t[]){ 1, 3, 4 }, 3, 0, &e), &e);
@@ -160,7 +161,7 @@ static void test_copies(void **state)
 	assert_int_equal(stats.copied, 2 * LONG);
 	assert_int_equal(stats.merged, 8);
 
-	start(r, &p); /* the two that were not merged */
+	start(r, &p); /* copies the two entries that were not merged */
 	finish(r);
 	refresh_stats(r, &stats);
 	assert_int_equal(stats.copied, 2 * LONG + 2);
@@ -183,8 +184,8 @@ static uint64_t lines_of_pass(struct fixture *f, const struct some *p)
 	return after.invalidated_lines - before.invalidated_lines;
 }
 
-/* However many rows are merged and however scattered they are, the device
- * invalidates the rows only, not the bytes between them. */
+/* The device invalidates only the merged rows and not the bytes between them,
+ * even if many scattered rows are merged. */
 static void test_invalidated(void **state)
 {
 	struct fixture *f = *state;
@@ -219,7 +220,8 @@ static void test_invalidated(void **state)
 	close_it(f);
 }
 
-/* Without a cost model the result is ready at some time; no pass waits. */
+/* With best effort and without a cost model, a refresh ends at an unknown time,
+ * and no pass waits for its result. */
 static void test_best_effort(void **state)
 {
 	struct fixture *f = *state;
@@ -243,7 +245,7 @@ static void test_best_effort(void **state)
 		continue;
 	merge(r);
 	same_cache(f, want, "best effort");
-	start(r, &p); /* dropped without another check */
+	start(r, &p); /* closed without checking whether it is ready */
 	refresh_close(r);
 	free(want);
 	close_it(f);

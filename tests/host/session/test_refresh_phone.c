@@ -1,18 +1,18 @@
 /*
  * The phone time of refreshing a cache (TANDEM_NPU; skipped without it),
- * compared with sums of its parts that are computed here.
+ * compared with sums that the test computes from the parts of the work.
  */
 #include "host/model/shapes.h"
 #include "host/shipped/soc_file.h"
 #include "tensor/soc/soc.h"
 #include "tests/host/session/refresh_fixture.h"
 
-/* The shape whose time is computed, with matrices of this type. */
+/* The shape whose time is computed, and the type of its matrices. */
 struct priced {
 	const struct soc *soc;
 	struct shape shape;
 	enum dtype type;
-	bool f16; /* precision of its cache */
+	bool f16; /* true if its cache has fp16 values */
 };
 
 static struct shape shape_of(const struct model_file *m)
@@ -39,7 +39,8 @@ static const struct soc *phone(void)
 	return &soc;
 }
 
-/* Time of rows through its layers, from the definition. */
+/* Phone time of the rows in all layers of the shape, computed from the
+ * definition. */
 static uint64_t refresh_ps(const struct priced *x, uint64_t rows, bool maps)
 {
 	const struct shape *m = &x->shape;
@@ -48,7 +49,8 @@ static uint64_t refresh_ps(const struct priced *x, uint64_t rows, bool maps)
 	const uint64_t shape[][2] = { { q, m->n_embd }, { kv, m->n_embd },
 		{ kv, m->n_embd }, { m->n_embd, q }, { m->n_ff, m->n_embd },
 		{ m->n_ff, m->n_embd }, { m->n_embd, m->n_ff } };
-	/* Scores, sums of values, and scores again. */
+	/* Attention scores and sums of values; for attention maps, the scores a
+	 * second time. */
 	uint64_t times = maps ? 3 : 2, ps;
 	struct price p;
 
@@ -66,7 +68,7 @@ static uint64_t refresh_ps(const struct priced *x, uint64_t rows, bool maps)
 	return ps * m->n_layer;
 }
 
-/* Bytes of the keys, or of the values, of a position in a layer. */
+/* Bytes of the keys (or of the values) of one position in one layer. */
 static uint64_t slot_bytes(const struct priced *x)
 {
 	uint64_t bytes = (uint64_t)x->shape.n_kv_head * x->shape.head_dim *
@@ -102,7 +104,8 @@ static void pick_scattered(struct some *p, const int32_t *t, uint32_t step)
 	pick(p, t, chosen);
 }
 
-/* Time of a pass of the window without a refresh, after other passes. */
+/* Phone time of a pass over all positions without a refresh, after two other
+ * passes. */
 static uint64_t alone_ps(
 	struct fixture *f, struct some *window, const int32_t *t)
 {
@@ -113,7 +116,8 @@ static uint64_t alone_ps(
 	return pass_ps(f, window);
 }
 
-/* Copying is added before a pass, computing overlaps it. */
+/* The time to copy entries is added before a pass. The time to compute them
+ * overlaps the pass. */
 static void check_phone(struct fixture *f, const struct priced *x,
 	const struct some *few, bool maps, bool longer)
 {
@@ -147,8 +151,8 @@ static void check_phone(struct fixture *f, const struct priced *x,
 	refresh_close(r);
 }
 
-/* When so much is merged that the device must be notified in between, after
- * each 32 ranges, that time is counted. */
+/* If many ranges are merged, the device must be notified after every 32 ranges,
+ * and the phone time includes these notifications. */
 static void check_notified(struct fixture *f, const struct priced *x)
 {
 	struct refresh *r = refresher(f, (struct refresh_opts){ 1 });
@@ -220,8 +224,8 @@ static void test_phone_in_f16(void **state)
 	close_it(f);
 }
 
-/* With the phone's clock the result is ready when passes have left the CPU
- * enough time, on any machine. */
+/* With the phone's clock, the result is ready when the passes have left enough
+ * CPU time for it, on any machine. */
 static void test_best_effort_on_a_phone(void **state)
 {
 	struct fixture *f = *state;

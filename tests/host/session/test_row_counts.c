@@ -1,5 +1,5 @@
 /*
- * The counts of rows that sessions keep, compared with the test's own counts
+ * The row counts in a session's statistics, compared with the test's own counts
  * (on a real device process, TANDEM_NPU; skipped without it).
  */
 #include "host/session/row_counts.h"
@@ -34,7 +34,8 @@ static void check_counts(const char *of, const struct row_counts *got,
 		want->graph - want->rows);
 }
 
-/* Add a pass of so many rows in the smallest graph that holds them. */
+/* Add the counts of a pass with `rows` rows, which runs in the smallest graph
+ * that holds them. */
 static void add_pass(struct row_counts *c, uint32_t rows, uint32_t valid)
 {
 	static const uint32_t graphs[] = { 10, 20, 40, 64 };
@@ -54,7 +55,8 @@ static uint32_t draw(uint64_t stream, uint32_t below)
 	return (uint32_t)(rng_uniform(seed(), stream, 0) * below);
 }
 
-/* Chains of which a prefix is accepted, after a prompt in two chunks. */
+/* Counts for a prompt in two chunks and for chains of which a prefix is
+ * accepted. */
 static void test_passes(void **state)
 {
 	struct fixture *f = *state;
@@ -95,7 +97,7 @@ static void test_passes(void **state)
 	pair_close(&f->s);
 }
 
-/* Rows whose tokens are used without session_accept. */
+/* Counts for rows whose tokens are used without session_accept. */
 static void test_taken_without_accept(void **state)
 {
 	struct fixture *f = *state;

@@ -1,8 +1,9 @@
 /*
- * Sequences on a cache without a device: after opening, forking, appending,
- * truncating, writing and closing in any order, each has the bytes of a plain
- * list of its own, and so does a mirror that follows one sequence after
- * another.
+ * Sequences on a cache without a device. After opening, forking, appending,
+ * truncating, writing and closing in any order, each sequence must have the
+ * bytes of a plain list, which the test keeps for each sequence. A mirror (a
+ * copy of the cache entries of one sequence), used for one sequence after
+ * another, must have the same bytes.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -25,8 +26,8 @@
 #define LONG   400
 #define STEPS  100000
 
-/* A sequence as a list: the value from which every byte of the keys and values
- * of a token in a layer is made. */
+/* A sequence as a list. Each entry is the number from which all bytes of a
+ * token's keys or values in one layer are made. */
 struct plain {
 	bool open;
 	uint32_t length;
@@ -37,7 +38,8 @@ struct fixture {
 	struct buffer *buffer;
 	struct sequences *s;
 	struct kv_mirror mirror;
-	/* positions copied, and positions that existed */
+	/* positions copied into the mirror, and positions that the mirrored
+	 * sequences had */
 	uint64_t mirrored, followed;
 	struct plain plain[MANY];
 	uint64_t seed, step, draws;
@@ -136,7 +138,8 @@ static void check_one(struct fixture *f, uint32_t id)
 	}
 }
 
-/* Update the mirror; then change some of it. */
+/* Update the mirror and compare it with the list. Then overwrite some entries
+ * of the mirror, which it must copy again. */
 static void check_mirror(struct fixture *f, uint32_t id)
 {
 	struct plain *p = &f->plain[id];
@@ -170,8 +173,9 @@ static void check_mirror(struct fixture *f, uint32_t id)
 	}
 }
 
-/* A position computed elsewhere is merged into the cache, in all layers or
- * some, and is not copied back where mirror and cache agree. */
+/* Merge a position of the mirror into the cache, in all or some of the layers.
+ * The next update must not copy the position in layers where mirror and cache
+ * agree. */
 static void merge_mirror(struct fixture *f, uint32_t id)
 {
 	struct plain *p = &f->plain[id];
@@ -207,7 +211,7 @@ static void check_all(struct fixture *f)
 
 /* ---- operations -------------------------------------------------------- */
 
-/* An open sequence, or MANY. */
+/* Returns the id of a random open sequence, or MANY if none is open. */
 static uint32_t some_open(struct fixture *f)
 {
 	uint32_t first = below(f, MANY);
@@ -252,8 +256,8 @@ static void do_open(struct fixture *f, uint32_t parent)
 	f->plain[id].open = true;
 }
 
-/* Claim slots and return whether there was room; if not, nothing may have
- * changed. */
+/* Claim slots and return whether there was room. If there was no room, nothing
+ * may have changed. */
 static bool claim(struct fixture *f, struct claim c, uint32_t most_copies)
 {
 	uint64_t copied = sequences_copied(f->s);
@@ -276,7 +280,7 @@ static bool claim(struct fixture *f, struct claim c, uint32_t most_copies)
 	return false;
 }
 
-/* Append rows of a tree, of which some are kept. */
+/* Append the rows of a tree and keep some of them. */
 static void do_append(struct fixture *f, uint32_t id)
 {
 	struct plain *p = &f->plain[id];
@@ -299,7 +303,7 @@ static void do_append(struct fixture *f, uint32_t id)
 	}
 	f->values += n;
 	if (!below(f, 8)) {
-		sequence_settle(f->s, id); /* no rows after all */
+		sequence_settle(f->s, id); /* none of the rows is kept */
 		return;
 	}
 	assert_int_equal(sequence_claimed(f->s, id), p->length + n);
@@ -310,7 +314,7 @@ static void do_append(struct fixture *f, uint32_t id)
 	assert_int_equal(sequence_claimed(f->s, id), 0);
 }
 
-/* Rewrite all positions of a window, or some. */
+/* Overwrite some or all positions of a window. */
 static void do_rewrite(struct fixture *f, uint32_t id)
 {
 	struct plain *p = &f->plain[id];
@@ -409,7 +413,8 @@ static void test_random_operations(void **state)
 	print_message("%llu of %llu positions mirrored\n",
 		(unsigned long long)f->mirrored,
 		(unsigned long long)f->followed);
-	/* Forks share their parent's runs; most of the mirror is up to date. */
+	/* Most of the mirror is up to date when it changes to another sequence,
+	 * because forks share their parent's runs. */
 	assert_in_range(f->mirrored, 1, f->followed / 2);
 	print_message("%llu runs copied\n",
 		(unsigned long long)sequences_copied(f->s));
@@ -442,8 +447,8 @@ static uint32_t add(struct fixture *f, uint32_t parent)
 	return id;
 }
 
-/* The first fork to continue copies the partly filled run; the last owner keeps
- * it without a copy. */
+/* The first fork that appends copies the partly filled run. The last owner of
+ * the run keeps it without a copy. */
 static void test_a_fork_copies_one_run(void **state)
 {
 	struct fixture *f = *state;
@@ -498,7 +503,8 @@ static void test_full_cache_changes_nothing(void **state)
 	sequence_grow(f->s, a, 41 * KV_RUN - 1);
 	sequence_settle(f->s, b);
 	assert_int_equal(sequences_free(f->s), 39 * KV_RUN);
-	/* Two forks that share a run need one more run together, not two. */
+	/* Two forks that share a run need only one more run together, because
+	 * the last owner keeps the shared run. */
 	append(f, b, 38 * KV_RUN);
 	c = add(f, a);
 	both[0] = (struct claim){ a, 41 * KV_RUN - 1, 41 * KV_RUN, true };
@@ -552,8 +558,9 @@ static void test_beyond_what_is_cached(void **state)
  */
 
 /*
- * Prompts of 200 tokens that are forked, continue in turn and end, with at most
- * three quarters of the cache in use: the slots that a row sees form few spans.
+ * Prompts of 200 tokens are forked, continued in turn and closed, with at most
+ * three quarters of the cache in use. The slots that a row sees must form few
+ * contiguous spans.
  */
 static void test_spans_stay_few(void **state)
 {
@@ -605,8 +612,8 @@ static void grow_to(struct fixture *f, uint32_t id, uint32_t length)
 	sequence_grow(f->s, id, length);
 }
 
-/* The sequence that became spare first is closed first, and only when room is
- * needed. */
+/* A spare sequence is kept only while nothing else needs its room. When room is
+ * needed, the sequence that became spare first is closed first. */
 static void test_spares(void **state)
 {
 	struct fixture *f = *state;
@@ -621,14 +628,16 @@ static void test_spares(void **state)
 		spare[i] = sequence_spare(f->s, id[i]);
 		assert_int_equal(sequence_spared(f->s, id[i]), spare[i]);
 	}
-	spare[0] = sequence_spare(f->s, id[0]); /* now the most recent one */
+	/* becomes the most recent spare */
+	spare[0] = sequence_spare(f->s, id[0]);
 	assert_ok(sequence_open(f->s, &other, &e), &e);
 	assert_int_equal(sequence_spared(f->s, other), 0);
 	grow_to(f, other, (RUNS - 30) * KV_RUN);
 	for (uint32_t i = 0; i < 3; i++)
 		assert_int_equal(sequence_spared(f->s, id[i]), spare[i]);
 
-	/* A fork keeps the runs that it shares with its closed spare parent. */
+	/* When a spare parent is closed, its fork keeps the runs that both
+	 * share. */
 	assert_ok(sequence_fork(f->s, id[1], &fork, &e), &e);
 	assert_int_equal(sequence_spared(f->s, fork), 0);
 	grow_to(f, other, (RUNS - 30) * KV_RUN + 1);
@@ -646,8 +655,8 @@ static void test_spares(void **state)
 	assert_int_equal(sequences_free(f->s), 19 * KV_RUN);
 }
 
-/* Opening a sequence also closes a spare when no number is free; a fork never
- * closes its parent. */
+/* If no sequence number is free, opening a sequence closes a spare one. A fork
+ * never closes its own parent. */
 static void test_spares_by_number(void **state)
 {
 	struct fixture *f = *state;

@@ -1,7 +1,7 @@
 /*
- * Sessions on a real device process (TANDEM_NPU; skipped without it): cache,
- * logits and placement are correct for any division into passes, and how a
- * session ends.
+ * Sessions on a real device process (TANDEM_NPU; skipped without it). Cache,
+ * logits and placement of weights are correct for any division into passes.
+ * Other tests check how a session ends.
  */
 #include "base/checked.h"
 #include "base/clock.h"
@@ -37,7 +37,7 @@ static void test_truncate(void **state)
 	prefill(f, t, 12);
 	forward(f, t + 20, NULL, 3);
 	same_bytes(session_hidden(f->s, 2), first, width, "row", 2);
-	/* longer than the text: no change */
+	/* a length beyond the text changes nothing */
 	session_truncate(f->s, SESSION_TEXT, 400);
 	assert_int_equal(session_length(f->s, SESSION_TEXT), 12);
 	pair_close(&f->s);
@@ -68,7 +68,7 @@ static void test_full_context(void **state)
 	pair_close(&f->s);
 }
 
-/* A graph has at most the rows of a batch. */
+/* A graph has at most as many rows as a batch may have. */
 static void test_rows_of_a_graph(void **state)
 {
 	static const struct {
@@ -102,7 +102,9 @@ static void test_context_of_a_model(void **state)
 	assert_int_equal(session_open(&f->s, f->model, &f->opts, &e), -EFBIG);
 	assert_non_null(strstr(e.text, "try --ctx"));
 	assert_non_null(strstr(e.text, "--precision f16-kv16"));
-	f->opts.precision = WIRE_F16_KV16; /* requested already */
+	/* fp16 keys and values are set already, so the error does not suggest
+	 * them */
+	f->opts.precision = WIRE_F16_KV16;
 	assert_int_equal(session_open(&f->s, f->model, &f->opts, &e), -EFBIG);
 	assert_null(strstr(e.text, "--precision"));
 	f->s = NULL;
@@ -110,7 +112,8 @@ static void test_context_of_a_model(void **state)
 
 /* ---- logits -------------------------------------------------------- */
 
-/* Logits of several rows are computed together although not all are used. */
+/* The logits of several rows may be computed together although the caller uses
+ * only some of them. */
 static void test_logits_ahead(void **state)
 {
 	static const uint32_t together[] = { 0, 5, 2, 1, 7 },
@@ -177,7 +180,7 @@ static void test_logits_on_demand(void **state)
 	assert_int_equal(session_logits(f->s, 8, one, &e), -EINVAL);
 	pair_close(&f->s);
 
-	/* The hash depends on the rows alone: the same rows give the same
+	/* The hash depends only on the rows, so the same rows give the same
 	 * hash. */
 	open_session(f);
 	forward(f, t, NULL, 8);
@@ -190,7 +193,7 @@ static void test_logits_on_demand(void **state)
 
 /* ---- placement ----------------------------------------------------- */
 
-/* Hash of the logits of a fixed run. */
+/* Hash of the logits of a fixed sequence of passes. */
 static uint64_t run_hash(struct fixture *f, struct session_stats *st)
 {
 	float *row = malloc(f->file.n_vocab * sizeof(*row));
@@ -221,16 +224,17 @@ static void test_few_slots(void **state)
 	assert_int_equal(wide.blocks, 6);
 	assert_int_equal(wide.maps, 8);
 	assert_int_equal(wide.unmaps, 0);
-	f->opts.va_slots = 5; /* three of six blocks fit */
+	f->opts.va_slots = 5; /* room for three of the six blocks */
 	assert_int_equal(run_hash(f, &narrow), want);
-	/* At the start 3; then in a cycle of 6 with 3 places, 4 or 3 misses. */
+	/* The session maps 2 buffers and 3 blocks at the start. A cycle of 6
+	 * blocks in 3 places then has 3 or 4 misses per pass. */
 	assert_in_range(narrow.maps, 2 + 3 + 6 * 3, 2 + 3 + 6 * 4);
 	f->opts.va_slots = 3;
 	assert_int_equal(run_hash(f, &narrow), want);
 	assert_int_equal(narrow.maps, 2 + 6 * 6);
 }
 
-/* 38 MiB of weights in a window of 16. */
+/* 38 MiB of weights in a window of 16 MiB. */
 static void test_small_window(void **state)
 {
 	struct fixture *f = *state;
@@ -331,7 +335,7 @@ static void test_device_killed(void **state)
 	assert_non_null(strstr(e.text, "killed by signal 9"));
 	session_close(f->s, NULL);
 	f->s = NULL;
-	assert_int_equal(kill(pid, 0), -1); /* reaped */
+	assert_int_equal(kill(pid, 0), -1); /* the child was reaped */
 }
 
 static void test_no_such_device(void **state)

@@ -1,7 +1,7 @@
 /*
- * The phone time of sessions of a flash image (TANDEM_NPU; skipped without it):
- * equal to that of a small simulation, to the picosecond, and to the sum of its
- * parts.
+ * The phone time of sessions on a flash image (TANDEM_NPU; skipped without it).
+ * It must equal that of a small simulation, to the picosecond, and the sum of
+ * its parts.
  */
 #include "base/err.h"
 #include "host/model/shapes.h"
@@ -15,12 +15,12 @@
 #include "tests/host/session/pair.h"
 #include "tests/host/session/stream_fixture.h"
 
-/* A simulation with engines that do one thing at a time. */
+/* A simulation in which each engine does one thing at a time. */
 struct simulation {
 	uint64_t cpu, npu, flash;
 	uint64_t ready[64]; /* end of each read, in order */
 	unsigned begun, used, streamed;
-	/* [LAYERS]: m: the layer is in memory; f: on flash */
+	/* [LAYERS]: m if the layer is in memory, f if it is on flash */
 	const char *place;
 	unsigned queue;         /* reads that flash handles at a time */
 	uint64_t before;        /* time to the first byte of a read */
@@ -40,9 +40,10 @@ static void begin_read(struct simulation *m, uint64_t from)
 }
 
 /*
- * A pass: layer after layer, the first takes `first` on the NPU, the others
- * `next`. A streamed layer waits for its read; when it is sent, the previous
- * one is complete, and the next read uses that one's slot.
+ * Simulate a pass, layer after layer. The first layer takes `first` on the NPU,
+ * every other layer takes `next`. A streamed layer waits until it has been
+ * read. When its request is sent, the previous layer is complete, and the next
+ * read uses the slot of the previous layer.
  */
 static void pass(struct simulation *m, uint64_t first, uint64_t next)
 {
@@ -64,7 +65,8 @@ static void pass(struct simulation *m, uint64_t first, uint64_t next)
 		begin_read(m, end[LAYERS - 1]);
 }
 
-/* A pass of one row that is not kept, so that all passes are equal. */
+/* Phone time of a pass of one row. The row is not accepted, so all passes are
+ * equal. */
 static uint64_t phone_pass(struct fixture *f)
 {
 	const int32_t token = 3;
@@ -76,7 +78,8 @@ static uint64_t phone_pass(struct fixture *f)
 	return session_phone_ps(f->s) - before;
 }
 
-/* Pass time of a model of n layers, all in memory; each is a block. */
+/* Phone time of a pass of a model with n layers, all in memory. Each layer is a
+ * block. */
 static uint64_t resident_pass(struct fixture *f, uint32_t n)
 {
 	struct model_file file = f->file;
@@ -165,8 +168,9 @@ static void test_timeline(void **state)
 	}
 }
 
-/* Several reads at a time hide the start of each, for as many as there are
- * slots; no read takes less time than its bytes. */
+/* Several reads at a time hide the start-up time of each read, as long as there
+ * are slots for them. No read takes less time than the transfer of its
+ * bytes. */
 static void test_queue(void **state)
 {
 	struct fixture *f = *state;
@@ -197,8 +201,9 @@ static void test_queue(void **state)
 	pair_close(&f->s);
 }
 
-/* Without reading ahead, a pass reads and computes in turn, flash is idle after
- * the pass, and nothing hides the host's work between passes. */
+/* Without reading ahead, a pass alternates between reading and computing. Flash
+ * is idle after the pass, so reads do not overlap with the host's work between
+ * passes. */
 static void test_turns(void **state)
 {
 	struct fixture *f = *state;
@@ -230,7 +235,8 @@ static void test_turns(void **state)
 	}
 }
 
-/* Reading part of a layer ahead shortens the wait by that part. */
+/* Reading a part of a layer ahead shortens the wait for the layer by that
+ * part's time. */
 static void test_some_ahead(void **state)
 {
 	struct fixture *f = *state;
@@ -241,7 +247,7 @@ static void test_some_ahead(void **state)
 	open_models(f, 0);
 	assert_ok(soc_file_load(&f->soc, "tensor/soc/sd8gen3.soc", &e), &e);
 	f->opts.soc = &f->soc;
-	/* So fast that computing could hide all of it. */
+	/* Flash is so fast that the computation could hide all reads. */
 	f->soc.flash_bytes_per_s = 1e12;
 	whole = resident_pass(f, LAYERS);
 	f->opts.dram_share = 0;
@@ -261,7 +267,8 @@ static void test_some_ahead(void **state)
 	}
 }
 
-/* Priced as the shape that runs, streamed layers cost the same. */
+/* If the priced shape equals that of the running model, streamed layers have
+ * the same phone time. */
 static void test_as_what_runs(void **state)
 {
 	struct fixture *f = *state;
@@ -303,8 +310,8 @@ struct spent {
 	struct session_stats stats;
 };
 
-/* Twelve passes with the logits of each, alternately of one row and of
- * eight. */
+/* Run twelve passes, alternately of one row and of eight, and compute the
+ * logits of each row. Returns the time spent. */
 static struct spent spend(struct fixture *f)
 {
 	static float logits[8 * VOCAB];
@@ -335,8 +342,9 @@ static struct spent spend(struct fixture *f)
 	return s;
 }
 
-/* With everything in memory there is nothing to overlap; with nothing in memory
- * a pass takes at least the time of flash and that of the NPU. */
+/* With everything in memory no work overlaps, so the time is the sum of its
+ * parts. With nothing in memory a pass takes at least the time of its reads and
+ * of its NPU work. */
 static void test_sum_of_parts(void **state)
 {
 	struct fixture *f = *state;
@@ -366,14 +374,15 @@ static void test_sum_of_parts(void **state)
 	assert_memory_equal(
 		&none.stats.price, &again.stats.price, sizeof(struct price));
 	price_flash(&f->soc, image_file_layer(&f->image, 0)->stored, &flash);
-	read = 12 * LAYERS * flash.total_ps; /* of the layers used */
+	/* time of the reads of all used layers */
+	read = 12 * LAYERS * flash.total_ps;
 	assert_true(none.total_ps >= read);
 	assert_true(none.total_ps >= all.total_ps);
 	assert_true(none.total_ps <= all.total_ps + read);
 	assert_int_equal(none.stats.price.counts.flash_bytes,
 		(12 * LAYERS + f->opts.stage_slots) *
 			image_file_layer(&f->image, 0)->stored);
-	/* All other work is equal. */
+	/* All work other than the reads is equal. */
 	assert_int_equal(none.stats.price.matrix_ps, all.stats.price.matrix_ps);
 	assert_int_equal(none.stats.price.cpu_ps, all.stats.price.cpu_ps);
 }

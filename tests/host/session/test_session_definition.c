@@ -1,6 +1,6 @@
 /*
- * Sessions on a real device process (TANDEM_NPU; skipped without it) compared
- * with the model's definition: the logits of every architecture, for any
+ * The logits of sessions on a real device process (TANDEM_NPU; skipped without
+ * it), compared with the model's definition for every architecture and for any
  * division into passes.
  */
 #include "base/err.h"
@@ -30,7 +30,8 @@ static void check_reference(
 	want = calloc((size_t)N * f->file.n_vocab, sizeof(*want));
 	got = calloc(f->file.n_vocab, sizeof(*got));
 	ref_logits(f->model->gguf, &f->file, t, N, want);
-	/* 16 by the prefill graph, then in uneven pieces. */
+	/* The prefill graph computes 16 tokens, then passes of varying size
+	 * compute the rest. */
 	for (uint32_t at = 0, n; at < N; at += n) {
 		uint32_t path[TREE_MAX];
 
@@ -66,7 +67,8 @@ static void test_llama3_is_the_definition(void **state)
 	struct fixture *f = *state;
 
 	f->file.rope_freqs = true;
-	f->file.n_layer = 7; /* more than blocks, so some blocks have two */
+	/* more layers than blocks, so some blocks have two layers */
+	f->file.n_layer = 7;
 	check_reference(f, WIRE_F32, 1e-4);
 }
 
@@ -96,8 +98,8 @@ static void put_mask(struct gguf_writer *w)
 	gguf_put_u32(w, "tokenizer.ggml.mask_token_id", 1);
 }
 
-/* The largest difference from the definition over n rows that see one
- * another. */
+/* The largest difference between the logits of n rows, each of which attends to
+ * all n, and the definition. */
 static double masked_error(struct fixture *f, const int32_t *t, uint32_t n)
 {
 	uint32_t n_vocab = f->file.n_vocab;
@@ -118,7 +120,8 @@ static double masked_error(struct fixture *f, const int32_t *t, uint32_t n)
 	return most;
 }
 
-/* Also for masks longer than a word. */
+/* Check lengths whose visibility masks are shorter and longer than a machine
+ * word. */
 static void check_masked(struct fixture *f)
 {
 	static const uint32_t n[] = { 1, 2, 40, 64, 65, 100 };

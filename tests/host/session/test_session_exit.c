@@ -1,8 +1,9 @@
 /*
- * Passes that drop rows after the exit layer (TANDEM_NPU; skipped without it):
- * rows that stay have the states of a pass that drops none, bit for bit;
- * dropped rows cannot be used; and the cache before and after the exit layer is
- * that of plain decoding, cycle after cycle, of models in memory and on flash.
+ * Passes that drop rows after the exit layer (TANDEM_NPU; skipped without it),
+ * with models in memory and on flash. Rows that are kept have the states of a
+ * pass that drops no rows, bit for bit. Dropped rows cannot be used. Cycle
+ * after cycle, the cache before and after the exit layer equals that of plain
+ * decoding.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -26,7 +27,8 @@ struct fixture {
 	struct image_file image;
 	struct session_opts opts;
 	struct session *s;
-	struct session *plain; /* a second session that decodes without trees */
+	/* a second session, which decodes without trees */
+	struct session *plain;
 };
 
 struct random_tree {
@@ -69,7 +71,7 @@ static void open_models(struct fixture *f)
 	image_file_open(&f->image, f->model, 0);
 }
 
-/* Open a second session, of the model file, without an exit layer. */
+/* Open a second session on the model file, without an exit layer. */
 static void open_plain(struct fixture *f)
 {
 	struct session_opts opts = f->opts;
@@ -86,7 +88,8 @@ static void open_plain(struct fixture *f)
 
 static const struct variant {
 	uint32_t exit_layers;
-	double share; /* of the image in memory; 2: the model file */
+	/* share of the image in memory; 2 means to use the model file */
+	double share;
 	unsigned slots;
 } variants[] = { { 3, 2, 2 }, { 1, 2, 2 }, { 4, 1, 2 }, { 3, 0, 3 },
 	{ 1, 0, 2 }, { 4, 0, 7 }, { 3, .6, 2 }, { 2, .6, 3 }, { 4, .6, 4 } };
@@ -107,13 +110,15 @@ static void open_variant(struct fixture *f, unsigned i)
 
 static uint32_t below(uint32_t n, uint64_t stream, uint64_t i)
 {
-	static uint64_t seed; /* read once, because it is printed */
+	/* read only once, because harness_seed prints the seed */
+	static uint64_t seed;
 
 	seed = seed ? seed : harness_seed();
 	return (uint32_t)(rng_uniform(seed + 11, stream, i) * n);
 }
 
-/* Parents are mostly one of the three previous nodes. */
+/* Make a random tree of n nodes. The parent of a node is mostly one of the
+ * three previous nodes. */
 static void grow(struct random_tree *r, uint32_t n, uint64_t stream)
 {
 	r->n = n;
@@ -126,7 +131,8 @@ static void grow(struct random_tree *r, uint32_t n, uint64_t stream)
 					? below(near + 1, stream, 3 * i + 2)
 					: below(i + 1, stream, 3 * i + 2));
 		if (!i || r->parent[i] < 0)
-			r->parent[i] = i ? 0 : -1; /* one root */
+			/* the tree has only one root */
+			r->parent[i] = i ? 0 : -1;
 	}
 }
 
@@ -134,18 +140,18 @@ static void grow(struct random_tree *r, uint32_t n, uint64_t stream)
 struct hooked {
 	const struct random_tree *tree;
 	uint64_t stream;
-	/* percentage of rows with a kept parent that are kept */
+	/* Probability in percent that a row is kept if its parent is kept. */
 	uint32_t stays;
 	bool kept[TREE];
 	uint32_t n_kept;
 	unsigned calls, blocks;
-	/* number of the call of meanwhile that fails; 0: none */
+	/* Number of the call of `meanwhile` that fails; 0 means none. */
 	unsigned fail_at;
 	const uint32_t *bad;
 	uint32_t n_bad;
 	int code; /* return value of choose */
 	struct session *s;
-	float middle[TREE][WIDTH]; /* the states passed to choose */
+	float middle[TREE][WIDTH]; /* hidden states passed to choose */
 };
 
 static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
@@ -218,7 +224,8 @@ static void same_state(const float *got, const float *want, unsigned row)
 				(double)got[v], (double)want[v]);
 }
 
-/* States of the whole tree, by a pass that drops none; nothing is accepted. */
+/* Compute the states and logits of all rows of the tree in a pass that drops no
+ * rows. No row is accepted. */
 static void whole_tree(struct fixture *f, const struct random_tree *r,
 	float (*state)[WIDTH], float (*logits)[VOCAB])
 {
@@ -277,8 +284,8 @@ static void check_prune(struct fixture *f, uint32_t n, uint32_t stays,
 	check_rows(f, &h, state, logits);
 	assert_int_equal(b.rows - a.rows, n);
 	assert_int_equal(b.upper_rows - a.upper_rows, h.n_kept);
-	/* Before the exit layer all rows exist: their states do not depend on
-	 * which rows are dropped later. */
+	/* All rows exist before the exit layer, and their states there do not
+	 * depend on the rows that are dropped later. */
 	if (stays == 100) {
 		assert_int_equal(h.n_kept, n);
 	} else if (stays == 0) {
@@ -303,7 +310,8 @@ static void test_states(void **state)
 	}
 }
 
-/* The states at the exit layer are those of a model that ends there. */
+/* The hidden states at the exit layer equal those of a model that ends with
+ * this layer. */
 static void test_states_in_the_middle(void **state)
 {
 	struct fixture *f = *state;
@@ -324,7 +332,8 @@ static void test_states_in_the_middle(void **state)
 		assert_ok(forward_with(f, &h, &e), &e);
 		pair_close(&f->s);
 		f->opts.exit_layers = 0;
-		file.n_layer = layers; /* its tensors are the first ones */
+		/* the tensors of the shorter model are the first ones */
+		file.n_layer = layers;
 		lower = model_file_open(&file);
 		pair_open(&f->s, lower, &f->opts);
 		prefill(f->s, 1, 21);
@@ -339,7 +348,7 @@ static void test_states_in_the_middle(void **state)
 
 /* ---- the cache over many cycles ------------------------------------------ */
 
-/* The path to a row; returns its length. */
+/* Store the path from the root to a row in `path`. Returns its length. */
 static uint32_t path_to(
 	const struct random_tree *r, uint32_t row, uint32_t path[TREE])
 {
@@ -364,7 +373,8 @@ static uint32_t some_kept(const struct hooked *h, uint64_t stream)
 	}
 }
 
-/* Plain decoding of the path must have the states of the rows. */
+/* Decode the path's tokens in the plain session; the hidden states must equal
+ * those of the tree's rows. */
 static void follow(struct fixture *f, const struct random_tree *r,
 	const uint32_t *path, uint32_t n)
 {
@@ -412,7 +422,7 @@ static void one_cycle(struct fixture *f, uint64_t stream)
 	if (below(4, stream, 702)) {
 		assert_ok(forward_with(f, &h, &e), &e);
 		cannot_accept(f, &h);
-	} else { /* a cycle without an exit between others */
+	} else { /* a cycle that drops no rows, between cycles that do */
 		assert_ok(
 			pair_tree(f->s, r.token, r.parent, r.n, NULL, &e), &e);
 		memset(h.kept, true, sizeof(h.kept));
@@ -452,7 +462,8 @@ static void test_cycles(void **state)
 	}
 }
 
-/* The device reads what the CPU moved, in every part of the cache. */
+/* With strict coherence, the device must read the rows that the CPU moved, in
+ * every part of the cache. */
 static void test_cycles_of_a_strict_device(void **state)
 {
 	struct fixture *f = *state;
@@ -472,7 +483,7 @@ static void test_cycles_of_a_strict_device(void **state)
 
 /* ---- smaller graphs ---------------------------------------------------- */
 
-/* Graphs of 10, 20 and 40 rows, and of 128 for the prompt. */
+/* The decode graphs have 10, 20 and 40 rows; the prompt's graph has 128. */
 static void test_smaller_graphs(void **state)
 {
 	struct fixture *f = *state;
@@ -508,7 +519,7 @@ static void test_smaller_graphs(void **state)
 
 /* ---- errors during a pass ------------------------------------------------ */
 
-/* The session continues as if the pass had not been. */
+/* The session works as if the failed pass had not been computed. */
 static void still_usable(struct fixture *f, uint64_t stream)
 {
 	prefill(f->plain, stream, 3);
@@ -553,7 +564,8 @@ static void test_bad_choices(void **state)
 				.code = bad[i].code };
 			assert_int_equal(forward_with(f, &h, &e), bad[i].want);
 			assert_int_equal(e.code, bad[i].want);
-			/* No row can be used or accepted. */
+			/* The failed pass leaves no row that can be used or
+			 * accepted. */
 			assert_int_equal(
 				session_logits(f->s, 0, logits, &e), -EINVAL);
 			assert_int_equal(
@@ -566,8 +578,8 @@ static void test_bad_choices(void **state)
 	}
 }
 
-/* An error in the callback ends the pass, at any block and with any requests in
- * flight. */
+/* An error in the callback `meanwhile` ends the pass, at any block and with any
+ * requests in flight. */
 static void test_meanwhile_ends_it(void **state)
 {
 	struct fixture *f = *state;
@@ -589,7 +601,8 @@ static void test_meanwhile_ends_it(void **state)
 			assert_int_equal(forward_with(f, &h, &e), -ENOLINK);
 			assert_int_equal(h.blocks, at);
 			assert_int_equal(h.calls, at > variants[v].exit_layers);
-			if (at == 2) /* and once more directly after */
+			/* a second failure, directly after the first one */
+			if (at == 2)
 				assert_int_equal(
 					forward_with(f, &h, &e), -ENOLINK);
 			still_usable(f, 60000 + 100 * v + 10 * at);

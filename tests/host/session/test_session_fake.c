@@ -1,9 +1,9 @@
 /*
- * Sessions on a device that the test computes itself
- * (tests/host/npu/fake_device.h), without a process: results are those of the
- * definition, for every window size and every source of layers; a lost device
- * is replaced in the middle of a text; and invalid results and answers of a
- * device are errors that name it.
+ * Sessions on a fake device, whose passes the test computes
+ * (tests/host/npu/fake_device.h) without a device process. Results equal the
+ * model's definition, for every window size and every source of layers. A lost
+ * device is replaced in the middle of a text. Invalid results and answers of a
+ * device are errors whose message names the invalid part.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -90,8 +90,7 @@ static void close_session(struct fixture *f)
 	f->s = NULL;
 }
 
-/* Compute tokens [from, from + n) after those before, and the logits of
- * each. */
+/* Compute n tokens from position `from` on and the logits of each token. */
 static int forward(struct fixture *f, uint32_t from, uint32_t n, struct err *e)
 {
 	int ret = session_continue(
@@ -113,8 +112,8 @@ static void go_on(struct fixture *f, uint32_t from, uint32_t to)
 	}
 }
 
-/* float32 logits of double-precision ones; the errors of both sums are far
- * below the bound. */
+/* Compare the float32 logits with those of the definition in double precision.
+ * The rounding errors of both are far below the bound. */
 static void check_reference(struct fixture *f)
 {
 	ref_logits(f->model->gguf, &f->file, f->token, TEXT, f->want[0]);
@@ -145,7 +144,8 @@ static void test_is_the_definition(void **state)
 	assert_int_equal(f->fake.reached, 1);
 }
 
-/* Fewer slots than blocks: blocks are swapped, the logits stay the same. */
+/* If there are fewer slots than blocks, blocks are swapped, and the logits stay
+ * the same. */
 static void test_few_slots(void **state)
 {
 	struct fixture *f = *state;
@@ -174,7 +174,8 @@ static void open_image(struct fixture *f)
 	f->opts.layout = LAYOUT_UNSAID;
 }
 
-/* Layers that are not in memory, with every number of slots. */
+/* Some layers are streamed from flash, for several shares of memory and numbers
+ * of slots. */
 static void test_streamed(void **state)
 {
 	struct fixture *f = *state;
@@ -196,8 +197,8 @@ static void test_streamed(void **state)
 	}
 }
 
-/* Reading ahead continues while the host works and reports it, and not while it
- * is idle. */
+/* Reading ahead continues while the host works and reports its work, and stops
+ * while the session is idle. */
 static void test_reads_on_while_the_host_works(void **state)
 {
 	static const struct timespec ms = { .tv_nsec = 1000000 };
@@ -215,8 +216,8 @@ static void test_reads_on_while_the_host_works(void **state)
 	assert_ok(session_continue(f->s, SESSION_TEXT, f->token, 1, NULL, &e),
 		&e);
 	session_stats(f->s, &idle);
-	/* The layers are equal, so this many slots are filled after the
-	 * pass. */
+	/* The layers have equal sizes, so this is the number of bytes after the
+	 * pass has filled all staging slots. */
 	all = idle.staging.bytes_used / idle.staging.layers_used *
 		(idle.staging.layers_used + f->opts.stage_slots);
 	for (unsigned i = 0; i < 50; i++)
@@ -234,7 +235,7 @@ static void test_reads_on_while_the_host_works(void **state)
 	check_reference(f);
 }
 
-/* A second model on the same device. */
+/* A second session with another model on the same device. */
 static void test_second_model(void **state)
 {
 	struct fixture *f = *state;
@@ -255,8 +256,8 @@ static void test_second_model(void **state)
 
 /* ---- a device that is lost ----------------------------------------------- */
 
-/* Wherever the device is lost: a new one takes over, and the results are the
- * same. */
+/* Let the device be lost at different points of the text. A new device takes
+ * over each time, and the results are the same. */
 static void check_losses(struct fixture *f, const struct model *m)
 {
 	unsigned lost = 0;
@@ -277,8 +278,8 @@ static void check_losses(struct fixture *f, const struct model *m)
 				continue;
 			}
 			assert_int_equal(ret, -ERR_DEVICE_LOST);
-			/* The same again, as long as there is no other
-			 * device. */
+			/* Every further pass fails in the same way until the
+			 * session connects to another device. */
 			assert_int_equal(forward(f, at, n, &e), ret);
 			assert_ok(reattach(f->s, &e), &e);
 			lost++;
@@ -297,7 +298,7 @@ static void test_lost(void **state)
 	check_losses(f, f->model);
 }
 
-/* With blocks that are swapped. */
+/* The device is lost while blocks are swapped. */
 static void test_lost_in_a_small_window(void **state)
 {
 	struct fixture *f = *state;
@@ -306,7 +307,7 @@ static void test_lost_in_a_small_window(void **state)
 	check_losses(f, f->model);
 }
 
-/* While layers are being read from flash into slots. */
+/* The device is lost while layers are read from flash into slots. */
 static void test_lost_while_streaming(void **state)
 {
 	struct fixture *f = *state;
@@ -322,7 +323,8 @@ static void count_notice(void *arg, const char *sentence)
 	++*(unsigned *)arg;
 }
 
-/* Where the session restarts the device itself, the caller sees no loss. */
+/* If the session replaces the device itself (opts.restarts), the caller sees no
+ * loss. */
 static void check_replaced(struct fixture *f, const struct model *m)
 {
 	unsigned notices = 0, reached = 0;
@@ -362,7 +364,8 @@ static void test_replaced(void **state)
 	check_replaced(f, f->image.model);
 }
 
-/* Two sessions on one device: whichever finds the loss, both continue. */
+/* Two sessions share one device. Whichever session finds the loss, both can
+ * continue. */
 static void test_replaced_beside(void **state)
 {
 	struct fixture *f = *state;
@@ -394,7 +397,7 @@ static void test_replaced_beside(void **state)
 	f->s = first;
 }
 
-/* One loss more than allowed. */
+/* The device is lost once more than opts.restarts allows. */
 static void test_replaced_too_often(void **state)
 {
 	struct fixture *f = *state;
@@ -423,8 +426,9 @@ static void answer_another_request(
 		a->seq += 1000;
 }
 
-/* A device that breaks the protocol as often is a lost one, not a failed call.
- */
+/* A device that breaks the protocol counts as lost. If it does so more often
+ * than opts.restarts allows, the error is that of a lost device and not of a
+ * failed call. */
 static void test_liars_are_lost(void **state)
 {
 	struct fixture *f = *state;
@@ -446,7 +450,8 @@ static void test_liars_are_lost(void **state)
 	open_session(f, f->model);
 }
 
-/* The new device has less room, or does not exist. */
+/* A session cannot recover if the new device has less memory or if there is no
+ * new device. */
 static void test_lost_for_good(void **state)
 {
 	struct fixture *f = *state;
@@ -479,7 +484,8 @@ static void spoil(struct fake *f, float *hidden, uint32_t rows, uint32_t n)
 	hidden[poisoned_row % rows * n + 5] = poison;
 }
 
-/* The states of the last block; earlier ones are passed on by the layers. */
+/* Invalid values in the hidden states after the last block. Invalid values of
+ * earlier blocks would reach the last block too. */
 static void test_states_that_are_no_numbers(void **state)
 {
 	static const float bad[] = { NAN, INFINITY, -INFINITY };
@@ -504,7 +510,8 @@ static void test_states_that_are_no_numbers(void **state)
 			assert_int_equal(
 				session_logits_range(f->s, 0, 4, f->got[0], &e),
 				-EPROTO);
-			/* An earlier row does not depend on the invalid one. */
+			/* A row before the invalid one does not depend on
+			 * it. */
 			assert_ok(session_logits(f->s, 1, logits, &e), &e);
 		}
 	}
@@ -518,7 +525,8 @@ static int keep_all(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 	return 0;
 }
 
-/* Nor is choose called with invalid states at the exit layer. */
+/* If the hidden states at the exit layer are invalid, the callback choose is
+ * not called. */
 static void test_states_at_the_exit(void **state)
 {
 	struct fixture *f = *state;
@@ -563,14 +571,15 @@ static void answers_another(
 		a->done.op = WIRE_NOP;
 }
 
-/* A forged answer to any request, when opening and in passes: an error, and no
- * further text. */
+/* A forged answer to any request, during the open or in a pass, is an error,
+ * and the session computes no more text. */
 static void test_forged_at_any_request(void **state)
 {
 	static const struct {
 		void (*forge)(
 			struct fake *, const void *, struct fake_answer *);
-		const char *says[2]; /* one of them */
+		/* the error message must contain one of them */
+		const char *says[2];
 	} cases[] = {
 		{ refuses_run, { "run.graph is 999", "run.graph is 999" } },
 		{ answers_nothing, { "the fake device", "the fake device" } },
@@ -598,7 +607,8 @@ static void test_forged_at_any_request(void **state)
 			session_close(f->s, NULL);
 			f->s = NULL;
 		}
-		/* Maps, graphs and six passes were all forged. */
+		/* Answers to maps, to graphs and to six passes were all
+		 * forged. */
 		assert_true(forged_at > 2 + LAYERS + 2 * LAYERS + 6 * LAYERS);
 		session_close(f->s, NULL);
 		f->s = NULL;

@@ -1,6 +1,6 @@
 /*
- * The plan of a session, from a model and options alone, without device, buffer
- * or thread.
+ * The plan of a session, made from a model and options alone, without a device,
+ * buffer or thread.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -113,10 +113,12 @@ static void test_graphs(void **state)
 static void test_context(void **state)
 {
 	struct fixture *f = *state;
-	/* 2 heads of 8 values in float32, keys and values, of one layer. */
+	/* Keys and values of one layer have 2 heads of 8 float32 values each,
+	 * 64 bytes. */
 	uint64_t token = 2ull * LAYERS * 64;
 
-	assert_int_equal(plan_of(f)->context, 256); /* the model's own limit */
+	/* the maximum context of the model */
+	assert_int_equal(plan_of(f)->context, 256);
 	assert_int_equal(f->plan.kv_stride, 64);
 	assert_int_equal(f->plan.kv_bytes, 256 * token);
 	f->opts.context_need = 40;
@@ -127,14 +129,15 @@ static void test_context(void **state)
 	refused(f, -EFBIG, "--precision f16-kv16");
 	f->opts.context = 0;
 	f->opts.context_need = 0;
-	/* Half of the window. */
+	/* The cache may use half of the window. */
 	f->opts.va_window = 100 * token * 2;
 	assert_int_equal(plan_of(f)->context, 100);
 	f->opts.va_window = token;
 	refused(f, -EFBIG, "larger --va-window");
 }
 
-/* The prompt once, and the own tokens of each other sequence. */
+/* The slots are those of one whole context and of the tail (the tokens of its
+ * own) of every other sequence. */
 static void test_tails(void **state)
 {
 	struct fixture *f = *state;
@@ -147,7 +150,8 @@ static void test_tails(void **state)
 	assert_int_equal(plan_of(f)->slots, 736); /* 200 + 5 * (40 + 64) */
 	f->opts.slots = 320;
 	assert_int_equal(plan_of(f)->slots, 320);
-	/* At most half of the window, and at least the context. */
+	/* The cache uses at most half of the window, but has at least the slots
+	 * of the context. */
 	f->opts.slots = 0;
 	f->opts.va_window = 500 * token * 2;
 	assert_int_equal(plan_of(f)->slots, 480);
@@ -157,7 +161,8 @@ static void test_tails(void **state)
 	assert_int_equal(plan_of(f)->slots, 224);
 }
 
-/* The context that a buffer holds is a whole number of runs. */
+/* If the buffer size limits the context, the context is a whole number of runs
+ * of slots. */
 static void test_context_of_many(void **state)
 {
 	struct fixture *f = *state;
@@ -172,7 +177,7 @@ static void test_context_of_many(void **state)
 	assert_int_equal(f->plan.slots, f->plan.context);
 }
 
-/* No layer stays in memory: a slot holds any layer. */
+/* No layer stays in memory, so a slot must have room for any layer. */
 static const struct residency none = { LAYERS, 0, 1 };
 
 static void test_what_stays(void **state)
@@ -190,11 +195,11 @@ static void test_what_stays(void **state)
 	layer = packed_layer_bytes(f->image.model->packed, LAYERS - 1);
 	assert_int_equal(f->plan.stage_bytes,
 		weights_head_bytes(f->model) + align_up(layer, 4096));
-	f->opts.dram_share = .29; /* of 20: 5.8 */
+	f->opts.dram_share = .29; /* 29 % of 20 layers are 5.8 layers */
 	assert_int_equal(plan_of(f)->resident, 5);
 	assert_int_equal(f->plan.stage_slots, 3);
 	assert_true(f->plan.output_stays);
-	/* The slots are part of the given size. */
+	/* The staging slots count toward the given size. */
 	slot = weights_head_bytes(f->model) + align_up(layer, 4096);
 	f->opts.dram_bytes = 3 * slot + 2 * layer;
 	assert_int_equal(plan_of(f)->resident, 2);
@@ -218,8 +223,8 @@ static void test_what_stays(void **state)
 	f->opts.dram_bytes = 2 * slot - 1;
 	refused(f, -EINVAL, "at least two slots");
 	f->opts.stage_parts = 0;
-	/* No slots where all layers fit; the output matrix comes after the
-	 * layers. */
+	/* If all layers fit in memory there are no staging slots. The output
+	 * matrix gets memory only after the layers. */
 	f->opts.dram_bytes = LAYERS * layer;
 	assert_int_equal(plan_of(f)->resident, LAYERS);
 	assert_true(f->plan.output_stays);
@@ -243,7 +248,8 @@ static void check_left(struct fixture *f, uint64_t bytes, const char *says)
 		fail_msg("'%s' does not contain '%s'", e.text, says);
 }
 
-/* Beside weights, all that is needed is 32 MiB, the cache and the rows'. */
+/* Apart from the weights, the session's memory is 32 MiB, the cache, and the
+ * buffers of the rows. */
 static void test_memory_left(void **state)
 {
 	struct fixture *f = *state;
@@ -301,9 +307,10 @@ static void check_layers(const struct session_plan *p, const char *place)
 	assert_int_equal(residency_first(&r), strcspn(place, "f"));
 }
 
-/* Each layer once, first those in memory, each kind in order; no block above
- * the limit unless it is a single layer; a block begins where a pass may
- * end. */
+/* Check the blocks. Each layer is in one block. Blocks of layers in memory come
+ * before blocks of streamed layers, and each kind is in ascending order. A
+ * block exceeds the size limit only if it has a single layer. A new block
+ * begins at the layer where a pass may end (the exit layer). */
 static void check_blocks(struct fixture *f, uint32_t want)
 {
 	const struct model *m = f->image.model ? f->image.model : f->model;
@@ -347,7 +354,8 @@ static void test_blocks(void **state)
 		check_blocks(f, n);
 	}
 	f->opts.weight_buffers = session_defaults.weight_buffers;
-	/* Cache and activations take all room: every layer is a block. */
+	/* Cache and activations take the whole window, so every layer is a
+	 * block of its own. */
 	f->opts.context = 64;
 	f->opts.va_window = 1 << 18;
 	check_blocks(f, LAYERS);

@@ -1,6 +1,7 @@
 /*
- * Logits after each token of a prompt, computed while it is read: the same bits
- * as reading it token by token, for the requested tokens only, in order.
+ * Logits after the tokens of a prompt, computed while the prompt is read. They
+ * have the same bits as when the prompt is read token by token, and the
+ * callback gets them in order and only for the requested tokens.
  */
 #include "base/err.h"
 #include "host/session/session.h"
@@ -10,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOKENS 61 /* in chunks of 16: three whole ones and a rest */
+#define TOKENS 61 /* in chunks of 16: three full chunks and a remainder */
 
 struct reader {
 	const float *want; /* [TOKENS][n_vocab] */
 	size_t n_vocab, calls, every;
-	size_t next; /* next token expected */
+	size_t next; /* next token whose logits are expected */
 	size_t n;
 };
 
@@ -83,7 +84,7 @@ static void test_read(void **state)
 	free(want);
 }
 
-/* In several blocks, each with its share of the work. */
+/* The same test with a model in several blocks. */
 static void test_read_in_blocks(void **state)
 {
 	struct fixture *f = *state;

@@ -1,9 +1,10 @@
 /*
- * Several sequences of sessions on a real device process (TANDEM_NPU; skipped
- * without it): one pass of many computes bit for bit what each alone does;
- * forks copy nothing until they are written; the host can read and write cached
- * values; a full cache changes nothing; and rows can be dropped after the exit
- * layer for several sequences as for one.
+ * Several sequences in a session on a real device process (TANDEM_NPU; skipped
+ * without it). One pass over many sequences computes, bit for bit, what each
+ * sequence computes alone. A fork copies nothing until it is written. The host
+ * can read and write cached keys and values. A pass that does not fit in the
+ * cache changes nothing. Rows can be dropped after the exit layer for several
+ * sequences as for one.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -19,7 +20,7 @@
 #define VOCAB  96
 #define MANY   64
 #define STEPS  3
-#define ROWS   3 /* greatest number of rows of a sequence in a pass */
+#define ROWS   3 /* maximum rows of a sequence in a pass */
 #define PROMPT 37
 
 static uint32_t fork_of(struct session *s, uint32_t parent)
@@ -43,7 +44,8 @@ static void truncate_to(struct session *s, uint32_t length)
 
 /* ---- many in one pass ---------------------------------------------------- */
 
-/* A chain of 1 to 3 rows per step, different for each sequence. */
+/* The tokens of a chain, whose length and tokens depend on the sequence and the
+ * step. Returns its length, 1 to ROWS. */
 static uint32_t chain(
 	const struct fixture *f, uint32_t id, unsigned step, int32_t *token)
 {
@@ -53,7 +55,7 @@ static uint32_t chain(
 
 static float result[STEPS][MANY][ROWS][VOCAB];
 
-/* One pass per step for all sequences, with their rows interleaved. */
+/* Compute one pass of a step for all sequences, with their rows interleaved. */
 static void run_together(struct fixture *f, unsigned step)
 {
 	static struct row row[MANY * ROWS];
@@ -138,7 +140,8 @@ static void check_many(struct fixture *f, enum wire_precision precision,
 		assert_int_equal(fork_of(f->s, id / 2), id);
 	for (unsigned step = 0; step < STEPS; step++)
 		run_together(f, step);
-	/* The last fork to continue owned the run alone. */
+	/* The last fork that continued was the only owner of the shared run and
+	 * needed no copy. */
 	session_stats(f->s, &st);
 	assert_int_equal(st.copied_runs, MANY - 1);
 	for (uint32_t id = 0; id < MANY; id++)
@@ -200,7 +203,8 @@ static void test_a_thousand_forks_cost_nothing(void **state)
 	pair_close(&f->s);
 }
 
-/* A fork between a pass and its accept has the state before the pass. */
+/* A fork made between a pass and session_accept has the state before the
+ * pass. */
 static void test_fork_before_accept(void **state)
 {
 	struct fixture *f = *state;
@@ -244,7 +248,7 @@ static void test_full_cache(void **state)
 
 	f->opts.sequences = 3;
 	f->opts.context = 90;
-	f->opts.slots = 80; /* 96: whole runs */
+	f->opts.slots = 80; /* rounded up to whole runs: 96 */
 	f->opts.decode_rows = 64;
 	open_session(f);
 	assert_int_equal(session_context(f->s), 90);
@@ -263,7 +267,8 @@ static void test_full_cache(void **state)
 	assert_int_equal(session_continue(f->s, id, t, 21, NULL, &e), -ENOSPC);
 	assert_non_null(strstr(e.text, "context of 90 tokens is full: 70 are"));
 	session_stats(f->s, &b);
-	assert_memory_equal(&a, &b, sizeof(a)); /* no request was sent */
+	/* no request was sent to the device */
+	assert_memory_equal(&a, &b, sizeof(a));
 	assert_int_equal(length_of(f, id), 70);
 	assert_int_equal(session_accept(f->s, id, path, 1, &e), -EINVAL);
 	session_remove(f->s, SESSION_TEXT);
@@ -274,8 +279,8 @@ static void test_full_cache(void **state)
 
 /* ---- keys and values read and written by the host ------------------------ */
 
-/* Entries computed for another text are written into the cache: the device
- * continues as after that text. */
+/* Write the keys and values of another text into the cache. The device then
+ * continues as it does after that text. */
 static void check_transplant(struct fixture *f, enum coherence coherence)
 {
 	enum { N = 50 };
@@ -298,7 +303,8 @@ static void check_transplant(struct fixture *f, enum coherence coherence)
 	assert_ok(session_prefill(f->s, id, other, N, NULL, &last, &e), &e);
 	forward(f, other, NULL, 2);
 	memcpy(want, session_hidden(f->s, 1), width);
-	fork_of(f->s, id); /* so that writing copies */
+	/* a fork shares the runs, so that writing must copy them */
+	fork_of(f->s, id);
 	for (uint32_t half = 0; half < 2 * f->file.n_layer; half++) {
 		enum kv_half which = half % 2 ? KV_VALUES : KV_KEYS;
 
@@ -326,9 +332,9 @@ static void test_keys_and_values(void **state)
 
 /* ---- the exit layer ------------------------------------------------------ */
 
-#define BRANCH 12 /* rows of a tree */
+#define BRANCH 12 /* rows of each tree */
 
-/* Drop the second half of the rows of every tree, except the first. */
+/* Drop the second half of the rows of every tree. */
 static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 {
 	uint32_t all = *n;
@@ -340,8 +346,8 @@ static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 	return 0;
 }
 
-/* Trees of three sequences with interleaved rows; among the odd ones each row
- * is the child of the one before. */
+/* Fill in trees of three sequences with interleaved rows. Each odd row is the
+ * child of the odd row before it. */
 static void grow_three(struct fixture *f, struct row *row, unsigned stream)
 {
 	int32_t token[3 * BRANCH];
@@ -411,7 +417,8 @@ static void test_exit_of_many(void **state)
 				continue;
 			assert_ok(session_accept(f->s, id, path, n, &e), &e);
 		}
-		/* The other sequences continue from there. */
+		/* The other two sequences become forks of this one and continue
+		 * from it. */
 		for (uint32_t id = 0; id < 3; id++)
 			if (id != cycle % 3)
 				session_remove(f->s, id);
@@ -540,7 +547,8 @@ static void put_block_length(struct gguf_writer *w)
 	gguf_put_u32(w, "diffusion.block_length", 3);
 }
 
-/* A prompt's rows, and blocks of the model's length. */
+/* Rows of a prompt and blocks that do not have the model's block length are
+ * refused. */
 static void test_bad_blocks(void **state)
 {
 	static const struct row

@@ -1,8 +1,9 @@
 /*
  * Samples of one prompt in one pass, on a real device process (TANDEM_NPU;
- * skipped without it): their common prefix is read once and counted once in
- * phone time; with attend_apart it is read for each, and the bits are the same.
- * An idle session takes the same phone time as one that computes.
+ * skipped without it). The common prefix is read once for all samples and
+ * counted once in phone time. With option attend_apart it is read for each
+ * sample, and the results have the same bits. A session that only estimates
+ * phone time (idle) takes the same phone time as a session that computes.
  */
 #include "base/err.h"
 #include "host/model/shapes.h"
@@ -14,12 +15,12 @@
 #include "tensor/soc/soc.h"
 
 #define PROMPT 150
-/* tokens of it: whole blocks of attention, and whole runs */
+/* prompt tokens in whole blocks of attention and in whole runs */
 #define BLOCKS  128
 #define SAMPLES 9
 #define STEPS   4
 
-/* One row of each sample, with different tokens. */
+/* Compute a pass with one row of each sample, with different tokens. */
 static void step(struct fixture *f, unsigned at)
 {
 	struct row row[SAMPLES];
@@ -38,7 +39,7 @@ static void step(struct fixture *f, unsigned at)
 		assert_ok(session_accept(f->s, i, &i, 1, &e), &e);
 }
 
-/* The counts of STEPS passes after a prompt, without those of the prompt. */
+/* Statistics of STEPS passes after a prompt, without those of the prompt. */
 static struct session_stats decode(struct fixture *f, bool apart)
 {
 	struct session_stats before, st;
@@ -107,8 +108,8 @@ static void test_read_once(void **state)
 	}
 }
 
-/* The phone reads and computes less where samples share; for a single text both
- * are equal. */
+/* If samples share a prefix, the phone reads and computes less. For a single
+ * text, the counts are equal with and without attend_apart. */
 static void test_paid_once(void **state)
 {
 	struct fixture *f = *state;
@@ -131,7 +132,8 @@ static void test_paid_once(void **state)
 		once.price.counts.dma_bytes, each.price.counts.dma_bytes);
 }
 
-/* Two models: one priced by the device, and one by the host. */
+/* Check two prices: that of the running model, which the device computes, and
+ * that of another shape, which the host computes. */
 static void test_idle_takes_the_same(void **state)
 {
 	struct fixture *f = *state;

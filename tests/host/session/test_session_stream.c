@@ -1,8 +1,8 @@
 /*
- * Sessions of a flash image (TANDEM_NPU; skipped without it): for every share
- * in memory and every way to read the rest, states and logits are bit for bit
- * those of the model file in memory; reads are counted to the byte; data that
- * cannot be read is an error and is never used.
+ * Sessions on a flash image (TANDEM_NPU; skipped without it). For every share
+ * in memory and every way to read the streamed layers, hidden states and logits
+ * equal those of the model file in memory, bit for bit. Reads are counted to
+ * the byte. Data that cannot be read is an error and is never used.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -19,8 +19,8 @@
 #include <signal.h>
 #include <string.h>
 
-#define ROWS_MAX 48 /* of a trace */
-#define PASSES   14 /* of the script */
+#define ROWS_MAX 48 /* maximum rows of a trace */
+#define PASSES   14 /* passes of run_script */
 
 /* ---- the script: passes of every kind ------------------------------------ */
 
@@ -70,8 +70,8 @@ static int decode(struct fixture *f, struct trace *t, uint64_t stream,
 	return ret;
 }
 
-/* A root with branches; of the longest path, the part that moves in the cache
- * is accepted. */
+/* A root with branches. The test accepts a prefix of the longest path, whose
+ * rows must move in the cache. */
 static int tree(struct fixture *f, struct trace *t, struct err *e)
 {
 	static const int32_t parent[TREE] = { -1, 0, 0, 1, 2, 2, 4, 5, 6, 0, 8,
@@ -88,7 +88,8 @@ static int tree(struct fixture *f, struct trace *t, struct err *e)
 	return ret ? ret : session_accept(f->s, SESSION_TEXT, path, 6, e);
 }
 
-/* 3 + 4 + 1 + 2 + 1 + 3 passes; from an empty cache. */
+/* Run all passes of the script (3 + 4 + 1 + 2 + 1 + 3), starting with an empty
+ * cache. */
 static int run_script(struct fixture *f, struct trace *t, struct err *e)
 {
 	int ret;
@@ -104,7 +105,8 @@ static int run_script(struct fixture *f, struct trace *t, struct err *e)
 	return decode(f, t, 5, 3, e);
 }
 
-/* Compare as many rows as the script computed. */
+/* Compare the rows that the script computed; if a pass failed, these are fewer
+ * than in `want`. */
 static void check_rows(const struct trace *got, const struct trace *want)
 {
 	for (unsigned i = 0; i < got->n; i++)
@@ -128,7 +130,7 @@ static void check_script(struct fixture *f, const struct trace *want)
 	check_rows(&got, want);
 }
 
-/* With the model file, all of it in memory. */
+/* The trace of a session on the model file, which is completely in memory. */
 static const struct trace *reference(struct fixture *f)
 {
 	static struct trace want;
@@ -155,7 +157,7 @@ static const struct trace *reference(struct fixture *f)
 
 /* ---- equal results ------------------------------------------------------- */
 
-/* Bytes that a pass reads, as stored. */
+/* Bytes that a pass reads from the image if `resident` layers are in memory. */
 static uint64_t stored(const struct fixture *f, uint32_t resident)
 {
 	static const char *const place[] = { "fffff", "mffff", "mfmff", "mfmmf",
@@ -168,7 +170,7 @@ static uint64_t stored(const struct fixture *f, uint32_t resident)
 	return sum;
 }
 
-/* Each streamed layer must be read once in each pass. */
+/* Check the statistics: each pass must read each streamed layer once. */
 static void check_counts(
 	const struct fixture *f, uint32_t resident, uint64_t passes)
 {
@@ -180,7 +182,8 @@ static void check_counts(
 	assert_int_equal(st.resident_layers, resident);
 	assert_int_equal(st.staging.layers_used, passes * streamed);
 	assert_int_equal(st.staging.bytes_used, passes * stored(f, resident));
-	/* At most the slots' contents were read ahead. */
+	/* The layers that were read but not used are at most those in the
+	 * slots. */
 	assert_in_range(st.staging.stream.extents, passes * streamed,
 		(passes * streamed + f->opts.stage_slots) *
 			(f->opts.stage_parts ? f->opts.stage_parts : 1));
@@ -222,7 +225,7 @@ static void test_shares(void **state)
 	}
 }
 
-/* Layers in several parts. */
+/* Each layer is read in several parts. */
 static void test_parts(void **state)
 {
 	static const unsigned slots[] = { 2, 3, STREAM_SLOTS };
@@ -245,7 +248,8 @@ static void test_parts(void **state)
 	}
 }
 
-/* A size that holds three slots of quarters, but not two of whole layers. */
+/* The memory has room for three slots of quarter layers, but not for two slots
+ * of whole layers. */
 static void test_quarters(void **state)
 {
 	struct fixture *f = *state;
@@ -276,8 +280,8 @@ static void test_bytes(void **state)
 
 	open_models(f, 0);
 	want = reference(f);
-	f->opts.dram_share = 1;  /* ignored next to bytes */
-	f->opts.stage_slots = 2; /* which are part of the size */
+	f->opts.dram_share = 1;  /* ignored, because dram_bytes is set */
+	f->opts.stage_slots = 2; /* the slots count toward the size */
 	f->opts.stage_parts = 1;
 	sum = 2 *
 		(4096 + align_up(image_file_layer(&f->image, 0)->bytes, 4096));
@@ -291,7 +295,8 @@ static void test_bytes(void **state)
 	sum = 0;
 	for (uint32_t l = 0; l < LAYERS; l++)
 		sum += image_file_layer(&f->image, l)->bytes;
-	f->opts.dram_bytes = sum; /* and are not needed */
+	/* no layer is streamed, so no slots are needed */
+	f->opts.dram_bytes = sum;
 	check_budget(f, LAYERS, want);
 	f->opts.dram_bytes = UINT64_MAX;
 	check_budget(f, LAYERS, want);
@@ -302,7 +307,7 @@ static void test_packed_with_zstd(void **state)
 	struct fixture *f = *state;
 	const struct trace *want;
 
-	f->file.type = DTYPE_F16; /* which zstd compresses */
+	f->file.type = DTYPE_F16; /* a type that zstd can compress */
 	open_models(f, 3);
 	assert_true(image_file_layer(&f->image, 0)->stored <
 		image_file_layer(&f->image, 0)->bytes);
@@ -316,7 +321,7 @@ static void test_packed_with_zstd(void **state)
 	check_budget(f, 3, want);
 }
 
-/* The way of reading makes no difference. */
+/* The results are the same for every way of reading flash. */
 static void test_ways_to_read(void **state)
 {
 	struct fixture *f = *state;
@@ -353,7 +358,7 @@ static void test_coherent(void **state)
 	}
 }
 
-/* One slow read does not change the estimate of later ones. */
+/* One slow read does not change the estimated time of later reads. */
 static void test_read_time(void **state)
 {
 	struct fixture *f = *state;
@@ -371,7 +376,7 @@ static void test_read_time(void **state)
 	pair_close(&f->s);
 }
 
-/* An interrupted pass does not disturb the next. */
+/* A pass that is canceled does not affect the next pass. */
 static void test_cancelled(void **state)
 {
 	static volatile sig_atomic_t cancel;
@@ -422,10 +427,11 @@ static void test_refused(void **state)
 	f->opts = opts;
 	f->opts.dram_share = 0;
 	f->opts.stage_slots = 6;
-	f->opts.va_slots = 7; /* two for the cache and the activations */
+	/* two of them for the cache and the activations */
+	f->opts.va_slots = 7;
 	refused(f, f->image.model, -ENOSPC, "tandem:stage5");
 	refused(f, f->image.model, -ENOSPC, "--va-slots");
-	f->opts.va_slots = 8; /* and none to spare */
+	f->opts.va_slots = 8; /* exactly as many as needed */
 	pair_open(&f->s, f->image.model, &f->opts);
 	pair_close(&f->s);
 	f->opts.flash_fault = "drop@1";
@@ -435,7 +441,8 @@ static void test_refused(void **state)
 	refused(f, f->image.model, -EINVAL, "1000");
 }
 
-/* The host has no memory for layers that are streamed. */
+/* The host has no memory for the weights of streamed layers, so it cannot
+ * refresh the cache. */
 static void test_no_refresh(void **state)
 {
 	const struct refresh_opts opts = { 0 };
@@ -452,7 +459,7 @@ static void test_no_refresh(void **state)
 	pair_close(&f->s);
 }
 
-/* Slots larger than the window. */
+/* The staging slots are larger than the window. */
 static void test_small_window(void **state)
 {
 	struct fixture *f = *state;
@@ -472,8 +479,9 @@ static void test_small_window(void **state)
 /* ---- faults --------------------------------------------------------- */
 
 /*
- * Run the script several times: each run gives the right rows, or fails with an
- * error that names a layer after right rows. Returns the first error, or 0.
+ * Run the script several times with injected faults. In each run all rows must
+ * be correct until the run ends or fails, and the error must name a layer.
+ * Returns the first error, or 0 if there was none.
  */
 static int faulty(struct fixture *f, const char *plan, const struct trace *want)
 {
@@ -503,12 +511,13 @@ static void open_faulty(struct fixture *f, const struct trace **want)
 	open_models(f, 0);
 	*want = reference(f);
 	f->opts.dram_share = 0.2;
-	f->opts.stream.block = 32768; /* several per layer */
+	f->opts.stream.block = 32768; /* several blocks per layer */
 	f->opts.stream.depth = 3;
-	f->opts.stream.stall_ms = 20000; /* the machine may be busy */
+	/* a long time limit, because the machine may be busy */
+	f->opts.stream.stall_ms = 20000;
 }
 
-/* A single fault: the read is repeated, and the session does not fail. */
+/* After a single fault, the read is repeated and the session does not fail. */
 static void test_passing_faults(void **state)
 {
 	static const char *const plan[] = { "eio@3", "short@5", "flip@2",
@@ -550,10 +559,11 @@ static void test_lasting_faults(void **state)
 }
 
 /*
- * A layer is damaged twice in a row, which is an error, and then no more: later
- * passes use the remaining slots. On a busy machine three layers may be read
- * before the first is checked; then each is damaged once, nothing fails, and
- * the test tries again.
+ * A layer is damaged twice in succession, which is an error. There are no
+ * further faults, and later passes use the remaining slots. On a busy machine,
+ * three layers may be read before the first one is checked. Then the faults
+ * damage different layers once each, and no pass fails. In this case the test
+ * tries again.
  */
 static void test_going_on(void **state)
 {

@@ -1,9 +1,11 @@
 /*
- * Weights that are swapped by a plan: the same results in every window from the
- * smallest on, under every placement, with slots poisoned after use, next to
- * layers from flash, and with a device that is lost; refusals; and the phone
- * time, by a simulation of two slots. On a device that the test computes, and
- * on a real one (TANDEM_NPU; skipped without it).
+ * Weights that are swapped according to a plan. The results are the same in
+ * every window from the smallest possible one, under every placement policy,
+ * with slots that are overwritten after use, with other layers streamed from
+ * flash, and after a device is lost. Other tests check refused options and
+ * compare the phone time with a simulation of two slots. The tests use a fake
+ * device, whose passes the test computes, and a real device process
+ * (TANDEM_NPU; skipped without it).
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -77,7 +79,8 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Chunks, single tokens and a few at a time: more than one size of graph. */
+/* Compute the next tokens: a chunk, a single token or three tokens, so that
+ * graphs of several sizes are used. Stores their number in *n. */
 static int forward(struct fixture *f, uint32_t from, uint32_t *n, struct err *e)
 {
 	int ret;
@@ -127,7 +130,7 @@ static void check_same(const struct fixture *f, const char *how)
 				f->opts.va_slots, i);
 }
 
-/* Record the results that all others must equal: nothing is swapped. */
+/* Record the expected results in a window in which nothing is swapped. */
 static void record(struct fixture *f, const struct model *m)
 {
 	struct session_stats st;
@@ -143,8 +146,8 @@ static uint64_t with_guard(uint64_t bytes)
 	return align_up(bytes, PAGE) + PAGE;
 }
 
-/* Cache, activations and two layers, each with its guard, after the guard at
- * 0. */
+/* Bytes of the smallest usable window: cache, activations and two layers, each
+ * followed by a guard, after a guard at address 0. */
 static uint64_t smallest_window(struct fixture *f)
 {
 	uint64_t bytes, layer = 0;
@@ -170,7 +173,8 @@ static void check_swapped(const struct fixture *f,
 
 	assert_int_equal(st->unmaps, 0);
 	assert_true(st->bytes_mapped <= f->opts.va_window);
-	/* Two are always being copied, or ready for the next pass. */
+	/* At any time two copies for the next blocks are in progress or
+	 * complete. */
 	if (st->temporary_blocks)
 		assert_int_equal(st->copies, passes * st->temporary_blocks + 2);
 	else
@@ -193,7 +197,8 @@ static void test_every_window(void **state)
 	f->opts.swap_poison = true;
 	smallest = smallest_window(f);
 	f->opts.va_window = smallest;
-	f->opts.va_slots = 4; /* two slots for weights: none stays */
+	/* two slots for weights, so no layer stays mapped */
+	f->opts.va_slots = 4;
 	run_text(f, f->model, &st);
 	check_same(f, "swap");
 	assert_int_equal(st.temporary_blocks, LAYERS);
@@ -214,7 +219,7 @@ static void test_every_window(void **state)
 	}
 	assert_true(windows >= 6);
 	assert_int_equal(st.blocks, LAYERS);
-	assert_int_equal(st.maps, 3); /* all in one mapping */
+	assert_int_equal(st.maps, 3); /* one mapping has all blocks */
 }
 
 static void test_other_placements(void **state)
@@ -250,7 +255,8 @@ static void test_other_placements(void **state)
 	assert_non_null(strstr(e.text, "7 of 7 slots used"));
 }
 
-/* Some layers are read from flash, some stay, some are swapped. */
+/* Some layers are streamed from flash, some stay mapped, and some are
+ * swapped. */
 static void test_beside_flash(void **state)
 {
 	struct fixture *f = *state;
@@ -317,7 +323,7 @@ static void test_lost(void **state)
 
 /* ---- a real device ------------------------------------------------------- */
 
-/* 38 MiB of weights in six equal layers. */
+/* Prepare a session of six equal layers with 38 MiB of weights. */
 static void open_large(struct fixture *f)
 {
 	pair_need();
@@ -362,7 +368,7 @@ static void test_pair(void **state)
 
 /* ---- the phone's time ---------------------------------------------------- */
 
-/* Engines that do one thing at a time. */
+/* A simulation in which each engine does one thing at a time. */
 struct simulation {
 	uint64_t cpu, npu, engine, slot[2], stall;
 	unsigned copies;
@@ -390,7 +396,8 @@ static void simulate_pass(struct simulation *m, const bool *temporary,
 	m->cpu = m->npu;
 }
 
-/* A pass of one row that is not kept, so that all passes are equal. */
+/* Phone time of a pass of one row. The row is not accepted, so all passes are
+ * equal. */
 static uint64_t phone_pass(struct fixture *f)
 {
 	uint64_t before = session_phone_ps(f->s);
@@ -401,7 +408,8 @@ static uint64_t phone_pass(struct fixture *f)
 	return session_phone_ps(f->s) - before;
 }
 
-/* Pass time of a model of n layers, all in memory; each is a block. */
+/* Phone time of a pass of a model with n layers, all in memory. Each layer is a
+ * block. */
 static uint64_t resident_pass(struct fixture *f, uint32_t n)
 {
 	struct model_file file = f->file;
@@ -439,7 +447,8 @@ static void check_timeline(struct fixture *f, uint64_t first, uint64_t next)
 	pair_close(&f->s);
 }
 
-/* Waiting time that one more pass adds under a placement. */
+/* Waiting time of one further pass, after four passes, under a placement
+ * policy. */
 static uint64_t stall_of(struct fixture *f, enum placement_policy policy)
 {
 	struct session_stats before, after;
@@ -456,7 +465,8 @@ static uint64_t stall_of(struct fixture *f, enum placement_policy policy)
 	return after.stall_ps - before.stall_ps;
 }
 
-/* Measure the times of the first layer of a pass and of the others. */
+/* Measure the phone time of the first layer of a pass and of every other
+ * layer. */
 static void measure_layers(struct fixture *f, uint64_t *first, uint64_t *next)
 {
 	uint64_t whole;
@@ -470,8 +480,8 @@ static void measure_layers(struct fixture *f, uint64_t *first, uint64_t *next)
 	*first = whole - (LAYERS - 1) * *next;
 }
 
-/* Copies that take about as long as layers, so that passes wait sometimes for
- * the engine and sometimes for a slot. */
+/* A copy takes about as long as a layer, so that passes sometimes wait for the
+ * copy engine and sometimes for a slot. */
 static void test_timelines(void **state)
 {
 	static const double layers[] = { .8, 1.05, 1.15, 1.3 };
@@ -486,7 +496,8 @@ static void test_timelines(void **state)
 	for (unsigned i = 0; i < ARRAY_LEN(layers); i++) {
 		f->soc.cpu_bytes_per_s =
 			2e12 * (double)bytes / (layers[i] * (double)next);
-		/* Every second window, but each with two speeds. */
+		/* Only every second window is tested, each with two copy
+		 * speeds. */
 		unsigned step = harness_full() ? 6 : 12;
 
 		for (unsigned mib = 16 + i % 2 * (step - 6); mib < 36;

@@ -1,9 +1,10 @@
 /*
- * Graph switching on a device that the test computes itself
- * (tests/host/npu/fake_device.h) and whose prices the test sets: the paper's
- * figure 8 is executed, executions are as planned, to the picosecond, and the
- * logits are those of the definition for every plan, however late a load is
- * answered and wherever the device is lost.
+ * Graph switching (each block has a prefill graph and a decode graph, and only
+ * one of them is loaded) on a fake device, whose passes the test computes
+ * (tests/host/npu/fake_device.h) and whose prices the test sets. The paper's
+ * figure 8 is executed. Executions follow the plan, to the picosecond. The
+ * logits equal the definition for every plan, however late the device answers a
+ * load and wherever the device is lost.
  */
 #include "host/session/session_impl.h"
 #include "host/session/switching.h"
@@ -27,9 +28,9 @@
 #define LAYERS 6
 #define VOCAB  96
 #define CHUNK  8
-#define FEW    4 /* rows of the decode graph */
+#define FEW    4 /* rows of a decode graph */
 #define TEXT   40
-#define UNIT   1000000u /* picoseconds */
+#define UNIT   1000000u /* one time unit in picoseconds */
 
 struct fixture {
 	struct fake fake;
@@ -38,7 +39,8 @@ struct fixture {
 	struct session_opts opts;
 	struct soc soc;
 	struct session *s;
-	uint64_t load[LAYERS], run[GRAPH_KINDS][LAYERS]; /* prices */
+	/* prices of loads and runs */
+	uint64_t load[LAYERS], run[GRAPH_KINDS][LAYERS];
 	int32_t token[TEXT];
 	float got[TEXT][VOCAB];
 	double want[TEXT][VOCAB];
@@ -48,7 +50,7 @@ struct fixture {
 
 static void price(struct fake *fake, const void *request, struct fake_answer *a)
 {
-	/* both messages begin in this way */
+	/* both kinds of messages begin with these members */
 	const struct wire_simple *q = request;
 	const struct fixture *f = fake->arg;
 	uint32_t block = q->arg / MAX_GRAPHS, kind = q->arg % MAX_GRAPHS;
@@ -134,7 +136,8 @@ static struct switch_stats stats(const struct fixture *f)
 	return st.graphs;
 }
 
-/* Without a reader of logits, so that the host does no work. */
+/* Read a prompt of n tokens without reading logits, so that the host has no
+ * work. Returns the statistics of this prompt. */
 static struct switch_stats prompt(struct fixture *f, uint32_t n)
 {
 	struct switch_stats before = stats(f), after;
@@ -159,7 +162,7 @@ static struct switch_stats prompt(struct fixture *f, uint32_t n)
 
 /* ---- figure 8 ------------------------------------------------------------ */
 
-/* Loads by block with the time units in which they begin, and the total
+/* Loaded blocks, the time unit in which each load begins, and the total
  * time. */
 static const struct {
 	enum graph_switch how;
@@ -202,7 +205,8 @@ static void check_figure(struct fixture *f, unsigned c)
 	assert_int_equal(run_end, 12 * UNIT);
 }
 
-/* Two runs of the decode graph take as long as one of the prefill graph. */
+/* Figure 8 as executed by a session. Two runs of a decode graph take as long as
+ * one of the prefill graph. */
 static void test_figure_8(void **state)
 {
 	struct fixture *f = *state;
@@ -278,8 +282,9 @@ static void test_done_as_planned(void **state)
 	}
 }
 
-/* A later prompt runs in the decode graphs where that takes no longer than
- * loading the prefill graphs again, each of which is loaded once, at first. */
+/* After the first prompt all decode graphs are loaded. A later prompt runs in
+ * the decode graphs if that takes no longer than loading the prefill graphs
+ * again. Otherwise each prefill graph is first loaded once. */
 static void test_later_prompts(void **state)
 {
 	struct fixture *f = *state;
@@ -299,7 +304,8 @@ static void test_later_prompts(void **state)
 	f->opts.graph_switch = SWITCH_SYNC;
 	open_priced(f);
 	prompt(f, CHUNK);
-	/* Six loads back, 24 runs, six loads. */
+	/* Six loads of prefill graphs, 24 runs, and six loads of decode
+	 * graphs. */
 	st = prompt(f, 4 * CHUNK);
 	assert_int_equal(st.reloads, LAYERS);
 	assert_int_equal(st.reload_time, 24 * UNIT);
@@ -314,13 +320,15 @@ static void test_later_prompts(void **state)
 		assert_int_equal(log[i].begin, i * 4 * UNIT);
 		assert_int_equal(log[30 + i].rows, FEW);
 	}
-	/* For a single row loads do not pay. */
+	/* For a prompt of one row, loading graphs takes longer than it
+	 * saves. */
 	st = prompt(f, 1);
 	assert_int_equal(st.loads + st.reloads, 0);
 	assert_int_equal(st.prompt_time, 18 * UNIT);
 }
 
-/* Graphs loaded in idle time are present when the next prompt comes. */
+/* If prefill graphs are loaded in idle time, the next prompt can use them at
+ * once. */
 static void test_rest(void **state)
 {
 	struct fixture *f = *state;
@@ -367,7 +375,8 @@ static int read_prompt(struct fixture *f, uint32_t n, struct err *e)
 		f->s, SESSION_TEXT, f->token, n, &reader, &row, e);
 }
 
-/* The rest in passes of any number of rows, in parts where they are many. */
+/* Compute the rest of the text in passes of one token or of a chunk. A chunk is
+ * larger than the decode graph, so it runs in parts. */
 static void go_on(struct fixture *f, uint32_t at)
 {
 	struct err e = { 0 };
@@ -383,8 +392,8 @@ static void go_on(struct fixture *f, uint32_t at)
 	}
 }
 
-/* float32 logits of double-precision ones; the errors of both sums are far
- * below the bound. */
+/* Compare the float32 logits with those of the definition in double precision.
+ * The rounding errors of both are far below the bound. */
 static void check_reference(struct fixture *f, const char *what)
 {
 	ref_logits(f->model->gguf, &f->file, f->token, TEXT, f->want[0]);
@@ -421,7 +430,7 @@ static void test_is_the_definition(void **state)
 	}
 }
 
-/* With weights that are swapped. */
+/* Graph switching while weights are swapped. */
 static void test_small_window(void **state)
 {
 	struct fixture *f = *state;
@@ -437,7 +446,8 @@ static void test_small_window(void **state)
 	check_reference(f, "a small window");
 }
 
-/* With a wall clock the times are unknown; only the results are checked. */
+/* Without a simulated clock the times are unknown, so the test checks only the
+ * results. */
 static void test_wall(void **state)
 {
 	struct fixture *f = *state;
@@ -527,8 +537,9 @@ static void test_refused(void **state)
 	f->s = first;
 }
 
-/* After a prompt the graphs are small: a chain runs through them in parts, a
- * tree cannot. */
+/* After a prompt the decode graphs, which have few rows, are loaded. A chain of
+ * more rows runs through them in parts. A tree of more rows cannot be divided
+ * and is refused. */
 static void test_many_rows(void **state)
 {
 	static const int32_t parent[] = { -1, 0, 0, 1, 2 };

@@ -1,9 +1,9 @@
 /*
- * Graph switching on a real device process (TANDEM_NPU; skipped without it):
- * cache and logits have the same bytes as without switching, for every plan,
- * precision, layout, number of threads and level of coherence; the device holds
- * one graph per block; and according to the trace of phone time each engine
- * does one thing at a time, and no block computes while its graph is loading.
+ * Graph switching on a real device process (TANDEM_NPU; skipped without it).
+ * Cache and logits have the same bytes as without switching, for every plan,
+ * precision, layout, number of threads and level of coherence. The device holds
+ * one graph per block. According to the trace of phone time, each engine does
+ * one thing at a time, and no block computes while its graph is loaded.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -20,10 +20,10 @@
 #define LAYERS 5
 #define CHUNK  64
 #define FEW    8
-#define PROMPT 4  /* chunks of a phone's prompt */
+#define PROMPT 4  /* chunks of the prompt in tests of phone time */
 #define MORE   12 /* rows after the prompt, decoded one by one */
 
-/* The results of a session: its cache and logits. */
+/* The results of a session: cache and logits. */
 struct outcome {
 	size_t kv_bytes;
 	uint8_t *kv; /* [layers][K, V][tokens][stride] */
@@ -38,7 +38,8 @@ static void open_with(struct fixture *f, enum graph_switch how)
 	f->opts.graph_rows = FEW;
 	f->opts.graph_switch = how;
 	f->opts.context = 300;
-	f->opts.spin_us = 50; /* there may be no processor to spare */
+	/* a short spin, because test machines have few CPUs */
+	f->opts.spin_us = 50;
 	open_session(f);
 }
 
@@ -86,7 +87,8 @@ static void release(struct outcome *o)
 	free(o->logits);
 }
 
-/* n tokens with that plan, twice; and without switching. */
+/* Compute n tokens twice with a switching plan and once without switching, and
+ * compare the results. */
 static void check_same(struct fixture *f, enum graph_switch how, uint32_t n)
 {
 	struct outcome want, got;
@@ -149,7 +151,8 @@ static void test_precisions(void **state)
 	}
 }
 
-/* With swapped weights, runs of a pool, and a device that was asleep. */
+/* Switching while weights are swapped, while the cache consists of runs of a
+ * pool, and after the device was asleep. */
 static void test_surroundings(void **state)
 {
 	struct fixture *f = *state;
@@ -163,8 +166,8 @@ static void test_surroundings(void **state)
 	check_same(f, SWITCH_BEST, 100);
 }
 
-/* A fork continues after the tokens that it shares, with the decode graphs
- * only. */
+/* After a fork, the session computes the tokens that follow the shared prefix
+ * with decode graphs only. */
 static void test_fork(void **state)
 {
 	struct fixture *f = *state;
@@ -244,19 +247,20 @@ static void check_log(struct fixture *f, uint32_t chunks)
 		run.end > loader.end ? run.end : loader.end);
 }
 
-/* The phone time is the same on every machine, and close to that of the plan,
- * which assumes that times grow linearly with the length. */
+/* The phone time is the same on every machine. It is close to the planned time,
+ * which assumes that a run's time grows linearly with the text's length. */
 static void test_phone(void **state)
 {
 	uint64_t took[SWITCH_COUNT] = { 0 };
 	struct fixture *f = *state;
-	/* static, because teardown closes what borrows it */
+	/* static, because teardown closes the session that uses it */
 	static struct soc soc;
 	int32_t t[PROMPT * CHUNK];
 	struct err e = { 0 };
 
 	assert_ok(soc_file_load(&soc, "tensor/soc/sd8gen2.soc", &e), &e);
-	soc.graph_load_s = 2e-5; /* as small as the model is */
+	/* a load time in proportion to the small model */
+	soc.graph_load_s = 2e-5;
 	f->opts.soc = &soc;
 	tokens(f, 6, t, PROMPT * CHUNK);
 	for (unsigned i = 0; i < 2 * SWITCH_COUNT; i++) {
@@ -281,8 +285,8 @@ static void test_phone(void **state)
 		}
 		pair_close(&f->s);
 	}
-	/* No loading takes the shortest time; best is chosen by the plan's
-	 * times, which are nearly these. */
+	/* Without loads a prompt takes the shortest time. The plan `best` is
+	 * chosen by planned times, which differ slightly from these times. */
 	for (enum graph_switch how = SWITCH_SYNC; how < SWITCH_COUNT; how++) {
 		print_message("%s: %.3f ms\n", graph_switch_names[how],
 			(double)took[how] * 1e-9);
@@ -293,8 +297,8 @@ static void test_phone(void **state)
 	assert_true(took[SWITCH_ASYNC] < took[SWITCH_SYNC]);
 }
 
-/* Priced as a model a thousand times as large: its loads are priced as well,
- * and its plan is executed. */
+/* With the price of a model a thousand times as large, loads are priced for
+ * that model too, and its plan is executed. */
 static void test_priced_as(void **state)
 {
 	struct fixture *f = *state;
@@ -318,8 +322,9 @@ static void test_priced_as(void **state)
 		check_log(f, PROMPT);
 		assert_close((double)st.planned_time / (double)st.prompt_time,
 			1, .02, graph_switch_names[how]);
-		/* 1.3e9 weights in the layers, of 4 bytes in this file, at 4e9
-		 * bytes per second */
+		/* The layers of the large model have 1.3e9 weights of 4 bytes
+		 * each (the type in this file), loaded at 4e9 bytes per
+		 * second. */
 		assert_close((double)st.load_time * 1e-12, 1.31, .05, "load");
 		pair_close(&f->s);
 	}

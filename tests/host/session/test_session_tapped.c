@@ -1,7 +1,8 @@
 /*
- * States kept after some of the layers: a model of the remaining layers
- * continues from them to the results of the whole model, bit for bit, for
- * prompts and for trees, with blocks of one layer and of many; and refusals.
+ * Hidden states that a pass keeps after some layer. A model of the remaining
+ * layers continues from them and gives the results of the whole model, bit for
+ * bit, for prompts and trees, with blocks of one layer and of many. Another
+ * test checks refused options.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -12,9 +13,9 @@
 #include <errno.h>
 
 #define LAYERS 5
-#define PROMPT 37 /* in chunks of 16: two whole ones and a rest */
+#define PROMPT 37 /* in chunks of 16: two full chunks and a remainder */
 #define TREE   12
-#define WIDTH  32 /* of model_file_tiny */
+#define WIDTH  32 /* embedding width of model_file_tiny */
 
 struct kept {
 	float state[PROMPT + TREE][WIDTH], last[TREE][WIDTH];
@@ -36,7 +37,8 @@ static void make_tree(struct fixture *f, int32_t *t, int32_t *parent)
 		parent[i] = i / 3 - 1;
 }
 
-/* A prompt and a tree through all layers, and the states kept. */
+/* Compute a prompt and a tree through all layers, and keep the hidden states
+ * after `tap` layers. */
 static void run_whole(struct fixture *f, uint32_t tap, struct kept *k)
 {
 	const struct session_reader reader = { .tapped = take, .arg = k };
@@ -69,7 +71,8 @@ static void run_rows(struct session *s, const struct kept *k, size_t first,
 	const float *state[PROMPT];
 	struct row row[PROMPT];
 	const struct rows rows = { VISIBILITY_TREE, n, row, state };
-	const int32_t token[PROMPT] = { 0 }; /* values are not used */
+	/* the token ids have no effect, because the rows have states */
+	const int32_t token[PROMPT] = { 0 };
 	struct err e = { 0 };
 
 	for (uint32_t i = 0; i < n; i++)
@@ -89,7 +92,8 @@ static void check_tail(struct fixture *f, uint32_t tap)
 	int32_t t[TREE], parent[TREE];
 
 	run_whole(f, tap, &k);
-	o.prefill_chunk = TREE_MAX; /* the whole prompt in one pass */
+	/* the whole prompt in one pass, because its states are the input */
+	o.prefill_chunk = TREE_MAX;
 	assert_ok(model_tail(&tail, f->model, tap, &e), &e);
 	assert_int_equal(tail->n_layer, LAYERS - tap);
 	assert_int_equal(tail->layers_before, tap);

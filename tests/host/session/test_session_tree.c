@@ -1,7 +1,7 @@
 /*
- * Token trees of sessions on a real device process (TANDEM_NPU; skipped without
- * it): the rows of a tree, and the cache after an accepted path, are byte for
- * byte those of plain decoding; invalid trees and paths are refused.
+ * Token trees in sessions on a real device process (TANDEM_NPU; skipped without
+ * it). The rows of a tree, and the cache after a path is accepted, equal those
+ * of plain decoding byte for byte. Invalid trees and paths are refused.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -26,14 +26,15 @@ static void grow(
 	t->n = TREE_MAX;
 	tokens(f, stream, t->token, TREE_MAX);
 	for (int i = 0; i < TREE_MAX; i++)
-		/* From -1 (another root) to i-1, mostly near ones. */
+		/* The parent is -1 (for another root) or any earlier node, most
+		 * often a near one. */
 		t->parent[i] = i - 1 -
 			(int)(pow(rng_uniform(seed(), stream + 1, (uint64_t)i),
 				      2) *
 				(i + .99));
 }
 
-/* The path from a root to `row`; returns its length. */
+/* Store the path from a root to `row` in `path`. Returns its length. */
 static uint32_t path_to(
 	const struct random_tree *t, uint32_t row, uint32_t path[TREE_MAX])
 {
@@ -59,7 +60,8 @@ static void decode_path(struct fixture *f, const struct random_tree *t,
 	}
 }
 
-/* E0: a row of a tree has the bytes of plain decoding of its path. */
+/* Check in every row of a tree that the hidden states have the bytes of plain
+ * decoding of the row's path (equivalence E0). */
 static void check_tree(struct fixture *f, enum wire_precision precision)
 {
 	size_t width = f->file.n_embd * sizeof(float);
@@ -97,7 +99,8 @@ static void test_tree_row_is_chain_row(void **state)
 		check_tree(f, (enum wire_precision)p);
 }
 
-/* The host's descriptor of the cache's memfd, found by its name in /proc. */
+/* Returns the host's descriptor of the cache's memfd, which is found by its
+ * name in /proc. */
 static int open_cache(void)
 {
 	DIR *d = opendir("/proc/self/fd");
@@ -118,7 +121,8 @@ static int open_cache(void)
 	return found;
 }
 
-/* The first `n` slots of the keys and values of all layers; to be freed. */
+/* Returns the first n slots of the keys and values of all layers. The caller
+ * frees them. */
 static uint8_t *read_cache(struct fixture *f, uint32_t n, size_t *bytes)
 {
 	struct session_stats st;
@@ -138,7 +142,8 @@ static uint8_t *read_cache(struct fixture *f, uint32_t n, size_t *bytes)
 	return all;
 }
 
-/* E0: after accepting a path, the cache is that of plain decoding. */
+/* After a path is accepted, the cache has the bytes of plain decoding
+ * (equivalence E0). */
 static void test_compaction(void **state)
 {
 	struct fixture *f = *state;
@@ -156,7 +161,8 @@ static void test_compaction(void **state)
 		uint32_t p[TREE_MAX], depth = path_to(&t, i, p);
 
 		if (depth > n && p[depth - 1] != depth - 1) {
-			n = depth; /* the deepest that has to move */
+			/* the longest path whose rows have to move */
+			n = depth;
 			memcpy(path, p, sizeof(p));
 		}
 	}
@@ -166,7 +172,7 @@ static void test_compaction(void **state)
 	accept(f, path, n);
 	assert_int_equal(session_length(f->s, SESSION_TEXT), 10 + n);
 	compacted = read_cache(f, 10 + n, &bytes);
-	/* The device also reads what the CPU moved. */
+	/* The device must also read the rows that the CPU moved. */
 	forward(f, t.token, NULL, 5);
 	hidden = malloc(f->file.n_embd * sizeof(float));
 	memcpy(hidden, session_hidden(f->s, 4), f->file.n_embd * 4);
@@ -196,7 +202,7 @@ static void test_compaction_seen_by_a_strict_device(void **state)
 	test_compaction(state);
 }
 
-/* Accepting a chain moves nothing, and the device invalidates nothing. */
+/* Accepting a chain moves no rows, so the device has nothing to invalidate. */
 static void test_chain_moves_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -211,7 +217,8 @@ static void test_chain_moves_nothing(void **state)
 	accept(f, (const uint32_t[]){ 0, 1, 2, 3 }, 4);
 	forward(f, t, NULL, 8);
 	session_stats(f->s, &b);
-	/* Twice the batch and the hidden states, and no further line. */
+	/* Two passes invalidate twice the lines of the batch and of the hidden
+	 * states, and no further lines. */
 	assert_int_equal(b.invalidated_lines - a.invalidated_lines,
 		2 * (a.invalidated_lines));
 	pair_close(&f->s);
@@ -236,7 +243,8 @@ static void test_bad_paths(void **state)
 			-EINVAL);
 	assert_int_equal(session_length(f->s, SESSION_TEXT), 0);
 	accept(f, (const uint32_t[]){ 0, 2, 3 }, 3);
-	/* The second accept fails, because the rows have moved. */
+	/* The second accept of the same pass fails, because its rows have
+	 * moved. */
 	assert_int_equal(session_accept(f->s, SESSION_TEXT,
 				 (const uint32_t[]){ 0 }, 1, &e),
 		-EINVAL);

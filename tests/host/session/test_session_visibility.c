@@ -1,8 +1,9 @@
 /*
- * Visibility of rows (TANDEM_NPU; skipped without it): passes of trees, windows
- * and blocks of several sequences, which are forked, truncated, rewritten and
- * accepted in random order, compared with the definition of attention. The test
- * models every computed row as a point that sees a list of points.
+ * Visibility of rows (TANDEM_NPU; skipped without it): which rows each row
+ * attends to. Passes of trees, windows and blocks of several sequences, which
+ * are forked, truncated, rewritten and accepted in random order, are compared
+ * with the definition of attention. The test models every computed row as a
+ * point that sees a list of points.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -18,32 +19,32 @@
 
 #define VOCAB   96
 #define POINTS  600
-#define LONG    80 /* greatest length of a sequence */
+#define LONG    80 /* maximum length of a sequence */
 #define MANY    6
 #define IN_PASS 30
 #define BLOCK   5
 
-/* A sequence as a list: the point that is cached at each position. */
+/* A sequence as a list of the points that are cached at its positions. */
 struct plain {
 	bool open;
 	uint32_t length, point[LONG];
 };
 
-/* A pass being built. */
+/* The pass that is being built. */
 struct pass {
 	struct rows rows;
 	struct row row[IN_PASS];
-	uint32_t first; /* point of row 0 */
+	uint32_t first; /* the point of row 0 */
 };
 
 struct script {
 	struct fixture *f;
-	enum visibility visibility; /* of the pass */
-	bool mixed;                 /* trees or blocks at random */
+	enum visibility visibility; /* visibility of the pass */
+	bool mixed; /* choose trees or blocks at random for each pass */
 	uint64_t stream, draws;
 	struct plain plain[MANY];
 	struct pass pass;
-	/* All points. */
+	/* All points of the script. */
 	uint32_t n;
 	int32_t token[POINTS];
 	unsigned position[POINTS];
@@ -69,7 +70,8 @@ static void add_row(struct script *t, struct row row)
 	p->row[p->rows.n++] = row;
 }
 
-/* The point at a position of a sequence after its window is written. */
+/* The point at a position of a sequence, which is a row of this pass or else a
+ * cached point. */
 static uint32_t point_at(const struct script *t, uint32_t id, uint32_t at)
 {
 	for (uint32_t i = 0; i < t->pass.rows.n; i++)
@@ -132,8 +134,8 @@ static void note_visibility(struct script *t)
 
 /* ---- passes -------------------------------------------------------------- */
 
-/* Add a row of a tree: a root, sometimes within the cached text, or a child of
- * any row of the sequence. */
+/* Add a row of a tree. It is a root, sometimes at a position within the cached
+ * text, or a child of any row of the sequence. */
 static void tree_row(struct script *t, uint32_t id)
 {
 	struct row row = {
@@ -150,7 +152,8 @@ static void tree_row(struct script *t, uint32_t id)
 	add_row(t, row);
 }
 
-/* Add the next row of a window that began at random, sometimes after a gap. */
+/* Add the next row of a window, which begins at a random position, sometimes
+ * after a gap. */
 static void window_row(struct script *t, uint32_t id, uint32_t *next)
 {
 	const struct plain *p = &t->plain[id];
@@ -166,7 +169,8 @@ static void window_row(struct script *t, uint32_t id, uint32_t *next)
 		add_row(t, row);
 }
 
-/* Blocks have BLOCK positions; the last may be shorter. */
+/* Set the end of each row's block. Blocks have BLOCK positions; only the last
+ * one of a sequence may be shorter. */
 static void end_blocks(struct script *t)
 {
 	for (uint32_t i = 0; i < t->pass.rows.n; i++) {
@@ -192,7 +196,7 @@ static void keep_windows(struct script *t)
 	}
 }
 
-/* Accept some of the first rows of a sequence. */
+/* Accept a random number of a sequence's first rows. */
 static void accept_first(struct script *t, uint32_t id)
 {
 	struct plain *p = &t->plain[id];
@@ -215,7 +219,8 @@ static void accept_first(struct script *t, uint32_t id)
 	}
 }
 
-/* Accept a path from a root at the end, as long as possible. */
+/* Accept the longest path that begins with a root directly after the sequence's
+ * cached text. */
 static void accept_path(struct script *t, uint32_t id)
 {
 	struct plain *p = &t->plain[id];
@@ -266,7 +271,8 @@ static void run_pass(struct script *t)
 	}
 }
 
-/* A pass of rows of all open sequences with room, in random order. */
+/* Compute a pass with rows of all open sequences that have room, in random
+ * order. */
 static void one_pass(struct script *t)
 {
 	uint32_t next[MANY], rows = 1 + below(t, IN_PASS);
@@ -307,7 +313,7 @@ static void change(struct script *t)
 		t->plain[other] = (struct plain){ .open = true };
 	} else if (below(t, 3)) {
 		if (session_fork(t->f->s, id, &other, &e))
-			return; /* all are open */
+			return; /* all sequences are open */
 		t->plain[other] = *p;
 		t->forked++;
 	} else if (below(t, 2)) {
@@ -406,7 +412,8 @@ static void test_blocks(void **state)
 		run_script(*state, VISIBILITY_BLOCK, false, 30 + i);
 }
 
-/* A model whose blocks do not see later blocks. */
+/* Passes of trees and of blocks, with a model whose blocks do not attend to
+ * later blocks. */
 static void test_trees_and_blocks(void **state)
 {
 	for (uint64_t i = 0; i < 3; i++)

@@ -1,8 +1,8 @@
 /*
- * A kind of drafter that only the build of tests/cli/echo.sh contains. It shows
- * what a kind consists of: this file and one row (drafter_echo_row.h). If the
- * last token of a path equals the one two before it, the token between them is
- * drafted again; other paths have no candidates.
+ * A minimal example of a drafter kind. Only the build of tests/cli/echo.sh
+ * includes it: this file and one row (drafter_echo_row.h). If the last token of
+ * a path equals the token two places before it, the drafter drafts the token
+ * between them. After other paths it has no candidates.
  */
 #include "base/err.h"
 #include "host/draft/draft_kind.h"
@@ -14,10 +14,12 @@
 #include <stdlib.h>
 
 struct echo {
-	int32_t last[3]; /* last tokens of the text; -1: none */
+	/* last tokens of the text; -1 if the text is shorter */
+	int32_t last[3];
 };
 
-/* The token `back` before the end of the path to that node. */
+/* Returns the token that is `back` places before the end of the path to
+ * `node`. */
 static int32_t token_at(const struct echo *h, const struct tree *t,
 	uint32_t node, uint32_t back)
 {

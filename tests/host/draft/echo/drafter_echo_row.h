@@ -1,4 +1,4 @@
-/* The row of drafter echo. */
+/* The row that adds the drafter echo to the table of drafter kinds. */
 #ifndef TESTS_HOST_DRAFT_ECHO_DRAFTER_ECHO_ROW_H
 #define TESTS_HOST_DRAFT_ECHO_DRAFTER_ECHO_ROW_H
 
