@@ -1,7 +1,7 @@
 /*
- * Helpers for tests of histories: a file in a directory of its own, and records
- * in which every token is a function of the writer and the record's number, so
- * that half a record, or a mixture of two, is detected.
+ * Common part of the tests of histories. It makes a file in a directory of its
+ * own, and records in which every token is a function of the writer and the
+ * record's number. This detects a partial record and a mixture of two records.
  */
 #ifndef TESTS_HOST_TEXT_HISTORY_FILE_H
 #define TESTS_HOST_TEXT_HISTORY_FILE_H
@@ -18,11 +18,11 @@
 #include <unistd.h>
 
 #define HISTORY_VOCAB  1000003u
-#define HISTORY_LENGTH 300 /* greatest number of tokens */
+#define HISTORY_LENGTH 300 /* maximum tokens of a record */
 
 static char history_dir[4096], history_path[4200];
 
-/* Make another directory, without a file. */
+/* Make a new directory without a history file. */
 static inline void history_fresh(void)
 {
 	snprintf(history_dir, sizeof(history_dir), "%s", harness_tmp());
@@ -58,7 +58,8 @@ static inline struct history *history_reader(void)
 	return h;
 }
 
-/* The k-th record of a writer, of 3 to 300 tokens. */
+/* Returns the k-th record of a writer, which has 3 to 300 tokens. The record
+ * refers to `id`. */
 static inline struct history_record history_made(
 	uint32_t writer, uint32_t k, int32_t id[HISTORY_LENGTH])
 {
@@ -76,7 +77,8 @@ static inline struct history_record history_made(
 	};
 }
 
-/* The record must be one of history_made; its writer and k are returned. */
+/* Check that the record is one of history_made, and store its writer and its
+ * number k. */
 static inline void history_check_made(
 	const struct history_record *r, uint32_t *writer, uint32_t *k)
 {
@@ -102,7 +104,7 @@ static inline void history_add(struct history *h, uint32_t writer, uint32_t k)
 	assert_ok(history_append(h, &r, 1, &e), &e);
 }
 
-/* The history must hold exactly records from .. to - 1 of writer 0. */
+/* The history must contain exactly the records from .. to - 1 of writer 0. */
 static inline void history_holds(
 	const struct history *h, uint32_t from, uint32_t to)
 {

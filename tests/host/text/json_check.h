@@ -1,7 +1,7 @@
 /*
- * Checks a JSON value against a JSON Schema with jansson's trees and without
- * code of the program: the keywords of docs/structured.md as JSON Schema
- * defines them. Also random schemas and values.
+ * Validates a JSON value against a JSON Schema with jansson's trees and without
+ * code of the program. It supports the keywords of docs/structured.md as JSON
+ * Schema defines them. Also makes random schemas and values.
  */
 #ifndef TESTS_HOST_TEXT_JSON_CHECK_H
 #define TESTS_HOST_TEXT_JSON_CHECK_H
@@ -45,7 +45,8 @@ static inline size_t check_characters(json_t *v)
 	return n;
 }
 
-/* Whether the keyword holds or is absent. */
+/* Whether n is within the limits of the two keywords. An absent keyword sets no
+ * limit. */
 static inline bool check_count(
 	json_t *s, const char *least, const char *most, size_t n)
 {
@@ -129,7 +130,8 @@ static inline bool check_items(json_t *root, json_t *s, json_t *v)
 	return check_count(s, "minItems", "maxItems", json_array_size(v));
 }
 
-/* NULL and true allow everything, false nothing. */
+/* Whether the value v fits the schema s. A schema that is NULL or true allows
+ * every value, and false allows none. */
 static inline bool check_fits(json_t *root, json_t *s, json_t *v)
 {
 	json_t *type = json_object_get(s, "type");
@@ -179,7 +181,8 @@ static inline json_t *draw_number(struct draw *d)
 	double part = (double)draw_below(d, 8) / 8;
 	int whole = (int)draw_below(d, 40) - 20;
 
-	/* A value with a fraction is never an integer. */
+	/* A real number always has a fraction, because JSON Schema counts 3.0
+	 * as an integer. */
 	return draw_below(d, 2) || part == 0 ? json_integer(whole)
 					     : json_real(whole + part);
 }
@@ -308,7 +311,8 @@ static inline json_t *draw_schema(struct draw *d, unsigned depth)
 	return draw_typed(d, depth);
 }
 
-/* With two definitions, which may refer to each other and to themselves. */
+/* Draw a schema with two definitions, which may refer to each other and to
+ * themselves. */
 static inline json_t *draw_root(struct draw *d)
 {
 	json_t *s = draw_schema(d, 3);

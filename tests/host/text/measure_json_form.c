@@ -18,7 +18,8 @@
 
 static const char any[] = "{}";
 
-/* Tokens that end values are likelier, so that many values are completed. */
+/* Draw random logits in which tokens that end JSON values are likelier, so that
+ * many values are completed. */
 static void draw_logits(
 	const struct token_trie *t, float *logits, uint64_t position)
 {

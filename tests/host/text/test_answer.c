@@ -1,6 +1,7 @@
 /*
- * Canonical answers: hard cases by hand, and numbers, boxes and words that the
- * test puts into random texts, so that it has the expected answer.
+ * Canonical answers in generated texts. Hard cases are checked by hand. The
+ * test also puts numbers, boxes and words into random texts, so that it has the
+ * expected answers.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -13,7 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* want is "" where there is no answer. */
+/* Compare the answer in `text` with `want`, which is "" if there must be no
+ * answer. */
 static void check(const char *form, const char *text, const char *want)
 {
 	struct strbuf got = STRBUF_INIT;
@@ -105,7 +107,8 @@ static void test_regex(void **state)
 	check("regex:z*", "aazz", "");
 	check("regex:(?i)straße", "Die STRASSE, die Straße", "Straße");
 	check("regex:é|$", "café", "");
-	/* Too many steps: no answer, in short time. */
+	/* The expression needs too many steps, so the match ends early and
+	 * there is no answer. */
 	check("regex:(a+)+$", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab", "");
 }
 
@@ -146,7 +149,7 @@ static void group_thousands(const char *digits, char *out)
 	*out = '\0';
 }
 
-/* The number is written in one of its possible forms. */
+/* Numbers are written in one of their possible forms. */
 static void test_random_numbers(void **state)
 {
 	struct draws d = { harness_seed(), 0 };

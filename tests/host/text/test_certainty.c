@@ -1,7 +1,7 @@
 /*
- * Certainty measures of a row of logits compared with their definitions in long
- * double: the probabilities of all tokens one by one, and the likeliest ones by
- * sorting.
+ * Measures of certainty of a row of logits, compared with their definitions in
+ * long double. The definitions use the probability of each token, and find the
+ * likeliest tokens by sorting.
  */
 #include "base/rng.h"
 #include "host/text/certainty.h"
@@ -71,8 +71,8 @@ static void test_definition(void **state)
 		}
 }
 
-/* Equal logits are the least certain, one that is much larger than all others
- * the most. */
+/* Equal logits give the lowest certainty. One logit that is much larger than
+ * all others gives the highest. */
 static void test_extremes(void **state)
 {
 	struct certainty c;

@@ -1,7 +1,8 @@
 /*
- * Templates as in model files, reduced to the loop over the messages with the
- * markers of the family. The expected output of whole templates was rendered
- * elsewhere (chat_golden.py).
+ * Recognizing and applying chat templates. The templates here are those of
+ * model files, reduced to the loop over the messages with the markers of the
+ * family. chat_golden.py rendered whole templates with another engine, and its
+ * output is the expected one.
  */
 #include "tests/harness.h"
 
@@ -27,7 +28,7 @@ static const struct {
 		LOOP "{{'<|im_start|>' + message['role'] + '\n' + "
 		     "message['content'] + '<|im_end|>' + '\n'}}" END PROMPT
 		     "{{ '<|im_start|>assistant\n' }}{% endif %}" },
-	/* Tools and thinking do not prevent recognition. */
+	/* Code for tools and for thinking does not prevent recognition. */
 	{ CHAT_CHATML,
 		"{%- if tools %}{{- '<|im_start|>system\\n' }}"
 		"{{- '<tools>' }}{% endif %}" LOOP
@@ -77,7 +78,7 @@ static const struct {
 		LOOP "{{'<\xef\xbd\x9cUser\xef\xbd\x9c>' + "
 		     "message['content']}}{{'<\xef\xbd\x9c"
 		     "Assistant\xef\xbd\x9c>' + message['content']}}" END },
-	/* Similar, but with other ends of the parts. */
+	/* Similar templates in which other markers end the messages. */
 	{ CHAT_UNKNOWN,
 		LOOP "{{'<|im_start|>user<|im_sep|>' + message['content'] + "
 		     "'<|im_end|>'}}" END },
@@ -105,7 +106,7 @@ static void test_recognise(void **state)
 
 #define TURNS 8
 
-/* A conversation of the golden file, which owns its texts. */
+/* A conversation of the golden file. The texts belong to the file's JSON. */
 struct conversation {
 	struct chat_turn turn[TURNS];
 	size_t n;
@@ -137,8 +138,8 @@ static enum chat_family family_named(const char *name)
 	return f;
 }
 
-/* A system message that a template refuses is placed as in the other templates
- * of its family. */
+/* If a template refuses a system message, the program places it as the other
+ * templates of the family do. */
 static void check_refused(enum chat_family family, const struct conversation *c)
 {
 	struct text_span part[TURNS];
@@ -174,8 +175,9 @@ static void check_text(
 	strbuf_release(&out);
 }
 
-/* Whether a template accepts an order of messages that the program refuses:
- * none does, except that deepseek's moves a system message to the front. */
+/* Whether a template accepts an order of messages that the program refuses. No
+ * template does, except that of deepseek, which moves a system message to the
+ * front. */
 static bool moves_system(enum chat_family family, const struct conversation *c)
 {
 	for (size_t i = 1; i < c->n; i++)
@@ -184,7 +186,7 @@ static bool moves_system(enum chat_family family, const struct conversation *c)
 	return false;
 }
 
-/* Every family, and for each every order of messages: see chat_golden.py. */
+/* Check every family with every order of messages; see chat_golden.py. */
 static void test_golden(void **state)
 {
 	json_error_t error;
@@ -227,8 +229,8 @@ static void part_is(
 	assert_memory_equal(out->data + s.at, want, s.len);
 }
 
-/* The places of the parts are reported, and a NUL does not end the user's
- * text. */
+/* chat_format reports the place of each part, and a NUL byte does not end the
+ * user's text. */
 static void test_parts(void **state)
 {
 	const struct chat_turn turn[] = { { CHAT_SYSTEM, "Sys", 3 },
@@ -250,8 +252,9 @@ static void test_parts(void **state)
 	}
 }
 
-/* After a written answer the conversation continues as it was when the answer
- * was requested, except where the system message moves to the last turn. */
+/* After a written answer, the formatted conversation continues the text with
+ * which the answer was requested, unless the template moves the system message
+ * to the last turn. */
 static void test_written(void **state)
 {
 	const struct chat_turn turn[] = { { CHAT_SYSTEM, "Sys", 3 },

@@ -1,6 +1,6 @@
 /*
- * Generations driven by scripted logits: the text emitted after each token, and
- * what ends a generation.
+ * Generations with scripted logits: the text emitted after each token, and the
+ * conditions that end a generation.
  */
 #include "base/err.h"
 #include "base/strbuf.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ids of vocab_spm: bytes from 3 on, words from 259 on. */
+/* Token ids of vocab_spm: bytes from id 3 on, words from id 259 on. */
 #define BYTE(c) (3 + (c))
 enum { BOS = 1, EOS = 2, SPACE = 259, A, B, C, AB, BC, ABC, CA, _A, _AB };
 #define N_VOCAB 274
@@ -89,7 +89,8 @@ static void begin(struct fixture *f, const int32_t *prompt, size_t n)
 	assert_ok(generation_open(&f->g, &f->opts, prompt, n, &e), &e);
 }
 
-/* Draw these tokens from scripted logits; stop where the generation ends. */
+/* Draw these tokens from scripted logits until the generation ends. Returns the
+ * number of drawn tokens. */
 static unsigned draw_scripted(struct fixture *f, const int32_t *id, unsigned n)
 {
 	unsigned i;
@@ -137,7 +138,8 @@ static void test_leading_space(void **state)
 {
 	struct fixture *f = *state;
 
-	BEGIN(f, BOS, A); /* in the middle of a text the space counts */
+	/* in the middle of a text, the leading space is part of it */
+	BEGIN(f, BOS, A);
 	DRAW(f, _A);
 	text_is(f, " a");
 }
@@ -173,7 +175,7 @@ static void test_end_of_text_ignored(void **state)
 	text_is(f, "bc");
 }
 
-/* BOS is a token like others: only EOS and similar tokens end a text. */
+/* BOS does not end a text; only EOS and similar tokens do. */
 static void test_begin_of_text_goes_on(void **state)
 {
 	struct fixture *f = *state;
@@ -228,7 +230,8 @@ static void test_stop_across_tokens(void **state)
 	BEGIN(f, BOS, A);
 	assert_int_equal(DRAW(f, AB, CA, BC, A), 3);
 	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_STRING);
-	/* "b", then "bca", were held back; of "abcabc" "a" remains. */
+	/* "b" and then "bca" were withheld, because a stop string might follow.
+	 * Of "abcabc" only "a" remains. */
 	assert_string_equal(f->log, "263:a|266:|264:|");
 	gen_flush(f->g);
 	text_is(f, "a");
@@ -243,7 +246,8 @@ static void test_held_text_is_emitted(void **state)
 	BEGIN(f, BOS, A);
 	DRAW(f, A, B, C, A);
 	text_is(f, "a");
-	DRAW(f, C); /* "bca" + "c": no stop, but "c" may begin "cc" */
+	/* "bcac" is no stop string, but its last "c" may begin "cc" */
+	DRAW(f, C);
 	text_is(f, "abca");
 	DRAW(f, A);
 	text_is(f, "abcaca");
@@ -297,8 +301,8 @@ static int other_sink(void *arg, int32_t id, const char *text, size_t len)
 	return 0;
 }
 
-/* A fork continues from the state of the first, with the text that is held
- * back. */
+/* A fork continues from the state of its original, including the text that is
+ * withheld because a stop string might follow. */
 static void test_fork(void **state)
 {
 	static const char *const stop[] = { "bcab" };
@@ -335,7 +339,8 @@ static void test_fork(void **state)
 	strbuf_release(&text);
 }
 
-/* A fork draws what a generation of that random stream would draw. */
+/* A fork draws the tokens that a generation with the same random stream would
+ * draw. */
 static void test_fork_draws(void **state)
 {
 	struct sampler_opts o = sampler_defaults;
@@ -401,7 +406,7 @@ static void test_context(void **state)
 	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_CONTEXT);
 }
 
-/* Where both limits are reached, the reason is the length. */
+/* If both limits are reached, the reported reason is the length. */
 static void test_length_before_context(void **state)
 {
 	struct fixture *f = *state;
@@ -413,7 +418,7 @@ static void test_length_before_context(void **state)
 	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_LENGTH);
 }
 
-/* The tokens that may still come: up to the nearer of two limits. */
+/* Number of tokens that may follow, up to the nearer of two limits. */
 static void test_tokens_left(void **state)
 {
 	struct fixture *f = *state;
@@ -433,7 +438,7 @@ static void test_tokens_left(void **state)
 	DRAW(f, B, B, B, B, B);
 	assert_int_equal(gen_left(f->g), 0);
 	generation_close(f->g);
-	f->opts.context = 1; /* the prompt alone is longer */
+	f->opts.context = 1; /* the prompt is longer than the context */
 	BEGIN(f, BOS, A);
 	assert_int_equal(gen_left(f->g), 0);
 }
@@ -459,7 +464,7 @@ static void test_foreign_token_in_the_prompt(void **state)
 	f->g = NULL;
 }
 
-/* Tokens that are appended without logits are treated like drawn ones. */
+/* Tokens that are appended without logits are treated like drawn tokens. */
 static void test_appended(void **state)
 {
 	static const int32_t id[] = { AB, _A, B, C, A };
@@ -533,7 +538,8 @@ static int note_step(void *arg, const struct gen_step *s)
 	return f->step_fails;
 }
 
-/* One letter of `marks` per token: m is a mask, v visible, s stable. */
+/* Report a step. `marks` has one letter per token: m for a mask, v for visible,
+ * s for stable. */
 static void step(struct fixture *f, const char *marks, const int32_t *id)
 {
 	static const char letter[] = {
@@ -577,7 +583,7 @@ static void test_steps(void **state)
 	assert_string_equal(f->steps, "3@3:|");
 }
 
-/* A step that splits characters does not change the text's own state. */
+/* A step that ends within a character does not change the state of the text. */
 static void test_step_cuts_characters(void **state)
 {
 	struct fixture *f = *state;
@@ -613,7 +619,8 @@ static void test_step_follows_held_text(void **state)
 	assert_string_equal(f->steps, "1@5:bc|a||");
 }
 
-/* The space that tokenizing puts before a text is part of it after a mask. */
+/* The leading space that the tokenizer adds is removed from the first token of
+ * a text. After a mask the space is kept. */
 static void test_step_of_a_whole_text(void **state)
 {
 	struct fixture *f = *state;
@@ -649,8 +656,7 @@ static void test_steps_of_no_interest(void **state)
 	assert_false(gen_is_watched(f->g));
 	STEP(f, "m", A);
 	assert_false(gen_done(f->g));
-	/* Nor does a fork report the steps that the first one is watched
-	 * for. */
+	/* A fork does not report steps to the observer of its original. */
 	watch(&watched);
 	BEGIN(&watched, BOS, A);
 	generation_close(f->g);

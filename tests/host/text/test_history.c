@@ -1,4 +1,4 @@
-/* A history that one process writes and reads. */
+/* A history that a single process writes and reads. */
 #include "tests/host/text/history_file.h"
 
 #include "base/fd.h"
@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#define HEAD 64 /* size of a file without records */
+#define HEAD 64 /* bytes of a file without records */
 
 static size_t bytes_of(uint32_t k)
 {
@@ -57,7 +57,7 @@ static void test_round_trip(void **state)
 	for (uint32_t k = 0; k < 50; k++)
 		history_add(h, 0, k);
 	history_holds(h, 0, 50);
-	/* A reader sees changes only when it reloads. */
+	/* A reader sees changes only after a refresh. */
 	history_holds(r, 0, 0);
 	assert_ok(history_refresh(r, &e), &e);
 	history_holds(r, 0, 50);
@@ -93,7 +93,8 @@ static void test_many_at_once(void **state)
 	history_close(h);
 }
 
-/* Larger than a single read of the file, and after small records. */
+/* A record that is larger than a single read of the file, after small
+ * records. */
 static void test_long_records(void **state)
 {
 	const uint32_t n = 300000;
@@ -138,13 +139,13 @@ static void test_what_is_new(void **state)
 	assert_int_equal(dropped, 7);
 	history_add(h, 0, 11);
 	history_holds(h, 7, 12);
-	/* The snapshot of the replaced file does not change. */
+	/* The reader's snapshot of the replaced file does not change. */
 	history_holds(r, 0, 10);
 	assert_ok(history_refresh(r, &e), &e);
 	history_holds(r, 7, 12);
 	assert_int_equal(history_after(r, seen), 3);
 	assert_int_equal(history_at(r, 3).number, 11);
-	/* Numbers continue, also when no record is left. */
+	/* Record numbers continue even after all records were removed. */
 	bound.records = 0;
 	assert_ok(history_prune(h, &bound, &dropped, &e), &e);
 	assert_int_equal(dropped, 5);
@@ -189,7 +190,8 @@ static void test_prune(void **state)
 	history_close(h);
 }
 
-/* Times that do not increase: old records are removed wherever they stand. */
+/* If the records' times are not ascending, old records are removed wherever
+ * they are in the file. */
 static void test_prune_amid(void **state)
 {
 	static const uint32_t order[] = { 9, 0, 7, 1, 8, 2 };
@@ -233,8 +235,8 @@ static void test_bound(void **state)
 		rewritten += st.st_ino != ino;
 		ino = st.st_ino;
 	}
-	/* With records of 650 bytes on average, 1250 bytes of records are free
-	 * after each rewrite. */
+	/* After each rewrite 1250 bytes are free, and a record has 650 bytes on
+	 * average. */
 	assert_in_range(rewritten, 20, 150);
 	assert_true(history_bytes() > 5000);
 	assert_int_equal(files_in(history_dir), 1);
@@ -250,7 +252,7 @@ static void test_too_large(void **state)
 
 	history_close(h);
 	h = history_opened(HEAD + bytes_of(3));
-	history_add(h, 0, 3); /* just fits, alone */
+	history_add(h, 0, 3); /* a record that just fits if it is alone */
 	history_holds(h, 3, 4);
 	history_close(h);
 	h = history_opened(HEAD + bytes_of(3) - 1);
@@ -282,8 +284,8 @@ static void test_refused_records(void **state)
 
 /* ---- damage -------------------------------------------------------------- */
 
-/* A flipped bit of a record loses that record and no other; its bytes are
- * counted, and pruning removes them. */
+/* A flipped bit in a record loses only that record. Its bytes are counted as
+ * damaged, and pruning removes them. */
 static void test_damage(void **state)
 {
 	const uint64_t seed = harness_seed();
@@ -303,7 +305,7 @@ static void test_damage(void **state)
 
 		rng_words(seed, 0, turn, word);
 		at = HEAD + (off_t)(word[0] % (uint32_t)(starts[12] - HEAD));
-		if (turn % 2) /* headers more often */
+		if (turn % 2) /* flip bits of headers more often */
 			at = starts[word[0] % 12] + (off_t)(word[1] % 40);
 		while (starts[hit + 1] <= at)
 			hit++;
@@ -330,8 +332,8 @@ static void test_damage(void **state)
 	history_close(h);
 }
 
-/* A file cut to any length: the whole records before the cut are read, and
- * appending works. */
+/* If the file is truncated to any length, the complete records before the cut
+ * can be read, and appending works. */
 static void test_cut_off(void **state)
 {
 	struct history *h = with(4);
@@ -362,7 +364,8 @@ static void test_cut_off(void **state)
 	}
 }
 
-/* A torn end that is longer than the next record is removed completely. */
+/* An incomplete record at the end that is longer than the next record is
+ * removed completely. */
 static void test_long_tail(void **state)
 {
 	static const char junk[5000] = { 1, 2, 3 };
@@ -384,7 +387,7 @@ static void test_long_tail(void **state)
 	history_close(h);
 }
 
-/* A torn end that is mostly a hole is not read byte by byte. */
+/* A damaged end of the file that is mostly a hole is not read byte by byte. */
 static void test_sparse_tail(void **state)
 {
 	const off_t hole = (off_t)256 << 30;
@@ -404,8 +407,8 @@ static void test_sparse_tail(void **state)
 	history_close(h);
 }
 
-/* A file that is emptied or removed while a reader has it is an empty
- * history. */
+/* If the file is emptied or removed while a reader has it open, the reader gets
+ * an empty history at the next refresh. */
 static void test_removed(void **state)
 {
 	struct history *h = with(5), *r = history_reader();
@@ -421,7 +424,8 @@ static void test_removed(void **state)
 	history_holds(h, 7, 8);
 	assert_ok(history_refresh(r, &e), &e);
 	history_holds(r, 7, 8);
-	/* Numbers start again too, and no record was seen. */
+	/* In the new file, record numbers start again at the beginning, so the
+	 * reader has seen none of its records. */
 	assert_int_equal(history_after(r, seen), 0);
 	assert_int_equal(history_after(r, history_at(r, 0).number), 1);
 	assert_int_equal(truncate(history_path, 0), 0);
@@ -461,7 +465,7 @@ static void test_vocabulary(void **state)
 	o = history_of(1 << 20);
 	o.n_vocab--;
 	refused(&o, -EINVAL, "another vocabulary");
-	/* Without that option opening fails. */
+	/* If the options name no vocabulary, the history opens with its own. */
 	o = (struct history_opts){ 0 };
 	assert_ok(history_open(&h, history_path, &o, NULL), NULL);
 	assert_int_equal(history_n_vocab(h), HISTORY_VOCAB);
@@ -521,7 +525,7 @@ static void test_private(void **state)
 	}
 }
 
-/* As a user without write permission there. */
+/* Run as a user without write permission in the folder. */
 static void test_read_only_folder(void **state)
 {
 	struct history_opts o = history_of(1 << 20);
@@ -599,7 +603,8 @@ static void test_vocabulary_hash(void **state)
 	vocab_bpe(&v, "qwen2");
 	plain = hash_of(&v);
 	assert_int_equal(hash_of(&v), plain);
-	/* The splitting of a text into tokens does not affect the hash. */
+	/* Tokenizer settings that only change how text is split do not change
+	 * the hash. */
 	vocab_bpe(&v, "gpt-2");
 	assert_int_equal(hash_of(&v), plain);
 	v.text[260][0] ^= 1;

@@ -1,5 +1,5 @@
-/* A history and several processes: killed writers, concurrent writers,
- * concurrent readers, and full disks. */
+/* A history with several processes: killed writers, concurrent writers and
+ * readers, and full disks. */
 #include "tests/host/text/history_file.h"
 
 #include "base/clock.h"
@@ -70,8 +70,9 @@ static uint64_t tail_of(const struct history *h)
 
 #define PLACES 200
 
-/* The kernel writes up to the file size limit and then kills the process: the
- * first `bytes` of the record are in the file, and nothing else happened. */
+/* Append a record in a child process whose file size limit is `bytes` after the
+ * end. The kernel writes up to this limit and then kills the process, so the
+ * file has the first `bytes` of the record. */
 static void killed_append(uint32_t k, off_t bytes)
 {
 	pid_t child = fork();
@@ -105,7 +106,8 @@ static void test_killed_at_any_byte(void **state)
 		r = history_reader();
 		history_holds(r, 0, k);
 		assert_int_equal(tail_of(r), bytes);
-		/* The next append works as usual. */
+		/* The next append removes the partial record and works as
+		 * usual. */
 		history_add(h, 0, k);
 		history_holds(h, 0, k + 1);
 		assert_int_equal(tail_of(h), 0);
@@ -116,7 +118,7 @@ static void test_killed_at_any_byte(void **state)
 	history_close(h);
 }
 
-/* Killed while the file is rewritten: the old file remains. */
+/* If a process is killed while it rewrites the file, the old file remains. */
 static void test_killed_rewriting(void **state)
 {
 	struct history_bound bound = HISTORY_ALL;
@@ -150,7 +152,7 @@ static void test_killed_rewriting(void **state)
 	history_close(h);
 }
 
-/* Killed at any moment; records appended before remain. */
+/* A writer is killed at a random moment; the records appended before remain. */
 static void test_killed_at_any_time(void **state)
 {
 	const uint64_t seed = harness_seed();
@@ -202,7 +204,8 @@ static pid_t start_writer(uint32_t writer, uint32_t n, useconds_t pause)
 	_exit(0);
 }
 
-/* Load the new records; each record of each writer must come once, in order. */
+/* Load the new records. Each record of each writer must appear once and in
+ * order. */
 static void follow(struct history *r, uint64_t *seen, uint32_t next[2])
 {
 	struct err e = { 0 };
@@ -254,7 +257,8 @@ static void test_two_writers(void **state)
 	history_close(r);
 }
 
-/* Files are replaced all the time, and no record that should stay is lost. */
+/* The file is replaced again and again while writers append, and no record that
+ * should be kept is lost. */
 static void test_prune_meanwhile(void **state)
 {
 	const uint64_t seed = harness_seed();
@@ -288,8 +292,8 @@ static void test_prune_meanwhile(void **state)
 	history_close(h);
 }
 
-/* The same with a bound that two writers keep: the newest records of both
- * remain. */
+/* Two writers both limit the size of the file while they append. The newest
+ * records of both must remain. */
 static void test_bound_meanwhile(void **state)
 {
 	uint32_t last[2] = { 0 }, seen[2] = { 0 };
@@ -326,7 +330,8 @@ static void test_bound_meanwhile(void **state)
 	history_close(h);
 }
 
-/* A lock that is never released ends in an error, not in a hang. */
+/* If a lock is never released, the append ends with an error instead of waiting
+ * forever. */
 static void test_lock_held(void **state)
 {
 	int32_t id[HISTORY_LENGTH];
@@ -345,7 +350,7 @@ static void test_lock_held(void **state)
 	assert_int_equal(history_append(h, &r, 1, &e), -EBUSY);
 	assert_non_null(strstr(e.text, "lslocks"));
 	assert_in_range((clock_ns() - began) / 1000000, 9000, 40000);
-	/* A process that only reads needs no lock. */
+	/* Reading does not need the lock. */
 	reader = history_reader();
 	history_holds(reader, 0, 1);
 	history_close(reader);
@@ -357,8 +362,8 @@ static void test_lock_held(void **state)
 
 /* ---- full disks ---------------------------------------------------------- */
 
-/* A failed append leaves no bytes, and the next one works when there is
- * room. */
+/* A failed append leaves no bytes in the file. The next append works when there
+ * is room. */
 static void test_size_limit(void **state)
 {
 	int32_t id[10][HISTORY_LENGTH];
@@ -379,7 +384,8 @@ static void test_size_limit(void **state)
 	assert_non_null(strstr(e.text, "cannot write the history"));
 	assert_int_equal(history_bytes(), 64);
 	history_holds(h, 0, 0);
-	/* Of several records the whole ones can be read. */
+	/* If several records are appended, those that were written completely
+	 * can be read. */
 	limit_file_size((rlim_t)upto4 + 50);
 	assert_int_equal(history_append(h, r, 10, &e), -EFBIG);
 	assert_int_equal(history_bytes(), upto4);
@@ -411,8 +417,8 @@ static void fill_disk(void)
 	assert_ok(history_refresh(h, &e), &e);
 	history_holds(h, 0, n);
 	assert_int_equal(tail_of(h), 0);
-	/* There is no room to rewrite the file either, and no record is
-	 * lost. */
+	/* There is no room to rewrite the file either. The rewrite fails
+	 * without losing a record. */
 	all_but_one.records = n - 1;
 	assert_int_equal(history_prune(h, &all_but_one, NULL, &e), -ENOSPC);
 	assert_ok(history_refresh(h, &e), &e);
@@ -420,7 +426,7 @@ static void fill_disk(void)
 	history_close(h);
 }
 
-/* On a small file system of its own, mounted in a child process only. */
+/* Fill a small file system, which is mounted only in a child process. */
 static void test_full_disk(void **state)
 {
 	pid_t child;
@@ -433,7 +439,9 @@ static void test_full_disk(void **state)
 			mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
 			mount("none", history_dir, "tmpfs", 0, "size=128k"))
 			_exit(77);
-		fill_disk(); /* a failed check ends in exit or a signal */
+		/* a failed check ends the child with an error code or a
+		 * signal */
+		fill_disk();
 		_exit(0);
 	}
 	status = wait_for(child);

@@ -1,6 +1,7 @@
 /*
- * The JSON texts that a form allows, compared with an independent validator,
- * and with the form itself byte by byte.
+ * The JSON texts that a form (the grammar of a schema) allows, compared with an
+ * independent validator. The allowed tokens are compared with the form itself,
+ * byte by byte.
  */
 #include "tests/harness.h"
 
@@ -16,13 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BYTE0 3 /* the token of byte 0 */
+#define BYTE0 3 /* token of the byte 0 */
 #define END   2
 
 static struct tokenizer *tokenizer;
 static struct token_trie *trie;
 
-/* Bytes, and tokens that span several JSON tokens. */
+/* Open a vocabulary of bytes and of tokens that span several JSON tokens. */
 static int setup(void **state)
 {
 	static const char *const words[] = { "{\"", "\":", "\",\"", "\"}", "},",
@@ -57,7 +58,8 @@ static struct json_form *opened(const char *schema)
 	return f;
 }
 
-/* Whether the bytes, one by one, lead the form to a complete text. */
+/* Whether the form accepts the bytes, one by one, and the text may end after
+ * them. */
 static bool accepts(struct json_form *f, const char *text)
 {
 	struct json_front place;
@@ -117,7 +119,8 @@ static const struct {
 		{ "{}", "{\"ab\":null}", "{\"a\":1,\"a\":2}", "{\"a\":null}",
 			"{\"a\":1,\"b\":1}", "{\"a\":1,}",
 			"{\"\":1,\"a\":1}" } },
-	/* A name written with escapes could equal another. */
+	/* If names could be written with escapes, "\u0061" would equal "a"
+	 * without being recognized as "a". */
 	{ "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}},"
 	  "\"additionalProperties\":{\"type\":\"null\"}}",
 		{ "{}", "{\"a\":1,\"b\":null}", "{\"aa\":null,\"\":null}" },
@@ -158,7 +161,8 @@ static void test_cases(void **state)
 	}
 }
 
-/* Deeper than the number of levels, and more white space than allowed. */
+/* Values nested deeper than JSON_LEVELS, and more white space than allowed, are
+ * refused. */
 static void test_limits(void **state)
 {
 	struct json_form *f = opened("{\"items\":{\"$ref\":\"#\"}}");
@@ -225,7 +229,7 @@ static void test_refused(void **state)
 	}
 }
 
-/* A vocabulary that lacks a byte cannot write every text. */
+/* A vocabulary that lacks a byte cannot write every text, so it is refused. */
 static void test_bytes(void **state)
 {
 	struct token_trie *t;
@@ -246,7 +250,8 @@ static void test_bytes(void **state)
 
 /* ---- random schemas ------------------------------------------------------ */
 
-/* Draw a schema that some value fits, and open its form. */
+/* Draw a schema that some value fits, and open its form. Stores the form and
+ * the schema's text. */
 static json_t *draw_form(struct draw *d, struct json_form **f, char **text)
 {
 	for (;;) {
@@ -266,8 +271,8 @@ static json_t *draw_form(struct draw *d, struct json_form **f, char **text)
 	}
 }
 
-/* Documents drawn independently of the schema are accepted exactly if they
- * fit. */
+/* Random values that are drawn independently of the schema are accepted if and
+ * only if they fit it. */
 static void test_documents(void **state)
 {
 	struct draw d = { harness_seed() };
@@ -302,7 +307,7 @@ static void test_documents(void **state)
 	assert_true(taken > 1000 && refusals > 1000);
 }
 
-/* A token must be allowed exactly if its bytes can continue the text. */
+/* A token must be allowed if and only if its bytes can continue the text. */
 static void check_mask(struct json_form *f, const struct json_front *place,
 	const float *row, const char *schema, const struct strbuf *text)
 {
@@ -318,7 +323,8 @@ static void check_mask(struct json_form *f, const struct json_front *place,
 	}
 }
 
-/* Tokens that end values are likelier, so that texts end. */
+/* Draw random logits in which tokens that end JSON values are likelier, so that
+ * texts end. */
 static void draw_logits(struct draw *d, float *logits)
 {
 	for (uint32_t i = 0; i < trie->n_vocab; i++)
@@ -334,7 +340,7 @@ static int keep_text(void *arg, int32_t id, const char *text, size_t len)
 	return 0;
 }
 
-/* Write one text; true if it ended. */
+/* Generate one text. Returns true if the text ended by itself. */
 static bool write_text(struct draw *d, struct json_form *f, struct strbuf *text,
 	const char *schema, bool look)
 {

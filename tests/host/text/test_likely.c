@@ -1,6 +1,6 @@
 /*
  * The likeliest tokens of a row and their probabilities, compared with the
- * definition in long double, with all tokens sorted.
+ * definition in long double and a sort of all tokens.
  */
 #include "base/rng.h"
 #include "host/text/likely.h"
@@ -31,7 +31,7 @@ static void check(uint32_t n, unsigned most, uint64_t seed)
 	float logprob;
 	unsigned got;
 
-	/* many equal values */
+	/* logits with many equal values */
 	for (uint32_t i = 0; i < n; i++) {
 		logits[i] = floorf((float)rng_uniform(seed, 0, i) * 40) / 2;
 		sum += expl((long double)logits[i]);

@@ -1,7 +1,7 @@
 /*
- * The words of one text under every pre-tokenizer. The expected words come from
- * another engine (Python's `regex`) with the expressions that the models'
- * authors published.
+ * The words of one text under every pre-tokenizer. The expected words were
+ * computed with another regular expression engine (Python's `regex`) from the
+ * expressions that the models' authors published.
  */
 #include "tests/harness.h"
 
@@ -162,7 +162,7 @@ static void test_words(void **state)
 	}
 }
 
-/* Every documented name is found, and similar names are not. */
+/* Every documented name is recognized, and similar names are not. */
 static void test_names(void **state)
 {
 	struct strbuf names = STRBUF_INIT;
@@ -199,8 +199,9 @@ static int count(void *arg, const char *word, size_t len)
 }
 
 /*
- * Long runs of one character: an expression that starts again at each
- * character, or a limit on matching, would show.
+ * Texts of one character that is repeated many times. A splitter that starts
+ * again at each character would take too long, and one with a limit on matching
+ * would fail.
  */
 static void test_long_runs(void **state)
 {
@@ -222,7 +223,7 @@ static void test_long_runs(void **state)
 
 			for (; len + n <= size; len += n)
 				memcpy(run + len, fill[f], n);
-			/* so that no run is the end of the text */
+			/* the run is not the end of the text */
 			run[len++] = 'x';
 			assert_ok(split_words(&s.splitter, s.run, run, len,
 					  count, &t, &e),

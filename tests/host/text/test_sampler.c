@@ -1,6 +1,6 @@
 /*
- * The sampler compared with probabilities computed here from the definitions,
- * on a vocabulary small enough to enumerate.
+ * The sampler compared with probabilities that the test computes from the
+ * definitions, for a vocabulary small enough to enumerate.
  */
 #include "base/err.h"
 #include "host/text/sampler.h"
@@ -14,8 +14,8 @@
 #define V     8
 #define DRAWS 20000
 
-/* Probabilities at temperature 1: .36 .22 .22 .08 .06 .03 .02 .01, shuffled,
- * with two that are equal. */
+/* Probabilities at temperature 1. In descending order they are .36 .22 .22 .08
+ * .06 .03 .02 .01; two tokens are equal. */
 static const double law[V] = { .06, .22, .01, .36, .03, .22, .02, .08 };
 static float logits[V];
 
@@ -34,7 +34,7 @@ static struct sampler *open_sampler(const struct sampler_opts *o, uint32_t n)
 	return s;
 }
 
-/* Count the tokens drawn at positions 0 .. DRAWS-1. */
+/* Draw a token at each position 0 .. DRAWS-1 and count the tokens. */
 static void count_draws(const struct sampler_opts *o, unsigned count[V])
 {
 	struct sampler *s = open_sampler(o, V);
@@ -49,10 +49,11 @@ static void count_draws(const struct sampler_opts *o, unsigned count[V])
 	sampler_close(s);
 }
 
-/* Chi-square of counts against p[]; tokens of probability 0 must not come. */
+/* Chi-square test of counts against the probabilities p[]. Tokens of
+ * probability 0 must not occur. */
 static void check_law(const unsigned count[V], const double p[V])
 {
-	/* 99.99 % quantiles for 1 .. 7 degrees of freedom. */
+	/* 99.99 % quantiles for 1 to 7 degrees of freedom. */
 	static const double bound[] = { 15.14, 18.42, 21.11, 23.51, 25.74,
 		27.86, 29.88 };
 	double chi = 0;
@@ -71,8 +72,8 @@ static void check_law(const unsigned count[V], const double p[V])
 	if (kinds == 1)
 		return;
 	assert_close(chi, 0, bound[kinds - 2], "chi-square");
-	/* The test can fail: the same counts against probabilities changed by 5
-	 * %. */
+	/* The same counts must fail the test with probabilities changed by 5 %,
+	 * which shows that the test can fail. */
 	chi = 0;
 	for (int i = 0, sign = 1; i < V; i++) {
 		double want = p[i] * DRAWS * (1 + .05 * sign);
@@ -84,7 +85,7 @@ static void check_law(const unsigned count[V], const double p[V])
 	assert_true(chi > bound[kinds - 2]);
 }
 
-/* The probabilities of the kept tokens at a temperature. */
+/* The probabilities of the kept tokens, renormalized at a temperature. */
 static void renormalise(double out[V], const bool keep[V], double temperature)
 {
 	double sum = 0;
@@ -131,8 +132,8 @@ static void test_temperatures(void **state)
 
 static void test_top_k(void **state)
 {
-	/* The 4 most likely: 3, 1, 5, 7; with 2, the lower of the equal 1 and
-	 * 5. */
+	/* The 4 likeliest tokens are 3, 1, 5 and 7. With k = 2, 3 and the lower
+	 * id of the equal tokens 1 and 5 are kept. */
 	static const bool four[V] = { 0, 1, 0, 1, 0, 1, 0, 1 };
 	static const bool two[V] = { 0, 1, 0, 1, 0, 0, 0, 0 };
 	struct sampler_opts o = sampler_defaults;
@@ -167,23 +168,23 @@ static void test_top_p(void **state)
 
 static void test_min_p(void **state)
 {
-	/* .2 * .36 = .072 keeps .08 and drops .06 */
+	/* The limit .2 * .36 = .072 keeps .08 and drops .06. */
 	static const bool four[V] = { 0, 1, 0, 1, 0, 1, 0, 1 };
 	struct sampler_opts o = sampler_defaults;
 
 	o.temperature = 1;
 	o.min_p = 0.2;
 	check_kept(&o, four);
-	/* The filters use probabilities before the temperature. */
+	/* Filters use the probabilities before the temperature is applied. */
 	o.temperature = 2;
 	check_kept(&o, four);
 }
 
 static void test_filters_in_order(void **state)
 {
-	/* Top-k 4 leaves .36 .22 .22 .08 of .88: .36/.88 = .41, + .25 = .66;
-	 * top-p .65 then keeps 3 and 1 only. Top-p first would need .65 of
-	 * all: three tokens. */
+	/* Top-k 4 keeps .36 .22 .22 .08 with the sum .88. As .36/.88 = .41 and
+	 * .41 + .25 = .66, top-p .65 then keeps only the tokens 3 and 1. If
+	 * top-p came first, it would need three tokens for .65 of all. */
 	static const bool two[V] = { 0, 1, 0, 1, 0, 0, 0, 0 };
 	struct sampler_opts o = sampler_defaults;
 
@@ -217,7 +218,7 @@ static void test_by_position(void **state)
 	o.seed = 5;
 	a = open_sampler(&o, V);
 	b = open_sampler(&o, V);
-	/* A position has the same token whatever was drawn before. */
+	/* The token at a position does not depend on earlier draws. */
 	for (uint64_t p = 0; p < 200; p++) {
 		int32_t id = sampler_draw_from(a, 0, logits, NULL, 0, p);
 
@@ -231,7 +232,8 @@ static void test_by_position(void **state)
 	for (uint64_t p = 0; p < 200; p++)
 		differ += sampler_draw_from(a, 0, logits, NULL, 0, p) !=
 			sampler_draw_from(b, 0, logits, NULL, 0, p);
-	assert_in_range(differ, 50, 200); /* 1 - sum p^2 = .76 of them */
+	/* the expected share is 1 - sum p^2 = .76 */
+	assert_in_range(differ, 50, 200);
 	sampler_close(a);
 	sampler_close(b);
 }
@@ -244,23 +246,25 @@ static void test_repetition_penalty(void **state)
 	struct sampler_opts o = sampler_defaults;
 	struct sampler *s;
 
-	/* 4 / 1.5 < 3: one occurrence is enough, and three have no further
-	 * effect. */
+	/* As 4 / 1.5 < 3, one occurrence is enough, and three occurrences have
+	 * no further effect. */
 	o.repeat_penalty = 1.5;
 	s = open_sampler(&o, V);
 	assert_int_equal(sampler_draw_from(s, 0, l, history, 5, 5), 1);
 	sampler_close(s);
-	/* 4 / 1.3 > 3, though 4 / 1.3^3 would not be. */
+	/* As 4 / 1.3 > 3, token 0 is still the best. Applied three times, the
+	 * penalty would change that. */
 	o.repeat_penalty = 1.3;
 	s = open_sampler(&o, V);
 	assert_int_equal(sampler_draw_from(s, 0, l, history, 5, 5), 0);
 	sampler_close(s);
-	/* A negative logit is multiplied: -1 * 3 < -2. */
+	/* A negative logit is multiplied, and -1 * 3 < -2. */
 	o.repeat_penalty = 3;
 	s = open_sampler(&o, V);
 	assert_int_equal(sampler_draw_from(s, 0, low, history, 5, 5), 3);
 	sampler_close(s);
-	/* Outside the range: only the last token is recent. */
+	/* Only the last token is within the range of the penalty, so the
+	 * earlier ones have no effect. */
 	o.repeat_last = 1;
 	s = open_sampler(&o, V);
 	assert_int_equal(sampler_draw_from(s, 0, low, history, 5, 5), 2);
@@ -271,7 +275,8 @@ static void test_repetition_penalty(void **state)
 	sampler_close(s);
 }
 
-/* On a large vocabulary the partial selections agree with a full sort. */
+/* For a large vocabulary, the partial selections give the same result as a full
+ * sort. */
 static int larger(const void *a, const void *b)
 {
 	const float *x = a, *y = b;
@@ -306,7 +311,7 @@ static void test_large_vocabulary(void **state)
 	sampler_close(s);
 	o.top_p = 1;
 	o.top_k = 37;
-	o.temperature = 1000; /* nearly uniform: all 37 occur */
+	o.temperature = 1000; /* nearly uniform, so that all 37 tokens occur */
 	s = open_sampler(&o, N);
 	least = 1e9f;
 	for (uint64_t p = 0; p < 2000; p++) {

@@ -1,6 +1,7 @@
 /*
- * The merge loop compared with a plain one that searches all pairs each time,
- * on random vocabularies; and arbitrary bytes, tokenized and detokenized.
+ * The tokenizer's merge loop compared with a simple one that searches all pairs
+ * in each step, for random vocabularies. Arbitrary bytes are also tokenized and
+ * detokenized.
  */
 #include "tests/host/text/tok_check.h"
 
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A word in parts: part i has the bytes from at[i] to at[i + 1]. */
+/* A word divided into parts. Part i has the bytes from at[i] to at[i + 1]. */
 struct plain {
 	const char *word;
 	unsigned at[64], n;
@@ -22,7 +23,7 @@ static void plain_part(const struct plain *p, unsigned i, char out[64])
 		p->word + p->at[i]);
 }
 
-/* The value of joining parts i and i + 1; greater is better. */
+/* The value of joining parts i and i + 1. A greater value is better. */
 static double plain_worth(
 	const struct vocab *v, const struct plain *p, unsigned i)
 {
@@ -41,7 +42,8 @@ static double plain_worth(
 	return -1e30;
 }
 
-/* The pair to join next: the best, the leftmost among equals; n: none. */
+/* The pair to join next: the best one, and the leftmost of equal ones. Returns
+ * p->n if no pair can be joined. */
 static unsigned plain_best(const struct vocab *v, const struct plain *p)
 {
 	double best = -1e30;
@@ -96,7 +98,8 @@ static bool known_text(const struct vocab *v, const char *text)
 	return false;
 }
 
-/* Add 40 tokens, each a pair of existing ones; scores have few values. */
+/* Add 40 tokens, each a pair of existing tokens. Scores have few different
+ * values, so that many are equal. */
 static void grow_vocab(struct vocab *v, uint32_t letter, bool merges)
 {
 	uint32_t words = v->n;
@@ -164,7 +167,7 @@ static void test_merge_property(void **state)
 	}
 }
 
-/* Arbitrary bytes are preserved where they are UTF-8, and others become at most
+/* Bytes that are valid UTF-8 are preserved. Other bytes are preserved or become
  * U+FFFD. */
 static void test_any_bytes(void **state)
 {

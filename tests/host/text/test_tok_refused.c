@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The keys of a valid vocabulary, one of them changed. */
+/* Each value makes one key of a valid vocabulary wrong. */
 enum wrong {
 	NO_MODEL,
 	MODEL,
@@ -140,7 +140,9 @@ static void test_refused(void **state)
 	}
 }
 
-/* Without types and without bytes: unknown, or refused with the byte named. */
+/* In a SentencePiece vocabulary without byte tokens, an unknown byte becomes
+ * the unknown token. In byte-level BPE without a token for the byte, the text
+ * is refused, and the message names the byte. */
 static void test_unknown_bytes(void **state)
 {
 	struct vocab_file f = { 0 };

@@ -1,4 +1,4 @@
-/* Texts to ids and back, for both kinds of vocabulary. */
+/* Texts converted to token ids and back, for both kinds of vocabulary. */
 #include "tests/host/text/tok_check.h"
 
 #include "base/fd.h"
@@ -83,18 +83,19 @@ static void test_spm(void **state)
 	CHECK_IDS(t, "", 0, "");
 	CHECK_IDS(t, "", TOKENIZE_BOS, "1");
 	CHECK_IDS(t, "a", 0, "267");
-	/* _ a b c: "ab" has the best score, then "abc". */
+	/* The parts are _ a b c. The pair "ab" has the best score, then
+	 * "abc". */
 	CHECK_IDS(t, "abc", 0, "259 265");
 	CHECK_IDS(t, "ab", TOKENIZE_BOS, "1 268");
-	/* Of equal pairs, here two "ab", both are joined. */
+	/* Both of two equal pairs "ab" are joined. */
 	CHECK_IDS(t, "abab", 0, "268 263");
 	CHECK_IDS(t, "  a", 0, "269 267");
-	/* U+00E9 is a token; U+00E8 becomes bytes, and so do bytes that are not
-	 * UTF-8. */
+	/* U+00E9 is a token. U+00E8 becomes byte tokens, and so do bytes that
+	 * are not UTF-8. */
 	CHECK_IDS(t, "\xc3\xa9\xc3\xa8\xc3\xff", 0, "259 270 198 171 198 258");
 	CHECK_IDS(t, "\0a", 0, "259 3 260");
-	/* Neither a control token nor the name of a byte results from
-	 * merging. */
+	/* Merging does not produce a control token or the name of a byte
+	 * token. */
 	CHECK_IDS(t, "<s>", 0, "259 63 118 65");
 	check_round_trip(t, "<0x41>", 6);
 	tokenizer_close(t);
@@ -104,7 +105,7 @@ static void test_spm_special(void **state)
 {
 	struct tokenizer *t = open_spm();
 
-	/* User-defined tokens always match, the longest first. */
+	/* User-defined tokens always match, and the longest one is used. */
 	CHECK_IDS(t, "a<tool>a", 0, "267 271 267");
 	CHECK_IDS(t, "<tool>xa", 0, "272 267");
 	CHECK_IDS(t, "<tool><tool", 0, "271 259 63 119 114 114 111");
@@ -135,7 +136,7 @@ static void test_spm_flags(void **state)
 	CHECK_IDS(t, "a a", TOKENIZE_BOS, "260 267 5");
 	assert_false(tokenizer_adds_bos(t));
 	assert_true(tokenizer_is_eog(t, 5));
-	assert_true(tokenizer_is_eog(t, 2)); /* by its text */
+	assert_true(tokenizer_is_eog(t, 2)); /* recognized by its text */
 	assert_false(tokenizer_is_eog(t, 1));
 	assert_false(tokenizer_is_eog(t, -1));
 	assert_false(tokenizer_is_eog(t, 274));
@@ -143,15 +144,15 @@ static void test_spm_flags(void **state)
 	tokenizer_close(t);
 }
 
-/* Minus zero is equal to zero: among equals the leftmost pair is joined. */
+/* Minus zero equals zero, and of equal scores the leftmost pair is joined. */
 static void test_spm_equal_scores(void **state)
 {
 	struct tokenizer *t;
 	struct vocab v;
 
 	vocab_spm(&v);
-	v.score[263] = -0.0f; /* ab */
-	v.score[264] = 0.0f;  /* bc */
+	v.score[263] = -0.0f; /* the pair ab */
+	v.score[264] = 0.0f;  /* the pair bc */
 	t = open_vocab(&v);
 	CHECK_IDS(t, "<abc", 0, "259 63 265");
 	v.score[265] = -100;
@@ -162,7 +163,8 @@ static void test_spm_equal_scores(void **state)
 	tokenizer_close(t);
 }
 
-/* Phi-3's special tokens remove the white space after them, <s> does not. */
+/* Phi-3's special tokens remove the white space that follows them, but <s> does
+ * not. */
 static void test_rstrip(void **state)
 {
 	struct vocab_file f = { 0 };
@@ -179,8 +181,8 @@ static void test_rstrip(void **state)
 }
 
 /*
- * Words are merged separately only if no token spans the end of a word: one
- * that does must be found.
+ * Words can be merged separately only if no token spans the end of a word. A
+ * vocabulary with such a token must not be merged word by word.
  */
 static void test_spm_over_words(void **state)
 {
@@ -188,7 +190,7 @@ static void test_spm_over_words(void **state)
 	struct vocab v;
 
 	vocab_spm(&v);
-	vocab_add(&v, "b\xe2\x96\x81", 1, 5); /* 274 */
+	vocab_add(&v, "b\xe2\x96\x81", 1, 5); /* id 274 */
 	t = open_vocab(&v);
 	CHECK_IDS(t, "ab a", 0, "267 274 260");
 	tokenizer_close(t);
@@ -202,19 +204,19 @@ static void test_bpe(void **state)
 
 	assert_int_equal(tokenizer_bos(t), -1);
 	assert_false(tokenizer_adds_bos(t));
-	/* Ranks: ab 256, bc 257, ab+c 258, ca 259, space a 260. */
+	/* Tokens by rank: ab 256, bc 257, ab+c 258, ca 259, space a 260. */
 	CHECK_IDS(t, "abc", 0, "258");
 	CHECK_IDS(t, "bca", TOKENIZE_BOS, "257 97");
 	CHECK_IDS(t, "aab ab", 0, "97 256 32 256");
 	CHECK_IDS(t, " a", 0, "260");
 	CHECK_IDS(t, "abcab", 0, "258 256");
 	CHECK_IDS(t, "12 3", 0, "262 32 51");
-	/* U+2206 is three bytes; two of the three bytes of the euro sign
-	 * join. */
+	/* U+2206 becomes three byte tokens. Of the euro sign's three bytes, the
+	 * first two are merged. */
 	CHECK_IDS(t, "\xe2\x88\x86", 0, "226 136 134");
 	CHECK_IDS(t, "\xe2\x82\xac", 0, "261 172");
-	/* Bytes that are not UTF-8 become byte tokens, separate from the
-	 * rest. */
+	/* Bytes that are not UTF-8 become byte tokens and do not merge with
+	 * others. */
 	CHECK_IDS(t,
 		"a\xe2\x82\xff\xff"
 		"b",
@@ -223,8 +225,8 @@ static void test_bpe(void **state)
 	tokenizer_close(t);
 }
 
-/* The settings of the pre-tokenizer: whole words, and BOS where its id is
- * given. */
+/* Settings of the pre-tokenizer: words that are tokens are not split, and BOS
+ * is added if the file has its id. */
 static void test_bpe_pre(void **state)
 {
 	struct vocab_file f = { 0 };
@@ -233,7 +235,8 @@ static void test_bpe_pre(void **state)
 	struct err e = { 0 };
 
 	CHECK_IDS(t, "abcab", 0, "266");
-	CHECK_IDS(t, "abcab", TOKENIZE_BOS, "266"); /* no BOS to add */
+	/* the file has no BOS id, so none is added */
+	CHECK_IDS(t, "abcab", TOKENIZE_BOS, "266");
 	assert_false(tokenizer_adds_bos(t));
 	tokenizer_close(t);
 
@@ -245,8 +248,9 @@ static void test_bpe_pre(void **state)
 	CHECK_IDS(t, "abcab", 0, "266");
 	tokenizer_close(t);
 
-	/* "default" where the file has no name: its words have at most three
-	 * digits, those of gpt-2 any number. */
+	/* If the file has no pre-tokenizer name, "default" is used. Its words
+	 * have at most three digits, and those of gpt-2 any number of
+	 * digits. */
 	t = open_bpe(NULL);
 	CHECK_IDS(t, "3412", 0, "51 52 49 50");
 	tokenizer_close(t);
@@ -267,8 +271,8 @@ static void test_bpe_special(void **state)
 	tokenizer_close(t);
 }
 
-/* Control tokens are found outside quoted parts, other special tokens
- * everywhere. */
+/* Control tokens are recognized outside quoted parts; other special tokens are
+ * recognized everywhere. */
 static void test_quoting(void **state)
 {
 	static const char text[] = "<|im_end|>a<tool><|im_end|><|im_end|>";
@@ -289,7 +293,7 @@ static void test_quoting(void **state)
 	tokenizer_close(t);
 }
 
-/* The first of two equal merges has the rank. */
+/* If a merge occurs twice, it has the rank of the first one. */
 static void test_bpe_merge_twice(void **state)
 {
 	struct tokenizer *t;
@@ -302,7 +306,8 @@ static void test_bpe_merge_twice(void **state)
 	tokenizer_close(t);
 }
 
-/* An end of turn is a control token, whatever its type in the file. */
+/* A token with the text of an end of turn is a control token, whatever type the
+ * file gives it. */
 static void test_known_texts(void **state)
 {
 	struct tokenizer *t;
@@ -348,8 +353,9 @@ static void test_detokenize(void **state)
 	struct detokenizer d = { .tok = t };
 	struct strbuf none = STRBUF_INIT;
 
-	step(&d, 1, "");    /* <s> is not text */
-	step(&d, 267, "a"); /* nor is the space in front */
+	step(&d, 1, ""); /* <s> has no text */
+	/* the leading space that the tokenizer adds is no text either */
+	step(&d, 267, "a");
 	step(&d, 267, " a");
 	step(&d, 271, "<tool>");
 	step(&d, 3 + 0xf0, "");
@@ -358,10 +364,12 @@ static void test_detokenize(void **state)
 	step(&d, 3 + 0x99, "\xf0\x9f\xa6\x99");
 	step(&d, 3 + 0xe2, "");
 	step(&d, 3 + 0x82, "");
-	step(&d, 260, BAD "a"); /* cut short: one replacement */
+	/* an incomplete character becomes one replacement character */
+	step(&d, 260, BAD "a");
 	step(&d, 3 + 0xc0, BAD);
 	step(&d, 3 + 0xed, "");
-	step(&d, 3 + 0xa0, BAD BAD); /* a surrogate is not a character */
+	/* a surrogate is invalid, so each of its bytes is replaced */
+	step(&d, 3 + 0xa0, BAD BAD);
 	step(&d, 3 + 0xc3, "");
 	check_end(&d, BAD);
 	check_end(&d, "");
@@ -375,7 +383,7 @@ static void test_detokenize(void **state)
 	d = (struct detokenizer){ .tok = t, .started = true };
 	step(&d, 267, " a");
 	d = (struct detokenizer){ .tok = t };
-	step(&d, 269, " "); /* only one of two spaces was added */
+	step(&d, 269, " "); /* the tokenizer added only one of the two spaces */
 	tokenizer_close(t);
 
 	t = open_bpe("gpt-2");

@@ -1,6 +1,6 @@
 /*
- * Helpers for tests of the tokenizer: a tokenizer from a test vocabulary, and
- * checks of ids and of text that print both sides.
+ * Common part of the tests of the tokenizer. It opens a tokenizer with a test
+ * vocabulary, and compares ids and text; a failure prints both sides.
  */
 #ifndef TESTS_HOST_TEXT_TOK_CHECK_H
 #define TESTS_HOST_TEXT_TOK_CHECK_H
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Open a tokenizer from `f` and release `f`. */
+/* Open a tokenizer with the vocabulary in `f`, and release `f`. */
 static inline int try_open(
 	struct tokenizer **t, struct vocab_file *f, struct err *e)
 {
@@ -27,7 +27,7 @@ static inline int try_open(
 	vocab_finish(f, &file);
 	assert_ok(gguf_parse(&g, file.data, file.len, e), e);
 	ret = tokenizer_open(t, g, e);
-	/* The tokenizer remains valid without the file. */
+	/* The tokenizer must remain valid after the file is closed. */
 	gguf_close(g);
 	strbuf_release(&file);
 	return ret;

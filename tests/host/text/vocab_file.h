@@ -1,7 +1,7 @@
 /*
- * GGUF files that hold only a vocabulary, made in memory for tests: any key can
- * be left out or be wrong, which a real writer would not allow. Two small valid
- * vocabularies to start from.
+ * GGUF files that have only a vocabulary, made in memory for tests. Any key can
+ * be omitted or wrong, which a real writer would not allow. There are two small
+ * valid vocabularies to start from.
  */
 #ifndef TESTS_HOST_TEXT_VOCAB_FILE_H
 #define TESTS_HOST_TEXT_VOCAB_FILE_H
@@ -20,7 +20,7 @@ struct vocab_file {
 
 #define VOCAB_MAX 512
 struct vocab {
-	const char *model; /* NULL: the key is left out; the same holds below */
+	const char *model; /* NULL omits the key, also in the members below */
 	const char *pre;
 	char text[VOCAB_MAX][40];
 	float score[VOCAB_MAX];
@@ -105,7 +105,7 @@ static inline void vocab_scores(
 	}
 }
 
-/* Write all keys of a vocabulary except single ids and flags. */
+/* Write all keys of a vocabulary except those of single ids and flags. */
 static inline void vocab_keys(struct vocab_file *f, const struct vocab *v)
 {
 	vocab_str(f, "general.architecture", "llama");
@@ -121,7 +121,7 @@ static inline void vocab_keys(struct vocab_file *f, const struct vocab *v)
 		vocab_scores(f, v->score, v->n);
 }
 
-/* The whole file; the caller only has to call strbuf_release(out). */
+/* Write the whole file to `out`, and release `f`. The caller releases `out`. */
 static inline void vocab_finish(struct vocab_file *f, struct strbuf *out)
 {
 	strbuf_add(out, "GGUF", 4);
@@ -142,7 +142,8 @@ static inline uint32_t vocab_add(
 	return v->n++;
 }
 
-/* <unk> <s> </s>, 256 bytes (from 3 on), a few words (from 259 on). */
+/* Make a SentencePiece vocabulary: <unk> <s> </s>, 256 byte tokens (from id 3
+ * on), and a few words (from id 259 on). */
 static inline void vocab_spm(struct vocab *v)
 {
 	static const char *const words[] = { "\xe2\x96\x81", "a", "b", "c",
@@ -171,7 +172,8 @@ static inline void vocab_spm(struct vocab *v)
 	vocab_add(v, "<|x|>", 3, 0);
 }
 
-/* The character that represents a byte, computed case by case. */
+/* The character that represents a byte in byte-level BPE, computed case by
+ * case. */
 static inline void vocab_bpe_char(unsigned byte, char out[3])
 {
 	unsigned c = byte, n = 0;
@@ -189,7 +191,7 @@ static inline void vocab_bpe_char(unsigned byte, char out[3])
 			(int)(0x80 | (c & 0x3f)));
 }
 
-/* Replace text[i]. */
+/* Replace the text of one entry. */
 static inline void vocab_set(char entry[40], const char *text)
 {
 	snprintf(entry, 40, "%s", text);
@@ -206,7 +208,8 @@ static inline void vocab_merge(
 	vocab_add(v, text, 1, 0);
 }
 
-/* 256 bytes (id and byte are the same), merges (256 on), special tokens. */
+/* Make a byte-level BPE vocabulary: 256 bytes (the id of a byte is its value),
+ * merged tokens (from id 256 on), and special tokens. */
 static inline void vocab_bpe(struct vocab *v, const char *pre)
 {
 	static const char *const merges[][2] = { { "a", "b" }, { "b", "c" },
@@ -227,7 +230,7 @@ static inline void vocab_bpe(struct vocab *v, const char *pre)
 	vocab_add(v, "<|im_start|>", 3, 0);
 	vocab_add(v, "<|im_end|>", 3, 0);
 	vocab_add(v, "<tool>", 4, 0);
-	vocab_add(v, "abcab", 1, 0); /* which no merge makes */
+	vocab_add(v, "abcab", 1, 0); /* no merge makes this token */
 }
 
 #endif

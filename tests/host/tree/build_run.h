@@ -1,6 +1,5 @@
 /*
- * Runs a builder with one drafter to its end, without another request between
- * the steps.
+ * Runs a tree builder with one drafter until the tree is complete.
  */
 #ifndef TESTS_HOST_TREE_BUILD_RUN_H
 #define TESTS_HOST_TREE_BUILD_RUN_H
@@ -8,7 +7,8 @@
 #include "host/tree/build.h"
 #include "host/tree/drafter.h"
 
-/* Run a build that has begun to its end, then release it. */
+/* Run a build that has begun until it ends, then release it. Returns 0, or the
+ * error of the drafter or of the builder. */
 static inline int build_run(
 	struct build *b, const struct drafter *d, struct err *e)
 {

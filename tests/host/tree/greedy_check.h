@@ -1,6 +1,6 @@
 /*
- * Helpers for tests of Lever's builder: cycle costs that the builder is given,
- * and trees that it builds from a hash_drafter.h drafter.
+ * Common part of the tests of Lever's builder: the cycle costs that the builder
+ * gets, and trees that it builds with the drafter of hash_drafter.h.
  */
 #ifndef TESTS_HOST_TREE_GREEDY_CHECK_H
 #define TESTS_HOST_TREE_GREEDY_CHECK_H
@@ -19,8 +19,8 @@
 
 static struct cost cost;
 
-/* Random costs with steps in rows, leaves and I/O; sometimes nothing is
- * known. */
+/* Set random costs with steps in rows, leaves and I/O. Sometimes no cost is set
+ * at all. */
 static inline void random_cost(uint32_t rows)
 {
 	double io = draw(3) ? 1000 * unit() : 0, step = 1 + 90 * unit();

@@ -1,7 +1,7 @@
 /*
- * A drafter for tests of token trees: the candidates after a path are a hash of
- * the path, so a test can compute them without a tree. It checks that its
- * caller keeps the contract of host/tree/drafter.h.
+ * A drafter for tests of token trees. The candidates after a path are a hash of
+ * the path, so a test can compute them without a tree. The drafter checks that
+ * its caller obeys the contract of host/tree/drafter.h.
  */
 #ifndef TESTS_HOST_TREE_HASH_DRAFTER_H
 #define TESTS_HOST_TREE_HASH_DRAFTER_H
@@ -23,15 +23,18 @@
 struct hash_drafter {
 	uint64_t seed;
 	uint32_t k;
-	double sharp;  /* distance from uniform; 0: uniform */
-	double mass;   /* sum of all candidates; 0: random, from 0.5 to 1 */
-	bool coarse;   /* many candidates are equal, some are 0 */
-	uint32_t bare; /* one node in so many has no candidates; 0: none */
-	uint32_t room; /* expansions of a tree; 0: no limit */
-	uint32_t fail; /* the call of expand that fails; 0: none */
+	double sharp; /* distance from the uniform distribution, which is 0 */
+	/* sum of all candidates' q; 0 means random, from 0.5 to 1 */
+	double mass;
+	bool coarse; /* true if many candidates have equal q and some have 0 */
+	/* one node in so many has no candidates; 0 means that all have */
+	uint32_t bare;
+	uint32_t room; /* maximum expansions in one tree; 0 means no limit */
+	/* number of the call of expand that fails; 0 means none */
+	uint32_t fail;
 	/* Counts since hash_begin. */
 	uint32_t calls, nodes, largest;
-	uint64_t path[HASH_ROWS]; /* of the node that has this row */
+	uint64_t path[HASH_ROWS]; /* path of the node that has this row */
 };
 
 static inline uint64_t hash_mix(uint64_t a, uint64_t b)
@@ -78,7 +81,7 @@ static inline int hash_order(const void *a, const void *b)
 	return (x->token > y->token) - (x->token < y->token);
 }
 
-/* Write the candidates after a path; return their number. */
+/* Write the candidates after a path to `out`. Returns their number. */
 static inline uint32_t hash_candidates(
 	const struct hash_drafter *d, uint64_t path, struct candidate *out)
 {
@@ -109,7 +112,7 @@ static inline void hash_expand_node(
 
 	assert_true(node < t->n);
 	assert_int_equal(t->n_candidates[node], 0);
-	/* Ancestors must be expanded and still own their rows. */
+	/* The node's ancestors must be expanded and still have their rows. */
 	for (uint32_t u = node; u;) {
 		u = (uint32_t)t->parent[u];
 		assert_in_range(t->row[u], 1, d->nodes);
@@ -155,7 +158,8 @@ static inline struct drafter hash_drafter(
 	};
 }
 
-/* Check all invariants of a tree, with counts made anew. */
+/* Check all invariants of a tree. All counts are computed again from its
+ * nodes. */
 static inline void hash_check_tree(const struct hash_drafter *d,
 	const struct tree *t, uint32_t rows, uint32_t depth)
 {

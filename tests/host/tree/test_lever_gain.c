@@ -1,7 +1,8 @@
 /*
- * The gain that Lever's builder predicts, compared with the tokens that random
- * texts yield: texts drawn from the draft's own distribution, and texts that
- * follow it less often once the builder has measured how reliable the draft is.
+ * The gain that Lever's builder predicts, compared with the number of tokens
+ * that random texts emit. The texts are drawn from the draft's own
+ * distribution, or follow it less often after the builder has measured how
+ * reliable the draft is.
  */
 #include "host/tree/build.h"
 #include "host/tree/tree.h"
@@ -13,7 +14,7 @@
 
 #define ROWS_MOST 48
 
-/* Number of tokens that a text yields if it continues as path does. */
+/* Number of tokens that a cycle emits if the text continues with text[n]. */
 static uint32_t emitted(const struct tree *t, const int32_t *text, uint32_t n)
 {
 	int32_t node = 0;
@@ -27,8 +28,8 @@ static uint32_t emitted(const struct tree *t, const int32_t *text, uint32_t n)
 	return i;
 }
 
-/* Sum over all texts of n tokens that the draft's own distribution can
- * produce. */
+/* Expected number of emitted tokens: the sum over all texts of n tokens that
+ * the draft's own distribution can produce, weighted by their probabilities. */
 static double enumerate(const struct hash_drafter *h, const struct tree *t,
 	uint64_t path, int32_t *text, uint32_t at, uint32_t n)
 {
@@ -88,17 +89,19 @@ static void test_reliability_by_hand(void **state)
 	tree_add(t, 0, t->candidate[0]);
 	t->n_candidates[1] = 1;
 	t->candidate[2] = (struct candidate){ 12, .5F };
-	/* At the root: 99 is neither candidate; H 0.9, M 0.975. */
+	/* The cycle ends at the root, because 99 is no candidate. The averages
+	 * become H = 0.9 and M = 0.975. */
 	gain_rule_saw(&p, t, path, 0, 99);
 	assert_close(p.hit, 0.9, 1e-12, "hit");
 	assert_close(p.mass, 0.975, 1e-12, "mass");
 	assert_close(gain_rule_reliability(&p), 0.9 / 0.975, 1e-12, "rho");
-	/* At the root a hit by a node; the node itself misses. */
+	/* The first token is a node at the root (a hit); the second is no
+	 * candidate of this node (a miss). */
 	gain_rule_saw(&p, t, path, 1, 10);
 	assert_close(p.hit, (0.9 * 0.9 + 0.1) * 0.9, 1e-12, "hit");
 	assert_close(p.mass, (0.975 * 0.9 + 0.075) * 0.9 + 0.05, 1e-12, "mass");
-	/* A candidate that is not a node counts as a hit; a node not expanded
-	 * does not count. */
+	/* A correct candidate counts as a hit even if it is not a node. A node
+	 * that was not expanded does not count. */
 	p.hit = p.mass = 0.5;
 	gain_rule_saw(&p, t, path, 0, 11);
 	assert_close(p.hit, 0.55, 1e-12, "hit");
@@ -113,8 +116,8 @@ static void test_reliability_by_hand(void **state)
 	tree_close(t);
 }
 
-/* The next token of a target that follows the draft only with probability
- * `follows`. */
+/* The next token of a target that follows the draft's distribution only with
+ * probability `follows`. */
 static int32_t next_token(
 	const struct hash_drafter *h, uint64_t path, double follows)
 {

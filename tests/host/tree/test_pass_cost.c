@@ -1,8 +1,9 @@
 /*
- * The time of a cycle by its parts: by hand, for each part that can be the one
- * that limits the cycle; the estimates by rows compared with their definition,
- * the nearest values that do not fall; and how passes, whole and pruned ones,
- * change them.
+ * The time of a cycle, computed from its parts. It is compared with values by
+ * hand, for each part that can limit the cycle. The estimates by rows are
+ * compared with their definition, which is the nearest non-decreasing values.
+ * Other tests check how the measured times of whole and pruned passes change
+ * the estimates.
  */
 #include "base/rng.h"
 #include "host/tree/pass_cost.h"
@@ -15,16 +16,18 @@ static void test_by_hand(void **state)
 {
 	struct pass_cost c = { .read = 1000, .ahead = 200, .start = 50 };
 
-	/* Flash limits; drafting up to 15 nodes does not delay it. */
+	/* Flash limits the cycle. Drafting takes no additional time up to 150,
+	 * because flash reads ahead for that time. */
 	assert_close(pass_cost_cycle(&c, 0, 100), 1000, 0, "flash");
 	assert_close(pass_cost_cycle(&c, 150, 100), 1000, 0, "hidden");
 	assert_close(pass_cost_cycle(&c, 160, 100), 1010, 0, "stands still");
-	/* Computing limits, after drafting. */
+	/* Computing limits the cycle and begins after drafting. */
 	assert_close(pass_cost_cycle(&c, 50, 1500), 1600, 0, "computing");
-	/* Half of the layers are computed while the slots are full. */
+	/* Half of the layers can be computed while the staging slots are
+	 * full. */
 	c.before = 0.5;
 	assert_close(pass_cost_cycle(&c, 50, 400), 1100, 0, "resident");
-	/* All weights in memory. */
+	/* All weights are in memory. */
 	c.read = 0;
 	assert_close(pass_cost_cycle(&c, 50, 400), 500, 0, "in memory");
 }
@@ -38,8 +41,8 @@ static void check_look(
 	assert_close(takes, time, 0, "looking");
 }
 
-/* Expansions of 1, 2, 4 or 8 nodes have separate averages; a size that was
- * never seen uses the next smaller one. */
+/* Expansions of 1, 2, 4 or 8 nodes have separate averages. A size without a
+ * measured time uses the next smaller one. */
 static void test_expansion_time(void **state)
 {
 	struct pass_cost c = { 0 };
@@ -73,7 +76,8 @@ static void test_average(void **state)
 	assert_close(mean, 50, 0.01, "moving");
 }
 
-/* max over a <= i of min over b >= i of the mean of [a, b]. */
+/* The i-th of the nearest non-decreasing values: the maximum over a <= i of the
+ * minimum over b >= i of the mean of x[a] to x[b]. */
 static double nearest(const double *x, uint32_t n, uint32_t i)
 {
 	double most = -INFINITY;
@@ -124,7 +128,7 @@ static void test_between(void **state)
 	assert_close(pass_cost_rows(&c, 12), 15, 1e-12, "line");
 	assert_close(pass_cost_rows(&c, 16), 20, 1e-12, "knot");
 	assert_close(pass_cost_rows(&c, 64), 120, 1e-12, "beyond");
-	/* Both ends of a step. */
+	/* Row counts directly before and after a step. */
 	pass_cost_set(&c, stair, (const double[]){ 20, 20, 60, 60 }, 4);
 	assert_close(pass_cost_rows(&c, 9), 20, 0, "step");
 	assert_close(pass_cost_rows(&c, 16), 20, 0, "step");
@@ -136,7 +140,7 @@ static double device(double n)
 	return 60 + 5 * n;
 }
 
-/* Noise of a quarter, and sometimes ten times as much. */
+/* Add noise of up to an eighth, and in one of 20 cases a factor of ten. */
 static double noisy(double x)
 {
 	return x * (0.875 + 0.25 * unit()) * (draw(20) ? 1 : 10);
@@ -155,7 +159,8 @@ static void test_learns(void **state)
 	for (uint32_t n = 16; n <= 250; n += 31)
 		assert_close(pass_cost_rows(&c, n), device(n), 0.25 * device(n),
 			"rows");
-	/* Suddenly twice as slow: noticed for the rows in use. */
+	/* The device becomes twice as slow. The estimate for the measured
+	 * number of rows must follow. */
 	for (int i = 0; i < 80; i++)
 		pass_cost_saw_rows(&c, 100, 100, 1, 2 * device(100));
 	assert_close(pass_cost_rows(&c, 100), 2 * device(100),
@@ -163,8 +168,10 @@ static void test_learns(void **state)
 }
 
 /*
- * Pruned passes change the time of fewer rows after the exit layer, but not the
- * time that all rows would take: else the saving by pruning would be forgotten.
+ * The time of a pruned pass is compared with the estimate for its mix of rows:
+ * all rows before the exit layer, and only the kept rows after it. If both
+ * agree, no estimate changes. A change would remove the time saved by pruning
+ * from the estimates.
  */
 static void test_pruned_passes(void **state)
 {
@@ -179,14 +186,15 @@ static void test_pruned_passes(void **state)
 			&c, 64, 20, 0.5, (device(64) + device(20)) / 2);
 	assert_close(pass_cost_rows(&c, 64), device(64), 1e-6, "all");
 	assert_close(pass_cost_rows(&c, 20), device(20), 1e-6, "kept");
-	/* With another time it converges to that. */
+	/* If the measured time differs, the estimate for the mix converges to
+	 * it. */
 	for (int i = 0; i < 200; i++)
 		pass_cost_saw_rows(&c, 64, 20, 0.5, 500);
 	assert_close((pass_cost_rows(&c, 64) + pass_cost_rows(&c, 20)) / 2, 500,
 		5, "both");
 }
 
-/* After the first pass half of its time is assumed to be constant, and half to
+/* After the first pass, half of its time is assumed to be constant and half to
  * be proportional to rows. */
 static void test_first_estimate(void **state)
 {
@@ -198,7 +206,7 @@ static void test_first_estimate(void **state)
 	assert_close(pass_cost_rows(&c, 16), 75, 1e-9, "half of them");
 }
 
-/* A profile in which the device takes `of` times as long as in fact. */
+/* A stored profile that states `of` times the device's real times. */
 static struct pass_cost wrong(double of)
 {
 	struct pass_cost c = { 0 };
@@ -222,8 +230,9 @@ static void check_right(const struct pass_cost *c, uint32_t n, double within)
 		pass_cost_rows(c, n), device(n), within * device(n), "rows");
 }
 
-/* A profile that was made on a busy machine is corrected by some passes of any
- * number of rows, for all numbers. */
+/* A profile that was measured on a busy machine is corrected by a few passes
+ * with any number of rows, and the correction applies to all numbers of
+ * rows. */
 static void test_corrects_wrong_profile(void **state)
 {
 	struct pass_cost c = wrong(3);
@@ -237,7 +246,7 @@ static void test_corrects_wrong_profile(void **state)
 	check_right(&c, 12, 0.15);
 }
 
-/* One disturbed pass among the first is outweighed by the others. */
+/* One disturbed pass among the first ones is outweighed by the other passes. */
 static void test_disturbed_once(void **state)
 {
 	for (int which = 0; which < 4; which++) {
@@ -250,7 +259,8 @@ static void test_disturbed_once(void **state)
 	}
 }
 
-/* The other terms of a profile are soon outweighed, too. */
+/* The other terms of a stored profile also get little weight, so that new
+ * measurements soon outweigh them. */
 static void test_profile_has_little_weight(void **state)
 {
 	struct pass_cost c = { .start = 30 };

@@ -1,8 +1,8 @@
 /*
- * Pruning compared with its definition, computed here edge by edge over the
- * whole tree, on random trees; and properties of all results: ancestors and the
- * backbone stay, more nodes stay with weaker settings, and enough nodes are
- * added back.
+ * Pruning compared with its definition, which the test computes edge by edge
+ * over the whole tree, on random trees. Every result must also have certain
+ * properties: ancestors and the backbone are kept, weaker settings keep more
+ * nodes, and enough nodes are added back.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -19,14 +19,14 @@
 #define MAX_NODES 160
 #define ROUNDS    400
 
-/* The predictor's scores of each token after each node. */
+/* A scripted predictor, which scores each token after each node. */
 struct predictor {
 	const struct tree *tree;
 	uint64_t seed, round;
-	double spread; /* of the scores */
+	double spread; /* spread of the scores */
 	bool all_alike, not_a_number;
 	unsigned calls;
-	/* tokens scored after each node */
+	/* Number of tokens that were scored after each node. */
 	uint32_t scored[MAX_NODES];
 };
 
@@ -86,7 +86,7 @@ static struct tree *tree_of(uint32_t capacity, uint32_t k)
 	return t;
 }
 
-/* n candidates of node u: different tokens with falling q. */
+/* Give node u n candidates: different tokens in descending order of q. */
 static void expand(struct tree *t, uint32_t u, uint32_t n)
 {
 	t->n_candidates[u] = n;
@@ -107,8 +107,8 @@ static uint32_t draw(uint64_t seed, uint64_t *at, uint32_t below)
 }
 
 /*
- * A random tree; at least every tenth child is not among its parent's
- * candidates, and every twentieth node has no candidates.
+ * A random tree. Some children are not among their parent's candidates, and
+ * about one node in twenty has no candidates.
  */
 static struct tree *random_tree(uint64_t seed, uint64_t *at)
 {
@@ -139,11 +139,12 @@ struct reference {
 	double sigma[MAX_NODES];
 	bool stays[MAX_NODES], keep[MAX_NODES];
 	bool backbone[MAX_NODES];
-	bool cut[MAX_NODES]; /* by the threshold, even if added back */
+	/* removed by the threshold, even if added back later */
+	bool cut[MAX_NODES];
 	double merit[MAX_NODES];
 	uint32_t back;
 	enum prune_lack lack;
-	bool close; /* a comparison that rounding could change */
+	bool close; /* true if rounding could change a comparison */
 };
 
 static double naive_sigma(
@@ -167,7 +168,7 @@ static double naive_sigma(
 	return 1 / sum;
 }
 
-/* Is v among the b best of its parent's children? */
+/* Whether v is among the b best children of its parent. */
 static bool among_best(
 	const struct reference *x, const struct tree *t, uint32_t v, uint32_t b)
 {
@@ -226,7 +227,7 @@ static void mark_edges(
 	}
 }
 
-/* Mark the nodes of which all edges to the root stay. */
+/* Keep the nodes of which no edge on the path to the root is pruned. */
 static void mark_kept(struct reference *x, const struct tree *t)
 {
 	for (uint32_t v = 0; v < t->n; v++) {
@@ -237,9 +238,9 @@ static void mark_kept(struct reference *x, const struct tree *t)
 	}
 }
 
-/* The merit of an edge is the draft's probability or, where the predictor has
- * scored, the geometric mean of both; the merit of a node is the product over
- * the edges to the root. */
+/* The merit of an edge is the draft's probability or, if the predictor scored
+ * it, the geometric mean of this probability and the predictor's. The merit of
+ * a node is the product over all edges to the root. */
 static void mark_merits(struct reference *x, const struct tree *t)
 {
 	for (uint32_t v = 0; v < t->n; v++) {
@@ -278,8 +279,8 @@ static enum prune_lack naive_lack(
 					      : PRUNE_LACKS_NOTHING;
 }
 
-/* Add nodes back one by one, as long as any is left and the tree is too
- * small. */
+/* Add nodes back one by one, in order of merit, until the tree is large enough
+ * or has all nodes. */
 static void bring_back(
 	struct reference *x, const struct tree *t, const struct prune_opts *o)
 {
@@ -380,7 +381,7 @@ static void compare(const struct result *r, const struct reference *x,
 	assert_int_equal(r->result.lack, x->lack);
 }
 
-/* No node is scored twice, and none below a pruned node. */
+/* No node is scored twice, and no descendant of a pruned node is scored. */
 static void check_scored(const struct result *r, const struct reference *x,
 	const struct predictor *p, const struct prune_opts *o)
 {
@@ -445,7 +446,7 @@ static void it_is_the_definition(void **unused)
 		}
 		tree_close(t);
 	}
-	/* All of these cases must have occurred. */
+	/* Each of these cases must have occurred. */
 	assert_true(compared > ROUNDS * 9 / 10);
 	assert_true(pruned > ROUNDS / 4);
 	for (int i = PRUNE_LACKS_ROWS; i <= PRUNE_LACKS_TOKENS; i++)
@@ -460,7 +461,7 @@ static bool within(const struct result *a, const struct result *b)
 	return true;
 }
 
-/* No minimum: nothing is added back. */
+/* Set all minimums so that no node is added back. */
 static void require_nothing(struct prune_opts *o)
 {
 	o->min_rows = 1;
@@ -468,7 +469,7 @@ static void require_nothing(struct prune_opts *o)
 	o->retain = 0;
 }
 
-/* With one setting changed, the kept tree must grow or shrink accordingly. */
+/* If one setting is changed, the kept tree must grow or shrink accordingly. */
 static void less_pruning_keeps_more(void **unused)
 {
 	uint64_t seed = harness_seed() + 1, at = 0;
@@ -506,8 +507,8 @@ static void less_pruning_keeps_more(void **unused)
 	}
 }
 
-/* With theta 1 an edge stays by the backbone, by breadth, or because its parent
- * has no other. */
+/* With theta 1, an edge is kept only if it belongs to the backbone or to the
+ * minimum breadth, or if it is the only edge of its parent. */
 static void theta_one_leaves_backbone_and_breadth(void **unused)
 {
 	struct tree *t = tree_of(40, 4);
@@ -529,7 +530,8 @@ static void theta_one_leaves_backbone_and_breadth(void **unused)
 	require_nothing(&o);
 	reference_run(&x, &p, &o);
 	prune(&r, &p, &o);
-	/* A complete tree of three levels: the backbone and one node more. */
+	/* From a complete tree of three levels, the backbone and one more node
+	 * are kept. */
 	assert_int_equal(r.n, 5);
 	for (uint32_t i = 0; i < r.n; i++)
 		assert_true(x.backbone[r.keep[i]] || t->parent[r.keep[i]] == 0);
@@ -559,8 +561,8 @@ static void a_root_alone_is_not_scored(void **unused)
 	tree_close(t);
 }
 
-/* A chain is its own backbone. Without safeguards and shadow tokens an only
- * child cannot be pruned; with shadow tokens it can. */
+/* A chain is its own backbone. Without the safeguards an only child cannot be
+ * pruned, unless there are shadow tokens to compare it with. */
 static void chains_are_pruned_only_without_safeguards(void **unused)
 {
 	struct tree *t = tree_of(8, 4);
@@ -588,7 +590,8 @@ static void chains_are_pruned_only_without_safeguards(void **unused)
 	tree_close(t);
 }
 
-/* Among equals the one added first is in the backbone and comes first. */
+/* Of nodes with equal merit, the one that was added first belongs to the
+ * backbone and is added back first. */
 static void equals_keep_their_order(void **unused)
 {
 	struct tree *t = tree_of(9, 8);
@@ -610,7 +613,7 @@ static void equals_keep_their_order(void **unused)
 	o.breadth = 0;
 	prune(&r, &p, &o);
 	assert_int_equal(r.n, 2);
-	o.min_leaves = 2; /* one leaf is too few */
+	o.min_leaves = 2; /* one leaf is not enough */
 	prune(&r, &p, &o);
 	assert_int_equal(r.n, 3);
 	assert_int_equal(r.result.lack, PRUNE_LACKS_LEAVES);
@@ -619,7 +622,7 @@ static void equals_keep_their_order(void **unused)
 	assert_int_equal(r.n, 4);
 	assert_int_equal(r.result.back, 2);
 	assert_int_equal(r.result.lack, PRUNE_LACKS_ROWS);
-	/* The last node that was added is the draft's best. */
+	/* The draft's best node is the one that was added to the tree last. */
 	assert_true(r.kept[8]);
 	o.retain = 1;
 	prune(&r, &p, &o);
@@ -652,7 +655,7 @@ static void wide_nodes_without_candidates_are_scored_too(void **unused)
 	tree_close(t);
 }
 
-/* A predictor whose scores are not numbers removes nothing there. */
+/* If the scores are not numbers, no edge is pruned. */
 static void scores_that_are_no_numbers_prune_nothing(void **unused)
 {
 	struct tree *t = tree_of(11, 10);
@@ -671,7 +674,7 @@ static void scores_that_are_no_numbers_prune_nothing(void **unused)
 	tree_close(t);
 }
 
-/* Scores far beyond the range of exp. */
+/* Scores far beyond the range of exp must give finite results. */
 static void large_scores_stay_finite(void **unused)
 {
 	struct tree *t = tree_of(4, 4);

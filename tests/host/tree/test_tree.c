@@ -1,6 +1,6 @@
 /*
  * The tree's indices compared with a model that is a list of (parent, token)
- * and counts everything anew.
+ * pairs and computes every count anew.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -17,7 +17,9 @@ struct model_node {
 	int32_t token;
 	int32_t parent;
 	float q;
-	uint32_t mark; /* in row and candidates: the node that owns them */
+	/* value stored in the row and candidates of the node, to recognize
+	 * them */
+	uint32_t mark;
 };
 
 struct model {
@@ -43,7 +45,7 @@ static struct tree *open_tree(uint32_t capacity, uint32_t k)
 	return t;
 }
 
-/* Expand as a drafter does. */
+/* Expand a node as a drafter does: set its row and its candidates. */
 static void expand(struct tree *t, uint32_t node, uint32_t mark)
 {
 	t->row[node] = mark;
@@ -134,7 +136,7 @@ static void cut(struct tree *t, struct model *m)
 	m->n = n;
 }
 
-/* Keep some nodes, in any order in which parents come first. */
+/* Keep some nodes in a random order in which parents precede their children. */
 static void keep(struct tree *t, struct model *m)
 {
 	uint32_t order[CAPACITY], n = 1;
@@ -190,7 +192,8 @@ static void test_against_model(void **state)
 	tree_close(t);
 }
 
-/* Leaves are counted when a parent loses its only child, and one of two. */
+/* The number of leaves is correct after a parent loses its only child and after
+ * a parent loses one of two children. */
 static void test_cut_by_hand(void **state)
 {
 	struct tree *t = open_tree(6, 1);
@@ -224,8 +227,9 @@ static bool is_odd(const void *arg, int32_t token)
 	return token % 2;
 }
 
-/* Candidates that end the text come last, in their order, and are removed with
- * their node; a node added anew has none. */
+/* Candidates that end the text are moved to the end of the list, keep their
+ * order, and are removed with their node. A node that is added again has
+ * none. */
 static void test_ends(void **state)
 {
 	const int32_t want[K] = { 12, 14, 13, 15 };
@@ -237,7 +241,7 @@ static void test_ends(void **state)
 	tree_add(t, 0, (struct candidate){ .token = 7, .q = 1 });
 	tree_add(t, 0, (struct candidate){ .token = 8, .q = 1 });
 	assert_int_equal(tree_expects(t, 2), 0);
-	expand(t, 2, 3); /* 12 13 14 15 */
+	expand(t, 2, 3); /* candidates 12 13 14 15 */
 	tree_end(t, 2, is_odd, &calls);
 	assert_int_equal(calls, K);
 	tree_keep(t, keep, 2);
@@ -247,7 +251,7 @@ static void test_ends(void **state)
 		assert_int_equal(t->candidate[K + i].token, want[i]);
 	tree_add(t, 1, t->candidate[K]);
 	assert_int_equal(tree_expects(t, 2), 0);
-	/* Only candidates that end the text. */
+	/* The node has only a candidate that ends the text. */
 	t->candidate[2 * K].token = 9;
 	t->n_candidates[2] = 1;
 	tree_end(t, 2, is_odd, &calls);

@@ -1,7 +1,8 @@
 /*
- * The builders with a fixed shape (chain, SpecInfer, EAGLE-2, OPT-Tree,
- * EdgeLLM) compared with naive versions without trees, which keep lists of
- * paths and compute the candidates after them by the drafter's hash.
+ * The builders of trees with a fixed shape (chain, SpecInfer, EAGLE-2,
+ * OPT-Tree, EdgeLLM) compared with naive versions without trees. These keep
+ * lists of paths and compute the candidates after a path with the drafter's
+ * hash.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -149,7 +150,7 @@ static void test_chain(void **state)
 		}
 		assert_int_equal(t->n, n);
 		assert_true(hash_node(&h, t, t->n - 1) == path);
-		/* The end of a chain of full length is not expanded. */
+		/* The last node of a chain of full length is not expanded. */
 		assert_true(h.nodes <= n);
 		assert_true(h.bare || n == 1 || h.nodes == n - 1);
 		tree_close(t);
@@ -177,7 +178,7 @@ static void test_specinfer_usual(void **state)
 		at[t->depth[u]]++;
 	for (int i = 0; i <= 8; i++)
 		assert_int_equal(at[i], i < 3 ? 1 : 3);
-	/* One call for each layer, none for the last. */
+	/* One call for each layer except the last. */
 	assert_int_equal(h.calls, 7);
 	assert_int_equal(h.nodes, 21 - 3);
 	tree_close(t);
@@ -213,7 +214,8 @@ static void test_specinfer_any(void **state)
 				append(&all, &next);
 			layer = next;
 		}
-		if (all.n >= l.rows) /* layer by layer, from left to right */
+		/* filled layer by layer, from left to right */
+		if (all.n >= l.rows)
 			all.n = l.rows - 1;
 		hash_begin(&h, t);
 		build_specinfer_begin(&b, t, &l, width, n);
@@ -271,7 +273,7 @@ static void test_eagle2(void **state)
 	}
 }
 
-/* A tree with room for exactly its rows only has thinner layers. */
+/* If the tree has room only for its final rows, its layers have fewer nodes. */
 static void test_eagle2_small_room(void **state)
 {
 	struct hash_drafter h = { .seed = harness_seed(), .k = 8, .sharp = 2 };
@@ -290,8 +292,8 @@ static void test_eagle2_small_room(void **state)
 }
 
 /*
- * The largest sum over all subtrees of rows - 1 nodes, by trying each: a node
- * is taken, or left with all below it.
+ * The largest sum over all subtrees of rows - 1 nodes, found by trying each
+ * subtree: a node is either included, or excluded with all its descendants.
  */
 static double best_of(const struct pool *p, const uint32_t *parent, uint32_t at,
 	uint32_t left, bool *in)
@@ -353,7 +355,7 @@ static void test_opt_is_best(void **state)
 	}
 }
 
-/* Layers as wide as rows - 1, as in the paper. */
+/* OPT-Tree with layers of rows - 1 nodes, as in the paper. */
 static void naive_opt(const struct hash_drafter *h,
 	const struct build_limits *l, double threshold, struct pool *best)
 {
@@ -499,7 +501,8 @@ static void test_edgellm_pace(void **state)
 
 /* ---- equal values -------------------------------------------------------- */
 
-/* All candidates are equal: the lowest token of the first parent is next. */
+/* If all candidates have equal q, the lowest token of the first parent comes
+ * next. */
 static void test_ties(void **state)
 {
 	const struct build_limits l = { 4, 2 };
@@ -527,7 +530,8 @@ static void test_ties(void **state)
 	}
 }
 
-/* Growth equal to the threshold is not enough; equal to alpha is enough. */
+/* Growth must exceed OPT-Tree's threshold; growth equal to it is not enough.
+ * For EdgeLLM a value equal to alpha is enough. */
 static void test_thresholds(void **state)
 {
 	struct hash_drafter h = { .seed = 9, .k = 1, .mass = 1 };

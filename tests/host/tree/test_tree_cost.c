@@ -1,6 +1,6 @@
 /*
- * The cost of a cycle: estimates compared with their definition, computed cell
- * by cell for every shape.
+ * The estimated cost of a cycle, compared with its definition, which the test
+ * computes separately for every shape (number of rows and leaves).
  */
 #include "base/rng.h"
 #include "host/tree/tree_cost.h"
@@ -21,7 +21,7 @@ static uint32_t pick(uint32_t most)
 	return 1 + (uint32_t)(draw() * most);
 }
 
-/* The shapes and costs observed. */
+/* The observed shapes and their costs. */
 struct seen {
 	uint32_t n;
 	struct {
@@ -47,7 +47,8 @@ static void see(struct cost *c, struct seen *s, uint32_t rows, uint32_t leaves,
 	s->at[s->n++].time = time;
 }
 
-/* The greatest cost observed of shapes that are no larger; 0: none. */
+/* The largest observed cost of shapes that are no larger in rows and leaves; 0
+ * if there is none. */
 static double most_below(const struct seen *s, uint32_t rows, uint32_t leaves)
 {
 	double most = 0;
@@ -58,7 +59,8 @@ static double most_below(const struct seen *s, uint32_t rows, uint32_t leaves)
 	return most;
 }
 
-/* The least cost observed of larger shapes. */
+/* The smallest cost of the observed shapes that are no smaller in rows and
+ * leaves; INFINITY if there is none. */
 static double least_above(const struct seen *s, uint32_t rows, uint32_t leaves)
 {
 	double least = INFINITY;
@@ -120,8 +122,8 @@ static void test_one_seen(void **state)
 				"all there is");
 }
 
-/* Half of the cost of a larger shape is assumed to be proportional to rows,
- * until a smaller shape is observed. */
+/* Until a smaller shape is observed, half of a larger shape's cost is assumed
+ * to be proportional to rows. */
 static void test_smaller_is_cheaper(void **state)
 {
 	static struct cost c;
@@ -143,7 +145,8 @@ static void test_slopes_by_hand(void **state)
 {
 	static struct cost c;
 
-	/* 1: 100, 8: 282, 16: 490: 26 per row everywhere. */
+	/* Costs are 100 for 1 row, 282 for 8 and 490 for 16: 26 for each
+	 * additional row. Estimates add a tenth to this slope: 28.6. */
 	cost_init(&c, 1);
 	cost_saw_verify(&c, 16, 1, 490);
 	cost_saw_verify(&c, 8, 1, 282);
@@ -154,7 +157,7 @@ static void test_slopes_by_hand(void **state)
 	assert_close(cost_verify(&c, 3, 1), 100 + 2 * 28.6, 1e-3, "between");
 	assert_close(cost_verify(&c, 7, 1), 100 + 6 * 28.6, 1e-3, "between");
 	assert_close(cost_verify(&c, 15, 1), 282 + 7 * 28.6, 1e-3, "between");
-	/* 5 per leaf. */
+	/* An additional leaf costs 5; estimates add a tenth. */
 	cost_saw_verify(&c, 16, 5, 510);
 	assert_close(cost_verify(&c, 16, 7), 510 + 2 * 5.5, 1e-3, "leaves");
 	assert_close(cost_verify(&c, 16, 3), 490 + 2 * 5.5, 1e-3, "leaves");
@@ -162,7 +165,8 @@ static void test_slopes_by_hand(void **state)
 		cost_verify(&c, 18, 7), 510 + 2 * 28.6 + 2 * 5.5, 1e-3, "both");
 }
 
-/* Seven of eight, and the tenth. */
+/* The observed slopes are 10, 20 ... 80. Their upper quartile is 70, and the
+ * estimate adds a tenth: 77. */
 static void test_upper_quartile(void **state)
 {
 	static struct cost c;
@@ -177,7 +181,8 @@ static void test_upper_quartile(void **state)
 	assert_close(cost_verify(&c, 10, 1), time + 77, 1e-3, "beyond");
 }
 
-/* A slope that would exceed a larger shape that was observed stops there. */
+/* An estimate by slope is limited by the cost of a larger shape that was
+ * observed. */
 static void test_between_steps(void **state)
 {
 	static struct cost c;
@@ -191,7 +196,7 @@ static void test_between_steps(void **state)
 	assert_close(cost_verify(&c, 9, 1), 200 + 99, 1e-3, "beyond");
 }
 
-/* Shapes with different numbers of leaves. */
+/* Slopes between shapes with different numbers of leaves. */
 static void test_slope_across_leaves(void **state)
 {
 	static struct cost c;
@@ -204,7 +209,8 @@ static void test_slope_across_leaves(void **state)
 	assert_close(cost_verify(&c, 8, 9), 140, 1e-9, "leaves");
 }
 
-/* More rows on fewer leaves than any observed shape, or the other way round. */
+/* Shapes with more rows and fewer leaves than an observed shape, or with fewer
+ * rows and more leaves. */
 static void test_neither_smaller_nor_larger(void **state)
 {
 	static struct cost c;
@@ -249,7 +255,8 @@ static void check_table(const struct cost *c, const struct seen *s)
 		}
 }
 
-/* For any observations, also where cost falls with size. */
+/* The estimates equal the definition for any observations, even if cost falls
+ * with size. */
 static void test_random_tables(void **state)
 {
 	static struct cost c;
@@ -276,8 +283,8 @@ static void test_random_tables(void **state)
 	}
 }
 
-/* Where all shapes are observed and no cost falls, the estimate is the
- * table. */
+/* If all shapes are observed and no cost falls with size, each estimate equals
+ * the observed cost. */
 static void test_full_table(void **state)
 {
 	static struct cost c;

@@ -1,7 +1,8 @@
 /*
- * Lever's builder compared with the algorithm as the paper prints it: every
- * node is expanded when it joins, the frontier is a list, all sums are computed
- * anew. And compared with every possible tree, where there are few.
+ * Lever's builder compared with the algorithm as the paper prints it, where
+ * every node is expanded when it is added, the frontier is a list, and all sums
+ * are computed anew. It is also compared with every possible tree if there are
+ * few.
  */
 #include "base/err.h"
 #include "host/tree/build.h"
@@ -20,7 +21,7 @@
 
 #define ROWS_MOST 48
 #define ROUNDS    120
-#define SHALLOW   1000 /* a depth that no tree reaches */
+#define SHALLOW   1000 /* a depth limit that no tree reaches */
 
 static struct hash_drafter random_drafter(void)
 {
@@ -59,7 +60,7 @@ struct naive_node {
 struct naive {
 	uint32_t n, depth;
 	struct naive_node node[ROWS_MOST];
-	/* of the tree of the first so many nodes */
+	/* Gain and latency of the tree of the first n nodes. */
 	double gain[ROWS_MOST + 1], latency[ROWS_MOST + 1];
 };
 
@@ -102,7 +103,7 @@ static void naive_join(struct naive *a, const struct hash_drafter *h,
 	naive_note(a);
 }
 
-/* Grow to the limits, or to the stop rule. */
+/* Grow the tree to its limits or until the stop rule ends it. */
 static void naive_grow(struct naive *a, const struct hash_drafter *h,
 	const struct build_limits *l, double rho, bool to_the_end)
 {
@@ -175,9 +176,9 @@ static void same_tree(const struct tree *t, const struct naive *a, uint32_t n)
 /* ---- the same tree ------------------------------------------------------- */
 
 /*
- * For every way of expanding nodes: late, in batches, ahead, and not at all
- * when nothing better can follow. G and L must be those of the tree, computed
- * anew.
+ * The builder must have the tree of the printed algorithm however it expands
+ * nodes: late, in batches, ahead of time, or not at all when no better node can
+ * follow. G and L (gain and latency) must be those of the tree, computed anew.
  */
 static void check_as_printed(bool best_prefix, uint32_t *shorter)
 {
@@ -194,7 +195,8 @@ static void check_as_printed(bool best_prefix, uint32_t *shorter)
 	n = naive_best(&a, best_prefix);
 	*shorter += n < a.n;
 	for (uint32_t i = 0; i < 10; i++) {
-		/* With and without room for nodes that have not joined. */
+		/* The builder may or may not have room for nodes outside the
+		 * final tree. */
 		struct tree *t = open_tree(l.rows * (1 + i % 2), h.k);
 		struct gain_rule p = first;
 
@@ -236,11 +238,11 @@ static void test_best_prefix_as_printed(void **state)
 
 #define FEW 14
 
-/* All nodes down to a depth; step[n] is the cost of n rows. */
+/* All nodes down to a depth. The cost of n rows is step[n]. */
 struct all {
 	uint32_t n;
 	double reach[FEW];
-	int32_t parent[FEW]; /* -1: the root */
+	int32_t parent[FEW]; /* -1 for the root */
 };
 
 static void list_all(struct all *a, const struct hash_drafter *h, uint64_t path,
@@ -262,7 +264,7 @@ static void list_all(struct all *a, const struct hash_drafter *h, uint64_t path,
 	}
 }
 
-/* The best rate of all connected trees of at most so many rows. */
+/* The best rate of all connected trees that have at most `rows` rows. */
 static double best_rate(const struct all *a, uint32_t rows, const double *step)
 {
 	double best = 0;
@@ -289,8 +291,8 @@ static const struct {
 	uint32_t k, depth;
 } few[] = { { 1, 7 }, { 7, 1 }, { 2, 2 }, { 2, 3 }, { 3, 2 } };
 
-/* Costs that depend on rows alone; convex ones never rise by less at a later
- * row. */
+/* Set costs that depend only on rows. If they are convex, no row costs less
+ * than the row before it. */
 static void price_rows(double step[FEW + 2], bool convex)
 {
 	double rise = 10 * unit();
@@ -330,8 +332,8 @@ static void check_best(bool best_prefix, bool convex)
 	tree_close(t);
 }
 
-/* Greedy growth finds the best tree where steps do not shrink; best_prefix
- * finds it everywhere. */
+/* Greedy growth finds the best tree if the cost of an additional row never
+ * falls. best_prefix finds it with any costs. */
 static void test_best_of_all_trees(void **state)
 {
 	seed = harness_seed();
@@ -363,8 +365,9 @@ static double chain_rate(
 }
 
 /*
- * The row tiles of an NPU after flash I/O: not worse than the stop rule, any
- * prefix on the way or a chain, and sometimes better.
+ * Row tiles of an NPU, and time for flash I/O. best_prefix must not be worse
+ * than the stop rule, than any tree on the way to its own, or than a chain, and
+ * must sometimes be better.
  */
 static void test_best_prefix_on_tiles(void **state)
 {
@@ -400,7 +403,7 @@ static void test_best_prefix_on_tiles(void **state)
 	assert_true(better > ROUNDS / 10);
 }
 
-/* Equally good at any length: the shortest is used. */
+/* If trees of all lengths have the same rate, the shortest one is used. */
 static void test_equal_rates(void **state)
 {
 	const struct build_limits l = { 20, SHALLOW };
@@ -420,8 +423,8 @@ static void test_equal_rates(void **state)
 
 /* ---- what is drafted ----------------------------------------------------- */
 
-/* With expensive steps: nodes that could only follow rejected ones are not
- * drafted. */
+/* If draft steps are expensive, nodes that could follow only rejected nodes are
+ * not drafted. */
 static void test_hopeless_is_not_drafted(void **state)
 {
 	const struct build_limits l = { 40, SHALLOW };
@@ -440,7 +443,8 @@ static void test_hopeless_is_not_drafted(void **state)
 	tree_close(t);
 }
 
-/* Ahead in batches: fewer calls; late: fewer nodes than the tree has. */
+/* With batches of nodes expanded ahead of time, there are fewer calls. With
+ * late expansion, fewer nodes are expanded than the tree has. */
 static void test_calls_and_nodes(void **state)
 {
 	const struct build_limits l = { 32, SHALLOW };
@@ -477,7 +481,8 @@ static void test_calls_and_nodes(void **state)
 	assert_true(nodes[1] < 2 * nodes[0]);
 }
 
-/* Without known costs: to the limits; the draft's cost alone is not enough. */
+/* If the cost of verification is unknown, the tree grows to its limits, even if
+ * the cost of drafting is known. */
 static void test_no_cost(void **state)
 {
 	const struct build_limits l = { 20, 6 };
@@ -541,7 +546,7 @@ static void test_no_room(void **state)
 		build(&h, 1 + i % 3 * 3, t, &l, &p);
 		assert_true(t->n > 1);
 		assert_int_equal(p.expanded, h.nodes);
-		/* No room for the root. */
+		/* The drafter has room only for the root. */
 		tree_reset(t, 7);
 		h.room = 1;
 		d = hash_drafter(&h, 4);

@@ -1,8 +1,8 @@
 /*
- * Lever's builder with a cost by parts: no tree of the nodes that it expanded
- * is better, which is checked by trying all where there are few; and it expands
- * enough, which is checked where the draft's candidates are the same after
- * every node.
+ * Lever's builder with a cost that is computed from parts. No tree of the
+ * expanded nodes may be better, which the test checks by trying all trees if
+ * there are few. The builder must also expand enough nodes, which the test
+ * checks with a draft whose candidates are the same after every node.
  */
 #include "base/err.h"
 #include "host/tree/build.h"
@@ -19,7 +19,7 @@
 #include <string.h>
 
 #define ROUNDS 150
-#define FEW    14 /* nodes of which all trees are tried */
+#define FEW    14 /* maximum number of nodes of which all trees are tried */
 
 /* ---- the cost of a cycle, computed anew ---------------------------------- */
 
@@ -41,7 +41,8 @@ static double takes(const struct price *p, uint32_t looked, uint32_t rows)
 	return larger(read, host + p->row[rows]);
 }
 
-/* Costs that rise with each row, or in steps. */
+/* Random costs. The cost of rows rises with each row or, if `steps` is set, in
+ * steps. */
 static struct price random_price(bool steps)
 {
 	struct price p = { .flash = draw(3) ? 300 * unit() : 0,
@@ -59,10 +60,11 @@ static struct price random_price(bool steps)
 	return p;
 }
 
-/* All trees have so few rows that PASS_KNOTS counts are enough. */
+/* Trees have so few rows that PASS_KNOTS numbers of rows cover all of them. */
 #define ROWS PASS_KNOTS
 
-/* Set the time of expanding a node; several at once take that time for each. */
+/* Set the time to expand one node. Several nodes at once take that time for
+ * each node. */
 static void set_expansion_time(struct pass_cost *c, double node)
 {
 	for (unsigned i = 0; i < PASS_LOOKS; i++) {
@@ -91,10 +93,10 @@ static struct pass_cost cost_of(const struct price *p)
 struct all {
 	uint32_t n;
 	double reach[FEW];
-	int32_t parent[FEW]; /* -1: the root */
+	int32_t parent[FEW]; /* -1 for the root */
 };
 
-/* Whether the builder expanded the node of that path. */
+/* Whether the builder expanded the node with this path. */
 static bool was_expanded(const struct hash_drafter *h, uint64_t path)
 {
 	for (uint32_t i = 1; i <= h->nodes; i++)
@@ -103,7 +105,8 @@ static bool was_expanded(const struct hash_drafter *h, uint64_t path)
 	return false;
 }
 
-/* List all nodes down to a depth, or those that the builder expanded. */
+/* List all nodes down to a depth or, if `known` is set, only the children of
+ * nodes that the builder expanded. */
 static void list_all(struct all *a, const struct hash_drafter *h, bool known,
 	uint64_t path, int32_t parent, double reach, double rho, uint32_t depth)
 {
@@ -123,7 +126,7 @@ static void list_all(struct all *a, const struct hash_drafter *h, bool known,
 	}
 }
 
-/* Number of inner nodes without the root. */
+/* Number of inner nodes of a tree, not counting the root. */
 static uint32_t inner(const struct all *a, uint32_t set)
 {
 	uint32_t with = 0, n = 0;
@@ -136,8 +139,8 @@ static uint32_t inner(const struct all *a, uint32_t set)
 	return n;
 }
 
-/* The best rate of all connected trees; looked < 0: with the expansions that
- * each needs. */
+/* The best rate of all connected trees. The cost includes `looked` expansions
+ * or, if `looked` is negative, the expansions that each tree needs. */
 static double best_rate(
 	const struct all *a, uint32_t rows, const struct price *p, int looked)
 {
@@ -198,8 +201,8 @@ static void build(struct hash_drafter *h, uint32_t batch, struct tree *t,
 	hash_check_tree(h, t, l->rows, l->depth);
 }
 
-/* No tree of the expanded nodes is better, and G and L are those of the
- * tree. */
+/* No tree of the expanded nodes is better, and G and L (gain and latency) are
+ * those of the tree. */
 static void test_best_of_the_expanded(void **state)
 {
 	uint32_t looked = 0;
@@ -235,9 +238,9 @@ static void test_best_of_the_expanded(void **state)
 	assert_true(looked > ROUNDS / 2);
 }
 
-/* With the same q after all nodes the builder can predict everything: no tree
- * at all is better where the cost of rows rises ever faster, and few are where
- * it rises in steps. */
+/* With the same q after all nodes, the builder can predict every further node.
+ * If the cost of rows is convex, no tree at all may be better. If it rises in
+ * steps, only few trees may be better. */
 static void check_best_of_all(bool steps, double share)
 {
 	double worst = 1;
@@ -255,7 +258,8 @@ static void check_best_of_all(bool steps, double share)
 		struct gain_rule p = random_rule();
 		struct all a = { 0 };
 
-		build(&h, 1, t, &l, &c, &p); /* updates its averages */
+		/* the first build updates the builder's averages */
+		build(&h, 1, t, &l, &c, &p);
 		for (uint32_t k = 0; k < h.k; k++)
 			p.expect[k] = h.mass / h.k;
 		build(&h, 1, t, &l, &c, &p);
@@ -281,8 +285,8 @@ static void test_best_of_all_trees(void **state)
 
 static const uint32_t two[] = { 1, 256 };
 
-/* While flash reads ahead drafting is free, up to that time; where drafting is
- * as expensive as a pass nothing is drafted. */
+/* While flash reads ahead, drafting costs no time, so it continues for as long
+ * as flash reads. If drafting takes as long as a pass, nothing is drafted. */
 static void test_drafts_while_flash_reads(void **state)
 {
 	const struct build_limits l = { 256, 64 };
@@ -303,7 +307,8 @@ static void test_drafts_while_flash_reads(void **state)
 		build(&h, 1, t, &l, &c, &p);
 		assert_int_equal(h.nodes - 1, 0);
 		set_expansion_time(&c, 10 + ahead * 10);
-		h.mass = 0.05; /* a second token is not worth delaying flash */
+		/* a second token is not worth a delay of flash */
+		h.mass = 0.05;
 		set_expansion_time(&c, 60);
 		build(&h, 1, t, &l, &c, &p);
 		build(&h, 1, t, &l, &c, &p);
@@ -312,9 +317,10 @@ static void test_drafts_while_flash_reads(void **state)
 	tree_close(t);
 }
 
-/* Several nodes are expanded at once where that takes as long as one, up to the
- * drafter's limit; where time is proportional they are expanded one by one,
- * since later choices use more information. Neither way loses time. */
+/* If expanding several nodes at once takes as long as expanding one, they are
+ * expanded together, up to the drafter's limit. If the time is proportional to
+ * the nodes, they are expanded one by one, because later choices then use more
+ * information. Neither way loses time. */
 static void test_expands_several_at_once(void **state)
 {
 	const struct build_limits l = { 256, 12 };
@@ -353,8 +359,9 @@ static void test_expands_several_at_once(void **state)
 	assert_true(together < one_by_one);
 }
 
-/* Nodes of a batch that reach less far may leave the list at once or much
- * later; a tree with little room for them still has room for the others. */
+/* The less likely nodes of a batch may leave the frontier at once or much
+ * later. A tree with little room for them must still have room for the other
+ * nodes. */
 static void test_room_for_batches(void **state)
 {
 	seed = harness_seed();
@@ -378,7 +385,8 @@ static void test_room_for_batches(void **state)
 	}
 }
 
-/* Nothing known about rows: the likeliest tree up to the limits. */
+/* If no cost of rows is known, the tree has the likeliest nodes up to its
+ * limits. */
 static void test_nothing_known(void **state)
 {
 	const struct build_limits l = { 20, 6 };
@@ -414,7 +422,8 @@ static void test_nothing_known(void **state)
 	}
 }
 
-/* The paper's rule stops at a step, and is never better. */
+/* The paper's stop rule ends growth at a step in cost, so its tree is never
+ * better. */
 static void test_stop_rule(void **state)
 {
 	const uint32_t row[] = { 1, 8, 9, 16, 17, 24, 25, 32 };
@@ -471,7 +480,7 @@ static void test_ends(void **state)
 		build(&h, 1 + i % 3 * 3, t, &l, &c, &p);
 		assert_true(t->n > 1);
 		assert_int_equal(p.expanded, h.nodes);
-		/* No room for the root. */
+		/* The drafter has room only for the root. */
 		tree_reset(t, 7);
 		h.room = 1;
 		d = hash_drafter(&h, 4);

@@ -1,6 +1,6 @@
 /*
- * Limits of each builder of token trees: a drafter that has no room or fails,
- * and limits that allow only the root.
+ * Limits of each builder of token trees: a drafter that has no more room or
+ * that fails, and limits that allow only the root.
  */
 #include "base/err.h"
 #include "host/tree/build.h"
@@ -60,7 +60,8 @@ static void test_no_room(void **state)
 			assert_ok(build(which, t, &d, &l, &e), &e);
 			hash_check_tree(&h, t, l.rows, l.depth);
 			assert_true(t->n > 1);
-			/* The root is not drafted. */
+			/* There is not even room to expand the root, so the
+			 * tree has only the root. */
 			tree_reset(t, 7);
 			h.room = 1;
 			assert_ok(build(which, t, &d, &l, &e), &e);
@@ -88,7 +89,7 @@ static void test_drafter_fails(void **state)
 		}
 }
 
-/* No row but the root's, and no depth. */
+/* The limits allow no row besides the root's, or no depth. */
 static void test_root_alone(void **state)
 {
 	static const struct build_limits limits[] = { { 1, 5 }, { 9, 0 } };
@@ -109,8 +110,8 @@ static void test_root_alone(void **state)
 		}
 }
 
-/* All builders run in turn, one step each, twice: each must build the tree that
- * it builds alone. */
+/* Run one step of each builder in turn, twice. Each builder must build the tree
+ * that it builds alone. */
 static void test_side_by_side(void **state)
 {
 	const struct build_limits l = { 40, 6 };
@@ -158,7 +159,7 @@ static void test_side_by_side(void **state)
 	tree_close(alone);
 }
 
-/* A layer that is wider than the number of nodes expanded at once. */
+/* A layer has more nodes than can be expanded at once. */
 static void test_wide_layer(void **state)
 {
 	const struct build_limits l = { 256, 3 };

@@ -1,6 +1,6 @@
 /*
- * Random numbers for tests of token trees, one after another from a seed, and
- * trees whose opening fails the test on error.
+ * Random numbers for tests of token trees, one after another from a seed. Also
+ * opens trees; an error fails the test.
  */
 #ifndef TESTS_HOST_TREE_TREE_DRAW_H
 #define TESTS_HOST_TREE_TREE_DRAW_H
