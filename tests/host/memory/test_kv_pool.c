@@ -1,7 +1,7 @@
 /*
- * The pool of the cache's slots: no run belongs to two sequences, references
- * are counted, and consecutive runs of a sequence are adjacent while there is
- * room.
+ * The pool of the cache's slots, which it allocates in runs. No run belongs to
+ * two sequences unless they share it, references are counted, and consecutive
+ * runs of a sequence are adjacent while there is room.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -38,7 +38,8 @@ static void test_sizes(void **state)
 	}
 }
 
-/* A single sequence with as many slots as there are: slot is position. */
+/* A single sequence may use all slots, and the slot of a token is its
+ * position. */
 static void test_one_alone_lies_in_a_row(void **state)
 {
 	struct kv_pool *p = pool_of(RUNS * KV_RUN - 1);
@@ -54,8 +55,8 @@ static void test_one_alone_lies_in_a_row(void **state)
 	kv_pool_close(p);
 }
 
-/* Sixteen sequences that begin one after another and grow in turn remain
- * contiguous. */
+/* Sixteen sequences begin one after another and then grow in turn. Each must
+ * remain contiguous. */
 static void test_all_have_room_to_grow(void **state)
 {
 	enum { MANY = 16, LENGTH = 16 };
@@ -75,8 +76,8 @@ static void test_all_have_room_to_grow(void **state)
 	kv_pool_close(p);
 }
 
-/* 64 samples after one prompt that grow in random order until the pool is full:
- * the own part of each lies in one or two pieces. */
+/* 64 samples of one prompt grow in random order until the pool is full. The
+ * runs of each sample must form only one or two contiguous pieces. */
 static void test_samples_stay_whole(void **state)
 {
 	enum { MANY = 64, LENGTH = 16, PROMPT = 16 };
@@ -101,7 +102,7 @@ static void test_samples_stay_whole(void **state)
 	kv_pool_close(p);
 }
 
-/* Random operations in random order, compared with the test's own counts. */
+/* Random operations on the pool, compared with the test's own counts. */
 static void test_references(void **state)
 {
 	struct kv_pool *p = pool_of(RUNS * KV_RUN);

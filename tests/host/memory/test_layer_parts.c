@@ -1,5 +1,6 @@
-/* Layers of many shapes and types: the parts cover the layer, in order; each is
- * a separate run of bytes, and all have about the same size. */
+/* Dividing layers of many shapes and types into parts. The parts cover the
+ * layer in order, each part is a contiguous range of bytes, and all parts have
+ * about the same size. */
 #include "tests/harness.h"
 
 #include "base/checked.h"
@@ -19,7 +20,8 @@ static uint32_t draw(uint64_t shape, uint64_t what, uint32_t below)
 	return (uint32_t)(rng_uniform(harness_seed(), shape, what) * below);
 }
 
-/* Place tensors as an image does: each on the first free multiple of 64. */
+/* Place tensors as an image does, each on the next multiple of 64. Returns the
+ * size of the layer. */
 static uint64_t make_layer(uint64_t shape, struct wire_tensor t[WIRE_T_COUNT])
 {
 	uint32_t embd = 64 * (1 + draw(shape, 0, 8));
@@ -47,7 +49,7 @@ static uint64_t make_layer(uint64_t shape, struct wire_tensor t[WIRE_T_COUNT])
 	return at;
 }
 
-/* For each tensor, the parts must hold all rows in order. */
+/* The parts together must have all rows of each tensor, in order. */
 static void check_tensors(const struct wire_tensor t[WIRE_T_COUNT],
 	const struct layer_part *part, unsigned n)
 {
@@ -111,7 +113,7 @@ static void test_parts(void **state)
 			check_layer(shape, n);
 }
 
-/* The shape of Qwen2.5-1.5B, in 4 bits with FFN-down in 8. */
+/* The shape of Qwen2.5-1.5B, with 4-bit weights and an 8-bit FFN-down. */
 static void test_quarters(void **state)
 {
 	struct layer_part part[LAYER_PARTS_MAX];

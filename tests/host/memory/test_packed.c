@@ -1,6 +1,6 @@
 /*
- * Flash images of models that are inconsistent or damaged: which are refused,
- * when, and with which message.
+ * Flash images of models that are inconsistent or damaged: which images are
+ * refused, when, and with which message.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -37,8 +37,8 @@ static void read_extents(struct extents *x)
 	}
 }
 
-/* Write the image with a new checksum; opening it must fail with that
- * message. */
+/* Write the image with a new checksum and check that opening it fails with the
+ * message `want`. */
 static void refused(const struct extents *x, size_t metadata, size_t layers,
 	const char *what, const char *want)
 {
@@ -67,7 +67,7 @@ static void test_metadata(void **state)
 {
 	static const struct {
 		const char *what;
-		int entry; /* of the table; -1: of the header */
+		int entry; /* entry of the table; -1 for the header */
 		size_t at, bytes;
 		uint64_t value;
 		const char *want;
@@ -137,7 +137,7 @@ static void test_metadata(void **state)
 	model_close(a);
 }
 
-/* The bytes of layers are checked when they are loaded. */
+/* Damaged bytes of a layer are detected when the layer is loaded. */
 static void test_damaged_layer(void **state)
 {
 	struct weights_plan plan = { LAYOUT_ROWS, SIZE_MAX, 1, SIZE_MAX };
@@ -176,7 +176,7 @@ static void test_long_strips(void **state)
 	plan.residency = residency_of(b->n_layer, b->n_layer, 1);
 	assert_ok(weights_cut(b, &plan, &blocks, &n, &e), &e);
 	weights_release(blocks, n);
-	plan.strip_max--; /* FFN-down: 352 columns, 11 tiles */
+	plan.strip_max--; /* FFN-down has 352 columns, which are 11 tiles */
 	assert_int_equal(weights_cut(b, &plan, &blocks, &n, &e), -EFBIG);
 	assert_non_null(strstr(e.text, "--threads"));
 	model_close(a);

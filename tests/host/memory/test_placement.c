@@ -1,6 +1,7 @@
 /*
- * Placement compared with a mocked window, and its number of maps with the
- * least possible, found by trying every choice.
+ * Placement of blocks in a window that the test simulates. The number of
+ * mappings is compared with the smallest possible one, found by trying every
+ * choice.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -13,14 +14,14 @@
 
 #define MAX_BLOCKS 8
 
-/* A window without holes: room in bytes and slots. */
+/* A simulated window without holes, which limits bytes and slots. */
 struct mock {
 	uint64_t room, slots;
 	uint64_t size[MAX_BLOCKS];
 	bool mapped[MAX_BLOCKS];
 	unsigned maps, unmaps, refused;
-	int fail_next;   /* errno for the next map */
-	uint64_t beside; /* room of a region outside the window */
+	int fail_next;   /* errno of the next mapping; 0 if it succeeds */
+	uint64_t beside; /* bytes of the extended region outside the window */
 	bool extended[MAX_BLOCKS];
 	int fail_beside;
 };
@@ -128,8 +129,8 @@ static void test_fill_stops_at_the_first_without_room(void **state)
 	placement_close(p);
 }
 
-/* Only as many blocks as needed are evicted, those of the latest next use
- * first. */
+/* Only as many blocks as necessary are evicted, and first the blocks whose next
+ * use is latest. */
 static void test_evicts_what_is_used_last(void **state)
 {
 	struct mock m = { .room = 30, .slots = 8, .size = { 9, 9, 9, 9 } };
@@ -137,19 +138,22 @@ static void test_evicts_what_is_used_last(void **state)
 
 	for (unsigned i = 0; i < 3; i++)
 		need(p, &m, i);
-	need(p, &m, 3); /* next uses: 0 in 1, 1 in 2, 2 in 3 */
+	/* steps to the next use: block 0 in 1, block 1 in 2, block 2 in 3 */
+	need(p, &m, 3);
 	assert_true(m.mapped[0] && m.mapped[1] && !m.mapped[2]);
 	assert_int_equal(m.unmaps, 1);
 	need(p, &m, 0);
 	need(p, &m, 1);
-	need(p, &m, 2); /* 3 in 1, 0 in 2, 1 in 3 */
+	/* steps to the next use: block 3 in 1, block 0 in 2, block 1 in 3 */
+	need(p, &m, 2);
 	assert_true(m.mapped[3] && m.mapped[0] && !m.mapped[1]);
 	assert_int_equal(m.unmaps, 2);
 	placement_close(p);
 }
 
-/* Blocks that do not fit in the window go into the region outside it,
- * permanently, under every policy and before any eviction. */
+/* Blocks that do not fit in the window are mapped permanently in the extended
+ * region outside the window. This holds under every policy and happens before
+ * any eviction. */
 static void test_the_region_beside_is_filled_first(void **state)
 {
 	for (int policy = 0; policy < PLACEMENT_COUNT; policy++) {
@@ -162,7 +166,8 @@ static void test_the_region_beside_is_filled_first(void **state)
 		struct err e = { 0 };
 		uint32_t addr = 99;
 
-		if (policy == PLACEMENT_SWAP) { /* a block of another file */
+		/* next, map a block of another file */
+		if (policy == PLACEMENT_SWAP) {
 			placement_close(p);
 			continue;
 		}
@@ -186,7 +191,8 @@ static void test_the_region_beside_is_filled_first(void **state)
 	}
 }
 
-/* Blocks that fit in neither are swapped in the window. */
+/* Blocks that fit neither in the window nor in the extended region are swapped
+ * in the window. */
 static void test_beside_holds_some(void **state)
 {
 	struct mock m = {
@@ -205,8 +211,9 @@ static void test_beside_holds_some(void **state)
 	placement_close(p);
 }
 
-/* When both refuse, the window's refusal is reported; another error of the
- * region is reported itself. */
+/* If both the window and the extended region have no room, the error of the
+ * window is returned. Any other error of the extended region is returned
+ * itself. */
 static void test_reports_the_refusal_of_the_window(void **state)
 {
 	struct mock m = { .room = 5, .slots = 8, .size = { 9, 9 } };
@@ -244,7 +251,7 @@ static void test_too_large_alone(void **state)
 	need(p, &m, 0);
 	assert_int_equal(placement_need(p, 1, &addr, &e), -ENOSPC);
 	assert_string_equal(e.text, "no room");
-	/* The window still works for blocks that fit. */
+	/* The window still accepts blocks that fit. */
 	need(p, &m, 0);
 	placement_close(p);
 }
@@ -259,13 +266,13 @@ static void test_other_errors_pass(void **state)
 	need(p, &m, 0);
 	m.fail_next = EPIPE;
 	assert_int_equal(placement_need(p, 1, &addr, &e), -EPIPE);
-	assert_int_equal(m.unmaps, 0); /* no eviction for a lost device */
+	assert_int_equal(m.unmaps, 0); /* a lost device is no reason to evict */
 	placement_close(p);
 }
 
 /*
- * The least number of maps over uses 0 1 .. n-1 0 1 .. from step `at` on with
- * `have` mapped (a bit set), when `k` blocks fit.
+ * The smallest number of mappings for the uses 0 1 .. n-1 0 1 .. from step `at`
+ * on. `have` is the set of mapped blocks as bits, and `k` blocks fit.
  */
 static unsigned least_maps(
 	unsigned n, unsigned k, unsigned steps, unsigned at, unsigned have)
@@ -332,9 +339,9 @@ static bool holds(const struct cycle *c, unsigned set)
 }
 
 /*
- * The least bytes mapped over all choices, where any block may be evicted at
- * any map, also when there would be room: for each possible set of mapped
- * blocks the least bytes that lead to it.
+ * The smallest number of bytes mapped over all choices. Any block may be
+ * evicted at any mapping, even if there is room. For each possible set of
+ * mapped blocks, the test keeps the smallest number of bytes that leads to it.
  */
 static uint64_t least_bytes(const struct cycle *c)
 {
@@ -383,10 +390,12 @@ static uint64_t bytes_of(const struct cycle *c, enum placement_policy policy)
 }
 
 struct unequal {
-	unsigned cycles, least; /* and in how many of them the least possible */
-	double most;            /* greatest multiple of that least */
+	/* number of cycles, and of cycles with the smallest possible bytes */
+	unsigned cycles, least;
+	double most; /* largest ratio to the smallest possible bytes */
 	unsigned grown,
-		/* windows larger by 1, and those in which more was mapped */
+		/* numbers of windows that are larger by 1, and of those in
+		 * which more bytes were mapped */
 		growing;
 };
 
@@ -424,7 +433,8 @@ static void try_cycle(
 	*before = got;
 }
 
-/* Windows from the largest block alone to all blocks. */
+/* Try all windows, from the size of the largest block to that of all blocks
+ * together. */
 static void try_windows(const struct cycle *like, struct unequal *u)
 {
 	struct cycle c = *like;
@@ -439,11 +449,12 @@ static void try_windows(const struct cycle *like, struct unequal *u)
 }
 
 /*
- * All cycles of 2 to 4 blocks of 1 to 5 bytes. Evicting the block of the latest
- * next use is optimal for blocks of equal size. For unequal sizes the choice is
- * a knapsack problem and the rule only an approximation: never above the
- * baselines, within the given factor of the least, and seldom more in a larger
- * window; the bounds here are those of docs/placement.md.
+ * All cycles of 2 to 4 blocks of 1 to 5 bytes. For blocks of equal size, it is
+ * optimal to evict the block whose next use is latest. For other sizes the
+ * optimal choice is a knapsack problem, and the rule only approximates it. It
+ * must never map more bytes than the baselines, must stay within a factor of
+ * the smallest possible bytes, and may only seldom map more bytes in a larger
+ * window. The bounds are those of docs/placement.md.
  */
 static void test_blocks_of_different_sizes(void **state)
 {
@@ -469,9 +480,9 @@ static void test_blocks_of_different_sizes(void **state)
 	assert_true(100 * u.growing < u.grown);
 }
 
-/* Blocks of random sizes, few slots: always mapped when needed, never more than
- * the window holds (the mock would refuse), and in a steady state from then
- * on. */
+/* Blocks of random sizes and few slots. A block must be mapped when it is
+ * needed, and the mapped blocks must fit in the window (the simulated window
+ * refuses more). The number of mappings per pass must become constant. */
 static void test_random_sizes(void **state)
 {
 	uint64_t seed = harness_seed();
@@ -509,7 +520,8 @@ static void check_mapped(const struct mock *m, unsigned n, unsigned want)
 				m->mapped[b] ? "" : "not ", want);
 }
 
-/* The least recently used block is evicted, whatever comes next. */
+/* With paging, the least recently used block is evicted, whatever block is used
+ * next. */
 static void test_paging(void **state)
 {
 	struct mock m = { .room = 30, .slots = 8, .size = { 9, 9, 9, 9, 18 } };
@@ -517,13 +529,13 @@ static void test_paging(void **state)
 	struct err e = { 0 };
 
 	assert_ok(placement_fill(p, &e), &e);
-	check_mapped(&m, 5, 0); /* on demand */
+	check_mapped(&m, 5, 0); /* blocks are mapped only on demand */
 	for (unsigned i = 0; i < 3; i++)
 		need(p, &m, i);
 	need(p, &m, 0);
 	need(p, &m, 3);
 	check_mapped(&m, 5, 1 << 0 | 1 << 2 | 1 << 3);
-	need(p, &m, 4); /* uses the room of two */
+	need(p, &m, 4); /* needs the room of two blocks */
 	check_mapped(&m, 5, 1 << 3 | 1 << 4);
 	assert_true(placement_is_mapped(p, 3));
 	assert_false(placement_is_mapped(p, 0));
@@ -537,7 +549,7 @@ static void test_drop_all(void **state)
 
 	for (unsigned i = 0; i < 3; i++)
 		need(p, &m, i);
-	assert_int_equal(m.unmaps, 0); /* all fit until here */
+	assert_int_equal(m.unmaps, 0); /* all blocks up to here fit */
 	need(p, &m, 3);
 	check_mapped(&m, 4, 1 << 3);
 	need(p, &m, 0);
@@ -546,7 +558,8 @@ static void test_drop_all(void **state)
 	placement_close(p);
 }
 
-/* In a cycle both map every block in every pass as soon as one does not fit. */
+/* As soon as one block of a cycle does not fit, both baselines map every block
+ * in every pass. */
 static void test_baselines_in_a_cycle(void **state)
 {
 	static const enum placement_policy of[] = { PLACEMENT_PAGING,

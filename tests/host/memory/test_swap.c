@@ -1,7 +1,8 @@
 /*
- * Blocks copied ahead into two slots: the contents of a slot from when it is
- * needed until it is released, what becomes of it then, and when it is ready on
- * the phone's time, by a simulation of two slots and one engine.
+ * Blocks that are copied ahead into two slots. The tests check the contents of
+ * a slot from the moment when it is needed until it is released, what happens
+ * to it then, and when it is ready in phone time. The phone time is compared
+ * with a simulation of two slots and one copy engine.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -25,7 +26,7 @@ struct fixture {
 	struct swap *swap;
 };
 
-/* Blocks of different contents and sizes. */
+/* Make blocks with different contents and sizes. */
 static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
@@ -91,7 +92,7 @@ static unsigned take(struct fixture *f, uint32_t block, uint64_t *ready_ps)
 	return slot;
 }
 
-/* A slot belongs to its reader until the reader releases it, however late. */
+/* A slot keeps its contents until its reader releases it, however late. */
 static void test_order_and_contents(void **state)
 {
 	struct fixture *f = *state;
@@ -115,7 +116,8 @@ static void test_order_and_contents(void **state)
 			held[0] = held[1];
 		}
 		swap_stats(f->swap, &st);
-		/* One block is ready, or being copied, next to the one held. */
+		/* Next to the block that is in use, one more block is ready or
+		 * being copied. */
 		assert_int_equal(st.copies, 4 * f->opts.n + 1);
 		bytes = 0;
 		for (uint32_t i = 0; i < 4 * f->opts.n + 1; i++)
@@ -126,8 +128,8 @@ static void test_order_and_contents(void **state)
 	}
 }
 
-/* A released slot is filled with values that are not numbers at once; a block
- * is never copied over one that is still being read. */
+/* With option poison, a released slot is at once filled with bytes that are
+ * NaN. A block is never copied into a slot that is still being read. */
 static void test_poison(void **state)
 {
 	struct fixture *f = *state;
@@ -139,19 +141,20 @@ static void test_poison(void **state)
 	start(f);
 	a = take(f, 0, &ps);
 	b = take(f, 1, &ps);
-	/* not the oldest: the reader names the block */
+	/* not the oldest slot; the reader passes the slot's number */
 	swap_done(f->swap, b, 0);
 	check_slot(f, a, 0);
 	assert_int_equal(take(f, 2, &ps), b);
 	p = slot_bytes(f, b);
-	/* After the shorter block the poison of the last one remains. */
+	/* The block is shorter than the slot, and the bytes after it are still
+	 * poisoned. */
 	for (size_t i = f->block[2].bytes; i < BYTES; i++)
 		assert_int_equal(p[i], 0xff);
 	swap_done(f->swap, a, 0);
 	swap_done(f->swap, b, 0);
 }
 
-/* After an aborted pass the next one begins with the first block. */
+/* After a pass is aborted, the next pass begins with the first block. */
 static void test_broken_off(void **state)
 {
 	struct fixture *f = *state;
@@ -161,7 +164,8 @@ static void test_broken_off(void **state)
 	for (uint32_t stop = 0; stop < 2 * BLOCKS; stop++) {
 		for (uint32_t i = 0; i < stop % BLOCKS; i++)
 			swap_done(f->swap, take(f, i, &ps), 0);
-		/* Once with a slot that is held across the abort. */
+		/* In the second half, a slot is still in use when the pass is
+		 * aborted. */
 		if (stop >= BLOCKS) {
 			unsigned held = take(f, stop % BLOCKS, &ps);
 			unsigned first = take(f, 0, &ps);
@@ -174,7 +178,8 @@ static void test_broken_off(void **state)
 	}
 }
 
-/* One engine, two slots: a copy begins when both are free. */
+/* There are one engine and two slots. A copy begins when the engine and a slot
+ * are free. */
 static void test_phone(void **state)
 {
 	struct fixture *f = *state;

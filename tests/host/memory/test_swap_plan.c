@@ -1,7 +1,7 @@
 /*
- * Which blocks stay and which are copied, compared with a simulation of the two
- * slots, event by event, with every possible choice, and with caches that map
- * on demand; none of these shares code with the plan.
+ * Which blocks stay mapped and which are copied. The plan is compared with an
+ * event-by-event simulation of the two slots, with every possible choice, and
+ * with caches that map on demand. None of these shares code with the plan.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -21,15 +21,16 @@ struct model {
 
 static uint64_t draw(uint64_t stream, uint64_t *at, uint64_t below)
 {
-	static uint64_t seed; /* read once, because it is printed */
+	/* read only once, because harness_seed prints the seed */
+	static uint64_t seed;
 
 	if (!seed)
 		seed = harness_seed();
 	return (uint64_t)(rng_uniform(seed, stream, (*at)++) * (double)below);
 }
 
-/* Some models with equal blocks, some without; copies shorter and longer
- * than runs. */
+/* Draw a model. Some models have equal blocks and some different ones; copies
+ * are shorter or longer than the runs of blocks. */
 static void draw_model(struct model *m, uint64_t stream, uint32_t n)
 {
 	uint64_t at = 0, alike = draw(stream, &at, 3);
@@ -69,7 +70,7 @@ static uint64_t largest_of(const struct model *m)
 	return most;
 }
 
-/* Bytes that a mapping takes of the window, its guard included. */
+/* Bytes of the window that a mapping uses, including its guard. */
 static uint64_t taken_by(const struct model *m, uint64_t bytes)
 {
 	uint64_t page = m->room.page;
@@ -82,8 +83,8 @@ static uint64_t taken_by(const struct model *m, uint64_t bytes)
 #define TWELVE   12
 #define FORWARDS 60000
 
-/* Twelve times the stall of a forward, measured once twelve forwards repeat the
- * twelve before. */
+/* Returns the waiting time of twelve forward passes, measured when twelve
+ * passes repeat the previous twelve. */
 static uint64_t simulate(const struct model *m, const bool *temporary)
 {
 	static uint64_t past[FORWARDS][3], waits[FORWARDS];
@@ -110,7 +111,7 @@ static uint64_t simulate(const struct model *m, const bool *temporary)
 			}
 		}
 		waits[f] = waited;
-		if (!engine) /* nothing is copied */
+		if (!engine) /* no block is copied */
 			return 0;
 		past[f][0] = now - engine;
 		past[f][1] = now - released[slot];
@@ -150,7 +151,7 @@ static void test_stall_of_any_choice(void **state)
 	}
 }
 
-/* By hand. */
+/* Waiting times that are computed by hand. */
 static void test_stall_by_hand(void **state)
 {
 	const struct model m = { .n = 4,
@@ -163,7 +164,7 @@ static void test_stall_by_hand(void **state)
 	assert_int_equal(swap_stall(m.op, 4, none), 0);
 	assert_int_equal(swap_stall(m.op, 4, first), 0);
 	assert_int_equal(swap_stall(m.op, 4, both), 0);
-	/* One copy per forward takes 45 where the operators take 40. */
+	/* One copy per forward pass takes 45, while the operators take 40. */
 	assert_int_equal(swap_stall(m.op, 4, last), 5 * SWAP_TWELFTH);
 }
 
@@ -178,7 +179,7 @@ static void plan(
 	assert_ok(swap_plan(p, m->op, m->n, &m->room, &e), &e);
 }
 
-/* The values in a plan must be those of its choice. */
+/* Check that the values in a plan are those of its choice of blocks. */
 static void check_plan(const struct model *m, const struct swap_plan *p)
 {
 	uint64_t end = 0, resident = 0, copied = 0, taken = 0;
@@ -217,7 +218,7 @@ static void check_plan(const struct model *m, const struct swap_plan *p)
 	assert_int_equal(p->stall, simulate(m, is));
 }
 
-/* The least stall of all choices that fit. */
+/* The shortest waiting time of all choices that fit in the window. */
 static uint64_t least_stall(const struct model *m)
 {
 	uint64_t least = UINT64_MAX, total = total_of(m);
@@ -264,8 +265,9 @@ static void test_is_the_least_of_all_choices(void **state)
 /* ---- windows that map on demand ------------------------------------------ */
 
 /*
- * Twelve times the time that a forward waits when blocks are mapped on demand:
- * the least recently used block is evicted, or all others are.
+ * Waiting time of twelve forward passes if blocks are mapped on demand. The
+ * least recently used block is evicted or, if `all_go` is set, all other
+ * blocks.
  */
 static uint64_t on_demand(const struct model *m, bool all_go)
 {
@@ -334,7 +336,7 @@ static void test_more_room_is_never_worse(void **state)
 	}
 }
 
-/* Small mappings, few slots of the window, a guard after each. */
+/* Windows with small mappings, few slots, and a guard after each mapping. */
 static void test_mappings(void **state)
 {
 	for (uint64_t stream = 0; stream < 400; stream++) {
@@ -374,7 +376,8 @@ static void test_too_small(void **state)
 	struct swap_plan p = { .place = place };
 	struct err e = { 0 };
 
-	assert_ok(swap_plan(&p, op, 2, &room, &e), &e); /* both stay */
+	/* both blocks stay mapped */
+	assert_ok(swap_plan(&p, op, 2, &room, &e), &e);
 	assert_int_equal(p.temporary, 0);
 	room.bytes = (5 << 20) + 4095;
 	assert_int_equal(swap_plan(&p, op, 2, &room, &e), -ENOSPC);

@@ -1,6 +1,6 @@
 /*
  * Small model files with random weights, for tests of code that reads and runs
- * models. Every part can be left out or made wrong.
+ * models. Every part can be omitted or made wrong.
  */
 #ifndef TESTS_HOST_MODEL_MODEL_FILE_H
 #define TESTS_HOST_MODEL_MODEL_FILE_H
@@ -21,11 +21,11 @@
 struct model_file {
 	const char *arch;
 	uint32_t n_layer, n_embd, n_head, n_kv_head, head_dim, n_ff, n_vocab;
-	enum dtype type; /* of the matrices */
-	float norm_eps;  /* 0: 1e-5 */
+	enum dtype type; /* type of the matrices */
+	float norm_eps;  /* 0 means 1e-5 */
 	bool tied, bias, qk_norm, rope_freqs;
-	const char *skip; /* a key or tensor to leave out */
-	/* writes further keys, and one further tensor f32 [4] */
+	const char *skip; /* a key or tensor to omit */
+	/* Writes further keys. `tensor` names one further tensor, f32 [4]. */
 	void (*keys)(struct gguf_writer *);
 	const char *tensor;
 	const char *wrong_shape; /* a tensor whose rows are one value longer */
@@ -144,7 +144,8 @@ static inline void mf_keys(struct gguf_writer *w, const struct model_file *f)
 		f->keys(w);
 }
 
-/* Rows of about unit length; norms near 1. */
+/* The value of a weight. Rows have about unit length, and weights of norms are
+ * near 1. */
 static inline float mf_value(
 	const struct model_tensor *t, unsigned index, uint64_t i)
 {
@@ -205,7 +206,8 @@ static inline void model_file_write(
 	gguf_writer_close(w);
 }
 
-/* Open the model of such a file; the file is removed, its mapping remains. */
+/* Write the file and open its model. The file is removed; its mapping remains
+ * until the model is closed. */
 static inline struct model *model_file_open(const struct model_file *f)
 {
 	char path[4200];

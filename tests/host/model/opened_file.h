@@ -1,6 +1,6 @@
 /*
  * Opens model files of model_file.h, or checks that they are refused with a
- * message that gives the reason.
+ * message that names the reason.
  */
 #ifndef TESTS_HOST_MODEL_OPENED_FILE_H
 #define TESTS_HOST_MODEL_OPENED_FILE_H
@@ -32,7 +32,7 @@ static inline struct model *open_file(const struct model_file *f)
 	return m;
 }
 
-/* Opening must fail with a message that contains both texts and the file's
+/* Opening must fail with a message that contains `a`, `b` and the file's
  * name. */
 static inline void refused(
 	const struct model_file *f, const char *a, const char *b)

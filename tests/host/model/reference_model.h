@@ -1,7 +1,8 @@
 /*
  * The transformer from its definition, in double precision, layer after layer
- * over the whole text, without caching, tiling or code of the program. For
- * speed it only reads each matrix once for all rows.
+ * over the whole text. It has no cache and no tiles, and shares no code with
+ * the program. Each matrix is read only once for all rows, which makes it fast
+ * enough.
  */
 #ifndef TESTS_HOST_MODEL_REFERENCE_MODEL_H
 #define TESTS_HOST_MODEL_REFERENCE_MODEL_H
@@ -13,27 +14,27 @@
 #define REF_MAX_TOKENS 640
 #define REF_MAX_WIDTH  512
 
-/* The stride between the vectors of tokens is not a power of two: else the same
- * element of several vectors would map to the same set of a processor's
- * cache. */
+/* The stride between the vectors of tokens is not a power of two. Otherwise the
+ * same element of several vectors would map to the same set of a CPU cache. */
 #define REF_STRIDE (REF_MAX_WIDTH + 8)
 struct ref_rows {
-	double v[REF_MAX_TOKENS][REF_STRIDE]; /* a multiple of four */
+	/* the number of rows is a multiple of four */
+	double v[REF_MAX_TOKENS][REF_STRIDE];
 };
 
 struct reference {
 	const struct gguf *g;
 	const struct model_file *f;
-	unsigned n;               /* tokens */
+	unsigned n;               /* number of tokens */
 	const unsigned *position; /* [n] */
-	const uint8_t *sees;      /* [n][n]: nonzero where row i sees row j */
-	struct ref_rows x;        /* states between layers */
-	/* Vectors of the layer in progress. */
+	const uint8_t *sees; /* [n][n]: nonzero if row i attends to row j */
+	struct ref_rows x;   /* states between layers */
+	/* Vectors of the layer that is being computed. */
 	struct ref_rows query, key, value, h, a, up;
 };
 
-/* y[row * stride] = w x[row]; four rows at a time, whose sums are
- * independent. */
+/* y[row * stride] = w x[row]. Four rows are computed at a time, because their
+ * sums are independent. */
 static inline void ref_products(const struct reference *r, const double *w,
 	uint64_t cols, const struct ref_rows *x, double *y, size_t stride)
 {
@@ -52,8 +53,8 @@ static inline void ref_products(const struct reference *r, const double *w,
 	}
 }
 
-/* y = W x of all rows, y[stride] each; false when the file has no such
- * tensor. */
+/* y = W x for all rows, with `stride` values between rows of y. Returns false
+ * if the file has no such tensor. */
 static inline int ref_linear(const struct reference *r, const char *name,
 	const struct ref_rows *x, double *y, size_t stride)
 {
@@ -76,7 +77,8 @@ static inline int ref_linear(const struct reference *r, const char *name,
 	return 1;
 }
 
-/* A vector as doubles; false when the file has none. */
+/* Converts a vector to doubles. Returns false if the file has no such
+ * vector. */
 static inline int ref_vector(
 	const struct reference *r, const char *name, double *v)
 {
@@ -107,8 +109,8 @@ static inline void ref_norm(const struct reference *r, const char *name,
 		y[i] = x[i] / sqrt(sum / n + eps) * w[i];
 }
 
-/* Bias, norm of each head and rotation, which queries and keys have in
- * common. */
+/* Apply the steps that queries and keys have in common: bias, norm of each
+ * head, and rotation. */
 static inline void ref_heads(const struct reference *r, uint32_t layer,
 	char which, double *x, unsigned heads, unsigned pos)
 {
@@ -229,8 +231,8 @@ static inline void ref_from_attention(struct reference *r, uint32_t l)
 #undef LINEAR
 #undef NAME
 
-/* Logits [n][n_vocab] of rows at any positions; `sees` gives which rows each
- * one sees. */
+/* Compute the logits [n][n_vocab] of rows at any positions. `sees` defines the
+ * rows that each row attends to. */
 static inline void ref_logits_seen(const struct gguf *g,
 	const struct model_file *f, const int32_t *token,
 	const unsigned *position, const uint8_t *sees, unsigned n,
@@ -268,8 +270,8 @@ static inline void ref_logits_seen(const struct gguf *g,
 	free(r);
 }
 
-/* Logits of a text: each row sees itself and the rows before it; rows of llada
- * and dream see all rows. */
+/* Compute the logits of a text. Each row attends to itself and the rows before
+ * it; rows of llada and dream attend to all rows. */
 static inline void ref_logits(const struct gguf *g, const struct model_file *f,
 	const int32_t *token, unsigned n, double *logits)
 {

@@ -1,5 +1,5 @@
-/* The keys and tensors that a model file must have, and those that are refused
- * by name. */
+/* Keys and tensors of model files: those that a file must have, and those that
+ * are refused with a message that names them. */
 #include "host/model/model.h"
 #include "tests/harness.h"
 #include "tests/host/model/opened_file.h"
@@ -45,7 +45,7 @@ static void test_qwens(void **state)
 	f = model_file_tiny;
 	f.arch = "qwen3";
 	f.qk_norm = true;
-	f.head_dim = 16; /* four of them are twice the embedding */
+	f.head_dim = 16; /* four heads are twice as wide as the embedding */
 	m = open_file(&f);
 	assert_int_equal(m->head_dim, 16);
 	assert_non_null(m->layer[1][WIRE_T_Q_NORM]);
@@ -56,7 +56,7 @@ static void test_embedding_rows(void **state)
 {
 	static const enum dtype types[] = { DTYPE_F32, DTYPE_F16, DTYPE_Q8_0,
 		DTYPE_Q4_0 };
-	/* half a step of the format at its largest value */
+	/* half a quantization step at the format's largest value */
 	static const double bound[] = { 0, 2e-4, 2e-3, 4e-2 };
 
 	for (unsigned i = 0; i < 4; i++) {
@@ -183,7 +183,8 @@ static void test_keys_that_change_the_arithmetic(void **state)
 		f.keys = bad[i].keys;
 		refused(&f, bad[i].named, bad[i].also);
 	}
-	f.keys = put_no_experts; /* the same keys with value false */
+	/* the same keys with a value that disables them */
+	f.keys = put_no_experts;
 	model_close(open_file(&f));
 }
 
@@ -271,7 +272,7 @@ static void test_missing_tensors(void **state)
 		refused(&f, names[i], "missing");
 	}
 	f.skip = NULL;
-	f.arch = "qwen2"; /* whose files have biases */
+	f.arch = "qwen2"; /* qwen2 requires biases */
 	refused(&f, "blk.0.attn_q.bias", "missing");
 	f.arch = "qwen3";
 	refused(&f, "blk.0.attn_q_norm.weight", "missing");

@@ -1,6 +1,6 @@
 /*
- * Files of diffusion models: the effect of llama.cpp's keys, the defaults where
- * keys are missing, and what is refused by name.
+ * Files of diffusion models: the effect of llama.cpp's keys, the defaults of
+ * missing keys, and values that are refused with a message that names the key.
  */
 #include "host/model/model_arch.h"
 
@@ -70,13 +70,13 @@ static void put_blocks(struct gguf_writer *w)
 static void put_context_of_blocks(struct gguf_writer *w)
 {
 	put_mask(w);
-	gguf_put_u32(w, LENGTH, 256); /* as long as the context */
+	gguf_put_u32(w, LENGTH, 256); /* equal to the context */
 }
 
 /*
- * llama.cpp's converter permutes the rows of Q and K of LLaDA as it does for
- * Llama, and its runtime rotates neighbouring values; for Dream it keeps
- * Qwen2's order, which rotates halves. No key of the file gives the order.
+ * For LLaDA, llama.cpp's converter permutes the rows of Q and K as it does for
+ * Llama, and its runtime rotates neighboring values. For Dream it keeps Qwen2's
+ * order of rows, which rotates halves. The file has no key for the order.
  */
 static void test_what_keys_say(void **state)
 {
@@ -203,7 +203,7 @@ static void test_contradictions(void **state)
 	}
 }
 
-/* Dream has the biases of Qwen2, and no norms of heads. */
+/* Dream has the biases of Qwen2 and no norms of heads. */
 static void test_tensors(void **state)
 {
 	struct model_file f = file_of("dream", put_mask);
@@ -218,8 +218,8 @@ static void test_tensors(void **state)
 	refused(&f, "blk.0.attn_q_norm.weight", "not supported");
 }
 
-/* A causal model has no masks to fill: its keys may state that, but nothing
- * else. */
+/* A causal model has no masks to fill. Its diffusion keys may state this, but
+ * any other value is refused. */
 static void test_causal_with_diffusion_keys(void **state)
 {
 	struct model_file f = file_of("llama", put_no_shift);

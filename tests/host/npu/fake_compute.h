@@ -1,10 +1,9 @@
 /*
- * The computation of the fake device: one run of a graph by the definitions of
- * ipc/wire.h, in double precision, row after row, with no code of the device
- * program. Activations are not rounded in any precision; keys and values are,
- * because they are stored in memory. The sums of a row are in the order of the
- * wire format whatever other rows a batch has, so the same row gives the same
- * bytes in any batch.
+ * The computation of the fake device. It runs a graph by the definitions of
+ * ipc/wire.h, in double precision, row after row, and shares no code with the
+ * device program. Activations are not rounded in any precision; keys and values
+ * are rounded, because they are stored in memory. Each row's sums have the
+ * order of the wire format, so a row has the same bytes in any batch.
  */
 #ifndef TESTS_HOST_NPU_FAKE_COMPUTE_H
 #define TESTS_HOST_NPU_FAKE_COMPUTE_H
@@ -18,8 +17,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#define FAKE_WIDTH 512 /* of any vector */
-#define FAKE_ROWS  256 /* of a run */
+#define FAKE_WIDTH 512 /* maximum width of a vector */
+#define FAKE_ROWS  256 /* maximum rows of a run */
 
 struct fake_run {
 	const struct wire_graph_load *graph;
@@ -29,14 +28,14 @@ struct fake_run {
 	const struct wire_row *row;
 	const struct wire_span *span;
 	const uint64_t *mask;
-	/* of the layer in progress */
+	/* State of the layer that is being computed. */
 	const struct wire_tensor *tensor; /* [WIRE_T_COUNT] */
 	uint32_t layer;
 	double x[FAKE_ROWS][FAKE_WIDTH];
 	double query[FAKE_ROWS][FAKE_WIDTH];
 };
 
-/* y = W x; false where the model has no such tensor. */
+/* y = W x. Returns false if the model has no such tensor. */
 static inline bool fake_matmul(const struct fake_run *r,
 	enum wire_layer_tensor which, const double *x, double *y)
 {
@@ -54,7 +53,7 @@ static inline bool fake_matmul(const struct fake_run *r,
 	return t->rows > 0;
 }
 
-/* A vector, or NULL where the model has none. */
+/* Returns the values of a vector, or NULL if the model has no such vector. */
 static inline const float *fake_vector(
 	const struct fake_run *r, const struct wire_tensor *t)
 {
@@ -83,7 +82,7 @@ static inline void fake_norm(const struct fake_run *r,
 		y[i] = x[i] / sum * (double)w[i];
 }
 
-/* Norms and rotation of heads. */
+/* Normalize and rotate each head. */
 static inline void fake_heads(const struct fake_run *r,
 	enum wire_layer_tensor norm, double *x, uint32_t heads, uint32_t pos)
 {
@@ -115,7 +114,8 @@ static inline bool fake_kv_f16(const struct fake_run *r)
 	return p == WIRE_F16_KV16 || p == WIRE_NPU;
 }
 
-/* The keys (0) or values (1) of a slot in the layer in progress. */
+/* The keys (which = 0) or values (which = 1) of a slot in the layer that is
+ * being computed. */
 static inline uint8_t *fake_slot(
 	const struct fake_run *r, unsigned which, uint32_t slot)
 {
@@ -155,7 +155,8 @@ static inline double fake_kept(
 	return (double)f;
 }
 
-/* List the slots that a row sees, in the order of summation. */
+/* List the slots that a row attends to, in the order of summation. Returns
+ * their number. */
 static inline uint32_t fake_seen(
 	const struct fake_run *r, uint32_t row, uint32_t *slot)
 {
@@ -250,8 +251,8 @@ static inline void fake_from_attention(struct fake_run *r, uint32_t row)
 		x[i] += h[i];
 }
 
-/* Compute a layer of [rows][n_embd] from `in` to `out`, which may be the
- * same. */
+/* Compute a layer. `in` and `out` are [rows][n_embd] and may be the same
+ * array. */
 static inline void fake_compute(struct fake_run *r, const float *in, float *out)
 {
 	uint32_t n = r->run->rows, width = r->graph->model.n_embd;

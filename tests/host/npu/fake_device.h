@@ -1,8 +1,8 @@
 /*
  * A device inside the test process, with the table of operations that
- * host/npu/npu.h takes: it stores buffers, maps them into a window with holes,
- * guard pages and slots like those of the real device, stores graphs, and
- * computes requests (fake_compute.h) when their answers are received. A test
+ * host/npu/npu.h uses. It stores buffers, maps them into a window with holes,
+ * guard pages and slots like those of the real device, and stores graphs. It
+ * computes a request (fake_compute.h) when the host receives the answer. A test
  * can make it forge an answer, spoil computed states, or be lost.
  */
 #ifndef TESTS_HOST_NPU_FAKE_DEVICE_H
@@ -28,36 +28,39 @@
 #define FAKE_MAPPINGS 64
 #define FAKE_QUEUE    64
 
-/* An answer that has not been received yet and that a test may change. */
+/* An answer that the host has not received yet. A test may change it. */
 struct fake_answer {
 	struct wire_done done;
-	uint8_t more[64]; /* bytes after it, if len includes them */
+	uint8_t more[64]; /* bytes that follow it, if len includes them */
 	size_t len;
 	unsigned n_refs;
 	uint32_t seq;
-	unsigned times; /* number of times that it is sent; 0: never */
+	/* number of times that it is sent; 0 means not at all */
+	unsigned times;
 };
 
 struct fake {
-	struct npu_ops ops; /* its arg is this struct */
-	unsigned reached;   /* devices opened so far */
-	unsigned answered;  /* requests answered by all devices */
-	/* The device is lost after so many more answers; 0: never. It is then
-	 * set to 0, so the next device is not lost. */
+	struct npu_ops ops; /* ops.arg is this struct */
+	unsigned reached;   /* number of devices opened */
+	unsigned answered;  /* number of requests answered by all devices */
+	/* The device is lost after so many more answers; 0 means never. The
+	 * loss sets this to 0, so the next device is not lost. */
 	unsigned lives;
-	/* Loads are answered after so many later requests, or when no other
-	 * request waits, as by a separate loader. 0: in the order of
-	 * requests. */
+	/* A load is answered after so many later requests, or when no other
+	 * request waits, as if a separate engine did the loading. 0 means in
+	 * the order of requests. */
 	unsigned late;
 	unsigned most_under_way;
 	uint32_t tcm_share;
-	uint64_t va_extended; /* size that it reports; it has no such memory */
-	/* Called with each answer, before it is sent; `request` is its
-	 * message. */
+	/* size of the extended region that the device reports; no memory is
+	 * behind it */
+	uint64_t va_extended;
+	/* Called with each answer before it is sent; `request` is the message
+	 * that it answers. */
 	void (*forge)(struct fake *, const void *request, struct fake_answer *);
 	/* Called with the [rows][n_embd] hidden states of each run. */
 	void (*spoil)(struct fake *, float *hidden, uint32_t rows, uint32_t n);
-	void *arg; /* for the test's functions */
+	void *arg; /* argument for the test's functions */
 };
 
 struct fake_shared {
@@ -79,7 +82,7 @@ struct fake_request {
 	void *msg;
 };
 
-/* One device; all its state is lost with it. */
+/* One device. A loss discards all of this state. */
 struct fake_device {
 	struct fake *fake;
 	struct wire_hello hello;
@@ -90,13 +93,14 @@ struct fake_device {
 	struct wire_graph_load *graph[WIRE_MAX_GRAPHS];
 	struct fake_request queue[FAKE_QUEUE];
 	unsigned first, waiting;
-	/* delayed loads, the oldest first */
+	/* Delayed loads, the oldest first. */
 	struct fake_request loading[FAKE_QUEUE];
-	/* answers since the oldest load was accepted */
+	/* overdue: answers since the oldest load was accepted. */
 	unsigned n_loading, overdue;
-	uint32_t held, most_held; /* graphs, including those being loaded */
+	/* numbers of graphs, including those being loaded */
+	uint32_t held, most_held;
 	uint32_t next_seq;
-	/* the last answer; it is sent `times` more */
+	/* The last answer. It is sent `times` more times. */
 	struct fake_answer answer;
 	struct fake_run run;
 };
@@ -118,7 +122,8 @@ static inline int fake_share(
 	return s->mem == MAP_FAILED ? err_sys(e, errno, "fake mmap") : 0;
 }
 
-/* Memory of [addr, addr + len), within one mapping; else NULL. */
+/* Returns the memory of [addr, addr + len) if one mapping contains it, else
+ * NULL. */
 static inline uint8_t *fake_at(
 	const struct fake_device *d, uint32_t addr, uint64_t len)
 {
@@ -140,8 +145,8 @@ static inline int fake_refuse(
 	return status;
 }
 
-/* Map at the first gap that fits; the page at 0 and one page after each mapping
- * are guards. */
+/* Map a buffer at the first gap that is large enough. The page at address 0 and
+ * one page after each mapping are guards. */
 static inline void fake_map(struct fake_device *d, const struct wire_map *msg,
 	struct wire_done *done)
 {
@@ -361,7 +366,7 @@ static inline int fake_send(void *device, const struct wire_ref *refs,
 	return 0;
 }
 
-/* Complete the oldest load. */
+/* Answer the oldest load. */
 static inline void fake_loaded(struct fake_device *d)
 {
 	fake_answer_to(d, &d->loading[0]);
@@ -371,7 +376,7 @@ static inline void fake_loaded(struct fake_device *d)
 	d->overdue = 0;
 }
 
-/* Handle one request; it gives at most one answer. */
+/* Handle one request, which gives at most one answer. */
 static inline void fake_next(struct fake_device *d)
 {
 	struct fake_request *q = &d->queue[d->first];
@@ -406,7 +411,8 @@ static inline int fake_recv(
 		d->lost = a->times && d->fake->lives && !--d->fake->lives;
 	}
 	if (!a->times)
-		/* or there is no answer to wait for, and the test would hang */
+		/* No answer will follow, so a caller that waits for one would
+		 * never return. */
 		return fake_lost(e);
 	a->times--;
 	*out = (struct packet){ .seq = a->seq,

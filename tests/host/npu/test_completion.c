@@ -1,6 +1,6 @@
 /*
- * Invalid answers of a device: each is an error that names it, at once and in
- * every later call. Valid ones are passed on.
+ * Invalid answers of a device. The first call fails with an error that names
+ * the invalid part, and so does every later call. Valid answers are passed on.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -74,7 +74,7 @@ static void anew(struct fixture *f)
 
 /* ---- answers to any request ---------------------------------------------- */
 
-/* A change of `size` bytes of the answer, at an offset. */
+/* Replaces `size` bytes of the answer at offset `at`. */
 struct forgery {
 	size_t at, size;
 	uint64_t value;
@@ -135,7 +135,8 @@ static void test_of_any_request(void **state)
 		if (!strstr(e.text, cases[i].text))
 			fail_msg("'%s' does not contain '%s'", e.text,
 				cases[i].text);
-		/* The error stays without another request. */
+		/* The next call returns the same error without sending a
+		 * request. */
 		f->fake.forge = NULL;
 		memset(&e, 0, sizeof(e));
 		assert_int_equal(nop(f, &e), -EPROTO);
@@ -163,7 +164,8 @@ static int drop(struct fixture *f, struct err *e)
 	return npu_call(f->n, &msg, sizeof(msg), &done, e);
 }
 
-/* The fake device drops a graph that it never held; the answer is forged. */
+/* The fake device is asked to drop a graph that it does not have, and its
+ * answer is forged. */
 static void test_of_graphs(void **state)
 {
 	static const uint32_t refused[][4] = { { 2, 1, 0, 0 },
@@ -194,7 +196,7 @@ static int run(struct fixture *f, struct err *e)
 	return npu_call(f->n, &msg, sizeof(msg), &done, e);
 }
 
-/* Forge the answer to a run of a graph that does not exist. */
+/* Forge the answer to a run of a graph that the device does not have. */
 static void forge_words(struct fake *f, const void *q, struct fake_answer *a)
 {
 	a->done.status = 0;
@@ -202,7 +204,8 @@ static void forge_words(struct fake *f, const void *q, struct fake_answer *a)
 	a->done.counters.dma_bytes = (1ull << 32) + 8;
 }
 
-/* Attention must not read more than its rows see. */
+/* An answer is refused if attention read more keys and values than its rows
+ * attend to. */
 static void test_of_a_run(void **state)
 {
 	static const uint32_t refused[][6] = { { 7, 1, 6, 1 }, { 0, 1, 7, 0 },
@@ -232,7 +235,7 @@ static void test_of_a_run(void **state)
 	assert_int_equal(st.extended_read, (1ull << 32) + 8);
 }
 
-/* Answers that a device is free to give. */
+/* Unusual answers that are valid. */
 static void test_what_is_no_forgery(void **state)
 {
 	static const struct forgery cases[] = {
@@ -277,7 +280,7 @@ static void test_requests(void **state)
 	assert_ok(nop(f, &e), &e);
 	npu_stats(f->n, &st);
 	assert_int_equal(st.violations, 3);
-	/* The text is printed on a terminal: control characters are
+	/* The violation is printed on a terminal, so control characters are
 	 * replaced. */
 	assert_string_equal(st.violation, "?[2Jstale read?");
 	f->fake.forge = no_end;
@@ -294,7 +297,8 @@ static void violates_and_fails(
 		"row 0: it sees nothing (after a stale read: tandem:io)");
 }
 
-/* A refusal because of a stale read also reports the violation. */
+/* If a request is refused because of a stale read, the violation is reported
+ * too. */
 static void test_a_refusal_tells_the_violation(void **state)
 {
 	struct fixture *f = *state;
@@ -309,7 +313,8 @@ static void test_a_refusal_tells_the_violation(void **state)
 		"row 0: it sees nothing (after a stale read: tandem:io)");
 }
 
-/* A price is only valid with a cost model, and only if the work can have it. */
+/* A price is valid only if there is a cost model and if the work can have this
+ * price. */
 static void test_prices(void **state)
 {
 	static const struct forgery most =
@@ -340,9 +345,9 @@ static void refuses(struct fake *f, const void *request, struct fake_answer *a)
 	fake_refuse(&a->done, status, why);
 }
 
-/* A caller that waits gets the status itself; the failure of a request that was
- * only sent is reported by the next call. No status of a device is mistaken for
- * an error code of the host. */
+/* A caller that waits for an answer gets its status. If the caller only sent
+ * the request, the next call reports the failure. A status of the device is
+ * never confused with an error code of the host. */
 static void test_refusals(void **state)
 {
 	static const struct {
@@ -426,7 +431,7 @@ static void test_addresses(void **state)
 {
 	static const struct {
 		uint32_t addr;
-		const char *text; /* NULL: valid */
+		const char *text; /* NULL if the address is valid */
 	} cases[] = {
 		{ 0, "tandem:b at address 0x0, which is no page" },
 		{ 1, "tandem:b at address 0x1, which is no page" },
@@ -467,12 +472,13 @@ static void test_addresses(void **state)
 	}
 }
 
-/* Places in the region outside the window are checked in the same way. */
+/* Addresses in the extended region, outside the window, are checked in the same
+ * way. */
 static void test_places(void **state)
 {
 	static const struct {
 		uint32_t unit;
-		const char *text; /* NULL: valid */
+		const char *text; /* NULL if the place is valid */
 	} cases[] = {
 		{ 1, "tandem:b (8192 bytes) at 0x40 of its extended region" },
 		{ EXTENDED / 64, "at 0x10000 of its extended region of 65536" },
@@ -505,7 +511,7 @@ static void test_places(void **state)
 	}
 }
 
-/* A map that cannot fit according to the host's own records is not
+/* If a mapping cannot fit according to the host's own records, it is not
  * requested. */
 static void test_full_region(void **state)
 {
@@ -516,7 +522,9 @@ static void test_full_region(void **state)
 	uint32_t at;
 
 	f->fake.forge = maps_at;
-	address = 64; /* one page after the beginning: two holes */
+	/* one page after the beginning, so that there is a hole before and
+	 * after */
+	address = 64;
 	npu_room(f->n, &room);
 	assert_int_equal(room.extended, EXTENDED);
 	assert_ok(npu_map_extended(f->n, f->id[0], &at, &e), &e);
@@ -531,7 +539,7 @@ static void test_full_region(void **state)
 	assert_int_equal(f->fake.answered, before);
 }
 
-/* An unmapped range is free again. */
+/* After a range is unmapped, it can be mapped again. */
 static void test_unmapped(void **state)
 {
 	struct fixture *f = *state;
@@ -543,7 +551,8 @@ static void test_unmapped(void **state)
 	assert_int_equal(f->addr[1], f->addr[0]);
 }
 
-/* A wait that is cancelled several times before the answer arrives. */
+/* The wait for an answer is canceled several times before the answer
+ * arrives. */
 static int (*recv_at_last)(void *, struct packet *, int, struct err *);
 static unsigned canceled;
 
@@ -555,7 +564,7 @@ static int recv_canceled(
 	return recv_at_last(device, p, timeout_ms, e);
 }
 
-/* After a cancelled wait the host still records the mapping. */
+/* Even if the wait was canceled, the host records the mapping. */
 static void test_mapped_though_canceled(void **state)
 {
 	struct fixture *f = *state;
@@ -576,7 +585,8 @@ static void test_mapped_though_canceled(void **state)
 
 static uint32_t pending;
 
-/* The numbers in the answer of a full window are only printed. */
+/* The numbers in the answer of a full window are used only in the message, so
+ * any value is valid. */
 static void no_room(struct fake *f, const void *request, struct fake_answer *a)
 {
 	fake_refuse(&a->done, -ENOSPC, "");
@@ -584,8 +594,8 @@ static void no_room(struct fake *f, const void *request, struct fake_answer *a)
 	a->done.arg[WIRE_MAP_PENDING] = pending;
 }
 
-/* A device that always promises room later is retried a limited number of
- * times. */
+/* A device that always announces room for later is retried only a limited
+ * number of times. */
 static void test_room_that_never_comes(void **state)
 {
 	struct fixture *f = *state;

@@ -1,12 +1,13 @@
 /*
  * A hostile device against the host's side of the protocol (host/npu, over a
- * channel). Its answers are valid ones, valid ones with words changed,
- * repeated, left out or for requests that never existed, and noise; in every
- * second life a third process also overwrites bytes of the control memfd: of
- * completions that are published and not yet received, and rarely the words of
- * the rings. Each call must end within its time limit, with a valid answer or
- * with an error and its message; and a device that has given an invalid answer
- * gets no further request.
+ * channel). The device sends valid answers, valid answers with changed words,
+ * repeated answers, answers to requests that never existed, and noise, and it
+ * omits answers. In every second device life a third process (the scribbler)
+ * also overwrites bytes of the control memfd: completions that are published
+ * and not yet received, and rarely words of the rings. Each call must end
+ * within its time limit, either with a valid answer or with an error and a
+ * message. A device that has given an invalid answer must get no further
+ * request.
  *
  * TANDEM_HOSTILE_ANSWERS sets the number of answers (2000); TANDEM_SEED repeats
  * a run.
@@ -38,18 +39,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LIFE     400 /* greatest number of requests */
+#define LIFE     400 /* maximum requests to one device */
 #define BATCH    24u
 #define STALL_MS 300
 #define BOUND_MS 10000
 #define BUFFERS  4u
 #define WINDOW   (1u << 20)
 
-/* Shared by all processes; the counts of the device and the scribbler are their
- * own. */
+/* Counts in memory that all processes share. The atomic counts belong to the
+ * device and the scribbler, the others to the host. */
 struct tally {
 	_Atomic uint64_t answers, changed, scribbled;
-	/* lied: invalid answers, without and with the scribbler */
+	/* lied: invalid answers [without, with the scribbler] */
 	uint64_t good, refused, lied[2], lost, lives;
 };
 
@@ -84,7 +85,8 @@ struct device {
 	struct draw draw;
 	struct tally *tally;
 	struct wire_hello hello;
-	int link, bell; /* to ring for the host; -1: poll */
+	/* bell: eventfd that wakes the host; -1 if the host polls */
+	int link, bell;
 	uint8_t *map;
 	size_t bytes;
 	struct ring in, out;
@@ -144,7 +146,7 @@ struct answer {
 	uint8_t more[64];
 };
 
-/* Answer as a valid device would; returns the length. */
+/* Write the answer of a valid device. Returns its length. */
 static size_t answer_well(struct device *d, const uint8_t *p, struct answer *a)
 {
 	struct wire_header h;
@@ -164,7 +166,8 @@ static size_t answer_well(struct device *d, const uint8_t *p, struct answer *a)
 	return sizeof(a->h) + sizeof(a->done);
 }
 
-/* Change a word or two of an answer, its length or its number. */
+/* Change one or two words of an answer, its length or its sequence number.
+ * Returns its length. */
 static size_t lie(struct device *d, struct answer *a, size_t len)
 {
 	uint32_t w = draw_word(&d->draw);
@@ -200,7 +203,8 @@ static void publish(struct device *d, struct answer *a, size_t len, bool torn)
 		if (clock_ns() > until || link_hung_up(d->link))
 			_exit(0);
 	if (ret)
-		_exit(0); /* the scribbler damaged its own ring */
+		/* the scribbler damaged the ring that the device reads */
+		_exit(0);
 	a->h.length8 = (uint16_t)(torn ? draw_word(&d->draw) : len / 8);
 	memcpy(at, a, len);
 	ring_publish(&d->out);
@@ -217,11 +221,11 @@ static void answer(struct device *d, const uint8_t *request)
 	if (how < 12)
 		atomic_fetch_add(&d->tally->changed, 1);
 	if (how == 1)
-		return; /* no answer */
+		return; /* omit the answer */
 	if (how > 1 && how < 12)
 		len = lie(d, &a, len);
 	publish(d, &a, len, torn);
-	if (how == 2) /* twice */
+	if (how == 2) /* send the answer twice */
 		publish(d, &a, len, false);
 }
 
@@ -237,8 +241,8 @@ static void take_shares(struct device *d)
 		fd_close(&fd);
 }
 
-/* Take requests in batches, so that several answers wait in the ring. Ends with
- * the host. */
+/* Receive requests in batches, so that several answers wait in the ring.
+ * Returns when the host closes the channel. */
 static void serve(struct device *d)
 {
 	uint8_t request[BATCH][512];
@@ -267,9 +271,9 @@ static void serve(struct device *d)
 	}
 }
 
-/* Overwrite bytes of completions that are published and not received, rarely a
- * word of the rings. The heartbeat stays: from it the host sees that there is
- * no progress. */
+/* Overwrite bytes of completions that are published and not yet received, and
+ * rarely a word of the rings. The heartbeat is left intact, because the host
+ * uses it to see that there is no progress. */
 static void scribble(struct device *d)
 {
 	struct ring_shared *in = d->in.shared, *out = d->out.shared;
@@ -321,9 +325,9 @@ struct life {
 	struct tally *tally;
 	struct npu *npu;
 	struct buffer *buffer[BUFFERS];
-	uint32_t id[BUFFERS], at[BUFFERS]; /* at 0: not mapped */
+	uint32_t id[BUFFERS], at[BUFFERS]; /* at: address; 0 if not mapped */
 	bool scribbled, over;
-	int how; /* the error that ended it, and its message */
+	int how; /* the error that ended the life, and its message */
 	char message[ERR_TEXT_MAX];
 };
 
@@ -410,7 +414,7 @@ static void ask_many(struct life *l)
 	if (!ret)
 		ret = npu_drain(l->npu, &e);
 	check_result(l, "a batch", ret, &e);
-	/* A failure is final. */
+	/* After a failure the device is not used again. */
 	l->over |= ret != 0;
 }
 
@@ -435,9 +439,9 @@ static void ask(struct life *l)
 			(unsigned long long)l->draw.stream);
 }
 
-/* After an invalid answer, or after a refusal of a request that was only sent,
- * the device gets no further request and the host repeats the error. After a
- * timeout it may get requests. */
+/* After an invalid answer, or after the refusal of a request that was only
+ * sent, the host repeats the error and sends the device no further request.
+ * After a timeout it may send requests. */
 static void is_over(struct life *l)
 {
 	struct wire_simple msg = { .op = WIRE_NOP };
@@ -475,7 +479,7 @@ static void live(struct life *l, const char *path, int listener)
 	if (l->over)
 		is_over(l);
 	npu_close(l->npu);
-	/* The scribbler ends with it. */
+	/* The scribbler ends with the device process. */
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	l->tally->lives++;

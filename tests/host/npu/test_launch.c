@@ -1,4 +1,5 @@
-/* The device process inherits nothing from the program that starts it. */
+/* The device process inherits no descriptors, signal settings or environment
+ * from the program that starts it. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "host/npu/launch.h"
@@ -46,7 +47,8 @@ static unsigned long long mask_of(const char *name)
 	return mask;
 }
 
-/* A device program that writes what it was given to files, and exits. */
+/* Write a device program that records its descriptors, signals and arguments in
+ * files and exits. */
 static char *write_device(void)
 {
 	FILE *f;
@@ -66,7 +68,8 @@ static char *write_device(void)
 	return strdup(path_of("device"));
 }
 
-/* Start it and wait for its end, with standard error in the file "output". */
+/* Start the device program and wait for its end. Its standard error goes to the
+ * file "output". */
 static void start(const struct launch_opts *o)
 {
 	int link = -1, was = dup(STDERR_FILENO), ret;
@@ -92,8 +95,8 @@ static void test_inherits_nothing(void **state)
 	char *device = write_device(), *got;
 	sigset_t some;
 
-	/* A careless program: descriptors open in every child, signals blocked
-	 * and ignored. */
+	/* Simulate a careless program, which leaves descriptors open in every
+	 * child and blocks and ignores signals. */
 	assert_int_equal(dup2(STDOUT_FILENO, 50), 50);
 	sigemptyset(&some);
 	sigaddset(&some, SIGUSR1);
@@ -102,11 +105,13 @@ static void test_inherits_nothing(void **state)
 	start(&(struct launch_opts){ .program = device });
 	sigprocmask(SIG_UNBLOCK, &some, NULL);
 
-	got = contents_of("fds"); /* 4: the directory being listed */
+	/* descriptor 4 is the directory that is listed */
+	got = contents_of("fds");
 	assert_string_equal(got, "0\n1\n2\n3\n4\n");
 	free(got);
 	assert_int_equal(mask_of("SigBlk:"), 0);
-	/* The signals of the C library may have been ignored before. */
+	/* The C library's own signals may have been ignored before, so they are
+	 * not checked. */
 	assert_int_equal(mask_of("SigIgn:") & ((1ull << 31) - 1), 0);
 	got = contents_of("args");
 	assert_string_equal(got, "--fd 3\n");
@@ -129,7 +134,8 @@ static void test_quiet(void **state)
 	free(device);
 }
 
-/* The program that is named is used; without a name that of TANDEM_NPU. */
+/* A program named in the options is used. Without a name, the program that
+ * TANDEM_NPU names is used. */
 static void test_named(void **state)
 {
 	char *device = write_device(), *got;

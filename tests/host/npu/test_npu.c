@@ -1,6 +1,6 @@
 /*
  * The host's device handle with a fake device: the requests in flight, and what
- * becomes of them when the device is lost.
+ * happens to them when the device is lost.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -20,8 +20,8 @@
 #define ROWS   4
 #define RUNS   40
 
-/* A small session: one layer of weights, a cache and states, all in one
- * buffer. */
+/* The memory of a small session, all in one buffer: one layer of weights, a
+ * cache, and hidden states. */
 struct fixture {
 	struct fake fake;
 	struct npu_opts opts;
@@ -30,7 +30,7 @@ struct fixture {
 	uint8_t *bytes;
 	uint32_t id, addr;
 	unsigned completions; /* number of completions */
-	uint32_t last;        /* sequence number of the last one */
+	uint32_t last;        /* sequence number of the last completion */
 };
 
 enum { WEIGHTS = 0, KV = 16 << 10, HIDDEN = 32 << 10, BATCH = 48 << 10 };
@@ -88,7 +88,7 @@ struct graph_message {
 	struct wire_tensor tensor[WIRE_T_COUNT];
 };
 
-/* A graph of one layer. */
+/* The message that loads a graph of one layer. */
 static struct graph_message graph_message(uint32_t id)
 {
 	static const uint32_t shape[WIRE_T_COUNT][2] = {
@@ -128,7 +128,7 @@ static struct graph_message graph_message(uint32_t id)
 	return g;
 }
 
-/* Map memory and load a graph on the current device. */
+/* Map the memory and load a graph on the current device. */
 static void attach(struct fixture *f)
 {
 	const struct graph_message g = graph_message(3);
@@ -153,8 +153,9 @@ static void fill(struct fixture *f)
 		x[i] = (float)rng_uniform(7, 2, i);
 }
 
-/* A chain of rows [0, ROWS) after `past` slots; states in place. Each run i has
- * a batch of its own, because the device reads it later. */
+/* Send a run of a chain of ROWS rows after the slots of earlier runs. The
+ * hidden states are computed in place. Each run i has a batch of its own in
+ * memory, because the device reads it later. */
 static int send_run(struct fixture *f, uint32_t i, struct err *e)
 {
 	uint32_t batch = (uint32_t)BATCH + i * 256;
@@ -180,7 +181,7 @@ static int send_run(struct fixture *f, uint32_t i, struct err *e)
 	return npu_send(f->n, refs, 5, &run, sizeof(run), NULL, e);
 }
 
-/* All runs from the first one on, until they are answered. */
+/* Send all runs and wait until they are answered. */
 static int run_all(struct fixture *f, struct err *e)
 {
 	int ret = 0;
@@ -190,7 +191,8 @@ static int run_all(struct fixture *f, struct err *e)
 	return ret ? ret : npu_drain(f->n, e);
 }
 
-/* Sequence numbers of completions must increase. */
+/* Check that sequence numbers of completions increase, then count the
+ * completion. */
 static void count_later(
 	void *arg, uint32_t seq, const struct price *p, uint64_t busy_ns)
 {
@@ -202,10 +204,10 @@ static void count_later(
 }
 
 /*
- * At whatever request a device is lost, the next device has nothing to do with
- * the requests in flight on the old one: it answers only what is sent to it,
- * under new sequence numbers, and a caller that starts again has the same
- * memory in the end.
+ * The device is lost at each of the requests in turn. The next device must not
+ * answer requests that were in flight on the lost one. It answers only requests
+ * sent to it, which have new sequence numbers. A caller that starts again must
+ * end with the same memory.
  */
 static void test_lost(void **state)
 {
@@ -251,7 +253,8 @@ static int cannot_open(void *arg, const struct npu_opts *o, void **device,
 	return err_set(e, ENOENT, "no device far and wide");
 }
 
-/* Without another device every call fails with that error. */
+/* If no other device can be opened, every call fails with the error of that
+ * open. */
 static void test_none_to_reach(void **state)
 {
 	struct fixture *f = *state;
@@ -288,7 +291,7 @@ static bool is_answered(struct fixture *f, uint32_t seq)
 	return f->completions == before;
 }
 
-/* A load that is answered late does not delay a wait for another request. */
+/* A load that is answered late does not delay the wait for another request. */
 static void test_wait(void **state)
 {
 	const struct graph_message g = graph_message(4);
@@ -312,8 +315,8 @@ static void test_wait(void **state)
 	assert_int_equal(st.most_graphs, 2);
 	assert_false(is_answered(f, load));
 	assert_int_equal(f->last, load);
-	/* A request to a lost device is not in flight: a wait for it
-	 * returns. */
+	/* A request to a lost device is no longer in flight, so waiting for it
+	 * returns at once. */
 	assert_ok(send_run(f, 0, &e), &e);
 	run = load + 2;
 	assert_ok(npu_reopen(f->n, &e), &e);
@@ -322,13 +325,15 @@ static void test_wait(void **state)
 
 /* ---- the log ------------------------------------------------------------- */
 
-/* Compared with the requests added and not yet answered, in random order. */
+/* The log is compared with the test's own list of requests that are not
+ * answered yet. Answers arrive in random order. */
 static void test_log(void **state)
 {
 	static struct npu_log log;
 	struct npu_request at[NPU_UNDER_WAY];
 	uint64_t seed = harness_seed();
-	uint32_t seq = UINT32_MAX - 3000; /* sequence numbers wrap */
+	/* so that sequence numbers wrap around */
+	uint32_t seq = UINT32_MAX - 3000;
 	unsigned held = 0, most = 0;
 
 	for (uint32_t i = 0; i < 20000; i++) {
@@ -372,7 +377,8 @@ static void test_restarts_are_counted(void **state)
 
 	f->opts.restarts = 2;
 	assert_ok(npu_open(&f->n, &f->opts, &e), &e);
-	assert_false(npu_may_reopen(f->n, -EIO, &e)); /* not a loss */
+	/* the error is not a loss of the device */
+	assert_false(npu_may_reopen(f->n, -EIO, &e));
 	for (unsigned round = 0; round < 3; round++) {
 		for (unsigned i = 0; i < 2; i++) {
 			err_set(&e, ERR_DEVICE_LOST, "it is gone");
@@ -386,7 +392,8 @@ static void test_restarts_are_counted(void **state)
 			"s that --restarts allows");
 		a_minute_passes(f->n);
 	}
-	/* With the longest intervals allowed, but always for the same work. */
+	/* The intervals between the losses are long enough, but the same work
+	 * is lost each time. */
 	for (unsigned i = 0; i < 2; i++) {
 		assert_true(npu_may_reopen(f->n, -ERR_DEVICE_LOST, &e));
 		a_minute_passes(f->n);

@@ -1,4 +1,4 @@
-/* The trace of a device that damages its trace buffer, which it may write at
+/* Tracing with a device that damages its trace buffer, which it may write at
  * any time. */
 #include "base/err.h"
 #include "host/npu/npu.h"
