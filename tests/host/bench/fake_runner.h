@@ -1,14 +1,14 @@
 /*
- * A runner without a pair, whose results are determined by the setting. An
- * output is `predict` tokens of a text that depends on the item only; a token
- * takes `us` microseconds, and a pass emits `length` tokens.
+ * A runner without host and device processes, whose results are determined by
+ * the setting. An output is `predict` tokens of a text that depends only on the
+ * item. A token takes `us` microseconds, and a pass emits `length` tokens.
  *
- *   wrong=ITEM another token at the end of that item
- *   bytes=N bytes read in a pass, instead of 7
- *   rows=N rows of logits beyond those emitted
- *   least=US time that flash needs for all bytes
- *   counted=N bytes by the kernel's count; the slack is 5
- *   fail=open|item|close
+ *   wrong=ITEM  another token at the end of that item
+ *   bytes=N     bytes read in a pass, instead of 7
+ *   rows=N      rows of logits in addition to those emitted
+ *   least=US    time that flash needs for all bytes
+ *   counted=N   bytes as counted by the kernel; the tolerance is 5
+ *   fail=open|item|close  the call that fails
  */
 #ifndef TESTS_HOST_BENCH_FAKE_RUNNER_H
 #define TESTS_HOST_BENCH_FAKE_RUNNER_H
@@ -34,8 +34,9 @@ struct fake_runner {
 	struct fake_one one;
 	unsigned opened, closed, good;
 	char log[400];  /* "a0 a1 b0 ...": name of the setting, item */
-	unsigned known; /* items whose known text was passed */
-	/* added to the time of each token, more with each opening */
+	unsigned known; /* number of items for which a known text was passed */
+	/* Added to the time of each token, once for each time that the runner
+	 * was opened. */
 	uint64_t slower_ps;
 };
 
@@ -107,7 +108,7 @@ static inline int fake_item(void *arg, void *one, size_t item,
 		.ps = (uint64_t)n * us * 1000000 + n * f->opened * f->slower_ps,
 		.passes = n / length,
 		.rows = 3 * (n / length),
-		/* Of graphs of 8 rows. */
+		/* Decode rows in graphs of 8 rows. */
 		.decode_rows = { n / length, 3 * (n / length), n,
 			8 * (n / length), 32 * (n / length) },
 		.logits_rows = n + fake_number(s, "rows", 0),
@@ -129,7 +130,7 @@ static inline int fake_close(void *arg, void *one, bool good, struct err *e)
 static const unsigned fake_task[] = { 0, 0, 1 };
 static const char *const fake_tasks[] = { "first", "second" };
 
-/* Three items of two tasks on a phone's clock. */
+/* An experiment with three items of two tasks, with the clock of a phone. */
 static inline struct runner fake_begin(
 	struct fake_runner *f, struct experiment *x)
 {
@@ -143,7 +144,8 @@ static inline struct runner fake_begin(
 	return (struct runner){ fake_open, fake_item, fake_close, f };
 }
 
-/* Options are separated by spaces and must fit. */
+/* Add a setting to the experiment. Options are separated by spaces and must fit
+ * in the buffer. */
 static inline struct run *fake_add(
 	struct experiment *x, const char *options, unsigned same_text)
 {

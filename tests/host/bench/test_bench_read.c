@@ -1,6 +1,7 @@
 /*
- * The plain reader: the fastest way is one of those tried, is reported, and can
- * be repeated; and a file without layers has none.
+ * The reader of the flash benchmark. The fastest way of reading is one that was
+ * tried, it is reported, and it can be repeated. A file without layers has
+ * none.
  */
 #include "base/err.h"
 #include "flash/image.h"
@@ -50,7 +51,7 @@ static void test_best(void **state)
 		best.block == 16 << 20);
 	assert_true(best.depth <= 8 && !(best.depth & (best.depth - 1)));
 	assert_in_range(best.threads, 1, best.depth ? 1 : 2);
-	/* In the same way, and in others. */
+	/* Read again in the same way and in others. */
 	way = best;
 	assert_ok(bench_read_again(im, &way, &e), &e);
 	assert_int_equal(way.block, best.block);

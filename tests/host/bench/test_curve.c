@@ -1,4 +1,4 @@
-/* Areas below curves, by hand. */
+/* Areas below curves, compared with values by hand. */
 #include "base/checked.h"
 #include "host/bench/curve.h"
 #include "tests/harness.h"
@@ -16,7 +16,8 @@ static void test_trapezoids(void **state)
 {
 	const struct curve_point p[] = { { 4, 0.2 }, { 1, 0.8 }, { 2, 0.6 } };
 
-	/* 0.7 between 1 and 2, 0.4 between 2 and 4, in any order. */
+	/* The mean is 0.7 between 1 and 2 and 0.4 between 2 and 4. The order of
+	 * the points has no effect. */
 	check_close(curve_area(p, 3), 0.7 + 0.8);
 	check_close(curve_area(p, 1), 3 * 0.2);
 	check_close(curve_area(p, 0), 0);
@@ -29,7 +30,7 @@ static void test_before_the_first(void **state)
 	const struct curve_point below[] = { { 0.5, 0.9 }, { 0.7, 0.7 } };
 
 	check_close(curve_area(late, 2), 4 * 0.5);
-	/* 0.8 at 1. */
+	/* The curve is at 0.8 at 1. */
 	check_close(curve_area(early, 2), 0.5 * 0.75);
 	check_close(curve_area(below, 2), 0);
 }
@@ -40,9 +41,10 @@ static void test_weights(void **state)
 	const double first = 0.8 * exp(-3 * (1 - 0.8 / 0.9));
 	const double last = 0.76 * exp(-3 * (1 - 0.76 / 0.9));
 
-	/* The one in the middle loses more than 0.05. */
+	/* The middle point is more than 0.05 below the first, so it is not
+	 * used. */
 	check_close(curve_weighted_area(p, 3, 0.9), 0.8 + (first + last));
-	/* Nothing weighs more than 1. */
+	/* No point has a weight above 1. */
 	check_close(curve_weighted_area(p, 3, 0.5), 0.8 + (0.8 + 0.76));
 	check_close(curve_weighted_area(p, 0, 0.9), 0);
 	check_close(curve_weighted_area(p, 3, 0), 0);

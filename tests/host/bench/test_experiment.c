@@ -1,11 +1,11 @@
-/* Experiments with a runner whose results the setting determines. */
+/* Experiments with a runner whose results are determined by the setting. */
 #include "host/bench/experiment.h"
 #include "tests/host/bench/fake_runner.h"
 
 #include <math.h>
 
-/* Settings run in alternation over the rounds, once each, even if added
- * twice. */
+/* In each round all settings run one after another, each once, even if it was
+ * added twice. */
 static void test_order(void **state)
 {
 	struct fake_runner f;
@@ -26,7 +26,8 @@ static void test_order(void **state)
 	assert_int_equal(f.opened, 4);
 	assert_int_equal(f.closed, 4);
 	assert_int_equal(f.good, 4);
-	/* 4 runs of 3 items: the first text of each item is not compared. */
+	/* 4 runs of 3 items. The first text of each item has nothing to be
+	 * compared with. */
 	assert_int_equal(x.same_texts, 9);
 	assert_int_equal(f.known, 9);
 	assert_int_equal(x.exact_reads, 4 * 3 * 8);
@@ -56,22 +57,23 @@ static void test_figures(void **state)
 	assert_close(figure_length(&t), 2, 1e-12, "length");
 	assert_close(figure_rows(&t), 3, 1e-12, "rows");
 	assert_close(figure_passes(&t), 12, 0, "passes");
-	/* In a pass of 8 rows two tokens are kept and one is rejected. */
+	/* In a pass of 8 rows, two tokens are accepted and one is rejected. */
 	assert_close(figure_valid(&t), 2 / 8.0, 1e-12, "valid");
 	assert_close(figure_wasted(&t), 1 / 8.0, 1e-12, "wasted");
 	assert_close(figure_underutilized(&t), 5 / 8.0, 1e-12, "padding");
 	assert_close(figure_valid_of_tiles(&t), 2 / 32.0, 1e-12, "of tiles");
 	assert_close(figure_graph_rows(&t), 12 * 8, 0, "rows of graphs");
-	/* 1 mJ a token, and 2 W for 100 us. */
+	/* 1 mJ per token, and 2 W for 100 us. */
 	assert_close(figure_joules(&t), 1e-3 + 2e-4, 1e-12, "joules");
-	/* The wall's clock: no energy. */
+	/* With the wall clock there is no energy. */
 	x.phone = false;
 	t = run_summary(&x, r);
 	assert_true(isnan(figure_joules(&t)));
 	experiment_release(&x);
 }
 
-/* The median of the rounds counts, and the geometric mean of the tasks. */
+/* The speed of a setting is the geometric mean over the tasks of the median
+ * over the rounds. */
 static void test_medians(void **state)
 {
 	struct fake_runner f;
@@ -83,12 +85,13 @@ static void test_medians(void **state)
 
 	x.runner = &how;
 	x.rounds = 3;
-	f.slower_ps = 1000000; /* 1, 2 and 3 us more a token */
+	/* 1, 2 and 3 us more per token in the three rounds */
+	f.slower_ps = 1000000;
 	r = fake_add(&x, "name=a us=8", 1);
 	assert_ok(experiment_run(&x, &e), &e);
 	t = run_summary(&x, r);
 	assert_close(t.tokens_per_s, 1e5, 1e-4, "the median of three rounds");
-	/* Each task has its own rate, and the mean is geometric. */
+	/* Each task has its own speed; their mean is geometric. */
 	for (int i = 0; i < 3; i++)
 		r->round[1][i].tokens *= 4;
 	t = run_summary(&x, r);
@@ -96,7 +99,8 @@ static void test_medians(void **state)
 	experiment_release(&x);
 }
 
-/* The second setting breaks a rule, which ends the experiment. */
+/* The second setting violates a rule of the experiment, which ends the
+ * experiment with this error and code. */
 static void check_broken(const char *setting, const char *says, int code)
 {
 	struct fake_runner f;
@@ -144,7 +148,8 @@ static void test_broken_rules(void **state)
 	check_broken("name=b fail=close", "as set: close", EIO);
 }
 
-/* Rules that hold are counted; a rule without data is not checked. */
+/* Checks of rules that hold are counted. A rule for which a run has no data is
+ * not checked. */
 static void test_kept_rules(void **state)
 {
 	struct fake_runner f;
@@ -163,8 +168,8 @@ static void test_kept_rules(void **state)
 	experiment_release(&x);
 }
 
-/* Outputs of different lengths agree if their common part does; without a group
- * nothing is compared. */
+/* Outputs of different lengths are equal if the shorter one is a prefix of the
+ * longer one. Settings without a group are not compared. */
 static void test_lengths(void **state)
 {
 	struct fake_runner f;
@@ -184,7 +189,8 @@ static void test_lengths(void **state)
 	assert_int_equal(x.same_texts, 3 * 3 + 3);
 	experiment_release(&x);
 
-	/* Detected when the longer text, the second one's, is known. */
+	/* The difference is found when the longer text, that of the second
+	 * setting, becomes the known text. */
 	how = fake_begin(&f, &x);
 	x.runner = &how;
 	fake_add(&x, "name=a predict=8", 1);

@@ -1,4 +1,5 @@
-/* Tables planned from data, filled from runs, and printed in three forms. */
+/* Tables that are planned from data, filled from runs, and printed in three
+ * formats. */
 #include "base/checked.h"
 #include "host/api/options.h"
 #include "host/bench/experiment_table.h"
@@ -79,7 +80,7 @@ struct filled {
 	struct bench_table table[2];
 };
 
-/* Both tables of one experiment; the caller frees them. */
+/* Fill both tables of one experiment. The caller frees the result. */
 static struct filled *fill(void)
 {
 	struct filled *all = calloc(1, sizeof(*all));
@@ -100,7 +101,8 @@ static struct filled *fill(void)
 	assert_ok(setting_change(&usual, "us=1000", &e), &e);
 	assert_ok(table_plan(&all->plan[0], &x, &plain, &request, &e), &e);
 	assert_int_equal(x.n_runs, 4);
-	/* A level equal to the usual value is the run that exists already. */
+	/* If a level equals the usual value of its option, the existing run is
+	 * used. */
 	assert_ok(table_plan(&all->plan[1], &x, &by_level, &request, &e), &e);
 	assert_int_equal(x.n_runs, 5);
 	assert_ptr_equal(
@@ -157,7 +159,7 @@ static void test_forms(void **state)
 	free(all);
 }
 
-/* Special characters of a name do not make another field. */
+/* Special characters in a name do not start another field. */
 static void test_csv_names(void **state)
 {
 	struct filled *all = calloc(1, sizeof(*all));
@@ -169,7 +171,7 @@ static void test_csv_names(void **state)
 	t->name_key[0] = t->name_key[1] = "k";
 	table_add_column(t, "v", "v", 0, 1);
 	table_add_row(t, "a,b", "say \"x\"")->value[0] = 1.5;
-	/* Without a figure there is no line. */
+	/* A row without a figure has no line. */
 	table_add_row(t, "none", NULL);
 	check_written(all, tell_csv, "t,\"a,b\",\"say \"\"x\"\"\",v,1.5\n");
 	free(all);

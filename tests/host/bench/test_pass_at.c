@@ -1,11 +1,12 @@
 /*
- * pass@k against the count of all subsets of k among n samples, and against the
- * mean over random subsets.
+ * pass@k compared with a count over all subsets of k among n samples, and with
+ * the mean over random subsets.
  */
 #include "host/bench/pass_at.h"
 #include "tests/harness.h"
 
-/* The share of subsets of k among n with at least one of the first c. */
+/* Share of the subsets of k among n samples that contain at least one of the
+ * first c. */
 static double by_counting(uint32_t n, uint32_t c, uint32_t k)
 {
 	uint32_t sets = 0, right = 0;
@@ -28,7 +29,7 @@ static void test_all_sets(void **state)
 					by_counting(n, c, k), 1e-12, "pass@k");
 }
 
-/* Numbers whose binomials exceed a double. */
+/* Numbers whose binomial coefficients do not fit in a double. */
 static void test_many(void **state)
 {
 	assert_close(pass_at(1024, 1, 512), 0.5, 1e-12, "half of them");

@@ -1,4 +1,4 @@
-/* Options changed by a setting, and the methods that they apply to. */
+/* Options that a setting changes, and the methods that they apply to. */
 #include "host/bench/run_options.h"
 
 #include "base/err.h"
@@ -33,7 +33,7 @@ static void test_change(void **state)
 		"a=b.gguf");
 	assert_string_equal(run_options_draft(&v), "oracle:0.5");
 	assert_string_equal(run_options_clock(&v), "soc:sd8gen2");
-	/* The user's options are unchanged. */
+	/* The change is made to a copy, so the user's options are unchanged. */
 	assert_null(run_options_draft(&values));
 	assert_null(run_options_clock(&values));
 	assert_ok(setting_change(&s, "clock=wall", &e), &e);

@@ -1,4 +1,5 @@
-/* Sets of options as a user lists them, and settings made of them. */
+/* Lists of option sets as a user writes them, and the settings made from
+ * them. */
 #include "base/checked.h"
 #include "base/err.h"
 #include "host/bench/sets.h"
@@ -33,8 +34,8 @@ static void test_sets(void **state)
 	assert_int_equal(s.n, 0);
 }
 
-/* Exactly as long as the text, so that the sanitizers detect reads after its
- * end. */
+/* The text is copied to memory of its exact length, so that sanitizers detect
+ * reads beyond its end. */
 static void check_refused(const char *text, const char *says)
 {
 	struct sets s = { 0 };
@@ -91,7 +92,7 @@ static void test_settings(void **state)
 	assert_ok(setting_set(&b, "x", "3", &e), &e);
 	assert_false(setting_same(&a, &b));
 	assert_ok(setting_set(&b, "x", "1", &e), &e);
-	/* The order of changes does not matter; the hook does. */
+	/* The order of changes has no effect on equality, but the hook has. */
 	assert_true(setting_same(&a, &b));
 	b.hook = &(const struct setting_hook){ 0 };
 	assert_false(setting_same(&a, &b));

@@ -28,7 +28,7 @@ static unsigned shape_of(const char *name)
 	return i;
 }
 
-/* A tiny model in a fresh folder. */
+/* Write a tiny model to a new folder and return its path. */
 static const char *tiny(enum dtype quant, enum dtype ffn_down, uint64_t seed)
 {
 	static char path[4200];
@@ -70,7 +70,7 @@ static void test_loads(void **state)
 	}
 }
 
-/* What the files of small diffusion models say. */
+/* Metadata in the files of small diffusion models. */
 static void test_diffusion(void **state)
 {
 	static const struct {
@@ -155,7 +155,8 @@ static struct moments moments_of(const struct gguf_tensor *t)
 		sqrt(squares / (double)n - pow(sum / (double)n, 2)) };
 }
 
-/* 49,152 weights each: the deviation is known to some 0.3 %. */
+/* Each matrix has 49,152 weights, so the standard deviation is accurate to
+ * about 0.3 %. */
 static void test_distribution(void **state)
 {
 	struct model *m = NULL;
@@ -177,7 +178,8 @@ static void test_distribution(void **state)
 	model_close(m);
 }
 
-/* What a sink was told last, and whether it rose to that. */
+/* The last progress report, and whether the reported progress ever
+ * decreased. */
 struct run_summary {
 	const char *what;
 	uint64_t done, total;
@@ -206,8 +208,10 @@ static void test_progress(void **state)
 	snprintf(path, sizeof(path), "%s/tiny.gguf", harness_tmp());
 	assert_ok(synth_write(path, &o, &e), &e);
 	assert_string_equal(told.what, "writing weights");
-	assert_true(told.total > 800000); /* values of that shape */
-	/* The last tensor may be one of few values, which are not told. */
+	/* the shape has more values than that */
+	assert_true(told.total > 800000);
+	/* The last tensor may have so few values that its progress is not
+	 * reported. */
 	assert_in_range(told.done, told.total * 9 / 10, told.total);
 	assert_false(told.fell);
 	assert_true(told.over);
@@ -223,7 +227,7 @@ static void test_cannot_write(void **state)
 	snprintf(path, sizeof(path), "%s/none/x.gguf", harness_tmp());
 	assert_int_equal(synth_write(path, &o, &e), -ENOENT);
 	assert_non_null(strstr(e.text, "none/x.gguf"));
-	/* a device that is always full is no file to be replaced */
+	/* /dev/full is a device and must not be replaced by a file */
 	assert_int_equal(synth_write("/dev/full", &o, &e), -EINVAL);
 }
 
@@ -308,7 +312,7 @@ static void test_vocabularies(void **state)
 	}
 }
 
-/* As the models' makers number them. */
+/* The special tokens have the ids that the models' makers gave them. */
 static void test_masks(void **state)
 {
 	static const struct {
@@ -338,7 +342,8 @@ static void test_masks(void **state)
 	}
 }
 
-/* Every byte can be written and read; frequent letters are merged. */
+/* Every byte can be tokenized and read back, and frequent letters are
+ * merged. */
 static void test_tokenizes(void **state)
 {
 	static const char latin[] = "the tea in the inn, h\xc3\xa9llo\n\t\x01";

@@ -1,7 +1,8 @@
 /*
- * The drawing, on a terminal that is made up here: it knows the few things a
- * terminal is told, wraps, scrolls, and keeps what scrolled away. Whatever was
- * drawn in between, at the end it shows what it shows of the text alone.
+ * The view of `watch`, drawn on a terminal that the test simulates. The
+ * terminal supports the few control sequences that the view uses; it wraps,
+ * scrolls, and keeps the lines that scrolled away. Whatever was drawn before,
+ * at the end it must show the text alone.
  */
 #include "base/checked.h"
 #include "base/rng.h"
@@ -13,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HAN    "\xe6\xbc\xa2" /* two columns wide */
-#define ACUTE  "\xcc\x81"     /* on the character before it */
+#define HAN    "\xe6\xbc\xa2" /* a character two columns wide */
+#define ACUTE  "\xcc\x81"     /* combines with the character before it */
 #define MASK   "\xe2\x96\xa2"
 #define RETURN "\xe2\x86\xb5"
 #define END    "\xe2\x88\x8e"
@@ -25,10 +26,12 @@
 #define WIDE  100
 
 struct terminal {
-	unsigned cols, rows, top; /* top: the line that is the first row */
-	unsigned line, col;       /* col == cols: what comes next wraps */
+	/* top: the line in the first row of the screen */
+	unsigned cols, rows, top;
+	unsigned line, col; /* col == cols: the next character wraps */
 	bool hidden, cuts, coloured, was_coloured;
-	char cell[LINES][WIDE][8]; /* "": nothing, or half of a wide one */
+	/* "" if empty, or the second half of a wide character */
+	char cell[LINES][WIDE][8];
 };
 
 static void line_feed(struct terminal *t)
@@ -39,7 +42,8 @@ static void line_feed(struct terminal *t)
 		t->top = t->line - t->rows + 1;
 }
 
-/* Of a character: by the first of its bytes, for those that come here. */
+/* Number of columns of a character, from its first byte. Supports only the
+ * characters that occur in this test. */
 static unsigned columns(const char *c)
 {
 	const unsigned char lead = (unsigned char)*c;
@@ -76,7 +80,7 @@ static void wipe(struct terminal *t)
 		memset(t->cell[l], 0, sizeof(t->cell[l]));
 }
 
-/* What stands behind ESC [. */
+/* Execute the control sequence `s`, which follows ESC [. */
 static void obey(struct terminal *t, const char *s, size_t len)
 {
 	const unsigned n = (unsigned)strtoul(s, NULL, 10);
@@ -137,7 +141,8 @@ static void feed(struct terminal *t, const char *s, size_t len)
 	}
 }
 
-/* The lines from one on, with | between; the caller's to free. */
+/* Returns the lines from `line` on, separated by |. The caller frees the
+ * string. */
 static char *seen(const struct terminal *t, unsigned line)
 {
 	char *text = NULL;
@@ -195,7 +200,8 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* What the view wants written; between such writes all is as it was. */
+/* Write the view's output to the terminal. After each write the cursor must be
+ * visible, wrapping on, and colors reset. */
 static void write_out(struct fixture *f)
 {
 	assert_false(f->out.failed);
@@ -250,7 +256,8 @@ static void make_token(
 	m->step.text = m->text.data ? m->text.data : "";
 }
 
-/* "m", "vtext", "stext", "dtext" or "end"; NULL ends them. */
+/* The tokens of a step as "m", "vtext", "stext", "dtext" or "end"; the list
+ * ends with NULL. */
 static void make_step(struct made *m, const char *held, const char *const *s)
 {
 	make(m, held);
@@ -339,7 +346,8 @@ static void test_colours(void **state)
 	assert_true(f->t.was_coloured);
 }
 
-/* Text that the sink has not got yet is seen, and so is what moves. */
+/* Text that is withheld from the sink is shown, and control characters are
+ * shown as symbols. */
 static void test_signs(void **state)
 {
 	struct fixture *f = *state;
@@ -360,7 +368,7 @@ static void test_wraps(void **state)
 	screen_is(f,
 		"line|abcdefghij|klmnop" HAN HAN "|" HAN "q" MASK "|pass 4, 1");
 	cursor_is(f, 1, 0);
-	text(f, "hijklm"); /* part of the next drawing */
+	text(f, "hijklm"); /* becomes part of the next drawing */
 	screen_is(f,
 		"line|abcdefghij|klmnop" HAN HAN "|" HAN "q" MASK "|pass 4, 1");
 	STEP(f, "", "m", "m");
@@ -371,7 +379,7 @@ static void test_wraps(void **state)
 	cursor_is(f, 2, 3);
 }
 
-/* A row that is full to the last column is no reason for an empty one. */
+/* If a row is full to its last column, no empty row follows it. */
 static void test_full_row(void **state)
 {
 	struct fixture *f = *state;
@@ -416,7 +424,8 @@ static void test_one_row(void **state)
 	screen_is(f, "one|two");
 }
 
-/* Narrower, the rest begins a line; no text is lost, nothing stays behind. */
+/* If the terminal becomes narrower, the drawing continues on a new line. No
+ * text is lost, and nothing of the old drawing remains. */
 static void test_resized(void **state)
 {
 	struct fixture *f = *state;
@@ -432,14 +441,15 @@ static void test_resized(void **state)
 	finish(f);
 	screen_is(f, "abcd|012345");
 	cursor_is(f, 1, 6);
-	text(f, "x\nabcdefghij"); /* nothing open: at once */
+	/* no row is open, so the text is drawn at once */
+	text(f, "x\nabcdefghij");
 	screen_is(f, "abcd|012345x|abcdefghi|j");
 	f->t.cols = 8;
 	text(f, "klm");
 	screen_is(f, "abcd|012345x|abcdefgh|j|klm");
 }
 
-/* The size that a terminal tells may be that of a moment ago. */
+/* The terminal may have become narrower since it reported its size. */
 static void test_narrower_than_it_says(void **state)
 {
 	struct fixture *f = *state;

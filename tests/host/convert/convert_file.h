@@ -1,6 +1,7 @@
 /*
- * A small model of mixed layers, its model file and the flash image made from
- * it, in a folder of their own: one of each at a time.
+ * A small model whose layers have different types, its model file, and the
+ * flash image made from it, in a folder of their own. A test has one of each at
+ * a time.
  */
 #ifndef TESTS_HOST_CONVERT_CONVERT_FILE_H
 #define TESTS_HOST_CONVERT_CONVERT_FILE_H
@@ -20,7 +21,7 @@ static const struct model_file mixed = {
 	.n_head = 4,
 	.n_kv_head = 2,
 	.head_dim = 16,
-	.n_ff = 352, /* more than a span of 256 */
+	.n_ff = 352, /* more than a span of 256 values */
 	.n_vocab = 90,
 	.type = DTYPE_Q8_0,
 	.rope_freqs = true,

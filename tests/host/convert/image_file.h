@@ -1,6 +1,6 @@
 /*
  * The model of a model_file.h file as a flash image, for tests of streaming.
- * The file exists until image_file_remove.
+ * The image file exists until image_file_remove.
  */
 #ifndef TESTS_HOST_CONVERT_IMAGE_FILE_H
 #define TESTS_HOST_CONVERT_IMAGE_FILE_H

@@ -13,8 +13,8 @@
 
 #define TOKENS 24
 
-/* Two layers, 4 heads of 8 (2 of keys), width 32; into five, 9 of 16 (3), 96.
- */
+/* The source has two layers, width 32, and 4 heads of 8 values (2 for keys). It
+ * grows to five layers, width 96, and 9 heads of 16 values (3 for keys). */
 static const struct shape wider = { .name = "wider",
 	.arch = "qwen2",
 	.title = "Wider",
@@ -33,7 +33,8 @@ static void path_of(char path[4200], const char *name)
 	snprintf(path, 4200, "%s/%s", harness_tmp(), name);
 }
 
-/* The model of `f` as a file, and grown into the shape as another file. */
+/* Write the model of `f` to a file, and grown to the shape to another file.
+ * Returns the shape of the source. */
 static struct shape grow_file(const struct model_file *f,
 	const struct shape *shape, char model[4200], char grown[4200])
 {
@@ -59,13 +60,14 @@ static void logits_of(const char *path, const struct model_file *f,
 	struct err e = { 0 };
 	struct model *m;
 
-	assert_ok(model_open(&m, path, &e), &e); /* the program can open it */
+	/* fails unless the program can open the file */
+	assert_ok(model_open(&m, path, &e), &e);
 	ref_logits(m->gguf, f, token, TOKENS, logits);
 	model_close(m);
 }
 
-/* All logits of a row are higher by the same amount; no added token is
- * likelier. */
+/* All logits of a row may be higher by the same amount, and no added token may
+ * be likelier than the others. */
 static void check_row(
 	const double *is, uint32_t n_is, const double *was, uint32_t n_was)
 {
@@ -114,7 +116,7 @@ static struct model_file model_of(const char *arch, bool tied)
 	return f;
 }
 
-/* Rotated pairs are in different places in the two models. */
+/* The two architectures rotate pairs of values at different places. */
 static void test_generates_the_same(void **state)
 {
 	const struct model_file llama = model_of("llama", true);
@@ -126,7 +128,7 @@ static void test_generates_the_same(void **state)
 	other.arch = "llama";
 	other.qkv_bias = false;
 	check_same(&llama, &other);
-	other.rope_factor = 32; /* with frequencies as in the model */
+	other.rope_factor = 32; /* with rope frequencies as in the source */
 	check_same(&llama, &other);
 }
 

@@ -1,7 +1,7 @@
 /*
- * Probes under artificial limits: a probe that reports "ok" without the
- * feature, or the wrong cause, fails here. A limit cannot be lifted, so each
- * probe runs in a child.
+ * Probes under artificial limits. A probe fails the test if it reports "ok"
+ * without the feature, or if it names the wrong cause. A limit cannot be
+ * removed again, so each probe runs in a child process.
  */
 #include "tests/harness.h"
 
@@ -38,11 +38,11 @@ static const struct probe *find(const char *name)
 }
 
 struct look {
-	struct finding f; /* numbers: not valid here */
-	long long number; /* of the requested key */
+	struct finding f; /* its member `numbers` is not valid in the parent */
+	long long number; /* value of the requested key */
 };
 
-/* Probe `name` in a child that first calls prepare(arg). */
+/* Run the probe `name` in a child process that first calls prepare(arg). */
 static void look(struct look *out, const char *name, const char *key,
 	void (*prepare)(const void *), const void *arg)
 {
@@ -88,7 +88,7 @@ struct refusal {
 	unsigned error;
 };
 
-/* Make one system call fail, as a container's filter would. */
+/* Make one system call fail, as the filter of a container would. */
 static void refuse(const void *arg)
 {
 	const struct refusal *r = arg;
@@ -106,7 +106,8 @@ static void refuse(const void *arg)
 		_exit(99);
 }
 
-/* Limit locked memory; root is exempt. */
+/* Limit locked memory. The limit does not apply to root, so root changes to
+ * another user. */
 static void limit_locked(const void *arg)
 {
 	const rlim_t *bytes = arg;
@@ -137,7 +138,7 @@ static void one_processor(const void *arg)
 		_exit(99);
 }
 
-/* "NAME=VALUE" to set, "NAME" to unset. */
+/* Set an environment variable ("NAME=VALUE") or unset it ("NAME"). */
 static void environment(const void *arg)
 {
 	char text[512], *is;
@@ -166,8 +167,8 @@ static int open_files(void)
 
 static void test_every_probe_is_complete(void **state)
 {
-	/* libdbus keeps its first descriptors open: let that happen before the
-	 * count. */
+	/* libdbus keeps its first descriptors open, so it must open them before
+	 * the test counts descriptors. */
 	struct finding f;
 	int before;
 
@@ -180,7 +181,7 @@ static void test_every_probe_is_complete(void **state)
 		probe_look(p, &f);
 		print_message("%s: %s: %s\n", p->name,
 			probe_state_name(f.state), f.found);
-		assert_ptr_equal(find(p->name), p); /* unique */
+		assert_ptr_equal(find(p->name), p); /* the name is unique */
 		assert_in_range(f.state, PROBE_OK, PROBE_MISSING);
 		assert_in_range(strlen(f.found), 3, sizeof(f.found) - 2);
 		assert_in_range(strlen(f.means), 10, sizeof(f.means) - 2);
@@ -324,14 +325,14 @@ static void test_bus_that_is_not_there(void **state)
 		"DBUS_SESSION_BUS_ADDRESS=unix:path=/nonexistent/bus");
 	assert_state(&l, PROBE_MISSING);
 	assert_has(l.f.found, "/nonexistent/bus");
-	/* Must not start a bus either. */
+	/* The probe must not start a bus. */
 	look(&l, "session-bus", NULL, environment,
 		"DBUS_SESSION_BUS_ADDRESS=autolaunch:");
 	if (l.f.state == PROBE_OK && !getenv("XDG_RUNTIME_DIR"))
 		fail_msg("a bus came out of nowhere: %s", l.f.found);
 }
 
-/* A socket that accepts the connection and never sends anything. */
+/* A socket accepts the connection and never sends anything. */
 static void test_bus_that_does_not_answer(void **state)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };

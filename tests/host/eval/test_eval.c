@@ -1,4 +1,4 @@
-/* The figures of an evaluation; tests/cli/eval.sh runs whole ones. */
+/* The figures of an evaluation. tests/cli/eval.sh runs whole evaluations. */
 #include "base/checked.h"
 #include "host/eval/eval.h"
 #include "tests/harness.h"
@@ -13,7 +13,7 @@ static void test_accuracy(void **state)
 	assert_close(eval_accuracy(&some), 0.375, 0, "3 of 8");
 }
 
-/* Reference values of another program. */
+/* Compare with values that another program computed. */
 static void test_interval(void **state)
 {
 	static const struct {
@@ -38,8 +38,8 @@ static void test_interval(void **state)
 }
 
 /*
- * The definition of the interval: the shares p from which the measured one is
- * 1.96 deviations sqrt(p (1 - p) / n) away.
+ * The bounds of the interval are, by definition, the shares p from which the
+ * measured share is 1.96 standard deviations sqrt(p (1 - p) / n) away.
  */
 static void test_interval_bounds(void **state)
 {

@@ -1,4 +1,4 @@
-/* Scoring: right and wrong outputs. */
+/* Scoring of outputs as right or wrong. */
 #include "base/checked.h"
 #include "host/eval/eval_check.h"
 #include "host/eval/eval_items.h"
@@ -64,7 +64,7 @@ static void test_number(void **state)
 		{ " 5 -3", "-3", true },
 		{ " 5--3", "-3", true },
 		{ " 7.", "7", true },
-		{ " 1.5", "5", true }, /* integers only */
+		{ " 1.5", "5", true }, /* only integers are compared */
 		{ " seven", "7", false },
 		{ "", "7", false },
 		{ " 7", "none", false },
@@ -122,7 +122,7 @@ static void test_facts(void **state)
 	json_decref(facts);
 }
 
-/* An output may be any bytes, or empty. */
+/* An output may have any bytes, or be empty. */
 static void test_any_bytes(void **state)
 {
 	struct eval_item item = { .answer = " a" };

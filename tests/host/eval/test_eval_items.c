@@ -1,4 +1,4 @@
-/* Files of items, well formed and not. */
+/* Files of evaluation items, well-formed and malformed. */
 #include "base/checked.h"
 #include "base/err.h"
 #include "host/eval/eval_items.h"
@@ -32,7 +32,7 @@ static int read_text(struct eval_items *items, const char *text, struct err *e)
 	return read_as(items, text, EVAL_NEED_ANSWERS, e);
 }
 
-/* The members that every item has. */
+/* Members that every item has. */
 #define MEMBERS "\"id\":\"a\",\"prompt\":\"p\",\"answer\":\" 7\","
 
 static void test_well_formed(void **state)
@@ -65,7 +65,7 @@ static void test_well_formed(void **state)
 	assert_int_equal(items.n, 0);
 }
 
-/* Refused with the line number, the third, and the reason. */
+/* A malformed third line is refused with its line number and the reason. */
 static void test_malformed(void **state)
 {
 	static const struct {
@@ -144,7 +144,7 @@ static void test_no_items(void **state)
 	eval_items_release(&items);
 }
 
-/* A NUL in the file is reported. */
+/* A NUL byte in the file is an error. */
 static void test_nul(void **state)
 {
 	static const char text[] = "{" MEMBERS "\"check\":\"exact\"}\n\0\n";
@@ -210,8 +210,9 @@ static void test_prompts_of_json(void **state)
 	}
 }
 
-/* One answer makes a file of items, in which a line without an answer is an
- * error; but not if only prompts are needed. */
+/* If at least one line has an answer, the file is a file of items, in which a
+ * line without an answer is an error. If only prompts are needed, it is no
+ * error. */
 static void test_answers_among_prompts(void **state)
 {
 	static const char text[] = "{\"id\":\"b\",\"prompt\":\"p\"}\n"

@@ -1,6 +1,6 @@
 /*
- * The exact reward of an item: all steps of a text have the result of the text
- * as an output.
+ * The exact reward of an item: every step of a text gets 1 if the whole text
+ * has the right answer, else 0.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -17,7 +17,7 @@
 static const struct eval_item item = { .answer = " The answer is 101.",
 	.check = EVAL_NUMBER };
 
-/* The words of a solution after a prompt of one token. */
+/* Score a solution, whose words follow a prompt of one token. */
 static void check(const struct tokenizer *tok, const char *words, float want)
 {
 	struct eval_exact x = { &item, tok };

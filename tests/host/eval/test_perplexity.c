@@ -1,6 +1,7 @@
 /*
- * Perplexity: division of texts, and a session's logits compared with one row
- * at a time and with the model's definition.
+ * Perplexity: how texts are divided into windows, and the likelihoods from a
+ * session's logits. These are compared with logits computed one row at a time
+ * and with the model's definition.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -24,7 +25,7 @@ enum { BOS = 'B', EOS = 'E' };
 
 static const struct progress_sink nobody;
 
-/* A vocabulary of bytes, whose ids are their values, and a few merges. */
+/* A tokenizer in which the id of each byte is its value, with a few merges. */
 static struct tokenizer *open_bytes(bool bos, bool eos)
 {
 	struct vocab_file f = { 0 };
@@ -60,7 +61,7 @@ static void check_tokens(const struct passages *p, size_t which,
 
 /* ---- windows ------------------------------------------------------------- */
 
-/* No two adjacent letters are merged. */
+/* Letters of which no two adjacent ones are merged, so each is one token. */
 static const char letters[] = "defghijklmnopqrstuvwxyz";
 #define N_LETTERS ((uint32_t)sizeof(letters) - 1)
 
@@ -92,7 +93,8 @@ static void check_windows(
 
 static void test_windows(void **state)
 {
-	check_windows(false, 5, 0, 5, 3); /* 4 windows, 3 tokens left */
+	/* 4 windows; the last 3 tokens are not used */
+	check_windows(false, 5, 0, 5, 3);
 	check_windows(false, 5, 2, 5, 3);
 	check_windows(false, 5, 9, 5, 3);
 	check_windows(false, 2, 0, 2, 1);
@@ -106,7 +108,8 @@ static void test_windows(void **state)
 
 static void test_windows_begin_with_bos(void **state)
 {
-	check_windows(true, 8, 0, 8, 5); /* 24 tokens with BOS: none left */
+	/* with BOS 24 tokens, which are all used */
+	check_windows(true, 8, 0, 8, 5);
 	check_windows(true, 9, 0, 9, 5);
 	check_windows(true, 2, 0, 2, 1);
 	check_windows(true, N_LETTERS + 1, 0, N_LETTERS + 1, 13);
@@ -141,7 +144,8 @@ static void test_short_texts(void **state)
 
 /* ---- items --------------------------------------------------------------- */
 
-/* tokens: expected ids, up to -1. */
+/* The passage of an item must have the ids `tokens`, up to -1, and the first
+ * scored token `first`. */
 static void check_item(const struct tokenizer *t, const char *prompt,
 	const char *answer, uint32_t first, const int32_t *tokens)
 {
@@ -173,12 +177,13 @@ static void test_items(void **state)
 	check_item(t, "xy", "uv", 3,
 		(const int32_t[]){ BOS, 'x', 'y', 'u', 'v', EOS, -1 });
 	check_item(t, "x", "u", 2, (const int32_t[]){ BOS, 'x', 'u', EOS, -1 });
-	/* Across the boundary "ab" and "c" would be one token, "abc". */
+	/* Prompt and answer are tokenized separately. Together, "ab" and "c"
+	 * would be one token, "abc". */
 	check_item(
 		t, "ab", "c", 2, (const int32_t[]){ BOS, 256, 'c', EOS, -1 });
 	check_item(t, "ab", "cx", 2,
 		(const int32_t[]){ BOS, 256, 'c', 'x', EOS, -1 });
-	/* The text of a special token is plain text. */
+	/* Text that looks like a special token is tokenized as plain text. */
 	check_item(t, "x", "<tool", 2,
 		(const int32_t[]){
 			BOS, 'x', '<', 't', 'o', 'o', 'l', EOS, -1 });
@@ -192,8 +197,9 @@ static void test_items(void **state)
 	tokenizer_close(t);
 }
 
-/* A vocabulary that puts a space before a text puts none before an answer,
- * unless the tokens of prompt and answer together differ. */
+/* If the tokenizer adds a space before a text, it adds none before an answer,
+ * unless prompt and answer tokenized together differ from the separate
+ * tokens. */
 static void test_items_of_spm(void **state)
 {
 	enum { SPACE = 259, B = 261, C = 262, SPACE_A = 267 };
@@ -222,7 +228,8 @@ static void test_check(void **state)
 	assert_non_null(strstr(e.text, "--ctx"));
 	assert_int_equal(passages_check(&p, &m, 2, &e), -EFBIG);
 	assert_non_null(strstr(e.text, "--window or a larger --ctx"));
-	/* A context beyond the model's training is not suggested. */
+	/* If the context cannot exceed the model's limit, a larger --ctx is not
+	 * suggested. */
 	m.n_ctx = 2;
 	assert_int_equal(passages_check(&p, &m, 2, &e), -EFBIG);
 	assert_null(strstr(e.text, "--ctx"));
@@ -277,7 +284,8 @@ static void test_figures(void **state)
 	perplexity_interval(&one, &low, &high);
 	assert_true(isnan(low) && isnan(high));
 	assert_close(perplexity_value(&one), 7.38905609893065, 1e-13, "exp 2");
-	/* 1, 3 and 2: their deviation is 1, the mean's 1 / sqrt(3). */
+	/* For the values 1, 3 and 2 the standard deviation is 1, and that of
+	 * the mean is 1 / sqrt(3). */
 	perplexity_add(&p, &one);
 	assert_int_equal(p.tokens, 3);
 	assert_int_equal(p.read, 5);
@@ -286,7 +294,8 @@ static void test_figures(void **state)
 	perplexity_interval(&p, &low, &high);
 	assert_close(log(low), 2 - 1.959964 / sqrt(3), 1e-6, "low");
 	assert_close(log(high), 2 + 1.959964 / sqrt(3), 1e-6, "high");
-	/* As many equal values: 0.1 squared is not exact in binary. */
+	/* 1000 equal values. The square of 0.1 is not exact in binary, so the
+	 * computed variance could be negative. */
 	p = (struct perplexity){ 0 };
 	for (unsigned i = 0; i < 1000; i++)
 		perplexity_add(&p,
@@ -362,7 +371,8 @@ static double plain_nll(const float *logits, uint32_t n, int32_t token)
 	return (double)logl(sum);
 }
 
-/* nll[i] of token i given those before it, computed one row at a time. */
+/* Store in nll[i] the negative log-likelihood of token i after the tokens
+ * before it, computed one row at a time. */
 static void one_by_one(struct fixture *f, double *nll)
 {
 	float logits[96];
@@ -381,7 +391,7 @@ static void one_by_one(struct fixture *f, double *nll)
 	}
 }
 
-/* Progress of the last passage, then its end. */
+/* Check and store the progress of the last passage. */
 static void note_progress(
 	void *arg, const char *what, uint64_t done, uint64_t total)
 {
@@ -430,7 +440,7 @@ static void check_passage(
 	assert_close(got.squares, squares, 1e-8, "squares");
 }
 
-/* Chunks of 16 rows end within, before and after the scored tokens. */
+/* Chunks of 16 rows end before, within and after the scored tokens. */
 static void test_chunks_are_one_by_one(void **state)
 {
 	static const uint32_t length[] = { 2, 3, 16, 17, 18, 33, 34, LONG };
@@ -445,7 +455,7 @@ static void test_chunks_are_one_by_one(void **state)
 			check_passage(f, nll, length[i], first);
 }
 
-/* Only scored rows get logits. */
+/* Only scored rows need logits. */
 static void test_logits_are_of_scored_rows(void **state)
 {
 	struct fixture *f = *state;
@@ -481,7 +491,8 @@ static void test_passages_know_nothing_of_others(void **state)
 	assert_close(each.sum, all.sum, 1e-9, "sum");
 }
 
-/* Compared with the transformer in double precision. */
+/* The sum of log-likelihoods, compared with the transformer in double
+ * precision. */
 static void test_is_the_definition(void **state)
 {
 	struct fixture *f = *state;
@@ -504,7 +515,8 @@ static void test_is_the_definition(void **state)
 	free(logits);
 	run(f, &one, 1, &got);
 	assert_close(got.sum, sum, 1e-3, "sum of 53");
-	/* A model that has learnt nothing would have log(96) for each token. */
+	/* The random weights have an effect: with equal logits, each token
+	 * would have log(96). */
 	assert_true(fabs(sum / 53 - log(96)) > 1e-2);
 }
 
@@ -525,10 +537,11 @@ static void test_interrupted(void **state)
 	assert_int_equal(
 		perplexity_run(f->s, f->model, &p, "test", &nobody, &got, &e),
 		-ECANCELED);
-	assert_int_equal(got.tokens, 53); /* those of the previous run */
+	/* the tokens of the previous run; the interrupted one adds none */
+	assert_int_equal(got.tokens, 53);
 }
 
-/* A norm that is NaN, and one that makes logits NaN. */
+/* A norm that is NaN, and one that makes the logits NaN. */
 static void test_no_likelihood(void **state)
 {
 	static const struct {

@@ -1,5 +1,5 @@
-/* The items of a shard, and the part of a command line that shards have in
- * common. */
+/* Which items belong to a shard, and the part of the command line that all
+ * shards have in common. */
 #include "base/checked.h"
 #include "base/err.h"
 #include "host/eval/shard.h"
@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-/* Every item is in one shard, and shards differ by one item at most. */
+/* Every item is in exactly one shard, and the sizes of two shards differ by at
+ * most one. */
 static void test_items(void **state)
 {
 	for (uint32_t of = 1; of < 9; of++)

@@ -1,7 +1,8 @@
 /*
- * Exit predictors: scores compared with sums in double precision over weights
- * that this test decodes itself, from files that it writes byte by byte and
- * from the one that comes with the program; and files that are refused.
+ * Exit predictors. Their scores are compared with sums in double precision over
+ * weights that the test decodes itself. The weights are in files that the test
+ * writes byte by byte, and in the bundled predictor. Other tests check files
+ * that are refused.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -18,11 +19,13 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define EMBD  288 /* more than a piece, and not a multiple of it */
+/* more than a piece (a part of a row that is summed at a time), and not a
+ * multiple of one */
+#define EMBD  288
 #define VOCAB 96
-#define EPS   0.25f /* large, so that it matters */
+#define EPS   0.25f /* large enough to affect the scores */
 
-/* Values of a file; the wrong ones in a refused file. */
+/* The contents of a file. A refused file has one wrong value. */
 struct head_file {
 	const char *arch, *norm_name, *weight_name, *more;
 	uint32_t layer, n_embd, n_vocab;
@@ -47,7 +50,8 @@ static const struct head_file good = {
 	.eps = EPS,
 };
 
-/* The target of three layers, and the values of the last file written. */
+/* The target model, which has three layers, and the values of the last file
+ * written. */
 struct fixture {
 	struct model *target;
 	struct exit_head *head;
@@ -126,8 +130,8 @@ static void pad(struct strbuf *b)
 		u8(b, 0);
 }
 
-/* A block of 32 values in 8 bits; scales are powers of two from 2^-10 to 2^-3,
- * in fp16. */
+/* Write a block of 32 values in 8 bits, and its values to `out`. The fp16
+ * scales are powers of two from 2^-10 to 2^-3. */
 static void put_q8_0(struct strbuf *b, double *out, uint64_t seed)
 {
 	unsigned power = (unsigned)(rng_uniform(1, seed, 32) * 8);
@@ -172,7 +176,8 @@ static uint64_t bytes_of(enum dtype type, uint64_t n)
 				     : 4 * n;
 }
 
-/* Places of the tensors, each on a multiple of 32 with room for its data. */
+/* Declare the tensors. Each has an offset that is a multiple of 32 and room for
+ * its data. */
 static void put_tensors(struct strbuf *b, const struct head_file *h)
 {
 	uint64_t at = 0;
@@ -244,7 +249,8 @@ static void state(float *hidden, uint32_t n, uint64_t id, double scale)
 		hidden[i] = (float)(scale * (rng_uniform(3, id, i) * 2 - 1));
 }
 
-/* The definition; *size is the sum of the absolute terms. */
+/* The score by definition. Stores the sum of the absolute terms in *size, for
+ * the error bound. */
 static double naive(const float *hidden, const double *norm, const double *row,
 	uint32_t n, double eps, double *size)
 {
@@ -272,7 +278,8 @@ static void check_scores(struct fixture *f)
 	for (size_t s = 0; s < ARRAY_LEN(scales); s++) {
 		state(hidden, EMBD, s, scales[s]);
 		for (int32_t i = 0; i < VOCAB; i++)
-			token[i] = i * 35 % VOCAB; /* all tokens, unordered */
+			/* all tokens, not in order */
+			token[i] = i * 35 % VOCAB;
 		exit_head_score(f->head, hidden, token, VOCAB, score);
 		for (int i = 0; i < VOCAB; i++) {
 			double size,
@@ -311,10 +318,10 @@ static void epsilon_and_layer_are_the_files(void **state)
 	open_head(f);
 	assert_int_equal(exit_head_layers(f->head), 1);
 	check_scores(f);
-	/* A state of zeros gives score 0. */
+	/* A hidden state of zeros gives the score 0. */
 	exit_head_score(f->head, hidden, (const int32_t[]){ 5 }, 1, &score);
 	assert_true(score == 0);
-	/* No token requested, nothing written. */
+	/* If no token is requested, nothing is written. */
 	score = 7;
 	exit_head_score(f->head, hidden, NULL, 0, &score);
 	assert_true(score == 7);
@@ -343,7 +350,7 @@ static struct bytes read_all(const char *path)
 	return b;
 }
 
-/* The offset after a tensor's name in its declaration. */
+/* Returns the offset directly after a tensor's name in its declaration. */
 static size_t after_name(struct bytes b, const char *name)
 {
 	size_t len = strlen(name);
@@ -364,7 +371,8 @@ static uint64_t number(struct bytes b, size_t at, unsigned size)
 	return v;
 }
 
-/* One value: 32 numbers of 8 bits after a scale in fp16 (normal, or 0). */
+/* Decode one value of a row. A block has an fp16 scale (normal, or 0) and 32
+ * numbers of 8 bits. */
 static double q8_0_at(const uint8_t *row, uint32_t i)
 {
 	const uint8_t *block = row + i / 32 * 34;
@@ -406,7 +414,8 @@ static void shipped_predictor_is_of_the_shipped_target(void **unused)
 	struct bytes b = read_all("flash/models/exit.gguf");
 	size_t norm = after_name(b, "exit_norm.weight");
 	size_t weight = after_name(b, "exit.weight");
-	/* The last declaration: two dimensions, a type, an offset. */
+	/* The weight is declared last; its declaration has two dimensions, a
+	 * type and an offset. The data follows on a multiple of 32. */
 	size_t start = (weight + 4 + 16 + 4 + 8 + 31) / 32 * 32;
 	struct exit_head *h;
 	struct model *target;

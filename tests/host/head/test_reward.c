@@ -1,9 +1,9 @@
 /*
- * Reward models on a real device process (TANDEM_NPU; skipped without it): the
- * scores of those that come with the program compared with PyTorch's for the
- * same files (`scripts/train/score.py FILE --model target`, in float32); a
- * score depends on its text alone, bit for bit; only new tokens are computed;
- * and what is refused.
+ * Reward models on a real device process (TANDEM_NPU; skipped without it). The
+ * scores of the bundled models are compared with those of PyTorch for the same
+ * files (`scripts/train/score.py FILE --model target`, in float32). A score
+ * depends only on its text, bit for bit, and only new tokens are computed.
+ * Other tests check which models are refused.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -19,7 +19,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define MOST  64 /* greatest number of steps of a text */
+#define MOST  64 /* maximum steps of a text */
 #define TEXTS 24
 
 struct fixture {
@@ -29,7 +29,7 @@ struct fixture {
 	struct session_opts opts;
 	struct session *s;
 	struct reward *reward;
-	uint32_t max; /* texts scored at a time */
+	uint32_t max; /* maximum texts scored at a time */
 };
 
 static int setup(void **state)
@@ -83,7 +83,7 @@ static int open_named(struct fixture *f, const char *name, struct err *e)
 	return reward_open(&f->reward, name, &site, e);
 }
 
-/* Open the reward model that comes with the model, with an empty cache. */
+/* Open the reward model that belongs to the target, with an empty cache. */
 static void fresh(struct fixture *f)
 {
 	struct err e = { 0 };
@@ -135,7 +135,7 @@ static void begin_text(const struct fixture *f, struct text *t, const char *s)
 	t->n_prompt = t->list.n;
 }
 
-/* One line of a solution; the last line has no line feed. */
+/* Add one line of a solution. The last line has no line feed. */
 static void add_step(const struct fixture *f, struct text *t, const char *s)
 {
 	assert_true(t->n_steps < MOST);
@@ -244,7 +244,8 @@ static void test_golden(void **state)
 	}
 }
 
-/* The end token is not part of the last step. */
+/* The end token does not belong to the last step, so the scores are the same
+ * with and without it. */
 static void test_end_token(void **state)
 {
 	struct fixture *f = *state;
@@ -284,7 +285,7 @@ static void add_random_step(const struct fixture *f, struct text *t,
 	t->step_end[t->n_steps++] = (uint32_t)t->list.n - 1;
 }
 
-/* Texts of three prompts; some have a common beginning. */
+/* Make texts of three prompts. Some texts have a common prefix. */
 static void make_texts(const struct fixture *f, struct text *t, unsigned n,
 	uint64_t seed, unsigned steps)
 {
@@ -319,7 +320,7 @@ static void clear(struct text *t, unsigned n)
 		memset(t[i].score, 0, sizeof(t[i].score));
 }
 
-/* The text up to so many steps. */
+/* The text with only its first `steps` steps. */
 static struct reward_text first_steps(struct text *t, unsigned steps)
 {
 	struct reward_text r = as_text(t);
@@ -371,7 +372,7 @@ static void test_text_alone(void **state)
 	clear(t, TEXTS);
 	score_growing(f, t, TEXTS);
 	check_same(t, (const float(*)[MOST])alone, TEXTS, "step by step");
-	/* So little room that cached texts are always dropped. */
+	/* With so little room, cached texts are always evicted. */
 	f->max = 1;
 	fresh(f);
 	clear(t, TEXTS);
@@ -381,8 +382,8 @@ static void test_text_alone(void **state)
 		release(&t[i]);
 }
 
-/* Two texts with a common beginning, of which one has more of it in its
- * prompt. */
+/* Two texts have a common prefix, and the prompt of one of them has a larger
+ * part of it. */
 static void test_other_prompt(void **state)
 {
 	struct fixture *f = *state;
@@ -426,17 +427,17 @@ static void test_new_alone(void **state)
 		begin_text(f, &t[i], PENCILS);
 		add_step(f, &t[i], i ? " 4 - 3 = 1.\n" : " 9 - 3 = 6.\n");
 	}
-	/* The prompt is computed once. */
+	/* The common prompt is computed only once. */
 	n = t[0].list.n - t[0].n_prompt + t[1].list.n;
 	assert_int_equal(rows_of(f, t, 2), n);
 	assert_int_equal(rows_of(f, t, 2), 0);
-	/* A cached text, continued. */
+	/* A cached text is continued. */
 	n = t[1].list.n;
 	add_step(f, &t[1], "1 + 8 = 9.\n");
 	assert_int_equal(rows_of(f, &t[1], 1), t[1].list.n - n);
-	/* A prefix of a cached text. */
+	/* The text is a prefix of a cached text, so nothing is computed. */
 	assert_int_equal(rows_of(f, &t[2], 1), 0);
-	/* A text that differs from the middle on: computed from there. */
+	/* From the first different token on, the text is computed. */
 	add_step(f, &t[2], "9 + 8 = 9.\n");
 	for (n = 0; t[1].list.id[n] == t[2].list.id[n];)
 		n++;
@@ -527,7 +528,7 @@ static void test_bad_texts(void **state)
 		add_words(f, &t, " 9");
 	r = as_text(&t);
 	assert_ok(reward_score(f->reward, &r, 1, &e),
-		&e); /* the bytes after it are not read */
+		&e); /* the bytes after the text are not read */
 	first = t.step_end[0];
 	t.step_end[0] = (uint32_t)t.list.n - 1;
 	assert_int_equal(reward_score(f->reward, &r, 1, &e), -EFBIG);

@@ -1,11 +1,11 @@
 /*
- * Process-reward models in files that this test writes: small random models
- * with the vocabulary of those that come with the program, in which one token
- * is renamed "<extra_0>". Scores on a real device process (TANDEM_NPU; skipped
- * without it) are compared with the head's definition in double precision over
- * the hidden states of the reference, which are read through an output matrix
- * that is the identity; scores are bit for bit the same next to any other
- * texts; and wrong heads are refused.
+ * Process reward models in files that this test writes. They are small random
+ * models with the vocabulary of the bundled models, in which one token is
+ * renamed "<extra_0>". Scores on a real device process (TANDEM_NPU; skipped
+ * without it) are compared with the head's definition in double precision. The
+ * definition uses the hidden states of the reference, which the test reads
+ * through an output matrix that is the identity. A score must be the same, bit
+ * for bit, next to any other texts. Other tests check which heads are refused.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -25,15 +25,15 @@
 #define TARGET "flash/models/small.gguf"
 #define VOCAB  2048
 #define EMBD   32
-#define WIDTH  48 /* of the hidden layer of the head */
-#define MARK   3  /* the token that is renamed "<extra_0>" */
+#define WIDTH  48 /* width of the hidden layer of the head */
+#define MARK   3  /* id of the token that is renamed "<extra_0>" */
 #define STEPS  3
 #define TEXTS  3
 
-/* The head of a file, and its metadata. */
+/* The head of a file and its metadata. */
 struct prm_file {
 	bool classes, own_names, no_mark, no_bias;
-	unsigned outputs; /* 0: no head */
+	unsigned outputs; /* 0 means that the file has no head */
 	unsigned labels, pooling;
 	uint64_t cols;
 };
@@ -98,7 +98,7 @@ static int teardown(void **state)
 
 /* ---- files --------------------------------------------------------------- */
 
-/* Value i of the head's tensor `which`; biases are 1 and 3. */
+/* Value i of the head's tensor `which`. Tensors 1 and 3 are biases. */
 static float head_value(unsigned which, uint64_t i)
 {
 	return (float)(rng_uniform(7, which, i) * 2 - 1) *
@@ -138,7 +138,7 @@ static bool has_tensor(const struct prm_file *p, unsigned which)
 		!(p->no_bias && which % 2);
 }
 
-/* The vocabulary, with one token that ends steps. */
+/* Write the vocabulary, in which one token ends steps. */
 static void put_vocabulary(
 	struct gguf_writer *w, const struct gguf *g, const struct prm_file *p)
 {
@@ -198,7 +198,8 @@ static void write_head(struct gguf_writer *w, const struct prm_file *p)
 	}
 }
 
-/* An identity matrix: the output is the input state. */
+/* Write an identity matrix as the output matrix, so that the logits are the
+ * hidden state. */
 static void write_identity(struct gguf_writer *w)
 {
 	struct err e = { 0 };
@@ -297,7 +298,8 @@ static void add(const struct tokenizer *tok, struct token_list *l,
 	assert_ok(tokenize(tok, all, strlen(all), 0, l, &e), &e);
 }
 
-/* Text as the target would have written it, with white space around. */
+/* Make a text as the target would write it, with white space around its
+ * steps. */
 static void make_text(const struct fixture *f, struct text *t, unsigned which)
 {
 	*t = (struct text){ 0 };
@@ -357,7 +359,8 @@ static double definition(const struct prm_file *p, const double *state)
 	return 1 / (1 + exp(-odds));
 }
 
-/* The tokens of a text that are computed, and the positions that are scored. */
+/* The tokens that the reward model computes for a text, and the positions that
+ * it scores. */
 static void own_words(const struct fixture *f, const struct prm_file *p,
 	unsigned which, struct token_list *l, size_t at[STEPS])
 {

@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A folder with these files, named by TANDEM_MODELS. */
+/* Make a folder that TANDEM_MODELS names, with files of these names. Returns
+ * its path. */
 static const char *folder(const char *a, const char *b)
 {
 	const char *dir = harness_tmp(), *names[] = { a, b };
@@ -60,7 +61,7 @@ static void test_found(void **state)
 	assert_string_equal(path, want);
 }
 
-/* A file with a role's name has precedence over the role. */
+/* A file with the name of a role takes precedence over the role. */
 static void test_chosen(void **state)
 {
 	const char *dir = folder("small.gguf", "target.gguf");
@@ -90,7 +91,7 @@ static void test_chosen(void **state)
 	assert_string_equal(path, "small");
 }
 
-/* The user's folder is the only place searched. */
+/* If TANDEM_MODELS names a folder, no other place is searched. */
 static void test_not_found(void **state)
 {
 	const char *dir = folder("draft.gguf", NULL);
@@ -110,7 +111,7 @@ static void test_not_found(void **state)
 	assert_non_null(strstr(e.text, "--draft FILE"));
 }
 
-/* Without TANDEM_MODELS, or with an empty one: next to this program first. */
+/* If TANDEM_MODELS is unset or empty, the search begins next to the program. */
 static void test_beside_the_program(void **state)
 {
 	char exe[PATH_MAX], path[PATH_MAX];

@@ -1,6 +1,6 @@
 /*
- * Profiles: the search for them, invalid files, and the figures of the npu-tts
- * paper computed from the bundled ones.
+ * Profiles of phones: the search for them, invalid files, and the figures of
+ * the npu-tts paper, computed from the bundled profiles.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -22,8 +22,8 @@
 
 /* ---- the text ---- */
 
-/* A whole profile at the lower limits, without number `skip`, followed by
- * `more`. */
+/* Write a complete profile with every number at its lower limit. The number
+ * `skip` is omitted, and `more` is appended. */
 static void write_text(struct strbuf *b, size_t skip, const char *more)
 {
 	strbuf_reset(b);
@@ -192,7 +192,7 @@ static void test_found(void **state)
 	strbuf_release(&b);
 }
 
-/* Without TANDEM_SOC: next to the program first. */
+/* If TANDEM_SOC is unset, the search begins next to the program. */
 static void test_places(void **state)
 {
 	char path[PATH_MAX], exe[PATH_MAX];
@@ -243,7 +243,7 @@ static void between(double v, double lower, double upper, const char *what)
 		fail_msg("%s: %g, not within %g to %g", what, v, lower, upper);
 }
 
-/* Table 2 of the paper, and the rates that are derived from it. */
+/* Table 2 of the paper, and rates that follow from it. */
 static void test_table_2(void **state)
 {
 	struct soc s = shipped("sd8gen3");
@@ -252,15 +252,17 @@ static void test_table_2(void **state)
 	assert_close(65536 * s.clock_hz / s.matrix_cycles_per_tile * 1e-9,
 		12032.54, 0.01, "GFLOPS of the matrix engine");
 	assert_true(s.dma_bytes_per_s == 60e9 && s.read_bytes_per_s == 26e9);
-	/* 64 multiply-adds: at least two packets, the product's and the two
-	 * sums' on one unit; the measurement is a loop with its loads. */
+	/* 64 multiply-adds need at least two packets on one unit, for the
+	 * products and for the two sums. The paper measured a loop, which also
+	 * has loads. */
 	between(packets * 128 / 32.93e9, 2, 3, "packets for 64 multiply-adds");
 }
 
-/* Time over time of matrices of Qwen2.5 and Llama 3.2, one row (figure 15). */
+/* Ratios of times for matrices of Qwen2.5 and Llama 3.2 with one row (figure
+ * 15). */
 static const struct {
 	uint64_t n, k;
-	bool is_down; /* in Q8_0 */
+	bool is_down; /* true for FFN-down, which has the type Q8_0 */
 } figure_15[] = {
 	{ 1536, 1536, false },
 	{ 8960, 1536, false },
@@ -311,18 +313,20 @@ static void test_figure_15(void **state)
 			matmul_ps(&s, i, DTYPE_GROUP_Q4_0, DTYPE_GROUP_Q8_0);
 		double rows = matmul_ps(&s, i, DTYPE_Q4_0, DTYPE_Q8_0);
 
-		/* The paper: 9.65 to 19.04. */
+		/* The paper has 9.65 to 19.04. */
 		between(rows / super, 9, 20, "over conventional groups");
-		/* 1.82 to 3.45; with 8 bits DMA is the bottleneck and it is
-		 * less, see docs/soc-clock.md. */
+		/* The paper has 1.82 to 3.45. With 8 bits, DMA is the
+		 * bottleneck and the ratio is smaller; see
+		 * docs/soc-clock.md. */
 		between(group / super, down ? 1.3 : 1.82, 3.45, "over groups");
-		/* 27 % slower on average. */
+		/* In the paper it is 27 % slower on average. */
 		between(super / bound_ps(&s, i), down ? 1 : 1.2,
 			down ? 1.05 : 1.35, "of the bound");
 	}
 }
 
-/* F32 1.26 to 2.19, F16 up to 1.60, while a gather takes 24 to 48 packets. */
+/* The paper has ratios of 1.26 to 2.19 for F32 and of up to 1.60 for F16, if a
+ * gather takes 24 to 48 packets. */
 static void test_figure_14(void **state)
 {
 	struct soc s = shipped("sd8gen3");
@@ -358,7 +362,8 @@ static void equal(uint64_t got, uint64_t want)
 		fail_msg("%" PRIu64 ", expected %" PRIu64, got, want);
 }
 
-/* The same on every machine: stored results. */
+/* Results must be the same on every machine, so they are compared with stored
+ * values. */
 static void test_golden(void **state)
 {
 	static const struct {

@@ -1,4 +1,5 @@
-/* Fields of messages, with the bytes of the format's specification. */
+/* Reading and writing fields of protobuf messages, compared with bytes from the
+ * format's specification. */
 #include "host/trace/proto_read.h"
 #include "host/trace/proto_write.h"
 #include "tests/harness.h"
@@ -6,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* The specification's own example: field 1 is 150, and field 2 "testing". */
+/* The specification's own example: field 1 is 150, and field 2 is "testing". */
 static void test_specified(void **state)
 {
 	static const uint8_t bytes[] = { 0x08, 0x96, 0x01, 0x12, 0x07, 't', 'e',
@@ -28,7 +29,8 @@ static void test_written(void **state)
 {
 	static const uint8_t want[] = { 0x08, 0x96, 0x01, 0x12, 0x07, 't', 'e',
 		's', 't', 'i', 'n', 'g' };
-	uint8_t bytes[sizeof(want) + 2]; /* a number has at most ten */
+	/* a varint may need ten bytes, so the writer needs some room */
+	uint8_t bytes[sizeof(want) + 2];
 	struct proto p = { .data = bytes, .room = sizeof(bytes) };
 
 	proto_varint(&p, 1, 150);
@@ -41,7 +43,7 @@ static void test_written(void **state)
 	assert_int_equal(p.len, sizeof(want));
 }
 
-/* A message within a message, of every length that two bytes can encode. */
+/* A message within a message, for lengths that need one or two bytes. */
 static void test_nested(void **state)
 {
 	static uint8_t bytes[20000];
@@ -74,15 +76,18 @@ static void test_refused(void **state)
 		size_t n;
 		int ret;
 	} cases[] = {
-		/* field without a number */
+		/* a field without a value */
 		{ { 0x08 }, 1, -EBADMSG },
-		/* an unterminated number */
+		/* a number that does not end */
 		{ { 0x08, 0x80 }, 2, -EBADMSG },
-		{ { 0x00, 0x01 }, 2, -EBADMSG },      /* field 0 */
-		{ { 0x0b }, 1, -EBADMSG },            /* a group */
-		{ { 0x09, 1, 2, 3 }, 4, -EBADMSG },   /* 8 bytes */
-		{ { 0x0d, 1, 2, 3 }, 4, -EBADMSG },   /* 4 bytes */
-		{ { 0x12, 0x07, 't' }, 3, -ENODATA }, /* 7 bytes of text */
+		{ { 0x00, 0x01 }, 2, -EBADMSG }, /* field 0 */
+		{ { 0x0b }, 1, -EBADMSG }, /* a group, which is not supported */
+		/* too short: the type needs 8 bytes */
+		{ { 0x09, 1, 2, 3 }, 4, -EBADMSG },
+		/* too short: the type needs 4 bytes */
+		{ { 0x0d, 1, 2, 3 }, 4, -EBADMSG },
+		/* too short: the text has 7 bytes */
+		{ { 0x12, 0x07, 't' }, 3, -ENODATA },
 		{ { 0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
 			  0x02 },
 			11, -EBADMSG }, /* more than 64 bits */

@@ -1,18 +1,19 @@
-/* Events as bytes. */
+/* Trace events encoded as bytes. */
 #include "host/trace/proto_read.h"
 #include "host/trace/put_event.h"
 #include "tests/harness.h"
 
 #include <string.h>
 
-/* By hand: tags are field << 3 | type, messages' lengths have two bytes. */
+/* Bytes computed by hand. A tag is field << 3 | type, and the length of a
+ * message has two bytes. */
 static void test_bytes(void **state)
 {
 	static const uint8_t want[] = {
 		0x0a,
 		0xa9,
 		0x00, /* packet, 41 bytes */
-		/* timestamp 300, in eight bytes */
+		/* timestamp 300 as a number of eight bytes */
 		0x40,
 		0xac,
 		0x82,
@@ -33,13 +34,13 @@ static void test_bytes(void **state)
 		0x84,
 		0x00, /* argument, 4 bytes */
 		0x08,
-		0, /* number of its name */
+		0, /* id of the argument's name */
 		0x18,
-		0x07, /* 7 */
+		0x07, /* its value is 7 */
 		0x50,
-		0, /* number of the name */
+		0, /* id of the event's name */
 		0x18,
-		0, /* number of the kind */
+		0, /* id of the event's category */
 		0xf9,
 		0x02, /* flow */
 		1,
@@ -49,16 +50,16 @@ static void test_bytes(void **state)
 		5,
 		6,
 		7,
-		8, /* its number */
+		8, /* id of the flow */
 		0x50,
 		0x01, /* sequence 1 */
-		/* which needs the state of earlier packets */
+		/* the packet depends on the state of earlier packets */
 		0x68,
 		0x02,
 	};
 	const struct trace_event v = { .type = TRACE_INSTANT,
 		.name = TRACE_PUBLISH,
-		.n = 2, /* of which it has one */
+		.n = 2, /* the event's type has only one argument */
 		.arg = { 7, 9 },
 		.flow = 0x0807060504030201 };
 	uint8_t got[PUT_EVENT_MAX], all[sizeof(want)];
@@ -71,7 +72,7 @@ static void test_bytes(void **state)
 	assert_memory_equal(got, all, sizeof(want));
 }
 
-/* The largest possible numbers fit. */
+/* An event with the largest possible numbers fits in PUT_EVENT_MAX bytes. */
 static void test_largest(void **state)
 {
 	uint8_t got[PUT_EVENT_MAX];
@@ -90,7 +91,8 @@ static void test_largest(void **state)
 	}
 }
 
-/* Times of every length, read by the independent reader. */
+/* Times of every encoded length, read with the reader, which shares no code
+ * with the writer. */
 static void test_times(void **state)
 {
 	uint8_t bytes[PUT_EVENT_MAX];

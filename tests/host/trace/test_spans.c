@@ -1,4 +1,4 @@
-/* Time intervals, compared with counting every moment. */
+/* Sets of time intervals, compared with a list of single moments. */
 #include "base/rng.h"
 #include "host/trace/spans.h"
 #include "tests/harness.h"
@@ -13,7 +13,7 @@ static uint32_t draw(uint64_t seed, uint64_t stream, uint32_t i, uint32_t n)
 	return (uint32_t)(rng_uniform(seed, stream, i) * n);
 }
 
-/* Random intervals, and the moments in them. */
+/* Draw random intervals, and mark the moments that they contain. */
 static void some(struct spans *s, bool at[MOMENTS], uint64_t seed, uint64_t k)
 {
 	uint32_t n = draw(seed, k, 0, 12);

@@ -1,4 +1,4 @@
-/* Traces that are written, read back and summed up. */
+/* Traces that are written, read back and summarized. */
 #include "base/err.h"
 #include "host/trace/timeline.h"
 #include "host/trace/trace.h"
@@ -29,7 +29,7 @@ static void record(struct trace *t, enum trace_type type, enum trace_name name,
 			.at = at });
 }
 
-/* Record a text with a pass, which has two requests and the wait for them. */
+/* Record a text with one pass, which has two requests and a wait for them. */
 static void record_a_text(struct trace *t, uint64_t at)
 {
 	record(t, TRACE_BEGIN, TRACE_TEXT, TRACE_ON_THREAD, 0, at);
@@ -69,7 +69,7 @@ static void test_summed_up(void **state)
 	path_of(path);
 	assert_ok(trace_open(&t, path, 0, &e), &e);
 	now = clock_ns();
-	/* outside any text */
+	/* a pass that belongs to no text */
 	record(t, TRACE_BEGIN, TRACE_PASS, TRACE_ON_THREAD, 0, now);
 	record(t, TRACE_END, TRACE_PASS, TRACE_ON_THREAD, 0, now + 1);
 	record_a_text(t, now + 1000);
@@ -98,8 +98,8 @@ static void test_summed_up(void **state)
 	timeline_release(&line);
 }
 
-/* Slices that were open when the writer stopped end with the trace, and an
- * incomplete last packet is accepted. */
+/* If a trace ends early, slices that are open end with it, and an incomplete
+ * last packet is accepted. */
 static void test_cut_short(void **state)
 {
 	struct trace_sum s;
@@ -158,7 +158,7 @@ static void *tell_much(void *arg)
 	return NULL;
 }
 
-/* Four concurrent threads lose no events, and each has a track. */
+/* Four concurrent threads lose no events, and each thread has a track. */
 static void test_threads(void **state)
 {
 	struct timeline line;
@@ -199,7 +199,7 @@ static void *tell_together(void *arg)
 	return NULL;
 }
 
-/* Of more threads than tracks some record nothing. */
+/* If there are more threads than tracks, some threads record nothing. */
 static void test_many_threads(void **state)
 {
 	struct timeline line;
@@ -224,8 +224,8 @@ static void test_many_threads(void **state)
 	timeline_release(&line);
 }
 
-/* Beyond the limit the newest events are kept, in two files that are both
- * readable alone; slices that are open at the rotation are in both. */
+/* A trace with a size limit keeps the newest events in two files, each of which
+ * can be read alone. A slice that is open at the rotation is in both files. */
 static void test_limit(void **state)
 {
 	const uint64_t limit = 64 << 10, began = clock_ns();
