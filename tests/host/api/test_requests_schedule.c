@@ -245,7 +245,8 @@ struct party {
 	 * runs, and two spoilt rows; 0 means never. `losses` is the number of
 	 * losses that may still follow. */
 	unsigned loses, refuses, spoils, losses;
-	bool dies;     /* one loss more than the handle allows */
+	/* true if the device is lost once more than the handle allows */
+	bool dies;
 	bool stopping; /* tandem_cancel was called */
 	bool refused, spoilt, over;
 	struct running running[LIVE];
@@ -275,9 +276,7 @@ static void answer_wrongly(
 		p->sum.losses++;
 		if (chance(p, 3))
 			f->lives = 1;
-		/* an invalid answer, after which the host gives up the
-		 * device */
-		else
+		else /* makes the host give up the device */
 			a->done.op = WIRE_NOP + (*op == WIRE_NOP);
 	} else if (*op == WIRE_GRAPH_RUN && happens(p, p->refuses)) {
 		a->done.status = -ENOMEM;

@@ -16,8 +16,7 @@
 
 #include <errno.h>
 
-#define MOST 160 /* maximum tokens before a tree, and maximum rows of a tree \
-		  */
+#define MOST 160 /* maximum tokens before a tree, and in a tree */
 
 struct fixture {
 	struct model_file file;

@@ -91,7 +91,8 @@ static void test_example(void **state)
 	likely(logits[0], ARRIVED, 0.45);
 	likely(logits[0], S, 0.2);
 	likely(logits[0], DOT, 0.05); /* above the minimum share */
-	likely(logits[4], AT, 0.92);  /* sufficient alone */
+	/* reaches the required probability alone */
+	likely(logits[4], AT, 0.92);
 	likely(logits[4], IN, 0.08);
 	assert_int_equal(read_prompt(&s, prompt, ARRAY_LEN(prompt), logits[0]),
 		ARRAY_LEN(prompt) - 1);

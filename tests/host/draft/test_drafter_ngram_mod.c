@@ -80,7 +80,7 @@ static void draft_in_vain(const struct drafter *d, uint32_t times)
 	}
 }
 
-/* After five such drafts the drafter discards all that it stored from other
+/* After five rejected drafts the drafter discards all that it stored from other
  * texts. */
 static void test_mod_forgets(void **state)
 {

@@ -132,7 +132,8 @@ static void test_repairs(void **state)
 }
 
 /* A run that the target did not predict, or that has only one token, is not
- * kept. If there are no predictions, the whole rest of the draft is kept. */
+ * kept. If the drafter does not use the target's predictions, the whole rest of
+ * the draft is kept. */
 static void test_redundant(void **state)
 {
 	static const int32_t x[] = { 2, 3, 4, 5 };

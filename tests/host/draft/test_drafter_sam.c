@@ -47,7 +47,7 @@ static struct drafter open_drafter(
 
 /* ---- the rule ------------------------------------------------------------ */
 
-/* Number of equal tokens before `a` and before `b`, counted backwards. */
+/* Number of equal tokens directly before x[a] and before y[b]. */
 static uint32_t common(
 	const int32_t *x, uint32_t a, const int32_t *y, uint32_t b)
 {
@@ -311,8 +311,8 @@ static double share_of(const struct memory *m, const int32_t *text, uint32_t n,
 	return left * times(m, text + n - len, len, token) / (all + kinds);
 }
 
-/* Check that the guessed token follows the text's last `match` tokens
- * somewhere, as the guess claims. */
+/* Check that the guessed token follows the text's last `match` tokens at some
+ * place. */
 static void check_ground(const struct source_guess *g, const struct memory *m,
 	const int32_t *text, uint32_t n)
 {

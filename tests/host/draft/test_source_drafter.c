@@ -174,7 +174,8 @@ static void test_learns(void **state)
 		d.saw(d.arg, text, n + 3);
 	}
 	assert_ok(d.begin(d.arg, t, text, n, &e), &e);
-	/* A guess with share 0.5 that is always accepted. */
+	/* The guess has share 0.5 but was always accepted, so its q is near
+	 * 1. */
 	assert_int_equal(t->candidate[0].token, text[n - 1] + 1);
 	assert_true(t->candidate[0].q > 0.93f);
 	/* Guesses of the other origin are still weighted by the share that all

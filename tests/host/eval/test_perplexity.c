@@ -294,8 +294,8 @@ static void test_figures(void **state)
 	perplexity_interval(&p, &low, &high);
 	assert_close(log(low), 2 - 1.959964 / sqrt(3), 1e-6, "low");
 	assert_close(log(high), 2 + 1.959964 / sqrt(3), 1e-6, "high");
-	/* 1000 equal values. The square of 0.1 is not exact in binary, so the
-	 * computed variance could be negative. */
+	/* 1000 equal values have no variance, so both bounds equal the mean,
+	 * although the square of 0.1 is not exact in binary. */
 	p = (struct perplexity){ 0 };
 	for (unsigned i = 0; i < 1000; i++)
 		perplexity_add(&p,

@@ -166,7 +166,7 @@ static void test_the_region_beside_is_filled_first(void **state)
 		struct err e = { 0 };
 		uint32_t addr = 99;
 
-		/* next, map a block of another file */
+		/* memory/swap.c implements this policy */
 		if (policy == PLACEMENT_SWAP) {
 			placement_close(p);
 			continue;
@@ -213,7 +213,7 @@ static void test_beside_holds_some(void **state)
 
 /* If both the window and the extended region have no room, the error of the
  * window is returned. Any other error of the extended region is returned
- * itself. */
+ * unchanged. */
 static void test_reports_the_refusal_of_the_window(void **state)
 {
 	struct mock m = { .room = 5, .slots = 8, .size = { 9, 9 } };

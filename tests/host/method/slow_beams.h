@@ -216,7 +216,7 @@ static inline void slow_finish(struct slow_search *s, uint32_t at)
 }
 
 /* Replace the beams of one tree by those of the next round. Returns the number
- * of new beams, which is either n or 0. */
+ * of new beams: n, or 0 if no beam is left to continue. */
 static inline uint32_t slow_choose(
 	struct slow_search *s, uint32_t *of, uint32_t n, uint32_t keep)
 {

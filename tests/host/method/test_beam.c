@@ -408,7 +408,7 @@ static void test_all_failed_beams_fail_the_run(void **state)
 	int ret;
 
 	set_plan(f, &plan);
-	open_many(f, 4096); /* number of rows that no pass of the prompt has */
+	open_many(f, 4096); /* passes of the prompt have more than 6 rows */
 	fake.spoil = spoil_all;
 	ret = search(f, &plan);
 	/* A beam that ended with its first token had no row of its own that

@@ -90,8 +90,8 @@ static void check_row(
 			continue;
 		votes++;
 		assert_in_range(i, row->first, n - 1);
-		/* No candidate has a larger value than the best, or an equal
-		 * one earlier. */
+		/* No candidate has a larger value than the best one, and none
+		 * before it has an equal value. */
 		assert_false(c[i].value > c[row->best].value);
 		assert_false(i < row->best && c[i].value == c[row->best].value);
 		if (!isnan(c[i].value))

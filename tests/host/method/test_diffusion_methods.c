@@ -225,7 +225,8 @@ static void check_blocks(struct diffusion_writer *w)
 		DT_WRITE(w, &other, "block", threshold[i]);
 		dt_same(&t, &other);
 	}
-	/* Several blocks at once take fewer passes. */
+	/* Several blocks at once take no more passes than one block at a
+	 * time. */
 	DT_WRITE(w, &other, "multi-block", threshold[1]);
 	assert_int_equal(other.n, t.n);
 	DT_WRITE(w, &t, "multi-block", "add-block-at=1", threshold[1]);
@@ -285,8 +286,8 @@ static void test_npu_is_threshold_decoding(void **state)
 	}
 }
 
-/* Neither lookahead rows of which the block's rows see nothing, nor drafts that
- * no row attends to, may change the text. */
+/* The rows of a block attend to nothing after the block, and no row attends to
+ * drafted tokens, so lookahead must not change the text. */
 static void check_lookahead(struct diffusion_writer *w, const char *visibility)
 {
 	struct diffusion_text t, other;

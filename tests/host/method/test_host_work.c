@@ -172,25 +172,26 @@ static void test_exit_predictor_cost(void **state)
 #define CYCLES 5
 
 /*
- * The oracle has the text and is certain: one candidate for each node, and
- * trees of a root, its child and the child's child, all accepted. In each tree,
- * the list of candidates is searched when
+ * The oracle has the text and is certain. Each node therefore has one
+ * candidate, and each tree is a root, its child and its grandchild, all
+ * accepted. In each tree, the list of candidates is searched with so many steps
+ * when
  *
- *	the root enters                                 1
- *	its candidate enters                            1
- *	the best of 2 is searched                       2
- *	the candidate after that one is assumed         1
- *	the best of 3, with that candidate              3
- *	it becomes a node                               1
- *	the candidate after it enters                   1
- *	the best of 3 is the tree                       3
- *	the last candidate becomes a node               1
+ *   the root is added                               1
+ *   the root's candidate is added                   1
+ *   the best of 2 entries is searched               2
+ *   the next candidate is assumed                   1
+ *   the best of 3 entries is searched               3
+ *   the first candidate becomes a node              1
+ *   the candidate after this node is added          1
+ *   the best of 3 entries is searched for the tree  3
+ *   the last candidate becomes a node               1
  *
  * and the tree when
  *
- *	likely rows are searched                        3
- *	the root's child, and its child, are found      2
- *	there is no further child                       1
+ *   likely rows are searched                        3
+ *   the root's child and its child are found        2
+ *   the last node is found to have no child         1
  *
  * except that the text ends before the last search.
  */

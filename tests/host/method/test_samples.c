@@ -164,7 +164,8 @@ static void test_full_cache_changes_no_sample(void **state)
 	assert_true(forgotten > 0);
 }
 
-/* Room for less than one sample is reported like a full context. */
+/* A cache with room for less than one sample is reported like a full
+ * context. */
 static void test_no_room_is_a_full_context(void **state)
 {
 	struct sampled *f = *state;
@@ -372,7 +373,7 @@ static void test_cut_samples_end(void **state)
 
 /* ---- drafts -------------------------------------------------------------- */
 
-/* Neither drafts nor a full cache change a text. */
+/* Neither drafts nor a full cache may change the text of a sample. */
 static void check_drafts(struct sampled *f)
 {
 	static const char *const draft[] = { "pld", "sam", "suffix", "recycle",

@@ -25,8 +25,7 @@
 #include <string.h>
 
 #define N    8
-#define MOST 128 /* maximum number of samples, including beams that were cut \
-		  */
+#define MOST 128 /* maximum number of samples, with cut beams */
 #define PROMPT                                                              \
 	"Problem: On a farm there are 2 barns with 41 goats in each. Then " \
 	"6 trucks bring 4 goats each. How many goats are there?\nSolution:"

@@ -52,8 +52,8 @@ struct fake {
 	unsigned late;
 	unsigned most_under_way;
 	uint32_t tcm_share;
-	/* size of the extended region that the device reports; no memory is
-	 * behind it */
+	/* size of the extended region that the device reports; it has no such
+	 * memory */
 	uint64_t va_extended;
 	/* Called with each answer before it is sent; `request` is the message
 	 * that it answers. */

@@ -164,7 +164,7 @@ static int drop(struct fixture *f, struct err *e)
 	return npu_call(f->n, &msg, sizeof(msg), &done, e);
 }
 
-/* The fake device is asked to drop a graph that it does not have, and its
+/* The fake device gets a request to drop a graph that it does not have, and its
  * answer is forged. */
 static void test_of_graphs(void **state)
 {

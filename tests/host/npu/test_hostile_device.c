@@ -327,7 +327,7 @@ struct life {
 	struct buffer *buffer[BUFFERS];
 	uint32_t id[BUFFERS], at[BUFFERS]; /* at: address; 0 if not mapped */
 	bool scribbled, over;
-	int how; /* the error that ended the life, and its message */
+	int how; /* the error that ended this device life, and its message */
 	char message[ERR_TEXT_MAX];
 };
 

@@ -33,7 +33,8 @@ static inline void pair_open(struct session **s, const struct model *m,
 	assert_ok(session_open(s, m, opts, &e), &e);
 }
 
-/* Compute the rows of a token tree after the session's text. */
+/* Compute the rows of a token tree after the session's text. Returns the result
+ * of session_forward. */
 static inline int pair_tree(struct session *s, const int32_t *token,
 	const int32_t *parent, uint32_t n, const struct session_hooks *hooks,
 	struct err *e)

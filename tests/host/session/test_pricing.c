@@ -280,8 +280,8 @@ static void lay_out_tail(
 	assert_int_equal(l->n, 1);
 }
 
-/* The price of the model's last layers alone equals the difference that these
- * layers make in the whole model, also for another shape. */
+/* A model of the last layers alone has the prices that these layers have in the
+ * whole model, also if both are priced as another shape. */
 static void test_tail(void **state)
 {
 	struct fixture *f = *state;

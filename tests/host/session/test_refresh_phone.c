@@ -104,8 +104,8 @@ static void pick_scattered(struct some *p, const int32_t *t, uint32_t step)
 	pick(p, t, chosen);
 }
 
-/* Phone time of a pass over all positions without a refresh, after two other
- * passes. */
+/* Phone time of a pass over the first LONG / 2 positions without a refresh,
+ * after a pass over all positions and a first pass over these. */
 static uint64_t alone_ps(
 	struct fixture *f, struct some *window, const int32_t *t)
 {

@@ -256,8 +256,8 @@ static void do_open(struct fixture *f, uint32_t parent)
 	f->plain[id].open = true;
 }
 
-/* Claim slots and return whether there was room. If there was no room, nothing
- * may have changed. */
+/* Claim slots and return whether there was room. If there was no room, the pool
+ * and the sequence must not have changed. */
 static bool claim(struct fixture *f, struct claim c, uint32_t most_copies)
 {
 	uint64_t copied = sequences_copied(f->s);
@@ -481,7 +481,7 @@ static void test_whole_runs_are_not_copied(void **state)
 	assert_int_equal(sequences_copied(f->s), 0);
 }
 
-/* The claims of one call succeed together or not at all. */
+/* Either all slot claims of one call succeed, or none of them does. */
 static void test_full_cache_changes_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -628,7 +628,7 @@ static void test_spares(void **state)
 		spare[i] = sequence_spare(f->s, id[i]);
 		assert_int_equal(sequence_spared(f->s, id[i]), spare[i]);
 	}
-	/* becomes the most recent spare */
+	/* sequence 0 becomes the most recent spare */
 	spare[0] = sequence_spare(f->s, id[0]);
 	assert_ok(sequence_open(f->s, &other, &e), &e);
 	assert_int_equal(sequence_spared(f->s, other), 0);

@@ -346,8 +346,8 @@ static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 	return 0;
 }
 
-/* Fill in trees of three sequences with interleaved rows. Each odd row is the
- * child of the odd row before it. */
+/* Fill in trees of three sequences, with interleaved rows. In each tree, the
+ * odd nodes form one chain below the root and the even nodes another. */
 static void grow_three(struct fixture *f, struct row *row, unsigned stream)
 {
 	int32_t token[3 * BRANCH];

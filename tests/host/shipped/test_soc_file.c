@@ -313,13 +313,14 @@ static void test_figure_15(void **state)
 			matmul_ps(&s, i, DTYPE_GROUP_Q4_0, DTYPE_GROUP_Q8_0);
 		double rows = matmul_ps(&s, i, DTYPE_Q4_0, DTYPE_Q8_0);
 
-		/* The paper has 9.65 to 19.04. */
+		/* The paper's ratios are 9.65 to 19.04. */
 		between(rows / super, 9, 20, "over conventional groups");
-		/* The paper has 1.82 to 3.45. With 8 bits, DMA is the
+		/* The paper's ratios are 1.82 to 3.45. With 8 bits, DMA is the
 		 * bottleneck and the ratio is smaller; see
 		 * docs/soc-clock.md. */
 		between(group / super, down ? 1.3 : 1.82, 3.45, "over groups");
-		/* In the paper it is 27 % slower on average. */
+		/* The paper's kernel is 27 % slower than the bound on
+		 * average. */
 		between(super / bound_ps(&s, i), down ? 1 : 1.2,
 			down ? 1.05 : 1.35, "of the bound");
 	}

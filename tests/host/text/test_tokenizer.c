@@ -181,8 +181,8 @@ static void test_rstrip(void **state)
 }
 
 /*
- * Words can be merged separately only if no token spans the end of a word. A
- * vocabulary with such a token must not be merged word by word.
+ * Words can be merged separately only if no token spans the end of a word. If
+ * there is a token that does, the words must be merged together.
  */
 static void test_spm_over_words(void **state)
 {

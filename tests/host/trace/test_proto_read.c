@@ -80,7 +80,7 @@ static void test_refused(void **state)
 		{ { 0x08 }, 1, -EBADMSG },
 		/* a number that does not end */
 		{ { 0x08, 0x80 }, 2, -EBADMSG },
-		{ { 0x00, 0x01 }, 2, -EBADMSG }, /* field 0 */
+		{ { 0x00, 0x01 }, 2, -EBADMSG }, /* invalid field number 0 */
 		{ { 0x0b }, 1, -EBADMSG }, /* a group, which is not supported */
 		/* too short: the type needs 8 bytes */
 		{ { 0x09, 1, 2, 3 }, 4, -EBADMSG },
@@ -90,7 +90,7 @@ static void test_refused(void **state)
 		{ { 0x12, 0x07, 't' }, 3, -ENODATA },
 		{ { 0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
 			  0x02 },
-			11, -EBADMSG }, /* more than 64 bits */
+			11, -EBADMSG }, /* a number of more than 64 bits */
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
