@@ -303,8 +303,8 @@ static void test_odd_logits(void **state)
 	guess_logits(&g, close, 3, 1);
 	is_guess(&g, 3, (int32_t[]){ 0, 1, 2 },
 		(double[]){ 1 / 3., 1 / 3., 1 / 3. });
-	/* Of the five largest equal logits at the end of the list, only one has
-	 * room. */
+	/* The logits are ten groups of five equal values. There is room for 16
+	 * of them: three groups and one logit of the fourth. */
 	for (int i = 0; i < 50; i++)
 		many[i] = (float)(i % 10);
 	guess_logits(&g, many, 50, 1);

@@ -249,8 +249,8 @@ static uint32_t shared(const struct tree *a, const struct tree *b)
 
 /*
  * The candidates must differ for another text, at the end of the text, and with
- * another seed. The text's next token must then be rare: one candidate in 60
- * equals it by chance.
+ * another seed. The text's next token must then seldom be a candidate: by
+ * chance it is one in about 60 cases.
  */
 static void test_off_the_text(void **state)
 {
@@ -302,8 +302,8 @@ static void test_k_makes_no_difference(void **state)
 	tree_close(few);
 }
 
-/* The smallest possible vocabulary, in which every token must become a
- * candidate. */
+/* The smallest possible vocabulary has only one token more than a node has
+ * candidates. */
 static void test_small_vocabulary(void **state)
 {
 	struct fixture *f = *state;

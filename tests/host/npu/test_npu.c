@@ -153,9 +153,9 @@ static void fill(struct fixture *f)
 		x[i] = (float)rng_uniform(7, 2, i);
 }
 
-/* Send a run of a chain of ROWS rows after the slots of earlier runs. The
- * hidden states are computed in place. Each run i has a batch of its own in
- * memory, because the device reads it later. */
+/* Send a run of a chain of ROWS rows after the first i slots. The hidden states
+ * are computed in place. Each run i has a batch of its own in memory, because
+ * the device reads it later. */
 static int send_run(struct fixture *f, uint32_t i, struct err *e)
 {
 	uint32_t batch = (uint32_t)BATCH + i * 256;
