@@ -1,6 +1,7 @@
 /*
- * The benchmarks of `tandem bench`. Each measures, then prints a table or one
- * JSON object to standard output. All return 0, or -errno and set *e.
+ * The benchmarks of `tandem bench`. Each benchmark measures, then prints a
+ * table or one JSON object to standard output. Each function returns 0 on
+ * success, or a negative errno after setting *e.
  */
 #ifndef HOST_BENCH_BENCH_H
 #define HOST_BENCH_BENCH_H
@@ -18,31 +19,40 @@ struct opt_word;
 
 struct bench_args {
 	bool json;
-	unsigned rounds; /* of all measurements, in alternation */
+	/* number of rounds; each round makes every measurement once */
+	unsigned rounds;
 	unsigned threads;
-	/* threads that compute beside the decode benchmark */
+	/* number of threads that compute at the same time as the decode
+	 * benchmark */
 	unsigned beside;
-	const char *model;  /* NULL: the bundled model */
-	const char *shapes; /* "NAME,NAME" or "all"; NULL: the default */
-	const char *clock;  /* "soc:NAME", a phone profile; NULL: the default */
-	/* decode: "N,N", numbers of samples of one prompt that are decoded in
-	 * one pass, one row each; NULL: rows of a single sequence. texts: "N"
-	 * samples of each request; NULL: the default. */
+	const char *model;  /* NULL means the bundled model */
+	const char *shapes; /* "NAME,NAME" or "all"; NULL means the default */
+	/* "soc:NAME" names a phone profile; NULL means the default */
+	const char *clock;
+	/* For decode: "N,N", a list of numbers of samples. For each number, the
+	 * samples of one prompt are decoded together in one pass, with one row
+	 * for each sample; NULL means that all rows of a pass belong to a
+	 * single sequence. For texts: "N" samples of each request; NULL means
+	 * the default. */
 	const char *samples;
-	/* texts: "N,N" requests at a time; NULL: the default */
+	/* for texts: "N,N", numbers of simultaneous requests; NULL means the
+	 * default */
 	const char *texts;
-	unsigned prompt; /* tokens of the prompt, or of each prompt */
-	/* texts: the task that the prompts are from, "math"; NULL: random
-	 * prompts */
+	unsigned prompt; /* number of tokens of each prompt */
+	/* for texts: the task that provides the prompts ("math"); NULL means
+	 * random prompts */
 	const char *task;
-	/* texts: as in tandem run; NULL: the default */
+	/* for texts: method and draft model as in tandem run; NULL means the
+	 * default */
 	const char *method, *draft;
-	/* file for a trace of decode, samples or texts; NULL: none */
+	/* path of a trace file for decode, samples or texts; NULL means no
+	 * trace */
 	const char *trace;
 	struct progress_sink progress;
 };
 
-/* The shapes that bench kernels measures, and "all": an opt_words. */
+/* Return name i of the shapes that bench kernels measures, or "all" (see
+ * opt_words). */
 bool bench_shape_word(size_t i, struct opt_word *);
 
 int bench_ipc_main(const struct bench_args *, struct err *);

@@ -1,7 +1,7 @@
 /*
- * A method call between two processes that speak D-Bus over a private socket,
- * without a bus daemon: the cost of a call with the mechanism that most Linux
- * services use. The child is the server.
+ * Benchmark subject: a method call between two processes that speak D-Bus over
+ * a private socket, without a bus daemon. It shows the cost of a call with the
+ * mechanism that most Linux services use. The child process is the server.
  */
 #include "host/bench/bench_peer.h"
 
@@ -25,7 +25,8 @@
 struct dbus_peer {
 	struct bench_peer base;
 	DBusConnection *connection;
-	int address[2]; /* the child writes its address to this pipe */
+	/* a pipe through which the child sends the address of its socket */
+	int address[2];
 	int command, pid;
 };
 
@@ -33,7 +34,7 @@ struct dbus_peer {
 
 struct service {
 	DBusServer *server;
-	DBusWatch *watch; /* of the listening socket */
+	DBusWatch *watch; /* the watch of the listening socket */
 	DBusConnection *connection;
 };
 
@@ -78,7 +79,8 @@ static int service_answer(struct service *s)
 	return reply ? 0 : -ENOMEM;
 }
 
-/* Serve `trips` calls. The first batch has one trip, which connects. */
+/* Serve `trips` calls. The first call of this function sets up the server and
+ * accepts the connection instead. */
 static int dbus_serve(void *arg, unsigned trips)
 {
 	static struct service service;
@@ -114,8 +116,8 @@ static int dbus_serve(void *arg, unsigned trips)
 				return -ETIMEDOUT;
 			dbus_watch_handle(service.watch, DBUS_WATCH_READABLE);
 		}
-		/* One connection is enough: the socket's file is removed with
-		 * the server. */
+		/* Stop listening, because no second connection is expected.
+		 * This also removes the socket's file. */
 		dbus_server_disconnect(service.server);
 		return 0;
 	}
@@ -174,8 +176,8 @@ static int read_address(struct dbus_peer *d, char *address, struct err *e)
 {
 	size_t n = 0;
 
-	/* Close our copy, so that the death of the child shows as end of
-	 * file. */
+	/* Close this process's copy of the writing end, so that reading ends
+	 * with end-of-file if the child dies. */
 	fd_close(&d->address[1]);
 	while (n < ADDRESS_MAX && !fd_read_exact(d->address[0], address + n, 1))
 		if (!address[n++])

@@ -1,7 +1,8 @@
 /*
- * tandem bench decode: the speed of host and device with one model, and of the
- * same kernels in a single process (the host's forward pass, host/draft/), each
- * as a share of this machine's memory bandwidth and arithmetic rate.
+ * tandem bench decode: measures the speed of the host and device processes with
+ * one model, and the speed of the same kernels in a single process (the host's
+ * forward pass in host/draft/). Reports both as shares of this machine's memory
+ * bandwidth and arithmetic rate.
  */
 #include "host/bench/bench.h"
 
@@ -26,11 +27,12 @@
 #include <stdlib.h>
 
 #define PROMPT 512
-#define CHUNK  256 /* rows of the prompt graph */
-#define DEPTH  64  /* tokens in the cache before a timed pass */
-#define PASSES 8   /* timed together */
-/* Timings in a row beside competing threads: together they take longer than the
- * scheduler lets one thread run before it switches. */
+#define CHUNK  256 /* number of rows of the graph for prompts */
+#define DEPTH  64  /* number of tokens in the KV cache before a timed pass */
+#define PASSES 8   /* number of passes that are timed together */
+/* Number of timings in a row while competing threads run. Together these
+ * timings take longer than a scheduler time slice, so that they include
+ * preemption by the competing threads. */
 #define BESIDE_TIMES 16
 #define BESIDE_MAX   64
 
@@ -38,8 +40,7 @@ static const uint32_t row_counts[] = { 1, 2, 4, 8, 16 };
 #define N_ROWS   ARRAY_LEN(row_counts)
 #define MAX_ROWS 16
 
-/* One figure: the configuration that is measured, and its samples in seconds a
- * pass. */
+/* A configuration to measure, and its results in seconds per pass. */
 struct figure {
 	uint32_t rows, passes;
 	double seconds[BENCH_ROUNDS_MAX];
@@ -55,11 +56,13 @@ struct bench_decode {
 	int32_t token[PROMPT];
 	uint32_t prompt;
 	float *logits;
-	/* weights multiplied by each token, and bytes read by each pass */
+	/* number of weights multiplied for each token, and bytes read by each
+	 * pass */
 	double weights, bytes;
-	uint64_t mapped, huge; /* bytes in the window; in huge pages */
+	/* bytes mapped in the window; bytes of huge pages */
+	uint64_t mapped, huge;
 	struct figure prefill, pair[N_ROWS], single;
-	/* with one row, beside competing threads */
+	/* results with one row while competing threads run */
 	struct figure pair_contended, single_contended;
 	double bandwidth[BENCH_ROUNDS_MAX], int8[BENCH_ROUNDS_MAX];
 };
@@ -76,7 +79,8 @@ static uint32_t depth_of(const struct bench_decode *b)
 	return b->prompt < DEPTH ? b->prompt : DEPTH;
 }
 
-/* Passes of a chain of rows, with all their logits; the first row is kept. */
+/* Time passes over a chain of f->rows rows with logits of all rows. After each
+ * pass only the first row is kept in the KV cache. */
 static int time_pair(
 	struct bench_decode *b, struct figure *f, unsigned round, struct err *e)
 {
@@ -113,7 +117,7 @@ static int time_single(
 	return ret;
 }
 
-/* ---- beside competing threads -------------------------------------------- */
+/* ---- while competing threads run ----------------------------------------- */
 
 struct others {
 	pthread_t thread[BESIDE_MAX];
@@ -130,7 +134,7 @@ static void *want_processor(void *arg)
 	return NULL;
 }
 
-/* The mean of several results of `time`. */
+/* Call `time` BESIDE_TIMES times and store the mean of the results. */
 static int time_long(struct bench_decode *b, struct figure *f, unsigned round,
 	int (*time)(
 		struct bench_decode *, struct figure *, unsigned, struct err *),
@@ -218,8 +222,8 @@ static int open_all(struct bench_decode *b, struct err *e)
 	b->mapped = r.total.bytes_mapped;
 	b->huge = tandem_huge_bytes(b->tandem);
 
-	/* Weights that each token is multiplied by: those of the layers and of
-	 * the output. */
+	/* Count the weights that are multiplied for each token: those of the
+	 * layers and of the output matrix. */
 	n = (double)b->model->output->dim[0] * (double)b->model->output->dim[1];
 	for (uint32_t l = 0; l < b->model->n_layer; l++)
 		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
@@ -236,11 +240,12 @@ static int open_all(struct bench_decode *b, struct err *e)
 
 /* ---- report -------------------------------------------------------------- */
 
-/* Median of one figure's rate, and medians of its ratios to the limits within
- * each round. */
+/* Medians over the rounds: rates of one figure, and their ratios to the
+ * machine's limits as measured in the same round. */
 struct run_summary {
 	double seconds, tokens_per_s;
-	double bytes_per_s, of_memory; /* of reading the weights */
+	/* bytes/s at which weights are read, and its ratio to the limit */
+	double bytes_per_s, of_memory;
 	double ops_per_s, of_int8;
 };
 
@@ -259,7 +264,7 @@ static struct run_summary rates_of(
 		median(memory, b->rounds), ops / s, median(int8, b->rounds) };
 }
 
-/* Median of the ratio of the two figures' times. */
+/* Return the median over the rounds of the ratio of the two times. */
 static double ratio_of(const struct bench_decode *b, const struct figure *one,
 	const struct figure *other)
 {
@@ -270,8 +275,8 @@ static double ratio_of(const struct bench_decode *b, const struct figure *one,
 	return median(ratio, b->rounds);
 }
 
-/* The slowdown of a thread that gets the same share of the CPUs as the
- * competing threads. */
+/* Return the slowdown that a thread has if the CPUs are shared equally between
+ * its process and the competing threads. */
 static double fair_share(const struct bench_decode *b)
 {
 	double want = b->args->threads + b->args->beside;

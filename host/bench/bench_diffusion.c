@@ -14,10 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Groups of runs that must generate the same text: plain and drafted decoding;
- * the block-diffusion model with every weight placement; and one
- * block-diffusion decoder with and without a cache, once with one token a pass
- * and once with all tokens above the threshold. */
+/* Groups of runs that must generate the same text. CAUSAL: plain and
+ * speculative decoding of the target. BLOCKS: the block-diffusion model with
+ * plain decoding and with linear-spec. PLACED: llada-npu with every address
+ * window and weight placement. CACHED: one block-diffusion decoder with and
+ * without a KV cache, one token per pass. CACHED_SURE: the decoder with and
+ * without a cache when a pass decides all tokens above the threshold. */
 enum diffusion_texts {
 	DIFFUSION_ANY,
 	DIFFUSION_CAUSAL,
@@ -27,7 +29,7 @@ enum diffusion_texts {
 	DIFFUSION_CACHED_SURE
 };
 
-/* Consecutive parts of one name are one table. */
+/* Consecutive parts with the same table name form one table. */
 struct diffusion_part {
 	enum diffusion_table_kind kind;
 	enum diffusion_texts texts;
@@ -44,14 +46,14 @@ enum diffusion_hook {
 const char *const diffusion_table_names[DIFFUSION_TABLES] = { "decoders",
 	"curve", "ablation", "sensitivity", "window", "exact" };
 
-/* All masks of the answer are present from the start, one for each token that
- * the output may have, unless a row sets another canvas. */
+/* The answer starts as one mask for each token that the output may have, unless
+ * a row of the table sets another canvas size. */
 #define NO_CANVAS "canvas=0"
 #define FAST      "method=fast-dllm"
 #define OURS      "method=llada-npu"
 #define BLOCKS    "model=block"
 #define TARGET    "model=target"
-/* no rows for later blocks */
+/* A pass has no rows for later blocks. */
 #define ALONE "window=0", "lookahead=0"
 
 /* ---- decoders ------------------------------------------------------------ */
@@ -159,14 +161,15 @@ static const struct column_spec curve_columns[] = {
 
 /* ---- what each technique adds -------------------------------------------- */
 
-/* A threshold of 1 decides one token a pass; 0.9 decides all tokens above
- * it. */
+/* A threshold of 1 decides one token per pass; 0.9 decides all tokens whose
+ * probability is above 0.9. */
 #define ONE_A_PASS "visible=1", "stable=1"
 #define SURE       "visible=0.9", "stable=0.9"
 
-/* Rows for later blocks once a block is nearly done, if they cost little. */
+/* Passes have rows for later blocks once a block is nearly finished, if these
+ * rows cost little. */
 #define LATE "window=0", "lookahead=2", "lookahead-cost=0.1"
-/* A window too small to map every block of weights at once. */
+/* The window is too small to map all blocks of weights at once. */
 #define FEW_MAPS "va-window=16M", "va-slots=4"
 
 static const struct table_variant ablation[] = {
@@ -188,8 +191,8 @@ static const struct table_variant ablation[] = {
 			"placement=swap" } },
 };
 
-/* The paper's baselines on a phone's CPU. The paper does not say which of the
- * two cached ones it used. */
+/* The paper's baselines on a phone's CPU. The paper does not state which of its
+ * two methods with a cache it ran on the CPU, so both are priced. */
 static const struct table_variant cpu_rows[] = {
 	{ "CPU", { "method=llada" }, DIFFUSION_BY_CPU },
 	{ "CPU, +prefix", { FAST, "threshold=1", "cache=prefix" },
@@ -197,8 +200,9 @@ static const struct table_variant cpu_rows[] = {
 	{ "CPU, +block", { OURS, ONE_A_PASS, ALONE }, DIFFUSION_BY_CPU },
 };
 
-/* The target has 8-bit weights. The block-diffusion model, which decodes token
- * by token here too, has 4-bit weights, as masked diffusion has. */
+/* The target model has 8-bit weights. To compare weights of equal size, the
+ * block-diffusion model (4-bit weights, like the masked-diffusion model) also
+ * decodes token by token here. */
 static const struct table_variant plain_rows[] = {
 	{ "autoregressive, 4 bits", { "method=autoregressive", BLOCKS } },
 };
@@ -289,7 +293,7 @@ static const struct column_spec window_columns[] = {
 	{ 0 },
 };
 
-/* Each row is a window size and a placement. */
+/* Each row combines a window size with a placement of the weights. */
 static const struct table_spec window_table = { .name = "window",
 	.title = "Small address windows, by the placement of the weights",
 	.note = "A pass of llada-npu: buffers mapped and unmapped, what is "
@@ -410,7 +414,8 @@ static const struct diffusion_part parts[] = {
 
 /* ---- planning ------------------------------------------------------------ */
 
-#define TABLES (ARRAY_LEN(parts) + 2) /* parts, areas, windows */
+/* parts, areas under the curves, and address windows */
+#define TABLES (ARRAY_LEN(parts) + 2)
 
 struct bench_diffusion {
 	const struct bench_diffusion_args *args;
@@ -427,7 +432,7 @@ static int price_by_cpu(void *arg, struct tandem *t, struct err *e)
 	return 0;
 }
 
-/* by DIFFUSION_BY_CPU, the only value of enum diffusion_hook */
+/* The hook for DIFFUSION_BY_CPU, the only value of enum diffusion_hook. */
 static const struct setting_hook by_cpu = { .opened = price_by_cpu };
 
 static int add_placed(struct bench_diffusion *b, struct table_plan *p,
@@ -477,15 +482,15 @@ static int plan(struct bench_diffusion *b, struct err *e)
 	char number[16];
 	int ret = 0;
 
-	/* In all rows the answer starts as masks. */
+	/* In all rows of the tables, the answer starts as masks. */
 	snprintf(number, sizeof(number), "%u", b->run.n_predict);
 	if (!run_option_is_set(a->run.options, "canvas"))
 		ret = setting_set(&b->usual, "canvas", number, e);
 	for (size_t i = 0; i < ARRAY_LEN(parts) && !ret; i++) {
 		const struct diffusion_part *p = &parts[i];
 
-		/* A phone's CPU time is priced, so these tables need a phone's
-		 * clock. */
+		/* Tables with rows for the phone's CPU price the CPU's time, so
+		 * they are left out if times are not in a phone's clock. */
 		if (!a->table[p->kind] ||
 			(p->table.variant->hook && !b->run.clock))
 			continue;
@@ -528,7 +533,7 @@ static void fill_areas(const struct bench_run *r, const struct table_plan *p,
 
 		best = fmax(best, figure_right(&t));
 	}
-	/* Consecutive rows of one name are one curve. */
+	/* Consecutive rows with the same first name form one curve. */
 	for (unsigned i = 0; i < p->n;) {
 		const char *name = p->row[i].name[0];
 		struct curve_point point[CURVE_POINTS];

@@ -1,14 +1,16 @@
 /*
  * tandem bench diffusion: compares decoders of diffusion models with one
- * another and with plain and drafted decoding: accuracy, tokens a pass, and the
- * use of a pass's rows; the gain by each technique of llada.cpp ("Efficient
- * On-Device Diffusion LLM Inference with Mobile NPU", 2026, sections 5.4 and
- * 5.5), the sensitivity to its settings, and the cost of a small address
- * window. An experiment (host/bench/experiment.h). One thread.
+ * another, with plain decoding and with speculative decoding. It reports
+ * accuracy, tokens per pass, and how many rows of a pass are useful. It also
+ * measures the gain of each technique of llada.cpp ("Efficient On-Device
+ * Diffusion LLM Inference with Mobile NPU", 2026, sections 5.4 and 5.5), the
+ * sensitivity to the settings of these techniques, and the cost of a small NPU
+ * address window. The benchmark is an experiment (host/bench/experiment.h).
+ * Single-threaded.
  *
- * Rows of masked diffusion use the model given with --model if that is a masked
- * diffusion model. Rows of block diffusion and of plain decoding use bundled
- * models, since no model is of two kinds.
+ * Table rows of masked diffusion run the model given with --model if it is a
+ * masked diffusion model. Table rows of block diffusion and of plain decoding
+ * run bundled models, because one model cannot be of two kinds.
  */
 #ifndef HOST_BENCH_BENCH_DIFFUSION_H
 #define HOST_BENCH_BENCH_DIFFUSION_H
@@ -23,10 +25,10 @@ struct err;
 
 enum diffusion_table_kind {
 	DIFFUSION_T_DECODERS,
-	/* accuracy by tokens a pass, and areas below the curves */
+	/* accuracy against tokens per pass, and areas under these curves */
 	DIFFUSION_T_CURVE,
-	DIFFUSION_T_ABLATION,    /* table 6 of the paper */
-	DIFFUSION_T_SENSITIVITY, /* figure 13 */
+	DIFFUSION_T_ABLATION,    /* table 6 of the llada.cpp paper */
+	DIFFUSION_T_SENSITIVITY, /* figure 13 of the llada.cpp paper */
 	DIFFUSION_T_WINDOW,
 	DIFFUSION_T_EXACT, /* runs that must generate the same text */
 	DIFFUSION_TABLES
@@ -36,13 +38,14 @@ extern const char *const diffusion_table_names[DIFFUSION_TABLES];
 struct bench_diffusion_args {
 	struct bench_options run;
 	bool table[DIFFUSION_TABLES];
-	/* For the table of windows: sizes in MiB, and numbers of simultaneous
-	 * mappings. */
+	/* For the table of address windows: window sizes in MiB, and limits on
+	 * the number of simultaneous mappings. */
 	uint32_t window[TABLE_LEVELS], slots[TABLE_LEVELS];
 	unsigned n_windows, n_slots;
 };
 
-/* Measure and print the report; -ECANCELED when interrupted. */
+/* Measure and print the report. Returns 0 on success, -ECANCELED if
+ * interrupted, or another negative errno. */
 int bench_diffusion(const struct bench_diffusion_args *, struct err *);
 
 #endif

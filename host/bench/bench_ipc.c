@@ -1,12 +1,13 @@
 /*
- * tandem bench ipc: the cost of a round trip. First the limits of this machine
- * between two pinned processes, each measured by the least code possible; then
- * Tandem's empty request to the real device process with each doorbell. All are
- * measured in one run in alternating batches, so that other load on the machine
- * affects all alike.
+ * tandem bench ipc: measures the time of a round trip between two processes.
+ * First it measures the limits of this machine between two pinned processes,
+ * each with minimal code; then Tandem's empty request to the real device
+ * process with each doorbell. All subjects are measured in one run in
+ * alternating batches, so that other load on the machine affects all subjects
+ * alike.
  *
- * Figures are wall-clock ns, less the cost of reading the clock. Do not run two
- * at a time.
+ * Figures are wall-clock ns, minus the cost of reading the clock. Do not run
+ * two of these benchmarks at the same time.
  */
 #include "host/bench/bench.h"
 #include "host/bench/bench_peer.h"
@@ -25,24 +26,26 @@
 #include <string.h>
 #include <sys/time.h>
 
-/* Unrecorded trips before each batch: they wake the other side and warm the
- * caches. */
+/* Number of unrecorded round trips before each batch. They wake the peer
+ * process and warm the caches. */
 #define WARM_UP 200
 
-/* A batch takes a tenth of a second at most; one of LATE_S seconds hangs. */
+/* A batch takes at most a tenth of a second on an idle machine. After LATE_S
+ * seconds it is considered hung. */
 #define LATE_S 30
 
-/* A batch of slow trips ends after about this time. */
+/* A batch is shortened if it would take longer than this. */
 #define BATCH_NS 500000000u
 
-/* The ring should cost at most this many round trips of a bare cache line. */
+/* The ring should take at most this many times the round trip of a single cache
+ * line. */
 #define BENCH_IPC_TARGET 2.0
 
 struct bench_row {
 	const char *name;  /* "cache line" */
-	const char *means; /* one phrase, for the table */
-	bool tandem;       /* otherwise a limit of the machine */
-	/* Why this subject was not measured; "" if it was. */
+	const char *means; /* one phrase for the table */
+	bool tandem;       /* false: a limit of the machine */
+	/* why this subject was not measured; "" if it was measured */
 	char skipped[128];
 	uint64_t trips;
 	uint64_t median, p90, p99, p999, min, max; /* ns */
@@ -51,18 +54,18 @@ struct bench_row {
 struct bench_ipc {
 	unsigned rounds;
 	struct bench_cpus cpus;
-	/* cost of one clock reading, subtracted from each figure */
+	/* cost of one clock reading, which is subtracted from each figure */
 	uint64_t clock_ns;
 	unsigned n_rows;
 	struct bench_row rows[16];
-	/* median of the ring's polled trip over the cache line's; 0: not
-	 * measured */
+	/* median round trip of the polled ring divided by that of the cache
+	 * line; 0 if not measured */
 	double ratio;
 };
 
 struct sampled {
 	const struct bench_subject *subject;
-	struct bench_peer *peer; /* NULL: not measured */
+	struct bench_peer *peer; /* NULL if not measured */
 	uint64_t *ns;            /* [rounds * trips] */
 	size_t n;
 };
@@ -82,8 +85,8 @@ static void on_alarm(int signo)
 
 static void watchdog(unsigned seconds)
 {
-	/* Repeat each second, in case the signal came just before a wait
-	 * began. */
+	/* Repeat the signal each second. If the first one arrives just before a
+	 * wait begins, it cannot interrupt this wait, but the next one does. */
 	struct itimerval t = { { seconds ? 1 : 0, 0 }, { seconds, 0 } };
 
 	setitimer(ITIMER_REAL, &t, NULL);
@@ -112,8 +115,8 @@ static uint64_t less(uint64_t ns, uint64_t clock)
 
 /* ---- measuring ----------------------------------------------------- */
 
-/* On a machine whose CPUs run other processes too, each direction of a trip can
- * take a scheduler's time slice: fewer of those. */
+/* If other processes use the CPUs too, each direction of a round trip can take
+ * a time slice of the scheduler. The batch then has fewer trips. */
 static int batch(struct sampled *s, struct err *e)
 {
 	unsigned trips = s->subject->trips;
@@ -164,7 +167,8 @@ static int subject_open(struct run *r, unsigned i, struct err *e)
 	if (!ret)
 		return 0;
 	s->peer = NULL;
-	/* Tandem's own trip is what the benchmark is for: no shortened batch */
+	/* Tandem's own round trip is the purpose of the benchmark, so the
+	 * benchmark fails if it cannot be measured. */
 	if (b->tandem) {
 		*e = why;
 		return ret;
@@ -208,7 +212,8 @@ static void conclude(struct run *r)
 		r->out->ratio = (double)ring->median / (double)line->median;
 }
 
-/* Measure `rounds` batches of each subject; -EPIPE when a process died. */
+/* Measure `rounds` batches of each subject. Returns 0 on success, -EPIPE if a
+ * peer process died, or another negative errno. */
 static int measure_all(unsigned rounds, const struct progress_sink *progress,
 	struct bench_ipc *out, struct err *e)
 {
@@ -239,12 +244,14 @@ static int measure_all(unsigned rounds, const struct progress_sink *progress,
 	if (ret)
 		return ret;
 
-	/* Without SA_RESTART, so that the alarm interrupts waits. */
+	/* Install the handler without SA_RESTART, so that the alarm interrupts
+	 * waits. */
 	sigaction(SIGALRM, &alarm, &was_alarm);
 	sigaction(SIGPIPE, &ignore, &was_pipe);
 	bench_late = 0;
 
-	/* The median cost of one clock reading, which every sample includes. */
+	/* Find the median cost of one clock reading, which every sample
+	 * includes. */
 	last = clock_ns();
 	for (size_t i = 0; i < 1001; i++) {
 		uint64_t now = clock_ns();
@@ -258,8 +265,8 @@ static int measure_all(unsigned rounds, const struct progress_sink *progress,
 	while (!ret && bench_subjects[out->n_rows].name)
 		ret = subject_open(&r, out->n_rows++, e);
 	n = out->n_rows;
-	/* Forwards, then backwards, so that a drift of the machine's speed
-	 * affects all alike. */
+	/* Measure the subjects in order, then in reverse order, so that a drift
+	 * of the machine's speed affects all subjects alike. */
 	for (unsigned i = 0; !ret && i < rounds * n; i++) {
 		unsigned at = i / n % 2 ? n - 1 - i % n : i % n;
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Add an item. `prompt` is copied; NULL: a pseudo-random one. `marked` is
- * borrowed. */
+/* Add an item. `prompt` is copied; NULL means a pseudo-random prompt. `marked`,
+ * the expected answer, must outlive the items; it may be NULL. */
 static int add(struct bench_items *b, const char *prompt,
 	const struct eval_item *marked, unsigned task, struct err *e)
 {
@@ -80,7 +80,8 @@ int bench_items_of_file(
 	const char *name = slash ? slash + 1 : path;
 	int len = (int)strlen(name);
 
-	/* A file's name without its folder and its last extension. */
+	/* The task is named after the file, without its folder and its last
+	 * extension. */
 	dot = strrchr(name, '.');
 	if (dot && dot > name)
 		len = (int)(dot - name);

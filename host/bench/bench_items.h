@@ -1,7 +1,7 @@
 /*
- * The items of an experiment: prompts, each of which belongs to a task, so that
- * figures can be reported by task. They come from bundled tasks, from a user's
- * file, or are pseudo-random.
+ * The items of an experiment. An item is a prompt that belongs to a task, so
+ * that figures can be reported by task. Prompts come from bundled tasks or from
+ * a user's file, or they are pseudo-random tokens.
  */
 #ifndef HOST_BENCH_BENCH_ITEMS_H
 #define HOST_BENCH_BENCH_ITEMS_H
@@ -15,29 +15,33 @@
 
 struct err;
 
-/* Tokens of a pseudo-random prompt. */
+/* number of tokens of a pseudo-random prompt */
 #define BENCH_RANDOM_PROMPT 64
 
-/* Starts zeroed; bench_items_release in any case. */
+/* The caller zeroes the struct, and releases it with bench_items_release() even
+ * if loading fails. */
 struct bench_items {
 	const char *task[FIGURES_TASKS];
 	unsigned n_tasks;
-	/* name of the task that stands for the user's file */
+	/* task name that is reported for prompts from the user's file */
 	char file[NAME_MAX + 1];
-	/* NULL: item i is BENCH_RANDOM_PROMPT tokens of stream i. */
+	/* [n] prompt texts; NULL if item i consists of BENCH_RANDOM_PROMPT
+	 * tokens from random stream i */
 	char **prompt;
-	unsigned *of; /* task of each item */
-	/* The expected answers; NULL: items are not scored. */
+	unsigned *of; /* [n] index into `task` for each item */
+	/* [n] expected answers; NULL if items are not scored */
 	const struct eval_item **marked;
-	struct eval_items kept[FIGURES_TASKS]; /* storage of `marked` */
+	/* owns the answers that `marked` points to */
+	struct eval_items kept[FIGURES_TASKS];
 	size_t n;
 };
 
-/* Load the first `each` items of each of these tasks, whose names are
- * borrowed. */
+/* Load the first `each` items of each of the named tasks. The names must
+ * outlive the struct. Returns 0 or a negative errno. */
 int bench_items_of_tasks(struct bench_items *, const char *const *task,
 	unsigned n_tasks, uint32_t each, struct err *);
-/* Load the first `most` prompts of a file, 0: all; "-" is standard input. */
+/* Load the first `most` prompts of a file; `most` 0 loads all prompts. The path
+ * "-" means standard input. Returns 0 or a negative errno. */
 int bench_items_of_file(
 	struct bench_items *, const char *path, uint32_t most, struct err *);
 int bench_items_random(struct bench_items *, uint32_t n, struct err *);

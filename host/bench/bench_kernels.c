@@ -1,6 +1,6 @@
 /*
- * tandem bench kernels: opens what the parts share and runs the rounds, each of
- * which measures everything once.
+ * tandem bench kernels: allocates what the measurements share, and runs the
+ * rounds. Each round makes every measurement once.
  */
 #include "host/bench/bench_kernels.h"
 
@@ -23,18 +23,19 @@
 
 #define SAMPLE_NS 20000000u
 #define MODEL_NS  UINT64_C(60000000000)
-/* pseudo-random bytes; the rest of the circle repeats them */
+/* number of distinct pseudo-random bytes, which are repeated to fill the block
+ * of weights */
 #define SOME_WEIGHTS ((size_t)1 << 20)
 #define ALIGNMENT    64
 
-/* Measurements of one model in one round. */
+/* number of samples that one round takes of one model */
 #define SAMPLES                                                              \
 	(KERNELS_PASSES +                                                    \
 		KERNELS_MATRICES * KERNELS_LAYOUT_PASSES * KERNELS_LAYOUTS + \
 		2 * KERNELS_SOFTMAXES)
 
 #define DEFAULT_SHAPES "qwen2.5-1.5b"
-#define SHAPE_TINY     1u /* bit of the first shape */
+#define SHAPE_TINY     1u /* bit of the first shape in `shapes` */
 
 static const struct kernels_shape shapes[] = {
 	{ "tiny", 64, 128, 2, 1 },
@@ -90,13 +91,15 @@ void *kernels_scratch(const struct bench_kernels *b, unsigned thread)
 
 /* ---- options ------------------------------------------------------------- */
 
-/* Parse the list "NAME,NAME" or "all" into the models to measure. */
+/* Parse the list "NAME,NAME" or "all" into the shapes to measure. Returns 0 or
+ * a negative errno. */
 static int take_shapes(struct bench_kernels *b, struct err *e)
 {
 	const char *list = b->args->shapes ? b->args->shapes : DEFAULT_SHAPES;
 	bool all = !strcmp(list, "all");
 	unsigned chosen = all ? (1u << ARRAY_LEN(shapes)) - 1 - SHAPE_TINY : 0;
-	struct strbuf names = STRBUF_INIT; /* of all shapes, for the message */
+	/* names of all shapes, for the message */
+	struct strbuf names = STRBUF_INIT;
 	int ret = 0;
 
 	for (const char *item = list; !all && !ret; item++) {
@@ -139,7 +142,8 @@ static int take_shapes(struct bench_kernels *b, struct err *e)
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Bytes 0x28 to 0x2f with either sign: see bench_kernels.h. */
+/* Allocate the block of weights. Its bytes are 0x28 to 0x2f with either sign,
+ * for the reason given in bench_kernels.h. */
 static int make_weights(struct bench_kernels *b, struct err *e)
 {
 	int ret = buffer_create(&b->buffer, "bench", KERNELS_WEIGHTS,
@@ -171,7 +175,7 @@ static size_t larger(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* Room for the inputs and outputs of the largest model. */
+/* Allocate the inputs and outputs for the largest shape. */
 static int make_rows(struct bench_kernels *b, struct err *e)
 {
 	size_t widest = 0, scratch = 0, values;
@@ -225,8 +229,9 @@ int bench_kernels_main(const struct bench_args *args, struct err *e)
 		goto out;
 	b.samples = (uint64_t)b.n_models * rounds * SAMPLES;
 	for (unsigned i = 0; i < b.n_models; i++) {
-		/* Run as many rounds as were requested and fit, at least one.
-		 */
+		/* Run the requested number of rounds, but stop early if the
+		 * time limit for a model is exceeded. Run at least one
+		 * round. */
 		uint64_t began = clock_ns(), took;
 
 		do {

@@ -1,16 +1,20 @@
 /*
- * The measurements of `tandem bench kernels`, and what their files share: the
- * matrices of a layer, one matrix in each layout, and attention with and
- * without a table of exponentials, each beside the cost of the same shape on a
- * phone (tensor/soc/price.h). bench_kernels.c opens and runs the rounds; the
- * other files measure and report.
+ * The measurements of `tandem bench kernels`, and the declarations that its
+ * source files share. Measured are the matrices of a layer, one matrix in each
+ * weight layout, and attention with and without a table of exponentials. Each
+ * figure is reported next to the modeled cost of the same shape on a phone
+ * (tensor/soc/price.h). bench_kernels.c sets up and runs the rounds; the other
+ * files measure and report.
  *
- * Weights of every type and shape lie in one block of memory that is far larger
- * than any cache and is used as a circle, so that each call reads weights from
- * memory. Any two bytes of the block are a small fp16 number and any byte is a
- * valid code: nothing has to be packed, and kernels meet no denormals or NaN.
+ * The weights of all types and shapes come from one block of memory that is far
+ * larger than any cache. Calls take consecutive pieces of the block and start
+ * over at its end, so that each call reads its weights from memory and not from
+ * a cache. Any two bytes of the block are a small fp16 number and any byte is a
+ * valid quantized code. So the weights need no packing, and kernels meet no
+ * denormals or NaNs.
  *
- * One thread calls; workers share the computation. Private to bench_kernels*.c.
+ * One thread calls these functions; worker threads share the computation.
+ * Private to bench_kernels*.c.
  */
 #ifndef HOST_BENCH_BENCH_KERNELS_H
 #define HOST_BENCH_BENCH_KERNELS_H
@@ -29,7 +33,7 @@ struct bench_args;
 struct err;
 
 #define KERNELS_ROUNDS   BENCH_ROUNDS_MAX
-#define KERNELS_WEIGHTS  ((size_t)384 << 20) /* bytes of the circle */
+#define KERNELS_WEIGHTS  ((size_t)384 << 20) /* size of the block of weights */
 #define KERNELS_MAX_ROWS 256
 #define KERNELS_MAX_KV   16384
 
@@ -39,8 +43,8 @@ struct kernels_shape {
 	uint32_t embd, ff, heads, kv_heads;
 };
 
-/* Matrices of one shape count once: W_q and W_o, W_k and W_v, W_gate and
- * W_up. */
+/* Matrices of the same shape are measured once: W_q and W_o, W_k and W_v,
+ * W_gate and W_up. */
 enum {
 	KERNELS_QO,
 	KERNELS_KV,
@@ -49,30 +53,34 @@ enum {
 	KERNELS_MATRICES
 };
 
-struct kernels_matrix { /* [n][k] */
+struct kernels_matrix { /* a weight matrix [n][k] */
 	const char *name;
 	uint32_t n, k;
 	bool q8_0; /* otherwise Q4_0 */
 };
 
-/* All matrices of a layer in one pass of `rows`. */
+/* All matrices of a layer, run in one pass with `rows` rows. */
 struct kernels_pass {
 	uint32_t rows;
 	double seconds[KERNELS_ROUNDS];
-	/* On the phone: time, and energy including the base power. */
+	/* Modeled time (ps) and energy (pJ, including the base power) on the
+	 * phone, with tiled weights and with super-groups. */
 	uint64_t tiles_ps, super_ps, tiles_pj, super_pj;
 };
 
 #define KERNELS_PASSES 8
 
-/* The layouts of figure 15 of the npu-tts paper, and two more. */
+/* The weight layouts of figure 15 of the npu-tts paper, and two additional ones
+ * (fp16 tiles, and reading without computing). */
 enum kernels_layout {
-	KERNELS_ROWS,   /* conventional groups, as in the model file */
-	KERNELS_GROUPS, /* the groups are made of tiles */
-	KERNELS_SUPER,  /* KERNELS_GROUPS, coalesced to super-groups */
-	KERNELS_TILES,  /* conventional groups, in tiles */
-	KERNELS_F16,    /* tiles without quantization */
-	/* the quantized bytes are read and nothing is computed */
+	/* conventional groups of weights of one row, as in the file */
+	KERNELS_ROWS,
+	KERNELS_GROUPS, /* each group of weights is taken from one tile */
+	/* KERNELS_GROUPS, with groups merged into super-groups */
+	KERNELS_SUPER,
+	KERNELS_TILES, /* conventional groups, stored in tiles */
+	KERNELS_F16,   /* tiles without quantization */
+	/* reads the quantized bytes and computes nothing */
 	KERNELS_READ,
 	KERNELS_LAYOUTS
 };
@@ -84,20 +92,22 @@ struct kernels_figure {
 
 #define KERNELS_LAYOUT_PASSES 2
 
-/* Figure 14: on the phone, softmax of `queries` positions of all heads; on this
- * machine, whole attention with the exponential as an fp32 polynomial or as a
- * table. */
+/* Figure 14 of the npu-tts paper. On the phone: modeled time of softmax alone,
+ * for `queries` positions of all heads. On this machine: measured time of
+ * complete attention, with the exponential computed as an fp32 polynomial or
+ * looked up in a table. */
 struct kernels_softmax {
 	uint32_t queries, length;
-	uint64_t ps[3]; /* by enum price_exp */
-	double f32[KERNELS_ROUNDS], table[KERNELS_ROUNDS]; /* seconds */
+	uint64_t ps[3]; /* indexed by enum price_exp */
+	/* seconds with the polynomial and with the table */
+	double f32[KERNELS_ROUNDS], table[KERNELS_ROUNDS];
 };
 
 #define KERNELS_SOFTMAXES 9
 
 struct kernels_model {
 	const struct kernels_shape *shape;
-	unsigned rounds; /* rounds that were run */
+	unsigned rounds; /* number of rounds that were run */
 	struct kernels_matrix matrix[KERNELS_MATRICES];
 	double read_rate[KERNELS_ROUNDS], int8_rate[KERNELS_ROUNDS];
 	struct kernels_pass pass[KERNELS_PASSES];
@@ -114,16 +124,16 @@ struct bench_kernels {
 	struct workers *workers;
 	struct bench_machine *machine;
 	struct buffer *buffer;
-	const uint8_t *weights; /* [KERNELS_WEIGHTS], 64-aligned */
-	/* offset of the first weights not used yet in this turn */
+	const uint8_t *weights; /* [KERNELS_WEIGHTS], aligned to 64 bytes */
+	/* offset in `weights` of the next piece */
 	size_t next;
 	float *x, *y;     /* [KERNELS_MAX_ROWS][largest n or k] */
-	uint8_t *q8;      /* x quantized */
+	uint8_t *q8;      /* quantized copy of x */
 	uint8_t *scratch; /* [threads][scratch_bytes] */
 	size_t scratch_bytes;
 	uint16_t *exp2;
 	uint32_t *slot; /* [KERNELS_MAX_KV] */
-	/* progress: samples taken, and expected in all */
+	/* progress: number of samples taken, and total number expected */
 	uint64_t done, samples;
 	unsigned n_models;
 	struct kernels_model *model;
@@ -136,15 +146,17 @@ extern const char *const kernels_layout_names[KERNELS_LAYOUTS];
 
 enum dtype kernels_type(enum kernels_layout, bool q8_0);
 
-/* Bytes of one layer in tile-q4_0 and tile-q8_0. */
+/* Number of weight bytes of one layer in the layouts tile-q4_0 and
+ * tile-q8_0. */
 uint64_t kernels_layer_bytes(const struct kernels_model *);
 uint64_t kernels_layer_weights(const struct kernels_model *);
 
-/* Set shapes and phone times; -EINVAL when the phone cannot run them. */
+/* Set the shapes and the phone times of all matrices. Returns 0 on success, or
+ * -EINVAL if the phone cannot run the shapes. */
 int kernels_matmul_init(
 	const struct bench_kernels *, struct kernels_model *, struct err *);
 
-/* Take one sample of each figure. */
+/* Take one sample of each figure in round `round`. */
 void kernels_measure_passes(
 	struct bench_kernels *, struct kernels_model *, unsigned round);
 void kernels_measure_layouts(
@@ -157,11 +169,13 @@ void kernels_measure_softmax(
 
 /* ---- bench_kernels.c, called by the measurements ------------------------- */
 
-/* Seconds that run(arg) takes: the mean of as many calls as fill 20 ms, at
- * least one. Advances the progress by one sample. */
+/* Return the seconds that one run(arg) takes. The result is the mean over at
+ * least one call and at least 20 ms of calls. Advances the progress by one
+ * sample. */
 double kernels_time(struct bench_kernels *, void (*run)(void *arg), void *arg);
 
-/* The next `bytes` of the circle, at most KERNELS_WEIGHTS; 64-aligned. */
+/* Return the next `bytes` of the block of weights, aligned to 64 bytes. `bytes`
+ * must not exceed KERNELS_WEIGHTS. */
 const uint8_t *kernels_weights(struct bench_kernels *, size_t bytes);
 
 void *kernels_scratch(const struct bench_kernels *, unsigned thread);

@@ -1,7 +1,8 @@
 /*
- * What bench kernels measures and prices. Matrices: those of a layer together,
- * in integers, as a model runs them; and one shape in each layout, in floats,
- * since the group and super-group layouts have no integer kernels.
+ * The measurements and phone prices of bench kernels. The matrices of a layer
+ * are measured together with integer kernels, as a model runs them. One matrix
+ * in each layout is measured with float kernels, because the group and
+ * super-group layouts have no integer kernels.
  */
 #include "host/bench/bench_kernels.h"
 
@@ -13,7 +14,8 @@
 #include <errno.h>
 #include <math.h>
 
-/* weight bytes that a worker takes at a time, as in the device */
+/* limits on the number of weight bytes that a worker processes at a time, equal
+ * to those of the device process */
 #define PIECE_MIN ((size_t)16 << 10)
 #define PIECE_MAX ((size_t)128 << 10)
 
@@ -24,7 +26,8 @@ const uint32_t kernels_layout_rows[KERNELS_LAYOUT_PASSES] = { 1, 32 };
 const char *const kernels_layout_names[KERNELS_LAYOUTS] = { "rows", "groups",
 	"super", "tiles", "f16 tiles", "bytes read" };
 
-/* The matrices of a layer; `quantize` at each new input. */
+/* The matrices of a layer in order of execution. `quantize` is set where the
+ * matrix has a new input, which must be quantized. */
 static const struct {
 	int matrix;
 	bool quantize;
@@ -62,8 +65,9 @@ struct product {
 	enum dtype type;
 	uint32_t n, k, rows;
 	const uint8_t *w;
-	/* outputs and bytes of a row or strip, and the number of them in a
-	 * part */
+	/* Number of outputs in a unit (a row or a strip of tiles) and in a
+	 * piece (the part that a worker processes at a time), and bytes of a
+	 * unit. */
 	uint32_t unit, piece;
 	size_t unit_bytes;
 };
@@ -93,12 +97,13 @@ static struct product product(struct bench_kernels *b,
 
 typedef uint64_t line __attribute__((vector_size(64)));
 
-/* Prefetch distance, as in the integer kernels: long enough for memory to
- * answer. Without prefetch a plain read is slower than the kernels and no
- * bound. */
+/* Prefetch distance, as in the integer kernels: large enough to cover the
+ * latency of memory. Without prefetching, a plain read would be slower than the
+ * kernels and could not serve as an upper bound. */
 #define LINES_AHEAD 64
 
-/* Read `bytes`, whole cache lines: tiles are. */
+/* Read `bytes` bytes. These must be whole cache lines, which is true for
+ * tiles. */
 static void read_lines(const void *from, size_t bytes)
 {
 	const line *p = from;
@@ -254,7 +259,7 @@ static int price_layer(const struct bench_kernels *b,
 		price_add(&sum, &one);
 	}
 	*ps = sum.total_ps;
-	/* 1 W is 1 pJ/ps. */
+	/* 1 W equals 1 pJ/ps. */
 	*pj = sum.energy_pj + (uint64_t)(b->soc.base_w * (double)*ps);
 	return ret;
 }
@@ -306,8 +311,9 @@ int kernels_matmul_init(
 /* ---- softmax ------------------------------------------------------------- */
 
 /*
- * Phone: softmax alone, scores in TCM. This machine: within attention over fp16
- * keys and values, as no kernel computes softmax alone.
+ * On the phone, the softmax alone is priced, with scores in TCM. On this
+ * machine, softmax is measured within attention over fp16 keys and values,
+ * because no kernel computes softmax alone.
  */
 static const uint32_t queries[] = { 1, 4, 16 };
 static const uint32_t lengths[] = { 1024, 4096, KERNELS_MAX_KV };
@@ -315,8 +321,8 @@ static const uint32_t lengths[] = { 1024, 4096, KERNELS_MAX_KV };
 _Static_assert(
 	ARRAY_LEN(queries) * ARRAY_LEN(lengths) == KERNELS_SOFTMAXES, "");
 
-/* A query is uniform within 1, a key about 0.07: scores then have a standard
- * deviation of 3, so that exponentials vary as in a model. */
+/* Queries are uniform in [-1, 1] and keys are about 0.07. Scores then have a
+ * standard deviation of 3, so that exponentials vary as in a real model. */
 #define SCORE_SCALE 75.0f
 
 struct attention {

@@ -1,6 +1,6 @@
 /*
- * The results of bench kernels as tables or JSON: medians of figures, and of
- * ratios within each round.
+ * Prints the results of bench kernels as tables or JSON: medians of the
+ * figures, and medians of the ratios within each round.
  */
 #include "host/bench/bench_kernels.h"
 #include "host/bench/bench_machine.h"
@@ -33,7 +33,7 @@ static double ratio(const struct kernels_model *m, const double *dividend,
 	return middle(m, v);
 }
 
-/* Rates of one pass on this machine; of_int8 is 0 where the kernels have no
+/* Rates of one pass on this machine. of_int8 is 0 if the kernels have no
  * integer products. */
 struct run_summary {
 	double seconds, bytes_per_s, of_memory, ops_per_s, of_int8;

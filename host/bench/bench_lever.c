@@ -24,7 +24,7 @@ const struct soc *bench_lever_phone(const struct bench_lever *b)
 	return b->run.clock ? &b->phone : NULL;
 }
 
-/* Whether an oracle drafts in some row. */
+/* Whether an oracle drafts in any row of the tables. */
 static bool has_oracle(const struct bench_lever *b)
 {
 	return b->oracle || b->args->table[BENCH_LEVER_T_QUALITY];
@@ -101,10 +101,11 @@ static int set_numbers(
 }
 
 /*
- * Lever's trees depend on the verification costs measured so far, and pruning
- * changes these. To compare the same trees with and without pruning, costs and
- * reliability are frozen as a run without pruning has left them: this hook
- * records them at the end of that run.
+ * Lever's trees depend on the verification costs measured during the run, and
+ * pruning changes these costs. To compare the same trees with and without
+ * pruning, a run without pruning comes first. At its end, this hook records the
+ * costs and reliability estimates, and the compared runs use the recorded
+ * values unchanged.
  */
 static int teach(void *arg, struct tandem *t, struct err *e)
 {
@@ -123,8 +124,8 @@ static int freeze(void *arg, struct tandem *t, struct err *e)
 	return 0;
 }
 
-/* Add a run that no table shows, whose setting begins as usual; *s is
- * released. */
+/* Add a run that no table shows. *s holds the changes of the run and is
+ * released, also on failure. */
 static int add_run(struct bench_lever *b, struct setting *s, const char *method,
 	struct err *e)
 {
@@ -136,8 +137,9 @@ static int add_run(struct bench_lever *b, struct setting *s, const char *method,
 	return ret;
 }
 
-/* An oracle must know the longest text, so a run without drafts, with the model
- * in memory, generates it first. */
+/* An oracle drafts from the known text of an item, which must be long enough
+ * for all runs. So a run without drafts, with the model in memory, generates
+ * the longest text first. */
 static int plan_texts(struct bench_lever *b, struct err *e)
 {
 	const struct bench_lever_args *a = b->args;
@@ -225,7 +227,7 @@ static int plan(struct bench_lever *b, struct err *e)
 
 /* ---- measuring ----------------------------------------------------------- */
 
-/* Bytes/s that reading the layers alone reaches. */
+/* Return the bytes/s of a program that only reads the layers. */
 static double plain_rate(const struct bench_lever *b)
 {
 	uint64_t layers = 0, most = 0, bytes = 0, ns = 0;
@@ -244,7 +246,8 @@ static double plain_rate(const struct bench_lever *b)
 			  : b->plain.bytes_per_s;
 	for (uint32_t l = 0; l < b->n_layer; l++)
 		layers += image_find(b->image, IMAGE_LAYER, l)->stored;
-	/* A shape priced instead of the model: the largest bytes of a pass. */
+	/* If costs are those of another shape, use the largest number of bytes
+	 * that a pass reads. */
 	if (b->as)
 		layers = most;
 	price_flash(&b->phone, layers, &p);
@@ -260,8 +263,8 @@ static const char *draft_name(const struct bench_lever *b)
 
 /* ---- speed-ups ----------------------------------------------------------- */
 
-/* Rate of a method in the table of methods, which is the first; 0 without that
- * method. */
+/* Return the tokens/s of a method from the table of methods, which is the first
+ * table; 0 if the method is not in the table. */
 static double rate_of(const struct bench_lever *b, const char *method)
 {
 	const struct table_plan *p = &b->plan[0];
@@ -273,8 +276,9 @@ static double rate_of(const struct bench_lever *b, const char *method)
 	return 0;
 }
 
-/* Lever's tokens/s over another method's, the geometric mean over tasks. NAN
- * without both. */
+/* Return lever's tokens/s divided by that of another method; each is the
+ * geometric mean over the tasks. Returns NAN unless both methods were
+ * measured. */
 static double speed_up(const struct bench_lever *b, const char *over)
 {
 	double lever = rate_of(b, "lever"), other = rate_of(b, over);
@@ -303,9 +307,10 @@ static void print_speed_ups(const struct bench_lever *b)
 
 /* ---- the best chain ------------------------------------------------------ */
 
-/* Length of the fastest chain that was measured, and its tokens/s; 0 without
- * any. The choice is made on the reported items themselves, which no method
- * could do in practice: as a rival this chain is slightly too good. */
+/* Return the length of the fastest chain that was measured, and its tokens/s in
+ * *rate; 0 if no chain was measured. The length is chosen with the results of
+ * the reported items, which no method could do in practice. So this chain is
+ * slightly better than a fair competitor of lever. */
 static uint32_t best_chain(const struct bench_lever *b, double *rate)
 {
 	const struct table_plan *p = b->plan;
@@ -485,7 +490,7 @@ int bench_lever(const struct bench_lever_args *args, struct err *e)
 	if (!ret)
 		ret = open_image(b, e);
 	if (!ret) {
-		/* Read what planning needs to know about the model. */
+		/* Read the properties of the model that planning needs. */
 		struct setting s = { 0 };
 		struct opt_values values;
 		struct tandem_report r;
@@ -493,8 +498,8 @@ int bench_lever(const struct bench_lever_args *args, struct err *e)
 		const struct bench_lever_args *a = b->args;
 		const char *exit, *hungriest = a->method[0].name;
 
-		/* Open the model with a requested method for which all files
-		 * exist. */
+		/* Open the model with the requested method that needs the most
+		 * files, so that a missing file is found early. */
 		for (unsigned i = 0; i < a->n_methods; i++)
 			if (a->method[i].drafts)
 				hungriest = a->method[i].name;

@@ -1,8 +1,8 @@
 /*
- * tandem bench lever: decoding of a model that is streamed from flash, by all
- * methods that draft, as in section 5 of the Lever paper. An experiment
- * (host/bench/experiment.h) whose settings and tables are the paper's;
- * bench_lever_tables.c has the tables. One thread.
+ * tandem bench lever: compares all drafting methods on a model whose layers are
+ * streamed from flash, as in section 5 of the Lever paper. The benchmark is an
+ * experiment (host/bench/experiment.h) with the settings and tables of the
+ * paper; bench_lever_tables.c defines the tables. Single-threaded.
  */
 #ifndef HOST_BENCH_BENCH_LEVER_H
 #define HOST_BENCH_BENCH_LEVER_H
@@ -25,16 +25,16 @@ struct lever_lessons;
 #define BENCH_LEVER_METHODS 16
 
 enum bench_lever_table_kind {
-	BENCH_LEVER_T_METHODS, /* also the tokens/s of each task */
-	BENCH_LEVER_T_PRUNE,   /* figure 12 */
-	BENCH_LEVER_T_BUDGET,  /* table 6 */
-	BENCH_LEVER_T_LENGTH,  /* table 7 */
-	BENCH_LEVER_T_QUALITY, /* table 5 */
-	BENCH_LEVER_T_PLACE,   /* figure 13 */
-	BENCH_LEVER_T_LOGITS,  /* figure 14 */
-	/* all tree methods, by the largest number of rows */
+	BENCH_LEVER_T_METHODS, /* includes the tokens/s of each task */
+	BENCH_LEVER_T_PRUNE,   /* figure 12 of the Lever paper */
+	BENCH_LEVER_T_BUDGET,  /* table 6 of the Lever paper */
+	BENCH_LEVER_T_LENGTH,  /* table 7 of the Lever paper */
+	BENCH_LEVER_T_QUALITY, /* table 5 of the Lever paper */
+	BENCH_LEVER_T_PLACE,   /* figure 13 of the Lever paper */
+	BENCH_LEVER_T_LOGITS,  /* figure 14 of the Lever paper */
+	/* all tree methods, for several limits on the number of tree rows */
 	BENCH_LEVER_T_ROWS,
-	BENCH_LEVER_T_CHAIN, /* chains by length */
+	BENCH_LEVER_T_CHAIN, /* chain drafts, by chain length */
 	BENCH_LEVER_TABLES
 };
 extern const char *const bench_lever_table_names[BENCH_LEVER_TABLES];
@@ -50,12 +50,13 @@ struct bench_lever_args {
 	bool table[BENCH_LEVER_TABLES];
 };
 
-/* Measure and print the report; -ECANCELED when interrupted. */
+/* Measure and print the report. Returns 0 on success, -ECANCELED if
+ * interrupted, or another negative errno. */
 int bench_lever(const struct bench_lever_args *, struct err *);
 
-/* ---- shared by the two files --------------------------------------------- */
+/* ---- shared by bench_lever.c and bench_lever_tables.c -------------------- */
 
-/* Number of tables; some kinds have more than one. */
+/* Number of tables; some table kinds have more than one table. */
 #define BENCH_LEVER_SPECS 12
 struct bench_lever_spec {
 	enum bench_lever_table_kind kind;
@@ -71,8 +72,9 @@ enum bench_lever_levels {
 	BENCH_LEVER_LEVELS_END
 };
 
-/* Pruning is measured on the same trees: lever's costs and reliability stay as
- * the teaching run has left them. */
+/* Hooks for the measurement of pruning. The same draft trees must be built with
+ * and without pruning, so one run records lever's verification costs and
+ * reliability estimates, and later runs use these recorded values unchanged. */
 enum bench_lever_hook {
 	BENCH_LEVER_TEACHES = 1,
 	BENCH_LEVER_FROZEN,
@@ -81,16 +83,20 @@ enum bench_lever_hook {
 
 struct bench_lever {
 	const struct bench_lever_args *args;
-	char model[PATH_MAX]; /* the image */
-	/* the same if it is a temporary file to be removed; otherwise "" */
+	char model[PATH_MAX]; /* path of the image file */
+	/* path of the image if it is a temporary file to be removed; otherwise
+	 * "" */
 	char temporary[PATH_MAX];
-	/* As reports name them; draft and exit are "" without one. */
+	/* File names for reports; draft and exit are "" if the run has no such
+	 * file. */
 	char source[PATH_MAX], draft[PATH_MAX], exit[PATH_MAX];
 	struct image *image;
 	struct bench_run run;
-	struct soc phone; /* of the run's clock */
+	struct soc phone; /* the phone that the run's clock names */
 	bool oracle;
-	bool as; /* the priced shape is not the one that runs */
+	/* costs are computed for another shape than that of the running
+	 * model */
+	bool as;
 	uint32_t n_layer, n_vocab, n_embd;
 	enum dtype output_type;
 
@@ -98,12 +104,13 @@ struct bench_lever {
 	struct setting usual;
 	struct table_levels levels[BENCH_LEVER_LEVELS_END - 1];
 	struct setting_hook hooks[BENCH_LEVER_HOOKS_END - 1];
-	struct lever_lessons *lessons; /* results of the teaching run */
+	struct lever_lessons *lessons; /* values recorded by the teaching run */
 	struct table_request request;
 	struct table_plan plan[BENCH_LEVER_SPECS];
 };
 
-/* The measured phone; NULL: the wall clock. */
+/* Return the phone that figures are for, or NULL if figures are in wall-clock
+ * time. */
 const struct soc *bench_lever_phone(const struct bench_lever *);
 
 #endif

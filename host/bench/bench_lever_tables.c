@@ -1,4 +1,4 @@
-/* The tables of bench lever: those of the Lever paper's section 5. */
+/* The tables of bench lever, as in section 5 of the Lever paper. */
 #include "host/bench/bench_lever.h"
 
 #include "base/checked.h"
@@ -99,7 +99,7 @@ static bool is_one_of(const struct method_facts *m, const char *const *names)
 	return *names;
 }
 
-/* The methods of figure 10, as far as they were requested. */
+/* Whether the method is one of figure 10 of the paper. */
 static bool is_main(const struct method_facts *m)
 {
 	static const char *const names[] = { "flash-ar", "chain", "edgellm",
@@ -113,7 +113,7 @@ static bool is_main_and_drafts(const struct method_facts *m)
 	return is_main(m) && m->drafts;
 }
 
-/* Methods whose trees grow to the largest number of rows. */
+/* Whether the trees of the method grow up to the maximum number of rows. */
 static bool has_rows(const struct method_facts *m)
 {
 	static const char *const names[] = { "opt-tree", "eagle2-tree",
@@ -167,7 +167,8 @@ static const struct column_spec logits_columns[] = {
 	{ 0 },
 };
 
-/* Seconds a pass for `times` products of the output matrix with `rows` rows. */
+/* Return the seconds per pass for `times` products of the output matrix with
+ * `rows` rows each. */
 static double logits_s(
 	const struct bench_lever *b, bool npu, double rows, double times)
 {

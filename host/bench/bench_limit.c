@@ -1,6 +1,6 @@
 /*
- * The machine's own limits: the least code that can wake or notify another
- * process, without any message.
+ * Benchmark subjects: the limits of this machine. Each has minimal code to wake
+ * or notify another process, without any message.
  */
 #include "host/bench/bench_peer.h"
 
@@ -25,15 +25,17 @@ struct limit {
 	struct bench_peer base;
 	enum bench_limit kind;
 	/*
-	 * The turn counter: the host makes it odd, the other side even again.
-	 * It has a cache line of its own in memory that both processes map, and
-	 * another line in each batch, because the distance of a line from the
-	 * two cores differs.
+	 * A counter of turns: the host makes it odd, then the peer process
+	 * makes it even again. It lies alone in a cache line of memory that
+	 * both processes map. Each batch uses another cache line, because the
+	 * distance of a line from the two cores differs between lines.
 	 */
 	_Atomic uint32_t *turn;
 	unsigned char *lines;
-	unsigned batches; /* so far; both sides count alike */
-	/* pipe or socket ends: [0] is read, [1] written */
+	/* number of batches that were begun; both processes count */
+	unsigned batches;
+	/* A pipe or socket in each direction; [0] is the end to read, [1] the
+	 * end to write. */
 	int there[2], back[2];
 	int command, pid;
 };
@@ -130,7 +132,7 @@ static int limit_serve(void *arg, unsigned trips)
 	uint32_t turn;
 
 	next_line(l);
-	/* in the first batch the host may have set it already */
+	/* In the first batch the host may already have made the counter odd. */
 	turn = atomic_load(l->turn) | 1;
 	for (unsigned i = 0; i < trips; i++, turn += 2) {
 		int ret;

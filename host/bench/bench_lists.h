@@ -1,6 +1,6 @@
 /*
  * Options that several benchmarks parse in the same way: lists of numbers, and
- * the phone profile to report beside the wall clock. Pure functions.
+ * the phone profile that is reported next to the wall clock. Pure functions.
  */
 #ifndef HOST_BENCH_BENCH_LISTS_H
 #define HOST_BENCH_BENCH_LISTS_H
@@ -12,13 +12,15 @@ struct soc;
 
 #define BENCH_COUNTS 12
 
-/* Parse "1,8,16", the value of --NAME, into the numbers and the largest one.
- * -EINVAL, with `try` as the hint, for other lists. */
+/* Parse "1,8,16", the value of option --NAME. Stores the numbers in count[*n]
+ * and the largest number in *most. Returns 0 on success, or -EINVAL if the list
+ * is not valid; the message then suggests the list `try`. */
 int bench_counts(const char *name, const char *list, const char *try,
 	uint32_t count[BENCH_COUNTS], unsigned *n, uint32_t *most,
 	struct err *);
 
-/* Load the profile "soc:NAME", NULL: soc:sd8gen3. *name points into `clock`. */
+/* Load the phone profile "soc:NAME"; `clock` NULL means soc:sd8gen3. Sets *name
+ * to the profile's name within `clock`. Returns 0 or a negative errno. */
 int bench_phone(
 	const char *clock, const char **name, struct soc *, struct err *);
 

@@ -13,18 +13,19 @@
 
 #define READ_BYTES ((size_t)512 << 20) /* far larger than any cache */
 #define READ_PART  ((size_t)1 << 20)
-#define TIMES      3 /* repetitions, of which the best counts */
-#define PEAK_PARTS 8 /* parts a thread */
+#define TIMES      3 /* number of repetitions, of which the best counts */
+#define PEAK_PARTS 8 /* number of work items for each thread */
 #define PEAK_STEPS 200000
 
 struct bench_machine {
 	struct workers *workers;
-	struct buffer *buffer; /* laid out as weights are */
+	struct buffer *buffer; /* allocated like a buffer for weights */
 	const uint8_t *bytes;
-	unsigned parts; /* parts of the buffer that are read */
+	unsigned parts; /* number of parts of the buffer to read */
 	const struct kern *kern;
 	uint64_t (*peak)(uint64_t steps);
-	uint64_t operations[WORKERS_MAX]; /* of each thread */
+	/* number of operations of each thread */
+	uint64_t operations[WORKERS_MAX];
 };
 
 int bench_machine_open(

@@ -1,7 +1,7 @@
 /*
- * The highest memory bandwidth and arithmetic rate of this machine, measured
- * with the least code possible: the limits that kernels are compared with in
- * the same run.
+ * Measures the highest memory bandwidth and arithmetic rate of this machine
+ * with minimal code. Benchmarks report the speed of kernels as a share of these
+ * limits, which are measured in the same run.
  */
 #ifndef HOST_BENCH_BENCH_MACHINE_H
 #define HOST_BENCH_BENCH_MACHINE_H
@@ -15,24 +15,27 @@
 struct bench_machine;
 struct err;
 
-/* Start `threads` threads, which share one large block of memory. */
+/* Start `threads` threads, which share one large block of memory. On success
+ * *out must be closed with bench_machine_close(). Returns 0 or a negative
+ * errno. */
 int bench_machine_open(
 	struct bench_machine **out, unsigned threads, struct err *);
 void bench_machine_close(struct bench_machine *);
 
 /*
- * Each call measures three times for some ms, on all threads together and with
- * the instructions of the kernels, and returns the best, since a thread may be
- * woken late. 0 where the kernels have no such instructions.
+ * Each call takes three measurements of a few ms each, on all threads at once
+ * and with the same instructions as the kernels, and returns the best result,
+ * because a measurement is too low if a thread wakes up late. Returns 0 if the
+ * kernels have no such instructions.
  *
- * bench_read_bandwidth: bytes/s of reading the same `bytes` over and over. Pass
- * the size of the weights: a cache may hold them. bench_int8_peak:
- * operations/s.
+ * bench_read_bandwidth returns the bytes/s of reading the same `bytes` bytes
+ * repeatedly. Pass the size of the weights, because weights of this size may
+ * fit in a cache. bench_int8_peak returns int8 operations/s.
  */
 double bench_read_bandwidth(struct bench_machine *, size_t bytes);
 double bench_int8_peak(struct bench_machine *);
 
-/* A rate as a share of a limit; 0 where no limit is known. */
+/* Return `rate` as a share of `limit`, or 0 if the limit is unknown. */
 static inline double bench_share(double rate, double limit)
 {
 	return limit > 0 ? rate / limit : 0;

@@ -16,7 +16,8 @@
 #include <string.h>
 
 #define TEXTS_KEY 512
-#define TABLES    3 /* the last one only with more than one task */
+/* the last table exists only if there is more than one task */
+#define TABLES 3
 
 struct bench_methods {
 	const struct methods_args *args;
@@ -24,14 +25,14 @@ struct bench_methods {
 	bool oracle;
 	struct table_spec spec[TABLES];
 	struct table_plan plan[TABLES];
-	/* For each group of runs that must generate the same text, the values
-	 * that determine this text. */
+	/* For each group of runs that must generate the same text, the option
+	 * values that determine this text. */
 	char texts[TABLE_ROWS][TEXTS_KEY];
 	unsigned n_texts;
-	/* enum report_models, if it is the same in all rows */
+	/* an enum report_models value, if it is the same in all rows */
 	unsigned runs;
-	bool any_causal; /* some rows run such a model */
-	/* the rows do not all run the same model, so each names its own */
+	bool any_causal; /* at least one row runs a causal model */
+	/* the rows run different models, so each row names its model */
 	bool models_differ;
 };
 
@@ -96,7 +97,7 @@ static const struct table_spec tasks_table = { .name = "tasks",
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* Whether every option of the set applies to the method. */
+/* Set *does to whether every option of the set applies to the method. */
 static int means_something(const struct options_set *set,
 	const struct method_facts *m, bool *does, struct err *e)
 {
@@ -117,9 +118,10 @@ static int means_something(const struct options_set *set,
 }
 
 /*
- * The number of the group of runs that must generate the same text as this
- * setting: lossless methods with the same model, arithmetic and context size.
- * 0: no other run must match.
+ * Return the number of the group of runs that must generate the same text as
+ * this setting. A group consists of lossless methods with the same model,
+ * arithmetic and context size. Returns 0 if no other run must generate the same
+ * text.
  */
 static unsigned same_text(struct bench_methods *b, const struct setting *s,
 	const struct method_facts *m)
@@ -137,7 +139,7 @@ static unsigned same_text(struct bench_methods *b, const struct setting *s,
 
 		used += (size_t)snprintf(key + used, sizeof(key) - used, "%s\n",
 			value ? value : "");
-		/* The key does not fit and could not be compared. */
+		/* A key that does not fit cannot be compared. */
 		if (used >= sizeof(key))
 			return 0;
 	}
@@ -150,7 +152,7 @@ static unsigned same_text(struct bench_methods *b, const struct setting *s,
 	return i + 1;
 }
 
-/* Add a row to all tables. Checks the options; opens nothing. */
+/* Add a row to all tables. Checks the options, but opens no file. */
 static int add_row(struct bench_methods *b, const struct method_facts *m,
 	const struct options_set *set, struct err *e)
 {
@@ -291,7 +293,8 @@ static json_t *as_json(
 		report_tables_json(tables, n));
 }
 
-/* Write "target", with the name of the setting's model file. */
+/* Write the role and file name of the setting's model, such as "target" for a
+ * bundled model. */
 static int name_model(const struct bench_methods *b, const struct run *run,
 	char name[TABLE_NAME], struct err *e)
 {
@@ -331,8 +334,8 @@ int bench_methods(const struct methods_args *a, bool check_only, struct err *e)
 		goto out;
 	ret = bench_run_prepare(&b->run, e);
 	if (!ret) {
-		/* Name the model of each row if the rows do not all run the
-		 * same one. */
+		/* Name the model of each row if the rows run different
+		 * models. */
 		struct plan_row *row = b->plan[0].row;
 		unsigned n = b->plan[0].n;
 

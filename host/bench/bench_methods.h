@@ -1,8 +1,9 @@
 /*
- * tandem bench methods: a user's own comparison. Each method runs with the
- * given options, and again with every set of options that applies to it, on the
- * same prompts; the first row is the baseline. An experiment
- * (host/bench/experiment.h). One thread.
+ * tandem bench methods: compares methods that the user chooses. Each method
+ * runs with the given options, and again with every set of options that applies
+ * to it. All runs use the same prompts; the first row of the table is the
+ * baseline. The benchmark is an experiment (host/bench/experiment.h).
+ * Single-threaded.
  */
 #ifndef HOST_BENCH_BENCH_METHODS_H
 #define HOST_BENCH_BENCH_METHODS_H
@@ -25,11 +26,14 @@ struct methods_args {
 };
 
 /*
- * Measure and print the report; -ECANCELED when interrupted. -EINVAL for
- * contradictory options: an unknown option or value, a set that applies to none
- * of the methods, methods of diffusion models beside others with one model for
- * all, a phone's clock beside the wall's. With check_only only these are
- * checked, and no model is opened.
+ * Measure and print the report. If `check_only`, only check the options and
+ * open no model.
+ *
+ * Returns 0 on success or -ECANCELED if interrupted. Returns -EINVAL for
+ * contradictory options: an unknown option or value, a set of options that
+ * applies to none of the methods, one model given for both diffusion methods
+ * and other methods, or a phone's clock in one row and the wall clock in
+ * another.
  */
 int bench_methods(const struct methods_args *, bool check_only, struct err *);
 

@@ -13,7 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Trips of a batch: many if a trip takes ns, fewer if it takes us. */
+/* Number of round trips in a batch: FAST if a trip takes ns, SLOW if a trip
+ * takes us. */
 #define FAST 20000
 #define SLOW 1000
 
@@ -75,7 +76,8 @@ static void child_run(int (*serve)(void *, unsigned), void *arg, int cpu,
 {
 	unsigned trips;
 
-	/* Die with the parent, also if it has died before the prctl. */
+	/* Exit when the parent dies. If it died before the prctl, its pid has
+	 * changed. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent || bench_pin(cpu, NULL))
 		_exit(1);

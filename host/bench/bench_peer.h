@@ -1,8 +1,10 @@
 /*
- * The subjects of `tandem bench ipc`, each of which is a process on the other
- * CPU that returns what it receives, and a function that sends once and waits
- * for the reply. Between batches the others sleep, so that only one pair runs
- * at a time.
+ * The subjects of `tandem bench ipc`. A subject is a way to send a message to
+ * another process and to wait for its reply. Each subject consists of a peer
+ * process, which is pinned to the device's CPU and returns what it receives,
+ * and a function that makes one round trip. The peers of all subjects exist at
+ * the same time, but only one subject is measured at a time; the peers of the
+ * other subjects sleep.
  */
 #ifndef HOST_BENCH_BENCH_PEER_H
 #define HOST_BENCH_BENCH_PEER_H
@@ -14,7 +16,8 @@
 struct bench_peer;
 struct err;
 
-/* CPUs of the two sides; the same number twice on a machine with one CPU. */
+/* The CPUs of the host process and of the peer process. Both are the same CPU
+ * on a machine with one CPU. */
 struct bench_cpus {
 	unsigned usable;
 	int host, device;
@@ -23,27 +26,29 @@ struct bench_cpus {
 struct bench_subject {
 	const char *name, *means;
 	bool tandem;
-	bool spins;     /* polls; not measured on a machine with one CPU */
-	unsigned trips; /* in a batch */
-	int kind;       /* passed to `open` */
+	bool spins;     /* busy-waits; not measured on a machine with one CPU */
+	unsigned trips; /* number of round trips in a batch */
+	int kind;       /* parameter of `open`, which reads it from here */
 	int (*open)(struct bench_peer **out, const struct bench_subject *,
 		const struct bench_cpus *, struct err *);
 };
 
-/* In the order of the table, up to one without a name. */
+/* All subjects in the order of the table; the last entry has no name. */
 extern const struct bench_subject bench_subjects[];
 
-/* Announce `trips` round trips, then do them one at a time. */
+/* bench_peer_batch() announces `trips` round trips to the peer.
+ * bench_peer_trip() then makes one round trip. Both return 0 or a negative
+ * errno. */
 int bench_peer_batch(struct bench_peer *, unsigned trips, struct err *);
 int bench_peer_trip(struct bench_peer *, struct err *);
 void bench_peer_close(struct bench_peer *);
 
-/* Pin the calling process to one CPU. */
+/* Pin the calling process to one CPU. Returns 0 or a negative errno. */
 int bench_pin(int cpu, struct err *);
 
 /*
- * Set by the watchdog when a batch takes far too long: from then on every wait
- * fails with -ETIMEDOUT, so that a killed peer cannot hang the benchmark.
+ * The watchdog sets this when a batch takes far too long. All waits then fail
+ * with -ETIMEDOUT, so that a killed peer cannot hang the benchmark.
  */
 extern volatile sig_atomic_t bench_late;
 
@@ -59,7 +64,7 @@ struct bench_peer {
 	const struct bench_peer_ops *ops;
 };
 
-/* In bench_limit.c, bench_dbus.c and bench_ring.c. */
+/* Defined in bench_limit.c, bench_dbus.c and bench_ring.c. */
 int bench_limit_open(struct bench_peer **, const struct bench_subject *,
 	const struct bench_cpus *, struct err *);
 int bench_dbus_open(struct bench_peer **, const struct bench_subject *,
@@ -77,13 +82,15 @@ enum bench_limit {
 };
 
 /*
- * Fork a child on the device's CPU that calls serve(arg, trips) for each batch
- * announced through *command, and exits when that is closed.
+ * Fork a child process on CPU `cpu`. For each batch announced through the pipe
+ * *command the child calls serve(arg, trips); it exits when the pipe is closed.
+ * Returns 0 or a negative errno; sets *command and *pid.
  */
 int bench_fork(int (*serve)(void *arg, unsigned trips), void *arg, int cpu,
 	int *command, int *pid, struct err *);
 int bench_announce(int command, unsigned trips, struct err *);
-/* Close *command and wait for the child to exit; kill it if it does not. */
+/* Close *command and wait for the child to exit. If it does not exit within 200
+ * ms, kill it. */
 void bench_reap(int *command, int *pid);
 
 #endif

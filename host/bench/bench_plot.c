@@ -14,24 +14,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* In pixels, the unit of SVG. */
+/* Sizes in pixels, the unit of SVG. */
 #define PAGE_WIDTH   820
 #define PAGE_MOST    1640
-#define TOP          74  /* title and caption */
+#define TOP          74  /* height of title and caption */
 #define PANEL_HEIGHT 330 /* including the space below it */
-#define BOTTOM       52  /* of which this is for the names of rows */
-#define LEFT         90  /* for the figures of the y axis */
+/* height for the names of rows, part of PANEL_HEIGHT */
+#define BOTTOM       52
+#define LEFT         90 /* width for the figures of the y axis */
 #define KEY_SAMPLE   60
 #define NO_KEY       30
 #define BAR_WIDTH    24
 #define LETTER_WIDTH 7
 #define LINE_HEIGHT  22
-#define BARS_UPRIGHT 16 /* with more bars their values stand upright */
+/* if there are more bars, their values are printed vertically */
+#define BARS_UPRIGHT 16
 
-#define ROW_NAME     (3 * TABLE_NAME + 4) /* "A B (MODEL)" */
+#define ROW_NAME     (3 * TABLE_NAME + 4) /* size of "A B (MODEL)" */
 
-/* Colours of bars and lines that are distinct for red- and green-blind readers
- * (Okabe and Ito), the palest last. */
+/* Colors of bars and lines that readers with red-green color blindness can
+ * distinguish (the palette of Okabe and Ito). The palest is last. */
 static const char *const colours[] = { "#0072b2", "#e69f00", "#009e73",
 	"#cc79a7", "#56b4e9", "#d55e00", "#666666", "#f0e442" };
 
@@ -86,7 +88,7 @@ static void set(FILE *f, const char *what, const char *text)
 	putc('\n', f);
 }
 
-/* Print text in double quotes, as a data block needs it. */
+/* Print text in double quotes, as needed in a gnuplot data block. */
 static void cell_text(FILE *f, const char *text)
 {
 	fputs(" \"", f);
@@ -110,11 +112,12 @@ static void figure(const struct bench_table *t, unsigned r, unsigned c, FILE *f)
 struct page {
 	const struct bench_table *t;
 	FILE *f;
-	/* panels; the largest number of bars in a panel */
+	/* number of panels, and the largest number of bars in a panel */
 	unsigned panels, bars;
-	/* `right` is the part of the width that the key takes */
+	/* `right` is the part of `width` that the key takes */
 	unsigned width, height, right;
-	unsigned below; /* height for turned names or the axis's label */
+	/* height for rotated row names or for the label of the x axis */
+	unsigned below;
 };
 
 static unsigned columns_of(const struct bench_table *t, unsigned panel)
@@ -126,7 +129,7 @@ static unsigned columns_of(const struct bench_table *t, unsigned panel)
 	return n;
 }
 
-/* A row's names and its model. */
+/* Write the names of a row, and its model if the row has one of its own. */
 static const char *row_name(
 	const struct bench_table *t, unsigned row, char text[ROW_NAME])
 {
@@ -186,7 +189,8 @@ static void begin(const struct page *p, const char *path, const char *caption)
 			colours[i]);
 }
 
-/* Place the axes and the key of panel i; 0 is the topmost. */
+/* Set the position of the axes and of the key of panel i; panel 0 is at the
+ * top. */
 static void place(const struct page *p, unsigned i)
 {
 	double top = TOP + i * PANEL_HEIGHT;
@@ -200,8 +204,8 @@ static void place(const struct page *p, unsigned i)
 		1 - (top + PANEL_HEIGHT - BOTTOM) / p->height,
 		(double)LEFT / p->width, 1 - (double)p->right / p->width,
 		1 - (p->right - 10.0) / p->width, 1 - top / p->height);
-	/* As text, not as the axis's label, whose place depends on the width of
-	 * the axis's figures. */
+	/* Print the y label as free text, because the position of gnuplot's own
+	 * axis label depends on the width of the axis's figures. */
 	fprintf(p->f,
 		"set label 3 at screen %.4f,%.4f center rotate by 90 "
 		"noenhanced ",
@@ -222,8 +226,8 @@ static unsigned column_in(const struct bench_table *t, unsigned panel)
 	return c;
 }
 
-/* Print the points of the line that begins at row `from`; returns the row after
- * its last. */
+/* Print the points of the line that begins at row `from`. Returns the index of
+ * the first row after the line. */
 static unsigned point_data(const struct page *p, unsigned line, unsigned from)
 {
 	const struct bench_table *t = p->t;
@@ -265,7 +269,8 @@ static void draw_points(const struct page *p)
 
 /* ---- bars ---------------------------------------------------------------- */
 
-/* Print a bar's value as the table does, but without insignificant digits. */
+/* Print a bar's value as in the text table, but without insignificant
+ * digits. */
 static void bar_value(const struct page *p, unsigned r, unsigned c)
 {
 	const struct table_column *column = &p->t->column[c];
@@ -281,7 +286,7 @@ static void bar_value(const struct page *p, unsigned r, unsigned c)
 	cell_text(p->f, isnan(v) ? "" : text);
 }
 
-/* Draw the i-th of n bars of each group: colour, place and name. */
+/* Draw bar i of the n bars of each group: color, position and name. */
 static void draw_bar(const struct page *p, unsigned panel, unsigned i,
 	unsigned n, const char *head)
 {
@@ -312,8 +317,8 @@ static void draw_bars(const struct page *p, unsigned panel)
 	bool shares = t->plot.y[panel - 1][0] == '%';
 	char text[ROW_NAME];
 
-	/* One line of data for each row: a figure and its text for each column.
-	 */
+	/* Print one line of data for each row: for each column a figure, and
+	 * the figure as text. */
 	fprintf(p->f, "$data%u << END\n", panel);
 	for (unsigned r = 0; r < t->n_rows; r++) {
 		for (unsigned c = 0; c < t->n_columns; c++)
@@ -327,8 +332,8 @@ static void draw_bars(const struct page *p, unsigned panel)
 
 	place(p, panel - 1);
 
-	/* Row names stand below the last panel only, since all panels have the
-	 * same rows. */
+	/* Print row names only below the last panel, because all panels have
+	 * the same rows. */
 	fprintf(p->f, "set xtics noenhanced %s (",
 		p->below ? "rotate by 35 right" : "norotate");
 	for (unsigned r = 0; r < p->t->n_rows; r++) {
@@ -340,8 +345,8 @@ static void draw_bars(const struct page *p, unsigned panel)
 	}
 	fputs(")\n", p->f);
 
-	/* Leave room for the highest bar's value above the bar; but an axis of
-	 * shares ends at 100 %. */
+	/* Leave room above the highest bar for its value. An axis of shares
+	 * ends at 100 %, though. */
 	fprintf(p->f,
 		"set boxwidth %.4f\nset xrange [-0.6:%u.6]\n"
 		"set yrange [0:%s]\nset offsets 0,0,graph %.2f,0\n"
@@ -352,7 +357,7 @@ static void draw_bars(const struct page *p, unsigned panel)
 	for (unsigned c = 0; c < t->n_columns; c++)
 		if (t->column[c].panel == panel)
 			draw_bar(p, panel, i++, n, t->column[c].head);
-	/* Print the title only once. */
+	/* Do not repeat the title in the next panel. */
 	fputs("\nunset label\n", p->f);
 }
 
@@ -364,8 +369,8 @@ static void draw(const struct page *p)
 		FILE *f = p->f;
 		unsigned n = 0;
 
-		/* One line of data for each column: the place on the x axis,
-		 * then a figure of each row. */
+		/* Print one line of data for each column: the position on the x
+		 * axis, then the figures of all rows. */
 		place(p, 0);
 		set(f, "xlabel", t->plot.x);
 		fputs("$data << END\nx", f);
@@ -418,8 +423,8 @@ int bench_plot(const struct bench_table *t, const char *caption,
 	if (!f)
 		return err_sys(e, errno, "cannot start gnuplot");
 
-	/* Make the page as wide as its bars with their values, or its rows'
-	 * names, need. */
+	/* Make the page wide enough for its bars with their values, and for the
+	 * names of its rows. */
 	p = (struct page){ .t = t, .f = f, .width = PAGE_WIDTH };
 	names = longest_name(t) * LETTER_WIDTH;
 	for (unsigned i = 1; i <= TABLE_PANELS && t->plot.y[i - 1]; i++) {
@@ -429,8 +434,8 @@ int bench_plot(const struct bench_table *t, const char *caption,
 		p.panels += bars > 0;
 	}
 
-	/* Width in pixels of the key, which names rows if lines are drawn,
-	 * columns if bars. */
+	/* Find the width of the key in pixels. The key names the rows if lines
+	 * are drawn, or the columns if bars are drawn. */
 	most = is_bars(t) ? 0 : longest_name(t);
 	for (unsigned c = 0; c < t->n_columns && is_bars(t); c++) {
 		size_t n = strlen(t->column[c].head);

@@ -1,8 +1,8 @@
 /*
- * Tables as pictures: one SVG file each, drawn by the program gnuplot. A
- * picture is complete without its context: it has the table's title, and below
- * that a line with model, clock and items. Bars carry their values, and each
- * unit has a panel of its own.
+ * Draws each table as one SVG file with the program gnuplot. A picture is
+ * complete without its context: it shows the table's title, and below the title
+ * a caption with model, clock and items. Values are printed at the bars, and
+ * each unit has a panel of its own.
  */
 #ifndef HOST_BENCH_BENCH_PLOT_H
 #define HOST_BENCH_BENCH_PLOT_H
@@ -12,19 +12,21 @@
 struct bench_table;
 struct err;
 
-/* Check before measuring: gnuplot must be installed, -ENOENT names its package;
- * the folder is made if it does not exist. */
+/* Check that pictures can be drawn, before measuring. Creates the folder if it
+ * does not exist. Returns 0 on success, -ENOENT if gnuplot is not installed
+ * (the message names its package), or another negative errno. */
 int bench_plot_ready(const char *folder, struct err *);
 
 /*
- * Write FOLDER/NAME.svg if the table has rows and a plot, otherwise nothing.
+ * Write FOLDER/NAME.svg. Does nothing if the table has no rows or no plot.
  * `caption` is the line below the title. Ignores SIGPIPE, so that a gnuplot
- * that exits early does not kill this program.
+ * process that exits early does not kill this program. Returns 0 or a negative
+ * errno.
  */
 int bench_plot(const struct bench_table *, const char *caption,
 	const char *folder, struct err *);
 
-/* Print a string in gnuplot's single quotes. */
+/* Print a string as a gnuplot string in single quotes. */
 void plot_quoted(FILE *, const char *text);
 
 #endif

@@ -7,16 +7,17 @@
 #include <limits.h>
 #include <stdio.h>
 
-/* In pixels. */
+/* Sizes in pixels. */
 #define WIDTH       1000
-#define TOP         100 /* title, caption and key */
+#define TOP         100 /* height of title, caption and key */
 #define LANE_HEIGHT 30
 #define BOTTOM      50
 
-#define BAR_HEIGHT  0.8  /* share of the lane's height */
-#define NUMBER_ROOM 0.02 /* share of the width that a number needs */
+#define BAR_HEIGHT  0.8 /* as a share of the height of a lane */
+/* a bar of at least this share of the width has room for its number */
+#define NUMBER_ROOM 0.02
 
-/* The first colours of bench_plot.c. */
+/* the first colors of bench_plot.c */
 static const char *const colours[LANES_KINDS] = { "#0072b2", "#009e73",
 	"#e69f00", "#cc79a7" };
 
@@ -29,7 +30,7 @@ static double end_of(const struct plot_lanes *p)
 	return end > 0 ? end : 1;
 }
 
-/* Print centred text, `from_top` pixels below the top. */
+/* Print centered text, `from_top` pixels below the top of the picture. */
 static void head(const char *text, unsigned from_top, unsigned size,
 	unsigned height, FILE *f)
 {
@@ -96,7 +97,8 @@ int bench_plot_lanes(const struct plot_lanes *p, const char *caption,
 				p->bar[i].lane);
 	}
 
-	/* Points outside the picture make gnuplot draw the key's samples. */
+	/* Plot points outside the visible area, only to make gnuplot draw the
+	 * key. */
 	for (unsigned k = 0; k < LANES_KINDS && p->kind[k]; k++) {
 		fprintf(f,
 			"%s-1 with boxes fillstyle solid 0.9 linecolor rgb "

@@ -1,6 +1,7 @@
 /*
- * Events over time as a picture (a Gantt chart): bars in lanes, an SVG file
- * drawn by the program gnuplot (bench_plot.h: bench_plot_ready).
+ * Draws events over time as a Gantt chart: horizontal bars in lanes, in an SVG
+ * file drawn by the program gnuplot. Call bench_plot_ready() (bench_plot.h)
+ * first.
  */
 #ifndef HOST_BENCH_BENCH_PLOT_LANES_H
 #define HOST_BENCH_BENCH_PLOT_LANES_H
@@ -12,21 +13,23 @@ struct err;
 struct lane_bar {
 	unsigned lane, kind;
 	double from, to;
-	unsigned number; /* printed on the bar where there is room */
+	unsigned number; /* printed on the bar if there is room */
 };
 
 #define LANES_KINDS 4
 
 struct plot_lanes {
 	const char *name, *title, *x;
-	const char *const *lane; /* names, from the top; [n_lanes] */
+	/* [n_lanes] names of the lanes, from the top */
+	const char *const *lane;
 	unsigned n_lanes;
-	const char *kind[LANES_KINDS]; /* names, up to NULL */
-	const struct lane_bar *bar;    /* [n] */
+	/* names of the bar kinds, ended by NULL */
+	const char *kind[LANES_KINDS];
+	const struct lane_bar *bar; /* [n] */
 	size_t n;
 };
 
-/* Write FOLDER/NAME.svg. */
+/* Write FOLDER/NAME.svg. Returns 0 or a negative errno. */
 int bench_plot_lanes(const struct plot_lanes *, const char *caption,
 	const char *folder, struct err *);
 

@@ -81,7 +81,8 @@ struct recording {
 	unsigned n;
 };
 
-/* Take the mean passes of all methods from a recording. */
+/* Read the mean pass of each method from a recording. Settings that a recording
+ * does not contain come from `p`. Returns 0 or a negative errno. */
 static int take_recording(const char *path, const struct pass_ask *p,
 	struct recording *out, struct err *e)
 {
@@ -147,7 +148,8 @@ static int take_recording(const char *path, const struct pass_ask *p,
 
 #define VARY 0.3
 
-/* The fitted constants of sd8gen3-lever that affect a pass's time. */
+/* The fitted constants of the profile sd8gen3-lever that affect the time of a
+ * pass. */
 static const struct {
 	const char *name;
 	size_t at; /* offset of a double in struct soc */
@@ -174,7 +176,8 @@ static const struct recorded *find_lever(const struct recording *r)
 	return NULL;
 }
 
-/* Add rows: lever's tokens/s over each other method's. */
+/* Add a row of ratios: lever's tokens/s divided by that of each other
+ * method. */
 static void add_ratios(struct bench_table *t, const char *name,
 	const struct recording *r, const struct soc *soc)
 {
@@ -229,7 +232,7 @@ static int fill_ratios(struct bench_table *t, const struct recording *r,
 
 /* ---- report -------------------------------------------------------------- */
 
-/* The second table has the ratios. */
+/* Fill table 0 with the passes and table 1 with the ratios. */
 static int fill(const struct bench_price_args *a, struct pass_ask *p,
 	struct bench_table t[2], struct err *e)
 {

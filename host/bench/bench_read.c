@@ -17,41 +17,44 @@
 
 #define THREADS   2
 #define DEPTH_MAX 8
-#define LAYERS    3 /* memory for so many layers, as for staging slots */
+/* the buffer has room for this many layers, like a set of staging slots */
+#define LAYERS    3
 #define BLOCK_MAX ((size_t)16 << 20)
-/* bytes of a trial; fewer if the layers have fewer */
+/* number of bytes that a trial reads, if the layers have as many */
 #define TRIAL      ((uint64_t)192 << 20)
 #define TRIAL_NS   20000000
 #define LASTING_NS 50000000
-#define PATIENCE   ((uint64_t)10000000000) /* time limit of a read */
+#define PATIENCE   ((uint64_t)10000000000) /* time limit of one read in ns */
 
-/* The layers of a file and the memory they are read to. */
+/* The layers of a file, and the buffers that they are read to. */
 struct place {
 	int fd;
 	uint64_t from, to;
-	uint8_t *huge, *small; /* [room]; blocks are read to them in a circle */
-	size_t room;           /* a multiple of BLOCK_MAX */
+	/* [room]; consecutive blocks fill the buffer, then start over */
+	uint8_t *huge, *small;
+	size_t room; /* a multiple of BLOCK_MAX */
 };
 
-/* The share of one reader: every n-th block from block `index` on, repeated
- * until `until_ns`. */
+/* The blocks that one reader reads: every n-th block, starting with block
+ * `index`. Reading repeats from the start until `until_ns`. */
 struct part {
 	const struct place *place;
 	uint8_t *memory;
 	uint64_t to, until_ns;
 	size_t block;
 	unsigned index, n;
-	uint64_t at, reads; /* offset of the next block; reads so far */
+	/* offset of the next block; number of reads begun */
+	uint64_t at, reads;
 	uint64_t bytes;
 	int ret;
 };
 
-/* The next block to read; false when the time is up. */
+/* Get the next block to read; returns false when the time is up. */
 static bool next_block(struct part *p, struct block *out)
 {
 	uint64_t from = p->place->from, left;
-	/* A part uses every n-th place in memory, so that no two parts share
-	 * one. */
+	/* Readers use the places in memory alternately, so that no two readers
+	 * share a place. */
 	const uint64_t places = p->place->room / p->block / p->n;
 
 	if (p->at >= p->to && clock_ns() >= p->until_ns)
@@ -121,7 +124,8 @@ static int go_round(
 	while (flying && !ret) {
 		r->ops->flush(r);
 
-		/* A short read is an error: nothing truncates the file. */
+		/* A short read is an error, because nothing truncates the
+		 * file. */
 		b = r->ops->take(r, PATIENCE);
 		if (!b)
 			ret = -ETIMEDOUT;
@@ -148,15 +152,15 @@ static int by_uring(const struct part *what, unsigned depth, uint64_t *bytes)
 
 	if (ret)
 		return -EOPNOTSUPP;
-	/* if refused, reads work without registered areas */
+	/* Registration may be refused; reads also work without it. */
 	r->ops->add_areas(r, &area, 1);
 	ret = go_round(r, &p, depth, bytes);
 	r->ops->close(r, ret);
 	return ret;
 }
 
-/* Measure one way of reading the layers up to `to`, for at least the given
- * time. */
+/* Measure one way of reading the layers up to offset `to`. Takes at least `ns`
+ * nanoseconds. */
 static int measure(const struct place *place, struct bench_read *way,
 	uint64_t to, uint64_t ns)
 {
@@ -183,7 +187,7 @@ static int try_way(const struct place *p, struct bench_read way,
 	uint64_t to = p->from + TRIAL < p->to ? p->from + TRIAL : p->to;
 	int ret;
 
-	/* Reads that are in flight together must not share memory. */
+	/* Reads that are in flight at the same time must not share memory. */
 	if (way.depth * way.block > p->room ||
 		way.threads * way.block > p->room)
 		return 0;
@@ -221,7 +225,8 @@ static int try_all(
 
 /* ---- memory -------------------------------------------------------------- */
 
-/* Touch all pages here, so that page faults are not measured. */
+/* Allocate memory with small pages, and touch all pages, so that page faults
+ * are not part of a measurement. */
 static uint8_t *small_pages(size_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -229,7 +234,8 @@ static uint8_t *small_pages(size_t bytes)
 
 	if (p == MAP_FAILED)
 		return NULL;
-	/* Kernels without this call have no huge pages. */
+	/* The call fails on kernels without huge pages, where it is not
+	 * needed. */
 	madvise(p, bytes, MADV_NOHUGEPAGE);
 	memset(p, 0, bytes);
 	return p;
@@ -242,7 +248,8 @@ static int open_place(
 	const struct image_extent *last = NULL;
 	uint64_t largest = 0;
 
-	/* The layers lie one after the other, each on whole pages. */
+	/* The layers are contiguous in the file; each starts and ends on a page
+	 * boundary. */
 	for (size_t i = 0; i < image_n_extents(m); i++) {
 		const struct image_extent *x = image_extent_at(m, i);
 

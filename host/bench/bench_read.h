@@ -1,9 +1,10 @@
 /*
- * The speed at which a plain program reads the layers of a flash image:
- * consecutive reads of one size, past the page cache, to memory for three
- * layers (a small buffer would stay in the CPU's cache). Streaming is compared
- * with it in the same run, so it reads in the fastest way on this machine:
- * plain reads or io_uring, more or fewer at once, to huge or small pages.
+ * Measures how fast a plain program reads the layers of a flash image:
+ * consecutive reads of one size that bypass the page cache, into a buffer for
+ * three layers (a smaller buffer would stay in the CPU's cache). Reports
+ * compare layer streaming with this speed, measured in the same run. So this
+ * program must read in the fastest way that the machine offers: plain reads or
+ * io_uring, one or more reads in flight, into huge or small pages.
  */
 #ifndef HOST_BENCH_BENCH_READ_H
 #define HOST_BENCH_BENCH_READ_H
@@ -16,27 +17,32 @@ struct image;
 
 struct bench_read {
 	double bytes_per_s;
-	/* The fastest way: */
+	/* The fastest way of reading: */
 	size_t block;
-	unsigned threads; /* that read in turn */
-	unsigned depth;   /* of io_uring, used by one thread; 0: plain reads */
-	bool small_pages; /* of the destination */
+	unsigned threads; /* number of threads that read alternate blocks */
+	/* queue depth of io_uring, which one thread uses; 0 means plain
+	 * reads */
+	unsigned depth;
+	bool small_pages; /* the destination has small pages */
 	bool direct;      /* O_DIRECT; false if the system refused it */
 };
 
 /*
- * Try reads of 1, 4 and 16 MiB by one and by two threads, and by io_uring with
- * 1, 2, 4 and 8 reads in flight, to huge and to small pages, on parts of the
- * layers; then measure the fastest way on all layers. Skips ways that the
- * system refuses.
+ * Find the fastest way of reading with trials on a part of the layers: reads of
+ * 1, 4 and 16 MiB by one and by two threads, and by io_uring with 1, 2, 4 and 8
+ * reads in flight, into huge and into small pages. Then measure the fastest way
+ * on all layers. Skips ways that the system refuses. Returns 0 or a negative
+ * errno.
  */
 int bench_read(const struct image *, struct bench_read *out, struct err *);
 
-/* Measure the fastest way again: the speed of storage varies. */
+/* Measure the fastest way again, because the speed of storage varies. Returns 0
+ * or a negative errno. */
 int bench_read_again(
 	const struct image *, struct bench_read *best, struct err *);
 
-/* "4 MiB, io_uring 8 deep, huge pages, O_DIRECT" */
+/* Write a description such as "4 MiB, io_uring 8 deep, huge pages, O_DIRECT" to
+ * `text` and return it. */
 #define BENCH_READ_TEXT 96
 const char *bench_read_text(
 	const struct bench_read *, char text[BENCH_READ_TEXT]);

@@ -72,7 +72,8 @@ void report_caption(const struct experiment *x, const char *priced,
 	char tasks[120] = "";
 	size_t used = 0;
 
-	/* "summary, qa", or the number of tasks if that is above 3. */
+	/* Name the tasks ("summary, qa"), or give their number if it is above
+	 * 3. */
 	if (x->n_tasks > 3)
 		snprintf(tasks, sizeof(tasks), "%u tasks", x->n_tasks);
 	for (unsigned i = 0;

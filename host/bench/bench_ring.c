@@ -1,4 +1,5 @@
-/* Tandem's own round trip: an empty request to the real device process. */
+/* Benchmark subject: Tandem's own round trip, an empty request to the real
+ * device process. */
 #include "host/bench/bench_peer.h"
 
 #include "base/err.h"
@@ -14,12 +15,14 @@
 struct ring_peer {
 	struct bench_peer base;
 	struct device_link *link;
-	struct channel *channel; /* the link owns it */
+	struct channel *channel; /* owned by `link` */
 };
 
 static int ring_batch(struct bench_peer *p, unsigned trips, struct err *e)
 {
-	return 0; /* the device listens without a command */
+	/* The device needs no announcement of a batch; it always waits for
+	 * requests. */
+	return 0;
 }
 
 static int ring_trip(struct bench_peer *p, struct err *e)
@@ -65,8 +68,8 @@ int bench_ring_open(struct bench_peer **out, const struct bench_subject *s,
 		.threads = 1,
 		.va_slots = 16,
 		.va_window = 64 << 20,
-		/* Long spins while this pair is measured, short ones while it
-		 * rests. */
+		/* The device spins long if there are CPUs for both processes;
+		 * otherwise not at all. */
 		.spin_us = cpus->usable > 1 ? 1000 : 0,
 	};
 	struct ring_peer *r = calloc(1, sizeof(*r));
@@ -77,8 +80,9 @@ int bench_ring_open(struct bench_peer **out, const struct bench_subject *s,
 		return err_set(e, ENOMEM, "no memory to measure with");
 	r->base.ops = &ring_ops;
 
-	/* The device inherits the CPU affinity that this process has when it
-	 * starts. */
+	/* Pin this process to the device's CPU before the device process
+	 * starts, because the device process inherits the CPU affinity. Then
+	 * move to the host's CPU. */
 	ret = bench_pin(cpus->device, e);
 	if (!ret) {
 		ret = device_link_open(&r->link, &hello, e);

@@ -85,7 +85,7 @@ int bench_run_report(const struct bench_run *r, const struct bench_words *w,
 	return ret ? ret : report_plots(tables, n, caption, r->opts->plot, e);
 }
 
-/* ---- benchmarks that are tables only ------------------------------------- */
+/* ---- benchmarks that print only tables ----------------------------------- */
 
 struct named {
 	const struct bench_run *run;

@@ -1,6 +1,7 @@
 /*
- * What all experiments on a pair have in common: their options, setup,
- * measurement, and the report of their tables as text, JSON, CSV and pictures.
+ * The common part of all experiments that run models on a host and a device
+ * process: options, setup, measurement, and the report of the tables as text,
+ * JSON, CSV and pictures.
  */
 #ifndef HOST_BENCH_BENCH_RUN_H
 #define HOST_BENCH_BENCH_RUN_H
@@ -22,31 +23,36 @@ struct bench_table;
 struct err;
 
 struct bench_options {
-	const struct opt_values *options; /* of run_option_tables */
-	/* file of prompts, or "-" for standard input; NULL: tasks */
+	const struct opt_values *options; /* values of run_option_tables */
+	/* file of prompts, or "-" for standard input; NULL means that the
+	 * prompts come from tasks */
 	const char *prompts;
 	const char *task[FIGURES_TASKS];
-	unsigned n_tasks; /* 0: pseudo-random prompts, EOS ignored */
-	/* the first items of each task, or of the file; 0: all */
+	unsigned n_tasks; /* 0 means pseudo-random prompts, with EOS ignored */
+	/* number of items used from the start of each task or of the file; 0
+	 * means all */
 	uint32_t items;
-	unsigned rounds; /* 0: 3 on the wall clock, 1 on a phone's */
+	/* 0 means 3 rounds on the wall clock, 1 on a phone's clock */
+	unsigned rounds;
 	enum bench_form form;
-	/* folder for pictures; NULL: none */
+	/* folder for pictures; NULL means no pictures */
 	const char *plot;
-	const volatile sig_atomic_t *cancel; /* set: -ECANCELED soon */
+	/* when set, the benchmark ends early with -ECANCELED */
+	const volatile sig_atomic_t *cancel;
 	struct progress_sink progress;
-	/* The shard to measure, if there is more than one. Its report is a JSON
-	 * object with all that a merge needs; `arguments` are the command line,
-	 * which shards must share. */
+	/* The shard (part of the items) to measure. If there is more than one
+	 * shard, the report is a JSON object with all data that a merge needs.
+	 * `arguments` is the command line, which all shards of a merge must
+	 * share. */
 	struct shard shard;
 	json_t *arguments;
-	/* report these instead of measuring; NULL: measure */
+	/* report these shards instead of measuring; NULL means measure */
 	const struct shards *merged;
 };
 
 struct bench_run {
 	const struct bench_options *opts;
-	const char *clock; /* phone profile; NULL: the wall clock */
+	const char *clock; /* phone profile; NULL means the wall clock */
 	uint32_t n_predict;
 	struct pair_runner pair;
 	struct runner runner;
@@ -54,19 +60,23 @@ struct bench_run {
 	struct experiment x;
 };
 
-/* Opens nothing. The run must not move, and is released in any case. */
+/* Initialize a run without opening any file. The run must not move in memory
+ * afterwards, and must be released with bench_run_release() even if a later
+ * call fails. */
 void bench_run_set_up(struct bench_run *, const struct bench_options *);
-/* Check before hours of measuring that pictures can be drawn, and load the
- * items. -errno. */
+/* Load the items, and check that pictures can be drawn, before hours of
+ * measuring. Returns 0 or a negative errno. */
 int bench_run_prepare(struct bench_run *, struct err *);
-/* Measure all planned runs, or take the results from the shards. */
+/* Measure all planned runs; or, if shards are merged, take the results from the
+ * shards. Returns 0 or a negative errno. */
 int bench_run_measure(struct bench_run *, struct err *);
 void bench_run_release(struct bench_run *);
 
-const char *bench_run_clock(const struct bench_run *); /* the name, or "wall" */
+/* returns the phone's name, or "wall" */
+const char *bench_run_clock(const struct bench_run *);
 
-/* The parts of a report that differ by benchmark; `json` returns an object, or
- * NULL: no memory. */
+/* The parts of a report that differ between benchmarks. `json` returns an
+ * object, or NULL if out of memory. */
 struct bench_words {
 	void (*text)(const void *arg, const struct bench_table *, unsigned n);
 	void (*csv)(const void *arg, const struct bench_table *, unsigned n);
@@ -74,17 +84,18 @@ struct bench_words {
 		const void *arg, const struct bench_table *, unsigned n);
 	const void *arg;
 	const char *model; /* for captions */
-	bool simulated;    /* acceptance is simulated */
+	bool simulated;    /* the acceptance of drafted tokens is simulated */
 };
 
-/* Print the report in the requested form, then draw the pictures. */
+/* Print the report in the requested form, then draw the pictures. Returns 0 or
+ * a negative errno. */
 int bench_run_report(const struct bench_run *, const struct bench_words *,
 	const struct bench_table *, unsigned n, struct err *);
 
-/* The report of a benchmark that consists of its tables alone. */
+/* Names for the report of a benchmark that prints only its tables. */
 struct bench_name {
 	const char *name, *title; /* "sdnpu", "Retrieval speculation" */
-	/* which texts were compared: "by every row" */
+	/* says which texts were compared, such as "by every row" */
 	const char *checked;
 };
 int bench_run_report_tables(const struct bench_run *, const struct bench_name *,

@@ -1,8 +1,9 @@
 /*
- * tandem bench decode --samples: passes of many samples of one prompt, each a
- * row of its own sequence, and the cost of a prompt that all samples share
- * compared with one read again for each. Both are measured in every round in
- * turn, so that other load affects both alike.
+ * tandem bench decode --samples: measures passes that decode many samples of
+ * one prompt, each sample in a row and sequence of its own. Compares a prompt
+ * in the KV cache that all samples share with a copy of the prompt for each
+ * sample. Both ways are measured in turn in every round, so that other load
+ * affects both alike.
  */
 #include "host/bench/bench.h"
 
@@ -28,13 +29,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PASSES 6 /* timed together, after one that is not timed */
+/* number of passes that are timed together, after one untimed pass */
+#define PASSES 6
 #define CHUNK  256
 
-/* SHARED is first, as decoding does the same. */
+/* The ways to store the prompt. SHARED is first, because decoding also shares
+ * the prompt. */
 enum way { SHARED, APART, WAYS };
 
-/* Time of the timed passes, and the bytes of keys and values they read. */
+/* Time of the timed passes, and the number of KV bytes that these passes
+ * read. */
 struct cost {
 	struct bare_pass_times of;
 	double bytes;
@@ -54,8 +58,8 @@ struct bench_samples {
 
 /* ---- passes -------------------------------------------------------------- */
 
-/* Run a row for each of n samples, with logits: PASSES times, after one untimed
- * pass. */
+/* Run passes with one row for each of n samples, with logits: one untimed pass,
+ * then PASSES timed passes. */
 static int time_passes(struct bench_samples *b, uint32_t n, enum way way,
 	struct cost *c, struct err *e)
 {
@@ -133,8 +137,8 @@ static int open_all(struct bench_samples *b, struct err *e)
 	for (uint32_t i = 0; i < b->prompt + room; i++)
 		b->token[i] =
 			(int32_t)(rng_uniform(1, 0, i) * r.model->n_vocab);
-	/* Slots for the prompt, and as many sequences as there are samples at
-	 * most. */
+	/* Allocate as many sequences as the largest number of samples, and KV
+	 * slots for the prompt and for the tokens of all sequences. */
 	o = tandem_pair(b->tandem);
 	o->trace = b->args->trace;
 	o->threads = b->args->threads;
@@ -144,8 +148,8 @@ static int open_all(struct bench_samples *b, struct err *e)
 	o->prefill_chunk = CHUNK;
 	o->sequences = b->most;
 	o->context_need = b->prompt + room;
-	/* After the prompt each sequence has its own run, and a copy of the
-	 * last one. */
+	/* After the prompt, each sequence needs slots for its own tokens, and a
+	 * copy of the last block of the prompt. */
 	o->slots = o->context_need + (PASSES + 64) * b->most;
 	o->soc = &b->soc;
 	ret = tandem_start_bare(b->tandem, e);
@@ -204,7 +208,7 @@ static const struct {
 	{ "phone_growth", "grown", 2, 1, phone_growth },
 };
 #define FIGURES    ARRAY_LEN(figures)
-#define PHONE_FROM 8 /* first phone column of figures[] */
+#define PHONE_FROM 8 /* index of the first phone column in figures[] */
 
 static void fill(const struct bench_samples *b, struct bench_table *t,
 	unsigned from, unsigned to)

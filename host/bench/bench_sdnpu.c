@@ -19,14 +19,15 @@ struct sdnpu_spec {
 const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
 	"drafters", "cycles", "overhead", "graphs" };
 
-/* A chain of 31 fills the decode graph, as trees do. */
+/* A chain of 31 tokens fills the decode graph, as the compared trees do. */
 #define CHAIN      "method=chain", "draft-len=31"
 #define OURS       "method=sdnpu"
 #define CALIBRATED "calibration=true"
 
 /* ---- what each technique adds -------------------------------------------- */
 
-/* One graph for prompt and decoding; otherwise two, which are switched. */
+/* ONE: a single graph for prompts and decoding. TWO: two graphs, between which
+ * the device switches. */
 #define ONE "one-graph=true", "prefill-chunk=32"
 #define TWO "graph-switch=best", "prefill-chunk=256"
 
@@ -226,13 +227,14 @@ static const struct sdnpu_spec specs[] = {
 
 struct bench_sdnpu {
 	struct bench_run run;
-	struct setting usual; /* has no changes */
+	/* the base of all settings; contains no changes */
+	struct setting usual;
 	struct table_request request;
 	struct table_plan plan[ARRAY_LEN(specs)];
 	struct sdnpu_graphs graphs;
 };
 
-/* The last one is the table of graphs. */
+/* the last table is the table of graphs */
 #define TABLES (ARRAY_LEN(specs) + 1)
 
 static int report(const struct bench_sdnpu *b, struct err *e)

@@ -16,14 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The paper's prefill graph. */
+/* size of the paper's graph for prompts */
 #define CHUNK "256"
 
 static const uint32_t lengths[SDNPU_LENGTHS] = { 256, 512, 768, 1024 };
 
 /* ---- measuring ----------------------------------------------------------- */
 
-/* In seconds of the run's clock. */
+/* Return the time in seconds on the clock of the run. */
 static double now(const struct bench_run *r, const struct tandem_report *report)
 {
 	return r->clock ? (double)report->total.price.total_ps * 1e-12
@@ -64,8 +64,8 @@ static int read_prompt(struct sdnpu_graphs *g, struct sdnpu_plan *p,
 	return 0;
 }
 
-/* Opens a pair for each prompt, so that the graphs are in their initial
- * state. */
+/* Measure one plan with one prompt length. Opens the model for each prompt, so
+ * that the graphs start in their initial state. */
 static int measure_one(struct sdnpu_graphs *g, unsigned plan, unsigned length,
 	struct bench_run *r, struct err *e)
 {
@@ -86,7 +86,8 @@ static int measure_one(struct sdnpu_graphs *g, unsigned plan, unsigned length,
 	if (ret)
 		goto out;
 	tandem_report(t, &report);
-	/* The first model that is opened decides which lengths fit. */
+	/* When the first model is opened, its context size decides which prompt
+	 * lengths are measured. */
 	for (unsigned i = 0, first = !g->n; first && i < SDNPU_LENGTHS; i++)
 		if (lengths[i] <= report.model->n_ctx)
 			g->length[g->n++] = lengths[i];
@@ -158,7 +159,7 @@ void sdnpu_graphs_fill(const struct sdnpu_graphs *g, struct bench_table *t)
 	}
 }
 
-/* two lanes for each plan */
+/* two lanes for each plan with switching: NPU and loader */
 #define LANES (2 * (SWITCH_COUNT - 1))
 
 int sdnpu_graphs_plot(const struct sdnpu_graphs *g, const char *caption,

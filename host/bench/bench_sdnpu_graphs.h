@@ -1,7 +1,8 @@
 /*
- * Progressive graph switching (sd.npu, section 3.2 and figure 8): prompts of
- * pseudo-random tokens, read with every switching plan, as a table of times and
- * as a chart of the NPU's and its loader's activity.
+ * Progressive graph switching (sd.npu, section 3.2 and figure 8). Measures how
+ * long prompts of pseudo-random tokens take with every plan of switching
+ * between compute graphs. Reports a table of times, and a chart of when the NPU
+ * and the loader of graphs are busy.
  */
 #ifndef HOST_BENCH_BENCH_SDNPU_GRAPHS_H
 #define HOST_BENCH_BENCH_SDNPU_GRAPHS_H
@@ -17,9 +18,10 @@ struct err;
 
 #define SDNPU_LENGTHS 4
 
-/* Results of one plan. */
+/* Results of one switching plan. */
 struct sdnpu_plan {
-	/* until the first token can be decoded */
+	/* seconds from the start of a prompt until the first token can be
+	 * decoded */
 	double prompt_s[SDNPU_LENGTHS];
 	/* For the longest prompt: */
 	double wait_s;
@@ -31,20 +33,21 @@ struct sdnpu_plan {
 struct sdnpu_graphs {
 	uint32_t length[SDNPU_LENGTHS]; /* [n] */
 	unsigned n;
-	double unit; /* seconds in a unit of the events' times */
+	double unit; /* seconds in one unit of the event times */
 	struct sdnpu_plan plan[SWITCH_COUNT];
 };
 
-/* Starts zeroed; sdnpu_graphs_release in any case. Lengths that exceed the
- * model's context are skipped. */
+/* Measure all plans. The caller zeroes the struct, and releases it with
+ * sdnpu_graphs_release() even on failure. Prompt lengths that exceed the
+ * model's context are skipped. Returns 0 or a negative errno. */
 int sdnpu_graphs_measure(
 	struct sdnpu_graphs *, struct bench_run *, struct err *);
 void sdnpu_graphs_release(struct sdnpu_graphs *);
 
-/* Fill the table "graphs"; empty if nothing was measured. */
+/* Fill the table "graphs"; it stays empty if nothing was measured. */
 void sdnpu_graphs_fill(const struct sdnpu_graphs *, struct bench_table *);
 
-/* Write FOLDER/graphs_chart.svg. */
+/* Write FOLDER/graphs_chart.svg. Returns 0 or a negative errno. */
 int sdnpu_graphs_plot(const struct sdnpu_graphs *, const char *caption,
 	const char *folder, struct err *);
 

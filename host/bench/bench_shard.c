@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ENGINES 3 /* of a phone's NPU */
+#define ENGINES 3 /* number of engines of a phone's NPU */
 
 /* ---- writing ------------------------------------------------------------- */
 
@@ -73,8 +73,8 @@ int bench_shard_print(const struct bench_run *r, json_t *o, struct err *e)
 
 /* ---- merging ------------------------------------------------------------- */
 
-/* Add the figures of an object to *sum; false if a member is missing or has
- * another type. */
+/* Add the figures in the JSON object `o` to *sum. Returns false if a member is
+ * missing or has the wrong type. */
 static bool add_figures(const json_t *o, struct figures *sum)
 {
 	const json_t *engines = json_object_get(o, "engine_ps");
@@ -106,7 +106,7 @@ static bool add_rounds(const json_t *list, struct round_sums *sum, unsigned n)
 	return good;
 }
 
-/* Whether the written changes are those of this setting. */
+/* Whether the JSON array holds exactly the changes of this setting. */
 static bool same_setting(const json_t *changes, const struct setting *s)
 {
 	bool same = json_array_size(changes) == s->n;
@@ -161,8 +161,8 @@ int bench_shards_take(
 						json_object_get(task, "rounds"),
 						x->run[k]->round[t], x->rounds);
 			}
-			/* A shard without items never opened a pair, and has no
-			 * base_w. */
+			/* A shard without items has not opened a model, so its
+			 * base_w is 0. */
 			if (json_number_value(base_w) > x->run[k]->base_w)
 				x->run[k]->base_w = json_number_value(base_w);
 		}

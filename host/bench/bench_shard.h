@@ -1,7 +1,8 @@
 /*
- * A shard of a benchmark (host/eval/shard.h): the unrounded sums of all its
- * runs, beside the tables of its own items; and the merge, which plans the same
- * experiment as each shard did and adds up the sums. One thread.
+ * Shards of a benchmark (host/eval/shard.h). A shard measures a part of the
+ * items; its report holds the tables of these items, and the unrounded sums of
+ * all runs. A merge plans the same experiment as each shard did and adds up the
+ * sums of the shards. Single-threaded.
  */
 #ifndef HOST_BENCH_BENCH_SHARD_H
 #define HOST_BENCH_BENCH_SHARD_H
@@ -12,11 +13,13 @@ struct bench_run;
 struct err;
 struct shards;
 
-/* Print a line with the benchmark's report and the sums of its runs. Takes the
- * object, which may be NULL: no memory. */
+/* Print one line: the benchmark's report with the sums of its runs added. Takes
+ * ownership of `report`, which may be NULL if memory ran out. Returns 0 or a
+ * negative errno. */
 int bench_shard_print(const struct bench_run *, json_t *report, struct err *);
 
-/* -EINVAL for a shard whose runs are not those planned here. */
+/* Add the sums of all shards to the run. Returns 0 on success, or -EINVAL if
+ * the runs of a shard differ from the runs planned here. */
 int bench_shards_take(struct bench_run *, const struct shards *, struct err *);
 
 #endif

@@ -32,14 +32,15 @@ struct table_row *table_add_row(
 
 /* ---- text ---------------------------------------------------------------- */
 
-#define MODEL TABLE_NAMES /* column number of the model, after the names */
+/* column number of the model, which follows the names */
+#define MODEL TABLE_NAMES
 
 static const char *name_of(const struct table_row *r, unsigned name)
 {
 	return name == MODEL ? r->model : r->name[name];
 }
 
-/* Width of a column of names; 0: no row has such a name. */
+/* Return the width of a column of names, or 0 if no row has such a name. */
 static int name_width(const struct bench_table *t, unsigned name)
 {
 	size_t most = 0;
@@ -56,7 +57,7 @@ static int name_width(const struct bench_table *t, unsigned name)
 			: most);
 }
 
-/* A figure as printed in text; "-" for NAN. */
+/* Format a figure as text; NAN becomes "-". */
 static const char *table_cell(const struct bench_table *t, unsigned row,
 	unsigned column, char text[TABLE_TEXT])
 {
@@ -83,7 +84,7 @@ static int width(const struct bench_table *t, unsigned column)
 	return (int)most;
 }
 
-/* Print the names of a row; of no row: their heads. */
+/* Print the names of a row, or the headings of the names if `row` is NULL. */
 static void print_names(
 	const struct bench_table *t, const struct table_row *row, FILE *f)
 {
@@ -122,7 +123,7 @@ void table_print(const struct bench_table *t, FILE *f)
 
 /* ---- CSV and JSON -------------------------------------------------------- */
 
-/* Print a field, quoted if it holds a comma, a quote or a newline. */
+/* Print a CSV field, quoted if it contains a comma, a quote or a newline. */
 static void put_field(const char *text, FILE *f)
 {
 	if (!strpbrk(text, ",\"\n")) {

@@ -1,8 +1,9 @@
 /*
- * tandem bench texts: many concurrent requests with a prompt each, through the
- * library's API: the time until all prompts are read, and then the tokens/s of
- * all requests together. All numbers of requests are measured in every round in
- * turn, on one handle, so that other load affects all alike.
+ * tandem bench texts: measures many concurrent requests, each with its own
+ * prompt, through the library's API. Reports the time until all prompts are
+ * processed, and then the tokens/s of all requests together. All numbers of
+ * requests are measured in turn in every round with one handle, so that other
+ * load affects all alike.
  */
 #include "host/bench/bench.h"
 
@@ -27,15 +28,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOKENS 24 /* of each output */
+#define TOKENS 24 /* number of tokens of each output */
 
-/* With prompts of a task: requests in all. Each ends at its EOS or after this
- * many tokens; when one ends the next one starts, as in a server. */
+/* With prompts of a task, this many requests are made in all. Each request ends
+ * at its EOS token or after ITEM_TOKENS tokens. When one request ends the next
+ * one starts, as in a server. */
 #define ITEMS       32
 #define ITEM_TOKENS 64
 
-/* Seconds on both clocks, until all prompts are read and after that; and the
- * tokens emitted after that. */
+/* Seconds on both clocks until all prompts are processed (read) and after that
+ * (write), and the number of tokens emitted in the second phase. */
 struct cost {
 	double read_s, write_s, phone_read_s, phone_write_s, tokens;
 };
@@ -49,7 +51,7 @@ struct bench_texts {
 	uint32_t n_vocab;
 	struct tandem_submitted *text[SAMPLES_PARALLEL];
 	int32_t *token; /* [prompt] */
-	/* source of the prompts; n 0: random prompts */
+	/* source of the prompts; n is 0 for random prompts */
 	struct eval_tasks tasks;
 	struct cost cost[BENCH_COUNTS][BENCH_ROUNDS_MAX];
 };
@@ -119,8 +121,8 @@ static int open_handle(struct bench_texts *b, struct err *e)
 		: 0;
 }
 
-/* Submit the prompt of an item or, without a task, random tokens such that no
- * two prompts have a common prefix. */
+/* Submit the prompt of an item; or, without a task, random tokens such that no
+ * two prompts share a prefix. */
 static int submit(
 	struct bench_texts *b, uint32_t item, uint32_t slot, struct err *e)
 {
@@ -167,7 +169,8 @@ static double wall_s(void)
 	return (double)clock_ns() / 1e9;
 }
 
-/* Run passes until all prompts are read, then until all requests have ended. */
+/* Run passes until all prompts are processed, then until all requests have
+ * ended. Measures both phases. */
 static int write_texts(
 	struct bench_texts *b, uint32_t n, struct cost *c, struct err *e)
 {
@@ -182,8 +185,8 @@ static int write_texts(
 		if (tandem_advance(b->handle, &left))
 			return failed(b, e);
 
-		/* Tokens emitted by all requests so far; *all: each has emitted
-		 * one at least. */
+		/* Count the tokens that all requests have emitted. *all is set
+		 * if each request has emitted at least one token. */
 		r = (struct tandem_result){ .size = sizeof(r) };
 		sum = 0;
 		all = true;
@@ -206,7 +209,7 @@ static int write_texts(
 	return 0;
 }
 
-/* Run ITEMS requests, n at a time. */
+/* Run ITEMS requests, n of them at a time. */
 static int time_items(
 	struct bench_texts *b, uint32_t n, struct cost *c, struct err *e)
 {
@@ -255,7 +258,8 @@ static int time_texts(
 		ret = submit(b, i, i, e);
 	if (!ret)
 		ret = write_texts(b, n, c, e);
-	/* A request that fails by itself does not end the others. */
+	/* If a single request fails, the passes of the others go on, so check
+	 * each request for an error. */
 	for (uint32_t i = 0; i < n && !ret; i++)
 		if (tandem_request_state(b->text[i], NULL))
 			ret = err_set(

@@ -1,7 +1,7 @@
 /*
- * File names for the traces of a benchmark that opens several pairs, one after
- * another or at the same time: each pair writes a file of its own. For one
- * thread.
+ * File names for the traces of a benchmark that opens several host/device
+ * pairs, one after another or at the same time. Each pair writes its own file.
+ * Not thread-safe.
  */
 #ifndef HOST_BENCH_BENCH_TRACE_H
 #define HOST_BENCH_BENCH_TRACE_H
@@ -9,12 +9,13 @@
 #include <limits.h>
 
 struct bench_trace {
-	unsigned pairs; /* opened so far */
+	unsigned pairs; /* number of names returned */
 	char path[PATH_MAX];
 };
 
-/* The name for the next pair, valid until the next call: `file` for the first,
- * file.2 for the second; NULL if `file` is. */
+/* Return the trace file name for the next pair: `file` for the first pair, then
+ * file.2, file.3 and so on; NULL if `file` is NULL. The name is valid until the
+ * next call. */
 const char *bench_trace_next(struct bench_trace *, const char *file);
 
 #endif

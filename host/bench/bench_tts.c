@@ -22,15 +22,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The purpose of a run, which decides what happens to a finished item. */
+/* The purpose of a run, which determines how a finished item is processed. */
 enum purpose {
-	BY_ITSELF, /* count the sample that the method itself chose */
-	DRAW,      /* keep the samples, and let all methods choose among them */
-	PRICE,     /* go through the kept tokens again to price them */
-	TIME,      /* generate again, timed, and compare with the kept tokens */
+	BY_ITSELF, /* count the sample that the method has chosen */
+	DRAW,      /* keep the samples and let all methods choose among them */
+	/* feed the kept tokens through a session again to price them */
+	PRICE,
+	TIME, /* generate with timing, and compare with the kept tokens */
 };
 
-/* A run: one model, one method and one number of samples, over the items. */
+/* A run of one model, one method and one number of samples over the items. */
 struct run {
 	struct tts *tts;
 	unsigned model;
@@ -38,15 +39,16 @@ struct run {
 	const struct tts_method *method;
 	uint32_t n;
 	double temperature;
-	size_t items; /* the first ones */
+	size_t items; /* number of items used, from the first */
 
 	struct tandem *tandem;
 	struct samples_script *
-		/* [items] samples of the model, made by DRAW */
+		/* [items] samples that a DRAW run of the model made */
 		*kept;
-	size_t at;                /* current item */
-	struct tts_point *choice; /* [n_methods][n_samples], filled by DRAW */
-	/* [n_methods], options of each method, for DRAW */
+	size_t at; /* index of the current item */
+	/* [n_methods][n_samples] results, filled by a DRAW run */
+	struct tts_point *choice;
+	/* [n_methods] options of each method, for a DRAW run */
 	struct opt_values *as;
 	struct eval_tally tally;
 	struct tts_cost cost;
@@ -73,8 +75,8 @@ static int check_sample(const struct sample_report *s,
 		s->is.index, item->id);
 }
 
-/* Let each method, with each number of samples, choose among the n samples of
- * an item; right[i]: whether sample i is right. */
+/* Let each method choose among the first samples of an item, for each number of
+ * samples. right[i] is whether sample i is right. */
 static int choose_all(struct run *r, const bool *right, struct err *e)
 {
 	const struct tts_args *a = r->tts->args;
@@ -100,8 +102,8 @@ static int choose_all(struct run *r, const bool *right, struct err *e)
 	return ret;
 }
 
-/* Keep the tokens of the drawn samples and count the results; right[n] says
- * which are right. */
+/* Keep the tokens of the drawn samples and count the results. right[i] is
+ * whether sample i is right. */
 static int take_drawn(struct run *r, const struct eval_item *item,
 	const bool *right, uint32_t n, struct err *e)
 {
@@ -149,7 +151,8 @@ static int see_item(void *arg, const struct eval_item *item, bool right,
 	if (report.keeps_all || r->purpose == DRAW) {
 		struct sample_report s;
 
-		/* without forks there are as many samples as requested */
+		/* Without forking there are exactly as many samples as
+		 * requested. */
 		assert(n <= SAMPLES_MOST);
 		for (uint32_t i = 0; i < n; i++) {
 			tandem_sample_report(r->tandem, i, &s);
@@ -157,8 +160,8 @@ static int see_item(void *arg, const struct eval_item *item, bool right,
 				eval_right(item, s.is.text, s.is.text_bytes);
 		}
 	}
-	/* A method that keeps all samples is scored as if a perfect judge
-	 * chose. */
+	/* A method that keeps all samples is scored as if a perfect judge chose
+	 * among them: the item is right if any sample is right. */
 	if (report.keeps_all)
 		right = memchr(each, true, n) != NULL;
 	r->cost.tokens += report.samples.tokens;
@@ -199,7 +202,8 @@ static int measure(struct run *r, struct err *e)
 	if (tandem_read_model(r->tandem, a->model[r->model]))
 		return tandem_failure(r->tandem, e);
 	tandem_report(r->tandem, &report);
-	/* the longest of all items, so that each run has the same context */
+	/* Size the context for the longest of all items, so that it is the same
+	 * in every run. */
 	ret = eval_longest(
 		r->tandem, &r->tts->items, report.model->n_ctx, &longest, e);
 	if (ret)
@@ -228,7 +232,8 @@ static int measure(struct run *r, struct err *e)
 	return ret;
 }
 
-/* Set all options but method, aggregate, number and shape. */
+/* Set all options of a run: the method, its aggregate, the number of samples,
+ * the shape and the sampling parameters. */
 static int ask(const struct tts_args *a, unsigned model,
 	const struct tts_method *m, uint32_t n, struct opt_values *out,
 	struct err *e)
@@ -272,7 +277,7 @@ static int run(struct run *r, struct err *e)
 	return ret ? ret : closed;
 }
 
-/* ---- a method with a run of its own -------------------------------------- */
+/* ---- a method that generates in runs of its own -------------------------- */
 
 static int run_by_itself(struct tts *t, unsigned model,
 	const struct tts_method *m, const char *name, uint32_t n,
@@ -302,15 +307,16 @@ struct drawing {
 	struct samples_script **kept; /* [items] */
 	struct tts_point choice[TTS_METHODS * TTS_NUMBERS];
 	struct opt_values as[TTS_METHODS];
-	/* [][0] without a reward model, [][1] with one */
+	/* [][0] is without a reward model, [][1] with a reward model */
 	struct tts_cost cost[TTS_NUMBERS][2];
 };
 
 static const struct tts_method plain = { "sample", "sample", NULL };
 static const struct tts_method best_of_n = { "best-of-n", "best-of-n", NULL };
 
-/* Price all items on the phone, and time the first ones on the wall clock. The
- * generated tokens must be the same. */
+/* Price the first samples[k] samples of all items on the phone, and time the
+ * generation of the first items on the wall clock. The timed generation must
+ * give the same tokens and the same phone time as the priced one. */
 static int price_and_time(struct tts *t, unsigned model, struct drawing *d,
 	unsigned k, bool reward, struct err *e)
 {
@@ -356,8 +362,9 @@ static int price_and_time(struct tts *t, unsigned model, struct drawing *d,
 
 /* ---- a model ------------------------------------------------------------- */
 
-/* Add a point of a method and a number: of a run of its own, or of the drawn
- * samples. */
+/* Add a point for a method and a number of samples. The result comes from the
+ * drawn samples if the method chooses among these; otherwise from a run of its
+ * own. */
 static int run_point(struct tts *t, unsigned model, const struct drawing *d,
 	unsigned m, unsigned k, struct err *e)
 {
@@ -394,7 +401,8 @@ static int run_model(struct tts *t, unsigned model, struct err *e)
 	if (!ret)
 		ret = run_by_itself(t, model, &plain, TTS_GREEDY, 1, 0, e);
 	if (!ret && any) {
-		/* Draw the samples and derive costs for each number of them. */
+		/* Draw the largest number of samples, then find the cost of
+		 * each number of samples. */
 		struct run r = { .tts = t,
 			.model = model,
 			.purpose = DRAW,

@@ -1,18 +1,19 @@
 /*
- * tandem bench tts: test-time scaling, that is the accuracy gained by many
- * samples of a prompt and their cost. Runs models and sampling methods with
- * growing numbers of samples on the held-out items of a task, and reports
- * accuracy with intervals, time and energy, and pass@k by the unbiased
- * estimate. One thread.
+ * tandem bench tts: measures test-time scaling, that is, the accuracy gained by
+ * drawing many samples of a prompt, and the cost of these samples. It runs
+ * models and sampling methods with increasing numbers of samples on the
+ * held-out items of a task. It reports accuracy with confidence intervals, time
+ * and energy, and the unbiased estimate of pass@k. Single-threaded.
  *
- * Sample i of an item does not depend on the number of samples, so each model
- * draws the largest number once, and each method chooses among the first n of
- * them (tandem_choose). The phone's cost of n samples comes from going through
- * their tokens again in a session that prices the same passes and computes
- * nothing (session_opts.idle). The first items are generated again with each
- * number of samples to be timed, and must have the same tokens. Methods that
- * choose while they generate (beams) or that need more than a choice (early
- * stop, drafts) have runs of their own.
+ * Sample i of an item does not depend on the number of samples. So each model
+ * draws the largest number of samples once, and each method chooses among the
+ * first n of these samples (tandem_choose). For the cost on a phone, the tokens
+ * of the first n samples are fed through a session that prices the same passes
+ * without computing them (session_opts.idle). For wall-clock times, the first
+ * items are generated again with each number of samples, and must give the same
+ * tokens. Methods that choose during generation (beam search), or that need
+ * more than a choice at the end (early stopping, drafting), have runs of their
+ * own.
  */
 #ifndef HOST_BENCH_BENCH_TTS_H
 #define HOST_BENCH_BENCH_TTS_H
@@ -31,36 +32,39 @@ struct err;
 #define TTS_NUMBERS 6
 #define TTS_NAME    32
 
-/* "best-of-n:min": a method, and how a sample's scores are aggregated (NULL: by
- * the method's default). */
+/* "best-of-n:min": a sampling method, and how it aggregates the scores of a
+ * sample. */
 struct tts_method {
 	char name[TTS_NAME];
-	const char *method; /* a sampling method */
+	const char *method; /* a sampling method, such as "best-of-n" */
 	const char *aggregate;
 };
 
 struct tts_args {
 	const struct opt_values *options; /* for the decoders */
 	const char *model[TTS_MODELS];
-	const char *shape[TTS_MODELS]; /* priced shape; NULL: as in `options` */
+	/* shape to price; NULL means as in `options` */
+	const char *shape[TTS_MODELS];
 	unsigned n_models;
 	struct tts_method method[TTS_METHODS];
 	unsigned n_methods;
-	uint32_t samples[TTS_NUMBERS]; /* ascending */
+	uint32_t samples[TTS_NUMBERS]; /* in ascending order */
 	unsigned n_samples;
 	const char *task;
 	uint32_t items, n_predict;
-	uint32_t timed; /* items that are timed */
+	uint32_t timed; /* number of items whose generation is timed */
 	double temperature;
 	uint64_t seed;
 	enum bench_form form;
-	/* folder for pictures; NULL: none */
+	/* folder for pictures; NULL means no pictures */
 	const char *plot;
-	const volatile sig_atomic_t *cancel; /* set: -ECANCELED soon */
+	/* when set, the benchmark ends early with -ECANCELED */
+	const volatile sig_atomic_t *cancel;
 	struct progress_sink progress;
 };
 
-/* Measure and print the report; -ECANCELED when interrupted. */
+/* Measure and print the report. Returns 0 on success, -ECANCELED if
+ * interrupted, or another negative errno. */
 int bench_tts(const struct tts_args *, struct err *);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Private to bench_tts*.c: bench_tts.c draws, chooses and prices,
- * bench_tts_report.c prints the report, bench_tts_kernels.c fills two of its
- * tables.
+ * Private to bench_tts*.c. bench_tts.c draws samples, lets methods choose, and
+ * prices the passes; bench_tts_report.c prints the report; bench_tts_kernels.c
+ * fills two tables of the report.
  */
 #ifndef HOST_BENCH_BENCH_TTS_IMPL_H
 #define HOST_BENCH_BENCH_TTS_IMPL_H
@@ -14,11 +14,11 @@
 
 #include <stdbool.h>
 
-/* Cost of the items; phone figures are 0 without a phone. */
+/* Cost of all items of a run. The phone figures are 0 if no phone is priced. */
 struct tts_cost {
-	uint64_t items, tokens; /* tokens of all samples */
+	uint64_t items, tokens; /* tokens: sum over all samples */
 	double seconds, phone_seconds, joules, cpu_seconds;
-	uint64_t phone_ps; /* phone_seconds without rounding */
+	uint64_t phone_ps; /* phone time in ps, without rounding */
 };
 
 /* Result of one model, one method and one number of samples. */
@@ -30,24 +30,26 @@ struct tts_point {
 	struct tts_cost cost;
 };
 
-/* Costs of a model's plain samples at one number of them: of all items on the
- * phone, and of the timed items on the wall clock. */
+/* Costs of drawing n plain samples of each item with one model. `phone` covers
+ * all items; `wall` covers the items that are timed. */
 struct tts_speed {
 	struct tts_cost phone, wall;
 };
 
 #define TTS_GREEDY "greedy"
-#define TTS_SAMPLE "sample" /* the method that does not choose */
+/* the method that keeps all samples without choosing */
+#define TTS_SAMPLE "sample"
 #define TTS_POINTS (TTS_MODELS * (1 + TTS_METHODS * TTS_NUMBERS))
 
 /* Properties of a method. */
 struct tts_how {
-	bool plain; /* does not choose among its samples */
-	/* Chooses among the first samples, which their tokens identify;
-	 * otherwise the method has runs of its own. */
+	bool plain; /* keeps all samples without choosing one */
+	/* chooses among the first n samples that the model drew once; otherwise
+	 * the method generates in runs of its own */
 	bool follows;
-	bool reward;    /* needs a reward model */
-	uint32_t group; /* numbers above 1 must be a multiple of this */
+	bool reward; /* needs a reward model */
+	/* a number of samples above 1 must be a multiple of this */
+	uint32_t group;
 };
 
 struct tts {
@@ -56,20 +58,23 @@ struct tts {
 	struct eval_items items;
 	struct bench_trace trace;
 	bool priced;
-	struct soc soc; /* the phone, if priced */
+	struct soc soc; /* the phone; valid if `priced` */
 	struct tts_point
-		point[TTS_POINTS]; /* by model, greedy decoding first */
+		/* ordered by model, with greedy decoding first */
+		point[TTS_POINTS];
 	unsigned n;
-	/* [model][number]: sums of pass@k over the items */
+	/* [model][index into samples]: sum of pass@k over the items */
 	double pass[TTS_MODELS][TTS_NUMBERS];
 	struct tts_speed speed[TTS_MODELS][TTS_NUMBERS];
-	bool drew[TTS_MODELS]; /* whether pass[] and speed[] are filled */
+	/* [model]: whether pass[] and speed[] are filled */
+	bool drew[TTS_MODELS];
 };
 
 int tts_report(const struct tts *, struct err *);
 
-/* In bench_tts_kernels.c. For the shape that the first model is priced as;
- * without one, for the paper's. */
+/* Fill a table with phone times of kernels, for the shape that the first model
+ * is priced as, or for the shape of the npu-tts paper if no shape is given.
+ * Defined in bench_tts_kernels.c. */
 struct bench_table;
 void tts_kernels(const struct tts *, struct bench_table *);
 void tts_softmax(const struct tts *, struct bench_table *);

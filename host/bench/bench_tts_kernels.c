@@ -1,7 +1,8 @@
 /*
- * Phone time of the kernels of test-time scaling by the rows of a pass: the
- * npu-tts paper's ablations (its figures 14 and 15), with one row for each
- * sample. Nothing is run; tandem bench kernels measures.
+ * Tables of phone times of the kernels of test-time scaling, by the number of
+ * rows of a pass, with one row for each sample. They reproduce the npu-tts
+ * paper's ablations (its figures 14 and 15). Nothing is run here; tandem bench
+ * kernels measures kernels.
  */
 #include "host/bench/bench_tts_impl.h"
 
@@ -16,15 +17,16 @@
 #include <string.h>
 
 static const unsigned batches[] = { 1, 2, 4, 8, 16 };
-static const uint32_t contexts[] = { 1024, 4096, 16384 }; /* figure 14 */
+static const uint32_t contexts[] = { 1024, 4096, 16384 }; /* as in figure 14 */
 
-/* In the order of figure 15: conventional groups, groups of tiles, coalesced
- * groups, and a plain read of the bytes. */
+/* The layouts in the order of figure 15: conventional groups, groups of tiles,
+ * coalesced groups, and a plain read of the bytes. */
 enum { ROWS, GROUPS, SUPER, READ, KINDS };
 
 enum { C_ROWS, C_GROUPS, C_SUPER, C_READ, C_BY_ROWS, C_BY_GROUPS, C_OF_READ };
 
-/* The shape that the first model is priced as; without one, the paper's. */
+/* Return the shape that the first model is priced as, or the paper's shape if
+ * none is given. */
 static const struct shape *shape_of(const struct tts *t)
 {
 	const char *said = t->args->shape[0];
@@ -62,8 +64,8 @@ void tts_kernels(const struct tts *t, struct bench_table *out)
 		snprintf(number, sizeof(number), "%u", batches[i]);
 		v = table_add_row(out, number, NULL)->value;
 		for (unsigned kind = 0; kind < KINDS; kind++) {
-			/* Seconds of a layer's matrices; NAN: the phone cannot
-			 * run them. */
+			/* Seconds for the matrices of a layer; NAN if the phone
+			 * cannot run them. */
 			static const enum dtype types[KINDS][2] = {
 				[ROWS] = { DTYPE_Q4_0, DTYPE_Q8_0 },
 				[GROUPS] = { DTYPE_GROUP_Q4_0,
@@ -102,7 +104,8 @@ void tts_kernels(const struct tts *t, struct bench_table *out)
 		v[C_BY_GROUPS] = v[C_GROUPS] / v[C_SUPER];
 		v[C_OF_READ] = v[C_SUPER] / v[C_READ];
 	}
-	/* The paper's section 7.4, on a OnePlus 12: products with one row. */
+	/* Results of the paper, section 7.4, on a OnePlus 12: matrix products
+	 * with one row. */
 	least = table_add_row(out, "paper, least", NULL)->value;
 	mean = table_add_row(out, "paper, mean", NULL)->value;
 	most = table_add_row(out, "paper, most", NULL)->value;
@@ -162,7 +165,8 @@ void tts_softmax(const struct tts *t, struct bench_table *out)
 			v[C_BY_F32] = v[C_F32] / v[C_TABLE];
 			v[C_BY_F16] = v[C_F16] / v[C_TABLE];
 		}
-	/* The paper's section 7.4: 1, 4 and 16 queries over these positions. */
+	/* Results of the paper, section 7.4: 1, 4 and 16 queries over the
+	 * contexts above. */
 	least = table_add_row(out, "paper, least", "")->value;
 	most = table_add_row(out, "paper, most", "")->value;
 	least[C_BY_F32] = 1.26;

@@ -1,5 +1,5 @@
 /* The report of `tandem bench tts`: tables, pictures, and the smallest number
- * of samples with which a small model overtakes a larger one. */
+ * of samples with which a small model is as accurate as a larger one. */
 #include "base/err.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/bench_tts_impl.h"
@@ -16,7 +16,9 @@ _Static_assert(1 + TTS_METHODS * TTS_NUMBERS <= TABLE_ROWS &&
 		TTS_MODELS * TTS_NUMBERS <= TABLE_ROWS,
 	"a model's runs are rows of a table");
 
-#define LINES  3 /* of a model in a picture, beside its greedy decoding */
+/* maximum number of lines for a model in a picture, in addition to its greedy
+ * decoding */
+#define LINES  3
 #define TABLES (TTS_MODELS + 4)
 
 static bool is_greedy(const struct tts_point *p)
@@ -24,7 +26,8 @@ static bool is_greedy(const struct tts_point *p)
 	return !strcmp(p->method, TTS_GREEDY);
 }
 
-/* pass@k: an item is right if any sample is; nothing is chosen. */
+/* Whether the point is pass@k: an item counts as right if any of its samples is
+ * right, and no sample is chosen. */
 static bool is_any(const struct tts_point *p)
 {
 	return !strcmp(p->method, TTS_SAMPLE);
@@ -113,7 +116,7 @@ static double per_s(const struct tts_cost *c, bool phone)
 	return ratio((double)c->tokens, phone ? c->phone_seconds : c->seconds);
 }
 
-/* A figure of a model with args->samples[k]. */
+/* Returns a figure of a model for args->samples[k] samples. */
 typedef double number_of(const struct tts *, unsigned model, unsigned k);
 
 static double pass_percent(const struct tts *t, unsigned m, unsigned k)
@@ -128,8 +131,8 @@ static double rate(const struct tts *t, unsigned m, unsigned k)
 	return per_s(t->priced ? &s->phone : &s->wall, t->priced);
 }
 
-/* Add a table with a column for each number and a row for each model that drew
- * samples. */
+/* Add a table with a column for each number of samples, and a row for each
+ * model that drew samples. */
 static void add_numbers(const struct tts *t, struct bench_table *out,
 	const char *key, number_of *value)
 {
@@ -199,7 +202,7 @@ static void make_speed(const struct tts *t, struct bench_table *out)
 
 /* ---- pictures ------------------------------------------------------------ */
 
-/* Accuracy of a method at the largest number that it ran with. */
+/* Return the accuracy of a method at its largest number of samples. */
 static double last_right(
 	const struct tts *t, unsigned model, const char *method)
 {
@@ -212,8 +215,8 @@ static double last_right(
 	return right;
 }
 
-/* Whether fewer than LINES methods of the model are more accurate at the
- * end. */
+/* Whether the method of this point is among the LINES most accurate methods of
+ * its model at their largest numbers of samples. */
 static bool is_drawn(const struct tts *t, const struct tts_point *p)
 {
 	double right = last_right(t, p->model, p->method);
@@ -285,9 +288,10 @@ static int draw_all(const struct tts *t, const struct bench_table *tables,
 
 /* ---- overtaking a larger model ------------------------------------------- */
 
-/* Cost of the first model as a share of the second's greedy decoding. */
+/* Cost of the first model as a share of the cost of the second model's greedy
+ * decoding. */
 struct beside {
-	double time, energy; /* NAN: not priced */
+	double time, energy; /* NAN if not priced */
 };
 
 static struct beside beside(const struct tts *t, const struct tts_point *p,
@@ -305,8 +309,9 @@ static struct beside beside(const struct tts *t, const struct tts_point *p,
 		ratio(a->joules, b->joules) };
 }
 
-/* The smallest number with which a method of the first model is as accurate as
- * the second's greedy decoding; NULL: none. */
+/* Return the point with the smallest number of samples at which a method of the
+ * first model is as accurate as the second model's greedy decoding; NULL if
+ * there is no such point. */
 static const struct tts_point *overtaking(
 	const struct tts *t, const char *method, const struct tts_point *other)
 {
@@ -343,8 +348,8 @@ static void print_overtaking(const struct tts *t)
 	const struct tts_point *best;
 	bool any = false;
 
-	/* The most accurate point of the first model among methods that choose.
-	 */
+	/* Find the most accurate point of the first model among the methods
+	 * that choose a sample. */
 	best = NULL;
 	for (unsigned i = 0; i < t->n; i++) {
 		p = &t->point[i];

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PENALTY   3.0  /* d3LLM's alpha */
-#define MOST_LOST 0.05 /* largest loss of accuracy of a point that counts */
+#define PENALTY 3.0 /* the parameter alpha of d3LLM */
+/* points that lose more accuracy than this are left out */
+#define MOST_LOST 0.05
 
 static int by_tokens(const void *a, const void *b)
 {
@@ -41,7 +42,8 @@ double curve_area(const struct curve_point *points, unsigned n)
 		if (p[i].tokens <= 1)
 			continue;
 		if (i && p[i - 1].tokens < 1) {
-			/* The point at `tokens` on the line from a to b. */
+			/* Interpolate the point at 1 token per pass between a
+			 * and p[i]. */
 			struct curve_point a = p[i - 1];
 			double part = (1 - a.tokens) / (p[i].tokens - a.tokens);
 

@@ -1,26 +1,28 @@
 /*
- * Accuracy of a decoder over its tokens a pass: points, and areas below the
- * line through them. Pure functions; the order of points does not matter.
+ * Curves of a decoder's accuracy against its tokens per pass, and the areas
+ * under these curves. Pure functions; the points may be in any order.
  */
 #ifndef HOST_BENCH_CURVE_H
 #define HOST_BENCH_CURVE_H
 
 struct curve_point {
-	double tokens; /* tokens a pass */
-	double right;  /* share of the items that are right */
+	double tokens; /* tokens per pass */
+	double right;  /* share of the items that are answered correctly */
 };
 
 #define CURVE_POINTS 48
 
-/* Area by trapezoids from 1 token a pass to the largest of the points. Left of
- * the first point accuracy is constant. n <= CURVE_POINTS. */
+/* Return the area under the curve (trapezoidal rule) from 1 token per pass to
+ * the largest `tokens` of the points. Left of the first point, accuracy is
+ * assumed constant. n must not exceed CURVE_POINTS. */
 double curve_area(const struct curve_point *, unsigned n);
 
 /*
- * "Accuracy under parallelism" of d3LLM (2026): area from 0 tokens a pass,
- * where accuracy right of the first point is weighted by exp(-3 (1 -
- * right/best)); points more than 0.05 below the first are left out. `best`: the
- * best accuracy of all curves that are compared.
+ * Return "accuracy under parallelism" as d3LLM (2026) defines it: the area from
+ * 0 tokens per pass, where the accuracy of all points after the first is
+ * weighted by exp(-3 (1 - right/best)). `best` is the best accuracy of all
+ * curves that are compared. Points whose accuracy is more than 0.05 below that
+ * of the first point are left out.
  */
 double curve_weighted_area(const struct curve_point *, unsigned n, double best);
 

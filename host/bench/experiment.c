@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT 200 /* bytes of a setting's text in a message */
+#define TEXT 200 /* maximum bytes of a setting's description in a message */
 
 /* ---- settings ------------------------------------------------------------ */
 
@@ -53,9 +53,10 @@ static struct known_text *known_text(
 			    : NULL;
 }
 
-/* Whether a text of `got` tokens with the limit n agrees with another one of
- * `had` tokens with the limit `might`. A text that ended before its limit ends
- * there under any larger limit; one that reached its limit may go on. */
+/* Whether the lengths of two texts of the same item can both be correct: `got`
+ * tokens with the limit n, and `had` tokens with the limit `might`. A text that
+ * ended before its limit ends at the same place with any larger limit. A text
+ * that reached its limit may be longer with a larger limit. */
 static bool length_fits(size_t got, uint32_t n, size_t had, uint32_t might)
 {
 	if (n <= might)
@@ -76,7 +77,7 @@ static int keep_text(struct known_text *known, const struct run *r,
 	return 0;
 }
 
-/* Lossless: all methods of a group generate the same text. */
+/* Check that all runs of a group generate the same text. */
 static int check_text(struct experiment *x, const struct run *r, size_t item,
 	const struct item_report *t, struct err *e)
 {
@@ -123,8 +124,9 @@ static int check_reads(struct experiment *x, const struct run *r,
 	return 0;
 }
 
-/* The reads of a pass belong to its time. A pass faster than flash has used
- * bytes that were read before the measurement. */
+/* Check that a pass takes at least as long as flash needs to read its bytes. A
+ * faster pass has used bytes that were read before the measurement, which would
+ * make the measured time too short. */
 static int check_floor(struct experiment *x, const struct run *r,
 	const struct item_report *t, struct err *e)
 {
@@ -192,7 +194,7 @@ static int check_logits(struct experiment *x, const struct run *r,
 
 /* ---- runs ---------------------------------------------------------------- */
 
-/* Run all items of a run in one round. */
+/* Run all items in one round of a run. */
 static int run_items(struct experiment *x, unsigned round, unsigned run,
 	void *one, struct err *e)
 {

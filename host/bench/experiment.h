@@ -1,17 +1,18 @@
 /*
- * Experiments: runs, one for each setting, process all items in alternation;
- * tables are made of the runs (host/bench/experiment_table.h). A setting that
- * is added twice is one run. A runner, which the caller passes, opens what a
- * setting needs and processes an item; the experiment counts, compares and
- * stores. So nothing here depends on models, methods or papers.
+ * Experiments. An experiment has one run for each setting; the runs process all
+ * items in alternation. Tables are made from the results of the runs
+ * (host/bench/experiment_table.h). A setting that is added twice is run once.
+ * The caller passes a runner, which opens the model for a setting and processes
+ * items; the experiment counts, compares and stores the results. So the code
+ * here does not depend on models, methods or papers.
  *
- * Checks are made during the runs, and a failed one ends the experiment: runs
- * of one group generate the same text; each pass reads exactly the bytes it
- * should, also by the kernel's count where that is available; no pass is faster
- * than flash can read its bytes; and logits are computed only for emitted
- * tokens.
+ * The experiment checks the following while it runs, and ends with an error if
+ * a check fails: Runs of one group generate the same text. Each pass reads
+ * exactly the expected number of bytes, also according to the kernel's own
+ * count if it is available. No pass is faster than flash can read its bytes.
+ * Logits are computed only for emitted tokens.
  *
- * Prints nothing. One thread.
+ * Prints nothing. Single-threaded.
  */
 #ifndef HOST_BENCH_EXPERIMENT_H
 #define HOST_BENCH_EXPERIMENT_H
@@ -30,8 +31,8 @@ struct err;
 
 #define EXPERIMENT_ROUNDS 20
 
-/* The longest text that any run has generated for an item, prompt included, and
- * the token limit of that run. */
+/* The longest text that any run of a group has generated for an item, including
+ * the prompt, and the token limit of that run. */
 struct known_text {
 	int32_t *id;
 	size_t n;
@@ -43,83 +44,94 @@ struct known_text {
 
 struct run {
 	struct setting set;
-	unsigned same_text; /* the group of runs with the same text; 0: none */
-	struct figures task[FIGURES_TASKS]; /* sums over all rounds */
-	/* Sums of each round, for rates. */
+	/* number of the group of runs that must generate the same text; 0 means
+	 * no group */
+	unsigned same_text;
+	struct figures task[FIGURES_TASKS]; /* sums over all rounds, by task */
+	/* sums of each round, from which rates are computed */
 	struct round_sums {
 		ROUND_SUMS(COUNTER_MEMBER)
 	} round[FIGURES_TASKS][EXPERIMENT_ROUNDS];
-	double base_w; /* base power of the phone */
+	double base_w; /* base power of the phone in W */
 };
 
-/* A runner's results for an item. */
+/* What a runner reports for one item. */
 struct item_report {
-	const int32_t *text; /* prompt and output; valid until the next item */
+	/* prompt and output tokens; valid until the next item */
+	const int32_t *text;
 	size_t n, n_prompt;
 	uint32_t n_predict; /* token limit of the output */
 	struct figures figures;
-	uint64_t streamed; /* bytes that each pass must read */
-	/* By the kernel's count, bytes that this process read from storage
-	 * during the item, and how many that should be, to within
-	 * `kernel_slack`; kernel_bytes -1: not counted. */
+	uint64_t streamed; /* number of bytes that each pass must read */
+	/* Number of bytes that this process has read from storage during the
+	 * item according to the kernel, or -1 if not counted; the expected
+	 * number; and the allowed difference. */
 	int64_t kernel_bytes;
 	uint64_t kernel_wanted, kernel_slack;
-	/* exactly one row of logits must be computed for each token */
+	/* if set, exactly one row of logits must be computed for each token */
 	bool rows_emitted;
 	double base_w;
 };
 
 struct runner {
-	/* Sets *one, NULL if there is nothing to close. */
+	/* Open what the setting needs and store it in *one; NULL if there is
+	 * nothing to close. */
 	int (*open)(
 		void *arg, const struct setting *, void **one, struct err *);
-	/* known: the text that this item must have in this run; NULL: none
-	 * yet. */
+	/* Process one item. `known` is the text that the item must have in this
+	 * run, or NULL if no run has generated it yet. */
 	int (*item)(void *arg, void *one, size_t item,
 		const struct known_text *known, struct item_report *,
 		struct err *);
-	/* `good`: no error so far, so final conditions are checked too. */
+	/* Close `one`. If `good`, no error has occurred, so final conditions
+	 * are checked too. */
 	int (*close)(void *arg, void *one, bool good, struct err *);
 	void *arg;
 };
 
 struct experiment {
-	/* Set by the caller before settings are added: */
+	/* The caller sets these before it adds settings: */
 	const struct runner *runner;
-	const unsigned *item_task; /* [n_items] */
+	const unsigned *item_task; /* [n_items] task of each item */
 	size_t n_items;
-	struct shard shard;      /* the items to measure */
-	const char *const *task; /* names, [n_tasks <= FIGURES_TASKS] */
+	struct shard shard;      /* the shard (part of the items) to measure */
+	const char *const *task; /* [n_tasks] names; n_tasks <= FIGURES_TASKS */
 	unsigned n_tasks;
 	unsigned rounds; /* 1 .. EXPERIMENT_ROUNDS */
-	/* rates are of the phone's clock; otherwise the wall clock */
+	/* rates are in the phone's time; otherwise in wall-clock time */
 	bool phone;
-	struct progress_sink progress; /* called for each item */
-	/* Rate of a plain reader of the layers, where known; may be set
-	 * later. */
+	struct progress_sink progress; /* called after each item */
+	/* Bytes/s of a plain reader of the layers, if known. The caller may set
+	 * it after the runs. */
 	double plain_bytes_per_s;
 
 	struct run **run; /* [n_runs], in the order of execution */
 	unsigned n_runs;
 	struct known_text *known; /* [n_same_text][n_items] */
 	unsigned n_same_text;
-	/* How often each check held. */
+	/* Number of times that each check succeeded. */
 	uint64_t same_texts, exact_reads, exact_logits;
-	/* items that took at least the time flash needs */
+	/* number of items that took at least the time that flash needs to read
+	 * their bytes */
 	uint64_t above_floor;
 	uint64_t kernel_reads;
 };
 
 /*
- * Add the run of a setting. Takes the setting, also on failure; `run` may be
- * NULL. Runs with the same number `same_text`, 1, 2 ..., must generate the same
- * text; 0: no condition. If a setting is added again its first number other
- * than 0 holds.
+ * Add the run of a setting. Takes ownership of the contents of the setting,
+ * also on failure. Stores the run in *run unless `run` is NULL.
+ *
+ * Runs with the same `same_text` (1, 2, ...) must generate the same text; 0
+ * sets no condition. If a setting is added more than once, its first
+ * `same_text` other than 0 applies.
+ *
+ * Returns 0 or a negative errno.
  */
 int experiment_add(struct experiment *, struct setting *, unsigned same_text,
 	struct run **run, struct err *);
 
-/* Run all rounds of all runs. -EPROTO if a check fails. */
+/* Run all rounds of all runs. Returns 0 on success, -EPROTO if a check fails,
+ * or another negative errno. */
 int experiment_run(struct experiment *, struct err *);
 
 void experiment_release(struct experiment *);

@@ -57,7 +57,8 @@ static int plan_row(struct table_plan *p, struct experiment *x,
 	for (unsigned i = 0; i < (l ? l->n : 1) && !ret; i++) {
 		struct setting s;
 
-		/* Start a row's setting; the caller releases it. */
+		/* Compose the setting of the row. experiment_add() below
+		 * releases it. */
 		ret = setting_copy(&s, request->usual, e);
 		if (!ret)
 			ret = setting_set(&s, "method", method, e);
@@ -125,7 +126,7 @@ static double figure(const struct column_spec *c, const struct run_summary *t,
 	return c->against == COLUMN_SHARE ? v : 1 - v;
 }
 
-/* The row that a column's figures are compared with. */
+/* Return the row that the figures of a column are compared with. */
 static const struct plan_row *base_of(
 	const struct table_plan *p, const struct column_spec *c)
 {
@@ -147,7 +148,8 @@ static double figure_in_task(const struct column_spec *c,
 	return figure(c, &own, &first);
 }
 
-/* The mean over tasks; against the first row, the ratio of the two means. */
+/* Return the mean over the tasks. If the column compares with the first row,
+ * return the ratio of the two means. */
 static double mean_of_tasks(const struct column_spec *c,
 	const struct experiment *x, const struct table_plan *p,
 	const struct plan_row *row)

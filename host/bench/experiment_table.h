@@ -1,7 +1,7 @@
 /*
  * Tables of an experiment as data: settings are the rows, figures the columns.
- * First all tables are planned, which adds the runs they need to the
- * experiment; after these have run the tables are filled.
+ * All tables are planned first, which adds the runs that they need to the
+ * experiment. After the experiment has run, the tables are filled.
  */
 #ifndef HOST_BENCH_EXPERIMENT_TABLE_H
 #define HOST_BENCH_EXPERIMENT_TABLE_H
@@ -20,15 +20,16 @@ struct method_facts;
 
 enum column_each {
 	COLUMN_ONE,
-	COLUMN_EACH_TASK,  /* a column for each task, with the task's name */
+	/* one column for each task, headed by the task's name */
+	COLUMN_EACH_TASK,
 	COLUMN_MEAN_TASK,  /* the mean over the tasks */
-	COLUMN_EACH_LEVEL, /* a column for each of the table's levels */
+	COLUMN_EACH_LEVEL, /* one column for each level of the table */
 };
 
 enum column_against {
 	COLUMN_ITSELF,
-	COLUMN_SHARE, /* ratio to the first row's figure */
-	COLUMN_SAVED, /* 1 - that ratio */
+	COLUMN_SHARE, /* ratio to the figure of the first row */
+	COLUMN_SAVED, /* 1 minus the ratio to the figure of the first row */
 };
 
 struct column_spec {
@@ -36,67 +37,75 @@ struct column_spec {
 	int decimals;
 	double scale;
 	figure_of *figure;
-	unsigned panel; /* panel of the plot, from 1; 0: not plotted */
-	bool of_phone;  /* only with a phone's clock */
+	unsigned panel; /* panel of the plot, from 1; 0 means not plotted */
+	bool of_phone;  /* present only if times are in a phone's clock */
 	enum column_against against;
 	enum column_each each;
-	/* compare with the row of this name instead of the first */
+	/* name of the row to compare with; NULL means the first row */
 	const char *base;
 };
 
-/* Levels of one option: value 40 is the change OPTION=40UNIT, in a column with
- * the key KEY40 and the head "40HEAD". */
+/* Several values (levels) of one option, each in a column of its own. The value
+ * 40 sets OPTION=40UNIT in a column with the key KEY40 and the head
+ * "40HEAD". */
 struct table_levels {
 	const char *option, *unit, *key, *head;
 	uint32_t value[TABLE_LEVELS];
 	unsigned n;
 };
 
-/* A row's changes besides its method. */
+/* The changes to the settings that make up a row, in addition to its method. */
 struct table_variant {
-	const char *name;                  /* NULL: table_request.unnamed */
-	const char *change[TABLE_CHANGES]; /* NAME=VALUE, up to NULL */
-	unsigned hook; /* index into table_request.hook, from 1; 0: none */
+	/* NULL means table_request.unnamed */
+	const char *name;
+	const char *change[TABLE_CHANGES]; /* NAME=VALUE, ended by NULL */
+	/* index into table_request.hook, from 1; 0 means no hook */
+	unsigned hook;
 };
 
 struct table_request;
 
 struct table_spec {
 	const char *name, *title, *note;
-	/* "method" is the head of method names, any other word that of
+	/* Headings of the columns of names. The column headed "method" holds
+	 * method names; a column with any other heading holds names of
 	 * variants. */
 	const char *name_key[TABLE_NAMES];
-	/* Rows: for each variant (NULL: one without changes) the requested
-	 * methods for which wanted() is true (NULL: all of them), or `method`
-	 * alone. */
+	/* Rows: each variant is combined with each requested method for which
+	 * wanted() is true, or with `method` alone if it is not NULL. `variant`
+	 * NULL means one variant without changes; `wanted` NULL means all
+	 * requested methods. */
 	const struct table_variant *variant;
 	unsigned n_variants;
 	bool (*wanted)(const struct method_facts *);
 	const char *method;
-	unsigned levels; /* index into table_request.levels, from 1; 0: none */
-	const struct column_spec *column; /* up to one without a key */
+	/* index into table_request.levels, from 1; 0 means no levels */
+	unsigned levels;
+	const struct column_spec *column; /* ended by a column without a key */
 	struct table_plot plot;
-	/* Fills the rows from the table's only run; NULL: one row for each
-	 * run. */
+	/* Fills all rows from the only run of the table. NULL means that each
+	 * run fills one row. */
 	void (*fill)(const struct table_request *, const struct run_summary *,
 		struct bench_table *);
 };
 
-/* The user's request. */
+/* What the user has requested. */
 struct table_request {
 	const struct method_facts *method;
 	unsigned n_methods;
-	const struct setting *usual; /* changes that all settings begin with */
+	/* changes that every setting starts with */
+	const struct setting *usual;
 	const struct table_levels *levels;
 	const struct setting_hook *hook;
 	const char *unnamed;
-	unsigned same_text; /* group of all runs (experiment_add) */
-	const void *arg;    /* for `fill` */
+	unsigned same_text; /* group of all runs (see experiment_add) */
+	const void *arg;    /* for use by `fill` */
 };
 
 struct plan_row {
 	char name[TABLE_NAMES][TABLE_NAME];
-	char model[TABLE_NAME]; /* "": the model of all rows */
+	/* "" if the row uses the model that all rows share */
+	char model[TABLE_NAME];
 	struct run *run[TABLE_LEVELS];
 	unsigned n;
 };
@@ -107,11 +116,14 @@ struct table_plan {
 	unsigned n;
 };
 
-/* -EINVAL for more than TABLE_ROWS rows. */
+/* Plan a table: add its rows to the plan, and the runs that they need to the
+ * experiment. Returns 0 on success, -EINVAL if there are more than TABLE_ROWS
+ * rows, or another negative errno. */
 int table_plan(struct table_plan *, struct experiment *,
 	const struct table_spec *, const struct table_request *, struct err *);
 
-/* Add a row of one run. `second` may be NULL. */
+/* Add a row with one run. `first` and `second` are the names of the row;
+ * `second` may be NULL. */
 int table_plan_row(struct table_plan *, struct run *, const char *first,
 	const char *second, struct err *);
 

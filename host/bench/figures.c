@@ -27,7 +27,7 @@ static double seconds(const struct experiment *x, uint64_t ns, uint64_t ps)
 	return x->phone ? (double)ps / 1e12 : (double)ns / 1e9;
 }
 
-/* The median over the rounds. */
+/* Return the tokens/s of a task, the median over the rounds. */
 static double rate_of(
 	const struct experiment *x, const struct run *r, unsigned task)
 {
@@ -41,7 +41,7 @@ static double rate_of(
 	return median(rate, x->rounds);
 }
 
-/* Derive the figures from the sums. */
+/* Derive the figures of a run from sums. */
 static struct run_summary summary_of(const struct experiment *x,
 	const struct run *r, const struct figures *sum)
 {
@@ -86,7 +86,7 @@ struct run_summary run_summary(const struct experiment *x, const struct run *r)
 		figures_add(&sum, &r->task[i]);
 	t = summary_of(x, r, &sum);
 
-	/* The geometric mean over the tasks with any tokens. */
+	/* Compute the geometric mean over the tasks that have tokens. */
 	rates = 0;
 	n = 0;
 	for (unsigned j = 0; j < x->n_tasks; j++) {

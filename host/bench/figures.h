@@ -1,7 +1,8 @@
 /*
- * Costs and results of the decode phase of a run: sums over items, and the
- * figures of tables that are derived from them. The phase begins with an
- * output's first token, so prompts are not included. Pure functions.
+ * Costs and results of the decode phase of a run: sums over all items, and the
+ * figures for tables that are derived from these sums. The decode phase begins
+ * with the first token of an output, so prompts are not included. Pure
+ * functions.
  */
 #ifndef HOST_BENCH_FIGURES_H
 #define HOST_BENCH_FIGURES_H
@@ -16,8 +17,9 @@ struct run;
 
 #define FIGURES_TASKS 10
 
-/* Sums over decode phases. FIGURES_COUNTED: those with the same name in the
- * session's counters. prompt_*: before an output's first token. */
+/* Sums over decode phases. The members in FIGURES_COUNTED have the same names
+ * in the session's counters. The members prompt_* cover the time before the
+ * first token of an output. */
 /* clang-format off */
 #define FIGURES_COUNTED(X)                                                    \
 	X(uint64_t, passes) X(uint64_t, rows) X(uint64_t, upper_rows)         \
@@ -54,58 +56,70 @@ struct figures {
 
 void figures_add(struct figures *sum, const struct figures *more);
 
-/* Figures of a run, all tasks together, on the experiment's clock. */
+/* Figures of a run over all tasks, in the time of the experiment's clock. */
 struct run_summary {
 	struct figures sum;
-	double tokens_per_s; /* geometric mean of the tasks */
+	double tokens_per_s; /* geometric mean over the tasks */
 	double task_tokens_per_s[FIGURES_TASKS];
 	double seconds, draft_s, verify_s;
-	double compute_s; /* busiest engine of the NPU */
-	double read_s;    /* time of a plain reader */
-	double joules;    /* NAN without a phone */
+	double compute_s; /* time of the busiest engine of the NPU */
+	/* time that a plain reader needs for the same bytes */
+	double read_s;
+	double joules; /* NAN if no phone is priced */
 	double prompt_s;
 	double stall_s;
-	double reading_s; /* time with a read in flight */
+	double reading_s; /* time during which a read was in flight */
 	double wait_s, logits_s;
-	double check_s; /* NAN on a phone */
+	double check_s; /* NAN if a phone is priced */
 };
 
 struct run_summary run_summary(const struct experiment *, const struct run *);
-/* Figures of one task's items; task_tokens_per_s has only that task. */
+/* Return the figures of the items of one task; only the entry of this task in
+ * task_tokens_per_s is set. */
 struct run_summary run_task_summary(
 	const struct experiment *, const struct run *, unsigned task);
 
-/* A figure of a table; 0 for a run without tokens. */
+/* Returns one figure of a table, or 0 for a run without tokens. */
 typedef double figure_of(const struct run_summary *);
 
 figure_of figure_tokens_per_s, figure_length, figure_passes, figure_pass_s,
 	figure_rows, figure_logits_rows, figure_draft_share,
 	figure_verify_share, figure_seconds, figure_joules, figure_tokens,
 	figure_all_logits_rows, figure_upper_rows;
-figure_of figure_right; /* share of the scored items; NAN without any */
-/* Percentage of tokens that changed after they were shown; rows of a pass
- * without logits, since their tokens are final, and rows that the host computed
- * beside it. */
+/* share of the scored items that are right; NAN if none is scored */
+figure_of figure_right;
+/* revised: percentage of tokens that changed after they were shown. skipped:
+ * rows per pass without logits, because their tokens are final. refreshed: rows
+ * per pass that the host computed while the device ran the pass. */
 figure_of figure_revised, figure_skipped, figure_refreshed;
-/* For each pass: maps and unmaps, bytes copied, and seconds of an idle device
- * that waits for weights outside the window. */
+/* Per pass: maps and unmaps of the address window, bytes copied into slots, and
+ * seconds that the device was idle because it waited for weights outside the
+ * window. */
 figure_of figure_maps, figure_copied, figure_stall_s;
-/* Shares of the rows of all passes' graphs; of these in whole tiles. */
+/* Shares of the rows of all graphs that were run: rows with a valid token,
+ * wasted rows (rejected drafts), and padding rows. valid_of_tiles is the share
+ * of valid rows if each graph is rounded up to whole tiles of the matrix
+ * engine. graph_rows is the number of rows of all graphs. */
 figure_of figure_valid, figure_wasted, figure_underutilized,
 	figure_valid_of_tiles, figure_graph_rows;
-figure_of figure_token_s;   /* 1 / mean of tokens/s */
-figure_of figure_lost_rows; /* rows without a valid token, for each token */
-/* Of prompt and decoding together. */
+figure_of figure_token_s;   /* seconds per token: 1 / mean tokens/s */
+figure_of figure_lost_rows; /* rows without a valid token, per token */
+/* These two cover prompt and decoding together. */
 figure_of figure_request_tokens_per_s, figure_request_s;
-/* seconds to the first token, for each token of the prompt */
+/* seconds until the first token, per token of the prompt */
 figure_of figure_prompt_token_s;
-/* For each pass: bytes read, of the priced and of the running model; seconds of
- * reading, computing, verifying and drafting; nodes drafted. */
+/* Per pass: bytes read of the priced and of the running model; seconds of
+ * reading, computing, verifying and drafting; nodes drafted. Not per pass:
+ * of_plain, a plain reader's time as a share of the run's time; overlap, the
+ * share of the run's time that the longer of reading and computing takes;
+ * all_bytes, bytes of all passes; kept, share of the tree's rows that pruning
+ * kept. */
 figure_of figure_bytes, figure_bytes_ran, figure_read_s, figure_compute_s,
 	figure_verify_s, figure_draft_s, figure_expanded, figure_of_plain,
 	figure_overlap, figure_all_bytes, figure_kept;
-/* For each pass: the host's time by activity, and rows of logits computed, used
- * or not. Checksums have no price: NAN on a phone. */
+/* Per pass: seconds of the host by activity, and the rows of logits that were
+ * computed, whether used or not. check_s is NAN on a phone, because phone
+ * profiles have no cost for checksums. */
 figure_of figure_reading_s, figure_wait_s, figure_check_s, figure_logits_s,
 	figure_logits_computed;
 

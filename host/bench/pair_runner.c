@@ -26,34 +26,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The speed of storage varies, but flash is never faster than the fastest plain
- * reader by more than this factor. */
+/* The speed of storage varies. But no run of the model reads faster than the
+ * fastest plain reader by more than this factor. */
 #define STEADY 1.25
 
 #define COUNTS "/proc/self/io"
 
-/* State of an open run. */
+/* State of an open run, that is, of one setting. */
 struct opened {
 	struct pair_runner *by;
 	const struct setting_hook *hook;
 	struct opt_values values;
 	uint32_t n_predict;
 	struct tandem *tandem;
-	struct tandem_report report; /* once the pair is started */
-	struct token_list *prompt;   /* [by->items->n] */
+	/* valid once the device process has started */
+	struct tandem_report report;
+	struct token_list *prompt; /* [by->items->n] tokens of each prompt */
 	uint32_t longest;
-	struct image *image; /* NULL: the model is no image */
-	uint64_t streamed;   /* bytes of a pass */
-	/* the same in whole pages, as read past the page cache */
+	struct image *image; /* NULL if the model is not an image */
+	uint64_t streamed;   /* bytes that a pass must read */
+	/* bytes that a pass must read, rounded up to whole pages for each
+	 * layer, because O_DIRECT reads whole pages */
 	uint64_t whole_pages;
-	uint64_t largest; /* bytes of the largest layer */
-	/* Of the last item: bytes read from flash; the bytes read twice because
-	 * a page holds the ends of two parts of a layer, at most; and the
-	 * kernel's count, or -1. */
+	uint64_t largest; /* bytes of the largest layer that is streamed */
+	/* Figures of the last item: bytes read from flash; an upper bound of
+	 * the bytes that were read twice because one page holds the end of one
+	 * part of a layer and the start of the next; and the kernel's count of
+	 * bytes, or -1 if there is none. */
 	uint64_t given, twice;
 	bool retried;
 	int64_t counted;
-	struct strbuf output; /* text after the prompt */
+	struct strbuf output; /* text that follows the prompt */
 };
 
 /* ---- opening ------------------------------------------------------------- */
@@ -69,7 +72,8 @@ int pair_create(const struct pair_runner *by, const struct setting *s,
 	ret = run_options_change(values, s, e);
 	if (ret)
 		return ret;
-	/* Options that only other methods use are not an error here. */
+	/* An experiment compares methods with the same options, so it is not an
+	 * error if this method does not use some of them. */
 	tandem_drop_needless(values);
 	tandem_options_init(&o, sizeof(o));
 	o.device_talks = true;
@@ -93,7 +97,7 @@ int pair_open_model(const struct pair_runner *by, const struct setting *s,
 	return ret;
 }
 
-/* Tokenize all prompts; items without a prompt get random tokens. */
+/* Tokenize all prompts. An item without a prompt gets random tokens. */
 static int take_prompts(struct opened *o, struct err *e)
 {
 	const struct bench_items *items = o->by->items;
@@ -127,8 +131,8 @@ static int take_prompts(struct opened *o, struct err *e)
 	return ret;
 }
 
-/* Sum the bytes of the layers that do not stay in memory, by the image's
- * table. */
+/* Sum up the sizes of the layers that do not stay in memory. The sizes come
+ * from the image's table. */
 static int find_streamed(struct opened *o, struct err *e)
 {
 	const struct tandem_report *r = &o->report;
@@ -209,7 +213,8 @@ static int open_run(
 		pair->cancel = by->cancel;
 		pair->progress = by->progress;
 		pair->trace = bench_trace_next(&by->trace, pair->trace);
-		/* a restarted device would falsify the measurement */
+		/* A device process that restarts would falsify the
+		 * measurement. */
 		pair->restarts = 0;
 		if (tandem_start_for(o->tandem, o->longest, o->n_predict))
 			ret = tandem_failure(o->tandem, e);
@@ -237,19 +242,21 @@ struct mark {
 	struct session_stats stats;
 	struct method_stats drafts;
 	uint64_t ns, ps;
-	int64_t kernel; /* kernel's count of bytes read, or -1 */
+	int64_t kernel; /* the kernel's count of bytes read, or -1 */
 };
 
-/* State of an item that is decoded. */
+/* State of an item during decoding. */
 struct decoding {
 	struct opened *of;
-	struct mark begin, first; /* before the prompt; at the first token */
+	/* snapshots before the prompt and at the first token */
+	struct mark begin, first;
 	bool first_is_taken;
-	struct err e; /* error of at_token() */
+	struct err e; /* error that at_token() has set */
 };
 
-/* Counted for the wall clock, and for a file that is read past the page
- * cache. */
+/* Return the kernel's count of bytes that this process has read, or -1 if the
+ * count cannot be compared: it is valid only for wall-clock runs whose file is
+ * read without the page cache. */
 static int64_t count_reads(const struct opened *o)
 {
 	struct pair_runner *by = o->by;
@@ -257,11 +264,11 @@ static int64_t count_reads(const struct opened *o)
 	if (by->plain && by->plain->direct &&
 		!o->report.pair->stream.buffered) {
 		/*
-		 * The kernel's count of bytes that all threads of this process
-		 * have read from storage: read_bytes of /proc/self/io, which
-		 * grows when a read is sent to the device and does not include
-		 * the page cache. -1, and the reason in `why`, if it cannot be
-		 * read.
+		 * Read read_bytes from /proc/self/io: the number of bytes that
+		 * all threads of this process have read from storage. It grows
+		 * when a read is sent to the storage device, and does not
+		 * include the page cache. If it cannot be read, return -1 and
+		 * store the reason in `uncounted`.
 		 */
 		size_t size = sizeof(by->uncounted);
 		FILE *f = fopen(COUNTS, "re");
@@ -287,9 +294,9 @@ static int64_t count_reads(const struct opened *o)
 	return -1;
 }
 
-/* Take a snapshot with all slots full: what was read ahead so far does not
- * belong to the decode phase; what the phase reads ahead at its end does, in
- * place of it. */
+/* Take a snapshot of the counters when all layer slots are full. At both ends
+ * of the decode phase the slots are full. So layers read ahead before the phase
+ * do not count, but the same number of layers read ahead at its end do. */
 static int take(struct mark *m, const struct opened *o, struct err *e)
 {
 	struct tandem_report r;
@@ -312,7 +319,8 @@ static int take_first(struct decoding *d, struct err *e)
 	return take(&d->first, d->of, e);
 }
 
-/* Methods that emit many tokens at a time are measured from the prompt on. */
+/* Take the first snapshot. If the method emits many tokens at once, the decode
+ * phase begins here, before the prompt. */
 static int at_begin(void *arg, struct err *e)
 {
 	struct decoding *d = arg;
@@ -386,7 +394,8 @@ static int decode_item(struct opened *o, size_t item,
 	q.flags = o->by->items->prompt[item] ? 0 : TANDEM_IGNORE_EOS;
 	q.sink = at_token;
 	q.sink_arg = &d;
-	/* The known text is given if its run had at least this token limit. */
+	/* Pass the known text only if it was generated with at least the token
+	 * limit of this run; otherwise it may be too short. */
 	if (known && known->n_predict >= o->n_predict) {
 		m.known = known->id;
 		m.n_known = known->n;
@@ -444,8 +453,8 @@ static int run_item(void *arg, void *one, size_t item,
 	struct tandem_report r;
 	int ret = 0;
 
-	/* Measure the plain reader now, for the bytes that the item will
-	 * read. */
+	/* Measure the speed of the plain reader right before the item, to find
+	 * the time that it needs for the bytes of this item. */
 	if (plain && o->streamed) {
 		ret = bench_read_again(o->image, plain, e);
 		if (!ret && plain->bytes_per_s > o->by->fastest)
@@ -455,9 +464,10 @@ static int run_item(void *arg, void *one, size_t item,
 		ret = decode_item(o, item, known, f, e);
 	if (ret)
 		return ret;
-	/* With full slots before and after an item, flash reads exactly the
-	 * bytes that the item's passes use, and parts that layers share; unless
-	 * a read was retried. */
+	/* The layer slots are full before and after an item. So flash must have
+	 * read exactly the bytes that the item's passes used, plus pages that
+	 * two parts of a layer share (`twice`). A retried read makes the count
+	 * useless. */
 	if (!o->retried &&
 		(o->given < f->bytes || o->given - f->bytes > o->twice))
 		return err_set(e, EPROTO,

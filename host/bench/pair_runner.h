@@ -1,13 +1,15 @@
 /*
- * Runs of an experiment on a pair of host and device: for each setting the
- * user's options are changed, model, method and drafts are opened, and prompts
- * are decoded greedily. The prompt phase is not counted: the decode phase goes
- * from the first token to the last; for methods that emit many tokens at a
- * time, from the beginning. If layers are streamed the phase begins and ends
- * with all slots full, so that each pass is charged for the bytes it uses.
+ * Runs the settings of an experiment on a host and a device process. For each
+ * setting, the runner applies the changes to the user's options, opens the
+ * model, the method and the drafts, and decodes the prompts greedily.
  *
- * Options that a setting's method does not use are dropped, so that methods
- * with and without drafts can be compared. One thread.
+ * Only the decode phase is counted. It goes from the first token to the last;
+ * but if a method emits many tokens at once, it starts before the prompt. If
+ * layers are streamed, the decode phase begins and ends with all layer slots
+ * full, so that each pass is charged for exactly the bytes that it uses.
+ *
+ * Options that the method of a setting does not use are dropped, so that
+ * methods with and without drafts can be compared. Single-threaded.
  */
 #ifndef HOST_BENCH_PAIR_RUNNER_H
 #define HOST_BENCH_PAIR_RUNNER_H
@@ -32,35 +34,41 @@ struct tandem;
 struct pair_runner {
 	struct opt_values values; /* the user's values of run_option_tables */
 	const struct bench_items *items;
-	/* Measured again before each item of a run that streams its layers, to
-	 * count the time that a plain reader needs; NULL: not counted. */
+	/* Speed of a plain reader, which is measured again before each item of
+	 * a run that streams its layers, because the speed of storage varies.
+	 * NULL means that the time of a plain reader is not counted. */
 	struct bench_read *plain;
-	double fastest; /* highest bytes/s measured */
-	/* Why the kernel's count of reads was not compared; "" if it was. */
+	double fastest; /* highest speed of the plain reader, in bytes/s */
+	/* why the kernel's count of reads was not compared; "" if it was
+	 * compared */
 	char uncounted[PAIR_UNCOUNTED];
-	const volatile sig_atomic_t *cancel; /* set: -ECANCELED soon */
-	struct progress_sink progress;       /* called while files load */
+	/* when set, the run ends early with -ECANCELED */
+	const volatile sig_atomic_t *cancel;
+	struct progress_sink progress; /* called while files load */
 	struct bench_trace trace;
-	/* Names from the first run that has them, for reports. */
+	/* File names for reports, from the first run that has such a file. */
 	char model[PATH_MAX], draft[PATH_MAX];
-	/* The shapes priced in place of the models that run (struct
-	 * tandem_report), each once, with " | " between them; "" if none. */
+	/* The shapes whose costs are reported in place of the models that run
+	 * (struct tandem_report). Each shape appears once; " | " separates
+	 * them; "" if there are none. */
 	char priced[PAIR_PRICED];
 };
 
-/* Borrows the runner's arguments. */
+/* Return a runner that uses `*pair_runner`, which must outlive it. */
 struct runner pair_runner(struct pair_runner *);
 
-/* Create a handle for a setting, without opening files; *asked gets the options
- * and must outlive the handle. -EINVAL for contradictory options. */
+/* Create a handle for a setting, without opening files. Stores the options in
+ * *values, which must outlive the handle. Returns 0 on success, -EINVAL for
+ * contradictory options, or another negative errno. */
 int pair_create(const struct pair_runner *, const struct setting *,
 	struct opt_values *values, struct tandem **out, struct err *);
-/* The same, and open the model and the other files, without starting the
- * pair. */
+/* Call pair_create(), then open the model and the other files, without starting
+ * the device process. */
 int pair_open_model(const struct pair_runner *, const struct setting *,
 	struct opt_values *values, struct tandem **out, struct err *);
 
-/* Note the names of a handle's open files and its priced shape for reports. */
+/* For reports, record the names of a handle's open files and its priced
+ * shape. */
 void pair_note(struct pair_runner *, const struct tandem *);
 
 #endif

@@ -27,7 +27,7 @@ const struct opt_table run_table = {
 	.size = sizeof(struct run_options),
 };
 
-/* The decoder's tables and run_table (an opt_tables). */
+/* Return table i: run_table, then the decoder's tables (see opt_tables). */
 static const struct opt_table *run_option_tables(size_t i)
 {
 	return i ? decoder_tables(i - 1) : &run_table;
@@ -52,7 +52,8 @@ int run_options_change(
 	return ret;
 }
 
-/* Find an option by name, and its table; NULL: no such option. */
+/* Find an option by name and store its table in *in. Returns NULL if there is
+ * no such option. */
 static const struct opt *find(const char *name, const struct opt_table **in)
 {
 	for (size_t i = 0; (*in = run_option_tables(i)); i++)
@@ -68,7 +69,8 @@ int run_option_applies(
 	struct opt_values nobody = { 0 };
 	const struct opt_table *t;
 
-	/* The error message lists the known names. */
+	/* There is no such option. opt_set() fails and sets a message with the
+	 * known names. */
 	if (!find(name, &t))
 		return opt_set(run_option_tables, &nobody, name, "", e);
 	*is = method_takes(method, t);

@@ -9,7 +9,8 @@
 
 static const char space[] = " \t\r\n";
 
-/* Add one option, which must not be in the set yet. */
+/* Add one option to a set. Returns 0, or a negative errno, for example if the
+ * set already has the option. */
 static int add_option(struct options_set *set, const char *word, struct err *e)
 {
 	char name[TABLE_NAME];
@@ -38,8 +39,8 @@ static int add_name(struct options_set *set, const char *word, struct err *e)
 		set->name, TABLE_NAME - 1);
 }
 
-/* Whether the word ends in `:` and so names the set instead of being an
- * option. */
+/* Whether the word ends in `:`. Such a word is not an option; it becomes the
+ * name of the set. */
 static bool take_title(struct options_set *set, char *word, struct err *e)
 {
 	size_t len = strlen(word);
@@ -85,7 +86,7 @@ int sets_parse(struct sets *s, const char *text, struct err *e)
 	int ret = copy ? 0 : err_set(e, ENOMEM, "no memory for sets");
 
 	while (!ret && (set = strsep(&at, ";"))) {
-		/* A trailing `;` is allowed. */
+		/* Ignore the empty set after a trailing `;`. */
 		if (!at && s->n && !set[strspn(set, space)])
 			break;
 		ret = parse_set(s, set, e);

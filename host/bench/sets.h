@@ -1,11 +1,12 @@
 /*
- * Sets of options, as a user lists them for a comparison:
+ * Sets of options, which a user lists for a comparison:
  *
  *   tree-rows=16; small: tree-rows=16 tree-depth=4; prune-always
  *
- * Sets are separated by `;`, the options of a set by spaces. An option is
- * NAME=VALUE, or NAME alone for NAME=true. A first word that ends in `:` is the
- * set's name; without one its text is. Values hold no space and no `;`.
+ * A `;` separates sets; spaces separate the options of a set. An option is
+ * NAME=VALUE, or NAME alone for NAME=true. If the first word of a set ends in
+ * `:` it is the name of the set; otherwise the set is named by its own text.
+ * Values cannot contain a space or a `;`.
  */
 #ifndef HOST_BENCH_SETS_H
 #define HOST_BENCH_SETS_H
@@ -22,16 +23,19 @@ struct options_set {
 	struct setting changes;
 };
 
-/* Starts zeroed; sets_release in any case. */
+/* The caller zeroes the struct, and releases it with sets_release() even if
+ * parsing fails. */
 struct sets {
 	struct options_set set[SETS_MAX];
 	unsigned n;
 };
 
 /*
- * -EINVAL for a set without options, an option that occurs twice in a set,
- * names that are equal or too long, and more sets than SETS_MAX. Does not check
- * that the options exist.
+ * Parse a list of sets. Does not check that the options exist.
+ *
+ * Returns 0 on success. Returns -EINVAL for a set without options, an option
+ * that occurs twice in a set, names that are equal or too long, and more than
+ * SETS_MAX sets.
  */
 int sets_parse(struct sets *, const char *text, struct err *);
 void sets_release(struct sets *);

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The value in a change "NAME=VALUE"; NULL if the name is another. */
+/* Return the value in a change "NAME=VALUE", or NULL if the change has another
+ * name. */
 static const char *value_of(const char *change, const char *name, size_t len)
 {
 	return !strncmp(change, name, len) && change[len] == '='

@@ -1,7 +1,8 @@
 /*
- * A setting of an experiment: changes to the user's options, each "NAME=VALUE"
- * as on the command line. Order does not matter; of several changes with one
- * name the last counts. Names and values are not checked here.
+ * A setting of an experiment: a list of changes to the user's options, each
+ * written "NAME=VALUE" as on the command line. The order of the changes does
+ * not matter; if several changes have the same name, the last one counts. Names
+ * and values are not checked here.
  */
 #ifndef HOST_BENCH_SETTING_H
 #define HOST_BENCH_SETTING_H
@@ -15,32 +16,37 @@ struct tandem;
 
 /* Functions of a setting that a runner calls with the open handle. */
 struct setting_hook {
-	/* Called before the first item and after the last; NULL: not called. */
+	/* `opened` is called before the first item and `done` after the last
+	 * one. Either may be NULL. */
 	int (*opened)(void *arg, struct tandem *, struct err *);
 	int (*done)(void *arg, struct tandem *, struct err *);
 	void *arg;
 };
 
-/* Starts zeroed; setting_release in any case. */
+/* The caller zeroes the struct, and releases it with setting_release() even if
+ * a change fails. */
 struct setting {
 	char *change[SETTING_CHANGES];
 	unsigned n;
-	const struct setting_hook *hook; /* NULL: none */
+	const struct setting_hook *hook; /* NULL means no hook */
 };
 
-/* Copies the text. -EINVAL for a text without `=`, and for more than
- * SETTING_CHANGES changes. */
+/* Add the change "NAME=VALUE", which is copied. Returns 0 on success, -EINVAL
+ * if `text` contains no `=` or there are more than SETTING_CHANGES changes, or
+ * another negative errno. */
 int setting_change(struct setting *, const char *text, struct err *);
-/* The same with name and value apart. */
+/* Add a change like setting_change(), with name and value given separately. */
 int setting_set(
 	struct setting *, const char *name, const char *value, struct err *);
 int setting_copy(struct setting *to, const struct setting *from, struct err *);
 
-/* The value of that name; NULL: unchanged. */
+/* Return the value that the setting gives to option `name`, or NULL if the
+ * setting does not change this option. */
 const char *setting_value(const struct setting *, const char *name);
 bool setting_same(const struct setting *, const struct setting *);
 
-/* Writes "method=lever tree-rows=32", truncated to the size. */
+/* Write the changes as "method=lever tree-rows=32", truncated to `size` bytes.
+ * Returns `text`. */
 const char *setting_text(const struct setting *, char *text, unsigned size);
 
 void setting_release(struct setting *);
