@@ -32,7 +32,7 @@ bool bench_line_parse(const struct command *c, struct bench_line *l, int argc,
 	struct err e = { 0 };
 	unsigned operands;
 
-	/* Parsing reorders the words, so copy them first. */
+	/* Copy the words first, because parsing reorders them. */
 	l->arguments = shard_arguments(argc, argv);
 	if (!cmd_parse(c, argc, argv, &operands, status))
 		return false;
@@ -84,7 +84,8 @@ void bench_line_take(struct bench_line *l, struct bench_options *a)
 	a->progress = cmd_progress;
 	a->arguments = l->arguments;
 	a->merged = merged;
-	/* cannot fail: the text was checked */
+	/* Parsing cannot fail, because bench_line_parse() has checked the
+	 * text. */
 	shard_parse(&a->shard, l->shard, &e);
 	cmd_catch_signals();
 }

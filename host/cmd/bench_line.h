@@ -1,7 +1,7 @@
 /*
- * What the command lines of experiments (benchmarks made of runs) have in
- * common: options, conflicts between them, lists of names and numbers, and the
- * exit status.
+ * Command lines of the benchmarks that are experiments
+ * (host/bench/experiment.h): common options, conflicts between options, lists
+ * of names and numbers, and the exit status.
  */
 #ifndef HOST_CMD_BENCH_LINE_H
 #define HOST_CMD_BENCH_LINE_H
@@ -22,7 +22,8 @@ struct shards;
 struct bench_line {
 	struct opt_values values; /* for the decoders */
 	const char *model, *plot, *shard;
-	json_t *arguments; /* the command line, for shards */
+	/* the words of the command line, which a shard stores in its report */
+	json_t *arguments;
 	int64_t items, predict, rounds;
 	bool json, csv;
 };
@@ -50,54 +51,61 @@ struct bench_line {
 		"JSON, and 'tandem merge' joins all N shards" }
 /* clang-format on */
 
-/* Let the commands that run from now on report these shards instead of
- * measuring; NULL: measure. */
+/* Make the benchmark commands report these shards instead of measuring. NULL
+ * means that they measure. */
 void bench_line_merges(const struct shards *);
 
 /*
- * Parse the options. False: return *status (cmd_parse), which also covers
- * conflicts: --json with --csv, --shard with a form other than JSON, and
- * --method, since `said_by` of this command sets it.
+ * Parse the options. Returns true if the caller can continue. Returns false if
+ * the caller must return *status: help was printed, or an error was reported
+ * (as in cmd_parse). Conflicting options are errors: --json with --csv, --shard
+ * with --csv or --plot, and --method, because the option `said_by` of this
+ * command sets the methods.
  */
 bool bench_line_parse(const struct command *, struct bench_line *, int argc,
 	char **argv, const char *said_by, int *status);
 
-/* Check that the options fit that method's decoder; opens nothing. */
+/* Check that the options are valid for the decoder of `method`. Opens no file.
+ * Returns EXIT_OK, or an exit status after reporting the error. */
 int bench_line_check_decoder(
 	const struct command *, const struct bench_line *, const char *method);
 
-/* Fill the options of the run, except prompts and tasks; from then on Ctrl-C
- * sets cmd_interrupted. */
+/* Fill the options of the run, except prompts and tasks. Also installs a
+ * handler for Ctrl-C that sets cmd_interrupted. */
 void bench_line_take(struct bench_line *, struct bench_options *);
 
-/* The exit status for a benchmark's result. */
+/* Return the exit status for a benchmark's result `ret`, and report an
+ * error. */
 int bench_line_end(int ret, const struct err *);
 
 /*
- * Lists: names or numbers, separated by commas or spaces. An invalid one is
- * reported as misuse of the command, whose exit status is returned; otherwise
- * EXIT_OK.
+ * Lists of names or numbers, separated by commas or spaces. The list_*()
+ * functions below return EXIT_OK. If an item is invalid, they report a misuse
+ * of the command and return its exit status.
  */
 
 #define LIST_PART 32
 
-/* Get the next part, truncated to fit; false after the last. */
+/* Get the next item of the list, truncated to fit. Returns false if there are
+ * no more items. */
 bool list_part(const char **list, char part[LIST_PART]);
 
-/* For --methods; a repeated name counts once. Methods of diffusion models are
- * allowed only if `diffusion`. */
+/* Parse --methods. A repeated name counts once. Methods for diffusion models
+ * are allowed only if `diffusion` is set. */
 int list_methods(const struct command *, const char *list, bool diffusion,
 	struct method_facts *out, unsigned *n, unsigned most);
 
-/* For --tables: some of names[n], or "all". */
+/* Parse --tables: some of names[n], or "all". Sets out[i] for each chosen
+ * name. */
 int list_tables(const struct command *, const char *list,
 	const char *const *names, int n, bool *out);
 
-/* For --tasks: names of tasks and of groups; may be empty. */
+/* Parse --tasks: names of tasks and of groups of tasks. The list may be
+ * empty. */
 int list_tasks(const struct command *, const char *list,
 	const char *out[FIGURES_TASKS], unsigned *n);
 
-/* At most `max` integers of [least, most]. */
+/* Parse a list of at most `max` integers from `least` to `most`. */
 int list_numbers(const struct command *, const char *option, const char *list,
 	uint32_t least, uint32_t most, uint32_t *out, unsigned *n,
 	unsigned max);

@@ -22,12 +22,13 @@
 #define LINES_MAX 1000
 
 struct chat_input {
-	EditLine *edit; /* NULL: not a terminal */
+	EditLine *edit; /* NULL if standard input is not a terminal */
 	History *history;
-	char file[PATH_MAX]; /* history file; "": lines are not remembered */
+	/* history file; "" if lines are not kept in a file */
+	char file[PATH_MAX];
 	const char *prompt;
-	sigset_t waiting; /* signals blocked while no input is awaited */
-	char *line;       /* buffer of getline */
+	sigset_t waiting; /* signal mask during the wait for input */
+	char *line;       /* buffer for getline() */
 	size_t cap;
 };
 
@@ -49,9 +50,9 @@ static char *show_prompt(EditLine *edit)
 }
 
 /*
- * Read a character for libedit. Unlike libedit's own function this one returns
- * on a signal. Signals are unblocked only during the wait, so none can be
- * missed between a check and the wait.
+ * Read a character for libedit. Unlike libedit's own function, this one returns
+ * when a signal arrives. Signals are unblocked only during the wait, so no
+ * signal can arrive unnoticed between the check of `interrupted` and the wait.
  */
 static int read_character(EditLine *edit, wchar_t *out)
 {
@@ -72,7 +73,7 @@ static int read_character(EditLine *edit, wchar_t *out)
 		if (n <= 0)
 			return (int)n;
 		got = mbrtowc(out, &byte, 1, &state);
-		if (got == (size_t)-1) { /* not valid UTF-8 */
+		if (got == (size_t)-1) { /* the byte is not valid UTF-8 */
 			*out = L'\xfffd';
 			return 1;
 		}
@@ -106,7 +107,7 @@ static int open_terminal(struct chat_input *in, bool keeps, struct err *e)
 		in->file[0] = '\0';
 		return 0;
 	}
-	/* Readable only by its user. */
+	/* Make the file readable only by its owner. */
 	fd = open(in->file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0 || fchmod(fd, 0600))
 		in->file[0] = '\0';
@@ -157,7 +158,8 @@ bool chat_input_is_terminal(const struct chat_input *in)
 
 /* ---- reading ------------------------------------------------------------- */
 
-/* Read a line from the terminal with libedit; NULL: end of input, or Ctrl-C. */
+/* Read a line from the terminal with libedit. Returns NULL at the end of the
+ * input or after Ctrl-C. */
 static const char *edit_line(struct chat_input *in, const char *prompt)
 {
 	struct sigaction old, catch = { .sa_handler = on_interrupt };
@@ -171,14 +173,14 @@ static const char *edit_line(struct chat_input *in, const char *prompt)
 	sigaddset(&interrupts, SIGINT);
 	sigprocmask(SIG_BLOCK, &interrupts, &in->waiting);
 	sigaction(SIGINT, &catch, &old);
-	/* A signal that came between two prompts was meant for this one. */
+	/* A signal that arrived between two prompts interrupts this prompt. */
 	if (cmd_interrupted)
 		interrupted = 1;
 	else
 		line = el_gets(in->edit, &n);
 	cmd_interrupted = 0;
-	/* Restore the mask first: a signal that is still pending belongs to
-	 * this prompt. */
+	/* Restore the signal mask before the handler, because a signal that is
+	 * still pending belongs to this prompt. */
 	sigprocmask(SIG_SETMASK, &in->waiting, NULL);
 	sigaction(SIGINT, &old, NULL);
 	if (interrupted)

@@ -17,7 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Flush stdout first, so that on a terminal the output precedes the error. */
+/* Begin a message on stderr. Flushes stdout first, so that on a terminal the
+ * output appears before the message. */
 static void begin_message(void)
 {
 	fflush(stdout);
@@ -46,7 +47,8 @@ const struct command *command_find(
 	return NULL;
 }
 
-static struct strbuf command_line; /* without the user's texts */
+/* the command line without the user's prompts */
+static struct strbuf command_line;
 
 bool cmd_parse(const struct command *c, int argc, char **argv,
 	unsigned *operands, int *status)
@@ -76,8 +78,10 @@ int cmd_fail(const struct err *e)
 
 	begin_message();
 	fprintf(stderr, "%s\n", e->text);
-	/* Commands for reports do not overwrite the error that they report. If
-	 * the error cannot be stored, the report lacks it. */
+	/* Store the error for a later `tandem doctor --report`. That command's
+	 * own errors are not stored, because they would overwrite the error to
+	 * be reported. If the error cannot be stored, the report does not
+	 * contain it. */
 	if (!command_line.failed && command_line.len &&
 		strncmp(command_line.data, "tandem doctor", 13) &&
 		!user_file_make_way(USER_STATE, CMD_LAST_ERROR, path))
@@ -150,8 +154,8 @@ static void on_interrupt(int sig)
 {
 	struct tandem *t = interruptible;
 
-	/* A second signal ends the program by its default action once the
-	 * handler returns. */
+	/* On a second signal, restore the default action and raise the signal
+	 * again. It ends the program when the handler returns. */
 	if (cmd_interrupted) {
 		if (leave_well)
 			leave_well();
@@ -169,8 +173,8 @@ void cmd_interrupts(struct tandem *t)
 	interruptible = t;
 }
 
-/* SA_RESTART: the first Ctrl-C must not shorten a write that waits for a slow
- * reader. */
+/* SA_RESTART is set so that the first Ctrl-C does not interrupt a write that
+ * waits for a slow reader. */
 static const struct sigaction interrupted = { .sa_handler = on_interrupt,
 	.sa_flags = SA_RESTART };
 
@@ -181,7 +185,8 @@ void cmd_catch_signals(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-/* A signal that the parent has set to be ignored (nohup) stays ignored. */
+/* Catch a signal, except if the parent process has set it to be ignored, as
+ * nohup does with SIGHUP. */
 static void catch_unless_ignored(int sig)
 {
 	struct sigaction old;
@@ -203,7 +208,7 @@ static void say_notice(void *arg, const char *sentence)
 	fprintf(stderr, "%s\n", sentence);
 }
 
-/* Prints notices. */
+/* prints notices on stderr */
 static const struct notice_sink cmd_notice = { say_notice, NULL };
 
 static struct progress progress_line;
@@ -223,7 +228,8 @@ int cmd_create(
 	return tandem_create(out, &o, values, e);
 }
 
-#define PROMPT_TOKENS 1024 /* a prompt of up to so many tokens is short */
+/* size of the first buffer, sufficient for a short prompt */
+#define PROMPT_TOKENS 1024
 
 int cmd_prompt(struct tandem *t, const struct tandem_request *q,
 	struct token_list *out, struct err *e)

@@ -1,7 +1,8 @@
 /*
- * Commands of the `tandem` program. Each is a file cmd_NAME.c that defines a
- * `struct command`; host/tandem.c lists them, and help, completion and man page
- * are made from their option tables. Results go to stdout, messages to stderr.
+ * Commands of the `tandem` program. Each command is a file cmd_NAME.c that
+ * defines a `struct command`. host/tandem.c lists the commands; help, shell
+ * completion and the manual pages are generated from their option tables.
+ * Results are printed to stdout, messages to stderr.
  */
 #ifndef HOST_CMD_CMD_H
 #define HOST_CMD_CMD_H
@@ -15,19 +16,20 @@ struct err;
 
 enum exit_code {
 	EXIT_OK = 0,
-	EXIT_FAIL = 1,   /* a message on stderr says why */
+	EXIT_FAIL = 1,   /* failure; a message on stderr gives the reason */
 	EXIT_MISUSE = 2, /* wrong options; the message refers to --help */
 	EXIT_LOST = 3,   /* the device process died or hangs */
 	EXIT_INTERRUPTED = 128 + SIGINT,
 };
 
 struct command {
-	/* usage.name is "tandem run": the last word is the command's name. */
+	/* usage->name is the full name, such as "tandem run"; its last word is
+	 * the name of the command */
 	const struct opt_command *usage;
-	/* Returns an exit code. */
+	/* returns an exit status */
 	int (*run)(int argc, char **argv);
-	/* Subcommands ("lever" of `tandem bench`), NULL-terminated; NULL:
-	 * none. */
+	/* NULL-terminated list of subcommands (such as "lever" of `tandem
+	 * bench`); NULL if there are none */
 	const struct command *const *inner;
 };
 
@@ -39,70 +41,77 @@ extern const struct command cmd_run, cmd_chat, cmd_serve, cmd_eval, cmd_score,
 	cmd_history, cmd_history_list, cmd_history_stats, cmd_history_prune,
 	cmd_history_import, cmd_trace;
 
-/* The commands of `tandem`, NULL-terminated (host/tandem.c). */
+/* NULL-terminated list of the commands of `tandem`; defined in host/tandem.c */
 extern const struct command *const commands[];
 
-/* The last word of the usage's name: "run" of `tandem run`. */
+/* Return the last word of the command's full name: "run" for `tandem run`. */
 const char *command_name(const struct command *);
 
-/* Find a command by name in a list, which may be NULL; NULL: not found. */
+/* Find a command by name in a list, which may be NULL. Returns NULL if the list
+ * has no such command. */
 const struct command *command_find(
 	const struct command *const *list, const char *name);
 
 /*
- * Parse a command's options. True: continue with *operands. False: return
- * *status (help was printed, or a misuse was reported with a hint).
+ * Parse the options of a command. Returns true if the caller can continue, with
+ * the number of operands in *operands. Returns false if the caller must return
+ * *status: help was printed, or a misuse was reported with a hint.
  */
 bool cmd_parse(const struct command *, int argc, char **argv,
 	unsigned *operands, int *status);
 
 /* Print "tandem: TEXT" and return the exit status for e->code: EXIT_LOST for
- * -ERR_DEVICE_LOST, otherwise EXIT_FAIL. The text, and the command line without
- * the user's texts, are stored in CMD_LAST_ERROR for `tandem doctor
- * --report`. */
-#define CMD_LAST_ERROR "last-error" /* in USER_STATE */
+ * -ERR_DEVICE_LOST, otherwise EXIT_FAIL. The error text, and the command line
+ * without the user's prompts, are stored in the file CMD_LAST_ERROR for `tandem
+ * doctor --report`. */
+#define CMD_LAST_ERROR "last-error" /* a file name in the folder USER_STATE */
 int cmd_fail(const struct err *);
 
-/* Print "tandem: warning: TEXT" and continue. */
+/* Print "tandem: warning: TEXT". The command continues. */
 void cmd_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * The result of a command that ended with `ret` (*e) and whose resources were
- * closed with `closed` (*closing): the first error, in *e. If both failed, the
- * error of closing most likely is the cause, and is printed too.
+ * Combine the results of a command (`ret`, *e) and of closing its resources
+ * (`closed`, *closing). Returns the first error, which is then in *e, or 0. If
+ * both failed, prints *closing too, because a failure of closing is most likely
+ * the cause of the other error.
  */
 int cmd_closed(int ret, int closed, const struct err *closing, struct err *e);
 
-/* Check that all output has reached standard output: 0, or -errno. */
+/* Check that all output has been written to standard output. Returns 0 or a
+ * negative errno. */
 int cmd_flush(struct err *);
 
-/* Report an option's value that was refused after parsing: as a misuse, or with
- * EXIT_FAIL if memory was short. */
+/* Report an error in the value of an option that was found after parsing.
+ * Returns EXIT_FAIL if memory ran out, otherwise EXIT_MISUSE. */
 int cmd_refuse(const struct command *, const struct err *);
 
-/* Report a misuse found after parsing: print TEXT and the hint; returns
+/* Report a misuse that was found after parsing: print TEXT and a hint. Returns
  * EXIT_MISUSE. */
 int cmd_misuse(const struct command *, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * For commands that run for long: the first Ctrl-C sets cmd_interrupted (for
- * session_opts.cancel), the second ends the program. Also ignores SIGPIPE: a
- * closed standard output then shows as a failed write, so that the device is
- * stopped properly.
+ * Install signal handlers for commands that run for a long time. The first
+ * Ctrl-C sets cmd_interrupted (for use as session_opts.cancel); the second
+ * Ctrl-C ends the program. Also ignores SIGPIPE: when standard output is
+ * closed, a write fails instead, so that the command can stop the device
+ * properly.
  */
-extern volatile sig_atomic_t cmd_interrupted; /* 0, or the signal number */
+/* 0, or the number of the signal */
+extern volatile sig_atomic_t cmd_interrupted;
 void cmd_catch_signals(void);
 
-/* A function that the second Ctrl-C calls before it ends the program, in the
- * signal handler; NULL: none. */
+/* Set a function that the signal handler calls on the second Ctrl-C before the
+ * program ends. NULL means no function. */
 void cmd_before_end(void (*leave)(void));
 
-/* The same for SIGTERM and SIGHUP, for commands that have a file to remove.
- * They return 128 + cmd_interrupted. */
+/* Like cmd_catch_signals(), but also for SIGTERM and SIGHUP. For commands that
+ * must remove a file; they return 128 + cmd_interrupted. */
 void cmd_catch_endings(void);
 
-/* -m for commands that run a model; other commands describe it differently. */
+/* Option -m of commands that run a model; other commands describe -m
+ * differently. */
 #define MODEL_OPTION(path)                                                     \
 	{                                                                      \
 		OPT_STRING, 'm', "model", &(path), "FILE",                     \
@@ -116,16 +125,17 @@ struct tandem;
 struct tandem_request;
 struct token_list;
 
-/* Create a handle from parsed options (tandem_create), with the progress and
- * notices below. */
+/* Create a handle from parsed options (tandem_create). Progress and notices of
+ * the handle are printed to the terminal. */
 int cmd_create(
 	struct tandem **out, const struct opt_values *values, struct err *);
 
-/* Tokenize a request's prompt; the handle's model must be read. 0 or -errno. */
+/* Tokenize the prompt of a request. The handle's model must have been read.
+ * Returns 0 or a negative errno. */
 int cmd_prompt(struct tandem *, const struct tandem_request *,
 	struct token_list *out, struct err *);
 
-/* From now on Ctrl-C cancels this handle's requests too; NULL: none. */
+/* Make Ctrl-C also cancel the requests of this handle. NULL means no handle. */
 void cmd_interrupts(struct tandem *);
 
 /* Draws progress on a terminal. */

@@ -1,5 +1,5 @@
-/* tandem bench: costs of single parts on this machine, one benchmark for
- * each. */
+/* tandem bench: several benchmarks, each of which measures the cost of one part
+ * on this machine. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -97,7 +97,7 @@ static const struct {
 	{ "kernels", bench_kernels_main },
 };
 
-/* Benchmarks with options of their own. */
+/* Benchmarks that have options of their own. */
 static const struct command *const own[] = { &cmd_bench_lever,
 	&cmd_bench_methods, &cmd_bench_sdnpu, &cmd_bench_diffusion,
 	&cmd_bench_tts, &cmd_bench_price, NULL };

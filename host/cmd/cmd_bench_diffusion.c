@@ -1,5 +1,5 @@
-/* tandem bench diffusion: its options, with those of the pair and of
- * decoding. */
+/* tandem bench diffusion: parses the options of the benchmark, and those of
+ * decoding and of the host/device pair. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"

@@ -1,4 +1,4 @@
-/* tandem bench methods: a comparison of methods and of sets of options. */
+/* tandem bench methods: compares methods and sets of options. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -10,7 +10,7 @@
 #include "host/cmd/bench_line.h"
 #include "host/eval/eval_tasks.h"
 
-#define TASK_ITEMS 10 /* of each task, by default */
+#define TASK_ITEMS 10 /* default number of items of each task */
 
 static struct bench_line line = { .predict = ASKED_PREDICT };
 static const char *prompts, *set_list;

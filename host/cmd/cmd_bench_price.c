@@ -1,5 +1,5 @@
-/* tandem bench price: the price of a pass of a streamed model, without running
- * it. */
+/* tandem bench price: computes the cost of a pass of a streamed model without
+ * running the model. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"

@@ -1,4 +1,5 @@
-/* tandem bench sdnpu: its options, with those of the pair and of drafting. */
+/* tandem bench sdnpu: parses the options of the benchmark, and those of
+ * drafting and of the host/device pair. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"

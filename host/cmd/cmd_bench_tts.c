@@ -1,4 +1,5 @@
-/* tandem bench tts: options of the benchmark of test-time scaling. */
+/* tandem bench tts: parses the options of the benchmark of test-time
+ * scaling. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -23,7 +24,7 @@ static int64_t seed = 1, timed = 2;
 #define ALL_METHODS                                                   \
 	"sample, vote, weighted-vote, self-certainty, mean-logprob, " \
 	"best-of-n, best-of-n:min, best-of-n:prod, beam, dvts"
-#define CLOCK "soc:sd8gen3" /* default */
+#define CLOCK "soc:sd8gen3" /* default phone */
 
 /* clang-format off */
 static const struct opt opts[] = {
@@ -127,7 +128,8 @@ static int take_shapes(struct tts_args *a)
 	return EXIT_OK;
 }
 
-/* Parse "best-of-n" or "best-of-n:min". */
+/* Parse a method such as "best-of-n", or "best-of-n:min" with its aggregation.
+ * Returns an exit status. */
 static int take_method(struct tts_args *a, const char *part)
 {
 	struct tts_method *m = &a->method[a->n_methods];
@@ -171,7 +173,9 @@ static int take_method(struct tts_args *a, const char *part)
 	return EXIT_OK;
 }
 
-/* Split *text at commas into names, in place. */
+/* Fill *a with the models, shapes, methods and numbers that the options list.
+ * The names of models in *a point into *text, which the caller releases.
+ * Returns an exit status. */
 static int take(struct tts_args *a, struct strbuf *text)
 {
 	const struct command *c = &cmd_bench_tts;

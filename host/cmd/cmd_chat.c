@@ -67,7 +67,8 @@ static const struct opt_command usage = {
 
 /* ---- the loop ------------------------------------------------------------ */
 
-/* Process a line. 0, CONVERSATION_QUIT, or -errno if the program must end. */
+/* Process a line of input. Returns 0, CONVERSATION_QUIT, or a negative errno if
+ * the program must end. */
 static int take_line(struct conversation *c, struct strbuf *line)
 {
 	const char *text = line->data ? line->data : "";
@@ -93,13 +94,15 @@ static int take_line(struct conversation *c, struct strbuf *line)
 		return ret;
 	c->failed = true;
 	cmd_fail(&e);
-	/* A handle that takes no more requests is lost. */
+	/* If the handle takes no more requests, the conversation cannot
+	 * continue. */
 	if (c->tandem)
 		tandem_report(c->tandem, &r);
 	return r.dead || c->write_errno ? ret : 0;
 }
 
-/* Ctrl-C twice in a row at the prompt ends the conversation. */
+/* Run the conversation. Pressing Ctrl-C twice in a row at the prompt ends
+ * it. */
 static int talk_on(struct conversation *c, struct chat_input *input)
 {
 	struct strbuf line = STRBUF_INIT;
@@ -139,7 +142,8 @@ static int chat_main(int argc, char **argv)
 
 	if (!cmd_parse(&cmd_chat, argc, argv, &operands, &status))
 		return status;
-	/* Keep the cached tokens of a turn for the next one. */
+	/* Keep the cached tokens of one sequence, so that the next turn can
+	 * reuse them. */
 	texts->keep = 1;
 	c.model_path = model_path;
 	c.as_json = as_json;

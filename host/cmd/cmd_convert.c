@@ -1,4 +1,4 @@
-/* tandem convert: pack a model file for flash. */
+/* tandem convert: packs a model file into a flash image. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -18,7 +18,8 @@
 #include <sys/stat.h>
 
 #define JSON_VERSION 1
-/* a ratio to conventional groups above this is marked */
+/* a tensor whose loss is more than this times the loss in conventional groups
+ * is marked */
 #define WORSE 1.05
 
 static const char *const types[] = { "q4_0", "q8_0", "f16", "keep", NULL };
@@ -84,7 +85,8 @@ static int type_of(int choice)
 
 /* ---- the report ---------------------------------------------------------- */
 
-/* Tensors of the host keep the type of the model file. */
+/* Whether the tensor was converted. Tensors that the host uses keep the type
+ * that they have in the model file. */
 static bool is_packed(const struct image *image, const struct convert_tensor *t)
 {
 	return t->tensor->dim[1] > 1 &&
@@ -98,8 +100,9 @@ static bool is_worse(const struct convert_tensor *t)
 
 struct tally {
 	size_t worse;
-	size_t lossless; /* number without any loss in conventional groups */
-	/* the one with the largest finite ratio */
+	/* number of tensors without any loss in conventional groups */
+	size_t lossless;
+	/* the tensor with the largest finite ratio */
 	const struct convert_tensor *most;
 };
 

@@ -1,4 +1,5 @@
-/* tandem doctor: checks of this machine, and their consequences for Tandem. */
+/* tandem doctor: checks this machine, and says what the findings mean for
+ * Tandem. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -17,12 +18,12 @@
 #include <unistd.h>
 
 #define JSON_VERSION 1
-#define INDENT       24 /* columns before a finding's text */
+#define INDENT       24 /* columns before the text of a finding */
 #define COLUMNS      80
 
 struct tally {
 	unsigned state[PROBE_STATE_COUNT];
-	char lacks[128]; /* names of missing requirements */
+	char lacks[128]; /* names of the missing requirements */
 };
 
 static bool as_json;
@@ -60,8 +61,8 @@ static const struct opt_command usage = {
 	.n_opts = ARRAY_LEN(opts),
 };
 
-/* Print the words of `text`, wrapped before column COLUMNS, with each line
- * indented. */
+/* Print the words of `text`, wrapped at COLUMNS columns. Continuation lines are
+ * indented. `column` is the current column. */
 static void print_folded(const char *text, unsigned column, FILE *f)
 {
 	while (*text) {
@@ -81,7 +82,8 @@ static void print_folded(const char *text, unsigned column, FILE *f)
 	putc('\n', f);
 }
 
-/* Run all probes; with `list` NULL print each finding to `out` at once. */
+/* Run all probes. If `list` is NULL, print each finding to `out` at once;
+ * otherwise add it to `list`. */
 static void look_at_all(json_t *list, FILE *out, struct tally *t)
 {
 	for (size_t i = 0; i < n_probes; i++) {
@@ -112,7 +114,8 @@ static void look_at_all(json_t *list, FILE *out, struct tally *t)
 			print_folded(f.found, INDENT, out);
 			fprintf(out, "%*s", INDENT, "");
 			print_folded(f.means, INDENT, out);
-			/* Not wrapped, so that it can be copied. */
+			/* Print the fix without wrapping, so that it can be
+			 * copied. */
 			if (*f.fix)
 				fprintf(out, "%*stry: %s\n", INDENT, "", f.fix);
 		}
@@ -120,7 +123,8 @@ static void look_at_all(json_t *list, FILE *out, struct tally *t)
 	}
 }
 
-/* Print a file's lines; `none` if it cannot be read. */
+/* Print the lines of a file, or `none` if the file cannot be read or is
+ * empty. */
 static void print_file(const char *path, const char *none, FILE *out)
 {
 	FILE *f = fopen(path, "re");

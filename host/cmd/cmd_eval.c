@@ -1,5 +1,5 @@
-/* tandem eval: accuracy of a model on held-out items of a task, or time and
- * tokens of answers to prompts. */
+/* tandem eval: measures the accuracy of a model on held-out items of a task, or
+ * the time and tokens of its answers to prompts. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -24,7 +24,7 @@ static struct opt_values values; /* for the decoder */
 static const char *model_path, *outputs_path;
 static int64_t n_items, n_predict = 160, n_show, seed = 1;
 static const char *shard_said;
-static double temperature = NAN; /* NAN: not set */
+static double temperature = NAN; /* NAN if not set */
 static bool as_json, as_list;
 
 /* clang-format off */
@@ -107,9 +107,10 @@ struct eval {
 	struct eval_result result[EVAL_TASKS];
 	size_t n_results;
 	struct shard shard;
-	json_t *shard_json; /* NULL: no shard */
+	json_t *shard_json; /* NULL if no shard was requested */
 	uint32_t longest;   /* number of tokens of the longest prompt */
-	int64_t shown;      /* items shown of the running task */
+	/* number of items of the running task that were printed */
+	int64_t shown;
 	FILE *outputs;
 };
 
@@ -285,7 +286,8 @@ static int run_all(struct eval *v, const char *operand, struct err *e)
 		return ret;
 	if (tandem_start_for(v->tandem, v->longest, n_predict))
 		return tandem_failure(v->tandem, e);
-	/* The address window may hold less than the model's context. */
+	/* The address window may have room for less than the model's context,
+	 * so check the prompts against the actual context. */
 	tandem_report(v->tandem, &r);
 	ret = check_prompts(v, r.context, e);
 	if (ret)
@@ -301,7 +303,7 @@ static int run_all(struct eval *v, const char *operand, struct err *e)
 
 static int eval_main(int argc, char **argv)
 {
-	/* Parsing reorders the words, so copy them first. */
+	/* Copy the words first, because parsing reorders them. */
 	json_t *words = shard_arguments(argc, argv);
 	struct err e = { 0 }, closing = { 0 };
 	struct eval *v = NULL;

@@ -1,5 +1,5 @@
-/* tandem history: lists a history of texts and prunes it; cmd_history_import.c
- * has its command import. */
+/* tandem history: lists and prunes a history file of answers.
+ * cmd_history_import.c has the subcommand import. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -16,13 +16,15 @@
 #include <string.h>
 #include <time.h>
 
-#define DAY         86400
-#define WHEN        32 /* bytes of a formatted time */
-#define SHOWN       24 /* bytes of a text's beginning, with the NUL */
-#define SHOWN_IDS   64 /* tokens that are decoded for it */
+#define DAY  86400
+#define WHEN 32 /* bytes of a formatted time */
+/* bytes of the displayed start of a text, including the NUL */
+#define SHOWN 24
+/* number of tokens that are decoded for the displayed start */
+#define SHOWN_IDS   64
 #define ALL_OF_THEM UINT32_MAX
 
-/* "2026-11-22 09:31", in local time. */
+/* Format a time as local time, such as "2026-11-22 09:31". */
 static void format_time(int64_t at, char out[WHEN])
 {
 	time_t t = at;
@@ -68,8 +70,8 @@ struct listing {
 	struct strbuf prompt, answer; /* texts of one record */
 };
 
-/* Decode the first `most` tokens of a part. `d` continues from the previous
- * part, so the space between the two is kept. */
+/* Decode the first `most` tokens of the prompt or the answer. Use the same `d`
+ * for the answer as for the prompt, so that a space between the two is kept. */
 static void add_text(struct detokenizer *d, const int32_t *id, uint32_t n,
 	uint32_t most, struct strbuf *out)
 {
@@ -77,7 +79,7 @@ static void add_text(struct detokenizer *d, const int32_t *id, uint32_t n,
 		detokenize(d, id[i], out);
 }
 
-/* Escape the text for one line of a terminal and truncate it. */
+/* Escape the text for one line on a terminal, and truncate it. */
 static const char *beginning(struct strbuf *text, char out[SHOWN])
 {
 	for (size_t i = 0; i < text->len; i++)
@@ -145,7 +147,8 @@ static int run_list(int argc, char **argv)
 	if (!ret && !list_json && history_count(h))
 		printf("%6s  %-16s %6s %5s  %-22s %s\n", "number", "when",
 			"prompt", "ans.", "prompt begins", "answer begins");
-	/* Stop when nobody reads the output any more. */
+	/* Stop if the output cannot be written, because its reader has
+	 * exited. */
 	for (size_t i = 0; !ret && i < history_count(h) && !ferror(stdout);
 		i++) {
 		struct history_record r = history_at(h, i);

@@ -1,4 +1,5 @@
-/* tandem history import: add answers and documents from other programs. */
+/* tandem history import: adds answers and documents from other programs to a
+ * history file. */
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -17,7 +18,7 @@
 
 #define INPUT_MAX  ((size_t)1 << 30)
 #define INPUTS_MAX 1024
-/* records that are appended with one lock and one sync */
+/* number of records that are appended with one lock and one sync */
 #define BATCH        256
 #define BATCH_TOKENS (1u << 20)
 
@@ -66,12 +67,13 @@ static const struct opt_command usage = {
 struct import {
 	struct tokenizer *tok;
 	struct history *history;
-	/* tokens of all records of the batch, one record after the other */
+	/* token ids of all records of the batch, concatenated */
 	struct token_list ids;
-	/* `id` is set when the batch is appended */
+	/* record[i].id is set when the batch is appended */
 	struct history_record record[BATCH];
 	size_t n;
-	uint64_t records, tokens; /* appended */
+	/* numbers of records and tokens that were appended */
+	uint64_t records, tokens;
 };
 
 static int append_batch(struct import *m, struct err *e)
@@ -100,9 +102,10 @@ static int add_id(struct import *m, int32_t id, struct err *e)
 }
 
 /*
- * Add a record. both[n_both] is the prompt and the answer. It is tokenized as a
- * whole, since a model sees it so: an answer by itself would begin with another
- * token. If a token spans the boundary, it belongs to the answer.
+ * Add a record. both[n_both] is the text of the prompt followed by the answer.
+ * The prompt and the answer are tokenized together, as a model sees them;
+ * tokenized separately, the answer could begin with a different token. A token
+ * that spans the boundary belongs to the answer.
  */
 static int add_record(struct import *m, size_t n_prompt, const char *both,
 	size_t n_both, int64_t at, struct err *e)
@@ -147,7 +150,8 @@ static int add_record(struct import *m, size_t n_prompt, const char *both,
 
 /* ---- lines --------------------------------------------------------------- */
 
-/* *out NULL: no such member; -EINVAL if the member is not a string. */
+/* Get a string member of a line. *out is NULL if there is no such member.
+ * Returns 0, or -EINVAL if the member is not a string. */
 static int text_of(const json_t *line, const char *key, const char **out,
 	size_t *len, struct err *e)
 {
@@ -209,8 +213,8 @@ static int add_input(struct import *m, const char *path, struct err *e)
 			size_t n = (size_t)((nl ? nl : end) - text);
 			json_t *line = NULL;
 
-			/* Jansson reports some of its own failed allocations as
-			 * bad JSON. */
+			/* When Jansson runs out of memory, it sometimes reports
+			 * invalid JSON. errno then is ENOMEM. */
 			errno = 0;
 			if (strspn(text, " \t\r") >= n)
 				; /* skip an empty line */
@@ -257,7 +261,7 @@ static int run(int argc, char **argv)
 			ret = add_input(&m, "-", &e);
 		for (unsigned i = 2; i <= operands && !ret; i++)
 			ret = add_input(&m, argv[i], &e);
-		/* Keep the records before an invalid line. */
+		/* If a line is invalid, still append the records before it. */
 		end = append_batch(&m, &last);
 		if (end && !ret) {
 			e = last;

@@ -1,5 +1,5 @@
-/* tandem inspect: show the contents of a model file, or the address window of a
- * running device. */
+/* tandem inspect: shows the contents of a model file, or the address window of
+ * a running device process. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -79,8 +79,8 @@ static int run(int argc, char **argv)
 		long pid = text ? strtol(text, &end, 10) : 0;
 		uint64_t huge;
 
-		/* Show the window of the device process that `text` names;
-		 * NULL: the only one. */
+		/* Show the window of the device process whose process id is
+		 * `text`; NULL means the only device process. */
 		if (text && (pid <= 0 || pid > INT_MAX || *end)) {
 			ret = err_set(
 				&e, EINVAL, "'%s' is not a process id", text);

@@ -1,4 +1,4 @@
-/* tandem logits: write the model's logits after each of the given tokens. */
+/* tandem logits: writes the model's logits after each token of a list. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define IDS_MAX ((size_t)64 << 20) /* bytes of a file of ids */
+#define IDS_MAX ((size_t)64 << 20) /* maximum bytes of a file of ids */
 
 static struct opt_values values; /* for the pair */
 static const char *model_path, *ids_text, *ids_file, *out_path;
@@ -53,7 +53,7 @@ static const struct opt_command usage = {
 	.n_opts = ARRAY_LEN(opts),
 };
 
-/* The caller frees *ids, also after an error. */
+/* Read the list of token ids. The caller frees ids->id, also after an error. */
 static int read_ids(uint32_t n_vocab, struct token_list *ids, struct err *e)
 {
 	size_t len = ids_text ? strlen(ids_text) : 0;
@@ -67,7 +67,7 @@ static int read_ids(uint32_t n_vocab, struct token_list *ids, struct err *e)
 		return ret;
 	in.at = ids_text ? ids_text : data;
 	in.end = in.at + len;
-	/* Each id takes a digit and a separator at least. */
+	/* An id takes at least two bytes: a digit and a separator. */
 	ids->id = malloc((len / 2 + 1) * sizeof(*ids->id));
 	if (!ids->id)
 		ret = err_set(e, ENOMEM, "no memory for the ids");
@@ -84,7 +84,7 @@ static int read_ids(uint32_t n_vocab, struct token_list *ids, struct err *e)
 struct output {
 	FILE *file;
 	uint32_t n_vocab;
-	size_t read; /* tokens read so far */
+	size_t read; /* number of tokens that were processed */
 	struct progress progress;
 };
 
@@ -172,7 +172,8 @@ static int logits_main(int argc, char **argv)
 				!ret)
 				ret = err_sys(&e, errno, "cannot write '%s'",
 					out_path);
-			/* An incomplete file would look complete: remove it. */
+			/* Remove an incomplete file, because it could be
+			 * mistaken for a complete one. */
 			if (ret && !to_stdout && !lstat(out_path, &st) &&
 				S_ISREG(st.st_mode))
 				remove(out_path);

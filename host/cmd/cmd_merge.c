@@ -1,5 +1,5 @@
-/* tandem merge: combine the results of an evaluation's or a benchmark's shards
- * into the report that a single run would give. */
+/* tandem merge: combines the results of the shards of an evaluation or a
+ * benchmark into the report that a single run would produce. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -68,9 +68,10 @@ static int merge(const struct shards *all, struct err *e)
 
 	if (c) {
 		/*
-		 * Parse the shards' command line, with the form of this one:
-		 * the benchmark plans the same runs, and takes their results
-		 * from the shards.
+		 * Run the benchmark with the command line of the shards, but
+		 * with the output form that this command line requests. The
+		 * benchmark then plans the same runs as each shard did, and
+		 * takes their results from the shards.
 		 */
 		unsigned n;
 		char **words = shards_arguments(all, &n), **more;

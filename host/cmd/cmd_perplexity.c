@@ -1,4 +1,4 @@
-/* tandem perplexity: measure the perplexity of a causal model on a text. */
+/* tandem perplexity: measures the perplexity of a causal model on a text. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -22,7 +22,7 @@
 
 #define JSON_VERSION 1
 #define TEXT_MAX     ((size_t)256 << 20) /* bytes */
-#define WINDOW_MAX   2048                /* default */
+#define WINDOW_MAX   2048                /* default maximum */
 
 static struct opt_values values; /* for the decoder */
 static const char *model_path;
@@ -91,13 +91,13 @@ struct table_row {
 
 struct job {
 	struct tandem *tandem;
-	struct tandem_report report; /* filled once the model is read */
+	struct tandem_report report; /* valid once the model was read */
 	struct eval_tasks tasks;
-	char *text; /* NULL: items */
+	char *text; /* NULL if the operand is a set of items */
 	size_t text_len;
-	uint32_t window; /* tokens of a text's window */
+	uint32_t window; /* number of tokens of a window of the text */
 	struct table_row row[EVAL_TASKS];
-	size_t n, n_run; /* rows, and rows that have started */
+	size_t n, n_run; /* number of rows, and of rows that were started */
 };
 
 /* ---- the text ------------------------------------------------------------ */
@@ -194,7 +194,8 @@ static int start(struct job *j, struct err *e)
 	tandem_pair(j->tandem)->cancel = &cmd_interrupted;
 	if (tandem_start(j->tandem, need))
 		return tandem_failure(j->tandem, e);
-	/* The address window may hold less than the model's context. */
+	/* The address window may have room for less than the model's context,
+	 * so check the passages against the actual context. */
 	tandem_report(j->tandem, &j->report);
 	return check_passages(j, j->report.context, e);
 }
@@ -247,7 +248,8 @@ static struct perplexity total(const struct job *j)
 	return all;
 }
 
-/* 17 digits: sums must keep their last bit. */
+/* Print the results as JSON. Real numbers have 17 digits, so that a merge can
+ * add up the sums without rounding errors. */
 static int print_json(const struct job *j, const char *error, struct err *e)
 {
 	json_t *o = json_object(), *all = json_object(), *rows = json_array();
@@ -296,8 +298,9 @@ static int run_job(struct job *j, const char *operand, struct err *e)
 		return ret;
 	ret = tandem_read_model(j->tandem, model_path);
 	tandem_report(j->tandem, &j->report);
-	/* The default method refuses diffusion models too, but suggests another
-	 * method. */
+	/* Check this before the error of tandem_read_model(). The default
+	 * method also refuses diffusion models, but its message suggests
+	 * another method. */
 	if (j->report.model && !j->report.model->causal)
 		return err_set(e, EINVAL,
 			"'%s' is a diffusion model, whose positions attend to "

@@ -1,4 +1,4 @@
-/* tandem run: generate text with a model. */
+/* tandem run: generates text with a model. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -36,7 +36,7 @@ static double temperature = NAN, top_p = 1, min_p, repeat_penalty = 1;
 static struct opt_list stop_strings;
 static bool as_ids, as_json, watched, with_samples, with_stats, verbose, chat,
 	special, ignore_eos, no_bos;
-/* read the prompt from standard input, as there is no other */
+/* read the prompt from standard input, because no other prompt was given */
 static bool piped;
 
 /* clang-format off */
@@ -161,17 +161,18 @@ static const struct opt_command usage = {
 
 struct run {
 	struct tandem *tandem;
-	struct tandem_report of; /* before anything is opened */
-	struct strbuf given;     /* the prompt as given */
+	struct tandem_report of; /* state before any file is opened */
+	struct strbuf given;     /* the prompt as given by the user */
 	char *schema;
 	struct tandem_request request;
 	const char *stop[OPT_LIST_MAX + 1];
 	struct token_list prompt;
 	struct strbuf text; /* the output, for --json */
 	struct watch watch; /* with --watch */
-	bool all;           /* print all samples when they have ended */
+	bool all;           /* print all samples at the end */
 	bool newline_due;   /* the last character printed is not a newline */
-	int write_errno;    /* error of standard output; 0: none */
+	/* error in writing standard output; 0 if there was none */
+	int write_errno;
 	uint64_t begin_ns;
 };
 
@@ -232,8 +233,8 @@ static int check_usage(void)
 	if (top_p <= 0)
 		return cmd_misuse(&cmd_run, "--top-p must be more than 0");
 	for (unsigned i = 0; i < stop_strings.n; i++)
-		/* Otherwise the error would be a character of the text that
-		 * follows. */
+		/* If a stop string is not valid UTF-8, the mistake would
+		 * otherwise be reported at a character of the output. */
 		if (!utf8_is_valid(
 			    stop_strings.item[i], strlen(stop_strings.item[i])))
 			return cmd_misuse(&cmd_run,
@@ -259,7 +260,8 @@ static int choose_method(struct run *r)
 	return EXIT_OK;
 }
 
-/* Without a choice among many samples, print all of them. */
+/* If the method does not choose among the samples, print all samples. Returns
+ * an exit status. */
 static int check_samples(struct run *r)
 {
 	const struct tandem_report *of = &r->of;
@@ -280,7 +282,8 @@ static int check_samples(struct run *r)
 	return EXIT_OK;
 }
 
-/* Read the schema before anything is opened, as the prompt. */
+/* Read the schema before any file is opened, so that an error is reported at
+ * once. Returns an exit status. */
 static int read_schema(struct run *r)
 {
 	struct json_nodes *nodes = NULL;
@@ -296,7 +299,7 @@ static int read_schema(struct run *r)
 			"fills masks in any order; choose a method that writes "
 			"from left to right",
 			r->of.method);
-	/* A schema is an object, and no path begins with a brace. */
+	/* A schema is a JSON object, and no path starts with a brace. */
 	if (schema_option[strspn(schema_option, " \t\r\n")] != '{')
 		ret = fd_read_file(
 			schema_option, PROMPT_MAX, &r->schema, &len, &e);
@@ -310,7 +313,8 @@ static int read_schema(struct run *r)
 	return ret ? cmd_refuse(&cmd_run, &e) : EXIT_OK;
 }
 
-/* --watch needs a diffusion model: other texts never change. */
+/* Check that --watch is used with a diffusion model; with other models,
+ * generated text never changes. Returns an exit status. */
 static int check_watch(const struct run *r)
 {
 	struct method_facts m;
@@ -340,8 +344,8 @@ static int no_prompt(const char *why)
 		why);
 }
 
-/* Read the prompt before anything is opened, so that its absence costs no wait.
- * Returns an exit status. */
+/* Read the prompt before any file is opened, so that a missing prompt is
+ * reported at once. Returns an exit status. */
 static int read_prompt(struct run *r, const char *operand)
 {
 	struct strbuf *text = &r->given;
@@ -365,8 +369,9 @@ static int read_prompt(struct run *r, const char *operand)
 	} else {
 		if (fd_read_file(prompt_file, PROMPT_MAX, &data, &len, &e))
 			return cmd_fail(&e);
-		/* The shell or an editor has added the newline: a text rarely
-		 * continues after one. */
+		/* Remove the last newline of piped text. The shell or an editor
+		 * has added it, and a prompt rarely ends with a newline on
+		 * purpose. */
 		if (piped && len && data[len - 1] == '\n')
 			len--;
 		strbuf_add(text, data, len);
@@ -386,7 +391,7 @@ static int read_prompt(struct run *r, const char *operand)
 	return EXIT_OK;
 }
 
-/* 0, or a status with a message in *e. */
+/* Return `status`; if it is not 0, store the handle's error in *e. */
 static int failed(const struct run *r, int status, struct err *e)
 {
 	if (status)
@@ -457,7 +462,8 @@ static const char *stop_name(const struct tandem_report *of, int ret)
 	return ret ? "error" : gen_stop_name(gen_stop_reason(of->generation));
 }
 
-/* Run the method; whatever happens, print the text so far. */
+/* Run the method. The text that was generated is printed even if the method
+ * fails. */
 static int generate(struct run *r, struct err *e)
 {
 	struct tandem_result result = { .size = sizeof(result) };
@@ -486,8 +492,8 @@ static int generate(struct run *r, struct err *e)
 	progress_report(&cmd_progress, NULL, 0, 0);
 	if (r->all && samples_print(r->tandem, of.n_samples, as_ids, stdout))
 		r->write_errno = errno ? errno : EIO;
-	/* On a terminal, end with a newline so that the prompt starts a line;
-	 * in a pipe too, as text files do. */
+	/* End the text with a newline: on a terminal, so that the shell's
+	 * prompt starts a new line; in a pipe, as is usual for text files. */
 	if (!as_json) {
 		if (r->newline_due)
 			putchar('\n');
@@ -495,8 +501,8 @@ static int generate(struct run *r, struct err *e)
 		r->newline_due = false;
 	}
 
-	/* Print the report. Returns `ret`; if that is 0, the error in printing.
-	 */
+	/* Print the report. If printing fails, return this error, unless there
+	 * was an earlier error in `ret`. */
 	rep = (struct run_report){ .tandem = r->tandem,
 		.error = ret ? e->text : NULL,
 		.begin_ns = r->begin_ns };
@@ -542,7 +548,8 @@ static int run_main(int argc, char **argv)
 	if (watched)
 		watch_init(&r.watch, as_json);
 	cmd_before_end(watched ? watch_leave : NULL);
-	/* Warn of options that only another drafter, or an evaluation, uses. */
+	/* Warn about options that only other drafters or an evaluation would
+	 * use. */
 	if (tandem_check_needless(r.tandem, false, &e))
 		status = cmd_refuse(&cmd_run, &e);
 	if (!status && !(status = check_watch(&r)) &&
@@ -559,7 +566,7 @@ static int run_main(int argc, char **argv)
 	watch_release(&r.watch);
 	signal(SIGPIPE, SIG_DFL);
 	if (r.write_errno == EPIPE)
-		raise(SIGPIPE); /* as filters are expected to end */
+		raise(SIGPIPE); /* end by SIGPIPE, as is usual for filters */
 	if (ret == TANDEM_CANCELED)
 		return EXIT_INTERRUPTED;
 	return ret ? cmd_fail(&e) : status;

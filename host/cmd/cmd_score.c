@@ -1,4 +1,4 @@
-/* tandem score: the scores that a reward model gives to the steps of
+/* tandem score: prints the scores that a reward model gives to the steps of
  * solutions. */
 #include "host/cmd/cmd.h"
 

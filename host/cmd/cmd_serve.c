@@ -1,4 +1,4 @@
-/* tandem serve: an HTTP and D-Bus server for a model. */
+/* tandem serve: a server that offers a model over HTTP and D-Bus. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -16,7 +16,7 @@
 
 static struct opt_values values; /* for the decoder */
 static const char *model_path, *name, *key_file;
-static const char *where; /* from --listen, or --port */
+static const char *where; /* address to listen on, from --listen or --port */
 static uint32_t port = UINT32_MAX;
 static bool no_key, quiet, on_session_bus, on_system_bus;
 static struct texts_options several = { .texts = 16, .keep = 16 };
@@ -115,9 +115,10 @@ static const struct opt_command usage = {
 	.n_opts = ARRAY_LEN(opts),
 };
 
-/* Context of a request without --ctx, in tokens. */
+/* Context of a request in tokens, if --ctx is not given. */
 #define CONTEXT_DEFAULT 4096
-/* Limit of a trace file without --trace-limit: a server may run for long. */
+/* Limit of the size of a trace file in bytes, if --trace-limit is not given.
+ * There is a limit because a server may run for a long time. */
 #define TRACE_DEFAULT ((uint64_t)256 << 20)
 
 /* ---- opening ------------------------------------------------------------- */
@@ -152,7 +153,8 @@ static int serve(struct tandem *writer, struct tandem *reader, struct err *e)
 
 	tandem_report(writer, &r);
 
-	/* The last part of a path, without its extension. */
+	/* Name the model after its file, without the folder and the
+	 * extension. */
 	path = r.model_path;
 	slash = strrchr(path, '/');
 	path = slash ? slash + 1 : path;
@@ -170,8 +172,8 @@ static int serve(struct tandem *writer, struct tandem *reader, struct err *e)
 	};
 	o.texts = r.shares ? several.texts : 1;
 	if (o.bus) {
-		/* The findings of `tandem doctor`, for D-Bus clients; the
-		 * caller frees them. NULL: no memory. */
+		/* Collect the findings of `tandem doctor` for D-Bus clients.
+		 * `findings` is freed below; it is NULL if memory ran out. */
 		struct server_finding *all = calloc(n_probes, sizeof(*all));
 		struct finding f;
 
@@ -246,9 +248,11 @@ static int serve_main(int argc, char **argv)
 		? tandem_failure(writer, &e)
 		: 0;
 	if (!ret) {
-		/* Open the same file again, to tokenize prompts while requests
-		 * run. By default a handle decodes from left to right, which a
-		 * diffusion model cannot. */
+		/* Open the model file in a second handle, which tokenizes
+		 * prompts while requests run in the first one. A new handle's
+		 * default method decodes from left to right, which is not
+		 * possible with a diffusion model, so use the method of the
+		 * first handle. */
 		struct tandem_report r;
 		char method[64];
 		const char *option[] = { method, NULL };

@@ -1,4 +1,5 @@
-/* tandem synth: write a model file of a real shape with random weights. */
+/* tandem synth: writes a model file with the shape of a real model and random
+ * weights. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -16,11 +17,11 @@
 static const char *const quants[] = { "q4_0", "q8_0", "f16", "bf16", "f32",
 	NULL };
 
-/* In the order of enum synth_head, without "none". */
+/* indexed like enum synth_head, but without its first value "none" */
 static const char *const heads[] = { "classes", "value", NULL };
 
 static int like = -1, quant = -1, ffn_down = -1, head = -1;
-static int64_t seed = -1; /* -1: not set */
+static int64_t seed = -1; /* -1 if not set */
 static const char *output, *from;
 
 static const struct opt opts[] = {

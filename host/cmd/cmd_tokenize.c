@@ -1,6 +1,6 @@
 /*
- * tandem tokenize and tandem detokenize: text to token ids and back, with the
- * vocabulary of a model file.
+ * tandem tokenize and tandem detokenize: convert text to token ids and back,
+ * with the vocabulary of a model file.
  */
 #include "host/cmd/cmd.h"
 
@@ -25,8 +25,8 @@ static bool bos, special, raw, as_json;
 
 /* ---- common ---------------------------------------------------------- */
 
-/* Read the operand `given`, otherwise the file, otherwise standard input; the
- * caller frees *data. */
+/* Read the operand `given`; or the file of --file if `given` is NULL; or
+ * standard input if there is no file either. The caller frees *data. */
 static int read_input(
 	const char *given, char **data, size_t *len, struct err *e)
 {
@@ -47,7 +47,8 @@ static int write_output(const struct strbuf *b, struct err *e)
 	return cmd_flush(e);
 }
 
-/* False: misuse; return *status. */
+/* Check that there is only one input. Returns true if so, otherwise false with
+ * an exit status in *status. */
 static bool check_usage(const struct command *c, const char *given, int *status)
 {
 	if (!given || !file)

@@ -1,4 +1,5 @@
-/* tandem trace: summarize or draw a timeline that --trace has written. */
+/* tandem trace: summarizes or draws a timeline that option --trace has
+ * written. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -147,7 +148,8 @@ static void report_text(const char *path, const struct timeline *t,
 			"average\n",
 			s->queued, mean(s->queued_ns, s->queued) * 1e-6);
 	counts_text(s, f);
-	/* Time by track and kind of work, without the time of nested events. */
+	/* Print the time by track and kind of work. An event's time does not
+	 * include that of the events nested in it. */
 	fprintf(f, "\n%-10s %-10s %9s %12s %10s %8s\n", "track", "kind",
 		"times", "seconds", "ms each", "of it %");
 	for (unsigned r = 0; r < TIMELINE_ROLES; r++)
@@ -292,7 +294,8 @@ static json_t *report_json(
 
 /* ---- the command --------------------------------------------------------- */
 
-/* Write the file completely, or not at all. */
+/* Write the output of draw() to a file, which appears only if it is complete.
+ * Returns 0 or a negative errno. */
 static int draw_to(const char *path, const struct timeline *t,
 	int (*draw)(const struct timeline *, FILE *, struct err *),
 	struct err *e)

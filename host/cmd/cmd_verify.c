@@ -1,4 +1,4 @@
-/* tandem verify: check that a flash image is undamaged. */
+/* tandem verify: checks that a flash image is not damaged. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -43,8 +43,8 @@ static int run(int argc, char **argv)
 
 		progress_at(&p, x->offset);
 		ret = image_check(im, x, &e);
-		/* Damage is counted and reading continues; other errors end
-		 * it. */
+		/* Count a damaged extent and check the next one. Any other
+		 * error ends the check. */
 		if (ret != -EBADMSG)
 			continue;
 		progress_end(&p);

@@ -149,8 +149,10 @@ static int read_prompt(
 	int ret;
 
 	if (c->plain) {
-		/* All turns without a template. Answers are added by their
-		 * tokens, so that each prompt begins with the previous one. */
+		/* Without a chat template, concatenate the tokens of all turns.
+		 * An answer is added by the tokens that were generated, so that
+		 * each prompt begins with exactly the tokens of the previous
+		 * prompt and answer. */
 		ret = 0;
 		for (size_t i = 0; i < c->talk.n && !ret; i++) {
 			const struct talk_turn *t = &c->talk.turn[i];
@@ -213,7 +215,7 @@ static int generate(
 	return ret ? tandem_failure(c->tandem, e) : 0;
 }
 
-/* The reason why the last answer ended. */
+/* Return the reason for the end of the last answer. */
 static const char *stop_name(const struct conversation *c)
 {
 	static const char *const names[] = { "interrupted", "eos", "stop",
@@ -279,7 +281,8 @@ int conversation_answer(
 
 /* ---- settings ------------------------------------------------------------ */
 
-/* The options of /set: those of the decoder, and of sampling. */
+/* Return table i of the options for /set: sampling options, then the decoder's
+ * options (see opt_tables). */
 static const struct opt_table *chat_tables(size_t i)
 {
 	return i ? decoder_tables(i - 1) : &drawing_table;
@@ -293,8 +296,9 @@ static const struct opt *drawing_row(const char *name)
 	return NULL;
 }
 
-/* Set "name=value", or a flag "name". Sampling options change at once; all
- * others open the model again. */
+/* Set an option by "name=value", or a flag by "name". A sampling option changes
+ * at once; for any other option the model is opened again. Returns 0 or a
+ * negative errno. */
 static int set_option(
 	struct conversation *c, const char *setting, struct err *e)
 {
@@ -309,7 +313,8 @@ static int set_option(
 		free(name);
 		return err_set(e, ENOMEM, "no memory for an option");
 	}
-	/* Options borrow their text, so keep the copy. */
+	/* The option values point into this copy of the text, so keep it until
+	 * the end. */
 	c->set[c->n_set++] = name;
 	value = strchr(name, '=');
 	if (value)
@@ -318,7 +323,7 @@ static int set_option(
 	if (ret)
 		return ret;
 	if (!drawing_row(name)) {
-		/* Open the model again with the options `v`; if these are
+		/* Open the model again with the option values `v`. If these are
 		 * invalid, nothing changes. */
 		struct tandem *new;
 		struct err again = { 0 };
@@ -334,7 +339,8 @@ static int set_option(
 			*c->values = v;
 			return 0;
 		}
-		/* Go back to the old options; if even that fails the program
+		/* The model cannot be opened with the new values, so go back to
+		 * the old ones. If the old values fail too, the program
 		 * ends. */
 		conversation_stop(c, &again);
 		ret = cmd_create(&c->tandem, c->values, &again);
@@ -381,8 +387,9 @@ static int save(struct conversation *c, const char *path, struct err *e)
 	return ret;
 }
 
-/* Apply all settings or none; options given on the command line have precedence
- * and stay (`stands`). */
+/* Apply all settings, or none if one is invalid. If `stands`, options that were
+ * given on the command line keep their values. Returns 0 or a negative
+ * errno. */
 static int take_settings(
 	struct conversation *c, json_t *settings, bool stands, struct err *e)
 {
@@ -504,7 +511,8 @@ static int do_help(struct conversation *c, const char *text, struct err *e);
 
 static const struct {
 	const char *name, *arg, *help;
-	const char *needs; /* a required argument; NULL: none */
+	/* name of a required argument; NULL if none is required */
+	const char *needs;
 	int (*run)(struct conversation *, const char *text, struct err *);
 } verbs[] = {
 	{ "/system", "TEXT", "set the system's turn; without TEXT, none", NULL,

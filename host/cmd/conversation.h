@@ -1,8 +1,7 @@
 /*
- * A conversation with a model: turns and answers, settings that change between
- * turns, and commands, for `tandem chat`. The source of the turns is the
- * caller's business. The caller owns the options, and /set writes to them. One
- * thread.
+ * A conversation with a model for `tandem chat`: turns of the user and answers,
+ * settings that change between turns, and commands such as /set. The caller
+ * reads the turns, and owns the options, which /set changes. Single-threaded.
  */
 #ifndef HOST_CMD_CONVERSATION_H
 #define HOST_CMD_CONVERSATION_H
@@ -19,13 +18,14 @@
 
 struct err;
 
-/* Sampling options of an answer; /set changes them from turn to turn. */
+/* Sampling options of an answer; /set changes them between turns. */
 struct drawing {
 	int64_t predict, top_k, repeat_last, seed;
 	double temperature, top_p, min_p, repeat_penalty;
 };
 
-/* the table of struct drawing alone */
+/* Return the table of struct drawing for i = 0, otherwise NULL (see
+ * opt_tables). */
 const struct opt_table *drawing_tables(size_t i);
 
 struct conversation {
@@ -34,44 +34,55 @@ struct conversation {
 	bool as_json; /* print a JSON object for each turn */
 	struct tandem *tandem;
 	struct talk talk;
-	/* From the handle: the context size in tokens, and whether the model
-	 * has a template that Tandem supports. */
+	/* Taken from the handle: the tokenizer, the context size in tokens, and
+	 * whether turns are joined without a chat template, because the model
+	 * has none that Tandem supports. */
 	const struct tokenizer *tokenizer;
 	uint32_t room;
 	bool plain;
-	char **set; /* copies of the texts of /set, which `values` borrows */
+	/* [n_set] copies of the arguments of /set, which `values` points
+	 * into */
+	char **set;
 	size_t n_set;
 	unsigned turns;
-	/* The answer that is being generated. */
+	/* The answer that is being generated: */
 	struct strbuf text;
 	struct token_list tokens;
 	bool newline_due;
 	int write_errno;
-	struct tandem_result last; /* of the last answer */
-	bool failed; /* a turn had no answer; gives the exit status of a pipe */
+	struct tandem_result last; /* result of the last answer */
+	/* at least one turn had no answer; sets the exit status if the input is
+	 * not a terminal */
+	bool failed;
 };
 
-/* Create the handle (cmd_create), read the model and start the pair. */
+/* Read the model into the handle `tandem`, which cmd_create() has made, and
+ * start the device process. Returns 0 or a negative errno. */
 int conversation_start(struct conversation *, struct err *);
-/* The result of tandem_end; 0 without a handle. */
+/* Close the handle. Returns the result of tandem_end(), or 0 if there is no
+ * handle. */
 int conversation_stop(struct conversation *, struct err *);
 void conversation_release(struct conversation *);
 
-/* Generate the answer to a turn. Both become part of the conversation, or
- * neither. */
+/* Generate the answer to a user's turn. On success, the turn and the answer
+ * become part of the conversation; on failure, neither does. Returns 0 or a
+ * negative errno. */
 int conversation_answer(
 	struct conversation *, const struct strbuf *turn, struct err *);
 
-/* "": no system prompt. */
+/* Set the system prompt; "" means no system prompt. Returns 0 or a negative
+ * errno. */
 int conversation_set_system(
 	struct conversation *, const char *text, struct err *);
-/* Options given on the command line keep their value (`stands`). */
+/* Load a conversation from a file. If `stands`, options that were given on the
+ * command line keep their values. Returns 0 or a negative errno. */
 int conversation_load(
 	struct conversation *, const char *path, bool stands, struct err *);
 
 #define CONVERSATION_QUIT 1
 
-/* Run a line that begins with a /. Returns 0, CONVERSATION_QUIT, or -errno. */
+/* Run a command line that begins with "/". Returns 0, CONVERSATION_QUIT if the
+ * conversation must end, or a negative errno. */
 int conversation_command(struct conversation *, const char *line, struct err *);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Everything but cut_short_catch runs in a signal handler, in any thread that
- * reads a mapping: only the stack and system calls are used.
+ * All functions except cut_short_catch() run in a signal handler, in whichever
+ * thread reads a mapping. So they use only the stack and system calls.
  */
 #include "host/cmd/cut_short.h"
 
@@ -16,7 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A line of /proc/self/maps: "from-to rwxp offset dev:dev inode   path". */
+/* Number of fields before the path in a line of /proc/self/maps, which is
+ * "from-to rwxp offset dev:dev inode path". */
 #define PATH_FIELD 5
 
 struct line {
@@ -24,7 +25,8 @@ struct line {
 	size_t len;
 };
 
-/* Reads byte by byte: this happens once, before the program ends. */
+/* Read the next line. Reads byte by byte, because this happens only once before
+ * the program ends. */
 static bool next_line(int fd, struct line *l)
 {
 	char c;
@@ -60,7 +62,7 @@ static bool covers(const struct line *l, uintptr_t addr)
 	return from <= addr && addr < to;
 }
 
-/* NULL: the mapping has no file. */
+/* Return the path of the mapped file, or NULL if the mapping has no file. */
 static const char *path_of(const struct line *l)
 {
 	const char *p = l->text;
@@ -88,12 +90,14 @@ static void on_bus(int sig, siginfo_t *info, void *context)
 	while (fd >= 0 && !path && next_line(fd, &l))
 		path = covers(&l, addr) ? path_of(&l) : NULL;
 	fd_close(&fd);
-	if (!path) { /* the read is repeated, and ends the program */
+	/* no file is mapped there: restore the default action, so that the
+	 * repeated read ends the program */
+	if (!path) {
 		signal(sig, SIG_DFL);
 		return;
 	}
-	/* Several threads may fail at once; the first one prints and ends the
-	 * program. */
+	/* Several threads may get here at the same time. The first one prints
+	 * the message and ends the program; the others wait for this. */
 	while (atomic_flag_test_and_set(&printed))
 		pause();
 	print_text("tandem: '");

@@ -23,7 +23,7 @@ static double tokens_per_s(const struct eval_result *r)
 	return r->ns ? (double)r->tokens * 1e9 / (double)r->ns : 0;
 }
 
-/* Results on the phone of --clock. */
+/* Results in the time of the phone that --clock names. */
 struct phone {
 	double total_s, tokens_per_s, energy_j, energy_per_token_j;
 };
@@ -38,7 +38,8 @@ static struct phone phone_of(
 		n > 0 ? joules / n : 0 };
 }
 
-/* All tasks have the same weight, whatever the number of items. */
+/* Return the mean accuracy over the tasks. Each task has the same weight,
+ * regardless of its number of items. */
 static double mean_accuracy(const struct eval_report *rep)
 {
 	double sum = 0;
@@ -137,8 +138,8 @@ void eval_mean_text(const struct eval_report *rep, FILE *f)
 
 /* ---- JSON ---------------------------------------------------------------- */
 
-/* The report of items without answers has the same members; those that need
- * answers are null. */
+/* Add the tally to an object. A report for items without expected answers has
+ * the same members, but those that need answers are null. */
 static void put_tally(json_t *o, const struct eval_tally *t, bool marked)
 {
 	double low, high;
@@ -153,7 +154,8 @@ static void put_tally(json_t *o, const struct eval_tally *t, bool marked)
 		marked ? json_pack("[ff]", low, high) : json_null());
 }
 
-/* The result's counters, as a member of a shard. NULL: no memory. */
+/* Return the counters of a result as the member of a shard's report, or NULL if
+ * out of memory. */
 static json_t *sums_json(const struct eval_result *from)
 {
 	json_t *o = json_object();
@@ -167,7 +169,8 @@ static json_t *sums_json(const struct eval_result *from)
 	json_object_set_new(o, "marked", json_boolean(from->marked));
 	json_object_set_new(o, "tallies", tallies);
 	EVAL_SUMS(SUMS_PUT)
-	/* As a string: a hash has 64 bits, a JSON integer 63. */
+	/* Store the hash as two numbers of 32 bits, because a JSON integer in
+	 * Jansson has only 63 bits plus sign. */
 	json_object_set_new(o, "logits_hash",
 		json_pack("[I, I]", (json_int_t)(from->logits_hash >> 32),
 			(json_int_t)(from->logits_hash & UINT32_MAX)));
@@ -256,7 +259,7 @@ int eval_json(const struct eval_report *rep, FILE *f)
 		sum += rep->result[i].logits_hash;
 	}
 	json_object_set_new(o, "tasks", tasks);
-	/* Equal runs have equal hashes. */
+	/* Runs with equal logits have equal hashes. */
 	snprintf(hash, sizeof(hash), "%016" PRIx64, sum);
 	put_str(o, "logits_hash", hash);
 	json_object_set_new(o, "mean_accuracy",
@@ -270,7 +273,7 @@ int eval_json(const struct eval_report *rep, FILE *f)
 
 /* ---- shards -------------------------------------------------------------- */
 
-/* Read an array of two numbers. */
+/* Read an array of two numbers. Returns false if it is not one. */
 static bool read_pair(const json_t *pair, uint64_t *a, uint64_t *b)
 {
 	json_int_t first, second;
@@ -283,8 +286,8 @@ static bool read_pair(const json_t *pair, uint64_t *a, uint64_t *b)
 	return true;
 }
 
-/* Read the counters of sums_json back; the result's names stay. False if a
- * member is missing or wrong. */
+/* Read counters that sums_json() has written; the names in *to do not change.
+ * Returns false if a member is missing or invalid. */
 static bool read_sums(const json_t *o, struct eval_result *to)
 {
 	const json_t *marked = json_object_get(o, "marked"),
@@ -356,8 +359,8 @@ static int take_subject(
 		return damaged(all, 0, e);
 	of->seed = (uint64_t)seed;
 	of->n_predict = (uint32_t)predict;
-	/* Paths may differ between machines, so the first shard's are reported.
-	 * All other texts must be equal. */
+	/* The paths of files may differ between machines, so those of the first
+	 * shard are reported. All other strings must be equal in all shards. */
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		const json_t *v = json_object_get(first, texts[i].member);
 
@@ -378,7 +381,7 @@ static int take_subject(
 	return 0;
 }
 
-/* Add a shard's task to the result at the same index. */
+/* Add the results of a task in one shard to *sum. */
 static int add_task(struct eval_result *sum, const json_t *task,
 	const struct shards *all, unsigned i, struct err *e)
 {

@@ -1,6 +1,6 @@
 /*
- * The report of an evaluation: a text table, printed row by row as tasks end,
- * or one JSON object.
+ * The report of an evaluation: a text table, whose rows are printed as tasks
+ * end, or one JSON object.
  */
 #ifndef HOST_CMD_EVAL_REPORT_H
 #define HOST_CMD_EVAL_REPORT_H
@@ -17,13 +17,15 @@
 struct err;
 struct shards;
 
-/* The subject and settings of an evaluation. Texts are borrowed. */
+/* The subject and settings of an evaluation. The strings belong to the
+ * caller. */
 struct eval_subject {
 	const char *model, *arch, *method, *precision;
-	const char *draft_model, *drafter; /* NULL: without drafts */
-	const char *clock;                 /* phone profile; NULL: none */
-	double base_w;                     /* base power of the phone */
-	char priced_as[TANDEM_PRICED_AS];  /* as in struct tandem_report */
+	const char *draft_model, *drafter; /* NULL if no drafts were used */
+	/* phone profile; NULL if no phone is priced */
+	const char *clock;
+	double base_w;                    /* base power of the phone in W */
+	char priced_as[TANDEM_PRICED_AS]; /* as in struct tandem_report */
 	double temperature;
 	uint64_t seed;
 	uint32_t n_predict;
@@ -34,8 +36,8 @@ struct eval_report {
 	struct eval_result *result; /* [n] */
 	size_t n;
 	bool complete;     /* all tasks ran to the end */
-	const char *error; /* NULL: none */
-	/* For a shard, the data that a merge needs; NULL: all items were
+	const char *error; /* NULL if there was no error */
+	/* For a shard, the data that a merge needs. NULL if all items were
 	 * run. */
 	json_t *shard;
 };
@@ -43,25 +45,27 @@ struct eval_report {
 struct eval_subject eval_subject_of(
 	const struct tandem_report *, const struct eval_opts *);
 
-/* Print the head of the table; `marked`: items have answers, otherwise they are
- * prompts only. */
+/* Print the head of the table. `marked` is whether the items have expected
+ * answers; otherwise they are only prompts. */
 void eval_head_text(const struct eval_subject *, bool marked, FILE *);
 
-/* Print a task's row, and one for each level if its items have levels. */
+/* Print the row of a task. If its items have levels, also print a row for each
+ * level. */
 void eval_row_text(
 	const struct eval_subject *, const struct eval_result *, FILE *);
 
-/* Print the last row: the mean over the tasks, if there are several. For
- * prompts only, a note that nothing was scored. */
+/* Print the last row: the mean over the tasks, if there are several. If the
+ * items are only prompts, print a note that nothing was scored. */
 void eval_mean_text(const struct eval_report *, FILE *);
 
-/* Print one line. 0, -ENOMEM or -EIO. */
+/* Print the report as one line of JSON. Returns 0, -ENOMEM or -EIO. */
 int eval_json(const struct eval_report *, FILE *);
 
 /*
- * Merge shards of `tandem eval`. The result borrows from them; the caller frees
- * result[]. -EINVAL if a shard is no report of an evaluation, or the shards
- * have different settings.
+ * Merge shards of `tandem eval` into one report. The report points into the
+ * shards; the caller frees result[]. Returns 0 on success, -EINVAL if a shard
+ * is not a report of an evaluation or if the shards have different settings, or
+ * another negative errno.
  */
 int eval_report_merge(
 	struct eval_report *, const struct shards *, struct err *);

@@ -15,9 +15,9 @@
 #include <string.h>
 
 #define JSON_VERSION 1
-#define SHOWN_ELEMS  6   /* elements of an array, in text */
-#define JSON_ELEMS   16  /* elements of an array, in JSON */
-#define SHOWN_BYTES  100 /* bytes of a string, in text */
+#define SHOWN_ELEMS  6   /* elements of an array shown in text */
+#define JSON_ELEMS   16  /* elements of an array in JSON */
+#define SHOWN_BYTES  100 /* bytes of a string shown in text */
 
 #define N_TYPES      (DTYPE_BF16 + 1)
 
@@ -48,7 +48,8 @@ static void find_text(
 		gguf_show(s, out, size);
 }
 
-/* A number, or the first of an array with one for each layer. */
+/* Return a number; if the key has an array with one number for each layer,
+ * return the first one. */
 static uint64_t find_number(
 	const struct gguf *g, const char *group, const char *name)
 {
@@ -120,7 +121,8 @@ void inspect_gguf(struct inspection *in, const struct gguf *g)
 
 /* ---- text ---- */
 
-/* 1234567 as 1.2 M, in steps of 1000 or 1024. */
+/* Format a number with a unit prefix, such as 1.2 M for 1234567. `step` is the
+ * factor between prefixes, 1000 or 1024. */
 static const char *scaled(uint64_t v, double step, char *buf, size_t size)
 {
 	static const char *const metric[] = { "", " K", " M", " B", " T" };
@@ -136,7 +138,7 @@ static const char *scaled(uint64_t v, double step, char *buf, size_t size)
 	return buf;
 }
 
-/* The shortest decimal that reads back as this float32. */
+/* Format a float32 with the fewest digits that read back as the same value. */
 static const char *shortest(float v, char buf[32])
 {
 	for (int digits = 6; digits <= 9; digits++) {
@@ -174,7 +176,8 @@ static void print_value(const struct gguf_kv *kv, FILE *f)
 				fputs(gguf_elem_i64(kv, i) ? "true" : "false",
 					f);
 				break;
-			case GGUF_U64: /* may exceed an int64 */
+			/* the value may be too large for an int64 */
+			case GGUF_U64:
 				memcpy(&u, kv->value + i * sizeof(u),
 					sizeof(u));
 				fprintf(f, "%" PRIu64, u);
@@ -190,7 +193,7 @@ static void print_value(const struct gguf_kv *kv, FILE *f)
 		fputs(", ...", f);
 }
 
-/* A token's text, escaped for the terminal. */
+/* Return the text of a token, escaped for the terminal. */
 static const char *token_text(
 	const struct gguf *g, int64_t id, char *buf, size_t size)
 {
@@ -319,7 +322,7 @@ static json_t *json_element(const struct gguf_kv *kv, uint64_t i)
 	double v;
 
 	switch (kv->elem) {
-	case GGUF_F32: /* 1e-05 rather than the 17 digits of its double */
+	case GGUF_F32: /* print 1e-05 instead of all 17 digits of the double */
 		v = gguf_elem_f64(kv, i);
 		return isfinite(v)
 			? json_real(strtod(shortest((float)v, text), NULL))
@@ -337,7 +340,7 @@ static json_t *json_element(const struct gguf_kv *kv, uint64_t i)
 	}
 }
 
-/* The value; of an array only the first elements. */
+/* Return a metadata value; for an array, only its first elements. */
 static json_t *json_value(const struct gguf_kv *kv)
 {
 	struct gguf_cursor c = { 0, 0 };
@@ -360,7 +363,8 @@ static json_t *json_value(const struct gguf_kv *kv)
 	return list;
 }
 
-/* The mask settings of a diffusion model; NULL: another model, or no memory. */
+/* Return the mask settings of a diffusion model. Returns NULL if the model is
+ * not a diffusion model or if memory ran out. */
 static json_t *diffusion_json(const struct inspection *in)
 {
 	if (!in->diffusion)

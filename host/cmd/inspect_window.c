@@ -7,15 +7,16 @@
 #include <string.h>
 
 #define JSON_VERSION 1
-#define BAR          64 /* characters of the drawing */
+#define BAR          64 /* width of the drawing in characters */
 
-/* A range of the window, in ascending order. */
+/* A mapping in the window, or a hole between mappings. */
 struct stretch {
 	uint64_t from, bytes;
-	const struct window_view_mapping *map; /* NULL: a hole */
+	const struct window_view_mapping *map; /* NULL if this is a hole */
 };
 
-/* Hole `i` lies before mapping `i`; the last one after all mappings. */
+/* Return the hole before mapping `i`; for i == v->used, the hole after the last
+ * mapping. */
 static struct stretch hole(const struct window_view *v, uint32_t i)
 {
 	const struct window_view_mapping *before = i ? &v->map[i - 1] : NULL;
@@ -57,7 +58,8 @@ static double mib(uint64_t bytes)
 	return (double)bytes / 0x1p20;
 }
 
-/* The name comes from another process and is escaped for the terminal. */
+/* Print a name, which comes from another process. Unprintable characters are
+ * replaced, because they could affect the terminal. */
 static void print_name(const char *name, FILE *f)
 {
 	for (; *name; name++)
@@ -78,7 +80,8 @@ static void print_stretch(const struct stretch *s, FILE *f)
 	fputc('\n', f);
 }
 
-/* A character for the share of cell `i` that is mapped. */
+/* Return a character that shows how much of cell `i` of the drawing is
+ * mapped. */
 static char cell(const struct window_view *v, unsigned i)
 {
 	uint64_t from = v->bytes / BAR * i, to = v->bytes / BAR * (i + 1);

@@ -1,6 +1,6 @@
 /*
- * Shows the address window of a running device as text or JSON: mappings,
- * holes, and the largest buffer that can be mapped next.
+ * Shows the address window of a running device process as text or JSON:
+ * mappings, holes, and the size of the largest buffer that can still be mapped.
  */
 #ifndef HOST_CMD_INSPECT_WINDOW_H
 #define HOST_CMD_INSPECT_WINDOW_H
@@ -11,12 +11,13 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-/* device 0: the process has ended. `huge`: mapped bytes with huge page-table
- * entries. */
+/* Print a window. `device` is the process id, or 0 if the process has ended.
+ * `huge` is the number of mapped bytes with huge page-table entries. */
 void inspect_window_print(
 	const struct window_view *, pid_t device, uint64_t huge, FILE *);
 
-/* {"version": 1, "command": "inspect", "window": ...}; NULL: no memory. */
+/* Return {"version": 1, "command": "inspect", "window": ...}, or NULL if out of
+ * memory. */
 json_t *inspect_window_json(
 	const struct window_view *, pid_t device, uint64_t huge);
 

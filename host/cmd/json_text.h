@@ -1,7 +1,8 @@
 /*
- * JSON output: strings from other sources (file names, keys of a model file)
- * may hold bytes that are not UTF-8, doubles may not be finite, and an object
- * must not be printed if memory was short while it was built.
+ * JSON output. These functions handle three problems: strings from other
+ * sources (file names, keys of a model file) may contain invalid UTF-8, doubles
+ * may not be finite, and an object must not be printed if memory ran out while
+ * it was built.
  */
 #ifndef HOST_CMD_JSON_TEXT_H
 #define HOST_CMD_JSON_TEXT_H
@@ -14,14 +15,15 @@
 #include <string.h>
 
 /*
- * Call in main before any JSON is made. After one failed allocation Jansson
- * gets no more memory. Jansson omits a member silently if its allocation fails,
- * and callers check only the final print; so an incomplete object must never be
- * printable.
+ * Make all of Jansson's allocations fail after the first one that fails. Call
+ * this in main() before any JSON is created. The reason is that Jansson
+ * silently omits a member whose allocation fails, and that callers check only
+ * the final print. An incomplete object then cannot be printed.
  */
 void json_all_or_nothing(void);
 
-/* A string; invalid UTF-8 is escaped and cut. NULL: no memory. */
+/* Return a JSON string, or NULL if out of memory. If `s` is not valid UTF-8,
+ * invalid bytes are escaped and a long string is truncated. */
 json_t *json_text(struct gguf_str);
 
 static inline json_t *json_ctext(const char *s)
@@ -29,19 +31,21 @@ static inline json_t *json_ctext(const char *s)
 	return json_text((struct gguf_str){ s, strlen(s) });
 }
 
-/* null if the value is not finite. */
+/* Return a JSON number, or null if the value is not finite. */
 json_t *json_finite(double);
 
-/* Set members of an object: an integer; a number as by json_finite; a string as
- * by json_text, NULL as null. */
+/* Set a member of an object. put_u64() sets an integer. put_real() sets a
+ * number, or null if it is not finite. put_str() sets a string as json_text()
+ * makes it, or null for NULL. */
 void put_u64(json_t *, const char *key, uint64_t);
 void put_real(json_t *, const char *key, double);
 void put_str(json_t *, const char *key, const char *);
 
 /*
- * Print one line of compact JSON and release the object in any case; real
- * numbers have `digits` digits, 0: as many as are needed to read them back. 0,
- * -ENOMEM for NULL, or -EIO with errno set.
+ * Print the object as one line of compact JSON and release it, also on failure.
+ * Real numbers have `digits` significant digits; 0 means as many digits as are
+ * needed to read back the same value. Returns 0 on success, -ENOMEM if the
+ * object is NULL, or -EIO with errno set if the write fails.
  */
 int json_print(json_t *, size_t digits, FILE *);
 

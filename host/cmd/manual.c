@@ -19,7 +19,7 @@ static void line(FILE *f, const char *name, const char *text)
 	fprintf(f, "  %-*s  %s\n", WIDTH, name, text);
 }
 
-/* The values of a decoder's option, each with its meaning. */
+/* Print the values of a decoder's option, each with its meaning. */
 static void option_words(FILE *f, const char *name)
 {
 	const struct opt_table *t;
@@ -140,7 +140,7 @@ static const char about[] =
 	"device (its\nemulated NPU), joined by shared memory with one-way cache "
 	"coherence.";
 
-/* Additions to the option tables, for both help and man page. */
+/* Texts about the whole program, used in both the help and the manual page. */
 static const struct {
 	const char *what, *means;
 } exits[] = {
@@ -189,7 +189,8 @@ void manual_help(FILE *f)
 
 /* ---- manual pages ------------------------------------------------------- */
 
-/* Print "tandem bench lever" as its page's name, tandem\-bench\-lever. */
+/* Print a command's name such as "tandem bench lever" as the name of its page,
+ * tandem\-bench\-lever. */
 static void put_page_name(FILE *f, const char *name)
 {
 	for (; *name; name++)
@@ -303,7 +304,8 @@ void completion_print(FILE *f)
 	fputs("' ;;\n\thelp:help|help:--man) words='", f);
 	print_names(commands, f);
 	fputs("' ;;\n", f);
-	/* Subcommands have options of their own. */
+	/* Add a case for each subcommand, because subcommands have options of
+	 * their own. */
 	for (size_t i = 0; commands[i]; i++) {
 		const struct command *const *inner = commands[i]->inner;
 		char name[64];

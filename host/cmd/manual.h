@@ -1,9 +1,9 @@
 /*
  * Help about the whole program: `tandem help`; the lists of `tandem help TOPIC`
  * (decoding methods, drafters, tasks, shapes, clocks, bundled models); manual
- * pages in roff, tandem(1) and one for each command, such as tandem-run(1); and
- * the completion script for bash. Options come from the tables that parse them
- * (base/opt.h).
+ * pages in roff, which are tandem(1) and one page for each command, such as
+ * tandem-run(1); and the completion script for bash. All options are taken from
+ * the tables that parse them (base/opt.h).
  */
 #ifndef HOST_CMD_MANUAL_H
 #define HOST_CMD_MANUAL_H
@@ -15,7 +15,7 @@ struct command;
 /* Print the commands, one on each line. */
 void manual_help(FILE *);
 
-/* tandem(1): commands, exit statuses, environment. */
+/* Print the page tandem(1): commands, exit statuses, environment. */
 void manual_overview(FILE *);
 
 void manual_page(const struct command *, FILE *);
@@ -25,13 +25,14 @@ struct help_topic {
 	void (*print)(FILE *);
 };
 
-/* Ends with a NULL name. */
+/* ended by an entry whose name is NULL */
 extern const struct help_topic help_topics[];
 
 /*
- * Print a script with one shell function. bash also splits words at '=' and
- * ':', and replaces only the last part: so the function splits the line at
- * blanks, and removes the text before the last part from its replies.
+ * Print a bash script that defines one completion function. bash also splits
+ * words at '=' and ':', and replaces only the part after the last of these. So
+ * the function splits the command line at blanks itself, and removes the text
+ * before that part from its replies.
  */
 void completion_print(FILE *);
 

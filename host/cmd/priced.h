@@ -1,6 +1,7 @@
 /*
- * The shape that is priced in place of the model that runs (--as), which every
- * report of phone times prints first; nothing without --as.
+ * Reports the shape whose costs are computed in place of those of the running
+ * model (option --as). Every report of phone times prints this shape first.
+ * Without --as nothing is printed.
  */
 #ifndef HOST_CMD_PRICED_H
 #define HOST_CMD_PRICED_H
@@ -10,10 +11,10 @@
 
 struct tandem_report;
 
-/* Print a line "priced as ...". */
+/* Print the line "priced as ...". */
 void priced_text(const struct tandem_report *, FILE *);
 
-/* Add a member "priced_as" to an object that is still empty. */
+/* Add the member "priced_as" to an object that must still be empty. */
 void put_priced(json_t *, const struct tandem_report *);
 
 #endif

@@ -1,5 +1,5 @@
-/* Use of the rows of passes (host/session/row_counts.h) and results of drafts,
- * as JSON. */
+/* JSON for the use of the rows of passes (host/session/row_counts.h) and for
+ * the results of drafts. */
 #ifndef HOST_CMD_ROWS_JSON_H
 #define HOST_CMD_ROWS_JSON_H
 
@@ -8,11 +8,13 @@
 struct method_stats;
 struct row_counts;
 
-/* Passes, rows of their graphs, of these valid, wasted and underutilized ones,
- * and rows of whole tiles. NULL: no memory. */
+/* Return an object with the number of passes, the rows of their graphs, the
+ * valid, wasted and underutilized rows among these, and the rows of whole
+ * tiles. Returns NULL if out of memory. */
 json_t *rows_json(const struct row_counts *);
 
-/* Add members: tokens drafted and accepted, and ratios derived from them. */
+/* Add the numbers of tokens drafted and accepted, and ratios derived from
+ * them. */
 void put_drafts(json_t *o, const struct method_stats *);
 
 #endif

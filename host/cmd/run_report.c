@@ -18,9 +18,9 @@
 #define JSON_VERSION 1
 
 struct rates {
-	/* first_s: from the beginning of the prompt */
+	/* first_s: seconds from the start of the prompt to the first token */
 	double load_s, first_s, total_s;
-	double prefill, decode; /* tokens/s; 0: none */
+	double prefill, decode; /* in tokens/s; 0 if there was no such phase */
 };
 
 static double seconds(uint64_t from, uint64_t to)
@@ -34,9 +34,9 @@ static double per_second(size_t n, double s)
 }
 
 /*
- * Prefill ends with the first token, and decoding is the time after that.
- * Without any token all the time is prefill. Methods that emit many tokens at a
- * time have a single speed, which includes the prompt.
+ * Prefill ends with the first token; the time after the first token is
+ * decoding. If there is no token, all the time is prefill. A method that emits
+ * many tokens at once has only one speed, which includes the prompt.
  */
 static struct rates rates_of(const struct run_report *r)
 {
@@ -75,9 +75,9 @@ static double mib(uint64_t bytes)
 	return (double)bytes / (1 << 20);
 }
 
-/* The same in the phone's time. */
+/* Times and energy of the run on the phone. */
 struct phone {
-	double prompt_s, total_s, decode; /* tokens/s */
+	double prompt_s, total_s, decode; /* decode: tokens/s */
 	double energy_j;
 };
 
@@ -93,7 +93,8 @@ static struct phone phone_of(const struct run_report *r)
 			soc->base_w * total };
 }
 
-/* Includes the prompt's energy. */
+/* Return the energy per generated token in J, including the energy of the
+ * prompt. */
 static double joules_a_token(const struct run_report *r)
 {
 	size_t n = gen_generated(r->of.generation);
@@ -122,7 +123,8 @@ static void phone_text(const struct run_report *r, FILE *f)
 		100 * of_total(r, p->matrix_ps), 100 * of_total(r, p->cpu_ps));
 }
 
-/* Print the work of a draft model within `run_s` seconds. */
+/* Print the work of a draft model and its share of the run's `run_s`
+ * seconds. */
 static void draft_text(const struct tandem_report *r, double run_s, FILE *f)
 {
 	const struct method_stats *m = &r->drafts;
@@ -147,7 +149,7 @@ static void method_text(const struct tandem *t, FILE *f)
 	strbuf_release(&line);
 }
 
-/* Print the results of a diffusion method's guesses. */
+/* Print how often a diffusion method revised or recomputed tokens. */
 static void diffusion_text(const struct method_stats *m, FILE *f)
 {
 	fprintf(f,
@@ -157,7 +159,7 @@ static void diffusion_text(const struct method_stats *m, FILE *f)
 		m->revised, m->refreshed, m->skipped);
 }
 
-/* After the prompt. */
+/* Print what the rows of passes after the prompt were used for. */
 static void rows_text(const struct run_report *r, FILE *f)
 {
 	const struct row_counts *c = &r->of.work.decode_rows;
@@ -175,7 +177,7 @@ static void rows_text(const struct run_report *r, FILE *f)
 	fputc('\n', f);
 }
 
-/* Print the requested placement. */
+/* Print the placement of the weights, unless it is the default one. */
 static void placement_text(
 	const struct session_stats *s, const struct session_opts *o, FILE *f)
 {
@@ -192,8 +194,8 @@ static void placement_text(
 	fputc('\n', f);
 }
 
-/* On the phone the waiting time is the price of the remaps, plus the waits for
- * a place. */
+/* Print the cost of mapping buffers anew. On a phone, the time is the modeled
+ * cost of the remaps plus the waits for free space in the window. */
 static void remaps_text(
 	const struct session_stats *s, const struct session_opts *o, FILE *f)
 {
@@ -272,7 +274,8 @@ static void reward_text(const struct tandem_report *r, FILE *f)
 	fputc('\n', f);
 }
 
-/* Seconds of the phone's time, or of the wall clock. */
+/* Convert a time of graph switching to seconds: ps of the phone's time if a
+ * phone is priced, otherwise ns of the wall clock. */
 static double switch_s(const struct session_opts *o, uint64_t time)
 {
 	return (double)time * (o->soc ? 1e-12 : 1e-9);
@@ -406,7 +409,7 @@ static json_t *ids_json(const int32_t *id, size_t n)
 	return list;
 }
 
-/* `name` ends in "ns", which "s" replaces. */
+/* Add a time in seconds. `name` ends in "ns"; the key has "s" there instead. */
 static void put_seconds(json_t *o, const char *name, uint64_t ns)
 {
 	char key[32];

@@ -1,6 +1,6 @@
 /*
- * The report of a run: text on stderr, or one JSON object. All times are
- * wall-clock times.
+ * The report of `tandem run`: text on stderr, or one JSON object. All times are
+ * wall-clock times, unless the report says that they are a phone's.
  */
 #ifndef HOST_CMD_RUN_REPORT_H
 #define HOST_CMD_RUN_REPORT_H
@@ -15,14 +15,16 @@ struct strbuf;
 struct run_report {
 	const struct tandem *tandem;
 	struct tandem_report of;
-	const char *stop;  /* gen_stop_name, "interrupted" or "lost" */
-	const char *error; /* NULL: none */
-	uint64_t begin_ns; /* clock_ns at the start of the command */
+	/* from gen_stop_name(), or "interrupted" or "lost" */
+	const char *stop;
+	const char *error; /* NULL if there was no error */
+	uint64_t begin_ns; /* value of clock_ns() at the start of the command */
 };
 
 void report_text(const struct run_report *, FILE *);
 
-/* Print one line; text is valid UTF-8. 0, -ENOMEM or -EIO. */
+/* Print the report as one line of JSON. `text` must be valid UTF-8. Returns 0,
+ * -ENOMEM or -EIO. */
 int report_json(const struct run_report *, const struct strbuf *text, FILE *);
 
 #endif

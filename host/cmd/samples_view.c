@@ -11,7 +11,8 @@
 
 /* ---- progress ------------------------------------------------------------ */
 
-/* The sink identifies a line by its address and does not copy it. */
+/* Storage for the progress line. It is static because the sink identifies a
+ * line by its address and does not copy it. */
 static char line[160];
 
 void samples_draw(const char *text, uint32_t over, uint32_t of)
@@ -20,7 +21,7 @@ void samples_draw(const char *text, uint32_t over, uint32_t of)
 	progress_report(&cmd_progress, line, over, of);
 }
 
-/* ---- each of them -------------------------------------------------------- */
+/* ---- single samples ------------------------------------------------------ */
 
 int samples_print(const struct tandem *t, uint32_t n, bool ids, FILE *f)
 {
@@ -64,9 +65,9 @@ void samples_warn(const struct tandem *t, uint32_t n)
 	}
 }
 
-/* ---- all of them --------------------------------------------------------- */
+/* ---- summary ------------------------------------------------------------- */
 
-/* Number of samples by enum tandem_sample_state. */
+/* number of samples in each state, indexed by enum tandem_sample_state */
 struct states {
 	uint32_t n[TANDEM_SAMPLE_FAILED + 1];
 };
@@ -107,7 +108,9 @@ void samples_report(const struct tandem *t, const struct tandem_report *r,
 	fputc('\n', f);
 }
 
-/* Jansson allocates the rows, so that a failure is remembered. */
+/* Return a list of the distinct answers with their votes. The rows are
+ * allocated with Jansson's allocator, so that a failure also prevents the
+ * printing of the object (json_all_or_nothing). */
 static json_t *answers_json(const struct tandem *t, uint32_t n)
 {
 	json_t *list = json_array();

@@ -127,8 +127,8 @@ int talk_save(
 		json_array_append_new(turns,
 			json_pack("{ssss%}", "role", t->turn[i].role, "content",
 				t->turn[i].text, t->turn[i].bytes));
-	/* Check the whole file before using it: a text that is not UTF-8 is no
-	 * turn. */
+	/* Jansson refuses a text that is not valid UTF-8. The turn is then
+	 * missing, and the file must not be written without it. */
 	if (json_array_size(turns) != t->n) {
 		json_decref(turns);
 		turns = NULL;
@@ -214,7 +214,8 @@ int talk_load(
 
 	if (ret)
 		return ret;
-	/* Jansson reports some of its own failed allocations as bad JSON. */
+	/* When Jansson runs out of memory, it sometimes reports invalid JSON.
+	 * errno then is ENOMEM. */
 	errno = 0;
 	all = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
 	if (all)

@@ -1,7 +1,9 @@
 /*
- * A conversation: turns of system, user and assistant. Answers keep their
- * tokens, so that the next prompt begins with exactly the previous one. Stored
- * in a file as plain JSON: the turns, and settings by option names. One thread.
+ * The turns of a conversation: system, user and assistant. Answers keep their
+ * tokens, so that the tokens of the next prompt begin with exactly those of the
+ * previous prompt and can be reused from the KV cache. A conversation is stored
+ * in a file as JSON, with its turns, and with settings by their option names.
+ * Single-threaded.
  */
 #ifndef HOST_CMD_TALK_H
 #define HOST_CMD_TALK_H
@@ -16,14 +18,14 @@ struct err;
 struct token_list;
 
 struct talk_turn {
-	const char *role; /* one of three constants */
+	const char *role; /* points to one of three constants */
 	char *text;
 	size_t bytes;
-	int32_t *tokens; /* NULL: unknown */
+	int32_t *tokens; /* NULL if the tokens are not known */
 	size_t n_tokens;
 };
 
-/* Zero-initialise. A system turn is always the first. */
+/* The caller zeroes the struct. A system turn is always the first turn. */
 struct talk {
 	struct talk_turn *turn;
 	size_t n, cap;
@@ -31,23 +33,31 @@ struct talk {
 
 void talk_release(struct talk *);
 
-/* Add a turn; an answer's tokens are copied. -ENOMEM. */
+/* Add a turn. Copies the text, and the tokens unless `tokens` is NULL. Returns
+ * 0 or -ENOMEM. */
 int talk_add(struct talk *, const char *role, const char *text, size_t bytes,
 	const struct token_list *tokens, struct err *);
 /* Remove the last turn. */
 void talk_drop(struct talk *);
-/* NULL: no system turn. */
+/* Set or replace the system turn; NULL removes it. Returns 0 or a negative
+ * errno. */
 int talk_set_system(struct talk *, const char *text, struct err *);
 /* Remove all but the system turn. */
 void talk_reset(struct talk *);
 
-/* The turns for a request; the caller frees them. NULL: no memory. */
+/* Return the turns for a request, or NULL if out of memory. The caller frees
+ * the array; the texts belong to `talk`. */
 struct tandem_turn *talk_turns(const struct talk *);
 
 /*
- * talk_save writes the whole file or nothing; `settings` is an object.
- * talk_load: the caller releases *settings. -EINVAL describes what is wrong
- * with the file.
+ * Save a conversation to a file, and load it.
+ *
+ * talk_save() writes the whole file or nothing; `settings` is a JSON object,
+ * which the caller still owns. talk_load() stores the settings in *settings,
+ * which the caller releases.
+ *
+ * Both return 0 or a negative errno. If a file is not valid, talk_load()
+ * returns -EINVAL and the message says what is wrong.
  */
 int talk_save(
 	const struct talk *, json_t *settings, const char *path, struct err *);

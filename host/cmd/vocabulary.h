@@ -1,7 +1,7 @@
 /*
- * The vocabulary of a model file, for commands that only convert between text
- * and ids: they need no weights, so a file with only a vocabulary will do. And
- * lists of ids as text.
+ * Opens the vocabulary of a model file, for commands that only convert between
+ * text and token ids. These commands need no weights, so the file may contain
+ * just a vocabulary. Also parses lists of token ids.
  */
 #ifndef HOST_CMD_VOCABULARY_H
 #define HOST_CMD_VOCABULARY_H
@@ -12,8 +12,9 @@
 struct err;
 struct tokenizer;
 
-/* Open the vocabulary of a file, NULL: the bundled target. *hash (may be NULL)
- * is its vocabulary_hash. The caller closes it with tokenizer_close. */
+/* Open the vocabulary of the file `model`, or of the bundled target if `model`
+ * is NULL. Stores its vocabulary_hash in *hash unless `hash` is NULL. The
+ * caller closes it with tokenizer_close(). Returns 0 or a negative errno. */
 int vocabulary_open(struct tokenizer **out, const char *model, uint64_t *hash,
 	struct err *);
 
@@ -26,17 +27,19 @@ int vocabulary_open(struct tokenizer **out, const char *model, uint64_t *hash,
 
 /*
  * A list of token ids: decimal numbers, separated by spaces, newlines or
- * commas. They are read one at a time, since a file of ids may be long.
+ * commas. The ids are read one at a time, because a list may be long.
  */
 struct ids {
-	const char *at, *end; /* *end is a NUL; a NUL before it is an error */
+	/* *end must be a NUL; a NUL before it is an error */
+	const char *at, *end;
 	uint32_t n_vocab;
-	size_t n; /* read so far */
+	size_t n; /* number of ids that were read */
 };
 
 /*
- * The next id, below n_vocab: 1 with *id, 0 at the end, or -EINVAL with the
- * number of the invalid item.
+ * Get the next id, which must be below n_vocab. Returns 1 and sets *id, 0 at
+ * the end of the list, or -EINVAL for an invalid item; the message gives its
+ * position in the list.
  */
 int ids_next(struct ids *, int32_t *id, struct err *);
 

@@ -9,11 +9,12 @@
 
 #define HIDE  "\033[?25l"
 #define SHOW  "\033[?25h"
-#define WIPE  "\033[J" /* erases from the cursor to the end of the screen */
+#define WIPE  "\033[J" /* erase from the cursor to the end of the screen */
 #define PLAIN "\033[0m"
-/* Each of our rows ends at a known column. The terminal may have become
- * narrower, or may draw a character wider than we expect: turn off wrapping, so
- * that a long row is cut and the number of rows stays right. */
+/* Turn wrapping off and on. Each row of the drawing ends at a known column. But
+ * the terminal may have become narrower, or may draw a character wider than
+ * expected. Without wrapping, such a row is cut, so the number of rows stays as
+ * calculated. */
 #define CUT    "\033[?7l"
 #define WRAP   "\033[?7h"
 
@@ -30,7 +31,7 @@ static const char *const colour_of[] = {
 	[TANDEM_DRAFT] = "\033[2;36m",
 };
 
-/* Printed before a token on a terminal without colour. */
+/* Printed before a token on a terminal without color. */
 static const char *const sign_of[] = {
 	[TANDEM_MASK] = "",
 	[TANDEM_VISIBLE] = "~",
@@ -63,11 +64,11 @@ static void put(struct strbuf *out, const char *s)
 struct glyph {
 	const char *text;
 	size_t len;
-	int width; /* columns; -1: not printable */
+	int width; /* width in columns; -1 if not printable */
 	char own[4];
 };
 
-/* The character at *at; moves *at past it. */
+/* Return the character at *at, and advance *at to the next one. */
 static struct glyph next_glyph(
 	const struct watch_view *v, const char **at, const char *end)
 {
@@ -83,14 +84,15 @@ static struct glyph next_glyph(
 	g.width = 1;
 	if (len <= 0 || c < 0x20 || (c >= 0x7f && c < 0xa0))
 		g.width = -1;
-	/* Without a UTF-8 locale every character is one column wide, as are
-	 * characters that the C library does not know. */
+	/* Without a UTF-8 locale, every character is assumed to be one column
+	 * wide. So are characters that the C library does not know. */
 	else if (v->utf8 && wcwidth((wchar_t)c) >= 0)
 		g.width = wcwidth((wchar_t)c);
 	return g;
 }
 
-/* A control or invisible character is shown by a symbol. */
+/* Return a visible symbol for a control character or an invisible character;
+ * other characters are returned unchanged. */
 static struct glyph sign_for(struct glyph g)
 {
 	unsigned char c = (unsigned char)g.text[0];
@@ -102,7 +104,7 @@ static struct glyph sign_for(struct glyph g)
 	g.text = c == '\n' ? RETURN : c == '\t' ? TAB : ODD;
 	if (c == '\n' || c == '\t' || (c >= 0x20 && c != 0x7f))
 		return g;
-	/* U+2400 and the following are symbols of control characters. */
+	/* The characters from U+2400 on are symbols of control characters. */
 	memcpy(g.own, "\xe2\x90\x80", 3);
 	g.own[2] = (char)(0x80 + (c == 0x7f ? 0x21 : c));
 	g.text = NULL;
@@ -111,8 +113,8 @@ static struct glyph sign_for(struct glyph g)
 
 /* ---- settled text -------------------------------------------------------- */
 
-/* Track the cursor as the terminal moves it: a character that does not fit
- * starts a new row. */
+/* Track the position of the cursor when the terminal prints `g`. A character
+ * that does not fit starts a new row. */
 static void follow(struct watch_view *v, const struct glyph *g)
 {
 	const char c = g->text[0];
@@ -148,8 +150,9 @@ static void settle(struct watch_view *v, struct strbuf *out)
 }
 
 /*
- * Adapt to another width. How the terminal wrapped the last row is unknown, so
- * end the line: after that the cursor's column is known again.
+ * Adapt to another width of the terminal. It is not known how the terminal has
+ * wrapped the last row, so end the line; after that the column of the cursor is
+ * known again.
  */
 static void resize(struct watch_view *v, unsigned cols, struct strbuf *out)
 {
@@ -161,13 +164,14 @@ static void resize(struct watch_view *v, unsigned cols, struct strbuf *out)
 	v->cols = cols;
 }
 
-/* Erase the drawing; the cursor goes to the end of the text. */
+/* Erase the drawing, and move the cursor to the end of the settled text. */
 static void wipe(struct watch_view *v, bool moved, struct strbuf *out)
 {
 	if (!v->open)
 		return;
-	/* From the margin, in case the user has typed; but if the width has
-	 * changed, other text may be there now. */
+	/* Normally erase from the first column, because the user may have typed
+	 * something. If the width has changed, settled text may have moved to
+	 * the left of the cursor, so erase only from the cursor on. */
 	put(out, moved ? WIPE : "\r" WIPE);
 	if (v->row.len)
 		strbuf_add(out, v->row.data, v->row.len);
@@ -202,13 +206,14 @@ void watch_view_end(struct watch_view *v, unsigned cols, struct strbuf *out)
 
 /* ---- the drawing --------------------------------------------------------- */
 
-/* Draws the open text, or the line that stands in for it. */
+/* State of drawing the open text, either as rows on a terminal or as part of a
+ * single line. */
 struct pen {
 	const struct watch_view *view;
 	struct strbuf *out;
-	unsigned col, cols; /* cols 0: unlimited */
-	unsigned row, rows; /* rows: limit */
-	int mark;           /* mark whose colour is set; -1: none */
+	unsigned col, cols; /* cols 0 means unlimited */
+	unsigned row, rows; /* rows is the maximum number of rows */
+	int mark;           /* mark whose color is set; -1 if no color is set */
 	bool full;
 };
 
@@ -255,7 +260,7 @@ static void draw_sign(struct pen *p, const char *sign)
 	draw_text(p, sign, strlen(sign));
 }
 
-/* Returns the number of positions that fit. */
+/* Draw the open text. Returns the number of positions that fit. */
 static size_t draw(struct pen *p, const struct tandem_step *s,
 	const struct watch_ends *ends)
 {
@@ -303,7 +308,7 @@ void watch_view_step(struct watch_view *v, const struct tandem_step *s,
 	put(out, CUT);
 	shown = draw(&p, s, ends);
 	if (size.rows != 1) {
-		/* Draw the status line, as far as it fits. */
+		/* Draw the status line, truncated to the width. */
 		uint64_t left = 0, filled = p.view->tokens;
 		char line[160];
 		int len;
@@ -322,7 +327,8 @@ void watch_view_step(struct watch_view *v, const struct tandem_step *s,
 				", %zu positions not shown", s->n - shown);
 		put(p.out, "\r\n");
 		set_colour(&p, TANDEM_MASK);
-		/* Not into the last column: a terminal may wrap there. */
+		/* Do not write to the last column, because a terminal may wrap
+		 * there. */
 		strbuf_add(p.out, line,
 			(unsigned)len < p.cols ? (unsigned)len : p.cols - 1);
 		set_colour(&p, -1);

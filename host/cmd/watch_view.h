@@ -1,16 +1,20 @@
 /*
- * A text whose tokens settle out of order, as terminal output or as lines.
- * Settled text is ordinary output: it scrolls, and the terminal wraps it. The
- * open part after it is drawn again after each pass, as rows with explicit
- * ends, with a status line below.
+ * Shows a text whose tokens become final out of order (as a diffusion model
+ * generates it), as terminal output or as lines.
  *
- * Between calls the cursor is visible, colours and modes are the user's, and
- * the cursor is where the drawing begins: in the last row of the text, at the
- * margin. So nothing is lost if the terminal rewraps its lines, and erasing
- * from the cursor on erases the drawing and no text.
+ * Text whose tokens are all final (settled text) is ordinary output: it
+ * scrolls, and the terminal wraps it. The part after it, which may still change
+ * (open text), is drawn again after each pass, in rows that end before the
+ * terminal would wrap them, with a status line below.
  *
- * Writes to a buffer and does not query the terminal. Texts are UTF-8, whole
- * characters at a time. The caller checks out->failed.
+ * Between calls the cursor is visible, and colors and modes are those of the
+ * user. The cursor is in the first column of the last row of settled text,
+ * where the drawing begins. So if the terminal wraps its lines differently
+ * after a resize, no text is lost: erasing from the cursor to the end of the
+ * screen erases the drawing and no other text.
+ *
+ * The functions write to a buffer and do not query the terminal. Texts are
+ * UTF-8; each call passes whole characters. The caller checks out->failed.
  */
 #ifndef HOST_CMD_WATCH_VIEW_H
 #define HOST_CMD_WATCH_VIEW_H
@@ -25,36 +29,38 @@
 struct tandem_step;
 
 struct watch_view {
-	bool colour;         /* otherwise symbols show the marks */
-	locale_t utf8;       /* gives the width of characters */
-	uint64_t tokens;     /* settled so far */
-	struct strbuf ahead; /* Settled text that is not on the terminal yet. */
-	struct strbuf row;   /* last row of the text on the terminal */
-	unsigned col;        /* column after that row */
-	/* of the terminal, as last passed; 0: not known yet */
+	/* if not set, marks are shown by symbols instead */
+	bool colour;
+	locale_t utf8;       /* locale that gives the width of characters */
+	uint64_t tokens;     /* number of settled tokens */
+	struct strbuf ahead; /* settled text that has not been output yet */
+	struct strbuf row;   /* last row of settled text on the terminal */
+	unsigned col;        /* column after the text in `row` */
+	/* columns of the terminal, as last passed; 0 if not known yet */
 	unsigned cols;
-	bool open; /* a drawing follows the text */
+	bool open; /* a drawing follows the settled text */
 };
 
 void watch_view_init(struct watch_view *, bool colour);
 void watch_view_release(struct watch_view *);
 
 /*
- * Add settled text: a token's (id >= 0), or text only. It is output at once if
- * there is no drawing, otherwise with the next step: then a settled block does
- * not flicker.
+ * Add settled text: the text of a token (id >= 0), or only text (id < 0). If a
+ * drawing is visible, the text is output with the next step, so that a block of
+ * tokens that settles together does not flicker. Otherwise it is output at
+ * once.
  */
 void watch_view_text(struct watch_view *, int32_t id, const char *text,
 	size_t len, unsigned cols, struct strbuf *out);
 
 struct watch_size {
-	unsigned cols, rows; /* both at least 1 */
+	unsigned cols, rows; /* both are at least 1 */
 };
 
 /*
- * Draw the state after a pass, for a terminal of that size. `ends` tests
- * whether a token ends texts (it gets a symbol if it has no text); NULL: none
- * does.
+ * Draw the state after a pass, for a terminal of the given size. `ends` tests
+ * whether a token ends the text; such a token gets a symbol if it has no text.
+ * NULL means that no token ends the text.
  */
 struct watch_ends {
 	bool (*is)(const void *arg, int32_t id);
@@ -63,10 +69,10 @@ struct watch_ends {
 void watch_view_step(struct watch_view *, const struct tandem_step *,
 	const struct watch_ends *, struct watch_size, struct strbuf *out);
 
-/* Erase the drawing; the text stays, with the cursor after it. */
+/* Erase the drawing. The settled text remains, with the cursor after it. */
 void watch_view_end(struct watch_view *, unsigned cols, struct strbuf *out);
 
-/* Print a step as one line, "pass 12: ..."; symbols show the marks. */
+/* Print a step as one line such as "pass 12: ..."; symbols show the marks. */
 void watch_line(const struct tandem_step *, const struct watch_ends *,
 	struct strbuf *out);
 

@@ -31,7 +31,8 @@ void watch_init(struct watch *w, bool json)
 	else if (isatty(STDOUT_FILENO) && is_set("TERM") &&
 		strcmp(term, "dumb"))
 		w->form = WATCH_DRAWN;
-	if (w->form == WATCH_DRAWN) /* this form has a locale to release */
+	/* only this form has a locale, which watch_release() releases */
+	if (w->form == WATCH_DRAWN)
 		watch_view_init(&w->view, !is_set("NO_COLOR"));
 }
 
@@ -41,7 +42,7 @@ void watch_release(struct watch *w)
 	strbuf_release(&w->out);
 }
 
-/* A terminal that reports no size is assumed to have 80 x 24. */
+/* Return the size of the terminal, or 80 x 24 if it reports none. */
 static struct watch_size terminal_size(void)
 {
 	struct winsize w;
@@ -54,13 +55,13 @@ static struct watch_size terminal_size(void)
 	return size;
 }
 
-/* The column where the drawing follows the text; NOTHING: no drawing; FULL: the
- * text fills its last row. */
+/* Column at which the settled text ends and the drawing follows. NOTHING means
+ * that there is no drawing; FULL means that the text fills its last row. */
 enum { NOTHING = -1, FULL = -2 };
 static volatile sig_atomic_t drawn_after = NOTHING;
 
-/* Only async-signal-safe calls. The cursor is at the margin, see
- * watch_view.h. */
+/* This function uses only async-signal-safe calls. The cursor is in the first
+ * column (see watch_view.h). */
 void watch_leave(void)
 {
 	char move[] = "\033[00000C";
@@ -71,13 +72,14 @@ void watch_leave(void)
 		return;
 	for (int i = 0, rest = col; i < 5; i++, rest /= 10)
 		move[sizeof(move) - 3 - i] = (char)('0' + rest % 10);
-	if (col > 0) /* the terminal takes 0 as 1 */
+	if (col > 0) /* a terminal treats a count of 0 as 1 */
 		fd_write_all(STDOUT_FILENO, move, sizeof(move) - 1);
 	fd_write_all(STDOUT_FILENO, wipe, strlen(wipe));
 }
 
-/* Write a drawing with one call: no other output comes between its parts, and a
- * drawing is complete whenever the program ends. */
+/* Write a drawing with one call. So no other output can come between its parts,
+ * and the drawing on the terminal is complete even if the program ends at any
+ * time. */
 static int write_out(struct watch *w)
 {
 	const struct watch_view *v = &w->view;
@@ -136,8 +138,8 @@ static int step_json(const struct tandem_step *s, struct strbuf *out)
 	put_u64(o, "step", s->pass);
 	put_u64(o, "first", s->first);
 	json_object_set_new(o, "tokens", tokens);
-	/* The memory of this one member is not Jansson's, so a failure must be
-	 * passed on. */
+	/* This string is not allocated by Jansson, so a failure must be checked
+	 * here. */
 
 	marks = (struct strbuf)STRBUF_INIT;
 	for (size_t i = 0; i < s->n; i++)

@@ -1,9 +1,9 @@
 /*
- * Shows how a diffusion model writes (`tandem run --watch`): on a terminal a
- * drawing of the open part of the text (watch_view.h); in a pipe, or on a
- * terminal that cannot move the cursor, a line for each step; with --json an
- * object for each step. Writes to standard output, which it flushes first. One
- * thread.
+ * Shows how a diffusion model generates text (`tandem run --watch`). On a
+ * terminal, it draws the part of the text that may still change (watch_view.h).
+ * In a pipe, or on a terminal that cannot move the cursor, it prints a line for
+ * each step. With --json it prints an object for each step. Writes to standard
+ * output after flushing stdio. Single-threaded.
  */
 #ifndef HOST_CMD_WATCHING_H
 #define HOST_CMD_WATCHING_H
@@ -31,23 +31,27 @@ struct watch {
 	const struct tokenizer *tokenizer;
 };
 
-/* Choose the form by the type of standard output and by TERM and NO_COLOR. */
+/* Choose the form by the type of standard output and by the environment
+ * variables TERM and NO_COLOR. */
 void watch_init(struct watch *, bool json);
 void watch_release(struct watch *);
 
 /*
- * Report settled text, and the state after a step: 0 or -errno. A drawing shows
- * the text at once, the form of lines only at the end, since a step may come in
- * the middle of a line; JSON output has the text elsewhere.
+ * Report settled text (whose tokens are final), and the state after a step.
+ * Both return 0 or a negative errno. In drawn form, the text appears at once.
+ * In lines form, the text appears only at the end, because a step may occur in
+ * the middle of a line of text. In JSON form, the text is ignored here, because
+ * the JSON report contains it.
  */
 int watch_text(struct watch *, int32_t id, const char *text, size_t len);
 int watch_step(struct watch *, const struct tandem_step *);
 
-/* Called in a signal handler before the program ends: erase the drawing and end
- * the line. Applies to the struct watch that was initialised last. */
+/* Erase the drawing and end the line. A signal handler calls this before the
+ * program ends. Applies to the last drawing that was written. */
 void watch_leave(void);
 
-/* Erase the drawing, so that only the text is left. */
+/* Erase the drawing, so that only the settled text is left. Returns 0 or a
+ * negative errno. */
 int watch_end(struct watch *);
 
 #endif
