@@ -16,7 +16,8 @@
 struct extent {
 	enum image_kind kind;
 	uint32_t index;
-	size_t first, n; /* tensors */
+	/* [first, first + n): its tensors in conversion.tensor */
+	size_t first, n;
 	uint64_t bytes;
 };
 
@@ -26,10 +27,12 @@ struct convert {
 	struct conversion *out;
 	struct workers *workers;
 	struct image_writer *writer;
-	struct extent *extent; /* [0]: the metadata, without tensors */
+	/* extent[0] is the metadata, which has no tensors */
+	struct extent *extent;
 	uint32_t n_extents;
-	uint8_t *buffer; /* for the largest extent */
-	uint64_t total;  /* bytes of all extents, and of the finished ones */
+	uint8_t *buffer; /* holds the contents of the largest extent */
+	/* bytes of all extents, and of those that are written */
+	uint64_t total;
 	uint64_t done;
 };
 
@@ -79,8 +82,8 @@ static int plan(struct convert *c, struct err *e)
 		align_up(m->n_rot / 2 * sizeof(float), PACKED_ALIGN);
 	enum dtype type;
 
-	/* The embedding may occur twice: unchanged, and as the output
-	 * matrix. */
+	/* Allocate one additional entry, because the embedding may be written
+	 * twice: unchanged for the host, and as the output matrix. */
 	c->out->tensor =
 		calloc(gguf_n_tensors(m->gguf) + 1, sizeof(*c->out->tensor));
 	c->extent = calloc(m->n_layer + 3u, sizeof(*c->extent));
@@ -95,7 +98,8 @@ static int plan(struct convert *c, struct err *e)
 	if (rope)
 		add(c, rope, rope->type);
 
-	/* No extent for the output if the embedding serves as the output. */
+	/* Write no separate output matrix if the model uses the embedding as
+	 * its output matrix and its type does not change. */
 	type = layout_type(
 		c->opts->layout, t->type, (uint32_t)t->dim[0], SIZE_MAX);
 	if (t != m->token_embd || type != t->type) {
@@ -127,7 +131,7 @@ static int plan(struct convert *c, struct err *e)
 static int write_extent(
 	struct convert *c, const struct extent *x, struct err *e)
 {
-	memset(c->buffer, 0, x->bytes); /* zero the gaps between tensors */
+	memset(c->buffer, 0, x->bytes); /* clear the gaps between tensors */
 	for (size_t i = 0; i < x->n; i++) {
 		struct convert_tensor *t = &c->out->tensor[x->first + i];
 		const struct gguf_tensor *from = t->tensor;

@@ -1,7 +1,8 @@
 /*
- * Packs a model file for flash: layers, each in one extent with the bytes that
- * its block has in memory (host/memory/weights.h), the output matrix, the
- * host's tensors, and the metadata. docs/flash-image.md.
+ * Packs a model file into a flash image (docs/flash-image.md). Each layer is
+ * one extent, whose bytes are exactly those of the layer's block of weights in
+ * memory (host/memory/weights.h). The image also contains the output matrix,
+ * the tensors that the host uses, and the metadata.
  */
 #ifndef HOST_CONVERT_CONVERT_H
 #define HOST_CONVERT_CONVERT_H
@@ -19,41 +20,47 @@ struct err;
 struct gguf_tensor;
 struct model;
 
-#define CONVERT_KEEP (-1) /* as a type: keep the file's type */
+/* value of a type option: keep the type that the file has */
+#define CONVERT_KEEP (-1)
 
 struct convert_opts {
 	enum layout layout;
 	/*
-	 * enum dtype, or CONVERT_KEEP: the type that the layers' matrices, and
-	 * their FFN-down matrices, are quantized to before `layout` determines
-	 * the type in memory; in one step from the file's type. A matrix whose
-	 * rows are not whole blocks keeps its type.
+	 * Types to which the matrices of the layers (`type`) and their FFN-down
+	 * matrices (`down`) are quantized: an enum dtype, or CONVERT_KEEP.
+	 * `layout` then determines the corresponding type in memory. The
+	 * conversion from the file's type to the type in memory takes only one
+	 * step. A matrix whose rows are not a multiple of the quantization
+	 * block keeps its type.
 	 */
 	int type, down;
-	int zstd; /* level; 0: raw */
+	int zstd; /* zstd compression level; 0 means no compression */
 	/* measure the loss of each matrix */
 	bool measure;
-	const volatile sig_atomic_t *cancel; /* NULL: cannot be canceled */
-	/* called with bytes of the image */
+	/* set to cancel; NULL if the conversion cannot be canceled */
+	const volatile sig_atomic_t *cancel;
+	/* reports progress in bytes of the image */
 	struct progress_sink progress;
 };
 
 struct convert_tensor {
-	const struct gguf_tensor *tensor; /* in the model */
-	enum dtype type;                  /* in the image */
+	const struct gguf_tensor *tensor; /* the tensor in the model file */
+	enum dtype type;                  /* type in the image */
 	uint32_t extent;
-	uint64_t offset, bytes;   /* in the extent */
-	struct requant_loss loss; /* of matrices, if measured */
+	uint64_t offset, bytes;   /* position and size in the extent */
+	struct requant_loss loss; /* valid for matrices if opts.measure */
 };
 
 struct conversion {
-	struct convert_tensor *tensor; /* from malloc */
+	/* [n]; released by conversion_release() */
+	struct convert_tensor *tensor;
 	size_t n;
 };
 
 /*
- * Write the image; on failure no file is left. The model must be from a GGUF
- * file. The caller releases *out in any case.
+ * Write the image of a model, which must be from a GGUF file. On failure no
+ * file is left behind. The caller releases *out, also on failure. Returns 0 or
+ * a negative errno.
  */
 int convert(const struct model *, const char *path, const struct convert_opts *,
 	struct conversion *out, struct err *);

@@ -11,11 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* values of a row that are converted at a time: whole blocks of any type */
+/* Number of values of a row that are converted at a time. It is a multiple of
+ * the block size of every type. */
 #define SPAN 256
 
 struct sums {
-	double source, error, conventional; /* sums of squares */
+	/* sums of squares: of the source values, of the errors, and of the
+	 * errors of conventional groups */
+	double source, error, conventional;
 };
 
 struct job {
@@ -24,10 +27,11 @@ struct job {
 	uint8_t *dst;
 	const uint8_t *packed;
 	uint32_t n, k;
-	/* the conventional type to compare with, if `to` is grouped */
+	/* conventional type to compare with, valid if `is_grouped`, that is, if
+	 * `to` is a type of tile groups or super-groups */
 	enum dtype groups;
 	bool is_grouped;
-	struct sums *sums; /* [parts] */
+	struct sums *sums; /* [number of parts] */
 };
 
 static uint32_t part_rows(const struct job *j, unsigned part)
@@ -37,7 +41,8 @@ static uint32_t part_rows(const struct job *j, unsigned part)
 	return left < TILE ? left : TILE;
 }
 
-/* Load up to SPAN values of row `row`, from `at` on, as float32. */
+/* Load up to SPAN values of row `row`, starting at column `at`, as float32.
+ * Returns the number of values. */
 static uint32_t load(const struct job *j, float *out, uint64_t row, uint32_t at)
 {
 	uint32_t n = j->k - at < SPAN ? j->k - at : SPAN;
@@ -96,7 +101,8 @@ static void add_errors(
 	}
 }
 
-/* `was` [rows][SPAN] has n original values of each row, from `at` on. */
+/* Add the errors of n columns, starting at column `at`, of the rows in `part`.
+ * was[r][i] is the original value of row r in column at + i. */
 static void compare_tiles(const struct job *j, struct sums *s, unsigned part,
 	uint32_t at, uint32_t n, float was[TILE][SPAN])
 {

@@ -1,7 +1,7 @@
 /*
- * Converts matrices of a model file to another type, and measures the loss.
- * Values pass through float32 on the workers' threads; results do not depend on
- * the number of threads.
+ * Converts matrices of a model file to another type, and measures the loss. All
+ * values are converted to float32 in between. Worker threads share the work;
+ * the results do not depend on the number of threads.
  */
 #ifndef HOST_CONVERT_REQUANT_H
 #define HOST_CONVERT_REQUANT_H
@@ -13,26 +13,31 @@
 
 struct workers;
 
-/* Convert rows of GGUF type `from` at `src` to any type that can be written or
- * packed to (`to` may be `from`). k is a multiple of both block sizes. */
+/* Convert a matrix [n][k] of the GGUF type `from` at `src` to the type `to`,
+ * which can be any type that is writable or a memory layout, and can be the
+ * same as `from`. k must be a multiple of the block sizes of both types. */
 void requant(struct workers *, enum dtype to, void *dst, enum dtype from,
 	const void *src, uint32_t n, uint32_t k);
 
 /*
- * Error: root of the mean square error over the root of the mean square of the
- * source. Conventional groups, 32 values along a row with the same bits, are
- * the reference for tile groups and super-groups (npu-tts paper, 5.1.1).
+ * The loss of a conversion. `error` is the root mean square of the errors
+ * divided by the root mean square of the source values. Tile groups and
+ * super-groups are compared with conventional groups, which are 32 values along
+ * a row quantized with the same number of bits (npu-tts paper, 5.1.1).
  */
 struct requant_loss {
 	double error;
-	bool is_grouped;     /* a type of tile groups: the next two are set */
+	/* `to` is a type of tile groups or super-groups, so the next two
+	 * members are set */
+	bool is_grouped;
 	double conventional; /* error of conventional groups */
-	/* error / conventional; 1 if both are 0, infinite if only the latter
-	 * is */
+	/* error / conventional; 1 if both are 0, infinite if only
+	 * `conventional` is 0 */
 	double ratio;
 };
 
-/* Measure the loss of a matrix at `packed`. 0 or -ENOMEM. */
+/* Measure the loss of the matrix at `packed`, which has been converted to `to`
+ * from the matrix at `src`. Returns 0 or -ENOMEM. */
 int requant_measure(struct workers *, struct requant_loss *, enum dtype to,
 	const void *packed, enum dtype from, const void *src, uint32_t n,
 	uint32_t k);

@@ -16,8 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define POOL_RUNS 65536 /* runs in the pool; 16 random bits select one */
-/* weights in a run: one block of every quantized type */
+/* number of runs in the pool; 16 random bits select a run */
+#define POOL_RUNS 65536
+/* Number of weights in a run: a multiple of the block size of every quantized
+ * type that is written. */
 #define RUN 32
 
 struct synth {
@@ -27,17 +29,18 @@ struct synth {
 	struct synth_vocab vocab;
 	struct synth_part *part;
 	unsigned n_parts;
-	float *gauss; /* [POOL_RUNS * RUN], unit variance */
-	/* [POOL_RUNS]: whether the run of gauss is filled */
+	float *gauss; /* [POOL_RUNS * RUN] Gaussian numbers of unit variance */
+	/* [POOL_RUNS] whether a run of `gauss` is filled */
 	bool *drawn;
-	uint8_t *pool; /* gauss, scaled for `cols` and quantized */
-	/* [POOL_RUNS]: whether the run of pool is filled */
+	/* numbers of `gauss`, scaled for `cols` and converted to `type` */
+	uint8_t *pool;
+	/* [POOL_RUNS] whether a run of `pool` is filled */
 	bool *made;
-	size_t run;           /* bytes of one run in the pool */
-	uint32_t cols;        /* row length that the pool is scaled for */
-	enum dtype type;      /* its type */
-	uint8_t *buffer;      /* runs for the file, POOL_RUNS at a time */
-	uint64_t total, done; /* weights */
+	size_t run;           /* size of a run in the pool in bytes */
+	uint32_t cols;        /* row length for which the pool is scaled */
+	enum dtype type;      /* type of the weights in the pool */
+	uint8_t *buffer;      /* output buffer for up to POOL_RUNS runs */
+	uint64_t total, done; /* number of weights: in all, and written */
 };
 
 /* ---- keys ---- */
@@ -58,7 +61,7 @@ static void put_f32(struct synth *s, const char *suffix, float v)
 	gguf_put_f32(s->out, key, v);
 }
 
-/* llama.cpp's number for the type of most tensors. */
+/* Return llama.cpp's number for a file in which most tensors have this type. */
 static uint32_t file_type(enum dtype t)
 {
 	switch (t) {
@@ -105,7 +108,7 @@ static void put_model_keys(struct synth *s)
 	put_u32(s, "vocab_size", m->n_vocab);
 }
 
-/* As by llama.cpp's converter for ranking models. */
+/* Write the same keys as llama.cpp's converter does for ranking models. */
 static void put_head_keys(struct synth *s)
 {
 	static const struct gguf_str labels[] = { { "wrong", 5 },
@@ -145,9 +148,9 @@ static void put_tokenizer_keys(struct synth *s)
 /* ---- random weights ------------------------------------------------------ */
 
 /*
- * Gaussian numbers of unit variance by Box and Muller, rounded to 16 fractional
- * bits, so that math libraries whose logarithms differ in the last bit give the
- * same file.
+ * Make two Gaussian numbers of unit variance (Box-Muller transform). They are
+ * rounded to 16 fractional bits. So the file is the same with all math
+ * libraries, even if their logarithms differ in the last bit.
  */
 static void gauss_pair(uint64_t seed, uint64_t stream, uint64_t i, float out[2])
 {
@@ -168,7 +171,7 @@ static int write_weights(struct synth *s, const struct synth_part *p,
 	const uint64_t runs = synth_part_values(p) / RUN;
 	const struct dtype_info *info = dtype_info(p->type);
 
-	/* Scale the pool again for another type or row length. */
+	/* Discard the pool if it was scaled for another type or row length. */
 	if (!s->run || s->type != p->type || s->cols != p->cols) {
 		memset(s->made, 0, POOL_RUNS * sizeof(*s->made));
 		s->run = RUN / info->block * info->bytes;
@@ -183,8 +186,9 @@ static int write_weights(struct synth *s, const struct synth_part *p,
 		float scaled[RUN];
 		uint16_t picks[8];
 
-		/* Runs first .. first + n of tensor `stream`: a random number
-		 * selects eight. */
+		/* Copy the next n runs of the tensor. Each 128-bit random
+		 * number selects eight runs of the pool. Runs are filled when
+		 * they are first used. */
 		for (size_t i = 0; i < n; i++) {
 			uint16_t pick;
 			float *gauss;
@@ -223,9 +227,10 @@ static int write_weights(struct synth *s, const struct synth_part *p,
 }
 
 /*
- * The factor of Llama 3.1 and later that divides the base frequency of
- * dimension pair i: the scaling factor for long waves, 1 for waves that fit
- * into the original context, linear in between.
+ * Return the divisor of the base frequency of dimension pair i, as in Llama 3.1
+ * and later models. It is the scaling factor for long wavelengths, 1 for
+ * wavelengths that fit into the original context, and interpolated linearly in
+ * between.
  */
 static float rope_divisor(const struct shape *m, uint32_t i)
 {
@@ -259,7 +264,7 @@ static int write_vector(struct synth *s, const struct synth_part *p,
 	return gguf_write_data(s->out, v, p->cols * sizeof(*v), e);
 }
 
-/* Write a tensor that is zero except for a smaller model's weights. */
+/* Write a tensor that consists of the smaller model's weights and zeros. */
 static int write_grown(
 	struct synth *s, const struct synth_part *p, struct err *e)
 {
@@ -328,8 +333,8 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 		goto out;
 	put_model_keys(&s);
 	if (o->grown) {
-		/* The tokenizer keys of the model, extended to the shape's
-		 * number of tokens. */
+		/* Write the tokenizer keys of the model, with its tokens
+		 * extended to the number of tokens of the shape. */
 		const struct gguf *g = grown_gguf(o->grown);
 		static const char prefix[] = "tokenizer.";
 
@@ -347,7 +352,8 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 	} else
 		put_tokenizer_keys(&s);
 
-	/* As by llama.cpp's converter, which omits the shift for Dream. */
+	/* Write the same keys as llama.cpp's converter, which omits
+	 * shift_logits for Dream. */
 	arch = model_arch_named(s.shape->arch);
 	if (!arch->causal) {
 		snprintf(
@@ -379,7 +385,7 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 
 		if (o->grown)
 			ret = write_grown(&s, p, e);
-		/* stream 0 belongs to the pool */
+		/* random stream 0 is used for the pool */
 		else if (p->fill == SYNTH_WEIGHTS)
 			ret = write_weights(&s, p, i + 1, e);
 		else

@@ -1,25 +1,27 @@
 /*
- * Writes model files of a real shape with random weights, so that speed can be
- * compared, here and in other programs, with a file that anyone can make. Keys,
- * tensor names, types and the tokenizer are those of the real model; its output
- * is meaningless.
+ * Writes model files that have the shape of a real model and random weights.
+ * Anyone can make such a file, so its speed can be compared here and in other
+ * programs. Keys, tensor names, types and the tokenizer are those of the real
+ * model; the output of the model is meaningless.
  *
  * Weights are Gaussian with standard deviation 1/sqrt(row length), so that
- * activations keep their magnitude through the layers; norms are near 1, biases
- * near 0. For speed, each run of 32 weights is selected from a pool of 65,536
- * runs, generated once for a file (and scaled and quantized once for each row
- * length and type). So no two tensors are equal and every weight has the right
- * distribution, but runs of 32 repeat.
+ * activations keep their magnitude through the layers. The weights of norms are
+ * near 1, biases near 0. To save time, each run of 32 weights is copied from a
+ * random place in a pool of 65,536 runs. The pool is generated once for a file,
+ * and scaled and quantized once for each row length and type. So no two tensors
+ * are equal, and all weights have the right distribution, but runs of 32
+ * weights repeat.
  *
- * Alternatively, with the weights of a smaller model, whose output the larger
- * one then reproduces (host/convert/synth_grown.h), and its tokenizer, with
- * unused tokens added at the end.
+ * The file can instead contain the weights of a smaller model, whose output the
+ * larger model then reproduces (host/convert/synth_grown.h), and the tokenizer
+ * of the smaller model, extended with unused tokens.
  *
- * Alternatively, with a scoring head in place of the output matrix, and a step
- * token: a process-reward model, whose scores are meaningless.
+ * The model can have a scoring head in place of the output matrix, and a token
+ * for the end of a step. It is then a process reward model, whose scores are
+ * meaningless.
  *
- * Everything is a function of the options: one thread, counter-based random
- * numbers (base/rng.h).
+ * The file is a function of the options alone: one thread and counter-based
+ * random numbers (base/rng.h) are used.
  */
 #ifndef HOST_CONVERT_SYNTH_H
 #define HOST_CONVERT_SYNTH_H
@@ -34,19 +36,23 @@ struct err;
 struct grown;
 
 struct synth_opts {
-	unsigned shape;   /* index into shapes (host/model/shapes.h) */
-	enum dtype quant; /* of all matrices; a type that can be written */
-	/* of FFN-down matrices, to which the layer's output is sensitive */
+	unsigned shape; /* index into shapes (host/model/shapes.h) */
+	/* type of all matrices except FFN-down; must be a writable type */
+	enum dtype quant;
+	/* type of FFN-down matrices, to whose precision the layer's output is
+	 * sensitive */
 	enum dtype ffn_down;
 	uint64_t seed;
-	struct progress_sink progress; /* counts the weights written so far */
-	/* The source of the weights; NULL: random. Scoring heads need random
-	 * ones. */
+	/* reports the number of weights written */
+	struct progress_sink progress;
+	/* Model that provides the weights; NULL means random weights. A scoring
+	 * head needs random weights. */
 	struct grown *grown;
 	enum synth_head head;
 };
 
-/* Write the file; on failure none is left. */
+/* Write the file; on failure no file is left behind. Returns 0 or a negative
+ * errno. */
 int synth_write(const char *path, const struct synth_opts *, struct err *);
 
 #endif

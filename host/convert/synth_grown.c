@@ -11,19 +11,22 @@
 #include <string.h>
 
 /*
- * Value of the additional state in every token; the weight of the last norm for
- * it; and its value in the output rows of tokens that the model lacks. The
- * first is so small that its square vanishes in the rounding of a mean. After
- * the norm the state is about as large as the others, which share the scale of
- * their activations; and states with a root mean square of up to 25 make logits
- * below -40.
+ * One additional state is used to make tokens that the model lacks unlikely.
+ * CONSTANT is its value in the embedding of every token. LIFT is the weight of
+ * the last norm for this state. ABSENT is its value in the output rows of
+ * tokens that the model lacks.
+ *
+ * CONSTANT is so small that its square vanishes when the mean of squares is
+ * rounded, so norms do not change. After the last norm the state is about as
+ * large as the other states. With states whose root mean square is up to 25,
+ * the logits of tokens that the model lacks are below -40.
  */
 #define CONSTANT 0x1p-12f
 #define LIFT     0x1p12f
 #define ABSENT   (-0x1p10f)
 
-/* In a quantized block of its own, so that it does not affect the rounding of
- * others. */
+/* Return the index of the additional state. It is in a quantization block of
+ * its own, so that it does not affect the rounding of other states. */
 static uint32_t constant_at(const struct grown *g)
 {
 	return (g->model->n_embd + 31) / 32 * 32;
@@ -34,7 +37,7 @@ static float norm_factor(const struct grown *g)
 	return sqrtf((float)g->model->n_embd / (float)g->shape.n_embd);
 }
 
-/* ---- positions; -1: none ------------------------------------------------- */
+/* ---- positions in the model for a position in the shape; -1 if none ------ */
 
 static int model_head(const struct grown *g, uint32_t head, bool is_query)
 {
@@ -48,7 +51,9 @@ static int model_head(const struct grown *g, uint32_t head, bool is_query)
 	return (int)(head / group * model_group + head % group);
 }
 
-/* The pairs of rotated heads are two halves apart, or adjacent. */
+/* Return the position in the model's head for position i in a head of the
+ * shape, for heads that are rotated (RoPE). The two values of a rotated pair
+ * are half a head apart or adjacent, depending on the architecture. */
 static int model_rotated(const struct grown *g, uint32_t i)
 {
 	const uint32_t half = g->shape.head_dim / 2;
@@ -103,7 +108,8 @@ static bool put_row(struct grown *g, const struct gguf_tensor *t, int row,
 	return true;
 }
 
-/* Its columns are values of heads. */
+/* Write a row of the attention output matrix, whose columns are values of
+ * heads. */
 static bool put_attention_output(struct grown *g, const struct gguf_tensor *t,
 	uint32_t row, uint32_t cols, float *out)
 {
@@ -143,7 +149,7 @@ static bool put_bias(struct grown *g, const struct gguf_tensor *t,
 static bool inner_row(
 	struct grown *g, const struct synth_part *p, uint32_t row, float *out)
 {
-	/* Spread the model's layers over those of the shape. */
+	/* Spread the layers of the model over the layers of the shape. */
 	const int n = (int)g->model->n_layer, of = (int)g->shape.n_layer;
 	const int l = (p->layer * n + of - 1) / of;
 	const float wider =
@@ -247,7 +253,8 @@ static bool has(const struct model *m, enum wire_layer_tensor what)
 	return false;
 }
 
-/* Whether all rotations are those of `base`, without scaling. */
+/* Whether all rotation frequencies of the model follow from `base` without
+ * scaling. */
 static bool is_rope_plain(const struct model *m, double base)
 {
 	for (uint32_t i = 0; i < m->n_rot / 2; i++) {
@@ -259,7 +266,8 @@ static bool is_rope_plain(const struct model *m, double base)
 	return m->n_rot == m->head_dim;
 }
 
-/* The reason why the shape cannot express the model; NULL: it can. */
+/* Return the reason why the shape cannot represent the model, or NULL if it
+ * can. */
 static const char *what_differs(
 	const struct model *m, const struct shape *s, double base)
 {

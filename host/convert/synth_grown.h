@@ -1,26 +1,29 @@
 /*
- * Grows a model into a larger shape: its weights form a corner of the shape's
- * matrices, and the rest is zero, so that the larger model computes and
- * generates the same as the smaller one, at the cost of its own shape. Then
- * both the acceptance of drafts and the cost of a pass are realistic.
+ * Grows a model into a larger shape: the model's weights fill a corner of the
+ * shape's matrices, and all other weights are zero. So the larger model
+ * computes and generates the same as the smaller model, but at the cost of its
+ * own shape. In benchmarks with such models, both the acceptance of drafts and
+ * the cost of a pass are realistic.
  *
- *   - Width: the states beyond the model's are zero. A norm divides by the
- *     root
- *     of a mean over more states, so its weights are multiplied by
- *     sqrt(model's width / shape's), and its epsilon by the square of that.
- *   - Heads: query head r of group g is head r of group g. A head's rotated
- *     pairs become the pairs of the wider head with the same frequency;
- *     queries are multiplied by sqrt(shape's head / model's), since attention
- *     divides by the root of the head size.
- *   - Depth: the model's layers are spread over the shape's; those in between
- *     add nothing.
- *   - Vocabulary: tokens beyond the model's must not be likely, as rows of
- *     zeros would make them. One additional state is a small constant in all
- *     tokens, and is very negative in the rows of tokens that the model lacks.
- *     All of the model's own logits rise by the same, negligible amount.
+ *   - Width: the states beyond those of the model are zero. A norm divides by
+ *     the root of a mean over more states, so its weights are multiplied by
+ *     sqrt(model's width / shape's width), and its epsilon by the square of
+ *     this factor.
+ *   - Heads: query head r of group g becomes head r of group g. The rotated
+ *     pairs of a head become the pairs of the wider head that have the same
+ *     frequency. Queries are multiplied by sqrt(shape's head size / model's
+ *     head size), because attention divides by the root of the head size.
+ *   - Depth: the model's layers are spread over the layers of the shape; the
+ *     layers between them add nothing.
+ *   - Vocabulary: tokens that the model lacks must not become likely, as they
+ *     would with output rows of zeros. So one additional state is a small
+ *     constant in all tokens, and very negative in the output rows of tokens
+ *     that the model lacks. This raises all logits of the model's own tokens
+ *     by the same negligible amount.
  *
- * All numbers are those of the model up to rounding, of queries if the factor
- * is no power of two, and of norms likewise. Read-only after opening.
+ * All numbers equal those of the model, except that queries are rounded if
+ * their factor is not a power of two, and likewise norms. Read-only after
+ * opening.
  */
 #ifndef HOST_CONVERT_SYNTH_GROWN_H
 #define HOST_CONVERT_SYNTH_GROWN_H
@@ -35,13 +38,16 @@ struct gguf;
 
 struct grown {
 	struct model *model;
-	struct shape shape; /* with context, rope and norms of the model */
-	float *row;         /* as wide as the model's widest row */
+	/* the larger shape, with context, rope and norms of the model */
+	struct shape shape;
+	float *row; /* buffer for the widest row of the model */
 };
 
 /*
- * -EINVAL with the reason: a dimension of the model is larger than the shape's,
- * or the shape cannot express a property of the model.
+ * Open the model and check that it can be grown into the shape. Returns 0 on
+ * success. Returns -EINVAL with the reason in the message if a dimension of the
+ * model is larger than that of the shape, or if the shape cannot represent a
+ * property of the model.
  */
 int grown_open(
 	struct grown *, const char *path, const struct shape *, struct err *);
@@ -49,12 +55,13 @@ void grown_close(struct grown *);
 
 const struct gguf *grown_gguf(const struct grown *);
 
-/* The type of the model's matrices; Q8_0 if that cannot be written. */
+/* Return the type of the model's matrices, or Q8_0 if this type cannot be
+ * written. */
 enum dtype grown_type(const struct grown *);
 
 /*
- * Row `row` of a tensor of the shape: out [cols]. False: it is all zero, and
- * `out` is unchanged. A vector is row 0.
+ * Write row `row` of a tensor of the shape to out[cols]; a vector consists of
+ * row 0. Returns false without changing `out` if the row is all zero.
  */
 bool grown_row(
 	struct grown *, const struct synth_part *, uint32_t row, float *out);

@@ -102,7 +102,7 @@ unsigned synth_parts_list(struct synth_part *part, const struct shape *m,
 		add_layer(&l, m, quant, down, (int)i);
 	add_outer(&l, SYNTH_OUTPUT_NORM, "output_norm.weight", SYNTH_NORM,
 		DTYPE_F32, m->n_embd, 0);
-	/* Names of the head's tensors as in llama.cpp. */
+	/* Tensors of a scoring head have the names that llama.cpp uses. */
 	if (head == SYNTH_CLASSES) {
 		add_outer(&l, SYNTH_HEAD, "cls.weight", SYNTH_WEIGHTS,
 			DTYPE_F32, m->n_embd, m->n_embd);

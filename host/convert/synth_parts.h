@@ -1,6 +1,6 @@
 /*
- * The tensors of a model file of a given shape, in the order of the file. Pure;
- * any thread.
+ * Lists the tensors of a model file of a given shape in the order of the file.
+ * Pure functions.
  */
 #ifndef HOST_CONVERT_SYNTH_PARTS_H
 #define HOST_CONVERT_SYNTH_PARTS_H
@@ -23,8 +23,8 @@ enum synth_outer {
 	SYNTH_HEAD,
 };
 
-/* The head that replaces the output matrix in a model that scores steps of
- * solutions (host/head/reward_prm.c). */
+/* The scoring head that replaces the output matrix in a model that scores the
+ * steps of solutions (host/head/reward_prm.c). */
 enum synth_head {
 	SYNTH_NO_HEAD,
 	SYNTH_CLASSES, /* two layers, as in Qwen2.5-Math-PRM */
@@ -35,25 +35,25 @@ struct synth_part {
 	char name[64];
 	enum synth_fill fill;
 	enum dtype type;
-	uint32_t cols, rows; /* rows 0: a vector */
-	int layer;           /* -1: no layer */
+	uint32_t cols, rows; /* rows is 0 for a vector */
+	int layer;           /* -1 if the tensor belongs to no layer */
 	union {
-		enum wire_layer_tensor inner; /* if of a layer */
+		enum wire_layer_tensor inner; /* valid if layer >= 0 */
 		enum synth_outer outer;
 	};
 };
 
-/* Upper bound of the number of parts. */
+/* Return an upper bound of the number of tensors. */
 unsigned synth_parts_max(const struct shape *);
 
 /*
- * Matrices have the type `quant`, feed-forward output matrices `down`, a head
- * float32. Returns the number of parts.
+ * List the tensors. Matrices have the type `quant`, FFN-down matrices the type
+ * `down`, and scoring heads float32. Returns the number of tensors.
  */
 unsigned synth_parts_list(struct synth_part *, const struct shape *,
 	enum synth_head, enum dtype quant, enum dtype down);
 
-/* Number of its weights. */
+/* Return the number of weights of a tensor. */
 uint64_t synth_part_values(const struct synth_part *);
 
 #endif

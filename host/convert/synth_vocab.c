@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* GGUF's token types. */
+/* Token types as numbered in GGUF. */
 enum { TYPE_NORMAL = 1, TYPE_CONTROL = 3, TYPE_UNUSED = 5 };
 
 #define MERGES_MAX   4096
-#define TOKEN_BYTES  24 /* limit for tokens and merges made here */
+#define TOKEN_BYTES  24 /* maximum bytes of a generated token or merge */
 #define SPECIALS_MAX 272
 
 #define CHATML                                                         \
@@ -30,9 +30,9 @@ enum { TYPE_NORMAL = 1, TYPE_CONTROL = 3, TYPE_UNUSED = 5 };
 static const struct family {
 	const char *pre, *chat_template;
 	bool add_bos;
-	/* numbers relative to the first special token */
+	/* token numbers relative to the first special token */
 	uint32_t bos, eos, eot, pad, mask;
-	const char *special[SPECIALS_MAX]; /* NULL: an unused token */
+	const char *special[SPECIALS_MAX]; /* NULL means an unused token */
 } families[] = {
 	[SHAPE_QWEN] = {
 		.pre = "qwen2",
@@ -61,7 +61,7 @@ static const struct family {
 		},
 		.chat_template = HEADERS,
 	},
-	[SHAPE_LLADA] = { /* with the words of Ling */
+	[SHAPE_LLADA] = { /* with the special tokens of Ling */
 		.pre = "bailingmoe",
 		.add_bos = true,
 		.bos = 0, .eos = 1, .eot = 268, .pad = 1, .mask = 256,
@@ -76,7 +76,7 @@ static const struct family {
 		},
 		.chat_template = HEADERS,
 	},
-	[SHAPE_DREAM] = { /* Qwen2.5's and two more */
+	[SHAPE_DREAM] = { /* Qwen2.5's special tokens and two more */
 		.pre = "qwen2",
 		.bos = 22, .eos = 0, .eot = 2, .pad = 0, .mask = 23,
 		.special = {
@@ -113,9 +113,9 @@ static void add_token(
 }
 
 /*
- * GPT-2's mapping of bytes to printable characters: printable bytes of Latin-1
- * map to themselves, the others to U+0100 and up in order. Returns the length
- * in UTF-8.
+ * Encode a byte as a printable character, as GPT-2 does: a printable byte of
+ * Latin-1 becomes the character with the same number; other bytes become U+0100
+ * and following in order. Returns the length of the character in UTF-8.
  */
 static size_t byte_char(unsigned byte, char out[2])
 {
@@ -140,7 +140,7 @@ static size_t byte_char(unsigned byte, char out[2])
 
 /* ---- merges ---- */
 
-/* Add a merge and the token that it makes. */
+/* Add a merge, and the token that results from it. */
 static void add_merge(struct synth_vocab *v, struct gguf_str left, char right)
 {
 	char text[TOKEN_BYTES];
@@ -187,7 +187,7 @@ int synth_vocab_init(struct synth_vocab *v, enum shape_vocab family, uint32_t n,
 	v->token = calloc(n, sizeof(*v->token));
 	v->type = calloc(n, sizeof(*v->type));
 	v->merge = calloc(MERGES_MAX + 256, sizeof(*v->merge));
-	/* the longest special token has 28 bytes */
+	/* the longest special token has 28 bytes, so 32 are enough for each */
 	v->text = malloc(((size_t)n + MERGES_MAX + 256) * TOKEN_BYTES +
 		SPECIALS_MAX * 32);
 	v->end = v->text;
@@ -196,7 +196,7 @@ int synth_vocab_init(struct synth_vocab *v, enum shape_vocab family, uint32_t n,
 		return -ENOMEM;
 	}
 
-	/* Ids 0 to 255, in GPT-2's order of characters. */
+	/* Tokens 0 to 255 are single bytes in GPT-2's order of characters. */
 	for (int others = 0; others < 2; others++) {
 		for (unsigned b = 0; b < 256; b++) {
 			char c[2];
@@ -210,13 +210,14 @@ int synth_vocab_init(struct synth_vocab *v, enum shape_vocab family, uint32_t n,
 	}
 
 	/*
-	 * Pairs of a space or a letter with a letter, then those pairs with a
-	 * vowel; frequent letters first, since the order is the rank.
+	 * Add merges of a space or a letter with a letter, then merges of these
+	 * pairs with a vowel. Frequent letters come first, because the order of
+	 * the merges is their rank.
 	 */
 	limit = first_special < MERGES_MAX ? first_special : MERGES_MAX;
 	n_space = byte_char(' ', space);
 	for (int sum = 0; sum <= 51; sum++) {
-		/* left -1 is the space */
+		/* -1 stands for the space */
 		for (int left = -1; left < 26; left++) {
 			const int right = sum - left - 1;
 			const struct gguf_str l = left < 0

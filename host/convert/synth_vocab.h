@@ -1,8 +1,8 @@
 /*
- * A byte-level BPE vocabulary for synthesized models: 256 byte tokens, merges
- * of frequent English letter pairs and triples, the special tokens of the real
- * family at their real ids, and unused [PADn] tokens up to the real size. It
- * can tokenize any text.
+ * A byte-level BPE vocabulary for synthesized models. It consists of 256 byte
+ * tokens, merges of frequent English letter pairs and triples, the special
+ * tokens of the real model family with their real ids, and unused [PADn] tokens
+ * up to the real size. It can tokenize any text.
  */
 #ifndef HOST_CONVERT_SYNTH_VOCAB_H
 #define HOST_CONVERT_SYNTH_VOCAB_H
@@ -15,32 +15,36 @@
 struct synth_vocab {
 	uint32_t n;
 	struct gguf_str *token; /* [n] */
-	int32_t *type;          /* [n] GGUF's numbers: 1 normal ... */
+	int32_t *type;          /* [n] numbered as in GGUF (1: normal, ...) */
 	uint32_t n_merges;
-	struct gguf_str *merge; /* [n_merges] "left right" */
-	char *text, *end;       /* storage of the strings */
-	const char *pre;        /* name of the pre-tokenizer */
+	/* [n_merges] strings of the form "left right" */
+	struct gguf_str *merge;
+	/* storage of the strings, and the end of its used part */
+	char *text, *end;
+	const char *pre; /* name of the pre-tokenizer */
 	uint32_t bos, eos, eot, pad;
-	uint32_t mask; /* for a model that fills masks */
+	uint32_t mask; /* mask token of a diffusion model */
 	bool add_bos;
 	const char *chat_template;
 };
 
 /*
- * `n` tokens, of which those from `first_special` on are special or unused.
- * -ENOMEM leaves nothing to release.
+ * Make a vocabulary of `n` tokens; those from `first_special` on are special or
+ * unused. Returns 0, or -ENOMEM, after which there is nothing to release.
  */
 int synth_vocab_init(struct synth_vocab *, enum shape_vocab, uint32_t n,
 	uint32_t first_special);
 /*
- * The vocabulary of a model, which it points into, extended by unused tokens to
- * `n`; without merges, and with no other member set. -ENOMEM leaves nothing to
+ * Make a vocabulary from that of a model, extended to `n` tokens by unused
+ * ones. It points into the model's vocabulary; it has no merges, and the other
+ * members are not set. Returns 0, or -ENOMEM, after which there is nothing to
  * release.
  */
 int synth_vocab_of(struct synth_vocab *, const struct gguf *, uint32_t n);
 
-/* Make the first unused token this special one; the text must outlive the
- * vocabulary. -ENOENT: no unused token. */
+/* Rename the first unused token to `text` and make it a special token. `text`
+ * must outlive the vocabulary. Returns 0, or -ENOENT if there is no unused
+ * token. */
 int synth_vocab_name(struct synth_vocab *, const char *text);
 
 void synth_vocab_release(struct synth_vocab *);

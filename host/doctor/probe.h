@@ -1,11 +1,12 @@
 /*
- * The probes of `tandem doctor`: one function and one table row each, in the
- * order of the report. A probe tries the real operation where possible (maps a
- * window, registers buffers, reads with O_DIRECT) and inspects kernel settings
- * only if that failed: a limit that has no effect is not reported. It cleans up
- * and changes nothing.
+ * The probes of `tandem doctor`, which check what the system provides. Each
+ * probe is a function with a row in the table probes[], in the order of the
+ * report. A probe tries the real operation if possible (it maps a window,
+ * registers buffers, or reads with O_DIRECT). It inspects kernel settings only
+ * if the operation failed, so that a limit without effect is not reported. A
+ * probe cleans up and changes nothing.
  *
- * Probes never print and never fail: an error is the finding.
+ * Probes do not print and cannot fail: an error is the result of the probe.
  */
 #ifndef HOST_DOCTOR_PROBE_H
 #define HOST_DOCTOR_PROBE_H
@@ -17,7 +18,7 @@
 
 enum probe_state {
 	PROBE_OK,
-	PROBE_LIMITED, /* works, with less than would be possible */
+	PROBE_LIMITED, /* works, but less well than possible */
 	PROBE_MISSING,
 	PROBE_STATE_COUNT
 };
@@ -25,14 +26,16 @@ enum probe_state {
 struct finding {
 	enum probe_state state;
 	char found[384]; /* the fact, with its numbers */
-	char means[384]; /* consequence for the user: a sentence */
-	char fix[256];   /* a shell command that improves it, or "" */
-	json_t *numbers; /* object: the same numbers for programs */
+	char means[384]; /* what this means for the user, in a sentence */
+	/* a shell command that improves the situation, or "" */
+	char fix[256];
+	json_t *numbers; /* JSON object with the numbers of `found` */
 };
 
 struct probe {
-	const char *name; /* "io_uring": stable, since scripts use it */
-	bool required;    /* `tandem run` cannot work without it */
+	/* such as "io_uring"; must not change, because scripts use it */
+	const char *name;
+	bool required; /* `tandem run` does not work without it */
 	void (*look)(struct finding *);
 };
 
@@ -41,7 +44,7 @@ extern const size_t n_probes;
 
 const char *probe_state_name(enum probe_state);
 
-/* Run one probe; finding_release afterwards. */
+/* Run one probe. The caller releases the finding with finding_release(). */
 void probe_look(const struct probe *, struct finding *);
 void finding_release(struct finding *);
 
@@ -49,7 +52,7 @@ void finding_release(struct finding *);
 
 void finding_is(struct finding *, enum probe_state, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Append to the facts found. */
+/* Append to the text `found`. */
 void finding_also(struct finding *, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void finding_means(struct finding *, const char *fmt, ...)
@@ -58,22 +61,27 @@ void finding_fix(struct finding *, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void finding_number(struct finding *, const char *key, int64_t);
 
-/* "8 MiB", "3.5 GiB", "unlimited" (UINT64_MAX); into a buffer of 24. */
+/* Format a size as "8 MiB", "3.5 GiB", or "unlimited" for UINT64_MAX. Returns
+ * `buf`. */
 const char *probe_bytes(char buf[24], uint64_t bytes);
 
-/* First line of a small file, without the newline: false when unreadable. */
+/* probe_line() reads the first line of a small file, without the newline;
+ * probe_number() reads a number. Both return false if they cannot. */
 bool probe_line(const char *path, char *buf, size_t size);
 bool probe_number(const char *path, int64_t *out);
-/* The number after "KEY:" in a file such as /proc/self/status. */
+/* Read the number after "KEY:" in a file such as /proc/self/status. Returns
+ * false if there is none. */
 bool probe_field(const char *path, const char *key, int64_t *out);
 
-/* The full path of a program in PATH; false if there is none. */
+/* Find the full path of a program in PATH. Returns false if there is none. */
 bool probe_program(const char *name, char *buf, size_t size);
 
-/* "sudo ", or "" for root, whose system may lack sudo. */
+/* Return "sudo ", or "" for root, because a system used as root may have no
+ * sudo. */
 const char *probe_sudo(void);
 
-/* A memfd of `bytes`, mapped shared; NULL with errno on failure. */
+/* Create a memfd of `bytes` bytes and map it shared. Returns the mapping, with
+ * the descriptor in *fd, or NULL with errno set. */
 void *probe_memfd(size_t bytes, unsigned flags, int *fd);
 
 /* probe_system.c */

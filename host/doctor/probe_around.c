@@ -1,4 +1,5 @@
-/* Probes of the environment: programs, buses, libraries, the device. */
+/* Probes of the environment: programs, message buses, libraries, and the device
+ * program. */
 #include "host/doctor/probe.h"
 
 #include "base/clock.h"
@@ -29,7 +30,8 @@ void probe_gnuplot(struct finding *f)
 	finding_fix(f, "%sapt-get install gnuplot-nox", probe_sudo());
 }
 
-/* The next message, or NULL if none comes before `until`. */
+/* Return the next message, or NULL if no message arrives before `until` (in ns,
+ * as from clock_ns()). */
 static DBusMessage *next_message(DBusConnection *bus, uint64_t until)
 {
 	DBusMessage *msg = NULL;
@@ -41,9 +43,10 @@ static DBusMessage *next_message(DBusConnection *bus, uint64_t until)
 }
 
 /*
- * Send Hello on a bus and wait for the reply. Not with libdbus's blocking
- * calls: these flush first, and so wait for ever for a peer that accepts a
- * connection and never authenticates.
+ * Send Hello on a bus and wait for the reply. This does not use libdbus's
+ * blocking calls: these first flush the connection, and so never return if the
+ * peer accepts the connection but does not authenticate. Returns whether the
+ * bus replied; `name` is then the unique name of the connection.
  */
 static bool bus_answers(DBusConnection *bus, char *name, size_t size)
 {
@@ -70,8 +73,9 @@ static bool bus_answers(DBusConnection *bus, char *name, size_t size)
 	return ok;
 }
 
-/* Also free what libdbus caches for later messages, since this program may
- * never use the bus again; no other thread uses libdbus now. */
+/* Probe a message bus. At the end, also free the memory that libdbus caches,
+ * because this program may not use a bus again. This is safe because no other
+ * thread uses libdbus at this time. */
 static void probe_bus(struct finding *f, const char *address)
 {
 	DBusError error = DBUS_ERROR_INIT;
@@ -103,7 +107,7 @@ void probe_session_bus(struct finding *f)
 	char path[PATH_MAX + 16];
 
 	snprintf(path, sizeof(path), "unix:path=%s/bus", dir ? dir : "");
-	/* "autolaunch:" would start a bus, which a probe must not do. */
+	/* Do not use "autolaunch:", because it would start a bus. */
 	if (set && *set && strncmp(set, "autolaunch:", 11))
 		probe_bus(f, set);
 	else if (dir && !access(path + strlen("unix:path="), F_OK))
@@ -129,7 +133,7 @@ void probe_system_bus(struct finding *f)
 		finding_fix(f, "%sservice dbus start", probe_sudo());
 }
 
-/* Search for the path of a loaded shared library. */
+/* State of the search for the path of a loaded shared library. */
 struct seek {
 	const char *name;
 	char path[PATH_MAX];
@@ -144,8 +148,9 @@ static int seen_library(struct dl_phdr_info *info, size_t size, void *arg)
 	return realpath(info->dlpi_name, s->path) ? 1 : 0;
 }
 
-/* "2.3" from /usr/lib/liburing.so.2.3: liburing 2.3 has no function for its
- * version. */
+/* Return the version of a library from its file name, such as "2.3" for
+ * /usr/lib/liburing.so.2.3, because liburing 2.3 has no function that returns
+ * its version. */
 static const char *library_version(struct seek *s, const char *name)
 {
 	const char *at;

@@ -1,4 +1,5 @@
-/* Probes of kernel permissions: futexes, inotify, tracing. */
+/* Probes of kernel features that may be forbidden: futexes, pidfds, seccomp,
+ * tracing and performance counters. */
 #include "host/doctor/probe.h"
 
 #include <errno.h>
@@ -28,7 +29,8 @@ void probe_futex(struct finding *f)
 		finding_fix(f, "tandem doctor   # look at memfd first");
 		return;
 	}
-	/* Not FUTEX_PRIVATE: the word must be found through the file. */
+	/* Do not use FUTEX_PRIVATE, because processes share the word through a
+	 * file. */
 	if (syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0) < 0) {
 		finding_is(f, PROBE_MISSING, "futex on shared memory: %s",
 			strerror(errno));
@@ -77,7 +79,7 @@ void probe_seccomp(struct finding *f)
 		mode == 2 ? "one already (a container's?)" : "none");
 }
 
-/* Result of PTRACE_TRACEME in a child: 0 or an errno. */
+/* Return the result of PTRACE_TRACEME in a child process: 0 or an errno. */
 static int try_ptrace(void)
 {
 	int status;
@@ -87,8 +89,8 @@ static int try_ptrace(void)
 		return errno;
 	if (!pid)
 		_exit(ptrace(PTRACE_TRACEME, 0, NULL, NULL) ? errno : 0);
-	/* A traced child that calls _exit does not stop, as that raises no
-	 * signal. */
+	/* The child does not stop although it is traced, because _exit() raises
+	 * no signal. */
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return errno;
@@ -130,7 +132,7 @@ void probe_strace(struct finding *f)
 
 void probe_perf(struct finding *f)
 {
-	/* Count cycles of our own code in user mode. */
+	/* Count the CPU cycles of this process in user mode. */
 	struct perf_event_attr a = {
 		.type = PERF_TYPE_HARDWARE,
 		.size = sizeof(a),

@@ -1,4 +1,4 @@
-/* Probes of hardware and memory: CPU, memory, address space. */
+/* Probes of hardware and memory: CPU, memory, and address space. */
 #include "host/doctor/probe.h"
 
 #include "base/checked.h"
@@ -30,7 +30,7 @@ void probe_processor(struct finding *f)
 	char features[128];
 	struct err e;
 
-	/* "avx2 f16c ...": features that the kernels use or may use later. */
+	/* List CPU features ("avx2 f16c ...") that matter for kernels. */
 	features[0] = '\0';
 #if defined(__x86_64__)
 	const struct {
@@ -95,7 +95,8 @@ void probe_cores(struct finding *f)
 	char line[128];
 	double period;
 
-	/* CPUs' worth of time that a control group allows; 0: no limit. */
+	/* Find the number of CPUs that the control group allows in `quota`; 0
+	 * means no limit. */
 	if (!probe_line("/sys/fs/cgroup/cpu.max", line, sizeof(line)) ||
 		sscanf(line, "%lf %lf", &quota, &period) != 2 || period <= 0)
 		quota = 0;
@@ -124,7 +125,8 @@ void probe_cores(struct finding *f)
 		finding_fix(f, "taskset -p -c 0-%ld $$", online - 1);
 }
 
-/* Bytes that a control group allows, UINT64_MAX: no limit. */
+/* Return the number of bytes that the control group allows, or UINT64_MAX if
+ * there is no limit. */
 static uint64_t memory_limit(void)
 {
 	static const char *const path[] = {
@@ -135,7 +137,7 @@ static uint64_t memory_limit(void)
 
 	for (size_t i = 0; i < ARRAY_LEN(path); i++)
 		/* cgroup v1 represents "no limit" by the largest multiple of
-		 * the page size. */
+		 * the page size that fits into a signed 64-bit integer. */
 		if (probe_number(path[i], &v) && v > 0 && v < INT64_MAX / 2)
 			return (uint64_t)v;
 	return UINT64_MAX;
@@ -166,7 +168,8 @@ void probe_memory(struct finding *f)
 	}
 	finding_number(f, "total", total << 10);
 	finding_number(f, "available", (int64_t)room);
-	/* Twice: the file's pages, and the weights in shared buffers. */
+	/* A model needs its size twice: pages of the file in the page cache,
+	 * and weights in shared buffers. */
 	finding_means(f,
 		"Weights are copied from the file into shared buffers: a "
 		"model file of about %s fits with the file cached too.",
@@ -181,7 +184,7 @@ void probe_address_space(struct finding *f)
 {
 	static const uint64_t size[] = { WIRE_WINDOW_MAX, 3584 * MIB,
 		3072 * MIB, 2048 * MIB, 1024 * MIB, 256 * MIB, 64 * MIB,
-		16 * MIB }; /* with less hardly any model runs */
+		16 * MIB }; /* hardly any model runs in a smaller window */
 	uint64_t limit = UINT64_MAX, got = 0;
 	struct rlimit r;
 	char a[24], b[24];
@@ -244,7 +247,8 @@ void probe_memfd_seals(struct finding *f)
 	close(fd);
 }
 
-/* Extract "[madvise]" from "always [madvise] never". */
+/* Extract the selected value from a setting: "[madvise]" from "always [madvise]
+ * never". */
 static void selected(const char *path, char *buf, size_t size)
 {
 	char line[128], *open, *shut;
@@ -283,8 +287,8 @@ void probe_huge_pages(struct finding *f)
 		close(fd);
 	}
 
-	/* Whether a buffer that requests huge pages gets them, by any
-	 * mechanism. */
+	/* Check whether a buffer that requests huge pages gets them, regardless
+	 * of the kernel mechanism that provides them. */
 	if (buffer_create(
 		    &b, "doctor", bytes, BUFFER_DMA | BUFFER_HUGE, NULL)) {
 		got = false;

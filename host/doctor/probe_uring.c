@@ -1,6 +1,6 @@
 /*
- * Probes of reads from storage to shared memory: io_uring, a read past the page
- * cache into a memfd, and registered buffers.
+ * Probes of reads from storage into shared memory: io_uring, a read that
+ * bypasses the page cache into a memfd, and registered buffers.
  */
 #include "host/doctor/probe.h"
 
@@ -22,7 +22,8 @@
 #define FIXED_BYTES  ((size_t)64 << 20) /* about one layer of a 4B model */
 #define WAIT_S       2
 
-/* Submit the prepared request and wait: its result, or -errno. */
+/* Submit the prepared request and wait for it. Returns its result, or a
+ * negative errno. */
 static int finish(struct io_uring *ring)
 {
 	struct __kernel_timespec limit = { .tv_sec = WAIT_S };
@@ -51,7 +52,8 @@ void probe_io_uring(struct finding *f)
 		int error = -ret;
 		int64_t disabled = 0, group = -1, filter = 0;
 
-		/* Explain why io_uring_queue_init failed, and how to fix it. */
+		/* io_uring_queue_init() has failed. Find the reason and a
+		 * fix. */
 		probe_number("/proc/sys/kernel/io_uring_disabled", &disabled);
 		probe_number("/proc/sys/kernel/io_uring_group", &group);
 		probe_field("/proc/self/status", "Seccomp", &filter);
@@ -96,8 +98,9 @@ void probe_io_uring(struct finding *f)
 	io_uring_queue_exit(&ring);
 }
 
-/* A file of READ_BYTES bytes `fill` without a name, in the current folder or a
- * temporary one. */
+/* Create an unnamed file of READ_BYTES bytes with the value `fill`, in the
+ * current folder or in a folder for temporary files. Returns its descriptor, or
+ * a negative number. */
 static int temp_file(int fill, char dir[PATH_MAX])
 {
 	const char *place[] = { ".", getenv("TMPDIR"), "/var/tmp", "/tmp" };
@@ -119,7 +122,8 @@ static int temp_file(int fill, char dir[PATH_MAX])
 	return fd;
 }
 
-/* Read the file `fd` into `map`, past the page cache: 0 or -errno. */
+/* Read the file `fd` into `map` without the page cache. Returns 0 or a negative
+ * errno. */
 static int read_direct(int fd, unsigned char *map)
 {
 	char path[64];
@@ -178,7 +182,8 @@ void probe_direct_read(struct finding *f)
 	close(fd);
 }
 
-/* The largest size, among halves of FIXED_BYTES, that can be registered. */
+/* Return the largest size that can be registered, of FIXED_BYTES, FIXED_BYTES /
+ * 2, and so on. */
 static size_t most_registered(struct io_uring *ring)
 {
 	struct iovec iov;

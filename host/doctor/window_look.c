@@ -15,9 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TRIES 1000 /* many, since a device may map and unmap all the time */
+/* number of attempts; large, because a device may map and unmap continuously */
+#define TRIES 1000
 
-/* Find the descriptor of a process's window view: open, or -errno. */
+/* Find the descriptor of a process's window view in /proc, and open it. Returns
+ * a descriptor or a negative errno. */
 static int open_shown(pid_t pid)
 {
 	char path[64], link[PATH_MAX], target[64];
@@ -65,7 +67,9 @@ static pid_t parent_of(pid_t pid)
 	return parent;
 }
 
-/* Search all processes for window views; `parent` 0: of any parent. */
+/* Search all processes for window views. If `parent` is not 0, consider only
+ * its children. Returns the last process found and its view, and the number of
+ * processes in *n. */
 static int find_device(pid_t parent, int *fd, pid_t *device, unsigned *n)
 {
 	DIR *dir = opendir("/proc");
@@ -125,7 +129,8 @@ static int find(pid_t pid, int *fd, pid_t *device, struct err *e)
 		   : 0;
 }
 
-/* Copy while the device runs; repeat until a copy was not changed meanwhile. */
+/* Copy the view while the device process runs. If the view changes during the
+ * copy, try again. */
 static int copy(const struct window_view *from, struct window_view *to)
 {
 	for (unsigned i = 0; i < TRIES; i++) {
@@ -134,8 +139,9 @@ static int copy(const struct window_view *from, struct window_view *to)
 		const uint32_t *word = (const void *)from;
 		uint32_t *out = (void *)to;
 
-		/* W2: a reader that sees a word written in a turn also sees
-		 * that turn's number. */
+		/* Rule W2 of the view: a reader that sees a word written in a
+		 * turn also sees the number of that turn. So a changed word
+		 * implies that `turn` has changed. */
 		for (size_t k = 0; k < sizeof(*from) / sizeof(*word); k++)
 			out[k] = __atomic_load_n(&word[k], __ATOMIC_ACQUIRE);
 
@@ -173,7 +179,8 @@ int window_look(
 		return err_set(e, EAGAIN,
 			"its window changed during every read; try again");
 
-	/* The data come from another process: check all numbers before use. */
+	/* Check all numbers before use, because they come from another
+	 * process. */
 	end = out->page;
 	if (out->magic != WINDOW_VIEW_MAGIC || out->version != 2)
 		return err_set(e, EPROTO,

@@ -1,8 +1,8 @@
 /*
- * Reads the address window of a running device from outside: the view that the
- * device publishes (ipc/window_view.h), whose descriptor is found in /proc.
- * Neither side of the pair takes part, so it works for a hanging device too.
- * Changes nothing.
+ * Reads the address window of a running device process from outside: the view
+ * that the device publishes (ipc/window_view.h), whose descriptor is found in
+ * /proc. Neither the host nor the device process takes part, so this works even
+ * if the device hangs. Changes nothing.
  */
 #ifndef HOST_DOCTOR_WINDOW_LOOK_H
 #define HOST_DOCTOR_WINDOW_LOOK_H
@@ -14,9 +14,13 @@
 struct err;
 
 /*
- * The window of process `pid`, or of a device that it started; pid 0: of the
- * only device. 0, a copy and its process. -ENOENT: none; -EINVAL: several;
- * -EACCES; -EPROTO: inconsistent data.
+ * Copy the window of process `pid`, or of a device process that it started, to
+ * *out. If `pid` is 0, use the only device process. Stores the id of the device
+ * process in *device.
+ *
+ * Returns 0 on success, -ENOENT if there is no device process, -EINVAL if there
+ * are several, -EACCES if access is denied, -EPROTO if the data are
+ * inconsistent, or another negative errno.
  */
 int window_look(
 	pid_t pid, struct window_view *out, pid_t *device, struct err *);

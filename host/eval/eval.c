@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 97.5 % quantile of the normal distribution, for intervals of 95 %. */
+/* 97.5 % quantile of the normal distribution, for 95 % intervals. */
 #define Z95 1.959963984540054
 
 double eval_accuracy(const struct eval_tally *t)
@@ -24,8 +24,9 @@ double eval_accuracy(const struct eval_tally *t)
 	return t->total ? (double)t->right / (double)t->total : 0;
 }
 
-/* E. B. Wilson, "Probable inference, the law of succession, and statistical
- * inference", 1927: valid for few items and for shares near 0 and 1 too. */
+/* Wilson's score interval (E. B. Wilson, "Probable inference, the law of
+ * succession, and statistical inference", 1927). It is also valid for few
+ * items, and for shares near 0 and 1. */
 void eval_interval(const struct eval_tally *t, double *low, double *high)
 {
 	double n = (double)t->total, p = eval_accuracy(t), z2 = Z95 * Z95;
@@ -78,7 +79,7 @@ static int keep_text(void *arg, int32_t id, const char *text, size_t len)
 	return output->failed;
 }
 
-/* Decode an item; its length after the prompt and its costs are added to *r. */
+/* Decode an item. Adds the number of generated tokens and the costs to *r. */
 static int run_item(struct tandem *t, const struct eval_item *item,
 	const struct eval_opts *o, uint64_t stream, struct strbuf *output,
 	struct eval_result *r, struct err *e)
@@ -133,7 +134,7 @@ void eval_result_add(struct eval_result *sum, const struct eval_result *more)
 	method_stats_add(&sum->drafts, &more->drafts);
 }
 
-/* Decode and score an item. */
+/* Decode an item, and score it if it has an expected answer. */
 static int take_item(struct tandem *t, const struct eval_items *items, size_t i,
 	const struct eval_opts *o, struct strbuf *output, struct eval_result *r,
 	struct err *e)
@@ -170,7 +171,8 @@ int eval_run(struct tandem *t, const struct eval_items *items,
 	tandem_report(t, &before);
 	r->marked = items->marked;
 	exact.tokenizer = before.tokenizer;
-	/* The reward "exact" needs the item's answer to choose a text. */
+	/* The reward "exact" compares texts with the item's expected answer, so
+	 * it is available only if the items have answers. */
 	if (items->marked)
 		tandem_report_reward(t, eval_exact_score, &exact);
 	for (size_t i = 0; i < items->n && !ret; i++) {

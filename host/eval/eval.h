@@ -1,7 +1,7 @@
 /*
  * Evaluates a decoder on the items of a task: the number of right answers, and
- * the cost. Every item starts with an empty cache in the one open session.
- * Prints nothing: the caller gets the results one by one.
+ * the costs. Every item starts with an empty KV cache in the same session.
+ * Prints nothing; the caller gets the results in callbacks.
  */
 #ifndef HOST_EVAL_EVAL_H
 #define HOST_EVAL_EVAL_H
@@ -21,15 +21,16 @@ struct err;
 struct strbuf;
 struct tandem;
 
-/* Random streams for an item: more than its samples and all forks of beams
- * need, so that no two items share random numbers. */
+/* Number of random streams for each item. It is more than the samples of an
+ * item and all forks of beam search need, so that no two items use the same
+ * random numbers. */
 #define EVAL_STREAMS (UINT64_C(1) << 32)
 
 struct eval_tally {
 	uint64_t right, total;
 };
 
-/* phone_*: on the priced phone, if any. */
+/* The members phone_* are for the phone that is priced, if any. */
 /* clang-format off */
 #define EVAL_SUMS(X)                                                          \
 	X(uint64_t, tokens)       /* generated */                             \
@@ -44,27 +45,29 @@ struct eval_tally {
 struct eval_result {
 	const char *task; /* borrowed */
 	const char *path; /* borrowed */
-	/* as the items are; otherwise only .total of the tallies is set */
+	/* the items have expected answers; otherwise only .total of the tallies
+	 * is set */
 	bool marked;
 	struct eval_tally all, level[EVAL_LEVELS];
 	EVAL_SUMS(COUNTER_MEMBER)
 	struct row_counts decode_rows; /* of passes after the prompts */
-	/* Sum of the hashes of each item's logits (session_stats); a sum, so
-	 * that the order of items does not matter. */
+	/* Sum of the hashes of the items' logits (see session_stats). It is a
+	 * sum so that it does not depend on the order of the items. */
 	uint64_t logits_hash;
 	struct method_stats drafts;
 };
 
 struct eval_opts {
-	uint32_t n_predict; /* most tokens of an output */
-	/* Item i uses streams from i * EVAL_STREAMS on. */
+	uint32_t n_predict; /* maximum number of tokens of an output */
+	/* Item i uses the random streams from i * EVAL_STREAMS on. */
 	struct sampler_opts sampling;
-	/* Called before each item is decoded; NULL: not called. A result other
-	 * than 0 ends the run. */
+	/* Called before each item is decoded; may be NULL. If it returns a
+	 * value other than 0, the run ends. */
 	int (*begin)(void *arg, const struct eval_item *, struct err *);
-	struct shard shard; /* the items to run */
-	/* Called after each item was decoded and, with an answer, scored (a
-	 * prompt only is never right); a result other than 0 ends the run. */
+	struct shard shard; /* selects the items to run */
+	/* Called after each item was decoded and, if it has an expected answer,
+	 * scored. `right` is false for an item without answer. If it returns a
+	 * value other than 0, the run ends. */
 	int (*each)(void *arg, const struct eval_item *, bool right,
 		const struct strbuf *output, struct err *);
 	void *arg;
@@ -72,25 +75,28 @@ struct eval_opts {
 		progress; /* called for each item, with the task's name */
 };
 
-/* Right over total; 0 without items. */
+/* Return right / total, or 0 if there are no items. */
 double eval_accuracy(const struct eval_tally *);
 
-/* Wilson's 95 % interval of that share, within 0 and 1. */
+/* Compute the 95 % Wilson score interval of the accuracy, within [0, 1]. */
 void eval_interval(const struct eval_tally *, double *low, double *high);
 
 /*
- * Tokens of the longest prompt, without starting the pair. -EFBIG with the
- * item's id if a prompt leaves no room in a context of so many tokens.
+ * Set *longest to the number of tokens of the longest prompt. The device
+ * process need not be started. Returns 0 on success, -EFBIG (the message names
+ * the item) if a prompt leaves no room for an answer in a context of `context`
+ * tokens, or another negative errno.
  */
 int eval_longest(struct tandem *, const struct eval_items *, uint32_t context,
 	uint32_t *longest, struct err *);
 
-/* Add the results of a part of a task, including times. */
+/* Add the results of another part of a task to *sum, including times. */
 void eval_result_add(struct eval_result *sum, const struct eval_result *more);
 
 /*
- * Run the items. On failure too (-ECANCELED: interrupted) *r, whose names the
- * caller has set, has the results of the finished items.
+ * Run the items. The caller has set the names in *r. Also on failure, *r has
+ * the results of the items that were finished. Returns 0 on success, -ECANCELED
+ * if interrupted, or another negative errno.
  */
 int eval_run(struct tandem *, const struct eval_items *,
 	const struct eval_opts *, struct eval_result *r, struct err *);

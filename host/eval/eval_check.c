@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#define DIGITS_MAX 18 /* any such number fits into an int64_t */
+#define DIGITS_MAX 18 /* any number with so few digits fits into an int64_t */
 
-/* Part of a text, not NUL-terminated. */
+/* A part of a text, not NUL-terminated. */
 struct part {
 	const char *at;
 	size_t len;
@@ -57,8 +57,9 @@ static bool last_number(struct part p, int64_t *out)
 		return false;
 	for (size_t i = begin; i < end; i++)
 		n = n * 10 + (p.at[i] - '0');
-	/* The character before is no digit, as that would be part of the
-	 * run. */
+	/* A minus sign right after a digit is a subtraction, as in "5-3". The
+	 * character before `begin` is not a digit, because otherwise it would
+	 * belong to the same run of digits. */
 	if (begin && p.at[begin - 1] == '-' &&
 		!(begin > 1 && is_digit(p.at[begin - 2])))
 		n = -n;
@@ -66,7 +67,8 @@ static bool last_number(struct part p, int64_t *out)
 	return true;
 }
 
-/* The next character of a trimmed text; a run of white space is one blank. */
+/* Return the next character of a trimmed text, with each run of white space
+ * reduced to one blank. */
 static char next_char(struct part p, size_t *at)
 {
 	char c = p.at[(*at)++];

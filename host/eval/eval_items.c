@@ -13,7 +13,7 @@
 
 #define FILE_MAX ((size_t)64 << 20)
 
-/* "exact", "number", "text", "facts", NULL: in the enum's order. */
+/* names of enum eval_check in its order, ended by NULL */
 static const char *const eval_check_names[] = { "exact", "number", "text",
 	"facts", NULL };
 
@@ -33,8 +33,8 @@ static int read_text(
 
 static int read_marked(struct eval_item *item, struct err *e)
 {
-	/* An answer that an empty output, or any output, would match is an
-	 * error. */
+	/* Refuse an expected answer that would match an empty output or every
+	 * output. */
 	static const char *const wanted[] = {
 		[EVAL_EXACT] = "an empty first line",
 		[EVAL_NUMBER] = "no number",
@@ -96,9 +96,9 @@ static int read_marked(struct eval_item *item, struct err *e)
 struct reader {
 	struct eval_items *items;
 	size_t *number; /* line number of each item */
-	size_t line;    /* current line */
-	bool plain;     /* text, not JSON */
-	bool answers;   /* some line has an answer or a check */
+	size_t line;    /* number of the current line */
+	bool plain;     /* the lines are plain text instead of JSON */
+	bool answers;   /* at least one line has an answer or a check */
 };
 
 static int add_item(
@@ -111,7 +111,8 @@ static int add_item(
 	size_t *number;
 	int ret = 0;
 
-	/* Jansson reports some of its own failed allocations as bad JSON. */
+	/* When Jansson runs out of memory, it sometimes reports invalid JSON.
+	 * errno then is ENOMEM. */
 	errno = 0;
 	if (r->plain && len && text[len - 1] == '\r')
 		len--;

@@ -1,8 +1,8 @@
 /*
- * The reward "exact" (host/head/reward.h): a text is scored like an output, and
- * all of its steps get the result, 1 or 0. It is the choice of a perfect reward
- * model, and so an upper bound. An unfinished text is scored as if it were
- * finished.
+ * The reward "exact" (host/head/reward.h). It compares a text with the expected
+ * answer, and gives all steps of the text the result, 1 or 0. It chooses among
+ * samples as a perfect reward model would, so its accuracy is an upper bound.
+ * An unfinished text is scored as if it were finished.
  */
 #ifndef HOST_EVAL_EVAL_REWARD_H
 #define HOST_EVAL_EVAL_REWARD_H
@@ -13,11 +13,12 @@ struct reward_text;
 struct tokenizer;
 
 struct eval_exact {
-	const struct eval_item *item; /* must have an answer */
+	const struct eval_item *item; /* must have an expected answer */
 	const struct tokenizer *tokenizer;
 };
 
-/* A reward_function; `arg` is a struct eval_exact. -ENOMEM. */
+/* A reward_function, whose `arg` is a struct eval_exact. Returns 0 or
+ * -ENOMEM. */
 int eval_exact_score(void *arg, struct reward_text *, unsigned n, struct err *);
 
 #endif

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXTS 64 /* texts that are scored at a time */
+#define TEXTS 64 /* number of solutions that are scored at a time */
 
 /* ---- reading ------------------------------------------------------------- */
 
@@ -107,8 +107,8 @@ static int put_tokens(struct scored *s, struct tandem *t,
 	return ret;
 }
 
-/* Steps end with the tokens whose text completes `end`, and with the last
- * one. */
+/* Find the ends of the steps. A step ends with the token whose text completes
+ * `end`; the last step ends with the last token. */
 static int put_steps(struct scored *s, const struct tokenizer *tok,
 	const char *end, struct err *e)
 {
@@ -206,8 +206,9 @@ static int by_score(const void *a, const void *b)
 	return (x->score > y->score) - (x->score < y->score);
 }
 
-/* Area under the ROC curve: the share of pairs of a right and a wrong one in
- * which the right one has the higher score; equal scores count half. */
+/* Return the area under the ROC curve. It is the share of pairs of a right and
+ * a wrong step in which the right one has the higher score; pairs with equal
+ * scores count half. */
 static double area(struct mark *mark, size_t n)
 {
 	double wrong_below = 0, pairs = 0;
@@ -239,7 +240,7 @@ static int by_prompt(const void *a, const void *b)
 	const struct scored *const *x = a, *const *y = b;
 	int order = strcmp((*x)->item->prompt, (*y)->item->prompt);
 
-	/* In the order of the file. */
+	/* Keep solutions of the same problem in the order of the file. */
 	return order ? order : (*x > *y) - (*x < *y);
 }
 
@@ -251,7 +252,7 @@ static void sum_problems(
 		const struct scored *best = of[i];
 		uint64_t right = 0;
 
-		/* The solutions of one problem are consecutive now. */
+		/* After sorting, the solutions of a problem are consecutive. */
 		for (end = i; end < n &&
 			!strcmp(of[i]->item->prompt, of[end]->item->prompt);
 			end++) {

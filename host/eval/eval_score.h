@@ -1,14 +1,14 @@
 /*
- * Scores given solutions with a reward model: how well it separates right steps
- * from wrong ones, and right solutions of a problem from wrong ones. Solutions
- * are JSON lines (eval_items.h):
+ * Scores given solutions with a reward model, to find out how well the model
+ * distinguishes right steps from wrong steps, and right solutions of a problem
+ * from wrong ones. Solutions are read from JSON lines (eval_items.h):
  *
  *   {"prompt": "Problem: ...\nSolution:", "solution": " 2 + 3 = 5.\n...",
  *    "marks": [true, false]}
  *
- * "marks" has for each step whether everything up to its end is right; either
- * all lines have it or none. Lines with the same prompt are solutions of one
- * problem.
+ * For each step, "marks" contains whether everything up to the end of the step
+ * is right. Either all lines have "marks" or none has. Lines with the same
+ * prompt are solutions of the same problem.
  */
 #ifndef HOST_EVAL_EVAL_SCORE_H
 #define HOST_EVAL_EVAL_SCORE_H
@@ -26,8 +26,9 @@ struct tandem;
 struct scored {
 	const struct eval_item *item;
 	const char *solution;
-	const struct json_t *marks; /* NULL: none */
-	/* Tokens of prompt and solution. */
+	const struct json_t *marks; /* NULL if there are no marks */
+	/* [n] tokens of the prompt and the solution; n_prompt is the number of
+	 * tokens of the prompt. */
 	int32_t *token;
 	size_t n, n_prompt;
 	uint32_t n_steps;
@@ -38,38 +39,43 @@ struct scored {
 struct scoring {
 	struct eval_items items;
 	struct scored *scored; /* [items.n] */
-	size_t longest;        /* tokens of the longest */
+	/* number of tokens of the longest prompt and solution */
+	size_t longest;
 };
 
-/* Read the lines of a file; scoring_release in any case. -EINVAL with file and
- * line for an invalid one. */
+/* Read the solutions in a file. The caller releases them with
+ * scoring_release(), also on failure. Returns 0 on success, -EINVAL if a line
+ * is invalid (the message names file and line), or another negative errno. */
 int scoring_read(struct scoring *, const char *path, struct err *);
 void scoring_release(struct scoring *);
 
 /*
- * Tokenize with the tokenizer of an open model, and find the steps: each ends
- * with the token whose text completes `step_end`, or with the text. -EINVAL if
- * the number of marks differs from the number of steps.
+ * Tokenize the solutions with the tokenizer of an open model, and divide them
+ * into steps. A step ends with the token whose text completes `step_end`; the
+ * last step ends with the solution. Returns 0 on success, -EINVAL if the number
+ * of marks differs from the number of steps, or another negative errno.
  */
 int scoring_tokenize(
 	struct scoring *, struct tandem *, const char *step_end, struct err *);
 
-/* Compute the scores with the handle's reward model (tandem_want_reward); the
- * pair must be started. */
+/* Compute the scores with the handle's reward model (tandem_want_reward). The
+ * device process must be started. Returns 0 or a negative errno. */
 int scoring_run(struct scoring *, struct tandem *, const struct progress_sink *,
 	struct err *);
 
 struct scoring_summary {
 	uint64_t solutions, steps, right_steps;
-	double area; /* under the ROC curve; NAN: all marks are equal */
-	/* Share of problems solved by a random solution, by the one with the
-	 * best last score, and by any solution. */
+	double area; /* area under the ROC curve; NAN if all marks are equal */
+	/* Number of problems, and the smallest and largest number of solutions
+	 * of a problem. Share of problems that are solved by a random solution,
+	 * by the solution with the best score of its last step, and by any
+	 * solution. */
 	uint64_t problems, least, most; /* solutions of one problem */
 	double one, best, any;
 };
 
-/* Summarize marked solutions; false: no marks. -ENOMEM is returned as 0
- * solutions. */
+/* Summarize the scored solutions. If there are no marks, only `solutions` and
+ * `steps` are set and all other members are 0. Returns 0 or -ENOMEM. */
 int scoring_sum(
 	const struct scoring *, struct scoring_summary *out, struct err *);
 

@@ -11,7 +11,8 @@ const char *const eval_task_names[] = { "summary", "qa", "ui", "reply", "math",
 	"code", "summary-long", "qa-long", "ui-long", "reply-long", "short",
 	"long", "all", NULL };
 
-/* Groups follow the tasks, in this order. */
+/* Range of tasks of each group. In the list of names, the groups follow the
+ * tasks in this order. */
 static const struct {
 	size_t first, end;
 } groups[] = { { 0, 6 }, { 6, EVAL_TASKS }, { 0, EVAL_TASKS } };
@@ -75,7 +76,7 @@ int eval_tasks_read(struct eval_tasks *all, const char *operand,
 			   *dot = strrchr(base, '.');
 		size_t len = strlen(base);
 
-		/* The name of a file, without the extension. */
+		/* The task is named after the file, without its extension. */
 		if (dot && dot > base &&
 			(!strcmp(dot, ".jsonl") || !strcmp(dot, ".txt")))
 			len = (size_t)(dot - base);

@@ -1,5 +1,5 @@
 /*
- * The tasks of an evaluation, selected by an operand of a command line: a
+ * The tasks of an evaluation, which an operand of a command line selects: a
  * bundled task, a group of tasks, or a file of items.
  */
 #ifndef HOST_EVAL_EVAL_TASKS_H
@@ -20,11 +20,12 @@ struct err;
 	"qa-long, ui-long, reply-long"
 #define EVAL_TASK_GROUPS "short (the first six), long, all"
 
-/* The EVAL_TASKS bundled tasks, then the groups, then NULL. */
+/* Names of the EVAL_TASKS bundled tasks, then names of groups, then NULL. */
 extern const char *const eval_task_names[];
 
 struct eval_task {
-	char name[NAME_MAX + 1]; /* of a file: without .jsonl or .txt */
+	/* for a file: its name without .jsonl or .txt */
+	char name[NAME_MAX + 1];
 	char path[PATH_MAX];
 	struct eval_items items;
 };
@@ -34,25 +35,27 @@ struct eval_tasks {
 	size_t n;
 };
 
-/* Whether it is the name of a task or of a group; sets the tasks in `which`,
- * unless that is NULL. */
+/* Whether `operand` is the name of a task or of a group. If so, sets which[i]
+ * for each of its tasks, unless `which` is NULL. */
 bool eval_task_named(const char *operand, bool which[EVAL_TASKS]);
 bool eval_task_is_jsonl(const char *operand);
 
-/* Whether it is a file: a path with a '/', or a name ending in .jsonl or
- * .txt. */
+/* Whether `operand` is a file: a path with a '/', or a name that ends in .jsonl
+ * or .txt. */
 bool eval_task_is_file(const char *operand);
 
 /*
- * Read all items of a task, a group, or a file (eval_task_is_file), which must
- * have what `need` requires (bundled tasks do). *t starts zeroed;
- * eval_tasks_release in any case.
+ * Read all items of a task, of a group, or of a file (see eval_task_is_file).
+ * The items must have what `need` requires; those of bundled tasks always do.
+ * The caller zeroes *t, and releases it with eval_tasks_release() even on
+ * failure. Returns 0 or a negative errno.
  */
 int eval_tasks_read(
 	struct eval_tasks *, const char *operand, enum eval_need, struct err *);
 void eval_tasks_release(struct eval_tasks *);
 
-/* The first `most` items of a task, 0: all. Borrowed. */
+/* Return the first `most` items of a task; 0 means all items. The items still
+ * belong to the task. */
 struct eval_items eval_task_first(const struct eval_task *, uint64_t most);
 
 #endif

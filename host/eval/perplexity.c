@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 97.5 % quantile of the normal distribution, for intervals of 95 %. */
+/* 97.5 % quantile of the normal distribution, for 95 % intervals. */
 #define Z95 1.959963984540054
 
 /* ---- passages ------------------------------------------------------------ */
@@ -47,7 +47,8 @@ static int add_token(struct token_list *l, int32_t id, struct err *e)
 		: 0;
 }
 
-/* The token that begins a text; -1 if the model uses none. */
+/* Return the token that begins a text, or -1 if the model does not use such a
+ * token. */
 static int32_t wanted_bos(const struct tokenizer *tok)
 {
 	return tokenizer_adds_bos(tok) ? tokenizer_bos(tok) : -1;
@@ -76,10 +77,10 @@ static int add_item(struct passages *p, const struct tokenizer *tok,
 	one.first = (uint32_t)(l->n - one.at);
 	if (!ret) {
 		/*
-		 * Append the answer's tokens after `n_prompt` tokens of the
-		 * prompt. Taken from the tokens of both together if possible,
-		 * since an answer tokenized alone may begin differently: some
-		 * vocabularies put a space before a text.
+		 * Append the tokens of the answer. If possible, they are taken
+		 * from the tokens of prompt and answer together. An answer that
+		 * is tokenized alone may begin differently, because some
+		 * vocabularies insert a space before a text.
 		 */
 		size_t n_prompt = l->n - begin;
 		size_t prompt = strlen(item->prompt),
@@ -150,7 +151,8 @@ int passages_add_text(struct passages *p, const struct tokenizer *tok,
 			"tokens");
 	n = left < window ? (uint32_t)left : window;
 	for (uint64_t i = 0; left >= n && !ret; i++, left -= n) {
-		/* Of two tokens the second is scored. */
+		/* In a window of two tokens, only the second token can be
+		 * scored. */
 		struct passage one = { .at = begin + i * n,
 			.n = n,
 			.first = n > 2 ? n / 2 + 1 : 1 };
@@ -212,7 +214,7 @@ double token_nll(const float *logits, uint32_t n, int32_t token)
 	return log(all.sum) + (all.most - (double)logits[token]);
 }
 
-/* State of a passage that is being read. */
+/* State while the model processes a passage. */
 struct reading {
 	struct perplexity *sum;
 	const int32_t *token;
@@ -226,7 +228,8 @@ static void count_read(void *arg, uint32_t n)
 	r->sum->read += n;
 }
 
-/* Each row predicts the next token. */
+/* Add the nll of n tokens. The logits of each row predict the token after
+ * it. */
 static int score_rows(
 	void *arg, size_t at, uint32_t n, const float *logits, struct err *e)
 {
@@ -257,7 +260,8 @@ int perplexity_run(struct session *s, const struct model *m,
 		const struct passage *one = &all->passage[i];
 
 		r.token = all->tokens.id + one->at;
-		/* The last token is predicted but not read. */
+		/* The last token is predicted, but the model does not process
+		 * it. */
 		ret = pass_read(
 			s, r.token, one->n - 1, one->first - 1, &reader, e);
 		progress_report(
@@ -292,7 +296,7 @@ void perplexity_interval(const struct perplexity *p, double *low, double *high)
 	*low = *high = NAN;
 	if (p->tokens < 2)
 		return;
-	/* The difference of equal values may be negative by rounding. */
+	/* Rounding can make the difference of equal values negative. */
 	half = fmax(p->squares / n - mean * mean, 0) / (n - 1);
 	half = Z95 * sqrt(half);
 	*low = exp(mean - half);

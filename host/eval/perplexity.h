@@ -1,9 +1,9 @@
 /*
- * Perplexity of a causal model on given text: the negative log-likelihood (nll,
- * in nats) of tokens given those before them, and the exponential of its mean.
- * The text is first divided into passages; each is read with an empty cache in
- * the one open session, and the tokens of its second part are scored. Prints
- * nothing. One thread.
+ * Perplexity of a causal model on given text. It is computed from the negative
+ * log-likelihood (nll, in nats) of tokens given the tokens before them, as the
+ * exponential of the mean nll. The text is divided into passages. Each passage
+ * is processed with an empty KV cache in the same session, and the tokens of
+ * its second part are scored. Prints nothing. Single-threaded.
  */
 #ifndef HOST_EVAL_PERPLEXITY_H
 #define HOST_EVAL_PERPLEXITY_H
@@ -20,37 +20,42 @@ struct model;
 struct progress_sink;
 struct session;
 
-/* Tokens [at, at + n) of the list; those from `first` on, relative to `at`, are
- * scored: 1 <= first < n. */
+/* Tokens [at, at + n) of the list of tokens. The passage's tokens from index
+ * `first` on are scored; 1 <= first < n. */
 struct passage {
 	size_t at;
 	uint32_t n, first;
-	const char *id; /* of the item, borrowed; NULL: a window of a text */
+	/* id of the item, which owns it; NULL if the passage is a window of a
+	 * text */
+	const char *id;
 };
 
-/* Zero-initialise; passages_release in any case. */
+/* The caller zeroes the struct, and releases it with passages_release() even on
+ * failure. */
 struct passages {
-	struct token_list tokens; /* of all passages, one after the other */
+	struct token_list tokens; /* tokens of all passages, concatenated */
 	struct passage *passage;
 	size_t n;
 };
 
 /*
- * Append a passage for each item: BOS if the model uses it, prompt, answer, and
- * an end token if there is one; answer and end token are scored. The answer's
- * tokens are taken from the tokens of prompt and answer together if these begin
- * with the prompt's tokens; otherwise the answer is tokenized alone.
+ * Append a passage for each item. It consists of BOS if the model uses it, the
+ * prompt, the answer, and an end token if the model has one; the answer and the
+ * end token are scored. If the tokens of prompt and answer together begin with
+ * the prompt's tokens, the rest is used as the answer's tokens; otherwise the
+ * answer is tokenized alone. Returns 0 or a negative errno.
  */
 int passages_add_items(struct passages *, const struct tokenizer *,
 	const struct eval_items *, struct err *);
 
 /*
- * Append the windows of a text, of `window` >= 2 tokens each, as llama.cpp's
- * perplexity tool does: BOS, if the model uses it, stands before the text and
- * replaces the first token of all later windows; the tokens from window / 2 + 1
- * on are scored; tokens after the last whole window are not read. A text
- * shorter than a window is one window. `most` > 0 limits the number of windows.
- * -EINVAL for fewer than two tokens including BOS.
+ * Append windows of a text, of `window` >= 2 tokens each, in the same way as
+ * llama.cpp's perplexity tool. If the model uses BOS, it precedes the text, and
+ * replaces the first token of all windows but the first. The tokens from index
+ * window / 2 + 1 on are scored. Tokens after the last complete window are not
+ * used. A text shorter than a window is one window. `most` limits the number of
+ * windows; 0 means no limit. Returns 0 on success, -EINVAL if the text has
+ * fewer than two tokens including BOS, or another negative errno.
  */
 int passages_add_text(struct passages *, const struct tokenizer *,
 	const char *text, size_t len, uint32_t window, uint64_t most,
@@ -58,11 +63,12 @@ int passages_add_text(struct passages *, const struct tokenizer *,
 
 void passages_release(struct passages *);
 
-/* Tokens of the longest passage; 0 without passages. */
+/* Return the number of tokens of the longest passage; 0 if there is none. */
 uint32_t passages_longest(const struct passages *);
 
-/* -EFBIG, with its name, for a passage that does not fit into the context; the
- * last token, which is only predicted, takes no room. */
+/* Check that all passages fit into the context. The last token of a passage
+ * needs no room, because it is only predicted. Returns 0, or -EFBIG if a
+ * passage does not fit; the message names the passage. */
 int passages_check(const struct passages *, const struct model *,
 	uint32_t context, struct err *);
 
@@ -80,17 +86,18 @@ struct perplexity {
 };
 
 /*
- * -log softmax(logits)[token], float32 logits [n], in double precision. The
- * result is not finite if any logit is +inf or NaN, or if the token's own logit
- * is -inf.
+ * Return -log softmax(logits)[token] for float32 logits [n], computed in double
+ * precision. The result is not finite if any logit is +inf or NaN, or if the
+ * logit of `token` is -inf.
  */
 double token_nll(const float *logits, uint32_t n, int32_t token);
 
 /*
- * Score all passages with passes of that model (tandem_session); reports
- * progress in tokens under this name. On failure too the results so far are
- * added to *p: -ECANCELED when interrupted, -EDOM for logits without a
- * likelihood.
+ * Score all passages with passes of the model in the session (tandem_session).
+ * Reports progress in tokens under the name `name`. Also on failure, the
+ * results up to that point are added to *p. Returns 0 on success, -ECANCELED if
+ * interrupted, -EDOM if logits give no finite likelihood, or another negative
+ * errno.
  */
 int perplexity_run(struct session *, const struct model *,
 	const struct passages *, const char *name, const struct progress_sink *,
@@ -98,13 +105,14 @@ int perplexity_run(struct session *, const struct model *,
 
 void perplexity_add(struct perplexity *, const struct perplexity *more);
 
-/* mean nll; 0 without tokens */
+/* Return the mean nll; 0 if no token was scored. */
 double perplexity_mean(const struct perplexity *);
 
 /*
- * exp(mean nll), and its 95 % interval: the normal approximation of the mean
- * over tokens, exponentiated. NaN without a token; the bounds also with a
- * single one.
+ * perplexity_value() returns exp(mean nll), or NaN if no token was scored.
+ * perplexity_interval() computes its 95 % interval by a normal approximation of
+ * the mean nll over the tokens. The bounds are NaN if fewer than two tokens
+ * were scored.
  */
 double perplexity_value(const struct perplexity *);
 void perplexity_interval(const struct perplexity *, double *low, double *high);

@@ -19,7 +19,8 @@ int shard_parse(struct shard *s, const char *text, struct err *e)
 	*s = (struct shard){ 0 };
 	if (!text)
 		return 0;
-	/* Only digits, as scanf accepts blanks and signs. */
+	/* Accept only digits and '/', because sscanf would also accept blanks
+	 * and signs. */
 	if (text[strspn(text, "0123456789/")] || strlen(text) > 11 ||
 		sscanf(text, "%u/%u%n", &index, &of, &used) != 2 ||
 		text[used] || !index || index > of || of > SHARDS_MAX)
@@ -45,13 +46,14 @@ size_t shard_count(const struct shard *s, size_t n)
 
 /* ---- the command line ---------------------------------------------------- */
 
-/* Options that may differ between shards, and whether they have a value. */
+/* Options that may differ between shards, and whether they take a value. */
 static const struct {
 	const char *name;
 	bool valued;
 } own[] = { { "--shard", true }, { "--outputs", true }, { "--json", false } };
 
-/* Number of words of argv that form such an option; 0: none. */
+/* Return the number of words at argv that form one of these options; 0 if
+ * argv[0] is not such an option. */
 static int own_words(int left, char *const *argv)
 {
 	for (size_t i = 0; i < ARRAY_LEN(own); i++) {
@@ -124,7 +126,8 @@ static json_t *load(const char *path, struct err *e)
 		err_sys(e, errno, "cannot open '%s'", path);
 		return NULL;
 	}
-	/* Jansson reports some of its own failed allocations as bad JSON. */
+	/* When Jansson runs out of memory, it sometimes reports invalid JSON.
+	 * errno then is ENOMEM. */
 	errno = 0;
 	one = json_loadf(f, JSON_REJECT_DUPLICATES, &error);
 	if (!one && errno == ENOMEM)
@@ -140,7 +143,8 @@ static json_t *load(const char *path, struct err *e)
 	return one;
 }
 
-/* -EINVAL unless the member "shard" is valid. */
+/* Read the file of a shard and add it to *all. Returns 0, or a negative errno,
+ * such as -EINVAL if the file is not a valid, complete shard. */
 static int read_one(struct shards *all, const char *path, struct err *e)
 {
 	json_t *one = load(path, e);

@@ -1,9 +1,9 @@
 /*
- * Shards: parts of a measurement for several machines, which need no
- * connection. A shard has every N-th item of each task, so that all shards take
- * about the same time. Each writes a JSON object with its command line and the
- * unrounded sums; from all of them the result of a single run is computed.
- * docs/sweeps.md. One thread.
+ * Shards: parts of a measurement that several machines can run without a
+ * connection between them (docs/sweeps.md). A shard runs every N-th item of
+ * each task, so that all shards take about the same time. Each shard writes a
+ * JSON object with its command line and unrounded sums. From the objects of all
+ * shards, the result of a single run is computed. Single-threaded.
  */
 #ifndef HOST_EVAL_SHARD_H
 #define HOST_EVAL_SHARD_H
@@ -17,30 +17,33 @@ struct err;
 
 #define SHARDS_MAX 4096
 
-/* Shard `index`, from 0, of `of`; zeroed: all items. */
+/* Shard `index` (from 0) of `of` shards; both 0 means all items. */
 struct shard {
 	uint32_t index, of;
 };
 
-/* Parse "2/4", the second of four; NULL: all items. -EINVAL. */
+/* Parse "2/4", which means the second of four shards; NULL means all items.
+ * Returns 0, or -EINVAL if the text is not valid. */
 int shard_parse(struct shard *, const char *text, struct err *);
 
 bool shard_has(const struct shard *, size_t item);
-/* Number of this shard's items among n. */
+/* Return the number of items of this shard among n items. */
 size_t shard_count(const struct shard *, size_t n);
 
 /*
- * The words of a command line without the options that may differ between
- * shards: the shard, the destination of the output, and its form. NULL: no
- * memory. Call before the options are parsed, which reorders them.
+ * Return the words of a command line, except the options that may differ
+ * between shards: the shard, the file of outputs, and --json. Returns NULL if
+ * out of memory. Call this before the options are parsed, because parsing
+ * reorders the words.
  */
 json_t *shard_arguments(int argc, char *const *argv);
 
-/* The member "shard" of an output: index and number, the version of the
- * program, and `arguments`, to which it takes a reference. */
+/* Return the member "shard" of a JSON output: index and number of shards, the
+ * version of the program, and `arguments`, whose reference count is
+ * incremented. Returns NULL if out of memory. */
 json_t *shard_json(const struct shard *, json_t *arguments);
 
-/* All shards of one measurement, by index. */
+/* All shards of one measurement. */
 struct shards {
 	json_t **one;
 	const char **path;
@@ -48,19 +51,23 @@ struct shards {
 };
 
 /*
- * Read these files; "-" is standard input. -EINVAL with the file's name if it
- * is no shard, is incomplete, or has another command line or version; and if a
- * shard is missing or occurs twice. Starts zeroed, shards_release in any case.
+ * Read the files of all shards; "-" is standard input. The caller zeroes the
+ * struct, and releases it with shards_release() even on failure. Returns 0 on
+ * success. Returns -EINVAL if a file is not a shard, is incomplete, or has
+ * another command line or program version than the first one, and if a shard is
+ * missing or occurs twice; the message names the file or the shard.
  */
 int shards_read(struct shards *, char *const *paths, unsigned n, struct err *);
 void shards_release(struct shards *);
 
-/* Their command line, an array of words and a NULL, which the caller frees; the
- * shards own the words. NULL: no memory. */
+/* Return the shards' command line as an array of words, ended by NULL. The
+ * caller frees the array; the words belong to the shards. Returns NULL if out
+ * of memory. */
 char **shards_arguments(const struct shards *, unsigned *n);
 
-/* A member that must be equal in all shards: -EINVAL names it and two files in
- * which it differs. NULL and 0 if no shard has it. */
+/* Get a member that must be equal in all shards; *out is NULL if no shard has
+ * it. Returns 0, or -EINVAL if the member differs; the message names the member
+ * and two files. */
 int shards_common(const struct shards *, const char *member, const json_t **out,
 	struct err *);
 

@@ -1,6 +1,7 @@
 /*
  * Writes counters to JSON objects, unrounded, and reads them back, for the
- * files of shards. Integers above 2^63 do not occur; reading one fails.
+ * files of shards. Counters are assumed to be below 2^63; reading a negative
+ * number fails.
  */
 #ifndef HOST_EVAL_SUMS_H
 #define HOST_EVAL_SUMS_H
@@ -13,9 +14,9 @@ struct method_stats;
 struct row_counts;
 
 /*
- * For rows of a table (base/counters.h): put the member of *from into the
- * object `o`; read it into *to, setting `good` to false if it is missing or of
- * another type.
+ * Macros for the rows of a table of counters (base/counters.h). SUMS_PUT stores
+ * a member of *from in the object `o`. SUMS_GET reads the member from `o` into
+ * *to; it sets `good` to false if the member is missing or has the wrong type.
  */
 #define SUMS_PUT(type, name)                   \
 	json_object_set_new(o, #name,          \
@@ -30,12 +31,12 @@ struct row_counts;
 json_t *sums_integer(uint64_t);
 bool sums_real(const json_t *, const char *name, double *out);
 
-/* NULL or incomplete: no memory. */
+/* The result is NULL or lacks members if memory ran out. */
 json_t *sums_of_rows(const struct row_counts *);
 json_t *sums_of_drafts(const struct method_stats *);
 
-/* False if a member is missing or of another type; the output is then
- * unspecified. */
+/* These return false if a member is missing or has the wrong type; the output
+ * is then unspecified. */
 bool sums_to_rows(const json_t *, struct row_counts *);
 bool sums_to_drafts(const json_t *, struct method_stats *);
 bool sums_number(const json_t *, const char *name, uint64_t *);

@@ -11,17 +11,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* build/VARIANT/tandem is two folders below the root; a build folder with
- * another name may be deeper. */
+/* Number of folders to search upward. build/VARIANT/tandem is two folders below
+ * the root of the source tree, and a build folder with another name may be
+ * deeper. */
 #define LEVELS_UP 4
 
-/* A file that is searched for in several places. */
+/* State of the search for a file in several places. */
 struct search {
 	const struct shipped *of;
 	const char *file;
 	char *path; /* [PATH_MAX] */
 	bool found;
-	struct strbuf places; /* list of the places, for the error message */
+	/* list of the folders searched, for the error message */
+	struct strbuf places;
 };
 
 static void look_in(struct search *s, const char *folder)
@@ -53,7 +55,8 @@ static bool is_folder(const char *root, const char *name)
 		!access(path, F_OK);
 }
 
-/* Search the source tree above `folder`, recognized by its rooms. */
+/* Search for the root of a source tree above `folder`. The root is recognized
+ * by its folders `host` and `flash`. */
 static void look_in_tree(struct search *s, const char *folder)
 {
 	char root[PATH_MAX];

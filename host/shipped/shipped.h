@@ -1,8 +1,9 @@
 /*
- * Finds files that come with the program: only in the folder of an environment
- * variable if that is set; otherwise next to the executable (in other programs,
- * next to the library: base/home.h), then in the source tree it was built in,
- * then in share/tandem below the installation prefix. Any thread.
+ * Finds files that come with the program. If an environment variable is set,
+ * only its folder is searched. Otherwise the file is searched next to the
+ * executable (or next to the library, if another program uses it: base/home.h),
+ * then in the source tree in which the executable was built, then in
+ * share/tandem below the installation prefix. Thread-safe.
  */
 #ifndef HOST_SHIPPED_SHIPPED_H
 #define HOST_SHIPPED_SHIPPED_H
@@ -12,15 +13,19 @@
 struct err;
 
 struct shipped {
-	const char *env;     /* "TANDEM_MODELS" */
-	const char *folder;  /* next to the executable and in share: "models" */
-	const char *in_tree; /* "flash/models" */
-	const char *plural;  /* for messages: "the models" */
+	const char *env; /* environment variable, such as "TANDEM_MODELS" */
+	/* folder next to the executable and in share/tandem, such as
+	 * "models" */
+	const char *folder;
+	/* folder in the source tree, such as "flash/models" */
+	const char *in_tree;
+	const char *plural; /* for messages, such as "the models" */
 };
 
 /*
- * The path of `file`. -ENOENT with a message "no WHAT" that lists the places
- * searched; `hint` ("-m FILE names one, ", or "") is an alternative.
+ * Store the path of `file` in `path`. Returns 0, or -ENOENT with a message "no
+ * WHAT" that lists the places searched and contains `hint`, which names an
+ * alternative ("-m FILE names one, ") or is "".
  */
 int shipped_find(const struct shipped *, const char *file, const char *what,
 	const char *hint, char path[PATH_MAX], struct err *);

@@ -42,8 +42,8 @@ int models_find(enum model_role role, char path[PATH_MAX], struct err *e)
 	return shipped_find(&models, file, what, roles[role].hint, path, e);
 }
 
-/* The role of that name, or -1; an existing file of that name has
- * precedence. */
+/* Return the role with this name, or -1 if there is none. Also returns -1 if a
+ * file of this name exists, because files have precedence. */
 static int role_named(const char *name)
 {
 	for (int i = 0; i < (int)ARRAY_LEN(roles); i++)
@@ -59,8 +59,8 @@ int models_choose(const char *named, enum model_role role, char path[PATH_MAX],
 
 	if (other >= 0)
 		return models_find((enum model_role)other, path, e);
-	/* Whether it is neither a path nor a name with an extension, and no
-	 * file. */
+	/* Report a name that could only be a misspelled role: it is not a path,
+	 * has no extension, and no such file exists. */
 	if (!strpbrk(named, "/.") && access(named, F_OK)) {
 		struct opt_nearest near = { .word = named };
 

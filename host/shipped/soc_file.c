@@ -42,8 +42,8 @@ int soc_file_find(const char *name, char path[PATH_MAX], struct err *e)
 
 /* ---- parsing ------------------------------------------------------------- */
 
-/* Only decimal numbers: strtod would accept "inf", "0x1p3" and a locale's
- * comma. */
+/* Parse a decimal number. Other forms are refused, because strtod would also
+ * accept "inf", "0x1p3" and the decimal comma of a locale. */
 static int parse_number(const char *text, double *out, struct err *e)
 {
 	char *end;
@@ -56,7 +56,8 @@ static int parse_number(const char *text, double *out, struct err *e)
 	return 0;
 }
 
-/* Cut a field off *at, up to white space, which is skipped. */
+/* Cut a field off the text at *at. The field ends at white space, which is
+ * skipped. */
 static char *cut_field(char **at)
 {
 	char *field = *at;
@@ -67,7 +68,8 @@ static char *cut_field(char **at)
 	return field;
 }
 
-/* The text after '#'; NULL without a '#'. */
+/* Cut off the text after '#' and return it, or return NULL if there is no
+ * '#'. */
 static const char *cut_source(char *line)
 {
 	char *hash = strchr(line, '#');
