@@ -38,7 +38,8 @@ struct diffusion_part {
 
 /* Values of table_variant.hook. */
 enum diffusion_hook {
-	DIFFUSION_BY_CPU = 1, /* price passes as if the phone's CPU ran them */
+	/* compute costs as if the phone's CPU ran the passes */
+	DIFFUSION_BY_CPU = 1,
 };
 
 /* ---- tables -------------------------------------------------------------- */
@@ -192,7 +193,8 @@ static const struct table_variant ablation[] = {
 };
 
 /* The paper's baselines on a phone's CPU. The paper does not state which of its
- * two methods with a cache it ran on the CPU, so both are priced. */
+ * two methods with a cache it ran on the CPU, so the costs of both are
+ * computed. */
 static const struct table_variant cpu_rows[] = {
 	{ "CPU", { "method=llada" }, DIFFUSION_BY_CPU },
 	{ "CPU, +prefix", { FAST, "threshold=1", "cache=prefix" },
@@ -489,8 +491,9 @@ static int plan(struct bench_diffusion *b, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(parts) && !ret; i++) {
 		const struct diffusion_part *p = &parts[i];
 
-		/* Tables with rows for the phone's CPU price the CPU's time, so
-		 * they are left out if times are not in a phone's clock. */
+		/* Tables with rows for the phone's CPU show the modeled time of
+		 * this CPU, so they are left out if times are on the wall
+		 * clock. */
 		if (!a->table[p->kind] ||
 			(p->table.variant->hook && !b->run.clock))
 			continue;

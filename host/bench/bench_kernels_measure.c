@@ -1,8 +1,8 @@
 /*
- * The measurements and phone prices of bench kernels. The matrices of a layer
- * are measured together with integer kernels, as a model runs them. One matrix
- * in each layout is measured with float kernels, because the group and
- * super-group layouts have no integer kernels.
+ * The measurements of bench kernels, and the modeled costs on a phone. The
+ * matrices of a layer are measured together with integer kernels, as a model
+ * runs them. One matrix in each layout is measured with float kernels, because
+ * the group and super-group layouts have no integer kernels.
  */
 #include "host/bench/bench_kernels.h"
 
@@ -311,7 +311,7 @@ int kernels_matmul_init(
 /* ---- softmax ------------------------------------------------------------- */
 
 /*
- * On the phone, the softmax alone is priced, with scores in TCM. On this
+ * On the phone, only the softmax is modeled, with scores in TCM. On this
  * machine, softmax is measured within attention over fp16 keys and values,
  * because no kernel computes softmax alone.
  */

@@ -104,7 +104,9 @@ struct bench_lever {
 	struct setting usual;
 	struct table_levels levels[BENCH_LEVER_LEVELS_END - 1];
 	struct setting_hook hooks[BENCH_LEVER_HOOKS_END - 1];
-	struct lever_lessons *lessons; /* values recorded by the teaching run */
+	/* costs and reliability estimates that the hook BENCH_LEVER_TEACHES has
+	 * recorded */
+	struct lever_lessons *lessons;
 	struct table_request request;
 	struct table_plan plan[BENCH_LEVER_SPECS];
 };

@@ -32,9 +32,9 @@ json_t *report_tables_json(const struct bench_table *, unsigned n);
 /* Print CSV lines such as run,,,same_texts,1. */
 void report_print_checks_csv(const struct experiment *);
 
-/* Write the caption of a picture: the priced shape if it differs from the
- * running model, then model, clock, tasks and items, and whether acceptance is
- * simulated. */
+/* Write the caption of a picture: the shape whose costs are reported, if it
+ * differs from that of the running model; then model, clock, tasks and items,
+ * and whether acceptance is simulated. */
 #define BENCH_CAPTION 600
 void report_caption(const struct experiment *, const char *priced,
 	const char *model, const char *clock, bool simulated,

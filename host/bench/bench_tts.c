@@ -26,7 +26,8 @@
 enum purpose {
 	BY_ITSELF, /* count the sample that the method has chosen */
 	DRAW,      /* keep the samples and let all methods choose among them */
-	/* feed the kept tokens through a session again to price them */
+	/* feed the kept tokens through a session again to find their phone
+	 * cost */
 	PRICE,
 	TIME, /* generate with timing, and compare with the kept tokens */
 };
@@ -314,9 +315,9 @@ struct drawing {
 static const struct tts_method plain = { "sample", "sample", NULL };
 static const struct tts_method best_of_n = { "best-of-n", "best-of-n", NULL };
 
-/* Price the first samples[k] samples of all items on the phone, and time the
- * generation of the first items on the wall clock. The timed generation must
- * give the same tokens and the same phone time as the priced one. */
+/* Compute the phone cost of the first samples[k] samples of all items, and time
+ * the generation of the first items on the wall clock. The timed generation
+ * must give the same tokens and the same phone time as the computation. */
 static int price_and_time(struct tts *t, unsigned model, struct drawing *d,
 	unsigned k, bool reward, struct err *e)
 {

@@ -7,13 +7,13 @@
  *
  * Sample i of an item does not depend on the number of samples. So each model
  * draws the largest number of samples once, and each method chooses among the
- * first n of these samples (tandem_choose). For the cost on a phone, the tokens
- * of the first n samples are fed through a session that prices the same passes
- * without computing them (session_opts.idle). For wall-clock times, the first
- * items are generated again with each number of samples, and must give the same
- * tokens. Methods that choose during generation (beam search), or that need
- * more than a choice at the end (early stopping, drafting), have runs of their
- * own.
+ * first n of these samples (tandem_choose). To find the cost of n samples on a
+ * phone, their tokens are fed through a session that computes the cost of the
+ * same passes without running the passes (session_opts.idle). To find
+ * wall-clock times, the first items are generated again with each number of
+ * samples, and must give the same tokens. Methods that choose during generation
+ * (beam search), or that need more than a choice at the end (early stopping,
+ * drafting), have runs of their own.
  */
 #ifndef HOST_BENCH_BENCH_TTS_H
 #define HOST_BENCH_BENCH_TTS_H
@@ -41,9 +41,9 @@ struct tts_method {
 };
 
 struct tts_args {
-	const struct opt_values *options; /* for the decoders */
+	const struct opt_values *options; /* option values of the decoders */
 	const char *model[TTS_MODELS];
-	/* shape to price; NULL means as in `options` */
+	/* shape for phone costs; NULL means as in `options` */
 	const char *shape[TTS_MODELS];
 	unsigned n_models;
 	struct tts_method method[TTS_METHODS];

@@ -1,7 +1,7 @@
 /*
  * Private to bench_tts*.c. bench_tts.c draws samples, lets methods choose, and
- * prices the passes; bench_tts_report.c prints the report; bench_tts_kernels.c
- * fills two tables of the report.
+ * computes phone costs; bench_tts_report.c prints the report;
+ * bench_tts_kernels.c fills two tables of the report.
  */
 #ifndef HOST_BENCH_BENCH_TTS_IMPL_H
 #define HOST_BENCH_BENCH_TTS_IMPL_H
@@ -14,7 +14,8 @@
 
 #include <stdbool.h>
 
-/* Cost of all items of a run. The phone figures are 0 if no phone is priced. */
+/* Cost of all items of a run. The phone figures are 0 if no phone is
+ * modeled. */
 struct tts_cost {
 	uint64_t items, tokens; /* tokens: sum over all samples */
 	double seconds, phone_seconds, joules, cpu_seconds;
@@ -58,7 +59,7 @@ struct tts {
 	struct eval_items items;
 	struct bench_trace trace;
 	bool priced;
-	struct soc soc; /* the phone; valid if `priced` */
+	struct soc soc; /* the modeled phone; valid if `priced` */
 	struct tts_point
 		/* ordered by model, with greedy decoding first */
 		point[TTS_POINTS];
@@ -72,9 +73,9 @@ struct tts {
 
 int tts_report(const struct tts *, struct err *);
 
-/* Fill a table with phone times of kernels, for the shape that the first model
- * is priced as, or for the shape of the npu-tts paper if no shape is given.
- * Defined in bench_tts_kernels.c. */
+/* Fill a table with phone times of kernels. They are for the shape that is used
+ * for the first model's phone costs, or for the shape of the npu-tts paper if
+ * no shape is given. Defined in bench_tts_kernels.c. */
 struct bench_table;
 void tts_kernels(const struct tts *, struct bench_table *);
 void tts_softmax(const struct tts *, struct bench_table *);

@@ -25,8 +25,8 @@ enum { ROWS, GROUPS, SUPER, READ, KINDS };
 
 enum { C_ROWS, C_GROUPS, C_SUPER, C_READ, C_BY_ROWS, C_BY_GROUPS, C_OF_READ };
 
-/* Return the shape that the first model is priced as, or the paper's shape if
- * none is given. */
+/* Return the shape that is used for the first model's phone costs, or the
+ * paper's shape if none is given. */
 static const struct shape *shape_of(const struct tts *t)
 {
 	const char *said = t->args->shape[0];

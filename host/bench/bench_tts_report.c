@@ -291,7 +291,7 @@ static int draw_all(const struct tts *t, const struct bench_table *tables,
 /* Cost of the first model as a share of the cost of the second model's greedy
  * decoding. */
 struct beside {
-	double time, energy; /* NAN if not priced */
+	double time, energy; /* NAN if phone costs were not computed */
 };
 
 static struct beside beside(const struct tts *t, const struct tts_point *p,

@@ -24,25 +24,25 @@ struct run;
 #define FIGURES_COUNTED(X)                                                    \
 	X(uint64_t, passes) X(uint64_t, rows) X(uint64_t, upper_rows)         \
 	X(uint64_t, logits_rows)                                              \
-	X(uint64_t, logits_computed) /* used or not */                        \
+	X(uint64_t, logits_computed) /* rows of logits, used or not */        \
 	X(uint64_t, logits_ns) X(uint64_t, logits_ps)
 
 #define FIGURES(X)                                                            \
 	X(uint64_t, tokens)                                                   \
-	X(uint64_t, ns) X(uint64_t, ps) /* wall clock, phone clock */         \
+	X(uint64_t, ns) X(uint64_t, ps) /* time: wall clock, phone */         \
 	FIGURES_COUNTED(X)                                                    \
-	X(uint64_t, busy_ns)         /* flash had a read in flight */         \
-	X(uint64_t, wait_ns) X(uint64_t, wait_ps) /* wait for layers */       \
-	X(uint64_t, check_ns)        /* of layers' checksums */               \
-	X(uint64_t, bytes)           /* read from flash */                    \
-	X(uint64_t, priced_bytes)    /* the same of the priced model */       \
-	X(uint64_t, plain_ns)        /* a plain reader, same bytes */         \
-	X(uint64_t, least_ns) X(uint64_t, least_ps) /* flash at its fastest */\
+	X(uint64_t, busy_ns)         /* time with a flash read in flight */   \
+	X(uint64_t, wait_ns) X(uint64_t, wait_ps) /* waiting for layers */    \
+	X(uint64_t, check_ns)        /* time to check layers' checksums */    \
+	X(uint64_t, bytes)           /* bytes read from flash */              \
+	X(uint64_t, priced_bytes)    /* bytes read by the modeled shape */   \
+	X(uint64_t, plain_ns)        /* a plain reader's time for `bytes` */  \
+	X(uint64_t, least_ns) X(uint64_t, least_ps) /* minimum flash time */  \
 	X(uint64_t, device_ns)                                                \
-	X(uint64_t, energy_pj)       /* without base power */                 \
-	X(uint64_t, marked) X(uint64_t, right) /* host/eval/eval_check.h */   \
-	X(uint64_t, maps)            /* window maps and unmaps */             \
-	X(uint64_t, copied_bytes)    /* weight blocks, to slots */            \
+	X(uint64_t, energy_pj)       /* phone's energy without base power */  \
+	X(uint64_t, marked) X(uint64_t, right) /* scored items; right items */\
+	X(uint64_t, maps)            /* maps and unmaps of the window */      \
+	X(uint64_t, copied_bytes)    /* weights copied to window slots */     \
 	X(uint64_t, stall_ns) X(uint64_t, stall_ps)                           \
 	X(uint64_t, prompt_tokens) X(uint64_t, prompt_ns) X(uint64_t, prompt_ps)
 /* clang-format on */
@@ -65,12 +65,12 @@ struct run_summary {
 	double compute_s; /* time of the busiest engine of the NPU */
 	/* time that a plain reader needs for the same bytes */
 	double read_s;
-	double joules; /* NAN if no phone is priced */
+	double joules; /* NAN if no phone is modeled */
 	double prompt_s;
 	double stall_s;
 	double reading_s; /* time during which a read was in flight */
 	double wait_s, logits_s;
-	double check_s; /* NAN if a phone is priced */
+	double check_s; /* NAN if a phone is modeled */
 };
 
 struct run_summary run_summary(const struct experiment *, const struct run *);
@@ -108,12 +108,12 @@ figure_of figure_lost_rows; /* rows without a valid token, per token */
 figure_of figure_request_tokens_per_s, figure_request_s;
 /* seconds until the first token, per token of the prompt */
 figure_of figure_prompt_token_s;
-/* Per pass: bytes read of the priced and of the running model; seconds of
- * reading, computing, verifying and drafting; nodes drafted. Not per pass:
- * of_plain, a plain reader's time as a share of the run's time; overlap, the
- * share of the run's time that the longer of reading and computing takes;
- * all_bytes, bytes of all passes; kept, share of the tree's rows that pruning
- * kept. */
+/* Per pass: bytes read of the shape whose costs are reported, and of the
+ * running model; seconds of reading, computing, verifying and drafting; nodes
+ * drafted. Not per pass: of_plain, a plain reader's time as a share of the
+ * run's time; overlap, the share of the run's time that the longer of reading
+ * and computing takes; all_bytes, bytes of all passes; kept, share of the
+ * tree's rows that pruning kept. */
 figure_of figure_bytes, figure_bytes_ran, figure_read_s, figure_compute_s,
 	figure_verify_s, figure_draft_s, figure_expanded, figure_of_plain,
 	figure_overlap, figure_all_bytes, figure_kept;

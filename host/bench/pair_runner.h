@@ -67,8 +67,8 @@ int pair_create(const struct pair_runner *, const struct setting *,
 int pair_open_model(const struct pair_runner *, const struct setting *,
 	struct opt_values *values, struct tandem **out, struct err *);
 
-/* For reports, record the names of a handle's open files and its priced
- * shape. */
+/* For reports, record the names of a handle's open files, and the shape whose
+ * costs are reported. */
 void pair_note(struct pair_runner *, const struct tandem *);
 
 #endif

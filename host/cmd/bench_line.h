@@ -20,7 +20,7 @@ struct method_facts;
 struct shards;
 
 struct bench_line {
-	struct opt_values values; /* for the decoders */
+	struct opt_values values; /* option values of the decoders */
 	const char *model, *plot, *shard;
 	/* the words of the command line, which a shard stores in its report */
 	json_t *arguments;

@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct opt_values values; /* for the decoder */
+static struct opt_values values; /* option values of the decoder */
 static const char *model_path, *outputs_path;
 static int64_t n_items, n_predict = 160, n_show, seed = 1;
 static const char *shard_said;

@@ -20,7 +20,7 @@
 
 #define IDS_MAX ((size_t)64 << 20) /* maximum bytes of a file of ids */
 
-static struct opt_values values; /* for the pair */
+static struct opt_values values; /* option values of the host/device pair */
 static const char *model_path, *ids_text, *ids_file, *out_path;
 
 /* clang-format off */

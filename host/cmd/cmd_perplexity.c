@@ -24,7 +24,7 @@
 #define TEXT_MAX     ((size_t)256 << 20) /* bytes */
 #define WINDOW_MAX   2048                /* default maximum */
 
-static struct opt_values values; /* for the decoder */
+static struct opt_values values; /* option values of the decoder */
 static const char *model_path;
 static int64_t n_items, window;
 static bool as_json;

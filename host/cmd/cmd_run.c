@@ -28,7 +28,7 @@
 
 #define PROMPT_MAX ((size_t)64 << 20)
 
-static struct opt_values values; /* for the decoder */
+static struct opt_values values; /* option values of the decoder */
 static const char *model_path, *prompt_text, *prompt_file, *system_text,
 	*schema_option;
 static int64_t n_predict = 256, top_k, repeat_last = 64, seed = 1, stream;

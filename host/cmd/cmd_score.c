@@ -22,7 +22,7 @@
 
 #define JSON_VERSION 1
 
-static struct opt_values values; /* for the decoder */
+static struct opt_values values; /* option values of the decoder */
 static const char *model_path, *reward_said, *step_end = "\n";
 static bool as_json, sum_alone;
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct opt_values values; /* for the decoder */
+static struct opt_values values; /* option values of the decoder */
 static const char *model_path, *name, *key_file;
 static const char *where; /* address to listen on, from --listen or --port */
 static uint32_t port = UINT32_MAX;

@@ -22,7 +22,7 @@ struct shards;
 struct eval_subject {
 	const char *model, *arch, *method, *precision;
 	const char *draft_model, *drafter; /* NULL if no drafts were used */
-	/* phone profile; NULL if no phone is priced */
+	/* phone profile; NULL if no phone is modeled */
 	const char *clock;
 	double base_w;                    /* base power of the phone in W */
 	char priced_as[TANDEM_PRICED_AS]; /* as in struct tandem_report */

@@ -274,8 +274,8 @@ static void reward_text(const struct tandem_report *r, FILE *f)
 	fputc('\n', f);
 }
 
-/* Convert a time of graph switching to seconds: ps of the phone's time if a
- * phone is priced, otherwise ns of the wall clock. */
+/* Convert a time of graph switching to seconds: from ps of the phone's time if
+ * a phone is modeled, otherwise from ns of the wall clock. */
 static double switch_s(const struct session_opts *o, uint64_t time)
 {
 	return (double)time * (o->soc ? 1e-12 : 1e-9);

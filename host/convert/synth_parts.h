@@ -28,7 +28,7 @@ enum synth_outer {
 enum synth_head {
 	SYNTH_NO_HEAD,
 	SYNTH_CLASSES, /* two layers, as in Qwen2.5-Math-PRM */
-	SYNTH_VALUE,   /* one layer, as in Skywork-o1-Open-PRM */
+	SYNTH_VALUE,   /* a head of two layers, as in Qwen2.5-Math-PRM */
 };
 
 struct synth_part {

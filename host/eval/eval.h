@@ -30,21 +30,23 @@ struct eval_tally {
 	uint64_t right, total;
 };
 
-/* The members phone_* are for the phone that is priced, if any. */
+/* Sums over the items. The members phone_* are modeled values for a phone, or 0
+ * if no phone is modeled. */
 /* clang-format off */
 #define EVAL_SUMS(X)                                                          \
-	X(uint64_t, tokens)       /* generated */                             \
-	X(uint64_t, sampled)      /* sampling methods: by all samples */      \
-	X(uint64_t, passes)       /* including prompts */                     \
-	X(uint64_t, ns)           /* wall clock, including prompts */         \
-	X(uint64_t, phone_ps)     /* likewise */                              \
-	X(uint64_t, phone_pj)     /* without base power */                    \
-	X(uint64_t, phone_cpu_ps) /* busy time of the CPU */
+	X(uint64_t, tokens)       /* tokens of the outputs */                 \
+	X(uint64_t, sampled)      /* tokens of all samples, chosen or not */  \
+	X(uint64_t, passes)       /* number of passes, including prompts */   \
+	X(uint64_t, ns)           /* wall-clock time, including prompts */    \
+	X(uint64_t, phone_ps)     /* phone's time, including prompts */       \
+	X(uint64_t, phone_pj)     /* phone's energy without base power */     \
+	X(uint64_t, phone_cpu_ps) /* busy time of the phone's CPU */
 /* clang-format on */
 
 struct eval_result {
-	const char *task; /* borrowed */
-	const char *path; /* borrowed */
+	/* the caller owns both strings */
+	const char *task;
+	const char *path;
 	/* the items have expected answers; otherwise only .total of the tallies
 	 * is set */
 	bool marked;

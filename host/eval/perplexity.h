@@ -74,11 +74,11 @@ int passages_check(const struct passages *, const struct model *,
 
 /* clang-format off */
 #define PERPLEXITY_SUMS(X)                                                    \
-	X(uint64_t, tokens) /* scored */                                      \
+	X(uint64_t, tokens) /* number of scored tokens */                     \
 	X(double, sum)      /* sum of the nll */                              \
 	X(double, squares)  /* sum of the squared nll */                      \
-	X(uint64_t, read)   /* tokens read by the model */                    \
-	X(uint64_t, ns)     /* wall clock */
+	X(uint64_t, read)   /* tokens that the model processed */             \
+	X(uint64_t, ns)     /* wall-clock time */
 /* clang-format on */
 
 struct perplexity {
