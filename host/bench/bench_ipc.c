@@ -30,8 +30,8 @@
  * process and warm the caches. */
 #define WARM_UP 200
 
-/* A batch takes at most a tenth of a second on an idle machine. After LATE_S
- * seconds it is considered hung. */
+/* A batch normally takes at most a tenth of a second. After LATE_S seconds it
+ * is considered hung. */
 #define LATE_S 30
 
 /* A batch is shortened if it would take longer than this. */

@@ -498,8 +498,9 @@ int bench_lever(const struct bench_lever_args *args, struct err *e)
 		const struct bench_lever_args *a = b->args;
 		const char *exit, *hungriest = a->method[0].name;
 
-		/* Open the model with the requested method that needs the most
-		 * files, so that a missing file is found early. */
+		/* Open the model with a requested method that drafts, because
+		 * then the draft and exit files are opened too, and their names
+		 * are known. */
 		for (unsigned i = 0; i < a->n_methods; i++)
 			if (a->method[i].drafts)
 				hungriest = a->method[i].name;

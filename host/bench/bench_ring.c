@@ -68,8 +68,8 @@ int bench_ring_open(struct bench_peer **out, const struct bench_subject *s,
 		.threads = 1,
 		.va_slots = 16,
 		.va_window = 64 << 20,
-		/* The device spins long if there are CPUs for both processes;
-		 * otherwise not at all. */
+		/* The device busy-waits for this time before it sleeps. On a
+		 * machine with one CPU it sleeps at once. */
 		.spin_us = cpus->usable > 1 ? 1000 : 0,
 	};
 	struct ring_peer *r = calloc(1, sizeof(*r));

@@ -101,8 +101,8 @@ struct experiment {
 	/* rates are in the phone's time; otherwise in wall-clock time */
 	bool phone;
 	struct progress_sink progress; /* called after each item */
-	/* Bytes/s of a plain reader of the layers, if known. The caller may set
-	 * it after the runs. */
+	/* Bytes/s of a plain reader, which only reads the layers
+	 * (bench_read.h); 0 if not known. May be set after the runs. */
 	double plain_bytes_per_s;
 
 	struct run **run; /* [n_runs], in the order of execution */

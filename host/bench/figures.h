@@ -35,7 +35,7 @@ struct run;
 	X(uint64_t, wait_ns) X(uint64_t, wait_ps) /* waiting for layers */    \
 	X(uint64_t, check_ns)        /* time to check layers' checksums */    \
 	X(uint64_t, bytes)           /* bytes read from flash */              \
-	X(uint64_t, priced_bytes)    /* bytes read by the modeled shape */   \
+	X(uint64_t, priced_bytes)    /* bytes read by the modeled shape */    \
 	X(uint64_t, plain_ns)        /* a plain reader's time for `bytes` */  \
 	X(uint64_t, least_ns) X(uint64_t, least_ps) /* minimum flash time */  \
 	X(uint64_t, device_ns)                                                \
@@ -63,7 +63,7 @@ struct run_summary {
 	double task_tokens_per_s[FIGURES_TASKS];
 	double seconds, draft_s, verify_s;
 	double compute_s; /* time of the busiest engine of the NPU */
-	/* time that a plain reader needs for the same bytes */
+	/* time in which bench_read.h reads the same bytes */
 	double read_s;
 	double joules; /* NAN if no phone is modeled */
 	double prompt_s;
@@ -110,10 +110,10 @@ figure_of figure_request_tokens_per_s, figure_request_s;
 figure_of figure_prompt_token_s;
 /* Per pass: bytes read of the shape whose costs are reported, and of the
  * running model; seconds of reading, computing, verifying and drafting; nodes
- * drafted. Not per pass: of_plain, a plain reader's time as a share of the
- * run's time; overlap, the share of the run's time that the longer of reading
- * and computing takes; all_bytes, bytes of all passes; kept, share of the
- * tree's rows that pruning kept. */
+ * drafted. Not per pass: of_plain, the time of a plain reader (bench_read.h) as
+ * a share of the run's time; overlap, the share of the run's time that the
+ * longer of reading and computing takes; all_bytes, bytes of all passes; kept,
+ * share of the tree's rows that pruning kept. */
 figure_of figure_bytes, figure_bytes_ran, figure_read_s, figure_compute_s,
 	figure_verify_s, figure_draft_s, figure_expanded, figure_of_plain,
 	figure_overlap, figure_all_bytes, figure_kept;

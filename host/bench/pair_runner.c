@@ -294,9 +294,10 @@ static int64_t count_reads(const struct opened *o)
 	return -1;
 }
 
-/* Take a snapshot of the counters when all layer slots are full. At both ends
- * of the decode phase the slots are full. So layers read ahead before the phase
- * do not count, but the same number of layers read ahead at its end do. */
+/* Read ahead until all layer slots are full, then take a snapshot of the
+ * counters. This is done at both ends of the decode phase. So layers that were
+ * read ahead before the phase are not counted, but the same number of layers
+ * that are read ahead at its end are. */
 static int take(struct mark *m, const struct opened *o, struct err *e)
 {
 	struct tandem_report r;
@@ -453,8 +454,9 @@ static int run_item(void *arg, void *one, size_t item,
 	struct tandem_report r;
 	int ret = 0;
 
-	/* Measure the speed of the plain reader right before the item, to find
-	 * the time that it needs for the bytes of this item. */
+	/* Right before the item, measure how fast the layers can be read alone.
+	 * This gives the time that a plain reader (bench_read.h) needs for the
+	 * bytes of the item. */
 	if (plain && o->streamed) {
 		ret = bench_read_again(o->image, plain, e);
 		if (!ret && plain->bytes_per_s > o->by->fastest)

@@ -34,9 +34,10 @@ struct tandem;
 struct pair_runner {
 	struct opt_values values; /* the user's values of run_option_tables */
 	const struct bench_items *items;
-	/* Speed of a plain reader, which is measured again before each item of
-	 * a run that streams its layers, because the speed of storage varies.
-	 * NULL means that the time of a plain reader is not counted. */
+	/* Speed of a plain reader (a program that only reads the layers:
+	 * bench_read.h). It is measured again before each item of a run that
+	 * streams its layers, because the speed of storage varies. NULL means
+	 * that the time of a plain reader is not counted. */
 	struct bench_read *plain;
 	double fastest; /* highest speed of the plain reader, in bytes/s */
 	/* why the kernel's count of reads was not compared; "" if it was
