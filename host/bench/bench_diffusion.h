@@ -27,8 +27,10 @@ enum diffusion_table_kind {
 	DIFFUSION_T_DECODERS,
 	/* accuracy against tokens per pass, and areas under these curves */
 	DIFFUSION_T_CURVE,
-	DIFFUSION_T_ABLATION,    /* table 6 of the llada.cpp paper */
-	DIFFUSION_T_SENSITIVITY, /* figure 13 of the llada.cpp paper */
+	/* gain of each technique (table 6 of the paper) */
+	DIFFUSION_T_ABLATION,
+	/* effect of the settings (figure 13 of the paper) */
+	DIFFUSION_T_SENSITIVITY,
 	DIFFUSION_T_WINDOW,
 	DIFFUSION_T_EXACT, /* runs that must generate the same text */
 	DIFFUSION_TABLES

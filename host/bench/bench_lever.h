@@ -25,13 +25,17 @@ struct lever_lessons;
 #define BENCH_LEVER_METHODS 16
 
 enum bench_lever_table_kind {
-	BENCH_LEVER_T_METHODS, /* includes the tokens/s of each task */
-	BENCH_LEVER_T_PRUNE,   /* figure 12 of the Lever paper */
-	BENCH_LEVER_T_BUDGET,  /* table 6 of the Lever paper */
-	BENCH_LEVER_T_LENGTH,  /* table 7 of the Lever paper */
-	BENCH_LEVER_T_QUALITY, /* table 5 of the Lever paper */
-	BENCH_LEVER_T_PLACE,   /* figure 13 of the Lever paper */
-	BENCH_LEVER_T_LOGITS,  /* figure 14 of the Lever paper */
+	BENCH_LEVER_T_METHODS, /* all methods, also the tokens/s of each task */
+	/* effect of pruning (figure 12 of the Lever paper) */
+	BENCH_LEVER_T_PRUNE,
+	BENCH_LEVER_T_BUDGET, /* memory budgets (table 6 of the Lever paper) */
+	BENCH_LEVER_T_LENGTH, /* output lengths (table 7 of the Lever paper) */
+	/* quality of drafts (table 5 of the Lever paper) */
+	BENCH_LEVER_T_QUALITY,
+	/* placement of the draft (figure 13 of the paper) */
+	BENCH_LEVER_T_PLACE,
+	/* cost of logits (figure 14 of the Lever paper) */
+	BENCH_LEVER_T_LOGITS,
 	/* all tree methods, for several limits on the number of tree rows */
 	BENCH_LEVER_T_ROWS,
 	BENCH_LEVER_T_CHAIN, /* chain drafts, by chain length */

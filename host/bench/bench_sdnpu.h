@@ -16,12 +16,16 @@
 struct err;
 
 enum sdnpu_table_kind {
-	SDNPU_T_ABLATION, /* table 3 of the paper, and ratios of its rows */
-	SDNPU_T_LENGTH,   /* figure 13 of the paper */
-	SDNPU_T_DRAFTERS, /* each drafter on its own */
+	/* gain of each technique (table 3 of the paper), and ratios of the
+	 * rows */
+	SDNPU_T_ABLATION,
+	/* tokens that a pass emits (figure 13 of the paper) */
+	SDNPU_T_LENGTH,
+	SDNPU_T_DRAFTERS, /* comparison of the drafters, each on its own */
 	SDNPU_T_CYCLES,   /* use of the NPU's rows */
-	SDNPU_T_OVERHEAD, /* overhead, as in section 4.4 of the paper */
-	SDNPU_T_GRAPHS,   /* graph switching; bench_sdnpu_graphs.h */
+	/* overhead of the techniques (section 4.4 of the paper) */
+	SDNPU_T_OVERHEAD,
+	SDNPU_T_GRAPHS, /* graph switching (bench_sdnpu_graphs.h) */
 	SDNPU_TABLES
 };
 extern const char *const sdnpu_table_names[SDNPU_TABLES];

@@ -233,8 +233,9 @@ static int check_usage(void)
 	if (top_p <= 0)
 		return cmd_misuse(&cmd_run, "--top-p must be more than 0");
 	for (unsigned i = 0; i < stop_strings.n; i++)
-		/* If a stop string is not valid UTF-8, the mistake would
-		 * otherwise be reported at a character of the output. */
+		/* Refuse invalid UTF-8: an incomplete character at the end of a
+		 * stop string would match the first bytes of a character of the
+		 * text. */
 		if (!utf8_is_valid(
 			    stop_strings.item[i], strlen(stop_strings.item[i])))
 			return cmd_misuse(&cmd_run,
