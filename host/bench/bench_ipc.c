@@ -48,7 +48,7 @@ struct bench_row {
 	/* why this subject was not measured; "" if it was measured */
 	char skipped[128];
 	uint64_t trips;
-	uint64_t median, p90, p99, p999, min, max; /* ns */
+	uint64_t median, p90, p99, p999, min, max; /* round-trip times in ns */
 };
 
 struct bench_ipc {
@@ -66,7 +66,7 @@ struct bench_ipc {
 struct sampled {
 	const struct bench_subject *subject;
 	struct bench_peer *peer; /* NULL if not measured */
-	uint64_t *ns;            /* [rounds * trips] */
+	uint64_t *ns;            /* [rounds * trips] round-trip times */
 	size_t n;
 };
 

@@ -127,12 +127,14 @@ struct bench_kernels {
 	const uint8_t *weights; /* [KERNELS_WEIGHTS], aligned to 64 bytes */
 	/* offset in `weights` of the next piece */
 	size_t next;
-	float *x, *y;     /* [KERNELS_MAX_ROWS][largest n or k] */
-	uint8_t *q8;      /* quantized copy of x */
-	uint8_t *scratch; /* [threads][scratch_bytes] */
+	/* inputs and outputs, [KERNELS_MAX_ROWS][largest n or k] */
+	float *x, *y;
+	uint8_t *q8; /* quantized copy of x */
+	/* [threads][scratch_bytes] working memory of kernels */
+	uint8_t *scratch;
 	size_t scratch_bytes;
 	uint16_t *exp2;
-	uint32_t *slot; /* [KERNELS_MAX_KV] */
+	uint32_t *slot; /* [KERNELS_MAX_KV] KV slot of each position */
 	/* progress: number of samples taken, and total number expected */
 	uint64_t done, samples;
 	unsigned n_models;

@@ -47,7 +47,8 @@ struct bench_lever_args {
 	struct bench_options run;
 	struct method_facts method[BENCH_LEVER_METHODS];
 	unsigned n_methods;
-	uint32_t budget[TABLE_LEVELS]; /* percent */
+	/* shares of the model that fit in memory, in percent */
+	uint32_t budget[TABLE_LEVELS];
 	unsigned n_budgets;
 	uint32_t length[TABLE_LEVELS];
 	unsigned n_lengths;

@@ -25,7 +25,7 @@ struct plot_lanes {
 	unsigned n_lanes;
 	/* names of the bar kinds, ended by NULL */
 	const char *kind[LANES_KINDS];
-	const struct lane_bar *bar; /* [n] */
+	const struct lane_bar *bar; /* [n] bars in any order */
 	size_t n;
 };
 

@@ -20,7 +20,7 @@ struct shape;
 #define PRICE_ROWS_MAX   4096 /* maximum number of rows of a pass */
 
 struct bench_price_args {
-	const char *clock; /* "soc:NAME" */
+	const char *clock; /* the phone, as "soc:NAME" */
 	/* draft NULL means that drafting costs nothing */
 	const struct shape *target, *draft;
 	enum dtype type;

@@ -83,7 +83,7 @@ struct bench_words {
 	json_t *(*json)(
 		const void *arg, const struct bench_table *, unsigned n);
 	const void *arg;
-	const char *model; /* for captions */
+	const char *model; /* name of the model for captions of pictures */
 	bool simulated;    /* the acceptance of drafted tokens is simulated */
 };
 
@@ -94,7 +94,8 @@ int bench_run_report(const struct bench_run *, const struct bench_words *,
 
 /* Names for the report of a benchmark that prints only its tables. */
 struct bench_name {
-	const char *name, *title; /* "sdnpu", "Retrieval speculation" */
+	/* such as "sdnpu" and "Retrieval speculation" */
+	const char *name, *title;
 	/* says which texts were compared, such as "by every row" */
 	const char *checked;
 };

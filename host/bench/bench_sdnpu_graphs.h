@@ -23,15 +23,16 @@ struct sdnpu_plan {
 	/* seconds from the start of a prompt until the first token can be
 	 * decoded */
 	double prompt_s[SDNPU_LENGTHS];
-	/* For the longest prompt: */
+	/* The following values are for the longest prompt. */
 	double wait_s;
 	uint32_t most_graphs;
-	struct graph_event *event; /* [n_events] */
+	/* [n_events] activity of the NPU and of the loader */
+	struct graph_event *event;
 	size_t n_events;
 };
 
 struct sdnpu_graphs {
-	uint32_t length[SDNPU_LENGTHS]; /* [n] */
+	uint32_t length[SDNPU_LENGTHS]; /* [n] prompt lengths in tokens */
 	unsigned n;
 	double unit; /* seconds in one unit of the event times */
 	struct sdnpu_plan plan[SWITCH_COUNT];

@@ -50,7 +50,7 @@ struct bench_texts {
 	struct tandem *handle;
 	uint32_t n_vocab;
 	struct tandem_submitted *text[SAMPLES_PARALLEL];
-	int32_t *token; /* [prompt] */
+	int32_t *token; /* [prompt] tokens of a random prompt */
 	/* source of the prompts; n is 0 for random prompts */
 	struct eval_tasks tasks;
 	struct cost cost[BENCH_COUNTS][BENCH_ROUNDS_MAX];

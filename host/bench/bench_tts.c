@@ -305,7 +305,7 @@ static int run_by_itself(struct tts *t, unsigned model,
 /* ---- costs of the drawn samples ------------------------------------------ */
 
 struct drawing {
-	struct samples_script **kept; /* [items] */
+	struct samples_script **kept; /* [items] samples that were drawn */
 	struct tts_point choice[TTS_METHODS * TTS_NUMBERS];
 	struct opt_values as[TTS_METHODS];
 	/* [][0] is without a reward model, [][1] with a reward model */

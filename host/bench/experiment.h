@@ -97,7 +97,7 @@ struct experiment {
 	struct shard shard;      /* the shard (part of the items) to measure */
 	const char *const *task; /* [n_tasks] names; n_tasks <= FIGURES_TASKS */
 	unsigned n_tasks;
-	unsigned rounds; /* 1 .. EXPERIMENT_ROUNDS */
+	unsigned rounds; /* from 1 to EXPERIMENT_ROUNDS */
 	/* rates are in the phone's time; otherwise in wall-clock time */
 	bool phone;
 	struct progress_sink progress; /* called after each item */
@@ -107,7 +107,8 @@ struct experiment {
 
 	struct run **run; /* [n_runs], in the order of execution */
 	unsigned n_runs;
-	struct known_text *known; /* [n_same_text][n_items] */
+	/* [n_same_text][n_items] texts of each group */
+	struct known_text *known;
 	unsigned n_same_text;
 	/* Number of times that each check succeeded. */
 	uint64_t same_texts, exact_reads, exact_logits;

@@ -22,7 +22,7 @@ enum column_each {
 	COLUMN_ONE,
 	/* one column for each task, headed by the task's name */
 	COLUMN_EACH_TASK,
-	COLUMN_MEAN_TASK,  /* the mean over the tasks */
+	COLUMN_MEAN_TASK,  /* one column with the mean over the tasks */
 	COLUMN_EACH_LEVEL, /* one column for each level of the table */
 };
 

@@ -49,8 +49,10 @@ struct run;
 
 struct figures {
 	FIGURES(COUNTER_MEMBER)
-	struct row_counts decode_rows; /* use of `rows` */
-	uint64_t engine_ps[3]; /* the phone's NPU: matrix, vector, memory */
+	/* what the rows of passes were used for */
+	struct row_counts decode_rows;
+	/* busy time of the phone's NPU: matrix, vector and memory engine */
+	uint64_t engine_ps[3];
 	struct method_stats drafts;
 };
 

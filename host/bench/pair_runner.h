@@ -45,7 +45,7 @@ struct pair_runner {
 	char uncounted[PAIR_UNCOUNTED];
 	/* when set, the run ends early with -ECANCELED */
 	const volatile sig_atomic_t *cancel;
-	struct progress_sink progress; /* called while files load */
+	struct progress_sink progress; /* reports the loading of files */
 	struct bench_trace trace;
 	/* File names for reports, from the first run that has such a file. */
 	char model[PATH_MAX], draft[PATH_MAX];

@@ -138,7 +138,7 @@ int cmd_prompt(struct tandem *, const struct tandem_request *,
 /* Make Ctrl-C also cancel the requests of this handle. NULL means no handle. */
 void cmd_interrupts(struct tandem *);
 
-/* Draws progress on a terminal. */
+/* A sink that draws progress on a terminal. */
 extern const struct progress_sink cmd_progress;
 
 #endif

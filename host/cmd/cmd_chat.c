@@ -1,4 +1,4 @@
-/* tandem chat: a conversation with a model. */
+/* tandem chat: runs a conversation with a model. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"

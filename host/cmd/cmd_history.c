@@ -17,7 +17,7 @@
 #include <time.h>
 
 #define DAY  86400
-#define WHEN 32 /* bytes of a formatted time */
+#define WHEN 32 /* buffer size of a formatted time */
 /* bytes of the displayed start of a text, including the NUL */
 #define SHOWN 24
 /* number of tokens that are decoded for the displayed start */

@@ -80,7 +80,7 @@ static int read_ids(uint32_t n_vocab, struct token_list *ids, struct err *e)
 	return ret;
 }
 
-/* The destination of the logits. */
+/* The file that the logits are written to. */
 struct output {
 	FILE *file;
 	uint32_t n_vocab;

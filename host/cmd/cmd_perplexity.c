@@ -21,7 +21,7 @@
 #include <string.h>
 
 #define JSON_VERSION 1
-#define TEXT_MAX     ((size_t)256 << 20) /* bytes */
+#define TEXT_MAX     ((size_t)256 << 20) /* maximum size of a text in bytes */
 #define WINDOW_MAX   2048                /* default maximum */
 
 static struct opt_values values; /* option values of the decoder */

@@ -168,7 +168,7 @@ struct run {
 	const char *stop[OPT_LIST_MAX + 1];
 	struct token_list prompt;
 	struct strbuf text; /* the output, for --json */
-	struct watch watch; /* with --watch */
+	struct watch watch; /* used only with --watch */
 	bool all;           /* print all samples at the end */
 	bool newline_due;   /* the last character printed is not a newline */
 	/* error in writing standard output; 0 if there was none */

@@ -33,7 +33,7 @@ struct eval_subject {
 
 struct eval_report {
 	struct eval_subject subject;
-	struct eval_result *result; /* [n] */
+	struct eval_result *result; /* [n] results of the tasks */
 	size_t n;
 	bool complete;     /* all tasks ran to the end */
 	const char *error; /* NULL if there was no error */

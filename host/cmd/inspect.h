@@ -19,12 +19,12 @@ struct packed;
  * contain them. */
 struct inspection {
 	char arch[64], name[128];
-	char tokenizer[128]; /* "gpt2, pre qwen2" */
+	char tokenizer[128]; /* such as "gpt2, pre qwen2" */
 	const char *chat;    /* name of the chat template, from chat_name() */
 	uint64_t parameters; /* number of values in all tensors */
 	uint64_t tensor_bytes;
 	uint64_t layers, embd, heads, kv_heads, head_dim, ff, context, vocab;
-	bool diffusion;        /* diffusion model */
+	bool diffusion;        /* the model is a diffusion model */
 	uint64_t block_length; /* block length of a block-diffusion model */
 	int64_t mask_token;    /* -1 if not in the file */
 	/* the logits of a row predict the next position, not the row's own

@@ -27,8 +27,8 @@ enum synth_outer {
  * steps of solutions (host/head/reward_prm.c). */
 enum synth_head {
 	SYNTH_NO_HEAD,
-	SYNTH_CLASSES, /* two layers, as in Qwen2.5-Math-PRM */
-	SYNTH_VALUE,   /* a head of two layers, as in Qwen2.5-Math-PRM */
+	SYNTH_CLASSES, /* a head of two layers, as in Qwen2.5-Math-PRM */
+	SYNTH_VALUE,   /* a head of one layer, as in Skywork-o1-Open-PRM */
 };
 
 struct synth_part {

@@ -14,7 +14,7 @@
 
 struct synth_vocab {
 	uint32_t n;
-	struct gguf_str *token; /* [n] */
+	struct gguf_str *token; /* [n] texts of the tokens */
 	int32_t *type;          /* [n] numbered as in GGUF (1: normal, ...) */
 	uint32_t n_merges;
 	/* [n_merges] strings of the form "left right" */

@@ -84,7 +84,7 @@ const char *probe_sudo(void);
  * the descriptor in *fd, or NULL with errno set. */
 void *probe_memfd(size_t bytes, unsigned flags, int *fd);
 
-/* probe_system.c */
+/* The following probes are defined in probe_system.c. */
 void probe_processor(struct finding *);
 void probe_cores(struct finding *);
 void probe_memory(struct finding *);
@@ -92,19 +92,19 @@ void probe_address_space(struct finding *);
 void probe_memfd_seals(struct finding *);
 void probe_huge_pages(struct finding *);
 
-/* probe_kernel.c */
+/* The following probes are defined in probe_kernel.c. */
 void probe_futex(struct finding *);
 void probe_pidfd(struct finding *);
 void probe_seccomp(struct finding *);
 void probe_strace(struct finding *);
 void probe_perf(struct finding *);
 
-/* probe_uring.c */
+/* The following probes are defined in probe_uring.c. */
 void probe_io_uring(struct finding *);
 void probe_direct_read(struct finding *);
 void probe_locked_memory(struct finding *);
 
-/* probe_around.c */
+/* The following probes are defined in probe_around.c. */
 void probe_gnuplot(struct finding *);
 void probe_session_bus(struct finding *);
 void probe_system_bus(struct finding *);

@@ -19,8 +19,9 @@
 
 #define RING_ENTRIES 8
 #define READ_BYTES   65536u
-#define FIXED_BYTES  ((size_t)64 << 20) /* about one layer of a 4B model */
-#define WAIT_S       2
+/* about the size of one layer of a 4B model */
+#define FIXED_BYTES ((size_t)64 << 20)
+#define WAIT_S      2
 
 /* Submit the prepared request and wait for it. Returns its result, or a
  * negative errno. */

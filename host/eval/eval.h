@@ -52,7 +52,8 @@ struct eval_result {
 	bool marked;
 	struct eval_tally all, level[EVAL_LEVELS];
 	EVAL_SUMS(COUNTER_MEMBER)
-	struct row_counts decode_rows; /* of passes after the prompts */
+	/* use of the rows of passes after the prompts */
+	struct row_counts decode_rows;
 	/* Sum of the hashes of the items' logits (see session_stats). It is a
 	 * sum so that it does not depend on the order of the items. */
 	uint64_t logits_hash;
@@ -74,7 +75,7 @@ struct eval_opts {
 		const struct strbuf *output, struct err *);
 	void *arg;
 	struct progress_sink
-		progress; /* called for each item, with the task's name */
+		progress; /* reports each item, with the name of the task */
 };
 
 /* Return right / total, or 0 if there are no items. */

@@ -33,12 +33,13 @@ struct scored {
 	size_t n, n_prompt;
 	uint32_t n_steps;
 	uint32_t *step_end;
-	float *score; /* [n_steps] */
+	float *score; /* [n_steps] scores of the steps */
 };
 
 struct scoring {
 	struct eval_items items;
-	struct scored *scored; /* [items.n] */
+	/* [items.n] solutions with their tokens and scores */
+	struct scored *scored;
 	/* number of tokens of the longest prompt and solution */
 	size_t longest;
 };
@@ -70,7 +71,7 @@ struct scoring_summary {
 	 * of a problem. Share of problems that are solved by a random solution,
 	 * by the solution with the best score of its last step, and by any
 	 * solution. */
-	uint64_t problems, least, most; /* solutions of one problem */
+	uint64_t problems, least, most;
 	double one, best, any;
 };
 

@@ -20,7 +20,7 @@
 struct search {
 	const struct shipped *of;
 	const char *file;
-	char *path; /* [PATH_MAX] */
+	char *path; /* [PATH_MAX] result: the path of the file */
 	bool found;
 	/* list of the folders searched, for the error message */
 	struct strbuf places;
