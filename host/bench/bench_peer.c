@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Number of round trips in a batch: FAST if a trip takes ns, SLOW if a trip
- * takes us. */
+/* Number of round trips in a batch: FAST if a trip takes nanoseconds, SLOW if a
+ * trip takes microseconds. */
 #define FAST 20000
 #define SLOW 1000
 
