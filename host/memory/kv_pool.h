@@ -1,9 +1,12 @@
 /*
- * Allocation of key-value cache slots: bookkeeping alone, without memory or
- * device. Slots are allocated, shared and freed in runs of KV_RUN; a run has as
- * many references as there are sequences that use it. Consecutive runs of a
- * sequence are adjacent where possible, as a pass lists what a row attends to
- * as spans of slots, and fewer spans are cheaper. One thread.
+ * Allocation of slots of the key-value cache (one slot holds one token). The
+ * pool is bookkeeping only: it touches neither the memory nor the device. Slots
+ * are allocated, shared and freed in runs of KV_RUN adjacent slots. A run is
+ * reference counted: each sequence that uses it has one reference.
+ *
+ * The pool makes consecutive runs of a sequence adjacent where it can. A pass
+ * (one forward computation) describes what a row attends to as a list of spans
+ * of slots, and fewer spans are cheaper. A pool is used by one thread.
  */
 #ifndef HOST_MEMORY_KV_POOL_H
 #define HOST_MEMORY_KV_POOL_H
@@ -11,10 +14,10 @@
 #include <stdint.h>
 
 /*
- * A sequence wastes half a run on average and a fork copies one at most, which
- * favours short runs; spans are at least one run, which favours long ones. With
- * 32 slots the WIRE_MAX_SPANS of a pass hold 64 sequences of 2048 tokens even
- * if no two runs are adjacent.
+ * Choice of the size. A sequence wastes half a run on average, and a fork of a
+ * sequence copies up to one run; both favor short runs. A span has at least one
+ * run, which favors long runs. With 32 slots, the WIRE_MAX_SPANS of a pass
+ * suffice for 64 sequences of 2048 tokens even if no two runs are adjacent.
  */
 #define KV_RUN     32
 #define KV_NOWHERE UINT32_MAX
@@ -22,22 +25,25 @@
 struct err;
 struct kv_pool;
 
-/* `slots` >= 1; the last run may be short. -ENOMEM. */
+/* Create a pool of `slots` >= 1 slots. The last run may have fewer than KV_RUN
+ * slots. Returns 0 or -ENOMEM. */
 int kv_pool_open(struct kv_pool **out, uint32_t slots, struct err *);
 void kv_pool_close(struct kv_pool *);
 
-/* Number of runs: all, and free ones. */
+/* Number of all runs, and of free runs. */
 uint32_t kv_pool_runs(const struct kv_pool *);
 uint32_t kv_pool_free(const struct kv_pool *);
 
 /*
- * Take n <= kv_pool_free() runs into run[n], with one reference each, in the
- * order in which their slots will be read: after the run `before` if that is
- * free, else where they and later runs have most room.
+ * Allocate n <= kv_pool_free() runs, each with one reference. Their indices are
+ * written to run[n] in the order in which their slots will be read. The first
+ * run follows the run `before` if that place is free; otherwise the pool
+ * chooses a place where these runs and later ones have the most free space.
+ * KV_NOWHERE means that there is no run `before`.
  */
 void kv_pool_take(struct kv_pool *, uint32_t before, uint32_t n, uint32_t *run);
 
-/* Add or drop a reference; a run without any is free. */
+/* Add or remove a reference to a run. A run without references is free. */
 void kv_pool_ref(struct kv_pool *, uint32_t run);
 void kv_pool_unref(struct kv_pool *, uint32_t run);
 uint32_t kv_pool_refs(const struct kv_pool *, uint32_t run);

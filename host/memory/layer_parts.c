@@ -6,7 +6,8 @@
 #include <assert.h>
 #include <stdbool.h>
 
-/* A boundary between two rows of a layer, where parts meet. */
+/* A boundary between two rows of a tensor, where one part ends and the next
+ * begins. */
 struct place {
 	uint32_t tensor, row;
 	uint64_t at; /* offset in the layer's extent */
@@ -17,7 +18,8 @@ static uint64_t bytes_of_rows(const struct wire_tensor *t, uint32_t rows)
 	return layout_bytes(t->type, rows, t->cols);
 }
 
-/* The boundary nearest to byte `at`, which is after attention. */
+/* The tile boundary nearest to byte `at` of the layer's extent. `at` is not
+ * before the end of attention. */
 static struct place nearest(
 	const struct wire_tensor t[WIRE_T_COUNT], uint64_t at)
 {
@@ -53,7 +55,9 @@ unsigned layer_parts(const struct wire_tensor t[WIRE_T_COUNT], uint64_t bytes,
 			to = nearest(
 				t, first + (bytes - first) * (i - 1) / (n - 1));
 		if (i < n && (to.at <= from.at || to.at >= bytes))
-			continue; /* a tile is larger than a part */
+			/* a tile is larger than a part, so there is no new
+			 * boundary */
+			continue;
 		out[parts++] = (struct layer_part){ { from.tensor, from.row,
 							    to.tensor, to.row },
 			from.at, to.at };

@@ -1,8 +1,10 @@
 /*
- * A layer cut into parts, for staging slots smaller than a layer: each part is
- * a range of the layer's bytes in the flash image, with the device's share of
- * the computation (struct wire_part). Attention is never cut; gate, up and down
- * are cut after whole tiles of rows, so that parts are about the same size.
+ * A layer cut into parts, for staging slots that are smaller than a layer. Each
+ * part is a range of the layer's bytes in the flash image, together with the
+ * share of the computation that the device does with these bytes (struct
+ * wire_part). Attention is always whole, in the first part. The matrices gate,
+ * up and down are cut between tiles of rows, so that all parts have about the
+ * same size.
  */
 #ifndef HOST_MEMORY_LAYER_PARTS_H
 #define HOST_MEMORY_LAYER_PARTS_H
@@ -15,19 +17,19 @@
 
 struct layer_part {
 	struct wire_part of;
-	uint64_t from, to; /* bytes of the layer's extent */
+	uint64_t from, to; /* range of bytes in the layer's extent */
 };
 
 /*
- * Cut a layer of `bytes` bytes, with these tensors in its extent, into at most
- * n parts, 1 to LAYER_PARTS_MAX; returns their number, fewer if the layer is
- * small.
+ * Cut a layer into up to n parts, 1 <= n <= LAYER_PARTS_MAX. The layer's extent
+ * has `bytes` bytes and contains the given tensors. Returns the number of
+ * parts, which is less than n if the layer is small.
  */
 unsigned layer_parts(const struct wire_tensor[WIRE_T_COUNT], uint64_t bytes,
 	unsigned n, struct layer_part out[LAYER_PARTS_MAX]);
 
-/* The part's share of a tensor: rows 0 if none; `offset` is the first row's in
- * the layer's extent. */
+/* The rows of a tensor that are in a part. `rows` is 0 if there are none;
+ * `offset` is the offset of the first row in the layer's extent. */
 struct wire_tensor layer_part_tensor(const struct layer_part *,
 	const struct wire_tensor[WIRE_T_COUNT], unsigned tensor);
 

@@ -14,7 +14,7 @@ _Static_assert(sizeof(placement_names) / sizeof(placement_names[0]) ==
 struct place {
 	uint32_t addr;
 	bool mapped, extended; /* in the window; in the extended region */
-	uint64_t used;         /* number of the last need */
+	uint64_t used;         /* value of `needs` at the last placement_need */
 };
 
 struct placement {
@@ -58,8 +58,8 @@ static int place_block(struct placement *p, uint32_t block, struct err *e)
 
 		if (!p->window.extend)
 			return -ENOSPC;
-		/* If there is no room here either, *e keeps the window's
-		 * error. */
+		/* If the extended region has no room either, *e keeps the error
+		 * of the window. */
 		ret = p->window.extend(p->window.arg, block, &at->addr, &why);
 		if (ret && ret != -ENOSPC && e)
 			*e = why;
@@ -94,9 +94,9 @@ int placement_fill(struct placement *p, struct err *e)
 }
 
 /*
- * While block `now` is about to run, block i runs again after (i - now) mod n
- * steps. The furthest is therefore the first mapped one found walking back from
- * `now`.
+ * When block `now` is about to run, block i runs after (i - now) mod n more
+ * steps. So the furthest use is that of the first mapped block found when
+ * walking back from `now`.
  */
 static bool furthest_use(
 	const struct placement *p, uint32_t now, uint32_t *victim)
@@ -125,7 +125,7 @@ static bool longest_unused(const struct placement *p, uint32_t *victim)
 	return used != UINT64_MAX;
 }
 
-/* -ENOSPC when there is nothing left to unmap. */
+/* Unmap blocks by the policy. Returns -ENOSPC if no block can be unmapped. */
 static int make_room(struct placement *p, uint32_t block, struct err *e)
 {
 	bool lru = p->policy != PLACEMENT_BELADY, any = false;

@@ -1,33 +1,39 @@
 /*
- * Which blocks of weights are mapped in the device's window. Passes use the
- * blocks in order and follow one another, so the order of use is known: 0 1 ..
- * n-1 0 1 ... When there is no room for a block, the mapped one whose next use
- * is furthest in the future is unmapped (Belady, "A study of replacement
- * algorithms", 1966), one at a time until the block fits. In such a cycle that
- * is the block used last, never the least recently used one.
+ * This module decides which blocks of weights are mapped in the device's
+ * window. Passes use all blocks in order, and one pass follows another, so the
+ * order of use is known: 0 1 .. n-1 0 1 ... When there is no room for a block,
+ * the mapped block whose next use is furthest in the future is unmapped
+ * (Belady, "A study of replacement algorithms", 1966), one at a time until the
+ * new block fits. In such a cycle, that is the block that was used last, never
+ * the least recently used one.
  *
- * The baselines map on demand too, and nothing before the first need:
+ * Three policies serve as baselines. The first two map a block when it is
+ * needed, and no block in advance:
  *
- *   paging    unmap the least recently used block, one at a time until the new
- *             one fits. In a cycle that is nearly the one needed next, so if
- *             not all blocks fit, every block is mapped again in every pass.
- *   drop-all  when the block does not fit, unmap everything that the current
- *             piece of work does not use: a piece of work is one request, the
- *             rows of a pass through one block, so all other blocks go. Public
- *             backends for NPUs make room like this.
- *   fixed     never unmap: all blocks are mapped before the first pass, or the
- *             window is too small. A runtime without swapping.
+ *   paging    Unmap the least recently used block, one at a time until the
+ *             new block fits. In a cycle, the least recently used block is
+ *             close to the one needed next. So if not all blocks fit, every
+ *             block is mapped again in every pass.
+ *   drop-all  When a block does not fit, unmap everything that the current
+ *             piece of work does not use. A piece of work is one request: one
+ *             block for all rows of a pass. So all other blocks are unmapped.
+ *             Public backends for NPUs make room in this way.
+ *   fixed     Never unmap. All blocks are mapped before the first pass, which
+ *             fails if the window is too small. This is a runtime without
+ *             swapping.
  *
- * Beside the window the device may have an extended region, which only DMA
- * reaches. Under every policy a block without room in the window is placed
- * there permanently, while the region has room: it takes no slot and needs no
- * mapping in a pass. Only then are blocks unmapped.
+ * The device may have an extended region in addition to the window, which only
+ * DMA reaches. Under every policy, a block without room in the window is placed
+ * there permanently, as long as the region has room; it takes no slot of the
+ * window and needs no mapping in a pass. Only when the region is full are
+ * blocks unmapped.
  *
  * PLACEMENT_SWAP is implemented by host/memory/swap.h.
  *
- * Pinned buffers (KV cache, activations) are mapped before and are not known
- * here. The rules of the window (holes, guard pages, slots) are the device's;
- * this file only requests mappings.
+ * Buffers that are always mapped (KV cache, activations) are mapped before, by
+ * others; this module does not know them. It does not know the rules of the
+ * window (holes, guard pages, slots) either: it requests a mapping, and the
+ * device succeeds or fails.
  */
 #ifndef HOST_MEMORY_PLACEMENT_H
 #define HOST_MEMORY_PLACEMENT_H
@@ -46,12 +52,15 @@ enum placement_policy {
 	PLACEMENT_FIXED,
 	PLACEMENT_COUNT
 };
-extern const char *const placement_names[]; /* "drop-all"; NULL at the end */
+/* names of the policies, as "drop-all"; NULL-terminated */
+extern const char *const placement_names[];
 
 struct placement_window {
-	/* 0 and *addr; -ENOSPC with *e when there is no room; else -errno. */
+	/* Map a block in the window. Returns 0 with *addr, or -ENOSPC with *e
+	 * if there is no room, or another negative errno. */
 	int (*map)(void *arg, uint32_t block, uint32_t *addr, struct err *);
-	/* The same for the extended region; NULL: there is none. */
+	/* Place a block in the extended region, with the same results as map.
+	 * NULL if the device has no such region. */
 	int (*extend)(void *arg, uint32_t block, uint32_t *addr, struct err *);
 	int (*unmap)(void *arg, uint32_t block, uint32_t addr, struct err *);
 	void *arg;
@@ -62,28 +71,29 @@ int placement_open(struct placement **out, uint32_t n_blocks,
 void placement_close(struct placement *);
 
 /*
- * Before the first pass: map blocks from the first on while there is room; a
- * fixed placement maps all, or fails with -ENOSPC and map's message; policies
- * that map on demand map none.
+ * Map blocks before the first pass. PLACEMENT_BELADY maps blocks from the first
+ * on while there is room. PLACEMENT_FIXED maps all blocks, or fails with
+ * -ENOSPC and the message of `map`. The other policies map none.
  */
 int placement_fill(struct placement *, struct err *);
 
 /*
- * Map a block that is about to be used, if needed: *addr is in the window or,
- * with placement_is_extended, in the extended region. -ENOSPC with map's
- * message when it does not fit even alone.
+ * Map a block that is about to be used, unless it is already mapped. *addr is
+ * its address in the window, or in the extended region if placement_is_extended
+ * is true. Returns 0, or -ENOSPC with the message of `map` if the block does
+ * not fit even when no other block is mapped, or another negative errno.
  */
 int placement_need(
 	struct placement *, uint32_t block, uint32_t *addr, struct err *);
 
-/* Whether the block is mapped, in the window or the extended region; whether it
- * is in the latter. */
+/* Whether the block is mapped in the window or in the extended region; and
+ * whether it is in the extended region. */
 bool placement_is_mapped(const struct placement *, uint32_t block);
 bool placement_is_extended(const struct placement *, uint32_t block);
 
 struct placement_stats {
 	uint64_t maps, unmaps;
-	uint32_t mapped, extended; /* blocks, now */
+	uint32_t mapped, extended; /* number of blocks in each at present */
 };
 void placement_stats(const struct placement *, struct placement_stats *out);
 

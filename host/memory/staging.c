@@ -21,20 +21,21 @@ _Static_assert(2 * STREAM_DEPTH_MAX <= TRACE_LANES, "a lane a read");
 /* The data of one read: a layer, or a part of one. */
 struct piece {
 	struct image_extent x;
-	uint64_t own; /* bytes that no other piece has */
+	/* stored bytes; without a page shared with the previous part */
+	uint64_t own;
 	uint32_t layer;
-	bool begins, ends; /* at the layer's begin, at its end */
+	bool begins, ends; /* first and last piece of the layer */
 };
 
 struct slot {
 	struct buffer *buffer;
-	uint32_t piece;    /* being read or present */
-	uint64_t ready_ps; /* on the phone's time */
-	uint64_t takes_ps; /* duration of its read on an idle flash */
+	uint32_t piece;    /* index of the piece in the slot, or being read */
+	uint64_t ready_ps; /* end of the read on the phone's timeline */
+	uint64_t takes_ps; /* duration of the read on an idle flash */
 };
 
-/* Passes over all pieces whose speed of flash is kept; a pass counts if at
- * least one in LAP_SEEN of its bytes was timed. */
+/* The speed of flash is remembered for the last LAPS passes over all pieces. A
+ * pass counts only if at least one of LAP_SEEN of its bytes was timed. */
 #define LAPS     5
 #define LAP_SEEN 4
 
@@ -43,18 +44,19 @@ struct staging {
 	struct staging_opts opts;
 	struct stream *stream;
 	struct slot slot[STREAM_SLOTS];
-	/* Slots with pieces not used yet, in their order. */
+	/* Slots whose pieces are not used yet, in the order of use; a ring that
+	 * starts at `oldest`. */
 	unsigned queue[STREAM_SLOTS];
 	unsigned queued, oldest;
 	struct piece *piece; /* [pieces] of a pass, in the order of use */
 	uint32_t pieces;
 	uint32_t next; /* next piece to read */
-	/* Nanoseconds per byte in the last passes; statistics at the last
-	 * pass's start. */
+	/* Nanoseconds per byte in each of the last passes, and the statistics
+	 * at the start of the current pass. */
 	double ns_per_byte[LAPS];
 	unsigned laps;
 	struct stream_stats lap_from;
-	uint64_t begun; /* bytes of all reads begun */
+	uint64_t begun; /* stored bytes of all reads that were started */
 	unsigned in_flight;
 	struct staging_stats stats;
 };
@@ -72,7 +74,7 @@ bool staging_parts_may(const struct image *image)
 	return true;
 }
 
-/* Cut a layer into parts; returns their number. */
+/* Cut a layer into parts. Returns the number of parts. */
 static unsigned cut_layer(const struct image *image,
 	const struct staging_opts *o, uint32_t layer,
 	struct layer_part part[LAYER_PARTS_MAX])
@@ -177,7 +179,8 @@ static int open_slot(struct staging *s, unsigned i, size_t bytes, struct err *e)
 	return stream_add_slot(s->stream, s->slot[i].buffer, head, bytes, e);
 }
 
-/* Trace that a read was sent, or is back; each read in flight has a lane. */
+/* Trace that a read was submitted, or completed. Each read in flight has a lane
+ * of its own. */
 static void trace_read(
 	void *arg, unsigned lane, bool back, uint64_t offset, uint64_t bytes)
 {
@@ -231,7 +234,8 @@ void staging_close(struct staging *s)
 {
 	if (!s)
 		return;
-	/* A read that never returned may still write into its slot. */
+	/* If a read never completed, it may still write into its slot, so the
+	 * buffers are not freed. */
 	if (!s->stream || stream_close(s->stream))
 		for (unsigned i = 0; i < s->opts.slots; i++)
 			buffer_close(s->slot[i].buffer);
@@ -246,8 +250,8 @@ struct buffer *staging_buffer(const struct staging *s, unsigned slot)
 
 /* ---- reading ---- */
 
-/* Bytes of the i-th read of a piece, 0 after the last. A layer's price is
- * charged with the first of its parts. */
+/* Bytes of the i-th read that a piece costs; 0 after the last. The first part
+ * of a layer is charged for the whole layer. */
 static uint64_t priced_bytes(
 	const struct staging *s, const struct piece *p, uint32_t i)
 {
@@ -268,7 +272,7 @@ static int read_next(
 	at->piece = s->next;
 	s->begun += next->x.stored;
 	if (s->opts.soc) {
-		/* The piece's reads on the phone's timeline. */
+		/* Reads of the piece on the phone's timeline. */
 		const struct soc *soc = s->opts.soc;
 		uint64_t begin = price_flash_begin_ps(soc), bytes;
 		unsigned queue = (unsigned)soc->flash_queue;
@@ -286,7 +290,7 @@ static int read_next(
 	}
 	s->queue[(s->oldest + s->queued++) % STREAM_SLOTS] = slot;
 	s->next = (s->next + 1) % s->pieces;
-	if (!s->next) { /* a pass over all pieces ends */
+	if (!s->next) { /* this was the last piece of a pass */
 		struct stream_stats now;
 		uint64_t all, bytes, ns;
 
@@ -312,9 +316,10 @@ int staging_start(struct staging *s, struct err *e)
 }
 
 /*
- * When the slot's layer is ready, whose turn came at `turn`. All reads before
- * it have ended by then, so at most its own read remains; and at least the
- * share that the phone does not read ahead.
+ * Time when the slot's piece is ready on a phone; the device could use the
+ * piece from time `turn` on. By then all earlier reads have ended, so the wait
+ * is at most the duration of the piece's own read. The wait is at least the
+ * share of that read that the phone does not do in advance (1 - flash_ahead).
  */
 static uint64_t there_ps(const struct staging *s, unsigned slot, uint64_t turn)
 {
@@ -383,7 +388,7 @@ int staging_fill(struct staging *s, struct err *e)
 		int ret = stream_wait(s->stream, s->queue[at], e);
 
 		if (ret) {
-			/* The failed piece, and all after it, are not
+			/* The failed piece and all pieces after it are not
 			 * available. */
 			s->queued = i;
 			return ret;
@@ -400,9 +405,10 @@ void staging_read_on(struct staging *s)
 }
 
 /*
- * Nanoseconds per byte: the median of the last passes, as a disk's speed varies
- * and a disturbed pass must not count. Before the first pass has ended: of all
- * timed bytes, or else an upper bound; 0: nothing was read.
+ * Nanoseconds per byte of flash: the median of the last passes, because a
+ * disk's speed varies and a disturbed pass must not count. Before the end of
+ * the first pass it is the average of all timed bytes. If no byte was timed, it
+ * is an upper bound. Returns 0 if nothing was read.
  */
 static double ns_per_byte(const struct staging *s)
 {
@@ -444,7 +450,7 @@ uint64_t staging_read_time(struct staging *s)
 		struct price p;
 
 		bytes += of->x.stored;
-		/* On the phone reads are sequential. */
+		/* On the phone, reads are sequential. */
 		for (uint32_t k = 0;
 			s->opts.soc && (one = priced_bytes(s, of, k)); k++) {
 			price_flash(s->opts.soc, one, &p);

@@ -1,4 +1,6 @@
-/* Counters of streaming layers from flash. Plain data, any thread. */
+/*
+ * Counters of streaming layers from flash. Plain data, usable from any thread.
+ */
 #ifndef HOST_MEMORY_STAGING_STATS_H
 #define HOST_MEMORY_STAGING_STATS_H
 
@@ -9,11 +11,14 @@
 
 /* clang-format off */
 #define STAGING_STATS(X)                                                      \
-	X(uint64_t, bytes_used) /* of layers that were used, as stored */   \
+	/* stored bytes of the layers that were used */                       \
+	X(uint64_t, bytes_used)                                               \
 	X(uint64_t, layers_used)                                              \
-	/* boundaries between used parts: their page was read twice */  \
+	/* Number of boundaries between used parts of a layer. The page       \
+	 * with the boundary is read twice, once for each part. */            \
 	X(uint64_t, meetings)                                                 \
-	X(uint64_t, wait_ps)    /* of the host for layers, on the phone */
+	/* time that the host waited for layers, on the phone */              \
+	X(uint64_t, wait_ps)
 /* clang-format on */
 
 struct staging_stats {

@@ -13,22 +13,23 @@
 #include <string.h>
 #include <time.h>
 
-#define POISON 0xff /* NaN in float32 and in fp16 */
+#define POISON 0xff /* this byte, repeated, is NaN in float32 and fp16 */
 
 struct slot {
 	struct buffer *buffer;
 	uint8_t *bytes;
-	uint32_t block;    /* being copied or present */
-	uint64_t ready_ps; /* on the phone's time */
-	bool present;      /* guarded by the lock: not being copied to */
-	bool lent;         /* in use by the caller */
+	uint32_t block;    /* index of the block in the slot, or being copied */
+	uint64_t ready_ps; /* end of the copy on the phone's timeline */
+	/* No copy into the slot is pending or running; guarded by the lock. */
+	bool present;
+	bool lent; /* between swap_need and swap_done */
 };
 
 struct swap {
 	struct swap_opts opts;
 	struct swap_block *block;
 	struct slot slot[SWAP_SLOTS];
-	/* Slots that are not lent, in the order of their blocks. */
+	/* Slots that are not lent, in the order of their blocks' use. */
 	unsigned queue[SWAP_SLOTS], queued;
 	uint32_t next; /* next block to copy */
 	struct swap_stats stats;
@@ -37,7 +38,7 @@ struct swap {
 	bool runs;
 	pthread_mutex_t lock;
 	pthread_cond_t work, copied;
-	/* Guarded by the lock: slots to fill, the oldest first. */
+	/* Slots to fill, the oldest request first; guarded by the lock. */
 	unsigned order[SWAP_SLOTS], ordered;
 	bool ends;
 };
@@ -191,7 +192,8 @@ bool swap_need(struct swap *s, uint32_t i, unsigned *slot, uint64_t *ready_ps)
 	if (!s->queued)
 		return false;
 	if (s->slot[s->queue[0]].block != i) {
-		/* The waiting blocks were copied for an interrupted pass. */
+		/* The blocks in the slots were copied for the rest of an
+		 * interrupted pass. */
 		unsigned n = s->queued, waiting[SWAP_SLOTS];
 
 		memcpy(waiting, s->queue, sizeof(waiting));

@@ -1,18 +1,21 @@
 /*
- * Copying of the temporary blocks of a plan (host/memory/swap_plan.h): a thread
- * copies weights, in the order of use, which is the same in every pass, from
- * memory into two staging slots: shared buffers (tandem:swap0, tandem:swap1)
- * that the device has mapped permanently. As soon as a slot is free the next
- * block is copied into it, across the end of a pass too (llada.cpp, section
- * 3.4, "pipeline-based data transfer").
+ * Copying of temporary blocks, the blocks of a plan (host/memory/swap_plan.h)
+ * that are not mapped permanently. A thread copies their weights from memory
+ * into two staging slots: shared buffers (tandem:swap0, tandem:swap1) that the
+ * device has mapped permanently. It copies in the order of use, which is the
+ * same in every pass. As soon as a slot is free, the next block is copied into
+ * it, also across the end of a pass (llada.cpp, section 3.4, "pipeline-based
+ * data transfer").
  *
- * A slot is filled, needed, and done: between the last two the device reads it
- * and no thread writes it. With `poison` a slot is overwritten with NaN when it
- * is done, so that a device that still reads it computes wrong results, which
- * tests notice.
+ * A slot goes through three steps: the thread fills it, swap_need gives it to
+ * the caller, swap_done takes it back. Between swap_need and swap_done the
+ * device reads the slot and no thread writes it. With the option `poison`,
+ * swap_done overwrites the slot with NaN: a device that still reads it computes
+ * wrong results, which tests detect.
  *
- * Called by one thread; the copying thread is internal. On the phone's timeline
- * copies have an engine of their own, in parallel with CPU and NPU.
+ * All calls come from one thread; the copying thread is internal. On the
+ * phone's timeline, an engine of its own does the copies, in parallel with CPU
+ * and NPU.
  */
 #ifndef HOST_MEMORY_SWAP_H
 #define HOST_MEMORY_SWAP_H
@@ -29,50 +32,53 @@ struct err;
 struct phone_time;
 struct swap;
 
-/* A block to copy; owned by the caller, must outlive the swap. */
+/* A block to copy. `from` belongs to the caller and must outlive the swap. */
 struct swap_block {
 	const void *from;
 	size_t bytes;
-	struct price price; /* of the copy; zero without a phone */
+	struct price price; /* price of the copy; all 0 without a phone */
 };
 
 struct swap_opts {
-	/* [n], in the order of use; the array is copied */
+	/* the n blocks in the order of use; the array is copied */
 	const struct swap_block *block;
 	uint32_t n;        /* at least 1 */
 	size_t slot_bytes; /* bytes of the largest block */
 	bool poison;
-	struct phone_time *time; /* NULL: no phone */
-	struct trace *trace;     /* NULL: none */
+	struct phone_time *time; /* NULL if there is no phone */
+	struct trace *trace;     /* NULL if there is no trace */
 };
 
-/* Create the slots' buffers and the thread; nothing is copied before
- * swap_start. */
+/* Create the buffers of the slots, and the thread. Nothing is copied before
+ * swap_start. Returns 0 or a negative errno. */
 int swap_open(struct swap **out, const struct swap_opts *, struct err *);
 void swap_close(struct swap *);
 
 struct buffer *swap_buffer(const struct swap *, unsigned slot);
 
-/* Start copying ahead. */
+/* Start copying: fill both slots in the order of use. */
 void swap_start(struct swap *);
 
 /*
- * Block i of `block` is used next. True: *slot has it, or is being filled with
- * it, until *ready_ps on the phone's timeline, and belongs to the caller until
- * swap_done. False: the caller has both slots, and must be done with one first.
- * After an interrupted pass, blocks that were copied for its rest are dropped.
+ * The caller uses block i of `block` next. Returns true if a slot contains the
+ * block or is being filled with it, until *ready_ps on the phone's timeline;
+ * *slot then belongs to the caller until swap_done. Returns false if both slots
+ * belong to the caller, who must first call swap_done for one of them. After an
+ * interrupted pass, blocks that were copied for the rest of that pass are
+ * dropped.
  */
 bool swap_need(struct swap *, uint32_t i, unsigned *slot, uint64_t *ready_ps);
 
-/* Whether the block is in its slot; waits for it up to `wait_us`. */
+/* Wait for up to `wait_us` until the copy into the slot is complete. Returns
+ * whether it is. */
 bool swap_is_there(struct swap *, unsigned slot, unsigned wait_us);
 
-/* The device is done with the slot, at phone time `ps`: copy the next block
- * into it. */
+/* The device has finished with the slot, at phone time `ps`: copy the next
+ * block into the slot. */
 void swap_done(struct swap *, unsigned slot, uint64_t ps);
 
 struct swap_stats {
-	uint64_t copies, bytes; /* started */
+	uint64_t copies, bytes; /* copies that were started, and their bytes */
 };
 void swap_stats(const struct swap *, struct swap_stats *out);
 

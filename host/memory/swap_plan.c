@@ -11,8 +11,10 @@
 /* ---- the stall of a choice ----------------------------------------------- */
 
 /*
- * An instant in (max, +) form: the latest of the four instants that one forward
- * passes to the next, each plus a delay.
+ * An instant in (max, +) form. A forward starts from the state of four instants
+ * that the previous forward left: end of the last run, end of the last copy,
+ * and the times when the two slots become free. The instant is the maximum over
+ * these four, each plus a delay, after[].
  */
 enum { RAN, COPIED, FREED, FREED_NEXT, INSTANTS };
 #define NEVER (INT64_MIN / 8)
@@ -36,7 +38,8 @@ static struct instant plus(struct instant a, int64_t time)
 	return a;
 }
 
-/* One forward: x[i] becomes instant i after it, relative to those before it. */
+/* Compute one forward: x[i] becomes instant i after the forward, as a function
+ * of the four instants before it. */
 static void forward(const struct swap_op *op, uint32_t n, const bool *temporary,
 	struct instant x[INSTANTS])
 {
@@ -57,7 +60,7 @@ static void forward(const struct swap_op *op, uint32_t n, const bool *temporary,
 	}
 }
 
-/* to = a after b. */
+/* Compose: `to` is the effect of `b` followed by `a`. */
 static void compose(struct instant to[INSTANTS],
 	const struct instant a[INSTANTS], const struct instant b[INSTANTS])
 {
@@ -109,10 +112,10 @@ struct search {
 	const struct swap_op *op;
 	uint32_t n;
 	const struct swap_room *room;
-	uint64_t total, largest; /* bytes of all operators, of the largest */
-	bool *now, *best;        /* [n] temporary */
+	uint64_t total, largest; /* bytes of all operators; of the largest */
+	bool *now, *best;        /* [n] whether operator i is temporary */
 	bool found;
-	uint64_t stall, copied; /* of the best choice */
+	uint64_t stall, copied; /* stall and copied bytes of the best choice */
 };
 
 static uint64_t copied_by(const struct search *s, const bool *temporary)
@@ -130,9 +133,9 @@ static uint64_t mapped(const struct swap_room *r, uint64_t bytes)
 }
 
 /*
- * Whether `bytes` bytes of residents fit beside the slots, however they are cut
- * into mappings: all mappings but the last are full but for less than one
- * operator.
+ * Whether `bytes` bytes of resident operators fit into the window together with
+ * the staging slots. The answer holds however the operators are divided into
+ * mappings: each mapping but the last has less than one operator of free space.
  */
 static bool fits(const struct search *s, uint64_t bytes)
 {
@@ -148,8 +151,8 @@ static bool fits(const struct search *s, uint64_t bytes)
 	return taken <= r->bytes && SWAP_SLOTS + mappings <= r->slots;
 }
 
-/* Keep a choice with less stall, or with equal stall and fewer bytes to
- * copy. */
+/* If the choice fits, keep it if it has less stall than the best one, or equal
+ * stall and fewer bytes to copy. */
 static void consider(struct search *s, const bool *temporary)
 {
 	uint64_t copied = copied_by(s, temporary), stall;
@@ -169,13 +172,14 @@ static void consider(struct search *s, const bool *temporary)
 
 /* ---- the pool ------------------------------------------------------------ */
 
-#define EXCHANGES 300 /* tried for one choice, at most */
-#define PARTS     4   /* steps of the pool per operator, on average */
+#define EXCHANGES 300 /* maximum number of exchanges tried for one choice */
+#define PARTS     4   /* steps of the pool per operator of average size */
 
 /*
- * llada.cpp's walk: an operator is temporary when those since the last
- * temporary one take as long as its copy. If that is not enough, further ones
- * are chosen by the time that hides their copy, per byte.
+ * The walk of llada.cpp: an operator is made temporary if the operators since
+ * the last temporary one run as long as its copy takes. If the `need` bytes are
+ * not reached, add the operators whose own run hides most of their copy time
+ * per byte.
  */
 static void walk(struct search *s, uint64_t need)
 {
@@ -215,7 +219,9 @@ static void walk(struct search *s, uint64_t need)
 	}
 }
 
-/* Choose operators with the least copy time per byte. */
+/*
+ * Make `need` bytes temporary: the operators with the least copy time per byte.
+ */
 static void cheapest(struct search *s, uint64_t need)
 {
 	uint64_t left = need;
@@ -241,8 +247,11 @@ static void cheapest(struct search *s, uint64_t need)
 	}
 }
 
-/* One step of improve: make temporary operator `out` resident, and `in`
- * temporary instead, unless `in` is n. True if that is better. */
+/*
+ * One step of improve: make the temporary operator `out` resident. Unless `in`
+ * is n, make the resident operator `in` temporary instead. Undoes the step and
+ * returns false if it is not an improvement.
+ */
 static bool try_step(struct search *s, uint32_t out, uint32_t in,
 	uint64_t least, uint64_t *copied, uint64_t *stall)
 {
@@ -267,8 +276,11 @@ static bool try_step(struct search *s, uint32_t out, uint32_t in,
 	return false;
 }
 
-/* Improve by steps, while at least `least` bytes stay temporary: a bound of the
- * pool, not of the room. */
+/*
+ * Improve a choice by exchanges, while `least` or more bytes stay temporary.
+ * This bound only keeps the choices of the pool different; it does not come
+ * from the size of the window.
+ */
 static void improve(struct search *s, uint64_t least)
 {
 	uint64_t copied = copied_by(s, s->now);
@@ -293,8 +305,11 @@ static void improve(struct search *s, uint64_t least)
 static void improve_chain(struct search *s, uint64_t away)
 {
 	improve(s, away);
-	/* Consider this choice, and those after making one operator after the
-	 * other resident, in the order of falling copy time. */
+	/*
+	 * Consider this choice. Then make the temporary operator with the
+	 * longest copy resident, consider the result, and repeat until all are
+	 * resident.
+	 */
 	for (;;) {
 		uint32_t pick = s->n;
 
@@ -319,7 +334,7 @@ static void try_pool(struct search *s)
 		if (part % PARTS == 0) {
 			uint64_t want = part / PARTS;
 
-			/* `want` temporary operators, evenly spread. */
+			/* Make `want` operators temporary, evenly spread. */
 			for (uint32_t i = 0; i < s->n; i++)
 				s->now[i] =
 					(i + 1) * want / s->n > i * want / s->n;
@@ -334,10 +349,8 @@ static void try_pool(struct search *s)
 
 /* ---- a plan -------------------------------------------------------------- */
 
-/*
- * Pack residents in order, in mappings as large as possible. Returns the bytes
- * of the window that this takes.
- */
+/* Pack the resident operators in order, into mappings as large as possible.
+ * Returns the bytes of the window that the mappings take. */
 static uint64_t pack(struct swap_plan *p, const struct swap_op *op, uint32_t n,
 	const struct swap_room *room)
 {

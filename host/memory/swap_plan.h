@@ -1,33 +1,38 @@
 /*
- * A plan for weights that do not fit into the device's window: which operators
- * (blocks of layers) stay resident and which are temporary. Operators run in
- * one order, forward after forward. Resident ones are packed into few large
- * mappings, in the order of use. Temporary ones are copied into two staging
- * slots, each ahead of its turn: while the device reads one slot the other is
- * filled. After "graph-guided buffer mapping" and "pipeline-based data
- * transfer" of llada.cpp, section 3.4.
+ * A plan for weights that do not fit into the device's window. It divides the
+ * operators (here, blocks of layers) into resident and temporary ones.
+ * Operators run in one order, in every forward pass. Resident operators are
+ * packed into few large mappings, in the order of use. Temporary operators are
+ * copied into two staging slots, each before its turn: while the device reads
+ * one slot, the other is filled. This follows "graph-guided buffer mapping" and
+ * "pipeline-based data transfer" of llada.cpp, section 3.4.
  *
- * Model of time. There is one copy at a time, in the order of use, across the
- * end of a forward too; a copy begins when the copy before it has ended and the
- * slot is free, which the operator two temporaries earlier releases when it
- * ends. An operator begins when the one before it has ended and its weights are
- * in place. The stall of a plan is the time of a forward beyond the sum of its
- * operators, averaged over a long run. These times form a linear system over
- * (max, +) with a state of four instants, so the average is its largest cycle
- * mean (Karp, "A characterization of the minimum cycle mean in a digraph",
- * 1978), over at most four forwards: exact in twelfths of the unit of time.
+ * Model of time. One copy runs at a time, in the order of use, also across the
+ * end of a forward. A copy begins when the previous copy has ended and its slot
+ * is free. The slot was last used by the temporary operator two before, and is
+ * free when that operator ends. An operator begins when the previous operator
+ * has ended and its own weights are in place. The stall of a plan is the
+ * duration of a forward minus the sum of its operators' run times, averaged
+ * over a long run. These times form a linear system over (max, +) with a state
+ * of four instants, so the average is the largest cycle mean of the system
+ * (Karp, "A characterization of the minimum cycle mean in a digraph", 1978). A
+ * cycle has up to four forwards, so the mean is exact in twelfths of the unit
+ * of time.
  *
- * Quality. Up to SWAP_EXACT operators every choice is tried, and the stall is
- * the minimum. Beyond, it is the minimum over a fixed pool of choices, without
- * a guarantee: evenly spread temporaries, the paper's walk and the cheapest
- * copies, for every quarter of an operator's bytes that are not resident, each
- * improved by exchanges, and all choices with more residents that follow from
- * them. (Compared with all choices of 8 to 14 operators, the pool had the
- * minimum for 600 of 600 random sets of equal operators and 566 of 600 of mixed
- * sizes; the others' forwards took up to a ninth longer.) The pool does not
- * depend on the room, which only decides what fits. So in both cases the stall
- * never grows with the room, and is never above that of mapping on demand,
- * which waits for each block that it maps.
+ * Quality. For up to SWAP_EXACT operators, every choice is tried and the stall
+ * is the minimum. For more operators, the stall is the minimum over a fixed
+ * pool of choices, which may miss the optimum. The pool is built for every
+ * amount of temporary bytes, in steps of a quarter of the average operator. For
+ * each amount it has three choices: evenly spread temporary operators, the
+ * paper's walk, and the cheapest copies. Each choice is improved by exchanges,
+ * and then operators are made resident one by one, which adds a choice each
+ * time. (For 8 to 14 operators, all choices can be tried as well. The pool
+ * contained the minimum for 600 of 600 random sets of equal operators, and for
+ * 566 of 600 sets of mixed sizes; in the remaining sets a forward took up to a
+ * ninth longer.) The pool does not depend on the room; the room only decides
+ * which choices fit. So, for any number of operators, more room never increases
+ * the stall. The stall is also never above that of mapping on demand, which
+ * waits for each block that it maps.
  *
  * Pure functions, any thread.
  */
@@ -45,45 +50,50 @@ struct err;
 
 struct swap_op {
 	uint64_t bytes;
-	uint64_t run, copy; /* times; their sum is below 2^54 */
+	/* durations of running and copying it; the sum over all operators is
+	 * below 2^54 */
+	uint64_t run, copy;
 };
 
 struct swap_room {
-	uint64_t bytes;   /* of the window, for weights and staging slots */
-	uint64_t mapping; /* largest mapping in bytes; each operator fits */
-	/* a power of two: a mapping takes whole pages and one more as a
-	 * guard */
+	/* bytes of the window for weights and staging slots */
+	uint64_t bytes;
+	uint64_t mapping; /* bytes of the largest mapping; each operator fits */
+	/* page size, a power of two. A mapping takes whole pages and one more
+	 * page as a guard. */
 	uint64_t page;
-	uint32_t slots; /* mappings, at most */
+	uint32_t slots; /* maximum number of mappings */
 };
 
-/* Place of an operator's weights. */
+/* Where an operator's weights are. */
 struct swap_place {
 	bool temporary;
-	uint32_t mapping; /* of a resident one */
-	uint64_t at;      /* offset in it */
+	uint32_t mapping; /* index of the mapping, if resident */
+	uint64_t at;      /* offset in that mapping, if resident */
 };
 
 struct swap_plan {
 	struct swap_place *place; /* [n], owned by the caller */
-	/* Bytes of a staging slot: the largest operator's; 0: all are resident
-	 * and there are no slots. */
+	/* Bytes of a staging slot, which are those of the largest operator. 0
+	 * if all operators are resident and there are no slots. */
 	uint64_t slot;
 	uint32_t temporary; /* number of temporary operators */
 	uint32_t mappings;
 	uint64_t resident_bytes, copied_bytes;
-	uint64_t stall; /* of a forward, in twelfths of the unit of time */
+	/* stall of a forward, in twelfths of the unit of time */
+	uint64_t stall;
 };
 
 /*
- * The largest operator determines the slots' size. 0; -ENOSPC when two slots do
- * not fit, or -ENOMEM. Bytes of operators must be multiples of the alignment of
- * their places.
+ * Make a plan. A staging slot is as large as the largest operator, resident or
+ * not. The bytes of each operator must be a multiple of the alignment that its
+ * weights need. Returns 0, or -ENOSPC if two slots do not fit, or -ENOMEM.
  */
 int swap_plan(struct swap_plan *, const struct swap_op *, uint32_t n,
 	const struct swap_room *, struct err *);
 
-/* The stall of a choice of temporary[n] operators, as in struct swap_plan. */
+/* The stall if the operators with temporary[i] are temporary, in the units of
+ * struct swap_plan. */
 uint64_t swap_stall(const struct swap_op *, uint32_t n, const bool *temporary);
 
 #endif

@@ -16,11 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGN PACKED_ALIGN /* as in an image */
+#define ALIGN PACKED_ALIGN /* same alignment as in a flash image */
 _Static_assert(ALIGN == WEIGHTS_ALIGN, "blocks lie as their tensors do");
 #define PAGE IMAGE_PAGE
 
-/* The tensor in the block's layout; rows 0 if there is none. */
+/* Shape and type that the tensor has in its block; rows is 0 if the model has
+ * no such tensor. */
 static struct wire_tensor laid_out(const struct model *m,
 	const struct weights_plan *plan, uint32_t layer, unsigned i)
 {
@@ -46,7 +47,7 @@ static uint64_t tensor_bytes(const struct wire_tensor *w)
 		w->rows ? layout_bytes(w->type, w->rows, w->cols) : 0, ALIGN);
 }
 
-/* Bytes before a block's first layer. */
+/* Bytes of a block before its first layer. */
 static uint64_t head_bytes(const struct model *m, bool streamed)
 {
 	return align_up(m->n_rot / 2 * sizeof(float), streamed ? PAGE : ALIGN);
@@ -63,8 +64,8 @@ void weights_fill_head(const struct model *m, void *dst)
 }
 
 /*
- * Bytes of layers [first, first + n) in one buffer, without its head. The
- * tensors' sizes were checked against the file, so their sum cannot overflow.
+ * Bytes of layers [first, first + n) in one buffer, without the head. The sizes
+ * of the tensors were checked against the file, so their sum cannot overflow.
  */
 static uint64_t layers_bytes(const struct model *m,
 	const struct weights_plan *plan, uint32_t first, uint32_t n)
@@ -81,8 +82,7 @@ static uint64_t layers_bytes(const struct model *m,
 	return bytes;
 }
 
-/* Whether a block begins at layer l > 0, if there shall be n resident
- * blocks. */
+/* Whether a block begins at layer l > 0, if there are n resident blocks. */
 static bool begins(const struct weights_plan *plan, uint32_t n, uint32_t l)
 {
 	uint64_t resident = plan->residency.resident, i = 0;
@@ -90,8 +90,9 @@ static bool begins(const struct weights_plan *plan, uint32_t n, uint32_t l)
 	if (l == plan->cut || residency_streams(&plan->residency, l) ||
 		residency_streams(&plan->residency, l - 1))
 		return true;
-	/* Block i shall begin at i * resident / n, rounded down, counted in
-	 * resident layers. */
+	/*
+	 * Block i begins after i * resident / n resident layers, rounded down.
+	 */
 	for (uint32_t k = 0; k < l; k++)
 		i += !residency_streams(&plan->residency, k);
 	return (i * n + resident - 1) / resident * resident / n == i;
@@ -143,7 +144,7 @@ static int start_layout(
 			 : err_set(e, ENOMEM, "no memory for a block's layout");
 }
 
-/* Lay out a streamed layer's blocks, from *n on. */
+/* Lay out the blocks of a streamed layer, starting at blocks[*n]. */
 static int lay_out_parts(const struct model *m, const struct weights_plan *plan,
 	uint32_t layer, struct block *blocks, uint32_t *n, struct err *e)
 {
@@ -155,7 +156,8 @@ static int lay_out_parts(const struct model *m, const struct weights_plan *plan,
 
 	for (unsigned i = 0; i < parts && !ret; i++) {
 		struct block *b = &blocks[(*n)++];
-		/* As in the image, from the page with the part's first byte. */
+		/* As in the image: starts with the page of the part's first
+		 * byte. */
 		uint64_t page = part[i].from / PAGE * PAGE;
 
 		*b = (struct block){
@@ -204,7 +206,8 @@ static int lay_out_resident(const struct model *m,
 	return 0;
 }
 
-/* The strips of an image were cut for another device. */
+/* The image was converted for some device, whose threads may have had room for
+ * larger strips of tiles than those of this device. */
 static int check_strips(
 	const struct model *m, const struct weights_plan *plan, struct err *e)
 {
@@ -240,7 +243,7 @@ int weights_cut(const struct model *m, const struct weights_plan *plan,
 
 	if (check_strips(m, plan, e))
 		return -EFBIG;
-	/* All runs are cut into equally many blocks. */
+	/* All runs get the same number of blocks. */
 	want = (want + runs - 1) / runs * runs;
 	while (want < resident && largest_block(m, plan, want) > plan->limit)
 		want += runs;
@@ -292,7 +295,8 @@ static int load_block(const struct model *m, struct workers *workers,
 		const struct wire_tensor *to = b->tensor[i];
 		uint32_t l = b->first_layer + i;
 
-		if (m->packed) /* a layer begins with its first tensor */
+		/* the layer starts where its first tensor does */
+		if (m->packed)
 			ret = packed_read_layer(
 				m->packed, l, dst + to[0].offset, e);
 		for (unsigned k = 0; !m->packed && k < WIRE_T_COUNT; k++) {

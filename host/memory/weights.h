@@ -1,15 +1,17 @@
 /*
- * The layers of a model cut into blocks of consecutive layers, each with its
- * tensors copied from the model file, or read unchanged from a flash image,
- * into one shared buffer that the device reads by DMA (tandem:weights0, ...). A
- * block is the unit of the device: of graphs, of requests, of mapping and
- * eviction. Streamed layers (host/memory/staging.h) are blocks of one layer,
- * whose weights are in varying staging slots, or of a part of one
- * (host/memory/layer_parts.h).
+ * The layers of a model are cut into blocks of consecutive layers. The tensors
+ * of a block are in one shared buffer that the device reads by DMA
+ * (tandem:weights0, ...); they are copied from the model file, or read
+ * unchanged from a flash image. The device works with whole blocks: a graph, a
+ * request, a mapping and an eviction all concern one block. A streamed layer
+ * (host/memory/staging.h) is a block of one layer, or several blocks that are
+ * parts of it (host/memory/layer_parts.h). Its weights have no buffer of their
+ * own: each pass reads them into a staging slot.
  *
- * A buffer has, each 64-byte aligned, the rope frequencies and then the tensors
- * layer by layer in the wire's order: vectors as float32, matrices in the
- * requested layout; those of an image in its own.
+ * The buffer contains the rope frequencies, and then the tensors layer by
+ * layer, in the order of enum wire_layer_tensor, each aligned to 64 bytes.
+ * Vectors are float32, matrices have the requested layout. Tensors from a flash
+ * image keep the layout of the image.
  */
 #ifndef HOST_MEMORY_WEIGHTS_H
 #define HOST_MEMORY_WEIGHTS_H
@@ -30,22 +32,25 @@ struct workers;
 
 struct block {
 	uint32_t first_layer, n_layers;
-	struct wire_part part; /* a part of one layer; or all of all layers */
+	/* the part of the layer; or 0 .. WIRE_T_COUNT if the block has whole
+	 * layers */
+	struct wire_part part;
 	uint32_t bytes;
 	struct wire_tensor rope_freq;
 	struct wire_tensor (*tensor)[WIRE_T_COUNT]; /* [n_layers] */
-	bool streamed;         /* in staging slots, without a buffer */
-	struct buffer *buffer; /* NULL until loaded */
-	/* Offset in a buffer that it shares with other blocks, after
-	 * weights_share. */
+	bool streamed;         /* in staging slots, without an own buffer */
+	struct buffer *buffer; /* NULL until weights_load or weights_share */
+	/* Offset in `buffer`, if `shares`: weights_share placed the block in a
+	 * buffer together with other blocks. */
 	uint32_t at;
 	bool shares;
-	/* Number of a loaded block's values, from a model file, that are not
-	 * finite. */
+	/* Number of values in the loaded block that are not finite; 0 for
+	 * blocks from a flash image, which are not checked. */
 	uint64_t not_finite;
 };
 
-/* Whether it begins at a layer's begin, and ends at a layer's end. */
+/* Whether the block begins at the start of a layer; and ends at the end of a
+ * layer. */
 static inline bool block_begins(const struct block *b)
 {
 	return !b->part.first;
@@ -57,11 +62,15 @@ static inline bool block_ends(const struct block *b)
 }
 
 /*
- * Lay out the blocks, first resident, then streamed ones. There are at least
- * `want` resident blocks (or one per layer), equally many in each run, and more
- * while one exceeds `limit` bytes; a single layer may exceed it. No strip of
- * tiles exceeds `strip_max` bytes; -EFBIG for an image with larger strips. The
- * caller owns *blocks (weights_release).
+ * Cut the layers into blocks and compute their layout. The resident blocks come
+ * first, then the streamed ones.
+ *
+ * Resident layers are in runs (host/model/residency.h), and each run has the
+ * same number of blocks. There are at least `want` resident blocks, or one per
+ * layer if there are fewer layers. There are more while a block exceeds `limit`
+ * bytes, although a block of a single layer may exceed it. A strip of tiles has
+ * at most `strip_max` bytes; weights_cut returns -EFBIG if the flash image has
+ * larger strips. The caller owns *blocks and frees them with weights_release.
  */
 struct weights_plan {
 	enum layout layout;
@@ -69,27 +78,34 @@ struct weights_plan {
 	uint32_t want;
 	uint64_t limit;
 	struct residency residency;
-	uint32_t cut;   /* a block begins at this layer */
-	unsigned parts; /* parts of a streamed layer, at most */
+	uint32_t cut;   /* a block begins at this layer, whatever the sizes */
+	unsigned parts; /* maximum number of parts of a streamed layer */
 };
 int weights_cut(const struct model *, const struct weights_plan *,
 	struct block **blocks, uint32_t *n, struct err *);
 
-/* Bytes before the layer of a streamed block: whole pages. */
+/* Size of the head of a staging slot, which precedes a streamed block's layer:
+ * whole pages. */
 size_t weights_head_bytes(const struct model *);
-/* Fill them, at the start of a staging slot. */
+/* Fill such a head, at the start of a staging slot. */
 void weights_fill_head(const struct model *, void *dst);
 
-/* Before loading: place the block at byte `at`, a multiple of WEIGHTS_ALIGN, of
- * a buffer that outlives the blocks. */
+/*
+ * Place the block in an existing buffer, at byte `at`, a multiple of
+ * WEIGHTS_ALIGN. The buffer must outlive the blocks. Call this before
+ * weights_load.
+ */
 #define WEIGHTS_ALIGN 64
 void weights_share(struct block *, struct buffer *, uint32_t at);
 
-/* A loaded block's bytes, for the CPU. */
+/* The bytes of a loaded block, for reading by the CPU. */
 const uint8_t *weights_bytes(const struct block *);
 
-/* Create and fill the buffers of all blocks that are neither streamed nor
- * shared, on the workers. */
+/*
+ * Fill all blocks that are not streamed, using the workers. Creates a buffer
+ * for each of them unless weights_share has given it one. Returns 0 or a
+ * negative errno.
+ */
 int weights_load(const struct model *, struct workers *, struct block *blocks,
 	uint32_t n, const struct progress_sink *, struct err *);
 

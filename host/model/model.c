@@ -14,7 +14,8 @@
 
 #define MAX_VOCAB (1u << 24)
 
-enum extent { ONE, EMBD, QUERY, KV, HEAD, FF }; /* of a dimension of a tensor */
+/* size of a tensor's dimension, by its meaning */
+enum extent { ONE, EMBD, QUERY, KV, HEAD, FF };
 
 enum presence {
 	REQUIRED,
@@ -65,7 +66,8 @@ static uint32_t extent(const struct model *m, enum extent x)
 	return 0;
 }
 
-/* GGUF has the row length first; vectors and norms must be f32. */
+/* GGUF stores the length of a row as dim[0] and the number of rows as dim[1].
+ * Vectors must be f32. */
 static int check_shape(const struct gguf_tensor *t, uint64_t rows,
 	uint64_t cols, struct err *e)
 {
@@ -96,7 +98,8 @@ static int unknown_tensor(struct gguf_str name, struct err *e)
 		(int)(name.len < 96 ? name.len : 96), name.data);
 }
 
-/* "blk.12.attn_q.weight": true with 12 and "attn_q.weight". */
+/* Parse a name such as "blk.12.attn_q.weight" into the layer, 12, and the rest,
+ * "attn_q.weight". Returns false for any other name. */
 static bool parse_layer_name(
 	struct gguf_str name, uint32_t *layer, struct gguf_str *rest)
 {
@@ -177,7 +180,8 @@ static int check_ends(struct model *m, struct err *e)
 	if (!m->output_norm)
 		return missing_tensor("output_norm.weight", e);
 	if (!m->output)
-		m->output = m->token_embd; /* tied */
+		/* the embedding serves as output matrix */
+		m->output = m->token_embd;
 	if (m->token_embd->dim[1] < 2 || m->token_embd->dim[1] > MAX_VOCAB)
 		return err_set(e, EINVAL,
 			"tensor 'token_embd.weight' has %llu rows; a "
@@ -284,7 +288,9 @@ fail:
 	return ret;
 }
 
-/* Allocate the layers, and copy the frequencies of another model. */
+/*
+ * Allocate the table of layers, and copy the rope frequencies of another model.
+ */
 static int alloc_like(struct model *m, const struct model *of, struct err *e)
 {
 	size_t rope = of->n_rot / 2 * sizeof(*of->rope_freq);

@@ -1,10 +1,11 @@
 /*
- * A model file, GGUF or a flash image of one, opened for use: its checked
- * shape, and its tensors. Supported architectures are llama, qwen2 and qwen3,
- * and llada and dream, which are llama and qwen2 with bidirectional attention,
- * everywhere or within blocks. Other architectures, and keys that change the
- * arithmetic in an unsupported way, are refused by name. Read-only after
- * opening; any thread may read it.
+ * A model file opened for use: its checked shape, and its tensors. The file is
+ * GGUF, or a flash image made from a GGUF file. The supported architectures are
+ * llama, qwen2, qwen3, llada and dream. llada is llama with bidirectional
+ * attention, and dream is qwen2 with bidirectional attention; attention may be
+ * limited to blocks. Opening fails for another architecture, and for a key that
+ * changes the arithmetic in an unsupported way; the message names it. A model
+ * is read-only after opening, so any thread may read it.
  */
 #ifndef HOST_MODEL_MODEL_H
 #define HOST_MODEL_MODEL_H
@@ -23,77 +24,93 @@ struct packed;
 struct model {
 	struct gguf *gguf; /* owned */
 	char arch[16];
-	const struct model_arch *kind; /* of the same name */
+	const struct model_arch *kind; /* description of `arch` */
 	uint32_t n_layer, n_embd, n_head, n_kv_head, head_dim, n_rot, n_ff;
 	uint32_t n_vocab;
-	uint32_t n_ctx; /* context length of its training */
+	uint32_t n_ctx; /* context length of the model's training */
 	float norm_eps;
 	bool rope_neox;
-	bool causal; /* a position attends to itself and earlier ones only */
-	int32_t mask_token; /* mask of a diffusion model; -1: none */
-	/* Diffusion model: a row predicts the token after its position, as in a
-	 * causal model (Ye et al., "Dream 7B", 2025), not the one at it. */
+	bool causal; /* a position attends only to itself and earlier ones */
+	int32_t mask_token; /* mask token of a diffusion model, else -1 */
+	/*
+	 * For a diffusion model: the row of a position predicts the next
+	 * position's token, as in a causal model (Ye et al., "Dream 7B", 2025).
+	 * If false, it predicts the token at the position itself.
+	 */
 	bool shift_logits;
 	/*
-	 * Block diffusion (Arriola et al., "Block Diffusion", 2025): an
-	 * answer's positions, from its first, are blocks of this length. A
-	 * block attends to itself in both directions and to everything before
-	 * it; a prompt is causal. 0: all positions of a diffusion model attend
-	 * to each other.
+	 * Block diffusion (Arriola et al., "Block Diffusion", 2025): the answer
+	 * is divided into blocks of this many positions, from its first
+	 * position on. A position of a block attends to the whole block and to
+	 * everything before the block; in the prompt, attention is causal. 0
+	 * for a diffusion model whose positions all attend to each other, and
+	 * for a causal model.
 	 */
 	uint32_t block_length;
-	/* Number of another model's layers that its own layers follow: its rows
-	 * begin with the states after those (model_tail). 0: with
-	 * embeddings. */
+	/*
+	 * For a result of model_tail: number of layers of the original model
+	 * before the first layer of this one. The input rows are then the
+	 * hidden states after those layers. 0 if the input rows are embeddings.
+	 */
 	uint32_t layers_before;
-	float *rope_freq; /* [n_rot/2] radians a position, scaling applied */
+	float *rope_freq; /* [n_rot/2] radians per position, after scaling */
 
 	const struct gguf_tensor *token_embd;  /* [n_vocab][n_embd] */
 	const struct gguf_tensor *output_norm; /* [n_embd] f32 */
-	const struct gguf_tensor *output;      /* token_embd when tied */
-	/* [n_layer][WIRE_T_COUNT]; NULL: the model has none */
+	/* same as token_embd if the model ties them */
+	const struct gguf_tensor *output;
+	/* [n_layer][WIRE_T_COUNT]; NULL for a tensor that the model does not
+	 * have */
 	const struct gguf_tensor *(*layer)[WIRE_T_COUNT];
 
-	/* For a flash image (owned), else NULL. Then the layers' tensors have
-	 * no data, nor has a packed output matrix, nor an embedding that stays
-	 * on flash. */
+	/*
+	 * The flash image, owned; NULL for a GGUF file. With a flash image,
+	 * `data` is NULL in the tensors of the layers, in an output matrix that
+	 * is packed, and in an embedding that stays on flash.
+	 */
 	struct packed *packed;
 };
 
 int model_open(struct model **out, const char *path, struct err *);
-/* Open a file in which the tensors named in extra[] (NULL-terminated) replace
- * the output matrix; the caller handles these tensors. */
+/*
+ * Open a file that has the tensors named in extra[] (NULL-terminated) instead
+ * of an output matrix. The model ignores these tensors; the caller reads them.
+ */
 int model_open_but(struct model **out, const char *path,
 	const char *const *extra, struct err *);
 /*
- * `base` with its last layers replaced: layers from `first` on come from
- * another file, `own`, in tensors of the usual names; tensors of other names
- * are ignored. `base` and `own` must outlive the result. -ENOTSUP if base is a
- * flash image, whose layers have no data in memory.
+ * Make a model whose first layers, before layer `first`, are those of `base`.
+ * The other layers come from another file, `own`, in tensors of the usual
+ * names; the tensors of `own` with other names are ignored. `base` and `own`
+ * must outlive the result. Returns 0, or -ENOTSUP if `base` is a flash image,
+ * whose layers have no data in memory, or another negative errno.
  */
 int model_graft(struct model **out, const struct model *base,
 	const struct gguf *own, uint32_t first, struct err *);
-/* The layers of `of` from `first` on as a model of their own; `of` must outlive
- * it. */
+/* Make a model of the layers of `of`, from layer `first` on. `of` must outlive
+ * the result. Returns 0 or -ENOMEM. */
 int model_tail(struct model **out, const struct model *of, uint32_t first,
 	struct err *);
 void model_close(struct model *);
 
 /*
- * -EFBIG: `what` has n tokens and needs `need` positions, more than the context
- * has. The message recommends a larger context only if the model was trained
- * for one.
+ * Set an error: `what` (such as "the prompt") has n tokens and needs `need`
+ * positions, but the context has only `context` positions. The message
+ * recommends a larger context only if the model was trained for one. Returns
+ * -EFBIG.
  */
 int model_no_room(const struct model *, const char *what, size_t n,
 	uint64_t need, uint32_t context, struct err *);
 
-/* Row `token` of the embedding as float32 [n_embd]; token < n_vocab. Errors of
- * packed_embed, if the embedding stays on flash. */
+/* Write row `token` < n_vocab of the embedding to out[n_embd], as float32.
+ * Returns 0, or an error of packed_embed if the embedding stays on flash. */
 int model_embed(const struct model *, uint32_t token, float *out, struct err *);
 
-/* Load the embedding into memory, for callers that embed too often for a read
- * each time; after that model_embed cannot fail. Call before other threads read
- * the model. */
+/*
+ * Load an embedding that stays on flash into memory, for callers that embed too
+ * often to read it from flash each time. After that model_embed cannot fail.
+ * Call this before other threads read the model. Returns 0 or a negative errno.
+ */
 int model_keep_embedding(struct model *, struct err *);
 
 #endif

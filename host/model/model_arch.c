@@ -8,10 +8,10 @@
 #include <string.h>
 
 /*
- * Files of llama and llada have the rows of Q and K permuted so that rotated
- * pairs are adjacent: llama.cpp's converter does that, for LLaDA as well, whose
- * original weights rotate halves. The other architectures keep the original
- * order.
+ * In files of llama and llada, the rows of Q and K are permuted so that the two
+ * values that are rotated together are adjacent. llama.cpp's converter does
+ * this for both, although LLaDA's original weights have them half a head apart.
+ * The other architectures keep the original order.
  */
 static const struct model_arch archs[] = {
 	{ .name = "llama", .causal = true },
@@ -30,7 +30,7 @@ static const struct model_arch archs[] = {
 		.shift_logits = true },
 };
 
-/* Unsupported diffusion models. */
+/* Diffusion models that are not supported, and why. */
 static const struct other {
 	const char *name, *why;
 } others[] = {

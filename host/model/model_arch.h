@@ -1,7 +1,8 @@
 /*
  * The supported architectures of model files (general.architecture) and their
- * differences. All are one kind of transformer: RMS norms before attention and
- * feed-forward, rotary positions, gated feed-forward. Constant; any thread.
+ * differences. All of them are transformers with RMS norms before attention and
+ * feed-forward, rotary positions, and a gated feed-forward. The tables are
+ * constant, so any thread may use them.
  */
 #ifndef HOST_MODEL_MODEL_ARCH_H
 #define HOST_MODEL_MODEL_ARCH_H
@@ -14,23 +15,27 @@ struct err;
 
 struct model_arch {
 	const char *name;
-	bool causal; /* a position attends to itself and earlier ones only */
-	/* the two values of a rotated pair are half a head apart */
+	bool causal; /* a position attends only to itself and earlier ones */
+	/* the two values that are rotated together are half a head apart, not
+	 * adjacent */
 	bool rope_neox;
-	bool qkv_bias;  /* of Q, K and V: required; others may have them */
-	bool head_norm; /* of Q and K: required; others must not */
-	/* Diffusion models: default for the key diffusion.shift_logits. */
+	/* Q, K and V must have a bias; if false, they may have one */
+	bool qkv_bias;
+	/* Q and K must have a norm per head; if false, they must not */
+	bool head_norm;
+	/* Default of the key diffusion.shift_logits, for diffusion models. */
 	bool shift_logits;
 };
 
-/* NULL: not supported. */
+/* The architecture with a name, or NULL if it is not supported. */
 const struct model_arch *model_arch_find(struct gguf_str name);
 const struct model_arch *model_arch_named(const char *name);
 
-/* Whether a key is one of those for diffusion models. */
+/* Whether the name of a key begins with "diffusion.". */
 bool model_arch_is_diffusion_key(struct gguf_str key);
 
-/* -ENOTSUP with the reason why the architecture is not supported. */
+/* Set an error with the reason why the architecture is not supported. Returns
+ * -ENOTSUP. */
 int model_arch_refuse(struct gguf_str name, const struct gguf *, struct err *);
 
 #endif

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bounds on values in files: far above any model of these families, and low
- * enough that products of two fit into 64 bits. */
+/* Limits on values in files. They are far above any model of these
+ * architectures, and so low that the product of two fits into 64 bits. */
 #define MAX_EMBD     (1u << 16)
 #define MAX_HEADS    (1u << 12)
 #define MAX_HEAD_DIM (1u << 10)
@@ -31,7 +31,8 @@ static struct key key_of(const struct model *m, const char *suffix)
 	return k;
 }
 
-/* 1 and *out, within [1, max]; 0 when absent. */
+/* Read an optional integer. Returns 1 with *out in [1, max], or 0 if the key is
+ * absent, or a negative errno. */
 static int find_u32(const struct model *m, const char *suffix, uint32_t max,
 	uint32_t *out, struct err *e)
 {
@@ -60,7 +61,8 @@ static int need_u32(const struct model *m, const char *suffix, uint32_t max,
 		e, EINVAL, "key '%s' is missing", key_of(m, suffix).name);
 }
 
-/* 1 and *out, finite; 0 when absent. */
+/* Read an optional number. Returns 1 with a finite *out, or 0 if the key is
+ * absent, or a negative errno. */
 static int find_f64(
 	const struct model *m, const char *suffix, double *out, struct err *e)
 {
@@ -93,8 +95,8 @@ static int read_arch(struct model *m, struct err *e)
 	if (!m->kind)
 		return model_arch_refuse(s, m->gguf, e);
 	snprintf(m->arch, sizeof(m->arch), "%s", m->kind->name);
-	/* The architecture decides whether attention is causal; a file can only
-	 * confirm that. */
+	/* The architecture determines whether attention is causal; the key may
+	 * only repeat that. */
 	m->causal = m->kind->causal;
 	causal = key_of(m, "attention.causal");
 	ret = gguf_bool(m->gguf, causal.name, &causal_key, e);
@@ -136,8 +138,8 @@ static int read_shape(struct model *m, struct err *e)
 	return 0;
 }
 
-/* Head size: from its own key, or the embedding size divided by the number of
- * heads; and how many of its values are rotated. */
+/* Read the size of a head, from its own key or as the embedding size divided by
+ * the number of heads, and the number of its values that are rotated. */
 static int read_head(struct model *m, struct err *e)
 {
 	uint32_t key = 0, value = 0;
@@ -205,7 +207,7 @@ static int read_norm(struct model *m, struct err *e)
 	return 0;
 }
 
-/* Keys of models that fill masks. */
+/* Read the keys of a diffusion model, which replaces mask tokens. */
 static int read_mask(struct model *m, struct err *e)
 {
 	static const char mask[] = "tokenizer.ggml.mask_token_id";
@@ -219,7 +221,7 @@ static int read_mask(struct model *m, struct err *e)
 	ret = gguf_u64(m->gguf, block, &length, e);
 	if (ret < 0)
 		return ret;
-	/* A block is computed in one pass. */
+	/* One pass computes a whole block, so the block must fit. */
 	if (length > WIRE_MAX_ROWS || length > m->n_ctx)
 		return err_set(e, ENOTSUP,
 			"key '%s' is %llu, but only blocks of 1 to %u tokens "
@@ -246,10 +248,8 @@ static int read_mask(struct model *m, struct err *e)
 	return 0;
 }
 
-/*
- * Keys that change the arithmetic unless they have this value (or the second
- * one): a file may contain them as turned off.
- */
+/* Keys that change the arithmetic unless they have the value `value` or
+ * `other`: a file may contain such a key to turn a feature off. */
 static const struct neutral {
 	const char *suffix;
 	double value, other;
@@ -274,7 +274,7 @@ static const struct neutral {
 	{ "rope.scaling.yarn_log_multiplier", 0, 0 },
 };
 
-/* Keys in guarded groups that are read here, or that have no effect. */
+/* Keys of the guarded groups that this file reads, or that have no effect. */
 static const char *const known[] = {
 	"attention.head_count",
 	"attention.head_count_kv",
@@ -282,14 +282,16 @@ static const char *const known[] = {
 	"attention.key_length",
 	"attention.value_length",
 	"attention.layer_norm_rms_epsilon",
-	"attention.layer_norm_epsilon", /* of the other kind of norm: unused */
+	/* epsilon of layer norms, which these models do not have */
+	"attention.layer_norm_epsilon",
 	"attention.sliding_window",
 	"rope.dimension_count",
 	"rope.freq_base",
 	"rope.scale_linear",
 	"rope.scaling.type",
 	"rope.scaling.factor",
-	"rope.scaling.original_context_length", /* yarn's, refused if in use */
+	/* of yarn; yarn itself is an error if in use */
+	"rope.scaling.original_context_length",
 	"rope.scaling.finetuned",
 	"rope.scaling.yarn_ext_factor",
 	"rope.scaling.yarn_attn_factor",
@@ -297,7 +299,7 @@ static const char *const known[] = {
 	"rope.scaling.yarn_beta_slow",
 };
 
-/* Groups in which an unknown key probably changes the arithmetic. */
+/* Groups of keys in which an unknown key probably changes the arithmetic. */
 static const char *const guarded[] = { "attention.", "rope.", "expert", "ssm.",
 	"altup.", "hyper_connection." };
 
@@ -346,8 +348,9 @@ static int check_key(
 }
 
 /*
- * In a causal model's file they indicate bidirectional attention; in others, an
- * unknown way to fill masks.
+ * Check a key of the group "diffusion.". In the file of a causal model such a
+ * key indicates bidirectional attention. In the file of a diffusion model an
+ * unknown key indicates an unknown way to replace the masks. Both are errors.
  */
 static int check_diffusion_key(
 	const struct model *m, const struct gguf_kv *kv, struct err *e)
@@ -367,7 +370,8 @@ static int check_diffusion_key(
 		m->causal ? "supported" : "known", m->arch);
 }
 
-/* The part of a key after "llama."; false: another group's key. */
+/* Get the part of a key after the architecture, as in "llama.". Returns false
+ * if the key does not begin with the architecture. */
 static bool suffix_of(
 	const struct model *m, struct gguf_str key, struct gguf_str *suffix)
 {
@@ -408,7 +412,7 @@ int keys_read(struct model *m, struct err *e)
 		(ret = read_mask(m, e)) || (ret = check_keys(m, e)))
 		return ret;
 
-	/* A window as long as the context has no effect. */
+	/* A sliding window as long as the context has no effect. */
 	k = key_of(m, "attention.sliding_window");
 	ret = gguf_u64(m->gguf, k.name, &window, e);
 	if (ret <= 0)
@@ -421,7 +425,7 @@ int keys_read(struct model *m, struct err *e)
 	return 0;
 }
 
-/* The divisor of positions: 1 without scaling. */
+/* Read the divisor of positions, which is 1 without scaling. */
 static int read_linear_scaling(
 	const struct model *m, double *factor, struct err *e)
 {
@@ -431,7 +435,7 @@ static int read_linear_scaling(
 
 	*factor = 0;
 	ret = find_f64(m, "rope.scaling.factor", factor, e);
-	if (!ret) /* older name */
+	if (!ret) /* the older name of the key */
 		ret = find_f64(m, "rope.scale_linear", factor, e);
 	if (ret < 0)
 		return ret;
@@ -479,7 +483,7 @@ int keys_read_rope(struct model *m, struct err *e)
 		m->rope_freq[i] =
 			(float)(pow(base, -2.0 * i / m->n_rot) / factor);
 
-	/* Llama 3 stores its scaling as one divisor for each frequency. */
+	/* Llama 3 stores its scaling as one divisor per frequency. */
 	t = gguf_tensor(m->gguf, "rope_freqs.weight");
 	if (!t)
 		return 0;

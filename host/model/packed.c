@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EMBD_PART 16384 /* a few rows */
+#define EMBD_PART 16384 /* bytes that are read at a time: a few rows */
 
-/* Allocate memory for the only extent of a kind. */
+/* Allocate memory for an extent whose kind occurs only once. */
 static int alloc_extent(
 	const struct image *im, enum image_kind kind, void **out, struct err *e)
 {
@@ -37,7 +37,7 @@ static int alloc_extent(
 
 /* ---- metadata ---- */
 
-/* Bytes of an entry; 0: invalid. */
+/* Bytes of an entry's tensor, or 0 if the entry is invalid. */
 static size_t entry_bytes(const struct packed_entry *t)
 {
 	size_t bytes;
@@ -49,7 +49,8 @@ static size_t entry_bytes(const struct packed_entry *t)
 	return bytes;
 }
 
-/* Set the gguf's data for entry i, or note the entry for packed_bind. */
+/* Check entry i. If the tensor belongs to the host, set its data in the GGUF
+ * header; if it belongs to a layer, note the entry for packed_bind. */
 static int take_entry(struct packed *p, struct gguf *g, size_t i, struct err *e)
 {
 	const struct packed_entry *t = &p->entry[i];
@@ -135,7 +136,7 @@ static int read_metadata(struct packed *p, struct gguf **g, struct err *e)
 	p->n_entries = h->n_tensors;
 	p->entry =
 		(struct packed_entry *)(void *)((char *)p->metadata + h->table);
-	/* One more, as calloc may return NULL for a count of 0. */
+	/* One more element, because calloc may return NULL for 0 elements. */
 	p->of_layer = calloc(gguf_n_tensors(*g) + 1, sizeof(*p->of_layer));
 	if (!p->of_layer)
 		return err_set(e, ENOMEM, "no memory for a table of tensors");
@@ -206,8 +207,8 @@ static int index_of(const struct model *m, const struct gguf_tensor *t)
 	return (int)(t - gguf_tensor_at(m->gguf, 0));
 }
 
-/* Find the tensor's entry, which must be at offset `at` of the layer's
- * extent. */
+/* Find the entry of tensor i of a layer, which must be at offset `at` of the
+ * layer's extent. */
 static int bind_tensor(struct packed *p, const struct model *m, uint32_t layer,
 	unsigned i, uint64_t at, struct err *e)
 {
@@ -303,7 +304,7 @@ int packed_bind(struct packed *p, const struct model *m, struct err *e)
 				(int)m->output->name.len, m->output->name.data);
 		p->output = wire_of(t);
 	}
-	/* Each tensor's data must exist: a layer's in its extent, all others in
+	/* The data of each tensor must exist: in the extent of its layer, or in
 	 * memory. */
 	for (size_t i = 0; i < gguf_n_tensors(m->gguf); i++) {
 		const struct gguf_tensor *t = gguf_tensor_at(m->gguf, i);
@@ -327,7 +328,7 @@ bool packed_may_stay(const struct packed *p, enum image_kind kind)
 	return x && x->codec == IMAGE_RAW && x->bytes >= PACKED_STAYS;
 }
 
-/* Copy all tensors of the host but one, in parts. */
+/* Copy all tensors of the host except number `embd` to memory, in parts. */
 static int copy_others(struct packed *p, size_t embd, void *part, struct err *e)
 {
 	for (size_t i = 0; i < p->n_entries; i++) {

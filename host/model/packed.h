@@ -1,7 +1,8 @@
 /*
- * A model in a flash image: its metadata, checked, and reading its extents. The
- * tensors are already packed: their types are the image's, and the model's gguf
- * has their original ones.
+ * A model in a flash image: its checked metadata, and functions that read its
+ * extents (ranges of the image). The tensors are already in the layout of the
+ * device, so their types differ from those in the GGUF header, which has the
+ * original types.
  */
 #ifndef HOST_MODEL_PACKED_H
 #define HOST_MODEL_PACKED_H
@@ -23,62 +24,80 @@ struct packed_entry;
 struct packed {
 	struct image *image;
 	enum layout layout;
-	/* [n_layer], offsets within the layer's extent; rows 0: absent */
+	/* [n_layer]; offsets are within the layer's extent; rows is 0 for a
+	 * tensor that the model does not have */
 	struct wire_tensor (*layer)[WIRE_T_COUNT];
-	struct wire_tensor output; /* rows 0: the embedding is the output */
+	/* rows is 0 if the embedding serves as output matrix */
+	struct wire_tensor output;
 
-	/* Contents of these extents, which the gguf points into, copied to
-	 * memory: what was checked cannot change with the file. The embedding's
-	 * bytes in `host` are not read if `embd` is set. */
+	/*
+	 * Contents of the extents `metadata` and `host`, copied to memory so
+	 * that they cannot change in the file after they were checked. The GGUF
+	 * structures point into them. If `embd` is set, the embedding's bytes
+	 * in `host` are not read.
+	 */
 	void *metadata, *host;
-	/* The extent with the host's tensors, if the token embedding stays on
-	 * flash and is read row by row; else NULL. The embedding begins at byte
-	 * embd_at of that extent. */
+	/*
+	 * The extent with the host's tensors, if the token embedding stays on
+	 * flash and is read row by row; otherwise NULL. The embedding starts at
+	 * byte embd_at of that extent.
+	 */
 	struct image_parts *embd;
 	uint64_t embd_at;
 	struct packed_entry *entry;
 	size_t n_entries;
-	/* [tensors of the gguf] entry + 1; 0: not a layer's */
+	/* for each tensor of the GGUF header, the index of its entry + 1, or 0
+	 * if the tensor does not belong to a layer */
 	size_t *of_layer;
 };
 
 /*
- * Open an image and read its metadata. *gguf is the model file's header; it
- * points into *out, so close it first. Only the host's tensors have data, which
- * is undefined until packed_read_host.
+ * Open an image and read its metadata. *gguf is the header of the model file.
+ * It points into *out, so close *gguf first. Only tensors of the host have
+ * data, whose contents are undefined until packed_read_host. Returns 0 or a
+ * negative errno.
  */
 int packed_open(
 	struct packed **out, struct gguf **, const char *path, struct err *);
 void packed_close(struct packed *);
 
-/* Find the tensors of the model with that gguf; sets layer and output. */
+/* Find the tensors of a model that was read from the GGUF header of this image.
+ * Sets `layer` and `output`. Returns 0 or a negative errno. */
 int packed_bind(struct packed *, const struct model *, struct err *);
 
 /*
- * An uncompressed extent of at least this size may stay on flash: parts of it
- * are read when needed (flash/image_parts.h). Smaller ones are not worth the
- * reads.
+ * An extent that is not compressed and has at least this many bytes may stay on
+ * flash: parts of it are read when they are needed (flash/image_parts.h).
+ * Keeping a smaller extent on flash would save too little memory.
  */
 #define PACKED_STAYS ((uint64_t)4 << 20)
 bool packed_may_stay(const struct packed *, enum image_kind);
 
-/* Then read the host's tensors, without an embedding that may stay on flash and
- * is not also the output matrix. */
+/*
+ * Read the host's tensors, after packed_bind. The embedding is not read if it
+ * may stay on flash and does not serve as output matrix. Returns 0 or a
+ * negative errno.
+ */
 int packed_read_host(struct packed *, const struct model *, struct err *);
-/* Read that embedding as well. */
+/* Read an embedding that stayed on flash into memory as well. Returns 0 or a
+ * negative errno. */
 int packed_keep_host(struct packed *, const struct model *, struct err *);
 
-/* A row of an embedding that stays on flash; -EBADMSG if it has changed since
- * it was checked, -ENODATA, -EIO, -ENOMEM. */
+/*
+ * Read row `token` of an embedding that stays on flash, as float32. Returns 0,
+ * or -EBADMSG if the row has changed since it was checked, or -ENODATA, -EIO or
+ * -ENOMEM.
+ */
 int packed_embed(const struct packed *, const struct model *, uint32_t token,
 	float *out, struct err *);
 
 size_t packed_layer_bytes(const struct packed *, uint32_t layer);
-/* Read a layer to dst [packed_layer_bytes], arranged as in `layer`. */
+/* Read a layer to dst, of packed_layer_bytes(); the offsets of its tensors are
+ * those in `layer`. */
 int packed_read_layer(
 	const struct packed *, uint32_t layer, void *dst, struct err *);
-/* Read the output matrix to dst [layout_bytes of `output`, rounded up to a
- * multiple of 64]; its rows must not be 0. */
+/* Read the output matrix to dst, whose size is layout_bytes() of `output`,
+ * rounded up to a multiple of 64. output.rows must not be 0. */
 int packed_read_output(const struct packed *, void *dst, struct err *);
 
 #endif

@@ -1,11 +1,12 @@
 /*
- * Which layers of a model stay in memory, and which are streamed in every pass.
- * Layers alternate in runs, each a share of the resident layers followed by a
- * share of the streamed ones, so that flash fills the slots while the device
- * computes the resident layers. With a single run all resident layers come
- * first, as in Lever's paper (its section on DRAM budgets); flash then fills
- * its slots long before the first streamed layer is needed, and afterwards the
- * device waits for the rest.
+ * Which layers of a model stay in memory (resident) and which are streamed from
+ * flash in every pass. The layers are divided into runs. Each run has a share
+ * of the resident layers, followed by a share of the streamed ones, so that
+ * flash fills the staging slots while the device computes the resident layers.
+ *
+ * With a single run, all resident layers come first, as in Lever's paper (its
+ * section on DRAM budgets). Flash then fills its slots long before the first
+ * streamed layer is needed and idles, and later the device waits for flash.
  */
 #ifndef HOST_MODEL_RESIDENCY_H
 #define HOST_MODEL_RESIDENCY_H
@@ -14,11 +15,13 @@
 #include <stdint.h>
 
 struct residency {
-	uint32_t n_layer, resident; /* all layers; those in memory */
-	uint32_t runs;              /* >= 1 */
+	/* number of all layers; of those in memory */
+	uint32_t n_layer, resident;
+	uint32_t runs; /* >= 1 */
 };
 
-/* Uses at most as many runs as let each have layers of both kinds. */
+/* Describe a division into `runs` runs, or into fewer, so that each run has
+ * layers of both kinds. */
 static inline struct residency residency_of(
 	uint32_t n_layer, uint32_t resident, uint32_t runs)
 {
@@ -29,20 +32,22 @@ static inline struct residency residency_of(
 	return (struct residency){ n_layer, resident, runs ? runs : 1 };
 }
 
-/* Of `n` layers of one kind, the number before a run. */
+/* Of the `n` resident (or streamed) layers, the number that are in the runs
+ * before `run`. */
 static inline uint32_t residency_before(
 	const struct residency *r, uint32_t n, uint32_t run)
 {
 	return (uint32_t)((uint64_t)n * run / r->runs);
 }
 
-/* Number of layers before the first streamed one; all if none is. */
+/* Number of layers before the first streamed layer, or of all layers if none is
+ * streamed. */
 static inline uint32_t residency_first(const struct residency *r)
 {
 	return residency_before(r, r->resident, 1);
 }
 
-/* Whether a layer, < n_layer, is streamed. */
+/* Whether layer `layer` < n_layer is streamed. */
 static inline bool residency_streams(const struct residency *r, uint32_t layer)
 {
 	uint32_t streamed = r->n_layer - r->resident, run = 1;

@@ -3,7 +3,7 @@
 #include <stddef.h>
 
 /* clang-format off */
-/* In the order of struct shape. */
+/* The values are in the order of the members of struct shape. */
 #define ROWS(X)                                                               \
 	X("qwen2.5-0.5b", "qwen2", "Qwen2.5 0.5B", 151936, 151643,            \
 		24, 896, 14, 2, 64, 4864, 32768,                              \

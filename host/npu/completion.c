@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define LOWEST_STATUS (-4095) /* lowest negated errno */
-/* Busy times up to this are accepted without reading the clock. */
+/* Busy times up to this are accepted without a comparison with the clock. */
 #define SURELY_NS 1000000ull
 
 const char *completion_op(uint32_t op)
@@ -61,7 +61,7 @@ static int check_counters(
 		(unsigned long long)c->busy_ns, (unsigned long long)age);
 }
 
-/* The maximum of held graphs is never less than the present number. */
+/* Check the counts of graphs: the present count must not exceed the maximum. */
 static int check_graphs(const struct wire_done *done, struct err *e)
 {
 	const uint32_t *arg = done->arg;
@@ -83,7 +83,8 @@ static int check_graphs(const struct wire_done *done, struct err *e)
 		arg[WIRE_GRAPHS_KIB], arg[WIRE_GRAPHS_MOST_KIB]);
 }
 
-/* Sharing never reads more. */
+/* Check the counts of bytes that a run read. Rows that share reads of keys and
+ * values never read more than they would read separately. */
 static int check_run(const struct wire_done *done, struct err *e)
 {
 	uint64_t read = completion_u64(done, WIRE_RUN_KV_READ);

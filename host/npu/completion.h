@@ -1,7 +1,7 @@
 /*
  * Checks of completions. A completion comes from another process, so its
- * length, number, operation, status, text, counters and price are compared with
- * the request that it answers before any of them is used.
+ * length, number, operation, status, text, counters and price are checked, and
+ * compared with the request that it answers, before any of them is used.
  *
  * No state, no I/O.
  */
@@ -17,27 +17,31 @@ struct err;
 struct npu_request;
 struct packet;
 
-/* More than any request can take or count: picoseconds and picojoules of a
- * phone (2.5 hours), bytes, lines. The sum of two thousand such values does not
- * overflow. */
+/*
+ * No request takes or counts this much, in picoseconds or picojoules of a phone
+ * (2.5 hours), bytes, or cache lines. The sum of two thousand such values does
+ * not overflow.
+ */
 #define COMPLETION_MOST (UINT64_C(1) << 53)
 
 /*
- * 0 and *done, or -EPROTO with a message that names the request and the fault.
- * `request` is the one with the packet's number, NULL if there is none; without
- * a cost model (priced false) a completion has no price; the device cannot have
- * been busy since before `opened_ns`. The err is not NULL.
+ * Check the completion in a packet and copy it to *done. `request` is the
+ * request with the packet's number, or NULL if there is none. `priced` says
+ * whether the device has a cost model; without a cost model the price must be
+ * 0. The device's busy time must not exceed the time since `opened_ns`, when
+ * the device was started. Returns 0, or -EPROTO with a message that names the
+ * request and the fault. The err must not be NULL.
  */
 int completion_take(const struct packet *, const struct npu_request *,
 	bool priced, uint64_t opened_ns, struct wire_done *done, struct err *);
 
-/* A number in two words of done->arg, the lower first. */
+/* A 64-bit number in done->arg[at] (low half) and done->arg[at + 1]. */
 static inline uint64_t completion_u64(const struct wire_done *done, unsigned at)
 {
 	return done->arg[at] | (uint64_t)done->arg[at + 1] << 32;
 }
 
-/* "graph run"; "?" for an invalid operation. */
+/* Name of an operation, such as "graph run", or "?" if it is invalid. */
 const char *completion_op(uint32_t op);
 
 #endif

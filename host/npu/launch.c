@@ -55,9 +55,10 @@ const char *launch_find(char path[PATH_MAX])
 }
 
 /*
- * Results go to the host's standard output, so the device must not keep that
- * open: a reader of a pipe would wait for the device to end as well. The same
- * holds for any other descriptor of the host program.
+ * Results go to the host's standard output. If the device inherited it, the
+ * reader of a pipe would wait until the device ends as well. So the device
+ * inherits neither standard output nor any other descriptor of the host
+ * program.
  */
 static int child_files(posix_spawn_file_actions_t *fa, int link_fd, bool quiet)
 {
@@ -75,7 +76,8 @@ static int child_files(posix_spawn_file_actions_t *fa, int link_fd, bool quiet)
 	return posix_spawn_file_actions_addclosefrom_np(fa, CHILD_FD + 1);
 }
 
-/* Reset the child's signals to their defaults, whatever the host inherited. */
+/* Reset the child's signal handlers and mask to the defaults: the host may have
+ * inherited others. */
 static int child_attributes(posix_spawnattr_t *attr)
 {
 	sigset_t all, none;
@@ -92,10 +94,12 @@ static int child_attributes(posix_spawnattr_t *attr)
 			POSIX_SPAWN_SETPGROUP);
 }
 
-/* "--life=2" */
+/* length of an option such as "--life=2" */
 #define NUMBER_BYTES 48
 
-/* Add an option with a number, unless it is the default. */
+/*
+ * Add the option --name=value to argv, unless `value` is the default, `usual`.
+ */
 static void add_number(char **argv, unsigned *n, char text[NUMBER_BYTES],
 	const char *name, uint64_t value, uint64_t usual)
 {
@@ -105,8 +109,11 @@ static void add_number(char **argv, unsigned *n, char text[NUMBER_BYTES],
 	argv[(*n)++] = text;
 }
 
-/* Add an option with a text, if there is one; false: no memory. posix_spawn
- * needs writable strings. */
+/*
+ * Add an option and a copy of its argument to argv, if `text` is not NULL: the
+ * strings that posix_spawn receives must be writable. The caller frees *copy.
+ * Returns false if there is no memory.
+ */
 static bool add_text(
 	char **argv, unsigned *n, char *name, const char *text, char **copy)
 {
@@ -118,7 +125,7 @@ static bool add_text(
 	return *copy || !text;
 }
 
-/* 0 or a positive errno, as posix_spawn returns. */
+/* Returns 0 or a positive errno, as posix_spawn does. */
 static int spawn(
 	const char *path, int link_fd, const struct launch_opts *o, pid_t *pid)
 {
@@ -192,8 +199,11 @@ int launch_start(struct launch *l, const struct launch_opts *o, int *link_fd,
 
 int launch_wait(struct launch *l, unsigned timeout_ms)
 {
-	/* Readable once the child has ended. Without one (no descriptor is
-	 * left) the child is checked every millisecond. */
+	/*
+	 * The pidfd becomes readable when the child ends. If pidfd_open fails
+	 * (for example, no descriptor is left), check the child every
+	 * millisecond.
+	 */
 	struct pollfd p = { .events = POLLIN };
 	uint64_t until = clock_ns() + timeout_ms * 1000000ull;
 	int ret = 0;

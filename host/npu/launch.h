@@ -1,11 +1,12 @@
 /*
  * The device process as a child of the host: finding the program, starting it
- * with one end of a socket pair, and waiting for its end. It never outlives the
- * handle: launch_end waits a bounded time and then kills.
+ * with one end of a socket pair, and waiting for its end. The child never
+ * outlives the handle: launch_end waits for a limited time and then kills the
+ * child.
  *
- * The child is a process group of its own: signals from the terminal (Ctrl-C,
- * Ctrl-Z) go to the host only, and the device ends when the host says goodbye
- * or is gone.
+ * The child is in a process group of its own, so signals from the terminal
+ * (Ctrl-C, Ctrl-Z) reach only the host. The device ends when the host closes
+ * the connection or exits.
  */
 #ifndef HOST_NPU_LAUNCH_H
 #define HOST_NPU_LAUNCH_H
@@ -19,45 +20,53 @@
 struct err;
 
 struct launch {
-	pid_t pid;  /* 0: none, or already reaped */
-	int status; /* of waitpid, once reaped */
+	pid_t pid;  /* 0 if there is no child or it was already reaped */
+	int status; /* from waitpid, after the child was reaped */
 };
 
 struct launch_opts {
-	const char *program; /* NULL: found by launch_find */
-	bool quiet;          /* discard its standard error */
-	/* Number of the device, from 1: replacements have higher numbers, and
-	 * most planned faults apply to the first only. */
+	const char *program; /* NULL: use launch_find */
+	bool quiet;          /* discard the child's standard error */
+	/* Number of the device, from 1. A replacement has the next number; most
+	 * planned faults apply to device 1 only. */
 	unsigned life;
-	const char *fault;    /* fault plan for its option; NULL: none */
-	uint64_t va_extended; /* for its options; 0: default */
+	const char *fault; /* argument of the device's --fault, or NULL */
+	/* arguments of --va-extended, --va-defer and --va-map-us; 0 means
+	 * default */
+	uint64_t va_extended;
 	uint32_t va_defer, va_map_us;
-	/* Files for its options of these names; NULL: none. */
+	/* Arguments (file names) of the device's options of these names, or
+	 * NULL. */
 	const char *coherence_report, *coherence_suppress;
 };
 
 /*
- * Find the device program: $TANDEM_NPU, or the one beside Tandem (base/home.h),
- * or in bin of the installation prefix, or a bare name for PATH. Returns how it
- * was found, in words, or NULL when TANDEM_NPU is not executable (errno says
- * why).
+ * Find the device program, in this order: $TANDEM_NPU; the folder of the host
+ * program (base/home.h); bin in the installation prefix; a bare name, which is
+ * looked up in PATH. Returns a phrase that says where it was found, or NULL
+ * with errno set if TANDEM_NPU is set but not executable.
  */
 const char *launch_find(char path[PATH_MAX]);
 
 /*
- * Start the device. *link_fd is the host's end, owned by the caller. The child
- * inherits no descriptor but standard error.
+ * Start the device. *link_fd is the host's end of the socket pair; the caller
+ * closes it. The child inherits no descriptor but standard error. Returns 0 or
+ * a negative errno.
  */
 int launch_start(struct launch *, const struct launch_opts *, int *link_fd,
 	struct err *);
 
-/* Wait at most timeout_ms for the child to end: 0, or -EAGAIN. */
+/* Wait up to timeout_ms for the child to end, and reap it. Returns 0, or
+ * -EAGAIN if the child still runs. */
 int launch_wait(struct launch *, unsigned timeout_ms);
 
-/* Wait at most timeout_ms, then SIGKILL; the child is reaped. */
+/* Wait up to timeout_ms for the child to end, then kill it with SIGKILL. The
+ * child is reaped in both cases. */
 void launch_end(struct launch *, unsigned timeout_ms);
 
-/* "killed by signal 9 (Killed)", "exit status 1". */
+/*
+ * Describe how the child ended: "killed by signal 9 (Killed)", "exit status 1".
+ */
 void launch_describe(const struct launch *, char *buf, size_t size);
 
 #endif

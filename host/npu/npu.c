@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUSY_MS 1 /* between two calls of `busy` */
+#define BUSY_MS 1 /* time between two calls of `busy` */
 
 /* ---- a device ------------------------------------------------------------ */
 
@@ -24,7 +24,8 @@ static int npu_failure(const struct npu *n, struct err *e)
 	return n->failed.code;
 }
 
-/* No more requests are sent without a device or after an invalid answer. */
+/* Record an error after which no request is sent: the device was not reached,
+ * or its answer was invalid. */
 int npu_broken(struct npu *n, const struct err *why, struct err *e)
 {
 	n->broken = true;
@@ -70,8 +71,8 @@ int npu_open(struct npu **out, const struct npu_opts *opts, struct err *e)
 
 	if (!n)
 		return err_set(e, ENOMEM, "no memory for a device handle");
-	/* The strings are copied, because a device may be reached again long
-	 * after the caller's strings are freed. */
+	/* Copy the strings: npu_reopen uses them, possibly long after the
+	 * caller has freed the originals. */
 	n->opts = *opts;
 	n->ops = opts->ops ? opts->ops : &npu_process;
 	if (opts->socket)
@@ -221,7 +222,8 @@ static void count(struct npu *n, uint32_t seq, const struct wire_done *done)
 			done->text);
 }
 
-/* While waiting, pass on the device's trace events. */
+/* Receive a completion, and pass on the device's trace events while waiting for
+ * it. */
 static int receive_traced(
 	struct npu *n, struct packet *p, int timeout_ms, struct err *e)
 {
@@ -242,7 +244,8 @@ static int receive_traced(
 	return ret;
 }
 
-/* Collect one completion. -EAGAIN when none arrived in time (-1: no limit). */
+/* Collect one completion. A timeout of -1 means no limit. Returns -EAGAIN if no
+ * completion arrived in time. */
 static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 	struct wire_done *done, struct err *e)
 {
@@ -253,7 +256,7 @@ static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 		? receive_traced(n, &p, timeout_ms, &why)
 		: n->ops->recv(n->device, &p, timeout_ms, &why);
 
-	/* A broken packet counts as an invalid answer, too. */
+	/* A malformed packet is an invalid answer, too. */
 	if (ret == -EPROTO || ret == -EBADMSG) {
 		why.code = -EPROTO;
 		return npu_broken(n, &why, e);
@@ -276,8 +279,8 @@ static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 static void remember_failure(
 	struct npu *n, uint32_t seq, const struct wire_done *done)
 {
-	/* The status comes from the device: it must not be taken for one of our
-	 * own error codes. */
+	/* The status comes from the device, so it must not be mistaken for one
+	 * of the host's own error codes. */
 	int code = done->status == -ENOMEM ? ENOMEM : EIO;
 
 	if (!done->status || n->failed.code)
@@ -329,7 +332,8 @@ int npu_drain(struct npu *n, struct err *e)
 	return npu_drain_to(n, 0, NULL, NULL, e);
 }
 
-/* With a trace, answers are collected one by one, for their times. */
+/* With a trace, collect completions one by one: the trace records the time of
+ * each. */
 int npu_drain_together(struct npu *n, struct err *e)
 {
 	struct wire_done done;
@@ -370,9 +374,10 @@ int npu_poll(struct npu *n, struct err *e)
 /* ---- requests ------------------------------------------------------------ */
 
 /*
- * The number of requests in flight is bounded: the device waits when the
- * completion ring is full, and the host when the request ring is full; a bound
- * far below both sizes keeps both from happening at once.
+ * The number of requests in flight is limited, to avoid a deadlock: the device
+ * waits while the completion ring is full, and the host waits while the request
+ * ring is full. A limit far below the size of both rings keeps both from being
+ * full at once.
  */
 int npu_send(struct npu *n, const struct wire_ref *refs, unsigned n_refs,
 	const void *msg, size_t len, uint32_t *seq, struct err *e)
@@ -404,7 +409,8 @@ int npu_call(struct npu *n, const void *msg, size_t len, struct wire_done *done,
 
 	while (!ret) {
 		ret = npu_collect(n, -1, &seq, done, e);
-		if (ret == -ECANCELED) { /* its effect must be known */
+		/* the effect of the request must be known */
+		if (ret == -ECANCELED) {
 			ret = 0;
 			continue;
 		}
@@ -441,7 +447,8 @@ int npu_price_for(struct npu *n, const struct soc *soc, struct err *e)
 	struct wire_done done;
 	int ret;
 
-	n->priced = true; /* the answer to this may be the first with a price */
+	/* the completion of this request may already have a price */
+	n->priced = true;
 	ret = npu_call(n, &msg, sizeof(msg), &done, e);
 	if (!ret && done.status)
 		ret = err_set(

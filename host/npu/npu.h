@@ -1,19 +1,21 @@
 /*
- * The host's handle for one device: it starts or reaches the device, shares
- * memory with it, sends requests, and checks and counts completions. Requests
- * are sent without waiting and complete in any order; npu_drain waits for all
- * of them, npu_call for one.
+ * The host's handle for one device. It starts or reaches the device, shares
+ * memory with it, sends requests, and checks and counts their completions.
+ * Requests are sent without waiting and complete in any order: npu_drain waits
+ * for all requests in flight, npu_wait for one of them; npu_call sends one
+ * request and waits for it.
  *
- * If the device refuses a request, the next call returns the error. An invalid
- * answer (host/npu/completion.h) gives -EPROTO, and after that the handle can
- * only be closed or reopened.
+ * If the device refuses a request, the next call returns the error. If the
+ * device sends an invalid answer (host/npu/completion.h), the call returns
+ * -EPROTO; after that the handle can only be closed or reopened.
  *
- * A device that died or hangs gives -ERR_DEVICE_LOST, with a message that names
- * it and how it ended. npu_reopen replaces it; the replacement needs the
- * buffers, mappings and graphs again, and unanswered requests are dropped.
+ * If the device died or hangs, the call returns -ERR_DEVICE_LOST, with a
+ * message that names the device and says how it ended. npu_reopen replaces the
+ * device. The caller must then set up buffers, mappings and graphs again;
+ * requests that were not answered are dropped.
  *
- * A table of operations (host/npu/npu_ops.h) connects the handle to a device: a
- * process, or a test's substitute. One thread.
+ * A table of operations (host/npu/npu_ops.h) connects the handle to a device,
+ * which is a process or a substitute in a test. A handle is used by one thread.
  */
 #ifndef HOST_NPU_NPU_H
 #define HOST_NPU_NPU_H
@@ -38,25 +40,32 @@ struct brackets;
 struct trace;
 
 struct npu_opts {
-	const struct npu_ops *ops; /* NULL: npu_process */
-	/* For a process: the socket of a listening device; NULL: start one. */
+	const struct npu_ops *ops; /* NULL selects npu_process */
+	/* For npu_process: path of the socket of a device that already listens,
+	 * or NULL to start a device. */
 	const char *socket;
-	struct launch_opts launch; /* for a device that is started */
-	struct wire_hello hello;   /* without what channel_connect fills in */
-	unsigned stall_ms;         /* as in ipc/channel.h */
-	/* For a process: cap its address space (RLIMIT_AS) at its size after
-	 * the welcome message, its whole window included, plus VA_HARD_SLACK
-	 * for its allocations. */
+	struct launch_opts launch; /* for a device that the handle starts */
+	struct wire_hello hello;   /* channel_connect fills in the rest */
+	unsigned stall_ms;         /* limit of a hang, as in ipc/channel.h */
+	/*
+	 * For npu_process: limit the device's address space (RLIMIT_AS) to its
+	 * size after the welcome message, which includes the whole window, plus
+	 * VA_HARD_SLACK for the device's own allocations.
+	 */
 	bool va_hard;
-	/* Replace up to this many lost devices within RESTART_SECONDS; at most
-	 * RESTARTS_MAX. */
+	/* Replace up to this many lost devices within RESTART_SECONDS,
+	 * RESTARTS_MAX at most; 0 means that a lost device is not replaced. */
 	unsigned restarts;
-	/* when set, waits return -ECANCELED */
+	/* While *cancel is set, waits return -ECANCELED. */
 	const volatile sig_atomic_t *cancel;
-	/* The coherence checker's brackets, connected to each device that is
-	 * reached; must outlive the handle. NULL: none. */
+	/*
+	 * The coherence checker's brackets (ipc/brackets.h), or NULL if there
+	 * are none. The handle connects them to each device that it reaches.
+	 * They must outlive the handle.
+	 */
 	struct brackets *brackets;
-	/* Records requests, waiting and the window; likewise. */
+	/* Receives events of requests, of waiting and of the window, or NULL if
+	 * there is no trace. It must outlive the handle. */
 	struct trace *trace;
 };
 
@@ -64,148 +73,167 @@ struct npu_opts {
 #define RESTARTS_MAX    1000
 #define RESTART_SECONDS 60
 
-/* Start or reach a device. Strings are copied, the table of operations is
- * not. */
+/* Start a device, or connect to one that listens. The strings in the options
+ * are copied; the table of operations is not. Returns 0 or a negative errno. */
 int npu_open(struct npu **out, const struct npu_opts *, struct err *);
 
-/* Say goodbye and wait until the device has ended; within a second, by force if
- * needed. */
+/* Send the device a goodbye message and wait until it has ended. A device that
+ * has not ended after a second is killed. Frees the handle; NULL is allowed. */
 void npu_close(struct npu *);
 
 /*
- * Close the device, whatever its state, and reach another in the same way. The
- * new device has no buffers, mappings, graphs or cost model. Unanswered
- * requests are dropped: their senders start again.
+ * Close the device, in whatever state it is, and reach another device by the
+ * same options. The new device has no buffers, mappings, graphs or cost model.
+ * Requests that the old device did not answer are dropped, so their senders
+ * must send them again. Returns 0 or a negative errno.
  */
 int npu_reopen(struct npu *, struct err *);
 
 /*
- * Whether a call that failed with `code` lost the device (by its death or an
- * invalid answer) and opts.restarts allow a replacement now, which is then
- * counted. If restarts are used up, *e is extended by their number and gets the
- * code -ERR_DEVICE_LOST, also if the device broke the protocol. As a
- * hanging device may take longer than RESTART_SECONDS to be noticed, losses
- * since the last npu_went_on are limited as well.
+ * Whether the caller may replace the device after a call failed with `code`.
+ * True if the device is lost (it died, hangs, or sent an invalid answer) and
+ * opts.restarts allows one more replacement, which this call counts.
+ *
+ * If opts.restarts is used up, the message in *e is extended by the limit and
+ * the code becomes -ERR_DEVICE_LOST, even if the device had sent an invalid
+ * answer. A hang may take longer than RESTART_SECONDS to notice, so the number
+ * of losses since the last npu_went_on is limited to opts.restarts as well.
  */
 bool npu_may_reopen(struct npu *, int code, struct err *e);
-/* Reset that limit: the work that lost devices had interrupted is done. */
+/* Reset the count of losses since the last npu_went_on: the work that the lost
+ * device had interrupted is done. */
 void npu_went_on(struct npu *);
-/* Number of the current device; grows with each. */
+/*
+ * Number of the current device, from 1; each replacement has the next number.
+ */
 unsigned npu_generation(const struct npu *);
 
-/* The welcome message of the device. */
+/* The welcome message of the current device; it belongs to the handle. */
 const struct wire_welcome *npu_welcome(const struct npu *);
 
-/* Have the device compute the price of its work on a phone from now on. */
+/*
+ * Give the device the cost model of a phone: from then on each completion has
+ * the price of its request on that phone. Returns 0, or -EIO if the device
+ * refuses the model, or another negative errno.
+ */
 int npu_price_for(struct npu *, const struct soc *, struct err *);
 /*
- * From now on `done` is called for each completion, in the order in which
- * completions are collected, with the request's sequence number, its price, and
- * the device's busy time.
+ * Set a function that is called for each completion, in the order in which the
+ * handle collects completions. It receives the sequence number of the request,
+ * the price of the request, and the time that the device was busy.
  */
 void npu_watch(struct npu *,
 	void (*done)(void *arg, uint32_t seq, const struct price *,
 		uint64_t busy_ns),
 	void *arg);
 
-/* Share a buffer with the device; *id names it in npu_map. */
+/* Share a buffer with the device. *id identifies the buffer in npu_map and
+ * npu_unmap. */
 int npu_share(struct npu *, const struct buffer *, uint32_t *id, struct err *);
 
 /*
- * Map a buffer at *addr, which is in the window, page-aligned and does not
- * overlap other mappings. -ENOSPC with the device's numbers when the window has
- * no room.
+ * Map a shared buffer in the device's window. *addr is its address there, which
+ * is page-aligned and belongs to this mapping alone. Returns 0, or -ENOSPC with
+ * a message that gives the free and largest sizes if the window has no room, or
+ * another negative errno.
  */
 int npu_map(struct npu *, uint32_t id, uint32_t *addr, struct err *);
 /*
- * Map a buffer in the device's extended region instead, permanently: *addr is
- * in WIRE_EXTENDED_UNITs. -ENOSPC, without a request, when there is no such
- * region or no room in it by the handle's own books.
+ * Map a shared buffer permanently in the device's extended region, which only
+ * DMA reaches, instead of the window. *addr is in units of WIRE_EXTENDED_UNIT.
+ * Returns 0, or -ENOSPC if there is no such region or no room in it, or another
+ * negative errno. The handle knows the free space itself and sends no request
+ * that cannot succeed.
  */
 int npu_map_extended(struct npu *, uint32_t id, uint32_t *addr, struct err *);
 
-/* Unmap a buffer; the caller must have waited for all requests that read it. */
+/* Unmap a buffer from the window. The caller must first wait for all requests
+ * that read the buffer. */
 int npu_unmap(struct npu *, uint32_t id, struct err *);
 
-/* Free room in the window: the largest hole (a mapping takes whole pages and a
- * guard page), and slots. */
+/* Free space in the window. A mapping takes whole pages, one guard page and one
+ * slot. */
 struct npu_room {
 	uint64_t largest, page;
-	uint64_t mapped; /* bytes, in whole pages */
+	uint64_t mapped; /* mapped bytes, in whole pages */
 	uint32_t slots, holes;
-	uint64_t extended; /* the largest hole of the extended region */
+	uint64_t extended; /* largest hole of the extended region */
 };
 void npu_room(const struct npu *, struct npu_room *out);
 
-/* The same for a drawing, with all mappings; the device's own counters stay
- * 0. */
+/* Describe the window and its mappings for display. The counters that only the
+ * device maintains are set to 0. */
 struct window_view;
 void npu_window(const struct npu *, struct window_view *out);
 
-/* Send a request without waiting; *seq (may be NULL) is its number. A message
- * begins with its operation. */
+/*
+ * Send a request without waiting for its completion. A message begins with its
+ * operation (enum wire_op). *seq receives the number of the request; seq may be
+ * NULL. Returns 0 or a negative errno.
+ */
 int npu_send(struct npu *, const struct wire_ref *, unsigned n_refs,
 	const void *msg, size_t len, uint32_t *seq, struct err *);
 
 /*
- * Send a request and wait for its completion, even after a cancellation, as its
- * effect on the device would be unknown otherwise. Returns 0 with *done, whose
- * status the caller checks, or the error of the channel or of an earlier
- * request.
+ * Send a request and wait for its completion. The wait continues after a
+ * cancellation, because the effect of the request on the device would otherwise
+ * be unknown. Returns 0 with the completion in *done, whose status the caller
+ * checks; or the error of the channel or of an earlier request.
  */
 int npu_call(struct npu *, const void *msg, size_t len, struct wire_done *done,
 	struct err *);
 
 /* Wait until no request is in flight. */
 int npu_drain(struct npu *, struct err *);
-/* The same, but sleep until all of them are answered: earlier answers are
- * handled only then. */
+/* Like npu_drain, but the thread sleeps until all requests are answered, and
+ * handles the earlier answers only after that. */
 int npu_drain_together(struct npu *, struct err *);
-/* Wait until at most `few` requests are in flight; calls `busy` about once per
- * millisecond. */
+/* Wait until no more than `few` requests are in flight. Calls `busy`, unless it
+ * is NULL, about once per millisecond. */
 int npu_drain_to(struct npu *, unsigned few, void (*busy)(void *arg), void *arg,
 	struct err *);
 
-/* Handle the answers that have arrived, without waiting. */
+/* Handle the completions that have arrived, without waiting. */
 int npu_poll(struct npu *, struct err *);
 
-/* As no requests are expected for a while: move the device's trace events to
- * the trace, and write it out. */
+/* Move the device's trace events to the host's trace and write the trace out.
+ * The caller expects no requests for a while. */
 void npu_flush_trace(struct npu *);
 
-/* Wait for this request alone: earlier and later ones may stay in flight.
- * Returns at once if it was answered already. */
+/* Wait for request `seq` alone: other requests may stay in flight. Returns at
+ * once if the request was already answered. */
 int npu_wait(struct npu *, uint32_t seq, struct err *);
 
 /* clang-format off */
 #define NPU_STATS(X)                                                          \
-	X(uint64_t, round_trips)      /* completions */                       \
+	X(uint64_t, round_trips)    /* completions received */                \
 	X(uint64_t, sleeps)                                                   \
-	X(uint64_t, restarts)         /* replacement devices */ \
-	X(uint64_t, restart_ns)       /* until they were set up */    \
-	X(uint64_t, kv_read_bytes)    /* enum wire_run_arg */                 \
-	X(uint64_t, kv_apart_bytes)   /* likewise */                          \
-	X(uint64_t, extended_read)    /* likewise */                          \
-	X(uint64_t, extended_bytes)   /* of buffers in the region, now */     \
-	X(uint64_t, extended_buffers) /* number of these buffers */
+	X(uint64_t, restarts)       /* devices that replaced a lost one */    \
+	X(uint64_t, restart_ns)     /* time to set these devices up */        \
+	X(uint64_t, kv_read_bytes)  /* WIRE_RUN_KV_READ */                    \
+	X(uint64_t, kv_apart_bytes) /* WIRE_RUN_KV_APART */                   \
+	X(uint64_t, extended_read)  /* WIRE_RUN_EXTENDED */                   \
+	X(uint64_t, extended_bytes) /* of the buffers in that region */       \
+	X(uint64_t, extended_buffers)/* number of buffers in that region */
 /* clang-format on */
 
 struct npu_stats {
 	NPU_STATS(COUNTER_MEMBER)
 #define NPU_TOTAL(type, name) uint64_t name;
-	WIRE_COUNTERS(NPU_TOTAL) /* of all completions */
+	WIRE_COUNTERS(NPU_TOTAL) /* sums over all completions */
 #undef NPU_TOTAL
-	/* Graphs that the device holds, as it counts them. */
+	/* Graphs loaded on the device, as its last answer counts them: present
+	 * number, maximum number, maximum KiB. */
 	uint32_t graphs, most_graphs, most_graphs_kib;
-	char violation[176]; /* the device's text for the first one */
+	char violation[176]; /* message of the first coherence violation */
 };
 void npu_restarted(struct npu *, uint64_t ns);
 /* Pid of the device process; 0 if there is none or it is unknown. */
 pid_t npu_pid(const struct npu *);
 void npu_stats(const struct npu *, struct npu_stats *out);
 
-/* Subtract *before's WIRE_COUNTERS, round trips and sleeps from *now; all else
- * stays. */
+/* Subtract the WIRE_COUNTERS, round trips and sleeps of *before from those of
+ * *now. Other members do not change. */
 void npu_stats_less(struct npu_stats *now, const struct npu_stats *before);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * Private state of the npu files: npu.c sends requests and collects their
- * completions, npu_map.c maps memory. Included by these files only.
+ * Private state of the npu files, which alone include this header. npu.c sends
+ * requests and collects their completions; npu_map.c maps memory; npu_trace.c
+ * and npu_trace_device.c record events.
  */
 #ifndef HOST_NPU_NPU_IMPL_H
 #define HOST_NPU_NPU_IMPL_H
@@ -17,11 +18,12 @@
 struct shared {
 	char name[BUFFER_NAME_MAX];
 	uint32_t generation;
-	uint32_t addr; /* in the window; 0: not mapped */
+	uint32_t addr; /* address in the window; 0 if not mapped there */
 	uint64_t bytes;
 	bool extended; /* mapped in the extended region */
-	uint64_t at;   /* offset in that region */
-	/* Its mapping is open in the trace, on this lane. */
+	uint64_t at;   /* offset in the extended region */
+	/* The trace has begun an event for the mapping, on this lane (row) of
+	 * the trace. */
 	bool traced;
 	uint32_t lane;
 };
@@ -33,22 +35,24 @@ struct npu {
 	/* copies of strings in opts */
 	char *socket, *program, *report, *suppress, *fault;
 	const struct npu_ops *ops;
-	void *device; /* NULL: none was reached */
+	void *device; /* NULL if no device was reached */
 	uint64_t opened_ns;
 	struct wire_welcome welcome;
 	struct npu_log log;
-	/* NULL: the device sends no trace events */
+	/* NULL if the device sends no trace events */
 	struct npu_timeline *timeline;
 	uint32_t next_seq;
 	unsigned in_flight;
 	unsigned generation;
-	/* When the last opts.restarts restarts happened, as a ring. */
+	/* Times of the last opts.restarts restarts, as a ring. */
 	uint64_t restart_at[RESTARTS_MAX];
 	unsigned n_restarts;
-	unsigned in_vain;  /* restarts since npu_went_on */
-	bool priced;       /* the device has a cost model */
-	bool broken;       /* it sent an invalid answer, see `failed` */
-	struct err failed; /* the first refused request */
+	unsigned in_vain; /* restarts since npu_went_on */
+	bool priced;      /* the device has a cost model */
+	/* The device sent an invalid answer or could not be reached; `failed`
+	 * has the error. */
+	bool broken;
+	struct err failed; /* error of the first refused request */
 	struct npu_stats stats;
 	void (*done)(void *arg, uint32_t seq, const struct price *,
 		uint64_t busy_ns);
@@ -59,10 +63,16 @@ struct npu {
 
 /* ---- npu_trace.c: the host's events in opts.trace ------------------------ */
 
-/* Trace that a request was sent, starting at from_ns; that it was answered (it
- * is still in the log); that the host waited until now; that the device was
- * lost with its unanswered requests; that a buffer was mapped or unmapped; that
- * the window is gone. All but npu_trace_waited do nothing without a trace. */
+/*
+ * Trace that
+ *   - a request was sent, in a call that started at from_ns;
+ *   - a request was answered (it must still be in the log);
+ *   - the host has waited since from_ns;
+ *   - the device was lost, with the requests that it had not answered;
+ *   - a buffer was mapped, or unmapped;
+ *   - the device was closed, and its window with it.
+ * All functions but npu_trace_waited do nothing if there is no trace.
+ */
 void npu_trace_sent(struct npu *, uint32_t seq, uint64_t from_ns);
 void npu_trace_done(
 	struct npu *, const struct npu_request *, const struct wire_done *);
@@ -74,17 +84,23 @@ void npu_trace_closed(struct npu *);
 
 /* ---- npu_trace_device.c: passing on the device's own events -------------- */
 
-/* A new device was reached; pass on some of its events, true if there may be
- * more; it is about to be closed, or died. */
+/*
+ * npu_trace_reached prepares to read the events of a device that was just
+ * reached; it returns 0 or a negative errno. npu_trace_take passes some events
+ * on, and returns true if there may be more. npu_trace_left passes on all
+ * remaining events of a device that is about to be closed or has died.
+ */
 int npu_trace_reached(struct npu *, struct err *);
 bool npu_trace_take(struct npu *);
 void npu_trace_left(struct npu *);
-/* Events between two polls for a completion: encoding them while the device
- * computes is free, except that the last batch may delay the handling of an
- * answer. */
+/*
+ * Number of events that are passed on between two polls for a completion.
+ * Encoding events costs no time while the device computes, but the last batch
+ * may delay the handling of a completion.
+ */
 #define NPU_TRACE_SOME 32
 
-/* Make every further call return this error; returns it as well. */
+/* Make every further call fail with the error `why`. Returns its code. */
 int npu_broken(struct npu *, const struct err *why, struct err *);
 
 #endif

@@ -1,42 +1,48 @@
 /*
- * The requests in flight, with what their completions are checked against.
- * Their bytes are not kept, as requests to a lost device are never repeated
- * (docs/design/device-loss.md).
+ * The requests in flight, with the numbers that their completions are checked
+ * against. The messages are not kept, because requests to a lost device are
+ * never repeated (docs/design/device-loss.md).
  *
- * At most NPU_UNDER_WAY requests; no allocation. One thread.
+ * The log has room for NPU_UNDER_WAY requests and allocates no memory. It is
+ * used by one thread.
  */
 #ifndef HOST_NPU_NPU_LOG_H
 #define HOST_NPU_NPU_LOG_H
 
 #include <stdint.h>
 
-/* Requests sent and not collected yet. */
+/* maximum number of requests in flight */
 #define NPU_UNDER_WAY 32
 
 struct npu_request {
-	uint32_t seq;   /* the host's number, ascending */
-	uint32_t wired; /* the device's number */
+	uint32_t seq;   /* number that the host assigned, ascending */
+	uint32_t wired; /* number in the device's completion */
 	uint32_t op;
 };
 
 struct npu_log {
-	uint32_t used; /* one bit per request */
+	uint32_t used; /* bit i is set if request[i] is in use */
 	struct npu_request request[NPU_UNDER_WAY];
 };
 _Static_assert(NPU_UNDER_WAY == 32, "a bit each");
 
-/* All zero is an empty log, and is right after a device is gone. */
+/* A log of zero bytes is empty. The caller clears the log when the device is
+ * gone. */
 
-/* Add a request; there must be room. */
+/*
+ * Add a copy of a request. Fewer than NPU_UNDER_WAY requests may be in the log.
+ */
 void npu_log_put(struct npu_log *, const struct npu_request *);
 
-/* Remove an answered request. */
+/* Remove a request of the log, which was answered. */
 void npu_log_done(struct npu_log *, const struct npu_request *);
 
-/* The request with the device's number `wired`, or NULL. */
+/* The request whose completion has the number `wired`, or NULL if there is
+ * none. */
 const struct npu_request *npu_log_find(const struct npu_log *, uint32_t wired);
 
-/* The request with the host's number `seq`, or NULL. */
+/* The request to which the host assigned the number `seq`, or NULL if there is
+ * none. */
 const struct npu_request *npu_log_of(const struct npu_log *, uint32_t seq);
 
 #endif

@@ -1,4 +1,4 @@
-/* Memory of the device: sharing buffers, and mapping them. */
+/* Sharing buffers with the device, and mapping them. */
 #include "host/npu/npu_impl.h"
 
 #include "base/checked.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define PAGE 4096 /* of the device; a larger page is a multiple */
+#define PAGE 4096 /* page size of the device; larger pages are multiples */
 
 int npu_share(
 	struct npu *n, const struct buffer *b, uint32_t *id, struct err *e)
@@ -42,8 +42,8 @@ static uint64_t extended_bytes(const struct npu *n)
 	return n->welcome.va_extended;
 }
 
-/* The buffer with the lowest place in the extended region at or above `from`,
- * or NULL. */
+/* The buffer with the lowest offset in the extended region that is not below
+ * `from`, or NULL if there is none. */
 static const struct shared *next_extended(const struct npu *n, uint64_t from)
 {
 	const struct shared *next = NULL;
@@ -57,7 +57,7 @@ static const struct shared *next_extended(const struct npu *n, uint64_t from)
 	return next;
 }
 
-/* Free bytes of the region; *largest is the largest hole. */
+/* Free bytes of the extended region; *largest is its largest hole. */
 static uint64_t extended_room(const struct npu *n, uint64_t *largest)
 {
 	uint64_t at = 0, free = 0, end, page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -97,7 +97,8 @@ static int no_room(const struct npu *n, const struct shared *s,
 		arg[WIRE_MAP_SLOTS_USED], arg[WIRE_MAP_SLOTS], beside, try);
 }
 
-/* The mapping that overlaps [addr, addr + bytes), or NULL. */
+/* The mapping in the window that overlaps [addr, addr + bytes), or NULL if
+ * there is none. */
 static const struct shared *mapped_over(
 	const struct npu *n, uint32_t addr, uint64_t bytes)
 {
@@ -111,8 +112,8 @@ static const struct shared *mapped_over(
 	return NULL;
 }
 
-/* All later accesses use this address, so it must belong to this buffer
- * alone. */
+/* All later accesses to the buffer use this address, so no other mapping may
+ * overlap it. */
 static int check_addr(const struct npu *n, const struct shared *s,
 	uint32_t addr, struct err *e)
 {
@@ -147,9 +148,9 @@ int npu_map(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
 	int ret;
 
 	/*
-	 * Retry while the device frees unmapped room with a delay. A device
-	 * with nothing more to free reports that; the bound is for one that
-	 * never does.
+	 * The device may free unmapped space with a delay, so retry while it
+	 * reports that such space is pending. The limit on retries is for a
+	 * faulty device that reports so forever.
 	 */
 	for (unsigned i = 0; i <= WIRE_DEFER_MAX; i++) {
 		ret = npu_call(n, &msg, sizeof(msg), &done, e);
@@ -161,8 +162,8 @@ int npu_map(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
 		return ret;
 	if (done.status == -ENOSPC)
 		return no_room(n, s, done.arg, e);
-	/* Unmapping a buffer frees memory of the device, so a device without
-	 * memory is reported as a full window. */
+	/* A device without memory is reported like a full window, because the
+	 * remedy is the same: unmap a buffer. */
 	if (done.status == -ENOMEM)
 		return err_set(e, ENOSPC,
 			"the device has no memory for %s (%.1f MiB) in its "
@@ -247,7 +248,8 @@ int npu_map_extended(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
 	return 0;
 }
 
-/* The lowest mapping at or above `from`, or NULL. */
+/* The mapping with the lowest address that is not below `from`, or NULL if
+ * there is none. */
 static const struct shared *next_mapped(const struct npu *n, uint64_t from)
 {
 	const struct shared *next = NULL;

@@ -1,10 +1,15 @@
 /*
- * The operations that connect host/npu/npu.h to a device: opening it, sharing
- * buffers, sending and receiving packets. npu_process starts or connects to a
- * process; tests have others, whose answers the test computes.
+ * The operations that connect host/npu/npu.h to a device: opening and closing
+ * it, sharing buffers, sending and receiving packets. npu_process implements
+ * them for a device process; tests implement them with answers that the test
+ * computes.
  *
- * Requests, their numbers and the checks of completions are not part of it: it
- * moves packets. One thread.
+ * These operations only move packets. Requests, their numbers and the checks of
+ * completions belong to host/npu/npu.h. All calls come from one thread.
+ *
+ * All operations that can fail return -ERR_DEVICE_LOST, with a message that
+ * names the device and says how it ended, if the device died or makes no
+ * progress. No operation may wait for such a device without a limit.
  */
 #ifndef HOST_NPU_NPU_OPS_H
 #define HOST_NPU_NPU_OPS_H
@@ -20,43 +25,51 @@ struct npu_opts;
 struct packet;
 
 struct npu_ops {
-	/* Reach a device and shake hands: 0, *device and its welcome message. A
-	 * failure leaves nothing to close. */
+	/*
+	 * Reach a device and perform the handshake. Returns 0 with *device and
+	 * its welcome message, or a negative errno, after which nothing has to
+	 * be closed.
+	 */
 	int (*open)(void *arg, const struct npu_opts *, void **device,
 		struct wire_welcome *, struct err *);
-	/* Close the device, whatever its state. */
+	/* Close the device, in whatever state it is. */
 	void (*close)(void *device);
-	/* Share a buffer, whose memory the caller keeps. */
+	/* Share a buffer. The caller remains the owner of the buffer. */
 	int (*share)(
 		void *device, uint32_t id, const struct buffer *, struct err *);
-	/* Send a packet; *seq is the number of its completion. */
+	/* Send a packet. *seq is the number that its completion will have. */
 	int (*send)(void *device, const struct wire_ref *, unsigned n_refs,
 		const void *msg, size_t len, uint32_t *seq, struct err *);
 	/*
-	 * The next completion, valid until the next call. timeout_ms as in
-	 * channel_recv: -EAGAIN if none arrived in time.
+	 * Receive the next completion, which is valid until the next call.
+	 * timeout_ms is as in channel_recv. Returns -EAGAIN if no completion
+	 * arrived in time.
 	 */
 	int (*recv)(
 		void *device, struct packet *, int timeout_ms, struct err *);
-	/* channel_sleep_past; NULL: the host never sleeps for this device. */
+	/* As channel_sleep_past. NULL if the host never sleeps while it waits
+	 * for this device. */
 	void (*sleep_past)(void *device, uint32_t completions);
-	/* Shared memory for brackets (ipc/brackets.h), valid until close. NULL:
-	 * the device has none. */
-	struct wire_brackets *(*brackets)(const void *device);
-	/* Shared memory for the device's trace events, valid until close, and
-	 * its size; NULL (the function or the result): none. */
-	struct wire_trace *(*trace)(const void *device, size_t *bytes);
-	/* Number of times that the host slept while waiting. */
-	uint64_t (*sleeps)(const void *device);
 	/*
-	 * All of them return -ERR_DEVICE_LOST, with a message that names the
-	 * device and how it ended, when it died or makes no progress; none may
-	 * wait for such a device without a limit.
+	 * Shared memory for the coherence checker's brackets (ipc/brackets.h),
+	 * valid until close. The pointer or the result is NULL if the device
+	 * has none.
 	 */
+	struct wire_brackets *(*brackets)(const void *device);
+	/*
+	 * Shared memory for the device's trace events, valid until close, and
+	 * its size in bytes. The pointer or the result is NULL if the device
+	 * sends no events.
+	 */
+	struct wire_trace *(*trace)(const void *device, size_t *bytes);
+	/* Number of times that the host slept while it waited. */
+	uint64_t (*sleeps)(const void *device);
 	void *arg; /* first argument of open */
 };
 
-/* A process: started, or connected to at opts->socket. */
+/*
+ * A device process, which is started, or connected to if opts->socket is set.
+ */
 extern const struct npu_ops npu_process;
 
 #endif

@@ -1,5 +1,5 @@
-/* The device as a process: started or connected to, with a channel
- * (ipc/channel.h). */
+/* A device that is a separate process, which is started or connected to. The
+ * host communicates with it through a channel (ipc/channel.h). */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fault_plan.h"
@@ -17,20 +17,25 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A child that hung up is about to end; wait this long for its status. */
+/* When a child closes its end of the socket it is about to exit: wait this long
+ * for its exit status. */
 #define OBITUARY_MS 300
 #define END_MS      1000
 #define CONNECT_MS  1000
 
 struct process {
 	struct channel *channel;
-	struct launch child; /* pid 0: connected, not started */
+	/* pid 0 if the device was not started by this host */
+	struct launch child;
 	pid_t pid;
 	unsigned stall_ms;
 };
 
-/* Describe the channel's -EPIPE and -ETIMEDOUT: which process, and how it
- * ended. */
+/*
+ * Turn the channel's -EPIPE and -ETIMEDOUT into -ERR_DEVICE_LOST, with a
+ * message that names the process and says how it ended. Other codes are
+ * returned as they are.
+ */
 static int lost(struct process *p, int code, struct err *e)
 {
 	char how[64];
@@ -59,8 +64,8 @@ static int dial(
 		const struct timespec pause = { .tv_nsec = 10000000 };
 		uint64_t until = clock_ns() + CONNECT_MS * 1000000ull;
 
-		/* Retry, as a script may start both at once and the device may
-		 * not be listening yet. */
+		/* Retry: if a script starts host and device together, the
+		 * device may not listen yet. */
 		while ((ret = link_connect(o->socket, fd, e)) == -ENOENT ||
 			ret == -ECONNREFUSED) {
 			if (clock_ns() >= until)
@@ -124,8 +129,8 @@ static int process_open(void *arg, const struct npu_opts *opts, void **device,
 	if (!p)
 		return err_set(e, ENOMEM, "no memory for a device handle");
 	p->stall_ms = opts->stall_ms;
-	/* A listening device serves each host by a process of its own, whose
-	 * pid the host does not know. */
+	/* A listening device forks a process for each host, and the host does
+	 * not know the pid of that process. */
 	if (opts->va_hard && opts->socket)
 		ret = err_set(e, EINVAL,
 			"--va-hard caps a device that is started here; one "
@@ -137,7 +142,8 @@ static int process_open(void *arg, const struct npu_opts *opts, void **device,
 	ret = channel_connect(&p->channel, fd, &opts->hello, welcome, e);
 	if (ret) {
 		p->channel = NULL;
-		/* The channel describes a silent device itself. */
+		/* For a device that does not answer, the channel has already
+		 * set the message. */
 		ret = ret == -EPIPE ? lost(p, ret, e) : channel_loss(ret, e);
 		goto fail;
 	}

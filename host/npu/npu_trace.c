@@ -1,15 +1,19 @@
-/* Trace events for requests and for the device's window. */
+/* The host's trace events for requests and for the device's window. */
 #include "host/npu/npu_impl.h"
 
 #include "host/trace/trace.h"
 
-/* The names after TRACE_REQUEST are in the wire's order. */
+/* The trace names from TRACE_REQUEST on are in the order of enum wire_op. */
 _Static_assert(TRACE_UNMAP_EXTENDED - TRACE_REQUEST == WIRE_UNMAP_EXTENDED &&
 		TRACE_GRAPH_RUN - TRACE_REQUEST == WIRE_GRAPH_RUN &&
 		(int)NPU_UNDER_WAY <= (int)TRACE_LANES,
 	"a name each, and a lane");
 
-/* The same number as on the device's side; a new device starts again. */
+/*
+ * The number that links the host's and the device's events of one request; the
+ * device computes the same. A new device counts requests from the start, so the
+ * device's number (generation) is part of it.
+ */
 static uint64_t flow_of(const struct npu *n, const struct npu_request *r)
 {
 	return (uint64_t)n->generation << 32 | r->wired;

@@ -1,9 +1,10 @@
 /*
- * The device's trace events, moved from its shared buffer to the host's trace.
- * The device writes an event when its slice ends, so inner slices arrive before
- * the outer one: events of the thread that runs requests are collected until
- * the outermost slice has arrived, and then emitted in the order of time. The
- * device is not trusted: times that do not fit are moved.
+ * This file moves the device's trace events from a shared buffer to the host's
+ * trace. The device writes an event when its slice (an interval of time) ends,
+ * so inner slices arrive before the slice that contains them. The events of the
+ * thread that runs requests are therefore collected until the outermost slice
+ * has arrived, and then emitted in the order of time. The device is not
+ * trusted: times that are out of order are moved.
  */
 #include "host/npu/npu_impl.h"
 
@@ -16,18 +17,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* events of a request that are collected; further ones are emitted at once */
+/* Maximum number of events that are collected for one request. When it is
+ * reached, the events are emitted at once. */
 #define PENDING 4096
 #define DEEPEST 8
 
 struct npu_timeline {
 	struct trace_ring ring;
-	uint64_t last_ns[WIRE_TRACE_LANES]; /* time of the lane's last event */
+	/* time of the last event on each lane */
+	uint64_t last_ns[WIRE_TRACE_LANES];
 	uint64_t lost;
-	/* the trace's numbers of the device's names */
+	/* The number in the trace of each name of the device; 0 until the name
+	 * is used. */
 	uint32_t text[WIRE_TRACE_NAMES + 1];
 	unsigned pending;
-	struct wire_trace_event event[PENDING]; /* in order of arrival */
+	struct wire_trace_event event[PENDING]; /* in the order of arrival */
 	uint16_t in_order[PENDING];
 };
 
@@ -45,7 +49,8 @@ static const enum trace_name name_of_kind[WIRE_TRACE_KINDS] = {
 
 /* ---- emitting events ----------------------------------------------------- */
 
-/* The trace's number for one of the device's names, added on first use. */
+/* The number in the trace of one of the device's names, which is added to the
+ * trace at the first use. */
 static uint32_t text_of(struct npu *n, uint16_t number)
 {
 	struct npu_timeline *t = n->timeline;
@@ -60,8 +65,11 @@ static uint32_t text_of(struct npu *n, uint16_t number)
 	return t->text[number];
 }
 
-/* Link a stale read to the host's write: both have the buffer's name and the
- * number of the bracket. */
+/*
+ * Link the device's event to an event of the host: a request to its sending,
+ * and a stale read to the host's write, which has the same buffer name and
+ * bracket number.
+ */
 static void link_flow(
 	struct npu *n, const struct wire_trace_event *w, struct trace_event *v)
 {
@@ -78,7 +86,8 @@ static void link_flow(
 	v->flow_ends = true;
 }
 
-/* Clamp: not before the lane's last event, and not in the future. */
+/* Clamp a time to [least, most]: not before the last event on the lane, and not
+ * in the future. `least` takes precedence. */
 static uint64_t fitting(uint64_t at, uint64_t least, uint64_t most)
 {
 	at = at < most ? at : most;
@@ -120,7 +129,7 @@ static bool earlier(
 	return end_of(x) > end_of(y);
 }
 
-/* Open slices, the outermost first. */
+/* Slices that have begun and not ended, the outermost first. */
 struct open {
 	struct {
 		const struct wire_trace_event *event;
@@ -137,7 +146,7 @@ static void close_until(struct npu *n, struct open *o, uint64_t at)
 	}
 }
 
-/* Emit the collected events, each within its outer slice. */
+/* Emit the collected events, and clip each to the slice that contains it. */
 static void emit_pending(struct npu *n)
 {
 	struct npu_timeline *t = n->timeline;
@@ -162,7 +171,7 @@ static void emit_pending(struct npu *n)
 	t->pending = 0;
 }
 
-/* Emit an event of a lane without nesting. */
+/* Emit an event of a lane whose slices are not nested. */
 static void emit_alone(struct npu *n, const struct wire_trace_event *w)
 {
 	uint64_t now = clock_ns();
@@ -189,8 +198,8 @@ static void take(struct npu *n, const struct wire_trace_event *w)
 		return;
 	}
 
-	/* DMA that reads in place for an operator takes as long as the
-	 * operator. */
+	/* DMA read the operator's data in place, without a copy: show the DMA
+	 * as an event that takes as long as the operator. */
 	if (w->kind == WIRE_TRACE_OPERATOR && w->arg[1] && !w->arg[2]) {
 		dma.kind = WIRE_TRACE_DMA;
 		dma.lane = WIRE_TRACE_DMA_ENGINE;
@@ -198,8 +207,8 @@ static void take(struct npu *n, const struct wire_trace_event *w)
 		emit_alone(n, &dma);
 	}
 
-	/* Insert it in order: most often last, or before the few that it
-	 * contains. */
+	/* Insert the event in the order of time. Its place is usually the end,
+	 * or before the few slices that the event contains. */
 	t->event[t->pending] = *w;
 	newest = (uint16_t)t->pending;
 	at = t->pending++;
@@ -239,14 +248,18 @@ static bool take_some(struct npu *n, unsigned least)
 	return true;
 }
 
-/* Leave a few events in the ring: reading each as it arrives would make the
- * device wait for the cache line that both use. */
+/*
+ * Take events only when NPU_TRACE_SOME of them are in the ring. Reading each
+ * event when it arrives would delay the device, because both processes would
+ * access the same cache line.
+ */
 bool npu_trace_take(struct npu *n)
 {
 	return n->timeline && take_some(n, NPU_TRACE_SOME);
 }
 
-/* A bound, in case the device never stops sending events. */
+/* Take all events. The number of rounds is limited in case the device never
+ * stops sending events. */
 static void take_all(struct npu *n)
 {
 	uint32_t rounds = 2 * n->timeline->ring.room / NPU_TRACE_SOME;
@@ -282,7 +295,7 @@ int npu_trace_reached(struct npu *n, struct err *e)
 	if (!t)
 		return err_set(e, ENOMEM, "no memory for a trace");
 	ret = trace_ring_attach(&t->ring, shared, bytes, e);
-	if (ret) { /* the device may have corrupted it */
+	if (ret) { /* the device may have corrupted the shared buffer */
 		free(t);
 		return ret;
 	}

@@ -1,13 +1,13 @@
 /*
- * Timeline of a simulated phone while a model runs. Its CPU, its NPU, the
- * loader of NPU graphs, flash and the copying engine work in parallel, each on
- * one piece of work at a time, and wait for each other where the work depends
- * on it. Times are picoseconds since the beginning. The duration of work comes
- * from tensor/soc/price.h, so the same work takes the same time on every
- * machine and in every run.
+ * Timeline of a simulated phone while a model runs. The phone has five engines:
+ * CPU, NPU, the loader of NPU graphs, flash, and a copying engine. They work in
+ * parallel, each on one piece of work at a time. An engine waits when its work
+ * needs the result of another engine. Times are picoseconds since the start of
+ * the timeline. tensor/soc/price.h computes the duration of a piece of work, so
+ * the same work takes the same time on every machine and in every run.
  *
- * The CPU's time is the host thread's present: it advances with the host's own
- * work and when the host waits.
+ * The time of the CPU is the current time of the host thread: it advances when
+ * the host works and when the host waits.
  */
 #ifndef HOST_NPU_PHONE_H
 #define HOST_NPU_PHONE_H
@@ -15,20 +15,23 @@
 #include "host/trace/trace.h"
 #include "tensor/soc/price.h"
 
-#define PHONE_FLASH_QUEUE 64 /* upper limit of a profile's flash_queue */
+#define PHONE_FLASH_QUEUE 64 /* maximum of soc.flash_queue */
 
 struct phone_time {
-	uint64_t cpu_ps;    /* now */
-	uint64_t npu_ps;    /* end of all work sent to it */
-	uint64_t flash_ps;  /* likewise */
+	uint64_t cpu_ps;    /* current time of the host */
+	uint64_t npu_ps;    /* end of all work sent to the NPU */
+	uint64_t flash_ps;  /* end of all reads from flash */
 	uint64_t loader_ps; /* end of all graph loads */
-	uint64_t beside_ps; /* work left for the CPU's idle time */
+	/* duration of deferred CPU work (see phone_beside) */
+	uint64_t beside_ps;
 	uint64_t copy_ps;   /* end of all copies */
-	struct price price; /* of all work; total_ps is not kept */
-	/* End times of the last reads; read i's is at i % PHONE_FLASH_QUEUE. */
+	struct price price; /* sum over all work; its total_ps is not kept */
+	/* End times of the last reads: read i is at index i %
+	 * PHONE_FLASH_QUEUE. */
 	uint64_t flash_end_ps[PHONE_FLASH_QUEUE];
 	uint64_t flash_reads;
-	struct trace *trace; /* receives all events; NULL: none */
+	/* receives the events of all engines; may be NULL */
+	struct trace *trace;
 };
 
 static inline uint64_t phone_later(uint64_t a, uint64_t b)
@@ -36,7 +39,8 @@ static inline uint64_t phone_later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* Trace an engine's work from `at` on for `took`; p NULL: no cost. */
+/* Trace one piece of an engine's work, from time `at`, of duration `took`. `p`
+ * is its price, or NULL if the work costs nothing. */
 static inline void phone_report(const struct phone_time *t,
 	enum trace_track track, enum trace_name name, uint64_t at,
 	uint64_t took, const struct price *p)
@@ -60,7 +64,7 @@ static inline void phone_report(const struct phone_time *t,
 			.at = at + took });
 }
 
-/* Work of the host. */
+/* The host does the work `what` at once. */
 static inline void phone_cpu(
 	struct phone_time *t, enum trace_name what, const struct price *p)
 {
@@ -69,8 +73,8 @@ static inline void phone_cpu(
 	t->cpu_ps += p->total_ps;
 }
 
-/* Work of the host that fills its idle time; phone_catch_up does the rest when
- * the result is needed. */
+/* The host does this work only while it would be idle. If the result is needed
+ * earlier, phone_catch_up does the rest. */
 static inline void phone_beside(struct phone_time *t, const struct price *p)
 {
 	price_add(&t->price, p);
@@ -87,7 +91,8 @@ static inline void phone_catch_up(struct phone_time *t)
 	t->beside_ps = 0;
 }
 
-/* Work sent to the NPU at `sent_ps`; returns its end. */
+/* The host sends work to the NPU at `sent_ps`. Returns the time when the work
+ * ends. */
 static inline uint64_t phone_npu(
 	struct phone_time *t, uint64_t sent_ps, const struct price *p)
 {
@@ -99,7 +104,8 @@ static inline uint64_t phone_npu(
 	return t->npu_ps = from + p->total_ps;
 }
 
-/* A graph load that may begin at `from_ps`; returns its end. */
+/* The loader loads an NPU graph, at `from_ps` at the earliest. Returns the time
+ * when the load ends. */
 static inline uint64_t phone_loader(
 	struct phone_time *t, uint64_t from_ps, const struct price *p)
 {
@@ -112,10 +118,10 @@ static inline uint64_t phone_loader(
 }
 
 /*
- * A read that may begin at `from_ps`; returns its end. Flash works on up to
- * `queue` reads at a time, 1 .. PHONE_FLASH_QUEUE: the latency of a read,
- * begin_ps of its price, overlaps the transfer of those before it; transfers
- * are sequential.
+ * Flash reads a piece of data, at `from_ps` at the earliest. Returns the time
+ * when the read ends. Flash works on up to `queue` reads at a time (1 to
+ * PHONE_FLASH_QUEUE). The latency of a read (begin_ps, part of its price)
+ * overlaps the transfers of earlier reads; the transfers are sequential.
  */
 static inline uint64_t phone_flash(struct phone_time *t, uint64_t from_ps,
 	unsigned queue, uint64_t begin_ps, const struct price *p)
@@ -133,7 +139,8 @@ static inline uint64_t phone_flash(struct phone_time *t, uint64_t from_ps,
 	return t->flash_ps;
 }
 
-/* A copy that may begin at `from_ps`; returns its end. */
+/* The copying engine copies data, at `from_ps` at the earliest. Returns the
+ * time when the copy ends. */
 static inline uint64_t phone_copy(
 	struct phone_time *t, uint64_t from_ps, const struct price *p)
 {
@@ -145,7 +152,7 @@ static inline uint64_t phone_copy(
 	return t->copy_ps = from + p->total_ps;
 }
 
-/* The host waits for something that ends at `until_ps`. */
+/* The host waits until `until_ps`, and does deferred work meanwhile. */
 static inline void phone_wait(struct phone_time *t, uint64_t until_ps)
 {
 	uint64_t idle = phone_later(t->cpu_ps, until_ps) - t->cpu_ps;
