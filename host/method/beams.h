@@ -1,22 +1,25 @@
 /*
- * Beams: samples that are generated step by step, side by side. After each step
- * a reward model scores the partial texts, the best are continued, each by
- * several beams, and the others are cut. This is the common part of step-level
- * beam search and diverse verifier tree search (Snell et al., "Scaling LLM
- * test-time compute optimally can be more effective than scaling model
- * parameters", 2024; Beeching et al., "Scaling test-time compute with open
- * models", 2024: search-and-learn, whose recipe this follows).
+ * Beam search over steps: several samples (the beams) are generated step by
+ * step, side by side. After each step a reward model scores the partial texts.
+ * The best beams are kept, and each of them is continued by several beams; the
+ * other beams are cut. This is the common part of step-level beam search and
+ * diverse verifier tree search (Snell et al., "Scaling LLM test-time compute
+ * optimally can be more effective than scaling model parameters", 2024;
+ * Beeching et al., "Scaling test-time compute with open models", 2024:
+ * search-and-learn, whose recipe this code follows).
  *
  * The N beams (-N) form trees of equal size. In each round the best K beams of
- * a tree are kept, and forks of them fill the tree up again: the j-th fork
- * continues kept beam j mod K, with the random stream of its index in the pool.
- * If no more than K beams of a tree are left, all are kept. Equal texts are not
- * merged. After --beam-rounds rounds the beams run to their ends. The text is
- * the finished beam with the best value, the first of equal ones.
+ * a tree are kept, and forks of these K beams fill the tree up again: fork j
+ * continues kept beam j mod K. Its random stream has the number that the fork
+ * has in the pool of samples. If a tree has K beams or fewer left, all of them
+ * are kept. Beams with equal texts are not merged. After --beam-rounds rounds
+ * the beams run to their ends. The result is the finished beam with the best
+ * value, or the first of several best ones.
  *
- * The reward model is called once a round, and only for beams whose score can
- * matter: those that ended, and those of a tree of which not all can be kept.
- * One beam is plain decoding and is not scored. One thread.
+ * The reward model is called once per round, and only for beams whose score can
+ * matter: beams that have ended, and beams of a tree from which some must be
+ * cut. A single beam is plain decoding and is not scored. All calls come from
+ * one thread.
  */
 #ifndef HOST_METHOD_BEAMS_H
 #define HOST_METHOD_BEAMS_H
@@ -39,36 +42,47 @@ struct beam_options {
 extern const struct opt_table beam_table;
 
 struct beams_plan {
-	uint32_t tree; /* beams of a tree; divides -N */
-	uint32_t keep; /* K, kept in each round */
-	/* Ended beams compete with the others, and are finished only if they
-	 * are kept; false: they are finished and leave their places. */
+	uint32_t tree; /* number of beams of a tree; divides -N */
+	uint32_t keep; /* number of beams kept per tree and round (K) */
+	/*
+	 * True: an ended beam counts as finished only if it is among the K
+	 * best. False: an ended beam is finished in any case and leaves its
+	 * place in the tree to others.
+	 */
 	bool ended_compete;
 };
 
-/* State of a request: samples_own of a method of beams. */
+/* State of a request of a beam method; samples_own returns it. */
 struct beams {
 	struct beams_plan plan;
-	/* beams that are generated, tree after tree */
+	/* number of beams in `active`, which has one tree after the other */
 	uint32_t n;
-	struct sample **active;    /* [n] */
-	struct sample **to_score;  /* [n] beams that the reward model scores */
-	const struct sample *best; /* of the finished ones; NULL: none */
+	struct sample **active; /* [n] */
+	/*
+	 * room for all beams: those that the reward model scores in this round
+	 */
+	struct sample **to_score;
+	const struct sample *best; /* the best finished beam, or NULL */
 
 	uint32_t round, finished;
 	uint64_t forks, cut;
-	uint64_t drawn, chosen; /* tokens: of all beams, of the text */
+	/* tokens drawn by all beams; tokens of the result */
+	uint64_t drawn, chosen;
 };
 
-/* For a method's table. -EINVAL: -N is no multiple of --beam-width. */
+/* The `open` operation of a beam method. Returns 0, or -EINVAL if -N is not a
+ * multiple of --beam-width. */
 int beams_open(struct method_env *, const struct model *, struct err *);
-/* M, the beams that continue a kept one; 1 if there is only one beam. */
+/* Number of beams that continue a kept beam (M), or 1 if there is only one
+ * beam. */
 uint32_t beams_width(const struct method_env *);
 
-/* A method's steps; its `begin` passes the plan. */
+/* The steps of a beam method (struct many_steps). The method's own `begin`
+ * calls beams_begin with its plan. */
 int beams_begin(struct samples *, const struct beams_plan *, struct err *);
 int beams_next(struct samples *, struct err *);
-/* Choose the best so far: a finished beam, or else an unfinished one. */
+/* Choose the best beam when the run is stopped early: a finished beam, or an
+ * unfinished beam if none is finished. */
 void beams_stop(struct samples *);
 void beams_close(void *beams);
 void beams_tally(const struct samples *, struct strbuf *);

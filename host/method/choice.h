@@ -1,5 +1,8 @@
-/* Choosing among samples by numbers: votes over their answers, and the largest
- * of their values. Any thread. */
+/*
+ * Functions that choose among samples by numbers: they count votes for the
+ * samples' answers, or find the largest value. They have no state, so any
+ * thread may call them.
+ */
 #ifndef HOST_METHOD_CHOICE_H
 #define HOST_METHOD_CHOICE_H
 
@@ -10,39 +13,47 @@
 
 #define CHOICE_NONE UINT32_MAX
 
-/* A sample, as a candidate of the choice. */
+/* What the choice must know about a sample. */
 struct candidate {
-	const char *answer; /* in canonical form; NULL: none, and no vote */
-	double value;       /* larger is better; NAN: unknown */
-	double weight;      /* of its vote */
+	/* answer in canonical form; NULL (no answer) means no vote */
+	const char *answer;
+	double value;  /* larger is better; NAN if unknown */
+	double weight; /* weight of its vote */
 };
 
-/* Count the answers into row[n], in the order of their first candidates;
- * returns their number. */
+/*
+ * Count the votes for each answer. The answers are written to row[], which has
+ * room for n, in the order of their first candidates. Returns the number of
+ * different answers.
+ */
 uint32_t choice_tally(const struct candidate *, uint32_t n, struct tally *row);
 
-/* The row with the largest weight, the first of equal ones; CHOICE_NONE: n is
- * 0. */
+/* Index of the answer with the largest total weight, the first of equal ones.
+ * Returns CHOICE_NONE if n is 0. */
 uint32_t choice_heaviest(const struct tally *, uint32_t n);
 
-/* The candidate with the largest value, the first of equal ones; CHOICE_NONE:
- * no value is known. */
+/* Index of the candidate with the largest value, the first of equal ones.
+ * Returns CHOICE_NONE if no value is known. */
 uint32_t choice_largest(const struct candidate *, uint32_t n);
 
 /*
- * Borda votes (Kang et al., "Scalable best-of-N selection for large language
- * models via self-certainty", 2025): the k-th largest of n values, k = 1 ...,
- * gets the weight (n - k + 1)^power, an unknown value 0. Power 0 is the plain
- * majority.
+ * Set the weights for Borda votes (Kang et al., "Scalable best-of-N selection
+ * for large language models via self-certainty", 2025). The candidate with the
+ * k-th largest of n values (k from 1) gets the weight (n - k + 1)^power; a
+ * candidate whose value is unknown gets 0. With power 0 all votes are equal, as
+ * in a plain majority.
  */
 void choice_borda(struct candidate *, uint32_t n, double power);
 
-/* The value of a text from the scores of its steps (search-and-learn's
- * aggregations). NAN: no scores, or one is NAN. */
+/*
+ * Combine the scores of a text's steps into its value, by one of
+ * search-and-learn's aggregations. Returns NAN if there are no scores or one of
+ * them is NAN.
+ */
 double choice_aggregate(const float *score, uint32_t n, enum aggregate);
 
-/* The share-th quantile of value[n], n >= 1, linearly interpolated; 0 is the
- * least value, 1 the largest. Sorts value[]. */
+/* The quantile of value[n] at `share` in [0, 1], linearly interpolated: share 0
+ * is the smallest value, 1 the largest. n must be at least 1. Sorts value[]. */
 double choice_quantile(double *value, uint32_t n, double share);
 
 #endif

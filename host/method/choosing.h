@@ -1,14 +1,14 @@
 /*
  * The common part of methods that generate many samples of a prompt and then
- * choose one of them: the pool runs, the answer of each sample is extracted
- * (host/text/answer.h), each sample gets a value and the weight of its vote,
- * and one sample becomes the text. The struct chooser of a method, which is
- * nearly all of its file, defines the value, the weight, and whether samples
- * vote.
+ * choose one of them. The pool of samples (host/method/samples.h) runs; the
+ * answer of each sample is extracted (host/text/answer.h); each sample gets a
+ * value and the weight of its vote; one sample becomes the text of the request.
+ * A method defines the value, the weight, and whether samples vote, in its
+ * struct chooser; its file contains little else.
  *
- * Cut and failed samples are not chosen and have no vote. If no sample has an
- * answer or a value, the first one becomes the text: with one sample this is
- * plain decoding. One thread.
+ * A sample that was cut or has failed is not chosen and has no vote. If no
+ * sample has an answer or a value, the first one that ended is chosen; with one
+ * sample this is plain decoding. All calls come from one thread.
  */
 #ifndef HOST_METHOD_CHOOSING_H
 #define HOST_METHOD_CHOOSING_H
@@ -25,55 +25,71 @@ struct method_env;
 struct sample;
 struct samples;
 
-/* What of a text is its answer; for methods that vote. */
+/*
+ * Option --answer: which part of a text is its answer, for methods that vote.
+ */
 struct answer_options {
 	const char *form;
 };
 extern const struct opt_table answer_table;
 
-/* How the scores of a text's steps are combined; for methods with a reward
- * model. */
+/* Option --aggregate: how the scores of a text's steps are combined, for
+ * methods with a reward model. */
 struct aggregate_options {
 	int how; /* enum aggregate */
 };
 extern const struct opt_table aggregate_table;
 
 struct chooser {
-	/* The value of a sample, larger is better; NULL: the reward model's, if
-	 * the method has one. Called for ended samples, when all are over. */
+	/*
+	 * The value of a sample that has ended; larger is better. Called when
+	 * all samples are over. NULL means that the value comes from the reward
+	 * model, if the method has one.
+	 */
 	double (*value)(const struct method_env *, const struct sample *);
-	/* Sets the weights of n candidates, which are 1 before; may be NULL. */
+	/* Sets the weights of the votes of n candidates, which are 1 before.
+	 * NULL means that all weights stay 1. */
 	void (*weigh)(
 		const struct method_env *, struct candidate *, uint32_t n);
-	/* The text is the sample with the best value among those of the answer
-	 * with the largest weight; false: the sample with the largest value. */
+	/*
+	 * True: the samples vote for their answers. The answer with the largest
+	 * weight wins, and of its samples the one with the best value is
+	 * chosen. False: the sample with the largest value is chosen.
+	 */
 	bool votes;
 };
 
-/* Score the steps of n samples in one call of env's reward model, and set the
- * samples' values from the scores. */
+/* Score the steps of n samples with one call of env's reward model, and compute
+ * the samples' values from these scores. Returns 0 or a negative errno. */
 int choosing_score(const struct method_env *, struct sample *const *,
 	uint32_t n, struct err *);
 
-/* No sample has ended that could be chosen: set the error that says why. */
+/* Set the error that explains why there is no sample to choose from. Returns
+ * its code, a negative errno. */
 int choosing_none(const struct samples *, struct err *);
 
-/* The steps of a method with a chooser. With a reward model, samples are scored
- * before they get values. */
+/* The steps of a method that has a struct chooser. If the method has a reward
+ * model, the samples are scored before they get values. */
 extern const struct many_steps choosing_steps;
 
 /*
- * The sample that the method of `as`, with its options, would have chosen among
- * the first n samples of a pool. Since sample i does not depend on the number
- * of samples, one large pool gives the choice for all smaller numbers. All
- * samples are over, and their steps are scored if the method has a reward
- * model. Afterwards values and weights are those of this choice.
+ * Find the sample that the method of `as` would choose, with the options of
+ * `as`, from the first n samples of a pool. Sample i does not depend on the
+ * number of samples, so one large pool gives the choices for all smaller
+ * numbers.
+ *
+ * All samples must be over, and their steps must be scored if the method has a
+ * reward model. The call changes values and weights of the samples to those of
+ * this choice. Returns 0 with the index in *at, or a negative errno.
  */
 int choosing_among(const struct method_env *as, struct samples *, uint32_t n,
 	uint32_t *at, struct err *);
 
-/* The answers of a pool's samples so far, into row[samples_count()]; returns
- * their number. Indices in the rows are those of the samples. */
+/*
+ * Count the answers of the samples that have ended. row[] must have room for
+ * samples_count() answers; indices in it are those of the samples. Returns the
+ * number of different answers.
+ */
 uint32_t choosing_tally(
 	const struct samples *, struct tally *row, struct err *);
 

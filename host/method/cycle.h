@@ -1,16 +1,18 @@
 /*
- * Methods that verify drafts (speculative decoding): one request's part of a
- * pass. A method plans a tree T of drafted tokens that follow the generated
- * text, the target computes all rows of T in one pass, and the text continues
- * along T while the drafted tokens are the ones that the target draws.
+ * Speculative decoding: the part of a pass that belongs to one request. A
+ * method plans a tree T of drafted tokens that may follow the generated text.
+ * The target model computes all nodes of T in one pass, one row per node. Then
+ * the text is extended by a walk down T, for as long as the target draws a
+ * token that was drafted.
  *
- * Sample and match: every token is drawn from the target's logits with the
- * random number of its own position, and a drafted token only saves a pass if
- * it is the token drawn. So the tokens are those of plain decoding, at any
- * temperature, whatever the draft proposes and whichever rows a pass prunes.
+ * Every token is drawn from the target's logits, with the random number of the
+ * token's position. A drafted token is accepted if and only if it is the token
+ * drawn; it then saves a pass. So the tokens are those of plain decoding, at
+ * any temperature, for any draft and any pruning of rows.
  *
- * A cycle serves one request at a time. It runs no pass: lanes.h does, for one
- * cycle or many. One thread. A cycle borrows what it points to, except for what
+ * A cycle is the state of one request at a time. It does not run passes:
+ * lanes.h does, for one cycle or for many at once. All calls come from one
+ * thread. The caller owns everything that the cycle points to, except what
  * cycle_open allocates.
  */
 #ifndef HOST_METHOD_CYCLE_H
@@ -33,137 +35,167 @@ struct cycle {
 	struct method_env *env;
 	struct generation *gen;
 	uint32_t sequence;
-	bool started; /* the method's `start` was called */
-	bool drafts;  /* the next pass drafts; otherwise the tree is its root */
-	void *own;    /* [lane_bytes] the method's state of this request */
+	bool started; /* the method's `start` was called for this request */
+	/* the next pass drafts; if false, its tree is only the root */
+	bool drafts;
+	void *own; /* [lane_bytes] the method's state for this request */
 	const struct drafter *source; /* the drafter of the request */
 
-	/* The tree of the next pass. It has memory for `rows` nodes; the pass
-	 * has room for `most` of them. cycle_limits combines both with the
-	 * limits of the request. */
+	/*
+	 * The tree of the next pass. It has memory for `rows` nodes plus spare
+	 * ones; `most` is the number of nodes that the pass has room for.
+	 * cycle_limits combines both numbers with the limits of the request.
+	 */
 	struct tree *tree;
 	uint32_t rows, most;
 	struct build_limits limits;
-	struct build build; /* the builder that grows it */
-	/* For the next pass only, set by the method's `plan` or `grown`: the
-	 * exit predictor (the session's) that chooses the rows for the upper
-	 * layers, and its options. NULL: all rows continue. */
+	struct build build; /* state of the builder that grows the tree */
+	/*
+	 * Pruning of the next pass, set by the method's `plan` or `grown`: the
+	 * exit predictor, which belongs to the method, and its options. In the
+	 * middle of the model it chooses the rows that the upper layers
+	 * compute. NULL means that all rows continue.
+	 */
 	const struct exit_head *exit;
 	const struct prune_opts *prune;
 
-	/* The last pass: */
-	uint32_t first;    /* row of the pass that holds the root */
-	uint32_t verified; /* nodes of the tree that the target computed */
-	uint32_t leaves;   /* leaves among them */
-	bool alone;        /* all rows of the pass were this request's */
-	uint32_t *path;    /* [n_path] the root and the accepted nodes */
+	/* Results of the last pass: */
+	uint32_t first;    /* row of the tree's root in the pass */
+	uint32_t verified; /* number of nodes that the target computed */
+	uint32_t leaves;   /* number of leaves among these nodes */
+	bool alone;        /* the pass had rows of this request only */
+	/* [n_path] the root and the accepted nodes, as node indices */
+	uint32_t *path;
 	uint32_t n_path;
 	int32_t next; /* token drawn after the last accepted node */
 
-	/* Drafting of this tree: its time, in the unit of cycle_now; the part
-	 * that was spent expanding nodes other than the root; the number of
-	 * expanded nodes, the root included. */
+	/*
+	 * Drafting of the current tree: its duration, in the unit of cycle_now;
+	 * the part of it that was spent expanding nodes other than the root;
+	 * and the number of expanded nodes, including the root.
+	 */
 	uint64_t draft_time, expand_time;
 	uint32_t expanded;
 
 	/*
-	 * Flash reads layers ahead between two passes, which shortens the next
-	 * pass. `gap` is the time between the last pass and the one before it,
-	 * and `hidden` is the part of it in which flash was reading.
-	 * `passed_at` is the time when the last pass ended, and `ahead` is how
-	 * long flash kept reading after it.
+	 * Between two passes flash reads layers in advance, which shortens the
+	 * next pass. `gap` is the time between the end of the pass before the
+	 * last and the start of the last pass; flash was reading during the
+	 * part `hidden` of it. `passed_at` is the time when the last pass
+	 * ended, and `ahead` is how long flash continued to read after that.
+	 * `pass_time` is the duration of the last pass.
 	 */
 	uint64_t pass_time, gap, hidden;
 	uint64_t passed_at, ahead;
 
-	/* Passes of this request so far, without those of its prompt. Of the
-	 * last pass: the device time in nanoseconds, the time of choosing the
-	 * rows that continue after the exit, and the number of these rows. */
+	/*
+	 * `passes` counts the passes of this request, without those of its
+	 * prompt. The other members describe the last pass: the device time in
+	 * nanoseconds, the time for choosing the rows that continue after the
+	 * exit layer, and the number of these rows.
+	 */
 	uint64_t passes;
 	uint64_t device_ns, choose_time;
 	uint32_t n_continued;
-	/* Learns the time of each expansion of nodes; NULL: none. */
+	/* Cost model that records the time of each expansion of nodes; may be
+	 * NULL. */
 	struct pass_cost *expand_cost;
-	/* Of the prompt's passes: mean rows and mean device time of a pass. */
+	/*
+	 * Mean number of rows and mean device time (ns) of the prompt's passes.
+	 */
 	double prompt_rows, prompt_ns;
 
-	/* [rows + spare] the scores of each node in pruning */
+	/* [rows + spare nodes] scores of each node that pruning computes */
 	float *sigma;
 	double *merit;
-	/* [rows] logits of each node; NULL: not computed */
+	/* [rows] logits of each node; NULL if not computed */
 	const float **known;
 };
 
-/* Trees of up to `rows` nodes, with the options of env's method. Call
- * cycle_close whatever this returns. */
+/* Open a cycle for trees of up to `rows` nodes, with the options of env's
+ * method. Returns 0 or -ENOMEM. Call cycle_close in both cases. */
 int cycle_open(struct cycle *, struct session *, struct method_env *,
 	const struct drafter *source, uint32_t rows, struct err *);
 void cycle_close(struct cycle *);
 
-/* Use the cycle for this request from now on. */
+/*
+ * Use the cycle for this request until the next cycle_bind. Resets its state.
+ */
 void cycle_bind(struct cycle *, struct generation *, uint32_t sequence);
 
-/* Read the prompt, of which the sequence may hold a beginning, in passes of its
- * own, and draw the first token. */
+/*
+ * Read the prompt, in passes of its own, and draw the first token. The first
+ * tokens of the prompt may already be cached in the sequence; they are not read
+ * again.
+ */
 int cycle_read_prompt(struct cycle *, struct err *);
 
 /* ---- for the steps of a method ---- */
 
-/* Limits of the tree that is being planned, with at most `depth` levels.
- * Returns &c->limits. */
+/* Compute the limits of the tree that is being planned; it gets no more than
+ * `depth` levels. Returns &c->limits. */
 const struct build_limits *cycle_limits(struct cycle *, uint32_t depth);
 
-/* Have the drafter expand nodes. Not counted in the statistics or the time. */
+/* Call the drafter to expand n nodes. Unlike expansions in cycle_plan, the call
+ * is not counted in the statistics or in the time of drafting. */
 int cycle_expand(
 	struct cycle *, const uint32_t *node, uint32_t n, struct err *);
 
-/* Time of the last pass as if no layer had been read ahead when it began, and
- * the time that drafting added to that. */
+/* The time that the last pass would have taken if no layer had been read before
+ * it began, and the time that drafting added to that. */
 double cycle_verify_cost(const struct cycle *);
 double cycle_draft_cost(const struct cycle *);
 
 /*
- * Sets *cost to the phone's NPU time for passes of up to `rows` rows after
- * `cached` tokens. Each graph is priced at its fewest and at its most rows: an
- * engine computes all rows of a graph, but the runtime may take longer for more
- * real rows.
+ * Set *cost to the time that the phone's NPU needs for passes of up to `rows`
+ * rows after `cached` tokens. Each compiled graph is priced at its smallest and
+ * at its largest number of rows. The NPU computes all rows of a graph in either
+ * case, but the runtime may take longer if more of them are used.
  */
 void cycle_phone_cost(const struct session *, uint32_t rows, uint32_t cached,
 	struct pass_cost *);
 
-/* The current time, in picoseconds of the phone's clock or nanoseconds of the
- * wall clock. */
+/* The current time: picoseconds of the phone's timeline if there is a phone,
+ * otherwise nanoseconds of the wall clock. */
 uint64_t cycle_now(const struct cycle *);
 
 /* ---- for the code that runs the pass (lanes), in this order ---- */
 
-/* Plan the trees of n <= ROWS_SEQUENCES requests; the trees grow side by side,
- * so that drafters can serve several requests in one call. */
+/*
+ * Plan the trees of n <= ROWS_SEQUENCES requests. The trees grow side by side,
+ * so that a drafter can serve several requests in one call. Returns 0 or a
+ * negative errno.
+ */
 int cycle_plan(struct cycle *const *, uint32_t n, struct err *);
-/* A pass begins at time `now`. */
+/* Record that a pass begins at time `now` of cycle_now, in which the tree's
+ * root is row `first_row`. */
 void cycle_begin_pass(struct cycle *, uint32_t first_row, uint64_t now);
-/* At the exit layer: writes the nodes that continue to keep[], ascending, and
- * returns their number. */
+/* At the exit layer, choose the nodes that continue. Writes their indices to
+ * keep[] in ascending order and returns their number. */
 uint32_t cycle_choose(struct cycle *, uint32_t *keep);
-/* Called between two blocks of the pass, while the host would wait. */
+/* Call the method's `meanwhile`, between two blocks of layers of the pass, when
+ * the host would otherwise wait. */
 int cycle_meanwhile(struct cycle *, struct err *);
 void cycle_end_pass(struct cycle *, uint64_t began, uint64_t device_ns,
 	uint32_t rows_of_all);
 
-/* When the walk has reached `node`: nodes whose logits are to be computed in
- * one sweep, at most `most`. `node` comes first, then the nodes that the walk
- * will probably reach. */
+/*
+ * The nodes whose logits to compute in one sweep over the output matrix, when
+ * the walk has reached `node`: `node` itself, and then nodes that the walk will
+ * probably reach. Writes up to `most` nodes to out[] and returns their number.
+ */
 uint32_t cycle_likely(
 	const struct cycle *, uint32_t node, uint32_t most, uint32_t *out);
-/* Hand in the logits of a node. They stay valid until the caller clears
- * known[]. */
+/* Pass the logits of a node to the cycle and to the drafter. They must stay
+ * valid until the caller clears known[]. */
 void cycle_set_logits(struct cycle *, uint32_t node, const float *logits);
 
-/* The child of `node` with this token, if the pass computed it; else -1. */
+/* The child of `node` with this token, or -1 if there is none or the pass did
+ * not compute it. */
 int32_t cycle_child(const struct cycle *, uint32_t node, int32_t token);
 
-/* After the walk along path[]: counters, the drafter and the method learn from
- * the pass. */
+/* After the walk along path[], update the statistics, and pass the result to
+ * the drafter and to the method's `after_pass`. */
 void cycle_learn(struct cycle *);
 
 #endif

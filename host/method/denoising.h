@@ -1,17 +1,18 @@
 /*
- * Masked and block diffusion: a request whose text ends in masks, and what
- * decoding methods have in common that fill them. A pass predicts a token for
- * each mask; some of these guesses are kept (committed), the other positions
- * stay masks for the next pass, until the block has no mask left (Nie et al.,
- * "Large Language Diffusion Models", 2025).
+ * Masked and block diffusion: the state of a request whose text ends in mask
+ * tokens, and the code that the methods for such models have in common. A pass
+ * predicts a token for each mask. Some of these guesses are kept (committed);
+ * the other positions stay masks for the next pass, until the block has no mask
+ * left (Nie et al., "Large Language Diffusion Models", 2025).
  *
  * A method plans the rows of a pass and decides which guesses are kept, in its
- * struct denoising_steps. It runs no pass: lanes do (host/method/lanes.h), for
- * one request or many. This file decides which row predicts a position, what
- * blocks are, and when they become text; host/method/guesses.h computes the
- * guesses.
+ * struct denoising_steps. It does not run passes: lanes (host/method/lanes.h)
+ * do, for one request or many. This file decides which row predicts a position,
+ * where blocks begin and end, and when they become text; host/method/guesses.h
+ * computes the guesses.
  *
- * One thread; the session and the generation are borrowed.
+ * All calls come from one thread. The session and the generation belong to the
+ * caller.
  */
 #ifndef HOST_METHOD_DENOISING_H
 #define HOST_METHOD_DENOISING_H
@@ -29,7 +30,7 @@ struct method_env;
 struct model;
 struct session;
 
-#define DENOISING_LENGTH 32 /* of a block, by default */
+#define DENOISING_LENGTH 32 /* default length of a block */
 
 /* ---- options ------------------------------------------------------------- */
 
@@ -38,30 +39,36 @@ struct block_options {
 };
 extern const struct opt_table block_table;
 
-/* Masks after the prompt that every pass sees. */
+/*
+ * Option --canvas: number of masks after the prompt that every pass computes.
+ */
 struct canvas_options {
-	uint32_t length; /* 0: only those of the current block */
+	uint32_t length; /* 0 means only the masks of the current block */
 };
 extern const struct opt_table canvas_table;
 
-/* A fixed number of passes for a block. */
+/* Options of methods that decode a block in a fixed number of passes. */
 struct steps_options {
-	uint32_t steps; /* at most; 0: one for each position */
+	uint32_t steps; /* maximum number of passes; 0 means one per position */
 	int order;      /* enum guess_order */
 };
 extern const struct opt_table steps_table;
 
-/* As many passes for a block as its guesses need to reach a confidence. */
+/* Option of methods that decode a block in as many passes as its guesses need
+ * to reach a confidence. */
 struct threshold_options {
-	double threshold; /* of confidence; below 0: not given */
+	double threshold; /* least confidence; negative if not given */
 };
 extern const struct opt_table threshold_table;
 
 uint32_t denoising_length(const struct method_env *);
 
-/* State of a method that decodes blocks: their length, which is the model's if
- * it was trained with blocks (by_block), else --block. -EINVAL: --block
- * contradicts the model. */
+/*
+ * State of a method that decodes blocks. The length of a block is the model's,
+ * if the model was trained with blocks (by_block); otherwise it is --block.
+ * denoising_open_blocks sets the state, as the `open` operation of a method. It
+ * returns 0, or -EINVAL if --block contradicts the model.
+ */
 struct block_state {
 	uint32_t length;
 	bool by_block;
@@ -69,13 +76,16 @@ struct block_state {
 int denoising_open_blocks(
 	struct method_env *, const struct model *, struct err *);
 
-/* For a method's table, rows of its decode graph. denoising_all_rows: the
- * largest graph. denoising_block_rows: a few blocks if the model was trained
- * with blocks, else the largest graph. */
+/*
+ * The `decode_rows` operation of a method, which is the number of rows of its
+ * decode graph. denoising_all_rows is the largest graph. denoising_block_rows
+ * is a few blocks if the model was trained with blocks, otherwise the largest
+ * graph.
+ */
 uint32_t denoising_all_rows(const struct method_env *);
 uint32_t denoising_block_rows(const struct method_env *);
 
-/* --threshold, or `otherwise`. */
+/* The value of --threshold, or `otherwise` if the option is not given. */
 double denoising_threshold(const struct method_env *, double otherwise);
 
 /* ---- a request ----------------------------------------------------------- */
@@ -85,49 +95,56 @@ struct denoising {
 	struct method_env *env;
 	struct generation *gen;
 	uint32_t sequence;
-	void *own; /* [lane_bytes] the method's state, zeroed at first */
-	/* by confidence, unless the method changes it */
+	void *own; /* [lane_bytes] the method's state, zero at the start */
+	/* order ORDER_CONFIDENCE, unless the method changes it */
 	struct guessing guessing;
-	uint32_t limit; /* positions at most */
-	uint32_t shift; /* 1: a row predicts the position after its own */
+	uint32_t limit; /* maximum number of positions */
+	/* 0 or 1: a row predicts the position that is `shift` after its own */
+	uint32_t shift;
 	int32_t mask;
-	int32_t *x;          /* [limit] tokens of the text, and masks */
+	int32_t *x;          /* [limit] tokens of the text, then masks */
 	uint32_t begin, end; /* the current block is x[begin, end) */
-	uint32_t last;       /* end of the tokens and masks in x[] */
-	/* the prompt is read first, in passes of its own */
+	uint32_t last;       /* number of tokens and masks in x[] */
+	/* the prompt must be read first, in passes of its own */
 	bool reads_prompt;
 
-	/* The next pass, planned by the method: its rows (the lanes set their
-	 * sequence), the positions to guess tokens for, ascending, and whether
-	 * the sequence's cache is emptied before the pass. */
+	/*
+	 * The next pass, which the method plans: its rows (lanes_denoise.c sets
+	 * their sequence), the positions to predict in ascending order, and
+	 * whether the cache of the sequence is cleared before the pass.
+	 */
 	enum visibility visibility;
 	uint32_t n_rows, n_at;
 	struct row *row; /* [limit] */
 	uint32_t *at;    /* [limit] */
 	bool clear_cache;
-	uint32_t pass; /* its number in the block or the text, for draws */
+	/* number of the pass in the block or text, for random draws */
+	uint32_t pass;
 
-	/* The last pass: its row that is row[0], and a guess for each at[]. */
+	/* The last pass: the row of the pass that was row[0], and a guess for
+	 * each position at[]. */
 	uint32_t first;
 	struct guess *guess; /* [limit] */
-	/* Logits from an earlier pass that predict position carried_at. With
-	 * shift = 1 the first position of a window is predicted by the row
-	 * before the window, which later passes do not compute. */
+	/*
+	 * Logits from an earlier pass that predict position carried_at. They
+	 * are needed with shift = 1: the row before a window predicts the
+	 * window's first position, but later passes do not compute that row.
+	 */
 	float *carried; /* [n_vocab] */
 	uint32_t carried_at;
 };
 
 /*
- * The steps of a diffusion method, for one request each. -errno and a message
- * fail the request.
+ * The steps of a diffusion method. Each call concerns one request. An error
+ * (negative errno, with a message) fails that request.
  *
- *   start       reserves memory, and sets reads_prompt
- *   prompt      the prompt was read; `row` is its last token's row of the last
- *               pass. NULL if reads_prompt is never set
- *   plan        plans the next pass
- *   after_pass  the pass has ended, and guess[] is set: decides which guesses
- *               are kept, what is cached, and what becomes text
- *   finish      releases what start reserved; may be NULL
+ *   start       Reserves memory and sets reads_prompt.
+ *   prompt      The prompt was read; `row` is the row of its last token in
+ *               the last pass. NULL if the method never sets reads_prompt.
+ *   plan        Plans the next pass.
+ *   after_pass  The pass has ended and guess[] is set. Decides which guesses
+ *               are kept, what is cached, and what becomes text.
+ *   finish      Frees what start reserved; may be NULL.
  */
 struct denoising_steps {
 	int (*start)(struct denoising *, struct err *);
@@ -137,83 +154,99 @@ struct denoising_steps {
 	void (*finish)(struct denoising *);
 };
 
-/* Open a request of env's method, and start it. Close it only if this returns
- * 0. */
+/*
+ * Allocate the state of a request of env's method, and call the method's
+ * `start`. Returns 0 or a negative errno. *out is NULL after an error;
+ * otherwise the caller frees it with denoising_close.
+ */
 int denoising_open(struct denoising **out, struct session *,
 	struct method_env *, struct generation *, uint32_t sequence,
 	struct err *);
 void denoising_close(struct denoising *);
 
-/* Cache slots that the request may still need. */
+/* Maximum number of cache slots that the request may need in addition to those
+ * it has. */
 uint32_t denoising_growth(const struct session *, const struct method_env *,
 	const struct generation *, uint32_t sequence);
 
 /* ---- for start ---- */
 
-/* Allocate for texts of at most `limit` positions. -EINVAL, naming the method:
- * a diffusion method cannot draw tokens with these sampling options. */
+/*
+ * Allocate memory for a text of up to `limit` positions. Returns 0, or -ENOMEM,
+ * or -EINVAL (with the method's name) if the sampling options are not possible
+ * for a diffusion method.
+ */
 int denoising_reserve(struct denoising *, uint32_t limit, struct err *);
 
-/* The longest text of a method whose passes compute all positions, in the
- * largest graph. */
+/* The longest text of a method whose passes compute all positions: they must
+ * fit into the largest graph and into the context. */
 uint32_t denoising_whole_limit(const struct session *);
 
-/* -ENOSPC: there is no room for another block. */
+/*
+ * Returns 0, or -ENOSPC with a message if there is no room for another block.
+ */
 int denoising_check_room(const struct denoising *, struct err *);
 
 /* ---- for plan ---- */
 
-/* Begin a block: `length` masks after the text so far, or as many as there is
- * room for. The text must be shorter than the limit. */
+/* Begin a block: append `length` masks to the generated text, or as many as
+ * there is room for. The text must be shorter than the limit. */
 void denoising_begin(struct denoising *, uint32_t length);
 
-/* Begin the next block if the current one is filled. -ENOSPC as above. */
+/* Begin the next block if the current one has no mask left. Returns 0, or
+ * -ENOSPC as denoising_check_room does. */
 int denoising_next_block(struct denoising *, uint32_t length, struct err *);
 
-/* Append masks, or as many as there is room for. */
+/* Append this many masks to x[], or as many as there is room for. */
 void denoising_extend(struct denoising *, uint32_t masks);
 
-/* Append masks up to the length of --canvas after the prompt. */
+/* Append masks until there are as many positions after the prompt as --canvas
+ * says. */
 void denoising_lay_canvas(struct denoising *);
 
-/* Plan rows of positions [from, to), which attend to the whole text. With
- * VISIBILITY_BLOCK the method also sets row[].end. */
+/* Plan rows for the positions [from, to), which attend to the whole text. With
+ * VISIBILITY_BLOCK the method must also set row[].end, which limits that. */
 void denoising_rows(
 	struct denoising *, enum visibility, uint32_t from, uint32_t to);
 
-/* Plan a pass of all positions, with an empty cache. */
+/* Plan a pass of all positions; the cache is cleared before it. */
 void denoising_whole_pass(struct denoising *);
 
-/* Have tokens guessed for the masks in [from, to). */
+/* Request predictions for the masks in [from, to). */
 void denoising_predict_masks(struct denoising *, uint32_t from, uint32_t to);
 
 /* ---- after a pass ---- */
 
-/* The index in row[] of the row that predicts at[i]. False: no row does, and
- * d->carried has the logits. */
+/* Find the index in row[] of the row that predicts position at[i]. Returns
+ * false if there is none; then d->carried has the logits. */
 bool denoising_row_of(const struct denoising *, uint32_t i, uint32_t *row);
 void denoising_guess(struct denoising *, uint32_t i, const float *logits);
 
-/* Keep the logits of row `row` of the last pass: they predict position `at` in
- * later passes (d->carried). */
+/* Keep the logits of row `row` of the last pass in d->carried. They predict
+ * position `at` in later passes. */
 int denoising_carry_logits(
 	struct denoising *, uint32_t row, uint32_t at, struct err *);
 
-/* Commit the first n of guess[] to x[]. */
+/* Commit the first n guesses: write their tokens to x[]. */
 void denoising_commit(struct denoising *, uint32_t n);
 
-/* Choose among the n_at guesses, sort the chosen ones first, and return how
- * many: those of at least `threshold` or, if it is below 0, an even share for
- * each of the `left` passes of the block. */
+/*
+ * Choose which of the n_at guesses to keep, sort these first, and return their
+ * number. With `threshold` >= 0 they are the guesses of at least this
+ * confidence. With a negative `threshold` each of the `left` remaining passes
+ * of the block gets an equal share.
+ */
 uint32_t denoising_choose(struct denoising *, double threshold, uint32_t left);
 
-/* Report the state of positions [from, to) to the generation's observer. That
- * may end the text. */
+/* Report the state of the positions [from, to) to the generation's observer,
+ * which may end the text. */
 void denoising_report(const struct denoising *, uint32_t from, uint32_t to);
 
-/* If the block has no mask left, or no more tokens are wanted, append its
- * tokens to the text. A stop token ends the text there, and the rest is
- * dropped. */
+/*
+ * If the block has no mask left, or the request needs no more tokens, append
+ * the block's tokens to the text. A stop token ends the text, and the tokens
+ * after it are dropped.
+ */
 void denoising_end_block(struct denoising *);
 
 #endif

@@ -1,6 +1,8 @@
-/* The tokens that a pass of a diffusion model predicts for masked positions,
- * and which of these guesses are kept. Plain data and arithmetic; any
- * thread. */
+/*
+ * Guesses: the tokens that a pass of a diffusion model predicts for masked
+ * positions, and the choice of which guesses are kept. Pure functions, which
+ * any thread may call.
+ */
 #ifndef HOST_METHOD_GUESSES_H
 #define HOST_METHOD_GUESSES_H
 
@@ -9,12 +11,12 @@
 
 struct sampler_opts;
 
-/* Which guesses are kept first. */
+/* The property of a guess by which it is kept earlier than others. */
 enum guess_order {
 	ORDER_CONFIDENCE, /* largest probability of the token */
-	/* largest distance to the second likeliest token's probability */
+	/* largest difference between the two largest probabilities */
 	ORDER_MARGIN,
-	ORDER_ENTROPY, /* least entropy of the distribution */
+	ORDER_ENTROPY, /* smallest entropy of the distribution */
 	ORDER_RANDOM,
 };
 extern const char *const guess_orders[];
@@ -23,38 +25,46 @@ struct guess {
 	uint32_t at; /* position in the text */
 	int32_t token;
 	double confidence; /* probability of the token */
-	/* by the order: larger is better; the negative entropy, in nats */
+	/* measure of the chosen order, larger is better; for ORDER_ENTROPY the
+	 * negative entropy, in nats */
 	double score;
 };
 
 struct guessing {
-	const struct sampler_opts *sampling; /* temperature, seed, stream */
+	/* uses temperature, seed and stream */
+	const struct sampler_opts *sampling;
 	uint32_t n_vocab;
-	/* never guessed; probabilities are normalized without it */
+	/* the mask token, which is never guessed; probabilities are normalized
+	 * without it */
 	int32_t mask;
 	enum guess_order order;
-	/* Probabilities are computed at the sampling temperature (Dream), not
-	 * from the plain logits (LLaDA). */
+	/*
+	 * True: probabilities are computed at the sampling temperature, as
+	 * Dream does. False: they are computed from the plain logits, as LLaDA
+	 * does.
+	 */
 	bool tempered;
 };
 
 /*
- * Guess a token for position `at` from logits [n_vocab] in pass number `pass`
- * of its block. At temperature 0 the likeliest token, the lowest id among
- * equals; else a draw, with Gumbel noise that differs in each pass. From NaN
- * logits: some token with confidence 0.
+ * Guess a token for position `at` from its logits [n_vocab], in pass number
+ * `pass` of its block. At temperature 0 the guess is the likeliest token, the
+ * lowest id among equals. At other temperatures it is drawn, with Gumbel noise
+ * that differs in each pass. From NaN logits the guess is some token, with
+ * confidence 0.
  */
 void guess_from(const struct guessing *, const float *logits, uint32_t at,
 	uint32_t pass, struct guess *out);
 
-/* Sort by descending score; ties by position. */
+/* Sort guesses by descending score; equal scores by position. */
 void guesses_sort(struct guess *, uint32_t n);
 
 /*
- * Sort n > 0 guesses by descending confidence, ties by position, and return how
- * many to keep (Wu et al., "Fast-dLLM", 2025): those of at least `threshold`;
- * or the longest prefix whose k-th guess, from 1, has at least 1 - factor / (k
- * + 1). At least 1.
+ * Sort n > 0 guesses by descending confidence, equal ones by position. Returns
+ * how many guesses to keep, which is 1 or more (Wu et al., "Fast-dLLM", 2025).
+ * guesses_over keeps the guesses whose confidence is at least `threshold`.
+ * guesses_by_factor keeps the longest prefix in which the confidence of the
+ * k-th guess (k from 1) is at least 1 - factor / (k + 1).
  */
 uint32_t guesses_over(struct guess *, uint32_t n, double threshold);
 uint32_t guesses_by_factor(struct guess *, uint32_t n, double factor);

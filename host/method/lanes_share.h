@@ -1,6 +1,9 @@
-/* How the drafts of several lanes share the rows of a pass, and when lanes
- * decode without drafts (the rules: lanes_share.c). Part of struct lanes
- * (host/method/lanes.h). One thread. */
+/*
+ * How several lanes (sequences of a batch) share the rows of a pass for their
+ * drafted tokens, and when lanes decode without drafts. lanes_share.c explains
+ * the rules. Part of struct lanes (host/method/lanes.h). All calls come from
+ * one thread.
+ */
 #ifndef HOST_METHOD_LANES_SHARE_H
 #define HOST_METHOD_LANES_SHARE_H
 
@@ -13,27 +16,34 @@ struct lanes;
 struct merit;
 
 struct lanes_share {
-	/* Time of a pass by its rows: picoseconds on a phone, else
-	 * nanoseconds. */
+	/* Time of a pass as a function of its rows: in picoseconds if there is
+	 * a phone, otherwise in nanoseconds. */
 	struct pass_cost cost;
-	/* Accepted drafted tokens of a pass, as predicted by the drafts and as
-	 * counted (moving averages), and the prediction for this pass. */
+	/*
+	 * Number of drafted tokens that a pass accepts: as the drafts predicted
+	 * it and as counted (moving averages), and the prediction for the
+	 * current pass.
+	 */
 	double expected, accepted, predicted;
-	uint32_t base; /* rows of this pass without drafts */
-	/* passes without drafts: still to come; of the last rest */
+	uint32_t base; /* rows of this pass that are not drafted */
+	/* passes to run without drafts: how many are left, and how many there
+	 * were in the last such period */
 	uint32_t rest, last_rest;
-	struct merit *merit; /* [width * lane_rows] */
+	struct merit *merit; /* [width * lane_rows] memory for choosing rows */
 };
 
-/* -1: no memory. The caller frees `merit` in any case. */
+/* Returns 0, or -1 if there is no memory. The caller frees `merit` in both
+ * cases. */
 int lanes_share_open(struct lanes_share *, const struct lanes *);
 
-/* How many drafted rows this pass has room for; 0: it runs without drafts.
- * Called once for each pass. */
+/* Number of drafted rows that this pass has room for; 0 means that the pass
+ * runs without drafts. Call it once per pass. */
 uint32_t lanes_share_room(struct lanes_share *, const struct lanes *);
-/* Cut the trees of the planned pass to the rows that are worth their time. */
+/*
+ * Cut the trees of the planned pass to the rows that gain more than they cost.
+ */
 void lanes_share_rows(struct lanes_share *, struct lanes *);
-/* Learn from the finished pass. */
+/* Update the time of a pass and the acceptance from the finished pass. */
 void lanes_share_learn(struct lanes_share *, const struct lanes *);
 
 #endif

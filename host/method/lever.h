@@ -1,5 +1,5 @@
-/* The state that method lever keeps between requests; for benchmarks that
- * inspect it. */
+/* The state that the method lever keeps from request to request. It is visible
+ * here for benchmarks that inspect it. */
 #ifndef HOST_METHOD_LEVER_H
 #define HOST_METHOD_LEVER_H
 
@@ -16,16 +16,20 @@ struct method_env;
 struct lever_state {
 	struct pass_cost cost;
 	struct gain_rule lever;
-	struct exit_head *exit;   /* NULL: nothing is pruned */
-	char exit_path[PATH_MAX]; /* "": no predictor */
+	/* exit predictor; NULL if rows are not pruned */
+	struct exit_head *exit;
+	/* file of the predictor; "" if there is none */
+	char exit_path[PATH_MAX];
 	struct prune_opts prune;
-	/* For comparing trees with and without pruning: costs and reliability
-	 * stay unchanged, so that a tree depends only on the text before it,
-	 * and every tree is pruned. */
+	/*
+	 * For comparing trees with and without pruning. When set, costs and
+	 * reliability do not change, so that a tree depends only on the text
+	 * before it, and every tree is pruned.
+	 */
 	bool frozen;
 };
 
-/* The state of an env that is open for lever. */
+/* The state of an env whose method is lever. */
 struct lever_state *lever_state(const struct method_env *);
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * The cost model of a lever cycle, by the terms of host/tree/pass_cost.h, and
- * where each term comes from: on a phone it is computed from the phone's
- * profile; on another machine it is measured in the cycles of requests or,
- * before the first request, in those of a probe. The cycles belong to an env
- * that is open for lever, whose state holds the costs. One thread.
+ * The cost model of the method lever, with the terms of host/tree/pass_cost.h.
+ * On a phone the terms are computed from the phone's profile. On another
+ * machine they are measured, in the cycles (draft and verification) of requests
+ * or, before the first request, in the cycles of a probe. The env of a cycle
+ * must be open for lever; its state holds the costs. All calls come from one
+ * thread.
  */
 #ifndef HOST_METHOD_LEVER_COSTS_H
 #define HOST_METHOD_LEVER_COSTS_H
@@ -15,25 +16,25 @@ struct err;
 struct method_env;
 struct session;
 
-/* Share of the layers that come before the exit. */
+/* Share of the model's layers that come before the exit predictor. */
 double lever_lower_share(const struct cycle *);
 
 /* Set the terms that are known before a tree is drafted. */
 void lever_update_costs(struct cycle *);
 
-/* Update all terms but the time of rows from the finished cycle. */
+/* Update the terms from a finished cycle, except C(n), the time of rows. */
 void lever_observe_costs(const struct cycle *);
 
 /*
- * Measure the cost terms before the first request: generate from a meaningless
- * prompt for a few cycles, with trees from one row to the largest, and with a
- * few nodes of each tree drafted. No cycle begins later than LEVER_PROBE_S,
- * except for the first two, without which nothing would be known. Without a
- * draft model the cycles only run passes.
+ * Measure the cost terms before the first request. The probe generates text
+ * from a meaningless prompt for a few cycles. Its trees have from one row to
+ * the maximum, and a few nodes of each tree are drafted; without a draft model
+ * none is. After LEVER_PROBE_S seconds no cycle begins, except that there are
+ * always two cycles, the least from which C(n) can be estimated.
  *
- * For the wall clock only. SESSION_TEXT must be empty, and is empty afterwards;
- * the hash of logits and env's counters stay unchanged too. Fails as the
- * session or the drafter fails.
+ * Only for the wall clock, not for a phone. SESSION_TEXT must be empty, and is
+ * empty afterwards. The hash of logits and env's counters are reset. Returns 0,
+ * or an error of the session or the drafter.
  */
 #define LEVER_PROBE_S 2
 int lever_probe(struct session *, struct method_env *, struct err *);

@@ -1,11 +1,11 @@
 /*
  * Decoding methods. A method is one file in this directory that reads like its
- * algorithm and uses host/session/session.h; adding a method adds that file,
- * its test and one row of METHODS below.
+ * algorithm and uses host/session/session.h. To add a method, add its file, its
+ * test and one row of METHODS below.
  *
- * A generation (host/text/generation.h) is where a method puts its tokens: it
- * holds the prompt and all tokens so far, draws from logits, prints, and knows
- * when to stop. Methods see no text, files or command lines.
+ * A method gives its tokens to a generation (host/text/generation.h), which
+ * holds the prompt and all generated tokens, draws tokens from logits, prints
+ * text, and decides when to stop. Methods use no text, files or command lines.
  */
 #ifndef HOST_METHOD_METHOD_H
 #define HOST_METHOD_METHOD_H
@@ -36,61 +36,70 @@ struct strbuf;
 
 struct method;
 
-/* What a method works with, besides the session. */
+/* What a method uses besides the session. */
 struct method_env {
 	const struct method *method;
-	const struct opt_values *options; /* NULL: all defaults */
-	void *state;                      /* [method->state_bytes] owned */
-	struct drafter *drafter;          /* NULL: nothing drafts */
-	/* Opens further drafters, for many requests; NULL: nothing drafts. */
+	const struct opt_values *options; /* NULL means all defaults */
+	void *state;                      /* [method->state_bytes], owned */
+	struct drafter *drafter;          /* NULL if nothing drafts */
+	/* Opens more drafters, for many requests at once; NULL if nothing
+	 * drafts. */
 	struct drafting *drafting;
-	struct reward *reward; /* NULL unless needs_reward */
-	uint32_t draft_length; /* of a drafted chain, at most; 0: any */
-	bool streams;          /* some layers are streamed from flash */
-	/* cost models use its time; NULL: the wall clock */
+	struct reward *reward; /* NULL if the method does not need it */
+	/* maximum length of a drafted chain; 0 means any */
+	uint32_t draft_length;
+	bool streams; /* some layers are streamed from flash */
+	/* cost models use the time of this phone; NULL means the wall clock */
 	const struct soc *phone;
-	struct method_stats stats; /* summed over runs */
+	struct method_stats stats; /* sums over all runs */
 	struct draft_positions positions;
-	/* The samples' tokens come from this script instead of being drawn;
-	 * NULL: they are drawn. */
+	/* If not NULL, the tokens of samples come from this script and are not
+	 * drawn. */
 	const struct samples_script *script;
 };
 
-/* Models by their attention mask: what a position attends to. */
+/* Kinds of models, by their attention mask: what a position attends to. */
 enum method_models {
 	METHOD_CAUSAL = 1, /* itself and earlier positions */
 	METHOD_WINDOW = 2, /* all positions */
 	METHOD_BLOCK = 4,  /* its block and earlier positions */
 };
 
-#define MANY_DONE 1 /* the request's answer is chosen */
+#define MANY_DONE 1 /* result of `next`: the request's answer is chosen */
 
-/* The steps of a method that decodes many samples of each request
- * (host/method/samples.h). They neither loop nor run passes. */
+/*
+ * The steps of a method that decodes many samples per request
+ * (host/method/samples.h). The steps contain no loop over passes, and run none.
+ */
 struct many_steps {
-	/* of the method's state of a request (samples_own), zeroed at first */
+	/* size of the method's state for a request (samples_own), which is zero
+	 * at first */
 	size_t bytes;
-	/* Add the first samples. */
+	/* Adds the first samples. */
 	int (*begin)(struct samples *, struct err *);
 	/*
-	 * No sample is running any more: add or fork samples, resume waiting
-	 * ones, or choose the answer. 0, MANY_DONE, or -errno, which ends the
-	 * request. -ECANCELED leaves everything as it is, so that the step can
-	 * be repeated.
+	 * Called when no sample is running. Adds or forks samples, resumes
+	 * samples that wait, or chooses the answer. Returns 0 to continue,
+	 * MANY_DONE if the answer is chosen, or a negative errno, which ends
+	 * the request. When it returns -ECANCELED it must have changed nothing,
+	 * so that it can be called again.
 	 */
 	int (*next)(struct samples *, struct err *);
-	/* The run was canceled: choose among the samples so far. May be
-	 * NULL. */
+	/* Called when the run was canceled. Chooses one of the existing
+	 * samples. May be NULL. */
 	void (*stop)(struct samples *);
-	/* A sample drew a token. May cut samples, but not fork any. May be
-	 * NULL. */
+	/* Called after a sample has drawn a token. May cut samples but not fork
+	 * any. May be NULL. */
 	void (*drew)(struct samples *, struct sample *);
-	/* Free what `own` points to. May be NULL. */
+	/* Frees what `own` points to. May be NULL. */
 	void (*close)(void *own);
-	/* Append "; " and a short description of the current choice, for a
-	 * progress display. NULL: nothing is chosen, or only at the end. */
+	/*
+	 * Appends "; " and a short description of the current choice, for a
+	 * progress display. NULL if the method does not choose, or chooses only
+	 * at the end.
+	 */
 	void (*tally)(const struct samples *, struct strbuf *);
-	/* Append a line about a finished request, for display. May be NULL. */
+	/* Appends a line about a finished request, for display. May be NULL. */
 	void (*report)(const struct samples *, struct strbuf *);
 };
 
@@ -100,65 +109,84 @@ struct method {
 	bool lossless;       /* same tokens as plain decoding */
 	bool needs_draft;
 	bool needs_reward;
-	/* computes logits of more rows than it emits tokens */
+	/* computes the logits of more rows than it generates tokens */
 	bool logits_ahead;
-	bool diffusion; /* fills blocks of masks */
-	/* which models it can run: enum method_models; 0: METHOD_CAUSAL */
+	bool diffusion; /* is a diffusion method: replaces masks */
+	/* set of enum method_models that it can run; 0 means METHOD_CAUSAL */
 	unsigned runs;
-	/* Its own option tables and shared ones, NULL-terminated; NULL: none. A
-	 * method that needs a draft also has drafting_table. */
+	/*
+	 * The method's option tables, its own and shared ones, NULL-terminated;
+	 * NULL if it has none. A method that needs a draft has drafting_table
+	 * in addition.
+	 */
 	const struct opt_table *const *options;
-	/* Bytes of method_env.state, which lives as long as the env; zeroed. */
+	/* Size of method_env.state, which is zero at first and lives as long as
+	 * the env. */
 	size_t state_bytes;
-	/* Write the drafters to open to *draft, which is empty, where the
-	 * option --draft is `given` (NULL: it is absent). NULL: `given` is used
-	 * as it is. */
+	/*
+	 * Writes the names of the drafters to open to *draft, which is empty.
+	 * `given` is the value of --draft, or NULL if the option is absent.
+	 * Without this function (if it is NULL) the drafters are those of
+	 * `given`.
+	 */
 	void (*compose)(const struct method_env *, const char *given,
 		struct strbuf *draft);
-	/* May be NULL. close() must undo a partial open() too. */
+	/* Both may be NULL. close() must also undo an open() that failed
+	 * halfway. */
 	int (*open)(
 		struct method_env *, const struct model *target, struct err *);
 	void (*close)(struct method_env *);
-	/* Rows of the decode graph. */
+	/* Number of rows of the decode graph. */
 	uint32_t (*decode_rows)(const struct method_env *);
-	/* Sequences besides the prompt's that have tokens of their own at the
-	 * same time. NULL: only SESSION_TEXT is used. A method that has some
-	 * drafts trees (tree_options.h) where --draft is given. */
+	/*
+	 * Number of sequences, in addition to the prompt's, that have tokens of
+	 * their own at the same time. NULL means that only SESSION_TEXT is
+	 * used. A method with such sequences drafts trees (tree_options.h) if
+	 * --draft is given.
+	 */
 	uint32_t (*sequences)(const struct method_env *);
-	/* Default temperature; NULL: 0. */
+	/* Default temperature; NULL means 0. */
 	double (*temperature)(const struct method_env *);
-	/* Layer after which the method may prune rows; NULL: it never does. */
+	/*
+	 * Layer after which the method may prune rows. NULL if it never does.
+	 */
 	uint32_t (*exit_layers)(const struct method_env *);
 	/*
-	 * For a method with a cost model that is measured where layers are
-	 * streamed and the wall clock is used: the model, which is part of the
-	 * state; and a probe that measures it before the first request, so that
-	 * another env can be given the result. Both may be NULL.
+	 * For a method with a cost model that is measured, which is the case if
+	 * layers are streamed and the wall clock is used. `cost` returns the
+	 * model, which is part of the method's state. `probe` measures it
+	 * before the first request; the result can be copied to another env.
+	 * Both may be NULL.
 	 */
 	struct pass_cost *(*cost)(const struct method_env *);
 	int (*probe)(struct session *, struct method_env *, struct err *);
-	/* Steps of a method with many samples; NULL: a request has one
+	/* Steps of a method with many samples; NULL if a request has one
 	 * sequence. */
 	const struct many_steps *many;
-	/* How the method chooses among finished samples (choosing_steps,
-	 * host/method/choosing.h). NULL: it does not choose, or chooses
-	 * earlier. */
+	/*
+	 * How the method chooses among finished samples (choosing_steps,
+	 * host/method/choosing.h). NULL if it does not choose, or chooses
+	 * earlier.
+	 */
 	const struct chooser *chooser;
 	/*
-	 * The steps of a method that verifies drafts, for one request each
-	 * (host/method/cycle.h). They neither loop nor run passes. All may be
-	 * NULL: without a draft a lane decodes one token in each pass.
+	 * The steps of a method that verifies drafts (host/method/cycle.h).
+	 * Each call concerns one request. The steps contain no loop over
+	 * passes, and run none. All of them may be NULL. Without a draft a lane
+	 * decodes one token per pass.
 	 *
-	 *   start       once, after the prompt was read
-	 *   plan        chooses the builder that grows the token tree of the
-	 *               next pass (host/tree/build.h), within cycle_limits
-	 *   grown       the tree is complete: decides what depends on all of it
-	 *   meanwhile   between two blocks of the pass, while the host has time
-	 *   after_pass  learns from the pass
+	 *   start       Called once, after the prompt was read.
+	 *   plan        Chooses the builder that grows the token tree of the
+	 *               next pass (host/tree/build.h), within cycle_limits.
+	 *   grown       Called when the tree is complete: decides what depends
+	 * on the whole tree. meanwhile   Called between two blocks of layers of
+	 * the pass, while the host has time. after_pass  Updates the method's
+	 * state from the result of the pass.
 	 *
-	 * A request has `lane_bytes` of state (cycle->own), zeroed at first,
-	 * and a tree with room for decode_rows + spare_nodes nodes, with
-	 * `candidates` for each node. NULL: no spare nodes; the option
+	 * A request has `lane_bytes` bytes of state (cycle->own), zero at
+	 * first. Its tree has room for decode_rows + spare_nodes nodes, with
+	 * `candidates` candidates per node. If spare_nodes is NULL there are no
+	 * spare nodes; if `candidates` is NULL their number is that of option
 	 * --candidates.
 	 */
 	size_t lane_bytes;
@@ -169,37 +197,44 @@ struct method {
 	void (*grown)(struct cycle *);
 	int (*meanwhile)(struct cycle *, struct err *);
 	void (*after_pass)(struct cycle *);
-	/* Steps of a diffusion method (host/method/denoising.h), which has
-	 * lane_bytes too; else NULL. */
+	/* Steps of a diffusion method (host/method/denoising.h), whose state
+	 * has lane_bytes bytes as well. NULL for any other method. */
 	const struct denoising_steps *denoise;
-	/* Append a line about the method's statistics, for display. May be
+	/* Appends a line about the method's statistics, for display. May be
 	 * NULL. */
 	void (*report)(const struct method_env *, struct strbuf *);
 };
 
-/* Open a method. The env is zeroed but for its options; its state is allocated
- * and opened. Call method_close whatever this returns; it zeroes the env. */
+/*
+ * Open a method: allocate its state and call its `open`. All members of the env
+ * must be zero except those that the caller sets for the method. Returns 0 or a
+ * negative errno. Call method_close in both cases; it sets the env to zero.
+ */
 int method_open(struct method_env *, const struct method *,
 	const struct model *target, struct err *);
 void method_close(struct method_env *);
 
-/* Count a draft of n tokens: depth[i] is the depth of the i-th below the last
- * token of the text (NULL: a chain), and `accepted` of them were right, one at
- * each depth from 1 on. */
+/*
+ * Count a draft of n tokens, of which `accepted` were accepted, one at each
+ * depth from 1 on. depth[i] is the depth of token i of the draft below the last
+ * token of the text; NULL means that the draft is a chain.
+ */
 void method_count_draft(struct method_env *, const uint32_t *depth, uint32_t n,
 	uint32_t accepted);
 
 /*
- * Generate for one request, in passes of its own, as the only lane
- * (host/method/lanes.h); for methods without many samples. SESSION_TEXT is
- * empty or, for a causal model, holds a beginning of the prompt that is shorter
- * than the prompt. Afterwards it holds the tokens of the text, as far as they
- * were computed, and no other sequence exists.
+ * Generate for one request, as the only lane (host/method/lanes.h), in passes
+ * of its own. Not for methods with many samples.
+ *
+ * SESSION_TEXT must be empty; for a causal model it may instead hold the first
+ * tokens of the prompt, but not all of them. Afterwards it holds the tokens of
+ * the text for which keys and values were computed, and no other sequence
+ * exists. Returns 0 or a negative errno.
  */
 int method_run(struct session *, struct generation *, struct method_env *,
 	struct err *);
 
-/* The values of one of the method's option tables. */
+/* The values of one of the method's option tables, or its defaults. */
 static inline const void *method_options(
 	const struct method_env *env, const struct opt_table *t)
 {
@@ -220,15 +255,15 @@ static inline unsigned method_runs(const struct method *m)
 /* Whether the method uses the options of this table. */
 bool method_uses(const struct method *, const struct opt_table *);
 
-/* The i-th of the option tables of all methods, each of them once; NULL: no
- * more (an opt_tables). */
+/* The i-th option table of all methods, where each table occurs once. NULL if
+ * there are fewer (used as an opt_tables function). */
 const struct opt_table *method_table(size_t i);
 
 /* All methods, NULL-terminated. */
 extern const struct method *const methods[];
 const struct method *method_find(const char *name);
 
-/* One row for each method, in the order of the help. */
+/* The list of methods, in the order of the help text. */
 #define METHODS(row)                                                           \
 	row(autoregressive) row(flash_ar) row(sample) row(best_of_n) row(vote) \
 		row(weighted_vote) row(self_certainty) row(mean_logprob) row(  \
@@ -242,11 +277,13 @@ const struct method *method_find(const char *name);
 #define METHOD_DECLARED(name) extern const struct method method_##name;
 METHODS(METHOD_DECLARED)
 
-/* session_prefill of the part of the prompt that SESSION_TEXT does not hold. */
+/* Call session_prefill for the part of the prompt that SESSION_TEXT does not
+ * hold. */
 int method_prefill(struct session *, const struct generation *,
 	uint32_t *last_row, struct err *);
 
-/* gen_next; charges the phone for the draw from n_vocab logits. */
+/* Draw the next token with gen_next, and charge the phone for the draw. Returns
+ * the token. */
 int32_t method_next(struct session *, struct generation *, const float *logits);
 
 #endif

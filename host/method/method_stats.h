@@ -1,4 +1,4 @@
-/* Counters of decoding methods. A plain struct: the caller does any locking. */
+/* Counters of decoding methods. Plain data; the caller does any locking. */
 #ifndef HOST_METHOD_METHOD_STATS_H
 #define HOST_METHOD_METHOD_STATS_H
 
@@ -6,24 +6,32 @@
 
 #include <stdint.h>
 
-/* Counted by methods that verify drafts. _ns: wall clock, _ps: phone. The times
- * of drafting do not include drafting during a pass. */
+/*
+ * Counters of methods that verify drafts. Names in _ns are times of the wall
+ * clock, names in _ps times of the phone. The times of drafting do not include
+ * drafting while a pass runs.
+ */
 /* clang-format off */
 #define METHOD_STATS(X)                                                       \
 	X(uint64_t, cycles)     /* verification passes */                     \
 	X(uint64_t, drafted)    /* drafted tokens that were verified */       \
-	X(uint64_t, accepted)   /* accepted ones; emitted: accepted + cycles */\
-	X(uint64_t, leaves)     /* of the trees */                            \
-	X(uint64_t, kept)       /* rows that continued after the exit */      \
-	X(uint64_t, pruned)     /* cycles in which the predictor ran */       \
-	X(uint64_t, back)       /* rows below its threshold that were kept, */\
-	X(uint64_t, few_rows)   /* and the cycles in which: too few rows, */  \
-	X(uint64_t, few_leaves) /* too few leaves, */                         \
-	X(uint64_t, few_tokens) /* or too few expected tokens */              \
+	/* drafted tokens that were accepted; generated: accepted + cycles */ \
+	X(uint64_t, accepted)                                                 \
+	X(uint64_t, leaves)     /* leaves of the verified trees */            \
+	/* Pruning by an exit predictor: rows that continued after the exit   \
+	 * layer, cycles with pruning, and rows that continued although their \
+	 * score was below the threshold, to keep enough rows, leaves or      \
+	 * expected tokens; and the number of cycles for each of these reasons. */ \
+	X(uint64_t, kept)                                                     \
+	X(uint64_t, pruned)                                                   \
+	X(uint64_t, back)                                                     \
+	X(uint64_t, few_rows)   /* too few rows */                            \
+	X(uint64_t, few_leaves) /* too few leaves */                          \
+	X(uint64_t, few_tokens) /* too few expected tokens */                 \
 	X(uint64_t, expanded)   /* nodes whose children were drafted */       \
 	X(uint64_t, revised)    /* visible tokens that changed */             \
 	X(uint64_t, refreshed)  /* rows recomputed on the host */             \
-	X(uint64_t, skipped)    /* rows without logits: stable tokens */      \
+	X(uint64_t, skipped)    /* stable positions, whose logits were not computed */ \
 	X(uint64_t, draft_ns)                                                 \
 	X(uint64_t, draft_ps)                                                 \
 	X(uint64_t, verify_ns)                                                \
@@ -41,7 +49,7 @@ static inline void method_stats_add(
 	METHOD_STATS(COUNTER_ADD)
 }
 
-/* The difference of *s and *before, an earlier copy. */
+/* The difference between *s and *before, an earlier copy of it. */
 static inline struct method_stats method_stats_since(
 	const struct method_stats *s, const struct method_stats *before)
 {
@@ -51,14 +59,14 @@ static inline struct method_stats method_stats_since(
 	return since;
 }
 
-/* Share of the drafted tokens that was accepted; 0: none was drafted. */
+/* Share of the drafted tokens that was accepted, or 0 if none was drafted. */
 static inline double method_acceptance(const struct method_stats *s)
 {
 	return s->drafted ? (double)s->accepted / (double)s->drafted : 0;
 }
 
-/* Mean number of tokens emitted by a cycle, the target's own included; 0: no
- * cycles. */
+/* Mean number of tokens that a cycle generated, including the target's own, or
+ * 0 if there was no cycle. */
 static inline double method_accepted_length(const struct method_stats *s)
 {
 	return s->cycles ? (double)(s->accepted + s->cycles) / (double)s->cycles
@@ -67,9 +75,11 @@ static inline double method_accepted_length(const struct method_stats *s)
 
 #define DRAFT_POSITIONS 32
 
-/* Drafted tokens by depth: [i] counts those at depth i + 1 below the last token
- * of the text; the last element also counts deeper ones. The sums equal
- * `drafted` and `accepted` of method_stats. */
+/*
+ * Number of drafted tokens by depth: element [i] is for depth i + 1 below the
+ * last token of the text, and the last element also for greater depths. The
+ * sums equal `drafted` and `accepted` of method_stats.
+ */
 struct draft_positions {
 	uint64_t drafted[DRAFT_POSITIONS], accepted[DRAFT_POSITIONS];
 };
@@ -78,16 +88,18 @@ struct draft_positions {
 struct samples_stats {
 	/* drawn tokens, including those of cut and forked samples */
 	uint64_t tokens;
-	/* See struct lanes_stats. */
+	/* as in struct lanes_stats */
 	uint64_t passes, rows, pauses, forgotten;
 };
 
-/* An answer and the samples that gave it. */
+/* An answer, and the samples whose answer it is. */
 struct tally {
-	const char *answer; /* of one of the samples */
+	const char *answer; /* points to the answer of one of these samples */
 	uint32_t votes;
-	double weight; /* sum of the samples' weights */
-	/* index of the first sample, of the one with the best score */
+	double weight; /* sum of the weights of these samples */
+	/*
+	 * index of the first of these samples; of the one with the best score
+	 */
 	uint32_t first, best;
 };
 

@@ -1,17 +1,19 @@
 /*
- * The host's part of llada-npu (llada.cpp, section 3.3, "Sparse Cache
- * Refresh"). Positions that the window has passed but that are not stable yet
- * are recomputed on the host while the device runs a pass. Between two passes
- * their tokens are revised and their keys and values are merged into the cache.
- * Three policies:
+ * The host's part of the method llada-npu (llada.cpp, section 3.3, "Sparse
+ * Cache Refresh"). A pass of the device computes a window of positions.
+ * Positions before the window whose token is not final yet are recomputed on
+ * the host while the device runs a pass. Between two passes their tokens are
+ * revised, and their keys and values are merged into the cache. There are three
+ * policies:
  *
- *   none   they stay as they were
- *   host   in every pass, all of them or the least confident
- *   drift  in a pass only one token, the one that was attended to most; when
- *          its attention has changed, all of them in the next pass, from the
- *          first layer on in which it changed (Elastic-Cache, 2025)
+ *   none   Such positions are not recomputed.
+ *   host   Each pass recomputes all such positions, or the least confident.
+ *   drift  A pass recomputes only one token, the one to which attention was
+ *          largest. When the attention of that token has changed, the next
+ *          pass recomputes all positions, from the first layer on in which
+ *          it changed (Elastic-Cache, 2025).
  *
- * One thread; pointers that are passed in are borrowed.
+ * All calls come from one thread. Pointers passed in belong to the caller.
  */
 #ifndef HOST_METHOD_REVISION_H
 #define HOST_METHOD_REVISION_H
@@ -39,17 +41,21 @@ struct revision_options {
 };
 extern const struct opt_table revision_table;
 
-/* *out is NULL with the policy none. Fails as refresh_open does. */
+/* Create the state of revision for a request. *out is NULL if the policy is
+ * none. Returns 0 or an error of refresh_open. */
 int revision_open(struct revision **out, const struct revision_options *,
 	const struct denoising *, struct err *);
 void revision_close(struct revision *);
 
-/* Whether revision recomputes this position from now on, and no window does. */
+/* Whether revision recomputes this position, and no window will do so again. */
 bool revision_has(const struct revision *, const struct place *);
 
-/* revision_begin: before a pass whose window begins at `from`; places [first,
- * from) are not invisible. revision_end: after the pass, merges the results if
- * they are ready. */
+/*
+ * revision_begin starts recomputing positions, before a pass whose window
+ * begins at `from`. No place in [first, from) may be invisible. revision_end,
+ * called after the pass, merges the results if they are ready. Both return 0 or
+ * a negative errno.
+ */
 int revision_begin(struct revision *, const struct denoising *, struct place *,
 	uint32_t first, uint32_t from, struct err *);
 int revision_end(struct revision *, const struct denoising *, struct place *,

@@ -1,8 +1,8 @@
 /*
- * The inside of a pool of samples (host/method/samples.h), for its own files
- * only: samples.c holds the pool, samples_draw.c draws tokens and implements
- * the lane callbacks, sample_record.c records statistics, text and steps of a
- * sample.
+ * Private state of a pool of samples (host/method/samples.h), for these files
+ * only: samples.c manages the pool, samples_draw.c draws tokens and implements
+ * the lane callbacks, sample_record.c records the statistics, text and steps of
+ * a sample.
  */
 #ifndef HOST_METHOD_SAMPLES_IMPL_H
 #define HOST_METHOD_SAMPLES_IMPL_H
@@ -10,17 +10,20 @@
 #include "host/method/samples.h"
 
 struct samples {
-	struct lanes *lanes; /* of the run, as is the root; NULL: no run */
+	/* the lanes and the root during the run; NULL at other times */
+	struct lanes *lanes;
 	struct lane *root;
-	struct generation *gen; /* of the request */
+	struct generation *gen; /* generation of the request */
 	struct samples_options opts;
 	struct method_env *env;
 	const struct many_steps *many;
 	void *own; /* the method's state */
 	struct samples_sink sink;
-	struct lanes_stats stats; /* of the lanes, after the run */
-	uint64_t stream;          /* of sample 0 */
-	/* [n_vocab]; NULL: not read yet, or no token is wanted */
+	/* statistics of the lanes, copied at the end of the run */
+	struct lanes_stats stats;
+	uint64_t stream; /* random stream of sample 0 */
+	/* [n_vocab] logits of the prompt's last row; NULL if the prompt is not
+	 * read yet or no token is wanted */
 	float *prompt_logits;
 	struct tapped prompt;
 	uint32_t n, room;
@@ -28,37 +31,38 @@ struct samples {
 	const struct sample *chosen;
 	bool by_step; /* samples wait for one another at the ends of steps */
 	bool no_memory;
-	uint64_t tokens; /* drawn tokens */
+	uint64_t tokens; /* number of drawn tokens */
 };
 
 /* ---- sample_record.c ----------------------------------------------------- */
 
 int sample_keep_text(void *sample, int32_t id, const char *text, size_t len);
 void sample_free(struct sample *);
-/* Make room for the statistics of one more token. */
+/* Make room for the statistics of one more token. Returns 0 or -ENOMEM. */
 int sample_grow_tokens(struct sample *);
-/* Whether the text after the last step has more than blanks. */
+/* Whether the text after the last step has anything but white space. */
 bool sample_is_begun(const struct sample *);
-/* The last token ends a step. A token without a cache slot is no part of the
- * step. */
+/* Record that the last token ends a step. A token without a cache slot is not
+ * part of the step. Returns 0 or -ENOMEM. */
 int sample_end_step(struct sample *);
-/* Whether the last token completed the end of a step. Blanks alone are no step;
- * they belong to the next one. */
+/* Whether the text of the last token completed `end`, the string that ends a
+ * step. White space alone is not a step; it belongs to the next one. */
 bool sample_step_ends(struct sample *, const char *end);
-/* Copy text, statistics and steps; -ENOMEM. */
+/* Copy text, statistics and steps of a sample. Returns 0 or -ENOMEM. */
 int sample_copy(
 	const struct samples *, struct sample *to, const struct sample *from);
 
 /* ---- samples_draw.c ------------------------------------------------------ */
 
-/* Record the time when it began. */
+/* Record the time at which the sample began. */
 void sample_begin(const struct samples *, struct sample *);
-/* End the sample with this state; its slots are freed. */
+/* End the sample in this state, and free its slots. */
 void sample_end(struct samples *, struct sample *, enum lane_state);
-/* Whether its text is finished and only the state of its last token is
- * missing. */
+/* Whether the text of the sample is finished and only the hidden state of its
+ * last token is missing. */
 bool sample_is_whole(const struct sample *);
-/* Draw the next token from the logits that the sample was held with, if any. */
+/* If the sample has waited for others, draw its next token from the logits that
+ * were kept for that. */
 void sample_draw_ahead(struct samples *, struct sample *);
 /* The lane callbacks of a sample. */
 extern const struct lane_ops samples_lane_ops;

@@ -1,14 +1,16 @@
 /*
- * Staged token stabilization (llada.cpp, section 3.3): the stage of each
- * generated position.
+ * Staged token stabilization (llada.cpp, section 3.3). Each generated position
+ * is in one of three stages:
  *
- *   invisible  no confident guess: the position's input is the mask
- *   visible    has a token that other positions see, and that may still change
- *   stable     has its final token; its logits are not computed any more
+ *   invisible  There is no confident guess; the position's input is the mask.
+ *   visible    It has a token that other positions attend to, and that may
+ *              still change.
+ *   stable     It has its final token; its logits are not computed again.
  *
- * A guess of at least theta_v (`visible`) makes an invisible position visible,
- * one of at least theta_s (`stable`) makes it stable. Stable is final. Plain
- * data; any thread.
+ * A guess with a confidence of theta_v (`visible`) or more makes an invisible
+ * position visible. A guess with a confidence of theta_s (`stable`) or more
+ * makes it stable, which is final. Plain data and pure functions, usable from
+ * any thread.
  */
 #ifndef HOST_METHOD_STAGES_H
 #define HOST_METHOD_STAGES_H
@@ -21,36 +23,42 @@ struct guess;
 enum stage { STAGE_INVISIBLE, STAGE_VISIBLE, STAGE_STABLE };
 
 struct stages_rule {
-	double visible, stable; /* theta_v, theta_s: least confidence */
-	/* visible tokens may change; false: they are stable at once */
+	double visible, stable; /* least confidence: theta_v, theta_s */
+	/* visible tokens may change; if false, a visible position is stable at
+	 * once */
 	bool revise;
-	/* a visible token whose confidence falls below theta_v becomes
-	 * invisible again, once */
+	/* a visible position whose confidence falls below theta_v becomes
+	 * invisible again, but only once */
 	bool fall;
 };
 
 struct place {
 	enum stage stage;
-	int32_t token;     /* unless invisible; of a later block: a draft */
-	double confidence; /* of the last guess; 0: none yet */
-	/* The cached keys and values are not those of this token. */
+	/* valid unless invisible; a draft in a later block */
+	int32_t token;
+	/* confidence of the last guess; 0 before the first */
+	double confidence;
+	/* The cached keys and values were not computed from this token. */
 	bool stale;
-	bool outside; /* before the window: left to revision.h */
-	bool pinned;  /* does not become invisible again, so that decoding ends
-		       */
+	/* before the window: only the host recomputes it (revision.h) */
+	bool outside;
+	/* must not become invisible again, so that decoding ends */
+	bool pinned;
 };
 
-/* Result of a guess; 0: no change that other positions see. */
+/*
+ * How a guess changed a position; 0 means no change that other positions see.
+ */
 enum stages_change {
-	CHANGE_SEEN = 1,    /* it became visible or stable */
-	CHANGE_REVISED = 2, /* its token changed */
-	CHANGE_HIDDEN = 4,  /* it became invisible again */
+	CHANGE_SEEN = 1,    /* the position became visible or stable */
+	CHANGE_REVISED = 2, /* the token of the position changed */
+	CHANGE_HIDDEN = 4,  /* the position became invisible again */
 };
 unsigned stages_update(
 	struct place *, const struct stages_rule *, const struct guess *);
 
-/* Make the position visible, however low its confidence: each pass must decide
- * something. */
+/* Make the position visible, however low the confidence of the guess is. Needed
+ * because each pass must decide something. */
 void stages_promote(
 	struct place *, const struct stages_rule *, const struct guess *);
 

@@ -214,7 +214,7 @@ int npu_wait(struct npu *, uint32_t seq, struct err *);
 	X(uint64_t, kv_apart_bytes) /* WIRE_RUN_KV_APART */                   \
 	X(uint64_t, extended_read)  /* WIRE_RUN_EXTENDED */                   \
 	X(uint64_t, extended_bytes) /* of the buffers in that region */       \
-	X(uint64_t, extended_buffers)/* number of buffers in that region */
+	X(uint64_t, extended_buffers) /* number of buffers in that region */
 /* clang-format on */
 
 struct npu_stats {
