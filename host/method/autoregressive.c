@@ -1,6 +1,8 @@
-/* Plain decoding: one token in each pass. All other methods are compared with
- * its output and its speed. It has no steps: a lane without a draft has the row
- * of its last token in each pass (host/method/lanes.h). */
+/*
+ * Plain decoding: one token per pass. The output and the speed of all other
+ * methods are compared with it. The method has no steps: in each pass a lane
+ * without a draft has one row, that of its last token (host/method/lanes.h).
+ */
 #include "host/method/method.h"
 
 static uint32_t autoregressive_rows(const struct method_env *env)

@@ -59,7 +59,7 @@ int beams_open(
 
 /* ---- which is better ----------------------------------------------------- */
 
-/* Descending values; an unknown value comes last; ties by index. */
+/* Sort by descending value, with unknown values last; equal ones by index. */
 static int by_value(const void *a, const void *b)
 {
 	const struct sample *const *at = a, *const *bt = b;
@@ -84,7 +84,8 @@ static bool has_ended(const struct sample *s)
 	return s->lane.state == LANE_ENDED;
 }
 
-/* Whether it needs a better score than others to be kept. */
+/* Whether the beam competes with others for a place among the best K of its
+ * tree. */
 static bool competes(const struct beams *b, const struct sample *s)
 {
 	return !lane_is_over(&s->lane) ||
@@ -93,7 +94,8 @@ static bool competes(const struct beams *b, const struct sample *s)
 
 /* ---- a round ------------------------------------------------------------- */
 
-/* Score the beams that ended, and those of a tree of which not all are kept. */
+/* Score the beams that have ended, and those of a tree of which not all can be
+ * kept. */
 static int score(struct beams *b, const struct method_env *env, struct err *e)
 {
 	uint32_t n = 0;
@@ -118,8 +120,11 @@ static int score(struct beams *b, const struct method_env *env, struct err *e)
 	return choosing_score(env, b->to_score, n, e);
 }
 
-/* Writes the beams of a tree that continue to keep[], the best first, and
- * returns their number. The others are finished, cut, or failed. */
+/*
+ * Choose the beams of a tree that continue, and write them to keep[], the best
+ * first. Returns their number. The other beams of the tree are finished, cut,
+ * or failed.
+ */
 static uint32_t keep_best(struct beams *b, struct samples *p,
 	struct sample **tree, struct sample **keep)
 {
@@ -147,8 +152,11 @@ static uint32_t keep_best(struct beams *b, struct samples *p,
 	return kept;
 }
 
-/* Choose the beams of the next round. A tree of which no beam continues is
- * removed: later trees move up in active[], never beyond what was read. */
+/*
+ * Choose the beams of the next round. A tree without a beam that continues is
+ * removed, and later trees move up in active[]. They only overwrite entries
+ * that were read before.
+ */
 static int choose(struct beams *b, struct samples *p, struct err *e)
 {
 	uint64_t stream = samples_at(p, 0)->stream;
@@ -174,7 +182,9 @@ static int choose(struct beams *b, struct samples *p, struct err *e)
 
 /* ---- the steps ----------------------------------------------------------- */
 
-/* In the last round beams no longer wait for one another. */
+/*
+ * In the last round the beams do not wait for each other at the ends of steps.
+ */
 static void begin_round(struct beams *b, struct samples *p)
 {
 	const struct beam_options *o =
@@ -232,7 +242,8 @@ int beams_next(struct samples *p, struct err *e)
 	return MANY_DONE;
 }
 
-/* Whether s is a better text than `best`: an ended beam before others. */
+/* Whether `s` is better than `best`, as the result of a run that is stopped
+ * early. A beam that has ended is better than one that has not. */
 static bool is_better(const struct sample *s, const struct sample *best)
 {
 	if (!best || has_ended(s) != has_ended(best))

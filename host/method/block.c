@@ -1,18 +1,19 @@
 /*
  * Block diffusion (Arriola et al., "Block Diffusion: Interpolating Between
- * Autoregressive and Diffusion Language Models", 2025), greedily; within a
- * block as LLaDA's reference decoder (denoising.h). A position attends to its
- * whole block and to everything before the block, and to nothing after the
- * block: so the keys and values of the prompt and of finished blocks never
- * change. A pass has rows for the current block only, over the cache of what
- * precedes the block.
+ * Autoregressive and Diffusion Language Models", 2025). Within a block the
+ * masks are filled as in LLaDA's reference decoder (denoising.h). A position
+ * attends to its whole block and to everything before the block, but to nothing
+ * after the block. So the keys and values of the prompt and of finished blocks
+ * never change, and a pass has rows for the current block only; the positions
+ * before the block are cached.
  *
- * A token that is committed in a pass was a mask in that pass, so the keys and
- * values of that pass are not those of the token. A finished block is therefore
- * computed in one more pass, over its tokens, and cached from that pass.
+ * A position whose token is committed in a pass had the mask as its input in
+ * that pass, so its keys and values from that pass belong to the mask.
+ * Therefore one more pass computes a finished block from its tokens; the keys
+ * and values of that pass are cached.
  *
- * --no-cache computes the whole text in each pass, with the same attention mask
- * and nothing cached: a check that the cache is exact.
+ * With --no-cache each pass computes the whole text with the same attention
+ * mask, and nothing is cached. This serves to check that the cache is exact.
  *
  * With shifted logits (d->shift) the row before a block predicts the block's
  * first token. That row is the same in all passes of the block, so its logits
@@ -51,9 +52,12 @@ static const struct opt_table *const options[] = { &block_table, &steps_table,
 	&threshold_table, &cache_table, NULL };
 
 struct text {
-	uint32_t begin; /* of the block, also when it is filled */
-	bool filled;    /* the block is to be computed once more and cached */
-	bool caches;    /* this pass does so */
+	/* start of the block, even after d->begin has moved to its end */
+	uint32_t begin;
+	/* the block is filled: the next pass computes it from its tokens */
+	bool filled;
+	/* the current pass computes a filled block, which is cached after it */
+	bool caches;
 };
 
 static bool uses_cache(const struct method_env *env)
@@ -83,7 +87,8 @@ static int block_prompt(struct denoising *d, uint32_t row, struct err *e)
 	return d->shift ? denoising_carry_logits(d, row, n, e) : 0;
 }
 
-/* A filled block is computed once more, to be cached. */
+/* Plan a pass over the current block. A filled block is computed once more, so
+ * that it can be cached. */
 static int block_plan(struct denoising *d, struct err *e)
 {
 	const struct block_state *state = d->env->state;
@@ -105,8 +110,8 @@ static int block_plan(struct denoising *d, struct err *e)
 	}
 	denoising_rows(d, VISIBILITY_BLOCK, cached ? t->begin : 0, d->end);
 	d->clear_cache = !cached;
-	/* Rows of the prompt attend to themselves and earlier positions, other
-	 * rows to their block as well. */
+	/* A row of the prompt attends to itself and earlier positions; any
+	 * other row also attends to the rest of its block. */
 	for (uint32_t i = 0; i < d->n_rows; i++) {
 		uint32_t at = d->row[i].position, end = at + 1;
 

@@ -1,17 +1,17 @@
 /*
  * Speculative decoding with a draft model, in its plain form (Leviathan et al.,
- * 2023). The draft model generates a chain of gamma tokens one after the other,
- * and the target computes all of them in one pass, which takes little longer
- * than a pass of one row. Row i of the chain predicts token i + 1; while that
- * is the drafted token, the next row is valid too. The first other token is the
- * target's own and ends the cycle.
+ * 2023). The draft model generates a chain of gamma tokens, one after the
+ * other. The target computes all of them in one pass, which takes little longer
+ * than a pass of one row. Row i of the chain predicts token i + 1. While the
+ * target's token equals the drafted one, the next row is valid too. The first
+ * token that differs is the target's own and ends the cycle.
  */
 #include "base/checked.h"
 #include "host/method/cycle.h"
 #include "host/method/tree_options.h"
 #include "ipc/wire.h"
 
-#define LENGTH 8 /* gamma, where the drafter has no length of its own */
+#define LENGTH 8 /* gamma, unless the drafter has a length of its own */
 
 struct chain_options {
 	uint32_t length;
@@ -48,8 +48,8 @@ static uint32_t chain_rows(const struct method_env *env)
 	return 1 + chain_length(env);
 }
 
-/* One candidate, so that a drafter with several rules proposes only its
- * first. */
+/* With one candidate per node, a drafter with several rules proposes only the
+ * token of its first rule. */
 static void chain_start(struct cycle *c)
 {
 	c->tree->k = 1;

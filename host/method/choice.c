@@ -7,7 +7,7 @@
 
 const char *const aggregate_names[] = { "last", "min", "prod", NULL };
 
-/* Of two values; NAN is less than any number. */
+/* Whether a is larger than b; NAN is smaller than any number. */
 static bool is_more(double a, double b)
 {
 	return isnan(b) ? !isnan(a) : a > b;
@@ -59,7 +59,8 @@ uint32_t choice_largest(const struct candidate *c, uint32_t n)
 void choice_borda(struct candidate *c, uint32_t n, double power)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		/* candidates that it ranks before, itself included */
+		/* number of candidates that candidate i is not ranked behind,
+		 * itself included */
 		uint32_t below = 0;
 
 		c[i].weight = 0;

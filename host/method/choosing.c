@@ -49,15 +49,17 @@ const struct opt_table aggregate_table = {
 	.size = sizeof(struct aggregate_options),
 };
 
-/* State of a request. */
+/* The state of a request. */
 struct choosing {
 	const struct method_env *env;
 	const struct chooser *how;
-	struct answer_form *form; /* NULL: no answers are extracted */
+	struct answer_form *form; /* NULL if the method needs no answers */
 	struct early_stop early;
-	bool all_added; /* the warm-up has ended, and the other samples were
-			 * added if its votes did not agree */
-	bool scored;    /* by the reward model, if the method has one */
+	/* The warm-up has ended, and the other samples were added unless the
+	 * votes of the warm-up agreed. */
+	bool all_added;
+	/* the reward model has scored the samples, if there is one */
+	bool scored;
 };
 
 /* ---- answers ------------------------------------------------------------- */
@@ -69,7 +71,8 @@ static void read_answer(const struct choosing *c, struct sample *s)
 		answer_of(c->form, s->text.data, s->text.len, &s->answer);
 }
 
-/* Of the first n samples. */
+/* The first n samples as candidates of a choice; the caller frees the array.
+ * Returns NULL and sets the error if there is no memory. */
 static struct candidate *candidates(
 	const struct samples *p, uint32_t n, struct err *e)
 {
@@ -101,8 +104,8 @@ uint32_t choosing_tally(
 	return rows;
 }
 
-/* Whether the leading answer's share of the votes so far ends the other
- * samples. Without memory for the count it does not. */
+/* Whether the leading answer has so many of the votes that all unfinished
+ * samples can be cut. False if there is no memory to count the votes. */
 static bool agrees(const struct choosing *c, const struct samples *p)
 {
 	uint32_t n = samples_count(p), rows, votes = 0, most = 0;
@@ -189,7 +192,8 @@ int choosing_score(const struct method_env *env, struct sample *const *s,
 
 /* ---- the choice ---------------------------------------------------------- */
 
-/* The first sample that may be chosen; CHOICE_NONE: there is none. */
+/* Index of the first sample that has ended, which may thus be chosen, or
+ * CHOICE_NONE. */
 static uint32_t first_ended(const struct samples *p, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -198,8 +202,8 @@ static uint32_t first_ended(const struct samples *p, uint32_t n)
 	return CHOICE_NONE;
 }
 
-/* Vote among the first n samples or take the largest value; CHOICE_NONE: no
- * sample has an answer or a value. */
+/* Let the first n samples vote, or find the largest value among them. *at is
+ * CHOICE_NONE if no sample has an answer or a value. */
 static int pick(const struct choosing *c, struct samples *p, uint32_t n,
 	uint32_t *at, struct err *e)
 {
@@ -209,7 +213,8 @@ static int pick(const struct choosing *c, struct samples *p, uint32_t n,
 		? 0
 		: err_set(e, ENOMEM, "no memory for the answers of samples");
 
-	/* The samples may have weights from another method's choice. */
+	/* Reset the weights: they may come from an earlier choice of another
+	 * method. */
 	for (uint32_t i = 0; !ret && i < n; i++)
 		known[i].weight = 1;
 	if (!ret && c->how->weigh)
@@ -241,7 +246,7 @@ int choosing_none(const struct samples *p, struct err *e)
 	return err_set(e, ECANCELED, "no sample has ended");
 }
 
-/* Choose among the first n samples. */
+/* Compute the values of the first n samples and choose one of them. */
 static int choose_at(const struct choosing *c, struct samples *p, uint32_t n,
 	uint32_t *at, struct err *e)
 {
@@ -262,7 +267,8 @@ static int choose_at(const struct choosing *c, struct samples *p, uint32_t n,
 		else if (c->env->method->needs_reward && c->scored)
 			value_by_score(c->env, s);
 		else
-			s->value = NAN; /* not that of another method */
+			/* remove the value that another method may have set */
+			s->value = NAN;
 	}
 	ret = pick(c, p, n, at, e);
 	if (*at == CHOICE_NONE)
@@ -327,7 +333,8 @@ static int next(struct samples *p, struct err *e)
 	int ret = 0;
 
 	if (!c->all_added) {
-		/* The samples after the warm-up, unless its votes agree. */
+		/* Add the samples after the warm-up, unless the votes of the
+		 * warm-up agree. */
 		uint32_t others = samples_all(c->env) - n;
 
 		c->all_added = true;
@@ -352,8 +359,8 @@ static int next(struct samples *p, struct err *e)
 	return ret ? ret : MANY_DONE;
 }
 
-/* Choose among the samples that have ended. No passes run any more, so nothing
- * is scored. */
+/* Choose among the samples that have ended. They are not scored, because no
+ * passes run after a cancellation. */
 static void stop(struct samples *p)
 {
 	if (first_ended(p, samples_count(p)) != CHOICE_NONE)

@@ -17,17 +17,18 @@
 #include <string.h>
 
 /*
- * A further row is worth adding to a sweep over the output matrix if the walk
- * reaches the row with at least this probability: the time of one more row as a
- * share of a sweep for one row. That share is about a third on a phone, and
- * about 1 ms of 13.5 ms where two x86 cores read a 125 MiB matrix from the page
- * cache.
+ * The logits of several rows are computed in one sweep over the output matrix.
+ * Rows that the walk down the tree may reach later are added to a sweep if the
+ * walk reaches them with at least this probability. The best limit is the time
+ * of one additional row divided by the time of a sweep for one row. This ratio
+ * is about a third on a phone. It is about 1 ms / 13.5 ms on two x86 cores that
+ * read a 125 MiB matrix from the page cache.
  */
 #define LIKELY_PHONE (1.0 / 3)
 #define LIKELY       (1.0 / 12)
 
-/* Least growth of the expected accepted length for which one more layer is
- * drafted, for methods that do not plan trees themselves. */
+/* For methods that do not plan trees themselves: another layer of the tree is
+ * drafted while it increases the expected accepted length by more than this. */
 #define THRESHOLD 0.1
 
 /* ---- time ---------------------------------------------------------------- */
@@ -37,8 +38,8 @@ uint64_t cycle_now(const struct cycle *c)
 	return c->env->phone ? session_phone_ps(c->session) : clock_ns();
 }
 
-/* Charge the phone for the work that the drafter has done since the last
- * call. */
+/* Charge the phone for the work that the drafter has done since the last call
+ * of this function. */
 static void price_draft(struct cycle *c)
 {
 	const struct drafter *d = c->source;
@@ -53,7 +54,7 @@ struct timer {
 	uint64_t ns, ps, now;
 };
 
-/* Time and trace of drafting: from draft_start to draft_end. */
+/* Start measuring and tracing a piece of drafting; draft_end stops it. */
 static struct timer draft_start(const struct cycle *c)
 {
 	trace_begin(session_trace(c->session), TRACE_DRAFT, 0, 0);
@@ -61,8 +62,8 @@ static struct timer draft_start(const struct cycle *c)
 		cycle_now(c) };
 }
 
-/* Each of the n requests that were drafted for together is charged an equal
- * share of the time. */
+/* Stop measuring. Each of the n requests that were drafted for together is
+ * charged an equal share of the time. */
 static void draft_end(
 	struct cycle *const *all, uint32_t n, const struct timer *t)
 {
@@ -95,7 +96,8 @@ int cycle_expand(
 	return ret;
 }
 
-/* Requests whose drafters are called next, and the arguments of these calls. */
+/* The requests whose drafters are called next, and the arguments of these
+ * calls. */
 struct calls {
 	struct cycle *cycle[ROWS_SEQUENCES];
 	struct drafter_ask ask[ROWS_SEQUENCES];
@@ -115,9 +117,9 @@ static void add_call(
 }
 
 /*
- * Begin the trees or, where the calls name nodes, expand these nodes. Drafters
- * that can serve several requests in one call get one call, the others are
- * called one after another.
+ * Call drafters: to begin the trees or, for calls that name nodes, to expand
+ * these nodes. Drafters that can serve several requests at once get one call
+ * for all of them; other drafters are called one after another.
  */
 static int call_drafters(struct calls *a, struct err *e)
 {
@@ -152,7 +154,8 @@ static int call_drafters(struct calls *a, struct err *e)
 		for (uint32_t k = 0; k < some; k++) {
 			c[k]->expanded += ask[k].n;
 			c[k]->env->stats.expanded += ask[k].n;
-			if (!ask[k].node) /* the root of a new tree */
+			/* a new tree, of which only the root was expanded */
+			if (!ask[k].node)
 				continue;
 			c[k]->expand_time += time;
 			if (c[k]->expand_cost)
@@ -173,7 +176,8 @@ const struct build_limits *cycle_limits(struct cycle *c, uint32_t depth)
 	const struct session *s = c->session;
 	uint32_t room = session_context(s) - session_length(s, c->sequence);
 
-	/* The last token that may still be generated is the target's own. */
+	/* The last token of the generation comes from the target and needs no
+	 * draft. */
 	c->limits.depth = (uint32_t)least(depth, gen_left(c->gen) - 1);
 	c->limits.rows = (uint32_t)least(c->most, room);
 	c->limits.batch = c->source->batch;
@@ -181,8 +185,11 @@ const struct build_limits *cycle_limits(struct cycle *c, uint32_t depth)
 	return &c->limits;
 }
 
-/* The method chooses the builder of the tree, which then is only a root. A
- * method without a plan of its own drafts because --draft is given. */
+/*
+ * Start planning a tree: the method chooses its builder, and the tree is
+ * reduced to a root. A method without a plan of its own drafts only if --draft
+ * is given, with the builder of OPT-Tree.
+ */
 static void begin_plan(struct cycle *c)
 {
 	const struct method *m = c->env->method;
@@ -238,8 +245,8 @@ int cycle_plan(struct cycle *const *all, uint32_t n, struct err *e)
 
 		if (ret >= 0 && c->drafts && c->env->method->grown)
 			c->env->method->grown(c);
-		/* Charge for growing the tree by the nodes that the builder
-		 * compared. */
+		/* Charge the phone for growing the tree, by the number of nodes
+		 * that the builder compared. */
 		t = draft_start(c);
 		session_add_steps(c->session, c->tree->steps);
 		c->tree->steps = 0;
@@ -309,7 +316,7 @@ void cycle_end_pass(struct cycle *c, uint64_t began, uint64_t device_ns,
 	c->passes++;
 }
 
-/* The exit predictor's scores s(u, x) of tokens x after a node u. */
+/* Get the exit predictor's scores s(u, x) of n tokens x after a node u. */
 static void score(
 	void *arg, uint32_t node, const int32_t *token, uint32_t n, float *out)
 {
@@ -361,8 +368,11 @@ int cycle_meanwhile(struct cycle *c, struct err *e)
 
 /* ---- logits -------------------------------------------------------------- */
 
-/* Whether the walk, now at `node`, probably reaches u. A node's path is never
- * likelier than its parent's, so the ancestors of a likely node are likely. */
+/*
+ * Whether the walk, which has reached `node`, probably reaches u. The path of a
+ * node is never likelier than that of its parent, so the ancestors of a likely
+ * node are likely too.
+ */
 static bool is_likely(const struct cycle *c, uint32_t u, uint32_t node)
 {
 	const double least = c->env->phone ? LIKELY_PHONE : LIKELY;
@@ -377,8 +387,8 @@ static bool is_likely(const struct cycle *c, uint32_t u, uint32_t node)
 	return up == node;
 }
 
-/* Insert u into row[], which holds the `most` likeliest nodes so far in
- * descending order. */
+/* Insert u into row[], which holds the likeliest of the nodes inserted before,
+ * up to `most` of them, in descending order. */
 static void put_likely(const struct cycle *c, uint32_t u, uint32_t most,
 	uint32_t *row, uint32_t *n)
 {
@@ -455,7 +465,7 @@ void cycle_learn(struct cycle *c)
 struct prompt {
 	const struct drafter *drafter;
 	const int32_t *token;
-	size_t n, from; /* tokens before `from` are cached */
+	size_t n, from; /* tokens before index `from` are cached */
 	uint32_t n_vocab;
 };
 
@@ -500,8 +510,8 @@ int cycle_read_prompt(struct cycle *c, struct err *e)
 		c->prompt_ns =
 			(double)(after.busy_ns - before.busy_ns) / passes;
 	}
-	/* The drafter reads the prompt too. That time is part of the prompt's,
-	 * not of the first tree's. */
+	/* Let the drafter read the prompt, too. The time for this counts as
+	 * part of the prompt, not of the first tree. */
 	if (!ret) {
 		if (gen_left(c->gen) > 2)
 			ret = c->source->begin(

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCKS 4 /* of a pass, where earlier blocks are cached */
+#define BLOCKS 4 /* blocks in a pass, if earlier blocks are cached */
 
 /* ---- options ------------------------------------------------------------- */
 
@@ -104,7 +104,7 @@ int denoising_open_blocks(
 		given, m->block_length);
 }
 
-/* The session limits a decode graph to the largest that there is. */
+/* The session limits this number to the rows of the largest graph. */
 uint32_t denoising_all_rows(const struct method_env *env)
 {
 	return WIRE_MAX_ROWS;
@@ -219,8 +219,11 @@ int denoising_check_room(const struct denoising *d, struct err *e)
 		d->limit, n, n < trained ? " or a larger --ctx" : "");
 }
 
-/* Blocks are begun while tokens are wanted, and a window may extend into the
- * next block: two blocks more than the tokens. */
+/*
+ * Blocks are added until the wanted number of tokens is reached, and a window
+ * may extend into the next block. So the request needs slots for two blocks
+ * more than for its tokens.
+ */
 uint32_t denoising_growth(const struct session *s, const struct method_env *env,
 	const struct generation *g, uint32_t sequence)
 {
@@ -317,8 +320,8 @@ bool denoising_row_of(const struct denoising *d, uint32_t i, uint32_t *row)
 {
 	uint32_t at = d->at[i], from = d->row[0].position;
 
-	/* The first position of a text has no row before it and is predicted by
-	 * its own row. */
+	/* The first position of a text has no row before it, so its own row
+	 * predicts it even with shifted logits. */
 	*row = at ? at - d->shift - from : 0;
 	if (i || !at || at >= from + d->shift)
 		return true;

@@ -1,15 +1,15 @@
 /*
  * Masked diffusion as Dream decodes (Ye et al., "Dream 7B: Diffusion Large
- * Language Models", 2025). Time runs from 1 to eps in even steps; in the step
- * from t to s the share 1 - s/t of the remaining masks is committed, rounded
- * down, and in the last step all. Which ones: the best by --order, or ones
- * drawn with the temperature --order-temperature. The order `random` is Dream's
- * `origin`: each mask is committed with that probability.
+ * Language Models", 2025). Time runs from 1 to eps in even steps. The step from
+ * t to s commits the share 1 - s/t of the remaining masks, rounded down; the
+ * last step commits all of them. The masks to commit are the best by --order,
+ * or are drawn at the temperature --order-temperature. The order `random` is
+ * Dream's `origin`: each mask is committed with the probability 1 - s/t.
  *
  * Every pass computes all positions, and nothing is cached. The masks are those
- * of a block, as in llada; Dream's own text is one block as long as the answer.
- * A step that would commit nothing would not change the next one, so it is not
- * computed.
+ * of one block, as in the method llada. Dream's own decoder uses one block as
+ * long as the answer. A step that would commit nothing would not change the
+ * input of the next step, so it is not computed.
  */
 #include "base/checked.h"
 #include "base/rng.h"
@@ -21,7 +21,7 @@
 #include <math.h>
 
 struct dream_options {
-	double least; /* eps, the time at the end */
+	double least; /* eps, the time of the last step */
 	double order_temperature;
 };
 
@@ -49,10 +49,10 @@ static const struct opt_table *const options[] = { &block_table, &steps_table,
 	&dream_table, NULL };
 
 struct text {
-	uint32_t steps; /* of a block */
+	uint32_t steps; /* number of steps of a block */
 };
 
-/* 1 - s/t: the share of the masks committed in step i of n. */
+/* The share of the masks that step i of n commits, 1 - s/t. */
 static double share(const struct dream_options *o, uint32_t i, uint32_t n)
 {
 	double step = (1 - o->least) / n;
@@ -69,7 +69,9 @@ static int dream_start(struct denoising *d, struct err *e)
 	return denoising_reserve(d, denoising_whole_limit(d->session), e);
 }
 
-/* Plans the next step that commits something. The last step commits all. */
+/*
+ * Plan the next step that commits something; the last step commits all masks.
+ */
 static int dream_plan(struct denoising *d, struct err *e)
 {
 	const struct dream_options *o = method_options(d->env, &dream_table);
@@ -97,9 +99,11 @@ static int dream_after_pass(struct denoising *d, struct err *e)
 	uint32_t keep = (uint32_t)(d->n_at * p);
 	bool origin = d->guessing.order == ORDER_RANDOM;
 
-	/* With Gumbel noise on the scores, the first guesses are drawn without
-	 * replacement, with probability proportional to
-	 * exp(score / temperature). */
+	/*
+	 * With Gumbel noise added to the scores, the guesses with the largest
+	 * sums are a draw without replacement, with probabilities proportional
+	 * to exp(score / temperature).
+	 */
 	for (uint32_t i = 0; !origin && o->order_temperature > 0 && i < d->n_at;
 		i++) {
 		struct guess *g = &d->guess[i];
@@ -110,7 +114,9 @@ static int dream_after_pass(struct denoising *d, struct err *e)
 		g->score = g->score / o->order_temperature - log(-log(u));
 	}
 	guesses_sort(d->guess, d->n_at);
-	if (origin) /* an even draw of each position decides */
+	/* commit each position with probability p; its score is a uniform
+	 * random number */
+	if (origin)
 		for (keep = 0; keep < d->n_at && d->guess[keep].score >= 1 - p;)
 			keep++;
 	denoising_commit(d, keep);

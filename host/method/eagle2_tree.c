@@ -1,12 +1,14 @@
 /*
  * EAGLE-2's dynamic tree (Li et al., EMNLP 2024) with an ordinary draft model.
  * The score of a node is the product of the draft's probabilities along its
- * path. Layer by layer the top k nodes by score are expanded together, with k
- * candidates each; finally the best `rows` - 1 of all candidates, of any layer,
- * are verified. The authors' code verifies 60 rows, drafts a first layer and 5
- * more, and has k = 10; these are the defaults on a phone. A pass that waits
- * for flash has time for as many rows and layers as the other methods have
- * there.
+ * path. In each layer the k nodes with the best scores are expanded together,
+ * with k candidates each. At the end the best `rows` - 1 candidates of all
+ * layers are verified.
+ *
+ * The authors' code verifies 60 rows, drafts a first layer and 5 more, and has
+ * k = 10; these are the defaults on a phone. When a pass waits for flash there
+ * is time for more, so the defaults for rows and layers are those of the other
+ * methods.
  */
 #include "base/checked.h"
 #include "host/method/cycle.h"
@@ -59,7 +61,8 @@ static uint32_t top_k(const struct method_env *env)
 	return o->top_k;
 }
 
-/* Candidates of all layers, of which the best become rows. */
+/* Number of additional nodes for the candidates of all layers, of which only
+ * the best become rows. */
 static uint32_t spare_nodes(const struct method_env *env)
 {
 	return 1 + top_k(env) * (depth_of(env) - 1);

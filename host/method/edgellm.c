@@ -1,29 +1,33 @@
 /*
- * In the manner of EdgeLLM (Xu et al., 2024), as far as its abstract defines
- * it: a tree whose width and depth are not fixed. The open branch with the
- * largest path probability is expanded, one node for each draft step. Drafting
- * falls back to verification when no open branch reaches alpha. After
- * verification, with N_all drafted tokens on the best branch and N_ok of them
- * accepted, alpha is halved if N_ok = N_all, else divided by 0.5^((N_all -
- * N_ok) / N_all) (struct edgellm in host/tree/build.h). alpha is kept from
- * request to request.
+ * A method like EdgeLLM (Xu et al., 2024), as far as the paper's abstract
+ * defines it: a tree of variable width and depth. Each draft step expands one
+ * node, the open branch with the largest path probability. Drafting ends when
+ * no open branch has a probability of alpha or more; then the tree is verified.
  *
- * While the target runs, drafting continues after the best branch; if that
- * branch is accepted, the next cycle finds the tokens drafted.
+ * alpha is adapted after each verification, and kept from request to request.
+ * The best branch had N_all drafted tokens, of which N_ok were accepted. If
+ * N_ok = N_all, alpha is halved; otherwise it is divided by 0.5^((N_all - N_ok)
+ * / N_all) (struct edgellm in host/tree/build.h).
+ *
+ * While the target runs, drafting continues after the best branch. If that
+ * branch is accepted, the tokens for the next cycle are already drafted.
  */
 #include "host/method/cycle.h"
 #include "host/method/tree_options.h"
 
-#define AHEAD 32 /* nodes drafted during a pass, at most */
+#define AHEAD 32 /* maximum number of nodes drafted during a pass */
 
-/* State of a request. */
+/* The state of a request. */
 struct ahead {
 	uint64_t pass; /* number of the pass that `tip` belongs to */
-	int32_t tip;   /* node after which drafting continues; -1: none */
+	int32_t tip;   /* node after which drafting continues, or -1 */
 };
 
-/* The likeliest leaf after which drafting can continue. -1: there is none, or
- * the tree is only its root because nothing was drafted for it. */
+/*
+ * The likeliest leaf after which drafting can continue. Returns -1 if there is
+ * no such leaf, or if the tree has only its root because nothing was drafted
+ * for it.
+ */
 static int32_t best_leaf(const struct tree *t)
 {
 	int32_t best = -1;
@@ -36,9 +40,11 @@ static int32_t best_leaf(const struct tree *t)
 	return best;
 }
 
-/* Draft one more token after the tip, while the target computes. The tip is
- * found in the first call of a pass, not in `grown`: nodes that got no rows in
- * a shared pass are removed from the tree in between. */
+/*
+ * Draft one more token after the tip, while the target computes. The first call
+ * of a pass finds the tip. `grown` would be too early: after it, nodes that get
+ * no rows in a shared pass are removed from the tree.
+ */
 static int edgellm_meanwhile(struct cycle *c, struct err *e)
 {
 	struct ahead *m = c->own;
@@ -61,8 +67,8 @@ static int edgellm_meanwhile(struct cycle *c, struct err *e)
 	return ret;
 }
 
-/* N_all: the depth at which the accepted branch ends in the verified tree,
- * following the likeliest children beyond the accepted nodes. */
+/* N_all: the depth of the branch that follows the accepted nodes and then, in
+ * the verified tree, the likeliest children. */
 static uint32_t branch_length(const struct cycle *c)
 {
 	uint32_t node = c->path[c->n_path - 1], next = node;

@@ -1,32 +1,36 @@
 /*
  * Fast-dLLM (Wu et al., "Fast-dLLM: Training-free Acceleration of Diffusion LLM
- * by Enabling KV Cache and Parallel Decoding", 2025). Parallel decoding: all
- * guesses whose confidence reaches the threshold are committed, and the most
- * confident one in any case. KV cache: the first pass over a block computes
- * everything; later passes reuse its keys and values for the positions that
- * they do not compute:
+ * by Enabling KV Cache and Parallel Decoding", 2025). It has two parts.
  *
- *   none    every pass computes all positions
- *   prefix  positions before the block are cached; a pass computes the block
- *           and the masks after it
- *   dual    these masks are cached too; a pass computes the block alone
+ * Parallel decoding: a pass commits all guesses whose confidence reaches the
+ * threshold, and always the most confident guess.
  *
- * With shifted logits the block's first token is committed in its first pass,
- * because later passes have no row that predicts it.
+ * KV cache: the first pass over a block computes all positions. Later passes
+ * over the block compute fewer positions, and use the keys and values of the
+ * first pass for the rest:
+ *
+ *   none    Every pass computes all positions.
+ *   prefix  Positions before the block are cached. A pass computes the block
+ *           and the masks after it.
+ *   dual    The masks after the block are cached too. A pass computes only
+ *           the block.
+ *
+ * With shifted logits the first token of a block is committed in the first
+ * pass, because later passes have no row that predicts it.
  */
 #include "base/checked.h"
 #include "host/method/denoising.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
 
-#define THRESHOLD 0.9 /* section 4.1 */
+#define THRESHOLD 0.9 /* from section 4.1 of the paper */
 
 enum caching { CACHE_NONE, CACHE_PREFIX, CACHE_DUAL };
 static const char *const cachings[] = { "none", "prefix", "dual", NULL };
 
 struct fast_options {
 	int cache;
-	double factor; /* 0: --threshold decides */
+	double factor; /* 0 means that --threshold decides */
 };
 
 /* clang-format off */
@@ -82,7 +86,8 @@ static int fast_plan(struct denoising *d, struct err *e)
 	return 0;
 }
 
-/* Keep the guess of the block's first position too. */
+/* Keep the guess of the block's first position, in addition to the `kept`
+ * guesses. */
 static uint32_t choose_first(const struct denoising *d, uint32_t kept)
 {
 	for (uint32_t i = kept; i < d->n_at; i++)

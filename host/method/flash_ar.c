@@ -1,5 +1,8 @@
-/* Plain decoding of a model whose layers are streamed from flash: each token
- * needs a pass over all layers. The baseline of the methods that draft. */
+/*
+ * Plain decoding of a model whose layers are streamed from flash: each token
+ * needs a pass over all layers. This is the baseline for the methods that
+ * draft.
+ */
 #include "base/err.h"
 #include "host/method/method.h"
 #include "host/model/model.h"

@@ -13,8 +13,11 @@ const char *const guess_orders[] = { "confidence", "margin", "entropy",
 
 /* ---- a guess ------------------------------------------------------------- */
 
-/* Uniform random numbers of a position and a pass of its block: which < n_vocab
- * for each token, n_vocab for the position itself. */
+/*
+ * A uniform random number for a position in pass number `pass` of its block.
+ * There is one for each token, `which` < n_vocab, and one for the position
+ * itself, `which` = n_vocab.
+ */
 static double noise(
 	const struct guessing *g, uint32_t at, uint32_t pass, uint32_t which)
 {
@@ -23,9 +26,11 @@ static double noise(
 	return rng_uniform(g->sampling->seed, g->sampling->stream, counter);
 }
 
-/* The token with the largest logit, the lowest id among equals; a NaN never
- * wins. At a temperature Gumbel noise is added to the logits, so that the
- * largest sum is a draw from their softmax. */
+/*
+ * Choose the token with the largest logit, the lowest id among equals; a NaN
+ * never wins. At a temperature other than 0, Gumbel noise is added to the
+ * logits, which makes the token with the largest sum a draw from their softmax.
+ */
 static int32_t choose(const struct guessing *g, const float *logits,
 	uint32_t at, uint32_t pass)
 {
@@ -81,7 +86,7 @@ static double negative_entropy(const struct guessing *g, const float *logits,
 	return sum;
 }
 
-/* A score, or `otherwise` in place of NaN. */
+/* The score, or `otherwise` if the score is NaN. */
 static double number(double score, double otherwise)
 {
 	return isnan(score) ? otherwise : score;

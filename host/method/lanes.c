@@ -1,5 +1,8 @@
-/* Chooses the lanes of a pass. Lanes begin in their order. When cache slots run
- * out the last lanes wait, so that the first ones finish and free theirs. */
+/*
+ * The choice of the lanes of a pass. Lanes begin in their order in the list.
+ * When no cache slots are left, the last lanes wait, so that the first ones
+ * finish and free their slots.
+ */
 #include "host/method/lanes.h"
 
 #include "base/err.h"
@@ -118,7 +121,7 @@ bool lane_is_active(const struct lane *x)
 	return !lane_is_over(x) && !x->held;
 }
 
-/* Number of lanes in that state. */
+/* Number of lanes in this state. */
 static uint32_t lanes_in(const struct lanes *l, enum lane_state state)
 {
 	uint32_t n = 0;
@@ -128,7 +131,7 @@ static uint32_t lanes_in(const struct lanes *l, enum lane_state state)
 	return n;
 }
 
-/* Whether some lane can still take part in a pass. */
+/* Whether at least one lane can still take part in a pass. */
 static bool lanes_left(const struct lanes *l)
 {
 	for (uint32_t i = 0; i < l->n; i++)
@@ -157,7 +160,7 @@ void lane_end(struct lane *x, enum lane_state state)
 
 /* ---- room ---------------------------------------------------------------- */
 
-/* Tokens before the lane's last one that are not cached. */
+/* Number of tokens before the lane's last token that are not cached. */
 static uint32_t unread(const struct lanes *l, const struct lane *x)
 {
 	size_t n;
@@ -168,8 +171,8 @@ static uint32_t unread(const struct lanes *l, const struct lane *x)
 	return (uint32_t)n - 1 - session_length(l->session, x->sequence);
 }
 
-/* Slots that the lane needs: for the next pass or, of a diffusion method, until
- * it ends. */
+/* Number of slots that the lane needs for the next pass. For a diffusion method
+ * it is the number that the lane may need until it ends. */
 static uint32_t growth(const struct lanes *l, const struct lane *x)
 {
 	return l->env->method->denoise
@@ -177,8 +180,11 @@ static uint32_t growth(const struct lanes *l, const struct lane *x)
 		: unread(l, x) + 1;
 }
 
-/* Whether there are slots for the lanes of the pass and, if it is not NULL, for
- * one more, with all tokens that they have not prefilled yet. */
+/*
+ * Whether there are slots for the lanes of the pass and, if x is not NULL, for
+ * lane x as well. Each lane needs slots for all its tokens that are not
+ * prefilled yet.
+ */
 static bool has_room(const struct lanes *l, const struct lane *x)
 {
 	uint32_t sequence[ROWS_SEQUENCES], by[ROWS_SEQUENCES];
@@ -215,8 +221,11 @@ void lanes_pause_one(struct lanes *l)
 	l->stats.pauses++;
 }
 
-/* No slots are left for a lane that would be alone in the pass: drop the cache
- * of the last other lane that has one, or else end this lane. */
+/*
+ * Make room for a lane that would be alone in the pass but has no slots: drop
+ * the cache of another lane, the last one that has a cache. If there is none,
+ * end this lane.
+ */
 static void make_room_for(struct lanes *l, struct lane *x)
 {
 	for (uint32_t i = l->n; i-- > 0;) {
@@ -236,7 +245,7 @@ static void make_room_for(struct lanes *l, struct lane *x)
 
 /* ---- the lanes of a pass ------------------------------------------------- */
 
-/* Prefill in passes of its own. */
+/* Prefill the lane's uncached tokens, in passes of their own. */
 static int prefill_alone(struct lanes *l, const struct lane *x, struct err *e)
 {
 	uint32_t most = session_max_rows(l->session), left = unread(l, x);
@@ -262,8 +271,8 @@ static void put_in(struct lanes *l, struct lane *x)
 	l->in[l->n_in++] = x;
 }
 
-/* Start or resume a lane. 0: it is in the pass, held, or ended; 1: there are no
- * slots for it now. */
+/* Start or resume a lane. Returns 0 if the lane is in the pass, is held, or has
+ * ended; 1 if there are no slots for it at present; or a negative errno. */
 static int admit(struct lanes *l, struct lane *x, struct err *e)
 {
 	bool new_sequence = x->sequence == LANE_NO_SEQUENCE;
@@ -291,9 +300,12 @@ static int admit(struct lanes *l, struct lane *x, struct err *e)
 	return 0;
 }
 
-/* The next lane that is not running: a paused one before one that has not
- * begun. A dropped cache is only computed again after another lane has ended,
- * else two lanes could drop each other's cache in turn. */
+/*
+ * Find the next lane to start or resume: a paused lane before one that has not
+ * begun. A dropped cache is computed again only after another lane has ended,
+ * or if the pass has no lane. Otherwise two lanes could drop each other's cache
+ * in turn.
+ */
 static struct lane *next(const struct lanes *l)
 {
 	struct lane *waiting = NULL;
@@ -314,9 +326,10 @@ static struct lane *next(const struct lanes *l)
 }
 
 /*
- * Whether the pass has rows for one more lane. All tokens of the lanes in it
- * come first, so a prompt is read after the prompts of earlier lanes. A lane
- * that is held before it began keeps a place: it precedes the waiting ones.
+ * Whether the pass has rows for one more lane. All tokens of the lanes in the
+ * pass come first, so a prompt is read only after the prompts of earlier lanes.
+ * A lane that its owner holds before it has begun counts as one of the pass: it
+ * precedes the lanes that wait.
  */
 static bool has_rows(const struct lanes *l)
 {
@@ -364,13 +377,13 @@ int lanes_gather(struct lanes *l, struct err *e)
 struct alone {
 	struct lanes lanes;
 	struct lane lane;
-	struct err err; /* of an unusable row */
+	struct err err; /* error of an unusable row */
 	int ret;
 };
 
 static int enter_alone(struct lane *x, struct err *e)
 {
-	return 0; /* its sequence exists, and its prompt is read */
+	return 0; /* the sequence exists, and the prompt is read */
 }
 
 static void draw_alone(struct lane *x, const float *logits)
@@ -378,7 +391,7 @@ static void draw_alone(struct lane *x, const float *logits)
 	method_next(x->lanes->session, x->gen, logits);
 }
 
-/* Ends the lane and leaves SESSION_TEXT as it is. */
+/* End the lane, but keep SESSION_TEXT and its cache. */
 static void end_alone(struct lane *x, enum lane_state state)
 {
 	x->sequence = LANE_NO_SEQUENCE;
@@ -432,8 +445,8 @@ int method_run(struct session *s, struct generation *g, struct method_env *env,
 		ret = lanes_add(l, &a.lane, e);
 	a.lane.sequence = SESSION_TEXT;
 
-	/* Read the prompt and draw the first token. A diffusion method reads
-	 * its prompt in lanes_denoise. */
+	/* Read the prompt and draw the first token. For a diffusion method
+	 * lanes_denoise reads the prompt. */
 	if (!ret && l->speculation) {
 		ret = speculation_join(l, &a.lane, &c, e);
 		if (!ret)

@@ -1,16 +1,17 @@
 /*
- * A pass of lanes whose method is a diffusion method (host/method/denoising.h).
+ * A pass of lanes (sequences of a batch) whose method is a diffusion method
+ * (host/method/denoising.h).
  *
- * All rows of a pass have the same kind of attention mask, and the rows of a
- * lane are computed in one pass or not at all. So a lane keeps its planned pass
- * until a pass has room for it: the lane that has waited longest goes first,
- * and others with its kind of mask join while the largest graph has rows. A
- * prompt that is read before the blocks has passes of its own, one chunk each,
- * in the same order.
+ * All rows of a pass have the same kind of attention mask, and all rows that a
+ * lane has planned must be in the same pass. So a lane keeps its plan until a
+ * pass has room for it. The lane that has waited longest comes first; other
+ * lanes with the same kind of mask join it while the largest graph has rows for
+ * them. A prompt that is read before the blocks has passes of its own, one for
+ * each chunk, in the same order of lanes.
  *
- * The cached keys and values of a window are stale by design and cannot be
- * computed again from the tokens. So these lanes are never paused: a lane
- * begins only when there are slots for all that it may still need
+ * These lanes are never paused. The cached keys and values of a window are
+ * stale by design, so they could not be computed again from the tokens. Instead
+ * a lane begins only when there are slots for everything that it may still need
  * (host/method/lanes.c).
  */
 #include "host/method/lanes.h"
@@ -26,8 +27,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* An error that concerns this lane alone fails the lane, and 0 is returned;
- * other errors are returned: they concern all lanes. */
+/* If the error concerns only this lane, fail the lane and return 0. Otherwise
+ * the error concerns all lanes and is returned. */
 static int fail_one(struct lane *x, int ret, struct err *e)
 {
 	if (ret != -EPROTO && ret != -ENOSPC && ret != -EINVAL &&
@@ -48,7 +49,7 @@ int lane_start_denoising(struct lane *x, struct err *e)
 
 /* ---- which lanes --------------------------------------------------------- */
 
-/* Plans the next pass of each lane that has none, and drops lanes that failed
+/* Plan the next pass of each lane that has no plan. Lanes that fail are removed
  * from the pass. */
 static int plan(struct lanes *l, struct err *e)
 {
@@ -72,9 +73,11 @@ static int plan(struct lanes *l, struct err *e)
 	return ret;
 }
 
-/* Whether a pass of `rows` rows should take `more` rows: on a phone only while
- * the time per row does not grow, since a graph of twice the rows may take more
- * than twice the time. */
+/*
+ * Whether to add `more` rows to a pass of `rows` rows. On a phone, rows are
+ * added only while the time per row does not grow, because a graph of twice the
+ * rows may take more than twice the time.
+ */
 static bool is_worth(
 	const struct lanes *l, uint32_t rows, uint32_t more, uint32_t longest)
 {
@@ -87,8 +90,8 @@ static bool is_worth(
 	return then / (rows + more) <= now / rows;
 }
 
-/* The rows of the first lane, and of later lanes that can share its pass; got[]
- * is 0 for the others. */
+/* Put the rows of the first lane into the pass, and those of later lanes that
+ * can share the pass. got[] is 0 for lanes that cannot. */
 static void put_rows(struct lanes *l)
 {
 	uint32_t most = session_max_rows(l->session), longest = 0;
@@ -122,8 +125,8 @@ static void put_rows(struct lanes *l)
 
 /* ---- the pass ------------------------------------------------------------ */
 
-/* Read a chunk of the first lane's prompt, or all of it where no other lane can
- * be waiting. */
+/* Read a chunk of the first lane's prompt. If there can be no other lane, read
+ * all of the prompt. */
 static int read_prompt(struct lanes *l, struct err *e)
 {
 	struct lane *x = l->in[0];
@@ -163,8 +166,11 @@ static int forward(struct lanes *l, struct err *e)
 		ret = session_forward(l->session, &rows, NULL, e);
 		if (ret != -ENOSPC)
 			return ret;
-		/* The cache is too fragmented: the lanes attend to more spans
-		 * of slots than a pass can name. The last lane waits. */
+		/*
+		 * The cache is too fragmented: the lanes attend to more spans
+		 * of slots than a pass can describe. Retry without the last
+		 * lane, which waits.
+		 */
 		while (l->n_in > 1 && !l->got[l->n_in - 1])
 			l->n_in--;
 		if (l->n_in == 1)
@@ -176,15 +182,18 @@ static int forward(struct lanes *l, struct err *e)
 
 /* ---- guesses ------------------------------------------------------------- */
 
-/* Rows whose logits are computed together, so that the output matrix is read
- * once; their lanes (indices of l->in) and their positions (indices of
- * at[]). */
+/*
+ * Rows whose logits are computed together, so that the output matrix is read
+ * only once. For each row: its index in the pass, its lane (an index of l->in),
+ * and the position that it predicts (an index of at[]).
+ */
 struct sweep {
 	uint32_t n;
 	uint32_t row[LOGITS_ROWS], in[LOGITS_ROWS], guess[LOGITS_ROWS];
 };
 
-/* An unusable row fails its own lane only. */
+/* Compute the logits row by row, so that an unusable row fails only its own
+ * lane. */
 static int guess_one_by_one(
 	struct lanes *l, const struct sweep *w, struct err *e)
 {
@@ -225,7 +234,7 @@ static int guess_together(struct lanes *l, struct sweep *w, struct err *e)
 	return ret;
 }
 
-/* For all positions that the lanes of the pass want predicted. */
+/* Guess a token for each position that the lanes of the pass want predicted. */
 static int guess_all(struct lanes *l, struct err *e)
 {
 	struct sweep w = { 0 };
@@ -286,8 +295,8 @@ int lanes_denoise(struct lanes *l, struct err *e)
 
 	if (ret || !l->n_in)
 		return ret;
-	/* The lane that has waited longest comes first; ties keep the lanes'
-	 * order. */
+	/* The lane that has waited longest comes first. Lanes that have waited
+	 * equally long stay in their order. */
 	for (uint32_t i = 1; i < l->n_in; i++) {
 		struct lane *x = l->in[i];
 		uint32_t k = i;

@@ -1,6 +1,9 @@
-/* Speculation with many lanes: each lane has a drafter that has seen its tokens
- * alone, and the trees of all lanes share the rows of a pass. A tree only saves
- * passes; the tokens do not depend on it (host/method/cycle.h). */
+/*
+ * Speculative decoding with many lanes (sequences of a batch). Each lane has a
+ * drafter that sees only the tokens of this lane. The trees of all lanes share
+ * the rows of a pass. A tree only saves passes; the tokens do not depend on it
+ * (host/method/cycle.h).
+ */
 #include "host/method/lanes.h"
 
 #include "base/err.h"
@@ -15,18 +18,21 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A drafter and the lane that uses it. A lane that ends leaves its place to
- * another. */
+/* A drafter and the lane that uses it. When the lane ends, another lane can use
+ * the drafter. */
 struct place {
-	/* empty for the first place, which uses env's drafter */
+	/* drafters opened for this place; empty for the first place, which uses
+	 * env's */
 	struct drafters own;
 	struct cycle cycle;
-	const struct lane *of; /* NULL: free */
+	/* the lane that uses the place; NULL if it is free */
+	const struct lane *of;
 };
 
 struct speculation {
 	uint32_t n;
-	struct place *place[ROWS_SEQUENCES]; /* [n], opened on demand */
+	/* [n], opened when they are needed */
+	struct place *place[ROWS_SEQUENCES];
 };
 
 /* ---- opening ------------------------------------------------------------- */
@@ -64,9 +70,11 @@ void speculation_close(struct lanes *l)
 	l->speculation = NULL;
 }
 
-/* The place of lane `of`, else a free one, else one whose lane is not in the
- * pass; NULL: another place is to be opened. There are never more than a pass
- * has lanes. */
+/*
+ * Find a place for lane `of`: the place that it has, or a free one, or one
+ * whose lane is not in the pass. Returns NULL if a new place must be opened.
+ * There are never more places than lanes in a pass.
+ */
 static struct place *find_place(const struct lanes *l, const struct lane *of)
 {
 	const struct speculation *s = l->speculation;
@@ -112,7 +120,8 @@ int speculation_join(
 	}
 	if (at->of != x)
 		cycle_bind(&at->cycle, x->gen, x->sequence);
-	at->cycle.sequence = x->sequence; /* a resumed lane has a new one */
+	/* a lane that resumes has a new sequence */
+	at->cycle.sequence = x->sequence;
 	at->of = x;
 	*out = &at->cycle;
 	return 0;
@@ -138,9 +147,13 @@ static bool has_room(const struct lanes *l)
 	return session_has_room(l->session, sequence, rows, l->n_in);
 }
 
-/* Each tree is planned as if its lane had all rows; lanes_share_rows then cuts
- * the trees. Where cache slots are scarce, later lanes keep their slots for
- * tokens that are certain: trees are cut to their roots until all lanes fit. */
+/*
+ * Plan the trees of a pass. Each tree is planned as if its lane had all rows;
+ * then lanes_share_rows cuts the trees. If cache slots are scarce, trees are
+ * cut to their roots, the first lanes' trees before the others', until all
+ * lanes fit. So no lane lacks a slot for its last token because of another
+ * lane's draft.
+ */
 int speculation_plan(struct lanes *l, struct err *e)
 {
 	struct lanes_share *s = &l->share;

@@ -1,5 +1,5 @@
-/* A pass of lanes: its rows, the logits, the walk down each lane's tree, and
- * the tokens that are kept. */
+/* A pass of lanes (sequences of a batch): its rows, their logits, the walk down
+ * the token tree of each lane, and the tokens that are accepted. */
 #include "host/method/lanes.h"
 
 #include "base/clock.h"
@@ -14,8 +14,11 @@
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* Rows of lane in[i], as a tree; parent NULL: a chain. Rows whose position is
- * in the prompt are marked as such. */
+/*
+ * Add the rows of lane in[i], which form a tree, or a chain if `parent` is
+ * NULL. Rows whose position is in the prompt are marked as such. Returns the
+ * number of rows.
+ */
 static uint32_t put(struct lanes *l, uint32_t i, const int32_t *token,
 	const int32_t *parent, uint32_t n)
 {
@@ -32,7 +35,8 @@ static uint32_t put(struct lanes *l, uint32_t i, const int32_t *token,
 	return n;
 }
 
-/* The lane's next unread tokens and, if `most` allows, its last token. */
+/* Add rows for the lane's next uncached tokens and, if `most` rows suffice, for
+ * its last token. */
 static uint32_t put_unread(struct lanes *l, uint32_t i, uint32_t most)
 {
 	uint32_t want = l->unread[i] + 1;
@@ -43,8 +47,11 @@ static uint32_t put_unread(struct lanes *l, uint32_t i, uint32_t most)
 		NULL, want < most ? want : most);
 }
 
-/* Decoding lanes come first; lanes that read their prompts share the remaining
- * rows in order, so that the first of them is done as early as possible. */
+/*
+ * Add the rows of all lanes. Decoding lanes come first. Lanes that read their
+ * prompts share the remaining rows in the order of the lanes, so that the first
+ * of these prompts is complete as early as possible.
+ */
 static void put_all(struct lanes *l)
 {
 	uint32_t most = session_max_rows(l->session);
@@ -72,8 +79,8 @@ static void put_all(struct lanes *l)
 
 /* ---- the pass ------------------------------------------------------------ */
 
-/* Session hook: the rows that continue after the exit layer. A lane whose
- * method does not prune keeps all its rows. */
+/* Session hook: choose the rows that continue after the exit layer. A lane
+ * whose method does not prune keeps all its rows. */
 static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 {
 	struct lanes *l = arg;
@@ -118,7 +125,7 @@ void lanes_report_pass(const struct lanes *l, uint64_t began_ns)
 	}
 }
 
-/* Run a pass over l->row. */
+/* Run a pass over the rows in l->row. */
 static int run_rows(struct lanes *l, struct err *e)
 {
 	const struct rows rows = { VISIBILITY_TREE, l->n_rows, l->row };
@@ -155,8 +162,8 @@ static int run_rows(struct lanes *l, struct err *e)
 
 /* ---- logits -------------------------------------------------------------- */
 
-/* Lanes that walk together: one sweep over the output matrix computes the
- * logits of the rows that they have reached. */
+/* Lanes that walk down their trees together: one sweep over the output matrix
+ * computes the logits of the rows that these lanes have reached. */
 struct group {
 	uint32_t lane[LOGITS_ROWS]; /* [n] indices of l->in */
 	uint32_t n;
@@ -176,7 +183,8 @@ static void set_logits(
 		l->known[i] = logits;
 }
 
-/* Logits of n rows; whose[k] is the lane of row[k], an index of l->in. */
+/* Compute the logits of n rows. whose[k] is the lane of row[k], an index of
+ * l->in. */
 static int compute(struct lanes *l, const uint32_t *row, const uint32_t *whose,
 	uint32_t n, struct err *e)
 {
@@ -191,9 +199,11 @@ static int compute(struct lanes *l, const uint32_t *row, const uint32_t *whose,
 	return ret;
 }
 
-/* Logits of all rows that passed all layers, for a drafter that learns from
- * them. An unusable row may be one that no lane's walk reaches, so that error
- * is left to the walk. */
+/*
+ * Compute the logits of all rows that passed all layers, for a drafter that
+ * learns from them. A row with unusable logits is no error here, because the
+ * walks may not reach that row; if one does, the walk reports the error.
+ */
 static int compute_all(struct lanes *l, struct err *e)
 {
 	uint32_t row[WIRE_MAX_ROWS], whose[WIRE_MAX_ROWS], n = 0;
@@ -209,7 +219,8 @@ static int compute_all(struct lanes *l, struct err *e)
 	return ret == -EPROTO ? 0 : ret;
 }
 
-/* Some row is unusable: its lane fails, the others continue. */
+/* At least one row is unusable: compute the logits row by row. The lane of an
+ * unusable row fails, and the other lanes continue. */
 static int compute_one_by_one(
 	struct lanes *l, const struct group *g, struct err *e)
 {
@@ -231,8 +242,10 @@ static int compute_one_by_one(
 	return 0;
 }
 
-/* Logits of the rows that the lanes of the group have reached and, as far as
- * the sweep has room, of rows that their walks will probably reach. */
+/*
+ * Compute the logits of the rows that the lanes of the group have reached.
+ * While the sweep has room, add rows that the lanes' walks will probably reach.
+ */
 static int compute_some(struct lanes *l, const struct group *g, struct err *e)
 {
 	uint32_t row[LOGITS_ROWS], whose[LOGITS_ROWS], n = 0;
@@ -260,8 +273,8 @@ static int compute_some(struct lanes *l, const struct group *g, struct err *e)
 
 /* ---- the walk ------------------------------------------------------------ */
 
-/* Lane i draws a token from the row that its walk has reached, and moves to the
- * row of that token, if the pass computed one. */
+/* Lane i draws a token from the row that its walk has reached. The walk moves
+ * to the row of that token, or ends if the pass computed no such row. */
 static void step(struct lanes *l, uint32_t i, const float *logits)
 {
 	uint32_t row = (uint32_t)l->at[i], node = node_of(l, i);
@@ -290,9 +303,11 @@ static void step(struct lanes *l, uint32_t i, const float *logits)
 	l->at[i] = child < 0 ? -1 : (int64_t)l->first[i] + child;
 }
 
-/* Steps of all lanes of the group while the logits that they need are known.
- * The group then holds the lanes that need further logits. A lane that is
- * closing and whose generation is done needs none. */
+/*
+ * Let all lanes of the group walk on while the logits that they need are known.
+ * Afterwards the group holds the lanes that need more logits. A lane that is
+ * closing and whose generation is done needs none.
+ */
 static void draw_known(struct lanes *l, struct group *g)
 {
 	uint32_t n = 0;
@@ -318,15 +333,19 @@ static void draw_known(struct lanes *l, struct group *g)
 	g->n = n;
 }
 
-/* Each lane walks down its tree while the drafted tokens are the drawn ones. */
+/* Let each lane walk down its tree while the drawn token is one of the drafted
+ * ones. */
 static int walk(struct lanes *l, struct err *e)
 {
 	struct group g;
 	int ret = 0;
 
 	memset(l->known, 0, sizeof(l->known));
-	/* A decoding lane starts at its first row. A prefilling lane keeps all
-	 * its rows, and draws from the last one if that is its last token's. */
+	/*
+	 * The walk of a decoding lane starts at the lane's first row. A
+	 * prefilling lane keeps all its rows; it draws from the last of them if
+	 * that is the row of the lane's last token.
+	 */
 	for (uint32_t i = 0; i < l->n_in; i++) {
 		uint32_t read = l->unread[i] ? l->got[i] : 0;
 
@@ -378,8 +397,11 @@ int lanes_pass(struct lanes *l, struct err *e)
 	ps = session_phone_ps(l->session);
 	put_all(l);
 	ret = run_rows(l, e);
-	/* The cache is too fragmented: the lanes attend to more spans of slots
-	 * than a pass can name. Retry with one lane less and no trees. */
+	/*
+	 * The cache is too fragmented: the lanes attend to more spans of slots
+	 * than a pass can describe. Retry without trees, and with one lane less
+	 * each time.
+	 */
 	while (ret == -ENOSPC && l->n_in > 1) {
 		memset(l->cycle, 0, sizeof(l->cycle));
 		lanes_pause_one(l);
@@ -401,8 +423,8 @@ int lanes_pass(struct lanes *l, struct err *e)
 	if (ret)
 		return ret;
 
-	/* The cost model, the drafters, the methods and the owners learn of the
-	 * pass. */
+	/* Pass the results to the cost model, the drafters, the methods and the
+	 * owners of the lanes. */
 	if (l->speculation)
 		lanes_share_learn(&l->share, l);
 	for (uint32_t i = 0; i < l->n_in; i++) {

@@ -1,26 +1,29 @@
 /*
- * Which drafted tokens get rows when several lanes share a pass. Every lane has
- * the row of its last token; further rows are chosen by expected gain over
- * cost.
+ * Which drafted tokens get rows when several lanes (sequences of a batch) share
+ * a pass. Every lane has a row for its last token. Additional rows are chosen
+ * by the ratio of expected gain to cost.
  *
- *   gain    a drafted token saves its lane a pass with the probability of its
- *           path, by the draft, times `reliable`: the share of the predicted
- *           acceptance that was reached lately
- *   cost    a pass of r rows takes C(r) and, where layers are streamed, at
- *           least the time that flash takes to read them
- *           (host/tree/pass_cost.h)
+ *   gain    A drafted token saves its lane a pass with the probability of
+ *           its path in the tree, as the draft computes it, times
+ *           `reliable`: the ratio of accepted to predicted tokens in the
+ *           last passes.
+ *   cost    A pass of r rows takes the time C(r). If layers are streamed,
+ *           it takes at least the time that flash needs to read them
+ *           (host/tree/pass_cost.h).
  *
  * For m = 0, 1, ... drafted rows, the likeliest first, the rate is the expected
- * number of tokens over the time of drafting and of the pass; the m with the
- * best rate wins. So trees shrink when many lanes share the machine. A lane
- * that is alone in its pass keeps the tree that its method planned.
+ * number of tokens divided by the time of drafting plus the time of the pass.
+ * The m with the best rate is chosen. So trees shrink when many lanes share a
+ * pass. A lane that is alone in its pass keeps the tree that its method
+ * planned.
  *
- * Prompts that are prefilled in the same pass keep up to half of its rows.
+ * Prompts that are prefilled in the same pass keep up to half of the rows that
+ * trees could use.
  *
- * Drafting takes host time for each lane, however many rows the pass has. If
- * even the best m has a lower rate than passes without drafting, drafting rests
- * for some passes, twice as many each time, and is then tried again: lanes end,
- * and texts change.
+ * Drafting costs host time for each lane, even if no drafted row is chosen. If
+ * the best rate is below that of passes without drafting, drafting is suspended
+ * for some passes, and then tried again, because lanes end and texts change. If
+ * the trial fails, the next suspension is twice as long.
  */
 #include "host/method/lanes_share.h"
 
@@ -30,11 +33,12 @@
 
 #include <stdlib.h>
 
-#define REST_FIRST 4  /* passes of the first rest */
-#define REST_MOST  64 /* of the longest: a trial then costs about 2 % */
-#define MEMORY     20 /* passes in the moving averages */
+#define REST_FIRST 4 /* length of the first suspension, in passes */
+/* length of the longest one: a trial then costs about 2 % of the time */
+#define REST_MOST 64
+#define MEMORY    20 /* number of passes in the moving averages */
 
-/* A drafted node that could have a row; `in` indexes lanes.in. */
+/* A drafted node that could get a row; `in` is an index of lanes.in. */
 struct merit {
 	double path;
 	uint32_t in, node;
@@ -77,7 +81,8 @@ void lanes_share_learn(struct lanes_share *s, const struct lanes *l)
 
 uint32_t lanes_share_room(struct lanes_share *s, const struct lanes *l)
 {
-	uint32_t n = 0, prefill = 0, room; /* decoding lanes, prefill rows */
+	/* number of decoding lanes; of prefill rows */
+	uint32_t n = 0, prefill = 0, room;
 
 	for (uint32_t i = 0; i < l->n_in; i++) {
 		n += !l->unread[i];
@@ -114,8 +119,8 @@ static int rising(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* How many of the n likeliest nodes get rows. s->predicted becomes their
- * predicted number of accepted tokens. */
+/* Returns how many of the n likeliest nodes get rows. Sets s->predicted to the
+ * number of these that will probably be accepted. */
 static uint32_t choose(struct lanes_share *s, const struct lanes *l, uint32_t n)
 {
 	double reliable = s->expected > 0 ? s->accepted / s->expected : 1;
@@ -176,8 +181,11 @@ void lanes_share_rows(struct lanes_share *s, struct lanes *l)
 	if (most == n)
 		return;
 
-	/* A child's path is never likelier than its parent's, and the parent
-	 * sorts first on ties, so a kept node's parent is kept. */
+	/*
+	 * Cut the trees. A child's path is never likelier than its parent's,
+	 * and of equal ones the parent is sorted first. So the parent of a kept
+	 * node is always kept.
+	 */
 	for (uint32_t i = 0; i < l->n_in; i++) {
 		uint32_t keep[WIRE_MAX_ROWS] = { 0 }, kept = 1;
 

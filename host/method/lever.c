@@ -1,24 +1,29 @@
 /*
- * Lever (section numbers: the Lever paper): a target whose layers are streamed
- * from flash. A pass reads the same bytes however many tokens it verifies, so
- * the size of the tree T is chosen by gain over cost:
+ * Lever (section numbers are those of the Lever paper): speculative decoding
+ * with a target whose layers are streamed from flash. A pass reads the same
+ * bytes for any number of tokens that it verifies, so the size of the tree T is
+ * chosen by the ratio of gain to cost:
  *
- *   G(T) = 1 + sum over the drafted nodes v of R(v)
- *            the expected tokens of a cycle; R(v) is the product of Phi_rho(q)
- *            along v's path, q the draft's probability and rho the reliability
- *            of these probabilities lately (struct gain_rule)
- *   L(T)     the time of the cycle: drafting and verifying
+ *   G(T) = 1 + sum of R(v) over the drafted nodes v
+ *            the expected number of tokens of a cycle. R(v) is the product of
+ *            Phi_rho(q) along v's path; q is the draft's probability, and rho
+ *            is how reliable these probabilities were in the last cycles
+ *            (struct gain_rule)
+ *   L(T)     the time of the cycle, drafting and verifying
  *            (host/tree/pass_cost.h)
  *
- * Drafting (4.2, Algorithm 1): node by node the one with the largest R(v) /
- * dL(v) is added. The paper stops when this ratio is no more than G(T) / L(T)
- * (--stop-rule). By default growth continues and the best prefix is kept,
- * because L has steps that the stop rule does not get over (host/tree/build.h).
+ * Drafting (4.2, Algorithm 1): nodes are added one by one, always the node with
+ * the largest R(v) / dL(v). The paper stops when this ratio is G(T) / L(T) or
+ * less (--stop-rule). By default, growth continues beyond that point, and the
+ * best prefix of the added nodes is kept. The reason is that L(T) has steps,
+ * where the paper's rule stops although more nodes would pay
+ * (host/tree/build.h).
  *
  * Verification (4.3): in the middle of the target an exit predictor scores the
- * drafted children of each node, and drops rows with little chance to be
- * accepted; here only when the saved time exceeds the lost tokens. Logits are
- * computed on demand for the rows of the accepted path only (4.4).
+ * drafted children of each node, and rows that will hardly be accepted are
+ * dropped. Here this is done only if the time saved is worth more than the
+ * tokens lost. Logits are computed only when needed, for the rows of the
+ * accepted path (4.4).
  */
 #include "host/method/lever.h"
 
@@ -37,8 +42,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Shares of accepted tokens lost and of rows kept by pruning, as the paper
- * measured them. */
+/* Share of accepted tokens that pruning loses, and share of rows that it keeps,
+ * as measured in the paper. */
 #define PRUNING_LOSS  0.05
 #define PRUNING_KEEPS 0.48
 
@@ -46,8 +51,9 @@
 
 struct lever_options {
 	bool stop_rule;
-	const char *exit; /* "none", a file, or NULL: the bundled one */
-	double threshold; /* below 0: the one of prune_defaults */
+	/* "none", a file, or NULL for the bundled predictor */
+	const char *exit;
+	double threshold; /* negative: use that of prune_defaults */
 	bool always, no_shadow, no_safeguards;
 };
 
@@ -122,7 +128,8 @@ static int lever_open(
 		return 0;
 	st->exit = NULL;
 	st->exit_path[0] = '\0';
-	if (!o->exit) /* the bundled one was not trained for this target */
+	/* the bundled predictor was not trained for this target */
+	if (!o->exit)
 		return 0;
 	*e = unfit;
 	return ret;
@@ -170,9 +177,11 @@ static void lever_report(const struct method_env *env, struct strbuf *line)
 
 /* ---- the algorithm ------------------------------------------------------- */
 
-/* Whether the rows that pruning drops save more time than the lost tokens cost:
- * a pass that waits for flash takes as long with all rows. While the cost of
- * rows is unknown nothing is pruned, and the passes then measure it. */
+/*
+ * Whether the rows that pruning drops save more time than the lost tokens cost.
+ * (A pass that waits for flash takes the same time with all rows.) While the
+ * cost of rows is unknown nothing is pruned, and the passes measure that cost.
+ */
 static bool pruning_pays(const struct cycle *c)
 {
 	const struct lever_state *st = lever_state(c->env);
@@ -189,7 +198,7 @@ static bool pruning_pays(const struct cycle *c)
 	return all - some > PRUNING_LOSS * all;
 }
 
-/* Learn costs and reliability for the next trees. */
+/* Update costs and reliability, for the next trees. */
 static void lever_after_pass(struct cycle *c)
 {
 	struct lever_state *st = lever_state(c->env);
@@ -227,7 +236,8 @@ static void lever_grown(struct cycle *c)
 	}
 }
 
-/* Room for nodes that a batched drafter expands before the tree takes them. */
+/* Number of additional nodes for a drafter that expands nodes in batches: it
+ * expands some before they are added to the tree. */
 static uint32_t lever_spare(const struct method_env *env)
 {
 	return drafter_most(env->drafter) > 1 ? tree_decode_rows_weighed(env)

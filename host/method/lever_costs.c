@@ -16,11 +16,12 @@ double lever_lower_share(const struct cycle *c)
 }
 
 /*
- * A counts from the end of the last pass, as S does: the time since then, while
- * flash has been reading, plus the time that flash still needs. If all slots
- * are full by now, flash read for c->ahead at most, which may be less than the
- * time since. A request's first tree begins right after its prompt, so only the
- * reading that is left can hide any drafting.
+ * The term A: time of reading ahead, counted from the end of the last pass,
+ * like the term S. It is the time since then, if flash has been reading
+ * throughout, plus the time that flash still needs. If all slots are already
+ * full, flash read for c->ahead or less, which may be shorter than the time
+ * since the pass. The first tree of a request begins directly after the prompt,
+ * so only the rest of the reading can overlap with drafting.
  */
 static double ahead(const struct cycle *c)
 {
@@ -38,7 +39,8 @@ void lever_update_costs(struct cycle *c)
 	struct pass_cost *cost = &lever_state(c->env)->cost;
 	struct session_stats stats;
 
-	/* Off the phone, the passes of the prompt are a first measurement. */
+	/* Without a phone, the passes of the prompt give a first measurement of
+	 * C(n). */
 	if (c->env->phone)
 		cycle_phone_cost(c->session, c->rows,
 			session_length(c->session, c->sequence), cost);
@@ -47,8 +49,10 @@ void lever_update_costs(struct cycle *c)
 	session_stats(c->session, &stats);
 	cost->before = (double)stats.layers_before /
 		(double)session_model(c->session)->n_layer;
-	/* A phone that reads a layer when its turn has come first computes all
-	 * layers before it. */
+	/*
+	 * A phone with flash_ahead below 1 reads part of each layer only when
+	 * the layer's turn has come; by then all layers before it are computed.
+	 */
 	if (c->env->phone)
 		cost->before =
 			1 - c->env->phone->flash_ahead * (1 - cost->before);
@@ -57,8 +61,8 @@ void lever_update_costs(struct cycle *c)
 	c->expand_cost = cost;
 }
 
-/* Each term separately. The gap before a request's first tree contains its
- * prompt, so it is no measurement of S. */
+/* Update each term separately. The gap before a request's first tree contains
+ * the reading of the prompt, so it is no measurement of S. */
 void lever_observe_costs(const struct cycle *c)
 {
 	struct pass_cost *cost = &lever_state(c->env)->cost;

@@ -1,5 +1,5 @@
-/* Measures the costs of lever's cycles before the first request: a few cycles
- * of a meaningless text (lever_costs.h). */
+/* Measures the costs of lever's cycles before the first request, in a few
+ * cycles that generate a meaningless text (lever_costs.h). */
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -17,34 +17,40 @@
 
 #include <assert.h>
 
-/* Rows of the trees: first both ends of C(n), then the sizes farthest from the
- * known ones. Each size is measured in some rounds and the least time counts,
- * since every disturbance makes a pass longer. */
+/*
+ * Rows of the trees: first the two ends of C(n), then always a size far from
+ * those already measured. Each size is measured in several rounds and the
+ * shortest time is used, because any disturbance makes a pass longer.
+ */
 static const uint32_t shape[] = { TREE_ROWS_MOST, 1, 64, 16, 128, 32 };
 #define SHAPES   ARRAY_LEN(shape)
 #define ROUNDS   2
 #define ENDS     2
 
-#define CHILDREN 4 /* of an undrafted node */
+#define CHILDREN 4 /* number of children of a node that is not drafted */
 
-/* Where the context is nearly full, each pass may have another number of
- * rows. */
+/*
+ * If the context is nearly full, each pass may have a different number of rows.
+ */
 #define PASSES (ROUNDS * SHAPES)
 _Static_assert(PASSES <= PASS_ROWS, "pass_cost_set takes all passes");
 
-/* State of the probe's request: the times of its passes. */
+/* State of the probe's request, with the times of its passes. */
 struct probe {
-	uint64_t until; /* the time of clock_ns when the probe ends */
+	uint64_t until; /* when the probe ends, by clock_ns */
 	unsigned n_passes;
-	uint32_t n; /* different row counts so far */
+	uint32_t n; /* number of different row counts measured */
 	uint32_t row[PASSES];
 	double time[PASSES];
 };
 
 /* ---- a tree -------------------------------------------------------------- */
 
-/* A builder: the root's likeliest candidates become nodes, and are expanded in
- * groups of one, two, four and so on, up to as many as the drafter takes. */
+/*
+ * A builder of trees. The root's likeliest candidates become nodes. These nodes
+ * are expanded in groups of 1, 2, 4 and so on, up to the number that the
+ * drafter expands at once.
+ */
 static int draft_some(struct build *b, struct err *e)
 {
 	struct tree *t = b->tree;
@@ -82,7 +88,8 @@ static void probe_plan(struct cycle *c)
 		c->build.limits.rows = rows;
 }
 
-/* Fill the tree up with undrafted tokens: a pass takes as long for any row. */
+/* Fill the tree up with arbitrary tokens: the time of a pass does not depend on
+ * the tokens. */
 static void probe_grown(struct cycle *c)
 {
 	uint32_t n_vocab = session_model(c->session)->n_vocab;
@@ -100,7 +107,8 @@ static void probe_grown(struct cycle *c)
 		}
 }
 
-/* Keeps row[] ascending, with the least time of each row count. */
+/* Record the time of a pass. row[] stays ascending, and time[] has the shortest
+ * time for each row count. */
 static void note(struct probe *p, uint32_t rows, double time)
 {
 	uint32_t i = 0;
@@ -135,9 +143,12 @@ static void probe_after_pass(struct cycle *c)
 	if (!gen_done(c->gen))
 		return;
 
-	/* The measured times become C at the knots, which the passes of
-	 * requests then update. A pass of fewer rows takes no longer than one
-	 * of more, so a longer time was a disturbance. */
+	/*
+	 * Compute C at the knots from the measured times; passes of requests
+	 * will update these values. A pass of fewer rows does not take longer
+	 * than a pass of more rows, so a longer time came from a disturbance
+	 * and is reduced.
+	 */
 	cost->read = (double)session_read_time(c->session);
 	for (uint32_t i = p->n - 1; i--;)
 		if (p->time[i] > p->time[i + 1])
@@ -160,7 +171,7 @@ static const struct method probing = {
 
 /* ---- the request --------------------------------------------------------- */
 
-/* A drafter that drafts nothing. */
+/* The `begin` operation of a drafter that drafts nothing. */
 static int begin_nothing(
 	void *arg, struct tree *t, const int32_t *text, size_t n, struct err *e)
 {

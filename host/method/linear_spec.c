@@ -1,16 +1,17 @@
 /*
  * Self-speculation of a block diffusion model that is also autoregressive
- * (LinearSpec): the same model fills a block of masks, with attention both
- * ways, and then verifies the block from left to right. A cycle has two passes:
+ * (LinearSpec). The model first fills a block of masks, with attention in both
+ * directions, and then verifies the block from left to right. A cycle has two
+ * passes:
  *
- *   draft   the next token, which is known, and masks after it; the likeliest
- *           token of each row is the draft of the next position
- *   verify  the known token and the draft as a chain; the longest prefix that
- *           the model itself draws is accepted, and the token that it draws
- *           after that prefix is the next known token
+ *   draft   The rows are the next token, which is known, and masks after it.
+ *           The likeliest token of each mask is the draft of its position.
+ *   verify  The rows are the known token and the draft, as a chain. The
+ *           longest prefix that the model itself draws is accepted. The token
+ *           that it draws after that prefix is the next known token.
  *
- * Every emitted token is drawn from a row of the chain, so the text is that of
- * plain decoding with this model, at any temperature.
+ * Every generated token is drawn from a row of the chain, so the text is that
+ * of plain decoding with this model, at any temperature.
  */
 #include "host/method/denoising.h"
 #include "host/method/method.h"
@@ -21,19 +22,20 @@
 #include "host/text/sampler.h"
 
 struct state {
-	uint32_t length; /* of the model's blocks */
+	uint32_t length; /* length of the model's blocks */
 };
 
-/* The known token, at position `at`, and n - 1 drafted tokens after it. */
+/* The known token, at position `at`, followed by n - 1 drafted tokens. */
 struct text {
 	uint32_t at, n;
 	int32_t token[WIRE_MAX_ROWS];
-	bool drafted; /* the next pass verifies them */
+	bool drafted; /* the draft exists, and the next pass verifies it */
 };
 
 static int linear_start(struct denoising *d, struct err *e)
 {
-	d->guessing.sampling = &sampler_defaults; /* drafts are greedy */
+	/* drafts are the likeliest tokens */
+	d->guessing.sampling = &sampler_defaults;
 	d->reads_prompt = true;
 	return denoising_reserve(d, session_context(d->session), e);
 }
@@ -56,13 +58,14 @@ static int linear_plan(struct denoising *d, struct err *e)
 	struct text *t = d->own;
 
 	if (!t->drafted) {
-		/* No more than fit, nor than may still be emitted. */
+		/* The draft must fit into the context, and be no longer than
+		 * the rest of the generation. */
 		uint32_t room = d->limit - t->at, n = state->length;
 		size_t left = gen_left(d->gen);
 
 		n = n < room ? n : room;
 		t->n = n < left ? n : left ? (uint32_t)left : 1;
-		t->drafted = t->n == 1; /* nothing to draft */
+		t->drafted = t->n == 1; /* there is nothing to draft */
 	}
 	d->n_at = 0;
 	d->n_rows = t->n;
@@ -90,9 +93,11 @@ static int linear_after_pass(struct denoising *d, struct err *e)
 		t->drafted = true;
 		return 0;
 	}
-	/* Emit tokens while the drawn token is the drafted one. The first other
-	 * token is emitted too; it is the next known token and is not cached
-	 * yet. */
+	/*
+	 * Accept tokens while the drawn token equals the drafted one. The first
+	 * token that differs is generated too; it becomes the next known token
+	 * and is not cached yet.
+	 */
 	t->drafted = false;
 	do {
 		int ret =

@@ -1,13 +1,14 @@
 /*
- * Masked diffusion as LLaDA's reference decoder (Nie et al., "Large Language
- * Diffusion Models", 2025; semi-autoregressive, low-confidence remasking). The
- * text grows by blocks of masks. A pass computes all positions, which attend to
- * one another both ways; of its guesses for the block's masks, an even share
- * for each step is committed, the most confident first. Nothing is cached.
+ * Masked diffusion as in LLaDA's reference decoder (Nie et al., "Large Language
+ * Diffusion Models", 2025; semi-autoregressive, with low-confidence remasking).
+ * The text grows by blocks of masks. A pass computes all positions, which
+ * attend to each other in both directions. Each step commits an equal share of
+ * the guesses for the block's masks, the most confident ones first. Nothing is
+ * cached.
  *
- * One difference from LLaDA: without --canvas, which is LLaDA's gen_length,
- * there are no masks of later blocks, so that neither the cost of a pass nor
- * its result depends on the longest possible answer.
+ * There is one difference from LLaDA. Without --canvas, which is LLaDA's
+ * gen_length, there are no masks of later blocks. So neither the cost of a pass
+ * nor its result depends on the longest possible answer.
  */
 #include "host/method/denoising.h"
 #include "host/method/method.h"

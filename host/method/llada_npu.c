@@ -1,25 +1,26 @@
 /*
- * llada.cpp ("Efficient On-Device Diffusion LLM Inference with Mobile NPU",
- * 2026, sections 3.2 and 3.3): masked or block diffusion whose passes fill an
- * NPU. The prompt is computed once; after that, a pass computes a window of
- * positions over the cache, and
+ * The method of llada.cpp ("Efficient On-Device Diffusion LLM Inference with
+ * Mobile NPU", 2026, sections 3.2 and 3.3): masked or block diffusion whose
+ * passes use all rows of an NPU. The prompt is computed once. After that, a
+ * pass computes a window of positions, and reads the rest from the cache.
  *
- *   - tokens settle in stages (host/method/stages.h): other positions see a
- *     token long before it is final, and it may be revised meanwhile;
- *   - the window begins at the first undecided position and extends into the
- *     next block, further when few masks are left in the current one
- *     (host/method/lookahead.h). Its guesses in later blocks are drafts: they
- *     commit nothing and are checked again when their block becomes the
- *     current one;
- *   - a token that was committed in a pass was a mask in that pass, so its
- *     keys and values are stale; the window still holds the position in the
- *     next pass, which computes them from the token;
- *   - the logits of stable tokens are not computed;
- *   - visible tokens that the window has passed are recomputed on the host
- *     during the passes (host/method/revision.h).
+ *   - Tokens become final in stages (host/method/stages.h). Other positions
+ *     see a token long before it is final, and it may change until then.
+ *   - The window begins at the first undecided position and extends into the
+ *     next block; it extends further when few masks are left in the current
+ *     block (host/method/lookahead.h). Guesses in later blocks are drafts.
+ *     They commit nothing, and are checked again when their block becomes
+ *     the current one.
+ *   - A position whose token was committed in a pass had the mask as its
+ *     input in that pass, so its keys and values are stale. The window
+ *     contains the position in the next pass too, which computes them from
+ *     the token.
+ *   - The logits of stable tokens are not computed.
+ *   - Positions before the window whose token is visible but not stable are
+ *     recomputed on the host during the passes (host/method/revision.h).
  *
- * Tokens are emitted from the left as they become stable, and all at the end of
- * the text.
+ * Tokens are given to the reader from the left as they become stable, and all
+ * of them at the end of the text.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -113,8 +114,8 @@ static const struct opt_table npu_table = {
 static const struct opt_table *const options[] = { &block_table, &npu_table,
 	&revision_table, NULL };
 
-/* State of a request. Its current block is [d->begin, d->end); positions from
- * there to d->last are drafts. */
+/* The state of a request. Its current block is [d->begin, d->end). Positions
+ * from d->end to d->last are drafts. */
 struct text {
 	struct denoising *d;
 	const struct npu_options *o;
@@ -123,25 +124,27 @@ struct text {
 	struct window_rule window;
 	struct place *place; /* [limit] */
 	struct revision *revision;
-	int32_t *shown;  /* [limit] for the observer of a step */
-	uint8_t *mark;   /* [limit] */
-	uint32_t length; /* of blocks; the first begins at `first` */
+	int32_t *shown;  /* [limit] tokens for the generation's observer */
+	uint8_t *mark;   /* [limit] marks for the observer */
+	uint32_t length; /* length of blocks; the first one begins at `first` */
 	uint32_t first;
-	uint32_t emitted; /* emitted tokens, the prompt included */
-	uint32_t cached;  /* cached tokens */
+	/* number of tokens given to the reader, plus the prompt */
+	uint32_t emitted;
+	uint32_t cached; /* number of cached tokens */
 	uint32_t from, to;
-	/* the current block's drafts were not checked yet */
+	/* `unchecked`: the drafts of the current block were not predicted again
+	 * since it became the current one */
 	bool by_block, unchecked;
-	/* the first pass computes all positions; there is no window yet */
+	/* the first pass, which computes all positions and has no window */
 	bool first_pass;
-	/* visible position that is a mask in this pass; -1: none */
+	/* visible position whose input is the mask in this pass, or -1 */
 	int64_t remasked;
 };
 
 /* ---- the window ---------------------------------------------------------- */
 
-/* Whether the window must hold a position: its guess or its keys and values are
- * still to be computed, and not by revision. */
+/* Whether the window must contain a position: its guess, or its keys and
+ * values, are still to be computed, and revision will not do that. */
 static bool is_open(const struct text *t, uint32_t at)
 {
 	const struct place *p = &t->place[at];
@@ -152,7 +155,7 @@ static bool is_open(const struct text *t, uint32_t at)
 		(t->o->from == FROM_UNSTABLE && p->stage == STAGE_VISIBLE);
 }
 
-/* The end of the last block of which tokens may be wanted. */
+/* The end of the last block whose tokens may be needed. */
 static uint32_t wanted_end(const struct text *t)
 {
 	size_t n = t->emitted - t->first + gen_left(t->d->gen);
@@ -170,8 +173,11 @@ static uint32_t masks_left(const struct text *t)
 	return n;
 }
 
-/* The window begins at the row that predicts the first open position: with
- * shifted logits the row before it, unless its logits are carried over. */
+/*
+ * Choose the window. It begins at the row that predicts the first open
+ * position. With shifted logits this is the row before the position, which is
+ * not needed if its logits are carried over from an earlier pass.
+ */
 static void choose_window(struct text *t)
 {
 	struct denoising *d = t->d;
@@ -197,8 +203,11 @@ static void choose_window(struct text *t)
 
 /* ---- a pass -------------------------------------------------------------- */
 
-/* --revision-masked: the least confident visible token of the block becomes a
- * mask in this pass, so that its prediction does not copy it. */
+/*
+ * Option --revision-masked: the least confident visible token of the block is
+ * replaced by the mask in this pass, so that its prediction is not just a copy
+ * of it.
+ */
 static void choose_remasked(struct text *t)
 {
 	t->remasked = -1;
@@ -229,8 +238,8 @@ static int32_t input(const struct text *t, uint32_t at)
 	return p->token;
 }
 
-/* Plan the rows of the window. With block attention a row attends to the end of
- * its block, or of the positions that exist. */
+/* Plan the rows of the window. With attention by blocks a row attends up to the
+ * end of its block, or up to the last position if that comes first. */
 static void put_rows(struct text *t)
 {
 	struct denoising *d = t->d;
@@ -251,8 +260,8 @@ static void put_rows(struct text *t)
 	d->pass++;
 }
 
-/* Cache the keys and values of the window up to the end of the current block;
- * those of drafts are dropped. */
+/* Cache the keys and values of the window up to the end of the current block.
+ * Those of later blocks, which are drafts, are dropped. */
 static int cache_rows(struct text *t, struct err *e)
 {
 	struct denoising *d = t->d;
@@ -268,8 +277,8 @@ static int cache_rows(struct text *t, struct err *e)
 	return ret;
 }
 
-/* Have tokens guessed for the positions that rows of the window predict, unless
- * they are stable. Positions before the block are left to revision. */
+/* Request guesses for the positions that rows of the window predict, except
+ * stable ones. Positions before the block are left to revision. */
 static void choose_predicted(struct text *t)
 {
 	struct denoising *d = t->d;
@@ -287,9 +296,12 @@ static void choose_predicted(struct text *t)
 	}
 }
 
-/* Apply the guesses of the pass. Returns how many positions became visible. A
- * draft, in a later block, is replaced freely: it commits nothing. If no
- * position of the block became visible, the most confident one is promoted. */
+/*
+ * Apply the guesses of the pass. Returns the number of positions that became
+ * visible. A guess in a later block is a draft: it replaces the earlier draft
+ * and commits nothing. If no position of the block became visible, make the
+ * most confident one visible.
+ */
 static uint32_t apply_guesses(struct text *t)
 {
 	struct denoising *d = t->d;
@@ -311,7 +323,8 @@ static uint32_t apply_guesses(struct text *t)
 			p->confidence = g->confidence;
 			continue;
 		}
-		rule.fall |= t->unchecked; /* a draft must prove itself again */
+		/* a former draft may become invisible again */
+		rule.fall |= t->unchecked;
 		change = stages_update(p, &rule, g);
 		t->stats->revised += !!(change & CHANGE_REVISED);
 		if (change & CHANGE_HIDDEN && t->unchecked)
@@ -330,8 +343,8 @@ static uint32_t apply_guesses(struct text *t)
 	return seen;
 }
 
-/* Report all positions that are not emitted yet to the generation's
- * observer. */
+/* Report all positions that were not given to the reader yet to the
+ * generation's observer. */
 static void report_step(const struct text *t)
 {
 	const struct denoising *d = t->d;
@@ -356,7 +369,8 @@ static void report_step(const struct text *t)
 
 /* ---- the text ------------------------------------------------------------ */
 
-/* Emit stable tokens from the left or, with `all`, every token up to `end`. */
+/* Give stable tokens to the reader, from the left, or every token up to `end`
+ * if `all` is set. */
 static void emit(struct text *t, uint32_t end, bool all)
 {
 	while (t->emitted < end &&
@@ -366,10 +380,12 @@ static void emit(struct text *t, uint32_t end, bool all)
 	}
 }
 
-/* No tokens are wanted after a stable stop token, so the block is cut there.
- * Not with --window-from block: rows of a block attend to one another, and
- * computing the block to its end gives the same tokens as other block
- * decoders. */
+/*
+ * No tokens are needed after a stable stop token, so the block is cut there. An
+ * exception is --window-from block. With this option rows of a block attend to
+ * each other, and the block is computed to its end so that its tokens are the
+ * same as with other block decoders.
+ */
 static void cut_at_end(struct text *t)
 {
 	struct denoising *d = t->d;
@@ -382,8 +398,8 @@ static void cut_at_end(struct text *t)
 			d->end = d->last = at + 1;
 }
 
-/* The position after the last token, if the finished block ends the text; else
- * 0. */
+/* If the finished block ends the text, returns the position after the last
+ * token of the text; otherwise 0. */
 static uint32_t text_end(const struct text *t)
 {
 	const struct denoising *d = t->d;
@@ -394,8 +410,8 @@ static uint32_t text_end(const struct text *t)
 	return d->end == d->limit || d->end >= wanted_end(t) ? d->end : 0;
 }
 
-/* The next block becomes the current one; its drafts count as visible tokens
- * until they are checked. */
+/* Make the next block the current one. Its drafts count as visible tokens until
+ * they are predicted again. */
 static void begin_block(struct text *t)
 {
 	struct denoising *d = t->d;
@@ -484,8 +500,8 @@ static int npu_prompt(struct denoising *d, uint32_t row, struct err *e)
 	return d->shift ? denoising_carry_logits(d, row, t->cached, e) : 0;
 }
 
-/* The first pass computes the prompt and the first block's masks together,
- * which attend to one another. */
+/* Plan a pass. The first pass computes the prompt and the masks of the first
+ * block together; all of these positions attend to each other. */
 static int npu_plan(struct denoising *d, struct err *e)
 {
 	struct text *t = d->own;
@@ -513,9 +529,12 @@ static int npu_after_pass(struct denoising *d, struct err *e)
 	uint32_t end;
 	int ret = 0;
 
-	/* With shifted logits the last row before the block predicts the
-	 * block's first position. In a model with blocks that row attends to
-	 * nothing after itself, so its logits stay valid for later passes. */
+	/*
+	 * With shifted logits the last row before the block predicts the
+	 * block's first position. In a model that was trained with blocks, this
+	 * row attends to nothing after itself, so its logits stay valid for
+	 * later passes.
+	 */
 	if (!t->first_pass && d->shift && t->by_block && t->from < d->begin &&
 		t->to >= d->begin)
 		ret = denoising_carry_logits(

@@ -10,8 +10,8 @@ uint32_t window_end(const struct window_rule *rule, uint32_t from,
 	if (rows > most - from)
 		rows = most - from;
 	if (rule->late && masks <= rule->late) {
-		/* A row costs at least as much as the row before it, so the
-		 * first row that is too expensive ends the search. */
+		/* Adding a row never makes a pass faster, so the first row that
+		 * is too expensive ends the search. */
 		uint64_t now = rule->pass(rule->arg, rows);
 		uint64_t allowed =
 			now + (uint64_t)((double)now * rule->allowance);

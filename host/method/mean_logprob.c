@@ -1,4 +1,4 @@
-/* Choose the sample that is likeliest per token: the largest mean
+/* Choose the sample that is likeliest per token: the one with the largest mean
  * log-probability of its tokens. */
 #include "host/method/choosing.h"
 #include "host/method/method.h"

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A test build adds methods of its own (make tests: tandem-echo). */
+/* A test build adds more methods (make tests: tandem-echo). */
 #ifdef MORE_METHODS_ROW
 #include MORE_METHODS_ROW
 #else
@@ -94,7 +94,9 @@ static void list_all(struct listed *l, bool draft)
 			list(l, methods[i]->options[k]);
 }
 
-/* Tables about drafting come first, together. */
+/*
+ * The tables about drafting come first, so that they stay together in the help.
+ */
 const struct opt_table *method_table(size_t i)
 {
 	struct listed l = { 0 };

@@ -18,20 +18,18 @@
 	/* drafted tokens that were accepted; generated: accepted + cycles */ \
 	X(uint64_t, accepted)                                                 \
 	X(uint64_t, leaves)     /* leaves of the verified trees */            \
-	/* Pruning by an exit predictor: rows that continued after the exit   \
-	 * layer, cycles with pruning, and rows that continued although their \
-	 * score was below the threshold, to keep enough rows, leaves or      \
-	 * expected tokens; and the number of cycles for each of these reasons. */ \
-	X(uint64_t, kept)                                                     \
-	X(uint64_t, pruned)                                                   \
+	X(uint64_t, kept)       /* rows that continued after the exit layer */ \
+	X(uint64_t, pruned)     /* cycles with pruning */                     \
+	/* Rows with a score below the threshold that pruning kept after      \
+	 * all; number of cycles with such rows, for each reason. */          \
 	X(uint64_t, back)                                                     \
-	X(uint64_t, few_rows)   /* too few rows */                            \
-	X(uint64_t, few_leaves) /* too few leaves */                          \
-	X(uint64_t, few_tokens) /* too few expected tokens */                 \
+	X(uint64_t, few_rows)   /* too few rows left */                       \
+	X(uint64_t, few_leaves) /* too few leaves left */                     \
+	X(uint64_t, few_tokens) /* too few expected tokens left */            \
 	X(uint64_t, expanded)   /* nodes whose children were drafted */       \
 	X(uint64_t, revised)    /* visible tokens that changed */             \
 	X(uint64_t, refreshed)  /* rows recomputed on the host */             \
-	X(uint64_t, skipped)    /* stable positions, whose logits were not computed */ \
+	X(uint64_t, skipped)    /* stable positions not predicted again */    \
 	X(uint64_t, draft_ns)                                                 \
 	X(uint64_t, draft_ps)                                                 \
 	X(uint64_t, verify_ns)                                                \

@@ -1,22 +1,24 @@
 /*
- * Several blocks at once, as D2F (Wang et al., "Diffusion LLMs Can Do
- * Faster-Than-AR Inference via Discrete Diffusion Forcing", 2025) and d3LLM
- * (Qian et al., 2026) decode them. The progress of a block is the share of its
- * masks that is filled. When the last block's progress reaches --add-block-at
- * the next block is added; a block is fully active once the block before it has
- * reached --full-block-at.
+ * Decoding of several blocks at once, as in D2F (Wang et al., "Diffusion LLMs
+ * Can Do Faster-Than-AR Inference via Discrete Diffusion Forcing", 2025) and
+ * d3LLM (Qian et al., 2026). The progress of a block is the share of its masks
+ * that are filled. When the progress of the last block reaches --add-block-at,
+ * another block is added. A block is fully active when the progress of the
+ * block before it has reached --full-block-at.
  *
- *   - In each pass every guess that reaches the threshold is committed, in all
- *     blocks.
- *   - A fully active block commits its best guess in any case.
- *   - Finished blocks become text from the left. Their keys and values are
- *     cached --cache-delay passes after the block was finished, at least one:
- *     only the next pass computes them from the tokens and not from masks.
+ *   - Each pass commits every guess that reaches the threshold, in all blocks.
+ *   - A fully active block always commits its best guess, whatever its
+ *     confidence.
+ *   - Finished blocks become text, from the left. Their keys and values are
+ *     cached --cache-delay passes after the block was finished, which is at
+ *     least one pass: only the next pass computes them from tokens instead of
+ *     masks.
  *   - After every --refresh-every passes everything is computed again.
  *
- * Where positions attend to their block and earlier ones only (D2F), the cache
- * is exact; where they attend to all positions, cached values are as old as
- * their pass. With both progress options at 1 one block follows the other.
+ * If positions attend only to their own block and earlier ones (D2F), the cache
+ * is exact. If they attend to all positions, cached values reflect the text at
+ * the time of the pass that computed them. With both progress options at 1,
+ * blocks are decoded one after the other.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -30,7 +32,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define THRESHOLD 0.9 /* D2F's skip_threshold */
+#define THRESHOLD 0.9 /* same as skip_threshold of D2F */
 
 struct multi_options {
 	double add, full;
@@ -73,18 +75,19 @@ static const struct opt_table multi_table = {
 static const struct opt_table *const options[] = { &block_table,
 	&threshold_table, &multi_table, NULL };
 
-/* State of a request. Its text is d->x[0, d->last): cached tokens, then blocks,
- * the last of which was added last. */
+/* The state of a request. Its text is d->x[0, d->last): cached tokens, then
+ * blocks in the order in which they were added. */
 struct text {
 	const struct multi_options *o;
-	/* of confidence or, if by_entropy, of entropy (options) */
+	/* least confidence at which a guess is committed, unless by_entropy */
 	double threshold;
 	bool by_entropy, by_block;
-	uint32_t length;  /* of a block */
-	uint32_t first;   /* where blocks begin */
-	uint32_t cached;  /* cached tokens */
-	uint32_t emitted; /* emitted tokens, the prompt included */
-	/* [blocks] number of the pass that filled the block; 0: none */
+	uint32_t length; /* length of a block */
+	uint32_t first;  /* position where the first block begins */
+	uint32_t cached; /* number of cached tokens */
+	/* number of tokens given to the reader, plus the prompt */
+	uint32_t emitted;
+	/* [blocks] number of the pass that filled the block, or 0 */
 	uint32_t *finished;
 };
 
@@ -119,8 +122,8 @@ static double progress(
 	return 1 - (double)masks / (to - from);
 }
 
-/* Add a block, if the last one has progressed far enough, a pass has rows for
- * one more, and more tokens are wanted. */
+/* Add a block if the last one has progressed far enough, a pass has rows for
+ * one more block, and more tokens are needed. */
 static void add_block(struct denoising *d, struct text *t)
 {
 	uint32_t n = n_blocks(d, t);
@@ -136,9 +139,11 @@ static void add_block(struct denoising *d, struct text *t)
 
 /* ---- passes -------------------------------------------------------------- */
 
-/* Cache the prompt and the blocks from the left that were finished long enough
+/*
+ * Cache the prompt, and blocks from the left that were finished long enough
  * ago. With shifted logits the last cached row predicts the first position that
- * is not cached, so its logits are kept too. */
+ * is not cached, so the logits of this row are kept too.
+ */
 static int cache_finished(struct denoising *d, struct text *t, struct err *e)
 {
 	uint32_t to = t->first > t->cached ? t->first : t->cached;
@@ -150,8 +155,8 @@ static int cache_finished(struct denoising *d, struct text *t, struct err *e)
 
 		if (!t->finished[b] || d->pass - t->finished[b] < t->o->delay)
 			break;
-		/* The last block stays uncached: the next block must exist
-		 * before, and a pass needs a row to compute. */
+		/* The last block stays uncached: a pass needs at least one row
+		 * to compute, and the next block does not exist yet. */
 		if (end > to && end < d->last)
 			to = end;
 	}
@@ -168,8 +173,8 @@ static int cache_finished(struct denoising *d, struct text *t, struct err *e)
 
 /* ---- which guesses are kept ---------------------------------------------- */
 
-/* Of a block's guesses [from, to), moves those to keep to guess[n ..]. Returns
- * the number of kept guesses of all blocks so far. */
+/* Choose which guesses of a block, [from, to), are committed, and move them to
+ * guess[n] and following. Returns n plus their number. */
 static uint32_t choose_in_block(struct denoising *d, const struct text *t,
 	uint32_t from, uint32_t to, bool full, uint32_t n)
 {
@@ -246,8 +251,8 @@ static int multi_prompt(struct denoising *d, uint32_t row, struct err *e)
 	return d->shift ? denoising_carry_logits(d, row, t->cached, e) : 0;
 }
 
-/* Plan the next pass: a row for each position that is not cached. The first
- * pass and each pass that refreshes the cache have rows for all positions. */
+/* Plan the next pass: one row for each position that is not cached. The first
+ * pass, and each pass that refreshes the cache, have rows for all positions. */
 static int multi_plan(struct denoising *d, struct err *e)
 {
 	struct text *t = d->own;
@@ -289,7 +294,7 @@ static int multi_after_pass(struct denoising *d, struct err *e)
 	for (uint32_t b = 0; b < n_blocks(d, t); b++)
 		if (!t->finished[b] && progress(d, t, b) == 1)
 			t->finished[b] = d->pass;
-	/* Finished blocks from the left become text. */
+	/* Finished blocks become text, from the left. */
 	for (uint32_t b = 0; b < n_blocks(d, t) && t->finished[b]; b++)
 		for (; t->emitted < end_of(d, t, b); t->emitted++)
 			gen_append(d->gen, d->x[t->emitted]);

@@ -1,14 +1,15 @@
 /*
- * OPT-Tree (Wang et al., TACL 2025): of all trees with n nodes the one with the
- * largest expected accepted length E, which is the sum over its nodes of the
- * product of the draft's probabilities along their paths. Layers are drafted
- * while E grows by more than a threshold delta. Since a node's product is never
- * larger than its parent's, the n largest products always form a tree.
+ * OPT-Tree (Wang et al., TACL 2025): of all trees with n nodes, use the one
+ * with the largest expected accepted length E. E is the sum, over all nodes, of
+ * the product of the draft's probabilities along the node's path. Layers are
+ * drafted while E grows by more than a threshold delta. The product of a node
+ * is never larger than that of its parent, so the n nodes with the largest
+ * products always form a tree.
  */
 #include "host/method/cycle.h"
 #include "host/method/tree_options.h"
 
-/* delta */
+/* the threshold delta */
 #define THRESHOLD 0.5
 
 static void opt_tree_plan(struct cycle *c)

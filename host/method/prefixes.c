@@ -9,7 +9,7 @@
 
 struct kept {
 	uint32_t sequence, n;
-	/* the value of session_spared while the sequence exists */
+	/* value of session_spared as long as the session has the sequence */
 	uint64_t spare;
 	int32_t *token; /* [n] */
 };
@@ -34,7 +34,7 @@ int prefixes_open(struct prefixes **out, struct session *session, uint32_t most,
 	return 0;
 }
 
-/* The session's sequence stays. */
+/* Remove an entry of the cache; its sequence remains in the session. */
 static void forget(struct prefixes *p, struct kept *k)
 {
 	free(k->token);
@@ -54,7 +54,7 @@ void prefixes_close(struct prefixes *p)
 	free(p);
 }
 
-/* Forget sequences that the session has removed. */
+/* Remove the entries of sequences that the session has removed. */
 static void update(struct prefixes *p)
 {
 	for (uint32_t i = p->n; i-- > 0;)
@@ -111,7 +111,7 @@ int prefix_fork(struct session *s, const struct prefix *x, uint32_t *sequence,
 
 /* ---- keeping ------------------------------------------------------------- */
 
-/* A cached sequence that begins with token[n]. */
+/* Find a cached sequence that begins with token[n], or return NULL. */
 static struct kept *covers(struct prefixes *p, const int32_t *token, uint32_t n)
 {
 	for (uint32_t i = 0; i < p->n; i++)

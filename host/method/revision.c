@@ -52,16 +52,21 @@ struct revision {
 	struct refresh *refresh;
 	bool by_block;
 	bool running;
-	/* The running refresh: its rows, the positions that get new guesses,
-	 * and the row that predicts each of these positions. */
+	/*
+	 * The running refresh: its rows, the positions that get new guesses,
+	 * and for each of these positions the index of the row that predicts
+	 * it.
+	 */
 	struct row row[WIRE_MAX_ROWS];
 	uint32_t n;
 	uint32_t guessed[WIRE_MAX_ROWS], predicted_by[WIRE_MAX_ROWS], n_guesses;
-	bool probing; /* only the probe token is recomputed */
+	bool probing; /* only the probe token is recomputed (policy drift) */
 	/* State of the drift policy. */
-	uint32_t probe; /* a position; 0: none yet */
+	/* position of the probe token; 0 if there is none yet */
+	uint32_t probe;
 	float *attention;
-	struct attention_map before; /* weights are in attention[] */
+	/* earlier attention of the probe; its weights are in attention[] */
+	struct attention_map before;
 	uint32_t from_layer;
 	bool drifted;
 	float *logits; /* [n_vocab] */
@@ -85,7 +90,7 @@ int revision_open(struct revision **out, const struct revision_options *o,
 	r->o = o;
 	r->session = s;
 	r->by_block = m->block_length > 0;
-	r->drifted = true; /* the first refresh is of all positions */
+	r->drifted = true; /* the first refresh recomputes all positions */
 	r->logits = malloc(m->n_vocab * sizeof(*r->logits));
 	r->attention = malloc((size_t)m->n_layer * session_context(s) *
 		sizeof(*r->attention));
@@ -121,8 +126,11 @@ static bool needs_refresh(const struct place *p)
 	return p->outside && (p->stale || p->stage == STAGE_VISIBLE);
 }
 
-/* The n-th lowest confidence of the positions to refresh, n = --refresh-tokens;
- * 2, above all, without a limit. */
+/*
+ * The largest confidence of a position that is refreshed. With --refresh-tokens
+ * n it is the n-th lowest confidence among the candidates; without that option
+ * it is 2, which is above any confidence.
+ */
 static double least_of(const struct revision *r, const struct place *place,
 	uint32_t first, uint32_t from)
 {
@@ -140,7 +148,7 @@ static double least_of(const struct revision *r, const struct place *place,
 	return r->o->tokens ? next : least;
 }
 
-/* Add a row of this position, unless the last row is of it already. */
+/* Add a row for this position, unless it is the position of the last row. */
 static void add_row(struct revision *r, const struct denoising *d,
 	const struct place *place, uint32_t first, uint32_t at, uint32_t end)
 {
@@ -156,8 +164,8 @@ static void add_row(struct revision *r, const struct denoising *d,
 	r->n++;
 }
 
-/* A token needs its own row, for its keys and values, and the row that predicts
- * it. */
+/* Add the rows of a token: its own row, for its keys and values, and the row
+ * that predicts it. */
 static void add_token(struct revision *r, const struct denoising *d,
 	const struct place *place, uint32_t first, uint32_t at)
 {
@@ -213,7 +221,7 @@ int revision_begin(struct revision *r, const struct denoising *d,
 
 /* ---- drift --------------------------------------------------------------- */
 
-/* Remember the attention of `row`, of the probe token. */
+/* Store the attention of the probe token, whose row is `row`. */
 static void keep_attention(struct revision *r, uint32_t row)
 {
 	struct attention_map now = refresh_attention(r->refresh, row);
@@ -224,8 +232,11 @@ static void keep_attention(struct revision *r, uint32_t row)
 	r->before.weight = r->attention;
 }
 
-/* Decide whether all positions are refreshed next; after a refresh of all,
- * choose the probe whose attention decides later. */
+/*
+ * After a refresh of the probe token alone, decide whether the next refresh
+ * recomputes all positions. After a refresh of all positions, choose the probe
+ * token for later decisions.
+ */
 static void look_for_drift(struct revision *r, uint32_t first)
 {
 	struct attention_map now = refresh_attention(r->refresh, r->n - 1);
@@ -260,7 +271,10 @@ int revision_end(struct revision *r, const struct denoising *d,
 	if (!r || !r->running || !refresh_finish(r->refresh, false))
 		return 0;
 	r->running = false;
-	stays.fall = false; /* no window would fill the mask again */
+	/*
+	 * the position must keep a token, because no window contains it again
+	 */
+	stays.fall = false;
 	if (!r->probing) {
 		stats->refreshed += r->n;
 		ret = refresh_merge(r->refresh, NULL, r->n,
@@ -276,7 +290,8 @@ int revision_end(struct revision *r, const struct denoising *d,
 		if (ret)
 			break;
 		guess_from(&d->guessing, r->logits, r->guessed[i], 0, &g);
-		p->stale = false; /* refresh_merge has cached its row */
+		/* refresh_merge has cached the row of this position */
+		p->stale = false;
 		if (p->stage == STAGE_VISIBLE)
 			change = stages_update(p, &stays, &g);
 		stats->revised += !!(change & CHANGE_REVISED);

@@ -1,6 +1,8 @@
-/* Many samples of one prompt, side by side, without a choice among them: all
- * are reported. The generation is sample 0, which is what plain decoding with
- * the same random numbers generates. */
+/*
+ * Many samples of one prompt, generated side by side. None is chosen; all are
+ * reported. The request's generation receives sample 0, which is the same as
+ * plain decoding with the same random numbers.
+ */
 #include "host/method/method.h"
 #include "host/method/samples.h"
 
@@ -11,8 +13,8 @@ static int begin(struct samples *p, struct err *e)
 	return samples_add(p, samples_all(samples_env(p)), e);
 }
 
-/* Sample 0 is emitted while it is generated. If its reader wants no more, all
- * samples end. */
+/* Give the tokens of sample 0 to the request's generation as they are drawn. If
+ * the reader wants no more, all samples end. */
 static void follow(struct samples *p, struct sample *s)
 {
 	if (s->index || samples_deliver(p, s))

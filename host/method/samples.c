@@ -134,7 +134,7 @@ void samples_close(struct samples *p)
 	free(p);
 }
 
-/* Add a sample that continues after the tokens of `g`. */
+/* Add a sample that starts with the tokens of `g`. */
 static int add(struct samples *p, const struct generation *g, uint64_t stream,
 	struct sample **out, struct err *e)
 {
@@ -214,7 +214,7 @@ int samples_fork(struct samples *p, struct sample *from, uint64_t stream,
 	if (from->lane.sequence != LANE_NO_SEQUENCE)
 		ret = session_fork(p->lanes->session, from->lane.sequence,
 			&s->lane.sequence, e);
-	if (ret) /* it is computed again when there is room */
+	if (ret) /* its tokens are computed again when there is room */
 		s->lane.sequence = LANE_NO_SEQUENCE;
 	*out = s;
 	return 0;
@@ -257,7 +257,7 @@ bool samples_have_begun(const struct samples *p)
 	return p->lanes;
 }
 
-/* Samples that waited for one another continue. */
+/* Let samples that waited for each other at the ends of steps continue. */
 static void resume(struct samples *p)
 {
 	for (uint32_t i = 0; i < p->n; i++) {

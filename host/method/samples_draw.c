@@ -14,7 +14,7 @@
 
 /* ---- drawing ------------------------------------------------------------- */
 
-/* Running out of memory ends the whole run, not only this sample. */
+/* Lack of memory ends the whole run, not only this sample. */
 static void fail_memory(struct samples *p, struct sample *s)
 {
 	p->no_memory = true;
@@ -35,7 +35,7 @@ void sample_end(struct samples *p, struct sample *s, enum lane_state state)
 		fail_memory(p, s);
 }
 
-/* The next token: drawn, or from the script. */
+/* Get the next token: draw it, or take it from the script. */
 static int32_t next_token(
 	const struct samples *p, const struct sample *s, const float *logits)
 {
@@ -52,8 +52,8 @@ static int32_t next_token(
 	return id;
 }
 
-/* Record the statistics of a drawn token, and charge the phone for two sweeps
- * over the logits: their sum and largest values, and the softmax. */
+/* Record the statistics of a drawn token. Charge the phone for two sweeps over
+ * the logits: one for their sum and largest values, one for the softmax. */
 static int record(
 	struct samples *p, struct sample *s, const float *logits, int32_t id)
 {
@@ -91,8 +91,8 @@ bool sample_is_whole(const struct sample *s)
 	return s->lane.closing && gen_done(s->gen);
 }
 
-/* Draws the next token of a sample from a row of logits, and records it; may
- * end the sample. */
+/* Draw the next token of a sample from a row of logits, and record it. May end
+ * the sample. */
 static void draw(struct samples *p, struct sample *s, const float *logits)
 {
 	int32_t id;
@@ -139,8 +139,8 @@ static struct sample *sample_of(struct lane *x)
 }
 _Static_assert(offsetof(struct sample, lane) == 0, "a lane is its sample");
 
-/* The root's cache was dropped: fork the prompt from another sample, or begin
- * with an empty sequence. */
+/* Get a sequence for a new sample when the root's cache was dropped: fork the
+ * prompt from another sample, or create an empty sequence. */
 static int fork_another(
 	const struct samples *p, uint32_t *sequence, struct err *e)
 {
@@ -162,8 +162,8 @@ static int fork_another(
 	return session_add(session, sequence, e);
 }
 
-/* A new sample draws its first token from the prompt's last row, and forks the
- * prompt from the root. */
+/* Lane callback. A new sample draws its first token from the prompt's last row,
+ * and forks the prompt from the root. */
 static int enter(struct lane *x, struct err *e)
 {
 	struct samples *p = sample_of(x)->pool;
@@ -192,8 +192,11 @@ static void keep_state(struct lane *x, uint32_t row)
 	}
 }
 
-/* A closing lane's last row is computed. Its sample ends or, at the end of a
- * step, is held until the other samples have ended theirs. */
+/*
+ * Lane callback. If the lane is closing, its last row was computed for its
+ * hidden state. Then its sample ends or, at the end of a step, is held until
+ * the other samples have ended their steps.
+ */
 static void draw_lane(struct lane *x, const float *logits)
 {
 	struct sample *s = sample_of(x);

@@ -1,16 +1,17 @@
 /*
  * sd.npu (Chen et al., "Accelerating mobile language model via speculative
  * decoding and NPU-coordinated execution", 2025): drafts are retrieved, not
- * computed. Words of the answer occur in the prompt and in earlier answers,
- * which a suffix automaton finds. The target's own predictions for the prompt
- * calibrate what is found there (3.3), and tokens that verification rejected
- * are drafted again (3.4). A pass of an NPU takes about as long for one row as
- * for all rows of its graph, so all candidates compete for these rows by
- * probability.
+ * computed. Words of the answer occur in the prompt and in earlier answers, and
+ * a suffix automaton finds them there. The target's own predictions for the
+ * prompt calibrate what is found (3.3), and tokens that verification rejected
+ * are drafted again (3.4). A pass of an NPU takes about the same time for one
+ * row as for all rows of its graph, so the candidates compete for these rows by
+ * their probability.
  *
- * Where rows cost time, as on a CPU, a row must gain more than it costs: trees
- * grow by gain over cost as lever's do, with costs learnt at run time. On an
- * NPU this fills the graph; where nothing is found, nothing is drafted.
+ * Where each row costs time, as on a CPU, a row must gain more than it costs.
+ * Trees therefore grow by gain over cost, as with the method lever, with costs
+ * measured at run time. On an NPU this fills the graph. If nothing is found in
+ * the text, nothing is drafted.
  */
 #include "base/checked.h"
 #include "base/strbuf.h"
@@ -49,17 +50,21 @@ static const struct opt_table table = {
 
 static const struct opt_table *const options[] = { &table, NULL };
 
-/* The default drafters: tokens found in the text, and those that the target
- * predicted after each token when it last occurred, which similar texts
- * share. */
+/*
+ * The default drafters. `sam` finds tokens in the text. `recycle` drafts the
+ * tokens that the target predicted after the same token when it last occurred,
+ * which similar texts have in common.
+ */
 #define DRAFT "sam+recycle"
 
-/* Assumed share of a pass's time that does not depend on its rows, until passes
- * are measured. On a phone a pass of all rows takes little longer than one of
- * one row, on a CPU several times as long. */
+/*
+ * Share of a pass's time that is assumed not to depend on its rows, until
+ * passes are measured. On a phone a pass of all rows takes little longer than a
+ * pass of one row; on a CPU it takes several times as long.
+ */
 #define FIXED 0.7
 
-/* While costs are unknown, only the number of rows ends a tree. */
+/* With unknown costs only the number of rows limits a tree. */
 static const struct cost unknown_cost;
 
 struct sdnpu_state {

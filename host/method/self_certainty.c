@@ -1,9 +1,9 @@
 /*
  * Borda votes by self-certainty (Kang et al., "Scalable best-of-N selection for
- * large language models via self-certainty", 2025). Samples are ranked by
- * self-certainty: the mean KL divergence of the model's distributions at their
- * tokens from the uniform distribution. The vote of the k-th of n samples
- * weighs (n - k + 1)^p.
+ * large language models via self-certainty", 2025). The self-certainty of a
+ * sample is the KL divergence of the model's distribution from the uniform
+ * distribution, averaged over the sample's tokens. Samples are ranked by it;
+ * the vote of the k-th of n samples has the weight (n - k + 1)^p.
  */
 #include "host/method/choosing.h"
 

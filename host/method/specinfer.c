@@ -1,14 +1,14 @@
 /*
  * SpecInfer (Miao et al., ASPLOS 2024): a token tree of a fixed shape <k1, ...,
- * km>, each node of depth i - 1 having ki children. The tree branches at the
- * depth where the draft's first choice is most often wrong, and the target
+ * km>, in which each node of depth i - 1 has ki children. The tree branches at
+ * the depth where the draft's first choice is wrong most often. The target
  * verifies all paths in one pass.
  */
 #include "base/checked.h"
 #include "host/method/cycle.h"
 #include "host/method/tree_options.h"
 
-/* k1 .. km, the shape in the authors' code: 20 nodes below the root */
+/* k1 .. km as in the authors' code, which gives 20 nodes below the root */
 static const uint32_t width[] = { 1, 1, 3, 1, 1, 1, 1, 1 };
 
 #define NODES 20

@@ -1,6 +1,8 @@
-/* Self-consistency (Wang et al., "Self-consistency improves chain of thought
- * reasoning in language models", 2023): the answer that most samples give; of
- * equally frequent ones the one that came first. */
+/*
+ * Self-consistency (Wang et al., "Self-consistency improves chain of thought
+ * reasoning in language models", 2023): choose the answer that most samples
+ * have; of equally frequent answers, the one that came first.
+ */
 #include "host/method/choosing.h"
 #include "host/method/early_stop.h"
 #include "host/method/method.h"

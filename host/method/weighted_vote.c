@@ -1,8 +1,8 @@
 /*
  * Votes weighted by reward (Li et al., "Making language models better reasoners
- * with step-aware verifier", 2023; search-and-learn's weighted best of N): the
- * scores of samples with the same answer are summed. The text is the best
- * scored sample of the answer with the largest sum.
+ * with step-aware verifier", 2023; search-and-learn's weighted best of N). The
+ * scores of samples with the same answer are added. Of the answer with the
+ * largest sum, the sample with the best score is chosen.
  */
 #include "host/method/choosing.h"
 #include "host/method/early_stop.h"
