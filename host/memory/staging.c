@@ -29,8 +29,9 @@ struct piece {
 
 struct slot {
 	struct buffer *buffer;
-	uint32_t piece;    /* index of the piece in the slot, or being read */
-	uint64_t ready_ps; /* end of the read on the phone's timeline */
+	uint32_t piece; /* index of the piece in the slot, or being read */
+	/* end of the read on the simulated phone's timeline */
+	uint64_t ready_ps;
 	uint64_t takes_ps; /* duration of the read on an idle flash */
 };
 
@@ -272,7 +273,7 @@ static int read_next(
 	at->piece = s->next;
 	s->begun += next->x.stored;
 	if (s->opts.soc) {
-		/* Reads of the piece on the phone's timeline. */
+		/* Reads of the piece on the simulated phone's timeline. */
 		const struct soc *soc = s->opts.soc;
 		uint64_t begin = price_flash_begin_ps(soc), bytes;
 		unsigned queue = (unsigned)soc->flash_queue;
@@ -316,10 +317,11 @@ int staging_start(struct staging *s, struct err *e)
 }
 
 /*
- * Time when the slot's piece is ready on a phone; the device could use the
- * piece from time `turn` on. By then all earlier reads have ended, so the wait
- * is at most the duration of the piece's own read. The wait is at least the
- * share of that read that the phone does not do in advance (1 - flash_ahead).
+ * Time when the slot's piece is ready on the simulated phone; the device could
+ * use the piece from time `turn` on. By then all earlier reads have ended, so
+ * the wait is at most the duration of the piece's own read. The wait is at
+ * least the share of that read that the phone does not do in advance (1 -
+ * flash_ahead).
  */
 static uint64_t there_ps(const struct staging *s, unsigned slot, uint64_t turn)
 {
@@ -450,7 +452,7 @@ uint64_t staging_read_time(struct staging *s)
 		struct price p;
 
 		bytes += of->x.stored;
-		/* On the phone, reads are sequential. */
+		/* On the simulated phone, reads are sequential. */
 		for (uint32_t k = 0;
 			s->opts.soc && (one = priced_bytes(s, of, k)); k++) {
 			price_flash(s->opts.soc, one, &p);

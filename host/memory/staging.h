@@ -47,8 +47,8 @@ struct staging_opts {
 	const struct wire_tensor (*tensor)[WIRE_T_COUNT];
 	size_t head_bytes; /* size of a slot's head: whole pages, may be 0 */
 	struct stream_opts stream;
-	/* The phone whose model gives the times of reads, and its timeline.
-	 * Both are NULL if there is no phone. */
+	/* The simulated phone whose model gives the times of reads, and its
+	 * timeline. Both are NULL if no phone is simulated. */
 	const struct soc *soc;
 	struct phone_time *time;
 	/*
@@ -88,10 +88,10 @@ int staging_start(struct staging *, struct err *);
  * slot that holds it. After an interrupted pass, pieces that were read for the
  * rest of that pass are dropped.
  *
- * On the phone's timeline the host waits as well. A phone with flash_ahead
- * below 1 does not read ahead at full speed: turn_ps is the end of the work
- * before this piece, and the share of the read that was not done by then
- * follows it.
+ * If a phone is simulated, the host also waits on the phone's timeline. A phone
+ * with flash_ahead below 1 does not read ahead at full speed: it does only this
+ * share of a read before the device could use the piece, which is at turn_ps,
+ * the end of the work before the piece. The rest of the read follows.
  */
 int staging_need(struct staging *, uint32_t part, uint64_t turn_ps,
 	unsigned *slot, struct err *);
@@ -103,14 +103,14 @@ int staging_need(struct staging *, uint32_t part, uint64_t turn_ps,
  */
 bool staging_look(struct staging *);
 
-/* The device has finished with the slot, at phone time `ps`: read the next
- * piece into the slot. */
+/* The device has finished with the slot, at time `ps` of the simulated phone:
+ * read the next piece into the slot. */
 int staging_done(struct staging *, unsigned slot, uint64_t ps, struct err *);
 
 /*
- * Wait until all slots are full, on the phone's timeline as well. A measurement
- * calls this at its start and at its end, so that it counts exactly its own
- * reads.
+ * Wait until all slots are full, on the simulated phone's timeline as well. A
+ * measurement calls this at its start and at its end, so that it counts exactly
+ * its own reads.
  */
 int staging_fill(struct staging *, struct err *);
 
@@ -119,13 +119,13 @@ void staging_read_on(struct staging *);
 
 /*
  * Time until flash has finished the reads that it has begun: in picoseconds on
- * the phone or, without a phone, in nanoseconds, estimated from the speed of
- * the last passes.
+ * the simulated phone or, if no phone is simulated, in nanoseconds, estimated
+ * from the speed of the last passes.
  */
 uint64_t staging_ahead(struct staging *);
 
-/* Time of all reads of one pass, in the units of staging_ahead. Without a phone
- * it is estimated from the speed of the last passes. */
+/* Time of all reads of one pass, in the units of staging_ahead. If no phone is
+ * simulated, it is estimated from the speed of the last passes. */
 uint64_t staging_read_time(struct staging *);
 
 void staging_stats(const struct staging *, struct staging_stats *out);

@@ -18,8 +18,9 @@
 struct slot {
 	struct buffer *buffer;
 	uint8_t *bytes;
-	uint32_t block;    /* index of the block in the slot, or being copied */
-	uint64_t ready_ps; /* end of the copy on the phone's timeline */
+	uint32_t block; /* index of the block in the slot, or being copied */
+	/* end of the copy on the simulated phone's timeline */
+	uint64_t ready_ps;
 	/* No copy into the slot is pending or running; guarded by the lock. */
 	bool present;
 	bool lent; /* between swap_need and swap_done */
@@ -29,7 +30,8 @@ struct swap {
 	struct swap_opts opts;
 	struct swap_block *block;
 	struct slot slot[SWAP_SLOTS];
-	/* Slots that are not lent, in the order of their blocks' use. */
+	/* Slots that the caller does not use, in the order of their blocks'
+	 * use. */
 	unsigned queue[SWAP_SLOTS], queued;
 	uint32_t next; /* next block to copy */
 	struct swap_stats stats;

@@ -14,8 +14,8 @@
  * wrong results, which tests detect.
  *
  * All calls come from one thread; the copying thread is internal. On the
- * phone's timeline, an engine of its own does the copies, in parallel with CPU
- * and NPU.
+ * simulated phone's timeline, an engine of its own does the copies, in parallel
+ * with CPU and NPU.
  */
 #ifndef HOST_MEMORY_SWAP_H
 #define HOST_MEMORY_SWAP_H
@@ -36,7 +36,8 @@ struct swap;
 struct swap_block {
 	const void *from;
 	size_t bytes;
-	struct price price; /* price of the copy; all 0 without a phone */
+	/* price of the copy; all 0 if no phone is simulated */
+	struct price price;
 };
 
 struct swap_opts {
@@ -45,7 +46,7 @@ struct swap_opts {
 	uint32_t n;        /* at least 1 */
 	size_t slot_bytes; /* bytes of the largest block */
 	bool poison;
-	struct phone_time *time; /* NULL if there is no phone */
+	struct phone_time *time; /* NULL if no phone is simulated */
 	struct trace *trace;     /* NULL if there is no trace */
 };
 
@@ -61,11 +62,11 @@ void swap_start(struct swap *);
 
 /*
  * The caller uses block i of `block` next. Returns true if a slot contains the
- * block or is being filled with it, until *ready_ps on the phone's timeline;
- * *slot then belongs to the caller until swap_done. Returns false if both slots
- * belong to the caller, who must first call swap_done for one of them. After an
- * interrupted pass, blocks that were copied for the rest of that pass are
- * dropped.
+ * block or is being filled with it, until *ready_ps on the simulated phone's
+ * timeline; *slot then belongs to the caller until swap_done. Returns false if
+ * both slots belong to the caller, who must first call swap_done for one of
+ * them. After an interrupted pass, blocks that were copied for the rest of that
+ * pass are dropped.
  */
 bool swap_need(struct swap *, uint32_t i, unsigned *slot, uint64_t *ready_ps);
 
@@ -73,8 +74,8 @@ bool swap_need(struct swap *, uint32_t i, unsigned *slot, uint64_t *ready_ps);
  * whether it is. */
 bool swap_is_there(struct swap *, unsigned slot, unsigned wait_us);
 
-/* The device has finished with the slot, at phone time `ps`: copy the next
- * block into the slot. */
+/* The device has finished with the slot, at time `ps` of the simulated phone:
+ * copy the next block into the slot. */
 void swap_done(struct swap *, unsigned slot, uint64_t ps);
 
 struct swap_stats {

@@ -73,7 +73,8 @@ struct swap_place {
 };
 
 struct swap_plan {
-	struct swap_place *place; /* [n], owned by the caller */
+	/* place of each operator; owned by the caller */
+	struct swap_place *place;
 	/* Bytes of a staging slot, which are those of the largest operator. 0
 	 * if all operators are resident and there are no slots. */
 	uint64_t slot;

@@ -37,7 +37,7 @@ struct block {
 	struct wire_part part;
 	uint32_t bytes;
 	struct wire_tensor rope_freq;
-	struct wire_tensor (*tensor)[WIRE_T_COUNT]; /* [n_layers] */
+	struct wire_tensor (*tensor)[WIRE_T_COUNT]; /* tensors of each layer */
 	bool streamed;         /* in staging slots, without an own buffer */
 	struct buffer *buffer; /* NULL until weights_load or weights_share */
 	/* Offset in `buffer`, if `shares`: weights_share placed the block in a

@@ -55,9 +55,11 @@ struct beams_plan {
 /* State of a request of a beam method; samples_own returns it. */
 struct beams {
 	struct beams_plan plan;
-	/* number of beams in `active`, which has one tree after the other */
+	/*
+	 * number of elements of `active`, which lists the beams tree after tree
+	 */
 	uint32_t n;
-	struct sample **active; /* [n] */
+	struct sample **active; /* the beams that are generated */
 	/*
 	 * room for all beams: those that the reward model scores in this round
 	 */

@@ -38,8 +38,8 @@ uint64_t cycle_now(const struct cycle *c)
 	return c->env->phone ? session_phone_ps(c->session) : clock_ns();
 }
 
-/* Charge the phone for the work that the drafter has done since the last call
- * of this function. */
+/* Charge the simulated phone for the work that the drafter has done since the
+ * last call of this function. */
 static void price_draft(struct cycle *c)
 {
 	const struct drafter *d = c->source;
@@ -245,8 +245,8 @@ int cycle_plan(struct cycle *const *all, uint32_t n, struct err *e)
 
 		if (ret >= 0 && c->drafts && c->env->method->grown)
 			c->env->method->grown(c);
-		/* Charge the phone for growing the tree, by the number of nodes
-		 * that the builder compared. */
+		/* Charge the simulated phone for growing the tree, by the
+		 * number of nodes that the builder compared. */
 		t = draft_start(c);
 		session_add_steps(c->session, c->tree->steps);
 		c->tree->steps = 0;
@@ -343,8 +343,8 @@ uint32_t cycle_choose(struct cycle *c, uint32_t *keep)
 	stats->few_leaves += r.lack == PRUNE_LACKS_LEAVES;
 	stats->few_tokens += r.lack == PRUNE_LACKS_TOKENS;
 
-	/* Charge the phone for the predictor's dot products, its softmax, and
-	 * the pruning. */
+	/* Charge the simulated phone for the predictor's dot products, its
+	 * softmax, and the pruning. */
 	values = r.scored * session_priced_width(c->session);
 	if (phone) {
 		price_cpu(phone, values, 2 * values, &product);

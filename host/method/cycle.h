@@ -147,16 +147,17 @@ double cycle_verify_cost(const struct cycle *);
 double cycle_draft_cost(const struct cycle *);
 
 /*
- * Set *cost to the time that the phone's NPU needs for passes of up to `rows`
- * rows after `cached` tokens. Each compiled graph is priced at its smallest and
- * at its largest number of rows. The NPU computes all rows of a graph in either
- * case, but the runtime may take longer if more of them are used.
+ * Set *cost to the time that the simulated phone's NPU needs for passes of up
+ * to `rows` rows after `cached` tokens. Each compiled graph is priced at its
+ * smallest and at its largest number of rows. The NPU computes all rows of a
+ * graph in either case, but the runtime may take longer if more of them are
+ * used.
  */
 void cycle_phone_cost(const struct session *, uint32_t rows, uint32_t cached,
 	struct pass_cost *);
 
-/* The current time: picoseconds of the phone's timeline if there is a phone,
- * otherwise nanoseconds of the wall clock. */
+/* The current time: picoseconds of the simulated phone's clock if a phone is
+ * simulated, otherwise nanoseconds of the wall clock. */
 uint64_t cycle_now(const struct cycle *);
 
 /* ---- for the code that runs the pass (lanes), in this order ---- */

@@ -77,10 +77,10 @@ int denoising_open_blocks(
 	struct method_env *, const struct model *, struct err *);
 
 /*
- * The `decode_rows` operation of a method, which is the number of rows of its
- * decode graph. denoising_all_rows is the largest graph. denoising_block_rows
- * is a few blocks if the model was trained with blocks, otherwise the largest
- * graph.
+ * The `decode_rows` operation of a method: the number of rows of its decode
+ * graph (the NPU graph for passes that decode). denoising_all_rows is that of
+ * the largest graph. denoising_block_rows is that of a few blocks if the model
+ * was trained with blocks, otherwise that of the largest graph.
  */
 uint32_t denoising_all_rows(const struct method_env *);
 uint32_t denoising_block_rows(const struct method_env *);
@@ -115,8 +115,8 @@ struct denoising {
 	 */
 	enum visibility visibility;
 	uint32_t n_rows, n_at;
-	struct row *row; /* [limit] */
-	uint32_t *at;    /* [limit] */
+	struct row *row; /* planned rows; room for `limit` */
+	uint32_t *at;    /* positions to predict; room for `limit` */
 	bool clear_cache;
 	/* number of the pass in the block or text, for random draws */
 	uint32_t pass;
@@ -124,13 +124,13 @@ struct denoising {
 	/* The last pass: the row of the pass that was row[0], and a guess for
 	 * each position at[]. */
 	uint32_t first;
-	struct guess *guess; /* [limit] */
+	struct guess *guess; /* room for `limit` guesses */
 	/*
 	 * Logits from an earlier pass that predict position carried_at. They
 	 * are needed with shift = 1: the row before a window predicts the
 	 * window's first position, but later passes do not compute that row.
 	 */
-	float *carried; /* [n_vocab] */
+	float *carried; /* n_vocab logits */
 	uint32_t carried_at;
 };
 

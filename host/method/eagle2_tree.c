@@ -6,9 +6,9 @@
  * layers are verified.
  *
  * The authors' code verifies 60 rows, drafts a first layer and 5 more, and has
- * k = 10; these are the defaults on a phone. When a pass waits for flash there
- * is time for more, so the defaults for rows and layers are those of the other
- * methods.
+ * k = 10; these are the defaults on a simulated phone. When a pass waits for
+ * flash there is time for more, so the defaults for rows and layers are those
+ * of the other methods.
  */
 #include "base/checked.h"
 #include "host/method/cycle.h"

@@ -153,10 +153,10 @@ struct lanes {
 	uint32_t tree_rows, lane_rows;
 	/* maximum number of rows whose logits are computed in one sweep */
 	uint32_t logits_rows;
-	float *logits; /* [logits_rows][n_vocab] */
+	float *logits; /* memory: [logits_rows][n_vocab] */
 
 	uint32_t n, room;
-	struct lane **lane; /* [n] */
+	struct lane **lane; /* the n lanes of the list */
 	/* number of lanes that have ended, including lanes no longer in the
 	 * list */
 	uint32_t ended;

@@ -74,9 +74,9 @@ static int plan(struct lanes *l, struct err *e)
 }
 
 /*
- * Whether to add `more` rows to a pass of `rows` rows. On a phone, rows are
- * added only while the time per row does not grow, because a graph of twice the
- * rows may take more than twice the time.
+ * Whether to add `more` rows to a pass of `rows` rows. On a simulated phone,
+ * rows are added only while the time per row does not grow, because a graph of
+ * twice the rows may take more than twice the time.
  */
 static bool is_worth(
 	const struct lanes *l, uint32_t rows, uint32_t more, uint32_t longest)

@@ -16,8 +16,8 @@ struct lanes;
 struct merit;
 
 struct lanes_share {
-	/* Time of a pass as a function of its rows: in picoseconds if there is
-	 * a phone, otherwise in nanoseconds. */
+	/* Time of a pass as a function of its rows: in picoseconds if a phone
+	 * is simulated, otherwise in nanoseconds. */
 	struct pass_cost cost;
 	/*
 	 * Number of drafted tokens that a pass accepts: as the drafts predicted

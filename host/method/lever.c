@@ -205,7 +205,7 @@ static void lever_after_pass(struct cycle *c)
 
 	if (st->frozen)
 		return;
-	c->env->stats.gain += st->lever.gain; /* G(T) */
+	c->env->stats.gain += st->lever.gain; /* gain is G(T) */
 	if (c->alone)
 		lever_observe_costs(c);
 	if (c->alone && !c->env->phone)

@@ -39,8 +39,8 @@ void lever_update_costs(struct cycle *c)
 	struct pass_cost *cost = &lever_state(c->env)->cost;
 	struct session_stats stats;
 
-	/* Without a phone, the passes of the prompt give a first measurement of
-	 * C(n). */
+	/* If no phone is simulated, the passes of the prompt give a first
+	 * measurement of C(n). */
 	if (c->env->phone)
 		cycle_phone_cost(c->session, c->rows,
 			session_length(c->session, c->sequence), cost);
@@ -50,8 +50,9 @@ void lever_update_costs(struct cycle *c)
 	cost->before = (double)stats.layers_before /
 		(double)session_model(c->session)->n_layer;
 	/*
-	 * A phone with flash_ahead below 1 reads part of each layer only when
-	 * the layer's turn has come; by then all layers before it are computed.
+	 * A simulated phone with flash_ahead below 1 reads part of each layer
+	 * only when the layer's turn has come; by then all layers before it are
+	 * computed.
 	 */
 	if (c->env->phone)
 		cost->before =

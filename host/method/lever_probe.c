@@ -29,9 +29,8 @@ static const uint32_t shape[] = { TREE_ROWS_MOST, 1, 64, 16, 128, 32 };
 
 #define CHILDREN 4 /* number of children of a node that is not drafted */
 
-/*
- * If the context is nearly full, each pass may have a different number of rows.
- */
+/* Room for one time per pass is needed: if the context is nearly full, each
+ * pass may have a different number of rows. */
 #define PASSES (ROUNDS * SHAPES)
 _Static_assert(PASSES <= PASS_ROWS, "pass_cost_set takes all passes");
 

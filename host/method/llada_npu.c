@@ -122,7 +122,7 @@ struct text {
 	struct method_stats *stats;
 	struct stages_rule rule;
 	struct window_rule window;
-	struct place *place; /* [limit] */
+	struct place *place; /* stage and token of each position */
 	struct revision *revision;
 	int32_t *shown;  /* [limit] tokens for the generation's observer */
 	uint8_t *mark;   /* [limit] marks for the observer */

@@ -3,9 +3,11 @@
  * algorithm and uses host/session/session.h. To add a method, add its file, its
  * test and one row of METHODS below.
  *
- * A method gives its tokens to a generation (host/text/generation.h), which
- * holds the prompt and all generated tokens, draws tokens from logits, prints
- * text, and decides when to stop. Methods use no text, files or command lines.
+ * A pass is one forward computation of the model over a batch of rows; a row is
+ * one token at one position of a sequence. A method gives its tokens to a
+ * generation (host/text/generation.h), which holds the prompt and all generated
+ * tokens, draws tokens from logits, prints text, and decides when to stop.
+ * Methods use no text, files or command lines.
  */
 #ifndef HOST_METHOD_METHOD_H
 #define HOST_METHOD_METHOD_H
@@ -49,7 +51,8 @@ struct method_env {
 	/* maximum length of a drafted chain; 0 means any */
 	uint32_t draft_length;
 	bool streams; /* some layers are streamed from flash */
-	/* cost models use the time of this phone; NULL means the wall clock */
+	/* cost models use the time of this simulated phone; NULL means the wall
+	 * clock */
 	const struct soc *phone;
 	struct method_stats stats; /* sums over all runs */
 	struct draft_positions positions;
@@ -136,7 +139,8 @@ struct method {
 	int (*open)(
 		struct method_env *, const struct model *target, struct err *);
 	void (*close)(struct method_env *);
-	/* Number of rows of the decode graph. */
+	/* Number of rows of the decode graph, the NPU graph for passes that
+	 * decode. */
 	uint32_t (*decode_rows)(const struct method_env *);
 	/*
 	 * Number of sequences, in addition to the prompt's, that have tokens of
@@ -176,12 +180,15 @@ struct method {
 	 * decodes one token per pass.
 	 *
 	 *   start       Called once, after the prompt was read.
-	 *   plan        Chooses the builder that grows the token tree of the
-	 *               next pass (host/tree/build.h), within cycle_limits.
-	 *   grown       Called when the tree is complete: decides what depends
-	 * on the whole tree. meanwhile   Called between two blocks of layers of
-	 * the pass, while the host has time. after_pass  Updates the method's
-	 * state from the result of the pass.
+	 *   plan        Chooses the builder that grows the token tree of
+	 *               the next pass (host/tree/build.h), within
+	 *               cycle_limits.
+	 *   grown       Called when the tree is complete: decides what
+	 *               depends on the whole tree.
+	 *   meanwhile   Called between two blocks of layers of the pass,
+	 *               while the host has time.
+	 *   after_pass  Updates the method's state from the result of the
+	 *               pass.
 	 *
 	 * A request has `lane_bytes` bytes of state (cycle->own), zero at
 	 * first. Its tree has room for decode_rows + spare_nodes nodes, with
@@ -282,8 +289,8 @@ METHODS(METHOD_DECLARED)
 int method_prefill(struct session *, const struct generation *,
 	uint32_t *last_row, struct err *);
 
-/* Draw the next token with gen_next, and charge the phone for the draw. Returns
- * the token. */
+/* Draw the next token with gen_next, and charge the simulated phone for the
+ * draw. Returns the token. */
 int32_t method_next(struct session *, struct generation *, const float *logits);
 
 #endif

@@ -8,8 +8,8 @@
 
 /*
  * Counters of methods that verify drafts. Names in _ns are times of the wall
- * clock, names in _ps times of the phone. The times of drafting do not include
- * drafting while a pass runs.
+ * clock, names in _ps times of the simulated phone. The times of drafting do
+ * not include drafting while a pass runs.
  */
 /* clang-format off */
 #define METHOD_STATS(X)                                                       \

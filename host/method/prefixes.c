@@ -11,13 +11,13 @@ struct kept {
 	uint32_t sequence, n;
 	/* value of session_spared as long as the session has the sequence */
 	uint64_t spare;
-	int32_t *token; /* [n] */
+	int32_t *token; /* the n tokens */
 };
 
 struct prefixes {
 	struct session *session;
 	uint32_t n, most;
-	struct kept kept[]; /* [most] */
+	struct kept kept[]; /* room for `most` entries */
 };
 
 int prefixes_open(struct prefixes **out, struct session *session, uint32_t most,

@@ -69,7 +69,7 @@ struct revision {
 	struct attention_map before;
 	uint32_t from_layer;
 	bool drifted;
-	float *logits; /* [n_vocab] */
+	float *logits; /* memory for n_vocab logits */
 };
 
 int revision_open(struct revision **out, const struct revision_options *o,

@@ -59,9 +59,9 @@ struct session;
 struct samples_script {
 	uint32_t n;
 	const struct sample_tokens {
-		const int32_t *token; /* [n] tokens after the prompt */
+		const int32_t *token; /* the n tokens after the prompt */
 		size_t n;
-	} * sample; /* [n] */
+	} * sample; /* the n samples */
 };
 
 struct sample {
@@ -94,7 +94,7 @@ struct sample {
 	 */
 	size_t n;
 	double logprob, certainty;
-	float *confidence; /* [n] */
+	float *confidence; /* of each of the n tokens */
 
 	/*
 	 * The steps of the sample: for each step, the index of its last token
@@ -113,7 +113,7 @@ struct sample {
 	struct err err; /* error of a failed sample */
 
 	/* Times when it began and ended, by clock_ns and in picoseconds of the
-	 * phone. */
+	 * simulated phone. */
 	uint64_t began_ns, ended_ns, began_ps, ended_ps;
 
 	struct tapped tapped; /* hidden states of its tokens after the prompt */

@@ -52,8 +52,11 @@ static int32_t next_token(
 	return id;
 }
 
-/* Record the statistics of a drawn token. Charge the phone for two sweeps over
- * the logits: one for their sum and largest values, one for the softmax. */
+/*
+ * Record the statistics of a drawn token. Charge the simulated phone for two
+ * sweeps over the logits: one for their sum and largest values, one for the
+ * softmax.
+ */
 static int record(
 	struct samples *p, struct sample *s, const float *logits, int32_t id)
 {

@@ -27,9 +27,9 @@ struct samples {
 	float *prompt_logits;
 	struct tapped prompt;
 	uint32_t n, room;
-	struct sample **sample; /* [n] */
+	struct sample **sample; /* the n samples */
 	const struct sample *chosen;
-	bool by_step; /* samples wait for one another at the ends of steps */
+	bool by_step; /* samples wait for each other at the ends of steps */
 	bool no_memory;
 	uint64_t tokens; /* number of drawn tokens */
 };

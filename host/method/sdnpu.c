@@ -59,8 +59,8 @@ static const struct opt_table *const options[] = { &table, NULL };
 
 /*
  * Share of a pass's time that is assumed not to depend on its rows, until
- * passes are measured. On a phone a pass of all rows takes little longer than a
- * pass of one row; on a CPU it takes several times as long.
+ * passes are measured. On a simulated phone a pass of all rows takes little
+ * longer than a pass of one row; on a CPU it takes several times as long.
  */
 #define FIXED 0.7
 

@@ -2,7 +2,8 @@
  * Hidden states from the middle of the model (session_opts.tap_layers), stored
  * for the tokens of a text as passes compute them. A reward model that works on
  * these states then has nothing to compute again. Copies are charged to the
- * phone's CPU. The only error is -ENOMEM. All calls come from one thread.
+ * simulated phone's CPU. The only error is -ENOMEM. All calls come from one
+ * thread.
  */
 #ifndef HOST_METHOD_TAPPED_H
 #define HOST_METHOD_TAPPED_H

@@ -39,9 +39,10 @@ extern const struct opt_table tree_table;
 extern const struct opt_table *const tree_tables[];
 
 /*
- * The number of rows of the decode graph, which is that of the largest tree,
- * and the depth of the largest tree. They are set by options; the defaults are
- * TREE_ROWS or TREE_ROWS_CPU, and TREE_DEPTH.
+ * The number of rows of the decode graph (the NPU graph for passes that
+ * decode), and the depth of the largest tree. The rows are those of the largest
+ * tree. Both are set by options; the defaults are TREE_ROWS or TREE_ROWS_CPU,
+ * and TREE_DEPTH.
  */
 uint32_t tree_decode_rows(const struct method_env *);
 uint32_t tree_depth(const struct method_env *);

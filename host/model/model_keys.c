@@ -20,7 +20,7 @@
 #define MAX_CONTEXT  (1u << 26)
 
 struct key {
-	char name[96]; /* "llama.block_count" */
+	char name[96]; /* such as "llama.block_count" */
 };
 
 static struct key key_of(const struct model *m, const char *suffix)

@@ -112,9 +112,9 @@ unsigned npu_generation(const struct npu *);
 const struct wire_welcome *npu_welcome(const struct npu *);
 
 /*
- * Give the device the cost model of a phone: from then on each completion has
- * the price of its request on that phone. Returns 0, or -EIO if the device
- * refuses the model, or another negative errno.
+ * Give the device the cost model of a simulated phone: from then on each
+ * completion has the price of its request on that phone. Returns 0, or -EIO if
+ * the device refuses the model, or another negative errno.
  */
 int npu_price_for(struct npu *, const struct soc *, struct err *);
 /*
