@@ -62,7 +62,7 @@ struct staging {
 	struct staging_stats stats;
 };
 
-/* ---- pieces ---- */
+/* ---- dividing layers into pieces ---- */
 
 bool staging_parts_may(const struct image *image)
 {
@@ -249,7 +249,7 @@ struct buffer *staging_buffer(const struct staging *s, unsigned slot)
 	return s->slot[slot].buffer;
 }
 
-/* ---- reading ---- */
+/* ---- reading pieces ---- */
 
 /* Bytes of the i-th read that a piece costs; 0 after the last. The first part
  * of a layer is charged for the whole layer. */

@@ -45,7 +45,7 @@ struct swap {
 	bool ends;
 };
 
-/* ---- the thread ---------------------------------------------------------- */
+/* ---- the copying thread -------------------------------------------------- */
 
 static void *copier(void *arg)
 {
@@ -161,7 +161,7 @@ struct buffer *swap_buffer(const struct swap *s, unsigned slot)
 	return s->slot[slot].buffer;
 }
 
-/* ---- blocks -------------------------------------------------------------- */
+/* ---- giving out and filling slots ---------------------------------------- */
 
 static void fill_next(struct swap *s, unsigned slot, uint64_t from_ps)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the stall of a choice ----------------------------------------------- */
+/* ---- computing the stall of a choice ------------------------------------- */
 
 /*
  * An instant in (max, +) form. A forward starts from the state of four instants
@@ -106,7 +106,7 @@ uint64_t swap_stall(const struct swap_op *op, uint32_t n, const bool *temporary)
 	return (uint64_t)(most - run * SWAP_TWELFTH);
 }
 
-/* ---- choices and what fits ----------------------------------------------- */
+/* ---- comparing choices --------------------------------------------------- */
 
 struct search {
 	const struct swap_op *op;
@@ -170,7 +170,7 @@ static void consider(struct search *s, const bool *temporary)
 	memcpy(s->best, temporary, s->n * sizeof(*temporary));
 }
 
-/* ---- the pool ------------------------------------------------------------ */
+/* ---- the pool of choices ------------------------------------------------- */
 
 #define EXCHANGES 300 /* maximum number of exchanges tried for one choice */
 #define PARTS     4   /* steps of the pool per operator of average size */
@@ -347,7 +347,7 @@ static void try_pool(struct search *s)
 	}
 }
 
-/* ---- a plan -------------------------------------------------------------- */
+/* ---- making a plan ------------------------------------------------------- */
 
 /* Pack the resident operators in order, into mappings as large as possible.
  * Returns the bytes of the window that the mappings take. */

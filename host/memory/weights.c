@@ -156,8 +156,8 @@ static int lay_out_parts(const struct model *m, const struct weights_plan *plan,
 
 	for (unsigned i = 0; i < parts && !ret; i++) {
 		struct block *b = &blocks[(*n)++];
-		/* As in the image: starts with the page of the part's first
-		 * byte. */
+		/* As in the image, the data of a part starts with the page that
+		 * contains the part's first byte. */
 		uint64_t page = part[i].from / PAGE * PAGE;
 
 		*b = (struct block){

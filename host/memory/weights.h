@@ -38,7 +38,8 @@ struct block {
 	uint32_t bytes;
 	struct wire_tensor rope_freq;
 	struct wire_tensor (*tensor)[WIRE_T_COUNT]; /* tensors of each layer */
-	bool streamed;         /* in staging slots, without an own buffer */
+	/* its weights are in staging slots; it has no buffer */
+	bool streamed;
 	struct buffer *buffer; /* NULL until weights_load or weights_share */
 	/* Offset in `buffer`, if `shares`: weights_share placed the block in a
 	 * buffer together with other blocks. */
@@ -87,7 +88,7 @@ int weights_cut(const struct model *, const struct weights_plan *,
 /* Size of the head of a staging slot, which precedes a streamed block's layer:
  * whole pages. */
 size_t weights_head_bytes(const struct model *);
-/* Fill such a head, at the start of a staging slot. */
+/* Write the head of a staging slot to dst, the start of the slot. */
 void weights_fill_head(const struct model *, void *dst);
 
 /*

@@ -57,7 +57,7 @@ int beams_open(
 		n, width);
 }
 
-/* ---- which is better ----------------------------------------------------- */
+/* ---- comparing beams ----------------------------------------------------- */
 
 /* Sort by descending value, with unknown values last; equal ones by index. */
 static int by_value(const void *a, const void *b)
@@ -92,7 +92,7 @@ static bool competes(const struct beams *b, const struct sample *s)
 		(b->plan.ended_compete && has_ended(s));
 }
 
-/* ---- a round ------------------------------------------------------------- */
+/* ---- a round of the search ----------------------------------------------- */
 
 /* Score the beams that have ended, and those of a tree of which not all can be
  * kept. */
@@ -180,7 +180,7 @@ static int choose(struct beams *b, struct samples *p, struct err *e)
 	return ret;
 }
 
-/* ---- the steps ----------------------------------------------------------- */
+/* ---- the steps of the method --------------------------------------------- */
 
 /*
  * In the last round the beams do not wait for each other at the ends of steps.

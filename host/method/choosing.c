@@ -58,11 +58,11 @@ struct choosing {
 	/* The warm-up has ended, and the other samples were added unless the
 	 * votes of the warm-up agreed. */
 	bool all_added;
-	/* the reward model has scored the samples, if there is one */
+	/* set when the reward model, if there is one, has scored the samples */
 	bool scored;
 };
 
-/* ---- answers ------------------------------------------------------------- */
+/* ---- extracting and counting answers ------------------------------------- */
 
 static void read_answer(const struct choosing *c, struct sample *s)
 {
@@ -154,7 +154,7 @@ static void tally_votes(const struct samples *p, struct strbuf *out)
 	free(row);
 }
 
-/* ---- scores -------------------------------------------------------------- */
+/* ---- scoring by the reward model ----------------------------------------- */
 
 static void value_by_score(const struct method_env *env, struct sample *s)
 {
@@ -190,10 +190,10 @@ int choosing_score(const struct method_env *env, struct sample *const *s,
 	return ret;
 }
 
-/* ---- the choice ---------------------------------------------------------- */
+/* ---- choosing a sample --------------------------------------------------- */
 
-/* Index of the first sample that has ended, which may thus be chosen, or
- * CHOICE_NONE. */
+/* Index of the first sample that has ended and may be chosen, or CHOICE_NONE if
+ * there is none. */
 static uint32_t first_ended(const struct samples *p, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -286,7 +286,7 @@ static int choose(const struct choosing *c, struct samples *p, struct err *e)
 	return ret;
 }
 
-/* ---- the steps ----------------------------------------------------------- */
+/* ---- the steps of the method --------------------------------------------- */
 
 static int open_choosing(
 	struct choosing *c, const struct method_env *env, struct err *e)

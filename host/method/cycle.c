@@ -255,7 +255,7 @@ int cycle_plan(struct cycle *const *all, uint32_t n, struct err *e)
 	return ret < 0 ? ret : 0;
 }
 
-/* ---- cost ---------------------------------------------------------------- */
+/* ---- cost of a pass ------------------------------------------------------ */
 
 static void pass_ended(struct cycle *c)
 {
@@ -460,7 +460,7 @@ void cycle_learn(struct cycle *c)
 		m->after_pass(c);
 }
 
-/* ---- opening ------------------------------------------------------------- */
+/* ---- opening a cycle, reading the prompt --------------------------------- */
 
 struct prompt {
 	const struct drafter *drafter;

@@ -130,7 +130,7 @@ void cycle_bind(struct cycle *, struct generation *, uint32_t sequence);
  */
 int cycle_read_prompt(struct cycle *, struct err *);
 
-/* ---- for the steps of a method ---- */
+/* ---- called by the steps of a method ---- */
 
 /* Compute the limits of the tree that is being planned; it gets no more than
  * `depth` levels. Returns &c->limits. */
@@ -160,7 +160,7 @@ void cycle_phone_cost(const struct session *, uint32_t rows, uint32_t cached,
  * simulated, otherwise nanoseconds of the wall clock. */
 uint64_t cycle_now(const struct cycle *);
 
-/* ---- for the code that runs the pass (lanes), in this order ---- */
+/* ---- called by lanes.h for each pass, in this order ---- */
 
 /*
  * Plan the trees of n <= ROWS_SEQUENCES requests. The trees grow side by side,

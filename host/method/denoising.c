@@ -126,7 +126,7 @@ double denoising_threshold(const struct method_env *env, double otherwise)
 	return o->threshold >= 0 ? o->threshold : otherwise;
 }
 
-/* ---- opening ------------------------------------------------------------- */
+/* ---- opening a request --------------------------------------------------- */
 
 int denoising_open(struct denoising **out, struct session *s,
 	struct method_env *env, struct generation *g, uint32_t sequence,
@@ -243,7 +243,7 @@ uint32_t denoising_growth(const struct session *s, const struct method_env *env,
 	return most > length ? (uint32_t)most - length : 0;
 }
 
-/* ---- planning ------------------------------------------------------------ */
+/* ---- planning a pass ----------------------------------------------------- */
 
 void denoising_begin(struct denoising *d, uint32_t length)
 {

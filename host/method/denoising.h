@@ -88,7 +88,7 @@ uint32_t denoising_block_rows(const struct method_env *);
 /* The value of --threshold, or `otherwise` if the option is not given. */
 double denoising_threshold(const struct method_env *, double otherwise);
 
-/* ---- a request ----------------------------------------------------------- */
+/* ---- state of a request -------------------------------------------------- */
 
 struct denoising {
 	struct session *session;
@@ -169,7 +169,7 @@ void denoising_close(struct denoising *);
 uint32_t denoising_growth(const struct session *, const struct method_env *,
 	const struct generation *, uint32_t sequence);
 
-/* ---- for start ---- */
+/* ---- called by a method's start ---- */
 
 /*
  * Allocate memory for a text of up to `limit` positions. Returns 0, or -ENOMEM,
@@ -187,7 +187,7 @@ uint32_t denoising_whole_limit(const struct session *);
  */
 int denoising_check_room(const struct denoising *, struct err *);
 
-/* ---- for plan ---- */
+/* ---- called by a method's plan ---- */
 
 /* Begin a block: append `length` masks to the generated text, or as many as
  * there is room for. The text must be shorter than the limit. */
@@ -215,7 +215,7 @@ void denoising_whole_pass(struct denoising *);
 /* Request predictions for the masks in [from, to). */
 void denoising_predict_masks(struct denoising *, uint32_t from, uint32_t to);
 
-/* ---- after a pass ---- */
+/* ---- called after a pass ---- */
 
 /* Find the index in row[] of the row that predicts position at[i]. Returns
  * false if there is none; then d->carried has the logits. */

@@ -6,8 +6,8 @@
  * threshold, and always the most confident guess.
  *
  * KV cache: the first pass over a block computes all positions. Later passes
- * over the block compute fewer positions, and use the keys and values of the
- * first pass for the rest:
+ * over the block compute fewer positions. For positions that they do not
+ * compute, they use the cached keys and values of the first pass:
  *
  *   none    Every pass computes all positions.
  *   prefix  Positions before the block are cached. A pass computes the block

@@ -11,7 +11,7 @@
 const char *const guess_orders[] = { "confidence", "margin", "entropy",
 	"random", NULL };
 
-/* ---- a guess ------------------------------------------------------------- */
+/* ---- making a guess ------------------------------------------------------ */
 
 /*
  * A uniform random number for a position in pass number `pass` of its block.
@@ -118,7 +118,7 @@ void guess_from(const struct guessing *g, const float *logits, uint32_t at,
 		out->score = noise(g, at, pass, g->n_vocab);
 }
 
-/* ---- which are kept ------------------------------------------------------ */
+/* ---- choosing which guesses to keep -------------------------------------- */
 
 static int order(double a, uint32_t at_a, double b, uint32_t at_b)
 {

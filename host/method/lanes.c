@@ -25,7 +25,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* ---- all of them --------------------------------------------------------- */
+/* ---- the list of lanes --------------------------------------------------- */
 
 int lanes_open(struct lanes *l, uint32_t width, struct err *e)
 {
@@ -158,7 +158,7 @@ void lane_end(struct lane *x, enum lane_state state)
 	x->lanes->ended++;
 }
 
-/* ---- room ---------------------------------------------------------------- */
+/* ---- cache slots --------------------------------------------------------- */
 
 /* Number of tokens before the lane's last token that are not cached. */
 static uint32_t unread(const struct lanes *l, const struct lane *x)
@@ -181,9 +181,9 @@ static uint32_t growth(const struct lanes *l, const struct lane *x)
 }
 
 /*
- * Whether there are slots for the lanes of the pass and, if x is not NULL, for
- * lane x as well. Each lane needs slots for all its tokens that are not
- * prefilled yet.
+ * Whether there are enough cache slots for the lanes of the pass and, if x is
+ * not NULL, for lane x too. Each lane needs slots for all its tokens that are
+ * not prefilled yet.
  */
 static bool has_room(const struct lanes *l, const struct lane *x)
 {
@@ -243,7 +243,7 @@ static void make_room_for(struct lanes *l, struct lane *x)
 	x->ops->no_room(x);
 }
 
-/* ---- the lanes of a pass ------------------------------------------------- */
+/* ---- choosing the lanes of a pass ---------------------------------------- */
 
 /* Prefill the lane's uncached tokens, in passes of their own. */
 static int prefill_alone(struct lanes *l, const struct lane *x, struct err *e)
@@ -372,7 +372,7 @@ int lanes_gather(struct lanes *l, struct err *e)
 	return ret == 1 ? 0 : ret;
 }
 
-/* ---- one request alone --------------------------------------------------- */
+/* ---- method_run: one request alone --------------------------------------- */
 
 struct alone {
 	struct lanes lanes;

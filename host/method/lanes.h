@@ -221,7 +221,7 @@ void lane_forget(struct lane *);
  */
 int lanes_pass(struct lanes *, struct err *);
 
-/* ---- which lanes are in a pass: lanes.c ---- */
+/* ---- lanes.c: choosing the lanes of a pass ---- */
 
 /* Choose the lanes of the next pass, l->in. It is empty if a lane has ended or
  * lost its cache, or if no lane is left. */
@@ -231,13 +231,13 @@ int lanes_gather(struct lanes *, struct err *);
 void lanes_pause_one(struct lanes *);
 bool lane_is_active(const struct lane *);
 
-/* ---- a pass: lanes_pass.c ---- */
+/* ---- lanes_pass.c: running a pass ---- */
 
 /* Call the owners' `computed` for a pass that began at began_ns. Call this
  * before logits are computed. */
 void lanes_report_pass(const struct lanes *, uint64_t began_ns);
 
-/* ---- speculation: lanes_draft.c ---- */
+/* ---- lanes_draft.c: speculative decoding ---- */
 
 /*
  * Prepare drafting. The first lane uses env's drafter; further drafters are
@@ -257,7 +257,7 @@ void speculation_leave(struct lanes *, const struct lane *);
  * have at most l->tree_rows rows. */
 int speculation_plan(struct lanes *, struct err *);
 
-/* ---- lanes whose masks are filled: lanes_denoise.c ---- */
+/* ---- lanes_denoise.c: passes of a diffusion method ---- */
 
 /* Open the lane's denoising state. An error that concerns only this lane ends
  * it, and the call returns 0. */

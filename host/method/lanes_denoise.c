@@ -47,7 +47,7 @@ int lane_start_denoising(struct lane *x, struct err *e)
 	return ret ? fail_one(x, ret, e) : 0;
 }
 
-/* ---- which lanes --------------------------------------------------------- */
+/* ---- choosing the lanes of a pass ---------------------------------------- */
 
 /* Plan the next pass of each lane that has no plan. Lanes that fail are removed
  * from the pass. */
@@ -123,7 +123,7 @@ static void put_rows(struct lanes *l)
 	}
 }
 
-/* ---- the pass ------------------------------------------------------------ */
+/* ---- running the pass ---------------------------------------------------- */
 
 /* Read a chunk of the first lane's prompt. If there can be no other lane, read
  * all of the prompt. */
@@ -180,7 +180,7 @@ static int forward(struct lanes *l, struct err *e)
 	}
 }
 
-/* ---- guesses ------------------------------------------------------------- */
+/* ---- guessing tokens from logits ----------------------------------------- */
 
 /*
  * Rows whose logits are computed together, so that the output matrix is read
@@ -260,7 +260,7 @@ static int guess_all(struct lanes *l, struct err *e)
 	return ret ? ret : guess_together(l, &w, e);
 }
 
-/* ---- all of it ----------------------------------------------------------- */
+/* ---- lanes_denoise ------------------------------------------------------- */
 
 static int after_pass(struct lanes *l, struct err *e)
 {

@@ -35,7 +35,7 @@ struct speculation {
 	struct place *place[ROWS_SEQUENCES];
 };
 
-/* ---- opening ------------------------------------------------------------- */
+/* ---- opening drafters ---------------------------------------------------- */
 
 int speculation_open(struct lanes *l, struct err *e)
 {
@@ -134,7 +134,7 @@ void speculation_leave(struct lanes *l, const struct lane *x)
 			l->speculation->place[i]->of = NULL;
 }
 
-/* ---- planning ------------------------------------------------------------ */
+/* ---- planning the trees of a pass ---------------------------------------- */
 
 static bool has_room(const struct lanes *l)
 {

@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* ---- rows ---------------------------------------------------------------- */
+/* ---- choosing the rows --------------------------------------------------- */
 
 /*
  * Add the rows of lane in[i], which form a tree, or a chain if `parent` is
@@ -77,7 +77,7 @@ static void put_all(struct lanes *l)
 	}
 }
 
-/* ---- the pass ------------------------------------------------------------ */
+/* ---- running the pass ---------------------------------------------------- */
 
 /* Session hook: choose the rows that continue after the exit layer. A lane
  * whose method does not prune keeps all its rows. */
@@ -160,7 +160,7 @@ static int run_rows(struct lanes *l, struct err *e)
 	return 0;
 }
 
-/* ---- logits -------------------------------------------------------------- */
+/* ---- computing logits ---------------------------------------------------- */
 
 /* Lanes that walk down their trees together: one sweep over the output matrix
  * computes the logits of the rows that these lanes have reached. */
@@ -271,7 +271,7 @@ static int compute_some(struct lanes *l, const struct group *g, struct err *e)
 	return ret == -EPROTO ? compute_one_by_one(l, g, e) : ret;
 }
 
-/* ---- the walk ------------------------------------------------------------ */
+/* ---- the walk down the trees --------------------------------------------- */
 
 /* Lane i draws a token from the row that its walk has reached. The walk moves
  * to the row of that token, or ends if the pass computed no such row. */
@@ -376,7 +376,7 @@ static int walk(struct lanes *l, struct err *e)
 	return ret;
 }
 
-/* ---- what is kept -------------------------------------------------------- */
+/* ---- lanes_pass ---------------------------------------------------------- */
 
 int lanes_pass(struct lanes *l, struct err *e)
 {

@@ -51,7 +51,7 @@ int lanes_share_open(struct lanes_share *s, const struct lanes *l)
 	return s->merit ? 0 : -1;
 }
 
-/* ---- what a pass takes --------------------------------------------------- */
+/* ---- time of a pass ------------------------------------------------------ */
 
 static double pass_time(const struct lanes_share *s, uint32_t rows)
 {
@@ -99,7 +99,7 @@ uint32_t lanes_share_room(struct lanes_share *s, const struct lanes *l)
 	return l->tree_rows - s->base;
 }
 
-/* ---- which rows ---------------------------------------------------------- */
+/* ---- choosing the drafted rows ------------------------------------------- */
 
 static int by_merit(const void *a, const void *b)
 {

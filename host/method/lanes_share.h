@@ -20,9 +20,9 @@ struct lanes_share {
 	 * is simulated, otherwise in nanoseconds. */
 	struct pass_cost cost;
 	/*
-	 * Number of drafted tokens that a pass accepts: as the drafts predicted
-	 * it and as counted (moving averages), and the prediction for the
-	 * current pass.
+	 * Number of drafted tokens that a pass accepts. Moving averages of the
+	 * drafts' predictions and of the counted numbers, and the prediction
+	 * for the current pass.
 	 */
 	double expected, accepted, predicted;
 	uint32_t base; /* rows of this pass that are not drafted */

@@ -92,7 +92,7 @@ static const struct opt_table table = {
 
 static const struct opt_table *const options[] = { &tree_table, &table, NULL };
 
-/* ---- opening ------------------------------------------------------------- */
+/* ---- opening the method -------------------------------------------------- */
 
 struct lever_state *lever_state(const struct method_env *env)
 {
@@ -175,7 +175,7 @@ static void lever_report(const struct method_env *env, struct strbuf *line)
 			s->back, s->few_rows, s->few_leaves, s->few_tokens);
 }
 
-/* ---- the algorithm ------------------------------------------------------- */
+/* ---- the steps of the method --------------------------------------------- */
 
 /*
  * Whether the rows that pruning drops save more time than the lost tokens cost.

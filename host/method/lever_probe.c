@@ -43,7 +43,7 @@ struct probe {
 	double time[PASSES];
 };
 
-/* ---- a tree -------------------------------------------------------------- */
+/* ---- the builder of trees ------------------------------------------------ */
 
 /*
  * A builder of trees. The root's likeliest candidates become nodes. These nodes
@@ -66,7 +66,7 @@ static int draft_some(struct build *b, struct err *e)
 	return grow_expand(b, first, n < t->n - first ? first + n : t->n);
 }
 
-/* ---- the steps ----------------------------------------------------------- */
+/* ---- the steps of the probe ---------------------------------------------- */
 
 static void probe_start(struct cycle *c)
 {
@@ -168,7 +168,7 @@ static const struct method probing = {
 	.after_pass = probe_after_pass,
 };
 
-/* ---- the request --------------------------------------------------------- */
+/* ---- the request of the probe -------------------------------------------- */
 
 /* The `begin` operation of a drafter that drafts nothing. */
 static int begin_nothing(

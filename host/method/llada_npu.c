@@ -141,7 +141,7 @@ struct text {
 	int64_t remasked;
 };
 
-/* ---- the window ---------------------------------------------------------- */
+/* ---- choosing the window ------------------------------------------------- */
 
 /* Whether the window must contain a position: its guess, or its keys and
  * values, are still to be computed, and revision will not do that. */
@@ -201,7 +201,7 @@ static void choose_window(struct text *t)
 	d->last = t->to > d->end ? t->to : d->end;
 }
 
-/* ---- a pass -------------------------------------------------------------- */
+/* ---- planning a pass, applying its guesses ------------------------------- */
 
 /*
  * Option --revision-masked: the least confident visible token of the block is
@@ -367,7 +367,7 @@ static void report_step(const struct text *t)
 	gen_step(d->gen, &step);
 }
 
-/* ---- the text ------------------------------------------------------------ */
+/* ---- the text, and the steps of the method ------------------------------- */
 
 /* Give stable tokens to the reader, from the left, or every token up to `end`
  * if `all` is set. */

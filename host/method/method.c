@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A test build adds more methods (make tests: tandem-echo). */
+/*
+ * The test program tandem-echo (make tests) is built with additional methods.
+ */
 #ifdef MORE_METHODS_ROW
 #include MORE_METHODS_ROW
 #else
@@ -34,7 +36,7 @@ const struct method *method_find(const char *name)
 	return NULL;
 }
 
-/* ---- counting ------------------------------------------------------------ */
+/* ---- counting drafts ----------------------------------------------------- */
 
 static uint64_t *counter(uint64_t of[DRAFT_POSITIONS], uint32_t depth)
 {
@@ -111,7 +113,7 @@ const struct opt_table *method_table(size_t i)
 	return i < l.n ? l.table[i] : NULL;
 }
 
-/* ---- opening ------------------------------------------------------------- */
+/* ---- opening a method ---------------------------------------------------- */
 
 int method_open(struct method_env *env, const struct method *m,
 	const struct model *target, struct err *e)

@@ -86,7 +86,8 @@ struct draft_positions {
 struct samples_stats {
 	/* drawn tokens, including those of cut and forked samples */
 	uint64_t tokens;
-	/* as in struct lanes_stats */
+	/* passes of all samples, their rows, pauses of samples for lack of
+	 * cache slots, and caches that were dropped (struct lanes_stats) */
 	uint64_t passes, rows, pauses, forgotten;
 };
 

@@ -137,7 +137,7 @@ static void add_block(struct denoising *d, struct text *t)
 	denoising_extend(d, t->length);
 }
 
-/* ---- passes -------------------------------------------------------------- */
+/* ---- caching finished blocks --------------------------------------------- */
 
 /*
  * Cache the prompt, and blocks from the left that were finished long enough
@@ -171,7 +171,7 @@ static int cache_finished(struct denoising *d, struct text *t, struct err *e)
 	return ret;
 }
 
-/* ---- which guesses are kept ---------------------------------------------- */
+/* ---- choosing guesses to commit ------------------------------------------ */
 
 /* Choose which guesses of a block, [from, to), are committed, and move them to
  * guess[n] and following. Returns n plus their number. */
@@ -210,7 +210,7 @@ static uint32_t choose(struct denoising *d, const struct text *t)
 	return kept;
 }
 
-/* ---- the steps ----------------------------------------------------------- */
+/* ---- the steps of the method --------------------------------------------- */
 
 static int multi_start(struct denoising *d, struct err *e)
 {

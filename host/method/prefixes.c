@@ -63,7 +63,7 @@ static void update(struct prefixes *p)
 			forget(p, &p->kept[i]);
 }
 
-/* ---- looking ------------------------------------------------------------- */
+/* ---- finding a prefix ---------------------------------------------------- */
 
 uint32_t prefix_common(const int32_t *a, const int32_t *b, uint32_t n)
 {
@@ -109,7 +109,7 @@ int prefix_fork(struct session *s, const struct prefix *x, uint32_t *sequence,
 	return ret;
 }
 
-/* ---- keeping ------------------------------------------------------------- */
+/* ---- adding a sequence --------------------------------------------------- */
 
 /* Find a cached sequence that begins with token[n], or return NULL. */
 static struct kept *covers(struct prefixes *p, const int32_t *token, uint32_t n)

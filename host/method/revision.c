@@ -119,7 +119,7 @@ bool revision_has(const struct revision *r, const struct place *p)
 	return r && p->outside;
 }
 
-/* ---- the positions ------------------------------------------------------- */
+/* ---- choosing the positions to recompute --------------------------------- */
 
 static bool needs_refresh(const struct place *p)
 {
@@ -219,7 +219,7 @@ int revision_begin(struct revision *r, const struct denoising *d,
 	return ret;
 }
 
-/* ---- drift --------------------------------------------------------------- */
+/* ---- drift of attention -------------------------------------------------- */
 
 /* Store the attention of the probe token, whose row is `row`. */
 static void keep_attention(struct revision *r, uint32_t row)
@@ -259,7 +259,7 @@ static void look_for_drift(struct revision *r, uint32_t first)
 	keep_attention(r, r->n - 1);
 }
 
-/* ---- the results --------------------------------------------------------- */
+/* ---- using the results --------------------------------------------------- */
 
 int revision_end(struct revision *r, const struct denoising *d,
 	struct place *place, const struct stages_rule *rule,

@@ -61,7 +61,7 @@ static int grow_steps(struct sample *s)
 	return 0;
 }
 
-/* ---- steps --------------------------------------------------------------- */
+/* ---- steps of a sample --------------------------------------------------- */
 
 bool sample_is_begun(const struct sample *s)
 {
@@ -101,7 +101,7 @@ bool sample_step_ends(struct sample *s, const char *end)
 		memmem(s->text.data + from, s->text.len - from, end, len);
 }
 
-/* ---- forking ------------------------------------------------------------- */
+/* ---- forking a sample ---------------------------------------------------- */
 
 int sample_copy(
 	const struct samples *p, struct sample *to, const struct sample *from)

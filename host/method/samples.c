@@ -90,7 +90,7 @@ const char *sample_state_name(enum lane_state state)
 	return (size_t)state < ARRAY_LEN(name) ? name[state] : "unknown";
 }
 
-/* ---- the pool ------------------------------------------------------------ */
+/* ---- adding samples to the pool ------------------------------------------ */
 
 int samples_open(struct samples **out, struct method_env *env,
 	struct generation *g, const struct samples_sink *sink, struct err *e)
@@ -226,7 +226,7 @@ void samples_cut(struct samples *p, struct sample *s)
 		sample_end(p, s, LANE_CUT);
 }
 
-/* ---- the run ------------------------------------------------------------- */
+/* ---- running a request --------------------------------------------------- */
 
 void samples_read(struct samples *p, struct session *session, size_t at,
 	uint32_t row, uint32_t n)

@@ -151,7 +151,7 @@ void samples_close(struct samples *);
  */
 int samples_run_alone(struct samples *, struct session *, struct err *);
 
-/* ---- for the code that runs the passes ---- */
+/* ---- called by the code that runs the passes ---- */
 
 /*
  * Store the hidden states of the prompt's tokens from `at` on, which are rows
@@ -183,7 +183,7 @@ void samples_detach(struct samples *);
 void samples_count_drafts(
 	const struct samples *, uint64_t *drafted, uint64_t *accepted);
 
-/* ---- for the steps of a method ---- */
+/* ---- called by the steps of a method ---- */
 
 const struct method_env *samples_env(const struct samples *);
 /* The method's state for the request, many_steps.bytes long. */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- drawing ------------------------------------------------------------- */
+/* ---- drawing tokens ------------------------------------------------------ */
 
 /* Lack of memory ends the whole run, not only this sample. */
 static void fail_memory(struct samples *p, struct sample *s)
@@ -134,7 +134,7 @@ void sample_draw_ahead(struct samples *p, struct sample *s)
 	free(logits);
 }
 
-/* ---- as lanes ------------------------------------------------------------ */
+/* ---- callbacks of a sample's lane ---------------------------------------- */
 
 static struct sample *sample_of(struct lane *x)
 {

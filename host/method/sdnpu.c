@@ -100,7 +100,7 @@ static void sdnpu_compose(
 		o->no_reuse ? "" : "+reuse");
 }
 
-/* ---- the algorithm ------------------------------------------------------- */
+/* ---- the steps of the method --------------------------------------------- */
 
 static void sdnpu_after_pass(struct cycle *c)
 {

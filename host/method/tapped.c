@@ -43,7 +43,7 @@ static void put(
 	session_add_states(s, 1);
 }
 
-/* ---- a prompt ------------------------------------------------------------ */
+/* ---- states of a prompt -------------------------------------------------- */
 
 struct reading {
 	struct tapped *to;
@@ -74,7 +74,7 @@ int tapped_prefill(struct tapped *t, struct session *s,
 	return session_prefill(s, SESSION_TEXT, token, n, &reader, last_row, e);
 }
 
-/* ---- what follows -------------------------------------------------------- */
+/* ---- states of generated tokens ------------------------------------------ */
 
 int tapped_keep(struct tapped *t, struct session *s, size_t at, uint32_t row)
 {

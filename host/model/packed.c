@@ -35,7 +35,7 @@ static int alloc_extent(
 	return 0;
 }
 
-/* ---- metadata ---- */
+/* ---- reading the metadata ---- */
 
 /* Bytes of an entry's tensor, or 0 if the entry is invalid. */
 static size_t entry_bytes(const struct packed_entry *t)
@@ -319,7 +319,7 @@ int packed_bind(struct packed *p, const struct model *m, struct err *e)
 	return 0;
 }
 
-/* ---- reading ---- */
+/* ---- reading tensors ---- */
 
 bool packed_may_stay(const struct packed *p, enum image_kind kind)
 {

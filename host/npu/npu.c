@@ -15,7 +15,7 @@
 
 #define BUSY_MS 1 /* time between two calls of `busy` */
 
-/* ---- a device ------------------------------------------------------------ */
+/* ---- opening and closing a device ---------------------------------------- */
 
 static int npu_failure(const struct npu *n, struct err *e)
 {
@@ -436,7 +436,7 @@ int npu_wait(struct npu *n, uint32_t seq, struct err *e)
 	return npu_failure(n, e);
 }
 
-/* ---- the phone, counters ------------------------------------------------- */
+/* ---- the simulated phone, counters --------------------------------------- */
 
 int npu_price_for(struct npu *n, const struct soc *soc, struct err *e)
 {

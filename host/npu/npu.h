@@ -207,14 +207,18 @@ int npu_wait(struct npu *, uint32_t seq, struct err *);
 /* clang-format off */
 #define NPU_STATS(X)                                                          \
 	X(uint64_t, round_trips)    /* completions received */                \
-	X(uint64_t, sleeps)                                                   \
+	X(uint64_t, sleeps)         /* number of sleeps of the host */        \
 	X(uint64_t, restarts)       /* devices that replaced a lost one */    \
 	X(uint64_t, restart_ns)     /* time to set these devices up */        \
-	X(uint64_t, kv_read_bytes)  /* WIRE_RUN_KV_READ */                    \
-	X(uint64_t, kv_apart_bytes) /* WIRE_RUN_KV_APART */                   \
-	X(uint64_t, extended_read)  /* WIRE_RUN_EXTENDED */                   \
-	X(uint64_t, extended_bytes) /* of the buffers in that region */       \
-	X(uint64_t, extended_buffers) /* number of buffers in that region */
+	/* Bytes of keys and values that attention read, and that it          \
+	 * would have read if rows did not share reads. */                    \
+	X(uint64_t, kv_read_bytes)                                            \
+	X(uint64_t, kv_apart_bytes)                                           \
+	/* The extended region: bytes that DMA read from it, bytes and        \
+	 * number of the buffers in it. */                                    \
+	X(uint64_t, extended_read)                                            \
+	X(uint64_t, extended_bytes)                                           \
+	X(uint64_t, extended_buffers)
 /* clang-format on */
 
 struct npu_stats {

@@ -82,7 +82,7 @@ void npu_trace_mapped(const struct npu *, struct shared *);
 void npu_trace_unmapped(const struct npu *, struct shared *);
 void npu_trace_closed(struct npu *);
 
-/* ---- npu_trace_device.c: passing on the device's own events -------------- */
+/* ---- npu_trace_device.c: the device's own events ------------------------- */
 
 /*
  * npu_trace_reached prepares to read the events of a device that was just

@@ -15,8 +15,9 @@
 #define NPU_UNDER_WAY 32
 
 struct npu_request {
-	uint32_t seq;   /* number that the host assigned, ascending */
-	uint32_t wired; /* number in the device's completion */
+	uint32_t seq; /* number that the host assigned, ascending */
+	/* number that the completion of this request will have */
+	uint32_t wired;
 	uint32_t op;
 };
 
