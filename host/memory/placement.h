@@ -4,16 +4,16 @@
  * order of use is known: 0 1 .. n-1 0 1 ... When there is no room for a block,
  * the mapped block whose next use is furthest in the future is unmapped
  * (Belady, "A study of replacement algorithms", 1966), one at a time until the
- * new block fits. In such a cycle, that is the block that was used last, never
- * the least recently used one.
+ * new block fits. In a cyclic order, that is the block that was used last,
+ * never the least recently used one.
  *
- * Three policies serve as baselines. The first two map a block when it is
+ * Three other policies serve as baselines. The first two map a block when it is
  * needed, and no block in advance:
  *
  *   paging    Unmap the least recently used block, one at a time until the
- *             new block fits. In a cycle, the least recently used block is
- *             close to the one needed next. So if not all blocks fit, every
- *             block is mapped again in every pass.
+ *             new block fits. In a cyclic order, the least recently used
+ *             block is close to the one needed next. So if not all blocks
+ *             fit, every block is mapped again in every pass.
  *   drop-all  When a block does not fit, unmap everything that the current
  *             piece of work does not use. A piece of work is one request: one
  *             block for all rows of a pass. So all other blocks are unmapped.
@@ -30,10 +30,10 @@
  *
  * PLACEMENT_SWAP is implemented by host/memory/swap.h.
  *
- * Buffers that are always mapped (KV cache, activations) are mapped before, by
- * others; this module does not know them. It does not know the rules of the
- * window (holes, guard pages, slots) either: it requests a mapping, and the
- * device succeeds or fails.
+ * Buffers that are always mapped (KV cache, activations) are mapped by other
+ * code, before the blocks. This module has no record of these buffers, nor of
+ * the rules of the window (holes, guard pages, slots): it requests a mapping,
+ * and the device grants or refuses it.
  */
 #ifndef HOST_MEMORY_PLACEMENT_H
 #define HOST_MEMORY_PLACEMENT_H

@@ -52,9 +52,9 @@ struct staging_opts {
 	const struct soc *soc;
 	struct phone_time *time;
 	/*
-	 * Reading a layer costs as much as several reads: this is the number of
-	 * bytes of the i-th of them, 0 after the last. NULL means one read of
-	 * the stored bytes.
+	 * On the simulated phone a layer may be read in several reads. Returns
+	 * the bytes of the i-th read of a layer, 0 after the last. NULL means
+	 * one read of the stored bytes.
 	 */
 	uint64_t (*priced)(const void *arg, uint32_t layer, uint32_t i);
 	const void *arg;

@@ -243,7 +243,7 @@ int weights_cut(const struct model *m, const struct weights_plan *plan,
 
 	if (check_strips(m, plan, e))
 		return -EFBIG;
-	/* All runs get the same number of blocks. */
+	/* All runs of resident layers get the same number of blocks. */
 	want = (want + runs - 1) / runs * runs;
 	while (want < resident && largest_block(m, plan, want) > plan->limit)
 		want += runs;

@@ -60,9 +60,7 @@ struct beams {
 	 */
 	uint32_t n;
 	struct sample **active; /* the beams that are generated */
-	/*
-	 * room for all beams: those that the reward model scores in this round
-	 */
+	/* the beams that the reward model scores in this round */
 	struct sample **to_score;
 	const struct sample *best; /* the best finished beam, or NULL */
 

@@ -62,7 +62,7 @@ struct cycle {
 	/* Results of the last pass: */
 	uint32_t first;    /* row of the tree's root in the pass */
 	uint32_t verified; /* number of nodes that the target computed */
-	uint32_t leaves;   /* number of leaves among these nodes */
+	uint32_t leaves;   /* number of leaves among the verified nodes */
 	bool alone;        /* the pass had rows of this request only */
 	/* [n_path] the root and the accepted nodes, as node indices */
 	uint32_t *path;

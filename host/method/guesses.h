@@ -11,7 +11,7 @@
 
 struct sampler_opts;
 
-/* The property of a guess by which it is kept earlier than others. */
+/* The measure by which guesses are ranked: the best ones are kept first. */
 enum guess_order {
 	ORDER_CONFIDENCE, /* largest probability of the token */
 	/* largest difference between the two largest probabilities */

@@ -136,7 +136,7 @@ struct lane_ops {
 
 struct lanes_stats {
 	uint64_t passes;    /* passes that had rows of lanes */
-	uint64_t rows;      /* rows in these passes */
+	uint64_t rows;      /* rows in all passes together */
 	uint64_t pauses;    /* how often a lane was paused for lack of slots */
 	uint64_t forgotten; /* how often a lane's cache was dropped */
 };

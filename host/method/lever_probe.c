@@ -18,9 +18,10 @@
 #include <assert.h>
 
 /*
- * Rows of the trees: first the two ends of C(n), then always a size far from
- * those already measured. Each size is measured in several rounds and the
- * shortest time is used, because any disturbance makes a pass longer.
+ * Numbers of rows of the trees: first the two ends of C(n), then sizes in
+ * between, each as far as possible from the sizes before it. Each size is
+ * measured in several rounds and the shortest time is used, because any
+ * disturbance makes a pass longer.
  */
 static const uint32_t shape[] = { TREE_ROWS_MOST, 1, 64, 16, 128, 32 };
 #define SHAPES   ARRAY_LEN(shape)

@@ -93,12 +93,11 @@ struct samples_stats {
 
 /* An answer, and the samples whose answer it is. */
 struct tally {
-	const char *answer; /* points to the answer of one of these samples */
+	const char *answer; /* the answer, owned by one of the samples */
 	uint32_t votes;
-	double weight; /* sum of the weights of these samples */
-	/*
-	 * index of the first of these samples; of the one with the best score
-	 */
+	double weight; /* sum of the weights of the samples that gave it */
+	/* index of the first sample that gave it; of the one with the best
+	 * score */
 	uint32_t first, best;
 };
 

@@ -61,8 +61,8 @@ void sample_end(struct samples *, struct sample *, enum lane_state);
 /* Whether the text of the sample is finished and only the hidden state of its
  * last token is missing. */
 bool sample_is_whole(const struct sample *);
-/* If the sample has waited for others, draw its next token from the logits that
- * were kept for that. */
+/* If the sample has waited for other samples at the end of a step, draw its
+ * next token from the logits that were stored for this purpose. */
 void sample_draw_ahead(struct samples *, struct sample *);
 /* The lane callbacks of a sample. */
 extern const struct lane_ops samples_lane_ops;

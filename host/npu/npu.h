@@ -209,7 +209,7 @@ int npu_wait(struct npu *, uint32_t seq, struct err *);
 	X(uint64_t, round_trips)    /* completions received */                \
 	X(uint64_t, sleeps)         /* number of sleeps of the host */        \
 	X(uint64_t, restarts)       /* devices that replaced a lost one */    \
-	X(uint64_t, restart_ns)     /* time to set these devices up */        \
+	X(uint64_t, restart_ns)     /* time to set up the replacements */    \
 	/* Bytes of keys and values that attention read, and that it          \
 	 * would have read if rows did not share reads. */                    \
 	X(uint64_t, kv_read_bytes)                                            \
