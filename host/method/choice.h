@@ -13,7 +13,7 @@
 
 #define CHOICE_NONE UINT32_MAX
 
-/* What the choice must know about a sample. */
+/* What the choice needs of a sample. */
 struct candidate {
 	/* answer in canonical form; NULL (no answer) means no vote */
 	const char *answer;

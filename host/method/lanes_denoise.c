@@ -234,7 +234,7 @@ static int guess_together(struct lanes *l, struct sweep *w, struct err *e)
 	return ret;
 }
 
-/* Guess a token for each position that the lanes of the pass want predicted. */
+/* Guess a token for each position whose prediction a lane of the pass needs. */
 static int guess_all(struct lanes *l, struct err *e)
 {
 	struct sweep w = { 0 };

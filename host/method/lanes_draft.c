@@ -1,8 +1,8 @@
 /*
  * Speculative decoding with many lanes (sequences of a batch). Each lane has a
- * drafter that sees only the tokens of this lane. The trees of all lanes share
- * the rows of a pass. A tree only saves passes; the tokens do not depend on it
- * (host/method/cycle.h).
+ * drafter that receives only the tokens of this lane. The trees of all lanes
+ * share the rows of a pass. A tree only saves passes; the tokens do not depend
+ * on it (host/method/cycle.h).
  */
 #include "host/method/lanes.h"
 

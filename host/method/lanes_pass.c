@@ -201,8 +201,9 @@ static int compute(struct lanes *l, const uint32_t *row, const uint32_t *whose,
 
 /*
  * Compute the logits of all rows that passed all layers, for a drafter that
- * learns from them. A row with unusable logits is no error here, because the
- * walks may not reach that row; if one does, the walk reports the error.
+ * uses them to draft later tokens. A row with unusable logits is no error here,
+ * because the walks may not reach that row; if one does, the walk reports the
+ * error.
  */
 static int compute_all(struct lanes *l, struct err *e)
 {

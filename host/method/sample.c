@@ -13,8 +13,8 @@ static int begin(struct samples *p, struct err *e)
 	return samples_add(p, samples_all(samples_env(p)), e);
 }
 
-/* Give the tokens of sample 0 to the request's generation as they are drawn. If
- * the reader wants no more, all samples end. */
+/* Append the tokens of sample 0 to the request's generation as they are drawn.
+ * If the reader of that text stops reading, all samples end. */
 static void follow(struct samples *p, struct sample *s)
 {
 	if (s->index || samples_deliver(p, s))

@@ -216,8 +216,8 @@ const char *sample_state_name(enum lane_state);
 /*
  * samples_deliver appends the tokens of the sample that the request's
  * generation does not have yet to that generation. Returns false if the reader
- * of the text wants no more. samples_choose does the same and records that the
- * sample was chosen.
+ * of the text has stopped reading. samples_choose does the same and records
+ * that the sample was chosen.
  */
 bool samples_deliver(struct samples *, const struct sample *);
 void samples_choose(struct samples *, const struct sample *);

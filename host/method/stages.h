@@ -46,9 +46,8 @@ struct place {
 	bool pinned;
 };
 
-/*
- * How a guess changed a position; 0 means no change that other positions see.
- */
+/* How a guess changed a position; 0 means no change in what other positions
+ * attend to. */
 enum stages_change {
 	CHANGE_SEEN = 1,    /* the position became visible or stable */
 	CHANGE_REVISED = 2, /* the token of the position changed */

@@ -142,8 +142,8 @@ int npu_map(struct npu *, uint32_t id, uint32_t *addr, struct err *);
  * Map a shared buffer permanently in the device's extended region, which only
  * DMA reaches, instead of the window. *addr is in units of WIRE_EXTENDED_UNIT.
  * Returns 0, or -ENOSPC if there is no such region or no room in it, or another
- * negative errno. The handle knows the free space itself and sends no request
- * that cannot succeed.
+ * negative errno. The handle keeps track of the free space, so without room no
+ * request is sent.
  */
 int npu_map_extended(struct npu *, uint32_t id, uint32_t *addr, struct err *);
 
