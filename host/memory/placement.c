@@ -13,8 +13,10 @@ _Static_assert(sizeof(placement_names) / sizeof(placement_names[0]) ==
 
 struct place {
 	uint32_t addr;
-	bool mapped, extended; /* in the window; in the extended region */
-	uint64_t used;         /* value of `needs` at the last placement_need */
+	/* mapped in the window; placed in the extended region */
+	bool mapped, extended;
+	/* value of `needs` when the block was last needed */
+	uint64_t used;
 };
 
 struct placement {

@@ -21,7 +21,8 @@ _Static_assert(2 * STREAM_DEPTH_MAX <= TRACE_LANES, "a lane a read");
 /* The data of one read: a layer, or a part of one. */
 struct piece {
 	struct image_extent x;
-	/* stored bytes; without a page shared with the previous part */
+	/* stored bytes, without the part of its first page that belongs to the
+	 * previous piece */
 	uint64_t own;
 	uint32_t layer;
 	bool begins, ends; /* first and last piece of the layer */
@@ -29,7 +30,8 @@ struct piece {
 
 struct slot {
 	struct buffer *buffer;
-	uint32_t piece; /* index of the piece in the slot, or being read */
+	/* index of the piece that is in the slot or being read into it */
+	uint32_t piece;
 	/* end of the read on the simulated phone's timeline */
 	uint64_t ready_ps;
 	uint64_t takes_ps; /* duration of the read on an idle flash */
@@ -45,11 +47,11 @@ struct staging {
 	struct staging_opts opts;
 	struct stream *stream;
 	struct slot slot[STREAM_SLOTS];
-	/* Slots whose pieces are not used yet, in the order of use; a ring that
+	/* Slots whose pieces are not used yet, in the order of use: a ring that
 	 * starts at `oldest`. */
 	unsigned queue[STREAM_SLOTS];
 	unsigned queued, oldest;
-	struct piece *piece; /* [pieces] of a pass, in the order of use */
+	struct piece *piece; /* the pieces of a pass, in the order of use */
 	uint32_t pieces;
 	uint32_t next; /* next piece to read */
 	/* Nanoseconds per byte in each of the last passes, and the statistics

@@ -37,7 +37,7 @@ struct staging;
 
 struct staging_opts {
 	struct residency residency; /* at least one layer is streamed */
-	unsigned slots;             /* 2 .. STREAM_SLOTS */
+	unsigned slots;             /* number of slots, 2 to STREAM_SLOTS */
 	/*
 	 * Maximum number of parts per layer. A value above 1 requires
 	 * staging_parts_may; in that case `tensor` is [layer][WIRE_T_COUNT],
@@ -88,10 +88,12 @@ int staging_start(struct staging *, struct err *);
  * slot that holds it. After an interrupted pass, pieces that were read for the
  * rest of that pass are dropped.
  *
- * If a phone is simulated, the host also waits on the phone's timeline. A phone
- * with flash_ahead below 1 does not read ahead at full speed: it does only this
- * share of a read before the device could use the piece, which is at turn_ps,
- * the end of the work before the piece. The rest of the read follows.
+ * If a phone is simulated, the host also waits on the phone's timeline. turn_ps
+ * is the time when the work before this piece ends. Of a read, at most the
+ * share flash_ahead (a property of the phone) is done before turn_ps; the rest
+ * follows.
+ *
+ * Returns 0 or a negative errno.
  */
 int staging_need(struct staging *, uint32_t part, uint64_t turn_ps,
 	unsigned *slot, struct err *);
@@ -129,7 +131,7 @@ uint64_t staging_ahead(struct staging *);
 uint64_t staging_read_time(struct staging *);
 
 void staging_stats(const struct staging *, struct staging_stats *out);
-/* how files are read, as stream_how */
+/* describes how the image is read, as stream_how */
 const char *staging_how(const struct staging *);
 
 #endif

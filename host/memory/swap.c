@@ -18,12 +18,14 @@
 struct slot {
 	struct buffer *buffer;
 	uint8_t *bytes;
-	uint32_t block; /* index of the block in the slot, or being copied */
+	/* index of the block that is in the slot or being copied to it */
+	uint32_t block;
 	/* end of the copy on the simulated phone's timeline */
 	uint64_t ready_ps;
 	/* No copy into the slot is pending or running; guarded by the lock. */
 	bool present;
-	bool lent; /* between swap_need and swap_done */
+	/* the caller uses the slot: after swap_need, before swap_done */
+	bool lent;
 };
 
 struct swap {

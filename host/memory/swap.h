@@ -41,9 +41,9 @@ struct swap_block {
 };
 
 struct swap_opts {
-	/* the n blocks in the order of use; the array is copied */
+	/* the blocks in the order of use; the array is copied */
 	const struct swap_block *block;
-	uint32_t n;        /* at least 1 */
+	uint32_t n;        /* number of blocks, at least 1 */
 	size_t slot_bytes; /* bytes of the largest block */
 	bool poison;
 	struct phone_time *time; /* NULL if no phone is simulated */

@@ -112,8 +112,11 @@ struct search {
 	const struct swap_op *op;
 	uint32_t n;
 	const struct swap_room *room;
-	uint64_t total, largest; /* bytes of all operators; of the largest */
-	bool *now, *best;        /* [n] whether operator i is temporary */
+	/* bytes of all operators; bytes of the largest one */
+	uint64_t total, largest;
+	/* [n] whether operator i is temporary, in the choice under test and in
+	 * the best choice */
+	bool *now, *best;
 	bool found;
 	uint64_t stall, copied; /* stall and copied bytes of the best choice */
 };
@@ -173,7 +176,8 @@ static void consider(struct search *s, const bool *temporary)
 /* ---- the pool of choices ------------------------------------------------- */
 
 #define EXCHANGES 300 /* maximum number of exchanges tried for one choice */
-#define PARTS     4   /* steps of the pool per operator of average size */
+/* steps in which the pool varies the temporary bytes, per operator */
+#define PARTS 4
 
 /*
  * The walk of llada.cpp: an operator is made temporary if the operators since

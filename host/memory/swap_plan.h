@@ -19,20 +19,24 @@
  * cycle has up to four forwards, so the mean is exact in twelfths of the unit
  * of time.
  *
- * Quality. For up to SWAP_EXACT operators, every choice is tried and the stall
- * is the minimum. For more operators, the stall is the minimum over a fixed
- * pool of choices, which may miss the optimum. The pool is built for every
- * amount of temporary bytes, in steps of a quarter of the average operator. For
- * each amount it has three choices: evenly spread temporary operators, the
- * paper's walk, and the cheapest copies. Each choice is improved by exchanges,
- * and then operators are made resident one by one, which adds a choice each
- * time. (For 8 to 14 operators, all choices can be tried as well. The pool
- * contained the minimum for 600 of 600 random sets of equal operators, and for
- * 566 of 600 sets of mixed sizes; in the remaining sets a forward took up to a
- * ninth longer.) The pool does not depend on the room; the room only decides
- * which choices fit. So, for any number of operators, more room never increases
- * the stall. The stall is also never above that of mapping on demand, which
- * waits for each block that it maps.
+ * Quality. For up to SWAP_EXACT operators, every choice of temporary operators
+ * is tried and the stall is the minimum. For more operators, the stall is the
+ * minimum over a fixed pool of choices, which may miss the optimum.
+ *
+ * The pool is built as follows. For each amount of temporary bytes, in steps of
+ * a quarter of the average operator, there are two choices: the paper's walk,
+ * and the cheapest copies. For each number of temporary operators there is one
+ * more choice, in which they are evenly spread. Each choice is improved by
+ * exchanges; then its operators are made resident one by one, which adds a
+ * choice each time. (For 8 to 14 operators, all choices can be tried as well.
+ * The pool contained the minimum for 600 of 600 random sets of equal operators,
+ * and for 566 of 600 sets of mixed sizes; in the remaining sets a forward took
+ * up to a ninth longer.)
+ *
+ * The pool does not depend on the size of the window, which only determines
+ * which choices fit. So, for any number of operators, a larger window never
+ * increases the stall. The stall is also never above that of mapping on demand,
+ * which waits for each block that it maps.
  *
  * Pure functions, any thread.
  */
@@ -50,8 +54,8 @@ struct err;
 
 struct swap_op {
 	uint64_t bytes;
-	/* durations of running and copying it; the sum over all operators is
-	 * below 2^54 */
+	/* how long the operator runs, and how long copying its weights takes;
+	 * the sum over all operators is below 2^54 */
 	uint64_t run, copy;
 };
 

@@ -32,7 +32,7 @@ struct workers;
 
 struct block {
 	uint32_t first_layer, n_layers;
-	/* the part of the layer; or 0 .. WIRE_T_COUNT if the block has whole
+	/* which part of a layer the block is; 0 .. WIRE_T_COUNT for whole
 	 * layers */
 	struct wire_part part;
 	uint32_t bytes;
@@ -79,7 +79,7 @@ struct weights_plan {
 	uint32_t want;
 	uint64_t limit;
 	struct residency residency;
-	uint32_t cut;   /* a block begins at this layer, whatever the sizes */
+	uint32_t cut;   /* a block must begin at this layer */
 	unsigned parts; /* maximum number of parts of a streamed layer */
 };
 int weights_cut(const struct model *, const struct weights_plan *,

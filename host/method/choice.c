@@ -59,8 +59,7 @@ uint32_t choice_largest(const struct candidate *c, uint32_t n)
 void choice_borda(struct candidate *c, uint32_t n, double power)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		/* number of candidates that candidate i is not ranked behind,
-		 * itself included */
+		/* number of candidates that rank behind candidate i, plus 1 */
 		uint32_t below = 0;
 
 		c[i].weight = 0;

@@ -23,7 +23,7 @@
 #include "host/method/method.h"
 #include "host/session/session.h"
 
-#define THRESHOLD 0.9 /* from section 4.1 of the paper */
+#define THRESHOLD 0.9 /* the threshold in section 4.1 of the paper */
 
 enum caching { CACHE_NONE, CACHE_PREFIX, CACHE_DUAL };
 static const char *const cachings[] = { "none", "prefix", "dual", NULL };
@@ -59,7 +59,7 @@ static const struct opt_table *const options[] = { &block_table, &canvas_table,
 	&threshold_table, &fast_table, NULL };
 
 struct text {
-	bool whole; /* the pass computes all positions */
+	bool whole; /* the current pass computes all positions */
 };
 
 static int fast_start(struct denoising *d, struct err *e)

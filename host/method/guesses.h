@@ -31,7 +31,7 @@ struct guess {
 };
 
 struct guessing {
-	/* uses temperature, seed and stream */
+	/* sampling options; only temperature, seed and stream are used */
 	const struct sampler_opts *sampling;
 	uint32_t n_vocab;
 	/* the mask token, which is never guessed; probabilities are normalized

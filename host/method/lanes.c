@@ -121,7 +121,7 @@ bool lane_is_active(const struct lane *x)
 	return !lane_is_over(x) && !x->held;
 }
 
-/* Number of lanes in this state. */
+/* Number of lanes whose state is `state`. */
 static uint32_t lanes_in(const struct lanes *l, enum lane_state state)
 {
 	uint32_t n = 0;

@@ -31,7 +31,7 @@ struct place {
 
 struct speculation {
 	uint32_t n;
-	/* [n], opened when they are needed */
+	/* the n places, opened when they are needed */
 	struct place *place[ROWS_SEQUENCES];
 };
 

@@ -165,7 +165,7 @@ static int run_rows(struct lanes *l, struct err *e)
 /* Lanes that walk down their trees together: one sweep over the output matrix
  * computes the logits of the rows that these lanes have reached. */
 struct group {
-	uint32_t lane[LOGITS_ROWS]; /* [n] indices of l->in */
+	uint32_t lane[LOGITS_ROWS]; /* n indices of l->in */
 	uint32_t n;
 };
 

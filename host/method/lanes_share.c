@@ -34,7 +34,7 @@
 #include <stdlib.h>
 
 #define REST_FIRST 4 /* length of the first suspension, in passes */
-/* length of the longest one: a trial then costs about 2 % of the time */
+/* length of the longest suspension: a trial then costs about 2 % of the time */
 #define REST_MOST 64
 #define MEMORY    20 /* number of passes in the moving averages */
 
@@ -81,7 +81,7 @@ void lanes_share_learn(struct lanes_share *s, const struct lanes *l)
 
 uint32_t lanes_share_room(struct lanes_share *s, const struct lanes *l)
 {
-	/* number of decoding lanes; of prefill rows */
+	/* number of decoding lanes; number of prefill rows */
 	uint32_t n = 0, prefill = 0, room;
 
 	for (uint32_t i = 0; i < l->n_in; i++) {

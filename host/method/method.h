@@ -107,7 +107,7 @@ struct many_steps {
 };
 
 struct method {
-	const char *name;    /* "autoregressive" */
+	const char *name;    /* such as "autoregressive" */
 	const char *summary; /* one line for --help */
 	bool lossless;       /* same tokens as plain decoding */
 	bool needs_draft;

@@ -15,17 +15,19 @@
 #define METHOD_STATS(X)                                                       \
 	X(uint64_t, cycles)     /* verification passes */                     \
 	X(uint64_t, drafted)    /* drafted tokens that were verified */       \
-	/* drafted tokens that were accepted; generated: accepted + cycles */ \
+	/* drafted tokens that were accepted; each cycle generates these      \
+	 * and one token of the target */                                     \
 	X(uint64_t, accepted)                                                 \
 	X(uint64_t, leaves)     /* leaves of the verified trees */            \
 	X(uint64_t, kept)       /* rows that continued after the exit layer */ \
 	X(uint64_t, pruned)     /* cycles with pruning */                     \
-	/* Rows with a score below the threshold that pruning kept after      \
-	 * all; number of cycles with such rows, for each reason. */          \
+	/* Rows that pruning kept although their score was below the          \
+	 * threshold, and the cycles in which it did so because otherwise too \
+	 * few rows, leaves or expected tokens would have been left. */       \
 	X(uint64_t, back)                                                     \
-	X(uint64_t, few_rows)   /* too few rows left */                       \
-	X(uint64_t, few_leaves) /* too few leaves left */                     \
-	X(uint64_t, few_tokens) /* too few expected tokens left */            \
+	X(uint64_t, few_rows)                                                 \
+	X(uint64_t, few_leaves)                                               \
+	X(uint64_t, few_tokens)                                               \
 	X(uint64_t, expanded)   /* nodes whose children were drafted */       \
 	X(uint64_t, revised)    /* visible tokens that changed */             \
 	X(uint64_t, refreshed)  /* rows recomputed on the host */             \

@@ -148,7 +148,7 @@ static double least_of(const struct revision *r, const struct place *place,
 	return r->o->tokens ? next : least;
 }
 
-/* Add a row for this position, unless it is the position of the last row. */
+/* Add a row for this position, unless the last added row is for it. */
 static void add_row(struct revision *r, const struct denoising *d,
 	const struct place *place, uint32_t first, uint32_t at, uint32_t end)
 {

@@ -65,7 +65,7 @@ struct samples_script {
 };
 
 struct sample {
-	/* its lane, with its state; LANE_CUT: cut by the method */
+	/* lane and state of the sample; LANE_CUT: cut by the method */
 	struct lane lane;
 	struct samples *pool;
 	/*
@@ -75,7 +75,7 @@ struct sample {
 	 */
 	uint32_t index;
 	int32_t parent;
-	/* random stream that it draws with, from the token where it began */
+	/* random stream for its tokens, from the one where it began */
 	uint64_t stream;
 	enum gen_stop stop;
 	struct generation *gen; /* its tokens, prompt first; owned */
@@ -208,7 +208,7 @@ int samples_check(const struct samples *, struct err *);
 
 uint32_t samples_count(const struct samples *);
 struct sample *samples_at(const struct samples *, uint32_t i);
-/* Number of samples in this state. */
+/* Number of samples whose state is this one. */
 uint32_t samples_in(const struct samples *, enum lane_state);
 
 const char *sample_state_name(enum lane_state);

@@ -34,7 +34,7 @@ struct stages_rule {
 
 struct place {
 	enum stage stage;
-	/* valid unless invisible; a draft in a later block */
+	/* valid unless invisible; a draft if in a later block */
 	int32_t token;
 	/* confidence of the last guess; 0 before the first */
 	double confidence;

@@ -22,9 +22,9 @@ struct model_arch;
 struct packed;
 
 struct model {
-	struct gguf *gguf; /* owned */
+	struct gguf *gguf; /* GGUF header of the file, owned */
 	char arch[16];
-	const struct model_arch *kind; /* description of `arch` */
+	const struct model_arch *kind; /* description of the architecture */
 	uint32_t n_layer, n_embd, n_head, n_kv_head, head_dim, n_rot, n_ff;
 	uint32_t n_vocab;
 	uint32_t n_ctx; /* context length of the model's training */

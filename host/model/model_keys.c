@@ -207,7 +207,7 @@ static int read_norm(struct model *m, struct err *e)
 	return 0;
 }
 
-/* Read the keys of a diffusion model, which replaces mask tokens. */
+/* Read the keys that only diffusion models have. */
 static int read_mask(struct model *m, struct err *e)
 {
 	static const char mask[] = "tokenizer.ggml.mask_token_id";
@@ -290,7 +290,7 @@ static const char *const known[] = {
 	"rope.scale_linear",
 	"rope.scaling.type",
 	"rope.scaling.factor",
-	/* of yarn; yarn itself is an error if in use */
+	/* used by yarn scaling, which is not supported */
 	"rope.scaling.original_context_length",
 	"rope.scaling.finetuned",
 	"rope.scaling.yarn_ext_factor",

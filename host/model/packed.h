@@ -92,8 +92,8 @@ int packed_embed(const struct packed *, const struct model *, uint32_t token,
 	float *out, struct err *);
 
 size_t packed_layer_bytes(const struct packed *, uint32_t layer);
-/* Read a layer to dst, of packed_layer_bytes(); the offsets of its tensors are
- * those in `layer`. */
+/* Read a layer to dst, which has packed_layer_bytes() bytes. The layer's
+ * tensors are then at the offsets in `layer`. */
 int packed_read_layer(
 	const struct packed *, uint32_t layer, void *dst, struct err *);
 /* Read the output matrix to dst, whose size is layout_bytes() of `output`,

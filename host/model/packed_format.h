@@ -19,7 +19,8 @@ struct packed_head {
 	uint64_t file_bytes; /* size of the model file */
 	/* size of the model file's header, which follows */
 	uint64_t header_bytes;
-	uint64_t table;     /* offset of the table, a multiple of 8 */
+	/* offset of the table in the metadata, a multiple of 8 */
+	uint64_t table;
 	uint32_t n_tensors; /* number of entries in the table */
 	uint32_t reserved[7];
 };

@@ -17,11 +17,11 @@
 struct residency {
 	/* number of all layers; of those in memory */
 	uint32_t n_layer, resident;
-	uint32_t runs; /* >= 1 */
+	uint32_t runs; /* number of runs, at least 1 */
 };
 
-/* Describe a division into `runs` runs, or into fewer, so that each run has
- * layers of both kinds. */
+/* Divide the layers into `runs` runs. There are fewer runs if otherwise a run
+ * would have no resident or no streamed layer. */
 static inline struct residency residency_of(
 	uint32_t n_layer, uint32_t resident, uint32_t runs)
 {

@@ -15,7 +15,7 @@ enum shape_vocab { SHAPE_QWEN, SHAPE_LLAMA3, SHAPE_LLADA, SHAPE_DREAM };
 struct shape {
 	const char *name; /* as in options: "qwen2.5-1.5b" */
 	const char *arch, *title;
-	/* first_special: the first id of the special tokens */
+	/* first_special: the lowest id of a special token */
 	uint32_t n_vocab, first_special;
 	uint32_t n_layer, n_embd, n_head, n_kv_head, head_dim, n_ff, n_ctx;
 	float rope_base, norm_eps;

@@ -21,11 +21,11 @@ struct err;
 
 struct launch {
 	pid_t pid;  /* 0 if there is no child or it was already reaped */
-	int status; /* from waitpid, after the child was reaped */
+	int status; /* exit status from waitpid, after the child was reaped */
 };
 
 struct launch_opts {
-	const char *program; /* NULL: use launch_find */
+	const char *program; /* path of the program; NULL means launch_find */
 	bool quiet;          /* discard the child's standard error */
 	/* Number of the device, from 1. A replacement has the next number; most
 	 * planned faults apply to device 1 only. */

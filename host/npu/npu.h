@@ -44,9 +44,13 @@ struct npu_opts {
 	/* For npu_process: path of the socket of a device that already listens,
 	 * or NULL to start a device. */
 	const char *socket;
-	struct launch_opts launch; /* for a device that the handle starts */
-	struct wire_hello hello;   /* channel_connect fills in the rest */
-	unsigned stall_ms;         /* limit of a hang, as in ipc/channel.h */
+	/* options for a device that the handle starts */
+	struct launch_opts launch;
+	/* hello message; channel_connect completes it */
+	struct wire_hello hello;
+	/* time without progress after which the device counts as lost
+	 * (ipc/channel.h) */
+	unsigned stall_ms;
 	/*
 	 * For npu_process: limit the device's address space (RLIMIT_AS) to its
 	 * size after the welcome message, which includes the whole window, plus
@@ -224,7 +228,7 @@ int npu_wait(struct npu *, uint32_t seq, struct err *);
 struct npu_stats {
 	NPU_STATS(COUNTER_MEMBER)
 #define NPU_TOTAL(type, name) uint64_t name;
-	WIRE_COUNTERS(NPU_TOTAL) /* sums over all completions */
+	WIRE_COUNTERS(NPU_TOTAL) /* sum of each counter over all completions */
 #undef NPU_TOTAL
 	/* Graphs loaded on the device, as its last answer counts them: present
 	 * number, maximum number, maximum KiB. */

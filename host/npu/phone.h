@@ -25,7 +25,7 @@ struct phone_time {
 	/* duration of deferred CPU work (see phone_beside) */
 	uint64_t beside_ps;
 	uint64_t copy_ps;   /* end of all copies */
-	struct price price; /* sum over all work; its total_ps is not kept */
+	struct price price; /* sum of the prices of all work, except total_ps */
 	/* End times of the last reads: read i is at index i %
 	 * PHONE_FLASH_QUEUE. */
 	uint64_t flash_end_ps[PHONE_FLASH_QUEUE];
