@@ -46,7 +46,7 @@ struct early_stop {
 void early_stop_init(struct early_stop *, const struct method_env *);
 
 /*
- * Number of warm-up samples if there are n samples: n if early stopping is off.
+ * Number of warm-up samples out of n samples. It is n if early stopping is off.
  */
 uint32_t early_stop_warm_up(const struct early_stop *, uint32_t n);
 /* Compute the threshold, when the warm-up samples have ended and more samples

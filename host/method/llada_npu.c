@@ -143,8 +143,11 @@ struct text {
 
 /* ---- choosing the window ------------------------------------------------- */
 
-/* Whether the window must contain a position: its guess, or its keys and
- * values, are still to be computed, and revision will not do that. */
+/*
+ * Whether the window must contain a position: its guess, or its keys and
+ * values, are still to be computed, and the host does not recompute the
+ * position (revision.h).
+ */
 static bool is_open(const struct text *t, uint32_t at)
 {
 	const struct place *p = &t->place[at];
@@ -277,8 +280,11 @@ static int cache_rows(struct text *t, struct err *e)
 	return ret;
 }
 
-/* Request guesses for the positions that rows of the window predict, except
- * stable ones. Positions before the block are left to revision. */
+/*
+ * Request guesses for the positions that rows of the window predict, except
+ * stable ones. Positions before the block are recomputed on the host
+ * (revision.h).
+ */
 static void choose_predicted(struct text *t)
 {
 	struct denoising *d = t->d;
