@@ -35,7 +35,7 @@ struct place {
 struct oracle {
 	int32_t *text; /* [n] */
 	size_t n;
-	double agreement;
+	struct oracle_curve curve;
 	uint64_t seed;
 	uint32_t n_vocab;
 	struct place root;
@@ -121,14 +121,16 @@ static void oracle_price(void *arg, struct price *sum)
 /* ---- candidates ---------------------------------------------------------- */
 
 /* Random rank of the true token after the first `at` tokens. The probability of
- * a rank >= r is (1 - P)^r. */
-static uint32_t true_rank(const struct oracle *o, size_t at)
+ * a rank >= r is (1 - agreement)^r. */
+static uint32_t true_rank(const struct oracle *o, size_t at, double agreement)
 {
 	double u = rng_uniform(o->seed, STREAM_RANK, at), r;
 
-	if (o->agreement == 1)
+	if (agreement == 1)
 		return 0;
-	r = log1p(-u) / log1p(-o->agreement);
+	if (agreement == 0) /* the divisor would be 0 */
+		return TREE_CANDIDATES;
+	r = log1p(-u) / log1p(-agreement);
 	return r < TREE_CANDIDATES ? (uint32_t)r : TREE_CANDIDATES;
 }
 
@@ -157,18 +159,21 @@ static void guess(
 	const struct oracle *o, struct tree *t, uint32_t node, struct place p)
 {
 	struct candidate *c = t->candidate + (size_t)node * t->k;
-	uint32_t rank = p.known ? true_rank(o, p.at) : TREE_CANDIDATES, n;
+	uint32_t last = o->curve.n - 1, depth = t->depth[node], n;
+	double agreement = o->curve.p[depth < last ? depth : last];
+	uint32_t rank =
+		p.known ? true_rank(o, p.at, agreement) : TREE_CANDIDATES;
 	int32_t truth = p.known ? o->text[p.at] : -1;
 	uint64_t stream = p.known ? STREAM_BESIDE : p.hash;
 	uint64_t position = p.known ? p.at : (uint64_t)o->n_vocab;
-	double q = o->agreement;
+	double q = agreement;
 
-	for (n = 0; n < t->k && (float)q > 0; n++) {
+	for (n = 0; n < t->k && ((float)q > 0 || agreement == 0); n++) {
 		c[n].token = n == rank
 			? truth
 			: other(o, stream, position, c, n, truth);
 		c[n].q = (float)q;
-		q *= 1 - o->agreement;
+		q *= 1 - agreement;
 	}
 	t->n_candidates[node] = n;
 }
@@ -209,13 +214,18 @@ static void oracle_close(void *arg)
 	free(o);
 }
 
-static int check(const int32_t *text, size_t n, double agreement,
-	uint32_t n_vocab, struct err *e)
+static int check(const int32_t *text, size_t n,
+	const struct oracle_curve *curve, uint32_t n_vocab, struct err *e)
 {
-	if (!(agreement > 0 && agreement <= 1))
+	if (!curve->n || curve->n > ORACLE_POSITIONS)
 		return err_set(e, EINVAL,
-			"agreement %g: more than 0 and at most 1 was expected",
-			agreement);
+			"agreement at %u positions: 1 to %d were expected",
+			curve->n, ORACLE_POSITIONS);
+	for (uint32_t i = 0; i < curve->n; i++)
+		if (!(curve->p[i] >= 0 && curve->p[i] <= 1))
+			return err_set(e, EINVAL,
+				"agreement %g: 0 to 1 was expected",
+				curve->p[i]);
 	if (n_vocab <= TREE_CANDIDATES)
 		return err_set(e, EINVAL,
 			"a vocabulary of %u tokens has no %d candidates",
@@ -229,10 +239,11 @@ static int check(const int32_t *text, size_t n, double agreement,
 }
 
 int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
-	double agreement, uint64_t seed, uint32_t n_vocab, struct err *e)
+	const struct oracle_curve *curve, uint64_t seed, uint32_t n_vocab,
+	struct err *e)
 {
 	struct oracle *o;
-	int ret = check(text, n, agreement, n_vocab, e);
+	int ret = check(text, n, curve, n_vocab, e);
 
 	if (ret)
 		return ret;
@@ -245,7 +256,7 @@ int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
 	}
 	memcpy(o->text, text, n * sizeof(*text));
 	o->n = n;
-	o->agreement = agreement;
+	o->curve = *curve;
 	o->seed = seed;
 	o->n_vocab = n_vocab;
 	*out = (struct drafter){ .arg = o,
@@ -272,26 +283,52 @@ void drafter_oracle_price_as(struct drafter *d, const struct soc *soc,
 
 /* ---- as a kind ----------------------------------------------------------- */
 
+static int parse_curve(
+	const char *word, struct oracle_curve *curve, struct err *e)
+{
+	for (curve->n = 0;; word++) {
+		size_t len = strcspn(word, ",");
+		int shown = len < 40 ? (int)len : 40;
+		char *end;
+		double p = strtod(word, &end);
+
+		if (curve->n == ORACLE_POSITIONS)
+			return err_set(e, EINVAL,
+				"--draft oracle: '%.*s' is number %d of at "
+				"most %d; leave out the numbers after the "
+				"first %d, the last of which also holds for "
+				"all later positions",
+				shown, word, ORACLE_POSITIONS + 1,
+				ORACLE_POSITIONS, ORACLE_POSITIONS);
+		if (!len || end != word + len || !(p >= 0 && p <= 1))
+			return err_set(e, EINVAL,
+				"--draft oracle: number %u, '%.*s', is not a "
+				"probability from 0 to 1; try for example "
+				"oracle:0.8, or oracle:0.9,0.8,0.7 for a "
+				"probability by position",
+				curve->n + 1, shown, word);
+		curve->p[curve->n++] = p;
+		word += len;
+		if (!*word)
+			return 0;
+	}
+}
+
 static int check_word(const char *said, const char *word, struct err *e)
 {
-	char *end;
-	double agreement = strtod(word, &end);
-
-	if (end > word && !*end && agreement > 0 && agreement <= 1)
-		return 0;
-	return err_set(e, EINVAL,
-		"--draft '%s': after oracle: comes the share of tokens that "
-		"agree, above 0 and at most 1, for example oracle:0.8",
-		said);
+	return parse_curve(word, &(struct oracle_curve){ 0 }, e);
 }
 
 static int open_kind(
 	struct drafter *out, const struct draft_site *site, struct err *e)
 {
 	const struct drafting_options *o = site->options;
-	int ret = drafter_oracle_open(out, site->text, site->n,
-		strtod(site->word, NULL), o->seed, site->target->n_vocab, e);
+	struct oracle_curve curve;
+	int ret = parse_curve(site->word, &curve, e);
 
+	if (!ret)
+		ret = drafter_oracle_open(out, site->text, site->n, &curve,
+			o->seed, site->target->n_vocab, e);
 	if (!ret && o->batch)
 		out->batch = out->most = o->batch;
 	if (!ret && site->session_opts->soc && drafting_as(o))
@@ -302,8 +339,8 @@ static int open_kind(
 
 const struct draft_kind draft_kind_oracle = {
 	.name = "oracle:",
-	.shown = "oracle:P",
-	.summary = "simulates a draft that is right with probability P",
+	.shown = "oracle:P,...",
+	.summary = "simulates drafts: token i is right with the i-th or last P",
 	.needs_text = true,
 	.title = "an oracle: acceptance is simulated",
 	.check = check_word,

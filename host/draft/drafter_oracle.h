@@ -1,15 +1,18 @@
 /*
  * A drafter that is given the true continuation, so that speed can be studied
  * on models whose output is meaningless. An option sets how often it agrees
- * with the target.
+ * with the target: one probability for all drafted tokens, or one for each
+ * position of a draft.
  *
  * While a path agrees with the given sequence, the true next token has rank r =
  * 0, 1 ... among the candidates with probability P (1 - P)^r, and is left out
- * if r is the tree's k or more. The other candidates are pseudo-random. After a
- * path has left the sequence, all candidates are pseudo-random. The candidate
- * of rank r has q = P (1 - P)^r, so the draft is calibrated; a candidate whose
- * q is 0 in float32 is left out. Every choice is a pure function of the seed
- * and the path (base/rng.h).
+ * if r is the tree's k or more. P may depend on the depth of the candidates'
+ * node. The other candidates are pseudo-random. After a path has left the
+ * sequence, all candidates are pseudo-random. The candidate of rank r has
+ * q = P (1 - P)^r, so the draft is calibrated; a candidate whose q is 0 in
+ * float32 is left out. With P = 0, however, all candidates are wrong and have
+ * q = 0, so that the cost of verifying wrong tokens can be simulated. Every
+ * choice is a pure function of the seed and the path (base/rng.h).
  */
 #ifndef HOST_DRAFT_DRAFTER_ORACLE_H
 #define HOST_DRAFT_DRAFTER_ORACLE_H
@@ -24,15 +27,27 @@ struct err;
 struct shape;
 struct soc;
 
+#define ORACLE_POSITIONS 64
+
+/* P by position of a draft: p[i], from 0 to 1, is the probability that the
+ * first candidate of a node of depth i is the next token of the text, given
+ * that the node's path follows the text. p[n - 1] also holds for greater
+ * depths. */
+struct oracle_curve {
+	double p[ORACLE_POSITIONS];
+	uint32_t n; /* >= 1 */
+};
+
 /*
- * Open an oracle. text[n], the prompt and its continuation, is copied.
- * `agreement` is P, above 0 and no more than 1. Returns 0, -ENOMEM, or -EINVAL
- * if P is out of range, if a token of `text` is not in the vocabulary, or if
- * the vocabulary has no more than TREE_CANDIDATES tokens. The oracle has no
- * cost and expands nodes one by one.
+ * Open an oracle. text[n], the prompt and its continuation, and the curve are
+ * copied. Returns 0, -ENOMEM, or -EINVAL if the curve is out of range, if a
+ * token of `text` is not in the vocabulary, or if the vocabulary has no more
+ * than TREE_CANDIDATES tokens. The oracle has no cost and expands nodes one by
+ * one.
  */
 int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
-	double agreement, uint64_t seed, uint32_t n_vocab, struct err *);
+	const struct oracle_curve *, uint64_t seed, uint32_t n_vocab,
+	struct err *);
 
 /*
  * Charge the time that a draft model of shape `as` takes on the phone's CPU,

@@ -93,6 +93,9 @@ for p in 0.5 1; do
   foretold -m "$image" --method lever --dram-budget 0% --draft oracle:$p
 done
 foretold -m $model --method chain --draft oracle:0.9
+for method in chain lever; do
+  foretold -m "$image" --method $method --draft oracle:0.9,0.5,0
+done
 run_ok "$TANDEM" run -m "$image" -p "$prompt" -n 4 --method lever --stats \
   --draft oracle:0.5
 check_has 'stats with an oracle' "$err" 'acceptance is simulated'

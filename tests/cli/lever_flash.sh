@@ -72,6 +72,8 @@ done
 misuse "$TANDEM" run -p x --method lever --prune-threshold -1
 misuse "$TANDEM" run -p x --method lever --draft oracle:2
 misuse "$TANDEM" run -p x --method lever --draft oracle:x
+misuse "$TANDEM" run -p x --method lever --draft oracle:0.5,x
+check_has 'stderr with a bad curve' "$err" "number 2, 'x'"
 misuse "$TANDEM" run -p x --method chain --exit flash/models/exit.gguf
 misuse "$TANDEM" run -p x --method lever --stage-slots 1
 misuse "$TANDEM" run -p x --method lever --stage-parts 9

@@ -135,7 +135,7 @@ done
 
 # ---- help ----------------------------------------------------------------------
 run_ok "$TANDEM" help drafts
-for draft in oracle:P pld sam ngram-map ngram-mod calibrated reuse suffix rest \
+for draft in oracle:P,... pld sam ngram-map ngram-mod calibrated reuse suffix rest \
   rest:FILE recycle; do
   check_has 'help drafts' "$out" "
   $draft  "

@@ -308,6 +308,8 @@ static void test_words(void **state)
 	check_asked("c++/a+.gguf", false, 1, KINDS(host), SAID("c++/a+.gguf"));
 	check_asked("oracle", false, 1, KINDS(host), SAID("oracle"));
 	check_asked("oracle:0.5", true, 1, KINDS(oracle), SAID("oracle:0.5"));
+	check_asked("oracle:0.5,1+model", false, 2, KINDS(oracle, host),
+		SAID("oracle:0.5,1", ""));
 	check_asked("oracle:1+a+b", true, 2, KINDS(oracle, device),
 		SAID("oracle:1", "a+b"));
 	check_asked("c++/a+oracle:0.5+oracle:0.25", false, 3,
@@ -331,9 +333,9 @@ static void check_refused(const char *draft, const char *what)
 
 static void test_words_refused(void **state)
 {
-	check_refused("oracle:", "'oracle:': after oracle: comes");
-	check_refused("oracle:2", "'oracle:2'");
-	check_refused("a+oracle:0", "'oracle:0'");
+	check_refused("oracle:", "oracle: number 1, '', is not");
+	check_refused("oracle:2", "number 1, '2', is not");
+	check_refused("a+oracle:-1", "number 1, '-1', is not");
 	check_refused("oracle:1+oracle:1+oracle:1+oracle:1+oracle:1+oracle:1+a",
 		"more than 6 drafters");
 }

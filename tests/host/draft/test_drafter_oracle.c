@@ -1,10 +1,12 @@
 /*
  * The oracle drafter, which has the continuation of the text. The rank of the
- * correct token follows its distribution. The candidates depend only on the
- * seed and the path. For other texts its candidates are correct only by chance.
+ * correct token follows its distribution, and acceptance by position follows
+ * the curve. The candidates depend only on the seed and the path. For other
+ * texts its candidates are correct only by chance.
  */
 #include "base/checked.h"
 #include "base/err.h"
+#include "host/draft/draft_kind.h"
 #include "host/draft/drafter_oracle.h"
 #include "host/model/shapes.h"
 #include "tensor/soc/price.h"
@@ -47,8 +49,13 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void open_oracle(struct fixture *f, size_t n, double agreement,
-	uint64_t seed, uint32_t k)
+/* A curve of these numbers. */
+#define CURVE(...)                                      \
+	(&(const struct oracle_curve){ { __VA_ARGS__ }, \
+		sizeof((double[]){ __VA_ARGS__ }) / sizeof(double) })
+
+static void open_oracle(struct fixture *f, size_t n,
+	const struct oracle_curve *curve, uint64_t seed, uint32_t k)
 {
 	struct err e = { 0 };
 
@@ -58,7 +65,7 @@ static void open_oracle(struct fixture *f, size_t n, double agreement,
 	f->t = check_tree(k);
 	f->u = check_tree(k);
 	assert_ok(drafter_oracle_open(
-			  &f->d, f->text, n, agreement, seed, N_VOCAB, &e),
+			  &f->d, f->text, n, curve, seed, N_VOCAB, &e),
 		&e);
 	assert_int_equal(f->d.batch, 1);
 }
@@ -115,7 +122,7 @@ static void check_law(struct fixture *f, double agreement, uint32_t k)
 	uint32_t count[TREE_CANDIDATES + 1] = { 0 };
 	double absent = pow(1 - agreement, k), n = N_TEXT - 1;
 
-	open_oracle(f, N_TEXT, agreement, check_seed() + k, k);
+	open_oracle(f, N_TEXT, CURVE(agreement), check_seed() + k, k);
 	/* Follow the text with trees that are chains. */
 	for (uint32_t i = 1; i < N_TEXT; i += 25) {
 		check_begin(&f->d, f->t, f->text, i);
@@ -150,7 +157,7 @@ static void test_ranks_are_independent(void **state)
 	struct fixture *f = *state;
 	uint32_t both = 0, n = 4000;
 
-	open_oracle(f, N_TEXT, 0.5, check_seed(), 2);
+	open_oracle(f, N_TEXT, CURVE(0.5), check_seed(), 2);
 	for (uint32_t i = 1; i <= n; i++) {
 		bool here;
 
@@ -168,7 +175,7 @@ static void test_always(void **state)
 {
 	struct fixture *f = *state;
 
-	open_oracle(f, N_TEXT, 1, 9, 5);
+	open_oracle(f, N_TEXT, CURVE(1), 9, 5);
 	for (uint32_t i = 1; i < 200; i++) {
 		check_begin(&f->d, f->t, f->text, i);
 		assert_int_equal(f->t->n_candidates[0], 1);
@@ -177,13 +184,192 @@ static void test_always(void **state)
 	}
 }
 
+/* ---- a curve by position ------------------------------------------------- */
+
+/*
+ * Draft chains of `length` tokens along texts, each after the accepted part of
+ * the one before it and one more token. For each position the share of right
+ * tokens, among chains whose earlier tokens are right, must lie within 4
+ * standard deviations of the curve. Ranks depend on the oracle's seed and the
+ * position in the text alone, so the counts are the same in every run. The
+ * texts are short, as the time of a chain grows with the text before it.
+ */
+static void check_acceptance(
+	struct fixture *f, const struct oracle_curve *curve, uint32_t length)
+{
+	enum { TEXTS = 40, TOKENS = N_TEXT / TEXTS };
+	uint32_t drafted[ORACLE_POSITIONS] = { 0 };
+	uint32_t right[ORACLE_POSITIONS] = { 0 }, i;
+
+	for (uint32_t seed = 1; seed <= TEXTS; seed++) {
+		open_oracle(f, TOKENS, curve, seed, 3);
+		for (uint32_t n = 1; n + length <= TOKENS; n += i + 1) {
+			check_begin(&f->d, f->t, f->text, n);
+			for (i = 0; i < length; i++) {
+				const struct candidate *c = candidates(f->t, i);
+
+				assert_int_equal(f->t->n_candidates[i],
+					c->q == 1 ? 1 : 3);
+				drafted[i]++;
+				if (c->token != f->text[n + i])
+					break;
+				right[i]++;
+				tree_add(f->t, i, *c);
+				check_expand(
+					&f->d, f->t, &(uint32_t){ i + 1 }, 1);
+			}
+		}
+	}
+	for (i = 0; i < length && drafted[i]; i++) {
+		double p = curve->p[i < curve->n ? i : curve->n - 1];
+		double bound = 4 * sqrt(p * (1 - p) / drafted[i]);
+
+		print_message("position %u: %u of %u are right, P %g\n", i,
+			right[i], drafted[i], p);
+		assert_close((double)right[i] / drafted[i], p, bound + 1e-12,
+			"share of right tokens");
+		/* Enough chains reach the position. */
+		assert_true(bound < 0.1);
+	}
+	assert_true(i == length || !right[i - 1]);
+}
+
+static void test_acceptance_follows_the_curve(void **state)
+{
+	check_acceptance(*state, CURVE(0.9, 0.8, 0.6, 0.75), 8);
+	check_acceptance(*state, CURVE(0.3, 1, 0.9, 0.5), 6);
+	/* No token after the third position is ever right. */
+	check_acceptance(*state, CURVE(0.7, 0.95, 0.9, 0), 6);
+	check_acceptance(*state, CURVE(0.85), 5);
+}
+
+/* The candidates at a level of a tree are those of an oracle that has the
+ * level's number at all positions: on and off the text, and after its end. */
+static void test_levels_follow_the_curve(void **state)
+{
+	static const double p[] = { 0.7, 0.2, 1, 0, 0.4, 0.4, 0.4 };
+	struct fixture *f = *state;
+	struct drafter one = { 0 };
+	struct err e = { 0 };
+	int32_t text[70];
+
+	open_oracle(f, 40, CURVE(0.7, 0.2, 1, 0, 0.4), 4, 6);
+	for (uint32_t depth = 0; depth < ARRAY_LEN(p); depth++) {
+		assert_ok(drafter_oracle_open(&one, f->text, 40,
+				  CURVE(p[depth]), 4, N_VOCAB, &e),
+			&e);
+		for (size_t n = 33; n < 42; n++) {
+			const struct growth g = { ARRAY_LEN(p), 2, 3, n };
+			uint32_t nodes = 0;
+
+			memcpy(text, f->text, sizeof(text));
+			check_begin(&f->d, f->t, text, n);
+			check_grow(&f->d, f->t, &g);
+			for (uint32_t i = 0; i < f->t->n; i++) {
+				if (f->t->depth[i] != depth)
+					continue;
+				check_path(f->t, i, text + n);
+				check_begin(&one, f->u, text, n + depth);
+				check_same_node(f->t, i, f->u, 0);
+				nodes++;
+			}
+			assert_true(nodes > 0);
+		}
+		drafter_close(&one);
+	}
+}
+
+static void mix(uint64_t *hash, const void *data, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		*hash ^= ((const unsigned char *)data)[i];
+		*hash *= 0x100000001b3;
+	}
+}
+
+/* FNV-1a of all candidates of trees after each token of a text. */
+static uint64_t hash_of(struct fixture *f, const struct oracle_curve *curve)
+{
+	uint64_t hash = 0xcbf29ce484222325;
+
+	for (int32_t i = 0; i < 400; i++)
+		f->text[i] = i * 37 % N_VOCAB;
+	open_oracle(f, 380, curve, 11, 6);
+	for (uint32_t n = 1; n < 400; n++) {
+		check_begin(&f->d, f->t, f->text, n);
+		for (uint32_t u = 0; u < f->t->n; u++) {
+			if (u)
+				check_expand(&f->d, f->t, &u, 1);
+			mix(&hash, candidates(f->t, u),
+				f->t->n_candidates[u] *
+					sizeof(struct candidate));
+			if (f->t->depth[u] < 4)
+				check_children(f->t, u, 2);
+		}
+	}
+	return hash;
+}
+
+/* The hashes were recorded before the oracle had curves: results with one
+ * number must stay the same from version to version. */
+static void test_one_number_keeps_its_candidates(void **state)
+{
+	assert_int_equal(hash_of(*state, CURVE(0.3)), 0x9c1b0c2f180d9d6e);
+	assert_int_equal(hash_of(*state, CURVE(0.8)), 0xf861c5306b7dd215);
+	assert_int_equal(hash_of(*state, CURVE(1)), 0xe2dc871f78317621);
+	assert_int_equal(
+		hash_of(*state, CURVE(0.8, 0.8, 0.8)), 0xf861c5306b7dd215);
+	assert_int_not_equal(
+		hash_of(*state, CURVE(0.8, 0.8, 0.7)), 0xf861c5306b7dd215);
+}
+
+static void check_word(const char *word, int ret, const char *what)
+{
+	struct err e = { 0 };
+
+	assert_int_equal(draft_kind_oracle.check("", word, &e), ret);
+	if (!strstr(e.text, what))
+		fail_msg("no '%s' in: %s", what, e.text);
+}
+
+static void test_words_are_checked(void **state)
+{
+	static const char *const wrong[][2] = {
+		{ "", "number 1, ''" },
+		{ "x", "number 1, 'x'" },
+		{ "1.5", "number 1, '1.5'" },
+		{ "0.9,", "number 2, ''" },
+		{ ",0.9", "number 1, ''" },
+		{ "0.9,,0.8", "number 2, ''" },
+		{ "0.9,0.8x,0.7", "number 2, '0.8x'" },
+		{ "0.9,0.8,-0.1", "number 3, '-0.1'" },
+		{ "0.9,nan", "number 2, 'nan'" },
+		{ "0.9;0.8", "number 1, '0.9;0.8'" },
+	};
+	char word[3 * ORACLE_POSITIONS + 4] = "0.5";
+
+	check_word("0.8", 0, "");
+	check_word("0", 0, "");
+	check_word("-0,1,0.25,1e-3", 0, "");
+	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+		check_word(wrong[i][0], -EINVAL, wrong[i][1]);
+		check_word(wrong[i][0], -EINVAL, "--draft oracle");
+		check_word(wrong[i][0], -EINVAL, "try for example oracle:0.8");
+	}
+	for (size_t i = 1; i < ORACLE_POSITIONS; i++)
+		memcpy(word + 3 * i, ",.5", 4);
+	check_word(word, 0, "");
+	memcpy(word + 3 * ORACLE_POSITIONS, ",.6", 4);
+	check_word(word, -EINVAL, "'.6' is number 65 of at most 64; leave out");
+}
+
 /* ---- paths --------------------------------------------------------- */
 
 static void test_order_makes_no_difference(void **state)
 {
 	struct fixture *f = *state;
 
-	open_oracle(f, 60, 0.6, 3, 4);
+	open_oracle(f, 60, CURVE(0.6), 3, 4);
 	for (uint32_t n = 50; n < 65; n++) {
 		const struct growth a = { 3, 3, 1, n }, b = { 3, 3, 9, 99 };
 
@@ -205,7 +391,7 @@ static void test_nodes_are_texts(void **state)
 
 	/* lengths before and after the end of the oracle's text */
 	for (size_t n = 38; n < 43; n++) {
-		open_oracle(f, 40, 0.5, 4, 6);
+		open_oracle(f, 40, CURVE(0.5), 4, 6);
 		memcpy(text, f->text, sizeof(text));
 		grow_two(f, f->t, text, n);
 		for (uint32_t i = 0; i < f->t->n; i++) {
@@ -229,7 +415,7 @@ static void look(struct fixture *f, struct tree *t, size_t known, uint64_t seed,
 
 	drafter_close(&f->d);
 	assert_ok(drafter_oracle_open(
-			  &f->d, f->text, known, 0.3, seed, N_VOCAB, &e),
+			  &f->d, f->text, known, CURVE(0.3), seed, N_VOCAB, &e),
 		&e);
 	check_begin(&f->d, t, text, n);
 	check_candidates(t, 0, 0.3);
@@ -292,7 +478,7 @@ static void test_k_makes_no_difference(void **state)
 	struct fixture *f = *state;
 	struct tree *few = check_tree(3);
 
-	open_oracle(f, 100, 0.4, 8, TREE_CANDIDATES);
+	open_oracle(f, 100, CURVE(0.4), 8, TREE_CANDIDATES);
 	for (uint32_t n = 1; n < 110; n++) {
 		check_begin(&f->d, few, f->text, n);
 		check_begin(&f->d, f->t, f->text, n);
@@ -312,8 +498,9 @@ static void test_small_vocabulary(void **state)
 	for (uint32_t i = 0; i < 100; i++)
 		f->text[i] %= 17;
 	f->t = check_tree(TREE_CANDIDATES);
-	assert_ok(
-		drafter_oracle_open(&f->d, f->text, 100, 0.01, 1, 17, &e), &e);
+	assert_ok(drafter_oracle_open(
+			  &f->d, f->text, 100, CURVE(0.01), 1, 17, &e),
+		&e);
 	for (uint32_t n = 1; n < 110; n++) {
 		check_begin(&f->d, f->t, f->text, n);
 		assert_int_equal(f->t->n_candidates[0], TREE_CANDIDATES);
@@ -323,23 +510,36 @@ static void test_small_vocabulary(void **state)
 
 static void test_refusals(void **state)
 {
-	static const double wrong[] = { 0, -1, 1.001, NAN, INFINITY };
+	static const double wrong[] = { -.001, -1, 1.001, NAN, INFINITY };
 	struct fixture *f = *state;
 	struct err e = { 0 };
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		for (uint32_t n = 1; n <= 2; n++) {
+			struct oracle_curve curve = { { .5, .5 }, n };
+
+			curve.p[n - 1] = wrong[i];
+			assert_int_equal(drafter_oracle_open(&f->d, f->text, 9,
+						 &curve, 1, N_VOCAB, &e),
+				-EINVAL);
+		}
+	for (uint32_t n = 0; n <= ORACLE_POSITIONS + 1;
+		n += ORACLE_POSITIONS + 1)
 		assert_int_equal(drafter_oracle_open(&f->d, f->text, 9,
-					 wrong[i], 1, N_VOCAB, &e),
+					 &(struct oracle_curve){ { 0 }, n }, 1,
+					 N_VOCAB, &e),
 			-EINVAL);
 	assert_int_equal(
-		drafter_oracle_open(&f->d, f->text, 9, 1, 1, 16, &e), -EINVAL);
+		drafter_oracle_open(&f->d, f->text, 9, CURVE(1), 1, 16, &e),
+		-EINVAL);
 	f->text[4] = N_VOCAB;
-	assert_int_equal(
-		drafter_oracle_open(&f->d, f->text, 9, 1, 1, N_VOCAB, &e),
+	assert_int_equal(drafter_oracle_open(
+				 &f->d, f->text, 9, CURVE(1), 1, N_VOCAB, &e),
 		-EINVAL);
 	assert_non_null(strstr(e.text, "token 1000"));
-	assert_ok(
-		drafter_oracle_open(&f->d, f->text, 4, 1, 1, N_VOCAB, &e), &e);
+	assert_ok(drafter_oracle_open(
+			  &f->d, f->text, 4, CURVE(1), 1, N_VOCAB, &e),
+		&e);
 }
 
 /* ---- the time it would take ---------------------------------------------- */
@@ -386,7 +586,7 @@ static void test_priced(void **state)
 		.head_dim = 16,
 		.n_ff = 64 };
 
-	open_oracle(f, 100, .9, 1, 4);
+	open_oracle(f, 100, CURVE(.9), 1, 4);
 	assert_null(f->d.price);
 	for (uint32_t batch = 1; batch <= 4; batch += 3) {
 		const uint32_t node[] = { 1, 2, 3, 4 };
@@ -410,6 +610,10 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_ranks_obey_the_law),
 	TEST(test_ranks_are_independent),
 	TEST(test_always),
+	TEST(test_acceptance_follows_the_curve),
+	TEST(test_levels_follow_the_curve),
+	TEST(test_one_number_keeps_its_candidates),
+	TEST(test_words_are_checked),
 	TEST(test_order_makes_no_difference),
 	TEST(test_nodes_are_texts),
 	TEST(test_off_the_text),

@@ -200,7 +200,8 @@ static inline void open_drafting(
 		open_on_host(f, d, which);
 	else
 		assert_ok(drafter_oracle_open(&d->watched.inner,
-				  oracle_text->token, oracle_text->n, .6, 3,
+				  oracle_text->token, oracle_text->n,
+				  &(struct oracle_curve){ { .6 }, 1 }, 3,
 				  N_VOCAB, &e),
 			&e);
 }

@@ -128,7 +128,8 @@ static uint64_t write_lever(struct fixture *f, double agreement,
 	uint64_t before;
 
 	assert_ok(drafter_oracle_open(&drafter, f->plain.token, f->plain.n,
-			  agreement, 3, N_VOCAB, &e),
+			  &(struct oracle_curve){ { agreement }, 1 }, 3,
+			  N_VOCAB, &e),
 		&e);
 	open_method(f, &method_lever, &options, &env);
 	before = session_phone_ps(f->w.s);
