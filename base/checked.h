@@ -1,8 +1,9 @@
 /*
- * Checked arithmetic: sizes from a file or a peer are multiplied and added only
- * with these functions. Each returns true when the exact result does not fit,
- * and then does not change *out, so that a caller writes
- * `if (size_mul(&n, a, b)) return -EOVERFLOW;`.
+ * Checked arithmetic. Sizes that come from a file or from a peer process are
+ * multiplied and added only with the functions of this header. size_add and
+ * size_mul return true if the exact result does not fit, and then leave *out
+ * unchanged, so that a caller writes `if (size_mul(&n, a, b)) return
+ * -EOVERFLOW;`.
  */
 #ifndef BASE_CHECKED_H
 #define BASE_CHECKED_H
@@ -31,13 +32,14 @@ static inline bool size_mul(size_t *out, size_t a, size_t b)
 	return false;
 }
 
-/* [off, off + len) lies within [0, total). */
+/* Whether [off, off + len) lies within [0, total). The sum cannot overflow. */
 static inline bool range_within(uint64_t off, uint64_t len, uint64_t total)
 {
 	return off <= total && len <= total - off;
 }
 
-/* `align` is a power of two; the caller keeps `v` below 2^64 - align. */
+/* Round `v` up to a multiple of `align`, a power of two. The caller ensures
+ * that `v` is at most 2^64 - align. */
 static inline uint64_t align_up(uint64_t v, uint64_t align)
 {
 	return (v + align - 1) & ~(align - 1);

@@ -1,6 +1,7 @@
 /*
- * The clock, and the CPU's hint for a spinning loop. Monotonic nanoseconds,
- * comparable between the two processes.
+ * The monotonic clock in nanoseconds, which is the same clock in the host
+ * process and in the device process, and the CPU's pause instruction for a loop
+ * that spins.
  */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H

@@ -1,14 +1,15 @@
 /*
- * Counters that are added, subtracted or written are listed once, in a table: a
- * macro of rows X(type, name), each with a comment. The table generates the
- * members of a struct and the statements that process all of them:
+ * Tables of counters. The counters of a component are listed once, in a macro
+ * of rows X(type, name), each row with a comment. From this macro come the
+ * members of a struct and the statements that add or subtract all members:
  *
  *	#define THING_STATS(X)    X(uint64_t, passes) X(double, gain)
  *	struct thing_stats { THING_STATS(COUNTER_MEMBER) };
  *
- * COUNTER_MEMBER declares a member; COUNTER_ADD, in a function with pointers
- * `sum` and `more`, adds one; COUNTER_SUBTRACT, with `now` and `before`,
- * subtracts one.
+ * COUNTER_MEMBER declares a member. COUNTER_ADD adds a member of *more to that
+ * of *sum; the function that uses it has the pointers `sum` and `more`.
+ * COUNTER_SUBTRACT subtracts a member of *before from that of *now; the
+ * function has the pointers `now` and `before`.
  */
 #ifndef BASE_COUNTERS_H
 #define BASE_COUNTERS_H

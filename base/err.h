@@ -1,11 +1,12 @@
 /*
- * A failure is returned as a negative errno (or -ERR_DEVICE_LOST), with a
- * message in a `struct err` that the caller owns. The message names the fault
- * and its place, and if possible a remedy; it starts in lower case, without
- * full stop or program name: `main` prints "tandem: MESSAGE".
+ * Error codes and messages. A function returns a failure as a negative errno
+ * (or -ERR_DEVICE_LOST) and writes a message into a `struct err` that the
+ * caller owns. The message names the fault and where it is, and if possible a
+ * remedy. It starts in lower case and has no full stop and no program name:
+ * `main` prints "tandem: MESSAGE".
  *
- * Libraries fill it and return; they never print and never exit. A NULL
- * `struct err *` is allowed everywhere.
+ * Library code fills the struct and returns; it never prints and never exits. A
+ * NULL `struct err *` is allowed everywhere.
  */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
@@ -13,37 +14,39 @@
 #define ERR_TEXT_MAX 512
 
 /*
- * The one code that is not an errno: the device process died, or was given up
- * because it made no progress. Only code that has detected this returns it; it
- * is never derived from another code. 4096, because the kernel's errors end at
- * 4095, so no system call or library returns it.
+ * The only error code that is not an errno: the device process died, or the
+ * host gave it up because it made no progress. Only code that has detected one
+ * of these two conditions returns it. The value is 4096 because the kernel's
+ * error numbers end at 4095, so no system call or library returns it.
  */
 #define ERR_DEVICE_LOST 4096
 
 struct err {
-	int code; /* the negative code last set, 0 if none */
+	int code; /* the last error as a negative code, 0 if none */
 	char text[ERR_TEXT_MAX];
 };
 
-/* Set the code and message of *e and return -code; code > 0. */
+/* Set the code and the message of *e and return -code. `code` is positive. */
 int err_set(struct err *e, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* As err_set, with ": " and the system's text for `code` at the end. */
+/* Like err_set, but append ": " and strerror's text for `code` to the
+ * message. */
 int err_sys(struct err *e, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /*
- * Prepend "WHERE: " to the message of *e and return its code: a caller that has
- * the file name adds it to a message about a field.
+ * Prepend the formatted text and ": " to the message of *e, and return the code
+ * of *e. For example, a caller that has the file name prepends it to a message
+ * about a field of the file.
  */
 int err_in(struct err *e, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * Sanitize a text from another process for a message: every character that is
- * not printable ASCII becomes '?', so that it can neither control a terminal
- * nor look like two lines.
+ * Make a string from another process safe for use in a message: replace each
+ * character that is not printable ASCII by '?', so that the string cannot
+ * control a terminal or start a new line.
  */
 void err_plain(char *text);
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define FILE_MAX_BYTES 65536
-#define EVENT_MAX      128 /* characters */
+#define EVENT_MAX      128 /* of one event, with the NUL */
 
 enum place { AT_START_OR_REQUEST, AT_REQUEST, AT_MAP, AT_MAINTENANCE, AT_READ };
 
@@ -139,7 +139,8 @@ static bool take_verb(
 	return false;
 }
 
-/* Nothing, :BUFFER, :BUFFER#N or #N. */
+/* Parse what follows the verb of a call left out: nothing, ":BUFFER",
+ * ":BUFFER#N", or "#N" for a call that concerns the whole cache. */
 static bool parse_maintenance(const char *text, struct fault_event *ev)
 {
 	bool whole = ev->verb == FAULT_DROP_CLEAN_ALL ||
@@ -227,7 +228,7 @@ static int add_event(
 		return err_set(e, EINVAL, "a fault plan has at most %d events",
 			FAULT_PLAN_MAX);
 	if (len >= sizeof(one))
-		len = sizeof(one) - 1; /* longer than any valid one */
+		len = sizeof(one) - 1; /* too long to be a valid event */
 	memcpy(one, text, len);
 	one[len] = '\0';
 	if (!parse_event(one, &p->event[p->n]))
@@ -357,7 +358,7 @@ int fault_plan_parse_device(
 		one);
 }
 
-/* ---- the count ------------------------------------------------------- */
+/* ---- count of plans with untriggered faults --------------------------- */
 
 static atomic_uint unfired;
 

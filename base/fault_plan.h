@@ -1,22 +1,24 @@
 /*
  * Fault plans, for fault injection in tests: which faults to inject, and when.
- * Host and device read the same text, which has the faults of the device, the
- * channel and flash; device/fault.h and flash/flash_fault.c inject those of
- * their part.
+ * The host process and the device process parse the same string, which may
+ * contain faults of the device, of the channel between the processes, and of
+ * flash (the file that holds the weights). device/fault.h injects the faults of
+ * the device and of the channel, and flash/flash_fault.c those of flash.
  *
- *   PLAN   EVENT, several separated by commas or line ends, or @FILE; in a file
- *          a # at the begin of an event starts a comment
- *   EVENT  VERB@WHERE, VERB=MS@WHERE, or a missing maintenance call:
- *          drop-invalidate[:BUFFER[#N]], drop-clean, drop-word and drop-wait
- *          likewise, drop-clean-all[#N], drop-flush-all[#N]
- *   WHERE  KIND#N, the N-th request of that kind, or N, the N-th of any; with a
- *          + after it also all later ones
+ *   PLAN   EVENTs separated by commas or line ends, or @FILE; in a file
+ *          a # at the beginning of an event starts a comment
+ *   EVENT  VERB@WHERE, VERB=MS@WHERE, or a cache maintenance call that is
+ *          left out: drop-invalidate[:BUFFER[#N]]; the verbs drop-clean,
+ *          drop-word and drop-wait have the same form; drop-clean-all[#N] and
+ *          drop-flush-all[#N] concern the whole cache
+ *   WHERE  KIND#N, the N-th request of that kind, or N, the N-th request of
+ *          any kind; a + at the end adds all later requests
  *
  * fault_plan_help lists the verbs. Counts start from 1.
  *
- * A plan that no run could follow is refused: a verb at a place where it has no
- * meaning, a time that is missing or over a minute. Plain values that own
- * nothing.
+ * The parser refuses a plan that no run could follow: a verb at a place where
+ * it has no meaning, or a time that is missing or longer than a minute. The
+ * structs below own no memory and may be copied.
  */
 #ifndef BASE_FAULT_PLAN_H
 #define BASE_FAULT_PLAN_H
@@ -27,36 +29,36 @@
 
 struct err;
 
-#define FAULT_PLAN_MAX 16    /* events */
-#define FAULT_MS_MAX   60000 /* of an event */
-#define FAULT_TEXT_MAX 1024  /* bytes of a printed plan */
+#define FAULT_PLAN_MAX 16    /* maximum number of events */
+#define FAULT_MS_MAX   60000 /* longest time of an event, in ms */
+#define FAULT_TEXT_MAX 1024  /* bytes of a printed plan, with the NUL */
 
 enum fault_verb {
-	/* the device's: at a request, or at its start */
+	/* faults of the device at a request or at its start */
 	FAULT_DIE,
 	FAULT_HANG,
 	FAULT_LATE,
-	/* at a request */
+	/* faults of the device at a request */
 	FAULT_DIE_INSIDE,
 	FAULT_DIE_ANSWERED,
 	FAULT_HANG_INSIDE,
 	FAULT_HANG_ANSWERED,
 	FAULT_ENOMEM,
-	/* of the channel: faults of a completion */
+	/* faults of the channel when the device reports a completion */
 	FAULT_BELL_DROP,
 	FAULT_BELL_REPEAT,
 	FAULT_BELL_MERGE,
 	FAULT_TEAR,
 	FAULT_SEQ,
 	FAULT_FULL,
-	/* at a maintenance call */
+	/* a cache maintenance call that is left out */
 	FAULT_DROP_INVALIDATE,
 	FAULT_DROP_CLEAN,
 	FAULT_DROP_WORD,
 	FAULT_DROP_CLEAN_ALL,
 	FAULT_DROP_FLUSH_ALL,
 	FAULT_DROP_WAIT,
-	/* of flash: at a read */
+	/* faults of flash at a read */
 	FAULT_EIO,
 	FAULT_SHORT,
 	FAULT_FLIP,
@@ -66,16 +68,17 @@ enum fault_verb {
 	FAULT_VERBS
 };
 
-/* Requests are numbered as ipc/wire.h does. */
+/* Kinds of request. The kinds from 1 to 7 have the numbers of the requests in
+ * ipc/wire.h. FAULT_START is the start of the device process. */
 enum fault_kind { FAULT_ANY = 0, FAULT_START = 8, FAULT_KINDS };
 
 struct fault_event {
 	enum fault_verb verb;
 	unsigned kind;
-	uint32_t ms;     /* for verbs with a time */
-	uint64_t at;     /* 0: all; for maintenance only */
-	bool later;      /* and all later ones */
-	char buffer[32]; /* of a maintenance call; "": any */
+	uint32_t ms;     /* 0 if the verb has no time */
+	uint64_t at;     /* the N of WHERE; 0 means all (maintenance only) */
+	bool later;      /* WHERE ends with a + */
+	char buffer[32]; /* of a maintenance call; "" means any */
 };
 
 struct fault_plan {
@@ -83,36 +86,45 @@ struct fault_plan {
 	struct fault_event event[FAULT_PLAN_MAX];
 };
 
-/* The help text on the syntax, in lines that fit a terminal. */
+/* The help text on the syntax of plans, in lines that fit a terminal. */
 extern const char fault_plan_help[];
 
-/* NULL or "" is a plan without events. -EINVAL, or an error of reading the
- * file. */
+/*
+ * Parse a plan; NULL or "" is a plan without events. Returns 0 on success,
+ * -EINVAL if the plan is malformed, or another negative errno if its file
+ * cannot be read.
+ */
 int fault_plan_parse(struct fault_plan *, const char *text, struct err *);
 
-/* The same for a plan of the device: -EINVAL for a fault of flash. */
+/* Like fault_plan_parse, for the plan of the device process: also returns
+ * -EINVAL if the plan has a fault of flash. */
 int fault_plan_parse_device(
 	struct fault_plan *, const char *text, struct err *);
 
-/* Print in the syntax above; parsing the text gives the same plan. */
+/* Print an event or a plan in the syntax above. Parsing the output gives the
+ * same event or plan. */
 void fault_event_print(const struct fault_event *, char *buf, size_t size);
 void fault_plan_print(const struct fault_plan *, char buf[FAULT_TEXT_MAX]);
 
-/* Copy the events of flash, or all others, to *out. */
+/* Copy the flash events of a plan to *out, or with `flash` false its other
+ * events. */
 void fault_plan_share(
 	const struct fault_plan *, bool flash, struct fault_plan *out);
 
-/* Whether the event applies to number `nth` of its kind. */
+/* Whether the event applies to the request, call or read with number `nth` of
+ * its kind. */
 bool fault_event_hits(const struct fault_event *, uint64_t nth);
 
 /*
- * The number of plans with a fault that was never triggered, counted for the
- * whole process, from any thread; main reports them at the end.
+ * Count a plan with a fault that was never triggered, and return the number of
+ * such plans in this process. Any thread may call these functions; `main`
+ * reports the number at the end.
  */
 void fault_plan_count_unfired(void);
 unsigned fault_plan_unfired(void);
 
-/* The exit status of a program with a fault that was never triggered. */
+/* The exit status of a program whose fault plan has a fault that was never
+ * triggered. */
 #define FAULT_EXIT_UNFIRED 4
 
 #endif

@@ -10,7 +10,7 @@
 
 void fd_keep_standard(void)
 {
-	/* Ascending, because open() gives the lowest free number. */
+	/* In ascending order, because open() returns the lowest free number. */
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		if (fcntl(fd, F_GETFD) < 0 &&
 			open("/dev/null",
@@ -45,7 +45,8 @@ int fd_write_all(int fd, const void *data, size_t len)
 	return 0;
 }
 
-/* From offset `at` on, or with -1 from the descriptor's own offset. */
+/* Read exactly `len` bytes from offset `at`, or from the file position if `at`
+ * is -1. */
 static int read_exact(int fd, void *data, size_t len, off_t at)
 {
 	char *p = data;
@@ -76,8 +77,8 @@ int fd_read_exact_at(int fd, void *data, size_t len, uint64_t offset)
 	return read_exact(fd, data, len, (off_t)offset);
 }
 
-/* Read until end of file into growing memory; the caller frees *data, on
- * failure too. */
+/* Read until end of file into memory that grows. The caller frees *data, also
+ * after a failure. */
 static int read_stream(int fd, size_t max, char **data, size_t *len)
 {
 	size_t cap = 0;

@@ -1,7 +1,7 @@
 /*
- * File descriptors: whole reads and writes, which continue after signals and
- * short counts. fd_close replaces close(), so that a descriptor cannot be
- * closed twice.
+ * File descriptors. The functions read or write everything: they continue after
+ * signals and short counts. fd_close replaces close(), so that a descriptor
+ * cannot be closed twice.
  */
 #ifndef BASE_FD_H
 #define BASE_FD_H
@@ -12,29 +12,33 @@
 struct err;
 
 /*
- * Called first in main: open /dev/null in place of a closed standard input,
- * output or error, so that no socket or memfd gets one of those numbers and
- * then the program's output. Standard input is opened for writing and the
- * others for reading, so that their use still fails with EBADF.
+ * Open /dev/null in place of a closed standard input, output or error. Called
+ * first in main, so that no socket or memfd gets one of the numbers 0 to 2 and
+ * then receives the program's output. The descriptor opened as standard input
+ * can only be written and those opened as standard output and error can only be
+ * read, so that a use still fails with EBADF.
  */
 void fd_keep_standard(void);
 
 /* Close *fd if it is open (>= 0) and set it to -1. Keeps errno. */
 void fd_close(int *fd);
 
-/* Write all of it: 0 or -errno. */
+/* Write all `len` bytes. Returns 0 or a negative errno. */
 int fd_write_all(int fd, const void *data, size_t len);
 
-/* Read exactly `len` bytes: 0, -errno, or -ENODATA at an early end. */
+/* Read exactly `len` bytes. Returns 0, -ENODATA if the file ends before that,
+ * or another negative errno. */
 int fd_read_exact(int fd, void *data, size_t len);
 
-/* The same from `offset` of a file, wherever its own offset is. */
+/* Like fd_read_exact, but read from `offset`, not from the file position, which
+ * does not change. */
 int fd_read_exact_at(int fd, void *data, size_t len, uint64_t offset);
 
 /*
- * Read a whole file, or standard input when path is "-", into memory from
- * malloc, with a NUL after it that *len does not count. Refuses more than
- * `max` bytes with -EFBIG. On success the caller frees *data.
+ * Read a whole file, or standard input if `path` is "-", into memory from
+ * malloc. A NUL that *len does not count follows the data. Returns 0, -EFBIG if
+ * there are more than `max` bytes, or another negative errno. On success the
+ * caller frees *data.
  */
 int fd_read_file(
 	const char *path, size_t max, char **data, size_t *len, struct err *e);

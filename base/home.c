@@ -26,7 +26,7 @@ bool home_prefix(char home[PATH_MAX])
 
 	if (!path_up(home))
 		return false;
-	/* Remove lib of lib/x86_64-linux-gnu as well. */
+	/* In PREFIX/lib/x86_64-linux-gnu remove "lib" too. */
 	name = strrchr(home, '/') + 1;
 	return strncmp(name, "lib", 3) || path_up(home);
 }
@@ -38,7 +38,8 @@ bool home_folder(char folder[PATH_MAX])
 	Dl_info info;
 	char *path;
 
-	/* Only the program itself is an object without a name. */
+	/* An empty l_name means the executable: this code is linked
+	 * statically. */
 	if (!dladdr1((const void *)&home_folder, &info, (void **)&map,
 		    RTLD_DL_LINKMAP) ||
 		!map || !*map->l_name)

@@ -1,17 +1,18 @@
 /*
- * Memory that computation accesses repeatedly, in huge pages if the system
- * provides them: rows of activations lie kilobytes apart, so with pages of 4
- * KiB nearly each row would need a TLB entry of its own.
+ * Memory for data that the computation accesses repeatedly, in huge pages if
+ * the system provides them. Rows of activations lie kilobytes apart, so that
+ * with pages of 4 KiB nearly each row would need a TLB entry of its own.
  */
 #ifndef BASE_HUGEMEM_H
 #define BASE_HUGEMEM_H
 
 #include <stddef.h>
 
-/* Zeroed and touched, aligned to a page at least; NULL: none. */
+/* Allocate memory that is zeroed and backed by pages, aligned at least to a
+ * page. NULL if there is no memory. hugemem_free frees it. */
 void *hugemem_alloc(size_t bytes);
-/* The same, but neither zeroed nor touched, so that each thread that fills a
- * part of it touches that part first. */
+/* Like hugemem_alloc, but neither zero nor touch the memory, so that each
+ * thread is the first to touch the part that it fills. */
 void *hugemem_reserve(size_t bytes);
 void hugemem_free(void *);
 

@@ -5,7 +5,8 @@
 #include <assert.h>
 #include <stdbool.h>
 
-/* The placed ranges that are alive together with r, sorted by place. */
+/* Collect in `out` the placed ranges that are alive together with r, sorted by
+ * offset. Returns their number. */
 static unsigned neighbours(const struct live_range *r,
 	const struct live_range *const *placed, unsigned n,
 	const struct live_range **out)
@@ -25,7 +26,8 @@ static unsigned neighbours(const struct live_range *r,
 	return found;
 }
 
-/* The start of the smallest gap between them that holds r, else their end. */
+/* The offset of the smallest gap between the ranges by_place[0 .. n - 1] that
+ * holds r, or the end of these ranges if no gap does. */
 static size_t best_place(const struct live_range *r,
 	const struct live_range *const *by_place, unsigned n, size_t align)
 {

@@ -1,12 +1,14 @@
 /*
- * Places temporary buffers in one memory area. Each is alive from one step of a
- * fixed sequence to another, and buffers that are not alive together may share
- * bytes. The largest is placed first, each in the smallest gap between the
- * buffers that are alive with it, or after them (greedy best fit by size, as in
- * Pisarchyk and Lee, "Efficient memory management for deep neural net
- * inference", 2020). The result is not always the minimum, which is NP-hard.
+ * Placement of temporary buffers in one memory area. Each buffer is alive from
+ * one step of a fixed sequence to a later step, and buffers that are not alive
+ * at the same step may share bytes. The largest buffer is placed first. Each
+ * buffer gets the smallest gap that holds it between the placed buffers that
+ * are alive at one of its steps, or a place after them (greedy best fit by
+ * size, as in Pisarchyk and Lee, "Efficient memory management for deep neural
+ * net inference", 2020). The total is not always the minimum, because to find
+ * the minimum is NP-hard.
  *
- * Pure: no state, any thread.
+ * The function has no state; any thread may call it.
  */
 #ifndef BASE_LIVE_RANGE_H
 #define BASE_LIVE_RANGE_H
@@ -14,16 +16,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LIVE_RANGES 32 /* at a time, at most */
+#define LIVE_RANGES 32 /* maximum number of ranges in one call */
 
 struct live_range {
-	uint32_t first, last; /* steps, both included */
+	uint32_t first, last; /* first and last step at which it is alive */
 	size_t bytes;
-	size_t at; /* its offset: set by live_range_place */
+	size_t at; /* offset in the area, set by live_range_place */
 };
 
-/* Place n ranges at multiples of `align`, a power of two; returns the total
- * bytes. */
+/* Set the offsets of n ranges to multiples of `align`, a power of two. Returns
+ * the size of the area in bytes. */
 size_t live_range_place(struct live_range *, unsigned n, size_t align);
 
 #endif

@@ -10,9 +10,10 @@
 #include <unistd.h>
 
 #define PATH_ROOM 512
-#define TEXT_ROOM 16384 /* bytes of a file; memory.stat has some 2 KB */
+/* bytes of a file that are read; memory.stat has some 2 KB */
+#define TEXT_ROOM 16384
 
-/* Read a small file; false: it cannot be read. */
+/* Read a small file. Returns false if it cannot be read. */
 static bool read_text(const char *path, char text[TEXT_ROOM])
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -28,7 +29,8 @@ static bool read_text(const char *path, char text[TEXT_ROOM])
 	return got >= 0;
 }
 
-/* The number after `word` at the begin of a line; 0: there is none. */
+/* The number after `word` at the beginning of a line, 0 if there is no such
+ * line. */
 static uint64_t number_of(const char *text, const char *word)
 {
 	size_t n = strlen(word);
@@ -41,7 +43,8 @@ static uint64_t number_of(const char *text, const char *word)
 	return 0;
 }
 
-/* The number in a file; UINT64_MAX: no such file, or it contains "max". */
+/* The number in a file; UINT64_MAX if the file does not exist or contains
+ * "max". */
 static uint64_t number_in(const char *folder, const char *name)
 {
 	char path[PATH_ROOM + 64], text[TEXT_ROOM];
@@ -63,12 +66,14 @@ static void take_least(struct memory_left *out, uint64_t left, uint64_t limit,
 		kind, name);
 }
 
-/* File names of the two control group versions. */
+/* The file names that differ between version 1 and version 2 of control
+ * groups. */
 struct group_kind {
-	const char *folder;  /* below sys */
-	const char *in_proc; /* controller in its /proc/self/cgroup line */
+	const char *folder;  /* the groups' folder below /sys */
+	const char *in_proc; /* the controller's name in /proc/self/cgroup */
 	const char *limit, *used, *swap_limit, *swap_used;
-	const char *inactive, *active; /* page cache, in memory.stat */
+	/* words in memory.stat before the bytes of page cache */
+	const char *inactive, *active;
 };
 static const struct group_kind v1 = { "/fs/cgroup/memory", "memory",
 	"memory.limit_in_bytes", "memory.usage_in_bytes", NULL, NULL,
@@ -77,7 +82,9 @@ static const struct group_kind v2 = { "/fs/cgroup", "", "memory.max",
 	"memory.current", "memory.swap.max", "memory.swap.current",
 	"inactive_file ", "active_file " };
 
-/* Bytes that a group may swap. In v1 the limit is for memory plus swap. */
+/* Bytes of the machine's free `swap` that a group may still use. In version 1
+ * the limit is for memory plus swap, so the memory limit is subtracted from
+ * it. */
 static uint64_t swap_of(const struct group_kind *k, const char *folder,
 	uint64_t limit, uint64_t swap)
 {
@@ -117,7 +124,11 @@ static void group_left(struct memory_left *out, const struct group_kind *k,
 		limit, "control group", *name ? name : "/");
 }
 
-/* "/a/b" of "9:cpu,memory:/a/b"; the line of v2 has no controllers. */
+/*
+ * Read the name of the process's own group from /proc/self/cgroup: "/a/b" from
+ * the line "9:cpu,memory:/a/b". The line of version 2 has no controllers:
+ * "0::/a/b".
+ */
 static bool own_group(
 	const struct group_kind *k, const char *proc, char name[PATH_ROOM])
 {
@@ -142,7 +153,8 @@ static bool own_group(
 	return false;
 }
 
-/* From the process's own group up to the root, whose name is "". */
+/* Apply the limits of the process's own group and of each group above it, up to
+ * the root, whose name is "". */
 static void groups_left(struct memory_left *out, const struct group_kind *k,
 	const char *proc, const char *sys, uint64_t swap)
 {

@@ -1,9 +1,9 @@
 /*
- * The memory that this process can still allocate before the kernel's OOM
+ * How much memory this process can still allocate before the kernel's OOM
  * killer ends a process: the minimum of the machine's available memory and of
- * the rest of each enclosing control group's limit. Page cache that can be
- * reclaimed counts as available, and so does swap as far as a group may use it;
- * shared buffers do not.
+ * the memory that the limit of each enclosing control group leaves. Page cache
+ * that can be reclaimed counts as available, and so does swap as far as the
+ * control group may use it. Shared buffers do not count as available.
  */
 #ifndef BASE_MEMORY_LEFT_H
 #define BASE_MEMORY_LEFT_H
@@ -11,15 +11,19 @@
 #include <stdint.h>
 
 struct memory_left {
-	uint64_t bytes; /* UINT64_MAX: unknown */
-	uint64_t limit; /* the group's limit, or the machine's memory */
-	char where[96]; /* "the machine", "control group '/user.slice'" */
+	uint64_t bytes; /* UINT64_MAX if unknown */
+	/* limit of the control group in `where`, or the machine's memory */
+	uint64_t limit;
+	/* which limit is the lowest: "the machine" or e.g. "control group
+	 * '/user.slice'" */
+	char where[96];
 };
 
 /*
- * From /proc and /sys, or folders in their place. Control groups of v1 and v2;
- * if the process's own group is not visible, as in some containers, the root
- * group. Files that cannot be read impose no limit.
+ * Find the memory left from the files below `proc` and `sys`, which are "/proc"
+ * and "/sys" except in tests. Control groups of version 1 and 2 are supported.
+ * If the control group of the process is not visible, as in some containers,
+ * the root group is used. A file that cannot be read imposes no limit.
  */
 void memory_left(struct memory_left *out, const char *proc, const char *sys);
 

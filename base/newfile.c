@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The folder of `path`; NULL: no memory. */
+/* The folder of `path`, from malloc; NULL if there is no memory. */
 static char *folder_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -19,7 +19,8 @@ static char *folder_of(const char *path)
 	return slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
 }
 
-/* A file without a name, or -1; naming it later needs /proc. */
+/* Open a file without a name. Returns -1 if that fails or if /proc, which
+ * link_as needs to give the file a name, is missing. */
 static int open_nameless(const char *path, mode_t mode)
 {
 	char *folder = access("/proc/self/fd", X_OK) ? NULL : folder_of(path);
@@ -38,7 +39,8 @@ static int begin(
 	int n, ret;
 
 	*f = (struct newfile){ .fd = -1 };
-	/* Follow links, and never replace a device. */
+	/* Replace the target of a symbolic link, not the link. Never replace a
+	 * device. */
 	if (stat(path, &st))
 		f->path = strdup(path);
 	else if (S_ISREG(st.st_mode))
@@ -93,8 +95,12 @@ static int link_as(const struct newfile *f, const char *name)
 	return linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW);
 }
 
-/* linkat cannot replace a file, so an existing one is replaced by a rename of
- * the temporary name. 1: the file has its final name; 0: rename it. */
+/*
+ * Link the file to its final name. linkat cannot replace an existing file; if
+ * one exists, link to the temporary name, which the caller then renames.
+ * Returns 1 if the file has its final name, 0 if the caller must rename it, or
+ * a negative errno.
+ */
 static int give_name(struct newfile *f, struct err *e)
 {
 	if (f->named)

@@ -1,14 +1,16 @@
 /*
- * Atomic creation of a file: it has no name until newfile_commit syncs it and
- * gives it its name. After a crash, a signal, a full disk or an abort the old
- * file is still there and nothing else, because a file without a name is
- * removed with its last descriptor. Only a process that is killed between the
- * two steps that replace an existing file (link, rename) leaves the complete
- * file under its temporary name.
+ * Atomic creation of a file: the file has no name until newfile_commit has
+ * synced it and gives it its name. After a crash, a signal, a full disk or an
+ * abort the previous file is intact and nothing else remains, because the
+ * kernel removes a file without a name when its last descriptor is closed.
+ * There is one exception. An existing file is replaced in two steps (link the
+ * new file to a temporary name, rename it); a process that is killed between
+ * them leaves the complete new file under its temporary name.
  *
- * If the file system has no files without a name (O_TMPFILE; NFS and FUSE do
- * not), the file is written under the temporary name, and newfile_close without
- * a commit removes it; a program must call it also when a signal ends it.
+ * If the file system has no files without a name (NFS and FUSE do not support
+ * O_TMPFILE), the file is written under the temporary name, and newfile_close
+ * without a commit removes it. A program must therefore call newfile_close also
+ * when a signal ends it.
  */
 #ifndef BASE_NEWFILE_H
 #define BASE_NEWFILE_H
@@ -18,29 +20,33 @@
 struct err;
 
 struct newfile {
-	int fd; /* to write to; -1 when closed */
+	int fd; /* descriptor for writing, -1 when closed */
 	char *path, *temporary;
 	bool named; /* `temporary` exists and must be removed */
 };
 
 /*
- * Links in `path` are followed; an existing `path` that is not a regular file
- * is refused. On failure there is nothing to close.
+ * Open a new file that will replace `path`. Symbolic links in `path` are
+ * followed. Returns 0 on success, -EINVAL if `path` exists and is not a regular
+ * file, or another negative errno. After a failure there is nothing to close.
  */
 int newfile_open(struct newfile *, const char *path, struct err *);
 
 /*
- * The same for a file that only its owner may read, also while it is written.
- * Its temporary name, if one is needed, is always PATH.tmp, so that a program
- * can remove all traces of it. For one writer at a time, which holds a lock; a
- * file that a killed writer left under that name is removed.
+ * Like newfile_open, for a file that only its owner may read, also while it is
+ * being written. If a temporary name is needed it is always PATH.tmp, so that a
+ * program can remove all traces of the file. Only one process may write `path`
+ * at a time, and the caller holds a lock that ensures this. A file of that
+ * temporary name, left by a writer that was killed, is removed.
  */
 int newfile_open_private(struct newfile *, const char *path, struct err *);
 
-/* Sync, rename, and sync the folder; closes the descriptor on failure too. */
+/* Sync the file, give it its name, and sync the folder. Returns 0 or a negative
+ * errno; closes the descriptor in both cases. */
 int newfile_commit(struct newfile *, struct err *);
 
-/* Allowed after a commit, and if never opened (zeroed, fd -1). */
+/* Close the file; without a commit, remove it. Allowed after a commit, and for
+ * a struct that was never opened (all zero, with fd -1). */
 void newfile_close(struct newfile *);
 
 #endif

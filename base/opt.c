@@ -69,7 +69,8 @@ static size_t size_of(enum opt_type type)
 	return 0;
 }
 
-/* Texts are compared by address: a text that was given is another pointer. */
+/* Strings are compared by address: the address of a string that the user gave
+ * differs from that of the default string. */
 bool opt_is_said(const struct opt_values *v, const struct opt_table *t,
 	const struct opt *row)
 {
@@ -88,7 +89,7 @@ void opt_unsay(
 	memcpy(is + at, (const char *)t->defaults + at, size_of(row->type));
 }
 
-/* ---- the walk ------------------------------------------------------------ */
+/* ---- iteration over the options ------------------------------------------ */
 
 static bool in_table(struct opt_walk *w, const struct opt *row)
 {
@@ -170,10 +171,8 @@ static unsigned min3(unsigned a, unsigned b, unsigned c)
 	return m < c ? m : c;
 }
 
-/*
- * Edit distance with neighbouring letters swapped counted as one edit
- * (optimal string alignment); UINT32_MAX when a word is too long.
- */
+/* Edit distance in which an exchange of two neighboring letters counts as one
+ * edit (optimal string alignment). Returns UINT32_MAX if a word is too long. */
 static unsigned distance(const char *a, const char *b)
 {
 	unsigned d[OPT_WORD_MAX + 1][OPT_WORD_MAX + 1];
@@ -205,7 +204,8 @@ void opt_nearest_offer(struct opt_nearest *n, const char *name)
 	unsigned d = distance(n->word, name);
 
 	if (d > (len < 6 ? 1 : 2)) {
-		/* Cut short: --temper for --temperature. */
+		/* A valid name cut short, such as --temper for --temperature,
+		 * counts as close too. */
 		if (len < 3 || strncmp(n->word, name, len))
 			return;
 		d = 3;
@@ -265,8 +265,8 @@ int opt_size(const char *text, uint64_t *out)
 	if (*p == '.') {
 		if (!isdigit((unsigned char)*++p))
 			return -EINVAL;
-		/* 15 digits times the unit fit in 128 bits; more are
-		 * far below one byte. */
+		/* 15 digits times the unit fit in 128 bits. Digits after the
+		 * 15th are ignored: their value is far below one byte. */
 		for (; isdigit((unsigned char)*p); p++) {
 			if (scale >= 1000000000000000u)
 				continue;
@@ -280,7 +280,7 @@ int opt_size(const char *text, uint64_t *out)
 			return -EINVAL;
 		shift = 10 * (int)(unit - units + 1);
 	}
-	/* A fraction without a unit: the unit is missing. */
+	/* A fraction needs a unit: "3.5" is refused. */
 	if (!shift && scale > 1)
 		return -EINVAL;
 	whole = (whole << shift) + (part << shift) / scale;
@@ -300,7 +300,7 @@ static bool in_range(const struct opt *o, double v)
 	return any_range(o) || (v >= o->min && v <= o->max);
 }
 
-/* "'--top-k' takes KIND from 1 to 5, not 'x'" */
+/* Set a message such as "'--top-k' takes KIND from 1 to 5, not 'x'". */
 static int bad_value(const struct opt *o, const char *given, const char *kind,
 	const char *text, struct err *e)
 {
@@ -318,7 +318,8 @@ static int set_size(
 	uint64_t v;
 
 	for (size_t i = 0; o->words && o->words(i, &w); i++)
-		if (!strcmp(w.word, text)) { /* a size that has a name */
+		/* the value is a word for a size */
+		if (!strcmp(w.word, text)) {
 			*(uint64_t *)o->value = w.size;
 			return 0;
 		}
@@ -414,7 +415,8 @@ int opt_set_value(
 
 /* ---- by name -------------------------------------------------------- */
 
-/* Find an option by `name`, or if that is NULL by `letter`, to *out. */
+/* Find an option by `name`, or by `letter` if `name` is NULL, and copy it to
+ * *out. */
 static bool find(const struct opt_command *c, const char *name, size_t len,
 	char letter, struct opt *out)
 {

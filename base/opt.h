@@ -1,14 +1,15 @@
 /*
- * Command-line options from one table, which feeds the parser, --help, shell
- * completion and the man page, so that all agree. Long options take "--name
- * VALUE" or "--name=VALUE", single letters "-n VALUE" or "-nVALUE"; letters of
- * flags may not be bundled; "--" ends the options; "-" alone is an operand.
+ * Command-line options. The parser, --help, shell completion and the man page
+ * all read the same table of options, so that they agree. Long options take
+ * "--name VALUE" or "--name=VALUE", single letters "-n VALUE" or "-nVALUE".
+ * Single letters of flags may not be combined in one argument. "--" ends the
+ * options, and "-" alone is an operand.
  *
- * A command's own rows point at its variables, which hold the defaults before
- * parsing. Options of a component that several commands use form a table of
- * their own (struct opt_table), whose rows point into a struct of that
- * component. A command includes such tables among its rows, and may hold many
- * sets of their values (struct opt_values).
+ * The rows of a command (struct opt) point at the command's variables, which
+ * hold the defaults before parsing. The options of a component that several
+ * commands use form a table of their own (struct opt_table), whose rows give
+ * offsets in a struct of that component. A command includes such tables among
+ * its rows. It may keep several sets of their values (struct opt_values).
  */
 #ifndef BASE_OPT_H
 #define BASE_OPT_H
@@ -29,9 +30,10 @@ enum opt_type {
 	OPT_FLOAT,  /* double *: within [min, max] */
 	OPT_SIZE,   /* uint64_t *: bytes, with K M G or KiB MiB GiB, 3.5G */
 	OPT_CHOICE, /* int *: index into `choices` */
-	OPT_LIST,   /* struct opt_list *: may be given many times */
-	OPT_GROUP,  /* not an option: begins a group, for --help GROUP */
-	OPT_TABLES, /* not an option: includes those of `tables` */
+	OPT_LIST,   /* struct opt_list *: may occur several times */
+	/* not an option: begins a group of options for --help GROUP */
+	OPT_GROUP,
+	OPT_TABLES, /* not an option: includes the options of `tables` */
 };
 
 #define OPT_LIST_MAX 16
@@ -40,58 +42,70 @@ struct opt_list {
 	unsigned n;
 };
 
-/* A word with a meaning as a value. */
+/* A word that has a special meaning as the value of an option. */
 struct opt_word {
-	const char *word;  /* for completion, "oracle:"; NULL: not offered */
-	const char *shown; /* in --help, "oracle:P"; NULL: the word */
-	const char *help;  /* one line; NULL: offered, but not listed */
-	uint64_t size;     /* OPT_SIZE: its value */
+	const char *word;  /* for completion, "oracle:"; NULL if not offered */
+	const char *shown; /* in --help, "oracle:P"; NULL means `word` */
+	const char *help;  /* one line; NULL if --help does not list the word */
+	uint64_t size;     /* for OPT_SIZE, the size that the word means */
 };
 
-/* Get the i-th word; false after the last. */
+/* Get the i-th word. Returns false after the last word. */
 typedef bool opt_words(size_t i, struct opt_word *);
 
 struct opt_table;
 
-/* The i-th table; NULL after the last. */
+/* Returns the i-th table, or NULL after the last table. */
 typedef const struct opt_table *opt_tables(size_t i);
 
 struct opt {
 	enum opt_type type;
-	char letter;      /* 'm' for -m, 0 for none */
-	const char *name; /* "model" for --model; OPT_GROUP: "sampling" */
-	/* The variable's address; in a table OPT_IN(struct's name, field); for
-	 * OPT_TABLES a struct opt_values. */
+	char letter; /* 'm' for -m, 0 for none */
+	/* "model" for --model; name of the group for OPT_GROUP */
+	const char *name;
+	/* Address of the variable. In an opt_table it is OPT_IN(name of the
+	 * struct, field); for OPT_TABLES it is the address of a struct
+	 * opt_values. */
 	void *value;
-	/* The value's name in --help, which completion interprets: FILE, PATH
-	 * and MODEL are paths, DIR is a folder, LIST has commas; "FILE|none"
-	 * is a path or a word, "soc:NAME" begins with a word. */
+	/* Name of the value in --help. Shell completion interprets it: FILE,
+	 * PATH and MODEL stand for a path, DIR for a folder, LIST for a list
+	 * with commas, "FILE|none" for a path or the word "none", and
+	 * "soc:NAME" for a value that begins with "soc:". */
 	const char *arg;
-	const char *help; /* may span lines; in a table {} is the default */
-	double min, max;  /* of numbers and sizes; both 0: any */
-	/* NULL-terminated: the values of OPT_CHOICE; for text, common words. */
+	/* may have several lines; in an opt_table {} stands for the default */
+	const char *help;
+	/* range of numbers and sizes; no limit if both are 0 */
+	double min, max;
+	/* NULL-terminated: all values of OPT_CHOICE, or some common values of
+	 * an OPT_STRING. */
 	const char *const *choices;
-	bool hidden;        /* for tests; not in --help */
-	const char *noun;   /* "a draft model": the value in messages */
-	opt_tables *tables; /* OPT_TABLES */
-	opt_words *words;   /* words of a text or size, listed in --help */
+	bool hidden; /* an option for tests, not listed in --help */
+	/* what the value is, for messages: "a draft model" */
+	const char *noun;
+	opt_tables *tables; /* the tables that an OPT_TABLES row includes */
+	/* special words of an OPT_STRING or OPT_SIZE, listed in --help */
+	opt_words *words;
 };
 
 #define OPT_IN(type, field) ((void *)offsetof(struct type, field))
 
-/* Options of one component. Constant, so that there can be many sets of
- * values. */
+/* The options of one component. A table is constant and does not hold the
+ * values, so that a program can have several sets of values. */
 struct opt_table {
-	const char *heading; /* its group; NULL: the group before */
+	/* group of its options; NULL means the group of the option before it */
+	const char *heading;
 	const struct opt *rows;
 	size_t n;
-	const void *defaults; /* the struct that rows point into */
-	size_t size;          /* of that struct, with any alignment */
+	/* the struct of the component, with the default values */
+	const void *defaults;
+	size_t size; /* bytes of the struct of the component */
 };
 
 /*
- * The structs of some tables. All zero it holds the defaults of every table;
- * assignment copies it. The caller owns the texts.
+ * The values of the options of some tables: a copy of the struct of each
+ * component that has values of its own. A struct opt_values that is all zero
+ * holds the defaults of every table, and assignment copies all values. Strings
+ * are not copied; the caller owns them.
  */
 #define OPT_VALUES_TABLES 48
 #define OPT_VALUES_BYTES  6144
@@ -103,22 +117,23 @@ struct opt_values {
 	_Alignas(max_align_t) unsigned char bytes[OPT_VALUES_BYTES];
 };
 
-/* The table's struct, to write or to read. */
+/* Returns the struct that holds the values of the table's options.
+ * opt_values_at is for writing, opt_values_of for reading. */
 void *opt_values_at(struct opt_values *, const struct opt_table *);
 const void *opt_values_of(const struct opt_values *, const struct opt_table *);
 
-/* Whether the row's value is not its default. */
+/* Whether the value of the row's option differs from its default. */
 bool opt_is_said(const struct opt_values *, const struct opt_table *,
 	const struct opt *row);
 
-/* Reset the row's value to its default. */
+/* Reset the value of the row's option to its default. */
 void opt_unsay(
 	struct opt_values *, const struct opt_table *, const struct opt *row);
 
 /*
- * Set the option of that name in one of these tables as "--name TEXT" would,
- * with the same checks and messages: 0 or -EINVAL. A flag takes NULL or "true",
- * and "false".
+ * Set the option `name` of one of the tables, as "--name TEXT" on the command
+ * line would, with the same checks and messages. For a flag, `text` is NULL,
+ * "true" or "false". Returns 0 or -EINVAL.
  */
 int opt_set(opt_tables *, struct opt_values *, const char *name,
 	const char *text, struct err *);
@@ -128,70 +143,80 @@ struct opt_command {
 	const char *synopsis; /* "[-m MODEL] (-p TEXT | -f FILE|-) ..." */
 	const char *summary;  /* one line */
 	const char *details;  /* paragraphs for --help all and the man page */
-	const char *examples; /* lines, each indented by two blanks; or NULL */
-	/* The names of the options that --help lists, separated by blanks and
-	 * in that order; NULL: all of them. */
+	const char *examples; /* lines, each indented by two spaces, or NULL */
+	/* Names of the options that --help lists, separated by spaces and in
+	 * the order of the listing. NULL means all options. */
 	const char *common;
 	const struct opt *opts;
 	size_t n_opts;
 	unsigned min_operands, max_operands;
-	const struct opt *operand; /* describes the operands; NULL: text */
+	/* describes the operands; NULL means that they are any text */
+	const struct opt *operand;
 };
 
 /*
- * Parse argv[1..]. Operands (not options) are moved to argv[1..*operands].
- * Returns 0, 1 when --help was printed to stdout (the caller returns 0), or
- * -EINVAL with *e naming the option; a close misspelling is suggested.
+ * Parse argv[1..]. Operands (arguments that are not options) are moved to
+ * argv[1..*operands]. Returns 0, or 1 if --help was printed to stdout (the
+ * caller then exits), or -EINVAL with a message in *e that names the option.
+ * For a misspelled name the message suggests the closest option.
  */
 int opt_parse(const struct opt_command *, int argc, char **argv,
 	unsigned *operands, struct err *e);
 
 /*
- * Append the command line to *out for a fault report, with texts (operands and
- * option values) replaced by their length. Call before opt_parse, which moves
- * operands.
+ * Append the command line to *out for a fault report. Operands and option
+ * values that may be text of the user are replaced by their length. Call it
+ * before opt_parse, which moves the operands.
  */
 void opt_without_texts(
 	const struct opt_command *, int argc, char **argv, struct strbuf *out);
 
 /*
- * Print the help of a command. group NULL: its `common` options and the names
- * of its groups, or everything if it has no `common`; "all": everything; else
- * the options of that group. 0, or -EINVAL if there is no such group.
+ * Print the help of a command. If `group` is NULL, print the options listed in
+ * `common` and the names of the groups, or all options if `common` is NULL. If
+ * `group` is "all", print everything; otherwise print the options of that
+ * group. Returns 0, or -EINVAL if there is no such group.
  */
 int opt_help(
 	const struct opt_command *, const char *group, FILE *, struct err *);
 
-/* A manual page of section 1 in roff, up to its options: the caller may add
- * sections. "tandem bench lever" is the page tandem-bench-lever. */
+/*
+ * Print a manual page of section 1 in roff, up to and including the options;
+ * the caller may append sections. The title of the page for "tandem bench
+ * lever" is tandem-bench-lever.
+ */
 void opt_man(const struct opt_command *, FILE *);
 
 /*
- * Print the bash completion of this command: patterns of a `case` over "NAME:"
- * and the previous option, where NAME is the command's name with dashes for
- * spaces. They set `words`, `paths` to -f or -d for files or folders, and
- * `list` for lists separated by commas.
+ * Print the bash completion of the command: patterns of a `case` over "NAME:"
+ * followed by the previous option, where NAME is the command's name with dashes
+ * for spaces. The code after each pattern sets `words`, sets `paths` to -f for
+ * files or -d for folders, and sets `list` for lists separated by commas.
  */
 void opt_completion(const struct opt_command *, const char *name, FILE *);
 
 /*
- * The name closest to a mistyped word: begin with { .word = WORD } and offer
- * each valid name; `name` is then the closest one, NULL if none is close.
+ * A search for the name closest to a mistyped word. Initialize the struct to {
+ * .word = WORD } and call opt_nearest_offer for each valid name. `name` is then
+ * the closest of these, or NULL if none is close.
  */
 struct opt_nearest {
 	const char *word, *name;
-	unsigned distance; /* of `name` */
+	unsigned distance; /* edit distance of `name` from `word` */
 	char clause[64];
 };
 void opt_nearest_offer(struct opt_nearest *, const char *name);
 
-/* The end of a message: "; did you mean 'NAME'?", or "" if none is close. */
+/* The end of an error message: "; did you mean 'NAME'?", or "" if no name is
+ * close. The string is stored in the struct. */
 const char *opt_nearest_clause(struct opt_nearest *);
 
-/* The closest of NULL-terminated names. */
+/* The name closest to `word` in a NULL-terminated array, or NULL if none is
+ * close. */
 const char *opt_nearest(const char *word, const char *const *names);
 
-/* "3.5G", "64MiB", "4096": 0 or -EINVAL. */
+/* Parse a size in bytes such as "3.5G", "64MiB" or "4096". Returns 0 or
+ * -EINVAL. */
 int opt_size(const char *text, uint64_t *out);
 
 #endif

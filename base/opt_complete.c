@@ -1,13 +1,13 @@
-/* Options in the form of a shell's completion. */
+/* Prints the options of a command as a bash completion. */
 #include "base/opt_impl.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* The completions of a value. */
+/* What the completion offers as an option's value. */
 struct offer {
-	struct opt_text words; /* each with a space before it */
-	const char *paths;     /* "-f" or "-d" */
+	struct opt_text words; /* words, each preceded by a space */
+	const char *paths;     /* "-f" for files, "-d" for folders */
 	bool list;
 };
 
@@ -19,8 +19,8 @@ static bool is_one_of(const char *s, size_t n, const char *const *names)
 	return false;
 }
 
-/* One alternative of "FILE|none": the name of a kind of value, or with `words`
- * a word or the beginning of one. */
+/* Add one alternative of an argument name such as "FILE|none": the name of a
+ * kind of value or, if `words` is set, a word or the beginning of a word. */
 static void add_alternative(
 	struct offer *o, const char *s, size_t n, bool words)
 {
@@ -37,12 +37,13 @@ static void add_alternative(
 		o->list = true;
 	while (word < n && !isupper((unsigned char)s[word]))
 		word++;
-	/* "-" is standard input and needs no completion. */
+	/* "-" means standard input, which needs no completion. */
 	if (words && word && !(word == 1 && *s == '-'))
 		opt_text_add(&o->words, " %.*s", (int)word, s);
 }
 
-/* The completions of an option's value or of an operand; NULL: any text. */
+/* Print the completions of an option's value or of an operand. If `row` is NULL
+ * the value is any text. */
 static void put_offer(const struct opt *row, FILE *f)
 {
 	const char *s = row && row->arg ? row->arg : "";

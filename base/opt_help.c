@@ -14,9 +14,10 @@
 #define COLUMNS  80
 #define HELP_COL 26 /* where the explanation of an option starts */
 
-/* ---- filling lines --------------------------------------------------- */
+/* ---- breaking lines -------------------------------------------------- */
 
-/* The width of UTF-8 text, all characters taken as one column wide. */
+/* The width of UTF-8 text in columns. Every character is assumed to be one
+ * column wide. */
 static unsigned width(const char *s, size_t len)
 {
 	unsigned n = 0;
@@ -33,9 +34,10 @@ static void pad(FILE *f, unsigned n)
 }
 
 /*
- * Break one line of text (without newlines) into lines of COLUMNS. The first
- * begins at column `col`, the others are indented. With `brackets` a text in
- * brackets is one word, so that a synopsis breaks between options only.
+ * Break text without newlines into lines of at most COLUMNS columns. The first
+ * line begins at column `col`, the following lines at column `indent`. If
+ * `brackets` is set, text in brackets is not broken, so that a synopsis is
+ * broken only between options.
  */
 static void fill(FILE *f, const char *s, size_t len, unsigned col,
 	unsigned indent, bool brackets)
@@ -70,10 +72,9 @@ static void fill(FILE *f, const char *s, size_t len, unsigned col,
 	fputc('\n', f);
 }
 
-/*
- * Text of several lines at column `indent`: each is broken separately; a line
- * that starts with a blank is an example and is not changed.
- */
+/* Print text of several lines at column `indent`. Each line is broken
+ * separately. A line that starts with a space is an example and is not
+ * changed. */
 static void fill_text(FILE *f, const char *text, unsigned indent)
 {
 	bool first = true;
@@ -94,7 +95,7 @@ static void fill_text(FILE *f, const char *text, unsigned indent)
 
 /* ---- one option ------------------------------------------------------ */
 
-/* Writes text, plain or as roff; returns its width if plain. */
+/* Writes text, plain or as roff. Returns the width of plain text. */
 typedef unsigned put_fn(FILE *f, const char *text);
 
 static unsigned put_plain(FILE *f, const char *text)
@@ -103,7 +104,8 @@ static unsigned put_plain(FILE *f, const char *text)
 	return width(text, strlen(text));
 }
 
-/* The value's name: " FILE", " off|strict|check", "" for a flag. */
+/* Print the name of the option's value: " FILE" or " off|strict|check"; nothing
+ * for a flag. */
 static unsigned put_arg(FILE *f, const struct opt *o, put_fn *put)
 {
 	unsigned w = 0;
@@ -133,7 +135,7 @@ static void add_default(struct opt_text *b, const struct opt *o, const void *v)
 	case OPT_FLOAT:
 		opt_text_add(b, "%g", *(const double *)v);
 		break;
-	case OPT_SIZE: /* 3584 MiB is "3.5G" */
+	case OPT_SIZE: /* print 3584 MiB as "3.5G" */
 		size = (double)*(const uint64_t *)v;
 		for (; size >= 1024 && i + 1 < ARRAY_LEN(unit); i++)
 			size /= 1024;
@@ -150,7 +152,8 @@ static void add_default(struct opt_text *b, const struct opt *o, const void *v)
 	}
 }
 
-/* The help of the walk's option, with its default in place of {}. */
+/* Get the help text of the current option, with the option's default in place
+ * of {}. */
 static void help_text(struct opt_text *b, const struct opt_walk *w)
 {
 	const char *help = w->opt.help ? w->opt.help : "", *at;
@@ -163,7 +166,7 @@ static void help_text(struct opt_text *b, const struct opt_walk *w)
 	opt_text_add(b, "%s", help);
 }
 
-/* The words of a value, each with its meaning. */
+/* Print the special words of the option's value, each with its meaning. */
 static void put_words(FILE *f, const struct opt *o)
 {
 	struct opt_word word;
@@ -189,7 +192,7 @@ static void put_words(FILE *f, const struct opt *o)
 	}
 }
 
-/* Keep the part before the first semicolon that ends a word and is not in
+/* Cut the text at the first semicolon that ends a word and is not in
  * parentheses. */
 static void cut_short(struct opt_text *help)
 {
@@ -216,7 +219,7 @@ static void put_option(FILE *f, const struct opt_walk *w, bool briefly)
 	struct opt_text help;
 	unsigned col;
 
-	/* "  -m, --model FILE" */
+	/* print " -m, --model FILE" */
 	col = put_plain(f, o->letter ? "  -" : "      ");
 	col += put_plain(f, letter);
 	if (o->name) {
@@ -243,10 +246,9 @@ static void put_option(FILE *f, const struct opt_walk *w, bool briefly)
 
 /* ---- groups ---------------------------------------------------------- */
 
-/*
- * A group holds all options below one heading, which may occur several times.
- * Options before the first heading form a group whose name is NULL.
- */
+/* A group holds all options below one heading. A heading may occur several
+ * times. The options before the first heading form a group whose name is
+ * NULL. */
 #define GROUPS 32
 
 struct groups {
@@ -259,7 +261,7 @@ static bool same(const char *a, const char *b)
 	return a == b || (a && b && !strcmp(a, b));
 }
 
-/* Groups in the order of their first options. */
+/* List the groups in the order of their first options. */
 static void list_groups(const struct opt_command *c, struct groups *g)
 {
 	struct opt_walk w = { .cmd = c };
@@ -280,7 +282,7 @@ static void list_groups(const struct opt_command *c, struct groups *g)
 	}
 }
 
-/* The next option of one group. */
+/* Advance to the next option of one group. */
 static bool walk_group(
 	struct opt_walk *w, const char **heading, const char *group)
 {
@@ -402,7 +404,8 @@ int opt_help(
 	return 0;
 }
 
-/* One line of text for roff, where \ - and a leading . or ' are special. */
+/* Print one line of text as roff, where \ - and a leading . or ' are special
+ * and must be escaped. */
 static void roff(FILE *f, const char *s, size_t len)
 {
 	if (len && (*s == '.' || *s == '\''))
@@ -416,7 +419,7 @@ static void roff(FILE *f, const char *s, size_t len)
 			fputc(s[i], f);
 }
 
-/* Paragraphs; lines that start with a blank are not changed. */
+/* Print paragraphs as roff. Lines that start with a space are not changed. */
 static void roff_text(FILE *f, const char *text)
 {
 	bool example = false, gap = false;
@@ -488,7 +491,8 @@ static void roff_option(FILE *f, const struct opt_walk *w)
 		fputs(".RE\n", f);
 }
 
-/* "tandem bench lever" is the page tandem-bench-lever. */
+/* Print the title of the man page: for the command "tandem bench lever" it is
+ * tandem-bench-lever. */
 static void roff_name(FILE *f, const char *name, bool capital)
 {
 	for (; *name; name++)

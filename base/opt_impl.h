@@ -1,8 +1,9 @@
 /*
- * Iteration over all options of a command, its own and those of its tables, for
- * the parser and for printing; finding and setting one option. Private to
- * base/opt*.c. The parser is a separate file because it prints help: a program
- * that only sets options by name does not link the printing code.
+ * Iteration over all options of a command, those in its rows and those in its
+ * tables, for the parser and for printing; search for one option, and setting
+ * it. Private to base/opt*.c. The parser is a file of its own because it calls
+ * the code that prints help: a program that only sets options by name does not
+ * link that code.
  */
 #ifndef BASE_OPT_IMPL_H
 #define BASE_OPT_IMPL_H
@@ -11,21 +12,29 @@
 
 struct opt_walk {
 	const struct opt_command *cmd;
-	size_t i;     /* the next of the command's rows */
-	size_t table; /* the current one of that row's tables */
-	size_t row;   /* in that table; 0: its heading, then its rows */
-	/* The current option, whose value is an address (an OPT_GROUP has only
-	 * a name), and its default; NULL: it is not in a table. */
+	size_t i;     /* index of the next row of the command */
+	size_t table; /* index in `tables` of the current OPT_TABLES row */
+	/* in the current table: 0 is its heading, n its n-th row */
+	size_t row;
+	/*
+	 * The current option; its `value` is an address also if the option is
+	 * in a table. An OPT_GROUP has only a name.
+	 *
+	 * `standard` is the address of the option's default, or NULL if the
+	 * option is not in a table.
+	 */
 	struct opt opt;
 	const void *standard;
 };
 
-/* --help, which has no row. It has no letter if a row uses -h. */
+/* The option --help, which has no row. Its letter is -h, or none if a row uses
+ * -h. */
 struct opt_walk opt_walk_help(const struct opt_command *);
 
 /*
- * Text composed from the tables. Its size is fixed, so that no word is missing
- * from a page when memory runs out.
+ * Text composed from the option tables. The buffer has a fixed size, so that
+ * printing help needs no memory and no word is missing when memory is
+ * exhausted.
  */
 struct opt_text {
 	char data[4096];
@@ -35,26 +44,30 @@ struct opt_text {
 void opt_text_add(struct opt_text *, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* The next option. Start from { .cmd = COMMAND }; false after the last. */
+/* Advance to the next option. Initialize the struct to { .cmd = COMMAND }.
+ * Returns false after the last option. */
 bool opt_walk(struct opt_walk *);
 
-/* Longer words are not compared, because no option is that long. */
+/* Words that are longer are not compared with names, because no option is that
+ * long. */
 #define OPT_WORD_MAX 32
 
-/* The option's name closest to `word`, NULL when none is close. */
+/* The name of the option closest to `word`, or NULL if none is close. */
 const char *opt_closest(const struct opt_command *, const char *word);
 
-/* Find an option by name or by letter, to *out. */
+/* Find an option by name or by letter and copy it to *out. Returns false if
+ * there is no such option. */
 bool opt_by_name(const struct opt_command *, const char *name, size_t len,
 	struct opt *out);
 bool opt_by_letter(const struct opt_command *, char letter, struct opt *out);
 
-/* `given` ("--name") is not an option: -EINVAL, with the closest name. */
+/* Set the message that `given` ("--name") is not an option, with the closest
+ * name as a suggestion. Returns -EINVAL. */
 int opt_refuse_name(
 	const struct opt_command *, const char *given, struct err *);
 
-/* Set the value from text; `given` is the option's name in messages. Not for
- * flags. */
+/* Set the option's value from text; `given` is the name of the option for
+ * messages. Not for flags. Returns 0 or -EINVAL. */
 int opt_set_value(
 	const struct opt *, const char *given, const char *text, struct err *);
 

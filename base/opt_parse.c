@@ -1,4 +1,4 @@
-/* The command line, option by option. */
+/* Parser of the command line. */
 #include "base/err.h"
 #include "base/opt_impl.h"
 #include "base/strbuf.h"
@@ -15,7 +15,8 @@ struct parser {
 	struct err *err;
 };
 
-/* Whether `arg` is exactly an option of this command: "-m" or "--model". */
+/* Whether `arg` is an option of this command and nothing else: "-m" or
+ * "--model". */
 static bool names_option(const struct opt_command *c, const char *arg)
 {
 	struct opt o;
@@ -27,7 +28,8 @@ static bool names_option(const struct opt_command *c, const char *arg)
 	return opt_by_name(c, arg + 2, strlen(arg + 2), &o);
 }
 
-/* Set `o` from "=VALUE" (`attached`) or from the next argument. */
+/* Set option `o` from the value in the same argument (`attached`) or, if that
+ * is NULL, from the next argument. */
 static int take_value(struct parser *p, const struct opt *o, const char *given,
 	const char *attached)
 {
@@ -46,7 +48,8 @@ static int take_value(struct parser *p, const struct opt *o, const char *given,
 		return err_set(p->err, EINVAL, "'%s' needs a value: %s %s",
 			given, given, o->arg ? o->arg : "VALUE");
 	next = p->argv[++p->at];
-	/* Most likely the value is missing, and the next option follows. */
+	/* An option of this command follows, so the value is most likely
+	 * missing. */
 	if (o->name && names_option(p->cmd, next))
 		return err_set(p->err, EINVAL,
 			"'%s' needs a value, but the option '%s' follows; if "
@@ -82,13 +85,13 @@ static int parse_letter(struct parser *p, const char *arg)
 		return take_value(p, o, arg, NULL);
 	if (!*rest && arg[1] == 'h')
 		return 1;
-	/* -n5 is -n 5; but -model is a misspelt --model, not -m odel. */
+	/* -n5 means -n 5, but -model is a misspelled --model, not -m odel. */
 	if (o && o->type != OPT_FLAG && *rest != '=' &&
 		!opt_by_name(p->cmd, arg + 1, strcspn(arg + 1, "="), &named))
 		return take_value(p, o, given, rest);
 
-	/* The text after the letter is no value: suggest --model for -model, -n
-	 * 5 for -n=5, and -a -b for -ab. */
+	/* The text after the letter is not a value. Suggest --model for -model,
+	 * -n 5 for -n=5, and -a -b for -ab. */
 	meant = *rest ? opt_closest(p->cmd, arg + 1) : NULL;
 	if (meant)
 		return err_set(p->err, EINVAL,
@@ -147,10 +150,10 @@ int opt_parse(const struct opt_command *c, int argc, char **argv,
 	return 0;
 }
 
-/* ---- without texts ------------------------------------------------------- */
+/* ---- the command line without the user's text --------------------------- */
 
-/* Replace a text that the user may have written by its length; paths, numbers
- * and our own names stay. */
+/* Replace a value that may be text of the user by its length. Paths, numbers
+ * and words defined by Tandem are not replaced. */
 static void add_value(
 	const struct opt *o, const char *value, struct strbuf *out)
 {

@@ -21,8 +21,10 @@ uint64_t process_huge_bytes(pid_t pid)
 		/* "from-to rw-s offset dev inode   /memfd:NAME (deleted)" */
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &from, &to) == 2)
 			memfd = strstr(line, "/memfd:") != NULL;
-		/* "ShmemPmdMapped:  2048 kB" of that mapping; for reserved huge
-		 * pages one of two names, by whether others map them too. */
+		/* A line such as "ShmemPmdMapped: 2048 kB" belongs to the
+		 * mapping above it. For reserved huge pages (hugetlbfs) the
+		 * kernel uses Shared_Hugetlb if another process maps them too,
+		 * else Private_Hugetlb. */
 		else if (memfd &&
 			(sscanf(line, "ShmemPmdMapped: %" SCNu64, &kib) == 1 ||
 				sscanf(line, "Shared_Hugetlb: %" SCNu64,

@@ -1,7 +1,8 @@
 /*
- * Progress of long work. Libraries report it to their caller's callback; the
- * programs draw it on standard error: one line, redrawn, only on a terminal,
- * and only after the work has lasted a second.
+ * Progress of long operations. Library code reports progress to a callback of
+ * its caller. The programs draw it on standard error as one line that is
+ * redrawn, only if standard error is a terminal and the operation has lasted a
+ * second.
  */
 #ifndef BASE_PROGRESS_H
 #define BASE_PROGRESS_H
@@ -10,9 +11,10 @@
 #include <stdint.h>
 
 /*
- * A receiver of progress: `what` names the work (the same string until its
- * end), `done` of `total` (0: unknown) is complete. `what` is NULL at the end,
- * whether or not the work was completed. tell may be NULL.
+ * A callback for progress. `what` names the operation (the same pointer until
+ * the end), of which `done` of `total` units are complete; `total` is 0 if it
+ * is unknown. The last call of an operation has `what` NULL, whether or not the
+ * operation succeeded. The function pointer may be NULL.
  */
 struct progress_sink {
 	void (*tell)(
@@ -27,8 +29,8 @@ static inline void progress_report(const struct progress_sink *s,
 		s->tell(s->arg, what, done, total);
 }
 
-/* A receiver of notices: a sentence about a fault from which the program has
- * recovered. tell may be NULL. */
+/* A callback for notices. A notice is a sentence about a fault from which the
+ * program has recovered. The function pointer may be NULL. */
 struct notice_sink {
 	void (*tell)(void *arg, const char *sentence);
 	void *arg;
@@ -36,7 +38,7 @@ struct notice_sink {
 
 struct progress {
 	const char *what; /* "loading weights"; not copied */
-	uint64_t total;   /* 0: unknown */
+	uint64_t total;   /* 0 if unknown */
 	uint64_t began_ns, drawn_ns;
 	bool terminal, shown;
 };
@@ -45,7 +47,8 @@ void progress_begin(struct progress *, const char *what, uint64_t total);
 void progress_at(struct progress *, uint64_t done);
 void progress_end(struct progress *); /* wipes the line */
 
-/* For a sink: `arg` is a struct progress, zeroed. */
+/* Draws progress; for use as the function of a progress_sink whose `arg` is a
+ * zeroed struct progress. */
 void progress_draw(void *arg, const char *what, uint64_t done, uint64_t total);
 
 #endif

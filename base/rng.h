@@ -1,8 +1,8 @@
 /*
  * Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random
- * numbers: as easy as 1, 2, 3", SC 2011). A number is a pure function of
- * (seed, stream, position), so any token can be sampled again, in any order,
- * by any process, and speculative sampling can be tested token by token.
+ * numbers: as easy as 1, 2, 3", SC 2011). A number is a pure function of (seed,
+ * stream, position), so any process can sample any token again, in any order,
+ * and a test can check speculative sampling token by token.
  */
 #ifndef BASE_RNG_H
 #define BASE_RNG_H
@@ -12,11 +12,11 @@
 void rng_philox(
 	const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
-/* Four words for one (seed, stream, position). */
+/* Get four random words for one (seed, stream, position). */
 void rng_words(
 	uint64_t seed, uint64_t stream, uint64_t position, uint32_t out[4]);
 
-/* Uniform in [0, 1), 53 bits. */
+/* A uniform random number in [0, 1) with 53 bits. */
 double rng_uniform(uint64_t seed, uint64_t stream, uint64_t position);
 
 #endif

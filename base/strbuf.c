@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Make room for `more` bytes and the NUL; false: no memory. */
+/* Make room for `more` bytes and the NUL. Returns false if there is no
+ * memory. */
 static bool strbuf_grow(struct strbuf *b, size_t more)
 {
 	size_t need, cap = b->cap ? b->cap : 64;

@@ -1,8 +1,9 @@
 /*
- * A growing array of bytes, always followed by a NUL that `len` does not
- * count. Zero-initialise it (STRBUF_INIT); strbuf_release frees and zeroes.
- * A failed allocation sets `failed`, and later calls do nothing,
- * so that many appends need only one check at the end.
+ * An array of bytes that grows. A NUL that `len` does not count follows the
+ * bytes. Initialize it with STRBUF_INIT; strbuf_release frees the memory and
+ * zeroes the struct. If an allocation fails, `failed` is set and later calls
+ * append nothing, so that a caller checks for failure only once, after many
+ * appends.
  */
 #ifndef BASE_STRBUF_H
 #define BASE_STRBUF_H
@@ -24,7 +25,7 @@ struct strbuf {
 void strbuf_add(struct strbuf *, const void *data, size_t len);
 void strbuf_addf(struct strbuf *, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-void strbuf_reset(struct strbuf *); /* empty, memory kept */
+void strbuf_reset(struct strbuf *); /* make it empty, keep the memory */
 void strbuf_release(struct strbuf *);
 
 #endif

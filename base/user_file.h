@@ -1,8 +1,9 @@
 /*
  * Paths of the user's cache and state files, by the XDG base directory
- * specification: in a folder "tandem" below the folder of an environment
- * variable or, if that is not an absolute path, below the default folder in
- * $HOME. Any thread, while none changes the environment.
+ * specification. The files are in a folder "tandem" below the folder that an
+ * environment variable names or, if the variable is not an absolute path, below
+ * a default folder in $HOME. Any thread may call these functions while no
+ * thread changes the environment.
  */
 #ifndef BASE_USER_FILE_H
 #define BASE_USER_FILE_H
@@ -10,16 +11,19 @@
 #include <limits.h>
 
 enum user_files {
-	USER_CACHE, /* can be regenerated: $XDG_CACHE_HOME, ~/.cache */
-	USER_STATE, /* cannot be: $XDG_STATE_HOME, ~/.local/state */
+	/* files that Tandem can create again: $XDG_CACHE_HOME or ~/.cache */
+	USER_CACHE,
+	/* files that it cannot create again: $XDG_STATE_HOME or
+	 * ~/.local/state */
+	USER_STATE,
 };
 
-/* The path of a file, which need not exist: 0; -ENOENT if neither variable is
- * set, -ENAMETOOLONG. */
+/* Get the path of a file, which need not exist. Returns 0, -ENOENT if neither
+ * the variable nor $HOME is set, or -ENAMETOOLONG. */
 int user_file(enum user_files, const char *name, char path[PATH_MAX]);
 
-/* The same, and create missing folders, for the user only; also -errno of
- * that. */
+/* Like user_file, but also create the missing folders, with access for the user
+ * only. Returns another negative errno if a folder cannot be created. */
 int user_file_make_way(enum user_files, const char *name, char path[PATH_MAX]);
 
 #endif

@@ -1,5 +1,8 @@
-/* The release of both programs. Whether they can pair is decided by
- * WIRE_VERSION, not by this one. */
+/*
+ * The release of both programs, `tandem` (host) and `tandem-npu` (device). Two
+ * programs work together if they have the same WIRE_VERSION; this version is
+ * not compared.
+ */
 #ifndef BASE_VERSION_H
 #define BASE_VERSION_H
 

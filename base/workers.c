@@ -15,10 +15,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* SPIN_NS bridges the gap between two loops, but is short enough that an idle
- * pool does not take the other process's core. BURST_NS is the longest time
- * that a caller is busy between two loops of a burst; no longer, since the
- * caller may be preempted. */
+/*
+ * How long an idle thread spins before it sleeps. SPIN_NS is longer than the
+ * usual gap between two loops, but short enough that an idle pool does not
+ * occupy the CPU core of the other process. BURST_NS is used within a burst and
+ * is the longest time that a caller is expected to be busy between two loops.
+ * It is not longer, because the caller may be preempted.
+ */
 #define SPIN_NS  20000
 #define BURST_NS 200000
 
@@ -29,20 +32,21 @@ struct worker {
 };
 
 struct workers {
-	unsigned threads; /* the caller included */
+	unsigned threads; /* includes the calling thread */
 	unsigned started;
 	struct worker *worker;
-	/* The loop in progress; published by `gate`. */
+	/* The loop in progress. The store to `gate` publishes these members. */
 	void (*fn)(void *arg, unsigned part, unsigned thread);
 	void *arg;
 	unsigned parts;
-	_Alignas(64) _Atomic uint32_t round; /* futex: a new loop, or stop */
+	_Alignas(64) _Atomic uint32_t round; /* number of the loop; a futex */
 	_Atomic uint32_t stop;
 	_Atomic uint32_t sleepers;
 	_Atomic uint32_t burst;
-	_Alignas(64) _Atomic uint32_t next; /* first part not yet taken */
-	/* Upper half: the round whose loop may be entered, 0: none. Lower half:
-	 * the number of threads in the loop. */
+	/* first part that no thread has taken */
+	_Alignas(64) _Atomic uint32_t next;
+	/* Upper half: the round whose loop threads may enter, or 0 if there is
+	 * none. Lower half: the number of threads in the loop. */
 	_Alignas(64) _Atomic uint64_t gate;
 };
 
@@ -58,7 +62,7 @@ static void take_parts(struct workers *w, unsigned thread)
 	}
 }
 
-/* Wait until `round` differs from `seen`. */
+/* Wait until w->round differs from `seen`, and return it. */
 static uint32_t await_round(struct workers *w, uint32_t seen)
 {
 	uint64_t began = clock_ns();
@@ -76,8 +80,9 @@ static uint32_t await_round(struct workers *w, uint32_t seen)
 							     : SPIN_NS))
 			break;
 	}
-	/* Publish sleepers, then check round; publish_round does the reverse.
-	 */
+	/* Increment `sleepers`, then check `round`. publish_round does the
+	 * reverse, so that one of the two sees the other's write and no wake-up
+	 * is lost. */
 	atomic_fetch_add(&w->sleepers, 1);
 	while ((now = atomic_load(&w->round)) == seen)
 		syscall(SYS_futex, &w->round, FUTEX_WAIT_PRIVATE, seen, NULL,
@@ -86,7 +91,8 @@ static uint32_t await_round(struct workers *w, uint32_t seen)
 	return now;
 }
 
-/* Enter the loop of `round` if it is still open: then it waits for us. */
+/* Enter the loop of `round` if it is still open. The thread that runs the loop
+ * then waits until this thread leaves it. */
 static bool enter(struct workers *w, uint32_t round)
 {
 	uint64_t g = atomic_load_explicit(&w->gate, memory_order_relaxed);
@@ -115,7 +121,8 @@ static void *worker_main(void *arg)
 	}
 }
 
-/* Start a new round; 0 is not used for a loop. */
+/* Start a new round. Round 0 is skipped, because in `gate` it means that no
+ * loop is open. */
 static void publish_round(struct workers *w)
 {
 	uint32_t round = atomic_load_explicit(&w->round, memory_order_relaxed);
@@ -129,7 +136,7 @@ static void publish_round(struct workers *w)
 			NULL, NULL, 0);
 }
 
-/* Let no more threads enter; wait for those inside. */
+/* Let no more threads enter the loop, and wait for the threads inside it. */
 static void close_round(struct workers *w)
 {
 	atomic_fetch_and_explicit(&w->gate, UINT32_MAX, memory_order_acquire);
@@ -161,7 +168,8 @@ int workers_open(struct workers **out, unsigned threads, struct err *e)
 		free(w);
 		return err_set(e, ENOMEM, "no memory for %u threads", threads);
 	}
-	/* The main thread handles signals. */
+	/* Block all signals in the new threads: the main thread handles
+	 * them. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (unsigned i = 1; i < threads && !ret; i++) {
@@ -239,7 +247,7 @@ void workers_run(struct workers *w,
 	close_round(w);
 }
 
-/* Wakes sleeping threads with a loop that has no parts. */
+/* Wakes sleeping threads by a loop that has no parts. */
 void workers_burst(struct workers *w, uint64_t work)
 {
 	if (w->threads == 1 || work < WORKERS_WORTH)
@@ -262,7 +270,8 @@ unsigned workers_online(void)
 
 	long n;
 
-	/* Fails on machines with more CPUs than a cpu_set_t holds. */
+	/* sched_getaffinity fails if the machine has more CPUs than a cpu_set_t
+	 * holds. */
 	if (sched_getaffinity(0, sizeof(set), &set))
 		n = sysconf(_SC_NPROCESSORS_ONLN);
 	else

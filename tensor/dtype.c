@@ -36,14 +36,15 @@ static void bf16_to_row(void *dst, const float *src, size_t n)
 }
 
 /*
- * The quantizers give the same bits as ggml's reference: values are divided (by
- * a multiplication with the rounded inverse) by the float32 scale, while the
- * file stores the fp16 one. The clamps do not change finite weights; they
- * prevent conversions of infinities and NaN, which C leaves undefined.
+ * The quantizers give the same bits as ggml's reference: values are divided by
+ * the float32 scale (by a multiplication with the rounded inverse), although
+ * the file stores the scale in fp16. The clamps do not change finite weights.
+ * They prevent the conversion of infinities and NaN to int, which is undefined
+ * in C.
  */
 static int clamp_int(float v, float low, float high)
 {
-	v = v > low ? v : low; /* NaN too */
+	v = v > low ? v : low; /* NaN becomes `low` too */
 	return (int)(v < high ? v : high);
 }
 
@@ -60,7 +61,8 @@ static void q8_0_to_row(void *dst, const float *src, size_t n)
 		const uint16_t h = f32_to_f16(d);
 
 		memcpy(p, &h, sizeof(h));
-		for (int j = 0; j < Q_BLOCK; j++) /* half away from zero */
+		/* halves are rounded away from zero */
+		for (int j = 0; j < Q_BLOCK; j++)
 			p[2 + j] = (uint8_t)clamp_int(
 				roundf(src[j] * inverse), -128, 127);
 	}
@@ -71,11 +73,11 @@ static void q4_0_to_row(void *dst, const float *src, size_t n)
 	uint8_t *p = dst;
 
 	for (; n; n -= Q_BLOCK, src += Q_BLOCK, p += 18) {
-		float most = 0; /* the value of largest magnitude, signed */
+		float most = 0; /* the signed value of largest magnitude */
 
 		for (int j = 0; j < Q_BLOCK; j++)
 			most = fabsf(src[j]) > fabsf(most) ? src[j] : most;
-		/* It becomes -8, the code without a positive counterpart. */
+		/* This value gets the code -8, because there is no code +8. */
 		const float d = most / -8, inverse = d != 0 ? 1 / d : 0;
 		const uint16_t h = f32_to_f16(d);
 
@@ -135,15 +137,16 @@ size_t dtype_row_bytes(uint32_t type, uint64_t n)
 }
 
 /*
- * The number of infinite values and NaN in a word of two or four values: their
- * exponent is all ones, so adding the exponent's lowest bit carries into the
- * bit above, the sign's place, which was masked out. No lane carries into the
- * next.
+ * The number of infinite values and NaNs in a word of two or four values. In
+ * such a value all exponent bits are ones, so adding the lowest bit of the
+ * exponent carries into the bit above the exponent. That is the sign bit, which
+ * was masked out, so no value carries into the next.
  */
 static size_t nonfinite_lanes(uint64_t word, uint64_t exponent, uint64_t lowest)
 {
 	word = ((word & exponent) + lowest) & (exponent + lowest);
-	/* rare; without a popcount instruction this is a library call */
+	/* a nonzero word is rare; without a popcount instruction popcountll is
+	 * a library call */
 	return word ? (size_t)__builtin_popcountll(word) : 0;
 }
 

@@ -1,7 +1,8 @@
 /*
- * Number formats of stored weights: GGUF's types, with GGUF's numbers. Each is
- * a sequence of blocks of `block` values in `bytes` bytes along a row; a row
- * has whole blocks only. All conversions go through float32.
+ * Number formats of stored weights. The numbers and block formats are those of
+ * GGUF. A row of a matrix is a sequence of blocks, each of `block` values in
+ * `bytes` bytes; the length of a row is a multiple of `block`. Values are
+ * converted to and from float32.
  */
 #ifndef TENSOR_DTYPE_H
 #define TENSOR_DTYPE_H
@@ -9,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum dtype { /* GGUF's numbers: part of the file format and of the wire */
+/* GGUF's type numbers, which are also sent between the processes */
+enum dtype {
 	DTYPE_F32 = 0,
 	DTYPE_F16 = 1,
 	DTYPE_Q4_0 = 2,
@@ -22,7 +24,8 @@ enum dtype { /* GGUF's numbers: part of the file format and of the wire */
 	DTYPE_Q6_K = 14,
 	DTYPE_BF16 = 30,
 
-	/* Not GGUF's: whole matrices in tiles, tensor/tile.h. */
+	/* Formats that GGUF does not have: whole matrices in tiles
+	 * (tensor/tile.h). */
 	DTYPE_TILE_F16 = 0x100,
 	DTYPE_TILE_Q4_0,
 	DTYPE_TILE_Q8_0,
@@ -34,26 +37,30 @@ enum dtype { /* GGUF's numbers: part of the file format and of the wire */
 
 struct dtype_info {
 	const char *name; /* "q4_0" */
-	unsigned block;   /* values of a block */
+	unsigned block;   /* values in a block */
 	unsigned bytes;   /* bytes of a block */
-	/* n values, a multiple of `block`; src needs no alignment. */
+	/* Decode n values, a multiple of `block`. src needs no alignment. */
 	void (*to_f32)(float *dst, const void *src, size_t n);
-	/* NULL for a format that is only read. */
+	/* Encode n values. NULL for a format that is only read. */
 	void (*from_f32)(void *dst, const float *src, size_t n);
 };
 
-/* NULL for any other number, tiled types included. */
+/* Returns the description of a GGUF type, or NULL for any other number,
+ * including the tiled types. */
 const struct dtype_info *dtype_info(uint32_t type);
 
-/* By name, upper or lower case: 0 or -EINVAL. */
+/* Find a GGUF type by its name in upper or lower case. Returns 0 or -EINVAL. */
 int dtype_parse(const char *name, enum dtype *out);
 
-/* Bytes of one row of n values; 0 when n is 0, not whole blocks, or too
- * large, or the type is unknown. */
+/* Bytes of a row of n values. Returns 0 if n is 0, too large, or not a multiple
+ * of the block, or if the type is unknown. */
 size_t dtype_row_bytes(uint32_t type, uint64_t n);
 
-/* The number of infinite values and NaN among n values, a multiple of the
- * type's block. All values of a block with such a scale or offset count. */
+/*
+ * The number of infinite values and NaNs among n values, a multiple of the
+ * type's block. If the scale or offset of a block is not finite, all values of
+ * the block count.
+ */
 size_t dtype_not_finite(enum dtype, const void *src, size_t n);
 
 #endif

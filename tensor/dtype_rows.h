@@ -1,10 +1,10 @@
 /*
- * Decoders of stored rows, as inline functions: dtype.c has them in its
- * table, kern_vec.c compiles copies of them for each instruction set. One
- * source, so both give the same bits. Private to this room.
+ * Decoders of stored rows, as inline functions. dtype.c uses them in its table,
+ * and kern_vec.c compiles copies of them for each instruction set. Both come
+ * from this source, so both give the same bits. Private to tensor/.
  *
- * Layouts are those of ggml's GGUF files. A group of 32 packs values j and
- * j + 16 into byte j (low and high nibble). Scales are fp16. Every product
+ * Layouts are those of ggml's GGUF files. A group of 32 values packs values j
+ * and j + 16 into byte j (low and high nibble). Scales are fp16. Every product
  * is rounded once, in the order written here.
  */
 #ifndef TENSOR_DTYPE_ROWS_H
@@ -27,22 +27,20 @@ static inline uint16_t row_u16(const uint8_t *p)
 	return h;
 }
 
-/*
- * The three steps that all formats share. kern_lanes.h defines ROW_STEPS and
- * has versions of them for an instruction set.
- */
+/* The three steps that all formats share. kern_lanes.h defines ROW_STEPS and
+ * provides versions of these functions for an instruction set. */
 #ifndef ROW_STEPS
 static inline float row_f16(const uint8_t *p)
 {
 	return f16_to_f32(row_u16(p));
 }
 
-/* n is a multiple of 16, here and below. */
+/* In row_scale and row_scale_add n is a multiple of 16. */
 static inline void row_scale(
 	float *restrict dst, const int8_t *restrict q, int n, float d)
 {
-	/* Not unrolled, because the compiler unrolls before it vectorizes and
-	 * then finds no vector. */
+	/* Do not unroll: the compiler unrolls before it vectorizes, and then
+	 * finds nothing to vectorize. */
 #pragma GCC unroll 1
 	for (int j = 0; j < n; j++)
 		dst[j] = (float)q[j] * d;
@@ -81,7 +79,7 @@ static inline void bf16_row(
 		dst[i] = bf16_to_f32(row_u16(p + 2 * i));
 }
 
-/* { f16 d; i8 q[32]; }: d q */
+/* A block is { f16 d; i8 q[32]; }. A value is d * q. */
 static inline void q8_0_row(
 	float *restrict dst, const void *restrict src, size_t n)
 {
@@ -91,8 +89,11 @@ static inline void q8_0_row(
 		row_scale(dst, (const int8_t *)p + 2, Q_BLOCK, row_f16(p));
 }
 
-/* Codes are unpacked 16 bytes at a time. If these were loops over bytes, the
- * compiler would unroll them and then find no vector. */
+/*
+ * Codes (the stored integers) are unpacked 16 bytes at a time, in vector types.
+ * If these were loops over bytes, the compiler would unroll them and then find
+ * nothing to vectorize.
+ */
 typedef uint8_t row_v16 __attribute__((vector_size(16)));
 
 static inline row_v16 row_get(const uint8_t *p)
@@ -108,7 +109,8 @@ static inline void row_put(int8_t *q, row_v16 v)
 	memcpy(q, &v, sizeof(v));
 }
 
-/* The nibbles of 16 bytes minus `bias`: low ones, then high ones. */
+/* Unpack 16 bytes to 32 codes: first the low nibbles, then the high nibbles,
+ * each minus `bias`. */
 static inline void row_nibbles(int8_t *q, const uint8_t *p, uint8_t bias)
 {
 	const row_v16 v = row_get(p);
@@ -117,7 +119,7 @@ static inline void row_nibbles(int8_t *q, const uint8_t *p, uint8_t bias)
 	row_put(q + 16, (v >> 4) - bias);
 }
 
-/* { f16 d; u8 q[16]; }: d (q - 8) */
+/* A block is { f16 d; u8 q[16]; }. A value is d * (q - 8). */
 static inline void q4_0_row(
 	float *restrict dst, const void *restrict src, size_t n)
 {
@@ -130,7 +132,7 @@ static inline void q4_0_row(
 	}
 }
 
-/* { f16 d, m; u8 q[16]; }: d q + m */
+/* A block is { f16 d, m; u8 q[16]; }. A value is d * q + m. */
 static inline void q4_1_row(
 	float *restrict dst, const void *restrict src, size_t n)
 {
@@ -144,8 +146,9 @@ static inline void q4_1_row(
 }
 
 /*
- * Eight bits to eight bytes of 0 or 16, the lowest first: halve groups of
- * adjacent bits. A multiplication would be shorter but does not vectorize.
+ * Convert eight bits to eight bytes of 0 or 16, the lowest bit first. Each step
+ * halves the groups of adjacent bits. A multiplication would be shorter but is
+ * not vectorized.
  */
 static inline uint64_t row_spread(uint8_t bits)
 {
@@ -157,7 +160,8 @@ static inline uint64_t row_spread(uint8_t bits)
 	return x << 4;
 }
 
-/* 32 codes from their low nibbles and, in four bytes, their fifth bits. */
+/* Unpack 32 codes of five bits, minus `bias`: low nibbles are in low[16], the
+ * fifth bits in bits[4]. */
 static inline void row_fives(
 	int8_t *q, const uint8_t *bits, const uint8_t *low, uint8_t bias)
 {
@@ -170,7 +174,7 @@ static inline void row_fives(
 	row_put(q + 16, ((v >> 4) | (row_v16)b) - bias);
 }
 
-/* { f16 d; u8 high[4], q[16]; }: d (q - 16) */
+/* A block is { f16 d; u8 high[4], q[16]; }. A value is d * (q - 16). */
 static inline void q5_0_row(
 	float *restrict dst, const void *restrict src, size_t n)
 {
@@ -183,7 +187,7 @@ static inline void q5_0_row(
 	}
 }
 
-/* { f16 d, m; u8 high[4], q[16]; }: d q + m */
+/* A block is { f16 d, m; u8 high[4], q[16]; }. A value is d * q + m. */
 static inline void q5_1_row(
 	float *restrict dst, const void *restrict src, size_t n)
 {
@@ -197,9 +201,12 @@ static inline void q5_1_row(
 }
 
 /*
- * Eight 6-bit scales and eight 6-bit minima in 12 bytes: four whole ones of
- * each in the low six bits of bytes 0-3 and 4-7; the low nibbles of the other
- * four in bytes 8-11, their top two bits in the spare bits of bytes 0-7.
+ * Unpack scale and minimum number j of eight 6-bit scales and eight 6-bit
+ * minima, which are stored in 12 bytes. The low six bits of bytes 0-3 are
+ * scales 0-3, those of bytes 4-7 are minima 0-3. Bytes 8-11 hold the low
+ * nibbles of scales 4-7 and (in the high nibble) of minima 4-7; the upper two
+ * bits of these scales are the top bits of bytes 0-3, those of these minima the
+ * top bits of bytes 4-7.
  */
 static inline void row_k_scale(
 	const uint8_t *s, int j, uint8_t *scale, uint8_t *min)
@@ -213,7 +220,7 @@ static inline void row_k_scale(
 	}
 }
 
-/* Group number g, 32 values: codes times scale, minus minimum. */
+/* Decode group g of a block, 32 values: code times scale, minus minimum. */
 static inline void row_k_group(float *restrict dst, const int8_t *restrict q,
 	const uint8_t *restrict head, int g)
 {
@@ -225,8 +232,9 @@ static inline void row_k_group(float *restrict dst, const int8_t *restrict q,
 }
 
 /*
- * { f16 d, dmin; u8 s[12], q[128]; }: d scale q - dmin min. 32 bytes hold
- * two groups of 32 values: low nibbles, high nibbles.
+ * A block is { f16 d, dmin; u8 s[12], q[128]; }. A value is d * scale * q -
+ * dmin * min. Each 32 bytes of q hold two groups of 32 values, the first in the
+ * low nibbles and the second in the high nibbles.
  */
 static inline void q4_k_row(
 	float *restrict dst, const void *restrict src, size_t n)
@@ -248,14 +256,17 @@ static inline void q4_k_row(
 	}
 }
 
-/* Bit g of 16 bytes, as 0 or 16. */
+/* Returns bit g of each of 16 bytes, as 0 or 16. */
 static inline row_v16 row_bit(row_v16 v, int g)
 {
 	return (row_v16)((v & (uint8_t)(1 << g)) != 0) & 16;
 }
 
-/* { f16 d, dmin; u8 s[12], high[32], q[128]; }: as above; the fifth bits of
- * group g are bit g of high[] */
+/*
+ * A block is { f16 d, dmin; u8 s[12], high[32], q[128]; }. It is like a block
+ * of q4_k, except that codes have five bits: the fifth bits of group g are bit
+ * g of the 32 bytes of high[].
+ */
 static inline void q5_k_row(
 	float *restrict dst, const void *restrict src, size_t n)
 {
@@ -279,9 +290,11 @@ static inline void q5_k_row(
 }
 
 /*
- * { u8 q[128], high[64]; i8 s[16]; f16 d; }: d s (q - 32). Halves of 128
- * values: 64 bytes of nibbles (values 0-63 low, 64-127 high), 32 bytes with
- * the top two bits of values j, j + 32, j + 64, j + 96, one scale to each 16.
+ * Decode half a block, 128 values. A block is { u8 q[128], high[64]; i8 s[16];
+ * f16 d; }. A value is d * s * (q - 32). Each half has 64 bytes of q (low
+ * nibbles: values 0-63, high nibbles: values 64-127), 32 bytes of high (byte j
+ * has the top two bits of the values j, j + 32, j + 64 and j + 96), and one
+ * scale s for each 16 values.
  */
 static inline void q6_k_half(float *restrict dst, const uint8_t *restrict low,
 	const uint8_t *restrict top, const uint8_t *restrict scale, float d)

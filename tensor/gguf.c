@@ -22,7 +22,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 
 struct gguf {
 	const uint8_t *data;
-	size_t size;        /* of the file */
+	size_t size;        /* bytes of the file */
 	size_t header_size; /* up to the end of the tensor declarations */
 	bool mapped;
 	bool header_only;
@@ -35,7 +35,7 @@ struct gguf {
 	uint32_t *tensor_order; /* indices of tensor, by name */
 };
 
-/* ---- order ---- */
+/* ---- sorted indices ---- */
 
 static int str_cmp(struct gguf_str a, struct gguf_str b)
 {
@@ -44,10 +44,10 @@ static int str_cmp(struct gguf_str a, struct gguf_str b)
 	return c ? c : (a.len > b.len) - (a.len < b.len);
 }
 
-/* An array of keys or tensors: both structs begin with the name. */
+/* An array of keys or of tensors. Both structs begin with the name. */
 struct named {
 	const void *first;
-	size_t size; /* of an element */
+	size_t size; /* bytes of an element */
 };
 
 static struct gguf_str name_at(const struct named *v, uint32_t i)
@@ -127,7 +127,8 @@ static int read_header(struct gguf *g, struct gguf_in *in)
 		     in, &g->n_tensors, GGUF_TENSOR_MIN, "tensor count")) ||
 		(ret = read_count(in, &g->n_kv, GGUF_KV_MIN, "key count")))
 		return ret;
-	/* One more than needed, so that no count makes calloc return NULL. */
+	/* Allocate one element more than needed, so that calloc does not return
+	 * NULL for a count of 0. */
 	g->kv = calloc(g->n_kv + 1, sizeof(*g->kv));
 	g->kv_order = calloc(g->n_kv + 1, sizeof(*g->kv_order));
 	g->tensor = calloc(g->n_tensors + 1, sizeof(*g->tensor));
@@ -139,7 +140,8 @@ static int read_header(struct gguf *g, struct gguf_in *in)
 	return 0;
 }
 
-/* All keys, their order, and the alignment that one of them may give. */
+/* Read all keys, sort their indices, and read the alignment if one of the keys
+ * gives it. */
 static int read_keys(struct gguf *g, struct gguf_in *in)
 {
 	struct named keys = { g->kv, sizeof(*g->kv) };
@@ -279,7 +281,7 @@ int gguf_open(struct gguf **out, const char *path, struct err *e)
 		ret = err_sys(e, errno, "cannot stat '%s'", path);
 	} else if (!S_ISREG(st.st_mode)) {
 		ret = err_set(e, EINVAL, "'%s' is not a regular file", path);
-	} else if (st.st_size <= 0) { /* nothing to map */
+	} else if (st.st_size <= 0) { /* mmap refuses a length of 0 */
 		ret = err_set(e, EINVAL, "'%s' is empty", path);
 	} else {
 		size = (size_t)st.st_size;

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The format limits a key. ggml limits a tensor name to 63 bytes,
- * which some converters exceed. */
+/* KEY_MAX is a limit of the GGUF format. ggml limits a tensor name to 63 bytes,
+ * but some converters write longer names. */
 #define KEY_MAX      65535
 #define NAME_MAX_LEN 255
 
@@ -78,7 +78,7 @@ static int in_str(struct gguf_in *in, struct gguf_str *out, const char *field)
 
 static const struct {
 	const char *name;
-	uint8_t bytes; /* 0: not of fixed size */
+	uint8_t bytes; /* 0 if the size is not fixed */
 } types[GGUF_TYPE_COUNT] = {
 	[GGUF_U8] = { "u8", 1 },
 	[GGUF_I8] = { "i8", 1 },
@@ -113,7 +113,7 @@ static int in_type(struct gguf_in *in, enum gguf_type *out, const char *field)
 	return 0;
 }
 
-/* `count` values of type `elem`, from in->at on. */
+/* Read `count` values of type `elem` from in->at on. */
 static int read_values(struct gguf_in *in, struct gguf_kv *kv)
 {
 	const size_t one = types[kv->elem].bytes;
@@ -122,7 +122,8 @@ static int read_values(struct gguf_in *in, struct gguf_kv *kv)
 	int ret;
 
 	kv->value = in->data + in->at;
-	/* Refuse impossible counts before walking through the strings. */
+	/* Refuse a count that the file is too small for before reading the
+	 * strings. */
 	if (kv->elem == GGUF_STRING && kv->count > left / 8)
 		return gguf_bad(in, EINVAL,
 			"%llu strings do not fit into the %zu bytes left",
@@ -176,7 +177,7 @@ int gguf_in_kv(struct gguf_in *in, struct gguf_kv *kv)
 
 /* ---- tensors ---- */
 
-/* Types of other programs, so that a refusal can name them. */
+/* Types that other programs use, so that the error message can name them. */
 static const char *const foreign_types[] = {
 	[4] = "q4_2",
 	[5] = "q4_3",

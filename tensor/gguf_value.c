@@ -12,8 +12,9 @@ bool gguf_str_is(struct gguf_str s, const char *text)
 }
 
 /*
- * Bytes of the printable UTF-8 character at p, else 0: no control character
- * (C0, C1), which a terminal would execute, no surrogate, no overlong form.
+ * The number of bytes of the UTF-8 character at p, or 0 if it is not printable:
+ * a control character (C0 or C1), which a terminal would execute, a surrogate,
+ * or an overlong form.
  */
 static size_t printable(const unsigned char *p, size_t left)
 {
@@ -42,7 +43,8 @@ const char *gguf_show(struct gguf_str s, char *buf, size_t size)
 	size_t at = 0, n;
 
 	for (size_t i = 0; i < s.len; i += n) {
-		/* Room for one escape, or for the dots, and the NUL. */
+		/* Keep room for one escape sequence, or for the dots, and for
+		 * the NUL. */
 		if (at + 8 > size) {
 			memcpy(buf + at, "...", 3);
 			at += 3;

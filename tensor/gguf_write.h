@@ -1,12 +1,12 @@
 /*
- * Writes GGUF v3: keys first, then tensor declarations, then their bytes in the
- * same order. Keys and declarations are kept in memory, tensor data is written
- * directly. The file has a temporary name beside the target until
- * gguf_writer_commit syncs and renames it, so that a crash or a full disk
- * leaves no partial file; gguf_writer_close without a commit removes the
- * temporary file.
+ * Writes GGUF files of version 3: first the keys, then the declarations of the
+ * tensors, then the tensors' data in the same order. Keys and declarations are
+ * kept in memory; data is written directly. Until gguf_writer_commit syncs the
+ * file and renames it to its final name it has a temporary name in the same
+ * folder, so that a crash or a full disk leaves no partial file.
+ * gguf_writer_close without a commit removes the temporary file.
  *
- * Errors are sticky: after a failure every call does nothing and the commit
+ * Errors are sticky: after a failure every call does nothing, and the commit
  * returns the first error.
  */
 #ifndef TENSOR_GGUF_WRITE_H
@@ -29,21 +29,23 @@ void gguf_put_strs(struct gguf_writer *, const char *key,
 void gguf_put_i32s(
 	struct gguf_writer *, const char *key, const int32_t *, uint64_t n);
 
-/* Copy a key from another file. */
+/* Copy a key and its value from another file. */
 void gguf_put_kv(struct gguf_writer *, const struct gguf_kv *);
 
-/* Declare a tensor of n_dims dimensions, dim[0] the row length. */
+/* Declare a tensor of n_dims dimensions. dim[0] is the row length. */
 void gguf_put_tensor(struct gguf_writer *, const char *name, enum dtype,
 	unsigned n_dims, const uint64_t *dim);
 
 /*
- * Bytes of the next declared tensor, in one or more calls; a tensor ends
- * when its bytes are complete and padding to the alignment is added then.
+ * Write data of the next declared tensor, in one or more calls. The tensor ends
+ * when all its bytes are written; padding to the alignment is then added.
+ * Returns 0 or a negative errno.
  */
 int gguf_write_data(
 	struct gguf_writer *, const void *data, size_t len, struct err *);
 
-/* All data written: sync and rename. */
+/* Sync and rename the file after all data has been written. Returns 0 or a
+ * negative errno. */
 int gguf_writer_commit(struct gguf_writer *, struct err *);
 
 #endif

@@ -25,7 +25,8 @@
 bool kern_has_f16c(void)
 {
 #ifdef __x86_64__
-	/* Not every clang's __builtin_cpu_supports knows this one. */
+	/* Some versions of clang do not know "f16c" in
+	 * __builtin_cpu_supports. */
 	unsigned a, b, c, d;
 
 	return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
@@ -55,8 +56,11 @@ static bool has_vnni(void)
 	return has_avx512() && __builtin_cpu_supports("avx512vnni");
 }
 
-/* The system saves these registers only for processes that requested them by a
- * system call, so this must be called before the sandbox forbids it. */
+/*
+ * Linux lets a process use the tile registers of AMX only after a system call
+ * (arch_prctl), so this function must be called before the sandbox forbids that
+ * call.
+ */
 static bool has_amx(void)
 {
 	enum { REQ_XCOMP_PERM = 0x1023, XTILE_DATA = 18 };
@@ -86,7 +90,7 @@ static bool always(void)
 	return true;
 }
 
-/* From the slowest to the fastest. */
+/* Implementations from the slowest to the fastest. */
 static const struct {
 	const struct kern *kern;
 	bool (*runs)(void);
@@ -139,7 +143,8 @@ int kern_select(const struct kern **out, struct err *e)
 	const struct kern *k = kern_find(name && *name ? name : NULL);
 	const size_t n = ARRAY_LEN(built_in);
 	bool is_built_in = false;
-	char all[64]; /* "ref, base or avx2" */
+	/* the list of names for the message: "ref, base or avx2" */
+	char all[64];
 	size_t at = 0;
 
 	*out = k;
@@ -189,14 +194,16 @@ size_t kern_store_f16(const struct kern *kern, uint16_t *to, float *x, size_t n)
 {
 	size_t saturated = kern->round_f16(x, n);
 
-	for (size_t i = 0; i < n; i++) /* exact after rounding */
+	/* exact because round_f16 has rounded x */
+	for (size_t i = 0; i < n; i++)
 		to[i] = f32_to_f16(x[i]);
 	return saturated;
 }
 
 size_t kern_matmul_scratch(unsigned k)
 {
-	/* `ref` needs one decoded row, the vector kernels a fixed workspace. */
+	/* `ref` needs one decoded row; the vector kernels need a workspace of
+	 * fixed size. */
 	return k > KERN_VEC_SCRATCH ? k : KERN_VEC_SCRATCH;
 }
 
@@ -216,9 +223,9 @@ size_t kern_attend_scratch(unsigned heads, unsigned head_dim)
 	const size_t wide = (head_dim + lanes - 1) / lanes * lanes;
 	const size_t all = (size_t)heads * KERN_ATTEND_ROWS;
 
-	/* kern_attend.c: q and o of all rows, a block's keys and values; for
-	 * each head its scores and four values, padded to whole vectors; and
-	 * 15 floats to align to a cache line. */
+	/* The arrays of struct pass: q and o of all rows; keys and values of
+	 * one block; for each head its scores and four more values, padded to
+	 * whole vectors; and 15 floats to align the arrays to a cache line. */
 	return wide * 2 * (all + KERN_ATTEND_BLOCK) +
 		all * (KERN_ATTEND_BLOCK + 4) + 4 * lanes + 15;
 }

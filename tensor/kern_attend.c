@@ -2,11 +2,11 @@
  * Attention of one row, compiled once for each instruction set with
  * -DKERN_ISA=, and the steps of a pass, which kern_attend_rows.c uses too.
  *
- * This is FlashAttention's online softmax (Dao et al., 2022): the keys are
- * visited in blocks of B = KERN_ATTEND_BLOCK slots, and only a running maximum
- * m, a running sum l and an unnormalized output o are kept for each head. When
- * a block raises m, l and o are scaled by c, so that all weights refer to the
- * same maximum. For each head, independent of the others:
+ * This is FlashAttention's online softmax (Dao et al., 2022). The keys are
+ * processed in blocks of B = KERN_ATTEND_BLOCK slots, and each head has only a
+ * running maximum m, a running sum l and an unnormalized output o. When a block
+ * raises m, l and o are scaled by c, so that all weights refer to the same
+ * maximum. The formulas for each head are:
  *
  *   s = scale * (q . k)     one sum as in kern_vec.c, by fma: element i in lane
  *                           i mod 16, each lane from zero, padded with zeros,
@@ -20,25 +20,24 @@
  *   m = m'
  *   result: o / l after the last block
  *
- * Tiles of several heads and slots share loads and conversions; the result does
- * not depend on which heads and slots form a tile. A score that is NaN or
- * +infinity makes its head NaN, and so do scores that are all -infinity.
+ * Register tiles of several heads and slots share loads and conversions; the
+ * result does not depend on which heads and slots form a tile. A score that is
+ * NaN or +infinity makes the output of its head NaN, and so do scores that are
+ * all -infinity.
  *
- * attend_table (npu-tts paper, algorithm 1) differs in the stored types: q,
- * keys, values, scores (times log2 e), m, weights and c are fp16, o is rounded
- * to fp16 after each block and the quotient once more. l stays float32,
- * although the paper lists it as fp16: a sum above 2048 would lose every weight
- * below one. Values beyond fp16 saturate; a NaN score has weight 0, as in the
- * table.
+ * attend_table (npu-tts paper, algorithm 1; the paper is named in
+ * tensor/soc/price.h) uses other types. q, keys, values, scores (times log2 e),
+ * m, weights and c are fp16; o is rounded to fp16 after each block, and the
+ * result o / l is rounded again. l is float32, although the paper stores it as
+ * fp16: in fp16, a sum above 2048 would lose every weight below one. Values
+ * beyond fp16 saturate. A NaN score has weight 0, as in the exp2 table.
  */
 #include "tensor/kern_attend.h"
 
 #include <math.h>
 
-/*
- * A register tile of products: the most heads, which share loads, and vectors
- * of values that 32 registers hold (AVX-512), or 16.
- */
+/* The size of a register tile: the largest numbers of heads (which share loads)
+ * and of vectors of values that fit 32 registers (AVX-512), or 16. */
 #define TILE_HEADS (VEC_LANES == 16 ? 6 : 4)
 #define VALUE_VECS (VEC_LANES == 8 ? 2 : 4)
 
@@ -52,7 +51,7 @@ static ALWAYS_INLINE void widen_vec(
 	store(dst, half ? round_half(x) : x);
 }
 
-/* Widen dim values to `wide` floats, padded with 0. */
+/* Convert `dim` values to float32 and pad them with 0 to `wide` values. */
 static ALWAYS_INLINE void widen_row(const struct pass *p, float *dst,
 	const uint8_t *src, const bool f16, const bool half)
 {
@@ -104,7 +103,8 @@ void pass_rows(const struct pass *p, struct rows *r, const uint8_t *base,
 		r->at[i] = r->at[n - 1];
 }
 
-/* The number of heads of the next tile, out of those left: 1, 2, 3, 4 or 6. */
+/* The number of heads in the next register tile, if `left` heads are left: 1,
+ * 2, 3, 4 or 6. */
 static ALWAYS_INLINE unsigned tile_heads(unsigned left)
 {
 	if (left == 6 || left > 8)
@@ -116,7 +116,8 @@ static ALWAYS_INLINE unsigned tile_heads(unsigned left)
 
 /* ---- scores ---- */
 
-/* Scores of `mh` heads from h on and `slots` of the block's keys. */
+/* Compute the scores of the heads h to h + mh - 1 for `slots` keys of the
+ * block, from `slot` on. */
 static ALWAYS_INLINE void score_tile(const struct pass *p,
 	const struct rows *rows, unsigned h, unsigned slot, const int mh,
 	const int slots, const bool f16)
@@ -124,7 +125,8 @@ static ALWAYS_INLINE void score_tile(const struct pass *p,
 	const uint8_t *const *k = rows->at + slot;
 	const float *q = p->q + (size_t)h * p->wide;
 	float *s = p->s + (size_t)h * KERN_ATTEND_BLOCK + slot;
-	/* without this gcc unrolls 16 steps and keeps 24 sums in memory */
+	/* an exact count of sums; otherwise gcc unrolls 16 steps and keeps 24
+	 * sums in memory */
 	const int sums = mh * slots > VEC_LANES ? 2 * VEC_LANES : VEC_LANES;
 	vec part[2 * VEC_LANES][VEC_PARTS], sum[2 * VEC_LANES];
 	float lane[2 * VEC_LANES];
@@ -201,15 +203,15 @@ void pass_score(const struct pass *p, const struct rows *rows)
 		score_rows(p, rows, false);
 }
 
-/* ---- weights ---- */
+/* ---- softmax weights ---- */
 
-/* A weight from x = score - m, or the factor c from x = m - m'. */
+/* A softmax weight from x = score - m, or the factor c from x = m - m'. */
 static ALWAYS_INLINE vec weight(const uint16_t *table, vec x)
 {
 	return table ? exp2_half(table, x) : exp_down(x);
 }
 
-/* The maximum of n scores in each lane, n a multiple of KERN_LANES; NaN is
+/* The maximum in each lane of n scores, n a multiple of KERN_LANES. NaN is
  * ignored. */
 static ALWAYS_INLINE vec greatest(const float *s, uint32_t n)
 {
@@ -220,7 +222,8 @@ static ALWAYS_INLINE vec greatest(const float *s, uint32_t n)
 	return most;
 }
 
-/* Turn n scores into weights, in place; returns their sum in each lane. */
+/* Turn n scores into softmax weights in place. Returns the sum of the weights
+ * in each lane. */
 static ALWAYS_INLINE vec weights(
 	float *s, uint32_t n, float zero, const uint16_t *table)
 {
@@ -238,9 +241,9 @@ static ALWAYS_INLINE vec weights(
 }
 
 /*
- * Turn the scores of `mh` heads from h on into weights and update m, l and c,
- * one head in each lane. Lanes without a head have no score: their m and l do
- * not change.
+ * Turn the scores of the heads h to h + mh - 1 into softmax weights and update
+ * m, l and c, one head in each lane. In lanes without a head all scores are
+ * -infinity, so that m and l do not change.
  */
 static ALWAYS_INLINE void weigh_lanes(const struct pass *p, unsigned h,
 	unsigned mh, uint32_t n, const uint16_t *table)
@@ -253,7 +256,7 @@ static ALWAYS_INLINE void weigh_lanes(const struct pass *p, unsigned h,
 		v[l] = l < mh ? greatest(s + l * KERN_ATTEND_BLOCK, n)
 			      : all(-INFINITY);
 	m = max_vec(lane_mosts(v), before);
-	/* -infinity - -infinity would be NaN */
+	/* for m = -infinity subtract 0, since -infinity - -infinity is NaN */
 	zero = pickf(m == -INFINITY, all(0), m);
 	c = weight(table, before - zero);
 	store(p->most + h, m);
@@ -281,7 +284,8 @@ void pass_weigh(const struct pass *p, uint32_t n)
 
 /* ---- values ---- */
 
-/* Update o of `mh` heads, `vecs` vectors from d on. */
+/* Update `vecs` vectors of o, from element d on, for the heads h to h + mh -
+ * 1. */
 static ALWAYS_INLINE void value_tile(const struct pass *p,
 	const struct rows *rows, unsigned h, size_t d, const int mh,
 	const int vecs, const bool f16)
@@ -378,7 +382,7 @@ void pass_begin(struct pass *p, unsigned rows, float *scratch)
 	p->wide = (p->dim + KERN_LANES - 1) & -KERN_LANES;
 	lanes = p->heads + KERN_LANES;
 	values = (size_t)p->heads * p->wide;
-	/* kern_attend_scratch adds up the same sizes. */
+	/* The sizes must agree with kern_attend_scratch. */
 	p->q = (float *)line;
 	p->o = p->q + values;
 	p->rows = p->o + values;

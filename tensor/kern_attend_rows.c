@@ -1,25 +1,29 @@
 /*
- * Attention of several rows that share slots, such as samples or branches of
- * one prompt; compiled once for each instruction set with -DKERN_ISA=.
+ * Attention of several rows that share slots of the KV cache, such as samples
+ * or branches of one prompt. Compiled once for each instruction set with
+ * -DKERN_ISA=.
  *
  * Hydragen (Juravsky et al., 2024) computes a shared prefix separately and
- * merges the results, which changes the order of summation and so the bits.
- * Here every row keeps the order of kern_attend.c: a block is 64 slots of the
- * row's own list, counted from its first, so rows that see the same prefix see
- * it in the same blocks, and each updates its m, l and o as it would by itself.
- * Rows with the same block read it once, transpose its keys once
- * (kern_transpose.h), widen its values once, and form register tiles of heads
- * of several rows.
+ * merges the results, which changes the order of summation and so the bits of
+ * the result. Here every row keeps the order of kern_attend.c. A block is 64
+ * consecutive slots of the row's own list, counted from its first slot. Rows
+ * that see the same prefix therefore see it in the same blocks, and each row
+ * updates its m, l and o as if it were computed alone. Rows with the same block
+ * read the block once, transpose its keys once (kern_transpose.h), widen its
+ * values to float32 once, and form register tiles of the heads of several rows.
  */
 #include "tensor/kern_attend.h"
 #include "tensor/kern_transpose.h"
 
-/* From this many rows on, transposing a block's keys and copying its values
- * pays, for any number of heads. */
+/* The number of rows from which it is faster, for any number of heads, to
+ * transpose a block's keys and to copy its values. */
 #define TRANSPOSE_ROWS 6
 
-/* `rows` rows of a pass, from `row` on. Whole vectors of its heads extend into
- * the rows after them: see weigh_lanes in kern_attend.c. */
+/*
+ * Returns a pass over `rows` rows of *p, from `row` on. Its last vector of
+ * heads may extend into the rows after it, as weigh_lanes in kern_attend.c
+ * expects.
+ */
 static struct pass part_of(const struct pass *p, unsigned row, unsigned rows)
 {
 	const size_t h = (size_t)row * p->group;
@@ -41,19 +45,19 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* ---- a row's blocks ---- */
+/* ---- the blocks of one row ---- */
 
 struct block {
 	uint32_t n, slot[KERN_ATTEND_BLOCK];
 };
 
-/* Position in a row's list of slots. */
+/* A position in the list of slots of a row. */
 struct cursor {
-	uint32_t span, at; /* slot `at` of the span */
+	uint32_t span, at; /* index of the span, and of the slot in it */
 	uint32_t own;
 };
 
-/* The next block of a row; n is 0 after the last one. */
+/* Get the next block of a row. n is 0 after the last block. */
 static void block_next(
 	struct block *b, const struct kern_query *q, struct cursor *c)
 {
@@ -83,9 +87,9 @@ static void block_next(
 /* ---- which rows share a block ---- */
 
 /*
- * The number of rows from the first of b[rows] on that can share a block: of
- * any two of their lists one is a prefix of the other. *longest is the longest
- * list. A row without slots shares with no other.
+ * The number of rows from b[0] on that can share a block: of any two of their
+ * lists of slots one is a prefix of the other. *longest is set to the longest
+ * list. A row without slots shares with no other row.
  */
 static unsigned block_join(
 	const struct block *b, unsigned rows, const struct block **longest)
@@ -106,9 +110,9 @@ static unsigned block_join(
 	return r;
 }
 
-/* ---- a block ---- */
+/* ---- one block ---- */
 
-/* Scores of all heads with keys that are transposed once. */
+/* Transpose the keys once, and compute the scores of all heads. */
 static void score_by_transposed(const struct pass *p, const struct rows *rows)
 {
 	if (rows->f16)
@@ -129,8 +133,8 @@ static void score_by_transposed(const struct pass *p, const struct rows *rows)
 		}
 }
 
-/* A block that rows share: keys and values are read and converted once. Row r
- * sees the first b[r].n slots of `all`. */
+/* Process a block that rows share: read and convert its keys and values once.
+ * Row r sees the first b[r].n slots of `all`. */
 static void block_shared(const struct pass *p, const struct block *b,
 	unsigned rows, const struct block *all)
 {
@@ -161,8 +165,8 @@ static void block_shared(const struct pass *p, const struct block *b,
 
 /* ---- all blocks ---- */
 
-/* The next block of each row; returns the number of slots read, 0 at the end.
- */
+/* Process the next block of each row. Returns the number of slots that were
+ * read, 0 at the end. */
 static uint32_t run_block(const struct pass *p, unsigned rows,
 	const struct kern_query *query, struct cursor *at)
 {

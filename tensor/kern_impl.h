@@ -1,18 +1,17 @@
-/*
- * The implementations that kern.c chooses from. Private to this room.
- */
+/* The implementations that kern.c chooses from. Private to tensor/. */
 #ifndef TENSOR_KERN_IMPL_H
 #define TENSOR_KERN_IMPL_H
 
 #include "tensor/kern.h"
 
-/* Scalar loops with sums in double: the reference for the others. */
+/* Scalar loops with sums in double: the reference for all other
+ * implementations. */
 extern const struct kern kern_ref;
 
 /*
- * kern_vec.c, kern_tile.c, kern_q8.c, kern_attend.c, kern_attend_rows.c and
- * kern_peak.c, compiled once for each instruction set that the Makefile lists
- * for the machine.
+ * The vector implementations: kern_vec.c, kern_tile.c, kern_q8.c,
+ * kern_attend.c, kern_attend_rows.c and kern_peak.c are compiled once for each
+ * instruction set that the Makefile lists for the machine.
  */
 #define KERN_DECLARE(isa)                                                    \
 	extern const struct kern kern_vec_##isa;                             \
@@ -43,15 +42,16 @@ KERN_DECLARE(vnni)
 KERN_DECLARE(dotprod)
 KERN_DECLARE(i8mm)
 
-/* vnni, but products of many rows use AMX; compiled in vnni's objects. */
+/* The same as vnni, except that matmul_q8 uses AMX for many rows. It is
+ * compiled into the object files of vnni. */
 extern const struct kern kern_vec_amx;
 void kern_matmul_q8_amx(float *y, size_t ldy, const void *xq, unsigned rows,
 	enum dtype wt, const void *w, unsigned n, unsigned k, void *scratch);
 
 /*
- * Workspace of the vector matmul, in floats: a chunk of KERN_CHUNK columns of
- * KERN_COLS weight rows, decoded (16 KiB: a third of an L1 cache), and 16
- * partial sums for each of KERN_ROWS rows times KERN_COLS weight rows.
+ * Workspace of the vector matmul, in floats: KERN_CHUNK decoded columns of
+ * KERN_COLS weight rows (16 KiB, a third of an L1 cache), and 16 partial sums
+ * for each pair of KERN_ROWS rows and KERN_COLS weight rows.
  */
 #define KERN_LANES 16
 #define KERN_COLS  4

@@ -1,9 +1,9 @@
 /*
- * Operations on vectors of sixteen lanes, for the instruction set that this
- * compilation targets. A machine vector holds 4, 8 or 16 of the lanes. Every
+ * Operations on vectors of sixteen lanes, for the instruction set of this
+ * compilation. One machine vector holds 4, 8 or 16 of the lanes. Every
  * operation works on each lane separately and rounds once, so the result does
- * not depend on the vector's width. Private to the kernels that are compiled
- * once for each instruction set.
+ * not depend on the width of a machine vector. Private to the kernels that are
+ * compiled once for each instruction set.
  */
 #ifndef TENSOR_KERN_LANES_H
 #define TENSOR_KERN_LANES_H
@@ -51,7 +51,7 @@ static ALWAYS_INLINE void store(float *p, vec v)
 	*(vec_any *)p = v;
 }
 
-/* a where the mask is all ones, b where it is 0. */
+/* For each lane, a where the mask is all ones and b where it is 0. */
 static ALWAYS_INLINE ivec pick(ivec mask, ivec a, ivec b)
 {
 	return (mask & a) | (~mask & b);
@@ -67,7 +67,7 @@ static ALWAYS_INLINE vec all(float f)
 	return f - (vec){ 0 };
 }
 
-/* The maximum in each lane; b where a is NaN. */
+/* The maximum of a and b in each lane; b where a is NaN. */
 static ALWAYS_INLINE vec max_vec(vec a, vec b)
 {
 #if VEC_LANES == 16
@@ -96,8 +96,8 @@ static ALWAYS_INLINE vec fma_vec(vec a, vec b, vec c)
 }
 
 #ifdef __F16C__
-/* fp16 by the conversion instruction, codes of weights by widening loads:
- * the compiler generates neither from portable code. */
+/* Convert fp16 by the conversion instruction, and load codes of weights by
+ * widening loads. The compiler generates neither from portable code. */
 #ifdef __AVX512F__
 static ALWAYS_INLINE vec load_f16(const uint8_t *p)
 {
@@ -156,7 +156,7 @@ static ALWAYS_INLINE vec load_f16(const uint8_t *p)
 	uint16_t h __attribute__((vector_size(VEC_LANES * 2)));
 
 	memcpy(&h, p, sizeof(h));
-	/* see f16_to_f32 */
+	/* the same computation as in f16_to_f32 */
 	const ivec bits = __builtin_convertvector(h, ivec);
 	const ivec sign = (bits & 0x8000) << 16, mag = bits & 0x7fff;
 	const ivec finite = (ivec)((vec)(mag << 13) * 0x1p112f);
@@ -166,7 +166,8 @@ static ALWAYS_INLINE vec load_f16(const uint8_t *p)
 }
 #endif
 
-/* Values from the i-th on of a row of fp16, or of float32. */
+/* Load the values of a row from the i-th on. The row is fp16 if `f16` is set,
+ * else float32. */
 static ALWAYS_INLINE vec load_row(const uint8_t *row, size_t i, const bool f16)
 {
 	if (f16)
@@ -186,22 +187,23 @@ static ALWAYS_INLINE float lane_sum(const float lane[KERN_LANES])
 }
 
 /*
- * exp in float32, relative error below 2e-7. Not libm's, whose result depends
- * on its version and on the CPU. x = n ln 2 + r, |r| <= ln(2)/2; e^r by its
- * series. Results below 2^-126 become 0, those above FLT_MAX infinity; NaN
- * stays NaN.
+ * exp in float32 with a relative error below 2e-7. libm's exp is not used
+ * because its result depends on its version and on the CPU. With x = n ln 2 + r
+ * and |r| <= ln(2)/2, exp_series returns e^r by its Taylor series and sets
+ * *exponent to n. In exp_vec results below 2^-126 become 0, results above
+ * FLT_MAX become infinity, and NaN stays NaN.
  */
 static ALWAYS_INLINE vec exp_series(vec x, ivec *exponent)
 {
 	const float magic = 0x1.8p23f; /* adding it rounds to an integer */
 	const vec shifted = x * 0x1.715476p0f + magic;
 	const vec n = shifted - magic;
-	/* ln 2 in two parts; n times the first is exact */
+	/* ln 2 is split into two parts; n times the first part is exact */
 	const vec r = x - n * 0x1.62e4p-1f - n * 0x1.7f7d1cp-20f;
 	vec p = r * (1.0f / 5040) + 1.0f / 720;
 
-	/* arbitrary for NaN and far below the range; unsigned arithmetic, so
-	 * that overflow is defined */
+	/* The result is arbitrary for NaN and far below the range. Unsigned
+	 * arithmetic makes an overflow defined. */
 	*exponent = (ivec)((uvec)shifted - (uvec)all(magic));
 	p = p * r + 1.0f / 120;
 	p = p * r + 1.0f / 24;
@@ -210,7 +212,7 @@ static ALWAYS_INLINE vec exp_series(vec x, ivec *exponent)
 	return p * r * r + r + 1;
 }
 
-/* Where -127 < n < 128; else any bits. */
+/* 2^n for -127 < n < 128; arbitrary bits for other n. */
 static ALWAYS_INLINE vec power_of_two(ivec n)
 {
 	return (vec)(((uvec)n + 127) << 23);
@@ -221,7 +223,7 @@ static ALWAYS_INLINE vec exp_vec(vec x)
 	const vec low = pickf(x < -88, all(-88), x);
 	ivec n;
 	vec p = exp_series(pickf(low > 89, all(89), low), &n);
-	/* 2^n in two steps, since 2^128 alone would overflow */
+	/* multiply by 2^n in two steps, since 2^128 alone would overflow */
 	const ivec half = n >> 1, rest = n - half;
 
 	p = p * power_of_two(half) * power_of_two(rest);
@@ -229,8 +231,11 @@ static ALWAYS_INLINE vec exp_vec(vec x)
 	return pickf(x == x, p, x);
 }
 
-/* The bits of exp_vec for x <= 0; arbitrary above. 2^n is a normal number
- * there, and results below -87.33654 are replaced by 0. */
+/*
+ * Gives the same bits as exp_vec for x <= 0, and arbitrary bits for x > 0. For
+ * x <= 0, 2^n is a normal number wherever the result is used, because results
+ * of x below -87.33654 are replaced by 0.
+ */
 static ALWAYS_INLINE vec exp_down(vec x)
 {
 	ivec n;
@@ -259,7 +264,7 @@ static ALWAYS_INLINE vec widen(hvec h)
 	return load_f16((const uint8_t *)&h);
 }
 
-/* To fp16 and back; beyond the range it saturates. */
+/* Round to fp16 and back. Values beyond the range saturate. */
 static ALWAYS_INLINE vec round_half(vec x)
 {
 	const vec low = pickf(x < -F16_MAX, all(-F16_MAX), x);
@@ -267,7 +272,8 @@ static ALWAYS_INLINE vec round_half(vec x)
 	return widen(narrow(pickf(low > F16_MAX, all(F16_MAX), low)));
 }
 
-/* The entries at 16-bit indices; x86 reads two bytes beyond the entry. */
+/* Load the table entries at the indices i, one for each lane. On x86 the
+ * instruction reads two bytes beyond each entry. */
 static ALWAYS_INLINE ivec gather(const uint16_t *table, ivec i)
 {
 #if defined(__AVX512F__)
@@ -283,8 +289,8 @@ static ALWAYS_INLINE ivec gather(const uint16_t *table, ivec i)
 #endif
 }
 
-/* 2^x for x <= 0. NaN uses the entry of -infinity, which is 0 as well, so that
- * gather never reads past the table. */
+/* 2^x for x <= 0, from the table. NaN uses the entry of -infinity, which is 0
+ * like that of NaN, so that gather never reads past the table. */
 static ALWAYS_INLINE vec exp2_half(const uint16_t *table, vec x)
 {
 	const ivec mag = __builtin_convertvector(narrow(x), ivec) & 0x7fff;
@@ -304,7 +310,8 @@ static ALWAYS_INLINE vec exp2_half(const uint16_t *table, vec x)
 #define EACH(f, s) FOUR(f, s, 0)
 #endif
 
-/* Combine lanes l and l ^ s: those of a where l & s is 0, else those of b. */
+/* Combine the lanes l and l ^ s of a vector by `join`: those of a where l & s
+ * is 0, and those of b elsewhere. */
 #define MEET(join, a, b, s)                                \
 	join(__builtin_shufflevector(a, b, EACH(SAME, s)), \
 		__builtin_shufflevector(a, b, EACH(OTHER, s)))
@@ -330,20 +337,23 @@ static ALWAYS_INLINE vec exp2_half(const uint16_t *table, vec x)
 	return MEET(join, (v)[0], (v)[1], 1);
 #endif
 
-/* Lane l of the result: lane_sum of vector l's lanes, whose 16 / VEC_LANES
- * parts are already added. Clobbers v. */
+/*
+ * Returns a vector whose lane l is the sum of the lanes of v[l], in the order
+ * of lane_sum. The caller has already added the 16 / VEC_LANES machine vectors
+ * of each sum. Overwrites v.
+ */
 static ALWAYS_INLINE vec lane_sums(vec v[VEC_LANES])
 {
 	LANE_TREE(v, ADD)
 }
 
-/* Likewise the maximum of each vector; no lane may be NaN. */
+/* Like lane_sums, but lane l is the maximum of v[l]. No lane may be NaN. */
 static ALWAYS_INLINE vec lane_mosts(vec v[VEC_LANES])
 {
 	LANE_TREE(v, max_vec)
 }
 
-/* The parts of one sum, in lane_sum's order. */
+/* Add the machine vectors of one sum in the order of lane_sum. */
 static ALWAYS_INLINE vec part_sum(const vec part[VEC_PARTS])
 {
 	if (VEC_PARTS == 4)
@@ -353,7 +363,8 @@ static ALWAYS_INLINE vec part_sum(const vec part[VEC_PARTS])
 	return part[0];
 }
 
-/* The first n < VEC_LANES values, the rest zero; and back. */
+/* load_some loads n < VEC_LANES values and fills the other lanes with zeros;
+ * store_some stores the first n lanes. */
 static ALWAYS_INLINE vec load_some(const float *p, size_t n)
 {
 	float pad[VEC_LANES] = { 0 };

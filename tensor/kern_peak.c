@@ -1,7 +1,7 @@
 /*
- * The limits of the matrix kernels of an instruction set, for comparison: the
- * rate of the arithmetic units without loads and stores, and the rate of memory
- * without arithmetic.
+ * Measurement of the limits of an instruction set, to compare the matrix
+ * kernels with: the rate of the arithmetic units without loads and stores, and
+ * the rate of memory without arithmetic.
  */
 #include "tensor/kern_lanes.h"
 
@@ -9,16 +9,17 @@
 #include <immintrin.h>
 #endif
 
-#define CHAINS 12 /* independent sums: at least latency times units */
+/* independent sums: at least the latency times the number of units */
+#define CHAINS 12
 
-/* Prevents the compiler from optimizing the loop away. */
+/* Hides the value of x, so that the compiler does not remove the loop. */
 #ifdef __x86_64__
 #define OPAQUE(x) __asm__ volatile("" : "+x"(x))
 #else
 #define OPAQUE(x) __asm__ volatile("" : "+w"(x))
 #endif
 
-/* Opaque, or the compiler would compute only one of the equal chains. */
+/* Without OPAQUE the compiler would compute only one of the equal chains. */
 #define STEP(sum)                     \
 	do {                          \
 		OPAQUE(a);            \
@@ -78,7 +79,8 @@ static ALWAYS_INLINE codes dot(codes sum, codes a, codes b)
 
 uint64_t JOIN(kern_peak_int8_, KERN_ISA)(uint64_t steps)
 {
-	/* Separate variables, so that each stays in a register. */
+	/* Separate variables instead of an array, so that each stays in a
+	 * register. */
 	codes s0 = { 0 }, s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0;
 	codes s6 = s0, s7 = s0, s8 = s0, s9 = s0, s10 = s0, s11 = s0;
 	codes a = s0, b = s0;
@@ -103,7 +105,8 @@ uint64_t JOIN(kern_peak_int8_, KERN_ISA)(uint64_t steps)
 
 #define READ_STREAMS 2
 
-/* Measured: two streams at once read faster than one, and than four. */
+/* Read in two streams: measurements show that two streams at once are faster
+ * than one and faster than four. */
 void JOIN(kern_peak_read_, KERN_ISA)(const void *bytes, size_t n)
 {
 	const size_t apart = n / READ_STREAMS / sizeof(vec);

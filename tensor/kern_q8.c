@@ -1,13 +1,14 @@
 /*
- * Products of int8 activations and tiled weights, and the activations'
- * quantization, compiled once for each instruction set with -DKERN_ISA=.
+ * Products of int8 activations and tiled weights, and the quantization of the
+ * activations. Compiled once for each instruction set with -DKERN_ISA=.
  *
- * A strip of 32 outputs is processed in chunks of 256 k, the size of a group of
- * activations. The sums of a chunk for a block of rows stay in registers and
- * are added to the outputs at the end of the chunk. For many rows the chunk's
- * codes are first put into the order of the dot products, in the workspace; for
- * few rows that happens in registers. The operations after that are the same,
- * so the result does not depend on the choice.
+ * A strip of 32 outputs is processed in chunks of 256 k, the number of
+ * activations that share a scale. The sums of a chunk for a block of rows stay
+ * in registers and are added to the outputs at the end of the chunk. For many
+ * rows, the codes of the chunk are first arranged in the order of the dot
+ * products, in the workspace; for few rows this is done in registers. All
+ * further operations are the same, so the result does not depend on this
+ * choice.
  */
 #include "tensor/kern_q8_chunk.h"
 #include "tensor/kern_q8_narrow.h"
@@ -15,7 +16,7 @@
 
 /* ---- quantize ---- */
 
-/* NaN becomes 0. */
+/* Clamp magnitudes to Q8_HUGE; NaN becomes 0. */
 static ALWAYS_INLINE vec saturated(vec v)
 {
 	v = pickf(v == v, v, all(0));
@@ -39,7 +40,8 @@ static float largest(const float *x, unsigned n)
 	return m;
 }
 
-/* q[n] = x * inverse, to the nearest integer, ties to even. */
+/* q[i] = x[i] * inverse for n values, rounded to the nearest integer, ties to
+ * even. */
 static void codes_of(int8_t *q, const float *x, unsigned n, float inverse)
 {
 	const float magic = 0x1.8p23f; /* adding it rounds to an integer */
@@ -89,7 +91,8 @@ _Static_assert(sizeof(struct ready) <= TILE_SCRATCH, "workspace");
 
 /* ---- strips ---- */
 
-/* All rows, in register tiles of the sizes that rows_next returns. */
+/* Multiply a chunk by all rows, in register tiles of the sizes that rows_next
+ * returns. */
 static ALWAYS_INLINE void chunk_rows(const struct chunk *c, struct block b,
 	unsigned rows, struct ahead *ahead, const bool four, const bool ready)
 {
@@ -129,8 +132,8 @@ static ALWAYS_INLINE void strip(struct block b, const uint8_t *w, unsigned rows,
 typedef void strip_fn(const struct block *, const uint8_t *w, unsigned rows,
 	unsigned k, void *scratch);
 
-/* A separate function for each case: inlined into one function they need more
- * registers than there are. */
+/* A separate function for each case: inlined into one function, the cases need
+ * more registers than the CPU has. */
 #define STRIP_FN(name, four, store_codes)                                   \
 	static __attribute__((noinline)) void name(const struct block *b,   \
 		const uint8_t *w, unsigned rows, unsigned k, void *scratch) \
@@ -143,7 +146,8 @@ STRIP_FN(q8_few, false, false)
 STRIP_FN(q4_many, true, true)
 STRIP_FN(q8_many, false, true)
 
-/* A last strip of n < 32 outputs: compute all 32 and copy n of them. */
+/* The last strip, if it has only n < 32 outputs: compute 32 outputs and copy n
+ * of them. */
 static void short_strip(strip_fn *fn, struct block b, const uint8_t *w,
 	unsigned n, unsigned rows, unsigned k, void *scratch)
 {
@@ -161,7 +165,8 @@ static void short_strip(strip_fn *fn, struct block b, const uint8_t *w,
 	}
 }
 
-/* Calls fns[4-bit codes][many rows] for each strip. */
+/* For each strip, call fns[a][b], where a is 1 for 4-bit codes and b is 1 for
+ * many rows. */
 static ALWAYS_INLINE void multiply_strips(strip_fn *const fns[2][2], float *y,
 	size_t ldy, const void *xq, unsigned rows, enum dtype wt, const void *w,
 	unsigned n, unsigned k, void *scratch)
@@ -191,7 +196,7 @@ void JOIN(kern_matmul_q8_, KERN_ISA)(float *y, size_t ldy, const void *xq,
 }
 
 #ifdef __AVX512VNNI__
-#include "tensor/kern_q8_amx.h" /* uses the functions above */
+#include "tensor/kern_q8_amx.h" /* must follow the functions above */
 
 void kern_matmul_q8_amx(float *y, size_t ldy, const void *xq, unsigned rows,
 	enum dtype wt, const void *w, unsigned n, unsigned k, void *scratch)

@@ -1,13 +1,14 @@
 /*
- * Loading the codes of tiles into machine vectors, and their dot products, for
- * kern_q8.c: AVX2, AVX-512 and AVX-512 VNNI, and Arm's dot products and matrix
- * products (i8mm). A vector has four codes for each of its outputs, which are
- * multiplied by four codes of a row; with i8mm eight codes for two outputs.
+ * Loads of the codes of tiles into machine vectors, and dot products of these
+ * vectors, for kern_q8.c: with AVX2, AVX-512, AVX-512 VNNI, and Arm's dot
+ * products and matrix products (i8mm). A code is a quantized integer. A vector
+ * has four codes for each of its outputs, which are multiplied by four codes of
+ * a row of activations; with i8mm it has eight codes for each of two outputs.
  *
  * In tile-q4_0, two bytes of an output that must be adjacent in a vector are 32
- * apart in memory, so vectors are interleaved before their nibbles are split.
- * The instructions interleave within 16 bytes, which permutes the outputs;
- * in_order restores their order when the sums are complete.
+ * bytes apart in memory, so vectors are interleaved before their nibbles are
+ * split. The x86 instructions interleave within 16 bytes, which permutes the
+ * outputs; in_order restores their order after the sums are complete.
  *
  * Private to kern_q8.c.
  */
@@ -16,33 +17,36 @@
 
 #include "tensor/kern_strip.h"
 
-/* Instruction sets that have kern_q8_wide.h; others kern_q8_narrow.h. */
+/* Instruction sets that use kern_q8_wide.h. All others use kern_q8_narrow.h. */
 #if VEC_LANES > 4 || defined(__ARM_FEATURE_DOTPROD)
 #define Q8_WIDE
 #endif
 
-#define AHEAD 4096 /* bytes */
+#define AHEAD 4096 /* prefetch distance in bytes */
 
-/* Codes, followed by 32 scales. */
+/* Bytes of a tile: its codes, followed by 32 scales of fp16. */
 static ALWAYS_INLINE size_t tile_size(bool four)
 {
 	return TILE_VALUES / (four ? 2 : 1) + TILE * 2;
 }
 
-/* Prefetch across pages, where the CPU's own prefetcher stops. */
+/* Prefetch a tile, because the CPU's own prefetcher stops at the end of a
+ * page. */
 static ALWAYS_INLINE void prefetch(const uint8_t *tile, bool four)
 {
 	for (size_t i = 0; i < tile_size(four); i += 64)
 		__builtin_prefetch(tile + i);
 }
 
-/* Two vectors of a strip's outputs in ascending order, and their offsets. */
+/* Two vectors of the outputs of a strip, in ascending order, and the index of
+ * the first output of each. */
 struct pair {
 	vec v[2];
 	int at[2];
 };
 
-/* Codes of 16 k: w[s] are multiplied by the s-th four codes of a row. */
+/* The codes of 16 k of a tile. w[s] is multiplied by the s-th four codes of a
+ * row of activations. */
 struct half {
 	ivec w[4][STRIP_VECS];
 };
@@ -62,16 +66,14 @@ static ALWAYS_INLINE ivec all32(const void *p)
 	return (ivec)_mm512_set1_epi32(v);
 }
 
-/* Eight codes of each output: in `even` those of k mod 4 = 0 or 1, in `odd`
- * those of k mod 4 = 2 or 3. */
+/* Eight codes of each output: `even` has those with k mod 4 = 0 or 1, `odd`
+ * those with k mod 4 = 2 or 3. */
 struct pairs {
 	ivec even, odd;
 };
 
-/*
- * Eight k-pairs: in vector 0 outputs 0-3, 8-11, 16-19 and 24-27, in vector 1
- * the others.
- */
+/* Load eight pairs of k. Vector 0 has the outputs 0-3, 8-11, 16-19 and 24-27,
+ * and vector 1 has all other outputs of the tile. */
 static ALWAYS_INLINE struct pairs nibble_pairs(const uint8_t *p, const int v)
 {
 	const __m512i a = get(p), b = get(p + 64);
@@ -132,7 +134,8 @@ static ALWAYS_INLINE ivec all32(const void *p)
 	return (ivec)_mm256_set1_epi32(v);
 }
 
-/* Eight k-pairs; vector v has outputs 4v to 4v + 3 and 4v + 16 to 4v + 19. */
+/* Load eight pairs of k. Vector v has the outputs 4v to 4v + 3 and 4v + 16 to
+ * 4v + 19. */
 static ALWAYS_INLINE void half_nibbles(struct half *h, const uint8_t *p)
 {
 	for (int odd = 0; odd < 2; odd++, p += 32) {
@@ -196,7 +199,7 @@ static ALWAYS_INLINE ivec zip_high(ivec a, ivec b)
 	return (ivec)vzip2q_s16((int16x8_t)a, (int16x8_t)b);
 }
 
-/* Eight k-pairs; outputs in ascending order. */
+/* Load eight pairs of k. The outputs are in ascending order. */
 static ALWAYS_INLINE void half_nibbles(struct half *h, const uint8_t *p)
 {
 	for (int i = 0; i < 4; i++, p += 16) {
@@ -246,8 +249,12 @@ static ALWAYS_INLINE void half_bytes(struct half *h, const uint8_t *p)
 		}
 }
 
-/* With i8mm a vector holds eight codes of each of two outputs. For even s, w[s]
- * gets those of the first two outputs, w[s + 1] those of the next two. */
+/*
+ * With i8mm, a vector must hold eight codes of each of two outputs. For even s,
+ * combine w[s][v] and w[s + 1][v], which have four codes of four outputs each:
+ * w[s][v] gets all codes of the first two outputs, and w[s + 1][v] those of the
+ * last two.
+ */
 static ALWAYS_INLINE void join_codes(struct half *h)
 {
 #ifdef __ARM_FEATURE_MATMUL_INT8
@@ -286,9 +293,9 @@ static ALWAYS_INLINE void tile_scales(
 #endif
 
 /*
- * The sum of one group: sum_begin, dot for each four codes, then sum_end
- * returns sum_k w x in int32. `start` is the row's correction for this type
- * (kern_tile.h).
+ * The sum of one group, sum_k w x in int32, is computed by sum_begin, then dot
+ * for each four codes, then sum_end, which returns it. `start` is the
+ * correction that the row stores for this type of weights (kern_tile.h).
  */
 #if defined(__AVX512VNNI__)
 
@@ -347,7 +354,7 @@ static ALWAYS_INLINE ivec magnitude(ivec w)
 	return (ivec)_mm512_abs_epi8((__m512i)w);
 }
 
-/* x where w >= 0, -x where w < 0. */
+/* x where w >= 0 and -x where w < 0, for each byte. */
 static ALWAYS_INLINE ivec signed_by(ivec x, ivec w)
 {
 	return (ivec)_mm512_mask_sub_epi8((__m512i)x,
@@ -387,10 +394,10 @@ static ALWAYS_INLINE ivec sum_begin(ivec start)
 }
 
 /*
- * int16 holds the sum of 16 products of a nibble and a code (16 * 15 * 127 =
- * 30480), but of only two products of int8 codes (2 * 128 * 127 = 32512), and
- * only if the weight's sign is moved to the activation: 2 * 255 * 127
- * overflows.
+ * The sum of 16 products of a nibble and an int8 code fits int16 (16 * 15 * 127
+ * = 30480). Of products of two int8 codes only a sum of two fits (2 * 128 * 127
+ * = 32512), and only if the weight's sign is moved to the activation: with a
+ * weight stored as an unsigned byte, 2 * 255 * 127 would overflow.
  */
 static ALWAYS_INLINE ivec dot(ivec sum, ivec w, ivec x, bool four)
 {
@@ -398,8 +405,8 @@ static ALWAYS_INLINE ivec dot(ivec sum, ivec w, ivec x, bool four)
 		sum = add16(sum, maddubs(w, x));
 	else
 		sum += pairs(maddubs(magnitude(w), signed_by(x, w)));
-	/* Forces the addition here: gcc would compute all products of a tile
-	 * first and keep them on the stack. */
+	/* Force the addition here. Otherwise gcc computes all products of a
+	 * tile first and keeps them on the stack. */
 	__asm__("" : "+v"(sum));
 	return sum;
 }

@@ -1,9 +1,10 @@
 /*
- * matmul_q8 on AMX, for more rows than vector registers hold. One instruction
- * multiplies 16 rows by 16 outputs over the 32 k of a group; its sums pass
- * through the L1 cache into the same float32 steps as in kern_q8.c. Codes of
- * weights are signed here, so no correction is needed: bytes are used as they
- * are stored, nibbles are converted chunk by chunk.
+ * matmul_q8 with AMX, for more rows than vector registers can hold. One
+ * instruction multiplies 16 rows by 16 outputs over the 32 k of a group. Its
+ * int32 sums pass through the L1 cache into the same float32 steps as in
+ * kern_q8.c. AMX multiplies signed weights, so no correction is needed: int8
+ * codes are used as they are stored, and nibbles are converted to int8 for one
+ * chunk (256 k) at a time.
  *
  * Private to kern_q8.c.
  */
@@ -12,28 +13,34 @@
 
 #ifdef __AVX512VNNI__
 
-#define AMX_ROWS  16
-#define AMX_LEAST 13 /* rows; for fewer, vectors are as fast */
+#define AMX_ROWS 16
+/* fewest rows; for fewer rows, vector instructions are as fast */
+#define AMX_LEAST 13
 #define AMX_FN    __attribute__((target("amx-tile,amx-int8,gfni")))
 
 /*
- * Groups between a product and the use of its sums: enough that no instruction
- * waits for a tile, and few enough that the sums in between fill one page of
- * the L1 cache. With more, the CPU takes loads to depend on stores 4 KiB away,
- * and other data is evicted.
+ * AMX_LAG is the number of groups between a product and the use of its sums. It
+ * is large enough that no instruction waits for a tile register, and small
+ * enough that the sums in between fit one page of the L1 cache. With more, the
+ * CPU assumes that loads depend on stores 4 KiB away, and other data is evicted
+ * from the cache.
  */
 #define AMX_LAG  3
 #define AMX_RING 4
 
-/* Old values remain for tiles and rows beyond the end of a chunk or block: the
- * former are multiplied by a scale of 0, the latter are not added. */
+/*
+ * Sums of the last AMX_RING groups. Entries for tiles beyond the end of a chunk
+ * keep old values, which are multiplied by a scale of 0. Entries for rows
+ * beyond the end of a block keep old values too, which are not added.
+ */
 struct amx_sums {
 	int32_t at[AMX_RING][AMX_ROWS][VEC_LANES];
 };
 
 /*
- * Tile registers 0: sums of a block of rows, 1: its codes; 2 and 3: the same
- * for the last block, which may have fewer rows; 4: codes of weights.
+ * Configure the tile registers. Register 0 has the sums of a block of rows and
+ * register 1 its codes. Registers 2 and 3 are the same for the last block,
+ * which may have fewer rows. Register 4 has codes of weights.
  */
 static AMX_FN void amx_shape(unsigned rows)
 {
@@ -98,8 +105,8 @@ static ALWAYS_INLINE void amx_take(vec (*part)[2], int v, vec *sum)
 	}
 }
 
-/* The chunk's groups for a vector of outputs; the last sums of the previous
- * vector are added in between. */
+/* Process the groups of a chunk for one vector of outputs. In between, add the
+ * last sums of the previous vector. */
 static ALWAYS_INLINE AMX_FN void amx_vector(vec *sum, vec (*part)[2],
 	struct amx_sums *s, const int v, const struct chunk *c,
 	const struct block *b, struct ahead *ahead, const bool last,
@@ -156,9 +163,10 @@ static ALWAYS_INLINE AMX_FN void amx_rows(const struct chunk *c, struct block b,
 }
 
 /*
- * Nibbles n to bytes n - 8: the lowest three bits are those of n, all others
- * the inverse of its highest bit. Row i of the bit matrix, counted from its
- * last byte, selects the bits of n whose sum mod 2 is bit i.
+ * Convert nibbles n to bytes n - 8. The lowest three bits of the byte are those
+ * of n, and all other bits are the inverse of n's highest bit. Row i of the bit
+ * matrix, counted from its last byte, selects the bits of n whose sum mod 2 is
+ * bit i of the result.
  */
 static ALWAYS_INLINE AMX_FN ivec amx_low(ivec q)
 {
@@ -172,7 +180,8 @@ static ALWAYS_INLINE AMX_FN ivec amx_high(ivec q)
 		(__m512i)q, _mm512_set1_epi64(0x1020408080808080), 0xf8);
 }
 
-/* Like make_ready(); for bytes only the scales. */
+/* Like make_ready() for the AMX kernel. For int8 weights it prepares only the
+ * scales. */
 static ALWAYS_INLINE AMX_FN void amx_ready(
 	struct ready *to, const struct chunk *c, const bool four)
 {
@@ -196,7 +205,7 @@ static ALWAYS_INLINE AMX_FN void amx_ready(
 		memset(to->scale[t], 0, sizeof(to->scale[t]));
 }
 
-/* Like strip(). */
+/* Like strip() in kern_q8.c, with AMX. */
 static ALWAYS_INLINE AMX_FN void amx_strip(struct block b, const uint8_t *w,
 	unsigned rows, unsigned k, struct ready *ready, const bool four)
 {
@@ -212,7 +221,7 @@ static ALWAYS_INLINE AMX_FN void amx_strip(struct block b, const uint8_t *w,
 		c.tiles = k / TILE - i < Q8_TILES ? k / TILE - i : Q8_TILES;
 		ahead.weights = c.w + bytes;
 		amx_ready(ready, &c, four);
-		__asm__ volatile("" ::: "memory"); /* tile loads read it */
+		__asm__ volatile("" ::: "memory"); /* tile loads read *ready */
 		amx_rows(&c, b, rows, &ahead, four);
 		c.w += bytes;
 		b.codes += Q8_GROUP;

@@ -1,7 +1,7 @@
 /*
- * The operands of the micro-kernels of kern_q8.c: a chunk of 256 k of a strip
- * of weights, a block of rows of activations, and the prefetching of the next
- * ones.
+ * The operands of the micro-kernels of kern_q8.c: a chunk (256 k of a strip of
+ * weights), a block of rows of activations, and the prefetching of the next
+ * chunk and the next rows.
  *
  * Private to kern_q8.c.
  */
@@ -10,20 +10,23 @@
 
 #include "tensor/kern_q8.h"
 
-/* 256 k of a strip, fewer at its end. */
+/* 256 k of a strip of weights, or fewer at the end of the strip. */
 struct chunk {
-	const uint8_t *w; /* the first tile, as stored */
+	const uint8_t *w; /* the first tile of the chunk, as stored */
 	unsigned tiles;
-	const struct ready *ready; /* decoded codes, in the workspace */
+	/* decoded codes of the chunk, in the workspace */
+	const struct ready *ready;
 };
 
-/* Rows of activations from the chunk's k on, and a strip's outputs. */
+/* Rows of activations, beginning at the first k of the chunk, and the outputs
+ * of a strip. */
 struct block {
 	const uint8_t *codes, *start, *scale;
 	size_t row_bytes;
 	float *y;
 	size_t ldy;
-	bool first; /* the first chunk: outputs are not set yet */
+	/* this is the first chunk, so outputs are set, not added to */
+	bool first;
 };
 
 static ALWAYS_INLINE vec scale_of(const struct block *b)
@@ -48,9 +51,9 @@ static ALWAYS_INLINE void step_rows(struct block *b, unsigned rows)
 }
 
 /*
- * Memory to prefetch: the next chunk of weights and the next rows. A few cache
- * lines are prefetched with each step, because a CPU can have only a limited
- * number of misses in flight.
+ * The memory to prefetch: the next chunk of weights and the next rows. Each
+ * step prefetches a few cache lines, because a CPU can have only a limited
+ * number of cache misses in flight.
  */
 struct ahead {
 	const uint8_t *weights;
@@ -67,7 +70,8 @@ static ALWAYS_INLINE void rows_after(
 	a->rows = after;
 }
 
-/* Cache lines for each step, to prefetch `bytes` in `steps` steps. */
+/* The number of cache lines to prefetch in each of `steps` steps, so that they
+ * fetch `bytes` together. */
 static ALWAYS_INLINE unsigned lines_a_step(size_t bytes, unsigned steps)
 {
 	return (unsigned)(bytes / 64 + steps - 1) / steps;

@@ -1,7 +1,7 @@
 /*
  * The micro-kernel of kern_q8.c in plain C, for vectors of four lanes without
- * dot-product instructions: one row at a time, products summed in int16 as far
- * as their sums fit. It defines the same names as kern_q8_wide.h.
+ * dot-product instructions. It processes one row at a time and sums products in
+ * int16 as long as the sums fit. It defines the same names as kern_q8_wide.h.
  *
  * Private to kern_q8.c.
  */
@@ -67,8 +67,9 @@ static ALWAYS_INLINE void make_ready(
 }
 
 /*
- * Sums of 32 products with a nibble fit int16 (32 * 8 * 127 = 32512), and of
- * two with an int8 (2 * 128 * 127).
+ * The sum of 32 products of a nibble and an int8 code fits int16 (32 * 8 * 127
+ * = 32512); of products of two int8 codes only a sum of two does (2 * 128 *
+ * 127).
  */
 static ALWAYS_INLINE void add_codes(int32_t *restrict acc,
 	const int16_t *restrict w, const int8_t *restrict x, const bool four)

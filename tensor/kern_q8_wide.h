@@ -1,10 +1,11 @@
 /*
- * The micro-kernel of kern_q8.c for the instruction sets of kern_q8.h: a few
- * rows by two vectors of outputs, whose sums stay in registers for a chunk.
+ * The micro-kernel of kern_q8.c for the instruction sets of kern_q8.h. It
+ * multiplies a few rows by two vectors of outputs, whose sums stay in registers
+ * throughout a chunk.
  *
- * Private to kern_q8.c. This file and kern_q8_narrow.h define ROWS, PERMUTED
- * (whether nibbles need the rows' codes in the permuted order), few,
- * chunk_steps, struct ready with make_ready, and multiply.
+ * Private to kern_q8.c. This file and kern_q8_narrow.h define the same names:
+ * ROWS, PERMUTED (whether nibbles need the rows' codes in the permuted order),
+ * few, chunk_steps, struct ready with make_ready, and multiply.
  */
 #ifndef TENSOR_KERN_Q8_WIDE_H
 #define TENSOR_KERN_Q8_WIDE_H
@@ -13,23 +14,25 @@
 
 #ifdef Q8_WIDE
 
-/* Rows in registers beside two vectors of outputs: an integer and a float32
- * sum each. */
+/* The number of rows that fit the registers with two vectors of outputs; each
+ * row needs an integer sum and a float32 sum for each vector. */
 #define ROWS     (VEC_LANES == 8 ? 3 : 6)
 #define PERMUTED true
 
 /*
- * Up to this many rows, decoding a chunk again for each register tile is faster
- * than storing its decoded codes: one tile for nibbles, whose decoding costs as
- * much as three rows; several for bytes with AVX-512, which need only an
- * exclusive or. Arm has too few registers to decode in them.
+ * The number of rows up to which it is faster to decode a chunk again for each
+ * register tile than to store its decoded codes. For nibbles this is one
+ * register tile, because decoding costs as much as three rows. For int8 codes
+ * with AVX-512, whose decoding is only an exclusive or, it is several tiles.
+ * Arm has too few registers for this.
  */
 static ALWAYS_INLINE unsigned few(bool four)
 {
 	return VEC_LANES < 8 ? 0 : VEC_LANES == 8 || four ? ROWS : 4 * ROWS;
 }
 
-/* A chunk's codes in the order of the products, and its scales. */
+/* The codes of a chunk, decoded and in the order of the products, and the
+ * chunk's scales. */
 struct ready {
 	struct half half[Q8_TILES][2];
 	vec scale[Q8_TILES][STRIP_VECS];
@@ -47,16 +50,17 @@ static ALWAYS_INLINE void make_ready(
 	}
 }
 
-/* A register tile: `rows` rows by two vectors of outputs, from v on. */
+/* A register tile: `rows` rows by the two vectors of outputs v and v + 1. */
 struct shape {
 	int rows, v;
 	bool four;
 };
 
 /*
- * The addresses of six rows, from two pointers and a stride: six pointers would
- * take the registers of other loop variables. The compiler must not know how
- * the second pointer was computed, or it would create six again.
+ * The addresses of six rows, as two pointers and a stride. Six pointers would
+ * take the registers that other loop variables need. The second pointer is
+ * hidden from the optimizer; otherwise the compiler would compute it from the
+ * first and create six pointers again.
  */
 struct six {
 	const uint8_t *first, *fourth;
@@ -92,8 +96,8 @@ static ALWAYS_INLINE void six_step(struct six *s, size_t bytes)
 
 #ifdef __ARM_FEATURE_MATMUL_INT8
 
-/* Eight codes of row r and eight of row r + 1; of the last row twice, if there
- * is no next. */
+/* Load eight codes of row r and eight codes of row r + 1. If there is no row r
+ * + 1, load those of row r twice. */
 static ALWAYS_INLINE int8x16_t two_rows(
 	const struct six *x, int r, size_t at, const struct shape s)
 {
@@ -104,9 +108,9 @@ static ALWAYS_INLINE int8x16_t two_rows(
 }
 
 /*
- * 16 k, from `at` of the rows on: two rows by two outputs by eight k at a time.
- * acc[r] and acc[r + 1] of an even r have the two rows' sums of outputs 0 and
- * 1, and of 2 and 3.
+ * Add the products of 16 k, beginning at offset `at` of the rows: two rows by
+ * two outputs by eight k at a time. For even r, acc[r] gets the sums of rows r
+ * and r + 1 for outputs 0 and 1, and acc[r + 1] those for outputs 2 and 3.
  */
 static ALWAYS_INLINE void add_half(ivec (*acc)[2], const struct half *h,
 	const struct six *x, size_t at, const struct shape s)
@@ -126,7 +130,7 @@ static ALWAYS_INLINE void add_half(ivec (*acc)[2], const struct half *h,
 		}
 }
 
-/* Sort the sums by rows. */
+/* Rearrange the sums so that acc[r] has those of row r only. */
 static ALWAYS_INLINE void part_rows(ivec (*acc)[2], const struct shape s)
 {
 	for (int r = 0; r < s.rows; r += 2)
@@ -141,7 +145,7 @@ static ALWAYS_INLINE void part_rows(ivec (*acc)[2], const struct shape s)
 
 #else
 
-/* 16 k, from `at` of the rows on. */
+/* Add the products of 16 k, beginning at offset `at` of the rows. */
 static ALWAYS_INLINE void add_half(ivec (*acc)[2], const struct half *h,
 	const struct six *x, size_t at, const struct shape s)
 {
@@ -179,7 +183,8 @@ static ALWAYS_INLINE void add_sums(vec (*sum)[2], ivec (*acc)[2],
 	}
 }
 
-/* Sums of the next `rows` rows with the codes of a chunk as stored. */
+/* Compute the sums of the next `rows` rows, from codes of weights as they are
+ * stored. */
 static ALWAYS_INLINE void stored_sums(vec (*sum)[2], const struct chunk *c,
 	const struct block *b, const struct shape s)
 {
@@ -209,7 +214,7 @@ static ALWAYS_INLINE void stored_sums(vec (*sum)[2], const struct chunk *c,
 	}
 }
 
-/* The same with decoded codes. */
+/* Like stored_sums, from decoded codes. */
 static ALWAYS_INLINE void ready_sums(vec (*sum)[2], const struct chunk *c,
 	const struct block *b, struct ahead *ahead, const struct shape s)
 {
@@ -248,13 +253,15 @@ static ALWAYS_INLINE void enter_sums(
 	}
 }
 
-/* Steps of a chunk, each a register tile by a tile of weights. */
+/* The number of prefetch steps in a chunk. A step is the product of a register
+ * tile and a tile of weights. */
 static ALWAYS_INLINE unsigned chunk_steps(unsigned rows)
 {
 	return (rows + ROWS - 1) / ROWS * (STRIP_VECS / 2) * Q8_TILES;
 }
 
-/* `count` times `rows` rows; `after` more rows follow them. */
+/* Process `count` register tiles of `rows` rows. `after` more rows follow
+ * them. */
 static ALWAYS_INLINE void panels(const struct chunk *c, struct block b,
 	unsigned count, unsigned after, struct ahead *ahead, const int rows,
 	const bool four, const bool ready)
@@ -265,8 +272,9 @@ static ALWAYS_INLINE void panels(const struct chunk *c, struct block b,
 	for (; count; count--, step_rows(&b, (unsigned)rows)) {
 		after -= (unsigned)rows;
 		rows_after(ahead, b, (unsigned)rows, after);
-		/* Unrolled so that s.v is a constant: half_codes then decodes
-		 * only the two vectors that are used, in registers. */
+		/* Unroll the loop so that s.v is a constant. half_codes then
+		 * decodes only the two vectors that are used, and in
+		 * registers. */
 #pragma GCC unroll 2
 		for (s.v = 0; s.v < STRIP_VECS; s.v += 2) {
 			vec sum[ROWS][2] = { 0 };
@@ -283,7 +291,8 @@ static ALWAYS_INLINE void panels(const struct chunk *c, struct block b,
 	}
 }
 
-/* If there are several register tiles, each has at least ROWS / 2 rows. */
+/* If there are several register tiles, each has at least ROWS / 2 rows, so not
+ * all combinations are compiled. */
 #define PANELS(n)                                                          \
 	case n:                                                            \
 		if (n <= ROWS &&                                           \

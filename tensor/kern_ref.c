@@ -1,6 +1,6 @@
 /*
- * Reference kernels in plain loops, which tests compare with the vector
- * kernels. Sums are in double and in ascending order; only the decoders of
+ * Reference kernels in plain loops, with which tests compare the vector
+ * kernels. Sums are in double and in ascending order. Only the decoders of
  * stored formats, which have their own tests, are shared with kern_vec.c.
  */
 #include "tensor/kern_impl.h"
@@ -42,7 +42,7 @@ static int nibble(uint8_t b, bool high)
 	return (high ? b >> 4 : b & 15) - 8;
 }
 
-/* Weight (k, n) of a tile is q * d. */
+/* A weight of a tile: its value is q * d. */
 struct weight {
 	int q;
 	float d;
@@ -83,7 +83,7 @@ static struct weight tile_weight(
 	}
 }
 
-/* Weight (i, j) of a matrix of k. */
+/* Get the weight at row j, column i of a matrix with rows of k values. */
 static struct weight weight_at(
 	enum dtype type, const void *w, unsigned k, unsigned i, unsigned j)
 {
@@ -94,7 +94,7 @@ static struct weight weight_at(
 		j % TILE);
 }
 
-/* As the contract requires: in float32, by fma. */
+/* In float32 and by fma, as kern.h specifies, not in double. */
 static void ref_matmul_tile(float *y, size_t ldy, const float *x, size_t ldx,
 	unsigned rows, enum dtype wt, const void *w, unsigned n, unsigned k,
 	void *scratch)
@@ -164,7 +164,8 @@ static void ref_quantize(void *dst, const float *x, unsigned k)
 	}
 }
 
-/* The sum over one group of activations, without their scale. */
+/* The sum over one group of activations from i0 on, without the scale of the
+ * activations. */
 static float group_dot(const int8_t *q, enum dtype wt, const void *w,
 	unsigned k, unsigned i0, unsigned j)
 {
@@ -285,7 +286,8 @@ static double score(const struct visibility *see, const float *q, uint32_t i,
 	return s * (double)scale;
 }
 
-/* 64 values at a time, so that the sums in double fit on the stack. */
+/* Compute 64 output values at a time, so that the sums in double fit on the
+ * stack. */
 static void ref_attend_head(float *out, const float *q,
 	const struct visibility *see, unsigned head_dim, float scale)
 {
@@ -316,7 +318,7 @@ static void ref_attend_head(float *out, const float *q,
 	}
 }
 
-/* Round to fp16; beyond the range it saturates. */
+/* Round to fp16. Values beyond the range saturate. */
 static double half(double x)
 {
 	if (fabs(x) > F16_MAX)
@@ -329,7 +331,8 @@ static double exp2_half(const uint16_t *table, double x)
 	return f16_to_f32(table[f32_to_f16((float)x) & 0x7fff]);
 }
 
-/* One block of algorithm 1; o and m are rounded to fp16, l is not. */
+/* One block of algorithm 1 of the npu-tts paper (named in tensor/soc/price.h).
+ * o and m are rounded to fp16, l is not. */
 static void ref_attend_tile(float *o, double *m, double *l, const float *q,
 	const struct visibility *see, unsigned head_dim, float scale,
 	const uint16_t *table, uint32_t first)

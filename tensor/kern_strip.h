@@ -1,6 +1,7 @@
 /*
- * Steps that the two products on tiles share, for the instruction set that
- * this compilation targets. Private to kern_tile.c and kern_q8.c.
+ * Steps that kern_tile.c and kern_q8.c (the matrix products on tiles in float32
+ * and in int8) share, for the instruction set of this compilation. Private to
+ * these two files.
  */
 #ifndef TENSOR_KERN_STRIP_H
 #define TENSOR_KERN_STRIP_H
@@ -8,13 +9,13 @@
 #include "tensor/kern_lanes.h"
 #include "tensor/kern_tile.h"
 
-/* Machine vectors of a strip's outputs. */
+/* Number of machine vectors that hold the outputs of a strip. */
 #define STRIP_VECS (TILE / VEC_LANES)
 
 /*
- * The number of rows of the next register tile, out of `rows`, at most `most`.
- * The last two tiles are as equal as possible, so only a single tile can be
- * less than half full.
+ * The number of rows of the next register tile, at most `most`, if `rows` rows
+ * are left. The last two register tiles are as equal as possible, so a register
+ * tile is less than half full only if it is the only one.
  */
 static ALWAYS_INLINE unsigned rows_next(unsigned rows, unsigned most)
 {

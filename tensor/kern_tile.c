@@ -1,13 +1,14 @@
 /*
- * Products of float32 activations and tiled weights, compiled once for each
+ * Products of float32 activations and tiled weights. Compiled once for each
  * instruction set with -DKERN_ISA=.
  *
- * Tiles are decoded to float32, [k][32 outputs], as many k as the workspace
- * holds, and multiplied by a block of rows with the sums in registers; the sums
- * are kept in the outputs until the next k. Each fma waits for the one before
- * in its chain, and two multipliers need eight chains to be busy, so few rows
- * process several strips together. Decoding is exact (11 bits of scale times 8
- * of code), so its implementation does not change the result.
+ * Tiles are decoded to float32, [k][32 outputs], for as many k as fit the
+ * workspace, and multiplied by a block of rows. The sums stay in registers;
+ * between two such chunks of k they are stored in the outputs. Each fma depends
+ * on the previous fma of its chain, and two multipliers need eight chains to be
+ * busy, so with few rows several strips are processed together. Decoding is
+ * exact (11 bits of scale times 8 bits of code), so the way it is implemented
+ * does not change the result.
  */
 #include "tensor/kern_strip.h"
 
@@ -26,8 +27,8 @@ static ALWAYS_INLINE vec load_codes(const int8_t *q)
 #endif
 }
 
-/* a and b alternate between two k: store the VEC_LANES outputs of the first k,
- * then, TILE floats later, those of the second. */
+/* The lanes of a and b alternate between two k. Store the VEC_LANES outputs of
+ * the first k at dst, and those of the second k TILE floats later. */
 static ALWAYS_INLINE void store_two(float *dst, vec a, vec b)
 {
 #if VEC_LANES == 16
@@ -99,7 +100,7 @@ static void q8_tile(float *restrict dst, const uint8_t *restrict p)
 		}
 }
 
-/* Group g of a tile: two k of 16 outputs. */
+/* Decode group g of a tile: two k of 16 outputs. */
 static ALWAYS_INLINE void put_group(
 	float *restrict dst, const int8_t *restrict q, float d, int g)
 {
@@ -125,7 +126,7 @@ static void group_q8_tile(float *restrict dst, const uint8_t *restrict p)
 		put_group(dst, (const int8_t *)p + 2, row_f16(p), g);
 }
 
-#define SUPER 256 /* values */
+#define SUPER 256 /* values in a super-group */
 
 static void super_q4_tile(float *restrict dst, const uint8_t *restrict p)
 {
@@ -186,11 +187,12 @@ static void decode(float *dst, enum dtype type, const uint8_t *tile)
 
 /* ---- products ---- */
 
-/* Rows of a register tile with one strip. */
+/* The number of rows of a register tile that has one strip. */
 #define ROWS    (VEC_LANES == 16 ? 8 : 3)
 #define CHUNK_K (TILE_SCRATCH / sizeof(float) / TILE)
 
-/* Strips of a register tile: eight sums, if registers allow. */
+/* The number of strips of a register tile: enough for eight sums if the
+ * registers allow it. */
 static ALWAYS_INLINE unsigned strips_for(unsigned rows)
 {
 	const unsigned vecs = rows * STRIP_VECS;
@@ -198,18 +200,20 @@ static ALWAYS_INLINE unsigned strips_for(unsigned rows)
 	return VEC_LANES == 4 || vecs > 6 ? 1 : vecs > 2 ? 2 : 4;
 }
 
-/* One step: `strips` strips by k decoded values. */
+/* The operands of one step: a block of strips, with k decoded values for each
+ * output. */
 struct panel {
 	float *y;
 	size_t ldy;
 	const float *x;
 	size_t ldx;
 	const float *w; /* [strips][k][32] */
-	unsigned n, k;  /* n outputs are stored */
-	bool first;     /* the first k: y is not set yet */
+	unsigned n, k;  /* n is the number of outputs to store */
+	bool first;     /* the first chunk of k: y is set, not added to */
 };
 
-/* Load up to 32 sums of strip s into registers, and store them. */
+/* strip_load loads up to 32 sums of strip s of row r into registers;
+ * strip_store stores them. */
 static ALWAYS_INLINE void strip_load(
 	vec v[STRIP_VECS], const struct panel *p, int r, int s)
 {

@@ -1,21 +1,23 @@
 /*
- * Shared by the implementations of the matrix products on tiles: the order of a
- * quantized row, and the workspace. Private to this room.
+ * Definitions that the implementations of the matrix products on tiles share:
+ * the format of a quantized row, and the workspace. Private to tensor/.
  *
- * A quantized row of k values has, without gaps:
+ * A quantized row of k values has these parts, without gaps:
  *
  *   int8 codes [k]               in order
  *   int8 codes [k]               again, each 16 of them transposed as a 4 by 4
  *                                matrix: 0 4 8 12, 1 5 9 13, ...
- *   int32 [k / 32]               -8 times the sum of a group's codes
+ *   int32 [k / 32]               -8 times the sum of the codes of 32 k
  *   int32 [k / 32]               -128 times the same sum
  *   float32 [k / 256, rounded up] scales
  *
  * and zeros up to a multiple of 64 bytes. Dot-product instructions multiply
- * unsigned weights (a stored nibble, which is 8 too large; an int8 with its top
- * bit flipped, 128 too large) by signed activations; integer sums start from
- * the corrections in the row. The second order of k is that of nibbles whose
- * bytes were interleaved, four k-pairs at a time, before they are split.
+ * unsigned weights by signed activations. An unsigned weight is too large by a
+ * constant: by 8 for a stored nibble, and by 128 for an int8 whose top bit is
+ * flipped. The int32 values correct this: an integer sum starts from the value
+ * of its group. The second order of the codes is the order in which the k of
+ * nibbles lie in a vector after their bytes were interleaved, four pairs of k
+ * at a time, and then split.
  */
 #ifndef TENSOR_KERN_TILE_H
 #define TENSOR_KERN_TILE_H
@@ -26,15 +28,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define Q8_GROUP 256 /* values that share a scale */
+#define Q8_GROUP 256 /* activations that share a scale */
 #define Q8_TILES (Q8_GROUP / TILE)
 
 /* Magnitudes are clamped to Q8_HUGE, so that 127 times their scale is finite.
- * If all 256 are below Q8_TINY, the codes are 0. */
+ * If all magnitudes of a group of 256 are below Q8_TINY, the codes are 0. */
 #define Q8_HUGE 0x1p127f
 #define Q8_TINY 0x1p-100f
 
-/* Bytes from the beginning of a row. */
+/* Offsets of the parts of a quantized row, in bytes. */
 static inline size_t q8_permuted_at(unsigned k)
 {
 	return k;
@@ -57,8 +59,8 @@ static inline size_t q8_row_bytes(unsigned k)
 	return (q8_scale_at(k) + scales * sizeof(float) + 63) & ~(size_t)63;
 }
 
-/* Workspace of either product in bytes, for any k: two thirds of an L1 cache.
- */
+/* Workspace of matmul_tile and of matmul_q8 in bytes, for any k: two thirds of
+ * an L1 cache. */
 #define TILE_SCRATCH 32768
 
 #endif

@@ -1,26 +1,25 @@
 /*
- * Scores of many query heads and one block of keys. The keys are transposed to
+ * Scores of many query heads for one block of keys. The keys are transposed to
  * [element][slot], so that a machine vector holds one element of several slots.
- * The 16 lanes of a score become 16 vectors, each a chain of fma in ascending
- * order from zero, which are added by lane_sum's tree. So the bits are those of
- * a sum whose lanes are in one vector, but no reduction within vectors is left.
- * Transposing pays if several rows share the block. Part of kern_attend_rows.c.
+ * Where the kernel for one row sums a score in 16 lanes, this one has 16
+ * vectors, each a chain of fma in ascending order from zero; lane_sum's tree
+ * adds the vectors. So the bits are those of the kernel for one row, but no sum
+ * within a vector is needed. The transposition is worth its cost if several
+ * rows share the block. Part of kern_attend_rows.c.
  */
 #ifndef TENSOR_KERN_TRANSPOSE_H
 #define TENSOR_KERN_TRANSPOSE_H
 
 #include "tensor/kern_lanes.h"
 
-/*
- * A register tile: heads, vectors of slots, and lanes of a score that 32
- * registers hold (AVX-512), or 16.
- */
+/* The size of a register tile: heads, vectors of slots, and lanes of a score
+ * that fit 32 registers (AVX-512) or 16. */
 #define STRIP_HEADS (VEC_LANES == 16 ? 6 : 3)
 #define STRIP_VECS  (VEC_LANES == 16 ? 2 : 4)
 #define STRIP_LANES (VEC_LANES == 16 ? 2 : 1)
 
-/* One step of the transposition: exchange lanes l with l & s of a for lanes
- * l ^ s of b. */
+/* One step of the transposition: exchange the lanes l of a with l & s set for
+ * the lanes l ^ s of b. */
 #define LOWER(s, l) ((l) & (s) ? VEC_LANES + ((l) ^ (s)) : (l))
 #define UPPER(s, l) ((l) & (s) ? VEC_LANES + (l) : (l) ^ (s))
 #define TRANSPOSE(v, s)                                                        \
@@ -34,7 +33,7 @@
 				__builtin_shufflevector(a, b, EACH(UPPER, s)); \
 		}
 
-/* Lane l of vector i becomes lane i of vector l. */
+/* Transpose: lane l of vector i becomes lane i of vector l. */
 static ALWAYS_INLINE void transpose_vecs(vec v[VEC_LANES])
 {
 #if VEC_LANES >= 16
@@ -47,7 +46,8 @@ static ALWAYS_INLINE void transpose_vecs(vec v[VEC_LANES])
 	TRANSPOSE(v, 1)
 }
 
-/* n rows of `wide` values, n a multiple of KERN_LANES, to [wide][block]. */
+/* Transpose n keys of `wide` values, n a multiple of KERN_LANES, to
+ * [wide][KERN_ATTEND_BLOCK]. */
 static ALWAYS_INLINE void transpose_keys(float *transposed,
 	const uint8_t *const *row, uint32_t n, size_t wide, const bool f16)
 {
@@ -64,7 +64,8 @@ static ALWAYS_INLINE void transpose_keys(float *transposed,
 		}
 }
 
-/* Lanes w, w + KERN_LANES / STRIP_LANES and so on of each score, added. */
+/* Compute and add the lanes w, w + KERN_LANES / STRIP_LANES, w + 2 * KERN_LANES
+ * / STRIP_LANES and so on of each score. */
 static ALWAYS_INLINE void strip_lanes(vec out[STRIP_HEADS][STRIP_VECS],
 	const float *q, const float *k, const size_t wide, const int w,
 	const int mh)
@@ -97,7 +98,7 @@ static ALWAYS_INLINE void strip_lanes(vec out[STRIP_HEADS][STRIP_VECS],
 				: sum[0][r][j] + sum[STRIP_LANES - 1][r][j];
 }
 
-/* Scores of `mh` heads by STRIP_VECS vectors of slots. */
+/* Compute the scores of `mh` heads for STRIP_VECS vectors of slots. */
 static ALWAYS_INLINE void strip_tile(float *s, const float *q, const float *k,
 	const size_t wide, float scale, const int mh)
 {
@@ -147,10 +148,11 @@ static ALWAYS_INLINE void score_wide(float *s, const float *q,
 }
 
 /*
- * Scores of `heads` rows of q, [heads][wide], and the first n slots, times
- * scale: s is [heads][block]. Whole tiles are written; values after slot n are
- * arbitrary. If `wide` is a constant, the addresses of a tile's heads are one
- * register plus constants instead of six registers.
+ * Compute the scores of `heads` heads, q[heads][wide], for the first n slots,
+ * times `scale`. s is [heads][KERN_ATTEND_BLOCK]. Whole register tiles are
+ * written, so values after slot n are arbitrary. In the calls with a constant
+ * `wide`, the addresses of the heads of a register tile are one register plus
+ * constants instead of six registers.
  */
 static inline void score_transposed(float *s, const float *q,
 	const float *transposed, unsigned heads, size_t wide, uint32_t n,

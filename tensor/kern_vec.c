@@ -1,13 +1,15 @@
 /*
  * Vector kernels, compiled once for each instruction set with -DKERN_ISA=.
  *
- * All use one order of summation: element i of a sum belongs to lane i mod 16,
- * each lane adds its elements in ascending order, starting from zero, and
- * lane_sum() adds the 16 lanes in a fixed tree. A machine vector holds 4, 8 or
- * 16 lanes; `part` is its number within the 16. Since lanes are not combined
- * before lane_sum(), neither the vector's width nor the shape of the register
- * tile changes the result. A sum whose length is not a multiple of 16 is padded
- * with zeros. No contraction and no reassociation: see the Makefile.
+ * All kernels use the same order of summation. Element i of a sum belongs to
+ * lane i mod 16; each lane adds its elements in ascending order, starting from
+ * zero; and lane_sum() adds the 16 lanes in a fixed tree. A machine vector
+ * holds 4, 8 or 16 lanes; `part` is the number of the machine vector within the
+ * 16 lanes. Lanes are not combined before lane_sum(), so neither the width of a
+ * machine vector nor the shape of the register tile changes the result. A sum
+ * whose length is not a multiple of 16 is padded with zeros. The Makefile
+ * disables contraction and reassociation of floating-point operations for this
+ * file.
  */
 #include "tensor/kern_lanes.h"
 
@@ -15,7 +17,7 @@
 
 /* ---- matmul ---- */
 
-/* fp16 rows, by the conversion instruction if there is one. */
+/* Decode fp16 rows, by the conversion instruction if the CPU has one. */
 static void vec_f16_row(float *restrict dst, const void *restrict src, size_t n)
 {
 	const uint8_t *p = src;
@@ -26,7 +28,8 @@ static void vec_f16_row(float *restrict dst, const void *restrict src, size_t n)
 	f16_row(dst + i, p + 2 * i, n - i);
 }
 
-/* dtype.c's decoders, compiled here for this instruction set. */
+/* Decode a row with the decoders of dtype_rows.h, compiled for this instruction
+ * set. */
 static void decode(
 	float *restrict dst, enum dtype type, const uint8_t *src, size_t n)
 {
@@ -70,9 +73,10 @@ static void decode(
 }
 
 /*
- * lane[r][c][16] += products of x row r and weight row c over k columns, k a
- * multiple of 16. `mr` and `nc` are constants in every call, so that the
- * tile stays in registers: mr * nc sums, nc weights, one x.
+ * Add to lane[r][c][16] the products of row r of x and weight row c over k
+ * columns, k a multiple of 16. `mr` (rows) and `nc` (weight rows) are constants
+ * in every call, so that the tile stays in registers: mr * nc sums, nc weights
+ * and one vector of x.
  */
 static ALWAYS_INLINE void tile(float *lane, const float *x, size_t ldx,
 	const float *const *w, size_t k, const int mr, const int nc)
@@ -106,7 +110,7 @@ static ALWAYS_INLINE void tile(float *lane, const float *x, size_t ldx,
 	}
 }
 
-/* All rows by up to four weight rows, in tiles that fit the registers. */
+/* Multiply all rows by up to four weight rows, in register tiles. */
 static void tiles(float *lane, const float *x, size_t ldx, unsigned rows,
 	const float *const *w, unsigned cols, size_t k)
 {
@@ -119,7 +123,7 @@ static void tiles(float *lane, const float *x, size_t ldx, unsigned rows,
 
 		if (VEC_LANES == 16) {
 			tile(at, xr, ldx, w, k, 4, 4);
-		} else { /* 16 registers: 8 sums */
+		} else { /* 16 registers hold 8 sums */
 			tile(at, xr, ldx, w, k, 4, 2);
 			tile(at + 2 * KERN_LANES, xr, ldx, w + 2, k, 4, 2);
 		}
@@ -132,7 +136,7 @@ static void tiles(float *lane, const float *x, size_t ldx, unsigned rows,
 				w + c, k, 1, 1);
 }
 
-/* The last k < 16 columns, padded with zeros. */
+/* The last columns, k < 16 of them, padded with zeros. */
 static void tail(float *lane, const float *x, size_t ldx, unsigned rows,
 	const float *const *w, unsigned cols, size_t k)
 {
@@ -151,9 +155,10 @@ static void tail(float *lane, const float *x, size_t ldx, unsigned rows,
 	}
 }
 
-/* Up to four weight rows: one step of the outer loop. */
+/* Up to four weight rows, which are one step of the outer loop. */
 struct panel {
-	float *weights, *lane; /* the two parts of the workspace */
+	/* the two parts of the workspace: decoded weights, and sums */
+	float *weights, *lane;
 	enum dtype type;
 	const uint8_t *w; /* first of `cols` weight rows */
 	size_t row_bytes;
@@ -161,9 +166,9 @@ struct panel {
 };
 
 /*
- * Up to KERN_ROWS rows by up to KERN_COLS weight rows. Columns are processed in
- * chunks whose decoded values stay in the L1 cache; the lanes keep the sums
- * from chunk to chunk.
+ * Multiply up to KERN_ROWS rows by up to KERN_COLS weight rows. Columns are
+ * processed in chunks whose decoded values fit the L1 cache; `lane` holds the
+ * sums from one chunk to the next.
  */
 static void panel_run(const struct panel *p, float *y, size_t ldy,
 	const float *x, size_t ldx, unsigned rows)
@@ -284,23 +289,24 @@ static void vec_add(float *y, const float *x, size_t n)
 }
 
 /*
- * Round to fp16's 11 significant bits without leaving float32: add half a unit
- * and clear the lower bits; below 2^-14, where fp16's spacing is 2^-24
- * throughout, add and subtract a number with that spacing. Counts saturated
- * values in each lane of *saturated.
+ * Round to the 11 significant bits of fp16 without leaving float32: add half a
+ * unit and clear the lower bits. Below 2^-14, where all fp16 values are
+ * multiples of 2^-24, add and subtract 0.5, since float32 values near 0.5 have
+ * this spacing. Add the number of saturated values of each lane to *saturated.
  */
 static ALWAYS_INLINE vec round_f16(vec x, ivec *saturated)
 {
 	const ivec sign = (ivec)x & INT32_MIN;
 	const vec mag = (vec)((ivec)x & INT32_MAX);
 	const ivec over = mag > F16_MAX;
-	/* unsigned, because NaN may overflow; its result is not used */
+	/* unsigned, because the addition may overflow for NaN, whose result is
+	 * not used */
 	const uvec bits = (uvec)pickf(over, all(F16_MAX), mag);
 	const ivec normal =
 		(ivec)((bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu);
 	const vec tiny = (mag + 0.5f) - 0.5f;
 
-	*saturated -= over; /* a mask is -1 */
+	*saturated -= over; /* a true mask is -1 */
 	return pickf(x == x,
 		(vec)(sign | pick(mag < 0x1p-14f, (ivec)tiny, normal)), x);
 }

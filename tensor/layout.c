@@ -54,7 +54,7 @@ size_t layout_bytes(enum dtype t, uint32_t n, uint32_t k)
 
 struct pack {
 	enum dtype to, from;
-	uint8_t *dst; /* NULL: only check the values */
+	uint8_t *dst; /* NULL if the values are only checked */
 	const uint8_t *src;
 	uint32_t n, k;
 	_Atomic uint64_t nonfinite;
@@ -62,7 +62,8 @@ struct pack {
 
 #define PART_ROWS (PART_STRIPS * TILE)
 
-/* Check the values first, which loads them into the cache for packing. */
+/* Check the values of a part, then pack it. The check loads the values into the
+ * CPU cache. */
 static void pack_part(void *arg, unsigned part, unsigned thread)
 {
 	struct pack *p = arg;

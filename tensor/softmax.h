@@ -1,8 +1,8 @@
 /*
- * Probabilities of logits on the host, for sampling, scoring and pruning: in
- * double and summed in the order in which they are given, so that equal inputs
- * give equal bits. For sums over a whole vocabulary, tensor/softmax_sum.h is
- * faster and less exact.
+ * Probabilities of logits on the host, for sampling, scoring and pruning. They
+ * are computed in double and summed in the order in which the logits are added,
+ * so that equal inputs give equal bits. For sums over a whole vocabulary,
+ * tensor/softmax_sum.h is faster and less exact.
  */
 #ifndef TENSOR_SOFTMAX_H
 #define TENSOR_SOFTMAX_H
@@ -12,16 +12,16 @@
 struct softmax {
 	double most;        /* the largest logit, so that no weight overflows */
 	double temperature; /* > 0 */
-	double sum;         /* of the weights so far */
+	double sum;         /* sum of the weights of the logits added */
 };
 
-/* The numerator of a probability. */
+/* The weight of a logit, which is the numerator of its probability. */
 static inline double softmax_weight(const struct softmax *s, double logit)
 {
 	return exp((logit - s->most) / s->temperature);
 }
 
-/* Add a logit to the sum; returns its weight. */
+/* Add the weight of a logit to the sum, and return the weight. */
 static inline double softmax_add(struct softmax *s, double logit)
 {
 	double weight = softmax_weight(s, logit);
@@ -30,7 +30,7 @@ static inline double softmax_add(struct softmax *s, double logit)
 	return weight;
 }
 
-/* The probability of a logit, after all have been added. */
+/* The probability of a logit, valid after all logits have been added. */
 static inline double softmax_of(const struct softmax *s, double logit)
 {
 	return softmax_weight(s, logit) / s->sum;

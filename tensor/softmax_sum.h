@@ -1,8 +1,9 @@
 /*
  * A fast sum of a long row of weights e^((logit - most) * scale), each with a
- * relative error of 2e-7: in float32, in lanes that the compiler vectorizes,
- * and without libm, whose results depend on the CPU. Equal logits give equal
- * bits. tensor/softmax.h is exact, for single probabilities.
+ * relative error of 2e-7. It is computed in float32, in lanes that the compiler
+ * vectorizes, and without libm, whose results depend on the CPU. Equal logits
+ * give equal bits. For single probabilities use tensor/softmax.h, which is
+ * exact.
  */
 #ifndef TENSOR_SOFTMAX_SUM_H
 #define TENSOR_SOFTMAX_SUM_H
@@ -11,9 +12,11 @@
 #include <string.h>
 
 #define SOFTMAX_LANES 16
-#define SOFTMAX_PIECE (64 * SOFTMAX_LANES) /* values of a float32 sum */
+/* number of values that are summed in float32 */
+#define SOFTMAX_PIECE (64 * SOFTMAX_LANES)
 
-/* e^x for x <= 0, relative error 2e-7; 0 below -87 and for NaN. */
+/* e^x for x <= 0 with a relative error of 2e-7. The result is 0 for x below -87
+ * and for NaN. */
 static inline float softmax_exp(float x)
 {
 	const float round = 0x1.8p23f; /* adding it rounds to an integer */
@@ -31,7 +34,7 @@ static inline float softmax_exp(float x)
 	return p;
 }
 
-/* The sum of up to SOFTMAX_PIECE logits. */
+/* The sum of the weights of up to SOFTMAX_PIECE logits. */
 static inline double softmax_piece(
 	const float *logits, uint32_t n, float most, float scale)
 {

@@ -6,21 +6,23 @@
 #include <assert.h>
 #include <string.h>
 
-#define GROUPS    32  /* of a tile, of 32 values each */
-#define BATCH     8   /* groups that `put` stores: a super-group */
-#define BLOCK_MAX 64  /* bytes of a group as a GGUF row: fp16 */
-#define SPAN      256 /* k converted together: whole blocks of any type */
+#define GROUPS    32 /* number of groups in a tile, of 32 values each */
+#define BATCH     8  /* groups that `put` stores at once: a super-group */
+#define BLOCK_MAX 64 /* bytes of the largest group, as a GGUF row: fp16 */
+/* number of k converted together: a multiple of any type's block */
+#define SPAN 256
 
-/*
- * Every format stores the 32 groups of a tile; formats differ in the values of
- * a group and in the places of its bytes.
- */
+/* Every format stores the 32 groups of a tile. Formats differ in which values
+ * form a group and where the bytes of a group are. */
 struct format {
 	struct tile_info info;
 	enum dtype block; /* the type of a group */
-	bool by_output;   /* a group is one output, else a run in tile order */
-	uint8_t zero;     /* a byte of codes for the value 0 */
-	/* Store groups g .. g + 7, from blocks that are `stride` apart. */
+	/* a group is 32 k of one output; else 32 values that are consecutive in
+	 * tile_index order */
+	bool by_output;
+	uint8_t zero; /* a byte of codes for the value 0 */
+	/* Store the groups g .. g + 7 from blocks that are `stride` bytes
+	 * apart. */
 	void (*put)(
 		uint8_t *tile, unsigned g, const uint8_t *block, size_t stride);
 	/* Load group g. */
@@ -29,7 +31,7 @@ struct format {
 
 /* ---- groups are outputs ---- */
 
-/* Word j of all 32 outputs is stored contiguously. */
+/* Store 4-byte words of outputs: word j of all 32 outputs is contiguous. */
 static void words_put(uint8_t *tile, unsigned n, const uint8_t *block,
 	size_t stride, unsigned words)
 {
@@ -78,7 +80,7 @@ static void tile_q8_0_get(uint8_t *block, const uint8_t *tile, unsigned g)
 
 typedef uint64_t two __attribute__((vector_size(16)));
 
-/* Exchange the bits of `mask` in b and the bits `shift` higher in a. */
+/* Exchange the bits `mask` of b with the bits of a that are `shift` higher. */
 static inline void two_swap(two *a, two *b, int shift, uint64_t mask)
 {
 	const two t = (*a >> shift ^ *b) & mask;
@@ -88,10 +90,11 @@ static inline void two_swap(two *a, two *b, int shift, uint64_t mask)
 }
 
 /*
- * r[i] is the 16 bytes of output i. Transpose both halves of the eight vectors,
- * 8 by 8 bytes, so that r[i] is bytes i and i + 8 of eight outputs. A byte
- * holds values j and j + 16; the last step joins the low nibbles of bytes 2 j
- * and 2 j + 1 in one byte and their high nibbles in the other.
+ * On entry, r[i] is the 16 bytes of output i. Transpose both halves of the
+ * eight vectors, 8 by 8 bytes, so that r[i] is the bytes i and i + 8 of eight
+ * outputs. A byte holds the values j and j + 16 of an output. The last step
+ * joins the low nibbles of bytes 2 j and 2 j + 1 in one byte, and their high
+ * nibbles in another.
  */
 static inline void two_weave(two r[8])
 {
@@ -124,7 +127,7 @@ static void tile_q4_0_put(
 	two_weave(r);
 #pragma GCC unroll 8
 	for (unsigned i = 0; i < 8; i++) {
-		/* even i: values below 16; odd: from 16 on */
+		/* even i: values 0-15; odd i: values 16-31 */
 		uint8_t *row = tile + (i / 2 + i % 2 * 8) * TILE + g;
 		const uint64_t near = r[i][0], far = r[i][1];
 
@@ -147,7 +150,7 @@ static void tile_q4_0_get(uint8_t *block, const uint8_t *tile, unsigned g)
 	}
 }
 
-/* ---- groups are runs of the tile's order ---- */
+/* ---- groups are consecutive in the tile's order ---- */
 
 static void group_q4_0_put(
 	uint8_t *tile, unsigned g, const uint8_t *block, size_t stride)
@@ -173,8 +176,11 @@ static void group_q8_0_get(uint8_t *block, const uint8_t *tile, unsigned g)
 	memcpy(block, tile + 34 * g, 34);
 }
 
-/* First byte of the codes of group g < 8; value j is 2 j bytes after it, and
- * group g + 4 has the high nibbles. */
+/*
+ * Offset of the first byte of the codes of group g < 8 in a super-group. Value
+ * j is 2 j bytes after it. Group g + 4 uses the high nibbles of the same bytes
+ * as group g.
+ */
 static unsigned super_at(unsigned g)
 {
 	return 2 * BATCH + g % 2 * 64 + g / 2 % 2;
@@ -345,7 +351,8 @@ bool tile_is_exact(enum dtype to, enum dtype from)
 	return f && f->by_output && f->block == from;
 }
 
-/* Store outputs g .. g + 7; those from `live` on are zeros. */
+/* Store the outputs g .. g + 7 of a tile; outputs from number `live` on are
+ * zeros. */
 static void put_short(const struct format *f, uint8_t *tile, unsigned g,
 	const uint8_t *block, size_t stride, unsigned live)
 {
@@ -357,13 +364,14 @@ static void put_short(const struct format *f, uint8_t *tile, unsigned g,
 			memcpy(blocks[i], block + (g + i) * stride, bytes);
 		} else {
 			memset(blocks[i], f->zero, bytes);
-			memset(blocks[i], 0, 2); /* the scale, if it has one */
+			/* the scale, if the format has one */
+			memset(blocks[i], 0, 2);
 		}
 	}
 	f->put(tile, g, blocks[0], BLOCK_MAX);
 }
 
-/* A strip of `live` <= 32 outputs from blocks of the format's own type. */
+/* Pack a strip of `live` <= 32 outputs from blocks of the format's own type. */
 static void pack_blocks(const struct format *f, uint8_t *dst,
 	const uint8_t *src, unsigned live, uint32_t k)
 {
@@ -382,7 +390,8 @@ static void pack_blocks(const struct format *f, uint8_t *dst,
 	}
 }
 
-/* The same from blocks of any type, converted through float32. */
+/* Pack a strip of `live` <= 32 outputs from blocks of any type, converted
+ * through float32. */
 static void pack_values(enum dtype to, uint8_t *dst, enum dtype from,
 	const uint8_t *src, unsigned live, uint32_t k)
 {

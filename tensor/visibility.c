@@ -5,12 +5,12 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* ---- two lists of slots -------------------------------------------------- */
+/* ---- comparison of two lists of slots ------------------------------------ */
 
-/* Position in a list of spans. */
+/* A position in a list of spans. */
 struct walk {
 	const struct kern_span *span, *end;
-	uint32_t at; /* in the span */
+	uint32_t at; /* index of the slot in the span */
 };
 
 static struct walk walk_of(const struct row_visibility *s)
@@ -18,7 +18,8 @@ static struct walk walk_of(const struct row_visibility *s)
 	return (struct walk){ s->span, s->span + s->n_spans, 0 };
 }
 
-/* False at the end; else the next slot and *n, the slots left in its span. */
+/* Get the slot at the current position, and in *n the number of slots left in
+ * its span. Returns false at the end of the list. */
 static bool walk_at(struct walk *w, uint32_t *slot, uint32_t *n)
 {
 	for (; w->span < w->end && w->at == w->span->count; w->span++)
@@ -39,8 +40,8 @@ static uint64_t spans_slots(const struct row_visibility *s)
 	return n;
 }
 
-/* The length of the common prefix of both lists; *before: a comes before b in
- * lexicographic order. */
+/* The length of the common prefix of both lists. *before is set to whether a
+ * precedes b in lexicographic order. */
 static uint64_t common(const struct row_visibility *a,
 	const struct row_visibility *b, bool *before)
 {
@@ -82,8 +83,11 @@ uint64_t row_visibility_slots(const struct row_visibility *s)
 
 /* ---- order --------------------------------------------------------------- */
 
-/* A stable insertion sort. Rows mostly arrive in order, so each is compared
- * with the last one first; otherwise a binary search finds its place. */
+/*
+ * A stable insertion sort. Rows mostly arrive in order, so each row is first
+ * compared with the last sorted row; only if it does not belong after that row,
+ * a binary search finds its place.
+ */
 void visibility_order(
 	const struct row_visibility *s, uint32_t n, uint32_t *order)
 {
@@ -109,14 +113,16 @@ void visibility_order(
 /* ---- pieces -------------------------------------------------------------- */
 
 /*
- * The prefix tree of the rows' lists, built from the sorted rows: groups of
- * rows are its leaves, common prefixes its inner nodes. A stack of open nodes,
- * to which later rows may still belong, grows down from the end of the array of
- * pieces. Each node becomes at most one piece, so both fit.
+ * The state of building the prefix tree of the rows' lists from the sorted
+ * rows. Groups of rows are the leaves of the tree and common prefixes its inner
+ * nodes. The open nodes, to which later rows may still belong, form a stack
+ * that grows down from the end of the array of pieces. Each node becomes at
+ * most one piece, so the stack and the pieces both fit the array.
  */
 struct cut {
 	struct visibility_piece *piece;
-	struct visibility_piece *open; /* {first row, depth in slots} */
+	/* top of the stack; an entry is {first row, depth in slots} */
+	struct visibility_piece *open;
 	uint32_t n;
 };
 
@@ -127,8 +133,11 @@ static void add_piece(struct cut *c, uint32_t rows, uint64_t slots)
 			(struct visibility_piece){ rows, (uint32_t)slots };
 }
 
-/* The next row, `row`, shares `depth` slots with the rows before it: close the
- * deeper nodes. `first` is the first row of the last group. */
+/*
+ * Close the open nodes that are deeper than `depth`, the number of slots that
+ * row number `row` shares with the rows before it. `first` is the first row of
+ * the last group.
+ */
 static void close_nodes(
 	struct cut *c, uint32_t first, uint32_t row, uint64_t depth)
 {
@@ -145,9 +154,12 @@ static void close_nodes(
 			(struct visibility_piece){ first, (uint32_t)depth };
 }
 
-/* The end of the group of rows from `first` on: the spans of each row begin
- * with those of the row before. *slots is the most slots that one of them sees,
- * *next the slots that the row after the group shares with it. */
+/*
+ * The end of the group of rows that begins with row `first`: the spans of each
+ * row begin with all spans of the row before it. Sets *slots to the largest
+ * number of slots that a row of the group sees, and *next to the number of
+ * slots that the row after the group shares with the group.
+ */
 static uint32_t group_end(const struct row_visibility *s, const uint32_t *order,
 	uint32_t n, uint32_t first, uint64_t *slots, uint64_t *next)
 {

@@ -1,12 +1,13 @@
 /*
- * The slots of a KV cache that the rows of a pass see, and the slots that
- * several rows share. A row sees the slots of its spans, followed by slots of
- * its own. The spans of rows of forked sequences begin with the same slots,
- * which kernels read once for adjacent rows and the cost model counts once (the
- * tree of shared prefixes of Juravsky et al., "Hydragen", 2024).
+ * The slots of a KV cache that the rows of a forward pass see, and the slots
+ * that several rows share. A row sees the slots of its spans, followed by slots
+ * that only it sees. The rows of sequences with a common prefix have spans that
+ * begin with the same slots. Kernels read these slots once for adjacent rows,
+ * and the cost model counts them once (the tree of shared prefixes of Juravsky
+ * et al., "Hydragen", 2024).
  *
- * Nothing is checked: callers check rows when they receive them. No allocation,
- * no state, any thread.
+ * Arguments are not checked, because callers check rows when they receive them.
+ * The functions allocate nothing and have no state; any thread may call them.
  */
 #ifndef TENSOR_VISIBILITY_H
 #define TENSOR_VISIBILITY_H
@@ -18,29 +19,28 @@ struct kern_span;
 struct row_visibility {
 	const struct kern_span *span; /* [n_spans] */
 	uint32_t n_spans;
-	uint32_t own; /* slots after those of the spans */
+	uint32_t own; /* number of own slots, after those of the spans */
 };
 
-/* Slots that one row sees. */
+/* The number of slots that one row sees. */
 uint64_t row_visibility_slots(const struct row_visibility *);
 
-/*
- * Sort the rows 0 .. n - 1 so that rows whose spans begin with the same slots
- * are adjacent; rows with equal spans stay in order.
- */
+/* Write to `order` the rows 0 .. n - 1, sorted so that rows whose spans begin
+ * with the same slots are adjacent. Rows with equal spans keep their order. */
 void visibility_order(
 	const struct row_visibility *, uint32_t n, uint32_t *order);
 
-/* Slots that exactly `rows` rows see. */
+/* A piece: `slots` slots, each of which the same `rows` rows see. */
 struct visibility_piece {
 	uint32_t rows, slots;
 };
 
 /*
- * Divide the slots that n >= 1 rows see into pieces, to piece[2 * n]; returns
- * their number. Rows of which each row's spans begin with those of the row
- * before form one group, which counts as seeing the most slots of any of them:
- * rows of one sequence, in a tree or not, which differ only in their masks.
+ * Divide the slots that n >= 1 rows see into pieces, written to piece[2 * n],
+ * and return the number of pieces. Consecutive rows form one group if each
+ * row's spans begin with all spans of the row before it. These are rows of one
+ * sequence, in a tree or not, that differ only in their masks. The group counts
+ * as rows that all see as many slots as the row that sees most.
  */
 uint32_t visibility_cut(const struct row_visibility *, const uint32_t *order,
 	uint32_t n, struct visibility_piece *piece);

@@ -14,14 +14,16 @@ unsigned hvx_packets(const struct soc *soc, const struct hvx *h)
 	unsigned compute =
 		h->alu + shift + h->permute + h->pair + h->mpy + h->wide;
 	unsigned memory = h->load + 2 * h->loadu + h->store + h->scalar;
-	/* An aligned load writes its register through a compute unit, a store
-	 * of a new value needs none; an unaligned load uses its permute. */
+	/* An aligned load writes its register through a compute unit; a store
+	 * of a new value needs no compute unit; an unaligned load uses the
+	 * permute unit. */
 	unsigned units = compute + h->pair + h->wide + h->load + h->loadu;
-	/* Two memory slots; only slot 0 can store. */
+	/* There are two memory slots, and only slot 0 can store. */
 	unsigned packets =
 		larger(larger(h->load + h->loadu, h->store + h->loadu),
 			ceil_div(memory, 2));
-	/* Shift, permute, and instructions that use both. */
+	/* Packets for shift and permute, without the instructions that use
+	 * both. */
 	unsigned lanes = soc->vector_permute_shifts != 0
 		? larger(permute, ceil_div(shift + permute, 2))
 		: larger(permute, shift);

@@ -1,13 +1,14 @@
 /*
- * Sequences of vector instructions by the resources that they use, and the
- * fewest VLIW packets that hold them: the unit in which the cost model counts
- * vector work. The resources are those of Qualcomm's HVX manuals (one load, one
- * store, shift, permute, two multipliers; four instructions in a packet).
+ * Sequences of vector instructions, described by the hardware resources that
+ * they use, and the fewest VLIW packets that hold them. The cost model counts
+ * vector work in these packets. The resources are those of Qualcomm's HVX
+ * manuals: one load, one store, one shift and one permute unit and two
+ * multipliers, with four instructions in a packet.
  *
- * A sequence is the body of a loop. Successive bodies overlap, so the packets
- * of a body are those of its most used resource (as in the resource bound of
- * modulo scheduling). If the body is too large for bodies to overlap, its
- * longest chain of dependent instructions, `chain`, is a bound as well.
+ * A sequence is the body of a loop. Successive bodies overlap, so a body takes
+ * as many packets as its most used resource needs (the resource bound of modulo
+ * scheduling). If a body is too large to overlap with the next, its longest
+ * chain of dependent instructions, `chain`, is a second lower bound.
  */
 #ifndef TENSOR_SOC_HVX_H
 #define TENSOR_SOC_HVX_H
@@ -15,24 +16,26 @@
 struct soc;
 
 struct hvx {
-	unsigned load;    /* aligned */
-	unsigned loadu;   /* unaligned: both memory slots, and permute */
-	unsigned store;   /* aligned, of a result of the packet */
-	unsigned scalar;  /* loads of the scalar core */
-	unsigned alu;     /* any unit: logic, compare, select, add, max */
+	unsigned load;   /* aligned loads */
+	unsigned loadu;  /* unaligned loads: both memory slots, and permute */
+	unsigned store;  /* aligned stores of a result of the same packet */
+	unsigned scalar; /* loads of the scalar core */
+	/* instructions for any unit: logic, compare, select, add, max */
+	unsigned alu;
 	unsigned shift;   /* shifts; adds and conversions of floats */
 	unsigned permute; /* align, rotate */
-	unsigned pair;    /* shift and permute: look-up, shuffle, unpack */
-	unsigned mpy;     /* one multiplier: splat, narrowing */
-	unsigned wide;    /* both multipliers: products of floats */
-	unsigned convert; /* qfloat to IEEE: a shift, on phones with qfloat */
+	unsigned pair;    /* use shift and permute: look-up, shuffle, unpack */
+	unsigned mpy;     /* use one multiplier: splat, narrowing */
+	unsigned wide;    /* use both multipliers: products of floats */
+	/* qfloat to IEEE: a shift on phones with qfloat, else free */
+	unsigned convert;
 
-	/* If bodies do not overlap: packets of the longest chain, without
-	 * conversions, and the conversions on the chain. */
+	/* If bodies do not overlap: packets of the longest chain without its
+	 * conversions, and the number of conversions on that chain. */
 	unsigned chain, chain_converts;
 };
 
-/* Packets of one body. */
+/* The number of packets of one body. */
 unsigned hvx_packets(const struct soc *, const struct hvx *);
 
 #endif

@@ -135,13 +135,15 @@ uint64_t price_row_packets(const struct soc *soc, const struct hvx *body,
 /* ---- rows ---- */
 
 static const struct {
-	unsigned values;   /* of a body */
-	unsigned across;   /* dependent packets for each row; if any, a row is
-			    * not divided between vector units */
-	unsigned operands; /* vectors of n values that are read or written */
+	unsigned values; /* values that one body processes */
+	/* dependent packets for each row; if there are any, a row is not
+	 * divided between vector units */
+	unsigned across;
+	/* number of vectors of n values that are read or written */
+	unsigned operands;
 	struct hvx body;
 } rows_ops[PRICE_ROWS_OPS] = {
-	/* Sum of squares, then the products. */
+	/* sum of squares, then the products */
 	[PRICE_NORM] = { 32, 40, 3,
 		{ .load = 3,
 			.shift = 1,
@@ -154,7 +156,7 @@ static const struct {
 			.wide = 4,
 			.convert = 2,
 			.store = 2 } },
-	/* Exponential, reciprocal by three Newton steps, two products. */
+	/* exponential, reciprocal by three Newton steps, two products */
 	[PRICE_SWIGLU] = { 64, 0, 3,
 		{ .load = 4,
 			.alu = 8,
@@ -166,7 +168,8 @@ static const struct {
 			.chain_converts = 5 } },
 	[PRICE_ADD] = { 32, 0, 3,
 		{ .load = 2, .shift = 1, .convert = 1, .store = 1 } },
-	/* Maximum of 32 across their vector, its reciprocal, a product. */
+	/* maximum of 32 values across their vector, its reciprocal, a
+	 * product */
 	[PRICE_QUANTIZE] = { 128, 0, 2,
 		{ .load = 4,
 			.alu = 28,

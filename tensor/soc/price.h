@@ -1,33 +1,35 @@
 /*
  * The cost model of a phone: from the shape of an operator it computes seconds
- * and joules. The device uses it for the operators that it runs, the host for
- * its own work and for shapes that are not run. Profiles of phones are text
- * files in the same directory (tensor/soc/NAME.soc), which the host reads
- * (host/shipped/soc_file.h); struct soc holds the numbers of one profile. A
- * price is the cost of one shape on one phone (struct price).
+ * and joules. The device process uses it for the operators that it runs; the
+ * host uses it for its own work and for shapes that are not run. The profiles
+ * of phones are text files in this directory (tensor/soc/NAME.soc), which the
+ * host reads (host/shipped/soc_file.h). struct soc holds the numbers of one
+ * profile. A price is the cost of one shape on one phone (struct price).
  *
  * The model has three steps, as in a roofline model:
- *   1. count the work of each engine: tile products of the matrix engine,
- *      instruction packets of the vector units, bytes of DMA and of memory;
- *   2. divide the counts by the profile's rates: busy time of each engine;
- *   3. combine the times. A kernel works on pieces, with all engines on
- *      different pieces in parallel, so the total is the time in which the
- *      first piece passes through all engines, plus the rest of the slowest
- *      engine, plus the launch (price_finish).
- * Energy is each engine's busy time times its power.
+ *   1. Count the work of each engine: tile products of the matrix engine,
+ *      instruction packets of the vector units, bytes of DMA and of memory.
+ *   2. Divide the counts by the profile's rates. This gives the busy time of
+ *      each engine.
+ *   3. Combine the times. An operator is processed in pieces, and all engines
+ *      work in parallel on different pieces. The total is the time in which
+ *      the first piece passes through all engines, plus the remaining time of
+ *      the slowest engine, plus the launch (price_finish).
+ * The energy is each engine's busy time times its power.
  *
  * Nothing is measured and only the shape matters, so a shape costs the same to
  * the last picosecond on every machine: counts and sums are integers, and each
  * time is computed by a few products and quotients of doubles in a fixed order.
  *
  * The packets are counted from instruction sequences in price*.c, which
- * docs/soc-clock.md explains; the machine is that of the npu-tts paper,
- * sections 3.1 and 5 (Hao et al., "Scaling LLM test-time compute with mobile
+ * docs/soc-clock.md explains. The modeled machine is that of sections 3.1 and 5
+ * of the npu-tts paper (Hao et al., "Scaling LLM test-time compute with mobile
  * NPU on smartphones", 2025).
  *
- * `soc` has passed soc_check. Functions that take a shape return 0, or -EINVAL
- * with *out all zero when the machine cannot run the shape or it exceeds
- * PRICE_MAX (heads and head_dim: 4096). No state, no allocation, any thread.
+ * The caller has checked `soc` with soc_check. Functions that take a shape
+ * return 0, or return -EINVAL and set *out to zero if the machine cannot run
+ * the shape or a dimension exceeds PRICE_MAX (for heads and head_dim: 4096). No
+ * state, no allocation; any thread may call the functions.
  */
 #ifndef TENSOR_SOC_PRICE_H
 #define TENSOR_SOC_PRICE_H
@@ -39,7 +41,8 @@
 
 struct soc;
 
-#define PRICE_MAX (UINT64_C(1) << 20) /* rows, n, k, length of a cache */
+#define PRICE_MAX (UINT64_C(1) << 20) /* limit of rows, n, k and cache length \
+				       */
 
 /* clang-format off */
 #define PRICE_COUNTS(X)                                                       \
@@ -68,9 +71,10 @@ struct price_counts {
 /* clang-format on */
 
 /*
- * The busy time of each engine, and `total_ps` from start to end. energy_pj is
- * the engines' energy without base_w, the constant power of the phone: a caller
- * that places prices on a timeline adds base_w times the timeline's length.
+ * The busy time of each engine, and the time from start to end (`total_ps`).
+ * energy_pj is the energy of the engines without base_w, the constant power of
+ * the phone. A caller that puts prices on a timeline adds base_w times the
+ * length of the timeline.
  */
 struct price {
 	struct price_counts counts;
@@ -79,31 +83,35 @@ struct price {
 	uint64_t energy_pj;
 };
 
-/* *sum += *p: *p runs after *sum. Sums are clamped to the largest value. */
+/* Add *p to *sum, for work that runs after that of *sum. Sums are clamped to
+ * the largest value. */
 void price_add(struct price *sum, const struct price *p);
 
 /* ---- operators of the NPU ---- */
 
 /*
- * [rows][k] times an [n][k] matrix of weights that is stored in DDR as `type`:
- * Q4_0 and Q8_0 (rows of conventional groups, scattered into tiles: the
- * paper's baseline, figure 15), or a tiled type of tensor/tile.h. k is whole
- * tiles; rows and n are padded to tiles for the matrix engine. `rows` are those
- * of the static graph, padding included.
+ * The price of [rows][k] times an [n][k] matrix of weights that is stored in
+ * DDR as `type`: Q4_0 or Q8_0 (rows of conventional groups, scattered into
+ * tiles; the paper's baseline, figure 15), or a tiled type of tensor/tile.h. k
+ * is a multiple of 32; rows and n are padded to tiles for the matrix engine.
+ * `rows` is the number of rows of the static graph, padding included.
  */
 int price_matmul(const struct soc *, uint64_t rows, uint64_t n, uint64_t k,
 	enum dtype type, struct price *out);
 
-/* The same if the quantized bytes were only copied to the matrix engine's
- * memory: the upper bound of figure 15, a kernel without useful results. */
+/*
+ * Like price_matmul, for a kernel that only copies the quantized bytes to the
+ * matrix engine's memory and computes nothing useful. This is the upper bound
+ * in figure 15 of the paper.
+ */
 int price_matmul_bound(const struct soc *, uint64_t rows, uint64_t n,
 	uint64_t k, enum dtype type, struct price *out);
 
 /*
- * Add the overhead of a runtime for such a product to *out, as time of the
- * vector units: batch_weight_s plus `rows` times row_weight_s, for each weight.
- * `rows` are the real rows. No overhead for one row, or if the profile has
- * none.
+ * Add the overhead of a runtime for a product as in price_matmul to *out, as
+ * time of the vector units: batch_weight_s plus `rows` times row_weight_s, for
+ * each weight. `rows` is the number of rows without padding. There is no
+ * overhead for one row, or if the profile has none.
  */
 void price_matmul_rows(const struct soc *, uint64_t rows, uint64_t n,
 	uint64_t k, struct price *out);
@@ -111,10 +119,10 @@ void price_matmul_rows(const struct soc *, uint64_t rows, uint64_t n,
 enum price_exp {
 	PRICE_EXP_F32,   /* polynomial, on values widened to 32 bits */
 	PRICE_EXP_F16,   /* polynomial in 16 bits */
-	PRICE_EXP_TABLE, /* gathers from 64 KiB, section 5.2.1 */
+	PRICE_EXP_TABLE, /* gathers from a table of 64 KiB, section 5.2.1 */
 };
 
-/* Softmax of [rows][length] fp16 scores in TCM (figure 14). */
+/* The price of a softmax of [rows][length] fp16 scores in TCM (figure 14). */
 int price_softmax(const struct soc *, uint64_t rows, uint64_t length,
 	enum price_exp, struct price *out);
 
@@ -122,23 +130,23 @@ struct visibility_piece;
 struct price_heads {
 	uint32_t heads; /* query heads, a multiple of kv_heads */
 	uint32_t kv_heads;
-	uint32_t head_dim; /* whole tiles */
+	uint32_t head_dim; /* a multiple of 32 */
 	enum price_exp exp;
 };
 
 /*
- * Attention (algorithm 1) of a static graph of graph_rows positions, `rows` of
- * them real, over the pieces of an fp16 cache that they see
- * (tensor/visibility.h): one operator that processes the pieces, each for the
- * rows that see it; padding rows see the pieces of all rows. Invalid shapes
- * cost nothing.
+ * The price of attention (algorithm 1 of the paper) in a static graph of
+ * graph_rows positions, of which `rows` are real and the others padding.
+ * Attention is one operator. It processes the pieces of an fp16 KV cache
+ * (tensor/visibility.h), each for the rows that see it; padding rows see the
+ * pieces of all rows. An invalid shape costs nothing.
  */
 void price_visibility(const struct soc *, const struct price_heads *,
 	uint64_t graph_rows, uint64_t rows, const struct visibility_piece *,
 	uint32_t pieces, struct price *out);
 
-/* Operators on [rows][n] float32 values, by element or by row. For swiglu n is
- * the width of its output. */
+/* Operators on [rows][n] float32 values that work on each element or each row.
+ * For PRICE_SWIGLU n is the width of the output. */
 enum price_rows_op {
 	PRICE_NORM,     /* RMS norm, with weights */
 	PRICE_ROPE,     /* rotation of pairs */
@@ -154,33 +162,39 @@ int price_rows(const struct soc *, enum price_rows_op, uint64_t rows,
 
 void price_maintenance(const struct soc *, uint64_t bytes, struct price *out);
 
-/* Copy bytes to TCM by one DMA descriptor before an operator begins: weight
- * vectors in memory that the cores cannot load from. */
+/*
+ * The price of copying bytes to TCM by one DMA descriptor before an operator
+ * begins. This is used for weight vectors in memory that the cores cannot load
+ * from.
+ */
 void price_dma(const struct soc *, uint64_t bytes, struct price *out);
 
 /* ---- requests, mappings, CPU, flash ---- */
 
-/* The round trip of a request to the NPU, without its operators. */
+/* The price of the round trip of a request to the NPU, without its
+ * operators. */
 void price_request(const struct soc *, struct price *out);
 
-/* A mapping of `bytes` into the window of the NPU. */
+/* The price of mapping `bytes` into the address window of the NPU. */
 void price_map(const struct soc *, uint64_t bytes, struct price *out);
 
-/* Loading a static graph with `bytes` of weights. */
+/* The price of loading a static graph with `bytes` of weights. */
 void price_graph_load(const struct soc *, uint64_t bytes, struct price *out);
 
-/* CPU work that reads `bytes` from DDR and does `flops` operations. */
+/* The price of CPU work that reads `bytes` from DDR and does `flops`
+ * operations. */
 void price_cpu(
 	const struct soc *, uint64_t bytes, uint64_t flops, struct price *out);
 
-/* [rows][k] times [n][k] of any type on the CPU: logits, a draft model. k is
- * whole blocks of the type. */
+/* The price of [rows][k] times [n][k] of any type on the CPU, for logits or a
+ * draft model. k is a multiple of the type's block. */
 int price_cpu_matmul(const struct soc *, uint64_t rows, uint64_t n, uint64_t k,
 	enum dtype type, struct price *out);
 
-/* One sequential read of `bytes`, with no other read in flight. */
+/* The price of one sequential read of `bytes` from flash, with no other read in
+ * flight. */
 void price_flash(const struct soc *, uint64_t bytes, struct price *out);
-/* The time of a read before its first byte. */
+/* The time from the command of a flash read to its first byte. */
 uint64_t price_flash_begin_ps(const struct soc *);
 
 #endif

@@ -11,17 +11,19 @@
 #include <string.h>
 
 #define HEADS_MAX 4096
-#define PIECE     64          /* positions of a head in a piece */
-#define ROW_BLOCK 256         /* rows of scores held in TCM */
-#define EXP_TABLE (64u << 10) /* bytes of TCM */
+/* positions of a head that are processed as one piece */
+#define PIECE     64
+#define ROW_BLOCK 256         /* rows of scores that TCM holds at once */
+#define EXP_TABLE (64u << 10) /* bytes that the exp2 table takes in TCM */
 
 /* ---- softmax ---- */
 
 /*
- * Two rows by 64 columns, in four loops: separate the rows of a tile into two
- * vectors; apply the mask and find the maximum; compute table indices; look up,
- * store back into the tile and sum in 32 bits. A polynomial exponential is part
- * of the last loop instead.
+ * The instructions for two rows by 64 columns of a softmax, in four loops:
+ * separate the rows of a tile into two vectors (rows_apart); apply the mask and
+ * find the maximum (mask_max); compute table indices (table_index); look up,
+ * store back into the tile and sum in 32 bits (sum_rows). With a polynomial
+ * exponential, the last loop computes it instead of the look-up.
  */
 static const struct hvx rows_apart = { .load = 2, .pair = 1, .store = 2 };
 static const struct hvx mask_max = {
@@ -51,8 +53,9 @@ static const struct hvx exp_f32_sum = { .load = 2,
 	.chain = 47,
 	.chain_converts = 3 };
 
-/* Packets for each two rows, a chain of dependent instructions: maximum and sum
- * across the lanes of a vector, and the maximum broadcast to all lanes. */
+/* Packets for two rows that form one chain of dependent instructions: maximum
+ * and sum across the lanes of a vector, and the maximum broadcast to all
+ * lanes. */
 #define ROWS_ACROSS 57
 
 static void softmax_counts(const struct soc *soc, uint64_t rows,
@@ -91,18 +94,20 @@ int price_softmax(const struct soc *soc, uint64_t rows, uint64_t length,
 /* ---- attention ---- */
 
 struct attention {
-	uint64_t rows;  /* of a kv head: positions times query heads */
-	uint64_t heads; /* kv heads */
-	uint64_t dim;   /* in tiles */
+	uint64_t rows;  /* rows of a KV head: positions times query heads */
+	uint64_t heads; /* KV heads */
+	uint64_t dim;   /* head_dim in tiles */
 	enum price_exp exp;
-	uint64_t row_blocks, block; /* row blocks; positions held in TCM */
+	/* number of row blocks; positions that TCM holds at once */
+	uint64_t row_blocks, block;
 };
 
-/* Transpose 32 positions of 64 lanes of K: five stages of shuffles of 32
- * vectors. Shuffle two positions of V. */
+/* transpose_k transposes 32 positions of 64 lanes of K: five stages of shuffles
+ * of 32 vectors. shuffle_v interleaves two positions of V. */
 static const struct hvx transpose_k = { .load = 32, .pair = 80, .store = 32 };
 static const struct hvx shuffle_v = { .load = 2, .pair = 1, .store = 2 };
-/* Update maximum and sum of 64 rows: an exponential of the maximum's change. */
+/* Update maximum and sum of 64 rows, with an exponential of the change of the
+ * maximum. */
 static const struct hvx carry = { .load = 3,
 	.alu = 4,
 	.shift = 16,
@@ -112,7 +117,7 @@ static const struct hvx carry = { .load = 3,
 	.chain = 45,
 	.chain_converts = 4 };
 
-/* The work of all rows on `length` positions. */
+/* Add the work of all rows on `length` positions. */
 static void attend(const struct soc *soc, const struct attention *a,
 	uint64_t length, struct price *p)
 {
@@ -143,9 +148,9 @@ static void attend(const struct soc *soc, const struct attention *a,
 }
 
 /*
- * Attention over one piece of `length` slots, without the operator's launch;
- * *first is the part that must pass through all engines before they work in
- * parallel. False for an invalid shape.
+ * The price of attention over one piece of `length` slots, without the launch
+ * of the operator. *first is the work that must pass through all engines before
+ * they work in parallel. Returns false for an invalid shape.
  */
 static bool attention(const struct soc *soc, uint64_t rows,
 	const struct price_heads *h, uint64_t length, struct price *out,
@@ -169,8 +174,8 @@ static bool attention(const struct soc *soc, uint64_t rows,
 		.exp = h->exp };
 	a.row_blocks = ceil_div(a.rows, ROW_BLOCK);
 	row_tiles = ceil_div(a.rows, TILE);
-	/* As many positions as fit into TCM with queries, outputs, and the
-	 * diagonal matrix that rescales the outputs. */
+	/* As many positions as fit into TCM beside the queries, the outputs,
+	 * and the diagonal matrix that rescales the outputs. */
 	at_once = smaller(row_tiles * TILE, ROW_BLOCK);
 	taken = EXP_TABLE + 2 * (3 * at_once * dim + at_once * at_once);
 	a.block = room < taken
@@ -180,7 +185,8 @@ static bool attention(const struct soc *soc, uint64_t rows,
 			  64);
 	attend(soc, &a, length, out);
 
-	/* Queries into tiles; outputs divided by their sums, out of tiles. */
+	/* Convert queries into tiles; divide outputs by their sums and convert
+	 * them from tiles to rows. */
 	packets = a.heads *
 		(price_row_packets(soc, &price_to_tile, a.rows, dim) +
 			price_row_packets(soc, &price_from_tile, a.rows, dim));
@@ -195,7 +201,7 @@ static bool attention(const struct soc *soc, uint64_t rows,
 	return true;
 }
 
-/* One operator processes all pieces, so it is launched once. */
+/* One operator processes all pieces, so the launch is counted once. */
 void price_visibility(const struct soc *soc, const struct price_heads *h,
 	uint64_t graph_rows, uint64_t rows,
 	const struct visibility_piece *piece, uint32_t pieces,

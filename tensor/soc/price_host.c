@@ -4,18 +4,20 @@
 #include "tensor/soc/soc.h"
 
 /*
- * Float32 operations for each value. WEIGH counts those of
- * tensor/softmax_sum.h: subtract, scale; t and n; r in two; the polynomial in
- * six; shift, add; compare, mask; the sum.
+ * Float32 operations for each value. PRICE_SWEEP_WEIGH counts those of
+ * softmax_exp and its caller in tensor/softmax_sum.h: subtract and scale; t and
+ * n; r in two operations; the polynomial in six; shift and add; compare and
+ * mask; the sum.
  */
 static const unsigned sweep_ops[PRICE_SWEEPS] = {
 	[PRICE_SWEEP_ADD] = 1,
-	[PRICE_SWEEP_LARGEST] = 4, /* compare, select value, index; add */
+	[PRICE_SWEEP_LARGEST] = 4, /* compare, select value and index, add */
 	[PRICE_SWEEP_WEIGH] = 17,
 	[PRICE_SWEEP_FIND] = 2, /* subtract, compare */
 };
 
-/* A list of candidates: compare with the smallest of them, and branch. */
+/* Operations for each value to find the k largest: compare it with the smallest
+ * candidate, and branch. */
 #define TOP_OPS 2
 
 static void price_ops(const struct soc *soc, double ops, struct price *out)
@@ -51,13 +53,15 @@ void price_top(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
 {
 	unsigned ops = TOP_OPS + sweep_ops[PRICE_SWEEP_WEIGH];
 	struct price steps;
-	uint64_t depth = 1, doublings = 0; /* depth of the heap */
+	/* `depth` is the depth of the heap */
+	uint64_t depth = 1, doublings = 0;
 
 	k = smaller(k, n);
 	for (uint64_t left = k; left >>= 1;)
 		depth++;
-	/* In a row in random order, k values enter the heap of the k largest
-	 * so far, and k ln 2 more for each doubling of the values seen. */
+	/* The expected number of insertions into the heap of the k largest
+	 * values, if a row is in random order: k, and k ln 2 more each time
+	 * that the number of values processed doubles. */
 	for (uint64_t seen = k; seen && seen < n; seen *= 2)
 		doublings++;
 	price_ops(soc, (double)rows * (double)n * ops, out);

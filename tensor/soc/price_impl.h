@@ -1,7 +1,5 @@
-/*
- * Shared by the files of the cost model: from counts to times, and from times
- * to a price.
- */
+/* Functions that the files of the cost model share: from counts to times, and
+ * from times to a price. */
 #ifndef TENSOR_SOC_PRICE_IMPL_H
 #define TENSOR_SOC_PRICE_IMPL_H
 
@@ -35,38 +33,38 @@ uint64_t price_bytes_ps(uint64_t bytes, double per_s);
 uint64_t price_matrix_ps(const struct soc *, uint64_t tiles);
 uint64_t price_dma_ps(const struct soc *, uint64_t bytes, uint64_t descriptors);
 
-/*
- * Vector work of `parts` equal parts, each on one unit: in the last round units
- * without a part are idle.
- */
+/* The time of vector work in `parts` equal parts, each processed by one vector
+ * unit. In the last round, units that have no part are idle. */
 uint64_t price_vector_ps(
 	const struct soc *, uint64_t packets, uint64_t gathers, uint64_t parts);
 
-/* Work that can be divided anywhere. */
+/* The time of vector work that can be divided evenly among the units. */
 uint64_t price_vector_even_ps(
 	const struct soc *, uint64_t packets, uint64_t gathers);
 
 /*
- * Total, energy and launch of an operator. The engines form a pipeline over
- * pieces: each waits until the first piece has passed the engines before it,
- * and then the slowest engine sets the pace. `first` has the times of one
- * piece, none longer than in *p; all zero when nothing waits.
+ * Compute the total time and the energy of an operator, with its launch. The
+ * engines form a pipeline over the pieces of the operator: each engine waits
+ * until the first piece has passed the engines before it, and then the slowest
+ * engine determines the time. `first` has the times of one piece, none longer
+ * than in *p; it is all zero if no engine waits for another.
  */
 void price_finish(
 	const struct soc *, struct price *p, const struct price *first);
 
-/* Add time of the vector units that overlaps with nothing. */
+/* Add time of the vector units during which no other engine works. */
 void price_add_vector(const struct soc *, double seconds, struct price *p);
 
-/* Data passed between operators stays in L2 if `bytes` fit there, else it is
- * written to and read from DDR. */
+/* Add the cost of passing `bytes` between operators. The data stay in L2 if
+ * they fit there; otherwise they are written to DDR and read from it. */
 void price_spill(const struct soc *, uint64_t bytes, struct price *p);
 
-/* The CPU, busy for `seconds`. */
+/* The price of a CPU that is busy for `seconds`. */
 void price_cpu_busy(const struct soc *, double seconds, struct price *out);
 
-/* Two rows of 32 float32 values to a vector of a tile, and back; and the
- * packets for [rows][n] values. */
+/* The instructions that convert two rows of 32 float32 values to one vector of
+ * a tile, and back. price_row_packets returns the packets for [rows][n]
+ * values. */
 extern const struct hvx price_to_tile, price_from_tile;
 uint64_t price_row_packets(
 	const struct soc *, const struct hvx *body, uint64_t rows, uint64_t n);

@@ -43,7 +43,7 @@ void price_layer_matrix(const struct price_layer *l, enum price_matrix m,
 	*k = shape[m][1];
 }
 
-/* The arguments of price_layer, and the sum. */
+/* The arguments of price_layer, including the sum. */
 struct pricing_of {
 	const struct soc *soc;
 	const struct price_layer *layer;
@@ -60,8 +60,9 @@ static void add_rows(
 		price_add(x->sum, &p);
 }
 
-/* Products with matrices first to last, which share their operand, and its
- * quantization if one of them takes int8. */
+/* Add the products with the matrices `first` to `last`, which have the same
+ * input, and the quantization of that input if one of the matrices uses
+ * int8. */
 static void add_matrices(const struct pricing_of *x, enum price_matrix first,
 	enum price_matrix last)
 {

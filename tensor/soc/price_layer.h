@@ -1,12 +1,13 @@
 /*
- * The cost of a transformer layer on a phone, for layers that are not run: the
- * sum over the operators of the device's graph of such a layer
- * (device/graph.c), by tensor/soc/price.h. The device computes the cost of the
- * operators that it runs itself (device/cost.h); for the same shape both are
- * equal to the last picosecond.
+ * The cost of a transformer layer on a phone, for layers that are not run. It
+ * is the sum over the operators of the graph that the device would run for the
+ * layer (device/graph.c), computed with tensor/soc/price.h. The device computes
+ * the cost of the operators that it runs itself (device/cost.h); for the same
+ * shape both costs are equal to the last picosecond.
  *
- * Types are those of the weights in DDR. Formats that price_matmul does not
- * have cost as much as the nearest one. No state, any thread.
+ * Types are those of the weights in DDR. A format that price_matmul does not
+ * have costs as much as the nearest format that it has. No state; any thread
+ * may call the functions.
  */
 #ifndef TENSOR_SOC_PRICE_LAYER_H
 #define TENSOR_SOC_PRICE_LAYER_H
@@ -32,42 +33,43 @@ enum price_matrix {
 
 struct price_layer {
 	uint32_t n_embd, n_head, n_kv_head, head_dim, n_ff;
-	bool head_norm; /* queries and keys are normalized, head by head */
-	bool int8;      /* rows are quantized for weights with int8 products */
+	bool head_norm; /* queries and keys are normalized for each head */
+	bool int8;      /* rows are quantized for products with int8 weights */
 	bool bias[PRICE_MATRICES];
 	enum price_exp exp;
 	enum dtype type[PRICE_MATRICES];
 };
 
-/* Rows and columns of a matrix. */
+/* Get the number of rows and columns of a matrix. */
 void price_layer_matrix(const struct price_layer *, enum price_matrix,
 	uint64_t *n, uint64_t *k);
 
-/* Rows of a static graph, the real ones among them, and the pieces of the cache
- * that these see (tensor/visibility.h). */
+/* The rows of a static graph, how many of them are real (not padding), and the
+ * pieces of the cache that the real rows see (tensor/visibility.h). */
 struct price_batch {
 	uint64_t graph_rows, rows;
 	const struct visibility_piece *piece;
 	uint32_t pieces;
-	/* Weights lie in the extended region: vectors are read by DMA too. */
+	/* Weights lie in memory that the cores cannot load from, so weight
+	 * vectors are also read by DMA. */
 	bool extended;
 };
 
-/* Adds to *sum. */
+/* Add the price of a layer to *sum. */
 void price_layer(const struct soc *, const struct price_layer *,
 	const struct price_batch *, struct price *sum);
 
 /*
- * A pass of a small model on the CPU: `layers` layers of these widths and
- * types, and n_vocab logits by a matrix of type `output`, each matrix read once
- * for all rows. Attention and operators by row are not counted, because they
- * are negligible in a model so small. Adds to *sum.
+ * Add the price of a forward pass of a small model on the CPU to *sum: `layers`
+ * layers of these widths and types, and n_vocab logits by a matrix of type
+ * `output`. Each matrix is read once for all rows. Attention and the operators
+ * on rows are not counted, because in such a small model they are negligible.
  */
 void price_cpu_model(const struct soc *, const struct price_layer *,
 	uint32_t layers, uint64_t n_vocab, enum dtype output, uint64_t rows,
 	struct price *sum);
 
-/* The type whose cost price_matmul uses for this one. */
+/* The type whose cost price_matmul uses for this type. */
 enum dtype price_type(enum dtype);
 
 #endif

@@ -11,18 +11,19 @@
 
 #define PIECE_TILES 256 /* tiles of weights in a piece: 512 KiB of fp16 */
 
-/* Dequantizing a tile of weights to fp16 in the matrix engine's order. */
+/* The instructions that dequantize a tile of weights to fp16, in the order of
+ * the matrix engine. */
 struct dequant {
 	enum dtype type;
-	unsigned bodies;   /* of a tile */
-	unsigned scatters; /* of a tile */
+	unsigned bodies;   /* bodies for a tile */
+	unsigned scatters; /* scatters for a tile */
 	struct hvx body;
 };
 
-/* High nibbles are shifted down. Look-ups use 4 bits of a byte; conventional
- * code masks the nibbles, joins the halves and widens them. */
+/* High nibbles are shifted down. Table look-ups use 4 bits of a byte; the code
+ * without look-ups masks the nibbles, joins the halves and widens them. */
 static const struct dequant dequants[] = {
-	/* One group of 32 at a time, scattered to 16 places of two values. */
+	/* one group of 32 at a time, scattered to 16 places of two values */
 	{ DTYPE_Q4_0, 32, 32,
 		{ .loadu = 1,
 			.scalar = 1,
@@ -40,7 +41,7 @@ static const struct dequant dequants[] = {
 			.mpy = 1,
 			.wide = 1,
 			.convert = 1 } },
-	/* Two groups fill a vector: join them and their broadcast scales. */
+	/* two groups fill a vector: join them and their broadcast scales */
 	{ DTYPE_GROUP_Q4_0, 16, 0,
 		{ .loadu = 2,
 			.scalar = 2,
@@ -62,8 +63,8 @@ static const struct dequant dequants[] = {
 			.wide = 1,
 			.convert = 1,
 			.store = 1 } },
-	/* 256 values: two look-ups of nibbles, scales widened to words and
-	 * looked up twice. */
+	/* 256 values: two look-ups of nibbles; scales are widened to words and
+	 * looked up twice */
 	{ DTYPE_SUPER_Q4_0, 4, 0,
 		{ .loadu = 2,
 			.shift = 1,
@@ -78,8 +79,8 @@ static const struct dequant dequants[] = {
 			.wide = 4,
 			.convert = 4,
 			.store = 4 } },
-	/* The whole tile: one vector of scales serves all, but the two k of a
-	 * pair must be interleaved. */
+	/* the whole tile: one vector of scales is used for all values, but the
+	 * two k of a pair must be interleaved */
 	{ DTYPE_TILE_Q4_0, 1, 0,
 		{ .loadu = 5,
 			.shift = 4,
@@ -106,8 +107,9 @@ static const struct dequant *find_dequant(enum dtype type)
 }
 
 /*
- * `tiles` of weights pass through DMA and vector units `passes` times; the
- * matrix engine multiplies each by `row_tiles` tiles of rows in total.
+ * Add the work of `tiles` tiles of weights that pass through DMA and the vector
+ * units `passes` times. In total, the matrix engine multiplies each by
+ * `row_tiles` tiles of rows.
  */
 static void stream(const struct soc *soc, const struct dequant *d,
 	uint64_t tiles, uint64_t passes, uint64_t row_tiles, struct price *p)
@@ -139,8 +141,8 @@ static int matmul(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
 		k % TILE)
 		return -EINVAL;
 	tiles = ceil_div(n, TILE) * (k / TILE);
-	/* Tiles of rows that fit into half of the TCM; all weights are streamed
-	 * again for each such set of rows. */
+	/* The number of tiles of rows that fit into half of the TCM. All
+	 * weights are streamed again for each such set of rows. */
 	at_once = larger((uint64_t)soc->tcm_bytes / 2 / (k * TILE * 2), 1);
 	stream(soc, d, tiles, ceil_div(row_tiles, at_once), row_tiles, out);
 	stream(soc, d, smaller(tiles, PIECE_TILES), 1,

@@ -1,11 +1,12 @@
 /*
  * The numbers of a phone from which times are computed: rates and costs of the
- * NPU's engines, of the CPU and of the flash. A profile (tensor/soc/) gives
- * each of them with its source; docs/soc-clock.md explains their use.
+ * NPU's engines, of the CPU and of the flash. A profile (a file in tensor/soc/)
+ * gives each number with its source. docs/soc-clock.md explains how the numbers
+ * are used.
  *
- * All are doubles, in the order of SOC_NUMBERS. The host sends a profile as
- * such an array to the device, which opens no files. Units are in the names:
- * _hz, _s, _bytes, _w, _per_s. Any thread.
+ * All numbers are doubles, in the order of SOC_NUMBERS. The host sends a
+ * profile as such an array to the device, which opens no files. The unit is in
+ * the name: _hz, _s, _bytes, _w, _per_s. Any thread may call the functions.
  */
 #ifndef TENSOR_SOC_SOC_H
 #define TENSOR_SOC_SOC_H
@@ -14,67 +15,65 @@
 
 struct err;
 
-/*
- * X(name, lower limit, upper limit). The limits are wide enough for any NPU and
- * keep every computed time finite.
- */
-#define SOC_NUMBERS(X)                                                     \
-	/* clock of the NPU's engines */                                   \
-	X(clock_hz, 1e7, 1e11)                                             \
-	/* a 32x32 by 32x32 fp16 tile product */                           \
-	X(matrix_cycles_per_tile, 0.1, 1e4)                                \
-	/* vector contexts that run at once, and how often each issues */  \
-	X(vector_units, 1, 64)                                             \
-	X(vector_cycles_per_packet, 0.1, 100)                              \
-	/* 1: results are in qfloat and need conversion, 0: IEEE */        \
-	X(vector_qfloat, 0, 1)                                             \
-	/* 1: the permute unit can shift too */                            \
-	X(vector_permute_shifts, 0, 1)                                     \
-	/* from a gather or scatter to its result; how many overlap */     \
-	X(gather_packets, 1, 1e4)                                          \
-	X(gathers_in_flight, 1, 64)                                        \
-	X(dma_bytes_per_s, 1e6, 1e14)                                      \
-	X(dma_descriptor_s, 0, 1)                                          \
-	/* vector loads from DDR through L2 */                             \
-	X(read_bytes_per_s, 1e6, 1e14)                                     \
-	X(tcm_bytes, 1e5, 1e10)                                            \
-	X(l2_bytes, 0, 1e10)                                               \
-	/* 2: ranged maintenance does not reach the second level (contract \
-	 * 2 of docs/coherence.md) */                                      \
-	X(cache_levels, 1, 2)                                              \
-	/* cache lines cleaned or invalidated */                           \
-	X(maintenance_bytes_per_s, 1e6, 1e14)                              \
-	/* start of an operator on all vector units */                     \
-	X(operator_s, 0, 1)                                                \
-	/* runtime overhead of a product with several rows, per weight */  \
-	X(batch_weight_s, 0, 1e-6)                                         \
-	/* and per weight and row */                                       \
-	X(row_weight_s, 0, 1e-6)                                           \
-	/* round trip of a request from the CPU */                         \
-	X(request_s, 0, 1)                                                 \
-	X(map_s, 0, 10)                                                    \
-	X(map_bytes_per_s, 1e6, 1e14)                                      \
-	X(graph_load_s, 0, 100)                                            \
-	X(graph_load_bytes_per_s, 1e6, 1e14)                               \
-	X(cpu_bytes_per_s, 1e6, 1e14)                                      \
-	X(cpu_flops_per_s, 1e6, 1e16)                                      \
-	/* one core, for the host's own work: its clock, float32           \
-	 * operations per cycle, cycles of a step that waits for memory */ \
-	X(core_hz, 1e7, 1e11)                                              \
-	X(core_lanes, 1, 1e4)                                              \
-	X(core_step_cycles, 0.1, 1e4)                                      \
-	X(flash_bytes_per_s, 1e5, 1e14)                                    \
-	/* from a read's command to its first byte; reads in flight */     \
-	X(flash_read_s, 0, 10)                                             \
-	X(flash_queue, 1, 64)                                              \
-	/* share of a read that may precede its layer's turn */            \
-	X(flash_ahead, 0, 1)                                               \
-	/* constant power, then that of each engine while busy */          \
-	X(base_w, 0, 1e3)                                                  \
-	X(matrix_w, 0, 1e3)                                                \
-	X(vector_w, 0, 1e3)                                                \
-	X(memory_w, 0, 1e3)                                                \
-	X(cpu_w, 0, 1e3)                                                   \
+/* Rows X(name, lower limit, upper limit). The limits are wide enough for any
+ * NPU, and keep every computed time finite. */
+#define SOC_NUMBERS(X)                                                         \
+	/* clock of the NPU's engines */                                       \
+	X(clock_hz, 1e7, 1e11)                                                 \
+	/* a 32x32 by 32x32 fp16 tile product */                               \
+	X(matrix_cycles_per_tile, 0.1, 1e4)                                    \
+	/* vector contexts that run at once; cycles between two packets */     \
+	X(vector_units, 1, 64)                                                 \
+	X(vector_cycles_per_packet, 0.1, 100)                                  \
+	/* 1: results are in qfloat and need a conversion; 0: IEEE */          \
+	X(vector_qfloat, 0, 1)                                                 \
+	/* 1: the permute unit can shift too */                                \
+	X(vector_permute_shifts, 0, 1)                                         \
+	/* packets from a gather or scatter to its result; how many overlap */ \
+	X(gather_packets, 1, 1e4)                                              \
+	X(gathers_in_flight, 1, 64)                                            \
+	X(dma_bytes_per_s, 1e6, 1e14)                                          \
+	X(dma_descriptor_s, 0, 1)                                              \
+	/* vector loads from DDR through L2 */                                 \
+	X(read_bytes_per_s, 1e6, 1e14)                                         \
+	X(tcm_bytes, 1e5, 1e10)                                                \
+	X(l2_bytes, 0, 1e10)                                                   \
+	/* 2: ranged maintenance does not reach the second level of the cache  \
+	 * (contract 2 of docs/coherence.md) */                                \
+	X(cache_levels, 1, 2)                                                  \
+	/* cleaning or invalidating caches */                                  \
+	X(maintenance_bytes_per_s, 1e6, 1e14)                                  \
+	/* start of an operator on all vector units */                         \
+	X(operator_s, 0, 1)                                                    \
+	/* runtime overhead of a product with several rows, per weight */      \
+	X(batch_weight_s, 0, 1e-6)                                             \
+	/* the same overhead per weight and row */                             \
+	X(row_weight_s, 0, 1e-6)                                               \
+	/* round trip of a request from the CPU */                             \
+	X(request_s, 0, 1)                                                     \
+	X(map_s, 0, 10)                                                        \
+	X(map_bytes_per_s, 1e6, 1e14)                                          \
+	X(graph_load_s, 0, 100)                                                \
+	X(graph_load_bytes_per_s, 1e6, 1e14)                                   \
+	X(cpu_bytes_per_s, 1e6, 1e14)                                          \
+	X(cpu_flops_per_s, 1e6, 1e16)                                          \
+	/* one core, for the host's own work: its clock, float32 operations    \
+	 * per cycle, and cycles of a step that waits for memory */             \
+	X(core_hz, 1e7, 1e11)                                                  \
+	X(core_lanes, 1, 1e4)                                                  \
+	X(core_step_cycles, 0.1, 1e4)                                          \
+	X(flash_bytes_per_s, 1e5, 1e14)                                        \
+	/* from a read's command to its first byte; reads in flight */         \
+	X(flash_read_s, 0, 10)                                                 \
+	X(flash_queue, 1, 64)                                                  \
+	/* share of a read that may precede the turn of its layer */           \
+	X(flash_ahead, 0, 1)                                                   \
+	/* constant power of the phone, then power of each busy engine */      \
+	X(base_w, 0, 1e3)                                                      \
+	X(matrix_w, 0, 1e3)                                                    \
+	X(vector_w, 0, 1e3)                                                    \
+	X(memory_w, 0, 1e3)                                                    \
+	X(cpu_w, 0, 1e3)                                                       \
 	X(flash_w, 0, 1e3)
 
 struct soc {
@@ -87,17 +86,20 @@ struct soc {
 
 struct soc_number {
 	const char *name;
-	size_t offset; /* in struct soc */
+	size_t offset; /* offset in struct soc */
 	double lower, upper;
 };
 
 extern const struct soc_number soc_numbers[SOC_COUNT];
 
-/* -ERANGE with a message that names the number if one is not finite or outside
- * its limits, or if a count or switch is not a whole number. */
+/*
+ * Check all numbers. Returns 0, or -ERANGE with a message that names the number
+ * if a number is not finite or is outside its limits, or if a count or a switch
+ * is not a whole number.
+ */
 int soc_check(const struct soc *, struct err *);
 
-/* The number at position i < SOC_COUNT. */
+/* soc_get returns the number at position i < SOC_COUNT; soc_set sets it. */
 double soc_get(const struct soc *, size_t i);
 void soc_set(struct soc *, size_t i, double value);
 
