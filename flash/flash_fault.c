@@ -9,7 +9,8 @@
 
 struct flash_fault {
 	struct fault_plan plan;
-	_Atomic uint64_t reads; /* the most reads of any stream so far */
+	/* the largest number of reads that a stream made */
+	_Atomic uint64_t reads;
 };
 
 int flash_fault_parse(struct flash_fault **out, const char *plan, struct err *e)
@@ -100,7 +101,7 @@ bool fault_apply(const struct fault_state *s, uint64_t number, struct block *b,
 	}
 	if (fault_on(f, FAULT_STALL, number))
 		return false;
-	/* The result for a file that ends at s->end. */
+	/* Change the result to that of a file that ends at s->end. */
 	if (b->off >= s->end)
 		b->res = 0;
 	else if (b->res > 0 && (uint64_t)b->res > s->end - b->off)

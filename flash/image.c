@@ -15,13 +15,13 @@
 #include <zstd.h>
 
 #ifdef __x86_64__
-#include <xxh_x86dispatch.h> /* has all of xxhash.h */
+#include <xxh_x86dispatch.h> /* includes xxhash.h */
 #else
 #include <xxhash.h>
 #endif
 
-/* The highest compression ratio of a zstd frame: a block of 128 KiB takes at
- * least 4 bytes. */
+/* The highest compression ratio of a zstd frame: a zstd block of 128 KiB takes
+ * at least 4 bytes. */
 #define ZSTD_MAX_RATIO 32768
 #define CHECK_STEP     ((size_t)1 << 20)
 
@@ -34,7 +34,8 @@ struct image {
 	struct image_extent *extent;
 };
 
-/* The image and the current part: "header", "extent 3 (layer 1)". */
+/* The image that is being opened, and for messages the current part: "header",
+ * "extent 3 (layer 1)". */
 struct image_in {
 	struct image *image;
 	char where[64];
@@ -162,7 +163,8 @@ static bool all_zero(const void *data, size_t len)
 	return true;
 }
 
-/* Kinds ascend, and the indices of each count from 0; only layers are many. */
+/* Check that kinds are in ascending order, that the indices of each kind count
+ * from 0, and that only layers have more than one. */
 static int check_order(struct image_in *in, const struct format_extent *x,
 	const struct image_extent *before)
 {
@@ -187,8 +189,8 @@ static int check_order(struct image_in *in, const struct format_extent *x,
 	return 0;
 }
 
-/* *end: the end of the extents before, in whole pages; advanced past this one.
- */
+/* Check an extent. *end is the end of the extents before it, rounded up to
+ * pages; it is advanced to the end of this one. */
 static int check_extent(struct image_in *in, const struct format_extent *x,
 	size_t i, uint64_t *end)
 {

@@ -1,17 +1,18 @@
 /*
- * The flash image: a model on storage in its runtime layout, with one
- * contiguous extent for each layer, so that a layer is one large sequential
- * read. This file handles extents; the host interprets their bytes.
- * docs/flash-image.md has the format to the byte.
+ * The flash image: a file that stores a model in its runtime layout, with one
+ * contiguous extent for each layer, so that reading a layer is one large
+ * sequential read. The code in flash/ handles extents; the host interprets
+ * their bytes. docs/flash-image.md specifies the format.
  *
  * Opening checks every number of the header and of the table of extents against
- * the file before using it: on success each extent lies within the file, begins
- * on a page, and still lies within the file when its length is rounded up to
- * pages (so that O_DIRECT can read it); none overlap; kinds and indices are in
- * order, without gaps or repetitions. A bad file is refused with a message that
- * names the field; the size of an allocation is always checked first.
+ * the file before using it. After a successful open, each extent lies within
+ * the file and begins on a page, and it still lies within the file when its
+ * length is rounded up to pages (so that O_DIRECT can read it). No two extents
+ * overlap, and kinds and indices are in order, without gaps or repetitions. A
+ * bad file is refused with a message that names the field. The size of an
+ * allocation is checked before the allocation.
  *
- * An open image is read-only and any thread may read it.
+ * An open image is read-only, and any thread may read it.
  */
 #ifndef FLASH_IMAGE_H
 #define FLASH_IMAGE_H
@@ -23,60 +24,66 @@
 struct err;
 struct image;
 
-#define IMAGE_PAGE 4096 /* alignment of extents, header and table */
+#define IMAGE_PAGE 4096 /* alignment in bytes of extents, header and table */
 
-enum image_kind { /* numbers of the format, in the order of the file */
+/* the numbers are part of the format; extents are in this order */
+enum image_kind {
 	IMAGE_METADATA = 1,
-	IMAGE_HOST,   /* tensors that only the host reads */
+	IMAGE_HOST,   /* tensors that only the host uses */
 	IMAGE_OUTPUT, /* the output matrix, if it is not the embedding */
 	IMAGE_LAYER,
 };
 
-enum image_codec { IMAGE_RAW, IMAGE_ZSTD }; /* numbers of the format */
+/* the numbers are part of the format */
+enum image_codec { IMAGE_RAW, IMAGE_ZSTD };
 
 enum image_sum_kind { IMAGE_XXH64, IMAGE_XXH3 };
 
 struct image_extent {
 	enum image_kind kind;
-	uint32_t index;  /* layer; 0 for the other kinds */
-	uint64_t offset; /* from the start of the file */
+	uint32_t index;  /* number of the layer; 0 for all other kinds */
+	uint64_t offset; /* offset from the start of the file */
 	uint64_t stored; /* bytes in the file */
-	uint64_t bytes;  /* when read */
+	uint64_t bytes;  /* bytes after decompression */
 	enum image_codec codec;
-	uint64_t checksum;       /* of the stored bytes */
-	enum image_sum_kind sum; /* kind of that checksum */
+	uint64_t checksum;       /* checksum of the stored bytes */
+	enum image_sum_kind sum; /* kind of the checksum */
 };
 
-/* Whether the file begins like an image; false if it cannot be read. */
+/* Whether the file begins like a flash image; false if it cannot be read. */
 bool image_probe(const char *path);
 
 int image_open(struct image **out, const char *path, struct err *);
 void image_close(struct image *);
 
-const char *image_path(const struct image *); /* as passed to open */
-int image_fd(const struct image *);           /* read-only; owned by it */
+/* the path passed to image_open */
+const char *image_path(const struct image *);
+/* read-only; owned by the image */
+int image_fd(const struct image *);
 uint64_t image_file_bytes(const struct image *);
 uint32_t image_version(const struct image *);
 size_t image_n_extents(const struct image *);
 const struct image_extent *image_extent_at(const struct image *, size_t i);
 
-/* NULL when there is none. */
+/* Find an extent. Returns NULL if there is none. */
 const struct image_extent *image_find(
 	const struct image *, enum image_kind, uint32_t index);
 
 /*
- * Read an extent to dst [extent->bytes] and compare its checksum. -EBADMSG
- * when the file is damaged there, -EIO and others when it cannot be read; the
- * bytes of dst are then undefined.
+ * Read an extent to dst [extent->bytes] and compare its checksum. Returns 0;
+ * -EBADMSG if the extent is damaged; or -EIO or another negative errno if it
+ * cannot be read. After an error the bytes of dst are undefined.
  */
 int image_read(const struct image *, const struct image_extent *, void *dst,
 	struct err *);
 
-/* Compare the checksum only: 0, -EBADMSG, ... */
+/* Only compare the checksum of an extent. Returns 0 or an error as image_read
+ * does. */
 int image_check(
 	const struct image *, const struct image_extent *, struct err *);
 
-/* "layer 7", "host tensors"; buf of 32 bytes is enough. */
+/* Write the name of an extent, such as "layer 7" or "host tensors", to buf and
+ * return buf. A buf of 32 bytes is enough. */
 const char *image_extent_name(
 	enum image_kind, uint32_t index, char *buf, size_t size);
 const char *image_codec_name(enum image_codec);
@@ -84,18 +91,19 @@ const char *image_codec_name(enum image_codec);
 /* ---- checksums ---- */
 
 /*
- * Checksums of extents, over all bytes or incrementally. Version 1 of the
- * format uses XXH64, later ones XXH3 (64 bits), which takes half the time or
- * less on CPUs with wide vectors; on x86 with the widest instructions
- * available. The seed is 0. One thread uses a sum.
+ * Checksums of extents, of all bytes at once or incrementally. Version 1 of the
+ * format uses XXH64. Later versions use XXH3 (64 bits), which takes half the
+ * time or less on CPUs with wide vectors; on x86 it uses the widest vector
+ * instructions of the CPU. The seed is 0. Only one thread may use an image_sum.
  */
 struct image_sum;
 
-/* NULL: no memory. */
+/* Returns NULL if there is no memory. */
 struct image_sum *image_sum_open(void);
 void image_sum_close(struct image_sum *); /* NULL is allowed */
 
-/* Begin a sum (a struct can be reused), then add all bytes in order. */
+/* Begin a checksum (an image_sum can be used again), then add all bytes in
+ * order. */
 void image_sum_begin(struct image_sum *, enum image_sum_kind);
 void image_sum_add(struct image_sum *, const void *data, size_t n);
 uint64_t image_sum_so_far(const struct image_sum *);

@@ -18,7 +18,7 @@ struct cutter {
 	int fd;
 	uint8_t *step; /* [STEP] */
 	struct image_sum *whole, *own;
-	uint64_t summed; /* bytes in `whole` */
+	uint64_t summed; /* number of bytes added to `whole` */
 };
 
 static int cannot(const struct cutter *c, int code, struct err *e)
@@ -30,7 +30,8 @@ static int cannot(const struct cutter *c, int code, struct err *e)
 		image_path(c->image));
 }
 
-/* Add bytes [from, to) of the extent to both sums; `from` is on a page. */
+/* Add the bytes [from, to) of the extent to both checksums. `from` is a
+ * multiple of a page. */
 static int sum_up(struct cutter *c, uint64_t from, uint64_t to, struct err *e)
 {
 	while (from < to) {
@@ -49,7 +50,7 @@ static int sum_up(struct cutter *c, uint64_t from, uint64_t to, struct err *e)
 	return 0;
 }
 
-/* Compute the new extents, and compare the whole sum with the checksum. */
+/* Compute the new extents, and compare the checksum of the whole extent. */
 static int cut_at(struct cutter *c, const uint64_t *end, unsigned n,
 	struct image_extent *out, struct err *e)
 {

@@ -1,7 +1,8 @@
 /*
- * Splits an extent into several that are read separately, each with a checksum
- * of its own. The extent is read once to compute them and to compare its own
- * checksum, so that later reads of the file are compared with checked bytes.
+ * Splits an extent into several extents that are read separately, each with its
+ * own checksum. The extent is read once, to compute these checksums and to
+ * compare its own checksum. The checksums of the new extents therefore belong
+ * to bytes that have been checked.
  */
 #ifndef FLASH_IMAGE_CUT_H
 #define FLASH_IMAGE_CUT_H
@@ -11,10 +12,11 @@
 struct err;
 
 /*
- * Split into n extents: the i-th ends at byte end[i], ascending, the last at
- * the extent's end, and each begins on the page in which the one before it
- * ends. The extent must be raw. -EBADMSG if it is damaged, -EIO and others if
- * it cannot be read, -ENOMEM.
+ * Split into n extents. The i-th extent ends at byte end[i]; end[] is
+ * ascending, and its last element is the end of the extent. Each new extent
+ * begins on the page in which the extent before it ends. The extent must be raw
+ * (not compressed). Returns 0; -EBADMSG if the extent is damaged; -ENOMEM; or
+ * -EIO or another negative errno if it cannot be read.
  */
 int image_cut(const struct image *, const struct image_extent *,
 	const uint64_t *end, unsigned n, struct image_extent *out,

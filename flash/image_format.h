@@ -1,7 +1,7 @@
 /*
- * Bytes of a flash image, little endian: the header on the first page, then
- * the table of extents. Reserved bytes are 0. Private to flash/image.c and
- * flash/image_write.c.
+ * The structs of a flash image file, little endian: the header on the first
+ * page, then the table of extents. Reserved bytes are 0. Private to
+ * flash/image.c and flash/image_write.c.
  */
 #ifndef FLASH_IMAGE_FORMAT_H
 #define FLASH_IMAGE_FORMAT_H
@@ -11,9 +11,10 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 	"images are read in place: this program needs a little-endian machine");
 
-#define FORMAT_MAGIC        "TANDEM1\n"
-#define FORMAT_VERSION      2 /* of written images */
-#define FORMAT_OLDEST       1 /* differs only in the checksum, XXH64 */
+#define FORMAT_MAGIC   "TANDEM1\n"
+#define FORMAT_VERSION 2 /* the version of the images that are written */
+/* the oldest version that is read; it differs only in the checksum, XXH64 */
+#define FORMAT_OLDEST       1
 #define FORMAT_SUM(version) ((version) == 1 ? IMAGE_XXH64 : IMAGE_XXH3)
 
 struct format_header {
@@ -34,7 +35,8 @@ struct format_extent {
 	uint32_t kind, index;
 	uint64_t offset, stored, bytes;
 	uint32_t codec, reserved0;
-	uint64_t checksum; /* of the stored bytes, by the version's sum */
+	/* checksum of the stored bytes, of the version's kind */
+	uint64_t checksum;
 	uint64_t reserved[2];
 };
 _Static_assert(sizeof(struct format_extent) == 64, "format");

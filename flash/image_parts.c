@@ -14,7 +14,7 @@ struct image_parts {
 	const struct image *image;
 	struct image_extent x;
 	size_t part, n;
-	uint64_t sum[]; /* [n] XXH3, the fastest */
+	uint64_t sum[]; /* [n] checksums of kind XXH3, which is the fastest */
 };
 
 static size_t bytes_of(const struct image_parts *p, size_t i)
@@ -47,7 +47,8 @@ static int read_part(
 	return ret ? bad(p, -ret, i, strerror(-ret), e) : 0;
 }
 
-/* Read all parts once, in order, to check the extent and compute their sums. */
+/* Read all parts once, in order, to check the extent and to compute the
+ * checksums of the parts. */
 static int sum_parts(struct image_parts *p, void *step, struct image_sum *whole,
 	struct err *e)
 {

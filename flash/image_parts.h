@@ -1,14 +1,15 @@
 /*
  * Repeated reading of parts of an extent, for data that need not be in this
- * process's memory: the page cache keeps the parts while there is memory, and
+ * process's memory. The page cache keeps the parts while there is memory, and
  * drops them otherwise.
  *
  * Opening reads the extent once, compares its checksum, and keeps a checksum of
- * eight bytes for each part. Each later read is compared with it, in the memory
- * to which the part was read, so the bytes used are those that were checked,
- * even if the file changes in between. Only raw extents have parts.
+ * eight bytes for each part. Each later read of a part compares this checksum
+ * with the bytes in the caller's buffer. The bytes that the caller uses are
+ * therefore checked bytes, even if the file changes in between. Only raw
+ * extents have parts.
  *
- * After opening any thread may read.
+ * After opening, any thread may read.
  */
 #ifndef FLASH_IMAGE_PARTS_H
 #define FLASH_IMAGE_PARTS_H
@@ -22,9 +23,10 @@ struct image_extent;
 struct image_parts;
 
 /*
- * Open parts of `part` bytes each, the last one shorter. The image must outlive
- * them. -EBADMSG if the extent is damaged, -EIO and others if it cannot
- * be read, -ENOMEM.
+ * Open an extent for reading in parts of `part` bytes each; the last part is
+ * shorter. The image must stay open until image_parts_close. Returns 0;
+ * -EBADMSG if the extent is damaged; -ENOMEM; or -EIO or another negative errno
+ * if it cannot be read.
  */
 int image_parts_open(struct image_parts **out, const struct image *,
 	const struct image_extent *, size_t part, struct err *);
@@ -32,15 +34,17 @@ void image_parts_close(struct image_parts *);
 
 /*
  * Read part i, which must exist, to dst, which has room for `part` bytes.
- * -EBADMSG if it has changed since the parts were opened; the bytes of dst are
- * then undefined.
+ * Returns 0, -EBADMSG if the part has changed since image_parts_open, or
+ * another negative errno if it cannot be read. After an error the bytes of dst
+ * are undefined.
  */
 int image_parts_read(
 	const struct image_parts *, size_t i, void *dst, struct err *);
 
 /*
- * Copy bytes [at, at + len) of the extent, which must lie in it, using
- * scratch [part].
+ * Copy the bytes [at, at + len) of the extent to dst. The range must lie in the
+ * extent. `scratch` is a buffer of `part` bytes. Returns 0 or an error as
+ * image_parts_read does.
  */
 int image_parts_copy(const struct image_parts *, uint64_t at, size_t len,
 	void *dst, void *scratch, struct err *);

@@ -12,14 +12,14 @@
 #include <xxhash.h>
 #include <zstd.h>
 
-#define STEP ((size_t)4 << 20) /* between two checks of `cancel` */
+#define STEP ((size_t)4 << 20) /* bytes between two checks of `cancel` */
 
 struct image_writer {
 	struct newfile file;
 	struct image_write_opts opts;
 	struct format_extent *table;
 	uint32_t n;
-	uint64_t end; /* of the written extents, in whole pages */
+	uint64_t end; /* end of the written extents, rounded up to pages */
 	ZSTD_CCtx *zstd;
 };
 
@@ -63,8 +63,9 @@ static int write_at(struct image_writer *w, const void *data, size_t len,
 }
 
 /*
- * Compress to a frame of at most `limit` bytes at dst: *stored, or 0 if that is
- * not enough. In steps, because a large extent at a high level takes minutes.
+ * Compress to a zstd frame of at most `limit` bytes at dst. *stored is the size
+ * of the frame, or 0 if it would be larger. The data is compressed in steps, so
+ * that `cancel` is checked: a large extent at a high level takes minutes.
  */
 static int compress(struct image_writer *w, void *dst, size_t limit,
 	const void *data, size_t bytes, size_t *stored, struct err *e)
@@ -99,7 +100,7 @@ int image_write(struct image_writer *w, enum image_kind kind, uint32_t index,
 	const void *data, size_t bytes, struct err *e)
 {
 	static const char zeros[IMAGE_PAGE];
-	/* zstd must save at least 3 % to be used. */
+	/* Use zstd only if it saves at least 3 %. */
 	size_t limit = bytes - bytes / 100 * 3 - (bytes % 100 * 3 + 99) / 100;
 	struct format_extent x = { .kind = kind,
 		.index = index,
@@ -168,7 +169,8 @@ int image_writer_open(struct image_writer **out, const char *path,
 		}
 		ZSTD_CCtx_setParameter(
 			w->zstd, ZSTD_c_compressionLevel, o->zstd);
-		/* A zstd without threads refuses this and uses our thread. */
+		/* A zstd library without threads refuses this parameter and
+		 * uses our thread. */
 		ZSTD_CCtx_setParameter(
 			w->zstd, ZSTD_c_nbWorkers, (int)o->threads);
 	}

@@ -1,9 +1,10 @@
 /*
  * Writes a flash image, one extent at a time in the order of the format
- * (flash/image.h). The file is written under a temporary name beside the
- * target, synced, and renamed by image_writer_commit, so that a crash, a full
- * disk or an interruption leaves no partial image; image_writer_close without a
- * commit removes the temporary file. One thread.
+ * (flash/image.h). The file is written under a temporary name in the same
+ * folder; image_writer_commit syncs it and renames it to its final name, so
+ * that a crash, a full disk or an interruption leaves no partial image.
+ * image_writer_close without a commit removes the temporary file. Only one
+ * thread may use a writer.
  */
 #ifndef FLASH_IMAGE_WRITE_H
 #define FLASH_IMAGE_WRITE_H
@@ -15,11 +16,15 @@
 struct image_writer;
 
 struct image_write_opts {
-	uint32_t n_extents; /* total: the table precedes the extents */
-	/* zstd's level, used if it saves 3 % or more; 0: all raw. */
+	/* total number, needed first because the table precedes the extents */
+	uint32_t n_extents;
+	/* Level of zstd compression, which is used for an extent if it saves 3
+	 * % or more. 0 stores all extents raw. */
 	int zstd;
-	unsigned threads; /* for zstd; the bytes do not depend on it */
-	/* Set by a signal handler: calls return -ECANCELED. May be NULL. */
+	/* threads for zstd; the bytes of the file do not depend on it */
+	unsigned threads;
+	/* A flag that a signal handler sets: calls then return -ECANCELED. May
+	 * be NULL. */
 	const volatile sig_atomic_t *cancel;
 };
 
@@ -27,11 +32,13 @@ int image_writer_open(struct image_writer **out, const char *path,
 	const struct image_write_opts *, struct err *);
 void image_writer_close(struct image_writer *);
 
-/* The next extent: kinds ascend, indices of each from 0. bytes > 0. */
+/* Write the next extent. Kinds are in ascending order, and the indices of each
+ * kind count from 0. `bytes` is not 0. */
 int image_write(struct image_writer *, enum image_kind, uint32_t index,
 	const void *data, size_t bytes, struct err *);
 
-/* All extents written: header and table, sync, rename. */
+/* After all extents have been written: write the header and the table, sync the
+ * file, and rename it. */
 int image_writer_commit(struct image_writer *, struct err *);
 
 #endif

@@ -10,11 +10,12 @@
 #include <stdio.h>
 #include <zstd.h>
 
-/* The longest wait for reads that are being cancelled. */
+/* The longest wait for canceled reads to complete. */
 #define TAKE_BACK_NS (5 * (uint64_t)1000000000)
-#define LOOK_NS      ((uint64_t)1000000000) /* the longest sleep */
+/* the longest sleep while waiting for a read */
+#define LOOK_NS ((uint64_t)1000000000)
 
-/* ---- the checksum and unpacking of stored bytes ---- */
+/* ---- checksum and decompression of stored bytes ---- */
 
 int check_init(struct check *c)
 {
@@ -34,7 +35,8 @@ void check_release(struct check *c)
 	c->unpack = NULL;
 }
 
-/* Unpack to dst [x->bytes]; the bytes of a raw extent are already there. */
+/* Start the check of an extent. A zstd extent is decompressed to dst
+ * [x->bytes]; the bytes of a raw extent are read directly to dst. */
 static void check_start(
 	struct check *c, const struct image_extent *x, uint8_t *dst)
 {
@@ -48,7 +50,8 @@ static void check_start(
 	c->bad = NULL;
 }
 
-/* A step that neither consumes input nor produces output has no room left. */
+/* Decompress n more stored bytes. If a step neither consumes input nor produces
+ * output, the output buffer is full. */
 static void unpack(struct check *c, const uint8_t *stored, size_t n)
 {
 	ZSTD_outBuffer out = { c->dst, c->x.bytes, c->out };
@@ -73,8 +76,9 @@ static void unpack(struct check *c, const uint8_t *stored, size_t n)
 }
 
 /*
- * After all bytes: 0, or -EBADMSG with the reason in text [size]. *differs: the
- * bytes are not the written ones, so reading them again may help.
+ * The result after all bytes have been processed: 0, or -EBADMSG with the
+ * reason in text [size]. *differs is set if the checksum is wrong; reading the
+ * bytes again may then help.
  */
 static int check_verdict(
 	struct check *c, bool *differs, char *text, size_t size)
@@ -113,8 +117,11 @@ static void piece_free(struct piece *p)
 	p->slot->pieces--;
 }
 
-/* slot->e is the first error and is kept. Free the pieces that no read writes
- * to; the others are freed when their reads complete. */
+/*
+ * Fail the extent of a slot. slot->e already has its first error. Free the
+ * pieces that no read writes to; all further pieces are freed when their reads
+ * complete.
+ */
 static void slot_fail(struct stream *s, struct slot *slot)
 {
 	const struct image_extent *x = &slot->check.x;
@@ -138,8 +145,8 @@ static uint64_t file_offset(const struct piece *p)
 	return p->slot->check.x.offset + p->at + p->got;
 }
 
-/* A short read: continue from the last whole page, as O_DIRECT requires. Less
- * than a page several times in a row means the end of the file. */
+/* Handle a short read: continue from the last whole page, as O_DIRECT requires.
+ * Less than a page several times in a row means that the file ends there. */
 static void piece_short(struct stream *s, struct piece *p, size_t came)
 {
 	size_t whole = came & ~(size_t)(IMAGE_PAGE - 1);
@@ -147,7 +154,7 @@ static void piece_short(struct stream *s, struct piece *p, size_t came)
 	struct slot *slot = p->slot;
 	const struct image_extent *x = &slot->check.x;
 
-	/* Reads complete in any order: keep the lowest end. */
+	/* Reads complete in any order, so keep the lowest end. */
 	if (end < slot->end)
 		slot->end = end;
 	if (came && !slot->e.code && (whole || p->tries < STREAM_TRIES)) {
@@ -209,8 +216,10 @@ static void one_landed(struct stream *s, const struct piece *p)
 		s->stats.busy_ns += clock_ns() - s->busy_from;
 }
 
-/* Update the measured rate. The bytes since the last call count if the device
- * surely worked all the time: if a read is still in flight, or was waited for.
+/*
+ * Update the measured rate. The bytes since the last call count only if the
+ * device certainly worked all the time: a read is still in flight, or the
+ * caller waited for the read.
  */
 static void look(struct stream *s, bool waited)
 {
@@ -224,7 +233,8 @@ static void look(struct stream *s, bool waited)
 	s->looked_ns = now;
 }
 
-/* Take one completed read. False: none completed in that time. */
+/* Take one completed read, after waiting at most wait_ns. Returns false if no
+ * read completed in that time. */
 static bool take(struct stream *s, uint64_t wait_ns)
 {
 	struct block *b = s->reader->ops->take(s->reader, wait_ns);
@@ -251,7 +261,7 @@ static void take_all(struct stream *s)
 	look(s, false);
 }
 
-/* ---- reads to send ---- */
+/* ---- submitting reads ---- */
 
 static void submit(struct stream *s, struct piece *p)
 {
@@ -331,7 +341,7 @@ static void refill(struct stream *s)
 
 /* ---- checks of arrived pieces ---- */
 
-/* Check the next piece; false: there is none. */
+/* Check the next piece that has arrived. Returns false if there is none. */
 static bool check_next(struct stream *s)
 {
 	struct piece *p = NULL;
@@ -362,7 +372,8 @@ static bool check_next(struct stream *s)
 		!check_verdict(&slot->check, &differs, what, sizeof(what))) {
 		settle(slot);
 	} else if (differs && !slot->again) {
-		/* The transfer may have corrupted it: read it once more. */
+		/* The transfer may have corrupted the bytes, so read the extent
+		 * once more. */
 		slot->again = true;
 		slot->cut = 0;
 		check_start(&slot->check, x, slot->base);
@@ -383,7 +394,8 @@ static bool check_next(struct stream *s)
 
 /* ---- reads that do not complete ---- */
 
-/* False: a read did not complete, and its slot must not be used again. */
+/* Returns false if a read did not complete; the slot of this read must not be
+ * used again. */
 bool stream_take_back(struct stream *s)
 {
 	uint64_t until = clock_ns() + TAKE_BACK_NS;
@@ -409,7 +421,7 @@ bool stream_take_back(struct stream *s)
 	return !piece_in(s, PIECE_FLYING);
 }
 
-/* The device stalls: fail all reads in flight. */
+/* The device stalls: fail the extents of all reads in flight. */
 static void give_up(struct stream *s)
 {
 	for (unsigned i = 0; i < s->n_pieces; i++) {
@@ -491,8 +503,8 @@ bool stream_wait_some(struct stream *s, unsigned i)
 		take_all(s);
 		refill(s);
 	}
-	/* Wait for a completed read, one check, a second, or the end of the
-	 * stall limit. */
+	/* Unless a piece could be checked, wait for a completed read, for a
+	 * second, or until the end of the stall limit. */
 	if (slot->state == SLOT_READING && !check_next(s)) {
 		heard = s->heard_ns > slot->wait_from ? s->heard_ns
 						      : slot->wait_from;
@@ -527,8 +539,8 @@ int stream_wait(struct stream *s, unsigned i, struct err *e)
 	return slot->e.code;
 }
 
-/* At most n_pieces checks: a fast device could otherwise keep the caller here
- * for a whole extent. */
+/* Do at most n_pieces checks: otherwise a fast device could keep the caller
+ * here for a whole extent. */
 void stream_poll(struct stream *s)
 {
 	unsigned most = s->n_pieces;

@@ -1,19 +1,20 @@
 /*
- * Streams extents of a flash image into shared buffers, asynchronously: the
- * kernel reads the extents in the order begun while the caller computes,
- * several large blocks at a time, directly to their final place (io_uring,
- * O_DIRECT, registered file and memory). A buffer's slot that receives the next
- * layer while earlier layers are used is a staging slot; with two or more slots
+ * Streams extents of a flash image into shared buffers, asynchronously. While
+ * the caller computes, the kernel reads the extents in the order in which
+ * stream_begin was called, several large blocks at a time, directly to their
+ * final place (io_uring, O_DIRECT, registered file and memory). A slot is a
+ * range of a buffer that receives an extent. With two or more slots, one slot
+ * receives the next layer while the layers in the other slots are used, so that
  * reading and computing overlap. If the system refuses one of these mechanisms,
- * the next best is used, and stream_how reports it: without O_DIRECT reads go
- * through the page cache, without io_uring a thread reads.
+ * the next best is used, and stream_how reports it: without O_DIRECT, reads go
+ * through the page cache; without io_uring, a thread reads.
  *
- * The waiting thread compares each extent's checksum as its blocks arrive, and
- * unpacks zstd extents. Failed and short reads are retried a bounded number of
- * times; after that, or when the device stalls, the wait ends with a message
- * that names file, extent and offset.
+ * The thread that waits compares each extent's checksum as its blocks arrive,
+ * and decompresses zstd extents. Failed and short reads are retried a limited
+ * number of times. After that, or if the device stalls, the wait ends with a
+ * message that names file, extent and offset.
  *
- * One thread.
+ * Only one thread may use a stream.
  */
 #ifndef FLASH_STREAM_H
 #define FLASH_STREAM_H
@@ -31,113 +32,123 @@ struct image;
 struct image_extent;
 struct stream;
 
-#define STREAM_SLOTS         16
-#define STREAM_BLOCK_MAX     ((size_t)64 << 20)
-#define STREAM_DEPTH_MAX     128
-#define STREAM_BLOCK_DEFAULT ((size_t)1 << 20) /* without a measurement */
-#define STREAM_DEPTH_DEFAULT                            \
-	8 /* if a slot's reads are not all sent at once \
-	   */
+#define STREAM_SLOTS     16
+#define STREAM_BLOCK_MAX ((size_t)64 << 20)
+#define STREAM_DEPTH_MAX 128
+/* used if stream_tune has no result */
+#define STREAM_BLOCK_DEFAULT ((size_t)1 << 20)
+#define STREAM_DEPTH_DEFAULT \
+	8 /* used if the reads of an extent are not all in flight at once */
 
 struct stream_opts {
-	/* Bytes of a read, a multiple of IMAGE_PAGE; 0: as measured on the file
-	 * system (stream_tune), or larger if STREAM_DEPTH_MAX requires it. */
+	/* Bytes of a read, a multiple of IMAGE_PAGE. 0 means the size that
+	 * stream_tune measured on the file system, or a larger size if
+	 * STREAM_DEPTH_MAX requires it. */
 	size_t block;
-	/*
-	 * Reads in flight; 0: all reads of every extent that is begun, so that
-	 * flash is busy as long as there is a slot, whatever the caller does
-	 * meanwhile. But STREAM_DEPTH_DEFAULT if reads go through the page
-	 * cache, where each occupies a kernel thread, or if the image has zstd
-	 * extents, whose stored bytes need memory of the stream.
-	 */
+	/* Number of reads in flight. 0 means all reads of every extent that
+	 * stream_begin was called for, so that flash is busy as long as a slot
+	 * is free, whatever the caller does meanwhile. There are two
+	 * exceptions, in which 0 means STREAM_DEPTH_DEFAULT: if reads go
+	 * through the page cache, where each read occupies a kernel thread, or
+	 * if the image has zstd extents, whose compressed bytes need memory of
+	 * the stream. */
 	unsigned depth;
-	bool buffered; /* no O_DIRECT */
-	bool threaded; /* no io_uring */
-	/* A wait fails after this time without a completed read; 0: never. */
+	bool buffered; /* do not use O_DIRECT */
+	bool threaded; /* do not use io_uring */
+	/* A wait fails if no read completes for this time. 0 means no limit. */
 	unsigned stall_ms;
-	struct flash_fault *fault; /* NULL: none; borrowed */
-	/* Called when a read is sent, and (`back`) when its completion is seen.
-	 * Reads in flight at the same time have different lanes, from 0 on.
-	 * May be NULL. */
+	/* injected faults, or NULL; owned by the caller */
+	struct flash_fault *fault;
+	/* Called when a read is submitted, and, with `back` set, when its
+	 * completion is seen. Reads that are in flight at the same time have
+	 * different lanes, numbered from 0. May be NULL. */
 	void (*on_read)(void *arg, unsigned lane, bool back, uint64_t offset,
 		uint64_t bytes);
 	void *on_read_arg;
 };
 
-/* The image must outlive the stream. */
+/* Open a stream. The image must stay open until stream_close. Returns 0 or a
+ * negative errno. */
 int stream_open(struct stream **out, const struct image *,
 	const struct stream_opts *, struct err *);
-/* Cancels reads in flight and waits for them, so that nothing writes to the
- * slots afterwards. False: a read did not complete within 5 s; the stream's
- * memory is then leaked, and the slots' memory must stay mapped. */
+/*
+ * Cancel reads in flight and wait for them, so that nothing writes to the slots
+ * afterwards. Returns false if a read did not complete within 5 s; the stream's
+ * memory is then leaked, and the memory of the slots must stay mapped.
+ */
 bool stream_close(struct stream *);
 
 /*
- * Open the image's file again, with O_DIRECT unless `buffered` or refused. The
- * caller owns *fd; why[STREAM_WHY] is the reason for a refusal, else "". Never
- * fails for lack of O_DIRECT.
+ * Open the image's file again, with O_DIRECT unless `buffered` is set or the
+ * system refuses it. The caller owns *fd. why[STREAM_WHY] is the reason of a
+ * refusal, or "". A refusal of O_DIRECT is not an error. Returns 0 or a
+ * negative errno.
  */
 #define STREAM_WHY 160
 int stream_file(const struct image *, bool buffered, int *fd, bool *direct,
 	char *why, struct err *);
 
 /*
- * Add a slot to which extents are read: `bytes` of a buffer from `off` on, both
- * multiples of a page. Slots are numbered from 0 in the order added, all before
- * the first stream_begin.
+ * Add a slot, into which extents are read: `bytes` of a buffer from `off` on,
+ * both multiples of a page. Slots are numbered from 0 in the order in which
+ * they are added. All must be added before the first stream_begin.
  */
 int stream_add_slot(struct stream *, struct buffer *, size_t off, size_t bytes,
 	struct err *);
 
 /*
- * Start reading an extent into a slot whose last extent was waited for. Returns
- * at once; stream_wait returns errors of reading. -EFBIG when the extent,
- * rounded up to pages, does not fit; -EBUSY when an earlier read into this slot
- * never completed. The slot is inside a writing bracket until the extent is
- * complete or has failed.
+ * Start reading an extent into a slot. The caller has waited for the previous
+ * extent of the slot. The call returns at once; stream_wait returns errors of
+ * reading. Returns 0; -EFBIG if the extent, rounded up to pages, does not fit
+ * the slot; or -EBUSY if an earlier read into this slot never completed. Until
+ * the extent is complete or has failed, the slot is open for writing by the CPU
+ * (buffer_begin with BUFFER_WRITE).
  */
 int stream_begin(struct stream *, unsigned slot, const struct image_extent *,
 	struct err *);
 
 /*
  * Wait until the slot's extent is complete and its checksum has been compared.
- * -EBADMSG if it is damaged, -ENODATA if the file has become shorter, -EIO,
- * -ETIMEDOUT; the slot's bytes are then undefined. 0 at once if nothing was
- * begun.
+ * Returns 0; -EBADMSG if the extent is damaged; -ENODATA if the file has become
+ * shorter; -ETIMEDOUT if no read completed for stall_ms; or -EIO or another
+ * negative errno if a read failed. After an error the bytes of the slot are
+ * undefined. Returns 0 at once if no extent was begun.
  */
 int stream_wait(struct stream *, unsigned slot, struct err *);
 
 /*
- * The same, but return after each completed read, so that the caller can do
- * other work and call it again. True: stream_wait will not block.
+ * Like stream_wait, but return after each completed read, so that the caller
+ * can do other work and call again. Returns true when stream_wait will not
+ * block.
  */
 bool stream_wait_some(struct stream *, unsigned slot);
 
 /*
- * Make progress without waiting: submit reads, check arrived pieces.
- * stream_wait returns the errors. Between two calls of this file's functions at
- * most `depth` blocks are read, and nothing is checked, so a caller that
- * computes for long should call this in between.
+ * Make progress without waiting: submit reads and check blocks that have
+ * arrived. stream_wait returns the errors. Between two calls of functions of
+ * this file at most `depth` blocks are read, and none is checked, so a caller
+ * that computes for a long time should call this function in between.
  */
 void stream_poll(struct stream *);
 
 /* clang-format off */
 #define STREAM_STATS(X)                                                       \
-	/* stored bytes read, counting repeated reads */                     \
+	/* stored bytes read, including repeated reads */                     \
 	X(uint64_t, bytes)                                                    \
-	X(uint64_t, extents)     /* waited for with success */                \
-	X(uint64_t, reads)       /* sent to the device */                     \
-	/* reads after a failed or short one, and extents read again */      \
+	X(uint64_t, extents)     /* extents that stream_wait returned 0 for */                \
+	X(uint64_t, reads)       /* reads submitted to the device */                     \
+	/* repeated reads after a failed or short read, and extents read \
+	 * again */      \
 	X(uint64_t, retries)                                                  \
 	/* time with at least one read in flight */                          \
 	X(uint64_t, busy_ns)                                                  \
-	/* for the rate of flash: bytes that arrived while a read was surely \
-	 * in flight, and that time; if all reads were complete at a check,  \
-	 * the time of their completion is unknown */                        \
+	/* for the rate of flash: the bytes that arrived while a read was \
+	 * certainly in flight, and this time; if all reads had completed when \
+	 * the stream checked, the time of their completion is unknown */                        \
 	X(uint64_t, seen_bytes)                                               \
 	X(uint64_t, seen_ns)                                                  \
 	X(uint64_t, wait_ns)     /* time of waiting, without check_ns */      \
-	X(uint64_t, check_ns)    /* of checksums and unpacking */
+	X(uint64_t, check_ns)    /* time of checksums and decompression */
 /* clang-format on */
 
 struct stream_stats {
@@ -145,33 +156,39 @@ struct stream_stats {
 };
 void stream_stats(const struct stream *, struct stream_stats *out);
 
-/* "io_uring, O_DIRECT, registered file and memory, huge pages; 1 MiB x 4", then
- * after semicolons the refused mechanisms with the reasons. Complete after the
- * first stream_begin. Owned by the stream. */
+/*
+ * How the stream reads: "io_uring, O_DIRECT, registered file and memory, huge
+ * pages; 1 MiB x 4", then, after semicolons, the mechanisms that the system
+ * refused, with the reasons. Complete after the first stream_begin. The string
+ * is owned by the stream.
+ */
 const char *stream_how(const struct stream *);
 
 /*
- * Measure which block size reads this file fastest with O_DIRECT, out of a few
- * tried on at most 192 MiB of it. The result is saved in the user's cache
- * folder for the file system; the first measurement takes about a second at
- * most. The default if it cannot be measured (a file below 96 MiB, no O_DIRECT,
- * no io_uring) or saved (no $XDG_CACHE_HOME, no $HOME), and with an error if
- * reads fail.
+ * Measure which block size reads this file fastest with O_DIRECT, by reading at
+ * most 192 MiB of it with a few sizes. The result is saved for the file system
+ * in the user's cache folder; the first measurement takes at most about a
+ * second. *block is the default if the speed cannot be measured (a file below
+ * 96 MiB, no O_DIRECT, no io_uring) or the result cannot be saved (no
+ * $XDG_CACHE_HOME and no $HOME). If reads fail, *block is the default and the
+ * call returns a negative errno.
  */
 int stream_tune(const struct image *, size_t *block, struct err *);
 
 /* ---- faults, for tests ---- */
 
 /*
- * A fault plan (base/fault_plan.h) from a text: "eio@3" (the third read fails,
- * once), "eio@3+" (it and all later ones), "short@5" (only half the bytes are
- * read), "flip@2" (a bit is wrong), "stall@4" (it never completes), "shrink@6"
- * (from then on the file seems to end there), "slow=20@3" (it completes 20 ms
- * later), several separated by commas. -EINVAL with a message that names the
- * wrong one.
+ * Parse a fault plan (base/fault_plan.h) for flash: "eio@3" (the third read
+ * fails once), "eio@3+" (the third and all later reads fail), "short@5" (the
+ * read returns only half of its bytes), "flip@2" (a bit is wrong), "stall@4"
+ * (the read never completes), "shrink@6" (the file seems to end there from then
+ * on), "slow=20@3" (the read completes 20 ms later), or several of these
+ * separated by commas. Returns 0, -EINVAL with a message that names the wrong
+ * fault, or -ENOMEM.
  */
 int flash_fault_parse(struct flash_fault **out, const char *plan, struct err *);
-/* True, with a fault in buf: no stream made the read that the fault names. */
+/* Whether the plan has a fault that was not triggered, because no stream made
+ * that many reads. The fault is written to buf. */
 bool flash_fault_unfired(const struct flash_fault *, char *buf, size_t size);
 void flash_fault_free(struct flash_fault *);
 

@@ -1,12 +1,13 @@
 /*
- * The inside of a stream, for flash/stream*.c.
+ * The internals of a stream, for flash/stream*.c.
  *
- * Extents are read in the order begun, in pieces of `block` bytes. At most
- * `depth` pieces are in flight: all that the slots can hold, or fewer. In the
- * second case STREAM_AHEAD more pieces may have arrived after one that is late,
- * so that one late read does not stop the others. A slot's pieces are checked
- * in order. An extent has ended when none of its pieces is left: then nothing
- * writes to its slot any more.
+ * Extents are read in the order of the stream_begin calls, in pieces of `block`
+ * bytes. At most `depth` pieces are in flight. Either `depth` is the number of
+ * pieces that fill all slots, or it is smaller. If it is smaller there are
+ * STREAM_AHEAD more pieces, which can have arrived after a piece that is late,
+ * so that one late read does not stop all further reads. The pieces of a slot
+ * are checked in order. An extent has ended when none of its pieces is in use,
+ * because then no read writes to its slot.
  */
 #ifndef FLASH_STREAM_IMPL_H
 #define FLASH_STREAM_IMPL_H
@@ -16,20 +17,21 @@
 #include "flash/stream.h"
 #include "flash/stream_read.h"
 
-#define STREAM_AHEAD 4 /* pieces beyond `depth` */
-#define STREAM_TRIES 3 /* repetitions of a read */
+#define STREAM_AHEAD 4 /* additional pieces beyond `depth` */
+#define STREAM_TRIES 3 /* number of times that a read is repeated */
 #define STREAM_HOW   768
 
-/* The check of an extent's stored bytes, in order and while they are cached. */
+/* The check of the stored bytes of an extent, done in order and while the bytes
+ * are in the CPU cache. */
 struct check {
 	struct image_sum *sum;
 	void *unpack; /* ZSTD_DCtx */
 	struct image_extent x;
 	uint8_t *dst;
-	uint64_t fed;     /* stored bytes so far */
-	size_t out;       /* bytes unpacked */
-	bool frame_ended; /* zstd's */
-	const char *bad;  /* the frame's fault; NULL: none yet */
+	uint64_t fed;     /* stored bytes that have been processed */
+	size_t out;       /* bytes that have been decompressed */
+	bool frame_ended; /* the end of the zstd frame was reached */
+	const char *bad;  /* error in the zstd frame, NULL if none yet */
 };
 
 enum slot_state { SLOT_IDLE, SLOT_READING, SLOT_ENDED };
@@ -39,43 +41,49 @@ struct slot {
 	size_t off, bytes;
 	uint8_t *base;
 	enum slot_state state;
-	struct err e;       /* the extent's error, kept until its pieces end */
-	uint64_t begun;     /* extents begun before it */
-	uint64_t end;       /* of the file, by its lowest short read */
-	uint64_t cut;       /* stored bytes that became pieces */
-	size_t written;     /* bytes of the bracket */
-	unsigned pieces;    /* that are not free */
-	uint64_t wait_from; /* begin of the wait for it; 0: none */
-	bool again;         /* it is being read a second time */
-	bool lost;          /* a read never completed: leave the slot unused */
+	/* error of the extent, kept until no piece is in use */
+	struct err e;
+	uint64_t begun; /* number of extents begun before this one */
+	/* end of the file, according to the lowest short read */
+	uint64_t end;
+	uint64_t cut; /* stored bytes that pieces have been assigned to */
+	/* bytes of the slot opened for writing (buffer_begin) */
+	size_t written;
+	unsigned pieces;    /* number of pieces in use */
+	uint64_t wait_from; /* time when the wait for it began, 0 if none */
+	bool again;         /* the extent is being read a second time */
+	/* a read never completed, so the slot is unusable */
+	bool lost;
 	struct check check;
 };
 
 enum piece_state {
 	PIECE_FREE,
-	PIECE_DUE, /* must be submitted again */
+	PIECE_DUE, /* the rest must be submitted again */
 	PIECE_FLYING,
-	PIECE_SILENT, /* an injected stall: completed, but not reported */
+	/* an injected stall: the read completed, but this is not reported */
+	PIECE_SILENT,
 	PIECE_ARRIVED,
 };
 
 struct piece {
-	struct block block; /* first: readers return a pointer to it */
+	/* must be the first member: readers return a pointer to it */
+	struct block block;
 	enum piece_state state;
 	struct slot *slot;
-	uint64_t at;  /* in the stored bytes */
-	size_t need;  /* stored bytes */
-	size_t got;   /* of them, whole pages until all are there */
-	uint8_t *dst; /* of its first byte */
+	uint64_t at;  /* offset in the stored bytes of the extent */
+	size_t need;  /* stored bytes of this piece */
+	size_t got;   /* bytes read: whole pages until the piece is complete */
+	uint8_t *dst; /* where the first byte of the piece goes */
 	uint64_t number;
 	unsigned tries;
 };
 
-/* Fault injection. Each stream has its own count, so that several streams can
- * use one plan. */
+/* Fault injection. Each stream counts its own reads, so that several streams
+ * can use one plan. */
 struct fault_state {
-	struct flash_fault *plan; /* NULL: no faults */
-	uint64_t reads;           /* submitted so far */
+	struct flash_fault *plan; /* NULL if there are no faults */
+	uint64_t reads;           /* number of reads submitted */
 	uint64_t end;             /* simulated end of the file */
 };
 
@@ -85,25 +93,28 @@ struct stream {
 	int fd;
 	size_t block;
 	unsigned depth;
-	bool whole; /* derive depth and block from the slots */
+	bool whole; /* derive depth and block from the sizes of the slots */
 	uint64_t stall_ns;
 	struct fault_state fault;
 	struct slot slot[STREAM_SLOTS];
 	unsigned n_slots;
-	struct piece *piece; /* [n_pieces], from the start on */
-	unsigned n_pieces;   /* depth + STREAM_AHEAD, or just depth */
-	uint8_t *bounce;     /* [n_pieces][block], zstd's; or NULL */
-	unsigned flying;     /* pieces in flight, silent ones too */
+	struct piece *piece; /* [n_pieces], allocated by stream_start */
+	unsigned n_pieces;   /* depth + STREAM_AHEAD, or only depth */
+	/* [n_pieces][block] compressed bytes; NULL without zstd extents */
+	uint8_t *bounce;
+	unsigned flying; /* pieces in flight, including PIECE_SILENT */
 	uint64_t begun;
-	uint64_t heard_ns; /* time of the last completion or first send */
+	/* time of the last completion or of the first submission */
+	uint64_t heard_ns;
 	uint64_t busy_from;
-	uint64_t looked_ns, looked_bytes; /* at the last rate update */
+	/* values at the last update of the rate */
+	uint64_t looked_ns, looked_bytes;
 	/* As in struct stream_opts. */
 	void (*on_read)(void *arg, unsigned lane, bool back, uint64_t offset,
 		uint64_t bytes);
 	void *on_read_arg;
 	struct stream_stats stats;
-	/* for stream_how */
+	/* state for stream_how */
 	bool direct, uring, started, areas;
 	char refused[3 * STREAM_WHY + 64];
 	char how[STREAM_HOW];
@@ -111,16 +122,17 @@ struct stream {
 
 /* ---- flash/stream_open.c ---- */
 
-/* After all slots were added: allocate pieces, register memory. */
+/* After all slots have been added: allocate the pieces and register the memory.
+ * Returns 0 or a negative errno. */
 int stream_start(struct stream *, struct err *);
 void stream_say_how(struct stream *);
 
 /* ---- flash/stream.c ---- */
 
-/* Cancel all reads in flight; false: one did not complete in time. */
+/* Cancel all reads in flight. Returns false if one did not complete in time. */
 bool stream_take_back(struct stream *);
 
-/* 0 or -ENOMEM. A zeroed struct may be released. */
+/* check_init returns 0 or -ENOMEM. check_release accepts a zeroed struct. */
 int check_init(struct check *);
 void check_release(struct check *);
 
@@ -128,12 +140,13 @@ void check_release(struct check *);
 
 void fault_init(struct fault_state *, struct flash_fault *plan);
 
-/* A read is submitted: its number, from 1. */
+/* Called when a read is submitted. Returns the number of the read, from 1. */
 uint64_t fault_number(struct fault_state *, const struct block *);
 
 /*
- * Read `number` has completed: change its result or its bytes, of which the
- * first `useful` matter. False: it must seem never to complete.
+ * Called when read `number` has completed. Apply its faults to the result or to
+ * the bytes, of which only the first `useful` are used. Returns false if the
+ * read must seem never to complete.
  */
 bool fault_apply(const struct fault_state *, uint64_t number, struct block *,
 	size_t useful);

@@ -17,8 +17,8 @@
 
 /* ---- the file ---- */
 
-/* By its descriptor, so that it is the same file even if renamed or replaced.
- */
+/* Open the file again through its descriptor, so that it is the same file even
+ * if it was renamed or replaced. */
 static int reopen(int fd, int flags)
 {
 	char path[64];
@@ -34,7 +34,7 @@ static int open_direct(int fd)
 
 	if (direct < 0)
 		return -errno;
-	/* Some file systems accept the flag but refuse the reads. */
+	/* Some file systems accept the O_DIRECT flag but refuse the reads. */
 	page = aligned_alloc(IMAGE_PAGE, IMAGE_PAGE);
 	if (!page)
 		ret = -ENOMEM;
@@ -59,7 +59,7 @@ int stream_file(const struct image *im, bool buffered, int *fd, bool *direct,
 	if (!buffered)
 		snprintf(why, STREAM_WHY, "%s", strerror(-ret));
 	*fd = reopen(image_fd(im), 0);
-	if (*fd < 0) /* no /proc */
+	if (*fd < 0) /* /proc is not mounted */
 		*fd = fcntl(image_fd(im), F_DUPFD_CLOEXEC, 0);
 	return *fd >= 0
 		? 0
@@ -114,8 +114,9 @@ int stream_open(struct stream **out, const struct image *im,
 	if (*why)
 		note_refusal(s, "no O_DIRECT", why);
 
-	/* Defaults. The measurement applies to O_DIRECT with io_uring only; if
-	 * it fails the default stays, and the reads will report the error. */
+	/* Set the defaults. The measured block size applies only to O_DIRECT
+	 * with io_uring. If the measurement fails the default remains, and the
+	 * reads will report the error. */
 	s->block = o->block ? o->block : STREAM_BLOCK_DEFAULT;
 	if (!o->block && s->direct && !o->threaded)
 		stream_tune(im, &s->block, NULL);
@@ -163,7 +164,7 @@ bool stream_close(struct stream *s)
 		check_release(&slot->check);
 	}
 	if (abandon)
-		return false; /* a read may still refer to the rest */
+		return false; /* a read may still use the memory below */
 	fd_close(&s->fd);
 	hugemem_free(s->bounce);
 	free(s->piece);
@@ -197,7 +198,7 @@ int stream_add_slot(struct stream *s, struct buffer *b, size_t off,
 
 /* ---- starting ---- */
 
-/* The number of blocks that fill all slots. */
+/* The number of blocks that fill all slots together. */
 static size_t blocks_of_slots(const struct stream *s)
 {
 	size_t n = 0;
@@ -207,7 +208,8 @@ static size_t blocks_of_slots(const struct stream *s)
 	return n;
 }
 
-/* Register the slots' memory, then that for stored bytes of zstd extents. */
+/* Register the memory of the slots, then the memory for the compressed bytes of
+ * zstd extents. */
 static void register_areas(struct stream *s, size_t bounce)
 {
 	struct iovec area[STREAM_SLOTS + 1];
@@ -228,7 +230,7 @@ static void register_areas(struct stream *s, size_t bounce)
 	if (!ret)
 		return;
 	getrlimit(RLIMIT_MEMLOCK, &r);
-	/* The limit applies to all processes of the user together. */
+	/* The limit applies to the sum over all processes of the user. */
 	if (ret == -ENOMEM && r.rlim_cur != RLIM_INFINITY)
 		snprintf(why, sizeof(why),
 			"%zu KiB%s are more than RLIMIT_MEMLOCK, %llu KiB, "
@@ -249,8 +251,8 @@ int stream_start(struct stream *s, struct err *e)
 	size_t bounce = 0;
 
 	if (!s->piece) {
-		/* Enlarge blocks until all reads of the slots can be in
-		 * flight. */
+		/* Enlarge the blocks until the reads of all slots can be in
+		 * flight at once. */
 		while (s->whole && blocks_of_slots(s) > STREAM_DEPTH_MAX &&
 			s->block <= STREAM_BLOCK_MAX / 2)
 			s->block *= 2;

@@ -44,11 +44,13 @@ static void uring_submit(struct reader *r, struct block *b)
 {
 	struct uring *u = uring_of(r);
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
-	int fd = r->file ? 0 : u->fd; /* registered: its index */
+	/* a registered file is given by its index, 0 */
+	int fd = r->file ? 0 : u->fd;
 	unsigned flags = (r->file ? IOSQE_FIXED_FILE : 0) |
 		(u->blocking ? IOSQE_ASYNC : 0);
 
-	assert(sqe); /* the ring has room for all reads in flight */
+	/* cannot be NULL: the ring has room for all reads in flight */
+	assert(sqe);
 	if (u->areas)
 		io_uring_prep_read_fixed(sqe, fd, b->dst, (unsigned)b->len,
 			b->off, (int)b->area);
@@ -58,8 +60,8 @@ static void uring_submit(struct reader *r, struct block *b)
 	io_uring_sqe_set_data(sqe, b);
 }
 
-/* Entries that the kernel does not take now stay in the ring for the next call.
- */
+/* Submit to the kernel. Entries that the kernel does not take stay in the ring
+ * until the next call. */
 static void uring_flush(struct reader *r)
 {
 	if (io_uring_sq_ready(&uring_of(r)->ring))
@@ -93,7 +95,8 @@ static struct block *uring_take(struct reader *r, uint64_t wait_ns)
 			b->res = cqe->res;
 		io_uring_cqe_seen(ring, cqe);
 		if (b)
-			return b; /* NULL: the completion of a cancel */
+			/* b is NULL for the completion of a cancel request */
+			return b;
 	}
 }
 
@@ -103,8 +106,9 @@ static void uring_cancel(struct reader *r, struct block *b)
 	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
 
 	if (!sqe)
-		return; /* the kernel accepts nothing: wait for the time limit
-			 */
+		/* the kernel accepts no entries; the caller waits until its
+		 * time limit */
+		return;
 	io_uring_prep_cancel(sqe, b, 0);
 	io_uring_sqe_set_data(sqe, NULL);
 	io_uring_submit(ring);
@@ -153,8 +157,8 @@ static void explain(int error, char *why)
 		snprintf(why, STREAM_WHY, "%s", strerror(error));
 }
 
-/* Test the ring: a seccomp filter may allow its creation but not its use, and
- * rings of kernels before 5.6 do not support plain reads. */
+/* Test the ring. A seccomp filter may allow creating a ring but not using it,
+ * and kernels before 5.6 do not support IORING_OP_READ. */
 static int try_ring(struct io_uring *ring)
 {
 	struct __kernel_timespec limit = { .tv_sec = NOP_WAIT_S };
@@ -187,7 +191,7 @@ int reader_open_uring(
 		explain(ENOMEM, why);
 		return -ENOMEM;
 	}
-	/* Twice the depth: a cancel for each read. */
+	/* Twice the depth, for a cancel request for each read. */
 	ret = io_uring_queue_init(2 * depth, &u->ring, 0);
 	if (ret)
 		goto fail;
@@ -218,8 +222,9 @@ struct threaded {
 	struct reader reader;
 	int fd;
 	pthread_t thread;
-	pthread_mutex_t lock;      /* protects the following */
-	pthread_cond_t work, back; /* something in todo; in done */
+	pthread_mutex_t lock; /* protects the members below it */
+	/* signaled when `todo` or `done` gets a block */
+	pthread_cond_t work, back;
 	struct queue todo, done;
 	bool stop;
 };
@@ -300,7 +305,8 @@ static struct block *threaded_take(struct reader *r, uint64_t wait_ns)
 	return b;
 }
 
-/* A read that the thread has begun is not cancelled. */
+/* Cancel a block that the thread has not begun to read. A read that has begun
+ * is not canceled. */
 static void threaded_cancel(struct reader *r, struct block *b)
 {
 	struct threaded *t = threaded_of(r);
@@ -359,7 +365,8 @@ int reader_open_thread(struct reader **out, int fd)
 	pthread_cond_init(&t->work, NULL);
 	pthread_cond_init(&t->back, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	/* The program's own threads handle signals. */
+	/* Block all signals in the new thread: the program's other threads
+	 * handle them. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	ret = -pthread_create(&t->thread, NULL, read_blocks, t);

@@ -1,9 +1,9 @@
 /*
- * Readers of blocks of a file, for a stream: io_uring, or a thread if the
- * system refuses io_uring. A reader accepts blocks in the order submitted and
- * returns each once, in any order. The caller keeps a block, its memory and the
- * descriptor until the block is returned, and has at most `depth` blocks in
- * flight. One thread calls.
+ * Readers of blocks of a file, for a stream: by io_uring, or by a thread if the
+ * system refuses io_uring. A reader accepts blocks in the order of `submit` and
+ * returns each block once, in any order. Until a block is returned, the caller
+ * does not free the block, its memory or the descriptor. At most `depth` blocks
+ * may be in flight. Only one thread may use a reader.
  */
 #ifndef FLASH_STREAM_READ_H
 #define FLASH_STREAM_READ_H
@@ -20,37 +20,44 @@ struct reader;
 struct block {
 	uint8_t *dst;
 	size_t len;
-	uint64_t off;       /* in the file */
-	unsigned area;      /* of add_areas: the area that dst lies in */
-	int64_t res;        /* bytes read, or -errno */
-	struct block *next; /* the reader's, while in flight */
+	uint64_t off; /* offset in the file */
+	/* index of the area of add_areas that dst lies in */
+	unsigned area;
+	int64_t res; /* bytes read, or a negative errno */
+	/* used by the reader while the block is in flight */
+	struct block *next;
 };
 
 struct reader_ops {
-	/* Register all memory of blocks with the kernel. On -errno reads work
-	 * without. At most once. Only io_uring. */
+	/* Register all memory of blocks with the kernel. After a failure (a
+	 * negative errno) reads work without it. Call it at most once. Only for
+	 * io_uring, else NULL. */
 	int (*add_areas)(struct reader *, const struct iovec *, unsigned n);
-	/* With io_uring, flush passes it to the kernel. */
+	/* Submit a block. With io_uring, `flush` passes submitted blocks to the
+	 * kernel. */
 	void (*submit)(struct reader *, struct block *);
-	void (*flush)(struct reader *); /* only io_uring */
-	/* A completed block, waiting at most wait_ns for it; NULL: none. */
+	void (*flush)(struct reader *); /* only for io_uring, else NULL */
+	/* Return a completed block, after waiting at most wait_ns for one, or
+	 * NULL if none completed. */
 	struct block *(*take)(struct reader *, uint64_t wait_ns);
-	/* Cancel a block: it is returned by take, done or with -ECANCELED. */
+	/* Cancel a block. `take` still returns the block, completed or with
+	 * -ECANCELED. */
 	void (*cancel)(struct reader *, struct block *);
-	/* Blocks still in flight are lost: `abandon` does not free the memory
-	 * that they refer to. */
+	/* Free the reader. Blocks that are still in flight are never returned.
+	 * With `abandon` set, the memory that they refer to is not freed. */
 	void (*close)(struct reader *, bool abandon);
 };
 
 struct reader {
 	const struct reader_ops *ops;
-	bool file; /* the descriptor is registered with the kernel */
+	bool file; /* whether the descriptor is registered with the kernel */
 };
 
 /*
- * -errno: refused, with the reason in `why` [STREAM_WHY]. `blocking`: reads
- * would copy from the page cache inside the system call, so they are executed
- * by kernel threads instead.
+ * Open a reader. reader_open_uring returns a negative errno if the system
+ * refuses io_uring, with the reason in `why` [STREAM_WHY]. Set `blocking` if
+ * reads would copy from the page cache inside the system call; kernel threads
+ * then execute the reads.
  */
 int reader_open_uring(
 	struct reader **out, int fd, unsigned depth, bool blocking, char *why);

@@ -18,21 +18,25 @@
 #include <unistd.h>
 
 /*
- * Each candidate reads several parts of the file at different times: the rate
- * of devices of virtual machines varies, so the default stays unless another
- * candidate is clearly faster. A part is at least as large as the reads in
- * flight of any candidate, each part is read only once (a hypervisor may cache
- * it), and its time is bounded on slow flash.
+ * Each candidate (a block size) reads several parts of the file at different
+ * times, because the rate of devices of virtual machines varies. For the same
+ * reason, the default is replaced only if another candidate is clearly faster.
+ * A part is at least as large as the reads in flight of any candidate. Each
+ * part is read only once, because a hypervisor may cache it, and the time of a
+ * part is limited for slow flash.
  */
 #define ROUNDS   3
 #define PART_MIN ((uint64_t)8 << 20)
 #define PART_MAX ((uint64_t)16 << 20)
 #define PART_NS  ((uint64_t)60000000)
-#define WAIT_NS  (2 * (uint64_t)1000000000) /* for one read */
+#define WAIT_NS  (2 * (uint64_t)1000000000) /* longest wait for one read */
 #define CLEARLY  1.2
 
-/* Block sizes. A stream has more reads in flight than this measurement, which
- * has as many as slow flash can complete in its time. */
+/*
+ * The block sizes to try. UNDER_WAY is the number of bytes in flight. It is
+ * lower than in a stream, so that slow flash can complete the reads in the time
+ * of the measurement.
+ */
 static const size_t candidates[] = {
 	STREAM_BLOCK_DEFAULT,
 	(size_t)512 << 10,
@@ -41,11 +45,13 @@ static const size_t candidates[] = {
 };
 #define N_CANDIDATES ARRAY_LEN(candidates)
 #define UNDER_WAY    ((size_t)8 << 20)
-#define MEMORY       ((size_t)12 << 20) /* UNDER_WAY and one more block */
+/* UNDER_WAY and one additional block of the largest size */
+#define MEMORY ((size_t)12 << 20)
 
 /* ---- the saved result ---- */
 
-/* The path of the file system's result, "block-TYPE-ID" in the user's cache. */
+/* Get the path of the saved result of a file system, "block-TYPE-ID" in the
+ * user's cache folder. */
 static bool cache_file(char path[PATH_MAX], int fd, bool make)
 {
 	char name[64];
@@ -62,7 +68,8 @@ static bool cache_file(char path[PATH_MAX], int fd, bool make)
 		      : user_file(USER_CACHE, name, path));
 }
 
-/* Read the result, "BLOCK"; any other content is ignored. */
+/* Read the saved result, a block size in bytes. Any other content is
+ * ignored. */
 static bool recall(const char *path, size_t *block)
 {
 	char text[64] = "", end;
@@ -98,10 +105,11 @@ static void remember(int fd, size_t block)
 struct trial {
 	struct reader *reader;
 	uint8_t *memory;   /* [MEMORY] */
-	size_t size;       /* of a block */
-	uint64_t off, end; /* still to be read */
+	size_t size;       /* bytes of a block */
+	uint64_t off, end; /* range of the part that is still to be read */
 	struct block block[STREAM_DEPTH_MAX + 1];
-	uint64_t sum; /* of all blocks, to include the time of checksums */
+	/* checksum of all blocks, computed so that its time is included */
+	uint64_t sum;
 	unsigned flying;
 };
 
@@ -118,9 +126,10 @@ static void send(struct trial *p, struct block *b)
 }
 
 /*
- * Read a part: 0 or -errno; adds bytes and time to *bytes and *ns. Like a
- * stream it sends the next read before it computes the checksum of a completed
- * one, so that a busy CPU does not reduce the depth.
+ * Read a part of the file, and add its bytes and time to *bytes and *ns.
+ * Returns 0 or a negative errno. Like a stream, it submits the next read before
+ * it computes the checksum of a completed block, so that a busy CPU does not
+ * reduce the number of reads in flight.
  */
 static int read_part(struct trial *p, uint64_t off, uint64_t part,
 	uint64_t *bytes, uint64_t *ns)
@@ -184,7 +193,8 @@ static int try_all(struct trial *p, uint64_t size, size_t *best)
 	return 0;
 }
 
-/* *best does not change without io_uring: the default is good for a thread. */
+/* Find the best block size. Without io_uring *best does not change, because the
+ * default is good for a thread. */
 static int tune_file(int fd, uint64_t size, size_t *best, struct err *e)
 {
 	struct trial p = { 0 };
@@ -196,7 +206,8 @@ static int tune_file(int fd, uint64_t size, size_t *best, struct err *e)
 		return 0;
 	p.memory = hugemem_alloc(MEMORY);
 	ret = p.memory ? try_all(&p, size, best) : -ENOMEM;
-	/* Reads that are lost may still write to the memory. */
+	/* Reads that did not complete may still write to the memory, so do not
+	 * free it. */
 	p.reader->ops->close(p.reader, p.flying);
 	if (!p.flying)
 		hugemem_free(p.memory);
@@ -217,7 +228,8 @@ int stream_tune(const struct image *im, size_t *block, struct err *e)
 	ret = stream_file(im, false, &fd, &direct, why, e);
 	if (ret)
 		return ret;
-	/* Use the saved result of the file system, else measure. */
+	/* Use the saved result of the file system if there is one, else
+	 * measure. */
 	if (direct && cache_file(path, fd, false) && !recall(path, block)) {
 		ret = tune_file(fd, size, &best, e);
 		if (!ret && best) {

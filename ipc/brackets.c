@@ -69,9 +69,12 @@ uint16_t brackets_name(struct brackets *t, const char *function)
 	return n;
 }
 
-/* The entry of this bracket (one may remain from a bracket that a failure did
- * not end), else with `or_free` a free one. NULL: none, and a full table does
- * not publish the bracket. */
+/*
+ * Find the entry of this bracket in the table (an entry may be left over from a
+ * bracket that a failure did not end), else, with `or_free`, a free entry.
+ * Returns NULL if there is none; a bracket is not published if the table is
+ * full.
+ */
 static struct wire_hold *find_hold(
 	struct brackets *t, const struct buffer_bracket *b, bool or_free)
 {
@@ -102,7 +105,8 @@ static void begun(void *arg, const struct buffer_bracket *b)
 		h->len = (uint32_t)b->len;
 		h->cpu_seq = b->seq;
 		h->by = number_of(t, b->by);
-		h->generation = b->generation; /* T1: the entry is whole */
+		/* T1, release: the entry is complete */
+		h->generation = b->generation;
 	}
 	pthread_mutex_unlock(&t->lock);
 }
@@ -148,7 +152,9 @@ bool brackets_find(const struct wire_brackets *from, uint32_t generation,
 		const struct wire_hold *h = &from->hold[i];
 
 		if (h->generation != generation || !(h->access & access))
-			continue; /* T2: what was read after T1 is whole */
+			/* T2, acquire: an entry whose generation was written at
+			 * T1 is complete */
+			continue;
 		*out = (struct held){ (h->access & BUFFER_WRITE) != 0, h->off,
 			h->len, h->cpu_seq, h->by };
 		if (begin < (uint64_t)out->off + out->len && end > out->off)

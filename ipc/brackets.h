@@ -1,13 +1,16 @@
 /*
- * The brackets of CPU access that a host at coherence level check publishes to
- * its device, so that a report can name the CPU's side: the names of writing
- * functions, by number, and the brackets that are open now. The tables lie in
- * the control memfd (struct wire_brackets).
+ * Open brackets of CPU access, published by a host at coherence level "check"
+ * to its device. A bracket is a pair of calls (buffer_begin, buffer_end)
+ * between which the CPU may access some bytes of a shared buffer. With this
+ * table, the device can name the function of the host when it reports a
+ * violation of the coherence rules. The host publishes the names of writing
+ * functions, each with a number, and the brackets that are open. The tables lie
+ * in the control memfd (struct wire_brackets).
  *
- * They are used for reports only, and the device trusts none of the bytes:
- * names are copied and made printable, numbers are checked. Any thread of the
- * host may call the host's functions. A struct brackets outlives the channels
- * to which it is connected, one after another.
+ * The tables are used for reports only, and the device does not trust their
+ * bytes: it copies names and makes them printable, and checks numbers. Any
+ * thread of the host may call the functions of the host. A struct brackets may
+ * be connected to one channel after another and outlives these channels.
  */
 #ifndef IPC_BRACKETS_H
 #define IPC_BRACKETS_H
@@ -21,15 +24,15 @@
 
 struct buffer;
 
-/* The tables at `offset` of a control memfd of `bytes`; NULL: invalid offset.
- */
+/* Find the tables at `offset` of a control memfd of `bytes` bytes. Returns NULL
+ * if the offset is invalid. */
 struct wire_brackets *brackets_at(void *control, size_t bytes, uint32_t offset);
 
 /* ---- the host ---- */
 
 struct brackets {
 	pthread_mutex_t lock;
-	struct wire_brackets *to; /* NULL: not connected */
+	struct wire_brackets *to; /* NULL if not connected to a channel */
 	const char *name[WIRE_NAMES];
 	unsigned names;
 };
@@ -37,20 +40,22 @@ struct brackets {
 void brackets_init(struct brackets *);
 void brackets_release(struct brackets *);
 
-/* Connect to other tables, or to none (NULL): names are copied, open brackets
- * are not. */
+/* Connect to other tables, or disconnect if the pointer is NULL. Names are
+ * copied to the new tables; brackets that are open are not. */
 void brackets_connect(struct brackets *, struct wire_brackets *);
 
-/* The number of a function's name, a static string, for wire_ref.by; 0 if there
- * are too many. */
+/* Get the number of a function's name, for wire_ref.by. The name must be a
+ * static string. Returns 0 if there are too many names. */
 uint16_t brackets_name(struct brackets *, const char *function);
 
-/* Publish this buffer's brackets. Close the buffer before brackets_release. */
+/* Publish all brackets of this buffer. The buffer must be closed before
+ * brackets_release. */
 void brackets_watch(struct brackets *, struct buffer *);
 
 /* ---- the device ---- */
 
-/* Copy name number `by` to `out`, "" if there is none. `from` may be NULL. */
+/* Copy name number `by` to `out`; "" if there is no such name. `from` may be
+ * NULL. */
 void brackets_read_name(const struct wire_brackets *from, uint32_t by,
 	char out[WIRE_NAME_BYTES]);
 
@@ -59,9 +64,10 @@ struct held { /* a copy of an open bracket */
 	uint32_t off, len, cpu_seq, by;
 };
 /*
- * Find an open bracket that covers some of bytes [from, to) of the buffer, with
- * one of these kinds of access (enum buffer_access, or-ed): true and *held. The
- * bracket may have ended meanwhile.
+ * Find an open bracket that covers some of the bytes [from, to) of the buffer
+ * and has one of the given kinds of access (enum buffer_access, combined by
+ * or). Returns true and fills *held if there is one. The bracket may have ended
+ * in the meantime.
  */
 bool brackets_find(const struct wire_brackets *, uint32_t generation,
 	uint64_t from, uint64_t to, unsigned access, struct held *);

@@ -14,11 +14,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A waiting side detects a dead peer within this time. */
+/* The longest time after which a process that waits checks whether its peer is
+ * alive. */
 #define SLICE_NS 50000000ull
 
-/* A host that did not check the device for this long was itself stopped (a
- * shell's ^Z stops both) or did not wait; the time does not count as a stall.
+/*
+ * If the host did not check the device for this long, it was itself stopped (^Z
+ * in a shell stops both processes) or did not wait for the device. This time
+ * does not count as a stall of the device.
  */
 #define UNSEEN_NS 1000000000ull
 
@@ -34,7 +37,7 @@ static int peer_gone(const struct channel *c, struct err *e)
 		e, EPIPE, "the device process (pid %d) died", (int)c->pid);
 }
 
-/* The link is readable: a hang-up, or a message? */
+/* The link is readable: find out whether the peer hung up or sent a message. */
 static int link_news(struct channel *c, struct err *e)
 {
 	char byte;
@@ -51,7 +54,8 @@ static int link_news(struct channel *c, struct err *e)
 	return err_set(e, EAGAIN, "the link has a message");
 }
 
-/* -ETIMEDOUT if the device's beat has not changed for the stall limit. */
+/* Returns -ETIMEDOUT if the device's beat has not changed for the stall limit,
+ * else 0. */
 static int beat_check(struct channel *c, uint64_t now, struct err *e)
 {
 	uint32_t beat =
@@ -71,8 +75,10 @@ static int beat_check(struct channel *c, uint64_t now, struct err *e)
 }
 
 /*
- * 0: the peer is alive; -EPIPE, -EPROTO, -ETIMEDOUT; -EAGAIN (device): the link
- * has a message. Makes a few system calls, so only a waiting side calls it.
+ * Check whether the peer is alive. Returns 0 if it is; -EPIPE, -EPROTO,
+ * -ETIMEDOUT or -ECANCELED as channel_recv does; on the device, -EAGAIN if the
+ * link has a message. It makes a few system calls, so only a process that waits
+ * calls it.
  */
 static int peer_check(struct channel *c, struct err *e)
 {
@@ -100,8 +106,8 @@ static int peer_check(struct channel *c, struct err *e)
 /* ---- waiting ------------------------------------------------------- */
 
 struct waiting {
-	uint64_t end_ns;  /* 0: no limit */
-	uint64_t spin_ns; /* rest of the spin */
+	uint64_t end_ns;  /* 0 means no limit */
+	uint64_t spin_ns; /* remaining time to spin */
 	bool slept;
 };
 
@@ -109,7 +115,7 @@ static struct waiting waiting_begin(const struct channel *c, int timeout_ms)
 {
 	uint64_t spin = c->kind == DOORBELL_POLL ? c->spin_ns : 0;
 
-	/* Without a limit the clock is not read before the first spin. */
+	/* Without a time limit the clock is not read before the first spin. */
 	return (struct waiting){
 		.end_ns = timeout_ms < 0
 			? 0
@@ -119,9 +125,10 @@ static struct waiting waiting_begin(const struct channel *c, int timeout_ms)
 }
 
 /*
- * Wait a slice on `b`: spin while spin time is left, else sleep. 1 when the
- * index changed, 0 to check again, -ETIME at the end of the limit, or the
- * result of peer_check.
+ * Wait on doorbell `b` for a short time: spin while spin time is left, else
+ * sleep. Returns 1 if the ring's index differs from `seen`, 0 if the caller
+ * should check again, -ETIME at the end of the time limit, or an error of
+ * peer_check.
  */
 static int wait_slice(struct channel *c, struct doorbell *b, uint32_t seen,
 	struct waiting *w, int also_fd, struct err *e)
@@ -159,17 +166,15 @@ static int wait_slice(struct channel *c, struct doorbell *b, uint32_t seen,
 
 /* ---- sending ------------------------------------------------------- */
 
-/* See channel_ringing. */
+/* Count the beginning or the end of a ring, for channel_ringing. */
 static void note_ring(struct channel *c)
 {
 	if (c->kind == DOORBELL_EVENTFD)
 		atomic_fetch_add_explicit(&c->rings, 1, memory_order_relaxed);
 }
 
-/*
- * Release the packet received last. Done by the next call rather than at once,
- * so that it is not part of a request's round trip.
- */
+/* Release the packet that was received last. The next call does this, not the
+ * receive itself, so that it is not part of a request's round trip. */
 static void settle(struct channel *c)
 {
 	if (!c->held)
@@ -181,13 +186,14 @@ static void settle(struct channel *c)
 	note_ring(c);
 }
 
-/* The length of a completion without the zeros at its end. */
+/* The length of a completion without the zero bytes at its end. */
 static size_t completion_length(const void *msg, size_t len)
 {
 	const uint8_t *p = msg;
 	uint64_t word = 0;
 
-	/* At least the op; by words, because most of it is an empty text. */
+	/* Keep at least the op. Compare words, because most of a completion is
+	 * an empty text. */
 	while (len >= 2 * sizeof(word)) {
 		memcpy(&word, p + len - sizeof(word), sizeof(word));
 		if (word)
@@ -204,7 +210,8 @@ static void ring_bell(struct channel *c)
 	note_ring(c);
 }
 
-/* As ring_reserve; an injected fault makes the ring full until `full_until`. */
+/* Like ring_reserve, but an injected fault makes the ring seem full until the
+ * time `full_until`. */
 static int room_for(
 	struct channel *c, size_t bytes, uint64_t full_until, void **at)
 {
@@ -224,13 +231,16 @@ static int reserve(
 	int ret = room_for(c, bytes, full, &at);
 
 	if (ret == -EAGAIN) {
-		settle(c); /* the peer may be waiting for room too */
+		/* the peer may be waiting for room in its own ring */
+		settle(c);
 		w = waiting_begin(c, -1);
 	}
 	while (ret == -EAGAIN) {
-		/* Not on the link, whose messages are not read here. */
+		/* Do not wait on the link, because this function does not read
+		 * its messages. */
 		ret = wait_slice(c, &c->tx_room, c->tx.peer, &w, -1, e);
-		/* An unread message must not hide that the sender has gone. */
+		/* peer_check returns -EAGAIN for an unread message on the link,
+		 * even if its sender has hung up. */
 		if (ret == -EAGAIN && link_hung_up(c->link))
 			return peer_gone(c, e);
 		if (ret < 0 && ret != -EAGAIN)
@@ -289,13 +299,14 @@ int channel_send(struct channel *c, const struct wire_ref *refs,
 	h.seq = c->host ? c->next_seq++ : *seq;
 	if (c->host && seq)
 		*seq = h.seq;
-	memset(at + bytes - 8, 0, 8); /* the padding, then what covers it */
+	/* zero the padding; the copies below overwrite the other bytes */
+	memset(at + bytes - 8, 0, 8);
 	memcpy(at, &h, sizeof(h));
 	if (n_refs)
 		memcpy(at + sizeof(h), refs, refs_len);
 	memcpy(at + sizeof(h) + refs_len, msg, len);
-	/* A torn header: the half that is not written keeps the ring's old
-	 * bytes, here an impossible length. */
+	/* Simulate a torn header, half of which is not written and still has
+	 * the old bytes of the ring: here they are an impossible length. */
 	if (c->spoilt && c->spoil.tear)
 		memset(at, 0xff, sizeof(h.length8));
 	ring_publish(&c->tx);
@@ -310,7 +321,8 @@ int channel_send(struct channel *c, const struct wire_ref *refs,
 
 /* ---- receiving ----------------------------------------------------- */
 
-/* The oldest packet, if any: 1, 0, or -EPROTO, -EBADMSG. */
+/* Take the oldest packet, if there is one. Returns 1, 0 if there is none, or
+ * -EPROTO or -EBADMSG. */
 static int take(struct channel *c, struct packet *out, struct err *e)
 {
 	const void *at;
@@ -325,11 +337,13 @@ static int take(struct channel *c, struct packet *out, struct err *e)
 		c->heard = false;
 		return 0;
 	}
-	/* Found without waiting: consume its signal all the same. */
+	/* The packet was found without waiting: also consume the signal of the
+	 * doorbell. */
 	if (!c->heard && c->kind != DOORBELL_POLL)
 		doorbell_hear(&c->rx_bell);
 	c->heard = true;
-	/* Copy, then validate the copy: the peer can still change the ring. */
+	/* Copy the packet, then check the copy: the peer can still change the
+	 * ring. */
 	memcpy(c->copy, at, len);
 	c->held = true;
 	c->beat_ns = 0;
@@ -353,7 +367,8 @@ static int await(
 	struct waiting w;
 	int waited, ret;
 
-	/* A fast completion arrives before reading the clock pays. */
+	/* Spin briefly without reading the clock, which would delay a fast
+	 * completion. */
 	if (c->kind == DOORBELL_POLL && c->spin_ns)
 		doorbell_wait(&c->rx_bell, c->rx.own, 1, -1, 0);
 	ret = take(c, out, e);
@@ -364,7 +379,8 @@ static int await(
 		waited = wait_slice(c, &c->rx_bell, c->rx.own, &w, also_fd, e);
 		if (waited == 1)
 			c->heard = true;
-		/* Packets published before the peer died come first. */
+		/* Return the packets that the peer published before it died,
+		 * and only then the error. */
 		ret = take(c, out, e);
 		if (ret)
 			return ret;
@@ -376,18 +392,20 @@ static int await(
 	}
 }
 
-/* No packet, and the caller does not wait: check the peer now and then. */
+/* There is no packet and the caller does not wait: check the peer from time to
+ * time. */
 static int glance(struct channel *c, struct packet *out, struct err *e)
 {
 	int ret = 0, taken;
 
 	if (clock_ns() - c->looked_ns >= SLICE_NS)
 		ret = peer_check(c, e);
-	/* The peer may have sent a packet, then died, since the last take. */
+	/* Since the last take, the peer may have sent a packet and then
+	 * died. */
 	taken = ret ? take(c, out, e) : 0;
 	if (taken)
 		return taken;
-	if (!ret && e) { /* frequent, so no message is formatted */
+	if (!ret && e) { /* this case is frequent, so no message is formatted */
 		e->code = -EAGAIN;
 		e->text[0] = '\0';
 	}
@@ -421,7 +439,7 @@ int channel_loss(int code, struct err *e)
 	return -ERR_DEVICE_LOST;
 }
 
-/* ---- beside the rings ---------------------------------------------- */
+/* ---- messages on the link, and settings ---------------------------------- */
 
 int channel_share(
 	struct channel *c, uint32_t id, const struct buffer *b, struct err *e)
@@ -472,7 +490,8 @@ int channel_next_share(
 		return 0;
 	if (ret == -EPIPE)
 		return peer_gone(c, e);
-	/* Only its descriptor did not arrive: then only this share fails. */
+	/* -EMFILE: only the descriptor did not arrive, so only this share
+	 * fails. */
 	if (ret && ret != -EMFILE)
 		return ret;
 	if (len == sizeof(share->op) && share->op == WIRE_BYE && !n_fds)
@@ -491,7 +510,7 @@ void channel_beat(struct channel *c)
 	_Atomic uint32_t *beat = &c->control->beat;
 	uint32_t now = atomic_load_explicit(beat, memory_order_relaxed);
 
-	/* Two threads may write the same value: it changes all the same. */
+	/* If two threads write the same value, the beat still changes. */
 	atomic_store_explicit(beat, now + 1, memory_order_relaxed);
 }
 
@@ -527,7 +546,8 @@ void channel_watch_pid(struct channel *c, pid_t pid)
 {
 	fd_close(&c->pidfd);
 	c->pid = pid;
-	/* Without a pidfd (old kernel) the link's hang-up is detected. */
+	/* On an old kernel without pidfds, the death is detected when the link
+	 * hangs up. */
 	c->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 }
 

@@ -1,11 +1,11 @@
 /*
- * A channel: the link, the two rings and their doorbells, combined to send and
- * receive checked packets. Host and device use opposite ends: the host sends
- * requests, the device sends completions.
+ * A channel combines the link (a Unix socket), two rings in shared memory and
+ * their doorbells (which wake a sleeping receiver) to send and receive checked
+ * packets. The host sends requests, the device sends completions.
  *
- * One thread per channel. The channel owns its memory, doorbells and link. With
- * any doorbell, a side that waits detects the peer's death within 100 ms
- * (-EPIPE).
+ * Only one thread may use a channel. The channel owns its memory, doorbells and
+ * link. With every kind of doorbell, a process that waits detects within 100 ms
+ * that its peer has died (-EPIPE).
  */
 #ifndef IPC_CHANNEL_H
 #define IPC_CHANNEL_H
@@ -22,21 +22,23 @@ struct channel;
 struct buffer;
 struct err;
 
-/* A packet as received: a private copy whose lengths have been checked. */
+/* A received packet: a private copy whose lengths have been checked. */
 struct packet {
 	uint32_t seq;
 	unsigned n_refs;
 	const struct wire_ref *refs;
-	const void *msg; /* at least 4 bytes: the op */
+	/* the message: at least 4 bytes, the first of which are its op */
+	const void *msg;
 	size_t len;
 };
 
 /*
- * Host: create the control memfd and doorbells and do the handshake over
- * `link_fd` (which the channel then owns, on failure too), waiting at most 5 s.
- * The caller fills in *hello except for op, magic, version and host_pid. On
- * success *welcome is the device's reply, with status 0. -EPERM, before
- * anything was sent, when the other process belongs to another user.
+ * Host: create the control memfd and the doorbells and do the handshake over
+ * `link_fd`, waiting at most 5 s. The channel takes ownership of link_fd, also
+ * if the call fails. The caller fills in *hello except for op, magic, version
+ * and host_pid. On success *welcome is the device's reply, with status 0.
+ * Returns 0 or a negative errno; -EPERM if the other process belongs to another
+ * user, in which case nothing was sent to it.
  */
 int channel_connect(struct channel **out, int link_fd,
 	const struct wire_hello *hello, struct wire_welcome *welcome,
@@ -44,8 +46,9 @@ int channel_connect(struct channel **out, int link_fd,
 
 /*
  * Device: receive and check the host's hello. The caller then sets itself up
- * and replies once with channel_welcome; a non-zero status refuses. On failure
- * the reason has been sent to the host, if it still reads.
+ * and replies once with channel_welcome; a non-zero status in the reply refuses
+ * the host. If channel_accept fails, it has sent the reason to the host, if the
+ * host still reads.
  */
 int channel_accept(struct channel **out, int link_fd, struct wire_hello *hello,
 	struct err *);
@@ -54,89 +57,102 @@ int channel_welcome(struct channel *, struct wire_welcome *, struct err *);
 void channel_close(struct channel *);
 
 /*
- * Send one packet: refs, then `len` bytes of message. The host passes
- * seq = NULL or a pointer for the number chosen; the device sends the
- * completion of request `*seq`. Waits while the ring is full. -EMSGSIZE
- * when it can never fit, -EPIPE when the peer is gone, -EPROTO.
+ * Send one packet: n_refs references to shared memory, then `len` bytes of
+ * message. On the host, `seq` is NULL or receives the number of the request; on
+ * the device, *seq is the number of the request that this packet completes.
+ * Waits while the ring is full. Returns 0, -EMSGSIZE if the packet is larger
+ * than the ring allows, -EPIPE if the peer is gone, -EPROTO if the ring is
+ * malformed, or an error of a wait as in channel_recv.
  */
 int channel_send(struct channel *, const struct wire_ref *refs, unsigned n_refs,
 	const void *msg, size_t len, uint32_t *seq, struct err *);
 
 /*
- * Receive one packet, valid until the next call. timeout_ms 0: do not wait; -1:
- * no limit. 0, -EAGAIN (no packet arrived), -EPIPE (the peer is gone, and all
- * its packets were received), -EPROTO (the ring is malformed; the channel
- * cannot be used any more), and for the host -ETIMEDOUT when the device's beat
- * did not change for the stall limit while waiting, and -ECANCELED.
+ * Receive one packet, which is valid until the next call. timeout_ms is the
+ * longest wait; 0 does not wait and -1 waits without limit. Returns
+ *   0           with a packet in *out;
+ *   -EAGAIN     if no packet arrived;
+ *   -EPIPE      if the peer is gone and all its packets were received;
+ *   -EPROTO     if the ring is malformed; the channel is then unusable;
+ *   -EBADMSG    if the packet is malformed; *e names the field. The ring is
+ *               still valid, and out->seq is the number of the packet, so that
+ *               the device can reply with the error and continue;
+ *   -ETIMEDOUT  (host) if, during the wait, the device's beat did not change
+ *               for the stall limit;
+ *   -ECANCELED  (host) if the flag of channel_set_cancel was set.
  *
- * -EBADMSG: the packet is malformed and *e names the field; the ring is still
- * valid. out->seq is the packet's number: the device replies with the error and
- * continues.
+ * Device: returns -EAGAIN early, also without a time limit, if the link has a
+ * message. The caller then calls channel_next_share until it returns 0 or
+ * reports that the host said goodbye.
  *
- * Device: returns -EAGAIN early, even without a limit, when the link has a
- * message: call channel_next_share until it returns 0 or reports the host's
- * goodbye.
- *
- * Host: zeros that a completion omitted at its end are restored (see struct
- * wire_done): out->len is never below its size.
+ * Host: zeros that the device omitted at the end of a completion are restored
+ * (see struct wire_done), so out->len is at least the size of struct wire_done.
  */
 int channel_recv(
 	struct channel *, struct packet *out, int timeout_ms, struct err *);
 
-/* With doorbell poll: a receive that sleeps from now on wakes when this many
- * packets have arrived (initially 1; 0 means 1). Packets already there are
- * received without sleeping, as before. */
+/*
+ * With a polled doorbell: from now on a receive that sleeps wakes only when
+ * this many packets have arrived (initially 1; 0 means 1). Packets that have
+ * already arrived are received without sleeping.
+ */
 void channel_sleep_past(struct channel *, uint32_t packets);
 
-/* Host: share a buffer with the device; WIRE_MAP then refers to `id`. */
+/* Host: share a buffer with the device. A later WIRE_MAP request refers to the
+ * buffer by `id`. */
 int channel_share(
 	struct channel *, uint32_t id, const struct buffer *, struct err *);
 
-/* Host: send a goodbye, so that the device ends with status 0. */
+/* Host: send a goodbye, after which the device process exits with status 0. */
 void channel_bye(struct channel *);
 
 /*
- * Host: translate an error code of these functions. Codes of a device that died
- * or hangs (-EPIPE, -ETIMEDOUT) become -ERR_DEVICE_LOST, in *e too; others do
- * not change.
+ * Host: translate an error code of the channel functions. Codes that mean that
+ * the device died or hangs (-EPIPE, -ETIMEDOUT) become -ERR_DEVICE_LOST, also
+ * in *e. All other codes are returned unchanged.
  */
 int channel_loss(int code, struct err *);
 
 /*
- * Device: the next message on the link, without waiting. 1: *share and *fd (the
- * caller's; -1 when none arrived with it), 0: no message, -ECONNRESET: the
- * host's goodbye, -EPIPE: the host is gone without a goodbye, -EPROTO: another
+ * Device: receive the next message on the link without waiting. Returns 1 with
+ * *share and *fd (owned by the caller; -1 if no descriptor arrived with the
+ * message), 0 if there is no message, -ECONNRESET if the host said goodbye,
+ * -EPIPE if the host is gone without a goodbye, or -EPROTO for any other
  * message.
  *
- * The share's fields are not checked here: a false share must fail by itself,
- * when the WIRE_MAP that refers to it is answered.
+ * The fields of *share are not checked here. If they are wrong, only the
+ * WIRE_MAP request that refers to this share must fail.
  */
 int channel_next_share(
 	struct channel *, struct wire_share *share, int *fd, struct err *);
 
-/* Device: report progress. Cheap; any thread may call it. */
+/* Device: report progress by changing the beat. The call is cheap, and any
+ * thread may make it. */
 void channel_beat(struct channel *);
 
 /*
- * From any thread: whether the peer can block a ring of the doorbell (an
- * eventfd that the peer fills between check and write), and the number of the
- * ring in progress, another one each time, 0 for none. Any signal with a
- * handler ends a blocked ring.
+ * channel_may_be_held returns whether the peer can block this process while it
+ * rings the doorbell: an eventfd blocks if the peer fills its counter between
+ * check and write. channel_ringing returns 0 if no ring of the doorbell is in
+ * progress, else a number that is different for each ring. Any signal that has
+ * a handler ends a blocked ring. Any thread may call both.
  */
 bool channel_may_be_held(const struct channel *);
 uint32_t channel_ringing(const struct channel *);
 
-/* Host: the longest time without a beat; 0: no limit (default 30 s). */
+/* Host: set the longest time that the device's beat may stay unchanged. 0 means
+ * no limit; the default is 30 s. */
 void channel_set_stall_ms(struct channel *, unsigned ms);
 
-/* Host: waits end with -ECANCELED soon after *flag becomes non-zero. */
+/* Host: set a flag for cancellation. All waits end with -ECANCELED soon after
+ * *flag becomes non-zero. */
 void channel_set_cancel(struct channel *, const volatile sig_atomic_t *flag);
 
-/* Host: set the device's pid, so that its death is detected (pidfd). */
+/* Host: set the pid of the device, so that its death is detected by a pidfd. */
 void channel_watch_pid(struct channel *, pid_t pid);
 
-/* The host's brackets (ipc/brackets.h), valid while the channel is open; NULL:
- * none. */
+/* The tables of open brackets (ipc/brackets.h), valid while the channel is
+ * open. NULL if the host publishes none. */
 struct wire_brackets *channel_brackets(const struct channel *);
 
 /* The device's trace buffer and its size, valid while the channel is open; NULL
@@ -145,14 +161,15 @@ struct wire_trace *channel_trace(const struct channel *, size_t *bytes);
 
 struct channel_stats {
 	uint64_t sent, received; /* packets */
-	uint64_t sleeps;         /* waits that outlasted the spin */
+	uint64_t sleeps;         /* waits that slept after spinning */
 };
 void channel_stats(const struct channel *, struct channel_stats *out);
 
 /*
- * Fault injection: faults of the packet that is sent next. The ring seems full
- * for full_ms; only half of the header is written; the doorbell is not rung,
- * rung twice, or rung together with that of the next packet.
+ * Fault injection: set the faults of the packet that is sent next. For full_ms
+ * the ring seems full. With `tear` only half of the header is written. The
+ * doorbell is not rung (bell_drop), rung twice (bell_repeat), or rung only
+ * together with that of the following packet (bell_merge).
  */
 struct channel_spoil {
 	uint32_t full_ms;
@@ -161,9 +178,9 @@ struct channel_spoil {
 void channel_spoil(struct channel *, const struct channel_spoil *);
 
 /*
- * Check the layout of one packet of `len` bytes, at an address that is a
- * multiple of 8: 0 with *out pointing into it, or -EBADMSG and *e names the
- * field. No I/O, so that it can be fuzzed.
+ * Check the layout of one packet of `len` bytes. `data` must be aligned to 8
+ * bytes. Returns 0 with *out pointing into `data`, or -EBADMSG with a message
+ * that names the field. Does no I/O, so that it can be fuzzed.
  */
 int packet_parse(
 	const void *data, size_t len, struct packet *out, struct err *);

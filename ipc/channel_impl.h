@@ -1,7 +1,6 @@
-/*
- * The inside of a channel, shared by handshake.c, which opens and closes it,
- * and channel.c, which sends and receives packets. Private to these files.
- */
+/* The internals of a channel, for handshake.c, which opens and closes channels,
+ * and channel.c, which sends and receives packets. Private to these two
+ * files. */
 #ifndef IPC_CHANNEL_IMPL_H
 #define IPC_CHANNEL_IMPL_H
 
@@ -14,52 +13,62 @@
 struct err;
 
 /*
- * A GRAPH_LOAD of 32 layers takes about 8 KiB and a ring takes packets of up
- * to half its size; 200 full completions fit before the device must wait.
+ * The size of a ring. A WIRE_GRAPH_LOAD request of 32 layers takes about 8 KiB,
+ * and a ring accepts packets of up to half its size. 200 completions of full
+ * length fit before the device must wait.
  */
 #define CHANNEL_RING_BYTES 65536u
 
-/* The most bytes of a peer that are mapped. */
+/* The largest memfds of the peer that this process maps, in bytes. */
 #define CHANNEL_CONTROL_MAX ((size_t)4 << 20)
 #define CHANNEL_TRACE_MAX   ((size_t)64 << 20)
 
-/* Room for the trace events of a hundred passes of a small model. */
+/* Trace events that fit the trace buffer: those of a hundred passes of a small
+ * model. */
 #define CHANNEL_TRACE_ROOM (1u << 15)
 
 struct channel {
 	bool host;
 	enum doorbell_kind kind;
 	int link;
-	int ring_fd, wait_fd; /* doorbells; -1 for poll */
-	pid_t pid;            /* the peer's if known, else 0 */
-	int pidfd;            /* -1 if not known */
+	/* the doorbells' eventfds; -1 for a polled doorbell */
+	int ring_fd, wait_fd;
+	pid_t pid; /* pid of the peer, 0 if unknown */
+	int pidfd; /* pidfd of the peer, -1 if there is none */
 	struct wire_control *control;
 	size_t control_bytes;
-	struct wire_brackets *brackets; /* in `control`; NULL: none */
-	struct wire_trace *trace;       /* NULL: not requested */
+	/* inside `control`; NULL if there is none */
+	struct wire_brackets *brackets;
+	struct wire_trace *trace; /* NULL if tracing was not requested */
 	size_t trace_bytes;
 
 	struct ring tx, rx;
-	struct doorbell tx_bell; /* rung after a publish */
-	struct doorbell rx_bell; /* slept on for a packet */
-	struct doorbell tx_room; /* slept on for room */
-	struct doorbell rx_room; /* rung after a release */
+	struct doorbell tx_bell; /* rung after a packet is published */
+	struct doorbell rx_bell; /* waited on for a packet */
+	struct doorbell tx_room; /* waited on for room in the ring */
+	struct doorbell rx_room; /* rung after a packet is released */
 	uint8_t *copy;           /* private copy of the last packet */
-	bool held;               /* that packet is not released yet */
-	bool heard; /* the doorbell was read since the ring was empty */
+	bool held;               /* the packet in `copy` is not yet released */
+	bool heard; /* rx_bell was read since the ring was last empty */
 
-	uint32_t next_seq; /* host */
+	uint32_t next_seq; /* host: number of the next request */
 	uint64_t spin_ns;
-	uint64_t looked_ns; /* time of the last check of the peer */
-	uint64_t stall_ns;  /* 0: no limit */
-	uint64_t beat_ns;   /* time of the last new beat; 0: none yet */
+	uint64_t looked_ns; /* time of the last check that the peer is alive */
+	uint64_t stall_ns;  /* 0 means no limit */
+	/* time of the last change of the beat; 0 if none yet */
+	uint64_t beat_ns;
 	uint32_t beat;
-	const volatile sig_atomic_t *cancel; /* NULL: never */
+	/* NULL if waits cannot be canceled */
+	const volatile sig_atomic_t *cancel;
 	struct channel_stats stats;
 	struct channel_spoil spoil;
-	bool spoilt;            /* `spoil` applies to the next packet */
-	bool owed;              /* a ring was deferred to the next packet */
-	_Atomic uint32_t rings; /* begins plus ends: odd during a ring */
+	bool spoilt; /* `spoil` applies to the next packet */
+	/* bell_merge: a ring of the doorbell is still to be done, with the next
+	 * packet */
+	bool owed;
+	/* incremented at the beginning and at the end of each ring of the
+	 * doorbell, so odd during a ring */
+	_Atomic uint32_t rings;
 };
 
 #endif

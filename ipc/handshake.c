@@ -21,7 +21,7 @@
 #define HANDSHAKE_MS     5000
 #define STALL_DEFAULT_MS 30000
 
-/* The place of a ring in the control memfd. */
+/* The range of a ring in the control memfd. */
 struct region {
 	uint32_t offset, room;
 };
@@ -59,7 +59,7 @@ void channel_close(struct channel *c)
 	free(c);
 }
 
-/* ---- memory of both sides; `what` names it in messages ------------------- */
+/* ---- shared memory; `what` names it in messages -------------------------- */
 
 static int memfd_map(int fd, size_t bytes, int flags, const char *what,
 	void **out, struct err *e)
@@ -83,7 +83,7 @@ static int memfd_make(int *fd, const char *name, size_t bytes, int flags,
 	return memfd_map(*fd, bytes, flags, what, out, e);
 }
 
-/* Map the peer's memfd of `least` to `most` bytes. */
+/* Map the peer's memfd, whose size must be from `least` to `most` bytes. */
 static int memfd_accept(int fd, size_t least, size_t most, int flags,
 	const char *what, void **out, size_t *bytes, struct err *e)
 {
@@ -130,7 +130,8 @@ static int channel_rings(struct channel *c, const struct region *tx,
 			RING_CONSUMER, e);
 	if (ret)
 		return ret;
-	/* With room for the zeros that are restored to a completion. */
+	/* Allocate room also for the zeros that are restored at the end of a
+	 * completion. */
 	copy = ring_packet_max(&c->rx) + sizeof(struct wire_done);
 	c->copy = aligned_alloc(64, align_up(copy, 64));
 	if (!c->copy)
@@ -197,8 +198,9 @@ static int trace_create(
 }
 
 /*
- * Receive a handshake message of any length: one of another version may be
- * longer than ours, and then the error must name the versions, not the length.
+ * Receive a handshake message of any length. A message of another version of
+ * the protocol may be longer than ours, and then the error must name the
+ * versions, not the length.
  */
 static int greeting_recv(struct channel *c, void *out, size_t size, size_t *len,
 	int *fds, unsigned max_fds, unsigned *n_fds, struct err *e)
@@ -234,7 +236,8 @@ static int welcome_check(struct wire_welcome *w, size_t len, struct err *e)
 	w->text[sizeof(w->text) - 1] = '\0';
 	err_plain(w->kern);
 	err_plain(w->text);
-	/* Do not return its code: -EPIPE would mean that the device is gone. */
+	/* Do not return the code of the welcome: -EPIPE would mean that the
+	 * device is gone. */
 	if (w->status)
 		return err_set(e, w->status == -ENOMEM ? ENOMEM : EPROTO,
 			"the device refused: %s", w->text);
@@ -248,7 +251,8 @@ static int shake_hands(struct channel *c, const struct wire_hello *hello,
 	size_t len;
 	int ret = link_send(c->link, hello, sizeof(*hello), fds, n_fds, e);
 
-	/* A device that refuses may hang up before it has read everything. */
+	/* A device that refuses may hang up before it has read the whole
+	 * hello. */
 	if (ret && ret != -EPIPE)
 		return ret;
 	ret = greeting_recv(c, w, sizeof(*w), &len, NULL, 0, &none, e);
@@ -282,7 +286,7 @@ int channel_connect(struct channel **out, int link_fd,
 	c->host = true;
 	c->kind = (enum doorbell_kind)h.doorbell;
 	c->spin_ns = h.spin_us * 1000ull;
-	/* The device gets one end of the doorbell of each direction. */
+	/* The device gets one end of the doorbell for each direction. */
 	if ((ret = link_check_user(c->link, e)) ||
 		(ret = doorbell_fds(c->kind, &c->ring_fd, &peer[0], e)) ||
 		(ret = doorbell_fds(c->kind, &peer[1], &c->wait_fd, e)) ||
@@ -368,13 +372,15 @@ static int region_check(
 	return 0;
 }
 
-/* Copy the fields once, check them, then use them: the host can write there. */
+/* Copy the fields once, check the copy, then use the copy: the host can change
+ * the memory at any time. */
 static int control_accept(struct channel *c, int fd, struct err *e)
 {
 	struct region request, completion;
 	struct wire_control w;
 	void *map;
-	/* Fault the pages in now, not during the first packets. */
+	/* MAP_POPULATE faults the pages in here, not during the first
+	 * packets. */
 	int ret = memfd_accept(fd, sizeof(w), CHANNEL_CONTROL_MAX, MAP_POPULATE,
 		"control memfd", &map, &c->control_bytes, e);
 
@@ -405,7 +411,7 @@ static int control_accept(struct channel *c, int fd, struct err *e)
 	return channel_rings(c, &completion, &request, e);
 }
 
-/* With a descriptor that can block, the host could stop this process. */
+/* Refuse a blocking descriptor, with which the host could stop this process. */
 static int doorbell_check(int fd, const char *name, struct err *e)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -416,8 +422,8 @@ static int doorbell_check(int fd, const char *name, struct err *e)
 	return 0;
 }
 
-/* Takes ownership of some `fds` and sets them to -1; the caller closes the
- * rest. */
+/* Apply the hello. Takes ownership of some of the `fds` and sets these to -1;
+ * the caller closes all others. */
 static int hello_apply(struct channel *c, const struct wire_hello *h, int *fds,
 	unsigned n_fds, struct err *e)
 {
@@ -447,7 +453,7 @@ static int hello_apply(struct channel *c, const struct wire_hello *h, int *fds,
 	if (ret || !traced)
 		return ret;
 	/* The host's trace buffer. Its events are not checked, because this
-	 * side writes them. */
+	 * process writes them. */
 	ret = memfd_accept(fds[want], sizeof(struct wire_trace),
 		CHANNEL_TRACE_MAX, 0, "trace buffer", &map, &c->trace_bytes, e);
 	if (ret)
@@ -488,8 +494,8 @@ int channel_accept(struct channel **out, int link_fd, struct wire_hello *hello,
 	for (unsigned i = 0; i < WIRE_FD_MOST; i++)
 		fd_close(&fds[i]);
 	if (ret) {
-		/* Send the reason to the host, whose user reads it; only the
-		 * text, not the uninitialized bytes after it. */
+		/* Send the reason to the host, whose user reads it. Send only
+		 * the text, not the uninitialized bytes after it. */
 		no.status = ret;
 		snprintf(no.text, sizeof(no.text), "%.*s",
 			(int)sizeof(no.text) - 1, e->text);

@@ -65,7 +65,7 @@ int link_connect(const char *path, int *fd, struct err *e)
 		path);
 }
 
-/* Remove a socket on which no process listens; anything else stays. */
+/* Remove a socket on which no process listens; do not remove any other file. */
 static int unlink_stale(const char *path, struct err *e)
 {
 	struct stat st;
@@ -100,7 +100,8 @@ int link_listen(const char *path, int *fd, struct err *e)
 		return ret;
 	if ((ret = link_address(path, &a, e)))
 		goto fail;
-	/* Before bind, so that the path never has wider permissions. */
+	/* Call fchmod before bind, so that the path never has wider
+	 * permissions. */
 	if (fchmod(*fd, 0600)) {
 		ret = err_sys(e, errno, "cannot restrict '%s'", path);
 		goto fail;
@@ -136,7 +137,8 @@ pid_t link_peer_pid(int fd)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
 		return 0;
-	/* For a socket pair the kernel reports its creator: this process. */
+	/* For a socket pair the kernel reports its creator, which is this
+	 * process. */
 	return cred.pid == getpid() ? 0 : cred.pid;
 }
 
@@ -199,7 +201,8 @@ int link_send(int fd, const void *msg, size_t len, const int *fds,
 	int ret;
 
 	assert(len && len <= LINK_MAX_MSG && n_fds <= LINK_MAX_FDS);
-	memcpy(&iov.iov_base, &msg, sizeof(msg)); /* sendmsg only reads it */
+	/* sendmsg only reads *msg; memcpy removes the const */
+	memcpy(&iov.iov_base, &msg, sizeof(msg));
 	if (n_fds) {
 		m.msg_control = c.buf;
 		m.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
@@ -208,7 +211,8 @@ int link_send(int fd, const void *msg, size_t len, const int *fds,
 		c.align.cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
 		memcpy(CMSG_DATA(&c.align), fds, sizeof(int) * n_fds);
 	}
-	/* A peer that does not read must not block this process for ever. */
+	/* Do not block: a peer that does not read must not stop this
+	 * process. */
 	while (sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
 		if (errno == EINTR)
 			continue;
@@ -225,7 +229,8 @@ int link_send(int fd, const void *msg, size_t len, const int *fds,
 	return 0;
 }
 
-/* All descriptors of a message; those beyond `max` are closed. */
+/* Take all descriptors of a message. Descriptors beyond `max` are closed.
+ * Returns the number of all. */
 static unsigned take_fds(struct msghdr *m, int *fds, unsigned max)
 {
 	unsigned total = 0;
@@ -269,10 +274,9 @@ int link_recv(int fd, void *msg, size_t cap, size_t *len, int *fds,
 			break;
 		if (errno == EINTR)
 			continue;
-		/*
-		 * A peer that ended without reading our message causes this
-		 * error once, before the messages that it had sent.
-		 */
+		/* If the peer exited without reading our message, recvmsg fails
+		 * once with this error, before it returns the messages that the
+		 * peer had sent. */
 		if (errno == ECONNRESET && !reset) {
 			reset = true;
 			continue;
@@ -298,7 +302,8 @@ int link_recv(int fd, void *msg, size_t cap, size_t *len, int *fds,
 	}
 	for (unsigned i = 0; i < total && i < max_fds; i++)
 		fd_close(&fds[i]);
-	/* The buffer had room for it, but the descriptor table did not. */
+	/* The control buffer had room for the descriptor, but the descriptor
+	 * table of the process did not. */
 	if (lost)
 		return err_set(e, EMFILE,
 			"a descriptor that the peer sent did not arrive: too "

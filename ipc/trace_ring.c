@@ -48,7 +48,8 @@ int trace_ring_attach(
 
 /* ---- the device ---------------------------------------------------------- */
 
-/* A name is complete before an event uses its number (R1). */
+/* Add a name. It is complete before an event uses its number: the release store
+ * in trace_ring_put (R1) comes later. */
 static uint16_t add_name(struct trace_ring *r, const char *name)
 {
 	if (r->names == WIRE_TRACE_NAMES)
@@ -57,8 +58,8 @@ static uint16_t add_name(struct trace_ring *r, const char *name)
 	return (uint16_t)++r->names;
 }
 
-/* An open-addressing hash table with more places than names, so that one is
- * always free. */
+/* Look up the name in an open-addressing hash table. The table has more entries
+ * than there can be names, so one entry is always free. */
 uint16_t trace_ring_name(struct trace_ring *r, const char *literal)
 {
 	size_t at = (uintptr_t)literal;
@@ -94,7 +95,8 @@ struct wire_trace_event *trace_ring_next(struct trace_ring *r)
 
 	if (r->at - r->seen >= r->room)
 		r->seen = atomic_load_explicit(
-			&t->taken, memory_order_acquire); /* R2 -> R4 */
+			/* R2: pairs with the release store R4 */
+			&t->taken, memory_order_acquire);
 	if (r->at - r->seen < r->room)
 		return &r->event[r->at & (r->room - 1)];
 	atomic_fetch_add_explicit(&t->lost, 1, memory_order_relaxed);
@@ -103,7 +105,7 @@ struct wire_trace_event *trace_ring_next(struct trace_ring *r)
 
 void trace_ring_put(struct trace_ring *r)
 {
-	/* R1 -> R3: the event is complete. */
+	/* R1: pairs with the acquire load R3. The event is complete. */
 	atomic_store_explicit(&r->shared->put, ++r->at, memory_order_release);
 }
 
@@ -114,7 +116,8 @@ int trace_ring_take(struct trace_ring *r, struct wire_trace_event *out,
 {
 	struct wire_trace *t = r->shared;
 	uint64_t put =
-		atomic_load_explicit(&t->put, memory_order_acquire); /* R3 */
+		/* R3: pairs with R1 */
+		atomic_load_explicit(&t->put, memory_order_acquire);
 	unsigned n;
 
 	if (put - r->at > r->room)
@@ -123,7 +126,8 @@ int trace_ring_take(struct trace_ring *r, struct wire_trace_event *out,
 		return 0;
 	for (n = 0; n < most && r->at != put; n++)
 		out[n] = r->event[r->at++ & (r->room - 1)];
-	/* R4: the events were copied, so their places are free. */
+	/* R4: pairs with R2. The events have been copied, so the device may
+	 * overwrite them. */
 	if (n)
 		atomic_store_explicit(&t->taken, r->at, memory_order_release);
 	return (int)n;

@@ -1,13 +1,14 @@
 /*
- * The view of a device's address window for other processes: a memfd,
- * "tandem:window" in /proc/PID/fd, that the device keeps up to date. It is for
- * display only. No code.
+ * A view of a device's address window for other processes: a memfd,
+ * "tandem:window" in /proc/PID/fd, which the device keeps up to date. It is
+ * only for display. This header has no code.
  *
- * The view is a sequence lock. A reader's copy is valid if `turn` is even and
- * the same before and after the copy; `turn` is odd while the device writes.
- * Words of 32 bits or more are stored by release (W1) and loaded by acquire
- * (W2), so a reader that loaded a word of an unfinished turn then finds `turn`
- * odd or larger.
+ * The view is a sequence lock. `turn` is odd while the device writes. A
+ * reader's copy is valid if `turn` is even and has the same value before and
+ * after the copy. Words of 32 bits or more are stored with release order (W1 in
+ * device/window.c) and loaded with acquire order (W2). A reader that loaded a
+ * word of an unfinished update therefore finds that `turn` is odd or has
+ * increased.
  */
 #ifndef IPC_WINDOW_VIEW_H
 #define IPC_WINDOW_VIEW_H
@@ -21,33 +22,42 @@
 
 struct window_view_mapping {
 	uint32_t addr;
-	uint32_t pending; /* 1: unmapped, but its space is not free yet */
-	uint64_t bytes;   /* of the buffer */
-	uint64_t span;    /* rounded up to pages; a guard page follows */
+	uint32_t pending; /* 1 if unmapped, but its space is not free yet */
+	uint64_t bytes;   /* bytes of the buffer */
+	/* `bytes` rounded up to pages; a guard page follows */
+	uint64_t span;
 	char name[32];
 };
 
-/* A buffer in the extended region, which only DMA can read. */
+/* A buffer in the extended region: memory that only DMA can read. */
 struct window_view_extent {
-	uint64_t at; /* offset in the region */
+	uint64_t at; /* offset in the extended region */
 	uint64_t bytes;
 	char name[32];
 };
 
 struct window_view {
-	uint32_t magic, version; /* 2 */
+	uint32_t magic, version; /* the version is 2 */
 	_Atomic uint32_t turn;
-	uint32_t slots;       /* of the window */
-	uint64_t bytes, page; /* of the window; the first page is a guard */
-	uint64_t maps, unmaps, refused; /* so far */
-	uint64_t asked;                 /* bytes of the last refused map */
-	uint32_t used, pad;             /* used slots, pending ones included */
-	struct window_view_mapping map[WINDOW_VIEW_SLOTS]; /* by address */
-	uint64_t extended;      /* bytes of the extended region; 0: none */
-	uint64_t extended_free; /* free bytes of the region */
-	uint32_t extents; /* in the region; only the first ones are listed */
+	uint32_t slots; /* mapping slots of the window */
+	/* bytes of the window and of a page; the first page is a guard */
+	uint64_t bytes, page;
+	/* counts since the start of the device */
+	uint64_t maps, unmaps, refused;
+	/* bytes of the last map request that was refused */
+	uint64_t asked;
+	/* used slots, including those of pending mappings */
+	uint32_t used, pad;
+	/* sorted by address */
+	struct window_view_mapping map[WINDOW_VIEW_SLOTS];
+	/* bytes of the extended region, 0 if there is none */
+	uint64_t extended;
+	uint64_t extended_free; /* free bytes of the extended region */
+	/* buffers in the extended region; only the first 256 are listed */
+	uint32_t extents;
 	uint32_t pad2;
-	struct window_view_extent extent[WINDOW_VIEW_SLOTS]; /* by place */
+	/* sorted by offset */
+	struct window_view_extent extent[WINDOW_VIEW_SLOTS];
 };
 _Static_assert(sizeof(struct window_view) == 96 + 256 * 56 + 256 * 48, "view");
 

@@ -1,13 +1,14 @@
 /*
- * The wire: all messages and shared structures between host and device, their
- * only contract. No code. Little-endian, fixed widths, explicit padding.
+ * The wire protocol: all messages and shared structures between host and
+ * device. The two processes share nothing else. This header has no code. All
+ * numbers are little-endian and have fixed widths, and padding is explicit.
  *
  * A Unix socket (SOCK_SEQPACKET) carries the handshake and file descriptors;
- * two rings in a control memfd carry requests and completions. Shared memory
- * has 32-bit device addresses inside the window, which WIRE_MAP assigns. The
- * receiver trusts nothing: every length, offset, id and shape is checked, and a
- * bad request gets a completion with a negative status and a text that names
- * the field.
+ * two rings in a control memfd carry requests and completions. Shared buffers
+ * have 32-bit device addresses inside an address window, which WIRE_MAP
+ * assigns. The receiver trusts nothing: it checks every length, offset, id and
+ * shape, and answers a bad request by a completion with a negative status and a
+ * text that names the field.
  */
 #ifndef IPC_WIRE_H
 #define IPC_WIRE_H
@@ -20,18 +21,19 @@
 #define WIRE_VERSION    1u
 
 #define WIRE_MAX_REFS   240
-#define WIRE_MAX_ROWS   1024 /* rows of a graph */
-#define WIRE_MAX_SPANS  4096 /* spans of a request */
-#define WIRE_MAX_LAYERS 512  /* layers of a block */
+#define WIRE_MAX_ROWS   1024 /* largest number of rows of a graph */
+#define WIRE_MAX_SPANS  4096 /* largest number of spans of a request */
+#define WIRE_MAX_LAYERS 512  /* largest number of layers of a graph */
 #define WIRE_WINDOW_MIN (1ull << 20)
 #define WIRE_WINDOW_MAX ((4ull << 30) - 65536)
-/* The most maps by which a device may defer an unmap. */
-#define WIRE_DEFER_MAX  64
-#define WIRE_MAP_US_MAX 100000 /* largest configurable time of a map */
+/* The largest number of map requests by which a device may defer an unmap. */
+#define WIRE_DEFER_MAX 64
+/* largest configurable time of a map request, in us */
+#define WIRE_MAP_US_MAX 100000
 /*
- * The extended region of a device: memory that the DMA engine can read and the
- * cores cannot, so it has no 32-bit addresses. Offsets in it are in units of
- * this many bytes.
+ * The extended region of a device is memory that the DMA engine can read and
+ * the cores cannot, so it has no 32-bit addresses. Offsets in it are counted in
+ * units of WIRE_EXTENDED_UNIT bytes.
  */
 #define WIRE_EXTENDED_UNIT 64u
 #define WIRE_EXTENDED_MAX  (64ull << 30)
@@ -42,55 +44,62 @@ enum wire_link_op {
 	WIRE_HELLO = 1, /* host -> device; fds: control memfd, then doorbells */
 	WIRE_WELCOME,   /* device -> host */
 	WIRE_SHARE,     /* host -> device; fd: one buffer */
-	WIRE_BYE,       /* host -> device: end normally */
+	WIRE_BYE,       /* host -> device: exit with status 0 */
 };
 
-/* Order of the descriptors that come with WIRE_HELLO. */
+/* The order of the file descriptors that come with WIRE_HELLO. */
 enum wire_hello_fd {
 	WIRE_FD_CONTROL,
-	WIRE_FD_REQUEST_WAIT,    /* the device sleeps on it */
-	WIRE_FD_COMPLETION_RING, /* the device rings it */
-	WIRE_FD_COUNT            /* with doorbell poll: only the first */
-	/* With WIRE_FEATURE_TRACE the trace buffer's follows. */
+	WIRE_FD_REQUEST_WAIT,    /* eventfd on which the device sleeps */
+	WIRE_FD_COMPLETION_RING, /* eventfd that the device writes */
+	/* a polled doorbell has only the control memfd */
+	WIRE_FD_COUNT
+	/* With WIRE_FEATURE_TRACE, the descriptor of the trace buffer
+	 * follows. */
 };
 #define WIRE_FD_MOST (WIRE_FD_COUNT + 1)
 
 struct wire_hello {
 	uint32_t op; /* WIRE_HELLO */
 	uint32_t magic, version;
-	uint32_t features;   /* WIRE_FEATURE_* */
-	uint32_t doorbell;   /* enum doorbell_kind */
-	uint32_t coherence;  /* enum coherence */
-	uint32_t threads;    /* device workers; 0: one per CPU */
-	uint32_t va_slots;   /* mapping slots of the window */
-	uint64_t va_window;  /* bytes */
-	uint64_t evict_seed; /* of strict's evictor; 0: no evictor */
-	uint32_t spin_us;    /* before sleeping (doorbell poll) */
+	uint32_t features;  /* WIRE_FEATURE_* */
+	uint32_t doorbell;  /* enum doorbell_kind */
+	uint32_t coherence; /* enum coherence */
+	/* worker threads of the device; 0 means one per CPU */
+	uint32_t threads;
+	uint32_t va_slots;  /* mapping slots of the window */
+	uint64_t va_window; /* bytes of the window */
+	/* seed of random cache evictions at coherence level strict; 0 means
+	 * none */
+	uint64_t evict_seed;
+	uint32_t spin_us; /* us to spin before sleeping (polled doorbell) */
 	uint32_t host_pid;
 	uint32_t contract; /* enum coherence_contract */
 	uint32_t reserved; /* 0 */
 };
-#define WIRE_FEATURE_TRACE 1u /* the hello has a trace buffer */
+#define WIRE_FEATURE_TRACE 1u /* the hello comes with a trace buffer */
 #define WIRE_FEATURES      WIRE_FEATURE_TRACE
 _Static_assert(sizeof(struct wire_hello) == 64, "wire");
 
 struct wire_welcome {
 	uint32_t op; /* WIRE_WELCOME */
 	uint32_t magic, version;
-	int32_t status; /* 0, or -errno with the reason in text */
+	int32_t status; /* 0, or a negative errno with the reason in text */
 	uint32_t threads;
 	uint32_t tcm_bytes;
-	uint32_t tcm_share; /* a worker's: a row or strip must fit */
+	/* TCM bytes of one worker; a row or strip must fit */
+	uint32_t tcm_share;
 	uint32_t device_pid;
-	char kern[16]; /* kernels in use */
+	char kern[16]; /* name of the kernels in use (tensor/kern.h) */
 	char text[200];
-	uint64_t va_extended; /* bytes of the extended region; 0: none */
+	/* bytes of the extended region, 0 if there is none */
+	uint64_t va_extended;
 };
 _Static_assert(sizeof(struct wire_welcome) == 256, "wire");
 
 struct wire_share {
 	uint32_t op;     /* WIRE_SHARE */
-	uint32_t buffer; /* id, chosen by the host, below WIRE_MAX_BUFFERS */
+	uint32_t buffer; /* id that the host chose, below WIRE_MAX_BUFFERS */
 	uint32_t generation; /* changes when an id is reused */
 	uint32_t flags;      /* WIRE_SHARE_* */
 	uint64_t bytes;
@@ -102,29 +111,35 @@ _Static_assert(sizeof(struct wire_share) == 56, "wire");
 
 /* ---- the control memfd ------------------------------------------------ */
 
-/* At offset 0; it has the offsets of the rings (shm/ring.h). */
+/* Placed at offset 0 of the control memfd; it has the offsets of the rings
+ * (shm/ring.h). */
 struct wire_control {
 	uint32_t magic, version;
 	uint32_t request_offset, request_room;
 	uint32_t completion_offset, completion_room;
-	uint32_t tell_offset; /* of a struct wire_brackets; 0: none */
+	/* offset of a struct wire_brackets, 0 if there is none */
+	uint32_t tell_offset;
 	uint8_t pad0[128 - 28];
-	_Atomic uint32_t beat; /* device: changes while it works, not idle */
+	/* written by the device: changes while the device works, not while it
+	 * is idle */
+	_Atomic uint32_t beat;
 	uint8_t pad1[128 - 4];
 };
 _Static_assert(sizeof(struct wire_control) == 256, "wire");
 
 /*
- * The host's brackets, for the reports of coherence level check only: names of
- * functions, and the CPU's brackets that are open now. Names are never removed.
+ * The host's brackets (ipc/brackets.h), for the reports of coherence level
+ * "check" only: names of functions, and the brackets that the CPU has open.
+ * Names are never removed.
  */
 #define WIRE_NAMES      64
 #define WIRE_NAME_BYTES 40 /* with the NUL */
 #define WIRE_HOLDS      16
 
 struct wire_hold {
-	_Atomic uint32_t generation; /* of the buffer; 0: free entry */
-	_Atomic uint32_t access;     /* enum buffer_access */
+	/* generation of the buffer; 0 if the entry is free */
+	_Atomic uint32_t generation;
+	_Atomic uint32_t access; /* enum buffer_access */
 	_Atomic uint32_t off, len;
 	_Atomic uint32_t cpu_seq, by; /* as in struct wire_ref */
 };
@@ -140,50 +155,57 @@ _Static_assert(sizeof(struct wire_brackets) == 2560 + 384, "wire");
 /*
  * With WIRE_FEATURE_TRACE the device writes trace events to a memfd of the host
  * ("tandem:trace"), whose descriptor is the last one of the hello. Each event
- * is a piece of work that has ended. The device never waits for room: events
- * that do not fit are dropped and counted in `lost`. The host need not take
- * events.
+ * is an operation that has ended. The device never waits for room: it drops
+ * events that do not fit and counts them in `lost`. The host is not obliged to
+ * take events.
  */
 #define WIRE_TRACE_MAGIC      0x43525454u /* "TTRC" */
 #define WIRE_TRACE_NAMES      128
 #define WIRE_TRACE_NAME_BYTES 32 /* with the NUL */
 #define WIRE_TRACE_ROOM_MAX   (1u << 20)
-#define WIRE_TRACE_LOADER     32 /* lanes below are the workers' */
+/* lane of the loader thread; lower lanes are the workers' */
+#define WIRE_TRACE_LOADER     32
 #define WIRE_TRACE_DMA_ENGINE 33
 #define WIRE_TRACE_LANES      34
 
-enum wire_trace_kind {         /* with the meaning of arg[] */
-	WIRE_TRACE_REQUEST,    /* seq, op, -status */
-	WIRE_TRACE_OPERATOR,   /* layer + 1, bytes by DMA, ns of copying them
-				* (see WIRE_TRACE_DMA); 0: read in place */
-	WIRE_TRACE_SHARE,      /* a worker's share of it: layer + 1 */
+/* each with the meaning of arg[0], arg[1], arg[2] */
+enum wire_trace_kind {
+	WIRE_TRACE_REQUEST, /* seq, op, -status */
+	/* layer + 1, bytes copied by DMA, ns of copying them (see
+	 * WIRE_TRACE_DMA; 0 if the data is read in place) */
+	WIRE_TRACE_OPERATOR,
+	WIRE_TRACE_SHARE,      /* a worker's share of an operator: layer + 1 */
 	WIRE_TRACE_INVALIDATE, /* address, bytes, the CPU's bracket */
 	WIRE_TRACE_CLEAN,      /* address, bytes */
-	WIRE_TRACE_EVICT,      /* lines */
+	WIRE_TRACE_EVICT,      /* cache lines */
 	WIRE_TRACE_LOAD,       /* graph, seq */
-	WIRE_TRACE_VIOLATION,  /* from, to, bracket | buffer's name << 32 */
-	WIRE_TRACE_DMA,        /* copies of an operator: as OPERATOR */
+	/* buffer's | from, to, bracket | number of the buffer's name << 32 */
+	WIRE_TRACE_VIOLATION,
+	/* the copies by DMA of an operator, as OPERATOR */
+	WIRE_TRACE_DMA,
 	WIRE_TRACE_KINDS
 };
 
 struct wire_trace_event {
 	uint64_t begin_ns, took_ns; /* CLOCK_MONOTONIC */
 	uint64_t arg[3];
-	uint16_t name; /* from 1; 0: none */
+	uint16_t name; /* number of a name, from 1; 0 if there is none */
 	uint8_t kind;
 	uint8_t lane;
-	uint8_t depth; /* nesting depth in its lane, from 0 */
+	uint8_t depth; /* nesting depth in the lane, from 0 */
 	uint8_t pad[3];
 };
 _Static_assert(sizeof(struct wire_trace_event) == 48, "wire");
 
-struct wire_trace { /* then struct wire_trace_event event[room] */
+struct wire_trace { /* followed by struct wire_trace_event event[room] */
 	uint32_t magic, version;
 	uint32_t room; /* a power of two */
 	uint8_t pad0[128 - 12];
-	_Atomic uint64_t put, lost; /* device: total events */
+	/* written by the device: total numbers of events put and lost */
+	_Atomic uint64_t put, lost;
 	uint8_t pad1[128 - 16];
-	_Atomic uint64_t taken; /* host: total events */
+	/* written by the host: total number of events taken */
+	_Atomic uint64_t taken;
 	uint8_t pad2[128 - 8];
 	char name[WIRE_TRACE_NAMES][WIRE_TRACE_NAME_BYTES];
 };
@@ -191,39 +213,50 @@ _Static_assert(sizeof(struct wire_trace) == 384 + 4096, "wire");
 
 /* ---- packets ----------------------------------------------------------- */
 
-/* header, then n_refs wire_ref, then the message, padded to 8 bytes. */
+/* A packet is this header, then n_refs struct wire_ref, then the message,
+ * padded to 8 bytes. */
 struct wire_header {
-	uint16_t length8; /* units of 8 bytes, this header included */
-	uint8_t flags;    /* 0 */
+	/* length of the packet with this header, in units of 8 bytes */
+	uint16_t length8;
+	uint8_t flags; /* must be 0 */
 	uint8_t n_refs;
-	uint32_t seq; /* of the request; a completion repeats it */
+	uint32_t seq; /* number of the request; a completion repeats it */
 };
 _Static_assert(sizeof(struct wire_header) == 8, "wire");
 
 enum wire_role {
-	WIRE_REF_SYNC,       /* a range to invalidate only */
-	WIRE_REF_WEIGHTS,    /* a block's tensors, read by DMA */
-	WIRE_REF_KV,         /* keys and values of all layers */
-	WIRE_REF_HIDDEN_IN,  /* [rows][n_embd] float32 */
-	WIRE_REF_HIDDEN_OUT, /* the same; may be the same memory */
-	WIRE_REF_ROWS,       /* wire_row[rows], wire_span[], mask */
+	WIRE_REF_SYNC,      /* a range that is only invalidated */
+	WIRE_REF_WEIGHTS,   /* tensors of a graph's layers, read by DMA */
+	WIRE_REF_KV,        /* keys and values of all layers */
+	WIRE_REF_HIDDEN_IN, /* [rows][n_embd] float32 */
+	/* the output, of the same shape; may be the same memory */
+	WIRE_REF_HIDDEN_OUT,
+	WIRE_REF_ROWS, /* wire_row[rows], wire_span[], mask */
 	WIRE_ROLE_COUNT
 };
 
-#define WIRE_REF_INVALIDATE 1u /* the CPU wrote it: drop lines before use */
-#define WIRE_REF_EXTENDED   2u /* weights only: in the extended region */
+/* the CPU wrote the range: invalidate its cache lines before use */
+#define WIRE_REF_INVALIDATE 1u
+/* only for weights: the range is in the extended region */
+#define WIRE_REF_EXTENDED 2u
 
-/* Bytes in the window, all inside one mapping; or in the extended region. */
+/* A reference to a range of bytes that lies inside one mapping of the window,
+ * or in the extended region. */
 struct wire_ref {
-	uint32_t addr, len; /* addr in the extended region is in units */
+	/* in the extended region, addr is in units of WIRE_EXTENDED_UNIT */
+	uint32_t addr, len;
 	uint8_t role, flags;
-	uint16_t by;      /* number of the writer's name, from 1; 0: unknown */
-	uint32_t cpu_seq; /* the CPU's writing bracket, for reports */
+	/* number of the name of the function that wrote it, from 1; 0 if
+	 * unknown */
+	uint16_t by;
+	/* number of the bracket in which the CPU wrote it, for reports */
+	uint32_t cpu_seq;
 };
 _Static_assert(sizeof(struct wire_ref) == 16, "wire");
 
 enum wire_op {
-	WIRE_NOP = 1,    /* struct wire_simple: only the round trip */
+	/* struct wire_simple: does nothing, for the round trip */
+	WIRE_NOP = 1,
 	WIRE_MAP,        /* struct wire_map */
 	WIRE_UNMAP,      /* struct wire_simple, arg: device address */
 	WIRE_GRAPH_LOAD, /* struct wire_graph_load */
@@ -240,51 +273,53 @@ struct wire_simple {
 	uint32_t arg;
 };
 
-/*
- * The phone for which the device computes costs from now on: the numbers of a
- * profile in the order of tensor/soc/soc.h.
- */
+/* The phone for which the device computes costs after this request: the numbers
+ * of a profile in the order of tensor/soc/soc.h. */
 struct wire_soc {
 	uint32_t op;
-	uint32_t count; /* of the numbers that follow */
-			/* double number[count]; */
+	/* number of numbers that follow: double number[count] */
+	uint32_t count;
 };
 
 enum wire_where {
 	WIRE_IN_WINDOW,
-	WIRE_IN_EXTENDED, /* takes no slot; the completion counts in units */
+	/* takes no mapping slot; sizes in the completion are in units */
+	WIRE_IN_EXTENDED,
 };
 
-struct wire_map { /* a whole buffer; arg[0] of the completion: its address */
+/* maps a whole buffer; arg[0] of the completion is its address */
+struct wire_map {
 	uint32_t op;
 	uint32_t buffer, generation;
 	uint32_t where; /* enum wire_where */
 };
 
 /*
- * With activations in fp16 the inputs of the matrix engine and of attention are
- * rounded, and their outputs are float32. Keys in fp16 lose more accuracy than
- * everything else, because their error grows with the attention scores.
+ * Number formats of activations and of the KV cache. With activations in fp16,
+ * the inputs of the matrix engine and of attention are rounded to fp16, and
+ * their outputs are float32. Keys in fp16 lose more accuracy than everything
+ * else, because their error grows with the attention scores.
  */
 enum wire_precision {
 	WIRE_F32,      /* activations and KV in float32 */
-	WIRE_F16_KV16, /* both in fp16 */
+	WIRE_F16_KV16, /* activations and KV in fp16 */
 	WIRE_F16,      /* activations in fp16, KV in float32 */
-	/* As WIRE_F16, but operands of weights in tile-q4_0 or tile-q8_0 are
-	 * quantized to int8. */
+	/* As WIRE_F16, but rows that are multiplied by weights in tile-q4_0 or
+	 * tile-q8_0 are quantized to int8. */
 	WIRE_INT8,
-	/* As WIRE_F16_KV16; outputs of the matrix engine are fp16 too, and
-	 * attention reads its exponentials from a table. */
+	/* As WIRE_F16_KV16, but outputs of the matrix engine are fp16 too, and
+	 * attention looks up its exponentials in a table. */
 	WIRE_NPU,
 	WIRE_PRECISION_COUNT
 };
 
-/* The shape of the layers; equal for every graph of a model. */
+/* The shape of a layer. It is equal for every graph of a model. */
 struct wire_model {
 	uint32_t n_embd, n_head, n_kv_head, head_dim;
-	uint32_t n_rot; /* rotated values per head, even, <= head_dim */
+	uint32_t n_rot; /* rotated values of a head: even, <= head_dim */
 	uint32_t n_ff;
-	uint32_t rope_neox; /* 0: pairs (i, i+1); 1: (i, i + n_rot/2) */
+	/* 0 rotates the pairs (i, i+1), 1 the pairs (i, i + n_rot/2) */
+	uint32_t rope_neox;
 	uint32_t precision; /* enum wire_precision */
 	float norm_eps;
 	float attn_scale;
@@ -293,7 +328,8 @@ struct wire_model {
 };
 _Static_assert(sizeof(struct wire_model) == 48, "wire");
 
-/* [rows][cols]; vectors: rows 1. Flash images keep this order. */
+/* The tensors of a layer, [rows][cols]; a vector has one row. Flash images keep
+ * this order. */
 enum wire_layer_tensor {
 	WIRE_T_ATTN_NORM, /* f32 [n_embd] */
 	WIRE_T_Q,
@@ -315,44 +351,48 @@ enum wire_layer_tensor {
 
 struct wire_tensor {
 	uint32_t type;       /* enum dtype; matrices may be in tiles */
-	uint32_t rows, cols; /* rows 0: absent */
-	uint32_t offset; /* from the start of the block's weights, 64-aligned */
+	uint32_t rows, cols; /* rows is 0 if the tensor is absent */
+	/* offset from the start of the graph's weights, a multiple of 64 */
+	uint32_t offset;
 };
 _Static_assert(sizeof(struct wire_tensor) == 16, "wire");
 
 /*
- * Build the static graph of a block of layers for exactly `rows` rows. The
- * weights are bound at each run, so one graph can be used with any staging
- * slot. The device's loader builds it in parallel with compute, so its
- * completion may come after those of later requests.
+ * Build the static graph of consecutive layers for exactly `rows` rows. The
+ * weights are bound at each run, so one graph can be used with any staging slot
+ * (a buffer into which weights are streamed). The loader thread of the device
+ * builds the graph in parallel with computation, so the completion may come
+ * after those of later requests.
  */
 struct wire_graph_load {
 	uint32_t op;
-	uint32_t graph; /* id, below WIRE_MAX_GRAPHS; must be free */
+	uint32_t graph; /* id below WIRE_MAX_GRAPHS that is not in use */
 	uint32_t rows;
-	uint32_t first_layer; /* in the model, hence in the KV buffer */
+	/* number of the layer in the model, and so in the KV buffer */
+	uint32_t first_layer;
 	uint32_t n_layers;
 	uint32_t weights_bytes;
 	struct wire_model model;
 	struct wire_tensor rope_freq; /* f32 [n_rot/2], radians per position */
-	/* struct wire_tensor tensor[n_layers][WIRE_T_COUNT]; then, only for a
-	 * part of a layer, struct wire_part */
+	/* Followed by struct wire_tensor tensor[n_layers][WIRE_T_COUNT] and,
+	 * only for a part of a layer, struct wire_part. */
 };
 #define WIRE_MAX_GRAPHS 4096
 _Static_assert(sizeof(struct wire_graph_load) == 88, "wire");
 
 /*
- * A part of a layer, for staging slots that are smaller than a layer: the
- * tensors from row first_row of tensor `first` to row end_row of tensor `end`,
- * exclusive. A layer begins at 0, 0 and ends at WIRE_T_COUNT, 0; it may be
- * split only in gate, up or down, after whole tiles of rows. For a matrix that
- * is split the message has the number of rows in the part and the offset of the
- * first of them; tensors outside the part have rows 0, but their types and
- * columns.
+ * A part of a layer, for staging slots that are smaller than a layer. It
+ * consists of the tensors from row first_row of tensor `first` up to, but not
+ * including, row end_row of tensor `end`. A layer begins at 0, 0 and ends at
+ * WIRE_T_COUNT, 0. It may be split only inside gate, up or down, after whole
+ * tiles of rows. For a matrix that is split, the message gives the number of
+ * rows in the part and the offset of the first of these rows. A tensor outside
+ * the part has 0 rows, but its type and columns are given.
  *
  * The parts of a layer run in order, one directly after the other, by graphs
  * with equal numbers of rows: the device keeps the results of a part for the
- * next. The first part reads the hidden states, the last one writes them.
+ * next part. The first part reads the hidden states, and the last part writes
+ * them.
  */
 struct wire_part {
 	uint32_t first, first_row, end, end_row;
@@ -360,19 +400,21 @@ struct wire_part {
 _Static_assert(sizeof(struct wire_part) == 16, "wire");
 
 /*
- * KV buffer: layer l has K at (2 l) * kv_slots * kv_stride and V directly
- * after it at (2 l + 1) * kv_slots * kv_stride; in a slot, [n_kv_head]
- * [head_dim] fp16 or float32.
+ * A row of a request. In the KV buffer, layer l has K at (2 l) * kv_slots *
+ * kv_stride and V directly after it at (2 l + 1) * kv_slots * kv_stride. A slot
+ * holds [n_kv_head][head_dim] fp16 or float32 values.
  *
- * The K and V of all rows are written to their slots before attention. A row
- * then sees, in this order, which is the order of summation: the cached slots
- * of its spans, then those rows of this request whose bit is set in its mask,
- * by index. A chain is a tree; in a tree parents come before their children.
+ * The K and V of all rows are written to the slots of the rows before
+ * attention. A row then sees the cached slots of its spans, followed by the
+ * rows of this request whose bits are set in its mask, by ascending index. This
+ * is also the order of summation. Rows may form a tree, of which a chain is the
+ * simplest case; parents come before their children.
  */
 struct wire_row {
-	uint32_t position; /* for the rotation; not the slot */
+	/* position for the rotation (RoPE), not the number of the slot */
+	uint32_t position;
 	uint32_t slot;
-	uint32_t first_span, n_spans; /* into the request's spans */
+	uint32_t first_span, n_spans; /* range in the spans of the request */
 };
 
 struct wire_span {
@@ -380,39 +422,43 @@ struct wire_span {
 };
 
 /*
- * WIRE_REF_ROWS memory: struct wire_row row[rows]; struct wire_span
- * span[n_spans]; uint64_t mask[rows][mask_words]; bit j % 64 of word j / 64 of
- * mask[i]: row i sees row j.
+ * Run a graph. The memory of WIRE_REF_ROWS has struct wire_row row[rows], then
+ * struct wire_span span[n_spans], then uint64_t mask[rows][mask_words]. If bit
+ * j % 64 of word j / 64 of mask[i] is set, row i sees row j.
  */
 struct wire_graph_run {
 	uint32_t op;
 	uint32_t graph;
-	uint32_t rows; /* real rows, at most the graph's; the rest is padding */
+	/* rows of the request, at most the graph's rows; the graph's other rows
+	 * are padding */
+	uint32_t rows;
 	uint32_t n_spans;
 	uint32_t mask_words; /* 64-bit words per row, >= rows / 64 rounded up */
 	uint32_t flags;      /* WIRE_RUN_* */
 };
 _Static_assert(sizeof(struct wire_graph_run) == 24, "wire");
 
-/* Attention reads each row's slots separately, even shared ones; results are
- * equal. */
+/* Attention reads the slots of each row separately, also slots that rows share.
+ * The results are equal. */
 #define WIRE_RUN_APART 1u
-/* Compute nothing: states are returned unchanged, and no keys and values are
- * written. The cost and the lines invalidated and cleaned are those of a run
- * that computes. */
+/*
+ * Compute nothing: the hidden states are returned unchanged, and no keys and
+ * values are written. The cost, and the cache lines that are invalidated and
+ * cleaned, are those of a run that computes.
+ */
 #define WIRE_RUN_IDLE  2u
 #define WIRE_RUN_FLAGS (WIRE_RUN_APART | WIRE_RUN_IDLE)
 
 /* clang-format off */
 #define WIRE_COUNTERS(X)                                                      \
-	X(uint64_t, busy_ns)           /* executing, wall clock */            \
-	X(uint64_t, dma_bytes)         /* read past the cache */              \
-	X(uint64_t, invalidated_lines) /* requested, cached or not */         \
-	X(uint64_t, cleaned_lines)     /* likewise */                         \
-	X(uint64_t, evicted_lines)     /* early, by the evictor */            \
-	X(uint64_t, whole_calls)       /* cleans and flushes of all lines */  \
-	X(uint32_t, violations)        /* of the coherence contract */        \
-	X(uint32_t, saturated)         /* activations beyond fp16 */
+	X(uint64_t, busy_ns)           /* wall time of execution */           \
+	X(uint64_t, dma_bytes)         /* read by DMA, not through the cache */\
+	X(uint64_t, invalidated_lines) /* lines to invalidate, cached or not */\
+	X(uint64_t, cleaned_lines)     /* lines to clean, cached or not */    \
+	X(uint64_t, evicted_lines)     /* by the random evictor */            \
+	X(uint64_t, whole_calls)       /* cleans and flushes of the whole cache */\
+	X(uint32_t, violations)        /* of the coherence rules */           \
+	X(uint32_t, saturated)         /* activations beyond the fp16 range */
 /* clang-format on */
 
 #define WIRE_COUNTER(type, name) type name;
@@ -426,38 +472,43 @@ _Static_assert(sizeof(struct wire_counters) == 56 &&
 
 /*
  * The message of every completion. Zero bytes at its end may be omitted; the
- * host restores them. Most of it is a cost, which is rarely requested, and the
- * text of a failure, so a success takes one or two cache lines instead of
- * seven.
+ * host restores them. Most of the message is a cost, which is rarely requested,
+ * and the text of a failure, so without these zeros a successful completion
+ * takes one or two cache lines instead of seven.
  */
 #define WIRE_PRICE_WORDS 19
 struct wire_done {
-	uint32_t op;    /* of the request */
-	int32_t status; /* 0 or -errno */
+	uint32_t op;    /* op of the request */
+	int32_t status; /* 0 or a negative errno */
 	uint32_t arg[6];
 	struct wire_counters counters;
 	uint64_t price[WIRE_PRICE_WORDS]; /* struct price, tensor/soc/price.h */
-	char text[176]; /* on failure, or the first violation; NUL-ended */
+	/* reason of a failure, or the first violation of the coherence rules;
+	 * NUL-terminated */
+	char text[176];
 };
 #define WIRE_PRICE_BYTES (WIRE_PRICE_WORDS * sizeof(uint64_t))
 _Static_assert(sizeof(struct wire_done) == 264 + WIRE_PRICE_BYTES, "wire");
 
-enum wire_map_arg {       /* wire_done.arg of a WIRE_MAP */
-	WIRE_MAP_ADDR,    /* on success */
-	WIRE_MAP_ASKED,   /* bytes, guard page included, rounded to pages */
-	WIRE_MAP_FREE,    /* bytes free in all */
-	WIRE_MAP_LARGEST, /* largest hole, bytes */
+enum wire_map_arg {    /* wire_done.arg of a WIRE_MAP */
+	WIRE_MAP_ADDR, /* device address, on success */
+	/* bytes requested, with the guard page, rounded to pages */
+	WIRE_MAP_ASKED,
+	WIRE_MAP_FREE,    /* free bytes in total */
+	WIRE_MAP_LARGEST, /* bytes of the largest free range */
 	WIRE_MAP_SLOTS_USED,
 	WIRE_MAP_SLOTS,
-	/* Refused for lack of space: the number of unmapped buffers whose space
-	 * is not free yet. Each map request counts them down. */
+	/* If the map is refused for lack of space: the number of unmapped
+	 * buffers whose space is not free yet. Each further map request reduces
+	 * the time until it is free. */
 	WIRE_MAP_PENDING = WIRE_MAP_ADDR,
 };
 
 /*
- * wire_done.arg of a WIRE_GRAPH_RUN, on success; two words each, the lower
- * first. Bytes of keys and values that attention read, and would have read if
- * rows did not share reads; bytes that DMA read from the extended region.
+ * wire_done.arg of a successful WIRE_GRAPH_RUN. Each value takes two words, the
+ * lower first: bytes of keys and values that attention read; bytes that it
+ * would have read if rows did not share reads; bytes that DMA read from the
+ * extended region.
  */
 enum wire_run_arg {
 	WIRE_RUN_KV_READ,
@@ -466,9 +517,10 @@ enum wire_run_arg {
 };
 
 /*
- * wire_done.arg of a WIRE_GRAPH_LOAD or WIRE_GRAPH_DROP, on success: the graphs
- * that the device holds, loading ones included, and the maximum so far. On a
- * phone a graph includes its weights, hence their KiB.
+ * wire_done.arg of a successful WIRE_GRAPH_LOAD or WIRE_GRAPH_DROP: the number
+ * of graphs that the device has, including those being loaded, and the maximum
+ * of this number since the start; then the same two values in KiB of weights,
+ * because on a phone a graph includes its weights.
  */
 enum wire_graph_arg {
 	WIRE_GRAPHS_HELD,

@@ -41,8 +41,9 @@
 
 struct soc;
 
-#define PRICE_MAX (UINT64_C(1) << 20) /* limit of rows, n, k and cache length \
-				       */
+#define PRICE_MAX                                                   \
+	(UINT64_C(1) << 20) /* limit of rows, n, k and cache length \
+			     */
 
 /* clang-format off */
 #define PRICE_COUNTS(X)                                                       \

@@ -58,7 +58,7 @@ struct err;
 	X(cpu_bytes_per_s, 1e6, 1e14)                                          \
 	X(cpu_flops_per_s, 1e6, 1e16)                                          \
 	/* one core, for the host's own work: its clock, float32 operations    \
-	 * per cycle, and cycles of a step that waits for memory */             \
+	 * per cycle, and cycles of a step that waits for memory */            \
 	X(core_hz, 1e7, 1e11)                                                  \
 	X(core_lanes, 1, 1e4)                                                  \
 	X(core_step_cycles, 0.1, 1e4)                                          \
