@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* No room has more test files. */
+/* The largest number of source files that a test program has. */
 #define FILES_MAX 64
 
 static struct file {
@@ -31,7 +31,8 @@ void harness_add(const char *file, const struct CMUnitTest *tests, size_t n)
 	files[n_files++] = (struct file){ file, tests, n };
 }
 
-/* "host/tree/test_tree:cuts" of a test of tests/host/tree/test_tree.c */
+/* The name of test i of a file. A test of tests/host/tree/test_tree.c has a
+ * name such as "host/tree/test_tree:cuts". */
 static const char *name_of(const struct file *f, size_t i)
 {
 	static char name[512];
@@ -44,27 +45,27 @@ static const char *name_of(const struct file *f, size_t i)
 	return name;
 }
 
-/* Defined when a sanitizer's library is linked. */
+/* These functions are defined only if a sanitizer's library is linked. */
 extern void __asan_init(void) __attribute__((weak));
 extern void __tsan_init(void) __attribute__((weak));
 extern size_t __sanitizer_get_current_allocated_bytes(void)
 	__attribute__((weak));
 extern void __sanitizer_purge_allocator(void) __attribute__((weak));
 
-/* Bytes allocated and not freed; 0 without the address sanitizer. */
+/* Bytes allocated and not freed. Returns 0 without the address sanitizer. */
 static size_t allocated(void)
 {
 	if (!__asan_init)
 		return 0;
-	/* Freed memory counts until it leaves the quarantine. */
+	/* Freed memory counts as allocated while it is in the quarantine. */
 	__sanitizer_purge_allocator();
 	return __sanitizer_get_current_allocated_bytes();
 }
 
 /*
- * The leak sanitizer calls this at the end of the process. Its search takes
- * longer than most tests, so it searches only if a test left more memory
- * allocated than before.
+ * The leak sanitizer calls __lsan_is_turned_off at the end of the process. Its
+ * search for leaks takes longer than most tests, so it is turned off unless the
+ * test left more memory allocated than there was before it.
  */
 static bool freed_all;
 
@@ -76,7 +77,8 @@ int __lsan_is_turned_off(void)
 
 static int run(const char *name, const struct CMUnitTest *test)
 {
-	static char output[BUFSIZ]; /* stdio would allocate one */
+	/* a static buffer, because stdio would allocate one */
+	static char output[BUFSIZ];
 	size_t before;
 	int ret;
 
@@ -87,8 +89,8 @@ static int run(const char *name, const struct CMUnitTest *test)
 	return ret;
 }
 
-/* Programs that a test starts look for leaks in a full run only: in a short run
- * the search takes as long as everything else. */
+/* Let the programs that a test starts search for leaks only in a full run: in a
+ * short run the search takes as long as everything else. */
 static void spare_children(void)
 {
 	const char *now = getenv("ASAN_OPTIONS");
@@ -100,7 +102,7 @@ static void spare_children(void)
 	setenv("ASAN_OPTIONS", options, 1);
 }
 
-/* Runs the test of this name; 2 if there is none. */
+/* Runs the test of this name. Returns 2 if there is none. */
 static int run_named(const char *name)
 {
 	for (const struct file *f = files; f < files + n_files; f++) {
@@ -114,9 +116,9 @@ static int run_named(const char *name)
 }
 
 /*
- * Starts the tests that the runner requests on standard input. An intermediate
- * process ends at once, so that the test becomes a child of the runner, which
- * waits for it.
+ * Starts the tests that the runner requests on standard input. Each test is
+ * started by an intermediate process that exits at once, so that the test
+ * becomes a child of the runner (a subreaper), which waits for it.
  */
 static int serve(void)
 {
@@ -227,7 +229,8 @@ void harness_flip(const char *path, uint64_t at)
 	assert_int_equal(pread(fd, &byte, 1, (off_t)at), 1);
 	byte ^= 0x10;
 	assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
-	/* Flush, for readers that bypass the page cache. */
+	/* Write the change to the disk, for readers that bypass the page
+	 * cache. */
 	assert_int_equal(fsync(fd), 0);
 	close(fd);
 }

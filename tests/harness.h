@@ -1,13 +1,13 @@
 /*
- * Shared by every cmocka test. A room's test files are linked into one program,
- * $(O)/tests/test_ROOM. tests/run reads the names of its tests from a program
- * (--list) and starts it (--serve); each test is a process of its own, a copy
- * of that one.
+ * Declarations for all cmocka tests. The test files of one directory are linked
+ * into one program, $(O)/tests/test_DIRECTORY. tests/run reads the names of the
+ * program's tests (--list) and starts the program once (--serve); each test
+ * then runs in a process of its own, which is a copy of that process.
  */
 #ifndef TESTS_HARNESS_H
 #define TESTS_HARNESS_H
 
-/* In the order that cmocka requires. */
+/* These headers are in the order that cmocka requires. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -17,7 +17,8 @@
 
 struct err;
 
-/* Adds the tests of a source file (__FILE__) to those of its program. */
+/* Adds the tests of a source file (`file` is __FILE__) to those of the
+ * program. */
 void harness_add(const char *file, const struct CMUnitTest *tests, size_t n);
 
 #define TEST_FILE(tests)                                                      \
@@ -27,31 +28,33 @@ void harness_add(const char *file, const struct CMUnitTest *tests, size_t n);
 			__FILE__, tests, sizeof(tests) / sizeof((tests)[0])); \
 	}
 
-/* Fails with *e's text when ret is not 0. */
+/* Fails the test with the message of *e if ret is not 0. */
 void assert_ok(int ret, const struct err *e);
 
-/* |a - b| <= bound, printing both and where. */
+/* Fails the test unless |a - b| <= bound. The message has both numbers and
+ * `what`. */
 void assert_close(double a, double b, double bound, const char *what);
 
-/* Whether tests that take long run at their full size: TANDEM_TEST_FULL=yes. */
+/* Whether long tests run at their full size: TANDEM_TEST_FULL=yes. */
 bool harness_full(void);
 
-/* Whether the program under test is built with a sanitizer of addresses or
- * threads; its runtime cannot live with a filter of system calls or a small
- * address space. */
+/* Whether the program is built with the address or thread sanitizer, whose
+ * runtime does not work with a system call filter or in a small address
+ * space. */
 bool harness_sanitized(void);
 
-/* A seed from TANDEM_SEED or 1, printed. */
+/* The seed of random tests: TANDEM_SEED, or 1 if it is not set. The seed is
+ * printed. */
 uint64_t harness_seed(void);
 
-/* ../shared/data/NAME, or skips the test visibly when it is absent. */
+/* The path ../shared/data/NAME, in buf. If the file does not exist, the test is
+ * skipped with a message. */
 const char *harness_data(const char *name, char *buf, size_t size);
 
-/* A fresh directory, removed by the runner's clean-up. */
+/* The path of a new directory, which the runner removes. */
 const char *harness_tmp(void);
 
-/* Flips one bit of the file's byte at `at`; a second call restores it.
- */
+/* Flips one bit of byte `at` of a file. A second call restores the byte. */
 void harness_flip(const char *path, uint64_t at);
 
 #endif

@@ -1,20 +1,20 @@
 /*
  * Runs tests, each in a process of its own with a time limit. tests/run calls
- * this program with one test a line on standard input:
+ * this program with one test per line on standard input:
  *
  *   KIND TAB NAME TAB LIMIT TAB PROGRAM [TAB ARGUMENT]...
  *
- * KIND is unit, cli or fuzz, LIMIT is in seconds of wall time. The first line
- * starts first, so whoever writes the lines puts the slowest tests first.
+ * KIND is unit, cli or fuzz; LIMIT is in seconds of wall time. Tests start in
+ * the order of the lines, so the slowest tests should come first.
  *
- * Every test has a session, a TMPDIR and an environment variable (TEST_MARK) of
- * its own. The runner is a subreaper: a process that outlives the test that
- * started it becomes a child of the runner, which is how leftovers are found;
- * the mark says whose they are.
+ * Every test has its own session, TMPDIR and environment variable TEST_MARK.
+ * The runner is a subreaper: a process that outlives the test that started it
+ * becomes a child of the runner, so the runner can find such processes. Their
+ * TEST_MARK identifies the test that started them.
  *
- * A program of unit tests is started once, with --serve for its last argument:
- * the copies that it then makes of itself are its tests, which takes a fraction
- * of what starting it anew takes (tests/harness.c).
+ * A program of unit tests is started once, with --serve as its last argument,
+ * and then creates a copy of itself for each test. This takes much less time
+ * than starting the program for each test (tests/harness.c).
  */
 #include "tests/start.h"
 
@@ -40,8 +40,9 @@
 enum {
 	ARGS_MAX = 16,
 	SERVERS_MAX = 64, /* no build has more programs of unit tests */
-	KILL_AFTER_S = 5, /* between SIGTERM and SIGKILL */
-	LEFTOVER_S = 2,   /* a device has a second to notice its host's end */
+	KILL_AFTER_S = 5, /* seconds between SIGTERM and SIGKILL */
+	/* a device process exits within a second of its host's end */
+	LEFTOVER_S = 2,
 	OUTPUT_LINES = 120,
 	SLOWEST_SHOWN = 10,
 	SKIP_STATUS = 77,
@@ -51,7 +52,7 @@ struct test {
 	char *kind, *name, *argv[ARGS_MAX];
 	unsigned n_args;
 	double limit_s;
-	pid_t pid; /* 0: not running */
+	pid_t pid; /* 0 if it is not running */
 	double start_s, wall_s, cpu_s;
 	bool timed_out, killed;
 };
@@ -60,7 +61,7 @@ static struct test *tests;
 static size_t n_tests;
 static struct server {
 	const char *program;
-	int socket; /* -1: it does not serve */
+	int socket; /* -1 if the program does not support --serve */
 } servers[SERVERS_MAX];
 static unsigned n_servers;
 static char work[PATH_MAX - 32];
@@ -108,7 +109,7 @@ static void read_tests(void)
 				n_tests);
 			exit(1);
 		}
-		line = NULL; /* its parts are kept */
+		line = NULL; /* the test has pointers into the line */
 		room = 0;
 	}
 	free(line);
@@ -148,7 +149,8 @@ static const char *path_of(const struct test *t, const char *suffix)
 
 /* ---- processes --------------------------------------------------------- */
 
-/* Of fixed length, see test_start. NULL: of no test. */
+/* The mark of a test, or, if `t` is NULL, a mark that belongs to no test. All
+ * marks have the same length, as test_start requires. */
 static const char *mark_of(const struct test *t)
 {
 	static char mark[TEST_MARK_SIZE];
@@ -158,7 +160,7 @@ static const char *mark_of(const struct test *t)
 	return mark;
 }
 
-/* The test whose mark process `pid` carries, or NULL. */
+/* The test whose mark is in the environment of process `pid`, or NULL. */
 static struct test *test_of(pid_t pid)
 {
 	char path[64], word[4096];
@@ -189,8 +191,8 @@ static struct test *test_of(pid_t pid)
 	return t;
 }
 
-/* Calls `visit` for every process that a test (`only`, or any: NULL) started
- * and returns how many there are. */
+/* Calls `visit` for every process that the test `only` started, or that any
+ * test started if `only` is NULL. Returns the number of such processes. */
 static unsigned each_process(
 	const struct test *only, void (*visit)(pid_t, const struct test *))
 {
@@ -219,7 +221,8 @@ static void kill_one(pid_t pid, const struct test *t)
 	kill(pid, SIGKILL);
 }
 
-/* The program of unit test `t`, waiting for requests. */
+/* The server of the program of unit test `t`: the program is started with
+ * --serve if it is not yet running. */
 static struct server *server_of(const struct test *t)
 {
 	const char *program = t->argv[t->n_args - 2];
@@ -256,8 +259,8 @@ static struct server *server_of(const struct test *t)
 	return s;
 }
 
-/* A process of its own that test program `s` starts for test `t`; 0 where the
- * program does not serve. */
+/* Makes test program `s` start a process for test `t`. Returns its pid, or 0 if
+ * the program does not support --serve. */
 static pid_t ask(struct server *s, const struct test *t)
 {
 	struct test_request r = { 0 };
@@ -374,7 +377,7 @@ static void judge(const struct test *t, int status)
 		report_skip(t);
 		return;
 	} else if (unit && !holds(out, "[  PASSED  ] 1 test")) {
-		/* It exited before the checks. */
+		/* The test process exited before cmocka reported the result. */
 		snprintf(why, sizeof(why), "exit status 0 without passing");
 	} else {
 		passed++;
@@ -399,7 +402,8 @@ static void end(struct test *t, int status, const struct rusage *used)
 
 static void stop(int signo)
 {
-	/* A killed process may have been about to start another. */
+	/* Repeat, because a killed process may have started another one just
+	 * before. */
 	while (each_process(NULL, kill_one))
 		while (waitpid(-1, NULL, WNOHANG) > 0)
 			;
@@ -407,7 +411,8 @@ static void stop(int signo)
 	exit(128 + signo);
 }
 
-/* Ends tests at their limit; returns the time until the next limit. */
+/* Ends tests that have reached their limit. Returns the time until the next
+ * limit. */
 static double enforce_limits(void)
 {
 	double now = now_s(), next = 3600;
@@ -426,7 +431,9 @@ static double enforce_limits(void)
 			left = KILL_AFTER_S;
 		} else if (left <= 0) {
 			each_process(t, kill_one);
-			left = 1; /* and those it started meanwhile */
+			/* check again soon: it may have started more
+			 * processes */
+			left = 1;
 		}
 		next = left < next ? left : next;
 	}
@@ -467,7 +474,7 @@ static void run_all(unsigned jobs)
 		signo = sigtimedwait(&set, NULL, &wait);
 		if (signo > 0 && signo != SIGCHLD)
 			stop(signo);
-		/* Orphans too are reaped here. */
+		/* Orphans of tests are reaped here too. */
 		while ((pid = wait4(-1, &status, WNOHANG, &used)) > 0) {
 			for (size_t i = 0; i < next; i++) {
 				if (tests[i].pid != pid)
@@ -494,7 +501,7 @@ static void report_leftover(pid_t pid, const struct test *t)
 	fd = open(path, O_RDONLY);
 	n = fd < 0 ? 0 : read(fd, line, sizeof(line) - 1);
 	if (n <= 0)
-		return; /* a process that has ended meanwhile */
+		return; /* the process has ended in the meantime */
 	close(fd);
 	for (ssize_t i = 0; i < n; i++)
 		line[i] = line[i] ? line[i] : ' ';
@@ -524,7 +531,7 @@ static int by_time(const void *a, const void *b)
 	return (x->wall_s < y->wall_s) - (x->wall_s > y->wall_s);
 }
 
-/* After this the tests are in another order. */
+/* Writes the times of the tests to a file. Sorts `tests` by time. */
 static void report_times(const char *path)
 {
 	FILE *f = fopen(path, "w");

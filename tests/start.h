@@ -1,7 +1,5 @@
-/*
- * The start of a test's process, shared by the runner (for scripts) and the
- * harness (for unit tests).
- */
+/* Sets up the process of a test. Used by the runner (for scripts) and by the
+ * harness (for unit tests). */
 #ifndef TESTS_START_H
 #define TESTS_START_H
 
@@ -14,21 +12,22 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The environment variable that identifies a process's test. */
+/* The environment variable that identifies the test to which a process
+ * belongs. */
 #define TEST_MARK "TANDEM_TEST_MARK"
 
 enum { TEST_MARK_SIZE = 24 };
 
-/* The runner's request to a test program with --serve. The reply is the process
- * of the test, a pid_t. */
+/* The runner's request to a test program that was started with --serve. The
+ * reply is a pid_t, the process of the test. */
 struct test_request {
 	char mark[TEST_MARK_SIZE];
-	char files[PATH_MAX]; /* its output is FILES.out, its TMPDIR FILES.tmp
-			       */
+	/* the output goes to FILES.out, and TMPDIR is FILES.tmp */
+	char files[PATH_MAX];
 	char name[512];
 };
 
-/* Gives this process a session, output, TMPDIR and mark of its own; false on
+/* Gives this process its own session, output, TMPDIR and mark. Returns false on
  * failure. */
 static inline bool test_start(const char *files, const char *mark)
 {
@@ -48,7 +47,8 @@ static inline bool test_start(const char *files, const char *mark)
 	close(in);
 	close(out);
 	snprintf(path, sizeof(path), "%s.tmp", files);
-	/* Changed in place, so that /proc shows it for a forked process. */
+	/* Change the variable in place, so that /proc/PID/environ shows it also
+	 * for a forked process. */
 	if (marked && strlen(marked) == strlen(mark))
 		memcpy(marked, mark, strlen(mark));
 	else if (setenv(TEST_MARK, mark, 1))

@@ -1,15 +1,17 @@
 /*
- * Attention over what is visible alone, forward and back, for training on a
- * CPU whose matrix unit multiplies bfloat16 (AMX). Scores are never stored:
- * tiles of 32 queries by 32 keys are computed, used and forgotten, those that
- * the mask hides are passed over, and the way back computes them again.
- * Dao et al., "FlashAttention-2" (2023), section 3, with whole rows of tiles
- * in place of a running maximum. fused.py builds and calls this.
+ * Attention that computes only the visible scores, forward and backward, for
+ * training on a CPU whose matrix unit multiplies bfloat16 (AMX). Scores are
+ * never stored: tiles of 32 queries by 32 keys are computed, used and
+ * discarded. Tiles that the mask hides are skipped, and the backward pass
+ * computes the scores again. This follows Dao et al., "FlashAttention-2"
+ * (2023), section 3, but keeps the scores of all tiles of a row instead of a
+ * running maximum. fused.py builds this file and calls its functions.
  *
- * q, o [rows][length][heads][width], k, v [rows][length][kv_heads][width],
- * mask [rows][length][length] is added to the scores, all bfloat16;
- * lse [rows][heads][length] is the logarithm of the sum of exponentials.
- * A width is a multiple of 32 up to MOST_WIDTH.
+ * q and o are [rows][length][heads][width], k and v are
+ * [rows][length][kv_heads][width], and mask, which is added to the scores, is
+ * [rows][length][length]. These are bfloat16. lse [rows][heads][length] is the
+ * logarithm of the sum of exponentials. The width of a head is a multiple of
+ * 32, at most MOST_WIDTH.
  */
 #include <stdint.h>
 
@@ -21,9 +23,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SIDE       32      /* queries, and keys, of a tile */
-#define MOST_WIDTH 128     /* of a head */
-#define NEVER      (-1e3f) /* a mask below this hides */
+#define SIDE       32      /* queries and keys of a tile */
+#define MOST_WIDTH 128     /* largest width of a head */
+#define NEVER      (-1e3f) /* a mask value below this hides the key */
 
 typedef uint16_t bf16;
 
@@ -32,12 +34,14 @@ enum sight { HIDDEN, MIXED, CLEAR };
 struct attention {
 	int64_t rows, length, heads, kv_heads, width;
 	const bf16 *q, *k, *v, *mask;
-	int64_t blocks; /* of SIDE positions, the last one perhaps not full */
+	/* number of blocks of SIDE positions; the last may be partial */
+	int64_t blocks;
 	float scale;
 	uint8_t *sight; /* [rows][blocks][blocks] */
 };
 
-/* What a thread keeps of the keys and values of one row and head of theirs. */
+/* A thread's copy of the keys and values of one row and KV head, and its
+ * buffers. */
 struct packed {
 	bf16 *k_rows, *k_columns, *v_rows,
 		*v_columns; /* [blocks][SIDE width] */
@@ -72,7 +76,7 @@ static void put16(bf16 *to, __m512 x)
 	_mm256_storeu_si256((void *)to, (__m256i)_mm512_cvtneps_pbh(x));
 }
 
-/* 2^n (1 + r + r^2/2 ...); results under 1e-38 are as good as none. */
+/* exp(x) as 2^n (1 + r + r^2/2 ...). Results below 1e-38 are as good as 0. */
 static __m512 exp16(__m512 x)
 {
 	const __m512 c[] = { _mm512_set1_ps(1), _mm512_set1_ps(1),
@@ -89,7 +93,8 @@ static __m512 exp16(__m512 x)
 	return _mm512_scalef_ps(p, n);
 }
 
-/* Leave for this process to use the tiles: 0, or -1 where there are none. */
+/* Request the permission to use the AMX tile registers. Returns 0, or -1 if the
+ * system has none. */
 int attention_open(void)
 {
 	enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
@@ -113,9 +118,9 @@ static void tiles_begin(void)
 }
 
 /*
- * c [SIDE][SIDE], rows c_width apart, is a [SIDE][depth], rows a_width apart,
- * times b, or that is added to it. b [depth / 2][b_width][2] has its rows in
- * pairs.
+ * Set c to a times b, or add the product to c if `add` is set. c is
+ * [SIDE][SIDE], with rows c_width apart; a is [SIDE][depth], with rows a_width
+ * apart; b is [depth / 2][b_width][2], so it stores its rows in pairs.
  */
 static void multiply(float *c, int64_t c_width, const bf16 *a, int64_t a_width,
 	const bf16 *b, int64_t b_width, int64_t depth, int add)
@@ -150,7 +155,8 @@ static void multiply(float *c, int64_t c_width, const bf16 *a, int64_t a_width,
 	_tile_stored(3, c + 16 * c_width + 16, c_step);
 }
 
-/* to [16][16] is from's columns, both of 32-bit words, rows so far apart. */
+/* Transpose [16][16] words of 32 bits from `from` to `to`. Rows are from_width
+ * and to_width words apart. */
 static void transpose(uint32_t *to, int64_t to_width, const uint32_t *from,
 	int64_t from_width)
 {
@@ -182,7 +188,7 @@ static void transpose(uint32_t *to, int64_t to_width, const uint32_t *from,
 		_mm512_storeu_si512(to + i * to_width, a[i]);
 }
 
-/* The columns of x [SIDE][SIDE] as bfloat16. */
+/* Convert x [SIDE][SIDE] to bfloat16 and store it transposed. */
 static void transpose_put(bf16 *to, const float *x)
 {
 	uint32_t turned[16 * 16];
@@ -197,8 +203,8 @@ static void transpose_put(bf16 *to, const float *x)
 		}
 }
 
-/* SIDE positions from `at` of x, `step` apart, as rows; nought behind the end.
- */
+/* Copy SIDE positions of x from position `at` on to rows of `to`. Positions of
+ * x are `step` values apart. Positions after the end are zeros. */
 static void copy_block(bf16 *to, const bf16 *x, int64_t at, int64_t length,
 	int64_t step, int64_t width)
 {
@@ -211,7 +217,8 @@ static void copy_block(bf16 *to, const bf16 *x, int64_t at, int64_t length,
 		(size_t)((SIDE - there) * width) * sizeof(*to));
 }
 
-/* rows [SIDE][width] as right side of a product over positions. */
+/* Convert rows [SIDE][width] to the right operand of a product that sums over
+ * positions. */
 static void pair_rows(bf16 *to, const bf16 *rows, int64_t width)
 {
 	for (int64_t i = 0; i < SIDE; i += 2)
@@ -221,7 +228,8 @@ static void pair_rows(bf16 *to, const bf16 *rows, int64_t width)
 		}
 }
 
-/* rows [SIDE][width] as right side, turned, of a product over the width. */
+/* Convert rows [SIDE][width] to the right operand, transposed, of a product
+ * that sums over the width. */
 static void pair_columns(bf16 *to, const bf16 *rows, int64_t width)
 {
 	for (int64_t c = 0; c < width; c += 32)
@@ -231,7 +239,8 @@ static void pair_columns(bf16 *to, const bf16 *rows, int64_t width)
 				width / 2);
 }
 
-/* Which tiles the mask hides, and which it leaves as they are. */
+/* Find which tiles the mask hides completely (HIDDEN), and in which tiles it
+ * changes no score (CLEAR). */
 static uint8_t *see(const struct attention *a)
 {
 	int64_t n = a->blocks, length = a->length;
@@ -259,7 +268,7 @@ static uint8_t *see(const struct attention *a)
 	return sight;
 }
 
-/* Scores of a tile, scaled and masked; what is behind the end is hidden. */
+/* Scale and mask the scores of a tile. Positions after the end are hidden. */
 static void finish_score(float *s, int64_t step, const struct attention *a,
 	int64_t row, int64_t qb, int64_t kb)
 {
@@ -318,7 +327,8 @@ static void pack_close(struct packed *p)
 	free(p->dv);
 }
 
-/* Keys and values of head g of a row, as both products want them. */
+/* Convert the keys and values of KV head g of a row to the formats that the two
+ * products need. */
 static void pack(
 	struct packed *p, const struct attention *a, int64_t row, int64_t g)
 {
@@ -337,10 +347,8 @@ static void pack(
 	}
 }
 
-/*
- * Softmax of scores [SIDE][count] without its division by the sum: to[i] is
- * the logarithm of row i's sum, and the largest weight is 1.
- */
+/* Softmax of scores [SIDE][count] without the division by the sum. to[i] is the
+ * logarithm of the sum of row i, and the largest weight is 1. */
 static void exponentials(
 	const float *s, int64_t count, bf16 *p, float *sum, float *to)
 {
@@ -365,7 +373,7 @@ static void exponentials(
 	}
 }
 
-/* One tile of queries of head h. */
+/* Compute the attention of one tile of queries of head h. */
 static void attend_block(const struct attention *a, struct packed *p, bf16 *o,
 	float *lse, int64_t row, int64_t h, int64_t qb)
 {
@@ -411,11 +419,13 @@ static void attend_block(const struct attention *a, struct packed *p, bf16 *o,
 	}
 }
 
-/* What a tile's queries and their gradients are on the way back. */
+/* The queries of a tile and the gradients of their outputs, in the formats that
+ * the backward pass needs. */
 struct back_block {
 	bf16 q[SIDE * MOST_WIDTH], q_rows[SIDE * MOST_WIDTH];
 	bf16 d[SIDE * MOST_WIDTH], d_rows[SIDE * MOST_WIDTH];
-	float lse[SIDE], dot[SIDE]; /* dot: of o and its gradient */
+	/* `dot` is the dot product of o and its gradient */
+	float lse[SIDE], dot[SIDE];
 };
 
 static void back_begin(struct back_block *x, const struct attention *a,
@@ -433,7 +443,8 @@ static void back_begin(struct back_block *x, const struct attention *a,
 		const bf16 *out = o + at + (from + i) * step;
 		__m512 sum = _mm512_setzero_ps();
 
-		x->lse[i] = 1e30f; /* behind the end all weights are nought */
+		/* makes all weights of positions after the end 0 */
+		x->lse[i] = 1e30f;
 		x->dot[i] = 0;
 		if (from + i >= a->length)
 			continue;
@@ -445,7 +456,8 @@ static void back_begin(struct back_block *x, const struct attention *a,
 	}
 }
 
-/* What one tile adds to the gradients dq [SIDE][width], p->dk and p->dv. */
+/* Add the part of one tile to the gradients dq [SIDE][width], p->dk and
+ * p->dv. */
 static void back_tile(const struct attention *a, struct packed *p,
 	const struct back_block *x, float *dq, int add, int64_t row, int64_t qb,
 	int64_t b)

@@ -1,8 +1,8 @@
 /*
  * The element-wise steps of a transformer, each in one pass over memory, for
- * training on a CPU: what PyTorch does in many passes, and in bfloat16 slowly.
- * Tensors are contiguous bfloat16; sums are float. fused.py builds and calls
- * this where a C compiler is present.
+ * training on a CPU. PyTorch needs many passes for each step and is slow with
+ * bfloat16. Tensors are contiguous bfloat16; sums are float. fused.py builds
+ * this file and calls its functions if the machine has a C compiler.
  */
 #include <math.h>
 #include <stdint.h>
@@ -27,7 +27,8 @@ static inline bf16 put(float f)
 	return (bf16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* exp for vectors: 2^n (1 + r p(r)), relative error under 1e-6. */
+/* exp in a form that compilers vectorize: 2^n (1 + r p(r)), with a relative
+ * error below 1e-6. */
 static inline float exp_fast(float x)
 {
 	float t, n, r, p;
@@ -54,7 +55,7 @@ static inline float exp_fast(float x)
 	return p * t;
 }
 
-/* y = silu(g) u */
+/* y = silu(g) * u */
 void swiglu(const bf16 *g, const bf16 *u, bf16 *y, int64_t n)
 {
 #pragma omp parallel for simd schedule(static)
@@ -78,7 +79,7 @@ void swiglu_back(const bf16 *g, const bf16 *u, const bf16 *dy, bf16 *dg,
 	}
 }
 
-/* y = x / rms(x) w; scale[row] = 1 / rms. */
+/* y = x / rms(x) * w; scale[row] = 1 / rms. */
 void rms_norm(const bf16 *x, const float *w, float epsilon, bf16 *y,
 	float *scale, int64_t rows, int64_t width)
 {
@@ -97,7 +98,8 @@ void rms_norm(const bf16 *x, const float *w, float epsilon, bf16 *y,
 	}
 }
 
-/* dw [parts][width] is what each of `parts` runs of rows adds to w. */
+/* The gradients of rms_norm. The rows are divided into `parts` parts, and dw
+ * [parts][width] has the sum over each part of the gradient of w. */
 void rms_norm_back(const bf16 *x, const float *w, const float *scale,
 	const bf16 *dy, bf16 *dx, float *dw, int64_t rows, int64_t width,
 	int64_t parts)
@@ -128,8 +130,9 @@ void rms_norm_back(const bf16 *x, const float *w, const float *scale,
 }
 
 /*
- * Turn the pairs of x [rows][length][heads][width] by the angles of
- * cos, sin [length][width / 2]; sign -1 turns back.
+ * Rotate the pairs of x [rows][length][heads][width] by the angles whose
+ * cosines and sines are cosine and sine [length][width / 2]. With `sign` -1 the
+ * rotation is reversed.
  */
 void rotate(const bf16 *x, const float *cosine, const float *sine, float sign,
 	bf16 *y, int64_t rows, int64_t length, int64_t heads, int64_t width)

@@ -3,7 +3,7 @@
 #include "base/checked.h"
 #include "base/rng.h"
 
-/* Around every power of two, where a wrong comparison would fail. */
+/* Returns a number near a power of two, where a wrong comparison would show. */
 static uint64_t near_edge(uint64_t seed, uint64_t i)
 {
 	uint32_t w[4];

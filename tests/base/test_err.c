@@ -55,7 +55,7 @@ static void null_is_allowed(void **state)
 	assert_true(err_in(NULL, "x") < 0);
 }
 
-/* Names come from files: a long one truncates the text. */
+/* File names in messages may be long: the message is then truncated. */
 static void long_text_is_cut(void **state)
 {
 	char name[2 * ERR_TEXT_MAX];

@@ -1,7 +1,7 @@
 /*
- * Tests of the runner rather than of the project: it must see the first four
- * fail, the next skipped, the next pass, and the last pass but leave a process.
- * tests/run refuses to run any test otherwise.
+ * Tests of the test runner itself. The runner must report that the first four
+ * tests fail, the next is skipped, the next passes, and the last passes but
+ * leaves a process behind. Otherwise tests/run refuses to run any test.
  */
 #include "tests/harness.h"
 
@@ -19,7 +19,8 @@ static void hangs(void **state)
 		pause();
 }
 
-/* Status 0 before the checks were reached is no success. */
+/* Exit status 0 before cmocka has reported a result does not count as
+ * success. */
 static void leaves(void **state)
 {
 	_exit(0);

@@ -18,9 +18,10 @@ static unsigned below(unsigned n)
 	return (unsigned)(rng_uniform(harness_seed(), 1, draws++) * n);
 }
 
-/* ---- texts ----------------------------------------------------------- */
+/* ---- random plans --------------------------------------------------- */
 
-/* An independent printer, to check the grammar. */
+/* Print a random event, independently of fault_event_print, to check the
+ * grammar. */
 static void random_event(char *out, size_t size)
 {
 	static const char *const at_request[] = { "die", "die-inside",
@@ -98,7 +99,8 @@ static void round_trip(void **state)
 	}
 }
 
-/* Any text is handled, and an accepted plan can be printed. */
+/* Any string is either refused or accepted, and an accepted plan can be printed
+ * and parsed again. */
 static void any_text(void **state)
 {
 	static const char letters[] = "die-hang@=#+:,0123start run\n";
@@ -112,7 +114,7 @@ static void any_text(void **state)
 		for (unsigned k = 1 + below(3); k; k--)
 			text[below((unsigned)strlen(text))] =
 				letters[below(sizeof(letters) - 1)];
-		/* Not a file name. */
+		/* A string that begins with @ would be a file name. */
 		if (*text == '@' || fault_plan_parse(&p, text, &e))
 			continue;
 		fault_plan_print(&p, again);

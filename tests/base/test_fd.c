@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LEN 300000 /* more than a pipe holds: short counts on both sides */
+/* more than a pipe can hold, so that reads and writes have short counts */
+#define LEN 300000
 
 static void *write_pipe(void *arg)
 {
@@ -76,7 +77,8 @@ static void make_file(char *path, size_t size, size_t len)
 
 static void reads_files_up_to_a_limit(void **state)
 {
-	/* Around the first allocation's size, where the NUL may not fit. */
+	/* Lengths around the size of the first allocation, where the NUL may
+	 * not fit. */
 	static const size_t lengths[] = { 0, 1, 65534, 65535, 65536, 65537,
 		200000 };
 

@@ -1,4 +1,5 @@
-/* The installation folder of a program; cli/library tests the library. */
+/* Tests the installation folder of a program. tests/cli/library tests that of
+ * the library. */
 #include "base/home.h"
 #include "tests/harness.h"
 
@@ -18,7 +19,7 @@ static void test_folder(void **state)
 static void test_prefix(void **state)
 {
 	static const struct {
-		const char *home, *prefix; /* NULL: none */
+		const char *home, *prefix; /* prefix is NULL if there is none */
 	} cases[] = {
 		{ "/usr/local/bin", "/usr/local" },
 		{ "/usr/local/lib", "/usr/local" },

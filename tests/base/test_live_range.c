@@ -1,6 +1,7 @@
 /*
- * Buffers that are alive together never share a byte; the memory is at least
- * the live bytes of any step, and at most the sum of all buffers.
+ * Checks that buffers that are alive at the same step never share a byte, and
+ * that the total is at least the bytes alive at any step and at most the sum of
+ * all buffers.
  */
 #include "base/checked.h"
 #include "base/live_range.h"
@@ -70,7 +71,7 @@ static void test_random(void **state)
 	}
 }
 
-/* Alive one after another: all share one place. */
+/* Buffers that are alive one after another share the same bytes. */
 static void test_reused(void **state)
 {
 	struct live_range r[] = { { 0, 1, 100, 0 }, { 2, 3, 80, 0 },
@@ -82,11 +83,12 @@ static void test_reused(void **state)
 	assert_int_equal(r[3].at, 100);
 }
 
-/* The smaller of two gaps. */
+/* The smaller of two gaps is chosen. */
 static void test_best_fit(void **state)
 {
 	struct live_range r[] = {
-		{ 0, 0, 100, 0 }, /* at 0, alone in its step */
+		/* at offset 0; the next range overlaps it in no step */
+		{ 0, 0, 100, 0 },
 		{ 1, 1, 99, 0 },
 		{ 0, 1, 50, 0 },
 		{ 0, 0, 10, 0 },

@@ -12,7 +12,7 @@ static void test_by_hand(void **state)
 	assert_true(x[0] == 3 && x[1] == -1 && x[2] == 10 && x[3] == 2);
 }
 
-/* One outlier moves the median at most to a neighbour. */
+/* One outlier moves the median at most to a neighboring sample. */
 static void test_many(void **state)
 {
 	double x[MEDIAN_MOST];

@@ -1,4 +1,5 @@
-/* Folders in place of /proc and /sys, with given numbers. */
+/* Tests memory_left with folders of given numbers in place of /proc and
+ * /sys. */
 #include "tests/harness.h"
 
 #include "base/memory_left.h"
@@ -12,7 +13,7 @@
 
 static char root[4200], proc[4300], sys[4300];
 
-/* A file below root, with the folders above it. */
+/* Write a file below root, and create the folders above the file. */
 static void put(const char *name, const char *text)
 {
 	char path[4800];
@@ -38,7 +39,7 @@ static void put_mib(const char *name, unsigned mib)
 	put(name, text);
 }
 
-/* 1000 MiB in all, 600 MiB free. */
+/* Set up a machine with 1000 MiB of memory, of which 600 MiB are free. */
 static void start(void)
 {
 	snprintf(root, sizeof(root), "%s", harness_tmp());
@@ -83,18 +84,19 @@ static void test_v2(void **state)
 	put("sys/fs/cgroup/a/b/memory.max", "max\n");
 	put_mib("sys/fs/cgroup/a/b/memory.current", 300);
 	check(200, 500, "control group '/a'");
-	/* The page cache can be reclaimed; shared memory cannot. */
+	/* Page cache can be reclaimed; shared memory cannot. */
 	put("sys/fs/cgroup/a/memory.stat",
 		"anon 1048576\nfile 104857600\nshmem 52428800\n"
 		"inactive_file 31457280\nactive_file 20971520\n");
 	check(250, 500, "control group '/a'");
 	put_mib("sys/fs/cgroup/a/b/memory.max", 310);
 	check(10, 310, "control group '/a/b'");
-	put_mib("sys/fs/cgroup/a/b/memory.max", 200); /* set after it */
+	/* the limit is below the current use */
+	put_mib("sys/fs/cgroup/a/b/memory.max", 200);
 	check(0, 200, "control group '/a/b'");
 	put_mib("sys/fs/cgroup/a/b/memory.max", 900);
 	put_mib("sys/fs/cgroup/a/memory.max", 2000);
-	check(600, 1000, "the machine"); /* 600 in the group as well */
+	check(600, 1000, "the machine"); /* the group has 600 MiB left too */
 }
 
 static void test_v2_swap(void **state)
@@ -133,7 +135,7 @@ static void test_v1(void **state)
 	check(420, 450, "control group '/box/a'");
 }
 
-/* As in a container, where the group's name is that of the host. */
+/* As in a container, where /proc gives the group's name on the host. */
 static void test_top_alone(void **state)
 {
 	start();

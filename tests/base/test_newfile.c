@@ -102,7 +102,8 @@ static void test_refused(void **state)
 	newfile_close(&f);
 }
 
-/* Also while it is written, and with a file that a killed writer left. */
+/* The file is private also while it is being written, and also if a killed
+ * writer left a temporary file. */
 static void test_private(void **state)
 {
 	mode_t old = umask(0);
@@ -123,8 +124,7 @@ static void test_private(void **state)
 	assert_int_equal(fstat(f.fd, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
 	assert_int_equal(st.st_size, 0);
-	assert_int_equal(
-		files_in(dir), 0); /* not even the old temporary file */
+	assert_int_equal(files_in(dir), 0); /* the old temporary file is gone */
 	assert_int_equal(fd_write_all(f.fd, "new", 3), 0);
 	assert_ok(newfile_commit(&f, &e), &e);
 	newfile_close(&f);
@@ -133,7 +133,7 @@ static void test_private(void **state)
 	assert_int_equal(st.st_mode & 07777, 0600);
 }
 
-/* Killed while writing, first a new file, then a replacement. */
+/* A writer is killed while it writes, first a new file, then a replacement. */
 static void test_killed(void **state)
 {
 	fresh();

@@ -59,7 +59,7 @@ static struct err err;
 static char *args[40];
 static unsigned n_operands;
 
-/* argv is new each time, in writable memory. */
+/* Parse with a new argv in writable memory. */
 static int parse_with(const struct opt_command *c, const char *const *list)
 {
 	static char text[4096];
@@ -84,7 +84,7 @@ static int parse_with(const struct opt_command *c, const char *const *list)
 
 #define PARSE(...) parse_with(&cmd, (const char *const[]){ __VA_ARGS__, NULL })
 
-/* Refused with this message. */
+/* Check that the arguments are refused with this message. */
 #define REFUSED(words, ...)                                    \
 	do {                                                   \
 		assert_int_equal(PARSE(__VA_ARGS__), -EINVAL); \
@@ -145,7 +145,8 @@ static void values_directly_after_their_letter(void **state)
 	assert_string_equal(v.model, "b.gguf");
 	assert_true(v.stats);
 	assert_int_equal(n_operands, 1);
-	/* All the rest, even if it looks like options. */
+	/* Everything after the letter is the value, even if it looks like an
+	 * option. */
 	assert_ok(PARSE("-m-n3", "-n0012"), &err);
 	assert_string_equal(v.model, "-n3");
 	assert_int_equal(v.count, 12);
@@ -336,7 +337,7 @@ static char *printed(void (*print)(const struct opt_command *, FILE *))
 	"from it\n"                                                       \
 	"      --stop TEXT         ends the text\n"
 
-/* Everything. */
+/* The complete help. */
 static void print_help(const struct opt_command *c, FILE *f)
 {
 	assert_ok(opt_help(c, "all", f, &err), &err);
@@ -367,8 +368,8 @@ static void help(void **state)
 	free(text);
 }
 
-/* The common options, each with the first part of its help, and how to list the
- * others. */
+/* The short help: the common options, each with the first part of its help, and
+ * how to list all further options. */
 static void print_short(const struct opt_command *c, FILE *f)
 {
 	assert_ok(opt_help(c, NULL, f, &err), &err);
@@ -398,7 +399,8 @@ static void help_is_short(void **state)
 	free(text);
 }
 
-/* Options of one heading, wherever it occurs. */
+/* The help of one group: all options below its heading, which may occur several
+ * times. */
 static void print_group(const struct opt_command *c, FILE *f)
 {
 	assert_ok(opt_help(c, "sampling", f, &err), &err);
@@ -422,7 +424,7 @@ static void help_only_as_an_option(void **state)
 	REFUSED("tandem try has no group of options 'samplig'; did you mean "
 		"'sampling'?",
 		"--help", "samplig");
-	/* As a value it is not a request for help. */
+	/* "--help" as the value of an option is not a request for help. */
 	assert_ok(PARSE("--stop=--help"), &err);
 	assert_ok(PARSE("--", "--help"), &err);
 }
@@ -587,7 +589,8 @@ static const struct opt file_rows[] = {
 	{ OPT_STRING, 0, "name", (void *)0, "FILE", "a file" },
 };
 
-/* Continues under the other table's heading. */
+/* A table without a heading: its options belong to the heading of the table
+ * before it. */
 static const struct opt_table file = {
 	.rows = file_rows,
 	.n = ARRAY_LEN(file_rows),
@@ -685,7 +688,8 @@ static int set(struct opt_values *to, const char *name, const char *text)
 	return opt_set(both, to, name, text, &err);
 }
 
-/* A copy has values of its own; the first is not changed. */
+/* A copy of a struct opt_values has its own values; a change of it does not
+ * change the original. */
 static void values_are_set_by_text(void **state)
 {
 	struct opt_values a = { 0 }, b;
@@ -732,7 +736,8 @@ static void set_options_differ_from_defaults(void **state)
 	assert_int_equal(engine_of(&a)->bell, 0);
 }
 
-/* A report has files and numbers, and only the length of texts. */
+/* The command line in a fault report has file names and numbers, but only the
+ * lengths of the user's texts. */
 static void a_report_has_no_texts(void **state)
 {
 	static char word[][16] = { "try", "-m", "a.gguf", "a prompt",

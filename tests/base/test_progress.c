@@ -1,4 +1,5 @@
-/* Reported progress is drawn as a line on a terminal, else not at all. */
+/* Tests that progress is drawn as a line on a terminal, and not at all
+ * otherwise. */
 #include "base/progress.h"
 #include "tests/harness.h"
 
@@ -10,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The standard error, of this kind, of two tasks of a second and one that fails
- * at once. */
+/* Get what is drawn on standard error, a terminal or not, for two tasks of a
+ * second each and one that fails at once. */
 static void draw(bool terminal, char *got, size_t size)
 {
 	const struct timespec second = { 1, 10000000 };

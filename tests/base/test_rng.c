@@ -5,8 +5,9 @@
 #include <string.h>
 
 /*
- * Philox4x32-10 known answers as published with the Random123 library by the
- * authors of the paper (file kat_vectors): all zero, all one, digits of pi.
+ * Known answers of Philox4x32-10 that the authors of the paper published with
+ * the Random123 library (file kat_vectors): all bits zero, all bits one, and
+ * digits of pi.
  */
 static const struct {
 	uint32_t counter[4], key[2], answer[4];
@@ -32,7 +33,8 @@ static void known_answers(void **state)
 	}
 }
 
-/* rng_words is one block: position low, stream high, the seed as key. */
+/* rng_words is one Philox block whose counter is the position (low half) and
+ * the stream (high half), and whose key is the seed. */
 static void words_layout(void **state)
 {
 	uint32_t got[4];
@@ -47,7 +49,8 @@ static void uniform_range_and_bits(void **state)
 {
 	uint32_t w[4];
 
-	/* Exact: the top 53 of the first two words' 64 bits. */
+	/* The result is exact: the top 53 of the 64 bits of the first two
+	 * words. */
 	rng_words(7, 3, 11, w);
 	assert_close(rng_uniform(7, 3, 11),
 		w[0] / 4294967296.0 + (w[1] >> 11) / 9007199254740992.0, 0,
@@ -59,10 +62,8 @@ static void uniform_range_and_bits(void **state)
 	}
 }
 
-/*
- * Chi-square over 64 cells: 63 degrees of freedom, so the sum is below 120
- * except for one seed in 100,000; this one is fixed.
- */
+/* Chi-square test over 64 cells. With 63 degrees of freedom the sum is above
+ * 120 for only one seed in 100,000; the seed here is fixed. */
 static void uniform_cells(void **state)
 {
 	enum { CELLS = 64, DRAWS = 64000 };
@@ -85,7 +86,7 @@ static void differ(const uint32_t a[4], const uint32_t b[4])
 		fail_msg("same words: %08x %08x", a[0], b[0]);
 }
 
-/* Every bit of seed, stream and position counts. */
+/* Every bit of seed, stream and position changes the result. */
 static void every_bit_counts(void **state)
 {
 	uint32_t base[4], other[4];

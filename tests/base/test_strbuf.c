@@ -19,7 +19,8 @@ static void starts_empty(void **state)
 	assert_null(b.data);
 }
 
-/* Compared with a plain array, with pieces of all sizes. */
+/* A strbuf has the same content as a plain array after additions of all
+ * sizes. */
 static void grows_like_an_array(void **state)
 {
 	static char model[70000];
@@ -64,7 +65,8 @@ static void formats(void **state)
 	strbuf_release(&b);
 }
 
-/* After an impossible length all calls fail, and the text is kept. */
+/* After an impossible length all calls fail, and the existing content does not
+ * change. */
 static void remembers_failure(void **state)
 {
 	struct strbuf b = STRBUF_INIT;

@@ -1,4 +1,4 @@
-/* The user's files, by the environment. */
+/* Tests the paths of the user's files for several environments. */
 #include "base/user_file.h"
 #include "tests/harness.h"
 
@@ -21,7 +21,9 @@ static void test_where(void **state)
 {
 	static const struct {
 		enum user_files kind;
-		const char *cache, *state, *home, *path; /* NULL: none */
+		/* NULL means that the variable is not set or no path is
+		 * returned */
+		const char *cache, *state, *home, *path;
 	} cases[] = {
 		{ USER_CACHE, "/c", "/s", "/h", "/c/tandem/x" },
 		{ USER_STATE, "/c", "/s", "/h", "/s/tandem/x" },
@@ -59,7 +61,8 @@ static void test_too_long(void **state)
 		user_file_make_way(USER_CACHE, "x", path), -ENAMETOOLONG);
 }
 
-/* All folders, for the user only; existing ones are not changed. */
+/* All missing folders are created, for the user only; existing folders are not
+ * changed. */
 static void test_way(void **state)
 {
 	char folder[4200], path[PATH_MAX];

@@ -11,11 +11,9 @@
 #define PARTS_MAX 97
 #define THREADS   4
 
-/*
- * Plain memory on purpose: the pool guarantees that no two threads access one
- * part and that the caller sees all results, and the thread sanitizer checks
- * it.
- */
+/* Plain, not atomic, memory. The pool guarantees that no two threads access one
+ * part and that the caller sees all results; the thread sanitizer checks
+ * this. */
 struct job {
 	unsigned calls[PARTS_MAX];
 	unsigned value[PARTS_MAX];
@@ -66,7 +64,8 @@ static void each_part_once(void **state)
 	}
 }
 
-/* No two parts that run at the same time have the same thread number. */
+/* Checks that no two parts that run at the same time have the same thread
+ * number. */
 struct scratch {
 	unsigned depth[THREADS];
 	unsigned sum[THREADS];
@@ -98,7 +97,7 @@ static void thread_number_is_unique(void **state)
 	workers_close(w);
 }
 
-/* Pauses long enough that the threads have gone to sleep in between. */
+/* The pauses between the loops are so long that the threads go to sleep. */
 static void wakes_sleepers(void **state)
 {
 	struct workers *w = open_pool(3);
@@ -112,7 +111,7 @@ static void wakes_sleepers(void **state)
 	workers_close(w);
 }
 
-/* Two loops in turn: a late thread must not enter the wrong one. */
+/* Alternate between two loops: a late thread must not enter the wrong one. */
 static void add_one(void *arg, unsigned part, unsigned thread)
 {
 	((unsigned *)arg)[part] += 1;
@@ -140,7 +139,7 @@ static void loops_in_order(void **state)
 	workers_close(w);
 }
 
-/* Ends once two threads are in it. */
+/* Returns when two threads are in the loop. */
 static void meet(void *arg, unsigned part, unsigned thread)
 {
 	unsigned *here = arg;
@@ -173,7 +172,8 @@ static void shares_what_is_worth_it(void **state)
 	workers_close(w);
 }
 
-/* In a burst threads are woken, and share loops too small to wake them. */
+/* In a burst the threads are woken, and they take part in loops that are too
+ * small to wake them. */
 static void burst_is_shared(void **state)
 {
 	struct workers *w = open_pool(2);
@@ -193,7 +193,8 @@ static void burst_is_shared(void **state)
 
 static void open_and_close(void **state)
 {
-	/* Also right after starting, while threads are not yet running. */
+	/* Close the pool right after it was opened, while its threads may not
+	 * run yet. */
 	for (int i = 0; i < 100; i++)
 		workers_close(open_pool(1 + (unsigned)i % THREADS));
 	workers_close(NULL);

@@ -1,12 +1,13 @@
 /*
- * A client of the service on the session bus, for tests/cli/dbus.sh: it stays
- * connected while its text is written, as no tool of a command line does.
+ * A client of the service on the session bus, for tests/cli/dbus.sh. It stays
+ * connected while its text is generated, which no command-line tool for D-Bus
+ * does.
  *
  *   dbus_client OUT PROMPT MAX_TOKENS
  *
- * writes the object's path and a newline to OUT, the text from the pipe to
- * standard output, and how it ended ("length 8") to standard error; an error by
- * its name, with status 1.
+ * writes the path of the D-Bus object and a newline to OUT, the generated text
+ * to standard output, and how the text ended ("length 8") to standard error.
+ * For an error it writes the name of the error and exits with status 1.
  */
 #include <dbus/dbus.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /*
- * A program that has the library, for cli/library_soak: four threads open
- * handles, write a few tokens with two each and close them, ROUNDS in all.
- * Then nothing may be left of it: no descriptor, no process, no mapping, no
- * byte of the heap, no signal that is handled or blocked; nothing was printed
- * but what is wrong.
+ * A program that uses the library, for cli/library_soak. Four threads open
+ * handles, generate a few tokens with two handles each and close them, ROUNDS
+ * times in total. Afterwards nothing may remain: no descriptor, process,
+ * mapping or heap memory, and no signal that is handled or blocked. The program
+ * prints only errors.
  */
 #include <tandem.h>
 
@@ -20,7 +20,8 @@
 #include <sys/wait.h>
 
 #define THREADS 4
-#define WARM    24 /* rounds in which what stays for good comes to be */
+/* rounds in which one-time allocations of libraries happen */
+#define WARM 24
 
 static const char *model;
 
@@ -51,7 +52,8 @@ static int keep(void *arg, int32_t token, const char *text, size_t len)
 	return 0;
 }
 
-/* A fraction among the options: it has a point, whatever the locale. */
+/* Open a handle. One of the options is a fraction, whose decimal point must not
+ * depend on the locale. */
 static struct tandem *opened(void)
 {
 	static const char *const set[] = { "threads=1", "ctx=24",
@@ -103,7 +105,7 @@ static void check_same(const struct text *a, const struct text *b)
 			(int)a->len, a->data);
 }
 
-/* Two handles, each used twice, in turns: two rounds. */
+/* Do two rounds: two handles, each used twice, alternately. */
 static void two_rounds(void)
 {
 	struct tandem *a = opened(), *b = opened();
@@ -139,7 +141,7 @@ static void run(int rounds)
 		pthread_join(thread[i], NULL);
 }
 
-/* ---- what is left -------------------------------------------------------- */
+/* ---- what remains ------------------------------------------------------- */
 
 struct left {
 	size_t fds, heap, maps, handled;
@@ -157,7 +159,8 @@ static size_t count_fds(void)
 	return n;
 }
 
-/* But for the C library's own: its stacks and arenas of threads stay. */
+/* Count the mappings except those of the C library, whose thread stacks and
+ * arenas remain. */
 static size_t count_maps(void)
 {
 	FILE *f = fopen("/proc/self/maps", "re");

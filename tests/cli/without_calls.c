@@ -1,8 +1,11 @@
 /*
- * without_calls ERRNO CALL... -- COMMAND...: run a command in a system where
- * these calls fail with that code, as an older kernel's do (ENOSYS) or one
- * whose administrator forbids them (EPERM). The filter is inherited by all that
- * the command starts. For tests/cli/environment.sh.
+ * Runs a command with some system calls failing, for tests/cli/environment.sh:
+ *
+ *   without_calls ERRNO CALL... -- COMMAND...
+ *
+ * The system calls CALL fail with ERRNO, as on an older kernel (ENOSYS) or
+ * where an administrator forbids them (EPERM). All processes that the command
+ * starts inherit the filter.
  */
 #include <errno.h>
 #include <seccomp.h>

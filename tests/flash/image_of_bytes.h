@@ -1,6 +1,7 @@
 /*
- * An image whose host extent has given bytes, for tests that read parts of an
- * image. Header only; one at a time, which the test closes.
+ * Creates an image whose host extent has given bytes, for tests that read parts
+ * of an image. The state is static, so there is one image at a time, which the
+ * test closes.
  */
 #ifndef TESTS_FLASH_IMAGE_OF_BYTES_H
 #define TESTS_FLASH_IMAGE_OF_BYTES_H
@@ -18,7 +19,7 @@ static char path[4300];
 static struct image *image;
 static const struct image_extent *extent;
 
-/* data[n] is filled, the same every time. */
+/* Fill data[n], with the same bytes every time, and open an image of it. */
 static void image_of_bytes(uint8_t *data, size_t n)
 {
 	struct image_write_opts o = { .n_extents = 2, .threads = 1 };

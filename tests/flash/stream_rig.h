@@ -1,7 +1,7 @@
 /*
- * Shared by the stream's tests: an image whose extents have boundary sizes for
- * blocks and pages and bytes by a formula, and slots to read to. Each test is a
- * process, so the state is static.
+ * Shared by the tests of streams: an image whose extents have sizes at the
+ * boundaries of blocks and pages and bytes computed by a formula, and a stream
+ * with slots. Each test is a process, so the state is static.
  */
 #ifndef TESTS_FLASH_STREAM_RIG_H
 #define TESTS_FLASH_STREAM_RIG_H
@@ -21,12 +21,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK  ((size_t)65536)
-#define PAGE   ((size_t)4096)
-#define ROOM   (8 * BLOCK) /* more than any extent takes */
-#define MARGIN PAGE        /* before and after a slot: must not change */
+#define BLOCK ((size_t)65536)
+#define PAGE  ((size_t)4096)
+#define ROOM  (8 * BLOCK) /* more than the largest extent */
+/* bytes before and after a slot, which must not change */
+#define MARGIN PAGE
 #define UNREAD 0xc3
-#define WHOLE  UINT_MAX /* a depth of 0: the stream's default */
+#define WHOLE  UINT_MAX /* stands for a depth of 0, the stream's default */
 
 static const size_t sizes[] = { 1, PAGE, PAGE + 1, 5 * BLOCK + 1, BLOCK,
 	3 * BLOCK - 1, BLOCK + PAGE, 2 * BLOCK, 777 };
@@ -34,7 +35,8 @@ static const size_t sizes[] = { 1, PAGE, PAGE + 1, 5 * BLOCK + 1, BLOCK,
 
 static char path[4300];
 
-/* Odd extents do not compress; even ones do, to a third or so. */
+/* Byte i of an extent. Extents with odd numbers do not compress; those with
+ * even numbers do, to about a third. */
 static inline uint8_t byte_of(size_t extent, size_t i)
 {
 	return (extent % 2 || i % 3 == 0)
@@ -42,7 +44,8 @@ static inline uint8_t byte_of(size_t extent, size_t i)
 		: (uint8_t)extent;
 }
 
-/* Made once, because generating the bytes takes longer than reading them. */
+/* The bytes of an extent. They are generated only once, because this takes
+ * longer than reading them. */
 static inline const uint8_t *data_of(size_t extent)
 {
 	static uint8_t *made[N];
@@ -57,7 +60,8 @@ static inline const uint8_t *data_of(size_t extent)
 	return made[extent] = data;
 }
 
-/* Metadata, host tensors, output matrix, then layers 0 to 5. */
+/* Make an image with metadata, host tensors, output matrix and layers 0 to
+ * 5. */
 static inline struct image *image_make(int zstd)
 {
 	struct image_write_opts o = {
@@ -68,7 +72,7 @@ static inline struct image *image_make(int zstd)
 	struct err e = { 0 };
 
 	snprintf(path, sizeof(path), "%s/m.tdm", harness_tmp());
-	/* No test may read or write the user's cache. */
+	/* The tests must not read or write the user's cache. */
 	setenv("XDG_CACHE_HOME", "/nonexistent", 1);
 	assert_ok(image_writer_open(&w, path, &o, &e), &e);
 	for (size_t i = 0; i < N; i++) {
@@ -86,7 +90,7 @@ static inline struct image *image_make(int zstd)
 	return im;
 }
 
-/* A stream with `n` slots in one buffer, with a margin around each. */
+/* A stream with `n` slots in one buffer, with MARGIN bytes around each slot. */
 struct rig {
 	struct image *im;
 	struct stream *s;
@@ -156,7 +160,8 @@ static inline void wait_ok(struct rig *r, unsigned slot, size_t extent)
 			extent, slot);
 }
 
-/* And the message contains each of the texts, up to NULL. */
+/* Check that the wait fails with this code and that the message contains each
+ * of the strings in says[], which ends with NULL. */
 static inline void wait_fails(
 	struct rig *r, unsigned slot, int code, const char *const *says)
 {

@@ -1,6 +1,7 @@
 /*
- * Offsets of fields are those of docs/flash-image.md, written out here: the
- * test shares no declaration of the format with what it checks.
+ * Tests the flash image format. The offsets of fields are those of
+ * docs/flash-image.md, written out here, so that the test shares no declaration
+ * of the format with the code that it tests.
  */
 #include "tests/harness.h"
 
@@ -25,7 +26,8 @@
 #define HEADER_SUM 4088
 #define TABLE      4096
 #define ENTRY      64
-#define DATA       8192 /* of the first extent: the table is one page */
+/* offset of the first extent; the table takes one page */
+#define DATA 8192
 
 enum { KIND = 0, INDEX = 4, OFFSET = 8, STORED = 16, BYTES = 24, CODEC = 32 };
 enum { RESERVED0 = 36, SUM = 40, RESERVED = 48 };
@@ -76,7 +78,7 @@ static void write_parts(struct image_writer *w, size_t n)
 	}
 }
 
-/* At `path`, in a fresh folder `dir`. */
+/* Write an image to `path`, in a new folder `dir`. */
 static void write_image(int zstd)
 {
 	struct image_write_opts o = {
@@ -104,7 +106,7 @@ static int files_in(const char *folder)
 	return n - 2;
 }
 
-/* ---- its bytes ---- */
+/* ---- the bytes of the image ---- */
 
 static uint8_t *file;
 static size_t size;
@@ -143,7 +145,7 @@ static size_t entry(size_t i, size_t field)
 	return TABLE + i * ENTRY + field;
 }
 
-/* Checksums of header and table as they must be. */
+/* Write the correct checksums of header and table. */
 static void seal(void)
 {
 	uint64_t n = get(12, 4);
@@ -153,7 +155,8 @@ static void seal(void)
 	put(HEADER_SUM, 8, XXH64(file, HEADER_SUM, 0));
 }
 
-/* The file in memory is refused with this message. */
+/* Check that opening the bytes in memory as a file is refused with this
+ * message. */
 static void refused(const char *what, int code, const char *says)
 {
 	struct image *im = NULL;
@@ -219,7 +222,7 @@ static void test_round_trip(void **state)
 	round_trip(19);
 }
 
-/* An image of the first version, whose extents are summed by XXH64. */
+/* An image of version 1, whose extents have XXH64 checksums. */
 static void test_first_version(void **state)
 {
 	struct image *im;
@@ -251,7 +254,7 @@ static void test_first_version(void **state)
 	free(file);
 }
 
-/* The fields at the offsets of the document. */
+/* The fields are at the offsets of the document. */
 static void test_format(void **state)
 {
 	uint64_t end = DATA;
@@ -300,7 +303,8 @@ static void test_zstd_must_save(void **state)
 	struct err e = { 0 };
 	uint8_t data[20000];
 
-	/* 2 % and 5 % of zeros after incompressible bytes */
+	/* one extent ends with 2 % and one with 5 % of zeros, after
+	 * incompressible bytes */
 	snprintf(path, sizeof(path), "%s/z.tdm", harness_tmp());
 	assert_ok(image_writer_open(&w, path, &o, &e), &e);
 	for (size_t j = 0; j < sizeof(data); j++)
@@ -397,12 +401,14 @@ static void test_fields(void **state)
 	free(file);
 }
 
-/* Sizes that fit one by one but not together, and sizes that never fit. */
+/* Sizes that are valid alone but not together, and sizes that are never
+ * valid. */
 static void test_sizes(void **state)
 {
 	write_image(0);
 	load();
-	/* one byte more than its pages: into the next extent */
+	/* one byte more than the extent's pages, so that it overlaps the next
+	 * extent */
 	put(entry(1, STORED), 8, 8193);
 	put(entry(1, BYTES), 8, 8193);
 	seal();
@@ -419,7 +425,7 @@ static void test_sizes(void **state)
 	put(entry(5, BYTES), 8, UINT64_MAX - 5);
 	seal();
 	refused("2^64 bytes", EINVAL, "lie outside the file");
-	/* a frame that cannot decompress to so much */
+	/* a frame that is too small to decompress to this size */
 	put(entry(5, STORED), 8, 1);
 	put(entry(5, CODEC), 4, 1);
 	put(entry(5, BYTES), 8, 1ull << 40);
@@ -466,7 +472,8 @@ static void test_truncated(void **state)
 	free(file);
 }
 
-/* The first, a middle and the last byte of an extent. */
+/* Damage byte `at` of the file, which is in extent i, and check that reading
+ * fails for this extent and for no other. */
 static void damage(size_t i, size_t at, int zstd)
 {
 	struct image *im;
@@ -513,7 +520,7 @@ static void test_damage(void **state)
 	}
 }
 
-/* A bad frame under a correct checksum. */
+/* Check a zstd frame that is invalid although its checksum is correct. */
 static void bad_frame(const char *what, const char *says)
 {
 	const size_t i = 4, at = get(entry(i, OFFSET), 8);
@@ -553,7 +560,8 @@ static void test_frames(void **state)
 	free(file);
 }
 
-/* Random numbers under correct checksums: refused, or read within bounds. */
+/* Random numbers with correct checksums are refused, or extents are read within
+ * bounds. */
 static void test_random(void **state)
 {
 	uint64_t seed = harness_seed();
@@ -645,7 +653,7 @@ static void test_interrupted(void **state)
 	struct image_writer *w;
 	struct err e = { 0 };
 
-	write_image(0); /* the old file stays */
+	write_image(0); /* the old file must remain */
 	load();
 	assert_ok(image_writer_open(&w, path, &o, &e), &e);
 	write_parts(w, 3);

@@ -1,4 +1,4 @@
-/* Cuts are compared with bytes that the test generated. */
+/* Tests image_cut by comparing with bytes that the test generated. */
 #include "tests/flash/image_of_bytes.h"
 
 #include "base/err.h"
@@ -25,8 +25,8 @@ static int close_image(void **state)
 	return 0;
 }
 
-/* Each part begins on the page in which the one before it ends, and is read
- * like any other extent. */
+/* Check that each new extent begins on the page in which the one before it
+ * ends, and is read like any other extent. */
 static void check_cuts(const uint64_t *end, unsigned n)
 {
 	static uint8_t got[BYTES];
@@ -55,7 +55,7 @@ static void test_cuts(void **state)
 	check_cuts(whole, 1);
 }
 
-/* Damaged before the cut, and after it. */
+/* The extent is damaged before image_cut, or after it. */
 static void test_damage(void **state)
 {
 	const uint64_t end[] = { 100000, BYTES };
@@ -69,7 +69,7 @@ static void test_damage(void **state)
 	assert_ok(image_cut(image, extent, end, 2, cut, &e), &e);
 	harness_flip(path, extent->offset + 99999);
 	assert_int_equal(image_check(image, &cut[0], &e), -EBADMSG);
-	/* Both parts contain its page. */
+	/* Both new extents contain the page of the damaged byte. */
 	assert_int_equal(image_check(image, &cut[1], &e), -EBADMSG);
 	harness_flip(path, extent->offset + 99999);
 	assert_ok(image_check(image, &cut[1], &e), &e);

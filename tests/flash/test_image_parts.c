@@ -1,4 +1,4 @@
-/* Parts are compared with bytes that the test generated. */
+/* Tests image_parts by comparing with bytes that the test generated. */
 #include "tests/flash/image_of_bytes.h"
 
 #include "base/err.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BYTES 70001 /* 17 parts and a byte */
+#define BYTES 70001 /* 17 parts and one byte */
 #define PART  4096
 #define PARTS 18
 
@@ -73,8 +73,8 @@ static void test_ranges(void **state)
 	close_all();
 }
 
-/* A change before opening fails the extent's checksum; a later one fails the
- * changed part and no other. */
+/* A change before opening fails the checksum of the extent. A change after
+ * opening fails only the part that was changed. */
 static void test_changed(void **state)
 {
 	uint8_t got[PART];
@@ -92,7 +92,7 @@ static void test_changed(void **state)
 	assert_ok(image_parts_read(parts, 13, got, &e), &e);
 	flip(60000);
 	assert_ok(image_parts_read(parts, 14, got, &e), &e);
-	flip(BYTES - 1); /* alone in its part */
+	flip(BYTES - 1); /* the only byte of the last part */
 	assert_int_equal(image_parts_read(parts, 17, got, &e), -EBADMSG);
 	close_all();
 }

@@ -33,7 +33,7 @@ static uint64_t blocks(const struct image *im)
 
 /* ---- round trips ---- */
 
-/* A permutation that `seed` gives. */
+/* Fill order[] with a permutation that depends on `seed`. */
 static void shuffle(size_t order[N], uint64_t seed)
 {
 	for (size_t i = 0; i < N; i++)
@@ -47,7 +47,8 @@ static void shuffle(size_t order[N], uint64_t seed)
 	}
 }
 
-/* Begin as many as there are slots, wait in the order begun. */
+/* Begin as many extents as there are slots, and wait in the order in which they
+ * were begun. */
 static void go_round(struct rig *r, const size_t order[N])
 {
 	for (size_t i = 0; i < N + r->n; i++) {
@@ -114,13 +115,14 @@ static void test_zstd(void **state)
 
 	for (size_t i = 0; i < N; i++)
 		n += image_extent_at(im, i)->codec == IMAGE_ZSTD;
-	assert_int_equal(n, 4); /* all even ones but that of a single byte */
+	/* all even extents except the one of a single byte */
+	assert_int_equal(n, 4);
 	image_close(im);
 	round_trips(3);
 }
 
-/* Wait in another order than begun, with blocks of a page or of many extents,
- * one or many in flight. */
+/* Wait in an order other than that of the begins, with blocks of a page or
+ * larger than extents, and with one or many reads in flight. */
 static void test_shapes(void **state)
 {
 	static const size_t block[] = { PAGE, 3 * PAGE, 16 * BLOCK };
@@ -143,7 +145,8 @@ static void test_shapes(void **state)
 	image_close(im);
 }
 
-/* Without polling nothing progresses; with polling no wait is needed. */
+/* Without polling there is no progress; with polling the extent becomes
+ * complete without a wait. */
 static void test_poll(void **state)
 {
 	struct image *im = image_make(3);
@@ -171,9 +174,12 @@ static void test_poll(void **state)
 	image_close(im);
 }
 
-/* Reads that were all complete at a check do not count for the rate; reads that
- * were waited for do. Both happen now and then, depending on the flash; with
- * the file in memory io_uring completes all at once. */
+/*
+ * Reads that had all completed when the stream checked do not count for the
+ * rate; reads that the stream waited for do. Both occur from time to time,
+ * depending on the flash; if the file is in memory, io_uring completes every
+ * read at once.
+ */
 static void test_rate_counts_only_awaited_reads(void **state)
 {
 	static const struct timespec rest = { .tv_nsec = 20000000 };
@@ -185,7 +191,7 @@ static void test_rate_counts_only_awaited_reads(void **state)
 		struct stream_opts o = modes[m];
 		struct rig r;
 
-		o.depth = 6; /* all of extent 3 */
+		o.depth = 6; /* all reads of extent 3 */
 		rig_open(&r, im, 1, o, NULL);
 		for (unsigned i = 0; i < 1000 && !(waited && unseen); i++) {
 			struct stream_stats was = stats_of(&r), is;
@@ -210,7 +216,7 @@ static void test_rate_counts_only_awaited_reads(void **state)
 	image_close(im);
 }
 
-/* Step by step, with another extent begun in between. */
+/* Wait for an extent step by step, and begin another extent in between. */
 static void test_wait_some(void **state)
 {
 	struct image *im = image_make(0);
@@ -225,7 +231,8 @@ static void test_wait_some(void **state)
 		while (!stream_wait_some(r.s, 0))
 			if (steps++ == 2)
 				begin(&r, 1, 5);
-		/* One read and one check for each block. */
+		/* Each block takes at most one step for its read and one for
+		 * its check. */
 		assert_in_range(steps, 1, 100);
 		wait_ok(&r, 0, 3);
 		assert_true(stream_wait_some(r.s, 0));
@@ -260,7 +267,7 @@ static void test_refused(void **state)
 	assert_int_equal(stream_add_slot(r.s, r.b, 0, PAGE + 1, &e), -EINVAL);
 	assert_int_equal(stream_add_slot(r.s, r.b, PAGE, PAGE, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "tandem:rig"));
-	/* Extent 1 is exactly a page, extent 2 a byte more. */
+	/* Extent 1 is exactly a page, extent 2 is one byte more. */
 	assert_ok(stream_add_slot(r.s, r.b, 0, PAGE, &e), &e);
 	assert_ok(stream_begin(r.s, 0, image_extent_at(im, 1), &e), &e);
 	assert_ok(stream_wait(r.s, 0, &e), &e);
@@ -274,8 +281,8 @@ static void test_refused(void **state)
 	image_close(im);
 }
 
-/* Reads are sent in the order begun: the first extent has 6 reads, and the
- * seventh and later ones fail. */
+/* Reads are submitted in the order of the begins. The first extent has 6 reads,
+ * and the faults fail the seventh and all later reads. */
 static void test_order(void **state)
 {
 	struct image *im = image_make(0);
@@ -292,7 +299,7 @@ static void test_order(void **state)
 	image_close(im);
 }
 
-/* The fourth read is not sent while three are in flight. */
+/* The fourth read is not submitted while three reads are in flight. */
 static void test_depth(void **state)
 {
 	struct image *im = image_make(0);
@@ -317,8 +324,8 @@ static const struct stream_opts wholes[] = {
 	{ .depth = WHOLE, .threaded = true },
 };
 
-/* Without a given depth all reads of every slot are sent at once, although the
- * caller handles no completion. */
+/* If no depth is given, all reads of every slot are submitted at once, although
+ * the caller handles no completion. */
 static void test_default_depth_sends_all_reads(void **state)
 {
 	struct image *im = image_make(0);
@@ -334,8 +341,8 @@ static void test_default_depth_sends_all_reads(void **state)
 		}
 		begin(&r, 0, 3); /* six blocks */
 		assert_int_equal(stats_of(&r).reads, 6);
-		begin(&r, 1, 5); /* three */
-		begin(&r, 2, 7); /* two */
+		begin(&r, 1, 5); /* three blocks */
+		begin(&r, 2, 7); /* two blocks */
 		assert_int_equal(stats_of(&r).reads, 11);
 		wait_ok(&r, 0, 3);
 		begin(&r, 0, 4);
@@ -350,8 +357,8 @@ static void test_default_depth_sends_all_reads(void **state)
 	image_close(im);
 }
 
-/* Blocks become larger only if the slots have too many of them, and not with a
- * given depth. */
+/* Without a given depth, blocks become larger if the slots have more of them
+ * than the depth limit. With a given depth they do not. */
 static void test_blocks_grow_to_the_depth_limit(void **state)
 {
 	static const unsigned slots[] = { 1, 2, 3 };
@@ -377,7 +384,8 @@ static void test_blocks_grow_to_the_depth_limit(void **state)
 	image_close(im);
 }
 
-/* With zstd extents, and with reads by kernel threads, the depth is bounded. */
+/* With zstd extents, and if kernel threads do the reads, the default depth is
+ * limited. */
 static void test_depth_is_bounded(void **state)
 {
 	const struct stream_opts buffered = { .depth = WHOLE,
@@ -414,7 +422,7 @@ static void test_written(void **state)
 	assert_int_equal(range->off, slot_off(1));
 	assert_int_equal(range->len, 2 * PAGE);
 	buffer_written_clear(r.b);
-	begin(&r, 0, 3); /* not waited for */
+	begin(&r, 0, 3); /* there is no wait for this extent */
 	stream_close(r.s);
 	r.s = NULL;
 	assert_int_equal(buffer_written(r.b, &range), 1);
@@ -423,7 +431,8 @@ static void test_written(void **state)
 	image_close(im);
 }
 
-/* Closed with reads of all slots in flight: nothing writes afterwards. */
+/* The stream is closed with reads of all slots in flight: nothing writes to the
+ * slots afterwards. */
 static void test_close(void **state)
 {
 	struct image *im = image_make(3);
@@ -455,7 +464,8 @@ static void test_close(void **state)
 	image_close(im);
 }
 
-/* Another file replaces the image's: the opened one is read. */
+/* Another file replaces the image's file: the stream reads the file that was
+ * opened. */
 static void test_renamed(void **state)
 {
 	struct image *im = image_make(0);

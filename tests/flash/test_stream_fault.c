@@ -7,7 +7,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-/* Extent 3 (layer 0) takes 6 reads of a block; extent 5 (layer 2) 3. */
+/* Extent 3 (layer 0) takes 6 reads of one block each; extent 5 (layer 2) takes
+ * 3. */
 #define WIDE 3
 
 static const struct stream_opts modes[] = {
@@ -19,7 +20,7 @@ static const struct stream_opts modes[] = {
 
 static char at_text[64];
 
-/* "offset N": of block `i` of an extent. */
+/* The text "offset N" for the file offset of block `i` of an extent. */
 static const char *at_block(const struct image *im, size_t extent, size_t i)
 {
 	snprintf(at_text, sizeof(at_text), "offset %llu",
@@ -92,7 +93,8 @@ static void test_recovers(void **state)
 		{ "eio@1,eio@2,eio@9", 3 },
 		{ "short@2", 1 },
 		{ "short@2,short@8", 2 },
-		/* Half of the block's page, of which one byte is needed. */
+		/* Read 6 returns half of a page, of which only one byte is
+		 * needed. */
 		{ "short@6", 0 },
 		{ "flip@2", 1 },
 		{ "flip@6", 1 },
@@ -105,13 +107,13 @@ static void test_recovers(void **state)
 		for (size_t i = 0; i < ARRAY_LEN(plans); i++)
 			recovers(
 				im, &modes[m], plans[i].plan, plans[i].retries);
-	/* Three retries in a row, and not a fourth. */
+	/* Three retries in a row succeed; a fourth would fail. */
 	recovers(im, &modes[2], "eio@2,eio@3,eio@4", 3);
 	recovers(im, &modes[2], "short@2,short@3,short@4,short@5", 4);
 	image_close(im);
 }
 
-/* An extent in 4 blocks with short reads, with zstd too. */
+/* A zstd extent in 4 blocks recovers from faults of its reads. */
 static void test_zstd_recovers(void **state)
 {
 	struct image *im = image_make(3);
@@ -134,7 +136,8 @@ static void test_zstd_recovers(void **state)
 
 /* ---- faults that fail the extent ---- */
 
-/* The first extent fails this way; the next one into its slot succeeds. */
+/* Check that the first extent fails with this code and message, and that the
+ * next extent in the same slot succeeds. */
 static void fails(struct image *im, const struct stream_opts *o,
 	const char *plan, int code, const char *const *says)
 {
@@ -146,7 +149,7 @@ static void fails(struct image *im, const struct stream_opts *o,
 	wait_fails(&r, 0, code, says);
 	st = stats_of(&r);
 	assert_int_equal(st.extents, 0);
-	/* The margins and the slot's state are intact. */
+	/* The margins are unchanged and the slot is usable. */
 	assert_int_equal(stream_wait(r.s, 0, NULL), 0);
 	if (!strchr(plan, '+') && !strstr(plan, "shrink")) {
 		begin(&r, 0, 5);
@@ -164,7 +167,8 @@ static void test_fails(void **state)
 	for (size_t m = 0; m < ARRAY_LEN(modes); m++) {
 		const struct stream_opts *o = &modes[m];
 
-		/* All reads, in any order: any of them is reported. */
+		/* All reads fail, in any order, so any of them may be
+		 * reported. */
 		fails(im, o, "eio@1+", EIO,
 			SAYS(path, "layer 0", "cannot read at offset ",
 				"Input/output error"));
@@ -181,14 +185,14 @@ static void test_fails(void **state)
 			(unsigned long long)(x->stored - 2 * BLOCK));
 		fails(im, o, "shrink@3", ENODATA, SAYS(path, "layer 0", ends));
 	}
-	/* Only with depth 1 are four reads in a row of the same block. */
+	/* Only with depth 1 do four consecutive reads read the same block. */
 	fails(im, &modes[2], "eio@2,eio@3,eio@4,eio@5", EIO,
 		SAYS("layer 0", at_block(im, WIDE, 1)));
 	fails(im, &modes[2], "short@1+", ENODATA, SAYS("layer 0"));
 	image_close(im);
 }
 
-/* The stall limit also ends a wait in steps. */
+/* The stall limit also ends a wait by stream_wait_some. */
 static void test_stalls_in_steps(void **state)
 {
 	struct image *im = image_make(0);
@@ -207,7 +211,7 @@ static void test_stalls_in_steps(void **state)
 	image_close(im);
 }
 
-/* The other extents succeed. */
+/* One of three extents fails; the other two succeed. */
 static void test_one_of_three(void **state)
 {
 	struct image *im = image_make(3);
@@ -232,7 +236,8 @@ static void test_one_of_three(void **state)
 	image_close(im);
 }
 
-/* Closing with reads that never complete and are not waited for. */
+/* The stream is closed with reads that never complete and without a wait for
+ * them. */
 static void test_close_stalled(void **state)
 {
 	struct image *im = image_make(3);
@@ -260,8 +265,9 @@ static void test_damage(void **state)
 {
 	for (int zstd = 0; zstd <= 3; zstd += 3) {
 		struct image *im = image_make(zstd);
-		/* Layer 3, of which two blocks or a third of them lie in the
-		 * file: its first, middle and last stored byte. */
+		/* Damage the first, the middle and the last stored byte of
+		 * layer 3, which has two blocks (raw) or a third of that (zstd)
+		 * in the file. */
 		const struct image_extent *x = image_extent_at(im, 6);
 		const uint64_t at[] = { 0, x->stored / 2, x->stored - 1 };
 		struct rig r;
@@ -278,7 +284,7 @@ static void test_damage(void **state)
 			begin(&r, 0, 6);
 			wait_ok(&r, 0, 6);
 		}
-		/* Bytes after the stored ones do not matter. */
+		/* Damage after the stored bytes has no effect. */
 		harness_flip(path, x->offset + align_up(x->stored, PAGE) - 1);
 		begin(&r, 0, 6);
 		(x->stored % PAGE) ? wait_ok(&r, 0, 6)
@@ -302,7 +308,8 @@ static uint64_t sum_of_file(const struct image_extent *x)
 	return sum;
 }
 
-/* A correct checksum, but the frame is not that of the extent. */
+/* The checksum is correct, but the zstd frame does not contain what the
+ * extent's entry says. */
 static void test_frame(void **state)
 {
 	struct image *im = image_make(3);
@@ -373,7 +380,7 @@ static void test_truncated(void **state)
 	}
 }
 
-/* With one read at a time the reported end is exact. */
+/* With one read at a time, the end of the file in the message is exact. */
 static void test_truncated_where(void **state)
 {
 	struct image *im = image_make(0);

@@ -1,7 +1,7 @@
 /*
- * How a stream reads if the system refuses a mechanism: the text of stream_how
- * without io_uring and without locked memory; and which block size stream_tune
- * finds and saves.
+ * Tests how a stream reads if the system refuses a mechanism: the text of
+ * stream_how without io_uring and without locked memory. Also tests which block
+ * size stream_tune finds and saves.
  */
 #include "tests/flash/stream_rig.h"
 
@@ -41,7 +41,7 @@ static void test_how(void **state)
 	rig_close(&r);
 	rig_open(&r, im, 1, DIRECT, NULL);
 	begin(&r, 0, 0);
-	/* In use, or refused with a reason. */
+	/* Each mechanism is in use or was refused with a reason. */
 	assert_true(!strncmp(stream_how(r.s), "io_uring, ", 10) !=
 		!!strstr(stream_how(r.s), "; no io_uring: "));
 	assert_true(!!strstr(stream_how(r.s), ", O_DIRECT") !=
@@ -50,7 +50,7 @@ static void test_how(void **state)
 	image_close(im);
 }
 
-/* io_uring_setup fails from here on in this process. */
+/* After this call io_uring_setup fails in this process. */
 static void forbid_io_uring(void)
 {
 	struct sock_filter code[] = {
@@ -67,8 +67,11 @@ static void forbid_io_uring(void)
 		_exit(77);
 }
 
-/* Read the largest extent in a process without some mechanism: 0, or the number
- * of the failed step; the text of stream_how is copied to how[size]. */
+/*
+ * Read the largest extent in a process without some mechanism. Returns 0 or the
+ * number of the step that failed. The text of stream_how is copied to
+ * how[size].
+ */
 static int read_refused(struct image *im, char *how, size_t size)
 {
 	struct stream_opts o = { .block = BLOCK, .depth = 2 };
@@ -94,7 +97,12 @@ static int read_refused(struct image *im, char *how, size_t size)
 	return step;
 }
 
-/* 77: nothing can be refused here; else as read_refused, or 3: another text. */
+/*
+ * Run `run` in a child process, and check that it returns 0. If it returns 77,
+ * the mechanism cannot be refused on this system, and the test is skipped. It
+ * returns 3 if the text of stream_how is wrong, and otherwise the result of
+ * read_refused.
+ */
 static void in_child(int (*run)(struct image *))
 {
 	struct image *im = image_make(0);
@@ -132,10 +140,12 @@ static void test_no_io_uring(void **state)
 }
 
 /*
- * The limit on locked memory applies to all processes of a user, and many tests
- * may run at a time: it must exceed the memory that they lock, or no ring
- * opens, by less than a slot's bytes. In steps of 128 KiB; the ring itself
- * takes some pages. 0: there is no such limit now.
+ * Set a limit on locked memory under which a ring opens but a slot's memory
+ * cannot be registered. The kernel applies the limit to all processes of a user
+ * together, and other tests may run at the same time. So the limit must be
+ * above the memory that these lock, but by less than the bytes of a slot. The
+ * limit is found in steps of 128 KiB; the ring itself takes some pages. Returns
+ * 0 if there is no such limit at this time.
  */
 #define LOCK_STEP ((rlim_t)128 << 10)
 #define LOCK_MOST ((rlim_t)64 << 20)
@@ -162,15 +172,16 @@ static rlim_t limit_locking(void)
 	return 0;
 }
 
-/* Other processes open and close rings meanwhile; repeat until none interfered.
- */
+/* Other processes may open and close rings at the same time, so repeat until
+ * none interfered. */
 static int read_without_locking(struct image *im)
 {
 	const struct timespec pause = { .tv_nsec = 20000000 };
 	char how[1000] = "", says[300];
 	rlim_t limit = 0;
 
-	/* Root may lock what it likes. Dumpable: for /proc/self/fd. */
+	/* Root has no limit, so become another user. PR_SET_DUMPABLE keeps
+	 * /proc/self/fd accessible after that. */
 	if ((!geteuid() && setuid(65534)) || prctl(PR_SET_DUMPABLE, 1))
 		return 77;
 	for (int i = 0; i < 500; i++, nanosleep(&pause, NULL)) {
@@ -207,7 +218,8 @@ static void test_no_locking(void **state)
 
 static char folder[4200], cache[4600], noted[5000];
 
-/* Read the one file in CACHE/tandem to `noted`; false: there is none. */
+/* Read the only file in CACHE/tandem to `noted`. Returns false if there is
+ * none. */
 static bool find_noted(void)
 {
 	char notes[4700];
@@ -243,7 +255,7 @@ static bool among_tried(size_t block)
 	return block >= 512 << 10 && block <= 4 << 20;
 }
 
-/* 128 MiB of zeros. */
+/* Make an image with one extent of 128 MiB of zeros. */
 static struct image *image_large(void)
 {
 	struct image_write_opts o = { .n_extents = 1 };
@@ -299,7 +311,8 @@ static void test_tune(void **state)
 	image_close(im);
 }
 
-/* Without a cache nothing is measured; an unwritable one is not an error. */
+/* Without a cache folder nothing is measured; a cache folder that cannot be
+ * written is not an error. */
 static void test_tune_no_cache(void **state)
 {
 	struct image *im = image_large();

@@ -1,8 +1,9 @@
 /*
- * Mutations of D-Bus messages that stay valid messages: a message is read by
- * libdbus, changed value by value, and written again. Names, paths and
- * signatures are valid in the format, but their meaning and the types of values
- * may be anything. For fuzz targets, one per program.
+ * Mutations of D-Bus messages that are valid messages again. A message is read
+ * by libdbus, changed value by value, and written again. Names, paths and
+ * signatures are valid in the format, but their meanings and the types of
+ * values may be anything. For fuzz targets; one program includes this header
+ * once.
  */
 #ifndef TESTS_FUZZ_DBUS_MUTANT_H
 #define TESTS_FUZZ_DBUS_MUTANT_H
@@ -18,9 +19,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MUTANT_DEPTH 6 /* of containers that are made */
+#define MUTANT_DEPTH 6 /* largest depth of generated containers */
 
-/* Words to draw from besides those of the message; each ends with NULL. */
+/* Words to choose from in addition to those of the message. Each list ends with
+ * NULL. */
 struct mutant_words {
 	const char *const *paths, *const *faces, *const *members, *const *texts;
 };
@@ -28,7 +30,7 @@ struct mutant_words {
 struct mutant {
 	const struct fuzz_draw *draw;
 	const struct mutant_words *words;
-	unsigned rate; /* one value of so many is changed */
+	unsigned rate; /* one in `rate` values is changed */
 };
 
 static inline uint32_t mutant_below(const struct mutant *m, uint32_t n)
@@ -51,7 +53,8 @@ static inline const char *mutant_word(
 	return words[mutant_below(m, n)];
 }
 
-/* Letters exchanged, dropped or doubled, or only a part of it. */
+/* Copy a string with letters exchanged, dropped or doubled, or only a part of
+ * it. */
 static inline void mutant_garble(
 	const struct mutant *m, const char *from, char *out, size_t cap)
 {
@@ -113,7 +116,8 @@ static inline void mutant_string(const struct mutant *m, int type,
 		snprintf(room, cap, "%s", mutant_word(m, words));
 }
 
-/* A number at an edge, or a word; `was` may be zero. */
+/* Set *v to a number at an edge of its type, or to a word. *v may be zero
+ * before. */
 static inline void mutant_basic(const struct mutant *m, int type,
 	DBusBasicValue *v, char *room, size_t cap)
 {
@@ -148,7 +152,7 @@ static inline void mutant_basic(const struct mutant *m, int type,
 	}
 }
 
-/* Descriptors are not generated. */
+/* Choose the signature of a value. File descriptors are not generated. */
 static inline const char *mutant_type(const struct mutant *m, unsigned depth)
 {
 	static const char *const types[] = { "s", "b", "y", "n", "q", "i", "u",
@@ -219,7 +223,7 @@ static inline void mutant_make_container(const struct mutant *m,
 	dbus_free(contained);
 }
 
-/* A value of that type. */
+/* Append a value of this type. */
 static inline void mutant_make(const struct mutant *m, DBusMessageIter *to,
 	DBusSignatureIter *type, unsigned depth)
 {
@@ -256,7 +260,7 @@ static inline void mutant_copy_basic(
 	dbus_message_iter_append_basic(to, type, &v);
 }
 
-/* Of an array elements are dropped, doubled, or made. */
+/* Copy the elements of an array; some are dropped, doubled, or generated. */
 static inline void mutant_copy_elements(const struct mutant *m,
 	DBusMessageIter *from, DBusMessageIter *to, const char *type)
 {
@@ -307,7 +311,8 @@ static inline void mutant_copy(
 		mutant_copy_basic(m, from, to);
 }
 
-/* Some are dropped, others are inserted before or after them. */
+/* Copy the arguments of a message; some are dropped, and new ones are inserted
+ * before or after them. */
 static inline void mutant_copy_arguments(
 	const struct mutant *m, DBusMessage *from, DBusMessage *to)
 {
@@ -327,8 +332,8 @@ static inline void mutant_copy_arguments(
 
 /* ---- the header ---------------------------------------------------------- */
 
-/* As it was, one of the words, or letters of either exchanged: the first of
- * these that is `allowed`. */
+/* Choose a name for the header: the old name, one of the words, or one of these
+ * with letters exchanged; the first that is `allowed`. */
 static inline const char *mutant_name(const struct mutant *m, const char *was,
 	const char *const *words,
 	dbus_bool_t (*allowed)(const char *, DBusError *), char *room,
@@ -372,8 +377,8 @@ static inline void mutant_header(
 		dbus_message_set_reply_serial(to, 1 + mutant_below(m, 9));
 }
 
-/* Another message, which the caller unreferences; NULL if it is too large for
- * libdbus. One of 32 is not a method call. */
+/* Make a mutation of a message, which the caller unreferences. Returns NULL if
+ * it is too large for libdbus. One in 32 is not a method call. */
 static inline DBusMessage *mutant_message(
 	const struct mutant *m, DBusMessage *from)
 {
@@ -393,8 +398,8 @@ static inline DBusMessage *mutant_message(
 	return to;
 }
 
-/* The same for the bytes of a message: the new length, 0 if they were not a
- * message or the result does not fit. */
+/* Mutate the bytes of a message in buf. Returns the new length, or 0 if the
+ * bytes were not a message or the result does not fit. */
 static inline size_t mutant_bytes(
 	const struct mutant *m, uint8_t *buf, size_t len, size_t cap)
 {

@@ -1,9 +1,9 @@
 /*
- * A main for fuzz targets without libFuzzer: replays every file of
- * a corpus and every seed the target makes, then runs mutated inputs. Input
- * N is a function of the corpus, --seed and N alone, so that a failure can
- * be run again by its number. On a crash, a sanitizer's report or a hang the
- * input is saved first, from a copy that the target cannot reach.
+ * The main function of fuzz targets without libFuzzer. It replays every file of
+ * a corpus and every seed that the target generates, then runs mutated inputs.
+ * Input N depends only on the corpus, --seed and N, so that a failure can be
+ * repeated by its number. On a crash, a sanitizer's report or a hang the input
+ * is saved first, from a copy that the target cannot change.
  */
 #ifndef TANDEM_LIBFUZZER
 
@@ -27,8 +27,8 @@
 #include <unistd.h>
 
 #define INPUT_MAX   (1u << 20)
-#define LIMIT_S     10 /* for one input */
-#define MUTATIONS   8  /* on one input at most */
+#define LIMIT_S     10 /* time limit for one input */
+#define MUTATIONS   8  /* largest number of mutations of one input */
 #define BLOCK_MAX   256
 #define SEEDS_MAX   64
 #define ENTRIES_MAX 4096
@@ -37,7 +37,8 @@ void __sanitizer_set_death_callback(void (*)(void)) __attribute__((weak));
 
 /* ---- saving what failed ---------------------------------------------- */
 
-/* Static, so that a handler needs nothing that the crash may have broken. */
+/* The input is static, so that the signal handler needs no memory that the
+ * crash may have damaged. */
 static uint8_t input[INPUT_MAX];
 static size_t input_len;
 static char crash_path[4096];
@@ -84,11 +85,12 @@ static void catch_failures(void)
 	struct sigaction sa = { .sa_handler = on_signal,
 		.sa_flags = SA_ONSTACK };
 
-	/* An overflown stack cannot hold the handler. */
+	/* After a stack overflow the handler needs its own stack. */
 	sigaltstack(&alt, NULL);
 	sigaction(SIGABRT, &sa, NULL);
 	sigaction(SIGALRM, &sa, NULL);
-	/* A sanitizer reports these itself and then calls us. */
+	/* A sanitizer reports these signals itself and then calls
+	 * save_input. */
 	if (__sanitizer_set_death_callback) {
 		__sanitizer_set_death_callback(save_input);
 		return;
@@ -172,14 +174,15 @@ static int add_file(const char *dir, const char *name, struct err *e)
 	return ret;
 }
 
-/* In the order of their names, which determines input N. */
+/* Add the files of a folder in the order of their names, which determines input
+ * N. */
 static int add_dir(const char *dir, struct err *e)
 {
 	struct dirent **list;
 	int n = scandir(dir, &list, NULL, alphasort);
 	int ret = 0;
 
-	/* A target may have only its own seeds. */
+	/* A target may have no corpus folder, only its own seeds. */
 	if (n < 0 && errno == ENOENT)
 		return 0;
 	if (n < 0)
@@ -207,13 +210,13 @@ static int add_seeds(struct err *e)
 		if (ret)
 			return ret;
 	}
-	/* With nothing to start from: the empty input. */
+	/* If there is no entry, start from the empty input. */
 	return n_entries ? 0 : add_entry("empty", "", 0, e);
 }
 
 /* ---- mutation -------------------------------------------------------- */
 
-/* Random numbers for input `stream`; each is used once. */
+/* Random numbers for input number `stream`; each number is used once. */
 struct draw {
 	uint64_t seed, stream, at;
 };
@@ -226,13 +229,13 @@ static uint64_t draw64(struct draw *d)
 	return (uint64_t)w[0] << 32 | w[1];
 }
 
-/* In [0, n), 0 for n = 0. */
+/* A random number in [0, n), or 0 if n is 0. */
 static size_t draw_below(struct draw *d, size_t n)
 {
 	return n ? (size_t)(draw64(d) % n) : 0;
 }
 
-/* Edges of the integer types, and their neighbours by -2..2. */
+/* A random number: a limit of an integer type plus -2 to 2. */
 static uint64_t draw_interesting(struct draw *d)
 {
 	unsigned shift = (unsigned)draw_below(d, 65);
@@ -262,7 +265,8 @@ static void set_byte(struct draw *d)
 			: (uint8_t)draw64(d);
 }
 
-/* Little-endian, 2, 4 or 8 bytes, at any offset; half of them aligned. */
+/* Overwrite an integer of 2, 4 or 8 bytes, little-endian, at any offset; half
+ * of the offsets are aligned. */
 static void set_integer(struct draw *d)
 {
 	size_t bytes = (size_t)2 << draw_below(d, 3);
@@ -278,7 +282,8 @@ static void set_integer(struct draw *d)
 		input[at + i] = (uint8_t)(v >> (8 * i));
 }
 
-/* A little added to an integer that is there: counts off by one. */
+/* Add a small number to an integer of the input, so that counts are off by
+ * one. */
 static void nudge_integer(struct draw *d)
 {
 	size_t at = draw_below(d, input_len);
@@ -303,7 +308,7 @@ static void delete_block(struct draw *d)
 	input_len -= len;
 }
 
-/* Open a gap of `len` bytes at `at`; returns how many fit. */
+/* Insert a gap of `len` bytes at `at`. Returns how many bytes fit. */
 static size_t open_gap(size_t at, size_t len)
 {
 	if (len > INPUT_MAX - input_len)
@@ -340,7 +345,7 @@ static void truncate_input(struct draw *d)
 	input_len = draw_below(d, input_len + 1);
 }
 
-/* The head of this input, the tail of another. */
+/* Join the beginning of this input and the end of another. */
 static void join_two(struct draw *d)
 {
 	const struct entry *other = &entries[draw_below(d, n_entries)];
@@ -355,7 +360,8 @@ static void join_two(struct draw *d)
 }
 
 static void (*const mutators[])(struct draw *) = {
-	/* Mutations that keep the layout twice, to get deeper into a parser. */
+	/* Mutations that keep the layout are listed twice, because their inputs
+	 * pass more checks of a parser. */
 	flip_bit, flip_bit, set_byte, set_byte, set_integer, set_integer,
 	nudge_integer, nudge_integer, delete_block, insert_block, repeat_block,
 	truncate_input, join_two
@@ -388,7 +394,7 @@ static void make_input(uint64_t seed, uint64_t number)
 	size_t times;
 
 	load_entry(&entries[draw_below(&d, n_entries)]);
-	/* Half get one mutation, a quarter two, and so on. */
+	/* Half of the inputs get one mutation, a quarter two, and so on. */
 	for (times = 1; times < MUTATIONS && draw_below(&d, 2); times++)
 		;
 	while (times--)
@@ -486,7 +492,7 @@ int main(int argc, char **argv)
 	}
 	catch_failures();
 	run_all();
-	/* A leak found at the end does not belong to the last input. */
+	/* A leak that is found at the end does not belong to the last input. */
 	if (__sanitizer_set_death_callback)
 		__sanitizer_set_death_callback(NULL);
 	tell(me, clock_ns() - began);
@@ -497,7 +503,7 @@ int main(int argc, char **argv)
 
 #else
 
-/* libFuzzer has its own main, and counts the code that it reaches. */
+/* With libFuzzer, which has its own main and measures the coverage. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/fd.h"
@@ -513,8 +519,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 size_t LLVMFuzzerMutate(uint8_t *, size_t, size_t);
 size_t LLVMFuzzerCustomMutator(uint8_t *, size_t, size_t, unsigned);
 
-/* Write the target's seeds to the first corpus folder of the command line, from
- * which libFuzzer reads its inputs after this call. */
+/* Write the target's seeds to the first corpus folder on the command line.
+ * libFuzzer reads the inputs of this folder after the call. */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	static uint8_t seed[SEED_MAX];
@@ -533,7 +539,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 		snprintf(path, sizeof(path), "%s/seed%u", folder, i);
 		fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 		if (fd < 0 || fd_write_all(fd, seed, len))
-			break; /* the operand is a file to replay */
+			/* the argument is a file to replay, not a folder */
+			break;
 		fd_close(&fd);
 	}
 	return 0;

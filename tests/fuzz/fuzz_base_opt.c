@@ -1,7 +1,7 @@
 /*
- * Any words as a command line: the input is split at NUL and newline. The
- * parser must return values within their bounds or an error message, and
- * operands that were in the input.
+ * Parses arbitrary words as a command line; the input is split at NUL and
+ * newline. The parser must return values within their limits or an error
+ * message, and only operands that were in the input.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -59,7 +59,7 @@ static bool was_given(char **given, int argc, const char *arg)
 	return false;
 }
 
-/* Cut `text` into words; argv[0] is the program. Returns argc. */
+/* Split `text` into words. argv[0] is the name of the program. Returns argc. */
 static int cut(char *text, size_t len, char **argv)
 {
 	static char name[] = "fuzz";
@@ -70,7 +70,7 @@ static int cut(char *text, size_t len, char **argv)
 		size_t n = strcspn(p, "\n");
 
 		p[n] = '\0';
-		/* Would print. */
+		/* Omit the words that print the help. */
 		if (strcmp(p, "--help") && strcmp(p, "-h"))
 			argv[argc++] = p;
 		p += n + 1;

@@ -1,21 +1,21 @@
 /*
- * Packets of any bytes to a device with mapped buffers and a loaded graph, so
- * that a mutated valid packet gets far. An input is
+ * Sends packets of arbitrary bytes to a device that has mapped buffers and a
+ * loaded graph, so that a mutated valid packet passes many checks. An input is
  *
  *   1 byte    coherence level, modulo 3
- *   1 byte    n: number of 8-byte words for the rows' place in shared memory
- *   n * 8     those bytes
+ *   1 byte    n, a number of 8-byte words
+ *   n * 8     bytes for the rows of a run, in shared memory
  *   the rest  packets as in the ring, one after another
  *
- * After an input the state (maps, graphs) is restored by requests, and if that
- * is not enough by starting another device on the same buffers, so that every
+ * After an input the state (maps, graphs) is restored by requests or, if that
+ * is not enough, by starting another device on the same buffers, so that every
  * input starts from the same state.
  */
 #include "tests/fuzz/fuzz.h"
 
 #include "tests/device/rig.h"
 
-#define EXTRA_ID 3 /* a buffer that is shared and not mapped */
+#define EXTRA_ID 3 /* a buffer that is shared but not mapped */
 
 static struct rig rig[COHERENCE_COUNT];
 static struct buffer *extra;
@@ -42,8 +42,8 @@ static struct rig *rig_at(unsigned level)
 	return r;
 }
 
-/* ---- putting back ---------------------------------------------------------
- */
+/* ---- restoring the state
+ * ---------------------------------------------------- */
 
 #define TOUCHED 64
 
@@ -74,12 +74,12 @@ static void touch(uint32_t *list, unsigned *n, uint32_t what)
 		list[(*n)++] = what;
 }
 
-/* A request that succeeded. */
+/* Record what a successful request has changed. */
 static void note(struct rig *r, const struct packet *p)
 {
 	struct wire_simple s;
 
-	memcpy(&s, p->msg, sizeof(s)); /* op, and the word after it */
+	memcpy(&s, p->msg, sizeof(s)); /* the op and the word after it */
 	switch (s.op) {
 	case WIRE_MAP:
 		touch(touched.map, &touched.maps, r->done.arg[WIRE_MAP_ADDR]);
@@ -99,7 +99,7 @@ static void note(struct rig *r, const struct packet *p)
 	}
 }
 
-/* Each at its own address again, or false. */
+/* Map each buffer at its own address again. Returns false if that fails. */
 static bool map_base(struct rig *r)
 {
 	struct buffer *const b[] = { r->weights, r->kv, r->io };
@@ -132,8 +132,8 @@ static void put_back(struct rig *r)
 	memset(&touched, 0, sizeof(touched));
 }
 
-/* The first checks of every request: its refs are in the window, the operation
- * exists, its length is right. */
+/* Whether a request passed the first checks: its refs are in the window, the
+ * operation exists, and its length is right. */
 static bool is_performed(const struct wire_done *done)
 {
 	return !done->status ||
@@ -142,10 +142,11 @@ static bool is_performed(const struct wire_done *done)
 			!strstr(done->text, " bytes, must have "));
 }
 
-/* One packet of at most `len` bytes; returns its length. */
+/* Process one packet of at most `len` bytes. Returns its length. */
 static size_t one_packet(struct rig *r, const uint8_t *data, size_t len)
 {
-	/* Packets lie 8-aligned in the ring, and in the channel's copy. */
+	/* Packets are aligned to 8 bytes in the ring and in the channel's
+	 * copy. */
 	static uint64_t copy[65536];
 	struct packet p;
 	struct err e;
@@ -204,7 +205,8 @@ static uint32_t below(const struct fuzz_draw *d, size_t n)
 	return n ? d->below(d->arg, (uint32_t)n) : 0;
 }
 
-/* The end of the packet at `at`; `len` if its length is impossible. */
+/* The end of the packet at `at`, or `len` if the packet's length is
+ * impossible. */
 static size_t packet_end(const uint8_t *buf, size_t at, size_t len)
 {
 	size_t n;
@@ -215,7 +217,7 @@ static size_t packet_end(const uint8_t *buf, size_t at, size_t len)
 	return n < sizeof(struct wire_header) || n > len - at ? len : at + n;
 }
 
-/* One of the packets of an input, by chance; false when there is none. */
+/* Choose a packet of the input at random. Returns false if there is none. */
 static bool choose_packet(const uint8_t *buf, size_t len,
 	const struct fuzz_draw *d, size_t *from, size_t *to)
 {
@@ -233,7 +235,8 @@ static bool choose_packet(const uint8_t *buf, size_t len,
 	return seen && *to - *from >= sizeof(struct wire_header) + 8;
 }
 
-/* A word of refs or message, by a little, to an edge, or to another's. */
+/* Change a word of the refs or of the message by a small number, to the limit
+ * of a type, or to the value of another word. */
 static void change_word(uint8_t *packet, size_t len, const struct fuzz_draw *d)
 {
 	uint32_t words = (uint32_t)(len - 8) / 4, v, other;
@@ -265,7 +268,7 @@ static size_t change_refs(uint8_t *buf, size_t len, size_t cap, size_t from,
 	memcpy(&length8, buf + from, sizeof(length8));
 	if (!n || n >= WIRE_MAX_REFS || len + one > cap ||
 		8 + (n + 1) * one > length8 * 8u ||
-		length8 * 8u > len - from) /* it was cut */
+		length8 * 8u > len - from) /* the packet is truncated */
 		return len;
 	ref = buf + from + 8 + below(d, n) * one;
 	if (below(d, 2)) {
@@ -292,7 +295,7 @@ size_t fuzz_mutate(
 		return len;
 	n = to - from;
 	switch (below(d, 8)) {
-	case 0: /* the rows that lie in memory */
+	case 0: /* change the rows in shared memory */
 		if (buf[1])
 			buf[2 +
 				below(d,
@@ -300,7 +303,7 @@ size_t fuzz_mutate(
 							      : len - 2)] ^=
 				(uint8_t)(1u << below(d, 8));
 		return len;
-	case 1: /* once more */
+	case 1: /* duplicate the packet */
 		if (n > cap - len || len > 4096)
 			return len;
 		memmove(buf + to + n, buf + to, len - to);
@@ -350,7 +353,8 @@ static void put_simple(struct seed *s, uint32_t op, uint32_t arg)
 	put_packet(s, NULL, 0, &m, sizeof(m));
 }
 
-/* A run of 4 rows after `past` slots; the bytes of its rows come first. */
+/* A run of 4 rows after `past` cached slots. The bytes of its rows come first
+ * in the input. */
 static void put_run(struct seed *s, struct rig *r, uint32_t past)
 {
 	struct wire_graph_run run = { WIRE_GRAPH_RUN, RIG_GRAPH, 4, 1, 1, 0 };
@@ -392,7 +396,7 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 	case 0:
 		put_run(&s, r, 0);
 		break;
-	case 1: /* and then drop the graph */
+	case 1: /* run the graph, then drop it */
 		put_run(&s, r, 40);
 		put_simple(&s, WIRE_GRAPH_DROP, RIG_GRAPH);
 		break;

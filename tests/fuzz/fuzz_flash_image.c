@@ -1,11 +1,13 @@
 /*
- * image_open on any numbers under correct checksums. An accepted image must
- * have the guaranteed properties: every extent lies within the file, in whole
- * pages, and none overlaps the one before it. All are read.
+ * Opens images of arbitrary numbers with correct checksums. An image that is
+ * accepted must have the guaranteed properties: every extent lies within the
+ * file, in whole pages, and none overlaps the one before it. All extents are
+ * read.
  *
- * An input is the file without its padding: a byte, the number of table entries
- * that follow; 4 bytes, the number in the header; a byte, the error of the size
- * in the header; the entries; and the bytes from the third page on.
+ * An input is a file without its padding: one byte, the number of table entries
+ * in the input; 4 bytes, the number of entries in the header; one byte, the
+ * error of the file size in the header; the entries; and the bytes from the
+ * third page on.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -22,7 +24,7 @@
 #include <zstd.h>
 
 #define HEAD     6
-#define ENTRIES  16 /* at most */
+#define ENTRIES  16 /* largest number of entries */
 #define DATA     ((size_t)2 * IMAGE_PAGE)
 #define READ_MAX ((size_t)1 << 20)
 
@@ -56,7 +58,8 @@ static void read_all(const struct image *im, size_t size)
 			abort();
 		end = x->offset + x->stored;
 		if (image_check(im, x, NULL) && x->offset >= DATA)
-			abort(); /* it was sealed */
+			/* its checksum is correct, so this must not fail */
+			abort();
 		got = x->bytes <= READ_MAX ? malloc(x->bytes) : NULL;
 		if (got)
 			image_read(im, x, got, NULL);
@@ -64,7 +67,8 @@ static void read_all(const struct image *im, size_t size)
 	}
 }
 
-/* One file for all inputs: making one takes longer than reading it. */
+/* Use one file for all inputs, because creating a file takes longer than
+ * reading it. */
 static void open_bytes(const uint8_t *file, size_t size)
 {
 	static int fd = -1;
@@ -125,7 +129,7 @@ static uint32_t below(const struct fuzz_draw *d, size_t n)
 	return n ? d->below(d->arg, (uint32_t)n) : 0;
 }
 
-/* A field of an entry: by a little, by a page, or anything. */
+/* Change a field of an entry by a small number, by a page, or to any number. */
 static void change_entry(struct format_extent *x, const struct fuzz_draw *d)
 {
 	uint64_t *wide[] = { &x->offset, &x->stored, &x->bytes };
@@ -142,7 +146,7 @@ static void change_entry(struct format_extent *x, const struct fuzz_draw *d)
 	case 2:
 		*at = fuzz_interesting(d);
 		break;
-	case 3: /* stays a raw extent, of another size */
+	case 3: /* a raw extent of another size */
 		x->stored = x->bytes = below(d, 3 * IMAGE_PAGE);
 		break;
 	default:
@@ -150,7 +154,8 @@ static void change_entry(struct format_extent *x, const struct fuzz_draw *d)
 	}
 }
 
-/* One entry more or fewer at the end of the table, also in the header. */
+/* Add or remove an entry at the end of the table, and adjust the header's
+ * count. */
 static size_t change_count(uint8_t *buf, size_t len, size_t cap, size_t n,
 	const struct fuzz_draw *d)
 {
@@ -197,7 +202,7 @@ size_t fuzz_mutate(
 	case 1:
 	case 2:
 	case 3:
-	case 4: /* the extents' bytes: mostly frames */
+	case 4: /* the bytes of the extents, which are mostly zstd frames */
 		if (len > data)
 			buf[data + below(d, len - data)] ^=
 				(uint8_t)(1u << below(d, 8));

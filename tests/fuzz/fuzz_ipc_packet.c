@@ -1,13 +1,13 @@
 /*
- * The untrusted input of a receiver: an arbitrary packet for packet_parse, and
- * an arbitrary ring image, indices included, for ring_attach, ring_peek and
- * ring_reserve. An input is
+ * Tests the untrusted input of a receiver: an arbitrary packet for
+ * packet_parse, and an arbitrary ring, including its indices, for ring_attach,
+ * ring_peek and ring_reserve. An input is
  *
- *   4 bytes   tail of the ring, and
- *   4 bytes   its head, both before the attach
- *   4 bytes   tail and
- *   4 bytes   head that the peer writes afterwards
- *   the rest  the start of the ring's data, and one packet by itself
+ *   4 bytes   tail of the ring, before the attach
+ *   4 bytes   head of the ring, before the attach
+ *   4 bytes   tail that the peer writes after the attach
+ *   4 bytes   head that the peer writes after the attach
+ *   the rest  the start of the ring's data; also parsed as one packet
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -44,7 +44,8 @@ static unsigned use(const struct packet *p)
 
 static void parse(const void *data, size_t len)
 {
-	/* A block of exactly this size, so that a read past it is detected. */
+	/* Copy to a block of exactly this size, so that a read past its end is
+	 * detected. */
 	uint8_t *copy = malloc(len ? len : 1);
 	volatile unsigned sum = 0;
 	struct packet p;
@@ -58,7 +59,7 @@ static void parse(const void *data, size_t len)
 	free(copy);
 }
 
-/* Receive until the ring is empty or refuses; it must end. */
+/* Receive until the ring is empty or ring_peek fails. The loop must end. */
 static void drain(struct ring_shared *s, size_t room, const uint32_t *words)
 {
 	struct ring r;
@@ -77,7 +78,7 @@ static void drain(struct ring_shared *s, size_t room, const uint32_t *words)
 	}
 }
 
-/* Send into it until it is full or refuses. */
+/* Send until the ring is full or ring_reserve fails. */
 static void fill(struct ring_shared *s, size_t room, const uint32_t *words)
 {
 	struct ring r;
@@ -127,7 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		ring_format(s, RING_BYTES, words[0]);
 		atomic_store(&s->head, words[1]);
 		memcpy(s->data, data, n);
-		/* Once with the same bytes in quick[]. */
+		/* In one of the runs, set quick[] to the same bytes. */
 		if (turn == 1)
 			mark_quick(s, words[1]);
 		if (turn == 2)
@@ -141,7 +142,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 /* ---- seeds --------------------------------------------------------- */
 
-/* A ring with packets in it, published after the attach. */
+/* A ring with packets that are published after the attach. */
 size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 {
 	static const struct {

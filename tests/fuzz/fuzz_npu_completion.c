@@ -1,17 +1,17 @@
 /*
- * Completions of any bytes to a host that maps memory, loads a graph, runs it
- * and removes both again. An input is a list of changes to the completions of a
- * fake device:
+ * Sends completions of arbitrary bytes to a host that maps memory, loads a
+ * graph, runs it and removes both again. An input is a list of changes to the
+ * completions of a fake device:
  *
- *   1 byte   which completion, counted from the one before, modulo 8
- *   1 byte   how often it is sent, modulo 4; the upper half also changes
- *            its length and number
+ *   1 byte   number of completions from the last change, modulo 8
+ *   1 byte   how often the completion is sent, modulo 4; the upper half
+ *            also changes its length and number
  *   2 bytes  offset in the completion
  *   1 byte   n, modulo 32
  *   n bytes  that are written there
  *
- * Each call must return 0 or an error with a message, and mappings must be
- * inside the window, on pages, and disjoint.
+ * Each call must return 0 or an error with a message. Mappings must lie inside
+ * the window, begin on pages, and not overlap.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -25,7 +25,7 @@ static struct buffer *buffer[BUFFERS];
 struct input {
 	const uint8_t *data;
 	size_t size;
-	unsigned until; /* answers to the next change */
+	unsigned until; /* completions until the next change */
 };
 
 static uint8_t take(struct input *in)
@@ -65,7 +65,7 @@ static void die(const char *what)
 	abort();
 }
 
-/* True: it failed, with a message. */
+/* Whether the call failed. A failure must have a message. */
 static bool failed(int ret, const struct err *e)
 {
 	if (ret > 0 || (ret && !e->text[0]))
@@ -93,7 +93,7 @@ static bool map_all(struct npu *n, uint32_t *id, uint32_t *addr, struct err *e)
 	return true;
 }
 
-/* True: everything was done. */
+/* Do the requests. Returns true if all succeeded. */
 static bool talk(struct npu *n)
 {
 	struct wire_graph_load load = { .op = WIRE_GRAPH_LOAD, .rows = 1 };
@@ -154,14 +154,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		die(e.text);
 	if (!talk(n) && !size)
 		die("an honest device is refused");
-	/* Another device that reports its state. */
+	/* The host starts another device, which reports its state. */
 	if (!failed(npu_reopen(n, &e), &e))
 		talk(n);
 	npu_close(n);
 	return 0;
 }
 
-/* One change for each field that the host reads. */
+/* One seed for each field that the host reads, with a change of this field. */
 size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 {
 	static const struct {

@@ -1,9 +1,9 @@
 /*
- * Any bytes as a message from the bus to the service. Every valid method call
- * must be answered: with a reply or a named error that libdbus can send, for a
- * request with the error of api_request_read, or later if it waits for
- * generated text. Most inputs are mutated messages (tests/fuzz/dbus_mutant.h),
- * because random bytes are rarely a message.
+ * Passes arbitrary bytes to the service as a message from the bus. Every valid
+ * method call must be answered: by a reply, or by a named error that libdbus
+ * can send (for an invalid request, the error of api_request_read), or later if
+ * it waits for generated text. Most inputs are mutated messages
+ * (tests/fuzz/dbus_mutant.h), because random bytes are rarely a message.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -40,7 +40,7 @@ static int refuse(struct bus *b, struct api_request *api,
 	return fault_set(f, 503, "queue_full", NULL, "nothing is computed");
 }
 
-/* It can be sent. */
+/* Check that a reply can be sent. */
 static void check_reply(DBusMessage *m)
 {
 	int len;
@@ -55,7 +55,8 @@ static void check_reply(DBusMessage *m)
 	dbus_message_unref(m);
 }
 
-/* One request that has ended and one in progress, which may be waited for. */
+/* Set up one request that has ended and one in progress, for calls that wait
+ * for a request. */
 static void put_texts(struct bus *b, struct bus_text text[2])
 {
 	for (unsigned i = 0; i < 2; i++) {
@@ -75,7 +76,7 @@ static void put_texts(struct bus *b, struct bus_text text[2])
 	snprintf(text[0].state, sizeof(text[0].state), "ended");
 }
 
-/* No reply only if the reply comes later. */
+/* Answer a call. There may be no reply only if the reply comes later. */
 static void answer(struct bus *b, DBusMessage *call)
 {
 	struct bus_text text[2];
@@ -113,7 +114,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	return 0;
 }
 
-/* ---- messages to begin with ---------------------------------------------- */
+/* ---- seed messages
+ * -------------------------------------------------------- */
 
 static void put(DBusMessageIter *list, const char *key, int type, const void *v)
 {
@@ -130,7 +132,7 @@ static void put(DBusMessageIter *list, const char *key, int type, const void *v)
 	dbus_message_iter_close_container(list, &entry);
 }
 
-/* A turn of the user's. */
+/* Append a list of chat messages with one message of the user. */
 static void put_messages(DBusMessageIter *list)
 {
 	static const char *const turn[] = { "role", "user", "content", "Hi" };
@@ -226,7 +228,8 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 	return (size_t)len;
 }
 
-/* ---- others like them ---------------------------------------------------- */
+/* ---- mutations
+ * ------------------------------------------------------------ */
 
 static const char *const paths[] = { BUS_ENGINE, BUS_ROOT, BUS_TEXTS,
 	BUS_TEXTS "/1", BUS_TEXTS "/2", "/", "/dev", BUS_TEXTS "/3", NULL };
@@ -248,7 +251,7 @@ static const char *const texts[] = { "prompt", "messages", "model", "n",
 	BUS_ENGINE_FACE, BUS_TEXT_FACE, "\xf0\x9f\x98\x80", "{\"a\":", NULL };
 static const struct mutant_words words = { paths, faces, members, texts };
 
-/* Changed bytes, most of which are not a message any more. */
+/* Change some bytes. Most results are not a valid message. */
 static size_t change_bytes(uint8_t *buf, size_t len, const struct fuzz_draw *d)
 {
 	for (uint32_t n = 1 + d->below(d->arg, 3); len && n--;)

@@ -1,7 +1,7 @@
 /*
- * Any bytes from a client: through libmicrohttpd, the access checks, the
- * routes, the parsing of bodies and of prompts, up to the generation of text.
- * The response must be HTTP with one of the server's status codes.
+ * Sends arbitrary bytes from a client through libmicrohttpd, the access checks,
+ * the routes, and the parsing of bodies and prompts, up to the generation of
+ * text. The response must be HTTP with one of the server's status codes.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -46,7 +46,7 @@ static void begin(void)
 	server.listening.loopback = true;
 	server.context = 1024;
 	server.began_ns = clock_ns();
-	server.ending = true; /* no text is begun */
+	server.ending = true; /* so that no generation begins */
 	snprintf(server.listening.url, sizeof(server.listening.url),
 		"http://127.0.0.1:8080");
 	check(!httpd_load(NULL));
@@ -58,7 +58,8 @@ static void begin(void)
 	check(server.http != NULL);
 }
 
-/* "HTTP/1.1 400 ": one that the server or libmicrohttpd itself gives. */
+/* Check a response such as "HTTP/1.1 400 ": its status must be one that the
+ * server or libmicrohttpd uses. */
 static void check_answer(const char *text, size_t len)
 {
 	static const int known[] = { 100, 200, 400, 401, 403, 404, 405, 411,
@@ -72,7 +73,7 @@ static void check_answer(const char *text, size_t len)
 	check(len < 13 || is);
 }
 
-/* Until the server hangs up. */
+/* Read responses until the server closes the connection. */
 static void converse(int fd)
 {
 	char first[64] = "", rest[4096];

@@ -1,7 +1,7 @@
 /*
- * Any bytes as the body of a request; the first byte selects its kind. The
- * request must be accepted with values within their bounds, or refused with a
- * status, a message and a code.
+ * Parses arbitrary bytes as the body of a request; the first byte selects the
+ * kind of request. The request must be accepted with values within their
+ * limits, or refused with a status, a message and a code.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -89,7 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
 size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 {
-	/* The digit's two last bits are the kind. */
+	/* The two lowest bits of the first digit are the kind of request. */
 	static const char *const seeds[] = {
 		"0{\"prompt\":\"Once\",\"max_tokens\":8,\"n\":2,\"seed\":7,"
 		"\"temperature\":0.7,\"top_p\":0.9,\"stop\":[\"\\n\",\"x\"]}",

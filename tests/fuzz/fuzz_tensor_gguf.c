@@ -1,7 +1,7 @@
 /*
- * gguf_parse on any bytes. Everything that the accessors of an accepted file
- * return must lie within the file, so all of it is read here, and every tensor
- * must decode.
+ * Calls gguf_parse with arbitrary bytes. Everything that the accessors of an
+ * accepted file return must lie within the file, so this target reads all of it
+ * and decodes every tensor.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Elements of an array, blocks of a tensor: enough to reach both ends. */
+/* Number of elements of an array or blocks of a tensor that are read: enough to
+ * reach both ends. */
 #define TOUCH_MAX 64
 
 static volatile uint64_t sink;
@@ -48,7 +49,7 @@ static void touch_value(const struct gguf_kv *kv)
 	}
 }
 
-/* Look-ups by name find the entry of the index, of any type. */
+/* A look-up by name must find the same entry as by index, of any type. */
 static void look_up(const struct gguf *g, const struct gguf_kv *kv)
 {
 	char name[256];

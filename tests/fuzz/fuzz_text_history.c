@@ -1,11 +1,12 @@
 /*
- * A history file of any bytes. Wrong checksums would stop the reader early, so
- * if the first byte is odd they are corrected: that of the head and those of
- * everything that begins like a record.
+ * Reads a history file of arbitrary bytes. Wrong checksums would stop the
+ * reader early, so if the first byte is odd the target corrects the checksum of
+ * the head and those of everything that begins like a record.
  *
- * Besides not crashing: records lie in the file one after another, and bytes
- * between them are counted; their numbers increase, their ids are in the
- * vocabulary, and their fields equal those of the file.
+ * The reader must not crash. Records must lie in the file one after another,
+ * and the bytes between them must be counted. The numbers of records must
+ * increase, their ids must be in the vocabulary, and their fields must equal
+ * those in the file.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -41,7 +42,8 @@ static uint32_t get32(const uint8_t *at)
 	return v;
 }
 
-/* The length of the record at `at`, or 0 if it does not end in the file. */
+/* The length of the record at `at`, or 0 if it extends beyond the end of the
+ * file. */
 static uint64_t length(const uint8_t *file, size_t size, size_t at)
 {
 	uint64_t n = (uint64_t)get32(file + at + 32) + get32(file + at + 36);
@@ -125,7 +127,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-/* Records of 3, 4, 5 ... tokens; more of them each time. */
+/* Records of 3, 4, 5 ... tokens. Each seed has more records than the one
+ * before. */
 size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 {
 	uint8_t *file = buf + 1;

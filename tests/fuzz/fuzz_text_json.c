@@ -1,7 +1,7 @@
 /*
- * A JSON Schema up to a NUL, followed by bytes as input of its automaton.
- * Besides not crashing: after every accepted prefix some byte can follow, or
- * the text is complete.
+ * An input is a JSON Schema up to a NUL, followed by bytes for its automaton.
+ * The code must not crash. After every accepted prefix some byte must be able
+ * to follow, or the text must be complete.
  */
 #include "tests/fuzz/fuzz.h"
 

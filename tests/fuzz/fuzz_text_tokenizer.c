@@ -1,13 +1,14 @@
 /*
- * A vocabulary and a text to tokenize with it. Mutating a file mostly breaks
- * the file, so there are two kinds of input, by the first byte:
+ * An input is a vocabulary and a text to tokenize with it. A mutation of a GGUF
+ * file mostly makes the file invalid, so there are two kinds of input, selected
+ * by the first byte:
  *
- *   below 0x80  a valid vocabulary (by that byte), edits to its entries,
- *               the text: most of these get as far as tokenizing
- *   the rest    the text's length in two bytes, the text, a GGUF file
+ *   below 0x80  a valid vocabulary (selected by this byte), edits of its
+ *               entries, the text: most of these inputs are tokenized
+ *   the rest    the length of the text in two bytes, the text, a GGUF file
  *
- * Besides not crashing: an error returns no ids, and every returned id can be
- * converted back to text.
+ * The code must not crash. An error must return no ids, and every returned id
+ * must be convertible back to text.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -24,7 +25,7 @@
 #define EDITS_MAX 32
 #define EDIT_SIZE 4
 
-/* The first is of the other kind, SentencePiece-style. */
+/* The pre-tokenizers. The first entry is a SentencePiece vocabulary instead. */
 static const char *const pre[] = { "", NULL, "gpt-2", "llama-bpe", "qwen2",
 	"deepseek-llm", "deepseek-coder", "deepseek-v3", "falcon", "bloom",
 	"tekken", "gpt-4o", "bailingmoe" };
@@ -38,7 +39,7 @@ static void base_vocab(struct vocab *v, unsigned i)
 		vocab_spm(v);
 }
 
-/* Ids and flags other than the defaults. */
+/* Add keys with ids and flags that differ from the defaults. */
 static void finish(
 	struct vocab_file *f, const struct vocab *v, struct strbuf *out)
 {
@@ -82,7 +83,8 @@ static void run(const void *file, size_t size, const char *text, size_t len)
 	gguf_close(g);
 }
 
-/* p[EDIT_SIZE]: what, which entry (two bytes), a value. */
+/* Edit a vocabulary. p[EDIT_SIZE] is the kind of edit, the index of the entry
+ * (two bytes), and a value. */
 static void edit(struct vocab *v, const uint8_t *p)
 {
 	unsigned which = p[1] | (unsigned)p[2] << 8;
@@ -112,7 +114,7 @@ static void edit(struct vocab *v, const uint8_t *p)
 		memcpy(merge, v->merge[p[3] % 8], sizeof(v->merge[0]));
 		break;
 	case 7:
-		/* Fewer merges: more pieces that are no tokens. */
+		/* With fewer tokens, more results of merges are not tokens. */
 		v->n = v->n > 256 ? v->n - 1 : v->n;
 		break;
 	}
@@ -152,7 +154,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-/* The base vocabularies, each without edits and then as a file. */
+/* The base vocabularies, each without edits and as a file. */
 size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 {
 	static const char text[] =
@@ -175,7 +177,8 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 	if (n) {
 		buf[0] = i < N_PRE ? (uint8_t)i : RAW;
 		buf[1] = i < N_PRE ? 0 : sizeof(text) & 0xff;
-		buf[2] = sizeof(text) >> 8; /* or text, below */
+		/* otherwise part of the text, which is copied below */
+		buf[2] = sizeof(text) >> 8;
 		memcpy(buf + head, text, sizeof(text));
 		if (file.len)
 			memcpy(buf + head + sizeof(text), file.data, file.len);

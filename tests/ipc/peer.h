@@ -1,7 +1,5 @@
-/*
- * The other process of a channel's tests: fork, handshake, check of its exit
- * status.
- */
+/* The peer process in the tests of a channel: fork, handshake, and check of its
+ * exit status. */
 #ifndef TESTS_IPC_PEER_H
 #define TESTS_IPC_PEER_H
 
@@ -31,14 +29,14 @@ static inline struct wire_hello hello_of(enum doorbell_kind kind)
 	};
 }
 
-/* ---- the other process --------------------------------------------- */
+/* ---- the peer process ---------------------------------------------- */
 
 struct peer {
 	pid_t pid;
-	int link; /* our end */
+	int link; /* our end of the link */
 };
 
-/* Fork fn(link, arg); its result is the exit status. */
+/* Fork a process that runs fn(link, arg) and exits with its result. */
 static inline struct peer peer_start(int (*fn)(int link, int arg), int arg)
 {
 	struct err e = { 0 };

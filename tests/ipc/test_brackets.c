@@ -30,7 +30,8 @@ static void names_are_numbered_once(void **state)
 	assert_string_equal(out, "");
 	brackets_read_name(NULL, 1, out);
 	assert_string_equal(out, "");
-	/* Another device gets the names published before. */
+	/* A device that is connected later gets the names that were published
+	 * before. */
 	brackets_connect(&t, NULL);
 	brackets_connect(&t, &other);
 	brackets_read_name(&other, WIRE_NAMES, out);
@@ -38,7 +39,7 @@ static void names_are_numbered_once(void **state)
 	brackets_release(&t);
 }
 
-/* A peer's name is truncated and made printable. */
+/* A name in the peer's memory is truncated and made printable. */
 static void a_bad_name_is_sanitized(void **state)
 {
 	struct wire_brackets wire = { 0 };
@@ -81,11 +82,12 @@ static void brackets_are_seen_while_open(void **state)
 	assert_false(brackets_find(&wire, is, 4096, 4097, BUFFER_WRITE, &h));
 	assert_true(brackets_find(&wire, is, 4096, 4097, BUFFER_READ, &h));
 	assert_false(h.writing);
-	buffer_end(b, 100, 8, BUFFER_WRITE); /* shorter than its begin */
+	buffer_end(b, 100, 8, BUFFER_WRITE); /* shorter than in buffer_begin */
 	assert_false(brackets_find(&wire, is, 0, 4096, 3, &h));
 	buffer_end(b, 4096, 64, BUFFER_READ);
 	assert_false(brackets_find(&wire, is, 0, 8192, 3, &h));
-	/* One bracket more than fits is not published and does no harm. */
+	/* One bracket more than the table can hold is not published, which is
+	 * not an error. */
 	for (unsigned i = 0; i <= WIRE_HOLDS; i++)
 		buffer_begin(b, i * 64, 64, BUFFER_WRITE);
 	for (unsigned i = 0; i <= WIRE_HOLDS; i++)
@@ -95,7 +97,7 @@ static void brackets_are_seen_while_open(void **state)
 	for (unsigned i = 0; i <= WIRE_HOLDS; i++)
 		buffer_end(b, i * 64, 64, BUFFER_WRITE);
 	assert_false(brackets_find(&wire, is, 0, 8192, 3, &h));
-	/* Also without a device. */
+	/* The same calls work without a device. */
 	brackets_connect(&t, NULL);
 	buffer_begin(b, 0, 64, BUFFER_WRITE);
 	buffer_end(b, 0, 64, BUFFER_WRITE);
@@ -112,7 +114,8 @@ static void tables_lie_within_the_memory(void **state)
 		(struct wire_brackets *)(void *)(control + last));
 	assert_null(brackets_at(control, sizeof(control), last + 4));
 	assert_null(brackets_at(control, sizeof(control), 0));
-	assert_null(brackets_at(control, sizeof(control), 4)); /* the header */
+	/* an offset inside the header */
+	assert_null(brackets_at(control, sizeof(control), 4));
 	assert_null(brackets_at(control, sizeof(control), 1026));
 	assert_null(brackets_at(control, sizeof(control), UINT32_MAX - 3));
 }

@@ -1,7 +1,5 @@
-/*
- * Packets through a channel between two processes, buffers over its link, and
- * errors of a peer.
- */
+/* Tests packets through a channel between two processes, buffers over its link,
+ * and errors of a peer. */
 #include "tests/ipc/peer.h"
 
 #include "base/clock.h"
@@ -22,7 +20,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-/* ---- packets there and back ---------------------------------------- */
+/* ---- packets in both directions ------------------------------------- */
 
 #define PACKETS 10000u
 #define BODY    9000u
@@ -36,7 +34,8 @@ static uint32_t draw(uint64_t seed, uint64_t n)
 	return w[0];
 }
 
-/* The message of packet n: its length and its bytes follow from n. */
+/* Make the message of packet n. Its length and its bytes are a function of
+ * n. */
 static size_t message(uint64_t seed, uint64_t n, uint8_t *out)
 {
 	uint32_t w = draw(seed, n);
@@ -44,7 +43,7 @@ static size_t message(uint64_t seed, uint64_t n, uint8_t *out)
 
 	for (size_t i = 0; i < len; i++)
 		out[i] = (uint8_t)(w + i * 3);
-	/* Often with zeros at the end: they are not sent. */
+	/* Many messages end with zeros, which the channel does not send. */
 	if (w & 1 << 20)
 		memset(out + len / 2, 0, len - len / 2);
 	return len;
@@ -168,7 +167,7 @@ static void test_recv_limits(void **state)
 
 #define QUIET_PACKETS 2000
 
-/* From here on any system call except exit kills this process. */
+/* After this call any system call except exit kills this process. */
 static void be_quiet(void)
 {
 	struct sock_filter filter[] = {
@@ -185,7 +184,7 @@ static void be_quiet(void)
 		_exit(99);
 }
 
-/* Without a sanitizer's work at exit. */
+/* Exit without the work that a sanitizer does at exit. */
 static void quiet_exit(int status)
 {
 	syscall(SYS_exit_group, status);
@@ -215,7 +214,7 @@ static int quiet_clock(int link, int arg)
 	return 1;
 }
 
-/* The filter does kill. */
+/* Check that the filter kills a process that sleeps. */
 static int quiet_sleep(int link, int arg)
 {
 	be_quiet();
@@ -259,7 +258,8 @@ static void test_poll_makes_no_system_call(void **state)
 		print_message("skipped: the clock needs a system call here\n");
 		skip();
 	}
-	/* A peer that was preempted for 50 ms is checked: try again. */
+	/* If the peer was preempted for 50 ms, its liveness is checked by a
+	 * system call: try again. */
 	while (!quiet_try())
 		assert_true(++tries < 5);
 }
@@ -276,7 +276,7 @@ static int slow_reader(int link, int count)
 	return 0;
 }
 
-/* A full ring makes the sender wait, and room wakes it. */
+/* If the ring is full the sender waits, and room in the ring wakes it. */
 static void test_waits_for_room(void **state)
 {
 	for (int k = 0; k < DOORBELL_COUNT; k++) {
@@ -290,7 +290,8 @@ static void test_waits_for_room(void **state)
 			assert_ok(channel_send(c, NULL, 0, msg, sizeof(msg),
 					  NULL, &e),
 				&e);
-		/* Not one slice of waiting for each packet. */
+		/* The sender must not wait the full time slice for each
+		 * packet. */
 		assert_true(clock_ns() - began < 10000 * MS);
 		assert_int_equal(peer_wait(&peer), 0);
 		channel_close(c);
@@ -299,7 +300,8 @@ static void test_waits_for_room(void **state)
 
 /* ---- bad packets, bad shares --------------------------------------- */
 
-/* Both ends in this process: a thread does the host's handshake. */
+/* Both ends of a channel in this process. A thread does the host's
+ * handshake. */
 struct ends {
 	struct channel *host, *device;
 };
@@ -361,7 +363,7 @@ static void test_malformed_packet_is_answered(void **state)
 	assert_int_equal(channel_recv(x.device, &p, 1000, &e), -EBADMSG);
 	assert_int_equal(p.seq, 42);
 	assert_non_null(strstr(e.text, "flags"));
-	/* The ring is intact: the next packet is received. */
+	/* The ring is still valid: the next packet is received. */
 	assert_ok(channel_recv(x.device, &p, 1000, &e), &e);
 	assert_int_equal(p.seq, 1);
 	/* An impossible index ends the channel. */
@@ -403,7 +405,7 @@ static void test_share_and_goodbye(void **state)
 	assert_ok(buffer_create(&b, "kv", 4096, BUFFER_DMA, &e), &e);
 	assert_ok(channel_share(x.host, 3, b, &e), &e);
 	assert_int_equal(channel_share(x.host, 1024, b, &e), -EINVAL);
-	/* A message on the link ends a wait. */
+	/* A message on the link ends a wait of the device. */
 	assert_int_equal(channel_recv(x.device, &p, -1, &e), -EAGAIN);
 	assert_int_equal(channel_next_share(x.device, &s, &fd, &e), 1);
 	assert_int_equal(s.buffer, 3);
@@ -416,7 +418,7 @@ static void test_share_and_goodbye(void **state)
 	bell.fd = x.device->rx_bell.fd;
 	assert_int_equal(poll(&bell, 1, 0), 0);
 	channel_bye(x.host);
-	/* A device that sleeps is woken. */
+	/* The goodbye wakes a device that sleeps. */
 	assert_int_equal(poll(&bell, 1, 0), 1);
 	assert_int_equal(channel_recv(x.device, &p, -1, &e), -EAGAIN);
 	assert_int_equal(
@@ -428,7 +430,8 @@ static void test_share_and_goodbye(void **state)
 	buffer_close(b);
 }
 
-/* Other messages are an error; a share's fields are not checked here. */
+/* Messages other than a share are an error. The fields of a share are not
+ * checked here. */
 static void test_not_a_share(void **state)
 {
 	static const struct {
@@ -462,7 +465,8 @@ static void test_not_a_share(void **state)
 	buffer_close(b);
 }
 
-/* Without a descriptor: none was sent, or this process is at its limit. */
+/* A share arrives without a descriptor, because none was sent or because this
+ * process has reached its limit of open files. */
 static void test_share_without_descriptor(void **state)
 {
 	struct wire_share s = { .op = WIRE_SHARE, .buffer = 5 }, got;

@@ -1,7 +1,5 @@
-/*
- * A peer that dies or hangs: the test is the host and forks a device, or if the
- * host dies, the reverse.
- */
+/* Tests a peer that dies or hangs. The test is the host and forks a device; for
+ * the death of a host, the test is the device and forks a host. */
 #include "tests/ipc/peer.h"
 
 #include "base/clock.h"
@@ -27,7 +25,8 @@ static int dies_after_hello(int link, int arg)
 	return channel_accept(&c, link, &h, NULL) ? 1 : 0;
 }
 
-/* Completes `count` packets, then is killed while the host waits. */
+/* A device that completes `count` packets and is then killed while the host
+ * waits. */
 static int dies_waiting(int link, int count)
 {
 	struct channel *c = accept_from(link);
@@ -86,7 +85,8 @@ static void test_device_dies_while_awaited(void **state)
 	}
 }
 
-/* Completions sent before it died are received first. */
+/* Completions that the device sent before it died are received, and only then
+ * the error. */
 static void test_packets_before_death_are_received(void **state)
 {
 	for (int k = 0; k < DOORBELL_COUNT; k++) {
@@ -110,7 +110,7 @@ static void test_packets_before_death_are_received(void **state)
 	}
 }
 
-/* The ring is full because the device reads nothing; then it dies. */
+/* The ring is full because the device reads nothing; then the device dies. */
 static void test_device_dies_ring_full(void **state)
 {
 	for (int k = 0; k < DOORBELL_COUNT; k++) {
@@ -134,7 +134,7 @@ static void test_device_dies_ring_full(void **state)
 	}
 }
 
-/* Connects as the host, sends one packet, and is killed. */
+/* A host that connects, sends one packet, and is killed. */
 static int dying_host(int link, int kind)
 {
 	struct wire_hello h = hello_of((enum doorbell_kind)kind);
@@ -181,7 +181,7 @@ static void test_host_dies_before_hello(void **state)
 	peer_wait(&peer);
 }
 
-/* Shares a buffer, reads nothing, and is killed. */
+/* A host that shares a buffer, reads nothing, and is killed. */
 static int dying_sharer(int link, int kind)
 {
 	struct wire_hello h = hello_of((enum doorbell_kind)kind);
@@ -224,7 +224,7 @@ static void test_host_dies_ring_full(void **state)
 
 /* ---- a device that hangs ------------------------------------------- */
 
-/* Beats for `ms`, then answers. */
+/* A device that changes its beat for `ms` and then sends a completion. */
 static int busy_device(int link, int ms)
 {
 	struct channel *c = accept_from(link);
@@ -265,7 +265,8 @@ static void test_stall(void **state)
 		took = clock_ns() - began;
 		assert_in_range(took, 140 * MS, 10000 * MS);
 		assert_non_null(strstr(e.text, "--device-timeout"));
-		/* Many short waits add up to a long one. */
+		/* Many short waits count as one long wait for the stall
+		 * limit. */
 		assert_ok(channel_send(c, NULL, 0, &nop, sizeof(nop), NULL, &e),
 			&e);
 		began = clock_ns();
@@ -333,8 +334,8 @@ static int patient_host(int link, int stall_ms)
 	return channel_recv(c, &p, -1, NULL) ? 97 : 0;
 }
 
-/* As by ^Z in a shell: the time in which the host was stopped does not count as
- * a stall of the device. */
+/* The host is stopped, as by ^Z in a shell. The time in which it was stopped
+ * does not count as a stall of the device. */
 static void test_stopped_host_is_no_stall(void **state)
 {
 	struct peer peer = peer_start(patient_host, 1000);

@@ -1,7 +1,5 @@
-/*
- * Hellos that a device refuses and welcomes that a host refuses, each with its
- * reason.
- */
+/* Tests hellos that a device refuses and welcomes that a host refuses, each
+ * with its reason. */
 #include "tests/ipc/peer.h"
 
 #include "base/fd.h"
@@ -13,7 +11,7 @@
 
 /* ---- hellos that are refused --------------------------------------- */
 
-/* A control memfd made by hand. */
+/* Create a control memfd with the given header. */
 static int control_fd(const struct wire_control *w, size_t bytes, int seals)
 {
 	int fd = memfd_create("control", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -39,10 +37,8 @@ static const struct wire_control good_control = { .magic = WIRE_MAGIC,
 	.completion_offset = 8192,
 	.completion_room = 8192 };
 
-/*
- * Send a hello and check both sides: the device gets the error, the host a
- * welcome with the same text.
- */
+/* Send a hello and check the result on both ends: the device gets the error,
+ * and the host gets a welcome with the same text. */
 static void hello_case(
 	const struct wire_hello *h, size_t len, int control, const char *says)
 {
@@ -56,7 +52,8 @@ static void hello_case(
 	int l[2];
 
 	assert_ok(link_pair(l, &e), &e);
-	memset(e.text, '#', sizeof(e.text)); /* an unused descriptor */
+	/* the text is not initialized before an error */
+	memset(e.text, '#', sizeof(e.text));
 	memcpy(buf, h, sizeof(*h));
 	assert_ok(link_send(l[0], buf, len, &control, control >= 0, &e), &e);
 	if (!says) {
@@ -136,7 +133,8 @@ static void test_hello_refusals(void **state)
 		memcpy((char *)&h + bad[i].at, &bad[i].value, bad[i].size);
 		hello_case(&h, sizeof(h), control, bad[i].says);
 	}
-	/* The error for a longer hello of another version names the version. */
+	/* The error for a longer hello of another version must name the
+	 * version. */
 	h.va_window = 64 << 20;
 	h.version = 9;
 	hello_case(&h, sizeof(h) + 40, control, "the host version 9");
@@ -232,7 +230,7 @@ static int answers_version(int link, int version)
 	return link_send(link, &w, sizeof(w), NULL, 0, NULL) ? 1 : 0;
 }
 
-/* A later version's welcome may be longer than ours. */
+/* The welcome of a later version may be longer than ours. */
 static int answers_longer(int link, int version)
 {
 	struct wire_welcome w[2] = { { .op = WIRE_WELCOME,

@@ -83,7 +83,7 @@ static void test_nothing_there(void **state)
 	fd_close(&l[1]);
 }
 
-/* Refused messages leave no descriptor behind. */
+/* After a refused message no descriptor is left open. */
 static void test_too_much(void **state)
 {
 	int before = open_fds(), l[2], fds[2] = { 0, 0 }, got[1];
@@ -108,7 +108,7 @@ static void test_too_much(void **state)
 	assert_int_equal(open_fds(), before);
 }
 
-/* More descriptors than the kernel delivers. */
+/* A message with more descriptors than the kernel delivers. */
 static void test_control_truncated(void **state)
 {
 	int before = open_fds(), l[2], got[LINK_MAX_FDS];
@@ -127,7 +127,8 @@ static void test_control_truncated(void **state)
 	make_pair(l);
 	c->cmsg_level = SOL_SOCKET;
 	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(int) * 20); /* twenty times fd 0 */
+	/* descriptor 0, twenty times */
+	c->cmsg_len = CMSG_LEN(sizeof(int) * 20);
 	assert_int_equal(sendmsg(l[0], &m, 0), 1);
 	assert_int_equal(
 		link_recv(l[1], buf, 8, &len, got, LINK_MAX_FDS, &n, 0, &e),
@@ -137,7 +138,7 @@ static void test_control_truncated(void **state)
 	assert_int_equal(open_fds(), before);
 }
 
-/* The message arrives, but this process is at its descriptor limit. */
+/* The message arrives, but this process has reached its limit of open files. */
 static void test_table_full(void **state)
 {
 	int before = open_fds(), l[2], fds[2] = { 0, 0 }, got[LINK_MAX_FDS];
@@ -175,7 +176,7 @@ static void test_peer_gone(void **state)
 	assert_ok(link_send(l[0], "last", 4, NULL, 0, &e), &e);
 	fd_close(&l[0]);
 	assert_true(link_hung_up(l[1]));
-	/* Messages sent before are still received. */
+	/* Messages that were sent before the hang-up are still received. */
 	assert_ok(link_recv(l[1], buf, 8, &len, NULL, 0, &n, -1, &e), &e);
 	assert_int_equal(len, 4);
 	assert_int_equal(
@@ -236,7 +237,8 @@ static void test_listen_connect(void **state)
 	assert_ok(link_recv(b, buf, 8, &len, NULL, 0, &n, 1000, &e), &e);
 	assert_int_equal(len, 2);
 
-	/* Live: refused. Dead: replaced. */
+	/* A socket with a listener is refused; without a listener it is
+	 * replaced. */
 	assert_int_equal(link_listen(path, &second, &e), -EADDRINUSE);
 	assert_non_null(strstr(e.text, "listens"));
 	fd_close(&a);
@@ -301,7 +303,8 @@ static void test_peer_pid(void **state)
 	unlink(path);
 }
 
-/* Needs two users, so root: at both ends, and for a channel too. */
+/* A process of another user is refused at both ends of the link, and by a
+ * channel. The test needs two users, so it must run as root. */
 static void test_other_user(void **state)
 {
 	const struct wire_hello hello = { .va_slots = 1,
@@ -322,18 +325,19 @@ static void test_other_user(void **state)
 	assert_int_equal(chmod(dir, 0755), 0);
 	assert_ok(link_listen(path, &listener, &e), &e);
 	assert_int_equal(chmod(path, 0666),
-		0); /* open the mode, so that only the check refuses */
+		0); /* let all users connect, so that only the check refuses */
 	child = fork();
 	if (!child) {
-		/* Through its folder, because the user may not search those
-		 * above. */
+		/* Connect from within the socket's folder, because the user may
+		 * not search the folders above it. */
 		if (chdir(dir) || setuid(65534) ||
 			link_connect("npu", &fd, NULL))
 			_exit(77);
 		if (link_check_user(fd, &e) != -EPERM ||
 			!strstr(e.text, "user 0") || !strstr(e.text, "65534"))
 			_exit(2);
-		/* A host sends nothing, not even a hello. */
+		/* The host sends nothing to a process of another user, not even
+		 * a hello. */
 		_exit(channel_connect(&c, fd, &hello, &w, &e) == -EPERM ? 0
 									: 3);
 	}

@@ -59,7 +59,7 @@ static void test_no_refs(void **state)
 /* Each row breaks one field, which the error must name. */
 static const struct {
 	const char *says;
-	size_t cut; /* bytes missing at the end */
+	size_t cut; /* bytes cut off at the end */
 	size_t at, size;
 	uint32_t value;
 } spoiled[] = {
@@ -99,7 +99,8 @@ static void test_malformed(void **state)
 		if (!strstr(e.text, spoiled[i].says))
 			fail_msg("row %zu: '%s' does not say '%s'", i, e.text,
 				spoiled[i].says);
-		/* The number is kept, so that the packet can be answered. */
+		/* The packet's number is returned, so that the receiver can
+		 * answer it. */
 		if (len >= sizeof(s.h))
 			assert_int_equal(p.seq, 77);
 		assert_null(p.msg);
@@ -115,7 +116,8 @@ static void test_cut_short(void **state)
 
 		if (len / 8 * 8 == len)
 			s.h.length8 = (uint16_t)(len / 8);
-		/* The last 8 bytes are the message: without them no op. */
+		/* The last 8 bytes are the message, so without them there is no
+		 * op. */
 		assert_int_equal(packet_parse(&s, len, &p, NULL), -EBADMSG);
 	}
 }

@@ -1,6 +1,7 @@
 /*
- * The trace ring: events are taken in the order put and complete; events that
- * do not fit are counted; neither end trusts the other.
+ * Tests the trace ring: events are complete and are taken in the order in which
+ * they were put; events that do not fit are counted; neither end trusts the
+ * other.
  */
 #include "base/err.h"
 #include "ipc/trace_ring.h"
@@ -113,7 +114,7 @@ static void test_names(void **state)
 	assert_int_equal(trace_ring_name_copied(&b.device, "tandem:kv"), 3);
 	trace_ring_read_name(&b.host, 3, name);
 	assert_string_equal(name, "tandem:kv");
-	/* Numbers without a name, and names that are not text. */
+	/* Numbers that have no name, and names that are not printable. */
 	trace_ring_read_name(&b.host, 0, name);
 	assert_string_equal(name, "");
 	trace_ring_read_name(&b.host, WIRE_TRACE_NAMES + 1, name);
@@ -142,7 +143,8 @@ static void test_absurd(void **state)
 	assert_int_equal(trace_ring_take(&b.host, &v, 1, 1), -EPROTO);
 	b.shared->put = 0;
 	assert_int_equal(trace_ring_take(&b.host, &v, 1, 1), 0);
-	/* A host with an index beyond the device's gets no more room. */
+	/* If the host's index is beyond the device's, the device treats the
+	 * ring as full. */
 	b.shared->taken = 1000;
 	for (uint64_t i = 1; i < 3 * ROOM; i++)
 		put(&b, i);
@@ -183,7 +185,8 @@ static void *put_many(void *arg)
 	return NULL;
 }
 
-/* Events taken while others are put are complete and in order. */
+/* Events that are taken while another thread puts events are complete and in
+ * order. */
 static void test_beside(void **state)
 {
 	struct wire_trace_event v;

@@ -14,10 +14,12 @@
  */
 
 enum edge {
-	EDGE_RF,        /* a write and a read of it, on the other side */
-	EDGE_FR,        /* a read and a later write, on the other side */
-	EDGE_WS,        /* a write and a later write, on the other side */
-	EDGE_SAME_WORD, /* the rest on one side, in program order */
+	/* a write, and a read of its value by the other processor */
+	EDGE_RF,
+	EDGE_FR, /* a read, and a later write by the other processor */
+	EDGE_WS, /* a write, and a later write by the other processor */
+	/* this and the following edges: one processor, in program order */
+	EDGE_SAME_WORD,
 	EDGE_SAME_LINE,
 	EDGE_OTHER_LINE,
 	EDGES
@@ -47,18 +49,18 @@ static bool ends_with_write(enum edge e)
 	return e != EDGE_RF;
 }
 
-/* The device's maintenance for an event. */
+/* The cache maintenance that the device does for an event. */
 enum {
 	FIRST_INVALIDATE = 1,
-	THEN_CLEAN = 2, /* a write */
-	BY_DMA = 2,     /* a read */
+	THEN_CLEAN = 2, /* for a write: clean the line after it */
+	BY_DMA = 2,     /* for a read: read by DMA */
 	CARES = 4
 };
 
-/* An event is where an edge begins. */
+/* An event is an access, from which an edge leads to the next access. */
 struct event {
 	enum edge edge;
-	bool ordered; /* the edge goes through a channel as well */
+	bool ordered; /* a message through a channel orders the two events */
 	bool device, write;
 	unsigned word, line, care;
 };
@@ -71,9 +73,11 @@ struct cycle {
 /* ---- whether a cycle closes
  * ---------------------------------------------------------- */
 
-/* The types of events; false if two edges do not fit. Two successive edges
- * along program order equal one, and the last edge must be visible from
- * outside. */
+/*
+ * Set whether each event is a write. Returns false if two adjacent edges do not
+ * fit together. Two successive edges in program order are the same as one, and
+ * the last edge must lead to the other processor.
+ */
 static bool give_types(struct cycle *c)
 {
 	if (!crosses(c->event[c->n - 1].edge))
@@ -114,7 +118,8 @@ static unsigned count_moves(const struct cycle *c)
 	return n;
 }
 
-/* Each move goes to a new word, the last one back to the first. */
+/* Set the word of each event. Each edge to another word leads to a new word,
+ * and the last such edge leads back to the first word. */
 static bool give_words(struct cycle *c)
 {
 	unsigned moves = count_moves(c), word = 0, line = 0;
@@ -264,7 +269,8 @@ static void make_test(struct litmus *t, struct cycle *c)
 /* ---- no duplicates
  * ------------------------------------------------------------------- */
 
-/* One test under several names (where a cycle begins) is one test. */
+/* The tests that were generated. A cycle that begins at another event gives the
+ * same test under another name, which is dropped. */
 struct seen {
 	uint64_t *hash;
 	size_t n, cap;
@@ -283,7 +289,7 @@ static uint64_t hash_of(const struct litmus *t)
 	return h ? h : 1;
 }
 
-/* 1: it is new. */
+/* Returns 1 if the test is new, 0 if it is not, or a negative errno. */
 static int is_new(struct seen *s, const struct litmus *t, struct err *e)
 {
 	uint64_t h = hash_of(t);
@@ -320,7 +326,8 @@ static int try_test(struct search *s)
 	return ret > 0 ? s->take(s->arg, &t) : ret;
 }
 
-/* All choices of maintenance for the device's events from number i on. */
+/* Try all choices of cache maintenance for the events of the device from event
+ * i on. */
 static int try_cares(struct search *s, unsigned i)
 {
 	struct event *ev = &s->cycle.event[i];
@@ -338,8 +345,8 @@ static int try_cares(struct search *s, unsigned i)
 	return ret;
 }
 
-/* All edges from number i on. The last one is never ordered: a cycle of
- * orders would wait for itself. */
+/* Try all edges from edge i on. The last edge is never ordered by a message,
+ * because a cycle of messages would wait for itself. */
 static int try_edges(struct search *s, unsigned i)
 {
 	struct cycle *c = &s->cycle;

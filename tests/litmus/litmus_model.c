@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- values of places ------------------------------------------------------
- */
+/* ---- values of words
+ * ------------------------------------------------------- */
 
 static uint8_t id_of(unsigned agent, unsigned step)
 {
@@ -28,7 +28,7 @@ static bool in_line(const struct litmus *t, unsigned word, unsigned line)
 	return t->word_line[word] == line;
 }
 
-/* memcpy of a line: the words that lie in it. */
+/* Copy the words of a line. */
 static void copy_line(
 	const struct litmus *t, unsigned line, uint8_t *to, const uint8_t *from)
 {
@@ -74,7 +74,8 @@ static void write_back(
 	s->dirty &= (uint8_t) ~(1u << line);
 }
 
-/* The base of an absent line has no meaning: use one value for all. */
+/* The base of an absent line has no meaning, so set it to one value to avoid
+ * states that differ only in it. */
 static void forget(
 	const struct litmus *t, struct litmus_state *s, unsigned line)
 {
@@ -95,7 +96,8 @@ static void clean(const struct litmus *t, struct litmus_state *s, unsigned line)
 static void invalidate(
 	const struct litmus *t, struct litmus_state *s, unsigned line)
 {
-	/* A line that was not cleaned by the end of a request is a breach. */
+	/* It is a breach if the line was not cleaned before the end of the
+	 * request. */
 	if (s->owed >> line & 1)
 		s->breaches |= s->dirty >> line & 1 ? LITMUS_LOST_DEVICE
 						    : LITMUS_NOT_CLEANED;
@@ -141,8 +143,8 @@ static void dma_read(const struct litmus_step *step, struct litmus_state *s)
 static void device_write(const struct litmus *t, const struct litmus_step *step,
 	struct litmus_state *s, uint8_t id)
 {
-	/* A line that is written whole needs no load, only the base with which
-	 * it is compared with later. */
+	/* A line that is written as a whole need not be loaded. It needs only
+	 * the base with which it is compared later. */
 	if (!(s->valid >> step->line & 1))
 		bring(t, s, step->line);
 	write_words(t, step, s->copy, id);
@@ -237,7 +239,7 @@ static void agent_step(
 	case LITMUS_RECEIVE:
 		receive(step->channel, t->kind[agent] == LITMUS_DEVICE, s);
 		break;
-	default: /* a bracket opens */
+	default: /* LITMUS_BEGIN */
 		break;
 	}
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Litmus tests stay far below this. */
+/* Litmus tests have far fewer states. */
 #define STATES_MAX (1u << 21)
 
 static uint32_t hash_of(const struct litmus_state *s)
@@ -105,7 +105,7 @@ static int add_outcome(struct litmus_space *p, const struct litmus_outcome *o,
 	return 0;
 }
 
-/* The end of a run: its outcome, and whether it broke a rule. */
+/* Record the outcome of a run that ended, and whether it broke a rule. */
 static int add_end(struct litmus_space *p, const struct litmus *t, uint32_t at,
 	struct err *e)
 {
@@ -163,8 +163,8 @@ int litmus_explore(struct litmus_space *p, const struct litmus *t,
 	p->breach_at = UINT32_MAX;
 	litmus_begin(t, &s);
 	ret = add_state(p, &s, 0, 0, e);
-	/* In the order found: the shortest path to each comes first.
-	 */
+	/* Visit states in the order in which they were found, so that the
+	 * shortest path to each state is found first. */
 	for (uint32_t at = 0; !ret && at < p->n; at++)
 		ret = expand(p, t, nature, at, e);
 	if (ret)

@@ -27,7 +27,7 @@ static const char *const op_name[LITMUS_OPS] = {
 	[LITMUS_COMPLETE] = "complete",
 };
 
-/* The agents with this step: a bit for each enum litmus_agent. */
+/* The agents that may have this step: one bit for each enum litmus_agent. */
 static const uint8_t op_of[LITMUS_OPS] = {
 	[LITMUS_WRITE] = 3,
 	[LITMUS_READ] = 3,
@@ -56,7 +56,8 @@ static const char *const nature_name[] = { "write-back", "fill", "drop" };
 struct reader {
 	struct litmus *t;
 	struct err *e;
-	unsigned line, agent; /* the agent of the next steps; n_agents: none */
+	/* the agent of the next steps; n_agents if there is none */
+	unsigned line, agent;
 	char *word[20];
 	unsigned n;
 };
@@ -67,7 +68,7 @@ static int fault(const struct reader *r, const char *what, const char *which)
 		r->t->name[0] ? r->t->name : "litmus", r->line, what, which);
 }
 
-/* The name's number, or n. */
+/* The index of a name, or n if it is not in the list. */
 static unsigned find(char (*name)[8], unsigned n, const char *want)
 {
 	unsigned i = 0;
@@ -77,7 +78,8 @@ static unsigned find(char (*name)[8], unsigned n, const char *want)
 	return i;
 }
 
-/* As find, but a new name gets a number; cap: no room, or not a name. */
+/* Like find, but a new name is added. Returns cap if there is no room or it is
+ * not a name. */
 static unsigned find_or_add(
 	char (*name)[8], unsigned *n, unsigned cap, const char *want)
 {
@@ -102,7 +104,7 @@ static bool read_value(const char *text, uint8_t *out)
 	return true;
 }
 
-/* "x=1" becomes "x" and 1. */
+/* Split "x=1" into "x" and 1. */
 static bool split_value(char *word, uint8_t *value)
 {
 	char *equals = strchr(word, '=');
@@ -152,7 +154,7 @@ static int read_init(struct reader *r)
 	return 0;
 }
 
-/* Flags out of a list of names; "none" and "nothing" are 0. */
+/* Read flags from a list of names. "none" and "nothing" mean 0. */
 static int read_flags(struct reader *r, const char *const *name, unsigned n,
 	const char *none, unsigned *out)
 {
@@ -182,7 +184,8 @@ static unsigned find_result(const struct litmus *t, const char *name)
 	return LITMUS_RESULTS;
 }
 
-/* The first outcome says which results are named; the others name the same. */
+/* The first outcome determines which results are named; all further outcomes
+ * must name the same. */
 static int read_outcome(
 	struct reader *r, struct litmus_outcome *list, unsigned *n)
 {
@@ -387,7 +390,8 @@ static unsigned count_channel(
 	return n;
 }
 
-/* Two writes of one value could not be distinguished. */
+/* Whether a write has the value of an earlier write: the two could not be
+ * distinguished. */
 static bool writes_again(
 	const struct litmus *t, bool (*seen)[256], const struct litmus_step *s)
 {

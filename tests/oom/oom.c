@@ -1,25 +1,26 @@
 /*
- * Fails the n-th allocation of a process, and says at its end how many there
- * were and which were never freed. Loaded by LD_PRELOAD (see tests/oom/run);
- * it acts in the process whose program has the name it is given and is
- * nothing in any other, so that of a pair one side can be starved.
+ * Makes the n-th allocation of a process fail, and reports at its end how many
+ * allocations there were and which were never freed. It is loaded by LD_PRELOAD
+ * (see tests/oom/run). It works only in a process whose program has the given
+ * name and does nothing in all others, so that only one of the two processes of
+ * a pair lacks memory.
  *
  *   TANDEM_OOM="PROGRAM KIND N REPORT"
  *
- * KIND heap counts malloc and its like, of libraries too; KIND map counts
- * mmap and memfd_create. N from 1; 0 fails none. REPORT is written when the
- * process ends by itself, in lines
+ * KIND heap counts malloc and similar functions, also in libraries; KIND map
+ * counts mmap and memfd_create. N counts from 1; with 0 no allocation fails.
+ * REPORT is written when the process exits by itself, in lines
  *
- *   count N                  allocations since main began
+ *   count N                  allocations since the beginning of main
  *   failed FRAME FRAME ...   where the n-th was, innermost first
- *   live BYTES FRAME ...     of each allocation that was not freed, but for
+ *   live BYTES FRAME ...     for each allocation that was not freed, except
  *                            the buffers of stdio
  *
- * with FRAME as PROGRAM+OFFSET. What was allocated before main is not
- * counted: it is the dynamic linker's.
+ * where FRAME is PROGRAM+OFFSET. Allocations before main are not counted,
+ * because the dynamic linker makes them.
  *
- * Nothing in here allocates. All state is the process's own; any thread may
- * call, one lock guards the table.
+ * This code does not allocate. All state belongs to the process. Any thread may
+ * call; one lock protects the table.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -41,7 +42,7 @@
 #define SKIPPED   2 /* frames of this file at the top of a stack */
 #define BUCKETS   (1u << 16)
 #define ENTRIES   (1u << 19)
-#define REPORT_FD 200 /* above whatever the process counts on being free */
+#define REPORT_FD 200 /* above the descriptors that the process uses */
 
 enum kind { KIND_HEAP, KIND_MAP };
 
@@ -58,9 +59,9 @@ struct live {
 };
 
 /*
- * Libraries whose own allocations are spared, since what they do without
- * memory is theirs and cannot be handled: libseccomp 2.5 leaves rules out of a
- * filter and returns 0, or frees twice.
+ * Libraries whose own allocations never fail, because they do not handle the
+ * failure and the program cannot: libseccomp 2.5 omits rules from a filter and
+ * returns 0, or frees memory twice.
  */
 static const char *const spared[] = { "libseccomp.so" };
 
@@ -84,7 +85,8 @@ static struct {
 } oom = { .report = -1 };
 
 static atomic_flag lock = ATOMIC_FLAG_INIT;
-static __thread bool inside; /* of this file, so what it calls is not counted */
+/* code of this file is running, so its calls are not counted */
+static __thread bool inside;
 
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t n, size_t size);
@@ -113,7 +115,7 @@ static __attribute__((format(printf, 1, 2))) void say(const char *fmt, ...)
 	n = vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
 	if (n > 0 && write(oom.report, line, (size_t)n) < 0)
-		return; /* a report that is cut short fails the run */
+		return; /* tests/oom/run fails if the report is incomplete */
 }
 
 static void say_stack(const struct stack *s)
@@ -133,8 +135,8 @@ static void say_stack(const struct stack *s)
 	say("\n");
 }
 
-/* ---- what is live
- * ------------------------------------------------------------ */
+/* ---- allocations that are not freed
+ * ----------------------------------------- */
 static void enter(void)
 {
 	inside = true;
@@ -162,7 +164,9 @@ static void note(void *p, size_t size, const struct stack *stack)
 	else if (oom.used < ENTRIES)
 		e = &oom.entry[oom.used++];
 	else
-		return; /* more than a short run has; it is then seen no more */
+		/* the table is full, which a short run does not reach; the
+		 * allocation is not recorded */
+		return;
 	*e = (struct live){
 		.p = p, .size = size, .next = *bucket, .stack = *stack
 	};
@@ -183,8 +187,8 @@ static void forget(const void *p)
 	}
 }
 
-/* ---- the n-th
- * ------------------------------------------------------------------ */
+/* ---- the n-th allocation
+ * ---------------------------------------------------- */
 static bool is_counted(enum kind kind)
 {
 	return oom.active && atomic_load(&oom.counting) && kind == oom.kind &&
@@ -208,7 +212,7 @@ static bool is_spared(void)
 	return false;
 }
 
-/* Whether this one, which is_counted, is to fail. */
+/* Whether this allocation, for which is_counted is true, must fail. */
 static __attribute__((noinline)) bool fails(void)
 {
 	if (is_spared())
@@ -258,7 +262,8 @@ void *realloc(void *p, size_t size)
 		return NULL;
 	if (!p || !oom.active || inside)
 		return noted(__libc_realloc(p, size), size);
-	/* Before, not after: another thread may get the old address. */
+	/* Remove p from the table before the call, because another thread may
+	 * get the old address as soon as it is free. */
 	enter();
 	forget(p);
 	leave();
@@ -396,7 +401,8 @@ __attribute__((constructor)) static void begin(void)
 		complain("cannot begin");
 	close(fd);
 	dl_iterate_phdr(find_spared, NULL);
-	backtrace(frame, 1); /* loads the unwinder, which allocates */
+	/* loads the unwinder, which allocates, before counting begins */
+	backtrace(frame, 1);
 	oom.active = true;
 }
 

@@ -1,6 +1,6 @@
 /*
- * For tests/oom/run --self-test: ends on purpose in each of the ways that it
- * must see, once an allocation fails.
+ * A test program for tests/oom/run --self-test: once an allocation fails, it
+ * ends in one of the wrong ways that the test must detect.
  *
  *   victim MODE FILE
  */
@@ -26,7 +26,7 @@ static int no_memory(void)
 	return 1;
 }
 
-/* The second allocation is the one whose loss is handled badly. */
+/* The second allocation failed; handle this badly, as `mode` selects. */
 static int starved(const char *mode, const char *file, void *first)
 {
 	if (strcmp(mode, "leaks"))
@@ -35,7 +35,8 @@ static int starved(const char *mode, const char *file, void *first)
 		return 1;
 	if (!strcmp(mode, "text"))
 		return puts("wrong") < 0;
-	if (!strcmp(mode, "json")) /* as many quotes and lines */
+	/* invalid JSON with as many quotes and lines as the correct output */
+	if (!strcmp(mode, "json"))
 		return puts("{\"a\": [1}") < 0;
 	if (!strcmp(mode, "talks"))
 		fputs("and more\n", stderr);

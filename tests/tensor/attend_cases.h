@@ -1,7 +1,5 @@
-/*
- * Shared by the tests of attention: queries and slots, in memory that ends at
- * an inaccessible page, and calls with guard values.
- */
+/* Shared by the tests of attention: queries and slots in memory that ends at an
+ * inaccessible page, and calls with guard values around their outputs. */
 #ifndef TESTS_TENSOR_ATTEND_CASES_H
 #define TESTS_TENSOR_ATTEND_CASES_H
 
@@ -21,7 +19,7 @@ struct fence {
 	void *at;
 };
 
-/* `bytes` from f->at on, up to an inaccessible page. */
+/* Allocate `bytes` at f->at; an inaccessible page follows them. */
 static inline void fence_make(struct fence *f, size_t bytes)
 {
 	const size_t page = 4096, whole = (bytes + page - 1) / page * page;
@@ -51,7 +49,8 @@ struct scene {
 	struct kern_kv kv;
 };
 
-/* Store x into the slots of `at`, and read the rounded values back into x. */
+/* Store the rows of x into the slots of a cache that begins at `at`, and read
+ * the rounded values back into x. */
 static inline void rows_store(const struct scene *s, float *x, uint8_t *at)
 {
 	for (uint32_t i = 0; i < s->n; i++, x += s->dim) {
@@ -76,7 +75,8 @@ static inline void scene_store(struct scene *s)
 	rows_store(s, s->v, s->value.at);
 }
 
-/* n slots, shuffled; the last one ends at the inaccessible page. */
+/* Make a scene of n slots in random order. An inaccessible page follows the
+ * last slot. */
 static inline void scene_make(
 	struct scene *s, uint32_t n, unsigned dim, unsigned heads, bool f16)
 {
@@ -137,8 +137,11 @@ static inline void guards_check(const float *at, const char *what)
 			fail_msg("%s: wrote %d floats beyond", what, i + 1);
 }
 
-/* Heads h .. h + heads of the scene; `table` selects attend_table. The scratch
- * is as small and as badly aligned as allowed. */
+/*
+ * Compute the heads h to h + heads - 1 of the scene; `table` selects
+ * attend_table. The scratch memory is as small and as badly aligned as the
+ * kernel allows.
+ */
 static inline void call(const struct kern *kern, const struct scene *s,
 	unsigned h, unsigned heads, const uint16_t *table, float *out)
 {

@@ -1,6 +1,7 @@
 /*
- * Builds valid and bad GGUF files byte by byte with independent code, so that
- * the reader is not only compared with the writer.
+ * Builds valid and bad GGUF files byte by byte, with code that is independent
+ * of the writer, so that the reader is not only tested with files of that
+ * writer.
  */
 #ifndef TESTS_TENSOR_GGUF_BUILD_H
 #define TESTS_TENSOR_GGUF_BUILD_H
@@ -66,8 +67,8 @@ static inline void data(struct strbuf *b, size_t len, size_t align)
 		u8(b, (uint8_t)i);
 }
 
-/* Parse and take the bytes from exactly as much memory as they need, so
- * that a sanitizer sees one byte too far. */
+/* Parse a copy of the bytes in memory of exactly their size, so that a
+ * sanitizer detects a read of one byte too many. Frees the bytes in *b. */
 static inline int parse(
 	struct strbuf *b, struct gguf **g, void **copy, struct err *e)
 {
@@ -76,7 +77,7 @@ static inline int parse(
 	return gguf_parse(g, *copy, b->len, e);
 }
 
-/* Every value type, an array of strings, two tensors. */
+/* Build a file with every value type, an array of strings and two tensors. */
 static inline void good_file(struct strbuf *b, uint32_t version)
 {
 	header(b, version, 2, 13);

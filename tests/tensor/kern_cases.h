@@ -1,7 +1,5 @@
-/*
- * Shared by the tests of kernels: the implementations that this CPU
- * can run, and random inputs.
- */
+/* Shared by the tests of kernels: the list of the implementations that this CPU
+ * can run, and random inputs. */
 #ifndef TESTS_TENSOR_KERN_CASES_H
 #define TESTS_TENSOR_KERN_CASES_H
 

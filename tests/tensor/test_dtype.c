@@ -104,7 +104,8 @@ static void test_row_bytes(void **state)
 
 /* ---- 16-bit floats ---- */
 
-/* By the definition: sign, exponent and fraction, in double. */
+/* The value of an fp16 number by its definition: sign, exponent and fraction,
+ * in double. */
 static double half_value(uint16_t h)
 {
 	const int exponent = h >> 10 & 31, fraction = h & 1023;
@@ -138,7 +139,7 @@ static void test_f16_all(void **state)
 	}
 }
 
-/* The nearest of all halves, ties to the even one, by searching them. */
+/* The fp16 number nearest to v, ties to even, found by a search among all. */
 static uint16_t nearest_half(double v)
 {
 	uint16_t low = 0, high = 0x7c00;
@@ -152,7 +153,8 @@ static uint16_t nearest_half(double v)
 		else
 			high = mid;
 	}
-	/* Infinity counts as 2^16, the next value. */
+	/* For rounding, infinity counts as 2^16, the next value after the
+	 * largest. */
 	const double top = high == 0x7c00 ? 65536 : half_value(high);
 	const double below = mag - half_value(low), above = top - mag;
 	const uint16_t near = below < above ? low
@@ -172,7 +174,8 @@ static void check_half(float v)
 			got, want);
 }
 
-/* Every boundary between two halves, and the adjacent floats. */
+/* Every boundary between two fp16 numbers, and the float32 numbers next to
+ * it. */
 static void test_f16_rounding(void **state)
 {
 	for (uint16_t h = 0; h < 0x7c00; h++) {
@@ -206,7 +209,7 @@ static void test_bf16(void **state)
 		{ 0x00008001, 0x0001 }, /* subnormal */
 		{ 0x7f7fffff, 0x7f80 }, /* rounds to infinity */
 		{ 0x7f800000, 0x7f80 },
-		{ 0x7f800001, 0x7fc0 }, /* a NaN stays one */
+		{ 0x7f800001, 0x7fc0 }, /* a NaN stays a NaN */
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
@@ -253,7 +256,7 @@ static void test_q4_blocks(void **state)
 
 static void test_q5_blocks(void **state)
 {
-	/* Fifth bits: values 0, 3, 9, 16 and 31. */
+	/* The fifth bit is set for the values 0, 3, 9, 16 and 31. */
 	uint8_t b0[22] = { HALF_0_5, 0x09, 0x02, 0x01, 0x80 };
 	uint8_t b1[24] = { HALF_0_5, HALF_M2, 0x09, 0x02, 0x01, 0x80 };
 	double w0[32], w1[32];
@@ -272,15 +275,17 @@ static void test_q5_blocks(void **state)
 	check_row(DTYPE_Q5_1, b1, w1, 32);
 }
 
-/* Scales 1 5 9 13 | 35 39 43 47 and minima 2 6 10 14 | 50 54 58 62. */
+/* 35 | The scales 1 5 9 13 35 39 43 47 and the minima 2 6 10 14 50 54 58 62,
+ * unpacked and packed in 12 bytes. */
 static const int k_scale[8] = { 1, 5, 9, 13, 35, 39, 43, 47 };
 static const int k_min[8] = { 2, 6, 10, 14, 50, 54, 58, 62 };
 static const uint8_t k_packed[12] = {
-	/* low six bits: scale j; top two: those of scale j + 4 */
-	0x81, 0x85, 0x89, 0x8d, /* 35, 39, 43, 47 are 10 xxxx */
-	/* the same of the minima: 50, 54, 58, 62 are 11 xxxx */
+	/* low six bits: scale j; top two bits: those of scale j + 4 */
+	0x81, 0x85, 0x89, 0x8d, /* 35, 39, 43 and 47 are 10xxxx in binary */
+	/* the same for the minima: 50, 54, 58 and 62 are 11xxxx */
 	0xc2, 0xc6, 0xca, 0xce,
-	/* low nibbles: scale j + 4, then minimum j + 4 above it */
+	/* low nibble: that of scale j + 4; high nibble: that of minimum j +
+	 * 4 */
 	0x23, 0x67, 0xab, 0xef
 };
 
@@ -317,8 +322,8 @@ static void test_k6_block(void **state)
 		const int half = i / 128, r = i % 128, q = (i * 11 + 5) % 64;
 		const int scale = i / 16 * 9 - 70;
 
-		/* nibbles: 64 bytes a half; quarter r / 32 of the half takes
-		 * bytes 0-31 or 32-63, low or high */
+		/* each half has 64 bytes of nibbles; quarter r / 32 of the half
+		 * is in bytes 0-31 or 32-63, in the low or the high nibbles */
 		b[half * 64 + r % 64] |= (uint8_t)((q & 15) << r / 64 * 4);
 		b[128 + half * 32 + r % 32] |= (uint8_t)(q >> 4 << r / 32 * 2);
 		b[192 + i / 16] = (uint8_t)scale;
@@ -328,9 +333,9 @@ static void test_k6_block(void **state)
 }
 
 /*
- * FNV-1a over the float32 bits that ggml's own decoders (a build of llama.cpp
- * of 2026) give for four rows of 512 values of random bytes; NaN counts as
- * 7fc00000.
+ * The hashes are FNV-1a over the float32 bits that ggml's own decoders (a build
+ * of llama.cpp of 2026) give for four rows of 512 values of random bytes. NaN
+ * counts as 7fc00000.
  */
 static void test_blocks_of_ggml(void **state)
 {
@@ -379,10 +384,11 @@ static void test_q4_0_rounding(void **state)
 	float x[32] = { 0 };
 	uint8_t block[18];
 
-	/* The largest magnitude is +4: d = -0.5, x / d + 8.5 truncated. */
+	/* The largest magnitude is +4, so d = -0.5. A code is x / d + 8.5,
+	 * truncated. */
 	x[0] = 4;      /* -8 + 8.5: 0 */
 	x[1] = -3;     /* 6 + 8.5: 14 */
-	x[2] = -3.75f; /* 7.5 + 8.5 = 16: held at 15 */
+	x[2] = -3.75f; /* 7.5 + 8.5 = 16: limited to 15 */
 	x[3] = 0.25f;  /* -0.5 + 8.5: 8 */
 	x[4] = 0.26f;  /* -0.52 + 8.5: 7 */
 	x[17] = -1;    /* 2 + 8.5: 10, high nibble of byte 1 */
@@ -395,7 +401,7 @@ static void test_q4_0_rounding(void **state)
 	assert_int_equal(block[5], 0x88);
 	assert_int_equal(block[6], 0x87);
 	assert_int_equal(block[7], 0x88);
-	/* Of two equal magnitudes the first decides the sign. */
+	/* If two magnitudes are equal, the first decides the sign. */
 	x[1] = -4;
 	dtype_info(DTYPE_Q4_0)->from_f32(block, x, 32);
 	assert_int_equal(block[1], 0xb8);
@@ -414,7 +420,7 @@ static void test_q8_0_rounding(void **state)
 		assert_int_equal((int8_t)block[2 + j], want[j]);
 }
 
-/* No input may reach an undefined conversion; zeros stay zeros. */
+/* No input may cause an undefined conversion, and zeros must stay zeros. */
 static void test_odd_values(void **state)
 {
 	static const float odd[] = { 0, -0.0f, NAN, INFINITY, -INFINITY, 1e38f,
@@ -435,12 +441,13 @@ static void test_odd_values(void **state)
 		memset(x, 0, sizeof(x));
 		info->from_f32(block, x, 32);
 		info->to_f32(y, block, 32);
-		for (int j = 0; j < 32; j++) /* perhaps -0, as in ggml */
+		/* the result may be -0, as in ggml */
+		for (int j = 0; j < 32; j++)
 			assert_true(y[j] == 0);
 	}
 }
 
-/* A decoded row is stored as the same bytes again. */
+/* Encoding a decoded row gives the same bytes again. */
 static void test_round_trip(void **state)
 {
 	const uint64_t seed = harness_seed();
@@ -474,7 +481,8 @@ static double gauss(uint64_t seed, uint64_t i)
 	return sqrt(-2 * log(1 - u)) * cos(2 * M_PI * v);
 }
 
-/* Root of summed squared error over summed squares. */
+/* The relative error: the root of the sum of squared errors over the sum of
+ * squares. */
 static double relative_error(enum dtype type, const float *x, size_t n)
 {
 	const struct dtype_info *info = dtype_info(type);
@@ -493,7 +501,7 @@ static double relative_error(enum dtype type, const float *x, size_t n)
 	return sqrt(error / power);
 }
 
-/* Known figures of these formats for independent Gaussian weights. */
+/* The known errors of these formats for independent Gaussian weights. */
 static void test_gaussian_error(void **state)
 {
 	const uint64_t seed = harness_seed();
@@ -504,14 +512,16 @@ static void test_gaussian_error(void **state)
 		x[i] = (float)gauss(seed, i);
 	assert_close(relative_error(DTYPE_Q4_0, x, n), 0.086, 0.00086, "q4_0");
 	assert_close(relative_error(DTYPE_Q8_0, x, n), 0.0054, 0.0001, "q8_0");
-	/* uniform in the last place: 2^-p / sqrt(12), times a little */
+	/* the error is uniform in the last place: 2^-p / sqrt(12) and a little
+	 * more */
 	assert_close(relative_error(DTYPE_F16, x, n), 2.0e-4, 0.2e-4, "f16");
 	assert_close(relative_error(DTYPE_BF16, x, n), 1.6e-3, 0.2e-3, "bf16");
 	assert_true(relative_error(DTYPE_F32, x, n) == 0);
 	free(x);
 }
 
-/* Random bytes: the count equals that of the decoded values. */
+/* For random bytes, dtype_not_finite equals the count of decoded values that
+ * are not finite. */
 static void test_not_finite(void **state)
 {
 	const uint64_t seed = harness_seed();
@@ -529,7 +539,8 @@ static void test_not_finite(void **state)
 			for (uint32_t i = 0; i < sizeof(bytes); i += 16)
 				rng_words(seed, t, trial * 1000 + i,
 					(uint32_t *)(void *)(bytes + i));
-			/* A sixteenth of the halves, and more of some. */
+			/* In some trials, make a sixteenth of the fp16 numbers
+			 * infinite or NaN. */
 			for (unsigned i = 1;
 				trial % 4 == 0 && i < sizeof(bytes); i += 2)
 				bytes[i] |= 0x7c;

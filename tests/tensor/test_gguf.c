@@ -197,7 +197,8 @@ static void test_show(void **state)
 		gguf_show((struct gguf_str){ "a\0b", 3 }, buf, 16), "a\\x00b");
 }
 
-/* 100,000 keys and tensors, sorted and not: found in reasonable time. */
+/* A file with 100,000 keys and tensors, sorted or not, is opened and searched
+ * in reasonable time. */
 static void test_many(void **state)
 {
 	struct strbuf b = STRBUF_INIT;

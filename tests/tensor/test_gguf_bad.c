@@ -324,7 +324,8 @@ static void test_bad(void **state)
 	}
 }
 
-/* Every shorter file is refused; every byte changed never crashes. */
+/* A file cut short anywhere is refused, and a change of any byte never crashes
+ * the reader. */
 static void test_cut_anywhere(void **state)
 {
 	struct strbuf b = STRBUF_INIT;

@@ -83,7 +83,8 @@ static void test_write(void **state)
 	put_keys(w);
 	gguf_put_tensor(w, "a", DTYPE_F32, 3, odd);
 	gguf_put_tensor(w, "b", DTYPE_Q8_0, 1, row);
-	/* 120 bytes of a and 34 of b, in pieces that straddle the border */
+	/* write 120 bytes of a and 34 bytes of b, in pieces that cross the
+	 * border between them */
 	assert_ok(gguf_write_data(w, bytes, 1, &e), &e);
 	assert_ok(gguf_write_data(w, bytes + 1, 0, &e), &e);
 	assert_ok(gguf_write_data(w, bytes + 1, 120 + 10, &e), &e);
@@ -105,7 +106,7 @@ static void test_write(void **state)
 	gguf_close(g);
 }
 
-/* The commit returns the first failure; no file is left. */
+/* Check that the commit returns the first failure and that no file is left. */
 static void writer_refused(
 	void (*misuse)(struct gguf_writer *), const char *says)
 {
@@ -181,7 +182,8 @@ static void test_write_open(void **state)
 	assert_int_equal(gguf_writer_open(&w, path, &e), -ENOENT);
 	assert_null(w);
 
-	/* An old file is unchanged without a commit; a link is followed. */
+	/* Without a commit an old file does not change; a symbolic link is
+	 * followed. */
 	snprintf(path, sizeof(path), "%s/old", dir);
 	snprintf(link, sizeof(link), "%s/link", dir);
 	FILE *f = fopen(path, "w");
@@ -218,7 +220,8 @@ static void test_real_models(void **state)
 	static const struct {
 		const char *name;
 		enum dtype down;
-		double error; /* of the weights against f32, relative */
+		/* relative error of the weights compared with f32 */
+		double error;
 	} files[] = {
 		{ "models/stories260K-pad192-f32.gguf", DTYPE_F32, 0 },
 		{ "models/stories260K-pad192-q8_0.gguf", DTYPE_Q8_0, 0.01 },
@@ -252,7 +255,8 @@ static void test_real_models(void **state)
 	gguf_close(plain);
 }
 
-/* The file's bytes equal those of this project's quantizer. */
+/* The tensors of the file have the same bytes as this project's quantizer
+ * writes. */
 static void test_real_quantization(void **state)
 {
 	static const struct {

@@ -13,7 +13,8 @@
 
 /* ---- rows ---- */
 
-/* All vector kernels give the same bytes, near the result of ref. */
+/* Check that all vector kernels give the same bytes, close to the result of
+ * `ref`. */
 static void agree(const char *what, const float *want, float *const *got,
 	size_t n, double relative, double absolute)
 {
@@ -48,7 +49,7 @@ static void test_rmsnorm(void **state)
 
 		ref->rmsnorm(want, x, w, n, 1e-5f);
 		for (size_t v = 0; v < n_vecs; v++) {
-			/* in place */
+			/* the output is the input */
 			memcpy(outs[v], x, n * sizeof(*x));
 			vecs[v]->rmsnorm(outs[v], outs[v], w, n, 1e-5f);
 		}
@@ -88,7 +89,8 @@ static void test_rope(void **state)
 	free(angle);
 }
 
-/* Large positions, where a float32 product is wrong by whole turns. */
+/* Large positions, at which a product in float32 would be wrong by whole
+ * turns. */
 static void test_angles(void **state)
 {
 	static const float freq[3] = { 1, 0.5f, 0x1.8p-9f };
@@ -135,7 +137,7 @@ static void test_swiglu(void **state)
 	float *g = floats(8, LENGTH_MAX), *u = floats(9, LENGTH_MAX);
 	float want[LENGTH_MAX];
 
-	/* the whole range of the exponential, and beyond both ends */
+	/* the whole range of the exponential, and values beyond both ends */
 	for (int i = 0; i < LENGTH_MAX; i++)
 		g[i] *= i % 2 ? 120 : 5;
 	g[0] = 0;
@@ -149,7 +151,8 @@ static void test_swiglu(void **state)
 
 		ref->swiglu(want, g, u, n);
 		for (size_t v = 0; v < n_vecs; v++) {
-			memcpy(outs[v], g, n * sizeof(*g)); /* in place */
+			/* the output is the input */
+			memcpy(outs[v], g, n * sizeof(*g));
 			vecs[v]->swiglu(outs[v], outs[v], u, n);
 		}
 		agree("swiglu", want, out_rows, n, 5e-7, 1e-36);
@@ -158,7 +161,7 @@ static void test_swiglu(void **state)
 	free(u);
 }
 
-/* silu(x) / x is 1 / (1 + e^-x): shows the exponential's own error. */
+/* silu(x) / x is 1 / (1 + e^-x), so it shows the error of the exponential. */
 static void test_exponential(void **state)
 {
 	static float g[4096], u[4096], y[4096];
@@ -198,7 +201,8 @@ static void test_add(void **state)
 	free(y);
 }
 
-/* Compared with f16.h, which test_dtype checks for all halves. */
+/* Compare with the conversions of f16.h, which test_dtype checks for all fp16
+ * numbers. */
 static void test_round_f16(void **state)
 {
 	static const float odd[] = { 0, -0.0f, 65504, -65504, 65519, 65520,

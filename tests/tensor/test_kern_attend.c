@@ -15,8 +15,11 @@
 
 /* ---- calls of all kernels ---- */
 
-/* All vector kernels give the same bytes, and a head the same as in a call by
- * itself; the result is in `out`. */
+/*
+ * Compute a scene with all vector kernels, and check that all give the same
+ * bytes, and that each head has the same bytes as in a call for this head
+ * alone. The result is stored in `out`.
+ */
 static void call_all(const struct scene *s, const uint16_t *table, float *out)
 {
 	const size_t bytes = (size_t)s->heads * s->dim * sizeof(*out);
@@ -50,7 +53,7 @@ static float greatest(const float *x, size_t n)
 	return most;
 }
 
-/* Softmax in double; returns the greatest sum of |q k| scale. */
+/* Attention of head h in double. Returns the largest sum of |q k| * scale. */
 static double softmax(const struct scene *s, unsigned h, double *out)
 {
 	double *score = malloc(s->n * sizeof(*score));
@@ -98,10 +101,11 @@ static void check_near(
 }
 
 /*
- * The error of a score: dim / 16 + 5 roundings and two more, each at most 2^-24
- * of the sum of |q k|. The relative error of a weight: the same, once for
- * itself and once in the sum, and the exponential's 2e-7. The products are
- * rounded in a chain over 64 slots and one over the blocks.
+ * Check a scene against double precision. The bound is this: a score has an
+ * error of dim / 16 + 5 roundings and two more, each at most 2^-24 of the sum
+ * of |q k|. A softmax weight has the same relative error, once for itself and
+ * once in the sum, and in addition the 2e-7 of the exponential. The products
+ * with values are rounded in a chain over 64 slots and in one over the blocks.
  */
 static void check_exact(const struct scene *s)
 {
@@ -147,7 +151,7 @@ static void test_attend(void **state)
 	every_scene(check_exact);
 }
 
-/* ref compared with the reference of this file. */
+/* Compare `ref` with the double precision result of this file. */
 static void test_attend_ref(void **state)
 {
 	float got[OUT_MAX];
@@ -160,7 +164,7 @@ static void test_attend_ref(void **state)
 	scene_free(&s);
 }
 
-/* Scores beyond the range of exp, of both signs. */
+/* Scores beyond the range of exp, positive and negative. */
 static void test_attend_sharp(void **state)
 {
 	for (int f16 = 0; f16 < 2; f16++) {
@@ -185,7 +189,8 @@ static void test_attend_equal(void **state)
 	scene_free(&s);
 }
 
-/* One score far above the rest, at any slot: the result is its value. */
+/* If one score, at any slot, is far above all other scores, the result is the
+ * value of its slot. */
 static void test_attend_one(void **state)
 {
 	static const uint32_t at[] = { 0, 63, 64, 130, 199 };
@@ -221,7 +226,8 @@ static void test_attend_far_down(void **state)
 	scene_free(&s);
 }
 
-/* A whole block of -infinity has no effect, before or after others. */
+/* A block whose scores are all -infinity has no effect, before or after other
+ * blocks. */
 static void test_attend_infinite(void **state)
 {
 	for (int behind = 0; behind < 2; behind++) {
@@ -243,7 +249,8 @@ static void test_attend_infinite(void **state)
 	}
 }
 
-/* NaN gives NaN for its own head and no other, with all kernels. */
+/* A NaN makes the output of its own head NaN and of no other head, with all
+ * kernels. */
 static void test_attend_nan(void **state)
 {
 	static const float odd[] = { NAN, INFINITY };
@@ -270,7 +277,7 @@ static void test_attend_nan(void **state)
 /* ---- fp16 with a table ---- */
 
 static struct fence table_fence;
-static uint16_t *table; /* nothing after its last entry */
+static uint16_t *table; /* an inaccessible page follows the table */
 
 static int table_setup(void **state)
 {
@@ -291,7 +298,7 @@ static int table_teardown(void **state)
 #define TABLE_TEST(name) \
 	cmocka_unit_test_setup_teardown(name, table_setup, table_teardown)
 
-/* The value of a half, by the definition. */
+/* The value of an fp16 number, by its definition. */
 static double half_value(unsigned bits)
 {
 	const int exponent = (int)(bits >> 10), fraction = (int)(bits & 0x3ff);
@@ -328,7 +335,8 @@ static void test_exp2_table(void **state)
 	}
 }
 
-/* All outputs are halves, and within 1 % of the greatest value. */
+/* Check that all outputs are fp16 numbers, with an error of at most 1 % of the
+ * largest value. */
 static void check_table(const struct scene *s)
 {
 	const double v = (double)greatest(s->v, (size_t)s->n * s->dim);
@@ -366,7 +374,8 @@ static void test_table_ref(void **state)
 	}
 }
 
-/* Weights spread over e^8: rounded scores move them by up to 1 %. */
+/* Softmax weights that differ by up to e^8: rounding of the scores changes them
+ * by up to 1 %. */
 static void test_table_spread(void **state)
 {
 	struct scene s;
@@ -377,8 +386,8 @@ static void test_table_spread(void **state)
 	scene_free(&s);
 }
 
-/* The weights add up to 1: values that are all 1 stay 1, except for the
- * rounding of each block's output and of the quotient. */
+/* The softmax weights add up to 1: if all values are 1 the output is 1, except
+ * for the rounding of each block's output and of the quotient. */
 static void test_table_sums(void **state)
 {
 	static const float scales[] = { 0, 0.1f, 1, 1000 };
@@ -403,7 +412,8 @@ static void test_table_sums(void **state)
 		}
 }
 
-/* The given table is used: a table of ones gives the mean. */
+/* The kernel uses the given table: with a table of ones the output is the mean
+ * of the values. */
 static void test_table_is_used(void **state)
 {
 	float got[OUT_MAX];
@@ -412,7 +422,7 @@ static void test_table_is_used(void **state)
 
 	scene_make(&s, 129, 64, 2, true);
 	s.scale = 5;
-	for (unsigned i = 0; i < 0x7c00; i++) /* finite ones */
+	for (unsigned i = 0; i < 0x7c00; i++) /* entries of finite x */
 		table[i] = 0x3c00;
 	call_all(&s, table, got);
 	memset(s.q, 0, 2 * 64 * sizeof(*s.q));
@@ -422,7 +432,7 @@ static void test_table_is_used(void **state)
 	scene_free(&s);
 }
 
-/* Scores are halves: 8 + 2^-9 has the same weight as 8. */
+/* Scores are rounded to fp16: 8 + 2^-9 has the same weight as 8. */
 static void test_table_scores(void **state)
 {
 	static const float q[] = { 1, 1 }, v[] = { 0, 0, 1, 1 };
@@ -443,7 +453,8 @@ static void test_table_scores(void **state)
 	scene_free(&s);
 }
 
-/* Queries are rounded at the start, float32 keys and values when read. */
+/* Queries are rounded to fp16 at the start, and float32 keys and values when
+ * they are read. */
 static void test_table_rounds(void **state)
 {
 	float wide[OUT_MAX], narrow[OUT_MAX], exact[OUT_MAX];
@@ -462,7 +473,7 @@ static void test_table_rounds(void **state)
 	scene_free(&b);
 }
 
-/* Scores and sums beyond fp16 saturate and do not become NaN. */
+/* Scores and sums beyond the range of fp16 saturate and do not become NaN. */
 static void test_table_saturates(void **state)
 {
 	float got[OUT_MAX];
@@ -472,7 +483,7 @@ static void test_table_saturates(void **state)
 	for (size_t i = 0; i < 300 * 64; i++)
 		s.v[i] = i % 2 ? 60000 : -60000;
 	scene_store(&s);
-	memset(s.q, 0, 64 * sizeof(*s.q)); /* a sum of 300 * 60000 */
+	memset(s.q, 0, 64 * sizeof(*s.q)); /* makes a sum of 300 * 60000 */
 	for (unsigned i = 64; i < 6 * 64; i++)
 		s.q[i] *= 1e6f;
 	s.scale = 1000;
@@ -483,7 +494,7 @@ static void test_table_saturates(void **state)
 	scene_free(&s);
 }
 
-/* A NaN score has weight 0, as in the table. */
+/* A NaN score has the softmax weight 0, as in the exp2 table. */
 static void test_table_nan(void **state)
 {
 	float got[OUT_MAX], want[OUT_MAX];

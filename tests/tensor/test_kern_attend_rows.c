@@ -7,16 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Which slots a row sees after the slots that all see. */
+/* The slots that a row sees after the slots that all rows see. */
 struct tail {
 	const uint32_t *slot;
 	uint32_t n;
 };
 
-/* Rows of `heads` heads each, with a gap between them, that see the scene's
- * first `shared` slots and then their own. */
+/* Rows of `heads` heads each, with a gap between the rows. Each row sees the
+ * first `shared` slots of the scene and then its own slots. */
 struct crowd {
-	struct scene s; /* its heads are those of all rows */
+	struct scene s; /* has the heads of all rows */
 	unsigned rows, heads;
 	uint32_t shared;
 	struct tail tail[KERN_ATTEND_ROWS];
@@ -31,7 +31,7 @@ static uint32_t draw(uint64_t stream, uint64_t i, uint32_t below)
 	return (uint32_t)(rng_uniform(seed, stream, i) * below);
 }
 
-/* Slots that the rows of one of three groups share. */
+/* The slots that all rows of one of three groups see. Returns their number. */
 static uint32_t group_slots(
 	const struct crowd *c, unsigned group, uint32_t *own)
 {
@@ -43,9 +43,11 @@ static uint32_t group_slots(
 	return n;
 }
 
-/* The slots of row r after the shared ones: in a chain all rows up to itself,
- * in a tree its ancestors and itself, in groups those of its group and some
- * more. */
+/*
+ * The slots of row r after the shared slots. CHAIN: those of all rows up to row
+ * r; TREE: those of the row's ancestors and its own; GROUPS: those of the row's
+ * group and some more.
+ */
 static uint32_t own_slots(
 	const struct crowd *c, enum shape shape, uint64_t salt, unsigned r)
 {
@@ -78,7 +80,8 @@ static uint32_t own_slots(
 	return n;
 }
 
-/* In every other scene slots are in runs of 16, like those of sequences. */
+/* In every second scene slots come in runs of 16 consecutive slots, as in
+ * sequences. */
 static void lay_in_runs(struct scene *s)
 {
 	const uint32_t turn = s->n / 16 * 16;
@@ -90,7 +93,8 @@ static void lay_in_runs(struct scene *s)
 	scene_store(s);
 }
 
-/* `own` slots that are not shared, at least one for each row. */
+/* Make a crowd with `own` slots that are not shared, at least one for each
+ * row. */
 static void crowd_make(struct crowd *c, unsigned rows, unsigned heads,
 	unsigned dim, uint32_t shared, uint32_t own, enum shape shape,
 	uint64_t salt)
@@ -119,7 +123,7 @@ static uint32_t seen(const struct crowd *c, unsigned r, uint32_t i)
 	return i < c->shared ? c->s.slot[i] : c->tail[r].slot[i - c->shared];
 }
 
-/* The first `n` slots that row r sees as spans, some of them empty. */
+/* Get the first `n` slots that row r sees as spans, some of which are empty. */
 static uint32_t spans_of(
 	const struct crowd *c, unsigned r, uint32_t n, struct kern_span *span)
 {
@@ -140,15 +144,16 @@ static uint32_t spans_of(
 	return spans;
 }
 
-/* Memory of a call: queries and outputs with gaps, the rows' slots, and the
- * scratch as in call(). */
+/* The memory of a call: queries and outputs with gaps, the slots of the rows,
+ * and scratch memory as in call(). */
 struct room {
 	float *q, *y, *space;
 	struct kern_span *span;
 	struct kern_query query[KERN_ATTEND_ROWS];
 };
 
-/* Some of each row's slots are given as spans, from 0 slots to all. */
+/* Set up the memory. Between none and all of the slots of each row are given as
+ * spans. */
 static void room_make(struct room *m, const struct crowd *c, size_t size)
 {
 	const size_t row = (size_t)c->heads * c->s.dim, ld = row + GUARD;
@@ -183,7 +188,8 @@ static void room_free(struct room *m)
 	free(m->span);
 }
 
-/* attend_rows to out, [rows][heads][dim]; returns the slots that it read. */
+/* Call attend_rows and copy the outputs to out, [rows][heads][dim]. Returns the
+ * number of slots that it read. */
 static uint64_t call_rows(const struct kern *kern, const struct crowd *c,
 	const uint16_t *table, float *out)
 {
@@ -215,7 +221,7 @@ static uint64_t call_rows(const struct kern *kern, const struct crowd *c,
 	return slots;
 }
 
-/* Row r by itself, its slots in one list. */
+/* Compute row r alone, with all its slots in one list. */
 static void call_row(const struct kern *kern, const struct crowd *c, unsigned r,
 	const uint16_t *table, float *out)
 {
@@ -231,8 +237,8 @@ static void call_row(const struct kern *kern, const struct crowd *c, unsigned r,
 	free(slot);
 }
 
-/* Each row gets the same bytes as in a call by itself, with all kernels; shared
- * calls read no more slots. */
+/* Check that each row gets the same bytes as if it were computed alone, with
+ * all kernels, and that a call for several rows does not read more slots. */
 static void check_crowd(
 	const struct crowd *c, const uint16_t *table, const char *what)
 {
@@ -288,7 +294,8 @@ static void test_rows(void **state)
 	}
 }
 
-/* Every number of rows and of heads, where a block ends among the rows. */
+/* Every number of rows and of heads, with slots such that a block ends among
+ * the rows' own slots. */
 static void test_rows_counts(void **state)
 {
 	for (unsigned rows = 1; rows <= KERN_ATTEND_ROWS; rows++)
@@ -302,7 +309,7 @@ static void test_rows_counts(void **state)
 		}
 }
 
-/* ref, which is not among the kernels above, and the expected result. */
+/* Compare `ref`, which the tests above do not use, with the expected result. */
 static void test_rows_ref(void **state)
 {
 	struct crowd c;
@@ -327,7 +334,7 @@ static void test_rows_ref(void **state)
 
 /* ---- compared with the definition ---- */
 
-/* One head of a row, in double, from the values stored in the cache. */
+/* Compute one head of a row in double, from the values stored in the cache. */
 static void brute_force(const struct crowd *c, unsigned r, unsigned h,
 	const uint32_t *at_slot, double *out)
 {
@@ -359,7 +366,7 @@ static void brute_force(const struct crowd *c, unsigned r, unsigned h,
 	free(w);
 }
 
-/* Rows of every shape by all kernels. */
+/* Rows of every shape, computed by all kernels. */
 static void test_rows_brute_force(void **state)
 {
 	for (unsigned i = 0; i < 2 * SHAPES; i++) {
@@ -394,8 +401,8 @@ static void test_rows_brute_force(void **state)
 	}
 }
 
-/* Slots that rows share are read once, in whole blocks; their own slots for
- * each row. */
+/* Slots that rows share are read once if they fill whole blocks; the rows' own
+ * slots are read for each row. */
 static void test_rows_read(void **state)
 {
 	enum { ROWS = 12, SHARED = 3 * KERN_ATTEND_BLOCK, HEADS = 2, DIM = 32 };
@@ -405,7 +412,7 @@ static void test_rows_read(void **state)
 		uint64_t own = 0;
 		struct crowd c;
 
-		/* no two rows' own slots have a common prefix */
+		/* the own slots of any two rows have no common prefix */
 		crowd_make(&c, ROWS, HEADS, DIM, SHARED + more, 150, ANY, 2);
 		for (unsigned r = 0; r < ROWS; r++) {
 			c.own[(size_t)r * c.s.n] = c.s.slot[c.shared + r];
@@ -421,7 +428,7 @@ static void test_rows_read(void **state)
 	free(out);
 }
 
-/* Slots in the same block that only later rows see do not affect a row. */
+/* Slots in a block that only later rows see do not affect an earlier row. */
 static void test_rows_ignore_unseen_slots(void **state)
 {
 	static const float odd[] = { NAN, INFINITY, 3e38f };
@@ -436,7 +443,7 @@ static void test_rows_ignore_unseen_slots(void **state)
 			struct crowd c;
 			size_t at;
 
-			/* storage of float32, which holds all of them */
+			/* store float32, which can hold all these values */
 			crowd_make(&c, ROWS, HEADS, DIM, 70, ROWS, CHAIN, 2);
 			call_rows(vecs[v], &c, NULL, want);
 			at = (size_t)c.s.slot[c.s.n - SEEING] * DIM;
@@ -456,7 +463,7 @@ static void test_rows_ignore_unseen_slots(void **state)
 	free(want);
 }
 
-/* Scores beyond the range of exp, of both signs, and all equal. */
+/* Scores beyond the range of exp, positive and negative, and equal scores. */
 static void test_rows_sharp(void **state)
 {
 	static const float scales[] = { 1000, -1000, 0 };

@@ -1,8 +1,8 @@
 /*
- * Kernels on extreme numbers, as in a damaged or hostile file: infinities, NaN,
- * the largest and the smallest. The results may be meaningless, but are
- * defined: all vector kernels give the same bits or NaN, and sanitizers report
- * nothing.
+ * Tests the kernels with extreme numbers, as in a damaged or hostile file:
+ * infinities, NaN, the largest and the smallest numbers. The results may be
+ * meaningless but must be defined: all vector kernels give the same bits, or
+ * all give NaN, and sanitizers report nothing.
  */
 #include "tests/harness.h"
 
@@ -16,19 +16,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define N      608 /* whole groups, and some that are not */
+#define N      608 /* two whole groups of 256, and a part of one */
 #define TRIALS 40
 
-/* As bits, to include every kind of NaN; near -2^23 ln 2 the exponential's
- * rounding nearly cancels. */
+/* Extreme numbers as bits, to include every kind of NaN. Near -2^23 ln 2 the
+ * rounding in the exponential nearly cancels. */
 static const uint32_t odd[] = { 0x7fffffff, 0xffffffff, 0x7f800001, 0xff800001,
 	0x7fc00000, 0x7f800000, 0xff800000, 0x7f7fffff, 0xff7fffff, 0x00000001,
 	0x80000001, 0x80000000, 0x7f000000, 0xff000000, 0x477fe000, 0x477ff000,
 	0xcb051591, 0xcb051592, 0xcb051590, 0x4b051591, 0xc2aeac50,
 	0x42b17218 };
 
-/* n values: ordinary ones, extreme ones, random bits; in later trials fewer
- * ordinary ones. */
+/* Returns n values: ordinary numbers, extreme numbers and random bits. Later
+ * trials have fewer ordinary numbers. */
 static float *extremes(uint64_t stream, unsigned trial, size_t n)
 {
 	float *x = malloc(n * sizeof(*x));
@@ -121,7 +121,7 @@ static void test_round_f16(void **state)
 	}
 }
 
-/* All implementations write the same bytes, for NaN too. */
+/* All implementations write the same bytes, also for NaN. */
 static void test_quantize(void **state)
 {
 	const size_t bytes = kern_q8_bytes(N);
@@ -189,8 +189,8 @@ static void test_attend(void **state)
 	free(room);
 }
 
-/* Scores far below the largest, by every power of two, and where the
- * exponential's rounding nearly cancels: their weights are 0. */
+/* Scores that are below the largest score by every power of two, or where the
+ * rounding in the exponential nearly cancels: their softmax weights are 0. */
 static void test_attend_far(void **state)
 {
 	const size_t scratch = kern_attend_scratch(1, HEAD_DIM);
@@ -225,7 +225,7 @@ static void test_attend_far(void **state)
 #define OUT  64
 #define K    288
 
-/* Weights of random bytes, hence with all kinds of scales. */
+/* Weights of random bytes, which have all kinds of scales. */
 static uint8_t *any_bytes(uint64_t stream, size_t n)
 {
 	uint8_t *p = aligned_alloc(64, (n + 63) / 64 * 64);

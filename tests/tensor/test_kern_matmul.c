@@ -10,8 +10,9 @@
 #include <string.h>
 
 /*
- * Rows of any type. Types without an encoder get random codes; their fp16
- * scales, whose places differ, are then set to small finite numbers.
+ * Make n weight rows of k values of any type. A type without an encoder gets
+ * random codes; its fp16 scales, whose offsets are in the table, are set to
+ * small finite numbers.
  */
 static void *weights(enum dtype type, uint64_t stream, size_t n, size_t k)
 {
@@ -86,8 +87,9 @@ static float *matmul_run(const struct kern *k, const struct matmul *t)
 }
 
 /*
- * The error of a sum of k products in any order is at most k units of
- * roundoff times the sum of the magnitudes, plus that of storing the result.
+ * The bound of the error of output (m, j). The error of a sum of k products in
+ * any order is at most k units of roundoff times the sum of the magnitudes,
+ * plus the error of storing the result.
  */
 static double matmul_bound(const struct matmul *t, unsigned m, unsigned j)
 {
@@ -101,7 +103,8 @@ static double matmul_bound(const struct matmul *t, unsigned m, unsigned j)
 	for (unsigned i = 0; i < t->k; i++)
 		sum += fabs((double)t->x[(size_t)m * t->k + i] * w[i]);
 	free(w);
-	/* 16 lanes: k / 16 additions each, then 4, and one per product */
+	/* 16 lanes have k / 16 additions each; then there are 4 more, and one
+	 * rounding per product */
 	return sum * (t->k / 16 + 8) * 0x1p-24 + 1e-37;
 }
 
@@ -154,7 +157,8 @@ static void test_matmul_types(void **state)
 	}
 }
 
-/* Edges of the register tile, the row panel, the chunk and the lanes. */
+/* Shapes at the edges of the register tile, the row panel, the chunk and the
+ * lanes. */
 static void test_matmul_shapes(void **state)
 {
 	static const struct {
@@ -205,7 +209,7 @@ static void test_matmul_random(void **state)
 	}
 }
 
-/* Cancellation, huge beside tiny, subnormals, signed zeros. */
+/* Cancellation, huge next to tiny numbers, subnormals and signed zeros. */
 static void test_matmul_adversarial(void **state)
 {
 	struct matmul t;
@@ -223,7 +227,7 @@ static void test_matmul_adversarial(void **state)
 	matmul_free(&t);
 }
 
-/* NaN and infinity stay in their own row and column. */
+/* A NaN or infinity affects only its own row or column. */
 static void test_matmul_not_finite(void **state)
 {
 	struct matmul t;
@@ -248,7 +252,7 @@ static void test_matmul_not_finite(void **state)
 	matmul_free(&t);
 }
 
-/* A row's bytes are equal by itself, among others, and for any split of n. */
+/* A row gets the same bytes alone, among other rows, and for any split of n. */
 static void test_matmul_batch_invariance(void **state)
 {
 	static const struct {
@@ -292,7 +296,8 @@ static void test_matmul_batch_invariance(void **state)
 	}
 }
 
-/* Weights at odd addresses; rows of y and x with gaps that must not change. */
+/* Weights at odd addresses, and rows of y and x with gaps that must not
+ * change. */
 static void test_matmul_strides(void **state)
 {
 	struct matmul t;

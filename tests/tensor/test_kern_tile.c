@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define N     100 /* outputs of a matrix here, at most */
-#define GUARD 64  /* bytes, or floats, that must not change */
+#define N     100 /* largest number of outputs of a matrix */
+#define GUARD 64  /* number of bytes or floats that must not change */
 
 static const enum dtype all_types[] = { DTYPE_TILE_F16, DTYPE_TILE_Q4_0,
 	DTYPE_TILE_Q8_0, DTYPE_GROUP_Q4_0, DTYPE_GROUP_Q8_0, DTYPE_SUPER_Q4_0,
@@ -21,11 +21,11 @@ static const enum dtype int_types[] = { DTYPE_TILE_Q4_0, DTYPE_TILE_Q8_0 };
 
 /* ---- weights ---- */
 
-/* The codes and scales of a matrix. */
+/* How the codes and scales of a matrix are filled. */
 enum fill {
 	RANDOM,
 	LOWEST,  /* all codes -8 or -128 */
-	HIGHEST, /* 7 or 127 */
+	HIGHEST, /* all codes 7 or 127 */
 	NO_SCALE,
 	LARGE_SCALE, /* 65504 and -65504 */
 	TINY_SCALE,  /* the smallest subnormals */
@@ -73,7 +73,8 @@ static uint16_t some_scale(enum fill fill, uint64_t stream, uint64_t i)
 	}
 }
 
-/* The places of the code (in bits) and the scale of (n, k) in a format. */
+/* Get the positions of the code (in bits) and of the scale of output n and
+ * input k in a format. */
 static void place(enum dtype type, unsigned n, unsigned k, unsigned *code,
 	unsigned *scale)
 {
@@ -130,8 +131,8 @@ static double put(enum dtype type, uint8_t *tile, unsigned n, unsigned k,
 	return code * (double)f16_to_f32(scale);
 }
 
-/* Whole strips with n used outputs; with `odd` the tiles are at an odd
- * address. */
+/* Make a matrix of whole strips, of which n outputs are used. With `odd` the
+ * tiles are at an odd address. */
 static void matrix_make(struct matrix *m, enum dtype type, unsigned n,
 	unsigned k, enum fill fill, bool odd)
 {
@@ -191,7 +192,7 @@ static uint8_t *quantized(
 	return q;
 }
 
-/* Rows of activations: float32, and as quantized from it. */
+/* Rows of activations in float32, and the same rows quantized. */
 struct rows {
 	float *x;
 	uint8_t *q;
@@ -199,8 +200,9 @@ struct rows {
 };
 
 /*
- * y[rows][n] with a gap after each row that must not change. int8 when
- * `q8`; rows from `first` on, weights from strip j0 / 32 on.
+ * Compute y[rows][n] with a gap after each row, which must not change. `q8`
+ * selects the int8 kernel. Use the rows from `first` on and the weights from
+ * output j0 on.
  */
 static void run(const struct kern *k, float *y, const struct rows *x, bool q8,
 	unsigned first, unsigned rows, const struct matrix *m, unsigned j0,
@@ -232,7 +234,8 @@ static void run(const struct kern *k, float *y, const struct rows *x, bool q8,
 	free(scratch);
 }
 
-/* rows by n of the larger `want`, [][of], from (first, j0) on. */
+/* Compute `rows` rows by n outputs, and compare them with the part of `want`,
+ * which has rows of `of` outputs, that begins at (first, j0). */
 static void same(const struct kern *k, const struct rows *x, bool q8,
 	unsigned first, unsigned rows, const struct matrix *m, unsigned j0,
 	unsigned n, const float *want, unsigned of)
@@ -270,7 +273,8 @@ static void rows_free(struct rows *x)
 
 /* ---- the reference ---- */
 
-/* Compared with sums in double; the bound is that of a chain of k roundings. */
+/* Compare `ref` with sums in double. The bound is that of a chain of k
+ * roundings. */
 static void ref_check(
 	const struct rows *x, bool q8, unsigned rows, const struct matrix *m)
 {
@@ -313,8 +317,8 @@ static void test_ref_tile(void **state)
 		}
 }
 
-/* Rows that are exact in int8: multiples of a power of two up to 127, which
- * occurs in each group of 256. */
+/* Rows that int8 represents exactly: multiples of a power of two up to 127,
+ * with 127 in each group of 256. */
 static void test_ref_q8(void **state)
 {
 	static const unsigned ks[] = { 32, 256, 288, 800 };
@@ -341,7 +345,8 @@ static void test_ref_q8(void **state)
 
 /* ---- quantization ---- */
 
-/* Codes times scale, by a product with the unit matrix. */
+/* Get codes times scale of a quantized row, by a product with the unit
+ * matrix. */
 static void dequantized(float *y, const float *x, unsigned k)
 {
 	struct rows rows = { NULL, quantized(ref, x, 1, k), k };
@@ -365,7 +370,9 @@ static void test_quantize_error(void **state)
 	const unsigned k = 352;
 	float *x = floats(15, k), y[352];
 
-	x[17] = 3; /* two groups: amax 3, and at most 1 */
+	/* two groups: the first has the largest magnitude 3, the second at most
+	 * 1 */
+	x[17] = 3;
 	dequantized(y, x, k);
 	for (unsigned g = 0; g < k; g += 256) {
 		const unsigned end = k < g + 256 ? k : g + 256;
@@ -450,13 +457,13 @@ static void test_quantize_same(void **state)
 
 /* ---- all implementations ---- */
 
-/* Every number of rows and outputs compared with one run of the reference. */
+/* Compare every number of rows and outputs with one run of the reference. */
 static void grid(enum dtype type, bool q8, unsigned k, const unsigned *rows,
 	size_t n_rows)
 {
 	static const unsigned ns[] = { 1, 15, 16, 31, 32, 33, 64, N };
 	const unsigned most = rows[n_rows - 1];
-	const bool odd = k == 96; /* "weights need no alignment" */
+	const bool odd = k == 96; /* weights need no alignment */
 	float *want = malloc((size_t)most * N * sizeof(*want));
 	struct matrix m;
 	struct rows x;
@@ -496,7 +503,7 @@ static void test_tile_same(void **state)
 			grid(all_types[t], false, ks[i], rows, ARRAY_LEN(rows));
 }
 
-/* Each row by itself, and the outputs split at every strip. */
+/* Each row alone, and the outputs split at every strip, give the same bytes. */
 static void test_batch_invariance(void **state)
 {
 	const unsigned rows = 37, k = 544;

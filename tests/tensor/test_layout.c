@@ -1,4 +1,4 @@
-/* The type of a matrix in each layout, and packing to that type. */
+/* Tests the type of a matrix in each layout, and packing to that type. */
 #include "tests/harness.h"
 
 #include "base/err.h"
@@ -53,7 +53,7 @@ static void matrices_that_do_not_fit_tiles_stay_rows(void **state)
 		DTYPE_TILE_F16);
 }
 
-/* Strips packed by several threads equal one call of tile_pack. */
+/* Packing by several threads gives the same bytes as one call of tile_pack. */
 static void packing_does_not_depend_on_threads(void **state)
 {
 	enum { N = 1100, K = 64 };

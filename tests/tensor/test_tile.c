@@ -11,7 +11,8 @@ static const enum dtype tiled[] = { DTYPE_TILE_F16, DTYPE_TILE_Q4_0,
 	DTYPE_TILE_Q8_0, DTYPE_GROUP_Q4_0, DTYPE_GROUP_Q8_0, DTYPE_SUPER_Q4_0,
 	DTYPE_SUPER_Q8_0 };
 
-/* The type of each format's groups, and whether a group is one output. */
+/* plain_type returns the type of a format's groups, by_output whether a group
+ * is one output. */
 static enum dtype plain_type(enum dtype type)
 {
 	if (type == DTYPE_TILE_F16)
@@ -37,7 +38,8 @@ static void check_value(
 static void test_index(void **state)
 {
 	bool seen[1024] = { false };
-	int group_n[32], group_k[32]; /* of a group's first element */
+	/* n and k of the first element of each group */
+	int group_n[32], group_k[32];
 
 	memset(group_n, 0xff, sizeof(group_n));
 	for (unsigned k = 0; k < 32; k++) {
@@ -54,7 +56,7 @@ static void test_index(void **state)
 			assert_int_equal(k / 2 * 2, group_k[g]);
 		}
 	}
-	/* Explicitly: two adjacent k, then the next output. */
+	/* The order is: two adjacent k, then the next output. */
 	assert_int_equal(tile_index(0, 0), 0);
 	assert_int_equal(tile_index(1, 0), 1);
 	assert_int_equal(tile_index(0, 1), 2);
@@ -100,7 +102,7 @@ static void test_sizes(void **state)
 	assert_int_equal(tile_bytes(DTYPE_SUPER_Q8_0, 1, 64), 2 * 1088);
 	assert_int_equal(tile_bytes(DTYPE_SUPER_Q8_0, 32, 64), 2 * 1088);
 	assert_int_equal(tile_bytes(DTYPE_SUPER_Q8_0, 33, 64), 4 * 1088);
-	/* as large as the blocks of its type */
+	/* a tiled matrix is as large as the blocks of its GGUF type */
 	assert_int_equal(tile_bytes(DTYPE_TILE_Q4_0, 8960, 1536),
 		8960 * dtype_row_bytes(DTYPE_Q4_0, 1536));
 }
@@ -152,11 +154,11 @@ static void test_is_exact(void **state)
 
 /* ---- repacking without loss ---- */
 
-/* Scales that the encoders would not choose or would change. */
+/* Scales that an encoder would not choose or would change. */
 static const uint16_t odd_scales[] = { 0x0000, 0x8000, 0x0001, 0x8001, 0x03ff,
 	0x0400, 0x3c00, 0xbc00, 0x7bff, 0xfbff };
 
-/* n rows of random codes; of random halves without infinities for F16. */
+/* Make n rows of random codes or, for F16, of random finite numbers. */
 static uint8_t *random_rows(enum dtype type, unsigned n, unsigned k)
 {
 	const struct dtype_info *info = dtype_info(type);
@@ -196,7 +198,8 @@ static void check_rows(enum dtype to, const uint8_t *packed, enum dtype from,
 	free(want);
 }
 
-/* The padding outputs of a short strip have codes and scales of 0. */
+/* Check that the padding outputs of a short strip have codes and scales of
+ * 0. */
 static void check_filling(
 	enum dtype to, const uint8_t *packed, unsigned n, unsigned k)
 {
@@ -258,8 +261,8 @@ static void test_exact(void **state)
 	}
 }
 
-/* Infinities, NaN and their payloads do not change; from and to unaligned
- * addresses. */
+/* Infinities and NaNs with their payloads do not change. Source and destination
+ * are at unaligned addresses. */
 static void test_exact_bits(void **state)
 {
 	const unsigned n = 2048 / 32 * 32, k = 32;
@@ -286,8 +289,9 @@ static void test_exact_bits(void **state)
 }
 
 /*
- * The codes of a Q4_0 block may differ from those of quantizing its values:
- * here all codes are 9, whose values 1 would be quantized to code 0.
+ * The codes of a Q4_0 block may differ from the codes that quantizing its
+ * values gives. Here all codes are 9, which means 1; quantizing 1 would give
+ * the code 0.
  */
 static void test_exact_is_not_requantized(void **state)
 {
@@ -307,7 +311,7 @@ static void test_exact_is_not_requantized(void **state)
 
 /* ---- bytes computed by hand ---- */
 
-/* Code of (n, k) is 3 n + k, modulo 16. */
+/* The code of output n and input k is 3 n + k, modulo 16. */
 static void test_q4_0_tile(void **state)
 {
 	static const uint8_t first[] = { 0x10, 0x43, 0x76, 0xa9, 0xdc, 0x0f,
@@ -322,16 +326,17 @@ static void test_q4_0_tile(void **state)
 		for (int j = 0; j < 16; j++)
 			rows[n][2 + j] = (uint8_t)((3 * n + j) % 16 * 0x11);
 	}
-	rows[5][2] = 0xef;   /* k = 0: 15; k = 16: 14 in place of 15 */
-	rows[31][17] = 0x0c; /* k = 15: 12; k = 31: 0 in place of 12 */
+	rows[5][2] = 0xef;   /* k = 0: 15; k = 16: 14 instead of 15 */
+	rows[31][17] = 0x0c; /* k = 15: 12; k = 31: 0 instead of 12 */
 	tile_pack(DTYPE_TILE_Q4_0, tile, DTYPE_Q4_0, rows, 32, 32, 0, 1);
 	assert_memory_equal(tile, first, 16);
 	assert_memory_equal(tile + 16, first, 16);
-	/* k = 16 and 17, again first but for output 5 */
+	/* k = 16 and 17: as in `first` except for output 5 */
 	assert_memory_equal(tile + 256, first, 5);
 	assert_int_equal(tile[256 + 5], 0x0e);
 	assert_memory_equal(tile + 256 + 6, first + 6, 10);
-	/* k = 14 and 15; then 30 and 31, the same but for output 31 */
+	/* k = 14 and 15; then k = 30 and 31, which are the same except for
+	 * output 31 */
 	assert_memory_equal(tile + 7 * 32 + 16, last, 16);
 	assert_memory_equal(tile + 15 * 32, last, 16);
 	assert_memory_equal(tile + 15 * 32 + 16, last, 15);
@@ -343,17 +348,17 @@ static void test_q4_0_tile(void **state)
 }
 
 /*
- * Element e of super-group 2, k 16 to 23, has code 5 e + e / 64, modulo 16,
- * and group g the scale 2^(g - 4). Every group has a code 0, -8 times the
- * scale, from which the encoder finds scale and codes again.
+ * Element e of super-group 2 (k 16 to 23) has the code 5 e + e / 64, modulo 16,
+ * and group g has the scale 2^(g - 4). Every group has a code 0, which is -8
+ * times the scale; from it the encoder finds the same scale and codes.
  */
 static void test_super_q4_0(void **state)
 {
 	static const uint8_t scales[16] = { 0x00, 0x2c, 0x00, 0x30, 0x00, 0x34,
 		0x00, 0x38, 0x00, 0x3c, 0x00, 0x40, 0x00, 0x44, 0x00, 0x48 };
-	/* bytes 2 i and 2 i + 1, i = 0 ..: elements i + 128 above i, and
-	 * i + 192 above i + 64; the codes of i, +64, +128, +192 are c, c + 1,
-	 * c + 2, c + 3 for c = 5 i */
+	/* for i = 0, 1, ...: byte 2 i has element i in its low and i + 128 in
+	 * its high nibble, and byte 2 i + 1 has i + 64 and i + 192; their codes
+	 * are c, c + 2, c + 1 and c + 3, with c = 5 i */
 	static const uint8_t first[32] = { 0x20, 0x31, 0x75, 0x86, 0xca, 0xdb,
 		0x1f, 0x20, 0x64, 0x75, 0xb9, 0xca, 0x0e, 0x1f, 0x53, 0x64,
 		0xa8, 0xb9, 0xfd, 0x0e, 0x42, 0x53, 0x97, 0xa8, 0xec, 0xfd,
@@ -371,14 +376,14 @@ static void test_super_q4_0(void **state)
 	assert_memory_equal(tile + 288, scales, 16);
 	for (int i = 0; i < 4; i++) /* codes repeat after 16 elements */
 		assert_memory_equal(tile + 304 + 32 * i, first, 32);
-	/* the others: code 8 */
+	/* all other super-groups have code 8 */
 	for (int i = 0; i < 128; i++)
 		assert_int_equal(tile[16 + i] & tile[448 + i], 0x88);
 }
 
 /* ---- encoding ---- */
 
-/* The index of value j of group g in [32 n][32 k]. */
+/* The index of value j of group g in a tile [32 n][32 k]. */
 static unsigned member(enum dtype type, unsigned g, unsigned j)
 {
 	if (by_output(type))
@@ -386,7 +391,8 @@ static unsigned member(enum dtype type, unsigned g, unsigned j)
 	return (g % 2 * 16 + j / 2) * 32 + g / 2 * 2 + j % 2;
 }
 
-/* Each group as dtype quantizes its 32 values, read back by both. */
+/* Check that each group is encoded as dtype.h quantizes its 32 values, and that
+ * tile_decode and the reader of this test read back the same values. */
 static void check_encoded(enum dtype type, const float *values)
 {
 	const struct dtype_info *plain = dtype_info(plain_type(type));
@@ -420,7 +426,7 @@ static void test_encode(void **state)
 
 	for (size_t t = 0; t < ARRAY_LEN(tiled); t++)
 		check_encoded(tiled[t], x);
-	for (int i = 0; i < 1024; i++) /* from subnormal scales to large ones */
+	for (int i = 0; i < 1024; i++) /* scales from subnormal to large */
 		x[i] *= (float)ldexp(1, i / 32 - 20);
 	for (size_t t = 0; t < ARRAY_LEN(tiled); t++)
 		check_encoded(tiled[t], x);
@@ -431,7 +437,8 @@ static void test_encode(void **state)
 	free(x);
 }
 
-/* Coalescing groups moves their bytes but does not change values. */
+/* Coalescing groups to super-groups moves their bytes but does not change
+ * values. */
 static void test_super_is_group(void **state)
 {
 	static const enum dtype pairs[][2] = {
@@ -455,7 +462,8 @@ static void test_super_is_group(void **state)
 
 /* ---- packing through float32 ---- */
 
-/* Tile (s, t) of rows of `from`, as float32, zeros below the last row. */
+/* Get tile t of strip s of rows of type `from` as float32, with zeros below the
+ * last row. */
 static void tile_of_rows(float *values, enum dtype from, const uint8_t *rows,
 	unsigned n, unsigned k, unsigned s, unsigned t)
 {
@@ -495,7 +503,7 @@ static void check_packed(enum dtype to, enum dtype from, unsigned n, unsigned k,
 
 static void test_from_floats(void **state)
 {
-	const unsigned n = 70, k = 288; /* 256, and a tile more */
+	const unsigned n = 70, k = 288; /* k is 256 and one more tile */
 	float *x = gaussians(3, n * k);
 
 	for (size_t t = 0; t < ARRAY_LEN(tiled); t++) {
@@ -506,12 +514,12 @@ static void test_from_floats(void **state)
 	free(x);
 }
 
-/* From every readable type, with random finite scales. */
+/* Packing from every type that can be read, with random finite scales. */
 static void test_from_blocks(void **state)
 {
 	static const struct {
 		enum dtype type;
-		int scale[2]; /* offsets of halves in a block, or -1 */
+		int scale[2]; /* offsets of the fp16 scales in a block, or -1 */
 	} from[] = {
 		{ DTYPE_F16, { 0, -1 } },
 		{ DTYPE_BF16, { 0, -1 } },
@@ -533,7 +541,8 @@ static void test_from_blocks(void **state)
 
 		for (size_t at = 0; at < size; at += info->bytes) {
 			for (int s = 0; s < 2; s++) {
-				if (from[i].scale[s] >= 0) /* 0.5 to 2 */
+				/* a scale of 0.5 to 2 */
+				if (from[i].scale[s] >= 0)
 					rows[at + from[i].scale[s] + 1] =
 						(uint8_t)(0x38 + at / 8 % 8);
 			}
@@ -549,7 +558,8 @@ static void test_from_blocks(void **state)
 
 /* ---- error ---- */
 
-/* Root of summed squared error over summed squares of an [n][k] matrix. */
+/* The relative error of an [n][k] matrix: the root of the sum of squared errors
+ * over the sum of squares. */
 static double relative_error(
 	enum dtype type, const float *x, unsigned n, unsigned k)
 {
@@ -578,7 +588,8 @@ static void check_error(enum dtype type, const float *x, double want, double by)
 		tile_info(type)->name);
 }
 
-/* With one scale for all weights, tile groups cost nothing. */
+/* If all weights have one scale, tile groups have the same error as
+ * conventional groups. */
 static void test_gaussian_error(void **state)
 {
 	float *x = gaussians(4, 512 * 2048);
@@ -592,8 +603,9 @@ static void test_gaussian_error(void **state)
 	free(x);
 }
 
-/* With different scales of the outputs, lognormal(0.5), tile groups have a
- * larger error. Many outputs: with 512 the ratio varies by 2 %. */
+/* If the outputs have different scales, lognormal(0.5), tile groups have a
+ * larger error. The test needs many outputs: with 512 the ratio varies by 2
+ * %. */
 static void test_output_scales(void **state)
 {
 	const unsigned n = 4096, k = 256;

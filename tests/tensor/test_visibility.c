@@ -10,10 +10,10 @@
 static uint64_t seed;
 
 #define ROWS  40
-#define SLOTS 120 /* of a row, at most */
+#define SLOTS 120 /* largest number of slots of a row */
 
-/* The slots of rows, one by one: the spans are made of them, and the expected
- * counts are computed from them. */
+/* The slots of rows, one by one. The spans are made from these lists, and the
+ * expected counts are computed from them. */
 struct scene {
 	uint32_t n, len[ROWS], slot[ROWS][SLOTS];
 	struct kern_span span[ROWS][2 * SLOTS];
@@ -27,8 +27,8 @@ static uint32_t draw(uint64_t stream, uint64_t i, uint32_t below)
 	return (uint32_t)(rng_uniform(seed, stream, i) * below);
 }
 
-/* As spans of maximal length or split at random places, with empty spans
- * between them. */
+/* Make the spans of a row: of maximal length or split at random places, with
+ * empty spans between them. */
 static void tell(struct scene *s, uint32_t row, uint64_t salt)
 {
 	struct kern_span *span = s->span[row];
@@ -49,8 +49,8 @@ static void tell(struct scene *s, uint32_t row, uint64_t salt)
 	s->visibility[row] = (struct row_visibility){ span, n, 0 };
 }
 
-/* Rows forked from earlier rows, each followed by slots of its own, so that no
- * row's list is a prefix of another's. */
+/* Make rows that are forked from earlier rows, each followed by slots of its
+ * own, so that no row's list is a prefix of another's. */
 static void grow(struct scene *s, uint64_t salt)
 {
 	uint32_t next = 1000;
@@ -66,7 +66,8 @@ static void grow(struct scene *s, uint64_t salt)
 
 		len = len < SLOTS - more ? len : SLOTS - more;
 		memcpy(s->slot[r], s->slot[from], len * sizeof(uint32_t));
-		/* in both directions: neither is the order of numbers */
+		/* own slots have ascending or descending numbers, so that
+		 * neither is the order of the rows */
 		next += r % 2 ? 50 : 0;
 		for (uint32_t i = 0; i < more; i++)
 			s->slot[r][len + i] =
@@ -86,8 +87,8 @@ static uint32_t alike(const struct scene *s, uint32_t a, uint32_t b)
 	return n;
 }
 
-/* Two rows share at least as many slots as either shares with a row further
- * away. */
+/* Check the order: two adjacent rows share at least as many slots as either
+ * shares with a row further away. */
 static void check_order(const struct scene *s)
 {
 	bool seen[ROWS] = { false };
@@ -104,8 +105,8 @@ static void check_order(const struct scene *s)
 					alike(s, s->order[i], s->order[j]));
 }
 
-/* The number of rows with the same first i slots as row r; the first of them to
- * *first. */
+/* The number of rows whose first i slots are those of row r. *first is set to
+ * the first of these rows. */
 static uint32_t seen_by(
 	const struct scene *s, uint32_t r, uint32_t i, uint32_t *first)
 {
@@ -119,7 +120,8 @@ static uint32_t seen_by(
 	return n;
 }
 
-/* For each number of rows, the slots that exactly so many see. */
+/* Check, for each number of rows, how many slots exactly this number of rows
+ * see. */
 static void check_pieces(const struct scene *s, uint32_t pieces)
 {
 	uint32_t want[ROWS + 1] = { 0 }, got[ROWS + 1] = { 0 };
@@ -157,7 +159,8 @@ static void test_forks(void **state)
 	free(s);
 }
 
-/* Rows of one sequence are one piece, whatever slots of it they see. */
+/* Rows of one sequence give one piece, whichever slots of the sequence they
+ * see. */
 static void test_one_sequence(void **state)
 {
 	static const struct kern_span span[] = { { 5, 30 }, { 90, 10 } };
@@ -180,8 +183,8 @@ static void test_one_sequence(void **state)
 	assert_int_equal(row_visibility_slots(&visibility[0]), 43);
 }
 
-/* Trees after two forks of a prompt: a piece for the prompt, one for each fork.
- */
+/* Trees after two forks of one prompt give a piece for the prompt and one for
+ * each fork. */
 static void test_trees(void **state)
 {
 	static const struct kern_span one[] = { { 0, 96 }, { 96, 7 } };

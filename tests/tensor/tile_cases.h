@@ -1,7 +1,5 @@
-/*
- * Shared by the tests of tiles: random inputs, and the reader of
- * tile_reader.h.
- */
+/* Shared by the tests of tiles: random inputs, and tile_reader.h, which reads
+ * tiles. */
 #ifndef TESTS_TENSOR_TILE_CASES_H
 #define TESTS_TENSOR_TILE_CASES_H
 
@@ -29,7 +27,7 @@ static inline double gauss(uint64_t stream, uint64_t i)
 	return sqrt(-2 * log(1 - u)) * cos(2 * M_PI * v);
 }
 
-/* n values, from malloc. */
+/* n random values with a normal distribution, from malloc. */
 static inline float *gaussians(uint64_t stream, size_t n)
 {
 	float *x = malloc(n * sizeof(*x));

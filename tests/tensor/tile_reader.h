@@ -1,7 +1,5 @@
-/*
- * A reader of packed tiles, written only from the description in tensor/tile.h,
- * without its code.
- */
+/* A reader of packed tiles that was written only from the description in
+ * tensor/tile.h and uses no code of the tested functions. */
 #ifndef TESTS_TENSOR_TILE_READER_H
 #define TESTS_TENSOR_TILE_READER_H
 
@@ -21,11 +19,12 @@ static inline double half_at(const uint8_t *p)
 	return bits & 0x8000 ? -mag : mag;
 }
 
-/* The value of (n, k) as the header describes each format. */
+/* The value of output n and input k of a tile, as tensor/tile.h describes each
+ * format. */
 static inline double stored(enum dtype type, const uint8_t *p, int n, int k)
 {
 	const int group = k / 2 * 2 + n / 16; /* 2 k by 16 outputs */
-	const int j = n % 16 * 2 + k % 2;     /* within it */
+	const int j = n % 16 * 2 + k % 2;     /* index within the group */
 	const int e = group % 8 * 32 + j, v = e / 64, i = e % 64;
 	const uint8_t *super = p + group / 8 * (tile_info(type)->bytes / 4);
 
@@ -55,7 +54,7 @@ static inline double stored(enum dtype type, const uint8_t *p, int n, int k)
 	}
 }
 
-/* Row j of a packed [][k] matrix. */
+/* Read row j of a packed matrix with rows of k values. */
 static inline void row_of_tiles(enum dtype type, float *row,
 	const uint8_t *packed, unsigned k, unsigned j)
 {

@@ -1,7 +1,7 @@
 /*
- * Costs compared with sums computed by hand, for a machine with round numbers:
- * a packet takes 2 ns and two units run, so evenly divided work takes 1 ns per
- * packet; DDR transfers one byte per nanosecond.
+ * Compares costs with sums computed by hand, for a machine with round numbers:
+ * a packet takes 2 ns and two vector units work, so evenly divided work takes 1
+ * ns per packet; DDR transfers one byte per nanosecond.
  */
 #include "base/checked.h"
 #include "base/rng.h"
@@ -60,7 +60,8 @@ static const enum dtype layouts[] = { DTYPE_Q4_0, DTYPE_Q8_0, DTYPE_GROUP_Q4_0,
 
 /* ---- matrices ---- */
 
-/* One tile: 2 packets put the row in, 2 take the outputs out. */
+/* One tile: 2 packets convert the row into a tile, 2 convert the outputs from a
+ * tile. */
 static void test_one_tile(void **state)
 {
 	struct price p;
@@ -77,12 +78,14 @@ static void test_one_tile(void **state)
 	equal(p.matrix_ps, 10 * NS, "matrix");
 	equal(p.vector_ps, 44 * NS, "vector");
 	equal(p.dma_ps, 676 * NS, "dma");
-	/* The piece passes through all three engines; 4 packets remain. */
+	/* The only piece passes through all three engines; then 4 packets
+	 * remain. */
 	equal(p.total_ps, (676 + 40 + 10 + 4 + 1000) * NS, "total");
 	equal(p.energy_pj, (10 * 1 + 44 * 2 + 676 * 3) * NS, "energy");
 }
 
-/* Packets of a tile as in docs/soc-clock.md, and its scatters. */
+/* The packets of a tile are those of docs/soc-clock.md, and so are its
+ * scatters. */
 static void test_layouts(void **state)
 {
 	static const struct {
@@ -111,7 +114,7 @@ static void test_layouts(void **state)
 		equal(p.counts.dma_bytes, want[i].bytes, "bytes");
 		equal(p.counts.vector_packets, want[i].packets + 4, "packets");
 		equal(p.counts.gathers, want[i].scatters, "scatters");
-		/* A scatter is 20 packets, of which two overlap. */
+		/* A scatter takes 20 packets, and two scatters overlap. */
 		equal(p.vector_ps,
 			(want[i].packets + 4 + 10 * want[i].scatters) * NS,
 			"vector");
@@ -122,8 +125,8 @@ static void test_layouts(void **state)
 	}
 }
 
-/* Half of the TCM holds one tile of these rows: weights are streamed twice, and
- * rows of 2 MB do not fit in L2. */
+/* Half of the TCM can hold one tile of these rows, so the weights are streamed
+ * twice; and rows of 2 MB do not fit in L2. */
 static void test_two_passes(void **state)
 {
 	struct price p;
@@ -161,7 +164,8 @@ static void test_padding(void **state)
 	assert_memory_equal(&p, &q, sizeof(p));
 }
 
-/* The bound moves the same bytes and dequantizes nothing. */
+/* The upper bound (price_matmul_bound) moves the same bytes and dequantizes
+ * nothing. */
 static void test_bound(void **state)
 {
 	struct price p, b;
@@ -182,7 +186,7 @@ static void test_bound(void **state)
 
 /* ---- attention ---- */
 
-/* Three rows are two pairs, 65 columns two chunks. */
+/* Three rows count as two pairs, and 65 columns as two chunks. */
 static void test_softmax(void **state)
 {
 	static const struct {
@@ -206,7 +210,8 @@ static void test_softmax(void **state)
 	}
 }
 
-/* A pair of rows is not divided: one unit works, one is idle. */
+/* A pair of rows is not divided between units: one unit works, and one is
+ * idle. */
 static void test_idle_unit(void **state)
 {
 	struct price one, two;
@@ -219,7 +224,8 @@ static void test_idle_unit(void **state)
 	equal(two.vector_ps, one.vector_ps, "two pairs");
 }
 
-/* All rows see `length` positions. -EINVAL when the cost is 0. */
+/* The price if all rows see `length` positions. Returns -EINVAL if the price is
+ * 0. */
 static int price_attention(const struct soc *soc, uint64_t rows, uint32_t heads,
 	uint32_t kv_heads, uint32_t head_dim, uint64_t length,
 	enum price_exp exp, struct price *out)
@@ -239,20 +245,21 @@ static void test_attention(void **state)
 	assert_int_equal(price_attention(&round_soc, 1, 2, 1, 32, 64,
 				 PRICE_EXP_TABLE, &p),
 		0);
-	/* Scores 2, values 2, the diagonal before and after. */
+	/* 2 tiles of scores, 2 of values, and the diagonal before and after. */
 	equal(p.counts.matrix_tiles, 2 + 2 + 1 + 1, "tiles");
 	equal(p.counts.read_bytes, 64 * 32 * 2 * 2, "read");
-	/* K transposed, V shuffled, sums updated, softmax, rows in and out. */
+	/* K is transposed, V is shuffled, sums are updated, then the softmax,
+	 * then rows are converted into and out of tiles. */
 	equal(p.counts.vector_packets, 2 * 80 + 32 * 2 + 53 + (57 + 17) + 2 + 2,
 		"packets");
 	equal(p.counts.gathers, 2, "gathers");
-	/* Softmax of one pair on one unit, the rest on both. */
+	/* The softmax of one pair runs on one unit, everything else on both. */
 	equal(p.vector_ps, (160 + 64 + 53 + 2 * (74 + 20) + 4) * NS, "vector");
 	equal(p.total_ps, (8192 + 465 + 50 + 10 + 1000) * NS, "total");
 }
 
-/* Two heads of 40 rows by 128 positions: DDR is the bottleneck, and the other
- * engines wait for 64 positions of one head. */
+/* Two heads of 40 rows by 128 positions: DDR is the bottleneck, and all other
+ * engines wait until 64 positions of one head have been read. */
 static void test_attention_heads(void **state)
 {
 	struct price p;
@@ -296,7 +303,8 @@ static void test_rows(void **state)
 		equal(p.vector_ps, want[i].vector_ns * NS, "vector");
 		equal(p.total_ps, p.vector_ps + 1000 * NS, "total");
 	}
-	/* 1000 rows of 100 in three operands are 1.2 MB. */
+	/* 1000 rows of 100 values in three operands are 1.2 MB, which does not
+	 * fit in L2. */
 	assert_int_equal(price_rows(&round_soc, PRICE_ADD, 1000, 100, &p), 0);
 	equal(p.counts.read_bytes, 1200000, "read");
 	equal(p.total_ps, 1201000 * NS, "total");
@@ -409,8 +417,11 @@ static void test_refused(void **state)
 #undef REFUSED
 }
 
-/* The runtime's overhead for rows: by weights, once and for each row, only with
- * several rows, and with the energy of the vector units. */
+/*
+ * The overhead of a runtime for several rows: per weight, once and for each
+ * row. It does not occur with one row, and it takes the energy of the vector
+ * units.
+ */
 static void test_matmul_rows(void **state)
 {
 	struct soc soc = round_soc;
@@ -434,7 +445,8 @@ static void test_matmul_rows(void **state)
 	assert_true(p.total_ps >= UINT64_C(1000000000000000000));
 }
 
-/* The slowest machine and the largest shapes neither wrap nor divide by 0. */
+/* With the slowest machine and the largest shapes, sums do not overflow and
+ * nothing is divided by 0. */
 static void test_extremes(void **state)
 {
 	struct soc slow = round_soc;
@@ -471,8 +483,8 @@ static uint64_t draw(uint64_t seed, uint64_t i, uint64_t what, uint64_t top)
 	return 1 + (uint64_t)(rng_uniform(seed, what, i) * (double)top);
 }
 
-/* More rows, outputs, inputs or positions never cost less; the same costs the
- * same to the last bit. */
+/* More rows, outputs, inputs or positions never cost less, and the same shape
+ * costs the same to the last bit. */
 static void check_monotonic(const struct soc *soc, uint64_t seed, uint64_t i)
 {
 	enum dtype type = layouts[i % ARRAY_LEN(layouts)];

@@ -1,4 +1,4 @@
-/* Costs of the host's work compared with sums computed by hand: a core of 1 GHz
+/* Compares costs of the host's work with sums computed by hand. A core of 1 GHz
  * with 10 lanes does ten operations in a nanosecond, and a step takes 5 ns. */
 #include "tensor/soc/price_host.h"
 #include "tensor/soc/soc.h"
@@ -54,15 +54,17 @@ static void test_top(void **state)
 {
 	struct price p;
 
-	/* All are among the largest: 20 enter a heap of depth 5. */
+	/* All 20 values are among the 30 largest: 20 values enter a heap of
+	 * depth 5. */
 	price_top(&round_soc, 1, 20, 30, &p);
 	takes(&p, 38 + 20 * 5 * 5, "all");
-	/* 4 and 2.8 for each of ten doublings, rounded, by a depth of 3. */
+	/* 4 values enter the heap, and 2.8 for each of ten doublings, rounded;
+	 * the depth is 3. */
 	price_top(&round_soc, 1, 4096, 4, &p);
 	assert_int_equal(p.total_ps, 7782400 + (4 + 28) * 3 * 5000);
 }
 
-/* No longer row, no larger heap, no more rows cost less. */
+/* Longer rows, larger heaps and more rows never cost less. */
 static void test_grows(void **state)
 {
 	struct price p, before = { 0 };

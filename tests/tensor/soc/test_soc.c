@@ -1,4 +1,4 @@
-/* The table of a profile's numbers, and their limits. */
+/* Tests the table of a profile's numbers, and their limits. */
 #include "base/err.h"
 #include "tensor/soc/soc.h"
 #include "tests/harness.h"
@@ -16,8 +16,8 @@ static struct soc at_lower_limits(void)
 	return soc;
 }
 
-/* The numbers are the struct's fields in order, so a profile's array can be
- * copied to the struct. */
+/* The table has the fields of the struct in order, so that a profile's array
+ * can be copied to the struct. */
 static void test_order(void **state)
 {
 	struct soc soc = { 0 };
