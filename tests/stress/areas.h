@@ -1,6 +1,7 @@
 /*
- * The areas of stress tests, one file each: how schedules are drawn, how they
- * run, and the model of the expected results. docs/stress.md describes them.
+ * The areas of stress tests, each in a file of its own: how schedules are
+ * drawn, how they run, and the model of the expected results. docs/stress.md
+ * describes the areas.
  */
 #ifndef TESTS_STRESS_AREAS_H
 #define TESTS_STRESS_AREAS_H

@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PER_LINE 16u /* words */
+#define PER_LINE 16u /* words in a line */
 
 static uint32_t bit(uint32_t line)
 {
 	return 1u << line;
 }
 
-/* The words [at, at + n) that lie in a line, bits of it. */
+/* The words of [at, at + n) that lie in a line, as bits. */
 static uint32_t words_in(uint32_t line, uint32_t at, uint32_t n)
 {
 	uint32_t from = line * PER_LINE, mask = 0;
@@ -70,8 +70,8 @@ static void unheard(struct model_line *l, uint32_t b, struct forgotten *f)
 {
 	l->declared = false;
 	f->lines |= b;
-	/* A line that is not in the device's cache is loaded by the next
-	 * access. */
+	/* If the line is not in the device's cache, the next access loads it,
+	 * so the omitted call has no effect. */
 	if (!l->cached)
 		return;
 	l->invalidate = f;
@@ -80,7 +80,7 @@ static void unheard(struct model_line *l, uint32_t b, struct forgotten *f)
 
 static void cleaned(struct model_line *l, uint32_t b)
 {
-	/* The device's copy of the CPU's words is old and overwrites them. */
+	/* The clean overwrites the CPU's words with the device's old copy. */
 	if (l->invalidate && l->news)
 		l->invalidate->must |= b;
 	l->dirty = l->owed = false;
@@ -95,7 +95,7 @@ static void uncleaned(struct model_line *l, uint32_t b, struct forgotten *f)
 	l->clean = f;
 }
 
-/* One call for lines [first, last], or none if it is left out. */
+/* Append one maintenance call for the lines [first, last], or leave it out. */
 static void call(struct coherence_model *m, bool invalidate, uint32_t first,
 	uint32_t last)
 {
@@ -130,7 +130,8 @@ static bool needs(const struct model_line *l, bool invalidate)
 	return invalidate ? l->declared : l->dirty;
 }
 
-/* Calls for those of lines [first, last] that need it. */
+/* Append maintenance calls for those of the lines [first, last] that need
+ * it. */
 static void maintenance(struct coherence_model *m, bool invalidate,
 	uint32_t first, uint32_t last)
 {
@@ -147,7 +148,8 @@ static void maintenance(struct coherence_model *m, bool invalidate,
 	}
 }
 
-/* The device begins a request, if it has not: invalidate declared lines. */
+/* If no request is in progress, the device begins one and invalidates the
+ * declared lines. */
 static void begin_request(struct coherence_model *m)
 {
 	m->steps++;
@@ -210,7 +212,8 @@ void coherence_model_cpu(struct coherence_model *m, uint32_t at, uint32_t n)
 	}
 }
 
-/* A line that is not in the cache is loaded from memory now. */
+/* An access of the device: a line that is not in the cache is loaded from
+ * memory. */
 static void touch(struct model_line *l, uint32_t b)
 {
 	if (!l->cached)
@@ -298,13 +301,14 @@ static bool same_words(const char *got, const char *want)
 	}
 }
 
-/* Whether its line reports it. */
+/* Whether the text `what` is in the line. */
 static bool says(const char *line, const char *what)
 {
 	return memmem(line, strcspn(line, "\n"), what, strlen(what));
 }
 
-/* The missing call that a report names, or needless maintenance. */
+/* Whether a report is about a missing invalidation (is_of_invalidation), a
+ * missing clean (is_of_clean), or unnecessary maintenance. */
 static bool is_of_invalidation(const char *report)
 {
 	return says(report, "stale read: ") || says(report, ": cleaned over ");
@@ -317,7 +321,7 @@ static bool is_of_clean(const char *report)
 		says(report, "DMA over dirty lines: ");
 }
 
-/* The lines that it names; 0: none. */
+/* The lines that a report names, as bits; 0 if there are none. */
 static uint32_t lines_of(const struct coherence_model *m, const char *report)
 {
 	const char *range = strstr(report, " [");
@@ -354,7 +358,7 @@ static int take_report(
 		(int)strcspn(report, "\n"), report);
 }
 
-/* The full report of a kind names the missing call. */
+/* Check that the full report of a kind names the missing call. */
 static int take_missing(const char *line, const char *report, struct err *e)
 {
 	const char *call = is_of_invalidation(report) ? "invalidate of"

@@ -1,13 +1,15 @@
 /*
- * Programs of a CPU and a device with a cache, and their expected results. The
- * CPU writes between requests; its writes are invalidated when the next request
- * begins, and the device's writes are cleaned at once or by the request's end.
- * So the model of a correct program is one array of words. For calls that are
- * left out it keeps more, for each line: whether it is in the device's cache,
- * which of its words are old there, and whether a clean is missing.
+ * A model of programs of a CPU and of a device with a cache: the program's text
+ * and its expected results. The CPU writes between requests; the device
+ * invalidates the written lines when the next request begins, and cleans its
+ * own writes at once or by the end of the request. So the model of a correct
+ * program is one array of words. For maintenance calls that are left out, the
+ * model also has for each line whether it is in the device's cache, which of
+ * its words are old there, and whether a clean is missing.
  *
- * Written from the contract (docs/coherence.md); it depends on the device's
- * code only by the text of reports. Owns its texts. One thread.
+ * The model is written from the rules (docs/coherence.md) and depends on the
+ * device's code only by the text of reports. It owns its text buffers. Only one
+ * thread may use it.
  */
 #ifndef TESTS_STRESS_COHERENCE_MODEL_H
 #define TESTS_STRESS_COHERENCE_MODEL_H
@@ -21,62 +23,67 @@ struct err;
 
 #define COHERENCE_MODEL_LINES 32
 #define COHERENCE_MODEL_WORDS (COHERENCE_MODEL_LINES * 16)
-/* At most so many are left out, because later reports are only counted. */
+/* The largest number of calls that are left out; it is small because the device
+ * only counts later reports. */
 #define COHERENCE_MODEL_FORGETS 4
 
-/* A call that was left out; lines are bits. */
+/* A maintenance call that was left out. Each bit of the masks is a line. */
 struct forgotten {
-	bool invalidate; /* else a clean */
+	bool invalidate; /* an invalidation, else a clean */
 	uint32_t lines;
-	uint32_t must, may; /* of them, that the checker must or may name */
+	/* lines that the checker must report, or may report */
+	uint32_t must, may;
 	uint32_t reported;
 };
 
 struct model_line {
-	bool cached;      /* the device has it */
+	bool cached;      /* the line is in the device's cache */
 	bool dirty;       /* the device wrote it and has not cleaned it */
 	bool declared;    /* the CPU wrote it since the last request began */
-	uint32_t bracket; /* of its last write */
+	uint32_t bracket; /* number of the CPU's last writing access to it */
 	uint32_t
 		news; /* words that the CPU wrote since the last invalidation */
-	bool owed;    /* its clean was left out in this request */
-	/* The call left out that affects this line; NULL: none. */
+	bool owed;    /* the clean of the line was left out in this request */
+	/* The omitted calls that affect this line, or NULL. */
 	struct forgotten *invalidate, *clean;
-	bool tainted; /* its words are unknown */
+	bool tainted; /* the device's words of the line are unknown */
 };
 
 struct coherence_model {
-	struct strbuf text, expected; /* the program; words of its answers */
+	/* the program, and the words that it must read */
+	struct strbuf text, expected;
 	uint32_t n_words, n_lines;
 	bool check, by_run;
 	bool forget_next;
 	bool open; /* a request is in progress */
 	uint32_t request, bracket, value;
-	uint32_t word[COHERENCE_MODEL_WORDS]; /* the newest */
+	/* the newest value of each word */
+	uint32_t word[COHERENCE_MODEL_WORDS];
 	struct model_line line[COHERENCE_MODEL_LINES];
 	struct forgotten forgotten[COHERENCE_MODEL_FORGETS];
 	uint32_t n_forgotten;
 	uint64_t steps, reads, calls, named, harmless;
 };
 
-/* Zeroed, or released, before. */
+/* Begin a program. The struct is zeroed or was released. */
 void coherence_model_init(struct coherence_model *, const char *level,
 	uint32_t lines, bool by_run, uint32_t evict);
 void coherence_model_release(struct coherence_model *);
 
-/* Ranges are clamped to the buffer. */
+/* Append an access of the CPU or of the device. Ranges are clamped to the
+ * buffer. */
 void coherence_model_cpu(struct coherence_model *, uint32_t at, uint32_t n);
 void coherence_model_read(struct coherence_model *, uint32_t at, uint32_t n);
 void coherence_model_write(
 	struct coherence_model *, uint32_t at, uint32_t n, bool clean_now);
 void coherence_model_dma(struct coherence_model *, uint32_t at, uint32_t n);
-/* The device's request ends. */
+/* End the device's request. */
 void coherence_model_done(struct coherence_model *);
-/* So does the program. */
+/* End the program. */
 void coherence_model_end(struct coherence_model *);
 
-/* 0 when the results are the expected ones; -EILSEQ with the difference. Both
- * texts must be complete. */
+/* Compare the results with the expected ones. Returns 0, or -EILSEQ with a
+ * message that has the difference. No append may have failed before. */
 int coherence_model_judge(
 	struct coherence_model *, const char *answer, struct err *);
 

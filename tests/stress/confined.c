@@ -17,12 +17,13 @@
 #define LOOK_MS 50
 #define NS      1000000000u
 
-/* Between the two processes. All but `began` and `runs` is read when the child
- * has ended. */
+/* Memory that parent and child share. The parent reads all members except
+ * `began` and `runs` only after the child has ended. */
 struct board {
-	_Atomic uint64_t began; /* of the schedule at work; 0: none */
+	/* start time of the current schedule; 0 if there is none */
+	_Atomic uint64_t began;
 	_Atomic uint64_t runs;
-	bool said; /* `ret` and `e` are */
+	bool said; /* the child has set `ret` and `e` of `out` */
 	struct stress_outcome out;
 };
 
@@ -65,8 +66,8 @@ static int run_batch(const struct stress_batch *b, struct board *board)
 	return ret;
 }
 
-/* The parent handles Ctrl-C at the terminal, so this is a process group of its
- * own; it ends with its parent. */
+/* Runs in the child. The child has its own process group, because the parent
+ * handles Ctrl-C from the terminal; it ends with its parent. */
 static void child(
 	const struct stress_batch *b, struct board *board, pid_t parent)
 {
@@ -88,8 +89,8 @@ static unsigned seconds_of(const struct stress_batch *b)
 	return b->seconds ? b->seconds : b->area->seconds;
 }
 
-/* Until the child has ended, which closes its end of the pipe. 0, -ETIMEDOUT,
- * -ECANCELED. */
+/* Wait until the child has ended, which closes its end of the pipe. Returns 0,
+ * -ETIMEDOUT or -ECANCELED. */
 static int await_end(
 	const struct stress_batch *b, struct board *board, int pipe_fd)
 {
@@ -109,7 +110,7 @@ static int await_end(
 	}
 }
 
-/* End the child, if it has not ended, and the processes of its group. */
+/* Kill the child, if it has not ended, and all processes of its group. */
 static void reap(pid_t pid, int *status)
 {
 	kill(-pid, SIGKILL);
@@ -165,7 +166,8 @@ int stress_confined(
 	if (pid < 0) {
 		ret = err_sys(e, errno, "cannot start a process");
 	} else {
-		/* In both processes, so that it holds whichever runs first. */
+		/* Both processes call setpgid, so that the group exists
+		 * whichever runs first. */
 		setpgid(pid, pid);
 		end = await_end(b, board, fd[0]);
 		reap(pid, &status);

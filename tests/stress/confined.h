@@ -1,8 +1,8 @@
 /*
- * Runs schedules in a separate process. It is a process group and has a time
- * limit for each schedule: a crash, a hang or a kill is reported as a finding,
- * with the current schedule. It ends with the process that started it, and
- * communicates only through shared memory.
+ * Runs schedules in a separate process. The process has its own process group
+ * and a time limit for each schedule. A crash, a hang or a kill is reported as
+ * a failure of the current schedule. The process ends with the process that
+ * started it, and communicates only through shared memory.
  */
 #ifndef TESTS_STRESS_CONFINED_H
 #define TESTS_STRESS_CONFINED_H
@@ -13,23 +13,25 @@ struct stress_batch {
 	const struct stress_area *area;
 	void *world;
 	bool plant;
-	/* Schedules of this seed, `first` and later ones, until
-	 * `until_ns` of the clock is over or there were `count`. */
+	/* Run the schedules of `seed` from number `first` on, until the clock
+	 * reaches `until_ns` or `count` schedules have run. */
 	uint64_t seed, first, count, until_ns;
-	const struct stress_schedule *given; /* not NULL: this one, once */
-	unsigned seconds; /* limit of a schedule; 0: the area's */
+	/* if not NULL, run only this schedule, once */
+	const struct stress_schedule *given;
+	unsigned seconds; /* time limit of a schedule; 0 means the area's */
 	const volatile sig_atomic_t *cancel;
 };
 
 struct stress_outcome {
-	uint64_t runs; /* that were ended, the one that failed among them */
+	uint64_t runs; /* schedules that ended, including the one that failed */
 	uint64_t tally[STRESS_TALLIES];
-	int ret; /* as of stress_area.run; -ECANCELED */
+	int ret; /* result of stress_area.run, or -ECANCELED */
 	bool hung;
 	struct err e;
 };
 
-/* 0 and *out, or -errno if the process cannot be started. */
+/* Run a batch. Returns 0 with *out, or a negative errno if the process cannot
+ * be started. */
 int stress_confined(
 	const struct stress_batch *, struct stress_outcome *out, struct err *);
 

@@ -24,9 +24,10 @@ static const struct {
 	enum dtype quant;
 	uint64_t seed;
 } files[FILES] = {
-	/* Large enough for windows of a few MiB to matter. */
+	/* Large enough to be affected by a window of a few MiB. */
 	[TARGET] = { "target.gguf", "tiny", DTYPE_F32, 1 },
-	/* Another model, so that most of its drafts are rejected. */
+	/* A model with other weights, so that most of its drafts are
+	 * rejected. */
 	[DRAFT] = { "draft.gguf", "tiny", DTYPE_Q4_0, 2 },
 	[LLADA] = { "llada.gguf", "tiny-llada", DTYPE_Q4_0, 1 },
 	[BLOCK] = { "block.gguf", "tiny-block", DTYPE_Q4_0, 1 },
@@ -73,7 +74,7 @@ _Static_assert(sizeof((const char *const[]){ WAYS(NAME) }) ==
 
 struct decodes {
 	char folder[PATH_MAX];
-	bool known[DECODE_WAYS]; /* by the way that sets the text */
+	bool known[DECODE_WAYS]; /* whether `want` is set, by method */
 	struct decoded want[DECODE_WAYS];
 };
 
@@ -87,7 +88,7 @@ bool decode_moves_graphs(unsigned way)
 	return !strcmp(decode_ways[way], "graph-switch");
 }
 
-/* The text is that of the autoregressive model. */
+/* Whether the method must give the text of autoregressive decoding. */
 static bool is_causal(unsigned way)
 {
 	return ways[way].model == TARGET || ways[way].model == IMAGE;
@@ -136,7 +137,7 @@ static int make_image(const struct decodes *d, struct err *e)
 	return ret;
 }
 
-/* Made when it is needed first. */
+/* Create a file if it does not exist. */
 static int need(const struct decodes *d, enum file f, struct err *e)
 {
 	char path[PATH_MAX];
@@ -189,7 +190,8 @@ static void replaced(void *arg, const char *sentence)
 {
 	const struct run_summary *t = arg;
 
-	/* At the end a fault that was never triggered may be reported too. */
+	/* A notice at the end may also report a fault that was never
+	 * triggered. */
 	if (!strstr(sentence, "took its place"))
 		return;
 	t->out->restarts++;

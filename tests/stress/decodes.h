@@ -1,11 +1,12 @@
 /*
- * Short texts from tiny models of random weights, by every decoding method that
- * these allow. Each is compared with an undisturbed text: that of
- * autoregressive decoding for methods that reproduce it, and for other methods
- * their own text. Those texts are generated once, in shared memory.
+ * Generates short texts from tiny models of random weights, by every decoding
+ * method that these models allow. Each result is compared with a text that was
+ * generated without faults: for methods that reproduce autoregressive decoding,
+ * the text of autoregressive decoding; for all other methods, a text of the
+ * same method. These texts are generated once, in shared memory.
  *
- * The files are made in the folder of stress_area.prepare when they are needed
- * first. One process at a time.
+ * The model files are created in the folder of stress_area.prepare when they
+ * are first needed. Only one process at a time may use this.
  */
 #ifndef TESTS_STRESS_DECODES_H
 #define TESTS_STRESS_DECODES_H
@@ -21,45 +22,51 @@
 
 struct decodes;
 
-/* Their names, NULL at the end. */
+/* The names of the methods, then NULL. */
 extern const char *const decode_ways[DECODE_WAYS + 1];
-/* The model is streamed from a flash image. */
+/* Whether the method streams the model from a flash image. */
 bool decode_is_streamed(unsigned way);
-/* Graphs are loaded and dropped meanwhile. */
+/* Whether the method loads and drops graphs while it decodes. */
 bool decode_moves_graphs(unsigned way);
 
 int decodes_open(struct decodes **out, const char *folder, struct err *);
 void decodes_close(struct decodes *);
 
 struct decoded {
-	int status; /* of libtandem (enum tandem_status) */
+	int status; /* status of libtandem (enum tandem_status) */
 	int32_t id[4 * DECODE_TOKENS];
 	unsigned n;
-	unsigned restarts; /* notices about replaced devices */
+	unsigned restarts; /* number of notices about a replaced device */
 	char error[ERR_TEXT_MAX];
 };
 
-/* Callbacks for events meanwhile; both may be NULL. */
+/* Callbacks for events while decoding. Each may be NULL. */
 struct decode_watch {
-	void (*opened)(void *arg); /* weights and device are there */
-	void (*replaced)(void *arg, const char *sentence); /* a device was */
+	/* the weights are loaded and the device runs */
+	void (*opened)(void *arg);
+	/* a device was replaced */
+	void (*replaced)(void *arg, const char *sentence);
 	void *arg;
 };
 
 /*
- * Decode with this method and additional settings ("name=value", NULL at the
- * end): the result, success or failure, with everything closed. `watch` may be
- * NULL.
+ * Decode with this method and additional settings ("name=value", ending with
+ * NULL). *out is the result, a success or a failure. Everything is closed
+ * afterwards. `watch` may be NULL.
  */
 void decode(const struct decodes *, unsigned way, const char *const *more,
 	const struct decode_watch *watch, struct decoded *out);
 
-/* The undisturbed text of this method: 0 and *out, or -errno. Call before any
- * decode with the method, because it makes the files. */
+/*
+ * Get the text that this method generates without faults. Returns 0 with *out,
+ * or a negative errno. Call it before any decode with the method, because it
+ * creates the model files.
+ */
 int decode_wanted(struct decodes *, unsigned way, const struct decoded **out,
 	struct err *);
 
-/* Whether the ids are equal; else a short text of the difference. */
+/* Whether the tokens are equal. If not, `how` is a short text with the
+ * difference. */
 bool decode_same(const struct decoded *got, const struct decoded *want,
 	char *how, size_t size);
 

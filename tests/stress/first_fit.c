@@ -4,8 +4,8 @@
 
 #define PAGE 4096ull
 
-/* A hole begins after the first guard or after a piece's guard, and ends at the
- * next piece or the end. */
+/* A hole begins after the first guard page or after the guard page of a piece,
+ * and ends at the next piece or at the end of the range. */
 struct first_fit_room first_fit_room(const struct first_fit *m, uint64_t pages)
 {
 	struct first_fit_room r = { .used = m->n };

@@ -1,12 +1,12 @@
 /*
- * A simple model of an address range in pages: each piece lies in the first
- * hole that holds it; the number of pieces is limited; there is a guard page
- * before the first piece and one after each, or none. With `defer` a removed
- * piece keeps its place until that many more requests have arrived, granted or
- * refused.
+ * A simple model of an address range in pages. Each piece lies in the first
+ * hole that is large enough. The number of pieces is limited. There are either
+ * no guard pages, or one before the first piece and one after each piece. With
+ * `defer`, a removed piece keeps its place until that many further requests
+ * have arrived, whether they succeed or not.
  *
- * It shares no code with the device or the host; their behaviour is compared
- * with the model's. Plain values.
+ * The model shares no code with the device or the host, whose behavior is
+ * compared with it. The structs may be copied.
  */
 #ifndef TESTS_STRESS_FIRST_FIT_H
 #define TESTS_STRESS_FIRST_FIT_H
@@ -19,46 +19,51 @@
 struct first_fit_piece {
 	uint64_t at, pages;
 	unsigned buffer;
-	unsigned due; /* taken away: requests until it is gone; 0: it is there
-		       */
+	/* if removed: number of requests until its place is free; else 0 */
+	unsigned due;
 };
 
 struct first_fit {
 	uint64_t pages;
-	unsigned guard; /* pages: 1 or 0 */
-	unsigned slots; /* FIRST_FIT_PIECES at most */
+	unsigned guard; /* guard pages between pieces: 1 or 0 */
+	unsigned slots; /* largest number of pieces, at most FIRST_FIT_PIECES */
 	unsigned defer;
-	struct first_fit_piece piece[FIRST_FIT_PIECES]; /* [n] by place */
+	/* [n] sorted by address */
+	struct first_fit_piece piece[FIRST_FIT_PIECES];
 	unsigned n;
 };
 
-/* All in pages. */
+/* The result of a request. All sizes are in pages. */
 struct first_fit_room {
 	uint64_t free, largest;
-	unsigned used, pending; /* slots, and those of what was taken away */
+	/* slots in use, and those of removed pieces among them */
+	unsigned used, pending;
 	bool fits;
-	uint64_t at;     /* if it fits */
-	unsigned before; /* it goes there in the list */
+	uint64_t at; /* the address, if it fits */
+	/* index in the list of pieces at which it is inserted */
+	unsigned before;
 };
 
 struct first_fit_room first_fit_room(const struct first_fit *, uint64_t pages);
 
-/* Request a place: the result, and the effects of the request. */
+/* Request a place for a buffer, and return the result. The request also has its
+ * effect on removed pieces. */
 struct first_fit_room first_fit_ask(
 	struct first_fit *, unsigned buffer, uint64_t pages);
-/* Repeat the request while deferred pieces remain. */
+/* Repeat the request as long as removed pieces still keep their places. */
 struct first_fit_room first_fit_ask_on(
 	struct first_fit *, unsigned buffer, uint64_t pages);
 
-/* Take piece number i away. */
+/* Remove piece number i. */
 void first_fit_take(struct first_fit *, unsigned i);
 
-/* The view of the host: all removed pieces are gone. */
+/* The host's view: the places of all removed pieces are free. */
 void first_fit_settled(const struct first_fit *, struct first_fit *out);
 
-/* Pieces that are there. */
+/* The number of pieces that are not removed. */
 unsigned first_fit_there(const struct first_fit *);
-/* Whether [at, at + bytes) lies in the bytes of one that is. */
+/* Whether [at, at + bytes) lies within the bytes of one piece that is not
+ * removed. */
 bool first_fit_holds(const struct first_fit *, uint64_t at, uint64_t bytes);
 
 #endif

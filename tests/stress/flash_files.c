@@ -14,7 +14,7 @@
 
 #define PAGE ((size_t)IMAGE_PAGE)
 
-/* Metadata, host tensors, output matrix, and layers. */
+/* Sizes of the extents: metadata, host tensors, output matrix, and layers. */
 static const size_t sizes[FLASH_EXTENTS] = { 1, PAGE, PAGE + 1, 20 * PAGE + 1,
 	PAGE - 1, 8 * PAGE, 8 * PAGE - 1, 9 * PAGE + 7, 777, 16 * PAGE,
 	3 * PAGE, 23 * PAGE };
@@ -24,7 +24,7 @@ size_t flash_extent_bytes(unsigned extent)
 	return sizes[extent];
 }
 
-/* Odd extents do not compress, even ones do. */
+/* Extents with odd numbers do not compress; those with even numbers do. */
 uint8_t flash_byte(unsigned extent, size_t i)
 {
 	uint64_t x = (i + 1) * 0x9e3779b97f4a7c15u + extent;
@@ -137,7 +137,7 @@ int flash_copy_tear(struct flash_copy *c, uint64_t at, struct err *e)
 {
 	uint8_t byte;
 
-	/* Behind an end it is gone already. */
+	/* After the end of the copy there is no byte to change. */
 	if (pread(c->fd, &byte, 1, (off_t)at) != 1)
 		return 0;
 	byte ^= 0x55;

@@ -1,8 +1,8 @@
 /*
- * Flash images for schedules of reads: extents with boundary sizes for blocks
- * and pages, raw and compressed, with bytes by a formula; and a copy of one
- * that a schedule may damage. In the folder of stress_area.prepare. Values; one
- * thread.
+ * Flash images for schedules of reads: extents with sizes at the boundaries of
+ * blocks and pages, raw and compressed, with bytes computed by a formula; and a
+ * copy of an image that a schedule may damage. The files are in the folder of
+ * stress_area.prepare. Only one thread may call the functions.
  */
 #ifndef TESTS_STRESS_FLASH_FILES_H
 #define TESTS_STRESS_FLASH_FILES_H
@@ -16,28 +16,32 @@
 struct err;
 
 #define FLASH_EXTENTS 12
-#define FLASH_ROOM    ((size_t)96 << 10) /* of the largest, whole pages */
+/* bytes of the largest extent, in whole pages */
+#define FLASH_ROOM ((size_t)96 << 10)
 
 size_t flash_extent_bytes(unsigned extent);
 uint8_t flash_byte(unsigned extent, size_t i);
 
-/* Both images; `zstd` names the compressed one. */
+/* flash_files_make creates both images. flash_file_path returns the path of the
+ * compressed image if `zstd` is set, else that of the raw image. */
 int flash_files_make(const char *folder, struct err *);
 void flash_file_path(const char *folder, bool zstd, char path[PATH_MAX]);
 
-/* One schedule's own file, a copy of that. */
+/* A copy of an image for one schedule. */
 struct flash_copy {
 	char path[PATH_MAX];
-	int fd, from; /* of the copy and the original; -1: closed */
+	/* descriptors of the copy and of the original; -1 if closed */
+	int fd, from;
 	uint64_t bytes;
 };
 int flash_copy_open(
 	struct flash_copy *, const char *folder, bool zstd, struct err *);
 void flash_copy_close(struct flash_copy *);
-/* Change a byte. */
+/* flash_copy_tear changes the byte at `at`; flash_copy_cut truncates the copy
+ * at `at`. */
 int flash_copy_tear(struct flash_copy *, uint64_t at, struct err *);
 int flash_copy_cut(struct flash_copy *, uint64_t at, struct err *);
-/* Restore the original. */
+/* Restore the content of the original. */
 int flash_copy_mend(struct flash_copy *, struct err *);
 
 #endif

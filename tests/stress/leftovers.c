@@ -16,7 +16,7 @@
 
 #define WAIT_MS 2000
 
-/* Descriptors but for that of the folder itself. */
+/* Record the open descriptors, except that of the folder itself. */
 static int look_at_fds(struct leftovers *l, struct err *e)
 {
 	DIR *d = opendir("/proc/self/fd");
@@ -50,7 +50,8 @@ static int look_at_maps(struct leftovers *l, struct err *e)
 	return 0;
 }
 
-/* Of each thread, as the kernel keeps them. */
+/* Count the children of each thread, because the kernel lists them by
+ * thread. */
 static void look_at_children(struct leftovers *l)
 {
 	DIR *d = opendir("/proc/self/task");

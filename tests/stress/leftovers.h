@@ -1,7 +1,7 @@
 /*
- * Detection of resources that a process leaks: open descriptors (memfds and
- * sockets included), threads, children, mapped buffers. Counted before and
- * after; the difference was leaked. Values; one thread.
+ * Detects resources that a process leaks: open descriptors (including memfds
+ * and sockets), threads, children, and mapped buffers. They are counted before
+ * and after; the difference was leaked. Only one thread may call the functions.
  */
 #ifndef TESTS_STRESS_LEFTOVERS_H
 #define TESTS_STRESS_LEFTOVERS_H
@@ -16,21 +16,21 @@ struct err;
 struct leftovers {
 	bool fd[LEFTOVER_FDS];
 	unsigned fds, maps; /* mappings of buffers ("tandem:...") */
-	/* Zombies are included; 0 if the kernel
-	 * does not tell. */
+	/* Zombies are included; 0 if the kernel does not report children. */
 	unsigned children;
 };
 
 int leftovers_look(struct leftovers *, struct err *);
 
-/* False: there is more of something other than threads, named in `what`. */
+/* Whether there is no more of any resource except threads than before. If there
+ * is, `what` names it. */
 bool leftovers_no_more(const struct leftovers *before,
 	const struct leftovers *now, char *what, size_t size);
 
 /*
- * After everything has ended. False: something was leaked, named in `what`.
- * Threads that the kernel keeps for a while
- * (io_uring's) are waited for, two seconds at most.
+ * Whether nothing was leaked, to be called after everything has ended. If
+ * something was leaked, `what` names it. Threads that the kernel keeps for a
+ * while (those of io_uring) are waited for, at most two seconds.
  */
 bool leftovers_none(const struct leftovers *before, char *what, size_t size);
 

@@ -23,15 +23,15 @@ struct stage {
 	struct strbuf *out;
 	struct fault fault;
 	struct window window;
-	struct mapping *m; /* NULL: nothing has begun */
+	struct mapping *m; /* NULL before the first `begin` */
 	struct cache *cache;
-	uint32_t *cpu; /* the CPU's view */
+	uint32_t *cpu; /* the CPU's mapping of the buffer */
 	size_t bytes;
 	uint32_t words, request;
-	int layer; /* grows with each step, for reports */
+	int layer; /* incremented with each step, for reports */
 };
 
-/* The sentence of a report, and its line with the missing call. */
+/* Append the sentence of a report and its line with the missing call. */
 static void say_report(void *arg, const char *text)
 {
 	struct strbuf *out = ((struct stage *)arg)->out;
@@ -165,7 +165,8 @@ static int dma(struct stage *s, uint32_t addr, uint64_t n, struct err *e)
 	return 0;
 }
 
-/* `v`: offset, count, and another number. The range lies in the buffer. */
+/* Run one step. `v` is the offset, the count, and another number. The range
+ * lies in the buffer. */
 static int step(
 	struct stage *s, const char *what, const uint64_t *v, struct err *e)
 {

@@ -1,26 +1,27 @@
 /*
- * The device's cache and its checker (device/cache.h) by themselves: a text
- * lists accesses and maintenance calls, and the answer lists the values read
- * and the reports. The CPU's accesses are done here too, through a separate
- * mapping.
+ * Runs the device's cache and its checker (device/cache.h) alone, without a
+ * device process. A text lists accesses and maintenance calls; the answer lists
+ * the values that were read and the checker's reports. The CPU's accesses are
+ * done in this process too, through a separate mapping.
  *
- *   begin strict|check|off SEED LINES  a buffer of so many lines of 64 bytes,
- *                         all zero, a cache over it, the evictor's seed (0:
- *                         none), and request 1
+ *   begin strict|check|off SEED LINES
+ *                         create a buffer of LINES lines of 64 bytes, all
+ *                         zero, and a cache for it with SEED for random
+ *                         evictions (0: none), and begin request 1
  *   cpu AT N V            the CPU writes words V, V+1 .. to N words from AT on
  *   look AT N             the CPU reads
- *   read AT N, dma AT N   the device reads, through the cache or past it
+ *   read AT N, dma AT N   the device reads, through the cache or by DMA
  *   write AT N V          the device writes
- *   invalidate AT N B     for the CPU's writes up to its bracket B
- *   clean AT N
- *   request S             the request ends, and S begins
+ *   invalidate AT N B     invalidate for the CPU's writes up to its access B
+ *   clean AT N            clean
+ *   request S             the request ends, and request S begins
  *
  * AT and N are in words of 4 bytes. The answer has a line for each look, read
- * and dma, "=" and the words in hex; where it happened one for each report, "!"
- * and its sentence, and one that begins with "!!" for what a full report says
- * is missing.
+ * and dma: "=" and the words in hex. A report has a line where it occurred: "!"
+ * and its sentence. A line that begins with "!!" has what a full report gives
+ * as the missing call.
  *
- * One thread.
+ * Only one thread may call it.
  */
 #ifndef TESTS_STRESS_REHEARSE_H
 #define TESTS_STRESS_REHEARSE_H
@@ -29,8 +30,11 @@ struct err;
 struct fault;
 struct strbuf;
 
-/* Appends to *answer. A plan of calls to leave out counts from each `begin`.
- * -EINVAL names the invalid line. */
+/*
+ * Run the text and append to *answer. The fault plan lists maintenance calls to
+ * leave out, counted from each `begin`. Returns 0, or -EINVAL with a message
+ * that names the invalid line.
+ */
 int rehearse(const char *text, const struct fault *, struct strbuf *answer,
 	struct err *);
 

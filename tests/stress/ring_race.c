@@ -11,11 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BYTES   4096u
-#define FROM    (0u - 2048u) /* the index wraps soon */
-#define LOOK_MS 2            /* time limit after a lost ring */
+#define BYTES 4096u
+#define FROM  (0u - 2048u) /* initial index, which wraps soon */
+/* time limit of a wait, which a lost ring of the doorbell needs */
+#define LOOK_MS 2
 
-/* One direction: the side that rings and the side that sleeps. */
+/* One direction: the end of the doorbell that rings, and the end that
+ * sleeps. */
 struct way {
 	struct doorbell ring, sleep;
 	uint32_t rung;
@@ -25,8 +27,8 @@ struct race {
 	const struct ring_race *of;
 	struct ring tx, rx;
 	struct way packets, room;
-	_Atomic bool over; /* one side has failed */
-	int ret;           /* the consumer's */
+	_Atomic bool over; /* one of the threads has failed */
+	int ret;           /* result of the consumer */
 	uint32_t number, at;
 };
 
@@ -84,7 +86,7 @@ static void *produce(void *arg)
 	return NULL;
 }
 
-/* The first byte of it that is wrong, or its length. */
+/* The index of the first wrong byte of a packet, or `len` if all are right. */
 static uint32_t differs_at(const uint8_t *packet, uint32_t number, uint32_t len)
 {
 	for (uint32_t i = 2; i < len; i++)

@@ -1,8 +1,8 @@
 /*
- * A producer and a consumer on two threads, with one small ring whose index
- * wraps during the run. Some rings of the doorbell are lost and some are
- * spurious; the received packets must be the sent ones, in order. Both threads
- * have ended when it returns.
+ * Runs a producer and a consumer in two threads, with one small ring whose
+ * index wraps during the run. Some rings of the doorbell are lost and some are
+ * repeated. The received packets must be the sent packets, in order. Both
+ * threads have ended when the call returns.
  */
 #ifndef TESTS_STRESS_RING_RACE_H
 #define TESTS_STRESS_RING_RACE_H
@@ -12,15 +12,18 @@
 struct ring_race {
 	enum doorbell_kind kind;
 	uint32_t packets;
-	uint32_t units;  /* of 8 bytes, that a packet has at most */
-	uint32_t lose;   /* every n-th ring is lost; 0: none */
-	uint32_t repeat; /* every n-th ring is repeated; 0: none */
+	uint32_t units; /* largest size of a packet, in units of 8 bytes */
+	/* every n-th ring of the doorbell is lost; 0 means none */
+	uint32_t lose;
+	/* every n-th ring of the doorbell is repeated; 0 means none */
+	uint32_t repeat;
 };
 
-/* 0; -EILSEQ with the difference; -errno. */
+/* Returns 0, -EILSEQ with a message that has the difference, or another
+ * negative errno. */
 int ring_race(const struct ring_race *, struct err *);
 
-/* The two ends of doorbell_fds. */
+/* Close the two ends that doorbell_fds created. */
 void doorbell_fds_close(struct doorbell *ring, struct doorbell *sleep);
 
 #endif

@@ -84,10 +84,12 @@ void stress_print(const struct stress_verbs *verbs,
 struct reader {
 	const char *at;
 	unsigned line;
-	char word[64]; /* the last one taken; "" at the end of the line */
+	/* the last word that was read; "" at the end of the line */
+	char word[64];
 };
 
-/* A longer word is truncated, and is then unknown. */
+/* Read the next word. A word that is too long is truncated, so it is
+ * unknown. */
 static bool next_word(struct reader *r)
 {
 	size_t n, kept;

@@ -1,7 +1,7 @@
 /*
- * A schedule: a list of steps, as plain numbers. It is drawn from a seed or
- * read from a text; its text gives the same schedule on any machine, so that a
- * failure can be saved, made smaller and reproduced elsewhere.
+ * A schedule is a list of steps, each a few numbers. It is drawn from a seed or
+ * read from a text. The text gives the same schedule on any machine, so that a
+ * failure can be saved, minimized and reproduced elsewhere.
  *
  *   tandem-stress 1 ring
  *   # a comment
@@ -9,11 +9,11 @@
  *   put units=12
  *   take
  *
- * A line is a verb and its parameters; an omitted parameter has its smallest
- * value. Each area (tests/stress/stress.h) has a table of its verbs.
+ * A line is a verb and its parameters; a parameter that is omitted has its
+ * smallest value. Each area (tests/stress/stress.h) has a table of its verbs.
  *
- * A text with an unknown name or a number out of its range is refused, with the
- * number of the line. Plain values that own nothing.
+ * A text with an unknown name or a number out of its range is refused with a
+ * message that has the number of the line. The structs own no memory.
  */
 #ifndef TESTS_STRESS_SCHEDULE_H
 #define TESTS_STRESS_SCHEDULE_H
@@ -28,9 +28,10 @@ struct err;
 #define STRESS_STEPS  400
 
 struct stress_param {
-	const char *name; /* NULL after the last */
+	const char *name; /* name; NULL after the last parameter */
 	uint32_t min, max;
-	const char *const *words; /* [max + 1] of the values; NULL: numbers */
+	/* [max + 1] words for the values; NULL if they are numbers */
+	const char *const *words;
 };
 
 struct stress_verb {
@@ -39,13 +40,13 @@ struct stress_verb {
 };
 
 struct stress_verbs {
-	const char *area; /* whose they are */
+	const char *area; /* name of the area */
 	const struct stress_verb *verb;
 	unsigned n;
 };
 
 struct stress_step {
-	uint32_t verb; /* index of the table */
+	uint32_t verb; /* index in the table of verbs */
 	uint32_t value[STRESS_PARAMS];
 };
 
@@ -54,17 +55,19 @@ struct stress_schedule {
 	struct stress_step step[STRESS_STEPS];
 };
 
-/* The random numbers of one schedule: a function of seed, run and position. */
+/* The random numbers of one schedule. A number is a function of seed, run and
+ * position. */
 struct stress_draw {
 	uint64_t seed, run, at;
 };
 
-/* From 0 to below - 1; below > 0. */
+/* A random number from 0 to below - 1, below > 0. */
 uint32_t stress_below(struct stress_draw *, uint32_t below);
-/* True once in `of` times, on average. */
+/* True once in `of` calls on average. */
 bool stress_once_in(struct stress_draw *, uint32_t of);
 
-/* Append a step; with STRESS_STEPS steps it is dropped. */
+/* Append a step. If the schedule already has STRESS_STEPS steps, the step is
+ * dropped. */
 void stress_add(struct stress_schedule *, uint32_t verb, const uint32_t *value,
 	unsigned n);
 #define STRESS_ADD(s, verb, ...)                               \
@@ -73,16 +76,17 @@ void stress_add(struct stress_schedule *, uint32_t verb, const uint32_t *value,
 
 unsigned stress_params(const struct stress_verb *);
 
-/* Print as text; parsing the text gives the same schedule. */
+/* Print a schedule as text. Parsing the text gives the same schedule. */
 void stress_print(const struct stress_verbs *, const struct stress_schedule *,
 	struct strbuf *out);
 
-/* The area that a text names: 0 and `area`; -EINVAL. */
+/* Get the name of the area of a schedule's text. Returns 0 or -EINVAL. */
 #define STRESS_AREA_NAME 16
 int stress_text_area(
 	const char *text, char area[STRESS_AREA_NAME], struct err *);
 
-/* 0; -EINVAL with the line and its error. */
+/* Parse a schedule. Returns 0, or -EINVAL with a message that has the line and
+ * its error. */
 int stress_parse(struct stress_schedule *, const struct stress_verbs *,
 	const char *text, struct err *);
 

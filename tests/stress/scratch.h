@@ -1,6 +1,4 @@
-/*
- * An empty folder below TMPDIR (/tmp) for temporary files.
- */
+/* Creates an empty folder for temporary files below TMPDIR (default /tmp). */
 #ifndef TESTS_STRESS_SCRATCH_H
 #define TESTS_STRESS_SCRATCH_H
 

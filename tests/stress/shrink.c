@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Whether `candidate` fails too; then it becomes *s. */
+/* Try a candidate. If it fails too, it replaces *s, and the result is true. */
 static bool take(struct stress_schedule *s,
 	const struct stress_schedule *candidate, struct stress_shrink *k)
 {
@@ -26,8 +26,8 @@ static bool drop(struct stress_schedule *s, uint32_t from, uint32_t n,
 	return take(s, &c, k);
 }
 
-/* From the end, because later steps more often depend on earlier ones than the
- * reverse. */
+/* Remove steps from the end first, because later steps more often depend on
+ * earlier steps than the reverse. */
 static bool drop_steps(struct stress_schedule *s, struct stress_shrink *k)
 {
 	bool any = false;

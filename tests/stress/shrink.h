@@ -1,12 +1,13 @@
 /*
- * Minimizes a failing schedule: removes steps and reduces numbers while it
- * still fails (delta debugging: Zeller and Hildebrandt, "Simplifying and
- * isolating failure-inducing input", TSE 2002). Steps are removed in ever
- * smaller groups; then each number is set to its minimum, or half-way there, or
- * reduced by one; all this is repeated until nothing can be removed.
+ * Minimizes a failing schedule: removes steps and reduces numbers as long as
+ * the schedule still fails (delta debugging: Zeller and Hildebrandt,
+ * "Simplifying and isolating failure-inducing input", TSE 2002). Steps are
+ * removed in smaller and smaller groups. Then each number is set to its
+ * minimum, or half-way to it, or reduced by one. All this is repeated until
+ * nothing can be removed.
  *
- * The caller's function decides whether a schedule fails; every subset of steps
- * must be a valid schedule. Owns nothing; one thread.
+ * The caller's function decides whether a schedule fails; every subset of the
+ * steps must be a valid schedule. Only one thread may call it.
  */
 #ifndef TESTS_STRESS_SHRINK_H
 #define TESTS_STRESS_SHRINK_H
@@ -16,11 +17,11 @@
 struct stress_shrink {
 	bool (*fails)(void *arg, const struct stress_schedule *);
 	void *arg;
-	unsigned tries; /* that are left; at 0 the smallest so far stays */
+	unsigned tries; /* number of schedules that may still be tried */
 };
 
-/* *s fails and is replaced by a smaller failing one. True if it is minimal,
- * false if the tries were used up. */
+/* Replace the failing schedule *s by the smallest failing one that is found.
+ * Returns true if it is minimal, false if `tries` ran out before. */
 bool stress_make_small(struct stress_schedule *s, const struct stress_verbs *,
 	struct stress_shrink *);
 

@@ -12,8 +12,8 @@
 
 #define NS       1000000000u
 #define BATCH_NS (NS / 2) /* interval of progress reports */
-/* Each try of a schedule that hangs takes the time limit, so a smaller limit is
- * used, and the whole one for the result. */
+/* Each run of a schedule that hangs takes the time limit. Minimizing therefore
+ * uses this lower limit, and only the result is checked with the full limit. */
 #define HUNG_SECONDS 8
 
 int stress_broken(struct stress_run *r, const char *fmt, ...)
@@ -43,7 +43,7 @@ struct trial {
 	struct stress_batch batch;
 	struct stress_shrink shrink;
 	uint64_t until_ns;
-	struct err what; /* of the last that failed */
+	struct err what; /* message of the last schedule that failed */
 };
 
 static bool still_fails(void *arg, const struct stress_schedule *s)
@@ -64,9 +64,8 @@ static bool still_fails(void *arg, const struct stress_schedule *s)
 	return true;
 }
 
-/* A schedule that only exceeded the smaller limit does not hang: use the whole
- * one.
- */
+/* Run the minimized schedule with the full time limit. If it only exceeded the
+ * lower limit it does not hang, and the original schedule is the result. */
 static void confirm(struct trial *t, const struct stress_schedule *whole,
 	struct stress_result *r)
 {
@@ -78,7 +77,8 @@ static void confirm(struct trial *t, const struct stress_schedule *whole,
 	r->smallest = false;
 }
 
-/* The schedule fails: check whether it fails by itself, and minimize it. */
+/* Run the failing schedule alone to check whether it fails again, and minimize
+ * it. */
 static void make_small(
 	const struct stress_batch *batch, bool hung, struct stress_result *r)
 {
@@ -111,7 +111,7 @@ static void take_outcome(
 {
 	bool unable = out->ret < 0 && out->ret != -ECANCELED;
 
-	/* A schedule that could not run does not count. */
+	/* A schedule that could not run is not counted. */
 	r->runs += out->runs - (unable && out->runs);
 	for (size_t i = 0; i < STRESS_TALLIES; i++)
 		r->tally[i] += out->tally[i];
@@ -140,7 +140,7 @@ static uint64_t soonest(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* One batch after another: 0, or -errno. */
+/* Run one batch after another. Returns 0 or a negative errno. */
 static int run_all(const struct stress_area *a, void *world,
 	const struct stress_opts *o, struct stress_result *r, struct err *e)
 {

@@ -1,18 +1,19 @@
 /*
- * The device's cache, and the coherence checker. A program is a list of
- * accesses of the CPU and of the device; the maintenance that the contract
- * requires is inserted, so that the program is correct with any steps removed.
- * Its model is memory without a cache: every read gives the newest bytes, and
- * nothing may be reported, whatever the evictor does.
+ * Stress test of the device's cache and of the coherence checker. A program is
+ * a list of accesses of the CPU and of the device. The maintenance that the
+ * coherence rules require is inserted, so that the program is correct with any
+ * steps removed. Its model is memory without a cache: every read returns the
+ * newest bytes, and nothing may be reported, whatever is evicted.
  *
  * A step may leave out the next maintenance call. The model then predicts
- * whether the device had the lines, whether its later reads are old, and which
- * cleans are missing at the end of the request. The checker must report exactly
- * those lines and that kind of call, and nothing if the missing call has no
- * effect.
+ * whether the lines were in the device's cache, whether later reads of the
+ * device return old values, and which cleans are missing at the end of the
+ * request. The checker must report exactly these lines and this kind of call,
+ * and nothing if the missing call has no effect.
  *
- * Whole texts are decoded under `check` as well, with all methods and seeds of
- * the evictor: the tokens must be equal, without a report.
+ * Texts are decoded at coherence level "check" as well, with all methods and
+ * with random evictions of several seeds: the tokens must be equal, and nothing
+ * may be reported.
  */
 #include "tests/stress/areas.h"
 #include "tests/stress/coherence_model.h"
@@ -123,7 +124,7 @@ static int play(struct stress_run *r, struct coherence_model *m)
 	struct strbuf answer = STRBUF_INIT;
 	struct err why = { 0 };
 	struct fault fault;
-	/* Planted: the second invalidation is not done. */
+	/* The inserted bug: the second invalidation is not done. */
 	int ret = fault_parse(
 		&fault, r->plant ? "drop-invalidate:rehearsed#2" : NULL, r->e);
 

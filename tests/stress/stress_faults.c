@@ -1,11 +1,11 @@
 /*
- * Random fault plans (base/fault_plan.h) while short texts are decoded, each
- * with a device of its own. Either the text equals the undisturbed one, or the
- * run ends with an error message and a status that the plan explains. If the
- * program can recover from every fault of the plan (a lost device that may be
- * replaced, a late completion, a doorbell, a read that fails once), the text
- * must be equal. Afterwards nothing is leaked: no descriptor, process, thread
- * or mapped buffer.
+ * Stress test with random fault plans (base/fault_plan.h) while short texts are
+ * decoded, each with its own device. The text must equal the text without
+ * faults, or the run must end with an error message and a status that the plan
+ * explains. If the program can recover from every fault of the plan (a lost
+ * device that may be replaced, a late completion, a lost or repeated doorbell,
+ * a read that fails once), the text must be equal. Afterwards nothing may be
+ * leaked: no descriptor, process, thread or mapped buffer.
  */
 #include "tests/stress/areas.h"
 #include "tests/stress/decodes.h"
@@ -27,8 +27,8 @@ static const unsigned n_restarts[] = { 0, 1, 3, 100 };
 static const char *const noyes[] = { "no", "yes" };
 static const char *const levels[] = { "off", "strict", "check" };
 
-/* In the order of enum fault_verb, without missing maintenance calls, which
- * change the text; faults of flash follow those of the device. */
+/* The verbs in the order of enum fault_verb, without the missing maintenance
+ * calls, which change the text. Faults of flash follow those of the device. */
 static const char *const names[] = { "die", "hang", "late", "die-inside",
 	"die-answered", "hang-inside", "hang-answered", "enomem", "bell-drop",
 	"bell-repeat", "bell-merge", "tear", "seq", "full", "eio", "short",
@@ -38,12 +38,13 @@ static const enum fault_verb numbers[] = { FAULT_DIE, FAULT_HANG, FAULT_LATE,
 	FAULT_HANG_ANSWERED, FAULT_ENOMEM, FAULT_BELL_DROP, FAULT_BELL_REPEAT,
 	FAULT_BELL_MERGE, FAULT_TEAR, FAULT_SEQ, FAULT_FULL, FAULT_EIO,
 	FAULT_SHORT, FAULT_FLIP, FAULT_STALL, FAULT_SHRINK, FAULT_SLOW };
-/* WIRE_NOP to WIRE_SOC, and the start. */
+/* The kinds of request from WIRE_NOP to WIRE_SOC, and the start of the
+ * device. */
 static const char *const kinds[] = { "any", "nop", "map", "unmap", "load",
 	"drop", "run", "soc", "start" };
 
 #define VERBS ARRAY_LEN(names)
-#define FLASH 14 /* the first of flash */
+#define FLASH 14 /* index of the first fault of flash */
 
 static const struct stress_verb verbs[] = {
 	[PAIR] = { "pair",
@@ -76,7 +77,8 @@ static void draw_fault(struct stress_draw *d, struct stress_schedule *s)
 	uint32_t verb = stress_below(d, VERBS);
 	uint32_t kind = some[stress_below(d, ARRAY_LEN(some))];
 
-	/* Faults that last until a time limit take long: draw fewer. */
+	/* Faults that last until a time limit take long, so draw fewer of
+	 * them. */
 	if (hangs(numbers[verb]) && !stress_once_in(d, 3))
 		verb = 0;
 	if (stress_once_in(d, 25))
@@ -104,11 +106,12 @@ struct plan {
 	bool may_fail, may_lose;
 	bool lies;     /* a device may be lost because of a wrong completion */
 	bool slow;     /* a wait may last until its time limit */
-	unsigned lost; /* devices */
+	unsigned lost; /* number of devices that are lost */
 	unsigned passing, flips;
 };
 
-/* Replace an invalid place of a fault by a valid one; false: there is none. */
+/* Make a fault event, with a valid place instead of an invalid one. Returns
+ * false if there is no valid place. */
 static bool event_of(const uint32_t *v, struct fault_event *out)
 {
 	*out = (struct fault_event){ .verb = numbers[v[0]],
@@ -123,7 +126,7 @@ static bool event_of(const uint32_t *v, struct fault_event *out)
 	if (out->verb != FAULT_LATE && out->verb != FAULT_FULL &&
 		out->verb != FAULT_SLOW)
 		out->ms = 0;
-	/* Each later answer late, each later read slow: too long. */
+	/* A delay of every later completion or read would take too long. */
 	if (out->ms)
 		out->later = false;
 	return out->kind != FAULT_START || out->verb == FAULT_DIE ||
@@ -143,7 +146,7 @@ static void explain(struct plan *p, const struct fault_event *f)
 	case FAULT_TEAR:
 		p->lost++;
 		p->lies |= f->verb == FAULT_SEQ || f->verb == FAULT_TEAR;
-		/* A fault that stalls ends the run. */
+		/* A device that dies or hangs at its start ends the run. */
 		p->may_lose |= f->kind == FAULT_START;
 		break;
 	case FAULT_ENOMEM:
@@ -183,13 +186,13 @@ static void plan_of(const struct stress_schedule *s, struct plan *p)
 /* ---- one text --------------------------------------------------------------
  */
 
-/* Resources with one device, and those that increased after another device has
- * replaced it. */
+/* The resources in use with the first device, and those that increased after
+ * another device replaced it. */
 struct at_hand {
 	struct stress_run *run;
 	bool known;
 	struct leftovers one;
-	char more[256]; /* "": nothing */
+	char more[256]; /* "" if nothing increased */
 };
 
 static void look_at_first(void *arg)
@@ -200,7 +203,8 @@ static void look_at_first(void *arg)
 	h->known = h->known || !leftovers_look(&h->one, &e);
 }
 
-/* Planted bug: the callback for a replaced device leaks a descriptor. */
+/* Called when a device was replaced. The inserted bug: this callback leaks a
+ * descriptor. */
 static void look_again(void *arg, const char *sentence)
 {
 	struct at_hand *h = arg;
@@ -224,11 +228,12 @@ static int check_run(struct stress_run *r, const uint32_t *v, struct plan *p,
 	char how[80];
 	bool lost = got->status == TANDEM_LOST;
 
-	/* The machine may be slow too when something is timed; then more
-	 * than the plan has may be lost. */
+	/* If a fault is timed and the machine is slow, more devices may be lost
+	 * than the plan says. */
 	if (p->lost > n_restarts[v[2]] || (p->slow && v[2] < 3))
 		p->may_lose = true;
-	/* A device that broke the protocol and is not replaced. */
+	/* A device that broke the protocol and is not replaced lets the run
+	 * fail. */
 	p->may_fail |= p->may_lose && p->lies;
 	r->tally[REPLACED] += got->restarts;
 	r->tally[FAILED] += got->status == TANDEM_FAILED;

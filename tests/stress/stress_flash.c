@@ -1,14 +1,14 @@
 /*
- * Extents streamed from a flash image into slots. The model is the formula of
- * the bytes: an extent that was waited for with success has exactly those
- * bytes, and nothing is written outside its slot. The allowed failures follow
- * from the damage to the file and the injected faults: up to three failed or
- * short reads and one with a wrong bit are recovered by reading again; a
- * damaged or truncated extent is always reported; and without damage nothing
- * fails. An error names file and extent.
+ * Stress test of extents that are streamed from a flash image into slots. The
+ * model is the formula of the bytes: after a successful wait an extent has
+ * exactly these bytes, and nothing is written outside its slot. The failures
+ * that are allowed follow from the damage to the file and from the injected
+ * faults. Up to three failed or short reads and one read with a wrong bit are
+ * recovered by reading again. A damaged or truncated extent is always reported.
+ * Without damage nothing fails. An error names file and extent.
  *
- * Texts are decoded from a streamed image as well, with all ways of reading and
- * budgets of memory, and with such faults: the tokens must be equal.
+ * Texts are decoded from a streamed image as well, with all ways of reading,
+ * several memory budgets, and such faults: the tokens must be equal.
  */
 #include "tests/stress/areas.h"
 #include "tests/stress/decodes.h"
@@ -30,7 +30,7 @@ enum { EIO_, SHORT, FLIP, SLOW, STALL, SHRINK };
 #define MARGIN ((size_t)IMAGE_PAGE)
 #define UNREAD 0xc3
 #define FAULTS 12u
-/* The stall limit in schedules with reads that never complete. */
+/* The stall limit in schedules that have reads that never complete. */
 #define STALL_MS 300u
 
 static const char *const noyes[] = { "no", "yes" };
@@ -135,14 +135,15 @@ static void draw(struct stress_draw *d, struct stress_schedule *s)
 /* ---- the model -------------------------------------------------------------
  */
 
-/* Codes that a read may end with, as bits; MENDED: none. */
+/* The errors with which a read may end, as bits. */
 enum { BY_EIO = 1, BY_SHORT = 2, BY_DAMAGE = 4, BY_STALL = 8 };
 
 struct reading {
 	bool under_way;
 	unsigned extent;
-	unsigned may; /* by what has happened to the file since it began */
-	bool must;    /* it cannot succeed */
+	/* errors that changes of the file since the begin allow */
+	unsigned may;
+	bool must; /* the read cannot succeed */
 };
 
 struct world {
@@ -159,10 +160,11 @@ struct place {
 	struct stream *stream;
 	struct flash_fault *fault;
 	unsigned slots;
-	unsigned grave; /* codes that the fault plan allows */
+	unsigned grave; /* errors that the fault plan allows */
 	bool stalls;
 	bool torn[FLASH_EXTENTS];
-	uint64_t end; /* of the file, as it was cut; UINT64_MAX: nowhere */
+	/* end of the file after truncation; UINT64_MAX if not truncated */
+	uint64_t end;
 	struct reading reading[SLOTS];
 };
 
@@ -176,13 +178,15 @@ static bool is_cut(const struct place *p, unsigned x)
 	return extent_at(p, x)->offset + extent_at(p, x)->stored > p->end;
 }
 
-/* What the file as it is now does to reads of an extent. */
+/* The errors that the file in its present state causes for reads of an
+ * extent. */
 static unsigned harm(const struct place *p, unsigned x)
 {
 	return (p->torn[x] ? BY_DAMAGE : 0) | (is_cut(p, x) ? BY_SHORT : 0);
 }
 
-/* A read during the change may get either. */
+/* Called when the file changes. A read in flight may get the old or the new
+ * bytes. */
 static void file_changed(struct place *p)
 {
 	for (unsigned i = 0; i < p->slots; i++) {
@@ -190,14 +194,14 @@ static void file_changed(struct place *p)
 
 		if (!r->under_way)
 			continue;
-		/* Half old and half new bytes fail the checksum. */
+		/* A mixture of old and new bytes fails the checksum. */
 		if (harm(p, r->extent))
 			r->may |= harm(p, r->extent) | BY_DAMAGE;
 		r->must = false;
 	}
 }
 
-/* Faults of the plan that are not recovered, for any extent. */
+/* The errors of the fault plan that retries do not recover, for any extent. */
 static unsigned grave_of(const struct stress_schedule *s, bool *stalls)
 {
 	unsigned passing = 0, flips = 0, grave = 0;
@@ -312,7 +316,7 @@ static int open_place(
 	return ret ? ret : add_slots(p);
 }
 
-/* With reads in flight, in some cases. */
+/* Close everything; in some schedules reads are in flight. */
 static int close_place(struct place *p)
 {
 	struct stream_stats st = { 0 };
@@ -323,8 +327,8 @@ static int close_place(struct place *p)
 		p->run->tally[REREAD] += st.retries;
 		quiet = stream_close(p->stream);
 	}
-	/* A read that never completed may still write there: keep the memory.
-	 */
+	/* A read that never completed may still write to the buffer, so keep
+	 * its memory. */
 	if (p->buffer && quiet)
 		buffer_close(p->buffer);
 	if (p->image)
@@ -362,7 +366,8 @@ static int check_bytes(struct place *p, unsigned slot, unsigned x)
 	size_t n = flash_extent_bytes(x);
 	uint8_t *at = bytes_at(p, slot_off(slot), n);
 
-	/* Planted bug: a byte of a larger extent changes after the check. */
+	/* The inserted bug: a byte of a larger extent changes after the
+	 * check. */
 	if (p->run->plant && x >= 5)
 		at[n / 2] ^= 1;
 	for (size_t i = 0; i < n; i++)
@@ -425,7 +430,7 @@ static int begin(struct place *p, unsigned slot, unsigned x)
 	if (ret)
 		return ret;
 	ret = stream_begin(p->stream, slot, extent_at(p, x), &e);
-	/* Its last read never completed. */
+	/* The last read into this slot never completed. */
 	if (ret == -EBUSY && p->stalls)
 		return 0;
 	if (ret)
@@ -446,7 +451,7 @@ static int damage(struct place *p, unsigned x, uint32_t at, bool cut)
 
 	if (cut && where > p->end)
 		return 0;
-	/* Damaged twice at one place it would be intact again. */
+	/* Damaging the same byte twice would restore it. */
 	if (!cut && (p->torn[x] || where >= p->end))
 		return 0;
 	ret = cut ? flash_copy_cut(&p->copy, where, p->run->e)
@@ -462,7 +467,7 @@ static int damage(struct place *p, unsigned x, uint32_t at, bool cut)
 
 static int mend(struct place *p)
 {
-	/* Reads in flight may see the restored byte or not. */
+	/* Reads in flight may get the restored bytes or the damaged ones. */
 	file_changed(p);
 	memset(p->torn, 0, sizeof(p->torn));
 	p->end = UINT64_MAX;
@@ -515,7 +520,7 @@ static int do_step(struct place *p, const struct stress_step *step,
 		ret = close_place(p);
 		return ret ? ret : open_place(p, v, s);
 	case FAULT:
-		return 0; /* all of them, when it was opened */
+		return 0; /* open_place has parsed all faults */
 	case READ:
 		return begin(p, v[0] % p->slots, v[1]);
 	case WAIT:

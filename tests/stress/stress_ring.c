@@ -1,10 +1,11 @@
 /*
- * The ring and its doorbells. The model is a queue of lengths and numbers, and
- * the number of used bytes: a packet uses its length, and if it does not fit
- * before the end of the ring also the rest there. A side that writes where it
- * must not (bytes of a published packet, its header, the indices) may make its
- * peer refuse everything that follows, but no packet extends past the ring, and
- * a side that refused once refuses for good.
+ * Stress test of the ring and its doorbells. The model is a queue of lengths
+ * and numbers of packets, and the number of bytes in use: a packet takes its
+ * length and, if it does not fit before the end of the ring, also the gap
+ * there. A process that writes where it must not (to bytes of a published
+ * packet, its header, or the indices) may make its peer refuse all further
+ * packets. But no packet may extend past the ring, and a process that has
+ * refused once must refuse always.
  */
 #include "tests/stress/areas.h"
 #include "tests/stress/ring_race.h"
@@ -25,7 +26,7 @@ static const char *const places[] = { "data", "beside" };
 static const char *const sides[] = { "tail", "head" };
 static const char *const bells[] = { "poll", "eventfd", "socket" };
 
-#define UNITS_MAX ((1u << 29) - 1) /* of an index */
+#define UNITS_MAX ((1u << 29) - 1) /* largest index, in units of 8 bytes */
 
 static const struct stress_verb verbs[] = {
 	[OPEN] = { "open",
@@ -60,7 +61,7 @@ static uint32_t draw_units(struct stress_draw *d, uint32_t most)
 	return 1 + stress_below(d, stress_once_in(d, 2) ? 12 : most);
 }
 
-/* The share of a schedule's steps that are forbidden writes. */
+/* Which forbidden writes a schedule has. */
 enum { HONEST, SCRIBBLES, LIES_TOO };
 
 static void draw_wrong(
@@ -107,7 +108,7 @@ static void draw(struct stress_draw *d, struct stress_schedule *s)
 	uint32_t half = (4096u << size) / 16;
 	uint32_t n = 20 + stress_below(d, 200);
 	unsigned manners = stress_below(d, 4);
-	/* Half of them shortly before an index wraps. */
+	/* Half of the schedules begin shortly before an index wraps. */
 	uint32_t from = stress_once_in(d, 2)
 		? UNITS_MAX - stress_below(d, 4 * half)
 		: stress_below(d, UNITS_MAX);
@@ -129,7 +130,8 @@ static void draw(struct stress_draw *d, struct stress_schedule *s)
 #define CHANGES 8
 
 struct packet {
-	uint32_t start, span, len; /* index, bytes with and without a gap */
+	/* index; bytes with the gap; bytes without the gap */
+	uint32_t start, span, len;
 	uint64_t number;
 	uint32_t at[CHANGES]; /* bytes that may have been overwritten */
 	unsigned n_changes;
@@ -140,15 +142,16 @@ struct place {
 	struct ring_shared *shared;
 	size_t room;
 	struct ring tx, rx;
-	/* The model's. */
+	/* The state of the model. */
 	uint32_t bytes, index, taken;
 	struct packet *queue; /* [bytes / 8] */
 	uint32_t first, n;
 	uint64_t next;
-	/* After false indices and changed headers it is unknown what the
-	 * consumer meets, or whether the producer goes on. */
+	/* After false indices or changed headers the model does not know which
+	 * packets the consumer sees (wild) or whether the producer continues
+	 * (tx_wild). */
 	bool wild, tx_wild;
-	bool tx_gone, rx_gone; /* refused once */
+	bool tx_gone, rx_gone; /* the producer or the consumer has refused */
 };
 
 static uint8_t byte_of(uint64_t number, uint32_t i)
@@ -223,7 +226,8 @@ static int check_reserve(struct place *p, int ret, uint32_t len)
 	else if (len > most(p))
 		want = -EINVAL;
 	else if (p->wild && (ret == 0 || ret == -EAGAIN))
-		want = ret; /* unknown what the consumer released */
+		/* the model does not know what the consumer released */
+		want = ret;
 	if (ret == want)
 		return 0;
 	return stress_broken(p->run,
@@ -259,8 +263,8 @@ static int put(struct place *p, uint32_t units, bool publish)
 		bad = inside(p, at, len);
 	if (bad || ret)
 		return bad;
-	/* Planted bug: the bytes are written after the index that publishes
-	 * them. */
+	/* The inserted bug: the bytes are written after the index that
+	 * publishes them. */
 	if (publish && p->run->plant)
 		ring_publish(&p->tx);
 	write_packet(at, len, p->next);
@@ -269,7 +273,7 @@ static int put(struct place *p, uint32_t units, bool publish)
 	if (!p->run->plant)
 		ring_publish(&p->tx);
 	p->run->tally[PACKETS]++;
-	/* With a false index a producer may overwrite unread packets. */
+	/* With a false index, a producer may overwrite unread packets. */
 	p->wild |= p->tx_wild;
 	if (!p->wild)
 		enqueue(p, len);
@@ -310,7 +314,7 @@ static int check_peek(struct place *p, int ret, const void *packet, size_t len)
 		return stress_broken(p->run,
 			"ring_peek returns %d, not %d, with %u packets there",
 			ret, want, p->n);
-	/* A small one is the consumer's own copy. */
+	/* A small packet is in the consumer's own copy. */
 	if (ret == 1 && packet != p->rx.quick && inside(p, packet, len))
 		return STRESS_BROKEN;
 	if (ret == 1 && packet == p->rx.quick && len > sizeof(p->rx.quick))
@@ -346,7 +350,8 @@ static void scribble(struct place *p, uint32_t where, uint32_t at, uint8_t byte)
 	struct packet *k = oldest(p);
 
 	if (where == BESIDE) {
-		/* In any packet. */
+		/* Change quick[], the copies of small packets, of any
+		 * packet. */
 		_Atomic uint64_t *word = &p->shared->quick[at % RING_QUICK / 8];
 
 		atomic_store(word, byte * 0x0101010101010101u);
@@ -355,7 +360,8 @@ static void scribble(struct place *p, uint32_t where, uint32_t at, uint8_t byte)
 		p->shared->data[at % p->bytes] = byte;
 		p->wild = true;
 	} else {
-		/* Bytes after the header do not make it invalid. */
+		/* A change of bytes after the header does not make the packet
+		 * invalid. */
 		at = at < k->len ? at : 2 + (at - 2) % (k->len - 2);
 		p->shared->data[k->start % p->bytes + at] = byte;
 		p->wild |= at < 2 || k->n_changes == CHANGES;
@@ -382,7 +388,7 @@ static void lie(struct place *p, uint32_t side, uint32_t by)
 static int check_wait(struct place *p, struct doorbell *b, uint32_t seen,
 	bool moved, const char *when)
 {
-	/* Without a publish it returns after the millisecond. */
+	/* If nothing was published, the wait ends after one millisecond. */
 	int ret = doorbell_wait(b, seen, 0, -1, 1);
 
 	if (ret == moved)
@@ -404,8 +410,8 @@ static int wait_on(struct place *p, struct doorbell *ring,
 		bad = put(p, 2, true);
 	if (!bad && !v[2])
 		doorbell_ring(ring);
-	/* A side that reads the index misses no packet, with or without a ring.
-	 */
+	/* A consumer that reads the index misses no packet, whether or not the
+	 * doorbell was rung. */
 	return bad ? bad
 		   : check_wait(p, sleep, seen,
 			     atomic_load(&p->shared->tail) != seen,

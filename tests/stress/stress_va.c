@@ -1,19 +1,20 @@
 /*
- * The device's address window. The model is a list of pieces in pages
- * (tests/stress/first_fit.h): the first page is a guard and one follows each
- * mapping; a buffer goes to the first hole that holds it and its guard, and
- * takes one of the slots; otherwise it is refused, with the requested and free
- * bytes, the largest hole and the slots. With deferred unmaps an unmapped
- * buffer is inaccessible and keeps its space for a number of map requests.
- * There is also an extended region, by first fit, without guards and slots, and
- * not mapped. The model is compared with a device process
- * (tests/stress/va_place.h): its completions, requests that name ranges, its
- * window view, the host's account, and the kernel's lists.
+ * Stress test of the device's address window. The model is a list of pieces in
+ * pages (tests/stress/first_fit.h). The first page is a guard page, and one
+ * follows each mapping. A buffer goes to the first hole that is large enough
+ * for it and its guard page, and takes one of the slots. Otherwise it is
+ * refused, with the requested and the free bytes, the largest hole and the
+ * slots. With deferred unmaps, an unmapped buffer is inaccessible but keeps its
+ * space for a number of map requests. There is also an extended region, managed
+ * by first fit without guards and slots and not mapped. The model is compared
+ * with a device process (tests/stress/va_place.h): its completions, requests
+ * that refer to ranges, its window view, the host's records, and the kernel's
+ * lists.
  *
  * Texts are decoded in windows with few slots as well, with every placement,
- * deferred unmaps and an extended region: the tokens must be equal, or the run
- * is refused with its numbers before the first token. Deferred unmaps must not
- * cause a refusal, and the lack of a region must not prevent one.
+ * deferred unmaps and an extended region. The tokens must be equal, or the run
+ * must be refused with its numbers before the first token. Deferred unmaps must
+ * not cause a refusal, and the lack of an extended region must not prevent one.
  */
 #include "tests/stress/areas.h"
 #include "tests/stress/decodes.h"
@@ -47,7 +48,7 @@ enum {
 #define PAGES_MAX    ((1u << 20) - 16)
 #define BUFFER_PAGES 262144u
 #define REGION_PAGES ((uint32_t)(WIRE_EXTENDED_MAX / VA_PAGE))
-/* A window in which no text is refused. */
+/* The size of a window in which no text is refused. */
 #define ROOMY_KIB 32768u
 
 enum { SWAP = 1 };
@@ -126,8 +127,8 @@ static uint32_t draw_size(struct stress_draw *d, uint32_t pages)
 	return 1 + stress_below(d, most < BUFFER_PAGES ? most : BUFFER_PAGES);
 }
 
-/* The end of the range: by its length, at its piece's end, or one byte after.
- */
+/* Choose the end of a range: by its length, at the end of its piece, or one
+ * byte after. */
 static uint32_t draw_end(struct stress_draw *d)
 {
 	if (!stress_once_in(d, 3))
@@ -135,7 +136,8 @@ static uint32_t draw_end(struct stress_draw *d)
 	return stress_once_in(d, 8) ? VA_END_PAST : VA_END_AT;
 }
 
-/* Most ranges within a piece; some across its end, or after it. */
+/* Draw a range. Most ranges lie within a piece; some cross its end or lie after
+ * it. */
 static void draw_range(
 	struct stress_draw *d, struct stress_schedule *s, uint32_t verb)
 {
@@ -157,7 +159,8 @@ static uint32_t draw_region(struct stress_draw *d)
 	return sizes[stress_below(d, ARRAY_LEN(sizes))];
 }
 
-/* In the region now and then; without a region it must be refused. */
+/* Draw a step for the extended region from time to time. Without a region the
+ * step must be refused. */
 static void draw_beside(
 	struct stress_draw *d, struct stress_schedule *s, uint32_t pages)
 {
@@ -253,8 +256,11 @@ static bool is_refusal(const struct decoded *got)
 		strpbrk(got->error, "0123456789");
 }
 
-/* A refused text is refused without deferred unmaps and without a region as
- * well: the former do not use space, the latter adds some. */
+/*
+ * Check that a refused text is refused also without deferred unmaps and without
+ * an extended region: deferred unmaps do not add to the space that a text
+ * needs, and a region adds space.
+ */
 static int check_plain(struct stress_run *r, const struct text *t,
 	const struct decoded *refused)
 {
@@ -290,7 +296,8 @@ static int check_text(struct stress_run *r, const struct text *t,
 
 static int text(struct stress_run *r, const uint32_t *v)
 {
-	/* Graphs are loaded with weights at fixed places. */
+	/* With this placement weights have fixed places, so methods that load
+	 * graphs are not used. */
 	unsigned way = v[3] == SWAP && decode_moves_graphs(v[0]) ? 0 : v[0];
 	struct text t = { way, v[1], v[2], v[3], v[4], v[5], v[6] };
 	const struct decoded *want;
@@ -362,7 +369,7 @@ static int run(struct stress_run *r, const struct stress_schedule *s)
 	if (!p)
 		return err_set(r->e, ENOMEM, "no memory for a window");
 	p->run = r;
-	/* Texts have devices of their own. */
+	/* Steps that decode texts start their own devices. */
 	if (s->n && is_of_device(s->step[0].verb))
 		ret = open_anew(p, first);
 	for (uint32_t i = 0; i < s->n && !ret; i++)

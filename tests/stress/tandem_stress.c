@@ -1,7 +1,7 @@
 /*
- * tandem-stress: random schedules compared with a model. The areas and the
- * engine are those of tests/stress/stress.h; this file has the options and the
- * output.
+ * The program tandem-stress, which compares random schedules with a model. The
+ * areas and the engine are those of tests/stress/stress.h; this file has the
+ * options and the output.
  */
 #include "tests/stress/stress.h"
 
@@ -25,7 +25,8 @@
 #include <unistd.h>
 
 #define JSON_VERSION 1
-#define PLAN_MAX     ((size_t)1 << 20) /* bytes of a file of one */
+/* largest size of a file with a schedule */
+#define PLAN_MAX     ((size_t)1 << 20)
 #define COLUMNS      80
 #define TEXT_OF(x)   #x
 #define NUMBER(x)    TEXT_OF(x)
@@ -144,7 +145,7 @@ static void draw(
 			r->seconds);
 	if (!r->broken)
 		add_tally(&text, a, r);
-	/* A longer text would not be erased. */
+	/* A text longer than a line could not be erased. */
 	if (!text.failed)
 		fprintf(stderr, "%.*s", COLUMNS - 1, text.data);
 	strbuf_release(&text);
@@ -156,7 +157,7 @@ static void draw(
  * -----------------------------------------------------------------
  */
 
-/* Quoted for the shell if necessary. */
+/* Print a text, quoted for the shell if necessary. */
 static void print_quoted(FILE *f, const char *text)
 {
 	if (!text[strspn(text,
@@ -243,7 +244,7 @@ static void plan_path(const struct stress_area *a,
 			out_folder, slash, a->verbs.area, seed, r->run);
 }
 
-/* A path may have bytes that are not UTF-8: they are escaped. */
+/* Make a JSON string of a path. Bytes that are not UTF-8 are escaped. */
 static json_t *json_path(const char *path)
 {
 	json_t *whole = json_string(path);
@@ -315,7 +316,7 @@ static int report_line(const struct stress_area *a,
 	return ret;
 }
 
-/* `given`: of --replay. */
+/* Report the result. `given` is the schedule of --replay, or NULL. */
 static int report(const struct stress_area *a, const struct stress_result *r,
 	const struct stress_schedule *given, struct err *e)
 {
@@ -325,7 +326,8 @@ static int report(const struct stress_area *a, const struct stress_result *r,
 
 	if (r->broken)
 		ret = print_plan(a, r, &plan, e);
-	/* A schedule that is already minimal is in a file already. */
+	/* If the schedule of --replay is already minimal, it need not be saved
+	 * again. */
 	if (r->broken &&
 		(!given || r->schedule.n != given->n ||
 			memcmp(r->schedule.step, given->step,
@@ -335,7 +337,7 @@ static int report(const struct stress_area *a, const struct stress_result *r,
 		ret = report_json(a, r, path, &plan, e);
 	else if (!ret)
 		ret = report_line(a, r, &plan, e);
-	/* If this fails, the schedule has been printed. */
+	/* If this fails, the schedule has still been printed. */
 	if (!ret && *path)
 		ret = write_plan(path, &plan, e);
 	if (!ret && r->broken)
@@ -354,8 +356,8 @@ static void on_interrupt(int sig)
 	interrupted = sig;
 }
 
-/* The first Ctrl-C ends the schedules, the second the program. A closed
- * standard output is a failed write. */
+/* The first Ctrl-C ends the schedules, the second ends the program. A write to
+ * a closed standard output fails instead of ending the program. */
 static void catch_signals(void)
 {
 	const struct sigaction once = { .sa_handler = on_interrupt,
@@ -388,7 +390,7 @@ static int run_area(const struct stress_area *a, struct stress_opts *o,
 
 	wipe();
 	*broken |= r.broken;
-	/* Also the results before a failure of the machine. */
+	/* Report also the results before a failure of the machine. */
 	if (!ret || r.runs)
 		said = report(a, &r, o->replay, &unsaid);
 	if (ret)
@@ -424,7 +426,7 @@ static int run_areas(
 	return interrupted ? EXIT_INTERRUPTED : EXIT_OK;
 }
 
-/* The area and the schedule of --replay. */
+/* Read the area and the schedule of --replay. */
 static int read_plan(
 	const struct stress_area **a, struct stress_schedule *s, struct err *e)
 {
@@ -444,11 +446,11 @@ static int read_plan(
 	return ret ? err_in(e, "'%s'", replay) : 0;
 }
 
-/* `operand`: AREA, or NULL. */
+/* Run the program. `operand` is the argument AREA or NULL. */
 static int run(const char *operand)
 {
 	static struct stress_schedule given;
-	const struct stress_area *area = NULL; /* all */
+	const struct stress_area *area = NULL; /* NULL means all areas */
 	struct stress_opts o = { .cancel = &interrupted, .tell = draw };
 	struct err e = { 0 };
 
@@ -508,7 +510,8 @@ int main(int argc, char **argv)
 	int status;
 
 	fd_keep_standard();
-	/* A file that may grow no more (ulimit -f) is a failed write. */
+	/* A write beyond the file size limit (ulimit -f) fails instead of
+	 * ending the program. */
 	signal(SIGXFSZ, SIG_IGN);
 	status = dispatch(argc, argv);
 	if ((fflush(stdout) || ferror(stdout)) && status == EXIT_OK) {

@@ -28,7 +28,7 @@ static void says(const char *text, const char *plan, const char *want)
 	assert_string_equal(said.data, want);
 }
 
-/* With correct maintenance both sides read memory's bytes. */
+/* With correct maintenance, CPU and device read the bytes of memory. */
 static const char right[] = "begin check 0 2\n"
 			    "cpu 0 4 100\n"
 			    "read 0 2\n"
@@ -67,7 +67,7 @@ static void test_missing_maintenance(void **state)
 	assert_non_null(strstr(said.data, "! lost write: rehearsed"));
 }
 
-/* Each `begin` has memory, faults and reports of its own. */
+/* Each `begin` has its own memory, faults and reports. */
 static void test_begins(void **state)
 {
 	says("begin strict 0 1\nwrite 0 1 3\n"

@@ -87,8 +87,8 @@ static void test_too_long(void **state)
 	strbuf_release(&text);
 }
 
-/* Every area's schedules are reproducible, within their ranges, and equal after
- * printing and parsing. */
+/* The schedules of every area are reproducible, within their ranges, and equal
+ * after printing and parsing. */
 static void test_areas(void **state)
 {
 	uint64_t seed = harness_seed();

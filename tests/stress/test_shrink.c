@@ -12,7 +12,8 @@ static const struct stress_verb table[] = {
 static const struct stress_verbs verbs = { "gun", table, ARRAY_LEN(table) };
 enum { NOISE, LOAD, FIRE };
 
-/* Fails with loads of 100 in total, followed by a shot. */
+/* A schedule fails if it has LOAD steps of 100 in total, followed by a FIRE
+ * step. */
 static bool fails(void *arg, const struct stress_schedule *s)
 {
 	unsigned *asked = arg;
@@ -58,10 +59,9 @@ static void test_small(void **state)
 			assert_int_equal(s.step[j].verb, LOAD);
 			sum += s.step[j].value[0];
 		}
-		/* No number can be one less, */
+		/* No number can be reduced by one, */
 		assert_int_equal(sum, 100);
-		/* and no step can be removed: all are needed for the hundred.
-		 */
+		/* and no step can be removed: the total needs all of them */
 		assert_true(s.n <= 1 + 100 / 3);
 	}
 }

@@ -1,4 +1,4 @@
-/* The engine, on an area that fails on request. */
+/* Tests the engine with an area that fails on request. */
 #include "tests/harness.h"
 
 #include "tests/stress/stress.h"
@@ -21,7 +21,7 @@ static const struct stress_verb table[] = {
 	[UNABLE] = { "unable", { { NULL } } },
 };
 static const char *const tally[] = { "calm", NULL };
-static uint32_t bad = CALM; /* the middle step of run 37 */
+static uint32_t bad = CALM; /* what the middle step of run 37 does */
 
 static void draw(struct stress_draw *d, struct stress_schedule *s)
 {
@@ -45,7 +45,8 @@ static int run(struct stress_run *r, const struct stress_schedule *s)
 			return stress_broken(
 				r, "%u is wrong", s->step[i].value[0]);
 		case CRASH:
-			/* No core file, and no report of a sanitizer. */
+			/* SIGKILL causes no core file and no report of a
+			 * sanitizer. */
 			raise(SIGKILL);
 			break;
 		case HANG:

@@ -1,4 +1,5 @@
-/* Other accounts of the window and the region, compared with the model. */
+/* Compares other records of the window and the extended region with the
+ * model. */
 #include "tests/stress/va_place.h"
 
 #include "host/doctor/window_look.h"
@@ -36,7 +37,8 @@ static bool same_region(const struct window_view *w, const struct first_fit *m)
 	return same;
 }
 
-/* The host counts unmapped space as free, and never gets less than that. */
+/* Compare the host's record. The host counts the space of unmapped buffers as
+ * free, and this must not be less than what it can get. */
 static int judge_host(
 	struct va_place *p, struct window_view *w, struct first_fit *settled)
 {
@@ -85,9 +87,9 @@ static int check_shown(struct va_place *p, struct window_view *w)
  */
 
 /*
- * The address in the device's process of page `at` of its window, from one
- * base: at three times the address, rounded up to huge pages for buffers that
- * fill one.
+ * The address in the device process of a piece of the window, relative to a
+ * common base: three times the window address, rounded up to huge pages for
+ * buffers that fill at least one.
  */
 static uint64_t seen_at(const struct first_fit_piece *m)
 {
@@ -98,7 +100,8 @@ static uint64_t seen_at(const struct first_fit_piece *m)
 	return (at + huge - 1) / huge * huge;
 }
 
-/* One buffer: at the same base as the others, followed by a guard. */
+/* Check one buffer: it is mapped relative to the same base as all other
+ * buffers, and a guard follows it. */
 static int judge_mapping(struct va_place *p, const struct process_maps *maps,
 	const struct first_fit_piece *m, uint64_t *base)
 {
@@ -118,7 +121,7 @@ static int judge_mapping(struct va_place *p, const struct process_maps *maps,
 		p->run, "page 0, or that behind %s, is no guard", name);
 }
 
-/* A deferred unmap: all of its space is inaccessible. */
+/* Check that all space of deferred unmaps is inaccessible. */
 static int scorer_pending(
 	struct va_place *p, const struct process_maps *maps, uint64_t base)
 {
@@ -135,8 +138,8 @@ static int scorer_pending(
 	return 0;
 }
 
-/* A map of a buffer that was never shared, which does not count. After its
- * completion the device has processed all earlier messages. */
+/* Send a map request for a buffer that was never shared; it has no effect.
+ * After its completion the device has processed all earlier messages. */
 static int await_shares(struct va_place *p)
 {
 	struct wire_map msg = { .op = WIRE_MAP,
@@ -151,7 +154,8 @@ static int await_shares(struct va_place *p)
 		done.status);
 }
 
-/* One descriptor per buffer, and one more for each in the region. */
+/* Check the number of descriptors: one per buffer, and one more for each buffer
+ * in the extended region. */
 static int judge_fds(struct va_place *p, const struct process_maps *maps)
 {
 	unsigned fds = process_maps_fds(maps);
@@ -165,7 +169,8 @@ static int judge_fds(struct va_place *p, const struct process_maps *maps)
 		fds, want, p->n_buffers, p->region.n);
 }
 
-/* Nothing in the region is mapped, and nothing else. */
+/* Check the number of mappings: no buffer in the extended region is mapped, and
+ * there are no other mappings. */
 static int scorer_number(struct va_place *p, const struct process_maps *maps)
 {
 	unsigned mapped = process_maps_count(maps, "tandem:" VA_PREFIX);

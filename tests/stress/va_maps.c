@@ -14,7 +14,7 @@
 struct one {
 	uint64_t from, to;
 	char access[8];
-	char name[48]; /* of a memfd; "" for the rest */
+	char name[48]; /* name of a memfd; "" for any other mapping */
 };
 
 struct process_maps {
@@ -35,8 +35,8 @@ static bool grow(struct process_maps *m)
 	return true;
 }
 
-/* "from-to rw-s offset dev inode   /memfd:NAME (deleted)"; what follows is
- * skipped. */
+/* Parse a line "from-to rw-s offset dev inode /memfd:NAME (deleted)". Text
+ * after the name is ignored. */
 static void take_line(struct process_maps *m, const char *line)
 {
 	const char *name = strstr(line, "/memfd:");
@@ -143,7 +143,7 @@ bool process_maps_guards(
 {
 	uint64_t end = at + bytes;
 
-	/* They are sorted by address. */
+	/* The mappings are sorted by address. */
 	for (size_t i = 0; i < m->n && at < end; i++) {
 		const struct one *o = &m->one[i];
 

@@ -1,6 +1,7 @@
 /*
- * The mappings of another process (/proc/PID/maps), copied, with look-up by
- * name and address; and its number of open descriptors. One thread.
+ * A copy of the mappings of another process (/proc/PID/maps), with look-up by
+ * name and address; and the process's number of open descriptors. Only one
+ * thread may use a copy.
  */
 #ifndef TESTS_STRESS_VA_MAPS_H
 #define TESTS_STRESS_VA_MAPS_H
@@ -13,18 +14,18 @@ struct err;
 struct process_maps;
 
 int process_maps_read(struct process_maps **out, pid_t, struct err *);
-void process_maps_free(struct process_maps *); /* NULL too */
+void process_maps_free(struct process_maps *); /* NULL is allowed */
 
 unsigned process_maps_fds(const struct process_maps *);
 
-/* Address and length of the shared writable mapping of the memfd of this name.
- */
+/* Find the shared writable mapping of the memfd of this name, and return its
+ * address and length. */
 bool process_maps_find(const struct process_maps *, const char *name,
 	uint64_t *at, uint64_t *bytes);
-/* Mappings of memfds whose names begin like this. */
+/* The number of mappings of memfds whose names begin with `prefix`. */
 unsigned process_maps_count(const struct process_maps *, const char *prefix);
-/* All of [at, at + bytes) is mapped, and nothing there can be read, written or
- * executed. */
+/* Whether all of [at, at + bytes) is mapped and none of it can be read, written
+ * or executed. */
 bool process_maps_guards(
 	const struct process_maps *, uint64_t at, uint64_t bytes);
 

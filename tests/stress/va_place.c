@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define UNITS (VA_PAGE / WIRE_EXTENDED_UNIT) /* of a page */
+/* units of the extended region in a page */
+#define UNITS (VA_PAGE / WIRE_EXTENDED_UNIT)
 
 static int count_fds(struct va_place *p)
 {
@@ -27,8 +28,8 @@ int va_open(struct va_place *p, const struct va_size *s)
 		.launch = { .quiet = true,
 			.va_defer = s->defer,
 			.va_extended = s->region_pages * VA_PAGE,
-			/* Planted bug: a fault with free space but no memory.
-			 */
+			/* The inserted bug: a map request fails for lack of
+			 * memory although there is free space. */
 			.fault = p->run->plant ? "enomem@map#3" : NULL },
 		.stall_ms = 60000,
 		.hello = { .va_window = s->pages * VA_PAGE,
@@ -47,7 +48,7 @@ int va_open(struct va_place *p, const struct va_size *s)
 	p->region = (struct first_fit){ .pages = s->region_pages,
 		.slots = FIRST_FIT_PIECES };
 	ret = npu_open(&p->npu, &o, p->run->e);
-	/* After its completion the device has opened everything. */
+	/* After this completion the device has opened all its descriptors. */
 	if (!ret)
 		ret = npu_call(p->npu, &msg, sizeof(msg), &done, p->run->e);
 	return ret ? ret : count_fds(p);
@@ -119,7 +120,7 @@ static int scorer_refusal(struct va_place *p, const struct wire_done *done,
 		want->pending);
 }
 
-/* One map request that the model has refused. */
+/* Send one map request that must be refused according to the model. */
 static int refused_once(struct va_place *p, unsigned b)
 {
 	const struct va_buffer *v = &p->buffer[b];
@@ -159,7 +160,7 @@ static int map_buffer(struct va_place *p, unsigned b)
 			r.fits ? "0x" : "none: ",
 			(unsigned long long)(r.at * VA_PAGE));
 	v->mapped = !ret;
-	/* Once more, for the numbers of the refusal. */
+	/* Send the request again to check the numbers of the refusal. */
 	return ret ? refused_once(p, b) : 0;
 }
 
@@ -171,7 +172,8 @@ int va_map_new(struct va_place *p, uint64_t pages)
 	return ret > 0 ? 0 : ret ? ret : map_buffer(p, b);
 }
 
-/* The nth buffer that is not mapped, cyclically; or -1. */
+/* The index of the nth buffer that is not mapped, counted cyclically, or -1 if
+ * all are mapped. */
 static int unmapped(const struct va_place *p, unsigned nth)
 {
 	for (unsigned i = 0; i < p->n_buffers; i++) {
@@ -201,7 +203,8 @@ int va_ask_once(struct va_place *p, unsigned nth)
 	return refused_once(p, (unsigned)b);
 }
 
-/* The nth mapped piece, cyclically; or -1. */
+/* The index of the nth piece that is not removed, counted cyclically, or -1 if
+ * there is none. */
 static int there(const struct first_fit *m, unsigned nth)
 {
 	for (unsigned k = 0; k < m->n; k++) {
@@ -333,7 +336,8 @@ int va_free(struct va_place *p, unsigned nth)
 /* ---- requests --------------------------------------------------------------
  */
 
-/* Where it begins, a multiple of `unit`, and *bytes. */
+/* The address at which the range begins, a multiple of `unit`, and its size in
+ * *bytes. */
 static uint64_t address_of(const struct first_fit *m, const struct va_range *r,
 	uint32_t unit, uint32_t *bytes)
 {
@@ -350,7 +354,7 @@ static uint64_t address_of(const struct first_fit *m, const struct va_range *r,
 	return at;
 }
 
-/* A request without work; the device checks its refs. */
+/* Send a request that does nothing, whose refs the device checks. */
 static int send_naming(
 	struct va_place *p, const struct wire_ref *ref, bool allowed)
 {

@@ -1,10 +1,12 @@
 /*
- * A device process with its address window and extended region, and the model
- * of both (tests/stress/first_fit.h): the steps of `tandem-stress va`, each
- * compared with the model.
+ * A device process with its address window and its extended region (memory that
+ * only DMA can read), and the model of both (tests/stress/first_fit.h). The
+ * functions are the steps of `tandem-stress va`; each compares the device with
+ * the model.
  *
- * Functions return 0, STRESS_BROKEN if the two differ, or -errno of a failure
- * of the machine. The caller that opens it owns it. One thread.
+ * The functions return 0, STRESS_BROKEN if device and model differ, or a
+ * negative errno for a failure of the machine. The caller of va_open owns the
+ * struct. Only one thread may use it.
  */
 #ifndef TESTS_STRESS_VA_PLACE_H
 #define TESTS_STRESS_VA_PLACE_H
@@ -14,7 +16,7 @@
 
 #define VA_BUFFERS 160u
 #define VA_PAGE    4096ull
-#define VA_PREFIX  "stress" /* prefix of the buffers' names */
+#define VA_PREFIX  "stress" /* prefix of the names of buffers */
 
 enum va_tally {
 	VA_MAPS,
@@ -36,20 +38,24 @@ struct va_buffer {
 	struct buffer *buffer;
 	uint32_t id;
 	uint64_t pages;
-	bool mapped, placed; /* in the window; in the region */
+	/* mapped in the window; placed in the extended region */
+	bool mapped, placed;
 };
 
 struct va_place {
 	struct stress_run *run;
-	struct npu *npu; /* NULL: not open */
+	struct npu *npu; /* NULL if not open */
 	struct first_fit window, region;
 	struct va_buffer buffer[VA_BUFFERS];
 	unsigned n_buffers;
-	unsigned fds; /* that the device had before any buffer */
-	/* A request was refused, as expected: the host sends no more. */
+	/* number of descriptors of the device before any buffer */
+	unsigned fds;
+	/* A request was refused, as expected. The host sends no further
+	 * request. */
 	bool over;
-	/* A buffer of the region was unmapped, which hosts never do: from then
-	 * on the region is not in the host's account. */
+	/* A buffer of the extended region was unmapped, which a real host never
+	 * does. After that the host's count for the region is wrong and is not
+	 * checked. */
 	bool freed;
 };
 
@@ -57,38 +63,42 @@ struct va_size {
 	uint32_t pages, slots, coherence, defer, region_pages;
 };
 
-/* Zeroed but for `run`. */
+/* Start a device. All of the struct except `run` is zeroed. */
 int va_open(struct va_place *, const struct va_size *);
 void va_close(struct va_place *);
 
-/* A new buffer, or the nth of those that are not mapped. */
+/* Map a new buffer, or the nth of the buffers that are not mapped. */
 int va_map_new(struct va_place *, uint64_t pages);
 int va_map_again(struct va_place *, unsigned nth);
-/* The same by a single request, even if it is refused. */
+/* Like va_map_again, but send a single request, even if it is refused. */
 int va_ask_once(struct va_place *, unsigned nth);
 int va_unmap(struct va_place *, unsigned nth);
 
-/* Into the region: a new buffer, or the nth of those that do not lie there,
- * mapped or not; and out of it. */
+/* Place a new buffer in the extended region, or the nth of the buffers that are
+ * not there (mapped or not); va_free removes the nth buffer from the region. */
 int va_place_new(struct va_place *, uint64_t pages);
 int va_place_again(struct va_place *, unsigned nth);
 int va_free(struct va_place *, unsigned nth);
 
-/* Requests that name bytes of the nth piece, of the two pages after it, or at
- * the start if there is no piece; also for pieces of the region. */
+/*
+ * Requests that refer to bytes of the nth piece, of the two pages after it, or,
+ * if there is no piece, at the start. va_touch is for the window, va_reach also
+ * for the extended region.
+ */
 enum va_end { VA_END_FREE, VA_END_AT, VA_END_PAST };
 
 struct va_range {
 	uint32_t nth, page, from, bytes;
-	enum va_end end; /* AT: the range ends with its piece; PAST: one
-			  * byte later; FREE: it begins after its piece */
+	/* AT: the range ends with its piece; PAST: one byte later; FREE:
+	 * anywhere */
+	enum va_end end;
 };
 int va_touch(struct va_place *, const struct va_range *);
 int va_reach(struct va_place *, const struct va_range *, bool weights,
 	bool invalidated);
 
-/* Check all accounts: the host's, the device's view, and the kernel's lists of
- * the process's mappings and descriptors. */
+/* Compare the model with all other records: those of the host, the device's
+ * view, and the kernel's lists of the process's mappings and descriptors. */
 int va_look(struct va_place *);
 
 #endif
