@@ -130,7 +130,7 @@ int newfile_commit(struct newfile *f, struct err *e)
 	if (ret < 0)
 		return ret;
 	f->named = false;
-	/* The rename is only as durable as the folder that records it. */
+	/* Sync the folder too: otherwise a crash may undo the rename. */
 	folder = folder_of(f->path);
 	fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	if (fd >= 0)

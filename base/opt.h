@@ -22,6 +22,8 @@
 struct err;
 struct strbuf;
 
+/* The type of an option. The comments give the type of the variable that
+ * `value` points to, and how a value is stored. */
 enum opt_type {
 	OPT_FLAG,   /* bool *: set to true */
 	OPT_STRING, /* const char **: points into argv */

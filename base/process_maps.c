@@ -18,7 +18,8 @@ uint64_t process_huge_bytes(pid_t pid)
 	if (!f)
 		return 0;
 	while (fgets(line, sizeof(line), f)) {
-		/* "from-to rw-s offset dev inode   /memfd:NAME (deleted)" */
+		/* The first line of a mapping: "from-to rw-s offset dev inode
+		 * /memfd:NAME (deleted)". */
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &from, &to) == 2)
 			memfd = strstr(line, "/memfd:") != NULL;
 		/* A line such as "ShmemPmdMapped: 2048 kB" belongs to the

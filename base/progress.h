@@ -45,7 +45,7 @@ struct progress {
 
 void progress_begin(struct progress *, const char *what, uint64_t total);
 void progress_at(struct progress *, uint64_t done);
-void progress_end(struct progress *); /* wipes the line */
+void progress_end(struct progress *); /* erases the line */
 
 /* Draws progress; for use as the function of a progress_sink whose `arg` is a
  * zeroed struct progress. */

@@ -109,7 +109,7 @@ struct stream {
 	uint64_t busy_from;
 	/* values at the last update of the rate */
 	uint64_t looked_ns, looked_bytes;
-	/* As in struct stream_opts. */
+	/* See struct stream_opts. */
 	void (*on_read)(void *arg, unsigned lane, bool back, uint64_t offset,
 		uint64_t bytes);
 	void *on_read_arg;

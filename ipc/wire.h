@@ -100,7 +100,7 @@ _Static_assert(sizeof(struct wire_welcome) == 256, "wire");
 struct wire_share {
 	uint32_t op;     /* WIRE_SHARE */
 	uint32_t buffer; /* id that the host chose, below WIRE_MAX_BUFFERS */
-	uint32_t generation; /* changes when an id is reused */
+	uint32_t generation; /* changes when a buffer id is used again */
 	uint32_t flags;      /* WIRE_SHARE_* */
 	uint64_t bytes;
 	char name[32]; /* for reports */
@@ -175,7 +175,7 @@ enum wire_trace_kind {
 	 * WIRE_TRACE_DMA; 0 if the data is read in place) */
 	WIRE_TRACE_OPERATOR,
 	WIRE_TRACE_SHARE,      /* a worker's share of an operator: layer + 1 */
-	WIRE_TRACE_INVALIDATE, /* address, bytes, the CPU's bracket */
+	WIRE_TRACE_INVALIDATE, /* address, bytes, number of the CPU's bracket */
 	WIRE_TRACE_CLEAN,      /* address, bytes */
 	WIRE_TRACE_EVICT,      /* cache lines */
 	WIRE_TRACE_LOAD,       /* graph, seq */

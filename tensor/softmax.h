@@ -11,7 +11,7 @@
 
 struct softmax {
 	double most;        /* the largest logit, so that no weight overflows */
-	double temperature; /* > 0 */
+	double temperature; /* greater than 0 */
 	double sum;         /* sum of the weights of the logits added */
 };
 

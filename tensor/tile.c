@@ -20,7 +20,7 @@ struct format {
 	/* a group is 32 k of one output; else 32 values that are consecutive in
 	 * tile_index order */
 	bool by_output;
-	uint8_t zero; /* a byte of codes for the value 0 */
+	uint8_t zero; /* a byte whose codes stand for the value 0 */
 	/* Store the groups g .. g + 7 from blocks that are `stride` bytes
 	 * apart. */
 	void (*put)(

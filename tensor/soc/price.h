@@ -52,7 +52,7 @@ struct soc;
 	X(uint64_t, gathers)           /* vector gathers and scatters */      \
 	X(uint64_t, dma_bytes)                                                \
 	X(uint64_t, dma_descriptors)                                          \
-	X(uint64_t, read_bytes)        /* vector loads, stores beyond L2 */   \
+	X(uint64_t, read_bytes)        /* vector loads, stores past L2 */   \
 	X(uint64_t, maintenance_bytes) /* cache cleaned or invalidated */     \
 	X(uint64_t, launches)          /* starts of an operator */            \
 	X(uint64_t, cpu_bytes)                                                \
@@ -152,9 +152,9 @@ enum price_rows_op {
 	PRICE_NORM,     /* RMS norm, with weights */
 	PRICE_ROPE,     /* rotation of pairs */
 	PRICE_SWIGLU,   /* silu(gate) * up */
-	PRICE_ADD,      /* the residual */
-	PRICE_QUANTIZE, /* to Q8_0 */
-	PRICE_KV_WRITE, /* to fp16 in the KV cache */
+	PRICE_ADD,      /* addition of the residual */
+	PRICE_QUANTIZE, /* quantization to Q8_0 */
+	PRICE_KV_WRITE, /* conversion to fp16 in the KV cache */
 	PRICE_ROWS_OPS
 };
 

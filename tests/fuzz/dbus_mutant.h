@@ -241,8 +241,7 @@ static inline void mutant_make(const struct mutant *m, DBusMessageIter *to,
 	}
 }
 
-/* ---- changing existing values ---------------------------------------------
- */
+/* ---- changing existing values -------------------------------------------- */
 
 static inline void mutant_copy(
 	const struct mutant *m, DBusMessageIter *from, DBusMessageIter *to);

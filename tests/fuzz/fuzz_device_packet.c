@@ -42,8 +42,7 @@ static struct rig *rig_at(unsigned level)
 	return r;
 }
 
-/* ---- restoring the state
- * ---------------------------------------------------- */
+/* ---- restoring the state ------------------------------------------------- */
 
 #define TOUCHED 64
 

@@ -114,8 +114,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	return 0;
 }
 
-/* ---- seed messages
- * -------------------------------------------------------- */
+/* ---- seed messages ------------------------------------------------------- */
 
 static void put(DBusMessageIter *list, const char *key, int type, const void *v)
 {
@@ -228,8 +227,7 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 	return (size_t)len;
 }
 
-/* ---- mutations
- * ------------------------------------------------------------ */
+/* ---- mutations ----------------------------------------------------------- */
 
 static const char *const paths[] = { BUS_ENGINE, BUS_ROOT, BUS_TEXTS,
 	BUS_TEXTS "/1", BUS_TEXTS "/2", "/", "/dev", BUS_TEXTS "/3", NULL };

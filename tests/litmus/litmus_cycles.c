@@ -10,8 +10,7 @@
 
 #define EDGES_MAX 8
 
-/* ---- edges and events ------------------------------------------------------
- */
+/* ---- edges and events ---------------------------------------------------- */
 
 enum edge {
 	/* a write, and a read of its value by the other processor */
@@ -70,8 +69,7 @@ struct cycle {
 	struct event event[EDGES_MAX];
 };
 
-/* ---- whether a cycle closes
- * ---------------------------------------------------------- */
+/* ---- whether a cycle closes ---------------------------------------------- */
 
 /*
  * Set whether each event is a write. Returns false if two adjacent edges do not
@@ -147,8 +145,7 @@ static bool give_words(struct cycle *c)
 	return c->lines <= LITMUS_LINES;
 }
 
-/* ---- the test of a cycle
- * -------------------------------------------------------------- */
+/* ---- the test of a cycle ------------------------------------------------- */
 
 static void number_name(char name[8], char letter, unsigned n)
 {
@@ -266,8 +263,7 @@ static void make_test(struct litmus *t, struct cycle *c)
 		add_event(&m, c, i);
 }
 
-/* ---- no duplicates
- * ------------------------------------------------------------------- */
+/* ---- no duplicates ------------------------------------------------------- */
 
 /* The tests that were generated. A cycle that begins at another event gives the
  * same test under another name, which is dropped. */
@@ -305,8 +301,7 @@ static int is_new(struct seen *s, const struct litmus *t, struct err *e)
 	return 1;
 }
 
-/* ---- all cycles
- * ------------------------------------------------------------------- */
+/* ---- all cycles ---------------------------------------------------------- */
 
 struct search {
 	struct cycle cycle;

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- values of words
- * ------------------------------------------------------- */
+/* ---- values of words ----------------------------------------------------- */
 
 static uint8_t id_of(unsigned agent, unsigned step)
 {
@@ -54,8 +53,7 @@ static void write_words(const struct litmus *t, const struct litmus_step *s,
 			to[w] = id;
 }
 
-/* ---- the device's cache, by the contract ----------------------------------
- */
+/* ---- the device's cache, by the contract --------------------------------- */
 
 static void bring(const struct litmus *t, struct litmus_state *s, unsigned line)
 {
@@ -105,8 +103,7 @@ static void invalidate(
 	forget(t, s, line);
 }
 
-/* ---- steps -----------------------------------------------------------------
- */
+/* ---- steps --------------------------------------------------------------- */
 
 static void read_to(
 	const struct litmus_step *step, struct litmus_state *s, uint8_t id)
@@ -244,8 +241,7 @@ static void agent_step(
 	}
 }
 
-/* ---- moves -----------------------------------------------------------------
- */
+/* ---- moves --------------------------------------------------------------- */
 
 void litmus_begin(const struct litmus *t, struct litmus_state *s)
 {

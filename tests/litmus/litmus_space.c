@@ -196,8 +196,7 @@ unsigned litmus_path(const struct litmus_space *p, uint32_t state,
 	return n;
 }
 
-/* ---- stated outcomes --------------------------------------------------------
- */
+/* ---- stated outcomes ----------------------------------------------------- */
 
 static bool agrees(const struct litmus *t, const struct litmus_outcome *stated,
 	const struct litmus_outcome *o)

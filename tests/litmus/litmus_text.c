@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- words of the format --------------------------------------------------
- */
+/* ---- words of the format ------------------------------------------------- */
 
 static const char *const op_name[LITMUS_OPS] = {
 	[LITMUS_WRITE] = "write",
@@ -50,8 +49,7 @@ static const char *const breach_name[LITMUS_BREACHES] = { "stale-read",
 
 static const char *const nature_name[] = { "write-back", "fill", "drop" };
 
-/* ---- reading ---------------------------------------------------------------
- */
+/* ---- reading ------------------------------------------------------------- */
 
 struct reader {
 	struct litmus *t;
@@ -243,8 +241,7 @@ static int read_head(struct reader *r)
 	return fault(r, "unknown", key);
 }
 
-/* ---- reading: agents and steps ---------------------------------------------
- */
+/* ---- reading: agents and steps ------------------------------------------- */
 
 static int read_agent(struct reader *r, const char *name)
 {
@@ -368,9 +365,7 @@ static int read_step(struct reader *r)
 	return ret;
 }
 
-/* ---- checks of the whole test
- * ------------------------------------------------
- */
+/* ---- checks of the whole test -------------------------------------------- */
 
 static unsigned count_channel(
 	const struct litmus *t, unsigned channel, bool receives)
@@ -429,8 +424,7 @@ static int check_whole(const struct reader *r)
 	return 0;
 }
 
-/* ---- lines
- * -------------------------------------------------------------------- */
+/* ---- lines --------------------------------------------------------------- */
 
 static int read_words(struct reader *r, bool indented)
 {
@@ -484,8 +478,7 @@ int litmus_parse(struct litmus *t, const char *text, struct err *e)
 	return ret ? ret : check_whole(&r);
 }
 
-/* ---- writing
- * -------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------- */
 
 struct writer {
 	char *text;

@@ -94,8 +94,7 @@ extern void *__libc_realloc(void *p, size_t size);
 extern void *__libc_memalign(size_t align, size_t size);
 extern void __libc_free(void *p);
 
-/* ---- stacks ----------------------------------------------------------------
- */
+/* ---- stacks -------------------------------------------------------------- */
 static void take_stack(struct stack *s)
 {
 	void *frame[FRAMES + SKIPPED];
@@ -135,8 +134,7 @@ static void say_stack(const struct stack *s)
 	say("\n");
 }
 
-/* ---- allocations that are not freed
- * ----------------------------------------- */
+/* ---- allocations that are not freed -------------------------------------- */
 static void enter(void)
 {
 	inside = true;
@@ -187,8 +185,7 @@ static void forget(const void *p)
 	}
 }
 
-/* ---- the n-th allocation
- * ---------------------------------------------------- */
+/* ---- the n-th allocation ------------------------------------------------- */
 static bool is_counted(enum kind kind)
 {
 	return oom.active && atomic_load(&oom.counting) && kind == oom.kind &&
@@ -343,8 +340,7 @@ static bool is_stdio(const void *p)
 		p == stderr->_IO_buf_base;
 }
 
-/* ---- begin and end
- * ---------------------------------------------------------------- */
+/* ---- begin and end ------------------------------------------------------- */
 static int find_spared(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	const char *slash = strrchr(info->dlpi_name, '/');

@@ -54,9 +54,7 @@ void coherence_model_release(struct coherence_model *m)
 	*m = (struct coherence_model){ 0 };
 }
 
-/* ---- maintenance
- * ---------------------------------------------------------------
- */
+/* ---- maintenance --------------------------------------------------------- */
 
 static void heard(struct model_line *l)
 {
@@ -175,8 +173,7 @@ void coherence_model_done(struct coherence_model *m)
 	strbuf_addf(&m->text, "request %" PRIu32 " 0\n", ++m->request);
 }
 
-/* ---- accesses -------------------------------------------------------------
- */
+/* ---- accesses ------------------------------------------------------------ */
 
 static void expect(struct coherence_model *m, uint32_t at, uint32_t n)
 {
@@ -282,8 +279,7 @@ void coherence_model_end(struct coherence_model *m)
 	expect(m, 0, m->n_words);
 }
 
-/* ---- the results -----------------------------------------------------------
- */
+/* ---- the results --------------------------------------------------------- */
 
 static bool same_words(const char *got, const char *want)
 {

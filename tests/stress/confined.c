@@ -27,8 +27,7 @@ struct board {
 	struct stress_outcome out;
 };
 
-/* ---- the child ------------------------------------------------------------
- */
+/* ---- the child ----------------------------------------------------------- */
 
 static int run_one(const struct stress_batch *b, struct board *board,
 	const struct stress_schedule *s)
@@ -81,8 +80,7 @@ static void child(
 	_exit(0);
 }
 
-/* ---- the parent -----------------------------------------------------------
- */
+/* ---- the parent ---------------------------------------------------------- */
 
 static unsigned seconds_of(const struct stress_batch *b)
 {

@@ -94,8 +94,7 @@ static bool is_causal(unsigned way)
 	return ways[way].model == TARGET || ways[way].model == IMAGE;
 }
 
-/* ---- files ----------------------------------------------------------------
- */
+/* ---- files --------------------------------------------------------------- */
 
 static void path_of(const struct decodes *d, enum file f, char path[PATH_MAX])
 {
@@ -169,8 +168,7 @@ void decodes_close(struct decodes *d)
 	munmap(d, sizeof(*d));
 }
 
-/* ---- one text -------------------------------------------------------------
- */
+/* ---- one text ------------------------------------------------------------ */
 
 static int take_token(void *arg, int32_t token, const char *text, size_t len)
 {

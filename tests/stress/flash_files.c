@@ -82,8 +82,7 @@ int flash_files_make(const char *folder, struct err *e)
 	return ret ? ret : make(folder, true, e);
 }
 
-/* ---- a copy ---------------------------------------------------------------
- */
+/* ---- a copy -------------------------------------------------------------- */
 
 static int failed(struct flash_copy *c, struct err *e)
 {

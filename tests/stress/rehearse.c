@@ -43,8 +43,7 @@ static void say_report(void *arg, const char *text)
 			out, "!! %.*s\n", (int)strcspn(missing, "\n"), missing);
 }
 
-/* ---- begin and end --------------------------------------------------------
- */
+/* ---- begin and end ------------------------------------------------------- */
 
 static void close_stage(struct stage *s)
 {
@@ -136,8 +135,7 @@ static int begin(struct stage *s, const char *level, const uint64_t *v,
 	return open_stage(s, l, v[0], (uint32_t)v[1], fault, e);
 }
 
-/* ---- steps ----------------------------------------------------------------
- */
+/* ---- steps --------------------------------------------------------------- */
 
 static void say_words(struct stage *s, const uint32_t *word, uint64_t n)
 {
@@ -233,8 +231,7 @@ static int do_line(struct stage *s, const char *line, const struct fault *fault,
 	return step(s, what, v, e);
 }
 
-/* ---- a text ---------------------------------------------------------------
- */
+/* ---- a text -------------------------------------------------------------- */
 
 int rehearse(const char *text, const struct fault *fault, struct strbuf *answer,
 	struct err *e)

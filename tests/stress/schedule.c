@@ -47,8 +47,7 @@ unsigned stress_params(const struct stress_verb *v)
 	return n;
 }
 
-/* ---- out ------------------------------------------------------------------
- */
+/* ---- out ----------------------------------------------------------------- */
 
 static void print_step(const struct stress_verbs *verbs,
 	const struct stress_step *step, struct strbuf *out)
@@ -78,8 +77,7 @@ void stress_print(const struct stress_verbs *verbs,
 	}
 }
 
-/* ---- in -------------------------------------------------------------------
- */
+/* ---- in ------------------------------------------------------------------ */
 
 struct reader {
 	const char *at;

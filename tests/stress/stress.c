@@ -36,8 +36,7 @@ const struct stress_area *stress_area_named(const char *name)
 	return NULL;
 }
 
-/* ---- minimizing a failure ---------------------------------------------------
- */
+/* ---- minimizing a failure ------------------------------------------------ */
 
 struct trial {
 	struct stress_batch batch;
@@ -103,8 +102,7 @@ static void make_small(
 	r->what = t.what;
 }
 
-/* ---- running ----------------------------------------------------------------
- */
+/* ---- running ------------------------------------------------------------- */
 
 static void take_outcome(
 	struct stress_result *r, const struct stress_outcome *out)

@@ -64,8 +64,7 @@ static const char *const tallies[] = { "programs", "reads",
 	"calls of maintenance", "forgotten", "named", "harmless", "texts",
 	NULL };
 
-/* ---- drawing ---------------------------------------------------------------
- */
+/* ---- drawing ------------------------------------------------------------- */
 
 static void draw_access(
 	struct stress_draw *d, struct stress_schedule *s, uint32_t words)
@@ -116,8 +115,7 @@ static void draw(struct stress_draw *d, struct stress_schedule *s)
 			draw_access(d, s, lines * 16);
 }
 
-/* ---- a program -------------------------------------------------------------
- */
+/* ---- a program ----------------------------------------------------------- */
 
 static int play(struct stress_run *r, struct coherence_model *m)
 {
@@ -163,8 +161,7 @@ static void begin(struct coherence_model *m, const uint32_t *v)
 	coherence_model_init(m, levels[v[0]], v[1], v[2], v[3]);
 }
 
-/* ---- texts -----------------------------------------------------------------
- */
+/* ---- texts --------------------------------------------------------------- */
 
 static int decode_checked(struct stress_run *r, const uint32_t *v)
 {
@@ -187,8 +184,7 @@ static int decode_checked(struct stress_run *r, const uint32_t *v)
 	return 0;
 }
 
-/* ---- a schedule ------------------------------------------------------------
- */
+/* ---- a schedule ---------------------------------------------------------- */
 
 static int do_step(struct stress_run *r, struct coherence_model *m,
 	const struct stress_step *step)

@@ -62,8 +62,7 @@ enum { TEXTS, FAULTS, REPLACED, FAILED, LOST };
 static const char *const tallies[] = { "texts as wanted", "faults", "replaced",
 	"failed", "lost", NULL };
 
-/* ---- drawing ---------------------------------------------------------------
- */
+/* ---- drawing ------------------------------------------------------------- */
 
 static bool hangs(enum fault_verb v)
 {
@@ -98,8 +97,7 @@ static void draw(struct stress_draw *d, struct stress_schedule *s)
 		draw_fault(d, s);
 }
 
-/* ---- a plan, and the failures that it explains ------------------------------
- */
+/* ---- a plan, and the failures that it explains --------------------------- */
 
 struct plan {
 	struct fault_plan faults;
@@ -183,8 +181,7 @@ static void plan_of(const struct stress_schedule *s, struct plan *p)
 	p->may_fail |= p->passing > 3 || p->flips > 1;
 }
 
-/* ---- one text --------------------------------------------------------------
- */
+/* ---- one text ------------------------------------------------------------ */
 
 /* The resources in use with the first device, and those that increased after
  * another device replaced it. */

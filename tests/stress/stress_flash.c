@@ -66,8 +66,7 @@ enum { EXTENTS, REREAD, ERRORS, TORN, TEXTS };
 static const char *const tallies[] = { "extents", "reads again", "errors",
 	"torn or cut", "texts", NULL };
 
-/* ---- drawing ---------------------------------------------------------------
- */
+/* ---- drawing ------------------------------------------------------------- */
 
 static uint32_t streamed_way(struct stress_draw *d)
 {
@@ -132,8 +131,7 @@ static void draw(struct stress_draw *d, struct stress_schedule *s)
 		}
 }
 
-/* ---- the model -------------------------------------------------------------
- */
+/* ---- the model ----------------------------------------------------------- */
 
 /* The errors with which a read may end, as bits. */
 enum { BY_EIO = 1, BY_SHORT = 2, BY_DAMAGE = 4, BY_STALL = 8 };
@@ -242,8 +240,7 @@ static unsigned code_of(int ret)
 	}
 }
 
-/* ---- a place ---------------------------------------------------------------
- */
+/* ---- a place ------------------------------------------------------------- */
 
 static size_t slot_off(unsigned slot)
 {
@@ -343,8 +340,7 @@ static int close_place(struct place *p)
 			       "the kernel kept a read for 5 s at the end");
 }
 
-/* ---- steps -----------------------------------------------------------------
- */
+/* ---- steps --------------------------------------------------------------- */
 
 static int check_margins(struct place *p)
 {
@@ -474,8 +470,7 @@ static int mend(struct place *p)
 	return flash_copy_mend(&p->copy, p->run->e);
 }
 
-/* ---- texts -----------------------------------------------------------------
- */
+/* ---- texts --------------------------------------------------------------- */
 
 static int text(struct stress_run *r, const struct world *w, const uint32_t *v)
 {
@@ -506,8 +501,7 @@ static int text(struct stress_run *r, const struct world *w, const uint32_t *v)
 	return 0;
 }
 
-/* ---- a schedule ------------------------------------------------------------
- */
+/* ---- a schedule ---------------------------------------------------------- */
 
 static int do_step(struct place *p, const struct stress_step *step,
 	const struct stress_schedule *s)

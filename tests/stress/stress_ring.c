@@ -53,8 +53,7 @@ enum { PACKETS, FULL, ROUNDS, CHANGED, LIES, REFUSED, WAITS, RACES };
 static const char *const tallies[] = { "packets", "full", "rounds", "changed",
 	"lies", "refused", "waits", "races", NULL };
 
-/* ---- drawing ----------------------------------------------------------------
- */
+/* ---- drawing ------------------------------------------------------------- */
 
 static uint32_t draw_units(struct stress_draw *d, uint32_t most)
 {
@@ -123,9 +122,7 @@ static void draw(struct stress_draw *d, struct stress_schedule *s)
 			stress_below(d, 20), stress_below(d, 20));
 }
 
-/* ---- the model
- * ----------------------------------------------------------------
- */
+/* ---- the model ----------------------------------------------------------- */
 
 #define CHANGES 8
 
@@ -181,9 +178,7 @@ static bool may_differ(const struct packet *k, uint32_t i)
 	return false;
 }
 
-/* ---- the producer
- * -------------------------------------------------------------
- */
+/* ---- the producer -------------------------------------------------------- */
 
 static uint32_t gap_before(const struct place *p, uint32_t len)
 {
@@ -280,9 +275,7 @@ static int put(struct place *p, uint32_t units, bool publish)
 	return 0;
 }
 
-/* ---- the consumer
- * -------------------------------------------------------------
- */
+/* ---- the consumer -------------------------------------------------------- */
 
 static int compare(struct place *p, const uint8_t *got, size_t len)
 {
@@ -341,9 +334,7 @@ static int take(struct place *p, bool release)
 	return 0;
 }
 
-/* ---- forbidden writes
- * ------------------------------------------
- */
+/* ---- forbidden writes ---------------------------------------------------- */
 
 static void scribble(struct place *p, uint32_t where, uint32_t at, uint8_t byte)
 {
@@ -381,9 +372,7 @@ static void lie(struct place *p, uint32_t side, uint32_t by)
 	p->run->tally[LIES]++;
 }
 
-/* ---- doorbells
- * ------------------------------------------------------------------
- */
+/* ---- doorbells ----------------------------------------------------------- */
 
 static int check_wait(struct place *p, struct doorbell *b, uint32_t seen,
 	bool moved, const char *when)
@@ -434,9 +423,7 @@ static int wait_step(struct place *p, const uint32_t *v)
 	return ret;
 }
 
-/* ---- a schedule
- * -----------------------------------------------------------------
- */
+/* ---- a schedule ---------------------------------------------------------- */
 
 static int open_place(struct place *p, uint32_t size, uint32_t units)
 {

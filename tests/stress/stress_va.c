@@ -101,8 +101,7 @@ static const char *const tallies[] = { [VA_MAPS] = "maps",
 	[VA_TEXTS_REFUSED] = "texts refused",
 	NULL };
 
-/* ---- drawing ---------------------------------------------------------------
- */
+/* ---- drawing ------------------------------------------------------------- */
 
 static uint32_t draw_defer(struct stress_draw *d)
 {
@@ -225,8 +224,7 @@ static void draw(struct stress_draw *d, struct stress_schedule *s)
 			draw_step(d, s, pages);
 }
 
-/* ---- texts -----------------------------------------------------------------
- */
+/* ---- texts --------------------------------------------------------------- */
 
 struct text {
 	unsigned way;
@@ -311,8 +309,7 @@ static int text(struct stress_run *r, const uint32_t *v)
 	return check_text(r, &t, &got, want);
 }
 
-/* ---- a schedule ------------------------------------------------------------
- */
+/* ---- a schedule ---------------------------------------------------------- */
 
 static int open_anew(struct va_place *p, const uint32_t *v)
 {

@@ -108,8 +108,7 @@ static const struct opt_command usage = {
 	.operand = &(const struct opt){ .arg = "AREA", .choices = areas },
 };
 
-/* ---- while it runs ----------------------------------------------------------
- */
+/* ---- while it runs ------------------------------------------------------- */
 
 static bool drawn;
 
@@ -153,9 +152,7 @@ static void draw(
 	drawn = true;
 }
 
-/* ---- results
- * -----------------------------------------------------------------
- */
+/* ---- results ------------------------------------------------------------- */
 
 /* Print a text, quoted for the shell if necessary. */
 static void print_quoted(FILE *f, const char *text)
@@ -346,8 +343,7 @@ static int report(const struct stress_area *a, const struct stress_result *r,
 	return ret;
 }
 
-/* ---- the program ------------------------------------------------------------
- */
+/* ---- the program --------------------------------------------------------- */
 
 static volatile sig_atomic_t interrupted;
 

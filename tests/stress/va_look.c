@@ -11,8 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* ---- the host's account and the device's view ------------------------------
- */
+/* ---- the host's account and the device's view ---------------------------- */
 
 static bool same_window(const struct window_view *w, const struct first_fit *m)
 {
@@ -83,8 +82,7 @@ static int check_shown(struct va_place *p, struct window_view *w)
 	return 0;
 }
 
-/* ---- the kernel ------------------------------------------------------------
- */
+/* ---- the kernel ---------------------------------------------------------- */
 
 /*
  * The address in the device process of a piece of the window, relative to a

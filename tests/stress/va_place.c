@@ -78,8 +78,7 @@ static int share_new(struct va_place *p, uint64_t pages, unsigned *b)
 	return npu_share(p->npu, v->buffer, &v->id, p->run->e);
 }
 
-/* ---- the window ------------------------------------------------------------
- */
+/* ---- the window ---------------------------------------------------------- */
 
 /* The device's completion of a refused request must have these numbers. */
 struct refusal {
@@ -235,8 +234,7 @@ int va_unmap(struct va_place *p, unsigned nth)
 	return 0;
 }
 
-/* ---- the extended region ---------------------------------------------------
- */
+/* ---- the extended region ------------------------------------------------- */
 
 static int place_by_wire(
 	struct va_place *p, struct va_buffer *v, const struct first_fit_room *r)
@@ -333,8 +331,7 @@ int va_free(struct va_place *p, unsigned nth)
 	return 0;
 }
 
-/* ---- requests --------------------------------------------------------------
- */
+/* ---- requests ------------------------------------------------------------ */
 
 /* The address at which the range begins, a multiple of `unit`, and its size in
  * *bytes. */

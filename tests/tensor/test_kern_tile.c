@@ -442,7 +442,7 @@ static void test_quantize_same(void **state)
 		float *x = floats(16, 3 * ks[i]);
 
 		quantize_same(x, 3, ks[i]);
-		/* ties everywhere */
+		/* every value is a tie */
 		for (unsigned e = 0; e < 3 * ks[i]; e++)
 			x[e] = e % 32 ? truncf(x[e] * 127) + 0.5f : 127;
 		quantize_same(x, 3, ks[i]);
