@@ -135,16 +135,15 @@ void stream_poll(struct stream *);
 #define STREAM_STATS(X)                                                       \
 	/* stored bytes read, including repeated reads */                     \
 	X(uint64_t, bytes)                                                    \
-	X(uint64_t, extents)     /* extents that stream_wait returned 0 for */                \
-	X(uint64_t, reads)       /* reads submitted to the device */                     \
-	/* repeated reads after a failed or short read, and extents read \
-	 * again */      \
+	X(uint64_t, extents)     /* stream_wait returned 0 for them */        \
+	X(uint64_t, reads)       /* reads submitted to the device */          \
+	/* reads after a failed or short read, and extents read again */      \
 	X(uint64_t, retries)                                                  \
-	/* time with at least one read in flight */                          \
+	/* time with at least one read in flight */                           \
 	X(uint64_t, busy_ns)                                                  \
-	/* for the rate of flash: the bytes that arrived while a read was \
-	 * certainly in flight, and this time; if all reads had completed when \
-	 * the stream checked, the time of their completion is unknown */                        \
+	/* for the rate of flash: the bytes that arrived while a read was     \
+	 * certainly in flight, and this time; if all reads had completed     \
+	 * when the stream checked, their completion time is unknown */       \
 	X(uint64_t, seen_bytes)                                               \
 	X(uint64_t, seen_ns)                                                  \
 	X(uint64_t, wait_ns)     /* time of waiting, without check_ns */      \

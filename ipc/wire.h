@@ -452,11 +452,11 @@ _Static_assert(sizeof(struct wire_graph_run) == 24, "wire");
 /* clang-format off */
 #define WIRE_COUNTERS(X)                                                      \
 	X(uint64_t, busy_ns)           /* wall time of execution */           \
-	X(uint64_t, dma_bytes)         /* read by DMA, not through the cache */\
-	X(uint64_t, invalidated_lines) /* lines to invalidate, cached or not */\
-	X(uint64_t, cleaned_lines)     /* lines to clean, cached or not */    \
-	X(uint64_t, evicted_lines)     /* by the random evictor */            \
-	X(uint64_t, whole_calls)       /* cleans and flushes of the whole cache */\
+	X(uint64_t, dma_bytes)         /* read by DMA, past the cache */      \
+	X(uint64_t, invalidated_lines) /* to be invalidated, cached or not */ \
+	X(uint64_t, cleaned_lines)     /* to be cleaned, cached or not */     \
+	X(uint64_t, evicted_lines)     /* by random eviction */               \
+	X(uint64_t, whole_calls)       /* for all lines of the cache */       \
 	X(uint32_t, violations)        /* of the coherence rules */           \
 	X(uint32_t, saturated)         /* activations beyond the fp16 range */
 /* clang-format on */

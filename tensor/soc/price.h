@@ -52,8 +52,10 @@ struct soc;
 	X(uint64_t, gathers)           /* vector gathers and scatters */      \
 	X(uint64_t, dma_bytes)                                                \
 	X(uint64_t, dma_descriptors)                                          \
-	X(uint64_t, read_bytes)        /* vector loads, stores past L2 */   \
-	X(uint64_t, maintenance_bytes) /* cache cleaned or invalidated */     \
+	/* bytes of vector loads and stores that L2 does not hold */          \
+	X(uint64_t, read_bytes)                                               \
+	/* bytes of caches that are cleaned or invalidated */                 \
+	X(uint64_t, maintenance_bytes)                                        \
 	X(uint64_t, launches)          /* starts of an operator */            \
 	X(uint64_t, cpu_bytes)                                                \
 	X(uint64_t, cpu_flops)                                                \
@@ -67,7 +69,8 @@ struct price_counts {
 /* clang-format off */
 #define PRICE_TIMES(X)                                                        \
 	X(uint64_t, matrix_ps) X(uint64_t, vector_ps)                         \
-	X(uint64_t, dma_ps) X(uint64_t, read_ps) /* DDR: DMA; caches */       \
+	/* DDR: transfers by DMA, and transfers through the caches */         \
+	X(uint64_t, dma_ps) X(uint64_t, read_ps)                              \
 	X(uint64_t, cpu_ps) X(uint64_t, flash_ps)
 /* clang-format on */
 

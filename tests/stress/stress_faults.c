@@ -144,7 +144,7 @@ static void explain(struct plan *p, const struct fault_event *f)
 	case FAULT_TEAR:
 		p->lost++;
 		p->lies |= f->verb == FAULT_SEQ || f->verb == FAULT_TEAR;
-		/* A device that dies or hangs at its start ends the run. */
+		/* A device that dies or hangs at its start may end the run. */
 		p->may_lose |= f->kind == FAULT_START;
 		break;
 	case FAULT_ENOMEM:

@@ -60,7 +60,8 @@ static uint32_t draw_units(struct stress_draw *d, uint32_t most)
 	return 1 + stress_below(d, stress_once_in(d, 2) ? 12 : most);
 }
 
-/* Which forbidden writes a schedule has. */
+/* Which forbidden writes a schedule may have: none, bytes of packets, or also
+ * headers and indices. */
 enum { HONEST, SCRIBBLES, LIES_TOO };
 
 static void draw_wrong(

@@ -36,8 +36,11 @@ static bool same_region(const struct window_view *w, const struct first_fit *m)
 	return same;
 }
 
-/* Compare the host's record. The host counts the space of unmapped buffers as
- * free, and this must not be less than what it can get. */
+/*
+ * Compare the host's record with the model. The host counts the space of
+ * unmapped buffers as free; its largest hole and its number of free slots must
+ * be those of the model in which all unmaps have taken effect.
+ */
 static int judge_host(
 	struct va_place *p, struct window_view *w, struct first_fit *settled)
 {
