@@ -106,8 +106,8 @@ int fault_plan_parse_device(
 void fault_event_print(const struct fault_event *, char *buf, size_t size);
 void fault_plan_print(const struct fault_plan *, char buf[FAULT_TEXT_MAX]);
 
-/* Copy the flash events of a plan to *out, or with `flash` false its other
- * events. */
+/* Copy the flash events of a plan to *out or, if `flash` is false, the events
+ * that are not of flash. */
 void fault_plan_share(
 	const struct fault_plan *, bool flash, struct fault_plan *out);
 

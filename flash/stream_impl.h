@@ -47,7 +47,7 @@ struct slot {
 	/* end of the file, according to the lowest short read */
 	uint64_t end;
 	uint64_t cut; /* stored bytes that pieces have been assigned to */
-	/* bytes of the slot opened for writing (buffer_begin) */
+	/* bytes of the slot that are open for writing (buffer_begin) */
 	size_t written;
 	unsigned pieces;    /* number of pieces in use */
 	uint64_t wait_from; /* time when the wait for it began, 0 if none */

@@ -59,7 +59,7 @@ void brackets_watch(struct brackets *, struct buffer *);
 void brackets_read_name(const struct wire_brackets *from, uint32_t by,
 	char out[WIRE_NAME_BYTES]);
 
-struct held { /* a copy of an open bracket */
+struct held { /* a copy of a table entry: an open bracket */
 	bool writing;
 	uint32_t off, len, cpu_seq, by;
 };

@@ -151,8 +151,8 @@ void channel_set_cancel(struct channel *, const volatile sig_atomic_t *flag);
 /* Host: set the pid of the device, so that its death is detected by a pidfd. */
 void channel_watch_pid(struct channel *, pid_t pid);
 
-/* The tables of open brackets (ipc/brackets.h), valid while the channel is
- * open. NULL if the host publishes none. */
+/* The tables of the host's open accesses to buffers (ipc/brackets.h), valid
+ * while the channel is open. NULL if the host publishes none. */
 struct wire_brackets *channel_brackets(const struct channel *);
 
 /* The device's trace buffer and its size, valid while the channel is open; NULL

@@ -128,9 +128,11 @@ struct wire_control {
 _Static_assert(sizeof(struct wire_control) == 256, "wire");
 
 /*
- * The host's brackets (ipc/brackets.h), for the reports of coherence level
- * "check" only: names of functions, and the brackets that the CPU has open.
- * Names are never removed.
+ * The brackets that the CPU has open, for the reports of coherence level
+ * "check" only. A bracket is an access of the CPU to a buffer, between
+ * buffer_begin and buffer_end (ipc/brackets.h). The tables have the names of
+ * the functions that access buffers, which are never removed, and the open
+ * brackets.
  */
 #define WIRE_NAMES      64
 #define WIRE_NAME_BYTES 40 /* with the NUL */
@@ -175,11 +177,12 @@ enum wire_trace_kind {
 	 * WIRE_TRACE_DMA; 0 if the data is read in place) */
 	WIRE_TRACE_OPERATOR,
 	WIRE_TRACE_SHARE,      /* a worker's share of an operator: layer + 1 */
-	WIRE_TRACE_INVALIDATE, /* address, bytes, number of the CPU's bracket */
+	WIRE_TRACE_INVALIDATE, /* address, bytes, number of the CPU's access */
 	WIRE_TRACE_CLEAN,      /* address, bytes */
 	WIRE_TRACE_EVICT,      /* cache lines */
 	WIRE_TRACE_LOAD,       /* graph, seq */
-	/* buffer's | from, to, bracket | number of the buffer's name << 32 */
+	/* from, to, and in arg[2] the number of the CPU's access in the lower
+	 * 32 bits and the number of the buffer's name in the upper 32 bits */
 	WIRE_TRACE_VIOLATION,
 	/* the copies by DMA of an operator, as OPERATOR */
 	WIRE_TRACE_DMA,
@@ -249,7 +252,7 @@ struct wire_ref {
 	/* number of the name of the function that wrote it, from 1; 0 if
 	 * unknown */
 	uint16_t by;
-	/* number of the bracket in which the CPU wrote it, for reports */
+	/* number of the CPU's access (bracket) that wrote it, for reports */
 	uint32_t cpu_seq;
 };
 _Static_assert(sizeof(struct wire_ref) == 16, "wire");

@@ -86,8 +86,8 @@ static void brackets_are_seen_while_open(void **state)
 	assert_false(brackets_find(&wire, is, 0, 4096, 3, &h));
 	buffer_end(b, 4096, 64, BUFFER_READ);
 	assert_false(brackets_find(&wire, is, 0, 8192, 3, &h));
-	/* One bracket more than the table can hold is not published, which is
-	 * not an error. */
+	/* One access (bracket) more than the table can hold is not published,
+	 * which is not an error. */
 	for (unsigned i = 0; i <= WIRE_HOLDS; i++)
 		buffer_begin(b, i * 64, 64, BUFFER_WRITE);
 	for (unsigned i = 0; i <= WIRE_HOLDS; i++)
@@ -97,7 +97,7 @@ static void brackets_are_seen_while_open(void **state)
 	for (unsigned i = 0; i <= WIRE_HOLDS; i++)
 		buffer_end(b, i * 64, 64, BUFFER_WRITE);
 	assert_false(brackets_find(&wire, is, 0, 8192, 3, &h));
-	/* The same calls work without a device. */
+	/* buffer_begin and buffer_end also work without a device. */
 	brackets_connect(&t, NULL);
 	buffer_begin(b, 0, 64, BUFFER_WRITE);
 	buffer_end(b, 0, 64, BUFFER_WRITE);

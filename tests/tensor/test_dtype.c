@@ -282,7 +282,8 @@ static const int k_min[8] = { 2, 6, 10, 14, 50, 54, 58, 62 };
 static const uint8_t k_packed[12] = {
 	/* low six bits: scale j; top two bits: those of scale j + 4 */
 	0x81, 0x85, 0x89, 0x8d, /* 35, 39, 43 and 47 are 10xxxx in binary */
-	/* the same for the minima: 50, 54, 58 and 62 are 11xxxx */
+	/* low six bits: minimum j; top two bits: those of minimum j + 4, since
+	 * 50, 54, 58 and 62 are 11xxxx */
 	0xc2, 0xc6, 0xca, 0xce,
 	/* low nibble: that of scale j + 4; high nibble: that of minimum j +
 	 * 4 */
