@@ -24,8 +24,7 @@
  * memory, rings, vocabulary. Measured for a model of 1.5 B parameters. */
 #define BESIDE (32 * MIB)
 
-	_Static_assert(
-		SESSION_STAGE_PARTS == LAYER_PARTS_MAX, "as many are made");
+_Static_assert(SESSION_STAGE_PARTS == LAYER_PARTS_MAX, "as many are made");
 
 /* Total bytes of the resident layers if n layers are resident. */
 static uint64_t layers_bytes(
