@@ -240,8 +240,10 @@ static int invalidate_refs(
 		cache_invalidate(d->cache, r->addr, r->len, r->cpu_seq, r->by);
 		any = true;
 	}
-	if (any && cache_two_levels(d->cache))
+	if (any && cache_two_levels(d->cache)) {
+		cache_operator(d->cache, "flush all", -1);
 		cache_flush_all(d->cache);
+	}
 	return 0;
 }
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SITES_MAX 128
+#define SITES_MAX 512
 #define RULES_MAX 1024
 
 struct rule {
