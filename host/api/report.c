@@ -7,6 +7,7 @@
 #include "host/method/choosing.h"
 #include "host/method/early_stop.h"
 #include "host/method/samples.h"
+#include "host/text/tokenizer.h"
 
 #include <math.h>
 
@@ -56,6 +57,8 @@ void tandem_report(const struct tandem *t, struct tandem_report *r)
 		.model_path = d->model_path,
 		.model = d->model,
 		.tokenizer = d->tokenizer,
+		.token_bytes =
+			d->tokenizer ? tokenizer_token_bytes(d->tokenizer) : 0,
 		.history = d->history,
 		.weighs = m->probe,
 		.dead = t->dead,

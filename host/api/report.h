@@ -1,7 +1,8 @@
 /*
  * A read-only report of a handle: how it was opened, its counters, and the
  * counters of its last request. Commands and experiments use it in addition to
- * tandem.h. All calls must be made on one thread.
+ * tandem.h. All calls must be made on one thread, except where a function's
+ * comment permits any thread.
  */
 #ifndef HOST_API_REPORT_H
 #define HOST_API_REPORT_H
@@ -67,6 +68,8 @@ struct tandem_report {
 	const char *model_path;
 	const struct model *model; /* NULL if the model is not opened yet */
 	const struct tokenizer *tokenizer;
+	/* length in bytes of the longest token (tokenizer_token_bytes) */
+	size_t token_bytes;
 	const struct history *history; /* NULL if there is none */
 	/* name of the reward; NULL if there is none */
 	const char *reward;
@@ -107,6 +110,19 @@ struct tandem_report {
 };
 
 void tandem_report(const struct tandem *, struct tandem_report *out);
+
+/*
+ * tandem_prompt_tokens returns the tokens of a request's prompt, as
+ * tandem_prompt does; the caller frees *ids. tandem_tokens_text appends the
+ * text of tokens to *out, as tandem_detokenize returns it. Any number of
+ * threads may call these two at the same time, also while another thread
+ * generates with the handle, because they only read what opening the model has
+ * set. Both return 0, or a negative errno with a message.
+ */
+int tandem_prompt_tokens(const struct tandem *, const struct tandem_request *,
+	int32_t **ids, size_t *n, struct err *);
+int tandem_tokens_text(const struct tandem *, const int32_t *ids, size_t n,
+	unsigned flags, struct strbuf *out, struct err *);
 
 /* Append the method's own statistics as a line of text, if the method has
  * any. */

@@ -104,7 +104,7 @@ struct tandem_submitted {
 int request_take(struct tandem_request *q, const struct tandem_request *theirs,
 	struct err *);
 /* Append the tokens of the request's prompt to *out. */
-int request_prompt(struct tandem *, const struct tandem_request *,
+int request_prompt(const struct tandem *, const struct tandem_request *,
 	struct token_list *out, struct err *);
 
 /* ---- request_reader.c ---- */

@@ -2,6 +2,7 @@
  * prompt. */
 #include "base/err.h"
 #include "host/api/prompt.h"
+#include "host/api/report.h"
 #include "host/api/tandem_impl.h"
 #include "host/api/request_impl.h"
 #include "host/text/tokenizer.h"
@@ -10,6 +11,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct tandem_request request_defaults = {
@@ -111,7 +113,7 @@ int request_take(struct tandem_request *q, const struct tandem_request *theirs,
 	return check_sampling(q, e);
 }
 
-int request_prompt(struct tandem *t, const struct tandem_request *q,
+int request_prompt(const struct tandem *t, const struct tandem_request *q,
 	struct token_list *out, struct err *e)
 {
 	struct prompt p = {
@@ -136,12 +138,21 @@ int request_prompt(struct tandem *t, const struct tandem_request *q,
 	return 0;
 }
 
-int tandem_read_prompt(struct tandem *t, const struct tandem_request *theirs,
-	struct token_list *out)
+int tandem_prompt_tokens(const struct tandem *t,
+	const struct tandem_request *theirs, int32_t **ids, size_t *n,
+	struct err *e)
 {
+	struct token_list list = { 0 };
 	struct tandem_request q;
-	int ret = request_take(&q, theirs, &t->err);
+	int ret = request_take(&q, theirs, e);
 
-	return tandem_status_of(
-		ret ? ret : request_prompt(t, &q, out, &t->err));
+	if (!ret)
+		ret = request_prompt(t, &q, &list, e);
+	if (ret) {
+		free(list.id);
+		list = (struct token_list){ 0 };
+	}
+	*ids = list.id;
+	*n = list.n;
+	return ret;
 }

@@ -14,7 +14,6 @@
 
 struct lanes;
 struct tandem_submitted;
-struct token_list;
 struct token_trie;
 
 struct tandem {
@@ -43,11 +42,6 @@ struct tandem {
 	/* trie of the vocabulary; NULL until it is needed */
 	struct token_trie *trie;
 };
-
-/* Append the tokens of a request's prompt to *out. Returns enum
- * tandem_status. */
-int tandem_read_prompt(
-	struct tandem *, const struct tandem_request *, struct token_list *out);
 
 /* Convert a return value (0, -errno or -ERR_DEVICE_LOST) to enum
  * tandem_status. */

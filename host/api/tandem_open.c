@@ -4,6 +4,7 @@
 #include "base/version.h"
 #include "host/api/options.h"
 #include "host/api/prompt.h"
+#include "host/api/report.h"
 #include "host/api/tandem_impl.h"
 #include "host/api/request_impl.h"
 #include "host/head/reward.h"
@@ -285,31 +286,35 @@ int64_t tandem_prompt(struct tandem *t, const struct tandem_request *request,
 	int32_t *ids, size_t cap)
 {
 	struct token_list list = { 0 };
-	int ret = tandem_read_prompt(t, request, &list);
+	int ret = tandem_prompt_tokens(t, request, &list.id, &list.n, &t->err);
 	int64_t n = give_ids(&list, ids, cap);
 
-	return ret ? ret : n;
+	return ret ? tandem_status_of(ret) : n;
+}
+
+int tandem_tokens_text(const struct tandem *t, const int32_t *ids, size_t n,
+	unsigned flags, struct strbuf *out, struct err *e)
+{
+	struct detokenizer d = { .tok = t->decoder.tokenizer,
+		.special = flags & TANDEM_SPECIAL };
+	int ret = 0;
+
+	for (size_t i = 0; i < n && ret != -EINVAL; i++)
+		ret = detokenize(&d, ids[i], out);
+	detokenize_end(&d, out);
+	if (ret == -EINVAL)
+		return err_set(e, EINVAL,
+			"not all of the %zu ids are tokens of this model", n);
+	return out->failed ? err_set(e, ENOMEM, "no memory for the text") : 0;
 }
 
 int64_t tandem_detokenize(struct tandem *t, const int32_t *ids, size_t n,
 	unsigned flags, char *text, size_t cap)
 {
-	struct detokenizer d = { .tok = t->decoder.tokenizer,
-		.special = flags & TANDEM_SPECIAL };
 	struct strbuf out = STRBUF_INIT;
+	int ret = tandem_tokens_text(t, ids, n, flags, &out, &t->err);
 	int64_t len;
-	int ret = 0;
 
-	for (size_t i = 0; i < n && ret != -EINVAL; i++)
-		ret = detokenize(&d, ids[i], &out);
-	detokenize_end(&d, &out);
-	if (ret == -EINVAL)
-		err_set(&t->err, EINVAL,
-			"not all of the %zu ids are tokens of "
-			"this model",
-			n);
-	else if (out.failed)
-		ret = err_set(&t->err, ENOMEM, "no memory for the text");
 	len = ret ? tandem_status_of(ret) : (int64_t)out.len;
 	if (len > 0 && cap)
 		memcpy(text, out.data, out.len < cap ? out.len : cap);

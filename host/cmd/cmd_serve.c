@@ -123,7 +123,7 @@ static const struct opt_command usage = {
 
 /* ---- opening ------------------------------------------------------------- */
 
-static int serve(struct tandem *writer, struct tandem *reader, struct err *e)
+static int serve(struct tandem *t, struct err *e)
 {
 	const struct pair_options *pair = opt_values_of(&values, &pair_table);
 	const struct drafting_options *d =
@@ -151,7 +151,7 @@ static int serve(struct tandem *writer, struct tandem *reader, struct err *e)
 	const char *slash;
 	const char *dot;
 
-	tandem_report(writer, &r);
+	tandem_report(t, &r);
 
 	/* Name the model after its file, without the folder and the
 	 * extension. */
@@ -188,7 +188,7 @@ static int serve(struct tandem *writer, struct tandem *reader, struct err *e)
 		o.findings = findings = all;
 	}
 	o.n_findings = findings ? n_probes : 0;
-	ret = server_open(&s, &o, writer, reader, e);
+	ret = server_open(&s, &o, t, e);
 	if (ret) {
 		free(findings);
 		return ret;
@@ -205,9 +205,9 @@ static int serve(struct tandem *writer, struct tandem *reader, struct err *e)
 
 static int serve_main(int argc, char **argv)
 {
-	struct texts_options *t = opt_values_at(&values, &texts_table);
+	struct texts_options *texts = opt_values_at(&values, &texts_table);
 	struct pair_options *p = opt_values_at(&values, &pair_table);
-	struct tandem *writer = NULL, *reader = NULL;
+	struct tandem *t = NULL;
 	struct err e = { 0 }, closing = { 0 };
 	unsigned operands;
 	sigset_t set;
@@ -240,38 +240,16 @@ static int serve_main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	if (!p->session.trace_limit)
 		p->session.trace_limit = TRACE_DEFAULT;
-	*t = several;
-	if (cmd_create(&writer, &values, &e))
+	*texts = several;
+	if (cmd_create(&t, &values, &e))
 		return cmd_refuse(&cmd_serve, &e);
-	ret = tandem_read_model(writer, model_path) ||
-			tandem_start(writer, CONTEXT_DEFAULT)
-		? tandem_failure(writer, &e)
+	ret = tandem_read_model(t, model_path) ||
+			tandem_start(t, CONTEXT_DEFAULT)
+		? tandem_failure(t, &e)
 		: 0;
-	if (!ret) {
-		/* Open the model file in a second handle, which tokenizes
-		 * prompts while requests run in the first one. A new handle's
-		 * default method decodes from left to right, which is not
-		 * possible with a diffusion model, so use the method of the
-		 * first handle. */
-		struct tandem_report r;
-		char method[64];
-		const char *option[] = { method, NULL };
-		struct tandem_options o;
-
-		tandem_report(writer, &r);
-		tandem_options_init(&o, sizeof(o));
-		o.model = r.model_path;
-		snprintf(method, sizeof(method), "method=%s", r.method);
-		if (r.diffusion)
-			o.set = option;
-		ret = tandem_open(&reader, &o)
-			? err_set(&e, EIO, "%s", tandem_error(NULL))
-			: 0;
-	}
 	if (!ret)
-		ret = serve(writer, reader, &e);
-	tandem_close(reader);
-	ret = cmd_closed(ret, tandem_end(writer, &closing), &closing, &e);
+		ret = serve(t, &e);
+	ret = cmd_closed(ret, tandem_end(t, &closing), &closing, &e);
 	return ret ? cmd_fail(&e) : EXIT_OK;
 }
 

@@ -335,6 +335,11 @@ static int take_stop(struct api_request *a, const struct member *m,
 				"a string or a list of strings, none "
 				"of them empty",
 				f);
+		if (json_string_length(one) > API_STOP_BYTES)
+			return fault_set(f, 400, "invalid_value", m->name,
+				"'%s' has a string of %zu bytes, more than %d",
+				m->name, json_string_length(one),
+				API_STOP_BYTES);
 		a->stop[i] = json_string_value(one);
 	}
 	return 0;
@@ -380,9 +385,10 @@ static int take_format(struct api_request *a, const struct member *m,
 
 	if (!type)
 		return wrong(m, "an object with a 'type'", f);
-	a->format = type;
 	if (!strcmp(type, "text"))
 		return 0;
+	a->format =
+		!strcmp(type, "json_object") ? "json_object" : "json_schema";
 	if (!strcmp(type, "json_object"))
 		a->json_schema = strdup("{\"type\":\"object\"}");
 	else if (strcmp(type, "json_schema"))
@@ -548,6 +554,26 @@ int api_request_read(struct api_request *a, enum api_kind kind,
 		return fault_set(f, 400, "invalid_value", "top_logprobs",
 			"'top_logprobs' needs 'logprobs' true");
 	return 0;
+}
+
+void api_request_trim(struct api_request *a)
+{
+	const char *key;
+	json_t *value;
+	void *next;
+
+	json_object_foreach_safe(a->body, next, key, value)
+	{
+		if (strcmp(key, "stop") != 0)
+			json_object_del(a->body, key);
+	}
+	for (size_t i = 0; i < a->n_prompts; i++)
+		a->prompt[i].text = NULL;
+	for (size_t i = 0; i < a->n_turns; i++)
+		free(a->turn[i].text);
+	free(a->turn);
+	a->turn = NULL;
+	a->n_turns = 0;
 }
 
 void api_request_release(struct api_request *a)

@@ -32,9 +32,10 @@ int fault_no_memory(struct fault *);
 enum api_kind { API_COMPLETION, API_CHAT, API_TOKENIZE, API_DETOKENIZE };
 
 enum api_limits {
-	API_STOPS = 16,     /* stop strings of a request */
-	API_TEXTS = 128,    /* texts of one request: prompts times n */
-	API_LIKELIEST = 20, /* alternatives reported with each token */
+	API_STOPS = 16,        /* stop strings of a request */
+	API_STOP_BYTES = 4096, /* of a stop string, which answers repeat */
+	API_TEXTS = 128,       /* texts of one request: prompts times n */
+	API_LIKELIEST = 20,    /* alternatives reported with each token */
 };
 
 /* Settings of the server, which a request may repeat but not change. */
@@ -58,7 +59,7 @@ struct api_turn {
 /* A number that the body does not set has the value in its comment. */
 struct api_request {
 	enum api_kind kind;
-	json_t *body; /* owns the strings that members point to */
+	json_t *body; /* owns the texts of prompts and the stop strings */
 	struct api_prompt *prompt;
 	size_t n_prompts; /* a chat has 1 */
 	struct api_turn *turn;
@@ -85,5 +86,9 @@ struct api_request {
 int api_request_read(struct api_request *out, enum api_kind,
 	const struct api_offer *, const char *body, size_t len, struct fault *);
 void api_request_release(struct api_request *);
+
+/* Free what is not needed once the prompts are tokens: turns, the texts of
+ * prompts, and members of the body that no other member points to. */
+void api_request_trim(struct api_request *);
 
 #endif

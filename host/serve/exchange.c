@@ -1,5 +1,6 @@
 #include "base/checked.h"
 #include "base/clock.h"
+#include "host/serve/prepare.h"
 #include "host/serve/server_impl.h"
 
 #include <errno.h>
@@ -37,7 +38,7 @@ static void wake_reader(void *arg)
 {
 	struct exchange *x = arg;
 
-	if (x->suspended && has_news(x))
+	if (x->suspended && !x->preparing && has_news(x))
 		resume(x);
 }
 
@@ -59,6 +60,17 @@ static void suspend(struct exchange *x)
 {
 	x->suspended = true;
 	httpd.suspend_connection(x->connection);
+}
+
+void exchange_set_preparing(struct exchange *x, bool preparing)
+{
+	engine_lock(x->server->engine);
+	x->preparing = preparing;
+	if (preparing)
+		suspend(x);
+	else
+		resume(x);
+	engine_unlock(x->server->engine);
 }
 
 void exchanges_break_silence(struct server *s, uint64_t now)
@@ -198,8 +210,16 @@ static enum MHD_Result answer(struct exchange *x)
 {
 	if (x->answer)
 		return go_on(x);
-	if (!x->fault.status)
-		x->route->answer(x);
+	if (!x->fault.status && !x->handled) {
+		x->handled = true;
+		if (x->body.len <= BODY_QUICK ||
+			strcmp(x->route->method, "POST") != 0)
+			x->route->answer(x);
+		else if (background_add(x))
+			return MHD_YES;
+		else
+			prepare_refused(x->server, -ESHUTDOWN, &x->fault);
+	}
 	if (x->fault.status)
 		return send_fault(x);
 	return x->answer ? go_on(x) : send_out(x, MHD_HTTP_OK);

@@ -1,6 +1,7 @@
 /* Completes a parsed request: prompts as tokens, the token limit, a seed. */
 #include "host/serve/prepare.h"
 
+#include "host/api/report.h"
 #include "host/serve/server_impl.h"
 
 #include <errno.h>
@@ -10,29 +11,24 @@
 #include <sys/random.h>
 
 #define TOKENS_DEFAULT 256
+#define WHITE_SPACE    " \t\n\v\f\r"
 
-int prepare_misuse(const struct server *s, const char *param, struct fault *f)
+int prepare_misuse(
+	int ret, const char *param, const struct err *e, struct fault *f)
 {
-	return fault_set(
-		f, 400, "invalid_value", param, "%s", tandem_error(s->reader));
+	return ret == -ENOMEM
+		? fault_no_memory(f)
+		: fault_set(f, 400, "invalid_value", param, "%s", e->text);
 }
 
-/* Tokenize a prompt; `room` is an estimate of the number of tokens. */
 static int read_prompt(const struct server *s, const struct tandem_request *q,
-	struct api_prompt *p, size_t room, struct fault *f)
+	struct api_prompt *p, struct fault *f)
 {
-	int64_t n = (int64_t)room;
+	struct err e = { 0 };
+	int ret = tandem_prompt_tokens(
+		s->tandem, q, &p->tokens, &p->n_tokens, &e);
 
-	do {
-		room = (size_t)n;
-		free(p->tokens);
-		p->tokens = malloc((room ? room : 1) * sizeof(*p->tokens));
-		if (!p->tokens)
-			return fault_no_memory(f);
-		n = tandem_prompt(s->reader, q, p->tokens, room);
-	} while (n > (int64_t)room);
-	p->n_tokens = n > 0 ? (size_t)n : 0;
-	return n < 0 ? prepare_misuse(s, NULL, f) : 0;
+	return ret ? prepare_misuse(ret, NULL, &e, f) : 0;
 }
 
 /* Tokenize the turns with the model's chat template. */
@@ -41,7 +37,6 @@ static int tokenize_chat(
 {
 	struct tandem_turn *turns = calloc(request->n_turns, sizeof(*turns));
 	struct tandem_request q;
-	size_t room = 64;
 	int ret;
 
 	request->prompt = calloc(1, sizeof(*request->prompt));
@@ -52,13 +47,12 @@ static int tokenize_chat(
 	for (size_t i = 0; i < request->n_turns; i++) {
 		turns[i].role = request->turn[i].role;
 		turns[i].text = request->turn[i].text;
-		room += strlen(turns[i].text) + 16;
 	}
 	tandem_request_init(&q, sizeof(q));
 	q.flags = TANDEM_CHAT;
 	q.turns = turns;
 	q.n_turns = request->n_turns;
-	ret = read_prompt(s, &q, request->prompt, room, f);
+	ret = read_prompt(s, &q, request->prompt, f);
 	free(turns);
 	return ret;
 }
@@ -73,58 +67,104 @@ static int read_prompts(
 		return tokenize_chat(s, request, f);
 	for (size_t i = 0; i < request->n_prompts && !ret; i++) {
 		struct api_prompt *p = &request->prompt[i];
+		struct strbuf text = STRBUF_INIT;
+		struct err e = { 0 };
 
 		if (!p->tokens) {
 			tandem_request_init(&q, sizeof(q));
 			q.prompt = p->text;
 			q.prompt_bytes = p->bytes;
-			ret = read_prompt(s, &q, p, p->bytes + 8, f);
-		} else if (tandem_detokenize(s->reader, p->tokens, p->n_tokens,
-				   TANDEM_SPECIAL, NULL, 0) < 0) {
-			/* Token ids from a client must be in the vocabulary. */
-			ret = prepare_misuse(s, "prompt", f);
+			ret = read_prompt(s, &q, p, f);
+			continue;
 		}
+		/* Token ids from a client must be in the vocabulary. */
+		ret = tandem_tokens_text(s->tandem, p->tokens, p->n_tokens,
+			TANDEM_SPECIAL, &text, &e);
+		if (ret)
+			prepare_misuse(ret, "prompt", &e, f);
+		strbuf_release(&text);
 	}
 	return ret;
 }
 
-static int check_room(
-	const struct server *s, struct api_request *request, struct fault *f)
+/* The smallest number of tokens that n bytes of text can have. */
+static uint64_t tokens_of_bytes(const struct server *s, size_t n)
 {
-	uint64_t context = s->context, most = 0, n;
+	return n / s->token_bytes + (n % s->token_bytes != 0);
+}
 
-	for (size_t i = 0; i < request->n_prompts; i++)
-		if (request->prompt[i].n_tokens > most)
-			most = request->prompt[i].n_tokens;
-	if (request->max_tokens < 0 && most < context)
-		request->max_tokens = (int64_t)(context - most < TOKENS_DEFAULT
-				? context - most
-				: TOKENS_DEFAULT);
-	n = most +
-		(request->max_tokens < 0 ? 1 : (uint64_t)request->max_tokens);
-	if (n <= context)
+/* The number of tokens of the longest prompt; before prompts are tokenized, the
+ * smallest number that the prompt can have. */
+static uint64_t longest_prompt(
+	const struct server *s, const struct api_request *request)
+{
+	uint64_t most = 0, n;
+	size_t bytes = 0;
+
+	/* A chat template may drop white space at the ends of a turn. */
+	for (size_t i = 0; !request->prompt && i < request->n_turns; i++) {
+		const char *t = request->turn[i].text;
+		size_t len;
+
+		t += strspn(t, WHITE_SPACE);
+		len = strlen(t);
+		while (len && strchr(WHITE_SPACE, t[len - 1]))
+			len--;
+		bytes += len;
+	}
+	most = tokens_of_bytes(s, bytes);
+	for (size_t i = 0; request->prompt && i < request->n_prompts; i++) {
+		const struct api_prompt *p = &request->prompt[i];
+
+		n = p->tokens ? p->n_tokens : tokens_of_bytes(s, p->bytes);
+		if (n > most)
+			most = n;
+	}
+	return most;
+}
+
+/* Check that a prompt of so many tokens and the requested tokens fit into the
+ * context. `least` is "at least " if the prompt may have more tokens, or "". */
+static int check_room(const struct server *s, const struct api_request *request,
+	uint64_t tokens, const char *least, struct fault *f)
+{
+	uint64_t follow =
+		request->max_tokens < 0 ? 1 : (uint64_t)request->max_tokens;
+
+	if (tokens + follow <= s->context)
 		return 0;
 	return fault_set(f, 400, "context_length_exceeded",
 		request->kind == API_CHAT ? "messages" : "prompt",
 		"the context has room for %" PRIu64 " tokens; the prompt has "
-		"%" PRIu64 " and up to %" PRIu64 " are to follow, together "
-		"%" PRIu64,
-		context, most, n - most, n);
+		"%s%" PRIu64 " and up to %" PRIu64 " are to follow, together "
+		"%s%" PRIu64,
+		s->context, least, tokens, follow, least, tokens + follow);
 }
 
 int prepare_request(
 	struct server *s, struct api_request *request, struct fault *f)
 {
-	uint64_t drawn = 0;
+	uint64_t drawn = 0, tokens;
 	int ret;
 
-	pthread_mutex_lock(&s->reading);
-	ret = read_prompts(s, request, f);
-	pthread_mutex_unlock(&s->reading);
+	/* Tokenizing a prompt that cannot fit would be wasted time. */
+	ret = check_room(
+		s, request, longest_prompt(s, request), "at least ", f);
 	if (!ret)
-		ret = check_room(s, request, f);
-	if (ret || request->seed >= 0)
+		ret = read_prompts(s, request, f);
+	tokens = longest_prompt(s, request);
+	if (!ret)
+		ret = check_room(s, request, tokens, "", f);
+	if (ret)
 		return ret;
+	api_request_trim(request);
+	if (request->max_tokens < 0)
+		request->max_tokens =
+			(int64_t)(s->context - tokens < TOKENS_DEFAULT
+					? s->context - tokens
+					: TOKENS_DEFAULT);
+	if (request->seed >= 0)
+		return 0;
 	/* Without a seed a sampled text is different each time. */
 	request->seed = 1;
 	if (request->temperature > 0 &&

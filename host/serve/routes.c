@@ -1,6 +1,7 @@
 /* Routes of the server: paths, methods and their handlers. */
 #include "base/checked.h"
 #include "base/clock.h"
+#include "host/api/report.h"
 #include "host/serve/prepare.h"
 #include "host/serve/page.h"
 #include "host/serve/server_impl.h"
@@ -42,33 +43,29 @@ static void answer_texts(struct exchange *x)
 static void answer_tokenize(struct exchange *x)
 {
 	struct server *s = x->server;
-	const struct api_prompt *p;
 	int32_t *ids = NULL;
 	json_t *list;
 	struct api_request request;
-	int64_t n = 0;
-	size_t room;
+	struct tandem_request q;
+	struct err e = { 0 };
+	size_t n = 0;
+	int ret;
 
 	if (api_request_read(&request, API_TOKENIZE, &s->options.offer,
 		    x->body.data ? x->body.data : "", x->body.len, &x->fault))
 		goto out;
-	p = request.prompt;
-	room = p->bytes + 8;
-	ids = malloc(room * sizeof(*ids));
+	tandem_request_init(&q, sizeof(q));
+	q.prompt = request.prompt->text;
+	q.prompt_bytes = request.prompt->bytes;
+	q.flags = (request.special ? TANDEM_SPECIAL : 0) |
+		(request.bos ? 0 : TANDEM_NO_BOS);
+	ret = tandem_prompt_tokens(s->tandem, &q, &ids, &n, &e);
+	if (ret) {
+		prepare_misuse(ret, "prompt", &e, &x->fault);
+		goto out;
+	}
 	list = json_array();
-	/* Other threads use the same handle. */
-	pthread_mutex_lock(&s->reading);
-	if (!ids)
-		fault_no_memory(&x->fault);
-	else
-		n = tandem_tokenize(s->reader, p->text, p->bytes,
-			(request.special ? TANDEM_SPECIAL : 0) |
-				(request.bos ? 0 : TANDEM_NO_BOS),
-			ids, room);
-	if (n < 0 || n > (int64_t)room)
-		prepare_misuse(s, "prompt", &x->fault);
-	pthread_mutex_unlock(&s->reading);
-	for (int64_t i = 0; i < n && !x->fault.status; i++)
+	for (size_t i = 0; i < n; i++)
 		json_array_append_new(list, json_integer(ids[i]));
 	reply_json(
 		json_pack("{s:o, s:I}", "tokens", list, "count", (json_int_t)n),
@@ -82,32 +79,26 @@ static void answer_detokenize(struct exchange *x)
 {
 	struct server *s = x->server;
 	const struct api_prompt *p;
-	char *text = NULL;
-	unsigned flags;
 	struct api_request request;
-	int64_t n;
+	struct strbuf text = STRBUF_INIT;
+	struct err e = { 0 };
+	int ret;
 
 	if (api_request_read(&request, API_DETOKENIZE, &s->options.offer,
 		    x->body.data ? x->body.data : "", x->body.len, &x->fault))
 		goto out;
 	p = request.prompt;
-	flags = request.special ? TANDEM_SPECIAL : 0;
-	pthread_mutex_lock(&s->reading);
-	n = tandem_detokenize(
-		s->reader, p->tokens, p->n_tokens, flags, NULL, 0);
-	text = n < 0 ? NULL : malloc((size_t)n + 1);
-	if (n < 0)
-		prepare_misuse(s, "tokens", &x->fault);
-	else if (!text)
-		fault_no_memory(&x->fault);
-	else if (tandem_detokenize(s->reader, p->tokens, p->n_tokens, flags,
-			 text, (size_t)n) == n)
-		reply_json(
-			json_pack("{s:o}", "text", reply_text(text, (size_t)n)),
+	ret = tandem_tokens_text(s->tandem, p->tokens, p->n_tokens,
+		request.special ? TANDEM_SPECIAL : 0, &text, &e);
+	if (ret)
+		prepare_misuse(ret, "tokens", &e, &x->fault);
+	else
+		reply_json(json_pack("{s:o}", "text",
+				   reply_text(text.data ? text.data : "",
+					   text.len)),
 			&x->out);
-	pthread_mutex_unlock(&s->reading);
 out:
-	free(text);
+	strbuf_release(&text);
 	api_request_release(&request);
 }
 

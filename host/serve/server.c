@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "host/api/report.h"
 #include "host/serve/bus.h"
 #include "host/serve/json_memory.h"
 #include "host/serve/server_impl.h"
@@ -21,6 +22,9 @@
 #define PARTING_S        1.0
 #define HURRIED_S        0.05
 #define PARTING_PULSE_NS 2000000
+/* Least assumed length of the longest token: a prompt is never refused for its
+ * bytes because of a vocabulary that is described wrongly. */
+#define TOKEN_BYTES_MIN 64
 
 /* ---- opening ------------------------------------------------------------- */
 
@@ -65,9 +69,9 @@ static int open_http(struct server *s, struct err *e)
 }
 
 int server_open(struct server **out, const struct server_options *o,
-	struct tandem *tandem, struct tandem *reader, struct err *e)
+	struct tandem *tandem, struct err *e)
 {
-	struct tandem_stats stats = { .size = sizeof(stats) };
+	struct tandem_report report;
 	struct server *s = calloc(1, sizeof(*s));
 	int ret = 0;
 
@@ -75,15 +79,18 @@ int server_open(struct server **out, const struct server_options *o,
 	if (!s)
 		return err_set(e, ENOMEM, "no memory for the server");
 	json_memory_watch();
-	tandem_stats(tandem, &stats);
+	tandem_report(tandem, &report);
 	s->options = *o;
 	s->tandem = tandem;
-	s->reader = reader;
-	s->context = stats.context;
+	s->context = report.context;
+	s->token_bytes = report.token_bytes < TOKEN_BYTES_MIN
+		? TOKEN_BYTES_MIN
+		: report.token_bytes;
 	s->created = time(NULL);
 	s->began_ns = clock_ns();
 	s->listening.fd = -1;
-	pthread_mutex_init(&s->reading, NULL);
+	pthread_mutex_init(&s->background.lock, NULL);
+	pthread_cond_init(&s->background.work, NULL);
 	if (o->listen && o->key_file)
 		ret = api_keys_read(&s->keys, o->key_file, e);
 	if (!ret && o->listen)
@@ -91,6 +98,8 @@ int server_open(struct server **out, const struct server_options *o,
 			&s->listening, o->listen, o->key_file || o->no_key, e);
 	if (!ret)
 		ret = engine_open(&s->engine, tandem, o->texts + o->queue, e);
+	if (!ret && o->listen)
+		ret = background_open(s, e);
 	if (!ret && o->listen)
 		ret = open_http(s, e);
 	if (!ret && o->bus != SERVER_BUS_NONE)
@@ -187,6 +196,8 @@ void server_close(struct server *s)
 		return;
 	stop_accepting(s);
 	engine_stop(s->engine);
+	/* The HTTP library can stop only when no connection is suspended. */
+	background_close(s);
 	if (s->http) {
 		wait_for_running(s, s->hurried ? HURRIED_S : PARTING_S,
 			PARTING_PULSE_NS);
@@ -195,6 +206,7 @@ void server_close(struct server *s)
 	bus_close(s->bus);
 	engine_close(s->engine);
 	api_keys_release(&s->keys);
-	pthread_mutex_destroy(&s->reading);
+	pthread_cond_destroy(&s->background.work);
+	pthread_mutex_destroy(&s->background.lock);
 	free(s);
 }

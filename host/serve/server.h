@@ -3,8 +3,8 @@
  * handle of the library; the server answers requests until a signal. It does
  * not print (the caller reports the URL) and does not parse command lines.
  * Threads: the one that calls server_run waits for signals and keeps quiet
- * streams alive; one of the HTTP library reads, checks and sends; one computes
- * (engine.h).
+ * streams alive; one of the HTTP library reads, checks and sends; a few parse
+ * and tokenize large requests; one computes (engine.h).
  */
 #ifndef HOST_SERVE_SERVER_H
 #define HOST_SERVE_SERVER_H
@@ -45,12 +45,11 @@ struct server_options {
 };
 
 /*
- * `tandem` is started, and belongs to the server until it is closed; `reader`
- * is another handle of the same model, used only to tokenize. Listens from here
- * on. On failure *out is NULL and nothing is left to close.
+ * The handle is started, and belongs to the server until the server is closed.
+ * Listens from here on. On failure *out is NULL and nothing is left to close.
  */
 int server_open(struct server **out, const struct server_options *,
-	struct tandem *tandem, struct tandem *reader, struct err *);
+	struct tandem *, struct err *);
 
 /* "http://127.0.0.1:8080", owned by the server; "" without HTTP. */
 const char *server_url(const struct server *);

@@ -1,7 +1,8 @@
 /*
  * Shared by the files of the server: the server itself, and an exchange, which
  * is one request and its answer on a connection of libmicrohttpd. Exchanges
- * belong to that library's thread, except members guarded by the engine's lock.
+ * belong to that library's thread, except members guarded by the engine's lock;
+ * while an exchange is `preparing`, a background thread owns the exchange.
  */
 #ifndef HOST_SERVE_SERVER_IMPL_H
 #define HOST_SERVE_SERVER_IMPL_H
@@ -28,7 +29,7 @@ struct route {
 	const char *method, *path;
 	bool open; /* needs no key */
 	/* Called when the request is complete: fill `out` and `type`, or
-	 * `fault`, or begin an answer. */
+	 * `fault`, or begin an answer. For POST any thread may call. */
 	void (*answer)(struct exchange *);
 	enum api_kind kind; /* of the request's body */
 };
@@ -50,20 +51,43 @@ enum {
 	STATUSES = 12 /* at most so many different status codes */
 };
 
+/*
+ * A body of up to BODY_QUICK bytes is parsed and tokenized on the connection
+ * thread, which takes at most about 10 ms. A larger body may take seconds, in
+ * which the connection thread would serve no other client, so a background
+ * thread (background.c) handles the request while its connection is suspended.
+ * With several background threads one large body does not delay all other large
+ * ones. The number of threads bounds the memory in use: tokenizing needs up to
+ * 100 bytes for each byte of the body.
+ */
+#define BODY_QUICK         ((size_t)16 << 10)
+#define BACKGROUND_THREADS 4
+
+struct background {
+	pthread_t thread[BACKGROUND_THREADS];
+	unsigned n; /* threads that run */
+	pthread_mutex_t lock;
+	pthread_cond_t work;
+	/* Guarded by the lock. */
+	struct exchange *first; /* the queue, linked by queue_next */
+	bool closing;
+};
+
 struct server {
 	struct server_options options;
 	struct api_keys keys;
 	struct listening listening;
-	struct tandem *tandem, *reader;
-	pthread_mutex_t reading; /* lock of the reader */
+	struct tandem *tandem;
 	struct engine *engine;
+	struct background background;
 	struct MHD_Daemon *http; /* NULL: no HTTP */
 	struct bus *bus;         /* NULL: none */
 	uint64_t context;        /* tokens */
+	size_t token_bytes;      /* maximum bytes of text of a token */
 	uint64_t began_ns;
-	int64_t created; /* seconds since 1970 */
+	int64_t created;         /* seconds since 1970 */
+	_Atomic uint64_t number; /* answers so far */
 	/* For libmicrohttpd's thread only. */
-	uint64_t number; /* answers so far */
 	int status[STATUSES];
 	uint64_t answered[ROUTES_MAX][STATUSES];
 	atomic_bool ending;
@@ -86,11 +110,16 @@ struct exchange {
 	const char *type; /* content type of the answer */
 	struct reply reply;
 	bool said_all;
-	bool closes; /* close the connection after the answer */
+	bool closes;  /* close the connection after the answer */
+	bool handled; /* the route's function was called, or will be */
 	int fd;
+	struct exchange *queue_next; /* in struct background */
 	/* Guarded by the lock. */
 	struct answer *answer; /* NULL: none begun */
 	bool suspended, streaming, silent_long;
+	/* A background thread has not finished with the exchange: the
+	 * connection stays suspended, even if the engine has output already. */
+	bool preparing;
 	uint64_t said_ns; /* time when the stream last had something to send */
 	struct exchange *prev, *next;
 };
@@ -116,6 +145,22 @@ void exchanges_break_silence(struct server *, uint64_t now_ns);
 /* Wakes connections whose answer has new output, and reports clients that have
  * gone. */
 struct answer_reader exchange_reader(struct exchange *);
+
+/* True: suspend the connection while a background thread owns the exchange.
+ * False: resume the connection. */
+void exchange_set_preparing(struct exchange *, bool);
+
+/* ---- background.c -------------------------------------------------------- */
+
+int background_open(struct server *, struct err *);
+
+/* Suspend the connection, and call the route's function on a background thread.
+ * Returns false after background_close; the exchange is then unchanged. */
+bool background_add(struct exchange *);
+
+/* Refuse all queued requests with status 503, and wait until the requests that
+ * threads are handling are done. A second call does nothing. */
+void background_close(struct server *);
 
 /* ---- routes.c ------------------------------------------------------------ */
 

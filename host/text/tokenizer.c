@@ -213,6 +213,15 @@ static int load(struct tokenizer *t, const struct gguf *g, struct err *e)
 		t->flags[t->eom] |= TOK_EOG;
 
 	ret = mark_rstrip(t, g, e);
+	/* A token's text in the file has at least as many bytes as the text
+	 * that it stands for: a space has 3, other bytes 1 or 2. */
+	for (uint32_t i = 0; i < t->n_vocab; i++) {
+		size_t n = t->flags[i] & TOK_RSTRIP ? SIZE_MAX
+						    : t->pieces.span[i].len;
+
+		if (n > t->token_bytes)
+			t->token_bytes = n;
+	}
 	/* This must be last, because it points into the texts, which move while
 	 * they grow. */
 	if (!ret && specials_init(t))
@@ -420,6 +429,11 @@ int32_t tokenizer_eos(const struct tokenizer *t)
 bool tokenizer_adds_bos(const struct tokenizer *t)
 {
 	return t->add_bos;
+}
+
+size_t tokenizer_token_bytes(const struct tokenizer *t)
+{
+	return t->token_bytes;
 }
 
 bool tokenizer_is_eog(const struct tokenizer *t, int32_t id)

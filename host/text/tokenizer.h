@@ -68,6 +68,10 @@ int32_t tokenizer_bos(const struct tokenizer *); /* -1 if there is none */
 int32_t tokenizer_eos(const struct tokenizer *); /* -1 if there is none */
 bool tokenizer_adds_bos(const struct tokenizer *);
 
+/* Upper bound of the number of bytes of text that one token stands for;
+ * SIZE_MAX if some token also removes the white space after it. */
+size_t tokenizer_token_bytes(const struct tokenizer *);
+
 /* True for EOS, EOT and all other tokens that end a turn in this vocabulary. */
 bool tokenizer_is_eog(const struct tokenizer *, int32_t id);
 

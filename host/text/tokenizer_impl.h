@@ -87,6 +87,7 @@ struct tokenizer {
 	uint32_t n_vocab;
 	/* [n_vocab] enum tok_type; [n_vocab] enum tok_flag */
 	uint8_t *type, *flags;
+	size_t token_bytes; /* as tokenizer_token_bytes returns it */
 	int32_t byte_piece[256];
 
 	/* SentencePiece-style */

@@ -37,7 +37,7 @@ static void begin(void)
 
 	tandem_options_init(&o, sizeof(o));
 	o.model = "flash/models/target.gguf";
-	if (tandem_open(&server.reader, &o)) {
+	if (tandem_open(&server.tandem, &o)) {
 		fprintf(stderr, "%s\n", tandem_error(NULL));
 		exit(1);
 	}
@@ -45,12 +45,13 @@ static void begin(void)
 		(struct server_options){ .offer = offer, .body_max = 8 << 10 };
 	server.listening.loopback = true;
 	server.context = 1024;
+	server.token_bytes = 64;
 	server.began_ns = clock_ns();
 	server.ending = true; /* so that no generation begins */
 	snprintf(server.listening.url, sizeof(server.listening.url),
 		"http://127.0.0.1:8080");
 	check(!httpd_load(NULL));
-	check(!engine_open(&server.engine, server.reader, 1, NULL));
+	check(!engine_open(&server.engine, server.tandem, 1, NULL));
 	server.http = httpd.start_daemon(MHD_USE_NO_LISTEN_SOCKET, 0, NULL,
 		NULL, exchange_handle, &server, MHD_OPTION_NOTIFY_COMPLETED,
 		exchange_completed, &server, MHD_OPTION_CONNECTION_MEMORY_LIMIT,

@@ -1,5 +1,6 @@
 /* Conversations, and texts that must match a JSON schema, through tandem.h. */
-#include "host/api/tandem_impl.h"
+#include "base/err.h"
+#include "host/api/report.h"
 #include "host/text/tokenizer.h"
 #include "tests/host/api/opened_tandem.h"
 
@@ -36,9 +37,9 @@ static struct token_list prompt_of(
 	struct tandem *t, const struct tandem_request *r)
 {
 	struct token_list l = { 0 };
+	struct err e = { 0 };
 
-	if (tandem_read_prompt(t, r, &l))
-		fail_msg("%s", tandem_error(t));
+	assert_ok(tandem_prompt_tokens(t, r, &l.id, &l.n, &e), &e);
 	return l;
 }
 

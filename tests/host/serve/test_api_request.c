@@ -180,6 +180,7 @@ static void settings_of_the_server_may_be_repeated(void **state)
 static void stops_are_strings(void **state)
 {
 	struct api_request a;
+	char body[4200];
 
 	taken(&a, API_COMPLETION, "{\"prompt\":\"\",\"stop\":\"x\"}");
 	assert_string_equal(a.stop[0], "x");
@@ -190,6 +191,13 @@ static void stops_are_strings(void **state)
 	api_request_release(&a);
 	refused(API_COMPLETION, "{\"prompt\":\"\",\"stop\":[\"\"]}", 400,
 		"invalid_type", "stop");
+	snprintf(body, sizeof(body), "{\"prompt\":\"\",\"stop\":\"%04096d\"}",
+		0);
+	taken(&a, API_COMPLETION, body);
+	api_request_release(&a);
+	snprintf(body, sizeof(body), "{\"prompt\":\"\",\"stop\":\"%04097d\"}",
+		0);
+	refused(API_COMPLETION, body, 400, "invalid_value", "stop");
 	refused(API_COMPLETION, "{\"prompt\":\"\",\"stop\":[1]}", 400,
 		"invalid_type", "stop");
 }

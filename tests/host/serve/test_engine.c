@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "tests/harness.h"
-#include "tests/host/api/tiny_model.h"
+#include "tests/host/serve/started_model.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,22 +16,6 @@ static const struct api_offer offer = { .model = "m",
 	.method = "autoregressive",
 	.clock = "wall",
 	.precision = "int8" };
-
-static struct tandem *started(const char *texts)
-{
-	static char model[5000];
-	const char *const set[] = { texts, NULL };
-	struct tandem_options options;
-	struct tandem *t;
-
-	model_of_shape(model, sizeof(model), "tiny");
-	tandem_options_init(&options, sizeof(options));
-	options.model = model;
-	options.set = set;
-	assert_int_equal(tandem_open(&t, &options), 0);
-	assert_int_equal(tandem_start(t, 512), 0);
-	return t;
-}
 
 /* Leaves when its text has so many tokens; 0: never. */
 struct reader {

@@ -80,6 +80,7 @@ static void test_spm(void **state)
 	assert_int_equal(tokenizer_bos(t), 1);
 	assert_int_equal(tokenizer_eos(t), 2);
 	assert_true(tokenizer_adds_bos(t));
+	assert_int_equal(tokenizer_token_bytes(t), strlen("<tool>x"));
 	CHECK_IDS(t, "", 0, "");
 	CHECK_IDS(t, "", TOKENIZE_BOS, "1");
 	CHECK_IDS(t, "a", 0, "267");
@@ -176,6 +177,7 @@ static void test_rstrip(void **state)
 	vocab_keys(&f, &v);
 	vocab_str(&f, "general.name", "Phi-3 mini");
 	assert_ok(try_open(&t, &f, &e), &e);
+	assert_int_equal(tokenizer_token_bytes(t), SIZE_MAX);
 	CHECK_IDS(t, "<|x|> \na<s> a", TOKENIZE_SPECIAL, "273 267 1 259 267");
 	tokenizer_close(t);
 }
@@ -204,6 +206,7 @@ static void test_bpe(void **state)
 
 	assert_int_equal(tokenizer_bos(t), -1);
 	assert_false(tokenizer_adds_bos(t));
+	assert_int_equal(tokenizer_token_bytes(t), strlen("<|im_start|>"));
 	/* Tokens by rank: ab 256, bc 257, ab+c 258, ca 259, space a 260. */
 	CHECK_IDS(t, "abc", 0, "258");
 	CHECK_IDS(t, "bca", TOKENIZE_BOS, "257 97");

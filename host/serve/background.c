@@ -1,0 +1,85 @@
+/* Threads that parse and tokenize large bodies. */
+#include "base/err.h"
+#include "host/serve/prepare.h"
+#include "host/serve/server_impl.h"
+
+#include <errno.h>
+
+/* Handle the queued exchanges, until the server closes and the queue is
+ * empty. */
+static void *work(void *arg)
+{
+	struct server *s = arg;
+	struct background *b = &s->background;
+
+	pthread_mutex_lock(&b->lock);
+	for (;;) {
+		struct exchange *x = b->first;
+		bool closing = b->closing;
+
+		if (!x && closing)
+			break;
+		if (!x) {
+			pthread_cond_wait(&b->work, &b->lock);
+			continue;
+		}
+		b->first = x->queue_next;
+		pthread_mutex_unlock(&b->lock);
+		if (closing)
+			prepare_refused(s, -ESHUTDOWN, &x->fault);
+		else
+			x->route->answer(x);
+		exchange_set_preparing(x, false);
+		pthread_mutex_lock(&b->lock);
+	}
+	pthread_mutex_unlock(&b->lock);
+	return NULL;
+}
+
+int background_open(struct server *s, struct err *e)
+{
+	struct background *b = &s->background;
+
+	for (; b->n < BACKGROUND_THREADS; b->n++) {
+		int ret = pthread_create(&b->thread[b->n], NULL, work, s);
+
+		if (ret)
+			return err_sys(e, ret,
+				"cannot start a thread that tokenizes (out of "
+				"memory, or ulimit -u)");
+	}
+	return 0;
+}
+
+bool background_add(struct exchange *x)
+{
+	struct background *b = &x->server->background;
+	struct exchange **end;
+	bool closing;
+
+	pthread_mutex_lock(&b->lock);
+	closing = b->closing;
+	if (!closing) {
+		/* Before a thread can finish with the exchange. */
+		exchange_set_preparing(x, true);
+		for (end = &b->first; *end; end = &(*end)->queue_next)
+			;
+		x->queue_next = NULL;
+		*end = x;
+		pthread_cond_signal(&b->work);
+	}
+	pthread_mutex_unlock(&b->lock);
+	return !closing;
+}
+
+void background_close(struct server *s)
+{
+	struct background *b = &s->background;
+
+	pthread_mutex_lock(&b->lock);
+	b->closing = true;
+	pthread_cond_broadcast(&b->work);
+	pthread_mutex_unlock(&b->lock);
+	while (b->n)
+		pthread_join(b->thread[--b->n], NULL);
+}
