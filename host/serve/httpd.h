@@ -17,6 +17,7 @@ struct err;
 	X(destroy_response)              \
 	X(get_connection_info)           \
 	X(get_connection_values)         \
+	X(http_unescape)                 \
 	X(lookup_connection_value)       \
 	X(queue_response)                \
 	X(quiesce_daemon)                \

@@ -47,6 +47,13 @@ int httpd_load(struct err *e)
 	return 0;
 }
 
+/* A path with "%00" stays as it is and so names no route: unescaped, it would
+ * end at the NUL byte, and "/state%00x" would be answered as "/state". */
+static size_t unescape(void *server, struct MHD_Connection *c, char *s)
+{
+	return strstr(s, "%00") ? strlen(s) : httpd.http_unescape(s);
+}
+
 static int open_http(struct server *s, struct err *e)
 {
 	const struct server_options *o = &s->options;
@@ -59,7 +66,8 @@ static int open_http(struct server *s, struct err *e)
 		NULL, NULL, exchange_handle, s, MHD_OPTION_LISTEN_SOCKET,
 		s->listening.fd, MHD_OPTION_NOTIFY_COMPLETED,
 		exchange_completed, s, MHD_OPTION_NOTIFY_CONNECTION,
-		client_notify, s, MHD_OPTION_CONNECTION_LIMIT, o->connections,
+		client_notify, s, MHD_OPTION_UNESCAPE_CALLBACK, unescape, s,
+		MHD_OPTION_CONNECTION_LIMIT, o->connections,
 		MHD_OPTION_CONNECTION_TIMEOUT, o->idle_s,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, o->header_max,
 		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);

@@ -5,6 +5,7 @@
  */
 #include "host/serve/server.h"
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "tests/harness.h"
@@ -145,15 +146,24 @@ static void expect(int fd, const char *status, const char *part)
 	strbuf_release(&answer);
 }
 
-static void check_health(const struct serving *v)
+/* Send a request without a body. */
+static int get_path(const struct serving *v, const char *path)
 {
-	static const char request[] = "GET /health HTTP/1.1\r\n"
-				      "Host: localhost\r\n"
-				      "Connection: close\r\n\r\n";
+	struct strbuf request = STRBUF_INIT;
 	int fd = dial(v);
 
-	put(fd, request, sizeof(request) - 1);
-	expect(fd, "HTTP/1.1 200", "\"ok\"");
+	strbuf_addf(&request,
+		"GET %s HTTP/1.1\r\nHost: localhost\r\n"
+		"Connection: close\r\n\r\n",
+		path);
+	put(fd, request.data, request.len);
+	strbuf_release(&request);
+	return fd;
+}
+
+static void check_health(const struct serving *v)
+{
+	expect(get_path(v, "/health"), "HTTP/1.1 200", "\"ok\"");
 }
 
 /* ---- tests --------------------------------------------------------------- */
@@ -238,7 +248,27 @@ static void closing_answers_large_requests(void **state)
 	strbuf_release(&large);
 }
 
+/* "%00" in a path is a NUL byte, which would end the path's string. */
+static void a_path_with_a_nul_is_unknown(void **state)
+{
+	static const char *const paths[] = { "/state%00", "/state%00x",
+		"/%73tate%00", "/%00/state", "/state%00?a=b" };
+	struct serving v;
+
+	serve(&v);
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		int fd = get_path(&v, paths[i]);
+
+		expect(fd, "HTTP/1.1 404", "\"not_found\"");
+	}
+	/* Other escapes, and a NUL in the query, do not matter. */
+	expect(get_path(&v, "/%73tate"), "HTTP/1.1 200", "{");
+	expect(get_path(&v, "/state?a=%00"), "HTTP/1.1 200", "{");
+	end(&v);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_path_with_a_nul_is_unknown),
 	cmocka_unit_test(small_requests_do_not_wait_for_a_large_one),
 	cmocka_unit_test(a_prompt_is_refused_by_its_bytes),
 	cmocka_unit_test(closing_answers_large_requests),
