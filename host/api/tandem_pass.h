@@ -190,7 +190,8 @@ int tandem_choose(struct tandem *, const struct opt_values *, uint32_t n,
 /* Restart the hash of logits (logits_hash in session_stats). */
 void tandem_hash_anew(struct tandem *);
 
-/* Returns 0, or -EDOM if any logits or weights have been infinite or NaN. */
+/* Returns 0, or -EDOM if any weights, states or logits have been infinite or
+ * NaN, or any states or logits have reached 2^56. */
 int tandem_check_finite(const struct tandem *, struct err *);
 
 /* Called before the model is opened. Causes a reward to be opened with the

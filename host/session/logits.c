@@ -26,6 +26,10 @@
 #define ALIGN        64
 /* exponent bits of a float; all are 1 in an infinity or a NaN */
 #define EXPONENT 0x7f800000u
+/* Exponent bits of 2^56. From this magnitude on the sum of squares of 65536
+ * values overflows in the norm, which then makes every value 0. States and
+ * logits of working models stay far below. */
+#define EXPONENT_HUGE ((127u + 56) << 23)
 
 struct logits {
 	const struct model *model;
@@ -183,15 +187,15 @@ void logits_close(struct logits *l)
 	free(l);
 }
 
-/* Whether any value is not finite. The loop has no branches, because it runs
- * over all logits. */
-static bool is_odd(const float *v, size_t n)
+/* Whether any value has an exponent of at least these bits. The loop has no
+ * branches, because it runs over all logits. */
+static bool reaches(uint32_t exponent, const float *v, size_t n)
 {
 	uint32_t odd = 0, bits;
 
 	for (size_t i = 0; i < n; i++) {
 		memcpy(&bits, &v[i], sizeof(bits));
-		odd |= (bits & EXPONENT) == EXPONENT;
+		odd |= (bits & EXPONENT) >= exponent;
 	}
 	return odd;
 }
@@ -226,7 +230,7 @@ static void logits_part(void *arg, unsigned i, unsigned thread)
 		l->scratch + thread * l->scratch_bytes);
 	for (unsigned r = 0; r < l->n; r++, y += PART_OUTPUTS) {
 		memcpy(l->out[r] + first, y, n * sizeof(float));
-		if (is_odd(y, n))
+		if (reaches(EXPONENT_HUGE, y, n))
 			atomic_store_explicit(
 				&l->odd[r], true, memory_order_relaxed);
 	}
@@ -240,7 +244,7 @@ int logits_check(
 {
 	uint32_t at = 0;
 
-	if (!is_odd(hidden, n_embd))
+	if (!reaches(EXPONENT, hidden, n_embd))
 		return 0;
 	while (isfinite(hidden[at]))
 		at++;
@@ -262,10 +266,12 @@ int logits_compute(struct logits *l, const float *const *hidden,
 
 		l->kern->rmsnorm(
 			x, hidden[i], l->norm_weight, m->n_embd, m->norm_eps);
-		/* Quantizing turns a value that is not finite into an arbitrary
-		 * number, so check before. */
-		atomic_store_explicit(
-			&l->odd[i], is_odd(x, m->n_embd), memory_order_relaxed);
+		/* The norm hides huge values, and quantizing turns a value that
+		 * is not finite into an arbitrary number, so check before. */
+		atomic_store_explicit(&l->odd[i],
+			reaches(EXPONENT_HUGE, hidden[i], m->n_embd) ||
+				reaches(EXPONENT_HUGE, x, m->n_embd),
+			memory_order_relaxed);
 		if (l->int8)
 			l->kern->quantize(l->q8 + i * kern_q8_bytes(m->n_embd),
 				x, m->n_embd);

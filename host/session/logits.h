@@ -63,9 +63,10 @@ int logits_compute(struct logits *, const float *const *hidden,
 void logits_used(struct logits *, const float *logits);
 
 /* Counters: the number of computed rows; the number of computed rows that have
- * a value that is not finite, or whose normalized hidden state had one; the
- * number of used rows. logits_hash is the XXH64 of the bytes of all used rows,
- * in order, since the last call of logits_hash_anew. */
+ * a value that is not finite or has a magnitude of 2^56 or more, or whose
+ * hidden state, before or after the norm, had one; the number of used rows.
+ * logits_hash is the XXH64 of the bytes of all used rows, in order, since the
+ * last call of logits_hash_anew. */
 uint64_t logits_rows(const struct logits *);
 uint64_t logits_rows_not_finite(const struct logits *);
 uint64_t logits_rows_used(const struct logits *);

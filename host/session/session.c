@@ -453,8 +453,8 @@ int session_check_finite(const struct session *s, struct err *e)
 	if (rows)
 		return err_set(e, EDOM,
 			"%" PRIu64 " of %" PRIu64 " rows of logits hold values "
-			"that are infinite or no number, so the model's "
-			"output is meaningless; try --precision f32",
+			"that are infinite, no number or beyond 2^56, so the "
+			"model's output is meaningless; try --precision f32",
 			rows, logits_rows(s->logits));
 	return 0;
 }

@@ -317,8 +317,8 @@ const struct graph_event *session_graph_log(const struct session *, size_t *n);
 void session_stats(const struct session *, struct session_stats *out);
 void session_hash_anew(struct session *);
 
-/* Returns 0, or -EDOM with an explanation if any logits or weights have been
- * infinite or NaN. */
+/* Returns 0, or -EDOM with an explanation if any weights have been infinite or
+ * NaN, or any states or logits infinite, NaN or at least 2^56. */
 int session_check_finite(const struct session *, struct err *);
 
 /* How layers are read from flash (stream_how); NULL if no layer is streamed. */

@@ -76,4 +76,11 @@ member rows_not_finite
 run "$TANDEM" logits -m "$model" --ids 40,41,42,43,44 -o "$tmp/logits"
 check_eq 'status of logits with huge norms' "$status" 1
 check_has 'stderr of logits with huge norms' "$err" 'of 5 rows of logits'
+
+# Logits that are numbers, but larger than any model's: 1e32 in the norm.
+spoil output_norm.weight 0 '\256\305\235\164'
+run "$TANDEM" run -m "$model" -p Hi -n 4 --json
+check_eq 'status with large norms' "$status" 0
+check_has 'stderr with large norms' "$err" 'beyond 2^56'
+check_eq 'warnings with large norms' "$(grep -c warning: <<<"$err")" 1
 finish
