@@ -11,7 +11,8 @@
 
 #define FILE_MAX ((size_t)1 << 20)
 
-/* Advance to the next non-empty line of *at; false after the last. */
+/* Set *key and *len to the first non-empty line at or after offset *at, and
+ * move *at beyond the line. Returns false if there is no such line. */
 static bool next_key(
 	const struct api_keys *k, size_t *at, const char **key, size_t *len)
 {
@@ -69,8 +70,8 @@ bool api_keys_admit(const struct api_keys *k, const char *authorization)
 		return false;
 	authorization += 7;
 	while (next_key(k, &at, &key, &len)) {
-		/* Compares in constant time: the number of steps is the length
-		 * of the given key, whatever the right key is. */
+		/* Compare in constant time: the number of steps depends only on
+		 * the length of the client's key, not on the right key. */
 		size_t given_len = strlen(authorization);
 		unsigned d = len != given_len;
 

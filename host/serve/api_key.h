@@ -1,7 +1,7 @@
 /*
- * Keys that admit a client, one on each line of a file. The time of a
- * comparison does not reveal how many characters of a key were right, nor which
- * key was similar.
+ * API keys: a client that sends one of them is admitted. They are read from a
+ * file with one key on each line. The time of a comparison reveals neither how
+ * many characters of a key were right nor which key was similar.
  */
 #ifndef HOST_SERVE_API_KEY_H
 #define HOST_SERVE_API_KEY_H
@@ -12,15 +12,19 @@
 struct err;
 
 struct api_keys {
-	char *text; /* NULL: there are no keys, and every client is admitted */
+	/* Contents of the file. NULL if the server has no keys and admits every
+	 * client. */
+	char *text;
 	size_t len;
 };
 
-/* -EINVAL if the file has no key, or other users can read it. */
+/* Read a key file; the caller releases the keys. Returns 0, -EINVAL if the file
+ * has no key or other users may read the file, or another negative errno. */
 int api_keys_read(struct api_keys *, const char *path, struct err *);
 void api_keys_release(struct api_keys *);
 
-/* Check the value of an Authorization header; NULL: the request has none. */
+/* Whether the value of an Authorization header admits the client; NULL if the
+ * request has no such header. */
 bool api_keys_admit(const struct api_keys *, const char *authorization);
 
 #endif

@@ -38,20 +38,22 @@ enum {
 	OF_CHAT = 1 << API_CHAT,
 	OF_TOKENIZE = 1 << API_TOKENIZE,
 	OF_DETOKENIZE = 1 << API_DETOKENIZE,
-	OF_TEXTS = OF_COMPLETION | OF_CHAT
+	OF_TEXTS = OF_COMPLETION | OF_CHAT /* requests that generate text */
 };
 
-/* A member of a request's body. */
+/* A member of the JSON object in a request's body. */
 struct member {
 	const char *name;
-	unsigned of; /* kinds of request that may have it */
-	/* NULL: the member does not affect the answer and is ignored. */
+	unsigned of; /* kinds of request that may have the member, OF_* */
+	/* Checks the value and stores it in the request. NULL if the member
+	 * does not affect the answer and is ignored. */
 	int (*take)(struct api_request *, const struct member *,
 		const json_t *value, const struct api_offer *, struct fault *);
-	/* offset of the value in struct api_request or struct api_offer */
+	/* Offset in struct api_request where the value is stored or, for
+	 * take_offered, in struct api_offer of the value to compare with. */
 	size_t at;
-	double min, max;
-	/* JSON list of the values that have no effect; others are refused */
+	double min, max; /* bounds of a number */
+	/* For take_neutral: JSON list of the accepted values. */
 	const char *only;
 };
 
@@ -103,7 +105,7 @@ static int take_flag(struct api_request *a, const struct member *m,
 	return 0;
 }
 
-/* Accept only the values that have no effect. */
+/* Accept only the values in m->only, which do not change the answer. */
 static int take_neutral(struct api_request *a, const struct member *m,
 	const json_t *v, const struct api_offer *offer, struct fault *f)
 {
@@ -211,7 +213,8 @@ static int take_prompt(struct api_request *a, const struct member *m,
 	return ret;
 }
 
-/* Add a part of a turn's content: {"type": "text", "text": ...}. */
+/* Append part i of a turn's content to *out: {"type": "text", "text": ...}.
+ * `where` is the name of the content in messages. */
 static int add_part(struct strbuf *out, const json_t *part, const char *where,
 	size_t i, struct fault *f)
 {
@@ -345,7 +348,8 @@ static int take_stop(struct api_request *a, const struct member *m,
 	return 0;
 }
 
-/* A completion has a number here, a chat a flag. */
+/* The member "logprobs" of a completion is the number of alternatives. (A chat
+ * has a flag "logprobs" and the number in "top_logprobs".) */
 static int take_logprobs(struct api_request *a, const struct member *m,
 	const json_t *v, const struct api_offer *offer, struct fault *f)
 {
@@ -468,7 +472,8 @@ static const struct member members[] = {
 };
 /* clang-format on */
 
-/* A member that is null counts as absent. */
+/* Store all members of the body in the request; a member that is null counts as
+ * absent. */
 static int take_members(
 	struct api_request *a, const struct api_offer *offer, struct fault *f)
 {
@@ -504,7 +509,8 @@ int api_request_read(struct api_request *a, enum api_kind kind,
 	int ret;
 	const char *need;
 
-	/* forget failures of earlier requests of this thread */
+	/* Reset the flag: it may be set by an earlier request of this
+	 * thread. */
 	json_memory_refused();
 	*a = (struct api_request){
 		.kind = kind,

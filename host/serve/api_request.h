@@ -1,9 +1,10 @@
 /*
  * A request, parsed from its body: JSON of OpenAI's API, with Tandem's
- * additions. Unknown or unsupported members are refused by name, so that
- * nothing that would change the answer is ignored; members without effect are
- * accepted (docs/serve.md lists both). Depends on neither sockets nor models.
- * Any thread may parse; a struct api_request belongs to one thread.
+ * additions. A member that is unknown or not supported is refused by name, so
+ * that nothing that would change the answer is ignored; members that cannot
+ * change the answer are accepted (docs/serve.md lists both). This code depends
+ * on neither sockets nor models. Any thread may parse; only one thread at a
+ * time may use a struct api_request.
  */
 #ifndef HOST_SERVE_API_REQUEST_H
 #define HOST_SERVE_API_REQUEST_H
@@ -15,38 +16,44 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The reason why a request is refused, as its answer reports it. */
+/* The reason why a request is refused, as the client receives it. */
 struct fault {
-	int status;       /* HTTP status: 400, 404, 503 ... */
-	const char *code; /* "unsupported_parameter"; NULL: none */
-	char param[48];   /* "messages[2].role"; "": none */
+	int status;       /* HTTP status, such as 400; 0 if there is no fault */
+	const char *code; /* such as "unsupported_parameter", or NULL */
+	char param[48];   /* such as "messages[2].role", or "" */
 	char text[ERR_TEXT_MAX];
 };
 
-/* Fill the fault and return -EINVAL. */
+/* Fill the fault and return -EINVAL. `param` may be NULL. */
 int fault_set(struct fault *, int status, const char *code, const char *param,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
-/* Set status 503 and return -ENOMEM. */
+/* Fill the fault with status 503 for lack of memory, and return -ENOMEM. */
 int fault_no_memory(struct fault *);
 
 enum api_kind { API_COMPLETION, API_CHAT, API_TOKENIZE, API_DETOKENIZE };
 
+/* Upper limits. */
 enum api_limits {
-	API_STOPS = 16,        /* stop strings of a request */
-	API_STOP_BYTES = 4096, /* of a stop string, which answers repeat */
-	API_TEXTS = 128,       /* texts of one request: prompts times n */
-	API_LIKELIEST = 20,    /* alternatives reported with each token */
+	API_STOPS = 16, /* stop strings of a request */
+	/* Bytes of a stop string; answers repeat it, so it must be short. */
+	API_STOP_BYTES = 4096,
+	API_TEXTS = 128,    /* texts of one request: prompts times n */
+	API_LIKELIEST = 20, /* alternative tokens reported with each token */
 };
 
-/* Settings of the server, which a request may repeat but not change. */
+/* Settings that the server was started with. A request may name them, but not
+ * change them. */
 struct api_offer {
-	const char *model; /* the model's name */
+	const char *model; /* name of the model */
 	const char *method, *draft, *clock, *precision;
 };
 
 struct api_prompt {
-	const char *text; /* NULL: the prompt is in `tokens` */
+	/* The text, if the client sent no token ids. Part of the body. */
+	const char *text;
 	size_t bytes;
+	/* The client's token ids; NULL for a text until the text is
+	 * tokenized. */
 	int32_t *tokens;
 	size_t n_tokens;
 };
@@ -56,39 +63,40 @@ struct api_turn {
 	char *text;
 };
 
-/* A number that the body does not set has the value in its comment. */
 struct api_request {
 	enum api_kind kind;
 	json_t *body; /* owns the texts of prompts and the stop strings */
 	struct api_prompt *prompt;
-	size_t n_prompts; /* a chat has 1 */
-	struct api_turn *turn;
+	size_t n_prompts;      /* 1 for a chat */
+	struct api_turn *turn; /* of a chat; otherwise NULL */
 	size_t n_turns;
-	int64_t n;
-	int64_t max_tokens; /* -1 */
-	int64_t seed;       /* -1 */
-	double temperature; /* NAN */
+	int64_t n;          /* texts for each prompt */
+	int64_t max_tokens; /* -1 if the body does not set it */
+	int64_t seed;       /* -1 if the body does not set it */
+	double temperature; /* NAN if the body does not set it */
 	double top_p, min_p, repeat_penalty;
 	int64_t top_k, repeat_last;
-	const char *stop[API_STOPS + 1];
+	const char *stop[API_STOPS + 1]; /* ends with a NULL */
 	bool wants_logprobs;
 	int64_t top_logprobs;
 	bool stream, include_usage;
-	char *json_schema;  /* NULL: free text */
+	char *json_schema;  /* NULL if the text need not be JSON */
 	const char *format; /* "text", "json_object", "json_schema" */
-	bool special, bos;  /* options of tokenization */
+	/* Of /tokenize and /detokenize: recognize or write special tokens; add
+	 * the beginning-of-text token. */
+	bool special, bos;
 };
 
 /*
- * Parse a body. 0, or -EINVAL with *fault; -ENOMEM is reported as a fault with
- * status 503. The caller releases *out in any case.
+ * Parse a body of `len` bytes. Returns 0, or a negative errno with *fault set.
+ * The caller releases *out also after a failure.
  */
 int api_request_read(struct api_request *out, enum api_kind,
 	const struct api_offer *, const char *body, size_t len, struct fault *);
 void api_request_release(struct api_request *);
 
-/* Free what is not needed once the prompts are tokens: turns, the texts of
- * prompts, and members of the body that no other member points to. */
+/* Free what is not needed after tokenizing: the turns, the texts of prompts,
+ * and all members of the body except "stop", whose strings are still in use. */
 void api_request_trim(struct api_request *);
 
 #endif

@@ -1,12 +1,12 @@
-/* Threads that parse and tokenize large bodies. */
+/* The threads that parse and tokenize large bodies. */
 #include "base/err.h"
 #include "host/serve/prepare.h"
 #include "host/serve/server_impl.h"
 
 #include <errno.h>
 
-/* Handle the queued exchanges, until the server closes and the queue is
- * empty. */
+/* The function of each thread: handle queued exchanges until background_close
+ * is called and the queue is empty. */
 static void *work(void *arg)
 {
 	struct server *s = arg;
@@ -60,7 +60,8 @@ bool background_add(struct exchange *x)
 	pthread_mutex_lock(&b->lock);
 	closing = b->closing;
 	if (!closing) {
-		/* Before a thread can finish with the exchange. */
+		/* Suspend first: once the exchange is in the queue, a thread
+		 * may resume the connection at any time. */
 		exchange_set_preparing(x, true);
 		for (end = &b->first; *end; end = &(*end)->queue_next)
 			;

@@ -1,4 +1,5 @@
-/* The D-Bus thread: the connection, the name, and incoming messages. */
+/* The bus thread: it connects to D-Bus, owns the name, and handles incoming
+ * messages. */
 #include "host/serve/bus.h"
 
 #include "base/clock.h"
@@ -19,6 +20,7 @@
 
 /* ---- texts --------------------------------------------------------------- */
 
+/* The function bus.begin of a server. */
 static int begin(struct bus *b, struct api_request *request,
 	const struct answer_reader *reader, struct bus_text *t, struct fault *f)
 {
@@ -36,7 +38,7 @@ static int begin(struct bus *b, struct api_request *request,
 	return ret ? prepare_refused(s, ret, f) : 0;
 }
 
-/* Update the server's state, and emit a signal if it has changed. */
+/* Update b->now, and emit a signal if the state has changed. */
 static void look(struct bus *b)
 {
 	const struct engine_state *a;
@@ -89,13 +91,17 @@ static DBusHandlerResult on_message(
 
 /* ---- the thread ---------------------------------------------------------- */
 
+/* One round of the thread's loop: wait for events for up to PULSE_MS, then
+ * handle messages and advance all texts. */
 static void go_round(struct bus *b)
 {
 	struct pollfd p[2 + BUS_ENDED_MAX];
 	nfds_t n = 2;
 	eventfd_t rung;
 
-	/* Wait for the bus, the eventfd, and the pipes of slow readers. */
+	/* Wait for the D-Bus connection, the eventfd and the pipes: for room in
+	 * a pipe if a text has unsent output, and for clients that close the
+	 * reading end. */
 	p[0] = (struct pollfd){ .fd = -1, .events = POLLIN };
 	dbus_connection_get_unix_fd(b->connection, &p[0].fd);
 	if (dbus_connection_has_messages_to_send(b->connection))
@@ -108,7 +114,8 @@ static void go_round(struct bus *b)
 				t->unsent.len ? POLLOUT : 0, 0 };
 	poll(p, n, PULSE_MS);
 	eventfd_read(b->bell, &rung);
-	/* No events are requested: poll reports a closed other end anyway. */
+	/* poll reports POLLERR when the reading end is closed, also if no
+	 * events were requested. */
 	for (struct bus_text *t = b->texts; t; t = t->next)
 		for (nfds_t i = 2; i < n; i++)
 			if (p[i].fd == t->pipe && (p[i].revents & POLLERR))
@@ -198,8 +205,8 @@ static void bus_free(struct bus *b)
 		dbus_connection_close(b->connection);
 		dbus_connection_unref(b->connection);
 	}
-	/* Also free what libdbus caches for later messages; nothing else in
-	 * this process uses libdbus. */
+	/* Free the messages that libdbus keeps for reuse. This is safe because
+	 * no other code in this process uses libdbus. */
 	dbus_shutdown();
 	fd_close(&b->bell);
 	free(b);

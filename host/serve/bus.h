@@ -1,9 +1,10 @@
 /*
  * The server on D-Bus: other programs of the same user submit requests
- * (docs/dbus.md). A thread of its own owns the connection and sends all replies
- * and signals; texts are generated in the same engine as those of HTTP requests
- * (engine.h). Generated text does not travel in messages: each request has a
- * pipe, so a slow or dead reader affects only itself.
+ * (docs/dbus.md). The bus has a thread, which owns the D-Bus connection and
+ * sends all replies and signals. The engine that serves HTTP requests also
+ * generates the texts for D-Bus clients (engine.h). Generated text is not sent
+ * in messages: each request has a pipe, so that a slow or dead client delays
+ * only its own text.
  */
 #ifndef HOST_SERVE_BUS_H
 #define HOST_SERVE_BUS_H
@@ -19,21 +20,22 @@ struct server;
 #define BUS_NAME "dev.tandem.Engine1"
 
 /*
- * Own the name on that bus and serve from here on. -errno with a message if
- * there is no bus, or the name is refused; then *out is NULL. The server must
- * outlive the bus.
+ * Connect to the bus, own the name BUS_NAME there, and serve from then on. The
+ * server must outlive *out. Returns 0; or a negative errno with a message, for
+ * example if there is no bus or the name is refused, and *out is NULL.
  */
 int bus_open(struct bus **out, struct server *, enum server_bus, struct err *);
 
-/* Whether any text has not been delivered completely. Any thread. */
+/* Whether any text has not been delivered completely; false for NULL. Any
+ * thread may call. */
 bool bus_is_busy(struct bus *);
 
-/* Whether the bus has closed the connection, as when the session ends. Any
- * thread. */
+/* Whether the bus has closed the connection, for example because the user's
+ * session has ended; false for NULL. Any thread may call. */
 bool bus_is_gone(struct bus *);
 
-/* Deliver pending messages for up to a second, then release the name. The
- * engine must be stopped. NULL: nothing to do. */
+/* Deliver pending messages for up to a second, then close the connection, which
+ * releases the name. The engine must be stopped. Does nothing for NULL. */
 void bus_close(struct bus *);
 
 #endif

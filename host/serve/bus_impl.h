@@ -1,7 +1,8 @@
 /*
- * Shared by the files of the bus: the bus, its text objects, and values of
- * properties. Everything belongs to the bus thread unless a comment says
- * otherwise.
+ * Shared by the files bus*.c: the bus, the text objects, and the values of
+ * properties. A text object is the D-Bus object of one request: of the text
+ * that is generated. Only the bus thread uses these data and functions, unless
+ * a comment says otherwise.
  */
 #ifndef HOST_SERVE_BUS_IMPL_H
 #define HOST_SERVE_BUS_IMPL_H
@@ -26,44 +27,52 @@
 #define BUS_ERRORS      "dev.tandem.Error."
 
 enum {
-	BUS_ENDED_MAX = 64, /* ended texts that stay as objects */
-	BUS_WAITERS = 8,    /* pending calls of Wait on one text */
-	BUS_PROPERTIES = 8
+	BUS_ENDED_MAX =
+		64,        /* maximum number of ended texts that stay objects */
+	BUS_WAITERS = 8,   /* maximum number of pending Wait calls on a text */
+	BUS_PROPERTIES = 8 /* of an object, with an end mark */
 };
 
-/* The value of a property, of the type in the introspection data. */
+/* A property of an object and its value. */
 struct bus_value {
-	const char *name;
-	char type; /* 's', 't', 'u', or 'f': the findings */
-	bool changes;
-	const char *text;
-	uint64_t number;
+	const char *name; /* NULL after the last property */
+	/* 's', 't' or 'u' as in D-Bus signatures; 'f' for server.findings, of
+	 * signature a(ssss) */
+	char type;
+	bool changes;     /* a signal reports changes of the value */
+	const char *text; /* the value for type 's' */
+	uint64_t number;  /* the value for types 't' and 'u' */
 };
 
 struct bus_text {
 	struct bus *bus;
 	uint64_t number;
-	char path[48];
-	char *owner; /* name of the client's connection */
+	char path[48]; /* path of the D-Bus object */
+	char *owner;   /* unique name of the client's D-Bus connection */
 	struct answer *answer;
-	int pipe; /* our end; -1: closed */
-	struct strbuf unsent;
-	size_t sent; /* bytes of the text sent to the pipe */
-	bool ended;  /* the end was reported */
+	int pipe;             /* the pipe's writing end; -1 when it is closed */
+	struct strbuf unsent; /* output not written to the pipe completely */
+	size_t sent;          /* bytes of `unsent` that were written */
+	bool ended;           /* the end of the text was reported */
 	uint64_t prompt_tokens, seed;
-	char stop[16];  /* "": none yet */
-	char state[16]; /* as last reported */
-	char error[64]; /* "": none; otherwise a D-Bus error name */
-	char why[ERR_TEXT_MAX];
-	uint64_t tokens;
+	char stop[16];          /* why the text ended; "" before */
+	char state[16];         /* the state that was reported last */
+	char error[64];         /* a D-Bus error name, or "" */
+	char why[ERR_TEXT_MAX]; /* message of the error */
+	uint64_t tokens;        /* number of generated tokens */
+	/* Calls of Wait that have no reply yet; unused elements are NULL. */
 	DBusMessage *waiter[BUS_WAITERS];
-	atomic_bool gone; /* the reader has closed its end; any thread */
+	/* The client has closed the reading end, or the text is canceled. Any
+	 * thread may read this flag. */
+	atomic_bool gone;
 	struct bus_text *next;
 };
 
 struct bus {
-	/* Start a request: 0 with its answer, the length of the prompt and the
-	 * seed, or *fault. On success the answer owns the request. */
+	/* Submit a request to the engine. On success returns 0, sets the text's
+	 * answer, prompt_tokens and seed, and the answer owns the request.
+	 * Otherwise returns a negative errno and sets *fault. (Tests replace
+	 * this function.) */
 	int (*begin)(struct bus *, struct api_request *,
 		const struct answer_reader *, struct bus_text *,
 		struct fault *);
@@ -72,19 +81,23 @@ struct bus {
 	uint64_t context; /* tokens */
 	const struct server_finding *findings;
 	size_t n_findings;
-	DBusConnection *connection; /* NULL in tests: signals are dropped */
-	bool filtered;              /* our message filter is installed */
-	struct bus_text *texts;
-	uint64_t number; /* number of texts so far */
-	int bell;        /* eventfd that wakes the thread; any thread */
-	/* number of texts not delivered completely; any thread */
+	/* NULL in tests; signals are then dropped. */
+	DBusConnection *connection;
+	bool filtered; /* on_message is installed as a message filter */
+	struct bus_text *texts; /* the newest first */
+	uint64_t number;        /* texts that were ever added */
+	/* An eventfd that wakes the bus thread. Any thread may write to it. */
+	int bell;
+	/* Number of texts that are not delivered completely. Any thread may
+	 * read this and the next two members. */
 	atomic_uint busy;
-	atomic_bool ending;
-	atomic_bool left; /* the connection is closed; any thread */
-	/* The current state, and the last one that was reported. */
+	atomic_bool ending; /* the bus thread must end */
+	atomic_bool left;   /* the connection is closed */
+	/* The current state of the engine, and the state that was reported
+	 * last. */
 	struct bus_load {
 		const char *state;
-		unsigned texts; /* not ended */
+		unsigned texts; /* texts of all clients that have not ended */
 	} now, reported;
 	pthread_t thread;
 };
@@ -92,42 +105,58 @@ struct bus {
 /* ---- bus_request.c ------------------------------------------------------- */
 
 /*
- * Convert the first argument of a call, a{sv}, to the JSON body of an HTTP
- * request: 0 with JSON that the caller frees and the kind of request, or
- * *fault. api_request_read checks the members.
+ * Convert the argument of a Generate call, a{sv}, to the JSON body of an HTTP
+ * request, without checking the members: api_request_read does that. Returns 0
+ * with *json, which the caller frees, and the kind of request; or a negative
+ * errno with *fault set.
  */
 int bus_request_json(
 	DBusMessage *, char **json, enum api_kind *, struct fault *);
 
-/* The D-Bus error name of a fault's code: dev.tandem.Error.QueueFull for
- * "queue_full", Failed for NULL. */
+/* Write the D-Bus error name of a fault's code to `out`, which has `cap` bytes:
+ * "dev.tandem.Error.QueueFull" for "queue_full", "dev.tandem.Error.Failed" for
+ * NULL. */
 void bus_error_name(const char *code, char *out, size_t cap);
 
 /* ---- bus_objects.c ------------------------------------------------------- */
 
-/* The reply to a method call; NULL: it is sent later, or memory is short. */
+/* Returns the reply to a method call, which the caller sends and releases; NULL
+ * if the reply is sent later, or if there is no memory for a reply. */
 DBusMessage *bus_reply(struct bus *, DBusMessage *call);
 
-/* Emit a signal: changed properties of the engine, or of a text. */
+/* Emit a PropertiesChanged signal of the engine, or of a text. */
 void bus_report_engine(struct bus *);
 void bus_report_text(struct bus_text *);
+/* Emit the signal that a text object was added, or removed. */
 void bus_report_added(struct bus_text *);
 void bus_report_removed(struct bus_text *);
 
 /* ---- bus_text.c ---------------------------------------------------------- */
 
+/* Handle a Generate call: submit the request and add a text object. Returns the
+ * reply with the object's path and the pipe's reading end, or an error reply.
+ */
 DBusMessage *bus_generate(struct bus *, DBusMessage *call);
+
+/* Returns the text object with this path, or NULL. */
 struct bus_text *bus_text_find(struct bus *, const char *path);
+
+/* Handle a Wait call. Returns the reply if the text has ended, otherwise NULL:
+ * the reply is then sent when the text ends. */
 DBusMessage *bus_text_wait(struct bus_text *, DBusMessage *call);
+
+/* Close the pipe; the engine then cancels the text. */
 void bus_text_cancel(struct bus_text *);
 
-/* Take new output from the answer, and write what the pipe accepts. */
+/* Take new output from the answer, and write as much as the pipe accepts. */
 void bus_text_advance(struct bus_text *);
 
-/* A connection has left the bus: cancel its texts. */
+/* Cancel and remove all texts of a client that has left the bus. `owner` is the
+ * unique name of the client's connection. */
 void bus_texts_forget(struct bus *, const char *owner);
 
-/* Remove the oldest ended texts if there are more than `keep`. */
+/* Remove the oldest ended texts, so that at most `keep` ended texts remain;
+ * with `keep` 0 remove all texts, also those that have not ended. */
 void bus_texts_trim(struct bus *, unsigned keep);
 
 #endif

@@ -1,4 +1,4 @@
-/* D-Bus objects: replies to method calls, and signals. */
+/* The D-Bus objects of the server: replies to method calls, and signals. */
 #include "host/serve/bus_impl.h"
 
 #include "base/checked.h"
@@ -13,10 +13,10 @@
 
 /* ---- properties ---------------------------------------------------------- */
 
-/* An object and its properties. */
+/* An object: its path, its interface and its properties. */
 struct object {
 	const char *path, *face;
-	struct bus_value value[BUS_PROPERTIES]; /* up to a NULL name */
+	struct bus_value value[BUS_PROPERTIES]; /* ends with a NULL name */
 };
 
 static struct object engine_object(const struct bus *b)
@@ -49,9 +49,10 @@ static struct object text_object(const struct bus_text *t)
 /* ---- writing messages ---------------------------------------------------- */
 
 /*
- * If memory is short, libdbus refuses each further step and the message is
- * dropped at the end. But containers that were opened must be abandoned from
- * the inside out, or libdbus leaks their memory.
+ * The functions put_* append a value to a message and return false if there is
+ * no memory; the message is then dropped. Containers that are open at that time
+ * must be abandoned, the innermost first, or libdbus leaks their memory: each
+ * open_in is followed by a shut_in.
  */
 static bool open_in(DBusMessageIter *out, int type, const char *contained,
 	DBusMessageIter *in)
@@ -59,8 +60,9 @@ static bool open_in(DBusMessageIter *out, int type, const char *contained,
 	return dbus_message_iter_open_container(out, type, contained, in);
 }
 
-/* Called after every open_in, also a failed one: close the container, or
- * abandon it. Returns whether all succeeded. */
+/* Close the container `in` if `whole`, or abandon it otherwise. To be called
+ * after every open_in, also after one that failed. Returns whether the
+ * container is complete and closed. */
 static bool shut_in(DBusMessageIter *out, DBusMessageIter *in, bool whole)
 {
 	if (whole)
@@ -112,7 +114,8 @@ static bool put_value(
 	return shut_in(out, &in, ok);
 }
 
-/* a{sv}: all properties, or only those that emit change signals */
+/* Append a{sv}: all properties; with `changing` only the properties whose
+ * changes are reported by signals. */
 static bool put_values(DBusMessageIter *out, const struct bus *b,
 	const struct object *o, bool changing)
 {
@@ -131,7 +134,7 @@ static bool put_values(DBusMessageIter *out, const struct bus *b,
 	return shut_in(out, &list, ok);
 }
 
-/* a{sa{sv}} */
+/* Append a{sa{sv}}: the object's interface with its properties. */
 static bool put_faces(
 	DBusMessageIter *out, const struct bus *b, const struct object *o)
 {
@@ -162,7 +165,7 @@ static bool put_object(
 	return shut_in(out, &entry, ok);
 }
 
-/* as: empty, or one name */
+/* Append an array of strings with one name, or an empty array for NULL. */
 static bool put_names(DBusMessageIter *out, const char *name)
 {
 	DBusMessageIter list;
@@ -172,7 +175,8 @@ static bool put_names(DBusMessageIter *out, const char *name)
 	return shut_in(out, &list, ok);
 }
 
-/* Return the message if it is complete, otherwise release it. */
+/* Returns the message if it is complete; otherwise releases it and returns
+ * NULL. */
 static DBusMessage *if_whole(DBusMessage *m, bool whole)
 {
 	if (whole || !m)
@@ -303,7 +307,8 @@ static const char standard
 		"    </signal>\n"
 		"  </interface>\n";
 
-/* Add the interface of an installed file, without its <node>. */
+/* Add the interface that an introspection file describes, without the file's
+ * <node> element, and the interface of properties. */
 static void add_described(struct strbuf *s, const char *xml)
 {
 	const char *from = strstr(xml, "  <interface");
@@ -328,7 +333,7 @@ static DBusMessage *introspect(struct bus *b, DBusMessage *call)
 	else if (!strcmp(path, BUS_ROOT))
 		strbuf_addf(&s, "%s", manager);
 	strbuf_addf(&s, "%s", standard);
-	/* Child nodes. */
+	/* The child nodes of the path. */
 	if (!strcmp(path, "/"))
 		strbuf_addf(&s, "  <node name=\"dev\"/>\n");
 	else if (!strcmp(path, "/dev"))
@@ -352,7 +357,8 @@ static DBusMessage *introspect(struct bus *b, DBusMessage *call)
 
 /* ---- method calls -------------------------------------------------------- */
 
-/* A reply with one argument, which `put` writes. */
+/* Returns a reply whose only argument is the value `v` or, if `v` is NULL, all
+ * properties of the object; NULL if there is no memory. */
 static DBusMessage *reply_value(struct bus *b, DBusMessage *call,
 	const struct object *o, const struct bus_value *v)
 {
@@ -375,7 +381,8 @@ static DBusMessage *unknown(
 	return dbus_message_new_error(call, error, text);
 }
 
-/* Whether the call is for this interface, or for no particular one. */
+/* Whether the call names this interface or, if the call names no interface, one
+ * of its members. Each name in `members` ends with a space. */
 static bool is_for(DBusMessage *call, const char *face, const char *members)
 {
 	const char *wanted = dbus_message_get_interface(call);
@@ -413,7 +420,7 @@ static DBusMessage *object_reply(struct bus *b, DBusMessage *call,
 		dbus_message_get_args(call, NULL, DBUS_TYPE_STRING, &face,
 			wanted[1] ? DBUS_TYPE_STRING : DBUS_TYPE_INVALID, &name,
 			DBUS_TYPE_INVALID);
-		/* An empty name selects any interface. */
+		/* An empty interface name stands for any interface. */
 		if (*face && strcmp(face, o->face) != 0)
 			return unknown(call, DBUS_ERROR_UNKNOWN_INTERFACE,
 				"interface");
@@ -449,7 +456,7 @@ static bool is_call_of(DBusMessage *call, const char *face, const char *member)
 		!strcmp(dbus_message_get_member(call), member);
 }
 
-/* Paths above the objects, and the engine. */
+/* Whether the path is the engine's object, or a parent of objects. */
 static bool is_node(const char *path)
 {
 	static const char *const nodes[] = { "/", "/dev", BUS_ROOT, BUS_TEXTS,

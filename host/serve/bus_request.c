@@ -1,4 +1,4 @@
-/* Converts a D-Bus request to JSON. */
+/* Converts the request of a D-Bus client to JSON. */
 #include "host/serve/bus_impl.h"
 #include "host/serve/json_memory.h"
 
@@ -10,7 +10,7 @@
 
 static json_t *value_of(DBusMessageIter *);
 
-/* Return `made` if it is complete, otherwise NULL. */
+/* Returns `made` if it is complete; otherwise releases it and returns NULL. */
 static json_t *if_whole(json_t *made, bool whole)
 {
 	if (whole)
@@ -55,7 +55,8 @@ static json_t *object_of(DBusMessageIter *at)
 	return if_whole(object, whole);
 }
 
-/* NULL for a type that JSON lacks. */
+/* Returns the JSON value of the argument at the iterator; NULL for a D-Bus type
+ * that has no JSON value. */
 static json_t *value_of(DBusMessageIter *at)
 {
 	int type = dbus_message_iter_get_arg_type(at);
@@ -73,7 +74,8 @@ static json_t *value_of(DBusMessageIter *at)
 				DBUS_TYPE_DICT_ENTRY
 			? object_of(at)
 			: list_of(at);
-	case DBUS_TYPE_BYTE: /* text as bytes would be taken for token ids */
+	case DBUS_TYPE_BYTE: /* a text as an array of bytes would be mistaken
+			      * for a list of token ids */
 	case DBUS_TYPE_UNIX_FD:
 		return NULL;
 	}
@@ -117,7 +119,7 @@ int bus_request_json(
 			"Generate takes a{sv}, not '%.64s'",
 			dbus_message_get_signature(call));
 	dbus_message_iter_init(call, &at);
-	json_memory_refused(); /* forget earlier failures of this thread */
+	json_memory_refused(); /* reset this thread's flag */
 	body = object_of(&at);
 	*kind = json_object_get(body, "messages") ? API_CHAT : API_COMPLETION;
 	*json = body ? json_dumps(body, JSON_COMPACT) : NULL;

@@ -1,4 +1,5 @@
-/* Text objects of the bus: requests, output through pipes, results. */
+/* The text objects of the bus: they submit requests, write generated text to
+ * pipes, and report results. */
 #include "host/serve/bus_impl.h"
 
 #include "base/fd.h"
@@ -38,7 +39,9 @@ static void text_free(struct bus_text *t)
 	free(t);
 }
 
-/* *out is the reading end, which the caller owns. */
+/* Returns a text object with a pipe, and the pipe's reading end in *out, which
+ * the caller owns; NULL without memory or descriptors. `owner` is the client's
+ * connection name. */
 static struct bus_text *text_new(struct bus *b, const char *owner, int *out)
 {
 	struct bus_text *t = calloc(1, sizeof(*t));
@@ -106,7 +109,7 @@ DBusMessage *bus_generate(struct bus *b, DBusMessage *call)
 		dbus_message_unref(reply);
 		reply = NULL;
 	}
-	fd_close(&end); /* the reply has a duplicate */
+	fd_close(&end); /* the reply holds a duplicate */
 	t->next = b->texts;
 	b->texts = t;
 	b->busy++;
@@ -126,6 +129,7 @@ struct bus_text *bus_text_find(struct bus *b, const char *path)
 
 /* ---- results ------------------------------------------------------------- */
 
+/* Returns the reply to a Wait call on a text that has ended. */
 static DBusMessage *outcome(const struct bus_text *t, DBusMessage *call)
 {
 	const char *stop = t->stop;
@@ -176,7 +180,8 @@ static void fail(struct bus_text *t, const char *code, const char *why)
 	snprintf(t->why, sizeof(t->why), "%s", why);
 }
 
-/* Take new output from the answer; true when it has ended. */
+/* Take new output from the answer, and set *state to the name of the text's
+ * state. Returns true if the answer has ended; then the reason is set, too. */
 static bool take(struct bus_text *t, const char **state)
 {
 	static const char *const stops[] = {
@@ -211,7 +216,8 @@ static bool take(struct bus_text *t, const char **state)
 
 /* ---- output -------------------------------------------------------------- */
 
-/* Write as much as the pipe accepts; a closed pipe cancels the text. */
+/* Write as much output as the pipe accepts. If the reading end is closed, the
+ * text is canceled. */
 static void pour(struct bus_text *t)
 {
 	while (t->pipe >= 0 && t->sent < t->unsent.len) {
@@ -288,7 +294,7 @@ void bus_texts_forget(struct bus *b, const char *owner)
 			at = &(*at)->next;
 }
 
-/* The list begins with the newest. */
+/* The newest texts come first in the list, so they are the ones to keep. */
 void bus_texts_trim(struct bus *b, unsigned keep)
 {
 	struct bus_text **at = &b->texts;

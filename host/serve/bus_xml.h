@@ -1,6 +1,6 @@
 /*
- * D-Bus introspection data: the installed XML files, which the build turns into
- * C strings. Constant.
+ * D-Bus introspection data: C strings that the build makes from the installed
+ * XML files.
  */
 #ifndef HOST_SERVE_BUS_XML_H
 #define HOST_SERVE_BUS_XML_H

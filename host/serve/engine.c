@@ -12,12 +12,12 @@
 
 struct engine {
 	struct tandem *tandem;
-	unsigned most; /* texts at a time, including waiting ones */
+	unsigned most; /* maximum of texts that run or wait at a time */
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t work;
 	bool stopping;
-	struct answer *first; /* in order of arrival */
+	struct answer *first; /* answers that have not ended, oldest first */
 	struct engine_state state;
 };
 
@@ -49,7 +49,7 @@ static void answer_free(struct answer *r)
 	free(r);
 }
 
-/* Drop a reference. With the lock held. */
+/* Release a reference; the caller holds the lock. */
 static void answer_unref(struct answer *r)
 {
 	if (!--r->holders)
@@ -115,7 +115,9 @@ static bool is_unread(const struct answer *r)
 	return !r->reader.wake || r->reader.gone(r->reader.arg);
 }
 
-/* A return value other than 0 ends the text. */
+/* Append output and, unless it is NULL, the log-probability of its token. An id
+ * below 0 means output without a token. A return value other than 0 ends the
+ * text. */
 static int add_text(struct choice *c, int32_t id, const char *text, size_t len,
 	json_t *logprob)
 {
@@ -139,13 +141,14 @@ static int on_text(void *arg, int32_t id, const char *text, size_t len)
 {
 	struct choice *c = arg;
 
-	/* on_token() adds the token together with its probability. */
+	/* on_token() appends the token with its log-probability instead. */
 	if (id >= 0 && c->answer->request.wants_logprobs)
 		return 0;
 	return add_text(c, id, text, len, NULL);
 }
 
-/* JSON has no NAN. */
+/* The JSON object of a token and its log-probability, which is null for NAN,
+ * because JSON has no NAN. */
 static json_t *likely(const char *text, size_t len, float logprob)
 {
 	json_t *bytes = json_array();
@@ -173,8 +176,9 @@ static int on_token(void *arg, const struct tandem_token *t)
 
 /* ---- submitting ---------------------------------------------------------- */
 
-/* Called without the lock: a text that is cut off emits its held-back end,
- * whose callback takes the lock. */
+/* Close all requests of the answer in the library. The caller must not hold the
+ * lock: closing a running text emits the output that was held back for a stop
+ * string, and that callback takes the lock. */
 static void close_texts(struct answer *r)
 {
 	for (size_t i = 0; i < r->n_choices; i++) {
@@ -183,15 +187,16 @@ static void close_texts(struct answer *r)
 	}
 }
 
-/* Report a failure of the library: a bad request, or an error of the
- * machine. */
+/* Set the answer's fault from a status of the library and its message: status
+ * 400 for a bad request, 500 for a failure of the machine. */
 static void take_failure(struct answer *r, int status, const char *sentence)
 {
 	bool misuse = status == TANDEM_MISUSE;
 
 	if (r->fault.status)
 		return;
-	/* Other members were checked when the request was parsed. */
+	/* Of a bad request only the schema can be the reason: all other members
+	 * were checked when the request was parsed. */
 	fault_set(&r->fault, misuse ? 400 : 500,
 		misuse                          ? "invalid_value"
 			: status == TANDEM_LOST ? "device_lost"
@@ -201,9 +206,9 @@ static void take_failure(struct answer *r, int status, const char *sentence)
 	r->owner->state.failed++;
 }
 
-/* Submit all texts of an answer to the library, or none. The lock is held on
- * entry and exit, but released in between: the answer stays in the list, since
- * only this thread removes answers. */
+/* Submit all texts of an answer to the library, or none if one fails. The
+ * caller holds the lock, which is released in between. The answer stays in the
+ * list meanwhile, because only this thread removes answers. */
 static void submit(struct engine *engine, struct answer *r)
 {
 	const struct api_request *request = &r->request;
@@ -250,7 +255,8 @@ static void submit(struct engine *engine, struct answer *r)
 
 /* ---- results of a pass --------------------------------------------------- */
 
-/* Take the result of a text; true when it has ended. */
+/* Copy the current result of a text from the library. Returns true if the text
+ * has ended; then the result is added to the totals once. */
 static bool take_result(struct choice *c)
 {
 	struct engine_state *s = &c->answer->owner->state;
@@ -266,7 +272,7 @@ static bool take_result(struct choice *c)
 	if (c->status && c->status != TANDEM_CANCELED)
 		take_failure(
 			c->answer, c->status, tandem_request_error(c->handle));
-	if (r->tokens) { /* otherwise its prompt was not read completely */
+	if (r->tokens) { /* otherwise the prompt was not read completely */
 		s->prompt_tokens += r->prompt_tokens;
 		s->cached_tokens += r->cached_tokens;
 	}
@@ -279,8 +285,10 @@ static bool take_result(struct choice *c)
 	return true;
 }
 
-/* Answers stay in the list while the lock is released: only this thread removes
- * them. */
+/* Take the results of all texts after a pass, and remove the answers that have
+ * ended. The caller holds the lock, which is released to close texts. Other
+ * answers stay in the list meanwhile, because only this thread removes
+ * answers. */
 static void take_results(struct engine *engine)
 {
 	struct answer **at = &engine->first, *r;
@@ -308,6 +316,7 @@ static void take_results(struct engine *engine)
 	tandem_stats(engine->tandem, &engine->state.stats);
 }
 
+/* The function of the engine's thread. */
 static void *work(void *arg)
 {
 	struct engine *engine = arg;
@@ -322,8 +331,8 @@ static void *work(void *arg)
 		for (struct answer *r = engine->first; r; r = r->next)
 			if (r->state == ANSWER_WAITING)
 				submit(engine, r);
-		/* End the texts that nobody reads before they take part in
-		 * another pass. */
+		/* Cancel the texts of clients that have disconnected, so that
+		 * these texts take no part in the next pass. */
 		for (struct answer *r = engine->first; r; r = r->next) {
 			bool unread = is_unread(r);
 
@@ -340,7 +349,8 @@ static void *work(void *arg)
 		engine->state.lost |= status == TANDEM_LOST;
 	}
 	engine_unlock(engine);
-	/* The engine is stopping: nobody adds or removes answers. */
+	/* The lock is not needed: engine_submit refuses requests, and only this
+	 * thread removes answers. */
 	for (struct answer *r = engine->first; r; r = r->next)
 		close_texts(r);
 	return NULL;

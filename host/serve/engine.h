@@ -1,10 +1,11 @@
 /*
- * The thread that owns the model's handle, and the answers that it generates. A
- * request comes as a struct api_request whose prompts are tokens, waits in a
- * bounded queue, and becomes an answer of one or several texts. Readers of
- * answers are abstract: two callbacks. The lock guards the contents of all
- * answers; a reader takes text out of an answer and owns it then. All functions
- * are for other threads than the engine's own.
+ * The engine: a thread that owns the model's handle and generates text. A
+ * request is a struct api_request whose prompts are tokens; it waits in a
+ * bounded queue, and its result is an answer with one or several texts. The
+ * reader of an answer is the code that sends the answer to a client (HTTP or
+ * D-Bus); the engine calls its two callbacks. One lock, the engine's, guards
+ * all answers. Readers take text out of an answer and then own the text. All
+ * functions are for other threads than the engine's own.
  */
 #ifndef HOST_SERVE_ENGINE_H
 #define HOST_SERVE_ENGINE_H
@@ -24,86 +25,93 @@ struct err;
 /* One generated text of an answer. */
 struct choice {
 	struct answer *answer;
-	/* Output that the reader has not taken yet. It grows while the reader
-	 * is slow, up to the length of the whole text. */
+	/* Output that the reader has not taken yet. If the reader is slow, this
+	 * may grow to the whole text. */
 	struct strbuf text;
-	/* as in a chat's answer; NULL: not requested, or taken */
+	/* Log-probabilities of the tokens that the reader has not taken yet, in
+	 * the format of a chat's answer; NULL if there are none. */
 	json_t *logprobs;
-	uint64_t tokens; /* so far */
+	uint64_t tokens; /* number of tokens generated */
 	bool ended;
-	int status; /* of tandem.h, once it has ended */
+	int status; /* after the end: enum tandem_status */
 	struct tandem_result result;
-	/* for the engine's thread only; NULL: none */
+	/* The request in the library, or NULL. For the engine's thread only. */
 	struct tandem_submitted *handle;
 };
 
 enum answer_state {
 	ANSWER_WAITING, /* not submitted to the library yet */
-	ANSWER_RUNNING, /* submitted, and running */
+	ANSWER_RUNNING, /* submitted; its texts are generated */
 	ANSWER_ENDED,   /* all texts have ended, or `fault` is set */
 };
 
 struct answer_reader {
-	/* New output or a new state. Called with the lock held. */
+	/* Called with the lock held after each change of the answer: new output
+	 * or a new state. */
 	void (*wake)(void *arg);
-	/* Whether the client has gone. Called with the lock held. */
+	/* Returns whether the client has disconnected. Called with the lock
+	 * held. */
 	bool (*gone)(void *arg);
 	void *arg;
 };
 
 struct answer {
 	struct api_request request;
-	struct answer_reader reader; /* wake NULL: the reader has left */
+	struct answer_reader reader; /* `wake` is NULL after engine_leave */
 	enum answer_state state;
-	struct fault fault; /* status 0: none */
+	struct fault fault; /* status 0 if there is no fault */
 	struct choice *choice;
 	size_t n_choices;
 	struct engine *owner;
-	unsigned holders;
+	unsigned holders; /* references: the engine and the reader */
 	struct answer *next;
 };
 
-/* Totals over all answers, and the current state. */
+/* Totals over all answers since the start, and the current state. */
 struct engine_state {
 	uint64_t answers, canceled, failed;
 	uint64_t prompt_tokens, cached_tokens, tokens;
 	double prompt_seconds, decode_seconds, waiting_seconds;
-	unsigned texts; /* not ended */
-	bool lost;      /* the device; no further requests are computed */
+	unsigned texts; /* texts that run or wait */
+	bool lost;      /* the device is lost; further requests are refused */
 	struct tandem_stats stats;
 };
 
 /*
  * Start the thread, which owns the handle until engine_stop. At most `most`
- * texts run or wait at a time; but a request that finds the engine idle is
- * always accepted.
+ * texts run or wait at a time; but an idle engine accepts a request of any
+ * number of texts. Returns 0, or a negative errno with a message.
  */
 int engine_open(
 	struct engine **out, struct tandem *, unsigned most, struct err *);
 
 /* Stop the thread: all running and waiting answers end, their readers are
- * woken, and no further request is accepted. NULL: nothing to do. */
+ * woken, and further requests are refused. Does nothing for NULL. */
 void engine_stop(struct engine *);
 
-/* The engine must be stopped, and every answer left. NULL: nothing to do. */
+/* Free a stopped engine, after engine_leave for every answer. Does nothing for
+ * NULL. */
 void engine_close(struct engine *);
 
 /*
- * Submit a request. 0: the answer owns *request, which is zeroed, and the
- * caller must leave the answer. -EAGAIN: the queue is full; -ESHUTDOWN: the
- * engine is stopping or the device is lost; -ENOMEM. On failure the caller
+ * Submit a request. Returns 0 on success: *out is the answer, which owns the
+ * contents of *request; *request is zeroed, and the caller must call
+ * engine_leave at the end. Returns -EAGAIN if the queue is full, -ESHUTDOWN if
+ * the engine is stopping or the device is lost, or -ENOMEM; the caller then
  * keeps *request.
  */
 int engine_submit(struct engine *, struct api_request *,
 	const struct answer_reader *, struct answer **out);
 
-/* The reader no longer needs the answer; what is not done is canceled. */
+/* Release the reader's reference to the answer. Texts that have not ended are
+ * canceled, and the callbacks are not called again. */
 void engine_leave(struct engine *, struct answer *);
 
+/* The lock that guards all answers of the engine. */
 void engine_lock(struct engine *);
 void engine_unlock(struct engine *);
 
-/* Call with the lock held. */
+/* To be called with the lock held; the result is valid while it is held. */
 const struct engine_state *engine_get_state(struct engine *);
 
 #endif

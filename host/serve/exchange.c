@@ -11,13 +11,15 @@
 #include <strings.h>
 #include <sys/socket.h>
 
+/* A stream without output for this time gets a comment line. */
 #define SILENCE_NS  1000000000ull
 #define BLOCK       16384
 #define REFUSED_MAX 16 /* times body_max: bytes read of a refused body */
 
 /* ---- readers ------------------------------------------------------------- */
 
-/* Whether the answer has something to send. */
+/* Whether the connection has something to do: send the answer of the engine, or
+ * a comment line. */
 static bool has_news(const struct exchange *x)
 {
 	const struct answer *r = x->answer;
@@ -42,7 +44,8 @@ static void wake_reader(void *arg)
 		resume(x);
 }
 
-/* A client that has closed its sending side counts as gone. */
+/* The callback `gone` of the engine's reader. A client that has closed its
+ * sending side counts as disconnected. */
 static bool reader_gone(void *arg)
 {
 	const struct exchange *x = arg;
@@ -105,7 +108,8 @@ static enum MHD_Result queue(
 	return ret;
 }
 
-/* Send all of x->out, whose memory the response takes. */
+/* Send x->out as the whole answer. The response takes ownership of its
+ * memory. */
 static enum MHD_Result send_out(struct exchange *x, int status)
 {
 	struct MHD_Response *r = x->out.failed
@@ -136,16 +140,16 @@ static ssize_t read_stream(void *arg, uint64_t at, char *buf, size_t max)
 	if (x->out_at == x->out.len && x->said_all)
 		return MHD_CONTENT_READER_END_OF_STREAM;
 	if (x->out_at == x->out.len) {
-		/* Get more to send, or suspend the connection until there is
-		 * more. */
+		/* All was sent: take new output, or suspend the connection
+		 * until there is new output. */
 		const struct answer *r = x->answer;
 		bool written = false;
 
 		strbuf_reset(&x->out);
 		x->out_at = 0;
 		engine_lock(x->server->engine);
-		/* A comment line, which parsers of events ignore, keeps a
-		 * waiting client connected. */
+		/* A comment line keeps a waiting client connected; parsers of
+		 * event streams ignore comments. */
 		for (size_t i = 0; x->said_ns && i < r->n_choices; i++)
 			written |= r->choice[i].tokens > 0;
 		if (x->silent_long || !x->said_ns)
@@ -171,6 +175,8 @@ static ssize_t read_stream(void *arg, uint64_t at, char *buf, size_t max)
 
 /* ---- answers of the model ------------------------------------------------ */
 
+/* Send the answer of the engine if it is ready; otherwise suspend the
+ * connection until it is. */
 static enum MHD_Result go_on(struct exchange *x)
 {
 	struct answer *r = x->answer;
@@ -200,12 +206,13 @@ static enum MHD_Result go_on(struct exchange *x)
 	x->type = "text/event-stream";
 	if (stream) {
 		httpd.add_response_header(stream, "Cache-Control", "no-cache");
-		/* Otherwise a proxy may buffer the tokens. */
+		/* Without this header a proxy may buffer the tokens. */
 		httpd.add_response_header(stream, "X-Accel-Buffering", "no");
 	}
 	return queue(x, MHD_HTTP_OK, stream);
 }
 
+/* Handle a complete request, or continue when its connection was resumed. */
 static enum MHD_Result answer(struct exchange *x)
 {
 	if (x->answer)
@@ -233,7 +240,8 @@ static const char *header(const struct exchange *x, const char *name)
 		x->connection, MHD_HEADER_KIND, name);
 }
 
-/* Whether the host, without its port, is a name of this machine's loopback. */
+/* Whether `host`, which may end with a port, is a name of this machine's
+ * loopback interface. */
 static bool is_local_host(const char *host)
 {
 	static const char *const names[] = { "localhost", "127.0.0.1",
@@ -250,10 +258,10 @@ static bool is_local_host(const char *host)
 }
 
 /*
- * Refuse requests of other web pages: a page that is open in the user's browser
- * may send requests to this machine, even under a host name of its own that
- * resolves to 127.0.0.1. Programs send no Origin; the server's own page sends
- * the server's.
+ * Refuse requests from pages of other web sites. Such a page, open in the
+ * user's browser, can send requests to this machine, even under a host name
+ * that its owner made resolve to 127.0.0.1. Programs send no Origin header; for
+ * the server's own page the Origin is the server itself.
  */
 static int check_origin(struct exchange *x)
 {
@@ -285,7 +293,8 @@ void client_notify(void *server, struct MHD_Connection *connection,
 	struct client *g = comes ? calloc(1, sizeof(*g)) : *client;
 	struct server *s = server;
 
-	/* Without memory for it only --idle limits the connection. */
+	/* If there is no memory for a struct client, the time of a request on
+	 * this connection is limited by --idle alone. */
 	if (!g || (comes && !fd)) {
 		free(g);
 		return;
@@ -308,8 +317,9 @@ void client_notify(void *server, struct MHD_Connection *connection,
 		free(g);
 }
 
-/* The request of a connection is complete and will be answered; or was
- * answered. */
+/* Record that the request of a connection is complete and is being answered,
+ * or, with `answered` false, that the answer was sent and a next request may
+ * come. */
 static void client_answered(
 	struct server *s, struct MHD_Connection *connection, bool answered)
 {
@@ -325,7 +335,8 @@ static void client_answered(
 	engine_unlock(s->engine);
 }
 
-/* The HTTP thread then sees the connection end, and closes it. */
+/* After shutdown() the HTTP thread reads an end of file from the connection and
+ * closes it. */
 void client_show_out(struct server *s, uint64_t now, uint64_t after)
 {
 	for (const struct client *g = s->clients; g; g = g->next)
@@ -335,7 +346,7 @@ void client_show_out(struct server *s, uint64_t now, uint64_t after)
 
 /* ---- life of an exchange ------------------------------------------------- */
 
-/* Headers that say where a body ends. */
+/* The numbers of headers that define where a body ends. */
 struct framing {
 	unsigned lengths, encodings;
 };
@@ -350,6 +361,8 @@ static enum MHD_Result count_framing(
 	return MHD_YES;
 }
 
+/* Called when the headers of a request are complete: create the exchange, and
+ * check what does not depend on the body. */
 static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	const char *url, const char *method, void **exchange)
 {
@@ -375,8 +388,9 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	s->first = x;
 	engine_unlock(s->engine);
 
-	/* A proxy may see another end of such a body, and so another next
-	 * request (RFC 9112, section 6.3): nothing more is read. */
+	/* With two such headers a proxy may see another end of the body, and
+	 * therefore another next request, than this server (RFC 9112, section
+	 * 6.3). So nothing more is read from the connection. */
 	httpd.get_connection_values(c, MHD_HEADER_KIND, count_framing, &f);
 	if (f.lengths + f.encodings > 1) {
 		x->closes = true;
@@ -392,8 +406,9 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 			"the body has %.20s bytes; this server's limit is %zu "
 			"(--body-max)",
 			length, s->options.body_max);
-		/* A client that expects 100 (Continue) sends no body yet. One
-		 * that is sending sees the answer only after its body. */
+		/* A client that expects "100 Continue" has sent no body yet and
+		 * is answered at once. Any other client reads the answer only
+		 * after it has sent its body. */
 		return header(x, "Expect") ? send_fault(x) : MHD_YES;
 	}
 	if (check_origin(x))
@@ -426,8 +441,8 @@ enum MHD_Result exchange_handle(void *server, struct MHD_Connection *c,
 		client_answered(server, c, true);
 		return answer(x);
 	}
-	/* Read the body of a refused request, within bounds: otherwise the
-	 * client may not see the answer. */
+	/* Read the body of a refused request, too, up to a limit: otherwise the
+	 * client, which is still sending, may not see the answer. */
 	*size = 0;
 	max = x->server->options.body_max;
 	x->received += n;

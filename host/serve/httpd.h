@@ -1,7 +1,8 @@
 /*
- * libmicrohttpd, loaded when a server is opened (server.c): loading it and its
- * eleven libraries takes as long as loading everything else that a command
- * needs.
+ * The functions of libmicrohttpd that the server uses. The library is loaded
+ * only when a server is opened (server.c), because loading the library and the
+ * eleven libraries that it needs takes as long as loading all others that a
+ * command needs.
  */
 #ifndef HOST_SERVE_HTTPD_H
 #define HOST_SERVE_HTTPD_H
@@ -26,14 +27,15 @@ struct err;
 	X(stop_daemon)                   \
 	X(suspend_connection)
 
-/* httpd.start_daemon is MHD_start_daemon. */
+/* One member for each function: httpd.start_daemon is MHD_start_daemon. */
 extern struct httpd {
 #define X(name) __typeof__(MHD_##name) *name;
 	HTTPD_FUNCTIONS(X)
 #undef X
 } httpd;
 
-/* Call before using httpd; calling again does nothing. */
+/* Load the library and set the members of httpd. To be called before httpd is
+ * used; may be called again. Returns 0, or a negative errno with a message. */
 int httpd_load(struct err *);
 
 #endif

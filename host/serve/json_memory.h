@@ -1,18 +1,21 @@
 /*
- * Detection of failed allocations in Jansson, which omits a member silently if
- * memory is short. A server continues after that, so each thread has a flag
- * that is set on failure; code that has built a piece of JSON must check the
- * flag before sending it.
+ * Detection of failed allocations in Jansson. Without memory Jansson's
+ * functions for building JSON may leave out a member without reporting it, and
+ * the server does not end when memory is short. So each thread has a flag,
+ * which is set by a failed allocation; code that builds JSON checks the flag
+ * before the JSON is sent.
  */
 #ifndef HOST_SERVE_JSON_MEMORY_H
 #define HOST_SERVE_JSON_MEMORY_H
 
 #include <stdbool.h>
 
-/* Call before the server's first JSON, while no other thread uses Jansson. */
+/* Install the detection. To be called before the server's first JSON, while no
+ * other thread uses Jansson. */
 void json_memory_watch(void);
 
-/* Whether an allocation has failed in this thread since the last call. */
+/* Returns whether an allocation of this thread has failed since the last call,
+ * and resets the flag. */
 bool json_memory_refused(void);
 
 #endif

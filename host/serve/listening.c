@@ -22,7 +22,8 @@ static int open_socket(int family, int *fd, struct err *e)
 
 /* ---- a Unix socket ------------------------------------------------------- */
 
-/* Remove the socket file of a server that no longer runs. */
+/* Remove the socket file of a server that has ended. Fails if a process listens
+ * on the socket, or if the file is not a socket. */
 static int clear_path(const struct sockaddr_un *a, struct err *e)
 {
 	struct stat st;
@@ -62,8 +63,8 @@ static int open_unix(struct listening *l, const char *path, struct err *e)
 		ret = open_socket(AF_UNIX, &l->fd, e);
 	if (ret)
 		return ret;
-	/* bind makes the file with the socket's mode, so at no time can other
-	 * users open it. */
+	/* bind() creates the file with the mode of the socket, so other users
+	 * cannot open it at any time. */
 	if (fchmod(l->fd, 0600) ||
 		bind(l->fd, (const struct sockaddr *)&a, sizeof(a)))
 		return err_sys(e, errno, "cannot listen at '%s'", path);
@@ -74,7 +75,8 @@ static int open_unix(struct listening *l, const char *path, struct err *e)
 
 /* ---- TCP ----------------------------------------------------------------- */
 
-/* "HOST:PORT" or "[HOST]:PORT". */
+/* Split "HOST:PORT" or "[HOST]:PORT": copy the host to `host`, which has `cap`
+ * bytes, and point *port to the port. Returns 0 or -EINVAL. */
 static int split(const char *where, char *host, size_t cap, const char **port)
 {
 	const char *colon = strrchr(where, ':'), *from = where;

@@ -1,7 +1,7 @@
 /*
- * The listening socket: a TCP address, or a Unix socket that only its own user
- * can open. An address that other machines can reach is refused if no key
- * protects it. The socket file is removed at the end.
+ * The listening socket: a TCP address, or a Unix socket that only the server's
+ * user can open. A TCP address that other machines can reach is refused unless
+ * the caller permits it. The file of a Unix socket is removed at the end.
  */
 #ifndef HOST_SERVE_LISTENING_H
 #define HOST_SERVE_LISTENING_H
@@ -13,15 +13,17 @@ struct err;
 
 struct listening {
 	int fd;
-	bool loopback; /* TCP on a loopback address */
-	char url[160]; /* "http://127.0.0.1:8080", "unix:/run/x" */
-	char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* "": TCP */
+	bool loopback; /* a TCP socket on a loopback address */
+	char url[160]; /* such as "http://127.0.0.1:8080" or "unix:/run/x" */
+	/* File of the Unix socket; "" for TCP. */
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 };
 
 /*
- * `where` is HOST:PORT (port 0: any free one) or unix:PATH; a socket file that
- * nobody listens on is replaced. `open_to_all` permits other than loopback
- * addresses. -errno with a message; then there is nothing to close.
+ * Listen at `where`: HOST:PORT, where port 0 chooses a free one, or unix:PATH.
+ * A socket file at PATH that no process listens on is replaced. `open_to_all`
+ * permits addresses that other machines can reach. Returns 0; or a negative
+ * errno with a message, and there is nothing to close.
  */
 int listening_open(
 	struct listening *, const char *where, bool open_to_all, struct err *);

@@ -1,5 +1,5 @@
 /*
- * The page at "/": page.html, which the build turns into a C string. Constant.
+ * The web page at "/": a C string that the build makes from page.html.
  */
 #ifndef HOST_SERVE_PAGE_H
 #define HOST_SERVE_PAGE_H

@@ -1,4 +1,5 @@
-/* Completes a parsed request: prompts as tokens, the token limit, a seed. */
+/* Completes a parsed request: it tokenizes the prompts, checks that they fit
+ * into the context, and sets the token limit and the seed. */
 #include "host/serve/prepare.h"
 
 #include "host/api/report.h"
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+/* Token limit of a request that does not set one. */
 #define TOKENS_DEFAULT 256
 #define WHITE_SPACE    " \t\n\v\f\r"
 
@@ -31,7 +33,7 @@ static int read_prompt(const struct server *s, const struct tandem_request *q,
 	return ret ? prepare_misuse(ret, NULL, &e, f) : 0;
 }
 
-/* Tokenize the turns with the model's chat template. */
+/* Format the turns with the model's chat template and tokenize the result. */
 static int tokenize_chat(
 	const struct server *s, struct api_request *request, struct fault *f)
 {
@@ -77,7 +79,8 @@ static int read_prompts(
 			ret = read_prompt(s, &q, p, f);
 			continue;
 		}
-		/* Token ids from a client must be in the vocabulary. */
+		/* Check that all token ids are in the vocabulary: only then can
+		 * they be converted to text. */
 		ret = tandem_tokens_text(s->tandem, p->tokens, p->n_tokens,
 			TANDEM_SPECIAL, &text, &e);
 		if (ret)
@@ -101,7 +104,8 @@ static uint64_t longest_prompt(
 	uint64_t most = 0, n;
 	size_t bytes = 0;
 
-	/* A chat template may drop white space at the ends of a turn. */
+	/* Bytes of the turns, without white space at the ends of a turn, which
+	 * a chat template may drop. */
 	for (size_t i = 0; !request->prompt && i < request->n_turns; i++) {
 		const char *t = request->turn[i].text;
 		size_t len;
@@ -147,7 +151,7 @@ int prepare_request(
 	uint64_t drawn = 0, tokens;
 	int ret;
 
-	/* Tokenizing a prompt that cannot fit would be wasted time. */
+	/* Do not spend time on tokenizing a prompt that cannot fit. */
 	ret = check_room(
 		s, request, longest_prompt(s, request), "at least ", f);
 	if (!ret)
@@ -165,7 +169,8 @@ int prepare_request(
 					: TOKENS_DEFAULT);
 	if (request->seed >= 0)
 		return 0;
-	/* Without a seed a sampled text is different each time. */
+	/* Without a seed in the request, a sampled text is different each
+	 * time. */
 	request->seed = 1;
 	if (request->temperature > 0 &&
 		getrandom(&drawn, sizeof(drawn), 0) == sizeof(drawn))

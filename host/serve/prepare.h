@@ -1,7 +1,7 @@
 /*
- * Completes a parsed request for the engine, whether it came by HTTP or D-Bus:
- * what api_request_read cannot decide depends on the model's tokenizer and
- * context. Any thread.
+ * Completes a parsed request of an HTTP or D-Bus client for the engine. These
+ * steps depend on the model's tokenizer and context, which api_request_read has
+ * no access to. Any thread may call.
  */
 #ifndef HOST_SERVE_PREPARE_H
 #define HOST_SERVE_PREPARE_H
@@ -10,14 +10,17 @@
 
 struct server;
 
-/* Set tokens, token limit and seed: 0, or *fault. */
+/* Tokenize the prompts, and set the token limit and the seed where the client
+ * has not. Returns 0, or a negative errno with *fault set. */
 int prepare_request(struct server *, struct api_request *, struct fault *);
 
-/* Set *fault from a failure to tokenize, with its -errno and error. */
+/* Set *fault from a failure of the tokenizer: `ret` is its negative errno,
+ * `param` the member of the request, or NULL. Returns a negative errno. */
 int prepare_misuse(
 	int ret, const char *param, const struct err *, struct fault *);
 
-/* Set *fault from the failure `ret` of engine_submit, and return `ret`. */
+/* Set *fault from a failure of engine_submit: `ret` is its negative errno.
+ * Returns `ret`. */
 int prepare_refused(const struct server *, int ret, struct fault *);
 
 #endif

@@ -30,7 +30,8 @@ void reply_json(json_t *json, struct strbuf *out)
 	json_decref(json);
 }
 
-/* Length of the character at the beginning of s[n]; 0: invalid UTF-8. */
+/* Length in bytes of the character at the beginning of s[n]; 0 if the bytes are
+ * not valid UTF-8. */
 static size_t character(const char *s, size_t n)
 {
 	for (size_t k = 1; k <= 4 && k <= n; k++) {
@@ -94,8 +95,8 @@ static const char *finish_of(const struct choice *c)
 	}
 }
 
-/* The sum over an answer's texts: counters are added, times are the longest
- * one's. */
+/* The result of all texts of an answer: counters are summed, but passes and
+ * times are the largest of any text, because the texts run at the same time. */
 static struct tandem_result sum_of(const struct answer *r)
 {
 	struct tandem_result s = { 0 };
@@ -103,7 +104,8 @@ static struct tandem_result sum_of(const struct answer *r)
 	for (size_t i = 0; i < r->n_choices; i++) {
 		const struct tandem_result *c = &r->choice[i].result;
 
-		/* Texts of one prompt count its tokens once. */
+		/* Count the tokens of a prompt once, not for each of its
+		 * texts. */
 		if (i % (size_t)r->request.n == 0) {
 			s.prompt_tokens += c->prompt_tokens;
 			s.cached_tokens += c->cached_tokens;
@@ -160,8 +162,8 @@ static json_t *likely_by_name(const json_t *top)
 	return by_name;
 }
 
-/* The log probabilities of the tokens since the last call, null if they were
- * not requested; the choice's list starts again. */
+/* Take the log-probabilities of the choice's new tokens. Returns them in the
+ * format of the request's kind, or JSON null if they were not requested. */
 static json_t *take_logprobs(const struct api_request *request,
 	struct choice *c, const struct choice_sent *sent)
 {
@@ -182,8 +184,8 @@ static json_t *take_logprobs(const struct api_request *request,
 	if (request->kind == API_CHAT)
 		return json_pack("{s:o, s:n}", "content", list, "refusal");
 
-	/* Convert to the format of completions: one list for each member
-	 * instead of one object for each token. */
+	/* Convert the list to the format of completions: one list for each
+	 * member, instead of one object for each token. */
 	at = sent->characters;
 	tokens = json_array();
 	logprobs = json_array();
@@ -217,7 +219,7 @@ static json_t *head_of(const struct reply *p, const char *of_chat)
 		"created", (json_int_t)p->created, "model", p->offer->model);
 }
 
-/* Add the members that every answer ends with. */
+/* Add "settings" and "timings", the last members of every answer. */
 static void add_end(const struct reply *p, json_t *object)
 {
 	const struct api_request *request = &p->answer->request;
@@ -297,7 +299,8 @@ static void add_event(json_t *json, struct strbuf *out)
 	strbuf_add(out, "\n\n", 2);
 }
 
-/* A chunk with one choice; with none if `choice` is NULL. */
+/* Returns a chunk of a stream with one choice, or without any if `choice` is
+ * NULL. */
 static json_t *chunk(const struct reply *p, json_t *choice)
 {
 	json_t *object = head_of(p, "chat.completion.chunk");
@@ -344,7 +347,8 @@ static void put_choice(struct reply *p, size_t i, struct strbuf *out)
 	strbuf_reset(&c->text);
 	for (size_t k = 0; k < r->n_choices; k++)
 		last &= p->sent[k].ended;
-	/* If a chunk without a choice follows, that one is the last. */
+	/* With include_usage the last chunk is one without a choice, which
+	 * follows. */
 	if (last && !r->request.include_usage)
 		add_end(p, object);
 	add_event(object, out);

@@ -1,8 +1,8 @@
 /*
- * Formats answers for clients: OpenAI's JSON, complete or as events of a
- * stream, with Tandem's additions (settings, timings); and errors. Takes the
- * new output of an answer; independent of sockets. The caller holds the
- * engine's lock.
+ * Formats answers and errors for HTTP clients: OpenAI's JSON, as one object or
+ * as the events of a stream, with Tandem's additions (settings and timings).
+ * The functions take the new output out of an answer; they do not use sockets.
+ * The caller of a function with a struct reply holds the engine's lock.
  */
 #ifndef HOST_SERVE_REPLY_H
 #define HOST_SERVE_REPLY_H
@@ -16,39 +16,42 @@
 struct answer;
 struct strbuf;
 
-/* The part of a choice that was sent. */
+/* What was already sent of a choice. */
 struct choice_sent {
 	bool begun, ended;
-	uint64_t characters;
+	uint64_t characters; /* of its text */
 };
 
 struct reply {
 	const struct api_offer *offer;
 	struct answer *answer; /* borrowed */
 	char id[40];
-	int64_t created; /* seconds since 1970 */
-	struct choice_sent *sent;
+	int64_t created;          /* seconds since 1970 */
+	struct choice_sent *sent; /* [answer->n_choices] */
 };
 
-/* On success the caller releases it. */
+/* `number` makes the answer's id unique. Returns 0, and the caller releases the
+ * reply at the end; or -ENOMEM. */
 int reply_init(struct reply *, const struct api_offer *, struct answer *,
 	uint64_t number);
 void reply_release(struct reply *);
 
-/* Append the body of an answer that has ended. */
+/* Append an answer that has ended, as one JSON object. */
 void reply_whole(struct reply *, struct strbuf *out);
 
-/* Append the events since the last call; true when the last ones are
- * included. */
+/* Append the events of all output since the last call. Returns true if the last
+ * event of the stream is among them. */
 bool reply_events(struct reply *, struct strbuf *out);
 
-/* {"error": ...} */
+/* Append the JSON object of an error. */
 void reply_error(const struct fault *, struct strbuf *out);
 
-/* Append JSON and release it; NULL sets out->failed. */
+/* Append the JSON value as text and release the value. Sets out->failed if the
+ * value is NULL, or if json_memory_refused reports a failed allocation. */
 void reply_json(json_t *, struct strbuf *out);
 
-/* A JSON string from bytes; invalid UTF-8 becomes U+FFFD. */
+/* Returns a JSON string of the bytes, with U+FFFD for invalid UTF-8; NULL
+ * without memory. */
 json_t *reply_text(const char *text, size_t len);
 
 #endif

@@ -1,4 +1,4 @@
-/* Routes of the server: paths, methods and their handlers. */
+/* The routes of the server: paths, methods, and the functions that answer. */
 #include "base/checked.h"
 #include "base/clock.h"
 #include "host/api/report.h"

@@ -1,4 +1,5 @@
-/* Metrics of the server: for Prometheus, and for its own page. */
+/* Metrics of the server, for Prometheus (/metrics) and for the server's own web
+ * page (/state). */
 #include "base/checked.h"
 #include "base/clock.h"
 #include "host/serve/server_impl.h"
@@ -8,7 +9,8 @@
 
 enum metric_type { COUNTER, COUNTER_REAL, GAUGE, GAUGE_REAL };
 
-/* A copy, so that the lock is not held while it is formatted. */
+/* A copy of the engine's state and values derived from it, so that the engine's
+ * lock is not held while the metrics are formatted. */
 struct shown {
 	struct engine_state now;
 	uint64_t waiting, running, lost;
@@ -79,7 +81,8 @@ static const struct metric metrics[] = {
 	{ "uptime_seconds", "since the server started", GAUGE_REAL, AT(uptime) },
 };
 
-/* Tokens of drafts, by their distance from the accepted text. */
+/* Counters with a value for each position of a drafted token: its distance from
+ * the last known token. */
 static const struct metric by_position[] = {
 	{ "drafted_tokens_total", "tokens drafted, by the distance from the text",
 		COUNTER, AT(now.stats.drafted_at) },
@@ -131,8 +134,8 @@ static void print_head(const struct metric *m, struct strbuf *out)
 		m->help, m->name, counts ? "counter" : "gauge");
 }
 
-/* Positions up to the last one drafted; always the first one, so that the
- * metric exists. */
+/* Number of positions to show: up to the last position with a drafted token,
+ * but at least 1, so that the metric exists before any token is drafted. */
 static size_t positions(const struct shown *v)
 {
 	size_t n = TANDEM_POSITIONS;
@@ -216,7 +219,8 @@ void state_answer(struct exchange *x)
 
 /* ---- counting ------------------------------------------------------------ */
 
-/* The last element counts requests without a route. */
+/* The element after those of the routes counts requests without a route. If
+ * there are more status codes than STATUSES, the last element has the rest. */
 void metrics_count(struct server *s, const struct route *route, int status)
 {
 	size_t i = 0, k = 0;

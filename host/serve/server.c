@@ -15,15 +15,17 @@
 #include <time.h>
 #include <unistd.h>
 
-/* from libmicrohttpd 0.9.34 up to version 1 */
+/* The name of libmicrohttpd from 0.9.34 up to version 1. */
 #define LIBRARY  "libmicrohttpd.so.12"
 #define PULSE_NS 250000000
-/* Time to deliver the ends of canceled texts, also after a second signal. */
+/* Time to deliver the ends of canceled texts: HURRIED_S after a second signal,
+ * otherwise PARTING_S. */
 #define PARTING_S        1.0
 #define HURRIED_S        0.05
 #define PARTING_PULSE_NS 2000000
-/* Least assumed length of the longest token: a prompt is never refused for its
- * bytes because of a vocabulary that is described wrongly. */
+/* The longest token is taken to stand for at least this number of bytes. This
+ * is a margin: a prompt that fits must not be refused for its bytes because a
+ * file describes the vocabulary wrongly. */
 #define TOKEN_BYTES_MIN 64
 
 /* ---- opening ------------------------------------------------------------- */
@@ -47,8 +49,10 @@ int httpd_load(struct err *e)
 	return 0;
 }
 
-/* A path with "%00" stays as it is and so names no route: unescaped, it would
- * end at the NUL byte, and "/state%00x" would be answered as "/state". */
+/* Unescape a path or query. A text with "%00" is not changed, so that such a
+ * path names no route: as a C string the unescaped path would end at the NUL
+ * byte, and
+ * "/state%00x" would be answered as "/state". */
 static size_t unescape(void *server, struct MHD_Connection *c, char *s)
 {
 	return strstr(s, "%00") ? strlen(s) : httpd.http_unescape(s);
@@ -126,7 +130,8 @@ const char *server_url(const struct server *s)
 
 /* ---- running ------------------------------------------------------------- */
 
-/* Wait for a signal; 0 after `ns` nanoseconds, less than a second. */
+/* Wait for SIGINT or SIGTERM for `ns` nanoseconds, less than a second. Returns
+ * the signal's number, or 0 if none arrived. */
 static int wait_signal(long ns)
 {
 	const struct timespec pulse = { .tv_nsec = ns };
@@ -140,7 +145,9 @@ static int wait_signal(long ns)
 	return sig > 0 ? sig : 0;
 }
 
-/* Periodic work; true while any request runs. */
+/* The periodic work: comments on streams without output, and time limits.
+ * Returns whether any request is running, and sets *lost if the device is lost.
+ */
 static bool look_after(struct server *s, bool *lost)
 {
 	uint64_t now = clock_ns();
@@ -155,8 +162,8 @@ static bool look_after(struct server *s, bool *lost)
 	return busy;
 }
 
-/* Stop accepting connections; only the first call has an effect. The listening
- * socket is taken back and closed. */
+/* Stop accepting connections and close the listening socket. Only the first
+ * call has an effect. */
 static void stop_accepting(struct server *s)
 {
 	s->ending = true;
@@ -165,8 +172,8 @@ static void stop_accepting(struct server *s)
 	listening_close(&s->listening);
 }
 
-/* Wait up to `seconds` for running requests; a signal ends the wait and is
- * returned. */
+/* Wait up to `seconds` until no request is running. A signal ends the wait;
+ * returns the signal's number, or 0. */
 static int wait_for_running(struct server *s, double seconds, long pulse_ns)
 {
 	uint64_t until = clock_ns() + (uint64_t)(seconds * 1e9);
@@ -182,8 +189,8 @@ int server_run(struct server *s, struct err *e)
 {
 	bool lost = false;
 
-	/* If the session bus is gone and there is no HTTP, no request can
-	 * arrive any more. */
+	/* Without HTTP no request can arrive after the connection to the bus is
+	 * closed. */
 	while (!lost && (s->http || !bus_is_gone(s->bus)) &&
 		!wait_signal(PULSE_NS))
 		look_after(s, &lost);
@@ -204,7 +211,8 @@ void server_close(struct server *s)
 		return;
 	stop_accepting(s);
 	engine_stop(s->engine);
-	/* The HTTP library can stop only when no connection is suspended. */
+	/* stop_daemon aborts if a connection is suspended. After engine_stop
+	 * and background_close all connections are resumed. */
 	background_close(s);
 	if (s->http) {
 		wait_for_running(s, s->hurried ? HURRIED_S : PARTING_S,

@@ -1,8 +1,9 @@
 /*
- * Shared by the files of the server: the server itself, and an exchange, which
- * is one request and its answer on a connection of libmicrohttpd. Exchanges
- * belong to that library's thread, except members guarded by the engine's lock;
- * while an exchange is `preparing`, a background thread owns the exchange.
+ * Shared by the files of the server: the server itself, and the exchange, which
+ * is one HTTP request and its answer. Only the thread of libmicrohttpd, called
+ * the connection thread or HTTP thread, uses an exchange, with two exceptions:
+ * the members that the engine's lock guards, and the time while `preparing` is
+ * set, when a background thread uses it.
  */
 #ifndef HOST_SERVE_SERVER_IMPL_H
 #define HOST_SERVE_SERVER_IMPL_H
@@ -27,28 +28,29 @@ struct exchange;
 
 struct route {
 	const char *method, *path;
-	bool open; /* needs no key */
-	/* Called when the request is complete: fill `out` and `type`, or
-	 * `fault`, or begin an answer. For POST any thread may call. */
+	bool open; /* an API key is not needed */
+	/* Handles a complete request: fills `out` and `type` of the exchange,
+	 * or sets `fault`, or submits a request to the engine and sets
+	 * `answer`. With the method POST it may run on any thread. */
 	void (*answer)(struct exchange *);
-	enum api_kind kind; /* of the request's body */
+	enum api_kind kind; /* kind of the request in the body */
 };
 
 /*
- * A connection, from its first byte to its last. A client that sends a request
- * one byte at a time is never idle, so connections whose request takes too long
- * are shut down here.
+ * A connection, from its start to its end. The timeout of libmicrohttpd does
+ * not limit a client that sends a request one byte at a time, so the server
+ * shuts down connections whose request is not complete after too long a time.
  */
 struct client {
 	int fd;
-	bool answered;     /* the request is complete and is being answered */
-	uint64_t since_ns; /* time since when it is not `answered` */
+	bool answered;     /* a request is complete and is being answered */
+	uint64_t since_ns; /* when `answered` was set to its present value */
 	struct client *prev, *next;
 };
 
 enum {
 	ROUTES_MAX = 16,
-	STATUSES = 12 /* at most so many different status codes */
+	STATUSES = 12 /* different status codes that metrics count */
 };
 
 /*
@@ -65,12 +67,12 @@ enum {
 
 struct background {
 	pthread_t thread[BACKGROUND_THREADS];
-	unsigned n; /* threads that run */
+	unsigned n; /* threads that were started */
 	pthread_mutex_t lock;
-	pthread_cond_t work;
+	pthread_cond_t work; /* the queue or `closing` has changed */
 	/* Guarded by the lock. */
 	struct exchange *first; /* the queue, linked by queue_next */
-	bool closing;
+	bool closing;           /* background_close was called */
 };
 
 struct server {
@@ -80,19 +82,21 @@ struct server {
 	struct tandem *tandem;
 	struct engine *engine;
 	struct background background;
-	struct MHD_Daemon *http; /* NULL: no HTTP */
-	struct bus *bus;         /* NULL: none */
-	uint64_t context;        /* tokens */
+	struct MHD_Daemon *http; /* NULL without HTTP */
+	struct bus *bus;         /* NULL without D-Bus */
+	uint64_t context;        /* context of a request in tokens */
 	size_t token_bytes;      /* maximum bytes of text of a token */
 	uint64_t began_ns;
-	int64_t created;         /* seconds since 1970 */
-	_Atomic uint64_t number; /* answers so far */
-	/* For libmicrohttpd's thread only. */
+	int64_t created;         /* start in seconds since 1970 */
+	_Atomic uint64_t number; /* answers that were ever begun */
+	/* For the connection thread only: the status codes in use, and the
+	 * number of answers of each route with each of them. */
 	int status[STATUSES];
 	uint64_t answered[ROUTES_MAX][STATUSES];
-	atomic_bool ending;
-	bool hurried; /* a second signal has arrived */
-	/* Guarded by the lock. */
+	atomic_bool ending; /* no new requests are accepted */
+	bool hurried;       /* a second signal has arrived */
+	/* Guarded by the engine's lock: lists of all exchanges and all
+	 * connections. */
 	struct exchange *first;
 	struct client *clients;
 };
@@ -100,33 +104,35 @@ struct server {
 struct exchange {
 	struct server *server;
 	struct MHD_Connection *connection;
-	const struct route *route; /* NULL: no such route */
+	const struct route *route; /* NULL if no route fits */
 	struct strbuf body;
-	size_t received;    /* bytes of the body */
-	struct fault fault; /* status 0: none */
-	int status;         /* of the answer */
-	struct strbuf out;
-	size_t out_at;    /* of a stream: bytes of `out` that were sent */
-	const char *type; /* content type of the answer */
+	size_t received;    /* bytes of the body that have arrived */
+	struct fault fault; /* status 0 if the request is not refused */
+	int status;         /* HTTP status of the answer */
+	struct strbuf out;  /* the answer, or the next piece of a stream */
+	size_t out_at;      /* bytes of a stream's `out` that were sent */
+	const char *type;   /* content type of the answer */
 	struct reply reply;
-	bool said_all;
-	bool closes;  /* close the connection after the answer */
-	bool handled; /* the route's function was called, or will be */
+	bool said_all; /* `out` has the last events of a stream */
+	bool closes;   /* close the connection after the answer */
+	bool handled;  /* the route's function was called or is queued */
 	int fd;
-	struct exchange *queue_next; /* in struct background */
-	/* Guarded by the lock. */
-	struct answer *answer; /* NULL: none begun */
+	struct exchange *queue_next; /* in the queue of struct background */
+	/* The following members are guarded by the engine's lock. */
+	struct answer *answer; /* NULL if the engine has no request from here */
+	/* libmicrohttpd ignores the connection; the response is a stream; the
+	 * stream must send a comment line. */
 	bool suspended, streaming, silent_long;
 	/* A background thread has not finished with the exchange: the
 	 * connection stays suspended, even if the engine has output already. */
 	bool preparing;
-	uint64_t said_ns; /* time when the stream last had something to send */
+	uint64_t said_ns; /* time of the last output of a stream; 0 before it */
 	struct exchange *prev, *next;
 };
 
 /* ---- exchange.c ---------------------------------------------------------- */
 
-/* Callbacks of libmicrohttpd, with the server as argument. */
+/* Callbacks of libmicrohttpd; their first argument is the struct server. */
 enum MHD_Result exchange_handle(void *server, struct MHD_Connection *,
 	const char *url, const char *method, const char *version,
 	const char *data, size_t *size, void **exchange);
@@ -135,15 +141,17 @@ void exchange_completed(void *server, struct MHD_Connection *, void **exchange,
 void client_notify(void *server, struct MHD_Connection *, void **client,
 	enum MHD_ConnectionNotificationCode);
 
-/* Call with the lock held: shut down connections whose request is incomplete
- * for so long. */
+/* Shut down the connections that have had no complete request for `after_ns`.
+ * The caller holds the engine's lock. */
 void client_show_out(struct server *, uint64_t now_ns, uint64_t after_ns);
 
-/* Call with the lock held: wake streams that sent nothing for so long. */
+/* Resume the streams that have had no output for a second, so that each sends a
+ * comment line. The caller holds the engine's lock. */
 void exchanges_break_silence(struct server *, uint64_t now_ns);
 
-/* Wakes connections whose answer has new output, and reports clients that have
- * gone. */
+/* Returns the engine's callbacks for this exchange: they resume the connection
+ * when the answer has new output, and report that the client has
+ * disconnected. */
 struct answer_reader exchange_reader(struct exchange *);
 
 /* True: suspend the connection while a background thread owns the exchange.
@@ -152,6 +160,8 @@ void exchange_set_preparing(struct exchange *, bool);
 
 /* ---- background.c -------------------------------------------------------- */
 
+/* Start the threads. Returns 0, or a negative errno with a message; the caller
+ * then calls background_close, too. */
 int background_open(struct server *, struct err *);
 
 /* Suspend the connection, and call the route's function on a background thread.
@@ -164,16 +174,21 @@ void background_close(struct server *);
 
 /* ---- routes.c ------------------------------------------------------------ */
 
-/* The route of a path and method. NULL with *allowed set: the path needs
- * another method; NULL with *allowed NULL: no such path. */
+/* Returns the route of a path and method. Otherwise returns NULL, and *allowed
+ * is the method that the path needs, or NULL if no route has this path. */
 const struct route *route_find(
 	const char *method, const char *path, const char **allowed);
-const struct route *route_at(size_t i); /* NULL after the last */
+
+/* Returns route i of the table, or NULL after the last one. */
+const struct route *route_at(size_t i);
 
 /* ---- serve_metrics.c ----------------------------------------------------- */
 
+/* The functions of the routes /metrics and /state. */
 void metrics_answer(struct exchange *);
 void state_answer(struct exchange *);
+
+/* Count an answer that was sent. The route is NULL if no route fitted. */
 void metrics_count(struct server *, const struct route *, int status);
 
 #endif
