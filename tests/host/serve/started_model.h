@@ -1,5 +1,5 @@
-/* A started handle of a small model, with 512 tokens of context. The pair is
- * real (TANDEM_NPU). */
+/* A started handle of a small model, with a context of 512 tokens. A real
+ * device process computes (TANDEM_NPU). */
 #ifndef TESTS_HOST_SERVE_STARTED_MODEL_H
 #define TESTS_HOST_SERVE_STARTED_MODEL_H
 
@@ -8,7 +8,8 @@
 
 #define STARTED_CONTEXT 512
 
-/* `texts` is a setting such as "texts=2". */
+/* Returns the handle, which the caller closes. `texts` is a setting such as
+ * "texts=2". */
 static inline struct tandem *started(const char *texts)
 {
 	static char model[5000];

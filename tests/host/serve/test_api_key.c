@@ -1,4 +1,4 @@
-/* Which keys admit a client. */
+/* API keys: which key files are read, and which keys admit a client. */
 #include "host/serve/api_key.h"
 
 #include "base/err.h"

@@ -1,4 +1,5 @@
-/* Request bodies: parsed members, and errors. */
+/* Bodies of requests: the members that are parsed, and the members that are
+ * refused. */
 #include "host/serve/api_request.h"
 
 #include "tests/harness.h"
@@ -12,7 +13,7 @@ static const struct api_offer offer = { .model = "m",
 	.clock = "wall",
 	.precision = "int8" };
 
-/* Read it; the caller releases *a. */
+/* Parse a body; the caller releases *a also after a failure. */
 static int read_request(struct api_request *a, enum api_kind kind,
 	const char *body, struct fault *f)
 {

@@ -1,5 +1,5 @@
-/* The engine's thread, with readers that stay, leave or never read. The pair is
- * real (TANDEM_NPU). */
+/* The engine, with readers that stay to the end, disconnect, or never take any
+ * text. A real device process computes (TANDEM_NPU). */
 #include "host/serve/engine.h"
 
 #include "base/err.h"
@@ -17,9 +17,10 @@ static const struct api_offer offer = { .model = "m",
 	.clock = "wall",
 	.precision = "int8" };
 
-/* Leaves when its text has so many tokens; 0: never. */
 struct reader {
 	struct answer *answer;
+	/* The reader disconnects when its text has this number of tokens; 0
+	 * means never. */
 	uint64_t patience;
 };
 
@@ -35,7 +36,8 @@ static bool left(void *arg)
 		r->answer->choice[0].tokens >= r->patience;
 }
 
-/* Request so many tokens of a sampled text that ends with `stop`. */
+/* Submit a request for a sampled text of up to `tokens` tokens that ends at the
+ * string `stop`, or NULL. Returns the result of engine_submit. */
 static int request_until(
 	struct engine *a, struct reader *r, unsigned tokens, const char *stop)
 {
@@ -99,7 +101,7 @@ static void an_ended_text_is_complete(void **state)
 	close_all(a, t);
 }
 
-/* Two passes after the last reader has left nothing is computed. */
+/* A text gets at most two tokens more after its reader has disconnected. */
 static void nothing_is_computed_after_the_reader_left(void **state)
 {
 	struct tandem *t = started("texts=2");
@@ -137,7 +139,8 @@ static void a_full_queue_refuses_requests(void **state)
 	assert_int_equal(ask_for(a, &first, 300), 0);
 	assert_int_equal(ask_for(a, &second, 300), 0);
 	assert_int_equal(ask_for(a, &third, 1), -EAGAIN);
-	/* Unfinished texts are notified of the engine's stop. */
+	/* When the engine stops, texts that have not ended end with an error.
+	 */
 	engine_stop(a);
 	assert_int_equal(first.answer->state, ANSWER_ENDED);
 	assert_int_equal(second.answer->fault.status, 503);
@@ -149,7 +152,8 @@ static void a_full_queue_refuses_requests(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* Nothing of a text that may become its stop string has been passed on. */
+/* Text that may be the beginning of the stop string is held back. When the
+ * engine stops, this text is delivered. */
 static void held_back_text_is_passed_on_when_the_engine_stops(void **state)
 {
 	struct tandem *t = started("texts=2");

@@ -1,4 +1,4 @@
-/* Listening addresses of a server. */
+/* Addresses that a server can listen at, and addresses that are refused. */
 #include "host/serve/listening.h"
 
 #include "base/err.h"
@@ -21,7 +21,7 @@ static void a_free_port_is_chosen_and_reported(void **state)
 	assert_true(l.loopback);
 	assert_memory_equal(l.url, "http://127.0.0.1:", 17);
 	assert_string_not_equal(l.url, "http://127.0.0.1:0");
-	/* A port can have only one listener. */
+	/* Only one socket can listen at a port. */
 	assert_int_equal(listening_open(&m, l.url + 7, false, &e), -EADDRINUSE);
 	listening_close(&l);
 }
@@ -68,12 +68,12 @@ static void a_unix_socket_is_private_and_goes(void **state)
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
 	assert_int_equal(listening_open(&m, where, false, &e), -EADDRINUSE);
-	/* A socket file of a dead server is replaced. */
+	/* The socket file of a server that has ended is replaced. */
 	fd_close(&l.fd);
 	assert_ok(listening_open(&m, where, false, &e), &e);
 	listening_close(&m);
 	assert_int_equal(stat(path, &st), -1);
-	/* Other files stay. */
+	/* A file that is not a socket is not replaced. */
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	assert_true(fd >= 0);
 	close(fd);

@@ -1,4 +1,4 @@
-/* Answers as sent to clients. */
+/* The JSON and the events that clients receive. */
 #include "host/serve/reply.h"
 
 #include "base/strbuf.h"
@@ -19,7 +19,8 @@ struct fixture {
 	struct strbuf out;
 };
 
-/* An answer of `n` texts to a request with this body. */
+/* Set up an answer to a request with this body. The answer has prompts times n
+ * texts, which have not begun. */
 static void begin(struct fixture *x, enum api_kind kind, const char *body)
 {
 	struct fault f;
@@ -80,7 +81,7 @@ static void a_whole_answer_is_one_object(void **state)
 	assert_string_equal(text_at(whole, 0), "one \"quoted\"");
 	assert_string_equal(text_at(whole, 1), "two");
 	assert_non_null(strstr(x.out.data, "\"finish_reason\":\"length\""));
-	/* The prompt counts once for all texts. */
+	/* The tokens of the prompt are counted once, not for each text. */
 	assert_non_null(strstr(x.out.data, "\"prompt_tokens\":3"));
 	assert_non_null(strstr(x.out.data, "\"completion_tokens\":2"));
 	assert_non_null(strstr(x.out.data, "\"method\":\"chain\""));

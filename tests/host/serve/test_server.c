@@ -1,7 +1,8 @@
 /*
- * A server with clients that write raw requests: large requests beside small
- * ones. The order of events shows that no client waits for another; no test
- * depends on the time that a step takes.
+ * A server whose clients write raw requests: large requests beside small
+ * requests, and paths with a NUL byte. The order of answers shows that no
+ * client waits for another client; no test depends on the time that a step
+ * takes.
  */
 #include "host/serve/server.h"
 
@@ -21,7 +22,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define LARGE ((size_t)4 << 20) /* bytes that take a second to tokenize */
+/* Bytes of a prompt that takes about a second to tokenize. */
+#define LARGE ((size_t)4 << 20)
 
 struct serving {
 	struct tandem *tandem;
@@ -83,8 +85,9 @@ static void put(int fd, const char *bytes, size_t n)
 	}
 }
 
-/* Send the last byte of a request, and wait until the server has read it: the
- * server handles the request before it looks at other connections. */
+/* Send the last byte of a request, and wait until the server has read this
+ * byte. The connection thread then handles the request before it reads from any
+ * other connection. */
 static void put_last(int fd, const struct strbuf *request)
 {
 	int unread = 1;
@@ -96,7 +99,7 @@ static void put_last(int fd, const struct strbuf *request)
 	}
 }
 
-/* Append a request whose body is {"prompt":"   ..."} with n spaces. */
+/* Append a POST request to *out whose prompt is n spaces. */
 static void add_spaces(struct strbuf *out, const char *path, size_t n)
 {
 	char block[4096];
@@ -114,7 +117,7 @@ static void add_spaces(struct strbuf *out, const char *path, size_t n)
 	assert_false(out->failed);
 }
 
-/* Whether the server has sent any byte that is not read yet. */
+/* Whether the server has sent any byte that the client has not read. */
 static bool is_answered(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -122,7 +125,7 @@ static bool is_answered(int fd)
 	return poll(&p, 1, 0) > 0;
 }
 
-/* The whole answer, after which the server closes the connection. */
+/* Read the answer until the server closes the connection. */
 static void get(int fd, struct strbuf *answer)
 {
 	char block[4096];
@@ -146,7 +149,7 @@ static void expect(int fd, const char *status, const char *part)
 	strbuf_release(&answer);
 }
 
-/* Send a request without a body. */
+/* Send a GET request. Returns the socket. */
 static int get_path(const struct serving *v, const char *path)
 {
 	struct strbuf request = STRBUF_INIT;
@@ -168,7 +171,8 @@ static void check_health(const struct serving *v)
 
 /* ---- tests --------------------------------------------------------------- */
 
-/* Requests that arrive after a large one are answered before it. */
+/* Small requests that arrive after a large request are answered before the
+ * large request. */
 static void small_requests_do_not_wait_for_a_large_one(void **state)
 {
 	struct strbuf large = STRBUF_INIT;
@@ -188,7 +192,10 @@ static void small_requests_do_not_wait_for_a_large_one(void **state)
 	end(&v);
 }
 
-/* The bound is 64 bytes a token: the longest token of this model has fewer. */
+/* The server assumes 64 bytes for each token, because the longest token of this
+ * model has fewer bytes. One byte above the bound the prompt is refused before
+ * it is tokenized, so the error has a lower bound of its tokens. At the bound
+ * the prompt is tokenized and the error has the exact number. */
 static void a_prompt_is_refused_by_its_bytes(void **state)
 {
 	static const char *const why[] = {
@@ -220,7 +227,8 @@ static void a_prompt_is_refused_by_its_bytes(void **state)
 	end(&v);
 }
 
-/* Requests that no thread has begun to tokenize are refused. */
+/* Requests that a background thread has begun to handle get their answer; the
+ * others are refused. */
 static void closing_answers_large_requests(void **state)
 {
 	struct strbuf large = STRBUF_INIT;
@@ -248,7 +256,8 @@ static void closing_answers_large_requests(void **state)
 	strbuf_release(&large);
 }
 
-/* "%00" in a path is a NUL byte, which would end the path's string. */
+/* "%00" in a path stands for a NUL byte, which would end the string of the
+ * path. */
 static void a_path_with_a_nul_is_unknown(void **state)
 {
 	static const char *const paths[] = { "/state%00", "/state%00x",
@@ -261,7 +270,7 @@ static void a_path_with_a_nul_is_unknown(void **state)
 
 		expect(fd, "HTTP/1.1 404", "\"not_found\"");
 	}
-	/* Other escapes, and a NUL in the query, do not matter. */
+	/* Other escapes in a path, and a NUL byte in the query, are allowed. */
 	expect(get_path(&v, "/%73tate"), "HTTP/1.1 200", "{");
 	expect(get_path(&v, "/state?a=%00"), "HTTP/1.1 200", "{");
 	end(&v);
