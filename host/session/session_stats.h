@@ -114,9 +114,9 @@ struct graph_event {
 	X(LESS, WHOLE, whole_calls)                                           \
 	X(KEPT, WHOLE, violations) X(LESS, WHOLE, saturated)                  \
 	X(LESS, APART, busy_ns)                                               \
-	/* rows of logits that have a value that is not finite or has reached    \
-	 * 2^56, or whose state has one; values of a model file's weights that   \
-	 * are not finite (tandem convert refuses to write them to an image) */  \
+	/* rows of logits that have a value that is not finite or has reached   \
+	 * 2^56, or whose state has one; values of a model file's weights that  \
+	 * are not finite (tandem convert refuses to write them to an image) */ \
 	X(LESS, WHOLE, rows_not_finite) X(KEPT, WHOLE, weights_not_finite)    \
 	/* simulated phone time of session_prefill */                         \
 	X(LESS, APART, prompt_ps)
