@@ -241,11 +241,13 @@ static int guess_all(struct lanes *l, struct err *e)
 	int ret = 0;
 
 	for (uint32_t i = 0; i < l->n_in; i++) {
-		struct denoising *d = l->in[i]->denoising;
-
-		for (uint32_t k = 0; l->got[i] && k < d->n_at && !ret; k++) {
+		for (uint32_t k = 0; l->got[i] && !ret; k++) {
+			struct denoising *d = l->in[i]->denoising;
 			uint32_t row;
 
+			/* The lane ended if its previous rows were unusable. */
+			if (!d || k == d->n_at)
+				break;
 			if (!denoising_row_of(d, k, &row)) {
 				denoising_guess(d, k, d->carried);
 				continue;

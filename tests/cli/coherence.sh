@@ -70,6 +70,38 @@ check_eq 'status without any invalidation' "$status" 1
 check_has 'stderr' "$err" '(after a stale read: tandem:io ['
 check_lacks 'stderr' "$err" 'not told'
 
+# ---- two levels of cache, and DMA ----------------------------------------------
+# Ranged calls do not reach memory, so the device cleans and flushes all of it.
+generate --contract 2
+check_eq 'status with two levels' "$status" 0
+check_eq 'stderr with two levels' "$err" ''
+check_eq 'ids with two levels' "$out" "$want"
+for call in clean flush; do
+  rm -f "$reports"
+  TANDEM_NPU_FAULT=drop-$call-all#4 generate --contract 2 \
+    --coherence-report "$reports"
+  check_eq "status without $call-all" "$status" 1
+  check_has "reports without $call-all" "$(kinds)" ", ${call}_all for tandem:"
+done
+# What follows is computed on bytes that DMA has not brought yet. The diffusion
+# model's states are then infinite, which ends a block of more rows than are
+# looked at together.
+without_a_wait() { # BUFFER OPTION...
+  rm -f "$reports"
+  TANDEM_NPU_FAULT=drop-wait:$1#13 run "$TANDEM" run -n 16 --ignore-eos \
+    -p 'Once upon a time there was a king who had three sons, and' \
+    --threads 1 --coherence check --coherence-report "$reports" "${@:2}"
+  check_eq "status without a wait for $1" "$status" 1
+  check_has "reports without a wait for $1" "$(kinds)" \
+    "read before a wait, $1, wait for the DMA of "
+}
+without_a_wait tandem:weights0 -m "$model"
+if [ -e "$root/flash/models/diffusion.gguf" ]; then
+  without_a_wait tandem:weights5 -m "$root/flash/models/diffusion.gguf" \
+    --method llada-npu --evict-seed 1 --contract 2
+  check_has 'stderr of an unusable state' "$err" 'state that is not finite'
+fi
+
 # ---- a device that listens -----------------------------------------------------
 rm -f "$reports"
 TANDEM_NPU_FAULT=drop-clean:tandem:io#2 "$TANDEM_NPU" --listen "$tmp/npu" --once \
