@@ -456,12 +456,12 @@ $(O)/tests/runner: tests/runner.c tests/start.h $(O)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -I. -g -O1 $(warnings) -o $@ $<
 
-# Programs of docs/coherence.md, on the device's cache.
+# Programs of docs/coherence.md, on libtandem-coherence.
 demos := $(patsubst %.c,$(O)/%,$(wildcard docs/examples/coherence/*.c))
-$(demos): $(O)/%: $(O)/obj/%.o $(foreach r,$(deps_device),$(call lib,$(r)))
+$(demos): $(O)/%: $(O)/obj/%.o $(foreach r,$(deps_coherence),$(call lib,$(r)))
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
-	$(call link,$(deps_device))
+	$(call link,$(deps_coherence))
 
 # The program with a method and a kind of drafter more, for tests/cli/echo.sh:
 # what it takes is a file and a row of a table each, whose object is made anew.

@@ -1,36 +1,26 @@
 /*
- * What the programs of this folder share: one buffer, the CPU's mapping of it,
- * and a device's cache over it with coherence level check. A program plays both
- * sides in turn, so that each run goes the same way. What the checker reports
- * goes to standard output. The first argument "right" chooses the mended code.
+ * What the programs of this folder share: one buffer and a device's cache over
+ * it at level check, by libtandem-coherence. A program plays host and device in
+ * turn, so that each run goes the same way. Reports go to standard output. The
+ * first argument "right" chooses the corrected code.
  */
 #ifndef EXAMPLES_COHERENCE_DEMO_H
 #define EXAMPLES_COHERENCE_DEMO_H
 
-#include "base/err.h"
-#include "device/cache.h"
-#include "device/fault.h"
-#include "device/window.h"
-#include "ipc/wire.h"
+#include "shm/coherence/tandem_coherence.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #define DEMO_BYTES 8192
 
 struct demo {
 	bool right;
-	uint8_t *cpu; /* the CPU sees the buffer here, */
-	uint32_t at;  /* the device through views of this address */
-	struct cache *cache;
-	uint32_t request, bracket;
-	struct window window;
-	struct mapping *mapping;
-	struct fault no_fault;
+	uint8_t *cpu; /* the CPU sees the buffer here, the device by views */
+	struct coherence_cache *cache;
+	struct coherence_buffer *buffer;
+	uint32_t request;
 };
 
 static inline void demo_report(void *arg, const char *text)
@@ -38,69 +28,66 @@ static inline void demo_report(void *arg, const char *text)
 	printf("%s\n", text);
 }
 
-static inline void demo_need(bool done, const char *what)
-{
-	if (done)
-		return;
-	fprintf(stderr, "no %s\n", what);
-	exit(2);
-}
-
 static inline void demo_open(struct demo *d, int argc, char **argv)
 {
-	struct cache_config config = { .level = COHERENCE_CHECK,
-		.fault = &d->no_fault,
+	struct coherence_config config = { .level = COHERENCE_CHECK,
 		.report = demo_report };
-	struct wire_share share = { .bytes = DEMO_BYTES, .name = "demo" };
-	struct window_space space;
-	int fd = memfd_create("demo", MFD_CLOEXEC);
 
 	memset(d, 0, sizeof(*d));
 	d->right = argc > 1 && !strcmp(argv[1], "right");
-	demo_need(fd >= 0 && !ftruncate(fd, DEMO_BYTES), "memory");
-	d->cpu = mmap(
-		NULL, DEMO_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	demo_need(d->cpu != MAP_FAILED &&
-			!window_init(&d->window, 16 << 20, 1, NULL) &&
-			!window_map(&d->window, &share, fd, &d->mapping, &space,
-				NULL) &&
-			!cache_open(&d->cache, &config, &d->window, NULL) &&
-			!cache_attach(d->cache, d->mapping, NULL),
-		"device");
-	close(fd);
-	d->at = d->mapping->addr;
-	cache_begin(d->cache, ++d->request);
+	d->cpu = aligned_alloc(COHERENCE_LINE, DEMO_BYTES);
+	if (d->cpu && !coherence_open(&d->cache, &config))
+		d->buffer = coherence_register(
+			d->cache, "demo", d->cpu, DEMO_BYTES, 0, 0);
+	if (!d->buffer) {
+		fprintf(stderr, "no memory\n");
+		exit(2);
+	}
+	memset(d->cpu, 0, DEMO_BYTES);
+	coherence_begin(d->cache, ++d->request);
 }
 
-/* The device answers its request, and another one comes. */
+/* The device completes its request, and the next one begins. */
 static inline void demo_complete(struct demo *d)
 {
-	struct wire_counters counters;
-	char text[176];
+	const char *first;
 
-	cache_end(d->cache, &counters, text, sizeof(text));
-	cache_begin(d->cache, ++d->request);
+	coherence_end(d->cache, &first);
+	coherence_begin(d->cache, ++d->request);
 }
 
-/* The exit status, as tandem-npu has it: 1 for any violation. */
+/* Returns the exit status, 1 for any violation. */
 static inline int demo_close(struct demo *d)
 {
 	uint64_t n;
 
 	demo_complete(d);
-	cache_detach(d->cache, d->mapping);
-	n = cache_violations(d->cache);
-	cache_close(d->cache);
-	window_unmap(&d->window, d->mapping);
-	window_release(&d->window);
-	munmap(d->cpu, DEMO_BYTES);
+	coherence_unregister(d->cache, d->buffer);
+	n = coherence_violations(d->cache);
+	coherence_close(d->cache);
+	free(d->cpu);
 	return n > 0;
 }
 
-/* The CPU wrote this: the device drops its lines. */
-static inline void demo_invalidate(struct demo *d, uint32_t off, size_t len)
+/* The device's accesses and calls for bytes [from, from + n) of the buffer. */
+static inline const void *demo_read(struct demo *d, uint64_t from, size_t n)
 {
-	cache_invalidate(d->cache, d->at + off, len, ++d->bracket, 0);
+	return coherence_read(d->cache, d->buffer, from, n);
+}
+
+static inline void *demo_write(struct demo *d, uint64_t from, size_t n)
+{
+	return coherence_write(d->cache, d->buffer, from, n);
+}
+
+static inline void demo_invalidate(struct demo *d, uint64_t from, size_t n)
+{
+	coherence_invalidate(d->cache, d->buffer, from, n, 0, 0);
+}
+
+static inline void demo_clean(struct demo *d, uint64_t from, size_t n)
+{
+	coherence_clean(d->cache, d->buffer, from, n);
 }
 
 #endif

@@ -6,16 +6,15 @@
  */
 #include "docs/examples/coherence/demo.h"
 
-#define PACKET 128 /* where the first one lies */
+#define PACKET 128 /* offset of the first packet */
 
-static const void *view(struct demo *d, uint32_t off, size_t len)
-{
-	return view_read(d->cache, d->at + off, len);
-}
+struct packet {
+	uint32_t length, number;
+};
 
 static void publish(struct demo *d)
 {
-	struct wire_header packet = { .length8 = 1, .seq = 41 };
+	struct packet packet = { .length = 1, .number = 41 };
 	uint32_t index = 1;
 
 	memcpy(d->cpu + PACKET, &packet, sizeof(packet));
@@ -24,26 +23,26 @@ static void publish(struct demo *d)
 
 static uint32_t receive(struct demo *d)
 {
-	const struct wire_header *packet;
+	const struct packet *packet;
 
 	demo_invalidate(d, 0, sizeof(uint32_t));
-	if (!*(const uint32_t *)view(d, 0, sizeof(uint32_t)))
+	if (!*(const uint32_t *)demo_read(d, 0, sizeof(uint32_t)))
 		return 0;
 	if (d->right)
 		demo_invalidate(d, PACKET, sizeof(*packet));
-	packet = view(d, PACKET, sizeof(*packet));
-	return packet->seq;
+	packet = demo_read(d, PACKET, sizeof(*packet));
+	return packet->number;
 }
 
 int main(int argc, char **argv)
 {
-	const struct wire_header *early;
+	const struct packet *early;
 	struct demo d;
 
 	demo_open(&d, argc, argv);
-	cache_operator(d.cache, "receive", -1);
-	early = view(&d, PACKET, sizeof(*early));
-	printf("before: length %u\n", early->length8);
+	coherence_operator(d.cache, "receive", -1);
+	early = demo_read(&d, PACKET, sizeof(*early));
+	printf("before: length %u\n", early->length);
 	publish(&d);
 	printf("sent was packet 41, received is %u\n", receive(&d));
 	return demo_close(&d);

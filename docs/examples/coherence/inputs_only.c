@@ -1,42 +1,41 @@
 /*
- * A device that takes good care of its inputs, as each request's refs say, and
- * forgets that its output is no use to the CPU until it is cleaned.
+ * A device that invalidates its inputs as each request says, and forgets that
+ * the CPU does not see its output until it is cleaned.
  */
 #include "docs/examples/coherence/demo.h"
 
 #define FLOATS 64
 
-static void run(
-	struct demo *d, const struct wire_ref *in, const struct wire_ref *out)
+struct range { /* of a request */
+	uint64_t from;
+	size_t bytes;
+	bool cpu_wrote;
+};
+
+static void run(struct demo *d, const struct range *in, const struct range *out)
 {
 	const float *from;
 	float *to;
 
-	if (in->flags & WIRE_REF_INVALIDATE)
-		cache_invalidate(d->cache, in->addr, in->len, in->cpu_seq, 0);
-	cache_operator(d->cache, "double", 0);
-	from = view_read(d->cache, in->addr, in->len);
-	to = view_write(d->cache, out->addr, out->len);
+	if (in->cpu_wrote)
+		demo_invalidate(d, in->from, in->bytes);
+	coherence_operator(d->cache, "double", 0);
+	from = demo_read(d, in->from, in->bytes);
+	to = demo_write(d, out->from, out->bytes);
 	for (unsigned i = 0; i < FLOATS; i++)
 		to[i] = 2 * from[i];
 	if (d->right)
-		cache_clean(d->cache, out->addr, out->len);
+		demo_clean(d, out->from, out->bytes);
 }
 
 int main(int argc, char **argv)
 {
 	float value[FLOATS] = { 21 };
-	struct wire_ref in = { .len = sizeof(value),
-		.role = WIRE_REF_HIDDEN_IN,
-		.flags = WIRE_REF_INVALIDATE,
-		.cpu_seq = 1 };
-	struct wire_ref out = { .len = sizeof(value),
-		.role = WIRE_REF_HIDDEN_OUT };
+	struct range in = { 0, sizeof(value), true };
+	struct range out = { 4096, sizeof(value), false };
 	struct demo d;
 
 	demo_open(&d, argc, argv);
-	in.addr = d.at;
-	out.addr = d.at + 4096;
 	memcpy(d.cpu, value, sizeof(value));
 	run(&d, &in, &out);
 	demo_complete(&d);

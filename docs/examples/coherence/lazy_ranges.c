@@ -1,8 +1,8 @@
 /*
- * A device that cleans lazily: what operators write is put down in a table of
- * dirty ranges, ranges that overlap are merged, and what a consumer needs is
- * cleaned when it needs it. The merge takes the later range's end for the end
- * of both, so the tail of a longer one is forgotten.
+ * A device that cleans lazily: a table holds the ranges that operators wrote,
+ * overlapping ranges are merged, and a range is cleaned when a consumer needs
+ * it. The merge takes the later range's end for the end of both, so the tail of
+ * a longer range is lost.
  */
 #include "docs/examples/coherence/demo.h"
 
@@ -34,15 +34,15 @@ static void clean_for(struct demo *d, uint32_t from, uint32_t to)
 			i++;
 			continue;
 		}
-		cache_clean(d->cache, d->at + r.from, r.to - r.from);
+		demo_clean(d, r.from, r.to - r.from);
 		table[i] = table[--n_dirty];
 	}
 }
 
 static void compute(struct demo *d, const char *op, uint32_t from, uint32_t to)
 {
-	cache_operator(d->cache, op, 0);
-	memset(view_write(d->cache, d->at + from, to - from), 7, to - from);
+	coherence_operator(d->cache, op, 0);
+	memset(demo_write(d, from, to - from), 7, to - from);
 	mark(d, from, to);
 }
 
@@ -54,9 +54,10 @@ int main(int argc, char **argv)
 	demo_open(&d, argc, argv);
 	compute(&d, "matmul", 0, 4096);
 	compute(&d, "add bias", 1024, 2048);
-	cache_operator(d.cache, "fetch by DMA", 1);
+	coherence_operator(d.cache, "fetch by DMA", 1);
 	clean_for(&d, 0, 4096);
-	dma_read(d.cache, d.at, sizeof(tcm), tcm);
+	coherence_dma_read(d.cache, d.buffer, 0, sizeof(tcm), tcm);
+	coherence_local(d.cache, tcm, sizeof(tcm), COHERENCE_READ);
 	printf("the last byte fetched is %u, written was 7\n", tcm[4095]);
 	clean_for(&d, 0, DEMO_BYTES);
 	return demo_close(&d);

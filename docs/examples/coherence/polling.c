@@ -1,6 +1,6 @@
 /*
- * A device polls a flag in shared memory and never invalidates it: the line
- * that the first look brought in is all that it ever sees.
+ * A device polls a flag in shared memory and never invalidates it: each look
+ * reads the line that the first look loaded.
  */
 #include "docs/examples/coherence/demo.h"
 
@@ -10,7 +10,7 @@ static uint32_t look(struct demo *d)
 {
 	if (d->right)
 		demo_invalidate(d, 0, sizeof(uint32_t));
-	return *(const uint32_t *)view_read(d->cache, d->at, sizeof(uint32_t));
+	return *(const uint32_t *)demo_read(d, 0, sizeof(uint32_t));
 }
 
 int main(int argc, char **argv)
@@ -20,7 +20,7 @@ int main(int argc, char **argv)
 	int looks = 0;
 
 	demo_open(&d, argc, argv);
-	cache_operator(d.cache, "poll", -1);
+	coherence_operator(d.cache, "poll", -1);
 	while (!flag && looks < LOOKS) {
 		flag = look(&d);
 		if (++looks == 2)

@@ -14,11 +14,11 @@ int main(int argc, char **argv)
 	demo_open(&d, argc, argv);
 	payload = d.right ? COHERENCE_LINE : sizeof(state);
 	memcpy(d.cpu, &state, sizeof(state));
-	cache_operator(d.cache, "results", -1);
-	memset(view_write(d.cache, d.at + payload, 32), 7, 32);
+	coherence_operator(d.cache, "results", -1);
+	memset(demo_write(&d, payload, 32), 7, 32);
 	state = CANCELLED;
 	memcpy(d.cpu, &state, sizeof(state)); /* the CPU, meanwhile */
-	cache_clean(d.cache, d.at + payload, 32);
+	demo_clean(&d, payload, 32);
 	memcpy(&state, d.cpu, sizeof(state));
 	printf("the CPU wrote state %d, and it is %u\n", CANCELLED, state);
 	return demo_close(&d);
