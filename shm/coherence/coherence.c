@@ -7,13 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const coherence_names[] = {
-	[COHERENCE_OFF] = "off",
-	[COHERENCE_STRICT] = "strict",
-	[COHERENCE_CHECK] = "check",
-	[COHERENCE_COUNT] = NULL,
-};
-
 /* ---- brackets of a host in this process ---------------------------------- */
 
 static bool own_find(void *arg, uint32_t id, uint64_t from, uint64_t to,
