@@ -315,13 +315,13 @@ static uint32_t own_bracket(const struct coherence_buffer *b, uint32_t line)
 	return b->state[line] & LINE_FRESH ? n->cpu_seq : 0;
 }
 
-void coherence_invalidate(struct coherence_cache *c, struct coherence_buffer *b,
-	uint64_t offset, size_t bytes, uint32_t bracket, unsigned by)
+/* `needed`: not reported as needless. */
+static void invalidate(struct coherence_cache *c, struct coherence_buffer *b,
+	struct range r, uint32_t bracket, unsigned by, bool needed)
 {
-	struct range r = { offset, offset + bytes };
 	uint32_t first = line_of(r.from), last = line_of(r.to - 1);
 	struct maintenance *u = &c->maintenance;
-	bool cpu_wrote = false, own = !bracket && !c->config.hooks;
+	bool own = !bracket && !c->config.hooks;
 
 	if (coherence_left_out(c, COHERENCE_CALL_WORD, b, r, bracket, by))
 		return;
@@ -336,31 +336,53 @@ void coherence_invalidate(struct coherence_cache *c, struct coherence_buffer *b,
 	if (!has_lines(b))
 		return;
 	for (uint32_t i = first; u->check && i <= last; i++)
-		cpu_wrote |= line_cpu_wrote(
+		needed |= line_cpu_wrote(
 			u, b, i, own ? own_bracket(b, i) : bracket);
-	if (u->check && !cpu_wrote)
+	if (u->check && !needed)
 		lines_report_needless(u, b, VIOLATION_NEEDLESS_INVALIDATE, r);
 	for (uint32_t i = first; i <= last; i++)
 		line_drop(
 			u, b, i, own && u->check ? own_bracket(b, i) : bracket);
 }
 
+void coherence_invalidate(struct coherence_cache *c, struct coherence_buffer *b,
+	uint64_t offset, size_t bytes, uint32_t bracket, unsigned by)
+{
+	invalidate(c, b, (struct range){ offset, offset + bytes }, bracket, by,
+		false);
+}
+
+/* Returns false if the device had written none of the lines. */
+static bool clean(
+	struct coherence_cache *c, struct coherence_buffer *b, struct range r)
+{
+	bool written = !has_lines(b);
+
+	if (coherence_left_out(c, COHERENCE_CALL_CLEAN, b, r, 0, 0))
+		return true;
+	c->counts.cleaned_lines += lines_in(r);
+	for (uint32_t i = line_of(r.from);
+		has_lines(b) && i <= line_of(r.to - 1); i++)
+		written |= line_clean(&c->maintenance, b, i);
+	return written;
+}
+
 void coherence_clean(struct coherence_cache *c, struct coherence_buffer *b,
 	uint64_t offset, size_t bytes)
 {
 	struct range r = { offset, offset + bytes };
-	struct maintenance *u = &c->maintenance;
-	bool written = false;
 
-	if (coherence_left_out(c, COHERENCE_CALL_CLEAN, b, r, 0, 0))
-		return;
-	c->counts.cleaned_lines += lines_in(r);
-	if (!has_lines(b))
-		return;
-	for (uint32_t i = line_of(r.from); i <= line_of(r.to - 1); i++)
-		written |= line_clean(u, b, i);
-	if (u->check && !written)
-		lines_report_needless(u, b, VIOLATION_NEEDLESS_CLEAN, r);
+	if (!clean(c, b, r) && c->maintenance.check)
+		lines_report_needless(
+			&c->maintenance, b, VIOLATION_NEEDLESS_CLEAN, r);
+}
+
+void coherence_flush(struct coherence_cache *c, struct coherence_buffer *b,
+	uint64_t offset, size_t bytes)
+{
+	struct range r = { offset, offset + bytes };
+
+	invalidate(c, b, r, 0, 0, clean(c, b, r));
 }
 
 /* Write all dirty lines back, and with `drop` invalidate all lines. */

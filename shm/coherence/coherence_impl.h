@@ -44,7 +44,8 @@ struct coherence_cache {
 	bool cpu_wrote; /* since the last whole flush */
 	unsigned registered;
 	pthread_mutex_t dma_lock;
-	uint32_t transfers; /* started so far */
+	uint32_t transfers;  /* started so far */
+	uint32_t pushed_out; /* the last whose wait is no longer expected */
 	struct transfer pending[DMA_PENDING];
 	unsigned n_pending;
 	struct transfer recent[DMA_RECENT];

@@ -118,10 +118,15 @@ static void start_one(
 	mark_used(c, d->local, d->bytes);
 	if (c->n_pending == DMA_PENDING) {
 		move(c, &c->pending[0]);
+		c->pushed_out = c->pending[0].number;
 		retire(c, 0);
 	}
 	if (c->config.evict_seed) {
 		rng_words(c->config.evict_seed, UINT32_MAX, t.number, word);
+		/* In one chain the earlier transfers end first. */
+		for (unsigned i = 0; word[0] & 1 && i < c->n_pending; i++)
+			if (c->pending[i].chain == chain)
+				move(c, &c->pending[i]);
 		if (word[0] & 1)
 			move(c, &t);
 	}
@@ -151,6 +156,9 @@ static void end_one(struct coherence_cache *c, unsigned i)
 	struct transfer *t = &c->pending[i];
 
 	move(c, t);
+	/* What an earlier transfer of the chain fetched is written now. */
+	if (t->d.to_buffer)
+		mark_used(c, t->d.local, t->d.bytes);
 	if (!t->d.to_buffer && c->maintenance.check) {
 		if (c->n_recent == DMA_RECENT)
 			c->n_recent--;
@@ -175,7 +183,7 @@ void coherence_dma_wait(
 	for (unsigned i = 0; i < c->n_pending; i++)
 		if (c->pending[i].number == d->number)
 			chain = c->pending[i].chain;
-	if (!chain && c->maintenance.check)
+	if (!chain && c->maintenance.check && d->number > c->pushed_out)
 		report(c, VIOLATION_NEEDLESS_WAIT,
 			&(struct transfer){
 				.d = *d, .by = c->maintenance.now });

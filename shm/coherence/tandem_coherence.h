@@ -140,6 +140,9 @@ void coherence_invalidate(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t, uint32_t bracket, unsigned by);
 void coherence_clean(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t);
+/* Clean, then invalidate. Needless only if both are. */
+void coherence_flush(struct coherence_cache *, struct coherence_buffer *,
+	uint64_t offset, size_t);
 void coherence_clean_all(
 	struct coherence_cache *); /* writes all dirty lines back */
 void coherence_flush_all(struct coherence_cache *); /* and drops all lines */
