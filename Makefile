@@ -56,6 +56,7 @@ libs_base   :=
 libs_tensor :=
 libs_soc    :=
 libs_coherence := jansson
+libs_hexagon := jansson
 libs_shm    :=
 libs_ipc    :=
 libs_flash  := libzstd liburing libxxhash
@@ -158,9 +159,10 @@ outer := base tensor shm ipc flash device
 # every #include. The cost model (soc) lies inside tensor/.
 inner := trace model text tree npu shipped memory session head draft convert \
 	doctor method api eval bench serve cmd
-rooms := $(outer) soc coherence $(inner) stress
+rooms := $(outer) soc coherence hexagon $(inner) stress
 folder_soc    := tensor/soc
 folder_coherence := shm/coherence
+folder_hexagon := shm/coherence/hexagon
 folder_stress := tests/stress
 folder_of = $(or $(folder_$(1)),$(if $(filter $(1),$(inner)),host/)$(1))
 $(foreach r,$(rooms),$(eval src_$(r) := $(filter-out tests/stress/test_%, \
@@ -217,6 +219,7 @@ deps_base   := base
 deps_tensor := tensor base
 deps_soc    := soc tensor base
 deps_coherence := coherence base
+deps_hexagon := hexagon $(deps_coherence)
 deps_shm    := shm $(deps_coherence)
 deps_ipc    := ipc $(deps_shm)
 deps_flash  := flash $(deps_shm)
@@ -559,7 +562,7 @@ fuzz: fuzzers
 	done
 
 # ---- checks -------------------------------------------------------------
-headers := $(wildcard $(foreach d,$(outer) tensor/soc shm/coherence host/* tests tests/*,$(d)/*.h))
+headers := $(wildcard $(foreach d,$(outer) tensor/soc shm/coherence shm/coherence/hexagon host/* tests tests/*,$(d)/*.h))
 .PHONY: check-layers check-headers check-syntax format check-format dead
 # What no program uses.
 dead: all tests

@@ -1,0 +1,21 @@
+/* The DSP's address of a buffer: in the shim, the CPU's. */
+#ifndef TANDEM_HAP_MEM_H
+#define TANDEM_HAP_MEM_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/* `physical` may be NULL. AEE_EBADPARM if there is no such buffer. */
+int HAP_mmap_get(int fd, void **address, uint64_t *physical);
+int HAP_mmap_put(int fd); /* has no effect */
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,27 @@
+/* Domains, and mapping of buffers for the DSP: the shim's buffers are mapped
+ * from the beginning. Sessions and calls of FastRPC are not offered. */
+#ifndef TANDEM_REMOTE_H
+#define TANDEM_REMOTE_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+#define CDSP_DOMAIN_ID 3
+
+enum fastrpc_map_flags { FASTRPC_MAP_FD = 2, FASTRPC_MAP_FD_DELAYED };
+
+/* AEE_EBADPARM if there is no such buffer; else no effect. */
+int fastrpc_mmap(int domain, int fd, void *address, int offset, size_t bytes,
+	enum fastrpc_map_flags);
+int fastrpc_munmap(int domain, int fd, void *address, size_t bytes);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif
