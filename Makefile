@@ -461,10 +461,14 @@ $(O)/tests/runner: tests/runner.c tests/start.h $(O)/flags
 
 # Programs of docs/coherence.md, on libtandem-coherence.
 demos := $(patsubst %.c,$(O)/%,$(wildcard docs/examples/coherence/*.c))
-$(demos): $(O)/%: $(O)/obj/%.o $(foreach r,$(deps_coherence),$(call lib,$(r)))
+$(demos): $(O)/%: $(O)/obj/%.o $(foreach r,$(deps_hexagon),$(call lib,$(r)))
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
-	$(call link,$(deps_coherence))
+	$(call link,$(deps_hexagon))
+
+# They include the headers by the names that are installed.
+$(demos:$(O)/%=$(O)/obj/%.o): \
+		private cflags += -Ishm/coherence -Ishm/coherence/hexagon
 
 # The program with a method and a kind of drafter more, for tests/cli/echo.sh:
 # what it takes is a file and a row of a table each, whose object is made anew.

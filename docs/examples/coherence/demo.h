@@ -7,7 +7,7 @@
 #ifndef EXAMPLES_COHERENCE_DEMO_H
 #define EXAMPLES_COHERENCE_DEMO_H
 
-#include "shm/coherence/tandem_coherence.h"
+#include "tandem_coherence.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * invalidates only the index from then on. Once the index says that the packet
  * is there, its bytes are those of the first look.
  */
-#include "docs/examples/coherence/demo.h"
+#include "demo.h"
 
 #define PACKET 128 /* offset of the first packet */
 

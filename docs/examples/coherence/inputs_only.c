@@ -2,7 +2,7 @@
  * A device that invalidates its inputs as each request says, and forgets that
  * the CPU does not see its output until it is cleaned.
  */
-#include "docs/examples/coherence/demo.h"
+#include "demo.h"
 
 #define FLOATS 64
 

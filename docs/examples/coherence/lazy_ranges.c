@@ -4,7 +4,7 @@
  * it. The merge takes the later range's end for the end of both, so the tail of
  * a longer range is lost.
  */
-#include "docs/examples/coherence/demo.h"
+#include "demo.h"
 
 static struct dirty {
 	uint32_t from, to;

@@ -2,7 +2,7 @@
  * A device polls a flag in shared memory and never invalidates it: each look
  * reads the line that the first look loaded.
  */
-#include "docs/examples/coherence/demo.h"
+#include "demo.h"
 
 #define LOOKS 5
 

@@ -2,7 +2,7 @@
  * A state word that the CPU writes and a payload that the device writes, on
  * one line: the device's clean carries the state back that it had loaded.
  */
-#include "docs/examples/coherence/demo.h"
+#include "demo.h"
 
 enum state { RUNNING = 1, CANCELLED };
 
