@@ -1,7 +1,7 @@
 # Tandem: one Makefile, no recursion.
 #
-#   make              tandem, tandem-npu, tandem-stress and libtandem, in
-#                     build/VARIANT/
+#   make              tandem, tandem-npu, tandem-stress, libtandem and
+#                     libtandem-coherence, in build/VARIANT/
 #   make test         build and run every test of this variant
 #   make tests        build the test programs; fuzzers: the fuzz targets;
 #                     extras: what else the command-line tests run
@@ -12,7 +12,7 @@
 #   make bench        what the channel and this machine can do
 #   make check-layers check-headers check-syntax check-format
 #   make format       clang-format on every source
-#   make install      to DESTDIR/PREFIX, the library to DESTDIR/LIBDIR, with
+#   make install      to DESTDIR/PREFIX, libraries to DESTDIR/LIBDIR, with
 #                     man pages, completion and the models of flash/models
 #   make uninstall man clean help
 #   make dist         a tarball of what is committed, in build/dist
@@ -102,7 +102,7 @@ opt := $(if $(SANITIZE),-Og -g1 \
 # for another instruction set gives the same bytes.
 # -ffile-prefix-map: so that two checkouts give one binary.
 # -fPIC: every object may go into the shared library; -fvisibility=hidden: of
-# all that is there, only what host/api/tandem.h exports has a name outside.
+# all that is there, only what public headers export has a name outside.
 # WORKERS_WORTH: the thread sanitizer is to see small models' loops shared, too.
 # In functions with more memory accesses than this (unrolled vector code), gcc
 # calls a check for each rather than inlining it: such a file compiles in less
@@ -251,9 +251,9 @@ libs_of      = $(sort $(foreach r,$(1),$(libs_$(r))))
 programs := $(O)/tandem $(O)/tandem-npu $(O)/tandem-stress
 version  := $(shell sed -n 's/^\#define TANDEM_VERSION "\(.*\)"/\1/p' \
 	base/version.h)
-shared   := libtandem.so.$(version)
-soname   := libtandem.so.$(firstword $(subst ., ,$(version)))
-all: $(programs) $(O)/libtandem.a $(O)/libtandem.so
+major    := $(firstword $(subst ., ,$(version)))
+all: $(programs) $(O)/libtandem.a $(O)/libtandem.so \
+	$(O)/libtandem-coherence.a $(O)/libtandem-coherence.so
 
 # ---- compiling ----------------------------------------------------------
 # Rewritten only when they change: other flags build everything anew, and a
@@ -376,33 +376,44 @@ $(O)/tandem-stress: $(call obj,tests/stress/tandem_stress.c) \
 	$(call link,$(deps_stress))
 
 # ---- the library --------------------------------------------------------
-# One object of host/api and what it stands on, in which all names are local
-# but for those that tandem.h exports; both libraries are made of it. Its home
-# is not the executable's: see base/home.h.
+# One object of a room and what it stands on, in which all names are local but
+# for those that its public headers export; both libraries are made of it. The
+# home of libtandem is not the executable's: see base/home.h.
 tool = $(shell $(CC) -print-prog-name=$(1))
 
 $(O)/obj/base/home-api.o: base/home.c $(O)/flags
 	$(call say,CC,$< [library])
 	$(Q)$(compile) $(cflags) -DTANDEM_LIBRARY -MMD -MP -c -o $@ $<
 
-$(O)/libtandem.o: $(obj_api) $(O)/obj/base/home-api.o \
-		$(foreach r,$(deps_api),$(call lib,$(r)))
+# $(1) rooms, $(2) options of objcopy
+define public_object
 	$(call say,LD,$@)
 	$(Q)$(call tool,ld) -r -o $@ $(filter %.o,$^) \
+		$(foreach r,$(1),$(call lib,$(r)))
+	$(Q)$(call tool,objcopy) --localize-hidden $(2) $@
+endef
+$(O)/libtandem.o: $(obj_api) $(O)/obj/base/home-api.o \
 		$(foreach r,$(deps_api),$(call lib,$(r)))
-	$(Q)$(call tool,objcopy) --localize-hidden $@
+	$(call public_object,$(deps_api),--wildcard --localize-symbol='coherence_*')
 
-$(O)/libtandem.a: $(O)/libtandem.o
+$(O)/libtandem-coherence.o: $(obj_hexagon) $(obj_coherence) $(call lib,base)
+	$(call public_object,base)
+
+public := $(O)/libtandem $(O)/libtandem-coherence
+$(public:%=%.a): %.a: %.o
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcsD $@ $<
 
-$(O)/$(shared): $(O)/libtandem.o
+$(O)/libtandem.so.$(version): stands_on := $(deps_api)
+$(O)/libtandem-coherence.so.$(version): stands_on := $(deps_hexagon)
+$(public:%=%.so.$(version)): %.so.$(version): %.o
 	$(call say,LD,$@)
-	$(Q)$(CC) $(filter-out -no-pie,$(ldflags)) -shared -Wl,-soname,$(soname) -o $@ $< \
-		$(call pkg_libs,$(call libs_of,$(deps_api))) -lm
+	$(Q)$(CC) $(filter-out -no-pie,$(ldflags)) -shared \
+		-Wl,-soname,$(@F:%.$(version)=%.$(major)) -o $@ $< \
+		$(call pkg_libs,$(call libs_of,$(stands_on))) -lm
 
-$(O)/libtandem.so: $(O)/$(shared)
-	$(Q)ln -sf $(<F) $(O)/$(soname) && ln -sf $(soname) $@
+$(public:%=%.so): %.so: %.so.$(version)
+	$(Q)ln -sf $(<F) $@.$(major) && ln -sf $(@F).$(major) $@
 
 # ---- tests --------------------------------------------------------------
 # One program a room, $(O)/tests/test_ROOM, of tests/ROOM/test_*.c. It links
@@ -465,7 +476,6 @@ $(demos): $(O)/%: $(O)/obj/%.o $(foreach r,$(deps_hexagon),$(call lib,$(r)))
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(call link,$(deps_hexagon))
-
 # They include the headers by the names that are installed.
 $(demos:$(O)/%=$(O)/obj/%.o): \
 		private cflags += -Ishm/coherence -Ishm/coherence/hexagon
@@ -626,8 +636,8 @@ $(O)/tandem.bash: $(O)/tandem
 	$(call say,GEN,$@)
 	$(Q)$< help --completion > $@
 
-# tandem.pc finds the prefix from where it lies, so that the installed tree may
-# be moved.
+# The .pc files find the prefix from where they lie, so that the installed tree
+# may be moved.
 incdir  := $(DESTDIR)$(PREFIX)/include
 libdir  := $(DESTDIR)$(LIBDIR)
 pcdir   := $(libdir)/pkgconfig
@@ -638,24 +648,33 @@ examples := $(wildcard docs/examples/complete.*) docs/examples/texts.c
 tidy = test ! -d '$(docdir)' || find '$(docdir)' -depth -type d -empty -delete
 put = for f in $(2); do install -D -m $(1) $$f '$(docdir)'/$$f || exit 1; done
 .PHONY: install-library uninstall-library
-install-library: $(O)/libtandem.a $(O)/libtandem.so
-	install -d '$(incdir)' '$(pcdir)'
-	install -m 644 host/api/tandem.h '$(incdir)'
-	install -m 644 $(O)/libtandem.a $(O)/$(shared) '$(libdir)'
-	ln -sf $(shared) '$(libdir)/$(soname)'
-	ln -sf $(soname) '$(libdir)/libtandem.so'
+hexagon_headers := $(wildcard shm/coherence/hexagon/*.h)
+# $(1) library, $(2) its pkg-config file, $(3) rooms
+put_library = install -m 644 $(O)/$(1).a $(O)/$(1).so.$(version) '$(libdir)' && \
+	ln -sf $(1).so.$(version) '$(libdir)/$(1).so.$(major)' && \
+	ln -sf $(1).so.$(major) '$(libdir)/$(1).so' && \
 	sed -e 's|@version@|$(version)|' \
-		-e 's|@libs@|$(call pkg_libs,$(call libs_of,$(deps_api)))|' \
+		-e 's|@libs@|$(call pkg_libs,$(call libs_of,$(3)))|' \
 		-e "s|@up@|$$(realpath -ms --relative-to='$(LIBDIR)/pkgconfig' \
-			'$(PREFIX)')|" \
-		host/api/tandem.pc.in >'$(pcdir)/tandem.pc'
+			'$(PREFIX)')|" $(2).in >'$(pcdir)/$(notdir $(2))'
+install-library: $(public:%=%.a) $(public:%=%.so)
+	install -d '$(incdir)/tandem-hexagon' '$(pcdir)'
+	install -m 644 host/api/tandem.h shm/coherence/tandem_coherence.h \
+		'$(incdir)'
+	install -m 644 $(hexagon_headers) '$(incdir)/tandem-hexagon'
+	$(call put_library,libtandem,host/api/tandem.pc,$(deps_api))
+	$(call put_library,libtandem-coherence,shm/coherence/tandem-coherence.pc,$(deps_hexagon))
 	$(call put,644,docs/library.md $(examples))
 
 uninstall-library:
-	rm -f '$(incdir)/tandem.h' '$(pcdir)/tandem.pc' \
-		$(patsubst %,'$(libdir)/%',libtandem.a $(shared) $(soname) \
-			libtandem.so) \
+	rm -f '$(incdir)/tandem.h' '$(incdir)/tandem_coherence.h' \
+		$(patsubst %,'$(incdir)/tandem-hexagon/%',$(notdir \
+			$(hexagon_headers))) \
+		'$(pcdir)/tandem.pc' '$(pcdir)/tandem-coherence.pc' \
+		$(foreach l,$(notdir $(public)),$(patsubst %,'$(libdir)/$(l).%', \
+			a so so.$(major) so.$(version))) \
 		$(patsubst %,'$(docdir)/%',docs/library.md $(examples))
+	@rmdir '$(incdir)/tandem-hexagon' 2>/dev/null || :
 	@$(tidy)
 
 bindir  := $(DESTDIR)$(PREFIX)/bin

@@ -36,6 +36,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default) /* what the shared library exports */
 
 #define COHERENCE_LINE       64 /* bytes; the unit of all maintenance */
 #define COHERENCE_NAME_BYTES 40 /* of a buffer or function, with the NUL */
@@ -172,6 +173,7 @@ void coherence_dma_write(struct coherence_cache *, struct coherence_buffer *,
 void coherence_local(struct coherence_cache *, const void *local, size_t,
 	enum coherence_access);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

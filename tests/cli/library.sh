@@ -104,6 +104,52 @@ check_eq 'its text' "$out" "$wanted"
 run alone "$tmp/made/static"
 check_has 'it has no home' "$err" "'target.gguf' was not found in no place"
 
+# ---- libtandem-coherence ----------------------------------------------------
+demos=$prefix/share/doc/tandem/docs/examples/coherence
+flags=$(pkg-config --cflags --libs tandem-coherence)
+sdk=-I$(pkg-config --variable=hexagon tandem-coherence)
+# shellcheck disable=SC2086
+run_ok $CC -std=c99 $strict -D_GNU_SOURCE -o "$tmp/made/polling" \
+  "$demos/polling.c" $flags
+run alone "$tmp/made/polling"
+check_eq 'status of polling.c' "$status" 1
+check_has 'what polling.c reports' "$out" 'missing: invalidate of demo [0, 4)'
+# shellcheck disable=SC2086
+run_ok $CC -std=c11 $strict -o "$tmp/made/runtime" \
+  "$demos/hexagon_runtime.c" "$sdk" $flags -lm
+run alone "$tmp/made/runtime"
+check_has 'what the Hexagon runtime reports' "$out" \
+  'missing: invalidate of rpcmem:2 [0, 1024) before add'
+run_ok alone "$tmp/made/runtime" right
+static=$(pkg-config --static --cflags --libs tandem-coherence)
+# shellcheck disable=SC2086
+run_ok $CC -std=c11 -o "$tmp/made/runtime" "$demos/hexagon_runtime.c" "$sdk" \
+  ${static/-ltandem-coherence/-l:libtandem-coherence.a} -lm
+run ldd "$tmp/made/runtime"
+check_lacks 'what the static program needs' "$out" libtandem
+run_ok "$tmp/made/runtime" right
+if command -v g++ >/dev/null; then
+  {
+    printf '#include <%s>\n' tandem_coherence.h
+    find "$prefix/include/tandem-hexagon" -name '*.h' -printf '#include <%f>\n'
+    echo 'int main() { return tandem_hexagon_open(nullptr) == 0; }'
+  } >"$tmp/made/hexagon.cc"
+  # shellcheck disable=SC2086
+  run_ok g++ -std=c++11 $strict -c -o "$tmp/made/hexagon.o" \
+    "$tmp/made/hexagon.cc" "$sdk" $flags
+fi
+declared=$({
+  echo coherence_names
+  grep -hoE '\<coherence_[a-z_]+\(' "$prefix/include/tandem_coherence.h"
+  grep -hoE '\<(rpcmem|dspqueue|qurt|HAP|Q6|fastrpc|tandem_hexagon)_\w+\(' \
+    "$prefix"/include/tandem-hexagon/*.h
+} | tr -d '(' | LC_ALL=C sort -u)
+for made in "-D $lib/libtandem-coherence.so" "-g $lib/libtandem-coherence.a"; do
+  # shellcheck disable=SC2086
+  check_eq "what nm $made exports" "$(nm --defined-only $made |
+    awk 'NF == 3 { print $3 }' | LC_ALL=C sort)" "$declared"
+done
+
 # ---- exported symbols -------------------------------------------------------
 declared=$(grep -o '\<tandem_[a-z_]*(' "$prefix/include/tandem.h" |
   tr -d '(' | sort -u)
