@@ -133,6 +133,7 @@ cflags_plain := $(common) -g $(opt_$(BUILD)) $(CFLAGS)
 cflags_tests := $(if $(tests_apart),$(cflags_plain),$(cflags))
 opt_tests := -O0 $(if $(filter release,$(BUILD)),-g1)
 computing := tests/litmus/% tests/stress/% $(patsubst %,tests/%.c, \
+	shm/coherence/measure_coherence \
 	device/measure_litmus host/draft/measure_suffix_automaton \
 	host/text/measure_json_form device/test_serve device/test_litmus \
 	host/api/test_requests_schedule \
