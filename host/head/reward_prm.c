@@ -402,33 +402,6 @@ static int add_problem(struct prm *p, const char *problem, size_t len,
 	return ret;
 }
 
-static int put_words(struct prm *p, const struct reward_text *t,
-	struct strbuf *text, struct words *w, struct err *e)
-{
-	size_t begin = t->n_prompt, at, len;
-	int ret = detokenize_trimmed(
-		p, t->token, begin, false, text, &at, &len, e);
-
-	if (!ret)
-		ret = (p->classes ? add_chat : add_problem)(
-			p, text->data ? text->data + at : "", len, &w->list, e);
-	w->n_prompt = w->list.n;
-	for (uint32_t k = 0; k < t->n_steps && !ret; k++) {
-		size_t end = (size_t)t->step_end[k] + 1;
-
-		ret = detokenize_trimmed(p, t->token + begin, end - begin, true,
-			text, &at, &len, e);
-		if (!ret && len)
-			ret = tokenize(p->tokenizer, text->data + at, len, 0,
-				&w->list, e);
-		if (!ret && token_list_add(&w->list, p->mark))
-			ret = err_set(e, ENOMEM, "no memory for a solution");
-		w->end[k] = (uint32_t)w->list.n - 1;
-		begin = end;
-	}
-	return ret;
-}
-
 /* ---- scores -------------------------------------------------------------- */
 
 struct scoring {
@@ -457,10 +430,33 @@ static int read_words(struct prm *p, struct scoring *s, unsigned n,
 	for (unsigned i = 0; i < n && !ret; i++) {
 		const struct reward_text *t = &s->text[i];
 		struct words *w = &s->words[i];
+		size_t begin = t->n_prompt, at, len;
 
 		w->end = malloc(((size_t)t->n_steps + 1) * sizeof(*w->end));
-		ret = w->end ? put_words(p, t, &text, w, e)
-			     : err_set(e, ENOMEM, "no memory for a solution");
+		if (w->end)
+			ret = detokenize_trimmed(
+				p, t->token, begin, false, &text, &at, &len, e);
+		else
+			ret = err_set(e, ENOMEM, "no memory for a solution");
+		if (!ret)
+			ret = (p->classes ? add_chat : add_problem)(p,
+				text.data ? text.data + at : "", len, &w->list,
+				e);
+		w->n_prompt = w->list.n;
+		for (uint32_t k = 0; k < t->n_steps && !ret; k++) {
+			size_t end = (size_t)t->step_end[k] + 1;
+
+			ret = detokenize_trimmed(p, t->token + begin,
+				end - begin, true, &text, &at, &len, e);
+			if (!ret && len)
+				ret = tokenize(p->tokenizer, text.data + at,
+					len, 0, &w->list, e);
+			if (!ret && token_list_add(&w->list, p->mark))
+				ret = err_set(
+					e, ENOMEM, "no memory for a solution");
+			w->end[k] = (uint32_t)w->list.n - 1;
+			begin = end;
+		}
 		s->input[i] = (struct scorer_text){ w->list.id, w->list.n,
 			w->n_prompt };
 		*steps += t->n_steps;

@@ -270,40 +270,13 @@ static bool is_in_group(const struct scorer *s, const struct scorer_text *t)
 	return false;
 }
 
-static int fill(struct scorer *s, struct held *h, const struct scorer_text *t,
-	const struct held *like, uint32_t n)
-{
-	uint32_t from = (uint32_t)t->n_prompt - 1;
-	size_t notes = (size_t)(t->n - from) * s->reader.note;
-
-	h->token = malloc(t->n * sizeof(*h->token));
-	h->note = malloc(notes * sizeof(*h->note));
-	if (s->reader.finish)
-		h->tail = malloc(s->model->n_vocab * sizeof(*h->tail));
-	if (!h->token || !h->note || (s->reader.finish && !h->tail))
-		return -ENOMEM;
-	memcpy(h->token, t->token, t->n * sizeof(*h->token));
-	h->end = (uint32_t)t->n;
-	h->from = from;
-	h->n = n;
-	h->prompt_state = t->prompt_state;
-	h->state = t->state;
-	if (n > from)
-		memcpy(h->note, note_at(s, like, from),
-			(n - from) * s->reader.note * sizeof(*h->note));
-	/* The new text continues the cached one: complete the last note of the
-	 * cached text's copy. */
-	if (n > from && n == like->n && s->reader.finish)
-		s->reader.finish(s->reader.arg, like->tail, t->token[n],
-			note_at(s, h, n - 1));
-	return 0;
-}
-
 /* Add a text to the group, reusing the first n tokens of `like` (NULL if n is
  * 0). Returns 0, 1 if there is no room, or a negative errno. */
 static int take(struct scorer *s, const struct scorer_text *t,
 	struct held *like, uint32_t n, struct err *e)
 {
+	uint32_t from = (uint32_t)t->n_prompt - 1;
+	bool finishes = s->reader.finish;
 	struct held *h;
 	int ret;
 
@@ -319,12 +292,31 @@ static int take(struct scorer *s, const struct scorer_text *t,
 	h->open = h->busy = h->unread = true;
 	h->used = ++s->now;
 	session_truncate(s->session, h->sequence, n);
-	ret = fill(s, h, t, like, n);
-	if (ret) {
+
+	h->token = malloc(t->n * sizeof(*h->token));
+	h->note = malloc(
+		(size_t)(t->n - from) * s->reader.note * sizeof(*h->note));
+	if (finishes)
+		h->tail = malloc(s->model->n_vocab * sizeof(*h->tail));
+	if (!h->token || !h->note || (finishes && !h->tail)) {
 		forget(s, h);
 		return err_set(
 			e, ENOMEM, "no memory for a text of %zu tokens", t->n);
 	}
+	memcpy(h->token, t->token, t->n * sizeof(*h->token));
+	h->end = (uint32_t)t->n;
+	h->from = from;
+	h->n = n;
+	h->prompt_state = t->prompt_state;
+	h->state = t->state;
+	if (n > from)
+		memcpy(h->note, note_at(s, like, from),
+			(n - from) * s->reader.note * sizeof(*h->note));
+	/* The new text continues the cached one: complete the last note of the
+	 * cached text's copy. */
+	if (n > from && n == like->n && finishes)
+		s->reader.finish(s->reader.arg, like->tail, t->token[n],
+			note_at(s, h, n - 1));
 	s->work[s->n_work++] = (uint32_t)(h - s->held);
 	return 0;
 }
