@@ -146,42 +146,6 @@ static bool put_bias(struct grown *g, const struct gguf_tensor *t,
 	return true;
 }
 
-static bool inner_row(
-	struct grown *g, const struct synth_part *p, uint32_t row, float *out)
-{
-	/* Spread the layers of the model over the layers of the shape. */
-	const int n = (int)g->model->n_layer, of = (int)g->shape.n_layer;
-	const int l = (p->layer * n + of - 1) / of;
-	const float wider =
-		sqrtf((float)g->shape.head_dim / (float)g->model->head_dim);
-	const struct gguf_tensor *t;
-
-	if (l >= n || l * of / n != p->layer)
-		return false;
-	t = g->model->layer[l][p->inner];
-	switch (p->inner) {
-	case WIRE_T_Q:
-		return put_row(g, t, model_head_row(g, row, p->inner), wider,
-			p->cols, out);
-	case WIRE_T_K:
-	case WIRE_T_V:
-		return put_row(g, t, model_head_row(g, row, p->inner), 1,
-			p->cols, out);
-	case WIRE_T_Q_BIAS:
-		return put_bias(g, t, p, wider, out);
-	case WIRE_T_K_BIAS:
-	case WIRE_T_V_BIAS:
-		return put_bias(g, t, p, 1, out);
-	case WIRE_T_O:
-		return put_attention_output(g, t, row, p->cols, out);
-	case WIRE_T_ATTN_NORM:
-	case WIRE_T_FFN_NORM:
-		return put_row(g, t, 0, norm_factor(g), p->cols, out);
-	default:
-		return put_row(g, t, (int)row, 1, p->cols, out);
-	}
-}
-
 static bool outer_row(
 	struct grown *g, const struct synth_part *p, uint32_t row, float *out)
 {
@@ -209,8 +173,39 @@ static bool outer_row(
 bool grown_row(
 	struct grown *g, const struct synth_part *p, uint32_t row, float *out)
 {
-	return p->layer < 0 ? outer_row(g, p, row, out)
-			    : inner_row(g, p, row, out);
+	/* Spread the layers of the model over the layers of the shape. */
+	const int n = (int)g->model->n_layer, of = (int)g->shape.n_layer;
+	const int l = (p->layer * n + of - 1) / of;
+	const float wider =
+		sqrtf((float)g->shape.head_dim / (float)g->model->head_dim);
+	const struct gguf_tensor *t;
+
+	if (p->layer < 0)
+		return outer_row(g, p, row, out);
+	if (l >= n || l * of / n != p->layer)
+		return false;
+	t = g->model->layer[l][p->inner];
+	switch (p->inner) {
+	case WIRE_T_Q:
+		return put_row(g, t, model_head_row(g, row, p->inner), wider,
+			p->cols, out);
+	case WIRE_T_K:
+	case WIRE_T_V:
+		return put_row(g, t, model_head_row(g, row, p->inner), 1,
+			p->cols, out);
+	case WIRE_T_Q_BIAS:
+		return put_bias(g, t, p, wider, out);
+	case WIRE_T_K_BIAS:
+	case WIRE_T_V_BIAS:
+		return put_bias(g, t, p, 1, out);
+	case WIRE_T_O:
+		return put_attention_output(g, t, row, p->cols, out);
+	case WIRE_T_ATTN_NORM:
+	case WIRE_T_FFN_NORM:
+		return put_row(g, t, 0, norm_factor(g), p->cols, out);
+	default:
+		return put_row(g, t, (int)row, 1, p->cols, out);
+	}
 }
 
 /* ---- checks -------------------------------------------------------------- */
