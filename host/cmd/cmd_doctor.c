@@ -141,33 +141,15 @@ static void print_file(const char *path, const char *none, FILE *out)
 		fprintf(out, "%s\n", none);
 }
 
-static void print_machine(FILE *f)
-{
-	FILE *info = fopen("/proc/cpuinfo", "re");
-	char line[256] = "";
-	struct utsname u;
-
-	if (!uname(&u))
-		fprintf(f, "%s %s %s\n", u.sysname, u.release, u.machine);
-	while (info && strncmp(line, "model name", 10) &&
-		fgets(line, sizeof(line), info))
-		;
-	if (info)
-		fclose(info);
-	if (!strncmp(line, "model name", 10))
-		fputs(line, f);
-	for (char **v = environ; *v; v++)
-		if (!strncmp(*v, "TANDEM_", 7))
-			fprintf(f, "%s\n", *v);
-}
-
 static int write_report(struct tally *t, struct err *e)
 {
 	bool standard = !strcmp(report_path, "-");
 	FILE *f = standard ? stdout : fopen(report_path, "we");
-	char path[PATH_MAX], when[32];
+	char path[PATH_MAX], when[32], line[256] = "";
+	struct utsname u;
 	struct stat st;
 	struct tm utc;
+	FILE *info;
 	int failed;
 
 	if (!f)
@@ -185,7 +167,19 @@ static int write_report(struct tally *t, struct err *e)
 		print_file(path, "unreadable", f);
 	}
 	fputs("\n# Machine\n\n", f);
-	print_machine(f);
+	if (!uname(&u))
+		fprintf(f, "%s %s %s\n", u.sysname, u.release, u.machine);
+	info = fopen("/proc/cpuinfo", "re");
+	while (info && strncmp(line, "model name", 10) &&
+		fgets(line, sizeof(line), info))
+		;
+	if (info)
+		fclose(info);
+	if (!strncmp(line, "model name", 10))
+		fputs(line, f);
+	for (char **v = environ; *v; v++)
+		if (!strncmp(*v, "TANDEM_", 7))
+			fprintf(f, "%s\n", *v);
 	fputs("\n# Limits\n\n", f);
 	print_file("/proc/self/limits", "unknown", f);
 	fputs("\n# Findings of tandem doctor\n\n", f);

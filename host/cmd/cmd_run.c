@@ -249,18 +249,6 @@ static void draw_window(const struct window_view *v)
 	inspect_window_print(v, 0, 0, stderr);
 }
 
-static int choose_method(struct run *r)
-{
-	struct err e = { 0 };
-
-	if (cmd_create(&r->tandem, &values, &e))
-		return cmd_refuse(&cmd_run, &e);
-	if (verbose)
-		tandem_pair(r->tandem)->window_refused = draw_window;
-	tandem_report(r->tandem, &r->of);
-	return EXIT_OK;
-}
-
 /* If the method does not choose among the samples, print all samples. Returns
  * an exit status. */
 static int check_samples(struct run *r)
@@ -454,15 +442,6 @@ static int run_open(struct run *r, struct err *e)
 
 /* ---- the end of a run ---------------------------------------------------- */
 
-static const char *stop_name(const struct tandem_report *of, int ret)
-{
-	if (ret == TANDEM_CANCELED)
-		return "interrupted";
-	if (ret == TANDEM_LOST)
-		return "lost";
-	return ret ? "error" : gen_stop_name(gen_stop_reason(of->generation));
-}
-
 /* Run the method. The text that was generated is printed even if the method
  * fails. */
 static int generate(struct run *r, struct err *e)
@@ -509,7 +488,10 @@ static int generate(struct run *r, struct err *e)
 		.begin_ns = r->begin_ns };
 	odd = (struct err){ 0 };
 	tandem_report(r->tandem, &rep.of);
-	rep.stop = stop_name(&rep.of, ret);
+	rep.stop = ret == TANDEM_CANCELED ? "interrupted"
+		: ret == TANDEM_LOST      ? "lost"
+		: ret                     ? "error"
+		      : gen_stop_name(gen_stop_reason(rep.of.generation));
 	if (as_json && report_json(&rep, &r->text, stdout) && !ret) {
 		err_sys(e, errno ? errno : EIO,
 			"cannot write to standard output");
@@ -544,8 +526,14 @@ static int run_main(int argc, char **argv)
 
 	if (!cmd_parse(&cmd_run, argc, argv, &operands, &status))
 		return status;
-	if ((status = check_usage()) || (status = choose_method(&r)))
+	status = check_usage();
+	if (status)
 		return status;
+	if (cmd_create(&r.tandem, &values, &e))
+		return cmd_refuse(&cmd_run, &e);
+	if (verbose)
+		tandem_pair(r.tandem)->window_refused = draw_window;
+	tandem_report(r.tandem, &r.of);
 	if (watched)
 		watch_init(&r.watch, as_json);
 	cmd_before_end(watched ? watch_leave : NULL);

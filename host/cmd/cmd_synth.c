@@ -88,39 +88,14 @@ static enum dtype type_of(int choice, enum dtype otherwise)
 	return t;
 }
 
-static int write_model(struct err *e)
-{
-	struct synth_opts o = { .shape = (unsigned)like,
-		.quant = DTYPE_Q4_0,
-		.seed = seed < 0 ? 1 : (uint64_t)seed,
-		.progress = cmd_progress,
-		.head = (enum synth_head)(head + 1) };
-	char path[PATH_MAX];
-	struct grown grown;
-	int ret;
-
-	if (from) {
-		ret = models_choose(from, MODEL_TARGET, path, e);
-		if (!ret)
-			ret = grown_open(&grown, path, &shapes[like], e);
-		if (ret)
-			return ret;
-		o.grown = &grown;
-		o.quant = grown_type(&grown);
-	}
-	o.quant = type_of(quant, o.quant);
-	o.ffn_down = type_of(ffn_down, o.quant);
-	ret = synth_write(output, &o, e);
-	if (from)
-		grown_close(&grown);
-	return ret;
-}
-
 static int run(int argc, char **argv)
 {
+	struct synth_opts o = { .quant = DTYPE_Q4_0 };
+	char path[PATH_MAX];
+	struct grown grown;
 	struct err e = { 0 };
 	unsigned operands;
-	int status;
+	int status, ret = 0;
 
 	if (!cmd_parse(&cmd_synth, argc, argv, &operands, &status))
 		return status;
@@ -145,7 +120,26 @@ static int run(int argc, char **argv)
 		return cmd_misuse(&cmd_synth,
 			"--head cannot be used with --grow: the smaller model "
 			"has no head that scores");
-	return write_model(&e) ? cmd_fail(&e) : EXIT_OK;
+
+	o.shape = (unsigned)like;
+	o.seed = seed < 0 ? 1 : (uint64_t)seed;
+	o.progress = cmd_progress;
+	o.head = (enum synth_head)(head + 1);
+	if (from) {
+		ret = models_choose(from, MODEL_TARGET, path, &e);
+		if (!ret)
+			ret = grown_open(&grown, path, &shapes[like], &e);
+		if (ret)
+			return cmd_fail(&e);
+		o.grown = &grown;
+		o.quant = grown_type(&grown);
+	}
+	o.quant = type_of(quant, o.quant);
+	o.ffn_down = type_of(ffn_down, o.quant);
+	ret = synth_write(output, &o, &e);
+	if (from)
+		grown_close(&grown);
+	return ret ? cmd_fail(&e) : EXIT_OK;
 }
 
 const struct command cmd_synth = { &usage, run };

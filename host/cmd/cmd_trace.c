@@ -228,23 +228,6 @@ static void put_numbers(json_t *o, const struct number *n, size_t count)
 		put_u64(o, n[i].key, n[i].value);
 }
 
-static json_t *phone_json(const struct trace_phone *p)
-{
-	const struct number n[] = {
-		{ "total_ps", p->total_ps }, { "cpu_busy_ps", p->cpu_ps },
-		{ "cpu_wait_ps", p->wait_ps }, { "npu_busy_ps", p->npu_ps },
-		{ "loader_busy_ps", p->loader_ps },
-		{ "flash_busy_ps", p->read_ps }, { "copy_busy_ps", p->copy_ps },
-#define NUMBER(type, name) { #name, p->price.name },
-		PRICE_TIMES(NUMBER)
-#undef NUMBER
-	};
-	json_t *o = json_object();
-
-	put_numbers(o, n, ARRAY_LEN(n));
-	return o;
-}
-
 static json_t *report_json(
 	const char *path, const struct timeline *t, const struct trace_sum *s)
 {
@@ -255,8 +238,18 @@ static json_t *report_json(
 		TRACE_SUMS(NUMBER)
 #undef NUMBER
 	};
+	const struct trace_phone *p = &s->phone;
+	const struct number times[] = {
+		{ "total_ps", p->total_ps }, { "cpu_busy_ps", p->cpu_ps },
+		{ "cpu_wait_ps", p->wait_ps }, { "npu_busy_ps", p->npu_ps },
+		{ "loader_busy_ps", p->loader_ps },
+		{ "flash_busy_ps", p->read_ps }, { "copy_busy_ps", p->copy_ps },
+#define NUMBER(type, name) { #name, p->price.name },
+		PRICE_TIMES(NUMBER)
+#undef NUMBER
+	};
 	json_t *o = json_object(), *work = json_array(),
-	       *longest = json_array();
+	       *longest = json_array(), *phone;
 
 	put_u64(o, "version", JSON_VERSION);
 	put_str(o, "command", "trace");
@@ -287,8 +280,10 @@ static json_t *report_json(
 				(json_int_t)(x->end - x->begin)));
 	}
 	json_object_set_new(o, "longest", longest);
-	json_object_set_new(o, "phone",
-		s->phone.there ? phone_json(&s->phone) : json_null());
+	phone = p->there ? json_object() : json_null();
+	if (p->there)
+		put_numbers(phone, times, ARRAY_LEN(times));
+	json_object_set_new(o, "phone", phone);
 	return o;
 }
 

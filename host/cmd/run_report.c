@@ -123,89 +123,52 @@ static void phone_text(const struct run_report *r, FILE *f)
 		100 * of_total(r, p->matrix_ps), 100 * of_total(r, p->cpu_ps));
 }
 
-/* Print the work of a draft model and its share of the run's `run_s`
- * seconds. */
-static void draft_text(const struct tandem_report *r, double run_s, FILE *f)
+/* Print what the rows of passes after the prompt were used for, and what the
+ * drafts and the method did. */
+static void decoding_text(const struct run_report *r, double run_s, FILE *f)
 {
-	const struct method_stats *m = &r->drafts;
-
-	fprintf(f,
-		"draft        by %s\n"
-		"             %" PRIu64 " cycles, %" PRIu64 " drafted, %" PRIu64
-		" accepted (%.1f %%), mean accepted length %.2f, %.1f %% of "
-		"the time\n",
-		r->drafter ? r->drafter : "the model itself", m->cycles,
-		m->drafted, m->accepted, 100 * method_acceptance(m),
-		method_accepted_length(m), 100 * share(m->draft_ns, run_s));
-}
-
-static void method_text(const struct tandem *t, FILE *f)
-{
+	const struct row_counts *c = &r->of.work.decode_rows;
+	const struct method_stats *m = &r->of.drafts;
 	struct strbuf line = STRBUF_INIT;
 
-	tandem_method_line(t, &line);
+	if (c->passes) {
+		fprintf(f,
+			"rows         of %" PRIu64 " in the graphs of %" PRIu64
+			" passes after the prompt %.1f %% valid, %.1f %% "
+			"wasted, %.1f %% underutilized; of whole tiles %.1f %% valid",
+			c->graph, c->passes,
+			100 * row_counts_share(c->valid, c->graph),
+			100 * row_counts_share(row_counts_wasted(c), c->graph),
+			100 *
+				row_counts_share(
+					row_counts_underutilized(c), c->graph),
+			100 * row_counts_share(c->valid, c->tile));
+		if (r->of.pair->soc)
+			fprintf(f, "; %.2f mJ a token",
+				1e3 * joules_a_token(r));
+		fputc('\n', f);
+	}
+	if (m->cycles)
+		fprintf(f,
+			"draft        by %s\n"
+			"             %" PRIu64 " cycles, %" PRIu64
+			" drafted, %" PRIu64
+			" accepted (%.1f %%), mean accepted length %.2f, "
+			"%.1f %% of the time\n",
+			r->of.drafter ? r->of.drafter : "the model itself",
+			m->cycles, m->drafted, m->accepted,
+			100 * method_acceptance(m), method_accepted_length(m),
+			100 * share(m->draft_ns, run_s));
+	tandem_method_line(r->tandem, &line);
 	if (line.len)
 		fprintf(f, "%s\n", line.data);
 	strbuf_release(&line);
-}
-
-/* Print how often a diffusion method revised or recomputed tokens. */
-static void diffusion_text(const struct method_stats *m, FILE *f)
-{
-	fprintf(f,
-		"diffusion    %" PRIu64 " tokens revised, %" PRIu64
-		" rows computed anew by the host, logits of %" PRIu64
-		" rows not computed, as their tokens stay\n",
-		m->revised, m->refreshed, m->skipped);
-}
-
-/* Print what the rows of passes after the prompt were used for. */
-static void rows_text(const struct run_report *r, FILE *f)
-{
-	const struct row_counts *c = &r->of.work.decode_rows;
-
-	fprintf(f,
-		"rows         of %" PRIu64 " in the graphs of %" PRIu64
-		" passes after the prompt %.1f %% valid, %.1f %% wasted, "
-		"%.1f %% underutilized; of whole tiles %.1f %% valid",
-		c->graph, c->passes, 100 * row_counts_share(c->valid, c->graph),
-		100 * row_counts_share(row_counts_wasted(c), c->graph),
-		100 * row_counts_share(row_counts_underutilized(c), c->graph),
-		100 * row_counts_share(c->valid, c->tile));
-	if (r->of.pair->soc)
-		fprintf(f, "; %.2f mJ a token", 1e3 * joules_a_token(r));
-	fputc('\n', f);
-}
-
-/* Print the placement of the weights, unless it is the default one. */
-static void placement_text(
-	const struct session_stats *s, const struct session_opts *o, FILE *f)
-{
-	if (o->placement == PLACEMENT_BELADY)
-		return;
-	fprintf(f,
-		"placement    %s: %.1f MiB of weights stay, %" PRIu64
-		" copies of %.1f MiB, the device waited %.3f s",
-		placement_names[o->placement], mib(s->resident_bytes),
-		s->copies, mib(s->copied_bytes), (double)s->stall_ns * 1e-9);
-	if (o->soc)
-		fprintf(f, ", %.3f s on the phone",
-			(double)s->stall_ps * 1e-12);
-	fputc('\n', f);
-}
-
-/* Print the cost of mapping buffers anew. On a phone, the time is the modeled
- * cost of the remaps plus the waits for free space in the window. */
-static void remaps_text(
-	const struct session_stats *s, const struct session_opts *o, FILE *f)
-{
-	fprintf(f, "remaps       %.2f maps and %.2f MiB a pass",
-		per(s->remaps, s->passes),
-		per(s->remap_bytes, s->passes) / (1 << 20));
-	if (o->soc)
-		fprintf(f, ", %.3f ms of the phone's time a pass",
-			per(s->stall_ps, s->passes) * 1e-9);
-	fputc('\n', f);
+	if (m->skipped || m->revised)
+		fprintf(f,
+			"diffusion    %" PRIu64 " tokens revised, %" PRIu64
+			" rows computed anew by the host, logits of %" PRIu64
+			" rows not computed, as their tokens stay\n",
+			m->revised, m->refreshed, m->skipped);
 }
 
 static void flash_text(const struct run_report *r, FILE *f)
@@ -213,6 +176,12 @@ static void flash_text(const struct run_report *r, FILE *f)
 	const struct session_stats *s = &r->of.work;
 	const struct staging_stats *st = &s->staging;
 	const struct stream_stats *io = &st->stream;
+	static const char *const labels[] = {
+		[PROFILE_NONE] = ("none, and what passes take is learnt as "
+				  "they come"),
+		[PROFILE_PROBED] = "probed when the model was opened, by",
+		[PROFILE_REMEMBERED] = "remembered of what was probed before",
+	};
 
 	fprintf(f,
 		"flash        %u of %u layers in memory, in %u run%s, "
@@ -228,33 +197,12 @@ static void flash_text(const struct run_report *r, FILE *f)
 		(double)io->wait_ns * 1e-9, (double)io->check_ns * 1e-9,
 		s->stage_slots, mib(s->stage_bytes), s->stage_parts,
 		s->stage_parts > 1 ? "s" : "", r->of.flash);
-}
-
-static void profile_text(const struct tandem_report *r, FILE *f)
-{
-	static const char *const labels[] = {
-		[PROFILE_NONE] = ("none, and what passes take is learnt as "
-				  "they come"),
-		[PROFILE_PROBED] = "probed when the model was opened, by",
-		[PROFILE_REMEMBERED] = "remembered of what was probed before",
-	};
-
-	fprintf(f, "profile      %s", labels[r->profile]);
-	if (r->profile == PROFILE_PROBED)
-		fprintf(f, " %" PRIu64 " passes", r->probe_passes);
+	if (!r->of.weighs)
+		return;
+	fprintf(f, "profile      %s", labels[r->of.profile]);
+	if (r->of.profile == PROFILE_PROBED)
+		fprintf(f, " %" PRIu64 " passes", r->of.probe_passes);
 	fputc('\n', f);
-}
-
-static void history_text(const struct tandem_report *r, FILE *f)
-{
-	struct history_stats s;
-
-	history_stats(r->history, &s);
-	fprintf(f,
-		"history      %" PRIu64 " answers, %" PRIu64
-		" tokens with their prompts, %.1f MiB; this one is %s\n",
-		s.records, s.prompt_tokens + s.answer_tokens, mib(s.file_bytes),
-		r->kept ? "kept" : "not kept");
 }
 
 static void reward_text(const struct tandem_report *r, FILE *f)
@@ -299,11 +247,72 @@ static void switch_text(
 		s->most_graphs_kib / 1024.0, o->soc ? "phone" : "wall");
 }
 
+/* Print the use of the device and of its memory. */
+static void device_text(const struct run_report *r, FILE *f)
+{
+	const struct session_stats *s = &r->of.work;
+	const struct session_opts *o = r->of.pair;
+
+	if (o->placement != PLACEMENT_BELADY) {
+		fprintf(f,
+			"placement    %s: %.1f MiB of weights stay, %" PRIu64
+			" copies of %.1f MiB, the device waited %.3f s",
+			placement_names[o->placement], mib(s->resident_bytes),
+			s->copies, mib(s->copied_bytes),
+			(double)s->stall_ns * 1e-9);
+		if (o->soc)
+			fprintf(f, ", %.3f s on the phone",
+				(double)s->stall_ps * 1e-12);
+		fputc('\n', f);
+	}
+	fprintf(f,
+		"window       %.1f of %.1f MiB mapped, %.1f in huge pages, %" PRIu64
+		" maps, %" PRIu64 " unmaps, weights %.1f MiB, cache %.1f MiB "
+		"for %u tokens\n"
+		"coherence    %s: %" PRIu64 " lines invalidated, %" PRIu64
+		" cleaned, %" PRIu64 " evicted, %" PRIu64 " violations\n",
+		mib(s->bytes_mapped), mib(o->va_window),
+		mib(tandem_huge_bytes(r->tandem)), s->maps, s->unmaps,
+		mib(s->weight_bytes), mib(s->kv_bytes), r->of.context,
+		coherence_names[o->coherence], s->invalidated_lines,
+		s->cleaned_lines, s->evicted_lines, s->violations);
+	fprintf(f,
+		"device       %u threads, %s kernels, %s, busy %.3f s, %.1f "
+		"MiB by DMA, %" PRIu64 " values beyond fp16\n",
+		s->threads, s->kern, precision_names[o->precision],
+		(double)s->busy_ns * 1e-9, mib(s->dma_bytes), s->saturated);
+	if (s->mixed_passes)
+		fprintf(f,
+			"attention    %.1f MiB of keys and values read, %.1f "
+			"if each row read what it sees\n",
+			mib(s->kv_read_bytes), mib(s->kv_apart_bytes));
+	if (s->remaps) {
+		fprintf(f, "remaps       %.2f maps and %.2f MiB a pass",
+			per(s->remaps, s->passes),
+			per(s->remap_bytes, s->passes) / (1 << 20));
+		/* On a phone, the time is the modeled cost of the remaps plus
+		 * the waits for free space in the window. */
+		if (o->soc)
+			fprintf(f, ", %.3f ms of the phone's time a pass",
+				per(s->stall_ps, s->passes) * 1e-9);
+		fputc('\n', f);
+	}
+	if (s->extended_room)
+		fprintf(f,
+			"extended     %.1f of %.1f MiB beside the window in "
+			"%" PRIu64
+			" buffers, %.2f MiB a pass by DMA from there\n",
+			mib(s->extended_bytes), mib(s->extended_room),
+			s->extended_buffers,
+			per(s->extended_read, s->passes) / (1 << 20));
+}
+
 void report_text(const struct run_report *r, FILE *f)
 {
 	const struct session_stats *s = &r->of.work;
 	const struct tandem_report *of = &r->of;
 	const struct session_opts *o = of->pair;
+	struct history_stats kept;
 	struct rates t = rates_of(r);
 
 	priced_text(of, f);
@@ -340,56 +349,24 @@ void report_text(const struct run_report *r, FILE *f)
 			"restarts     %" PRIu64
 			" of a device that was lost, %.1f ms in all\n",
 			s->restarts, (double)s->restart_ns / 1e6);
-	if (s->decode_rows.passes)
-		rows_text(r, f);
-	if (of->drafts.cycles)
-		draft_text(of, t.total_s - t.load_s, f);
-	method_text(r->tandem, f);
-	if (of->drafts.skipped || of->drafts.revised)
-		diffusion_text(&of->drafts, f);
+	decoding_text(r, t.total_s - t.load_s, f);
 	if (of->n_samples)
 		samples_report(r->tandem, of,
 			seconds(r->of.began_ns, r->of.ended_ns), f);
 	reward_text(of, f);
-	if (of->history)
-		history_text(of, f);
+	if (of->history) {
+		history_stats(of->history, &kept);
+		fprintf(f,
+			"history      %" PRIu64 " answers, %" PRIu64
+			" tokens with their prompts, %.1f MiB; this one is "
+			"%s\n",
+			kept.records, kept.prompt_tokens + kept.answer_tokens,
+			mib(kept.file_bytes), of->kept ? "kept" : "not kept");
+	}
 	if (of->flash)
 		flash_text(r, f);
-	if (of->flash && of->weighs)
-		profile_text(of, f);
 	switch_text(&s->graphs, o, f);
-	placement_text(s, o, f);
-	fprintf(f,
-		"window       %.1f of %.1f MiB mapped, %.1f in huge pages, %" PRIu64
-		" maps, %" PRIu64 " unmaps, weights %.1f MiB, cache %.1f MiB "
-		"for %u tokens\n"
-		"coherence    %s: %" PRIu64 " lines invalidated, %" PRIu64
-		" cleaned, %" PRIu64 " evicted, %" PRIu64 " violations\n",
-		mib(s->bytes_mapped), mib(o->va_window),
-		mib(tandem_huge_bytes(r->tandem)), s->maps, s->unmaps,
-		mib(s->weight_bytes), mib(s->kv_bytes), of->context,
-		coherence_names[o->coherence], s->invalidated_lines,
-		s->cleaned_lines, s->evicted_lines, s->violations);
-	fprintf(f,
-		"device       %u threads, %s kernels, %s, busy %.3f s, %.1f "
-		"MiB by DMA, %" PRIu64 " values beyond fp16\n",
-		s->threads, s->kern, precision_names[o->precision],
-		(double)s->busy_ns * 1e-9, mib(s->dma_bytes), s->saturated);
-	if (s->mixed_passes)
-		fprintf(f,
-			"attention    %.1f MiB of keys and values read, %.1f "
-			"if each row read what it sees\n",
-			mib(s->kv_read_bytes), mib(s->kv_apart_bytes));
-	if (s->remaps)
-		remaps_text(s, o, f);
-	if (s->extended_room)
-		fprintf(f,
-			"extended     %.1f of %.1f MiB beside the window in "
-			"%" PRIu64
-			" buffers, %.2f MiB a pass by DMA from there\n",
-			mib(s->extended_bytes), mib(s->extended_room),
-			s->extended_buffers,
-			per(s->extended_read, s->passes) / (1 << 20));
+	device_text(r, f);
 	if (s->rows_not_finite || s->weights_not_finite)
 		fprintf(f,
 			"not finite   %" PRIu64 " of %" PRIu64 " rows of "

@@ -228,30 +228,24 @@ static void set_colour(struct pen *p, int mark)
 	p->mark = mark;
 }
 
-static void draw_glyph(struct pen *p, const struct glyph *g)
-{
-	unsigned width = (unsigned)g->width;
-
-	if (p->cols && p->col + width > p->cols && p->col) {
-		p->full |= p->row + 1 >= p->rows;
-		if (p->full)
-			return;
-		put(p->out, "\r\n");
-		p->row++;
-		p->col = 0;
-	}
-	strbuf_add(p->out, g->text ? g->text : g->own, g->len);
-	p->col += width;
-}
-
 static void draw_text(struct pen *p, const char *text, size_t len)
 {
 	const char *end = text + len;
 
 	while (text < end && !p->full) {
 		struct glyph g = sign_for(next_glyph(p->view, &text, end));
+		unsigned width = (unsigned)g.width;
 
-		draw_glyph(p, &g);
+		if (p->cols && p->col + width > p->cols && p->col) {
+			p->full |= p->row + 1 >= p->rows;
+			if (p->full)
+				return;
+			put(p->out, "\r\n");
+			p->row++;
+			p->col = 0;
+		}
+		strbuf_add(p->out, g.text ? g.text : g.own, g.len);
+		p->col += width;
 	}
 }
 
