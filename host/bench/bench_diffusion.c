@@ -558,29 +558,13 @@ static void fill_areas(const struct bench_run *r, const struct table_plan *p,
 
 /* ---- the benchmark ------------------------------------------------------- */
 
-static int report(const struct bench_diffusion *b, struct err *e)
+int bench_diffusion(const struct bench_diffusion_args *args, struct err *e)
 {
 	static const struct bench_name name = { "diffusion",
 		"Decoders of diffusion models", "where it must be" };
-	struct bench_table *tables = calloc(TABLES, sizeof(*tables));
-	unsigned n = 0;
-	int ret;
-
-	if (!tables)
-		return err_set(e, ENOMEM, "no memory for tables");
-	for (unsigned i = 0; i < b->n_plans; i++) {
-		table_fill(&tables[n++], &b->run.x, &b->plan[i], &b->request);
-		if (b->plan[i].spec->plot.points)
-			fill_areas(&b->run, &b->plan[i], &tables[n++]);
-	}
-	ret = bench_run_report_tables(&b->run, &name, tables, n, e);
-	free(tables);
-	return ret;
-}
-
-int bench_diffusion(const struct bench_diffusion_args *args, struct err *e)
-{
 	struct bench_diffusion *b = calloc(1, sizeof(*b));
+	struct bench_table *tables = NULL;
+	unsigned n = 0;
 	int ret;
 
 	if (!b)
@@ -592,8 +576,19 @@ int bench_diffusion(const struct bench_diffusion_args *args, struct err *e)
 		ret = plan(b, e);
 	if (!ret)
 		ret = bench_run_measure(&b->run, e);
+	if (!ret) {
+		tables = calloc(TABLES, sizeof(*tables));
+		if (!tables)
+			ret = err_set(e, ENOMEM, "no memory for tables");
+	}
+	for (unsigned i = 0; i < b->n_plans && !ret; i++) {
+		table_fill(&tables[n++], &b->run.x, &b->plan[i], &b->request);
+		if (b->plan[i].spec->plot.points)
+			fill_areas(&b->run, &b->plan[i], &tables[n++]);
+	}
 	if (!ret)
-		ret = report(b, e);
+		ret = bench_run_report_tables(&b->run, &name, tables, n, e);
+	free(tables);
 	bench_run_release(&b->run);
 	setting_release(&b->usual);
 	free(b);

@@ -418,25 +418,20 @@ static void print_csv(
 		table_print_csv(&tables[i], stdout);
 }
 
-static json_t *ratios_json(const struct bench_lever *b)
-{
-	json_t *o = json_object();
-
-	for (size_t i = 0; i < ARRAY_LEN(rivals); i++) {
-		double ratio = speed_up(b, rivals[i]);
-
-		if (!isnan(ratio))
-			json_object_set_new(o, rivals[i], json_real(ratio));
-	}
-	return o;
-}
-
 static json_t *as_json(
 	const void *arg, const struct bench_table *tables, unsigned n)
 {
 	const struct bench_lever *b = arg;
 	const struct bench_run *r = &b->run;
+	json_t *ratios = json_object();
 
+	for (size_t i = 0; i < ARRAY_LEN(rivals); i++) {
+		double ratio = speed_up(b, rivals[i]);
+
+		if (!isnan(ratio))
+			json_object_set_new(
+				ratios, rivals[i], json_real(ratio));
+	}
 	return json_pack("{s:s*, s:i, s:s, s:s, s:s, s:s, s:s*, s:b, s:i, s:i, "
 			 "s:i, s:i, s:f, s:o, s:o, s:o}",
 		"priced_as", *r->pair.priced ? r->pair.priced : NULL, "version",
@@ -446,8 +441,8 @@ static json_t *as_json(
 		has_oracle(b), "tasks", (int)r->x.n_tasks, "items",
 		(int)r->x.n_items, "predict", (int)r->n_predict, "rounds",
 		(int)r->x.rounds, "plain_bytes_per_s", r->x.plain_bytes_per_s,
-		"checks", report_checks_json(&r->x), "lever_over",
-		ratios_json(b), "tables", report_tables_json(tables, n));
+		"checks", report_checks_json(&r->x), "lever_over", ratios,
+		"tables", report_tables_json(tables, n));
 }
 
 static int report(const struct bench_lever *b, struct err *e)

@@ -71,26 +71,11 @@ int bench_pin(int cpu, struct err *e)
 	return 0;
 }
 
-static void child_run(int (*serve)(void *, unsigned), void *arg, int cpu,
-	int command, pid_t parent)
-{
-	unsigned trips;
-
-	/* Exit when the parent dies. If it died before the prctl, its pid has
-	 * changed. */
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent || bench_pin(cpu, NULL))
-		_exit(1);
-	while (!fd_read_exact(command, &trips, sizeof(trips)))
-		if (serve(arg, trips))
-			_exit(1);
-	_exit(0);
-}
-
 int bench_fork(int (*serve)(void *arg, unsigned trips), void *arg, int cpu,
 	int *command, int *pid, struct err *e)
 {
 	pid_t parent = getpid(), child;
+	unsigned n;
 	int fd[2];
 
 	if (pipe2(fd, O_CLOEXEC))
@@ -105,7 +90,15 @@ int bench_fork(int (*serve)(void *arg, unsigned trips), void *arg, int cpu,
 	}
 	if (!child) {
 		fd_close(&fd[1]);
-		child_run(serve, arg, cpu, fd[0], parent);
+		/* Exit when the parent dies. If it died before the prctl, its
+		 * pid has changed. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent || bench_pin(cpu, NULL))
+			_exit(1);
+		while (!fd_read_exact(fd[0], &n, sizeof(n)))
+			if (serve(arg, n))
+				_exit(1);
+		_exit(0);
 	}
 	fd_close(&fd[0]);
 	*command = fd[1];

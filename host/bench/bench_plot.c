@@ -226,33 +226,24 @@ static unsigned column_in(const struct bench_table *t, unsigned panel)
 	return c;
 }
 
-/* Print the points of the line that begins at row `from`. Returns the index of
- * the first row after the line. */
-static unsigned point_data(const struct page *p, unsigned line, unsigned from)
-{
-	const struct bench_table *t = p->t;
-	unsigned x = column_in(t, 2), y = column_in(t, 1), r = from;
-
-	fprintf(p->f, "$line%u << END\n", line);
-	for (; r < t->n_rows &&
-		!strcmp(t->row[r].name[0], t->row[from].name[0]);
-		r++) {
-		figure(t, r, x, p->f);
-		figure(t, r, y, p->f);
-		putc('\n', p->f);
-	}
-	fputs("END\n", p->f);
-	return r;
-}
-
 static void draw_points(const struct page *p)
 {
 	const struct bench_table *t = p->t;
+	unsigned x = column_in(t, 2), y = column_in(t, 1);
 	unsigned begin[TABLE_ROWS], n = 0;
 
+	/* A line's points are the adjacent rows with the same first name. */
 	for (unsigned r = 0; r < t->n_rows; n++) {
 		begin[n] = r;
-		r = point_data(p, n, r);
+		fprintf(p->f, "$line%u << END\n", n);
+		for (; r < t->n_rows &&
+			!strcmp(t->row[r].name[0], t->row[begin[n]].name[0]);
+			r++) {
+			figure(t, r, x, p->f);
+			figure(t, r, y, p->f);
+			putc('\n', p->f);
+		}
+		fputs("END\n", p->f);
 	}
 	place(p, 0);
 	set(p->f, "xlabel", t->plot.x);

@@ -201,28 +201,6 @@ static int try_way(const struct place *p, struct bench_read way,
 	return 0;
 }
 
-static int try_all(
-	const struct place *p, struct bench_read *best, struct err *e)
-{
-	struct bench_read way = { .direct = best->direct };
-	int ret = 0;
-
-	for (way.block = (size_t)1 << 20; way.block <= BLOCK_MAX;
-		way.block *= 4)
-		for (int small = 0; small < 2; small++) {
-			way.small_pages = small;
-			way.depth = 0;
-			for (way.threads = 1; !ret && way.threads <= THREADS;
-				way.threads++)
-				ret = try_way(p, way, best, e);
-			way.threads = 1;
-			for (way.depth = 1; !ret && way.depth <= DEPTH_MAX;
-				way.depth *= 2)
-				ret = try_way(p, way, best, e);
-		}
-	return ret;
-}
-
 /* ---- memory -------------------------------------------------------------- */
 
 /* Allocate memory with small pages, and touch all pages, so that page faults
@@ -291,12 +269,25 @@ static int measure_all(
 int bench_read(const struct image *m, struct bench_read *out, struct err *e)
 {
 	struct place p = { .fd = -1 };
+	struct bench_read way = { 0 };
 	int ret;
 
 	*out = (struct bench_read){ 0 };
 	ret = open_place(m, &p, &out->direct, e);
-	if (!ret)
-		ret = try_all(&p, out, e);
+	way.direct = out->direct;
+	for (way.block = (size_t)1 << 20; way.block <= BLOCK_MAX;
+		way.block *= 4)
+		for (int small = 0; small < 2; small++) {
+			way.small_pages = small;
+			way.depth = 0;
+			for (way.threads = 1; !ret && way.threads <= THREADS;
+				way.threads++)
+				ret = try_way(&p, way, out, e);
+			way.threads = 1;
+			for (way.depth = 1; !ret && way.depth <= DEPTH_MAX;
+				way.depth *= 2)
+				ret = try_way(&p, way, out, e);
+		}
 	if (!ret)
 		ret = measure_all(&p, out, e);
 	close_place(&p);

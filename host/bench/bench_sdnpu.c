@@ -237,34 +237,6 @@ struct bench_sdnpu {
 /* the last table is the table of graphs */
 #define TABLES (ARRAY_LEN(specs) + 1)
 
-static int report(const struct bench_sdnpu *b, struct err *e)
-{
-	static const struct bench_name name = { "sdnpu",
-		"Retrieval speculation", "by every row" };
-	struct bench_table *tables = calloc(TABLES, sizeof(*tables));
-	char caption[BENCH_CAPTION];
-	unsigned n = 0;
-	int ret;
-
-	if (!tables)
-		return err_set(e, ENOMEM, "no memory for tables");
-	for (size_t i = 0; i < ARRAY_LEN(specs); i++)
-		if (b->plan[i].n)
-			table_fill(&tables[n++], &b->run.x, &b->plan[i],
-				&b->request);
-	if (b->graphs.n)
-		sdnpu_graphs_fill(&b->graphs, &tables[n++]);
-	ret = bench_run_report_tables(&b->run, &name, tables, n, e);
-	if (!ret && b->run.opts->plot) {
-		report_caption(&b->run.x, b->run.pair.priced, b->run.pair.model,
-			bench_run_clock(&b->run), false, caption);
-		ret = sdnpu_graphs_plot(
-			&b->graphs, caption, b->run.opts->plot, e);
-	}
-	free(tables);
-	return ret;
-}
-
 static int plan(
 	struct bench_sdnpu *b, const struct bench_sdnpu_args *a, struct err *e)
 {
@@ -281,7 +253,12 @@ static int plan(
 
 int bench_sdnpu(const struct bench_sdnpu_args *args, struct err *e)
 {
+	static const struct bench_name name = { "sdnpu",
+		"Retrieval speculation", "by every row" };
 	struct bench_sdnpu *b = calloc(1, sizeof(*b));
+	struct bench_table *tables = NULL;
+	char caption[BENCH_CAPTION];
+	unsigned n = 0;
 	int ret;
 
 	if (!b)
@@ -294,8 +271,26 @@ int bench_sdnpu(const struct bench_sdnpu_args *args, struct err *e)
 		ret = bench_run_measure(&b->run, e);
 	if (!ret && args->table[SDNPU_T_GRAPHS])
 		ret = sdnpu_graphs_measure(&b->graphs, &b->run, e);
+	if (!ret) {
+		tables = calloc(TABLES, sizeof(*tables));
+		if (!tables)
+			ret = err_set(e, ENOMEM, "no memory for tables");
+	}
+	for (size_t i = 0; i < ARRAY_LEN(specs) && !ret; i++)
+		if (b->plan[i].n)
+			table_fill(&tables[n++], &b->run.x, &b->plan[i],
+				&b->request);
+	if (!ret && b->graphs.n)
+		sdnpu_graphs_fill(&b->graphs, &tables[n++]);
 	if (!ret)
-		ret = report(b, e);
+		ret = bench_run_report_tables(&b->run, &name, tables, n, e);
+	if (!ret && b->run.opts->plot) {
+		report_caption(&b->run.x, b->run.pair.priced, b->run.pair.model,
+			bench_run_clock(&b->run), false, caption);
+		ret = sdnpu_graphs_plot(
+			&b->graphs, caption, b->run.opts->plot, e);
+	}
+	free(tables);
 	sdnpu_graphs_release(&b->graphs);
 	bench_run_release(&b->run);
 	setting_release(&b->usual);

@@ -16,19 +16,14 @@ static const char *value_of(const char *change, const char *name, size_t len)
 		: NULL;
 }
 
-static char **find(struct setting *s, const char *name, size_t len)
-{
-	for (unsigned i = 0; i < s->n; i++)
-		if (value_of(s->change[i], name, len))
-			return &s->change[i];
-	return NULL;
-}
-
 int setting_change(struct setting *s, const char *text, struct err *e)
 {
 	size_t len = strcspn(text, "=");
-	char *copy, **old = find(s, text, len);
+	char *copy, **old = NULL;
 
+	for (unsigned i = 0; i < s->n && !old; i++)
+		if (value_of(s->change[i], text, len))
+			old = &s->change[i];
 	if (!len || !text[len])
 		return err_set(e, EINVAL, "'%s' is not NAME=VALUE", text);
 	if (!old && s->n == SETTING_CHANGES)
