@@ -68,26 +68,19 @@ static char *cut_field(char **at)
 	return field;
 }
 
-/* Cut off the text after '#' and return it, or return NULL if there is no
- * '#'. */
-static const char *cut_source(char *line)
-{
-	char *hash = strchr(line, '#');
-
-	if (!hash)
-		return NULL;
-	*hash = '\0';
-	return hash + 1 + strspn(hash + 1, SPACE);
-}
-
 static int parse_line(
 	struct soc *out, bool seen[SOC_COUNT], char *line, struct err *e)
 {
-	const char *source = cut_source(line), *name, *number;
+	char *source = strchr(line, '#');
+	const char *name, *number;
 	double value = 0;
 	size_t i;
 	int ret;
 
+	if (source) {
+		*source++ = '\0';
+		source += strspn(source, SPACE);
+	}
 	line += strspn(line, SPACE);
 	if (!*line)
 		return 0;
@@ -117,20 +110,12 @@ static int parse_line(
 	return 0;
 }
 
-static int check_complete(const bool seen[SOC_COUNT], struct err *e)
-{
-	for (size_t i = 0; i < SOC_COUNT; i++)
-		if (!seen[i])
-			return err_set(e, EINVAL, "no %s", soc_numbers[i].name);
-	return 0;
-}
-
 int soc_file_parse(struct soc *out, const char *path, const char *text,
 	size_t len, struct err *e)
 {
 	bool seen[SOC_COUNT] = { false };
 	char line[512];
-	int ret;
+	int ret = 0;
 
 	if (memchr(text, '\0', len))
 		return err_set(e, EINVAL, "%s: not a text", path);
@@ -149,7 +134,9 @@ int soc_file_parse(struct soc *out, const char *path, const char *text,
 		text += end ? n + 1 : n;
 		len -= end ? n + 1 : n;
 	}
-	ret = check_complete(seen, e);
+	for (size_t i = 0; i < SOC_COUNT && !ret; i++)
+		if (!seen[i])
+			ret = err_set(e, EINVAL, "no %s", soc_numbers[i].name);
 	if (!ret)
 		ret = soc_check(out, e);
 	return ret ? err_in(e, "%s", path) : 0;
