@@ -185,31 +185,6 @@ const struct build_limits *cycle_limits(struct cycle *c, uint32_t depth)
 	return &c->limits;
 }
 
-/*
- * Start planning a tree: the method chooses its builder, and the tree is
- * reduced to a root. A method without a plan of its own drafts only if --draft
- * is given, with the builder of OPT-Tree.
- */
-static void begin_plan(struct cycle *c)
-{
-	const struct method *m = c->env->method;
-	size_t n;
-	const int32_t *text = gen_tokens(c->gen, &n);
-
-	if (!c->started && m->start)
-		m->start(c);
-	c->started = true;
-	c->draft_time = c->expand_time = 0;
-	c->expanded = 0;
-	c->exit = NULL;
-	if (c->drafts && m->plan)
-		m->plan(c);
-	else if (c->drafts)
-		build_opt_begin(&c->build, c->tree,
-			cycle_limits(c, tree_depth(c->env)), THRESHOLD);
-	tree_reset(c->tree, text[n - 1]);
-}
-
 int cycle_plan(struct cycle *const *all, uint32_t n, struct err *e)
 {
 	struct calls a = { .n = 0 };
@@ -218,8 +193,26 @@ int cycle_plan(struct cycle *const *all, uint32_t n, struct err *e)
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct cycle *c = all[i];
+		const struct method *m = c->env->method;
+		size_t length;
+		const int32_t *text = gen_tokens(c->gen, &length);
 
-		begin_plan(c);
+		if (!c->started && m->start)
+			m->start(c);
+		c->started = true;
+		c->draft_time = c->expand_time = 0;
+		c->expanded = 0;
+		c->exit = NULL;
+		/* The method chooses its builder. A method without a plan of
+		 * its own drafts only if --draft is given, with the builder of
+		 * OPT-Tree. */
+		if (c->drafts && m->plan)
+			m->plan(c);
+		else if (c->drafts)
+			build_opt_begin(&c->build, c->tree,
+				cycle_limits(c, tree_depth(c->env)), THRESHOLD);
+		/* The tree starts as a root: the last token of the text. */
+		tree_reset(c->tree, text[length - 1]);
 		grows[i] = c->drafts;
 		if (c->drafts && c->limits.depth && c->limits.rows > 1)
 			add_call(&a, c, NULL, 1);

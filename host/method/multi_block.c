@@ -122,21 +122,6 @@ static double progress(
 	return 1 - (double)masks / (to - from);
 }
 
-/* Add a block if the last one has progressed far enough, a pass has rows for
- * one more block, and more tokens are needed. */
-static void add_block(struct denoising *d, struct text *t)
-{
-	uint32_t n = n_blocks(d, t);
-
-	if (d->last == d->limit || (n && progress(d, t, n - 1) < t->o->add) ||
-		d->last + t->length - t->cached >
-			session_max_rows(d->session) ||
-		d->last - t->emitted >= gen_left(d->gen))
-		return;
-	t->finished[n] = 0;
-	denoising_extend(d, t->length);
-}
-
 /* ---- caching finished blocks --------------------------------------------- */
 
 /*
@@ -287,6 +272,7 @@ static int multi_after_pass(struct denoising *d, struct err *e)
 {
 	struct text *t = d->own;
 	int ret = cache_finished(d, t, e);
+	uint32_t n;
 
 	if (ret)
 		return ret;
@@ -300,7 +286,17 @@ static int multi_after_pass(struct denoising *d, struct err *e)
 			gen_append(d->gen, d->x[t->emitted]);
 	if (!gen_done(d->gen))
 		denoising_report(d, t->emitted, d->last);
-	add_block(d, t);
+
+	/* Add a block if the last one has progressed far enough, a pass has
+	 * rows for one more block, and more tokens are needed. */
+	n = n_blocks(d, t);
+	if (d->last != d->limit && (!n || progress(d, t, n - 1) >= t->o->add) &&
+		d->last + t->length - t->cached <=
+			session_max_rows(d->session) &&
+		d->last - t->emitted < gen_left(d->gen)) {
+		t->finished[n] = 0;
+		denoising_extend(d, t->length);
+	}
 	return 0;
 }
 

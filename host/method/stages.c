@@ -10,14 +10,6 @@ static void show(struct place *p, enum stage stage, int32_t token)
 	p->token = token;
 }
 
-/* Make the position invisible again. */
-static unsigned hide(struct place *p)
-{
-	p->stage = STAGE_INVISIBLE;
-	p->stale = p->pinned = true;
-	return CHANGE_HIDDEN;
-}
-
 unsigned stages_update(
 	struct place *p, const struct stages_rule *rule, const struct guess *g)
 {
@@ -31,10 +23,12 @@ unsigned stages_update(
 		stage = rule->revise ? STAGE_VISIBLE : STAGE_STABLE;
 	p->confidence = g->confidence;
 	if (was == STAGE_VISIBLE && stage == STAGE_INVISIBLE) {
-		if (!rule->fall || p->pinned)
-			stage = STAGE_VISIBLE;
-		else
-			return hide(p);
+		if (rule->fall && !p->pinned) {
+			p->stage = STAGE_INVISIBLE;
+			p->stale = p->pinned = true;
+			return CHANGE_HIDDEN;
+		}
+		stage = STAGE_VISIBLE;
 	}
 	if (stage == STAGE_INVISIBLE)
 		return 0;
