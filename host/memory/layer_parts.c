@@ -13,11 +13,6 @@ struct place {
 	uint64_t at; /* offset in the layer's extent */
 };
 
-static uint64_t bytes_of_rows(const struct wire_tensor *t, uint32_t rows)
-{
-	return layout_bytes(t->type, rows, t->cols);
-}
-
 /* The tile boundary nearest to byte `at` of the layer's extent. `at` is not
  * before the end of attention. */
 static struct place nearest(
@@ -29,7 +24,7 @@ static struct place nearest(
 
 	while (i + 1 < WIRE_T_COUNT && t[i + 1].offset <= at)
 		i++;
-	tile = bytes_of_rows(&t[i], TILE);
+	tile = layout_bytes(t[i].type, TILE, t[i].cols);
 	tiles = (at - t[i].offset + tile / 2) / tile;
 	p = (struct place){ i, (uint32_t)tiles * TILE,
 		t[i].offset + tiles * tile };
@@ -77,7 +72,9 @@ struct wire_tensor layer_part_tensor(const struct layer_part *p,
 	if (tensor < of->first || tensor > of->end)
 		to = from;
 	w.rows = to - from;
-	w.offset = w.rows ? w.offset + (uint32_t)bytes_of_rows(&t[tensor], from)
+	w.offset = w.rows ? w.offset +
+			(uint32_t)layout_bytes(
+				t[tensor].type, from, t[tensor].cols)
 			  : 0;
 	return w;
 }
