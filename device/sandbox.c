@@ -21,7 +21,7 @@
 #endif
 
 static const int allowed[] = {
-	/* Buffers that arrive, and private memory. */
+	/* Buffers whose descriptors the host sends, and private memory. */
 	SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(brk),
 	SCMP_SYS(fstat), SCMP_SYS(newfstatat), /* fstat of newer C libraries */
 	SCMP_SYS(fstatfs), SCMP_SYS(fcntl), SCMP_SYS(close),

@@ -138,10 +138,11 @@ void request_report_samples(const struct tandem_submitted *);
 /* ---- request.c ---- */
 
 /*
- * Open a request: check it, read its prompt, open its generation, and start the
- * device process if necessary. With `copy`, the caller's data need not stay
- * valid after the call, and a prompt that does not fit into the context is
- * misuse. Returns enum tandem_status; on failure *out is NULL.
+ * Open a request: check it, read its prompt, prepare the state of its output
+ * (struct generation), and start the device process if necessary. With `copy`,
+ * the caller's data need not stay valid after the call, and a prompt that does
+ * not fit into the context is refused as TANDEM_MISUSE. Returns enum
+ * tandem_status; on failure *out is NULL.
  */
 int request_open(struct tandem_submitted **out, struct tandem *,
 	const struct tandem_request *, bool copy);

@@ -29,10 +29,10 @@ struct soc;
 
 #define ORACLE_POSITIONS 64
 
-/* P by position of a draft: p[i], from 0 to 1, is the probability that the
- * first candidate of a node of depth i is the next token of the text, given
- * that the node's path follows the text. p[n - 1] also holds for greater
- * depths. */
+/* Acceptance by position: p[i], from 0 to 1, is the probability that the first
+ * candidate of a tree node at depth i is the true next token, given that all
+ * tokens on the path to the node are true. For depths from n on it is
+ * p[n - 1]. */
 struct oracle_curve {
 	double p[ORACLE_POSITIONS];
 	uint32_t n; /* >= 1 */

@@ -3,18 +3,20 @@
  * --draft is `sam`. The draft is what followed the longest suffix of the
  * sequence that occurred before, either in the sequence itself (one automaton)
  * or in the history of earlier requests (a second automaton). The method is
- * retrieval alone, with the options of the paper's classes: if nothing matches,
- * nothing is drafted.
+ * retrieval alone: if nothing matches, nothing is drafted. Its options are
+ * those of the paper's code.
  *
  * A chain follows the paper's rule. Let m be the length of the match in the
  * sequence, and h the length of the match in the history. If m >= h - `bias`,
  * the chain comes from the sequence and L = m; otherwise it comes from the
- * history and L = h - `bias`. The chain has up to alpha L tokens, and fewer
- * than `most`. `least` sets a minimum length (10 in sd.npu's port). In the
+ * history and L = h - `bias`. The chain has up to `alpha` times L tokens, and
+ * fewer than `most`. `least` sets a minimum length (10 in the sd.npu paper's
+ * version of this method). In the
  * sequence, the next token of the chain is the one after the first occurrence;
  * in the history, it is the most frequent child of each state.
  *
- * A tree gets more candidates, weighted by their reliability (reliance.h): from
+ * A tree gets more candidates. Each is weighted by the share of earlier
+ * candidates of its origin that were accepted (reliance.h). They come from
  * both automata also the tokens that followed shorter matches, and from the
  * sequence also the tokens that followed later occurrences. The origin of a
  * candidate is 0 for the first occurrence in the sequence, 1 for the longest

@@ -92,8 +92,8 @@ struct suffix_matches {
 	struct suffix_place at[SUFFIX_DEPTH];
 };
 
-/* Extend the sequence by a token. The tree must not have changed since the last
- * call. */
+/* Update the matches of a sequence for its next token. The tree must not have
+ * changed since the matches were set or last updated. */
 void suffix_tree_follow(
 	const struct suffix_tree *, struct suffix_matches *, int32_t token);
 

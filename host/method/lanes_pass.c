@@ -162,8 +162,9 @@ static int run_rows(struct lanes *l, struct err *e)
 
 /* ---- computing logits ---------------------------------------------------- */
 
-/* Lanes that walk down their trees together: one sweep over the output matrix
- * computes the logits of the rows that these lanes have reached. */
+/* Lanes (sequences of the batch) that walk down their draft trees together: one
+ * sweep over the output matrix computes the logits of the rows that these lanes
+ * have reached. */
 struct group {
 	uint32_t lane[LOGITS_ROWS]; /* n indices of l->in */
 	uint32_t n;

@@ -57,7 +57,8 @@ static const struct shared *next_extended(const struct npu *n, uint64_t from)
 	return next;
 }
 
-/* Free bytes of the extended region; *largest is its largest hole. */
+/* Returns the free bytes of the extended region, the device memory that only
+ * DMA reaches; *largest becomes the size of its largest hole. */
 static uint64_t extended_room(const struct npu *n, uint64_t *largest)
 {
 	uint64_t at = 0, free = 0, end, page = (uint64_t)sysconf(_SC_PAGESIZE);

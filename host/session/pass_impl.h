@@ -27,7 +27,8 @@ struct pass {
 	/* bytes of the batch: positions, slots and masks of the rows */
 	size_t batch;
 	bool refs_sent; /* the ranges that the CPU wrote have been sent */
-	/* npu_generation of the device that the pass began on */
+	/* number of the device process that the pass began on
+	 * (npu_generation); it grows when a lost device is replaced */
 	unsigned generation;
 };
 

@@ -17,7 +17,9 @@ struct sequence {
 	/* the number of its latest marking as spare; 0 if it is not spare */
 	uint64_t spare;
 	uint32_t n_runs, room;
-	uint32_t *run;     /* [room] the runs of the sequence, in order */
+	/* [room] the blocks of KV_RUN cache slots that hold the sequence, in
+	 * order */
+	uint32_t *run;
 	uint64_t *written; /* [room * KV_RUN] see sequence_written */
 };
 

@@ -33,7 +33,8 @@ static void set_rows(struct pass *p, uint32_t n)
 
 /* ---- requests ---- */
 
-/* Release the slots of a run that could not be sent. Returns `ret`. */
+/* A request to run a graph could not be sent: release the slots that its
+ * weights take in the staging memory and in the swap area. Returns `ret`. */
 static int not_sent(struct session *s, struct inflight *f, int ret)
 {
 	inflight_release_swap(s, f, s->time->cpu_ps);

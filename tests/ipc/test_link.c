@@ -324,8 +324,9 @@ static void test_other_user(void **state)
 	snprintf(path, sizeof(path), "%s/npu", dir);
 	assert_int_equal(chmod(dir, 0755), 0);
 	assert_ok(link_listen(path, &listener, &e), &e);
-	assert_int_equal(chmod(path, 0666),
-		0); /* let all users connect, so that only the check refuses */
+	/* Let all users connect, so that only the check of the client's user id
+	 * refuses the client. */
+	assert_int_equal(chmod(path, 0666), 0);
 	child = fork();
 	if (!child) {
 		/* Connect from within the socket's folder, because the user may

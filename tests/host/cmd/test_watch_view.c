@@ -441,7 +441,7 @@ static void test_resized(void **state)
 	finish(f);
 	screen_is(f, "abcd|012345");
 	cursor_is(f, 1, 6);
-	/* no row is open, so the text is drawn at once */
+	/* no incomplete row is held back, so the text is drawn at once */
 	text(f, "x\nabcdefghij");
 	screen_is(f, "abcd|012345x|abcdefghi|j");
 	f->t.cols = 8;
