@@ -51,10 +51,26 @@ static void move(struct coherence_cache *c, struct transfer *t)
 	if (t->done)
 		return;
 	t->done = true;
-	if (d->to_buffer)
-		memcpy(d->buffer->mem + d->offset, d->local, d->bytes);
-	else
+	if (!d->to_buffer) {
 		memcpy(d->local, d->buffer->mem + d->offset, d->bytes);
+		return;
+	}
+	memcpy(d->buffer->mem + d->offset, d->local, d->bytes);
+	if (c->maintenance.check && has_lines(d->buffer))
+		lines_dma_wrote(d->buffer, range_of(d), &t->by);
+}
+
+/* A core or another transfer reads or writes this range of the buffer while
+ * transfer t is pending: report it if either of the two writes. */
+static void check_shared(struct coherence_cache *c, const struct transfer *t,
+	const struct coherence_buffer *b, struct range r, bool writes)
+{
+	if (t->d.buffer != b || !overlaps(range_of(&t->d), r))
+		return;
+	if (writes)
+		report(c, VIOLATION_DMA_REUSED, t);
+	else if (t->d.to_buffer)
+		report(c, VIOLATION_DMA_EARLY_READ, t);
 }
 
 /* The oldest pending transfer leaves the table. */
@@ -74,7 +90,7 @@ void coherence_dma_passes(struct coherence_cache *c, struct coherence_buffer *b,
 	if (!u->check)
 		return;
 	if (b && has_lines(b) && b->n_ahead)
-		lines_check_dma(u, b, r);
+		lines_check_dma(u, b, r, VIOLATION_DMA_DIRTY);
 	lines_check_brackets(
 		u, name, id, r, VIOLATION_HELD_READ, COHERENCE_WRITE);
 }
@@ -99,7 +115,8 @@ static void start_one(
 	t.number = d->number = ++c->transfers;
 	if (u->check && d->to_buffer) {
 		if (has_lines(b))
-			lines_dma_writes(u, b, range_of(d));
+			lines_check_dma(
+				u, b, range_of(d), VIOLATION_DMA_OVER_DIRTY);
 		lines_check_brackets(u, b->name, b->id, range_of(d),
 			VIOLATION_HELD_WRITE, COHERENCE_READ | COHERENCE_WRITE);
 	} else if (u->check) {
@@ -110,10 +127,12 @@ static void start_one(
 		struct transfer *p = &c->pending[i];
 
 		/* In one chain the earlier transfer ends first. */
-		if (p->chain != chain &&
-			uses_local(&p->d, d->local, d->bytes) &&
+		if (p->chain == chain)
+			continue;
+		if (uses_local(&p->d, d->local, d->bytes) &&
 			!(p->d.to_buffer && d->to_buffer))
 			report(c, VIOLATION_DMA_REUSED, p);
+		check_shared(c, p, b, range_of(d), d->to_buffer);
 	}
 	mark_used(c, d->local, d->bytes);
 	if (c->n_pending == DMA_PENDING) {
@@ -245,16 +264,8 @@ void dma_check_shared(struct coherence_cache *c,
 	const struct coherence_buffer *b, struct range r, bool writes)
 {
 	pthread_mutex_lock(&c->dma_lock);
-	for (unsigned i = 0; i < c->n_pending; i++) {
-		const struct transfer *t = &c->pending[i];
-
-		if (t->d.buffer != b || !overlaps(range_of(&t->d), r))
-			continue;
-		if (writes)
-			report(c, VIOLATION_DMA_REUSED, t);
-		else if (t->d.to_buffer)
-			report(c, VIOLATION_DMA_EARLY_READ, t);
-	}
+	for (unsigned i = 0; i < c->n_pending; i++)
+		check_shared(c, &c->pending[i], b, r, writes);
 	pthread_mutex_unlock(&c->dma_lock);
 }
 

@@ -530,6 +530,7 @@ void line_cpu_writes(struct coherence_buffer *s, uint32_t line,
 			s->state[line] &= (uint16_t)~LINE_FRESH;
 		return;
 	}
+	s->state[line] &= (uint16_t)~LINE_BY_DMA;
 	s->state[line] |= ignored ? LINE_IGNORED : LINE_BY_CPU;
 	s->note[line].ignored_seq = cpu_seq;
 	s->note[line].ignored_by = (uint16_t)by;
@@ -572,24 +573,23 @@ void lines_lose(struct maintenance *u, struct coherence_buffer *s)
 
 /* ---- ranges -------------------------------------------------------------- */
 
-void lines_check_dma(
-	struct maintenance *u, const struct coherence_buffer *s, struct range r)
+void lines_check_dma(struct maintenance *u, const struct coherence_buffer *s,
+	struct range r, enum violation_kind kind)
 {
 	for (uint32_t i = line_of(r.from); i <= line_of(r.to - 1); i++)
 		if (s->state[i] & LINE_AHEAD)
-			report(u, s, VIOLATION_DMA_DIRTY, line_range(i));
+			report(u, s, kind, line_range(i));
 }
 
-void lines_dma_writes(
-	struct maintenance *u, struct coherence_buffer *s, struct range r)
+void lines_dma_wrote(
+	struct coherence_buffer *s, struct range r, const struct line_op *by)
 {
 	for (uint32_t i = line_of(r.from); i <= line_of(r.to - 1); i++) {
 		if (!(s->state[i] & LINE_HELD))
 			continue;
-		if (s->state[i] & LINE_AHEAD)
-			report(u, s, VIOLATION_DMA_OVER_DIRTY, line_range(i));
+		s->state[i] &= (uint16_t)~LINE_BY_CPU;
 		s->state[i] |= LINE_BY_DMA;
-		s->note[i].dma = u->now;
+		s->note[i].dma = *by;
 	}
 }
 

@@ -144,11 +144,15 @@ bool line_cpu_wrote(const struct maintenance *, const struct coherence_buffer *,
 /* Whether the first level and memory differ in this line. */
 bool line_differs(const struct coherence_buffer *, uint32_t line);
 
-/* DMA reads the range of memory (any thread), or is about to write it. */
-void lines_check_dma(
-	struct maintenance *, const struct coherence_buffer *, struct range);
-void lines_dma_writes(
-	struct maintenance *, struct coherence_buffer *, struct range);
+/* A transfer that reads (VIOLATION_DMA_DIRTY) or writes
+ * (VIOLATION_DMA_OVER_DIRTY) the range of memory starts: report the lines that
+ * are dirty. Any thread. */
+void lines_check_dma(struct maintenance *, const struct coherence_buffer *,
+	struct range, enum violation_kind);
+/* The bytes of a transfer that operator `by` started have been written to
+ * memory: reports about these lines name it, until the CPU writes them. */
+void lines_dma_wrote(
+	struct coherence_buffer *, struct range, const struct line_op *by);
 /* Report bytes of the range that an open CPU bracket with one of these kinds of
  * `access` covers, in the buffer of this name and id. */
 void lines_check_brackets(struct maintenance *, const char *name, uint32_t id,

@@ -395,6 +395,67 @@ static void a_wait_left_out_and_one_for_nothing_are_named(void **state)
 		"nothing used the bytes");
 }
 
+/* One of two transfers that overlap in the buffer writes it, and nothing orders
+ * them. */
+static void unordered_transfers_of_a_range_are_named(void **state)
+{
+	uint8_t local[2][64] = { { 7 }, { 0 } };
+	struct coherence_dma store, other;
+	struct bench b;
+
+	for (int writes = 0; writes < 2; writes++) {
+		open_bench(&b, COHERENCE_CHECK, COHERENCE_ONE_LEVEL, 0);
+		store = transfer(&b, 0, local[0], true);
+		other = transfer(&b, 0, local[1], writes);
+		coherence_operator(b.c, "store", -1);
+		coherence_dma_start(b.c, &store);
+		coherence_operator(b.c, "other", -1);
+		coherence_dma_start(b.c, &other);
+		coherence_dma_wait(b.c, &other);
+		coherence_local(b.c, local[1], 64, COHERENCE_READ);
+		coherence_dma_wait(b.c, &store);
+		close_bench(&b);
+		assert_int_equal(b.n, 1);
+		said(&b, 0,
+			writes ? "write before a wait: io [0, 64) in other"
+			       : "read before a wait: io [0, 64) in other",
+			"missing: wait for the DMA of store before other");
+	}
+}
+
+/* A line that was loaded while DMA was in progress, and one that the CPU wrote
+ * after DMA had. */
+static void the_last_writer_of_memory_is_named(void **state)
+{
+	uint8_t local[64] = { 7 };
+	struct coherence_dma d;
+	struct bench b;
+
+	open_bench(&b, COHERENCE_CHECK, COHERENCE_ONE_LEVEL, 0);
+	d = transfer(&b, 0, local, true);
+	coherence_operator(b.c, "store", -1);
+	coherence_dma_start(b.c, &d);
+	dev_read(&b, 0); /* too early, and named as such */
+	coherence_dma_wait(b.c, &d);
+	coherence_operator(b.c, "load", -1);
+	dev_read(&b, 0);
+	assert_int_equal(b.n, 1);
+	coherence_invalidate(b.c, b.b, 0, 64, 0, 0);
+	coherence_dma_write(b.c, b.b, 64, 64, local);
+	dev_read(&b, 64);
+	coherence_dma_write(b.c, b.b, 64, 64, local);
+	cpu_write(&b, 64, 4, 9);
+	coherence_operator(b.c, "load again", -1);
+	dev_read(&b, 64);
+	close_bench(&b);
+	assert_int_equal(b.n, 3);
+	said(&b, 0, "read before a wait: io [0, 64) in store", "");
+	said(&b, 1, "stale read: io [0, 1) in load: written by DMA",
+		"after the DMA of store, before load");
+	said(&b, 2, "stale read: io [64, 65) in load again: written by the CPU",
+		"before load again");
+}
+
 /* With a seed, DMA may end early; what is reported stays the same. */
 static void dma_may_end_at_any_moment(void **state)
 {
@@ -480,6 +541,8 @@ const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_buffer_reused_before_the_wait_is_named),
 	cmocka_unit_test(waiting_for_the_last_of_a_chain_ends_all),
 	cmocka_unit_test(a_wait_left_out_and_one_for_nothing_are_named),
+	cmocka_unit_test(unordered_transfers_of_a_range_are_named),
+	cmocka_unit_test(the_last_writer_of_memory_is_named),
 	cmocka_unit_test(dma_may_end_at_any_moment),
 	cmocka_unit_test(an_open_bracket_is_named),
 	cmocka_unit_test(a_stale_read_names_the_function_that_wrote),
