@@ -1,4 +1,4 @@
-/* tandem doctor: checks this machine, and says what the findings mean for
+/* tandem doctor: checks this machine, and reports what the findings mean for
  * Tandem. */
 #include "host/cmd/cmd.h"
 
