@@ -93,8 +93,8 @@ void coherence_host_end(struct coherence_cache *c, struct coherence_buffer *b,
 	for (uint32_t i = line_of(offset); c->maintenance.check &&
 		has_lines(b) && i <= line_of(offset + bytes - 1);
 		i++)
-		line_cpu_writes(
-			b, i, number, number_name(own, function), false);
+		line_cpu_writes(b, i, (struct range){ offset, offset + bytes },
+			number, number_name(own, function), false);
 }
 
 void coherence_host_wrote(struct coherence_cache *c, struct coherence_buffer *b,
@@ -104,7 +104,8 @@ void coherence_host_wrote(struct coherence_cache *c, struct coherence_buffer *b,
 	for (uint32_t i = line_of(offset); c->maintenance.check &&
 		has_lines(b) && i <= line_of(offset + bytes - 1);
 		i++)
-		line_cpu_writes(b, i, bracket, by, true);
+		line_cpu_writes(b, i, (struct range){ offset, offset + bytes },
+			bracket, by, true);
 }
 
 /* ---- life ---------------------------------------------------------------- */
@@ -329,7 +330,7 @@ static void invalidate(struct coherence_cache *c, struct coherence_buffer *b,
 		    c, COHERENCE_CALL_INVALIDATE, b, r, bracket, by)) {
 		for (uint32_t i = first; has_lines(b) && u->check && i <= last;
 			i++)
-			line_cpu_writes(b, i, bracket, by, true);
+			line_cpu_writes(b, i, r, bracket, by, true);
 		return;
 	}
 	c->counts.invalidated_lines += lines_in(r);

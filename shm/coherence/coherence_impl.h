@@ -63,6 +63,8 @@ bool coherence_left_out(struct coherence_cache *, enum coherence_call,
 	struct coherence_buffer *b, struct range, uint32_t cpu_seq,
 	unsigned by);
 
+/* Move the bytes of a transfer now, unless they have moved. */
+void dma_move(struct coherence_cache *, struct transfer *);
 /* The device's cores read, or write, this range of the buffer: report transfers
  * in progress. */
 void dma_check_shared(struct coherence_cache *, const struct coherence_buffer *,

@@ -43,8 +43,7 @@ static void report(struct coherence_cache *c, enum violation_kind kind,
 	violations_add(&c->maintenance.violations, &v);
 }
 
-/* Move the bytes, at the latest moment or an earlier one. */
-static void move(struct coherence_cache *c, struct transfer *t)
+void dma_move(struct coherence_cache *c, struct transfer *t)
 {
 	const struct coherence_dma *d = &t->d;
 
@@ -129,14 +128,17 @@ static void start_one(
 		/* In one chain the earlier transfer ends first. */
 		if (p->chain == chain)
 			continue;
-		if (uses_local(&p->d, d->local, d->bytes) &&
-			!(p->d.to_buffer && d->to_buffer))
-			report(c, VIOLATION_DMA_REUSED, p);
+		if (uses_local(&p->d, d->local, d->bytes)) {
+			if (!d->to_buffer)
+				report(c, VIOLATION_DMA_REUSED, p);
+			else if (!p->d.to_buffer)
+				report(c, VIOLATION_DMA_EARLY_READ, p);
+		}
 		check_shared(c, p, b, range_of(d), d->to_buffer);
 	}
 	mark_used(c, d->local, d->bytes);
 	if (c->n_pending == DMA_PENDING) {
-		move(c, &c->pending[0]);
+		dma_move(c, &c->pending[0]);
 		c->pushed_out = c->pending[0].number;
 		retire(c, 0);
 	}
@@ -145,9 +147,9 @@ static void start_one(
 		/* In one chain the earlier transfers end first. */
 		for (unsigned i = 0; word[0] & 1 && i < c->n_pending; i++)
 			if (c->pending[i].chain == chain)
-				move(c, &c->pending[i]);
+				dma_move(c, &c->pending[i]);
 		if (word[0] & 1)
-			move(c, &t);
+			dma_move(c, &t);
 	}
 	c->pending[c->n_pending++] = t;
 }
@@ -164,7 +166,7 @@ void coherence_dma_start(struct coherence_cache *c, struct coherence_dma *chain)
 			continue;
 		}
 		d->number = ++c->transfers;
-		move(c, &(struct transfer){ .d = *d });
+		dma_move(c, &(struct transfer){ .d = *d });
 	}
 	pthread_mutex_unlock(&c->dma_lock);
 }
@@ -174,7 +176,7 @@ static void end_one(struct coherence_cache *c, unsigned i)
 {
 	struct transfer *t = &c->pending[i];
 
-	move(c, t);
+	dma_move(c, t);
 	/* What an earlier transfer of the chain fetched is written now. */
 	if (t->d.to_buffer)
 		mark_used(c, t->d.local, t->d.bytes);
@@ -275,7 +277,7 @@ void dma_settle(struct coherence_cache *c)
 		return;
 	pthread_mutex_lock(&c->dma_lock);
 	for (; c->n_pending; retire(c, 0)) {
-		move(c, &c->pending[0]);
+		dma_move(c, &c->pending[0]);
 		if (c->maintenance.check)
 			report(c, VIOLATION_DMA_UNENDED, &c->pending[0]);
 	}

@@ -259,6 +259,46 @@ void lines_check_brackets(struct maintenance *u, const char *name, uint32_t id,
 	violations_add(&u->violations, &v);
 }
 
+/* The part of `r` that lies in the line. */
+static struct range within(uint32_t line, struct range r)
+{
+	struct range l = line_range(line);
+
+	return (struct range){ r.from > l.from ? r.from : l.from,
+		r.to < l.to ? r.to : l.to };
+}
+
+/* The bytes of `r` in the line: bit i for byte i. */
+static uint64_t bytes_of(uint32_t line, struct range r)
+{
+	struct range part = within(line, r);
+	uint64_t bytes = part.to - part.from;
+
+	return (bytes == LINE ? ~0ull : (1ull << bytes) - 1)
+		<< part.from % LINE;
+}
+
+/* The bytes of `r` in the line that have changed in memory since memory last
+ * equaled the cache. */
+static uint64_t changed_bytes(
+	const struct coherence_buffer *s, uint32_t line, struct range r)
+{
+	uint64_t at = (uint64_t)line * LINE, changed = 0;
+
+	for (unsigned i = 0; i < LINE; i++)
+		if (s->base[at + i] != s->mem[at + i])
+			changed |= 1ull << i;
+	return changed & bytes_of(line, r);
+}
+
+/* Whether these are some bytes, and DMA wrote all of them. */
+static bool by_dma(
+	const struct coherence_buffer *s, uint32_t line, uint64_t bytes)
+{
+	return bytes && s->state[line] & LINE_BY_DMA &&
+		!(bytes & ~s->note[line].dma_bytes);
+}
+
 /* Whether memory has changed since it last equaled the cache. */
 static bool memory_changed(const struct coherence_buffer *s, struct range r)
 {
@@ -305,15 +345,6 @@ static void line_load(
 	s->state[line] |= LINE_VALID;
 }
 
-/* The part of `r` that lies in the line. */
-static struct range within(uint32_t line, struct range r)
-{
-	struct range l = line_range(line);
-
-	return (struct range){ r.from > l.from ? r.from : l.from,
-		r.to < l.to ? r.to : l.to };
-}
-
 void line_read(struct maintenance *u, struct coherence_buffer *s, uint32_t line,
 	struct range r)
 {
@@ -327,8 +358,9 @@ void line_read(struct maintenance *u, struct coherence_buffer *s, uint32_t line,
 	r = within(line, r);
 	if (s->state[line] & LINE_IGNORED || memory_changed(s, r)) {
 		report(u, s,
-			s->state[line] & LINE_BY_DMA ? VIOLATION_STALE_DMA
-						     : VIOLATION_STALE_READ,
+			by_dma(s, line, changed_bytes(s, line, r))
+				? VIOLATION_STALE_DMA
+				: VIOLATION_STALE_READ,
 			r);
 		s->state[line] |= LINE_STALE;
 	}
@@ -340,8 +372,7 @@ void line_write(struct maintenance *u, struct coherence_buffer *s,
 	uint32_t line, struct range r)
 {
 	struct line_note *n = u->check ? &s->note[line] : NULL;
-	struct range l = line_range(line), part = within(line, r);
-	uint64_t bytes = part.to - part.from;
+	struct range l = line_range(line);
 
 	if (s->state[line] & LINE_VALID) {
 		;
@@ -361,8 +392,7 @@ void line_write(struct maintenance *u, struct coherence_buffer *s,
 			list_add(&s->written, line);
 			n->bytes = 0;
 		}
-		n->bytes |= (bytes == LINE ? ~0ull : (1ull << bytes) - 1)
-			<< (part.from - l.from);
+		n->bytes |= bytes_of(line, r);
 		n->writer = u->now;
 		s->state[line] &= (uint16_t) ~(LINE_OWED | LINE_EVICTED);
 	}
@@ -384,19 +414,16 @@ static void undirty(struct coherence_buffer *s, uint32_t line, unsigned bits)
 		s->dirty.len = 0;
 }
 
-/* The write-back of this line overwrites bytes that the CPU or DMA wrote. A
- * torn line if the device wrote none of them, else a lost write. */
+/* The write-back of this line overwrites bytes that the CPU or DMA wrote; if
+ * both did, the CPU's are reported. A torn line if the device wrote none of
+ * them, else a lost write. */
 static enum violation_kind who_loses(
 	const struct coherence_buffer *s, uint32_t line)
 {
-	size_t at = (size_t)line * LINE;
-	uint64_t theirs = 0;
+	uint64_t theirs = changed_bytes(s, line, line_range(line));
 
-	if (s->state[line] & LINE_BY_DMA)
+	if (by_dma(s, line, theirs))
 		return VIOLATION_LOST_DMA_WRITE;
-	for (unsigned i = 0; i < LINE; i++)
-		if (s->base[at + i] != s->mem[at + i])
-			theirs |= 1ull << i;
 	return theirs && !(theirs & s->note[line].bytes)
 		? VIOLATION_TORN_LINE
 		: VIOLATION_LOST_CPU_WRITE;
@@ -520,7 +547,7 @@ void line_drop(struct maintenance *u, struct coherence_buffer *s, uint32_t line,
 	}
 }
 
-void line_cpu_writes(struct coherence_buffer *s, uint32_t line,
+void line_cpu_writes(struct coherence_buffer *s, uint32_t line, struct range r,
 	uint32_t cpu_seq, unsigned by, bool ignored)
 {
 	if (!(s->state[line] & LINE_HELD)) {
@@ -530,7 +557,7 @@ void line_cpu_writes(struct coherence_buffer *s, uint32_t line,
 			s->state[line] &= (uint16_t)~LINE_FRESH;
 		return;
 	}
-	s->state[line] &= (uint16_t)~LINE_BY_DMA;
+	s->note[line].dma_bytes &= ~bytes_of(line, r);
 	s->state[line] |= ignored ? LINE_IGNORED : LINE_BY_CPU;
 	s->note[line].ignored_seq = cpu_seq;
 	s->note[line].ignored_by = (uint16_t)by;
@@ -587,6 +614,9 @@ void lines_dma_wrote(
 	for (uint32_t i = line_of(r.from); i <= line_of(r.to - 1); i++) {
 		if (!(s->state[i] & LINE_HELD))
 			continue;
+		if (!(s->state[i] & LINE_BY_DMA))
+			s->note[i].dma_bytes = 0;
+		s->note[i].dma_bytes |= bytes_of(i, r);
 		s->state[i] &= (uint16_t)~LINE_BY_CPU;
 		s->state[i] |= LINE_BY_DMA;
 		s->note[i].dma = *by;

@@ -44,8 +44,9 @@ struct line_op { /* an operator of a request; request 0: none */
 	uint32_t request;
 };
 
-struct line_note {      /* level check only */
-	uint64_t bytes; /* bit i: the device wrote byte i since cleaning */
+struct line_note {          /* level check only */
+	uint64_t bytes;     /* bit i: the device wrote byte i since cleaning */
+	uint64_t dma_bytes; /* LINE_BY_DMA: bit i: DMA wrote byte i */
 	struct line_op loader; /* loaded or first wrote the line */
 	struct line_op writer; /* wrote the line last */
 	struct line_op dma;    /* of the DMA that wrote the line's memory */
@@ -132,10 +133,11 @@ bool lines_write_back(
 /* Write the line back to the next level without a clean; false when it is not
  * dirty. */
 bool line_evict(struct maintenance *, struct coherence_buffer *, uint32_t line);
-/* The CPU wrote the line in this bracket and function. With `ignored`, its
+/* The CPU wrote the bytes of the range that lie in this line, in this bracket
+ * and function. With `ignored`, its
  * invalidation was left out. */
-void line_cpu_writes(struct coherence_buffer *, uint32_t line, uint32_t cpu_seq,
-	unsigned by, bool ignored);
+void line_cpu_writes(struct coherence_buffer *, uint32_t line, struct range,
+	uint32_t cpu_seq, unsigned by, bool ignored);
 /* Whether, by its bracket numbers, the CPU has written this line since the last
  * invalidation. Ranges of one request may share a line in any order. */
 bool line_cpu_wrote(const struct maintenance *, const struct coherence_buffer *,
