@@ -134,8 +134,8 @@ cflags_tests := $(if $(tests_apart),$(cflags_plain),$(cflags))
 opt_tests := -O0 $(if $(filter release,$(BUILD)),-g1)
 computing := tests/litmus/% tests/stress/% $(patsubst %,tests/%.c, \
 	shm/coherence/measure_coherence \
-	device/measure_litmus host/draft/measure_suffix_automaton \
-	host/text/measure_json_form device/test_serve device/test_litmus \
+	shm/coherence/measure_litmus host/draft/measure_suffix_automaton \
+	host/text/measure_json_form device/test_serve shm/coherence/test_litmus \
 	host/api/test_requests_schedule \
 	host/draft/test_drafter_sam host/draft/test_suffix_tree \
 	host/draft/test_suffix_automaton host/head/test_reward \
@@ -427,9 +427,9 @@ $(foreach r,$(rooms),$(eval test_deps_$(r) := \
 $(foreach r,$(rooms),$(eval test_src_$(r) := \
 	$(wildcard $(call tests_of,$(r))/test_*.c)))
 # The litmus tests: their text and model (of room base: the model cannot see the
-# cache) and their runs on the device's cache.
-litmus := $(wildcard tests/litmus/*.c tests/device/litmus_*.c)
-test_src_device += $(litmus)
+# cache) and their runs on libtandem-coherence.
+litmus := $(wildcard tests/litmus/*.c tests/shm/coherence/litmus_*.c)
+test_src_coherence += $(litmus)
 # This one defines functions of the session itself.
 test_alone := tests/host/method/test_llada.c
 test_src_method := $(filter-out $(test_alone),$(test_src_method))
@@ -440,7 +440,7 @@ tests := $(foreach r,$(rooms),$(if $(test_src_$(r)),$(O)/tests/test_$(r))) \
 measure_src := $(foreach r,$(rooms),\
 	$(wildcard $(call tests_of,$(r))/measure_*.c))
 measures    := $(patsubst tests/%.c,$(O)/tests/%,$(measure_src))
-$(O)/tests/device/measure_litmus: $(call obj,$(litmus))
+$(O)/tests/shm/coherence/measure_litmus: $(call obj,$(litmus))
 
 # $(1) room, $(2) program, $(3) sources
 define test_rule

@@ -1,13 +1,13 @@
 /*
- * Litmus tests of the one-way coherence rules between CPU and device
+ * Litmus tests of the two coherence contracts between CPU and device
  * (docs/coherence.md): the struct of a test, its text format (README.md in this
- * folder), a model that enumerates every outcome that the rules allow, and
+ * folder), a model that enumerates every outcome that the contracts allow, and
  * tests generated from cycles.
  *
- * The model is written from the rules and shares no code with the device's
- * cache, whose headers are not included here. The structs may be copied.
- * Callers release the memory that litmus_explore and litmus_cycles allocate.
- * Any thread may call the functions.
+ * The model is written from the contracts and shares no code with
+ * libtandem-coherence, whose headers are not included here. The structs may be
+ * copied. Callers release the memory that litmus_explore and litmus_cycles
+ * allocate. Any thread may call the functions.
  */
 #ifndef TESTS_LITMUS_LITMUS_H
 #define TESTS_LITMUS_LITMUS_H
@@ -18,31 +18,40 @@
 
 struct err;
 
-#define LITMUS_AGENTS   4
-#define LITMUS_STEPS    40 /* largest number of steps of an agent */
-#define LITMUS_WORDS    8
-#define LITMUS_LINES    4
-#define LITMUS_CHANNELS 8
-#define LITMUS_MESSAGES 4 /* largest number of messages through a channel */
-#define LITMUS_REGS     12
-#define LITMUS_RESULTS  (LITMUS_REGS + LITMUS_WORDS)
-#define LITMUS_OUTCOMES 64 /* largest number of outcomes that a test lists */
-#define LITMUS_NAME     80
-#define LITMUS_TEXT     8192 /* largest size of the text of a test */
+#define LITMUS_AGENTS    4
+#define LITMUS_STEPS     40 /* largest number of steps of an agent */
+#define LITMUS_WORDS     8
+#define LITMUS_LINES     4
+#define LITMUS_CHANNELS  8
+#define LITMUS_MESSAGES  4 /* largest number of messages through a channel */
+#define LITMUS_TRANSFERS 4 /* of DMA */
+#define LITMUS_NO_LINE   LITMUS_LINES /* of a word in local memory */
+#define LITMUS_REGS      12
+#define LITMUS_RESULTS   (LITMUS_REGS + LITMUS_WORDS)
+#define LITMUS_OUTCOMES  64 /* largest number of outcomes that a test lists */
+#define LITMUS_NAME      80
+#define LITMUS_TEXT      8192 /* largest size of the text of a test */
 
 enum litmus_agent { LITMUS_CPU, LITMUS_DEVICE, LITMUS_DMA };
 
 enum litmus_op {
 	LITMUS_WRITE,
-	LITMUS_READ,     /* through the cache, if the agent has one */
-	LITMUS_READ_DMA, /* read by DMA, not through the cache */
+	LITMUS_READ, /* through the cache, if the agent has one */
+	/* by DMA, not through the cache; the step starts it and waits */
+	LITMUS_READ_DMA,
+	LITMUS_WRITE_DMA,
+	LITMUS_START, /* start a chain of transfers */
+	LITMUS_WAIT,  /* for a transfer and those before it in its chain */
 	LITMUS_CLEAN,
 	LITMUS_INVALIDATE,
+	LITMUS_CLEAN_ALL,
+	LITMUS_FLUSH_ALL,
 	/* the CPU begins an access to a line; this orders nothing */
 	LITMUS_BEGIN,
 	/* the CPU ends the access; the next message declares the line */
 	LITMUS_END,
-	/* the device invalidates the lines that messages declared */
+	/* the device invalidates the lines that messages declared, or with
+	 * contract 2 flushes all if there are any */
 	LITMUS_HEED,
 	LITMUS_SEND,
 	LITMUS_RECEIVE, /* waits for a message */
@@ -57,16 +66,33 @@ struct litmus_step {
 	uint8_t line; /* line of an access or of cache maintenance */
 	bool whole;   /* a write of all words of the line */
 	uint8_t value, reg, channel;
+	uint8_t n_transfers, transfer[LITMUS_TRANSFERS];
 };
 
-/* What the cache may do spontaneously at any time, with any line. */
-enum litmus_nature {
-	/* write back a dirty line, which stays in the cache */
-	LITMUS_WRITE_BACK = 1,
-	LITMUS_FILL = 2, /* load a line that is absent */
-	LITMUS_DROP = 4, /* drop a line that is not dirty */
+/* DMA between a word of memory and a word of the device's local memory. */
+struct litmus_transfer {
+	uint8_t memory, local; /* words */
+	bool to_memory;
+	bool started; /* by a step of the test */
+	/* the transfer before it in its chain, or LITMUS_TRANSFERS */
+	uint8_t before;
 };
-#define LITMUS_NATURE_ALL (LITMUS_WRITE_BACK | LITMUS_FILL | LITMUS_DROP)
+
+/*
+ * What happens without a step: the cache does it with any line at any time,
+ * DMA with a transfer that was started. A set of them has bit 1 << kind.
+ */
+enum litmus_nature {
+	/* write back a dirty line, which stays in the cache: the first level to
+	 * the second, a line that is dirty only in the second to memory */
+	LITMUS_WRITE_BACK = 1,
+	LITMUS_FILL, /* load a line that is absent from the first level */
+	LITMUS_DROP, /* drop a line that is not dirty; first level */
+	LITMUS_DROP_SECOND, /* the same for a line that only the second has */
+	LITMUS_TRANSFER,    /* the bytes of a transfer move */
+	LITMUS_NATURES
+};
+#define LITMUS_NATURE_ALL ((1u << LITMUS_NATURES) - 2)
 
 /* The rules of coherence, named by how they are broken. */
 enum litmus_breach {
@@ -79,15 +105,28 @@ enum litmus_breach {
 	LITMUS_LOST_DEVICE = 4,
 	/* the device wrote a line, and the request ends without a clean */
 	LITMUS_NOT_CLEANED = 8,
-	/* DMA reads memory while the line is dirty in the cache */
+	/* DMA of bytes whose line is dirty in the cache starts */
 	LITMUS_DMA_DIRTY = 16,
-	LITMUS_EARLY_READ =
-		/* the CPU reads bytes that the device has not cleaned yet */
-	32,
+	/* a read of a word that DMA wrote after the cache loaded the line */
+	LITMUS_STALE_DMA = 32,
+	/* a write-back overwrites bytes that DMA wrote and none of the CPU's */
+	LITMUS_LOST_DMA = 64,
+	/* the device reads what DMA, not yet awaited, writes */
+	LITMUS_READ_EARLY = 128,
+	/* the device writes what DMA, not yet awaited, reads or writes */
+	LITMUS_WRITE_EARLY = 256,
+	/* the request ends before a wait */
+	LITMUS_NO_WAIT = 512,
+	/* a wait for DMA that has been awaited, or whose bytes the device does
+	 * not use */
+	LITMUS_NEEDLESS_WAIT = 1024,
+	/* the CPU reads bytes that the device or DMA has not written to memory
+	 * yet, or writes bytes that DMA uses */
+	LITMUS_CPU_EARLY = 2048,
 };
-#define LITMUS_BREACHES 6
-/* The rules that the device can check. It cannot detect the CPU's reads. */
-#define LITMUS_OF_DEVICE (~(unsigned)LITMUS_EARLY_READ)
+#define LITMUS_BREACHES 12
+/* The rules that the device can check. It cannot detect the CPU's accesses. */
+#define LITMUS_OF_DEVICE (~(unsigned)LITMUS_CPU_EARLY)
 
 /* The values of all registers, then of all words in memory at the end. */
 struct litmus_outcome {
@@ -96,18 +135,18 @@ struct litmus_outcome {
 
 struct litmus {
 	char name[LITMUS_NAME];
-	unsigned n_agents, n_words, n_lines, n_channels, n_regs;
+	unsigned contract; /* 1, or 2 for two levels of cache */
+	unsigned n_agents, n_words, n_lines, n_channels, n_regs, n_transfers;
 	enum litmus_agent kind[LITMUS_AGENTS];
 	char agent_name[LITMUS_AGENTS][8];
 	unsigned n_steps[LITMUS_AGENTS];
 	struct litmus_step step[LITMUS_AGENTS][LITMUS_STEPS];
 	char word_name[LITMUS_WORDS][8], line_name[LITMUS_LINES][8];
 	char channel_name[LITMUS_CHANNELS][8], reg_name[LITMUS_REGS][8];
+	char transfer_name[LITMUS_TRANSFERS][8];
+	struct litmus_transfer transfer[LITMUS_TRANSFERS];
 	uint8_t word_line[LITMUS_WORDS], init[LITMUS_WORDS];
-	/* the word that the register was read from */
-	uint8_t reg_word[LITMUS_REGS];
-	/* values of enum litmus_nature, combined by or */
-	unsigned nature;
+	unsigned nature; /* a set of enum litmus_nature */
 	/* values of enum litmus_breach that the test states */
 	unsigned breaches;
 	/* What the test states about outcomes. Only the results in `named`
@@ -131,34 +170,41 @@ void litmus_print_breaches(unsigned breaches, char *text, size_t size);
 
 /* ---- model -------------------------------------------------------------- */
 
-/*
- * A state of a run. The value of each word and register is stored as the number
- * of the write that wrote it: 0 is the initial value, then writes are numbered
- * in the order of the test's agents and steps.
- */
+/* A state of a run, with the value of each word and register. */
 struct litmus_state {
+	uint16_t breaches; /* rules broken up to this state */
 	uint8_t pc[LITMUS_AGENTS];
-	uint8_t memory[LITMUS_WORDS], copy[LITMUS_WORDS];
-	/* memory when the copy was last equal to it */
+	/* memory, also the device's local memory, and both cache levels */
+	uint8_t memory[LITMUS_WORDS];
+	uint8_t copy[LITMUS_WORDS], second[LITMUS_WORDS];
+	/* memory when the cache was last equal to it */
 	uint8_t base[LITMUS_WORDS];
-	uint8_t newest[LITMUS_WORDS]; /* the values if there were no cache */
-	uint8_t valid, dirty;         /* one bit for each line */
+	/* the values if there were no cache and DMA took no time */
+	uint8_t newest[LITMUS_WORDS];
+	uint8_t by_dma; /* words that DMA wrote since; one bit for each */
+	/* one bit for each line */
+	uint8_t valid, dirty, second_valid, second_dirty;
 	/* lines that the device wrote and has not cleaned since */
 	uint8_t owed;
-	uint8_t breaches; /* rules broken up to this state */
-	uint8_t harmed;   /* whether an old value was read */
+	/* transfers, one bit for each: awaited means that a wait ended it */
+	uint8_t started, moved, awaited;
+	/* local words that DMA wrote and that nothing has used since the
+	 * wait */
+	uint8_t unused;
+	uint8_t harmed; /* whether an old value was read */
 	/* lines that the CPU must declare, and lines that the device must
 	 * invalidate */
 	uint8_t noted, heard;
 	uint8_t sent[LITMUS_CHANNELS], received[LITMUS_CHANNELS];
 	uint8_t declared[LITMUS_CHANNELS][LITMUS_MESSAGES];
 	uint8_t reg[LITMUS_REGS];
+	uint8_t padding; /* 0: states are compared byte by byte */
 };
 
-/* A move is the next step of an agent, or a spontaneous action of the cache
- * with a line, which this macro encodes. */
-#define LITMUS_MOVE(nature, line) ((uint8_t)((nature) << 4 | (line)))
-#define LITMUS_MOVES_MAX          256
+/* A move is the next step of an agent (kind 0), or what happens without a step:
+ * a kind of enum litmus_nature with a line or transfer. */
+#define LITMUS_MOVE(kind, which) ((uint8_t)((kind) << 4 | (which)))
+#define LITMUS_MOVES_MAX         256
 
 void litmus_begin(const struct litmus *, struct litmus_state *);
 /* Write the possible moves to move[], at most LITMUS_MOVES_MAX of them. Returns
@@ -171,8 +217,6 @@ bool litmus_is_over(const struct litmus *, const struct litmus_state *);
 unsigned litmus_broken(const struct litmus_state *);
 void litmus_outcome_of(const struct litmus *, const struct litmus_state *,
 	struct litmus_outcome *);
-/* The value that write number `id` wrote to the word. */
-uint8_t litmus_value(const struct litmus *, unsigned word, uint8_t id);
 
 /* All reachable states and outcomes of a test. */
 struct litmus_space {
@@ -213,13 +257,13 @@ int litmus_hold(
 /* ---- cycles ------------------------------------------------------------- */
 
 /*
- * Generate every test of cycles of 2 to `length` edges, each once and without
- * stated outcomes, and pass it to `take`. Stops when `take` returns a non-zero
- * value, and returns this value. The idea is that of diy (Alglave et al.,
- * "Fences in weak memory models", CAV 2010); the edges are those of the
- * coherence rules here, see README.md.
+ * Generate every test of cycles of 2 to `length` edges for a contract, each
+ * once and without stated outcomes, and pass it to `take`. Stops when `take`
+ * returns a non-zero value, and returns this value. The idea is that of diy
+ * (Alglave et al., "Fences in weak memory models", CAV 2010); the edges are
+ * those of the coherence rules here, see README.md.
  */
-int litmus_cycles(unsigned length,
+int litmus_cycles(unsigned length, unsigned contract,
 	int (*take)(void *arg, const struct litmus *), void *arg, struct err *);
 
 #endif

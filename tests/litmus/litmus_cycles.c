@@ -50,10 +50,10 @@ static bool ends_with_write(enum edge e)
 
 /* The cache maintenance that the device does for an event. */
 enum {
-	FIRST_INVALIDATE = 1,
-	THEN_CLEAN = 2, /* for a write: clean the line after it */
-	BY_DMA = 2,     /* for a read: read by DMA */
-	CARES = 4
+	FIRST_INVALIDATE = 1, /* the line; with contract 2 flush all */
+	THEN_CLEAN = 2,       /* the line of a write; with contract 2 all */
+	BY_DMA = 4,           /* not through the cache, so without THEN_CLEAN */
+	CARES = 6
 };
 
 /* An event is an access, from which an edge leads to the next access. */
@@ -180,11 +180,10 @@ static unsigned add_channel(struct litmus *t)
 static void add_access(struct maker *m, const struct event *ev)
 {
 	struct litmus *t = m->t;
-	bool dma = ev->device && !ev->write && ev->care & BY_DMA;
+	bool dma = ev->device && ev->care & BY_DMA;
 	struct litmus_step *s = add_step(m, ev->device,
-		ev->write     ? LITMUS_WRITE
-			: dma ? LITMUS_READ_DMA
-			      : LITMUS_READ,
+		ev->write ? (dma ? LITMUS_WRITE_DMA : LITMUS_WRITE)
+			  : (dma ? LITMUS_READ_DMA : LITMUS_READ),
 		ev);
 
 	if (ev->write) {
@@ -192,20 +191,23 @@ static void add_access(struct maker *m, const struct event *ev)
 		return;
 	}
 	s->reg = (uint8_t)t->n_regs;
-	t->reg_word[s->reg] = s->word;
 	number_name(t->reg_name[s->reg], 'r', t->n_regs++);
 }
 
 static void add_event(struct maker *m, struct cycle *c, unsigned i)
 {
 	const struct event *ev = &c->event[i];
+	bool all = m->t->contract == 2;
 	unsigned channel = 0;
 
 	if (ev->device && ev->care & FIRST_INVALIDATE)
-		add_step(m, true, LITMUS_INVALIDATE, ev)->whole = true;
+		add_step(
+			m, true, all ? LITMUS_FLUSH_ALL : LITMUS_INVALIDATE, ev)
+			->whole = true;
 	add_access(m, ev);
-	if (ev->device && ev->write && ev->care & THEN_CLEAN)
-		add_step(m, true, LITMUS_CLEAN, ev)->whole = true;
+	if (ev->device && ev->care & THEN_CLEAN)
+		add_step(m, true, all ? LITMUS_CLEAN_ALL : LITMUS_CLEAN, ev)
+			->whole = true;
 	if (!ev->ordered)
 		return;
 	channel = add_channel(m->t);
@@ -228,7 +230,10 @@ static void name_cycle(struct litmus *t, const struct cycle *c)
 					     : "c.",
 			ev->device && ev->care & FIRST_INVALIDATE ? "i" : "",
 			ev->write ? "w" : "r",
-			ev->device && ev->care & 2 ? ev->write ? "c" : "d" : "",
+			!ev->device                     ? ""
+				: ev->care & THEN_CLEAN ? "c"
+				: ev->care & BY_DMA     ? "d"
+							: "",
 			edge_name[ev->edge], ev->ordered ? "s" : "");
 
 		at += (size_t)n;
@@ -252,11 +257,12 @@ static void give_names(struct litmus *t, const struct cycle *c)
 	t->nature = LITMUS_NATURE_ALL;
 }
 
-static void make_test(struct litmus *t, struct cycle *c)
+static void make_test(struct litmus *t, struct cycle *c, unsigned contract)
 {
 	struct maker m = { .t = t };
 
 	memset(t, 0, sizeof(*t));
+	t->contract = contract;
 	give_names(t, c);
 	name_cycle(t, c);
 	for (unsigned i = 0; i < c->n; i++)
@@ -304,6 +310,7 @@ static int is_new(struct seen *s, const struct litmus *t, struct err *e)
 /* ---- all cycles ---------------------------------------------------------- */
 
 struct search {
+	unsigned contract;
 	struct cycle cycle;
 	struct seen seen;
 	int (*take)(void *arg, const struct litmus *);
@@ -316,7 +323,7 @@ static int try_test(struct search *s)
 	struct litmus t;
 	int ret;
 
-	make_test(&t, &s->cycle);
+	make_test(&t, &s->cycle, s->contract);
 	ret = is_new(&s->seen, &t, s->e);
 	return ret > 0 ? s->take(s->arg, &t) : ret;
 }
@@ -334,6 +341,8 @@ static int try_cares(struct search *s, unsigned i)
 	if (!ev->device)
 		return try_cares(s, i + 1);
 	for (unsigned care = 0; !ret && care < CARES; care++) {
+		if (care & THEN_CLEAN && !ev->write)
+			continue;
 		ev->care = care;
 		ret = try_cares(s, i + 1);
 	}
@@ -366,10 +375,12 @@ static int try_edges(struct search *s, unsigned i)
 	return ret;
 }
 
-int litmus_cycles(unsigned length,
+int litmus_cycles(unsigned length, unsigned contract,
 	int (*take)(void *arg, const struct litmus *), void *arg, struct err *e)
 {
-	struct search s = { .take = take, .arg = arg, .e = e };
+	struct search s = {
+		.contract = contract, .take = take, .arg = arg, .e = e
+	};
 	int ret = 0;
 
 	if (length > EDGES_MAX)

@@ -1,25 +1,14 @@
 #include "tests/litmus/litmus.h"
 
 #include "base/checked.h"
-#include "base/err.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* ---- values of words ----------------------------------------------------- */
+#define BIT(n) ((uint8_t)(1u << (n)))
 
-static uint8_t id_of(unsigned agent, unsigned step)
+static bool has(unsigned set, unsigned n)
 {
-	return (uint8_t)(1 + agent * LITMUS_STEPS + step);
-}
-_Static_assert(LITMUS_AGENTS *LITMUS_STEPS < 255, "an id is a byte");
-
-uint8_t litmus_value(const struct litmus *t, unsigned word, uint8_t id)
-{
-	if (!id)
-		return t->init[word];
-	return t->step[(id - 1) / LITMUS_STEPS][(id - 1) % LITMUS_STEPS].value;
+	return set >> n & 1;
 }
 
 static bool in_line(const struct litmus *t, unsigned word, unsigned line)
@@ -27,142 +16,386 @@ static bool in_line(const struct litmus *t, unsigned word, unsigned line)
 	return t->word_line[word] == line;
 }
 
-/* Copy the words of a line. */
+static bool two_levels(const struct litmus *t)
+{
+	return t->contract == 2;
+}
+
+/* Copy the words of a line; `from` is NULL for zeros. */
 static void copy_line(
 	const struct litmus *t, unsigned line, uint8_t *to, const uint8_t *from)
 {
 	for (unsigned w = 0; w < t->n_words; w++)
 		if (in_line(t, w, line))
-			to[w] = from[w];
+			to[w] = from ? from[w] : 0;
 }
 
-static bool line_equal(const struct litmus *t, unsigned line, const uint8_t *a,
-	const uint8_t *b)
+/* The words that a step accesses, one bit for each. */
+static unsigned words_of(const struct litmus *t, const struct litmus_step *step)
+{
+	unsigned words = 0;
+
+	if (!step->whole)
+		return BIT(step->word);
+	for (unsigned w = 0; w < t->n_words; w++)
+		if (in_line(t, w, step->line))
+			words |= BIT(w);
+	return words;
+}
+
+static void set_words(
+	const struct litmus *t, uint8_t *to, unsigned words, uint8_t value)
 {
 	for (unsigned w = 0; w < t->n_words; w++)
-		if (in_line(t, w, line) && a[w] != b[w])
-			return false;
-	return true;
+		if (has(words, w))
+			to[w] = value;
 }
 
-static void write_words(const struct litmus *t, const struct litmus_step *s,
-	uint8_t *to, uint8_t id)
+/* ---- the device's cache, by the contracts ---------------------------------
+ */
+
+static bool is_dirty(const struct litmus_state *s, unsigned line)
 {
-	for (unsigned w = 0; w < t->n_words; w++)
-		if (s->whole ? in_line(t, w, s->line) : w == s->word)
-			to[w] = id;
+	return has(s->dirty | s->second_dirty, line);
 }
 
-/* ---- the device's cache, by the contract --------------------------------- */
+/* The cache equals memory in this line, or no longer has it. */
+static void set_base(const struct litmus *t, struct litmus_state *s,
+	unsigned line, bool held)
+{
+	copy_line(t, line, s->base, held ? s->memory : NULL);
+	for (unsigned w = 0; w < t->n_words; w++)
+		if (in_line(t, w, line))
+			s->by_dma &= (uint8_t)~BIT(w);
+}
 
+/* The first level loads the line, through the second if there is one. */
 static void bring(const struct litmus *t, struct litmus_state *s, unsigned line)
 {
-	copy_line(t, line, s->copy, s->memory);
-	copy_line(t, line, s->base, s->memory);
-	s->valid |= (uint8_t)(1u << line);
+	if (!has(s->second_valid, line)) {
+		set_base(t, s, line, true);
+		copy_line(t, line, s->copy, s->memory);
+	}
+	if (two_levels(t)) {
+		if (!has(s->second_valid, line))
+			copy_line(t, line, s->second, s->memory);
+		copy_line(t, line, s->copy, s->second);
+		s->second_valid |= BIT(line);
+	}
+	s->valid |= BIT(line);
 }
 
+/* The last level's line is written to memory. */
+static void write_memory(const struct litmus *t, struct litmus_state *s,
+	unsigned line, const uint8_t *from)
+{
+	bool cpu = false, dma = false;
+
+	for (unsigned w = 0; w < t->n_words; w++)
+		if (in_line(t, w, line) && s->base[w] != s->memory[w]) {
+			dma |= has(s->by_dma, w);
+			cpu |= !has(s->by_dma, w);
+		}
+	if (cpu)
+		s->breaches |= LITMUS_LOST_CPU;
+	else if (dma)
+		s->breaches |= LITMUS_LOST_DMA;
+	copy_line(t, line, s->memory, from);
+	set_base(t, s, line, true);
+}
+
+/* A dirty line is written to the next level. */
 static void write_back(
 	const struct litmus *t, struct litmus_state *s, unsigned line)
 {
-	if (!line_equal(t, line, s->base, s->memory))
-		s->breaches |= LITMUS_LOST_CPU;
-	copy_line(t, line, s->memory, s->copy);
-	copy_line(t, line, s->base, s->copy);
-	s->dirty &= (uint8_t) ~(1u << line);
+	if (!two_levels(t)) {
+		write_memory(t, s, line, s->copy);
+		s->dirty &= (uint8_t)~BIT(line);
+	} else if (has(s->dirty, line)) {
+		copy_line(t, line, s->second, s->copy);
+		s->dirty &= (uint8_t)~BIT(line);
+		s->second_valid |= BIT(line);
+		s->second_dirty |= BIT(line);
+	} else {
+		write_memory(t, s, line, s->second);
+		s->second_dirty &= (uint8_t)~BIT(line);
+	}
 }
 
-/* The base of an absent line has no meaning, so set it to one value to avoid
- * states that differ only in it. */
-static void forget(
+/* An absent line has zeros for its values and its base, to avoid states that
+ * differ only in what has no meaning. */
+static void forget_first(
 	const struct litmus *t, struct litmus_state *s, unsigned line)
 {
-	for (unsigned w = 0; w < t->n_words; w++)
-		if (in_line(t, w, line))
-			s->copy[w] = s->base[w] = 0;
-	s->valid &= (uint8_t) ~(1u << line);
-	s->dirty &= (uint8_t) ~(1u << line);
+	copy_line(t, line, s->copy, NULL);
+	s->valid &= (uint8_t)~BIT(line);
+	s->dirty &= (uint8_t)~BIT(line);
+	if (!has(s->second_valid, line))
+		set_base(t, s, line, false);
+}
+
+static void forget_second(
+	const struct litmus *t, struct litmus_state *s, unsigned line)
+{
+	copy_line(t, line, s->second, NULL);
+	s->second_valid &= (uint8_t)~BIT(line);
+	s->second_dirty &= (uint8_t)~BIT(line);
+	if (!has(s->valid, line))
+		set_base(t, s, line, false);
 }
 
 static void clean(const struct litmus *t, struct litmus_state *s, unsigned line)
 {
-	if (s->dirty >> line & 1)
+	if (has(s->dirty, line))
 		write_back(t, s, line);
-	s->owed &= (uint8_t) ~(1u << line);
+	if (!two_levels(t))
+		s->owed &= (uint8_t)~BIT(line);
 }
 
 static void invalidate(
 	const struct litmus *t, struct litmus_state *s, unsigned line)
 {
-	/* It is a breach if the line was not cleaned before the end of the
-	 * request. */
-	if (s->owed >> line & 1)
-		s->breaches |= s->dirty >> line & 1 ? LITMUS_LOST_DEVICE
-						    : LITMUS_NOT_CLEANED;
-	s->owed &= (uint8_t) ~(1u << line);
-	forget(t, s, line);
+	if (has(s->owed, line) && has(s->dirty, line))
+		s->breaches |= LITMUS_LOST_DEVICE;
+	/* It is a breach if the line was written back by chance, but not
+	 * cleaned before the end of the request. */
+	else if (has(s->owed, line) && !two_levels(t))
+		s->breaches |= LITMUS_NOT_CLEANED;
+	if (!two_levels(t) ||
+		(has(s->dirty, line) && !has(s->second_dirty, line)))
+		s->owed &= (uint8_t)~BIT(line);
+	forget_first(t, s, line);
+}
+
+static void clean_all(const struct litmus *t, struct litmus_state *s)
+{
+	for (unsigned line = 0; line < t->n_lines; line++)
+		while (is_dirty(s, line))
+			write_back(t, s, line);
+	s->owed = 0;
+}
+
+static void flush_all(const struct litmus *t, struct litmus_state *s)
+{
+	clean_all(t, s);
+	for (unsigned line = 0; line < t->n_lines; line++) {
+		forget_second(t, s, line);
+		forget_first(t, s, line);
+	}
+}
+
+/* ---- DMA ------------------------------------------------------------------
+ */
+
+/* The transfers between start and wait. */
+static unsigned pending(const struct litmus_state *s)
+{
+	return s->started & ~(unsigned)s->awaited;
+}
+
+static unsigned from_word(const struct litmus_transfer *d)
+{
+	return d->to_memory ? d->local : d->memory;
+}
+
+static unsigned to_word(const struct litmus_transfer *d)
+{
+	return d->to_memory ? d->memory : d->local;
+}
+
+/* What of `words` pending transfers access: those that they write, or all.
+ * `but`: transfers that do not count. */
+static unsigned in_use(const struct litmus *t, const struct litmus_state *s,
+	unsigned words, bool written, unsigned but)
+{
+	unsigned used = 0;
+
+	for (unsigned i = 0; i < t->n_transfers; i++) {
+		if (!has(pending(s) & ~but, i))
+			continue;
+		used |= BIT(to_word(&t->transfer[i]));
+		if (!written)
+			used |= BIT(from_word(&t->transfer[i]));
+	}
+	return words & used;
+}
+
+/* The device, or DMA that starts, reads or writes these words. */
+static void use_words(const struct litmus *t, struct litmus_state *s,
+	unsigned words, bool writes, unsigned but)
+{
+	if (in_use(t, s, words, !writes, but))
+		s->breaches |= writes ? LITMUS_WRITE_EARLY : LITMUS_READ_EARLY;
+	s->unused &= (uint8_t)~words;
+}
+
+/* Memory, or local memory, gets a value by DMA. */
+static void dma_writes(const struct litmus *t, struct litmus_state *s,
+	unsigned word, uint8_t value)
+{
+	unsigned line = t->word_line[word];
+
+	s->memory[word] = value;
+	if (line != LITMUS_NO_LINE && has(s->valid | s->second_valid, line))
+		s->by_dma |= BIT(word);
+}
+
+/* The bytes of a transfer move. */
+static void transfer(const struct litmus *t, struct litmus_state *s, unsigned i)
+{
+	const struct litmus_transfer *d = &t->transfer[i];
+
+	dma_writes(t, s, to_word(d), s->memory[from_word(d)]);
+	s->moved |= BIT(i);
+}
+
+static void check_dirty(
+	const struct litmus *t, struct litmus_state *s, unsigned word)
+{
+	if (is_dirty(s, t->word_line[word]))
+		s->breaches |= LITMUS_DMA_DIRTY;
+}
+
+static void start(const struct litmus *t, struct litmus_state *s,
+	const struct litmus_step *step)
+{
+	unsigned chain = 0;
+
+	for (unsigned i = 0; i < step->n_transfers; i++) {
+		const struct litmus_transfer *d =
+			&t->transfer[step->transfer[i]];
+
+		check_dirty(t, s, d->memory);
+		use_words(t, s, BIT(from_word(d)), false, chain);
+		use_words(t, s, BIT(to_word(d)), true, chain);
+		chain |= BIT(step->transfer[i]);
+		s->started |= BIT(step->transfer[i]);
+		s->newest[to_word(d)] = s->newest[from_word(d)];
+	}
+}
+
+/* End a transfer, and before it those before it in its chain. */
+static void end_transfer(
+	const struct litmus *t, struct litmus_state *s, unsigned i)
+{
+	const struct litmus_transfer *d = &t->transfer[i];
+
+	if (has(s->awaited, i))
+		return;
+	if (d->before != LITMUS_TRANSFERS)
+		end_transfer(t, s, d->before);
+	if (!has(s->moved, i))
+		transfer(t, s, i);
+	s->awaited |= BIT(i);
+	/* What an earlier transfer of the chain fetched is written now. */
+	if (d->to_memory)
+		s->unused &= (uint8_t)~BIT(d->local);
+	else
+		s->unused |= BIT(d->local);
+}
+
+static void wait_for(const struct litmus *t, struct litmus_state *s, unsigned i)
+{
+	if (has(s->awaited, i))
+		s->breaches |= LITMUS_NEEDLESS_WAIT;
+	end_transfer(t, s, i);
 }
 
 /* ---- steps --------------------------------------------------------------- */
 
 static void read_to(
-	const struct litmus_step *step, struct litmus_state *s, uint8_t id)
+	const struct litmus_step *step, struct litmus_state *s, uint8_t value)
 {
-	s->reg[step->reg] = id;
-	s->harmed |= id != s->newest[step->word];
+	s->reg[step->reg] = value;
+	s->harmed |= value != s->newest[step->word];
 }
 
-static void cpu_read(const struct litmus_step *step, struct litmus_state *s)
+static void cpu_read(const struct litmus *t, const struct litmus_step *step,
+	struct litmus_state *s)
 {
-	if (s->owed >> step->line & 1 &&
-		s->memory[step->word] != s->newest[step->word])
-		s->breaches |= LITMUS_EARLY_READ;
+	if ((has(s->owed, step->line) &&
+		    s->memory[step->word] != s->newest[step->word]) ||
+		in_use(t, s, BIT(step->word), true, 0))
+		s->breaches |= LITMUS_CPU_EARLY;
 	read_to(step, s, s->memory[step->word]);
 }
 
 static void device_read(const struct litmus *t, const struct litmus_step *step,
 	struct litmus_state *s)
 {
-	if (!(s->valid >> step->line & 1))
-		bring(t, s, step->line);
-	else if (s->base[step->word] != s->memory[step->word])
-		s->breaches |= LITMUS_STALE_READ;
-	read_to(step, s, s->copy[step->word]);
-}
+	unsigned word = step->word;
+	bool held = has(s->valid | s->second_valid, step->line);
 
-static void dma_read(const struct litmus_step *step, struct litmus_state *s)
-{
-	if (s->dirty >> step->line & 1)
-		s->breaches |= LITMUS_DMA_DIRTY;
-	read_to(step, s, s->memory[step->word]);
+	use_words(t, s, BIT(word), false, 0);
+	if (step->line == LITMUS_NO_LINE) {
+		read_to(step, s, s->memory[word]);
+		return;
+	}
+	if (!has(s->valid, step->line))
+		bring(t, s, step->line);
+	if (held && s->base[word] != s->memory[word])
+		s->breaches |= has(s->by_dma, word) ? LITMUS_STALE_DMA
+						    : LITMUS_STALE_READ;
+	read_to(step, s, s->copy[word]);
 }
 
 static void device_write(const struct litmus *t, const struct litmus_step *step,
-	struct litmus_state *s, uint8_t id)
+	struct litmus_state *s)
 {
-	/* A line that is written as a whole need not be loaded. It needs only
-	 * the base with which it is compared later. */
-	if (!(s->valid >> step->line & 1))
-		bring(t, s, step->line);
-	write_words(t, step, s->copy, id);
-	s->dirty |= (uint8_t)(1u << step->line);
-	s->owed |= (uint8_t)(1u << step->line);
+	unsigned line = step->line;
+
+	use_words(t, s, words_of(t, step), true, 0);
+	if (line == LITMUS_NO_LINE) {
+		s->memory[step->word] = step->value;
+		return;
+	}
+	if (has(s->valid, line))
+		;
+	else if (!step->whole)
+		bring(t, s, line);
+	/* A line that is written as a whole is not loaded. It needs only the
+	 * base with which it is compared later. */
+	else if (!has(s->second_valid, line))
+		set_base(t, s, line, true);
+	set_words(t, s->copy, words_of(t, step), step->value);
+	s->valid |= BIT(line);
+	s->dirty |= BIT(line);
+	s->owed |= BIT(line);
 }
 
-static void write_step(const struct litmus *t, unsigned agent,
-	const struct litmus_step *step, struct litmus_state *s, uint8_t id)
+static void cpu_write(const struct litmus *t, const struct litmus_step *step,
+	struct litmus_state *s)
 {
-	if (t->kind[agent] == LITMUS_CPU)
-		write_words(t, step, s->memory, id);
-	else
-		device_write(t, step, s, id);
-	write_words(t, step, s->newest, id);
+	unsigned words = words_of(t, step);
+
+	if (in_use(t, s, words, false, 0))
+		s->breaches |= LITMUS_CPU_EARLY;
+	set_words(t, s->memory, words, step->value);
+	s->by_dma &= (uint8_t)~words;
+}
+
+/* A transfer of its own, started and awaited. */
+static void dma_step(const struct litmus *t, const struct litmus_step *step,
+	struct litmus_state *s)
+{
+	bool writes = step->op == LITMUS_WRITE_DMA;
+
+	check_dirty(t, s, step->word);
+	use_words(t, s, BIT(step->word), writes, 0);
+	if (writes) {
+		dma_writes(t, s, step->word, step->value);
+		s->newest[step->word] = step->value;
+	} else {
+		read_to(step, s, s->memory[step->word]);
+	}
 }
 
 static void heed(const struct litmus *t, struct litmus_state *s)
 {
-	for (unsigned line = 0; line < t->n_lines; line++)
-		if (s->heard >> line & 1)
+	if (s->heard && two_levels(t))
+		flush_all(t, s);
+	for (unsigned line = 0; line < t->n_lines && !two_levels(t); line++)
+		if (has(s->heard, line))
 			invalidate(t, s, line);
 	s->heard = 0;
 }
@@ -187,11 +420,14 @@ static void receive(unsigned channel, bool by_device, struct litmus_state *s)
 	++*n;
 }
 
-static void complete(struct litmus_state *s)
+static void complete(const struct litmus *t, struct litmus_state *s)
 {
-	if (s->owed)
-		s->breaches |= LITMUS_NOT_CLEANED;
+	s->breaches = (uint16_t)litmus_broken(s);
 	s->owed = 0;
+	for (unsigned i = 0; i < t->n_transfers; i++)
+		if (has(pending(s), i))
+			end_transfer(t, s, i);
+	s->unused = 0;
 }
 
 static void agent_step(
@@ -203,16 +439,27 @@ static void agent_step(
 
 	switch (step->op) {
 	case LITMUS_WRITE:
-		write_step(t, agent, step, s, id_of(agent, at));
+		if (cpu)
+			cpu_write(t, step, s);
+		else
+			device_write(t, step, s);
+		set_words(t, s->newest, words_of(t, step), step->value);
 		break;
 	case LITMUS_READ:
 		if (cpu)
-			cpu_read(step, s);
+			cpu_read(t, step, s);
 		else
 			device_read(t, step, s);
 		break;
 	case LITMUS_READ_DMA:
-		dma_read(step, s);
+	case LITMUS_WRITE_DMA:
+		dma_step(t, step, s);
+		break;
+	case LITMUS_START:
+		start(t, s, step);
+		break;
+	case LITMUS_WAIT:
+		wait_for(t, s, step->transfer[0]);
 		break;
 	case LITMUS_CLEAN:
 		clean(t, s, step->line);
@@ -220,14 +467,20 @@ static void agent_step(
 	case LITMUS_INVALIDATE:
 		invalidate(t, s, step->line);
 		break;
+	case LITMUS_CLEAN_ALL:
+		clean_all(t, s);
+		break;
+	case LITMUS_FLUSH_ALL:
+		flush_all(t, s);
+		break;
 	case LITMUS_END:
-		s->noted |= (uint8_t)(1u << step->line);
+		s->noted |= BIT(step->line);
 		break;
 	case LITMUS_HEED:
 		heed(t, s);
 		break;
 	case LITMUS_COMPLETE:
-		complete(s);
+		complete(t, s);
 		send(step->channel, false, s);
 		break;
 	case LITMUS_SEND:
@@ -246,6 +499,8 @@ static void agent_step(
 void litmus_begin(const struct litmus *t, struct litmus_state *s)
 {
 	memset(s, 0, sizeof(*s));
+	memcpy(s->memory, t->init, sizeof(s->memory));
+	memcpy(s->newest, t->init, sizeof(s->newest));
 }
 
 static bool agent_can(
@@ -259,11 +514,30 @@ static bool agent_can(
 		s->received[step->channel] < s->sent[step->channel];
 }
 
+/* The kinds of enum litmus_nature that can happen to a line, as a set. */
 static unsigned nature_can(const struct litmus_state *s, unsigned line)
 {
-	if (!(s->valid >> line & 1))
-		return LITMUS_FILL;
-	return s->dirty >> line & 1 ? LITMUS_WRITE_BACK : LITMUS_DROP;
+	unsigned can = 0;
+
+	if (is_dirty(s, line))
+		can |= 1u << LITMUS_WRITE_BACK;
+	if (!has(s->valid, line))
+		can |= 1u << LITMUS_FILL;
+	else if (!has(s->dirty, line))
+		can |= 1u << LITMUS_DROP;
+	if (has(s->second_valid, line) && !has(s->valid, line) &&
+		!has(s->second_dirty, line))
+		can |= 1u << LITMUS_DROP_SECOND;
+	return can;
+}
+
+static bool transfer_can(
+	const struct litmus *t, const struct litmus_state *s, unsigned i)
+{
+	uint8_t before = t->transfer[i].before;
+
+	return has(s->started, i) && !has(s->moved, i) &&
+		(before == LITMUS_TRANSFERS || has(s->moved, before));
 }
 
 unsigned litmus_moves(const struct litmus *t, const struct litmus_state *s,
@@ -275,27 +549,37 @@ unsigned litmus_moves(const struct litmus *t, const struct litmus_state *s,
 		if (agent_can(t, s, a))
 			move[n++] = LITMUS_MOVE(0, a);
 	for (unsigned line = 0; line < t->n_lines; line++)
-		if (nature_can(s, line) & nature)
-			move[n++] = LITMUS_MOVE(nature_can(s, line), line);
+		for (unsigned kind = 1; kind < LITMUS_TRANSFER; kind++)
+			if (has(nature_can(s, line) & nature, kind))
+				move[n++] = LITMUS_MOVE(kind, line);
+	for (unsigned i = 0; i < t->n_transfers; i++)
+		if (has(nature, LITMUS_TRANSFER) && transfer_can(t, s, i))
+			move[n++] = LITMUS_MOVE(LITMUS_TRANSFER, i);
 	return n;
 }
 
 void litmus_move(const struct litmus *t, struct litmus_state *s, uint8_t move)
 {
-	unsigned who = move & 15;
+	unsigned which = move & 15;
 
 	switch (move >> 4) {
 	case LITMUS_WRITE_BACK:
-		write_back(t, s, who);
+		write_back(t, s, which);
 		break;
 	case LITMUS_FILL:
-		bring(t, s, who);
+		bring(t, s, which);
 		break;
 	case LITMUS_DROP:
-		forget(t, s, who);
+		forget_first(t, s, which);
+		break;
+	case LITMUS_DROP_SECOND:
+		forget_second(t, s, which);
+		break;
+	case LITMUS_TRANSFER:
+		transfer(t, s, which);
 		break;
 	default:
-		agent_step(t, s, who);
+		agent_step(t, s, which);
 	}
 }
 
@@ -309,15 +593,15 @@ bool litmus_is_over(const struct litmus *t, const struct litmus_state *s)
 
 unsigned litmus_broken(const struct litmus_state *s)
 {
-	return s->breaches | (s->owed ? LITMUS_NOT_CLEANED : 0u);
+	return s->breaches | (s->owed ? LITMUS_NOT_CLEANED : 0u) |
+		(pending(s) ? LITMUS_NO_WAIT : 0u) |
+		(s->unused ? LITMUS_NEEDLESS_WAIT : 0u);
 }
 
 void litmus_outcome_of(const struct litmus *t, const struct litmus_state *s,
 	struct litmus_outcome *o)
 {
 	memset(o, 0, sizeof(*o));
-	for (unsigned r = 0; r < t->n_regs; r++)
-		o->value[r] = litmus_value(t, t->reg_word[r], s->reg[r]);
-	for (unsigned w = 0; w < t->n_words; w++)
-		o->value[LITMUS_REGS + w] = litmus_value(t, w, s->memory[w]);
+	memcpy(o->value, s->reg, t->n_regs);
+	memcpy(o->value + LITMUS_REGS, s->memory, t->n_words);
 }

@@ -119,7 +119,7 @@ static int add_end(struct litmus_space *p, const struct litmus *t, uint32_t at,
 		p->breach_at = at;
 	p->breaches |= broken;
 	p->harmful |= harm;
-	p->unexplained |= harm && !broken;
+	p->unexplained |= harm && !(broken & ~LITMUS_NEEDLESS_WAIT);
 	litmus_outcome_of(t, s, &o);
 	return add_outcome(p, &o, at, e);
 }

@@ -16,8 +16,13 @@ static const char *const op_name[LITMUS_OPS] = {
 	[LITMUS_WRITE] = "write",
 	[LITMUS_READ] = "read",
 	[LITMUS_READ_DMA] = "dma",
+	[LITMUS_WRITE_DMA] = "dma", /* W V, not W -> R */
+	[LITMUS_START] = "start",
+	[LITMUS_WAIT] = "wait",
 	[LITMUS_CLEAN] = "clean",
 	[LITMUS_INVALIDATE] = "invalidate",
+	[LITMUS_CLEAN_ALL] = "clean-all",
+	[LITMUS_FLUSH_ALL] = "flush-all",
 	[LITMUS_BEGIN] = "begin",
 	[LITMUS_END] = "end",
 	[LITMUS_HEED] = "heed",
@@ -31,8 +36,13 @@ static const uint8_t op_of[LITMUS_OPS] = {
 	[LITMUS_WRITE] = 3,
 	[LITMUS_READ] = 3,
 	[LITMUS_READ_DMA] = 6,
+	[LITMUS_WRITE_DMA] = 6,
+	[LITMUS_START] = 2,
+	[LITMUS_WAIT] = 2,
 	[LITMUS_CLEAN] = 2,
 	[LITMUS_INVALIDATE] = 2,
+	[LITMUS_CLEAN_ALL] = 2,
+	[LITMUS_FLUSH_ALL] = 2,
 	[LITMUS_BEGIN] = 1,
 	[LITMUS_END] = 1,
 	[LITMUS_HEED] = 2,
@@ -45,9 +55,11 @@ static const char *const agent_kind[] = { "cpu", "device", "dma" };
 
 static const char *const breach_name[LITMUS_BREACHES] = { "stale-read",
 	"lost-cpu-write", "lost-device-write", "not-cleaned", "dma-over-dirty",
-	"early-read" };
+	"stale-dma", "lost-dma-write", "read-early", "write-early", "no-wait",
+	"needless-wait", "cpu-early" };
 
-static const char *const nature_name[] = { "write-back", "fill", "drop" };
+static const char *const nature_name[LITMUS_NATURES] = { "none", "write-back",
+	"fill", "drop", "drop-second", "transfer" };
 
 /* ---- reading ------------------------------------------------------------- */
 
@@ -113,6 +125,23 @@ static bool split_value(char *word, uint8_t *value)
 	return read_value(equals + 1, value);
 }
 
+/* The words from number `first` of the text on are new words of `line`. */
+static int read_new_words(struct reader *r, unsigned first, unsigned line)
+{
+	struct litmus *t = r->t;
+
+	for (unsigned i = first; i < r->n; i++) {
+		unsigned w = t->n_words;
+
+		if (find_or_add(t->word_name, &t->n_words, LITMUS_WORDS,
+			    r->word[i]) != w ||
+			w == LITMUS_WORDS)
+			return fault(r, "no new word", r->word[i]);
+		t->word_line[w] = (uint8_t)line;
+	}
+	return 0;
+}
+
 static int read_line_of_words(struct reader *r)
 {
 	struct litmus *t = r->t;
@@ -122,15 +151,47 @@ static int read_line_of_words(struct reader *r)
 		find_or_add(t->line_name, &t->n_lines, LITMUS_LINES,
 			r->word[1]) != line)
 		return fault(r, "no new line of words", r->word[r->n - 1]);
-	for (unsigned i = 2; i < r->n; i++) {
-		unsigned w = t->n_words;
+	return read_new_words(r, 2, line);
+}
 
-		if (find_or_add(t->word_name, &t->n_words, LITMUS_WORDS,
-			    r->word[i]) != w ||
-			w == LITMUS_WORDS)
-			return fault(r, "no new word", r->word[i]);
-		t->word_line[w] = (uint8_t)line;
-	}
+/* The word of memory, or with `local` of local memory, with this name, or
+ * n_words. */
+static unsigned find_word(struct litmus *t, const char *name, bool local)
+{
+	unsigned w = find(t->word_name, t->n_words, name);
+
+	if (w < t->n_words && (t->word_line[w] == LITMUS_NO_LINE) != local)
+		return t->n_words;
+	return w;
+}
+
+/* "transfer NAME FROM -> TO" */
+static int read_transfer(struct reader *r)
+{
+	struct litmus *t = r->t;
+	unsigned n = t->n_transfers;
+	struct litmus_transfer *d = &t->transfer[n];
+	unsigned from, to;
+	bool to_memory;
+
+	if (r->n != 5 || strcmp(r->word[3], "->") != 0 ||
+		find_or_add(t->transfer_name, &t->n_transfers, LITMUS_TRANSFERS,
+			r->word[1]) != n ||
+		n == LITMUS_TRANSFERS)
+		return fault(r, "not transfer NEW_NAME FROM -> TO at",
+			r->word[r->n - 1]);
+	to_memory = find_word(t, r->word[2], true) < t->n_words;
+	from = find_word(t, r->word[2], to_memory);
+	to = find_word(t, r->word[4], !to_memory);
+	if (from == t->n_words || to == t->n_words)
+		return fault(r, "not from memory to local memory or back:",
+			r->word[r->n - 1]);
+	*d = (struct litmus_transfer){
+		.memory = (uint8_t)(to_memory ? to : from),
+		.local = (uint8_t)(to_memory ? from : to),
+		.to_memory = to_memory,
+		.before = LITMUS_TRANSFERS,
+	};
 	return 0;
 }
 
@@ -152,7 +213,7 @@ static int read_init(struct reader *r)
 	return 0;
 }
 
-/* Read flags from a list of names. "none" and "nothing" mean 0. */
+/* Read a set of names: bit i for name i. `none` means the empty set. */
 static int read_flags(struct reader *r, const char *const *name, unsigned n,
 	const char *none, unsigned *out)
 {
@@ -224,8 +285,17 @@ static int read_head(struct reader *r)
 		snprintf(t->name, sizeof(t->name), "%s", r->word[1]);
 		return 0;
 	}
+	if (!strcmp(key, "contract") && r->n == 2 &&
+		(!strcmp(r->word[1], "1") || !strcmp(r->word[1], "2"))) {
+		t->contract = (unsigned)(r->word[1][0] - '0');
+		return 0;
+	}
 	if (!strcmp(key, "line"))
 		return read_line_of_words(r);
+	if (!strcmp(key, "local"))
+		return read_new_words(r, 1, LITMUS_NO_LINE);
+	if (!strcmp(key, "transfer"))
+		return read_transfer(r);
 	if (!strcmp(key, "init"))
 		return read_init(r);
 	if (!strcmp(key, "nature"))
@@ -270,6 +340,8 @@ static unsigned read_op(const struct reader *r)
 		op++;
 	if (op == LITMUS_OPS || !(op_of[op] >> kind & 1))
 		return LITMUS_OPS;
+	if (op == LITMUS_READ_DMA && r->n == 3)
+		return LITMUS_WRITE_DMA;
 	return op;
 }
 
@@ -277,7 +349,10 @@ static int read_place(struct reader *r, struct litmus_step *s, bool line_too)
 {
 	struct litmus *t = r->t;
 	const char *name = r->n > 1 ? r->word[1] : "";
-	unsigned w = find(t->word_name, t->n_words, name);
+	bool local = t->kind[r->agent] == LITMUS_DEVICE &&
+		(s->op == LITMUS_READ || s->op == LITMUS_WRITE) &&
+		find_word(t, name, true) < t->n_words;
+	unsigned w = find_word(t, name, local);
 	unsigned l = find(t->line_name, t->n_lines, name);
 
 	if (w < t->n_words) {
@@ -305,7 +380,6 @@ static int read_register(struct reader *r, struct litmus_step *s)
 		return fault(r, "not read WORD -> NEW_REGISTER at",
 			r->word[r->n - 1]);
 	s->reg = (uint8_t)before;
-	t->reg_word[s->reg] = s->word;
 	return 0;
 }
 
@@ -323,13 +397,45 @@ static int read_channel(struct reader *r, struct litmus_step *s)
 	return 0;
 }
 
+/* The chain of a start, or the transfer of a wait. */
+static int read_transfers(struct reader *r, struct litmus_step *s)
+{
+	struct litmus *t = r->t;
+	bool start = s->op == LITMUS_START;
+	unsigned before = LITMUS_TRANSFERS;
+
+	if (r->n < 2 || (!start && r->n > 2))
+		return fault(r, "no transfer, or too many:", r->word[0]);
+	for (unsigned i = 1; i < r->n; i++) {
+		unsigned k = find(t->transfer_name, t->n_transfers, r->word[i]);
+
+		if (k == t->n_transfers || t->transfer[k].started == start)
+			return fault(r,
+				start ? "no transfer, or started twice:"
+				      : "no transfer that was started:",
+				r->word[i]);
+		s->transfer[s->n_transfers++] = (uint8_t)k;
+		if (!start)
+			break;
+		t->transfer[k].started = true;
+		t->transfer[k].before = (uint8_t)before;
+		before = k;
+	}
+	return 0;
+}
+
 static int read_operands(struct reader *r, struct litmus_step *s)
 {
 	int ret;
 
 	switch (s->op) {
 	case LITMUS_HEED:
+	case LITMUS_CLEAN_ALL:
+	case LITMUS_FLUSH_ALL:
 		return 0;
+	case LITMUS_START:
+	case LITMUS_WAIT:
+		return read_transfers(r, s);
 	case LITMUS_SEND:
 	case LITMUS_RECEIVE:
 	case LITMUS_COMPLETE:
@@ -339,7 +445,8 @@ static int read_operands(struct reader *r, struct litmus_step *s)
 		ret = read_place(r, s, false);
 		return ret ? ret : read_register(r, s);
 	case LITMUS_WRITE:
-		ret = read_place(r, s, true);
+	case LITMUS_WRITE_DMA:
+		ret = read_place(r, s, s->op == LITMUS_WRITE);
 		if (!ret && (r->n != 3 || !read_value(r->word[2], &s->value)))
 			ret = fault(r, "no value at", r->word[r->n - 1]);
 		return ret;
@@ -417,7 +524,8 @@ static int check_whole(const struct reader *r)
 		seen[w][t->init[w]] = true;
 	for (unsigned a = 0; a < t->n_agents; a++)
 		for (unsigned i = 0; i < t->n_steps[a]; i++)
-			if (t->step[a][i].op == LITMUS_WRITE &&
+			if ((t->step[a][i].op == LITMUS_WRITE ||
+				    t->step[a][i].op == LITMUS_WRITE_DMA) &&
 				writes_again(t, seen, &t->step[a][i]))
 				return fault(r, "a value written twice by",
 					t->agent_name[a]);
@@ -463,6 +571,7 @@ int litmus_parse(struct litmus *t, const char *text, struct err *e)
 	int ret = 0;
 
 	memset(t, 0, sizeof(*t));
+	t->contract = 1;
 	t->nature = LITMUS_NATURE_ALL;
 	while (!ret && *text) {
 		size_t n = strcspn(text, "\n");
@@ -520,6 +629,13 @@ static void put_step(
 	put(w, "\t%s", op_name[s->op]);
 	switch (s->op) {
 	case LITMUS_HEED:
+	case LITMUS_CLEAN_ALL:
+	case LITMUS_FLUSH_ALL:
+		break;
+	case LITMUS_START:
+	case LITMUS_WAIT:
+		for (unsigned i = 0; i < s->n_transfers; i++)
+			put(w, " %s", t->transfer_name[s->transfer[i]]);
 		break;
 	case LITMUS_SEND:
 	case LITMUS_RECEIVE:
@@ -531,6 +647,7 @@ static void put_step(
 		put(w, " %s -> %s", place, t->reg_name[s->reg]);
 		break;
 	case LITMUS_WRITE:
+	case LITMUS_WRITE_DMA:
 		put(w, " %s %u", place, s->value);
 		break;
 	default:
@@ -570,13 +687,23 @@ void litmus_print_breaches(unsigned breaches, char *text, size_t size)
 
 static void put_head(struct writer *w, const struct litmus *t)
 {
-	put(w, "litmus %s\n", t->name);
+	put(w, "litmus %s\ncontract %u\n", t->name, t->contract);
 	for (unsigned l = 0; l < t->n_lines; l++) {
 		put(w, "line %s", t->line_name[l]);
 		for (unsigned i = 0; i < t->n_words; i++)
 			if (t->word_line[i] == l)
 				put(w, " %s", t->word_name[i]);
 		put(w, "\n");
+	}
+	for (unsigned i = 0; i < t->n_words; i++)
+		if (t->word_line[i] == LITMUS_NO_LINE)
+			put(w, "local %s\n", t->word_name[i]);
+	for (unsigned i = 0; i < t->n_transfers; i++) {
+		const struct litmus_transfer *d = &t->transfer[i];
+
+		put(w, "transfer %s %s -> %s\n", t->transfer_name[i],
+			t->word_name[d->to_memory ? d->local : d->memory],
+			t->word_name[d->to_memory ? d->memory : d->local]);
 	}
 	put(w, "init");
 	for (unsigned i = 0; i < t->n_words; i++)

@@ -3,10 +3,10 @@
  * both ways, and compares the two. The counts of many tests are added up in a
  * struct litmus_tally.
  */
-#ifndef TESTS_DEVICE_LITMUS_CHECK_H
-#define TESTS_DEVICE_LITMUS_CHECK_H
+#ifndef TESTS_SHM_COHERENCE_LITMUS_CHECK_H
+#define TESTS_SHM_COHERENCE_LITMUS_CHECK_H
 
-#include "tests/device/litmus_emulator.h"
+#include "tests/shm/coherence/litmus_emulator.h"
 
 struct litmus_tally {
 	uint64_t tests, states, runs;
@@ -29,8 +29,8 @@ struct litmus_tally {
  * - the checker reports exactly the rules that each run breaks.
  * 0; or a negative errno and the difference.
  */
-int litmus_check(struct litmus_emulator *, const struct litmus *, bool stated,
-	unsigned seeds, struct litmus_tally *, struct err *);
+int litmus_check(const struct litmus *, bool stated, unsigned seeds,
+	struct litmus_tally *, struct err *);
 
 void litmus_report(const struct litmus_tally *, char *text, size_t size);
 

@@ -1,13 +1,13 @@
 /*
  * Runs litmus tests, generated or from files, or writes the generated ones.
  *
- *   measure_litmus [--length N] [--seeds N] [FILE.litmus...]
- *   measure_litmus --write DIR [--length N] [FILE.litmus...]
+ *   measure_litmus [--contract 1|2] [--length N] [--seeds N] [FILE.litmus...]
+ *   measure_litmus --write DIR [--contract 1|2] [--length N] [FILE.litmus...]
  *
  * A written test states the outcomes that the model finds.
  */
 #include "base/err.h"
-#include "tests/device/litmus_check.h"
+#include "tests/shm/coherence/litmus_check.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,18 +15,16 @@
 #include <string.h>
 
 struct work {
-	struct litmus_emulator emulator;
 	struct litmus_tally tally;
 	const char *dir; /* NULL: run them */
-	unsigned length, seeds;
+	unsigned contract, length, seeds;
 	unsigned failed;
 	struct err e;
 };
 
 static int run_test(struct work *w, const struct litmus *t, bool stated)
 {
-	int ret = litmus_check(
-		&w->emulator, t, stated, w->seeds, &w->tally, &w->e);
+	int ret = litmus_check(t, stated, w->seeds, &w->tally, &w->e);
 
 	if (!ret || ret == -ENOMEM)
 		return ret;
@@ -110,15 +108,13 @@ static int take_file(struct work *w, const char *path)
 static int work(struct work *w, int n_files, char **file)
 {
 	char text[256];
-	int ret = litmus_emulator_open(&w->emulator, &w->e);
+	int ret = 0;
 
-	if (!ret) {
-		if (n_files == 0)
-			ret = litmus_cycles(w->length, take_cycle, w, &w->e);
-		for (int i = 0; !ret && i < n_files; i++)
-			ret = take_file(w, file[i]);
-		litmus_emulator_close(&w->emulator);
-	}
+	if (n_files == 0)
+		ret = litmus_cycles(
+			w->length, w->contract, take_cycle, w, &w->e);
+	for (int i = 0; !ret && i < n_files; i++)
+		ret = take_file(w, file[i]);
 	if (ret) {
 		fprintf(stderr, "measure_litmus: %s\n", w->e.text);
 		return 1;
@@ -132,12 +128,14 @@ static int work(struct work *w, int n_files, char **file)
 
 int main(int argc, char **argv)
 {
-	struct work w = { .length = 4, .seeds = 200 };
+	struct work w = { .contract = 1, .length = 4, .seeds = 200 };
 	int i = 1;
 
 	for (; i + 1 < argc && !strncmp(argv[i], "--", 2); i += 2) {
 		if (!strcmp(argv[i], "--write"))
 			w.dir = argv[i + 1];
+		else if (!strcmp(argv[i], "--contract"))
+			w.contract = (unsigned)strtoul(argv[i + 1], NULL, 10);
 		else if (!strcmp(argv[i], "--length"))
 			w.length = (unsigned)strtoul(argv[i + 1], NULL, 10);
 		else if (!strcmp(argv[i], "--seeds"))
@@ -147,7 +145,7 @@ int main(int argc, char **argv)
 	}
 	if (i < argc && argv[i][0] == '-') {
 		fprintf(stderr,
-			"usage: measure_litmus [--write DIR] "
+			"usage: measure_litmus [--write DIR] [--contract 1|2] "
 			"[--length N] [--seeds N] [FILE...]\n");
 		return 2;
 	}

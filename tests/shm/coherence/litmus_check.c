@@ -1,4 +1,4 @@
-#include "tests/device/litmus_check.h"
+#include "tests/shm/coherence/litmus_check.h"
 
 #include "base/err.h"
 
@@ -8,11 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Attempts to make the evictor choose the lines of a path. */
-#define EVICTOR_TRIES 256
-
 struct trial {
-	struct litmus_emulator *m;
 	const struct litmus *t;
 	struct litmus_space space;
 	bool *seen; /* [space.n_outcomes] by chance */
@@ -44,18 +40,15 @@ static uint32_t find(const struct trial *t, const struct litmus_outcome *o)
 static int emulate(struct trial *t, struct litmus_run *run)
 {
 	t->tally->runs++;
-	return litmus_emulate(t->m, t->t, run, t->e);
+	return litmus_emulate(t->t, run, t->e);
 }
 
-/* ---- each outcome occurs ----------------------------------------------------
- */
+/* ---- each outcome occurs ------------------------------------------------- */
 
 static int see(struct trial *t, uint32_t outcome)
 {
 	uint8_t path[LITMUS_MOVES_MAX];
-	struct litmus_run run = {
-		.level = COHERENCE_STRICT, .hand = true, .path = path
-	};
+	struct litmus_run run = { .level = COHERENCE_STRICT, .path = path };
 	int ret;
 
 	run.moves = litmus_path(&t->space, t->space.outcome_at[outcome], path);
@@ -67,8 +60,7 @@ static int see(struct trial *t, uint32_t outcome)
 		: say(t, "allowed, and not seen", &t->space.outcome[outcome]);
 }
 
-/* ---- random runs
- * ---------------------------------------------------------------- */
+/* ---- random runs --------------------------------------------------------- */
 
 static int check_reports(struct trial *t, const struct litmus_run *run)
 {
@@ -80,19 +72,13 @@ static int check_reports(struct trial *t, const struct litmus_run *run)
 	litmus_print_breaches(run->reported, reported, sizeof(reported));
 	litmus_print_breaches(run->broken, broken, sizeof(broken));
 	return err_set(t->e, EILSEQ,
-		"%s, seed %" PRIu64 ", evictor %" PRIu64
-		": breaks%s, and reported is%s (%s)",
-		t->t->name, run->seed, run->evict_seed, broken, reported,
-		run->report);
+		"%s, seed %" PRIu64 ": breaks%s, and reported is%s (%s)",
+		t->t->name, run->seed, broken, reported, run->report);
 }
 
 static int by_chance(struct trial *t, enum coherence level, uint64_t seed)
 {
-	struct litmus_run run = {
-		.level = level,
-		.seed = seed,
-		.evict_seed = seed % 4 ? seed : 0,
-	};
+	struct litmus_run run = { .level = level, .seed = seed };
 	int ret = emulate(t, &run);
 	uint32_t which;
 
@@ -105,41 +91,21 @@ static int by_chance(struct trial *t, enum coherence level, uint64_t seed)
 	return level == COHERENCE_CHECK ? check_reports(t, &run) : 0;
 }
 
-/* ---- the checker reports each rule
- * ------------------------------------------------------- */
+/* ---- the checker reports each rule --------------------------------------- */
 
-/* The shortest path to a broken rule, as far as the evictor follows it. */
+/* The shortest path to a broken rule. */
 static int break_it(struct trial *t)
 {
 	uint8_t path[LITMUS_MOVES_MAX];
 	struct litmus_run run = { .level = COHERENCE_CHECK, .path = path };
-	struct litmus_space space;
-	int ret = litmus_explore(
-		&space, t->t, t->t->nature & ~(unsigned)LITMUS_DROP, t->e);
+	int ret;
 
-	if (ret)
-		return ret;
-	if (space.breach_at == UINT32_MAX) {
-		litmus_space_release(&space);
-		return err_set(t->e, EILSEQ,
-			"%s: breaks rules only where lines are dropped",
-			t->t->name);
-	}
-	run.moves = litmus_path(&space, space.breach_at, path);
-	litmus_space_release(&space);
-	do {
-		ret = emulate(t, &run);
-	} while (!ret && run.strayed && ++run.evict_seed < EVICTOR_TRIES);
-	if (ret)
-		return ret;
-	return run.strayed
-		? err_set(t->e, EILSEQ,
-			  "%s: the evictor never came as it should", t->t->name)
-		: check_reports(t, &run);
+	run.moves = litmus_path(&t->space, t->space.breach_at, path);
+	ret = emulate(t, &run);
+	return ret ? ret : check_reports(t, &run);
 }
 
-/* ---- a whole test
- * ------------------------------------------------------------------- */
+/* ---- a whole test -------------------------------------------------------- */
 
 static int check_runs(struct trial *t, unsigned seeds)
 {
@@ -168,13 +134,13 @@ static void add_up(struct trial *t)
 	a->right += !breaks;
 	a->reported += t->named;
 	a->harmless += breaks && !t->space.harmful;
-	a->unseen += t->space.breaches == LITMUS_EARLY_READ;
+	a->unseen += t->space.breaches == LITMUS_CPU_EARLY;
 }
 
-int litmus_check(struct litmus_emulator *m, const struct litmus *test,
-	bool stated, unsigned seeds, struct litmus_tally *tally, struct err *e)
+int litmus_check(const struct litmus *test, bool stated, unsigned seeds,
+	struct litmus_tally *tally, struct err *e)
 {
-	struct trial t = { .m = m, .t = test, .tally = tally, .e = e };
+	struct trial t = { .t = test, .tally = tally, .e = e };
 	int ret = litmus_explore(&t.space, test, test->nature, e);
 
 	if (ret)
