@@ -202,7 +202,7 @@ static void test_masks(void **state)
 	/* number of requests, all with short prompts */
 	many = harness_full() ? MANY : 4;
 	for (unsigned i = 0; i < ARRAY_LEN(of); i++) {
-		const char *set[10] = { "ctx=256" };
+		const char *set[10] = { "ctx=128" };
 		unsigned n = 1;
 
 		if (of[i].shape)
@@ -217,7 +217,7 @@ static void test_masks(void **state)
 		set[n++] = i % 2 ? "texts=8" : "texts=3";
 		if (i % 3 == 1)
 			/* too few slots for all requests at once */
-			set[n] = "text-slots=512";
+			set[n] = "text-slots=256";
 		play_with(set, texts, harness_seed() + i);
 	}
 }
