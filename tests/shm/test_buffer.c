@@ -237,7 +237,7 @@ static void test_ranges_model(void **state)
 	uint64_t seed = harness_seed();
 	bool squeezed_once = false;
 
-	for (uint64_t round = 0; round < 200; round++) {
+	for (uint64_t round = 0; round < (harness_full() ? 200 : 50); round++) {
 		struct buffer *b = create("x", LINES * COHERENCE_LINE, 0);
 		bool line[LINES] = { false }, squeezed = false;
 
