@@ -27,7 +27,7 @@ static const char *const flash_io_names[] = { "direct", "buffered", "thread",
 	NULL };
 
 const char *const clock_names[] = { "wall", "soc:sd8gen2", "soc:sd8gen3",
-	"soc:sd8gen3-lever", "soc:sd8elite", NULL };
+	"soc:sd8gen3-lever", "soc:sd8elite", "soc:sd8elite5", NULL };
 
 /* ---- host and device processes ------------------------------------------- */
 

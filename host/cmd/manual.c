@@ -97,6 +97,7 @@ static void clocks(FILE *f)
 		"Snapdragon 8 Gen 3, Hexagon V75",
 		"the same, as fast as measured in Lever's paper",
 		"Snapdragon 8 Elite, Hexagon V79",
+		"Snapdragon 8 Elite Gen 5, Hexagon V81: a guess",
 	};
 
 	fputs("Clocks, for --clock; soc:FILE is a profile of your own:\n\n", f);

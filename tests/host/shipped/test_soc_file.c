@@ -374,6 +374,7 @@ static void test_golden(void **state)
 		{ "sd8gen2", 194474826, 71205821, 158902436 },
 		{ "sd8gen3", 192729419, 69718601, 132281722 },
 		{ "sd8elite", 136551833, 43275527, 95461460 },
+		{ "sd8elite5", 136292141, 43032065, 91760847 },
 	};
 	const struct price_heads heads = { 12, 2, 128, PRICE_EXP_TABLE };
 	const struct visibility_piece all = { 32, 1000 };
