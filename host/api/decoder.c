@@ -482,7 +482,7 @@ void decoder_priced_as(const struct decoder *d, char text[TANDEM_PRICED_AS])
 	if (!o->as && !(drafts && draft))
 		return;
 	snprintf(text, TANDEM_PRICED_AS,
-		"%s%s%s%s%s%s on %.60s; what runs is %.255s%s%.255s",
+		"%s%s%s%s%s%s on %s; what runs is %.255s%s%.255s",
 		o->as ? o->as->name : own,
 		drafts ? ", the draft model as " : "",
 		!drafts         ? ""

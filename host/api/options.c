@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -210,7 +211,7 @@ static const struct opt pair_rows[] = {
 	{ .type = OPT_GROUP, .name = "clock" },
 	{ OPT_STRING, 0, "clock", IN(clock), "wall|soc:NAME",
 		"also compute the time on this phone (wall: do not); 'tandem "
-		"help clocks' lists phones, and NAME may be a file",
+		"help clocks' lists phones and shows how to change one",
 		.choices = clock_names },
 	{ OPT_CHOICE, 0, "as", IN(as), "SHAPE",
 		"compute phone times for a model of this shape; the model "
@@ -266,23 +267,25 @@ static int apply_budget(
 	return 0;
 }
 
-/* Convert --clock: "wall", or "soc:NAME", for which the phone's profile is
- * loaded. */
+/* Convert --clock: "wall", or "soc:NAME" with changes, for which the phone's
+ * profile is loaded. */
 static int apply_clock(const struct pair_options *a, struct session_opts *opts,
 	struct soc *soc, struct err *e)
 {
+	char phone[64]; /* the clock without changes; longer than any name */
 	const char *near;
 	int ret;
 
 	if (!a->clock || !strcmp(a->clock, "wall"))
 		return 0;
-	near = strpbrk(a->clock, "/.") ? NULL
-				       : opt_nearest(a->clock, clock_names);
-	if (near && strcmp(near, a->clock))
+	snprintf(phone, sizeof(phone), "%.*s", (int)strcspn(a->clock, ","),
+		a->clock);
+	near = strpbrk(phone, "/.") ? NULL : opt_nearest(phone, clock_names);
+	if (near && strcmp(near, phone))
 		return err_set(e, EINVAL,
 			"--clock '%s': no such phone; did you mean '%s'? "
 			"'tandem help clocks' lists all",
-			a->clock, near);
+			phone, near);
 	if (strncmp(a->clock, "soc:", 4) || !a->clock[4])
 		return err_set(e, EINVAL,
 			"--clock '%s' is neither wall nor soc:NAME; try "

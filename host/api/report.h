@@ -25,7 +25,7 @@ struct model;
 struct strbuf;
 struct tokenizer;
 
-#define TANDEM_PRICED_AS 700
+#define TANDEM_PRICED_AS 1536
 
 /* Attention masks of models, as bits: a position attends to itself and earlier
  * positions (CAUSAL), to all positions (WINDOW), or to its own block and

@@ -81,7 +81,7 @@ void report_caption(const struct experiment *x, const char *priced,
 		used += (size_t)snprintf(tasks + used, sizeof(tasks) - used,
 			"%s%s", i ? ", " : "", x->task[i]);
 	snprintf(caption, BENCH_CAPTION,
-		"%s%.160s%s%s%.80s%sclock %.60s, %zu item%s of %s%s",
+		"%s%.300s%s%s%.80s%sclock %.200s, %zu item%s of %s%s",
 		*priced ? "priced as " : "", priced, *priced ? "; " : "",
 		*model ? "model " : "", slash ? slash + 1 : model,
 		*model ? ", " : "", clock, x->n_items,

@@ -35,7 +35,7 @@ void report_print_checks_csv(const struct experiment *);
 /* Write the caption of a picture: the shape whose costs are reported, if it
  * differs from that of the running model; then model, clock, tasks and items,
  * and whether acceptance is simulated. */
-#define BENCH_CAPTION 600
+#define BENCH_CAPTION 900
 void report_caption(const struct experiment *, const char *priced,
 	const char *model, const char *clock, bool simulated,
 	char caption[BENCH_CAPTION]);

@@ -103,6 +103,10 @@ static void clocks(FILE *f)
 	fputs("Clocks, for --clock; soc:FILE is a profile of your own:\n\n", f);
 	for (unsigned i = 0; i < ARRAY_LEN(text) && clock_names[i]; i++)
 		fprintf(f, "  %-*s  %s\n", WIDTH + 2, clock_names[i], text[i]);
+	fputs("\nsoc:NAME,KEY=VALUE,... changes numbers of a profile for one "
+	      "run, as in\nsoc:sd8gen3,operator_s=0,flash_queue=2; KEY is a "
+	      "name in the profile.\n",
+		f);
 }
 
 static void models(FILE *f)

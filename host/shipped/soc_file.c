@@ -1,6 +1,7 @@
 #include "host/shipped/soc_file.h"
 
 #include "base/err.h"
+#include "base/opt.h"
 #include "host/shipped/shipped.h"
 #include "tensor/soc/soc.h"
 
@@ -56,6 +57,27 @@ static int parse_number(const char *text, double *out, struct err *e)
 	return 0;
 }
 
+int soc_file_set(struct soc *out, const char *name, const char *number,
+	size_t *i, struct err *e)
+{
+	struct opt_nearest near = { .word = name };
+	double value = 0;
+
+	for (*i = 0; *i < SOC_COUNT; ++*i) {
+		if (!strcmp(soc_numbers[*i].name, name))
+			break;
+		opt_nearest_offer(&near, soc_numbers[*i].name);
+	}
+	if (*i == SOC_COUNT)
+		return err_set(e, EINVAL,
+			"'%.60s' is not a name of a profile's numbers%s", name,
+			opt_nearest_clause(&near));
+	if (parse_number(number, &value, e))
+		return err_in(e, "%s", name);
+	soc_set(out, *i, value);
+	return 0;
+}
+
 /* Cut a field off the text at *at. The field ends at white space, which is
  * skipped. */
 static char *cut_field(char **at)
@@ -73,7 +95,6 @@ static int parse_line(
 {
 	char *source = strchr(line, '#');
 	const char *name, *number;
-	double value = 0;
 	size_t i;
 	int ret;
 
@@ -86,19 +107,11 @@ static int parse_line(
 		return 0;
 	name = cut_field(&line);
 	number = cut_field(&line);
-	i = 0;
-	while (i < SOC_COUNT && strcmp(soc_numbers[i].name, name))
-		i++;
-	if (i == SOC_COUNT)
-		return err_set(e, EINVAL,
-			"'%.60s' is not a name of a "
-			"profile's numbers",
-			name);
+	ret = soc_file_set(out, name, number, &i, e);
+	if (ret)
+		return ret;
 	if (seen[i])
 		return err_set(e, EINVAL, "%s is given twice", name);
-	ret = parse_number(number, &value, e);
-	if (ret)
-		return err_in(e, "%s", name);
 	if (*line)
 		return err_set(
 			e, EINVAL, "%s: '%.40s' after the number", name, line);
@@ -106,7 +119,6 @@ static int parse_line(
 		return err_set(e, EINVAL,
 			"%s has no source: write it after '#'", name);
 	seen[i] = true;
-	soc_set(out, i, value);
 	return 0;
 }
 
@@ -142,15 +154,40 @@ int soc_file_parse(struct soc *out, const char *path, const char *text,
 	return ret ? err_in(e, "%s", path) : 0;
 }
 
+/* Apply the changes "KEY=VALUE,KEY=VALUE" at `text`, which is modified. */
+static int apply_changes(struct soc *out, char *text, struct err *e)
+{
+	bool seen[SOC_COUNT] = { false };
+	char *number;
+	size_t i;
+	int ret;
+
+	while ((number = strsep(&text, ","))) {
+		const char *name = strsep(&number, "=");
+
+		ret = soc_file_set(out, name, number ? number : "", &i, e);
+		if (ret)
+			return ret;
+		if (seen[i])
+			return err_set(e, EINVAL, "%s is given twice", name);
+		seen[i] = true;
+	}
+	return soc_check(out, e);
+}
+
 int soc_file_load(struct soc *out, const char *name, struct err *e)
 {
-	char path[PATH_MAX], *text = NULL;
+	char path[PATH_MAX], *copy = strdup(name), *changes = copy;
+	char *text = NULL;
 	FILE *f = NULL;
 	size_t len;
-	int ret = soc_file_find(name, path, e);
+	int ret;
 
+	if (!copy)
+		return err_set(e, ENOMEM, "no memory for a profile's name");
+	ret = soc_file_find(strsep(&changes, ","), path, e);
 	if (ret)
-		return ret;
+		goto out;
 	f = fopen(path, "re");
 	text = malloc(SOC_FILE_MAX + 1);
 	if (!f) {
@@ -169,7 +206,10 @@ int soc_file_load(struct soc *out, const char *name, struct err *e)
 			path, SOC_FILE_MAX >> 10);
 	else
 		ret = soc_file_parse(out, path, text, len, e);
+	if (!ret && changes && apply_changes(out, changes, e))
+		ret = err_in(e, "profile '%.120s'", name);
 out:
+	free(copy);
 	free(text);
 	if (f)
 		fclose(f);

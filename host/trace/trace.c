@@ -251,7 +251,7 @@ static uint64_t track_of(struct trace *t, const struct trace_event *v)
 /* The process id 2^22 cannot belong to a real process: it is PID_MAX_LIMIT. */
 static void write_phone(struct trace *t)
 {
-	char text[256];
+	char text[768];
 
 	snprintf(text, sizeof(text), "phone (%s, its own time)", t->phone);
 	write_process(t, UUID_PHONE, 1 << 22, text);

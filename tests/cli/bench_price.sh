@@ -2,7 +2,7 @@
 # tandem bench price: the price of a pass without running it. The terms are
 # consistent with one another and with the phone's profile; passes recorded by
 # a run are priced as the run was; and a changed constant changes the right
-# terms.
+# terms, here and in all commands with a phone's clock.
 . "$(dirname "$0")/lib.sh"
 
 export TMPDIR=$tmp
@@ -40,6 +40,7 @@ failed 'no valid rows_per_pass' --from "$tmp/odd.json"
 echo '{"tables":{}}' >"$tmp/empty.json"
 failed "'tandem bench lever --json'" --from "$tmp/empty.json"
 failed unknown --clock soc:unknown
+failed "did you mean 'operator_s'" --clock soc:sd8gen3,opertor_s=0
 
 price --as qwen3-8b --draft-as qwen3-0.6b --length 3 --rows 1,9,17
 check_eq 'status of a text' "$status" 0
@@ -73,6 +74,43 @@ assert 0.018 < row < 0.030, row
 npu = [p["npu_s"] for p in flash]
 assert npu == sorted(npu) == [p["npu_s"] for p in memory]
 ' "$tmp/flash.json" "$tmp/memory.json"
+
+# ---- a number of the phone, changed in other commands ------------------------
+model=$tmp/tiny.gguf
+run_ok "$TANDEM" synth --like tiny -o "$model"
+generate=(run -m "$model" -p 'Once upon a time' -n 8 -t 1 --spin 0 --json)
+run_ok "$TANDEM" "${generate[@]}" --clock soc:sd8gen3
+essence
+text=$essence ps=$(json total_ps) launches=$(json launches)
+clock=soc:sd8gen3,operator_s=0,flash_read_s=1e-3
+run_ok "$TANDEM" "${generate[@]}" --clock $clock
+essence
+check_eq 'the text with another phone' "$essence" "$text"
+check_eq 'launches' "$(json launches)" "$launches"
+# An operator of sd8gen3 takes 2 us; nothing is read from flash.
+check_eq 'time without that of launches' "$(json total_ps)" \
+  $((ps - launches * 2000000))
+check_has 'JSON of a run' "$out" "\"phone\":{\"clock\":\"$clock\""
+run_ok "$TANDEM" "${generate[@]}" --clock $clock --stats
+check_has '--stats' "$err" "$clock:"
+run_ok "$TANDEM" "${generate[@]}" --clock $clock --as qwen2.5-1.5b
+check_has 'JSON with --as' "$out" "qwen2.5-1.5b on ${clock#*:};"
+misuse "$TANDEM" "${generate[@]}" --clock soc:sd8gen3,map_s=0,map_s=0
+check_has 'stderr' "$err" 'map_s is given twice'
+echo '{"id":"a","prompt":"Once","answer":"x","check":"exact"}' >"$tmp/a.jsonl"
+run_ok "$TANDEM" eval "$tmp/a.jsonl" -m "$model" -n 4 --json --clock $clock
+check_has 'JSON of eval' "$out" "\"phone\":{\"clock\":\"$clock\""
+if command -v curl >/dev/null; then
+  . "$(dirname "$0")/serve_lib.sh"
+  serve -m "$model" --clock $clock
+  get /v1/models
+  check_has 'a model of a server' "$out" "\"clock\":\"$clock\""
+  post /v1/completions "{\"prompt\":\"Once\",\"max_tokens\":4,
+    \"clock\":\"$clock\"}"
+  check_eq 'status of a completion' "$code" 200
+  check_has 'settings of a completion' "$out" "\"clock\":\"$clock\""
+  ends TERM 0
+fi
 
 # ---- recorded passes, and their prices --------------------------------------
 run "$TANDEM" bench lever --tasks qa --items 1 -n 24 -t 1 --spin 0 \

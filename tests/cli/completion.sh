@@ -73,6 +73,7 @@ for phone in tensor/soc/*.soc; do
   check_offered 'tandem run --clock ' "soc:$phone"
 done
 check_offered 'tandem run --clock=soc:sd8el' sd8elite
+check_offers 'tandem run --clock soc:sd8gen3,' ''
 
 # Files, where a value or an operand is one.
 mkdir "$tmp/here"

@@ -92,7 +92,7 @@ static void test_malformed(void **state)
 		const char *line, *says;
 		int code;
 	} bad[] = {
-		{ "clock_mhz 1500 # x", "'clock_mhz' is not a name", -EINVAL },
+		{ "clock_mhz 1500 # x", "did you mean 'clock_hz'", -EINVAL },
 		{ "clock_hz", "clock_hz: no number", -EINVAL },
 		{ "clock_hz # x", "clock_hz: no number", -EINVAL },
 		{ "clock_hz = 1e9 # x", "'=' is not a number", -EINVAL },
@@ -241,6 +241,51 @@ static void between(double v, double lower, double upper, const char *what)
 {
 	if (!(v >= lower && v <= upper))
 		fail_msg("%s: %g, not within %g to %g", what, v, lower, upper);
+}
+
+static void test_changed_numbers(void **state)
+{
+	static const struct {
+		const char *name, *says;
+		int code;
+	} bad[] = {
+		{ "sd8gen3,opertor_s=0",
+			"profile 'sd8gen3,opertor_s=0': 'opertor_s' is not a "
+			"name of a profile's numbers; did you mean "
+			"'operator_s'?",
+			-EINVAL },
+		{ "sd8gen3,operator_s", "operator_s: no number", -EINVAL },
+		{ "sd8gen3,operator_s=", "operator_s: no number", -EINVAL },
+		{ "sd8gen3,operator_s=2us", "'2us' is not a number", -EINVAL },
+		{ "sd8gen3,operator_s=0=0", "'0=0' is not a number", -EINVAL },
+		{ "sd8gen3,operator_s= 0", "' 0' is not a number", -EINVAL },
+		{ "sd8gen3,", "'' is not a name", -EINVAL },
+		{ "sd8gen3,operator_s=0,", "'' is not a name", -EINVAL },
+		{ "sd8gen3,map_s=0,operator_s=0,map_s=0",
+			"map_s is given twice", -EINVAL },
+		{ "sd8gen3,operator_s=1.5",
+			"operator_s is 1.5, not between 0 and 1", -ERANGE },
+		{ "sd8gen3,flash_queue=1.5", "not a whole number", -ERANGE },
+		{ "sd8gen9,operator_s=0", "no profile 'sd8gen9'", -ENOENT },
+		{ ",operator_s=0", "the name of a profile is empty", -EINVAL },
+	};
+	struct soc want = shipped("sd8gen3"), got;
+
+	want.operator_s = 0;
+	want.row_weight_s = 3.2e-12;
+	got = shipped("sd8gen3,row_weight_s=3.2e-12,operator_s=0");
+	assert_memory_equal(&got, &want, sizeof(got));
+	got = shipped("tensor/soc/sd8gen3.soc,operator_s=0,"
+		      "row_weight_s=3.2e-12");
+	assert_memory_equal(&got, &want, sizeof(got));
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct err e = { 0 };
+
+		assert_int_equal(
+			soc_file_load(&got, bad[i].name, &e), bad[i].code);
+		if (!strstr(e.text, bad[i].says))
+			fail_msg("'%s' does not say '%s'", e.text, bad[i].says);
+	}
 }
 
 /* Table 2 of the paper, and rates that follow from it. */
@@ -399,6 +444,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_found),
 	cmocka_unit_test(test_places),
 	cmocka_unit_test(test_too_large),
+	cmocka_unit_test(test_changed_numbers),
 	cmocka_unit_test(test_table_2),
 	cmocka_unit_test(test_figure_15),
 	cmocka_unit_test(test_figure_14),
