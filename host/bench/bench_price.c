@@ -144,9 +144,9 @@ static int take_recording(const char *path, const struct pass_ask *p,
 		path, why.text);
 }
 
-/* ---- sensitivity of the ratios to fitted constants ----------------------- */
+/* ---- sensitivity to constants -------------------------------------------- */
 
-#define VARY 0.3
+#define VARY 0.3 /* relative change of the fitted constants */
 
 /* The fitted constants of the profile sd8gen3-lever that affect the time of a
  * pass. */
@@ -191,7 +191,7 @@ static void add_ratios(struct bench_table *t, const char *name,
 				tokens_per_s(&r->method[i], soc);
 }
 
-static void add_varied(struct bench_table *t, const struct recording *r,
+static void add_fitted(struct bench_table *t, const struct recording *r,
 	const struct soc *soc, unsigned which, double times)
 {
 	struct soc other = *soc;
@@ -204,41 +204,134 @@ static void add_varied(struct bench_table *t, const struct recording *r,
 	add_ratios(t, name, r, &other);
 }
 
-static int fill_ratios(struct bench_table *t, const struct recording *r,
-	const struct soc *soc, struct err *e)
+int price_vary_parse(const char *text, struct price_vary *v, struct err *e)
 {
-	if (!find_lever(r) || r->n < 2 || r->n > TABLE_COLUMNS)
+	char copy[128], *rest = copy, *name, *from, *to, *end;
+	unsigned long n = 5;
+	struct soc soc;
+
+	snprintf(copy, sizeof(copy), "%s", text);
+	name = strsep(&rest, "=");
+	from = strsep(&rest, ":");
+	to = strsep(&rest, ":");
+	if (rest)
+		n = strtoul(rest, &end, 10);
+	if (strlen(text) >= sizeof(copy) || !to || (rest && *end) || n < 2 ||
+		n > TABLE_ROWS)
 		return err_set(e, EINVAL,
-			"--vary compares lever with other methods, and the "
-			"table of methods needs both");
-	*t = (struct bench_table){ .name = "sensitivity",
-		.title = "Lever's tokens/s over those of other methods",
-		.note = "Each fitted constant of the profile, decreased and "
-			"increased; the trees are\nthose recorded with the "
-			"unchanged profile.",
-		.name_key = { "constant" },
-		.n_names = 1 };
-	for (unsigned i = 0; i < r->n; i++)
-		if (&r->method[i] != find_lever(r))
-			table_add_column(
-				t, r->method[i].name, r->method[i].name, 3, 1);
-	add_ratios(t, "as it is", r, soc);
-	for (unsigned i = 0; i < ARRAY_LEN(fitted); i++) {
-		add_varied(t, r, soc, i, 1 - VARY);
-		add_varied(t, r, soc, i, 1 + VARY);
+			"'--vary' takes fitted or KEY=A:B[:N], with N from 2 "
+			"to %d, not '%s'",
+			TABLE_ROWS, text);
+	if (soc_file_set(&soc, name, from, &v->which, e))
+		return err_in(e, "--vary");
+	v->from = soc_get(&soc, v->which);
+	if (soc_file_set(&soc, name, to, &v->which, e))
+		return err_in(e, "--vary");
+	v->to = soc_get(&soc, v->which);
+	v->n = (unsigned)n;
+	return 0;
+}
+
+static double varied(const struct price_vary *v, unsigned i)
+{
+	double share = i / (v->n - 1.0);
+
+	/* so that rounding cannot exceed a limit of the constant */
+	if (i == v->n - 1)
+		return v->to;
+	if (v->from > 0 && v->to / v->from > 10)
+		return v->from * pow(v->to / v->from, share);
+	return v->from + (v->to - v->from) * share;
+}
+
+/* Fill tables for --vary, beginning at t[*n], and add their number to *n. */
+static int fill_varied(const struct bench_price_args *a,
+	const struct recording *r, const struct soc *soc, struct bench_table *t,
+	unsigned *n, struct err *e)
+{
+	const struct price_vary *v = &a->vary;
+	const struct recorded *lever = r->n > 1 ? find_lever(r) : NULL;
+	struct bench_table *times = v->n ? &t[(*n)++] : NULL;
+	struct bench_table *ratios = lever ? &t[(*n)++] : NULL;
+	struct soc other = *soc;
+
+	if (a->vary_fitted && (!lever || r->n > TABLE_COLUMNS))
+		return err_set(e, EINVAL,
+			"--vary fitted compares lever with other methods, and "
+			"the table of methods needs both");
+	/* one column is for the value */
+	if (v->n && r->n >= TABLE_COLUMNS)
+		return err_set(e, EINVAL, "--vary shows at most %d passes",
+			TABLE_COLUMNS - 1);
+	if (times) {
+		*times = (struct bench_table){ .name = "pass_s",
+			.title = "A pass, in ms",
+			.name_key = { "constant" },
+			.n_names = 1 };
+		table_add_column(times, "value", "", 0, 1);
+	}
+	if (ratios)
+		*ratios = (struct bench_table){ .name = "sensitivity",
+			.title = "Lever's tokens/s over those of other methods",
+			.note = times
+				? "The trees are those recorded with the "
+				  "unchanged profile."
+				: "Each fitted constant of the profile, "
+				  "decreased and increased; the trees are\n"
+				  "those recorded with the unchanged profile.",
+			.name_key = { "constant" },
+			.n_names = 1 };
+	for (unsigned i = 0; i < r->n; i++) {
+		const char *name = r->method[i].name;
+
+		if (times)
+			table_add_column(times, name, name, 1, 1e3);
+		if (ratios && &r->method[i] != lever)
+			table_add_column(ratios, name, name, 3, 1);
+	}
+	if (a->vary_fitted) {
+		add_ratios(ratios, "as it is", r, soc);
+		for (unsigned i = 0; i < ARRAY_LEN(fitted); i++) {
+			add_fitted(ratios, r, soc, i, 1 - VARY);
+			add_fitted(ratios, r, soc, i, 1 + VARY);
+		}
+	}
+	for (unsigned i = 0; i < v->n; i++) {
+		struct table_row *row;
+		char name[TABLE_NAME];
+		double value = varied(v, i);
+
+		soc_set(&other, v->which, value);
+		if (soc_check(&other, e))
+			return err_in(e, "--vary");
+		snprintf(name, sizeof(name), "%s=%g",
+			soc_numbers[v->which].name, value);
+		row = table_add_row(times, name, NULL);
+		row->value[0] = value;
+		for (unsigned k = 0; k < r->n; k++) {
+			struct pass_ask p = r->method[k].pass;
+
+			p.soc = &other;
+			row->value[k + 1] = pass_price(&p).total;
+		}
+		if (ratios)
+			add_ratios(ratios, name, r, &other);
 	}
 	return 0;
 }
 
 /* ---- report -------------------------------------------------------------- */
 
-/* Fill table 0 with the passes and table 1 with the ratios. */
+/* Fill table 0 with the passes and later tables with what --vary shows, and
+ * store the number of tables in *n. */
 static int fill(const struct bench_price_args *a, struct pass_ask *p,
-	struct bench_table t[2], struct err *e)
+	struct bench_table t[3], unsigned *n, struct err *e)
 {
-	struct recording *r;
-	int ret;
+	struct recording *r = calloc(1, sizeof(*r));
+	int ret = 0;
 
+	if (!r)
+		return err_set(e, ENOMEM, "no memory for the recording");
 	t[0] = (struct bench_table){ .name = "passes",
 		.title = "A pass and its parts, in ms",
 		.note = "read, NPU, draft, logits: time of each; hidden: their "
@@ -247,29 +340,27 @@ static int fill(const struct bench_price_args *a, struct pass_ask *p,
 			"each token.",
 		.name_key = { "pass" },
 		.n_names = 1 };
+	*n = 1;
 	for (size_t i = 0; i < ARRAY_LEN(columns); i++)
 		table_add_column(&t[0], columns[i].key, columns[i].head,
 			columns[i].decimals, columns[i].scale);
 	for (unsigned i = 0; !a->from && i < a->n_rows; i++) {
-		char name[TABLE_NAME];
+		struct recorded *m = &r->method[r->n++];
 
 		p->rows = a->rows[i];
 		p->upper_rows = fmin(or_else(a->upper, p->rows), p->rows);
 		p->drafted = or_else(a->drafted, p->rows - 1);
 		p->length = or_else(a->length, 1);
-		snprintf(name, sizeof(name), "%u rows", a->rows[i]);
-		add_pass(&t[0], a->rows[i] == 1 ? "1 row" : name, p);
+		m->pass = *p;
+		snprintf(m->name, sizeof(m->name),
+			a->rows[i] == 1 ? "%u row" : "%u rows", a->rows[i]);
 	}
-	if (!a->from)
-		return 0;
-	r = calloc(1, sizeof(*r));
-	if (!r)
-		return err_set(e, ENOMEM, "no memory for the recording");
-	ret = take_recording(a->from, p, r, e);
+	if (a->from)
+		ret = take_recording(a->from, p, r, e);
 	for (unsigned i = 0; !ret && i < r->n; i++)
 		add_pass(&t[0], r->method[i].name, &r->method[i].pass);
-	if (!ret && a->vary)
-		ret = fill_ratios(&t[1], r, p->soc, e);
+	if (!ret && (a->vary_fitted || a->vary.n))
+		ret = fill_varied(a, r, p->soc, t, n, e);
 	free(r);
 	return ret;
 }
@@ -286,16 +377,16 @@ int bench_price(const struct bench_price_args *a, struct err *e)
 		.runs = a->runs,
 		.slots = a->slots,
 		.seen = a->seen };
+	unsigned n = 0;
 	int ret = soc_file_load(&soc, a->clock + 4, e);
 
 	if (ret)
 		return ret;
-	t = calloc(2, sizeof(*t));
+	t = calloc(3, sizeof(*t));
 	if (!t)
 		return err_set(e, ENOMEM, "no memory for tables");
-	ret = fill(a, &p, t, e);
+	ret = fill(a, &p, t, &n, e);
 	if (!ret) {
-		unsigned n = a->vary ? 2 : 1;
 		const char *draft = a->draft ? a->draft->name : NULL;
 
 		if (a->json) {

@@ -2,8 +2,8 @@
  * tandem bench price: computes what a pass of a streamed model costs on a
  * phone, term by term, without running a model (host/session/pass_price.h). The
  * passes are trees of given sizes, or the mean passes that a run of bench lever
- * has recorded. Also reports how sensitive the ratios between methods are to
- * the fitted constants of a phone profile.
+ * has recorded. Also reports how the times of the passes, and the ratios
+ * between methods, depend on a constant of the phone's profile.
  */
 #ifndef HOST_BENCH_BENCH_PRICE_H
 #define HOST_BENCH_BENCH_PRICE_H
@@ -11,6 +11,7 @@
 #include "tensor/dtype.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct err;
@@ -19,8 +20,16 @@ struct shape;
 #define BENCH_PRICE_ROWS 24
 #define PRICE_ROWS_MAX   4096 /* maximum number of rows of a pass */
 
+/* Values of a constant: n of them, evenly spaced from `from` to `to`, or
+ * geometrically if `to` is more than 10 times `from` and `from` is positive. */
+struct price_vary {
+	size_t which; /* position in soc_numbers */
+	double from, to;
+	unsigned n; /* 0 means that no constant varies */
+};
+
 struct bench_price_args {
-	const char *clock; /* the phone, as "soc:NAME" */
+	const char *clock; /* the phone, as "soc:NAME" with its changes */
 	/* draft NULL means that drafting costs nothing */
 	const struct shape *target, *draft;
 	enum dtype type;
@@ -36,10 +45,15 @@ struct bench_price_args {
 	 * 1. */
 	double upper, drafted, length;
 	const char *from;
-	/* vary the fitted constants of the profile; needs `from` */
-	bool vary;
+	struct price_vary vary;
+	/* vary the fitted constants of the profile instead, each by 30 %; needs
+	 * `from` */
+	bool vary_fitted;
 	bool json;
 };
+
+/* Parse "KEY=A:B" or "KEY=A:B:N", the value of --vary. Returns 0 or -EINVAL. */
+int price_vary_parse(const char *text, struct price_vary *, struct err *);
 
 int bench_price(const struct bench_price_args *, struct err *);
 

@@ -11,11 +11,12 @@
 
 #include <string.h>
 
-static const char *phone = "soc:sd8gen3-lever", *rows = "1,9,17,33,65", *from;
+static const char *phone = "soc:sd8gen3-lever", *rows = "1,9,17,33,65", *from,
+		  *vary;
 static int target = -1, draft = -1, type;
 static double budget, length = -1, drafted = -1, upper = -1;
 static int64_t slots = 3, seen = 200, runs = 6;
-static bool vary, as_json;
+static bool as_json;
 
 static const char *const types[] = { "q4_0", "q8_0", "f16", NULL };
 
@@ -46,9 +47,9 @@ static const struct opt opts[] = {
 	{ OPT_STRING, 0, "from", &from, "FILE",
 		"use the mean passes of all methods in FILE, the output of "
 		"'tandem bench lever --json'" },
-	{ OPT_FLAG, 0, "vary", &vary, NULL,
-		"with --from: vary each fitted constant of the phone by 30 % "
-		"and show what lever gains then" },
+	{ OPT_STRING, 0, "vary", &vary, "fitted|KEY=A:B[:N]",
+		"also show passes for N values (5) of a number of the "
+		"phone; fitted: for each fitted one +-30 %" },
 	{ OPT_FLOAT, 0, "dram-budget", &budget, "PERCENT",
 		"percent of the layers in memory (0)", 0, 100 },
 	{ OPT_INT, 0, "stage-slots", &slots, "N",
@@ -72,8 +73,10 @@ static const struct opt_command usage = {
 		"Shows term by term: reading flash, computing on the NPU, "
 		"drafting and logits on the CPU, and the time hidden by their "
 		"overlap.",
-	.examples = "  tandem bench price --as llama3.1-8b --rows 1,17,65\n"
-		    "  tandem bench price --from lever.json --vary",
+	.examples =
+		"  tandem bench price --as llama3.1-8b --rows 1,17,65\n"
+		"  tandem bench price --rows 9,17 --vary row_weight_s=0:4e-12\n"
+		"  tandem bench price --from lever.json --vary fitted",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.max_operands = 0,
@@ -102,16 +105,19 @@ static int run(int argc, char **argv)
 		.drafted = drafted,
 		.length = length,
 		.from = from,
-		.vary = vary,
+		.vary_fitted = vary && !strcmp(vary, "fitted"),
 		.json = as_json };
 	dtype_parse(types[type], &a.type);
 	if (strncmp(phone, "soc:", 4) || !phone[4])
 		return cmd_misuse(&cmd_bench_price,
 			"--clock '%s' is not soc:NAME; try soc:sd8gen3-lever",
 			phone);
-	if (vary && !from)
+	if (a.vary_fitted && !from)
 		return cmd_misuse(&cmd_bench_price,
-			"--vary compares recorded methods; try --from FILE");
+			"--vary fitted compares recorded methods; try --from "
+			"FILE");
+	if (vary && !a.vary_fitted && price_vary_parse(vary, &a.vary, &e))
+		return cmd_refuse(&cmd_bench_price, &e);
 	status = list_numbers(&cmd_bench_price, "rows", rows, 1, PRICE_ROWS_MAX,
 		a.rows, &a.n_rows, BENCH_PRICE_ROWS);
 	if (status)

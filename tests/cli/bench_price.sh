@@ -23,7 +23,13 @@ refused() { # MESSAGE OPTION...
 refused "'0'" --rows 1,0
 refused 'soc:NAME' --clock wall
 refused "'warp'" --as warp
-refused '--from' --vary
+refused '--from' --vary fitted
+for value in 1 fited operator_s=0 operator_s=0:1:1 operator_s=0:1:81 \
+  operator_s=0:1:x operator_s=0:1:; do
+  refused "takes fitted or KEY=A:B[:N]" --vary $value
+done
+refused "did you mean 'operator_s'" --vary opertor_s=0:1
+refused "'1x' is not a number" --vary operator_s=0:1x
 refused "'--upper-rows' takes" --upper-rows 0
 
 failed() { # MESSAGE OPTION...
@@ -41,6 +47,9 @@ echo '{"tables":{}}' >"$tmp/empty.json"
 failed "'tandem bench lever --json'" --from "$tmp/empty.json"
 failed unknown --clock soc:unknown
 failed "did you mean 'operator_s'" --clock soc:sd8gen3,opertor_s=0
+failed 'is 1.5, not between 0 and 1' --vary operator_s=0:2
+failed 'at most 19 passes' --vary operator_s=0:1 \
+  --rows 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20
 
 price --as qwen3-8b --draft-as qwen3-0.6b --length 3 --rows 1,9,17
 check_eq 'status of a text' "$status" 0
@@ -74,6 +83,26 @@ assert 0.018 < row < 0.030, row
 npu = [p["npu_s"] for p in flash]
 assert npu == sorted(npu) == [p["npu_s"] for p in memory]
 ' "$tmp/flash.json" "$tmp/memory.json"
+
+# The passes of --vary are those of a phone changed by --clock.
+price --rows 1,9 --json --vary row_weight_s=1e-12:16e-12:3
+cp "$tmp/out" "$tmp/varied.json"
+price --rows 1,9 --json --clock soc:sd8gen3-lever,row_weight_s=4e-12
+cp "$tmp/out" "$tmp/changed.json"
+run_ok python3 -c '
+import json, sys
+varied, changed = [json.load(open(f)) for f in sys.argv[1:]]
+assert changed["clock"] == "soc:sd8gen3-lever,row_weight_s=4e-12"
+assert "sensitivity" not in varied["tables"]
+rows = varied["tables"]["pass_s"]
+assert [r["constant"] for r in rows] == [
+    "row_weight_s=1e-12", "row_weight_s=4e-12", "row_weight_s=1.6e-11"]
+assert [r["value"] for r in rows] == [1e-12, 4e-12, 16e-12]
+for p in changed["tables"]["passes"]:
+    assert abs(rows[1][p["pass"]] / p["pass_s"] - 1) < 1e-8, (p, rows)
+assert rows[0]["1 row"] == rows[2]["1 row"]
+assert rows[0]["9 rows"] < rows[1]["9 rows"] < rows[2]["9 rows"]
+' "$tmp/varied.json" "$tmp/changed.json"
 
 # ---- a number of the phone, changed in other commands ------------------------
 model=$tmp/tiny.gguf
@@ -121,7 +150,11 @@ if [ "$status" -ne 0 ]; then
   finish
 fi
 cp "$tmp/out" "$tmp/run.json"
-price --from "$tmp/run.json" --as qwen3-8b --draft-as qwen3-0.6b --vary --json
+price --from "$tmp/run.json" --as qwen3-8b --draft-as qwen3-0.6b \
+  --vary flash_bytes_per_s=2e9:6e9:3 --json
+cp "$tmp/out" "$tmp/varied.json"
+price --from "$tmp/run.json" --as qwen3-8b --draft-as qwen3-0.6b \
+  --vary fitted --json
 check_eq 'status of --from' "$status" 0
 cp "$tmp/out" "$tmp/priced.json"
 run_ok python3 -c '
@@ -162,5 +195,14 @@ assert v["flash_bytes_per_s +30 %"]["flash-ar"] < base["flash-ar"]
 assert v["row_weight_s -30 %"]["flash-ar"] > base["flash-ar"]
 assert v["row_weight_s +30 %"]["flash-ar"] < base["flash-ar"]
 assert len(v) == 9
-' "$tmp/run.json" "$tmp/priced.json"
+o = json.load(open(sys.argv[3]))["tables"]
+assert [r["constant"] for r in o["sensitivity"]] == [
+    r["constant"] for r in o["pass_s"]] == [
+    "flash_bytes_per_s=%de+09" % n for n in (2, 4, 6)]
+for times, gains in zip(o["pass_s"], o["sensitivity"]):
+    length = {m: r["accepted_length"] for m, r in priced.items()}
+    rate = {m: length[m] / times[m] for m in priced}
+    for m in ("flash-ar", "chain"):
+        assert abs(gains[m] * rate[m] / rate["lever"] - 1) < 1e-6
+' "$tmp/run.json" "$tmp/priced.json" "$tmp/varied.json"
 finish

@@ -74,6 +74,7 @@ for phone in tensor/soc/*.soc; do
 done
 check_offered 'tandem run --clock=soc:sd8el' sd8elite
 check_offers 'tandem run --clock soc:sd8gen3,' ''
+check_offers 'tandem bench price --vary ' fitted
 
 # Files, where a value or an operand is one.
 mkdir "$tmp/here"
