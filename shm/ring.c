@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "shm/ring_cache.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -80,7 +81,75 @@ static size_t packet_length(const uint8_t *at)
 	return (size_t) * (const volatile uint16_t *)at * UNIT;
 }
 
-int ring_reserve(struct ring *r, size_t len, void **out)
+/* ---- access to the shared memory ----------------------------------------- */
+
+/* Invalidate the bytes that were published from index `from` to index `to`,
+ * which may continue at the beginning of data[]. */
+static void invalidate_packets(struct ring *r, uint32_t from, uint32_t to)
+{
+	uint32_t at = from & r->mask, bytes = to - from;
+	uint32_t first = bytes < r->bytes - at ? bytes : r->bytes - at;
+
+	r->cache->invalidate(
+		r->cache, r->shared->data + at, first, RING_PUBLISH);
+	if (bytes > first)
+		r->cache->invalidate(
+			r->cache, r->shared->data, bytes - first, RING_PUBLISH);
+}
+
+/* Bytes of data[] to be read, or to be written before the next publish. */
+static const uint8_t *readable(const struct ring *r, uint32_t at, size_t len)
+{
+	const uint8_t *p = r->shared->data + at;
+
+	return r->cache ? r->cache->read(r->cache, p, len) : p;
+}
+
+static uint8_t *writable(const struct ring *r, uint32_t at, size_t len)
+{
+	uint8_t *p = r->shared->data + at;
+
+	return r->cache ? r->cache->write(r->cache, p, len) : p;
+}
+
+/* Read the peer's index, which is written by `by`. */
+static uint32_t read_index(
+	const struct ring *r, const _Atomic uint32_t *word, enum ring_writer by)
+{
+	struct ring_cache *c = r->cache;
+	uint32_t index;
+
+	if (!c)
+		return atomic_load_explicit(word, memory_order_acquire);
+	c->invalidate(c, word, sizeof(index), by);
+	memcpy(&index, c->read(c, word, sizeof(index)), sizeof(index));
+	/* The cache copies lines by plain loads, so what they order needs a
+	 * fence: later loads must not see older bytes than the index. */
+	atomic_thread_fence(memory_order_acquire);
+	return index;
+}
+
+/* Write our index, after all our earlier accesses to the ring. */
+static void write_index(const struct ring *r, _Atomic uint32_t *word)
+{
+	struct ring_cache *c = r->cache;
+
+	if (!c) {
+		atomic_store_explicit(word, r->own, memory_order_release);
+		return;
+	}
+	/* As in read_index, for the plain stores by which the cache cleans:
+	 * the host must not see the index before the packet. */
+	atomic_thread_fence(memory_order_release);
+	c->begin(c);
+	memcpy(c->write(c, word, sizeof(r->own)), &r->own, sizeof(r->own));
+	c->clean(c, word, sizeof(r->own));
+	c->end(c);
+}
+
+/* ---- producer ------------------------------------------------------------ */
+
+static int reserve(struct ring *r, size_t len, void **out)
 {
 	uint32_t at = r->own & r->mask;
 	uint32_t to_end = r->bytes - at;
@@ -99,19 +168,34 @@ int ring_reserve(struct ring *r, size_t len, void **out)
 	 */
 	if (r->bytes - (r->own - r->peer) < need) {
 		/* P2: pairs with C2, see ring_release. */
-		r->peer = atomic_load_explicit(
-			&r->shared->head, memory_order_acquire);
+		r->peer = read_index(r, &r->shared->head, RING_RELEASE);
 		if (r->own - r->peer > r->bytes || r->peer % UNIT)
 			return refuse(r);
 		if (r->bytes - (r->own - r->peer) < need)
 			return -EAGAIN;
 	}
-	if (skip)
-		memset(r->shared->data + at, 0, UNIT);
+	if (skip) {
+		memset(writable(r, at, UNIT), 0, UNIT);
+		if (r->cache)
+			r->cache->clean(r->cache, r->shared->data + at, UNIT);
+	}
 	r->pending = need;
 	r->length = (uint32_t)len;
-	*out = r->shared->data + ((at + skip) & r->mask);
+	*out = writable(r, (at + skip) & r->mask, len);
 	return 0;
+}
+
+int ring_reserve(struct ring *r, size_t len, void **out)
+{
+	int ret;
+
+	if (!r->cache)
+		return reserve(r, len, out);
+	r->cache->begin(r->cache);
+	ret = reserve(r, len, out);
+	if (ret)
+		r->cache->end(r->cache);
+	return ret;
 }
 
 /*
@@ -142,7 +226,14 @@ void ring_publish(struct ring *r)
 {
 	r->own += r->pending;
 	r->pending = 0;
-	put_quick(r, r->own - r->length);
+	if (r->cache) {
+		r->cache->clean(r->cache,
+			r->shared->data + ((r->own - r->length) & r->mask),
+			r->length);
+		r->cache->end(r->cache);
+	} else {
+		put_quick(r, r->own - r->length);
+	}
 	/*
 	 * P1 -> C1: every byte of the packet, and of a skip record before
 	 * it, is written before the index that publishes it.
@@ -153,8 +244,10 @@ void ring_publish(struct ring *r)
 	 * CPUs twice for each packet. doorbell.c (B1) orders the read of the
 	 * waiting word after this store.
 	 */
-	atomic_store_explicit(&r->shared->tail, r->own, memory_order_release);
+	write_index(r, &r->shared->tail);
 }
+
+/* ---- consumer ------------------------------------------------------------ */
 
 /*
  * The packet at our index from quick[]: true with a private copy in r->quick if
@@ -183,7 +276,7 @@ static int peek_at(
 	uint32_t skip = 0;
 	size_t n;
 
-	if (take_quick(r)) {
+	if (!r->cache && take_quick(r)) {
 		n = packet_length((const uint8_t *)r->quick);
 		if (!n || n > RING_QUICK || n > used || n > r->bytes - at)
 			return refuse(r);
@@ -192,38 +285,57 @@ static int peek_at(
 		*len = n;
 		return 1;
 	}
-	n = packet_length(r->shared->data + at);
+	n = packet_length(readable(r, at, UNIT));
 	if (!n) {
 		/* A skip record is published together with its packet. */
 		skip = r->bytes - at;
 		if (skip >= used)
 			return refuse(r);
 		at = 0;
-		n = packet_length(r->shared->data);
+		n = packet_length(readable(r, at, UNIT));
 	}
 	if (!n || n > ring_packet_max(r) || n > used - skip ||
 		n > r->bytes - at)
 		return refuse(r);
 	r->pending = skip + (uint32_t)n;
-	*packet = r->shared->data + at;
+	*packet = readable(r, at, n);
 	*len = n;
 	return 1;
 }
 
-int ring_peek(struct ring *r, const void **packet, size_t *len)
+static int peek(struct ring *r, const void **packet, size_t *len)
 {
+	uint32_t seen = r->peer;
+
 	if (r->broken)
 		return -EPROTO;
-	if (r->peer == r->own) {
+	/* A device polls before each packet, so that the number of its calls,
+	 * and their cost, does not depend on how many packets arrive at once.
+	 */
+	if (r->peer == r->own || r->cache) {
 		/* C1: pairs with P1, see ring_publish. */
-		r->peer = atomic_load_explicit(
-			&r->shared->tail, memory_order_acquire);
+		r->peer = read_index(r, &r->shared->tail, RING_PUBLISH);
+		if (r->peer - r->own > r->bytes || r->peer % UNIT ||
+			r->peer - r->own < seen - r->own)
+			return refuse(r);
 		if (r->peer == r->own)
 			return 0;
-		if (r->peer - r->own > r->bytes || r->peer % UNIT)
-			return refuse(r);
+		if (r->cache && r->peer != seen)
+			invalidate_packets(r, seen, r->peer);
 	}
 	return peek_at(r, r->peer - r->own, packet, len);
+}
+
+int ring_peek(struct ring *r, const void **packet, size_t *len)
+{
+	int ret;
+
+	if (!r->cache)
+		return peek(r, packet, len);
+	r->cache->begin(r->cache);
+	ret = peek(r, packet, len);
+	r->cache->end(r->cache);
+	return ret;
 }
 
 void ring_release(struct ring *r)
@@ -234,5 +346,5 @@ void ring_release(struct ring *r)
 	 * C2 -> P2: our reads of the packet are complete before the producer
 	 * may write there again. For a sleeping producer see ring_publish.
 	 */
-	atomic_store_explicit(&r->shared->head, r->own, memory_order_release);
+	write_index(r, &r->shared->head);
 }

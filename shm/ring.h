@@ -26,6 +26,14 @@
  * changed Q2 -> D2  quick: a reader of the mark sees its packet's words
  * doorbell.h ensures that a side about to sleep does not miss a publish.
  *
+ * A device whose cache is not coherent accesses the ring through a struct
+ * ring_cache (ring_cache.h). The host's side does not change: the CPU sees what
+ * the device has cleaned. The device as consumer invalidates the line of the
+ * tail at each peek, then the lines of the bytes published since, and reads
+ * both through the cache. As producer it cleans a packet before the tail.
+ * quick[] is not used: a device neither fills nor reads it, so a host that
+ * reads finds no mark.
+ *
  * `struct ring` is private to one process and one thread; `struct ring_shared`
  * is the memory of both.
  */
@@ -38,6 +46,7 @@
 #include <stdint.h>
 
 struct err;
+struct ring_cache;
 
 #define RING_LINE      128
 #define RING_QUICK     56 /* largest packet on the tail's line, in bytes */
@@ -69,6 +78,7 @@ _Static_assert(offsetof(struct ring_shared, data) == 640, "wire");
 
 struct ring {
 	struct ring_shared *shared;
+	struct ring_cache *cache; /* borrowed; NULL: the memory is coherent */
 	uint32_t bytes, mask; /* ours: the shared copy is never read again */
 	uint32_t own;         /* our index; the shared word is a copy */
 	uint32_t peer;        /* the peer's index when last read */
