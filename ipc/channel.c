@@ -292,6 +292,7 @@ int channel_send(struct channel *c, const struct wire_ref *refs,
 			"a packet of %zu bytes is larger than the ring takes "
 			"(%zu)",
 			bytes, ring_packet_max(&c->tx));
+	c->cache.request = seq ? *seq : 0;
 	ret = reserve(c, bytes, &at, e);
 	if (ret)
 		return ret;
@@ -418,6 +419,8 @@ int channel_recv(
 	int ret;
 
 	settle(c);
+	/* The host numbers its requests from 1. */
+	c->cache.request = (uint32_t)c->stats.received + 1;
 	ret = take(c, out, e);
 	if (!ret)
 		ret = timeout_ms ? await(c, out, timeout_ms, e)

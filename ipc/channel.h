@@ -20,6 +20,7 @@
 
 struct channel;
 struct buffer;
+struct coherence_config;
 struct err;
 
 /* A received packet: a private copy whose lengths have been checked. */
@@ -126,6 +127,20 @@ int channel_loss(int code, struct err *);
 int channel_next_share(
 	struct channel *, struct wire_share *share, int *fd, struct err *);
 
+/*
+ * Device, after channel_accept: from now on access the two rings only through a
+ * cache of their own, with buffer "tandem:ctrl" (--coherence-ctrl). The
+ * doorbells and the beat are not cached. `leaves_out` and `arg` of the
+ * config's hooks are used, and its `file` is borrowed. At level off nothing
+ * changes. channel_violations returns the number of the cache's reports;
+ * channel_add_reports adds those since its last call to a completion: their
+ * number, and the first one's text if the completion has none.
+ */
+int channel_cache_rings(
+	struct channel *, const struct coherence_config *, struct err *);
+uint64_t channel_violations(const struct channel *);
+void channel_add_reports(struct channel *, struct wire_done *);
+
 /* Device: report progress by changing the beat. The call is cheap, and any
  * thread may make it. */
 void channel_beat(struct channel *);
@@ -184,5 +199,18 @@ void channel_spoil(struct channel *, const struct channel_spoil *);
  */
 int packet_parse(
 	const void *data, size_t len, struct packet *out, struct err *);
+
+/*
+ * Cache lines of the rings that a device maintains for one request with
+ * channel_cache_rings, for its cost. It invalidates the index and the request,
+ * of n_refs references and `len` bytes of message; it cleans the index of
+ * released bytes, the completion, of `len` bytes, and its index. Packets count
+ * as if they began on a line, and polls that find no packet do not count, so
+ * that the cost depends on the request alone.
+ */
+uint64_t packet_invalidated_lines(unsigned n_refs, size_t len);
+uint64_t packet_cleaned_lines(size_t len);
+/* With two levels of cache: calls for the whole cache, two and three. */
+#define PACKET_WHOLE_CALLS 5
 
 #endif

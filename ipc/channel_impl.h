@@ -7,6 +7,7 @@
 #include "ipc/channel.h"
 #include "shm/doorbell.h"
 #include "shm/ring.h"
+#include "shm/ring_cache.h"
 
 #include <stdbool.h>
 
@@ -50,6 +51,7 @@ struct channel {
 	uint8_t *copy;           /* private copy of the last packet */
 	bool held;               /* the packet in `copy` is not yet released */
 	bool heard; /* rx_bell was read since the ring was last empty */
+	struct ring_cache cache; /* device, after channel_cache_rings */
 
 	uint32_t next_seq; /* host: number of the next request */
 	uint64_t spin_ns;

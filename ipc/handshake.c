@@ -46,6 +46,8 @@ void channel_close(struct channel *c)
 {
 	if (!c)
 		return;
+	if (c->cache.close)
+		c->cache.close(&c->cache);
 	if (c->control)
 		munmap(c->control, c->control_bytes);
 	if (c->trace)

@@ -1,6 +1,8 @@
+#include "base/checked.h"
 #include "base/err.h"
 #include "ipc/channel.h"
 #include "ipc/wire.h"
+#include "shm/coherence/tandem_coherence.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -63,4 +65,20 @@ int packet_parse(
 	out->msg = (const char *)data + sizeof(h) + refs_len;
 	out->len = len - sizeof(h) - refs_len;
 	return 0;
+}
+
+static uint64_t lines(size_t body)
+{
+	return align_up(sizeof(struct wire_header) + body, COHERENCE_LINE) /
+		COHERENCE_LINE;
+}
+
+uint64_t packet_invalidated_lines(unsigned n_refs, size_t len)
+{
+	return 1 + lines(n_refs * sizeof(struct wire_ref) + len);
+}
+
+uint64_t packet_cleaned_lines(size_t len)
+{
+	return 2 + lines(len);
 }

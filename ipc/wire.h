@@ -78,7 +78,9 @@ struct wire_hello {
 	uint32_t reserved; /* 0 */
 };
 #define WIRE_FEATURE_TRACE 1u /* the hello comes with a trace buffer */
-#define WIRE_FEATURES      WIRE_FEATURE_TRACE
+/* the device accesses the rings through its cache (--coherence-ctrl) */
+#define WIRE_FEATURE_CACHED_RINGS 2u
+#define WIRE_FEATURES             (WIRE_FEATURE_TRACE | WIRE_FEATURE_CACHED_RINGS)
 _Static_assert(sizeof(struct wire_hello) == 64, "wire");
 
 struct wire_welcome {

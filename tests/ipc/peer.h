@@ -8,10 +8,11 @@
 #include "base/err.h"
 #include "ipc/channel.h"
 #include "ipc/link.h"
-#include "shm/coherence/tandem_coherence.h"
+#include "shm/coherence/coherence_hooks.h"
 #include "shm/doorbell.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,28 +64,54 @@ static inline int peer_wait(const struct peer *p)
 	return status;
 }
 
-static inline struct channel *connect_to(
-	const struct peer *p, enum doorbell_kind kind)
+static inline struct channel *connect_with(
+	const struct peer *p, const struct wire_hello *h)
 {
-	struct wire_hello h = hello_of(kind);
 	struct wire_welcome w;
 	struct channel *c = NULL;
 	struct err e = { 0 };
 
-	assert_ok(channel_connect(&c, p->link, &h, &w, &e), &e);
+	assert_ok(channel_connect(&c, p->link, h, &w, &e), &e);
 	assert_int_equal(w.status, 0);
 	assert_int_equal(w.device_pid, p->pid);
 	channel_watch_pid(c, p->pid);
 	return c;
 }
 
+static inline struct channel *connect_to(
+	const struct peer *p, enum doorbell_kind kind)
+{
+	struct wire_hello h = hello_of(kind);
+
+	return connect_with(p, &h);
+}
+
+static inline void peer_report(void *arg, const char *text)
+{
+	fprintf(stderr, "peer: %s\n", text);
+}
+
 static inline struct channel *accept_from(int link)
 {
+	static const struct coherence_hooks none = { .arg = NULL };
 	struct wire_welcome w = { .threads = 1 };
 	struct channel *c;
 	struct wire_hello h;
 
-	if (channel_accept(&c, link, &h, NULL) || channel_welcome(c, &w, NULL))
+	if (channel_accept(&c, link, &h, NULL))
+		_exit(90);
+	if (h.features & WIRE_FEATURE_CACHED_RINGS &&
+		channel_cache_rings(c,
+			&(struct coherence_config){
+				.level = (enum coherence)h.coherence,
+				.contract = (enum coherence_contract)h.contract,
+				.evict_seed = h.evict_seed,
+				.report = peer_report,
+				.hooks = &none,
+			},
+			NULL))
+		_exit(90);
+	if (channel_welcome(c, &w, NULL))
 		_exit(90);
 	return c;
 }
@@ -109,6 +136,8 @@ static inline int echo(int link, int count)
 		if (ret < 0)
 			return 91;
 	}
+	if (channel_violations(c))
+		return 92;
 	channel_close(c);
 	return 0;
 }

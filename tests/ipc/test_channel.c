@@ -71,11 +71,11 @@ static void expect_echo(struct channel *c, uint64_t seed, uint32_t n)
 		assert_int_equal(want[i], 0);
 }
 
-static void exchange(enum doorbell_kind kind)
+static void exchange_with(const struct wire_hello *hello)
 {
 	uint64_t seed = harness_seed();
 	struct peer peer = peer_start(echo, -1);
-	struct channel *c = connect_to(&peer, kind);
+	struct channel *c = connect_with(&peer, hello);
 	struct channel_stats stats;
 	static uint8_t msg[BODY];
 	struct err e = { 0 };
@@ -101,6 +101,13 @@ static void exchange(enum doorbell_kind kind)
 	channel_close(c);
 }
 
+static void exchange(enum doorbell_kind kind)
+{
+	struct wire_hello h = hello_of(kind);
+
+	exchange_with(&h);
+}
+
 static void test_exchange_poll(void **state)
 {
 	exchange(DOORBELL_POLL);
@@ -114,6 +121,20 @@ static void test_exchange_eventfd(void **state)
 static void test_exchange_socket(void **state)
 {
 	exchange(DOORBELL_SOCKET);
+}
+
+/* The peer fails on a report. */
+static void test_exchange_with_cached_rings(void **state)
+{
+	for (unsigned i = 0; i < 2 * DOORBELL_COUNT; i++) {
+		struct wire_hello h = hello_of(i / 2);
+
+		h.features = WIRE_FEATURE_CACHED_RINGS;
+		h.coherence = COHERENCE_CHECK;
+		h.contract = COHERENCE_ONE_LEVEL + i % 2;
+		h.evict_seed = i;
+		exchange_with(&h);
+	}
 }
 
 static void test_message_sizes(void **state)
@@ -512,6 +533,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_exchange_poll),
 	cmocka_unit_test(test_exchange_eventfd),
 	cmocka_unit_test(test_exchange_socket),
+	cmocka_unit_test(test_exchange_with_cached_rings),
 	cmocka_unit_test(test_message_sizes),
 	cmocka_unit_test(test_recv_limits),
 	cmocka_unit_test(test_poll_makes_no_system_call),
