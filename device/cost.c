@@ -3,12 +3,15 @@
 #include "base/checked.h"
 #include "device/graph.h"
 #include "device/rowset.h"
+#include "ipc/channel.h"
 #include "ipc/wire.h"
 #include "shm/coherence/tandem_coherence.h"
 #include "tensor/soc/price.h"
 #include "tensor/soc/price_layer.h"
 #include "tensor/soc/soc.h"
 #include "tensor/tile.h"
+
+#include <stddef.h>
 
 void cost_attention(const struct soc *soc, const struct graph *g,
 	const struct rowset *s, bool apart, struct visibility_piece *room,
@@ -106,4 +109,20 @@ void cost_request(
 	price_add(sum, &p);
 	price_maintenance(soc, lines * COHERENCE_LINE + whole, &p);
 	price_add(sum, &p);
+}
+
+void cost_rings(const struct packet *p, bool priced, bool two_levels,
+	struct wire_done *done)
+{
+	struct wire_counters *sum = &done->counters;
+	/* Zeros at the end of a completion are not sent. */
+	size_t sent = priced ? offsetof(struct wire_done, text)
+			     : offsetof(struct wire_done, price);
+
+	if (two_levels) {
+		sum->whole_calls += PACKET_WHOLE_CALLS;
+		return;
+	}
+	sum->invalidated_lines += packet_invalidated_lines(p->n_refs, p->len);
+	sum->cleaned_lines += packet_cleaned_lines(sent);
 }

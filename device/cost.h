@@ -14,6 +14,7 @@
 
 struct graph;
 struct op;
+struct packet;
 struct price;
 struct rowset;
 struct visibility_piece;
@@ -39,5 +40,11 @@ void cost_extended(const struct soc *, const struct graph *, struct price *sum);
  * maintenance. A whole call costs as much as a ranged one of the L2's size. */
 void cost_request(
 	const struct soc *, const struct wire_done *done, struct price *sum);
+
+/* Add the maintenance of the rings for request *p (--coherence-ctrl) to the
+ * counters of its completion, which counts as if it had no text. `priced`: it
+ * has a price. */
+void cost_rings(const struct packet *p, bool priced, bool two_levels,
+	struct wire_done *done);
 
 #endif

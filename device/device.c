@@ -292,6 +292,9 @@ bool device_dispatch(
 		ret = perform(d, p, done->op, done, &e);
 	cache_end(d->cache, &done->counters, done->text, sizeof(done->text));
 	done->status = ret;
+	if (d->config.cached_rings)
+		cost_rings(p, d->exec.soc != NULL, cache_two_levels(d->cache),
+			done);
 	if (d->exec.soc) { /* after the counters, which it reads */
 		cost_request(d->exec.soc, done, &d->exec.price);
 		memcpy(done->price, &d->exec.price, sizeof(done->price));

@@ -29,6 +29,7 @@ struct device_config {
 	enum coherence coherence;
 	enum coherence_contract contract; /* 0 means one level */
 	uint64_t evict_seed;
+	bool cached_rings; /* count the maintenance of the rings' memory */
 	uint32_t threads;  /* 0: all processors; at most EXEC_MAX_THREADS */
 	uint32_t va_slots; /* 0: DEVICE_VA_SLOTS */
 	uint64_t va_window;

@@ -7,6 +7,7 @@
 #include "device/fault.h"
 #include "device/listen.h"
 #include "device/sandbox.h"
+#include "shm/coherence/coherence_hooks.h"
 #include "shm/coherence/violation.h"
 #include "device/watch.h"
 #include "ipc/channel.h"
@@ -58,6 +59,13 @@ static void report(void *arg, const char *text)
 	fprintf(stderr, "tandem-npu: check: %s\n", text);
 }
 
+static bool leaves_out(void *arg, enum coherence_call what, const char *buffer)
+{
+	const struct server *s = arg;
+
+	return fault_drops(s->opts->fault, what, buffer);
+}
+
 static int refuse(struct server *s, int status, const struct err *why)
 {
 	struct wire_welcome w = { .status = status };
@@ -88,14 +96,15 @@ static int take_shares(struct server *s, struct err *e)
 	return ret == -EPIPE ? host_gone(s, e) : ret;
 }
 
-static int complete(struct server *s, uint32_t seq,
-	const struct wire_done *done, struct err *e)
+static int complete(
+	struct server *s, uint32_t seq, struct wire_done *done, struct err *e)
 {
 	const struct timespec slice = { .tv_nsec = 1000000 };
 	bool faulty;
 	struct fault_answer a;
 	int ret;
 
+	channel_add_reports(s->channel, done);
 	faulty = fault_takes_answer(s->opts->fault, seq, &a);
 	if (faulty) {
 		const struct channel_spoil spoil = {
@@ -194,6 +203,7 @@ static int serve_host(
 		.coherence = (enum coherence)s->hello.coherence,
 		.contract = (enum coherence_contract)s->hello.contract,
 		.evict_seed = s->hello.evict_seed,
+		.cached_rings = s->hello.features & WIRE_FEATURE_CACHED_RINGS,
 		.threads = s->hello.threads,
 		.va_slots = s->hello.va_slots,
 		.va_window = s->hello.va_window,
@@ -207,6 +217,16 @@ static int serve_host(
 		.beat = beat,
 		.arg = s,
 	};
+	const struct coherence_hooks hooks = { .leaves_out = leaves_out,
+		.arg = s };
+	const struct coherence_config rings = {
+		.level = config.coherence,
+		.contract = config.contract,
+		.evict_seed = config.evict_seed,
+		.report = report,
+		.file = config.file,
+		.hooks = &hooks,
+	};
 	int ret;
 
 	config.trace = channel_trace(s->channel, &config.trace_bytes);
@@ -216,6 +236,12 @@ static int serve_host(
 	if (ret) {
 		refuse(s, ret, e);
 		goto out_channel;
+	}
+	if (config.cached_rings)
+		ret = channel_cache_rings(s->channel, &rings, e);
+	if (ret) {
+		refuse(s, ret, e);
+		goto out_device;
 	}
 	ret = watch_start(&s->watch, s->channel, s->link, s->signal_fd,
 		(pid_t)s->hello.host_pid, e);
@@ -243,7 +269,8 @@ out_watch:
 	watch_stop(&s->watch);
 	result->signal = atomic_load(&s->watch.signal);
 	device_detach(s->device); /* lines lost here count as violations */
-	result->violations = device_violations(s->device);
+	result->violations =
+		device_violations(s->device) + channel_violations(s->channel);
 out_device:
 	device_close(s->device);
 out_channel:

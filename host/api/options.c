@@ -27,6 +27,8 @@ _Static_assert(ARRAY_LEN(precision_names) == WIRE_PRECISION_COUNT + 1,
 static const char *const flash_io_names[] = { "direct", "buffered", "thread",
 	NULL };
 
+static const char *const off_on[] = { "off", "on", NULL };
+
 const char *const clock_names[] = { "wall", "soc:sd8gen2", "soc:sd8gen3",
 	"soc:sd8gen3-lever", "soc:sd8elite", "soc:sd8elite5", NULL };
 
@@ -134,6 +136,9 @@ static const struct opt pair_rows[] = {
 		"1: maintenance of a range reaches memory; 2: only that of the "
 		"whole cache does (default: the phone's, 1 without --clock)",
 		0, COHERENCE_TWO_LEVELS },
+	{ OPT_CHOICE, 0, "coherence-ctrl", IN(session.coherence_ctrl), NULL,
+		"on: the device accesses the rings (tandem:ctrl) through a "
+		"cache as well ({})", .choices = off_on },
 	{ OPT_STRING, 0, "coherence-report", IN(session.coherence_report),
 		"FILE",
 		"add the reports of --coherence check to FILE; one JSON "

@@ -260,7 +260,7 @@ static uint64_t row_bytes(
 }
 
 void pricing_maintenance(const struct pricing *p, uint32_t block,
-	uint64_t bytes, struct price *out)
+	uint64_t bytes, uint64_t rings, struct price *out)
 {
 	const struct model *m = p->model;
 	struct share s = share_of(p, block);
@@ -268,7 +268,7 @@ void pricing_maintenance(const struct pricing *p, uint32_t block,
 	/* The cost of a call for the whole cache does not depend on the shape.
 	 */
 	if (p->by_cpu)
-		bytes = 0;
+		bytes = rings = 0;
 	else if (p->as && p->soc->cache_levels < 2)
 		bytes = bytes *
 			row_bytes(p, p->as->n_embd,
@@ -276,7 +276,7 @@ void pricing_maintenance(const struct pricing *p, uint32_t block,
 				s.end - s.first) /
 			row_bytes(p, m->n_embd, m->n_kv_head * m->head_dim,
 				p->block[block].n_layers);
-	price_maintenance(p->soc, bytes, out);
+	price_maintenance(p->soc, bytes + rings, out);
 }
 
 static uint64_t vector_bytes(uint64_t n)

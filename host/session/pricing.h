@@ -106,9 +106,10 @@ void pricing_run(
 	const struct pricing *, const struct priced_run *, struct price *out);
 
 /* Cost of the cache maintenance of a request for a block. `bytes` is the number
- * of bytes that were really invalidated and cleaned. */
+ * of bytes that were really invalidated and cleaned in buffers, `rings` in the
+ * rings, which does not depend on the shape. */
 void pricing_maintenance(const struct pricing *, uint32_t block, uint64_t bytes,
-	struct price *out);
+	uint64_t rings, struct price *out);
 
 /* Cost of loading a graph of the block, on the simulated phone's graph loader.
  * It does not depend on the number of rows of the graph. */

@@ -117,12 +117,17 @@ static int give_block(struct session *s, uint32_t block, uint32_t *addr,
 	int (*way)(struct npu *, uint32_t, uint32_t *, struct err *),
 	struct err *e)
 {
-	struct price as;
+	struct price as, maintenance;
 	int ret;
 
 	if (s->opts.as && s->opts.soc) {
 		pricing_map(&s->pricing, block,
 			buffer_bytes(s->block[block].buffer), &as);
+		s->instead_rings =
+			session_ring_bytes(s, 0, sizeof(struct wire_map));
+		pricing_maintenance(
+			&s->pricing, block, 0, s->instead_rings, &maintenance);
+		price_add(&as, &maintenance);
 		s->instead = &as;
 	}
 	ret = way(s->npu, s->weights_id[block], addr, e);

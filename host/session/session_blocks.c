@@ -142,7 +142,9 @@ int session_report_kv(struct session *s, unsigned ranges, struct err *e)
 		bytes += refs[i].len;
 	if (s->opts.as && s->opts.soc) {
 		price_request(s->opts.soc, &as);
-		pricing_maintenance(&s->pricing, 0, bytes, &maintenance);
+		s->instead_rings = session_ring_bytes(s, n, sizeof(nop));
+		pricing_maintenance(
+			&s->pricing, 0, bytes, s->instead_rings, &maintenance);
 		price_add(&as, &maintenance);
 		s->instead = &as;
 	}

@@ -58,6 +58,7 @@ struct inflight {
 	uint64_t asked_ps;
 	uint64_t sent_ps;
 	uint64_t took_ps, end_ps;
+	uint64_t ring_bytes; /* of session_ring_bytes */
 };
 
 /* State of PLACEMENT_SWAP, where some resident blocks are temporary: before
@@ -100,6 +101,7 @@ struct session {
 	/* If not NULL, this price replaces the one that the device reports for
 	 * the request that is being waited for. */
 	const struct price *instead;
+	uint64_t instead_rings; /* session_ring_bytes of that request */
 	/* own trace, or that of the session `beside`; NULL if there is none */
 	struct trace *trace;
 	/* own_time, or the time of the session `beside` */
@@ -275,6 +277,11 @@ void session_watch(struct session *);
 /* Append a request that was sent. */
 void inflight_add(struct session *, const struct inflight *);
 /* The oldest request that has no answer yet; NULL if there is none. */
+/* Bytes of the rings that the device maintains for a request of n_refs
+ * references and `len` bytes of message: 0 without --coherence-ctrl or without
+ * a phone. */
+uint64_t session_ring_bytes(
+	const struct session *, unsigned n_refs, size_t len);
 const struct inflight *inflight_oldest(struct session *);
 /* Release the swap slot that the request reads, at simulated phone time `ps`.
  * Does nothing if the request reads none. */

@@ -7,6 +7,10 @@
 #include "base/err.h"
 #include "host/memory/swap.h"
 #include "host/npu/npu.h"
+#include "ipc/channel.h"
+#include "tensor/soc/soc.h"
+
+#include <stddef.h>
 
 static struct inflight *inflight_at(struct session *s, unsigned i)
 {
@@ -34,6 +38,18 @@ const struct inflight *inflight_oldest(struct session *s)
 	return NULL;
 }
 
+uint64_t session_ring_bytes(
+	const struct session *s, unsigned n_refs, size_t len)
+{
+	if (!s->opts.coherence_ctrl || !s->opts.soc)
+		return 0;
+	if (s->opts.contract == COHERENCE_TWO_LEVELS)
+		return PACKET_WHOLE_CALLS * (uint64_t)s->opts.soc->l2_bytes;
+	return COHERENCE_LINE *
+		(packet_invalidated_lines(n_refs, len) +
+			packet_cleaned_lines(offsetof(struct wire_done, text)));
+}
+
 void inflight_release_swap(struct session *s, struct inflight *f, uint64_t ps)
 {
 	if (f->swap >= 0)
@@ -46,11 +62,13 @@ static void run_ends(
 	struct session *s, struct inflight *f, const struct price *p)
 {
 	struct price as, maintenance;
+	uint64_t bytes = p->counts.maintenance_bytes, rings = f->ring_bytes;
 
 	if ((s->opts.as || s->pricing.by_cpu) && s->opts.soc) {
+		rings = rings < bytes ? rings : bytes;
 		pricing_run(&s->pricing, &f->run, &as);
-		pricing_maintenance(&s->pricing, f->run.block,
-			p->counts.maintenance_bytes, &maintenance);
+		pricing_maintenance(&s->pricing, f->run.block, bytes - rings,
+			rings, &maintenance);
 		price_add(&as, &maintenance);
 		p = &as;
 	}
@@ -74,7 +92,7 @@ static void request_done(
 	void *arg, uint32_t seq, const struct price *p, uint64_t busy_ns)
 {
 	struct session *s = arg;
-	struct price request;
+	struct price request, rings;
 
 	for (struct session *of = s; of; of = of->opts.beside) {
 		struct inflight *f = find_inflight(of, seq);
@@ -93,6 +111,8 @@ static void request_done(
 	 * costs no more than an empty request and keeps its price. */
 	if (s->instead) {
 		price_request(s->opts.soc, &request);
+		price_maintenance(s->opts.soc, s->instead_rings, &rings);
+		price_add(&request, &rings);
 		p = p->total_ps > request.total_ps ? s->instead : p;
 	}
 	phone_wait(s->time, phone_npu(s->time, s->time->cpu_ps, p));

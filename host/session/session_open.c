@@ -102,7 +102,9 @@ static int open_npu(struct session *s, struct err *e)
 			.va_slots = o->va_slots,
 			.va_window = o->va_window,
 			.evict_seed = o->evict_seed,
-			.features = s->trace ? WIRE_FEATURE_TRACE : 0,
+			.features = (s->trace ? WIRE_FEATURE_TRACE : 0) |
+				(o->coherence_ctrl ? WIRE_FEATURE_CACHED_RINGS
+						   : 0),
 			.spin_us = o->spin_us >= 0 ? (uint32_t)o->spin_us
 				: spare            ? SPIN_SPARE_US
 						   : SPIN_SHARED_US,

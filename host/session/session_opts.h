@@ -88,6 +88,8 @@ struct session_opts {
 	enum coherence coherence;
 	/* enum coherence_contract; 0 means that of `soc` */
 	uint32_t contract;
+	/* 1: the rings too are accessed through the device's cache; 0: not */
+	int coherence_ctrl;
 	/* For a device that the session starts: values of the tandem-npu
 	 * options with these names. NULL means that the option is not
 	 * passed. */

@@ -71,6 +71,7 @@ static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 	n += pass_bind(s, &f, part, refs + n);
 	run.graph = graph_id(s, b, kind);
 	f.sent_ps = s->time->cpu_ps;
+	f.ring_bytes = session_ring_bytes(s, n, sizeof(run));
 	ret = npu_send(s->npu, refs, n, &run, sizeof(run), &f.seq, e);
 	if (ret)
 		return not_sent(s, &f, ret);

@@ -54,6 +54,11 @@ for plan in sync greedy best; do
 done
 # Blocks come and go.
 same '--as tiny' -m "$tiny" --va-slots 4
+# Packets of the rings have the size that they have.
+for contract in 1 2; do
+  same '--as tiny' -m "$tiny" --va-slots 4 --coherence-ctrl on \
+    --contract $contract
+done
 same '--as tiny' -m "$tiny" --method chain --draft "$draft"
 same '--as tiny --draft-as tiny' -m "$tiny" --method chain --draft "$draft"
 same '--as tiny --draft-as tiny' -m "$tiny" --method lever --draft "$draft" \

@@ -70,7 +70,7 @@ check_eq 'status without any invalidation' "$status" 1
 check_has 'stderr' "$err" '(after a stale read: tandem:io ['
 check_lacks 'stderr' "$err" 'not told'
 
-# ---- two levels of cache, and DMA ----------------------------------------------
+# ---- two levels of cache -------------------------------------------------------
 # Ranged calls do not reach memory, so the device cleans and flushes all of it.
 generate --contract 2
 check_eq 'status with two levels' "$status" 0
@@ -83,6 +83,40 @@ for call in clean flush; do
   check_eq "status without $call-all" "$status" 1
   check_has "reports without $call-all" "$(kinds)" ", ${call}_all for tandem:"
 done
+
+# ---- the rings through a cache ---------------------------------------------------
+for contract in 1 2; do
+  for doorbell in poll eventfd socket; do
+    generate --coherence-ctrl on --contract $contract --doorbell $doorbell
+    what="with cached rings, contract $contract, $doorbell"
+    check_eq "status $what" "$status" 0
+    check_eq "stderr $what" "$err" ''
+    check_eq "ids $what" "$out" "$want"
+  done
+done
+# The 2nd clean is of the first completion's index. If the evictor does not
+# write the index back by chance, the host loses the device.
+without_a_ring_call() { # FAULT MISSING OPTION...
+  rm -f "$reports"
+  TANDEM_NPU_FAULT=$1 generate --coherence-ctrl on --restarts 0 \
+    --device-timeout 2 --coherence-report "$reports" "${@:3}"
+  check_has "status with $1" " 1 3 " " $status "
+  check_has "stderr with $1" "$err" 'tandem-npu: check: '
+  check_has "reports with $1" "$(kinds)" "$2"
+}
+without_a_ring_call drop-clean:tandem:ctrl#1 \
+  'lost write, tandem:ctrl, clean of tandem:ctrl '
+without_a_ring_call drop-clean:tandem:ctrl#2 \
+  'lost write, tandem:ctrl, clean of tandem:ctrl ' --evict-seed 0
+check_eq 'status without the index of a completion' "$status" 3
+without_a_ring_call drop-invalidate:tandem:ctrl#20 \
+  'stale read, tandem:ctrl, invalidate of tandem:ctrl '
+check_has 'the host function' "$err" ', ring_publish'
+without_a_ring_call drop-clean-all#8 ', clean_all for tandem:ctrl' --contract 2
+without_a_ring_call drop-word:tandem:ctrl \
+  'stale read, tandem:ctrl, invalidate of tandem:ctrl '
+
+# ---- DMA -------------------------------------------------------------------------
 # What follows is computed on bytes that DMA has not brought yet. The diffusion
 # model's states are then infinite, which ends a block of more rows than are
 # looked at together.

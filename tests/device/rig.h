@@ -36,6 +36,8 @@ struct rig_opts {
 	enum dtype type; /* of the matrices */
 	uint32_t rows;   /* of the graph; 0: RIG_ROWS */
 	bool extended;   /* the weights lie in the extended region */
+	bool cached_rings;
+	enum coherence_contract contract;
 	const char *fault;
 };
 
@@ -295,6 +297,8 @@ static inline void rig_start(struct rig *r)
 	const struct rig_opts *o = &r->opts;
 	struct device_config config = {
 		.coherence = o->coherence,
+		.contract = o->contract,
+		.cached_rings = o->cached_rings,
 		.evict_seed = o->evict_seed,
 		.threads = o->threads ? o->threads : 1,
 		.va_window = 16 << 20,

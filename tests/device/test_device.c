@@ -15,17 +15,23 @@ static unsigned n_refs;
 static struct wire_graph_run run;
 
 /* A rig with a valid run of 4 rows in its io buffer, refs and `run`. */
-static void prepare(struct rig *r)
+static void prepare_with(struct rig *r, const struct rig_opts *o)
 {
-	struct rig_opts o = { .seed = 1, .precision = WIRE_F16_KV16 };
 	float in[4 * 64] = { 1, 2, 3 };
 	struct rig_batch b;
 
-	rig_open(r, &o);
+	rig_open(r, o);
 	rig_chain(&b, 0, 4);
 	rig_put(r, &b, in);
 	n_refs = rig_refs(r, refs);
 	run = (struct wire_graph_run){ WIRE_GRAPH_RUN, RIG_GRAPH, 4, 1, 1, 0 };
+}
+
+static void prepare(struct rig *r)
+{
+	const struct rig_opts o = { .seed = 1, .precision = WIRE_F16_KV16 };
+
+	prepare_with(r, &o);
 }
 
 static int send_run(struct rig *r)
@@ -391,6 +397,39 @@ static void prices_for_the_phone_of_the_profile(void **state)
 	rig_close(&r);
 }
 
+/* With cached rings a request also has the maintenance of its two packets:
+ * the request's index and bytes, the released index, the completion's bytes and
+ * index. */
+static void counts_the_maintenance_of_cached_rings(void **state)
+{
+	for (unsigned contract = 1; contract <= 2; contract++) {
+		struct rig_opts o = { .seed = 1,
+			.precision = WIRE_F16_KV16,
+			.contract = contract };
+		struct wire_counters off, on;
+		uint64_t request = sizeof(struct wire_header) + sizeof(run);
+		struct rig r;
+
+		prepare_with(&r, &o);
+		request += n_refs * sizeof(refs[0]);
+		assert_int_equal(send_run(&r), 0);
+		off = r.done.counters;
+		rig_close(&r);
+		o.cached_rings = true;
+		prepare_with(&r, &o);
+		assert_int_equal(send_run(&r), 0);
+		on = r.done.counters;
+		assert_int_equal(on.invalidated_lines - off.invalidated_lines,
+			contract == 1 ? 1 + (request + 63) / 64 : 0);
+		/* Counters end after 96 bytes of a completion. */
+		assert_int_equal(on.cleaned_lines - off.cleaned_lines,
+			contract == 1 ? 2 + 2 : 0);
+		assert_int_equal(on.whole_calls - off.whole_calls,
+			contract == 1 ? 0 : 5);
+		rig_close(&r);
+	}
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(names_a_bad_op),
 	cmocka_unit_test(names_a_bad_ref),
@@ -403,6 +442,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_loading_graph_is_busy),
 	cmocka_unit_test(failed_requests_invalidate),
 	cmocka_unit_test(prices_for_the_phone_of_the_profile),
+	cmocka_unit_test(counts_the_maintenance_of_cached_rings),
 };
 
 TEST_FILE(tests)

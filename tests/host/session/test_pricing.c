@@ -254,7 +254,7 @@ static void test_blocks(void **state)
 			pricing_map(&own, b, l.block[b].bytes + 4096, &x);
 			pricing_map(&as, b, l.block[b].bytes + 4096, &y);
 			check_same("a mapping", &y, &x, i);
-			pricing_maintenance(&as, b, 12345, &x);
+			pricing_maintenance(&as, b, 12000, 345, &x);
 			price_maintenance(&soc, 12345, &y);
 			check_same("maintenance", &x, &y, i);
 		}
@@ -314,8 +314,8 @@ static void test_tail(void **state)
 		price_run(&whole, l.n - 1, 16, 70, &x);
 		price_run(&own, 0, 16, 70, &y);
 		check_same("a run of the last layers", &y, &x, i);
-		pricing_maintenance(&whole, l.n - 1, 12345, &x);
-		pricing_maintenance(&own, 0, 12345, &y);
+		pricing_maintenance(&whole, l.n - 1, 12345, 0, &x);
+		pricing_maintenance(&own, 0, 12345, 0, &y);
 		check_same("maintenance of the last layers", &y, &x, i);
 		pricing_release(&whole);
 		pricing_release(&own);
@@ -504,13 +504,13 @@ static void test_maintenance(void **state)
 		assert_ok(pricing_init(&p, &soc, &wide, f->model,
 				  f->opts.precision, l.block, l.n, &e),
 			&e);
-		pricing_maintenance(&p, b, 1000, &got);
-		assert_int_equal(got.counts.maintenance_bytes, 2000);
+		pricing_maintenance(&p, b, 1000, 64, &got);
+		assert_int_equal(got.counts.maintenance_bytes, 2064);
 		pricing_release(&p);
 		assert_ok(pricing_init(&p, &soc, &deep, f->model,
 				  f->opts.precision, l.block, l.n, &e),
 			&e);
-		pricing_maintenance(&p, b, 10 * row, &got);
+		pricing_maintenance(&p, b, 10 * row, 0, &got);
 		assert_int_equal(got.counts.maintenance_bytes,
 			10 * (row + 4 * layers * 64));
 		pricing_release(&p);
@@ -551,7 +551,7 @@ static void check_by_cpu(struct pricing *p, uint32_t blocks, uint64_t weights)
 		weights / 32 * 34 * 11 / 10);
 	assert_int_equal(all.counts.dma_bytes, 0);
 	assert_int_equal(all.total_ps, all.cpu_ps);
-	pricing_maintenance(p, 0, 1 << 20, &maintenance);
+	pricing_maintenance(p, 0, 1 << 20, 1 << 20, &maintenance);
 	assert_int_equal(maintenance.total_ps, 0);
 	pricing_map(p, 0, 1 << 20, &maintenance);
 	assert_int_equal(maintenance.total_ps, 0);
