@@ -23,199 +23,23 @@
 #include "host/api/tandem_pass.h"
 #include "host/api/request_impl.h"
 #include "host/method/lanes.h"
-#include "tensor/gguf_write.h"
 #include "tests/harness.h"
-#include "tests/host/model/model_file.h"
+#include "tests/host/api/expected_requests.h"
 #include "tests/host/npu/fake_device.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define N_VOCAB   32
-#define N_LETTER  26 /* number of vocabulary entries that occur in prompts */
-#define CONTEXT   128
-#define ALL       64 /* number of different requests */
 #define LIVE      12 /* maximum number of submitted requests at a time */
 #define PATIENCE  2  /* passes with free rows that a request may wait */
 #define SLOTS_RUN 32 /* the cache is allocated in runs of this many slots */
-
-/* ---- models -------------------------------------------------------------- */
-
-static char target[4200], draft[4300];
-
-static void put_vocabulary(struct gguf_writer *w)
-{
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABC";
-	const struct gguf_str merge = { "a b", 3 };
-	struct gguf_str token[N_VOCAB];
-	int32_t type[N_VOCAB];
-
-	for (unsigned i = 0; i < N_VOCAB; i++) {
-		token[i] = (struct gguf_str){ letters + i, 1 };
-		type[i] = 1;
-	}
-	token[N_VOCAB - 3] = (struct gguf_str){ "ab", 2 };
-	token[N_VOCAB - 2] = (struct gguf_str){ "<|im_end|>", 10 };
-	token[N_VOCAB - 1] = (struct gguf_str){ "AB", 2 };
-	type[N_VOCAB - 2] = 3;
-	gguf_put_str(w, "tokenizer.ggml.model", "gpt2");
-	gguf_put_str(w, "tokenizer.ggml.pre", "gpt-2");
-	gguf_put_strs(w, "tokenizer.ggml.tokens", token, N_VOCAB);
-	gguf_put_i32s(w, "tokenizer.ggml.token_type", type, N_VOCAB);
-	gguf_put_strs(w, "tokenizer.ggml.merges", &merge, 1);
-}
-
-static int setup(void **state)
-{
-	struct model_file file = model_file_tiny;
-	const char *dir = harness_tmp();
-
-	file.n_vocab = N_VOCAB;
-	file.keys = put_vocabulary;
-	snprintf(target, sizeof(target), "%s/target.gguf", dir);
-	model_file_write(&file, target);
-	/* coarser weights, so the draft agrees with the target only
-	 * sometimes */
-	file.type = DTYPE_Q4_0;
-	snprintf(draft, sizeof(draft), "draft=%s/draft.gguf", dir);
-	model_file_write(&file, strchr(draft, '=') + 1);
-	return 0;
-}
-
-/* ---- requests ------------------------------------------------------------ */
-
-struct asked {
-	int32_t prompt[CONTEXT];
-	struct tandem_request request;
-	/* The tokens that plain decoding gives for this request alone, and why
-	 * the text ends. Valid if `known`. */
-	bool known;
-	int32_t token[CONTEXT];
-	unsigned n;
-	enum tandem_stop stop;
-};
-
-/* The ways to generate the text of a request: by plain decoding, or by a method
- * that decodes many samples. */
-#define WAYS 6
-
-static const char *const way_set[WAYS][6] = {
-	{ NULL },
-	{ "method=sample", "samples=3" },
-	{ "method=vote", "samples=4", "answer=regex:[a-f]" },
-	{ "method=best-of-n", "samples=4", "reward=exact", "step-end=a" },
-	{ "method=beam", "samples=4", "beam-width=2", "reward=exact",
-		"step-end=a" },
-	{ "method=dvts", "samples=4", "beam-width=2", "reward=exact",
-		"step-end=a" },
-};
-
-static struct asked asked_by[WAYS][ALL];
-
-/* Reward model of the test: the score of a step is a hash of the text's tokens
- * up to the end of the step. */
-static int judge(void *arg, struct reward_text *text, unsigned n, struct err *e)
-{
-	for (unsigned i = 0; i < n; i++)
-		for (uint32_t k = 0; k < text[i].n_steps; k++) {
-			uint32_t sum = 0;
-
-			for (uint32_t at = 0; at <= text[i].step_end[k]; at++)
-				sum = 31 * sum + (uint32_t)text[i].token[at];
-			text[i].score[k] = (float)(sum % 1000) / 1000;
-		}
-	return 0;
-}
-
-/* Random numbers that define the requests. They do not depend on the seed of a
- * schedule, so all schedules have the same requests. */
-static unsigned of_request(unsigned i, unsigned nth, unsigned below)
-{
-	return (unsigned)(rng_uniform(77, i, nth) * below);
-}
-
-/* Build a prompt from a prefix of one of three periodic stems, and a tail of up
- * to five tokens. */
-static void ask(struct asked *a, unsigned i)
-{
-	struct tandem_request *r = &a->request;
-	unsigned stem = of_request(i, 0, 3), period = 5 + 6 * stem;
-	unsigned common = of_request(i, 1, of_request(i, 2, 3) ? 30 : 100);
-	unsigned own = of_request(i, 3, 6), n = 0;
-
-	for (; n < common; n++)
-		a->prompt[n] =
-			(int32_t)of_request(1000 + stem, n % period, N_LETTER);
-	for (unsigned k = 0; k < own || !n; k++)
-		a->prompt[n++] = (int32_t)of_request(i, 10 + k, N_LETTER);
-	tandem_request_init(r, sizeof(*r));
-	r->tokens = a->prompt;
-	r->n_tokens = n;
-	r->max_tokens =
-		of_request(i, 4, 12) ? (int64_t)of_request(i, 5, 40) : -1;
-	r->flags =
-		TANDEM_NO_BOS | (of_request(i, 6, 2) ? TANDEM_IGNORE_EOS : 0);
-	r->temperature = of_request(i, 7, 2) ? .5 : 0;
-	r->seed = 1 + i;
-}
-
-static int keep_token(void *arg, int32_t id, const char *text, size_t len)
-{
-	struct asked *a = arg;
-
-	if (id >= 0)
-		a->token[a->n++] = id;
-	return 0;
-}
-
-static struct tandem *opened(const char *const *set)
-{
-	struct tandem_options o;
-	struct tandem *t;
-
-	tandem_options_init(&o, sizeof(o));
-	o.model = target;
-	o.set = set;
-	if (tandem_open(&t, &o))
-		fail_msg("%s", tandem_error(NULL));
-	t->decoder.session_opts.layout = LAYOUT_ROWS;
-	tandem_report_reward(t, judge, NULL);
-	return t;
-}
-
-static void write_alone(unsigned way)
-{
-	static struct fake fake;
-	const char *set[ARRAY_LEN(way_set[0]) + 2] = { "ctx=128" };
-	struct tandem_result got = { .size = sizeof(got) };
-	struct tandem *t;
-
-	memcpy(set + 1, way_set[way], sizeof(way_set[way]));
-	t = opened(set);
-	fake_init(&fake);
-	t->decoder.session_opts.npu = &fake.ops;
-	for (unsigned i = 0; i < ALL; i++) {
-		struct asked *a = &asked_by[way][i];
-		struct tandem_request r;
-
-		ask(a, i);
-		r = a->request;
-		r.sink = keep_token;
-		r.sink_arg = a;
-		if (tandem_generate(t, &r, &got))
-			fail_msg("%s", tandem_error(t));
-		a->stop = got.stop;
-		assert_int_equal(got.tokens, a->n);
-	}
-	assert_int_equal(tandem_close(t), 0);
-}
 
 /* ---- a schedule ---------------------------------------------------------- */
 
 struct running {
 	struct tandem_submitted *x; /* NULL if this entry is free */
-	const struct asked *of;
+	const struct expected *of;
 	unsigned n; /* number of tokens that the sink received */
 	/* The sink ends or cancels the request at this token; -1 means
 	 * never. */
@@ -234,11 +58,11 @@ struct totals {
 	uint64_t losses, dead;
 };
 
-struct party {
+struct schedule {
 	struct tandem *t;
 	struct fake fake;
 	unsigned way;
-	uint64_t seed, drawn; /* seed and counter of the random numbers */
+	uint64_t seed, n_drawn; /* seed and counter of the random numbers */
 	uint32_t slots, sequences;
 	unsigned live;
 	/* Mean number of answers between two losses of the device, two refused
@@ -253,12 +77,12 @@ struct party {
 	struct totals sum;
 };
 
-static unsigned chance(struct party *p, unsigned below)
+static unsigned chance(struct schedule *p, unsigned below)
 {
-	return (unsigned)(rng_uniform(p->seed, 1, p->drawn++) * below);
+	return (unsigned)(rng_uniform(p->seed, 1, p->n_drawn++) * below);
 }
 
-static bool happens(struct party *p, unsigned once_in)
+static bool happens(struct schedule *p, unsigned once_in)
 {
 	return once_in && !chance(p, once_in);
 }
@@ -269,7 +93,7 @@ static void answer_wrongly(
 	struct fake *f, const void *request, struct fake_answer *a)
 {
 	const uint32_t *op = request;
-	struct party *p = f->arg;
+	struct schedule *p = f->arg;
 
 	if (p->losses && happens(p, p->loses)) {
 		p->losses--;
@@ -287,7 +111,7 @@ static void answer_wrongly(
 static void spoil_a_row(
 	struct fake *f, float *hidden, uint32_t rows, uint32_t n)
 {
-	struct party *p = f->arg;
+	struct schedule *p = f->arg;
 
 	if (!happens(p, p->spoils))
 		return;
@@ -297,20 +121,20 @@ static void spoil_a_row(
 
 /* ---- requests come and go ------------------------------------------------ */
 
-static unsigned number(const struct running *g)
+static unsigned number_of(const struct running *g)
 {
 	return (unsigned)g->of->request.seed - 1;
 }
 
-static int told(void *arg, int32_t id, const char *text, size_t len)
+static int receive_token(void *arg, int32_t id, const char *text, size_t len)
 {
 	struct running *g = arg;
-	const struct asked *a = g->of;
+	const struct expected *a = g->of;
 
 	if (id < 0)
 		return 0;
 	if (g->n >= a->n || a->token[g->n] != id)
-		fail_msg("request %u: token %u is %d, alone %d", number(g),
+		fail_msg("request %u: token %u is %d, alone %d", number_of(g),
 			g->n, id, g->n < a->n ? a->token[g->n] : -1);
 	if ((int)g->n == g->cancels_at) {
 		g->canceled = true;
@@ -321,14 +145,14 @@ static int told(void *arg, int32_t id, const char *text, size_t len)
 	return g->stopped;
 }
 
-static void come(struct party *p)
+static void submit_one(struct schedule *p)
 {
 	struct running *g = p->running;
 	struct tandem_request r;
 
 	while (g->x)
 		g++;
-	*g = (struct running){ .of = &asked_by[p->way][chance(p, ALL)],
+	*g = (struct running){ .of = &expected[p->way][chance(p, ALL)],
 		.stops_at = -1,
 		.cancels_at = -1 };
 	if (happens(p, 12))
@@ -336,7 +160,7 @@ static void come(struct party *p)
 	if (happens(p, 12))
 		g->cancels_at = (int)chance(p, 12);
 	r = g->of->request;
-	r.sink = told;
+	r.sink = receive_token;
 	r.sink_arg = g;
 	if (tandem_submit(p->t, &r, &g->x))
 		fail_msg("submitting: %s", tandem_error(p->t));
@@ -344,15 +168,15 @@ static void come(struct party *p)
 }
 
 /* The context of the request is full although it had the whole cache. */
-static bool has_filled(const struct party *p, const struct running *g)
+static bool has_filled(const struct schedule *p, const struct running *g)
 {
 	return g->of->request.n_tokens + g->n + 1 > p->slots;
 }
 
-static void check_end(struct party *p, const struct running *g, int state,
+static void check_end(struct schedule *p, const struct running *g, int state,
 	const struct tandem_result *got)
 {
-	const struct asked *a = g->of;
+	const struct expected *a = g->of;
 	struct totals *sum = &p->sum;
 
 	if (state == TANDEM_CANCELED) {
@@ -360,7 +184,7 @@ static void check_end(struct party *p, const struct running *g, int state,
 		sum->canceled++;
 	} else if (state == TANDEM_FAILED) {
 		if (!p->spoilt && !p->over)
-			fail_msg("request %u: %s", number(g),
+			fail_msg("request %u: %s", number_of(g),
 				tandem_request_error(g->x));
 		sum->failed++;
 	} else if (state == TANDEM_LOST) {
@@ -368,8 +192,8 @@ static void check_end(struct party *p, const struct running *g, int state,
 		sum->lost++;
 	} else if (got->stop == TANDEM_STOP_CONTEXT && g->n < a->n) {
 		if (!has_filled(p, g))
-			fail_msg("request %u: no room behind %zu + %u tokens",
-				number(g), a->request.n_tokens, g->n);
+			fail_msg("request %u: no room after %zu + %u tokens",
+				number_of(g), a->request.n_tokens, g->n);
 		sum->no_room++;
 	} else {
 		assert_int_equal(state, 0);
@@ -384,7 +208,7 @@ static void check_end(struct party *p, const struct running *g, int state,
 	sum->accepted += got->accepted;
 }
 
-static void leave(struct party *p, struct running *g)
+static void end_request(struct schedule *p, struct running *g)
 {
 	struct tandem_result got = { .size = sizeof(got) };
 	int state = tandem_request_state(g->x, &got);
@@ -400,7 +224,7 @@ static bool runs(const struct running *g)
 	return g->x && tandem_request_state(g->x, NULL) == REQUEST_UNFINISHED;
 }
 
-static void cancel_some(struct party *p)
+static void cancel_some(struct schedule *p)
 {
 	struct running *g = &p->running[chance(p, LIVE)];
 
@@ -418,7 +242,7 @@ static void cancel_some(struct party *p)
 
 /* ---- waiting lanes ------------------------------------------------------- */
 
-static struct running *running_of(struct party *p, const struct lane *x)
+static struct running *running_of(struct schedule *p, const struct lane *x)
 {
 	struct running *g = p->running;
 
@@ -447,7 +271,7 @@ static uint32_t slots_held(const struct lanes *l, const struct lane *x)
  * and all lanes before it, and the KV cache has slots for all of them beside
  * those of the lanes after them.
  */
-static void mark_due(struct party *p)
+static void mark_due(struct schedule *p)
 {
 	static const enum lane_state order[] = { LANE_RUNNING, LANE_PAUSED,
 		LANE_WAITING };
@@ -479,7 +303,7 @@ static int64_t place_in_pass(const struct lanes *l, const struct lane *x)
 }
 
 /* Check after a pass that no lane waited longer than allowed. */
-static void check_waits(struct party *p)
+static void check_waits(struct schedule *p)
 {
 	const struct lanes *l = p->t->lanes;
 	bool full = l->n_rows == session_max_rows(l->session);
@@ -502,7 +326,7 @@ static void check_waits(struct party *p)
 			fail_msg("request %u: no row in %u passes that had "
 				 "free ones; the last had %u of %u, with %u of "
 				 "%u lanes; state %d, held %d",
-				number(g), g->waited, l->n_rows,
+				number_of(g), g->waited, l->n_rows,
 				session_max_rows(l->session), l->n_in, l->width,
 				g->x->lane.state, g->x->lane.held);
 	}
@@ -529,7 +353,7 @@ static void add_number(struct set *s, const char *name, unsigned value)
 	add(s, s->text[s->n]);
 }
 
-static void draw_options(struct party *p, struct set *s)
+static void draw_options(struct schedule *p, struct set *s)
 {
 	static const char *const drafted[][4] = {
 		{ NULL },
@@ -592,7 +416,7 @@ static uint32_t free_sequences(struct session *s)
 }
 
 /* Returns false if the device was lost for good before the session was open. */
-static bool open_handle(struct party *p)
+static bool open_handle(struct schedule *p)
 {
 	struct set set = { 0 };
 	int ret;
@@ -602,7 +426,7 @@ static bool open_handle(struct party *p)
 	for (unsigned i = 0; i < set.n; i++)
 		print_message(" %s", set.option[i]);
 	print_message("\n");
-	p->t = opened(set.option);
+	p->t = open_model(set.option);
 	fake_init(&p->fake);
 	p->fake.arg = p;
 	p->fake.forge = answer_wrongly;
@@ -623,9 +447,9 @@ static bool open_handle(struct party *p)
 
 /* After the device failed for good, a new request must still end, with
  * TANDEM_FAILED or TANDEM_LOST. */
-static void check_over(struct party *p)
+static void check_after_loss(struct schedule *p)
 {
-	struct tandem_request r = asked_by[p->way][1].request;
+	struct tandem_request r = expected[p->way][1].request;
 	struct tandem_submitted *x;
 	int ret = tandem_submit(p->t, &r, &x);
 	unsigned left = 0;
@@ -640,7 +464,7 @@ static void check_over(struct party *p)
 
 /* After the last request, all slots of the cache are free once the cached
  * prefixes are evicted. */
-static void check_level(const struct party *p)
+static void check_slots_free(const struct schedule *p)
 {
 	struct session *s = p->t->decoder.session;
 	uint32_t text = SESSION_TEXT;
@@ -651,11 +475,12 @@ static void check_level(const struct party *p)
 	assert_int_equal(free_sequences(s), p->sequences);
 }
 
-/* ---- playing ------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------
+ */
 
 /* Check a nonzero result of tandem_advance. After a cancel the requests
  * continue; after any other error all requests have ended. */
-static void check_all(struct party *p, int ret)
+static void check_advance_error(struct schedule *p, int ret)
 {
 	if (ret == TANDEM_CANCELED) {
 		assert_true(p->stopping);
@@ -669,7 +494,7 @@ static void check_all(struct party *p, int ret)
 		assert_false(runs(g));
 }
 
-static void advance(struct party *p)
+static void advance(struct schedule *p)
 {
 	const struct lanes *l = p->t->lanes;
 	uint64_t passes = l->stats.passes;
@@ -684,22 +509,22 @@ static void advance(struct party *p)
 		mark_due(p);
 	ret = tandem_advance(p->t, &left);
 	if (ret)
-		check_all(p, ret);
+		check_advance_error(p, ret);
 	else if (l->stats.passes > passes && !p->way)
 		check_waits(p);
 	for (struct running *g = p->running; g < p->running + LIVE; g++)
 		if (g->x && !runs(g))
-			leave(p, g);
+			end_request(p, g);
 	assert_int_equal(left, p->live);
 }
 
-static void play(struct party *p, unsigned requests)
+static void run_schedule(struct schedule *p, unsigned requests)
 {
 	unsigned calls = (p->way ? 1000 : 200) * requests;
 
 	while (!p->over && (requests || p->live)) {
 		while (requests && p->live < LIVE && !chance(p, 3)) {
-			come(p);
+			submit_one(p);
 			requests--;
 		}
 		if (happens(p, 25))
@@ -711,7 +536,7 @@ static void play(struct party *p, unsigned requests)
 	}
 }
 
-static void add_totals(struct totals *to, const struct party *p)
+static void add_totals(struct totals *to, const struct schedule *p)
 {
 	const struct totals *of = &p->sum;
 	const struct lanes *l = p->t->lanes;
@@ -732,19 +557,19 @@ static void add_totals(struct totals *to, const struct party *p)
 	to->forgotten += l->stats.forgotten;
 }
 
-static void play_seed(uint64_t seed, unsigned way, struct totals *sum)
+static void run_seed(uint64_t seed, unsigned way, struct totals *sum)
 {
-	struct party *p = calloc(1, sizeof(*p));
+	struct schedule *p = calloc(1, sizeof(*p));
 
 	p->seed = seed;
 	p->way = way;
 	if (open_handle(p)) {
-		play(p, 4 + chance(p, 20));
+		run_schedule(p, 4 + chance(p, 20));
 		assert_int_equal(p->live, 0);
 		if (p->over)
-			check_over(p);
+			check_after_loss(p);
 		else
-			check_level(p);
+			check_slots_free(p);
 	}
 	add_totals(sum, p);
 	if (tandem_close(p->t) && !p->dies)
@@ -752,7 +577,7 @@ static void play_seed(uint64_t seed, unsigned way, struct totals *sum)
 	free(p);
 }
 
-static void tell(const struct totals *sum)
+static void print_totals(const struct totals *sum)
 {
 	const struct {
 		const char *what;
@@ -782,10 +607,10 @@ static void requests_of_any_schedule_have_the_text_they_have_alone(void **state)
 	uint64_t seeds = harness_full() ? 1000 : 60, first = harness_seed();
 	struct totals sum = { 0 };
 
-	write_alone(0);
+	generate_alone(0);
 	for (uint64_t i = 0; i < seeds; i++)
-		play_seed(first + i, 0, &sum);
-	tell(&sum);
+		run_seed(first + i, 0, &sum);
+	print_totals(&sum);
 	assert_true(sum.ended && sum.canceled && sum.lost && sum.no_room);
 	assert_true(sum.pauses && sum.cached && sum.accepted);
 }
@@ -796,10 +621,10 @@ static void requests_with_samples_have_the_text_they_have_alone(void **state)
 	struct totals sum = { 0 };
 
 	for (unsigned way = 1; way < WAYS; way++)
-		write_alone(way);
+		generate_alone(way);
 	for (uint64_t i = 0; i < seeds; i++)
-		play_seed(first + i, 1 + (unsigned)(i % (WAYS - 1)), &sum);
-	tell(&sum);
+		run_seed(first + i, 1 + (unsigned)(i % (WAYS - 1)), &sum);
+	print_totals(&sum);
 	assert_true(sum.ended && sum.canceled && sum.lost);
 	assert_true(sum.pauses && sum.forgotten && sum.cached && sum.accepted);
 }
@@ -810,7 +635,7 @@ static void the_only_kept_one_makes_room_for_a_request_like_it(void **state)
 {
 	static struct fake fake;
 	const char *const set[] = { "ctx=128", "texts=1", "keep=1", NULL };
-	struct tandem *t = opened(set);
+	struct tandem *t = open_model(set);
 
 	fake_init(&fake);
 	t->decoder.session_opts.npu = &fake.ops;
