@@ -155,12 +155,16 @@ static int see_item(void *arg, const struct eval_item *item, bool right,
 		/* Without forking there are exactly as many samples as
 		 * requested. */
 		assert(n <= SAMPLES_MOST);
-		for (uint32_t i = 0; i < n; i++) {
+		for (uint32_t i = 0; i < n && !ret; i++) {
 			tandem_sample_report(r->tandem, i, &s);
-			each[i] = s.is.text_bytes &&
-				eval_right(item, s.is.text, s.is.text_bytes);
+			each[i] = false;
+			if (s.is.text_bytes)
+				ret = eval_check(item, s.is.text,
+					s.is.text_bytes, &each[i], e);
 		}
 	}
+	if (ret)
+		return ret;
 	/* A method that keeps all samples is scored as if a perfect judge chose
 	 * among them: the item is right if any sample is right. */
 	if (report.keeps_all)

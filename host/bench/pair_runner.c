@@ -452,6 +452,7 @@ static int run_item(void *arg, void *one, size_t item,
 	const struct eval_item *marked = o->by->items->marked[item];
 	struct figures *f = &t->figures;
 	struct tandem_report r;
+	bool right = false;
 	int ret = 0;
 
 	/* Right before the item, measure how fast the layers can be read alone.
@@ -483,7 +484,12 @@ static int run_item(void *arg, void *one, size_t item,
 		f->plain_ns =
 			(uint64_t)((double)f->bytes * 1e9 / plain->bytes_per_s);
 	f->marked = marked != NULL;
-	f->right = marked && eval_right(marked, o->output.data, o->output.len);
+	if (marked)
+		ret = eval_check(
+			marked, o->output.data, o->output.len, &right, e);
+	if (ret)
+		return ret;
+	f->right = right;
 	tandem_report(o->tandem, &r);
 	t->text = gen_tokens(r.generation, &t->n);
 	t->n_prompt = o->prompt[item].n;

@@ -140,16 +140,17 @@ static int take_item(struct tandem *t, const struct eval_items *items, size_t i,
 	struct err *e)
 {
 	const struct eval_item *item = &items->item[i];
-	bool right;
+	bool right = false;
 	int ret;
 
 	strbuf_reset(output);
 	ret = o->begin ? o->begin(o->arg, item, e) : 0;
 	if (!ret)
 		ret = run_item(t, item, o, i * EVAL_STREAMS, output, r, e);
+	if (!ret && items->marked)
+		ret = eval_check(item, output->data, output->len, &right, e);
 	if (ret)
 		return ret;
-	right = items->marked && eval_right(item, output->data, output->len);
 	r->all.total++;
 	r->all.right += right;
 	r->level[item->level].total++;

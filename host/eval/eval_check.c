@@ -1,12 +1,13 @@
 #include "host/eval/eval_check.h"
 
+#include "base/err.h"
+#include "base/strbuf.h"
 #include "host/eval/eval_items.h"
+#include "host/text/answer.h"
 
+#include <errno.h>
 #include <jansson.h>
-#include <stdint.h>
 #include <string.h>
-
-#define DIGITS_MAX 18 /* any number with so few digits fits into an int64_t */
 
 /* A part of a text, not NUL-terminated. */
 struct part {
@@ -17,11 +18,6 @@ struct part {
 static bool is_space(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
 }
 
 static struct part trimmed(struct part p)
@@ -44,29 +40,6 @@ static struct part first_line(struct part p)
 	return trimmed(p);
 }
 
-static bool last_number(struct part p, int64_t *out)
-{
-	size_t end = p.len, begin;
-	int64_t n = 0;
-
-	while (end && !is_digit(p.at[end - 1]))
-		end--;
-	for (begin = end; begin && is_digit(p.at[begin - 1]); begin--)
-		;
-	if (begin == end || end - begin > DIGITS_MAX)
-		return false;
-	for (size_t i = begin; i < end; i++)
-		n = n * 10 + (p.at[i] - '0');
-	/* A minus sign right after a digit is a subtraction, as in "5-3". The
-	 * character before `begin` is not a digit, because otherwise it would
-	 * belong to the same run of digits. */
-	if (begin && p.at[begin - 1] == '-' &&
-		!(begin > 1 && is_digit(p.at[begin - 2])))
-		n = -n;
-	*out = n;
-	return true;
-}
-
 /* Return the next character of a trimmed text, with each run of white space
  * reduced to one blank. */
 static char next_char(struct part p, size_t *at)
@@ -80,43 +53,71 @@ static char next_char(struct part p, size_t *at)
 	return ' ';
 }
 
-bool eval_right(const struct eval_item *item, const char *output, size_t len)
+/* Whether two texts have an answer in this form, and the same one. */
+static int same_answer(const char *form, struct part a, struct part b,
+	bool *same, struct err *e)
+{
+	struct strbuf x = STRBUF_INIT, y = STRBUF_INIT;
+	struct answer_form *f;
+	int ret = answer_form_open(&f, form, e);
+
+	if (ret)
+		return ret;
+	*same = answer_of(f, a.at, a.len, &x) &&
+		answer_of(f, b.at, b.len, &y) && answers_equal(x.data, y.data);
+	if (x.failed || y.failed)
+		ret = err_set(e, ENOMEM, "no memory to compare answers");
+	strbuf_release(&x);
+	strbuf_release(&y);
+	answer_form_close(f);
+	return ret;
+}
+
+static bool same_text(struct part a, struct part b)
+{
+	size_t i = 0, k = 0;
+
+	a = trimmed(a);
+	b = trimmed(b);
+	while (i < a.len && k < b.len)
+		if (next_char(a, &i) != next_char(b, &k))
+			return false;
+	return b.len && i == a.len && k == b.len;
+}
+
+int eval_check(const struct eval_item *item, const char *output, size_t len,
+	bool *right, struct err *e)
 {
 	struct part has = { output, len };
 	struct part wants = { item->answer, strlen(item->answer) };
-	int64_t a, b;
 	const json_t *fact;
 	size_t i;
-	size_t k;
 
+	*right = false;
 	switch (item->check) {
 	case EVAL_EXACT:
 		has = first_line(has);
 		wants = first_line(wants);
-		return wants.len && has.len == wants.len &&
+		*right = wants.len && has.len == wants.len &&
 			!memcmp(has.at, wants.at, wants.len);
+		return 0;
 	case EVAL_NUMBER:
-		return last_number(has, &a) && last_number(wants, &b) && a == b;
+		return same_answer("last-number", has, wants, right, e);
+	case EVAL_BOXED:
+		return same_answer("boxed", has, wants, right, e);
 	case EVAL_TEXT:
-
-		i = 0;
-		k = 0;
-		has = trimmed(has);
-		wants = trimmed(wants);
-		while (i < has.len && k < wants.len)
-			if (next_char(has, &i) != next_char(wants, &k))
-				return false;
-		return wants.len && i == has.len && k == wants.len;
-
+		*right = same_text(has, wants);
+		return 0;
 	case EVAL_FACTS:
 		json_array_foreach(item->facts, i, fact)
 		{
 			if (!len ||
 				!memmem(output, len, json_string_value(fact),
 					json_string_length(fact)))
-				return false;
+				return 0;
 		}
-		return true;
+		*right = true;
+		return 0;
 	}
-	return false;
+	return 0;
 }

@@ -14,8 +14,8 @@
 #define FILE_MAX ((size_t)64 << 20)
 
 /* names of enum eval_check in its order, ended by NULL */
-static const char *const eval_check_names[] = { "exact", "number", "text",
-	"facts", NULL };
+static const char *const eval_check_names[] = { "exact", "number", "boxed",
+	"text", "facts", NULL };
 
 static int read_text(
 	const json_t *line, const char *name, const char **out, struct err *e)
@@ -38,11 +38,13 @@ static int read_marked(struct eval_item *item, struct err *e)
 	static const char *const wanted[] = {
 		[EVAL_EXACT] = "an empty first line",
 		[EVAL_NUMBER] = "no number",
+		[EVAL_BOXED] = "no \\boxed{...}",
 		[EVAL_TEXT] = "no text",
 	};
 	const json_t *level = json_object_get(item->line, "level"), *fact;
 	const char *name;
 	unsigned check = 0;
+	bool right;
 	size_t i;
 	int ret;
 
@@ -55,8 +57,8 @@ static int read_marked(struct eval_item *item, struct err *e)
 		check++;
 	if (!eval_check_names[check])
 		return err_set(e, EINVAL,
-			"member 'check' is '%.40s'; exact, number, text and "
-			"facts are known",
+			"member 'check' is '%.40s'; exact, number, boxed, "
+			"text and facts are known",
 			name);
 	item->check = (enum eval_check)check;
 	item->facts = json_object_get(item->line, "facts");
@@ -81,13 +83,15 @@ static int read_marked(struct eval_item *item, struct err *e)
 			"member 'level' is not a number from 0 to %d",
 			EVAL_LEVELS - 1);
 	item->level = (unsigned)json_integer_value(level);
-	if (item->check != EVAL_FACTS &&
-		!eval_right(item, item->answer, strlen(item->answer)))
+	if (item->check == EVAL_FACTS)
+		return 0;
+	ret = eval_check(item, item->answer, strlen(item->answer), &right, e);
+	if (!ret && !right)
 		return err_set(e, EINVAL,
 			"member 'answer' has %s, so the check '%s' can never "
 			"pass",
 			wanted[item->check], name);
-	return 0;
+	return ret;
 }
 
 /* ---- lines ----------------------------------------------------------------

@@ -25,6 +25,8 @@ struct json_t;
 enum eval_check {
 	EVAL_EXACT,  /* the first line equals that of the answer */
 	EVAL_NUMBER, /* the last number equals that of the answer */
+	/* the last \boxed{...} of LaTeX equals that of the answer */
+	EVAL_BOXED,
 	/* the whole text equals the answer, except for white space */
 	EVAL_TEXT,
 	EVAL_FACTS, /* each of the facts occurs in the output */

@@ -33,8 +33,10 @@ int eval_exact_score(
 			ret = err_set(e, ENOMEM, "no memory for the text");
 			break;
 		}
-		right = eval_right(
-			x->item, text.len ? text.data : "", text.len);
+		ret = eval_check(x->item, text.len ? text.data : "", text.len,
+			&right, e);
+		if (ret)
+			break;
 		for (uint32_t k = 0; k < t->n_steps; k++)
 			t->score[k] = right;
 	}

@@ -6,6 +6,7 @@
 #include "base/strbuf.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,11 +29,42 @@ struct part {
 	size_t len;
 };
 
+/*
+ * Replacements that give LaTeX one spelling, in order. Where an argument may
+ * have braces or not, two groups are alternatives.
+ */
+static const struct {
+	const char *pattern, *replacement;
+} spelling[] = {
+	{ "\\\\[!,;:]|\\\\(?:left|right)(?![a-zA-Z])", "" },
+	{ "\\\\ |~|\\s+", " " },
+	{ "\\\\[dtc]frac(?![a-zA-Z])", "\\\\frac" },
+	/* units: text after the first character, with an exponent */
+	{ "(?<=.)\\\\(?:text|mbox|mathrm|textrm) ?\\{[^{}]*\\}"
+	  "(?:\\^(?:\\d|\\{\\d\\}))?",
+		"" },
+	{ "\\\\(?:text|mbox|mathrm|textrm|textbf|mathbf) ?\\{([^{}]*)\\}",
+		"$1" },
+	{ "\\^ ?(?:\\{ ?\\\\circ ?\\}|\\\\circ)|\\\\?[%$]", "" },
+	{ "\\{,\\}", "," },
+	{ "\\\\frac ?(?:\\{([^{}]*)\\}|(\\w)) ?(?:\\{([^{}]*)\\}|(\\w))",
+		"\\\\frac{${1}${2}}{${3}${4}}" },
+	{ "(?<![\\w})])\\\\frac\\{(\\d+)\\}\\{(\\d+)\\}", "$1/$2" },
+	{ "\\\\sqrt ?(\\w)", "\\\\sqrt{$1}" },
+	/* a short left side of the only equation */
+	{ "^ ?[^= ]{1,2} ?=(?!.*=)", "" },
+	/* A space stays between words. */
+	{ " (?!\\w)|(?<!\\w) ", "" },
+	{ "\\.$", "" },
+};
+#define N_SPELLING (sizeof(spelling) / sizeof(spelling[0]))
+
 struct answer_form {
 	/* appends a found part in canonical form */
 	void (*put)(struct part, struct strbuf *);
 	bool boxed;
 	pcre2_code *code; /* the pattern to find; NULL for the whole text */
+	pcre2_code *spelling[N_SPELLING]; /* if boxed */
 };
 
 /* ---- canonical ----------------------------------------------------------- */
@@ -189,6 +221,44 @@ static bool is_number(const struct answer_form *f, struct part p)
 	return last_match(f, p, &n) && n.at == p.at && n.len == p.len;
 }
 
+/* Append the contents of a box in the one spelling. Fails the output if a
+ * replacement fails, for lack of memory or because it takes too many steps. */
+static void put_boxed(
+	const struct answer_form *f, struct part p, struct strbuf *out)
+{
+	/* No replacement doubles the length. */
+	PCRE2_SIZE room = 4 * p.len + 64, len = p.len;
+	char *text = malloc(2 * room), *next = text ? text + room : NULL;
+	char *both = text;
+
+	if (text)
+		memcpy(text, p.at, len);
+	else
+		out->failed = true;
+	for (size_t i = 0; i < N_SPELLING && !out->failed; i++) {
+		PCRE2_SIZE size = room;
+		char *swap = text;
+
+		out->failed =
+			pcre2_substitute(f->spelling[i], (PCRE2_SPTR)text, len,
+				0,
+				PCRE2_SUBSTITUTE_GLOBAL |
+					PCRE2_SUBSTITUTE_EXTENDED |
+					PCRE2_SUBSTITUTE_UNSET_EMPTY,
+				NULL, NULL, (PCRE2_SPTR)spelling[i].replacement,
+				PCRE2_ZERO_TERMINATED, (PCRE2_UCHAR *)next,
+				&size) < 0;
+		len = size;
+		text = next;
+		next = swap;
+	}
+	if (!out->failed) {
+		p = (struct part){ text, len };
+		(is_number(f, p) ? put_number : put_folded)(p, out);
+	}
+	free(both);
+}
+
 bool answer_of(const struct answer_form *f, const char *text, size_t len,
 	struct strbuf *out)
 {
@@ -205,25 +275,57 @@ bool answer_of(const struct answer_form *f, const char *text, size_t len,
 	while (p.len && is_space(p.at[p.len - 1]))
 		p.len--;
 
-	if (f->boxed && !is_number(f, p))
-		put_folded(p, out);
+	if (p.len && f->boxed)
+		put_boxed(f, p, out);
 	else if (p.len)
 		f->put(p, out);
 	return !out->failed && out->len > before;
 }
 
+/* Read a number in canonical form. Returns false if `s` is none. */
+static bool read_ratio(const char *s, double *above, double *below)
+{
+	char *end;
+
+	if (strspn(s, "-0123456789./") != strlen(s))
+		return false;
+	*above = strtod(s, &end);
+	*below = 1;
+	if (end == s)
+		return false;
+	if (*end == '/')
+		*below = strtod(end + 1, &end);
+	return !*end && *below != 0;
+}
+
+bool answers_equal(const char *a, const char *b)
+{
+	double above[2], below[2], x, y;
+
+	if (!strcmp(a, b))
+		return true;
+	/* Without a fraction, equal numbers are equal bytes. */
+	if ((!strchr(a, '/') && !strchr(b, '/')) ||
+		!read_ratio(a, &above[0], &below[0]) ||
+		!read_ratio(b, &above[1], &below[1]))
+		return false;
+	x = above[0] * below[1];
+	y = above[1] * below[0];
+	return fabs(x - y) <= 1e-12 * fmax(fabs(x), fabs(y));
+}
+
 /* ---- forms --------------------------------------------------------------- */
 
-static int compile(struct answer_form *f, const char *pattern, struct err *e)
+static int compile(pcre2_code **code_out, const char *pattern, struct err *e)
 {
 	char why[128];
 	int code;
 	PCRE2_SIZE at;
 
-	f->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+	*code_out = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
 		PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &code, &at,
 		NULL);
-	if (f->code)
+	if (*code_out)
 		return 0;
 	pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof(why));
 	return err_set(e, EINVAL,
@@ -236,16 +338,19 @@ static int read_form(struct answer_form *f, const char *form, struct err *e)
 {
 	static const char regex[] = "regex:";
 	size_t len = sizeof(regex) - 1;
+	int ret = 0;
 
 	f->put = put_folded;
 	if (!strcmp(form, "text"))
 		return 0;
 	if (!strncmp(form, regex, len))
-		return compile(f, form + len, e);
+		return compile(&f->code, form + len, e);
 	f->put = put_number;
 	f->boxed = !strcmp(form, "boxed");
+	for (size_t i = 0; f->boxed && i < N_SPELLING && !ret; i++)
+		ret = compile(&f->spelling[i], spelling[i].pattern, e);
 	if (f->boxed || !strcmp(form, "last-number"))
-		return compile(f, NUMBER, e);
+		return ret ? ret : compile(&f->code, NUMBER, e);
 	return err_set(e, EINVAL,
 		"unknown form of an answer '%s'; the forms are: "
 		"" ANSWER_FORMS,
@@ -274,5 +379,7 @@ void answer_form_close(struct answer_form *f)
 	if (!f)
 		return;
 	pcre2_code_free(f->code);
+	for (size_t i = 0; i < N_SPELLING; i++)
+		pcre2_code_free(f->spelling[i]);
 	free(f);
 }

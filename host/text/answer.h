@@ -6,8 +6,11 @@
  *   last-number    the last number: 1,234.50 becomes 1234.5, -0 becomes 0, 007
  *                  becomes 7, and 3/4 is unchanged. A minus is a sign if
  *                  nothing that it could be subtracted from precedes it.
- *   boxed          contents of the last \boxed{...}, with balanced braces; if
- *                  they are a single number, as in last-number
+ *   boxed          contents of the last \boxed{...}, with balanced braces, in
+ *                  one spelling of LaTeX, by the conventions of the MATH
+ *                  data set (Hendrycks et al., 2021): without units, "x =",
+ *                  \left, \text and spaces; \dfrac12 becomes 1/2. A number
+ *                  becomes what last-number makes of it.
  *   text           the whole text, with each run of white space as one space
  *   regex:PATTERN  the first group of the last match of a regular expression
  *                  or, without groups, the whole match; white space as in
@@ -40,5 +43,9 @@ void answer_form_close(struct answer_form *);
  */
 bool answer_of(const struct answer_form *, const char *text, size_t len,
 	struct strbuf *out);
+
+/* Whether two answers in canonical form are the same: equal bytes, or numbers
+ * of equal value of which one is a fraction, as 3/4 and 0.75. */
+bool answers_equal(const char *a, const char *b);
 
 #endif

@@ -75,7 +75,7 @@ static void test_boxed(void **state)
 {
 	static const char *const is[][2] = {
 		{ "so \\boxed{ 1,000.0 }.", "1000" },
-		{ "\\boxed{1} or \\boxed{\\frac{1}{2}}", "\\frac{1}{2}" },
+		{ "\\boxed{1} or \\boxed{\\frac{1}{2}}", "1/2" },
 		{ "\\boxed{\\boxed{7}}", "7" },
 		{ "\\boxed{a  b\n c}", "a b c" },
 		{ "\\boxed{\\{1\\}}", "\\{1\\}" },
@@ -84,10 +84,63 @@ static void test_boxed(void **state)
 		{ "\\boxed{}", "" },
 		{ "boxed{5}", "" },
 		{ "5", "" },
+		{ "\\boxed{\\dfrac12}", "1/2" },
+		{ "\\boxed{-\\tfrac{3}{4}}", "-3/4" },
+		{ "\\boxed{3\\frac12}", "3\\frac{1}{2}" },
+		{ "\\boxed{\\frac{x}{2}}", "\\frac{x}{2}" },
+		{ "\\boxed{\\frac\\pi 2}", "\\frac\\pi 2" },
+		{ "\\boxed{2\\sqrt3}", "2\\sqrt{3}" },
+		{ "\\boxed{12\\text{ cm}^2}", "12" },
+		{ "\\boxed{12 \\mbox{ inches}}", "12" },
+		{ "\\boxed{\\text{Evelyn}}", "Evelyn" },
+		{ "\\boxed{\\text{(B)}}", "(B)" },
+		{ "\\boxed{x = 5}", "5" },
+		{ "\\boxed{x+y=5}", "x+y=5" },
+		{ "\\boxed{\\left( 1, 2 \\right)}", "(1,2)" },
+		{ "\\boxed{10,\\!000}", "10000" },
+		{ "\\boxed{1{,}000}", "1000" },
+		{ "\\boxed{\\$18.90}", "18.9" },
+		{ "\\boxed{50\\%}", "50" },
+		{ "\\boxed{90^\\circ}", "90" },
+		{ "\\boxed{30^{\\circ}}", "30" },
+		{ "\\boxed{.5}", "0.5" },
+		{ "\\boxed{7.}", "7" },
+		{ "\\boxed{2x + 3}", "2x+3" },
+		{ "\\boxed{x \\in [1, 2)}", "x\\in[1,2)" },
+		{ "\\boxed{\\leftarrow}", "\\leftarrow" },
+		{ "\\boxed{\\pi}", "\\pi" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(is); i++)
 		check("boxed", is[i][0], is[i][1]);
+}
+
+static void test_equal(void **state)
+{
+	static const struct {
+		const char *a, *b;
+		bool equal;
+	} is[] = {
+		{ "17", "17", true },
+		{ "3/4", "0.75", true },
+		{ "0.75", "3/4", true },
+		{ "6/8", "3/4", true },
+		{ "-1/2", "-0.5", true },
+		{ "14/2", "7", true },
+		{ "1/3", "0.33", false },
+		{ "1/2", "-0.5", false },
+		{ "1/0", "1", false },
+		{ "1/0", "2/0", false },
+		{ "1/2", "one half", false },
+		{ "1/2/3", "1/6", false },
+		{ "/2", "0", false },
+		{ "99999999999999999999", "99999999999999999998", false },
+		{ "x", "y", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(is); i++)
+		if (answers_equal(is[i].a, is[i].b) != is[i].equal)
+			fail_msg("'%s' and '%s'", is[i].a, is[i].b);
 }
 
 static void test_text(void **state)
@@ -181,6 +234,7 @@ static void test_random_numbers(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_numbers),
 	cmocka_unit_test(test_boxed),
+	cmocka_unit_test(test_equal),
 	cmocka_unit_test(test_text),
 	cmocka_unit_test(test_regex),
 	cmocka_unit_test(test_refused),
