@@ -52,6 +52,7 @@ struct run {
 	/* [n_methods] options of each method, for a DRAW run */
 	struct opt_values *as;
 	struct eval_tally tally;
+	bool *right; /* [items] or NULL */
 	struct tts_cost cost;
 };
 
@@ -76,6 +77,21 @@ static int check_sample(const struct sample_report *s,
 		s->is.index, item->id);
 }
 
+/* Count item `i`. `of` is NULL if nothing compares the items. */
+static void count(struct eval_tally *t, bool *of, size_t i, bool right)
+{
+	t->total++;
+	t->right += right;
+	if (of)
+		of[i] = right;
+}
+
+/* Whether each item is right, for another point. */
+static bool *next_right(struct tts *t)
+{
+	return t->right + t->n_right++ * t->items.n;
+}
+
 /* Let each method choose among the first samples of an item, for each number of
  * samples. right[i] is whether sample i is right. */
 static int choose_all(struct run *r, const bool *right, struct err *e)
@@ -90,15 +106,16 @@ static int choose_all(struct run *r, const bool *right, struct err *e)
 
 			if (!at->method)
 				continue;
-			at->tally.total++;
 			if (r->tts->how[m].plain) {
-				at->tally.right += memchr(right, true, n) != 0;
+				count(&at->tally, at->right, r->at,
+					memchr(right, true, n) != NULL);
 				continue;
 			}
 			ret = tandem_choose(
 				r->tandem, &r->as[m], n, &chosen, e);
 			if (!ret)
-				at->tally.right += right[chosen];
+				count(&at->tally, at->right, r->at,
+					right[chosen]);
 		}
 	return ret;
 }
@@ -170,8 +187,7 @@ static int see_item(void *arg, const struct eval_item *item, bool right,
 	if (report.keeps_all)
 		right = memchr(each, true, n) != NULL;
 	r->cost.tokens += report.samples.tokens;
-	r->tally.total++;
-	r->tally.right += right;
+	count(&r->tally, r->right, r->at, right);
 	if (r->purpose == DRAW)
 		ret = take_drawn(r, item, each, n, e);
 	else if (r->purpose == TIME)
@@ -294,7 +310,8 @@ static int run_by_itself(struct tts *t, unsigned model,
 		.method = m,
 		.n = n,
 		.temperature = temperature,
-		.items = t->items.n };
+		.items = t->items.n,
+		.right = next_right(t) };
 	int ret = run(&r, e);
 
 	if (!ret)
@@ -302,6 +319,7 @@ static int run_by_itself(struct tts *t, unsigned model,
 			.method = name,
 			.n = n,
 			.tally = r.tally,
+			.right = r.right,
 			.cost = r.cost };
 	return ret;
 }
@@ -429,7 +447,9 @@ static int run_model(struct tts *t, unsigned model, struct err *e)
 					(struct tts_point){ .model = model,
 						.method = is ? a->method[m].name
 							     : NULL,
-						.n = a->samples[k] };
+						.n = a->samples[k],
+						.right = is ? next_right(t)
+							    : NULL };
 		}
 		ret = ret ? ret : run(&r, e);
 
@@ -465,6 +485,9 @@ int bench_tts(const struct tts_args *a, struct err *e)
 		ret = eval_tasks_read(&tasks, a->task, EVAL_NEED_ANSWERS, e);
 	if (!ret)
 		t->items = eval_task_first(&tasks.task[0], a->items);
+	t->right = calloc(TTS_POINTS, t->items.n);
+	if (!ret && !t->right)
+		ret = err_set(e, ENOMEM, "no memory for a benchmark");
 	for (unsigned m = 0; m < a->n_methods && !ret; m++) {
 		struct opt_values values;
 		struct tandem_report r;
@@ -489,6 +512,7 @@ int bench_tts(const struct tts_args *a, struct err *e)
 	if (!ret)
 		ret = tts_report(t, e);
 	eval_tasks_release(&tasks);
+	free(t->right);
 	free(t);
 	return ret;
 }

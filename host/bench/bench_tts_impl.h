@@ -28,6 +28,7 @@ struct tts_point {
 	const char *method;
 	uint32_t n;
 	struct eval_tally tally;
+	bool *right; /* [items] whether each item is right; in tts.right */
 	struct tts_cost cost;
 };
 
@@ -64,6 +65,8 @@ struct tts {
 		/* ordered by model, with greedy decoding first */
 		point[TTS_POINTS];
 	unsigned n;
+	bool *right; /* [TTS_POINTS][items] of the points, in order of runs */
+	unsigned n_right;
 	/* [model][index into samples]: sum of pass@k over the items */
 	double pass[TTS_MODELS][TTS_NUMBERS];
 	struct tts_speed speed[TTS_MODELS][TTS_NUMBERS];

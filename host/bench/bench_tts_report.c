@@ -21,6 +21,9 @@ _Static_assert(1 + TTS_METHODS * TTS_NUMBERS <= TABLE_ROWS &&
 #define LINES  3
 #define TABLES (TTS_MODELS + 4)
 
+/* A difference with a p-value below this is not chance. */
+#define P_MOST 0.05
+
 static bool is_greedy(const struct tts_point *p)
 {
 	return !strcmp(p->method, TTS_GREEDY);
@@ -309,9 +312,21 @@ static struct beside beside(const struct tts *t, const struct tts_point *p,
 		ratio(a->joules, b->joules) };
 }
 
+/* The p-value of the difference between two points (McNemar's test). */
+static double p_value(const struct tts *t, const struct tts_point *p,
+	const struct tts_point *other)
+{
+	uint64_t only[2] = { 0, 0 };
+
+	for (size_t i = 0; i < t->items.n; i++)
+		if (p->right[i] != other->right[i])
+			only[other->right[i]]++;
+	return eval_mcnemar(only[0], only[1]);
+}
+
 /* Return the point with the smallest number of samples at which a method of the
- * first model is as accurate as the second model's greedy decoding; NULL if
- * there is no such point. */
+ * first model is right more often than the second model's greedy decoding, with
+ * a p-value below P_MOST; NULL if there is no such point. */
 static const struct tts_point *overtaking(
 	const struct tts *t, const char *method, const struct tts_point *other)
 {
@@ -319,8 +334,8 @@ static const struct tts_point *overtaking(
 		const struct tts_point *p = &t->point[i];
 
 		if (p->model == 0 && !strcmp(p->method, method) &&
-			eval_accuracy(&p->tally) >=
-				eval_accuracy(&other->tally))
+			p->tally.right > other->tally.right &&
+			p_value(t, p, other) < P_MOST)
 			return p;
 	}
 	return NULL;
@@ -331,46 +346,44 @@ static void print_comparison(const struct tts *t, const struct tts_point *p,
 {
 	struct beside b = beside(t, p, other);
 
-	printf("%s with %u sample%s by %s is %s as %s greedily (%.1f %% for "
-	       "%.1f %%), in %.2f of its %s",
+	printf("%s with %u sample%s by %s is %s %s greedily (%.1f %% and "
+	       "%.1f %%, p = %.2g), in %.2f of its %s",
 		t->args->model[0], p->n, p->n == 1 ? "" : "s", p->method, how,
 		t->args->model[other->model], 100 * eval_accuracy(&p->tally),
-		100 * eval_accuracy(&other->tally), b.time,
-		t->priced ? "time on the phone" : "time");
+		100 * eval_accuracy(&other->tally), p_value(t, p, other),
+		b.time, t->priced ? "time on the phone" : "time");
 	if (t->priced)
 		printf(" and %.2f of its energy", b.energy);
 	putchar('\n');
 }
 
+/* Compare the first model's methods that choose a sample with the second
+ * model's greedy decoding. */
 static void print_overtaking(const struct tts *t)
 {
-	const struct tts_point *other = greedy_of(t, 1), *p;
-	const struct tts_point *best;
+	const struct tts_point *other = greedy_of(t, 1), *best = NULL;
 	bool any = false;
 
-	/* Find the most accurate point of the first model among the methods
-	 * that choose a sample. */
-	best = NULL;
-	for (unsigned i = 0; i < t->n; i++) {
-		p = &t->point[i];
-		if (p->model == 0 && !is_greedy(p) && !is_any(p) &&
-			(!best ||
-				eval_accuracy(&p->tally) >
-					eval_accuracy(&best->tally)))
-			best = p;
-	}
-
 	for (unsigned m = 0; m < t->args->n_methods; m++) {
-		const struct tts_method *is = &t->args->method[m];
+		const char *name = t->args->method[m].name;
+		const struct tts_point *p;
 
-		if (!strcmp(is->name, TTS_SAMPLE) ||
-			!(p = overtaking(t, is->name, other)))
+		if (!strcmp(name, TTS_SAMPLE) ||
+			!(p = overtaking(t, name, other)))
 			continue;
-		print_comparison(t, p, other, "at least as often right");
+		print_comparison(t, p, other, "more often right than");
 		any = true;
 	}
+	for (unsigned i = 0; i < t->n; i++) {
+		const struct tts_point *p = &t->point[i];
+
+		if (p->model == 0 && !is_greedy(p) && !is_any(p) &&
+			(!best || p->tally.right > best->tally.right))
+			best = p;
+	}
 	if (!any && best)
-		print_comparison(t, best, other, "at best less often right");
+		print_comparison(t, best, other,
+			"not shown to be more often right than");
 }
 
 /* ---- report -------------------------------------------------------------- */

@@ -42,6 +42,19 @@ void eval_interval(const struct eval_tally *t, double *low, double *high)
 	*high = t->right < t->total ? fmin(middle + half, 1) : 1;
 }
 
+double eval_mcnemar(uint64_t a_only, uint64_t b_only)
+{
+	double n = (double)a_only + (double)b_only, p = 0;
+	uint64_t fewer = a_only < b_only ? a_only : b_only;
+
+	/* twice the lower tail of the binomial distribution with p = 1/2 */
+	for (uint64_t k = 0; k <= fewer; k++)
+		p += 2 *
+			exp(lgamma(n + 1) - lgamma((double)k + 1) -
+				lgamma(n - (double)k + 1) - n * log(2));
+	return fmin(p, 1);
+}
+
 int eval_longest(struct tandem *t, const struct eval_items *items,
 	uint32_t context, uint32_t *longest, struct err *e)
 {

@@ -84,6 +84,11 @@ double eval_accuracy(const struct eval_tally *);
 /* Compute the 95 % Wilson score interval of the accuracy, within [0, 1]. */
 void eval_interval(const struct eval_tally *, double *low, double *high);
 
+/* The two-sided p-value of the exact McNemar test (Q. McNemar, 1947), which
+ * compares two settings on the same items. a_only: items that are right with
+ * the first setting alone; b_only: with the second alone. */
+double eval_mcnemar(uint64_t a_only, uint64_t b_only);
+
 /*
  * Set *longest to the number of tokens of the longest prompt. The device
  * process need not be started. Returns 0 on success, -EFBIG (the message names

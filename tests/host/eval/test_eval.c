@@ -60,10 +60,32 @@ static void test_interval_bounds(void **state)
 	}
 }
 
+/* Compare with exact sums of binomial coefficients. */
+static void test_mcnemar(void **state)
+{
+	static const struct {
+		uint64_t a_only, b_only;
+		double p;
+	} known[] = {
+		{ 0, 0, 1 },
+		{ 5, 5, 1 },
+		{ 0, 5, 0.0625 },
+		{ 1, 9, 0.021484375 },
+		{ 10, 2, 0.03857421875 },
+		{ 30, 60, 0.00206026568096 },
+		{ 150, 203, 0.00557018200301 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		assert_close(eval_mcnemar(known[i].a_only, known[i].b_only),
+			known[i].p, 1e-9, "p");
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_accuracy),
 	cmocka_unit_test(test_interval),
 	cmocka_unit_test(test_interval_bounds),
+	cmocka_unit_test(test_mcnemar),
 };
 
 TEST_FILE(tests)
