@@ -63,8 +63,11 @@ void cost_op(const struct soc *soc, const struct graph *g, uint32_t rows,
 		ret = price_rows(soc, PRICE_ADD, g->rows, op->n, &p);
 		break;
 	}
-	if (!ret)
-		price_add(sum, &p);
+	if (ret)
+		return;
+	if (op->joins)
+		price_join(soc, &p);
+	price_add(sum, &p);
 }
 
 /* Bytes of the weight vector (norm or bias) that the operator reads; 0: none.

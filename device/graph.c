@@ -42,12 +42,9 @@ static size_t max(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* The steps of a layer in the order of the plan below. */
-enum step { PROJECT, ATTEND, OUTPUT, WIDEN, NARROW };
-
 /*
- * Results that are live for a few steps only share bytes. Keys and values are
- * in the KV cache when attention begins, so their range ends before.
+ * Results that are live for a few launches only share bytes. Keys and values
+ * are in the KV cache when attention begins, so their range ends before.
  */
 static void place_results(
 	struct graph_layout *at, const struct wire_model *m, size_t rows)
@@ -57,12 +54,12 @@ static void place_results(
 	size_t kv = (size_t)m->n_kv_head * m->head_dim * width;
 	size_t ff = m->n_ff * width;
 	struct live_range r[] = {
-		{ PROJECT, ATTEND, q, 0 },
-		{ ATTEND, OUTPUT, q, 0 },
-		{ PROJECT, PROJECT, kv, 0 },
-		{ PROJECT, PROJECT, kv, 0 },
-		{ WIDEN, NARROW, ff, 0 },
-		{ WIDEN, WIDEN, ff, 0 },
+		{ PRICE_PROJECT, PRICE_ATTEND, q, 0 },
+		{ PRICE_ATTEND, PRICE_OUTPUT, q, 0 },
+		{ PRICE_PROJECT, PRICE_PROJECT, kv, 0 },
+		{ PRICE_PROJECT, PRICE_PROJECT, kv, 0 },
+		{ PRICE_WIDEN, PRICE_NARROW, ff, 0 },
+		{ PRICE_WIDEN, PRICE_ACTIVATE, ff, 0 },
 	};
 	size_t *const place[] = { &at->q, &at->a, &at->k, &at->v, &at->gate,
 		&at->up };
@@ -112,6 +109,7 @@ struct build {
 	struct graph *g;
 	const void *msg;
 	uint32_t layer;
+	enum price_launch launch; /* of the operators added next */
 };
 
 static struct wire_tensor tensor(const struct build *b, unsigned i)
@@ -128,6 +126,8 @@ static struct op *add(struct build *b, enum op_kind kind, const char *name,
 		.kind = kind,
 		.name = name,
 		.layer = b->layer,
+		.launch = b->launch,
+		.joins = op > b->g->op && op[-1].launch == b->launch,
 		.in = in,
 		.out = out,
 	};
@@ -222,6 +222,7 @@ static void plan_attention(struct build *b)
 		WIRE_T_V };
 	static const enum wire_layer_tensor o[] = { WIRE_T_O };
 
+	b->launch = PRICE_PROJECT;
 	add_operand(
 		b, add_norm(b, WIRE_T_ATTN_NORM, at->h), qkv, ARRAY_LEN(qkv));
 	add_matmul(b, WIRE_T_Q, WIRE_T_Q_BIAS, at->h, at->q);
@@ -237,10 +238,12 @@ static void plan_attention(struct build *b)
 	add_heads(b, OP_ROPE, "k rope", none, at->k, m->n_kv_head);
 	add_elementwise(b, OP_KV_WRITE, "kv write", at->k, at->v,
 		m->n_kv_head * m->head_dim);
+	b->launch = PRICE_ATTEND;
 	add_operand(b,
 		add_elementwise(b, OP_ATTEND, "attention", at->q, at->a,
 			m->n_head * m->head_dim),
 		o, ARRAY_LEN(o));
+	b->launch = PRICE_OUTPUT;
 	add_matmul(b, WIRE_T_O, WIRE_T_O_BIAS, at->a, at->h);
 	add_elementwise(b, OP_ADD, "attention add", at->h, at->x, m->n_embd);
 }
@@ -254,6 +257,7 @@ static void plan_ffn(struct build *b)
 	static const enum wire_layer_tensor down[] = { WIRE_T_DOWN };
 	uint32_t n, from, rows;
 
+	b->launch = PRICE_WIDEN;
 	if (graph_begins(b->g))
 		add_operand(b, add_norm(b, WIRE_T_FFN_NORM, at->h), gate_up,
 			ARRAY_LEN(gate_up));
@@ -261,11 +265,13 @@ static void plan_ffn(struct build *b)
 	add_matmul(b, WIRE_T_UP, -1, at->h, at->up);
 	/* After the last rows of `up` its output is complete. */
 	n = graph_part_rows(&b->g->part, m, WIRE_T_UP, &from, &rows);
+	b->launch = PRICE_ACTIVATE;
 	if (n && from + n == rows)
 		add_operand(b,
 			add_elementwise(b, OP_SWIGLU, "swiglu", at->up,
 				at->gate, m->n_ff),
 			down, ARRAY_LEN(down));
+	b->launch = PRICE_NARROW;
 	add_matmul(b, WIRE_T_DOWN, -1, at->gate, at->h);
 	if (graph_ends(b->g))
 		add_elementwise(b, OP_ADD, "ffn add", at->h, at->x, m->n_embd);

@@ -15,6 +15,7 @@
 #define DEVICE_GRAPH_H
 
 #include "ipc/wire.h"
+#include "tensor/soc/price_layer.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,6 +46,8 @@ struct op {
 	enum op_kind kind;
 	const char *name; /* for reports: "gate" */
 	uint32_t layer;   /* within the block */
+	enum price_launch launch;
+	bool joins; /* fused with the operator before: no launch of its own */
 	size_t in, out;
 	uint32_t n, k;
 	uint32_t first; /* OP_MATMUL: the output of w's first row */

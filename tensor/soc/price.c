@@ -96,6 +96,12 @@ void price_finish(
 	p->energy_pj = energy_pj(soc, p);
 }
 
+void price_join(const struct soc *soc, struct price *p)
+{
+	p->counts.launches = 0;
+	p->total_ps -= to_ps(soc->operator_s);
+}
+
 static void add(uint64_t *sum, uint64_t v)
 {
 	if (__builtin_add_overflow(*sum, v, sum))

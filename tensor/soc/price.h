@@ -93,6 +93,10 @@ void price_add(struct price *sum, const struct price *p);
 
 /* ---- operators of the NPU ---- */
 
+/* Remove the launch from the price of an operator that is fused with the one
+ * before, so that one launch runs both. */
+void price_join(const struct soc *, struct price *);
+
 /*
  * The price of [rows][k] times an [n][k] matrix of weights that is stored in
  * DDR as `type`: Q4_0 or Q8_0 (rows of conventional groups, scattered into

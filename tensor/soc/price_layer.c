@@ -43,28 +43,38 @@ void price_layer_matrix(const struct price_layer *l, enum price_matrix m,
 	*k = shape[m][1];
 }
 
-/* The arguments of price_layer, including the sum. */
+/* The arguments of price_layer, including the sum, and the launch of the last
+ * operator. */
 struct pricing_of {
 	const struct soc *soc;
 	const struct price_layer *layer;
 	const struct price_batch *batch;
 	struct price *sum;
+	enum price_launch launch;
 };
 
-static void add_rows(
-	const struct pricing_of *x, enum price_rows_op op, uint64_t n)
+static void add(struct pricing_of *x, enum price_launch launch, struct price *p)
+{
+	if (launch == x->launch)
+		price_join(x->soc, p);
+	x->launch = launch;
+	price_add(x->sum, p);
+}
+
+static void add_rows(struct pricing_of *x, enum price_launch launch,
+	enum price_rows_op op, uint64_t n)
 {
 	struct price p;
 
 	if (!price_rows(x->soc, op, x->batch->graph_rows, n, &p))
-		price_add(x->sum, &p);
+		add(x, launch, &p);
 }
 
 /* Add the products with the matrices `first` to `last`, which have the same
  * input, and the quantization of that input if one of the matrices uses
  * int8. */
-static void add_matrices(const struct pricing_of *x, enum price_matrix first,
-	enum price_matrix last)
+static void add_matrices(struct pricing_of *x, enum price_launch launch,
+	enum price_matrix first, enum price_matrix last)
 {
 	const struct price_layer *l = x->layer;
 	bool quantize = false;
@@ -75,7 +85,7 @@ static void add_matrices(const struct pricing_of *x, enum price_matrix first,
 		quantize |= l->int8 && kern_takes_q8(l->type[m]);
 	price_layer_matrix(l, first, &n, &k);
 	if (quantize)
-		add_rows(x, PRICE_QUANTIZE, k);
+		add_rows(x, x->launch, PRICE_QUANTIZE, k);
 	for (unsigned m = first; m <= last; m++) {
 		int ret;
 
@@ -84,7 +94,7 @@ static void add_matrices(const struct pricing_of *x, enum price_matrix first,
 			align_up(k, TILE), price_type(l->type[m]), &p);
 		price_matmul_rows(x->soc, x->batch->rows, n, k, &p);
 		if (!ret)
-			price_add(x->sum, &p);
+			add(x, launch, &p);
 	}
 }
 
@@ -99,32 +109,32 @@ static void add_vector(const struct pricing_of *x, uint64_t n)
 void price_layer(const struct soc *soc, const struct price_layer *l,
 	const struct price_batch *batch, struct price *sum)
 {
-	const struct pricing_of x = { soc, l, batch, sum };
+	struct pricing_of x = { soc, l, batch, sum, PRICE_LAUNCHES };
 	const struct price_heads heads = { l->n_head, l->n_kv_head,
 		(uint32_t)align_up(l->head_dim, TILE), l->exp };
 	uint64_t q = (uint64_t)l->n_head * l->head_dim;
 	uint64_t kv = (uint64_t)l->n_kv_head * l->head_dim, n, k;
 	struct price attention;
 
-	add_rows(&x, PRICE_NORM, l->n_embd);
-	add_matrices(&x, PRICE_Q, PRICE_V);
+	add_rows(&x, PRICE_PROJECT, PRICE_NORM, l->n_embd);
+	add_matrices(&x, PRICE_PROJECT, PRICE_Q, PRICE_V);
 	if (l->head_norm) {
-		add_rows(&x, PRICE_NORM, q);
-		add_rows(&x, PRICE_NORM, kv);
+		add_rows(&x, PRICE_PROJECT, PRICE_NORM, q);
+		add_rows(&x, PRICE_PROJECT, PRICE_NORM, kv);
 	}
-	add_rows(&x, PRICE_ROPE, q);
-	add_rows(&x, PRICE_ROPE, kv);
-	add_rows(&x, PRICE_KV_WRITE, 2 * kv);
+	add_rows(&x, PRICE_PROJECT, PRICE_ROPE, q);
+	add_rows(&x, PRICE_PROJECT, PRICE_ROPE, kv);
+	add_rows(&x, PRICE_PROJECT, PRICE_KV_WRITE, 2 * kv);
 	price_visibility(soc, &heads, batch->graph_rows, batch->rows,
 		batch->piece, batch->pieces, &attention);
-	price_add(sum, &attention);
-	add_matrices(&x, PRICE_O, PRICE_O);
-	add_rows(&x, PRICE_ADD, l->n_embd);
-	add_rows(&x, PRICE_NORM, l->n_embd);
-	add_matrices(&x, PRICE_GATE, PRICE_UP);
-	add_rows(&x, PRICE_SWIGLU, l->n_ff);
-	add_matrices(&x, PRICE_DOWN, PRICE_DOWN);
-	add_rows(&x, PRICE_ADD, l->n_embd);
+	add(&x, PRICE_ATTEND, &attention);
+	add_matrices(&x, PRICE_OUTPUT, PRICE_O, PRICE_O);
+	add_rows(&x, PRICE_OUTPUT, PRICE_ADD, l->n_embd);
+	add_rows(&x, PRICE_WIDEN, PRICE_NORM, l->n_embd);
+	add_matrices(&x, PRICE_WIDEN, PRICE_GATE, PRICE_UP);
+	add_rows(&x, PRICE_ACTIVATE, PRICE_SWIGLU, l->n_ff);
+	add_matrices(&x, PRICE_NARROW, PRICE_DOWN, PRICE_DOWN);
+	add_rows(&x, PRICE_NARROW, PRICE_ADD, l->n_embd);
 	if (!batch->extended)
 		return;
 	for (unsigned norm = 0; norm < 2; norm++) {

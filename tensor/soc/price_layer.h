@@ -20,6 +20,22 @@
 struct visibility_piece;
 struct soc;
 
+/*
+ * The launches of a layer, in order. Each runs fused operators, of which only
+ * the first costs operator_s and counts as a launch (price_join). The
+ * quantization of a result belongs to the launch that computes the result.
+ */
+enum price_launch {
+	/* norm, Q, K and V, norms of heads, rotation, writing the cache */
+	PRICE_PROJECT,
+	PRICE_ATTEND,
+	PRICE_OUTPUT,   /* O, addition of the residual */
+	PRICE_WIDEN,    /* norm, gate and up */
+	PRICE_ACTIVATE, /* SwiGLU */
+	PRICE_NARROW,   /* down, addition of the residual */
+	PRICE_LAUNCHES
+};
+
 enum price_matrix {
 	PRICE_Q,
 	PRICE_K,

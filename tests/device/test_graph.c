@@ -89,6 +89,26 @@ static void accepts_a_valid_message(void **state)
 	rig_close(&r);
 }
 
+static void fuses_operators_into_launches(void **state)
+{
+	static const char *const first[PRICE_LAUNCHES] = { "attn_norm",
+		"attention", "o", "ffn_norm", "swiglu", "down" };
+	unsigned launches = 0;
+	struct graph *g;
+	struct rig r;
+
+	setup(&r);
+	g = graph_build(r.load, sizeof(r.load), limits.threads);
+	assert_non_null(g);
+	for (unsigned i = 0; i < g->n_ops; i++)
+		if (!g->op[i].joins)
+			assert_string_equal(g->op[i].name,
+				first[launches++ % PRICE_LAUNCHES]);
+	assert_int_equal(launches, RIG_LAYERS * PRICE_LAUNCHES);
+	free(g);
+	rig_close(&r);
+}
+
 /* ---- results that share bytes -------------------------------------------- */
 
 /* The producers of an operator's inputs, by name: the data flow of a layer. */
@@ -333,6 +353,7 @@ static void bounds_memory_and_tcm(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(accepts_a_valid_message),
+	cmocka_unit_test(fuses_operators_into_launches),
 	cmocka_unit_test(results_are_kept_until_their_last_use),
 	cmocka_unit_test(names_each_field),
 	cmocka_unit_test(names_each_tensor),

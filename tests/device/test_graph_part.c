@@ -6,6 +6,7 @@
 #include "tests/harness.h"
 
 #include "base/checked.h"
+#include "device/graph.h"
 #include "tests/device/rig.h"
 
 #include <errno.h>
@@ -241,7 +242,40 @@ static void refuses_invalid_parts(void **state)
 	rig_close(&r);
 }
 
+static unsigned launches_of(const struct message *m)
+{
+	struct graph *g = graph_build(m, sizeof(*m), 1);
+	unsigned n = 0;
+
+	assert_non_null(g);
+	for (unsigned i = 0; i < g->n_ops; i++)
+		n += !g->op[i].joins;
+	free(g);
+	return n;
+}
+
+static void each_part_begins_a_launch(void **state)
+{
+	static const unsigned want[ARRAY_LEN(cuts)][4] = { { 4, 1, 2, 1 },
+		{ 4, 1, 3, 1 }, { 4, 1, 1, 3 }, { 4, 2, 1, 1 } };
+	struct rig_opts o = { .seed = 1 };
+	struct rig r;
+
+	rig_open(&r, &o);
+	for (unsigned c = 0; c < ARRAY_LEN(cuts); c++)
+		for (uint32_t i = 0; i < 4; i++) {
+			struct message m = part_of(&r, WHOLE,
+				i ? cuts[c][i - 1] : (struct place){ 0, 0 },
+				i < 3 ? cuts[c][i]
+				      : (struct place){ WIRE_T_COUNT, 0 });
+
+			assert_int_equal(launches_of(&m), want[c][i]);
+		}
+	rig_close(&r);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(each_part_begins_a_launch),
 	cmocka_unit_test(parts_equal_the_layer),
 	cmocka_unit_test(only_the_next_part_may_run),
 	cmocka_unit_test(refuses_invalid_parts),

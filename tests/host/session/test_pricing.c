@@ -246,6 +246,8 @@ static void test_blocks(void **state)
 			price_run(&own, b, 16, 70, &x);
 			price_run(&as, b, 16, 70, &y);
 			check_same("a run", &y, &x, i);
+			assert_int_equal(x.counts.launches,
+				l.block[b].n_layers * PRICE_LAUNCHES);
 			pricing_load(&own, b, &x);
 			pricing_load(&as, b, &y);
 			check_same("a load", &y, &x, i);
