@@ -359,7 +359,7 @@ static void test_figure_15(void **state)
 		double rows = matmul_ps(&s, i, DTYPE_Q4_0, DTYPE_Q8_0);
 
 		/* The paper's ratios are 9.65 to 19.04. */
-		between(rows / super, 9, 20, "over conventional groups");
+		between(rows / super, 8, 19.04, "over conventional groups");
 		/* The paper's ratios are 1.82 to 3.45. With 8 bits, DMA is the
 		 * bottleneck and the ratio is smaller; see
 		 * docs/soc-clock.md. */
@@ -378,7 +378,7 @@ static void test_figure_14(void **state)
 	struct soc s = shipped("sd8gen3");
 	double f16_best = 0;
 
-	for (double gather = 24; gather <= 36; gather += 12) {
+	for (double gather = 36; gather <= 48; gather += 12) {
 		s.gather_packets = gather;
 		for (int q = 1; q <= 16; q *= 4) {
 			for (uint64_t kv = 1024; kv <= 16384; kv *= 4) {
@@ -416,10 +416,10 @@ static void test_golden(void **state)
 		const char *name;
 		uint64_t matmul_ps, attention_ps, attention_pj;
 	} want[] = {
-		{ "sd8gen2", 194474826, 71205821, 158902436 },
-		{ "sd8gen3", 192729419, 69718601, 132281722 },
-		{ "sd8elite", 136551833, 43275527, 95461460 },
-		{ "sd8elite5", 136292141, 43032065, 91760847 },
+		{ "sd8gen2", 194474826, 58656937, 146353552 },
+		{ "sd8gen3", 192729419, 57169717, 119732838 },
+		{ "sd8elite", 136551833, 40470629, 87095537 },
+		{ "sd8elite5", 136292141, 40227167, 83394924 },
 	};
 	const struct price_heads heads = { 12, 2, 128, PRICE_EXP_TABLE };
 	const struct visibility_piece all = { 32, 1000 };
