@@ -29,8 +29,9 @@ static const char *const flash_io_names[] = { "direct", "buffered", "thread",
 
 static const char *const off_on[] = { "off", "on", NULL };
 
-const char *const clock_names[] = { "wall", "soc:sd8gen2", "soc:sd8gen3",
-	"soc:sd8gen3-lever", "soc:sd8elite", "soc:sd8elite5", NULL };
+const char *const clock_names[] = { "wall", "soc:sd8gen2", "soc:sd8gen2-sdnpu",
+	"soc:sd8gen3", "soc:sd8gen3-lever", "soc:sd8elite", "soc:sd8elite5",
+	NULL };
 
 /* ---- host and device processes ------------------------------------------- */
 

@@ -94,6 +94,7 @@ static void clocks(FILE *f)
 	static const char *const text[] = {
 		"this machine's time only",
 		"Snapdragon 8 Gen 2, Hexagon V73",
+		"the same, as slow as measured in sd.npu's paper",
 		"Snapdragon 8 Gen 3, Hexagon V75",
 		"the same, as fast as measured in Lever's paper",
 		"Snapdragon 8 Elite, Hexagon V79",
