@@ -170,8 +170,8 @@ static const struct column_spec curve_columns[] = {
 /* Passes have rows for later blocks once a block is nearly finished, if these
  * rows cost little. */
 #define LATE "window=0", "lookahead=2", "lookahead-cost=0.1"
-/* The window is too small to map all blocks of weights at once. */
-#define FEW_MAPS "va-window=16M", "va-slots=4"
+/* The window has too few slots to map all blocks of weights at once. */
+#define FEW_MAPS "va-slots=4"
 
 static const struct table_variant ablation[] = {
 	{ "NPU", { "method=llada" } },

@@ -13,7 +13,7 @@
 static struct bench_line line = { .items = 2, .predict = ASKED_PREDICT };
 static const char *tasks = "short";
 static const char *tables = "all";
-static const char *windows = "16", *slots = "4,16";
+static const char *windows = "3584", *slots = "4,16";
 
 /* clang-format off */
 static const struct opt opts[] = {
@@ -34,7 +34,7 @@ static const struct opt opts[] = {
 		"items of each task (2)", 1, 1000 },
 	BENCH_PREDICT(line),
 	{ OPT_STRING, 0, "windows", &windows, "LIST",
-		"address windows for the table of windows, in MiB (16)" },
+		"address windows for the table of windows, in MiB (3584)" },
 	{ OPT_STRING, 0, "slots", &slots, "LIST",
 		"numbers of buffers mapped at a time for that table (4,16)" },
 	BENCH_ROUNDS(line),

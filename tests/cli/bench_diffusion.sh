@@ -128,7 +128,7 @@ for n in "NPU", "+prefix":
 assert a["+stages"]["refreshed_per_pass"] == 0, a["+stages"]
 # Placement: the same work, more slowly the more has to be mapped.
 w = {(r["window"], r["placement"]): r for r in tables["window"]}
-small = "16 MiB, 4 buffers"
+small = "3584 MiB, 4 buffers"
 swap = w[small, "swap"]
 assert swap["maps_per_pass"] == 0, swap
 for p in "belady", "paging", "drop-all":
