@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -249,6 +250,14 @@ static void free_room(struct window *w, unsigned i)
 	memset(m, 0, sizeof(*m));
 }
 
+/* Whether the file has memory for all of its bytes. */
+static bool is_whole(int fd, uint64_t bytes)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && (uint64_t)st.st_blocks * 512 >= bytes;
+}
+
 static int map_now(struct window *w, const struct wire_share *share, int fd,
 	struct mapping **out, struct window_space *space, struct err *e)
 {
@@ -266,8 +275,11 @@ static int map_now(struct window *w, const struct wire_share *share, int fd,
 	if (w->used == w->slots || !find_hole(w, span, &at, &hole))
 		return no_space(w, space, e);
 	/* Each pass reads every page of the weights, and mapping them together
-	 * takes a fraction of the time of one fault per page. */
-	flags = share->flags & WIRE_SHARE_DMA ? MAP_POPULATE : 0;
+	 * takes a fraction of the time of one fault per page. A buffer with
+	 * pages that the host has not written is not read as a whole. */
+	flags = share->flags & WIRE_SHARE_DMA && is_whole(fd, share->bytes)
+		? MAP_POPULATE
+		: 0;
 	/* A buffer of at least a huge page begins at a multiple of one in this
 	 * process. At 3 * addr it has 3 * span bytes before the next mapping's
 	 * place, so rounding up its beginning and its length never overlaps. */

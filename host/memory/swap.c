@@ -1,6 +1,7 @@
 #include "host/memory/swap.h"
 
 #include "base/err.h"
+#include "host/memory/weights.h"
 #include "host/npu/phone.h"
 #include "host/trace/trace.h"
 #include "shm/buffer.h"
@@ -87,14 +88,18 @@ static int open_slot(struct swap *s, unsigned i, struct err *e)
 {
 	struct slot *at = &s->slot[i];
 	char name[BUFFER_NAME_MAX];
+	size_t most = 0;
 	int ret;
+
+	for (uint32_t k = 0; k < s->opts.n; k++)
+		most = s->block[k].bytes > most ? s->block[k].bytes : most;
 
 	snprintf(name, sizeof(name), "swap%u", i);
 	ret = buffer_create(&at->buffer, name, s->opts.slot_bytes,
 		BUFFER_DMA | BUFFER_HUGE, e);
 	if (ret)
 		at->buffer = NULL;
-	else
+	else if (most + WEIGHTS_ALIGN > s->opts.slot_bytes)
 		buffer_take_memory(at->buffer, NULL);
 	at->present = true;
 	return ret;
@@ -174,7 +179,7 @@ static void fill_next(struct swap *s, unsigned slot, uint64_t from_ps)
 	s->next = (s->next + 1) % s->opts.n;
 	s->queue[s->queued++] = slot;
 	s->stats.copies++;
-	s->stats.bytes += b->bytes;
+	s->stats.bytes += b->counted;
 	if (s->opts.time)
 		at->ready_ps = phone_copy(s->opts.time, from_ps, &b->price);
 	at->bytes = buffer_begin(at->buffer, 0, b->bytes, BUFFER_WRITE);

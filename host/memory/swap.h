@@ -36,6 +36,9 @@ struct swap;
 struct swap_block {
 	const void *from;
 	size_t bytes;
+	/* bytes that are counted: those of `price`, which may be the price of
+	 * another model */
+	uint64_t counted;
 	/* price of the copy; all 0 if no phone is simulated */
 	struct price price;
 };
@@ -44,7 +47,7 @@ struct swap_opts {
 	/* the blocks in the order of use; the array is copied */
 	const struct swap_block *block;
 	uint32_t n;        /* number of blocks, at least 1 */
-	size_t slot_bytes; /* bytes of the largest block */
+	size_t slot_bytes; /* at least the bytes of the largest block */
 	bool poison;
 	struct phone_time *time; /* NULL if no phone is simulated */
 	struct trace *trace;     /* NULL if there is no trace */

@@ -280,13 +280,17 @@ static int load_block(const struct model *m, struct workers *workers,
 
 	if (!b->shares) {
 		snprintf(name, sizeof(name), "weights%u", index);
-		ret = buffer_create(&b->buffer, name, b->bytes,
-			BUFFER_DMA | BUFFER_HUGE, e);
+		ret = b->room > b->bytes
+			? buffer_create(
+				  &b->buffer, name, b->room, BUFFER_DMA, e)
+			: buffer_create(&b->buffer, name, b->bytes,
+				  BUFFER_DMA | BUFFER_HUGE, e);
 		if (ret) {
 			b->buffer = NULL;
 			return ret;
 		}
-		buffer_take_memory(b->buffer, workers);
+		if (b->room <= b->bytes)
+			buffer_take_memory(b->buffer, workers);
 	}
 	dst = buffer_begin(b->buffer, b->at, b->bytes, BUFFER_WRITE);
 	weights_fill_head(m, dst);

@@ -36,6 +36,10 @@ struct block {
 	 * layers */
 	struct wire_part part;
 	uint32_t bytes;
+	/* Size of its buffer, if that is larger: a block that is priced as one
+	 * of a larger model takes that model's place in the window. The rest
+	 * of the buffer is never touched, so it takes no memory. */
+	uint32_t room;
 	struct wire_tensor rope_freq;
 	struct wire_tensor (*tensor)[WIRE_T_COUNT]; /* tensors of each layer */
 	/* its weights are in staging slots; it has no buffer */

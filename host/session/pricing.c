@@ -94,11 +94,7 @@ static uint32_t stands_for(const struct pricing *p, uint32_t l)
 		(m->layers_before + m->n_layer));
 }
 
-struct share {
-	uint32_t first, end;
-};
-
-static struct share share_of(const struct pricing *p, uint32_t block)
+struct share pricing_share(const struct pricing *p, uint32_t block)
 {
 	const struct block *b = &p->block[block];
 
@@ -214,10 +210,9 @@ static uint64_t rope_bytes(const struct pricing *p)
 	return n / 2 * sizeof(float);
 }
 
-void pricing_run(
-	const struct pricing *p, const struct priced_run *r, struct price *out)
+void pricing_layers(const struct pricing *p, const struct priced_run *r,
+	struct share s, struct price *out)
 {
-	struct share s = share_of(p, r->block);
 	const struct visibility_piece one = { r->rows, r->longest };
 	const struct seen seen = { r->rows, r->piece ? r->piece : &one,
 		r->piece ? r->pieces : 1 };
@@ -226,14 +221,10 @@ void pricing_run(
 	struct price layer = { 0 };
 	const struct price_layer *last = NULL;
 
+	*out = (struct price){ 0 };
 	if (p->by_cpu) {
 		cpu_layers(p, s, &seen, false, out);
 		return;
-	}
-	price_request(p->soc, out);
-	if (r->extended && rope_bytes(p)) {
-		price_dma(p->soc, rope_bytes(p), &layer);
-		price_add(out, &layer);
 	}
 	for (uint32_t l = s.first; l < s.end; l++) {
 		if (!last || !alike(layer_at(p, l), last)) {
@@ -242,6 +233,24 @@ void pricing_run(
 			price_layer(p->soc, last, &batch, &layer);
 		}
 		price_add(out, &layer);
+	}
+}
+
+void pricing_run(
+	const struct pricing *p, const struct priced_run *r, struct price *out)
+{
+	struct share s = pricing_share(p, r->block);
+	struct price part;
+
+	s.first += r->priced;
+	pricing_layers(p, r, s, out);
+	if (p->by_cpu)
+		return;
+	price_request(p->soc, &part);
+	price_add(out, &part);
+	if (r->extended && rope_bytes(p)) {
+		price_dma(p->soc, rope_bytes(p), &part);
+		price_add(out, &part);
 	}
 }
 
@@ -263,7 +272,7 @@ void pricing_maintenance(const struct pricing *p, uint32_t block,
 	uint64_t bytes, uint64_t rings, struct price *out)
 {
 	const struct model *m = p->model;
-	struct share s = share_of(p, block);
+	struct share s = pricing_share(p, block);
 
 	/* The cost of a call for the whole cache does not depend on the shape.
 	 */
@@ -304,36 +313,34 @@ static uint64_t layer_bytes(const struct shape *as, const struct price_layer *l)
 	return bytes;
 }
 
-/* Bytes of a block's weights, in the shape if there is one. */
-static uint64_t block_bytes(const struct pricing *p, uint32_t block)
+uint64_t pricing_bytes(
+	const struct pricing *p, uint32_t block, struct share layers)
 {
-	struct share s = share_of(p, block);
 	uint64_t bytes;
 
 	if (!p->as)
 		return p->block[block].bytes;
 	bytes = vector_bytes(p->as->head_dim / 2);
-	for (uint32_t l = s.first; l < s.end; l++)
+	for (uint32_t l = layers.first; l < layers.end; l++)
 		bytes += layer_bytes(p->as, layer_at(p, l));
 	return bytes;
 }
 
 void pricing_load(const struct pricing *p, uint32_t block, struct price *out)
 {
-	price_graph_load(p->soc, block_bytes(p, block), out);
+	price_graph_load(
+		p->soc, pricing_bytes(p, block, pricing_share(p, block)), out);
 }
 
-void pricing_map(const struct pricing *p, uint32_t block, uint64_t buffer_bytes,
-	struct price *out)
+void pricing_map(const struct pricing *p, uint64_t bytes, struct price *out)
 {
-	uint64_t padding = buffer_bytes - p->block[block].bytes;
 	struct price request;
 
 	if (p->by_cpu) {
 		*out = (struct price){ 0 };
 		return;
 	}
-	price_map(p->soc, block_bytes(p, block) + padding, out);
+	price_map(p->soc, bytes, out);
 	price_request(p->soc, &request);
 	price_add(out, &request);
 }
@@ -348,11 +355,6 @@ uint64_t pricing_read(const struct pricing *p, uint32_t layer, uint32_t i)
 	return i < p->streamed * (at + 1) / n - p->streamed * at / n
 		? layer_bytes(p->as, &p->layer[layer])
 		: 0;
-}
-
-void pricing_copy(const struct pricing *p, uint32_t block, struct price *out)
-{
-	price_cpu(p->soc, 2 * block_bytes(p, block), 0, out);
 }
 
 /* ---- work of the CPU ----------------------------------------------------- */

@@ -19,6 +19,8 @@
  *     weights can be priced as one with 4-bit weights.
  *   - The shape has its own number of resident layers (pricing_keep). For each
  *     other layer of the shape, one flash read is charged.
+ *   - The weights, the cache and the activations take the shape's bytes in the
+ *     window (session_plan.h).
  *   - The cache lines that a request invalidates and cleans scale with the
  *     bytes of a row's states, keys and values in the block.
  *
@@ -101,9 +103,26 @@ struct priced_run {
 	uint32_t pieces;
 	/* the block's weights are in the device's extended region */
 	bool extended;
+	/* number of the block's layers that pricing_layers has priced */
+	uint32_t priced;
 };
 void pricing_run(
 	const struct pricing *, const struct priced_run *, struct price *out);
+
+/* Layers [first, end) of the shape. */
+struct share {
+	uint32_t first, end;
+};
+/* The layers that a block stands for. */
+struct share pricing_share(const struct pricing *, uint32_t block);
+
+/* Cost of some of the layers of a run, without the request. */
+void pricing_layers(const struct pricing *, const struct priced_run *,
+	struct share, struct price *out);
+
+/* Bytes of the weights of some of the layers that a block stands for. */
+uint64_t pricing_bytes(
+	const struct pricing *, uint32_t block, struct share layers);
 
 /* Cost of the cache maintenance of a request for a block. `bytes` is the number
  * of bytes that were really invalidated and cleaned in buffers, `rings` in the
@@ -115,18 +134,12 @@ void pricing_maintenance(const struct pricing *, uint32_t block, uint64_t bytes,
  * It does not depend on the number of rows of the graph. */
 void pricing_load(const struct pricing *, uint32_t block, struct price *out);
 
-/* Cost of a request that maps the block; buffer_bytes is the size of the
- * block's buffer. */
-void pricing_map(const struct pricing *, uint32_t block, uint64_t buffer_bytes,
-	struct price *out);
+/* Cost of a request that maps a buffer of weights. */
+void pricing_map(const struct pricing *, uint64_t bytes, struct price *out);
 
 /* Bytes of the i-th flash read among the reads that the real layer `layer`
  * stands for; 0 if the layer stands for i or fewer reads. */
 uint64_t pricing_read(const struct pricing *, uint32_t layer, uint32_t i);
-
-/* Cost of copying the block's weights in memory, which is a read and a write of
- * all bytes. */
-void pricing_copy(const struct pricing *, uint32_t block, struct price *out);
 
 /* Cost of computing the logits of `rows` rows on the CPU. */
 void pricing_logits(const struct pricing *, uint32_t rows, struct price *out);

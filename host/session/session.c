@@ -388,11 +388,10 @@ void session_stats(const struct session *s, struct session_stats *out)
 		placement_stats(s->placement, &place);
 		out->maps = place.maps;
 		out->unmaps = place.unmaps;
-		for (uint32_t i = 0; i < s->n_blocks && !s->block[i].streamed;
-			i++)
+		for (uint32_t i = 0; i < s->n_units; i++)
 			if (placement_is_mapped(s->placement, i) &&
 				!placement_is_extended(s->placement, i))
-				out->resident_bytes += s->block[i].bytes;
+				out->resident_bytes += s->unit[i].bytes;
 	} else {
 		session_swap_stats(s, out);
 	}

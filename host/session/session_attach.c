@@ -103,6 +103,8 @@ int session_attach_buffers(struct session *s, struct err *e)
 
 	s->stats.bytes_mapped = 0;
 	ret = session_pin(s, &s->kv, e);
+	for (unsigned i = 0; i < s->n_kv_more && !ret; i++)
+		ret = session_pin(s, &s->kv_more[i], e);
 	if (!ret)
 		ret = session_pin(s, &s->io, e);
 	for (unsigned i = 0; s->staging && i < s->plan.stage_slots && !ret; i++)
@@ -110,10 +112,10 @@ int session_attach_buffers(struct session *s, struct err *e)
 	return ret;
 }
 
-/* ---- blocks that may be unmapped ----------------------------------------- */
+/* ---- units that may be unmapped ----------------------------------------- */
 
-/* Map a block with npu_map or npu_map_extended. */
-static int give_block(struct session *s, uint32_t block, uint32_t *addr,
+/* Map a unit with npu_map or npu_map_extended. */
+static int give_unit(struct session *s, const struct unit *u, uint32_t *addr,
 	int (*way)(struct npu *, uint32_t, uint32_t *, struct err *),
 	struct err *e)
 {
@@ -121,25 +123,27 @@ static int give_block(struct session *s, uint32_t block, uint32_t *addr,
 	int ret;
 
 	if (s->opts.as && s->opts.soc) {
-		pricing_map(&s->pricing, block,
-			buffer_bytes(s->block[block].buffer), &as);
+		pricing_map(&s->pricing,
+			buffer_bytes(unit_buffer(s, u)) - (u->room - u->bytes),
+			&as);
 		s->instead_rings =
 			session_ring_bytes(s, 0, sizeof(struct wire_map));
-		pricing_maintenance(
-			&s->pricing, block, 0, s->instead_rings, &maintenance);
+		pricing_maintenance(&s->pricing, u->block, 0, s->instead_rings,
+			&maintenance);
 		price_add(&as, &maintenance);
 		s->instead = &as;
 	}
-	ret = way(s->npu, s->weights_id[block], addr, e);
+	ret = way(s->npu, u->id, addr, e);
 	s->instead = NULL;
 	return ret;
 }
 
-static int map_block(void *arg, uint32_t block, uint32_t *addr, struct err *e)
+static int map_unit(void *arg, uint32_t unit, uint32_t *addr, struct err *e)
 {
 	struct session *s = arg;
-	uint64_t bytes = buffer_bytes(s->block[block].buffer);
-	int ret = give_block(s, block, addr, npu_map, e);
+	const struct unit *u = &s->unit[unit];
+	uint64_t bytes = buffer_bytes(unit_buffer(s, u));
+	int ret = give_unit(s, u, addr, npu_map, e);
 
 	if (ret)
 		return ret;
@@ -151,41 +155,42 @@ static int map_block(void *arg, uint32_t block, uint32_t *addr, struct err *e)
 	return 0;
 }
 
-static int extend_block(
-	void *arg, uint32_t block, uint32_t *addr, struct err *e)
-{
-	return give_block(arg, block, addr, npu_map_extended, e);
-}
-
-/* Unmap a block. First wait for all runs, because any of them may read the
- * block. */
-static int unmap_block(void *arg, uint32_t block, uint32_t addr, struct err *e)
+static int extend_unit(void *arg, uint32_t unit, uint32_t *addr, struct err *e)
 {
 	struct session *s = arg;
+
+	return give_unit(s, &s->unit[unit], addr, npu_map_extended, e);
+}
+
+/* Unmap a unit. First wait for all runs, because any of them may read the
+ * unit. */
+static int unmap_unit(void *arg, uint32_t unit, uint32_t addr, struct err *e)
+{
+	struct session *s = arg;
+	const struct unit *u = &s->unit[unit];
 	int ret = npu_drain(s->npu, e);
 
 	if (!ret)
-		ret = npu_unmap(s->npu, s->weights_id[block], e);
+		ret = npu_unmap(s->npu, u->id, e);
 	if (!ret)
-		s->stats.bytes_mapped -= buffer_bytes(s->block[block].buffer);
+		s->stats.bytes_mapped -= buffer_bytes(unit_buffer(s, u));
 	return ret;
 }
 
 static int place_blocks(struct session *s, struct err *e)
 {
-	struct placement_window window = { map_block, extend_block, unmap_block,
+	struct placement_window window = { map_unit, extend_unit, unmap_unit,
 		s };
-	uint32_t n = 0; /* number of resident blocks */
 	int ret = 0;
 
 	if (s->opts.placement == PLACEMENT_SWAP)
 		return session_attach_swap(s, e);
-	for (; n < s->n_blocks && !s->block[n].streamed && !ret; n++)
+	for (uint32_t i = 0; i < s->n_units && !ret; i++)
 		ret = npu_share(
-			s->npu, s->block[n].buffer, &s->weights_id[n], e);
+			s->npu, unit_buffer(s, &s->unit[i]), &s->unit[i].id, e);
 	if (!ret)
-		ret = placement_open(
-			&s->placement, n, s->opts.placement, &window, e);
+		ret = placement_open(&s->placement, s->n_units,
+			s->opts.placement, &window, e);
 	if (!ret)
 		ret = placement_fill(s->placement, e);
 	if (ret == -ENOSPC) /* only the fixed placement maps all blocks */

@@ -203,10 +203,10 @@ unsigned pass_bind(const struct session *s, const struct inflight *f,
 
 /* ---- weights ------------------------------------------------------------- */
 
-/* Map a block that is not mapped. Waits until all earlier runs have ended; the
- * device is idle while the block is mapped. */
-static int map_block_now(
-	struct session *s, uint32_t b, struct inflight *f, struct err *e)
+/* Map a unit that is not mapped. Waits until all earlier runs have ended; the
+ * device is idle while the unit is mapped. */
+static int map_unit_now(
+	struct session *s, uint32_t unit, struct inflight *f, struct err *e)
 {
 	const struct phone_time *t = s->time;
 	uint64_t began_ns, began_ps;
@@ -216,7 +216,7 @@ static int map_block_now(
 		return ret;
 	began_ns = clock_ns();
 	began_ps = phone_later(t->cpu_ps, t->npu_ps);
-	ret = placement_need(s->placement, b, &f->weights, e);
+	ret = placement_need(s->placement, unit, &f->weights, e);
 	if (ret == -ENOSPC)
 		session_refuse_window(s, e);
 	s->stats.stall_ns += clock_ns() - began_ns;
@@ -263,15 +263,20 @@ static int find_staged(
 int session_find_weights(
 	struct session *s, uint32_t b, struct inflight *f, struct err *e)
 {
-	int ret;
+	int ret = 0;
 
 	if (s->block[b].streamed)
 		return find_staged(s, b, f, e);
 	if (!s->placement)
 		return session_find_swapped(s, b, f, e);
-	ret = placement_is_mapped(s->placement, b)
-		? placement_need(s->placement, b, &f->weights, e)
-		: map_block_now(s, b, f, e);
-	f->run.extended = placement_is_extended(s->placement, b);
+	/* The last unit has the weights that run. The others of the block may
+	 * be unmapped for it: on a phone they would have run by then. */
+	for (uint32_t i = s->first_unit[b]; i < s->first_unit[b + 1] && !ret;
+		i++) {
+		ret = placement_is_mapped(s->placement, i)
+			? placement_need(s->placement, i, &f->weights, e)
+			: map_unit_now(s, i, f, e);
+		f->run.extended = placement_is_extended(s->placement, i);
+	}
 	return ret;
 }

@@ -10,11 +10,14 @@
 #define HOST_SESSION_SESSION_IMPL_H
 
 #include "host/memory/swap_plan.h"
+#include "host/memory/weights.h"
 #include "host/npu/phone.h"
 #include "host/session/pricing.h"
 #include "host/session/session.h"
 #include "host/session/session_plan.h"
 #include "ipc/brackets.h"
+#include "ipc/wire.h"
+#include "shm/buffer.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +35,7 @@ struct switching;
 struct workers;
 
 #define MAX_INFLIGHT 64
+#define KV_MORE      (WIRE_WINDOW_MAX / BUFFER_MAX)
 #define DROPPED      UINT32_MAX
 
 /* A buffer that stays mapped on the device, and its device address. */
@@ -61,20 +65,20 @@ struct inflight {
 	uint64_t ring_bytes; /* of session_ring_bytes */
 };
 
-/* State of PLACEMENT_SWAP, where some resident blocks are temporary: before
+/* State of PLACEMENT_SWAP, where some resident units are temporary: before
  * each use their weights are copied into a slot in the window. All zero with
  * another placement. */
 struct swapping {
 	struct swap_plan plan;
-	struct pinned *resident; /* [plan.mappings] blocks that stay mapped */
-	/* [blocks] for a temporary block, its index in the order of copies */
+	struct pinned *resident; /* [plan.mappings] units that stay mapped */
+	/* [units] for a temporary unit, its index in the order of copies */
 	uint32_t *turn;
-	struct swap *swap; /* NULL if no block is temporary */
+	struct swap *swap; /* NULL if no unit is temporary */
 	struct pinned slot[SWAP_SLOTS];
-	/* The plan covers this many blocks from the first on. The blocks after
+	/* The plan covers this many units from the first on. The units after
 	 * them are in the extended region. */
 	uint32_t planned;
-	/* [blocks] mappings of the blocks in the extended region */
+	/* [units] mappings of the units in the extended region */
 	struct pinned *beside;
 };
 
@@ -123,11 +127,18 @@ struct session {
 	uint32_t n_blocks, first_streamed;
 	/* [n_blocks] blocks in the order in which a pass runs them */
 	uint32_t *order;
-	uint32_t *weights_id; /* [n_blocks] ids of the shared weight buffers */
+	/* units of the resident blocks; those of block b are first_unit[b] ..
+	 * first_unit[b + 1] - 1 */
+	struct unit *unit;
+	uint32_t n_units, *first_unit;
 	/* id of the first graph; lower ids belong to `beside` */
 	uint32_t first_graph;
 
 	struct pinned kv, io;
+	/* The part of plan.kv_room beyond BUFFER_MAX, which is never touched.
+	 */
+	struct pinned kv_more[KV_MORE];
+	unsigned n_kv_more;
 
 	struct sequences *sequences;
 	struct batch *batch;
@@ -152,6 +163,13 @@ struct session {
 	 * decode_rows */
 	struct row_counts *counts;
 };
+
+/* The buffer that holds the unit's weights. */
+static inline struct buffer *unit_buffer(
+	const struct session *s, const struct unit *u)
+{
+	return u->last ? s->block[u->block].buffer : u->buffer;
+}
 
 static inline uint32_t graph_id(
 	const struct session *s, uint32_t block, uint32_t kind)

@@ -196,32 +196,92 @@ static int open_buffers(struct session *s, struct err *e)
 	struct kv_memory kv = { .layers = s->model->n_layer,
 		.slots = s->plan.slots,
 		.stride = s->plan.kv_stride };
-	int ret = open_buffer(&s->kv, "kv", s->plan.kv_bytes, e);
+	uint64_t left = s->plan.kv_room;
+	uint64_t bytes = left < BUFFER_MAX ? left : BUFFER_MAX;
+	int ret = open_buffer(&s->kv, "kv", bytes, e);
 	uint32_t text;
 
 	kv.buffer = s->kv.buffer;
+	for (left -= bytes; left && !ret; left -= bytes) {
+		char name[BUFFER_NAME_MAX];
+
+		snprintf(name, sizeof(name), "kv%u", s->n_kv_more + 1);
+		bytes = left < BUFFER_MAX ? left : BUFFER_MAX;
+		ret = open_buffer(&s->kv_more[s->n_kv_more++], name, bytes, e);
+	}
 	if (!ret)
 		ret = sequences_open(&s->sequences, &kv, s->opts.sequences, e);
 	if (!ret)
 		ret = sequence_open(s->sequences, &text, e);
 	if (!ret)
-		ret = open_buffer(&s->io, "io", s->plan.io_bytes, e);
+		ret = open_buffer(&s->io, "io", s->plan.io_room, e);
 	return ret ? ret : open_staging(s, e);
+}
+
+static void release_units(struct session *s)
+{
+	for (uint32_t i = 0; i < s->n_units; i++)
+		buffer_close(s->unit[i].buffer);
+	free(s->unit);
+	free(s->first_unit);
+	s->unit = NULL;
+	s->first_unit = NULL;
+	s->n_units = 0;
+}
+
+/* Cut the blocks into units, and give each block the room of its last unit. */
+static int open_units(struct session *s, struct err *e)
+{
+	int ret = session_plan_units(&s->plan, &s->opts, &s->pricing,
+		s->n_blocks, &s->unit, &s->n_units, e);
+
+	s->first_unit = calloc(s->n_blocks + 1, sizeof(*s->first_unit));
+	if (ret || !s->first_unit)
+		return err_set(
+			e, ENOMEM, "no memory for %u blocks", s->n_blocks);
+	for (uint32_t i = 0; i < s->n_units; i++) {
+		const struct unit *u = &s->unit[i];
+
+		s->first_unit[u->block + 1] = i + 1;
+		if (u->last)
+			s->block[u->block].room = (uint32_t)u->room;
+	}
+	return 0;
+}
+
+/* Create the buffers of units that are not the last of their block, from unit
+ * `from` on. */
+static int open_unit_buffers(struct session *s, uint32_t from, struct err *e)
+{
+	int ret = 0;
+
+	for (uint32_t i = from; i < s->n_units && !ret; i++) {
+		struct unit *u = &s->unit[i];
+		char name[BUFFER_NAME_MAX];
+
+		if (u->last)
+			continue;
+		snprintf(name, sizeof(name), "weights%u.%u", u->block,
+			i - s->first_unit[u->block]);
+		ret = buffer_create(&u->buffer, name, u->room, BUFFER_DMA, e);
+		if (ret)
+			u->buffer = NULL;
+	}
+	return ret;
 }
 
 int session_cut_blocks(struct session *s, struct err *e)
 {
 	uint32_t stay = 0, stream, n;
-	struct residency residency;
 	int ret;
 
+	release_units(s);
 	pricing_release(&s->pricing);
 	weights_release(s->block, s->n_blocks);
 	s->block = NULL;
 	s->n_blocks = 0;
 	free(s->order);
-	free(s->weights_id);
-	s->order = s->weights_id = NULL;
+	s->order = NULL;
 	ret = session_plan_blocks(&s->plan, s->model, &s->opts, s->strip_max,
 		&s->block, &s->n_blocks, e);
 	if (ret)
@@ -234,8 +294,7 @@ int session_cut_blocks(struct session *s, struct err *e)
 		stay++;
 	s->first_streamed = stream = stay;
 	s->order = calloc(n, sizeof(*s->order));
-	s->weights_id = calloc(n, sizeof(*s->weights_id));
-	if (!s->order || !s->weights_id)
+	if (!s->order)
 		return err_set(e, ENOMEM, "no memory for %u blocks", n);
 	stay = 0;
 	for (uint32_t i = 0; i < n; i++) {
@@ -246,16 +305,9 @@ int session_cut_blocks(struct session *s, struct err *e)
 
 		s->order[i] = streams ? stream++ : stay++;
 	}
-	ret = pricing_init(&s->pricing, s->opts.soc, s->opts.as, s->model,
-		s->opts.precision, s->block, s->n_blocks, e);
-	if (ret || !s->opts.as)
-		return ret;
-	residency = session_plan_residency(&s->plan, s->model->n_layer);
-	pricing_keep(&s->pricing, &residency,
-		s->opts.dram_bytes ? 0 : s->opts.dram_share);
-	pricing_retype(
-		&s->pricing, s->opts.as_type, s->plan.layout, s->strip_max);
-	return 0;
+	ret = session_plan_pricing(&s->pricing, &s->plan, s->model, &s->opts,
+		s->strip_max, s->block, s->n_blocks, e);
+	return ret ? ret : open_units(s, e);
 }
 
 static int open_weights(struct session *s, struct err *e)
@@ -267,6 +319,8 @@ static int open_weights(struct session *s, struct err *e)
 	ret = session_cut_blocks(s, e);
 	if (!ret && swaps)
 		ret = session_plan_swap(s, e);
+	if (!ret)
+		ret = open_unit_buffers(s, swaps ? s->swapping.planned : 0, e);
 	if (ret)
 		return ret;
 	for (uint32_t i = 0; i < s->n_blocks; i++)
@@ -315,14 +369,16 @@ static int session_free(struct session *s, struct err *e)
 	session_close_swap(s);
 	staging_close(s->staging);
 	flash_fault_free(s->fault);
+	release_units(s);
 	pricing_release(&s->pricing);
 	weights_release(s->block, s->n_blocks);
 	buffer_close(s->kv.buffer);
+	for (unsigned i = 0; i < s->n_kv_more; i++)
+		buffer_close(s->kv_more[i].buffer);
 	buffer_close(s->io.buffer);
 	logits_close(s->logits);
 	workers_close(s->workers);
 	free(s->order);
-	free(s->weights_id);
 	sequences_close(s->sequences);
 	free(s->batch);
 	free(s->row);

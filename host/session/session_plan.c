@@ -11,6 +11,7 @@
 #include "host/memory/weights.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"
+#include "host/model/shapes.h"
 #include "host/session/batch.h"
 #include "host/session/session.h"
 #include "host/session/session_budget.h"
@@ -19,6 +20,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 
 #define PAGE       IMAGE_PAGE
 #define BLOCK_MAX  (256ull << 20)
@@ -28,6 +30,25 @@ static uint64_t kv_bytes_per_token(
 	const struct session_plan *p, const struct model *m)
 {
 	return 2ull * m->n_layer * p->kv_stride;
+}
+
+/* Bytes of the window for a token's keys and values. A model whose layers
+ * follow those of another model stands for the last layers of the shape. */
+static uint64_t kv_room_per_token(const struct session_plan *p,
+	const struct model *m, const struct session_opts *o)
+{
+	uint64_t own = kv_bytes_per_token(p, m), layers, shape;
+	uint64_t value = session_plan_kv_f16(o->precision) ? 2 : 4;
+
+	if (!o->as)
+		return own;
+	layers = o->as->n_layer -
+		(uint64_t)m->layers_before * o->as->n_layer /
+			(m->layers_before + m->n_layer);
+	shape = 2 * layers *
+		align_up((uint64_t)o->as->n_kv_head * o->as->head_dim * value,
+			COHERENCE_LINE);
+	return shape > own ? shape : own;
 }
 
 /*
@@ -60,7 +81,7 @@ static int choose_context(struct session_plan *p, const struct model *m,
 	p->context = o->context;
 	if (p->context)
 		return 0;
-	fits = o->va_window / 2 / kv_bytes_per_token(p, m);
+	fits = o->va_window / 2 / kv_room_per_token(p, m, o);
 	fits = fits < most ? fits : most;
 	/* with several sequences, slots are allocated in whole runs */
 	if (o->sequences > 1)
@@ -109,6 +130,7 @@ static void lay_out(struct session_plan *p, const struct model *m,
 	uint32_t few = p->graph_rows[0];
 
 	p->kv_bytes = kv_bytes_per_token(p, m) * p->slots;
+	p->kv_room = kv_room_per_token(p, m, o) * p->slots;
 	p->parts_off = align_up(
 		batch_bytes(p->max_rows, p->span_room), COHERENCE_LINE);
 	p->hidden_off = p->parts_off;
@@ -121,6 +143,10 @@ static void lay_out(struct session_plan *p, const struct model *m,
 	p->io_bytes = p->tap_off;
 	if (o->tap_layers)
 		p->io_bytes += align_up(hidden, COHERENCE_LINE);
+	p->io_room = p->io_bytes;
+	if (o->as && o->as->n_embd > m->n_embd)
+		p->io_room += (o->tap_layers ? 2ull : 1ull) * p->max_rows *
+			(o->as->n_embd - m->n_embd) * sizeof(float);
 	p->stage_bytes = 0;
 	if (p->resident < m->n_layer)
 		p->stage_bytes =
@@ -135,7 +161,7 @@ static int choose_slots(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
 	uint64_t most = BUFFER_MAX / kv_bytes_per_token(p, m);
-	uint64_t fits = o->va_window / 2 / kv_bytes_per_token(p, m);
+	uint64_t fits = o->va_window / 2 / kv_room_per_token(p, m, o);
 	uint64_t slots = o->slots;
 
 	p->span_room = m->causal ? 1 : WIRE_MAX_ROWS;
@@ -247,6 +273,13 @@ int session_plan(struct session_plan *p, const struct model *m,
 		(ret = choose_context(p, m, o, e)) ||
 		(ret = choose_slots(p, m, o, e)))
 		return ret;
+	if (kv_room_per_token(p, m, o) * p->slots > WIRE_WINDOW_MAX)
+		return err_set(e, EFBIG,
+			"%u tokens of %s need %.0f MiB of key-value cache, and "
+			"a window has less than 4 GiB; try a smaller --ctx",
+			p->slots, o->as->name,
+			(double)(kv_room_per_token(p, m, o) * p->slots) /
+				(1 << 20));
 	if (o->graph_switch && few < o->graph_rows)
 		few = o->graph_rows;
 	if (o->graph_switch && (ret = check_switch(p, m, o, few, e)))
@@ -266,28 +299,145 @@ int session_plan(struct session_plan *p, const struct model *m,
 	return 0;
 }
 
+int session_plan_pricing(struct pricing *pricing, const struct session_plan *p,
+	const struct model *m, const struct session_opts *o, size_t strip_max,
+	const struct block *blocks, uint32_t n, struct err *e)
+{
+	struct residency residency;
+	int ret = pricing_init(
+		pricing, o->soc, o->as, m, o->precision, blocks, n, e);
+
+	if (ret || !o->as)
+		return ret;
+	residency = session_plan_residency(p, m->n_layer);
+	pricing_keep(pricing, &residency, o->dram_bytes ? 0 : o->dram_share);
+	pricing_retype(pricing, o->as_type, p->layout, strip_max);
+	return 0;
+}
+
+/* Maximum size of a block: a third of the remaining window. Then one block can
+ * run while another is mapped, and a fragmented window still has a gap that is
+ * large enough. */
+static uint64_t block_limit(
+	const struct session_plan *p, const struct session_opts *o)
+{
+	uint64_t taken = p->kv_room + p->io_room + 4 * PAGE, left;
+
+	if (p->stage_bytes)
+		taken += p->stage_slots * (p->stage_bytes + 2 * PAGE);
+	left = taken < o->va_window ? o->va_window - taken : 0;
+	return left / 3 < BLOCK_MAX ? left / 3 : BLOCK_MAX;
+}
+
 int session_plan_blocks(const struct session_plan *p, const struct model *m,
 	const struct session_opts *o, size_t strip_max, struct block **blocks,
 	uint32_t *n, struct err *e)
 {
-	uint64_t taken = p->kv_bytes + p->io_bytes + 4 * PAGE, left;
-	struct weights_plan plan = {
+	const struct weights_plan plan = {
 		.layout = p->layout,
 		.strip_max = strip_max,
 		.want = p->least_blocks,
+		.limit = block_limit(p, o),
 		.residency = session_plan_residency(p, m->n_layer),
 		.cut = o->tap_layers ? o->tap_layers : o->exit_layers,
 		.parts = p->stage_parts,
 	};
 
-	/* Limit a block to a third of the remaining window. Then one block can
-	 * run while another is mapped, and a fragmented window still has a gap
-	 * that is large enough. */
-	if (p->stage_bytes)
-		taken += p->stage_slots * (p->stage_bytes + 2 * PAGE);
-	left = taken < o->va_window ? o->va_window - taken : 0;
-	plan.limit = left / 3 < BLOCK_MAX ? left / 3 : BLOCK_MAX;
 	return weights_cut(m, &plan, blocks, n, e);
+}
+
+/* Unit i of n into which a block's layers are cut. */
+static struct share cut_share(struct share s, uint32_t i, uint32_t n)
+{
+	uint64_t layers = s.end - s.first;
+
+	return (struct share){ s.first + (uint32_t)(layers * i / n),
+		s.first + (uint32_t)(layers * (i + 1) / n) };
+}
+
+/* Number of units of at most `limit` bytes, or of a single layer. */
+static uint32_t units_of(
+	const struct pricing *p, uint32_t block, bool by_layer, uint64_t limit)
+{
+	struct share s = pricing_share(p, block);
+	uint32_t n = 1, layers = s.end - s.first;
+	uint64_t largest = UINT64_MAX;
+
+	if (!p->as || !layers)
+		return 1;
+	if (by_layer)
+		return layers;
+	for (; largest > limit && n <= layers; n++) {
+		largest = 0;
+		for (uint32_t i = 0; i < n; i++) {
+			uint64_t bytes =
+				pricing_bytes(p, block, cut_share(s, i, n));
+
+			largest = bytes > largest ? bytes : largest;
+		}
+	}
+	return n - 1;
+}
+
+/* Append a unit, and before it those for which its layer is too large. Only
+ * counts them if `out` is NULL. */
+static uint32_t put_units(struct unit *out, const struct unit *unit)
+{
+	uint32_t n = (uint32_t)((unit->room + BUFFER_MAX - 1) / BUFFER_MAX);
+
+	for (uint32_t i = 0; out && i < n; i++) {
+		out[i] = *unit;
+		if (n == 1)
+			break;
+		out[i].room = i ? BUFFER_MAX
+				: unit->room - (n - 1) * (uint64_t)BUFFER_MAX;
+		out[i].bytes = out[i].room;
+		if (i + 1 < n) {
+			out[i].layers.end = unit->layers.first;
+			out[i].last = false;
+		}
+	}
+	return n;
+}
+
+static uint32_t cut_units(const struct session_plan *p,
+	const struct session_opts *o, const struct pricing *pricing,
+	uint32_t n_blocks, struct unit *out)
+{
+	uint32_t at = 0;
+
+	for (uint32_t b = 0; b < n_blocks && !pricing->block[b].streamed; b++) {
+		const struct block *block = &pricing->block[b];
+		struct share s = pricing_share(pricing, b);
+		uint32_t n =
+			units_of(pricing, b, p->by_layer, block_limit(p, o));
+
+		for (uint32_t i = 0; i < n; i++) {
+			struct unit unit = { .block = b,
+				.layers = cut_share(s, i, n),
+				.last = i + 1 == n };
+
+			unit.bytes = pricing_bytes(pricing, b, unit.layers);
+			unit.room = unit.bytes;
+			if (unit.last && unit.room < block->bytes)
+				unit.room = block->bytes;
+			at += put_units(out ? out + at : NULL, &unit);
+		}
+	}
+	return at;
+}
+
+int session_plan_units(const struct session_plan *p,
+	const struct session_opts *o, const struct pricing *pricing,
+	uint32_t n_blocks, struct unit **units, uint32_t *n, struct err *e)
+{
+	*n = cut_units(p, o, pricing, n_blocks, NULL);
+	*units = calloc(*n + 1, sizeof(**units));
+	if (!*units)
+		return err_set(
+			e, ENOMEM, "no memory for %u units of weights", *n);
+	cut_units(p, o, pricing, n_blocks, *units);
+	return 0;
 }
 
 /* ---- the smallest window ------------------------------------------------- */
@@ -306,34 +456,48 @@ static int room_in(const struct model *m, const struct session_opts *o,
 	size_t strip_max, struct session_room *r)
 {
 	struct session_plan p;
+	struct pricing pricing = { 0 };
 	struct block *block;
+	struct unit *unit = NULL;
 	uint64_t largest = 0;
-	uint32_t n;
+	uint32_t n, units = 0;
 	int ret = session_plan(&p, m, o, NULL);
 
 	if (ret)
 		return ret;
-	if (o->placement == PLACEMENT_SWAP)
+	if (o->placement == PLACEMENT_SWAP) {
 		p.least_blocks = p.resident;
+		p.by_layer = true;
+	}
 	ret = session_plan_blocks(&p, m, o, strip_max, &block, &n, NULL);
 	if (ret)
 		return ret;
+	ret = session_plan_pricing(
+		&pricing, &p, m, o, strip_max, block, n, NULL);
+	if (!ret)
+		ret = session_plan_units(
+			&p, o, &pricing, n, &unit, &units, NULL);
 	*r = (struct session_room){ .total = PAGE };
-	r->kv = take(r, 1, p.kv_bytes);
-	r->io = take(r, 1, p.io_bytes);
+	for (uint64_t left = p.kv_room, bytes; left; left -= bytes) {
+		bytes = left < BUFFER_MAX ? left : BUFFER_MAX;
+		r->kv += take(r, 1, bytes);
+	}
+	r->io = take(r, 1, p.io_room);
 	if (p.stage_bytes)
 		r->staging = take(r, p.stage_slots, p.stage_bytes);
-	for (uint32_t i = 0; i < n && !block[i].streamed; i++) {
-		largest = block[i].bytes > largest ? block[i].bytes : largest;
+	for (uint32_t i = 0; i < units; i++) {
+		largest = unit[i].room > largest ? unit[i].room : largest;
 		if (o->placement == PLACEMENT_FIXED)
-			r->weights += take(r, 1, block[i].bytes);
+			r->weights += take(r, 1, unit[i].room);
 	}
 	if (largest && o->placement == PLACEMENT_SWAP)
 		r->weights = take(r, SWAP_SLOTS, largest);
 	else if (largest && o->placement != PLACEMENT_FIXED)
 		r->weights = take(r, 1, largest);
+	free(unit);
+	pricing_release(&pricing);
 	weights_release(block, n);
-	return 0;
+	return ret;
 }
 
 bool session_plan_window(const struct model *m, const struct session_opts *opts,

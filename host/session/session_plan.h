@@ -9,6 +9,7 @@
 #define HOST_SESSION_SESSION_PLAN_H
 
 #include "host/model/residency.h"
+#include "host/session/pricing.h"
 #include "ipc/wire.h"
 #include "tensor/layout.h"
 
@@ -17,6 +18,7 @@
 #include <stdint.h>
 
 struct block;
+struct buffer;
 struct err;
 struct model;
 struct session_opts;
@@ -41,12 +43,18 @@ struct session_plan {
 	 * per layer */
 	uint32_t slots, kv_stride;
 	uint64_t kv_bytes;
+	/* Bytes of the window that the cache and the activations take: more
+	 * than kv_bytes and io_bytes if the session is priced as a larger
+	 * shape. */
+	uint64_t kv_room, io_room;
 	uint32_t graph_rows[MAX_GRAPHS]; /* in ascending order */
 	uint32_t n_graphs, max_rows;
 	/* index into graph_rows of the largest graph used for decoding */
 	uint32_t decode_graph;
 	/* minimum number of blocks for the resident layers */
 	uint32_t least_blocks;
+	/* each layer of the priced shape is a unit of its own */
+	bool by_layer;
 	uint32_t span_room; /* maximum number of spans in a batch */
 	/* Offsets in the activation buffer, which holds the batch, the hidden
 	 * states and, if opts.tap_layers is set, the states after that number
@@ -87,6 +95,40 @@ int session_plan(struct session_plan *out, const struct model *,
  */
 int session_plan_blocks(const struct session_plan *, const struct model *,
 	const struct session_opts *, size_t strip_max, struct block **blocks,
+	uint32_t *n, struct err *);
+
+/* Set up the pricing of the blocks, by the options. The caller must call
+ * pricing_release, even if this function fails. Returns 0 or -ENOMEM. */
+int session_plan_pricing(struct pricing *, const struct session_plan *,
+	const struct model *, const struct session_opts *, size_t strip_max,
+	const struct block *, uint32_t n, struct err *);
+
+/*
+ * A part of a block's weights that is mapped, or copied into the window, by
+ * itself. A block is one unit, unless it stands for many layers of a larger
+ * shape (host/session/pricing.h): such a block is cut into units of whole
+ * layers, as large as blocks of the shape would be. The weights that run are
+ * in the block's last unit. The other units are ranges of addresses that are
+ * never touched, so they take no memory. A layer of more than BUFFER_MAX bytes
+ * has several units, of which only the last one has the layer.
+ */
+struct unit {
+	uint32_t block;
+	struct share layers; /* the priced layers */
+	bool last;
+	uint64_t bytes; /* of the priced layers */
+	/* bytes that it takes in the window: more than `bytes` if the shape is
+	 * smaller than what runs */
+	uint64_t room;
+	/* Set by the session: the buffer of a unit that is not the last of its
+	 * block, and the id of the unit's buffer on the device. */
+	struct buffer *buffer;
+	uint32_t id;
+};
+
+/* Cut the blocks that are not streamed into units. The caller frees *units. */
+int session_plan_units(const struct session_plan *, const struct session_opts *,
+	const struct pricing *, uint32_t n_blocks, struct unit **units,
 	uint32_t *n, struct err *);
 
 /* Bytes that a session maps into the device window, in whole pages. `weights`

@@ -1,9 +1,10 @@
 /*
- * Weights with --placement swap. Some blocks stay in the window, contiguous in
- * a few large mappings. The other blocks are temporary: they are copied in turn
- * into two slots, before they are used (host/memory/swap.h). If the device has
- * an extended region (addresses outside the window that only DMA can read), the
- * last blocks are placed there, so that fewer blocks, or none, must be copied.
+ * Weights with --placement swap. Some units (session_plan.h) stay in the
+ * window, contiguous in a few large mappings. The other units are temporary:
+ * they are copied in turn into two slots, before they are used
+ * (host/memory/swap.h). If the device has an extended region (addresses outside
+ * the window that only DMA can read), the last units are placed there, so that
+ * fewer units, or none, must be copied.
  */
 #include "host/session/session_impl.h"
 
@@ -26,28 +27,19 @@
 
 /* ---- the plan ------------------------------------------------------------ */
 
-/* Number of resident blocks. Resident blocks have the lowest numbers; all
- * others are streamed. */
-static uint32_t blocks_in_memory(const struct session *s)
-{
-	uint32_t n = 0;
-
-	while (n < s->n_blocks && !s->block[n].streamed)
-		n++;
-	return n;
-}
-
-/*
- * Expected time of running a block on the phone, at half of the context length.
- * Without a simulated phone the number of bytes is used as the time, both of
- * runs and of copies: a pass of few rows reads its weights once, as a copy
- * does. So the plan is the same on every machine.
- */
-static uint64_t run_time(const struct session *s, uint32_t block)
+/* Rows and context of the expected run of a block: the decode graph, at half of
+ * the context length. */
+static struct priced_run expected(const struct session *s, uint32_t block)
 {
 	const uint32_t rows = s->plan.graph_rows[s->plan.decode_graph];
-	const struct priced_run run = { block, rows, rows,
+
+	return (struct priced_run){ block, rows, rows,
 		(s->plan.context + 1) / 2, NULL, 0 };
+}
+
+static uint64_t block_time(const struct session *s, uint32_t block)
+{
+	const struct priced_run run = expected(s, block);
 	struct price p;
 
 	if (!s->opts.soc)
@@ -56,12 +48,35 @@ static uint64_t run_time(const struct session *s, uint32_t block)
 	return p.total_ps;
 }
 
-static struct price copy_price(const struct session *s, uint32_t block)
+/*
+ * Expected time of running a unit on the phone. Without a simulated phone the
+ * number of bytes is used as the time, both of runs and of copies: a pass of
+ * few rows reads its weights once, as a copy does. So the plan is the same on
+ * every machine.
+ */
+static uint64_t unit_time(const struct session *s, const struct unit *u)
+{
+	struct priced_run run = expected(s, u->block);
+	struct price p;
+
+	if (!s->opts.soc)
+		return u->bytes;
+	if (u->last) {
+		run.priced = u->layers.first -
+			pricing_share(&s->pricing, u->block).first;
+		pricing_run(&s->pricing, &run, &p);
+	} else {
+		pricing_layers(&s->pricing, &run, u->layers, &p);
+	}
+	return p.total_ps;
+}
+
+static struct price copy_price(const struct session *s, const struct unit *u)
 {
 	struct price p = { 0 };
 
 	if (s->opts.soc)
-		pricing_copy(&s->pricing, block, &p);
+		price_cpu(s->opts.soc, 2 * u->bytes, 0, &p);
 	return p;
 }
 
@@ -77,56 +92,67 @@ static int plan_places(struct session *s, uint32_t n, struct err *e)
 	s->swapping.plan = (struct swap_plan){
 		.place = calloc(n + 1, sizeof(struct swap_place))
 	};
-	if (!n && op) { /* all blocks are in the extended region */
+	if (!n && op) { /* all units are in the extended region */
 		free(op);
 		return 0;
 	}
 	if (!op || !s->swapping.plan.place) {
 		free(op);
-		return err_set(e, ENOMEM, "no memory to place %u blocks", n);
+		return err_set(e, ENOMEM, "no memory to place %u units", n);
 	}
 	npu_room(s->npu, &left);
 	room.bytes = left.largest;
 	room.page = left.page;
 	room.slots = left.slots;
 	for (uint32_t i = 0; i < n; i++) {
-		op[i].bytes = align_up(s->block[i].bytes, WEIGHTS_ALIGN);
-		op[i].run = run_time(s, i);
-		op[i].copy = s->opts.soc ? copy_price(s, i).total_ps
-					 : s->block[i].bytes;
+		const struct unit *u = &s->unit[i];
+
+		op[i].bytes = align_up(u->room, WEIGHTS_ALIGN);
+		op[i].run = unit_time(s, u);
+		op[i].copy = s->opts.soc ? copy_price(s, u).total_ps : u->bytes;
 	}
-	/* Copies continue while streamed blocks run, so add the time of these
-	 * blocks to that of the preceding resident block. */
-	for (uint32_t i = 0; n && i < s->n_blocks; i++)
-		if (s->order[i] < n)
-			last = s->order[i];
-		else
-			op[last].run += run_time(s, s->order[i]);
+	/* Copies continue while other weights run, those that are streamed or
+	 * in the extended region, so add the time of these to that of the
+	 * preceding unit. */
+	for (uint32_t i = 0; i < s->n_blocks; i++) {
+		uint32_t b = s->order[i];
+
+		if (s->block[b].streamed) {
+			op[last].run += block_time(s, b);
+			continue;
+		}
+		for (uint32_t k = s->first_unit[b]; k < s->first_unit[b + 1];
+			k++)
+			if (k < n)
+				last = k;
+			else
+				op[last].run += unit_time(s, &s->unit[k]);
+	}
 	ret = swap_plan(&s->swapping.plan, op, n, &room, e);
 	free(op);
 	return ret;
 }
 
-/* Choose how many of the last blocks go into the extended region: as few as
- * allow all other blocks to stay in the window or, if that is not possible, as
+/* Choose how many of the last units go into the extended region: as few as
+ * allow all other units to stay in the window or, if that is not possible, as
  * many as fit. */
 static int plan_window(struct session *s, struct err *e)
 {
-	uint32_t n = blocks_in_memory(s), least = n;
+	uint32_t n = s->n_units, least = n;
 	struct npu_room room;
 	uint64_t bytes, all = 0;
 
 	npu_room(s->npu, &room);
-	/* Blocks from number `least` on fit into the extended region. */
+	/* Units from number `least` on fit into the extended region. */
 	for (; least; least--) {
-		bytes = align_up(s->block[least - 1].bytes, room.page);
+		bytes = align_up(s->unit[least - 1].room, room.page);
 		if (bytes > room.extended)
 			break;
 		room.extended -= bytes;
 	}
 	for (uint32_t i = 0; i < n; i++)
-		all += s->block[i].bytes;
-	for (;; all -= s->block[--n].bytes) {
+		all += s->unit[i].room;
+	for (;; all -= s->unit[--n].room) {
 		int ret;
 
 		if (n > least && all > room.largest)
@@ -141,7 +167,7 @@ static int plan_window(struct session *s, struct err *e)
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Create the mappings of the resident blocks, in the order in which the blocks
+/* Create the mappings of the resident units, in the order in which the units
  * are used. */
 static int open_residents(struct session *s, struct err *e)
 {
@@ -156,46 +182,56 @@ static int open_residents(struct session *s, struct err *e)
 		uint64_t bytes = 0;
 		int ret;
 
-		for (uint32_t b = 0; b < w->planned; b++) {
-			const struct swap_place *p = &w->plan.place[b];
+		for (uint32_t k = 0; k < w->planned; k++) {
+			const struct swap_place *p = &w->plan.place[k];
 
 			if (!p->temporary && p->mapping == i)
-				bytes = p->at + s->block[b].bytes;
+				bytes = p->at + s->unit[k].room;
 		}
 		snprintf(name, sizeof(name), "resident%u", i);
+		/* Priced as a shape, much of the mapping is never touched. */
 		ret = buffer_create(&w->resident[i].buffer, name, bytes,
-			BUFFER_DMA | BUFFER_HUGE, e);
+			BUFFER_DMA | (s->opts.as ? 0 : BUFFER_HUGE), e);
 		if (ret) {
 			w->resident[i].buffer = NULL;
 			return ret;
 		}
-		buffer_take_memory(w->resident[i].buffer, s->workers);
+		if (!s->opts.as)
+			buffer_take_memory(w->resident[i].buffer, s->workers);
 	}
 	for (uint32_t i = 0; i < w->planned; i++) {
 		const struct swap_place *p = &w->plan.place[i];
 
-		if (!p->temporary)
-			weights_share(&s->block[i],
+		if (!p->temporary && s->unit[i].last)
+			weights_share(&s->block[s->unit[i].block],
 				w->resident[p->mapping].buffer,
 				(uint32_t)p->at);
 	}
 	return 0;
 }
 
+static bool is_by_layer(const struct session *s)
+{
+	for (uint32_t i = 0; i < s->n_units; i++)
+		if (s->unit[i].layers.end > s->unit[i].layers.first + 1)
+			return false;
+	return true;
+}
+
 int session_plan_swap(struct session *s, struct err *e)
 {
 	int ret = 0;
 
-	if (blocks_in_memory(s))
+	if (s->n_units)
 		ret = plan_window(s, e);
 	if (ret && ret != -ENOSPC)
 		return ret;
-	/* If some blocks must be copied, make each layer a block. The two slots
+	/* If some units must be copied, make each layer a unit. The two slots
 	 * then take the least room in the window, and copies overlap runs of
 	 * other layers. */
-	if ((ret || s->swapping.plan.temporary) &&
-		blocks_in_memory(s) != s->plan.resident) {
+	if ((ret || s->swapping.plan.temporary) && !is_by_layer(s)) {
 		s->plan.least_blocks = s->plan.resident;
+		s->plan.by_layer = true;
 		ret = session_cut_blocks(s, e);
 		if (!ret)
 			ret = plan_window(s, e);
@@ -220,16 +256,19 @@ int session_open_swap(struct session *s, struct err *e)
 	block = calloc(n, sizeof(*block));
 	if (!w->turn || !block) {
 		free(block);
-		return err_set(e, ENOMEM, "no memory for %u blocks", n);
+		return err_set(e, ENOMEM, "no memory for %u units", n);
 	}
 	for (uint32_t i = 0; i < n; i++) {
+		const struct unit *u = &s->unit[i];
+		const struct block *b = &s->block[u->block];
+
 		if (!w->plan.place[i].temporary)
 			continue;
 		w->turn[i] = o.n;
-		block[o.n].from = weights_bytes(&s->block[i]);
-		block[o.n].bytes = s->block[i].bytes;
-		block[o.n].price = copy_price(s, i);
-		o.n++;
+		block[o.n++] = (struct swap_block){ .from = weights_bytes(b),
+			.bytes = u->last ? b->bytes : 0,
+			.counted = u->bytes,
+			.price = copy_price(s, u) };
 	}
 	o.block = block;
 	ret = swap_open(&w->swap, &o, e);
@@ -244,15 +283,15 @@ int session_attach_swap(struct session *s, struct err *e)
 	struct swapping *w = &s->swapping;
 	int ret = 0;
 
-	/* Allocate mappings for the blocks in the extended region; each block
-	 * has its own buffer. */
+	/* Allocate mappings for the units in the extended region; each unit has
+	 * its own buffer. */
 	free(w->beside);
-	w->beside = calloc(s->n_blocks, sizeof(*w->beside));
+	w->beside = calloc(s->n_units + 1, sizeof(*w->beside));
 	if (!w->beside)
 		return err_set(
-			e, ENOMEM, "no memory to place %u blocks", s->n_blocks);
-	for (uint32_t i = w->planned; i < blocks_in_memory(s) && !ret; i++) {
-		w->beside[i].buffer = s->block[i].buffer;
+			e, ENOMEM, "no memory to place %u units", s->n_units);
+	for (uint32_t i = w->planned; i < s->n_units && !ret; i++) {
+		w->beside[i].buffer = unit_buffer(s, &s->unit[i]);
 		ret = session_pin_beside(s, &w->beside[i], e);
 	}
 	for (unsigned i = 0; w->swap && i < SWAP_SLOTS && !ret; i++)
@@ -297,17 +336,74 @@ static int await_copy(struct session *s, unsigned slot, struct err *e)
 	return 0;
 }
 
+/* Lend the slot with a temporary unit's weights to the caller. *ready becomes
+ * the phone's time at which they are in it. */
+static int take_slot(struct session *s, uint32_t unit, unsigned *slot,
+	uint64_t *ready, struct err *e)
+{
+	struct swapping *w = &s->swapping;
+	int ret = 0;
+
+	while (!ret && !swap_need(w->swap, w->turn[unit], slot, ready))
+		ret = npu_wait(s->npu, inflight_oldest(s)->seq, e);
+	return ret;
+}
+
+/*
+ * Run a unit that is not the last of its block: on the phone alone, because the
+ * device computes nothing for it. All earlier runs were answered, so the
+ * phone's NPU has finished them.
+ */
+static int run_on_phone(
+	struct session *s, uint32_t unit, struct inflight *f, struct err *e)
+{
+	const struct unit *u = &s->unit[unit];
+	struct swapping *w = &s->swapping;
+	bool temporary = unit < w->planned && w->plan.place[unit].temporary;
+	struct phone_time *t = s->time;
+	uint64_t asked = t->cpu_ps, ready, end;
+	struct price p;
+	unsigned slot;
+	int ret;
+
+	if (temporary) {
+		ret = take_slot(s, unit, &slot, &ready, e);
+		if (ret)
+			return ret;
+		f->swap = (int)slot;
+		ret = await_copy(s, slot, e);
+		if (ret)
+			return ret;
+		phone_wait(t, ready);
+		s->stats.stall_ps += phone_later(t->npu_ps, t->cpu_ps) -
+			phone_later(t->npu_ps, asked);
+	}
+	pricing_layers(&s->pricing, &f->run, u->layers, &p);
+	end = phone_npu(t, t->cpu_ps, &p);
+	inflight_release_swap(s, f, end);
+	f->run.priced += u->layers.end - u->layers.first;
+	f->asked_ps = t->cpu_ps;
+	return 0;
+}
+
 int session_find_swapped(
 	struct session *s, uint32_t b, struct inflight *f, struct err *e)
 {
 	struct swapping *w = &s->swapping;
-	const struct swap_place *place = &w->plan.place[b];
+	uint32_t last = s->first_unit[b + 1] - 1;
+	const struct swap_place *place = &w->plan.place[last];
 	uint64_t ready;
 	unsigned slot;
-	int ret;
+	int ret = 0;
 
-	if (b >= w->planned) {
-		f->weights = w->beside[b].addr;
+	if (w->swap && s->first_unit[b] < last)
+		ret = inflight_answered(s, e);
+	for (uint32_t i = s->first_unit[b]; w->swap && i < last && !ret; i++)
+		ret = run_on_phone(s, i, f, e);
+	if (ret)
+		return ret;
+	if (last >= w->planned) {
+		f->weights = w->beside[last].addr;
 		f->run.extended = true;
 		return 0;
 	}
@@ -316,11 +412,9 @@ int session_find_swapped(
 			w->resident[place->mapping].addr + (uint32_t)place->at;
 		return 0;
 	}
-	while (!swap_need(w->swap, w->turn[b], &slot, &ready)) {
-		ret = npu_wait(s->npu, inflight_oldest(s)->seq, e);
-		if (ret)
-			return ret;
-	}
+	ret = take_slot(s, last, &slot, &ready, e);
+	if (ret)
+		return ret;
 	f->swap = (int)slot;
 	f->weights = w->slot[slot].addr;
 	ret = await_copy(s, slot, e);

@@ -109,15 +109,50 @@ checks=$((checks + 1))
 # What drafts is priced by itself: on the host, and on the device.
 for on in host device; do
   generate -m "$tiny" --method chain --draft "$draft" --draft-on $on \
-    --as qwen3-14b
+    --as qwen2.5-1.5b
   alone=$total
   generate -m "$tiny" --method chain --draft "$draft" --draft-on $on \
-    --as qwen3-14b --draft-as qwen3-0.6b
+    --as qwen2.5-1.5b --draft-as qwen3-0.6b
   check_eq "the text with a larger draft on the $on" "$essence" "$text"
   checks=$((checks + 1))
   [ "$total" -gt "$alone" ] ||
     fail "with a larger draft on the $on it takes $total, not over $alone"
 done
+
+# ---- the window --------------------------------------------------------------
+placed() { # NAME: a number of the member "placement"
+  [[ $out =~ '"placement":{'[^}]*'"'$1'":'([0-9]*) ]]
+  echo "${BASH_REMATCH[1]}"
+}
+# An 8B model of 4 bits has 3.7 GiB of weights, which 2 GiB do not hold.
+eight=(-m "$tiny" --as llama3.1-8b --as-type q4_0 --ctx 512)
+generate "${eight[@]}" --va-window 2G --va-extended 14G
+text=$essence
+whole=$total
+check_eq 'copies in 16 GiB' "$(placed copies)" 0
+check_has 'maps in 16 GiB' "$out" '"remaps":0,'
+check_has 'bytes beside the window' "$out" '"extended_bytes":'
+for way in belady paging drop-all swap; do
+  generate "${eight[@]}" --va-window 2G --placement $way
+  check_eq "the text with $way" "$essence" "$text"
+  checks=$((checks + 1))
+  [ "$total" -gt "$whole" ] || fail "$way takes $total, no more than $whole"
+  last=$(placed copies)
+  if [ $way = swap ]; then
+    check_has 'maps with swap' "$out" '"remaps":0,'
+    checks=$((checks + 1))
+    [ "$last" -gt $((10 * n)) ] || fail "$last copies in $n passes of 8B"
+  else
+    check_lacks "maps with $way" "$out" '"remaps":0,'
+    check_eq "copies with $way" "$last" 0
+  fi
+done
+run "$TANDEM" run "${eight[@]}" "${clock[@]}" -p Hi --placement fixed
+check_eq 'status with all mapped' "$status" 1
+check_has 'stderr with all mapped' "$err" 'try --placement swap'
+run "$TANDEM" run "${eight[@]}" "${clock[@]}" -p Hi --va-window 200M
+check_eq 'status in 200 MiB' "$status" 1
+check_has 'stderr in 200 MiB' "$err" 'key-value cache of 512 tokens 128.0 MiB'
 
 # ---- reports begin with the priced shape ------------------------------------
 says='qwen2.5-1.5b on sd8gen2; what runs is tiny.gguf'

@@ -174,7 +174,7 @@ done
   check_has 'the curve' "$(cat "$tmp/plots/curve.svg")" 'tokens a pass'
 
 window=("${phone[@]}" --tasks none --tables window --windows 24 --slots 16)
-of_small "${window[@]}" --as llada-8b
+of_small "${window[@]}" --as llada-8b --windows 2048
 check_eq 'status with --as' "$status" 0
 check_has 'the first line with --as' "${out%%$'\n'*}" \
   'priced as llada-8b on sd8elite; what runs is diffusion.gguf'

@@ -37,7 +37,7 @@ static int setup(void **state)
 			f->bytes[i][k] =
 				(uint8_t)(rng_uniform(seed, i, k) * 256);
 		f->block[i].from = f->bytes[i];
-		f->block[i].bytes = BYTES - 100 * i;
+		f->block[i].bytes = f->block[i].counted = BYTES - 100 * i;
 		f->block[i].price.total_ps =
 			1 + (uint64_t)(rng_uniform(seed, 100, i) * 50);
 	}

@@ -6,6 +6,7 @@
  */
 #include "host/session/pricing.h"
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "host/memory/weights.h"
 #include "host/model/shapes.h"
@@ -253,9 +254,9 @@ static void test_blocks(void **state)
 			check_same("a load", &y, &x, i);
 			price_graph_load(&soc, l.block[b].bytes, &bytes);
 			check_same("a load", &y, &bytes, i);
-			pricing_map(&own, b, l.block[b].bytes + 4096, &x);
-			pricing_map(&as, b, l.block[b].bytes + 4096, &y);
-			check_same("a mapping", &y, &x, i);
+			assert_int_equal(
+				pricing_bytes(&as, b, pricing_share(&as, b)),
+				l.block[b].bytes);
 			pricing_maintenance(&as, b, 12000, 345, &x);
 			price_maintenance(&soc, 12345, &y);
 			check_same("maintenance", &x, &y, i);
@@ -418,9 +419,9 @@ static void test_types(void **state)
 }
 
 /* Phone time that swapped blocks add to passes priced as the shape `as`. Stores
- * the number of mappings in *maps. */
-static uint64_t mappings(
-	struct fixture *f, const struct shape *as, uint64_t *maps)
+ * the number of mappings in *maps, and the bytes of all layers that run. */
+static uint64_t mappings(struct fixture *f, const struct shape *as,
+	uint64_t *maps, uint64_t *bytes)
 {
 	static const uint32_t slots[] = { 16, 4 };
 	const int32_t token = 3;
@@ -441,6 +442,7 @@ static uint64_t mappings(
 		session_stats(f->s, &after);
 		ps[i] = after.price.total_ps;
 		*maps = after.maps - before.maps;
+		*bytes = after.weight_bytes;
 		pair_close(&f->s);
 	}
 	return ps[1] - ps[0];
@@ -452,8 +454,7 @@ static void test_mapped(void **state)
 	struct soc soc = phone("tensor/soc/sd8gen3.soc");
 	struct price own, large;
 	struct shape shape;
-	uint64_t ps, maps, again;
-	size_t own_bytes = 0, large_bytes = 0;
+	uint64_t ps, maps, again, bytes, more;
 
 	take(f, &variants[1]);
 	f->file.n_layer = 6; /* each layer is a block */
@@ -461,20 +462,118 @@ static void test_mapped(void **state)
 	f->opts.exit_layers = 0;
 	f->opts.soc = &soc;
 	shape = shape_of(&f->file);
-	ps = mappings(f, &shape, &maps);
+	ps = mappings(f, &shape, &maps, &bytes);
 	assert_true(maps > 5);
 	/* The additional weights of a feed-forward network that is wider by
 	 * 1000 tiles. */
 	shape.n_ff += 32 * 1000;
-	own_bytes = 3 * layout_bytes(DTYPE_TILE_Q8_0, 352, 64);
-	large_bytes = 3 * layout_bytes(DTYPE_TILE_Q8_0, shape.n_ff, 64);
-	price_map(&soc, 0, &own);
-	price_map(&soc, large_bytes - own_bytes, &large);
+	more = 3 * layout_bytes(DTYPE_TILE_Q8_0, shape.n_ff, 64) -
+		3 * layout_bytes(DTYPE_TILE_Q8_0, 352, 64);
+	price_map(&soc, align_up(bytes / 6, 4096), &own);
+	price_map(&soc, align_up(bytes / 6 + more, 4096), &large);
 	ps += maps * (large.total_ps - own.total_ps);
 	/* Each mapping's time is rounded to a whole picosecond. */
-	assert_in_range(
-		mappings(f, &shape, &again), ps - 2 * maps, ps + 2 * maps);
+	assert_in_range(mappings(f, &shape, &again, &bytes), ps - 2 * maps,
+		ps + 2 * maps);
 	assert_int_equal(again, maps);
+}
+
+/* ---- the window ---------------------------------------------------------- */
+
+#define PASSES 4
+
+/* Run passes of one row in a window of 2 GiB, with an extended region of
+ * `extended` bytes. Returns what the passes took. */
+static struct session_stats passes_in(
+	struct fixture *f, uint64_t extended, enum placement_policy placement)
+{
+	const int32_t token = 3;
+	struct session_stats before, after;
+	struct err e = { 0 };
+
+	f->opts.va_window = 2ull << 30;
+	f->opts.va_extended = extended;
+	f->opts.placement = placement;
+	pair_open(&f->s, f->model, &f->opts);
+	/* The first pass maps what fits. */
+	for (unsigned i = 0; i <= PASSES; i++) {
+		assert_ok(session_continue(
+				  f->s, SESSION_TEXT, &token, 1, NULL, &e),
+			&e);
+		if (!i)
+			session_stats(f->s, &before);
+	}
+	session_stats(f->s, &after);
+	session_stats_since(&after, &before);
+	pair_close(&f->s);
+	return after;
+}
+
+/* A model of 8B in Q8_0 has 32 layers of about 221 MiB. Of these, 2 GiB hold
+ * some, 16 GiB all. */
+static void test_window(void **state)
+{
+	struct fixture *f = *state;
+	struct soc soc = phone("tensor/soc/sd8elite.soc");
+	struct session_stats fits, paged, swapped;
+	uint64_t layer = 0, kv = 128 * 32 * 2 * 1024 * 4;
+	const uint32_t side[PRICE_MATRICES][2] = { { 4096, 4096 },
+		{ 1024, 4096 }, { 1024, 4096 }, { 4096, 4096 }, { 14336, 4096 },
+		{ 14336, 4096 }, { 4096, 14336 } };
+	double want;
+
+	take(f, &variants[1]);
+	f->model = model_file_open(&f->file);
+	f->opts.exit_layers = 0;
+	f->opts.smaller_graphs = false;
+	f->opts.sequences = 1;
+	f->opts.va_slots = 256;
+	f->opts.soc = &soc;
+	for (size_t i = 0; shape_names[i]; i++)
+		if (!strcmp(shapes[i].name, "llama3.1-8b"))
+			f->opts.as = &shapes[i];
+	assert_non_null(f->opts.as);
+	for (unsigned i = 0; i < PRICE_MATRICES; i++)
+		layer += layout_bytes(DTYPE_TILE_Q8_0, side[i][0], side[i][1]);
+	layer += 2 * 4096 * 4;
+
+	fits = passes_in(f, 14ull << 30, PLACEMENT_SWAP);
+	assert_int_equal(fits.temporary_blocks, 0);
+	assert_int_equal(fits.copies, 0);
+	assert_int_equal(fits.remaps, 0);
+	assert_int_equal(fits.stall_ps, 0);
+	assert_in_range(fits.bytes_mapped + fits.extended_bytes,
+		32 * layer + kv, 32 * layer + kv + (2 << 20));
+
+	/* Every layer is mapped in every pass, in three requests: a mapping
+	 * that is refused, an unmapping, and the mapping. */
+	paged = passes_in(f, 0, PLACEMENT_PAGING);
+	assert_in_range(paged.remap_bytes, PASSES * 32 * layer,
+		PASSES * 32 * layer + paged.remaps * 8192);
+	want = (double)paged.remaps * (soc.map_s + 3 * soc.request_s) +
+		(double)paged.remap_bytes / soc.map_bytes_per_s;
+	assert_in_range(paged.stall_ps, (uint64_t)(want * .999e12),
+		(uint64_t)(want * 1.001e12));
+	assert_int_equal(paged.logits_hash, fits.logits_hash);
+
+	/* The two slots hold the layers that are copied next. */
+	swapped = passes_in(f, 0, PLACEMENT_SWAP);
+	assert_int_equal(swapped.remaps, 0);
+	assert_int_equal(
+		swapped.temporary_blocks, 32 - ((2ull << 30) - kv) / layer + 2);
+	assert_int_equal(swapped.copies, PASSES * swapped.temporary_blocks);
+	assert_in_range(swapped.copied_bytes, swapped.copies * layer,
+		swapped.copies * (layer + 4096));
+	assert_int_equal(
+		swapped.price.counts.cpu_bytes - fits.price.counts.cpu_bytes,
+		2 * swapped.copied_bytes);
+	assert_int_equal(swapped.logits_hash, fits.logits_hash);
+	/* More than half of a pass is copies, which the layers that stay
+	 * mapped hardly hide. */
+	want = 2 * (double)swapped.copied_bytes / soc.cpu_bytes_per_s;
+	assert_in_range(swapped.price.total_ps, (uint64_t)(want * .99e12),
+		fits.price.total_ps + (uint64_t)(want * 1.01e12));
+	assert_true(swapped.price.total_ps < paged.price.total_ps);
 }
 
 /* If rows are twice as wide, their states, keys and values have twice as many
@@ -555,7 +654,7 @@ static void check_by_cpu(struct pricing *p, uint32_t blocks, uint64_t weights)
 	assert_int_equal(all.total_ps, all.cpu_ps);
 	pricing_maintenance(p, 0, 1 << 20, 1 << 20, &maintenance);
 	assert_int_equal(maintenance.total_ps, 0);
-	pricing_map(p, 0, 1 << 20, &maintenance);
+	pricing_map(p, 1 << 20, &maintenance);
 	assert_int_equal(maintenance.total_ps, 0);
 }
 
@@ -656,6 +755,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_share),
 	TEST(test_types),
 	TEST(test_mapped),
+	TEST(test_window),
 	TEST(test_maintenance),
 	TEST(test_known),
 	TEST(test_reads),
