@@ -37,6 +37,7 @@ struct calibrated {
 	bool is_short;
 	/* last tokens of the sequence, the last one first */
 	int32_t end[CALIBRATED_KEY];
+	struct search_work work;
 };
 
 /* ---- reading a prompt ---------------------------------------------------- */
@@ -137,7 +138,7 @@ static void step(void *arg, struct source_place *p, int32_t token)
 
 /* Returns the number of tokens, up to `most`, in which the prompt's tokens up
  * to index `at` agree with the end of the path. */
-static uint32_t match(const struct calibrated *c, size_t at,
+static uint32_t match(struct calibrated *c, size_t at,
 	const struct source_place *p, uint32_t most)
 {
 	uint32_t n = 0;
@@ -145,6 +146,7 @@ static uint32_t match(const struct calibrated *c, size_t at,
 	while (n < most && n <= at && p->at[n] != NO_TOKEN &&
 		(uint32_t)c->prompt[at - n] == p->at[n])
 		n++;
+	c->work.values += n + 1;
 	return n;
 }
 
@@ -169,7 +171,7 @@ static void add(struct sum *s, const struct candidate *c)
 }
 
 static uint32_t longest(
-	const struct calibrated *c, const struct source_place *p, uint32_t key)
+	struct calibrated *c, const struct source_place *p, uint32_t key)
 {
 	uint32_t best = 0;
 
@@ -177,6 +179,7 @@ static uint32_t longest(
 		at = c->before[at - 1]) {
 		uint32_t n = c->anchor[at - 1].n ? match(c, at - 1, p, key) : 0;
 
+		c->work.steps += 2;
 		best = n > best ? n : best;
 	}
 	return best;
@@ -199,6 +202,8 @@ static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 		key && at && found < ANCHORS; at = c->before[at - 1]) {
 		const struct anchor *a = &c->anchor[at - 1];
 
+		/* The anchor, and the next one of the list. */
+		c->work.steps += 2;
 		if (!a->n || match(c, at - 1, p, key) < key)
 			continue;
 		for (uint32_t i = 0; i < a->n; i++)
@@ -233,6 +238,7 @@ int calibrated_open(struct source *out, const struct calibrated_options *opts,
 		return err_set(e, ENOMEM, "no memory to calibrate drafts");
 	c->opts = *opts;
 	*out = (struct source){ .arg = c,
+		.work = &c->work,
 		.take = take,
 		.root = root,
 		.step = step,

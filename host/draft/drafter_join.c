@@ -289,6 +289,18 @@ static void join_price(void *arg, struct price *sum)
 			j->part[i].drafter->price(j->part[i].drafter->arg, sum);
 }
 
+static void join_searched(void *arg, struct search_work *sum)
+{
+	const struct join *j = arg;
+
+	for (unsigned i = 0; i < j->n; i++) {
+		const struct drafter *d = j->part[i].drafter;
+
+		if (d->searched)
+			d->searched(d->arg, sum);
+	}
+}
+
 static void join_close(void *arg)
 {
 	struct join *j = arg;
@@ -324,6 +336,7 @@ int drafter_join_open(struct drafter *out, const struct drafter *part,
 		.most = part[0].most,
 		.saw = join_saw,
 		.price = join_price,
+		.searched = join_searched,
 		.close = join_close };
 	for (j->n = 0; j->n < n; j->n++) {
 		const struct drafter *d = &part[j->n];

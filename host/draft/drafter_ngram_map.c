@@ -18,6 +18,7 @@
 #include "base/opt.h"
 #include "host/draft/draft_kind.h"
 #include "host/draft/lookup.h"
+#include "tensor/soc/price_host.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -68,6 +69,7 @@ struct ngram_map {
 	uint32_t *newest; /* [BUCKETS] */
 	uint32_t *older;  /* [room] */
 	size_t n, room;
+	struct search_work work;
 };
 
 static uint32_t bucket(const int32_t *key, uint32_t n)
@@ -103,6 +105,8 @@ static int update(struct ngram_map *m, const int32_t *text, size_t n,
 	for (size_t at = m->n < key ? key : m->n + 1; at <= end; at++) {
 		uint32_t b = bucket(text + at - key, m->o.key);
 
+		m->work.values += key;
+		m->work.steps++;
 		m->older[at] = m->newest[b];
 		m->newest[b] = (uint32_t)at;
 	}
@@ -120,8 +124,8 @@ struct value {
 
 /* Count the continuation at index `end`. Two continuations are equal if they
  * agree up to the draft's length or the end of the sequence. */
-static void count_value(const struct ngram_map *m, const int32_t *text,
-	size_t n, uint32_t end, struct value *v)
+static void count_value(struct ngram_map *m, const int32_t *text, size_t n,
+	uint32_t end, struct value *v)
 {
 	uint32_t i = 0;
 
@@ -130,6 +134,7 @@ static void count_value(const struct ngram_map *m, const int32_t *text,
 
 		if (len > m->o.length)
 			len = m->o.length;
+		m->work.values += len;
 		if (!memcmp(text + v[i].end, text + end, len * sizeof(*text)))
 			break;
 	}
@@ -139,7 +144,7 @@ static void count_value(const struct ngram_map *m, const int32_t *text,
 
 /* Returns the index of the draft's first token, or 0 if there is nothing to
  * draft. */
-static uint32_t choose(const struct ngram_map *m, const int32_t *text, size_t n)
+static uint32_t choose(struct ngram_map *m, const int32_t *text, size_t n)
 {
 	const int32_t *key = text + n - m->o.key;
 	struct value v[VALUES] = { 0 };
@@ -147,6 +152,9 @@ static uint32_t choose(const struct ngram_map *m, const int32_t *text, size_t n)
 
 	for (uint32_t at = m->newest[bucket(key, m->o.key)]; at;
 		at = m->older[at]) {
+		/* The place, and the tokens before it. */
+		m->work.steps += 2;
+		m->work.values += m->o.key;
 		if (memcmp(text + at - m->o.key, key,
 			    m->o.key * sizeof(*key)) != 0)
 			continue;
@@ -206,7 +214,8 @@ static int open_kind(
 	struct drafter *out, const struct draft_site *site, struct err *e)
 {
 	struct ngram_map *m = calloc(1, sizeof(*m));
-	const struct lookup lookup = { m, find, close_map };
+	const struct lookup lookup = { m, m ? &m->work : NULL, find,
+		close_map };
 
 	if (m)
 		m->newest = calloc(BUCKETS, sizeof(*m->newest));

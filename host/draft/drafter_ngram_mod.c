@@ -14,6 +14,7 @@
 #include "base/opt.h"
 #include "host/draft/draft_kind.h"
 #include "host/draft/lookup.h"
+#include "tensor/soc/price_host.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -65,16 +66,21 @@ struct ngram_mod {
 	/* length of the sequence at the last draft; 0 if there was none */
 	size_t drafted;
 	unsigned failed;
+	struct search_work work;
 };
 
-static uint32_t place_of(const int32_t *token, uint32_t n)
+/* The place for the next token after a match. */
+static int32_t *place_of(struct ngram_mod *m, const int32_t *token)
 {
 	uint64_t hash = 0;
+	uint32_t n = m->o.match;
 
 	for (uint32_t i = 0; i < n; i++)
 		hash = hash * 6364136223846793005u + (uint32_t)token[i] + 1;
 	hash *= 0x9e3779b97f4a7c15u;
-	return (uint32_t)(hash >> 42);
+	m->work.values += n;
+	m->work.steps++;
+	return &m->next[hash >> 42];
 }
 
 /* ---- learning ------------------------------------------------------------ */
@@ -104,7 +110,7 @@ static bool came_to_little(const struct ngram_mod *m, const int32_t *text,
 
 /* ---- drafting ------------------------------------------------------------ */
 
-static void draft(const struct ngram_mod *m, const int32_t *text, size_t n,
+static void draft(struct ngram_mod *m, const int32_t *text, size_t n,
 	struct lookup_chain *c)
 {
 	int32_t path[MATCH_MOST + LENGTH_MOST];
@@ -112,7 +118,7 @@ static void draft(const struct ngram_mod *m, const int32_t *text, size_t n,
 
 	memcpy(path, text + n - match, match * sizeof(*path));
 	while (c->n < m->o.most) {
-		int32_t next = m->next[place_of(path + c->n, match)];
+		int32_t next = *place_of(m, path + c->n);
 
 		if (!next)
 			break;
@@ -142,8 +148,7 @@ static int find(void *arg, const int32_t *text, size_t n, size_t same,
 	if (n >= m->n + CHUNK) {
 		for (size_t i = m->n > m->o.match ? m->n : m->o.match; i < n;
 			i++) {
-			int32_t *next = &m->next[place_of(
-				text + i - m->o.match, m->o.match)];
+			int32_t *next = place_of(m, text + i - m->o.match);
 
 			m->used += !*next;
 			*next = text[i] + 1;
@@ -179,7 +184,7 @@ static int open_kind(
 {
 	const struct ngram_mod_options *o = opt_values_of(site->values, &table);
 	struct ngram_mod *m;
-	struct lookup lookup = { NULL, find, close_mod };
+	struct lookup lookup = { NULL, NULL, find, close_mod };
 
 	if (o->least > o->most)
 		return err_set(e, EINVAL,
@@ -195,6 +200,7 @@ static int open_kind(
 	}
 	m->o = *o;
 	lookup.arg = m;
+	lookup.work = &m->work;
 	return lookup_drafter_open(out, &lookup, o->most, e);
 }
 

@@ -10,6 +10,7 @@
 #include "base/opt.h"
 #include "host/draft/draft_kind.h"
 #include "host/draft/lookup.h"
+#include "tensor/soc/price_host.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -41,32 +42,44 @@ static const struct opt_table table = {
 	.size = sizeof(struct pld_options),
 };
 
+struct pld {
+	struct pld_options o;
+	struct search_work work;
+};
+
 /* Returns the index of the continuation's first token, or n if there is no
  * match. */
-static size_t find_ngram(const struct pld_options *o, const int32_t *text,
-	size_t n, size_t ngram)
+static size_t find_ngram(
+	struct pld *p, const int32_t *text, size_t n, size_t ngram)
 {
-	for (size_t from = ngram; from + o->length <= n && from + ngram < n;
-		from++)
-		if (!memcmp(text + from - ngram, text + n - ngram,
-			    ngram * sizeof(*text)))
+	const int32_t *key = text + n - ngram;
+
+	for (size_t from = ngram; from + p->o.length <= n && from + ngram < n;
+		from++) {
+		size_t k = 0;
+
+		while (k < ngram && text[from - ngram + k] == key[k])
+			k++;
+		p->work.values += k < ngram ? k + 1 : k;
+		if (k == ngram)
 			return from;
+	}
 	return n;
 }
 
 static int find(void *arg, const int32_t *text, size_t n, size_t same,
 	struct lookup_chain *c, struct err *e)
 {
-	const struct pld_options *o = arg;
-	size_t ngram = o->ngram < n ? o->ngram : n, from = n;
+	struct pld *p = arg;
+	size_t ngram = p->o.ngram < n ? p->o.ngram : n, from = n;
 
 	c->n = 0;
-	while (ngram && (from = find_ngram(o, text, n, ngram)) == n)
+	while (ngram && (from = find_ngram(p, text, n, ngram)) == n)
 		ngram--;
 	if (from == n)
 		return 0;
-	memcpy(c->token, text + from, o->length * sizeof(*text));
-	c->n = o->length;
+	memcpy(c->token, text + from, p->o.length * sizeof(*text));
+	c->n = p->o.length;
 	c->match = (uint32_t)ngram;
 	return 0;
 }
@@ -81,13 +94,13 @@ static uint32_t length(const struct opt_values *values)
 static int open_kind(
 	struct drafter *out, const struct draft_site *site, struct err *e)
 {
-	struct pld_options *o = malloc(sizeof(*o));
-	const struct lookup lookup = { o, find, free };
+	struct pld *p = calloc(1, sizeof(*p));
+	const struct lookup lookup = { p, p ? &p->work : NULL, find, free };
 
-	if (!o)
+	if (!p)
 		return err_set(e, ENOMEM, "no memory for prompt lookup");
-	*o = *(const struct pld_options *)opt_values_of(site->values, &table);
-	return lookup_drafter_open(out, &lookup, o->length, e);
+	p->o = *(const struct pld_options *)opt_values_of(site->values, &table);
+	return lookup_drafter_open(out, &lookup, p->o.length, e);
 }
 
 const struct draft_kind draft_kind_pld = {

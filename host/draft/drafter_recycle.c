@@ -74,6 +74,7 @@ struct recycle {
 	struct fresh *fresh;
 	uint32_t n_fresh, room;
 	int32_t last; /* last token of the sequence */
+	struct search_work work;
 };
 
 /* ---- rows ---------------------------------------------------------------- */
@@ -154,10 +155,11 @@ static void root(void *arg, struct source_place *p)
 static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 	struct source_guess *out, uint32_t most)
 {
-	const struct recycle *r = arg;
+	struct recycle *r = arg;
 	const int32_t *row = r->next[p->at[0]];
 	uint32_t n = 0;
 
+	r->work.steps++;
 	for (; n < RANKS && n < most && row[n] != UNKNOWN; n++)
 		out[n] = (struct source_guess){ .token = row[n],
 			.share = (float)share(r, n) };
@@ -173,6 +175,7 @@ static void computed(void *arg, const struct tree *t, uint32_t node,
 
 	if (at == r->room)
 		return;
+	r->work.rows++;
 	best_tokens(logits, n_vocab, new.next);
 	for (; at && r->fresh[at - 1].depth > new.depth; at--)
 		r->fresh[at] = r->fresh[at - 1];
@@ -195,6 +198,7 @@ static int open_kind(
 	const struct recycle_options *o = opt_values_of(site->values, &table);
 	struct recycle *r = calloc(1, sizeof(*r));
 	const struct source source = { .arg = r,
+		.work = r ? &r->work : NULL,
 		.take = take,
 		.root = root,
 		.step = step,

@@ -56,6 +56,7 @@ struct rest {
 	/* [n_nodes], the root first, then by falling count. */
 	struct beginning node[NODES + 1];
 	uint32_t n_nodes;
+	struct search_work work;
 };
 
 /* ---- hits ---------------------------------------------------------------- */
@@ -73,6 +74,12 @@ static void look_up(struct rest *r, const int32_t *text, size_t n)
 		size_t first, end;
 
 		datastore_find(&r->store, text + n - span, span, &first, &end);
+		/* Two binary searches: each probe loads a suffix's place and
+		 * its first tokens, and compares up to `span` of them. */
+		for (size_t left = r->store.n_suffixes; left; left /= 2) {
+			r->work.steps += 4;
+			r->work.values += 2ull * span;
+		}
 		if (first == end) {
 			high = span - 1;
 			continue;
@@ -86,17 +93,18 @@ static void look_up(struct rest *r, const int32_t *text, size_t n)
 }
 
 /* Returns the token `depth` places after the match at a hit. */
-static int32_t token_after(const struct rest *r, uint32_t hit, uint32_t depth)
+static int32_t token_after(struct rest *r, uint32_t hit, uint32_t depth)
 {
 	size_t at = r->found_first + hit * r->found / r->hits;
 
+	r->work.steps += 2;
 	return r->store.token[r->store.suffix[at] + r->span + depth];
 }
 
 /* Returns the end of the run of hits that begins at `first` and whose token at
  * `depth` is the same. The search ends at `end`. */
 static uint32_t end_of_run(
-	const struct rest *r, uint32_t first, uint32_t end, uint32_t depth)
+	struct rest *r, uint32_t first, uint32_t end, uint32_t depth)
 {
 	int32_t token = token_after(r, first, depth);
 	uint32_t low = first, high = end, step = 1;
@@ -148,7 +156,7 @@ static void put(struct queue *q, struct beginning new)
 
 /* Insert the continuations of a node, except DATASTORE_END, after which there
  * are none. */
-static void put_next(const struct rest *r, struct queue *q, uint32_t node)
+static void put_next(struct rest *r, struct queue *q, uint32_t node)
 {
 	const struct beginning *b = &r->node[node];
 
@@ -217,9 +225,10 @@ static void root(void *arg, struct source_place *p)
 
 static void step(void *arg, struct source_place *p, int32_t token)
 {
-	const struct rest *r = arg;
+	struct rest *r = arg;
 	uint32_t above = p->at[0];
 
+	r->work.values += r->n_nodes;
 	p->at[0] = NOWHERE;
 	for (uint32_t i = 1; i < r->n_nodes; i++)
 		if (r->node[i].above == above && r->node[i].token == token)
@@ -229,11 +238,12 @@ static void step(void *arg, struct source_place *p, int32_t token)
 static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 	struct source_guess *out, uint32_t most)
 {
-	const struct rest *r = arg;
+	struct rest *r = arg;
 	uint32_t n = 0;
 
 	if (p->at[0] == NOWHERE)
 		return 0;
+	r->work.values += r->n_nodes;
 	for (uint32_t i = 1; i < r->n_nodes && n < most; i++)
 		if (r->node[i].above == p->at[0])
 			out[n++] = (struct source_guess){
@@ -283,6 +293,7 @@ static int open_rest(struct drafter *out, const struct draft_site *site,
 {
 	struct rest *r = calloc(1, sizeof(*r));
 	const struct source source = { .arg = r,
+		.work = r ? &r->work : NULL,
 		.take = take,
 		.root = root,
 		.step = step,

@@ -40,6 +40,7 @@ struct reuse {
 	size_t n_text;
 	struct chain chain[CHAINS]; /* [n_chains], the newest first */
 	uint32_t n_chains;
+	struct search_work work;
 };
 
 /* ---- the verified tree --------------------------------------------------- */
@@ -59,6 +60,7 @@ static void computed(void *arg, const struct tree *t, uint32_t node,
 	if (node < r->n && r->opts.checked) {
 		uint32_t best = 0;
 
+		r->work.rows++;
 		for (uint32_t i = 1; i < n_vocab; i++)
 			if (logits[i] > logits[best])
 				best = i;
@@ -121,7 +123,7 @@ static bool has_child(const struct reuse *r, uint32_t node)
 
 /* Find the rejected path with the longest run of predicted tokens, at indices
  * [from, end) of its rejected tokens. Returns the run's length. */
-static uint32_t best_path(const struct reuse *r, const int32_t *new, size_t n,
+static uint32_t best_path(struct reuse *r, const int32_t *new, size_t n,
 	struct rejected *best, uint32_t *from, uint32_t *end)
 {
 	struct rejected x;
@@ -130,8 +132,10 @@ static uint32_t best_path(const struct reuse *r, const int32_t *new, size_t n,
 	for (uint32_t u = 1; u < r->n; u++) {
 		uint32_t run = 0;
 
+		r->work.values += r->n - u;
 		if (has_child(r, u))
 			continue;
+		r->work.steps += 2 * (uint64_t)r->node[u].depth;
 		reject(r, u, agreed(r, u, new, n), &x);
 
 		/* The longest run of predicted tokens after the first rejected
@@ -219,7 +223,7 @@ static void root(void *arg, struct source_place *p)
 
 static void step(void *arg, struct source_place *p, int32_t token)
 {
-	const struct reuse *r = arg;
+	struct reuse *r = arg;
 	uint32_t chain = p->at[0], at = p->at[1];
 
 	p->at[0] = CHAINS + 1;
@@ -227,6 +231,7 @@ static void step(void *arg, struct source_place *p, int32_t token)
 		for (chain = 0; chain < r->n_chains &&
 			r->chain[chain].token[0] != token;)
 			chain++;
+	r->work.values += chain < r->n_chains ? chain + 1 : r->n_chains;
 	if (chain >= r->n_chains || at >= r->chain[chain].n ||
 		r->chain[chain].token[at] != token)
 		return;
@@ -238,7 +243,7 @@ static void step(void *arg, struct source_place *p, int32_t token)
  * same kind of repair. The tokens of one kind have equal shares. Returns their
  * number. */
 static uint32_t beginnings(
-	const struct reuse *r, struct source_guess *out, uint32_t most)
+	struct reuse *r, struct source_guess *out, uint32_t most)
 {
 	uint32_t n = 0, of[2] = { 0 };
 
@@ -250,6 +255,7 @@ static uint32_t beginnings(
 			(out[k].token != c->token[0] ||
 				out[k].origin != (uint32_t)c->repair))
 			k++;
+		r->work.values += k + 1;
 		if (k < n)
 			continue;
 		out[n++] = (struct source_guess){ c->token[0], 0,
@@ -264,9 +270,10 @@ static uint32_t beginnings(
 static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 	struct source_guess *out, uint32_t most)
 {
-	const struct reuse *r = arg;
+	struct reuse *r = arg;
 	const struct chain *c;
 
+	r->work.steps++;
 	if (p->at[0] == CHAINS)
 		return beginnings(r, out, most);
 	if (p->at[0] >= r->n_chains || p->at[1] >= r->chain[p->at[0]].n)
@@ -301,6 +308,7 @@ int reuse_open(struct source *out, const struct reuse_options *opts,
 	r->opts = *opts;
 	r->rows = rows;
 	*out = (struct source){ .arg = r,
+		.work = &r->work,
 		.take = take,
 		.root = root,
 		.step = step,

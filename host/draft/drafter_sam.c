@@ -34,6 +34,7 @@ struct sam {
 	 * comes from the history, and its number of tokens. */
 	bool by_history;
 	uint32_t length;
+	struct search_work work;
 };
 
 /* ---- the text ------------------------------------------------------------ */
@@ -288,9 +289,10 @@ int sam_source_open(struct source *out, const struct sam_options *o,
 		return err_set(e, ENOMEM, "no memory for a suffix automaton");
 	s->o = *o;
 	s->records = records;
-	ret = suffix_automaton_open(&s->text, SUFFIX_TEXT, e);
+	ret = suffix_automaton_open(&s->text, SUFFIX_TEXT, &s->work, e);
 	if (!ret && records)
-		ret = suffix_automaton_open(&s->history, SUFFIX_HISTORY, e);
+		ret = suffix_automaton_open(
+			&s->history, SUFFIX_HISTORY, &s->work, e);
 	if (!ret)
 		ret = read_records(s, &grown, e);
 	if (ret) {
@@ -298,6 +300,7 @@ int sam_source_open(struct source *out, const struct sam_options *o,
 		return ret;
 	}
 	*out = (struct source){ .arg = s,
+		.work = &s->work,
 		.take = take,
 		.root = root,
 		.step = step,

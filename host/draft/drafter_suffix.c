@@ -64,6 +64,7 @@ struct suffix {
 	const struct history *history;
 	uint64_t last; /* number of the last record added */
 	struct memory memory[MEMORIES];
+	struct search_work work;
 };
 
 /* ---- choice of a match --------------------------------------------------- */
@@ -247,7 +248,8 @@ static int open_kind(
 	struct drafter *out, const struct draft_site *site, struct err *e)
 {
 	struct suffix *s = calloc(1, sizeof(*s));
-	struct source source = { .arg = s,
+	const struct source source = { .arg = s,
+		.work = s ? &s->work : NULL,
 		.take = take,
 		.root = root,
 		.step = step,
@@ -260,9 +262,9 @@ static int open_kind(
 	s->opts = *(const struct suffix_options *)opt_values_of(
 		site->values, &table);
 	s->history = site->history;
-	ret = suffix_tree_open(&s->memory[TEXT].tree, e);
+	ret = suffix_tree_open(&s->memory[TEXT].tree, &s->work, e);
 	if (!ret && s->history)
-		ret = suffix_tree_open(&s->memory[HISTORY].tree, e);
+		ret = suffix_tree_open(&s->memory[HISTORY].tree, &s->work, e);
 	if (ret) {
 		close_suffix(s);
 		return ret;

@@ -66,6 +66,7 @@ int lookup_drafter_open(struct drafter *out, const struct lookup *lookup,
 {
 	struct lookup_source *l = calloc(1, sizeof(*l));
 	const struct source source = { .arg = l,
+		.work = lookup->work,
 		.take = take,
 		.root = root,
 		.step = step,

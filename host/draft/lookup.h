@@ -11,6 +11,7 @@
 
 struct drafter;
 struct err;
+struct search_work;
 
 struct lookup_chain {
 	int32_t *token; /* [room] */
@@ -20,6 +21,7 @@ struct lookup_chain {
 
 struct lookup {
 	void *arg;
+	struct search_work *work; /* as in struct source */
 	/*
 	 * Look up the chain after text[n], n >= 1. The first `same` tokens are
 	 * those of the previous call's text. On entry *c holds the chain that

@@ -12,6 +12,8 @@
 #ifndef HOST_DRAFT_SOURCE_H
 #define HOST_DRAFT_SOURCE_H
 
+#include "tensor/soc/price_host.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -39,6 +41,9 @@ struct source_guess {
 
 struct source {
 	void *arg;
+	/* The source adds its look-ups here; the reader sets the counts back to
+	 * 0. Belongs to the source. */
+	struct search_work *work;
 	/*
 	 * Set the sequence text[n], n >= 1. Its first `same` tokens are those
 	 * of the previous sequence. Any further tokens of the previous sequence

@@ -81,6 +81,7 @@ static void fill(struct retriever *r, struct tree *t, uint32_t node,
 		guess, t->k == 1 ? 1 : GUESSES);
 	uint32_t kept = 0;
 
+	r->source.work->values += (uint64_t)n * n;
 	for (uint32_t i = 0; i < n; i++) {
 		double p = pooled(r, guess, n, i, t->depth[node]);
 
@@ -139,6 +140,7 @@ static size_t common(const struct retriever *r, const int32_t *text, size_t n)
 
 	while (i < r->n && i < n && r->text[i] == text[i])
 		i++;
+	r->source.work->values += i;
 	return i;
 }
 
@@ -249,6 +251,16 @@ static void read_logits(
 	r->source.read(r->source.arg, at, logits, n_vocab);
 }
 
+static void searched(void *arg, struct search_work *sum)
+{
+	struct search_work *work = ((struct retriever *)arg)->source.work;
+
+	sum->steps += work->steps;
+	sum->values += work->values;
+	sum->rows += work->rows;
+	*work = (struct search_work){ 0 };
+}
+
 /* ---- opening ------------------------------------------------------------- */
 
 static void close_retriever(void *arg)
@@ -271,6 +283,9 @@ int source_drafter_open(
 		return no_memory(e);
 	}
 	r->source = *source;
+	/* Like loading a model, reading a history at the start costs nothing.
+	 */
+	*source->work = (struct search_work){ 0 };
 	reliance_init(&r->reliance);
 	*out = (struct drafter){ .arg = r,
 		.begin = begin,
@@ -282,6 +297,7 @@ int source_drafter_open(
 		.all_rows = source->all_rows,
 		.wants = source->wants ? wants : NULL,
 		.read = source->read ? read_logits : NULL,
+		.searched = searched,
 		.close = close_retriever };
 	return 0;
 }

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "host/draft/suffix_edges.h"
+#include "tensor/soc/price_host.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -26,6 +27,7 @@ struct state {
 
 struct suffix_automaton {
 	enum suffix_kind kind;
+	struct search_work *work;
 	struct state *state; /* [n] */
 	uint32_t n, room;
 	/* [n] for SUFFIX_HISTORY only; as of the last settle() */
@@ -50,6 +52,7 @@ static int32_t label(const struct suffix_automaton *a, uint32_t state)
 {
 	uint32_t mark = a->state[state].mark;
 
+	a->work->steps += a->kind == SUFFIX_TEXT ? 2 : 1;
 	return a->kind == SUFFIX_TEXT ? a->text[mark - 1] : (int32_t)mark;
 }
 
@@ -60,10 +63,12 @@ static uint32_t target_of(
 	uint32_t edges = a->state[state].edges;
 	const struct suffix_edge *edge;
 
+	a->work->steps++;
 	if (!edges)
 		return 0;
 	if (suffix_edges_single(edges))
 		return label(a, edges) == token ? edges : 0;
+	a->work->steps++;
 	edge = suffix_edges_find(&a->edges, edges, token);
 	return edge ? edge->target : 0;
 }
@@ -206,6 +211,8 @@ static int touch(struct suffix_automaton *a, struct settling *s, uint32_t state,
 	struct err *e)
 {
 	while (state && !(a->count[state] & TOUCHED)) {
+		/* Here, and once more when its count is passed on. */
+		a->work->steps += 2;
 		uint32_t *first = &s->first[a->state[state].len];
 		int ret = suffix_reserve((void **)&s->touched, &s->room,
 			(uint64_t)s->n + 2, sizeof(*s->touched), e);
@@ -304,8 +311,8 @@ int suffix_automaton_add(struct suffix_automaton *a, const int32_t *token,
 
 /* ---- opening ------------------------------------------------------------- */
 
-int suffix_automaton_open(
-	struct suffix_automaton **out, enum suffix_kind kind, struct err *e)
+int suffix_automaton_open(struct suffix_automaton **out, enum suffix_kind kind,
+	struct search_work *work, struct err *e)
 {
 	struct suffix_automaton *a = calloc(1, sizeof(*a));
 	uint32_t root;
@@ -313,6 +320,7 @@ int suffix_automaton_open(
 
 	if (a) {
 		a->kind = kind;
+		a->work = work;
 		ret = add_state(a, (struct state){ 0 }, &root, e);
 	}
 	if (ret) {
@@ -435,6 +443,7 @@ static uint32_t find_best(const struct suffix_automaton *a,
 	for (uint32_t i = 0; i < room; i++) {
 		if (!edge[i].target)
 			continue;
+		a->work->steps++;
 		if (n < SUFFIX_BEST)
 			at = n++;
 		else if (better(a, edge[i], best[n - 1]))
@@ -480,6 +489,7 @@ uint32_t suffix_automaton_children(struct suffix_automaton *a, uint32_t state,
 	const struct suffix_best *kept;
 	struct suffix_table *table;
 
+	a->work->steps++;
 	if (!edges)
 		return 0;
 	if (suffix_edges_single(edges)) {

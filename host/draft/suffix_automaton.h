@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 struct err;
+struct search_work;
 struct suffix_automaton;
 
 enum suffix_kind {
@@ -37,8 +38,10 @@ enum suffix_kind {
 /* State 0 is the root, the empty substring. It has no suffix link. */
 #define SUFFIX_ROOT 0u
 
-int suffix_automaton_open(
-	struct suffix_automaton **out, enum suffix_kind, struct err *);
+/* The steps of building and of look-ups are added to *work, which must outlive
+ * the automaton. */
+int suffix_automaton_open(struct suffix_automaton **out, enum suffix_kind,
+	struct search_work *work, struct err *);
 void suffix_automaton_close(struct suffix_automaton *);
 
 /* Remove everything. */

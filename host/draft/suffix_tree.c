@@ -1,6 +1,7 @@
 #include "host/draft/suffix_tree.h"
 
 #include "base/err.h"
+#include "tensor/soc/price_host.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -39,6 +40,7 @@ struct live {
 };
 
 struct suffix_tree {
+	struct search_work *work;
 	/* [n] of all sequences; the live sequence is the last one */
 	int32_t *token;
 	size_t n, room;
@@ -65,6 +67,8 @@ static uint32_t find_slot(
 		0x9e3779b97f4a7c15u;
 	uint32_t s = (uint32_t)(h >> 32) & t->mask;
 
+	/* The slot, and the node in it with its label's token. */
+	t->work->steps += 3;
 	while (t->slot[s] != NONE &&
 		(t->node[t->slot[s]].parent != parent ||
 			t->token[t->node[t->slot[s]].text] != token))
@@ -178,6 +182,7 @@ static uint32_t label(const struct suffix_tree *t, uint32_t node)
 
 static int32_t label_token(const struct suffix_tree *t, struct suffix_place p)
 {
+	t->work->steps += 2;
 	return t->token[t->node[p.node].text + p.at];
 }
 
@@ -191,6 +196,7 @@ static uint32_t ending(const struct suffix_tree *t, uint32_t node, uint32_t at)
 {
 	uint32_t n = 0;
 
+	t->work->values += t->n - t->repeated;
 	for (size_t i = t->repeated; i < t->n; i++) {
 		const struct live *l = live_at(t, i);
 
@@ -404,6 +410,7 @@ static uint32_t children(const struct suffix_tree *t, uint32_t node,
 	for (unsigned i = 0; i < WALK; i++) {
 		const struct node *c = &t->node[child];
 
+		t->work->steps++;
 		if ((uint64_t)c->count * SUFFIX_RARE >= count)
 			put_next(out, n++,
 				(struct suffix_next){
@@ -547,13 +554,15 @@ void suffix_tree_clear(struct suffix_tree *t)
 	memset(t->slot, 0xff, ((size_t)t->mask + 1) * sizeof(*t->slot));
 }
 
-int suffix_tree_open(struct suffix_tree **out, struct err *e)
+int suffix_tree_open(
+	struct suffix_tree **out, struct search_work *work, struct err *e)
 {
 	struct suffix_tree *t = calloc(1, sizeof(*t));
 	int ret;
 
 	if (!t)
 		return no_memory(e);
+	t->work = work;
 	ret = reserve_nodes(t, e);
 	if (ret) {
 		suffix_tree_close(t);

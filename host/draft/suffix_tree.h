@@ -33,9 +33,13 @@
 #define SUFFIX_RARE 10
 
 struct err;
+struct search_work;
 struct suffix_tree;
 
-int suffix_tree_open(struct suffix_tree **out, struct err *);
+/* The work of building and of look-ups is added to *work, which must outlive
+ * the tree. */
+int suffix_tree_open(
+	struct suffix_tree **out, struct search_work *work, struct err *);
 void suffix_tree_close(struct suffix_tree *);
 
 /* Append to the live sequence; any ids are valid. Returns 0, -ENOMEM, or -EFBIG

@@ -43,11 +43,15 @@ uint64_t cycle_now(const struct cycle *c)
 static void price_draft(struct cycle *c)
 {
 	const struct drafter *d = c->source;
+	struct search_work work = { 0 };
 	struct price price = { 0 };
 
 	if (d->price)
 		d->price(d->arg, &price);
 	session_add_work_of(c->session, TRACE_PHONE_DRAFT, &price);
+	if (d->searched)
+		d->searched(d->arg, &work);
+	session_add_search(c->session, &work);
 }
 
 struct timer {

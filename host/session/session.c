@@ -236,6 +236,15 @@ void session_add_steps(struct session *s, uint64_t steps)
 	session_add_work_of(s, TRACE_PHONE_WORK, &p);
 }
 
+void session_add_search(struct session *s, const struct search_work *work)
+{
+	struct price p = { 0 };
+
+	if (s->opts.soc)
+		price_search(s->opts.soc, work, priced_vocab(s), &p);
+	session_add_work_of(s, TRACE_PHONE_DRAFT, &p);
+}
+
 uint32_t session_tap_layers(const struct session *s)
 {
 	return s->opts.tap_layers;

@@ -244,6 +244,9 @@ void session_add_tops(struct session *, uint32_t rows, uint32_t k);
 void session_add_sweep(struct session *, enum price_sweep, uint32_t rows);
 void session_add_steps(struct session *, uint64_t steps);
 
+/* The same for a drafter's look-ups. */
+void session_add_search(struct session *, const struct search_work *);
+
 /* Width (n_embd) of the model that the cost model prices: the width of opts.as
  * if it is set, otherwise that of the real model. */
 uint32_t session_priced_width(const struct session *);

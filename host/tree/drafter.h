@@ -21,6 +21,7 @@
 
 struct err;
 struct price;
+struct search_work;
 struct tree;
 
 /* The arguments for one of the trees in begin_all or expand_all. */
@@ -94,6 +95,9 @@ struct drafter {
 	/* Add the cost of the drafter's work since the last call, on a phone's
 	 * CPU, to *sum. NULL if it has no cost. */
 	void (*price)(void *arg, struct price *sum);
+	/* Add the look-ups since the last call to *sum. NULL if there are
+	 * none. */
+	void (*searched)(void *arg, struct search_work *sum);
 	void (*close)(void *arg); /* NULL if there is nothing to close */
 };
 

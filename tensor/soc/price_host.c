@@ -20,6 +20,10 @@ static const unsigned sweep_ops[PRICE_SWEEPS] = {
  * candidate, and branch. */
 #define TOP_OPS 2
 
+/* Operations for each value of a search: compare and branch, or multiply and
+ * add to a hash. */
+#define SEARCH_OPS 2
+
 static void price_ops(const struct soc *soc, double ops, struct price *out)
 {
 	price_cpu_busy(soc, ops / soc->core_lanes / soc->core_hz, out);
@@ -35,6 +39,18 @@ void price_walk(const struct soc *soc, uint64_t steps, struct price *out)
 {
 	price_cpu_busy(
 		soc, (double)steps * soc->core_step_cycles / soc->core_hz, out);
+}
+
+void price_search(const struct soc *soc, const struct search_work *work,
+	uint64_t n, struct price *out)
+{
+	double ops = (double)work->values * SEARCH_OPS +
+		(double)work->rows * (double)n * sweep_ops[PRICE_SWEEP_LARGEST];
+	struct price steps;
+
+	price_ops(soc, ops, out);
+	price_walk(soc, work->steps, &steps);
+	price_add(out, &steps);
 }
 
 void price_draw(const struct soc *soc, uint64_t rows, uint64_t n, bool greedy,

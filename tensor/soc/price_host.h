@@ -44,6 +44,18 @@ void price_walk(const struct soc *, uint64_t steps, struct price *out);
 void price_draw(const struct soc *, uint64_t rows, uint64_t n, bool greedy,
 	struct price *out);
 
+/* Work of looking something up in sequences of tokens. */
+struct search_work {
+	uint64_t steps; /* loads that wait for the load before them */
+	/* values that are compared or hashed, one after another in memory */
+	uint64_t values;
+	uint64_t rows; /* rows of logits that are sorted by their values */
+};
+
+/* The price of look-ups; a row has n logits. */
+void price_search(const struct soc *, const struct search_work *, uint64_t n,
+	struct price *out);
+
 /* The price of finding the k largest values of each row, sorted, and their
  * probabilities. */
 void price_top(const struct soc *, uint64_t rows, uint64_t n, uint64_t k,

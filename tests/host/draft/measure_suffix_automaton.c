@@ -11,10 +11,14 @@
 #include "base/err.h"
 #include "base/rng.h"
 #include "host/draft/suffix_automaton.h"
+#include "tensor/soc/price_host.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+
+/* required, but not checked */
+static struct search_work work;
 
 #define TOKENS 1000000
 #define RECORD 300 /* tokens of one record of the history */
@@ -127,8 +131,8 @@ int main(int argc, char **argv)
 	else
 		make_up(t, n);
 	half = n / 2;
-	or_die(suffix_automaton_open(&text, SUFFIX_TEXT, &e), &e);
-	or_die(suffix_automaton_open(&history, SUFFIX_HISTORY, &e), &e);
+	or_die(suffix_automaton_open(&text, SUFFIX_TEXT, &work, &e), &e);
+	or_die(suffix_automaton_open(&history, SUFFIX_HISTORY, &work, &e), &e);
 	add(text, t, half, half, "text");
 	add(history, t, half, RECORD, "history");
 	look_up(text, t + half, n - half, "text");

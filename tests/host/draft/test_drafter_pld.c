@@ -3,6 +3,9 @@
  * every place computes.
  */
 #include "base/checked.h"
+#include "host/tree/drafter.h"
+#include "host/tree/tree.h"
+#include "tensor/soc/price_host.h"
 #include "tests/host/draft/opened_kind.h"
 
 /* Start of the draft in the text, or 0 if there is no draft. */
@@ -69,10 +72,50 @@ static void test_length(void **state)
 	kind_has_length(&draft_kind_pld, 10);
 }
 
+/* Values compared for a draft after `before` other tokens, two copies of
+ * 7 8 9, and 1 between them. */
+static uint64_t values_after(uint32_t before)
+{
+	const struct asked one[] = { { "pld-length", "1" }, { 0 } };
+	struct drafter d = kind_open(&draft_kind_pld, one);
+	struct search_work work = { 0 };
+	int32_t text[KIND_TEXT];
+	struct err e = { 0 };
+	struct tree *t;
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < before; i++)
+		text[n++] = 100 + (int32_t)i;
+	for (int32_t i = 0; i < 7; i++)
+		text[n++] = i == 3 ? 1 : 7 + i % 4;
+	assert_ok(tree_open(&t, 8, 1, &e), &e);
+	assert_ok(d.begin(d.arg, t, text, n, &e), &e);
+	d.searched(d.arg, &work);
+	assert_int_equal(work.steps, 0);
+	assert_int_equal(t->n_candidates[0], 1);
+	assert_int_equal(t->candidate[0].token, 1);
+	tree_close(t);
+	n = work.values;
+	d.searched(d.arg, &work);
+	assert_int_equal(work.values, n);
+	drafter_close(&d);
+	return n;
+}
+
+/* Three tokens are compared where they match, and one at each place before.
+ * One guess is compared with itself. */
+static void test_searched(void **state)
+{
+	assert_int_equal(values_after(0), 3 + 1);
+	assert_int_equal(values_after(1), 1 + 3 + 1);
+	assert_int_equal(values_after(200), 200 + 3 + 1);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_pld),
 	cmocka_unit_test(test_pld_whole),
 	cmocka_unit_test(test_length),
+	cmocka_unit_test(test_searched),
 };
 
 TEST_FILE(tests)

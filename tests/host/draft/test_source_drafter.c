@@ -21,6 +21,7 @@ struct script {
 	struct source_place root;
 	size_t n, same;
 	unsigned closed;
+	struct search_work work;
 };
 
 static int take(
@@ -68,6 +69,7 @@ static void close_script(void *arg)
 static struct drafter open_script(struct script *s)
 {
 	const struct source source = { .arg = s,
+		.work = &s->work,
 		.take = take,
 		.root = root,
 		.step = step,

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "host/draft/suffix_automaton.h"
 #include "host/draft/suffix_edges.h"
+#include "tensor/soc/price_host.h"
 #include "tests/harness.h"
 #include "tests/host/draft/copied_text.h"
 
@@ -17,12 +18,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+static struct search_work work;
+
 static struct suffix_automaton *open_kind(enum suffix_kind kind)
 {
 	struct suffix_automaton *a;
 	struct err e = { 0 };
 
-	assert_ok(suffix_automaton_open(&a, kind, &e), &e);
+	assert_ok(suffix_automaton_open(&a, kind, &work, &e), &e);
 	return a;
 }
 
@@ -473,6 +476,29 @@ static void test_too_many(void **state)
 	free(p);
 }
 
+/* The steps of adding two tokens, by hand. The first: the root has no edge,
+ * when the token is looked for and when the edge is added. The second: the same
+ * in the first state; then the root's only edge, whose token is that of its
+ * target's place in the text. */
+static void test_steps(void **state)
+{
+	struct suffix_automaton *a = open_kind(SUFFIX_TEXT);
+	const int32_t t[] = { 5, 6 };
+	struct suffix_match m = { 0 };
+
+	work = (struct search_work){ 0 };
+	add(a, t, 1);
+	assert_int_equal(work.steps, 2);
+	add(a, t + 1, 1);
+	assert_int_equal(work.steps, 2 + 2 + 1 + 2 + 2);
+	/* The root has a block of two edges now. */
+	work.steps = 0;
+	suffix_automaton_follow(a, &m, 5);
+	assert_int_equal(m.len, 1);
+	assert_int_equal(work.steps, 2);
+	suffix_automaton_close(a);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_text),
 	cmocka_unit_test(test_again),
@@ -480,6 +506,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_many_children),
 	cmocka_unit_test(test_bytes),
 	cmocka_unit_test(test_too_many),
+	cmocka_unit_test(test_steps),
 };
 
 TEST_FILE(tests)

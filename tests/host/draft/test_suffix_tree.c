@@ -6,10 +6,14 @@
 #include "base/err.h"
 #include "base/rng.h"
 #include "host/draft/suffix_tree.h"
+#include "tensor/soc/price_host.h"
 #include "tests/harness.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* required, but not checked */
+static struct search_work work;
 
 #define MOST 1200 /* maximum tokens of a text */
 
@@ -220,7 +224,7 @@ static void test_random(void **state)
 	struct err e = { 0 };
 
 	assert_non_null(x);
-	assert_ok(suffix_tree_open(&t, &e), &e);
+	assert_ok(suffix_tree_open(&t, &work, &e), &e);
 	for (uint32_t prefixes = 0; prefixes < 100000; d.text++) {
 		uint32_t tokens = 50 + below(&d, 350);
 
@@ -241,7 +245,7 @@ static void test_follow(void **state)
 	struct err e = { 0 };
 
 	assert_non_null(x);
-	assert_ok(suffix_tree_open(&t, &e), &e);
+	assert_ok(suffix_tree_open(&t, &work, &e), &e);
 	for (uint32_t i = 0; i < 60; i++, d.text++) {
 		uint32_t kinds = 2 + i % 7, copy = UINT32_MAX;
 		struct suffix_matches m = { 0 };
@@ -280,7 +284,7 @@ static void test_repetition(void **state)
 	struct err e = { 0 };
 	int32_t token[4000];
 
-	assert_ok(suffix_tree_open(&t, &e), &e);
+	assert_ok(suffix_tree_open(&t, &work, &e), &e);
 	for (int32_t period = 1; period < 100; period += 7) {
 		suffix_tree_clear(t);
 		for (int32_t i = 0; i < 4000; i++)
@@ -329,7 +333,7 @@ static void test_many_children(void **state)
 	struct err e = { 0 };
 
 	assert_non_null(seen);
-	assert_ok(suffix_tree_open(&t, &e), &e);
+	assert_ok(suffix_tree_open(&t, &work, &e), &e);
 	for (uint32_t i = 0; i < 20000; i++) {
 		uint32_t often = 2000 + i / 2000 * 3 + below(&d, 3);
 		int32_t token =
@@ -353,7 +357,7 @@ static void test_empty(void **state)
 	struct suffix_tree *t;
 	struct err e = { 0 };
 
-	assert_ok(suffix_tree_open(&t, &e), &e);
+	assert_ok(suffix_tree_open(&t, &work, &e), &e);
 	assert_ok(suffix_tree_end(t, &e), &e);
 	assert_ok(suffix_tree_check(t, &e), &e);
 	assert_int_equal(suffix_tree_count(t, &root), 0);

@@ -85,11 +85,26 @@ static void test_grows(void **state)
 	takes(&p, 0, "an empty row");
 }
 
+static void test_search(void **state)
+{
+	const struct search_work work = {
+		.steps = 3, .values = 100, .rows = 2
+	};
+	const struct search_work none = { 0 };
+	struct price p;
+
+	price_search(&round_soc, &work, 1000, &p);
+	takes(&p, 3 * 5 + 20 + 800, "a look-up");
+	price_search(&round_soc, &none, 1000, &p);
+	takes(&p, 0, "no look-up");
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_sweeps),
 	cmocka_unit_test(test_draws),
 	cmocka_unit_test(test_top),
 	cmocka_unit_test(test_grows),
+	cmocka_unit_test(test_search),
 };
 
 TEST_FILE(tests)
