@@ -135,7 +135,8 @@ static void write_outputs(const struct run *r, const struct binding *b)
 static void count(const struct run *r, struct exec_counts *c)
 {
 	const struct wire_model *m = &r->g->model;
-	uint64_t slot = 2 * m->head_dim * graph_kv_elt(m); /* of a head */
+	uint64_t slot =
+		2 * m->head_dim * wire_kv_elt(m->precision); /* of a head */
 
 	c->saturated =
 		atomic_load_explicit(&r->saturated, memory_order_relaxed);

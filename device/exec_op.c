@@ -221,11 +221,11 @@ static void matmul(struct run *r)
 
 static void store(struct run *r, uint32_t addr, float *x)
 {
-	uint32_t n = r->op->n;
+	uint32_t n = r->op->n, precision = r->g->model.precision;
 	uint16_t *to =
-		view_write(r->x->cache, addr, n * graph_kv_elt(&r->g->model));
+		view_write(r->x->cache, addr, n * wire_kv_elt(precision));
 
-	if (graph_kv_f16(&r->g->model))
+	if (wire_kv_f16(precision))
 		count_saturated(r, kern_store_f16(r->x->kern, to, x, n));
 	else
 		memcpy(to, x, n * sizeof(float));
@@ -267,10 +267,10 @@ static uint32_t attend_batch(struct run *r, uint32_t at, uint32_t end,
 	uint32_t group = m->n_head / m->n_kv_head, rows = 0;
 	size_t head = (size_t)kv_head * m->head_dim, q = head * group;
 	const struct kern_kv kv = {
-		.k = r->k + head * graph_kv_elt(m),
-		.v = r->v + head * graph_kv_elt(m),
+		.k = r->k + head * wire_kv_elt(m->precision),
+		.v = r->v + head * wire_kv_elt(m->precision),
 		.stride = m->kv_stride,
-		.f16 = graph_kv_f16(m),
+		.f16 = wire_kv_f16(m->precision),
 	};
 	struct row_batch c;
 	uint64_t read;

@@ -121,17 +121,6 @@ static inline bool graph_ends(const struct graph *g)
 	return g->part.end == WIRE_T_COUNT;
 }
 
-/* Whether keys and values are stored in fp16, and the bytes of a value. */
-static inline bool graph_kv_f16(const struct wire_model *m)
-{
-	return m->precision == WIRE_F16_KV16 || m->precision == WIRE_NPU;
-}
-
-static inline size_t graph_kv_elt(const struct wire_model *m)
-{
-	return graph_kv_f16(m) ? 2 : 4;
-}
-
 /* "gate" for WIRE_T_GATE. */
 const char *graph_tensor_name(unsigned tensor);
 

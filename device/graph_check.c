@@ -93,7 +93,8 @@ static int check_model(const struct wire_model *m, struct err *e)
 static int check_kv(const struct wire_graph_load *g, struct err *e)
 {
 	const struct wire_model *m = &g->model;
-	size_t slot = (size_t)m->n_kv_head * m->head_dim * graph_kv_elt(m);
+	size_t slot =
+		(size_t)m->n_kv_head * m->head_dim * wire_kv_elt(m->precision);
 	size_t bytes;
 
 	if (in_range(

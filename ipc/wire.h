@@ -14,6 +14,7 @@
 #define IPC_WIRE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -302,21 +303,32 @@ struct wire_map {
 /*
  * Number formats of activations and of the KV cache. With activations in fp16,
  * the inputs of the matrix engine and of attention are rounded to fp16, and
- * their outputs are float32. Keys in fp16 lose more accuracy than everything
- * else, because their error grows with the attention scores.
+ * their outputs are float32. Keys in fp16 lose more accuracy than other
+ * operands in fp16, because their error grows with the attention scores.
  */
 enum wire_precision {
 	WIRE_F32,      /* activations and KV in float32 */
 	WIRE_F16_KV16, /* activations and KV in fp16 */
 	WIRE_F16,      /* activations in fp16, KV in float32 */
-	/* As WIRE_F16, but rows that are multiplied by weights in tile-q4_0 or
-	 * tile-q8_0 are quantized to int8. */
+	/* As WIRE_F16_KV16, but rows that are multiplied by weights in
+	 * tile-q4_0 or tile-q8_0 are quantized to int8. */
 	WIRE_INT8,
 	/* As WIRE_F16_KV16, but outputs of the matrix engine are fp16 too, and
 	 * attention looks up its exponentials in a table. */
 	WIRE_NPU,
 	WIRE_PRECISION_COUNT
 };
+
+/* Whether keys and values are stored in fp16, and the bytes of a value. */
+static inline bool wire_kv_f16(uint32_t precision)
+{
+	return precision != WIRE_F32 && precision != WIRE_F16;
+}
+
+static inline uint32_t wire_kv_elt(uint32_t precision)
+{
+	return wire_kv_f16(precision) ? 2 : 4;
+}
 
 /* The shape of a layer. It is equal for every graph of a model. */
 struct wire_model {

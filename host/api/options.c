@@ -71,12 +71,12 @@ static const struct opt pair_rows[] = {
 		"positions of the key-value cache (0: as needed); never more "
 		"than the model's context", 0, 1 << 26 },
 	{ OPT_CHOICE, 0, "precision", IN(session.precision), NULL,
-		"precision of the device (int8); f16: fp16 activations, "
-		"float32 keys and values; int8: the same, but int8 "
-		"activations where Q4_0 and Q8_0 weights lie in tiles; "
-		"f16-kv16: fp16 activations, keys and values; npu: fp16 "
-		"throughout with exponentials from a table, as on a phone; "
-		"f32: float32 throughout, the reference", .choices = precision_names },
+		"precision of the device (int8); f16-kv16: fp16 activations, "
+		"keys and values; int8: the same, but int8 activations where "
+		"Q4_0 and Q8_0 weights lie in tiles; npu: fp16 throughout "
+		"with exponentials from a table, as on a phone; f16: fp16 "
+		"activations, float32 keys and values; f32: float32 "
+		"throughout, the reference", .choices = precision_names },
 	{ OPT_CHOICE, 0, "layout", IN(session.layout), NULL,
 		"layout of the weights in memory (tiles); rows: as in the "
 		"model file; tiles: the matrix engine's tiles, exact; "

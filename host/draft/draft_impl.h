@@ -47,7 +47,10 @@ struct draft_model {
 	struct draft_row *row; /* [context] */
 	/* [threads][context] cache slots that a row attends to */
 	uint32_t *slot;
-	float *kv; /* [n_layer][K, V][context][kv_dim] */
+	/* [n_layer][K, V][context][kv_dim]; fp16 if int8 is set, else float32
+	 */
+	uint8_t *kv;
+	size_t kv_row; /* bytes of kv_dim values */
 
 	float *activations; /* owned; the arrays below are parts of it */
 	float *x, *h;       /* [PASS_ROWS][n_embd] */

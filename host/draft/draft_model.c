@@ -24,7 +24,7 @@ static uint32_t larger(uint32_t a, uint32_t b)
 
 static int alloc_cache(struct draft_model *d, struct err *e)
 {
-	size_t n = 2 * (size_t)d->model->n_layer * d->kv_dim;
+	size_t n = 2 * (size_t)d->model->n_layer * d->kv_row;
 
 	d->token = malloc(d->context * sizeof(*d->token));
 	d->row = malloc(d->context * sizeof(*d->row));
@@ -32,7 +32,7 @@ static int alloc_cache(struct draft_model *d, struct err *e)
 		d->slot = malloc((size_t)d->context *
 			workers_count(d->workers) * sizeof(*d->slot));
 	if (!size_mul(&n, n, d->context))
-		d->kv = calloc(n, sizeof(*d->kv));
+		d->kv = calloc(n, 1);
 	if (!d->token || !d->row || !d->slot || !d->kv)
 		return err_set(e, ENOMEM,
 			"no memory for a draft model's cache of %u tokens; "
@@ -123,6 +123,7 @@ int draft_open(struct draft_model **out, const struct model *m,
 	widest = larger(m->n_embd, larger(m->n_ff, d->q_dim));
 	d->scratch_floats = scratch_floats(m, widest);
 	d->int8 = arithmetic == DRAFT_INT8;
+	d->kv_row = d->kv_dim * (d->int8 ? sizeof(uint16_t) : sizeof(float));
 	d->q8_bytes = kern_q8_bytes(widest);
 	if ((ret = kern_select(&d->kern, e)) ||
 		(ret = workers_open(&d->workers,
@@ -372,13 +373,12 @@ void draft_keep(struct draft_model *d, const uint32_t *row, uint32_t n)
 	/* A row only moves to a lower slot, so copying in ascending order is
 	 * safe. */
 	for (size_t i = 0; i < halves; i++) {
-		float *kv = d->kv + (i * d->context + d->n) * d->kv_dim;
+		uint8_t *kv = d->kv + (i * d->context + d->n) * d->kv_row;
 
 		for (uint32_t r = 0; r < n; r++)
 			if (row[r] != r)
-				memcpy(kv + (size_t)r * d->kv_dim,
-					kv + (size_t)row[r] * d->kv_dim,
-					d->kv_dim * sizeof(*kv));
+				memcpy(kv + r * d->kv_row,
+					kv + row[r] * d->kv_row, d->kv_row);
 	}
 	d->n += n;
 	d->rows = 0;

@@ -124,11 +124,19 @@ static void place_heads(
 }
 
 /* Keys (which 0) or values (1) of a layer, starting at cache slot `slot`. */
-static float *cached(const struct draft_model *d, uint32_t layer,
+static uint8_t *cached(const struct draft_model *d, uint32_t layer,
 	unsigned which, size_t slot)
 {
 	return d->kv +
-		((2 * (size_t)layer + which) * d->context + slot) * d->kv_dim;
+		((2 * (size_t)layer + which) * d->context + slot) * d->kv_row;
+}
+
+static void keep(const struct draft_model *d, uint8_t *to, float *x)
+{
+	if (d->int8)
+		kern_store_f16(d->kern, (uint16_t *)to, x, d->kv_dim);
+	else
+		memcpy(to, x, d->kv_row);
 }
 
 /* Compute attention for one row and one key-value head: for all query heads
@@ -140,15 +148,17 @@ static void attend_part(void *arg, unsigned part, unsigned thread)
 	const struct model *m = d->model;
 	uint32_t row = part / m->n_kv_head, kv_head = part % m->n_kv_head;
 	uint32_t group = m->n_head / m->n_kv_head;
-	size_t at = (size_t)kv_head * m->head_dim;
-	size_t q = (size_t)row * d->q_dim + at * group;
+	size_t head = (size_t)kv_head * m->head_dim;
+	size_t q = (size_t)row * d->q_dim + head * group;
+	size_t at = head * (d->kv_row / d->kv_dim);
 	uint32_t *slot = d->slot + (size_t)thread * d->context;
 	const struct draft_model *of = p->of[row];
 	uint32_t number = p->number[row];
 	struct kern_kv kv = {
-		.k = (const uint8_t *)(cached(of, p->layer, 0, 0) + at),
-		.v = (const uint8_t *)(cached(of, p->layer, 1, 0) + at),
-		.stride = d->kv_dim * sizeof(float),
+		.k = cached(of, p->layer, 0, 0) + at,
+		.v = cached(of, p->layer, 1, 0) + at,
+		.stride = d->kv_row,
+		.f16 = d->int8,
 		.slot = slot,
 		.n = of->n + of->row[number].depth + 1,
 	};
@@ -188,10 +198,8 @@ static void attention(struct pass *p, const struct draft_tensor *w)
 		const struct draft_model *of = p->of[r];
 		size_t slot = of->n + p->number[r], row = (size_t)r * d->kv_dim;
 
-		memcpy(cached(of, p->layer, 0, slot), d->k + row,
-			d->kv_dim * sizeof(*d->k));
-		memcpy(cached(of, p->layer, 1, slot), d->v + row,
-			d->kv_dim * sizeof(*d->v));
+		keep(d, cached(of, p->layer, 0, slot), d->k + row);
+		keep(d, cached(of, p->layer, 1, slot), d->v + row);
 		seen += of->n + of->rows;
 	}
 	workers_share(d->workers, 2 * seen * d->q_dim, attend_part, p,

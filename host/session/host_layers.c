@@ -5,7 +5,7 @@
 #include "base/hugemem.h"
 #include "base/workers.h"
 #include "host/memory/weights.h"
-#include "host/session/session_plan.h"
+#include "ipc/wire.h"
 #include "tensor/kern.h"
 #include "tensor/layout.h"
 #include "tensor/softmax.h"
@@ -314,7 +314,7 @@ static uint8_t *cached(
 
 static void store(const struct host_layers *l, void *to, float *x)
 {
-	if (session_plan_kv_f16(l->m.precision))
+	if (wire_kv_f16(l->m.precision))
 		kern_store_f16(l->kern, to, x, kv_dim(l));
 	else
 		memcpy(to, x, kv_dim(l) * sizeof(*x));
@@ -437,12 +437,12 @@ static void attend_part(void *arg, unsigned part, unsigned thread)
 	size_t q = row * (size_t)n + at * group;
 	struct kern_query query[KERN_ATTEND_ROWS];
 	struct kern_kv kv = {
-		.f16 = session_plan_kv_f16(m->precision),
+		.f16 = wire_kv_f16(m->precision),
 		.stride = m->kv_stride,
 	};
 
 	end = end < l->rows->n ? end : l->rows->n;
-	at *= kv.f16 ? sizeof(uint16_t) : sizeof(float);
+	at *= wire_kv_elt(m->precision);
 	kv.k = cached(l, 0, 0) + at;
 	kv.v = cached(l, 1, 0) + at;
 	for (uint32_t i = row; i < end; i++, q += n)
@@ -478,8 +478,8 @@ static void map_heads(const struct host_layers *l, uint32_t row,
 	const struct wire_model *m = &l->m;
 	uint32_t group = m->n_head / m->n_kv_head, dim = m->head_dim;
 	uint32_t n = l->rows->end[row];
-	bool f16 = session_plan_kv_f16(m->precision);
-	size_t at = (size_t)kv_head * dim * (f16 ? 2 : sizeof(float));
+	bool f16 = wire_kv_f16(m->precision);
+	size_t at = (size_t)kv_head * dim * wire_kv_elt(m->precision);
 	const float *q = l->q + row * (size_t)q_dim(l) + kv_head * group * dim;
 	float *key = scratch, *score = scratch + dim;
 

@@ -5,7 +5,6 @@
 #include "host/memory/weights.h"
 #include "host/model/model.h"
 #include "host/model/shapes.h"
-#include "host/session/session_plan.h"
 #include "shm/coherence/tandem_coherence.h"
 #include "tensor/layout.h"
 #include "tensor/soc/soc.h"
@@ -152,12 +151,6 @@ static bool alike(const struct price_layer *a, const struct price_layer *b)
 
 /* ---- layers on the CPU --------------------------------------------------- */
 
-/* Bytes of one value in the cache. */
-static uint64_t kv_bytes(const struct pricing *p)
-{
-	return session_plan_kv_f16(p->precision) ? 2 : 4;
-}
-
 /* What the rows attend to: their attention masks, cut into n pieces. */
 struct seen {
 	uint32_t rows;
@@ -193,7 +186,7 @@ static void cpu_layers(const struct pricing *p, struct share s,
 		q = (uint64_t)l->n_head * l->head_dim;
 		kv = (uint64_t)l->n_kv_head * l->head_dim;
 		price_cpu(p->soc,
-			halves * slots * kv * kv_bytes(p) +
+			halves * slots * kv * wire_kv_elt(p->precision) +
 				2 * seen->rows * q * sizeof(float),
 			2 * halves * scores * q, &part);
 		price_add(out, &part);
@@ -258,7 +251,7 @@ void pricing_run(
 
 static uint64_t kv_stride(const struct pricing *p, uint64_t values)
 {
-	return align_up(values * kv_bytes(p), COHERENCE_LINE);
+	return align_up(values * wire_kv_elt(p->precision), COHERENCE_LINE);
 }
 
 /* Bytes of a row's states, plus its keys and values in `layers` layers. */

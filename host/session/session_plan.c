@@ -38,7 +38,6 @@ static uint64_t kv_room_per_token(const struct session_plan *p,
 	const struct model *m, const struct session_opts *o)
 {
 	uint64_t own = kv_bytes_per_token(p, m), layers, shape;
-	uint64_t value = session_plan_kv_f16(o->precision) ? 2 : 4;
 
 	if (!o->as)
 		return own;
@@ -46,7 +45,8 @@ static uint64_t kv_room_per_token(const struct session_plan *p,
 		(uint64_t)m->layers_before * o->as->n_layer /
 			(m->layers_before + m->n_layer);
 	shape = 2 * layers *
-		align_up((uint64_t)o->as->n_kv_head * o->as->head_dim * value,
+		align_up((uint64_t)o->as->n_kv_head * o->as->head_dim *
+				wire_kv_elt(o->precision),
 			COHERENCE_LINE);
 	return shape > own ? shape : own;
 }
@@ -62,7 +62,7 @@ static int choose_context(struct session_plan *p, const struct model *m,
 	uint64_t most, fits;
 
 	p->kv_stride = (uint32_t)align_up((uint64_t)m->n_kv_head * m->head_dim *
-			(session_plan_kv_f16(o->precision) ? 2 : 4),
+			wire_kv_elt(o->precision),
 		COHERENCE_LINE);
 	most = BUFFER_MAX / kv_bytes_per_token(p, m);
 	if (o->context > most)
@@ -74,7 +74,7 @@ static int choose_context(struct session_plan *p, const struct model *m,
 			(double)kv_bytes_per_token(p, m) * o->context /
 				(1 << 20),
 			BUFFER_MAX >> 20, (unsigned long long)most,
-			session_plan_kv_f16(o->precision)
+			wire_kv_f16(o->precision)
 				? ""
 				: " or --precision f16-kv16, which needs "
 				  "half");

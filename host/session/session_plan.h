@@ -69,12 +69,6 @@ struct session_plan {
 	size_t stage_bytes;
 };
 
-/* Whether the cache stores fp16; otherwise it stores float32. */
-static inline bool session_plan_kv_f16(enum wire_precision p)
-{
-	return p == WIRE_F16_KV16 || p == WIRE_NPU;
-}
-
 /* The resident layers of a model with n_layer layers. */
 static inline struct residency session_plan_residency(
 	const struct session_plan *p, uint32_t n_layer)

@@ -28,7 +28,7 @@ above() { # WHAT KEY LESS
 # Windows that hold the cache and two of the four blocks, and a region for one of
 # them and for all.
 block=780000
-generate --ctx 128
+generate --ctx 256
 want=$essence plain=$want
 i=0
 for room in '2M 1M' '2560K 4M'; do
@@ -37,7 +37,7 @@ for room in '2M 1M' '2560K 4M'; do
     i=$((i + 1))
     levels=(off strict check)
     what="$placement, window $window, region $region"
-    set -- --ctx 128 --va-window "$window" --va-slots 5 --va-extended "$region" \
+    set -- --ctx 256 --va-window "$window" --va-slots 5 --va-extended "$region" \
       --placement $placement --coherence "${levels[i % 3]}" \
       --threads $((1 + i % 2))
     if [ $placement = fixed ] && [ "$region" = 1M ]; then
@@ -65,7 +65,7 @@ for room in '2M 1M' '2560K 4M'; do
 done
 
 # The least window: cache and activations, and not one block of weights.
-generate --ctx 128 --va-window 1M --va-slots 3 --va-extended 4M
+generate --ctx 256 --va-window 1M --va-slots 3 --va-extended 4M
 check_eq 'the text with all weights in the extended region' "$essence" "$want"
 member blocks
 is 'blocks beside the window' extended_buffers "$it"
@@ -105,7 +105,7 @@ above 'bytes there of two models' extended_bytes 100000
 # A device that dies is followed by one that is given the same places.
 want=$plain
 for placement in belady swap; do
-  generate --ctx 128 --va-window 2560K --va-slots 5 --va-extended 4M \
+  generate --ctx 256 --va-window 2560K --va-slots 5 --va-extended 4M \
     --placement $placement --fault die@run#20
   check_eq "the text after a loss, $placement" "$essence" "$want"
   is "restarts, $placement" restarts 1
@@ -150,7 +150,7 @@ exec 9>&-
 run_ok "$TANDEM" run -m "$large" -p Hi -n 4 --va-slots 3 --va-extended 64M \
   --stats
 check_has 'the statistics' "$err" 'extended     2.3 of 64.0 MiB beside'
-run "$TANDEM" run -m "$large" -p Hi -n 4 --ctx 128 --va-window 1M --va-slots 3 \
+run "$TANDEM" run -m "$large" -p Hi -n 4 --ctx 256 --va-window 1M --va-slots 3 \
   --va-extended 512K --verbose
 check_eq 'status of a region that is too small' "$status" 1
 check_has 'the drawing of a refusal' "$err" \
@@ -167,7 +167,7 @@ for ((try = 0; try < 6000; try++)); do
   [ ! -S "$tmp/npu" ] || break
   sleep 0.05
 done
-generate --ctx 128 --va-window 2M --va-slots 5 --device "$tmp/npu"
+generate --ctx 256 --va-window 2M --va-slots 5 --device "$tmp/npu"
 check_eq 'the text with a device that listens' "$essence" "$want"
 above 'bytes there' extended_bytes $block
 wait $listens
@@ -178,7 +178,7 @@ wait $listens
 # heads of 16, in 4 blocks, of which 4 slots leave 2 to the region. The blocks are
 # the same in both.
 phone() { # OPTION...
-  generate --clock soc:sd8elite --ctx 128 "$@"
+  generate --clock soc:sd8elite --ctx 256 "$@"
 }
 phone
 cp "$tmp/out" "$tmp/window.json"

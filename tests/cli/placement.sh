@@ -37,7 +37,7 @@ same() { # "PLACEMENT..." OPTION...: with these, and with swap
   is "violations of $*" violations 0
 }
 # Of a window that the cache all but fills, so that not all weights fit.
-room=(--va-window 16M --ctx 6800)
+room=(--va-window 16M --ctx 13600)
 all='belady paging drop-all swap'
 same "$all" -m "$large" "${room[@]}"
 same drop-all -m "$large" "${room[@]}" --prefill-chunk 4 --threads 2
@@ -63,7 +63,7 @@ stall() { # PLACEMENT CONTEXT: into $it
   member stall_ps
 }
 last=0
-for context in 6300 6600 6900 7300; do
+for context in 12600 13200 13800 14600; do
   stall swap $context
   swapped=$it said=$out
   is "unmaps with swap and --ctx $context" unmaps 0
@@ -84,7 +84,7 @@ is 'resident bytes of a full window' resident_bytes 0
 check_has 'the report' "$out" '"placement":{"policy":"swap"'
 member passes
 is 'copies' copies $((4 * it))
-stall swap 7300
+stall swap 14600
 check_eq 'the same stall again' "$it" "$last"
 run_ok "$TANDEM" run -m "$large" -p Hi -n 4 "${room[@]}" --placement swap \
   --stats
@@ -93,10 +93,10 @@ check_has 'the statistics' "$err" 'placement    swap: '
 # ---- micro-batches -----------------------------------------------------------
 # A window for all weights and the activations of 128 rows, but not of 256 or
 # 512: --ctx fills the remaining bytes with cache.
-generate -m "$large" --va-window 16M --ctx 4000 --placement fixed
+generate -m "$large" --va-window 16M --ctx 8000 --placement fixed
 member bytes_mapped
 left=$((16 * 1024 * 1024 - it - 8 * 4096))
-context=$((4000 + left / 2048))
+context=$((8000 + left / 1024))
 printf -v prompt 'one two three four %.0s' {1..53} # more than 512 tokens
 batch() { # PLACEMENT ROWS
   run "$TANDEM" run -m "$large" -p "$prompt" -n 4 -t 1 --ignore-eos --ids \
@@ -131,7 +131,7 @@ generate "${two[@]}" --va-slots 6 --placement swap
 check_eq 'the text of two models, packed' "$essence" "$want"
 
 # ---- errors -----------------------------------------------------------------
-run "$TANDEM" run -m "$large" -p Hi --va-window 16M --ctx 7700 --placement swap
+run "$TANDEM" run -m "$large" -p Hi --va-window 16M --ctx 15400 --placement swap
 check_eq 'status below the smallest window' "$status" 1
 check_eq 'text below the smallest window' "$out" ''
 check_has 'stderr below the smallest window' "$err" 'two staging slots of 0.8'

@@ -15,7 +15,7 @@ run_ok "$TANDEM" synth --like tiny --quant f32 -o "$model"
 run_ok "$TANDEM" synth --like tiny -o "$draft"
 text() { # OPTION...
   run "$TANDEM" run -m "$model" -p 'Once upon a time' -n 8 --ignore-eos \
-    -t 1 --ctx 128 "$@"
+    -t 1 --ctx 256 "$@"
 }
 
 # check_advice METHOD PLACEMENT KIB SLOTS: the smallest window that the message
@@ -137,7 +137,7 @@ check_has stderr "$err" 'prlimit --as'
 
 # What is mapped again: belady never more than others, and less the more room
 # there is.
-run_ok scripts/stress-va -m "$model" --ctx 128 --csv -n 4 \
+run_ok scripts/stress-va -m "$model" --ctx 256 --csv -n 4 \
   --windows '2M 4M'
 check_eq 'rows of stress-va' "$(grep -c , "$tmp/out")" 11
 checks=$((checks + 1))

@@ -262,10 +262,7 @@ static inline void rig_model(struct rig *r, const struct rig_opts *o)
 		.norm_eps = 1e-5f,
 		.attn_scale = 0.17f,
 		.kv_slots = RIG_SLOTS,
-		.kv_stride = o->precision == WIRE_F16_KV16 ||
-				o->precision == WIRE_NPU
-			? 192
-			: 320 };
+		.kv_stride = wire_kv_f16(o->precision) ? 192 : 320 };
 	for (unsigned l = 0; l < RIG_LAYERS; l++) {
 		for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
 			struct wire_tensor *t = rig_tensor(r, l, i);

@@ -449,9 +449,9 @@ static void run_forks(
 static uint64_t slot_bytes(const struct rig *r)
 {
 	const struct wire_model *m = &r->model;
-	bool f16 = m->precision == WIRE_F16_KV16 || m->precision == WIRE_NPU;
 
-	return 2ull * RIG_LAYERS * m->n_kv_head * m->head_dim * (f16 ? 2 : 4);
+	return 2ull * RIG_LAYERS * m->n_kv_head * m->head_dim *
+		wire_kv_elt(m->precision);
 }
 
 /* The slots that a pass of row `at` of all forks reads: the prompt's block once

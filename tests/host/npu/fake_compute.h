@@ -107,13 +107,6 @@ static inline void fake_heads(const struct fake_run *r,
 
 /* ---- the cache ----------------------------------------------------------- */
 
-static inline bool fake_kv_f16(const struct fake_run *r)
-{
-	uint32_t p = r->graph->model.precision;
-
-	return p == WIRE_F16_KV16 || p == WIRE_NPU;
-}
-
 /* The keys (which = 0) or values (which = 1) of a slot in the layer that is
  * being computed. */
 static inline uint8_t *fake_slot(
@@ -134,7 +127,7 @@ static inline void fake_keep(
 		float f = (float)x[i];
 		uint16_t h = f32_to_f16(f);
 
-		if (fake_kv_f16(r))
+		if (wire_kv_f16(r->graph->model.precision))
 			memcpy(slot + 2 * i, &h, 2);
 		else
 			memcpy(slot + 4 * i, &f, 4);
@@ -147,7 +140,7 @@ static inline double fake_kept(
 	uint16_t h;
 	float f;
 
-	if (fake_kv_f16(r)) {
+	if (wire_kv_f16(r->graph->model.precision)) {
 		memcpy(&h, slot + 2 * i, 2);
 		return (double)f16_to_f32(h);
 	}

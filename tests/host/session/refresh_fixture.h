@@ -251,15 +251,14 @@ static inline void same_cache(
  * refresh must not read them. */
 static inline void poison(struct fixture *f, const struct some *p)
 {
-	enum wire_precision precision = f->opts.precision;
-	bool f16 = precision == WIRE_F16_KV16 || precision == WIRE_NPU;
 	uint8_t junk[2048] = { 0 };
 	struct err e = { 0 };
 
 	/* A slot ends with padding bytes that are never written. */
 	assert_in_range(f->s->plan.kv_stride, 1, sizeof(junk));
 	memset(junk, 0x3c,
-		(size_t)f->file.n_kv_head * f->file.head_dim * (f16 ? 2 : 4));
+		(size_t)f->file.n_kv_head * f->file.head_dim *
+			wire_kv_elt(f->opts.precision));
 	for (uint32_t i = 0; i < p->rows.n; i++)
 		for (uint32_t h = 0; h < 2 * f->file.n_layer; h++)
 			assert_ok(sequence_write(f->s->sequences, SESSION_TEXT,

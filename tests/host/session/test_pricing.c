@@ -596,9 +596,9 @@ static void test_maintenance(void **state)
 	deep.n_layer *= 2;
 	for (uint32_t b = 0; b < l.n; b++) {
 		uint64_t layers = l.block[b].n_layers;
-		/* bytes of a row: 64 states, and in each layer keys and values
-		 * of 2 heads with 16 values */
-		uint64_t row = 4 * (64 + layers * 64);
+		/* bytes of a row: 64 states in float32, and in each layer keys
+		 * and values of 2 heads with 16 values in fp16 */
+		uint64_t row = 4 * 64 + 2 * layers * 64;
 		struct pricing p;
 		struct price got;
 
@@ -613,7 +613,7 @@ static void test_maintenance(void **state)
 			&e);
 		pricing_maintenance(&p, b, 10 * row, 0, &got);
 		assert_int_equal(got.counts.maintenance_bytes,
-			10 * (row + 4 * layers * 64));
+			10 * (row + 2 * layers * 64));
 		pricing_release(&p);
 	}
 	weights_release(l.block, l.n);
@@ -645,9 +645,9 @@ static void check_by_cpu(struct pricing *p, uint32_t blocks, uint64_t weights)
 	assert_int_equal(all.counts.cpu_flops, 2 * 5 * weights + attention);
 	assert_int_equal(parts.counts.cpu_flops, 2 * 5 * weights + seen);
 	/* The parts have 40 positions more than the longest row sees, each with
-	 * keys and values of 1024 bytes. */
+	 * keys and values of 512 bytes. */
 	assert_int_equal(parts.counts.cpu_bytes - all.counts.cpu_bytes,
-		28ull * 2 * 40 * 256 * 4);
+		28ull * 2 * 40 * 256 * 2);
 	assert_in_range(all.counts.cpu_bytes, weights / 32 * 34,
 		weights / 32 * 34 * 11 / 10);
 	assert_int_equal(all.counts.dma_bytes, 0);

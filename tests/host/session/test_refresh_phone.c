@@ -12,7 +12,7 @@ struct priced {
 	const struct soc *soc;
 	struct shape shape;
 	enum dtype type;
-	bool f16; /* true if its cache has fp16 values */
+	bool f32; /* true if its cache has float32 values */
 };
 
 static struct shape shape_of(const struct model_file *m)
@@ -55,7 +55,7 @@ static uint64_t refresh_ps(const struct priced *x, uint64_t rows, bool maps)
 	struct price p;
 
 	price_cpu(x->soc,
-		times * LONG * kv * (x->f16 ? 2 : 4) +
+		times * LONG * kv * (x->f32 ? 4 : 2) +
 			2 * rows * q * sizeof(float),
 		times * 2 * rows * LONG * q, &p);
 	ps = p.total_ps;
@@ -72,7 +72,7 @@ static uint64_t refresh_ps(const struct priced *x, uint64_t rows, bool maps)
 static uint64_t slot_bytes(const struct priced *x)
 {
 	uint64_t bytes = (uint64_t)x->shape.n_kv_head * x->shape.head_dim *
-		(x->f16 ? 2 : 4);
+		(x->f32 ? 4 : 2);
 
 	return (bytes + 63) / 64 * 64;
 }
@@ -206,14 +206,16 @@ static void test_phone(void **state)
 	close_it(f);
 }
 
-static void test_phone_in_f16(void **state)
+static void test_phone_in_f32(void **state)
 {
 	struct fixture *f = *state;
-	struct priced x = { .soc = phone(), .type = DTYPE_Q4_0, .f16 = true };
+	struct priced x = {
+		.soc = phone(), .type = DTYPE_GROUP_Q8_0, .f32 = true
+	};
 	int32_t t[LONG];
 	struct some few;
 
-	take(f, &variants[7]);
+	take(f, &variants[8]);
 	tokens(f, 153, t, LONG);
 	pick_all(&few, t);
 	f->opts.soc = x.soc;
@@ -275,7 +277,7 @@ static void test_best_effort_on_a_phone(void **state)
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_phone),
-	TEST(test_phone_in_f16),
+	TEST(test_phone_in_f32),
 	TEST(test_best_effort_on_a_phone),
 };
 

@@ -99,12 +99,13 @@ static void test_context_of_a_model(void **state)
 	assert_int_equal(session_context(f->s), 30);
 	pair_close(&f->s);
 	f->opts.context = 1u << 26;
+	f->opts.precision = WIRE_F16;
 	assert_int_equal(session_open(&f->s, f->model, &f->opts, &e), -EFBIG);
 	assert_non_null(strstr(e.text, "try --ctx"));
 	assert_non_null(strstr(e.text, "--precision f16-kv16"));
 	/* fp16 keys and values are set already, so the error does not suggest
 	 * them */
-	f->opts.precision = WIRE_F16_KV16;
+	f->opts.precision = WIRE_INT8;
 	assert_int_equal(session_open(&f->s, f->model, &f->opts, &e), -EFBIG);
 	assert_null(strstr(e.text, "--precision"));
 	f->s = NULL;

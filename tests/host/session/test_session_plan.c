@@ -117,6 +117,7 @@ static void test_context(void **state)
 	 * 64 bytes. */
 	uint64_t token = 2ull * LAYERS * 64;
 
+	f->opts.precision = WIRE_F32;
 	/* the maximum context of the model */
 	assert_int_equal(plan_of(f)->context, 256);
 	assert_int_equal(f->plan.kv_stride, 64);

@@ -74,11 +74,6 @@ static void take(struct fixture *f, enum wire_precision precision)
 	f->opts.slots = 1024;
 }
 
-static bool kv16(unsigned precision)
-{
-	return precision == WIRE_F16_KV16 || precision == WIRE_NPU;
-}
-
 static void test_read_once(void **state)
 {
 	struct fixture *f = *state;
@@ -90,7 +85,7 @@ static void test_read_once(void **state)
 		take(f, (enum wire_precision)p);
 		open_session(f);
 		token = 2ull * f->model->n_layer * f->file.n_kv_head *
-			f->file.head_dim * (kv16(p) ? 2 : 4);
+			f->file.head_dim * wire_kv_elt(p);
 		pair_close(&f->s);
 		once = decode(f, false);
 		each = decode(f, true);
