@@ -160,6 +160,7 @@ static void matmul_part(void *arg, unsigned part, unsigned thread)
 		.ldx = op->k,
 		.q8 = op->int8 ? r->x->arena + r->g->at.q8 : NULL,
 		.n = r->set.rows,
+		.w_f16 = r->g->model.precision == WIRE_NPU,
 	};
 	size_t at = (size_t)part * r->piece;
 	uint32_t from = (uint32_t)at * r->unit, n = r->piece * r->unit;

@@ -313,8 +313,9 @@ enum wire_precision {
 	/* As WIRE_F16_KV16, but rows that are multiplied by weights in
 	 * tile-q4_0 or tile-q8_0 are quantized to int8. */
 	WIRE_INT8,
-	/* As WIRE_F16_KV16, but outputs of the matrix engine are fp16 too, and
-	 * attention looks up its exponentials in a table. */
+	/* As WIRE_F16_KV16, but weights are rounded to fp16 before the product,
+	 * outputs of the matrix engine are fp16 too, and attention looks up its
+	 * exponentials in a table. */
 	WIRE_NPU,
 	WIRE_PRECISION_COUNT
 };

@@ -242,10 +242,11 @@ void kern_multiply(const struct kern *kern, float *y, size_t ldy,
 	if (r->q8 && kern_takes_q8(wt))
 		kern->matmul_q8(y, ldy, r->q8, r->n, wt, w, n, k, scratch);
 	else if (tile_info(wt))
-		kern->matmul_tile(
-			y, ldy, r->x, r->ldx, r->n, wt, w, n, k, scratch);
+		kern->matmul_tile(y, ldy, r->x, r->ldx, r->n, wt, w, n, k,
+			r->w_f16, scratch);
 	else
-		kern->matmul(y, ldy, r->x, r->ldx, r->n, wt, w, n, k, scratch);
+		kern->matmul(y, ldy, r->x, r->ldx, r->n, wt, w, n, k, r->w_f16,
+			scratch);
 }
 
 size_t kern_multiply_scratch(unsigned k)

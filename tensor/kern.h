@@ -60,11 +60,13 @@ struct kern {
 
 	/* y[m][j] = sum_i x[m][i] * w[j][i]. w is n rows of k values of type
 	 * `wt`; k is a multiple of the type's block. x is [rows][k] with
-	 * leading dimension ldx; y is [rows][n] with leading dimension ldy.
+	 * leading dimension ldx; y is [rows][n] with leading dimension ldy. If
+	 * `w_f16` is set, each weight is first rounded to fp16; a weight
+	 * beyond its range becomes infinite.
 	 * `scratch` is kern_matmul_scratch(k) floats. */
 	void (*matmul)(float *y, size_t ldy, const float *x, size_t ldx,
 		unsigned rows, enum dtype wt, const void *w, unsigned n,
-		unsigned k, float *scratch);
+		unsigned k, bool w_f16, float *scratch);
 
 	/* Like matmul, for weights in tiles (any type of tensor/tile.h). w is
 	 * the first strip (32 outputs) of n outputs, and k is a multiple of 32.
@@ -72,7 +74,7 @@ struct kern {
 	 * from zero. `scratch` is kern_tile_scratch(k) bytes, aligned to 64. */
 	void (*matmul_tile)(float *y, size_t ldy, const float *x, size_t ldx,
 		unsigned rows, enum dtype wt, const void *w, unsigned n,
-		unsigned k, void *scratch);
+		unsigned k, bool w_f16, void *scratch);
 
 	/* Quantize one row of k values, a multiple of 32, to int8,
 	 * symmetrically, with one scale for each 256 values: amax / 127, where
@@ -174,6 +176,7 @@ struct kern_rows {
 	size_t ldx;
 	const void *q8; /* quantized rows, kern_q8_bytes(k) apart, or NULL */
 	unsigned n;
+	bool w_f16; /* whether matmul and matmul_tile round weights to fp16 */
 };
 
 /*

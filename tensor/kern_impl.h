@@ -17,7 +17,7 @@ extern const struct kern kern_ref;
 	extern const struct kern kern_vec_##isa;                             \
 	void kern_matmul_tile_##isa(float *y, size_t ldy, const float *x,    \
 		size_t ldx, unsigned rows, enum dtype wt, const void *w,     \
-		unsigned n, unsigned k, void *scratch);                      \
+		unsigned n, unsigned k, bool w_f16, void *scratch);          \
 	void kern_quantize_##isa(void *dst, const float *x, unsigned k);     \
 	void kern_matmul_q8_##isa(float *y, size_t ldy, const void *xq,      \
 		unsigned rows, enum dtype wt, const void *w, unsigned n,     \

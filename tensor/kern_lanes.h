@@ -264,12 +264,18 @@ static ALWAYS_INLINE vec widen(hvec h)
 	return load_f16((const uint8_t *)&h);
 }
 
+/* Round to fp16 and back. Values beyond the range become infinite. */
+static ALWAYS_INLINE vec round_weight(vec x)
+{
+	return widen(narrow(x));
+}
+
 /* Round to fp16 and back. Values beyond the range saturate. */
 static ALWAYS_INLINE vec round_half(vec x)
 {
 	const vec low = pickf(x < -F16_MAX, all(-F16_MAX), x);
 
-	return widen(narrow(pickf(low > F16_MAX, all(F16_MAX), low)));
+	return round_weight(pickf(low > F16_MAX, all(F16_MAX), low));
 }
 
 /* Load the table entries at the indices i, one for each lane. On x86 the

@@ -12,13 +12,15 @@
 
 static void ref_matmul(float *y, size_t ldy, const float *x, size_t ldx,
 	unsigned rows, enum dtype wt, const void *w, unsigned n, unsigned k,
-	float *scratch)
+	bool w_f16, float *scratch)
 {
 	const struct dtype_info *info = dtype_info(wt);
 	const uint8_t *row = w;
 
 	for (unsigned j = 0; j < n; j++, row += dtype_row_bytes(wt, k)) {
 		info->to_f32(scratch, row, k);
+		for (unsigned i = 0; w_f16 && i < k; i++)
+			scratch[i] = f16_to_f32(f32_to_f16(scratch[i]));
 		for (unsigned m = 0; m < rows; m++) {
 			double sum = 0;
 
@@ -97,7 +99,7 @@ static struct weight weight_at(
 /* In float32 and by fma, as kern.h specifies, not in double. */
 static void ref_matmul_tile(float *y, size_t ldy, const float *x, size_t ldx,
 	unsigned rows, enum dtype wt, const void *w, unsigned n, unsigned k,
-	void *scratch)
+	bool w_f16, void *scratch)
 {
 	for (unsigned j = 0; j < n; j++)
 		for (unsigned m = 0; m < rows; m++) {
@@ -106,9 +108,11 @@ static void ref_matmul_tile(float *y, size_t ldy, const float *x, size_t ldx,
 			for (unsigned i = 0; i < k; i++) {
 				const struct weight v =
 					weight_at(wt, w, k, i, j);
+				float value = (float)v.q * v.d;
 
-				sum = fmaf(
-					x[m * ldx + i], (float)v.q * v.d, sum);
+				if (w_f16)
+					value = f16_to_f32(f32_to_f16(value));
+				sum = fmaf(x[m * ldx + i], value, sum);
 			}
 			y[m * ldy + j] = sum;
 		}

@@ -7,8 +7,8 @@
  * between two such chunks of k they are stored in the outputs. Each fma depends
  * on the previous fma of its chain, and two multipliers need eight chains to be
  * busy, so with few rows several strips are processed together. Decoding is
- * exact (11 bits of scale times 8 bits of code), so the way it is implemented
- * does not change the result.
+ * exact (11 bits of scale times 8 bits of code), or rounds this product once to
+ * fp16, so the way it is implemented does not change the result.
  */
 #include "tensor/kern_strip.h"
 
@@ -56,13 +56,20 @@ static void f16_tile(float *restrict dst, const uint8_t *restrict p)
 				load_f16(p + 2 * VEC_LANES));
 }
 
+/* Store decoded weights, rounded to fp16 if `f16` is set. */
+static ALWAYS_INLINE void put(float *dst, vec w, const bool f16)
+{
+	store(dst, f16 ? round_weight(w) : w);
+}
+
 static ALWAYS_INLINE void scales(vec d[STRIP_VECS], const uint8_t *p)
 {
 	for (int v = 0; v < STRIP_VECS; v++)
 		d[v] = load_f16(p + 2 * v * VEC_LANES);
 }
 
-static void q4_tile(float *restrict dst, const uint8_t *restrict p)
+static ALWAYS_INLINE void q4_tile(
+	float *restrict dst, const uint8_t *restrict p, const bool f16)
 {
 	vec d[STRIP_VECS];
 	int8_t q[2][TILE / 2];
@@ -75,13 +82,14 @@ static void q4_tile(float *restrict dst, const uint8_t *restrict p)
 				const vec s = d[(n + i) / VEC_LANES];
 				float *to = dst + k * TILE + n + i;
 
-				store(to, load_codes(q[0] + i) * s);
-				store(to + TILE, load_codes(q[1] + i) * s);
+				put(to, load_codes(q[0] + i) * s, f16);
+				put(to + TILE, load_codes(q[1] + i) * s, f16);
 			}
 		}
 }
 
-static void q8_tile(float *restrict dst, const uint8_t *restrict p)
+static ALWAYS_INLINE void q8_tile(
+	float *restrict dst, const uint8_t *restrict p, const bool f16)
 {
 	vec d[STRIP_VECS];
 
@@ -94,41 +102,49 @@ static void q8_tile(float *restrict dst, const uint8_t *restrict p)
 			for (int i = 0; i < 4; i++) {
 				const ivec q = w << (24 - 8 * i) >> 24;
 
-				store(dst + (k + i) * TILE + v * VEC_LANES,
-					__builtin_convertvector(q, vec) * d[v]);
+				put(dst + (k + i) * TILE + v * VEC_LANES,
+					__builtin_convertvector(q, vec) * d[v],
+					f16);
 			}
 		}
 }
 
 /* Decode group g of a tile: two k of 16 outputs. */
-static ALWAYS_INLINE void put_group(
-	float *restrict dst, const int8_t *restrict q, float d, int g)
+static ALWAYS_INLINE void put_group(float *restrict dst,
+	const int8_t *restrict q, float d, int g, const bool f16)
 {
 	dst += g / 2 * 2 * TILE + g % 2 * 16;
-	for (int n = 0; n < 16; n += VEC_LANES, q += 2 * VEC_LANES)
-		store_two(dst + n, load_codes(q) * d,
-			load_codes(q + VEC_LANES) * d);
+	for (int n = 0; n < 16; n += VEC_LANES, q += 2 * VEC_LANES) {
+		const vec a = load_codes(q) * d;
+		const vec b = load_codes(q + VEC_LANES) * d;
+
+		store_two(dst + n, f16 ? round_weight(a) : a,
+			f16 ? round_weight(b) : b);
+	}
 }
 
-static void group_q4_tile(float *restrict dst, const uint8_t *restrict p)
+static ALWAYS_INLINE void group_q4_tile(
+	float *restrict dst, const uint8_t *restrict p, const bool f16)
 {
 	int8_t q[TILE];
 
 	for (int g = 0; g < TILE; g++, p += 18) {
 		row_nibbles(q, p + 2, 8);
-		put_group(dst, q, row_f16(p), g);
+		put_group(dst, q, row_f16(p), g, f16);
 	}
 }
 
-static void group_q8_tile(float *restrict dst, const uint8_t *restrict p)
+static ALWAYS_INLINE void group_q8_tile(
+	float *restrict dst, const uint8_t *restrict p, const bool f16)
 {
 	for (int g = 0; g < TILE; g++, p += 34)
-		put_group(dst, (const int8_t *)p + 2, row_f16(p), g);
+		put_group(dst, (const int8_t *)p + 2, row_f16(p), g, f16);
 }
 
 #define SUPER 256 /* values in a super-group */
 
-static void super_q4_tile(float *restrict dst, const uint8_t *restrict p)
+static ALWAYS_INLINE void super_q4_tile(
+	float *restrict dst, const uint8_t *restrict p, const bool f16)
 {
 	int8_t q[4][SUPER / 4];
 
@@ -144,45 +160,57 @@ static void super_q4_tile(float *restrict dst, const uint8_t *restrict p)
 			}
 		}
 		put_group(dst, q[0] + g % 8 * TILE,
-			row_f16(p + g / 8 * 144 + g % 8 * 2), g);
+			row_f16(p + g / 8 * 144 + g % 8 * 2), g, f16);
 	}
 }
 
-static void super_q8_tile(float *restrict dst, const uint8_t *restrict p)
+static ALWAYS_INLINE void super_q8_tile(
+	float *restrict dst, const uint8_t *restrict p, const bool f16)
 {
 	for (int g = 0; g < TILE; g++) {
 		const uint8_t *super = p + g / 8 * 272;
 
 		put_group(dst, (const int8_t *)super + 16 + g % 8 * TILE,
-			row_f16(super + g % 8 * 2), g);
+			row_f16(super + g % 8 * 2), g, f16);
 	}
 }
 
-static void decode(float *dst, enum dtype type, const uint8_t *tile)
+static ALWAYS_INLINE void decode_as(
+	float *dst, enum dtype type, const uint8_t *tile, const bool f16)
 {
 	switch ((int)type) {
 	case DTYPE_TILE_F16:
 		f16_tile(dst, tile);
 		break;
 	case DTYPE_TILE_Q4_0:
-		q4_tile(dst, tile);
+		q4_tile(dst, tile, f16);
 		break;
 	case DTYPE_TILE_Q8_0:
-		q8_tile(dst, tile);
+		q8_tile(dst, tile, f16);
 		break;
 	case DTYPE_GROUP_Q4_0:
-		group_q4_tile(dst, tile);
+		group_q4_tile(dst, tile, f16);
 		break;
 	case DTYPE_GROUP_Q8_0:
-		group_q8_tile(dst, tile);
+		group_q8_tile(dst, tile, f16);
 		break;
 	case DTYPE_SUPER_Q4_0:
-		super_q4_tile(dst, tile);
+		super_q4_tile(dst, tile, f16);
 		break;
 	case DTYPE_SUPER_Q8_0:
-		super_q8_tile(dst, tile);
+		super_q8_tile(dst, tile, f16);
 		break;
 	}
+}
+
+static void decode(float *dst, enum dtype type, const uint8_t *tile)
+{
+	decode_as(dst, type, tile, false);
+}
+
+static void decode_f16(float *dst, enum dtype type, const uint8_t *tile)
+{
+	decode_as(dst, type, tile, true);
 }
 
 /* ---- products ---- */
@@ -295,7 +323,7 @@ static void panel_run(struct panel p, unsigned rows, unsigned strips)
 
 void JOIN(kern_matmul_tile_, KERN_ISA)(float *y, size_t ldy, const float *x,
 	size_t ldx, unsigned rows, enum dtype wt, const void *w, unsigned n,
-	unsigned k, void *scratch)
+	unsigned k, bool w_f16, void *scratch)
 {
 	const size_t bytes = tile_info(wt)->bytes, strip = k / TILE * bytes;
 	const uint8_t *at = w;
@@ -315,7 +343,7 @@ void JOIN(kern_matmul_tile_, KERN_ISA)(float *y, size_t ldy, const float *x,
 			p.first = i == 0;
 			for (unsigned s = 0; s < strips; s++)
 				for (unsigned t = 0; t < p.k / TILE; t++) {
-					decode(to, wt,
+					(w_f16 ? decode_f16 : decode)(to, wt,
 						at + s * strip +
 							(i / TILE + t) * bytes);
 					to += TILE_VALUES;

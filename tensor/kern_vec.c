@@ -72,6 +72,16 @@ static void decode(
 	}
 }
 
+static void round_row(float *w, size_t n)
+{
+	size_t i = 0;
+
+	for (; i + VEC_LANES <= n; i += VEC_LANES)
+		store(w + i, round_weight(load(w + i)));
+	n -= i;
+	store_some(w + i, round_weight(load_some(w + i, n)), n);
+}
+
 /*
  * Add to lane[r][c][16] the products of row r of x and weight row c over k
  * columns, k a multiple of 16. `mr` (rows) and `nc` (weight rows) are constants
@@ -163,6 +173,7 @@ struct panel {
 	const uint8_t *w; /* first of `cols` weight rows */
 	size_t row_bytes;
 	unsigned cols, k;
+	bool w_f16;
 };
 
 /*
@@ -190,9 +201,11 @@ static void panel_run(const struct panel *p, float *y, size_t ldy,
 
 			/* float32 is used in place; load() may be unaligned */
 			w[c] = (const float *)(const void *)from;
-			if (p->type == DTYPE_F32)
+			if (p->type == DTYPE_F32 && !p->w_f16)
 				continue;
 			decode(to, p->type, from, kc);
+			if (p->w_f16 && p->type != DTYPE_F16)
+				round_row(to, kc);
 			w[c] = to;
 		}
 		tiles(p->lane, x + k0, ldx, rows, w, p->cols, whole);
@@ -211,13 +224,14 @@ static void panel_run(const struct panel *p, float *y, size_t ldy,
 
 static void vec_matmul(float *y, size_t ldy, const float *x, size_t ldx,
 	unsigned rows, enum dtype wt, const void *w, unsigned n, unsigned k,
-	float *scratch)
+	bool w_f16, float *scratch)
 {
 	struct panel p = { .weights = scratch,
 		.lane = scratch + KERN_COLS * KERN_CHUNK,
 		.type = wt,
 		.row_bytes = dtype_row_bytes(wt, k),
-		.k = k };
+		.k = k,
+		.w_f16 = w_f16 };
 
 	for (unsigned j = 0; j < n; j += KERN_COLS) {
 		p.w = (const uint8_t *)w + j * p.row_bytes;

@@ -392,7 +392,8 @@ static void multiply_part(void *arg, unsigned part, unsigned thread)
 	w = &l->tensor[p->w];
 	type = (enum dtype)w->type;
 	rows = (struct kern_rows){ p->x, w->cols,
-		is_int8(l, p->w) ? l->q8 : NULL, l->rows->n };
+		is_int8(l, p->w) ? l->q8 : NULL, l->rows->n,
+		l->m.precision == WIRE_NPU };
 	from = part * PART_OUTPUTS;
 	n = w->rows - from < PART_OUTPUTS ? w->rows - from : PART_OUTPUTS;
 	y = p->y + from;

@@ -249,6 +249,31 @@ static void f16_agrees_with_plain(void **state)
 
 /* ---- bytes that must be equal ------------------------------------------- */
 
+/* As the matrix engine takes fp16, weights in float32 give the same bytes as
+ * the same weights in fp16, with WIRE_NPU only. */
+static void npu_rounds_weights(void **state)
+{
+	for (unsigned p = 0; p < WIRE_PRECISION_COUNT; p++) {
+		struct rig_opts o = variant(6, harness_seed());
+		float in[32 * DIM], full[32 * DIM], half[32 * DIM];
+		struct rig r;
+
+		o.precision = (enum wire_precision)p;
+		random_hidden(in, 32, o.seed);
+		rig_open(&r, &o);
+		run_chain(&r, 32, 32, in, full);
+		rig_close(&r);
+		o.type = DTYPE_F16;
+		rig_open(&r, &o);
+		run_chain(&r, 32, 32, in, half);
+		rig_close(&r);
+		if (p == WIRE_NPU)
+			same_bytes(full, half, 32, "weights in fp16");
+		else
+			assert_memory_not_equal(full, half, sizeof(full));
+	}
+}
+
 static void batch_invariant(void **state)
 {
 	for (unsigned p = 0; p < 2 * WIRE_PRECISION_COUNT; p++) {
@@ -578,6 +603,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(f32_agrees_with_plain),
 	cmocka_unit_test(tiles_agree_with_plain),
 	cmocka_unit_test(f16_agrees_with_plain),
+	cmocka_unit_test(npu_rounds_weights),
 	cmocka_unit_test(batch_invariant),
 	cmocka_unit_test(threads_and_levels_do_not_change_bytes),
 	cmocka_unit_test(a_tree_row_equals_its_chain_row),

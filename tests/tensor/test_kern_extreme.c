@@ -260,10 +260,11 @@ static void product(enum dtype type, unsigned t, bool q8)
 		if (q8)
 			k->matmul_q8(y, OUT, rows, ROWS, type, w, OUT, K, room);
 		else if (tiled)
-			k->matmul_tile(
-				y, OUT, x, K, ROWS, type, w, OUT, K, room);
+			k->matmul_tile(y, OUT, x, K, ROWS, type, w, OUT, K,
+				t % 2, room);
 		else
-			k->matmul(y, OUT, x, K, ROWS, type, w, OUT, K, room);
+			k->matmul(y, OUT, x, K, ROWS, type, w, OUT, K, t % 2,
+				room);
 		if (v < n_vecs)
 			memcpy(outs[v], y, sizeof(y));
 	}

@@ -59,6 +59,7 @@ struct matmul {
 	unsigned rows, n, k;
 	float *x;
 	void *w;
+	bool w_f16;
 };
 
 static void matmul_make(struct matmul *t, enum dtype type, unsigned rows,
@@ -81,7 +82,7 @@ static float *matmul_run(const struct kern *k, const struct matmul *t)
 	float *scratch = malloc(kern_matmul_scratch(t->k) * sizeof(float));
 
 	k->matmul(y, t->n, t->x, t->k, t->rows, t->type, t->w, t->n, t->k,
-		scratch);
+		t->w_f16, scratch);
 	free(scratch);
 	return y;
 }
@@ -153,8 +154,34 @@ static void test_matmul_types(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
 		matmul_make(&t, types[i], 5, 7, 512);
 		matmul_check(&t);
+		t.w_f16 = true;
+		matmul_check(&t);
 		matmul_free(&t);
 	}
+}
+
+/* Rounded float32 weights give the same bytes as the same weights in fp16. */
+static void test_matmul_rounded(void **state)
+{
+	struct matmul t, half;
+
+	matmul_make(&t, DTYPE_F32, 5, 7, 1043);
+	t.w_f16 = true;
+	half = t;
+	half.type = DTYPE_F16;
+	half.w_f16 = false;
+	half.w = malloc(dtype_row_bytes(DTYPE_F16, 7 * 1043));
+	dtype_info(DTYPE_F16)->from_f32(half.w, t.w, 7 * 1043);
+	for (size_t v = 0; v <= n_vecs; v++) {
+		const struct kern *k = v < n_vecs ? vecs[v] : ref;
+		float *got = matmul_run(k, &t), *want = matmul_run(k, &half);
+
+		assert_memory_equal(got, want, 5 * 7 * sizeof(*got));
+		free(got);
+		free(want);
+	}
+	free(half.w);
+	matmul_free(&t);
 }
 
 /* Shapes at the edges of the register tile, the row panel, the chunk and the
@@ -283,7 +310,7 @@ static void test_matmul_batch_invariance(void **state)
 						t.type,
 						(uint8_t *)t.w + j * bytes,
 						n - j < cut ? n - j : cut, t.k,
-						scratch);
+						false, scratch);
 				if (memcmp(alone, all + m * n, sizeof(alone)))
 					fail_msg("%s %s: row %u in cuts of %u",
 						k->name,
@@ -315,7 +342,8 @@ static void test_matmul_strides(void **state)
 
 		for (int i = 0; i < 3 * 9; i++)
 			y[i] = 42;
-		k->matmul(y, 9, x, 50, 3, DTYPE_F32, odd + 1, 5, 44, scratch);
+		k->matmul(y, 9, x, 50, 3, DTYPE_F32, odd + 1, 5, 44, false,
+			scratch);
 		for (int m = 0; m < 3; m++) {
 			assert_memory_equal(y + m * 9, want + m * 5, 20);
 			for (int j = 5; j < 9; j++)
@@ -329,6 +357,7 @@ static void test_matmul_strides(void **state)
 
 static const struct CMUnitTest tests[] = {
 	TEST(test_matmul_types),
+	TEST(test_matmul_rounded),
 	TEST(test_matmul_shapes),
 	TEST(test_matmul_random),
 	TEST(test_matmul_adversarial),
