@@ -482,15 +482,19 @@ void decoder_priced_as(const struct decoder *d, char text[TANDEM_PRICED_AS])
 	if (!o->as && !(drafts && draft))
 		return;
 	snprintf(text, TANDEM_PRICED_AS,
-		"%s%s%s%s%s%s on %s; what runs is %.255s%s%.255s",
+		"%s%s%s%s%s%s%s on %s; what runs is %.255s%s%.255s",
 		o->as ? o->as->name : own,
 		drafts ? ", the draft model as " : "",
 		!drafts         ? ""
 			: draft ? draft->name
 				: own,
 		drafts ? "," : "", o->as_type ? " in " : "",
-		o->as_type ? dtype_info(o->as_type)->name : "", o->clock + 4,
-		file_name(d->model_path), drafts ? ", drafted for by " : "",
+		o->as_type ? dtype_info(o->as_type)->name : "",
+		shape_down_type(o->as_type) != o->as_type
+			? " with FFN-down in q8_0"
+			: "",
+		o->clock + 4, file_name(d->model_path),
+		drafts ? ", drafted for by " : "",
 		!drafts         ? ""
 			: model ? file_name(d->drafting.path)
 				: d->drafting.opts.draft);

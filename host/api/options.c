@@ -225,7 +225,8 @@ static const struct opt pair_rows[] = {
 		"--clock soc:NAME", .choices = shape_names },
 	{ OPT_CHOICE, 0, "as-type", IN(as_type), NULL,
 		"type of the matrices with --as or --draft-as (that of the "
-		"model that runs; q8_0 for an oracle)",
+		"model that runs; q8_0 for an oracle); beside q4_0 FFN-down "
+		"is q8_0",
 		.choices = as_types },
 
 	{ .type = OPT_GROUP, .name = "trace" },

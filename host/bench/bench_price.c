@@ -405,12 +405,15 @@ int bench_price(const struct bench_price_args *a, struct err *e)
 					report_tables_json(t, n)),
 				9, e);
 		} else {
-			printf("Priced, not run: %s, drafted by %s, in %s, on "
-			       "%s\n%.0f %% of the layers in memory, in %u "
+			printf("Priced, not run: %s, drafted by %s, in %s%s, "
+			       "on %s\n%.0f %% of the layers in memory, in %u "
 			       "run%s, %u read ahead at most, %u positions\n",
 				a->target->name, draft ? draft : "a free draft",
-				dtype_info(a->type)->name, a->clock + 4,
-				100 * a->resident, a->runs,
+				dtype_info(a->type)->name,
+				shape_down_type(a->type) != a->type
+					? " with FFN-down in q8_0"
+					: "",
+				a->clock + 4, 100 * a->resident, a->runs,
 				a->runs > 1 ? "s" : "", a->slots, a->seen);
 			for (unsigned i = 0; i < n; i++)
 				table_print(&t[i], stdout);

@@ -31,7 +31,8 @@ static const struct opt opts[] = {
 		"shape of a draft model on the CPU, node by node (drafting "
 		"costs nothing)", .choices = shape_names },
 	{ OPT_CHOICE, 0, "as-type", &type, NULL,
-		"type of the matrices", .choices = types },
+		"type of the matrices (q4_0; beside it FFN-down is q8_0)",
+		.choices = types },
 	{ OPT_STRING, 0, "rows", &rows, "LIST",
 		"rows of the passes (1,9,17,33,65)" },
 	{ OPT_FLOAT, 0, "upper-rows", &upper, "N",

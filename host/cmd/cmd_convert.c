@@ -7,6 +7,7 @@
 #include "host/cmd/json_text.h"
 #include "host/convert/convert.h"
 #include "host/model/model.h"
+#include "host/model/shapes.h"
 #include "host/shipped/shipped_models.h"
 #include "tensor/gguf.h"
 
@@ -38,7 +39,8 @@ static const struct opt opts[] = {
 		"type of the layers' matrices (keep: as in the model file)",
 		.choices = types },
 	{ OPT_CHOICE, 0, "down", &down, NULL,
-		"type of the feed-forward output matrices (that of --type)",
+		"type of the feed-forward output matrices (that of --type; "
+		"beside q4_0: q8_0)",
 		.choices = types },
 	{ OPT_INT, 0, "zstd", &zstd, "LEVEL",
 		"compress each extent that becomes at least 3 % smaller; "
@@ -81,6 +83,15 @@ static int type_of(int choice)
 
 	return choice < 0 || dtype_parse(types[choice], &t) ? CONVERT_KEEP
 							    : (int)t;
+}
+
+static int down_type(void)
+{
+	int t = type_of(down < 0 ? type : down);
+
+	if (down < 0 && t != CONVERT_KEEP)
+		return (int)shape_down_type((enum dtype)t);
+	return t;
 }
 
 /* ---- the report ---------------------------------------------------------- */
@@ -172,7 +183,7 @@ static int convert_file(const char *source, const char *path, struct err *e)
 	struct convert_opts o = {
 		.layout = (enum layout)layout,
 		.type = type_of(type),
-		.down = type_of(down < 0 ? type : down),
+		.down = down_type(),
 		.zstd = (int)zstd,
 		.measure = report || as_json,
 		.cancel = &cmd_interrupted,

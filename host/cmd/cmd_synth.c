@@ -33,7 +33,8 @@ static const struct opt opts[] = {
 		"q4_0, q8_0, f16, bf16 or f32",
 		.choices = quants },
 	{ OPT_CHOICE, 0, "ffn-down", &ffn_down, "TYPE",
-		"type of the feed-forward output matrices (that of --quant)",
+		"type of the feed-forward output matrices (that of --quant; "
+		"q8_0 beside q4_0)",
 		.choices = quants },
 	{ OPT_CHOICE, 0, "head", &head, "KIND",
 		"make a process reward model, with this head instead of the "
@@ -72,7 +73,7 @@ static const struct opt_command usage = {
 		"with blocks of 32, 'tiny-dream' a diffusion model whose "
 		"rows predict the next position.",
 	.examples =
-		"  tandem synth --like qwen2.5-1.5b --ffn-down q8_0 -o 15b.gguf\n"
+		"  tandem synth --like qwen2.5-1.5b --seed 2 -o 15b.gguf\n"
 		"  tandem synth --like qwen2.5-3b --grow target -o 3b.gguf\n"
 		"  tandem synth --like tiny --head value -o prm.gguf",
 	.opts = opts,
@@ -135,7 +136,8 @@ static int run(int argc, char **argv)
 		o.quant = grown_type(&grown);
 	}
 	o.quant = type_of(quant, o.quant);
-	o.ffn_down = type_of(ffn_down, o.quant);
+	o.ffn_down = type_of(ffn_down,
+		from && quant < 0 ? o.quant : shape_down_type(o.quant));
 	ret = synth_write(output, &o, &e);
 	if (from)
 		grown_close(&grown);

@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/workers.h"
 #include "host/model/model.h"
+#include "host/model/shapes.h"
 #include "host/session/pricing.h"
 #include "tensor/kern.h"
 #include "tensor/layout.h"
@@ -229,12 +230,12 @@ static void feed_forward(const struct pass *p, const struct draft_tensor *w)
 /* ---- price on the phone -------------------------------------------------- */
 
 static void price_matrix(struct draft_model *d, uint32_t rows, uint64_t n,
-	uint64_t k, enum dtype type)
+	uint64_t k, enum dtype type, bool down)
 {
 	struct price p;
 
 	if (d->priced_type != DTYPE_F32)
-		type = d->priced_type;
+		type = down ? shape_down_type(d->priced_type) : d->priced_type;
 	if (!price_cpu_matmul(d->soc, rows, n, k, type, &p))
 		price_add(&d->price, &p);
 }
@@ -252,7 +253,8 @@ static void price_layers(struct draft_model *d, uint32_t rows)
 			uint64_t n, k;
 
 			price_layer_matrix(&d->priced, i, &n, &k);
-			price_matrix(d, rows, n, k, w[pricing_tensor[i]].type);
+			price_matrix(d, rows, n, k, w[pricing_tensor[i]].type,
+				i == PRICE_DOWN);
 		}
 	}
 }
@@ -305,5 +307,6 @@ void draft_logits(
 		operand(d, d->h, m->n_embd, n, &w, 1);
 	matmul(d, w, logits, m->n_vocab, d->h, m->n_embd, n);
 	if (d->soc)
-		price_matrix(d, n, d->priced_vocab, d->priced.n_embd, w.type);
+		price_matrix(
+			d, n, d->priced_vocab, d->priced.n_embd, w.type, false);
 }

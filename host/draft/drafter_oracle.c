@@ -104,7 +104,9 @@ static void price_nodes(struct oracle *o, uint32_t n)
 
 		some = n < o->batch ? n : o->batch;
 		for (unsigned m = 0; m < PRICE_MATRICES; m++)
-			layer.type[m] = o->type;
+			layer.type[m] = m == PRICE_DOWN
+				? shape_down_type(o->type)
+				: o->type;
 		price_cpu_model(o->soc, &layer, o->as->n_layer, o->as->n_vocab,
 			o->type, some, &o->price);
 	}

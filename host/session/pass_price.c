@@ -37,7 +37,9 @@ static struct price_layer layer_of(
 
 	for (unsigned m = 0; m < PRICE_MATRICES; m++) {
 		price_layer_matrix(&l, m, &n, &k);
-		l.type[m] = layout_type(layout, type, (uint32_t)k, STRIP_MAX);
+		l.type[m] = layout_type(layout,
+			m == PRICE_DOWN ? shape_down_type(type) : type,
+			(uint32_t)k, STRIP_MAX);
 	}
 	return l;
 }

@@ -27,7 +27,8 @@ struct pass_ask {
 	const struct shape *target;
 	/* the draft model; NULL if drafting costs nothing */
 	const struct shape *draft;
-	enum dtype type; /* type of all matrices: Q4_0, Q8_0 or F16 */
+	/* type of the matrices: Q4_0 (with shape_down_type), Q8_0 or F16 */
+	enum dtype type;
 	/* share of the layers that stay in memory, 0 to 1 */
 	double resident;
 	/* number of groups of resident layers (residency.h) */

@@ -121,8 +121,9 @@ void pricing_retype(struct pricing *p, enum dtype type, enum layout layout,
 	for (uint32_t l = 0; l < p->model->n_layer; l++)
 		for (unsigned i = 0; i < PRICE_MATRICES; i++) {
 			price_layer_matrix(&p->layer[l], i, &n, &k);
-			p->layer[l].type[i] = layout_type(
-				layout, type, (uint32_t)k, strip_max);
+			p->layer[l].type[i] = layout_type(layout,
+				i == PRICE_DOWN ? shape_down_type(type) : type,
+				(uint32_t)k, strip_max);
 		}
 }
 

@@ -15,7 +15,8 @@
  *   - Widths, heads and vocabulary are the shape's. A matrix has the type of
  *     the corresponding matrix in the real layer that stands for it.
  *   - If a layer runs in parts, the last part is charged for the whole layer.
- *   - pricing_retype replaces the types of all matrices. So a model with 8-bit
+ *   - pricing_retype replaces the types of all matrices (FFN-down by
+ *     shape_down_type). So a model with 8-bit
  *     weights can be priced as one with 4-bit weights.
  *   - The shape has its own number of resident layers (pricing_keep). For each
  *     other layer of the shape, one flash read is charged.
@@ -79,8 +80,9 @@ int pricing_init(struct pricing *, const struct soc *, const struct shape *as,
 	uint32_t n_blocks, struct err *);
 void pricing_release(struct pricing *);
 
-/* If a shape is set, give its matrices this GGUF type in the given layout.
- * DTYPE_F32 keeps the types of the real model. */
+/* If a shape is set, give its matrices this GGUF type in the given layout
+ * (FFN-down that of shape_down_type). DTYPE_F32 keeps the types of the real
+ * model. */
 void pricing_retype(
 	struct pricing *, enum dtype, enum layout, size_t strip_max);
 /* If a shape is set, keep this share of its layers in memory, but at least as

@@ -165,7 +165,8 @@ struct session_opts {
 	 * real model's shape.
 	 */
 	const struct shape *as;
-	/* type of its matrices; F32: the types of the real model */
+	/* type of its matrices (FFN-down: shape_down_type); F32: the types of
+	 * the real model */
 	enum dtype as_type;
 	/* File to which a timeline is written (host/trace/trace.h), also by a
 	 * session that shares this session's device. NULL: none. */

@@ -75,8 +75,9 @@ for p in flash + memory:
     assert near(p["tokens_per_s"] * p["pass_s"], 3), p
 # This phone reads a layer when its turn has come: nothing is hidden.
 assert all(p["hidden_s"] < 1e-3 for p in flash)
-# An 8B model with 4.5 bits at 4 GB/s, nothing in memory; a row is 21 ms.
-assert all(0.9 < p["read_s"] < 1.1 for p in flash)
+# An 8B model with 4.5 bits, and 8.5 in FFN-down, at 4 GB/s, nothing in memory; a
+# row is 21 ms.
+assert all(1.2 < p["read_s"] < 1.25 for p in flash)
 assert all(p["read_s"] == 0 for p in memory)
 row = (flash[3]["npu_s"] - flash[2]["npu_s"]) / 48
 assert 0.018 < row < 0.030, row
@@ -170,10 +171,12 @@ for m, r in ran.items():
 assert ran["lever"]["rows_per_pass"] > 4
 assert ran["lever"]["tokens_per_s"] > ran["chain"]["tokens_per_s"] * 0.95
 # A layer of Qwen3-8B by hand: queries and outputs, keys and values, three
-# feed-forward matrices; Q4_0 has 18 bytes for 32 weights; plus norms.
-layer = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 12288
+# feed-forward matrices; Q4_0 has 18 bytes for 32 weights, Q8_0, of the last
+# matrix, 34; plus norms.
+layer = (2 * 4096 * 4096 + 2 * 4096 * 1024 + 2 * 4096 * 12288) * 18 / 32
+layer += 4096 * 12288 * 34 / 32
 for r in told["tables"]["flash"]:
-    assert 1 < r["bytes_per_pass"] / (36 * layer * 18 / 32) < 1.001, r
+    assert 1 < r["bytes_per_pass"] / (36 * layer) < 1.001, r
     all = r["bytes_per_pass"] * ran[r["method"]]["passes"]
     assert abs(r["bytes"] / all - 1) < 1e-6, r
     # What runs is not a hundredth of that.
