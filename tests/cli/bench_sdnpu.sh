@@ -86,7 +86,8 @@ for t in "length_pld", "length_sam":
 for r in tables["cycles"].values():
     assert abs(r["valid"] + r["wasted"] + r["underutilized"] - 1) < 1e-6, r
 over = tables["overhead"]
-assert over["SAM"]["more"] == 1 and over["reused"]["more"] == 1
+# Keeping rejected drafts takes a few look-ups, and no pass.
+assert over["SAM"]["more"] == 1 and 1 <= over["reused"]["more"] < 1.0001, over
 assert over["calibrated"]["more"] > over["by the request"]["more"] > 1
 ' "$tmp/object"
 fi
