@@ -152,7 +152,7 @@ check_eq 'status with all mapped' "$status" 1
 check_has 'stderr with all mapped' "$err" 'try --placement swap'
 run "$TANDEM" run "${eight[@]}" "${clock[@]}" -p Hi --va-window 200M
 check_eq 'status in 200 MiB' "$status" 1
-check_has 'stderr in 200 MiB' "$err" 'key-value cache of 512 tokens 128.0 MiB'
+check_has 'stderr in 200 MiB' "$err" 'key-value cache of 512 tokens 64.0 MiB'
 
 # ---- reports begin with the priced shape ------------------------------------
 says='qwen2.5-1.5b on sd8gen2; what runs is tiny.gguf'

@@ -516,7 +516,7 @@ static void test_window(void **state)
 	struct fixture *f = *state;
 	struct soc soc = phone("tensor/soc/sd8elite.soc");
 	struct session_stats fits, paged, swapped;
-	uint64_t layer = 0, kv = 128 * 32 * 2 * 1024 * 4;
+	uint64_t layer = 0, kv = 128 * 32 * 2 * 1024 * 2;
 	const uint32_t side[PRICE_MATRICES][2] = { { 4096, 4096 },
 		{ 1024, 4096 }, { 1024, 4096 }, { 4096, 4096 }, { 14336, 4096 },
 		{ 14336, 4096 }, { 4096, 14336 } };
