@@ -488,11 +488,10 @@ void decoder_priced_as(const struct decoder *d, char text[TANDEM_PRICED_AS])
 		!drafts         ? ""
 			: draft ? draft->name
 				: own,
-		drafts ? "," : "", o->as_type ? " in " : "",
-		o->as_type ? dtype_info(o->as_type)->name : "",
-		shape_down_type(o->as_type) != o->as_type
-			? " with FFN-down in q8_0"
-			: "",
+		drafts ? "," : "", o->as_type.type ? " in " : "",
+		o->as_type.type ? dtype_info(o->as_type.type)->name : "",
+		o->as_type.down != o->as_type.type ? " with FFN-down in q8_0"
+						   : "",
 		o->clock + 4, file_name(d->model_path),
 		drafts ? ", drafted for by " : "",
 		!drafts         ? ""

@@ -8,6 +8,7 @@
 #include "host/method/choosing.h"
 #include "host/method/method.h"
 #include "host/method/samples.h"
+#include "host/model/shape_type.h"
 #include "host/model/shapes.h"
 #include "host/shipped/soc_file.h"
 #include "host/text/history.h"
@@ -59,8 +60,6 @@ static bool window_word(size_t i, struct opt_word *w)
 	*w = words[i];
 	return true;
 }
-
-static const char *const as_types[] = { "q4_0", "q8_0", "f16", NULL };
 
 /* clang-format off */
 #define IN(field) OPT_IN(pair_options, field)
@@ -226,8 +225,8 @@ static const struct opt pair_rows[] = {
 	{ OPT_CHOICE, 0, "as-type", IN(as_type), NULL,
 		"type of the matrices with --as or --draft-as (that of the "
 		"model that runs; q8_0 for an oracle); beside q4_0 FFN-down "
-		"is q8_0",
-		.choices = as_types },
+		"is q8_0, with q4_0-all q4_0",
+		.choices = shape_type_names },
 
 	{ .type = OPT_GROUP, .name = "trace" },
 	{ OPT_STRING, 0, "trace", IN(session.trace), "FILE",
@@ -365,7 +364,7 @@ int pair_apply(const struct opt_values *values, struct session_opts *opts,
 	opts->stream.buffered = a->flash_io == FLASH_BUFFERED;
 	opts->stream.threaded = a->flash_io == FLASH_THREAD;
 	if (a->as_type >= 0)
-		dtype_parse(as_types[a->as_type], &opts->as_type);
+		opts->as_type = shape_type_at((unsigned)a->as_type);
 	if (a->as >= 0)
 		opts->as = &shapes[a->as];
 	ret = a->dram_budget ? apply_budget(a->dram_budget, opts, e) : 0;

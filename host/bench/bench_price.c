@@ -397,7 +397,7 @@ int bench_price(const struct bench_price_args *a, struct err *e)
 					"version", BENCH_JSON_VERSION, "bench",
 					"price", "clock", a->clock, "target",
 					a->target->name, "draft", draft, "type",
-					dtype_info(a->type)->name,
+					dtype_info(a->type.type)->name,
 					"dram_budget", a->resident,
 					"resident_runs", (int)a->runs,
 					"stage_slots", (int)a->slots, "seen",
@@ -409,8 +409,8 @@ int bench_price(const struct bench_price_args *a, struct err *e)
 			       "on %s\n%.0f %% of the layers in memory, in %u "
 			       "run%s, %u read ahead at most, %u positions\n",
 				a->target->name, draft ? draft : "a free draft",
-				dtype_info(a->type)->name,
-				shape_down_type(a->type) != a->type
+				dtype_info(a->type.type)->name,
+				a->type.down != a->type.type
 					? " with FFN-down in q8_0"
 					: "",
 				a->clock + 4, 100 * a->resident, a->runs,

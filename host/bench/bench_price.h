@@ -8,14 +8,14 @@
 #ifndef HOST_BENCH_BENCH_PRICE_H
 #define HOST_BENCH_BENCH_PRICE_H
 
-#include "tensor/dtype.h"
+#include "host/model/shape_type.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct err;
 struct shape;
+struct err;
 
 #define BENCH_PRICE_ROWS 24
 #define PRICE_ROWS_MAX   4096 /* maximum number of rows of a pass */
@@ -32,7 +32,7 @@ struct bench_price_args {
 	const char *clock; /* the phone, as "soc:NAME" with its changes */
 	/* draft NULL means that drafting costs nothing */
 	const struct shape *target, *draft;
-	enum dtype type;
+	struct shape_type type;
 	double resident;
 	uint32_t runs, slots, seen;
 	/* [n_rows] numbers of rows of a pass. Ignored if `from` names a file

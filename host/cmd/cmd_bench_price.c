@@ -7,6 +7,7 @@
 #include "host/api/options.h"
 #include "host/bench/bench_price.h"
 #include "host/cmd/bench_line.h"
+#include "host/model/shape_type.h"
 #include "host/model/shapes.h"
 
 #include <string.h>
@@ -17,8 +18,6 @@ static int target = -1, draft = -1, type;
 static double budget, length = -1, drafted = -1, upper = -1;
 static int64_t slots = 3, seen = 200, runs = 6;
 static bool as_json;
-
-static const char *const types[] = { "q4_0", "q8_0", "f16", NULL };
 
 /* clang-format off */
 static const struct opt opts[] = {
@@ -31,8 +30,9 @@ static const struct opt opts[] = {
 		"shape of a draft model on the CPU, node by node (drafting "
 		"costs nothing)", .choices = shape_names },
 	{ OPT_CHOICE, 0, "as-type", &type, NULL,
-		"type of the matrices (q4_0; beside it FFN-down is q8_0)",
-		.choices = types },
+		"type of the matrices (q4_0; beside it FFN-down is q8_0, with "
+		"q4_0-all q4_0)",
+		.choices = shape_type_names },
 	{ OPT_STRING, 0, "rows", &rows, "LIST",
 		"rows of the passes (1,9,17,33,65)" },
 	{ OPT_FLOAT, 0, "upper-rows", &upper, "N",
@@ -108,7 +108,7 @@ static int run(int argc, char **argv)
 		.from = from,
 		.vary_fitted = vary && !strcmp(vary, "fitted"),
 		.json = as_json };
-	dtype_parse(types[type], &a.type);
+	a.type = shape_type_at((unsigned)type);
 	if (strncmp(phone, "soc:", 4) || !phone[4])
 		return cmd_misuse(&cmd_bench_price,
 			"--clock '%s' is not soc:NAME; try soc:sd8gen3-lever",

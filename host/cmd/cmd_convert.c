@@ -7,6 +7,7 @@
 #include "host/cmd/json_text.h"
 #include "host/convert/convert.h"
 #include "host/model/model.h"
+#include "host/model/shape_type.h"
 #include "host/model/shapes.h"
 #include "host/shipped/shipped_models.h"
 #include "tensor/gguf.h"

@@ -7,6 +7,7 @@
 #include "host/convert/synth.h"
 #include "host/convert/synth_grown.h"
 #include "host/model/model_arch.h"
+#include "host/model/shape_type.h"
 #include "host/model/shapes.h"
 #include "host/shipped/shipped_models.h"
 

@@ -69,9 +69,8 @@ struct draft_model {
 	 * stored here. */
 	struct price_layer priced;
 	uint32_t priced_layers, priced_vocab;
-	/* type of the matrices in the cost (FFN-down: shape_down_type); F32
-	 * means the types of the loaded weights */
-	enum dtype priced_type;
+	/* of the matrices in the cost; F32: the types of the loaded weights */
+	struct shape_type priced_type;
 	struct price price;
 };
 

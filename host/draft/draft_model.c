@@ -216,7 +216,7 @@ void draft_price_for(
 	};
 }
 
-void draft_price_type(struct draft_model *d, enum dtype type)
+void draft_price_type(struct draft_model *d, struct shape_type type)
 {
 	d->priced_type = type;
 }

@@ -12,11 +12,12 @@
 #ifndef HOST_DRAFT_DRAFT_MODEL_H
 #define HOST_DRAFT_DRAFT_MODEL_H
 
-#include "tensor/dtype.h"
+#include "host/model/shape_type.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
+struct shape;
 struct draft_model;
 struct err;
 struct model;
@@ -50,11 +51,10 @@ void draft_close(struct draft_model *);
  * sets the type of the shape's matrices; F32 means the types of the loaded
  * weights. */
 struct price;
-struct shape;
 struct soc;
 void draft_price_for(
 	struct draft_model *, const struct soc *, const struct shape *as);
-void draft_price_type(struct draft_model *, enum dtype);
+void draft_price_type(struct draft_model *, struct shape_type);
 void draft_take_price(struct draft_model *, struct price *sum);
 
 /* Add the cost of selecting the likeliest tokens from `rows` rows of logits. */

@@ -234,8 +234,8 @@ static void price_matrix(struct draft_model *d, uint32_t rows, uint64_t n,
 {
 	struct price p;
 
-	if (d->priced_type != DTYPE_F32)
-		type = down ? shape_down_type(d->priced_type) : d->priced_type;
+	if (d->priced_type.type != DTYPE_F32)
+		type = down ? d->priced_type.down : d->priced_type.type;
 	if (!price_cpu_matmul(d->soc, rows, n, k, type, &p))
 		price_add(&d->price, &p);
 }

@@ -43,7 +43,7 @@ struct oracle {
 	 * `batch` rows at a time. NULL means that drafting has no cost. */
 	const struct shape *as;
 	const struct soc *soc;
-	enum dtype type;
+	struct shape_type type;
 	uint32_t batch;
 	struct price price;
 };
@@ -104,11 +104,10 @@ static void price_nodes(struct oracle *o, uint32_t n)
 
 		some = n < o->batch ? n : o->batch;
 		for (unsigned m = 0; m < PRICE_MATRICES; m++)
-			layer.type[m] = m == PRICE_DOWN
-				? shape_down_type(o->type)
-				: o->type;
+			layer.type[m] =
+				m == PRICE_DOWN ? o->type.down : o->type.type;
 		price_cpu_model(o->soc, &layer, o->as->n_layer, o->as->n_vocab,
-			o->type, some, &o->price);
+			o->type.type, some, &o->price);
 	}
 }
 
@@ -270,13 +269,15 @@ int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
 }
 
 void drafter_oracle_price_as(struct drafter *d, const struct soc *soc,
-	const struct shape *as, enum dtype type, uint32_t batch)
+	const struct shape *as, struct shape_type type, uint32_t batch)
 {
 	struct oracle *o = d->arg;
 
 	o->soc = soc;
 	o->as = as;
-	o->type = type == DTYPE_F32 ? DTYPE_Q8_0 : type;
+	o->type = type;
+	if (type.type == DTYPE_F32)
+		o->type = (struct shape_type){ DTYPE_Q8_0, DTYPE_Q8_0 };
 	o->batch = batch ? batch : DRAFT_TOGETHER;
 	d->batch = batch ? batch : 1;
 	d->most = batch ? batch : DRAFT_WEIGHED;

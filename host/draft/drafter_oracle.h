@@ -17,14 +17,14 @@
 #ifndef HOST_DRAFT_DRAFTER_ORACLE_H
 #define HOST_DRAFT_DRAFTER_ORACLE_H
 
-#include "tensor/dtype.h"
+#include "host/model/shape_type.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
+struct shape;
 struct drafter;
 struct err;
-struct shape;
 struct soc;
 
 #define ORACLE_POSITIONS 64
@@ -56,6 +56,6 @@ int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
  * without --draft-batch.
  */
 void drafter_oracle_price_as(struct drafter *, const struct soc *,
-	const struct shape *as, enum dtype type, uint32_t batch);
+	const struct shape *as, struct shape_type type, uint32_t batch);
 
 #endif

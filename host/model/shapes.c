@@ -1,5 +1,7 @@
 #include "host/model/shapes.h"
 
+#include "host/model/shape_type.h"
+
 #include <stddef.h>
 
 /* clang-format off */
@@ -64,3 +66,15 @@ const char *const shape_names[SHAPES + 1] = { ROWS(NAME) NULL };
 _Static_assert(sizeof((const char *const[]){ ROWS(NAME) }) ==
 		SHAPES * sizeof(const char *),
 	"SHAPES is their number");
+
+const char *const shape_type_names[] = { "q4_0", "q4_0-all", "q8_0", "f16",
+	NULL };
+
+struct shape_type shape_type_at(unsigned i)
+{
+	static const struct shape_type types[] = { { DTYPE_Q4_0, DTYPE_Q8_0 },
+		{ DTYPE_Q4_0, DTYPE_Q4_0 }, { DTYPE_Q8_0, DTYPE_Q8_0 },
+		{ DTYPE_F16, DTYPE_F16 } };
+
+	return types[i];
+}

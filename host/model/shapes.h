@@ -6,8 +6,6 @@
 #ifndef HOST_MODEL_SHAPES_H
 #define HOST_MODEL_SHAPES_H
 
-#include "tensor/dtype.h"
-
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -37,13 +35,5 @@ extern const struct shape shapes[SHAPES];
 
 /* The names of `shapes`, in the same order; NULL-terminated. */
 extern const char *const shape_names[SHAPES + 1];
-
-/* The type of the FFN-down matrices where an option names only one type for all
- * matrices. Beside 4 bits it is Q8_0, as in the npu-tts paper, section 7: the
- * output of a layer is sensitive to the precision of these matrices. */
-static inline enum dtype shape_down_type(enum dtype type)
-{
-	return type == DTYPE_Q4_0 ? DTYPE_Q8_0 : type;
-}
 
 #endif

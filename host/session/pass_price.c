@@ -23,7 +23,7 @@
 /* ---- costs of layers ----------------------------------------------------- */
 
 static struct price_layer layer_of(
-	const struct shape *s, enum dtype type, enum layout layout)
+	const struct shape *s, struct shape_type type, enum layout layout)
 {
 	struct price_layer l = { .n_embd = s->n_embd,
 		.n_head = s->n_head,
@@ -38,8 +38,8 @@ static struct price_layer layer_of(
 	for (unsigned m = 0; m < PRICE_MATRICES; m++) {
 		price_layer_matrix(&l, m, &n, &k);
 		l.type[m] = layout_type(layout,
-			m == PRICE_DOWN ? shape_down_type(type) : type,
-			(uint32_t)k, STRIP_MAX);
+			m == PRICE_DOWN ? type.down : type.type, (uint32_t)k,
+			STRIP_MAX);
 	}
 	return l;
 }
@@ -152,12 +152,12 @@ static void set_up(struct timeline *t, uint32_t rows, uint32_t upper)
 	t->lower = run_of(a, &l, rows);
 	t->upper = run_of(a, &l, upper);
 	price_cpu_matmul(a->soc, 1, a->target->n_vocab, a->target->n_embd,
-		a->type, &t->logits);
+		a->type.type, &t->logits);
 	if (!a->draft)
 		return;
 	l = layer_of(a->draft, a->type, LAYOUT_ROWS);
 	price_cpu_model(a->soc, &l, a->draft->n_layer, a->draft->n_vocab,
-		a->type, 1, &t->draft);
+		a->type.type, 1, &t->draft);
 }
 
 static struct price times(const struct price *p, double n)

@@ -15,7 +15,7 @@
 #ifndef HOST_SESSION_PASS_PRICE_H
 #define HOST_SESSION_PASS_PRICE_H
 
-#include "tensor/dtype.h"
+#include "host/model/shape_type.h"
 
 #include <stdint.h>
 
@@ -27,8 +27,7 @@ struct pass_ask {
 	const struct shape *target;
 	/* the draft model; NULL if drafting costs nothing */
 	const struct shape *draft;
-	/* type of the matrices: Q4_0 (with shape_down_type), Q8_0 or F16 */
-	enum dtype type;
+	struct shape_type type; /* of the matrices: Q4_0, Q8_0 or F16 */
 	/* share of the layers that stay in memory, 0 to 1 */
 	double resident;
 	/* number of groups of resident layers (residency.h) */

@@ -110,19 +110,19 @@ static const struct price_layer *layer_at(
 	return &p->layer[priced * all / p->layers - m->layers_before];
 }
 
-void pricing_retype(struct pricing *p, enum dtype type, enum layout layout,
-	size_t strip_max)
+void pricing_retype(struct pricing *p, struct shape_type type,
+	enum layout layout, size_t strip_max)
 {
 	uint64_t n, k;
 
-	if (type == DTYPE_F32)
+	if (type.type == DTYPE_F32)
 		return;
-	p->output = type;
+	p->output = type.type;
 	for (uint32_t l = 0; l < p->model->n_layer; l++)
 		for (unsigned i = 0; i < PRICE_MATRICES; i++) {
 			price_layer_matrix(&p->layer[l], i, &n, &k);
 			p->layer[l].type[i] = layout_type(layout,
-				i == PRICE_DOWN ? shape_down_type(type) : type,
+				i == PRICE_DOWN ? type.down : type.type,
 				(uint32_t)k, strip_max);
 		}
 }

@@ -15,9 +15,8 @@
  *   - Widths, heads and vocabulary are the shape's. A matrix has the type of
  *     the corresponding matrix in the real layer that stands for it.
  *   - If a layer runs in parts, the last part is charged for the whole layer.
- *   - pricing_retype replaces the types of all matrices (FFN-down by
- *     shape_down_type). So a model with 8-bit
- *     weights can be priced as one with 4-bit weights.
+ *   - pricing_retype replaces the types of all matrices. So a model with
+ *     8-bit weights can be priced as one with 4-bit weights.
  *   - The shape has its own number of resident layers (pricing_keep). For each
  *     other layer of the shape, one flash read is charged.
  *   - The weights, the cache and the activations take the shape's bytes in the
@@ -34,6 +33,7 @@
 
 #include "host/model/residency.h"
 #include "ipc/wire.h"
+#include "host/model/shape_type.h"
 #include "tensor/dtype.h"
 #include "tensor/layout.h"
 #include "tensor/soc/price.h"
@@ -42,10 +42,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct shape;
 struct block;
 struct err;
 struct model;
-struct shape;
 struct soc;
 
 /* The layer tensor that each matrix of the cost model stands for. */
@@ -80,11 +80,9 @@ int pricing_init(struct pricing *, const struct soc *, const struct shape *as,
 	uint32_t n_blocks, struct err *);
 void pricing_release(struct pricing *);
 
-/* If a shape is set, give its matrices this GGUF type in the given layout
- * (FFN-down that of shape_down_type). DTYPE_F32 keeps the types of the real
- * model. */
+/* If a shape is set, give its matrices these GGUF types in the given layout. */
 void pricing_retype(
-	struct pricing *, enum dtype, enum layout, size_t strip_max);
+	struct pricing *, struct shape_type, enum layout, size_t strip_max);
 /* If a shape is set, keep this share of its layers in memory, but at least as
  * many as the real resident layers stand for. 0 means exactly as many as these
  * stand for. */

@@ -13,16 +13,16 @@
 #include "ipc/wire.h"
 #include "shm/coherence/tandem_coherence.h"
 #include "shm/doorbell.h"
-#include "tensor/dtype.h"
+#include "host/model/shape_type.h"
 #include "tensor/layout.h"
 
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+struct shape;
 struct npu_ops;
 struct session;
-struct shape;
 struct soc;
 struct window_view;
 
@@ -165,9 +165,7 @@ struct session_opts {
 	 * real model's shape.
 	 */
 	const struct shape *as;
-	/* type of its matrices (FFN-down: shape_down_type); F32: the types of
-	 * the real model */
-	enum dtype as_type;
+	struct shape_type as_type; /* of its matrices */
 	/* File to which a timeline is written (host/trace/trace.h), also by a
 	 * session that shares this session's device. NULL: none. */
 	const char *trace;

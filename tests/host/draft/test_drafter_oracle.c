@@ -593,7 +593,8 @@ static void test_priced(void **state)
 		uint64_t rest =
 			batch == 1 ? 4 * a_pass(&soc, 1) : a_pass(&soc, 4);
 
-		drafter_oracle_price_as(&f->d, &soc, &shape, DTYPE_F32, batch);
+		drafter_oracle_price_as(&f->d, &soc, &shape,
+			(struct shape_type){ DTYPE_F32, DTYPE_F32 }, batch);
 		check_begin(&f->d, f->t, f->text, 10);
 		assert_close((double)took(f), (double)a_pass(&soc, 1), 20,
 			"of the root");

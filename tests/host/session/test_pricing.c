@@ -734,7 +734,9 @@ static void test_reads(void **state)
 			all = pricing_read(&p, 6, 0);
 			some = residency_of(7, kept, 1 + layers % 3);
 			pricing_keep(&p, &some, share / 100.);
-			pricing_retype(&p, DTYPE_Q4_0, f->opts.layout, 1 << 20);
+			pricing_retype(&p,
+				(struct shape_type){ DTYPE_Q4_0, DTYPE_Q8_0 },
+				f->opts.layout, 1 << 20);
 			for (uint32_t i = 0; i < 7; i++)
 				for (uint32_t k = 0;
 					residency_streams(&some, i) &&
