@@ -4,6 +4,7 @@ A row holds whole documents.  Arrays, all [rows, T]: ids (uint16), segment (uint
 then 1, 2 … for the documents of a row), role (uint8: 0 padding, PROMPT, ANSWER; what a token is).
 """
 
+import multiprocessing
 import random
 import sys
 import time
@@ -12,8 +13,8 @@ from pathlib import Path
 import numpy
 
 from tasks import (
-    TRAIN, arithmetic, code, drill, qa, qa_long, reply, reply_long, summary, summary_long, ui,
-    ui_long,
+    TRAIN, arithmetic, chat, code, drill, email, program, qa, qa_long, reply, reply_long, report,
+    story, summary, summary_long, ui, ui_long,
 )
 from tokenizer import END, PAD, START, Tokenizer
 
@@ -29,16 +30,25 @@ FAMILIES = {
     "qa-long": qa_long,
     "ui-long": ui_long,
     "reply-long": reply_long,
+    "story": story,
+    "report": report,
+    "email": email,
+    "program": program,
+    "chat": chat,
 }
 # how many items of each family are drawn for one item of plain text
 SHARE = {"summary": 2, "qa": 14, "ui": 6, "reply": 2, "math": 4, "code": 3}
 # of the long ones: a third of all tokens, since a document has eight times those of an item
 LONG_SHARE = {"summary-long": 0.3, "qa-long": 0.5, "ui-long": 0.5, "reply-long": 0.3}
+# of those with long answers, and of conversations
+ANSWERS_SHARE = {"story": 0.8, "report": 0.8, "email": 1, "program": 1.4, "chat": 2.5}
+# What a finished target goes on with: it has learnt its sums.
+CONTINUED = SHARE | LONG_SHARE | ANSWERS_SHARE | {"math": 1}
 # What the base is exercised on: fewer questions, which teach reading, and more of what is long in
 # the writing.
 EXERCISE = {
     "summary": 3, "qa": 7, "ui": 6, "reply": 2, "math": 10, "code": 6,
-    "summary-long": 0.6, "qa-long": 0.4, "ui-long": 0.6, "reply-long": 0.3,
+    "summary-long": 0.6, "qa-long": 0.4, "ui-long": 0.6, "reply-long": 0.3, **ANSWERS_SHARE,
 }
 # What the small target is exercised on: it is slowest to learn sums.
 SMALL_EXERCISE = {**EXERCISE, "math": 25}
@@ -175,20 +185,10 @@ def task_documents(tokenizer, seed, items, response, several, share):
             print(f"\r{i} of {items} items", end="", file=sys.stderr)
 
 
-def build(
-    path, tokenizer, seed, items, text_folder, response=1, several=SEVERAL,
-    share=SHARE | LONG_SHARE,
-):
-    """Write the packed rows of `items` items and the plain text to `path` (.npz).
-
-    response  answers are padded to a multiple of this
-    several   up to so many questions about one passage
-    share     how many items of each family are drawn for one item of plain text
-    """
-    started = time.time()
+def packed(tokenizer, seed, items, text_folder, response, several, share, texts):
+    """The packed rows, one array for each length, of `items` items and up to `texts` texts."""
     documents = list(task_documents(tokenizer, seed, items, response, several, share))
-    count = items // sum(SHARE.values())
-    documents += plain_documents(tokenizer, text_folder, seed, count, response)
+    documents += plain_documents(tokenizer, text_folder, seed, texts, response)
     rng = random.Random(seed)
     drills = (document(tokenizer, drill.turns(rng)) for _ in range(int(DRILLS * items)))
     sets = {"drills": ([d for d in drills if len(d[0]) <= LENGTHS[0]], LENGTHS[0])}
@@ -199,6 +199,30 @@ def build(
         rows = pack(docs, length)
         random.Random(seed).shuffle(rows)
         arrays[name] = numpy.array(rows, dtype=numpy.uint16).reshape(-1, 3, length)
+    return arrays
+
+
+def build(
+    path, tokenizer, seed, items, text_folder, response=1, several=SEVERAL,
+    share=SHARE | LONG_SHARE | ANSWERS_SHARE, workers=1,
+):
+    """Write the packed rows of `items` items and the plain text to `path` (.npz).
+
+    response  answers are padded to a multiple of this
+    several   up to so many questions about one passage
+    share     how many items of each family are drawn for one item of plain text
+    workers   processes that each draw a part, with a seed of its own
+    """
+    started = time.time()
+    texts = items // sum(SHARE.values())
+    form = (text_folder, response, several, share, texts // workers)
+    if workers == 1:
+        parts = [packed(tokenizer, seed, items, *form)]
+    else:
+        jobs = [(tokenizer, seed * 1000 + n, items // workers, *form) for n in range(workers)]
+        with multiprocessing.get_context("spawn").Pool(workers) as pool:
+            parts = pool.starmap(packed, jobs, 1)
+    arrays = {name: numpy.concatenate([part[name] for part in parts]) for name in parts[0]}
     partial = path.with_name("partial-" + path.name)
     numpy.savez(partial, **arrays)
     partial.replace(path)

@@ -73,9 +73,9 @@ def heading(held):
 
 
 def line(figures):
-    """The means over the six ordinary families, and each family's share of whole answers, or of
+    """The means over the six short families, and each family's share of whole answers, or of
     answer tokens where a model says no more."""
-    plain = [f for name, f in figures.items() if name not in corpus.LONG_SHARE]
+    plain = [f for name, f in figures.items() if name in corpus.SHARE]
     means = [sum(f[i] for f in plain) / len(plain) for i in range(2)]
     shares = [right if whole is None else whole for _, right, whole in figures.values()]
     return [f"{x:.4f}" for x in means] + [f"{x:.3f}" for x in shares]

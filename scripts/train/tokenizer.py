@@ -8,14 +8,18 @@ a merge.
 import collections
 import json
 
-import regex
+try:
+    import regex
+except ImportError:  # enough for the tasks, which are ASCII
+    import re as regex
 
 END, START, MASK, PAD = range(4)
 CONTROL = ["<|end|>", "<|start|>", "<|mask|>", "<|pad|>"]
 PRE = "qwen2"
+LETTER, DIGIT = ("a-zA-Z", "0-9") if regex.__name__ == "re" else (r"\p{L}", r"\p{N}")
 PATTERN = regex.compile(
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+    rf"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n{LETTER}{DIGIT}]?[{LETTER}]+|[{DIGIT}]"
+    rf"| ?[^\s{LETTER}{DIGIT}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
 
@@ -92,6 +96,14 @@ class Tokenizer:
         return [self.ids[token] for token in word]
 
     def encode(self, text):
+        """Token ids of a text, in which CONTROL[END] stands for that token (a chat's turns)."""
+        first, *others = text.split(CONTROL[END])
+        out = self.encode_plain(first)
+        for part in others:
+            out += [END, *self.encode_plain(part)]
+        return out
+
+    def encode_plain(self, text):
         out = []
         for piece in PATTERN.findall(text):
             ids = self.cache.get(piece)
