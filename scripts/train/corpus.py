@@ -220,7 +220,7 @@ def build(
         parts = [packed(tokenizer, seed, items, *form)]
     else:
         jobs = [(tokenizer, seed * 1000 + n, items // workers, *form) for n in range(workers)]
-        with multiprocessing.get_context("spawn").Pool(workers) as pool:
+        with multiprocessing.get_context("fork").Pool(workers) as pool:
             parts = pool.starmap(packed, jobs, 1)
     arrays = {name: numpy.concatenate([part[name] for part in parts]) for name in parts[0]}
     partial = path.with_name("partial-" + path.name)

@@ -75,8 +75,8 @@ def sample(model, prompts, count, temperature, limit, generator):
     cache.select((rows // count).to(device))
     hidden = hidden.repeat_interleave(count, 0)
     for _ in range(min(limit, model.shape.context_length - len(prompts[0]))):
-        chance = torch.softmax(model.logits(hidden).float() / temperature, -1).cpu()
-        drawn = torch.multinomial(chance, 1, generator=generator)
+        chance = torch.softmax(model.logits(hidden).float() / temperature, -1)
+        drawn = torch.multinomial(chance, 1, generator=generator).cpu()
         going = (drawn[:, 0] != END).nonzero()[:, 0]
         if len(going) < len(rows):
             rows, drawn = rows[going], drawn[going]
@@ -87,6 +87,41 @@ def sample(model, prompts, count, temperature, limit, generator):
             out[row].append(token)
         hidden = forward(model, drawn.to(device), cache)[:, -1]
     return [out[i : i + count] for i in range(0, len(out), count)]
+
+
+@torch.no_grad()
+def greedily(model, prompts, limit):
+    """The likeliest continuations, up to END, of prompts of any lengths; no cache, but all rows
+    that are not at their end in one pass."""
+    device = model.token_embd.weight.device
+    out = [[] for _ in prompts]
+    order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
+    for first in range(0, len(order), 256):
+        rows = order[first : first + 256]
+        room = -(-(len(prompts[rows[-1]]) + limit) // 8) * 8
+        ids = torch.full((len(rows), min(room, model.shape.context_length)), END)
+        length = torch.tensor([len(prompts[i]) for i in rows])
+        for row, i in enumerate(rows):
+            ids[row, : len(prompts[i])] = torch.tensor(prompts[i])
+        ids, length = ids.to(device), length.to(device)
+        going = rows
+        while going and int(length.max()) < ids.shape[1]:
+            width = -(-int(length.max()) // 8) * 8
+            mask = torch.full((width, width), -1e4, device=device).triu(1)[None, None]
+            with torch.autocast(device.type, torch.bfloat16):
+                hidden = model(ids[:, :width], mask.bfloat16())
+            row = torch.arange(len(going), device=device)
+            token = model.logits(hidden[row, length - 1].float()).argmax(-1)
+            ids[row, length] = token
+            token = token.tolist()
+            for i, t in zip(going, token):
+                if t != END:
+                    out[i].append(t)
+            kept = [n for n, t in enumerate(token) if t != END and len(out[going[n]]) < limit]
+            going = [going[n] for n in kept]
+            kept = torch.tensor(kept, dtype=torch.long, device=device)
+            ids, length = ids[kept], length[kept] + 1
+    return out
 
 
 def denoise(model, block, states):

@@ -69,6 +69,7 @@ def losses(predictor, states, final, proposed, tau):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("build/train"))
+    parser.add_argument("--corpus", default="corpus.npz", help="packed rows, of those in --out")
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--batch", type=int, default=6144, help="tokens of one step")
     parser.add_argument("--tau", type=float, default=2.0, help="temperature of distillation")
@@ -128,7 +129,7 @@ def main():
         for name, layer in layers.items()
     ]
     held = HeldOut(corpus.vocabulary(), args.device, args.held_out).all()
-    batches = Batches(args.out / "corpus.npz", args.batch, args.seed + 1)
+    batches = Batches(args.out / args.corpus, args.batch, args.seed + 1)
 
     def measure(batch, predictor):
         """The losses on one batch."""

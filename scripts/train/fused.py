@@ -154,6 +154,12 @@ def attend(q, k, v, mask):
     if tiles and usable(q) and width % 32 == 0 and width <= MOST_WIDTH:
         mask = mask.expand(rows, -1, -1, -1).contiguous()
         return Attention.apply(q, k.contiguous(), v.contiguous(), mask)
+    if q.is_cuda:
+        group = heads // k.shape[2]
+        q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+        k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+        mask = mask.to(q.dtype).expand(rows, heads, -1, -1)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2)
     # the heads that share keys are stacked along the positions: no copy of keys and values
     kv_heads = k.shape[2]
     group = heads // kv_heads

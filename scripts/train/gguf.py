@@ -146,6 +146,14 @@ class Reader:
         return values.astype(numpy.float32).reshape(shape)
 
 
+# phi-3's, whose turns end in the vocabulary's own end
+CHAT_TEMPLATE = "{% for message in messages %}" + "".join(
+    f"{{% {word} message['role'] == '{role}' %}}"
+    f"{{{{ '<|{role}|>\\n' + message['content'] + '<|end|>\\n' }}}}"
+    for word, role in (("if", "system"), ("elif", "user"), ("elif", "assistant"))
+) + "{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% endif %}"
+
+
 def tokenizer_keys(tokenizer):
     tokens = tokenizer.tokens
     control = len(vocabulary.CONTROL)
@@ -220,6 +228,8 @@ def write_model(path, model, tokenizer, name, kind, embedding=None):
     tensors += block_tensors(weights, range(model.shape.block_count), kind)
     tensors.append(("output_norm.weight", weights["output_norm.weight"], "F32"))
     keys = model_keys(model.shape, name, kind) | tokenizer_keys(tokenizer)
+    if model.shape.causal:
+        keys["tokenizer.chat_template"] = CHAT_TEMPLATE
     write(path, keys, tensors)
 
 

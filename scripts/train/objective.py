@@ -21,6 +21,8 @@ RIGHT = 0.1  # weight in the loss of a visible token that is right
 IN_ORDER = 0.7  # share of blocks whose masks are their last positions, not any
 NEAR = 8  # of these the first mask's weight in the loss; that of the nth behind it is NEAR / n
 HIDDEN = -1e4
+SHARPNESS = 2.0  # weight of a sure answer in the loss of `certainty`
+SHARP = 0.5  # its temperature
 ABSENT = 255  # the segment of positions that no other sees
 
 
@@ -34,16 +36,17 @@ class Outcome(NamedTuple):
     documents: int = 0
 
 
-def loss(model, ids, segment, role, generator, teacher=None, revise=False):
+def loss(model, ids, segment, role, generator, teacher=None, revise=False, parallel=False):
     """The Outcome of `model` on packed rows; `generator` draws the noise of diffusion.
 
     revise: tokens that stand already are asked for as well, and some are wrong.
+    parallel: many tokens of a block are to be right and sure in one pass.
     """
     if model.shape.block_length:
-        return block_diffusion(model, ids, segment, role, generator)
+        return block_diffusion(model, ids, segment, role, generator, parallel)
     if model.shape.causal:
         return next_token(model, ids, segment, role, teacher)
-    return masked_diffusion(model, ids, segment, role, generator, revise)
+    return masked_diffusion(model, ids, segment, role, generator, revise, parallel)
 
 
 def added(seen):
@@ -156,6 +159,36 @@ def denoising(model, hidden, want, weight):
     return Outcome(each.sum() / weight.sum(), (logits.argmax(-1) == want).float().mean().item())
 
 
+def certainty(model, hidden, want):
+    """The Outcome at masked positions, of which all count alike, and those that are predicted right
+    shall be predicted surely too: their entropy is a part of the loss.
+
+    Chen et al., "dParallel: Learnable Parallel Decoding for dLLMs" (2025), certainty-forcing
+    distillation.
+    """
+    logits = model.logits(hidden).float()
+    right = logits.argmax(-1) == want
+    sharp = F.log_softmax(logits / SHARP, -1)
+    entropy = -(sharp.exp() * sharp).sum(-1)
+    unsure = (entropy * right).sum() / right.sum().clamp_min(1)
+    return Outcome(F.cross_entropy(logits, want) + SHARPNESS * unsure, right.float().mean().item())
+
+
+@torch.no_grad()
+def least_sure(model, hidden, block, there, ratio):
+    """Masks of the share `ratio` of each block that the model is least sure of when it sees none of
+    the block, [B, N], as `hidden`, `block` (whose numbers are from 1) and `there`.
+
+    So the other tokens are those that confident decoding writes first, as in d3LLM's trajectories.
+    """
+    sure = hidden.new_full(there.shape, 2.0, dtype=torch.float32)
+    sure[there] = model.logits(hidden[there]).float().softmax(-1).amax(-1)
+    order = (block.masked_fill(~there, int(block.max()) + 1) * 4.0 + sure).argsort(1)
+    ranked = block.gather(1, order).masked_fill(~there.gather(1, order), 0)
+    rank = torch.empty_like(block).scatter_(1, order, index_in_block(ranked))
+    return there & (rank < (ratio * RESPONSE).ceil())
+
+
 def with_wrong_ones(ids, segment, visible, generator):
     """(ids in which some of the visible answer positions have the token of another position of
     their row, weight in the loss of each visible position).
@@ -177,7 +210,9 @@ def with_wrong_ones(ids, segment, visible, generator):
     return torch.where(wrong, other, ids), weight
 
 
-def masked_diffusion(model, ids, segment, role, generator, revise=False):
+def masked_diffusion(model, ids, segment, role, generator, revise=False, parallel=False):
+    if parallel:
+        return masked_in_parallel(model, ids, segment, role, generator)
     masked, weight, absent = noise(ids, segment, role, generator)
     present = segment.masked_fill(absent, ABSENT)
     given, asked = ids, masked
@@ -189,6 +224,43 @@ def masked_diffusion(model, ids, segment, role, generator, revise=False):
     if model.shape.shift_logits:
         hidden = hidden.roll(1, 1)
     return denoising(model, hidden[asked], ids[asked], weight[asked])
+
+
+def masked_in_parallel(model, ids, segment, role, generator):
+    """One block of each document, those before it clean and those behind it absent."""
+    rows, length = ids.shape
+    block = answer_blocks(role, RESPONSE)
+    documents = int(segment.max()) + 1
+    one_hot = F.one_hot(segment, documents) * (block > 0)[..., None]
+    last = (one_hot * block[..., None]).amax(1)  # of each document, its last block's number
+    count = one_hot.sum(1).div(RESPONSE, rounding_mode="floor")
+    chosen = (torch.rand((rows, documents), generator=generator).to(ids.device) * count).long()
+    current = (last - chosen).gather(1, segment)
+    there = (block > 0) & (block == current)
+    absent = (block > 0) & (block > current)
+    mask = visibility(segment.masked_fill(absent, ABSENT), False)
+
+    def states(masked):
+        hidden = model(ids.masked_fill(masked, MASK), mask)
+        return hidden.roll(1, 1) if model.shape.shift_logits else hidden
+
+    ratio = shares((rows, int(block.max()) + 1), generator).to(ids.device).gather(1, block)
+    blank = states_only(states, there)
+    masked = least_sure(model, blank, block * there, there, ratio)
+    return certainty(model, states(masked)[masked], ids[masked])
+
+
+@torch.no_grad()
+def states_only(states, masked):
+    """states(masked) without gradients.  Autocast would keep the weights that it casts here, and
+    the pass that learns would find them without gradients."""
+    with torch.autocast(masked.device.type, torch.bfloat16, cache_enabled=False):
+        return states(masked)
+
+
+def shares(size, generator):
+    """Shares of blocks that are masked: half of the blocks are blank."""
+    return (2 * torch.rand(size, generator=generator)).clamp(LEAST_RATIO, 1)
 
 
 def answer_blocks(role, length):
@@ -246,18 +318,35 @@ def before(own, at, length):
     return torch.where(index_in_block(own) == 0, (at - 1).clamp_min(0), noisy)
 
 
-def block_diffusion(model, ids, segment, role, generator):
+def block_diffusion(model, ids, segment, role, generator, parallel=False):
     """Every block of every answer at once, each with a ratio of its own."""
     rows, length = ids.shape
     block = answer_blocks(role, model.shape.block_length)
     at, there = gathered(block > 0)
     own = block.gather(1, at)
+    want = ids.gather(1, at)
+    place = torch.arange(length, device=ids.device).expand_as(ids)
+    mask = added(block_sight(segment, block, at, there))
+
+    def states(masked):
+        both = torch.cat((ids, want.masked_fill(masked, MASK)), 1)
+        hidden = model(both, mask, places=torch.cat((place, at), 1))
+        if model.shape.shift_logits:
+            source = before(own, at, length)
+            return hidden.gather(1, source[..., None].expand(-1, -1, hidden.shape[-1]))
+        return hidden[:, length:]
+
+    if parallel:
+        ratio = shares((rows, int(block.max()) + 1), generator).to(ids.device).gather(1, own)
+        blank = states_only(states, there)
+        masked = least_sure(model, blank, own * there, there, ratio)
+        return certainty(model, states(masked)[masked], want[masked])
     ratio = torch.rand((rows, int(block.max()) + 1), generator=generator)
     ratio = ratio.mul(1 - LEAST_RATIO).add(LEAST_RATIO).to(ids.device)
     draw = torch.rand((rows, length), generator=generator).to(ids.device)
     in_order = torch.rand(ratio.shape, generator=generator).to(ids.device) < IN_ORDER
     ends = torch.rand(ratio.shape, generator=generator).to(ids.device)
-    want, share = ids.gather(1, at), ratio.gather(1, own)
+    share = ratio.gather(1, own)
     masked, weight = chosen_masks(
         want,
         index_in_block(own),
@@ -267,14 +356,4 @@ def block_diffusion(model, ids, segment, role, generator):
         draw.gather(1, at),
     )
     masked = masked & there
-    both = torch.cat((ids, want.masked_fill(masked, MASK)), 1)
-    place = torch.arange(length, device=ids.device).expand_as(ids)
-    hidden = model(
-        both, added(block_sight(segment, block, at, there)), places=torch.cat((place, at), 1)
-    )
-    if model.shape.shift_logits:
-        source = before(own, at, length)
-        hidden = hidden.gather(1, source[..., None].expand(-1, -1, hidden.shape[-1]))
-    else:
-        hidden = hidden[:, length:]
-    return denoising(model, hidden[masked], want[masked], weight[masked])
+    return denoising(model, states(masked)[masked], want[masked], weight[masked])

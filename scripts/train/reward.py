@@ -57,14 +57,15 @@ def solutions(target, tokenizer, split, problems, count, temperature, seed):
     """(ids, positions of step ends, their marks, problem, where it starts) of `count` solutions
     of each problem."""
     rng = random.Random(f"{seed} {split}")
-    generator = torch.Generator().manual_seed(seed)
+    device = target.token_embd.weight.device
+    generator = torch.Generator(device).manual_seed(seed)
     started, out, done = time.time(), [], 0
     drawn = [arithmetic.generate_with_plan(rng, split) for _ in range(problems)]
     drawn = [
         ([START, *tokenizer.encode(item.prompt)], plan, number)
         for number, (item, plan) in enumerate(drawn)
     ]
-    for group in by_length(drawn, 16):
+    for group in by_length(drawn, 64):
         written = sample(target, [p for p, _, _ in group], count, temperature, 100, generator)
         for (prompt, plan, number), texts in zip(group, written):
             for ids in texts:

@@ -30,8 +30,8 @@ from optimizer import optimizers
 CONTEXT = 1024
 KEEP_SECONDS = 240  # between checkpoints
 KINDS = (
-    "base", "exercise", "small-base", "small-exercise", "draft", "diffusion-base",
-    "diffusion-revise", "block-base", "block-exercise",
+    "base", "continued", "exercise", "small-base", "small-exercise", "draft", "diffusion-base",
+    "diffusion-revise", "diffusion-parallel", "block-base", "block-exercise", "block-parallel",
 )
 
 
@@ -40,8 +40,8 @@ def shape_of(kind, miniature=False):
 
     The small target has a third of the target's parameters, the draft a tenth.
     """
-    by_block = kind in ("block-base", "block-exercise")
-    denoises = by_block or kind in ("diffusion-base", "diffusion-revise")
+    by_block = kind.startswith("block-")
+    denoises = by_block or kind.startswith("diffusion-")
     sight = {
         "causal": not denoises,
         "block_length": corpus.RESPONSE if by_block else 0,
@@ -64,16 +64,19 @@ def corpus_of(kind):
     whose positions all see one another has one question a document; the long ones would
     cost it eight times as much for an answer.
     """
-    if kind in ("diffusion-base", "diffusion-revise"):
-        form = {"response": corpus.RESPONSE, "several": 1, "share": corpus.SHARE}
+    if kind.startswith("diffusion-"):
+        share = corpus.SHARE | corpus.ANSWERS_SHARE
+        form = {"response": corpus.RESPONSE, "several": 1, "share": share}
         return "corpus-single.npz", form
     if kind == "block-base":
         return "corpus-block.npz", {"response": corpus.RESPONSE}
-    if kind == "block-exercise":
+    if kind in ("block-exercise", "block-parallel"):
         form = {"response": corpus.RESPONSE, "share": corpus.EXERCISE}
         return "corpus-block-exercise.npz", form
     if kind == "base":
         return "corpus.npz", {}
+    if kind == "continued":
+        return "corpus-continued.npz", {"share": corpus.CONTINUED}
     if kind == "small-exercise":
         return "corpus-small.npz", {"share": corpus.SMALL_EXERCISE}
     return "corpus-exercise.npz", {"share": corpus.EXERCISE}
@@ -130,6 +133,11 @@ def arguments():
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, help="stop after this time, to be resumed")
+    parser.add_argument(
+        "--within", type=float, help="minutes after which a slow run has finished all the same"
+    )
+    parser.add_argument("--workers", type=int, default=1, help="processes that draw the corpus")
+    parser.add_argument("--corpus-only", action="store_true", help="draw the corpus and stop")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--log-every", type=int, default=200, help="steps between lines of the log")
@@ -203,6 +211,11 @@ class Run:
             o.load_state_dict(kept)
         self.step, self.seconds = state["step"], state["seconds"]
 
+    def progress(self):
+        """The step that the run is at, or should be at to finish within its time."""
+        limit = self.args.within
+        return max(self.step, self.steps * self.seconds / (60 * limit) if limit else 0)
+
     def keep(self):
         save(
             self.checkpoint,
@@ -215,13 +228,13 @@ class Run:
 
     def sight(self):
         """What the passes see of the weights: them, or near the end what is to be stored."""
-        late = self.step >= (1 - self.args.rounded) * self.steps
+        late = self.progress() >= (1 - self.args.rounded) * self.steps
         return rounding.as_stored(self.model) if late else contextlib.nullcontext()
 
     def learn(self, batches):
         """One step."""
         args, step = self.args, self.step
-        scale = rate(step, self.steps, args.warmup, args.decay)
+        scale = rate(self.progress(), self.steps, args.warmup, args.decay)
         for group, lr in zip(self.groups(), self.base):
             group["lr"] = lr * scale
         # a model that begins from nothing learns to look things up first
@@ -231,7 +244,8 @@ class Run:
         with self.sight():
             with torch.autocast(args.device, torch.bfloat16):
                 loss = objective.loss(
-                    self.model, *batch, generator, self.teacher, args.kind == "diffusion-revise"
+                    self.model, *batch, generator, self.teacher, args.kind == "diffusion-revise",
+                    args.kind.endswith("-parallel"),
                 ).loss
             loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -276,6 +290,13 @@ def main():
         fused.load(args.out)
     tokenizer = corpus.vocabulary()
     name, form = corpus_of(args.kind)
+    packed = args.out / name
+    if not packed.exists():
+        corpus.build(
+            packed, tokenizer, args.seed, args.items, args.text, workers=args.workers, **form
+        )
+    if args.corpus_only:
+        return
     run = Run(args, shape_of(args.kind, args.miniature))
     parameters = sum(p.numel() for p in run.model.parameters())
     print(
@@ -283,11 +304,8 @@ def main():
         f"tokens",
         file=sys.stderr,
     )
-    if run.step >= run.steps:
+    if run.progress() >= run.steps:
         return
-    packed = args.out / name
-    if not packed.exists():
-        corpus.build(packed, tokenizer, args.seed, args.items, args.text, **form)
     batches = Batches(packed, args.batch, args.seed)
     held = HeldOut(
         tokenizer,
@@ -299,18 +317,19 @@ def main():
     last = kept = time.time()
     stop = stopped(last, args.minutes)
     early = False
-    while run.step < run.steps and not early:
+    finished = False
+    while not finished and not early:
         run.learn(batches)
         now = time.time()
         run.seconds, last = run.seconds + now - last, now
-        early = stop()
-        if run.step % args.log_every == 0 or run.step == run.steps:
+        early, finished = stop(), run.progress() >= run.steps
+        if run.step % args.log_every == 0 or finished:
             run.show(held)
             last = time.time()
-        if now - kept > KEEP_SECONDS or run.step == run.steps or early:
+        if now - kept > KEEP_SECONDS or finished or early:
             run.keep()
             kept = now
-    if run.step < run.steps:
+    if not finished:
         sys.exit(f"stopped behind step {run.step} of {run.steps}; the same command goes on")
 
 

@@ -33,13 +33,13 @@ check() { # WHAT COMMAND...
 
 # Later arguments replace those of the stage; its seed, its teacher and other
 # defining arguments stay.
-stage() { # NAME TOKENS [ARGUMENT of scripts/train/all...]
+stage() { # NAME TOKENS [ARGUMENT of scripts/train/train.py...]
   local name=$1 tokens=$2
   shift 2
   PYTHON=$python TANDEM_TRAIN_ARGS="--miniature --items 500 --batch 512
     --drill-steps 0 --warmup 10 --rate 4 --log-every 20 --held-out 4
-    --threads 1 --tokens $tokens" \
-    "$train/all" --out "$trained" "$@" "$name"
+    --threads 1 --tokens $tokens $*" TANDEM_BETWEEN_ARGS='--problems 8' \
+    "$train/all" --out "$trained" "$name"
 }
 
 fell() { # MODEL PART: the loss ended below PART of what it was at first
@@ -243,14 +243,22 @@ assert (given.div(200, rounding_mode="floor") == ids.div(200, rounding_mode="flo
 share = wrong.view(64, 2, 100).sum(-1) / visible.view(64, 2, 100).sum(-1)
 assert 0.35 < (share == 0).float().mean() < 0.75 and share.max() < 1.6 * WRONG, share
 END
+check 'it is continued' stage continued 2e4
 check 'it is exercised' stage exercise 3e4
 check 'the target lies between' stage target 0
-check 'the small target imitates it' stage small 2e4
+check 'the small target imitates it' stage small-base 2e4
+check 'the small target is exercised' stage small-exercise 2e4
+check 'the small target lies between' stage small 0
 check 'the draft imitates it' stage draft 2e4
-check 'the diffusion model starts from it' stage diffusion 2e4
-check 'the block diffusion model starts from it' stage block 2e4
+for kind in diffusion block; do
+  check "the $kind model starts from it" stage "$kind-base" 2e4
+  check "the $kind model is exercised" \
+    stage "$([ "$kind" = block ] && echo block-exercise || echo diffusion-revise)" 1e4
+  check "the $kind model lies between" stage "$kind-mixed" 0
+  check "the $kind model learns to write in parallel" stage "$kind" 1e4
+done
 check 'the exit predictors' "$python" "$train/exit_predictor.py" --out "$trained" \
-  --steps 10 --batch 512 --held-out 4
+  --corpus corpus-continued.npz --steps 10 --batch 512 --held-out 4
 check 'the reward head' "$python" "$train/reward.py" --out "$trained" \
   --steps 2 --problems 8 --samples 4
 check 'that of the small target' "$python" "$train/reward.py" --out "$trained" \
