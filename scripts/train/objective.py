@@ -227,7 +227,7 @@ def masked_diffusion(model, ids, segment, role, generator, revise=False, paralle
 
 
 def masked_in_parallel(model, ids, segment, role, generator):
-    """One block of each document, those before it clean and those behind it absent."""
+    """One block of each document, with the blocks before it clean and those after it absent."""
     rows, length = ids.shape
     block = answer_blocks(role, RESPONSE)
     documents = int(segment.max()) + 1

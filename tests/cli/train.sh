@@ -121,7 +121,7 @@ for rows, length, heads, kv_heads, width, causal in (
     pairs = [(out, want)] + [(x.grad, y.grad) for x, y in zip(ours, exact)]
     far = [((x.double() - y).norm() / y.norm()).item() for x, y in pairs]
     print(rows, length, heads, kv_heads, width, causal, far)
-    assert max(far) < 0.006, far
+    assert max(far) < (0.006 if fused.tiles else 0.01), far
 END
 check 'the base begins, grown from a smaller one' stage base 1e4 --init "$trained/seed.gguf"
 check 'the base goes on' stage base 3e4 --init "$trained/seed.gguf"

@@ -38,7 +38,7 @@ ABILITIES = "I can talk, remember what you say, do sums and sum up a text."
 
 
 class Fact(NamedTuple):
-    """What a user may say of themselves: `said` in one of several wordings, acknowledged by
+    """A fact about the user: `said` in one of several wordings, acknowledged by
     `noted`, asked for later with `asks` and answered with `answer`."""
 
     kind: str
@@ -233,7 +233,7 @@ def asked_for(user):
 
 
 def prompts(rule, turns):
-    """[(prompt, answer)]: each prompt continues behind the answer before it and its end."""
+    """[(prompt, answer)]: each prompt continues after the answer before it and its end."""
     out = []
     for number, (user, answer) in enumerate(turns):
         before = "\n" if number else opened(rule)
