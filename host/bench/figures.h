@@ -15,7 +15,7 @@
 struct experiment;
 struct run;
 
-#define FIGURES_TASKS 10
+#define FIGURES_TASKS 15
 
 /* Sums over decode phases. The members in FIGURES_COUNTED have the same names
  * in the session's counters. The members prompt_* cover the time before the

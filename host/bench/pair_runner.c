@@ -113,7 +113,7 @@ static int take_prompts(struct opened *o, struct err *e)
 
 		if (text) {
 			ret = tokenize(o->report.tokenizer, text, strlen(text),
-				0, p, e);
+				TOKENIZE_SPECIAL, p, e);
 			if (!ret)
 				ret = tandem_add_bos(o->tandem, p, e);
 		} else {

@@ -22,7 +22,7 @@
 
 static struct opt_values values; /* option values of the decoder */
 static const char *model_path, *outputs_path;
-static int64_t n_items, n_predict = 160, n_show, seed = 1;
+static int64_t n_items, n_predict = 320, n_show, seed = 1;
 static const char *shard_said;
 static double temperature = NAN; /* NAN if not set */
 static bool as_json, as_list;
@@ -33,7 +33,7 @@ static const struct opt opts[] = {
 	{ OPT_INT, 0, "items", &n_items, "N",
 		"use only the first N items of a task (0: all)", 0, INT32_MAX },
 	{ OPT_INT, 'n', "predict", &n_predict, "N",
-		"tokens of an output, at most (160)", 1, INT32_MAX },
+		"tokens of an output, at most (320)", 1, INT32_MAX },
 	{ OPT_STRING, 0, "shard", &shard_said, "I/N",
 		"use only every N-th item, beginning with the I-th, and "
 		"print JSON; 'tandem merge' joins all N shards" },

@@ -64,6 +64,11 @@ static void tasks(FILE *f)
 		"a question about a long notice",
 		"a request for a long screen",
 		"a reply in a long conversation",
+		"a story of two parts, from a plan",
+		"a report of several notes",
+		"an email that answers each question of another",
+		"a program, changed as asked",
+		"the last answer of a conversation",
 	};
 	_Static_assert(ARRAY_LEN(text) == EVAL_TASKS, "one for each task");
 

@@ -61,8 +61,8 @@ int eval_longest(struct tandem *t, const struct eval_items *items,
 	*longest = 0;
 	for (size_t i = 0; i < items->n; i++) {
 		const struct eval_item *item = &items->item[i];
-		int64_t n = tandem_tokenize(
-			t, item->prompt, strlen(item->prompt), 0, NULL, 0);
+		int64_t n = tandem_tokenize(t, item->prompt,
+			strlen(item->prompt), TANDEM_SPECIAL, NULL, 0);
 
 		if (n < 0) {
 			tandem_failure(t, e);
@@ -104,6 +104,7 @@ static int run_item(struct tandem *t, const struct eval_item *item,
 
 	tandem_request_init(&q, sizeof(q));
 	q.prompt = item->prompt;
+	q.flags = TANDEM_SPECIAL;
 	q.max_tokens = o->n_predict;
 	q.temperature = o->sampling.temperature;
 	q.top_k = o->sampling.top_k;

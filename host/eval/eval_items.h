@@ -5,7 +5,8 @@
  *   {"id": "qa-17", "prompt": "Read: ...\nAnswer:", "answer": " Anna.",
  *    "check": "exact", "facts": [], "level": 0}
  *
- * facts and level are optional; other members are ignored.
+ * facts and level are optional; other members are ignored. Special tokens such
+ * as those of a chat template are recognized in a prompt, not in an answer.
  *
  * Items can also be prompts without answers, whose outputs cannot be scored.
  * These are JSON lines with a "prompt" (and an optional "id", by default the

@@ -90,7 +90,8 @@ static int put_tokens(struct scored *s, struct tandem *t,
 	const struct tokenizer *tok, struct err *e)
 {
 	size_t len = strlen(s->item->prompt);
-	int64_t n = tandem_tokenize(t, s->item->prompt, len, 0, NULL, 0);
+	int64_t n = tandem_tokenize(
+		t, s->item->prompt, len, TANDEM_SPECIAL, NULL, 0);
 	struct token_list list = { 0 };
 	int ret;
 
@@ -100,7 +101,8 @@ static int put_tokens(struct scored *s, struct tandem *t,
 	if (!list.id)
 		return err_set(e, ENOMEM, "no memory for the solutions");
 	list.n = list.cap = s->n_prompt = (size_t)n;
-	tandem_tokenize(t, s->item->prompt, len, 0, list.id, list.n);
+	tandem_tokenize(
+		t, s->item->prompt, len, TANDEM_SPECIAL, list.id, list.n);
 	ret = tokenize(tok, s->solution, strlen(s->solution), 0, &list, e);
 	s->token = list.id;
 	s->n = list.n;

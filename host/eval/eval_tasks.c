@@ -8,14 +8,15 @@
 #include <string.h>
 
 const char *const eval_task_names[] = { "summary", "qa", "ui", "reply", "math",
-	"code", "summary-long", "qa-long", "ui-long", "reply-long", "short",
-	"long", "all", NULL };
+	"code", "summary-long", "qa-long", "ui-long", "reply-long", "story",
+	"report", "email", "program", "chat", "short", "long", "answers", "all",
+	NULL };
 
 /* Range of tasks of each group. In the list of names, the groups follow the
  * tasks in this order. */
 static const struct {
 	size_t first, end;
-} groups[] = { { 0, 6 }, { 6, EVAL_TASKS }, { 0, EVAL_TASKS } };
+} groups[] = { { 0, 6 }, { 6, 10 }, { 10, 14 }, { 0, EVAL_TASKS } };
 
 static bool ends_in(const char *path, const char *suffix)
 {

@@ -72,8 +72,8 @@ static int add_item(struct passages *p, const struct tokenizer *tok,
 
 	begin = l->n;
 	if (!ret)
-		ret = tokenize(
-			tok, item->prompt, strlen(item->prompt), 0, l, e);
+		ret = tokenize(tok, item->prompt, strlen(item->prompt),
+			TOKENIZE_SPECIAL, l, e);
 	one.first = (uint32_t)(l->n - one.at);
 	if (!ret) {
 		/*
@@ -93,8 +93,8 @@ static int add_item(struct passages *p, const struct tokenizer *tok,
 		if (!ret) {
 			memcpy(text, item->prompt, prompt);
 			memcpy(text + prompt, item->answer, answer);
-			ret = tokenize(
-				tok, text, prompt + answer, 0, &whole, e);
+			ret = tokenize(tok, text, prompt + answer,
+				TOKENIZE_SPECIAL, &whole, e);
 		}
 		if (!ret &&
 			(whole.n <= n_prompt ||

@@ -303,6 +303,23 @@ for form in '' --json; do
     is 'items after Ctrl-C' items "$(wc -l <"$tmp/got")"
   fi
 done
+# Special tokens in a prompt are tokens, as with `run --special`.
+turn='A dog<|eot_id|>A cat'
+echo "{\"prompt\":\"$turn\"}" >"$tmp/turn.jsonl"
+hash_of() { # COMMAND...: of the logits
+  run_ok "$TANDEM" "$@" -m "$model" -n $n --json
+  local it
+  member logits_hash
+  hash=$it
+}
+hash_of run "$turn"
+plain=$hash
+hash_of run --special "$turn"
+want=$hash
+hash_of eval "$tmp/turn.jsonl"
+check_eq 'logits after a special token' "$hash" "$want"
+checks=$((checks + 1))
+[ "$want" != "$plain" ] || fail 'a special token makes no difference'
 TANDEM_NPU_FAULT=die-after:300 run "$TANDEM" eval "$tmp/long.jsonl" \
   -m "$model" -n $n --restarts 0
 check_eq 'status when the device dies' "$status" 3

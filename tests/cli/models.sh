@@ -15,7 +15,8 @@ run_ok "$TANDEM" run -m "$model" -p 'A dog' -n $n --json
 answer=$(sed -nE 's/.*"text":("([^"\\]|\\.)*").*/\1/p' <<<"$out")
 
 # One item that is right, and in qa one more that is not.
-for task in summary qa ui reply math code {summary,qa,ui,reply}-long; do
+for task in summary qa ui reply math code {summary,qa,ui,reply}-long \
+  story report email program chat; do
   printf '{"id":"0","prompt":"A dog","answer":%s,"check":"text"}\n' \
     "$answer" >"$tasks/$task.jsonl"
 done
@@ -36,17 +37,20 @@ run_ok "$TANDEM" eval qa -n $n --method chain
 check_has 'the table' "$(tr -s ' ' <<<"$out")" 'qa 1 / 2 50.0 % '
 run_ok "$TANDEM" eval --list
 check_has 'the list' "$(tr -s ' ' <<<"$out")" "qa 2 items $tasks/qa.jsonl"
-check_eq 'lines of the list' "$(wc -l <<<"$out")" 10
+check_eq 'lines of the list' "$(wc -l <<<"$out")" 15
 run_ok "$TANDEM" eval all -n $n
-check_has 'the table of all' "$(tr -s ' ' <<<"$out")" 'mean of 10 95.0 %'
+check_has 'the table of all' "$(tr -s ' ' <<<"$out")" 'mean of 15 96.7 %'
 check_has 'the table of all' "$(tr -s ' ' <<<"$out")" 'code 1 / 1 100.0 %'
 run_ok "$TANDEM" eval all -n $n --json
-check_has 'the object of all' "$out" '"mean_accuracy":0.95'
+check_has 'the object of all' "$out" '"mean_accuracy":0.966666'
 run_ok "$TANDEM" eval short -n $n
 check_has 'the table of the short ones' "$(tr -s ' ' <<<"$out")" \
   'mean of 6 91.7 %'
 run_ok "$TANDEM" eval long -n $n
 check_has 'the table of the long ones' "$(tr -s ' ' <<<"$out")" \
+  'mean of 4 100.0 %'
+run_ok "$TANDEM" eval answers -n $n
+check_has 'the table of those with long answers' "$(tr -s ' ' <<<"$out")" \
   'mean of 4 100.0 %'
 rm "$tasks/math.jsonl"
 run "$TANDEM" eval all

@@ -209,14 +209,15 @@ check_eq stderr "$err" ''
 item qa-3 'A dog' ' x'
 head -n 1 "$items" >"$tmp/one.jsonl"
 mkdir -p "$tmp/models/tasks"
-for task in summary qa ui reply math code {summary,qa,ui,reply}-long; do
+for task in summary qa ui reply math code {summary,qa,ui,reply}-long \
+  story report email program chat; do
   cp "$tmp/one.jsonl" "$tmp/models/tasks/$task.jsonl"
 done
 cp "$items" "$tmp/models/tasks/qa.jsonl"
 cp "$model" "$tmp/models/target.gguf"
 export TANDEM_MODELS=$tmp/models
 run_ok "$TANDEM" perplexity all --precision f32
-check_eq 'lines of the table of all' "$(wc -l <<<"$out")" 12
+check_eq 'lines of the table of all' "$(wc -l <<<"$out")" 17
 check_has 'the table of all' "$out" $'\ntotal '
 run_ok "$TANDEM" perplexity all --precision f32 --json
 check_eq 'tokens of all' "$(total tokens)" \
@@ -343,7 +344,7 @@ if [ -e "$TANDEM_MODELS/target.gguf" ]; then
   some=1
   ! full || some=5
   run_ok "$TANDEM" perplexity all --items $some --json
-  check_eq 'rows of all' "$(grep -o '"nll_mean"' <<<"$out" | wc -l)" 11
+  check_eq 'rows of all' "$(grep -o '"nll_mean"' <<<"$out" | wc -l)" 16
   checks=$((checks + 1))
   awk -v p="$(total perplexity)" 'BEGIN { exit !(p > 1 && p < 2) }' ||
     fail "perplexity of the target is '$(total perplexity)'"

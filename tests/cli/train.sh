@@ -121,7 +121,7 @@ for rows, length, heads, kv_heads, width, causal in (
     pairs = [(out, want)] + [(x.grad, y.grad) for x, y in zip(ours, exact)]
     far = [((x.double() - y).norm() / y.norm()).item() for x, y in pairs]
     print(rows, length, heads, kv_heads, width, causal, far)
-    assert max(far) < (0.006 if fused.tiles else 0.01), far
+    assert max(far) < (0.006 if fused.tiles else 0.02), far
 END
 check 'the base begins, grown from a smaller one' stage base 1e4 --init "$trained/seed.gguf"
 check 'the base goes on' stage base 3e4 --init "$trained/seed.gguf"
@@ -272,7 +272,7 @@ check_has 'the log of the base' "$(head -n 1 "$trained/base.csv")" \
   ,summary-long,qa-long,ui-long,reply-long
 check 'the export' "$python" "$train/export.py" --out "$trained" --models "$models"
 check 'the curve of the loss is drawn' grep -q '<polyline' "$models/logs/exercise.svg"
-check 'the items' "$python" "$train/items.py" --out "$models/tasks" --items 5 --long 5
+check 'the items' "$python" "$train/items.py" --out "$models/tasks" --items 5 --math 5 --long 5
 
 export TANDEM_MODELS=$models
 for name in target small draft diffusion block exit exit-third reward reward-small; do
