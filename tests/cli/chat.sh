@@ -117,12 +117,15 @@ chat 'Hello\n' -m "$model" -n 3 --json --system 'Be brief.'
 check_eq 'a prompt by /system and --system' "$(member prompt_tokens)" "$with"
 
 # Without a template the turns form one growing prompt.
-run_ok "$TANDEM" run -p 'Once upon a time' -n 8
+plain=$tmp/plain.gguf
+LC_ALL=C sed 's/tokenizer\.chat_template/tokenizer.gone_template/' \
+  flash/models/draft.gguf >"$plain"
+run_ok "$TANDEM" run -m "$plain" -p 'Once upon a time' -n 8
 want=$out
-chat 'Once upon a time\n' -n 8
+chat 'Once upon a time\n' -m "$plain" -n 8
 check_eq 'the text without a template' "$out" "$want"
 check_eq 'number of warnings' "$(grep -c 'no chat template' <<<"$err")" 1
-chat '/system x\n' -n 8
+chat '/system x\n' -m "$plain" -n 8
 check_eq 'status of a system without a template' "$status" 1
 misuse "$TANDEM" chat --no-such
 

@@ -49,12 +49,12 @@ class Terminal:
 def main():
     tandem, folder = sys.argv[1:]
     # So slow that an answer has not ended before it is interrupted.
-    slow = ["--va-window", "6M", "--va-map-us", "3000"]
+    slow = ["--va-window", "6M", "--va-map-us", "20000"]
     t = Terminal([tandem, "chat", *slow], {"XDG_STATE_HOME": folder, "TERM": "vt100"})
     saved = folder.encode() + b"/saved.json"
     t.until(b"> ", "the prompt")
     t.type(b"Once upon a timx\x7fe\n")
-    t.until(b"there", "an answer to what was edited")
+    t.until(b"You", "an answer to what was edited")
     t.type(b"\x03")
     t.until(b"\n> ", "the prompt behind an answer that was ended")
     t.type(b"/stats\n")

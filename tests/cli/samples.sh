@@ -6,7 +6,7 @@
 export TANDEM_MODELS=$root/flash/models
 [ -e "$TANDEM_MODELS/small.gguf" ] || skip 'no flash/models/small.gguf'
 
-question='Question: Tom has 3 apples and buys 4. How many has he?'
+question='Read: Tom has 3 apples and buys 4.'
 write() { # OPTION...: with many ways to go on
   run_ok "$TANDEM" run -m small "$question" -n 30 --temp 0.9 --seed 3 "$@"
 }

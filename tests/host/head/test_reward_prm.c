@@ -151,7 +151,8 @@ static void put_vocabulary(
 
 		if (kv->key.len > 10 &&
 			!memcmp(kv->key.data, "tokenizer.", 10) &&
-			!gguf_str_is(kv->key, tokens))
+			!gguf_str_is(kv->key, tokens) &&
+			!gguf_str_is(kv->key, "tokenizer.chat_template"))
 			gguf_put_kv(w, kv);
 	}
 	for (unsigned i = 0; i < VOCAB; i++)
