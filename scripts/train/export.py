@@ -23,10 +23,10 @@ MODELS = {
 }
 # name: the stages that it is made of, which are not shipped
 BEFORE = {
-    "target": ["base", "exercise"],
+    "target": ["base", "continued", "exercise"],
     "small": ["small-base", "small-exercise"],
-    "block": ["block-base", "block-exercise"],
-    "diffusion": ["diffusion-base", "diffusion-revise"],
+    "block": ["block-base", "block-exercise", "block-parallel"],
+    "diffusion": ["diffusion-base", "diffusion-revise", "diffusion-parallel"],
 }
 # name: the model that it belongs to
 EXITS = {"exit": "target", "exit-third": "target"}
