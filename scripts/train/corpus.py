@@ -52,6 +52,10 @@ EXERCISE = {
 }
 # What the small target is exercised on: it is slowest to learn sums.
 SMALL_EXERCISE = {**EXERCISE, "math": 25}
+# What the small target's last blocks end with: sums above all.
+SMALL_SUMS = {
+    "summary": 2, "qa": 5, "ui": 4, "reply": 2, "math": 25, "code": 4, "chat": 2.5, "story": 0.5,
+}
 VOCABULARY = 2048  # entries
 # of rows: long documents lie in long rows, whose attention costs more
 LENGTHS = (256, 512, 1024)

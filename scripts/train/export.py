@@ -24,7 +24,7 @@ MODELS = {
 # name: the stages that it is made of, which are not shipped
 BEFORE = {
     "target": ["base", "continued", "exercise"],
-    "small": ["small-base", "small-exercise"],
+    "small": ["small-base", "small-exercise", "small-sums"],
     "block": ["block-base", "block-exercise", "block-parallel"],
     "diffusion": ["diffusion-base", "diffusion-revise", "diffusion-parallel"],
 }

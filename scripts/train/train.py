@@ -30,8 +30,9 @@ from optimizer import optimizers
 CONTEXT = 1024
 KEEP_SECONDS = 240  # between checkpoints
 KINDS = (
-    "base", "continued", "exercise", "small-base", "small-exercise", "draft", "diffusion-base",
-    "diffusion-revise", "diffusion-parallel", "block-base", "block-exercise", "block-parallel",
+    "base", "continued", "exercise", "small-base", "small-exercise", "small-sums", "draft",
+    "diffusion-base", "diffusion-revise", "diffusion-parallel", "block-base", "block-exercise",
+    "block-parallel",
 )
 
 
@@ -52,7 +53,7 @@ def shape_of(kind, miniature=False):
         return Shape(64, 2 if kind == "draft" else 4, 128, 2, 1, *rest, **sight)
     if kind == "draft":
         return Shape(128, 4, 384, 4, 2, *rest)
-    if kind in ("small-base", "small-exercise"):
+    if kind in ("small-base", "small-exercise", "small-sums"):
         return Shape(256, 6, 512, 4, 2, *rest)
     return Shape(384, 12, 512, 6, 2, *rest, **sight)
 
@@ -79,6 +80,8 @@ def corpus_of(kind):
         return "corpus-continued.npz", {"share": corpus.CONTINUED}
     if kind == "small-exercise":
         return "corpus-small.npz", {"share": corpus.SMALL_EXERCISE}
+    if kind == "small-sums":
+        return "corpus-small-sums.npz", {"share": corpus.SMALL_SUMS, "several": 2}
     return "corpus-exercise.npz", {"share": corpus.EXERCISE}
 
 
@@ -130,6 +133,9 @@ def arguments():
     parser.add_argument("--rate", type=float, default=1.0, help="factor of the learning rates")
     parser.add_argument(
         "--rounded", type=float, default=0.0, help="share, the last, of steps with Q4_0 weights"
+    )
+    parser.add_argument(
+        "--last", type=int, help="train so many blocks only; heads on the states before stay good"
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, help="stop after this time, to be resumed")
@@ -190,6 +196,8 @@ class Run:
         self.model = Model(shape).to(args.device)
         if args.init:
             self.model.load_state_dict(initial(args.init, shape))
+        if args.last:
+            self.freeze_before(shape.block_count - args.last)
         self.teacher = load_model(args.teacher, args.device) if args.teacher else None
         self.optimizers = optimizers(self.model)
         self.base = [args.rate * group["lr"] for group in self.groups()]
@@ -199,6 +207,12 @@ class Run:
         if self.checkpoint.exists():
             self.resume()
         self.log = open(args.out / f"{args.kind}.csv", "a", newline="")
+
+    def freeze_before(self, first):
+        """Only blocks from `first` on are trained."""
+        for name, weight in self.model.named_parameters():
+            part = name.split(".")
+            weight.requires_grad_(part[0] == "blocks" and int(part[1]) >= first)
 
     def groups(self):
         """Of all optimizers; other objects once a checkpoint was read."""

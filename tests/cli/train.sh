@@ -248,7 +248,7 @@ check 'it is exercised' stage exercise 3e4
 check 'the target lies between' stage target 0
 check 'the small target imitates it' stage small-base 2e4
 check 'the small target is exercised' stage small-exercise 2e4
-check 'the small target lies between' stage small 0
+check 'the small target learns more sums, and lies between' stage small 1e4
 check 'the draft imitates it' stage draft 2e4
 for kind in diffusion block; do
   check "the $kind model starts from it" stage "$kind-base" 2e4
