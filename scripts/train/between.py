@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 
 import corpus
+import fused
 import objective
 from decode import greedily
 from held_out import rows_of
@@ -43,7 +44,7 @@ class Problems:
         """Share of solutions whose every token is the likeliest after those before it."""
         right = total = 0
         for part in self.rows.split(32):
-            with torch.autocast(self.device, torch.bfloat16):
+            with fused.computing(self.device):
                 outcome = objective.next_token(model, *(part[:, i] for i in range(3)))
             right, total = right + outcome.whole, total + outcome.documents
         return right / total

@@ -108,8 +108,8 @@ def greedily(model, prompts, limit):
         while going and int(length.max()) < ids.shape[1]:
             width = -(-int(length.max()) // 8) * 8
             mask = torch.full((width, width), -1e4, device=device).triu(1)[None, None]
-            with torch.autocast(device.type, torch.bfloat16):
-                hidden = model(ids[:, :width], mask.bfloat16())
+            with fused.computing(device):
+                hidden = model(ids[:, :width], mask.to(fused.precision(device)))
             row = torch.arange(len(going), device=device)
             token = model.logits(hidden[row, length - 1].float()).argmax(-1)
             ids[row, length] = token

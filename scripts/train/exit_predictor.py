@@ -133,14 +133,14 @@ def main():
 
     def measure(batch, predictor):
         """The losses on one batch."""
-        with torch.autocast(args.device, torch.bfloat16):
+        with fused.computing(args.device):
             given = lesson(target, draft, layers.values(), batch, args.candidates)
             return losses(predictor, *given, args.tau)
 
     started = time.time()
     for step in range(min(r.first for r in records), args.steps):
         batch = [x.to(args.device) for x in batches.at(step)]
-        with torch.autocast(args.device, torch.bfloat16):
+        with fused.computing(args.device):
             given = lesson(target, draft, layers.values(), batch, args.candidates)
             both = [losses(r.predictor, *given, args.tau) for r in records]
         sum(whole + args.weight * among for whole, among, _ in both).backward()

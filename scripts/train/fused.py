@@ -5,6 +5,7 @@
 """
 
 import ctypes
+import functools
 import math
 import os
 import subprocess
@@ -38,6 +39,21 @@ def load(folder):
         tiles = library.attention_open() == 0
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"training without fused.c: {error}", file=sys.stderr)
+
+
+@functools.cache
+def precision(device):
+    """What a pass computes in: bfloat16 where the device multiplies in it."""
+    if torch.device(device).type != "cpu" or "bf16" in Path("/proc/cpuinfo").read_text():
+        return torch.bfloat16
+    return torch.float32
+
+
+def computing(device, cache=True):
+    """The context of a pass; cache: weights are cast once."""
+    half = precision(device) == torch.bfloat16
+    kind = torch.device(device).type
+    return torch.autocast(kind, torch.bfloat16, enabled=half, cache_enabled=cache)
 
 
 def usable(x):

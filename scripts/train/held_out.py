@@ -5,6 +5,7 @@ import random
 import torch
 
 import corpus
+import fused
 import objective
 from tasks import HELD_OUT
 
@@ -56,7 +57,7 @@ class HeldOut:
             generator = torch.Generator().manual_seed(7)
             shown = []
             for ids, segment, role in batches:
-                with torch.autocast(device, torch.bfloat16):
+                with fused.computing(device):
                     shown.append(objective.loss(model, ids, segment, role, generator))
             loss = sum(o.loss.item() for o in shown) / len(shown)
             right = sum(o.right for o in shown) / len(shown)

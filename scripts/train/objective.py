@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
+import fused
 from corpus import ANSWER, PROMPT, RESPONSE
 from tokenizer import END, MASK
 
@@ -51,7 +52,7 @@ def loss(model, ids, segment, role, generator, teacher=None, revise=False, paral
 
 def added(seen):
     """What is added to the scores, [B, 1, queries, keys], where `seen` says who sees whom."""
-    hidden = torch.zeros(seen.shape, dtype=torch.bfloat16, device=seen.device)
+    hidden = torch.zeros(seen.shape, dtype=fused.precision(seen.device), device=seen.device)
     return hidden.masked_fill_(~seen, HIDDEN)[:, None]
 
 
@@ -254,7 +255,7 @@ def masked_in_parallel(model, ids, segment, role, generator):
 def states_only(states, masked):
     """states(masked) without gradients.  Autocast would keep the weights that it casts here, and
     the pass that learns would find them without gradients."""
-    with torch.autocast(masked.device.type, torch.bfloat16, cache_enabled=False):
+    with fused.computing(masked.device, cache=False):
         return states(masked)
 
 

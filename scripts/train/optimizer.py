@@ -2,6 +2,8 @@
 
 import torch
 
+import fused
+
 
 def orthogonalized(stack, steps=5):
     """The matrices of `stack` [n, rows, cols] with their singular values pushed towards 1.
@@ -9,7 +11,7 @@ def orthogonalized(stack, steps=5):
     Newton-Schulz iteration with the quintic of Jordan et al., "Muon" (2024).
     """
     a, b, c = 3.4445, -4.7750, 2.0315
-    x = stack.bfloat16()
+    x = stack.to(fused.precision(stack.device))
     x = x / (x.flatten(1).norm(dim=1)[:, None, None] + 1e-7)
     tall = x.shape[1] > x.shape[2]
     if tall:

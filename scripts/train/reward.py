@@ -22,6 +22,7 @@ import torch
 from torch.nn import functional as F
 
 import corpus
+import fused
 import objective
 import verifier
 from decode import sample
@@ -104,7 +105,7 @@ def features(judge, drawn, device):
             ids[row, : len(drawn[i][0])] = torch.tensor(drawn[i][0])
             segment[row, : len(drawn[i][0])] = 1
         ids, segment = ids.to(device), segment.to(device)
-        with torch.autocast(device, torch.bfloat16):
+        with fused.computing(device):
             hidden = judge(ids, objective.visibility(segment, True)).float()
         chance = judge.logits(hidden).float()[:, :-1].log_softmax(-1)
         follows = ids[:, 1:]

@@ -256,7 +256,7 @@ class Run:
         batch = [x.to(args.device) for x in batches.at(step, drills)]
         generator = torch.Generator().manual_seed(args.seed * 1000003 + step)
         with self.sight():
-            with torch.autocast(args.device, torch.bfloat16):
+            with fused.computing(args.device):
                 loss = objective.loss(
                     self.model, *batch, generator, self.teacher, args.kind == "diffusion-revise",
                     args.kind.endswith("-parallel"),

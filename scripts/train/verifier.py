@@ -12,6 +12,7 @@ import time
 import torch
 from torch.nn import functional as F
 
+import fused
 import objective
 import rounding
 from tasks import TRAIN, arithmetic
@@ -69,7 +70,7 @@ def learn_solutions(verifier, tokenizer, steps, seed, device):
         for group in optimizer.param_groups:
             group["lr"] = RATE * min(1, step / 20) * (1.02 - step / steps)
         ids, segment, labels = (x.to(device) for x in right_solutions(tokenizer, rng))
-        with torch.autocast(device, torch.bfloat16):
+        with fused.computing(device):
             hidden = verifier(ids, objective.visibility(segment, True))
         counts = labels >= 0
         loss = F.cross_entropy(verifier.logits(hidden[counts].float()), labels[counts])

@@ -150,6 +150,7 @@ check 'what denoising models learn is what they are asked' "$python" - "$train" 
 import dataclasses, sys
 sys.path.insert(0, sys.argv[1])
 import torch
+import fused
 import objective
 from corpus import ANSWER, PROMPT
 from decode import Cache, forward
@@ -185,7 +186,7 @@ for kind in ("diffusion-base", "block-base"):
     for shift in (False, True):
         shape = dataclasses.replace(shape_of(kind, True), shift_logits=shift)
         model = Model(shape).eval()
-        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        with torch.no_grad(), fused.computing("cpu"):
             objective.loss(model, ids, torch.zeros_like(ids), role, torch.Generator())
         assert (seen["want"] == ids[0, BEGIN:]).all()
         want = asked(model, shift)
