@@ -11,6 +11,7 @@ import torch
 import corpus
 import curves
 import gguf
+from model import Shape
 from train import load_model, read_weights
 
 # name: (title, type of the matrices inside the blocks); the rest is Q8_0
@@ -55,6 +56,24 @@ def write_exit(path, trained, shape, kind):
     gguf.write(path, keys, tensors)
 
 
+def write_eagle(path, trained, kind):
+    """The drafter that reads the target's states (eagle.py)."""
+    state = torch.load(trained, map_location="cpu")
+    shape = Shape(**state["shape"])
+    ours = gguf.model_keys(shape, "Tandem eagle", kind)
+    arch = ours["general.architecture"]
+    keys = {name.replace(f"{arch}.", "tandem-eagle."): value for name, value in ours.items()}
+    keys |= {"general.architecture": "tandem-eagle", "general.type": "adapter"}
+    weights = {name: values.float().numpy() for name, values in state["model"].items()}
+    tensors = [
+        ("eagle_embd_norm.weight", weights["embd_norm.weight"], "F32"),
+        ("eagle_fc.weight", weights["fc.weight"], kind),
+        *gguf.block_tensors(weights, [0], kind),
+        ("output_norm.weight", weights["output_norm.weight"], "F32"),
+    ]
+    gguf.write(path, keys, tensors)
+
+
 def write_reward(path, trained, shape, kind):
     """The reward head: P(right so far) = sigmoid(w . silu(V f + a) + b), f as reward.py says, and
     the verifier's own blocks, behind `reward.layer` of the model's."""
@@ -89,6 +108,9 @@ def write(name, out, path, kind):
         types = (kind or inside, kind or "Q8_0")
         gguf.write_model(path, load_model(trained), corpus.vocabulary(), title, *types)
         return
+    if name == "eagle":
+        write_eagle(path, trained, kind or "Q8_0")
+        return
     shape, _ = read_weights(out / f"{(EXITS | REWARDS)[name]}.pt")
     if name in EXITS:
         write_exit(path, trained, shape, kind or "Q8_0")
@@ -98,7 +120,7 @@ def write(name, out, path, kind):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    everything = [*MODELS, *EXITS, *REWARDS]
+    everything = [*MODELS, "eagle", *EXITS, *REWARDS]
     parser.add_argument("names", nargs="*", help=f"of {', '.join(everything)} (all)")
     parser.add_argument("--out", type=Path, default=Path("build/train"), help="of the training")
     parser.add_argument("--models", type=Path, default=Path("flash/models"), help="to write to")

@@ -164,10 +164,11 @@ def rms_norm(x, weight, epsilon):
 
 
 def attend(q, k, v, mask):
-    """Of q [B, T, heads, N] to k and v [B, T, kv_heads, N] under mask [B or 1, 1, T, T], which is
+    """Of q [B, T, heads, N] to k and v [B, S, kv_heads, N] under mask [B or 1, 1, T, S], which is
     added to the scores: as q."""
     rows, length, heads, width = q.shape
-    if tiles and usable(q) and width % 32 == 0 and width <= MOST_WIDTH:
+    seen = k.shape[1]
+    if tiles and usable(q) and seen == length and width % 32 == 0 and width <= MOST_WIDTH:
         mask = mask.expand(rows, -1, -1, -1).contiguous()
         return Attention.apply(q, k.contiguous(), v.contiguous(), mask)
     if q.is_cuda:
@@ -181,10 +182,10 @@ def attend(q, k, v, mask):
     group = heads // kv_heads
     q = q.view(rows, length, kv_heads, group, width)
     q = q.permute(0, 2, 3, 1, 4).reshape(rows * kv_heads, group * length, width)
-    k = k.permute(0, 2, 3, 1).reshape(rows * kv_heads, width, length)
-    v = v.permute(0, 2, 1, 3).reshape(rows * kv_heads, length, width)
-    score = torch.bmm(q * (1.0 / math.sqrt(width)), k).view(rows, heads, length, length)
-    score = torch.softmax(score + mask, -1).view(rows * kv_heads, group * length, length)
+    k = k.permute(0, 2, 3, 1).reshape(rows * kv_heads, width, seen)
+    v = v.permute(0, 2, 1, 3).reshape(rows * kv_heads, seen, width)
+    score = torch.bmm(q * (1.0 / math.sqrt(width)), k).view(rows, heads, length, seen)
+    score = torch.softmax(score + mask, -1).view(rows * kv_heads, group * length, seen)
     return torch.bmm(score, v).view(rows, heads, length, width).transpose(1, 2)
 
 

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 import fused
 from corpus import ANSWER, PROMPT, RESPONSE
+from eagle import Eagle
 from tokenizer import END, MASK
 
 PROMPT_WEIGHT = 0.03  # a prompt's own tokens teach reading, but are mostly drawn at random
@@ -22,6 +23,8 @@ RIGHT = 0.1  # weight in the loss of a visible token that is right
 IN_ORDER = 0.7  # share of blocks whose masks are their last positions, not any
 NEAR = 8  # of these the first mask's weight in the loss; that of the nth behind it is NEAR / n
 HIDDEN = -1e4
+STEPS = 3  # that an Eagle drafts in training
+LATER = 0.8  # weight of a step in the loss, that of the step before being 1
 SHARPNESS = 2.0  # weight of a sure answer in the loss of `certainty`
 SHARP = 0.5  # its temperature
 ABSENT = 255  # the segment of positions that no other sees
@@ -43,6 +46,8 @@ def loss(model, ids, segment, role, generator, teacher=None, revise=False, paral
     revise: tokens that stand already are asked for as well, and some are wrong.
     parallel: many tokens of a block are to be right and sure in one pass.
     """
+    if isinstance(model, Eagle):
+        return drafted(model, ids, segment, role)
     if model.shape.block_length:
         return block_diffusion(model, ids, segment, role, generator, parallel)
     if model.shape.causal:
@@ -94,6 +99,38 @@ def next_token(model, ids, segment, role, teacher=None):
     right = hit[answer].float().mean().item()
     whole = documents_right(hit, answer, segment[:, 1:]) if not model.training else (0, 0)
     return Outcome((each * weight).sum() / weight.sum(), right, *whole)
+
+
+def drafted(model, ids, segment, role):
+    """Several steps, of which each but the first reads the states of the one before, as drafting
+    does (EAGLE-3, section 3.1: training-time test).  The loss is the divergence from the target;
+    right is a token that the target, too, holds for the likeliest."""
+    target = model.target[0]
+    mask = visibility(segment, True)
+    with torch.no_grad():
+        states = target(ids, mask)
+    at = torch.arange(ids.shape[1], device=ids.device)
+    same = segment[:, :, None] == segment[:, None, :]
+    behind = at[:, None] - at[None, :]
+    index = (same & (behind > 0)).sum(2)  # of a position in its document
+    known = same & (index > 0)[:, None, :]
+    masks = [
+        torch.cat([added(known & (behind >= step)), *(
+            added((behind == back).expand_as(same)) for back in range(step - 1, -1, -1)
+        )], 3)
+        for step in range(STEPS)
+    ]
+    answer = (role[:, 1:] == ANSWER) & (segment[:, 1:] == segment[:, :-1])
+    total, weights, right = 0.0, 0.0, 0.0
+    for step, own in enumerate(model(ids, states, masks)):
+        used = answer & (index[:, :-1] > step)
+        taught = target.logits(states[:, :-1][used]).float()
+        logits = model.logits(own[:, :-1][used]).float()
+        each = F.kl_div(logits.log_softmax(-1), taught.log_softmax(-1), reduction="batchmean",
+                        log_target=True)
+        total, weights = total + LATER**step * each, weights + LATER**step
+        right += (logits.argmax(-1) == taught.argmax(-1)).float().mean().item() / STEPS
+    return Outcome(total / weights, right)
 
 
 def noise(ids, segment, role, generator):

@@ -23,6 +23,7 @@ import gguf
 import grow
 import objective
 import rounding
+from eagle import Eagle
 from held_out import HeldOut, heading, line
 from model import Model, Shape
 from optimizer import optimizers
@@ -30,7 +31,7 @@ from optimizer import optimizers
 CONTEXT = 1024
 KEEP_SECONDS = 240  # between checkpoints
 KINDS = (
-    "base", "continued", "exercise", "small-base", "small-exercise", "small-sums", "draft",
+    "base", "continued", "exercise", "small-base", "small-exercise", "small-sums", "draft", "eagle",
     "diffusion-base", "diffusion-revise", "diffusion-parallel", "block-base", "block-exercise",
     "block-parallel",
 )
@@ -192,13 +193,17 @@ class Run:
     """A model in training: what a checkpoint keeps, and the log."""
 
     def __init__(self, args, shape):
-        self.args, self.shape = args, shape
-        self.model = Model(shape).to(args.device)
+        self.args = args
+        self.teacher = load_model(args.teacher, args.device) if args.teacher else None
+        if args.kind == "eagle":
+            self.model = Eagle(self.teacher).to(args.device)
+        else:
+            self.model = Model(shape).to(args.device)
+        self.shape = self.model.shape
         if args.init:
             self.model.load_state_dict(initial(args.init, shape))
         if args.last:
             self.freeze_before(shape.block_count - args.last)
-        self.teacher = load_model(args.teacher, args.device) if args.teacher else None
         self.optimizers = optimizers(self.model)
         self.base = [args.rate * group["lr"] for group in self.groups()]
         self.step, self.seconds, self.loss = 0, 0.0, None

@@ -251,6 +251,7 @@ check 'the small target imitates it' stage small-base 2e4
 check 'the small target is exercised' stage small-exercise 2e4
 check 'the small target learns more sums, and lies between' stage small 1e4
 check 'the draft imitates it' stage draft 2e4
+check 'the eagle reads its states' stage eagle 2e4
 for kind in diffusion block; do
   check "the $kind model starts from it" stage "$kind-base" 2e4
   check "the $kind model is exercised" \
@@ -276,7 +277,7 @@ check 'the curve of the loss is drawn' grep -q '<polyline' "$models/logs/exercis
 check 'the items' "$python" "$train/items.py" --out "$models/tasks" --items 5 --math 5 --long 5
 
 export TANDEM_MODELS=$models
-for name in target small draft diffusion block exit exit-third reward reward-small; do
+for name in target small draft eagle diffusion block exit exit-third reward reward-small; do
   check "$name.gguf is read" "$TANDEM" inspect "$models/$name.gguf"
 done
 check_eq "the verifier's own blocks" \
