@@ -41,7 +41,7 @@ SHARE = {"summary": 2, "qa": 14, "ui": 6, "reply": 2, "math": 4, "code": 3}
 # of the long ones: a third of all tokens, since a document has eight times those of an item
 LONG_SHARE = {"summary-long": 0.3, "qa-long": 0.5, "ui-long": 0.5, "reply-long": 0.3}
 # of those with long answers, and of conversations
-ANSWERS_SHARE = {"story": 0.8, "report": 0.8, "email": 1, "program": 1.4, "chat": 2.5}
+ANSWERS_SHARE = {"story": 0.8, "report": 0.8, "email": 2, "program": 2.4, "chat": 2}
 # What a finished target goes on with: it has learnt its sums.
 CONTINUED = SHARE | LONG_SHARE | ANSWERS_SHARE | {"math": 1}
 # What the base is exercised on: fewer questions, which teach reading, and more of what is long in

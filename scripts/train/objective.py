@@ -24,6 +24,7 @@ IN_ORDER = 0.7  # share of blocks whose masks are their last positions, not any
 NEAR = 8  # of these the first mask's weight in the loss; that of the nth behind it is NEAR / n
 HIDDEN = -1e4
 STEPS = 3  # that an Eagle drafts in training
+PARALLEL = 0.6  # share of steps that teach parallel decoding, where it is taught
 LATER = 0.8  # weight of a step in the loss, that of the step before being 1
 SHARPNESS = 2.0  # weight of a sure answer in the loss of `certainty`
 SHARP = 0.5  # its temperature
@@ -44,8 +45,10 @@ def loss(model, ids, segment, role, generator, teacher=None, revise=False, paral
     """The Outcome of `model` on packed rows; `generator` draws the noise of diffusion.
 
     revise: tokens that stand already are asked for as well, and some are wrong.
-    parallel: many tokens of a block are to be right and sure in one pass.
+    parallel: many tokens of a block are to be right and sure in one pass; so it is in PARALLEL of
+    the steps, lest one token a pass be forgotten.
     """
+    parallel = parallel and torch.rand((), generator=generator) < PARALLEL
     if isinstance(model, Eagle):
         return drafted(model, ids, segment, role)
     if model.shape.block_length:

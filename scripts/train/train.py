@@ -151,6 +151,7 @@ def arguments():
     parser.add_argument(
         "--held-out", type=int, default=24, help="items of each family that the log is made from"
     )
+    parser.add_argument("--compile", action="store_true", help="the blocks; faster on a GPU")
     parser.add_argument("--miniature", action="store_true", help="a tiny model, to try it all")
     return parser.parse_args()
 
@@ -204,6 +205,10 @@ class Run:
             self.model.load_state_dict(initial(args.init, shape))
         if args.last:
             self.freeze_before(shape.block_count - args.last)
+        if args.compile:
+            for part in (self.model, self.teacher):
+                for block in part.blocks if part else ():
+                    block.compile()
         self.optimizers = optimizers(self.model)
         self.base = [args.rate * group["lr"] for group in self.groups()]
         self.step, self.seconds, self.loss = 0, 0.0, None

@@ -21,7 +21,7 @@ from train import load_model
 
 OWN = 4  # blocks of the verifier that are not the model's
 # Where they begin: the checkpoint that the model is a part of the way to (between.py).
-BEGIN = {"target": "exercise", "small": "small-exercise"}
+BEGIN = {"target": "exercise", "small": "small-sums"}
 RATE = 6e-4
 PROBLEMS = 64  # in a step of theirs
 
