@@ -148,6 +148,18 @@ void gguf_put_i32s(
 	strbuf_add(&w->keys, v, n * sizeof(*v));
 }
 
+void gguf_put_file_type(struct gguf_writer *w, enum dtype type)
+{
+	uint32_t number = type == DTYPE_F16 ? 1
+		: type == DTYPE_Q4_0        ? 2
+		: type == DTYPE_Q8_0        ? 7
+		: type == DTYPE_BF16        ? 32
+					    : 0;
+
+	gguf_put_u32(w, "general.file_type", number);
+	gguf_put_u32(w, "general.quantization_version", 2);
+}
+
 /* ---- tensors ---- */
 
 static int check_declaration(struct gguf_writer *w, const char *name,

@@ -29,6 +29,10 @@ void gguf_put_strs(struct gguf_writer *, const char *key,
 void gguf_put_i32s(
 	struct gguf_writer *, const char *key, const int32_t *, uint64_t n);
 
+/* Put general.file_type, llama.cpp's number for a file in which most matrices
+ * have this type, and general.quantization_version. */
+void gguf_put_file_type(struct gguf_writer *, enum dtype);
+
 /* Copy a key and its value from another file. */
 void gguf_put_kv(struct gguf_writer *, const struct gguf_kv *);
 

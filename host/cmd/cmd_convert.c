@@ -1,4 +1,5 @@
-/* tandem convert: packs a model file into a flash image. */
+/* tandem convert: packs a model file into a flash image, or changes the types
+ * of its matrices. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -26,7 +27,7 @@
 
 static const char *const types[] = { "q4_0", "q8_0", "f16", "keep", NULL };
 
-static int layout = LAYOUT_TILES, type = -1, down = -1;
+static int layout = LAYOUT_UNSAID, type = -1, down = -1;
 static int64_t zstd;
 static bool report, as_json;
 
@@ -56,20 +57,25 @@ static const struct opt opts[] = {
 static const struct opt_command usage = {
 	.name = "tandem convert",
 	.synopsis = "[--layout LAYOUT] [--type TYPE] [--down TYPE] "
-		    "[--zstd LEVEL] [--report] [--json] IN.gguf OUT.tdm",
-	.summary = "pack a model file into a flash image",
-	.details = "Writes a flash image: the layers in the layout that the "
-		   "device uses, each one contiguous read with a checksum. "
-		   "Other commands take an image wherever they take a model "
-		   "file; 'tandem inspect' shows one, 'tandem verify' checks "
-		   "it.\n\n"
-		   "The report has each matrix's error as a share of its root "
-		   "mean square, and for groups and super-groups how that "
-		   "compares with conventional groups of the same number of "
-		   "bits.",
+		    "[--zstd LEVEL] [--report] [--json] IN.gguf OUT",
+	.summary = "pack a model file into a flash image, or change its types",
+	.details =
+		"Writes a flash image: the layers in the layout that the "
+		"device uses, each one contiguous read with a checksum. "
+		"Other commands take an image wherever they take a model "
+		"file; 'tandem inspect' shows one, 'tandem verify' checks "
+		"it.\n\n"
+		"If OUT ends in .gguf, writes a model file whose layers have "
+		"matrices of these types; the rest stays as it is. A flash "
+		"image of the same types generates the same text.\n\n"
+		"The report has each matrix's error as a share of its root "
+		"mean square, and for groups and super-groups how that "
+		"compares with conventional groups of the same number of "
+		"bits.",
 	.examples =
 		"  tandem convert model.gguf model.tdm\n"
 		"  tandem convert --layout super --report model.gguf model.tdm\n"
+		"  tandem convert --type q4_0 model.gguf model-q4.gguf\n"
 		"  tandem run -m model.tdm --dram-budget 40% 'Once upon a time'",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
@@ -96,14 +102,6 @@ static int down_type(void)
 }
 
 /* ---- the report ---------------------------------------------------------- */
-
-/* Whether the tensor was converted. Tensors that the host uses keep the type
- * that they have in the model file. */
-static bool is_packed(const struct image *image, const struct convert_tensor *t)
-{
-	return t->tensor->dim[1] > 1 &&
-		image_extent_at(image, t->extent)->kind != IMAGE_HOST;
-}
 
 static bool is_worse(const struct convert_tensor *t)
 {
@@ -135,8 +133,8 @@ static struct tally tally_of(const struct conversion *c)
 	return tally;
 }
 
-static json_t *report_json(const char *source, const char *path,
-	const struct image *image, const struct model *m,
+static json_t *report_json(const char *source, const char *path, uint64_t bytes,
+	const struct convert_opts *how, const struct model *m,
 	const struct conversion *done)
 {
 	struct tally tally = tally_of(done);
@@ -146,7 +144,7 @@ static json_t *report_json(const char *source, const char *path,
 		const struct convert_tensor *t = &done->tensor[i];
 		json_t *o;
 
-		if (!is_packed(image, t))
+		if (!t->of_device)
 			continue;
 		o = json_pack("{s:o, s:s, s:s, s:I, s:I, s:I, s:o}", "name",
 			json_text(t->tensor->name), "from",
@@ -164,25 +162,34 @@ static json_t *report_json(const char *source, const char *path,
 		}
 		json_array_append_new(tensors, o);
 	}
-	return json_pack("{s:i, s:s, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:o, "
+	return json_pack("{s:i, s:s, s:o, s:o, s:s?, s:I, s:I, s:I, s:I, s:o, "
 			 "s:o}",
 		"version", JSON_VERSION, "command", "convert", "source",
 		json_ctext(source), "file", json_ctext(path), "layout",
-		layout_names[layout], "source_bytes",
+		how->gguf ? NULL : layout_names[how->layout], "source_bytes",
 		(json_int_t)gguf_file_bytes(m->gguf), "bytes",
-		(json_int_t)image_file_bytes(image), "extents",
-		(json_int_t)image_n_extents(image), "worse",
-		(json_int_t)tally.worse, "largest_ratio",
+		(json_int_t)bytes, "extents", (json_int_t)done->n_extents,
+		"worse", (json_int_t)tally.worse, "largest_ratio",
 		tally.most ? json_finite(tally.most->loss.ratio) : json_null(),
 		"tensors", tensors);
 }
 
 /* ---- the command --------------------------------------------------------- */
 
+static bool is_gguf(const char *path)
+{
+	static const char end[] = ".gguf";
+	size_t n = strlen(path);
+
+	return n >= strlen(end) && !strcmp(path + n - strlen(end), end);
+}
+
 static int convert_file(const char *source, const char *path, struct err *e)
 {
 	struct convert_opts o = {
-		.layout = (enum layout)layout,
+		.gguf = is_gguf(path),
+		.layout = layout == LAYOUT_UNSAID ? LAYOUT_TILES
+						  : (enum layout)layout,
 		.type = type_of(type),
 		.down = down_type(),
 		.zstd = (int)zstd,
@@ -191,7 +198,6 @@ static int convert_file(const char *source, const char *path, struct err *e)
 		.progress = cmd_progress,
 	};
 	struct conversion done = { 0 };
-	struct image *image = NULL;
 	struct stat from, to;
 	struct model *m;
 	int ret;
@@ -211,9 +217,9 @@ static int convert_file(const char *source, const char *path, struct err *e)
 	if (ret)
 		return ret;
 	ret = convert(m, path, &o, &done, e);
-	if (!ret && o.measure)
-		ret = image_open(&image, path, e);
-	if (image && !as_json) {
+	if (!ret && o.measure && stat(path, &to))
+		ret = err_sys(e, errno, "cannot read '%s'", path);
+	if (!ret && o.measure && !as_json) {
 		struct tally tally = tally_of(&done);
 		size_t matrices = 0;
 		char name[48];
@@ -223,7 +229,7 @@ static int convert_file(const char *source, const char *path, struct err *e)
 		for (size_t i = 0; i < done.n; i++) {
 			const struct convert_tensor *t = &done.tensor[i];
 
-			if (!is_packed(image, t))
+			if (!t->of_device)
 				continue;
 			matrices++;
 			printf("%-28s %-6s %-11s %9.6f",
@@ -252,16 +258,17 @@ static int convert_file(const char *source, const char *path, struct err *e)
 			       "the model file (inf): those lose\nnothing; "
 			       "convert from a file of more bits\n",
 				tally.lossless);
-		printf("%s: %zu extents, %.1f MiB; the model file has %.1f "
-		       "MiB\n",
-			path, image_n_extents(image),
-			(double)image_file_bytes(image) / 0x1p20,
+		printf("%s: ", path);
+		if (!o.gguf)
+			printf("%u extents, ", done.n_extents);
+		printf("%.1f MiB; the model file has %.1f MiB\n",
+			(double)to.st_size / 0x1p20,
 			(double)gguf_file_bytes(m->gguf) / 0x1p20);
-	} else if (image &&
-		json_print(
-			report_json(source, path, image, m, &done), 0, stdout))
+	} else if (!ret && o.measure &&
+		json_print(report_json(source, path, (uint64_t)to.st_size, &o,
+				   m, &done),
+			0, stdout))
 		ret = err_sys(e, errno, "cannot write the report as JSON");
-	image_close(image);
 	conversion_release(&done);
 	model_close(m);
 	return ret;
@@ -278,8 +285,21 @@ static int run(int argc, char **argv)
 		return status;
 	if (!strcmp(argv[2], "-"))
 		return cmd_misuse(&cmd_convert,
-			"an image is written under another name and renamed "
+			"the file is written under another name and renamed "
 			"when it is whole: it cannot go to standard output");
+	if (is_gguf(argv[2]) && (layout != LAYOUT_UNSAID || zstd))
+		return cmd_misuse(&cmd_convert,
+			"%s is for flash images, and '%s' is to be a GGUF "
+			"file; leave it out, or choose a name with another "
+			"ending",
+			zstd ? "--zstd" : "--layout", argv[2]);
+	if (is_gguf(argv[2]) && type_of(type) == CONVERT_KEEP &&
+		down_type() == CONVERT_KEEP)
+		return cmd_misuse(&cmd_convert,
+			"'%s' would be a copy of the model file; give --type, "
+			"or choose a name with another ending for a flash "
+			"image",
+			argv[2]);
 	cmd_catch_endings();
 	ret = models_choose(argv[1], MODEL_TARGET, source, &e);
 	if (!ret)

@@ -8,8 +8,10 @@
 #include "host/model/model.h"
 #include "host/model/packed_format.h"
 #include "shm/buffer.h"
+#include "tensor/gguf_write.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +54,7 @@ static void add(struct convert *c, const struct gguf_tensor *t, enum dtype type)
 	c->out->tensor[c->out->n++] = (struct convert_tensor){
 		.tensor = t,
 		.type = type,
+		.of_device = t->dim[1] > 1 && x->kind != IMAGE_HOST,
 		.extent = c->n_extents - 1,
 		.offset = x->bytes,
 		.bytes = bytes,
@@ -70,8 +73,9 @@ static enum dtype layer_type(
 		return type;
 	if (want != CONVERT_KEEP && dtype_row_bytes((uint32_t)want, t->dim[0]))
 		type = (enum dtype)want;
-	return layout_type(
-		c->opts->layout, type, (uint32_t)t->dim[0], SIZE_MAX);
+	return c->opts->gguf ? type
+			     : layout_type(c->opts->layout, type,
+				       (uint32_t)t->dim[0], SIZE_MAX);
 }
 
 static int plan(struct convert *c, struct err *e)
@@ -128,34 +132,50 @@ static int plan(struct convert *c, struct err *e)
 
 /* ---- writing ---- */
 
+static int alloc_buffer(struct convert *c, uint64_t bytes, struct err *e)
+{
+	c->buffer = aligned_alloc(PACKED_ALIGN, bytes);
+	return c->buffer
+		? 0
+		: err_set(e, ENOMEM, "no memory to convert %llu MiB at a time",
+			  (unsigned long long)(bytes >> 20));
+}
+
+/* Convert a tensor to its position in the buffer. */
+static int fill(struct convert *c, struct convert_tensor *t, struct err *e)
+{
+	const struct gguf_tensor *from = t->tensor;
+	uint32_t n = (uint32_t)from->dim[1], k = (uint32_t)from->dim[0];
+	uint8_t *dst = c->buffer + t->offset;
+
+	if (c->opts->cancel && *c->opts->cancel)
+		return err_set(e, ECANCELED, "interrupted");
+	if (layout_pack(
+		    c->workers, from->type, NULL, from->type, from->data, n, k))
+		return err_set(e, EDOM,
+			"tensor '%.*s' has weights that are infinite or no "
+			"number; get or make the model file again",
+			(int)from->name.len, from->name.data);
+	requant(c->workers, t->type, dst, from->type, from->data, n, k);
+	if (c->opts->measure &&
+		requant_measure(c->workers, &t->loss, t->type, dst, from->type,
+			from->data, n, k))
+		return err_set(e, ENOMEM, "no memory to measure '%.*s'",
+			(int)from->name.len, from->name.data);
+	c->done += t->bytes;
+	progress_report(&c->opts->progress, "converting", c->done, c->total);
+	return 0;
+}
+
 static int write_extent(
 	struct convert *c, const struct extent *x, struct err *e)
 {
 	memset(c->buffer, 0, x->bytes); /* clear the gaps between tensors */
 	for (size_t i = 0; i < x->n; i++) {
-		struct convert_tensor *t = &c->out->tensor[x->first + i];
-		const struct gguf_tensor *from = t->tensor;
-		uint32_t n = (uint32_t)from->dim[1], k = (uint32_t)from->dim[0];
-		uint8_t *dst = c->buffer + t->offset;
+		int ret = fill(c, &c->out->tensor[x->first + i], e);
 
-		if (c->opts->cancel && *c->opts->cancel)
-			return err_set(e, ECANCELED, "interrupted");
-		if (layout_pack(c->workers, from->type, NULL, from->type,
-			    from->data, n, k))
-			return err_set(e, EDOM,
-				"tensor '%.*s' has weights that are infinite "
-				"or no number; get or make the model file "
-				"again",
-				(int)from->name.len, from->name.data);
-		requant(c->workers, t->type, dst, from->type, from->data, n, k);
-		if (c->opts->measure &&
-			requant_measure(c->workers, &t->loss, t->type, dst,
-				from->type, from->data, n, k))
-			return err_set(e, ENOMEM, "no memory to measure '%.*s'",
-				(int)from->name.len, from->name.data);
-		c->done += t->bytes;
-		progress_report(
-			&c->opts->progress, "converting", c->done, c->total);
+		if (ret)
+			return ret;
 	}
 	return image_write(
 		c->writer, x->kind, x->index, c->buffer, x->bytes, e);
@@ -177,11 +197,9 @@ static int write_all(struct convert *c, struct err *e)
 		if (c->extent[i].bytes > largest)
 			largest = c->extent[i].bytes;
 	}
-	c->buffer = aligned_alloc(PACKED_ALIGN, largest);
-	if (!c->buffer)
-		return err_set(e, ENOMEM,
-			"no memory for the largest extent, %llu MiB",
-			(unsigned long long)(largest >> 20));
+	ret = alloc_buffer(c, largest, e);
+	if (ret)
+		return ret;
 	progress_report(&c->opts->progress, "converting", 0, c->total);
 
 	head = (struct packed_head){
@@ -224,22 +242,119 @@ static int write_all(struct convert *c, struct err *e)
 	return ret ? ret : image_writer_commit(c->writer, e);
 }
 
+/* ---- a GGUF file ---- */
+
+static void put_keys(const struct convert *c, struct gguf_writer *w)
+{
+	const struct gguf *g = c->model->gguf;
+	bool retyped = c->opts->type != CONVERT_KEEP;
+
+	for (size_t i = 0; i < gguf_n_kv(g); i++) {
+		const struct gguf_kv *kv = gguf_kv_at(g, i);
+
+		/* The writer aligns data as a file without this key. */
+		if (gguf_str_is(kv->key, "general.alignment"))
+			continue;
+		if (retyped &&
+			(gguf_str_is(kv->key, "general.file_type") ||
+				gguf_str_is(kv->key,
+					"general.quantization_version")))
+			continue;
+		gguf_put_kv(w, kv);
+	}
+	if (retyped)
+		gguf_put_file_type(w, (enum dtype)c->opts->type);
+}
+
+static struct convert_tensor in_file(
+	const struct convert *c, const struct gguf_tensor *t)
+{
+	const struct model *m = c->model;
+	struct convert_tensor out = { .tensor = t, .type = t->type };
+
+	for (uint32_t l = 0; l < m->n_layer; l++)
+		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
+			if (m->layer[l][i] == t) {
+				out.type = layer_type(c, t, i);
+				out.of_device = t->dim[1] > 1;
+			}
+	out.bytes = layout_bytes(
+		out.type, (uint32_t)t->dim[1], (uint32_t)t->dim[0]);
+	return out;
+}
+
+static int write_gguf(struct convert *c, const char *path, struct err *e)
+{
+	const struct gguf *g = c->model->gguf;
+	struct gguf_writer *w = NULL;
+	struct conversion *out = c->out;
+	uint64_t largest = 0;
+	int ret;
+
+	out->tensor = calloc(gguf_n_tensors(g), sizeof(*out->tensor));
+	if (!out->tensor)
+		return err_set(e, ENOMEM, "no memory for a table of tensors");
+	ret = gguf_writer_open(&w, path, e);
+	if (ret)
+		return ret;
+	put_keys(c, w);
+	for (size_t i = 0; i < gguf_n_tensors(g); i++) {
+		const struct gguf_tensor *t = gguf_tensor_at(g, i);
+		struct convert_tensor *to = &out->tensor[out->n++];
+		/* The writer refuses names that are too long for ggml, so also
+		 * those that are cut here. */
+		char name[80];
+
+		*to = in_file(c, t);
+		snprintf(name, sizeof(name), "%.*s", (int)t->name.len,
+			t->name.data);
+		gguf_put_tensor(w, name, to->type, t->n_dims, t->dim);
+		c->total += to->bytes;
+		largest = to->bytes > largest ? to->bytes : largest;
+	}
+	ret = alloc_buffer(c, align_up(largest, PACKED_ALIGN), e);
+	for (size_t i = 0; i < out->n && !ret; i++) {
+		ret = fill(c, &out->tensor[i], e);
+		if (!ret)
+			ret = gguf_write_data(
+				w, c->buffer, out->tensor[i].bytes, e);
+	}
+	progress_report(&c->opts->progress, NULL, 0, 0);
+	if (!ret)
+		ret = gguf_writer_commit(w, e);
+	gguf_writer_close(w);
+	return ret;
+}
+
+/* ---- an image ---- */
+
+static int write_image(struct convert *c, const char *path, struct err *e)
+{
+	struct image_write_opts w = { .zstd = c->opts->zstd,
+		.threads = workers_online(),
+		.cancel = c->opts->cancel };
+	int ret = plan(c, e);
+
+	c->out->n_extents = w.n_extents = c->n_extents;
+	if (!ret)
+		ret = image_writer_open(&c->writer, path, &w, e);
+	if (!ret)
+		ret = write_all(c, e);
+	image_writer_close(c->writer);
+	return ret;
+}
+
 int convert(const struct model *m, const char *path,
 	const struct convert_opts *o, struct conversion *out, struct err *e)
 {
 	struct convert c = { .model = m, .opts = o, .out = out };
-	struct image_write_opts w = { .zstd = o->zstd,
-		.threads = workers_online(),
-		.cancel = o->cancel };
 	int ret;
 
 	*out = (struct conversion){ 0 };
-	ret = plan(&c, e);
-	w.n_extents = c.n_extents;
-	if (!ret && !(ret = workers_open(&c.workers, workers_online(), e)) &&
-		!(ret = image_writer_open(&c.writer, path, &w, e)))
-		ret = write_all(&c, e);
-	image_writer_close(c.writer);
+	ret = workers_open(&c.workers, workers_online(), e);
+	if (!ret)
+		ret = o->gguf ? write_gguf(&c, path, e)
+			      : write_image(&c, path, e);
 	workers_close(c.workers);
 	free(c.extent);
 	free(c.buffer);

@@ -3,6 +3,10 @@
  * one extent, whose bytes are exactly those of the layer's block of weights in
  * memory (host/memory/weights.h). The image also contains the output matrix,
  * the tensors that the host uses, and the metadata.
+ *
+ * Alternatively writes a GGUF file whose layers have matrices of other types.
+ * All other tensors and all keys are those of the model file, except the keys
+ * that describe the types and the alignment of the data.
  */
 #ifndef HOST_CONVERT_CONVERT_H
 #define HOST_CONVERT_CONVERT_H
@@ -24,6 +28,8 @@ struct model;
 #define CONVERT_KEEP (-1)
 
 struct convert_opts {
+	/* write a GGUF file, not an image; `layout` and `zstd` are not used */
+	bool gguf;
 	enum layout layout;
 	/*
 	 * Types to which the matrices of the layers (`type`) and their FFN-down
@@ -39,14 +45,17 @@ struct convert_opts {
 	bool measure;
 	/* set to cancel; NULL if the conversion cannot be canceled */
 	const volatile sig_atomic_t *cancel;
-	/* reports progress in bytes of the image */
+	/* reports progress in bytes of the file that is written */
 	struct progress_sink progress;
 };
 
 struct convert_tensor {
 	const struct gguf_tensor *tensor; /* the tensor in the model file */
-	enum dtype type;                  /* type in the image */
-	uint32_t extent;
+	enum dtype type;                  /* type in the file that is written */
+	/* a matrix that the device uses; matrices of the host, and in a GGUF
+	 * file those outside the layers, are copied */
+	bool of_device;
+	uint32_t extent;          /* 0 in a GGUF file */
 	uint64_t offset, bytes;   /* position and size in the extent */
 	struct requant_loss loss; /* valid for matrices if opts.measure */
 };
@@ -55,11 +64,12 @@ struct conversion {
 	/* [n]; released by conversion_release() */
 	struct convert_tensor *tensor;
 	size_t n;
+	uint32_t n_extents; /* of the image; 0 for a GGUF file */
 };
 
 /*
- * Write the image of a model, which must be from a GGUF file. On failure no
- * file is left behind. The caller releases *out, also on failure. Returns 0 or
+ * Convert a model, which must be from a GGUF file. On failure no file is left
+ * behind. The caller releases *out, also on failure. Returns 0 or
  * a negative errno.
  */
 int convert(const struct model *, const char *path, const struct convert_opts *,

@@ -61,23 +61,6 @@ static void put_f32(struct synth *s, const char *suffix, float v)
 	gguf_put_f32(s->out, key, v);
 }
 
-/* Return llama.cpp's number for a file in which most tensors have this type. */
-static uint32_t file_type(enum dtype t)
-{
-	switch (t) {
-	case DTYPE_F16:
-		return 1;
-	case DTYPE_Q4_0:
-		return 2;
-	case DTYPE_Q8_0:
-		return 7;
-	case DTYPE_BF16:
-		return 32;
-	default:
-		return 0;
-	}
-}
-
 static void put_model_keys(struct synth *s)
 {
 	const struct shape *m = s->shape;
@@ -92,8 +75,7 @@ static void put_model_keys(struct synth *s)
 	gguf_put_str(s->out, "general.architecture", m->arch);
 	gguf_put_str(s->out, "general.type", "model");
 	gguf_put_str(s->out, "general.name", name);
-	gguf_put_u32(s->out, "general.file_type", file_type(s->opts->quant));
-	gguf_put_u32(s->out, "general.quantization_version", 2);
+	gguf_put_file_type(s->out, s->opts->quant);
 	put_u32(s, "block_count", m->n_layer);
 	put_u32(s, "context_length", m->n_ctx);
 	put_u32(s, "embedding_length", m->n_embd);

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# tandem convert: an image generates the same text as its model file, the loss
-# is reported, and no partial image is left; tandem verify finds damage.
+# tandem convert: an image generates the same text as its model file, and as a
+# GGUF file of the same types; the loss is reported, and no partial image is
+# left; tandem verify finds damage.
 . "$(dirname "$0")/lib.sh"
 
 model=$tmp/tiny.gguf image=$tmp/tiny.tdm
@@ -93,6 +94,33 @@ is 'worse' worse 0
 check_has 'JSON' "$out" '"from":"f16","to":"super-q8_0"'
 is 'bytes' bytes "$(stat -c %s "$image")"
 
+# A GGUF file of other types: its ids are those of an image of these types.
+run_ok "$TANDEM" convert --type q4_0 "$tmp/f16.gguf" "$image"
+run_ok "$TANDEM" convert --type q4_0 "$tmp/f16.gguf" "$tmp/q4.gguf" --report
+check_eq 'matrices of 4 bits' "$(grep -c ' f16 *q4_0 ' <<<"$out")" 24
+check_has 'the report' "$out" '28 matrices'
+check_has 'the report' "$out" "q4.gguf: $(awk -v n="$(stat -c %s \
+  "$tmp/q4.gguf")" 'BEGIN { printf "%.1f", n / 1048576 }') MiB; the model file"
+said -m "$image"
+want=$said
+said -m "$tmp/q4.gguf"
+check_eq 'a run of a GGUF file of 4 bits' "$said" "$want"
+run_ok "$TANDEM" eval "$tmp/a.jsonl" -m "$image" -n 5 --json
+want=$(json logits_hash)
+run_ok "$TANDEM" eval "$tmp/a.jsonl" -m "$tmp/q4.gguf" -n 5 --json
+is 'hash of an evaluation' logits_hash "$want"
+run_ok "$TANDEM" inspect "$tmp/q4.gguf"
+check_eq 'matrices of 8 bits' "$(grep -c 'ffn_down.weight *q8_0' <<<"$out")" 4
+check_has 'inspect' "$out" 'file_type                        u32             2'
+keys() { sed -n '/^keys/,/^$/p' <<<"$out" | grep -v file_type | sort; }
+want=$(keys)
+run_ok "$TANDEM" inspect "$tmp/f16.gguf"
+check_eq 'the other keys' "$want" "$(keys)"
+run_ok "$TANDEM" convert --down q8_0 "$tmp/f16.gguf" "$tmp/q4.gguf" --json
+is 'layout' layout null
+is 'extents' extents 0
+is 'bytes' bytes "$(stat -c %s "$tmp/q4.gguf")"
+
 # The file has these groups already: tile groups can only be worse.
 run_ok "$TANDEM" convert "$model" "$image" --layout groups --report
 check_has 'the report' "$out" '29 worse than conventional groups'
@@ -162,6 +190,12 @@ misuse "$TANDEM" convert "$model" -
 misuse "$TANDEM" convert "$model" "$tmp/x" --type q5_0
 misuse "$TANDEM" convert "$model" "$tmp/x" --zstd 0
 misuse "$TANDEM" convert "$model" "$tmp/x" --zstd 20
+misuse "$TANDEM" convert "$model" "$tmp/x.gguf"
+check_has stderr "$err" 'would be a copy of the model file'
+misuse "$TANDEM" convert "$model" "$tmp/x.gguf" --type q4_0 --layout super
+check_has stderr "$err" '--layout is for flash images'
+misuse "$TANDEM" convert "$model" "$tmp/x.gguf" --type q4_0 --zstd 3
+check_has stderr "$err" '--zstd is for flash images'
 misuse "$TANDEM" verify
 refuse() { # SAYS COMMAND...
   local says=$1
@@ -171,7 +205,7 @@ refuse() { # SAYS COMMAND...
   check_has "stderr of: $*" "$err" "$says"
 }
 refuse 'a flash image already' convert "$image" "$tmp/x"
-refuse 'overwrite the model file' convert "$model" "$model"
+refuse 'overwrite the model file' convert "$model" "$model" --type q4_0
 refuse none convert "$tmp/none" "$tmp/x"
 refuse no/such convert "$model" "$tmp/no/such"
 refuse 'not a regular file' convert "$model" /dev/full

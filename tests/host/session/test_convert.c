@@ -452,6 +452,69 @@ static void test_super(void **state)
 	model_close(b);
 }
 
+static void put_types(struct gguf_writer *w)
+{
+	gguf_put_file_type(w, DTYPE_F16);
+	gguf_put_u32(w, "general.alignment", 32);
+	gguf_put_str(w, "general.name", "kept");
+}
+
+/* A GGUF file has the matrices of an image of the same types; what is outside
+ * the layers, and all keys that do not describe the data, stay. */
+static void test_gguf(void **state)
+{
+	struct convert_opts o = {
+		.layout = LAYOUT_TILES, .type = DTYPE_Q4_0, .down = DTYPE_Q8_0
+	};
+	struct model_file f = mixed;
+	struct conversion done;
+	struct model *a, *b, *image;
+	struct workers *w;
+	struct err e = { 0 };
+	struct gguf_str name;
+	uint64_t number;
+	char to[4400];
+	size_t n = 0;
+
+	f.type = DTYPE_F16;
+	f.keys = put_types;
+	a = source(&f);
+	image = converted(a, &o, NULL);
+	o.gguf = true;
+	snprintf(to, sizeof(to), "%s/m-q4.gguf", dir);
+	assert_ok(convert(a, to, &o, &done, &e), &e);
+	assert_ok(model_open(&b, to, &e), &e);
+
+	assert_int_equal(gguf_n_tensors(b->gguf), gguf_n_tensors(a->gguf));
+	assert_int_equal(gguf_n_kv(b->gguf), gguf_n_kv(a->gguf) - 1);
+	assert_null(gguf_find(b->gguf, "general.alignment"));
+	assert_int_equal(gguf_str(b->gguf, "general.name", &name, &e), 1);
+	assert_true(gguf_str_is(name, "kept"));
+	assert_int_equal(
+		gguf_u64(b->gguf, "general.file_type", &number, &e), 1);
+	assert_int_equal(number, 2);
+
+	assert_int_equal(b->layer[1][WIRE_T_GATE]->type, DTYPE_Q4_0);
+	assert_int_equal(b->layer[1][WIRE_T_DOWN]->type, DTYPE_Q8_0);
+	assert_int_equal(b->token_embd->type, DTYPE_F16);
+	assert_memory_equal(
+		a->token_embd->data, b->token_embd->data, b->token_embd->bytes);
+	assert_memory_equal(
+		a->rope_freq, b->rope_freq, a->n_rot / 2 * sizeof(float));
+	assert_ok(workers_open(&w, 2, &e), &e);
+	compare_blocks(b, image, LAYOUT_TILES, w, 1);
+	compare_logits(b, image, LAYOUT_TILES, w);
+	workers_close(w);
+
+	for (size_t i = 0; i < done.n; i++)
+		n += done.tensor[i].of_device;
+	assert_int_equal(n, 3 * 7);
+	conversion_release(&done);
+	model_close(a);
+	model_close(b);
+	model_close(image);
+}
+
 /* ---- the report's figures ---- */
 
 static double relative_error(const struct model *a, const struct model *b,
@@ -598,6 +661,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_output_stays),
 	cmocka_unit_test(test_types),
 	cmocka_unit_test(test_super),
+	cmocka_unit_test(test_gguf),
 	cmocka_unit_test(test_losses),
 	cmocka_unit_test(test_losses_of_groups),
 	cmocka_unit_test(test_interrupted),
