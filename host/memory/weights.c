@@ -30,7 +30,7 @@ static struct wire_tensor laid_out(const struct model *m,
 
 	if (!t)
 		return w;
-	if (m->packed)
+	if (layer < m->layers_packed)
 		return m->packed->layer[layer][i];
 	w.rows = (uint32_t)t->dim[1];
 	w.cols = (uint32_t)t->dim[0];
@@ -211,7 +211,7 @@ static int lay_out_resident(const struct model *m,
 static int check_strips(
 	const struct model *m, const struct weights_plan *plan, struct err *e)
 {
-	for (uint32_t l = 0; m->packed && l < m->n_layer; l++) {
+	for (uint32_t l = 0; l < m->layers_packed; l++) {
 		for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
 			const struct wire_tensor *w = &m->packed->layer[l][i];
 			size_t strip = tile_strip_bytes(w->type, w->cols);
@@ -300,10 +300,12 @@ static int load_block(const struct model *m, struct workers *workers,
 		uint32_t l = b->first_layer + i;
 
 		/* the layer starts where its first tensor does */
-		if (m->packed)
+		if (l < m->layers_packed) {
 			ret = packed_read_layer(
 				m->packed, l, dst + to[0].offset, e);
-		for (unsigned k = 0; !m->packed && k < WIRE_T_COUNT; k++) {
+			continue;
+		}
+		for (unsigned k = 0; k < WIRE_T_COUNT; k++) {
 			const struct gguf_tensor *t = m->layer[l][k];
 
 			if (t)

@@ -49,8 +49,8 @@ struct block {
 	 * buffer together with other blocks. */
 	uint32_t at;
 	bool shares;
-	/* Number of values in the loaded block that are not finite; 0 for
-	 * blocks from a flash image, which are not checked. */
+	/* Number of values in the loaded block that are not finite. Layers
+	 * from a flash image are not checked. */
 	uint64_t not_finite;
 };
 

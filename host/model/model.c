@@ -7,6 +7,7 @@
 #include "host/model/model_keys.h"
 #include "host/model/packed.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -281,6 +282,8 @@ int model_open_but(struct model **out, const char *path,
 		err_in(e, "'%s'", path);
 		goto fail;
 	}
+	if (m->packed)
+		m->layers_packed = m->n_layer;
 	*out = m;
 	return 0;
 fail:
@@ -307,19 +310,16 @@ static int alloc_like(struct model *m, const struct model *of, struct err *e)
 int model_graft(struct model **out, const struct model *base,
 	const struct gguf *own, uint32_t first, struct err *e)
 {
-	struct model *m;
+	struct model *m = malloc(sizeof(*m));
 	int ret;
 
-	if (base->packed)
-		return err_set(e, ENOTSUP,
-			"the layers of a flash image cannot precede those of "
-			"another file; use the model file");
-	m = malloc(sizeof(*m));
 	if (!m)
 		return err_set(e, ENOMEM, "no memory for a model");
 	*m = *base;
 	m->gguf = NULL;
 	m->layer = NULL;
+	if (m->layers_packed > first)
+		m->layers_packed = first;
 	ret = alloc_like(m, base, e);
 	if (!ret)
 		memcpy(m->layer, base->layer, first * sizeof(*m->layer));
@@ -349,11 +349,12 @@ int model_tail(struct model **out, const struct model *of, uint32_t first,
 	struct model *m = malloc(sizeof(*m));
 	int ret;
 
+	assert(of->layers_packed <= first);
 	if (!m)
 		return err_set(e, ENOMEM, "no memory for a model");
 	*m = *of;
 	m->gguf = NULL;
-	m->packed = NULL;
+	m->layers_packed = 0;
 	m->layers_before = first;
 	m->n_layer -= first;
 	ret = alloc_like(m, of, e);
@@ -370,8 +371,10 @@ void model_close(struct model *m)
 {
 	if (!m)
 		return;
-	gguf_close(m->gguf);
-	packed_close(m->packed);
+	if (m->gguf) {
+		gguf_close(m->gguf);
+		packed_close(m->packed);
+	}
 	free(m->rope_freq);
 	free(m->layer);
 	free(m);

@@ -22,7 +22,9 @@ struct model_arch;
 struct packed;
 
 struct model {
-	struct gguf *gguf; /* GGUF header of the file, owned */
+	/* GGUF header of the file, owned; NULL for a result of model_graft or
+	 * model_tail */
+	struct gguf *gguf;
 	char arch[16];
 	const struct model_arch *kind; /* description of the architecture */
 	uint32_t n_layer, n_embd, n_head, n_kv_head, head_dim, n_rot, n_ff;
@@ -64,11 +66,15 @@ struct model {
 	const struct gguf_tensor *(*layer)[WIRE_T_COUNT];
 
 	/*
-	 * The flash image, owned; NULL for a GGUF file. With a flash image,
-	 * `data` is NULL in the tensors of the layers, in an output matrix that
-	 * is packed, and in an embedding that stays on flash.
+	 * The flash image; NULL for a GGUF file. With a flash image, `data` is
+	 * NULL in the tensors of the image's layers, in an output matrix that
+	 * is packed, and in an embedding that stays on flash. Owned together
+	 * with `gguf`; if that is NULL, another model owns the image.
 	 */
 	struct packed *packed;
+	/* Number of layers, from the first on, that are in the image: all; 0
+	 * for a GGUF file; fewer than all for a result of model_graft. */
+	uint32_t layers_packed;
 };
 
 int model_open(struct model **out, const char *path, struct err *);
@@ -82,13 +88,12 @@ int model_open_but(struct model **out, const char *path,
  * Make a model whose first layers, before layer `first`, are those of `base`.
  * The other layers come from another file, `own`, in tensors of the usual
  * names; the tensors of `own` with other names are ignored. `base` and `own`
- * must outlive the result. Returns 0, or -ENOTSUP if `base` is a flash image,
- * whose layers have no data in memory, or another negative errno.
+ * must outlive the result. Returns 0 or a negative errno.
  */
 int model_graft(struct model **out, const struct model *base,
 	const struct gguf *own, uint32_t first, struct err *);
-/* Make a model of the layers of `of`, from layer `first` on. `of` must outlive
- * the result. Returns 0 or -ENOMEM. */
+/* Make a model of the layers of `of`, from layer `first` on, none of which are
+ * in a flash image. `of` must outlive the result. Returns 0 or -ENOMEM. */
 int model_tail(struct model **out, const struct model *of, uint32_t first,
 	struct err *);
 void model_close(struct model *);

@@ -122,7 +122,7 @@ int session_budget_choose(struct session_plan *p, const struct model *m,
 	p->output_stays = false;
 	if (!o->dram_bytes && o->dram_share >= 1)
 		return 0;
-	if (!m->packed)
+	if (m->layers_packed < m->n_layer)
 		return err_set(e, EINVAL,
 			"--dram-budget, but this model is no flash image, and "
 			"only those can be streamed; make one with tandem "
@@ -221,7 +221,7 @@ int session_budget_fit(struct session_plan *p, const struct model *m,
 {
 	struct residency residency;
 
-	if (!m->packed || needs(p, m) <= left->bytes)
+	if (m->layers_packed < m->n_layer || needs(p, m) <= left->bytes)
 		return 0;
 	if (p->stage_bytes && p->stage_parts == 1 && may_part(m, o)) {
 		p->stage_parts = PARTS;

@@ -33,6 +33,32 @@ run_ok "$TANDEM" score "$tmp/other.jsonl" -m small --coherence check
 check_eq 'the other way round' "$(grep '^[abcd]:' <<<"$out" | sort)" \
   "$(grep '^[abcd]:' <<<"$whole")"
 
+# An image, and Q4_0 in an image and in a model file: equal scores of equal
+# types; also for samples, while layers are streamed.
+scores() { # MODEL: the lines of the solutions
+  run_ok "$TANDEM" score "$tmp/marked.jsonl" -m "$1" --reward reward-small
+  scores=$(grep '^[abcd]:' <<<"$out")
+}
+run_ok "$TANDEM" convert small "$tmp/small.tdm"
+scores "$tmp/small.tdm"
+check_eq 'scores on an image' "$scores" "$(grep '^[abcd]:' <<<"$whole")"
+for to in q4.gguf q4.tdm; do
+  run_ok "$TANDEM" convert --type q4_0 small "$tmp/$to"
+done
+scores "$tmp/q4.gguf"
+want=$scores
+scores "$tmp/q4.tdm"
+check_eq 'scores on an image of Q4_0' "$scores" "$want"
+want=
+for how in q4.gguf q4.tdm 'q4.tdm --dram-budget 40%'; do
+  # shellcheck disable=SC2086 # words
+  run_ok "$TANDEM" run --method best-of-n -N 3 --reward reward-small --json \
+    -n 60 -p "$(printf '%b' "$eggs")" -m "$tmp/"$how
+  samples=$(jq -c '.samples[] | [.ids, .steps]' <<<"$out")
+  check_eq "samples of $how" "$samples" "${want:=$samples}"
+done
+check_eq 'samples with rewards' "$(grep -c '"score":[0-9]' <<<"$want")" 3
+
 # For programs: a line each, and one for all.
 run_ok "$TANDEM" score "$tmp/marked.jsonl" -m small --json --clock soc:sd8gen3
 check_eq 'lines' "$(wc -l <<<"$out")" 5
