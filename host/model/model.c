@@ -147,17 +147,22 @@ static int place_layer_tensor(struct model *m, const struct gguf_tensor *t,
 static int place_tensor(
 	struct model *m, const struct gguf_tensor *t, struct err *e)
 {
+	const bool eagle = m->kind->eagle;
 	struct gguf_str rest;
 	uint32_t layer;
 
 	if (parse_layer_name(t->name, &layer, &rest))
 		return place_layer_tensor(m, t, layer, rest, e);
-	if (gguf_str_is(t->name, "token_embd.weight"))
-		m->token_embd = t;
-	else if (gguf_str_is(t->name, "output_norm.weight"))
+	if (gguf_str_is(t->name, "output_norm.weight"))
 		m->output_norm = t;
-	else if (gguf_str_is(t->name, "output.weight"))
+	else if (!eagle && gguf_str_is(t->name, "token_embd.weight"))
+		m->token_embd = t;
+	else if (!eagle && gguf_str_is(t->name, "output.weight"))
 		m->output = t;
+	else if (eagle && gguf_str_is(t->name, "eagle_embd_norm.weight"))
+		m->eagle_norm = t;
+	else if (eagle && gguf_str_is(t->name, "eagle_fc.weight"))
+		m->eagle_fc = t;
 	else if (!gguf_str_is(t->name, "rope_freqs.weight"))
 		return unknown_tensor(t->name, e);
 	return 0;
@@ -198,6 +203,75 @@ static int check_ends(struct model *m, struct err *e)
 		(ret = check_shape(m->output_norm, 1, m->n_embd, e)))
 		return ret;
 	return check_shape(m->output, m->n_vocab, m->n_embd, e);
+}
+
+/* ---- EAGLE heads --------------------------------------------------------- */
+
+static int check_same(const struct model *m, const char *key,
+	uint32_t of_target, struct err *e)
+{
+	uint64_t v = 0;
+	int ret = gguf_u64(m->gguf, key, &v, e);
+
+	if (ret < 0)
+		return ret;
+	if (!ret)
+		return err_set(e, EINVAL, "key '%s' is missing", key);
+	if (v == of_target)
+		return 0;
+	return err_set(e, EINVAL,
+		"key '%s' is %llu, and the target's is %u: this EAGLE head is "
+		"another model's; try one made for the target, or --draft "
+		"model",
+		key, (unsigned long long)v, of_target);
+}
+
+/* Take the embedding and the output matrix of the target. */
+static int join_target(
+	struct model *m, const struct model *target, struct err *e)
+{
+	int ret;
+
+	if (!target)
+		return err_set(e, EINVAL,
+			"an EAGLE head is no model of its own; give it with "
+			"--draft to its target");
+	if (m->packed)
+		return err_set(e, ENOTSUP,
+			"an EAGLE head cannot be in a flash image; give its "
+			"GGUF file");
+	if (!target->causal)
+		return err_set(e, EINVAL,
+			"an EAGLE head drafts for a model that writes from "
+			"left to right, and the target of architecture '%s' "
+			"does not; try another --draft",
+			target->arch);
+	if ((ret = check_same(
+		     m, "tandem-eagle.embedding_length", target->n_embd, e)) ||
+		(ret = check_same(
+			 m, "tandem-eagle.vocab_size", target->n_vocab, e)))
+		return ret;
+	m->target = target;
+	m->token_embd = target->token_embd;
+	m->output = target->output;
+	m->n_vocab = target->n_vocab;
+	return 0;
+}
+
+static int check_eagle(const struct model *m, struct err *e)
+{
+	int ret;
+
+	if (!m->output_norm)
+		return missing_tensor("output_norm.weight", e);
+	if (!m->eagle_norm)
+		return missing_tensor("eagle_embd_norm.weight", e);
+	if (!m->eagle_fc)
+		return missing_tensor("eagle_fc.weight", e);
+	if ((ret = check_shape(m->output_norm, 1, m->n_embd, e)) ||
+		(ret = check_shape(m->eagle_norm, 1, m->n_embd, e)))
+		return ret;
+	return check_shape(m->eagle_fc, m->n_embd, 2 * m->n_embd, e);
 }
 
 static int check_layers(const struct model *m, struct err *e)
@@ -249,17 +323,12 @@ static int read_tensors(
 			ret = place_tensor(m, gguf_tensor_at(m->gguf, i), e);
 	if (ret)
 		return ret;
-	ret = check_ends(m, e);
+	ret = m->kind->eagle ? check_eagle(m, e) : check_ends(m, e);
 	return ret ? ret : check_layers(m, e);
 }
 
-int model_open(struct model **out, const char *path, struct err *e)
-{
-	return model_open_but(out, path, NULL, e);
-}
-
-int model_open_but(struct model **out, const char *path,
-	const char *const *extra, struct err *e)
+static int open_file(struct model **out, const char *path,
+	const char *const *extra, const struct model *target, struct err *e)
 {
 	struct model *m = calloc(1, sizeof(*m));
 	int ret;
@@ -270,7 +339,9 @@ int model_open_but(struct model **out, const char *path,
 				: gguf_open(&m->gguf, path, e);
 	if (ret)
 		goto fail;
-	if ((ret = keys_read(m, e)) || (ret = read_tensors(m, extra, e)) ||
+	if ((ret = keys_read(m, e)) ||
+		(m->kind->eagle && (ret = join_target(m, target, e))) ||
+		(ret = read_tensors(m, extra, e)) ||
 		(m->packed && (ret = packed_bind(m->packed, m, e)))) {
 		err_in(e, "'%s'", path);
 		goto fail;
@@ -289,6 +360,23 @@ int model_open_but(struct model **out, const char *path,
 fail:
 	model_close(m);
 	return ret;
+}
+
+int model_open(struct model **out, const char *path, struct err *e)
+{
+	return open_file(out, path, NULL, NULL, e);
+}
+
+int model_open_draft(struct model **out, const char *path,
+	const struct model *target, struct err *e)
+{
+	return open_file(out, path, NULL, target, e);
+}
+
+int model_open_but(struct model **out, const char *path,
+	const char *const *extra, struct err *e)
+{
+	return open_file(out, path, extra, NULL, e);
 }
 
 /*
@@ -407,7 +495,8 @@ int model_embed(
 	return 0;
 }
 
-int model_keep_embedding(struct model *m, struct err *e)
+int model_keep_embedding(const struct model *m, struct err *e)
 {
+	m = m->target ? m->target : m;
 	return m->token_embd->data ? 0 : packed_keep_host(m->packed, m, e);
 }

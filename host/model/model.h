@@ -65,6 +65,12 @@ struct model {
 	 * have */
 	const struct gguf_tensor *(*layer)[WIRE_T_COUNT];
 
+	/* For an EAGLE head: the target model, to which token_embd and output
+	 * belong; the weights of the embedding's norm [n_embd] and of fc
+	 * [n_embd][2 * n_embd]. NULL for other models. */
+	const struct model *target;
+	const struct gguf_tensor *eagle_norm, *eagle_fc;
+
 	/*
 	 * The flash image; NULL for a GGUF file. With a flash image, `data` is
 	 * NULL in the tensors of the image's layers, in an output matrix that
@@ -78,6 +84,14 @@ struct model {
 };
 
 int model_open(struct model **out, const char *path, struct err *);
+/*
+ * Open a draft model, which may be an EAGLE head for `target`
+ * (host/draft/draft_model.h): a file of architecture tandem-eagle with one
+ * layer. The target must outlive the result. Returns -EINVAL for the head of
+ * another target.
+ */
+int model_open_draft(struct model **out, const char *path,
+	const struct model *target, struct err *);
 /*
  * Open a file that has the tensors named in extra[] (NULL-terminated) instead
  * of an output matrix. The model ignores these tensors; the caller reads them.
@@ -114,8 +128,9 @@ int model_embed(const struct model *, uint32_t token, float *out, struct err *);
 /*
  * Load an embedding that stays on flash into memory, for callers that embed too
  * often to read it from flash each time. After that model_embed cannot fail.
- * Call this before other threads read the model. Returns 0 or a negative errno.
+ * The embedding of an EAGLE head is its target's. Call this before other
+ * threads read the model. Returns 0 or a negative errno.
  */
-int model_keep_embedding(struct model *, struct err *);
+int model_keep_embedding(const struct model *, struct err *);
 
 #endif

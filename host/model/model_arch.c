@@ -11,7 +11,8 @@
  * In files of llama and llada, the rows of Q and K are permuted so that the two
  * values that are rotated together are adjacent. llama.cpp's converter does
  * this for both, although LLaDA's original weights have them half a head apart.
- * The other architectures keep the original order.
+ * The same holds for an EAGLE head. The other architectures keep the original
+ * order.
  */
 static const struct model_arch archs[] = {
 	{ .name = "llama", .causal = true },
@@ -28,6 +29,7 @@ static const struct model_arch archs[] = {
 		.rope_neox = true,
 		.qkv_bias = true,
 		.shift_logits = true },
+	{ .name = "tandem-eagle", .causal = true, .eagle = true },
 };
 
 /* Diffusion models that are not supported, and why. */

@@ -25,6 +25,9 @@ struct model_arch {
 	bool head_norm;
 	/* Default of the key diffusion.shift_logits, for diffusion models. */
 	bool shift_logits;
+	/* An EAGLE head: one layer that drafts for a target model, and no
+	 * model of its own (model_open_draft). */
+	bool eagle;
 };
 
 /* The architecture with a name, or NULL if it is not supported. */

@@ -111,10 +111,13 @@ static int read_arch(struct model *m, struct err *e)
 
 static int read_shape(struct model *m, struct err *e)
 {
-	int ret;
+	int ret = 0;
 
-	if ((ret = need_u32(
-		     m, "block_count", MODEL_MAX_LAYERS, &m->n_layer, e)) ||
+	m->n_layer = 1;
+	if (!m->kind->eagle)
+		ret = need_u32(
+			m, "block_count", MODEL_MAX_LAYERS, &m->n_layer, e);
+	if (ret ||
 		(ret = need_u32(
 			 m, "context_length", MAX_CONTEXT, &m->n_ctx, e)) ||
 		(ret = need_u32(
