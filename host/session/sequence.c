@@ -26,6 +26,8 @@ struct sequence {
 struct sequences {
 	struct kv_memory kv;
 	struct kv_pool *pool;
+	float *state; /* [slots][width]; NULL if no states are kept */
+	uint32_t width;
 	uint32_t *fresh; /* [runs] scratch memory: runs that were just taken */
 	/* [runs] scratch memory, all 0 between calls: the number of claims that
 	 * will replace the run by a copy */
@@ -82,9 +84,23 @@ void sequences_close(struct sequences *s)
 	for (uint32_t i = 0; i < s->most; i++)
 		free_tables(&s->seq[i]);
 	kv_pool_close(s->pool);
+	free(s->state);
 	free(s->fresh);
 	free(s->left);
 	free(s);
+}
+
+int sequences_keep_states(struct sequences *s, uint32_t width, struct err *e)
+{
+	if (s->state)
+		return 0;
+	s->width = width;
+	s->state = calloc(s->kv.slots, width * sizeof(*s->state));
+	return s->state ? 0
+			: err_set(e, ENOMEM,
+				  "no memory for the states of %u tokens; try "
+				  "a smaller --ctx",
+				  s->kv.slots);
 }
 
 bool sequence_is_open(const struct sequences *s, uint32_t id)
@@ -268,6 +284,12 @@ uint32_t sequence_slot(const struct sequences *s, uint32_t id, uint32_t at)
 	return s->seq[id].run[at / KV_RUN] * KV_RUN + at % KV_RUN;
 }
 
+float *sequence_state(const struct sequences *s, uint32_t id, uint32_t at)
+{
+	return s->state ? s->state + (size_t)sequence_slot(s, id, at) * s->width
+			: NULL;
+}
+
 uint64_t sequence_written(const struct sequences *s, uint32_t id, uint32_t at)
 {
 	assert(at < s->seq[id].length);
@@ -342,6 +364,10 @@ static void leave_run(
 			buffer_end(kv->buffer, src, bytes, BUFFER_READ);
 			buffer_end(kv->buffer, dst, bytes, BUFFER_WRITE);
 		}
+		if (s->state)
+			memcpy(s->state + (size_t)fresh * KV_RUN * s->width,
+				s->state + (size_t)run * KV_RUN * s->width,
+				(end - begin) * s->width * sizeof(*s->state));
 		s->copied++;
 	}
 	kv_pool_unref(s->pool, run);

@@ -119,6 +119,15 @@ void sequence_grow(struct sequences *, uint32_t id, uint32_t length);
  */
 uint64_t sequence_written(const struct sequences *, uint32_t id, uint32_t at);
 
+/*
+ * Give each slot room for a state of `width` floats, which is copied with the
+ * slot's keys and values; all states are 0 at first. sequence_state returns the
+ * state of a cached or claimed position, which stays there until the sequence
+ * is written; NULL if slots have no states. Returns 0 or -ENOMEM.
+ */
+int sequences_keep_states(struct sequences *, uint32_t width, struct err *);
+float *sequence_state(const struct sequences *, uint32_t id, uint32_t at);
+
 /* The slot of a cached or claimed position. */
 uint32_t sequence_slot(const struct sequences *, uint32_t id, uint32_t at);
 /* List the slots of positions [0, end), in order, as spans of adjacent slots.

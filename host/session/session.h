@@ -153,6 +153,17 @@ uint32_t session_tap_layers(const struct session *);
  * session_tapped returns. */
 void session_add_states(struct session *, uint32_t n);
 
+/*
+ * session_keep_states: from now on keep the last state of every token that is
+ * accepted; called before any token is cached. The copies are charged to
+ * simulated phone time. session_state: the state of a cached token, before the
+ * final norm: float32 [n_embd]. It is valid until the sequence changes. Only
+ * for trees. session_keep_states returns 0 or -ENOMEM.
+ */
+int session_keep_states(struct session *, struct err *);
+const float *session_state(
+	const struct session *, uint32_t sequence, uint32_t at);
+
 /* Compute the logits of a row of the last forward pass: float32 [n_vocab]. The
  * row counts as used. */
 int session_logits(struct session *, uint32_t row, float *logits, struct err *);

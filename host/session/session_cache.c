@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 
 uint32_t session_length(const struct session *s, uint32_t sequence)
 {
@@ -68,6 +69,18 @@ uint32_t session_free_slots(const struct session *s)
 void session_truncate(struct session *s, uint32_t sequence, uint32_t length)
 {
 	sequence_truncate(s->sequences, sequence, length);
+}
+
+int session_keep_states(struct session *s, struct err *e)
+{
+	return sequences_keep_states(s->sequences, s->model->n_embd, e);
+}
+
+const float *session_state(
+	const struct session *s, uint32_t sequence, uint32_t at)
+{
+	assert(at < session_length(s, sequence));
+	return sequence_state(s->sequences, sequence, at);
 }
 
 /* ---- accepting ----------------------------------------------------------- */
@@ -142,6 +155,23 @@ static void move_rows(
 	price_moves(s, moved, layers - lower);
 }
 
+/* Keep the states of accepted rows, if states are kept: those of the sequence's
+ * last n tokens. */
+static void keep_states(
+	struct session *s, uint32_t sequence, const uint32_t *path, uint32_t n)
+{
+	uint32_t at = session_length(s, sequence) - n;
+	float *to = n ? sequence_state(s->sequences, sequence, at) : NULL;
+
+	if (!to)
+		return;
+	for (uint32_t k = 0; k < n; k++)
+		memcpy(sequence_state(s->sequences, sequence, at + k),
+			session_hidden(s, path[k]),
+			s->model->n_embd * sizeof(*to));
+	session_add_states(s, n);
+}
+
 int session_accept(struct session *s, uint32_t sequence, const uint32_t *path,
 	uint32_t n, struct err *e)
 {
@@ -172,6 +202,7 @@ int session_accept(struct session *s, uint32_t sequence, const uint32_t *path,
 	sequence_grow(s->sequences, sequence, length);
 	if (s->visibility != VISIBILITY_TREE)
 		return 0;
+	keep_states(s, sequence, path, n);
 	for (uint32_t i = 0; i < n; i++)
 		read += s->row[path[i]].prompt;
 	s->stats.prompt_rows.valid += read;
