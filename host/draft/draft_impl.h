@@ -32,8 +32,9 @@ struct draft_model {
 	const struct kern *kern;
 	struct workers *workers;
 	struct draft_weights weights;
-	/* true if only the token, row and kv arrays belong to this draft model,
-	 * and everything else to the one that draft_open_like was given */
+	/* true if only the token, row, kv and state arrays belong to this draft
+	 * model, and everything else to the one that draft_open_like was given
+	 */
 	bool borrows;
 	/* width of the queries, and of the keys or values, of all heads
 	 * together */
@@ -51,9 +52,13 @@ struct draft_model {
 	 */
 	uint8_t *kv;
 	size_t kv_row; /* bytes of kv_dim values */
+	/* [context][n_embd] the state g in each cache slot; NULL unless the
+	 * model is an EAGLE head */
+	float *state;
 
 	float *activations; /* owned; the arrays below are parts of it */
 	float *x, *h;       /* [PASS_ROWS][n_embd] */
+	float *pair;        /* [PASS_ROWS][2 * n_embd] inputs of fc */
 	float *q, *seen;    /* [PASS_ROWS][q_dim] */
 	float *k, *v;       /* [PASS_ROWS][kv_dim] */
 	float *gate, *up;   /* [PASS_ROWS][n_ff] */

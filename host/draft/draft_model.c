@@ -33,7 +33,11 @@ static int alloc_cache(struct draft_model *d, struct err *e)
 			workers_count(d->workers) * sizeof(*d->slot));
 	if (!size_mul(&n, n, d->context))
 		d->kv = calloc(n, 1);
-	if (!d->token || !d->row || !d->slot || !d->kv)
+	if (d->model->target)
+		d->state = calloc(
+			d->context, d->model->n_embd * sizeof(*d->state));
+	if (!d->token || !d->row || !d->slot || !d->kv ||
+		(d->model->target && !d->state))
 		return err_set(e, ENOMEM,
 			"no memory for a draft model's cache of %u tokens; "
 			"try a smaller --ctx",
@@ -51,6 +55,7 @@ static int alloc_activations(struct draft_model *d, struct err *e)
 	} part[] = {
 		{ &d->x, (size_t)PASS_ROWS * m->n_embd },
 		{ &d->h, (size_t)PASS_ROWS * m->n_embd },
+		{ &d->pair, m->target ? (size_t)PASS_ROWS * 2 * m->n_embd : 0 },
 		{ &d->q, (size_t)PASS_ROWS * d->q_dim },
 		{ &d->seen, (size_t)PASS_ROWS * d->q_dim },
 		{ &d->k, (size_t)PASS_ROWS * d->kv_dim },
@@ -120,7 +125,8 @@ int draft_open(struct draft_model **out, const struct model *m,
 	d->q_dim = m->n_head * m->head_dim;
 	d->kv_dim = m->n_kv_head * m->head_dim;
 	d->context = context && context < m->n_ctx ? context : m->n_ctx;
-	widest = larger(m->n_embd, larger(m->n_ff, d->q_dim));
+	widest = larger(m->target ? 2 * m->n_embd : m->n_embd,
+		larger(m->n_ff, d->q_dim));
 	d->scratch_floats = scratch_floats(m, widest);
 	d->int8 = arithmetic == DRAFT_INT8;
 	d->kv_row = d->kv_dim * (d->int8 ? sizeof(uint16_t) : sizeof(float));
@@ -152,6 +158,7 @@ int draft_open_like(struct draft_model **out, const struct draft_model *first,
 	d->token = NULL;
 	d->row = NULL;
 	d->kv = NULL;
+	d->state = NULL;
 	d->price = (struct price){ 0 };
 	ret = alloc_cache(d, e);
 	if (ret) {
@@ -175,6 +182,7 @@ void draft_close(struct draft_model *d)
 	free(d->token);
 	free(d->row);
 	free(d->kv);
+	free(d->state);
 	free(d);
 }
 
@@ -205,7 +213,7 @@ void draft_price_for(
 	const struct model *m = d->model;
 
 	d->soc = soc;
-	d->priced_layers = as ? as->n_layer : m->n_layer;
+	d->priced_layers = as && !m->target ? as->n_layer : m->n_layer;
 	d->priced_vocab = as ? as->n_vocab : m->n_vocab;
 	d->priced = (struct price_layer){
 		.n_embd = as ? as->n_embd : m->n_embd,
@@ -237,6 +245,32 @@ void draft_price_guesses(struct draft_model *d, uint32_t rows)
 	price_add(&d->price, &p);
 }
 
+static float *state_at(const struct draft_model *d, uint32_t slot)
+{
+	return d->state ? d->state + (size_t)slot * d->model->n_embd : NULL;
+}
+
+bool draft_is_eagle(const struct draft_model *d)
+{
+	return d->model->target;
+}
+
+void draft_put_state(struct draft_model *d, uint32_t at, const float *hidden)
+{
+	const struct model *target = d->model->target;
+
+	assert(at < d->context);
+	d->kern->rmsnorm(state_at(d, at), hidden, d->weights.target_norm.data,
+		target->n_embd, target->norm_eps);
+}
+
+void draft_begin(struct draft_model *d, int32_t token)
+{
+	assert(!d->n && d->model->target);
+	d->rows = 0;
+	d->token[d->n++] = token;
+}
+
 uint32_t draft_context(const struct draft_model *d)
 {
 	return d->context;
@@ -264,6 +298,19 @@ static void add_row(struct draft_model *d, int32_t token, int32_t parent)
 		parent < 0 ? 0 : d->row[parent].depth + 1 };
 }
 
+/* Compute the logits of rows of the last pass. An EAGLE head keeps its own
+ * states of these rows in state[n], because their children start from them. */
+static void put_logits(struct draft_model *d, const uint32_t *row,
+	float *const *state, uint32_t n, float *logits)
+{
+	uint32_t n_embd = d->model->n_embd;
+
+	draft_logits(d, row, n, logits);
+	for (uint32_t i = 0; i < n && d->state; i++)
+		memcpy(state[i], d->h + (size_t)i * n_embd,
+			n_embd * sizeof(*d->h));
+}
+
 _Static_assert(DRAFT_ASK_ROWS == PASS_ROWS, "a pass holds all rows of a call");
 
 int draft_append(struct draft_model *d, const int32_t *token, size_t n,
@@ -288,7 +335,8 @@ int draft_append(struct draft_model *d, const int32_t *token, size_t n,
 		d->n += rows;
 		d->rows = 0;
 	}
-	draft_logits(d, &(uint32_t){ rows - 1 }, 1, d->logits);
+	put_logits(d, &(uint32_t){ rows - 1 },
+		&(float *){ state_at(d, d->n - 1) }, 1, d->logits);
 	*logits = d->logits;
 	return 0;
 }
@@ -320,6 +368,7 @@ int draft_together(
 {
 	struct draft_part part[DRAFT_ASK_ROWS] = { 0 };
 	uint32_t wanted[DRAFT_ASK_ROWS], n_wanted = 0, rows = 0;
+	float *state[DRAFT_ASK_ROWS];
 
 	for (unsigned i = 0; i < n; i++) {
 		struct draft_model *d = ask[i].draft;
@@ -340,12 +389,15 @@ int draft_together(
 			assert(rows < DRAFT_ASK_ROWS);
 			add_row(a->draft, a->token[r],
 				a->parent ? a->parent[r] : (int32_t)r - 1);
-			if (a->parent || r + 1 == a->n)
-				wanted[n_wanted++] = rows;
+			if (!a->parent && r + 1 < a->n)
+				continue;
+			state[n_wanted] =
+				state_at(a->draft, a->draft->n + a->first + r);
+			wanted[n_wanted++] = rows;
 		}
 	}
 	draft_pass(part, n);
-	draft_logits(ask[0].draft, wanted, n_wanted, logits);
+	put_logits(ask[0].draft, wanted, state, n_wanted, logits);
 	for (unsigned i = 0; i < n; i++)
 		/* the rows become cached tokens, as in draft_append */
 		if (!ask[i].parent) {
@@ -365,6 +417,7 @@ void draft_keep(struct draft_model *d, const uint32_t *row, uint32_t n)
 	size_t halves = 2 * (size_t)d->model->n_layer;
 	int32_t above = -1;
 
+	assert(!n || !d->state);
 	for (uint32_t i = 0; i < n; i++) {
 		assert(row[i] < d->rows && d->row[row[i]].parent == above);
 		above = (int32_t)row[i];

@@ -8,12 +8,29 @@
  * in tiles. Results depend neither on the number of threads nor on how tokens
  * were split over calls. Nothing is allocated after opening. Only one thread
  * may use a draft model at a time.
+ *
+ * EAGLE heads. A draft model may also be the head of EAGLE (Li et al., 2024;
+ * EAGLE-3, 2025): one layer that predicts from the target's final states, so it
+ * knows what the target computed about the text. At position i >= 1, with token
+ * x_i and the state g_{i-1} of the position before, the head computes
+ *
+ *   u_i = fc [norm(embedding(x_i)), g_{i-1}]
+ *   s_i = output_norm(layer(u_i))
+ *   logits of token i + 1 = output matrix times s_i
+ *
+ * with the target's embedding and output matrix. The layer attends to positions
+ * 1 to i; position 0 has no row. For cached tokens g is the target's state
+ * after its final norm (draft_put_state). After the last cached token, in a
+ * drafted tree, the target has computed nothing, so there g is the head's own
+ * s: that of the parent. The head is trained with several steps of its own
+ * predictions (training-time test of EAGLE-3; HASS, Zhang et al., 2024).
  */
 #ifndef HOST_DRAFT_DRAFT_MODEL_H
 #define HOST_DRAFT_DRAFT_MODEL_H
 
 #include "host/model/shape_type.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -59,6 +76,19 @@ void draft_take_price(struct draft_model *, struct price *sum);
 
 /* Add the cost of selecting the likeliest tokens from `rows` rows of logits. */
 void draft_price_guesses(struct draft_model *, uint32_t rows);
+
+/*
+ * For EAGLE heads. draft_put_state sets g of position `at` from the target's
+ * last state there, before its final norm, float32 [n_embd]. Before tokens are
+ * appended, the states from the position before the first of them to the
+ * position before the last must be set. draft_begin appends the token of
+ * position 0, which has no row, to an empty cache; all other tokens are
+ * appended after it. Drafted rows are not kept: the n of draft_keep is 0, and
+ * the parents of rows are of earlier passes.
+ */
+bool draft_is_eagle(const struct draft_model *);
+void draft_put_state(struct draft_model *, uint32_t at, const float *hidden);
+void draft_begin(struct draft_model *, int32_t token);
 
 /* Number of tokens that the cache can hold. */
 uint32_t draft_context(const struct draft_model *);

@@ -154,20 +154,22 @@ static void attend_part(void *arg, unsigned part, unsigned thread)
 	size_t at = head * (d->kv_row / d->kv_dim);
 	uint32_t *slot = d->slot + (size_t)thread * d->context;
 	const struct draft_model *of = p->of[row];
-	uint32_t number = p->number[row];
+	uint32_t number = p->number[row], first = d->state != NULL, n;
 	struct kern_kv kv = {
 		.k = cached(of, p->layer, 0, 0) + at,
 		.v = cached(of, p->layer, 1, 0) + at,
 		.stride = d->kv_row,
 		.f16 = d->int8,
-		.slot = slot,
-		.n = of->n + of->row[number].depth + 1,
+		.slot = slot + first,
 	};
 
-	/* The row attends to the cached tokens, its ancestors and itself. */
+	/* The row attends to the cached tokens, its ancestors and itself; in an
+	 * EAGLE head not to position 0, which has no row. */
+	n = of->n + of->row[number].depth + 1;
+	kv.n = n - first;
 	for (uint32_t i = 0; i < of->n; i++)
 		slot[i] = i;
-	for (uint32_t i = kv.n; i-- > of->n;
+	for (uint32_t i = n; i-- > of->n;
 		number = (uint32_t)of->row[number].parent)
 		slot[i] = of->n + number;
 	d->kern->attend(d->seen + q, d->q + q, group, &kv, m->head_dim,
@@ -244,6 +246,11 @@ static void price_matrix(struct draft_model *d, uint32_t rows, uint64_t n,
  * by row are left out: they are negligible for so small a model. */
 static void price_layers(struct draft_model *d, uint32_t rows)
 {
+	uint64_t width = d->priced.n_embd;
+
+	if (d->soc && d->state)
+		price_matrix(
+			d, rows, width, 2 * width, d->weights.fc.type, false);
 	for (uint32_t l = 0; d->soc && l < d->priced_layers; l++) {
 		uint64_t from = (uint64_t)l * d->model->n_layer;
 		const struct draft_tensor *w =
@@ -257,6 +264,30 @@ static void price_layers(struct draft_model *d, uint32_t rows)
 				i == PRICE_DOWN);
 		}
 	}
+}
+
+/* ---- the input of an EAGLE head ------------------------------------------ */
+
+/* x = fc [norm(embedding), g] for all rows, whose embeddings are in d->x. */
+static void combine(const struct pass *p)
+{
+	struct draft_model *d = p->d;
+	uint32_t n = d->model->n_embd;
+
+	for (uint32_t r = 0; r < p->rows; r++) {
+		const struct draft_model *of = p->of[r];
+		int32_t parent = of->row[p->number[r]].parent;
+		/* the slot of the parent, which for -1 is the last cached
+		 * token */
+		size_t before = of->n + (size_t)(parent + 1) - 1;
+		float *pair = d->pair + (size_t)r * 2 * n;
+
+		d->kern->rmsnorm(pair, d->x + (size_t)r * n,
+			d->weights.embd_norm.data, n, d->model->norm_eps);
+		memcpy(pair + n, of->state + before * n, n * sizeof(*pair));
+	}
+	operand(d, d->pair, 2 * n, p->rows, &d->weights.fc, 1);
+	matmul(d, d->weights.fc, d->x, n, d->pair, 2 * n, p->rows);
 }
 
 /* ---- a pass -------------------------------------------------------------- */
@@ -285,6 +316,8 @@ void draft_pass(const struct draft_part *part, unsigned n)
 				half);
 		}
 	price_layers(d, p.rows);
+	if (d->state)
+		combine(&p);
 	for (; p.layer < m->n_layer; p.layer++) {
 		attention(&p, d->weights.layer[p.layer]);
 		feed_forward(&p, d->weights.layer[p.layer]);

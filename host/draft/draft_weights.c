@@ -153,7 +153,21 @@ int draft_weights_init(struct draft_weights *w, const struct model *m,
 		.layout = arithmetic == DRAFT_INT8 ? LAYOUT_TILES : LAYOUT_ROWS,
 		.workers = workers,
 	};
-	size_t n = n_values(m->output) + n_values(m->output_norm);
+	/* The output matrix of an EAGLE head may be in its target's image. */
+	const struct packed *image = m->target ? m->target->packed : NULL;
+	const bool in_image = image && image->output.rows;
+	const struct {
+		const struct gguf_tensor *from;
+		struct draft_tensor *to;
+	} ends[] = {
+		{ m->output_norm, &w->output_norm },
+		{ in_image ? NULL : m->output, &w->output },
+		{ m->eagle_norm, &w->embd_norm },
+		{ m->target ? m->target->output_norm : NULL, &w->target_norm },
+		{ m->eagle_fc, &w->fc },
+	};
+	size_t n = n_values(m->output) + n_values(m->eagle_fc);
+	int ret = 0;
 	uint8_t *at;
 
 	if (m->packed)
@@ -166,7 +180,9 @@ int draft_weights_init(struct draft_weights *w, const struct model *m,
 			n += n_values(m->layer[l][i]);
 	p.small = n <= DECODED_MAX / sizeof(float);
 
-	n = packed_bytes(&p, m->output_norm) + packed_bytes(&p, m->output);
+	n = in_image ? output_bytes(image) : 0;
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
+		n += packed_bytes(&p, ends[i].from);
 	for (uint32_t l = 0; l < m->n_layer; l++)
 		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
 			n += packed_bytes(&p, m->layer[l][i]);
@@ -178,12 +194,18 @@ int draft_weights_init(struct draft_weights *w, const struct model *m,
 			"no memory for %zu MiB of a draft model's weights",
 			n >> 20);
 	}
-	w->output_norm = take(&p, m->output_norm, &at);
-	w->output = take(&p, m->output, &at);
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
+		*ends[i].to = take(&p, ends[i].from, &at);
 	for (uint32_t l = 0; l < m->n_layer; l++)
 		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
 			w->layer[l][i] = take(&p, m->layer[l][i], &at);
-	return 0;
+	if (in_image) {
+		w->output = (struct draft_tensor){ at, image->output.type };
+		ret = packed_read_output(image, at, e);
+	}
+	if (ret)
+		draft_weights_release(w);
+	return ret;
 }
 
 void draft_weights_release(struct draft_weights *w)

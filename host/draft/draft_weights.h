@@ -32,6 +32,9 @@ struct draft_weights {
 	uint8_t *packed;                            /* owned */
 	struct draft_tensor (*layer)[WIRE_T_COUNT]; /* [n_layer] */
 	struct draft_tensor output_norm, output;
+	/* of an EAGLE head: for the embedding, the target's final state, and
+	 * their combination */
+	struct draft_tensor embd_norm, target_norm, fc;
 };
 
 /* Load or decode the weights of `model`, which must outlive them. Returns 0 or
