@@ -46,7 +46,9 @@ static void methods(FILE *f)
 
 static void drafts(FILE *f)
 {
-	fputs("Drafters, for --draft; a GGUF file is a draft model:\n\n", f);
+	fputs("Drafters, for --draft; a GGUF file is a draft model or an EAGLE "
+	      "head:\n\n",
+		f);
 	option_words(f, "draft");
 	fputs("\nSeveral, joined by +, are asked in turn: sam+recycle.\n", f);
 }
@@ -121,6 +123,7 @@ static void models(FILE *f)
 		[MODEL_TARGET] = "12.6 M parameters: the default of -m",
 		[MODEL_SMALL] = "4.1 M parameters: a smaller target",
 		[MODEL_DRAFT] = "1.1 M parameters: drafts for the target",
+		[MODEL_EAGLE] = "EAGLE head: drafts from the target's states",
 		[MODEL_DIFFUSION] = "masked diffusion, 12.6 M parameters",
 		[MODEL_BLOCK] = "block diffusion, 12.6 M parameters",
 		[MODEL_EXIT] = "exit predictor of the target, after 6 layers",

@@ -15,6 +15,10 @@
 struct host {
 	struct draft_model *draft;
 	bool owned; /* close the draft model with the drafter */
+	/* For an EAGLE head: the target's session and its sequence with the
+	 * text; NULL for other models */
+	struct session *session;
+	uint32_t sequence;
 	float temperature;
 	uint32_t batch; /* most nodes of a pass */
 	/* row i is the draft model's uncommitted row i */
@@ -28,14 +32,15 @@ struct host {
 
 /* If the new sequence continues the one in the draft model's cache, move the
  * uncommitted rows of the tokens that were added into the cache, as far as
- * there are such rows. Otherwise drop all guesses. */
+ * there are such rows. Otherwise drop all guesses. Rows of an EAGLE head rest
+ * on guessed states and are computed again from the target's. */
 static void reuse(struct host *h, const int32_t *text, size_t n)
 {
 	uint32_t held, kept;
 	const int32_t *token = draft_tokens(h->draft, &held);
 	size_t same = text_common(text, n, token, held);
 
-	if (same < held) {
+	if (same < held || (h->session && n > held)) {
 		guesses_forget(&h->found);
 		return;
 	}
@@ -56,6 +61,22 @@ static void set_root(struct host *h, const float *logits)
 	guess_logits(&h->found.root, logits, draft_n_vocab(h->draft),
 		h->temperature);
 	draft_price_guesses(h->draft, 1);
+}
+
+/*
+ * Before an EAGLE head computes the rows of tokens [same, n): set the target's
+ * states of the positions before them. Returns the number of tokens that the
+ * head's cache holds then.
+ */
+static uint32_t take_states(
+	struct host *h, const int32_t *text, uint32_t same, uint32_t n)
+{
+	if (!same)
+		draft_begin(h->draft, text[same++]);
+	for (uint32_t at = same - 1; at + 1 < n; at++)
+		draft_put_state(h->draft, at,
+			session_state(h->session, h->sequence, at));
+	return same;
 }
 
 /* The roots of several trees, which one pass computes together. */
@@ -102,7 +123,8 @@ static int host_begin_all(
 		if (length > draft_context(h->draft))
 			continue;
 		reuse(h, text, length);
-		if (h->found.root.n)
+		/* An EAGLE head has no row for a text's first token. */
+		if (h->found.root.n || (h->session && length == 1))
 			continue;
 
 		/* Truncate the cache to its common prefix with the sequence,
@@ -110,6 +132,9 @@ static int host_begin_all(
 		token = draft_tokens(h->draft, &held);
 		same = text_common(text, length - 1, token, held);
 		draft_truncate(h->draft, (uint32_t)same);
+		if (h->session)
+			same = take_states(
+				h, text, (uint32_t)same, (uint32_t)length);
 		left = (uint32_t)(length - same);
 
 		if (left > DRAFT_ASK_ROWS) {
@@ -139,6 +164,13 @@ static int host_begin_all(
 			guess_put(&h->found.root, ask[i].tree, 0);
 	}
 	return ret;
+}
+
+static void host_follow(void *arg, uint32_t sequence)
+{
+	struct host *h = arg;
+
+	h->sequence = sequence;
 }
 
 static int host_begin(
@@ -344,12 +376,19 @@ static int open_kind(
 	}
 	if (ret)
 		return ret;
-	ret = drafter_host_open(out, draft, o->batch, e);
+	if (draft_is_eagle(draft))
+		ret = session_keep_states(site->session, e);
+	if (!ret)
+		ret = drafter_host_open(out, draft, o->batch, e);
 	if (ret) {
 		draft_close(draft);
 		return ret;
 	}
 	h = out->arg;
+	if (draft_is_eagle(draft)) {
+		h->session = site->session;
+		out->follow = host_follow;
+	}
 	h->owned = true;
 	drafter_host_temperature(out, (float)o->temperature);
 	return 0;

@@ -7,6 +7,10 @@
  * The root's candidates need the root in the draft model's cache, although it
  * is not yet in the target's: after begin() the draft model's cache holds the
  * whole sequence.
+ *
+ * With an EAGLE head, which --draft opens like a draft model, begin() computes
+ * the tokens that were added from the target's states. These come from the
+ * session's sequence that follow() has set.
  */
 #ifndef HOST_DRAFT_DRAFTER_HOST_H
 #define HOST_DRAFT_DRAFTER_HOST_H

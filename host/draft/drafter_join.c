@@ -233,6 +233,18 @@ static int join_begin(
 	return join_expand(j, t, &root, 1, e);
 }
 
+static void join_follow(void *arg, uint32_t sequence)
+{
+	const struct join *j = arg;
+
+	for (unsigned i = 0; i < j->n; i++) {
+		const struct drafter *d = j->part[i].drafter;
+
+		if (d->follow)
+			d->follow(d->arg, sequence);
+	}
+}
+
 static void join_saw(void *arg, const int32_t *text, size_t n)
 {
 	const struct join *j = arg;
@@ -332,6 +344,7 @@ int drafter_join_open(struct drafter *out, const struct drafter *part,
 	*out = (struct drafter){ .arg = j,
 		.begin = join_begin,
 		.expand = join_expand,
+		.follow = join_follow,
 		.batch = part[0].batch,
 		.most = part[0].most,
 		.saw = join_saw,

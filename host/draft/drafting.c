@@ -37,9 +37,9 @@ static bool draft_word(size_t i, struct opt_word *w)
 #define IN(field) OPT_IN(drafting_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_STRING, 0, "draft", IN(draft), "FILE|oracle:P",
-		"draft model (a GGUF file; model: the bundled one) or "
-		"another drafter; several, joined by +, are tried in turn, "
-		"each where those before it are unsure:",
+		"draft model or EAGLE head (a GGUF file; model, eagle: the "
+		"bundled ones) or another drafter; several, joined by +, are "
+		"tried in turn, each where those before it are unsure:",
 		.noun = "a draft model", .words = draft_word },
 	{ OPT_CHOICE, 0, "draft-on", IN(on_device), NULL,
 		"where the draft model runs ({})", .choices = places },
@@ -225,7 +225,12 @@ static int open_file(struct drafting *d, struct draft_part *p,
 			p->word, opt_nearest_clause(&near));
 	}
 	if (!ret)
-		ret = model_open(&p->file, p->path, e);
+		ret = model_open_draft(&p->file, p->path, target, e);
+	if (!ret && p->file->target && p->kind->on_device)
+		return err_set(e, EINVAL,
+			"--draft-on device with '%s': an EAGLE head drafts on "
+			"the host; leave out --draft-on",
+			p->path);
 	/* Keep the embedding in memory, because reading a row from the file
 	 * takes longer than a step of the draft model. */
 	if (!ret)

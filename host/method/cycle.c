@@ -108,11 +108,19 @@ struct calls {
 	uint32_t n;
 };
 
+static void follow_sequence(const struct cycle *c)
+{
+	if (c->source->follow)
+		c->source->follow(c->source->arg, c->sequence);
+}
+
 static void add_call(
 	struct calls *a, struct cycle *c, const uint32_t *node, uint32_t n)
 {
 	struct drafter_ask *ask = &a->ask[a->n];
 
+	if (!node)
+		follow_sequence(c);
 	a->cycle[a->n++] = c;
 	*ask = (struct drafter_ask){
 		.arg = c->source->arg, .tree = c->tree, .node = node, .n = n
@@ -510,6 +518,7 @@ int cycle_read_prompt(struct cycle *c, struct err *e)
 	/* Let the drafter read the prompt, too. The time for this counts as
 	 * part of the prompt, not of the first tree. */
 	if (!ret) {
+		follow_sequence(c);
 		if (gen_left(c->gen) > 2)
 			ret = c->source->begin(
 				c->source->arg, c->tree, prompt, n, e);

@@ -20,6 +20,7 @@ static const struct {
 	[MODEL_TARGET] = { "target", "-m FILE names one, " },
 	[MODEL_SMALL] = { "small", "-m FILE names one, " },
 	[MODEL_DRAFT] = { "draft", "--draft FILE names one, " },
+	[MODEL_EAGLE] = { "eagle", "--draft FILE names one, " },
 	[MODEL_DIFFUSION] = { "diffusion", "-m FILE names one, " },
 	[MODEL_BLOCK] = { "block", "-m FILE names one, " },
 	[MODEL_EXIT] = { "exit", "" },

@@ -15,6 +15,7 @@ enum model_role {
 	MODEL_TARGET,
 	MODEL_SMALL, /* a target model of a third of the size */
 	MODEL_DRAFT,
+	MODEL_EAGLE, /* EAGLE head of the target */
 	MODEL_DIFFUSION,
 	MODEL_BLOCK, /* block-diffusion model */
 	/* early-exit predictor for half of the target's layers */

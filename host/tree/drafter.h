@@ -50,6 +50,12 @@ struct drafter {
 	int (*expand)(void *arg, struct tree *, const uint32_t *node,
 		uint32_t n, struct err *);
 	/*
+	 * Set the sequence of the target's session that begin() continues from
+	 * now on; all tokens but the last are cached there. NULL if the drafter
+	 * reads nothing from the session.
+	 */
+	void (*follow)(void *arg, uint32_t sequence);
+	/*
 	 * begin() and expand() for the trees of several requests at once, which
 	 * is faster and gives the same results. All the drafters must have been
 	 * opened from one another (draft_site.like). The whole cost is charged

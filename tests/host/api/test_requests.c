@@ -6,6 +6,7 @@
 #include "host/api/tandem_impl.h"
 #include "host/method/lanes.h"
 #include "tests/host/api/many_texts.h"
+#include "tests/host/model/eagle_file.h"
 
 #include <stdlib.h>
 
@@ -134,6 +135,29 @@ static bool has(const char *const *set, const char *option)
 	return false;
 }
 
+static char head[4400]; /* the option --draft with the path of a head */
+
+/* Write an EAGLE head for the model. */
+static void write_head(void)
+{
+	struct model_file target = { .type = DTYPE_Q8_0 };
+	struct eagle_file file;
+	struct model *m;
+	struct err e = { 0 };
+
+	assert_ok(model_open(&m, model, &e), &e);
+	target.n_embd = m->n_embd;
+	target.n_head = m->n_head;
+	target.n_kv_head = m->n_kv_head;
+	target.head_dim = m->head_dim;
+	target.n_vocab = m->n_vocab;
+	model_close(m);
+	file = eagle_file_for(&target);
+	file.echoes = true;
+	snprintf(head, sizeof(head), "draft=%s/eagle.gguf", harness_tmp());
+	eagle_file_write(&file, strchr(head, '/'));
+}
+
 static void test_random(void **state)
 {
 	static const char *const sets[][8] = {
@@ -157,6 +181,9 @@ static void test_random(void **state)
 		{ "ctx=256", "texts=8", "method=lever", "draft=pld+recycle",
 			"exit=none" },
 		{ "ctx=256", "texts=16", "method=sdnpu", "keep=4" },
+		{ "ctx=256", "texts=7", "method=eagle2-tree", head, "keep=2" },
+		{ "ctx=256", "texts=6", "method=chain", head,
+			"text-slots=256" },
 		{ "ctx=256", "texts=3", "keep=2", "graph-switch=async" },
 	};
 
@@ -165,6 +192,7 @@ static void test_random(void **state)
 	uint64_t pauses = 0;
 
 	write_alone(NULL);
+	write_head();
 	for (unsigned i = 0; i < ARRAY_LEN(sets); i++) {
 		struct party p =
 			play_with(sets[i], i ? few : most, harness_seed() + i);

@@ -83,6 +83,13 @@ static inline int watched_expand(void *arg, struct tree *t,
 	return d->inner.expand(d->inner.arg, t, node, n, e);
 }
 
+static inline void watched_follow(void *arg, uint32_t sequence)
+{
+	struct watched *d = arg;
+
+	d->inner.follow(d->inner.arg, sequence);
+}
+
 static inline void watched_saw(void *arg, const int32_t *text, size_t n)
 {
 	struct watched *d = arg;
@@ -108,6 +115,7 @@ static inline struct drafter watched_drafter(struct watched *d,
 	return (struct drafter){ .arg = d,
 		.begin = watched_begin,
 		.expand = watched_expand,
+		.follow = d->inner.follow ? watched_follow : NULL,
 		.batch = d->inner.batch,
 		.saw = d->inner.saw ? watched_saw : NULL,
 		.price = d->inner.price ? watched_price : NULL };

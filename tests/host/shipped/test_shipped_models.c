@@ -38,6 +38,7 @@ static void test_names(void **state)
 	assert_string_equal(model_role_name(MODEL_TARGET), "target");
 	assert_string_equal(model_role_name(MODEL_SMALL), "small");
 	assert_string_equal(model_role_name(MODEL_DRAFT), "draft");
+	assert_string_equal(model_role_name(MODEL_EAGLE), "eagle");
 	assert_string_equal(model_role_name(MODEL_DIFFUSION), "diffusion");
 	assert_string_equal(model_role_name(MODEL_BLOCK), "block");
 	assert_string_equal(model_role_name(MODEL_EXIT), "exit");
