@@ -54,7 +54,7 @@ def main():
     saved = folder.encode() + b"/saved.json"
     t.until(b"> ", "the prompt")
     t.type(b"Once upon a timx\x7fe\n")
-    t.until(b"You", "an answer to what was edited")
+    t.until(b"I am", "an answer to what was edited")
     t.type(b"\x03")
     t.until(b"\n> ", "the prompt behind an answer that was ended")
     t.type(b"/stats\n")

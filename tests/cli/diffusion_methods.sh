@@ -9,7 +9,7 @@ for name in diffusion block target; do
   [ -e "$TANDEM_MODELS/$name.gguf" ] || skip "no flash/models/$name.gguf"
 done
 prompt='Read: The post office closes at 21:45. The museum closes at 17:45.
-Question: Which place closes at 17:45?
+Question: When does the museum close?
 Answer:'
 
 answer() { # OPTION...
