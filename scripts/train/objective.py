@@ -197,7 +197,9 @@ def denoising(model, hidden, want, weight):
     """The Outcome at masked positions alone, given as lists."""
     logits = model.logits(hidden).float()
     each = F.cross_entropy(logits, want, reduction="none") * weight
-    return Outcome(each.sum() / weight.sum(), (logits.argmax(-1) == want).float().mean().item())
+    # a small batch may have no mask at all
+    loss = each.sum() / weight.sum().clamp_min(1)
+    return Outcome(loss, (logits.argmax(-1) == want).float().mean().item())
 
 
 def certainty(model, hidden, want):
