@@ -10,7 +10,7 @@ for name in small target reward-small; do
 done
 command -v python3 >/dev/null || skip 'no python3'
 
-problem='Problem: A shop has 29 cups. It gets 11 new cups. Bella buys 23 cups. How many cups does the shop have now?
+problem='Problem: George has 7 boxes with 16 eggs in each. Later he sells half of the eggs. He puts the eggs into 8 bowls, the same number in each. How many eggs are in each bowl?
 Solution:'
 choose() { # OPTION...
   run_ok "$TANDEM" run -m small -p "$problem" -n 80 --temp 0.8 -t 1 --json "$@"
