@@ -23,28 +23,6 @@ static inline struct eagle_file eagle_file_for(const struct model_file *target)
 	return f;
 }
 
-static inline void ef_data(struct gguf_writer *w, const struct eagle_file *f,
-	const struct model_tensor *t, unsigned index, struct err *e)
-{
-	bool echo = f->echoes && !strcmp(t->name, "eagle_fc.weight");
-	size_t bytes = dtype_row_bytes(t->type, t->cols);
-	float *row = malloc(t->cols * sizeof(*row));
-	void *out = malloc(bytes);
-
-	assert_non_null(row);
-	assert_non_null(out);
-	for (uint64_t r = 0; r < t->rows; r++) {
-		for (uint64_t c = 0; c < t->cols; c++)
-			row[c] = mf_value(t, 60 + index, r * t->cols + c);
-		for (uint64_t c = 0; c < t->cols && echo; c++)
-			row[c] = .3f * row[c] + 4 * (c == r);
-		dtype_info(t->type)->from_f32(out, row, t->cols);
-		gguf_write_data(w, out, bytes, e);
-	}
-	free(row);
-	free(out);
-}
-
 static inline void eagle_file_write(
 	const struct eagle_file *f, const char *path)
 {
@@ -80,7 +58,9 @@ static inline void eagle_file_write(
 			ts.t[i].rows == 1 ? 1 : 2,
 			(const uint64_t[]){ ts.t[i].cols, ts.t[i].rows });
 	for (unsigned i = 0; i < ts.n; i++)
-		ef_data(w, f, &ts.t[i], i, &e);
+		mf_data(w, &ts.t[i], 60 + i,
+			f->echoes && !strcmp(ts.t[i].name, "eagle_fc.weight"),
+			&e);
 	assert_ok(gguf_writer_commit(w, &e), &e);
 	gguf_writer_close(w);
 }
