@@ -1,16 +1,18 @@
 /*
  * The kind "head": a verifier, which is the target with other weights in its
- * last blocks, and a small network that reads its outputs
- * (scripts/train/reward.py). Both are in a GGUF file of architecture
- * "tandem-reward". The keys are tandem-reward.{embedding_length, layer,
- * block_count}. The tensors are those of the blocks, with the blocks' numbers
- * in the target, and, in float32, reward_hidden.weight [units][features],
- * reward_hidden.bias, reward.weight [units] and reward.bias.
+ * last blocks (scripts/train/reward.py). They are in a GGUF file of
+ * architecture "tandem-reward", with the keys tandem-reward.{embedding_length,
+ * layer, block_count}. The tensors are those of the blocks, with the blocks'
+ * numbers in the target, and reward.bias, one float32.
  *
- * The features of a step are the mean of the normed final states that predict
- * its tokens, the normed final state of its last token, and how certain the
- * verifier was of the tokens, both of the step and of the whole solution up to
- * the end of the step.
+ * The verifier gives each token of a solution the probability that it is right,
+ * if all tokens before it are:
+ *
+ *   P(token) = sigmoid(state . embedding(token) + reward.bias)
+ *
+ * where `state` is the normed final state of the token before it. The score of
+ * a step is the product of these probabilities from the solution's first token
+ * to the last one of the step.
  */
 #include "host/head/reward_impl.h"
 
@@ -29,15 +31,6 @@
 #include <string.h>
 
 #define ARCH "tandem-reward"
-/* Number of certainty features of a range of tokens: mean, least and sum of
- * their log-probabilities, number of tokens that were not the likeliest, mean
- * and largest entropy of the distributions. */
-#define CERTAINTY 6
-/* Number of values in a note after the state: log-probability of the next
- * token, whether it is not the likeliest token, entropy. */
-#define SPREAD    3
-#define UNITS_MAX 4096
-#define ROWS      16 /* rows whose logits are computed together */
 
 struct head {
 	struct gguf *gguf; /* owned */
@@ -48,11 +41,9 @@ struct head {
 	const struct model *target;
 	const struct tokenizer *tokenizer;
 	const struct soc *soc;
-	uint32_t layer, units, n_embd;
-	/* These are in the mapped file. */
-	const float *hidden, *hidden_bias, *weight, *bias;
-	float *logits;   /* [ROWS][n_vocab] */
-	float *features; /* [2 n_embd + 2 CERTAINTY] */
+	uint32_t layer;
+	float bias;
+	float *state, *embedding; /* [n_embd] */
 };
 
 /* ---- the file ------------------------------------------------------------ */
@@ -88,60 +79,25 @@ static int check_target(struct head *h, struct err *e)
 			(unsigned long long)(layer + blocks),
 			(unsigned long long)width, m->n_layer, m->n_embd);
 	h->layer = (uint32_t)layer;
-	h->n_embd = m->n_embd;
 	return 0;
 }
 
-static int take(const struct head *h, const char *name, uint64_t cols,
-	uint64_t rows, const float **out, struct err *e)
+static int take_bias(struct head *h, struct err *e)
 {
-	const struct gguf_tensor *t = gguf_tensor(h->gguf, name);
+	const struct gguf_tensor *t = gguf_tensor(h->gguf, "reward.bias");
 
 	if (!t)
-		return err_set(e, EINVAL, "tensor '%s' is missing", name);
-	if (t->type != DTYPE_F32 || t->dim[0] != cols || t->dim[1] != rows ||
-		t->n_dims > 2)
+		return err_set(e, EINVAL, "tensor 'reward.bias' is missing");
+	if (t->type != DTYPE_F32 || t->n_dims != 1 || t->dim[0] != 1)
 		return err_set(e, EINVAL,
-			"tensor '%s' is %s, %llu x %llu; f32, %llu x %llu was "
-			"expected",
-			name, dtype_info(t->type)->name,
-			(unsigned long long)t->dim[0],
-			(unsigned long long)t->dim[1], (unsigned long long)cols,
-			(unsigned long long)rows);
-	*out = t->data;
-	return 0;
-}
-
-static int take_network(struct head *h, struct err *e)
-{
-	const struct gguf_tensor *t = gguf_tensor(h->gguf, "reward.weight");
-	uint32_t cols = 2 * h->n_embd + 2 * CERTAINTY;
-	int ret;
-	static const char *const known[] = { "reward_hidden.weight",
-		"reward_hidden.bias", "reward.weight", "reward.bias" };
-
-	if (t && (!t->dim[0] || t->dim[0] > UNITS_MAX))
-		return err_set(e, EINVAL,
-			"tensor 'reward.weight' has %llu values; 1 to %d are "
-			"possible",
-			(unsigned long long)t->dim[0], UNITS_MAX);
-	h->units = t ? (uint32_t)t->dim[0] : 0;
-	if ((ret = take(h, "reward.weight", h->units, 1, &h->weight, e)) ||
-		(ret = take(h, "reward.bias", 1, 1, &h->bias, e)) ||
-		(ret = take(h, "reward_hidden.weight", cols, h->units,
-			 &h->hidden, e)) ||
-		(ret = take(h, "reward_hidden.bias", h->units, 1,
-			 &h->hidden_bias, e)))
-		return ret;
-
+			"tensor 'reward.bias' is not one value in f32");
+	memcpy(&h->bias, t->data, sizeof(h->bias));
 	for (size_t i = 0; i < gguf_n_tensors(h->gguf); i++) {
 		struct gguf_str name = gguf_tensor_at(h->gguf, i)->name;
-		bool is = name.len > 4 && !memcmp(name.data, "blk.", 4);
 		char shown[64];
 
-		for (size_t k = 0; k < ARRAY_LEN(known); k++)
-			is |= gguf_str_is(name, known[k]);
-		if (!is)
+		if (!gguf_str_is(name, "reward.bias") &&
+			(name.len <= 4 || memcmp(name.data, "blk.", 4)))
 			return err_set(e, ENOTSUP,
 				"tensor '%s' is not supported: it may change "
 				"what the reward computes",
@@ -163,7 +119,7 @@ static int head_read(struct reward *r, struct err *e)
 	ret = gguf_open(&h->gguf, r->path, e);
 	if (ret)
 		return ret;
-	if ((ret = check_target(h, e)) || (ret = take_network(h, e)) ||
+	if ((ret = check_target(h, e)) || (ret = take_bias(h, e)) ||
 		(ret = model_graft(
 			 &h->verifier, h->target, h->gguf, h->layer, e)))
 		return err_in(e, "'%s'", r->path);
@@ -179,86 +135,49 @@ static void head_close(struct reward *r)
 	model_close(h->own);
 	model_close(h->verifier);
 	gguf_close(h->gguf);
-	free(h->logits);
-	free(h->features);
+	free(h->state);
+	free(h->embedding);
 	free(h);
 }
 
 /* ---- notes --------------------------------------------------------------- */
 
-static float *spread_part(const struct head *h, float *note)
-{
-	return note + h->n_embd;
-}
-
-struct spread {
-	double log_z; /* log of the sum of exp(logits) */
-	uint32_t top; /* the likeliest token */
-};
-
-static struct spread spread_of(const struct head *h, const float *logits)
-{
-	uint32_t n = h->target->n_vocab, top = 0;
-	double sum = 0;
-
-	for (uint32_t i = 1; i < n; i++)
-		if (logits[i] > logits[top])
-			top = i;
-	for (uint32_t i = 0; i < n; i++)
-		sum += exp((double)logits[i] - logits[top]);
-	return (struct spread){ logits[top] + log(sum), top };
-}
-
-static void put_next(const struct head *h, const float *logits,
-	const struct spread *s, int32_t next, float *note)
-{
-	spread_part(h, note)[0] = (float)(logits[next] - s->log_z);
-	spread_part(h, note)[1] = s->top != (uint32_t)next;
-}
-
-static void head_finish(void *arg, const float *tail, int32_t next, float *note)
+/* Write log P(next). */
+static void head_finish(
+	void *arg, const float *state, int32_t next, float *note)
 {
 	const struct head *h = arg;
-	struct spread s = spread_of(h, tail);
+	double odds = (double)h->bias;
+	struct err e = { 0 };
 
-	put_next(h, tail, &s, next, note);
+	/* This cannot fail: the embedding is kept in memory (head_start). */
+	model_embed(h->target, (uint32_t)next, h->embedding, &e);
+	for (uint32_t i = 0; i < h->target->n_embd; i++)
+		odds += (double)state[i] * h->embedding[i];
+	*note = (float)(fmin(odds, 0) - log1p(exp(-fabs(odds))));
 }
 
 static int head_rows(void *arg, struct session *s, const struct scorer_row *row,
 	uint32_t n, float *tail, struct err *e)
 {
-	struct head *h = arg;
-	uint32_t n_vocab = h->target->n_vocab, some;
-	int ret = 0;
+	const struct head *h = arg;
+	struct price p;
 
-	for (uint32_t i = 0; i < n && !ret; i += some) {
-		some = n - i < ROWS ? n - i : ROWS;
-		ret = session_logits_range(s, row[i].row, some, h->logits, e);
-		/* Add the costs of finding the largest logit and of two
-		 * weighted sums: the sum of exponentials and the entropy. */
-		session_add_sweep(s, PRICE_SWEEP_LARGEST, some);
-		session_add_sweep(s, PRICE_SWEEP_WEIGH, 2 * some);
-		for (uint32_t k = 0; k < some && !ret; k++) {
-			const struct scorer_row *r = &row[i + k];
-			const float *logits = h->logits + (size_t)k * n_vocab;
-			struct spread all = spread_of(h, logits);
-			double entropy = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		bool last = row[i].next < 0;
+		float *state = last ? tail : h->state;
 
-			scorer_norm(h->verifier, session_hidden(s, r->row),
-				r->note);
-			for (uint32_t v = 0; v < n_vocab; v++) {
-				double p = logits[v] - all.log_z;
-
-				entropy -= exp(p) * p;
-			}
-			spread_part(h, r->note)[2] = (float)entropy;
-			if (r->next >= 0)
-				put_next(h, logits, &all, r->next, r->note);
-			else
-				memcpy(tail, logits, n_vocab * sizeof(*tail));
-		}
+		scorer_norm(h->verifier, session_hidden(s, row[i].row), state);
+		if (last)
+			*row[i].note = 0;
+		else
+			head_finish(arg, state, row[i].next, row[i].note);
 	}
-	return ret;
+	if (h->soc &&
+		!price_cpu_matmul(
+			h->soc, n, 1, h->target->n_embd, DTYPE_F32, &p))
+		session_add_work_of(s, TRACE_PHONE_WORK, &p);
+	return 0;
 }
 
 static uint32_t head_tap_layers(const struct reward *r)
@@ -272,22 +191,22 @@ static int head_start(struct reward *r, struct session *beside,
 	const struct session_opts *opts, uint32_t texts, struct err *e)
 {
 	struct head *h = r->own;
-	const struct scorer_reader reader = { .note = h->n_embd + SPREAD,
-		.read = head_rows,
-		.finish = head_finish,
-		.arg = h };
+	const struct scorer_reader reader = {
+		.note = 1, .read = head_rows, .finish = head_finish, .arg = h
+	};
 	const struct scorer_limits limits = { .texts = texts,
 		.context = session_context(beside),
 		.layout = opts->layout,
 		.as = opts->as };
-	int ret = 0;
+	int ret;
 
 	h->soc = opts->soc;
-	h->logits = malloc(ROWS * sizeof(*h->logits) * h->target->n_vocab);
-	h->features = malloc((2 * h->n_embd + 2 * CERTAINTY) * sizeof(float));
-	if (!h->logits || !h->features)
+	h->state = malloc(h->target->n_embd * sizeof(*h->state));
+	h->embedding = malloc(h->target->n_embd * sizeof(*h->embedding));
+	if (!h->state || !h->embedding)
 		return err_set(e, ENOMEM, "no memory for a reward");
-	if (opts->tap_layers && opts->tap_layers == h->layer)
+	ret = model_keep_embedding(h->target, e);
+	if (!ret && opts->tap_layers && opts->tap_layers == h->layer)
 		ret = model_tail(&h->own, h->verifier, h->layer, e);
 	return ret ? ret
 		   : scorer_open(&r->scorer, h->own ? h->own : h->verifier,
@@ -295,66 +214,6 @@ static int head_start(struct reward *r, struct session *beside,
 }
 
 /* ---- scores -------------------------------------------------------------- */
-
-/* Certainty features of the tokens that follow the rows of notes [at, end). */
-static void put_certainty(const struct head *h,
-	const struct scorer_notes *notes, size_t at, size_t end,
-	float f[CERTAINTY])
-{
-	double sum = 0, least = 0, other = 0, spread = 0, most = 0;
-
-	for (size_t i = at; i < end; i++) {
-		const float *is = notes->first + i * notes->stride + h->n_embd;
-
-		least = i == at || is[0] < least ? is[0] : least;
-		most = i == at || is[2] > most ? is[2] : most;
-		sum += is[0];
-		other += is[1];
-		spread += is[2];
-	}
-	f[0] = (float)(sum / (double)(end - at));
-	f[1] = (float)least;
-	f[2] = (float)sum;
-	f[3] = (float)other;
-	f[4] = (float)(spread / (double)(end - at));
-	f[5] = (float)most;
-}
-
-/* Set the features of a step whose tokens follow the rows of notes [at,
- * end). */
-static void put_features(const struct head *h, const struct scorer_notes *notes,
-	size_t at, size_t end)
-{
-	uint32_t n = h->n_embd;
-	float *f = h->features;
-
-	for (uint32_t k = 0; k < n; k++) {
-		double sum = 0;
-
-		for (size_t i = at; i < end; i++)
-			sum += notes->first[i * notes->stride + k];
-		f[k] = (float)(sum / (double)(end - at));
-	}
-	memcpy(f + n, notes->first + end * notes->stride, n * sizeof(*f));
-	put_certainty(h, notes, at, end, f + 2 * n);
-	put_certainty(h, notes, 0, end, f + 2 * n + CERTAINTY);
-}
-
-static float network(const struct head *h)
-{
-	size_t cols = 2 * (size_t)h->n_embd + 2 * CERTAINTY;
-	double out = h->bias[0];
-
-	for (uint32_t u = 0; u < h->units; u++) {
-		const float *w = h->hidden + u * cols;
-		double sum = h->hidden_bias[u];
-
-		for (size_t i = 0; i < cols; i++)
-			sum += (double)w[i] * h->features[i];
-		out += h->weight[u] * sum / (1 + exp(-sum));
-	}
-	return (float)(1 / (1 + exp(-out)));
-}
 
 /* Index of the token by which a step that begins after token `at` is scored:
  * its last token, or the one before if that is an end-of-text token, because
@@ -378,14 +237,15 @@ static int score_text(
 	const struct scoring *s = arg;
 	const struct head *h = s->reward->own;
 	struct reward_text *t = &s->text[i];
-	size_t begin = t->n_prompt - 1, at = 0;
+	size_t at = t->n_prompt - 1;
+	double sum = 0;
 
 	for (uint32_t k = 0; k < t->n_steps; k++) {
-		size_t end = last_of(h, t, begin + at, t->step_end[k]) - begin;
+		size_t end = last_of(h, t, at, t->step_end[k]);
 
-		put_features(h, notes, at, end);
-		t->score[k] = network(h);
-		at = end;
+		for (; at < end; at++)
+			sum += (double)notes->first[at - (t->n_prompt - 1)];
+		t->score[k] = (float)exp(sum);
 	}
 	return 0;
 }
@@ -396,8 +256,6 @@ static int head_score(
 	struct scorer_text *text = calloc(n, sizeof(*text));
 	struct scoring s = { r, t };
 	const struct head *h = r->own;
-	uint32_t steps = 0;
-	struct price p;
 	int ret;
 
 	if (!text)
@@ -411,14 +269,8 @@ static int head_score(
 
 		text[i] = (struct scorer_text){ t[i].token, needed,
 			t[i].n_prompt, t[i].prompt_state, t[i].state };
-		steps += k;
 	}
 	ret = scorer_read(r->scorer, text, n, score_text, &s, e);
-	if (!ret && h->soc && steps &&
-		!price_cpu_matmul(h->soc, steps, h->units,
-			2 * h->n_embd + 2 * CERTAINTY, DTYPE_F32, &p))
-		session_add_work_of(
-			scorer_session(r->scorer), TRACE_PHONE_WORK, &p);
 	free(text);
 	return ret;
 }

@@ -26,7 +26,7 @@ struct held {
 	uint32_t n;
 	uint32_t from; /* index of the first token with a note */
 	float *note;   /* [end - from][reader.note] */
-	/* [n_vocab] logits after the last token; NULL if not stored */
+	/* [n_embd] from the reader, after the last token; NULL if not stored */
 	float *tail;
 	uint64_t used; /* value of scorer.now when last used */
 	bool busy;     /* the text is in the current group */
@@ -297,7 +297,7 @@ static int take(struct scorer *s, const struct scorer_text *t,
 	h->note = malloc(
 		(size_t)(t->n - from) * s->reader.note * sizeof(*h->note));
 	if (finishes)
-		h->tail = malloc(s->model->n_vocab * sizeof(*h->tail));
+		h->tail = malloc(s->model->n_embd * sizeof(*h->tail));
 	if (!h->token || !h->note || (finishes && !h->tail)) {
 		forget(s, h);
 		return err_set(

@@ -9,10 +9,10 @@
  *
  * For a text the scorer computes its prompt, once for all texts with the same
  * prompt, and the part after the longest prefix that it shares with a cached
- * text. For readers that use logits it also computes the last row of that
- * prefix again, as the next token after it differs. The rows of several
- * sequences in a pass have the same bytes as in separate passes, so a note
- * depends only on its text.
+ * text. For readers whose notes depend on the next token it also computes the
+ * last row of that prefix again, as the next token after it differs. The rows
+ * of several sequences in a pass have the same bytes as in separate passes, so
+ * a note depends only on its text.
  *
  * If sequences or slots of the cache run out, the least recently used texts are
  * dropped; if this is not enough, texts are read one after another. Not
@@ -49,14 +49,14 @@ struct scorer_reader {
 	size_t note; /* number of floats in a note */
 	/*
 	 * Write the notes of n rows of the session's last pass. For a row whose
-	 * next is -1, store its logits (session_logits) in `tail` if that is
-	 * not NULL; finish() is called when the text is continued. Returns 0 or
-	 * a negative errno.
+	 * next is -1, store what finish() will need in tail [n_embd], if that
+	 * is not NULL; finish() is called when the text is continued. Returns 0
+	 * or a negative errno.
 	 */
 	int (*read)(void *arg, struct session *, const struct scorer_row *row,
 		uint32_t n, float *tail, struct err *);
-	/* Complete a note, from the logits `tail`, when the next token is
-	 * known. If NULL, notes need no completion and no tail is stored. */
+	/* Complete a note, from `tail`, when the next token is known. If NULL,
+	 * notes need no completion and no tail is stored. */
 	void (*finish)(void *arg, const float *tail, int32_t next, float *note);
 	void *arg;
 };

@@ -1,4 +1,4 @@
-"""Decoding with cached keys and values: samples of prompts of one length, and what a diffusion
+"""Decoding with cached keys and values: samples of several prompts, and what a diffusion
 model writes with one token a pass."""
 
 import math
@@ -11,10 +11,11 @@ from tokenizer import END, MASK
 
 
 class Cache:
-    """Keys and values of every block, [rows, kv heads, positions, N], and how many positions."""
+    """Keys and values of every block, [rows, kv heads, positions, N], how many positions, and how
+    many of each row, at its beginning, are to be passed over."""
 
-    def __init__(self):
-        self.blocks, self.length = {}, 0
+    def __init__(self, pads=None):
+        self.blocks, self.length, self.pads = {}, 0, pads
 
     def add(self, number, k, v, keep):
         """What is cached and the new k and v; whether to cache these too."""
@@ -29,6 +30,8 @@ class Cache:
         """Keep the rows of these numbers, in this order; a number may stand several times."""
         for number, (k, v) in self.blocks.items():
             self.blocks[number] = k[rows], v[rows]
+        if self.pads is not None:
+            self.pads = self.pads[rows]
 
 
 def forward(model, ids, cache, both_ways=False, keep=True):
@@ -53,6 +56,9 @@ def forward(model, ids, cache, both_ways=False, keep=True):
         if count > 1 and not both_ways:
             hidden = torch.full((count, count), -1e9, device=x.device).triu(1)
             score[..., first:] += hidden
+        if cache.pads is not None:
+            place = torch.arange(score.shape[-1], device=x.device)
+            score = score.masked_fill((place < cache.pads[:, None])[:, None, None], -1e9)
         mixed = (torch.softmax(score, -1) @ v).transpose(1, 2).reshape(rows, count, -1)
         x = x + attn.output(mixed)
         x = x + block.ffn(block.ffn_norm(x))
@@ -63,18 +69,21 @@ def forward(model, ids, cache, both_ways=False, keep=True):
 
 @torch.no_grad()
 def sample(model, prompts, count, temperature, limit, generator):
-    """`count` continuations of each of the `prompts`, lists of ids of one length.
+    """`count` continuations of each of the `prompts`, lists of ids.
 
     Returns for each prompt a list of lists of ids, which end before END.
     """
     device = model.token_embd.weight.device
-    cache = Cache()
-    hidden = forward(model, torch.tensor(prompts, device=device), cache)[:, -1]
+    width = max(map(len, prompts))
+    pads = [width - len(prompt) for prompt in prompts]
+    cache = Cache(torch.tensor(pads, device=device))
+    ids = [[END] * pad + prompt for pad, prompt in zip(pads, prompts)]
+    hidden = forward(model, torch.tensor(ids, device=device), cache)[:, -1]
     out = [[] for _ in range(len(prompts) * count)]
     rows = torch.arange(len(out))  # the continuations that are not at their end
     cache.select((rows // count).to(device))
     hidden = hidden.repeat_interleave(count, 0)
-    for _ in range(min(limit, model.shape.context_length - len(prompts[0]))):
+    for _ in range(min(limit, model.shape.context_length - width)):
         chance = torch.softmax(model.logits(hidden).float() / temperature, -1)
         drawn = torch.multinomial(chance, 1, generator=generator).cpu()
         going = (drawn[:, 0] != END).nonzero()[:, 0]

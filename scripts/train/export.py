@@ -75,29 +75,23 @@ def write_eagle(path, trained, kind):
 
 
 def write_reward(path, trained, shape, kind):
-    """The reward head: P(right so far) = sigmoid(w . silu(V f + a) + b), f as reward.py says, and
-    the verifier's own blocks, behind `reward.layer` of the model's."""
+    """The reward: the verifier's own blocks, behind `reward.layer` of the model's, and the bias of
+    P(token is right) = sigmoid(state . embedding + bias), as reward.py says."""
     state = torch.load(trained, map_location="cpu")
     own = sorted({int(name.split(".")[1]) for name in state if name.startswith("blocks.")})
     keys = {
         "general.architecture": "tandem-reward",
         "general.type": "adapter",
-        "general.name": "Tandem reward head",
+        "general.name": "Tandem reward",
         "general.license": "MIT",
         "general.quantization_version": 2,
         "tandem-reward.embedding_length": shape["embedding_length"],
         "tandem-reward.layer": own[0],
         "tandem-reward.block_count": len(own),
     }
-    names = {
-        "reward_hidden.weight": "hidden_weight",
-        "reward_hidden.bias": "hidden_bias",
-        "reward.weight": "weight",
-        "reward.bias": "bias",
-    }
     weights = {name: values.float().numpy() for name, values in state.items()}
-    tensors = [(name, weights[key], "F32") for name, key in names.items()]
-    gguf.write(path, keys, [*gguf.block_tensors(weights, own, kind), *tensors])
+    bias = ("reward.bias", weights["bias"], "F32")
+    gguf.write(path, keys, [*gguf.block_tensors(weights, own, kind), bias])
 
 
 def write(name, out, path, kind):

@@ -23,10 +23,11 @@ def rounded(weight):
 
 
 @contextlib.contextmanager
-def as_stored(model):
-    """Within it the blocks' matrices are rounded; their gradients stay."""
+def as_stored(parameters):
+    """Within it those of the parameters (name, parameter) that are matrices of blocks are rounded;
+    their gradients stay."""
     exact = [
-        (p, p.data) for name, p in model.named_parameters()
+        (p, p.data) for name, p in parameters
         if p.ndim == 2 and name.startswith("blocks")
     ]
     for parameter, _ in exact:

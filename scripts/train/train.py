@@ -6,7 +6,6 @@ on from its checkpoint.
 """
 
 import argparse
-import contextlib
 import csv
 import random
 import signal
@@ -253,7 +252,7 @@ class Run:
     def sight(self):
         """What the passes see of the weights: them, or near the end what is to be stored."""
         late = self.progress() >= (1 - self.args.rounded) * self.steps
-        return rounding.as_stored(self.model) if late else contextlib.nullcontext()
+        return rounding.as_stored(self.model.named_parameters() if late else ())
 
     def learn(self, batches):
         """One step."""

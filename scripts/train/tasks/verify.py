@@ -8,6 +8,7 @@ A line is right only while every line before it was right, so the labels of a so
 of True and then a run of False: the first False is where the solution goes wrong.
 """
 
+import os
 import re
 
 STEP = re.compile(r"(\d{1,9}) ([-+*/]) (\d{1,9}) = (\d{1,9})\.")
@@ -67,6 +68,21 @@ def check_steps(plan, text):
         right = right and line_is_right(plan, position, line)
         marks.append(right)
     return marks
+
+
+def right_length(plan, text):
+    """How much of `text` a right solution can begin with, in characters."""
+    at = 0
+    for position, (a, op, b, result) in enumerate(plan):
+        pairs = [(a, b), (b, a)] if op in "+*" else [(a, b)]
+        space = "" if position else " "
+        lines = [f"{space}{x} {op} {y} = {result}.\n" for x, y in pairs]
+        common = max(len(os.path.commonprefix([line, text[at:]])) for line in lines)
+        at += common
+        if common < len(lines[0]):
+            return at
+    last = f"The answer is {plan[-1][3]}."
+    return at + len(os.path.commonprefix([last, text[at:]]))
 
 
 def final_answer(text):
