@@ -10,6 +10,7 @@
 #include "host/bench/bench_table.h"
 #include "host/convert/convert.h"
 #include "host/model/model.h"
+#include "host/model/shapes.h"
 #include "host/shipped/shipped_models.h"
 
 #include <errno.h>
@@ -513,9 +514,12 @@ int bench_lever(const struct bench_lever_args *args, struct err *e)
 				b->phone = *r.pair->soc;
 			b->as = r.pair->as;
 			b->n_layer = r.model->n_layer;
-			b->n_vocab = r.model->n_vocab;
-			b->n_embd = r.model->n_embd;
-			b->output_type = r.model->output->type;
+			b->n_vocab = b->as ? b->as->n_vocab : r.model->n_vocab;
+			b->n_embd = b->as ? b->as->n_embd : r.model->n_embd;
+			b->output_type =
+				b->as && r.pair->as_type.type != DTYPE_F32
+				? r.pair->as_type.type
+				: r.model->output->type;
 			snprintf(b->draft, sizeof(b->draft), "%s",
 				r.drafter_path ? r.drafter_path : "");
 			exit = tandem_exit_path(t);

@@ -21,6 +21,7 @@
 struct err;
 struct image;
 struct lever_lessons;
+struct shape;
 
 #define BENCH_LEVER_METHODS 16
 
@@ -99,10 +100,12 @@ struct bench_lever {
 	struct bench_run run;
 	struct soc phone; /* the phone that the run's clock names */
 	bool oracle;
-	/* costs are computed for another shape than that of the running
-	 * model */
-	bool as;
-	uint32_t n_layer, n_vocab, n_embd;
+	/* The shape that costs are computed for; NULL means the shape of the
+	 * running model. */
+	const struct shape *as;
+	uint32_t n_layer; /* of the running model */
+	/* of the shape that costs are computed for */
+	uint32_t n_vocab, n_embd;
 	enum dtype output_type;
 
 	struct bench_read plain;

@@ -133,6 +133,13 @@ assert t["logits"][2]["rows_per_pass"] > t["logits"][3]["rows_per_pass"]
 ' "$tmp/object"
 fi
 
+# Logits of a shape cost what its vocabulary costs.
+bench "${phone[@]}" --tasks ui --methods lever -t 1 --tables logits --csv \
+  --as qwen2.5-1.5b
+check_eq 'logits of one row on the CPU, above 1 ms' "$(awk -F, \
+  '/^logits,"CPU, on demand"/ && $5 == "seconds" { print ($6 > 1e-3) }' \
+  "$tmp/out")" 1
+
 # The tasks are six where none are named.
 plot=()
 ! command -v gnuplot >/dev/null || plot=(--plot "$tmp/svg")
