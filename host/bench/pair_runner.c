@@ -175,6 +175,7 @@ static void release(struct opened *o)
 
 void pair_note(struct pair_runner *by, const struct tandem *t)
 {
+	static const char more[] = " | ...";
 	size_t used = strlen(by->priced);
 	struct tandem_report r;
 
@@ -183,9 +184,14 @@ void pair_note(struct pair_runner *by, const struct tandem *t)
 		snprintf(by->model, sizeof(by->model), "%s", r.model_path);
 	if (!by->draft[0] && r.drafter_path)
 		snprintf(by->draft, sizeof(by->draft), "%s", r.drafter_path);
-	if (*r.priced_as && !strstr(by->priced, r.priced_as))
+	if (!*r.priced_as || strstr(by->priced, r.priced_as) ||
+		strstr(by->priced, more))
+		return;
+	if (used + strlen(r.priced_as) < sizeof(by->priced) - sizeof(more) - 3)
 		snprintf(by->priced + used, sizeof(by->priced) - used, "%s%s",
 			used ? " | " : "", r.priced_as);
+	else
+		snprintf(by->priced + used, sizeof(by->priced) - used, more);
 }
 
 static int open_run(

@@ -28,7 +28,7 @@ struct runner;
 struct setting;
 struct tandem;
 
-#define PAIR_PRICED    2048
+#define PAIR_PRICED    1024
 #define PAIR_UNCOUNTED 160
 
 struct pair_runner {
@@ -51,7 +51,8 @@ struct pair_runner {
 	char model[PATH_MAX], draft[PATH_MAX];
 	/* The shapes whose costs are reported in place of the models that run
 	 * (struct tandem_report). Each shape appears once; " | " separates
-	 * them; "" if there are none. */
+	 * them, and "..." stands for those that do not fit; "" if there are
+	 * none. */
 	char priced[PAIR_PRICED];
 };
 
