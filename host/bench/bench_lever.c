@@ -28,7 +28,8 @@ const struct soc *bench_lever_phone(const struct bench_lever *b)
 /* Whether an oracle drafts in any row of the tables. */
 static bool has_oracle(const struct bench_lever *b)
 {
-	return b->oracle || b->args->table[BENCH_LEVER_T_QUALITY];
+	return b->oracle || b->args->table[BENCH_LEVER_T_QUALITY] ||
+		b->args->table[BENCH_LEVER_T_CELLS];
 }
 
 /* ---- the image ----------------------------------------------------------- */
@@ -74,20 +75,6 @@ static int open_image(struct bench_lever *b, struct err *e)
 }
 
 /* ---- planning the runs --------------------------------------------------- */
-
-static const struct table_levels tree_rows = { .option = "tree-rows",
-	.unit = "",
-	.key = "rows_",
-	.head = "",
-	.value = { 32, 64, 128, 256 },
-	.n = 4 };
-
-static const struct table_levels chain_lengths = { .option = "draft-len",
-	.unit = "",
-	.key = "chain_",
-	.head = "",
-	.value = { 4, 8, 12, 16, 24, 32 },
-	.n = 6 };
 
 static int set_numbers(
 	struct setting *s, uint32_t budget, uint32_t n_predict, struct err *e)
@@ -168,8 +155,6 @@ static int plan(struct bench_lever *b, struct err *e)
 	struct table_levels *budgets = &b->levels[BENCH_LEVER_BUDGETS - 1],
 			    *lengths = &b->levels[BENCH_LEVER_LENGTHS - 1];
 
-	b->levels[BENCH_LEVER_ROWS - 1] = tree_rows;
-	b->levels[BENCH_LEVER_CHAINS - 1] = chain_lengths;
 	*budgets = (struct table_levels){ .option = "dram-budget",
 		.unit = "%",
 		.key = "budget_",
@@ -267,72 +252,65 @@ static const char *draft_name(const struct bench_lever *b)
 
 /* ---- speed-ups ----------------------------------------------------------- */
 
-/* Return the tokens/s of a method from the table of methods, which is the first
- * table; 0 if the method is not in the table. */
-static double rate_of(const struct bench_lever *b, const char *method)
+/* Return the tokens/s of a method's fastest run in a table, or 0 if the table
+ * has no run of the method. */
+static double rate_of(const struct bench_lever *b,
+	enum bench_lever_table_kind kind, const char *method)
 {
-	const struct table_plan *p = &b->plan[0];
+	double most = 0;
 
-	for (unsigned i = 0; i < p->n; i++)
-		if (!strcmp(p->row[i].name[0], method))
-			return run_summary(&b->run.x, p->row[i].run[0])
-				.tokens_per_s;
-	return 0;
+	for (int t = 0; t < BENCH_LEVER_SPECS; t++)
+		for (unsigned i = 0;
+			bench_lever_specs[t].kind == kind && i < b->plan[t].n;
+			i++) {
+			const struct run *r = b->plan[t].row[i].run[0];
+			double rate = run_summary(&b->run.x, r).tokens_per_s;
+
+			if (!strcmp(setting_value(&r->set, "method"), method) &&
+				rate > most)
+				most = rate;
+		}
+	return most;
 }
 
-/* Return lever's tokens/s divided by that of another method; each is the
- * geometric mean over the tasks. Returns NAN unless both methods were
- * measured. */
-static double speed_up(const struct bench_lever *b, const char *over)
+/* Lever's tokens/s divided by those of other methods, each the geometric mean
+ * over the tasks: of the table of methods, and of each method's fastest setting
+ * in the grid. */
+static const struct {
+	enum bench_lever_table_kind kind;
+	const char *key, *csv, *note;
+} speed_ups[] = {
+	{ BENCH_LEVER_T_METHODS, "lever_over", "ratios", "" },
+	{ BENCH_LEVER_T_GRID, "lever_over_best", "ratios_best",
+		", each at its best of the grid" },
+};
+
+/* Return lever's speed-up over a method, or NAN unless both were measured. */
+static double speed_up(const struct bench_lever *b, size_t i, const char *over)
 {
-	double lever = rate_of(b, "lever"), other = rate_of(b, over);
+	double lever = rate_of(b, speed_ups[i].kind, "lever");
+	double other = rate_of(b, speed_ups[i].kind, over);
 
 	return lever > 0 && other > 0 ? lever / other : (double)NAN;
 }
 
 static const char *const rivals[] = { "flash-ar", "chain", "edgellm" };
 
-static void print_speed_ups(const struct bench_lever *b)
+static void print_speed_ups(const struct bench_lever *b, size_t i)
 {
 	const char *before = "\nlever over ";
 
-	for (size_t i = 0; i < ARRAY_LEN(rivals); i++) {
-		double ratio = speed_up(b, rivals[i]);
+	for (size_t k = 0; k < ARRAY_LEN(rivals); k++) {
+		double ratio = speed_up(b, i, rivals[k]);
 
 		if (isnan(ratio))
 			continue;
-		printf("%s%s %.2f", before, rivals[i], ratio);
+		printf("%s%s %.2f", before, rivals[k], ratio);
 		before = ", over ";
 	}
 	if (*before == ',')
-		printf(" (tokens/s, mean of %u task%s)\n", b->run.x.n_tasks,
-			b->run.x.n_tasks > 1 ? "s" : "");
-}
-
-/* ---- the best chain ------------------------------------------------------ */
-
-/* Return the length of the fastest chain that was measured, and its tokens/s in
- * *rate; 0 if no chain was measured. The length is chosen with the results of
- * the reported items, which no method could do in practice. So this chain is
- * slightly better than a fair competitor of lever. */
-static uint32_t best_chain(const struct bench_lever *b, double *rate)
-{
-	const struct table_plan *p = b->plan;
-	uint32_t best = 0;
-
-	while (bench_lever_specs[p - b->plan].kind != BENCH_LEVER_T_CHAIN)
-		p++;
-	*rate = 0;
-	for (unsigned i = 0; p->n && i < p->row[0].n; i++) {
-		double own =
-			run_summary(&b->run.x, p->row[0].run[i]).tokens_per_s;
-
-		if (own <= *rate)
-			continue;
-		*rate = own;
-		best = b->levels[BENCH_LEVER_CHAINS - 1].value[i];
-	}
-	return best;
+		printf("%s (tokens/s, mean of %u task%s)\n", speed_ups[i].note,
+			b->run.x.n_tasks, b->run.x.n_tasks > 1 ? "s" : "");
 }
 
 /* ---- text and CSV -------------------------------------------------------- */
@@ -362,18 +340,9 @@ static void print_text(
 	for (unsigned i = 0; i < n; i++) {
 		table_print(&tables[i], stdout);
 		if (!strcmp(tables[i].name, "tasks"))
-			print_speed_ups(b);
-		if (!strcmp(tables[i].name, "chain")) {
-			double rate, lever = rate_of(b, "lever");
-			uint32_t length = best_chain(b, &rate);
-
-			printf("\nchain-best: %u tokens, the fastest chain on "
-			       "these same items, %.2f tok/s",
-				length, rate);
-			if (lever > 0 && rate > 0)
-				printf("; lever over it %.2f", lever / rate);
-			putchar('\n');
-		}
+			print_speed_ups(b, 0);
+		if (!strcmp(tables[i].name, "grid"))
+			print_speed_ups(b, 1);
 	}
 	if (b->args->table[BENCH_LEVER_T_PRUNE] && !b->exit[0])
 		puts("\nThe model has no exit predictor: nothing is pruned.");
@@ -405,19 +374,20 @@ static void print_csv(
 	const void *arg, const struct bench_table *tables, unsigned n)
 {
 	const struct bench_lever *b = arg;
-	double rate;
 
 	puts("table,name,of,figure,value");
 	report_print_priced_csv(b->run.pair.priced);
 	printf("run,,,simulated_acceptance,%d\n", has_oracle(b));
 	printf("run,,,plain_bytes_per_s,%.9g\n", b->run.x.plain_bytes_per_s);
 	report_print_checks_csv(&b->run.x);
-	for (size_t i = 0; i < ARRAY_LEN(rivals); i++)
-		if (!isnan(speed_up(b, rivals[i])))
-			printf("ratios,lever,%s,tokens_per_s,%.9g\n", rivals[i],
-				speed_up(b, rivals[i]));
-	if (best_chain(b, &rate))
-		printf("run,,,best_chain,%u\n", best_chain(b, &rate));
+	for (size_t i = 0; i < ARRAY_LEN(speed_ups); i++)
+		for (size_t k = 0; k < ARRAY_LEN(rivals); k++) {
+			double ratio = speed_up(b, i, rivals[k]);
+
+			if (!isnan(ratio))
+				printf("%s,lever,%s,tokens_per_s,%.9g\n",
+					speed_ups[i].csv, rivals[k], ratio);
+		}
 	for (unsigned i = 0; i < n; i++)
 		table_print_csv(&tables[i], stdout);
 }
@@ -427,17 +397,20 @@ static json_t *as_json(
 {
 	const struct bench_lever *b = arg;
 	const struct bench_run *r = &b->run;
-	json_t *ratios = json_object();
+	json_t *ratios[ARRAY_LEN(speed_ups)];
 
-	for (size_t i = 0; i < ARRAY_LEN(rivals); i++) {
-		double ratio = speed_up(b, rivals[i]);
+	for (size_t i = 0; i < ARRAY_LEN(speed_ups); i++) {
+		ratios[i] = json_object();
+		for (size_t k = 0; k < ARRAY_LEN(rivals); k++) {
+			double ratio = speed_up(b, i, rivals[k]);
 
-		if (!isnan(ratio))
-			json_object_set_new(
-				ratios, rivals[i], json_real(ratio));
+			if (!isnan(ratio))
+				json_object_set_new(
+					ratios[i], rivals[k], json_real(ratio));
+		}
 	}
 	return json_pack("{s:s*, s:i, s:s, s:s, s:s, s:s, s:s*, s:b, s:i, s:i, "
-			 "s:i, s:i, s:f, s:o, s:o, s:o}",
+			 "s:i, s:i, s:f, s:o, s:o, s:o, s:o}",
 		"priced_as", *r->pair.priced ? r->pair.priced : NULL, "version",
 		BENCH_JSON_VERSION, "bench", "lever", "clock",
 		bench_run_clock(r), "model", b->source, "draft", draft_name(b),
@@ -445,8 +418,9 @@ static json_t *as_json(
 		has_oracle(b), "tasks", (int)r->x.n_tasks, "items",
 		(int)r->x.n_items, "predict", (int)r->n_predict, "rounds",
 		(int)r->x.rounds, "plain_bytes_per_s", r->x.plain_bytes_per_s,
-		"checks", report_checks_json(&r->x), "lever_over", ratios,
-		"tables", report_tables_json(tables, n));
+		"checks", report_checks_json(&r->x), speed_ups[0].key,
+		ratios[0], speed_ups[1].key, ratios[1], "tables",
+		report_tables_json(tables, n));
 }
 
 static int report(const struct bench_lever *b, struct err *e)

@@ -37,9 +37,9 @@ enum bench_lever_table_kind {
 	BENCH_LEVER_T_PLACE,
 	/* cost of logits (figure 14 of the Lever paper) */
 	BENCH_LEVER_T_LOGITS,
-	/* all tree methods, for several limits on the number of tree rows */
-	BENCH_LEVER_T_ROWS,
-	BENCH_LEVER_T_CHAIN, /* chain drafts, by chain length */
+	BENCH_LEVER_T_GRID, /* all methods at several settings each */
+	/* lever and its fastest rival of the grid, by draft and budget */
+	BENCH_LEVER_T_CELLS,
 	BENCH_LEVER_TABLES
 };
 extern const char *const bench_lever_table_names[BENCH_LEVER_TABLES];
@@ -60,7 +60,7 @@ struct bench_lever_args {
  * interrupted, or another negative errno. */
 int bench_lever(const struct bench_lever_args *, struct err *);
 
-/* ---- shared by bench_lever.c and bench_lever_tables.c -------------------- */
+/* ---- shared by the files of the benchmark -------------------------------- */
 
 /* Number of tables; some table kinds have more than one table. */
 #define BENCH_LEVER_SPECS 12
@@ -73,8 +73,6 @@ extern const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS];
 enum bench_lever_levels {
 	BENCH_LEVER_BUDGETS = 1,
 	BENCH_LEVER_LENGTHS,
-	BENCH_LEVER_ROWS,
-	BENCH_LEVER_CHAINS,
 	BENCH_LEVER_LEVELS_END
 };
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 const char *const bench_lever_table_names[BENCH_LEVER_TABLES] = { "methods",
-	"prune", "budget", "length", "quality", "place", "logits", "rows",
-	"chain" };
+	"prune", "budget", "length", "quality", "place", "logits", "grid",
+	"cells" };
 
 /* ---- all methods --------------------------------------------------------- */
 
@@ -113,15 +113,6 @@ static bool is_main_and_drafts(const struct method_facts *m)
 	return is_main(m) && m->drafts;
 }
 
-/* Whether the trees of the method grow up to the maximum number of rows. */
-static bool has_rows(const struct method_facts *m)
-{
-	static const char *const names[] = { "opt-tree", "eagle2-tree",
-		"edgellm", "lever", NULL };
-
-	return is_one_of(m, names);
-}
-
 static const struct column_spec levels_columns[] = {
 	{ "level", "", 2, 1, figure_tokens_per_s, .panel = 1,
 		.each = COLUMN_EACH_LEVEL },
@@ -214,6 +205,75 @@ static void fill_logits(const struct table_request *request,
 		v[2] = t->seconds > 0 ? s * figure_passes(t) / t->seconds : 0;
 	}
 }
+
+/* ---- rivals -------------------------------------------------------------- */
+
+/* clang-format off */
+#define CHAIN(n) { "chain " #n, { "draft-len=" #n }, .method = "chain" }
+#define TREE(name, n, levels)                                                 \
+	{ name " " #n "x" #levels,                                            \
+		{ "tree-rows=" #n, "tree-depth=" #levels }, .method = name }
+#define TREES(name)                                                           \
+	TREE(name, 8, 7), TREE(name, 16, 15), TREE(name, 24, 16),             \
+	TREE(name, 32, 16), TREE(name, 48, 16), TREE(name, 64, 16)
+#define FLAT_TREES(name)                                                      \
+	TREE(name, 8, 6), TREE(name, 16, 6), TREE(name, 24, 6),               \
+	TREE(name, 32, 6), TREE(name, 48, 6), TREE(name, 64, 6)
+/* clang-format on */
+
+/*
+ * Lever's rivals, each at several settings, and lever as the last one. A tree
+ * has at most 16 levels, and fewer than rows. opt-tree and edgellm stop by
+ * themselves where more levels do not pay. eagle2-tree always drafts all
+ * levels, so it has trees of its authors' six levels, too.
+ */
+static const struct table_variant grid[] = {
+	{ "flash-ar", .method = "flash-ar" },
+	CHAIN(2),
+	CHAIN(4),
+	CHAIN(8),
+	CHAIN(12),
+	CHAIN(16),
+	CHAIN(24),
+	{ "specinfer", .method = "specinfer" },
+	TREES("opt-tree"),
+	TREES("eagle2-tree"),
+	FLAT_TREES("eagle2-tree"),
+	TREES("edgellm"),
+	{ "lever", .method = "lever" },
+};
+_Static_assert(ARRAY_LEN(grid) - 1 <= TABLE_RIVALS, "all rivals fit");
+
+static const struct column_spec grid_columns[] = {
+	{ "tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s, .panel = 1 },
+	{ "accepted_length", "length", 2, 1, figure_length },
+	{ "pass_s", "ms", 2, 1e3, figure_pass_s },
+	{ "rows_per_pass", "rows", 1, 1, figure_rows },
+	{ 0 },
+};
+
+/* The tokens/s of the fastest rival of a method. */
+/* clang-format off */
+#define BEST_OF(key, method)                                                  \
+	{ key, "", 2, 1, figure_tokens_per_s, .against = COLUMN_BASE,         \
+		.base = method }
+/* clang-format on */
+
+static const struct column_spec cells_columns[] = {
+	{ "lever", "lever", 2, 1, figure_tokens_per_s },
+	{ "rival_tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s,
+		.against = COLUMN_BASE },
+	{ "over_rival", "ratio", 3, 1, figure_tokens_per_s,
+		.against = COLUMN_SHARE },
+	{ "lost", "lost", 0, 1, figure_tokens_per_s, .against = COLUMN_BELOW },
+	BEST_OF("flash_ar", "flash-ar"),
+	BEST_OF("chain", "chain"),
+	BEST_OF("specinfer", "specinfer"),
+	BEST_OF("opt_tree", "opt-tree"),
+	BEST_OF("eagle2_tree", "eagle2-tree"),
+	BEST_OF("edgellm", "edgellm"),
+	{ 0 },
+};
 
 /* ---- all tables ---------------------------------------------------------- */
 
@@ -317,27 +377,6 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 			.method = "lever",
 			.column = places_columns,
 			.plot = { .y = { "ms a pass" } } } },
-	{ BENCH_LEVER_T_ROWS,
-		{ .name = "rows",
-			.title = "Tokens/s by the largest number of rows of a "
-				 "tree",
-			.name_key = { "method" },
-			.wanted = has_rows,
-			.levels = BENCH_LEVER_ROWS,
-			.column = levels_columns,
-			.plot = { .y = { "tokens/s" },
-				.lines = true,
-				.x = "rows at most" } } },
-	{ BENCH_LEVER_T_CHAIN,
-		{ .name = "chain",
-			.title = "Tokens/s of a chain by its length",
-			.name_key = { "method" },
-			.method = "chain",
-			.levels = BENCH_LEVER_CHAINS,
-			.column = levels_columns,
-			.plot = { .y = { "tokens/s" },
-				.lines = true,
-				.x = "tokens of the chain" } } },
 	{ BENCH_LEVER_T_LOGITS,
 		{ .name = "logits",
 			.title = "Logits of a pass of lever, on the phone",
@@ -348,4 +387,30 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 			.column = logits_columns,
 			.plot = { .y = { "ms a pass" } },
 			.fill = fill_logits } },
+	{ BENCH_LEVER_T_GRID,
+		{ .name = "grid",
+			.title = "Each method at each setting of the grid",
+			.note = "chain: tokens; trees: rows x levels, at "
+				"most.",
+			.name_key = { "setting" },
+			.variant = grid,
+			.n_variants = ARRAY_LEN(grid),
+			.column = grid_columns,
+			.plot = { .y = { "tokens/s" } } } },
+	{ BENCH_LEVER_T_CELLS,
+		{ .name = "cells",
+			.title = "Lever and the fastest setting of the grid, "
+				 "by draft and budget",
+			.note = "The rival is chosen on these same items. "
+				"lost: lever is slower.",
+			.name_key = { "cell", "rival" },
+			.variant = drafts,
+			.n_variants = ARRAY_LEN(drafts),
+			.method = "lever",
+			.levels = BENCH_LEVER_BUDGETS,
+			.level_rows = true,
+			.rival = grid,
+			.n_rivals = ARRAY_LEN(grid) - 1,
+			.mean = "geometric mean",
+			.column = cells_columns } },
 };

@@ -36,50 +36,89 @@ int table_plan_row(struct table_plan *p, struct run *run, const char *first,
 	return 0;
 }
 
+/*
+ * Add the run of a row or of one of its rivals to the experiment: the usual
+ * setting, the method, the changes of the row's variant and of the rival (NULL
+ * for the row itself), and level `i` of `l` (NULL means no levels). A rival
+ * that does not draft has the same run for every draft.
+ */
+static int add_run(struct experiment *x, const struct table_request *request,
+	const struct method_facts *m, const struct table_variant *v,
+	const struct table_variant *rival, const struct table_levels *l,
+	unsigned i, struct run **run, struct err *e)
+{
+	struct setting s;
+	int ret = setting_copy(&s, request->usual, e);
+
+	if (!ret)
+		ret = setting_set(&s, "method", m->name, e);
+	for (int j = 0; j < TABLE_CHANGES && v->change[j] && !ret; j++)
+		if (!rival || m->drafts || strncmp(v->change[j], "draft=", 6))
+			ret = setting_change(&s, v->change[j], e);
+	for (int j = 0; rival && j < TABLE_CHANGES && rival->change[j] && !ret;
+		j++)
+		ret = setting_change(&s, rival->change[j], e);
+	if (v->hook)
+		s.hook = &request->hook[v->hook - 1];
+	if (!ret && l) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "%s=%u%s", l->option, l->value[i],
+			l->unit);
+		ret = setting_change(&s, text, e);
+	}
+	/* experiment_add() releases the setting. */
+	if (!ret)
+		return experiment_add(x, &s, request->same_text, run, e);
+	setting_release(&s);
+	return ret;
+}
+
+/* Add a row, whose runs have the `n` levels of `l` from `first` on. */
 static int plan_row(struct table_plan *p, struct experiment *x,
-	const char *method, const struct table_variant *v,
+	const struct method_facts *method, const struct table_variant *v,
+	const struct table_levels *l, unsigned first, unsigned n,
 	const struct table_request *request, struct err *e)
 {
 	const struct table_spec *t = p->spec;
 	const char *variant = v->name ? v->name : request->unnamed;
 	struct plan_row *r = add_row(p, e);
-	const struct table_levels *l;
-	int ret;
+	int tasks = -1, ret = 0;
 
 	if (!r)
 		return -EINVAL;
-	for (int i = 0; i < TABLE_NAMES && t->name_key[i]; i++)
-		snprintf(r->name[i], TABLE_NAME, "%s",
-			strcmp(t->name_key[i], "method") ? variant : method);
+	for (int i = 0; i < TABLE_NAMES && t->name_key[i]; i++) {
+		const char *key = t->name_key[i];
 
-	l = t->levels ? &request->levels[t->levels - 1] : NULL;
-	ret = 0;
-	for (unsigned i = 0; i < (l ? l->n : 1) && !ret; i++) {
-		struct setting s;
+		if (!strcmp(key, "task"))
+			tasks = i;
+		else if (!strcmp(key, "method"))
+			snprintf(r->name[i], TABLE_NAME, "%s", method->name);
+		else if (t->level_rows && strcmp(key, "rival"))
+			snprintf(r->name[i], TABLE_NAME, "%s, %u%s", variant,
+				l->value[first], l->head);
+		else if (strcmp(key, "rival"))
+			snprintf(r->name[i], TABLE_NAME, "%s", variant);
+	}
+	r->n = n;
+	for (unsigned i = 0; i < n && !ret; i++)
+		ret = add_run(x, request, method, v, NULL, l, first + i,
+			&r->run[i], e);
+	for (unsigned k = 0; k < t->n_rivals; k++)
+		for (unsigned m = 0; m < request->n_methods && !ret; m++)
+			if (!strcmp(t->rival[k].method,
+				    request->method[m].name))
+				ret = add_run(x, request, &request->method[m],
+					v, &t->rival[k], l, first, &r->rival[k],
+					e);
+	for (unsigned i = 0; tasks >= 0 && i < x->n_tasks && !ret; i++) {
+		struct plan_row *of_task = i ? add_row(p, e) : r;
 
-		/* Compose the setting of the row. experiment_add() below
-		 * releases it. */
-		ret = setting_copy(&s, request->usual, e);
-		if (!ret)
-			ret = setting_set(&s, "method", method, e);
-		for (int j = 0; j < TABLE_CHANGES && v->change[j] && !ret; j++)
-			ret = setting_change(&s, v->change[j], e);
-		if (v->hook)
-			s.hook = &request->hook[v->hook - 1];
-
-		if (!ret && l) {
-			char text[64];
-
-			snprintf(text, sizeof(text), "%s=%u%s", l->option,
-				l->value[i], l->unit);
-			ret = setting_change(&s, text, e);
-		}
-		if (ret)
-			setting_release(&s);
-		else
-			ret = experiment_add(
-				x, &s, request->same_text, &r->run[i], e);
-		r->n = i + 1;
+		if (!of_task)
+			return -EINVAL;
+		*of_task = *r;
+		of_task->task = i + 1;
+		snprintf(of_task->name[tasks], TABLE_NAME, "%s", x->task[i]);
 	}
 	return ret;
 }
@@ -91,128 +130,58 @@ int table_plan(struct table_plan *p, struct experiment *x,
 	const struct method_facts alone = { .name = t->method };
 	const struct method_facts *method =
 		t->method ? &alone : request->method;
+	const struct table_levels *l =
+		t->levels ? &request->levels[t->levels - 1] : NULL;
 	unsigned n_methods = t->method ? 1 : request->n_methods;
 	unsigned n_variants = t->variant ? t->n_variants : 1;
+	unsigned n_rows = t->level_rows ? l->n : 1;
 	int ret = 0;
 
+	assert(t->n_rivals <= TABLE_RIVALS);
 	p->spec = t;
-	for (unsigned v = 0; v < n_variants; v++)
-		for (unsigned m = 0; m < n_methods && !ret; m++)
-			if (!t->wanted || t->wanted(&method[m]))
-				ret = plan_row(p, x, method[m].name,
-					t->variant ? &t->variant[v] : &as_asked,
-					request, e);
+	for (unsigned i = 0; i < n_variants; i++) {
+		const struct table_variant *v =
+			t->variant ? &t->variant[i] : &as_asked;
+
+		if (v->as && (!request->as || strcmp(v->as, request->as)))
+			continue;
+		for (unsigned m = 0; m < n_methods; m++) {
+			if ((t->wanted && !t->wanted(&method[m])) ||
+				(v->method &&
+					strcmp(v->method, method[m].name)))
+				continue;
+			for (unsigned k = 0; k < n_rows && !ret; k++)
+				ret = plan_row(p, x, &method[m], v, l, k,
+					l && !t->level_rows ? l->n : 1, request,
+					e);
+		}
+	}
 	return ret;
 }
 
 /* ---- filling ------------------------------------------------------------- */
 
-static void put_column(struct bench_table *out, const struct column_spec *c,
+/* A column of the filled table: its specification, the level that it shows, and
+ * the task, from 1; 0 means all tasks. */
+struct place {
+	const struct column_spec *spec;
+	unsigned level, task;
+};
+
+static void put_column(struct bench_table *out, struct place *place,
+	const struct column_spec *c, unsigned level, unsigned task,
 	const char *key, const char *head)
 {
 	table_add_column(out, key, head, c->decimals, c->scale);
 	out->column[out->n_columns - 1].panel = c->panel;
+	place[out->n_columns - 1] = (struct place){ c, level, task };
 }
 
-static double figure(const struct column_spec *c, const struct run_summary *t,
-	const struct run_summary *first)
+/* Add the columns of a table, and describe them in place[TABLE_COLUMNS]. */
+static void put_columns(struct bench_table *out, struct place *place,
+	const struct experiment *x, const struct table_spec *t,
+	const struct table_request *request)
 {
-	double v = c->figure(t), base;
-
-	if (c->against == COLUMN_ITSELF)
-		return v;
-	base = c->figure(first);
-	v = base > 0 ? v / base : 0;
-	return c->against == COLUMN_SHARE ? v : 1 - v;
-}
-
-/* Return the row that the figures of a column are compared with. */
-static const struct plan_row *base_of(
-	const struct table_plan *p, const struct column_spec *c)
-{
-	for (unsigned i = 0; c->base && i < p->n; i++)
-		if (!strcmp(p->row[i].name[0], c->base))
-			return &p->row[i];
-	assert(!c->base);
-	return &p->row[0];
-}
-
-static double figure_in_task(const struct column_spec *c,
-	const struct experiment *x, const struct table_plan *p,
-	const struct plan_row *row, unsigned task)
-{
-	struct run_summary first =
-		run_task_summary(x, base_of(p, c)->run[0], task);
-	struct run_summary own = run_task_summary(x, row->run[0], task);
-
-	return figure(c, &own, &first);
-}
-
-/* Return the mean over the tasks. If the column compares with the first row,
- * return the ratio of the two means. */
-static double mean_of_tasks(const struct column_spec *c,
-	const struct experiment *x, const struct table_plan *p,
-	const struct plan_row *row)
-{
-	struct column_spec itself = *c;
-	double own = 0, first = 0;
-
-	itself.against = COLUMN_ITSELF;
-	for (unsigned i = 0; i < x->n_tasks; i++) {
-		own += figure_in_task(&itself, x, p, row, i);
-		first += figure_in_task(&itself, x, p, base_of(p, c), i);
-	}
-	if (c->against == COLUMN_ITSELF)
-		return own / x->n_tasks;
-	own = first > 0 ? own / first : 0;
-	return c->against == COLUMN_SHARE ? own : 1 - own;
-}
-
-static void put_row(struct table_row *out, const struct experiment *x,
-	const struct table_plan *p, const struct plan_row *row)
-{
-	struct run_summary own = run_summary(x, row->run[0]);
-	double *v = out->value;
-
-	for (const struct column_spec *c = p->spec->column; c->key; c++) {
-		struct run_summary first;
-
-		if (c->of_phone && !x->phone)
-			continue;
-		first = run_summary(x, base_of(p, c)->run[0]);
-		if (c->each == COLUMN_EACH_TASK) {
-			for (unsigned i = 0; i < x->n_tasks; i++)
-				*v++ = figure_in_task(c, x, p, row, i);
-			continue;
-		}
-		if (c->each == COLUMN_MEAN_TASK) {
-			*v++ = mean_of_tasks(c, x, p, row);
-			continue;
-		}
-		if (c->each == COLUMN_ONE) {
-			*v++ = figure(c, &own, &first);
-			continue;
-		}
-		for (unsigned i = 0; i < row->n; i++) {
-			struct run_summary level = run_summary(x, row->run[i]);
-
-			*v++ = figure(c, &level, &first);
-		}
-	}
-}
-
-void table_fill(struct bench_table *out, const struct experiment *x,
-	const struct table_plan *p, const struct table_request *request)
-{
-	const struct table_spec *t = p->spec;
-
-	*out = (struct bench_table){ .name = t->name,
-		.title = t->title,
-		.note = t->note,
-		.plot = t->plot };
-	for (int i = 0; i < TABLE_NAMES && t->name_key[i]; i++)
-		out->name_key[out->n_names++] = t->name_key[i];
-
 	for (const struct column_spec *c = t->column; c->key; c++) {
 		if (c->of_phone && !x->phone)
 			continue;
@@ -226,14 +195,139 @@ void table_fill(struct bench_table *out, const struct experiment *x,
 					l->value[i]);
 				snprintf(head, sizeof(head), "%u%s",
 					l->value[i], l->head);
-				put_column(out, c, key, head);
+				put_column(out, place, c, i, 0, key, head);
 			}
 		} else if (c->each == COLUMN_EACH_TASK)
 			for (unsigned i = 0; i < x->n_tasks; i++)
-				put_column(out, c, x->task[i], x->task[i]);
+				put_column(out, place, c, 0, i + 1, x->task[i],
+					x->task[i]);
 		else
-			put_column(out, c, c->key, c->head);
+			put_column(out, place, c, 0, 0, c->key, c->head);
 	}
+}
+
+static struct run_summary summary(
+	const struct experiment *x, const struct run *r, unsigned task)
+{
+	return task ? run_task_summary(x, r, task - 1) : run_summary(x, r);
+}
+
+/* Return the position of the row's fastest rival, of this method unless it is
+ * NULL; or -1 if the row has none. */
+static int fastest(const struct experiment *x, const struct table_plan *p,
+	const struct plan_row *row, const char *method)
+{
+	const struct table_spec *t = p->spec;
+	double most = -1;
+	int best = -1;
+
+	for (unsigned i = 0; i < t->n_rivals; i++) {
+		double rate;
+
+		if (!row->rival[i] ||
+			(method && strcmp(method, t->rival[i].method)))
+			continue;
+		rate = summary(x, row->rival[i], row->task).tokens_per_s;
+		if (rate > most) {
+			most = rate;
+			best = (int)i;
+		}
+	}
+	return best;
+}
+
+/* Return the run that the figures of a column are compared with, or NULL if the
+ * row has no such rival. */
+static const struct run *base_of(const struct experiment *x,
+	const struct table_plan *p, const struct plan_row *row,
+	const struct column_spec *c)
+{
+	if (p->spec->n_rivals) {
+		int i = fastest(x, p, row, c->base);
+
+		return i < 0 ? NULL : row->rival[i];
+	}
+	for (unsigned i = 0; c->base && i < p->n; i++)
+		if (!strcmp(p->row[i].name[0], c->base))
+			return p->row[i].run[0];
+	assert(!c->base);
+	return p->row[0].run[0];
+}
+
+static double compared(enum column_against against, double v, double base)
+{
+	switch (against) {
+	case COLUMN_ITSELF:
+		return v;
+	case COLUMN_BASE:
+		return base;
+	case COLUMN_BELOW:
+		return v < base;
+	case COLUMN_SHARE:
+	case COLUMN_SAVED:
+		break;
+	}
+	v = base > 0 ? v / base : 0;
+	return against == COLUMN_SHARE ? v : 1 - v;
+}
+
+/* Return the figure of a row in a column. For the mean of the tasks, figures
+ * are compared after the mean is computed. */
+static double cell(const struct experiment *x, const struct table_plan *p,
+	const struct plan_row *row, const struct place *at)
+{
+	const struct column_spec *c = at->spec;
+	const struct run *base = base_of(x, p, row, c);
+	bool mean = c->each == COLUMN_MEAN_TASK;
+	unsigned task = row->task ? row->task : at->task;
+	unsigned first = mean ? 1 : task, last = mean ? x->n_tasks : task;
+	double own = 0, other = 0;
+
+	if (c->against != COLUMN_ITSELF && !base)
+		return (double)NAN;
+	for (unsigned i = first; i <= last; i++) {
+		struct run_summary t = summary(x, row->run[at->level], i);
+
+		own += c->figure(&t) / (last - first + 1);
+		if (c->against == COLUMN_ITSELF)
+			continue;
+		t = summary(x, base, i);
+		other += c->figure(&t) / (last - first + 1);
+	}
+	return compared(c->against, own, other);
+}
+
+/* Add a row with the geometric mean of each column; NAN if a figure is not
+ * positive. */
+static void add_mean(struct bench_table *out, const char *name)
+{
+	struct table_row *mean = table_add_row(out, name, NULL);
+
+	for (unsigned i = 0; i < out->n_columns; i++) {
+		double logs = 0;
+
+		for (unsigned r = 0; r + 1 < out->n_rows; r++) {
+			double v = out->row[r].value[i];
+
+			logs += v > 0 ? log(v) : (double)NAN;
+		}
+		mean->value[i] = exp(logs / (out->n_rows - 1));
+	}
+}
+
+void table_fill(struct bench_table *out, const struct experiment *x,
+	const struct table_plan *p, const struct table_request *request)
+{
+	const struct table_spec *t = p->spec;
+	struct place place[TABLE_COLUMNS];
+
+	*out = (struct bench_table){ .name = t->name,
+		.title = t->title,
+		.note = t->note,
+		.plot = t->plot };
+	for (int i = 0; i < TABLE_NAMES && t->name_key[i]; i++)
+		out->name_key[out->n_names++] = t->name_key[i];
+	put_columns(out, place, x, t, request);
 
 	if (t->fill) {
 		struct run_summary only = run_summary(x, p->row[0].run[0]);
@@ -242,10 +336,19 @@ void table_fill(struct bench_table *out, const struct experiment *x,
 		return;
 	}
 	for (unsigned i = 0; i < p->n; i++) {
-		struct table_row *row = table_add_row(out, p->row[i].name[0],
-			out->n_names > 1 ? p->row[i].name[1] : NULL);
+		const struct plan_row *r = &p->row[i];
+		struct table_row *row = table_add_row(
+			out, r->name[0], out->n_names > 1 ? r->name[1] : NULL);
+		int best = fastest(x, p, r, NULL);
 
-		memcpy(row->model, p->row[i].model, sizeof(row->model));
-		put_row(row, x, p, &p->row[i]);
+		memcpy(row->model, r->model, sizeof(row->model));
+		for (unsigned k = 0; k < out->n_names && best >= 0; k++)
+			if (!strcmp(out->name_key[k], "rival"))
+				snprintf(row->name[k], TABLE_NAME, "%s",
+					t->rival[best].name);
+		for (unsigned k = 0; k < out->n_columns; k++)
+			row->value[k] = cell(x, p, r, &place[k]);
 	}
+	if (t->mean && p->n)
+		add_mean(out, t->mean);
 }

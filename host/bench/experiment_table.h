@@ -17,6 +17,7 @@ struct method_facts;
 
 #define TABLE_LEVELS  12
 #define TABLE_CHANGES 7
+#define TABLE_RIVALS  32
 
 enum column_each {
 	COLUMN_ONE,
@@ -28,8 +29,10 @@ enum column_each {
 
 enum column_against {
 	COLUMN_ITSELF,
-	COLUMN_SHARE, /* ratio to the figure of the first row */
-	COLUMN_SAVED, /* 1 minus the ratio to the figure of the first row */
+	COLUMN_BASE,  /* the figure of the base (see column_spec.base) */
+	COLUMN_SHARE, /* ratio to the figure of the base */
+	COLUMN_SAVED, /* 1 minus the ratio to the figure of the base */
+	COLUMN_BELOW, /* 1 if the figure is below that of the base, or 0 */
 };
 
 struct column_spec {
@@ -41,13 +44,15 @@ struct column_spec {
 	bool of_phone;  /* present only if times are in a phone's clock */
 	enum column_against against;
 	enum column_each each;
-	/* name of the row to compare with; NULL means the first row */
+	/* What to compare with: the row of this name, or the first row if NULL.
+	 * In a table with rivals: the row's fastest rival with this method, or
+	 * the fastest of all rivals if NULL. */
 	const char *base;
 };
 
-/* Several values (levels) of one option, each in a column of its own. The value
- * 40 sets OPTION=40UNIT in a column with the key KEY40 and the head
- * "40HEAD". */
+/* Several values (levels) of one option, each in a column or row of its own.
+ * The value 40 sets OPTION=40UNIT in a column with the key KEY40 and the head
+ * "40HEAD", or in a row whose name ends in "40HEAD". */
 struct table_levels {
 	const char *option, *unit, *key, *head;
 	uint32_t value[TABLE_LEVELS];
@@ -61,6 +66,12 @@ struct table_variant {
 	const char *change[TABLE_CHANGES]; /* NAME=VALUE, ended by NULL */
 	/* index into table_request.hook, from 1; 0 means no hook */
 	unsigned hook;
+	/* The only method of the variant, which is left out if this method is
+	 * not requested; NULL means all methods of the table. */
+	const char *method;
+	/* the variant is left out unless table_request.as is this shape; NULL
+	 * means any shape */
+	const char *as;
 };
 
 struct table_request;
@@ -68,8 +79,9 @@ struct table_request;
 struct table_spec {
 	const char *name, *title, *note;
 	/* Headings of the columns of names. The column headed "method" holds
-	 * method names; a column with any other heading holds names of
-	 * variants. */
+	 * method names, "task" the name of a task (each task then has a row of
+	 * its own), and "rival" the name of the fastest rival. A column with
+	 * any other heading holds names of variants. */
 	const char *name_key[TABLE_NAMES];
 	/* Rows: each variant is combined with each requested method for which
 	 * wanted() is true, or with `method` alone if it is not NULL. `variant`
@@ -81,6 +93,14 @@ struct table_spec {
 	const char *method;
 	/* index into table_request.levels, from 1; 0 means no levels */
 	unsigned levels;
+	bool level_rows; /* a row for each level, instead of a column */
+	/* Rivals of each row. A rival runs with the setting of the row, but
+	 * with its own method and changes. */
+	const struct table_variant *rival;
+	unsigned n_rivals;
+	/* name of a last row with the geometric mean of each column; NULL
+	 * means that there is no such row */
+	const char *mean;
 	const struct column_spec *column; /* ended by a column without a key */
 	struct table_plot plot;
 	/* Fills all rows from the only run of the table. NULL means that each
@@ -98,6 +118,9 @@ struct table_request {
 	const struct table_levels *levels;
 	const struct setting_hook *hook;
 	const char *unnamed;
+	/* Shape of the model that costs are computed for, if the bundled model
+	 * runs; otherwise NULL. */
+	const char *as;
 	unsigned same_text; /* group of all runs (see experiment_add) */
 	const void *arg;    /* for use by `fill` */
 };
@@ -108,6 +131,8 @@ struct plan_row {
 	char model[TABLE_NAME];
 	struct run *run[TABLE_LEVELS];
 	unsigned n;
+	struct run *rival[TABLE_RIVALS]; /* NULL if not requested */
+	unsigned task; /* the only task of the row, from 1; 0 means all */
 };
 
 struct table_plan {

@@ -24,8 +24,9 @@ static const struct opt opts[] = {
 	{ OPT_STRING, 0, "tables", &tables, "LIST",
 		"tables to make (the first five of these); methods, prune, "
 		"budget, length, quality (of drafts), place (of the draft), "
-		"logits (where they are computed), rows (of trees), chain (its "
-		"length), or all" },
+		"logits (where they are computed), grid (each method at "
+		"several settings), cells (lever and the best of the grid, by "
+		"draft and budget), or all" },
 	{ OPT_STRING, 0, "methods", &method_list, "LIST",
 		"methods (all); some of flash-ar, chain, specinfer, opt-tree, "
 		"eagle2-tree, edgellm, lever, autoregressive",
@@ -40,7 +41,7 @@ static const struct opt opts[] = {
 	BENCH_PREDICT(line),
 	{ OPT_STRING, 0, "budgets", &budgets, "LIST",
 		"percent of the layers in memory (0,20,40,60,80,100); all "
-		"for the table of budgets, the first for the others" },
+		"for the tables budget and cells, the first for the others" },
 	{ OPT_STRING, 0, "lengths", &lengths, "LIST",
 		"output lengths for the table of lengths (32,64,128,256)" },
 	BENCH_ROUNDS(line),

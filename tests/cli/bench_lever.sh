@@ -62,7 +62,8 @@ bench "${phone[@]}" --tables methods,prune -t 1
 checks=$((checks + 1))
 cmp -s "$tmp/first" "$tmp/out" || fail 'two runs on a phone differ'
 
-bench "${phone[@]}" --tables all --budgets 0,40,100 --lengths 8,16 -t 1 --json
+bench "${phone[@]}" --budgets 0,40,100 --lengths 8,16 -t 1 --json --tables \
+  methods,prune,budget,length,quality,place,logits,grid
 check_eq 'status with --json' "$status" 0
 check_eq 'lines of --json' "$(wc -l <"$tmp/out")" 1
 if command -v python3 >/dev/null; then
@@ -76,8 +77,7 @@ assert o["clock"] == "soc:sd8gen3" and o["items"] == 2 and o["rounds"] == 1
 assert o["simulated_acceptance"] is True
 t = o["tables"]
 assert set(t) == {"methods", "tasks", "flash", "prune", "budget", "length",
-                  "quality", "place", "logits", "rows", "chain",
-                  "waits"}, set(t)
+                  "quality", "place", "logits", "grid", "waits"}, set(t)
 by = {r["method"]: r for r in t["methods"]}
 assert list(by) == ["flash-ar", "chain", "lever"]
 flash = {r["method"]: r for r in t["flash"]}
@@ -115,9 +115,13 @@ for r in t["budget"]:
     assert abs(r["budget_0"] / rate[r["method"]] - 1) < 1e-6
     assert r["budget_0"] <= r["budget_40"] * 1.05, r
     assert r["budget_0"] <= r["budget_100"] * 1.05, r
-# The default chain has 8 tokens; lever has 256 rows by default.
-assert abs(t["chain"][0]["chain_8"] / rate["chain"] - 1) < 1e-6
-assert [r["method"] for r in t["rows"]] == ["lever"]
+# The default chain has 8 tokens.
+grid = {r["setting"]: r["tokens_per_s"] for r in t["grid"]}
+assert list(grid) == ["flash-ar"] + ["chain %d" % n for n in
+                                     (2, 4, 8, 12, 16, 24)] + ["lever"]
+assert abs(grid["chain 8"] / rate["chain"] - 1) < 1e-6
+best = max(v for k, v in grid.items() if k.startswith("chain"))
+assert abs(o["lever_over_best"]["chain"] / (rate["lever"] / best) - 1) < 1e-6
 for r in t["length"]:
     assert abs(r["tokens_16"] / rate[r["method"]] - 1) < 1e-6
 full, pruned = t["prune"][:2]
@@ -133,6 +137,30 @@ assert t["logits"][2]["rows_per_pass"] > t["logits"][3]["rows_per_pass"]
 ' "$tmp/object"
 fi
 
+# Each cell has its fastest rival; the last row is the mean.
+bench "${phone[@]}" --methods flash-ar,specinfer,lever --budgets 0,100 -t 1 \
+  --tables cells --json
+check_eq 'status of cells' "$status" 0
+if command -v python3 >/dev/null; then
+  cp "$tmp/out" "$tmp/object"
+  run_ok python3 -c '
+import json, math, sys
+t = json.load(open(sys.argv[1]))["tables"]
+cells, mean = t["cells"][:-1], t["cells"][-1]
+assert [r["cell"] for r in cells] == [
+    "%s, %d %%" % (d, b) for d in ("draft model", "oracle:0.6", "oracle:0.8",
+                                   "oracle:0.9") for b in (0, 100)]
+for r in cells:
+    best = max(r["flash_ar"], r["specinfer"])
+    assert r["rival_tokens_per_s"] == best == r[r["rival"].replace("-", "_")]
+    assert abs(r["over_rival"] / (r["lever"] / best) - 1) < 1e-6, r
+    assert r["lost"] == (r["lever"] < best) and r["edgellm"] is None, r
+logs = sum(math.log(r["over_rival"]) for r in cells)
+assert abs(mean["over_rival"] / math.exp(logs / len(cells)) - 1) < 1e-6
+# flash-ar does not draft, so the draft does not matter.
+assert len({r["flash_ar"] for r in cells}) == 2
+' "$tmp/object"
+fi
 # Logits of a shape cost what its vocabulary costs.
 bench "${phone[@]}" --tasks ui --methods lever -t 1 --tables logits --csv \
   --as qwen2.5-1.5b

@@ -75,6 +75,88 @@ static const char csv_wanted[] = "level,two,,us_1000,1000\n"
 static const char json_wanted[] =
 	"[{\"method\":\"two\",\"us_1000\":1000.0,\"us_250\":4000.0}]";
 
+/* ---- rivals -------------------------------------------------------------- */
+
+static const struct table_variant rows[] = {
+	{ "slow", { "us=800", "draft=a" } },
+	{ "fast", { "us=250", "draft=b" } },
+	{ "of another shape", { "us=1" }, .as = "large" },
+};
+
+static const struct table_variant rivals[] = {
+	{ "one 500", { "us=500" }, .method = "one" },
+	{ "two 640", { "us=640" }, .method = "two" },
+	{ "two 1000", { "us=1000" }, .method = "two" },
+	{ "not requested", { "us=1" }, .method = "three" },
+};
+
+static const struct column_spec rival_columns[] = {
+	{ "own", "own", 0, 1, figure_tokens_per_s },
+	{ "rival", "rival", 0, 1, figure_tokens_per_s, .against = COLUMN_BASE },
+	{ "times", "times", 2, 1, figure_tokens_per_s,
+		.against = COLUMN_SHARE },
+	{ "lost", "lost", 0, 1, figure_tokens_per_s, .against = COLUMN_BELOW },
+	{ "two", "two", 1, 1, figure_tokens_per_s, .against = COLUMN_BASE,
+		.base = "two" },
+	{ "three", "three", 0, 1, figure_tokens_per_s, .against = COLUMN_BASE,
+		.base = "three" },
+	{ 0 },
+};
+
+static const struct table_levels lengths[] = {
+	{ .option = "length",
+		.unit = "",
+		.head = " x",
+		.value = { 1, 2 },
+		.n = 2 },
+};
+
+static const struct table_spec against_rivals = { .name = "rivals",
+	.title = "Rivals",
+	.name_key = { "cell", "rival" },
+	.variant = rows,
+	.n_variants = ARRAY_LEN(rows),
+	.method = "two",
+	.levels = 1,
+	.level_rows = true,
+	.rival = rivals,
+	.n_rivals = ARRAY_LEN(rivals),
+	.mean = "mean",
+	.column = rival_columns };
+
+static const char rivals_wanted[] =
+	"\nRivals\n\n"
+	"cell       rival     own  rival  times  lost     two  three\n"
+	"slow, 1 x  one 500  1250   2000   0.62     1  1562.5      -\n"
+	"slow, 2 x  one 500  1250   2000   0.62     1  1562.5      -\n"
+	"fast, 1 x  one 500  4000   2000   2.00     0  1562.5      -\n"
+	"fast, 2 x  one 500  4000   2000   2.00     0  1562.5      -\n"
+	"mean                2236   2000   1.12     -  1562.5      -\n";
+
+static const struct column_spec task_columns[] = {
+	{ "tokens", "tokens", 0, 1, figure_tokens },
+	{ "tokens_per_s", "tok/s", 0, 1, figure_tokens_per_s },
+	{ 0 },
+};
+
+static const struct table_spec by_task = { .name = "tasks",
+	.title = "Tasks",
+	.name_key = { "kind", "task" },
+	.variant = rows,
+	.n_variants = ARRAY_LEN(rows),
+	.method = "one",
+	.column = task_columns };
+
+static const char tasks_wanted[] =
+	"\nTasks\n\n"
+	"kind              task    tokens    tok/s\n"
+	"slow              first       16     1250\n"
+	"slow              second       8     1250\n"
+	"fast              first       16     4000\n"
+	"fast              second       8     4000\n"
+	"of another shape  first       16  1000000\n"
+	"of another shape  second       8  1000000\n";
+
 struct filled {
 	struct table_plan plan[2];
 	struct bench_table table[2];
@@ -159,6 +241,59 @@ static void test_forms(void **state)
 	free(all);
 }
 
+/* Make a table of the experiment. The caller frees the result. */
+static struct filled *fill_one(const struct table_spec *t, unsigned runs,
+	const struct table_request *request)
+{
+	struct filled *all = calloc(1, sizeof(*all));
+	struct fake_runner f;
+	struct experiment x;
+	struct runner how = fake_begin(&f, &x);
+	struct err e = { 0 };
+
+	assert_non_null(all);
+	x.runner = &how;
+	assert_ok(table_plan(&all->plan[0], &x, t, request, &e), &e);
+	assert_int_equal(x.n_runs, runs);
+	assert_ok(experiment_run(&x, &e), &e);
+	table_fill(&all->table[0], &x, &all->plan[0], request);
+	experiment_release(&x);
+	return all;
+}
+
+static void tell_first(struct filled *all, FILE *f)
+{
+	table_print(&all->table[0], f);
+}
+
+/* A row is compared with its fastest rival. A rival that does not draft runs
+ * once for both drafts. */
+static void test_rivals(void **state)
+{
+	struct setting usual = { 0 };
+	struct table_request request = { .method = both,
+		.n_methods = 2,
+		.usual = &usual,
+		.levels = lengths };
+	struct filled *all = fill_one(&against_rivals, 4 + 2 + 8, &request);
+
+	check_written(all, tell_first, rivals_wanted);
+	free(all);
+}
+
+/* Each task has a row; a variant for another shape is left out. */
+static void test_tasks(void **state)
+{
+	struct setting usual = { 0 };
+	struct table_request request = {
+		.method = both, .n_methods = 2, .usual = &usual, .as = "large"
+	};
+	struct filled *all = fill_one(&by_task, 3, &request);
+
+	check_written(all, tell_first, tasks_wanted);
+	free(all);
+}
+
 /* Special characters in a name do not start another field. */
 static void test_csv_names(void **state)
 {
@@ -192,6 +327,8 @@ static void test_too_many_rows(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_forms),
+	cmocka_unit_test(test_rivals),
+	cmocka_unit_test(test_tasks),
 	cmocka_unit_test(test_csv_names),
 	cmocka_unit_test(test_too_many_rows),
 };
