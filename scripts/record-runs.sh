@@ -459,7 +459,7 @@ runs_of_files() {
 
 runs_of_benchmarks() {
   local tables
-  for tables in methods prune budget length quality place logits grid; do
+  for tables in methods prune budget length quality place logits size grid; do
     add bench/lever-$tables exact bench lever $soc --items 1 --tasks math \
       -n 16 --tables $tables --lengths 8,16 --budgets 0,40 --json -t 1
   done

@@ -150,6 +150,8 @@ static int plan(struct bench_lever *b, struct err *e)
 {
 	int ret;
 	const struct bench_lever_args *a = b->args;
+	const struct run_options *asked =
+		opt_values_of(a->run.options, &run_table);
 	const char *draft = run_options_draft(a->run.options);
 	const char *slash = draft ? strrchr(draft, '/') : NULL;
 	struct table_levels *budgets = &b->levels[BENCH_LEVER_BUDGETS - 1],
@@ -179,7 +181,10 @@ static int plan(struct bench_lever *b, struct err *e)
 		.unnamed = slash ? slash + 1
 			: draft  ? draft
 				 : "draft model",
+		.as = b->as && !asked->model ? b->as->name : NULL,
 		.same_text = 1,
+		.published = bench_lever_published,
+		.n_published = bench_lever_n_published,
 		.arg = b };
 	ret = set_numbers(&b->usual, a->budget[0], b->run.n_predict, e);
 
@@ -188,7 +193,8 @@ static int plan(struct bench_lever *b, struct err *e)
 	for (unsigned kind = 0; kind < BENCH_LEVER_TABLES && !ret; kind++) {
 		bool prunes = kind == BENCH_LEVER_T_PRUNE;
 
-		if (!b->args->table[kind] || (prunes && !b->exit[0]))
+		if (!b->args->table[kind] || (prunes && !b->exit[0]) ||
+			(kind == BENCH_LEVER_T_PHONES && !b->run.x.phone))
 			continue;
 		if (prunes) {
 			struct setting s;
@@ -346,6 +352,8 @@ static void print_text(
 	}
 	if (b->args->table[BENCH_LEVER_T_PRUNE] && !b->exit[0])
 		puts("\nThe model has no exit predictor: nothing is pruned.");
+	if (b->args->table[BENCH_LEVER_T_PHONES] && !b->run.x.phone)
+		puts("\nThe table of phones needs a phone's clock: see --clock.");
 
 	printf("\nchecked: the same text by every method, %llu times\n"
 	       "checked: bytes read a pass are 1 - budget of the layers' "
@@ -431,16 +439,26 @@ static int report(const struct bench_lever *b, struct err *e)
 		.arg = b,
 		.model = b->source,
 		.simulated = has_oracle(b) };
-	struct bench_table *tables = calloc(BENCH_LEVER_SPECS, sizeof(*tables));
+	/* each table, and the published figures for it */
+	struct bench_table *tables =
+		calloc(2 * BENCH_LEVER_SPECS, sizeof(*tables));
 	unsigned n = 0;
 	int ret;
 
 	if (!tables)
 		return err_set(e, ENOMEM, "no memory for tables");
-	for (int t = 0; t < BENCH_LEVER_SPECS; t++)
-		if (b->plan[t].n)
-			table_fill(&tables[n++], &b->run.x, &b->plan[t],
-				&b->request);
+	for (int t = 0; t < BENCH_LEVER_SPECS; t++) {
+		const struct table_plan *p = &b->plan[t];
+
+		if (!p->n)
+			continue;
+		table_fill(&tables[n++], &b->run.x, p, &b->request);
+		if (!p->spec->published)
+			continue;
+		table_fill_published(
+			&tables[n], &tables[n - 1], &b->run.x, p, &b->request);
+		n += tables[n].n_rows > 0;
+	}
 	ret = bench_run_report(&b->run, &words, tables, n, e);
 	free(tables);
 	return ret;

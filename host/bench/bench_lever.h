@@ -2,7 +2,8 @@
  * tandem bench lever: compares all drafting methods on a model whose layers are
  * streamed from flash, as in section 5 of the Lever paper. The benchmark is an
  * experiment (host/bench/experiment.h) with the settings and tables of the
- * paper; bench_lever_tables.c defines the tables. Single-threaded.
+ * paper; bench_lever_tables.c defines the tables, and bench_lever_published.c
+ * has the paper's figures. Single-threaded.
  */
 #ifndef HOST_BENCH_BENCH_LEVER_H
 #define HOST_BENCH_BENCH_LEVER_H
@@ -37,9 +38,14 @@ enum bench_lever_table_kind {
 	BENCH_LEVER_T_PLACE,
 	/* cost of logits (figure 14 of the Lever paper) */
 	BENCH_LEVER_T_LOGITS,
+	/* passes by the rows of a tree (figures 4 and 5, tables 1 and 2 of the
+	 * Lever paper) */
+	BENCH_LEVER_T_SIZE,
 	BENCH_LEVER_T_GRID, /* all methods at several settings each */
 	/* lever and its fastest rival of the grid, by draft and budget */
 	BENCH_LEVER_T_CELLS,
+	/* models, tasks and phones (figure 10 of the Lever paper) */
+	BENCH_LEVER_T_PHONES,
 	BENCH_LEVER_TABLES
 };
 extern const char *const bench_lever_table_names[BENCH_LEVER_TABLES];
@@ -63,12 +69,16 @@ int bench_lever(const struct bench_lever_args *, struct err *);
 /* ---- shared by the files of the benchmark -------------------------------- */
 
 /* Number of tables; some table kinds have more than one table. */
-#define BENCH_LEVER_SPECS 12
+#define BENCH_LEVER_SPECS 14
 struct bench_lever_spec {
 	enum bench_lever_table_kind kind;
 	struct table_spec table;
 };
 extern const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS];
+
+/* [bench_lever_n_published] figures of the Lever paper */
+extern const struct published bench_lever_published[];
+extern const unsigned bench_lever_n_published;
 
 enum bench_lever_levels {
 	BENCH_LEVER_BUDGETS = 1,

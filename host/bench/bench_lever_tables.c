@@ -9,8 +9,8 @@
 #include <string.h>
 
 const char *const bench_lever_table_names[BENCH_LEVER_TABLES] = { "methods",
-	"prune", "budget", "length", "quality", "place", "logits", "grid",
-	"cells" };
+	"prune", "budget", "length", "quality", "place", "logits", "size",
+	"grid", "cells", "phones" };
 
 /* ---- all methods --------------------------------------------------------- */
 
@@ -119,11 +119,14 @@ static const struct column_spec levels_columns[] = {
 	{ 0 },
 };
 
+/* The last one, a head as large as a layer of the paper's 8B, is for the table
+ * of qualities only. */
 static const struct table_variant drafts[] = {
 	{ NULL, { NULL } },
 	{ "oracle:0.6", { "draft=oracle:0.6" } },
 	{ "oracle:0.8", { "draft=oracle:0.8" } },
 	{ "oracle:0.9", { "draft=oracle:0.9" } },
+	{ "eagle", { "draft=eagle", "draft-as=qwen3-8b" }, .as = "qwen3-8b" },
 };
 
 static const struct column_spec quality_columns[] = {
@@ -252,11 +255,14 @@ static const struct column_spec grid_columns[] = {
 	{ 0 },
 };
 
-/* The tokens/s of the fastest rival of a method. */
+/* The tokens/s of the fastest rival of a method, and lever's over them. */
 /* clang-format off */
 #define BEST_OF(key, method)                                                  \
 	{ key, "", 2, 1, figure_tokens_per_s, .against = COLUMN_BASE,         \
 		.base = method }
+#define OVER(key, method)                                                     \
+	{ "over_" key, method, 2, 1, figure_tokens_per_s,                     \
+		.against = COLUMN_SHARE, .base = method }
 /* clang-format on */
 
 static const struct column_spec cells_columns[] = {
@@ -272,6 +278,77 @@ static const struct column_spec cells_columns[] = {
 	BEST_OF("opt_tree", "opt-tree"),
 	BEST_OF("eagle2_tree", "eagle2-tree"),
 	BEST_OF("edgellm", "edgellm"),
+	{ 0 },
+};
+
+/* ---- the paper's configurations ------------------------------------------ */
+
+/* The phones of the paper. The vendor claims that the NPU of the second and
+ * third is 1.45 times as fast as that of the first, so rows cost less by that.
+ * Their flash has the rate fitted for the first, scaled by the public figures
+ * for UFS 3.1 and 4.1, 2.1 and 4.3 GB/s, over that for UFS 4.0, 4.2. */
+/* clang-format off */
+#define ELITE                                                                 \
+	"clock=soc:sd8elite,batch_weight_s=19.3e-12,row_weight_s=2.08e-12,"   \
+	"flash_ahead=0,flash_bytes_per_s="
+#define ON_PHONE(shape, phone, clock)                                         \
+	{ shape ", " phone, { "as=" shape, "as-type=q4_0-all",                \
+				"draft-as=qwen3-0.6b", clock } }
+#define ON_PHONES(shape)                                                      \
+	ON_PHONE(shape, "OnePlus 12", "clock=soc:sd8gen3-lever"),             \
+	ON_PHONE(shape, "Honor 500 Pro", ELITE "2.0e9"),                      \
+	ON_PHONE(shape, "Honor Magic V5", ELITE "4.1e9")
+/* clang-format on */
+
+static const struct table_variant phones[] = {
+	ON_PHONES("llama3.1-8b"),
+	ON_PHONES("qwen3-4b"),
+	ON_PHONES("qwen3-8b"),
+	ON_PHONES("qwen3-14b"),
+};
+
+static const struct table_variant phones_rivals[] = {
+	{ "flash-ar", .method = "flash-ar" },
+	{ "chain", .method = "chain" },
+	{ "edgellm", .method = "edgellm" },
+};
+
+static const struct column_spec phones_columns[] = {
+	BEST_OF("flash_ar", "flash-ar"),
+	BEST_OF("chain", "chain"),
+	BEST_OF("edgellm", "edgellm"),
+	{ "lever", "lever", 2, 1, figure_tokens_per_s },
+	OVER("flash_ar", "flash-ar"),
+	OVER("chain", "chain"),
+	OVER("edgellm", "edgellm"),
+	{ 0 },
+};
+
+/* ---- sizes of trees ------------------------------------------------------ */
+
+/* clang-format off */
+#define ROWS(n) { #n " rows", { "tree-rows=" #n }, .method = "opt-tree" }
+/* clang-format on */
+
+static const struct table_variant sizes[] = {
+	{ "1 row", .method = "flash-ar" },
+	ROWS(2),
+	ROWS(4),
+	ROWS(8),
+	ROWS(16),
+	ROWS(24),
+	ROWS(32),
+	ROWS(48),
+	ROWS(64),
+};
+
+static const struct column_spec sizes_columns[] = {
+	{ "rows_per_pass", "rows", 1, 1, figure_rows },
+	{ "read_s", "read ms", 2, 1e3, figure_read_s },
+	{ "compute_s", "compute ms", 2, 1e3, figure_compute_s, .panel = 1 },
+	{ "pass_s", "pass ms", 2, 1e3, figure_pass_s, .panel = 1 },
+	{ "accepted_length", "length", 2, 1, figure_length, .panel = 2 },
+	{ "tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s, .panel = 3 },
 	{ 0 },
 };
 
@@ -333,7 +410,8 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 			.n_variants = ARRAY_LEN(prunings),
 			.method = "lever",
 			.column = prune_columns,
-			.plot = { .y = { "%", "tokens a pass" } } } },
+			.plot = { .y = { "%", "tokens a pass" } },
+			.published = "prune_published" } },
 	{ BENCH_LEVER_T_BUDGET,
 		{ .name = "budget",
 			.title = "Tokens/s by the share of layers that stay in "
@@ -344,7 +422,8 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 			.column = levels_columns,
 			.plot = { .y = { "tokens/s" },
 				.lines = true,
-				.x = "layers in memory" } } },
+				.x = "layers in memory" },
+			.published = "budget_published" } },
 	{ BENCH_LEVER_T_LENGTH,
 		{ .name = "length",
 			.title = "Tokens/s by the largest length of an output",
@@ -354,7 +433,8 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 			.column = levels_columns,
 			.plot = { .y = { "tokens/s" },
 				.lines = true,
-				.x = "tokens at most" } } },
+				.x = "tokens at most" },
+			.published = "length_published" } },
 	{ BENCH_LEVER_T_QUALITY,
 		{ .name = "quality",
 			.title = "Drafts of several qualities; oracles are "
@@ -364,7 +444,8 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 			.n_variants = ARRAY_LEN(drafts),
 			.wanted = is_main_and_drafts,
 			.column = quality_columns,
-			.plot = { .y = { "tokens/s" } } } },
+			.plot = { .y = { "tokens/s" } },
+			.published = "quality_published" } },
 	{ BENCH_LEVER_T_PLACE,
 		{ .name = "place",
 			.title = "Where lever's draft runs, and how many nodes "
@@ -387,6 +468,18 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 			.column = logits_columns,
 			.plot = { .y = { "ms a pass" } },
 			.fill = fill_logits } },
+	{ BENCH_LEVER_T_SIZE,
+		{ .name = "size",
+			.title = "Passes and tokens/s by the rows of a tree",
+			.note = "1 row: flash-ar; all others: opt-tree, of so "
+				"many rows at most.",
+			.name_key = { "tree" },
+			.variant = sizes,
+			.n_variants = ARRAY_LEN(sizes),
+			.column = sizes_columns,
+			.plot = { .y = { "ms a pass", "tokens a pass",
+					  "tokens/s" } },
+			.published = "size_published" } },
 	{ BENCH_LEVER_T_GRID,
 		{ .name = "grid",
 			.title = "Each method at each setting of the grid",
@@ -405,7 +498,7 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 				"lost: lever is slower.",
 			.name_key = { "cell", "rival" },
 			.variant = drafts,
-			.n_variants = ARRAY_LEN(drafts),
+			.n_variants = ARRAY_LEN(drafts) - 1,
 			.method = "lever",
 			.levels = BENCH_LEVER_BUDGETS,
 			.level_rows = true,
@@ -413,4 +506,23 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 			.n_rivals = ARRAY_LEN(grid) - 1,
 			.mean = "geometric mean",
 			.column = cells_columns } },
+	{ BENCH_LEVER_T_PHONES,
+		{ .name = "phones",
+			.title = "Lever's tokens/s, and its speed-up over each "
+				 "rival, by model, phone and task",
+			.note = "For HumanEval: code; for MBPP: program; for "
+				"GSM8K: math; for MT-Bench: story.\nOnePlus "
+				"12: sd8gen3-lever; Honor: sd8elite with "
+				"1/1.45 of that profile's costs of rows,\nand "
+				"flash of 2.0 (UFS 3.1) and 4.1 GB/s (UFS "
+				"4.1).",
+			.name_key = { "model", "task" },
+			.variant = phones,
+			.n_variants = ARRAY_LEN(phones),
+			.method = "lever",
+			.rival = phones_rivals,
+			.n_rivals = ARRAY_LEN(phones_rivals),
+			.mean = "geometric mean",
+			.column = phones_columns,
+			.published = "phones_published" } },
 };

@@ -352,3 +352,76 @@ void table_fill(struct bench_table *out, const struct experiment *x,
 	if (t->mean && p->n)
 		add_mean(out, t->mean);
 }
+
+/* ---- published figures --------------------------------------------------- */
+
+static bool is_row(const struct table_row *r, const struct published *f)
+{
+	for (int i = 0; i < TABLE_NAMES; i++)
+		if (strcmp(r->name[i], f->row[i] ? f->row[i] : ""))
+			return false;
+	return true;
+}
+
+/* Return the figure of the filled table for a published one, or NAN if the
+ * table has none. */
+static double our_figure(const struct bench_table *ours,
+	const struct experiment *x, const struct table_plan *p,
+	const struct place *place, const struct published *f)
+{
+	unsigned row = 0, column = 0, task = 0;
+
+	while (row < ours->n_rows && !is_row(&ours->row[row], f))
+		row++;
+	while (column < ours->n_columns &&
+		strcmp(ours->column[column].key, f->column))
+		column++;
+	if (row == ours->n_rows || column == ours->n_columns)
+		return (double)NAN;
+	if (!f->task)
+		return ours->row[row].value[column];
+	while (task < x->n_tasks && strcmp(x->task[task], f->task))
+		task++;
+	if (task == x->n_tasks)
+		return (double)NAN;
+	return cell(x, p, &p->row[row],
+		&(struct place){
+			place[column].spec, place[column].level, task + 1 });
+}
+
+void table_fill_published(struct bench_table *out,
+	const struct bench_table *ours, const struct experiment *x,
+	const struct table_plan *p, const struct table_request *request)
+{
+	struct bench_table columns = { 0 };
+	struct place place[TABLE_COLUMNS];
+
+	*out = (struct bench_table){ .name = p->spec->published,
+		.title = "Beside the published figures",
+		.name_key = { "source", "figure" },
+		.n_names = 2 };
+	table_add_column(out, "ours", "ours", 3, 1);
+	table_add_column(out, "published", "published", 3, 1);
+	table_add_column(out, "ratio", "ratio", 2, 1);
+	put_columns(&columns, place, x, p->spec, request);
+	for (unsigned i = 0; i < request->n_published; i++) {
+		const struct published *f = &request->published[i];
+		char figure[TABLE_NAME];
+		struct table_row *r;
+		double v;
+
+		if (strcmp(f->table, ours->name) ||
+			(f->as && (!request->as || strcmp(f->as, request->as))))
+			continue;
+		v = our_figure(ours, x, p, place, f);
+		if (isnan(v))
+			continue;
+		snprintf(figure, sizeof(figure), "%s%s%s, %s", f->row[0],
+			f->row[1] ? ", " : "", f->row[1] ? f->row[1] : "",
+			f->column);
+		r = table_add_row(out, f->source, figure);
+		r->value[0] = v;
+		r->value[1] = f->value;
+		r->value[2] = v / f->value;
+	}
+}

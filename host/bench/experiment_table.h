@@ -107,6 +107,19 @@ struct table_spec {
 	 * run fills one row. */
 	void (*fill)(const struct table_request *, const struct run_summary *,
 		struct bench_table *);
+	/* name of the table of published figures (table_fill_published) */
+	const char *published;
+};
+
+/* A published figure, for comparison with a figure of a table. */
+struct published {
+	const char *source; /* such as "table 6, MBPP" */
+	const char *as;     /* shape of the published model; NULL means any */
+	const char *table;
+	const char *row[TABLE_NAMES]; /* names of the row */
+	const char *column;           /* key of the column */
+	const char *task; /* NULL means what the column has for all tasks */
+	double value;
 };
 
 /* What the user has requested. */
@@ -122,7 +135,9 @@ struct table_request {
 	 * runs; otherwise NULL. */
 	const char *as;
 	unsigned same_text; /* group of all runs (see experiment_add) */
-	const void *arg;    /* for use by `fill` */
+	const struct published *published; /* [n_published] */
+	unsigned n_published;
+	const void *arg; /* for use by `fill` */
 };
 
 struct plan_row {
@@ -154,5 +169,12 @@ int table_plan_row(struct table_plan *, struct run *, const char *first,
 
 void table_fill(struct bench_table *, const struct experiment *,
 	const struct table_plan *, const struct table_request *);
+
+/* Make a table that compares figures of the filled table `ours` with the
+ * published ones: a row for each published figure whose shape, row, column and
+ * task `ours` has. */
+void table_fill_published(struct bench_table *, const struct bench_table *ours,
+	const struct experiment *, const struct table_plan *,
+	const struct table_request *);
 
 #endif

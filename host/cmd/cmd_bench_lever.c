@@ -24,9 +24,10 @@ static const struct opt opts[] = {
 	{ OPT_STRING, 0, "tables", &tables, "LIST",
 		"tables to make (the first five of these); methods, prune, "
 		"budget, length, quality (of drafts), place (of the draft), "
-		"logits (where they are computed), grid (each method at "
-		"several settings), cells (lever and the best of the grid, by "
-		"draft and budget), or all" },
+		"logits (where they are computed), size (of trees), grid (each "
+		"method at several settings), cells (lever and the best of "
+		"the grid, by draft and budget), phones (of the paper), or "
+		"all" },
 	{ OPT_STRING, 0, "methods", &method_list, "LIST",
 		"methods (all); some of flash-ar, chain, specinfer, opt-tree, "
 		"eagle2-tree, edgellm, lever, autoregressive",

@@ -63,7 +63,7 @@ checks=$((checks + 1))
 cmp -s "$tmp/first" "$tmp/out" || fail 'two runs on a phone differ'
 
 bench "${phone[@]}" --budgets 0,40,100 --lengths 8,16 -t 1 --json --tables \
-  methods,prune,budget,length,quality,place,logits,grid
+  methods,prune,budget,length,quality,place,logits,size,grid
 check_eq 'status with --json' "$status" 0
 check_eq 'lines of --json' "$(wc -l <"$tmp/out")" 1
 if command -v python3 >/dev/null; then
@@ -77,7 +77,8 @@ assert o["clock"] == "soc:sd8gen3" and o["items"] == 2 and o["rounds"] == 1
 assert o["simulated_acceptance"] is True
 t = o["tables"]
 assert set(t) == {"methods", "tasks", "flash", "prune", "budget", "length",
-                  "quality", "place", "logits", "grid", "waits"}, set(t)
+                  "quality", "place", "logits", "size", "grid", "waits",
+                  "prune_published"}, set(t)
 by = {r["method"]: r for r in t["methods"]}
 assert list(by) == ["flash-ar", "chain", "lever"]
 flash = {r["method"]: r for r in t["flash"]}
@@ -122,6 +123,9 @@ assert list(grid) == ["flash-ar"] + ["chain %d" % n for n in
 assert abs(grid["chain 8"] / rate["chain"] - 1) < 1e-6
 best = max(v for k, v in grid.items() if k.startswith("chain"))
 assert abs(o["lever_over_best"]["chain"] / (rate["lever"] / best) - 1) < 1e-6
+assert [r["tree"] for r in t["size"]] == ["1 row"]
+for r in t["prune_published"]:
+    assert abs(r["ratio"] / (r["ours"] / r["published"]) - 1) < 1e-6, r
 for r in t["length"]:
     assert abs(r["tokens_16"] / rate[r["method"]] - 1) < 1e-6
 full, pruned = t["prune"][:2]
@@ -137,9 +141,10 @@ assert t["logits"][2]["rows_per_pass"] > t["logits"][3]["rows_per_pass"]
 ' "$tmp/object"
 fi
 
-# Each cell has its fastest rival; the last row is the mean.
+# Each cell has its fastest rival. A phone of the paper runs what it is priced
+# for, and the last row is the mean.
 bench "${phone[@]}" --methods flash-ar,specinfer,lever --budgets 0,100 -t 1 \
-  --tables cells --json
+  --tables cells,phones --json
 check_eq 'status of cells' "$status" 0
 if command -v python3 >/dev/null; then
   cp "$tmp/out" "$tmp/object"
@@ -159,6 +164,14 @@ logs = sum(math.log(r["over_rival"]) for r in cells)
 assert abs(mean["over_rival"] / math.exp(logs / len(cells)) - 1) < 1e-6
 # flash-ar does not draft, so the draft does not matter.
 assert len({r["flash_ar"] for r in cells}) == 2
+phones, mean = t["phones"][:-1], t["phones"][-1]
+assert len(phones) == 4 * 3 * 2 and phones[0]["task"] == "qa", phones[0]
+by = {(r["model"], r["task"]): r for r in phones}
+for phone in ("OnePlus 12", "Honor Magic V5"):
+    a, b = (by["qwen3-%db, %s" % (n, phone), "ui"] for n in (4, 14))
+    assert a["flash_ar"] > 2 * b["flash_ar"], (a, b)
+figure, = t["phones_published"]
+assert figure["ours"] == mean["over_flash_ar"] and figure["published"] == 2.93
 ' "$tmp/object"
 fi
 # Logits of a shape cost what its vocabulary costs.
@@ -167,6 +180,9 @@ bench "${phone[@]}" --tasks ui --methods lever -t 1 --tables logits --csv \
 check_eq 'logits of one row on the CPU, above 1 ms' "$(awk -F, \
   '/^logits,"CPU, on demand"/ && $5 == "seconds" { print ($6 > 1e-3) }' \
   "$tmp/out")" 1
+bench --tables phones --methods flash-ar,lever --clock wall --items 1 -n 2 \
+  --tasks ui
+check_has 'phones by the wall clock' "$out" "needs a phone's clock"
 
 # The tasks are six where none are named.
 plot=()

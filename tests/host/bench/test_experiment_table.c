@@ -145,7 +145,8 @@ static const struct table_spec by_task = { .name = "tasks",
 	.variant = rows,
 	.n_variants = ARRAY_LEN(rows),
 	.method = "one",
-	.column = task_columns };
+	.column = task_columns,
+	.published = "tasks_published" };
 
 static const char tasks_wanted[] =
 	"\nTasks\n\n"
@@ -156,6 +157,26 @@ static const char tasks_wanted[] =
 	"fast              second       8     4000\n"
 	"of another shape  first       16  1000000\n"
 	"of another shape  second       8  1000000\n";
+
+static const struct published published[] = {
+	{ "figure 1", NULL, "tasks", { "slow", "second" }, "tokens_per_s", NULL,
+		625 },
+	/* of one task of a column for all tasks */
+	{ "figure 2", "large", "level", { "two" }, "us_250", "second", 2000 },
+	/* not in the table */
+	{ "figure 3", "small", "level", { "two" }, "us_250", NULL, 1 },
+	{ "figure 4", NULL, "level", { "one" }, "us_250", NULL, 1 },
+	{ "figure 5", NULL, "level", { "two" }, "us_1", NULL, 1 },
+	{ "figure 6", NULL, "level", { "two" }, "us_250", "third", 1 },
+};
+
+static const char published_wanted[] =
+	"\nBeside the published figures\n\n"
+	"source    figure                          ours  published  ratio\n"
+	"figure 1  slow, second, tokens_per_s  1250.000    625.000   2.00\n"
+	"\nBeside the published figures\n\n"
+	"source    figure           ours  published  ratio\n"
+	"figure 2  two, us_250  4000.000   2000.000   2.00\n";
 
 struct filled {
 	struct table_plan plan[2];
@@ -257,12 +278,20 @@ static struct filled *fill_one(const struct table_spec *t, unsigned runs,
 	assert_int_equal(x.n_runs, runs);
 	assert_ok(experiment_run(&x, &e), &e);
 	table_fill(&all->table[0], &x, &all->plan[0], request);
+	table_fill_published(
+		&all->table[1], &all->table[0], &x, &all->plan[0], request);
 	experiment_release(&x);
 	return all;
 }
 
 static void tell_first(struct filled *all, FILE *f)
 {
+	table_print(&all->table[0], f);
+}
+
+static void tell_published(struct filled *all, FILE *f)
+{
+	table_print(&all->table[1], f);
 	table_print(&all->table[0], f);
 }
 
@@ -292,6 +321,26 @@ static void test_tasks(void **state)
 
 	check_written(all, tell_first, tasks_wanted);
 	free(all);
+}
+
+/* Published figures stand beside ours where there are such. */
+static void test_published(void **state)
+{
+	struct setting usual = { 0 };
+	struct table_request request = { .method = both,
+		.n_methods = 2,
+		.usual = &usual,
+		.levels = levels,
+		.as = "large",
+		.published = published,
+		.n_published = ARRAY_LEN(published) };
+	struct filled *tasks = fill_one(&by_task, 3, &request);
+	struct filled *level = fill_one(&by_level, 2, &request);
+
+	tasks->table[0] = level->table[1];
+	check_written(tasks, tell_published, published_wanted);
+	free(tasks);
+	free(level);
 }
 
 /* Special characters in a name do not start another field. */
@@ -329,6 +378,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_forms),
 	cmocka_unit_test(test_rivals),
 	cmocka_unit_test(test_tasks),
+	cmocka_unit_test(test_published),
 	cmocka_unit_test(test_csv_names),
 	cmocka_unit_test(test_too_many_rows),
 };
