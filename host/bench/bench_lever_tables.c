@@ -512,8 +512,8 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 				 "rival, by model, phone and task",
 			.note = "For HumanEval: code; for MBPP: program; for "
 				"GSM8K: math; for MT-Bench: story.\nOnePlus "
-				"12: sd8gen3-lever; Honor: sd8elite with "
-				"1/1.45 of that profile's costs of rows,\nand "
+				"12: sd8gen3-lever; Honor: sd8elite with the "
+				"costs of rows of that\nprofile over 1.45, and "
 				"flash of 2.0 (UFS 3.1) and 4.1 GB/s (UFS "
 				"4.1).",
 			.name_key = { "model", "task" },
