@@ -151,6 +151,9 @@ static int device_begin(
  * ancestor of a node being considered; CHOSEN: the pass computes the row. */
 enum { LEFT_OUT, TRIED, CHOSEN };
 
+/* Row of a node that had no room. */
+#define NO_ROOM INT32_MAX
+
 /* Set the mark of a row and of its ancestors, up to the first that has this
  * mark or a higher one. Returns the number of marked rows. */
 static uint32_t mark_up(struct guesses *g, int32_t row, uint32_t mark)
@@ -169,8 +172,8 @@ static uint32_t mark_up(struct guesses *g, int32_t row, uint32_t mark)
  * these nodes, all their ancestors and the uncached end of the sequence must
  * fit into the pass and the context. Marks the rows of the ancestors CHOSEN.
  */
-static uint32_t choose(struct device *d, const struct tree *t,
-	const uint32_t *node, uint32_t n)
+static uint32_t choose(
+	struct device *d, struct tree *t, const uint32_t *node, uint32_t n)
 {
 	const struct session *s = d->session;
 	uint32_t most = session_context(s) - session_length(s, SESSION_TEXT),
@@ -184,6 +187,11 @@ static uint32_t choose(struct device *d, const struct tree *t,
 	for (; fit < n; fit++) {
 		int32_t above = guesses_above(t, node[fit]);
 
+		/* The parent is one of these nodes and must be computed first.
+		 */
+		if (above >= (int32_t)g->n)
+			break;
+		t->row[node[fit]] = g->n + fit;
 		used += 1 + mark_up(g, above, TRIED);
 		if (used > most)
 			break;
@@ -232,11 +240,11 @@ static int look(struct device *d, struct tree *t, const uint32_t *node,
 			uint32_t own = guesses_add(
 				g, t->token[u], guesses_above(t, u));
 
+			assert(own == t->row[u]);
 			guess_logits(&g->row[own].guess,
 				d->logits + (size_t)k * n_vocab(d), n_vocab(d),
 				d->temperature);
 			guess_put(&g->row[own].guess, t, u);
-			t->row[u] = own;
 		}
 	}
 	return ret;
@@ -259,6 +267,7 @@ static int device_expand(void *arg, struct tree *t, const uint32_t *node,
 			ret = look_at_root(d, e);
 		} else {
 			t->n_candidates[node[i]] = 0;
+			t->row[node[i]] = NO_ROOM;
 			fit = 1;
 		}
 	}

@@ -217,16 +217,33 @@ static int compute_nodes(struct nodes *w, struct err *e)
 			uint32_t row = guesses_add(
 				&h->found, h->token[k], h->parent[k]);
 
-			assert(row == w->ask[i].first + k);
+			assert(row == t->row[node]);
 			guess_logits(&h->found.row[row].guess, logits, n_vocab,
 				h->temperature);
 			guess_put(&h->found.row[row].guess, t, node);
-			t->row[node] = row;
 			logits += n_vocab;
 		}
 	}
 	w->n = w->rows = 0;
 	return ret;
+}
+
+/* Write the next pass's rows for n nodes of a tree. An EAGLE head's rows stop
+ * before the first node whose parent is among them. Returns the number of
+ * rows. */
+static uint32_t gather(
+	struct host *h, struct tree *t, const uint32_t *node, uint32_t n)
+{
+	uint32_t first = draft_branch_rows(h->draft);
+
+	for (uint32_t i = 0; i < n; i++) {
+		h->token[i] = t->token[node[i]];
+		h->parent[i] = guesses_above(t, node[i]);
+		if (h->session && h->parent[i] >= (int32_t)first)
+			return i;
+		t->row[node[i]] = first + i;
+	}
+	return n;
 }
 
 static int host_expand_all(
@@ -259,10 +276,7 @@ static int host_expand_all(
 				ret = compute_nodes(&w, e);
 			some = fit - at < most - w.rows ? fit - at
 							: most - w.rows;
-			for (uint32_t k = 0; k < some; k++) {
-				h->token[k] = t->token[node[k]];
-				h->parent[k] = guesses_above(t, node[k]);
-			}
+			some = gather(h, t, node, some);
 			w.piece[w.n] = (struct piece){ h, t, node };
 			w.ask[w.n++] = (struct draft_ask){ h->draft, h->token,
 				h->parent, .n = some };

@@ -1,11 +1,16 @@
 #include "host/draft/drafter_join.h"
 
 #include "base/err.h"
+#include "host/draft/drafting.h"
+#include "host/draft/guess.h"
+#include "host/session/batch.h"
 #include "host/tree/drafter.h"
 #include "host/tree/tree.h"
+#include "tensor/soc/price_host.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,220 +22,480 @@
  * adds no more candidates in this cycle of drafting and verification. */
 #define SPACIOUS 4
 
-/* When a node's candidates have this total probability, no further part is
- * called for it. */
-#define SURE 0.5
+/* When the parts that run no model give a node's candidates this total
+ * probability, the others are not called for the node. */
+#define SURE 0.9
+
+/* A part's weight is kept / promised, over its candidates before tokens that
+ * were then accepted: the sum of their probabilities, and how much of the
+ * accepted tokens is this part's doing. PRIOR is the weight of the prior, in
+ * tokens. Beyond MEMORY, older tokens lose influence. */
+#define PRIOR  4.0
+#define MEMORY 256.0
+
+struct weight {
+	double promised, kept;
+};
+
+/* What the other parts have at a node: nothing, the same best candidate, or
+ * only others. Each part has a weight for each case. */
+enum support { ALONE, SHARED, DISPUTED, SUPPORTS };
+
+enum state { UNEXPANDED, REQUESTED, EXPANDED };
 
 struct part {
 	const struct drafter *drafter;
+	struct weight weight[SUPPORTS];
 	/* the part's own tree, or NULL if none was opened yet */
 	struct tree *tree;
-	bool begun; /* begin() was called for the current sequence */
-	/* [tree->capacity] nodes of `tree` for which expand() was called */
-	bool *expanded;
+	bool begun;           /* begin() was called for the current sequence */
+	unsigned char *state; /* [tree->capacity] enum state of each node */
+	uint32_t *list;       /* [tree->capacity] nodes to be expanded next */
+	uint32_t n_list;
 };
 
 struct join {
-	struct part *part; /* [n] */
-	unsigned n;
-	int32_t *text; /* [n_text] sequence of the current tree */
-	size_t n_text, cap;
-	/* [capacity] For the nodes of one expansion. own: the corresponding
-	 * node in one part's tree, or -1. list: the nodes that this part must
-	 * expand. sure: whether the node's candidates have the total
-	 * probability SURE. */
+	struct part *part;       /* [n] */
+	unsigned n, n_searching; /* the first n_searching parts run no model */
+	int32_t *text;           /* [n_text] sequence of the current tree */
+	size_t n_text, room;
+	/* [capacity] For the nodes of one expansion: the corresponding node in
+	 * each part's tree, or -1, and whether the searching parts are sure. */
 	uint32_t capacity;
-	int32_t *own;
-	uint32_t *list;
+	int32_t (*own)[DRAFT_PARTS];
 	bool *sure;
+	struct search_work work;
 };
-
-/* ---- room ---------------------------------------------------------------- */
 
 static int no_memory(struct err *e)
 {
 	return err_set(e, ENOMEM, "no memory for more than one drafter");
 }
 
-/* ---- one part ------------------------------------------------------------ */
-
-static int begin_part(
-	struct join *j, struct part *p, const struct tree *like, struct err *e)
+static void close_tree(struct part *p)
 {
-	uint32_t capacity = SPACIOUS * like->capacity;
-	int ret;
-
-	if (p->begun)
-		return 0;
-	if (!p->tree || p->tree->capacity != capacity ||
-		p->tree->k != like->k) {
-		tree_close(p->tree);
-		free(p->expanded);
-		p->tree = NULL;
-		p->expanded = calloc(capacity, sizeof(*p->expanded));
-		if (!p->expanded)
-			return no_memory(e);
-		ret = tree_open(&p->tree, capacity, like->k, e);
-		if (ret) {
-			p->tree = NULL;
-			return ret;
-		}
-	}
-	memset(p->expanded, 0, p->tree->capacity * sizeof(*p->expanded));
-	p->expanded[0] = p->begun = true;
-	return p->drafter->begin(
-		p->drafter->arg, p->tree, j->text, j->n_text, e);
+	tree_close(p->tree);
+	free(p->state);
+	free(p->list);
+	p->tree = NULL;
+	p->state = NULL;
+	p->list = NULL;
 }
 
-static int expand_part(
-	struct part *p, const uint32_t *node, uint32_t n, struct err *e)
+/* ---- one part ------------------------------------------------------------ */
+
+static int open_tree(struct part *p, const struct tree *like, struct err *e)
 {
-	for (uint32_t i = 0; i < n; i++)
-		p->expanded[node[i]] = true;
-	return p->drafter->expand(p->drafter->arg, p->tree, node, n, e);
+	uint32_t capacity = SPACIOUS * like->capacity;
+	int ret = 0;
+
+	if (!p->tree || p->tree->capacity != capacity ||
+		p->tree->k != like->k) {
+		close_tree(p);
+		p->state = malloc(capacity);
+		p->list = malloc(capacity * sizeof(*p->list));
+		if (!p->state || !p->list)
+			return no_memory(e);
+		ret = tree_open(&p->tree, capacity, like->k, e);
+		if (ret)
+			p->tree = NULL;
+	}
+	if (!ret) {
+		memset(p->state, UNEXPANDED, capacity);
+		p->state[0] = EXPANDED;
+		p->begun = true;
+	}
+	return ret;
+}
+
+static void request(struct part *p, uint32_t own)
+{
+	if (p->state[own] != UNEXPANDED)
+		return;
+	p->state[own] = REQUESTED;
+	p->list[p->n_list++] = own;
 }
 
 /*
- * Set *own to the node of the part's own tree that corresponds to `node` of
- * `t`, adding it if needed. *own is -1 if the part has no candidates after the
- * parent, or no room. Expands all ancestors of *own.
+ * Returns the node of the part's tree that corresponds to `node` of `t`, adding
+ * it if needed; -1 if the part has no room for it, or had none for an ancestor.
+ * Requests all ancestors.
  */
-static int find_own(struct join *j, struct part *p, const struct tree *t,
-	uint32_t node, int32_t *own, struct err *e)
+static int32_t find_own(struct part *p, const struct tree *t, uint32_t node)
 {
-	struct candidate c = { t->token[node], t->q[node] };
-	int32_t above;
-	int ret = begin_part(j, p, t, e);
+	int32_t above, own;
 
-	*own = 0;
-	if (ret || !node)
-		return ret;
-	ret = find_own(j, p, t, (uint32_t)t->parent[node], &above, e);
-	*own = -1;
-	if (!ret && above >= 0 && !p->expanded[above])
-		ret = expand_part(p, &(uint32_t){ (uint32_t)above }, 1, e);
-	if (ret || above < 0 ||
-		(!p->tree->n_candidates[above] && !p->drafter->resumes))
-		return ret;
-	*own = tree_child(p->tree, (uint32_t)above, t->token[node]);
-	if (*own < 0 && p->tree->n < p->tree->capacity)
-		*own = (int32_t)tree_add(p->tree, (uint32_t)above, c);
-	return 0;
+	if (!node)
+		return 0;
+	above = find_own(p, t, (uint32_t)t->parent[node]);
+	if (above < 0 ||
+		(p->state[above] == EXPANDED && !p->drafter->resumes &&
+			!p->tree->n_candidates[above]))
+		return -1;
+	request(p, (uint32_t)above);
+	own = tree_child(p->tree, (uint32_t)above, t->token[node]);
+	if (own < 0 && p->tree->n < p->tree->capacity)
+		own = (int32_t)tree_add(p->tree, (uint32_t)above,
+			(struct candidate){ t->token[node], t->q[node] });
+	return own;
 }
 
-/* ---- merging candidates -------------------------------------------------- */
+/* Call the same part of several joins, to begin trees or to expand nodes. */
+static int call(const struct drafter *d, const struct drafter_ask *ask,
+	uint32_t n, struct err *e)
+{
+	int ret = 0;
+
+	if (n > 1 && d->expand_all)
+		return ask->node ? d->expand_all(ask, n, e)
+				 : d->begin_all(ask, n, e);
+	for (; n-- && !ret; ask++)
+		ret = ask->node
+			? d->expand(ask->arg, ask->tree, ask->node, ask->n, e)
+			: d->begin(ask->arg, ask->tree, ask->text, ask->n_text,
+				  e);
+	return ret;
+}
+
+/* List the nodes of part i's tree that must be expanded for ask->node[]. */
+static void list_nodes(const struct drafter_ask *ask, unsigned i)
+{
+	struct join *j = ask->arg;
+	struct part *p = &j->part[i];
+
+	p->n_list = 0;
+	for (uint32_t u = 0; u < ask->n; u++) {
+		int32_t own = -1;
+
+		if (!j->sure[u])
+			own = find_own(p, ask->tree, ask->node[u]);
+		if (own >= 0)
+			request(p, (uint32_t)own);
+		j->own[u][i] = own;
+	}
+}
+
+/* Let part i of n joins expand those of the nodes that are not sure. */
+static int call_part(
+	const struct drafter_ask *ask, uint32_t n, unsigned i, struct err *e)
+{
+	const struct drafter *d = ((struct join *)ask->arg)->part[i].drafter;
+	struct drafter_ask begin[ROWS_SEQUENCES], expand[ROWS_SEQUENCES];
+	uint32_t begins = 0, expands = 0;
+	int ret = 0;
+
+	for (uint32_t a = 0; a < n && !ret; a++) {
+		struct join *j = ask[a].arg;
+		struct part *p = &j->part[i];
+		bool all = true;
+
+		for (uint32_t u = 0; u < ask[a].n; u++)
+			all &= j->sure[u];
+		if (p->begun || all)
+			continue;
+		ret = open_tree(p, ask[a].tree, e);
+		begin[begins++] = (struct drafter_ask){ .arg = p->drafter->arg,
+			.tree = p->tree,
+			.text = j->text,
+			.n_text = j->n_text };
+	}
+	if (!ret && begins)
+		ret = call(d, begin, begins, e);
+	for (uint32_t a = 0; a < n && !ret; a++) {
+		struct part *p = &((struct join *)ask[a].arg)->part[i];
+
+		list_nodes(&ask[a], i);
+		if (p->n_list)
+			expand[expands++] =
+				(struct drafter_ask){ .arg = p->drafter->arg,
+					.tree = p->tree,
+					.node = p->list,
+					.n = p->n_list };
+	}
+	if (!ret && expands)
+		ret = call(d, expand, expands, e);
+	for (uint32_t a = 0; a < n && !ret; a++) {
+		struct part *p = &((struct join *)ask[a].arg)->part[i];
+
+		while (p->n_list)
+			p->state[p->list[--p->n_list]] = EXPANDED;
+	}
+	return ret;
+}
+
+/* ---- weights ------------------------------------------------------------- */
+
+/* The candidates of part `i` after a node, or none if the part was not called
+ * for it. */
+static uint32_t candidates(const struct join *j, unsigned i, int32_t own,
+	const struct candidate **c)
+{
+	const struct part *p = &j->part[i];
+
+	if (own < 0 || p->state[own] != EXPANDED)
+		return 0;
+	*c = p->tree->candidate + (size_t)own * p->tree->k;
+	return p->tree->n_candidates[own];
+}
+
+/* The weight cell of part `i`, which has candidates, by what the other parts
+ * have: own[n] are the parts' nodes. */
+static struct weight *weight_of(struct join *j, unsigned i, const int32_t *own)
+{
+	const struct candidate *mine, *other;
+	enum support support = ALONE;
+
+	candidates(j, i, own[i], &mine);
+	for (unsigned k = 0; k < j->n; k++) {
+		if (k == i || !candidates(j, k, own[k], &other))
+			continue;
+		if (other->token == mine->token)
+			return &j->part[i].weight[SHARED];
+		support = DISPUTED;
+	}
+	return &j->part[i].weight[support];
+}
+
+static double share(double part, double sum)
+{
+	return sum > 0 ? part / sum : 0;
+}
+
+static void update(struct weight *w, double promised, double kept)
+{
+	w->promised += promised;
+	w->kept += kept;
+	if (w->promised > MEMORY) {
+		w->kept *= MEMORY / w->promised;
+		w->promised = MEMORY;
+	}
+}
+
+/* Probability that the candidate's token comes because of this part. */
+static double cause(const struct weight *w, struct candidate c)
+{
+	return fmin(w->kept / w->promised * (double)c.q, 1);
+}
+
+/*
+ * Pool the candidates after the parts' nodes own[n]. Returns the number of
+ * tokens, which are written to pool[] in the order of the parts.
+ */
+static uint32_t pool(struct join *j, const int32_t *own, struct candidate *pool)
+{
+	uint32_t n = 0, at;
+
+	for (unsigned i = 0; i < j->n; i++) {
+		const struct candidate *c;
+		uint32_t m = candidates(j, i, own[i], &c);
+		const struct weight *w = m ? weight_of(j, i, own) : NULL;
+
+		for (uint32_t k = 0; k < m; k++) {
+			for (at = 0; at < n && pool[at].token != c[k].token;)
+				at++;
+			if (at == n)
+				pool[n++] = (struct candidate){ c[k].token, 0 };
+			pool[at].q = (float)(1 -
+				(1 - (double)pool[at].q) *
+					(1 - cause(w, c[k])));
+		}
+	}
+	j->work.values += (uint64_t)n * n;
+	return n;
+}
+
+/* Update the parts' weights for a token that came after their nodes own[n], and
+ * move these nodes on. Returns false if no part was called for them. */
+static bool learn(struct join *j, int32_t *own, int32_t token)
+{
+	struct candidate pooled[DRAFT_PARTS * TREE_CANDIDATES];
+	struct weight *w[DRAFT_PARTS] = { NULL };
+	uint32_t n = pool(j, own, pooled), at = 0;
+	bool any = false;
+
+	while (at < n && pooled[at].token != token)
+		at++;
+	for (unsigned i = 0; i < j->n; i++) {
+		const struct candidate *c;
+
+		if (candidates(j, i, own[i], &c))
+			w[i] = weight_of(j, i, own);
+	}
+	for (unsigned i = 0; i < j->n; i++) {
+		const struct candidate *c;
+		uint32_t m = candidates(j, i, own[i], &c);
+		double kept = 0, promised = 0;
+
+		for (uint32_t k = 0; k < m; k++) {
+			promised += (double)c[k].q;
+			if (c[k].token == token)
+				kept = share(cause(w[i], c[k]),
+					(double)pooled[at].q);
+		}
+		if (m)
+			update(w[i], promised, kept);
+		if (own[i] >= 0)
+			own[i] = tree_child(
+				j->part[i].tree, (uint32_t)own[i], token);
+		any |= own[i] >= 0;
+	}
+	return any;
+}
+
+static void learn_text(struct join *j, const int32_t *text, size_t n)
+{
+	int32_t own[DRAFT_PARTS];
+	size_t at = j->n_text;
+
+	if (!at || text_common(text, n, j->text, at) < at)
+		return;
+	for (unsigned i = 0; i < j->n; i++)
+		own[i] = j->part[i].begun ? 0 : -1;
+	while (at < n && learn(j, own, text[at]))
+		at++;
+}
 
 static bool before(struct candidate a, struct candidate b)
 {
 	return a.q > b.q || (a.q == b.q && a.token < b.token);
 }
 
-/* Keep the k likeliest candidates. If a token is already a candidate, it gets
- * the higher of the two probabilities. */
-static void add(struct tree *t, uint32_t node, struct candidate new)
+/* Insert a candidate if it is among the k likeliest of the node. */
+static void put(struct tree *t, uint32_t node, struct candidate new)
 {
 	struct candidate *c = t->candidate + (size_t)node * t->k;
-	uint32_t n = t->n_candidates[node], at = 0;
+	uint32_t at = t->n_candidates[node];
 
-	while (at < n && c[at].token != new.token)
-		at++;
-	if (at == n && n < t->k)
+	if (at < t->k)
 		t->n_candidates[node]++;
-	else if (at == n)
-		at--;
-	if (at < n && !before(new, c[at]))
+	else if (!before(new, c[--at]))
 		return;
 	for (; at && before(new, c[at - 1]); at--)
 		c[at] = c[at - 1];
 	c[at] = new;
 }
 
-/* Let a part expand those of the nodes whose candidates do not yet have the
- * total probability SURE, and merge its candidates into the nodes. */
-static int ask_part(struct join *j, struct part *p, struct tree *t,
-	const uint32_t *node, uint32_t n, struct err *e)
+/* ---- all parts ----------------------------------------------------------- */
+
+static int make_room(struct join *j, uint32_t capacity, struct err *e)
 {
-	uint32_t expanded = 0;
-	int ret = 0;
-
-	for (uint32_t i = 0; i < n && !ret; i++) {
-		j->own[i] = -1;
-		if (j->sure[i])
-			continue;
-		ret = find_own(j, p, t, node[i], &j->own[i], e);
-		if (!ret && j->own[i] >= 0 && !p->expanded[j->own[i]])
-			j->list[expanded++] = (uint32_t)j->own[i];
-	}
-	if (!ret && expanded)
-		ret = expand_part(p, j->list, expanded, e);
-	for (uint32_t i = 0; i < n && !ret; i++) {
-		const struct candidate *from, *c;
-		double sum = 0;
-
-		if (j->own[i] < 0)
-			continue;
-		from = p->tree->candidate + (size_t)j->own[i] * t->k;
-		for (uint32_t k = 0; k < p->tree->n_candidates[j->own[i]]; k++)
-			add(t, node[i], from[k]);
-		c = t->candidate + (size_t)node[i] * t->k;
-		for (uint32_t k = 0; k < t->n_candidates[node[i]]; k++)
-			sum += (double)c[k].q;
-		j->sure[i] = sum >= SURE;
-	}
-	return ret;
+	if (capacity <= j->capacity)
+		return 0;
+	free(j->own);
+	free(j->sure);
+	j->capacity = 0;
+	j->own = malloc(capacity * sizeof(*j->own));
+	j->sure = malloc(capacity * sizeof(*j->sure));
+	if (!j->own || !j->sure)
+		return no_memory(e);
+	j->capacity = capacity;
+	return 0;
 }
 
-/* ---- all parts ----------------------------------------------------------- */
+static void find_sure(const struct drafter_ask *ask)
+{
+	struct join *j = ask->arg;
+	struct candidate pooled[DRAFT_PARTS * TREE_CANDIDATES];
+
+	for (uint32_t u = 0; u < ask->n; u++) {
+		uint32_t n = pool(j, j->own[u], pooled);
+		double sum = 0;
+
+		while (n)
+			sum += (double)pooled[--n].q;
+		j->sure[u] = sum >= SURE;
+	}
+}
+
+static void put_candidates(const struct drafter_ask *ask)
+{
+	struct join *j = ask->arg;
+	struct candidate pooled[DRAFT_PARTS * TREE_CANDIDATES];
+
+	for (uint32_t u = 0; u < ask->n; u++) {
+		uint32_t n = pool(j, j->own[u], pooled);
+
+		ask->tree->n_candidates[ask->node[u]] = 0;
+		for (uint32_t k = 0; k < n; k++)
+			put(ask->tree, ask->node[u], pooled[k]);
+	}
+}
+
+static int join_expand_all(
+	const struct drafter_ask *ask, uint32_t n, struct err *e)
+{
+	const struct join *first = ask->arg;
+	int ret = 0;
+
+	for (uint32_t a = 0; a < n && !ret; a++) {
+		struct join *j = ask[a].arg;
+
+		assert(ask[a].n <= ask[a].tree->capacity);
+		ret = make_room(j, ask[a].tree->capacity, e);
+		for (uint32_t u = 0; u < ask[a].n && !ret; u++) {
+			j->sure[u] = false;
+			memset(j->own[u], -1, sizeof(j->own[u]));
+		}
+	}
+	for (unsigned i = 0; i < first->n && !ret; i++) {
+		if (i == first->n_searching)
+			for (uint32_t a = 0; a < n; a++)
+				find_sure(&ask[a]);
+		ret = call_part(ask, n, i, e);
+	}
+	for (uint32_t a = 0; a < n && !ret; a++)
+		put_candidates(&ask[a]);
+	return ret;
+}
 
 static int join_expand(void *arg, struct tree *t, const uint32_t *node,
 	uint32_t n, struct err *e)
 {
-	struct join *j = arg;
-	int ret = 0;
+	const struct drafter_ask ask = {
+		.arg = arg, .tree = t, .node = node, .n = n
+	};
 
-	assert(n <= t->capacity);
-	if (t->capacity > j->capacity) {
-		free(j->own);
-		free(j->list);
-		free(j->sure);
-		j->capacity = 0;
-		j->own = malloc(t->capacity * sizeof(*j->own));
-		j->list = malloc(t->capacity * sizeof(*j->list));
-		j->sure = malloc(t->capacity * sizeof(*j->sure));
-		if (!j->own || !j->list || !j->sure)
-			return no_memory(e);
-		j->capacity = t->capacity;
+	return join_expand_all(&ask, 1, e);
+}
+
+static int join_begin_all(
+	const struct drafter_ask *ask, uint32_t n, struct err *e)
+{
+	static const uint32_t root = 0;
+	struct drafter_ask roots[ROWS_SEQUENCES];
+
+	for (uint32_t a = 0; a < n; a++) {
+		struct join *j = ask[a].arg;
+
+		tree_reset(ask[a].tree, ask[a].text[ask[a].n_text - 1]);
+		for (unsigned i = 0; i < j->n; i++)
+			j->part[i].begun = false;
+		if (ask[a].n_text > j->room) {
+			size_t room = 2 * ask[a].n_text;
+			int32_t *more = realloc(j->text, room * sizeof(*more));
+
+			if (!more)
+				return no_memory(e);
+			j->text = more;
+			j->room = room;
+		}
+		j->n_text = ask[a].n_text;
+		memcpy(j->text, ask[a].text, j->n_text * sizeof(*j->text));
+		roots[a] = (struct drafter_ask){
+			.arg = j, .tree = ask[a].tree, .node = &root, .n = 1
+		};
 	}
-	for (uint32_t i = 0; i < n; i++) {
-		t->n_candidates[node[i]] = 0;
-		j->sure[i] = false;
-	}
-	for (unsigned i = 0; i < j->n && !ret; i++)
-		ret = ask_part(j, &j->part[i], t, node, n, e);
-	return ret;
+	return join_expand_all(roots, n, e);
 }
 
 static int join_begin(
 	void *arg, struct tree *t, const int32_t *text, size_t n, struct err *e)
 {
-	const uint32_t root = 0;
-	struct join *j = arg;
+	const struct drafter_ask ask = {
+		.arg = arg, .tree = t, .text = text, .n_text = n
+	};
 
-	tree_reset(t, text[n - 1]);
-	for (unsigned i = 0; i < j->n; i++)
-		j->part[i].begun = false;
-	if (n > j->cap) {
-		size_t cap = 2 * n;
-		int32_t *more = realloc(j->text, cap * sizeof(*more));
-
-		if (!more)
-			return no_memory(e);
-		j->text = more;
-		j->cap = cap;
-	}
-	memcpy(j->text, text, n * sizeof(*text));
-	j->n_text = n;
-	return join_expand(j, t, &root, 1, e);
+	return join_begin_all(&ask, 1, e);
 }
 
 static void join_follow(void *arg, uint32_t sequence)
@@ -247,8 +512,9 @@ static void join_follow(void *arg, uint32_t sequence)
 
 static void join_saw(void *arg, const int32_t *text, size_t n)
 {
-	const struct join *j = arg;
+	struct join *j = arg;
 
+	learn_text(j, text, n);
 	for (unsigned i = 0; i < j->n; i++)
 		if (j->part[i].drafter->saw)
 			j->part[i].drafter->saw(
@@ -303,7 +569,7 @@ static void join_price(void *arg, struct price *sum)
 
 static void join_searched(void *arg, struct search_work *sum)
 {
-	const struct join *j = arg;
+	struct join *j = arg;
 
 	for (unsigned i = 0; i < j->n; i++) {
 		const struct drafter *d = j->part[i].drafter;
@@ -311,20 +577,19 @@ static void join_searched(void *arg, struct search_work *sum)
 		if (d->searched)
 			d->searched(d->arg, sum);
 	}
+	sum->values += j->work.values;
+	j->work.values = 0;
 }
 
 static void join_close(void *arg)
 {
 	struct join *j = arg;
 
-	for (unsigned i = 0; i < j->n; i++) {
-		tree_close(j->part[i].tree);
-		free(j->part[i].expanded);
-	}
+	for (unsigned i = 0; i < j->n; i++)
+		close_tree(&j->part[i]);
 	free(j->part);
 	free(j->text);
 	free(j->own);
-	free(j->list);
 	free(j->sure);
 	free(j);
 }
@@ -334,27 +599,38 @@ int drafter_join_open(struct drafter *out, const struct drafter *part,
 {
 	struct join *j = calloc(1, sizeof(*j));
 
-	assert(n > 0);
+	assert(n > 0 && n <= DRAFT_PARTS);
 	if (j)
 		j->part = calloc(n, sizeof(*j->part));
 	if (!j || !j->part) {
 		free(j);
 		return no_memory(e);
 	}
+	j->n = n;
 	*out = (struct drafter){ .arg = j,
 		.begin = join_begin,
 		.expand = join_expand,
+		.begin_all = join_begin_all,
+		.expand_all = join_expand_all,
 		.follow = join_follow,
-		.batch = part[0].batch,
-		.most = part[0].most,
 		.saw = join_saw,
 		.price = join_price,
 		.searched = join_searched,
 		.close = join_close };
-	for (j->n = 0; j->n < n; j->n++) {
-		const struct drafter *d = &part[j->n];
+	for (unsigned i = 0; i < n; i++)
+		j->n_searching += part[i].searched != NULL;
+	for (unsigned i = 0, searching = 0, others = j->n_searching; i < n;
+		i++) {
+		const struct drafter *d = &part[i];
+		struct part *p = &j->part[d->searched ? searching++ : others++];
 
-		j->part[j->n].drafter = d;
+		p->drafter = d;
+		for (unsigned k = 0; k < SUPPORTS; k++)
+			p->weight[k] = (struct weight){ PRIOR, PRIOR };
+		if (d->batch > out->batch)
+			out->batch = d->batch;
+		if (d->most > out->most)
+			out->most = d->most;
 		out->all_rows |= d->all_rows;
 		out->computed = d->computed ? join_computed : out->computed;
 		out->wants = d->wants ? join_wants : out->wants;

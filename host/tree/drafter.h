@@ -5,8 +5,9 @@
  *
  * begin() starts a tree after a token sequence. expand() fills in the
  * candidates of some of the tree's nodes (tree.h); none of these nodes is
- * expanded yet, and all their ancestors are. Candidates depend only on the
- * sequence and the path, not on the order or grouping of expansions.
+ * expanded yet, and each of their ancestors is, or precedes them in the call.
+ * Candidates depend only on the sequence and the path, not on the order or
+ * grouping of expansions.
  *
  * Between two expansions the builders (build.h) add nodes, drop some and
  * renumber the rest (tree_keep). A drafter identifies a node by

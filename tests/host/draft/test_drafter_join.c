@@ -1,7 +1,8 @@
 /*
- * Joined drafters. Each node has the candidates of the first drafter that is
- * sure or, if no drafter is sure, the best candidates of all. This must hold
- * for any order in which trees grow, are cut and renumbered. No drafter is
+ * Joined drafters. Each node has the pooled candidates of all drafters, or only
+ * of those that run no model where these are sure. This must hold for any order
+ * in which trees grow, are cut and renumbered, and for one request or several.
+ * Weights must move to the drafters whose tokens are accepted. No drafter is
  * called for a node that it cannot expand. Another test checks how options name
  * the drafters.
  */
@@ -20,22 +21,18 @@
 struct fixture {
 	struct hash_drafter hash[PARTS];
 	struct drafter part[PARTS], all;
-	unsigned begun[PARTS], saw, closed;
+	unsigned begun[PARTS], shared, saw, closed;
 	struct tree *t;
 };
 
 /* the fixture, for the callbacks of the joined drafters */
 static struct fixture *now;
 
-static unsigned index_of(const void *arg)
-{
-	return (unsigned)((const struct hash_drafter *)arg - now->hash);
-}
-
 static int begin(
 	void *arg, struct tree *t, const int32_t *text, size_t n, struct err *e)
 {
-	now->begun[index_of(arg)]++;
+	for (unsigned p = 0; p < PARTS; p++)
+		now->begun[p] += arg == &now->hash[p];
 	assert_int_equal(text[n - 1], 7);
 	hash_begin(arg, t);
 	return 0;
@@ -43,7 +40,6 @@ static int begin(
 
 static void saw(void *arg, const int32_t *text, size_t n)
 {
-	assert_int_equal(n, 2);
 	now->saw++;
 }
 
@@ -66,8 +62,7 @@ static int setup(void **state)
 		f->part[i].saw = saw;
 		f->part[i].close = closed;
 	}
-	/* The first two drafters often find nothing; the last one always finds
-	 * candidates. */
+	/* The first two drafters often find nothing. */
 	f->hash[0].bare = 2;
 	f->hash[1].bare = 3;
 	f->t = check_tree(K);
@@ -103,29 +98,48 @@ static bool has_candidates(const struct fixture *f, unsigned part,
 	return *n;
 }
 
+/* Compare the candidates of a node with those of the drafters, each weighing 1:
+ * a token comes unless all its drafters are wrong. Returns how many drafters
+ * have candidates. */
 static unsigned check_node(const struct fixture *f, uint32_t node)
 {
 	const struct candidate *got = f->t->candidate + (size_t)node * K;
-	struct candidate want[TREE_CANDIDATES];
-	uint32_t n = 0;
-	unsigned part = 0;
+	double none[HASH_VOCAB], last = 1;
+	uint32_t tokens = 0;
+	unsigned parts = 0;
 
-	while (part < PARTS && !has_candidates(f, part, node, want, &n))
-		part++;
-	assert_true(part < PARTS);
-	assert_int_equal(f->t->n_candidates[node], n);
-	for (uint32_t i = 0; i < n; i++) {
-		assert_int_equal(got[i].token, want[i].token);
-		assert_true(got[i].q == want[i].q);
+	for (unsigned i = 0; i < HASH_VOCAB; i++)
+		none[i] = 1;
+	for (unsigned p = 0; p < PARTS; p++) {
+		struct candidate own[TREE_CANDIDATES];
+		uint32_t n;
+
+		if (!has_candidates(f, p, node, own, &n))
+			continue;
+		parts++;
+		for (uint32_t i = 0; i < n; i++) {
+			tokens += none[own[i].token] == 1;
+			none[own[i].token] *= 1 - (double)own[i].q;
+		}
 	}
-	return part;
+	assert_int_equal(f->t->n_candidates[node], tokens < K ? tokens : K);
+	for (uint32_t i = 0; i < f->t->n_candidates[node]; i++) {
+		assert_close(got[i].q, 1 - none[got[i].token], 1e-6, "pooled");
+		assert_true((double)got[i].q <= last);
+		last = (double)got[i].q;
+		none[got[i].token] = 2;
+	}
+	/* All other tokens are less likely. */
+	for (unsigned i = 0; i < HASH_VOCAB && tokens > K; i++)
+		assert_true(1 - none[i] <= last + 1e-6);
+	return parts;
 }
 
-static void test_first_that_is_sure(void **state)
+static void test_pooled(void **state)
 {
 	static const int32_t text[] = { 3, 7 };
 	struct fixture *f = *state;
-	unsigned answers[PARTS] = { 0 };
+	unsigned with[PARTS + 1] = { 0 };
 
 	for (uint64_t i = 0; i < 60; i++) {
 		const struct growth g = { 4, 2, 1 + (uint32_t)i % 4, i };
@@ -136,112 +150,186 @@ static void test_first_that_is_sure(void **state)
 		check_grow(&f->all, f->t, &g);
 		for (uint32_t u = 0; u < f->t->n; u++)
 			if (f->t->depth[u] < g.depth)
-				answers[check_node(f, u)]++;
+				with[check_node(f, u)]++;
 		/* The tree must also grow correctly after nodes were
 		 * removed. */
 		check_shuffle(f->t, 2, i);
 		for (uint32_t u = 0; u < f->t->n; u++)
 			if (f->t->depth[u] == g.depth) {
 				check_expand(&f->all, f->t, &u, 1);
-				answers[check_node(f, u)]++;
+				with[check_node(f, u)]++;
 			}
 		f->all.saw(f->all.arg, text, 2);
 	}
 	assert_int_equal(f->saw, 60 * PARTS);
-	for (unsigned p = 0; p < PARTS; p++)
-		assert_true(answers[p] > 20);
+	for (unsigned p = 1; p <= PARTS; p++)
+		assert_true(with[p] > 20);
 }
 
-/* Sum of the K largest entries of q [HASH_OUTSIDE], which has for each token
- * the best probability that any called drafter gives it. Stores these tokens in
- * `best` and their number in *n. */
-static double sum_of_best(const double *q, struct candidate *best, uint32_t *n)
+static void searched(void *arg, struct search_work *sum)
 {
-	double sum = 0;
-
-	for (*n = 0; *n < K; (*n)++) {
-		int32_t most = -1;
-
-		for (int32_t t = 0; t < HASH_VOCAB; t++) {
-			bool taken = false;
-
-			for (uint32_t i = 0; i < *n; i++)
-				taken |= best[i].token == t;
-			if (!taken && q[t] >= 0 && (most < 0 || q[t] > q[most]))
-				most = t;
-		}
-		if (most < 0)
-			break;
-		best[*n] = (struct candidate){ most, (float)q[most] };
-		sum += q[most];
-	}
-	return sum;
 }
 
-static unsigned check_union(const struct fixture *f, uint32_t node)
-{
-	const struct candidate *got = f->t->candidate + (size_t)node * K;
-	struct candidate own[TREE_CANDIDATES], want[K];
-	double q[HASH_VOCAB], sum = 0;
-	uint32_t n = 0, n_own;
-	unsigned part;
-
-	for (unsigned i = 0; i < HASH_VOCAB; i++)
-		q[i] = -1;
-	for (part = 0; part < PARTS && sum < 0.5; part++) {
-		n_own = hash_candidates(&f->hash[part],
-			hash_node(&f->hash[part], f->t, node), own);
-		for (uint32_t i = 0; i < n_own; i++)
-			if ((double)own[i].q > q[own[i].token])
-				q[own[i].token] = (double)own[i].q;
-		sum = sum_of_best(q, want, &n);
-	}
-	assert_int_equal(f->t->n_candidates[node], n);
-	for (uint32_t i = 0; i < n; i++) {
-		assert_int_equal(got[i].token, want[i].token);
-		assert_true(got[i].q == want[i].q);
-	}
-	return part;
-}
-
-/* No drafter is sure alone, so a node has the best candidates of all drafters
- * that were called. */
-static void test_together(void **state)
-{
-	static const int32_t text[] = { 3, 7 };
-	struct fixture *f = *state;
-	unsigned asked[PARTS + 1] = { 0 };
-
-	for (uint64_t i = 0; i < 60; i++) {
-		const struct growth g = { 4, 2, 1 + (uint32_t)i % 4, i };
-
-		for (unsigned p = 0; p < PARTS; p++) {
-			f->hash[p].seed = check_seed() + PARTS * i + p;
-			f->hash[p].mass = 0.15 + 0.05 * (double)(i % 5);
-			f->hash[p].bare = 0;
-		}
-		check_begin(&f->all, f->t, text, 2);
-		check_grow(&f->all, f->t, &g);
-		for (uint32_t u = 0; u < f->t->n; u++)
-			if (f->t->depth[u] < g.depth)
-				asked[check_union(f, u)]++;
-	}
-	assert_true(asked[2] > 20 && asked[3] > 20);
-}
-
-/* If the first drafter is sure, the other drafters are not called. */
-static void test_only_those_needed(void **state)
+/*
+ * The last two drafters run no model and are sure, so the first one, a model,
+ * is not called. When they are no longer sure, the model is called for the node
+ * and, in the same call, for all ancestors that it has not seen.
+ */
+static void test_sure(void **state)
 {
 	static const int32_t text[] = { 7 };
-	const struct growth g = { 3, 2, 2, 1 };
+	const struct growth g = { 3, 1, 1, 1 };
 	struct fixture *f = *state;
+	struct drafter all;
+	struct err e = { 0 };
+	uint32_t last;
 
-	f->hash[0].bare = 0;
-	check_begin(&f->all, f->t, text, 1);
-	check_grow(&f->all, f->t, &g);
+	f->hash[0].bare = f->hash[1].bare = 0;
+	f->hash[1].mass = f->hash[2].mass = 0.99;
+	f->part[1].searched = f->part[2].searched = searched;
+	assert_ok(drafter_join_open(&all, f->part, PARTS, &e), &e);
+	check_begin(&all, f->t, text, 1);
+	check_grow(&all, f->t, &g);
+	assert_int_equal(f->begun[1] + f->begun[2], 2);
+	assert_int_equal(f->begun[0], 0);
+
+	f->hash[1].mass = f->hash[2].mass = 0.1;
+	last = f->t->n - 1;
+	assert_int_equal(f->t->depth[last], g.depth);
+	check_expand(&all, f->t, &last, 1);
 	assert_int_equal(f->begun[0], 1);
-	assert_int_equal(f->begun[1] + f->begun[2], 0);
+	assert_int_equal(f->hash[0].calls, 1);
+	assert_int_equal(f->hash[0].largest, g.depth);
+	drafter_close(&all);
 }
+
+/* Probability of the likeliest token of a part after the root. */
+static double root_q(const struct fixture *f, const struct drafter *d,
+	unsigned part, int32_t *token)
+{
+	static const int32_t text[] = { 7 };
+	struct candidate c[TREE_CANDIDATES];
+
+	hash_candidates(&f->hash[part], hash_root(&f->hash[part]), c);
+	*token = c[0].token;
+	check_begin(d, f->t, text, 1);
+	for (uint32_t i = 0; i < f->t->n_candidates[0]; i++)
+		if (f->t->candidate[i].token == *token)
+			return (double)f->t->candidate[i].q;
+	return 0;
+}
+
+/* Two parts that disagree: the one whose tokens are accepted gains weight and
+ * the other loses it, and this is undone when the other becomes right. A second
+ * join of the same parts has weights of its own. */
+static void test_weights(void **state)
+{
+	struct fixture *f = *state;
+	struct drafter two, other;
+	struct err e = { 0 };
+	double before[2], q[2];
+	int32_t text[] = { 7, 0 }, token[2];
+
+	for (unsigned p = 0; p < 2; p++) {
+		f->hash[p].bare = 0;
+		f->hash[p].mass = 0.45;
+	}
+	assert_ok(drafter_join_open(&two, f->part, 2, &e), &e);
+	assert_ok(drafter_join_open(&other, f->part, 2, &e), &e);
+	for (unsigned p = 0; p < 2; p++)
+		before[p] = root_q(f, &two, p, &token[p]);
+	assert_int_not_equal(token[0], token[1]);
+	for (unsigned right = 0; right < 2; right++) {
+		for (unsigned i = 0; i < 4000; i++) {
+			check_begin(&two, f->t, text, 1);
+			text[1] = token[right];
+			two.saw(two.arg, text, 2);
+		}
+		for (unsigned p = 0; p < 2; p++)
+			q[p] = root_q(f, &two, p, &token[p]);
+		assert_true(q[right] > 1.5 * before[right]);
+		assert_true(q[!right] < 0.1 * before[!right]);
+		assert_int_equal(f->t->candidate[0].token, token[right]);
+	}
+	for (unsigned p = 0; p < 2; p++)
+		assert_true(root_q(f, &other, p, &token[p]) == before[p]);
+	drafter_close(&two);
+	drafter_close(&other);
+}
+
+/* ---- several requests ---------------------------------------------------- */
+
+#define REQUESTS 3
+
+static int expand_all(const struct drafter_ask *ask, uint32_t n, struct err *e)
+{
+	int ret = 0;
+
+	now->shared++;
+	for (uint32_t i = 0; i < n && !ret; i++)
+		ret = hash_expand(
+			ask[i].arg, ask[i].tree, ask[i].node, ask[i].n, e);
+	return ret;
+}
+
+static int begin_all(const struct drafter_ask *ask, uint32_t n, struct err *e)
+{
+	now->shared++;
+	for (uint32_t i = 0; i < n; i++)
+		hash_begin(ask[i].arg, ask[i].tree);
+	return 0;
+}
+
+/* The trees of several requests, grown together, equal those grown alone, and
+ * all requests share a part's calls. */
+static void test_together(void **state)
+{
+	static const int32_t text[] = { 7 };
+	struct fixture *f = *state;
+	struct hash_drafter hash[REQUESTS][2];
+	struct drafter part[REQUESTS][2], all[REQUESTS];
+	struct drafter_ask ask[REQUESTS];
+	struct tree *t[REQUESTS];
+	struct err e = { 0 };
+
+	for (unsigned r = 0; r < REQUESTS; r++) {
+		for (unsigned p = 0; p < 2; p++) {
+			hash[r][p] = (struct hash_drafter){
+				.seed = check_seed() + 2 * r + p, .k = K
+			};
+			part[r][p] = hash_drafter(&hash[r][p], 2);
+		}
+		part[r][1].begin_all = begin_all;
+		part[r][1].expand_all = expand_all;
+		part[r][0].begin = part[r][1].begin = begin;
+		assert_ok(drafter_join_open(&all[r], part[r], 2, &e), &e);
+		t[r] = check_tree(K);
+		ask[r] = (struct drafter_ask){ .arg = all[r].arg,
+			.tree = t[r],
+			.text = text,
+			.n_text = 1 };
+	}
+	assert_ok(all[0].begin_all(ask, REQUESTS, &e), &e);
+	for (uint32_t node = 1; node < 4; node++) {
+		for (unsigned r = 0; r < REQUESTS; r++) {
+			check_children(t[r], node - 1, 1);
+			ask[r].node = &node;
+			ask[r].n = 1;
+		}
+		assert_ok(all[0].expand_all(ask, REQUESTS, &e), &e);
+	}
+	assert_int_equal(f->shared, 4);
+	for (unsigned r = 0; r < REQUESTS; r++) {
+		check_begin(&all[r], f->t, text, 1);
+		check_grow(&all[r], f->t, &(struct growth){ 4, 1, 1, 1 });
+		for (uint32_t u = 0; u < 4; u++)
+			check_same_node(t[r], u, f->t, u);
+		drafter_close(&all[r]);
+		tree_close(t[r]);
+	}
+}
+
+/* ---- errors -------------------------------------------------------------- */
 
 static void test_errors(void **state)
 {
@@ -250,10 +338,9 @@ static void test_errors(void **state)
 	struct err e = { 0 };
 	uint32_t node;
 
-	f->hash[0].bare = 0;
 	check_begin(&f->all, f->t, text, 1);
 	check_children(f->t, 0, 1);
-	f->hash[0].fail = 1;
+	f->hash[2].fail = 1;
 	node = 1;
 	assert_int_equal(f->all.expand(f->all.arg, f->t, &node, 1, &e), -EIO);
 	assert_string_equal(e.text, "the draft is gone");
@@ -342,9 +429,10 @@ static void test_words_refused(void **state)
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
-	TEST(test_first_that_is_sure),
+	TEST(test_pooled),
+	TEST(test_sure),
+	TEST(test_weights),
 	TEST(test_together),
-	TEST(test_only_those_needed),
 	TEST(test_errors),
 	cmocka_unit_test(test_words),
 	cmocka_unit_test(test_words_refused),
