@@ -432,7 +432,9 @@ static int decode_item(struct opened *o, size_t item,
 	o->twice =
 		(end.stats.staging.meetings - d.first.stats.staging.meetings) *
 		IMAGE_PAGE;
-	o->retried = to->retries > from->retries;
+	/* A streamed output matrix is read for each computation of logits, so
+	 * its reads cannot be derived from the passes either. */
+	o->retried = to->retries > from->retries || end.stats.output_streamed;
 	o->counted = d.first.kernel < 0 || end.kernel < 0
 		? -1
 		: end.kernel - d.first.kernel - (int64_t)o->twice;

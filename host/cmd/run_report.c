@@ -188,15 +188,17 @@ static void flash_text(const struct run_report *r, FILE *f)
 		"%.1f MiB read a pass, "
 		"%.2f GB/s, %" PRIu64 " retries, %.3f s waited for it, "
 		"%.3f s checking\n"
-		"             through %u slots of %.1f MiB, a layer in %u part%s\n"
+		"             through %u slots of %.1f MiB, a layer in %u part%s, "
+		"the output matrix %s\n"
 		"             %s\n",
 		s->resident_layers, r->of.model->n_layer, s->resident_runs,
 		s->resident_runs > 1 ? "s" : "",
-		per(st->bytes_used, s->passes) / (1 << 20),
+		per(st->bytes_used + st->output_used, s->passes) / (1 << 20),
 		per(io->seen_bytes, io->seen_ns), io->retries,
 		(double)io->wait_ns * 1e-9, (double)io->check_ns * 1e-9,
 		s->stage_slots, mib(s->stage_bytes), s->stage_parts,
-		s->stage_parts > 1 ? "s" : "", r->of.flash);
+		s->stage_parts > 1 ? "s" : "",
+		s->output_streamed ? "streamed" : "in memory", r->of.flash);
 	if (!r->of.weighs)
 		return;
 	fprintf(f, "profile      %s", labels[r->of.profile]);
@@ -462,6 +464,9 @@ static void put_flash(json_t *out, const struct run_report *r)
 	put_u64(o, "parts", s->stage_parts);
 	put_u64(o, "layers_used", s->staging.layers_used);
 	put_u64(o, "bytes_used", s->staging.bytes_used);
+	json_object_set_new(
+		o, "output_streamed", json_boolean(s->output_streamed));
+	put_u64(o, "output_bytes_used", s->staging.output_used);
 	put_real(o, "bytes_per_pass", per(s->staging.bytes_used, s->passes));
 	put_u64(o, "bytes_read", io->bytes);
 	put_u64(o, "reads", io->reads);

@@ -18,13 +18,13 @@
 
 _Static_assert(2 * STREAM_DEPTH_MAX <= TRACE_LANES, "a lane a read");
 
-/* The data of one read: a layer, or a part of one. */
+/* The data of one read: a layer or the output matrix, or a part of one. */
 struct piece {
 	struct image_extent x;
 	/* stored bytes, without the part of its first page that belongs to the
 	 * previous piece */
 	uint64_t own;
-	uint32_t layer;
+	uint32_t layer;    /* n_layer for the output matrix */
 	bool begins, ends; /* first and last piece of the layer */
 };
 
@@ -52,7 +52,7 @@ struct staging {
 	unsigned queue[STREAM_SLOTS];
 	unsigned queued, oldest;
 	struct piece *piece; /* the pieces of a pass, in the order of use */
-	uint32_t pieces;
+	uint32_t pieces, layer_pieces;
 	uint32_t next; /* next piece to read */
 	/* Nanoseconds per byte in each of the last passes, and the statistics
 	 * at the start of the current pass. */
@@ -138,13 +138,51 @@ static int add_parts(struct staging *s, uint32_t layer, struct err *e)
 	return ret;
 }
 
-static int find_pieces(struct staging *s, struct err *e)
+/* Cut the output matrix into parts that fill a slot. */
+static int add_output(
+	struct staging *s, size_t part, uint32_t parts, struct err *e)
+{
+	const struct image_extent *x = image_find(s->image, IMAGE_OUTPUT, 0);
+	uint64_t *end = calloc(parts, sizeof(*end));
+	struct image_extent *cut = calloc(parts, sizeof(*cut));
+	int ret = end && cut ? 0 : err_set(e, ENOMEM, "no memory for staging");
+
+	for (uint32_t i = 0; i < parts && !ret; i++)
+		end[i] = i + 1 < parts ? (uint64_t)(i + 1) * part : x->stored;
+	if (!ret)
+		ret = image_cut(s->image, x, end, parts, cut, e);
+	for (uint32_t i = 0; i < parts && !ret; i++)
+		s->piece[s->pieces++] =
+			(struct piece){ cut[i], end[i] - (uint64_t)i * part,
+				s->opts.residency.n_layer, !i, i + 1 == parts };
+	free(end);
+	free(cut);
+	return ret;
+}
+
+static int find_pieces(struct staging *s, size_t slot_bytes, struct err *e)
 {
 	const struct staging_opts *o = &s->opts;
+	uint32_t outputs = 0;
+	size_t part = 0;
 	int ret = 0;
 
-	s->piece = calloc(
-		(size_t)o->residency.n_layer * o->parts, sizeof(*s->piece));
+	if (o->output_strip) {
+		/* One page is for the end of the previous part. */
+		part = (slot_bytes - IMAGE_PAGE) / o->output_strip *
+			o->output_strip;
+		if (slot_bytes < IMAGE_PAGE || !part)
+			return err_set(e, EFBIG,
+				"a strip of the output matrix has %zu bytes, a "
+				"staging slot %zu",
+				o->output_strip, slot_bytes);
+		outputs = (uint32_t)((image_find(s->image, IMAGE_OUTPUT, 0)
+						     ->stored +
+					     part - 1) /
+			part);
+	}
+	s->piece = calloc((size_t)o->residency.n_layer * o->parts + outputs,
+		sizeof(*s->piece));
 	if (!s->piece)
 		return err_set(e, ENOMEM, "no memory for staging");
 	for (uint32_t l = 0; l < o->residency.n_layer && !ret; l++) {
@@ -160,7 +198,8 @@ static int find_pieces(struct staging *s, struct err *e)
 		s->piece[s->pieces++] =
 			(struct piece){ *x, x->stored, l, true, true };
 	}
-	return ret;
+	s->layer_pieces = s->pieces;
+	return ret || !outputs ? ret : add_output(s, part, outputs, e);
 }
 
 /* ---- opening ---- */
@@ -217,7 +256,7 @@ int staging_open(struct staging **out, const struct image *image,
 		s->opts.stream.on_read = trace_read;
 		s->opts.stream.on_read_arg = s;
 	}
-	ret = find_pieces(s, e);
+	ret = find_pieces(s, bytes, e);
 	if (!ret) {
 		ret = stream_open(&s->stream, image, &s->opts.stream, e);
 		if (ret)
@@ -263,6 +302,25 @@ static uint64_t priced_bytes(
 	return i ? 0 : p->x.stored;
 }
 
+/* Set the next piece to read. If it is the first piece of a pass, note how fast
+ * the pieces before it were read. */
+static void set_next(struct staging *s, uint32_t next)
+{
+	struct stream_stats now;
+	uint64_t all, bytes, ns;
+
+	s->next = next;
+	if (next)
+		return;
+	stream_stats(s->stream, &now);
+	all = now.bytes - s->lap_from.bytes;
+	bytes = now.seen_bytes - s->lap_from.seen_bytes;
+	ns = now.seen_ns - s->lap_from.seen_ns;
+	if (bytes && bytes >= all / LAP_SEEN)
+		s->ns_per_byte[s->laps++ % LAPS] = (double)ns / (double)bytes;
+	s->lap_from = now;
+}
+
 static int read_next(
 	struct staging *s, unsigned slot, uint64_t from_ps, struct err *e)
 {
@@ -292,20 +350,7 @@ static int read_next(
 		}
 	}
 	s->queue[(s->oldest + s->queued++) % STREAM_SLOTS] = slot;
-	s->next = (s->next + 1) % s->pieces;
-	if (!s->next) { /* this was the last piece of a pass */
-		struct stream_stats now;
-		uint64_t all, bytes, ns;
-
-		stream_stats(s->stream, &now);
-		all = now.bytes - s->lap_from.bytes;
-		bytes = now.seen_bytes - s->lap_from.seen_bytes;
-		ns = now.seen_ns - s->lap_from.seen_ns;
-		if (bytes && bytes >= all / LAP_SEEN)
-			s->ns_per_byte[s->laps++ % LAPS] =
-				(double)ns / (double)bytes;
-		s->lap_from = now;
-	}
+	set_next(s, (s->next + 1) % s->pieces);
 	return 0;
 }
 
@@ -338,9 +383,23 @@ static uint64_t there_ps(const struct staging *s, unsigned slot, uint64_t turn)
 	return turn + (left > least ? left : least);
 }
 
-int staging_need(struct staging *s, uint32_t part, uint64_t turn_ps,
+/* Whether the piece is in a slot or being read. */
+static bool is_queued(const struct staging *s, uint32_t piece)
+{
+	for (unsigned i = 0; i < s->queued; i++)
+		if (s->slot[s->queue[(s->oldest + i) % STREAM_SLOTS]].piece ==
+			piece)
+			return true;
+	return false;
+}
+
+/* Wait for a piece in its slot. All pieces that were read before it and are not
+ * used are dropped. */
+static int take_piece(struct staging *s, uint32_t piece, uint64_t turn_ps,
 	unsigned *slot, struct err *e)
 {
+	if (!is_queued(s, piece))
+		set_next(s, piece);
 	for (;;) {
 		uint64_t ready;
 		int ret;
@@ -356,7 +415,7 @@ int staging_need(struct staging *s, uint32_t part, uint64_t turn_ps,
 		if (ret)
 			return ret;
 		ready = s->slot[*slot].ready_ps;
-		if (s->slot[*slot].piece != part) {
+		if (s->slot[*slot].piece != piece) {
 			ret = read_next(s, *slot, ready, e);
 			if (ret)
 				return ret;
@@ -368,11 +427,44 @@ int staging_need(struct staging *s, uint32_t part, uint64_t turn_ps,
 			phone_wait(s->opts.time, there_ps(s, *slot, turn_ps));
 			s->stats.wait_ps += s->opts.time->cpu_ps - from;
 		}
-		s->stats.bytes_used += s->piece[part].own;
-		s->stats.layers_used += s->piece[part].ends;
-		s->stats.meetings += !s->piece[part].begins;
 		return 0;
 	}
+}
+
+int staging_need(struct staging *s, uint32_t part, uint64_t turn_ps,
+	unsigned *slot, struct err *e)
+{
+	int ret = take_piece(s, part, turn_ps, slot, e);
+
+	if (ret)
+		return ret;
+	s->stats.bytes_used += s->piece[part].own;
+	s->stats.layers_used += s->piece[part].ends;
+	s->stats.meetings += !s->piece[part].begins;
+	return 0;
+}
+
+int staging_need_output(struct staging *s, uint32_t i, uint64_t turn_ps,
+	struct staging_output *out, struct err *e)
+{
+	const struct piece *p = &s->piece[s->layer_pieces + i];
+	int ret = take_piece(s, s->layer_pieces + i, turn_ps, &out->slot, e);
+	struct buffer *b;
+	size_t shared, at;
+
+	if (ret)
+		return ret;
+	/* the bytes of the first page that belong to the previous part */
+	shared = (size_t)(p->x.stored - p->own);
+	at = s->opts.head_bytes + shared;
+	b = s->slot[out->slot].buffer;
+	out->bytes = (size_t)p->own;
+	out->from = p->x.offset + shared -
+		image_find(s->image, IMAGE_OUTPUT, 0)->offset;
+	out->data = buffer_begin(b, at, out->bytes, BUFFER_READ);
+	buffer_end(b, at, out->bytes, BUFFER_READ);
+	s->stats.output_used += p->own;
+	return 0;
 }
 
 bool staging_look(struct staging *s)

@@ -7,6 +7,10 @@
  * of a pass, so the first layers of the next pass are ready when the pass
  * begins.
  *
+ * The output matrix can be streamed, too, after the last layer. The host reads
+ * it in the slots, in parts of whole strips. A caller that skips the output
+ * matrix or needs it twice in a pass loses what was read ahead into the slots.
+ *
  * A slot holds a whole layer or, if memory is short, a part of one, cut by
  * host/memory/layer_parts.h. The flash image has no checksums of parts, so
  * staging_open reads all layers once to compute them.
@@ -45,6 +49,9 @@ struct staging_opts {
 	 */
 	unsigned parts;
 	const struct wire_tensor (*tensor)[WIRE_T_COUNT];
+	/* Bytes of a strip of the output matrix, after which the matrix can be
+	 * cut; it must fit into a slot. 0 if the matrix is not streamed. */
+	size_t output_strip;
 	size_t head_bytes; /* size of a slot's head: whole pages, may be 0 */
 	struct stream_opts stream;
 	/* The simulated phone whose model gives the times of reads, and its
@@ -53,8 +60,8 @@ struct staging_opts {
 	struct phone_time *time;
 	/*
 	 * On the simulated phone a layer may be read in several reads. Returns
-	 * the bytes of the i-th read of a layer, 0 after the last. NULL means
-	 * one read of the stored bytes.
+	 * the bytes of the i-th read of a layer, 0 after the last; the output
+	 * matrix is layer n_layer. NULL means one read of the stored bytes.
 	 */
 	uint64_t (*priced)(const void *arg, uint32_t layer, uint32_t i);
 	const void *arg;
@@ -97,6 +104,20 @@ int staging_start(struct staging *, struct err *);
  */
 int staging_need(struct staging *, uint32_t part, uint64_t turn_ps,
 	unsigned *slot, struct err *);
+
+/*
+ * Wait for part i of the output matrix, as staging_need does for a layer. The
+ * bytes at `data` are bytes [from, from + bytes) of the matrix. They stay valid
+ * until staging_done(slot).
+ */
+struct staging_output {
+	unsigned slot;
+	const uint8_t *data;
+	uint64_t from;
+	size_t bytes;
+};
+int staging_need_output(struct staging *, uint32_t i, uint64_t turn_ps,
+	struct staging_output *out, struct err *);
 
 /*
  * Wait until a read makes progress. Returns true if staging_need will find the

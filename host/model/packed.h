@@ -67,8 +67,9 @@ int packed_bind(struct packed *, const struct model *, struct err *);
 
 /*
  * An extent that is not compressed and has at least this many bytes may stay on
- * flash: parts of it are read when they are needed (flash/image_parts.h).
- * Keeping a smaller extent on flash would save too little memory.
+ * flash: the embedding is read row by row (flash/image_parts.h), and the output
+ * matrix is streamed (host/memory/staging.h). Keeping a smaller extent on flash
+ * would save too little memory.
  */
 #define PACKED_STAYS ((uint64_t)4 << 20)
 bool packed_may_stay(const struct packed *, enum image_kind);

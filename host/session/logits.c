@@ -4,7 +4,6 @@
 #include "base/err.h"
 #include "base/hugemem.h"
 #include "base/workers.h"
-#include "flash/image_parts.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"
 #include "tensor/kern.h"
@@ -48,13 +47,12 @@ struct logits {
 	enum dtype type;
 	const uint8_t *weights;
 	void *packed; /* the weights if they are in tiles, else NULL */
-	/* reader of the weights if they stay on flash, else NULL */
-	struct image_parts *parts;
-	/* [threads][part_bytes] the part that each thread read last */
-	uint8_t *read;
-	struct err *failed; /* [threads] error of reading */
-	bool backwards;
-	size_t part_bytes; /* bytes of the weights of one part */
+	struct logits_source source; /* only if the weights are streamed */
+	bool streamed;
+	/* The outputs whose weights are at `weights`: all, or those of a part
+	 * of the source. */
+	uint32_t first, n_outputs;
+	size_t part_bytes; /* bytes of the weights of PART_OUTPUTS outputs */
 	bool int8;
 	/* [n_embd] weights of the final norm, aligned for the kernels */
 	float *norm_weight;
@@ -75,12 +73,11 @@ struct logits {
 /* Prepare the output matrix. It is packed into tiles if the layout has tiles
  * for its type; that of a flash image is used as it is. */
 static int pack_output(
-	struct logits *l, enum layout layout, bool stays, struct err *e)
+	struct logits *l, enum layout layout, bool streamed, struct err *e)
 {
 	const struct gguf_tensor *t = l->model->output;
 	const struct packed *p = l->model->packed;
 	uint32_t n = l->model->n_vocab, k = l->model->n_embd;
-	unsigned threads = workers_count(l->workers);
 
 	l->type = p && p->output.rows ? p->output.type
 		: p                   ? t->type
@@ -93,18 +90,9 @@ static int pack_output(
 					     t->type, t->data, n, k);
 		return 0;
 	}
-	if (p && stays && packed_may_stay(p, IMAGE_OUTPUT)) {
-		/* Each thread reads parts into its own memory. So a thread
-		 * computes with exactly the bytes that it has checked. */
-		l->read = hugemem_alloc(threads * l->part_bytes);
-		l->failed = calloc(threads, sizeof(*l->failed));
-		if (!l->read || !l->failed)
-			return err_set(e, ENOMEM,
-				"no memory to read an output matrix in parts");
-		return image_parts_open(&l->parts, p->image,
-			image_find(p->image, IMAGE_OUTPUT, 0), l->part_bytes,
-			e);
-	}
+	l->streamed = streamed;
+	if (streamed)
+		return 0;
 	l->packed = hugemem_reserve(layout_bytes(l->type, n, k));
 	if (!l->packed)
 		return err_set(e, ENOMEM,
@@ -119,7 +107,7 @@ static int pack_output(
 }
 
 int logits_open(struct logits **out, const struct model *m, enum layout layout,
-	enum wire_precision precision, bool stays, struct workers *workers,
+	enum wire_precision precision, bool streamed, struct workers *workers,
 	struct err *e)
 {
 	size_t k = m->n_embd, row = k * sizeof(float);
@@ -138,7 +126,7 @@ int logits_open(struct logits **out, const struct model *m, enum layout layout,
 	}
 	XXH64_reset(l->hash, 0);
 	if ((ret = kern_select(&l->kern, e)) ||
-		(ret = pack_output(l, layout, stays, e)))
+		(ret = pack_output(l, layout, streamed, e)))
 		goto fail;
 	l->scratch_bytes = align_up(kern_multiply_scratch(m->n_embd), ALIGN);
 	l->norm_weight = aligned_alloc(ALIGN, align_up(row, ALIGN));
@@ -170,15 +158,17 @@ void logits_set_beside(struct logits *l, const struct logits_beside *beside)
 	l->beside = *beside;
 }
 
+void logits_set_source(struct logits *l, const struct logits_source *source)
+{
+	l->source = *source;
+}
+
 void logits_close(struct logits *l)
 {
 	if (!l)
 		return;
 	XXH64_freeState(l->hash);
 	hugemem_free(l->packed);
-	image_parts_close(l->parts);
-	hugemem_free(l->read);
-	free(l->failed);
 	free(l->norm_weight);
 	free(l->normed);
 	free(l->q8);
@@ -200,32 +190,19 @@ static bool reaches(uint32_t exponent, const float *v, size_t n)
 	return odd;
 }
 
-static unsigned n_parts(const struct logits *l)
-{
-	return (l->model->n_vocab + PART_OUTPUTS - 1) / PART_OUTPUTS;
-}
-
-/* Compute one part of the outputs for all rows. The thread that called
+/* Compute PART_OUTPUTS of the outputs for all rows. The thread that called
  * logits_compute is number 0. */
-static void logits_part(void *arg, unsigned i, unsigned thread)
+static void compute_outputs(void *arg, unsigned i, unsigned thread)
 {
 	struct logits *l = arg;
-	unsigned part = l->backwards ? n_parts(l) - 1 - i : i;
-	uint32_t k = l->model->n_embd, first = part * PART_OUTPUTS;
-	uint32_t n = l->model->n_vocab - first;
+	uint32_t k = l->model->n_embd, n = l->n_outputs - i * PART_OUTPUTS;
+	uint32_t first = l->first + i * PART_OUTPUTS;
 	float *y = l->part + (size_t)thread * LOGITS_ROWS * PART_OUTPUTS;
-	const uint8_t *w = l->parts ? l->read + thread * l->part_bytes
-				    : l->weights + part * l->part_bytes;
+	const uint8_t *w = l->weights + i * l->part_bytes;
 	const struct kern_rows rows = { l->normed, k, l->int8 ? l->q8 : NULL,
 		l->n };
 
 	n = n > PART_OUTPUTS ? PART_OUTPUTS : n;
-	if (l->parts &&
-		(l->failed[thread].code ||
-			image_parts_read(l->parts, part,
-				l->read + thread * l->part_bytes,
-				&l->failed[thread])))
-		goto out;
 	kern_multiply(l->kern, y, PART_OUTPUTS, &rows, l->type, w, n, k,
 		l->scratch + thread * l->scratch_bytes);
 	for (unsigned r = 0; r < l->n; r++, y += PART_OUTPUTS) {
@@ -234,7 +211,6 @@ static void logits_part(void *arg, unsigned i, unsigned thread)
 			atomic_store_explicit(
 				&l->odd[r], true, memory_order_relaxed);
 	}
-out:
 	if (!thread && l->beside.fn)
 		l->beside.fn(l->beside.arg);
 }
@@ -254,11 +230,19 @@ int logits_check(
 		row, at, n_embd, (double)hidden[at]);
 }
 
+/* Multiply with the outputs whose weights are at l->weights. */
+static void multiply(struct logits *l)
+{
+	workers_share(l->workers,
+		(uint64_t)l->n * l->n_outputs * l->model->n_embd,
+		compute_outputs, l,
+		(l->n_outputs + PART_OUTPUTS - 1) / PART_OUTPUTS);
+}
+
 int logits_compute(struct logits *l, const float *const *hidden,
 	float *const *out, unsigned n, struct err *e)
 {
 	const struct model *m = l->model;
-	int ret = 0;
 
 	assert(n <= LOGITS_ROWS);
 	for (unsigned i = 0; i < n; i++) {
@@ -278,25 +262,26 @@ int logits_compute(struct logits *l, const float *const *hidden,
 	}
 	l->out = out;
 	l->n = n;
-	workers_share(l->workers,
-		l->parts ? UINT64_MAX : (uint64_t)n * m->n_vocab * m->n_embd,
-		logits_part, l, n_parts(l));
-	/* Alternate the direction. If the page cache holds only part of the
-	 * matrix, the parts that were read last are still in it for the next
-	 * call. */
-	l->backwards = l->parts && !l->backwards;
-	/* Return the first failure of any thread, and reset all failures for
-	 * the next call. */
-	for (unsigned t = 0; l->failed && t < workers_count(l->workers); t++) {
-		if (l->failed[t].code && !ret) {
-			ret = l->failed[t].code;
-			if (e)
-				*e = l->failed[t];
-		}
-		l->failed[t].code = 0;
+	l->first = 0;
+	l->n_outputs = m->n_vocab;
+	if (!l->streamed)
+		multiply(l);
+	for (uint32_t i = 0; l->streamed && l->first < m->n_vocab; i++) {
+		struct logits_part part;
+		int ret = l->source.need(l->source.arg, i, &part, e);
+
+		if (ret)
+			return ret;
+		l->weights = part.weights;
+		l->n_outputs = part.n < m->n_vocab - l->first
+			? part.n
+			: m->n_vocab - l->first;
+		multiply(l);
+		l->first += l->n_outputs;
+		ret = l->source.done(l->source.arg, e);
+		if (ret)
+			return ret;
 	}
-	if (ret)
-		return ret;
 	for (unsigned i = 0; i < n; i++)
 		l->odd_rows +=
 			atomic_load_explicit(&l->odd[i], memory_order_relaxed);

@@ -23,14 +23,30 @@ struct workers;
 #define LOGITS_ROWS 16
 
 /*
- * The caller keeps ownership of `workers`. With `stays`, the output matrix of a
- * flash image is left on flash if that is worthwhile (PACKED_STAYS). It then
- * takes no memory, but every computation of logits reads the matrix in parts
- * and checks each part. Otherwise the matrix is read into memory once.
+ * The caller keeps ownership of `workers`. With `streamed`, the output matrix
+ * of a flash image is not read into memory: logits_set_source must be called
+ * before the first computation. Otherwise the matrix is read into memory once.
  */
 int logits_open(struct logits **out, const struct model *, enum layout,
-	enum wire_precision, bool stays, struct workers *, struct err *);
+	enum wire_precision, bool streamed, struct workers *, struct err *);
 void logits_close(struct logits *);
+
+/*
+ * The source of a streamed output matrix. Every computation takes all parts of
+ * the matrix, in order. `need` provides part i: `n` outputs, whole strips
+ * except at the end of the matrix, where n may be too large; `done` releases
+ * the part.
+ */
+struct logits_part {
+	const uint8_t *weights;
+	uint32_t n;
+};
+struct logits_source {
+	int (*need)(void *arg, uint32_t i, struct logits_part *, struct err *);
+	int (*done)(void *arg, struct err *);
+	void *arg;
+};
+void logits_set_source(struct logits *, const struct logits_source *);
 
 /* A callback for work that must continue while logits are computed. The calling
  * thread runs it after each part of a product, every few tens of
@@ -51,9 +67,8 @@ int logits_check(
 	const float *hidden, uint32_t n_embd, uint32_t row, struct err *);
 
 /* Compute the logits out[i] [n_vocab] of hidden state hidden[i] [n_embd] for i
- * < n <= LOGITS_ROWS, all float32. Returns 0, -EBADMSG if the matrix is on
- * flash and a part of it has changed since it was opened, or another negative
- * errno if a part cannot be read. */
+ * < n <= LOGITS_ROWS, all float32. Returns 0 or an error of the source of a
+ * streamed output matrix. */
 int logits_compute(struct logits *, const float *const *hidden,
 	float *const *out, unsigned n, struct err *);
 

@@ -351,6 +351,11 @@ uint64_t pricing_read(const struct pricing *p, uint32_t layer, uint32_t i)
 		: 0;
 }
 
+uint64_t pricing_output(const struct pricing *p)
+{
+	return layout_bytes(p->output, p->as->n_vocab, p->as->n_embd);
+}
+
 /* ---- work of the CPU ----------------------------------------------------- */
 
 void pricing_logits(const struct pricing *p, uint32_t rows, struct price *out)

@@ -141,6 +141,8 @@ void pricing_map(const struct pricing *, uint64_t bytes, struct price *out);
  * stands for; 0 if the layer stands for i or fewer reads. */
 uint64_t pricing_read(const struct pricing *, uint32_t layer, uint32_t i);
 
+/* Bytes of the output matrix of the priced shape. */
+uint64_t pricing_output(const struct pricing *);
 /* Cost of computing the logits of `rows` rows on the CPU. */
 void pricing_logits(const struct pricing *, uint32_t rows, struct price *out);
 

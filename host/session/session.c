@@ -71,23 +71,23 @@ int session_logits(
 	return session_logits_range(s, row, 1, logits, e);
 }
 
-static uint64_t checked_ns(const struct session *s)
+static uint64_t streaming_ns(const struct session *s)
 {
 	struct staging_stats st = { 0 };
 
 	if (s->staging)
 		staging_stats(s->staging, &st);
-	return st.stream.check_ns;
+	return st.stream.check_ns + st.stream.wait_ns;
 }
 
-/* Streamed layers that arrive while logits are computed are checked in the
- * callback. The time of these checks counts as streaming, so it is
- * subtracted. */
+/* Layers that arrive while logits are computed are checked in the callback, and
+ * parts of a streamed output matrix are waited for. This time counts as
+ * streaming, so it is subtracted. */
 static int compute_of(struct session *s, const float *const *hidden,
 	float *const *out, uint32_t n, struct err *e)
 {
 	size_t bytes = s->model->n_vocab * sizeof(**out);
-	uint64_t from = clock_ns() - checked_ns(s), ps = s->time->cpu_ps;
+	uint64_t from = clock_ns() - streaming_ns(s), ps = s->time->cpu_ps;
 	struct price p = { 0 };
 	int ret;
 
@@ -96,7 +96,7 @@ static int compute_of(struct session *s, const float *const *hidden,
 	trace_end(s->trace, TRACE_LOGITS);
 	for (uint32_t i = 0; s->opts.idle && i < n; i++)
 		memset(out[i], 0, bytes);
-	s->stats.logits_ns += clock_ns() - checked_ns(s) - from;
+	s->stats.logits_ns += clock_ns() - streaming_ns(s) - from;
 	if (!ret && s->opts.soc)
 		pricing_logits(&s->pricing, n, &p);
 	if (!ret)
@@ -416,6 +416,7 @@ void session_stats(const struct session *s, struct session_stats *out)
 		out->stage_slots = s->plan.stage_slots;
 		out->stage_parts = s->plan.stage_parts;
 		out->stage_bytes = s->plan.stage_bytes;
+		out->output_streamed = s->plan.output_streamed;
 		staging_stats(s->staging, &out->staging);
 	}
 	out->logits_rows = logits_rows_used(s->logits);

@@ -83,11 +83,11 @@ static int choose_by_size(struct session_plan *p, const struct model *m,
 {
 	uint64_t slot = any_slot(m, p->stage_parts);
 	uint64_t room = o->dram_bytes, all = layers_bytes(p, m, m->n_layer);
+	uint64_t output =
+		packed_may_stay(m->packed, IMAGE_OUTPUT) ? output_bytes(m) : 0;
 
-	if (room >= all) {
-		p->output_stays = room - all < output_bytes(m);
+	if (room >= all + output)
 		return 0;
-	}
 	if (room < p->stage_slots * slot && may_part(m, o)) {
 		p->stage_parts = PARTS;
 		slot = any_slot(m, PARTS);
@@ -105,8 +105,14 @@ static int choose_by_size(struct session_plan *p, const struct model *m,
 	while (p->stage_slots * slot > room)
 		p->stage_slots--;
 	room -= p->stage_slots * slot;
+	p->output_streamed = room < output;
+	if (!p->output_streamed)
+		room -= output;
+	/* At least one layer is streamed, because the slots are made for
+	 * layers. */
 	p->resident = 0;
-	while (layers_bytes(p, m, p->resident + 1) <= room)
+	while (p->resident + 1 < m->n_layer &&
+		layers_bytes(p, m, p->resident + 1) <= room)
 		p->resident++;
 	return 0;
 }
@@ -119,7 +125,7 @@ int session_budget_choose(struct session_plan *p, const struct model *m,
 	p->resident = m->n_layer;
 	p->stage_slots = o->stage_slots;
 	p->stage_parts = o->stage_parts ? o->stage_parts : 1;
-	p->output_stays = false;
+	p->output_streamed = false;
 	if (!o->dram_bytes && o->dram_share >= 1)
 		return 0;
 	if (m->layers_packed < m->n_layer)
@@ -139,7 +145,6 @@ int session_budget_choose(struct session_plan *p, const struct model *m,
 	 * layers, not 28. */
 	else
 		p->resident = (uint32_t)(o->dram_share * m->n_layer + 1e-6);
-	p->output_stays |= p->resident < m->n_layer;
 	return ret;
 }
 
@@ -156,11 +161,14 @@ static uint64_t other_bytes(const struct session_plan *p)
 }
 
 /* The largest share of the layers, in percent, that fits into `left` bytes
- * together with these slots. Returns -1 if not even the slots fit. */
+ * together with these slots, with a streamed output matrix if possible. Returns
+ * -1 if not even the slots fit. */
 static int share_left(const struct session_plan *p, const struct model *m,
 	unsigned slots, unsigned parts, uint64_t left)
 {
-	uint64_t need = other_bytes(p) + slots * any_slot(m, parts);
+	uint64_t output =
+		packed_may_stay(m->packed, IMAGE_OUTPUT) ? 0 : output_bytes(m);
+	uint64_t need = other_bytes(p) + output + slots * any_slot(m, parts);
 	uint32_t n = 0;
 
 	if (need > left)
@@ -172,7 +180,7 @@ static int share_left(const struct session_plan *p, const struct model *m,
 
 static uint64_t needs(const struct session_plan *p, const struct model *m)
 {
-	uint64_t output = p->output_stays ? 0 : output_bytes(m);
+	uint64_t output = p->output_streamed ? 0 : output_bytes(m);
 
 	return layers_bytes(p, m, p->resident) + slots_bytes(p) + output +
 		other_bytes(p);
@@ -207,8 +215,9 @@ static int refuse(const struct session_plan *p, const struct model *m,
 		m->n_layer,
 		(unsigned long long)(layers_bytes(p, m, p->resident) / MIB),
 		(unsigned long long)(slots_bytes(p) / MIB),
-		(unsigned long long)(p->output_stays ? 0
-						     : output_bytes(m) / MIB),
+		(unsigned long long)(p->output_streamed
+				? 0
+				: output_bytes(m) / MIB),
 		(unsigned long long)(p->kv_bytes / MIB),
 		(unsigned long long)((p->io_bytes + BESIDE) / MIB), left->where,
 		(unsigned long long)(left->bytes / MIB),
@@ -228,5 +237,7 @@ int session_budget_fit(struct session_plan *p, const struct model *m,
 		residency = session_plan_residency(p, m->n_layer);
 		p->stage_bytes = session_budget_slot(m, &residency, PARTS);
 	}
+	if (needs(p, m) > left->bytes && p->stage_bytes)
+		p->output_streamed = packed_may_stay(m->packed, IMAGE_OUTPUT);
 	return needs(p, m) <= left->bytes ? 0 : refuse(p, m, o, left, e);
 }

@@ -1,13 +1,17 @@
 /*
  * Memory budget for weights: decides which layers stay in memory, through how
- * many slots the other layers are streamed, and whether the output matrix stays
- * on flash. Also checks that the machine has enough free memory.
+ * many slots the other layers are streamed, and whether the output matrix of a
+ * flash image is streamed after them. Also checks that the machine has enough
+ * free memory.
  *
  * The budget is either a share or a size. A share limits the resident layers
- * only; slots are not counted. A size limits all memory for weights: first the
- * slots, then as many layers as the rest can hold, and the output matrix only
- * if all layers and the matrix fit. If a size cannot hold the requested number
- * of slots for whole layers, each slot holds only a quarter of a layer.
+ * only; slots and the output matrix are not counted. A size limits all memory
+ * for weights: first the slots, then the output matrix, then as many layers as
+ * the rest can hold. The matrix comes before layers because a resident byte
+ * saves the reading of a byte either way, and a streamed matrix is read again
+ * for each further computation of logits in a pass. If a size cannot hold the
+ * requested number of slots for whole layers, each slot holds only a quarter of
+ * a layer.
  */
 #ifndef HOST_SESSION_SESSION_BUDGET_H
 #define HOST_SESSION_SESSION_BUDGET_H
@@ -30,7 +34,7 @@ struct session_plan;
 size_t session_budget_slot(
 	const struct model *, const struct residency *, unsigned parts);
 
-/* Set resident, stage_slots, stage_parts and output_stays of a plan, whose
+/* Set resident, stage_slots, stage_parts and output_streamed of a plan, whose
  * `runs` must be set. Returns 0, or -EINVAL if the model is not a flash image
  * or the budget is too small for two slots. */
 int session_budget_choose(struct session_plan *, const struct model *,
@@ -39,7 +43,8 @@ int session_budget_choose(struct session_plan *, const struct model *,
 /*
  * Check a complete plan before anything is loaded. If the weights of a flash
  * image and the other memory of both processes exceed the free memory, the
- * staging slots are reduced from whole layers to quarters of layers. Returns 0,
+ * staging slots are reduced from whole layers to quarters of layers, then the
+ * output matrix is streamed if other layers are, too. Returns 0,
  * or -ENOMEM with all numbers in the message if the plan still needs too much.
  * Without this check the kernel would kill one of the processes.
  */

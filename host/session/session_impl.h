@@ -121,6 +121,8 @@ struct session {
 	struct switching *switching; /* NULL if the device holds all graphs */
 	struct flash_fault *fault;
 	struct pinned stage[STREAM_SLOTS];
+	/* the slot with the part of the output matrix that is being used */
+	unsigned output_slot;
 	struct inflight inflight[MAX_INFLIGHT];
 	unsigned n_inflight, oldest;
 	struct block *block;

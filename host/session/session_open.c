@@ -27,6 +27,7 @@
 #include "ipc/wire.h"
 #include "shm/buffer.h"
 #include "tensor/soc/soc.h"
+#include "tensor/tile.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -133,6 +134,8 @@ static uint64_t priced_read(const void *arg, uint32_t layer, uint32_t i)
 {
 	const struct session *s = arg;
 
+	if (layer == s->model->n_layer)
+		return i ? 0 : pricing_output(&s->pricing);
 	return pricing_read(&s->pricing, layer, i);
 }
 
@@ -146,6 +149,9 @@ static int open_staging(struct session *s, struct err *e)
 		.slots = s->plan.stage_slots,
 		.parts = s->plan.stage_parts,
 		.tensor = m->packed ? m->packed->layer : NULL,
+		.output_strip = s->plan.output_streamed
+			? layout_bytes(m->packed->output.type, TILE, m->n_embd)
+			: 0,
 		.head_bytes = weights_head_bytes(m),
 		.stream = s->opts.stream,
 		.soc = s->opts.soc,
@@ -179,6 +185,31 @@ static int open_staging(struct session *s, struct err *e)
 		s->stage[i].buffer = b;
 	}
 	return ret;
+}
+
+/* Provide part i of the streamed output matrix, for logits_compute. */
+static int need_output(
+	void *arg, uint32_t i, struct logits_part *part, struct err *e)
+{
+	struct session *s = arg;
+	size_t strip = layout_bytes(
+		s->model->packed->output.type, TILE, s->model->n_embd);
+	struct staging_output got;
+	int ret = staging_need_output(s->staging, i, s->time->cpu_ps, &got, e);
+
+	if (ret)
+		return ret;
+	s->output_slot = got.slot;
+	part->weights = got.data;
+	part->n = (uint32_t)(got.bytes * TILE / strip);
+	return 0;
+}
+
+static int done_output(void *arg, struct err *e)
+{
+	struct session *s = arg;
+
+	return staging_done(s->staging, s->output_slot, s->time->cpu_ps, e);
 }
 
 static int open_buffer(
@@ -498,7 +529,7 @@ int session_open(struct session **out, const struct model *m,
 	if (ret || (ret = open_plan(s, e)) || (ret = open_rows(s, e)) ||
 		(ret = workers_open(&s->workers, s->opts.threads, e)) ||
 		(ret = logits_open(&s->logits, m, s->opts.layout,
-			 s->opts.precision, s->plan.output_stays, s->workers,
+			 s->opts.precision, s->plan.output_streamed, s->workers,
 			 e)) ||
 		(ret = open_npu(s, e)) || (ret = open_buffers(s, e)) ||
 		(ret = session_attach_part(s, session_attach_buffers, e)) ||
@@ -513,9 +544,12 @@ int session_open(struct session **out, const struct model *m,
 	}
 	if (s->swapping.swap)
 		swap_start(s->swapping.swap);
-	if (s->staging)
+	if (s->staging) {
 		logits_set_beside(s->logits,
 			&(struct logits_beside){ session_read_on, s });
+		logits_set_source(s->logits,
+			&(struct logits_source){ need_output, done_output, s });
+	}
 	trace_end(s->trace, TRACE_START);
 	*out = s;
 	return 0;

@@ -36,8 +36,8 @@ struct session_plan {
 	/* A layer is streamed in at most this many parts; a slot holds one
 	 * part. */
 	unsigned stage_parts;
-	/* the output matrix of a flash image is not loaded into memory */
-	bool output_stays;
+	/* the output matrix of a flash image is streamed after the layers */
+	bool output_streamed;
 	uint32_t context; /* maximum number of tokens of a sequence */
 	/* slots of the cache; bytes of the keys (or of the values) of a slot,
 	 * per layer */

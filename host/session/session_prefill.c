@@ -104,6 +104,12 @@ static int chunks(struct reading *r, uint32_t sequence, const int32_t *token,
 		r->n = r->done = 0;
 		if (!ret)
 			ret = save_states(r, i, rows, e);
+		/* The staging slots hold layers during a pass, so logits from a
+		 * streamed output matrix are computed between passes. */
+		if (!ret && r->s->plan.output_streamed) {
+			ret = compute(r, r->n, e);
+			r->n = r->done = 0;
+		}
 		if (!ret)
 			ret = session_accept(r->s, sequence, NULL, rows, e);
 		*last_row = rows - 1;

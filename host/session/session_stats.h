@@ -151,6 +151,7 @@ struct session_stats {
 	 * streamed. */
 	unsigned stage_slots, stage_parts;
 	uint64_t stage_bytes;
+	bool output_streamed;         /* the output matrix is, too */
 	struct staging_stats staging; /* all zero if no layer is streamed */
 	enum layout layout;           /* never LAYOUT_UNSAID */
 	uint32_t threads;

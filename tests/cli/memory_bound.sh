@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What both processes have in memory together while layers are streamed: no more
-# than the budget, the slots, the cache and 100 MB. The model's output matrix,
-# 73 MiB, would break it.
+# than the budget, the slots, the cache, the output matrix and 100 MB. A budget
+# given as a size includes the output matrix, or the matrix is streamed. So it is
+# if memory is short.
 . "$(dirname "$0")/lib.sh"
 
 sanitized && skip 'a sanitizer has memory of its own'
@@ -28,9 +29,11 @@ most() {
   done 2>/dev/null
 }
 
+output=$((151936 * 896 * 18 / 32)) # bytes of the output matrix
+
 # bounded BUDGET OPTION...
 bounded() {
-  local budget=$1 most it name stay slots bound
+  local budget=$1 most it name stay slots bound streamed=false
   shift
   "$TANDEM" run -m "$tmp/model.tdm" -p 'Hi there' -n 2 --ignore-eos --json \
     --method flash-ar --dram-budget "$budget" "$@" >"$tmp/json" 2>"$tmp/err" &
@@ -43,10 +46,15 @@ bounded() {
     member $name
     printf -v $name %d "${it%.0}" || fail "$budget: $name is '$it'"
   done
-  slots=$((slots * slot_bytes)) stay=$((weight_bytes - bytes_per_pass))
-  case $budget in # the slots are part of a size
-  *M) stay=$((${budget%M} << 20)) slots=0 ;;
+  slots=$((slots * slot_bytes))
+  stay=$((weight_bytes - bytes_per_pass + output))
+  case $budget in
+  *M) # the slots are part of a size
+    stay=$((${budget%M} << 20)) slots=0
+    ((stay > output)) || streamed=true
+    ;;
   esac
+  check_has "$budget" "$out" "\"output_streamed\":$streamed"
   bound=$((stay + slots + kv_bytes + 100000000))
   checks=$((checks + 3))
   ((most > 20000)) || fail "$budget: only $most KiB were seen"
@@ -58,5 +66,17 @@ bounded() {
 bounded 0% --threads 1
 bounded 40% --coherence check
 bounded 60M --threads 1
+bounded 130M --threads 1
+
+# ---- a cap on memory ----------------------------------------------------------
+ids=(run -m "$tmp/model.tdm" -p 'Hi there' -n 4 --ignore-eos --ids -t 1
+  --method flash-ar --dram-budget 40%)
+if "$root/scripts/with-limits" --memory 1G true 2>/dev/null; then
+  run_ok "$TANDEM" "${ids[@]}"
+  want=$out
+  run_ok "$root/scripts/with-limits" --memory 180M "$TANDEM" "${ids[@]}" --stats
+  check_eq 'the text under a cap' "$out" "$want"
+  check_has 'stats under a cap' "$err" 'the output matrix streamed'
+fi
 
 finish

@@ -199,7 +199,7 @@ static void test_what_stays(void **state)
 	f->opts.dram_share = .29; /* 29 % of 20 layers are 5.8 layers */
 	assert_int_equal(plan_of(f)->resident, 5);
 	assert_int_equal(f->plan.stage_slots, 3);
-	assert_true(f->plan.output_stays);
+	assert_false(f->plan.output_streamed);
 	/* The staging slots count toward the given size. */
 	slot = weights_head_bytes(f->model) + align_up(layer, 4096);
 	f->opts.dram_bytes = 3 * slot + 2 * layer;
@@ -224,15 +224,13 @@ static void test_what_stays(void **state)
 	f->opts.dram_bytes = 2 * slot - 1;
 	refused(f, -EINVAL, "at least two slots");
 	f->opts.stage_parts = 0;
-	/* If all layers fit in memory there are no staging slots. The output
-	 * matrix gets memory only after the layers. */
+	/* If all layers fit in memory there are no staging slots. */
 	f->opts.dram_bytes = LAYERS * layer;
 	assert_int_equal(plan_of(f)->resident, LAYERS);
-	assert_true(f->plan.output_stays);
 	assert_int_equal(f->plan.stage_bytes, 0);
 	f->opts.dram_bytes = 1 << 30;
 	assert_int_equal(plan_of(f)->resident, LAYERS);
-	assert_false(f->plan.output_stays);
+	assert_false(f->plan.output_streamed);
 	f->opts.layout = LAYOUT_ROWS;
 	refused(f, -EINVAL, "the flash image is in layout tiles");
 }
@@ -249,8 +247,15 @@ static void check_left(struct fixture *f, uint64_t bytes, const char *says)
 		fail_msg("'%s' does not contain '%s'", e.text, says);
 }
 
-/* Apart from the weights, the session's memory is 32 MiB, the cache, and the
- * buffers of the rows. */
+static uint64_t output_bytes(const struct fixture *f)
+{
+	const struct wire_tensor *w = &f->image.model->packed->output;
+
+	return layout_bytes(w->type, w->rows, w->cols);
+}
+
+/* Apart from the weights of the layers, the session's memory is 32 MiB, the
+ * output matrix, the cache, and the buffers of the rows. */
 static void test_memory_left(void **state)
 {
 	struct fixture *f = *state;
@@ -260,11 +265,12 @@ static void test_memory_left(void **state)
 	plan_of(f);
 	layer = packed_layer_bytes(f->image.model->packed, 0);
 	slot = weights_head_bytes(f->model) + align_up(layer, 4096);
-	other = (32 << 20) + f->plan.kv_bytes + f->plan.io_bytes;
-	check_left(f, other + 20 * layer, "for 20 of 20 layers");
-	check_left(
-		f, other + 20 * layer, "left of 4000; try --dram-budget 80%");
-	check_left(f, other + 20 * layer + (1 << 20), NULL);
+	other = (32 << 20) + f->plan.kv_bytes + f->plan.io_bytes +
+		output_bytes(f);
+	check_left(f, other + 20 * layer - 1, "for 20 of 20 layers");
+	check_left(f, other + 20 * layer - 1,
+		"left of 4000; try --dram-budget 80%");
+	check_left(f, other + 20 * layer, NULL);
 	check_left(f, other + 3 * slot + 9 * layer, "try --dram-budget 45%");
 	check_left(f, other + 3 * slot, "try --dram-budget 0%");
 	quarter = session_budget_slot(f->image.model, &none, 4);
@@ -284,6 +290,59 @@ static void test_memory_left(void **state)
 	plan_of(f);
 	check_left(f, other + 3 * slot + 10 * layer - 1, "budget 45%");
 	check_left(f, other + 2 * slot, "--stage-slots 2");
+}
+
+/* If there is no memory for the output matrix, it is streamed. With a share of
+ * the layers as budget, slots hold parts of layers before. */
+static void test_output(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t layer, slot, quarter, other, output;
+
+	model_close(f->model);
+	f->file.type = DTYPE_F16;
+	f->file.n_vocab = 80000;
+	f->model = model_file_open(&f->file);
+	image_file_open(&f->image, f->model, 0);
+	f->opts.dram_share = .5;
+	plan_of(f);
+	layer = packed_layer_bytes(f->image.model->packed, 0);
+	slot = weights_head_bytes(f->model) + align_up(layer, 4096);
+	quarter = session_budget_slot(f->image.model, &none, 4);
+	output = output_bytes(f);
+	assert_in_range(output, PACKED_STAYS, 2 * PACKED_STAYS);
+	other = (32 << 20) + f->plan.kv_bytes + f->plan.io_bytes + 10 * layer;
+	check_left(f, other + output + 3 * slot, NULL);
+	assert_int_equal(f->plan.stage_parts, 1);
+	check_left(f, other + output + 3 * quarter, NULL);
+	assert_int_equal(f->plan.stage_parts, 4);
+	assert_false(f->plan.output_streamed);
+	check_left(f, other + output + 3 * quarter - 1, NULL);
+	assert_true(f->plan.output_streamed);
+	check_left(f, other + 3 * quarter, NULL);
+	check_left(f, other + 3 * quarter - 1, "budget 45%");
+	/* With all layers in memory there are no slots. */
+	f->opts.dram_share = 1;
+	plan_of(f);
+	check_left(f, other + output + 10 * layer - 1, "try --dram-budget");
+	assert_false(f->plan.output_streamed);
+
+	f->opts.dram_bytes = 3 * slot + output + layer;
+	assert_int_equal(plan_of(f)->resident, 1);
+	assert_int_equal(f->plan.stage_parts, 1);
+	assert_false(f->plan.output_streamed);
+	f->opts.dram_bytes = 3 * slot + output - 1;
+	assert_int_equal(plan_of(f)->resident, LAYERS - 1);
+	assert_true(f->plan.output_streamed);
+	f->opts.dram_bytes = 3 * slot + 2 * layer;
+	assert_int_equal(plan_of(f)->resident, 2);
+	assert_true(f->plan.output_streamed);
+	f->opts.dram_bytes = 3 * quarter + layer;
+	assert_int_equal(plan_of(f)->resident, 1);
+	assert_true(f->plan.output_streamed);
+	f->opts.dram_bytes = 20 * layer + output;
+	assert_int_equal(plan_of(f)->resident, LAYERS);
+	assert_false(f->plan.output_streamed);
 }
 
 static void test_buffers(void **state)
@@ -390,6 +449,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_context_of_many),
 	TEST(test_what_stays),
 	TEST(test_memory_left),
+	TEST(test_output),
 	TEST(test_buffers),
 	TEST(test_blocks),
 };

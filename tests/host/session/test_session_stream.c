@@ -302,6 +302,97 @@ static void test_bytes(void **state)
 	check_budget(f, LAYERS, want);
 }
 
+#define READ    20 /* tokens of a prompt of two passes */
+#define CHAINED 6  /* rows of logits of the passes after it */
+
+struct chain {
+	float *out;
+	uint32_t n_vocab;
+};
+
+static bool wants_all(void *arg, size_t at)
+{
+	return true;
+}
+
+static void read_one(void *arg, size_t at, const float *logits)
+{
+	struct chain *c = arg;
+
+	memcpy(c->out + at * c->n_vocab, logits, c->n_vocab * sizeof(*logits));
+}
+
+/* Compute a prompt, with logits of all tokens, and a chain of passes, with the
+ * logits of one row, or of two rows in separate calls, in each. */
+static void run_chain(struct fixture *f, float *out, uint32_t n_vocab)
+{
+	static const int32_t token[READ] = { 1, 2 };
+	struct chain c = { out, n_vocab };
+	const struct session_reader reader = {
+		.wants = wants_all, .read = read_one, .arg = &c
+	};
+	struct err e = { 0 };
+	uint32_t last;
+
+	assert_ok(session_prefill(
+			  f->s, SESSION_TEXT, token, READ, &reader, &last, &e),
+		&e);
+	out += (size_t)READ * n_vocab;
+	for (unsigned i = 0; i < 4; i++) {
+		assert_ok(session_continue(f->s, SESSION_TEXT, token,
+				  i % 2 ? 2 : 1, NULL, &e),
+			&e);
+		for (uint32_t row = 0; row <= i % 2; row++, out += n_vocab)
+			assert_ok(session_logits(f->s, row, out, &e), &e);
+		assert_ok(session_accept(f->s, SESSION_TEXT, NULL, 1, &e), &e);
+	}
+}
+
+/* A budget that does not hold the output matrix streams it after the layers.
+ * Logits of a prompt are computed between its passes. */
+static void a_streamed_output_matrix(void **state)
+{
+	const uint32_t n_vocab = 34000; /* rows of 64 values of F16: 4.1 MiB */
+	const size_t bytes = (READ + CHAINED) * n_vocab * sizeof(float);
+	float *want = malloc(bytes), *got = malloc(bytes);
+	struct fixture *f = *state;
+	const struct image_extent *output;
+	struct session_stats st;
+	struct err e = { 0 };
+	/* at most 16 rows of a prompt in a sweep */
+	const unsigned sweeps = 2 + CHAINED;
+	uint64_t layer;
+
+	assert_non_null(want);
+	assert_non_null(got);
+	f->file.n_vocab = n_vocab;
+	f->file.type = DTYPE_F16;
+	open_models(f, 0);
+	assert_ok(soc_file_load(&f->soc, "tensor/soc/sd8gen3.soc", &e), &e);
+	output = image_find(f->image.model->packed->image, IMAGE_OUTPUT, 0);
+	layer = image_file_layer(&f->image, 0)->bytes;
+	pair_open(&f->s, f->image.model, &f->opts);
+	run_chain(f, want, n_vocab);
+	pair_close(&f->s);
+	for (unsigned i = 0; i < 4; i++) {
+		f->opts.dram_bytes = i == 3 ? output->bytes + 4 * layer
+					    : (1 + i) * (uint64_t)1 << 20;
+		f->opts.soc = i == 1 ? &f->soc : NULL;
+		pair_open(&f->s, f->image.model, &f->opts);
+		memset(got, 0, bytes);
+		run_chain(f, got, n_vocab);
+		assert_memory_equal(got, want, bytes);
+		session_stats(f->s, &st);
+		assert_int_equal(st.output_streamed, i < 3);
+		assert_int_equal(st.staging.output_used,
+			i < 3 ? sweeps * output->stored : 0);
+		assert_in_range(st.resident_layers, 0, LAYERS - 1);
+		pair_close(&f->s);
+	}
+	free(want);
+	free(got);
+}
+
 static void test_packed_with_zstd(void **state)
 {
 	struct fixture *f = *state;
@@ -596,6 +687,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_parts),
 	TEST(test_quarters),
 	TEST(test_bytes),
+	TEST(a_streamed_output_matrix),
 	TEST(test_packed_with_zstd),
 	TEST(test_ways_to_read),
 	TEST(test_coherent),
