@@ -611,6 +611,7 @@ int decoder_close(struct decoder *d, struct err *e)
 {
 	int ret;
 
+	profile_review(d);
 	drafting_close(&d->drafting);
 	reward_close(d->reward);
 	strbuf_release(&d->draft);

@@ -15,6 +15,7 @@
 #include "host/draft/drafting.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
+#include "host/tree/pass_cost.h"
 #include "tensor/soc/soc.h"
 
 #include <limits.h>
@@ -54,6 +55,9 @@ struct decoder {
 	struct session *session;
 	/* whether the costs of passes were measured or read from a file */
 	enum profile_from profile;
+	/* path of the profile's file, NULL without one, and the costs in it */
+	char *profile_path;
+	struct pass_cost profile_cost;
 	/* the session's counters after the costs of passes were measured */
 	struct session_stats probed;
 	/* options as requested; once the session is open, as used */

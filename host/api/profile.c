@@ -1,14 +1,15 @@
 #include "host/api/profile.h"
 
+#include "base/cpu_pressure.h"
 #include "base/user_file.h"
 #include "base/version.h"
+#include "base/workers.h"
 #include "flash/image.h"
 #include "host/api/decoder.h"
 #include "host/api/options.h"
 #include "host/api/profile_file.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"
-#include "host/tree/pass_cost.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -19,6 +20,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 /* bytes at the start of a draft model's file that identify it */
 #define DRAFT_HEAD ((size_t)1 << 20)
@@ -174,11 +176,17 @@ static char *path_of(const json_t *key)
 
 /* ---- loading or measuring ------------------------------------------------ */
 
+static double pressure(void)
+{
+	return cpu_pressure("/proc", workers_online());
+}
+
 int profile_take(struct decoder *d, struct err *e)
 {
 	const struct session_opts *o = &d->session_opts;
 	const struct decoding_options *decoding =
 		opt_values_of(&d->options, &decoding_table);
+	double now = pressure(), then = 0;
 	struct pass_cost *cost;
 	json_t *key = NULL;
 	char *path = NULL;
@@ -191,7 +199,11 @@ int profile_take(struct decoder *d, struct err *e)
 	cost = d->method->cost(&d->env);
 	if (decoding->profile == PROFILE_REMEMBER && (key = key_of(d)))
 		path = path_of(key);
-	if (path && profile_recall(path, key, cost)) {
+	d->profile_path = path;
+	d->profile_cost = *cost;
+	if (path && profile_recall(path, key, &d->profile_cost, &then) &&
+		!profile_was_disturbed(then, now)) {
+		*cost = d->profile_cost;
 		d->profile = PROFILE_REMEMBERED;
 	} else {
 		ret = d->method->probe(d->session, &d->env, e);
@@ -199,10 +211,21 @@ int profile_take(struct decoder *d, struct err *e)
 		if (!ret)
 			d->profile = PROFILE_PROBED;
 	}
-	if (!ret && path && d->profile == PROFILE_PROBED)
-		profile_keep(path, key, cost);
+	if (path && d->profile == PROFILE_PROBED) {
+		d->profile_cost = *cost;
+		profile_keep(path, key, cost, now);
+	}
 	pass_cost_remembered(cost);
 	json_decref(key);
-	free(path);
 	return ret;
+}
+
+void profile_review(struct decoder *d)
+{
+	if (d->profile_path && d->profile != PROFILE_NONE &&
+		profile_misfits(
+			&d->profile_cost, d->method->cost(&d->env), pressure()))
+		unlink(d->profile_path);
+	free(d->profile_path);
+	d->profile_path = NULL;
 }

@@ -6,8 +6,10 @@
  * combination of flash image, machine, and everything else that changes the
  * costs (docs/lever.md has the list). A damaged file and a file with a
  * different key are ignored. If the file cannot be written, it is silently not
- * written. No profile is used with the simulated phone's clock, which computes
- * all costs, or with planned faults, which would distort the costs.
+ * written. A profile is measured again if it was measured on a busy machine
+ * that is no longer busy, or if the passes of earlier requests differed from
+ * it. No profile is used with the simulated phone's clock, which computes all
+ * costs, or with planned faults, which would distort the costs.
  *
  * A profile never changes the generated text. One thread per decoder; several
  * processes may write the same file.
@@ -34,5 +36,9 @@ extern const char *const profile_froms[];
 /* Load or measure the profile of a decoder whose session and drafter are open,
  * and set d->profile. Returns 0, or the session's error if measuring fails. */
 int profile_take(struct decoder *, struct err *);
+
+/* Compare the passes of the decoder's requests with its profile, and remove the
+ * profile's file if they took much less time. Frees d->profile_path. */
+void profile_review(struct decoder *);
 
 #endif

@@ -13,8 +13,21 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define PROFILE_VERSION 2
+#define PROFILE_VERSION 3
 #define FILE_MOST       ((size_t)64 << 10)
+
+/* A profile that was measured at a CPU pressure of at least BUSY is measured
+ * again at a pressure of at most IDLE. At a pressure of BUSY the times of
+ * passes prove nothing. */
+#define BUSY 0.5
+#define IDLE 0.1
+
+/* Passes may take less time than the profile has by this factor, and in
+ * addition by as much as its measurements differed from one another. The factor
+ * is known after REVIEWED passes, which scale the costs as a whole
+ * (pass_cost_saw_rows). */
+#define MISFIT   1.5
+#define REVIEWED 4
 
 /* Members of struct pass_cost that are numbers of nanoseconds, and for each the
  * member that counts its observations. */
@@ -47,7 +60,8 @@ static uint32_t *count_of(struct pass_cost *c, size_t at)
 
 static json_t *cost_json(struct pass_cost *c)
 {
-	json_t *o = json_pack("{s:f}", "read", c->read);
+	json_t *o =
+		json_pack("{s:f, s:f}", "read", c->read, "spread", c->spread);
 	json_t *row = json_array(), *time = json_array();
 
 	for (size_t i = 0; i < ARRAY_LEN(term); i++)
@@ -79,7 +93,9 @@ static bool read_terms(json_t *o, struct pass_cost *c)
 			return false;
 		*count_of(c, term[i].n_at) = (uint32_t)n;
 	}
-	return !json_unpack(o, "{s:F}", "read", &c->read) && is_time(c->read);
+	return !json_unpack(o, "{s:F, s:F}", "read", &c->read, "spread",
+		       &c->spread) &&
+		is_time(c->read) && is_time(c->spread);
 }
 
 static bool read_rows(const json_t *o, struct pass_cost *c)
@@ -105,9 +121,11 @@ static bool read_rows(const json_t *o, struct pass_cost *c)
 	return true;
 }
 
-bool profile_recall(const char *path, const json_t *key, struct pass_cost *cost)
+bool profile_recall(const char *path, const json_t *key, struct pass_cost *cost,
+	double *pressure)
 {
 	struct pass_cost c = *cost;
+	double p;
 	char *text;
 	size_t len;
 	json_t *o, *cost_is;
@@ -122,19 +140,24 @@ bool profile_recall(const char *path, const json_t *key, struct pass_cost *cost)
 	is = json_integer_value(json_object_get(o, "version")) ==
 			PROFILE_VERSION &&
 		json_equal(json_object_get(o, "key"), key) &&
-		read_terms(cost_is, &c) && read_rows(cost_is, &c);
+		read_terms(cost_is, &c) && read_rows(cost_is, &c) &&
+		!json_unpack(o, "{s:F}", "pressure", &p) && p >= 0 && p <= 1;
 	json_decref(o);
 	free(text);
-	if (is)
+	if (is) {
 		*cost = c;
+		*pressure = p;
+	}
 	return is;
 }
 
-void profile_keep(const char *path, json_t *key, struct pass_cost *cost)
+void profile_keep(
+	const char *path, json_t *key, struct pass_cost *cost, double pressure)
 {
 	struct newfile f = { .fd = -1 };
-	json_t *o = json_pack("{s:i, s:O, s:o}", "version", PROFILE_VERSION,
-		"key", key, "cost", cost_json(cost));
+	json_t *o = json_pack("{s:i, s:O, s:f, s:o}", "version",
+		PROFILE_VERSION, "key", key, "pressure", pressure, "cost",
+		cost_json(cost));
 	char *text = json_dumps(o, JSON_INDENT(2));
 	int ret = text ? newfile_open(&f, path, NULL) : -ENOMEM;
 
@@ -145,4 +168,23 @@ void profile_keep(const char *path, json_t *key, struct pass_cost *cost)
 	newfile_close(&f);
 	free(text);
 	json_decref(o);
+}
+
+bool profile_was_disturbed(double then, double now)
+{
+	return then >= BUSY && now <= IDLE;
+}
+
+/* Passes that take longer only correct the costs: other work and long texts
+ * make them slower, too, and measuring again would not show that. */
+bool profile_misfits(
+	const struct pass_cost *was, const struct pass_cost *is, double now)
+{
+	double factor = 0;
+
+	if (now >= BUSY || is->n_seen < REVIEWED || is->n_rows != was->n_rows)
+		return false;
+	for (uint32_t i = 0; i < is->n_rows; i++)
+		factor += log(was->time[i] / is->time[i]) / is->n_rows;
+	return factor > log(MISFIT * fmax(was->spread, 1));
 }

@@ -1,5 +1,5 @@
-/* The file of a profile (host/api/profile.h): a key and the measured costs, as
- * JSON. Times are in nanoseconds. */
+/* The file of a profile (host/api/profile.h): a key, the measured costs, and
+ * how far they can be trusted, as JSON. Times are in nanoseconds. */
 #ifndef HOST_API_PROFILE_FILE_H
 #define HOST_API_PROFILE_FILE_H
 
@@ -8,13 +8,24 @@
 
 struct pass_cost;
 
-/* Read a profile into *cost. Returns false, and leaves *cost unchanged, if the
- * file does not exist, is damaged, or has a different key. */
-bool profile_recall(
-	const char *path, const json_t *key, struct pass_cost *cost);
+/* Read a profile into *cost and *pressure. Returns false, and leaves both
+ * unchanged, if the file does not exist, is damaged, or has a different key. */
+bool profile_recall(const char *path, const json_t *key, struct pass_cost *cost,
+	double *pressure);
 
 /* Write a profile. The file is replaced as a whole or not at all; errors are
  * ignored. Several processes may write the file at the same time. */
-void profile_keep(const char *path, json_t *key, struct pass_cost *cost);
+void profile_keep(
+	const char *path, json_t *key, struct pass_cost *cost, double pressure);
+
+/* Whether a profile that was measured at a CPU pressure of `then` was
+ * disturbed, and would not be at the pressure `now`. */
+bool profile_was_disturbed(double then, double now);
+
+/* Whether the costs `is`, which passes of requests have corrected, are so much
+ * lower than the costs `was` of the profile from which they began that the
+ * profile must be measured again. `now` is the CPU pressure. */
+bool profile_misfits(
+	const struct pass_cost *was, const struct pass_cost *is, double now);
 
 #endif

@@ -16,6 +16,7 @@
 #include "host/tree/grow.h"
 
 #include <assert.h>
+#include <math.h>
 
 /*
  * Numbers of rows of the trees: first the two ends of C(n), then sizes in
@@ -40,6 +41,10 @@ struct probe {
 	uint64_t until; /* when the probe ends, by clock_ns */
 	unsigned n_passes;
 	uint32_t n; /* number of different row counts measured */
+	/* sum of the logarithms of the ratio of the longer to the shorter time,
+	 * and the number of ratios */
+	double ratios;
+	uint32_t n_ratios;
 	uint32_t row[PASSES];
 	double time[PASSES];
 };
@@ -107,8 +112,9 @@ static void probe_grown(struct cycle *c)
 		}
 }
 
-/* Record the time of a pass. row[] stays ascending, and time[] has the shortest
- * time for each row count. */
+/* Record the time of a pass, and how it differs from another one of as many
+ * rows. row[] stays ascending, and time[] has the shortest time for each row
+ * count. */
 static void note(struct probe *p, uint32_t rows, double time)
 {
 	uint32_t i = 0;
@@ -116,6 +122,8 @@ static void note(struct probe *p, uint32_t rows, double time)
 	while (i < p->n && p->row[i] != rows)
 		i++;
 	if (i < p->n) {
+		p->ratios += fabs(log(time / p->time[i]));
+		p->n_ratios++;
 		if (time < p->time[i])
 			p->time[i] = time;
 		return;
@@ -157,6 +165,7 @@ static void probe_after_pass(struct cycle *c)
 	for (unsigned i = 0; i < PASS_KNOTS; i++)
 		at[i] = pass_cost_rows(cost, pass_knot[i]);
 	pass_cost_set(cost, pass_knot, at, PASS_KNOTS);
+	cost->spread = p->n_ratios ? exp(p->ratios / p->n_ratios) : 0;
 }
 
 static const struct method probing = {

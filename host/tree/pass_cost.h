@@ -54,6 +54,10 @@ struct pass_cost {
 	uint32_t row[PASS_ROWS];
 	double time[PASS_ROWS];
 	uint32_t n_seen; /* number of passes observed since C was set */
+	/* How much C varied when it was measured before the first request: the
+	 * ratio of the longer to the shorter time for the same rows, geometric
+	 * mean; 0 if no row count was measured twice. */
+	double spread;
 };
 
 /* Update the moving average of a term with the observation x >= 0. */

@@ -38,6 +38,7 @@ static struct pass_cost cost_of(unsigned of)
 	static const uint32_t row[] = { 1, 16, 256 };
 	double x = of + 0.1, time[ARRAY_LEN(row)] = { x, 2 * x, 3 * x };
 	struct pass_cost c = { .read = x,
+		.spread = 1 + x,
 		.start = x / 7,
 		.look = { x / 9, 0, x / 3, x / 2 },
 		.n_start = 10,
@@ -50,6 +51,7 @@ static struct pass_cost cost_of(unsigned of)
 static void check_same(const struct pass_cost *a, const struct pass_cost *b)
 {
 	assert_true(a->read == b->read && a->start == b->start);
+	assert_true(a->spread == b->spread);
 	assert_memory_equal(a->look, b->look, sizeof(a->look));
 	assert_int_equal(a->n_start, b->n_start);
 	assert_memory_equal(a->n_look, b->n_look, sizeof(a->n_look));
@@ -60,20 +62,26 @@ static void check_same(const struct pass_cost *a, const struct pass_cost *b)
 
 static bool recalls(const char *image, struct pass_cost *c)
 {
+	double pressure;
 	json_t *k = key(image);
-	bool is = profile_recall(path, k, c);
+	bool is = profile_recall(path, k, c, &pressure);
 
 	json_decref(k);
 	return is;
 }
 
-static void keep(const char *image, unsigned of)
+static void keep_at(const char *image, unsigned of, double pressure)
 {
 	struct pass_cost c = cost_of(of);
 	json_t *k = key(image);
 
-	profile_keep(path, k, &c);
+	profile_keep(path, k, &c, pressure);
 	json_decref(k);
+}
+
+static void keep(const char *image, unsigned of)
+{
+	keep_at(image, of, .25);
 }
 
 /* All stored numbers are equal to the last bit. Members that the file does not
@@ -87,6 +95,54 @@ static void test_round_trip(void **state)
 	assert_true(recalls("a", &c));
 	check_same(&c, &want);
 	assert_true(c.kept == 0.48 && c.exit == 5);
+}
+
+static void test_pressure(void **state)
+{
+	static const double kept[] = { 0, .3, 1, 1.5, -.5 };
+	struct pass_cost c;
+	json_t *k = key("a");
+
+	for (unsigned i = 0; i < ARRAY_LEN(kept); i++) {
+		double pressure = 7;
+
+		keep_at("a", 7, kept[i]);
+		assert_int_equal(profile_recall(path, k, &c, &pressure), i < 3);
+		assert_true(pressure == (i < 3 ? kept[i] : 7));
+	}
+	json_decref(k);
+	/* used as long as the machine is busy */
+	assert_false(profile_was_disturbed(.9, .9));
+	assert_false(profile_was_disturbed(.9, .2));
+	assert_true(profile_was_disturbed(.9, .05));
+	assert_false(profile_was_disturbed(.3, 0));
+}
+
+/* Whether the profile misfits after `passes` passes of 16 rows that took
+ * `times` as long as the profile has it. */
+static bool misfits(double spread, double times, unsigned passes, double now)
+{
+	struct pass_cost was = cost_of(7), is;
+
+	was.spread = spread;
+	is = was;
+	for (unsigned i = 0; i < passes; i++)
+		pass_cost_saw_rows(
+			&is, 16, 16, 1, times * pass_cost_rows(&was, 16));
+	return profile_misfits(&was, &is, now);
+}
+
+static void test_misfits(void **state)
+{
+	assert_false(misfits(1, 1, 20, 0));
+	assert_false(misfits(1, .7, 20, 0));
+	assert_false(misfits(1, 5, 20, 0));
+	assert_false(misfits(1, .1, 3, 0));
+	assert_true(misfits(1, .1, 4, 0));
+	assert_false(misfits(1, .1, 4, .8));
+	assert_true(misfits(1, .5, 4, 0));
+	assert_false(misfits(1.5, .5, 4, 0));
+	assert_true(misfits(0, .5, 4, 0));
 }
 
 static void test_of_another(void **state)
@@ -235,6 +291,8 @@ static void test_many(void **state)
 #define TEST(x) cmocka_unit_test_setup(x, setup)
 static const struct CMUnitTest tests[] = {
 	TEST(test_round_trip),
+	TEST(test_pressure),
+	TEST(test_misfits),
 	TEST(test_of_another),
 	TEST(test_damaged),
 	TEST(test_no_costs),
