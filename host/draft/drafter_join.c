@@ -407,17 +407,34 @@ static void find_sure(const struct drafter_ask *ask)
 	}
 }
 
+/* The likeliest candidate keeps its probability. If those of the others add up
+ * to more than it leaves, they are reduced in proportion. */
+static void share_rest(struct candidate *c, uint32_t n)
+{
+	double rest = 0, left;
+
+	for (uint32_t i = 1; i < n; i++)
+		rest += (double)c[i].q;
+	left = n ? 1 - (double)c[0].q : 0;
+	for (uint32_t i = 1; i < n && rest > left; i++)
+		c[i].q = (float)((double)c[i].q * left / rest);
+}
+
 static void put_candidates(const struct drafter_ask *ask)
 {
 	struct join *j = ask->arg;
+	struct tree *t = ask->tree;
 	struct candidate pooled[DRAFT_PARTS * TREE_CANDIDATES];
 
 	for (uint32_t u = 0; u < ask->n; u++) {
+		uint32_t node = ask->node[u];
 		uint32_t n = pool(j, j->own[u], pooled);
 
-		ask->tree->n_candidates[ask->node[u]] = 0;
+		t->n_candidates[node] = 0;
 		for (uint32_t k = 0; k < n; k++)
-			put(ask->tree, ask->node[u], pooled[k]);
+			put(t, node, pooled[k]);
+		share_rest(t->candidate + (size_t)node * t->k,
+			t->n_candidates[node]);
 	}
 }
 

@@ -5,6 +5,7 @@
  *
  *   p(x) = 1 - product over the parts i of (1 - min(1, w_i q_i(x)))
  *
+ * The likeliest token keeps this probability; the others share what it leaves.
  * The weight w_i is the share of a part's probabilities that came true. It is
  * learned from the accepted tokens by expectation maximization, one token at a
  * time (Cappe and Moulines, 2009): of an accepted token, a part is credited

@@ -99,12 +99,12 @@ static bool has_candidates(const struct fixture *f, unsigned part,
 }
 
 /* Compare the candidates of a node with those of the drafters, each weighing 1:
- * a token comes unless all its drafters are wrong. Returns how many drafters
- * have candidates. */
+ * a token comes unless all its drafters are wrong, and all tokens but the
+ * likeliest share what it leaves. Returns how many drafters have candidates. */
 static unsigned check_node(const struct fixture *f, uint32_t node)
 {
 	const struct candidate *got = f->t->candidate + (size_t)node * K;
-	double none[HASH_VOCAB], last = 1;
+	double none[HASH_VOCAB], last = 1, rest = 0, left = 1;
 	uint32_t tokens = 0;
 	unsigned parts = 0;
 
@@ -123,10 +123,18 @@ static unsigned check_node(const struct fixture *f, uint32_t node)
 		}
 	}
 	assert_int_equal(f->t->n_candidates[node], tokens < K ? tokens : K);
+	for (uint32_t i = 1; i < f->t->n_candidates[node]; i++)
+		rest += 1 - none[got[i].token];
 	for (uint32_t i = 0; i < f->t->n_candidates[node]; i++) {
-		assert_close(got[i].q, 1 - none[got[i].token], 1e-6, "pooled");
-		assert_true((double)got[i].q <= last);
-		last = (double)got[i].q;
+		double q = 1 - none[got[i].token];
+
+		assert_true(q <= last + 1e-6);
+		last = q;
+		if (i && rest > left)
+			q *= left / rest;
+		else if (!i)
+			left = 1 - q;
+		assert_close(got[i].q, q, 1e-6, "pooled");
 		none[got[i].token] = 2;
 	}
 	/* All other tokens are less likely. */
