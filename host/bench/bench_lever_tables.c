@@ -123,6 +123,8 @@ static const struct column_spec levels_columns[] = {
  * of qualities only. */
 static const struct table_variant drafts[] = {
 	{ NULL, { NULL } },
+	{ "model", { "draft=model" } },
+	{ "eagle", { "draft=eagle" } },
 	{ "oracle:0.6", { "draft=oracle:0.6" } },
 	{ "oracle:0.8", { "draft=oracle:0.8" } },
 	{ "oracle:0.9", { "draft=oracle:0.9" } },

@@ -133,7 +133,7 @@ assert full["rows_kept"] == 1 == full["accepted_retained"]
 assert full["verify_saved"] == 0 and 0 < pruned["rows_kept"] < 1
 bare = t["prune"][3]
 assert bare["rows_kept"] < pruned["rows_kept"]
-assert len(t["quality"]) == 8
+assert len(t["quality"]) == 12
 better = [r["accepted_length"] for r in t["quality"]
           if r["method"] == "chain" and r["draft"].startswith("oracle")]
 assert better == sorted(better) and better[0] < better[-1], better
