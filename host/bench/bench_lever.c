@@ -180,7 +180,7 @@ static int plan(struct bench_lever *b, struct err *e)
 		.hook = b->hooks,
 		.unnamed = slash ? slash + 1
 			: draft  ? draft
-				 : "draft model",
+				 : "default",
 		.as = b->as && !asked->model ? b->as->name : NULL,
 		.same_text = 1,
 		.published = bench_lever_published,

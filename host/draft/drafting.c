@@ -39,7 +39,7 @@ static const struct opt option_rows[] = {
 	{ OPT_STRING, 0, "draft", IN(draft), "FILE|oracle:P",
 		"draft model or EAGLE head (a GGUF file; model, eagle: the "
 		"bundled ones) or another drafter; the candidates of several, "
-		"joined by +, are pooled, weighted by their success:",
+		"joined by +, are pooled (model+sam; chain: model):",
 		.noun = "a draft model", .words = draft_word },
 	{ OPT_CHOICE, 0, "draft-on", IN(on_device), NULL,
 		"where the draft model runs ({})", .choices = places },
@@ -150,7 +150,7 @@ int drafting_ask(
 	d->values = values;
 	d->opts = *(const struct drafting_options *)opt_values_of(
 		values, &drafting_table);
-	word = d->opts.draft ? d->opts.draft : "";
+	word = d->opts.draft ? d->opts.draft : "model+sam";
 	for (;;) {
 		struct draft_part *p = &d->part[d->n];
 		const struct draft_kind *kind;

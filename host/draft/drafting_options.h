@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct drafting_options {
-	const char *draft; /* NULL means the bundled draft model */
+	const char *draft; /* NULL means model+sam */
 	int on_device;
 	uint32_t batch;     /* nodes drafted together; 0 means automatic */
 	double temperature; /* temperature of the draft's probabilities */

@@ -7,6 +7,7 @@
  * token that differs is the target's own and ends the cycle.
  */
 #include "base/checked.h"
+#include "base/strbuf.h"
 #include "host/method/cycle.h"
 #include "host/method/tree_options.h"
 #include "ipc/wire.h"
@@ -55,6 +56,13 @@ static void chain_start(struct cycle *c)
 	c->tree->k = 1;
 }
 
+/* Where a single token is drafted, look-ups add nothing to a draft model. */
+static void chain_compose(
+	const struct method_env *env, const char *given, struct strbuf *draft)
+{
+	strbuf_addf(draft, "%s", given ? given : "model");
+}
+
 static void chain_plan(struct cycle *c)
 {
 	build_chain_begin(
@@ -67,6 +75,7 @@ const struct method method_chain = {
 	.lossless = true,
 	.needs_draft = true,
 	.options = options,
+	.compose = chain_compose,
 	.decode_rows = chain_rows,
 	.start = chain_start,
 	.plan = chain_plan,

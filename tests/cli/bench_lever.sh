@@ -153,7 +153,7 @@ import json, math, sys
 t = json.load(open(sys.argv[1]))["tables"]
 cells, mean = t["cells"][:-1], t["cells"][-1]
 assert [r["cell"] for r in cells] == [
-    "%s, %d %%" % (d, b) for d in ("draft model", "oracle:0.6", "oracle:0.8",
+    "%s, %d %%" % (d, b) for d in ("default", "oracle:0.6", "oracle:0.8",
                                    "oracle:0.9") for b in (0, 100)]
 for r in cells:
     best = max(r["flash_ar"], r["specinfer"])

@@ -390,10 +390,11 @@ static void test_words(void **state)
 {
 	const struct draft_kind *host = &draft_kind_host,
 				*device = &draft_kind_device,
-				*oracle = &draft_kind_oracle;
+				*oracle = &draft_kind_oracle,
+				*sam = &draft_kind_sam;
 
-	check_asked(NULL, false, 1, KINDS(host), SAID(""));
-	check_asked(NULL, true, 1, KINDS(device), SAID(""));
+	check_asked(NULL, false, 2, KINDS(host, sam), SAID("", "sam"));
+	check_asked(NULL, true, 2, KINDS(device, sam), SAID("", "sam"));
 	check_asked("model", false, 1, KINDS(host), SAID(""));
 	check_asked("oracle:1+model", true, 2, KINDS(oracle, device),
 		SAID("oracle:1", ""));
