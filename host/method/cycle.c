@@ -286,10 +286,11 @@ void cycle_phone_cost(const struct session *s, uint32_t rows, uint32_t cached,
 
 	do {
 		uint32_t first = n ? row[n - 1] + 1 : 1;
+		uint32_t last = first == 1 ? 1 : session_graph_rows(s, first);
 
 		row[n++] = first;
-		row[n] = session_graph_rows(s, first);
-		n += row[n] > first;
+		if (last > first)
+			row[n++] = last;
 	} while (n + 2 <= PASS_ROWS && row[n - 1] < rows);
 	for (uint32_t i = 0; i < n; i++)
 		time[i] =

@@ -148,10 +148,11 @@ double cycle_draft_cost(const struct cycle *);
 
 /*
  * Set *cost to the time that the simulated phone's NPU needs for passes of up
- * to `rows` rows after `cached` tokens. Each compiled graph is priced at its
- * smallest and at its largest number of rows. The NPU computes all rows of a
- * graph in either case, but the runtime may take longer if more of them are
- * used.
+ * to `rows` rows after `cached` tokens. One row is priced, and each compiled
+ * graph at its smallest and at its largest number of rows above one: between
+ * these the price is a straight line. The NPU computes all rows of a graph in
+ * any case, but the runtime may take longer for more of them, and has a cost of
+ * its own from the second row on.
  */
 void cycle_phone_cost(const struct session *, uint32_t rows, uint32_t cached,
 	struct pass_cost *);

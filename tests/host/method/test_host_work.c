@@ -7,6 +7,7 @@
  */
 #include "base/err.h"
 #include "host/draft/drafter_oracle.h"
+#include "host/method/cycle.h"
 #include "host/method/lever.h"
 #include "host/model/shapes.h"
 #include "host/session/session.h"
@@ -110,6 +111,33 @@ static void test_moved_rows_of_a_larger_model(void **state)
 	open_session(f, f->w.model[SAME]);
 	assert_int_equal(
 		accept_ps(f, two, 3, false), 2 * (2 * 2 * 512 * 24) * NS);
+}
+
+/* ---- the cost of rows ---------------------------------------------------- */
+
+/* The costs that lever is given equal the prices of passes, with a runtime
+ * whose cost begins at the second row. Above two rows they are near: attention,
+ * which takes much of so small a model's time, has steps of its own. */
+static void test_cost_of_rows(void **state)
+{
+	struct fixture *f = *state;
+	struct pass_cost cost = { 0 };
+	double two;
+
+	f->soc.batch_weight_s = 28e-12;
+	f->soc.row_weight_s = 3e-12;
+	open_session(f, f->w.model[SAME]);
+	cycle_phone_cost(f->w.s, ROWS, 10, &cost);
+	for (uint32_t n = 1; n <= ROWS; n++) {
+		double price = (double)session_expect_pass(f->w.s, n, 10 + n);
+
+		assert_close(pass_cost_rows(&cost, n), price,
+			n <= 2 ? 0 : 0.1 * price, "rows");
+	}
+	/* the step is steeper than the line after it */
+	two = pass_cost_rows(&cost, 2);
+	assert_true(two - pass_cost_rows(&cost, 1) >
+		2 * (pass_cost_rows(&cost, 3) - two));
 }
 
 /* ---- texts --------------------------------------------------------------- */
@@ -219,6 +247,7 @@ static void test_tree_search_cost(void **state)
 static const struct CMUnitTest tests[] = {
 	TEST(test_moved_rows_cost_their_bytes),
 	TEST(test_moved_rows_of_a_larger_model),
+	TEST(test_cost_of_rows),
 	TEST(test_exit_predictor_cost),
 	TEST(test_tree_search_cost),
 };
