@@ -277,9 +277,9 @@ runs_of_methods() {
 runs_of_options() {
   local what
   for what in --stop-rule '--exit none' '--prune-threshold 0.2' \
-    --prune-always --no-shadow --no-safeguards '--tree-rows 16' \
+    --prune-always --no-shadow '--tree-rows 16' \
     '--tree-depth 4' '--candidates 4' '--draft-batch 2' '--draft-batch 16' \
-    '--draft-temp 1.5' '--prune-always --prune-threshold 1 --no-safeguards'
+    '--draft-temp 1.5' '--prune-always --prune-threshold 1'
   do
     generate "lever$(tr -s ' ' - <<<" ${what//--/}")" -m $image \
       --method lever $soc --dram-budget 20% $what

@@ -40,7 +40,9 @@ static const struct {
 		name, offsetof(struct pass_cost, of),      \
 			offsetof(struct pass_cost, n_##of) \
 	}
-	TERM("start", start),
+	TERM("token", token),
+	TERM("begin", begin),
+	TERM("other", other),
 	TERM("look_1", look[0]),
 	TERM("look_2", look[1]),
 	TERM("look_4", look[2]),

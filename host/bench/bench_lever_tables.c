@@ -82,12 +82,8 @@ static const struct column_spec prune_columns[] = {
 
 static const struct table_variant prunings[] = {
 	{ "not pruned", { "exit=none" }, BENCH_LEVER_FROZEN },
-	{ "pruned", { "no-shadow=false", "no-safeguards=false" },
-		BENCH_LEVER_FROZEN },
-	{ "no shadows", { "no-shadow=true", "no-safeguards=false" },
-		BENCH_LEVER_FROZEN },
-	{ "no safeguards", { "no-shadow=false", "no-safeguards=true" },
-		BENCH_LEVER_FROZEN },
+	{ "pruned", { "no-shadow=false" }, BENCH_LEVER_FROZEN },
+	{ "no shadows", { "no-shadow=true" }, BENCH_LEVER_FROZEN },
 };
 
 /* ---- budgets, lengths, drafts, places ------------------------------------ */

@@ -437,10 +437,6 @@ static void put_draft(json_t *o, const struct run_report *r)
 	put_u64(o, "tree_rows_kept", m->kept);
 	put_u64(o, "nodes_expanded", m->expanded);
 	put_u64(o, "pruned_cycles", m->pruned);
-	put_u64(o, "pruned_rows_back", m->back);
-	put_u64(o, "pruned_too_few_rows", m->few_rows);
-	put_u64(o, "pruned_too_few_leaves", m->few_leaves);
-	put_u64(o, "pruned_too_few_tokens", m->few_tokens);
 	put_drafts(o, m);
 	put_real(o, "draft_time_share",
 		share(m->draft_ns, t.total_s - t.load_s));

@@ -13,6 +13,7 @@
 #include "tensor/soc/price_host.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -306,6 +307,7 @@ void cycle_begin_pass(struct cycle *c, uint32_t first_row, uint64_t now)
 	c->gap = now - c->passed_at;
 	c->hidden = least(c->gap, c->ahead);
 	c->choose_time = 0;
+	c->lost = 0;
 	c->verified = c->n_continued = c->tree->n;
 	c->leaves = c->tree->leaves;
 	c->n_path = 0;
@@ -339,15 +341,13 @@ uint32_t cycle_choose(struct cycle *c, uint32_t *keep)
 	uint64_t began = cycle_now(c), values;
 	struct price product = { 0 }, softmax = { 0 };
 	struct prune_result r = {
-		.keep = keep, .sigma = c->sigma, .merit = c->merit
+		.keep = keep, .merit = c->merit, .score = c->score
 	};
 
 	prune_tree(c->tree, c->prune, score, c, &r);
 	stats->pruned++;
-	stats->back += r.back;
-	stats->few_rows += r.lack == PRUNE_LACKS_ROWS;
-	stats->few_leaves += r.lack == PRUNE_LACKS_LEAVES;
-	stats->few_tokens += r.lack == PRUNE_LACKS_TOKENS;
+	/* the sums have different orders */
+	c->lost = fmax(1 - r.kept_tokens / r.all_tokens, 0);
 
 	/* Charge the simulated phone for the predictor's dot products, its
 	 * softmax, and the pruning. */
@@ -540,6 +540,7 @@ int cycle_open(struct cycle *c, struct session *s, struct method_env *env,
 	uint32_t nodes = rows + (m->spare_nodes ? m->spare_nodes(env) : 0);
 
 	const struct tree_options *o = method_options(env, &tree_table);
+	uint32_t k = m->candidates ? m->candidates(env) : o->candidates;
 	int ret;
 
 	*c = (struct cycle){ .session = s,
@@ -549,14 +550,13 @@ int cycle_open(struct cycle *c, struct session *s, struct method_env *env,
 		.most = rows };
 	c->own = malloc(m->lane_bytes + 1);
 	c->path = calloc(rows, sizeof(*c->path));
-	c->sigma = calloc(nodes, sizeof(*c->sigma));
+	c->score = calloc((size_t)nodes * k, sizeof(*c->score));
 	c->merit = calloc(nodes, sizeof(*c->merit));
 	c->known = calloc(rows, sizeof(*c->known));
-	if (!c->own || !c->path || !c->sigma || !c->merit || !c->known)
+	if (!c->own || !c->path || !c->score || !c->merit || !c->known)
 		return err_set(
 			e, ENOMEM, "no memory for trees of %u rows", rows);
-	ret = tree_open(&c->tree, nodes,
-		m->candidates ? m->candidates(env) : o->candidates, e);
+	ret = tree_open(&c->tree, nodes, k, e);
 	if (ret)
 		c->tree = NULL;
 	return ret;
@@ -579,7 +579,7 @@ void cycle_close(struct cycle *c)
 	build_release(&c->build);
 	free(c->own);
 	free(c->path);
-	free(c->sigma);
+	free(c->score);
 	free(c->merit);
 	free(c->known);
 }

@@ -92,11 +92,13 @@ struct cycle {
 	 * `passes` counts the passes of this request, without those of its
 	 * prompt. The other members describe the last pass: the device time in
 	 * nanoseconds, the time for choosing the rows that continue after the
-	 * exit layer, and the number of these rows.
+	 * exit layer, the number of these rows, and the share of the expected
+	 * tokens that the other rows stand for.
 	 */
 	uint64_t passes;
 	uint64_t device_ns, choose_time;
 	uint32_t n_continued;
+	double lost;
 	/* Cost model that records the time of each expansion of nodes; may be
 	 * NULL. */
 	struct pass_cost *expand_cost;
@@ -105,9 +107,9 @@ struct cycle {
 	 */
 	double prompt_rows, prompt_ns;
 
-	/* [rows + spare nodes] scores of each node that pruning computes */
-	float *sigma;
+	/* merits and scores of the last pruning (host/tree/prune.h) */
 	double *merit;
+	float *score;
 	/* [rows] logits of each node; NULL if not computed */
 	const float **known;
 };

@@ -6,9 +6,9 @@
  *
  *   G(T) = 1 + sum of R(v) over the drafted nodes v
  *            the expected number of tokens of a cycle. R(v) is the product of
- *            Phi_rho(q) along v's path; q is the draft's probability, and rho
- *            is how reliable these probabilities were in the last cycles
- *            (struct gain_rule)
+ *            Phi(q) along v's path; q is the draft's probability, and Phi
+ *            corrects it by the verifications of the last cycles (struct
+ *            gain_rule)
  *   L(T)     the time of the cycle, drafting and verifying
  *            (host/tree/pass_cost.h)
  *
@@ -17,13 +17,12 @@
  * less (--stop-rule). By default, growth continues beyond that point, and the
  * best prefix of the added nodes is kept. The reason is that L(T) has steps,
  * where the paper's rule stops although more nodes would pay
- * (host/tree/build.h).
+ * (host/tree/build.h). If no chain is expected to pay, nothing is drafted.
  *
  * Verification (4.3): in the middle of the target an exit predictor scores the
- * drafted children of each node, and rows that will hardly be accepted are
- * dropped. Here this is done only if the time saved is worth more than the
- * tokens lost. Logits are computed only when needed, for the rows of the
- * accepted path (4.4).
+ * drafted children of each node, and rows whose chance to be accepted is worth
+ * less than their time are dropped (host/tree/prune.h). Logits are computed
+ * only when needed, for the rows of the accepted path (4.4).
  */
 #include "host/method/lever.h"
 
@@ -43,9 +42,19 @@
 #include <string.h>
 
 /* Share of accepted tokens that pruning loses, and share of rows that it keeps,
- * as measured in the paper. */
+ * as measured in the paper; until pruning has been tried. */
 #define PRUNING_LOSS  0.05
 #define PRUNING_KEEPS 0.48
+
+/* First weights of the draft and of the exit predictor: their geometric
+ * mean. */
+#define DRAFT_WEIGHT 0.5
+#define EXIT_WEIGHT  0.5
+
+/* Lengths of the first and of the longest period without drafting, in
+ * cycles. */
+#define REST_FIRST 2
+#define REST_MOST  32
 
 /* ---- options ------------------------------------------------------------- */
 
@@ -53,8 +62,8 @@ struct lever_options {
 	bool stop_rule;
 	/* "none", a file, or NULL for the bundled predictor */
 	const char *exit;
-	double threshold; /* negative: use that of prune_defaults */
-	bool always, no_shadow, no_safeguards;
+	double threshold; /* negative: prune what does not pay */
+	bool always, no_shadow;
 };
 
 /* clang-format off */
@@ -70,15 +79,13 @@ static const struct opt option_rows[] = {
 		"predict",
 		.noun = "an exit predictor" },
 	{ OPT_FLOAT, 0, "prune-threshold", IN(threshold), "P",
-		"lever: least probability of an edge that is kept (1 / (2 "
-		"candidates))", 0, 1 },
+		"lever: keep the rows that are reached with this probability "
+		"(those that pay)", 0, 1 },
 	{ OPT_FLAG, 0, "prune-always", IN(always), NULL,
-		"lever: prune even where the saved time is worth less than "
-		"the lost tokens" },
+		"lever: ask the predictor even where pruning saves too little "
+		"time" },
 	{ OPT_FLAG, 0, "no-shadow", IN(no_shadow), NULL,
 		"lever: predict among a node's drafted children only" },
-	{ OPT_FLAG, 0, "no-safeguards", IN(no_safeguards), NULL,
-		"lever: prune everything below the threshold" },
 };
 /* clang-format on */
 
@@ -103,22 +110,19 @@ static int lever_open(
 	struct method_env *env, const struct model *target, struct err *e)
 {
 	const struct lever_options *o = method_options(env, &table);
-	const struct tree_options *tree = method_options(env, &tree_table);
 	struct lever_state *st = env->state;
-	struct prune_opts *prune = &st->prune;
 	struct err unfit = { 0 };
 	int ret;
 
-	st->cost = (struct pass_cost){ .kept = PRUNING_KEEPS };
+	st->cost = (struct pass_cost){ .kept = PRUNING_KEEPS,
+		.lost = PRUNING_LOSS };
 	gain_rule_init(&st->lever);
 	st->lever.best_prefix = !o->stop_rule;
-	*prune = prune_defaults(tree->candidates);
-	if (o->threshold >= 0) {
-		prune->theta = (float)o->threshold;
-		prune->breadth_theta = prune->theta / 2;
-	}
-	prune->shadow = !o->no_shadow;
-	prune->safeguards = !o->no_safeguards;
+	st->prune = (struct prune_opts){ .threshold = o->threshold,
+		.shadow = !o->no_shadow,
+		.rule = &st->lever,
+		.cost = &st->cost };
+	calibration_init(&st->prune.calibration, DRAFT_WEIGHT, EXIT_WEIGHT);
 	if (o->exit && !strcmp(o->exit, "none"))
 		return 0;
 	ret = models_choose(o->exit, MODEL_EXIT, st->exit_path, &unfit);
@@ -156,46 +160,45 @@ static void lever_report(const struct method_env *env, struct strbuf *line)
 {
 	const struct method_stats *s = &env->stats;
 	const struct lever_state *st = env->state;
-	uint64_t rows = s->drafted + s->cycles;
+	double rows = (double)(s->drafted + s->cycles);
+	double kept = rows > 0 ? (double)s->kept / rows : 0;
+	double right = rows > 0 ? (double)(s->accepted + s->cycles) / rows : 0;
 
-	strbuf_addf(line, "exit         %s%s, %.1f %% of the rows kept",
-		st->exit ? "predicted by " : "no predictor", st->exit_path,
-		100 * (rows ? (double)s->kept / (double)rows : 0));
-	if (!st->exit)
-		return;
 	strbuf_addf(line,
-		"\n             pruned in %" PRIu64 " of %" PRIu64
-		" cycles, in the others it would not pay",
-		s->pruned, s->cycles);
-	if (s->pruned)
+		"exit         %s%s, %.1f %% of the rows kept: %.1f %% right, "
+		"%.1f %% wrong",
+		st->exit ? "predicted by " : "no predictor", st->exit_path,
+		100 * kept, 100 * right, 100 * (kept - right));
+	if (st->exit)
 		strbuf_addf(line,
-			"; %" PRIu64 " rows added back, for too few rows in "
-			"%" PRIu64 " cycles, leaves in %" PRIu64
-			", tokens in %" PRIu64,
-			s->back, s->few_rows, s->few_leaves, s->few_tokens);
+			"\n             pruned in %" PRIu64 " of %" PRIu64
+			" cycles, in the others it would not pay",
+			s->pruned, s->cycles);
 }
 
 /* ---- the steps of the method --------------------------------------------- */
 
 /*
- * Whether the rows that pruning drops save more time than the lost tokens cost.
- * (A pass that waits for flash takes the same time with all rows.) While the
- * cost of rows is unknown nothing is pruned, and the passes measure that cost.
+ * Whether the rows that pruning drops save more time than the lost tokens cost,
+ * by what it kept and lost in the last cycles. (A pass that waits for flash
+ * takes the same time with all rows.) While the cost of rows is unknown nothing
+ * is pruned, and the passes measure that cost.
  */
 static bool pruning_pays(const struct cycle *c)
 {
 	const struct lever_state *st = lever_state(c->env);
 	const struct pass_cost *cost = &st->cost;
-	double n = c->tree->n, drafting = (double)c->expand_time;
-	double lower = lever_lower_share(c), all, some;
+	double n = c->tree->n, gain = st->lever.gain;
+	double drafting = (double)c->draft_time;
+	double lower = st->prune.lower, all, some;
 
 	if (!pass_cost_is_known(cost))
 		return false;
 	all = pass_cost_rows(cost, n);
 	some = lower * all + (1 - lower) * pass_cost_rows(cost, cost->kept * n);
-	all = pass_cost_cycle(cost, drafting, all);
-	some = pass_cost_cycle(cost, drafting, some + cost->exit);
-	return all - some > PRUNING_LOSS * all;
+	all = pass_cost_cycle(cost, gain, drafting, all);
+	some = pass_cost_cycle(cost, gain, drafting, some + cost->exit);
+	return all - some > cost->lost * all;
 }
 
 /* Update costs and reliability, for the next trees. */
@@ -206,6 +209,13 @@ static void lever_after_pass(struct cycle *c)
 	if (st->frozen)
 		return;
 	c->env->stats.gain += st->lever.gain; /* gain is G(T) */
+	if (c->exit) {
+		pass_cost_see(&st->cost.kept, &st->cost.n_kept,
+			(double)c->n_continued / c->verified);
+		pass_cost_see(&st->cost.lost, &st->cost.n_lost, c->lost);
+		prune_saw(&st->prune, c->tree, c->score, c->path + 1,
+			c->n_path - 1, c->next);
+	}
 	if (c->alone)
 		lever_observe_costs(c);
 	if (c->alone && !c->env->phone)
@@ -214,15 +224,37 @@ static void lever_after_pass(struct cycle *c)
 	gain_rule_saw(&st->lever, c->tree, c->path + 1, c->n_path - 1, c->next);
 }
 
+/*
+ * Whether to draft in this cycle. If that is not expected to pay, nothing is
+ * drafted for some cycles, and then once, because texts change. If drafting is
+ * still not expected to pay, the next such period is twice as long.
+ */
+static bool drafting_pays(struct lever_state *st, const struct cycle *c)
+{
+	if (build_lever_pays(&c->limits, &st->cost, &st->lever)) {
+		st->rest = st->last_rest = 0;
+		return true;
+	}
+	if (st->rest)
+		return !--st->rest;
+	st->last_rest = st->last_rest ? 2 * st->last_rest : REST_FIRST;
+	if (st->last_rest > REST_MOST)
+		st->last_rest = REST_MOST;
+	st->rest = st->last_rest;
+	return false;
+}
+
 static void lever_plan(struct cycle *c)
 {
 	struct lever_state *st = lever_state(c->env);
 
 	if (!st->frozen)
 		lever_update_costs(c);
-	build_lever_begin(&c->build, c->tree,
-		cycle_limits(c, tree_depth_weighed(c->env)), &st->cost,
-		&st->lever);
+	cycle_limits(c, tree_depth_weighed(c->env));
+	if (!st->frozen && c->limits.depth && !drafting_pays(st, c))
+		c->limits.depth = 0;
+	build_lever_begin(
+		&c->build, c->tree, &c->limits, &st->cost, &st->lever);
 }
 
 static void lever_grown(struct cycle *c)
@@ -230,7 +262,10 @@ static void lever_grown(struct cycle *c)
 	const struct lever_options *o = method_options(c->env, &table);
 	struct lever_state *st = lever_state(c->env);
 
-	if (st->exit && (st->frozen || o->always || pruning_pays(c))) {
+	st->prune.lower = lever_lower_share(c);
+	st->prune.drafting = (double)c->draft_time;
+	if (c->tree->n > 1 && st->exit &&
+		(st->frozen || o->always || pruning_pays(c))) {
 		c->exit = st->exit;
 		c->prune = &st->prune;
 	}

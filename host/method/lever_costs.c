@@ -16,12 +16,12 @@ double lever_lower_share(const struct cycle *c)
 }
 
 /*
- * The term A: time of reading ahead, counted from the end of the last pass,
- * like the term S. It is the time since then, if flash has been reading
- * throughout, plus the time that flash still needs. If all slots are already
- * full, flash read for c->ahead or less, which may be shorter than the time
- * since the pass. The first tree of a request begins directly after the prompt,
- * so only the rest of the reading can overlap with drafting.
+ * The term A: time of reading ahead, counted from the end of the last pass. It
+ * is the time since then, if flash has been reading throughout, plus the time
+ * that flash still needs. If all slots are already full, flash read for
+ * c->ahead or less, which may be shorter than the time since the pass. The
+ * first tree of a request begins directly after the prompt, so only the rest of
+ * the reading can overlap with drafting.
  */
 static double ahead(const struct cycle *c)
 {
@@ -62,19 +62,34 @@ void lever_update_costs(struct cycle *c)
 	c->expand_cost = cost;
 }
 
-/* Update each term separately. The gap before a request's first tree contains
- * the reading of the prompt, so it is no measurement of S. */
+/* C(n) of the last pass: as it was, or on a phone by the profile. */
+static double rows_time(const struct cycle *c, const struct pass_cost *cost)
+{
+	double lower = lever_lower_share(c);
+
+	if (!c->env->phone)
+		return (double)c->device_ns;
+	return lower * pass_cost_rows(cost, c->verified) +
+		(1 - lower) * pass_cost_rows(cost, c->n_continued);
+}
+
+/* Update each term separately. Before a request's first tree the prompt was
+ * read, and the drafter has begun the tree with the prompt. */
 void lever_observe_costs(const struct cycle *c)
 {
 	struct pass_cost *cost = &lever_state(c->env)->cost;
 
-	if (c->choose_time) {
+	pass_cost_see(&cost->token, &cost->n_token,
+		(double)(cycle_now(c) - c->passed_at) / c->n_path);
+	if (c->choose_time)
 		pass_cost_see(
 			&cost->exit, &cost->n_exit, (double)c->choose_time);
-		pass_cost_see(&cost->kept, &cost->n_kept,
-			(double)c->n_continued / c->verified);
-	}
-	if (c->passes > 1)
-		pass_cost_see(&cost->start, &cost->n_start,
-			(double)(c->gap - c->expand_time));
+	if (c->passes < 2)
+		return;
+	if (c->expanded)
+		pass_cost_see(&cost->begin, &cost->n_begin,
+			(double)(c->draft_time - c->expand_time));
+	pass_cost_saw_cycle(cost, (double)c->gap,
+		rows_time(c, cost) + (double)c->choose_time,
+		(double)(c->gap + c->pass_time));
 }

@@ -21,13 +21,6 @@
 	X(uint64_t, leaves)     /* leaves of the verified trees */            \
 	X(uint64_t, kept)       /* rows that continued after the exit layer */ \
 	X(uint64_t, pruned)     /* cycles with pruning */                     \
-	/* Rows that pruning kept although their score was below the          \
-	 * threshold, and the cycles in which it did so because otherwise too \
-	 * few rows, leaves or expected tokens would have been left. */       \
-	X(uint64_t, back)                                                     \
-	X(uint64_t, few_rows)                                                 \
-	X(uint64_t, few_leaves)                                               \
-	X(uint64_t, few_tokens)                                               \
 	X(uint64_t, expanded)   /* nodes whose children were drafted */       \
 	X(uint64_t, revised)    /* visible tokens that changed */             \
 	X(uint64_t, refreshed)  /* rows recomputed on the host */             \

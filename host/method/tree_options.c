@@ -12,8 +12,8 @@ static const struct opt option_rows[] = {
 		"in memory, else 64; lever: 64, with streamed layers 256); "
 		"with -N, rows of all trees together", 2, TREE_ROWS_MOST },
 	{ OPT_UINT, 0, "tree-depth", IN(depth), "N",
-		"depth of a drafted tree, at most (12; lever with streamed "
-		"layers: 32)", 1, TREE_ROWS_MOST },
+		"depth of a drafted tree, at most (12; lever: 32)",
+		1, TREE_ROWS_MOST },
 	{ OPT_UINT, 0, "candidates", IN(candidates), "N",
 		"children considered for each node of a tree ({})",
 		1, TREE_CANDIDATES },
@@ -59,7 +59,5 @@ uint32_t tree_depth_weighed(const struct method_env *env)
 {
 	const struct tree_options *o = method_options(env, &tree_table);
 
-	if (o->depth)
-		return o->depth;
-	return env->streams ? TREE_DEPTH_STREAMED : TREE_DEPTH;
+	return o->depth ? o->depth : TREE_DEPTH_WEIGHED;
 }

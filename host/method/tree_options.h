@@ -11,17 +11,18 @@ struct method_env;
 /*
  * Default sizes. On an NPU additional rows are nearly free, because it computes
  * whole tiles. In a pass that waits for flash they are nearly free as well;
- * there a method that weighs the cost of rows may use more rows and deeper
- * trees. On CPUs, with the model in memory, 8 rows take 2 to 3 times as long as
- * one row, and 64 rows about 15 times (docs/performance.md), which is more than
- * a larger tree can gain.
+ * there a method that weighs the cost of rows may use more rows. Such a method
+ * may use deeper trees anywhere, for drafts that are nearly certain. On CPUs,
+ * with the model in memory, 8 rows take 2 to 3 times as long as one row, and 64
+ * rows about 15 times (docs/performance.md), which is more than a larger tree
+ * can gain.
  */
-#define TREE_ROWS           64
-#define TREE_ROWS_CPU       8
-#define TREE_ROWS_STREAMED  256
-#define TREE_ROWS_MOST      256
-#define TREE_DEPTH          12
-#define TREE_DEPTH_STREAMED 32
+#define TREE_ROWS          64
+#define TREE_ROWS_CPU      8
+#define TREE_ROWS_STREAMED 256
+#define TREE_ROWS_MOST     256
+#define TREE_DEPTH         12
+#define TREE_DEPTH_WEIGHED 32
 
 struct tree_options {
 	/*
@@ -49,8 +50,8 @@ uint32_t tree_depth(const struct method_env *);
 
 /*
  * Rows and depth for a method that adds a row only if the row gains more than
- * it costs. If env->streams, the defaults are TREE_ROWS_STREAMED and
- * TREE_DEPTH_STREAMED.
+ * it costs. The defaults are TREE_ROWS_STREAMED rows if env->streams, else
+ * TREE_ROWS, and TREE_DEPTH_WEIGHED.
  */
 uint32_t tree_decode_rows_weighed(const struct method_env *);
 uint32_t tree_depth_weighed(const struct method_env *);

@@ -23,6 +23,7 @@
 #ifndef HOST_TREE_BUILD_H
 #define HOST_TREE_BUILD_H
 
+#include "host/tree/calibration.h"
 #include "host/tree/tree.h"
 
 #include <stdbool.h>
@@ -143,8 +144,12 @@ struct gain_rule {
 	 * candidates, 0 if not), and of the probability that the draft gave to
 	 * the candidates. */
 	double hit, mass;
-	/* Average probabilities of a node's candidates, the likeliest first.
-	 * The initial value is a first candidate of probability 1. */
+	/* For lever only: how the probability of a hit is divided among the
+	 * candidates. */
+	struct calibration draft;
+	/* Average estimates (gain_rule_estimate) of a node's candidates, the
+	 * likeliest first. The initial value is a first candidate that is
+	 * certain. */
 	double expect[TREE_CANDIDATES];
 	uint32_t n_expect;
 	/* The last tree's G (gain) and L (latency) of equations 2 and 4 of the
@@ -158,24 +163,41 @@ void gain_rule_init(struct gain_rule *);
 double gain_rule_reliability(const struct gain_rule *); /* rho of the paper */
 
 /*
+ * Lever's estimate of the probability that each of the first n candidates of an
+ * expanded node is drawn (Phi of equation 3): the probability that the drawn
+ * token is a candidate, divided among them by `calibration`. `score` is as in
+ * calibration.h. Writes to p[n].
+ */
+void gain_rule_estimate(const struct gain_rule *, const struct calibration *,
+	const struct tree *, uint32_t node, const float *score, uint32_t n,
+	double *p);
+
+/*
  * Lever's tree (section 4.2, equations 1 to 6): it maximises the rate, which is
  * the expected number of tokens divided by the time of the cycle. The gain of a
  * node (also called its reach) is the probability that verification reaches it:
- * the product, along its path, of the draft's probability times the reliability
- * rho.
+ * the product of the estimates (gain_rule_estimate) along its path.
  *
  * The cost is given by the parts of a cycle (pass_cost.h). No candidate has a
  * larger reach than its parent, so the best tree of n nodes is the n known
  * candidates of largest reach. With best_prefix, the best n is chosen from all
  * prefixes of that list; without it, the paper's rule stops before the rate
- * first falls. Nodes are expanded while an expansion is expected to raise the
- * rate, judging by the candidates that nodes typically have. The next expanded
- * node is the one of largest reach, or as many as the drafter expands together.
- * Time already spent on useless expansions stays in the cost.
+ * first falls. Nodes are expanded while this expansion, or several in a row,
+ * are expected to raise the rate, judging by the candidates that nodes
+ * typically have. The next expanded node is the one of largest reach, or as
+ * many as the drafter expands together. Time already spent on useless
+ * expansions stays in the cost.
  */
 void build_lever_begin(struct build *, struct tree *,
 	const struct build_limits *, const struct pass_cost *,
 	struct gain_rule *);
+/*
+ * Whether drafting is expected to pay: whether a chain of any length that the
+ * limits allow has a higher rate than a pass of the root alone, which nothing
+ * is drafted for. To be called before the root is expanded.
+ */
+bool build_lever_pays(const struct build_limits *, const struct pass_cost *,
+	const struct gain_rule *);
 
 /*
  * Like build_lever_begin, but with costs by tree shape (tree_cost.h), as in the

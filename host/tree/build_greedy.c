@@ -16,11 +16,28 @@ void gain_rule_init(struct gain_rule *p)
 		.hit = 1,
 		.mass = 1,
 		.expect = { 1 } };
+	calibration_init(&p->draft, 1, 0);
 }
 
 double gain_rule_reliability(const struct gain_rule *p)
 {
 	return p->mass > 0 ? fmin(fmax(p->hit / p->mass, p->rho_min), 1) : 1;
+}
+
+void gain_rule_estimate(const struct gain_rule *p,
+	const struct calibration *calibration, const struct tree *t,
+	uint32_t node, const float *score, uint32_t n, double *out)
+{
+	const struct candidate *c = t->candidate + (size_t)node * t->k;
+	double hit = 0;
+
+	for (uint32_t i = 0; i < tree_expects(t, node); i++)
+		hit += (double)c[i].q;
+	/* Unlike gain_rule_reliability this may raise probabilities. */
+	hit = fmin(hit * fmax(p->hit / p->mass, p->rho_min), 1);
+	calibration_shares(calibration, c, score, n, out);
+	for (uint32_t i = 0; i < n; i++)
+		out[i] *= hit;
 }
 
 /* ---- the growing tree ---------------------------------------------------- */
@@ -314,7 +331,11 @@ void gain_rule_saw(struct gain_rule *p, const struct tree *t,
 		if (!tree_expects(t, node))
 			continue;
 		for (uint32_t k = 0; k < tree_expects(t, node); k++) {
-			hit += c[k].token == token;
+			if (c[k].token == token) {
+				hit = 1;
+				calibration_saw(&p->draft, c, NULL,
+					tree_expects(t, node), k);
+			}
 			mass += (double)c[k].q;
 		}
 		p->hit += p->rate * (hit - p->hit);

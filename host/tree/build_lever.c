@@ -1,14 +1,20 @@
 /*
  * The candidates of all expanded nodes form a list by falling reach (the
  * best-prefix list). Any prefix of this list is a tree, as no candidate has a
- * larger reach than its parent. Two decisions remain: how many more nodes to
- * expand, and how long a prefix to take. Only an expansion cannot be undone.
+ * larger reach than its parent. Three decisions remain: whether to draft at
+ * all, how many more nodes to expand, and how long a prefix to take. Only an
+ * expansion cannot be undone.
  *
  * Taking the prefix of n entries gives G(n), the sum of their reach, in the
- * time L(d, C(n)) (pass_cost.h), where d is the drafting time spent on this
+ * time L(G, d, C(n)) (pass_cost.h), where d is the drafting time spent on this
  * tree. best_of finds the n with the highest rate G / L. Expanding k nodes adds
- * D(k) to d. choose_number predicts the list after an expansion from average
- * candidate probabilities, and compares the rates.
+ * D(k) to d.
+ *
+ * The list after further expansions is predicted from average candidates. One
+ * expansion is not always enough to see what drafting is worth: where C has a
+ * step, one more row may cost more than the row gains, although ten rows
+ * together pay. So expansions are predicted up to FURTHER times in a row, until
+ * the rate is higher than now.
  */
 #include "host/tree/build.h"
 #include "host/tree/grow.h"
@@ -18,8 +24,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEMORY 200  /* expansions that `expect` averages over */
-#define SLACK  1e-9 /* least relative improvement of a rate */
+#define MEMORY  200  /* expansions that `expect` averages over */
+#define SLACK   1e-9 /* least relative improvement of a rate */
+#define FURTHER 12   /* most expansions that are predicted in a row */
 
 /* ---- the list ------------------------------------------------------------ */
 
@@ -37,13 +44,12 @@ struct growth {
 	const struct build_limits *limits;
 	const struct pass_cost *cost;
 	struct gain_rule *rule;
-	double rho;
 	double *time;       /* [limits->rows + 1] C(n) by number of rows n */
-	struct entry *list; /* [limits->rows + 1] by falling reach */
-	/* [limits->rows] the reach of each entry of a predicted list */
-	double *reach;
-	uint32_t *keep; /* [limits->rows] nodes */
+	struct entry *list; /* [limits->rows] by falling reach */
 	uint32_t n;
+	struct entry *next; /* [limits->rows] the list that is predicted */
+	uint32_t n_next;
+	uint32_t *keep;  /* [limits->rows] nodes */
 	double drafting; /* drafting time spent on this tree, as predicted */
 	/* number of expanded nodes that were not the first of their batch */
 	uint32_t ahead;
@@ -71,19 +77,25 @@ static void enter(struct growth *g, struct entry x)
 
 static void enter_candidates(struct growth *g, struct entry parent)
 {
-	const struct tree *t = g->tree;
-	const struct candidate *c = t->candidate + (size_t)parent.node * t->k;
+	struct gain_rule *rule = g->rule;
+	uint32_t node = (uint32_t)parent.node, n = g->tree->n_candidates[node];
+	double p[TREE_CANDIDATES];
 
-	for (uint32_t i = 0; i < t->n_candidates[parent.node]; i++) {
-		struct entry x = { .reach = parent.reach * g->rho *
-				(double)c[i].q,
-			.node = -1,
-			.above = parent.node,
-			.depth = parent.depth + 1 };
-
-		if (x.reach > 0)
-			enter(g, x);
-	}
+	/* not expanded: the draft's context has no room */
+	if (!tree_expects(g->tree, node))
+		return;
+	gain_rule_estimate(rule, &rule->draft, g->tree, node, NULL,
+		tree_expects(g->tree, node), p);
+	for (uint32_t i = 0; i < n && p[i] > 0; i++)
+		enter(g,
+			(struct entry){ .reach = parent.reach * p[i],
+				.node = -1,
+				.above = parent.node,
+				.depth = parent.depth + 1 });
+	rule->n_expect += rule->n_expect < MEMORY;
+	for (uint32_t i = 0; i < g->tree->k; i++)
+		rule->expect[i] +=
+			((i < n ? p[i] : 0) - rule->expect[i]) / rule->n_expect;
 }
 
 /* ---- what a tree is worth ------------------------------------------------ */
@@ -93,10 +105,10 @@ struct best {
 	double gain, latency, rate;
 };
 
-/* Returns the prefix with the highest rate in a list of falling reaches, for a
- * given drafting time. Without best_prefix the paper's stop rule applies: the
- * last prefix before the rate first falls. */
-static struct best best_of(const struct growth *g, const double *reach,
+/* Returns the prefix of a list with the highest rate, for a given drafting
+ * time. Without best_prefix the paper's stop rule applies: the last prefix
+ * before the rate first falls. */
+static struct best best_of(const struct growth *g, const struct entry *list,
 	uint32_t n, double drafting)
 {
 	struct best best = { 0 };
@@ -104,10 +116,11 @@ static struct best best_of(const struct growth *g, const double *reach,
 
 	g->tree->steps += n;
 	for (uint32_t i = 0; i < n; i++) {
-		double latency =
-			pass_cost_cycle(g->cost, drafting, g->time[i + 1]);
+		double latency;
 
-		gain += reach[i];
+		gain += list[i].reach;
+		latency = pass_cost_cycle(
+			g->cost, gain, drafting, g->time[i + 1]);
 		if (!best.n || gain > best.rate * latency * (1 + SLACK))
 			best = (struct best){ i + 1, gain, latency,
 				gain / latency };
@@ -117,17 +130,15 @@ static struct best best_of(const struct growth *g, const double *reach,
 	return best;
 }
 
-static struct best best_now(struct growth *g)
+static struct best best_now(const struct growth *g)
 {
 	struct best all = { .n = g->n };
 
-	for (uint32_t i = 0; i < g->n; i++) {
-		g->reach[i] = g->list[i].reach;
+	if (pass_cost_is_known(g->cost))
+		return best_of(g, g->list, g->n, g->drafting);
+	for (uint32_t i = 0; i < g->n; i++)
 		all.gain += g->list[i].reach;
-	}
-	if (!pass_cost_is_known(g->cost))
-		return all;
-	return best_of(g, g->reach, g->n, g->drafting);
+	return all;
 }
 
 /* ---- which nodes are next ------------------------------------------------ */
@@ -146,51 +157,93 @@ static double expansion_time(const struct growth *g, uint32_t n, uint32_t most)
 
 static int falling(const void *a, const void *b)
 {
-	double x = *(const double *)a, y = *(const double *)b;
+	double x = ((const struct entry *)a)->reach;
+	double y = ((const struct entry *)b)->reach;
 
 	return (x < y) - (x > y);
 }
 
-/* Predict the list after the expansion of n nodes of the list, list[at[]], if
- * each of them gets average candidates. Writes the list to g->reach and returns
- * its length. */
-static uint32_t predict_list(
-	struct growth *g, const uint32_t at[BUILD_BATCH], uint32_t n)
+static void predict_nothing(struct growth *g)
 {
-	double ahead[BUILD_BATCH * TREE_CANDIDATES];
-	uint32_t m = 0, i = 0, j = 0, k = 0;
+	memcpy(g->next, g->list, g->n * sizeof(*g->list));
+	g->n_next = g->n;
+}
 
-	for (uint32_t b = 0; b < n; b++)
+/* Whether the node of an entry may be expanded. */
+static bool may_grow(const struct growth *g, const struct entry *x)
+{
+	return !x->requested && x->depth < g->limits->depth;
+}
+
+/* Change the predicted list as if its `most` likeliest nodes that may be
+ * expanded were expanded, and each got average candidates. Returns the number
+ * of these nodes. */
+static uint32_t predict(struct growth *g, uint32_t most)
+{
+	struct entry child[BUILD_BATCH * TREE_CANDIDATES];
+	uint32_t n = 0, m = 0, i, rows = g->limits->rows;
+
+	for (i = 0; i < g->n_next && n < most; i++) {
+		struct entry *x = &g->next[i];
+
+		if (!may_grow(g, x))
+			continue;
+		x->requested = true;
+		n++;
 		for (uint32_t c = 0; c < g->tree->k; c++) {
-			double x = g->list[at[b]].reach * g->rho *
-				g->rule->expect[c];
+			double reach = x->reach * g->rule->expect[c];
 
-			if (x > 0)
-				ahead[m++] = x;
+			if (reach > 0)
+				child[m++] = (struct entry){ .reach = reach,
+					.depth = x->depth + 1 };
 		}
-	g->tree->steps += m;
-	qsort(ahead, m, sizeof(*ahead), falling);
-	while (k < g->limits->rows && (i < g->n || j < m))
-		if (j == m || (i < g->n && g->list[i].reach >= ahead[j]))
-			g->reach[k++] = g->list[i++].reach;
-		else
-			g->reach[k++] = ahead[j++];
-	return k;
+	}
+	if (n > 1)
+		qsort(child, m, sizeof(*child), falling);
+	/* Merge the children into the list, from its end. Of equal entries,
+	 * those that were in the list come first. */
+	i = g->n_next;
+	g->n_next = i + m < rows ? i + m : rows;
+	for (uint32_t at = i + m; m && at--;) {
+		struct entry x = i && g->next[i - 1].reach < child[m - 1].reach
+			? g->next[--i]
+			: child[--m];
+
+		if (at >= rows)
+			continue;
+		g->tree->steps++;
+		g->next[at] = x;
+	}
+	return n;
+}
+
+/* Whether expanding one node after another, up to FURTHER times in a row, is
+ * predicted to raise the rate above `now`. */
+static bool pays_later(struct growth *g, double now)
+{
+	double drafting = g->drafting, time = expansion_time(g, 1, 1);
+
+	predict_nothing(g);
+	for (int i = 0; i < FURTHER && predict(g, 1); i++) {
+		drafting += time;
+		if (best_of(g, g->next, g->n_next, drafting).rate > now)
+			return true;
+	}
+	return false;
 }
 
 /*
- * Returns how many of these nodes, in their order, are best expanded at once; 0
- * if none. Only numbers that raise the rate are considered. Of these, the one
- * with the largest rise per expansion time is chosen, where the rise is
- * computed as if the expansion took no time. So several nodes are expanded
- * together if this takes little more time than one. If the cost has steps (an
- * NPU's tiles), an expansion may pay only if more than `most` nodes fill a
- * step, so larger numbers are tried as well.
+ * Returns how many of the n likeliest nodes that may be expanded are best
+ * expanded at once; 0 if none. Only numbers that raise the rate are considered.
+ * Of these, the one with the largest rise per expansion time is chosen, where
+ * the rise is computed as if the expansion took no time. So several nodes are
+ * expanded together if this takes little more time than one. If no number
+ * raises the rate at once, one node is expanded if this pays later.
  */
 static uint32_t choose_number(
-	struct growth *g, const uint32_t at[BUILD_BATCH], uint32_t n)
+	struct growth *g, uint32_t n, const struct entry *likeliest)
 {
-	uint32_t rows = g->limits->rows, best = 0, some = 1;
+	uint32_t rows = g->limits->rows, best = 0;
 	uint32_t spare = g->tree->capacity - rows - g->ahead;
 	uint32_t most = g->limits->most;
 	double now, rise = 0, taken = 0;
@@ -204,49 +257,30 @@ static uint32_t choose_number(
 	/* Without known costs, expand until the list is full and the candidates
 	 * of the next node could not enter it. */
 	if (!pass_cost_is_known(g->cost)) {
-		if (g->n == rows &&
-			g->list[at[0]].reach * g->rho <=
-				g->list[rows - 1].reach)
+		if (g->n == rows && likeliest->reach <= g->list[rows - 1].reach)
 			return 0;
-		some = g->limits->batch > 1 ? g->limits->batch : 1;
-		return some < most ? some : most;
+		best = g->limits->batch > 1 ? g->limits->batch : 1;
+		return best < most ? best : most;
 	}
 	now = best_now(g).rate * (1 + SLACK);
-	for (; some <= n && (some <= most || !best); some *= 2) {
-		uint32_t longer = predict_list(g, at, some);
+	for (uint32_t some = 1; some <= most; some *= 2) {
 		double time = expansion_time(g, some, most), free;
 
-		if (best_of(g, g->reach, longer, g->drafting + time).rate <=
+		predict_nothing(g);
+		predict(g, some);
+		if (best_of(g, g->next, g->n_next, g->drafting + time).rate <=
 			now)
 			continue;
 		if (most == 1)
 			return 1;
-		free = best_of(g, g->reach, longer, g->drafting).rate - now;
+		free = best_of(g, g->next, g->n_next, g->drafting).rate - now;
 		if (!best || free * taken > rise * time) {
-			best = some < most ? some : most;
+			best = some;
 			rise = free;
 			taken = time;
 		}
 	}
-	return best;
-}
-
-/* ---- expanding nodes ----------------------------------------------------- */
-
-/* Update the average probabilities of a node's candidates. */
-static void update_average(
-	struct gain_rule *p, const struct tree *t, uint32_t node)
-{
-	const struct candidate *c = t->candidate + (size_t)node * t->k;
-
-	if (!t->n_candidates[node])
-		return;
-	p->n_expect += p->n_expect < MEMORY;
-	for (uint32_t i = 0; i < t->k; i++) {
-		double q = i < t->n_candidates[node] ? (double)c[i].q : 0;
-
-		p->expect[i] += (q - p->expect[i]) / p->n_expect;
-	}
+	return best ? best : pays_later(g, now);
 }
 
 /* ---- the tree ------------------------------------------------------------ */
@@ -257,16 +291,13 @@ static int grow(struct build *b, struct err *e)
 	uint32_t at[BUILD_BATCH], n = 0, some, first = g->tree->n;
 	struct best best;
 
-	for (uint32_t i = 0; i < g->n_parents; i++) {
-		update_average(g->rule, g->tree, (uint32_t)g->parent[i].node);
+	for (uint32_t i = 0; i < g->n_parents; i++)
 		enter_candidates(g, g->parent[i]);
-	}
 	/* Collect the likeliest nodes in the list that may be expanded. */
 	for (uint32_t i = 0; i < g->n && n < BUILD_BATCH; i++)
-		if (!g->list[i].requested &&
-			g->list[i].depth < g->limits->depth)
+		if (may_grow(g, &g->list[i]))
 			at[n++] = i;
-	some = n ? choose_number(g, at, n) : 0;
+	some = n ? choose_number(g, n, &g->list[at[0]]) : 0;
 	if (some) {
 		for (uint32_t i = 0; i < some; i++) {
 			struct entry *x = &g->list[at[i]];
@@ -305,8 +336,8 @@ static int start(struct build *b, struct err *e)
 	int ret = grow_reserve(b,
 		sizeof(*g) +
 			(rows + 1) *
-				(sizeof(*g->list) + sizeof(*g->time) +
-					sizeof(*g->reach) + sizeof(*g->keep)),
+				(2 * sizeof(*g->list) + sizeof(*g->time) +
+					sizeof(*g->keep)),
 		e);
 
 	if (ret)
@@ -318,18 +349,40 @@ static int start(struct build *b, struct err *e)
 		.limits = &b->limits,
 		.cost = b->pass_cost,
 		.rule = b->rule,
-		.rho = gain_rule_reliability(b->rule),
 		.parent = { root },
-		.n_parents = b->limits.depth > 0 };
+		.n_parents = b->limits.depth > 0,
+		.drafting = b->limits.depth > 0 ? b->pass_cost->begin : 0 };
 	g->list = (struct entry *)(g + 1);
-	g->time = (double *)(g->list + rows + 1);
-	g->reach = g->time + rows + 1;
-	g->keep = (uint32_t *)(g->reach + rows);
+	g->next = g->list + rows;
+	g->time = (double *)(g->next + rows);
+	g->keep = (uint32_t *)(g->time + rows + 1);
 	for (uint32_t i = 1; i <= rows; i++)
 		g->time[i] = pass_cost_rows(g->cost, i);
 	enter(g, root);
 	b->step = grow;
 	return grow(b, e);
+}
+
+/* The chains have the average candidates, and a depth that is known before
+ * anything is drafted. */
+bool build_lever_pays(const struct build_limits *limits,
+	const struct pass_cost *cost, const struct gain_rule *p)
+{
+	double gain = 1, reach = 1, drafting = cost->begin, look;
+	double alone = pass_cost_cycle(cost, 1, 0, pass_cost_rows(cost, 1));
+
+	if (!pass_cost_is_known(cost))
+		return true;
+	pass_cost_look(cost, 1, &look);
+	for (uint32_t n = 1; n <= limits->depth && n < limits->rows; n++) {
+		reach *= p->expect[0];
+		gain += reach;
+		if (gain * alone > pass_cost_cycle(cost, gain, drafting,
+					   pass_cost_rows(cost, n + 1)))
+			return true;
+		drafting += look;
+	}
+	return false;
 }
 
 void build_lever_begin(struct build *b, struct tree *t,

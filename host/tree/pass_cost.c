@@ -71,7 +71,9 @@ static void outweigh(uint32_t *n)
 
 void pass_cost_remembered(struct pass_cost *c)
 {
-	outweigh(&c->n_start);
+	outweigh(&c->n_token);
+	outweigh(&c->n_begin);
+	outweigh(&c->n_other);
 	for (unsigned i = 0; i < PASS_LOOKS; i++)
 		outweigh(&c->n_look[i]);
 }
@@ -182,12 +184,28 @@ uint32_t pass_cost_look(const struct pass_cost *c, uint32_t most, double *time)
 
 /* ---- a cycle ------------------------------------------------------------- */
 
-double pass_cost_cycle(
-	const struct pass_cost *c, double drafting, double rows_time)
+/* L without W. */
+static double overlapped(
+	const struct pass_cost *c, double gap, double rows_time)
 {
-	double gap = c->start + drafting;
 	double still = gap + c->before * rows_time - c->ahead;
 	double flash = c->read + (c->read > 0 ? fmax(still, 0) : 0);
 
 	return fmax(flash, gap + rows_time);
+}
+
+double pass_cost_cycle(const struct pass_cost *c, double tokens,
+	double drafting, double rows_time)
+{
+	return c->other +
+		overlapped(c, tokens * c->token + drafting, rows_time);
+}
+
+void pass_cost_saw_cycle(
+	struct pass_cost *c, double gap, double rows_time, double time)
+{
+	double known = overlapped(c, gap, rows_time);
+
+	pass_cost_see(&c->other, &c->n_other,
+		fmin(fmax(time - known, 0), MOST * known));
 }

@@ -4,7 +4,7 @@
  * drafts, and the device computes. The time L of a cycle includes the waits
  * between them:
  *
- * L = max(R + max(0, g + b C(n) - A), g + C(n)),  g = S + d
+ * L = W + max(R + max(0, g + b C(n) - A), g + C(n)),  g = w G + d
  *
  * R     time to read the layers of a pass from flash
  * A     the part of R that is still being read ahead when the last pass
@@ -12,10 +12,12 @@
  *       the first slot is free
  * C(n)  time of the device to compute n rows
  * b     share of the layers before the first one that is read from flash
- * S     time in which the host samples tokens and begins a tree, between
- *       two passes
- * d     time in which the host expands nodes of the tree: one at a time,
- *       or k at once in the time D(k)
+ * G     tokens that the cycle emits
+ * w     time to compute the logits of a token and to draw the token
+ * d     time in which the host drafts: none if nothing is drafted, else B to
+ *       begin the tree (which expands its root), and D(k) for each further
+ *       expansion, of k nodes at once
+ * W     all other time, such as for mapping weights
  *
  * Each part is measured by itself, without waits for other parts. The caller
  * chooses the unit (nanoseconds, or picoseconds of a phone) and uses it
@@ -41,13 +43,16 @@ extern const uint32_t pass_knot[PASS_KNOTS];
 struct pass_cost {
 	/* R, A of this cycle, and b of the formula above */
 	double read, ahead, before;
-	double start;            /* S of the formula above */
-	double look[PASS_LOOKS]; /* D of the formula above */
+	double token, begin;     /* w and B */
+	double look[PASS_LOOKS]; /* D */
+	double other;            /* W */
 	/* time to choose the rows that continue after the exit layer */
 	double exit;
 	double kept; /* share of rows that such choices kept */
+	double lost; /* share of the expected tokens that they gave up */
 	/* Number of observations of each average, counted up to PASS_MEMORY. */
-	uint32_t n_start, n_look[PASS_LOOKS], n_exit, n_kept;
+	uint32_t n_token, n_begin, n_look[PASS_LOOKS], n_other;
+	uint32_t n_exit, n_kept, n_lost;
 	/* C at n_rows row counts, with linear interpolation. n_rows 0 means
 	 * that C is unknown. */
 	uint32_t n_rows;
@@ -105,8 +110,15 @@ static inline bool pass_cost_is_known(const struct pass_cost *c)
 /* Returns C(n), or 0 if it is unknown. */
 double pass_cost_rows(const struct pass_cost *, double n);
 
-/* Returns L for d = `drafting` and C(n) = `rows_time`. */
-double pass_cost_cycle(
-	const struct pass_cost *, double drafting, double rows_time);
+/* Returns L for G = `tokens`, d = `drafting` and C(n) = `rows_time`. */
+double pass_cost_cycle(const struct pass_cost *, double tokens, double drafting,
+	double rows_time);
+
+/*
+ * Update W: a cycle took `time`, of which the host spent `gap` before the pass,
+ * and C(n) was `rows_time`.
+ */
+void pass_cost_saw_cycle(
+	struct pass_cost *, double gap, double rows_time, double time);
 
 #endif

@@ -51,8 +51,7 @@ take accepted_tokens
 checks=$((checks + 1))
 [ "${value[accepted_tokens]}" -gt 0 ] || fail 'no draft was accepted'
 same -m $model --method lever
-same -m "$image" --method lever --dram-budget 0% --prune-always --prune-threshold 1 \
-  --no-safeguards
+same -m "$image" --method lever --dram-budget 0% --prune-always --prune-threshold 1
 same -m "$image" --method lever --dram-budget 0% --prune-always --no-shadow --stop-rule
 same -m "$packed" --method lever --dram-budget 0%
 same -m "$packed" --method edgellm --dram-budget 40% --draft-on device

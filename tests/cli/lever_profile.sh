@@ -37,8 +37,8 @@ p = json.load(open(sys.argv[1]))
 cost = p["cost"]
 assert p["version"] == 3 and p["key"]["method"] == "lever", p
 assert cost["read"] > 0, cost
-for n in 1, 2, 4:
-    assert min(cost["look_%d" % n]) > 0, cost
+for term in "token", "begin", "look_1", "look_2", "look_4":
+    assert min(cost[term]) > 0, cost
 assert cost["rows"][0] == 1 and cost["rows"][-1] == 256, cost
 assert cost["time"] == sorted(cost["time"]) and cost["time"][0] > 0, cost
 assert cost["time"][-1] > cost["time"][0], cost

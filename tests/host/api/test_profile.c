@@ -137,13 +137,13 @@ static void test_library(void **state)
 	assert_string_equal(text.data, want.data);
 	assert_int_equal(first.n_rows, PASS_KNOTS);
 	assert_true(first.time[0] > 0 && first.read > 0);
-	assert_true(first.n_start > 1 && first.n_look[0] > 1);
+	assert_true(first.n_token > 1 && first.n_look[0] > 1);
 
 	assert_int_equal(
 		knew("tree-rows=64", &text, &second), PROFILE_REMEMBERED);
 	assert_string_equal(text.data, want.data);
 	assert_memory_equal(first.time, second.time, sizeof(first.time));
-	assert_true(first.start == second.start && first.read == second.read);
+	assert_true(first.token == second.token && first.read == second.read);
 	assert_memory_equal(first.look, second.look, sizeof(first.look));
 
 	assert_int_equal(knew("tree-rows=32", &text, &other), PROFILE_PROBED);

@@ -39,9 +39,13 @@ static struct pass_cost cost_of(unsigned of)
 	double x = of + 0.1, time[ARRAY_LEN(row)] = { x, 2 * x, 3 * x };
 	struct pass_cost c = { .read = x,
 		.spread = 1 + x,
-		.start = x / 7,
+		.token = x / 7,
+		.begin = x / 5,
+		.other = x / 4,
 		.look = { x / 9, 0, x / 3, x / 2 },
-		.n_start = 10,
+		.n_token = 10,
+		.n_begin = 4,
+		.n_other = 1,
 		.n_look = { 1, 0, 3, 10 } };
 
 	pass_cost_set(&c, row, time, ARRAY_LEN(row));
@@ -50,10 +54,13 @@ static struct pass_cost cost_of(unsigned of)
 
 static void check_same(const struct pass_cost *a, const struct pass_cost *b)
 {
-	assert_true(a->read == b->read && a->start == b->start);
 	assert_true(a->spread == b->spread);
+	assert_true(a->read == b->read && a->token == b->token);
+	assert_true(a->begin == b->begin && a->other == b->other);
 	assert_memory_equal(a->look, b->look, sizeof(a->look));
-	assert_int_equal(a->n_start, b->n_start);
+	assert_int_equal(a->n_token, b->n_token);
+	assert_int_equal(a->n_begin, b->n_begin);
+	assert_int_equal(a->n_other, b->n_other);
 	assert_memory_equal(a->n_look, b->n_look, sizeof(a->n_look));
 	assert_int_equal(a->n_rows, b->n_rows);
 	assert_memory_equal(a->row, b->row, a->n_rows * sizeof(*a->row));

@@ -117,16 +117,14 @@ static void test_drafts_change_no_sampled_text(void **state)
 
 static void test_pruning_changes_nothing(void **state)
 {
-	static const float theta[] = { .1f, .3f, 1 };
+	static const double threshold[] = { .05, .2, 2 };
 	struct fixture *f = *state;
 
 	f->prune = true;
 	open_all(f);
 	open_exit(f);
-	for (unsigned i = 0; i < ARRAY_LEN(theta); i++) {
-		f->prune_opts = prune_defaults(f->candidates);
-		f->prune_opts.theta = theta[i];
-		f->prune_opts.breadth_theta = theta[i] / 2;
+	for (unsigned i = 0; i < ARRAY_LEN(threshold); i++) {
+		f->threshold = threshold[i];
 		for (enum place p = 0; p < N_PLACES; p++) {
 			struct drafting d;
 

@@ -119,7 +119,7 @@ static void test_largest_trees(void **state)
 	f->w.opts.dram_share = 0;
 	f->streams = true;
 	f->tree_rows = TREE_ROWS_MOST;
-	f->depth = TREE_DEPTH_STREAMED;
+	f->depth = TREE_DEPTH_WEIGHED;
 	f->candidates = TREE_CANDIDATES;
 	f->w.n_predict = 64;
 	open_models(f);

@@ -1,6 +1,7 @@
 /* Trees whose rows are pruned in the middle of the model, on a real device
  * process (TANDEM_NPU; skipped without). The text of lever equals plain
  * decoding token for token, even with a random exit predictor. */
+#include "base/checked.h"
 #include "base/err.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
@@ -34,7 +35,8 @@ static void check_pruned(struct fixture *f)
 
 static void test_pruning_changes_nothing(void **state)
 {
-	static const float theta[] = { 0, .1f, .3f, 1 };
+	/* the negative one keeps what pays */
+	static const double threshold[] = { -1, 0, .05, .2, 2 };
 	struct fixture *f = *state;
 
 	f->prune = true;
@@ -43,24 +45,20 @@ static void test_pruning_changes_nothing(void **state)
 	open_phone(f);
 	open_session(f, f->w.model[SAME]);
 	write_plain(f);
-	for (unsigned i = 0; i < 16; i++) {
-		f->prune_opts = prune_defaults(f->candidates);
-		f->prune_opts.theta = theta[i / 4];
-		f->prune_opts.breadth_theta = theta[i / 4] / 2;
-		f->prune_opts.safeguards = i & 1;
-		f->prune_opts.shadow = i & 2;
+	for (unsigned i = 0; i < 2 * ARRAY_LEN(threshold); i++) {
+		uint64_t rows;
+
+		f->threshold = threshold[i / 2];
+		f->no_shadow = i & 1;
 		f->sum = (struct method_stats){ 0 };
 		check_pruned(f);
-		if (theta[i / 4] == 0) /* a threshold of 0 keeps all rows */
-			assert_int_equal(
-				f->sum.kept, f->sum.drafted + f->sum.cycles);
-		/* some rows are pruned in spite of the safeguards */
-		else if (theta[i / 4] < 1 || !(i & 1))
-			assert_true(
-				f->sum.kept < f->sum.drafted + f->sum.cycles);
-		/* only the roots are kept */
-		if (theta[i / 4] == 1 && (i & 3) == 2)
+		rows = f->sum.drafted + f->sum.cycles;
+		if (f->threshold == 0) /* keeps all rows */
+			assert_int_equal(f->sum.kept, rows);
+		else if (f->threshold > 1) /* only the roots */
 			assert_int_equal(f->sum.kept, f->sum.cycles);
+		else if (f->threshold > 0)
+			assert_true(f->sum.kept < rows);
 	}
 	pair_close(&f->w.s);
 }
@@ -77,7 +75,7 @@ static void test_pruned_texts_end_alike(void **state)
 	f->w.opts.dram_share = 0.25;
 	open_models(f);
 	open_exit(f);
-	f->prune_opts = prune_defaults(f->candidates);
+	f->threshold = .1;
 	image_file_open(&f->image, f->w.model[SAME], 0);
 	open_session(f, f->image.model);
 	for (f->w.n_predict = 1; f->w.n_predict <= 20;
@@ -96,7 +94,7 @@ static void test_coherent(void **state)
 
 	open_models(f);
 	open_exit(f);
-	f->prune_opts = prune_defaults(f->candidates);
+	f->threshold = .1;
 	open_session(f, f->w.model[SAME]);
 	write_plain(f);
 	pair_close(&f->w.s);

@@ -22,9 +22,10 @@ struct watched {
 	const struct tree *tree;
 	/* length of the text when the tree was drafted */
 	size_t n;
-	uint64_t drafted; /* env->stats.drafted when the tree was drafted */
-	unsigned checked; /* number of checked cycles */
-	uint32_t most;    /* maximum rows of a cycle */
+	/* env->stats.drafted and .cycles when the tree was drafted */
+	uint64_t drafted, cycles;
+	size_t checked; /* number of checked cycles */
+	uint32_t most;  /* maximum rows of a cycle */
 };
 
 /* Number of tokens on the path of a verified tree that continues the text after
@@ -51,14 +52,18 @@ static inline size_t in_common(const struct tree *t, uint32_t verified,
 static inline void watched_check(struct watched *d, size_t n)
 {
 	uint32_t verified = (uint32_t)(d->env->stats.drafted - d->drafted) + 1;
-	size_t want = 1 + in_common(d->tree, verified, d->want, d->n);
+	/* Cycles for which nothing was drafted emit one token each, and so does
+	 * the prompt, after which the first tree begins. */
+	size_t cycles = (size_t)(d->env->stats.cycles - d->cycles);
+	size_t want = !d->checked + cycles +
+		in_common(d->tree, verified, d->want, d->n);
 	size_t got = n - d->n;
 
 	if (got > want || (got < want && !d->pruned))
 		fail_msg("a cycle of %u rows after %zu tokens emitted %zu, "
 			 "not %zu",
 			verified, d->n, got, want);
-	d->checked++;
+	d->checked += cycles ? cycles : 1;
 	d->most = verified > d->most ? verified : d->most;
 }
 
@@ -72,6 +77,7 @@ static inline int watched_begin(
 	d->tree = t;
 	d->n = n;
 	d->drafted = d->env->stats.drafted;
+	d->cycles = d->env->stats.cycles;
 	return d->inner.begin(d->inner.arg, t, text, n, e);
 }
 

@@ -14,22 +14,34 @@
 
 static void test_by_hand(void **state)
 {
-	struct pass_cost c = { .read = 1000, .ahead = 200, .start = 50 };
+	struct pass_cost c = { .read = 1000, .ahead = 200, .token = 10 };
 
 	/* Flash limits the cycle. Drafting takes no additional time up to 150,
 	 * because flash reads ahead for that time. */
-	assert_close(pass_cost_cycle(&c, 0, 100), 1000, 0, "flash");
-	assert_close(pass_cost_cycle(&c, 150, 100), 1000, 0, "hidden");
-	assert_close(pass_cost_cycle(&c, 160, 100), 1010, 0, "stands still");
+	assert_close(pass_cost_cycle(&c, 5, 0, 100), 1000, 0, "flash");
+	assert_close(pass_cost_cycle(&c, 5, 150, 100), 1000, 0, "hidden");
+	assert_close(pass_cost_cycle(&c, 5, 160, 100), 1010, 0, "stands still");
 	/* Computing limits the cycle and begins after drafting. */
-	assert_close(pass_cost_cycle(&c, 50, 1500), 1600, 0, "computing");
+	assert_close(pass_cost_cycle(&c, 5, 50, 1500), 1600, 0, "computing");
+	/* So do the logits of the emitted tokens. */
+	assert_close(pass_cost_cycle(&c, 15, 50, 1500), 1700, 0, "tokens");
 	/* Half of the layers can be computed while the staging slots are
 	 * full. */
 	c.before = 0.5;
-	assert_close(pass_cost_cycle(&c, 50, 400), 1100, 0, "resident");
+	assert_close(pass_cost_cycle(&c, 5, 50, 400), 1100, 0, "resident");
 	/* All weights are in memory. */
 	c.read = 0;
-	assert_close(pass_cost_cycle(&c, 50, 400), 500, 0, "in memory");
+	assert_close(pass_cost_cycle(&c, 5, 50, 400), 500, 0, "in memory");
+	/* Weights are mapped in each pass, which is 30 more than known. A
+	 * cycle that was faster than known does not count as less. */
+	pass_cost_saw_cycle(&c, 100, 400, 530);
+	assert_close(pass_cost_cycle(&c, 5, 50, 400), 530, 0, "other time");
+	pass_cost_saw_cycle(&c, 100, 400, 470);
+	assert_close(pass_cost_cycle(&c, 5, 50, 400), 515, 0, "its mean");
+	/* a disturbance counts as at most half of the time */
+	pass_cost_saw_cycle(&c, 100, 400, 9000);
+	assert_close(pass_cost_cycle(&c, 5, 50, 400), 500 + 280 / 3., 1e-9,
+		"disturbed");
 }
 
 static void check_look(
@@ -263,15 +275,15 @@ static void test_disturbed_once(void **state)
  * measurements soon outweigh them. */
 static void test_profile_has_little_weight(void **state)
 {
-	struct pass_cost c = { .start = 30 };
+	struct pass_cost c = { .token = 30 };
 
-	c.n_start = c.n_look[1] = PASS_MEMORY;
+	c.n_token = c.n_look[1] = PASS_MEMORY;
 	pass_cost_remembered(&c);
 	assert_int_equal(c.n_look[0], 0);
 	assert_int_equal(c.n_look[1], PASS_BEFORE);
 	for (int i = 0; i < 4; i++)
-		pass_cost_see(&c.start, &c.n_start, 10);
-	assert_close(c.start, 10 + 20. * 2 / 6, 1e-9, "as two of six");
+		pass_cost_see(&c.token, &c.n_token, 10);
+	assert_close(c.token, 10 + 20. * 2 / 6, 1e-9, "as two of six");
 }
 
 static const struct CMUnitTest tests[] = {

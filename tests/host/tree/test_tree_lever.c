@@ -18,13 +18,14 @@
 #include <math.h>
 #include <string.h>
 
-#define ROUNDS 150
-#define FEW    14 /* maximum number of nodes of which all trees are tried */
+#define ROUNDS          150
+#define FEW             14 /* maximum number of nodes of which all trees are tried */
+#define TREE_ROWS_TRIED 32
 
 /* ---- the cost of a cycle, computed anew ---------------------------------- */
 
 struct price {
-	double flash, ahead, before, start, draft, row[FEW + 2];
+	double flash, ahead, before, token, begin, draft, other, row[FEW + 2];
 };
 
 static double larger(double a, double b)
@@ -32,13 +33,15 @@ static double larger(double a, double b)
 	return a > b ? a : b;
 }
 
-static double takes(const struct price *p, uint32_t looked, uint32_t rows)
+static double takes(
+	const struct price *p, double gain, uint32_t looked, uint32_t rows)
 {
-	double host = p->start + looked * p->draft, read = p->flash;
+	double host = p->token * gain + p->begin + looked * p->draft;
+	double read = p->flash;
 
 	if (read > 0)
 		read += larger(0, host + p->before * p->row[rows] - p->ahead);
-	return larger(read, host + p->row[rows]);
+	return p->other + larger(read, host + p->row[rows]);
 }
 
 /* Random costs. The cost of rows rises with each row or, if `steps` is set, in
@@ -48,7 +51,9 @@ static struct price random_price(bool steps)
 	struct price p = { .flash = draw(3) ? 300 * unit() : 0,
 		.ahead = 100 * unit(),
 		.before = draw(2) ? unit() : 0,
-		.start = 50 * unit(),
+		.token = draw(2) ? 10 * unit() : 0,
+		.begin = 50 * unit(),
+		.other = draw(2) ? 40 * unit() : 0,
 		.draft = draw(4) ? 20 * unit() : 0 };
 	double rise = 10 * unit();
 
@@ -78,7 +83,9 @@ static struct pass_cost cost_of(const struct price *p)
 	struct pass_cost c = { .read = p->flash,
 		.ahead = p->ahead,
 		.before = p->before,
-		.start = p->start };
+		.token = p->token,
+		.begin = p->begin,
+		.other = p->other };
 	uint32_t row[ROWS];
 
 	set_expansion_time(&c, p->draft);
@@ -86,6 +93,40 @@ static struct pass_cost cost_of(const struct price *p)
 		row[i] = i + 1;
 	pass_cost_set(&c, row, p->row + 1, ROWS);
 	return c;
+}
+
+/* ---- the estimated probabilities, computed anew ----------------------- */
+
+static void estimate(const struct gain_rule *rule, const struct candidate *c,
+	uint32_t n, double *p)
+{
+	double mass = 0, sum = 0, hit;
+
+	for (uint32_t i = 0; i < n; i++) {
+		mass += (double)c[i].q;
+		sum += pow((double)c[i].q, rule->draft.draft);
+	}
+	hit = mass * larger(rule->hit / rule->mass, rule->rho_min);
+	for (uint32_t i = 0; i < n; i++)
+		p[i] = pow((double)c[i].q, rule->draft.draft) / sum *
+			(hit < 1 ? hit : 1);
+}
+
+/* Expected number of tokens of a tree. */
+static double gain_of(const struct gain_rule *rule, const struct tree *t)
+{
+	double reach[TREE_ROWS_TRIED] = { 1 }, sum = 0;
+
+	for (uint32_t u = 0; u < t->n; u++) {
+		double p[TREE_CANDIDATES];
+		const struct candidate *c = t->candidate + u * t->k;
+
+		sum += reach[u];
+		estimate(rule, c, t->n_candidates[u], p);
+		for (uint32_t i = 0; i < t->n_children[u]; i++)
+			reach[tree_child(t, u, c[i].token)] = reach[u] * p[i];
+	}
+	return sum;
 }
 
 /* ---- all trees ----------------------------------------------------------- */
@@ -108,21 +149,24 @@ static bool was_expanded(const struct hash_drafter *h, uint64_t path)
 /* List all nodes down to a depth or, if `known` is set, only the children of
  * nodes that the builder expanded. */
 static void list_all(struct all *a, const struct hash_drafter *h, bool known,
-	uint64_t path, int32_t parent, double reach, double rho, uint32_t depth)
+	uint64_t path, int32_t parent, double reach,
+	const struct gain_rule *rule, uint32_t depth)
 {
 	struct candidate c[TREE_CANDIDATES];
+	double p[TREE_CANDIDATES];
 	uint32_t n = hash_candidates(h, path, c);
 
 	if (!depth || (known && !was_expanded(h, path)))
 		return;
+	estimate(rule, c, n, p);
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t at = a->n++;
 
 		assert_true(at < FEW);
-		a->reach[at] = reach * rho * (double)c[i].q;
+		a->reach[at] = reach * p[i];
 		a->parent[at] = parent;
 		list_all(a, h, known, hash_child(path, c[i].token), (int32_t)at,
-			a->reach[at], rho, depth - 1);
+			a->reach[at], rule, depth - 1);
 	}
 }
 
@@ -162,7 +206,7 @@ static double best_rate(
 			continue;
 		best = larger(best,
 			gain /
-				takes(p,
+				takes(p, gain,
 					looked < 0 ? inner(a, set)
 						   : (uint32_t)looked,
 					n));
@@ -180,8 +224,10 @@ static struct gain_rule random_rule(void)
 
 	gain_rule_init(&p);
 	p.best_prefix = true;
-	if (draw(2))
+	if (draw(2)) {
 		p.hit = 0.2 + unit();
+		p.draft.draft = 0.5 + 2 * unit();
+	}
 	return p;
 }
 
@@ -219,15 +265,13 @@ static void test_best_of_the_expanded(void **state)
 		struct pass_cost c = cost_of(&price);
 		struct tree *t = open_tree(2 * l.rows, h.k);
 		struct gain_rule p = random_rule();
-		double rho = gain_rule_reliability(&p), gain = 0;
 		struct all a = { 0 };
 
 		build(&h, 1 + draw(4), t, &l, &c, &p);
-		list_all(&a, &h, true, hash_root(&h), -1, 1, rho, l.depth);
-		for (uint32_t u = 0; u < t->n; u++)
-			gain += t->path[u] * pow(rho, t->depth[u]);
-		assert_close(p.gain, gain, 1e-9, "gain");
-		assert_close(p.latency, takes(&price, h.nodes - 1, t->n), 1e-9,
+		list_all(&a, &h, true, hash_root(&h), -1, 1, &p, l.depth);
+		assert_close(p.gain, gain_of(&p, t), 1e-9, "gain");
+		assert_close(p.latency,
+			takes(&price, p.gain, h.nodes - 1, t->n), 1e-9,
 			"latency");
 		assert_close(p.gain / p.latency,
 			best_rate(&a, l.rows, &price, (int)h.nodes - 1),
@@ -261,10 +305,13 @@ static void check_best_of_all(bool steps, double share)
 		/* the first build updates the builder's averages */
 		build(&h, 1, t, &l, &c, &p);
 		for (uint32_t k = 0; k < h.k; k++)
-			p.expect[k] = h.mass / h.k;
+			p.expect[k] =
+				fmin(1,
+					larger(p.hit / p.mass, p.rho_min) *
+						h.mass) /
+				h.k;
 		build(&h, 1, t, &l, &c, &p);
-		list_all(&a, &h, false, hash_root(&h), -1, 1,
-			gain_rule_reliability(&p), l.depth);
+		list_all(&a, &h, false, hash_root(&h), -1, 1, &p, l.depth);
 		worst = fmin(worst,
 			p.gain / p.latency / best_rate(&a, l.rows, &price, -1));
 		tree_close(t);
@@ -279,6 +326,69 @@ static void test_best_of_all_trees(void **state)
 	seed = harness_seed();
 	check_best_of_all(false, 0.98);
 	check_best_of_all(true, 0.9);
+}
+
+/* ---- steps in the cost, and no draft at all ---------------------------- */
+
+/* The second row costs more than it gains, but eight together pay. */
+static void test_crosses_a_step(void **state)
+{
+	const uint32_t row[] = { 1, 2, 32 };
+	const struct build_limits l = { 32, 31 };
+	struct tree *t = open_tree(l.rows, 1);
+	struct hash_drafter h = { .seed = 3, .k = 1, .mass = 0.95 };
+	struct pass_cost c = { 0 };
+	struct gain_rule p;
+
+	pass_cost_set(&c, row, (const double[]){ 100, 340, 340 + 30 * 20 }, 3);
+	gain_rule_init(&p);
+	p.best_prefix = true;
+	set_expansion_time(&c, 1);
+	for (int i = 0; i < 2; i++)
+		build(&h, 1, t, &l, &c, &p);
+	/* the best chain: a further row gains less than the rate times its
+	 * cost */
+	assert_true(t->n > 8);
+	assert_true(p.gain / p.latency > 1.6 / 100);
+	assert_true(pow(0.95, t->n) * p.latency <= 21 * p.gain * 1.001);
+	assert_true(pow(0.95, t->n - 1) * p.latency >= 21 * p.gain * 0.999);
+	/* no chain of such a draft pays */
+	h.mass = 0.7;
+	gain_rule_init(&p);
+	p.best_prefix = true;
+	for (int i = 0; i < 2; i++)
+		build(&h, 1, t, &l, &c, &p);
+	assert_int_equal(t->n, 1);
+	tree_close(t);
+}
+
+/* Whether drafting pays is the comparison of all chains, by hand. */
+static void test_whether_drafting_pays(void **state)
+{
+	uint32_t pays = 0;
+
+	seed = harness_seed();
+	for (int round = 0; round < ROUNDS; round++) {
+		const struct build_limits l = { 1 + draw(ROWS), draw(ROWS) };
+		struct price price = random_price(draw(2));
+		struct pass_cost c = cost_of(&price);
+		struct gain_rule p = random_rule();
+		double gain = 1, reach = 1, alone;
+		bool want = false;
+
+		p.expect[0] = unit();
+		price.begin = 0;
+		alone = takes(&price, 1, 0, 1);
+		price.begin = c.begin;
+		for (uint32_t n = 2; n <= l.rows && n <= l.depth + 1; n++) {
+			reach *= p.expect[0];
+			gain += reach;
+			want |= gain * alone > takes(&price, gain, n - 2, n);
+		}
+		assert_int_equal(build_lever_pays(&l, &c, &p), want);
+		pays += want;
+	}
+	assert_in_range(pays, ROUNDS / 10, ROUNDS * 9 / 10);
 }
 
 /* ---- expansions ---------------------------------------------------------- */
@@ -351,8 +461,8 @@ static void test_expands_several_at_once(void **state)
 		together += h.calls;
 		assert_in_range(h.largest, 2, 8);
 		assert_close(p.latency,
-			pass_cost_cycle(
-				&c, 5. * h.calls, pass_cost_rows(&c, t->n)),
+			pass_cost_cycle(&c, p.gain, 5. * h.calls,
+				pass_cost_rows(&c, t->n)),
 			1e-9, "latency");
 		tree_close(t);
 	}
@@ -506,6 +616,8 @@ static void test_ends(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_best_of_the_expanded),
 	cmocka_unit_test(test_best_of_all_trees),
+	cmocka_unit_test(test_crosses_a_step),
+	cmocka_unit_test(test_whether_drafting_pays),
 	cmocka_unit_test(test_drafts_while_flash_reads),
 	cmocka_unit_test(test_expands_several_at_once),
 	cmocka_unit_test(test_room_for_batches),

@@ -1,0 +1,40 @@
+/*
+ * How likely each candidate of a node is drawn by the target, from uncertain
+ * estimates of this: the draft's probability q and, in the middle of a
+ * verification, the exit predictor's score s. Candidate i of a node has the
+ * share
+ *
+ *   w_i / (sum of all w_j),  w_i = exp(a ln q_i + b s_i)
+ *
+ * of the probability that any of the candidates is drawn. A greedy target draws
+ * likely candidates more often than the draft expects, which is a > 1. Both
+ * weights are learnt from verifications, by Newton steps towards the largest
+ * likelihood (a conditional logit model), in which old observations fade. The
+ * shares have the order of q if there are no scores, and their sum is 1.
+ */
+#ifndef HOST_TREE_CALIBRATION_H
+#define HOST_TREE_CALIBRATION_H
+
+#include "host/tree/tree.h"
+
+#include <stdint.h>
+
+struct calibration {
+	double draft, exit; /* a and b of the formula above */
+	/* Information about the weights: covariances of ln q and s, summed over
+	 * observations. */
+	double dd, de, ee;
+};
+
+void calibration_init(struct calibration *, double draft, double exit);
+
+/* Write to share[n] the shares of c[n], 1 <= n <= TREE_CANDIDATES. score[n] is
+ * NULL if the predictor was not asked or has no usable answer. */
+void calibration_shares(const struct calibration *, const struct candidate *c,
+	const float *score, uint32_t n, double *share);
+
+/* Learn from a verification that drew candidate `drawn` of c[n]. */
+void calibration_saw(struct calibration *, const struct candidate *c,
+	const float *score, uint32_t n, uint32_t drawn);
+
+#endif
