@@ -182,6 +182,7 @@ static int plan(struct bench_lever *b, struct err *e)
 			: draft  ? draft
 				 : "default",
 		.as = b->as && !asked->model ? b->as->name : NULL,
+		.bundled = !asked->model,
 		.same_text = 1,
 		.published = bench_lever_published,
 		.n_published = bench_lever_n_published,

@@ -115,16 +115,16 @@ static const struct column_spec levels_columns[] = {
 	{ 0 },
 };
 
-/* The first FULL_DRAFTS of them are those of the cells. The last one is a head
+/* The first CELL_DRAFTS of them are those of the cells. The last one is a head
  * as large as a layer of the paper's 8B. */
-#define FULL_DRAFTS 4
+#define CELL_DRAFTS 4
 static const struct table_variant drafts[] = {
 	{ NULL, { NULL } },
 	{ "oracle:0.6", { "draft=oracle:0.6" } },
 	{ "oracle:0.8", { "draft=oracle:0.8" } },
 	{ "oracle:0.9", { "draft=oracle:0.9" } },
-	{ "model", { "draft=model" } },
-	{ "eagle", { "draft=eagle" } },
+	{ "model", { "draft=model" }, .bundled = true },
+	{ "eagle", { "draft=eagle" }, .bundled = true },
 	{ "eagle 8B", { "draft=eagle", "draft-as=qwen3-8b" },
 		.as = "qwen3-8b" },
 };
@@ -498,7 +498,7 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 				"lost: lever is slower.",
 			.name_key = { "cell", "rival" },
 			.variant = drafts,
-			.n_variants = FULL_DRAFTS,
+			.n_variants = CELL_DRAFTS,
 			.method = "lever",
 			.levels = BENCH_LEVER_BUDGETS,
 			.level_rows = true,

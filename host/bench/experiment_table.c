@@ -143,7 +143,8 @@ int table_plan(struct table_plan *p, struct experiment *x,
 		const struct table_variant *v =
 			t->variant ? &t->variant[i] : &as_asked;
 
-		if (v->as && (!request->as || strcmp(v->as, request->as)))
+		if ((v->as && (!request->as || strcmp(v->as, request->as))) ||
+			(v->bundled && !request->bundled))
 			continue;
 		for (unsigned m = 0; m < n_methods; m++) {
 			if ((t->wanted && !t->wanted(&method[m])) ||

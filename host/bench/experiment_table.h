@@ -72,6 +72,9 @@ struct table_variant {
 	/* the variant is left out unless table_request.as is this shape; NULL
 	 * means any shape */
 	const char *as;
+	/* the variant is left out unless table_request.bundled: its drafter
+	 * belongs to the bundled target */
+	bool bundled;
 };
 
 struct table_request;
@@ -134,6 +137,7 @@ struct table_request {
 	/* Shape of the model that costs are computed for, if the bundled model
 	 * runs; otherwise NULL. */
 	const char *as;
+	bool bundled;       /* the bundled target runs */
 	unsigned same_text; /* group of all runs (see experiment_add) */
 	const struct published *published; /* [n_published] */
 	unsigned n_published;
