@@ -175,8 +175,8 @@ static void release(struct opened *o)
 
 void pair_note(struct pair_runner *by, const struct tandem *t)
 {
-	static const char more[] = " | ...";
-	size_t used = strlen(by->priced);
+	static const char between[] = " | ", more[] = " | ...";
+	size_t used = strlen(by->priced), length;
 	struct tandem_report r;
 
 	tandem_report(t, &r);
@@ -187,11 +187,16 @@ void pair_note(struct pair_runner *by, const struct tandem *t)
 	if (!*r.priced_as || strstr(by->priced, r.priced_as) ||
 		strstr(by->priced, more))
 		return;
-	if (used + strlen(r.priced_as) < sizeof(by->priced) - sizeof(more) - 3)
-		snprintf(by->priced + used, sizeof(by->priced) - used, "%s%s",
-			used ? " | " : "", r.priced_as);
-	else
-		snprintf(by->priced + used, sizeof(by->priced) - used, more);
+	length = strlen(r.priced_as);
+	if (used + length < sizeof(by->priced) - sizeof(more) - 3) {
+		if (used) {
+			memcpy(by->priced + used, between, sizeof(between));
+			used += sizeof(between) - 1;
+		}
+		memcpy(by->priced + used, r.priced_as, length + 1);
+	} else {
+		memcpy(by->priced + used, more, sizeof(more));
+	}
 }
 
 static int open_run(
