@@ -59,12 +59,12 @@ cp "$tmp/out" "$tmp/object"
 # that was trained.
 plot=()
 ! command -v gnuplot >/dev/null || plot=(--plot "$tmp/plots")
-bench "${phone[@]}" -n 24 --items 2 --tasks qa --tables curve --json \
+bench "${phone[@]}" -n 32 --items 2 --tasks code --tables curve --json \
   "${plot[@]}"
 check_eq 'status of the curve' "$status" 0
 cp "$tmp/out" "$tmp/curve"
 for method in fast-dllm llada-npu; do
-  run_ok "$TANDEM" eval --method $method --json "${one[@]}" -n 24 --items 2 qa
+  run_ok "$TANDEM" eval --method $method --json "${one[@]}" -n 32 --items 2 code
   cp "$tmp/out" "$tmp/$method"
 done
 if command -v python3 >/dev/null; then
