@@ -200,8 +200,13 @@ check_has 'the text with an oracle' "$out" 'Acceptance is simulated'
 
 # ---- on this machine's clock, with a model of random weights ----------------
 run_ok "$TANDEM" synth --like tiny -o "$tmp/tiny.gguf"
-bench -m "$tmp/tiny.gguf" --draft oracle:0.8 --tasks none --items 1 -n 12 \
-  --tables methods,prune --rounds 1 --methods flash-ar,lever --spin 0
+# If other work disturbs the plain reader, a run looks faster than flash and the
+# benchmark ends.
+for _ in 1 2 3; do
+  bench -m "$tmp/tiny.gguf" --draft oracle:0.8 --tasks none --items 1 -n 12 \
+    --tables methods,prune --rounds 1 --methods flash-ar,lever --spin 0
+  case $err in *'flash needs'*) ;; *) break ;; esac
+done
 check_eq 'status on a synthesized model' "$status" 0
 check_has 'the text' "$out" 'a plain reader of the layers:'
 check_has 'the text' "$out" 'checked: the same text'
