@@ -178,7 +178,8 @@ class Data:
 
 
 def train(verifier, bias, data, held, args):
-    """Train blocks and bias until --steps or --minutes are over; a checkpoint is written every round."""
+    """Train blocks and bias until --steps or --minutes are over; every round writes a
+    checkpoint."""
     own = own_blocks(verifier)
     verifier.requires_grad_(False)
     for weight in own.values():
@@ -194,7 +195,7 @@ def train(verifier, bias, data, held, args):
         bias.data.copy_(state["bias"])
         data.round, step, spent = state["round"], state["step"], state["spent"]
     log, rng = [], random.Random(args.seed + step)
-    done = 0.0
+    done, now = 0.0, torch.tensor(float("nan"))
     while done < 1:
         began = time.time()
         drawn = data.next() * PASSES
