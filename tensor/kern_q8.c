@@ -96,9 +96,11 @@ _Static_assert(sizeof(struct ready) <= TILE_SCRATCH, "workspace");
 static ALWAYS_INLINE void chunk_rows(const struct chunk *c, struct block b,
 	unsigned rows, struct ahead *ahead, const bool four, const bool ready)
 {
+	const unsigned most = ready || rows > FEW_ROWS ? ROWS : FEW_ROWS;
+
 	while (rows) {
-		const unsigned step = rows_next(rows, ROWS);
-		const unsigned count = rows >= 2 * ROWS ? rows / ROWS - 1 : 1;
+		const unsigned step = rows_next(rows, most);
+		const unsigned count = rows >= 2 * most ? rows / most - 1 : 1;
 
 		rows -= step * count;
 		multiply(c, b, step, count, rows, ahead, four, ready);

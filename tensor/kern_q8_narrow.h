@@ -13,6 +13,7 @@
 #ifndef Q8_WIDE
 
 #define ROWS     6
+#define FEW_ROWS ROWS
 #define PERMUTED false
 
 static ALWAYS_INLINE unsigned chunk_steps(unsigned rows)

@@ -19,6 +19,15 @@
 #define ROWS     (VEC_LANES == 8 ? 3 : 6)
 #define PERMUTED true
 
+/* The number of rows up to which a pass has a single register tile, if it
+ * decodes in registers. With VNNI it pays to decode once for eight rows,
+ * although their float32 sums go through the first-level cache. */
+#ifdef __AVX512VNNI__
+#define FEW_ROWS 8
+#else
+#define FEW_ROWS ROWS
+#endif
+
 /*
  * The number of rows up to which it is faster to decode a chunk again for each
  * register tile than to store its decoded codes. For nibbles this is one
@@ -28,7 +37,7 @@
  */
 static ALWAYS_INLINE unsigned few(bool four)
 {
-	return VEC_LANES < 8 ? 0 : VEC_LANES == 8 || four ? ROWS : 4 * ROWS;
+	return VEC_LANES < 8 ? 0 : VEC_LANES == 8 || four ? FEW_ROWS : 24;
 }
 
 /* The codes of a chunk, decoded and in the order of the products, and the
@@ -57,41 +66,43 @@ struct shape {
 };
 
 /*
- * The addresses of six rows, as two pointers and a stride. Six pointers would
- * take the registers that other loop variables need. The second pointer is
- * hidden from the optimizer; otherwise the compiler would compute it from the
- * first and create six pointers again.
+ * The addresses of the rows of a register tile, as a pointer to every third row
+ * and a stride. A pointer to each row would take the registers that other loop
+ * variables need. The pointers are hidden from the optimizer; otherwise the
+ * compiler would compute them from the first and create one for each row again.
  */
-struct six {
-	const uint8_t *first, *fourth;
+struct tile_rows {
+	const uint8_t *third[(FEW_ROWS + 2) / 3];
 	size_t stride;
 };
 
-static ALWAYS_INLINE struct six six_rows(const uint8_t *p, size_t stride)
+static ALWAYS_INLINE struct tile_rows tile_rows(const uint8_t *p, size_t stride)
 {
-	struct six s = { p, p + 3 * stride, stride };
+	struct tile_rows t = { .stride = stride };
 
-	__asm__("" : "+r"(s.fourth));
-	return s;
+	for (int i = 0; i < (FEW_ROWS + 2) / 3; i++, p += 3 * stride) {
+		t.third[i] = p;
+		__asm__("" : "+r"(t.third[i]));
+	}
+	return t;
 }
 
-static ALWAYS_INLINE const uint8_t *six_at(
-	const struct six *s, int r, size_t at)
+static ALWAYS_INLINE const uint8_t *tile_row_at(
+	const struct tile_rows *t, int r, size_t at)
 {
-	return (r < 3 ? s->first + r * s->stride
-		      : s->fourth + (r - 3) * s->stride) +
-		at;
+	return t->third[r / 3] + r % 3 * t->stride + at;
 }
 
-static ALWAYS_INLINE ivec six_get(const struct six *s, int r, size_t at)
+static ALWAYS_INLINE ivec tile_row_get(
+	const struct tile_rows *t, int r, size_t at)
 {
-	return all32(six_at(s, r, at));
+	return all32(tile_row_at(t, r, at));
 }
 
-static ALWAYS_INLINE void six_step(struct six *s, size_t bytes)
+static ALWAYS_INLINE void tile_rows_step(struct tile_rows *t, size_t bytes)
 {
-	s->first += bytes;
-	s->fourth += bytes;
+	for (int i = 0; i < (FEW_ROWS + 2) / 3; i++)
+		t->third[i] += bytes;
 }
 
 #ifdef __ARM_FEATURE_MATMUL_INT8
@@ -99,12 +110,12 @@ static ALWAYS_INLINE void six_step(struct six *s, size_t bytes)
 /* Load eight codes of row r and eight codes of row r + 1. If there is no row r
  * + 1, load those of row r twice. */
 static ALWAYS_INLINE int8x16_t two_rows(
-	const struct six *x, int r, size_t at, const struct shape s)
+	const struct tile_rows *x, int r, size_t at, const struct shape s)
 {
 	const int second = r + 1 < s.rows ? r + 1 : r;
 
-	return vcombine_s8(vld1_s8((const int8_t *)six_at(x, r, at)),
-		vld1_s8((const int8_t *)six_at(x, second, at)));
+	return vcombine_s8(vld1_s8((const int8_t *)tile_row_at(x, r, at)),
+		vld1_s8((const int8_t *)tile_row_at(x, second, at)));
 }
 
 /*
@@ -113,7 +124,7 @@ static ALWAYS_INLINE int8x16_t two_rows(
  * and r + 1 for outputs 0 and 1, and acc[r + 1] those for outputs 2 and 3.
  */
 static ALWAYS_INLINE void add_half(ivec (*acc)[2], const struct half *h,
-	const struct six *x, size_t at, const struct shape s)
+	const struct tile_rows *x, size_t at, const struct shape s)
 {
 	for (int i = 0; i < 4; i += 2)
 		for (int r = 0; r < s.rows; r += 2) {
@@ -147,13 +158,13 @@ static ALWAYS_INLINE void part_rows(ivec (*acc)[2], const struct shape s)
 
 /* Add the products of 16 k, beginning at offset `at` of the rows. */
 static ALWAYS_INLINE void add_half(ivec (*acc)[2], const struct half *h,
-	const struct six *x, size_t at, const struct shape s)
+	const struct tile_rows *x, size_t at, const struct shape s)
 {
 	for (int i = 0; i < 4; i++) {
 		const ivec w0 = h->w[i][s.v], w1 = h->w[i][s.v + 1];
 
 		for (int r = 0; r < s.rows; r++) {
-			const ivec c = six_get(x, r, at + 4 * (size_t)i);
+			const ivec c = tile_row_get(x, r, at + 4 * (size_t)i);
 
 			acc[r][0] = dot(acc[r][0], w0, c, s.four);
 			acc[r][1] = dot(acc[r][1], w1, c, s.four);
@@ -188,17 +199,17 @@ static ALWAYS_INLINE void add_sums(vec (*sum)[2], ivec (*acc)[2],
 static ALWAYS_INLINE void stored_sums(vec (*sum)[2], const struct chunk *c,
 	const struct block *b, const struct shape s)
 {
-	struct six x = six_rows(b->codes, b->row_bytes);
-	struct six from = six_rows(b->start, b->row_bytes);
+	struct tile_rows x = tile_rows(b->codes, b->row_bytes);
+	struct tile_rows from = tile_rows(b->start, b->row_bytes);
 	const uint8_t *tile = c->w;
 
 	for (unsigned n = c->tiles; n; n--, tile += tile_size(s.four)) {
-		ivec acc[ROWS][2] = { 0 }, start[ROWS];
+		ivec acc[FEW_ROWS][2] = { 0 }, start[FEW_ROWS];
 		vec scale[STRIP_VECS];
 		struct half half;
 
 		for (int r = 0; r < s.rows; r++) {
-			start[r] = six_get(&from, r, 0);
+			start[r] = tile_row_get(&from, r, 0);
 			acc[r][0] = acc[r][1] = sum_begin(start[r]);
 		}
 		prefetch(tile + AHEAD, s.four);
@@ -209,8 +220,8 @@ static ALWAYS_INLINE void stored_sums(vec (*sum)[2], const struct chunk *c,
 		}
 		tile_scales(scale, tile, s.four);
 		add_sums(sum, acc, start, scale, s);
-		six_step(&x, TILE);
-		six_step(&from, 4);
+		tile_rows_step(&x, TILE);
+		tile_rows_step(&from, 4);
 	}
 }
 
@@ -218,15 +229,15 @@ static ALWAYS_INLINE void stored_sums(vec (*sum)[2], const struct chunk *c,
 static ALWAYS_INLINE void ready_sums(vec (*sum)[2], const struct chunk *c,
 	const struct block *b, struct ahead *ahead, const struct shape s)
 {
-	struct six x = six_rows(b->codes, b->row_bytes);
-	struct six from = six_rows(b->start, b->row_bytes);
+	struct tile_rows x = tile_rows(b->codes, b->row_bytes);
+	struct tile_rows from = tile_rows(b->start, b->row_bytes);
 
 	for (unsigned t = 0; t < c->tiles; t++) {
 		ivec acc[ROWS][2] = { 0 }, start[ROWS];
 
 		fetch_step(ahead);
 		for (int r = 0; r < s.rows; r++) {
-			start[r] = six_get(&from, r, 0);
+			start[r] = tile_row_get(&from, r, 0);
 			acc[r][0] = acc[r][1] = sum_begin(start[r]);
 		}
 #pragma GCC unroll 2
@@ -234,8 +245,8 @@ static ALWAYS_INLINE void ready_sums(vec (*sum)[2], const struct chunk *c,
 			add_half(acc, &c->ready->half[t][h], &x, (size_t)h * 16,
 				s);
 		add_sums(sum, acc, start, c->ready->scale[t], s);
-		six_step(&x, TILE);
-		six_step(&from, 4);
+		tile_rows_step(&x, TILE);
+		tile_rows_step(&from, 4);
 	}
 }
 
@@ -277,7 +288,7 @@ static ALWAYS_INLINE void panels(const struct chunk *c, struct block b,
 		 * registers. */
 #pragma GCC unroll 2
 		for (s.v = 0; s.v < STRIP_VECS; s.v += 2) {
-			vec sum[ROWS][2] = { 0 };
+			vec sum[FEW_ROWS][2] = { 0 };
 
 			if (ready)
 				ready_sums(sum, c, &b, ahead, s);
@@ -295,7 +306,7 @@ static ALWAYS_INLINE void panels(const struct chunk *c, struct block b,
  * all combinations are compiled. */
 #define PANELS(n)                                                          \
 	case n:                                                            \
-		if (n <= ROWS &&                                           \
+		if (n <= (ready ? ROWS : FEW_ROWS) &&                      \
 			(few(four) ? !ready || 2 * n >= ROWS : ready))     \
 			panels(c, b, count, after, ahead, n, four, ready); \
 		break;
@@ -311,6 +322,8 @@ static ALWAYS_INLINE void multiply(const struct chunk *c, struct block b,
 		PANELS(4)
 		PANELS(5)
 		PANELS(6)
+		PANELS(7)
+		PANELS(8)
 	}
 }
 
