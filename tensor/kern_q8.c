@@ -24,35 +24,78 @@ static ALWAYS_INLINE vec saturated(vec v)
 	return pickf(v < -Q8_HUGE, all(-Q8_HUGE), v);
 }
 
-static float largest(const float *x, unsigned n)
+/* The largest magnitude. Compared as integers, magnitudes have the order of
+ * their values, and NaN is above all of them. */
+static ALWAYS_INLINE float largest(
+	const float *x, unsigned n, const bool saturate)
 {
-	vec most = { 0 };
-	float m = 0;
+	ivec most[STRIP_VECS] = { 0 };
+	int32_t bits = 0;
+	float m;
 
-	for (unsigned i = 0; i < n; i += VEC_LANES) {
-		const vec v = saturated(load(x + i));
-		const vec a = (vec)((ivec)v & INT32_MAX);
+	for (unsigned i = 0; i < n; i += TILE)
+		for (int p = 0; p < STRIP_VECS; p++) {
+			const vec v = load(x + i + p * VEC_LANES);
+			const ivec a =
+				(ivec)(saturate ? saturated(v) : v) & INT32_MAX;
 
-		most = pickf(a > most, a, most);
-	}
-	for (int l = 0; l < VEC_LANES; l++)
-		m = most[l] > m ? most[l] : m;
+			most[p] = pick(a > most[p], a, most[p]);
+		}
+	for (int p = 0; p < STRIP_VECS; p++)
+		for (int l = 0; l < VEC_LANES; l++)
+			bits = most[p][l] > bits ? most[p][l] : bits;
+	memcpy(&m, &bits, sizeof(m));
 	return m;
 }
 
+typedef int8_t lanes8 __attribute__((vector_size(VEC_LANES)));
+typedef int8_t sixteen __attribute__((vector_size(16)));
+
 /* q[i] = x[i] * inverse for n values, rounded to the nearest integer, ties to
  * even. */
-static void codes_of(int8_t *q, const float *x, unsigned n, float inverse)
+static ALWAYS_INLINE void codes_of(int8_t *q, const float *x, unsigned n,
+	float inverse, const bool saturate)
 {
 	const float magic = 0x1.8p23f; /* adding it rounds to an integer */
 
 	for (unsigned i = 0; i < n; i += VEC_LANES) {
-		const vec v = saturated(load(x + i)) * inverse + magic;
-		const ivec c = (ivec)v - (ivec)all(magic);
+		const vec v = load(x + i);
+		const vec sum = (saturate ? saturated(v) : v) * inverse + magic;
+		const lanes8 c = __builtin_convertvector(
+			(ivec)sum - (ivec)all(magic), lanes8);
 
-		for (int l = 0; l < VEC_LANES; l++)
-			q[i + l] = (int8_t)c[l];
+		memcpy(q + i, &c, sizeof(c));
 	}
+}
+
+/* Quantize a group of n values. Returns its scale. */
+static float quantize_group(int8_t *q, const float *x, unsigned n)
+{
+	float most = largest(x, n, false);
+	const bool saturate = !(most <= Q8_HUGE);
+
+	if (saturate)
+		most = largest(x, n, true);
+	if (most < Q8_TINY) {
+		memset(q, 0, n);
+		return 0;
+	}
+	if (saturate)
+		codes_of(q, x, n, 127 / most, true);
+	else
+		codes_of(q, x, n, 127 / most, false);
+	return most / 127;
+}
+
+/* Transpose 16 codes as a 4 by 4 matrix. */
+static ALWAYS_INLINE void permute(int8_t *to, const int8_t *from)
+{
+	sixteen c;
+
+	memcpy(&c, from, sizeof(c));
+	c = __builtin_shufflevector(
+		c, c, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+	memcpy(to, &c, sizeof(c));
 }
 
 void JOIN(kern_quantize_, KERN_ISA)(void *dst, const float *x, unsigned k)
@@ -64,16 +107,12 @@ void JOIN(kern_quantize_, KERN_ISA)(void *dst, const float *x, unsigned k)
 
 	for (unsigned i = 0; i < k; i += Q8_GROUP, end += sizeof(float)) {
 		const unsigned n = k - i < Q8_GROUP ? k - i : Q8_GROUP;
-		const float most = largest(x + i, n);
-		const bool zero = most < Q8_TINY;
-		const float scale = zero ? 0 : most / 127;
+		const float scale = quantize_group(q + i, x + i, n);
 
-		codes_of(q + i, x + i, n, zero ? 0 : 127 / most);
 		memcpy(p + end, &scale, sizeof(scale));
 	}
 	for (unsigned i = 0; i < k; i += 16)
-		for (unsigned e = 0; e < 16; e++)
-			permuted[i + e] = q[i + e / 4 + e % 4 * 4];
+		permute(permuted + i, q + i);
 	for (unsigned g = 0; g < k / TILE; g++) {
 		int32_t sum = 0, start;
 
