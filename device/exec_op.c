@@ -12,11 +12,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Bytes of weights in a part: enough to amortise its dispatch, not so many that
- * other workers idle while one runs the last part. */
-#define PIECE_MIN ((size_t)16 << 10)
-#define PIECE_MAX ((size_t)128 << 10)
-
 /* ---- rows, scratch, counters ------------------------------------------- */
 
 /* Row `row` of an operator's input or output. */
@@ -196,17 +191,18 @@ static void matmul(struct run *r)
 {
 	const struct op *op = r->op;
 	bool tiled = tile_info(op->w.type);
-	size_t max = r->x->slice < PIECE_MAX ? r->x->slice : PIECE_MAX;
+	size_t max = r->x->slice < KERN_PART_MAX ? r->x->slice : KERN_PART_MAX;
 	size_t units, n, most, least;
 
 	r->unit = tiled ? TILE : 1;
 	r->unit_bytes = tiled ? tile_strip_bytes(op->w.type, op->k)
 			      : dtype_row_bytes(op->w.type, op->k);
-	/* Units of a part: as equal shares as PIECE_MIN and PIECE_MAX allow.
-	 * The part's bias is fetched to the same TCM, so it must fit too. */
+	/* Units of a part: as equal shares as KERN_PART_MIN and KERN_PART_MAX
+	 * allow. The part's bias is fetched to the same TCM, so it must fit
+	 * too. */
 	units = (op->w.rows + r->unit - 1) / r->unit;
 	n = units / (4 * workers_count(r->x->workers)) + 1;
-	least = PIECE_MIN / r->unit_bytes;
+	least = KERN_PART_MIN / r->unit_bytes;
 	most = max / r->unit_bytes;
 	most = most > max / 4 / r->unit ? max / 4 / r->unit : most;
 	n = n < least ? least : n;

@@ -160,6 +160,12 @@ struct kern {
 	void (*peak_read)(const void *bytes, size_t n);
 };
 
+/* Bytes of weights that a worker multiplies at a time: enough to amortise the
+ * dispatch and for the processor's prefetchers, not so many that other workers
+ * idle while one runs the last part. */
+#define KERN_PART_MIN     ((size_t)16 << 10)
+#define KERN_PART_MAX     ((size_t)1 << 20)
+
 #define KERN_ATTEND_BLOCK 64
 #define KERN_ATTEND_ROWS  32
 #define KERN_EXP2_ENTRIES 32768

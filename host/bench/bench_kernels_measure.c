@@ -14,11 +14,6 @@
 #include <errno.h>
 #include <math.h>
 
-/* limits on the number of weight bytes that a worker processes at a time, equal
- * to those of the device process */
-#define PIECE_MIN ((size_t)16 << 10)
-#define PIECE_MAX ((size_t)128 << 10)
-
 static const uint32_t pass_rows[KERNELS_PASSES] = { 1, 2, 4, 8, 16, 32, 128,
 	KERNELS_MAX_ROWS };
 const uint32_t kernels_layout_rows[KERNELS_LAYOUT_PASSES] = { 1, 32 };
@@ -85,8 +80,8 @@ static struct product product(struct bench_kernels *b,
 	p.unit_bytes = tiled ? tile_strip_bytes(type, m->k)
 			     : dtype_row_bytes(type, m->k);
 	units = (m->n + p.unit - 1) / p.unit;
-	least = PIECE_MIN / p.unit_bytes;
-	most = PIECE_MAX / p.unit_bytes;
+	least = KERN_PART_MIN / p.unit_bytes;
+	most = KERN_PART_MAX / p.unit_bytes;
 	p.piece = (uint32_t)(units / (4 * workers_count(b->workers)) + 1);
 	if (p.piece < least)
 		p.piece = (uint32_t)least;
