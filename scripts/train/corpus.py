@@ -8,6 +8,7 @@ import multiprocessing
 import random
 import sys
 import time
+from itertools import islice
 from pathlib import Path
 
 import numpy
@@ -139,7 +140,7 @@ def pack(documents, length, window=128):
     waiting, rows = [], []
     source = iter(documents)
     while True:
-        waiting += [d for d, _ in zip(source, range(window - len(waiting)))]
+        waiting += islice(source, window - len(waiting))
         if not waiting:
             return rows
         waiting.sort(key=lambda d: len(d[0]))
