@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Measure a checkpoint on held-out items: greedily, or by diffusion with one token a pass.
+"""Measure a checkpoint on held-out items: greedily, or by diffusion, with one token a pass or more.
 
 `tandem eval` measures what is exported; this tells of a model before that.
 """
@@ -11,7 +11,8 @@ from pathlib import Path
 import torch
 
 import corpus
-from decode import write_blocks, write_greedily
+import fused
+from decode import write_blocks, write_greedily, write_surely
 from tasks import verify
 from tokenizer import START
 from train import load_model
@@ -36,6 +37,9 @@ def main():
     parser.add_argument("--items-in", type=Path, default=Path("flash/models/tasks"))
     parser.add_argument("--items", type=int, default=40, help="of each task")
     parser.add_argument("--limit", type=int, default=128, help="tokens of an answer")
+    parser.add_argument(
+        "--threshold", type=float, help="block diffusion: a pass keeps each token this probable"
+    )
     parser.add_argument("--show", type=int, default=0, help="answers to print")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     args = parser.parse_args()
@@ -45,15 +49,24 @@ def main():
     shares = []
     for task in args.tasks or [*corpus.FAMILIES]:
         lines = (args.items_in / f"{task}.jsonl").read_text().splitlines()[: args.items]
+        items = [json.loads(line) for line in lines]
+        prompts = [[START, *tokenizer.encode(item["prompt"])] for item in items]
+        speed = ""
+        if args.threshold is None:
+            written = (write(model, prompt, args.limit) for prompt in prompts)
+        else:
+            with fused.computing(args.device):
+                written, passes = write_surely(model, prompts, args.limit, args.threshold)
+            speed = f", {sum(map(len, written)) / sum(passes):.2f} tokens a pass"
         right = 0
-        for number, item in enumerate(map(json.loads, lines)):
-            prompt = [START, *tokenizer.encode(item["prompt"])]
-            text = tokenizer.decode(write(model, prompt, args.limit))
+        for number, (item, ids) in enumerate(zip(items, written)):
+            text = tokenizer.decode(ids)
             right += is_right(item, text)
             if number < args.show:
                 print(f"{item['answer'].strip()!r}\n  -> {text.strip()!r}")
         shares.append(right / len(lines))
-        print(f"{task}: {right} of {len(lines)} right, {100 * shares[-1]:.1f}%", flush=True)
+        share = f"{100 * shares[-1]:.1f}%"
+        print(f"{task}: {right} of {len(lines)} right, {share}{speed}", flush=True)
     print(f"mean: {100 * sum(shares) / len(shares):.1f}%")
 
 

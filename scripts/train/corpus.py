@@ -57,6 +57,12 @@ SMALL_EXERCISE = {**EXERCISE, "math": 25}
 SMALL_SUMS = {
     "summary": 2, "qa": 5, "ui": 4, "reply": 2, "math": 25, "code": 4, "chat": 2.5, "story": 0.5,
 }
+# What block diffusion learns long answers from, in parallel; its stories are those of rewrite.py.
+ANSWERS = {
+    "report": 2.4, "email": 3.3, "program": 5.5, "summary": 2.7, "qa": 1.4, "ui": 2, "reply": 2.7,
+    "math": 6, "code": 5, "chat": 0.4, "summary-long": 0.1, "qa-long": 0.1, "ui-long": 0.1,
+    "reply-long": 0.1,
+}
 VOCABULARY = 2048  # entries
 # of rows: long documents lie in long rows, whose attention costs more
 LENGTHS = (256, 512, 1024)
@@ -196,15 +202,23 @@ def packed(tokenizer, seed, items, text_folder, response, several, share, texts)
     documents += plain_documents(tokenizer, text_folder, seed, texts, response)
     rng = random.Random(seed)
     drills = (document(tokenizer, drill.turns(rng)) for _ in range(int(DRILLS * items)))
-    sets = {"drills": ([d for d in drills if len(d[0]) <= LENGTHS[0]], LENGTHS[0])}
-    for shorter, length in zip((0, *LENGTHS), LENGTHS):
-        sets[f"rows{length}"] = [d for d in documents if shorter < len(d[0]) <= length], length
-    arrays = {}
-    for name, (docs, length) in sets.items():
-        rows = pack(docs, length)
-        random.Random(seed).shuffle(rows)
-        arrays[name] = numpy.array(rows, dtype=numpy.uint16).reshape(-1, 3, length)
-    return arrays
+    drills = [d for d in drills if len(d[0]) <= LENGTHS[0]]
+    return {"drills": table(drills, LENGTHS[0], seed), **tables(documents, seed)}
+
+
+def table(documents, length, seed):
+    """The documents packed in rows of this length, in any order."""
+    rows = pack(documents, length)
+    random.Random(seed).shuffle(rows)
+    return numpy.array(rows, dtype=numpy.uint16).reshape(-1, 3, length)
+
+
+def tables(documents, seed):
+    """The documents packed, each in rows of the shortest length that takes it."""
+    return {
+        f"rows{top}": table([d for d in documents if shorter < len(d[0]) <= top], top, seed)
+        for shorter, top in zip((0, *LENGTHS), LENGTHS)
+    }
 
 
 def build(

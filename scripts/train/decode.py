@@ -180,6 +180,52 @@ def write_blocks(model, prompt, limit):
 
 
 @torch.no_grad()
+def write_surely(model, prompts, limit, threshold):
+    """What a block diffusion model writes behind each of the `prompts`, lists of ids, up to END,
+    if a pass keeps each token of at least this probability and the surest; and in how many passes.
+    """
+    device = model.token_embd.weight.device
+    width = max(map(len, prompts))
+    pads = [width - len(prompt) for prompt in prompts]
+    cache = Cache(torch.tensor(pads, device=device))
+    ids = [[END] * pad + prompt for pad, prompt in zip(pads, prompts)]
+    last = forward(model, torch.tensor(ids, device=device), cache)[:, -1:]
+    out, passes = [[] for _ in prompts], [0] * len(prompts)
+    rows = range(len(prompts))  # those that are not at their end
+    length = model.shape.block_length
+    while rows and cache.length + length <= model.shape.context_length:
+        block = torch.full((len(rows), length), MASK, device=device)
+        taken = torch.zeros(len(rows), dtype=torch.long, device=device)
+        while True:
+            masked = block == MASK
+            if not masked.any():
+                break
+            hidden = forward(model, block, cache, both_ways=True, keep=False)
+            if model.shape.shift_logits:
+                hidden = torch.cat((last.to(hidden.dtype), hidden[:, :-1]), 1)
+            logits = model.logits(hidden).float()
+            logits[..., MASK] = -math.inf
+            sure, token = logits.softmax(-1).max(-1)
+            sure = sure.masked_fill(~masked, -1)
+            most = sure.amax(1, keepdim=True)
+            block = torch.where(masked & ((sure >= threshold) | (sure == most)), token, block)
+            taken += masked.any(1)
+        going = []
+        for n, (row, text, count) in enumerate(zip(rows, block.tolist(), taken.tolist())):
+            passes[row] += count
+            out[row] += text[: text.index(END)] if END in text else text
+            if END not in text and len(out[row]) < limit:
+                passes[row] += 1  # over the finished block, whose keys and values are kept
+                going.append(n)
+        rows = [rows[n] for n in going]
+        if rows:
+            going = torch.tensor(going, device=device)
+            cache.select(going)
+            last = forward(model, block[going], cache, both_ways=True)[:, -1:]
+    return out, passes
+
+
+@torch.no_grad()
 def write_greedily(model, prompt, limit):
     """What a causal model writes behind the ids `prompt`, up to END."""
     device = model.token_embd.weight.device

@@ -129,7 +129,7 @@ def main():
         for name, layer in layers.items()
     ]
     held = HeldOut(corpus.vocabulary(), args.device, args.held_out).all()
-    batches = Batches(args.out / args.corpus, args.batch, args.seed + 1)
+    batches = Batches([args.out / args.corpus], args.batch, args.seed + 1)
 
     def measure(batch, predictor):
         """The losses on one batch."""

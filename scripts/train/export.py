@@ -26,7 +26,7 @@ MODELS = {
 BEFORE = {
     "target": ["base", "continued", "exercise"],
     "small": ["small-base", "small-exercise", "small-sums"],
-    "block": ["block-base", "block-exercise", "block-parallel"],
+    "block": ["block-base", "block-exercise", "block-parallel", "block-answers"],
     "diffusion": ["diffusion-base", "diffusion-revise", "diffusion-parallel"],
 }
 # name: the model that it belongs to

@@ -65,13 +65,18 @@ class Attention(nn.Module):
         self.v = nn.Linear(shape.embedding_length, kv_width, bias=False)
         self.output = nn.Linear(shape.embedding_length, shape.embedding_length, bias=False)
 
-    def forward(self, x, cos, sin, mask):
+    def forward(self, x, cos, sin, mask, past=None, keep=False):
+        """past: keys and values of what stands before x; keep: give those of x as well."""
         rows, length, width = x.shape
         q = fused.rotate(self.q(x).view(rows, length, self.heads, self.head_length), cos, sin)
         k = fused.rotate(self.k(x).view(rows, length, self.kv_heads, self.head_length), cos, sin)
         v = self.v(x).view(rows, length, self.kv_heads, self.head_length)
+        own = k, v
+        if past is not None:
+            k, v = torch.cat((past[0], k), 1), torch.cat((past[1], v), 1)
         mixed = fused.attend(q, k, v, mask)
-        return self.output(mixed.reshape(rows, length, width))
+        out = self.output(mixed.reshape(rows, length, width))
+        return (out, own) if keep else out
 
 
 class FeedForward(nn.Module):
@@ -94,9 +99,13 @@ class Block(nn.Module):
         self.ffn_norm = RMSNorm(shape.embedding_length, shape.rms_epsilon)
         self.ffn = FeedForward(shape)
 
-    def forward(self, x, cos, sin, mask):
-        x = x + self.attn(self.attn_norm(x), cos, sin, mask)
-        return x + self.ffn(self.ffn_norm(x))
+    def forward(self, x, cos, sin, mask, past=None, keep=False):
+        mixed = self.attn(self.attn_norm(x), cos, sin, mask, past, keep)
+        if keep:
+            mixed, own = mixed
+        x = x + mixed
+        x = x + self.ffn(self.ffn_norm(x))
+        return (x, own) if keep else x
 
 
 class Model(nn.Module):
@@ -142,16 +151,21 @@ class Model(nn.Module):
             query[: 2 * pairs : 2, 0] = size * torch.cos((head + 1) * angle)
             query[1 : 2 * pairs : 2, 0] = -size * torch.sin((head + 1) * angle)
 
-    def forward(self, ids, mask, places=None, taps=None):
+    def forward(self, ids, mask, places=None, taps=None, past=None, kept=None):
         """mask: added to the scores, [B or 1, 1, T, T]; places: the positions [B, T] of the
         tokens, where they are not 0, 1, 2 ...; taps: a dictionary that receives the state behind
-        so many blocks under each of its keys."""
+        so many blocks under each of its keys; kept: a list that receives each block's keys and
+        values; past: such a list, of tokens that are seen before these (mask: [.., T, all])."""
         length = ids.shape[1]
         x = self.token_embd(ids).to(mask.dtype)
         at = slice(length) if places is None else places
         cos, sin = self.cos[at], self.sin[at]
         for number, block in enumerate(self.blocks, 1):
-            x = block(x, cos, sin, mask)
+            before = past[number - 1] if past else None
+            x = block(x, cos, sin, mask, before, kept is not None)
+            if kept is not None:
+                x, own = x
+                kept.append(own)
             if taps is not None and number in taps:
                 taps[number] = x
         return self.output_norm(x)

@@ -28,6 +28,11 @@ PARALLEL = 0.6  # share of steps that teach parallel decoding, where it is taugh
 LATER = 0.8  # weight of a step in the loss, that of the step before being 1
 SHARPNESS = 2.0  # weight of a sure answer in the loss of `certainty`
 SHARP = 0.5  # its temperature
+PASSES = 6  # that are followed of confident decoding
+VIEWS = 2  # states of each block that one step learns from
+LEAST_SURE, MOST_SURE = 0.9, 0.99  # thresholds of that decoding
+DUE = 4  # weight in the loss of a token that the next pass would fix
+FORCED = 0.2  # weight of a sure answer, as SHARPNESS
 ABSENT = 255  # the segment of positions that no other sees
 
 
@@ -41,13 +46,18 @@ class Outcome(NamedTuple):
     documents: int = 0
 
 
-def loss(model, ids, segment, role, generator, teacher=None, revise=False, parallel=False):
+def loss(
+    model, ids, segment, role, generator, teacher=None, revise=False, parallel=False, follow=False
+):
     """The Outcome of `model` on packed rows; `generator` draws the noise of diffusion.
 
     revise: tokens that stand already are asked for as well, and some are wrong.
     parallel: many tokens of a block are to be right and sure in one pass; so it is in PARALLEL of
     the steps, lest one token a pass be forgotten.
+    follow: block diffusion learns this from the states that its decoding comes through.
     """
+    if follow:
+        return along_trajectories(model, ids, segment, role, generator)
     parallel = parallel and torch.rand((), generator=generator) < PARALLEL
     if isinstance(model, Eagle):
         return drafted(model, ids, segment, role)
@@ -325,12 +335,13 @@ def gathered(answer):
     return order, answer.gather(1, order)
 
 
-def block_sight(segment, block, at, there):
+def block_sight(segment, block, at, there, copy=None):
     """Who sees whom among the clean positions and, behind them, the noisy copies of those `at`.
 
     A clean position sees its document up to itself, and the whole of its own block.  A noisy one
     sees the clean ones before its block, and the noisy ones of its block: each block is denoised
-    with exactly the keys and values that finished blocks have.
+    with exactly the keys and values that finished blocks have.  copy: the numbers of the noisy
+    copies, where there are several of each position; they do not see one another.
     Arriola et al., "Block Diffusion" (2025), section 3; the prompt's sight is that of the target.
     """
     own, document = block.gather(1, at), segment.gather(1, at)
@@ -342,6 +353,8 @@ def block_sight(segment, block, at, there):
     earlier = (place[None, None, :] < at[:, :, None]) & (block[:, None, :] != own[:, :, None])
     back = (document[:, :, None] == segment[:, None, :]) & earlier & there[:, :, None]
     beside = own[:, :, None] == own[:, None, :]
+    if copy is not None:
+        beside = beside & (copy[:, None] == copy[None, :])
     none = torch.zeros_like(back).transpose(1, 2)
     return torch.cat((torch.cat((clean, none), 2), torch.cat((back, beside), 2)), 1)
 
@@ -359,6 +372,94 @@ def before(own, at, length):
     clean position before the block."""
     noisy = torch.arange(at.shape[1], device=at.device).expand_as(at) + length - 1
     return torch.where(index_in_block(own) == 0, (at - 1).clamp_min(0), noisy)
+
+
+@torch.no_grad()
+def trajectory(model, ids, own, at, there, mask, source, threshold):
+    """The pass, from 0, in which confident decoding fixes each position `at`; PASSES: not by then.
+
+    A pass fixes what the model is sure of to `threshold` [rows, 1], and in each block the surest.
+    The right token is what is fixed.  own: numbers of blocks; mask, source: for one noisy copy
+    behind the clean positions, whose keys and values are computed once.
+    """
+    length, want = ids.shape[1], ids.gather(1, at)
+    when = torch.full_like(at, PASSES)
+    best = torch.zeros(len(ids), int(own.max()) + 1, device=ids.device)
+    kept = []
+    with fused.computing(ids.device, cache=False):
+        clean = model(ids, mask[:, :, :length, :length], kept=kept)
+        for number in range(PASSES):
+            masked = there & (when == PASSES)
+            noisy = want.masked_fill(masked, MASK)
+            noisy = model(noisy, mask[:, :, length:], places=at, past=kept)
+            hidden = at_sources(torch.cat((clean, noisy), 1), source)
+            sure = torch.zeros(at.shape, device=ids.device)
+            sure[masked] = model.logits(hidden[masked]).float().softmax(-1).amax(-1)
+            most = best.scatter_reduce(1, own, sure, "amax").gather(1, own)
+            when[masked & ((sure >= threshold) | (sure == most))] = number
+    return when
+
+
+def at_sources(hidden, source):
+    return hidden.gather(1, source[..., None].expand(-1, -1, hidden.shape[-1]))
+
+
+def along_trajectories(model, ids, segment, role, generator):
+    """Block diffusion at states that its own confident decoding comes through.
+
+    In PARALLEL of the blocks; the others are masked as in `block_diffusion`.  The model itself, with
+    the weights it has in this step, tells which tokens a pass would fix.  These count most, since
+    they will be kept.  What is predicted right shall be sure, too, but less than in `certainty`,
+    which makes a model surer than it is right.
+    Qian et al., "d3LLM" (2026), whose trajectories are recorded once, from a teacher.
+    """
+    rows, length = ids.shape
+    block = answer_blocks(role, model.shape.block_length)
+    at, there = gathered(block > 0)
+    own, want = block.gather(1, at), ids.gather(1, at)
+    source = before(own, at, length)
+    numbers = (rows, int(block.max()) + 1)
+
+    def drawn(*size):
+        return torch.rand(size, generator=generator).to(ids.device)
+
+    threshold = LEAST_SURE + (MOST_SURE - LEAST_SURE) * drawn(rows, 1)
+    mask = added(block_sight(segment, block, at, there))
+    when = trajectory(model, ids, own, at, there, mask, source, threshold)
+    count = torch.zeros(numbers, dtype=torch.long, device=ids.device)
+    count = count.scatter_reduce(1, own, when.masked_fill(~there, 0), "amax") + 1
+    masks, weights, follows = [], [], []
+    for _ in range(VIEWS):
+        now = (drawn(*numbers) * count).long().gather(1, own)
+        follow = (drawn(*numbers) < PARALLEL).gather(1, own)
+        share = drawn(*numbers).mul(1 - LEAST_RATIO).add(LEAST_RATIO).gather(1, own)
+        in_order = (drawn(*numbers) < IN_ORDER).gather(1, own)
+        ends = drawn(*numbers).gather(1, own)
+        draw = drawn(*at.shape)
+        plain, weight = chosen_masks(want, index_in_block(own), share, in_order, ends, draw)
+        due = torch.where((when == now) & (now < PASSES), float(DUE), 1.0)
+        masks.append(torch.where(follow, when >= now, plain) & there)
+        weights.append(torch.where(follow, due, weight))
+        follows.append(follow)
+    masked, weight, follow = (torch.cat(each, 1) for each in (masks, weights, follows))
+
+    copy = torch.arange(VIEWS, device=ids.device).repeat_interleave(at.shape[1])
+    source = torch.cat(
+        [torch.where(source < length, source, source + n * at.shape[1]) for n in range(VIEWS)], 1
+    )
+    want, at, there = (each.repeat(1, VIEWS) for each in (want, at, there))
+    mask = added(block_sight(segment, block, at, there, copy))
+    place = torch.arange(length, device=ids.device).expand_as(ids)
+    both = torch.cat((ids, want.masked_fill(masked, MASK)), 1)
+    hidden = at_sources(model(both, mask, places=torch.cat((place, at), 1)), source)
+    logits = model.logits(hidden[masked]).float()
+    want, weight, follow = want[masked], weight[masked], follow[masked]
+    right = logits.argmax(-1) == want
+    sharp = F.log_softmax(logits / SHARP, -1)
+    entropy = -(sharp.exp() * sharp).sum(-1)
+    each = F.cross_entropy(logits, want, reduction="none") + FORCED * entropy * (right & follow)
+    loss = (each * weight).sum() / weight.sum().clamp_min(1)
+    return Outcome(loss, right.float().mean().item())
 
 
 def block_diffusion(model, ids, segment, role, generator, parallel=False):

@@ -30,8 +30,11 @@ def as_stored(parameters):
         (p, p.data) for name, p in parameters
         if p.ndim == 2 and name.startswith("blocks")
     ]
-    for parameter, _ in exact:
-        parameter.data = rounded(parameter.data)
+    if exact:
+        flat = rounded(torch.cat([data.reshape(-1) for _, data in exact]))
+        parts = flat.split([data.numel() for _, data in exact])
+        for (parameter, data), part in zip(exact, parts):
+            parameter.data = part.clone().view_as(data)
     try:
         yield
     finally:

@@ -32,7 +32,7 @@ KEEP_SECONDS = 240  # between checkpoints
 KINDS = (
     "base", "continued", "exercise", "small-base", "small-exercise", "small-sums", "draft", "eagle",
     "diffusion-base", "diffusion-revise", "diffusion-parallel", "block-base", "block-exercise",
-    "block-parallel",
+    "block-parallel", "block-answers",
 )
 
 
@@ -74,6 +74,9 @@ def corpus_of(kind):
     if kind in ("block-exercise", "block-parallel"):
         form = {"response": corpus.RESPONSE, "share": corpus.EXERCISE}
         return "corpus-block-exercise.npz", form
+    if kind == "block-answers":
+        form = {"response": corpus.RESPONSE, "share": corpus.ANSWERS}
+        return "corpus-answers.npz", form
     if kind == "base":
         return "corpus.npz", {}
     if kind == "continued":
@@ -88,9 +91,14 @@ def corpus_of(kind):
 class Batches:
     """Packed rows in an order that the seed and the step number fix."""
 
-    def __init__(self, path, tokens, seed):
-        with numpy.load(path) as arrays:
-            self.tables = {name: arrays[name] for name in arrays.files if len(arrays[name])}
+    def __init__(self, paths, tokens, seed):
+        parts = {}
+        for path in paths:
+            with numpy.load(path) as arrays:
+                for name in arrays.files:
+                    parts.setdefault(name, []).append(arrays[name])
+        tables = {name: numpy.concatenate(each) for name, each in parts.items()}
+        self.tables = {name: table for name, table in tables.items() if len(table)}
         self.tokens, self.seed = tokens, seed
 
     def at(self, step, drills=None):
@@ -127,6 +135,9 @@ def arguments():
         "--init", type=Path, help="checkpoint or GGUF file to start from; fewer blocks are grown"
     )
     parser.add_argument("--teacher", type=Path, help="checkpoint or GGUF file of the model to imitate")
+    parser.add_argument(
+        "--rows", type=Path, nargs="*", default=[], help="more rows, those of rewrite.py"
+    )
     parser.add_argument("--drill-steps", type=int, default=600, help="steps of drills, first")
     parser.add_argument("--warmup", type=int, default=100, help="steps of rising learning rate")
     parser.add_argument("--decay", type=float, default=0.3, help="share of falling learning rate")
@@ -189,6 +200,12 @@ def save(path, **state):
     partial.replace(path)
 
 
+def compiler_settings():
+    """A part is compiled for several kinds of passes; attention, of many sizes, stays as it is."""
+    torch._dynamo.config.cache_size_limit = 64
+    fused.attend = torch.compiler.disable(fused.attend)
+
+
 class Run:
     """A model in training: what a checkpoint keeps, and the log."""
 
@@ -205,6 +222,7 @@ class Run:
         if args.last:
             self.freeze_before(shape.block_count - args.last)
         if args.compile:
+            compiler_settings()
             for part in (self.model, self.teacher):
                 for block in part.blocks if part else ():
                     block.compile()
@@ -262,13 +280,15 @@ class Run:
             group["lr"] = lr * scale
         # a model that begins from nothing learns to look things up first
         drills = 0.9 if step < args.drill_steps and not args.init else None
+        if args.kind == "block-answers":
+            drills = 0  # it has long learnt to look things up
         batch = [x.to(args.device) for x in batches.at(step, drills)]
         generator = torch.Generator().manual_seed(args.seed * 1000003 + step)
         with self.sight():
             with fused.computing(args.device):
                 loss = objective.loss(
                     self.model, *batch, generator, self.teacher, args.kind == "diffusion-revise",
-                    args.kind.endswith("-parallel"),
+                    args.kind.endswith("-parallel"), args.kind == "block-answers",
                 ).loss
             loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -329,7 +349,7 @@ def main():
     )
     if run.progress() >= run.steps:
         return
-    batches = Batches(packed, args.batch, args.seed)
+    batches = Batches([packed, *args.rows], args.batch, args.seed)
     held = HeldOut(
         tokenizer,
         args.device,

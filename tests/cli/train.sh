@@ -39,6 +39,7 @@ stage() { # NAME TOKENS [ARGUMENT of scripts/train/train.py...]
   PYTHON=$python TANDEM_TRAIN_ARGS="--miniature --items 500 --batch 512
     --drill-steps 0 --warmup 10 --rate 4 --log-every 20 --held-out 4
     --threads 1 --tokens $tokens $*" TANDEM_BETWEEN_ARGS='--problems 8' \
+    TANDEM_REWRITE_ARGS='--items 8' \
     "$train/all" --out "$trained" "$name"
 }
 
@@ -259,8 +260,12 @@ for kind in diffusion block; do
   check "the $kind model is exercised" \
     stage "$([ "$kind" = block ] && echo block-exercise || echo diffusion-revise)" 1e4
   check "the $kind model lies between" stage "$kind-mixed" 0
-  check "the $kind model learns to write in parallel" stage "$kind" 1e4
+  check "the $kind model learns to write in parallel" \
+    stage "$([ "$kind" = block ] && echo block-parallel || echo diffusion)" 1e4
 done
+check 'the target writes stories' stage stories 0
+check 'the block model learns from its own decoding' stage block-answers 1e4
+check 'and is what comes of it' stage block 0
 check 'the exit predictors' "$python" "$train/exit_predictor.py" --out "$trained" \
   --corpus corpus-continued.npz --steps 10 --batch 512 --held-out 4
 check 'the reward head' "$python" "$train/reward.py" --out "$trained" \
@@ -345,6 +350,9 @@ done
 check 'the items are marked' "$TANDEM" eval qa
 check 'and the long ones, of a block diffusion model' "$python" "$train/check.py" \
   "$trained/block.pt" qa-long --items-in "$models/tasks" --items 1 --limit 32
+check 'several at once, with several tokens a pass' "$python" "$train/check.py" \
+  "$trained/block.pt" qa story --items-in "$models/tasks" --items 3 --limit 64 \
+  --threshold 0.9
 check 'whose prompts are long' "$python" - "$models/tasks" <<'END'
 import json, sys
 from pathlib import Path
