@@ -538,6 +538,11 @@ uint64_t staging_ahead(struct staging *s)
 
 uint64_t staging_read_time(struct staging *s)
 {
+	const struct soc *soc = s->opts.soc;
+	/* On the simulated phone, a read that waits in flash's queue begins
+	 * while the read before it is transferred. */
+	uint64_t hidden =
+		soc && soc->flash_queue > 1 ? price_flash_begin_ps(soc) : 0;
 	uint64_t bytes = 0, ps = 0;
 
 	for (uint32_t i = 0; i < s->pieces; i++) {
@@ -546,14 +551,14 @@ uint64_t staging_read_time(struct staging *s)
 		struct price p;
 
 		bytes += of->x.stored;
-		/* On the simulated phone, reads are sequential. */
-		for (uint32_t k = 0;
-			s->opts.soc && (one = priced_bytes(s, of, k)); k++) {
-			price_flash(s->opts.soc, one, &p);
-			ps += p.total_ps;
+		for (uint32_t k = 0; soc && (one = priced_bytes(s, of, k));
+			k++) {
+			price_flash(soc, one, &p);
+			ps += p.total_ps -
+				(k || soc->flash_ahead > 0 ? hidden : 0);
 		}
 	}
-	if (s->opts.soc)
+	if (soc)
 		return ps;
 	stream_poll(s->stream);
 	return (uint64_t)((double)bytes * ns_per_byte(s));

@@ -169,8 +169,8 @@ static void test_timeline(void **state)
 }
 
 /* Several reads at a time hide the start-up time of each read, as long as there
- * are slots for them. No read takes less time than the transfer of its
- * bytes. */
+ * are slots for them. No read takes less time than the transfer of its bytes.
+ * session_read_time says so too. */
 static void test_queue(void **state)
 {
 	struct fixture *f = *state;
@@ -198,6 +198,11 @@ static void test_queue(void **state)
 	for (unsigned i = 1; i < 5; i++)
 		assert_true(phone_pass(f) < 2 * begin + LAYERS * bytes + whole);
 	assert_true(session_phone_ps(f->s) >= 4 * LAYERS * bytes);
+	assert_int_equal(session_read_time(f->s), LAYERS * bytes);
+	pair_close(&f->s);
+	f->soc.flash_queue = 1;
+	pair_open(&f->s, f->image.model, &f->opts);
+	assert_int_equal(session_read_time(f->s), LAYERS * read.total_ps);
 	pair_close(&f->s);
 }
 
@@ -224,6 +229,7 @@ static void test_turns(void **state)
 
 			f->opts.dram_share = .2 * kept + .01;
 			pair_open(&f->s, f->image.model, &f->opts);
+			assert_int_equal(session_read_time(f->s), reads);
 			for (unsigned i = 0; i < 3; i++) {
 				assert_int_equal(session_ahead(f->s), 0);
 				assert_int_equal(phone_pass(f), whole + reads);
