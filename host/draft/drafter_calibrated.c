@@ -33,6 +33,7 @@ struct calibrated {
 	uint32_t *before; /* [n] */
 	uint32_t latest[CHAINS];
 	size_t n, room;
+	size_t asked; /* wants was called for the tokens before this one */
 	/* true after running out of memory: this prompt has no anchors */
 	bool is_short;
 	/* last tokens of the sequence, the last one first */
@@ -61,34 +62,48 @@ static bool make_room(struct calibrated *c, size_t n)
 	return true;
 }
 
-/* Whether to keep the logits at token `at` of a prompt. Those at its last token
+static bool is_anchor(const struct calibrated *c, size_t n, size_t at)
+{
+	return c->opts.anchors == CALIBRATED_CONTEXT ||
+		n - at <= c->opts.request;
+}
+
+/* Begin a prompt. Tokens that it shares with the last one keep their logits,
+ * because they may be cached and then are not computed again. */
+static void begin_prompt(struct calibrated *c, const int32_t *prompt, size_t n)
+{
+	size_t same = 0;
+
+	while (same < n && same < c->n && prompt[same] == c->prompt[same])
+		same++;
+	memset(c->latest, 0, sizeof(c->latest));
+	c->is_short = !make_room(c, n);
+	c->n = c->is_short ? 0 : n;
+	for (size_t i = 0; i < c->n; i++) {
+		uint32_t *chain = &c->latest[(uint32_t)prompt[i] % CHAINS];
+
+		c->prompt[i] = prompt[i];
+		if (i >= same || !is_anchor(c, n, i))
+			c->anchor[i].n = 0;
+		c->before[i] = *chain;
+		*chain = (uint32_t)i + 1;
+	}
+}
+
+/*
+ * Whether to keep the logits at token `at` of a prompt. Those at its last token
  * are not needed: the next token is sampled from them, so it is known before
- * the first draft. */
+ * the first draft. Behind a cached prefix a prompt does not begin at 0; it
+ * begins wherever its tokens do not follow those of the last call.
+ */
 static bool wants(void *arg, const int32_t *prompt, size_t n, size_t at)
 {
 	struct calibrated *c = arg;
 
-	if (!at) {
-		memset(c->latest, 0, sizeof(c->latest));
-		c->n = 0;
-		c->is_short = !make_room(c, n);
-		if (!c->is_short) {
-			c->n = n;
-			memcpy(c->prompt, prompt, n * sizeof(*prompt));
-			for (size_t i = 0; i < n; i++) {
-				uint32_t *chain =
-					&c->latest[(uint32_t)prompt[i] %
-						CHAINS];
-
-				c->anchor[i].n = 0;
-				c->before[i] = *chain;
-				*chain = (uint32_t)i + 1;
-			}
-		}
-	}
-	return !c->is_short && at + 1 < n &&
-		(c->opts.anchors == CALIBRATED_CONTEXT ||
-			n - at <= c->opts.request);
+	if (n != c->n || at != c->asked)
+		begin_prompt(c, prompt, n);
+	c->asked = at + 1;
+	return !c->is_short && at + 1 < n && is_anchor(c, n, at);
 }
 
 static void read_logits(

@@ -31,20 +31,26 @@ static struct source open_source(const struct calibrated_options *o)
 	return s;
 }
 
-/* Pass a prompt to the source as a target that reads it does: logits
- * [n][VOCAB], but only for the rows that the source wants. Returns the number
- * of wanted rows. */
-static size_t read_prompt(
-	struct source *s, const int32_t *prompt, size_t n, const float *logits)
+/* Pass a prompt, whose tokens before index `from` are cached, to the source as
+ * a target that reads it does: logits [n][VOCAB], but only for the rows that
+ * the source wants. Returns the number of wanted rows. */
+static size_t read_prompt_from(struct source *s, const int32_t *prompt,
+	size_t n, size_t from, const float *logits)
 {
 	size_t wanted = 0;
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = from; i < n; i++)
 		if (s->wants(s->arg, prompt, n, i)) {
 			s->read(s->arg, i, logits + i * VOCAB, VOCAB);
 			wanted++;
 		}
 	return wanted;
+}
+
+static size_t read_prompt(
+	struct source *s, const int32_t *prompt, size_t n, const float *logits)
+{
+	return read_prompt_from(s, prompt, n, 0, logits);
 }
 
 static struct source_place place_of(
@@ -279,10 +285,36 @@ static void test_request(void **state)
 	s.close(s.arg);
 }
 
+/* Of two prompts with a common prefix, which is cached and not computed again,
+ * the second is looked up whole. What only the first has is forgotten. */
+static void test_cached_prefix(void **state)
+{
+	static const int32_t a[] = { 1, 2, 3, 4, 5, 6 };
+	static const int32_t b[] = { 1, 2, 3, 7, 8, 9 };
+	static float logits[ARRAY_LEN(a)][VOCAB];
+	struct source s = open_source(&usual);
+	struct source_guess g[8];
+
+	assert_int_equal(read_prompt(&s, a, ARRAY_LEN(a), logits[0]), 5);
+	read_prompt_from(&s, b, ARRAY_LEN(b), 3, logits[0]);
+	for (size_t i = 0; i < ARRAY_LEN(a); i++) {
+		struct source_place p = place_of(&s, a + i, 1);
+		bool common = i < 3;
+
+		assert_int_equal(
+			s.guesses(s.arg, &p, 0, g, ARRAY_LEN(g)) > 0, common);
+		p = place_of(&s, b + i, 1);
+		assert_int_equal(s.guesses(s.arg, &p, 0, g, ARRAY_LEN(g)) > 0,
+			i + 1 < ARRAY_LEN(b));
+	}
+	s.close(s.arg);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_example),
 	cmocka_unit_test(test_definition),
 	cmocka_unit_test(test_request),
+	cmocka_unit_test(test_cached_prefix),
 };
 
 TEST_FILE(tests)
