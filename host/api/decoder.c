@@ -107,8 +107,9 @@ const struct texts_options *decoder_texts(const struct decoder *d)
 }
 
 /* Requests cannot share passes in these cases: an oracle can be given only one
- * text, the device has room for only one draft model while each request would
- * need its own, and graph switching plans a single prompt at a time. */
+ * text, calibrated drafts only the logits of one prompt, the device has room
+ * for only one draft model while each request would need its own, and graph
+ * switching plans a single prompt at a time. */
 bool decoder_shares(const struct decoder *d)
 {
 	return (!decoder_drafts(d) || drafting_can_be_many(&d->drafting)) &&
@@ -127,9 +128,16 @@ bool decoder_has_samples(const struct decoder *d)
  * are several. */
 static int check_many_drafts(const struct decoder *d, struct err *e)
 {
-	if (d->method->needs_draft || !decoder_drafts(d) ||
-		(d->method->sequences(&d->env) == 1 &&
-			decoder_texts(d)->texts == 1) ||
+	if (d->method->needs_draft || !decoder_drafts(d))
+		return 0;
+	if (drafting_reads_prompt(&d->drafting))
+		return err_set(e, EINVAL,
+			"--draft %s reads the logits of the prompt, which "
+			"--method %s does not compute; try another --draft, or "
+			"--method sdnpu",
+			d->drafting.opts.draft, d->method->name);
+	if ((d->method->sequences(&d->env) == 1 &&
+		    decoder_texts(d)->texts == 1) ||
 		drafting_can_be_many(&d->drafting))
 		return 0;
 	return err_set(e, EINVAL,

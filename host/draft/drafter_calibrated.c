@@ -322,6 +322,7 @@ const struct draft_kind draft_kind_calibrated = {
 	.name = "calibrated",
 	.summary = "the target's own predictions for the prompt",
 	.title = "its own expectations of the prompt",
+	.reads_prompt = true,
 	.options = &table,
 	.open = open_kind,
 };

@@ -363,12 +363,20 @@ void drafters_close(struct drafters *d)
 	*d = (struct drafters){ 0 };
 }
 
+bool drafting_reads_prompt(const struct drafting *d)
+{
+	for (unsigned i = 0; i < d->n; i++)
+		if (d->part[i].kind->reads_prompt)
+			return true;
+	return false;
+}
+
 bool drafting_can_be_many(const struct drafting *d)
 {
 	for (unsigned i = 0; i < d->n; i++)
 		if (d->part[i].kind->needs_text || d->part[i].kind->on_device)
 			return false;
-	return true;
+	return !drafting_reads_prompt(d);
 }
 
 void drafting_close(struct drafting *d)

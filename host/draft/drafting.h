@@ -112,8 +112,12 @@ struct drafters {
 int drafting_open_more(struct drafting *, struct drafters *, struct err *);
 void drafters_close(struct drafters *);
 
-/* Whether drafting_open_more is possible: no drafter has needs_text, and none
- * is a draft model on the device, which can hold only one sequence. */
+/* Whether a drafter reads the target's logits for the prompt. */
+bool drafting_reads_prompt(const struct drafting *);
+
+/* Whether drafting_open_more is possible: no drafter has needs_text or
+ * reads_prompt, and none is a draft model on the device, which can hold only
+ * one sequence. */
 bool drafting_can_be_many(const struct drafting *);
 
 /* Closes everything that is open. Call it before closing the target's

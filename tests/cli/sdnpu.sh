@@ -69,6 +69,8 @@ misuse "$TANDEM" run -m small -p x --method sdnpu --verify-rows 1
 misuse "$TANDEM" run -m small -p x --method sdnpu --anchors request
 check_has 'anchors of nothing' "$err" 'without draft calibrated'
 misuse "$TANDEM" run -m small -p x --anchors request
+misuse "$TANDEM" run -m small -p x --method sample --draft sam+calibrated
+check_has 'logits that nobody computes' "$err" 'does not compute'
 misuse "$TANDEM" run -m small -p x --method sdnpu --successors 9
 run "$TANDEM" run -m small -p x --method sdnpu --draft sam:x
 check_eq 'status of a drafter that is none' "$status" 1
