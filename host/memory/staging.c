@@ -321,6 +321,27 @@ static void set_next(struct staging *s, uint32_t next)
 	s->lap_from = now;
 }
 
+/* Part of each read's time on the simulated phone that passes while the read
+ * before it is transferred, if flash takes several reads at a time. */
+static uint64_t hidden_ps(const struct soc *soc)
+{
+	return soc->flash_queue > 1 ? price_flash_begin_ps(soc) : 0;
+}
+
+/* Duration of a piece's reads on the simulated phone, if flash is idle before.
+ */
+static uint64_t alone_ps(const struct staging *s, const struct piece *of)
+{
+	uint64_t sum = 0, bytes;
+	struct price p;
+
+	for (uint32_t i = 0; (bytes = priced_bytes(s, of, i)); i++) {
+		price_flash(s->opts.soc, bytes, &p);
+		sum += p.total_ps - (i ? hidden_ps(s->opts.soc) : 0);
+	}
+	return sum;
+}
+
 static int read_next(
 	struct staging *s, unsigned slot, uint64_t from_ps, struct err *e)
 {
@@ -340,13 +361,11 @@ static int read_next(
 		struct price p;
 
 		at->ready_ps = from_ps;
-		at->takes_ps = 0;
+		at->takes_ps = alone_ps(s, next);
 		for (uint32_t i = 0; (bytes = priced_bytes(s, next, i)); i++) {
 			price_flash(soc, bytes, &p);
 			at->ready_ps = phone_flash(
 				s->opts.time, from_ps, queue, begin, &p);
-			at->takes_ps +=
-				p.total_ps - (i && queue > 1 ? begin : 0);
 		}
 	}
 	s->queue[(s->oldest + s->queued++) % STREAM_SLOTS] = slot;
@@ -539,24 +558,14 @@ uint64_t staging_ahead(struct staging *s)
 uint64_t staging_read_time(struct staging *s)
 {
 	const struct soc *soc = s->opts.soc;
-	/* On the simulated phone, a read that waits in flash's queue begins
-	 * while the read before it is transferred. */
-	uint64_t hidden =
-		soc && soc->flash_queue > 1 ? price_flash_begin_ps(soc) : 0;
 	uint64_t bytes = 0, ps = 0;
 
 	for (uint32_t i = 0; i < s->pieces; i++) {
-		const struct piece *of = &s->piece[i];
-		uint64_t one;
-		struct price p;
+		uint64_t one = soc ? alone_ps(s, &s->piece[i]) : 0;
 
-		bytes += of->x.stored;
-		for (uint32_t k = 0; soc && (one = priced_bytes(s, of, k));
-			k++) {
-			price_flash(soc, one, &p);
-			ps += p.total_ps -
-				(k || soc->flash_ahead > 0 ? hidden : 0);
-		}
+		bytes += s->piece[i].x.stored;
+		/* A piece that is read ahead waits in the queue. */
+		ps += one && soc->flash_ahead > 0 ? one - hidden_ps(soc) : one;
 	}
 	if (soc)
 		return ps;
