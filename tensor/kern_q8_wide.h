@@ -37,7 +37,7 @@
  */
 static ALWAYS_INLINE unsigned few(bool four)
 {
-	return VEC_LANES < 8 ? 0 : VEC_LANES == 8 || four ? FEW_ROWS : 24;
+	return VEC_LANES < 8 ? 0 : VEC_LANES == 8 || four ? FEW_ROWS : 4 * ROWS;
 }
 
 /* The codes of a chunk, decoded and in the order of the products, and the
