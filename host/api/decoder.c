@@ -124,8 +124,9 @@ bool decoder_has_samples(const struct decoder *d)
 	return m->many && (samples_all(&d->env) > 1 || !m->lossless);
 }
 
-/* Check that the drafter can serve several sequences at the same time, if there
- * are several. */
+/* For methods that sample: check that the drafter needs nothing that they do
+ * not compute, and can serve several sequences at the same time, if there are
+ * several. */
 static int check_many_drafts(const struct decoder *d, struct err *e)
 {
 	if (d->method->needs_draft || !decoder_drafts(d))

@@ -28,7 +28,7 @@ PARALLEL = 0.6  # share of steps that teach parallel decoding, where it is taugh
 LATER = 0.8  # weight of a step in the loss, that of the step before being 1
 SHARPNESS = 2.0  # weight of a sure answer in the loss of `certainty`
 SHARP = 0.5  # its temperature
-PASSES = 6  # that are followed of confident decoding
+PASSES = 6  # of confident decoding that are followed
 VIEWS = 2  # states of each block that one step learns from
 LEAST_SURE, MOST_SURE = 0.9, 0.99  # thresholds of that decoding
 DUE = 4  # weight in the loss of a token that the next pass would fix
@@ -376,11 +376,11 @@ def before(own, at, length):
 
 @torch.no_grad()
 def trajectory(model, ids, own, at, there, mask, source, threshold):
-    """The pass, from 0, in which confident decoding fixes each position `at`; PASSES: not by then.
+    """The pass, from 0, in which confident decoding fixes each position `at`; PASSES if none does.
 
     A pass fixes what the model is sure of to `threshold` [rows, 1], and in each block the surest.
-    The right token is what is fixed.  own: numbers of blocks; mask, source: for one noisy copy
-    behind the clean positions, whose keys and values are computed once.
+    The right token is what is fixed.  own: numbers of blocks.  mask, source: those of one noisy
+    copy behind the clean positions.  Keys and values of clean positions are computed once.
     """
     length, want = ids.shape[1], ids.gather(1, at)
     when = torch.full_like(at, PASSES)
@@ -409,8 +409,8 @@ def along_trajectories(model, ids, segment, role, generator):
 
     In PARALLEL of the blocks; the others are masked as in `block_diffusion`.  The model itself, with
     the weights it has in this step, tells which tokens a pass would fix.  These count most, since
-    they will be kept.  What is predicted right shall be sure, too, but less than in `certainty`,
-    which makes a model surer than it is right.
+    they will be kept.  Right predictions are made surer, but less than in `certainty`, after which
+    a model is surer than it is right.
     Qian et al., "d3LLM" (2026), whose trajectories are recorded once, from a teacher.
     """
     rows, length = ids.shape

@@ -170,7 +170,7 @@ static void test_timeline(void **state)
 
 /* Several reads at a time hide the start-up time of each read, as long as there
  * are slots for them. No read takes less time than the transfer of its bytes.
- * session_read_time says so too. */
+ * session_read_time leaves out the hidden time. */
 static void test_queue(void **state)
 {
 	struct fixture *f = *state;
