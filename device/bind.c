@@ -81,7 +81,11 @@ static int bind_one(struct binding *b, const struct cache *cache,
 		bytes = rowset_bytes(run);
 		align = sizeof(uint64_t);
 		break;
-	default: /* hidden states */
+	case WIRE_REF_HIDDEN_OUT:
+		bytes = graph_out_bytes(g, run->rows);
+		align = sizeof(float);
+		break;
+	default: /* hidden states in */
 		bytes = (uint64_t)run->rows * g->model.n_embd * sizeof(float);
 		align = sizeof(float);
 	}
@@ -117,10 +121,16 @@ int bind_run(struct binding *b, const struct cache *cache,
 			return err_in(e, "graph run: ref %u (%s)", i,
 				bind_role_name(r->role));
 	}
-	for (unsigned role = WIRE_REF_WEIGHTS; role < WIRE_ROLE_COUNT; role++)
-		if (role == WIRE_REF_WEIGHTS ? !b->weights : !b->addr[role])
+	for (unsigned role = WIRE_REF_WEIGHTS; role < WIRE_ROLE_COUNT; role++) {
+		bool needed = !graph_is_output(g) ||
+			(role != WIRE_REF_KV && role != WIRE_REF_ROWS);
+
+		if (needed &&
+			(role == WIRE_REF_WEIGHTS ? !b->weights
+						  : !b->addr[role]))
 			return err_set(e, EINVAL,
 				"graph run: no ref with role %s",
 				bind_role_name(role));
+	}
 	return 0;
 }

@@ -13,14 +13,18 @@
 
 #include <stddef.h>
 
+static enum price_exp exp_of(const struct graph *g)
+{
+	return g->model.precision == WIRE_NPU ? PRICE_EXP_TABLE : PRICE_EXP_F32;
+}
+
 void cost_attention(const struct soc *soc, const struct graph *g,
 	const struct rowset *s, bool apart, struct visibility_piece *room,
 	struct price *out)
 {
 	const struct wire_model *m = &g->model;
 	const struct price_heads heads = { m->n_head, m->n_kv_head,
-		(uint32_t)align_up(m->head_dim, TILE),
-		m->precision == WIRE_NPU ? PRICE_EXP_TABLE : PRICE_EXP_F32 };
+		(uint32_t)align_up(m->head_dim, TILE), exp_of(g) };
 
 	price_visibility(soc, &heads, g->rows, s->rows, room,
 		rowset_pieces(s, apart, room), out);
@@ -61,6 +65,11 @@ void cost_op(const struct soc *soc, const struct graph *g, uint32_t rows,
 		break;
 	case OP_ADD:
 		ret = price_rows(soc, PRICE_ADD, g->rows, op->n, &p);
+		break;
+	case OP_LIKELY:
+		ret = price_likely(soc, g->rows, rows, op->w.rows,
+			align_up(op->k, TILE),
+			price_type((enum dtype)op->w.type), exp_of(g), &p);
 		break;
 	}
 	if (ret)

@@ -76,11 +76,16 @@ static int read_inputs(struct run *r, const struct binding *b,
 	const float *freq;
 	int ret;
 
-	cache_operator(c, "rows", -1);
-	ret = rowset_take(&r->set, wire, r->g, r->x->arena,
-		view_read(c, b->addr[WIRE_REF_ROWS], rowset_bytes(wire)), e);
-	if (ret)
-		return ret;
+	r->set = (struct rowset){ .rows = wire->rows };
+	if (!graph_is_output(r->g)) {
+		cache_operator(c, "rows", -1);
+		ret = rowset_take(&r->set, wire, r->g, r->x->arena,
+			view_read(
+				c, b->addr[WIRE_REF_ROWS], rowset_bytes(wire)),
+			e);
+		if (ret)
+			return ret;
+	}
 	if (!graph_begins(r->g))
 		return 0;
 	cache_operator(c, "hidden_in", -1);
@@ -88,7 +93,7 @@ static int read_inputs(struct run *r, const struct binding *b,
 		view_read(c, b->addr[WIRE_REF_HIDDEN_IN], hidden_bytes(r)),
 		hidden_bytes(r));
 	cache_operator(c, "rope_freq", -1);
-	if (!half)
+	if (!half || graph_is_output(r->g))
 		return 0;
 	freq = run_vector(r, r->g->rope_freq);
 	for (uint32_t i = 0; i < r->set.rows; i++)
@@ -98,21 +103,24 @@ static int read_inputs(struct run *r, const struct binding *b,
 }
 
 /* Of a layer in parts, the first part writes keys and values, and the last part
- * writes hidden states. A ranged clean writes to memory only with one level of
- * cache; with two, one call for the whole cache does. */
+ * writes hidden states. An output graph writes the likeliest tokens. A ranged
+ * clean writes to memory only with one level of cache; with two, one call for
+ * the whole cache does. */
 static void write_outputs(const struct run *r, const struct binding *b)
 {
 	struct cache *c = r->x->cache;
 	uint32_t stride = r->g->model.kv_stride;
 	uint32_t out = b->addr[WIRE_REF_HIDDEN_OUT];
-	bool two_levels = cache_two_levels(c);
+	bool two_levels = cache_two_levels(c), likely = graph_is_output(r->g);
+	size_t bytes = graph_out_bytes(r->g, r->set.rows);
 
 	if (graph_ends(r->g)) {
 		cache_operator(c, "hidden_out", -1);
-		memcpy(view_write(c, out, hidden_bytes(r)),
-			run_place(r, r->g->at.x), hidden_bytes(r));
+		memcpy(view_write(c, out, bytes),
+			run_place(r, likely ? r->g->at.likely : r->g->at.x),
+			bytes);
 		if (!two_levels)
-			cache_clean(c, out, hidden_bytes(r));
+			cache_clean(c, out, bytes);
 	}
 	for (uint32_t l = 0;
 		!two_levels && graph_begins(r->g) && l < r->g->n_layers; l++) {
@@ -209,11 +217,14 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 	if (x->trace)
 		began = device_trace_operator(x->trace, "inputs", -1, began,
 			cache_dma_bytes(x->cache));
-	if (x->soc)
+	if (x->soc && !graph_is_output(g))
 		cost_attention(x->soc, g, &r.set, r.apart,
 			(void *)(x->arena + g->at.piece), &attention);
 	if (x->soc && extended)
 		cost_extended(x->soc, g, &x->price);
+	if (graph_is_output(g) && (wire->flags & WIRE_RUN_IDLE))
+		memset(run_place(&r, g->at.likely), 0,
+			graph_out_bytes(g, wire->rows));
 	/* One or two multiply-adds for each byte of weights and row. */
 	if (!(wire->flags & WIRE_RUN_IDLE))
 		workers_burst(

@@ -7,8 +7,10 @@
 #include "device/graph.h"
 #include "device/rowset.h"
 #include "tensor/kern.h"
+#include "tensor/softmax_sum.h"
 #include "tensor/tile.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -144,11 +146,11 @@ static void quantize_row(void *arg, unsigned row, unsigned thread)
 		in_row(r, row), r->op->k);
 }
 
-/* Multiply all rows by one part of the weights: some columns of the output. */
-static void matmul_part(void *arg, unsigned part, unsigned thread)
+/* Multiply all rows by one part of the weights: some columns of the output, in
+ * rows of y that are ldy apart. Returns their number. */
+static uint32_t multiply(
+	struct run *r, unsigned part, unsigned thread, float *y, uint32_t ldy)
 {
-	struct run *r = arg;
-	const struct kern *kern = r->x->kern;
 	const struct op *op = r->op;
 	const struct kern_rows rows = {
 		.x = in_row(r, 0),
@@ -160,18 +162,28 @@ static void matmul_part(void *arg, unsigned part, unsigned thread)
 	size_t at = (size_t)part * r->piece;
 	uint32_t from = (uint32_t)at * r->unit, n = r->piece * r->unit;
 	uint32_t units = (op->w.rows + r->unit - 1) / r->unit - (uint32_t)at;
-	const float *bias = NULL;
 	const void *w;
 
 	if (n > op->w.rows - from)
 		n = op->w.rows - from;
-	from += op->first;
 	w = dma_read(r->x->cache,
 		r->weights + op->w.offset + at * r->unit_bytes,
 		(units < r->piece ? units : r->piece) * r->unit_bytes,
 		tcm_of(r, thread));
-	kern_multiply(kern, out_row(r, 0) + from, op->n, &rows, op->w.type, w,
-		n, op->k, scratch_of(r, thread));
+	kern_multiply(r->x->kern, y, ldy, &rows, op->w.type, w, n, op->k,
+		scratch_of(r, thread));
+	return n;
+}
+
+static void matmul_part(void *arg, unsigned part, unsigned thread)
+{
+	struct run *r = arg;
+	const struct kern *kern = r->x->kern;
+	const struct op *op = r->op;
+	uint32_t from = part * r->piece * r->unit + op->first;
+	uint32_t n = multiply(r, part, thread, out_row(r, 0) + from, op->n);
+	const float *bias = NULL;
+
 	if (op->bias.rows) /* reuses the TCM of the weights */
 		bias = dma_read(r->x->cache,
 			r->weights + op->bias.offset + from * 4, n * 4,
@@ -187,16 +199,23 @@ static void matmul_part(void *arg, unsigned part, unsigned thread)
 	r->x->beat(r->x->beat_arg);
 }
 
-static void matmul(struct run *r)
+static void set_unit(struct run *r)
 {
 	const struct op *op = r->op;
 	bool tiled = tile_info(op->w.type);
-	size_t max = r->x->slice < KERN_PART_MAX ? r->x->slice : KERN_PART_MAX;
-	size_t units, n, most, least;
 
 	r->unit = tiled ? TILE : 1;
 	r->unit_bytes = tiled ? tile_strip_bytes(op->w.type, op->k)
 			      : dtype_row_bytes(op->w.type, op->k);
+}
+
+static void matmul(struct run *r)
+{
+	const struct op *op = r->op;
+	size_t max = r->x->slice < KERN_PART_MAX ? r->x->slice : KERN_PART_MAX;
+	size_t units, n, most, least;
+
+	set_unit(r);
 	/* Units of a part: as equal shares as KERN_PART_MIN and KERN_PART_MAX
 	 * allow. The part's bias is fetched to the same TCM, so it must fit
 	 * too. */
@@ -350,6 +369,124 @@ static void attend(struct run *r)
 		(r->set.rows + r->together - 1) / r->together * kv_heads);
 }
 
+/* ---- the likeliest outputs --------------------------------------------- */
+
+/* The likeliest outputs of a row that the thread has seen; `probability` is the
+ * logit until all are known. */
+static struct wire_likely *likely_of(
+	const struct run *r, unsigned thread, uint32_t row)
+{
+	struct wire_likely *all = (void *)run_place(r, r->g->at.likely_thread);
+
+	return all + ((size_t)thread * r->g->rows + row) * r->op->n;
+}
+
+static struct graph_sum *sum_of(
+	const struct run *r, unsigned block, uint32_t row)
+{
+	struct graph_sum *all = (void *)run_place(r, r->g->at.sum);
+
+	return all + (size_t)block * r->g->rows + row;
+}
+
+static bool likelier(struct wire_likely a, struct wire_likely b)
+{
+	return a.probability > b.probability ||
+		(a.probability == b.probability && a.token < b.token);
+}
+
+static void keep_likely(struct wire_likely *best, uint32_t n,
+	const float *logit, uint32_t outputs, uint32_t first)
+{
+	for (uint32_t i = 0; i < outputs; i++) {
+		struct wire_likely new = { first + i, logit[i] };
+		uint32_t at = n - 1;
+
+		if (!likelier(new, best[at]))
+			continue;
+		for (; at && likelier(new, best[at - 1]); at--)
+			best[at] = best[at - 1];
+		best[at] = new;
+	}
+}
+
+/* One block of outputs (struct graph_sum). */
+static void likely_part(void *arg, unsigned block, unsigned thread)
+{
+	struct run *r = arg;
+	uint32_t width = r->g->block;
+	float *y = (float *)(void *)(scratch_of(r, thread) + r->g->at.product);
+	uint32_t n = multiply(r, block, thread, y, width);
+
+	for (uint32_t row = 0; row < r->set.rows; row++, y += width) {
+		float most = -INFINITY;
+
+		if (r->g->model.precision == WIRE_NPU)
+			count_saturated(r, r->x->kern->round_f16(y, n));
+		for (uint32_t i = 0; i < n; i++)
+			most = y[i] > most ? y[i] : most;
+		*sum_of(r, block, row) = (struct graph_sum){ most,
+			(float)softmax_piece(y, n, most, 1) };
+		/* Later blocks seldom have a logit among the largest. */
+		if (most >= likely_of(r, thread, row)[r->op->n - 1].probability)
+			keep_likely(likely_of(r, thread, row), r->op->n, y, n,
+				block * width);
+	}
+	r->x->beat(r->x->beat_arg);
+}
+
+/* Merge what the threads found of a row, and turn logits into probabilities. */
+static void likely_row(void *arg, unsigned row, unsigned thread)
+{
+	struct run *r = arg;
+	unsigned threads = workers_count(r->x->workers);
+	uint32_t blocks = (r->op->w.rows + r->g->block - 1) / r->g->block;
+	uint32_t n = r->op->n, taken[EXEC_MAX_THREADS] = { 0 };
+	struct wire_likely *out =
+		(struct wire_likely *)(void *)run_place(r, r->op->out) +
+		(size_t)row * n;
+	float most = -INFINITY;
+	double sum = 0;
+
+	for (uint32_t b = 0; b < blocks; b++)
+		most = fmaxf(most, sum_of(r, b, row)->most);
+	for (uint32_t b = 0; b < blocks; b++)
+		sum += (double)sum_of(r, b, row)->sum *
+			(double)softmax_exp(sum_of(r, b, row)->most - most);
+	for (uint32_t i = 0; i < n; i++) {
+		unsigned best = 0;
+
+		for (unsigned t = 1; t < threads; t++)
+			if (likelier(likely_of(r, t, row)[taken[t]],
+				    likely_of(r, best, row)[taken[best]]))
+				best = t;
+		out[i] = likely_of(r, best, row)[taken[best]++];
+		out[i].probability = out[i].token == UINT32_MAX
+			? 0
+			: (float)((double)softmax_exp(
+					  out[i].probability - most) /
+				  sum);
+	}
+}
+
+static void likely(struct run *r)
+{
+	const struct op *op = r->op;
+	const struct wire_likely none = { UINT32_MAX, -INFINITY };
+	uint64_t work = (uint64_t)r->set.rows * op->w.rows;
+	uint32_t blocks = (op->w.rows + r->g->block - 1) / r->g->block;
+
+	set_unit(r);
+	r->piece = r->g->block / r->unit;
+	for (unsigned t = 0; t < workers_count(r->x->workers); t++)
+		for (uint32_t row = 0; row < r->set.rows; row++)
+			for (uint32_t i = 0; i < op->n; i++)
+				likely_of(r, t, row)[i] = none;
+	spread(r, work * op->k, likely_part, blocks);
+	spread(r, (uint64_t)r->set.rows * blocks * WORKERS_VALUE, likely_row,
+		r->set.rows);
+}
+
 /* ---- dispatch ---------------------------------------------------------- */
 
 void run_op(struct run *r)
@@ -378,6 +515,9 @@ void run_op(struct run *r)
 		break;
 	case OP_ATTEND:
 		attend(r);
+		break;
+	case OP_LIKELY:
+		likely(r);
 		break;
 	default:
 		spread(r, values * WORKERS_VALUE, of_row[op->kind],

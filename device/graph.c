@@ -2,14 +2,21 @@
 
 #include "base/checked.h"
 #include "base/live_range.h"
+#include "device/exec.h"
 #include "device/graph_plan.h"
+#include "tensor/dtype.h"
 #include "tensor/kern.h"
+#include "tensor/tile.h"
 #include "tensor/visibility.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define OPS_A_LAYER 22 /* with every optional part */
+/* with every optional part; an output graph has fewer */
+#define OPS_A_LAYER 22
+
+/* outputs of a block of OP_LIKELY, at most */
+#define BLOCK 256
 
 struct wire_tensor graph_tensor(const void *msg, uint32_t l, unsigned i)
 {
@@ -21,10 +28,36 @@ struct wire_tensor graph_tensor(const void *msg, uint32_t l, unsigned i)
 	return t;
 }
 
+struct wire_output graph_output(const void *msg)
+{
+	struct wire_output out = { 0 };
+	struct wire_graph_load g;
+
+	memcpy(&g, msg, sizeof(g));
+	if (!g.n_layers)
+		memcpy(&out, (const uint8_t *)msg + sizeof(g), sizeof(out));
+	return out;
+}
+
 size_t graph_plan_bytes(const struct wire_graph_load *g)
 {
-	return sizeof(struct graph) +
-		(size_t)g->n_layers * OPS_A_LAYER * sizeof(struct op);
+	size_t layers = g->n_layers ? g->n_layers : 1;
+
+	return sizeof(struct graph) + layers * OPS_A_LAYER * sizeof(struct op);
+}
+
+/* The outputs of a block of OP_LIKELY. Their weights fit into a thread's TCM
+ * with every number of threads, unless even those of a strip do not. */
+static uint32_t block_outputs(const struct wire_tensor *w)
+{
+	bool tiled = tile_info(w->type);
+	size_t bytes = tiled ? tile_strip_bytes(w->type, w->cols)
+			     : dtype_row_bytes(w->type, w->cols);
+	uint32_t unit = tiled ? TILE : 1;
+	size_t n = exec_slice(EXEC_MAX_THREADS) / bytes * unit;
+
+	n = n < BLOCK ? n : BLOCK;
+	return n < unit ? unit : (uint32_t)n;
 }
 
 /* ---- scratch ----------------------------------------------------------- */
@@ -70,7 +103,24 @@ static void place_results(
 		*place[i] = begin + r[i].at;
 }
 
-void graph_layout(const struct wire_graph_load *g, unsigned threads,
+/* An output graph's results, and for each thread a block of outputs. */
+static void place_likely(struct graph_layout *at, const struct wire_output *out,
+	size_t rows, unsigned threads)
+{
+	uint32_t block = block_outputs(&out->matrix);
+	size_t blocks = (out->matrix.rows + block - 1) / block;
+	size_t likely = rows * out->top_k * sizeof(struct wire_likely);
+
+	at->likely = take(&at->total, likely);
+	at->likely_thread = take(&at->total, threads * likely);
+	at->sum = take(&at->total, blocks * rows * sizeof(struct graph_sum));
+	at->product = at->thread_bytes;
+	at->thread_bytes +=
+		align_up(rows * block * sizeof(float), COHERENCE_LINE);
+}
+
+void graph_layout(const struct wire_graph_load *g,
+	const struct wire_output *out, unsigned threads,
 	struct graph_layout *at)
 {
 	const struct wire_model *m = &g->model;
@@ -100,6 +150,8 @@ void graph_layout(const struct wire_graph_load *g, unsigned threads,
 	/* Enough for every kernel. */
 	at->thread_bytes = align_up(
 		max(kern_multiply_scratch(widest), attend * f), COHERENCE_LINE);
+	if (out->top_k)
+		place_likely(at, out, rows, threads);
 	at->thread = take(&at->total, at->thread_bytes * threads);
 }
 
@@ -277,8 +329,32 @@ static void plan_ffn(struct build *b)
 		add_elementwise(b, OP_ADD, "ffn add", at->h, at->x, m->n_embd);
 }
 
+/* The operators of an output graph. */
+static void plan_output(struct build *b, const struct wire_output *out)
+{
+	const struct graph_layout *at = &b->g->at;
+	struct op *norm, *quantize, *likely;
+
+	b->launch = PRICE_PROJECT;
+	norm = add(b, OP_RMSNORM, "output norm", at->x, at->h);
+	norm->w = out->norm;
+	norm->n = norm->k = out->norm.cols;
+	if (is_int8(b, out->matrix)) {
+		quantize = add(b, OP_QUANTIZE, "quantize", at->h, 0);
+		quantize->n = quantize->k = norm->n;
+	} else {
+		norm->round = true;
+	}
+	likely = add(b, OP_LIKELY, "likely", at->h, at->likely);
+	likely->w = out->matrix;
+	likely->n = out->top_k;
+	likely->k = out->matrix.cols;
+	likely->int8 = is_int8(b, out->matrix);
+}
+
 struct graph *graph_build(const void *msg, size_t len, unsigned threads)
 {
+	const struct wire_output out = graph_output(msg);
 	struct wire_graph_load m;
 	struct build b = { .msg = msg };
 	struct graph *g;
@@ -298,8 +374,13 @@ struct graph *graph_build(const void *msg, size_t len, unsigned threads)
 	g->plan_bytes = graph_plan_bytes(&m);
 	g->kv_bytes = ((uint64_t)m.first_layer + m.n_layers) * 2 *
 		m.model.kv_slots * m.model.kv_stride;
-	graph_layout(&m, threads, &g->at);
+	graph_layout(&m, &out, threads, &g->at);
 	b.g = g;
+	if (out.top_k) {
+		g->top_k = out.top_k;
+		g->block = block_outputs(&out.matrix);
+		plan_output(&b, &out);
+	}
 	for (b.layer = 0; b.layer < m.n_layers; b.layer++) {
 		if (graph_begins(g))
 			plan_attention(&b);

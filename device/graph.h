@@ -1,8 +1,9 @@
 /*
- * A static graph: one block of layers as a fixed list of operators for a fixed
- * number of rows, with every intermediate result at a fixed offset in scratch
- * memory. All decisions are made when the graph is built, none when it runs
- * (exec.h), as in the compiled graphs of phone NPUs.
+ * A static graph: one block of layers, or what follows the last layer, as a
+ * fixed list of operators for a fixed number of rows, with every intermediate
+ * result at a fixed offset in scratch memory. All decisions are made when the
+ * graph is built, none when it runs (exec.h), as in the compiled graphs of
+ * phone NPUs.
  *
  * A graph holds no weights and no addresses: each run binds them. All graphs
  * share one scratch arena, as large as the largest of them needs, because only
@@ -36,6 +37,7 @@ enum op_kind {
 	OP_SWIGLU,    /* out = silu(out) * in */
 	OP_QUANTIZE,  /* int8 rows of `in`, replacing earlier ones */
 	OP_ADD,       /* out += in */
+	OP_LIKELY,    /* out = the n likeliest outputs of in * w' */
 };
 
 /*
@@ -70,7 +72,11 @@ struct graph_layout {
 	size_t k, v;     /* [rows][n_kv_head * head_dim] */
 	size_t gate, up; /* [rows][n_ff] */
 	size_t q8;       /* [rows] of kern_q8_bytes of the widest row */
-	size_t thread;   /* [threads] of thread_bytes: scratch of kernels */
+	/* of an output graph: [rows][top_k] struct wire_likely, and the same
+	 * for [threads]; [blocks][rows] struct graph_sum */
+	size_t likely, likely_thread, sum;
+	size_t thread;  /* [threads] of thread_bytes: scratch of kernels */
+	size_t product; /* OP_LIKELY: [rows][block] outputs in that scratch */
 	size_t thread_bytes;
 	size_t total;
 };
@@ -80,11 +86,22 @@ struct graph {
 	struct wire_model model;
 	struct wire_tensor rope_freq;
 	struct wire_part part; /* of a single layer; else whole layers */
+	uint32_t top_k;        /* of an output graph; else 0 */
+	uint32_t block;        /* outputs of a block, see struct graph_sum */
 	struct graph_layout at;
 	uint64_t kv_bytes; /* size of a KV binding, at least */
 	size_t plan_bytes; /* of this struct and its operators */
 	unsigned n_ops;
 	struct op op[];
+};
+
+/*
+ * OP_LIKELY computes the outputs in blocks, which do not depend on the number
+ * of threads, so that neither do the bits of its sums: the largest logit of a
+ * row in the block, and the sum of e^(logit - most).
+ */
+struct graph_sum {
+	float most, sum;
 };
 
 /* Limits of this device. */
@@ -119,6 +136,20 @@ static inline bool graph_begins(const struct graph *g)
 static inline bool graph_ends(const struct graph *g)
 {
 	return g->part.end == WIRE_T_COUNT;
+}
+
+/* Whether the graph is an output graph: no layers, keys or values. */
+static inline bool graph_is_output(const struct graph *g)
+{
+	return g->top_k;
+}
+
+/* Bytes that a run of `rows` rows writes to WIRE_REF_HIDDEN_OUT. */
+static inline size_t graph_out_bytes(const struct graph *g, uint32_t rows)
+{
+	return rows *
+		(g->top_k ? g->top_k * sizeof(struct wire_likely)
+			  : g->model.n_embd * sizeof(float));
 }
 
 /* "gate" for WIRE_T_GATE. */

@@ -159,8 +159,9 @@ struct wire_part graph_part(const void *msg, size_t len)
 {
 	struct wire_part p = { .end = WIRE_T_COUNT };
 
-	if ((len - sizeof(struct wire_graph_load)) %
-		sizeof(struct wire_tensor[WIRE_T_COUNT]))
+	if (!graph_output(msg).top_k &&
+		(len - sizeof(struct wire_graph_load)) %
+			sizeof(struct wire_tensor[WIRE_T_COUNT]))
 		memcpy(&p, (const uint8_t *)msg + len - sizeof(p), sizeof(p));
 	return p;
 }
@@ -276,11 +277,29 @@ static int check_tensors(const struct wire_graph_load *g,
 	return 0;
 }
 
+static int check_output(const struct wire_graph_load *g,
+	const struct wire_output *out, size_t slice, struct err *e)
+{
+	const struct shape norm = { 1, g->model.n_embd, true, false };
+	const struct shape matrix = { out->matrix.rows, g->model.n_embd, false,
+		false };
+
+	if (in_range("top_k", out->top_k, 1, WIRE_MAX_TOP_K, e) ||
+		in_range("n_vocab", out->matrix.rows, 1, GRAPH_MAX_DIM, e))
+		return -EINVAL;
+	if (check_tensor(&out->norm, &norm, g->weights_bytes, slice, e))
+		return err_in(e, "graph load: output norm");
+	if (check_tensor(&out->matrix, &matrix, g->weights_bytes, slice, e))
+		return err_in(e, "graph load: output matrix");
+	return 0;
+}
+
 int graph_check(const void *msg, size_t len, const struct graph_limits *limits,
 	struct graph_need *need, struct err *e)
 {
 	struct wire_graph_load g;
 	struct graph_layout at;
+	struct wire_output out;
 	struct wire_part part;
 	size_t want, arena, plans;
 	int ret;
@@ -292,22 +311,32 @@ int graph_check(const void *msg, size_t len, const struct graph_limits *limits,
 			len, sizeof(g));
 	memcpy(&g, msg, sizeof(g));
 	if (in_range("rows", g.rows, 1, WIRE_MAX_ROWS, e) ||
-		in_range("n_layers", g.n_layers, 1, WIRE_MAX_LAYERS, e))
+		in_range("n_layers", g.n_layers, 0, WIRE_MAX_LAYERS, e))
 		return -EINVAL;
 	want = sizeof(g) +
-		(size_t)g.n_layers * WIRE_T_COUNT * sizeof(struct wire_tensor);
+		(size_t)g.n_layers * WIRE_T_COUNT * sizeof(struct wire_tensor) +
+		(g.n_layers ? 0 : sizeof(out));
 	if (len != want &&
-		(g.n_layers > 1 || len != want + sizeof(struct wire_part)))
+		(g.n_layers != 1 || len != want + sizeof(struct wire_part)))
 		return err_set(e, EMSGSIZE,
 			"graph load: n_layers %u needs %zu bytes, not %zu",
 			g.n_layers, want, len);
-	part = graph_part(msg, len);
-	if ((ret = check_model(&g.model, e)) || (ret = check_kv(&g, e)) ||
-		(ret = check_part(&g, &part, e)) ||
-		(ret = check_tensors(&g, &part, msg, limits->tcm_slice, e)))
+	if ((ret = check_model(&g.model, e)) || (ret = check_kv(&g, e)))
+		return ret;
+	out = graph_output(msg);
+	if (!g.n_layers) {
+		ret = check_output(&g, &out, limits->tcm_slice, e);
+	} else {
+		part = graph_part(msg, len);
+		ret = check_part(&g, &part, e);
+		if (!ret)
+			ret = check_tensors(
+				&g, &part, msg, limits->tcm_slice, e);
+	}
+	if (ret)
 		return ret;
 
-	graph_layout(&g, limits->threads, &at);
+	graph_layout(&g, &out, limits->threads, &at);
 	need->plan_bytes = graph_plan_bytes(&g);
 	need->arena_bytes = at.total;
 	need->weights_bytes = g.weights_bytes;

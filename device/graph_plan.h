@@ -11,6 +11,10 @@
 /* Tensor i of layer l, from a message of a checked length. */
 struct wire_tensor graph_tensor(const void *msg, uint32_t l, unsigned i);
 
+/* What an output graph computes, from a message of a checked length; all zero
+ * for a graph of layers. */
+struct wire_output graph_output(const void *msg);
+
 /* The part that a message of a checked length describes. */
 struct wire_part graph_part(const void *msg, size_t len);
 
@@ -21,8 +25,8 @@ uint32_t graph_part_rows(const struct wire_part *, const struct wire_model *,
 
 /* The dimensions must be in range (check_model, check_kv), so that nothing
  * overflows: at most 1024 rows of 2^20 values. */
-void graph_layout(const struct wire_graph_load *, unsigned threads,
-	struct graph_layout *at);
+void graph_layout(const struct wire_graph_load *, const struct wire_output *,
+	unsigned threads, struct graph_layout *at);
 
 size_t graph_plan_bytes(const struct wire_graph_load *);
 

@@ -235,7 +235,8 @@ enum wire_role {
 	WIRE_REF_WEIGHTS,   /* tensors of a graph's layers, read by DMA */
 	WIRE_REF_KV,        /* keys and values of all layers */
 	WIRE_REF_HIDDEN_IN, /* [rows][n_embd] float32 */
-	/* the output, of the same shape; may be the same memory */
+	/* the output, of the same shape; may be the same memory. For an output
+	 * graph: struct wire_likely [rows][top_k] */
 	WIRE_REF_HIDDEN_OUT,
 	WIRE_REF_ROWS, /* wire_row[rows], wire_span[], mask */
 	WIRE_ROLE_COUNT
@@ -393,7 +394,8 @@ struct wire_graph_load {
 	struct wire_model model;
 	struct wire_tensor rope_freq; /* f32 [n_rot/2], radians per position */
 	/* Followed by struct wire_tensor tensor[n_layers][WIRE_T_COUNT] and,
-	 * only for a part of a layer, struct wire_part. */
+	 * only for a part of a layer, struct wire_part; or, if n_layers is 0,
+	 * by struct wire_output. */
 };
 #define WIRE_MAX_GRAPHS 4096
 _Static_assert(sizeof(struct wire_graph_load) == 88, "wire");
@@ -416,6 +418,28 @@ struct wire_part {
 	uint32_t first, first_row, end, end_row;
 };
 _Static_assert(sizeof(struct wire_part) == 16, "wire");
+
+/*
+ * The output graph: the norm after the last layer, the product with the output
+ * matrix, and for each row the `top_k` likeliest tokens, so that the logits
+ * need not leave the device. A run binds only WIRE_REF_WEIGHTS,
+ * WIRE_REF_HIDDEN_IN and WIRE_REF_HIDDEN_OUT. The latter receives struct
+ * wire_likely [rows][top_k], the likeliest first, of equally likely tokens the
+ * one with the lower id first. Entries without a token have probability 0.
+ */
+struct wire_output {
+	struct wire_tensor norm;   /* f32 [n_embd] */
+	struct wire_tensor matrix; /* [n_vocab][n_embd] */
+	uint32_t top_k;            /* 1 to WIRE_MAX_TOP_K */
+	uint32_t pad[3];           /* 0 */
+};
+#define WIRE_MAX_TOP_K 64
+_Static_assert(sizeof(struct wire_output) == 48, "wire");
+
+struct wire_likely {
+	uint32_t token;
+	float probability; /* of the softmax over all tokens */
+};
 
 /*
  * A row of a request. In the KV buffer, layer l has K at (2 l) * kv_slots *

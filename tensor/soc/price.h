@@ -107,6 +107,23 @@ void price_join(const struct soc *, struct price *);
 int price_matmul(const struct soc *, uint64_t rows, uint64_t n, uint64_t k,
 	enum dtype type, struct price *out);
 
+enum price_exp {
+	PRICE_EXP_F32,   /* polynomial, on values widened to 32 bits */
+	PRICE_EXP_F16,   /* polynomial in 16 bits */
+	PRICE_EXP_TABLE, /* gathers from a table of 64 KiB, section 5.2.1 */
+};
+
+/*
+ * The price of the softmax over each row of the product of [graph_rows][k] with
+ * an [n][k] output matrix, and of finding the likeliest outputs. The product
+ * stays in TCM as fp16 scores. Of the rows of the static graph, `rows` are
+ * real. Needs price_softmax's search for the maximum for each score, and no
+ * more, because few scores exceed the smallest of the likeliest so far.
+ */
+int price_likely(const struct soc *, uint64_t graph_rows, uint64_t rows,
+	uint64_t n, uint64_t k, enum dtype type, enum price_exp,
+	struct price *out);
+
 /*
  * Like price_matmul, for a kernel that only copies the quantized bytes to the
  * matrix engine's memory and computes nothing useful. This is the upper bound
@@ -123,12 +140,6 @@ int price_matmul_bound(const struct soc *, uint64_t rows, uint64_t n,
  */
 void price_matmul_rows(const struct soc *, uint64_t rows, uint64_t n,
 	uint64_t k, struct price *out);
-
-enum price_exp {
-	PRICE_EXP_F32,   /* polynomial, on values widened to 32 bits */
-	PRICE_EXP_F16,   /* polynomial in 16 bits */
-	PRICE_EXP_TABLE, /* gathers from a table of 64 KiB, section 5.2.1 */
-};
 
 /* The price of a softmax of [rows][length] fp16 scores in TCM (figure 14). */
 int price_softmax(const struct soc *, uint64_t rows, uint64_t length,

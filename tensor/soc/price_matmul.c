@@ -129,8 +129,9 @@ static void stream(const struct soc *soc, const struct dequant *d,
 	p->vector_ps = price_vector_even_ps(soc, c->vector_packets, c->gathers);
 }
 
+/* If the product `stays` in TCM, it is not converted back to float32 rows. */
 static int matmul(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
-	const struct dequant *d, struct price *out)
+	const struct dequant *d, bool stays, struct price *out)
 {
 	uint64_t row_tiles = ceil_div(rows, TILE), at_once, tiles;
 	struct price_counts *c = &out->counts;
@@ -148,11 +149,13 @@ static int matmul(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
 	stream(soc, d, smaller(tiles, PIECE_TILES), 1,
 		smaller(row_tiles, at_once), &first);
 
-	c->vector_packets += price_row_packets(soc, &price_to_tile, rows, k) +
-		price_row_packets(soc, &price_from_tile, rows, n);
+	c->vector_packets += price_row_packets(soc, &price_to_tile, rows, k);
+	if (!stays)
+		c->vector_packets +=
+			price_row_packets(soc, &price_from_tile, rows, n);
 	out->vector_ps =
 		price_vector_even_ps(soc, c->vector_packets, c->gathers);
-	price_spill(soc, rows * (n + k) * sizeof(float), out);
+	price_spill(soc, rows * (stays ? k : n + k) * sizeof(float), out);
 	price_finish(soc, out, &first);
 	return 0;
 }
@@ -160,7 +163,7 @@ static int matmul(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
 int price_matmul(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
 	enum dtype type, struct price *out)
 {
-	return matmul(soc, rows, n, k, find_dequant(type), out);
+	return matmul(soc, rows, n, k, find_dequant(type), false, out);
 }
 
 void price_matmul_rows(const struct soc *soc, uint64_t rows, uint64_t n,
@@ -178,5 +181,22 @@ int price_matmul_bound(const struct soc *soc, uint64_t rows, uint64_t n,
 	const struct dequant *d = find_dequant(type);
 	struct dequant copied = { .type = type };
 
-	return matmul(soc, rows, n, k, d ? &copied : NULL, out);
+	return matmul(soc, rows, n, k, d ? &copied : NULL, false, out);
+}
+
+int price_likely(const struct soc *soc, uint64_t graph_rows, uint64_t rows,
+	uint64_t n, uint64_t k, enum dtype type, enum price_exp exp,
+	struct price *out)
+{
+	struct price softmax;
+	int ret = matmul(soc, graph_rows, n, k, find_dequant(type), true, out);
+
+	if (ret || (ret = price_softmax(soc, graph_rows, n, exp, &softmax))) {
+		memset(out, 0, sizeof(*out));
+		return ret;
+	}
+	price_matmul_rows(soc, rows, n, k, out);
+	price_join(soc, &softmax);
+	price_add(out, &softmax);
+	return 0;
 }

@@ -13,6 +13,7 @@
 #include "device/fault.h"
 #include "shm/buffer.h"
 #include "tensor/dtype.h"
+#include "tensor/soc/soc.h"
 #include "tensor/tile.h"
 
 #include <fcntl.h>
@@ -151,6 +152,27 @@ static inline uint32_t rig_extend(struct rig *r, uint32_t id, struct buffer *b)
 	if (rig_map_extended(r, id, buffer_generation(b)))
 		rig_die("map", r->done.text);
 	return r->done.arg[WIRE_MAP_ADDR];
+}
+
+/* A phone: the largest value of every number. */
+static inline struct soc rig_some_phone(void)
+{
+	struct soc soc;
+
+	for (size_t i = 0; i < SOC_COUNT; i++)
+		soc_set(&soc, i, soc_numbers[i].upper);
+	return soc;
+}
+
+static inline int rig_send_soc(
+	struct rig *r, const struct soc *soc, uint32_t count, size_t len)
+{
+	struct {
+		struct wire_soc head;
+		struct soc soc;
+	} msg = { { WIRE_SOC, count }, *soc };
+
+	return rig_send(r, NULL, 0, &msg, len);
 }
 
 /* ---- the model --------------------------------------------------------- */

@@ -337,32 +337,12 @@ static void failed_requests_invalidate(void **state)
 	rig_close(&r);
 }
 
-static struct soc some_phone(void)
-{
-	struct soc soc;
-
-	for (size_t i = 0; i < SOC_COUNT; i++)
-		soc_set(&soc, i, soc_numbers[i].upper);
-	return soc;
-}
-
-static int send_soc(
-	struct rig *r, const struct soc *soc, uint32_t count, size_t len)
-{
-	struct {
-		struct wire_soc head;
-		struct soc soc;
-	} msg = { { WIRE_SOC, count }, *soc };
-
-	return rig_send(r, NULL, 0, &msg, len);
-}
-
 /* Nothing is priced before a profile arrives; then the price is that of the
  * graph's rows, not of the real rows. */
 static void prices_for_the_phone_of_the_profile(void **state)
 {
 	const size_t whole = sizeof(struct wire_soc) + sizeof(struct soc);
-	struct soc soc = some_phone(), bad = soc;
+	struct soc soc = rig_some_phone(), bad = soc;
 	struct price four, two;
 	float in[2 * 64] = { 1 };
 	char more[40];
@@ -374,14 +354,16 @@ static void prices_for_the_phone_of_the_profile(void **state)
 	assert_int_equal(send_run(&r), 0);
 	for (unsigned i = 0; i < WIRE_PRICE_WORDS; i++)
 		assert_int_equal(r.done.price[i], 0);
-	wants(&r, send_soc(&r, &soc, SOC_COUNT, whole - 8), -EMSGSIZE, "soc: ");
-	wants(&r, send_soc(&r, &soc, SOC_COUNT + 1, whole), -EINVAL, more);
+	wants(&r, rig_send_soc(&r, &soc, SOC_COUNT, whole - 8), -EMSGSIZE,
+		"soc: ");
+	wants(&r, rig_send_soc(&r, &soc, SOC_COUNT + 1, whole), -EINVAL, more);
 	bad.clock_hz = 0;
-	wants(&r, send_soc(&r, &bad, SOC_COUNT, whole), -ERANGE, "clock_hz");
+	wants(&r, rig_send_soc(&r, &bad, SOC_COUNT, whole), -ERANGE,
+		"clock_hz");
 	assert_int_equal(send_run(&r), 0);
 	assert_int_equal(r.done.price[0], 0);
 
-	assert_int_equal(send_soc(&r, &soc, SOC_COUNT, whole), 0);
+	assert_int_equal(rig_send_soc(&r, &soc, SOC_COUNT, whole), 0);
 	assert_int_equal(send_run(&r), 0);
 	memcpy(&four, r.done.price, sizeof(four));
 	assert_true(four.total_ps > 0 && four.counts.matrix_tiles > 0);

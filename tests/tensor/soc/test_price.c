@@ -277,6 +277,34 @@ static void test_attention_heads(void **state)
 	equal(p.total_ps, (2517 + 240 + 65536 + 1000) * NS, "total");
 }
 
+/* ---- the likeliest outputs ---- */
+
+/* The product without the way back to float32 rows, and the softmax, in one
+ * launch; time of a runtime only for real rows. */
+static void test_likely(void **state)
+{
+	struct price product, softmax, p;
+	uint64_t from_tile;
+
+	assert_int_equal(
+		price_matmul(&round_soc, 4, 320, 64, DTYPE_TILE_Q8_0, &product),
+		0);
+	assert_int_equal(
+		price_softmax(&round_soc, 4, 320, PRICE_EXP_F32, &softmax), 0);
+	assert_int_equal(price_likely(&round_soc, 4, 1, 320, 64,
+				 DTYPE_TILE_Q8_0, PRICE_EXP_F32, &p),
+		0);
+	equal(p.counts.matrix_tiles, product.counts.matrix_tiles, "tiles");
+	equal(p.counts.dma_bytes, product.counts.dma_bytes, "bytes");
+	equal(p.counts.launches, 1, "launches");
+	/* 2 packets for two rows of 32 values */
+	from_tile = 2 * (320 / 32) * 2;
+	equal(p.counts.vector_packets,
+		product.counts.vector_packets - from_tile +
+			softmax.counts.vector_packets,
+		"packets");
+}
+
 /* ---- rows ---- */
 
 static void test_rows(void **state)
@@ -393,6 +421,10 @@ static void test_refused(void **state)
 		REFUSED(price_matmul(s, 1, 32, b, DTYPE_SUPER_Q4_0, &p));
 		REFUSED(price_softmax(s, b, 64, PRICE_EXP_F16, &p));
 		REFUSED(price_softmax(s, 1, b, PRICE_EXP_F16, &p));
+		REFUSED(price_likely(
+			s, b, 1, 64, 64, DTYPE_TILE_Q8_0, PRICE_EXP_F16, &p));
+		REFUSED(price_likely(
+			s, 1, 1, b, 64, DTYPE_TILE_Q8_0, PRICE_EXP_F16, &p));
 		REFUSED(price_attention(s, b, 2, 1, 64, 64, PRICE_EXP_F16, &p));
 		REFUSED(price_attention(s, 1, 2, 1, 64, b, PRICE_EXP_F16, &p));
 		REFUSED(price_rows(s, PRICE_ADD, b, 32, &p));
@@ -550,6 +582,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_idle_unit),
 	cmocka_unit_test(test_attention),
 	cmocka_unit_test(test_attention_heads),
+	cmocka_unit_test(test_likely),
 	cmocka_unit_test(test_rows),
 	cmocka_unit_test(test_around),
 	cmocka_unit_test(test_add),
