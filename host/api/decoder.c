@@ -107,9 +107,9 @@ const struct texts_options *decoder_texts(const struct decoder *d)
 }
 
 /* Requests cannot share passes in these cases: an oracle can be given only one
- * text, calibrated drafts only the logits of one prompt, the device has room
- * for only one draft model while each request would need its own, and graph
- * switching plans a single prompt at a time. */
+ * text, calibrated drafts only the predictions for one prompt, the device has
+ * room for only one draft model while each request would need its own, and
+ * graph switching plans a single prompt at a time. */
 bool decoder_shares(const struct decoder *d)
 {
 	return (!decoder_drafts(d) || drafting_can_be_many(&d->drafting)) &&
@@ -131,9 +131,9 @@ static int check_many_drafts(const struct decoder *d, struct err *e)
 {
 	if (d->method->needs_draft || !decoder_drafts(d))
 		return 0;
-	if (drafting_reads_prompt(&d->drafting))
+	if (drafting_prompt_top_k(&d->drafting))
 		return err_set(e, EINVAL,
-			"--draft %s reads the logits of the prompt, which "
+			"--draft %s reads predictions for the prompt, which "
 			"--method %s does not compute; try another --draft, or "
 			"--method sdnpu",
 			d->drafting.opts.draft, d->method->name);
@@ -447,6 +447,7 @@ int decoder_open_session(
 		!d->session_opts.graph_switch;
 	d->session_opts.larger_graphs =
 		(m->diffusion || texts > 1) && !d->session_opts.graph_switch;
+	d->session_opts.prompt_top_k = drafting_prompt_top_k(&d->drafting);
 	d->session_opts.exit_layers =
 		m->exit_layers ? m->exit_layers(&d->env) : 0;
 	if (d->reward && m->needs_reward)

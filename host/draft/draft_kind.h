@@ -65,9 +65,10 @@ struct draft_kind {
 	/* The drafter must be given the prompt and its true continuation before
 	 * it opens, because it simulates drafts of a chosen quality. */
 	bool needs_text;
-	/* The drafter reads the target's logits for the prompt, which only a
-	 * request alone in its passes gives it. */
-	bool reads_prompt;
+	/* Number of likeliest tokens that the drafter reads after each token of
+	 * the prompt, which only a request alone in its passes gives it. 0 if
+	 * it reads none. */
+	uint32_t prompt_top_k;
 	/* name in reports; NULL means the path of the file */
 	const char *title;
 	/* options of this kind alone, or NULL */

@@ -4,8 +4,8 @@
 #include "base/err.h"
 #include "base/opt.h"
 #include "host/draft/draft_kind.h"
-#include "host/draft/guess.h"
 #include "host/draft/source.h"
+#include "host/tree/tree.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -19,7 +19,7 @@
 #define NO_TOKEN UINT32_MAX
 
 struct anchor {
-	/* number of `next`; 0 if the logits at this position were not kept */
+	/* number of `next`; 0 if none is known at this position */
 	uint32_t n;
 	struct candidate next[CALIBRATED_SUCCESSORS];
 };
@@ -62,14 +62,8 @@ static bool make_room(struct calibrated *c, size_t n)
 	return true;
 }
 
-static bool is_anchor(const struct calibrated *c, size_t n, size_t at)
-{
-	return c->opts.anchors == CALIBRATED_CONTEXT ||
-		n - at <= c->opts.request;
-}
-
-/* Begin a prompt. Tokens that it shares with the last one keep their logits,
- * because they may be cached and then are not computed again. */
+/* Begin a prompt. Tokens that it shares with the last one keep their
+ * predictions, because they may be cached and then are not computed again. */
 static void begin_prompt(struct calibrated *c, const int32_t *prompt, size_t n)
 {
 	size_t same = 0;
@@ -83,7 +77,7 @@ static void begin_prompt(struct calibrated *c, const int32_t *prompt, size_t n)
 		uint32_t *chain = &c->latest[(uint32_t)prompt[i] % CHAINS];
 
 		c->prompt[i] = prompt[i];
-		if (i >= same || !is_anchor(c, n, i))
+		if (i >= same)
 			c->anchor[i].n = 0;
 		c->before[i] = *chain;
 		*chain = (uint32_t)i + 1;
@@ -91,10 +85,10 @@ static void begin_prompt(struct calibrated *c, const int32_t *prompt, size_t n)
 }
 
 /*
- * Whether to keep the logits at token `at` of a prompt. Those at its last token
- * are not needed: the next token is sampled from them, so it is known before
- * the first draft. Behind a cached prefix a prompt does not begin at 0; it
- * begins wherever its tokens do not follow those of the last call.
+ * Whether to keep the predictions after token `at` of a prompt. Those after its
+ * last token are not needed: the next token is sampled there, so it is known
+ * before the first draft. Behind a cached prefix a prompt does not begin at 0;
+ * it begins wherever its tokens do not follow those of the last call.
  */
 static bool wants(void *arg, const int32_t *prompt, size_t n, size_t at)
 {
@@ -103,25 +97,23 @@ static bool wants(void *arg, const int32_t *prompt, size_t n, size_t at)
 	if (n != c->n || at != c->asked)
 		begin_prompt(c, prompt, n);
 	c->asked = at + 1;
-	return !c->is_short && at + 1 < n && is_anchor(c, n, at);
+	return !c->is_short && at + 1 < n;
 }
 
-static void read_logits(
-	void *arg, size_t at, const float *logits, uint32_t n_vocab)
+static void predicted(
+	void *arg, size_t at, const struct candidate *likely, uint32_t n)
 {
 	struct calibrated *c = arg;
 	struct anchor *a = &c->anchor[at];
-	struct guess likely;
 	double sum = 0;
 
 	if (c->is_short || at >= c->n)
 		return;
-	guess_logits(&likely, logits, n_vocab, 1);
-	for (a->n = 0; a->n < likely.n && a->n < c->opts.successors &&
-		sum < c->opts.share;
+	for (a->n = 0;
+		a->n < n && a->n < c->opts.successors && sum < c->opts.share;
 		a->n++) {
-		a->next[a->n] = likely.c[a->n];
-		sum += (double)likely.c[a->n].q;
+		a->next[a->n] = likely[a->n];
+		sum += (double)likely[a->n].q;
 	}
 }
 
@@ -185,14 +177,24 @@ static void add(struct sum *s, const struct candidate *c)
 	s->guess[i].share += c->q;
 }
 
-static uint32_t longest(
-	struct calibrated *c, const struct source_place *p, uint32_t key)
+/* Whether a path of `depth` drafted tokens may go on at anchor `at`. */
+static bool may_go_on(const struct calibrated *c, uint32_t depth, size_t at)
+{
+	return c->anchor[at].n &&
+		(depth || c->opts.anchors == CALIBRATED_CONTEXT ||
+			c->n - at <= c->opts.request);
+}
+
+static uint32_t longest(struct calibrated *c, const struct source_place *p,
+	uint32_t depth, uint32_t key)
 {
 	uint32_t best = 0;
 
 	for (uint32_t at = c->latest[p->at[0] % CHAINS]; at;
 		at = c->before[at - 1]) {
-		uint32_t n = c->anchor[at - 1].n ? match(c, at - 1, p, key) : 0;
+		uint32_t n = may_go_on(c, depth, at - 1)
+			? match(c, at - 1, p, key)
+			: 0;
 
 		c->work.steps += 2;
 		best = n > best ? n : best;
@@ -212,14 +214,15 @@ static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 	key = c->opts.key == CALIBRATED_SINGLE ? 1
 		: c->opts.key == CALIBRATED_BIGRAM
 		? 2
-		: longest(c, p, CALIBRATED_KEY);
+		: longest(c, p, depth, CALIBRATED_KEY);
 	for (uint32_t at = c->latest[p->at[0] % CHAINS];
 		key && at && found < ANCHORS; at = c->before[at - 1]) {
 		const struct anchor *a = &c->anchor[at - 1];
 
 		/* The anchor, and the next one of the list. */
 		c->work.steps += 2;
-		if (!a->n || match(c, at - 1, p, key) < key)
+		if (!may_go_on(c, depth, at - 1) ||
+			match(c, at - 1, p, key) < key)
 			continue;
 		for (uint32_t i = 0; i < a->n; i++)
 			add(&sum, &a->next[i]);
@@ -259,7 +262,7 @@ int calibrated_open(struct source *out, const struct calibrated_options *opts,
 		.step = step,
 		.guesses = guesses,
 		.wants = wants,
-		.read = read_logits,
+		.predicted = predicted,
 		.close = close_calibrated };
 	return 0;
 }
@@ -273,9 +276,9 @@ static const char *const key_names[] = { "single", "bigram", "longest", NULL };
 #define IN(field) OPT_IN(calibrated_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "anchors", IN(anchors), NULL,
-		"calibrated: keep the target's predictions for which tokens of "
-		"the prompt ({}); context: all; request: the last "
-		"--request-tokens",
+		"calibrated: tokens of the prompt at which a draft may begin "
+		"({}); context: all; request: the last --request-tokens; a "
+		"draft goes on at any token",
 		.choices = anchor_names, .noun = "anchors in the prompt (see --calibration)" },
 	{ OPT_UINT, 0, "request-tokens", IN(request), "N",
 		"calibrated: number of last prompt tokens with --anchors "
@@ -322,7 +325,7 @@ const struct draft_kind draft_kind_calibrated = {
 	.name = "calibrated",
 	.summary = "the target's own predictions for the prompt",
 	.title = "its own expectations of the prompt",
-	.reads_prompt = true,
+	.prompt_top_k = CALIBRATED_SUCCESSORS,
 	.options = &table,
 	.open = open_kind,
 };

@@ -1,17 +1,18 @@
 /*
  * In-context calibration (sd.npu, section 3.3): keep the target's own
- * predictions at the tokens of the prompt, which prefill computes anyway. An
+ * predictions after the tokens of the prompt, which the device computes while
+ * it reads the prompt. An
  * answer that copies from the prompt seldom copies all of it. At the place
  * where the answer departs from the prompt, the target's prediction there is a
  * good draft.
  *
- * Each prompt token whose logits are kept is an anchor. Its successors are the
- * likeliest next tokens: as many as have the total probability `share`, but no
- * more than `successors`. The drafter looks up the end of a path by a key: its
- * last token, its last two, or up to CALIBRATED_KEY tokens. The guesses are the
- * successors of all anchors with this key, and the probability of a guess is
- * its average over these anchors. A path x, s, s2 thus combines an anchor x,
- * its successor s, and a successor s2 of an anchor s elsewhere in the prompt.
+ * Each prompt token is an anchor. Its successors are the likeliest next tokens:
+ * as many as have the total probability `share`, but no more than `successors`.
+ * The drafter looks up the end of a path by a key: its last token, its last
+ * two, or up to CALIBRATED_KEY tokens. The guesses are the successors of all
+ * anchors with this key, and the probability of a guess is its average over
+ * these anchors. A path x, s, s2 thus combines an anchor x, its successor s,
+ * and a successor s2 of an anchor s elsewhere in the prompt.
  *
  * The drafter learns how reliable these guesses are (host/draft/reliance.h).
  * Not thread-safe.
@@ -28,8 +29,8 @@ struct source;
 #define CALIBRATED_KEY        4
 
 enum calibrated_anchors {
-	CALIBRATED_CONTEXT, /* all tokens of the prompt are anchors */
-	CALIBRATED_REQUEST, /* only the last tokens of the prompt */
+	CALIBRATED_CONTEXT, /* a path begins at any anchor */
+	CALIBRATED_REQUEST, /* only at the last tokens of the prompt */
 };
 
 enum calibrated_key {
@@ -41,16 +42,17 @@ enum calibrated_key {
 struct calibrated_options {
 	int anchors; /* enum calibrated_anchors */
 	int key;     /* enum calibrated_key */
-	/* number of last tokens of the prompt that are anchors, with
-	 * CALIBRATED_REQUEST */
+	/* with CALIBRATED_REQUEST, the number of these last tokens, which are
+	 * the user's request behind its context */
 	uint32_t request;
 	uint32_t successors;
 	double share;
 	uint32_t depth; /* most drafted tokens on a path */
 };
 
-/* Open the source of guesses. The target's logits for a prompt arrive through
- * `wants` and `read` (drafter.h) and replace the logits of the previous prompt.
+/* Open the source of guesses. The target's predictions for a prompt arrive
+ * through `wants` and `predicted` (drafter.h) and replace those of the previous
+ * prompt.
  * Returns 0 or -ENOMEM. */
 int calibrated_open(
 	struct source *out, const struct calibrated_options *, struct err *);

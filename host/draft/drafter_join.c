@@ -562,16 +562,16 @@ static bool join_wants(void *arg, const int32_t *prompt, size_t n, size_t at)
 	return any;
 }
 
-static void join_read(
-	void *arg, size_t at, const float *logits, uint32_t n_vocab)
+static void join_predicted(
+	void *arg, size_t at, const struct candidate *c, uint32_t n)
 {
 	const struct join *j = arg;
 
 	for (unsigned i = 0; i < j->n; i++) {
 		const struct drafter *d = j->part[i].drafter;
 
-		if (d->read)
-			d->read(d->arg, at, logits, n_vocab);
+		if (d->predicted)
+			d->predicted(d->arg, at, c, n);
 	}
 }
 
@@ -651,7 +651,7 @@ int drafter_join_open(struct drafter *out, const struct drafter *part,
 		out->all_rows |= d->all_rows;
 		out->computed = d->computed ? join_computed : out->computed;
 		out->wants = d->wants ? join_wants : out->wants;
-		out->read = d->wants ? join_read : out->read;
+		out->predicted = d->wants ? join_predicted : out->predicted;
 	}
 	return 0;
 }

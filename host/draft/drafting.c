@@ -363,12 +363,14 @@ void drafters_close(struct drafters *d)
 	*d = (struct drafters){ 0 };
 }
 
-bool drafting_reads_prompt(const struct drafting *d)
+uint32_t drafting_prompt_top_k(const struct drafting *d)
 {
+	uint32_t most = 0;
+
 	for (unsigned i = 0; i < d->n; i++)
-		if (d->part[i].kind->reads_prompt)
-			return true;
-	return false;
+		if (d->part[i].kind->prompt_top_k > most)
+			most = d->part[i].kind->prompt_top_k;
+	return most;
 }
 
 bool drafting_can_be_many(const struct drafting *d)
@@ -376,7 +378,7 @@ bool drafting_can_be_many(const struct drafting *d)
 	for (unsigned i = 0; i < d->n; i++)
 		if (d->part[i].kind->needs_text || d->part[i].kind->on_device)
 			return false;
-	return !drafting_reads_prompt(d);
+	return !drafting_prompt_top_k(d);
 }
 
 void drafting_close(struct drafting *d)

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct candidate;
 struct drafter;
 struct err;
 struct tree;
@@ -72,11 +73,11 @@ struct source {
 	void (*computed)(void *arg, const struct tree *, uint32_t node,
 		const float *logits, uint32_t n_vocab);
 	bool all_rows;
-	/* Receive logits at the tokens of a prompt (see drafter.h). NULL if not
-	 * needed. */
+	/* Receive the target's predictions after the tokens of a prompt (see
+	 * drafter.h). NULL if not needed. */
 	bool (*wants)(void *arg, const int32_t *prompt, size_t n, size_t at);
-	void (*read)(
-		void *arg, size_t at, const float *logits, uint32_t n_vocab);
+	void (*predicted)(
+		void *arg, size_t at, const struct candidate *, uint32_t n);
 	void (*close)(void *arg);
 };
 

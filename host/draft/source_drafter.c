@@ -243,12 +243,12 @@ static bool wants(void *arg, const int32_t *prompt, size_t n, size_t at)
 	return r->source.wants(r->source.arg, prompt, n, at);
 }
 
-static void read_logits(
-	void *arg, size_t at, const float *logits, uint32_t n_vocab)
+static void predicted(
+	void *arg, size_t at, const struct candidate *c, uint32_t n)
 {
 	struct retriever *r = arg;
 
-	r->source.read(r->source.arg, at, logits, n_vocab);
+	r->source.predicted(r->source.arg, at, c, n);
 }
 
 static void searched(void *arg, struct search_work *sum)
@@ -296,7 +296,7 @@ int source_drafter_open(
 		.computed = source->computed ? computed : NULL,
 		.all_rows = source->all_rows,
 		.wants = source->wants ? wants : NULL,
-		.read = source->read ? read_logits : NULL,
+		.predicted = source->predicted ? predicted : NULL,
 		.searched = searched,
 		.close = close_retriever };
 	return 0;

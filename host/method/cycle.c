@@ -472,7 +472,6 @@ struct prompt {
 	const struct drafter *drafter;
 	const int32_t *token;
 	size_t n, from; /* tokens before index `from` are cached */
-	uint32_t n_vocab;
 };
 
 static bool wants(void *arg, size_t at)
@@ -482,11 +481,16 @@ static bool wants(void *arg, size_t at)
 	return p->drafter->wants(p->drafter->arg, p->token, p->n, p->from + at);
 }
 
-static void read_logits(void *arg, size_t at, const float *logits)
+static void take_likely(
+	void *arg, size_t at, const struct wire_likely *likely, uint32_t n)
 {
 	const struct prompt *p = arg;
+	struct candidate c[WIRE_MAX_TOP_K];
 
-	p->drafter->read(p->drafter->arg, p->from + at, logits, p->n_vocab);
+	for (uint32_t i = 0; i < n; i++)
+		c[i] = (struct candidate){ (int32_t)likely[i].token,
+			likely[i].probability };
+	p->drafter->predicted(p->drafter->arg, p->from + at, c, n);
 }
 
 int cycle_read_prompt(struct cycle *c, struct err *e)
@@ -495,10 +499,9 @@ int cycle_read_prompt(struct cycle *c, struct err *e)
 	size_t n;
 	const int32_t *prompt = gen_tokens(c->gen, &n);
 	size_t from = session_length(c->session, c->sequence);
-	struct prompt p = { c->source, prompt, n, from,
-		session_model(c->session)->n_vocab };
+	struct prompt p = { c->source, prompt, n, from };
 	const struct session_reader reader = {
-		.wants = wants, .read = read_logits, .arg = &p
+		.wants = wants, .likely = take_likely, .arg = &p
 	};
 	struct session_stats before, after;
 	uint32_t row;

@@ -34,7 +34,7 @@ static const struct opt option_rows[] = {
 		"sdnpu: fill all rows with drafts, whatever they cost" },
 	{ OPT_FLAG, 0, "calibration", IN(calibration), NULL,
 		"sdnpu: also draft from the target's predictions for the "
-		"prompt; computes the logits of the prompt" },
+		"prompt; the device computes these while it reads it" },
 	{ OPT_FLAG, 0, "no-reuse", IN(no_reuse), NULL,
 		"sdnpu: do not draft rejected tokens again" },
 };

@@ -163,6 +163,21 @@ void logits_set_source(struct logits *l, const struct logits_source *source)
 	l->source = *source;
 }
 
+void logits_share(struct logits *l, uint8_t *dst, struct wire_tensor *norm,
+	struct wire_tensor *matrix)
+{
+	uint32_t n = l->model->n_vocab, k = l->model->n_embd;
+	size_t bytes = k * sizeof(*l->norm_weight), at = align_up(bytes, ALIGN);
+
+	*norm = (struct wire_tensor){ DTYPE_F32, 1, k, 0 };
+	*matrix = (struct wire_tensor){ l->type, n, k, (uint32_t)at };
+	memcpy(dst, l->norm_weight, bytes);
+	memcpy(dst + at, l->weights, layout_bytes(l->type, n, k));
+	hugemem_free(l->packed);
+	l->packed = NULL;
+	l->weights = dst + at;
+}
+
 void logits_close(struct logits *l)
 {
 	if (!l)

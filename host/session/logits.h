@@ -57,6 +57,13 @@ struct logits_beside {
 };
 void logits_set_beside(struct logits *, const struct logits_beside *);
 
+/* Copy the norm, and the output matrix to the next multiple of 64 bytes, to
+ * `dst`, for use by a device. From then on the logits are computed from the
+ * copy of the matrix, which must outlive them. *norm and *matrix receive types,
+ * shapes and offsets. The matrix must not be streamed. */
+void logits_share(struct logits *, uint8_t *dst, struct wire_tensor *norm,
+	struct wire_tensor *matrix);
+
 /* Number of values in the output matrix and the norm of a model file that are
  * not finite. */
 uint64_t logits_weights_not_finite(const struct logits *);

@@ -6,7 +6,9 @@
 #include "host/model/model.h"
 #include "host/model/shapes.h"
 #include "shm/coherence/tandem_coherence.h"
+#include "tensor/kern.h"
 #include "tensor/layout.h"
+#include "tensor/soc/price_host.h"
 #include "tensor/soc/soc.h"
 #include "tensor/visibility.h"
 #include "tensor/tile.h"
@@ -364,6 +366,40 @@ void pricing_logits(const struct pricing *p, uint32_t rows, struct price *out)
 
 	price_cpu_matmul(p->soc, rows, p->as ? p->as->n_vocab : m->n_vocab,
 		p->as ? p->as->n_embd : m->n_embd, p->output, out);
+}
+
+void pricing_likely(const struct pricing *p, uint32_t graph_rows, uint32_t rows,
+	bool extended, struct price *out)
+{
+	uint32_t n = p->as ? p->as->n_vocab : p->model->n_vocab;
+	uint32_t k = p->as ? p->as->n_embd : p->model->n_embd;
+	struct price part;
+
+	if (p->by_cpu) {
+		pricing_logits(p, rows, out);
+		price_top(p->soc, rows, n, 1, &part);
+		price_add(out, &part);
+		return;
+	}
+	price_request(p->soc, out);
+	price_rows(p->soc, PRICE_NORM, graph_rows, k, &part);
+	price_add(out, &part);
+	if (extended) {
+		price_dma(p->soc, k * sizeof(float), &part);
+		price_add(out, &part);
+	}
+	if (p->precision == WIRE_INT8 && kern_takes_q8(p->output_tiles)) {
+		price_rows(p->soc, PRICE_QUANTIZE, graph_rows, k, &part);
+		price_join(p->soc, &part);
+		price_add(out, &part);
+	}
+	if (price_likely(p->soc, graph_rows, rows, n, align_up(k, TILE),
+		    price_type(p->output_tiles),
+		    p->precision == WIRE_NPU ? PRICE_EXP_TABLE : PRICE_EXP_F32,
+		    &part))
+		return;
+	price_join(p->soc, &part);
+	price_add(out, &part);
 }
 
 void pricing_refresh(const struct pricing *p, uint32_t rows, uint32_t longest,

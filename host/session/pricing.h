@@ -65,6 +65,8 @@ struct pricing {
 	struct residency residency;
 	uint32_t streamed; /* number of `layers` that are streamed */
 	enum dtype output; /* type of the output matrix */
+	/* the same in the window; set by session_plan_pricing with `as` */
+	enum dtype output_tiles;
 	/* Runs are priced as computed by the CPU instead of the NPU: only the
 	 * real rows, without requests, cache maintenance and maps. */
 	bool by_cpu;
@@ -143,6 +145,10 @@ uint64_t pricing_read(const struct pricing *, uint32_t layer, uint32_t i);
 
 /* Bytes of the output matrix of the priced shape. */
 uint64_t pricing_output(const struct pricing *);
+/* Cost of a run of the output graph of graph_rows rows for `rows` rows, without
+ * cache maintenance. */
+void pricing_likely(const struct pricing *, uint32_t graph_rows, uint32_t rows,
+	bool extended, struct price *out);
 /* Cost of computing the logits of `rows` rows on the CPU. */
 void pricing_logits(const struct pricing *, uint32_t rows, struct price *out);
 

@@ -429,6 +429,7 @@ void session_stats(const struct session *s, struct session_stats *out)
 	out->maps += 2;
 	for (unsigned i = 0; s->staging && i < s->plan.stage_slots; i++)
 		out->maps += !s->stage[i].extended;
+	out->maps += s->output.buffer && !s->output.extended;
 	out->extended_room = w->va_extended;
 #define TAKE(type, name) out->name = npu.name;
 	NPU_STATS(TAKE)

@@ -207,16 +207,18 @@ void session_count_valid(struct session *, uint32_t rows);
 int session_rest(struct session *, struct err *);
 
 /*
- * Callbacks that receive logits at tokens of a prompt during prefill. The host
- * computes the logits of a chunk while the device computes the next chunk. The
- * callbacks are called in the order of tokens; `at` is the index of the token
- * in the array that was passed to session_prefill.
+ * Callbacks that receive what the device computes at tokens of a prompt. They
+ * are called in the order of tokens; `at` is the index of the token in the
+ * array that was passed to session_prefill.
  */
 struct session_reader {
-	/* Whether logits of the token are needed. NULL: no logits are
-	 * needed. */
+	/* With opts.prompt_top_k: whether predictions after the token are
+	 * needed. NULL: none are. */
 	bool (*wants)(void *arg, size_t at);
-	void (*read)(void *arg, size_t at, const float *logits);
+	/* Receives n <= opts.prompt_top_k predictions after the token, the
+	 * likeliest first; fewer only if the others have probability 0. */
+	void (*likely)(
+		void *arg, size_t at, const struct wire_likely *, uint32_t n);
 	/* With opts.tap_layers: called for every token with its state after
 	 * that number of layers. NULL: the states are not needed. */
 	void (*tapped)(void *arg, size_t at, const float *state);

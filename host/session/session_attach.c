@@ -107,6 +107,8 @@ int session_attach_buffers(struct session *s, struct err *e)
 		ret = session_pin(s, &s->kv_more[i], e);
 	if (!ret)
 		ret = session_pin(s, &s->io, e);
+	if (!ret && s->output.buffer)
+		ret = pin_weights(s, &s->output, e);
 	for (unsigned i = 0; s->staging && i < s->plan.stage_slots && !ret; i++)
 		ret = pin_weights(s, &s->stage[i], e);
 	return ret;
@@ -252,6 +254,28 @@ int session_load_graph(struct session *s, uint32_t block, uint32_t kind,
 	return ret;
 }
 
+/* With graph switching a block has a single graph at a time, and so has the
+ * output matrix: the one with the rows of prompts. */
+static int load_output_graphs(struct session *s, struct err *e)
+{
+	struct {
+		struct wire_graph_load g;
+		struct wire_output output;
+	} msg = { { .op = WIRE_GRAPH_LOAD,
+			  .weights_bytes = (uint32_t)s->plan.output_room,
+			  .model = session_wire_model(s) },
+		s->output_graph };
+	uint32_t kind = s->switching ? s->plan.n_graphs - 1 : 0;
+	int ret = 0;
+
+	for (; s->output.buffer && kind < s->plan.n_graphs && !ret; kind++) {
+		msg.g.graph = output_graph_id(s, kind);
+		msg.g.rows = s->plan.graph_rows[kind];
+		ret = npu_send(s->npu, NULL, 0, &msg, sizeof(msg), NULL, e);
+	}
+	return ret;
+}
+
 int session_attach_weights(struct session *s, struct err *e)
 {
 	int ret = place_blocks(s, e);
@@ -259,7 +283,9 @@ int session_attach_weights(struct session *s, struct err *e)
 	for (uint32_t b = 0; b < s->n_blocks && !s->switching; b++)
 		for (uint32_t k = 0; k < s->plan.n_graphs && !ret; k++)
 			ret = session_load_graph(s, b, k, NULL, e);
-	if (!ret && !s->switching)
+	if (!ret)
+		ret = load_output_graphs(s, e);
+	if (!ret)
 		ret = npu_drain(s->npu, e);
 	/* Remove the session's handler of completions: no pass is running. */
 	if (!ret)

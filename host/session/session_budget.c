@@ -70,7 +70,7 @@ static size_t any_slot(const struct model *m, unsigned parts)
 static bool may_part(const struct model *m, const struct session_opts *o)
 {
 	return !o->stage_parts && staging_parts_may(m->packed->image) &&
-		2 * MAX_GRAPHS * PARTS * (uint64_t)m->n_layer <=
+		2 * MAX_GRAPHS * (PARTS * (uint64_t)m->n_layer + 1) <=
 		WIRE_MAX_GRAPHS;
 }
 
@@ -237,7 +237,7 @@ int session_budget_fit(struct session_plan *p, const struct model *m,
 		residency = session_plan_residency(p, m->n_layer);
 		p->stage_bytes = session_budget_slot(m, &residency, PARTS);
 	}
-	if (needs(p, m) > left->bytes && p->stage_bytes)
+	if (needs(p, m) > left->bytes && p->stage_bytes && !p->output_room)
 		p->output_streamed = packed_may_stay(m->packed, IMAGE_OUTPUT);
 	return needs(p, m) <= left->bytes ? 0 : refuse(p, m, o, left, e);
 }

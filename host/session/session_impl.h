@@ -121,6 +121,10 @@ struct session {
 	struct switching *switching; /* NULL if the device holds all graphs */
 	struct flash_fault *fault;
 	struct pinned stage[STREAM_SLOTS];
+	/* with opts.prompt_top_k: the weights of the output graphs, and what
+	 * these compute */
+	struct pinned output;
+	struct wire_output output_graph;
 	/* the slot with the part of the output matrix that is being used */
 	unsigned output_slot;
 	struct inflight inflight[MAX_INFLIGHT];
@@ -177,6 +181,12 @@ static inline uint32_t graph_id(
 	const struct session *s, uint32_t block, uint32_t kind)
 {
 	return s->first_graph + block * MAX_GRAPHS + kind;
+}
+
+/* The output graph of this size; its place is after the blocks' graphs. */
+static inline uint32_t output_graph_id(const struct session *s, uint32_t kind)
+{
+	return graph_id(s, s->n_blocks, kind);
 }
 
 /* Flags for the graph runs of a pass. */

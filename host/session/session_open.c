@@ -122,7 +122,7 @@ static int open_npu(struct session *s, struct err *e)
 		s->npu = o->beside->npu;
 		s->time = o->beside->time;
 		s->first_graph = o->beside->first_graph +
-			o->beside->n_blocks * MAX_GRAPHS;
+			(o->beside->n_blocks + 1) * MAX_GRAPHS;
 		return 0;
 	}
 	s->owns_npu = true;
@@ -222,6 +222,28 @@ static int open_buffer(
 	return ret;
 }
 
+/* Share the output matrix with the device. */
+static int open_output(struct session *s, struct err *e)
+{
+	struct pinned *p = &s->output;
+	size_t bytes = s->plan.output_room;
+	int ret = buffer_create(&p->buffer, "output", bytes, BUFFER_DMA, e);
+
+	if (ret) {
+		p->buffer = NULL;
+		return ret;
+	}
+	/* For a larger shape most of the buffer is never touched. */
+	if (!s->opts.as)
+		buffer_take_memory(p->buffer, s->workers);
+	logits_share(s->logits, buffer_begin(p->buffer, 0, bytes, BUFFER_WRITE),
+		&s->output_graph.norm, &s->output_graph.matrix);
+	buffer_end(p->buffer, 0, bytes, BUFFER_WRITE);
+	s->output_graph.top_k = s->opts.prompt_top_k;
+	s->stats.weight_bytes += bytes;
+	return 0;
+}
+
 static int open_buffers(struct session *s, struct err *e)
 {
 	struct kv_memory kv = { .layers = s->model->n_layer,
@@ -246,6 +268,8 @@ static int open_buffers(struct session *s, struct err *e)
 		ret = sequence_open(s->sequences, &text, e);
 	if (!ret)
 		ret = open_buffer(&s->io, "io", s->plan.io_room, e);
+	if (!ret && s->plan.output_room)
+		ret = open_output(s, e);
 	return ret ? ret : open_staging(s, e);
 }
 
@@ -408,6 +432,7 @@ static int session_free(struct session *s, struct err *e)
 		buffer_close(s->kv_more[i].buffer);
 	buffer_close(s->io.buffer);
 	logits_close(s->logits);
+	buffer_close(s->output.buffer);
 	workers_close(s->workers);
 	free(s->order);
 	sequences_close(s->sequences);
@@ -441,6 +466,7 @@ static void advise_window(const struct session *s, struct err *e)
 		[PLACEMENT_FIXED] = "weights",
 	};
 	char staging[48] = "", others[48] = "", window[40] = "";
+	char output[48] = "";
 	char slots[32] = "";
 	const struct session *first = s->opts.beside;
 	struct session_opts opts = s->opts;
@@ -467,6 +493,9 @@ static void advise_window(const struct session *s, struct err *e)
 	if (r.staging)
 		snprintf(staging, sizeof(staging), "staging slots %.1f, ",
 			mib(r.staging));
+	if (r.output)
+		snprintf(output, sizeof(output), "output matrix %.1f, ",
+			mib(r.output));
 	if (first)
 		snprintf(others, sizeof(others), "other models %.1f, ",
 			mib(r.beside));
@@ -479,10 +508,10 @@ static void advise_window(const struct session *s, struct err *e)
 		return;
 	err_set(e, ENOSPC,
 		"%s. %s%s%s: key-value cache of %u tokens %.1f "
-		"MiB, activations %.1f, %s%s%s %.1f, and guard pages",
+		"MiB, activations %.1f, %s%s%s%s %.1f, and guard pages",
 		why.text, first ? "Try" : "The smallest that would do is",
-		window, slots, opts.context, mib(r.kv), mib(r.io), staging,
-		others, which[s->opts.placement], mib(r.weights));
+		window, slots, opts.context, mib(r.kv), mib(r.io), output,
+		staging, others, which[s->opts.placement], mib(r.weights));
 }
 
 void session_refuse_window(struct session *s, struct err *e)

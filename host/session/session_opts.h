@@ -154,6 +154,13 @@ struct session_opts {
 	 * state (session_tapped). 0: off. Cannot be combined with
 	 * exit_layers. */
 	uint32_t tap_layers;
+	/*
+	 * Tokens for each token of a prompt that session_prefill passes to its
+	 * reader: the likeliest next ones, which the device computes from the
+	 * output matrix. The matrix is then in the window, and must not be
+	 * streamed. 0: none; at most WIRE_MAX_TOP_K.
+	 */
+	uint32_t prompt_top_k;
 	/* The phone whose cost model computes the (simulated) time of all work.
 	 * The caller keeps ownership. NULL means that there is no cost
 	 * model. */

@@ -143,6 +143,10 @@ static void lay_out(struct session_plan *p, const struct model *m,
 	p->io_bytes = p->tap_off;
 	if (o->tap_layers)
 		p->io_bytes += align_up(hidden, COHERENCE_LINE);
+	p->likely_off = p->io_bytes;
+	p->io_bytes += align_up((size_t)p->max_rows * o->prompt_top_k *
+			sizeof(struct wire_likely),
+		COHERENCE_LINE);
 	p->io_room = p->io_bytes;
 	if (o->as && o->as->n_embd > m->n_embd)
 		p->io_room += (o->tap_layers ? 2ull : 1ull) * p->max_rows *
@@ -151,6 +155,55 @@ static void lay_out(struct session_plan *p, const struct model *m,
 	if (p->resident < m->n_layer)
 		p->stage_bytes =
 			session_budget_slot(m, &residency, p->stage_parts);
+}
+
+/* The type of the output matrix in the window; with `priced`, of the shape's.
+ */
+static enum dtype output_type(const struct session_plan *p,
+	const struct model *m, const struct session_opts *o, bool priced)
+{
+	bool retyped = priced && o->as_type.type != DTYPE_F32;
+
+	if (!retyped && m->packed && m->packed->output.rows)
+		return m->packed->output.type;
+	return layout_type(p->layout,
+		retyped ? o->as_type.type : m->output->type,
+		priced ? o->as->n_embd : m->n_embd, SIZE_MAX);
+}
+
+/* Bytes of the final norm and an output matrix. */
+static uint64_t output_bytes(enum dtype type, uint32_t n_vocab, uint32_t n_embd)
+{
+	return align_up(n_embd * sizeof(float), COHERENCE_LINE) +
+		layout_bytes(type, n_vocab, n_embd);
+}
+
+static int choose_output(struct session_plan *p, const struct model *m,
+	const struct session_opts *o, struct err *e)
+{
+	if (!o->prompt_top_k)
+		return 0;
+	if (p->output_streamed)
+		return err_set(e, EINVAL,
+			"the output matrix is streamed, and predictions for "
+			"every token of a prompt need it in memory; try a "
+			"larger --dram-budget, or leave --calibration out");
+	p->output_room = output_bytes(
+		output_type(p, m, o, false), m->n_vocab, m->n_embd);
+	if (o->as) {
+		uint64_t shape = output_bytes(output_type(p, m, o, true),
+			o->as->n_vocab, o->as->n_embd);
+
+		p->output_room =
+			shape > p->output_room ? shape : p->output_room;
+	}
+	if (p->output_room <= BUFFER_MAX)
+		return 0;
+	return err_set(e, EFBIG,
+		"an output matrix of %.0f MiB, and a shared buffer holds %zu "
+		"MiB, so the device cannot predict the tokens of a prompt; "
+		"leave --calibration out",
+		(double)p->output_room / (1 << 20), BUFFER_MAX >> 20);
 }
 
 /* Choose the number of cache slots and the maximum number of spans. A single
@@ -270,6 +323,7 @@ int session_plan(struct session_plan *p, const struct model *m,
 			layout_names[p->layout], layout_names[is],
 			layout_names[p->layout]);
 	if ((ret = session_budget_choose(p, m, o, e)) ||
+		(ret = choose_output(p, m, o, e)) ||
 		(ret = choose_context(p, m, o, e)) ||
 		(ret = choose_slots(p, m, o, e)))
 		return ret;
@@ -312,6 +366,7 @@ int session_plan_pricing(struct pricing *pricing, const struct session_plan *p,
 	residency = session_plan_residency(p, m->n_layer);
 	pricing_keep(pricing, &residency, o->dram_bytes ? 0 : o->dram_share);
 	pricing_retype(pricing, o->as_type, p->layout, strip_max);
+	pricing->output_tiles = output_type(p, m, o, true);
 	return 0;
 }
 
@@ -323,6 +378,8 @@ static uint64_t block_limit(
 {
 	uint64_t taken = p->kv_room + p->io_room + 4 * PAGE, left;
 
+	if (p->output_room)
+		taken += p->output_room + 2 * PAGE;
 	if (p->stage_bytes)
 		taken += p->stage_slots * (p->stage_bytes + 2 * PAGE);
 	left = taken < o->va_window ? o->va_window - taken : 0;
@@ -483,6 +540,8 @@ static int room_in(const struct model *m, const struct session_opts *o,
 		r->kv += take(r, 1, bytes);
 	}
 	r->io = take(r, 1, p.io_room);
+	if (p.output_room)
+		r->output = take(r, 1, p.output_room);
 	if (p.stage_bytes)
 		r->staging = take(r, p.stage_slots, p.stage_bytes);
 	for (uint32_t i = 0; i < units; i++) {

@@ -47,6 +47,9 @@ struct session_plan {
 	 * than kv_bytes and io_bytes if the session is priced as a larger
 	 * shape. */
 	uint64_t kv_room, io_room;
+	/* With opts.prompt_top_k: bytes of the norm and the output matrix in
+	 * the window, as those above. */
+	uint64_t output_room;
 	uint32_t graph_rows[MAX_GRAPHS]; /* in ascending order */
 	uint32_t n_graphs, max_rows;
 	/* index into graph_rows of the largest graph used for decoding */
@@ -60,6 +63,8 @@ struct session_plan {
 	 * states and, if opts.tap_layers is set, the states after that number
 	 * of layers. */
 	size_t hidden_off, tap_off, io_bytes;
+	/* with opts.prompt_top_k: [max_rows] results of the output graph */
+	size_t likely_off;
 	/* With graph switching, a pass may run in several parts. Their batches
 	 * are at this offset, before the hidden states; each takes
 	 * part_bytes. */
@@ -129,7 +134,7 @@ int session_plan_units(const struct session_plan *, const struct session_opts *,
  * is the smallest amount with which the placement policy works. */
 struct session_room {
 	/* `total` includes the guard pages */
-	uint64_t kv, io, staging, weights, total;
+	uint64_t kv, io, output, staging, weights, total;
 	uint64_t beside; /* bytes mapped by other sessions */
 	uint32_t slots;
 };

@@ -1,128 +1,155 @@
 /*
- * Prefill of a prompt, chunk by chunk, with logits at some of its tokens. The
- * states of these tokens are saved after each chunk, and the host computes
- * their logits while the device computes the next chunk.
+ * Prefill of a prompt, chunk by chunk. After a chunk the device can predict the
+ * tokens that follow each of the chunk's tokens (struct wire_output).
  */
 #include "host/session/session_impl.h"
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "host/model/model.h"
-#include "host/session/logits.h"
+#include "host/npu/npu.h"
 #include "host/session/switching.h"
+#include "tensor/soc/soc.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
-struct reading {
-	struct session *s;
-	const struct session_reader *reader;
-	size_t *at;    /* [n] indices of the tokens whose states are saved */
-	float *hidden; /* [n][n_embd] the saved states */
-	/* [LOGITS_ROWS][n_vocab] logits that are passed to the reader */
-	float *logits;
-	uint32_t n, done;
-};
+/* ---- predictions --------------------------------------------------------- */
 
-/* After a chunk with tokens [first, first + rows): pass the states after
- * opts.tap_layers layers to the reader, and save the last states of the tokens
- * whose logits are needed. */
-static int save_states(
-	struct reading *r, size_t first, uint32_t rows, struct err *e)
+static size_t likely_bytes(const struct session *s, uint32_t rows)
 {
-	const struct session_reader *reader = r->reader;
-	size_t width = r->s->model->n_embd;
+	return (size_t)rows * s->opts.prompt_top_k * sizeof(struct wire_likely);
+}
 
-	for (uint32_t i = 0; reader && reader->tapped && i < rows; i++)
-		reader->tapped(reader->arg, first + i, session_tapped(r->s, i));
-	for (uint32_t i = 0; reader && reader->wants && i < rows; i++) {
-		const float *state;
-		int ret;
+/* The price of a run of the shape in place of the real model's. */
+static void price_instead(struct session *s, uint32_t kind, uint32_t rows,
+	unsigned refs, struct price *as)
+{
+	struct price maintenance;
+	uint64_t bytes = align_up(likely_bytes(s, rows), COHERENCE_LINE);
 
-		if (!reader->wants(reader->arg, first + i))
-			continue;
-		state = session_hidden(r->s, i);
-		ret = logits_check(state, (uint32_t)width, i, e);
-		if (ret)
-			return ret;
-		memcpy(r->hidden + r->n * width, state, width * sizeof(float));
-		r->at[r->n++] = first + i;
-	}
+	pricing_likely(&s->pricing, s->plan.graph_rows[kind], rows,
+		s->output.extended, as);
+	s->instead_rings =
+		session_ring_bytes(s, refs, sizeof(struct wire_graph_run));
+	/* One level of cache is cleaned by lines; two are cleaned whole. */
+	if (s->opts.contract == COHERENCE_TWO_LEVELS)
+		bytes = (uint64_t)s->opts.soc->l2_bytes;
+	price_maintenance(s->opts.soc, s->instead_rings + bytes, &maintenance);
+	price_add(as, &maintenance);
+	s->instead = as;
+}
+
+/* Run the output graph for the rows of the last pass. */
+static int run_output(struct session *s, uint32_t rows, struct err *e)
+{
+	uint32_t kind = s->switching ? s->plan.n_graphs - 1 : 0;
+	struct wire_graph_run run = {
+		.op = WIRE_GRAPH_RUN, .rows = rows, .flags = session_flags(s)
+	};
+	const struct wire_ref refs[] = {
+		{ .role = WIRE_REF_WEIGHTS,
+			.flags = s->output.extended ? WIRE_REF_EXTENDED : 0,
+			.addr = s->output.addr,
+			.len = (uint32_t)s->plan.output_room },
+		{ .role = WIRE_REF_HIDDEN_IN,
+			.addr = s->io.addr + (uint32_t)s->plan.hidden_off,
+			.len = rows * s->model->n_embd *
+				(uint32_t)sizeof(float) },
+		{ .role = WIRE_REF_HIDDEN_OUT,
+			.addr = s->io.addr + (uint32_t)s->plan.likely_off,
+			.len = (uint32_t)likely_bytes(s, rows) },
+	};
+	struct price as;
+	uint32_t seq;
+	int ret;
+
+	while (s->plan.graph_rows[kind] < rows)
+		kind++;
+	run.graph = output_graph_id(s, kind);
+	if (s->opts.soc && (s->opts.as || s->pricing.by_cpu))
+		price_instead(s, kind, rows, ARRAY_LEN(refs), &as);
+	session_watch(s);
+	ret = npu_send(
+		s->npu, refs, ARRAY_LEN(refs), &run, sizeof(run), &seq, e);
+	if (!ret)
+		ret = npu_wait(s->npu, seq, e);
+	s->instead = NULL;
+	return ret;
+}
+
+/* Pass what the device predicted after one row to the reader. */
+static int tell(struct session *s, const struct session_reader *reader,
+	size_t at, const struct wire_likely *likely, struct err *e)
+{
+	uint32_t n = 0;
+
+	for (; n < s->opts.prompt_top_k && likely[n].probability > 0; n++)
+		if (likely[n].token >= s->model->n_vocab ||
+			likely[n].probability > 1)
+			return err_set(e, EPROTO,
+				"the device predicted token %u of %u with "
+				"probability %g",
+				likely[n].token, s->model->n_vocab,
+				(double)likely[n].probability);
+	reader->likely(reader->arg, at, likely, n);
 	return 0;
 }
 
-/* Compute the logits of the next n saved states, or of all that are left. */
-static int compute(struct reading *r, uint32_t n, struct err *e)
+/* After a chunk with tokens [first, first + rows): let the device predict, and
+ * pass what the reader wants to it. The states of the chunk's rows outlive a
+ * lost device, so a replacement goes on from them. */
+static int predict(struct session *s, const struct session_reader *reader,
+	size_t first, uint32_t rows, struct err *e)
 {
-	const struct model *m = r->s->model;
-	const float *hidden[LOGITS_ROWS];
-	float *out[LOGITS_ROWS];
-	uint32_t end = r->n - r->done < n ? r->n : r->done + n;
+	size_t bytes = likely_bytes(s, rows), off = s->plan.likely_off;
+	uint32_t top_k = s->opts.prompt_top_k, last = rows;
+	bool wanted[WIRE_MAX_ROWS];
+	const struct wire_likely *all;
+	int ret;
 
-	for (uint32_t some; r->done < end; r->done += some) {
-		int ret;
-
-		some = end - r->done < LOGITS_ROWS ? end - r->done
-						   : LOGITS_ROWS;
-		for (uint32_t j = 0; j < some; j++) {
-			hidden[j] =
-				r->hidden + (size_t)(r->done + j) * m->n_embd;
-			out[j] = r->logits + (size_t)j * m->n_vocab;
-		}
-		ret = session_logits_of(r->s, hidden, out, some, e);
-		if (ret)
-			return ret;
-		for (uint32_t j = 0; j < some; j++)
-			r->reader->read(
-				r->reader->arg, r->at[r->done + j], out[j]);
+	for (uint32_t i = 0; i < rows; i++) {
+		wanted[i] = reader->wants(reader->arg, first + i);
+		last = wanted[i] ? i : last;
 	}
-	return 0;
+	if (last == rows)
+		return 0;
+	trace_begin(s->trace, TRACE_LOGITS, rows, 0);
+	do {
+		ret = run_output(s, rows, e);
+	} while (ret && !(ret = session_recover(s, ret, e)));
+	trace_end(s->trace, TRACE_LOGITS);
+	if (ret)
+		return ret;
+	npu_went_on(s->npu);
+	all = (const void *)buffer_begin(s->io.buffer, off, bytes, BUFFER_READ);
+	for (uint32_t i = 0; i < rows && !ret; i++)
+		if (wanted[i])
+			ret = tell(s, reader, first + i,
+				all + (size_t)i * top_k, e);
+	buffer_end(s->io.buffer, off, bytes, BUFFER_READ);
+	return ret;
 }
 
-/* Called once per block: compute an equal share of the logits, so that the
- * device does not wait long for its next request. */
-static int meanwhile(void *arg, struct err *e)
+/* ---- a prompt ------------------------------------------------------------ */
+
+static int read_chunk(struct session *s, uint32_t sequence,
+	const int32_t *token, size_t first, uint32_t rows,
+	const struct session_reader *reader, struct err *e)
 {
-	struct reading *r = arg;
-	uint32_t blocks = r->s->n_blocks;
+	int ret = session_continue(s, sequence, token + first, rows, NULL, e);
 
-	return compute(r, (r->n + blocks - 1) / blocks, e);
-}
-
-static int chunks(struct reading *r, uint32_t sequence, const int32_t *token,
-	size_t n, uint32_t *last_row, struct err *e)
-{
-	const struct session_hooks hooks = { .meanwhile = meanwhile, .arg = r };
-	uint32_t chunk = r->s->opts.prefill_chunk;
-	int ret = 0;
-
-	for (size_t i = 0; i < n && !ret; i += chunk) {
-		uint32_t rows = n - i < chunk ? (uint32_t)(n - i) : chunk;
-
-		ret = session_continue(r->s, sequence, token + i, rows,
-			r->n ? &hooks : NULL, e);
-		r->n = r->done = 0;
-		if (!ret)
-			ret = save_states(r, i, rows, e);
-		/* The staging slots hold layers during a pass, so logits from a
-		 * streamed output matrix are computed between passes. */
-		if (!ret && r->s->plan.output_streamed) {
-			ret = compute(r, r->n, e);
-			r->n = r->done = 0;
-		}
-		if (!ret)
-			ret = session_accept(r->s, sequence, NULL, rows, e);
-		*last_row = rows - 1;
-	}
-	return ret ? ret : compute(r, r->n, e);
+	for (uint32_t i = 0; !ret && reader && reader->tapped && i < rows; i++)
+		reader->tapped(reader->arg, first + i, session_tapped(s, i));
+	if (!ret && reader && reader->wants)
+		ret = predict(s, reader, first, rows, e);
+	return ret ? ret : session_accept(s, sequence, NULL, rows, e);
 }
 
 int session_prefill(struct session *s, uint32_t sequence, const int32_t *token,
 	size_t n, const struct session_reader *reader, uint32_t *last_row,
 	struct err *e)
 {
-	struct reading r = { .s = s, .reader = reader };
-	size_t chunk = s->opts.prefill_chunk;
+	uint32_t chunk = s->opts.prefill_chunk;
 	uint64_t began = s->time->cpu_ps;
 	int ret = 0;
 
@@ -130,28 +157,19 @@ int session_prefill(struct session *s, uint32_t sequence, const int32_t *token,
 		return err_set(e, EINVAL, "nothing to prefill");
 	s->counts = &s->stats.prompt_rows;
 	trace_begin(s->trace, TRACE_PROMPT, n, 0);
-	if (reader && reader->wants) {
-		r.at = malloc(chunk * sizeof(*r.at));
-		r.hidden = malloc(chunk * s->model->n_embd * sizeof(float));
-		r.logits = malloc((size_t)LOGITS_ROWS * s->model->n_vocab *
-			sizeof(float));
-		if (!r.at || !r.hidden || !r.logits)
-			ret = err_set(e, ENOMEM,
-				"no memory for the logits of a prompt");
-	}
 	/* With graph switching, the blocks' graphs are replaced while the
 	 * chunks run. */
-	if (!ret && s->switching)
+	if (s->switching)
 		ret = switching_begin(s, session_length(s, sequence), n, e);
-	if (!ret) {
-		ret = chunks(&r, sequence, token, n, last_row, e);
-		if (s->switching)
-			ret = switching_end(s, ret, e);
+	for (size_t i = 0; i < n && !ret; i += chunk) {
+		uint32_t rows = n - i < chunk ? (uint32_t)(n - i) : chunk;
+
+		ret = read_chunk(s, sequence, token, i, rows, reader, e);
+		*last_row = rows - 1;
 	}
+	if (s->switching)
+		ret = switching_end(s, ret, e);
 	s->counts = &s->stats.decode_rows;
-	free(r.at);
-	free(r.hidden);
-	free(r.logits);
 	trace_end(s->trace, TRACE_PROMPT);
 	s->stats.prompt_ps += s->time->cpu_ps - began;
 	return ret;

@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct candidate;
 struct err;
 struct price;
 struct search_work;
@@ -92,13 +93,15 @@ struct drafter {
 	bool all_rows;
 	/*
 	 * For the target's prefill of a prompt. `wants` returns whether the
-	 * drafter needs the logits at token `at`. `read` receives these logits
-	 * in order, and possibly others that another drafter requested. The
-	 * caller accounts for their cost. Both are NULL if not needed.
+	 * drafter needs the target's predictions after token `at`. `predicted`
+	 * receives the likeliest n tokens there with their probabilities, the
+	 * likeliest first, in the order of `at`, and possibly those after other
+	 * tokens, which another drafter requested. The caller accounts for
+	 * their cost. Both are NULL if not needed.
 	 */
 	bool (*wants)(void *arg, const int32_t *prompt, size_t n, size_t at);
-	void (*read)(
-		void *arg, size_t at, const float *logits, uint32_t n_vocab);
+	void (*predicted)(
+		void *arg, size_t at, const struct candidate *, uint32_t n);
 	/* Add the cost of the drafter's work since the last call, on a phone's
 	 * CPU, to *sum. NULL if it has no cost. */
 	void (*price)(void *arg, struct price *sum);

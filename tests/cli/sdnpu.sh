@@ -53,9 +53,14 @@ generate
 want=$essence
 for coherence in strict check; do
   same --method sdnpu --coherence $coherence --evict-seed 5
+  same --method sdnpu --coherence $coherence --calibration
 done
 same --method sdnpu --threads 2 --prefill-chunk 16
 same --method sdnpu --doorbell eventfd --reuse-checked
+same --method sdnpu --calibration --restarts 9 --fault die@run#2,die@run#3
+same --method sdnpu --calibration --graph-switch best --prefill-chunk 256
+same --method sdnpu --calibration --placement swap --va-window 24M
+same --method sdnpu --calibration --coherence strict --va-window 24M
 
 # ---- it finds something ------------------------------------------------------
 generate --method sdnpu --clock soc:sd8gen2

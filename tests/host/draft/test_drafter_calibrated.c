@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/rng.h"
 #include "host/draft/drafter_calibrated.h"
+#include "host/draft/guess.h"
 #include "host/draft/source.h"
 #include "tests/harness.h"
 
@@ -31,9 +32,19 @@ static struct source open_source(const struct calibrated_options *o)
 	return s;
 }
 
+/* The likeliest tokens by these logits, as many as a device sends. */
+static uint32_t predict(const float *logits, struct candidate c[VOCAB])
+{
+	struct guess g;
+
+	guess_logits(&g, logits, VOCAB, 1);
+	memcpy(c, g.c, g.n * sizeof(*c));
+	return g.n < CALIBRATED_SUCCESSORS ? g.n : CALIBRATED_SUCCESSORS;
+}
+
 /* Pass a prompt, whose tokens before index `from` are cached, to the source as
- * a target that reads it does: logits [n][VOCAB], but only for the rows that
- * the source wants. Returns the number of wanted rows. */
+ * a target that reads it does: from logits [n][VOCAB], but only for the rows
+ * that the source wants. Returns the number of wanted rows. */
 static size_t read_prompt_from(struct source *s, const int32_t *prompt,
 	size_t n, size_t from, const float *logits)
 {
@@ -41,7 +52,10 @@ static size_t read_prompt_from(struct source *s, const int32_t *prompt,
 
 	for (size_t i = from; i < n; i++)
 		if (s->wants(s->arg, prompt, n, i)) {
-			s->read(s->arg, i, logits + i * VOCAB, VOCAB);
+			struct candidate c[VOCAB];
+
+			s->predicted(
+				s->arg, i, c, predict(logits + i * VOCAB, c));
 			wanted++;
 		}
 	return wanted;
@@ -157,9 +171,7 @@ static void make_text(
 	memset(t, 0, sizeof(*t));
 	for (size_t i = 0; i < PROMPT; i++) {
 		t->prompt[i] = (int32_t)(rng_uniform(seed(), round, i) * 5);
-		t->kept[i] = i + 1 < PROMPT &&
-			(o->anchors == CALIBRATED_CONTEXT ||
-				PROMPT - i <= o->request);
+		t->kept[i] = i + 1 < PROMPT;
 		for (unsigned v = 0; v < VOCAB; v++)
 			t->logits[i][v] = (float)(8 *
 				rng_uniform(
@@ -169,17 +181,22 @@ static void make_text(
 	}
 }
 
-static bool stands(
-	const struct text *t, size_t at, const int32_t *end, uint32_t key)
+/* Whether a path of `depth` drafted tokens that ends with end[] finds the token
+ * at `at`. By the last tokens alone, only its first token is looked up there.
+ */
+static bool stands(const struct text *t, size_t at, const int32_t *end,
+	uint32_t key, uint32_t depth, const struct calibrated_options *o)
 {
 	for (uint32_t k = 0; k < key; k++)
 		if (k > at || t->prompt[at - k] != end[-(ptrdiff_t)k])
 			return false;
-	return t->kept[at];
+	return t->kept[at] &&
+		(depth || o->anchors == CALIBRATED_CONTEXT ||
+			PROMPT - at <= o->request);
 }
 
 static uint32_t expected(const struct text *t, const int32_t *end,
-	const struct calibrated_options *o, double *share)
+	uint32_t depth, const struct calibrated_options *o, double *share)
 {
 	uint32_t key = o->key == CALIBRATED_LONGEST ? CALIBRATED_KEY
 						    : (uint32_t)o->key + 1;
@@ -189,7 +206,7 @@ static uint32_t expected(const struct text *t, const int32_t *end,
 
 		memset(share, 0, VOCAB * sizeof(*share));
 		for (size_t i = 0; key && i < PROMPT; i++) {
-			if (!stands(t, i, end, key))
+			if (!stands(t, i, end, key, depth, o))
 				continue;
 			found++;
 			for (unsigned v = 0; v < VOCAB; v++)
@@ -203,13 +220,13 @@ static uint32_t expected(const struct text *t, const int32_t *end,
 }
 
 static void check_place(const struct text *t, struct source *s,
-	const struct calibrated_options *o, const int32_t *end,
+	const struct calibrated_options *o, const int32_t *end, uint32_t depth,
 	const struct source_place *p)
 {
 	struct source_guess g[64];
 	double want[VOCAB];
-	uint32_t key = expected(t, end, o, want), count = 0;
-	uint32_t n = s->guesses(s->arg, p, 0, g, ARRAY_LEN(g));
+	uint32_t key = expected(t, end, depth, o, want), count = 0;
+	uint32_t n = s->guesses(s->arg, p, depth, g, ARRAY_LEN(g));
 
 	for (unsigned v = 0; v < VOCAB; v++) {
 		double got = (double)share_of(g, n, (int32_t)v);
@@ -238,7 +255,7 @@ static void check_options(struct calibrated_options o)
 				rng_uniform(seed(), round + 2000, i));
 		p = place_of(&s, path, 6);
 		for (unsigned i = 5;; i++) {
-			check_place(&t, &s, &o, &path[i], &p);
+			check_place(&t, &s, &o, &path[i], i - 5, &p);
 			if (i + 1 == ARRAY_LEN(path))
 				break;
 			s.step(s.arg, &p, path[i + 1]);
@@ -256,12 +273,13 @@ static void test_definition(void **state)
 			o.key = key;
 			o.anchors = anchors;
 			o.request = 40;
+			o.depth = 16;
 			check_options(o);
 		}
 }
 
-/* The statistics belong to one request and are computed from the last prompt
- * alone. */
+/* Drafts begin at the last tokens of the prompt and go on anywhere in it. The
+ * predictions are those of the last prompt alone. */
 static void test_request(void **state)
 {
 	static const int32_t a[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 };
@@ -274,11 +292,12 @@ static void test_request(void **state)
 	o.anchors = CALIBRATED_REQUEST;
 	o.request = 4;
 	s = open_source(&o);
-	assert_int_equal(read_prompt(&s, a, ARRAY_LEN(a), logits[0]), 3);
+	assert_int_equal(read_prompt(&s, a, ARRAY_LEN(a), logits[0]), 9);
 	p = place_of(&s, a, 8);
 	assert_true(s.guesses(s.arg, &p, 0, g, ARRAY_LEN(g)) > 0);
 	p = place_of(&s, a, 6);
 	assert_int_equal(s.guesses(s.arg, &p, 0, g, ARRAY_LEN(g)), 0);
+	assert_true(s.guesses(s.arg, &p, 1, g, ARRAY_LEN(g)) > 0);
 	read_prompt(&s, a, 2, logits[0]);
 	p = place_of(&s, a, 8);
 	assert_int_equal(s.guesses(s.arg, &p, 0, g, ARRAY_LEN(g)), 0);

@@ -119,6 +119,30 @@ static void both(struct fixture *f, const int32_t *t)
 	session_remove(f->s, other);
 }
 
+static bool wants(void *arg, size_t at)
+{
+	return at % 3 == 0;
+}
+
+static void count(
+	void *arg, size_t at, const struct wire_likely *likely, uint32_t n)
+{
+	*(unsigned *)arg += n;
+}
+
+/* Read a prompt with predictions after some of its tokens. */
+static void read_prompt(struct fixture *f, const int32_t *t, size_t n)
+{
+	unsigned found = 0;
+	const struct session_reader reader = { wants, count, NULL, &found };
+	struct err e = { 0 };
+	uint32_t last;
+
+	assert_ok(session_prefill(f->s, SESSION_TEXT, t, n, &reader, &last, &e),
+		&e);
+	assert_int_equal(found, (n + 2) / 3 * f->opts.prompt_top_k);
+}
+
 /* Run a prompt, trees, rows dropped after the exit layer, a fork and logits.
  * Returns the session's statistics. */
 static struct session_stats work(struct fixture *f)
@@ -131,7 +155,7 @@ static struct session_stats work(struct fixture *f)
 
 	pair_open(&f->s, f->model, &f->opts);
 	tokens(f, 1, t, 37);
-	prefill(f, t, 37);
+	read_prompt(f, t, 37);
 	for (int i = 0; i < TREE_MAX; i++)
 		parent[i] = i / 3 - 1;
 	for (uint64_t i = 0; i < 6; i++) {
@@ -174,6 +198,7 @@ static void test_the_same(void **state)
 		struct soc soc = phone(variants[i].soc);
 
 		take(f, &variants[i]);
+		f->opts.prompt_top_k = 3;
 		f->model = model_file_open(&f->file);
 		same = shape_of(&f->file);
 		f->opts.soc = &soc;
