@@ -31,7 +31,7 @@ enum sdnpu_table_kind {
 extern const char *const sdnpu_table_names[SDNPU_TABLES];
 
 struct bench_sdnpu_args {
-	struct bench_options run; /* must use tasks, not a file of prompts */
+	struct bench_options run; /* must not use random prompts */
 	bool table[SDNPU_TABLES];
 };
 

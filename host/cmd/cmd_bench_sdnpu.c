@@ -10,8 +10,11 @@
 #include "host/cmd/bench_line.h"
 #include "host/eval/eval_tasks.h"
 
-static struct bench_line line = { .items = 20, .predict = ASKED_PREDICT };
-static const char *tasks = "long";
+#define TASK_ITEMS 20 /* default number of items of each task */
+
+static struct bench_line line = { .predict = ASKED_PREDICT };
+static const char *prompts;
+static const char *tasks;
 static const char *tables = "all";
 
 /* clang-format off */
@@ -25,8 +28,12 @@ static const struct opt opts[] = {
 		"tasks (long: those that copy most); some of "
 		EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS,
 		.choices = eval_task_names },
+	{ OPT_STRING, 0, "prompts", &prompts, "FILE|-",
+		"instead of tasks, prompts to continue; one a line, or JSON "
+		"lines with a member prompt; - is standard input" },
 	{ OPT_INT, 0, "items", &line.items, "N",
-		"items of each task (20)", 1, 1000 },
+		"items of each task (20), or lines of the file (all)",
+		1, 1000000 },
 	BENCH_PREDICT(line),
 	BENCH_ROUNDS(line),
 	BENCH_FORMS(line),
@@ -39,8 +46,8 @@ static const struct opt opts[] = {
 
 static const struct opt_command usage = {
 	.name = "tandem bench sdnpu",
-	.synopsis = "[--tables LIST] [--tasks LIST] [--clock soc:NAME] "
-		    "[OPTIONS]",
+	.synopsis = "[--tables LIST] [--tasks LIST|--prompts FILE] "
+		    "[--clock soc:NAME] [OPTIONS]",
 	.summary = "measure retrieval speculation",
 	.details =
 		"Retrieval speculation as sd.npu's papers measure it: each "
@@ -55,9 +62,11 @@ static const struct opt_command usage = {
 		"machine's.",
 	.examples = "  tandem bench sdnpu --clock soc:sd8gen2 --items 4\n"
 		    "  tandem bench sdnpu --tables drafters,length\n"
+		    "  tandem bench sdnpu --prompts mine.txt\n"
 		    "  tandem bench sdnpu --tables graphs --clock soc:sd8gen3",
-	.common = "model tables tasks items predict rounds shard verify-rows "
-		  "threads clock json csv plot",
+	.common =
+		"model tables tasks prompts items predict rounds shard verify-rows "
+		"threads clock json csv plot",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.max_operands = 0,
@@ -82,14 +91,23 @@ static int run(int argc, char **argv)
 		return cmd_misuse(c,
 			"the table 'graphs' has no items, so --shard cannot "
 			"divide it; name the other tables with --tables");
-	status = list_tasks(c, tasks, a.run.task, &a.run.n_tasks);
-	if (status)
-		return status;
-	if (!a.run.n_tasks)
-		return cmd_misuse(c,
-			"--tasks none cannot be measured: random prompts "
-			"contain nothing to draft from");
+	if (prompts && tasks)
+		return cmd_misuse(
+			c, "--prompts and --tasks exclude each other");
+	if (!prompts) {
+		status = list_tasks(
+			c, tasks ? tasks : "long", a.run.task, &a.run.n_tasks);
+		if (status)
+			return status;
+		if (!a.run.n_tasks)
+			return cmd_misuse(c,
+				"--tasks none cannot be measured: random "
+				"prompts contain nothing to draft from");
+		if (!line.items)
+			line.items = TASK_ITEMS;
+	}
 	bench_line_take(&line, &a.run);
+	a.run.prompts = prompts;
 	return bench_line_end(bench_sdnpu(&a, &e), &e);
 }
 

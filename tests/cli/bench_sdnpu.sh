@@ -10,7 +10,7 @@ phone=(-n 8 --items 1 --clock soc:sd8gen2 -t 1 --spin 0)
 
 bench --help all
 check_eq 'status of --help' "$status" 0
-for option in --tables --tasks --clock --as --json --csv --plot; do
+for option in --tables --tasks --prompts --clock --as --json --csv --plot; do
   check_has --help "$out" "$option"
 done
 run_ok "$TANDEM" bench --help
@@ -27,6 +27,7 @@ refused "unknown 'speed'; there is ablation, length," --tables speed
 refused "'poetry'" --tasks qa,poetry
 refused 'nothing to draft from' --tasks none
 refused 'exclude' --json --csv
+refused '--prompts and --tasks exclude each other' --prompts mine --tasks qa
 refused '--method is set by the tables' --method lever
 refused '--draft is set by the tables' --draft sam
 refused "'--verify-rows'" --verify-rows 1
@@ -101,6 +102,20 @@ check_eq 'status with --as' "$status" 0
 check_eq 'the first line with --as' "${out%%$'\n'*}" \
   'priced as qwen2.5-1.5b on sd8gen2; what runs is target.gguf'
 check_has 'rows' "$out" 'ours, all rows'
+
+# ---- the user's prompts -------------------------------------------------------
+text='the cat sat on the mat and the dog sat on the mat'
+printf '%s\n{"prompt": "%s and then"}\n' "$text" "$text" >"$tmp/mine.jsonl"
+of_small --items 9 --prompts "$tmp/mine.jsonl" --tables length --csv
+check_eq 'status with --prompts' "$status" 0
+check_eq 'tasks with --prompts' "$(awk -F, '
+  /^length_sam,SAM,/ { print $(NF - 1) }' "$tmp/out" | xargs)" \
+  'mine mean over_first'
+of_small --prompts "$tmp/mine.jsonl" --tables cycles --items 1
+check_has '--items with --prompts' "$out" '1 task, 1 item in all'
+run "$TANDEM" bench sdnpu --prompts "$tmp/none" --tables cycles
+check_eq 'status without the file of prompts' "$status" 1
+check_has 'stderr without the file of prompts' "$err" "$tmp/none"
 
 # Something of the answers that a trained model gives stands in the prompts.
 bench "${phone[@]}" --tasks qa --tables cycles,length --csv
