@@ -264,7 +264,7 @@ int tandem_measure(struct tandem *t, const struct tandem_request *request,
 			&d->drafting, m->known, m->n_known, e);
 	else
 		ret = decoder_rehearse(d, x->generation, e);
-	if (!ret)
+	if (!ret && !m->in_a_row)
 		ret = session_rest(d->session, e);
 	if (!ret)
 		ret = m->ready(m->arg, e);

@@ -141,6 +141,9 @@ struct measured_text {
 	 * prompt has not been read yet. If the result is not 0, the call
 	 * ends. */
 	int (*ready)(void *arg, struct err *);
+	/* With graph switching, do not load the prefill graphs before the
+	 * request: another request has just ended. */
+	bool in_a_row;
 	void *arg;
 };
 

@@ -27,40 +27,88 @@ const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
 /* ---- what each technique adds -------------------------------------------- */
 
 /* ONE: a single graph for prompts and decoding. TWO: two graphs, between which
- * the device switches. */
-#define ONE "one-graph=true", "prefill-chunk=32"
-#define TWO "graph-switch=best", "prefill-chunk=256"
+ * the device switches. BOTH: the same two graphs, which stay loaded. */
+#define ONE   "one-graph=true", "prefill-chunk=32"
+#define TWO   "graph-switch=best", "prefill-chunk=256"
+#define BOTH  "graph-switch=off", "prefill-chunk=256"
+
+#define PLAIN "method=autoregressive"
+#define TREE  OURS, "draft=sam", TWO
+
+/* The parameters that the papers give, or the nearest: `successors` is taken
+ * from their figure, and the share is ours. */
+#define PAPER_REUSE "sam-children=1", "reuse-checked=true"
+#define PAPER_CALIBRATED                                 \
+	CALIBRATED, "anchor-key=single", "successors=3", \
+		"successor-share=0.9", "calibrated-depth=2"
+
+#define NPU "NPU"
+#define SAM "+G+SD"
 
 static const struct table_variant ablation[] = {
-	{ "NPU", { "method=autoregressive", ONE } },
-	{ "NPU, 64 rows",
-		{ "method=autoregressive", "one-graph=true",
-			"prefill-chunk=64" } },
-	{ "+G", { "method=autoregressive", TWO } },
+	{ NPU, { PLAIN, ONE } },
+	{ "+G", { PLAIN, TWO } },
 	{ "+SD", { CHAIN, "draft=sam", ONE } },
-	{ "+G+SD", { CHAIN, "draft=sam", TWO } },
-	{ "calibrated",
-		{ OURS, "draft=sam", CALIBRATED, "no-reuse=true", TWO } },
-	{ "reused", { OURS, "draft=sam", TWO } },
-	{ "both", { OURS, "draft=sam", CALIBRATED, TWO } },
-	{ "and recycled", { OURS, "draft=sam+recycle", CALIBRATED, TWO } },
-	{ "not calibrated", { OURS, "draft=sam+recycle", TWO } },
+	{ SAM, { CHAIN, "draft=sam", TWO } },
+	{ "tree", { TREE, "no-reuse=true" } },
+	{ "tree + reuse", { TREE } },
+	{ "tree + calibration", { TREE, CALIBRATED, "no-reuse=true" } },
+	{ "tree + both", { TREE, CALIBRATED } },
+	{ "tree + recycle",
+		{ OURS, "draft=sam+recycle", TWO, "no-reuse=true" } },
+	{ "default", { OURS, TWO } },
+	{ "default, calibrated", { OURS, CALIBRATED, TWO } },
+	{ "paper's tree", { TREE, "sam-children=1", "no-reuse=true" } },
+	{ "paper's + reuse", { TREE, PAPER_REUSE } },
+	{ "paper's + calibr.",
+		{ TREE, "sam-children=1", "no-reuse=true", PAPER_CALIBRATED } },
+	{ "paper's + both", { TREE, PAPER_REUSE, PAPER_CALIBRATED } },
+	{ "+G, both loaded", { PLAIN, BOTH } },
+	{ "default, both loaded", { OURS, BOTH } },
 };
 
-static const struct column_spec ablation_columns[] = {
-	{ "request_token_s", "all ms/token", 2, 1e3, figure_request_s,
-		.panel = 1 },
-	{ "request_over_first", "times", 2, 1, figure_request_tokens_per_s,
-		.against = COLUMN_SHARE },
-	{ "token_s", "ms/token", 2, 1e3, figure_token_s, .panel = 1 },
-	{ "over_first", "times", 2, 1, figure_tokens_per_s,
-		.against = COLUMN_SHARE },
-	{ "task", "", 2, 1, figure_tokens_per_s, .against = COLUMN_SHARE,
+/* Factors over plain decoding and over the suffix automaton alone. */
+#define OVER(prefix, f)                                                    \
+	{ prefix "over_npu", "over NPU", 2, 1, f, .against = COLUMN_SHARE, \
+		.base = NPU },                                             \
+	{                                                                  \
+		prefix "over_sam", "over SAM", 2, 1, f,                    \
+			.against = COLUMN_SHARE, .base = SAM               \
+	}
+
+static const struct column_spec request_columns[] = {
+	{ "request_token_s", "ms/token", 2, 1e3, figure_request_s, .panel = 1 },
+	OVER("request_", figure_request_tokens_per_s),
+	{ "in_a_row_token_s", "in a row", 2, 1e3, figure_request_s, .panel = 1,
+		.in_a_row = true },
+	{ "in_a_row_over_npu", "over NPU", 2, 1, figure_request_tokens_per_s,
+		.against = COLUMN_SHARE, .base = NPU, .in_a_row = true },
+	{ "task", "", 2, 1, figure_request_tokens_per_s,
+		.against = COLUMN_SHARE, .base = NPU,
 		.each = COLUMN_EACH_TASK },
+	{ 0 },
+};
+
+static const struct column_spec decoding_columns[] = {
+	{ "token_s", "ms/token", 2, 1e3, figure_token_s, .panel = 1 },
+	OVER("", figure_tokens_per_s),
+	{ "task", "", 2, 1, figure_tokens_per_s, .against = COLUMN_SHARE,
+		.base = NPU, .each = COLUMN_EACH_TASK },
 	{ "accepted_length", "length", 2, 1, figure_length,
 		.each = COLUMN_MEAN_TASK },
-	{ "joules_per_token", "mJ/tok", 2, 1e3, figure_joules, .panel = 2,
-		.of_phone = true },
+	{ 0 },
+};
+
+static const struct column_spec energy_columns[] = {
+	{ "request_joules", "J/request", 2, 1, figure_request_joules,
+		.panel = 1 },
+	{ "npu_over", "over NPU", 2, 1, figure_request_joules,
+		.against = COLUMN_OVER, .base = NPU },
+	{ "sam_over", "over SAM", 2, 1, figure_request_joules,
+		.against = COLUMN_OVER, .base = SAM },
+	{ "task", "", 2, 1, figure_request_joules, .against = COLUMN_OVER,
+		.base = NPU, .each = COLUMN_EACH_TASK },
+	{ "joules_per_token", "mJ/tok", 2, 1e3, figure_joules, .panel = 2 },
 	{ 0 },
 };
 
@@ -190,12 +238,27 @@ static const struct column_spec overhead_columns[] = {
 	}
 
 static const struct sdnpu_spec specs[] = {
-	SPEC(SDNPU_T_ABLATION, ablation, ablation_columns, .name = "ablation",
-		.title = "What each technique adds",
-		.note = "ms/token: of decoding; times, and those of each task: "
-			"tokens/s over the first\nrow's, their geometric mean "
-			"first; length: tokens a pass emits.",
-		.plot = { .y = { "ms a token", "mJ a token" } }),
+	SPEC(SDNPU_T_ABLATION, ablation, request_columns, .name = "ablation",
+		.title = "What each technique adds: requests with their "
+			 "prompts",
+		.in_a_row = true,
+		.note = "ms/token: of all requests, over all tokens; over: "
+			"tokens/s over those of that\nrow, SAM being +G+SD; "
+			"tasks: over NPU. in a row: each request begins with "
+			"the\ngraphs that the one before left; before the "
+			"others the device switches back unseen.",
+		.plot = { .y = { "ms a token" } }),
+	SPEC(SDNPU_T_ABLATION, ablation, decoding_columns, .name = "decoding",
+		.title = "What each technique adds: decoding",
+		.note = "ms/token: of the geometric mean of the tasks' "
+			"tokens/s; tasks: over NPU; length:\ntokens a pass "
+			"emits.",
+		.plot = { .y = { "ms a token" } }),
+	SPEC(SDNPU_T_ABLATION, ablation, energy_columns, .name = "energy",
+		.title = "What each technique adds: energy", .of_phone = true,
+		.note = "over: the energy of that row over that of this row; "
+			"tasks: over NPU; mJ/tok: of\ndecoding.",
+		.plot = { .y = { "J a request", "mJ a token" } }),
 	SPEC(SDNPU_T_LENGTH, of_pld, length_columns, .name = "length_pld",
 		.title =
 			"Tokens a pass emits: prompt lookup alone and with our "

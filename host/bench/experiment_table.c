@@ -40,13 +40,15 @@ int table_plan_row(struct table_plan *p, struct run *run, const char *first,
  * Add the run of a row or of one of its rivals to the experiment: the usual
  * setting, the method, the changes of the row's variant and of the rival (NULL
  * for the row itself), and level `i` of `l` (NULL means no levels). A rival
- * that does not draft has the same run for every draft.
+ * that does not draft has the same run for every draft. With `in_a_row`, add
+ * the run in a row, which is the same run if there is no switching.
  */
 static int add_run(struct experiment *x, const struct table_request *request,
 	const struct method_facts *m, const struct table_variant *v,
 	const struct table_variant *rival, const struct table_levels *l,
-	unsigned i, struct run **run, struct err *e)
+	unsigned i, bool in_a_row, struct run **run, struct err *e)
 {
+	const char *plan;
 	struct setting s;
 	int ret = setting_copy(&s, request->usual, e);
 
@@ -67,6 +69,8 @@ static int add_run(struct experiment *x, const struct table_request *request,
 			l->unit);
 		ret = setting_change(&s, text, e);
 	}
+	plan = setting_value(&s, "graph-switch");
+	s.in_a_row = in_a_row && plan && strcmp(plan, "off");
 	/* experiment_add() releases the setting. */
 	if (!ret)
 		return experiment_add(x, &s, request->same_text, run, e);
@@ -102,15 +106,18 @@ static int plan_row(struct table_plan *p, struct experiment *x,
 	}
 	r->n = n;
 	for (unsigned i = 0; i < n && !ret; i++)
-		ret = add_run(x, request, method, v, NULL, l, first + i,
+		ret = add_run(x, request, method, v, NULL, l, first + i, false,
 			&r->run[i], e);
+	if (t->in_a_row && !ret)
+		ret = add_run(x, request, method, v, NULL, l, first, true,
+			&r->in_a_row, e);
 	for (unsigned k = 0; k < t->n_rivals; k++)
 		for (unsigned m = 0; m < request->n_methods && !ret; m++)
 			if (!strcmp(t->rival[k].method,
 				    request->method[m].name))
 				ret = add_run(x, request, &request->method[m],
-					v, &t->rival[k], l, first, &r->rival[k],
-					e);
+					v, &t->rival[k], l, first, false,
+					&r->rival[k], e);
 	for (unsigned i = 0; tasks >= 0 && i < x->n_tasks && !ret; i++) {
 		struct plan_row *of_task = i ? add_row(p, e) : r;
 
@@ -139,6 +146,8 @@ int table_plan(struct table_plan *p, struct experiment *x,
 
 	assert(t->n_rivals <= TABLE_RIVALS);
 	p->spec = t;
+	if (t->of_phone && !x->phone)
+		return 0;
 	for (unsigned i = 0; i < n_variants; i++) {
 		const struct table_variant *v =
 			t->variant ? &t->variant[i] : &as_asked;
@@ -237,12 +246,21 @@ static int fastest(const struct experiment *x, const struct table_plan *p,
 	return best;
 }
 
+static const struct run *run_at(
+	const struct plan_row *row, const struct place *at)
+{
+	return at->spec->in_a_row && row->in_a_row ? row->in_a_row
+						   : row->run[at->level];
+}
+
 /* Return the run that the figures of a column are compared with, or NULL if the
  * row has no such rival. */
 static const struct run *base_of(const struct experiment *x,
 	const struct table_plan *p, const struct plan_row *row,
-	const struct column_spec *c)
+	const struct place *at)
 {
+	const struct column_spec *c = at->spec;
+
 	if (p->spec->n_rivals) {
 		int i = fastest(x, p, row, c->base);
 
@@ -250,9 +268,9 @@ static const struct run *base_of(const struct experiment *x,
 	}
 	for (unsigned i = 0; c->base && i < p->n; i++)
 		if (!strcmp(p->row[i].name[0], c->base))
-			return p->row[i].run[0];
+			return run_at(&p->row[i], at);
 	assert(!c->base);
-	return p->row[0].run[0];
+	return run_at(&p->row[0], at);
 }
 
 static double compared(enum column_against against, double v, double base)
@@ -264,6 +282,8 @@ static double compared(enum column_against against, double v, double base)
 		return base;
 	case COLUMN_BELOW:
 		return v < base;
+	case COLUMN_OVER:
+		return v > 0 ? base / v : 0;
 	case COLUMN_SHARE:
 	case COLUMN_SAVED:
 		break;
@@ -278,7 +298,7 @@ static double cell(const struct experiment *x, const struct table_plan *p,
 	const struct plan_row *row, const struct place *at)
 {
 	const struct column_spec *c = at->spec;
-	const struct run *base = base_of(x, p, row, c);
+	const struct run *base = base_of(x, p, row, at);
 	bool mean = c->each == COLUMN_MEAN_TASK;
 	unsigned task = row->task ? row->task : at->task;
 	unsigned first = mean ? 1 : task, last = mean ? x->n_tasks : task;
@@ -287,7 +307,7 @@ static double cell(const struct experiment *x, const struct table_plan *p,
 	if (c->against != COLUMN_ITSELF && !base)
 		return (double)NAN;
 	for (unsigned i = first; i <= last; i++) {
-		struct run_summary t = summary(x, row->run[at->level], i);
+		struct run_summary t = summary(x, run_at(row, at), i);
 
 		own += c->figure(&t) / (last - first + 1);
 		if (c->against == COLUMN_ITSELF)

@@ -16,7 +16,7 @@ struct err;
 struct method_facts;
 
 #define TABLE_LEVELS  12
-#define TABLE_CHANGES 7
+#define TABLE_CHANGES 12
 #define TABLE_RIVALS  32
 
 enum column_each {
@@ -31,6 +31,7 @@ enum column_against {
 	COLUMN_ITSELF,
 	COLUMN_BASE,  /* the figure of the base (see column_spec.base) */
 	COLUMN_SHARE, /* ratio to the figure of the base */
+	COLUMN_OVER,  /* ratio of the figure of the base to this one */
 	COLUMN_SAVED, /* 1 minus the ratio to the figure of the base */
 	COLUMN_BELOW, /* 1 if the figure is below that of the base, or 0 */
 };
@@ -42,6 +43,7 @@ struct column_spec {
 	figure_of *figure;
 	unsigned panel; /* panel of the plot, from 1; 0 means not plotted */
 	bool of_phone;  /* present only if times are in a phone's clock */
+	bool in_a_row;  /* of the runs in a row (see table_spec.in_a_row) */
 	enum column_against against;
 	enum column_each each;
 	/* What to compare with: the row of this name, or the first row if NULL.
@@ -106,6 +108,11 @@ struct table_spec {
 	const char *mean;
 	const struct column_spec *column; /* ended by a column without a key */
 	struct table_plot plot;
+	/* Each row whose setting switches between graphs has a second run, in
+	 * a row: its requests begin with the graphs that the request before
+	 * left (setting.in_a_row). */
+	bool in_a_row;
+	bool of_phone; /* planned only if times are in a phone's clock */
 	/* Fills all rows from the only run of the table. NULL means that each
 	 * run fills one row. */
 	void (*fill)(const struct table_request *, const struct run_summary *,
@@ -150,6 +157,8 @@ struct plan_row {
 	char model[TABLE_NAME];
 	struct run *run[TABLE_LEVELS];
 	unsigned n;
+	/* the run for columns in a row; NULL means run[0] */
+	struct run *in_a_row;
 	struct run *rival[TABLE_RIVALS]; /* NULL if not requested */
 	unsigned task; /* the only task of the row, from 1; 0 means all */
 };

@@ -72,6 +72,8 @@ static struct run_summary summary_of(const struct experiment *x,
 	t.joules = x->phone
 		? (double)t.sum.energy_pj * 1e-12 + r->base_w * t.seconds
 		: (double)NAN;
+	t.request_joules = t.joules + (double)sum->prompt_energy_pj * 1e-12 +
+		r->base_w * t.prompt_s;
 	return t;
 }
 
@@ -166,6 +168,9 @@ FIGURE(verify_share, over(t->verify_s, t->seconds))
 FIGURE(seconds, t->seconds)
 FIGURE(joules,
 	isnan(t->joules) ? t->joules : over(t->joules, (double)t->sum.tokens))
+FIGURE(request_joules,
+	isnan(t->joules) ? t->joules
+			 : over(t->request_joules, (double)t->sum.items))
 FIGURE(tokens, (double)t->sum.tokens)
 FIGURE(all_logits_rows, (double)t->sum.logits_rows)
 FIGURE(bytes, a_pass(t, (double)t->sum.priced_bytes))

@@ -28,7 +28,7 @@ struct run;
 	X(uint64_t, logits_ns) X(uint64_t, logits_ps)
 
 #define FIGURES(X)                                                            \
-	X(uint64_t, tokens)                                                   \
+	X(uint64_t, items) X(uint64_t, tokens)                                \
 	X(uint64_t, ns) X(uint64_t, ps) /* time: wall clock, phone */         \
 	FIGURES_COUNTED(X)                                                    \
 	X(uint64_t, busy_ns)         /* time with a flash read in flight */   \
@@ -44,7 +44,8 @@ struct run;
 	X(uint64_t, maps)            /* maps and unmaps of the window */      \
 	X(uint64_t, copied_bytes)    /* weights copied to window slots */     \
 	X(uint64_t, stall_ns) X(uint64_t, stall_ps)                           \
-	X(uint64_t, prompt_tokens) X(uint64_t, prompt_ns) X(uint64_t, prompt_ps)
+	X(uint64_t, prompt_tokens) X(uint64_t, prompt_ns) X(uint64_t, prompt_ps) \
+	X(uint64_t, prompt_energy_pj)
 /* clang-format on */
 
 struct figures {
@@ -67,7 +68,9 @@ struct run_summary {
 	double compute_s; /* time of the busiest engine of the NPU */
 	/* time in which bench_read.h reads the same bytes */
 	double read_s;
-	double joules; /* NAN if no phone is modeled */
+	/* of decoding, and of prompts and decoding; NAN if no phone is
+	 * modeled */
+	double joules, request_joules;
 	double prompt_s;
 	double stall_s;
 	double reading_s; /* time during which a read was in flight */
@@ -106,8 +109,9 @@ figure_of figure_valid, figure_wasted, figure_underutilized,
 	figure_valid_of_tiles, figure_graph_rows;
 figure_of figure_token_s;   /* seconds per token: 1 / mean tokens/s */
 figure_of figure_lost_rows; /* rows without a valid token, per token */
-/* These two cover prompt and decoding together. */
-figure_of figure_request_tokens_per_s, figure_request_s;
+/* These cover prompt and decoding together: tokens/s and seconds per token of
+ * all requests, and joules per request. */
+figure_of figure_request_tokens_per_s, figure_request_s, figure_request_joules;
 /* seconds until the first token, per token of the prompt */
 figure_of figure_prompt_token_s;
 /* Per pass: bytes read of the shape whose costs are reported, and of the

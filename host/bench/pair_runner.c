@@ -36,6 +36,7 @@
 struct opened {
 	struct pair_runner *by;
 	const struct setting_hook *hook;
+	bool in_a_row;
 	struct opt_values values;
 	uint32_t n_predict;
 	struct tandem *tandem;
@@ -212,6 +213,7 @@ static int open_run(
 		return err_set(e, ENOMEM, "no memory for a run");
 	o->by = by;
 	o->hook = s->hook;
+	o->in_a_row = s->in_a_row;
 	ret = pair_open_model(by, s, &o->values, &o->tandem, e);
 	if (!ret) {
 		run = opt_values_of(&o->values, &run_table);
@@ -231,6 +233,10 @@ static int open_run(
 			ret = tandem_failure(o->tandem, e);
 		tandem_report(o->tandem, &o->report);
 	}
+	/* The first item, too, begins with the graphs that a request left. */
+	if (!ret && o->in_a_row && o->by->items->n)
+		ret = tandem_prefill(
+			o->tandem, o->prompt[0].id, o->prompt[0].n, 1, NULL, e);
 	if (!ret && o->hook && o->hook->opened)
 		ret = o->hook->opened(o->hook->arg, o->tandem, e);
 	if (!ret)
@@ -387,7 +393,9 @@ static int decode_item(struct opened *o, size_t item,
 {
 	bool whole = o->report.emits_at_once;
 	struct decoding d = { .of = o };
-	struct measured_text m = { .ready = at_begin, .arg = &d };
+	struct measured_text m = {
+		.ready = at_begin, .in_a_row = o->in_a_row, .arg = &d
+	};
 	struct tandem_request q;
 	struct tandem_report r;
 	struct mark end;
@@ -452,6 +460,8 @@ static int decode_item(struct opened *o, size_t item,
 		f->prompt_tokens = o->prompt[item].n;
 		f->prompt_ns = d.first.ns - d.begin.ns;
 		f->prompt_ps = d.first.ps - d.begin.ps;
+		f->prompt_energy_pj = d.first.stats.price.energy_pj -
+			d.begin.stats.price.energy_pj;
 	}
 	return 0;
 }
@@ -496,6 +506,7 @@ static int run_item(void *arg, void *one, size_t item,
 	if (plain && plain->bytes_per_s > 0)
 		f->plain_ns =
 			(uint64_t)((double)f->bytes * 1e9 / plain->bytes_per_s);
+	f->items = 1;
 	f->marked = marked != NULL;
 	if (marked)
 		ret = eval_check(

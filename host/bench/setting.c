@@ -57,7 +57,8 @@ int setting_copy(struct setting *to, const struct setting *from, struct err *e)
 {
 	int ret = 0;
 
-	*to = (struct setting){ .hook = from->hook };
+	*to = (struct setting){ .hook = from->hook,
+		.in_a_row = from->in_a_row };
 	for (unsigned i = 0; i < from->n && !ret; i++)
 		ret = setting_change(to, from->change[i], e);
 	return ret;
@@ -79,7 +80,8 @@ bool setting_same(const struct setting *a, const struct setting *b)
 	for (unsigned i = 0; i < a->n; i++)
 		for (unsigned k = 0; k < b->n; k++)
 			same += !strcmp(a->change[i], b->change[k]);
-	return a->hook == b->hook && a->n == b->n && same == a->n;
+	return a->hook == b->hook && a->in_a_row == b->in_a_row &&
+		a->n == b->n && same == a->n;
 }
 
 const char *setting_text(const struct setting *s, char *text, unsigned size)
@@ -90,6 +92,8 @@ const char *setting_text(const struct setting *s, char *text, unsigned size)
 	for (unsigned i = 0; i < s->n && used < size; i++)
 		used += (size_t)snprintf(text + used, size - used, "%s%s",
 			i ? " " : "", s->change[i]);
+	if (s->in_a_row && used < size)
+		snprintf(text + used, size - used, " (in a row)");
 	return text;
 }
 

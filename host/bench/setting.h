@@ -29,6 +29,10 @@ struct setting {
 	char *change[SETTING_CHANGES];
 	unsigned n;
 	const struct setting_hook *hook; /* NULL means no hook */
+	/* Each item begins with the graphs that the item before left in the
+	 * device. Otherwise the device loads the prefill graphs between two
+	 * items, which is not measured. */
+	bool in_a_row;
 };
 
 /* Add the change "NAME=VALUE", which is copied. Returns 0 on success, -EINVAL
