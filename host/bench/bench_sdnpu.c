@@ -17,7 +17,7 @@ struct sdnpu_spec {
 /* ---- tables of the paper ------------------------------------------------- */
 
 const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
-	"drafters", "cycles", "overhead", "graphs" };
+	"drafters", "sources", "cycles", "overhead", "graphs" };
 
 /* A chain of 31 tokens fills the decode graph, as the compared trees do. */
 #define CHAIN      "method=chain", "draft-len=31"
@@ -178,6 +178,39 @@ static const struct column_spec drafters_columns[] = {
 	{ 0 },
 };
 
+/* ---- sources of drafts --------------------------------------------------- */
+
+static const struct table_variant sources[] = {
+	{ SAM, { CHAIN, "draft=sam", TWO } },
+	{ "tree", { TREE, "no-reuse=true" } },
+	{ "tree + reuse", { TREE } },
+	{ "tree + calibration", { TREE, CALIBRATED, "no-reuse=true" } },
+	{ "tree + both", { TREE, CALIBRATED } },
+	{ "tree + recycle",
+		{ OURS, "draft=sam+recycle", TWO, "no-reuse=true" } },
+	{ "tree + model", { OURS, "draft=sam+model", TWO, "no-reuse=true" } },
+	{ "default", { OURS, TWO } },
+	{ "default, calibrated", { OURS, CALIBRATED, TWO } },
+};
+
+#define ACCEPTED(id, name)                                          \
+	{ "accepted_" #name, #name, 2, 1, figure_##name##_accepted, \
+		.panel = 1 },
+#define DRAFTED(id, name) \
+	{ "drafted_" #name, #name, 2, 1, figure_##name##_rows, .panel = 1 },
+
+static const struct column_spec accepted_columns[] = {
+	DRAFT_SOURCES(ACCEPTED){
+		"accepted_length", "length", 2, 1, figure_length },
+	{ 0 },
+};
+
+static const struct column_spec drafted_columns[] = {
+	DRAFT_SOURCES(DRAFTED){ "rows_per_pass", "rows", 2, 1, figure_rows },
+	{ "draft_s", "drafting us", 1, 1e6, figure_draft_s },
+	{ 0 },
+};
+
 /* ---- the NPU's rows ------------------------------------------------------ */
 
 /* With two graphs, as in the paper: a pass has all rows of the decode graph, so
@@ -275,6 +308,17 @@ static const struct sdnpu_spec specs[] = {
 		.note = "Chains of at most 31 tokens; trees, and our drafts, "
 			"of at most 32 rows.",
 		.plot = { .y = { "tokens/s", "tokens a pass" } }),
+	SPEC(SDNPU_T_SOURCES, sources, accepted_columns, .name = "accepted",
+		.title = "Accepted tokens of a pass by the source of the draft",
+		.note = "A token of several sources counts for the first one "
+			"from the left that was asked;\nlength: with the "
+			"target's own token.",
+		.plot = { .y = { "tokens a pass" } }),
+	SPEC(SDNPU_T_SOURCES, sources, drafted_columns, .name = "drafted",
+		.title = "Drafted tokens of a pass by source",
+		.note = "rows: with the last token of the text; drafting: the "
+			"time of look-ups and of growing\na pass's tree.",
+		.plot = { .y = { "rows a pass" } }),
 	SPEC(SDNPU_T_CYCLES, cycles, cycles_columns, .name = "cycles",
 		.title = "Use of the rows of the NPU's graphs",
 		.note = "valid: kept; wasted: rejected; underutilized: "

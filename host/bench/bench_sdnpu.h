@@ -22,7 +22,9 @@ enum sdnpu_table_kind {
 	/* tokens that a pass emits (figure 13 of the paper) */
 	SDNPU_T_LENGTH,
 	SDNPU_T_DRAFTERS, /* comparison of the drafters, each on its own */
-	SDNPU_T_CYCLES,   /* use of the NPU's rows */
+	/* drafted and accepted tokens by source, and the time of look-ups */
+	SDNPU_T_SOURCES,
+	SDNPU_T_CYCLES, /* use of the NPU's rows */
 	/* overhead of the techniques (section 4.4 of the paper) */
 	SDNPU_T_OVERHEAD,
 	SDNPU_T_GRAPHS, /* graph switching (bench_sdnpu_graphs.h) */

@@ -193,3 +193,9 @@ FIGURE(kept,
 				       (double)(t->sum.drafts.drafted +
 					       t->sum.drafts.cycles))
 			     : 1)
+
+#define SOURCE_FIGURE(id, name)                                           \
+	FIGURE(name##_rows, a_pass(t, (double)t->sum.drafts.name##_rows)) \
+	FIGURE(name##_accepted,                                           \
+		a_pass(t, (double)t->sum.drafts.name##_accepted))
+DRAFT_SOURCES(SOURCE_FIGURE)

@@ -129,4 +129,9 @@ figure_of figure_bytes, figure_bytes_ran, figure_read_s, figure_compute_s,
 figure_of figure_reading_s, figure_wait_s, figure_check_s, figure_logits_s,
 	figure_logits_computed;
 
+/* Drafted tokens of each source per pass, and those that were accepted. */
+#define SOURCE_FIGURES(id, name) \
+	figure_of figure_##name##_rows, figure_##name##_accepted;
+DRAFT_SOURCES(SOURCE_FIGURES)
+
 #endif

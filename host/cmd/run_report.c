@@ -123,6 +123,27 @@ static void phone_text(const struct run_report *r, FILE *f)
 		100 * of_total(r, p->matrix_ps), 100 * of_total(r, p->cpu_ps));
 }
 
+/* Print the sources of the drafted tokens, if there are several. */
+static void sources_text(const struct method_stats *m, FILE *f)
+{
+	unsigned n = 0;
+
+#define COUNT(id, name) n += m->name##_rows > 0;
+	DRAFT_SOURCES(COUNT)
+#undef COUNT
+	if (n < 2)
+		return;
+	fputs("             accepted by source:", f);
+	n = 0;
+#define PUT(id, name)                                                       \
+	if (m->name##_rows)                                                 \
+		fprintf(f, "%s %s %" PRIu64 " of %" PRIu64, n++ ? "," : "", \
+			#name, m->name##_accepted, m->name##_rows);
+	DRAFT_SOURCES(PUT)
+#undef PUT
+	fputc('\n', f);
+}
+
 /* Print what the rows of passes after the prompt were used for, and what the
  * drafts and the method did. */
 static void decoding_text(const struct run_report *r, double run_s, FILE *f)
@@ -159,6 +180,8 @@ static void decoding_text(const struct run_report *r, double run_s, FILE *f)
 			m->cycles, m->drafted, m->accepted,
 			100 * method_acceptance(m), method_accepted_length(m),
 			100 * share(m->draft_ns, run_s));
+	if (m->cycles)
+		sources_text(m, f);
 	tandem_method_line(r->tandem, &line);
 	if (line.len)
 		fprintf(f, "%s\n", line.data);
@@ -438,6 +461,13 @@ static void put_draft(json_t *o, const struct run_report *r)
 	put_u64(o, "nodes_expanded", m->expanded);
 	put_u64(o, "pruned_cycles", m->pruned);
 	put_drafts(o, m);
+#define PUT(id, name)                                              \
+	if (m->name##_rows) {                                      \
+		put_u64(o, "drafted_" #name, m->name##_rows);      \
+		put_u64(o, "accepted_" #name, m->name##_accepted); \
+	}
+	DRAFT_SOURCES(PUT)
+#undef PUT
 	put_real(o, "draft_time_share",
 		share(m->draft_ns, t.total_s - t.load_s));
 }

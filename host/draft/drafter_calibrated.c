@@ -257,6 +257,7 @@ int calibrated_open(struct source *out, const struct calibrated_options *opts,
 	c->opts = *opts;
 	*out = (struct source){ .arg = c,
 		.work = &c->work,
+		.from = { SOURCE_CALIBRATED },
 		.take = take,
 		.root = root,
 		.step = step,

@@ -279,7 +279,8 @@ static double cause(const struct weight *w, struct candidate c)
 
 /*
  * Pool the candidates after the parts' nodes own[n]. Returns the number of
- * tokens, which are written to pool[] in the order of the parts.
+ * tokens, which are written to pool[] in the order of the parts. A token of
+ * several parts has the source of the first of them.
  */
 static uint32_t pool(struct join *j, const int32_t *own, struct candidate *pool)
 {
@@ -294,7 +295,8 @@ static uint32_t pool(struct join *j, const int32_t *own, struct candidate *pool)
 			for (at = 0; at < n && pool[at].token != c[k].token;)
 				at++;
 			if (at == n)
-				pool[n++] = (struct candidate){ c[k].token, 0 };
+				pool[n++] = (struct candidate){ c[k].token, 0,
+					c[k].source };
 			pool[at].q = (float)(1 -
 				(1 - (double)pool[at].q) *
 					(1 - cause(w, c[k])));

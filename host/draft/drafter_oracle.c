@@ -174,6 +174,7 @@ static void guess(
 			? truth
 			: other(o, stream, position, c, n, truth);
 		c[n].q = (float)q;
+		c[n].source = SOURCE_MODEL;
 		q *= 1 - agreement;
 	}
 	t->n_candidates[node] = n;

@@ -199,6 +199,7 @@ static int open_kind(
 	struct recycle *r = calloc(1, sizeof(*r));
 	const struct source source = { .arg = r,
 		.work = r ? &r->work : NULL,
+		.from = { SOURCE_RECYCLED },
 		.take = take,
 		.root = root,
 		.step = step,

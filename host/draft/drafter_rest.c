@@ -294,6 +294,7 @@ static int open_rest(struct drafter *out, const struct draft_site *site,
 	struct rest *r = calloc(1, sizeof(*r));
 	const struct source source = { .arg = r,
 		.work = r ? &r->work : NULL,
+		.from = { SOURCE_HISTORY },
 		.take = take,
 		.root = root,
 		.step = step,

@@ -309,6 +309,8 @@ int reuse_open(struct source *out, const struct reuse_options *opts,
 	r->rows = rows;
 	*out = (struct source){ .arg = r,
 		.work = &r->work,
+		.from = { [MISSING] = SOURCE_REUSED,
+			[SYNONYM] = SOURCE_REUSED },
 		.take = take,
 		.root = root,
 		.step = step,

@@ -301,6 +301,8 @@ int sam_source_open(struct source *out, const struct sam_options *o,
 	}
 	*out = (struct source){ .arg = s,
 		.work = &s->work,
+		.from = { [HISTORY] = SOURCE_HISTORY,
+			[LESS_OF_HISTORY] = SOURCE_HISTORY },
 		.take = take,
 		.root = root,
 		.step = step,

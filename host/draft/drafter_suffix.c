@@ -250,6 +250,7 @@ static int open_kind(
 	struct suffix *s = calloc(1, sizeof(*s));
 	const struct source source = { .arg = s,
 		.work = s ? &s->work : NULL,
+		.from = { [HISTORY] = SOURCE_HISTORY },
 		.take = take,
 		.root = root,
 		.step = step,

@@ -46,7 +46,8 @@ void guess_logits(struct guess *g, const float *logits, uint32_t n_vocab,
 		at = g->n < TREE_CANDIDATES ? g->n++ : TREE_CANDIDATES - 1;
 		for (; at && g->c[at - 1].q < logits[i]; at--)
 			g->c[at] = g->c[at - 1];
-		g->c[at] = (struct candidate){ (int32_t)i, logits[i] };
+		g->c[at] = (struct candidate){ (int32_t)i, logits[i],
+			SOURCE_MODEL };
 		if (g->n == TREE_CANDIDATES)
 			least = g->c[TREE_CANDIDATES - 1].q;
 	}

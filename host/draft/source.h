@@ -12,6 +12,8 @@
 #ifndef HOST_DRAFT_SOURCE_H
 #define HOST_DRAFT_SOURCE_H
 
+#include "host/draft/reliance.h"
+#include "host/tree/tree.h"
 #include "tensor/soc/price_host.h"
 
 #include <stdbool.h>
@@ -21,7 +23,6 @@
 struct candidate;
 struct drafter;
 struct err;
-struct tree;
 
 /* Each source defines the meaning. */
 struct source_place {
@@ -33,8 +34,8 @@ struct source_guess {
 	/* share of the occurrences that this token follows; above 0, and no
 	 * more than 1 for all guesses together */
 	float share;
-	/* number of the index (automaton, tree ...) that it comes from, 0 to
-	 * 3 */
+	/* number of the index (automaton, tree ...) that it comes from, below
+	 * RELIANCE_ORIGINS */
 	uint32_t origin;
 	/* matched tokens of the sequence, without drafted ones */
 	uint32_t match;
@@ -45,6 +46,8 @@ struct source {
 	/* The source adds its look-ups here; the reader sets the counts back to
 	 * 0. Belongs to the source. */
 	struct search_work *work;
+	/* where the guesses of each origin come from, for the statistics */
+	enum draft_source from[RELIANCE_ORIGINS];
 	/*
 	 * Set the sequence text[n], n >= 1. Its first `same` tokens are those
 	 * of the previous sequence. Any further tokens of the previous sequence

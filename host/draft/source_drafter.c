@@ -87,7 +87,8 @@ static void fill(struct retriever *r, struct tree *t, uint32_t node,
 
 		if (p > 0)
 			kept = put(c, kept, t->k,
-				(struct candidate){ guess[i].token, (float)p });
+				(struct candidate){ guess[i].token, (float)p,
+					r->source.from[guess[i].origin] });
 	}
 	t->n_candidates[node] = kept;
 }

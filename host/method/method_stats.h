@@ -3,6 +3,7 @@
 #define HOST_METHOD_METHOD_STATS_H
 
 #include "base/counters.h"
+#include "host/tree/draft_source.h"
 
 #include <stdint.h>
 
@@ -29,7 +30,15 @@
 	X(uint64_t, draft_ps)                                                 \
 	X(uint64_t, verify_ns)                                                \
 	X(uint64_t, verify_ps)                                                \
-	X(double, gain)         /* sum of the trees' expected tokens */
+	X(double, gain)         /* sum of the trees' expected tokens */       \
+	/* verified and accepted tokens by their DRAFT_SOURCES, for methods   \
+	 * that draft trees or chains */                                      \
+	X(uint64_t, text_rows)       X(uint64_t, text_accepted)               \
+	X(uint64_t, history_rows)    X(uint64_t, history_accepted)            \
+	X(uint64_t, recycled_rows)   X(uint64_t, recycled_accepted)           \
+	X(uint64_t, reused_rows)     X(uint64_t, reused_accepted)             \
+	X(uint64_t, calibrated_rows) X(uint64_t, calibrated_accepted)         \
+	X(uint64_t, model_rows)      X(uint64_t, model_accepted)
 /* clang-format on */
 
 struct method_stats {

@@ -24,6 +24,7 @@ int tree_open(struct tree **out, uint32_t capacity, uint32_t k, struct err *e)
 	t->n_children = calloc(capacity, sizeof(*t->n_children));
 	t->row = calloc(capacity, sizeof(*t->row));
 	t->q = calloc(capacity, sizeof(*t->q));
+	t->source = calloc(capacity, sizeof(*t->source));
 	t->path = calloc(capacity, sizeof(*t->path));
 	t->n_candidates = calloc(capacity, sizeof(*t->n_candidates));
 	t->n_ends = calloc(capacity, sizeof(*t->n_ends));
@@ -31,8 +32,8 @@ int tree_open(struct tree **out, uint32_t capacity, uint32_t k, struct err *e)
 	t->spare = calloc(candidates, sizeof(*t->candidate));
 	t->number = calloc(capacity, sizeof(*t->number));
 	if (!t->token || !t->parent || !t->depth || !t->n_children || !t->row ||
-		!t->q || !t->path || !t->n_candidates || !t->n_ends ||
-		!t->candidate || !t->spare || !t->number)
+		!t->q || !t->source || !t->path || !t->n_candidates ||
+		!t->n_ends || !t->candidate || !t->spare || !t->number)
 		goto no_memory;
 	*out = t;
 	return 0;
@@ -51,6 +52,7 @@ void tree_close(struct tree *t)
 	free(t->n_children);
 	free(t->row);
 	free(t->q);
+	free(t->source);
 	free(t->path);
 	free(t->n_candidates);
 	free(t->n_ends);
@@ -90,6 +92,7 @@ uint32_t tree_add(struct tree *t, uint32_t parent, struct candidate c)
 	t->n_children[node] = 0;
 	t->row[node] = 0;
 	t->q[node] = c.q;
+	t->source[node] = c.source;
 	t->path[node] = t->path[parent] * (double)c.q;
 	t->n_candidates[node] = t->n_ends[node] = 0;
 	return node;
@@ -150,6 +153,7 @@ void tree_keep(struct tree *t, const uint32_t *node, uint32_t n)
 	gather(t, t->depth, sizeof(*t->depth), node, n);
 	gather(t, t->row, sizeof(*t->row), node, n);
 	gather(t, t->q, sizeof(*t->q), node, n);
+	gather(t, t->source, sizeof(*t->source), node, n);
 	gather(t, t->path, sizeof(*t->path), node, n);
 	gather(t, t->n_candidates, sizeof(*t->n_candidates), node, n);
 	gather(t, t->n_ends, sizeof(*t->n_ends), node, n);

@@ -14,6 +14,8 @@
 #ifndef HOST_TREE_TREE_H
 #define HOST_TREE_TREE_H
 
+#include "host/tree/draft_source.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +27,7 @@ struct err;
 struct candidate {
 	int32_t token;
 	float q; /* the draft's probability of `token` after the node */
+	enum draft_source source;
 };
 
 struct tree {
@@ -41,7 +44,9 @@ struct tree {
 	uint32_t *row;
 	/* [n] probability of the node after its parent; 1 for the root */
 	float *q;
-	double *path; /* [n] product of q from the root to the node */
+	enum draft_source
+		*source; /* [n] of the candidate; unused for the root */
+	double *path;    /* [n] product of q from the root to the node */
 	/* [capacity] number of candidates that may become nodes, and of
 	 * candidates that end the sequence (tree_end). Both are 0 for a node
 	 * that is not expanded. */

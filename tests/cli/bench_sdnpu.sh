@@ -58,8 +58,8 @@ assert o["version"] == 1 and o["bench"] == "sdnpu" and o["items"] == 2
 graphs = {r["plan"]: r for r in o["tables"].pop("graphs")}
 tables = {t: {r["row"]: r for r in rows} for t, rows in o["tables"].items()}
 assert set(tables) == {"ablation", "decoding", "energy", "length_pld",
-                       "length_sam", "drafters", "cycles",
-                       "overhead"}, set(tables)
+                       "length_sam", "drafters", "accepted", "drafted",
+                       "cycles", "overhead"}, set(tables)
 plans = ["sync", "async", "greedy", "partial", "best"]
 assert list(graphs) == ["off"] + plans, graphs
 for n in "tokens_256_s", "tokens_512_s":
@@ -108,6 +108,22 @@ for t in "length_pld", "length_sam":
     for r in tables[t].values():
         assert abs(r["mean"] - (r["summary"] + r["qa"]) / 2) < 1e-6, r
         assert abs(r["over_first"] * base - r["mean"]) < 1e-6, r
+sources = ["text", "history", "recycled", "reused", "calibrated", "model"]
+for name, r in tables["accepted"].items():
+    d = tables["drafted"][name]
+    accepted = {s: r["accepted_" + s] for s in sources}
+    drafted = {s: d["drafted_" + s] for s in sources}
+    assert all(accepted[s] <= drafted[s] for s in sources), (r, d)
+    assert same(1 + sum(accepted.values()), r["accepted_length"]), r
+    assert same(1 + sum(drafted.values()), d["rows_per_pass"]), d
+    has = {"text"} | {s for s, word in zip(sources[2:], (
+        "recycle", "reuse", "calibration", "model")) if word in name}
+    if name == "tree + both":
+        has |= {"reused", "calibrated"}
+    if "default" not in name:
+        assert {s for s in sources if drafted[s]} <= has, d
+    assert d["draft_s"] > 0, d
+assert tables["drafted"]["tree + recycle"]["drafted_recycled"] > 0
 for r in tables["cycles"].values():
     assert abs(r["valid"] + r["wasted"] + r["underutilized"] - 1) < 1e-6, r
 over = tables["overhead"]
@@ -154,6 +170,21 @@ check_has 'CSV' "$out" 'cycles,+G,,valid,0.03125'
 check_eq 'rows of 12 whose drafts are accepted' "$(awk -F, '
   /^length_/ && $(NF - 1) == "mean" { n++; far += $NF > 1.2 }
   END { print n, far }' "$tmp/out")" '12 12'
+
+# Where drafts come from, without and with earlier answers.
+drafted_by() { awk -F, -v row="$1" '
+  $1 == "drafted" && $2 == row && /,drafted_/ && $NF > 0 {
+    sub("drafted_", "", $4); print $4 }' "$tmp/out" | xargs; }
+bench "${phone[@]}" -n 24 --tasks qa --tables sources --csv
+check_eq 'sources of the automaton' "$(drafted_by +G+SD)" text
+check_eq 'sources with reuse' "$(drafted_by 'tree + reuse')" 'text reused'
+check_eq 'sources with calibration' \
+  "$(drafted_by 'tree + calibration')" 'text calibrated'
+check_eq 'sources with a model' "$(drafted_by 'tree + model')" 'text model'
+run_ok "$TANDEM" history import "$tmp/answers" "$models/tasks/qa.jsonl"
+bench "${phone[@]}" -n 24 --tasks qa --tables sources --csv \
+  --history "$tmp/answers" --history-frozen
+check_eq 'sources with a history' "$(drafted_by tree)" 'text history'
 
 # ---- prompts of a trained model ----------------------------------------------
 if full; then

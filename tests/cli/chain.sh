@@ -44,6 +44,8 @@ is 'rows of logits' logits_rows 91
 same --draft "$target" --precision f32
 is 'tokens drafted' drafted_tokens 80
 is 'tokens accepted' accepted_tokens 80
+is 'tokens drafted by the model' drafted_model 80
+is 'tokens accepted from the model' accepted_model 80
 is 'cycles' draft_cycles 10
 is 'passes, that of the prompt among them' passes 11
 rows_are 'valid rows: all tokens but the first' valid 90

@@ -81,4 +81,16 @@ run "$TANDEM" run -m small -p x --method sdnpu --draft sam:x
 check_eq 'status of a drafter that is none' "$status" 1
 check_has 'the reason' "$err" sam:x
 
+# ---- statistics by source ------------------------------------------------------
+run_ok "$TANDEM" run -m small -f "$tmp/prompt" -n 24 --json -t 1 \
+  --method sdnpu --draft sam+model --no-reuse
+member drafted_tokens
+drafted=$it
+member drafted_text
+text=$it
+member drafted_model
+check_eq 'drafted tokens by source' $((text + it)) "$drafted"
+run_ok "$TANDEM" run -m small -f "$tmp/prompt" -n 24 --stats -t 1 \
+  --method sdnpu --draft sam+model --no-reuse
+check_has '--stats' "$err" ' accepted by source: text '
 finish

@@ -54,9 +54,10 @@ static int setup(void **state)
 	struct err e = { 0 };
 
 	for (unsigned i = 0; i < PARTS; i++) {
-		f->hash[i] = (struct hash_drafter){
-			.seed = check_seed() + i, .k = K, .sharp = 2
-		};
+		f->hash[i] = (struct hash_drafter){ .seed = check_seed() + i,
+			.k = K,
+			.sharp = 2,
+			.source = (enum draft_source)i };
 		f->part[i] = hash_drafter(&f->hash[i], 2);
 		f->part[i].begin = begin;
 		f->part[i].saw = saw;
@@ -100,11 +101,13 @@ static bool has_candidates(const struct fixture *f, unsigned part,
 
 /* Compare the candidates of a node with those of the drafters, each weighing 1:
  * a token comes unless all its drafters are wrong, and all tokens but the
- * likeliest share what it leaves. Returns how many drafters have candidates. */
+ * likeliest share what it leaves. A token's source is its first drafter.
+ * Returns how many drafters have candidates. */
 static unsigned check_node(const struct fixture *f, uint32_t node)
 {
 	const struct candidate *got = f->t->candidate + (size_t)node * K;
 	double none[HASH_VOCAB], last = 1, rest = 0, left = 1;
+	enum draft_source source[HASH_VOCAB];
 	uint32_t tokens = 0;
 	unsigned parts = 0;
 
@@ -118,7 +121,10 @@ static unsigned check_node(const struct fixture *f, uint32_t node)
 			continue;
 		parts++;
 		for (uint32_t i = 0; i < n; i++) {
-			tokens += none[own[i].token] == 1;
+			if (none[own[i].token] == 1) {
+				source[own[i].token] = (enum draft_source)p;
+				tokens++;
+			}
 			none[own[i].token] *= 1 - (double)own[i].q;
 		}
 	}
@@ -135,6 +141,7 @@ static unsigned check_node(const struct fixture *f, uint32_t node)
 		else if (!i)
 			left = 1 - q;
 		assert_close(got[i].q, q, 1e-6, "pooled");
+		assert_int_equal(got[i].source, source[got[i].token]);
 		none[got[i].token] = 2;
 	}
 	/* All other tokens are less likely. */

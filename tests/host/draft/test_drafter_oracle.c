@@ -300,9 +300,9 @@ static uint64_t hash_of(struct fixture *f, const struct oracle_curve *curve)
 		for (uint32_t u = 0; u < f->t->n; u++) {
 			if (u)
 				check_expand(&f->d, f->t, &u, 1);
-			mix(&hash, candidates(f->t, u),
-				f->t->n_candidates[u] *
-					sizeof(struct candidate));
+			for (uint32_t c = 0; c < f->t->n_candidates[u]; c++)
+				mix(&hash, candidates(f->t, u) + c,
+					offsetof(struct candidate, source));
 			if (f->t->depth[u] < 4)
 				check_children(f->t, u, 2);
 		}

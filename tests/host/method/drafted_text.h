@@ -248,6 +248,12 @@ static inline void check_stats(struct fixture *f, const struct method_env *env,
 	if (!f->prune)
 		assert_int_equal(s->kept, s->drafted + s->cycles);
 	assert_true(s->leaves >= s->cycles);
+#define SUM_ROWS(id, name)     +s->name##_rows
+#define SUM_ACCEPTED(id, name) +s->name##_accepted
+	assert_int_equal(s->drafted, 0 DRAFT_SOURCES(SUM_ROWS));
+	assert_int_equal(s->accepted, 0 DRAFT_SOURCES(SUM_ACCEPTED));
+#undef SUM_ROWS
+#undef SUM_ACCEPTED
 	assert_int_equal(session_length(f->w.s, SESSION_TEXT), t->n - 1);
 	method_stats_add(&f->sum, s);
 }

@@ -185,6 +185,8 @@ static void test_target_accepts_its_own_drafts(void **state)
 	assert_int_equal(chain.stats.cycles, 10);
 	assert_int_equal(chain.stats.drafted, 80);
 	assert_int_equal(chain.stats.accepted, 80);
+	assert_int_equal(chain.stats.model_rows, 80);
+	assert_int_equal(chain.stats.model_accepted, 80);
 	assert_true(chain.stats.draft_ns > 0);
 	assert_int_equal(after.passes - before.passes, 1 + 10);
 	assert_int_equal(after.logits_rows - before.logits_rows, 91);

@@ -29,6 +29,7 @@ struct hash_drafter {
 	bool coarse; /* true if many candidates have equal q and some have 0 */
 	/* one node in so many has no candidates; 0 means that all have */
 	uint32_t bare;
+	enum draft_source source; /* of all candidates */
 	uint32_t room; /* maximum expansions in one tree; 0 means no limit */
 	/* number of the call of expand that fails; 0 means none */
 	uint32_t fail;
@@ -100,6 +101,7 @@ static inline uint32_t hash_candidates(
 
 		out[i].token = (int32_t)((path + i * stride) % HASH_VOCAB);
 		out[i].q = (float)(d->coarse ? floor(q * 8) / 8 : q);
+		out[i].source = d->source;
 	}
 	qsort(out, d->k, sizeof(*out), hash_order);
 	return d->k;

@@ -91,6 +91,8 @@ static void check(const struct tree *t, const struct model *m)
 		assert_int_equal(t->parent[u], node->parent);
 		assert_int_equal(t->depth[u], depth);
 		assert_true(t->q[u] == node->q);
+		if (u)
+			assert_int_equal(t->source[u], node->token % 6);
 		assert_close(t->path[u], path, 1e-12, "path");
 		check_expansion(t, u, node->mark);
 		leaves += !children;
@@ -107,7 +109,8 @@ static void add(struct tree *t, struct model *m)
 		.q = (float)draw(1001) / 1000,
 		.mark = draw(3) ? 1 + draw(100) : 0,
 	};
-	const struct candidate c = { node.token, node.q };
+	const struct candidate c = { node.token, node.q,
+		(enum draft_source)(node.token % 6) };
 
 	if (m->n == CAPACITY || tree_child(t, parent, node.token) >= 0)
 		return;

@@ -1,0 +1,21 @@
+/*
+ * Where drafted tokens come from, for statistics: earlier tokens of the same
+ * sequence, prompt included (text), earlier answers (history), predictions of
+ * the target for tokens that it verified (recycled) or for the prompt
+ * (calibrated), rejected drafts (reused), and a draft model or its simulation.
+ */
+#ifndef HOST_TREE_DRAFT_SOURCE_H
+#define HOST_TREE_DRAFT_SOURCE_H
+
+/* X(name of the enum value, name of the counters) */
+#define DRAFT_SOURCES(X)      \
+	X(TEXT, text)         \
+	X(HISTORY, history)   \
+	X(RECYCLED, recycled) \
+	X(REUSED, reused) X(CALIBRATED, calibrated) X(MODEL, model)
+
+#define DRAFT_SOURCE_VALUE(id, name) SOURCE_##id,
+
+enum draft_source { DRAFT_SOURCES(DRAFT_SOURCE_VALUE) };
+
+#endif
