@@ -2,11 +2,16 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "host/api/options.h"
 #include "host/bench/bench_sdnpu_graphs.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/experiment_table.h"
+#include "host/bench/run_options.h"
+#include "host/model/shapes.h"
+#include "host/shipped/shipped_models.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 
 struct sdnpu_spec {
@@ -35,8 +40,8 @@ const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
 #define PLAIN "method=autoregressive"
 #define TREE  OURS, "draft=sam", TWO
 
-/* The parameters that the papers give, or the nearest: `successors` is taken
- * from their figure, and the share is ours. */
+/* The paper's parameters; see the help of --paper for those that it does not
+ * give. */
 #define PAPER_REUSE "sam-children=1", "reuse-checked=true"
 #define PAPER_CALIBRATED                                 \
 	CALIBRATED, "anchor-key=single", "successors=3", \
@@ -50,6 +55,11 @@ static const struct table_variant ablation[] = {
 	{ "+G", { PLAIN, TWO } },
 	{ "+SD", { CHAIN, "draft=sam", ONE } },
 	{ SAM, { CHAIN, "draft=sam", TWO } },
+	/* The drafter that a phone computes. An EAGLE head is a layer of its
+	 * target's shape. */
+	{ "EAGLE-2",
+		{ "method=eagle2-tree", "draft=eagle", "tree-rows=32", TWO },
+		.bundled = true, .as_option = "draft-as" },
 	{ "tree", { TREE, "no-reuse=true" } },
 	{ "tree + reuse", { TREE } },
 	{ "tree + calibration", { TREE, CALIBRATED, "no-reuse=true" } },
@@ -258,6 +268,35 @@ static const struct column_spec overhead_columns[] = {
 	{ 0 },
 };
 
+/* ---- the paper's parameters ---------------------------------------------- */
+
+#define IN_OURS(change)      \
+	{                    \
+		OURS, change \
+	}
+#define IN_CALIBRATED(change)      \
+	{                          \
+		CALIBRATED, change \
+	}
+/* what both versions have in common */
+#define IN_PAPER                                                              \
+	IN_OURS("sam-children=1"), IN_OURS("reuse-checked=true"),             \
+		IN_OURS("reuse-room=32"), IN_CALIBRATED("anchor-key=single"), \
+		IN_CALIBRATED("successors=3"),                                \
+		IN_CALIBRATED("successor-share=0.9"),                         \
+		IN_CALIBRATED("calibrated-depth=2")
+
+/* Version A keeps a draft until there are too many tokens, so it has the
+ * greatest age. Version B has anchors in the user's request only. */
+static const struct table_preset paper_a[] = { IN_PAPER,
+	IN_OURS("reuse-age=64"), IN_CALIBRATED("anchors=context"), { 0 } };
+static const struct table_preset paper_b[] = { IN_PAPER,
+	IN_CALIBRATED("anchors=request"), { 0 } };
+
+static const struct table_preset *const presets[] = {
+	[SDNPU_PAPER_A] = paper_a, [SDNPU_PAPER_B] = paper_b
+};
+
 /* ---- all tables ---------------------------------------------------------- */
 
 #define SPEC(k, variants, columns, ...)                                       \
@@ -349,10 +388,20 @@ struct bench_sdnpu {
 static int plan(
 	struct bench_sdnpu *b, const struct bench_sdnpu_args *a, struct err *e)
 {
+	const struct run_options *run =
+		opt_values_of(a->run.options, &run_table);
+	const struct pair_options *pair =
+		opt_values_of(a->run.options, &pair_table);
+	char head[PATH_MAX];
+	struct err none;
 	int ret = 0;
 
-	b->request =
-		(struct table_request){ .usual = &b->usual, .same_text = 1 };
+	b->request = (struct table_request){ .usual = &b->usual,
+		.preset = presets[a->paper],
+		.as = pair->as >= 0 ? shapes[pair->as].name : NULL,
+		.bundled =
+			!run->model && !models_find(MODEL_EAGLE, head, &none),
+		.same_text = 1 };
 	for (size_t i = 0; i < ARRAY_LEN(specs) && !ret; i++)
 		if (a->table[specs[i].kind])
 			ret = table_plan(&b->plan[i], &b->run.x,
@@ -362,8 +411,13 @@ static int plan(
 
 int bench_sdnpu(const struct bench_sdnpu_args *args, struct err *e)
 {
-	static const struct bench_name name = { "sdnpu",
-		"Retrieval speculation", "by every row" };
+	static const char *const titles[] = {
+		[SDNPU_PAPER_NONE] = "Retrieval speculation",
+		[SDNPU_PAPER_A] = "Retrieval speculation by --paper a",
+		[SDNPU_PAPER_B] = "Retrieval speculation by --paper b",
+	};
+	const struct bench_name name = { "sdnpu", titles[args->paper],
+		"by every row" };
 	struct bench_sdnpu *b = calloc(1, sizeof(*b));
 	struct bench_table *tables = NULL;
 	char caption[BENCH_CAPTION];

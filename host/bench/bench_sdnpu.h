@@ -32,9 +32,13 @@ enum sdnpu_table_kind {
 };
 extern const char *const sdnpu_table_names[SDNPU_TABLES];
 
+/* Versions of the paper whose parameters our drafters can use. */
+enum sdnpu_paper { SDNPU_PAPER_NONE, SDNPU_PAPER_A, SDNPU_PAPER_B };
+
 struct bench_sdnpu_args {
 	struct bench_options run; /* must not use random prompts */
 	bool table[SDNPU_TABLES];
+	enum sdnpu_paper paper;
 };
 
 /* Measure and print the report. Returns 0 on success, -ECANCELED if

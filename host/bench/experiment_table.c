@@ -36,6 +36,14 @@ int table_plan_row(struct table_plan *p, struct run *run, const char *first,
 	return 0;
 }
 
+static bool has_change(const struct table_variant *v, const char *change)
+{
+	for (int i = 0; i < TABLE_CHANGES && v->change[i]; i++)
+		if (!strcmp(v->change[i], change))
+			return true;
+	return false;
+}
+
 /*
  * Add the run of a row or of one of its rivals to the experiment: the usual
  * setting, the method, the changes of the row's variant and of the rival (NULL
@@ -54,12 +62,18 @@ static int add_run(struct experiment *x, const struct table_request *request,
 
 	if (!ret)
 		ret = setting_set(&s, "method", m->name, e);
+	for (const struct table_preset *p = request->preset;
+		p && p->where && !ret; p++)
+		if (has_change(v, p->where))
+			ret = setting_change(&s, p->change, e);
 	for (int j = 0; j < TABLE_CHANGES && v->change[j] && !ret; j++)
 		if (!rival || m->drafts || strncmp(v->change[j], "draft=", 6))
 			ret = setting_change(&s, v->change[j], e);
 	for (int j = 0; rival && j < TABLE_CHANGES && rival->change[j] && !ret;
 		j++)
 		ret = setting_change(&s, rival->change[j], e);
+	if (v->as_option && request->as && !ret)
+		ret = setting_set(&s, v->as_option, request->as, e);
 	if (v->hook)
 		s.hook = &request->hook[v->hook - 1];
 	if (!ret && l) {

@@ -77,6 +77,9 @@ struct table_variant {
 	/* the variant is left out unless table_request.bundled: its drafter
 	 * belongs to the bundled target */
 	bool bundled;
+	/* option that is set to the shape of table_request.as, if there is one;
+	 * NULL means none */
+	const char *as_option;
 };
 
 struct table_request;
@@ -132,19 +135,28 @@ struct published {
 	double value;
 };
 
+/* A change to the setting of each variant that has the change `where`; the
+ * variant's own changes have precedence. */
+struct table_preset {
+	const char *where, *change;
+};
+
 /* What the user has requested. */
 struct table_request {
 	const struct method_facts *method;
 	unsigned n_methods;
 	/* changes that every setting starts with */
 	const struct setting *usual;
+	/* ended by one without `where`; NULL means none */
+	const struct table_preset *preset;
 	const struct table_levels *levels;
 	const struct setting_hook *hook;
 	const char *unnamed;
 	/* Shape of the model that costs are computed for, if the bundled model
 	 * runs; otherwise NULL. */
 	const char *as;
-	bool bundled;       /* the bundled target runs */
+	/* the bundled target runs, and drafters that belong to it are there */
+	bool bundled;
 	unsigned same_text; /* group of all runs (see experiment_add) */
 	const struct published *published; /* [n_published] */
 	unsigned n_published;

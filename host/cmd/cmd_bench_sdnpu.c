@@ -14,6 +14,8 @@
 
 static struct bench_line line = { .predict = ASKED_PREDICT };
 static const char *prompts;
+static int paper;
+static const char *const papers[] = { "none", "a", "b", NULL };
 static const char *tasks;
 static const char *tables = "all";
 
@@ -31,6 +33,15 @@ static const struct opt opts[] = {
 	{ OPT_STRING, 0, "prompts", &prompts, "FILE|-",
 		"instead of tasks, prompts to continue; one a line, or JSON "
 		"lines with a member prompt; - is standard input" },
+	{ OPT_CHOICE, 0, "paper", &paper, NULL,
+		"parameters of our drafters as in this version of sd.npu's "
+		"paper (none: our own); both: --sam-children 1 --anchor-key "
+		"single --calibrated-depth 2 --reuse-checked --reuse-room 32; "
+		"a: --anchors context --reuse-age 64, as no age is a limit; b: "
+		"--anchors request. Neither gives --successors 3, which a "
+		"figure has, --successor-share 0.9, --request-tokens 64 and, "
+		"for b, --reuse-age 3",
+		.choices = papers },
 	{ OPT_INT, 0, "items", &line.items, "N",
 		"items of each task (20), or lines of the file (all)",
 		1, 1000000 },
@@ -65,7 +76,7 @@ static const struct opt_command usage = {
 		    "  tandem bench sdnpu --prompts mine.txt\n"
 		    "  tandem bench sdnpu --tables graphs --clock soc:sd8gen3",
 	.common =
-		"model tables tasks prompts items predict rounds shard verify-rows "
+		"model tables tasks prompts paper items predict rounds shard verify-rows "
 		"threads clock json csv plot",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
@@ -108,6 +119,7 @@ static int run(int argc, char **argv)
 	}
 	bench_line_take(&line, &a.run);
 	a.run.prompts = prompts;
+	a.paper = (enum sdnpu_paper)paper;
 	return bench_line_end(bench_sdnpu(&a, &e), &e);
 }
 

@@ -31,6 +31,7 @@ refused '--prompts and --tasks exclude each other' --prompts mine --tasks qa
 refused '--method is set by the tables' --method lever
 refused '--draft is set by the tables' --draft sam
 refused "'--verify-rows'" --verify-rows 1
+refused "'--paper'" --paper c
 refused nothere --clock soc:nothere
 
 # ---- the tables --------------------------------------------------------------
@@ -181,6 +182,29 @@ check_eq 'sources with reuse' "$(drafted_by 'tree + reuse')" 'text reused'
 check_eq 'sources with calibration' \
   "$(drafted_by 'tree + calibration')" 'text calibrated'
 check_eq 'sources with a model' "$(drafted_by 'tree + model')" 'text model'
+# By a paper's parameters our rows equal the rows that always have them.
+times_of() { # TABLE KEY: of the rows named without and with "paper"
+  awk -F, -v table="$1" -v key="$2" '$1 == table && $4 == key {
+    sub("tree", "", $2); ours = !sub("paper.s", "", $2); sub("calibr\\..*",
+      "calibration", $2); gsub(" ", "", $2)
+    if (ours) was[$2] = $NF; else now[$2] = $NF }
+    END { for (row in now) print row, now[row] == was[row] }' "$tmp/out" |
+    sort | xargs
+}
+bench "${phone[@]}" -n 16 --tasks qa --tables ablation --csv
+check_eq 'rows of which the paper has the same' \
+  "$(times_of ablation request_token_s)" '0 +both 0 +calibration 0 +reuse 0'
+check_has 'a head of the bundled target' "$out" 'decoding,EAGLE-2,,token_s,'
+bench "${phone[@]}" -n 16 --tasks qa --tables ablation --csv --paper a
+check_eq 'rows by --paper a of which the paper has the same' \
+  "$(times_of ablation request_token_s)" '1 +both 1 +calibration 1 +reuse 1'
+for paper in 'a 2' 'b 1'; do
+  bench "${phone[@]}" --tasks qa --tables overhead --csv --paper "${paper% *}"
+  check_eq "times of a prompt with all anchors and with the last, --paper $paper" \
+    "$(awk -F, '/,(calibrated|by the request),,prompt_token_s/ { n += !is[$NF]++ }
+      END { print n }' "$tmp/out")" "${paper#* }"
+done
+
 run_ok "$TANDEM" history import "$tmp/answers" "$models/tasks/qa.jsonl"
 bench "${phone[@]}" -n 24 --tasks qa --tables sources --csv \
   --history "$tmp/answers" --history-frozen
