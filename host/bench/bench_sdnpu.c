@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct sdnpu_spec {
@@ -22,7 +23,7 @@ struct sdnpu_spec {
 /* ---- tables of the paper ------------------------------------------------- */
 
 const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
-	"drafters", "sources", "cycles", "overhead", "graphs" };
+	"drafters", "sources", "cycles", "overhead", "row_cost", "graphs" };
 
 /* A chain of 31 tokens fills the decode graph, as the compared trees do. */
 #define CHAIN      "method=chain", "draft-len=31"
@@ -268,6 +269,33 @@ static const struct column_spec overhead_columns[] = {
 	{ 0 },
 };
 
+/* ---- the price of a row -------------------------------------------------- */
+
+static const struct table_variant row_costs[] = {
+	{ NPU, { PLAIN, ONE } },
+	{ SAM, { CHAIN, "draft=sam", TWO } },
+	{ "tree", { TREE, "no-reuse=true" } },
+	{ "paper's + both", { TREE, PAPER_REUSE, PAPER_CALIBRATED } },
+	{ "default", { OURS, TWO } },
+};
+
+static const struct column_spec row_cost_columns[] = {
+	{ "level", "", 2, 1, figure_tokens_per_s, .panel = 1,
+		.against = COLUMN_SHARE, .base = NPU,
+		.each = COLUMN_EACH_LEVEL },
+	{ 0 },
+};
+
+/* row_weight_s of a phone's profile in 1e-13 s: no cost, and that of a pass of
+ * 32 rows in figure 6 of the paper, with one between */
+static const struct table_levels row_weights = {
+	.unit = "e-13",
+	.key = "row_weight_e13_",
+	.head = "e-13 s",
+	.value = { 0, 10, 32 },
+	.n = 3,
+};
+
 /* ---- the paper's parameters ---------------------------------------------- */
 
 #define IN_OURS(change)      \
@@ -369,6 +397,13 @@ static const struct sdnpu_spec specs[] = {
 		.note = "prompt token: the time to the first token over the "
 			"prompt's tokens.",
 		.plot = { .y = { "us a prompt token" } }),
+	SPEC(SDNPU_T_ROW_COST, row_costs, row_cost_columns, .name = "row_cost",
+		.title = "Decoding over NPU by the time for a weight and row",
+		.of_phone = true, .levels = 1,
+		.note = "The phone takes this time for each weight and row of a "
+			"pass in addition to its\nengines' (row_weight_s of "
+			"its profile), for padding none.",
+		.plot = { .y = { "times" } }),
 };
 
 /* ---- the benchmark ------------------------------------------------------- */
@@ -378,6 +413,8 @@ struct bench_sdnpu {
 	/* the base of all settings; contains no changes */
 	struct setting usual;
 	struct table_request request;
+	struct table_levels row_weights;
+	char *row_weight; /* option that row_weights changes */
 	struct table_plan plan[ARRAY_LEN(specs)];
 	struct sdnpu_graphs graphs;
 };
@@ -396,8 +433,16 @@ static int plan(
 	struct err none;
 	int ret = 0;
 
+	if (b->run.clock &&
+		asprintf(&b->row_weight, "clock=%s,row_weight_s",
+			b->run.clock) < 0)
+		return err_set(e, ENOMEM, "no memory for a setting");
+	b->row_weights = row_weights;
+	b->row_weights.option = b->row_weight;
+
 	b->request = (struct table_request){ .usual = &b->usual,
 		.preset = presets[a->paper],
+		.levels = &b->row_weights,
 		.as = pair->as >= 0 ? shapes[pair->as].name : NULL,
 		.bundled =
 			!run->model && !models_find(MODEL_EAGLE, head, &none),
@@ -457,6 +502,7 @@ int bench_sdnpu(const struct bench_sdnpu_args *args, struct err *e)
 	sdnpu_graphs_release(&b->graphs);
 	bench_run_release(&b->run);
 	setting_release(&b->usual);
+	free(b->row_weight);
 	free(b);
 	return ret;
 }

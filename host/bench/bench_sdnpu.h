@@ -27,7 +27,8 @@ enum sdnpu_table_kind {
 	SDNPU_T_CYCLES, /* use of the NPU's rows */
 	/* overhead of the techniques (section 4.4 of the paper) */
 	SDNPU_T_OVERHEAD,
-	SDNPU_T_GRAPHS, /* graph switching (bench_sdnpu_graphs.h) */
+	SDNPU_T_ROW_COST, /* gains by the time that a phone takes for a row */
+	SDNPU_T_GRAPHS,   /* graph switching (bench_sdnpu_graphs.h) */
 	SDNPU_TABLES
 };
 extern const char *const sdnpu_table_names[SDNPU_TABLES];

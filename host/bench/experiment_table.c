@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- planning ------------------------------------------------------------ */
@@ -77,11 +78,15 @@ static int add_run(struct experiment *x, const struct table_request *request,
 	if (v->hook)
 		s.hook = &request->hook[v->hook - 1];
 	if (!ret && l) {
-		char text[64];
+		char *text;
 
-		snprintf(text, sizeof(text), "%s=%u%s", l->option, l->value[i],
-			l->unit);
-		ret = setting_change(&s, text, e);
+		if (asprintf(&text, "%s=%u%s", l->option, l->value[i],
+			    l->unit) < 0) {
+			ret = err_set(e, ENOMEM, "no memory for a setting");
+		} else {
+			ret = setting_change(&s, text, e);
+			free(text);
+		}
 	}
 	plan = setting_value(&s, "graph-switch");
 	s.in_a_row = in_a_row && plan && strcmp(plan, "off");

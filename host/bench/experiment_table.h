@@ -46,7 +46,8 @@ struct column_spec {
 	bool in_a_row;  /* of the runs in a row (see table_spec.in_a_row) */
 	enum column_against against;
 	enum column_each each;
-	/* What to compare with: the row of this name, or the first row if NULL.
+	/* What to compare with: the row of this name, or the first row if NULL;
+	 * in a column of a level, the same level of that row.
 	 * In a table with rivals: the row's fastest rival with this method, or
 	 * the fastest of all rivals if NULL. */
 	const char *base;

@@ -10,6 +10,8 @@
 #include "host/cmd/bench_line.h"
 #include "host/eval/eval_tasks.h"
 
+#include <string.h>
+
 #define TASK_ITEMS 20 /* default number of items of each task */
 
 static struct bench_line line = { .predict = ASKED_PREDICT };
@@ -25,7 +27,7 @@ static const struct opt opts[] = {
 		"target: a GGUF file or a flash image (the bundled one)" },
 	{ OPT_STRING, 0, "tables", &tables, "LIST",
 		"tables to make (all); some of ablation, length, drafters, "
-		"cycles, overhead, graphs" },
+		"sources, cycles, overhead, row_cost, graphs" },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
 		"tasks (long: those that copy most); some of "
 		EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS,
@@ -102,6 +104,11 @@ static int run(int argc, char **argv)
 		return cmd_misuse(c,
 			"the table 'graphs' has no items, so --shard cannot "
 			"divide it; name the other tables with --tables");
+	if (a.table[SDNPU_T_ROW_COST] && strcmp(tables, "all") &&
+		!run_options_clock(&line.values))
+		return cmd_misuse(c,
+			"the table 'row_cost' needs a phone's clock; add "
+			"--clock soc:NAME");
 	if (prompts && tasks)
 		return cmd_misuse(
 			c, "--prompts and --tasks exclude each other");

@@ -32,6 +32,7 @@ refused '--method is set by the tables' --method lever
 refused '--draft is set by the tables' --draft sam
 refused "'--verify-rows'" --verify-rows 1
 refused "'--paper'" --paper c
+refused "'row_cost' needs a phone's clock" --tables cycles,row_cost
 refused nothere --clock soc:nothere
 
 # ---- the tables --------------------------------------------------------------
@@ -60,7 +61,7 @@ graphs = {r["plan"]: r for r in o["tables"].pop("graphs")}
 tables = {t: {r["row"]: r for r in rows} for t, rows in o["tables"].items()}
 assert set(tables) == {"ablation", "decoding", "energy", "length_pld",
                        "length_sam", "drafters", "accepted", "drafted",
-                       "cycles", "overhead"}, set(tables)
+                       "cycles", "overhead", "row_cost"}, set(tables)
 plans = ["sync", "async", "greedy", "partial", "best"]
 assert list(graphs) == ["off"] + plans, graphs
 for n in "tokens_256_s", "tokens_512_s":
@@ -127,6 +128,10 @@ for name, r in tables["accepted"].items():
 assert tables["drafted"]["tree + recycle"]["drafted_recycled"] > 0
 for r in tables["cycles"].values():
     assert abs(r["valid"] + r["wasted"] + r["underutilized"] - 1) < 1e-6, r
+rows = tables["row_cost"]
+assert list(rows["NPU"].values())[1:] == [1, 1, 1], rows["NPU"]
+sam = [rows["+G+SD"]["row_weight_e13_%d" % n] for n in (0, 10, 32)]
+assert sam[0] > sam[1] > sam[2] and same(sam[0], decoding["+G+SD"]["over_npu"])
 over = tables["overhead"]
 # Keeping rejected drafts takes a few look-ups, and no pass.
 assert over["SAM"]["more"] == 1 and 1 <= over["reused"]["more"] < 1.0001, over
