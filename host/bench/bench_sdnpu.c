@@ -71,11 +71,29 @@ static const struct table_variant ablation[] = {
 	{ "default, calibrated", { OURS, CALIBRATED, TWO } },
 	{ "paper's tree", { TREE, "sam-children=1", "no-reuse=true" } },
 	{ "paper's + reuse", { TREE, PAPER_REUSE } },
-	{ "paper's + calibr.",
+	{ "paper's + calibration",
 		{ TREE, "sam-children=1", "no-reuse=true", PAPER_CALIBRATED } },
 	{ "paper's + both", { TREE, PAPER_REUSE, PAPER_CALIBRATED } },
 	{ "+G, both loaded", { PLAIN, BOTH } },
 	{ "default, both loaded", { OURS, BOTH } },
+};
+
+/* What each technique gains. The tree is compared with the automaton's chain.
+ */
+static const struct table_pair gains[] = {
+	{ "graph switching", "+G", NPU },
+	{ "SAM", SAM, "+G" },
+	{ "tree", "tree", SAM },
+	{ "reuse", "tree + reuse", "tree" },
+	{ "calibration", "tree + calibration", "tree" },
+	{ "both", "tree + both", "tree" },
+	{ "recycle", "tree + recycle", "tree" },
+	{ "reuse with recycle", "default", "tree + recycle" },
+	{ "calibration with these", "default, calibrated", "default" },
+	{ "paper's reuse", "paper's + reuse", "paper's tree" },
+	{ "paper's calibration", "paper's + calibration", "paper's tree" },
+	{ "paper's both", "paper's + both", "paper's tree" },
+	{ "both graphs loaded", "default, both loaded", "default" },
 };
 
 /* Factors over plain decoding and over the suffix automaton alone. */
@@ -419,8 +437,8 @@ struct bench_sdnpu {
 	struct sdnpu_graphs graphs;
 };
 
-/* the last table is the table of graphs */
-#define TABLES (ARRAY_LEN(specs) + 1)
+/* the tables of gains and of graphs have no specification */
+#define TABLES (ARRAY_LEN(specs) + 2)
 
 static int plan(
 	struct bench_sdnpu *b, const struct bench_sdnpu_args *a, struct err *e)
@@ -488,6 +506,10 @@ int bench_sdnpu(const struct bench_sdnpu_args *args, struct err *e)
 		if (b->plan[i].n)
 			table_fill(&tables[n++], &b->run.x, &b->plan[i],
 				&b->request);
+	if (!ret && args->table[SDNPU_T_ABLATION])
+		table_fill_pairs(&tables[n++], "gains",
+			"What each technique gains by itself", &b->run.x,
+			&b->plan[0], gains, ARRAY_LEN(gains));
 	if (!ret && b->graphs.n)
 		sdnpu_graphs_fill(&b->graphs, &tables[n++]);
 	if (!ret)

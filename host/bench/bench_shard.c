@@ -33,7 +33,7 @@ static json_t *figures_json(const struct figures *from)
 static json_t *run_json(const struct experiment *x, const struct run *r)
 {
 	json_t *run = json_object(), *changes = json_array(),
-	       *tasks = json_array();
+	       *tasks = json_array(), *items = json_array();
 
 	for (unsigned i = 0; i < r->set.n; i++)
 		json_array_append_new(changes, json_string(r->set.change[i]));
@@ -51,6 +51,14 @@ static json_t *run_json(const struct experiment *x, const struct run *r)
 		json_object_set_new(task, "rounds", rounds);
 		json_array_append_new(tasks, task);
 	}
+	for (size_t i = 0; i < x->n_items; i++) {
+		const struct item_sums *from = &r->item[i];
+		json_t *o = json_object();
+
+		ITEM_SUMS(SUMS_PUT)
+		json_array_append_new(items, o);
+	}
+	json_object_set_new(run, "items", items);
 	json_object_set_new(run, "setting", changes);
 	json_object_set_new(run, "phone_base_w", json_real(r->base_w));
 	json_object_set_new(run, "tasks", tasks);
@@ -106,6 +114,20 @@ static bool add_rounds(const json_t *list, struct round_sums *sum, unsigned n)
 	return good;
 }
 
+static bool add_items(const json_t *list, struct item_sums *sum, size_t n)
+{
+	bool good = json_array_size(list) == n;
+
+	for (size_t i = 0; good && i < n; i++, sum++) {
+		const json_t *o = json_array_get(list, i);
+		struct item_sums s = { 0 }, *to = &s, *more = &s;
+
+		ITEM_SUMS(SUMS_GET)
+		ITEM_SUMS(COUNTER_ADD)
+	}
+	return good;
+}
+
 /* Whether the JSON array holds exactly the changes of this setting. */
 static bool same_setting(const json_t *changes, const struct setting *s)
 {
@@ -133,7 +155,10 @@ int bench_shards_take(
 {
 	struct pair_runner *pair = &r->pair;
 	struct experiment *x = &r->x;
+	int ret = experiment_room(x, e);
 
+	if (ret)
+		return ret;
 	for (unsigned i = 0; i < all->n; i++) {
 		const json_t *runs = json_object_get(all->one[i], "runs"),
 			     *checks = json_object_get(all->one[i], "checks");
@@ -152,7 +177,9 @@ int bench_shards_take(
 			good = json_array_size(tasks) == x->n_tasks &&
 				json_is_number(base_w) &&
 				same_setting(json_object_get(run, "setting"),
-					&x->run[k]->set);
+					&x->run[k]->set) &&
+				add_items(json_object_get(run, "items"),
+					x->run[k]->item, x->n_items);
 			for (size_t t = 0; good && t < x->n_tasks; t++) {
 				const json_t *task = json_array_get(tasks, t);
 

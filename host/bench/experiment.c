@@ -228,6 +228,10 @@ static int run_items(struct experiment *x, unsigned round, unsigned run,
 		if (!ret)
 			ret = check_logits(x, r, &report, e);
 		figures_add(&r->task[x->item_task[i]], &report.figures);
+		r->item[i].prompt_time += x->phone ? report.figures.prompt_ps
+						   : report.figures.prompt_ns;
+		r->item[i].decode_time +=
+			x->phone ? report.figures.ps : report.figures.ns;
 		r->base_w = report.base_w;
 
 		progress_report(&x->progress, "measuring", ++done, total);
@@ -243,11 +247,25 @@ static int run_items(struct experiment *x, unsigned round, unsigned run,
 	return ret;
 }
 
+int experiment_room(struct experiment *x, struct err *e)
+{
+	for (unsigned i = 0; i < x->n_runs; i++) {
+		struct run *r = x->run[i];
+
+		r->item = calloc(x->n_items + 1, sizeof(*r->item));
+		if (!r->item)
+			return err_set(e, ENOMEM, "no memory for items");
+	}
+	return 0;
+}
+
 int experiment_run(struct experiment *x, struct err *e)
 {
 	const struct runner *how = x->runner;
-	int ret = 0, closed;
+	int ret = experiment_room(x, e), closed;
 
+	if (ret)
+		return ret;
 	assert(x->rounds && x->rounds <= EXPERIMENT_ROUNDS);
 	assert(x->n_tasks <= FIGURES_TASKS);
 	x->known = calloc(x->n_same_text * x->n_items + 1, sizeof(*x->known));
@@ -276,6 +294,7 @@ void experiment_release(struct experiment *x)
 	free(x->known);
 	for (unsigned i = 0; i < x->n_runs; i++) {
 		setting_release(&x->run[i]->set);
+		free(x->run[i]->item);
 		free(x->run[i]);
 	}
 	free(x->run);

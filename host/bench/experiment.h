@@ -41,6 +41,8 @@ struct known_text {
 };
 
 #define ROUND_SUMS(X) X(uint64_t, tokens) X(uint64_t, ns) X(uint64_t, ps)
+/* times in nanoseconds, or in picoseconds of the phone's clock */
+#define ITEM_SUMS(X) X(uint64_t, prompt_time) X(uint64_t, decode_time)
 
 struct run {
 	struct setting set;
@@ -52,6 +54,11 @@ struct run {
 	struct round_sums {
 		ROUND_SUMS(COUNTER_MEMBER)
 	} round[FIGURES_TASKS][EXPERIMENT_ROUNDS];
+	/* [n_items] sums of each item over all rounds, to compare runs item by
+	 * item; all 0 for an item that was not measured */
+	struct item_sums {
+		ITEM_SUMS(COUNTER_MEMBER)
+	} * item;
 	double base_w; /* base power of the phone in W */
 };
 
@@ -130,6 +137,10 @@ struct experiment {
  */
 int experiment_add(struct experiment *, struct setting *, unsigned same_text,
 	struct run **run, struct err *);
+
+/* Make room for the sums of the items of all runs. experiment_run does this;
+ * call it before sums are added in another way. Returns 0 or -ENOMEM. */
+int experiment_room(struct experiment *, struct err *);
 
 /* Run all rounds of all runs. Returns 0 on success, -EPROTO if a check fails,
  * or another negative errno. */

@@ -393,6 +393,73 @@ void table_fill(struct bench_table *out, const struct experiment *x,
 		add_mean(out, t->mean);
 }
 
+/* ---- pairs --------------------------------------------------------------- */
+
+static const struct run *run_of(const struct table_plan *p, const char *name)
+{
+	for (unsigned i = 0; i < p->n; i++)
+		if (!strcmp(p->row[i].name[0], name))
+			return p->row[i].in_a_row ? p->row[i].in_a_row
+						  : p->row[i].run[0];
+	return NULL;
+}
+
+/* Mean and interval of the ratios of times of all measured items, to v[3]. */
+static void compare_items(const struct experiment *x, const struct run *with,
+	const struct run *without, bool whole, double v[3])
+{
+	double sum = 0, squares = 0, n = 0, mean, error;
+
+	for (size_t i = 0; i < x->n_items; i++) {
+		const struct item_sums *a = &with->item[i];
+		const struct item_sums *b = &without->item[i];
+		double ta = (double)(a->decode_time + whole * a->prompt_time);
+		double tb = (double)(b->decode_time + whole * b->prompt_time);
+		double gain = log(tb / ta);
+
+		if (!a->decode_time || !b->decode_time)
+			continue;
+		sum += gain;
+		squares += gain * gain;
+		n++;
+	}
+	mean = sum / n;
+	error = 1.96 * sqrt(fmax(squares / n - mean * mean, 0) / (n - 1));
+	v[0] = exp(mean);
+	v[1] = exp(mean - error);
+	v[2] = exp(mean + error);
+}
+
+void table_fill_pairs(struct bench_table *out, const char *name,
+	const char *title, const struct experiment *x,
+	const struct table_plan *p, const struct table_pair *pair, unsigned n)
+{
+	*out = (struct bench_table){ .name = name,
+		.title = title,
+		.note = "The time without it over the time with it, item by "
+			"item: geometric mean and 95 %\ninterval. Requests "
+			"come in a row, so that each pays for switching back.",
+		.name_key = { "row" },
+		.n_names = 1 };
+	table_add_column(out, "decoding", "decoding", 3, 1);
+	table_add_column(out, "decoding_from", "from", 3, 1);
+	table_add_column(out, "decoding_to", "to", 3, 1);
+	table_add_column(out, "request", "request", 3, 1);
+	table_add_column(out, "request_from", "from", 3, 1);
+	table_add_column(out, "request_to", "to", 3, 1);
+	for (unsigned i = 0; i < n; i++) {
+		const struct run *with = run_of(p, pair[i].with);
+		const struct run *without = run_of(p, pair[i].without);
+		double *v;
+
+		if (!with || !without)
+			continue;
+		v = table_add_row(out, pair[i].name, NULL)->value;
+		compare_items(x, with, without, false, v);
+		compare_items(x, with, without, true, v + 3);
+	}
+}
+
 /* ---- published figures --------------------------------------------------- */
 
 static bool is_row(const struct table_row *r, const struct published *f)

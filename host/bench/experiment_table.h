@@ -142,6 +142,12 @@ struct table_preset {
 	const char *where, *change;
 };
 
+/* Two rows of a plan that are compared item by item. The runs in a row (see
+ * table_spec.in_a_row) if there are any. */
+struct table_pair {
+	const char *name, *with, *without; /* the names of the rows */
+};
+
 /* What the user has requested. */
 struct table_request {
 	const struct method_facts *method;
@@ -199,6 +205,16 @@ void table_fill(struct bench_table *, const struct experiment *,
 /* Make a table that compares figures of the filled table `ours` with the
  * published ones: a row for each published figure whose shape, row, column and
  * task `ours` has. */
+/*
+ * The gain of each pair, item by item: the geometric mean of the time without
+ * over the time with, and its 95 % interval by the normal approximation, of
+ * decoding and of whole requests. All items must have been measured in all
+ * runs. `name` and `title` are those of the table.
+ */
+void table_fill_pairs(struct bench_table *, const char *name, const char *title,
+	const struct experiment *, const struct table_plan *,
+	const struct table_pair *, unsigned n);
+
 void table_fill_published(struct bench_table *, const struct bench_table *ours,
 	const struct experiment *, const struct table_plan *,
 	const struct table_request *);

@@ -59,7 +59,7 @@ o = json.load(open(sys.argv[1]))
 assert o["version"] == 1 and o["bench"] == "sdnpu" and o["items"] == 2
 graphs = {r["plan"]: r for r in o["tables"].pop("graphs")}
 tables = {t: {r["row"]: r for r in rows} for t, rows in o["tables"].items()}
-assert set(tables) == {"ablation", "decoding", "energy", "length_pld",
+assert set(tables) == {"ablation", "decoding", "energy", "gains", "length_pld",
                        "length_sam", "drafters", "accepted", "drafted",
                        "cycles", "overhead", "row_cost"}, set(tables)
 plans = ["sync", "async", "greedy", "partial", "best"]
@@ -135,7 +135,19 @@ assert sam[0] > sam[1] > sam[2] and same(sam[0], decoding["+G+SD"]["over_npu"])
 over = tables["overhead"]
 # Keeping rejected drafts takes a few look-ups, and no pass.
 assert over["SAM"]["more"] == 1 and 1 <= over["reused"]["more"] < 1.0001, over
-assert over["calibrated"]["more"] > over["by the request"]["more"] > 1
+# The device predicts after every token, wherever drafts may begin.
+calibrated, request = over["calibrated"]["more"], over["by the request"]["more"]
+assert calibrated > 1 and abs(calibrated - request) < 1e-3, over
+for name, r in tables["gains"].items():
+    assert r["decoding_from"] <= r["decoding"] <= r["decoding_to"], r
+    assert r["request_from"] <= r["request"] <= r["request_to"], r
+# In a row, a short prompt takes the decode graphs that are there, as without
+# switching.
+assert all(abs(v - 1) < 1e-3 for n, v in
+           tables["gains"]["graph switching"].items() if n != "row"), tables
+gain = tables["gains"]["SAM"]["request"]
+ratio = decoding["+G+SD"]["over_npu"]
+assert 1 < gain < ratio * 1.01, (gain, ratio)
 ' "$tmp/object"
 fi
 for table in cycles graphs graphs_chart; do

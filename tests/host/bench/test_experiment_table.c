@@ -5,6 +5,8 @@
 #include "host/bench/experiment_table.h"
 #include "tests/host/bench/fake_runner.h"
 
+#include <math.h>
+
 static const struct method_facts both[] = { { .name = "one" },
 	{ .name = "two", .drafts = true } };
 
@@ -361,6 +363,45 @@ static void test_csv_names(void **state)
 	free(all);
 }
 
+/* Of three measured items the times are 2, 4 and 8 times as long; the fourth
+ * was not measured. */
+static void test_pairs(void **state)
+{
+	struct item_sums with[] = { { 100, 100 }, { 100, 100 }, { 0, 0 },
+		{ 100, 100 } };
+	struct item_sums without[] = { { 100, 200 }, { 100, 400 }, { 0, 0 },
+		{ 100, 800 } };
+	struct run fast = { .item = with }, slow = { .item = without };
+	const struct experiment x = { .n_items = 4 };
+	static const struct table_pair pairs[] = {
+		{ "it", "fast", "slow" },
+		{ "nothing", "fast", "absent" },
+		{ "itself", "slow", "slow" },
+	};
+	struct table_plan *plan = calloc(1, sizeof(*plan));
+	struct bench_table *t = calloc(1, sizeof(*t));
+	/* The deviation of the logarithms is ln 2 times the root of 2/3. */
+	double error = 1.96 * log(2) * sqrt(2. / 3 / 2);
+	struct err e = { 0 };
+
+	assert_non_null(plan);
+	assert_non_null(t);
+	assert_ok(table_plan_row(plan, &fast, "fast", NULL, &e), &e);
+	assert_ok(table_plan_row(plan, &slow, "slow", NULL, &e), &e);
+	table_fill_pairs(t, "gains", "Gains", &x, plan, pairs, 3);
+	assert_int_equal(t->n_rows, 2);
+	assert_true(fabs(t->row[0].value[0] - 4) < 1e-9);
+	assert_true(fabs(t->row[0].value[1] - 4 * exp(-error)) < 1e-9);
+	assert_true(fabs(t->row[0].value[2] - 4 * exp(error)) < 1e-9);
+	assert_true(fabs(t->row[0].value[3] - cbrt(1.5 * 2.5 * 4.5)) < 1e-9);
+	assert_true(t->row[0].value[4] < t->row[0].value[3]);
+	assert_string_equal(t->row[1].name[0], "itself");
+	for (int i = 0; i < 6; i++)
+		assert_true(fabs(t->row[1].value[i] - 1) < 1e-9);
+	free(plan);
+	free(t);
+}
+
 static void test_too_many_rows(void **state)
 {
 	struct table_plan *p = calloc(1, sizeof(*p));
@@ -380,6 +421,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_tasks),
 	cmocka_unit_test(test_published),
 	cmocka_unit_test(test_csv_names),
+	cmocka_unit_test(test_pairs),
 	cmocka_unit_test(test_too_many_rows),
 };
 
