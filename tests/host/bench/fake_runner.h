@@ -85,7 +85,7 @@ static inline int fake_item(void *arg, void *one, size_t item,
 	f->known += known != NULL;
 	snprintf(f->log + used, sizeof(f->log) - used, "%s%s%zu",
 		used ? " " : "", name ? name : "?", item);
-	us = fake_number(s, "us", 1000);
+	us = fake_number(s, "us", 1000) * (s->in_a_row ? 2 : 1);
 	for (uint32_t i = 0; i < FAKE_PROMPT + n; i++)
 		f->one.text[i] = (int32_t)(100 * item + i);
 	if (fake_number(s, "wrong", 99) == item)

@@ -325,6 +325,165 @@ static void test_tasks(void **state)
 	free(all);
 }
 
+/* ---- runs in a row, presets, levels of a base ---------------------------- */
+
+static const struct table_variant switching[] = {
+	{ "one graph", { "us=1000" } },
+	{ "both loaded", { "us=800", "graph-switch=off" } },
+	{ "switched", { "us=500", "graph-switch=best" } },
+	{ "shaped", { "us=400", "graph-switch=best", "kind=shaped" },
+		.as_option = "us" },
+};
+
+static const struct column_spec switching_columns[] = {
+	{ "tokens_per_s", "tok/s", 0, 1, figure_tokens_per_s },
+	{ "in_a_row", "in a row", 0, 1, figure_tokens_per_s, .in_a_row = true },
+	{ "over", "over", 2, 1, figure_token_s, .against = COLUMN_OVER,
+		.base = "switched" },
+	{ "in_a_row_over", "over", 2, 1, figure_token_s, .against = COLUMN_OVER,
+		.base = "switched", .in_a_row = true },
+	{ 0 },
+};
+
+static const struct table_spec by_switching = { .name = "switching",
+	.title = "Switching",
+	.name_key = { "kind" },
+	.variant = switching,
+	.n_variants = ARRAY_LEN(switching),
+	.method = "one",
+	.in_a_row = true,
+	.of_phone = true,
+	.column = switching_columns };
+
+static const char switching_wanted[] =
+	"\nSwitching\n\n"
+	"kind         tok/s  in a row  over  over\n"
+	"one graph     1000      1000  0.50  1.00\n"
+	"both loaded   1250      1250  0.62  1.25\n"
+	"switched      2000      1000  1.00  1.00\n"
+	"shaped        4000      2000  2.00  2.00\n";
+
+/* Only rows that switch between graphs have a second run. A shape is the value
+ * of a variant's option. */
+static void test_in_a_row(void **state)
+{
+	struct setting usual = { 0 };
+	struct table_request request = {
+		.method = both, .n_methods = 2, .usual = &usual, .as = "250"
+	};
+	struct filled *all = fill_one(&by_switching, 6, &request);
+
+	check_written(all, tell_first, switching_wanted);
+	free(all);
+}
+
+/* A table of a phone's figures has no runs by this machine's clock. */
+static void test_of_phone(void **state)
+{
+	struct setting usual = { 0 };
+	struct table_request request = {
+		.method = both, .n_methods = 2, .usual = &usual
+	};
+	struct table_plan *plan = calloc(1, sizeof(*plan));
+	struct fake_runner f;
+	struct experiment x;
+	struct err e = { 0 };
+
+	assert_non_null(plan);
+	fake_begin(&f, &x);
+	x.phone = false;
+	assert_ok(table_plan(plan, &x, &by_switching, &request, &e), &e);
+	assert_int_equal(x.n_runs, 0);
+	assert_int_equal(plan->n, 0);
+	free(plan);
+}
+
+static const struct table_preset preset[] = {
+	{ "graph-switch=best", "us=100" },
+	{ "graph-switch=best", "length=2" },
+	{ "kind=none", "us=1" },
+	{ 0 },
+};
+
+static const struct table_variant preset_rows[] = {
+	{ "other", { "kind=other" } },
+	{ "preset", { "graph-switch=best" } },
+	{ "own", { "us=500", "graph-switch=best" } },
+};
+
+static const struct column_spec preset_columns[] = {
+	{ "tokens_per_s", "tok/s", 0, 1, figure_tokens_per_s },
+	{ "length", "length", 0, 1, figure_length },
+	{ 0 },
+};
+
+static const struct table_spec by_preset = { .name = "preset",
+	.title = "Preset",
+	.name_key = { "kind" },
+	.variant = preset_rows,
+	.n_variants = ARRAY_LEN(preset_rows),
+	.method = "one",
+	.column = preset_columns };
+
+static const char preset_wanted[] = "\nPreset\n\n"
+				    "kind    tok/s  length\n"
+				    "other    1000       1\n"
+				    "preset  10000       2\n"
+				    "own      2000       2\n";
+
+/* A preset changes the variants with a certain change; their own changes have
+ * precedence. */
+static void test_preset(void **state)
+{
+	struct setting usual = { 0 };
+	struct table_request request = { .method = both,
+		.n_methods = 2,
+		.usual = &usual,
+		.preset = preset };
+	struct filled *all = fill_one(&by_preset, 3, &request);
+
+	check_written(all, tell_first, preset_wanted);
+	free(all);
+}
+
+static const struct table_variant level_rows[] = {
+	{ "base", { "length=1" } },
+	{ "same", { "length=2" } },
+};
+
+static const struct column_spec level_share[] = {
+	{ "level", "", 2, 1, figure_tokens_per_s, .against = COLUMN_SHARE,
+		.base = "base", .each = COLUMN_EACH_LEVEL },
+	{ 0 },
+};
+
+static const struct table_spec by_level_of_base = { .name = "shares",
+	.title = "Shares",
+	.name_key = { "kind" },
+	.variant = level_rows,
+	.n_variants = ARRAY_LEN(level_rows),
+	.method = "one",
+	.levels = 1,
+	.column = level_share };
+
+/* A level of a row is compared with the same level of the base. */
+static void test_level_of_base(void **state)
+{
+	struct setting usual = { 0 };
+	struct table_request request = { .method = both,
+		.n_methods = 2,
+		.usual = &usual,
+		.levels = levels };
+	struct filled *all = fill_one(&by_level_of_base, 4, &request);
+
+	check_written(all, tell_first,
+		"\nShares\n\n"
+		"kind  1000 us  250 us\n"
+		"base     1.00    1.00\n"
+		"same     1.00    1.00\n");
+	free(all);
+}
+
 /* Published figures stand beside ours where there are such. */
 static void test_published(void **state)
 {
@@ -419,6 +578,10 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_forms),
 	cmocka_unit_test(test_rivals),
 	cmocka_unit_test(test_tasks),
+	cmocka_unit_test(test_in_a_row),
+	cmocka_unit_test(test_of_phone),
+	cmocka_unit_test(test_preset),
+	cmocka_unit_test(test_level_of_base),
 	cmocka_unit_test(test_published),
 	cmocka_unit_test(test_csv_names),
 	cmocka_unit_test(test_pairs),
