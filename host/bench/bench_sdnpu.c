@@ -360,11 +360,11 @@ static const struct sdnpu_spec specs[] = {
 		.title = "What each technique adds: requests with their "
 			 "prompts",
 		.in_a_row = true,
-		.note = "ms/token: of all requests, over all tokens; over: "
-			"tokens/s over those of that\nrow, SAM being +G+SD; "
-			"tasks: over NPU. in a row: each request begins with "
-			"the\ngraphs that the one before left; before the "
-			"others the device switches back unseen.",
+		.note = "ms/token: of all requests, over all tokens. over NPU, "
+			"over SAM (+G+SD), tasks (over\nNPU): tokens/s over "
+			"those of that row. in a row: requests follow one "
+			"another at once;\nin the other columns the device "
+			"has loaded the prefill graphs before each request.",
 		.plot = { .y = { "ms a token" } }),
 	SPEC(SDNPU_T_ABLATION, ablation, decoding_columns, .name = "decoding",
 		.title = "What each technique adds: decoding",
@@ -396,8 +396,7 @@ static const struct sdnpu_spec specs[] = {
 	SPEC(SDNPU_T_SOURCES, sources, accepted_columns, .name = "accepted",
 		.title = "Accepted tokens of a pass by the source of the draft",
 		.note = "A token of several sources counts for the first one "
-			"from the left that was asked;\nlength: with the "
-			"target's own token.",
+			"from the left; length: with\nthe target's own token.",
 		.plot = { .y = { "tokens a pass" } }),
 	SPEC(SDNPU_T_SOURCES, sources, drafted_columns, .name = "drafted",
 		.title = "Drafted tokens of a pass by source",

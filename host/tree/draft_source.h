@@ -7,12 +7,13 @@
 #ifndef HOST_TREE_DRAFT_SOURCE_H
 #define HOST_TREE_DRAFT_SOURCE_H
 
-/* X(name of the enum value, name of the counters) */
+/* X(name of the enum value, name of the counters), in the order in which the
+ * methods ask for drafts by default. */
 #define DRAFT_SOURCES(X)      \
 	X(TEXT, text)         \
 	X(HISTORY, history)   \
 	X(RECYCLED, recycled) \
-	X(REUSED, reused) X(CALIBRATED, calibrated) X(MODEL, model)
+	X(CALIBRATED, calibrated) X(REUSED, reused) X(MODEL, model)
 
 #define DRAFT_SOURCE_VALUE(id, name) SOURCE_##id,
 
