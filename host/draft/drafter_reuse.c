@@ -11,17 +11,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHAINS 16
-#define LENGTH 32 /* most tokens of a chain */
+#define DRAFTS 16
+#define CHAINS 32 /* one bit each in source_place.at[0] */
+#define LENGTH 32 /* most tokens of a draft */
 
-/* Ways to repair a draft (sd.npu, table 2); the values are also the origins of
+/* Paths of a tree that are kept, unless checked, and the greatest difference of
+ * gamma and delta + 1 that is tried. Tuned on the long tasks: more of either
+ * adds guesses that are seldom accepted. */
+#define PATHS 3
+#define SHIFT 3
+
+/* How a sequence continues with a draft: with x_e (table 2, "missing"), after
+ * other words in the place of the first ones ("synonym"), or where its last
+ * tokens already occur in the draft. The values are also the origins of
  * guesses. */
-enum repair { MISSING, SYNONYM };
+enum repair { MISSING, SYNONYM, REJOINED, REPAIRS };
 
+/* A rejected draft, from x_e on. */
+struct draft {
+	uint32_t age;
+	/* [n] x_e to x_{e+epsilon}; the target predicted the last `run` */
+	int32_t token[LENGTH];
+	uint32_t n, run;
+	size_t e; /* index in the sequence of z_e, accepted in place of x_e */
+};
+
+/* A guess at what follows the sequence: x_{e+gamma} to x_{e+epsilon}. */
 struct chain {
 	enum repair repair;
-	uint32_t age, n;
-	int32_t token[LENGTH];
+	/* REJOINED: tokens at the end of the sequence that precede the chain in
+	 * the draft. SYNONYM: SHIFT - |gamma - (delta + 1)|. */
+	uint32_t match;
+	const int32_t *token; /* [n], in a struct draft */
+	uint32_t n;
 };
 
 /* A node of the last verified tree. */
@@ -38,7 +60,9 @@ struct reuse {
 	uint32_t n, rows;
 	size_t before_tree; /* length of the sequence up to the tree's root */
 	size_t n_text;
-	struct chain chain[CHAINS]; /* [n_chains], the newest first */
+	struct draft draft[DRAFTS]; /* [n_drafts], the newest first */
+	uint32_t n_drafts;
+	struct chain chain[CHAINS]; /* [n_chains] */
 	uint32_t n_chains;
 	struct search_work work;
 };
@@ -84,34 +108,7 @@ static uint32_t agreed(
 	return above + 1;
 }
 
-/* ---- rejected tokens ----------------------------------------------------- */
-
-/* The rejected tokens of a path, and for each whether the target predicted
- * it. */
-struct rejected {
-	int32_t token[LENGTH];
-	bool predicted[LENGTH];
-	uint32_t n;
-};
-
-static void reject(
-	const struct reuse *r, uint32_t leaf, uint32_t from, struct rejected *x)
-{
-	uint32_t end = r->node[leaf].depth - from;
-
-	x->n = end < LENGTH ? end : LENGTH;
-	for (uint32_t u = leaf; u && r->node[u].depth > from;
-		u = (uint32_t)r->node[u].parent) {
-		uint32_t i = r->node[u].depth - from - 1;
-		const struct node *above = &r->node[r->node[u].parent];
-
-		if (i >= LENGTH)
-			continue;
-		x->token[i] = r->node[u].token;
-		x->predicted[i] = !r->opts.checked ||
-			above->predicted == r->node[u].token;
-	}
-}
+/* ---- drafts -------------------------------------------------------------- */
 
 static bool has_child(const struct reuse *r, uint32_t node)
 {
@@ -121,167 +118,202 @@ static bool has_child(const struct reuse *r, uint32_t node)
 	return false;
 }
 
-/* Find the rejected path with the longest run of predicted tokens, at indices
- * [from, end) of its rejected tokens. Returns the run's length. */
-static uint32_t best_path(struct reuse *r, const int32_t *new, size_t n,
-	struct rejected *best, uint32_t *from, uint32_t *end)
+/* Set *d to the tokens of the path to a leaf after the first `from`, which were
+ * accepted, up to the end of the longest run after x_e that the target
+ * predicted (equation 3). Unchecked, all tokens count as predicted. */
+static void reject(
+	const struct reuse *r, uint32_t leaf, uint32_t from, struct draft *d)
 {
-	struct rejected x;
-	uint32_t most = 0, first, last;
+	uint32_t end = r->node[leaf].depth - from, run = 0;
+	bool predicted[LENGTH];
+
+	*d = (struct draft){ .e = r->before_tree + from };
+	for (uint32_t u = leaf; u && r->node[u].depth > from;
+		u = (uint32_t)r->node[u].parent) {
+		uint32_t i = r->node[u].depth - from - 1;
+
+		if (i >= LENGTH)
+			continue;
+		d->token[i] = r->node[u].token;
+		predicted[i] = !r->opts.checked ||
+			r->node[r->node[u].parent].predicted == d->token[i];
+	}
+	for (uint32_t i = 1; i < end && i < LENGTH; i++) {
+		run = predicted[i] ? run + 1 : 0;
+		if (run > d->run) {
+			d->run = run;
+			d->n = i + 1;
+		}
+	}
+}
+
+/* Keep the rejected paths of the verified tree with the longest runs; new[n]
+ * are the tokens of the sequence after the tree's root. */
+static void keep_paths(struct reuse *r, const int32_t *new, size_t n)
+{
+	uint32_t most = r->opts.checked ? 1 : PATHS, kept = 0, at;
+	struct draft best[PATHS + 1], d;
 
 	for (uint32_t u = 1; u < r->n; u++) {
-		uint32_t run = 0;
-
 		r->work.values += r->n - u;
 		if (has_child(r, u))
 			continue;
 		r->work.steps += 2 * (uint64_t)r->node[u].depth;
-		reject(r, u, agreed(r, u, new, n), &x);
-
-		/* The longest run of predicted tokens after the first rejected
-		 * token. */
-		first = last = 0;
-		for (uint32_t i = 1; i < x.n; i++) {
-			run = x.predicted[i] ? run + 1 : 0;
-			if (run > last - first) {
-				first = i + 1 - run;
-				last = i + 1;
-			}
-		}
-		if (last - first <= most)
+		reject(r, u, agreed(r, u, new, n), &d);
+		if (d.run < REUSE_RUN)
 			continue;
-		most = last - first;
-		*best = x;
-		*from = first;
-		*end = last;
+		for (at = kept; at && best[at - 1].run < d.run; at--)
+			best[at] = best[at - 1];
+		best[at] = d;
+		if (kept < most)
+			kept++;
 	}
-	return most;
+	memmove(r->draft + kept, r->draft, (DRAFTS - kept) * sizeof(*r->draft));
+	memcpy(r->draft, best, kept * sizeof(*best));
+	r->n_drafts = r->n_drafts + kept < DRAFTS ? r->n_drafts + kept : DRAFTS;
+}
+
+/* Drop drafts that are too old, and the oldest ones if all together have too
+ * many tokens. */
+static void drop_old(struct reuse *r)
+{
+	uint32_t kept = 0, tokens = 0;
+
+	for (uint32_t i = 0; i < r->n_drafts; i++) {
+		struct draft *d = &r->draft[i];
+
+		if (++d->age > r->opts.age ||
+			(d->age > 1 && tokens + d->n > r->opts.room))
+			continue;
+		tokens += d->n;
+		r->draft[kept++] = *d;
+	}
+	r->n_drafts = kept;
 }
 
 /* ---- chains -------------------------------------------------------------- */
 
-static void push(
-	struct reuse *r, enum repair repair, const int32_t *token, uint32_t n)
+/* Add the chains of a draft after the sequence text[n]. Unchecked, gamma is not
+ * known. Often the target's words have as many tokens as the draft's, so values
+ * near delta + 1 are tried, and all those for which the draft's tokens before
+ * x_{e+gamma} are the last ones of the sequence. */
+static void add_chains(
+	struct reuse *r, const struct draft *d, const int32_t *text, size_t n)
 {
-	struct chain *c = r->chain;
+	size_t accepted = n - d->e; /* delta + 1 tokens: z_e to z_{e+delta} */
 
-	if (r->n_chains < CHAINS)
-		r->n_chains++;
-	memmove(c + 1, c, (r->n_chains - 1) * sizeof(*c));
-	*c = (struct chain){ .repair = repair, .n = n };
-	memcpy(c->token, token, n * sizeof(*token));
+	for (uint32_t gamma = 0; gamma < d->n && r->n_chains < CHAINS;
+		gamma++) {
+		size_t shift =
+			gamma < accepted ? accepted - gamma : gamma - accepted;
+		enum repair repair = gamma ? SYNONYM : MISSING;
+		uint32_t match = 0;
+
+		if (r->opts.checked && gamma && gamma != d->n - d->run)
+			continue;
+		if (!r->opts.checked && gamma) {
+			while (match < gamma && match < accepted &&
+				d->token[gamma - 1 - match] ==
+					text[n - 1 - match])
+				match++;
+			if (match)
+				repair = REJOINED;
+			else if (shift <= SHIFT)
+				match = (uint32_t)(SHIFT - shift);
+			else
+				continue;
+		}
+		r->chain[r->n_chains++] = (struct chain){ repair, match,
+			d->token + gamma, d->n - gamma };
+	}
 }
 
-/* If the sequence does not continue the previous one, all chains are
+/* If the sequence does not continue the previous one, all drafts are
  * dropped. */
 static int take(
 	void *arg, const int32_t *text, size_t n, size_t same, struct err *e)
 {
 	struct reuse *r = arg;
-	uint32_t kept = 0, tokens = 0;
 
 	if (same < r->n_text)
-		r->n_chains = r->n = 0;
-	if (r->n && n > r->before_tree) {
-		struct rejected x;
-		uint32_t from = 0, end = 0;
-
-		if (best_path(r, text + r->before_tree, n - r->before_tree, &x,
-			    &from, &end) >= REUSE_RUN) {
-			push(r, MISSING, x.token, end);
-			push(r, SYNONYM, x.token + from, end - from);
-		}
-	}
+		r->n_drafts = r->n = 0;
+	if (r->n && n > r->before_tree)
+		keep_paths(r, text + r->before_tree, n - r->before_tree);
+	drop_old(r);
 	r->n = 0;
-
-	/* Drop chains that are too old, and the oldest chains if all together
-	 * have too many tokens. Of two chains of the same age, the whole draft
-	 * is dropped before the run. */
-	for (uint32_t i = 0; i < r->n_chains; i++) {
-		struct chain *c = &r->chain[i];
-
-		if (++c->age > r->opts.age ||
-			(c->age > 1 && tokens + c->n > r->opts.room))
-			continue;
-		tokens += c->n;
-		r->chain[kept++] = *c;
-	}
-	r->n_chains = kept;
 	r->n_text = n;
+	r->n_chains = 0;
+	for (uint32_t i = 0; i < r->n_drafts; i++)
+		add_chains(r, &r->draft[i], text, n);
 	return 0;
 }
 
 /* ---- guesses ------------------------------------------------------------- */
 
-/* In a source_place, at[0] is the index of the chain that the path follows,
- * CHAINS for the root, or a larger number for a path that follows none. at[1]
- * is the number of the chain's tokens on the path. */
+/* In a source_place, at[0] is the set of the chains that the path follows, one
+ * bit each, and at[1] the number of its tokens. */
 static void root(void *arg, struct source_place *p)
 {
-	*p = (struct source_place){ .at = { CHAINS } };
+	const struct reuse *r = arg;
+
+	*p = (struct source_place){
+		.at = { (uint32_t)((UINT64_C(1) << r->n_chains) - 1) }
+	};
+}
+
+static bool follows(
+	const struct reuse *r, const struct source_place *p, uint32_t chain)
+{
+	return p->at[0] >> chain & 1 && p->at[1] < r->chain[chain].n;
 }
 
 static void step(void *arg, struct source_place *p, int32_t token)
 {
 	struct reuse *r = arg;
-	uint32_t chain = p->at[0], at = p->at[1];
 
-	p->at[0] = CHAINS + 1;
-	if (chain == CHAINS)
-		for (chain = 0; chain < r->n_chains &&
-			r->chain[chain].token[0] != token;)
-			chain++;
-	r->work.values += chain < r->n_chains ? chain + 1 : r->n_chains;
-	if (chain >= r->n_chains || at >= r->chain[chain].n ||
-		r->chain[chain].token[at] != token)
-		return;
-	p->at[0] = chain;
-	p->at[1] = at + 1;
+	for (uint32_t i = 0; i < r->n_chains; i++)
+		if (!follows(r, p, i) || r->chain[i].token[p->at[1]] != token)
+			p->at[0] &= ~(UINT32_C(1) << i);
+	p->at[1]++;
+	r->work.values += r->n_chains;
 }
 
-/* List the first tokens of the chains, without listing a token twice for the
- * same kind of repair. The tokens of one kind have equal shares. Returns their
- * number. */
-static uint32_t beginnings(
-	struct reuse *r, struct source_guess *out, uint32_t most)
-{
-	uint32_t n = 0, of[2] = { 0 };
-
-	for (uint32_t i = 0; i < r->n_chains && n < most; i++) {
-		const struct chain *c = &r->chain[i];
-		uint32_t k = 0;
-
-		while (k < n &&
-			(out[k].token != c->token[0] ||
-				out[k].origin != (uint32_t)c->repair))
-			k++;
-		r->work.values += k + 1;
-		if (k < n)
-			continue;
-		out[n++] = (struct source_guess){ c->token[0], 0,
-			(uint32_t)c->repair, c->age };
-		of[c->repair]++;
-	}
-	for (uint32_t i = 0; i < n; i++)
-		out[i].share = 1 / (float)of[out[i].origin];
-	return n;
-}
-
+/* The guesses of one repair and match share the probability. The likeliest
+ * repair comes first, for drafts of a single chain. */
 static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 	struct source_guess *out, uint32_t most)
 {
 	struct reuse *r = arg;
-	const struct chain *c;
+	uint32_t n = 0;
 
 	r->work.steps++;
-	if (p->at[0] == CHAINS)
-		return beginnings(r, out, most);
-	if (p->at[0] >= r->n_chains || p->at[1] >= r->chain[p->at[0]].n)
-		return 0;
-	c = &r->chain[p->at[0]];
-	*out = (struct source_guess){ c->token[p->at[1]], 1,
-		(uint32_t)c->repair, c->age };
-	return 1;
+	for (uint32_t repair = REPAIRS; repair--;) {
+		uint32_t first = n, chains = 0;
+
+		for (uint32_t i = 0; i < r->n_chains; i++) {
+			const struct chain *c = &r->chain[i];
+			uint32_t k = first;
+
+			if (c->repair != repair || !follows(r, p, i))
+				continue;
+			while (k < n &&
+				(out[k].token != c->token[p->at[1]] ||
+					out[k].match != c->match))
+				k++;
+			r->work.values += k - first + 1;
+			if (k == most)
+				continue;
+			if (k == n)
+				out[n++] = (struct source_guess){
+					c->token[p->at[1]], 0, repair, c->match
+				};
+			out[k].share++;
+			chains++;
+		}
+		for (uint32_t k = first; k < n; k++)
+			out[k].share /= (float)chains;
+	}
+	return n;
 }
 
 /* ---- opening ------------------------------------------------------------- */

@@ -1,17 +1,29 @@
 /*
  * Draft reuse (sd.npu, section 3.4): tokens that verification rejected may
- * still occur later in the output. Where a draft x departs from the target's
- * output at x[e], there are three cases. Either the draft is wrong from x[e]
- * on; or the target inserted something before x[e] (table 2, "missing"), and
- * x[e] and the tokens after it will follow; or the target used other words for
- * a while ("synonym"), and some later part of x will follow. The target's own
- * predictions on the rejected path distinguish these cases: over all paths of
- * the tree, the drafter looks for the longest run of at least REUSE_RUN tokens
- * after the rejected token that the target predicted (equation 3). Both that
- * run and the draft from x[e] to its end are drafted again.
+ * still occur later in the output. A draft x_1 ... x_n departs from the
+ * target's output z at x_e. In the paper's table 2 the output continues in one
+ * of three ways:
  *
- * These chains expire after a few passes, or earlier if together they have more
- * tokens than `room`. Not thread-safe.
+ *   missing:   z_e ... z_{e+delta}, then x_e ... x_{e+epsilon}
+ *   synonym:   z_e ... z_{e+delta}, then x_{e+gamma} ... x_{e+epsilon}
+ *   redundant: without any token of the draft after x_e
+ *
+ * The paper sets gamma >= 1 and epsilon by the target's predictions y on the
+ * rejected path: x_{e+gamma} ... x_{e+epsilon} is the longest run with x_i =
+ * y_i (equation 3), over all paths of the tree. It is drafted in later passes,
+ * for an unknown delta. The option `checked` does this, and also drafts x_e ...
+ * x_{e+epsilon}.
+ *
+ * The predictions cost a product with the output matrix for every row. Without
+ * them the drafter keeps several whole paths and tries several gamma for each:
+ * those near delta + 1, the number of tokens since z_e, because a synonym has
+ * about as many tokens as the words that it replaces; and those at which the
+ * last tokens of the sequence are the ones before x_{e+gamma}, because there
+ * the output has rejoined the draft.
+ *
+ * Of the limits, only `room` = 32 is the paper's (its second version, section
+ * 5.1), and that a draft is kept for at least one pass. `age` and REUSE_RUN are
+ * ours. Not thread-safe.
  */
 #ifndef HOST_DRAFT_DRAFTER_REUSE_H
 #define HOST_DRAFT_DRAFTER_REUSE_H
@@ -22,15 +34,15 @@
 struct err;
 struct source;
 
+/* Least length of a run. */
 #define REUSE_RUN 2
 
 struct reuse_options {
-	uint32_t age;  /* passes for which a chain is kept, at least one */
-	uint32_t room; /* most tokens of all kept chains together */
-	/* Use the target's predictions. This costs a product with the output
-	 * matrix for every row of a tree. If false, every rejected path is kept
-	 * whole. */
-	bool checked;
+	uint32_t age; /* passes for which a draft is kept, at least one */
+	/* most tokens of all kept drafts together; those of the last pass are
+	 * kept even if they have more */
+	uint32_t room;
+	bool checked; /* use the target's predictions */
 };
 
 /* Open the source of guesses, for trees of up to `rows` rows. Returns 0 or

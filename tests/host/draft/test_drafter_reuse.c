@@ -18,7 +18,7 @@
 #define VOCAB 32
 #define ROWS  24
 
-enum { MISSING, SYNONYM };
+enum { MISSING, SYNONYM, REJOINED };
 
 struct fixture {
 	struct source s;
@@ -30,6 +30,7 @@ static void open_fixture(struct fixture *f, struct reuse_options o)
 {
 	struct err e = { 0 };
 
+	memset(f->predicted, 0, sizeof(f->predicted));
 	assert_ok(reuse_open(&f->s, &o, ROWS, &e), &e);
 	assert_ok(tree_open(&f->t, ROWS, 4, &e), &e);
 }
@@ -160,6 +161,111 @@ static void test_redundant(void **state)
 	close_fixture(&f);
 }
 
+/* Take text[n], after which the tree is verified, and then text[m]. */
+static void reject(struct fixture *f, const int32_t *text, size_t n, size_t m)
+{
+	take(f, text, n, n - 1);
+	verify(f);
+	take(f, text, m, n);
+}
+
+/* The guesses after a path of drafted tokens must be those of `want`, in any
+ * order. Each has the digits repair, match and token: 10000 * repair + 100 *
+ * match + token. */
+static void expect_guesses(struct fixture *f, const int32_t *path, uint32_t n,
+	const uint32_t *want, uint32_t n_want)
+{
+	struct source_guess g[32];
+	struct source_place p;
+	uint32_t found;
+
+	f->s.root(f->s.arg, &p);
+	for (uint32_t i = 0; i < n; i++)
+		f->s.step(f->s.arg, &p, path[i]);
+	found = f->s.guesses(f->s.arg, &p, n, g, ARRAY_LEN(g));
+	for (uint32_t i = 0; i < found; i++) {
+		uint32_t k = 0,
+			 is = 10000 * g[i].origin + 100 * g[i].match +
+			(uint32_t)g[i].token;
+
+		while (k < n_want && want[k] != is)
+			k++;
+		if (k == n_want)
+			fail_msg("guess %u is %u", i, is);
+	}
+	assert_int_equal(found, n_want);
+}
+
+/* Two drafts begin with the same token. A path from this token follows both,
+ * until one of them departs from the path. */
+static void test_same_beginning(void **state)
+{
+	static const int32_t x[] = { 2, 3, 4, 5 }, later[] = { 2, 3, 6, 7 };
+	static const int32_t y[] = { 9, 3, 4, 5, 6 }, z[] = { 8, 3, 6, 7, 9 };
+	static const int32_t text[] = { 1, 9, 8 };
+	struct fixture f;
+
+	open_fixture(&f, checked);
+	chain(&f, 1, x, y, ARRAY_LEN(x));
+	reject(&f, text, 1, 2);
+	chain(&f, 9, later, z, ARRAY_LEN(later));
+	verify(&f);
+	take(&f, text, 3, 2);
+	expect_guesses(&f, x, 1, (const uint32_t[]){ 3 }, 1);
+	expect_guesses(&f, x, 2, (const uint32_t[]){ 4, 6 }, 2);
+	expect_guesses(&f, x, 3, (const uint32_t[]){ 5 }, 1);
+	expect_guesses(&f, later, 3, (const uint32_t[]){ 7 }, 1);
+	close_fixture(&f);
+}
+
+/* Unchecked, after 9 in the place of 10 11 12 13 14 15, the draft continues
+ * after one to four tokens. When 9 and 12 have come, it continues after 12, or
+ * after up to three tokens more or fewer than came. When the next two are 13
+ * and 14, all three match. */
+static void test_rejoined(void **state)
+{
+	static const int32_t x[] = { 10, 11, 12, 13, 14, 15, 16, 17, 18, 19 };
+	static const int32_t text[] = { 1, 9, 12, 13, 14 };
+	struct fixture f;
+
+	open_fixture(&f, (struct reuse_options){ .age = 3, .room = 32 });
+	chain(&f, 1, x, (const int32_t[ROWS]){ 0 }, ARRAY_LEN(x));
+	reject(&f, text, 1, 2);
+	expect_guesses(&f, NULL, 0,
+		(const uint32_t[]){ 10, 10311, 10212, 10113, 10014 }, 5);
+	take(&f, text, 3, 2);
+	expect_guesses(&f, NULL, 0,
+		(const uint32_t[]){ 10, 10211, 10312, 20113, 10114, 10015 }, 6);
+	expect_guesses(&f, x + 3, 1, (const uint32_t[]){ 20114 }, 1);
+	take(&f, text, 5, 3);
+	expect_guesses(&f, NULL, 0,
+		(const uint32_t[]){
+			10, 10011, 10112, 10213, 10314, 20315, 10116, 10017 },
+		8);
+	close_fixture(&f);
+}
+
+/* Unchecked, the three longest of a tree's rejected paths are kept. */
+static void test_paths(void **state)
+{
+	struct fixture f;
+
+	open_fixture(&f, (struct reuse_options){ .age = 1, .room = 4 });
+	tree_reset(f.t, 1);
+	for (int32_t i = 0; i < 4; i++)
+		for (int32_t k = 0, u = 0; k < 3 + i; k++)
+			u = (int32_t)tree_add(f.t, (uint32_t)u,
+				(struct candidate){ 5 * i + k + 2, 0.2f });
+	reject(&f, (const int32_t[]){ 1, 31 }, 1, 2);
+	expect(&f, MISSING, (const int32_t[]){ 17, 18, 19, 20, 21, 22 }, 6);
+	expect_guesses(&f, (const int32_t[]){ 12, 13, 14, 15 }, 4,
+		(const uint32_t[]){ 16 }, 1);
+	expect_guesses(&f, (const int32_t[]){ 7, 8, 9 }, 3,
+		(const uint32_t[]){ 10 }, 1);
+	expect_guesses(&f, (const int32_t[]){ 2, 3 }, 2, NULL, 0);
+	close_fixture(&f);
+}
+
 /* A rejected draft of one text is not used in another text. */
 static void test_another_text(void **state)
 {
@@ -284,6 +390,9 @@ static void test_longest_run(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_repairs),
 	cmocka_unit_test(test_redundant),
+	cmocka_unit_test(test_same_beginning),
+	cmocka_unit_test(test_rejoined),
+	cmocka_unit_test(test_paths),
 	cmocka_unit_test(test_another_text),
 	cmocka_unit_test(test_longest_run),
 };
