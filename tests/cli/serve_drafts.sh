@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Drafts found in text, with eight clients at a time: with each drafter every
+# answer is that of plain decoding, whether the prompt is new, its beginning is
+# cached, or all of it is.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/serve_lib.sh"
+# shellcheck disable=SC2154 # code, out, server, url, checks and tmp are theirs
+
+# ask I: a request, in JSON. Eight prompts begin alike, and the answers copy.
+story='Once upon a time there was a little red hen who lived on a farm.'
+ask() {
+  echo "{\"prompt\":\"$story $story $story She had $1 eggs. Once upon a\"," \
+    "\"max_tokens\":40}"
+}
+
+serve
+for i in 1 2 3 4 5 6 7 8; do
+  post /v1/completions "$(ask "$i")"
+  check_eq "status of text $i" "$code" 200
+  want[i]=$(member text)
+done
+ends INT 0
+
+for i in 1 2 3 4 5 6 7 8; do
+  echo next
+  echo "url = \"URL/v1/completions\""
+  echo "output = \"$tmp/answer.$i\""
+  echo "data = \"$(ask "$i" | sed 's/[\\"]/\\&/g')\""
+done | tail -n +2 >"$tmp/asked"
+
+# all WHAT: ask the server all at once.
+all() {
+  rm -f "$tmp"/answer.*
+  sed "s,URL,$url," "$tmp/asked" |
+    curl -sZ --parallel-immediate -K - 2>"$tmp/progress"
+  cached=0
+  for i in 1 2 3 4 5 6 7 8; do
+    out=$(cat "$tmp/answer.$i")
+    check_eq "text $i, $*" "$(member text)" "${want[i]}"
+    cached=$((cached + $(member cache_n)))
+  done
+}
+
+# drafts OPTION...: of a server with these.
+drafts() {
+  serve --texts 8 "$@"
+  all "$@"
+  all "$@, cached"
+  checks=$((checks + 2))
+  [ $cached -gt 400 ] || fail "only $cached tokens were cached: $*"
+  [ "$(metric accepted_tokens_total)" -gt 0 ] || fail "nothing accepted: $*"
+  ends INT 0
+}
+
+drafts --method sdnpu
+for kind in pld suffix 'ngram-map --ngram-map-key 3 --ngram-map-length 8' \
+  'ngram-mod --ngram-mod-match 4 --ngram-mod-min 2'; do
+  # shellcheck disable=SC2086 # a kind and its options
+  drafts --method sdnpu --draft $kind
+done
+drafts --method sdnpu --reuse-checked --recycle-rows all
+drafts --method chain --draft sam
+
+# With a history of other texts.
+for i in 1 2 3; do
+  echo "{\"prompt\":\"$story\",\"answer\":\"${want[i]}\"}"
+done | run_ok "$TANDEM" history import "$tmp/history" -
+drafts --method sdnpu --draft sam+suffix+rest+recycle --history "$tmp/history"
+
+finish
