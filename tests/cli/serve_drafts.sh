@@ -67,4 +67,28 @@ for i in 1 2 3; do
 done | run_ok "$TANDEM" history import "$tmp/history" -
 drafts --method sdnpu --draft sam+suffix+rest+recycle --history "$tmp/history"
 
+# With a history, an answer is drafted from that of another request, of which
+# nothing is cached; without one, nothing is kept. The clock of a phone makes
+# passes cost the same each time.
+sum='{"prompt":"Problem: Calculate 6 * 12.\\nSolution:","max_tokens":99}'
+# again OPTION...: how many passes the text takes the second time.
+again() {
+  serve --keep 0 --method sdnpu --no-reuse --draft suffix \
+    --clock soc:sd8gen2 "$@"
+  post /v1/completions "$sum"
+  check_eq 'the end of an answer' "$(member finish_reason)" stop
+  first=$(member passes)
+  post /v1/completions "$sum"
+  second=$(member passes)
+  ends INT 0
+}
+again
+check_eq 'passes without a history' "$second" "$first"
+: >"$tmp/answers"
+chmod 600 "$tmp/answers"
+again --history "$tmp/answers"
+checks=$((checks + 1))
+[ "$second" -lt $((first * 2 / 3)) ] ||
+  fail "$second passes with a history, $first without"
+
 finish
