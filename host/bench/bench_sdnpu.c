@@ -41,6 +41,9 @@ const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
 #define PLAIN "method=autoregressive"
 #define TREE  OURS, "draft=sam", TWO
 
+/* A draft model is priced as a small model of the priced target's family. */
+#define AS_SMALL .as_option = "draft-as", .as_shape = "qwen2.5-0.5b"
+
 /* The paper's parameters; see the help of --paper for those that it does not
  * give. */
 #define PAPER_REUSE "sam-children=1", "reuse-checked=true"
@@ -185,14 +188,14 @@ static const struct table_variant drafters[] = {
 	{ "suffix", { CHAIN, "draft=suffix" } },
 	{ "recycle", { CHAIN, "draft=recycle" } },
 	{ "sam+recycle", { CHAIN, "draft=sam+recycle" } },
-	{ "sam+model", { CHAIN, "draft=sam+model" } },
+	{ "sam+model", { CHAIN, "draft=sam+model" }, AS_SMALL },
 	{ "sam, tree", { OURS, "draft=sam", "no-reuse=true" } },
 	{ "suffix, tree", { OURS, "draft=suffix", "no-reuse=true" } },
 	{ "recycle, tree", { OURS, "draft=recycle", "no-reuse=true" } },
 	{ "sam, ours", { OURS, "draft=sam" } },
 	{ "suffix, ours", { OURS, "draft=suffix" } },
 	{ "sam+recycle, ours", { OURS, "draft=sam+recycle" } },
-	{ "sam+model, ours", { OURS, "draft=sam+model" } },
+	{ "sam+model, ours", { OURS, "draft=sam+model" }, AS_SMALL },
 };
 
 static const struct column_spec drafters_columns[] = {
@@ -217,7 +220,8 @@ static const struct table_variant sources[] = {
 	{ "tree + both", { TREE, CALIBRATED } },
 	{ "tree + recycle",
 		{ OURS, "draft=sam+recycle", TWO, "no-reuse=true" } },
-	{ "tree + model", { OURS, "draft=sam+model", TWO, "no-reuse=true" } },
+	{ "tree + model", { OURS, "draft=sam+model", TWO, "no-reuse=true" },
+		AS_SMALL },
 	{ "default", { OURS, TWO } },
 	{ "default, calibrated", { OURS, CALIBRATED, TWO } },
 };

@@ -74,7 +74,8 @@ static int add_run(struct experiment *x, const struct table_request *request,
 		j++)
 		ret = setting_change(&s, rival->change[j], e);
 	if (v->as_option && request->as && !ret)
-		ret = setting_set(&s, v->as_option, request->as, e);
+		ret = setting_set(&s, v->as_option,
+			v->as_shape ? v->as_shape : request->as, e);
 	if (v->hook)
 		s.hook = &request->hook[v->hook - 1];
 	if (!ret && l) {

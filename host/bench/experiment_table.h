@@ -78,9 +78,10 @@ struct table_variant {
 	/* the variant is left out unless table_request.bundled: its drafter
 	 * belongs to the bundled target */
 	bool bundled;
-	/* option that is set to the shape of table_request.as, if there is one;
-	 * NULL means none */
-	const char *as_option;
+	/* option that is set to as_shape, or to the shape of table_request.as
+	 * if that is NULL, if costs are computed for a shape; NULL means none
+	 */
+	const char *as_option, *as_shape;
 };
 
 struct table_request;
