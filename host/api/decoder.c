@@ -131,7 +131,7 @@ static int check_many_drafts(const struct decoder *d, struct err *e)
 {
 	if (d->method->needs_draft || !decoder_drafts(d))
 		return 0;
-	if (drafting_prompt_top_k(&d->drafting))
+	if (drafting_reads_prompt(&d->drafting))
 		return err_set(e, EINVAL,
 			"--draft %s reads predictions for the prompt, which "
 			"--method %s does not compute; try another --draft, or "
@@ -447,7 +447,7 @@ int decoder_open_session(
 		!d->session_opts.graph_switch;
 	d->session_opts.larger_graphs =
 		(m->diffusion || texts > 1) && !d->session_opts.graph_switch;
-	d->session_opts.prompt_top_k = drafting_prompt_top_k(&d->drafting);
+	d->session_opts.predict_top_k = drafting_predictions(&d->drafting);
 	d->session_opts.exit_layers =
 		m->exit_layers ? m->exit_layers(&d->env) : 0;
 	if (d->reward && m->needs_reward)

@@ -27,8 +27,7 @@ static void report_method(const struct decoder *d, struct tandem_report *r)
 	r->needs_draft = m->needs_draft;
 	r->needs_reward = m->needs_reward;
 	r->runs = method_runs(m);
-	r->logits_emitted = m->lossless && !m->logits_ahead &&
-		!d->drafting.drafter.all_rows;
+	r->logits_emitted = m->lossless && !m->logits_ahead;
 	r->chooses_last =
 		m->chooser && !(early->on && method_uses(m, &early_stop_table));
 	r->group = method_uses(m, &beam_table) ? beams->width : 1;

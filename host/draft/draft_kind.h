@@ -65,10 +65,13 @@ struct draft_kind {
 	/* The drafter must be given the prompt and its true continuation before
 	 * it opens, because it simulates drafts of a chosen quality. */
 	bool needs_text;
-	/* Number of likeliest tokens that the drafter reads after each token of
-	 * the prompt, which only a request alone in its passes gives it. 0 if
-	 * it reads none. */
-	uint32_t prompt_top_k;
+	/* The drafter reads the target's predictions for the prompt, which only
+	 * a request alone in its passes gives it. */
+	bool reads_prompt;
+	/* Returns the number of likeliest tokens that the drafter reads from a
+	 * prediction of the device, for the prompt or for verified rows; 0 if
+	 * it reads none. NULL for a kind that reads none. */
+	uint32_t (*predictions)(const struct opt_values *);
 	/* name in reports; NULL means the path of the file */
 	const char *title;
 	/* options of this kind alone, or NULL */

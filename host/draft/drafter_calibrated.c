@@ -312,6 +312,13 @@ static const struct opt_table table = {
 	.size = sizeof(struct calibrated_options),
 };
 
+static uint32_t predictions(const struct opt_values *v)
+{
+	const struct calibrated_options *o = opt_values_of(v, &table);
+
+	return o->successors;
+}
+
 static int open_kind(
 	struct drafter *out, const struct draft_site *site, struct err *e)
 {
@@ -326,7 +333,8 @@ const struct draft_kind draft_kind_calibrated = {
 	.name = "calibrated",
 	.summary = "the target's own predictions for the prompt",
 	.title = "its own expectations of the prompt",
-	.prompt_top_k = CALIBRATED_SUCCESSORS,
+	.reads_prompt = true,
+	.predictions = predictions,
 	.options = &table,
 	.open = open_kind,
 };

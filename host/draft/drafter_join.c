@@ -551,6 +551,17 @@ static void join_computed(void *arg, const struct tree *t, uint32_t node,
 				node, logits, n_vocab);
 }
 
+static void join_verified(void *arg, const struct tree *t, uint32_t node,
+	const struct candidate *c, uint32_t n)
+{
+	const struct join *j = arg;
+
+	for (unsigned i = 0; i < j->n; i++)
+		if (j->part[i].drafter->verified)
+			j->part[i].drafter->verified(
+				j->part[i].drafter->arg, t, node, c, n);
+}
+
 static bool join_wants(void *arg, const int32_t *prompt, size_t n, size_t at)
 {
 	const struct join *j = arg;
@@ -650,7 +661,7 @@ int drafter_join_open(struct drafter *out, const struct drafter *part,
 			out->batch = d->batch;
 		if (d->most > out->most)
 			out->most = d->most;
-		out->all_rows |= d->all_rows;
+		out->verified = d->verified ? join_verified : out->verified;
 		out->computed = d->computed ? join_computed : out->computed;
 		out->wants = d->wants ? join_wants : out->wants;
 		out->predicted = d->wants ? join_predicted : out->predicted;

@@ -41,8 +41,8 @@ static const char *const recycled_rows[] = { "way", "all", NULL };
 static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "recycle-rows", IN(rows), NULL,
 		"recycle: rows to learn from ({}); way: the accepted ones, "
-		"whose logits exist anyway; all: every row, whose logits are "
-		"computed for this",
+		"whose logits exist anyway; all: every row, after which the "
+		"device predicts for this",
 		.choices = recycled_rows },
 };
 
@@ -166,21 +166,37 @@ static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 	return n;
 }
 
+static void insert_fresh(struct recycle *r, struct fresh new)
+{
+	uint32_t at = r->n_fresh;
+
+	if (at == r->room)
+		return;
+	for (; at && r->fresh[at - 1].depth > new.depth; at--)
+		r->fresh[at] = r->fresh[at - 1];
+	r->fresh[at] = new;
+	r->n_fresh++;
+}
+
 static void computed(void *arg, const struct tree *t, uint32_t node,
 	const float *logits, uint32_t n_vocab)
 {
 	struct recycle *r = arg;
 	struct fresh new = { t->token[node], t->depth[node], { 0 } };
-	uint32_t at = r->n_fresh;
 
-	if (at == r->room)
-		return;
 	r->work.rows++;
 	best_tokens(logits, n_vocab, new.next);
-	for (; at && r->fresh[at - 1].depth > new.depth; at--)
-		r->fresh[at] = r->fresh[at - 1];
-	r->fresh[at] = new;
-	r->n_fresh++;
+	insert_fresh(r, new);
+}
+
+static void verified(void *arg, const struct tree *t, uint32_t node,
+	const struct candidate *c, uint32_t n)
+{
+	struct fresh new = { t->token[node], t->depth[node], { 0 } };
+
+	for (uint32_t i = 0; i < RANKS; i++)
+		new.next[i] = i < n ? c[i].token : UNKNOWN;
+	insert_fresh(arg, new);
 }
 
 static void close_recycle(void *arg)
@@ -190,6 +206,13 @@ static void close_recycle(void *arg)
 	free(r->next);
 	free(r->fresh);
 	free(r);
+}
+
+static uint32_t predictions(const struct opt_values *v)
+{
+	const struct recycle_options *o = opt_values_of(v, &table);
+
+	return o->rows == ROWS_ALL ? RANKS : 0;
 }
 
 static int open_kind(
@@ -204,8 +227,8 @@ static int open_kind(
 		.root = root,
 		.step = step,
 		.guesses = guesses,
-		.computed = computed,
-		.all_rows = o->rows == ROWS_ALL,
+		.computed = o->rows == ROWS_ALL ? NULL : computed,
+		.verified = o->rows == ROWS_ALL ? verified : NULL,
 		.close = close_recycle };
 
 	if (!r)
@@ -236,5 +259,6 @@ const struct draft_kind draft_kind_recycle = {
 	.title = "recycled tokens",
 	.options = &table,
 	.length = length,
+	.predictions = predictions,
 	.open = open_kind,
 };

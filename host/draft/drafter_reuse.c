@@ -69,27 +69,31 @@ struct reuse {
 
 /* ---- the verified tree --------------------------------------------------- */
 
+static void keep_tree(struct reuse *r, const struct tree *t)
+{
+	r->n = t->n < r->rows ? t->n : r->rows;
+	r->before_tree = r->n_text;
+	for (uint32_t i = 0; i < r->n; i++)
+		r->node[i] = (struct node){ t->token[i], t->parent[i], -1,
+			t->depth[i] };
+}
+
 static void computed(void *arg, const struct tree *t, uint32_t node,
 	const float *logits, uint32_t n_vocab)
 {
+	if (!node)
+		keep_tree(arg, t);
+}
+
+static void verified(void *arg, const struct tree *t, uint32_t node,
+	const struct candidate *c, uint32_t n)
+{
 	struct reuse *r = arg;
 
-	if (!node) {
-		r->n = t->n < r->rows ? t->n : r->rows;
-		r->before_tree = r->n_text;
-		for (uint32_t i = 0; i < r->n; i++)
-			r->node[i] = (struct node){ t->token[i], t->parent[i],
-				-1, t->depth[i] };
-	}
-	if (node < r->n && r->opts.checked) {
-		uint32_t best = 0;
-
-		r->work.rows++;
-		for (uint32_t i = 1; i < n_vocab; i++)
-			if (logits[i] > logits[best])
-				best = i;
-		r->node[node].predicted = (int32_t)best;
-	}
+	if (!node)
+		keep_tree(r, t);
+	if (node < r->n && n)
+		r->node[node].predicted = c[0].token;
 }
 
 /* Returns how many of the sequence's new tokens the path to the node begins
@@ -347,8 +351,8 @@ int reuse_open(struct source *out, const struct reuse_options *opts,
 		.root = root,
 		.step = step,
 		.guesses = guesses,
-		.computed = computed,
-		.all_rows = opts->checked,
+		.computed = opts->checked ? NULL : computed,
+		.verified = opts->checked ? verified : NULL,
 		.close = close_reuse };
 	return 0;
 }
@@ -364,8 +368,8 @@ static const struct opt option_rows[] = {
 		"reuse: rejected tokens that are kept, at most ({})", 1, 512 },
 	{ OPT_FLAG, 0, "reuse-checked", IN(checked), NULL,
 		"reuse: after the first wrong token, keep only the drafted "
-		"tokens that the target also predicted, as in the paper; this "
-		"needs the logits of all rows" },
+		"tokens that the target also predicted, as in the paper; the "
+		"device predicts after every row for this" },
 };
 /* clang-format on */
 
@@ -376,6 +380,13 @@ static const struct opt_table table = {
 	.defaults = &(const struct reuse_options){ .age = 3, .room = 32 },
 	.size = sizeof(struct reuse_options),
 };
+
+static uint32_t predictions(const struct opt_values *v)
+{
+	const struct reuse_options *o = opt_values_of(v, &table);
+
+	return o->checked;
+}
 
 static int open_kind(
 	struct drafter *out, const struct draft_site *site, struct err *e)
@@ -391,6 +402,7 @@ const struct draft_kind draft_kind_reuse = {
 	.name = "reuse",
 	.summary = "drafts that verification rejected earlier",
 	.title = "rejected drafts",
+	.predictions = predictions,
 	.options = &table,
 	.open = open_kind,
 };

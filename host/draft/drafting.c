@@ -363,13 +363,24 @@ void drafters_close(struct drafters *d)
 	*d = (struct drafters){ 0 };
 }
 
-uint32_t drafting_prompt_top_k(const struct drafting *d)
+bool drafting_reads_prompt(const struct drafting *d)
+{
+	for (unsigned i = 0; i < d->n; i++)
+		if (d->part[i].kind->reads_prompt)
+			return true;
+	return false;
+}
+
+uint32_t drafting_predictions(const struct drafting *d)
 {
 	uint32_t most = 0;
 
-	for (unsigned i = 0; i < d->n; i++)
-		if (d->part[i].kind->prompt_top_k > most)
-			most = d->part[i].kind->prompt_top_k;
+	for (unsigned i = 0; i < d->n; i++) {
+		const struct draft_kind *k = d->part[i].kind;
+		uint32_t n = k->predictions ? k->predictions(d->values) : 0;
+
+		most = n > most ? n : most;
+	}
 	return most;
 }
 
@@ -378,7 +389,7 @@ bool drafting_can_be_many(const struct drafting *d)
 	for (unsigned i = 0; i < d->n; i++)
 		if (d->part[i].kind->needs_text || d->part[i].kind->on_device)
 			return false;
-	return !drafting_prompt_top_k(d);
+	return !drafting_reads_prompt(d);
 }
 
 void drafting_close(struct drafting *d)

@@ -112,12 +112,15 @@ struct drafters {
 int drafting_open_more(struct drafting *, struct drafters *, struct err *);
 void drafters_close(struct drafters *);
 
-/* Number of predictions that the drafters read after each token of the prompt;
- * 0 if they read none (draft_kind.h). */
-uint32_t drafting_prompt_top_k(const struct drafting *);
+/* Whether a drafter reads the target's predictions for the prompt. */
+bool drafting_reads_prompt(const struct drafting *);
+
+/* Number of tokens that the drafters read from a prediction of the device; 0 if
+ * they read no predictions (draft_kind.h). */
+uint32_t drafting_predictions(const struct drafting *);
 
 /* Whether drafting_open_more is possible: no drafter has needs_text or
- * prompt_top_k, and none is a draft model on the device, which can hold only
+ * reads_prompt, and none is a draft model on the device, which can hold only
  * one sequence. */
 bool drafting_can_be_many(const struct drafting *);
 

@@ -75,7 +75,10 @@ struct source {
 	 */
 	void (*computed)(void *arg, const struct tree *, uint32_t node,
 		const float *logits, uint32_t n_vocab);
-	bool all_rows;
+	/* Receives the device's predictions at every node of the verified tree
+	 * (see `verified` in drafter.h). NULL if not needed. */
+	void (*verified)(void *arg, const struct tree *, uint32_t node,
+		const struct candidate *, uint32_t n);
 	/* Receive the target's predictions after the tokens of a prompt (see
 	 * drafter.h). NULL if not needed. */
 	bool (*wants)(void *arg, const int32_t *prompt, size_t n, size_t at);

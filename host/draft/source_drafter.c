@@ -237,6 +237,14 @@ static void computed(void *arg, const struct tree *t, uint32_t node,
 	r->source.computed(r->source.arg, t, node, logits, n_vocab);
 }
 
+static void verified(void *arg, const struct tree *t, uint32_t node,
+	const struct candidate *c, uint32_t n)
+{
+	struct retriever *r = arg;
+
+	r->source.verified(r->source.arg, t, node, c, n);
+}
+
 static bool wants(void *arg, const int32_t *prompt, size_t n, size_t at)
 {
 	struct retriever *r = arg;
@@ -295,7 +303,7 @@ int source_drafter_open(
 		.resumes = true,
 		.saw = saw,
 		.computed = source->computed ? computed : NULL,
-		.all_rows = source->all_rows,
+		.verified = source->verified ? verified : NULL,
 		.wants = source->wants ? wants : NULL,
 		.predicted = source->predicted ? predicted : NULL,
 		.searched = searched,

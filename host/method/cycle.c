@@ -435,6 +435,30 @@ void cycle_set_logits(struct cycle *c, uint32_t node, const float *logits)
 			session_model(c->session)->n_vocab);
 }
 
+static void put_candidates(
+	struct candidate *c, const struct wire_likely *likely, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		c[i] = (struct candidate){ .token = (int32_t)likely[i].token,
+			.q = likely[i].probability };
+}
+
+void cycle_verified(struct cycle *c, uint32_t first, uint32_t rows)
+{
+	const struct drafter *d = c->source;
+	struct candidate likely[WIRE_MAX_TOP_K];
+
+	for (uint32_t u = 0; u < rows; u++) {
+		uint32_t n;
+		const struct wire_likely *all =
+			session_predicted(c->session, first + u, &n);
+
+		put_candidates(likely, all, n);
+		if (all)
+			d->verified(d->arg, c->tree, u, likely, n);
+	}
+}
+
 int32_t cycle_child(const struct cycle *c, uint32_t node, int32_t token)
 {
 	int32_t child = tree_child(c->tree, node, token);
@@ -509,9 +533,7 @@ static void take_likely(
 	const struct prompt *p = arg;
 	struct candidate c[WIRE_MAX_TOP_K];
 
-	for (uint32_t i = 0; i < n; i++)
-		c[i] = (struct candidate){ (int32_t)likely[i].token,
-			likely[i].probability };
+	put_candidates(c, likely, n);
 	p->drafter->predicted(p->drafter->arg, p->from + at, c, n);
 }
 

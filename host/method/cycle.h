@@ -193,6 +193,9 @@ uint32_t cycle_likely(
 /* Pass the logits of a node to the cycle and to the drafter. They must stay
  * valid until the caller clears known[]. */
 void cycle_set_logits(struct cycle *, uint32_t node, const float *logits);
+/* Pass the device's predictions (session_predict) at the tree's nodes, which
+ * are the rows from `first` on of the last pass, to the drafter. */
+void cycle_verified(struct cycle *, uint32_t first, uint32_t rows);
 
 /* The child of `node` with this token, or -1 if there is none or the pass did
  * not compute it. */

@@ -35,9 +35,6 @@ int lanes_open(struct lanes *l, uint32_t width, struct err *e)
 	l->logits_rows = l->width > 1 || l->env->method->denoise
 		? LOGITS_ROWS
 		: least(l->lane_rows, LOGITS_ROWS);
-	if (l->env->drafter && l->env->drafter->all_rows)
-		l->logits_rows =
-			least(l->tree_rows, session_max_rows(l->session));
 	l->logits = malloc(
 		(size_t)l->logits_rows * l->n_vocab * sizeof(*l->logits));
 	if (!l->logits)

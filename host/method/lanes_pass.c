@@ -200,25 +200,20 @@ static int compute(struct lanes *l, const uint32_t *row, const uint32_t *whose,
 	return ret;
 }
 
-/*
- * Compute the logits of all rows that passed all layers, for a drafter that
- * uses them to draft later tokens. A row with unusable logits is no error here,
- * because the walks may not reach that row; if one does, the walk reports the
- * error.
- */
-static int compute_all(struct lanes *l, struct err *e)
+/* Let the device predict after all rows, for a drafter that drafts later tokens
+ * by this. */
+static int predict_all(struct lanes *l, struct err *e)
 {
-	uint32_t row[WIRE_MAX_ROWS], whose[WIRE_MAX_ROWS], n = 0;
+	bool drafts = false;
 	int ret;
 
 	for (uint32_t i = 0; i < l->n_in; i++)
-		for (uint32_t k = 0; l->cycle[i] && k < l->got[i]; k++)
-			if (session_hidden(l->session, l->first[i] + k)) {
-				row[n] = l->first[i] + k;
-				whose[n++] = i;
-			}
-	ret = n ? compute(l, row, whose, n, e) : 0;
-	return ret == -EPROTO ? 0 : ret;
+		drafts |= l->cycle[i] != NULL;
+	ret = drafts ? session_predict(l->session, e) : 0;
+	for (uint32_t i = 0; i < l->n_in && drafts && !ret; i++)
+		if (l->cycle[i])
+			cycle_verified(l->cycle[i], l->first[i], l->got[i]);
+	return ret;
 }
 
 /* At least one row is unusable: compute the logits row by row. The lane of an
@@ -360,8 +355,8 @@ static int walk(struct lanes *l, struct err *e)
 				? (int64_t)l->first[i] + read - 1
 				: -1;
 	}
-	if (l->speculation && l->env->drafter->all_rows)
-		ret = compute_all(l, e);
+	if (l->speculation && l->env->drafter->verified)
+		ret = predict_all(l, e);
 	for (uint32_t i = 0; i < l->n_in && !ret; i += LOGITS_ROWS) {
 		g.n = 0;
 		while (g.n < LOGITS_ROWS && i + g.n < l->n_in) {

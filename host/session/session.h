@@ -212,11 +212,11 @@ int session_rest(struct session *, struct err *);
  * array that was passed to session_prefill.
  */
 struct session_reader {
-	/* With opts.prompt_top_k: whether predictions after the token are
+	/* With opts.predict_top_k: whether predictions after the token are
 	 * needed. NULL: none are. */
 	bool (*wants)(void *arg, size_t at);
-	/* Receives n <= opts.prompt_top_k predictions after the token, the
-	 * likeliest first; fewer only if the others have probability 0. */
+	/* Receives predictions after the token, as session_predicted gives
+	 * them. */
 	void (*likely)(
 		void *arg, size_t at, const struct wire_likely *, uint32_t n);
 	/* With opts.tap_layers: called for every token with its state after
@@ -224,6 +224,16 @@ struct session_reader {
 	void (*tapped)(void *arg, size_t at, const float *state);
 	void *arg;
 };
+
+/*
+ * Let the device predict what follows each row of the last pass
+ * (opts.predict_top_k). session_predicted then returns n <= predict_top_k
+ * tokens after a row, the likeliest first; fewer only if the others have
+ * probability 0; NULL for a row that was dropped. Valid until the next pass.
+ */
+int session_predict(struct session *, struct err *);
+const struct wire_likely *session_predicted(
+	const struct session *, uint32_t row, uint32_t *n);
 
 /*
  * Append n >= 1 tokens to a sequence, in chunks of the size of the prefill

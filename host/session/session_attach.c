@@ -254,8 +254,7 @@ int session_load_graph(struct session *s, uint32_t block, uint32_t kind,
 	return ret;
 }
 
-/* With graph switching a block has a single graph at a time, and so has the
- * output matrix: the one with the rows of prompts. */
+/* Load an output graph of every size. They stay, also with graph switching. */
 static int load_output_graphs(struct session *s, struct err *e)
 {
 	struct {
@@ -265,10 +264,10 @@ static int load_output_graphs(struct session *s, struct err *e)
 			  .weights_bytes = (uint32_t)s->plan.output_room,
 			  .model = session_wire_model(s) },
 		s->output_graph };
-	uint32_t kind = s->switching ? s->plan.n_graphs - 1 : 0;
 	int ret = 0;
 
-	for (; s->output.buffer && kind < s->plan.n_graphs && !ret; kind++) {
+	for (uint32_t kind = 0;
+		s->output.buffer && kind < s->plan.n_graphs && !ret; kind++) {
 		msg.g.graph = output_graph_id(s, kind);
 		msg.g.rows = s->plan.graph_rows[kind];
 		ret = npu_send(s->npu, NULL, 0, &msg, sizeof(msg), NULL, e);

@@ -121,10 +121,12 @@ struct session {
 	struct switching *switching; /* NULL if the device holds all graphs */
 	struct flash_fault *fault;
 	struct pinned stage[STREAM_SLOTS];
-	/* with opts.prompt_top_k: the weights of the output graphs, and what
+	/* with opts.predict_top_k: the weights of the output graphs, and what
 	 * these compute */
 	struct pinned output;
 	struct wire_output output_graph;
+	/* what session_predict has read: [rows][opts.predict_top_k] */
+	const struct wire_likely *likely;
 	/* the slot with the part of the output matrix that is being used */
 	unsigned output_slot;
 	struct inflight inflight[MAX_INFLIGHT];

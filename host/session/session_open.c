@@ -239,7 +239,7 @@ static int open_output(struct session *s, struct err *e)
 	logits_share(s->logits, buffer_begin(p->buffer, 0, bytes, BUFFER_WRITE),
 		&s->output_graph.norm, &s->output_graph.matrix);
 	buffer_end(p->buffer, 0, bytes, BUFFER_WRITE);
-	s->output_graph.top_k = s->opts.prompt_top_k;
+	s->output_graph.top_k = s->opts.predict_top_k;
 	s->stats.weight_bytes += bytes;
 	return 0;
 }

@@ -155,12 +155,12 @@ struct session_opts {
 	 * exit_layers. */
 	uint32_t tap_layers;
 	/*
-	 * Tokens for each token of a prompt that session_prefill passes to its
-	 * reader: the likeliest next ones, which the device computes from the
-	 * output matrix. The matrix is then in the window, and must not be
-	 * streamed. 0: none; at most WIRE_MAX_TOP_K.
+	 * Number of likeliest next tokens after each row of a pass that
+	 * session_predict computes on the device, at most WIRE_MAX_TOP_K. The
+	 * output matrix is then in the window, and must not be streamed. 0: no
+	 * predictions.
 	 */
-	uint32_t prompt_top_k;
+	uint32_t predict_top_k;
 	/* The phone whose cost model computes the (simulated) time of all work.
 	 * The caller keeps ownership. NULL means that there is no cost
 	 * model. */

@@ -144,7 +144,7 @@ static void lay_out(struct session_plan *p, const struct model *m,
 	if (o->tap_layers)
 		p->io_bytes += align_up(hidden, COHERENCE_LINE);
 	p->likely_off = p->io_bytes;
-	p->io_bytes += align_up((size_t)p->max_rows * o->prompt_top_k *
+	p->io_bytes += align_up((size_t)p->max_rows * o->predict_top_k *
 			sizeof(struct wire_likely),
 		COHERENCE_LINE);
 	p->io_room = p->io_bytes;
@@ -181,13 +181,13 @@ static uint64_t output_bytes(enum dtype type, uint32_t n_vocab, uint32_t n_embd)
 static int choose_output(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
-	if (!o->prompt_top_k)
+	if (!o->predict_top_k)
 		return 0;
 	if (p->output_streamed)
 		return err_set(e, EINVAL,
-			"the output matrix is streamed, and predictions for "
-			"every token of a prompt need it in memory; try a "
-			"larger --dram-budget, or leave --calibration out");
+			"the output matrix is streamed, and the drafts read "
+			"predictions of the device, which need it in memory; "
+			"try a larger --dram-budget or another --draft");
 	p->output_room = output_bytes(
 		output_type(p, m, o, false), m->n_vocab, m->n_embd);
 	if (o->as) {
@@ -201,8 +201,8 @@ static int choose_output(struct session_plan *p, const struct model *m,
 		return 0;
 	return err_set(e, EFBIG,
 		"an output matrix of %.0f MiB, and a shared buffer holds %zu "
-		"MiB, so the device cannot predict the tokens of a prompt; "
-		"leave --calibration out",
+		"MiB, so the drafts cannot read predictions of the device; "
+		"try another --draft",
 		(double)p->output_room / (1 << 20), BUFFER_MAX >> 20);
 }
 

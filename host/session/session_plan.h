@@ -47,7 +47,7 @@ struct session_plan {
 	 * than kv_bytes and io_bytes if the session is priced as a larger
 	 * shape. */
 	uint64_t kv_room, io_room;
-	/* With opts.prompt_top_k: bytes of the norm and the output matrix in
+	/* With opts.predict_top_k: bytes of the norm and the output matrix in
 	 * the window, as those above. */
 	uint64_t output_room;
 	uint32_t graph_rows[MAX_GRAPHS]; /* in ascending order */
@@ -63,7 +63,7 @@ struct session_plan {
 	 * states and, if opts.tap_layers is set, the states after that number
 	 * of layers. */
 	size_t hidden_off, tap_off, io_bytes;
-	/* with opts.prompt_top_k: [max_rows] results of the output graph */
+	/* with opts.predict_top_k: [max_rows] results of the output graph */
 	size_t likely_off;
 	/* With graph switching, a pass may run in several parts. Their batches
 	 * are at this offset, before the hidden states; each takes

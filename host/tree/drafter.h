@@ -84,13 +84,19 @@ struct drafter {
 	/*
 	 * Receives the target's logits [n_vocab] at a node of the tree that was
 	 * just verified, before `saw` is called. It is called for accepted
-	 * nodes, for nodes whose logits were computed early because they were
-	 * likely to be accepted, and, with `all_rows`, for all nodes in their
-	 * order. NULL if not needed.
+	 * nodes, and for nodes whose logits were computed early because they
+	 * were likely to be accepted. NULL if not needed.
 	 */
 	void (*computed)(void *arg, const struct tree *, uint32_t node,
 		const float *logits, uint32_t n_vocab);
-	bool all_rows;
+	/*
+	 * Receives the target's predictions at every node of the tree that was
+	 * just verified, in the order of the nodes and before `computed`: the
+	 * likeliest n tokens with their probabilities, the likeliest first. The
+	 * device computes these for this callback alone. NULL if not needed.
+	 */
+	void (*verified)(void *arg, const struct tree *, uint32_t node,
+		const struct candidate *, uint32_t n);
 	/*
 	 * For the target's prefill of a prompt. `wants` returns whether the
 	 * drafter needs the target's predictions after token `at`. `predicted`

@@ -40,6 +40,7 @@ for how in '' '--temp 0.8 --seed 7'; do
       --successor-share 1
   done
   same --method sdnpu --reuse-checked
+  same --method sdnpu --draft recycle --recycle-rows all --no-reuse
   same --method sdnpu --reuse-age 8 --reuse-room 64 --verify-rows 64
   same --method sdnpu --verify-rows 2
   for method in chain opt-tree eagle2-tree edgellm lever; do

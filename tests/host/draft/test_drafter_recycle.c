@@ -176,20 +176,28 @@ static void test_ranks(void **state)
 	close_bench(&b);
 }
 
-/* An option decides whether the drafter needs the logits of all rows. */
-static void test_wants(void **state)
+/* By an option the drafter learns from the device's predictions after every row
+ * instead of logits. Tokens that are not predicted stay unknown. */
+static void test_all_rows(void **state)
 {
+	static const struct candidate likely[] = { { .token = 20, .q = 0.5f },
+		{ .token = 21, .q = 0.2f } };
+	const int32_t text[] = { 3 };
 	struct bench b = { 0 };
 	struct err e = { 0 };
 
 	open_bench(&b, VOCAB);
-	assert_false(b.d.all_rows);
+	assert_null(b.d.verified);
 	close_bench(&b);
 	assert_ok(
 		opt_set(drafting_tables, &b.values, "recycle-rows", "all", &e),
 		&e);
 	open_bench(&b, VOCAB);
-	assert_true(b.d.all_rows);
+	assert_null(b.d.computed);
+	begin(&b, text, 1);
+	b.d.verified(b.d.arg, b.t, 0, likely, 2);
+	begin(&b, text, 1);
+	check_first(&b, 0, 2, 20);
 	close_bench(&b);
 }
 
@@ -199,7 +207,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_not_numbers),
 	cmocka_unit_test(test_duplicates),
 	cmocka_unit_test(test_ranks),
-	cmocka_unit_test(test_wants),
+	cmocka_unit_test(test_all_rows),
 };
 
 TEST_FILE(tests)

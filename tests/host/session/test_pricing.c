@@ -140,7 +140,7 @@ static void read_prompt(struct fixture *f, const int32_t *t, size_t n)
 
 	assert_ok(session_prefill(f->s, SESSION_TEXT, t, n, &reader, &last, &e),
 		&e);
-	assert_int_equal(found, (n + 2) / 3 * f->opts.prompt_top_k);
+	assert_int_equal(found, (n + 2) / 3 * f->opts.predict_top_k);
 }
 
 /* Run a prompt, trees, rows dropped after the exit layer, a fork and logits.
@@ -198,7 +198,7 @@ static void test_the_same(void **state)
 		struct soc soc = phone(variants[i].soc);
 
 		take(f, &variants[i]);
-		f->opts.prompt_top_k = 3;
+		f->opts.predict_top_k = 3;
 		f->model = model_file_open(&f->file);
 		same = shape_of(&f->file);
 		f->opts.soc = &soc;

@@ -94,7 +94,7 @@ static void check_session(struct fixture *f)
 	int32_t t[TOKENS];
 	size_t n_vocab;
 
-	f->opts.prompt_top_k = TOP_K;
+	f->opts.predict_top_k = TOP_K;
 	open_session(f);
 	n_vocab = f->file.n_vocab;
 	want = malloc(TOKENS * n_vocab * sizeof(*want));

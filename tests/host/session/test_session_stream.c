@@ -369,13 +369,13 @@ static void a_streamed_output_matrix(void **state)
 			i < 3 ? sweeps * output->stored : 0);
 		assert_in_range(st.resident_layers, 0, LAYERS - 1);
 		pair_close(&f->s);
-		f->opts.prompt_top_k = 1;
+		f->opts.predict_top_k = 1;
 		assert_int_equal(
 			session_open(&f->s, f->image.model, &f->opts, &e),
 			i < 3 ? -EINVAL : 0);
 		session_close(f->s, NULL);
 		f->s = NULL;
-		f->opts.prompt_top_k = 0;
+		f->opts.predict_top_k = 0;
 	}
 	free(want);
 	free(got);
