@@ -236,7 +236,7 @@ runs_of_methods() {
       --repeat-penalty 1.1 $soc
   done
   for budget in 0% 40% 100%; do
-    for what in '' '--calibration' '--fill-rows' '--no-reuse' \
+    for what in '' '--calibration' '--fill-rows' '--reuse' \
       '--temp 0.8 --seed 7' '--draft-on host --draft model'; do
       generate "sdnpu$(tr -s ' ' - <<<" ${what//--/} $budget")" --method sdnpu \
         -m $image --dram-budget $budget $soc $what

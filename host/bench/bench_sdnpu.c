@@ -29,6 +29,7 @@ const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
 #define CHAIN      "method=chain", "draft-len=31"
 #define OURS       "method=sdnpu"
 #define CALIBRATED "calibration=true"
+#define REUSED     "reuse=true"
 
 /* ---- what each technique adds -------------------------------------------- */
 
@@ -46,7 +47,7 @@ const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
 
 /* The paper's parameters; see the help of --paper for those that it does not
  * give. */
-#define PAPER_REUSE "sam-children=1", "reuse-checked=true"
+#define PAPER_REUSE REUSED, "sam-children=1", "reuse-checked=true"
 #define PAPER_CALIBRATED                                 \
 	CALIBRATED, "anchor-key=single", "successors=3", \
 		"successor-share=0.9", "calibrated-depth=2"
@@ -64,21 +65,20 @@ static const struct table_variant ablation[] = {
 	{ "EAGLE-2",
 		{ "method=eagle2-tree", "draft=eagle", "tree-rows=32", TWO },
 		.bundled = true, .as_option = "draft-as" },
-	{ "tree", { TREE, "no-reuse=true" } },
-	{ "tree + reuse", { TREE } },
-	{ "tree + calibration", { TREE, CALIBRATED, "no-reuse=true" } },
-	{ "tree + both", { TREE, CALIBRATED } },
-	{ "tree + recycle",
-		{ OURS, "draft=sam+recycle", TWO, "no-reuse=true" } },
-	{ "default", { OURS, TWO } },
-	{ "default, calibrated", { OURS, CALIBRATED, TWO } },
-	{ "paper's tree", { TREE, "sam-children=1", "no-reuse=true" } },
+	{ "tree", { TREE } },
+	{ "tree + reuse", { TREE, REUSED } },
+	{ "tree + calibration", { TREE, CALIBRATED } },
+	{ "tree + both", { TREE, REUSED, CALIBRATED } },
+	{ "default", { OURS, "draft=sam+recycle", TWO } },
+	{ "default + reuse", { OURS, REUSED, TWO } },
+	{ "default + both", { OURS, REUSED, CALIBRATED, TWO } },
+	{ "paper's tree", { TREE, "sam-children=1" } },
 	{ "paper's + reuse", { TREE, PAPER_REUSE } },
 	{ "paper's + calibration",
-		{ TREE, "sam-children=1", "no-reuse=true", PAPER_CALIBRATED } },
+		{ TREE, "sam-children=1", PAPER_CALIBRATED } },
 	{ "paper's + both", { TREE, PAPER_REUSE, PAPER_CALIBRATED } },
 	{ "+G, both loaded", { PLAIN, BOTH } },
-	{ "default, both loaded", { OURS, BOTH } },
+	{ "reuse, both loaded", { OURS, REUSED, BOTH } },
 };
 
 /* What each technique gains. The tree is compared with the automaton's chain.
@@ -90,13 +90,13 @@ static const struct table_pair gains[] = {
 	{ "reuse", "tree + reuse", "tree" },
 	{ "calibration", "tree + calibration", "tree" },
 	{ "both", "tree + both", "tree" },
-	{ "recycle", "tree + recycle", "tree" },
-	{ "reuse with recycle", "default", "tree + recycle" },
-	{ "calibration with these", "default, calibrated", "default" },
+	{ "recycle", "default", "tree" },
+	{ "reuse with recycle", "default + reuse", "default" },
+	{ "calibration with these", "default + both", "default + reuse" },
 	{ "paper's reuse", "paper's + reuse", "paper's tree" },
 	{ "paper's calibration", "paper's + calibration", "paper's tree" },
 	{ "paper's both", "paper's + both", "paper's tree" },
-	{ "both graphs loaded", "default, both loaded", "default" },
+	{ "both graphs loaded", "reuse, both loaded", "default + reuse" },
 };
 
 /* Factors over plain decoding and over the suffix automaton alone. */
@@ -150,22 +150,20 @@ static const struct column_spec energy_columns[] = {
 
 static const struct table_variant of_pld[] = {
 	{ "PLD", { CHAIN, "draft=pld" } },
-	{ "PLD, calibrated",
-		{ FULL, "draft=pld", CALIBRATED, "no-reuse=true" } },
-	{ "PLD, reused", { FULL, "draft=pld" } },
-	{ "PLD, ours", { FULL, "draft=pld", CALIBRATED } },
-	{ "and recycled", { FULL, "draft=pld+recycle", CALIBRATED } },
-	{ "not calibrated", { FULL, "draft=pld+recycle" } },
+	{ "PLD, calibrated", { FULL, "draft=pld", CALIBRATED } },
+	{ "PLD, reused", { FULL, REUSED, "draft=pld" } },
+	{ "PLD, ours", { FULL, REUSED, "draft=pld", CALIBRATED } },
+	{ "and recycled", { FULL, REUSED, "draft=pld+recycle", CALIBRATED } },
+	{ "not calibrated", { FULL, REUSED, "draft=pld+recycle" } },
 };
 
 static const struct table_variant of_sam[] = {
 	{ "SAM", { CHAIN, "draft=sam" } },
-	{ "SAM, calibrated",
-		{ FULL, "draft=sam", CALIBRATED, "no-reuse=true" } },
-	{ "SAM, reused", { FULL, "draft=sam" } },
-	{ "SAM, ours", { FULL, "draft=sam", CALIBRATED } },
-	{ "and recycled", { FULL, "draft=sam+recycle", CALIBRATED } },
-	{ "not calibrated", { FULL, "draft=sam+recycle" } },
+	{ "SAM, calibrated", { FULL, "draft=sam", CALIBRATED } },
+	{ "SAM, reused", { FULL, REUSED, "draft=sam" } },
+	{ "SAM, ours", { FULL, REUSED, "draft=sam", CALIBRATED } },
+	{ "and recycled", { FULL, REUSED, "draft=sam+recycle", CALIBRATED } },
+	{ "not calibrated", { FULL, REUSED, "draft=sam+recycle" } },
 };
 
 static const struct column_spec length_columns[] = {
@@ -189,13 +187,13 @@ static const struct table_variant drafters[] = {
 	{ "recycle", { CHAIN, "draft=recycle" } },
 	{ "sam+recycle", { CHAIN, "draft=sam+recycle" } },
 	{ "sam+model", { CHAIN, "draft=sam+model" }, AS_SMALL },
-	{ "sam, tree", { OURS, "draft=sam", "no-reuse=true" } },
-	{ "suffix, tree", { OURS, "draft=suffix", "no-reuse=true" } },
-	{ "recycle, tree", { OURS, "draft=recycle", "no-reuse=true" } },
-	{ "sam, ours", { OURS, "draft=sam" } },
-	{ "suffix, ours", { OURS, "draft=suffix" } },
-	{ "sam+recycle, ours", { OURS, "draft=sam+recycle" } },
-	{ "sam+model, ours", { OURS, "draft=sam+model" }, AS_SMALL },
+	{ "sam, tree", { OURS, "draft=sam" } },
+	{ "suffix, tree", { OURS, "draft=suffix" } },
+	{ "recycle, tree", { OURS, "draft=recycle" } },
+	{ "sam, ours", { OURS, REUSED, "draft=sam" } },
+	{ "suffix, ours", { OURS, REUSED, "draft=suffix" } },
+	{ "sam+recycle, ours", { OURS, REUSED, "draft=sam+recycle" } },
+	{ "sam+model, ours", { OURS, REUSED, "draft=sam+model" }, AS_SMALL },
 };
 
 static const struct column_spec drafters_columns[] = {
@@ -214,16 +212,14 @@ static const struct column_spec drafters_columns[] = {
 
 static const struct table_variant sources[] = {
 	{ SAM, { CHAIN, "draft=sam", TWO } },
-	{ "tree", { TREE, "no-reuse=true" } },
-	{ "tree + reuse", { TREE } },
-	{ "tree + calibration", { TREE, CALIBRATED, "no-reuse=true" } },
-	{ "tree + both", { TREE, CALIBRATED } },
-	{ "tree + recycle",
-		{ OURS, "draft=sam+recycle", TWO, "no-reuse=true" } },
-	{ "tree + model", { OURS, "draft=sam+model", TWO, "no-reuse=true" },
-		AS_SMALL },
-	{ "default", { OURS, TWO } },
-	{ "default, calibrated", { OURS, CALIBRATED, TWO } },
+	{ "tree", { TREE } },
+	{ "tree + reuse", { TREE, REUSED } },
+	{ "tree + calibration", { TREE, CALIBRATED } },
+	{ "tree + both", { TREE, REUSED, CALIBRATED } },
+	{ "default", { OURS, "draft=sam+recycle", TWO } },
+	{ "tree + model", { OURS, "draft=sam+model", TWO }, AS_SMALL },
+	{ "default + reuse", { OURS, REUSED, TWO } },
+	{ "default + both", { OURS, REUSED, CALIBRATED, TWO } },
 };
 
 #define ACCEPTED(id, name)                                          \
@@ -251,9 +247,9 @@ static const struct column_spec drafted_columns[] = {
 static const struct table_variant cycles[] = {
 	{ "+G+SD", { CHAIN, "draft=sam", TWO } },
 	{ "+G", { "method=autoregressive", TWO } },
-	{ "ours", { OURS, "draft=sam", TWO } },
-	{ "ours, all rows", { FULL, "draft=sam", TWO } },
-	{ "ours, recycled", { OURS, "draft=sam+recycle", TWO } },
+	{ "ours", { OURS, REUSED, "draft=sam", TWO } },
+	{ "ours, all rows", { FULL, REUSED, "draft=sam", TWO } },
+	{ "ours, recycled", { OURS, REUSED, "draft=sam+recycle", TWO } },
 };
 
 static const struct column_spec cycles_columns[] = {
@@ -273,12 +269,11 @@ static const struct column_spec cycles_columns[] = {
 
 static const struct table_variant overheads[] = {
 	{ "SAM", { CHAIN, "draft=sam" } },
-	{ "calibrated", { OURS, "draft=sam", CALIBRATED, "no-reuse=true" } },
+	{ "calibrated", { OURS, "draft=sam", CALIBRATED } },
 	{ "by the request",
-		{ OURS, "draft=sam", CALIBRATED, "no-reuse=true",
-			"anchors=request" } },
-	{ "reused", { OURS, "draft=sam" } },
-	{ "both", { OURS, "draft=sam", CALIBRATED } },
+		{ OURS, "draft=sam", CALIBRATED, "anchors=request" } },
+	{ "reused", { OURS, REUSED, "draft=sam" } },
+	{ "both", { OURS, REUSED, "draft=sam", CALIBRATED } },
 };
 
 static const struct column_spec overhead_columns[] = {
@@ -296,9 +291,9 @@ static const struct column_spec overhead_columns[] = {
 static const struct table_variant row_costs[] = {
 	{ NPU, { PLAIN, ONE } },
 	{ SAM, { CHAIN, "draft=sam", TWO } },
-	{ "tree", { TREE, "no-reuse=true" } },
+	{ "tree", { TREE } },
 	{ "paper's + both", { TREE, PAPER_REUSE, PAPER_CALIBRATED } },
-	{ "default", { OURS, TWO } },
+	{ "default + reuse", { OURS, REUSED, TWO } },
 };
 
 static const struct column_spec row_cost_columns[] = {
@@ -324,22 +319,27 @@ static const struct table_levels row_weights = {
 	{                    \
 		OURS, change \
 	}
+#define IN_REUSED(change)      \
+	{                      \
+		REUSED, change \
+	}
 #define IN_CALIBRATED(change)      \
 	{                          \
 		CALIBRATED, change \
 	}
 /* what both versions have in common */
-#define IN_PAPER                                                              \
-	IN_OURS("sam-children=1"), IN_OURS("reuse-checked=true"),             \
-		IN_OURS("reuse-room=32"), IN_CALIBRATED("anchor-key=single"), \
-		IN_CALIBRATED("successors=3"),                                \
-		IN_CALIBRATED("successor-share=0.9"),                         \
+#define IN_PAPER                                                    \
+	IN_OURS("sam-children=1"), IN_REUSED("reuse-checked=true"), \
+		IN_REUSED("reuse-room=32"),                         \
+		IN_CALIBRATED("anchor-key=single"),                 \
+		IN_CALIBRATED("successors=3"),                      \
+		IN_CALIBRATED("successor-share=0.9"),               \
 		IN_CALIBRATED("calibrated-depth=2")
 
 /* Version A keeps a draft until there are too many tokens, so it has the
  * greatest age. Version B has anchors in the user's request only. */
 static const struct table_preset paper_a[] = { IN_PAPER,
-	IN_OURS("reuse-age=64"), IN_CALIBRATED("anchors=context"), { 0 } };
+	IN_REUSED("reuse-age=64"), IN_CALIBRATED("anchors=context"), { 0 } };
 static const struct table_preset paper_b[] = { IN_PAPER,
 	IN_CALIBRATED("anchors=request"), { 0 } };
 

@@ -21,7 +21,7 @@
 
 struct sdnpu_options {
 	uint32_t rows;
-	bool fill, calibration, no_reuse;
+	bool fill, calibration, reuse;
 };
 
 /* clang-format off */
@@ -35,8 +35,8 @@ static const struct opt option_rows[] = {
 	{ OPT_FLAG, 0, "calibration", IN(calibration), NULL,
 		"sdnpu: also draft from the target's predictions for the "
 		"prompt; the device computes these while it reads it" },
-	{ OPT_FLAG, 0, "no-reuse", IN(no_reuse), NULL,
-		"sdnpu: do not draft rejected tokens again" },
+	{ OPT_FLAG, 0, "reuse", IN(reuse), NULL,
+		"sdnpu: also draft rejected tokens again" },
 };
 /* clang-format on */
 
@@ -96,8 +96,7 @@ static void sdnpu_compose(
 	const struct sdnpu_options *o = method_options(env, &table);
 
 	strbuf_addf(draft, "%s%s%s", given ? given : DRAFT,
-		o->calibration ? "+calibrated" : "",
-		o->no_reuse ? "" : "+reuse");
+		o->calibration ? "+calibrated" : "", o->reuse ? "+reuse" : "");
 }
 
 /* ---- the steps of the method --------------------------------------------- */

@@ -125,7 +125,7 @@ for name, r in tables["accepted"].items():
     if "default" not in name:
         assert {s for s in sources if drafted[s]} <= has, d
     assert d["draft_s"] > 0, d
-assert tables["drafted"]["tree + recycle"]["drafted_recycled"] > 0
+assert tables["drafted"]["default"]["drafted_recycled"] > 0
 for r in tables["cycles"].values():
     assert abs(r["valid"] + r["wasted"] + r["underutilized"] - 1) < 1e-6, r
 rows = tables["row_cost"]

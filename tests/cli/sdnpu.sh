@@ -32,16 +32,16 @@ for how in '' '--temp 0.8 --seed 7'; do
     ! full || same --method sdnpu --draft $draft --clock soc:sd8gen3
   done
   same --method sdnpu --draft sam+model --clock soc:sd8gen3
-  same --method sdnpu --calibration
-  same --method sdnpu --calibration --no-reuse --anchors request \
+  same --method sdnpu --calibration --reuse
+  same --method sdnpu --calibration --anchors request \
     --request-tokens 16
   for key in single bigram longest; do
     same --method sdnpu --calibration --anchor-key $key --successors 8 \
       --successor-share 1
   done
-  same --method sdnpu --reuse-checked
-  same --method sdnpu --draft recycle --recycle-rows all --no-reuse
-  same --method sdnpu --reuse-age 8 --reuse-room 64 --verify-rows 64
+  same --method sdnpu --reuse --reuse-checked
+  same --method sdnpu --draft recycle --recycle-rows all
+  same --method sdnpu --reuse --reuse-age 8 --reuse-room 64 --verify-rows 64
   same --method sdnpu --verify-rows 2
   for method in chain opt-tree eagle2-tree edgellm lever; do
     same --method $method --draft sam+calibrated+reuse
@@ -57,7 +57,7 @@ for coherence in strict check; do
   same --method sdnpu --coherence $coherence --calibration
 done
 same --method sdnpu --threads 2 --prefill-chunk 16
-same --method sdnpu --doorbell eventfd --reuse-checked
+same --method sdnpu --doorbell eventfd --reuse --reuse-checked
 same --method sdnpu --calibration --restarts 9 --fault die@run#2,die@run#3
 same --method sdnpu --calibration --graph-switch best --prefill-chunk 256
 same --method sdnpu --calibration --placement swap --va-window 24M
@@ -84,7 +84,7 @@ check_has 'the reason' "$err" sam:x
 
 # ---- statistics by source ------------------------------------------------------
 run_ok "$TANDEM" run -m small -f "$tmp/prompt" -n 24 --json -t 1 \
-  --method sdnpu --draft sam+model --no-reuse
+  --method sdnpu --draft sam+model
 member drafted_tokens
 drafted=$it
 member drafted_text
@@ -92,6 +92,6 @@ text=$it
 member drafted_model
 check_eq 'drafted tokens by source' $((text + it)) "$drafted"
 run_ok "$TANDEM" run -m small -f "$tmp/prompt" -n 24 --stats -t 1 \
-  --method sdnpu --draft sam+model --no-reuse
+  --method sdnpu --draft sam+model
 check_has '--stats' "$err" ' accepted by source: text '
 finish

@@ -58,7 +58,7 @@ for kind in pld suffix 'ngram-map --ngram-map-key 3 --ngram-map-length 8' \
   # shellcheck disable=SC2086 # a kind and its options
   drafts --method sdnpu --draft $kind
 done
-drafts --method sdnpu --reuse-checked --recycle-rows all
+drafts --method sdnpu --reuse --reuse-checked --recycle-rows all
 drafts --method chain --draft sam
 
 # With a history of other texts.
@@ -73,7 +73,7 @@ drafts --method sdnpu --draft sam+suffix+rest+recycle --history "$tmp/history"
 sum='{"prompt":"Problem: Calculate 6 * 12.\\nSolution:","max_tokens":99}'
 # again OPTION...: how many passes the text takes the second time.
 again() {
-  serve --keep 0 --method sdnpu --no-reuse --draft suffix \
+  serve --keep 0 --method sdnpu --draft suffix \
     --clock soc:sd8gen2 "$@"
   post /v1/completions "$sum"
   check_eq 'the end of an answer' "$(member finish_reason)" stop
