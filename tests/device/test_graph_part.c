@@ -77,7 +77,7 @@ static void states(struct rig *r, float *out)
 	buffer_end(r->io, RIG_OUT_OFF, bytes, BUFFER_READ);
 }
 
-static const struct place die_and_hang_at_the_named_step = { WIRE_T_COUNT, 0 };
+static const struct place the_end = { WIRE_T_COUNT, 0 };
 static const struct place cuts[][3] = {
 	{ { WIRE_T_GATE, 0 }, { WIRE_T_UP, 0 }, { WIRE_T_DOWN, 0 } },
 	{ { WIRE_T_GATE, 32 }, { WIRE_T_GATE, 64 }, { WIRE_T_DOWN, 32 } },
@@ -90,8 +90,7 @@ static void load_parts(struct rig *r, const struct place cut[3])
 	struct place from = { 0, 0 };
 
 	for (uint32_t i = 0; i < 4; i++) {
-		struct place to =
-			i < 3 ? cut[i] : die_and_hang_at_the_named_step;
+		struct place to = i < 3 ? cut[i] : the_end;
 		struct message m = part_of(r, WHOLE + 1 + i, from, to);
 
 		if (load(r, &m, sizeof(m)))
@@ -106,8 +105,7 @@ static void open_layer(struct rig *r, const struct rig_opts *o,
 	struct message m;
 
 	rig_open(r, o);
-	m = part_of(r, WHOLE, (struct place){ 0, 0 },
-		die_and_hang_at_the_named_step);
+	m = part_of(r, WHOLE, (struct place){ 0, 0 }, the_end);
 	if (load(r, &m, offsetof(struct message, part)))
 		fail_msg("whole: %s", r->done.text);
 	rig_chain(b, 0, ROWS);
