@@ -77,9 +77,8 @@ static const struct opt_command usage = {
 		    "  tandem bench sdnpu --tables drafters,length\n"
 		    "  tandem bench sdnpu --prompts mine.txt\n"
 		    "  tandem bench sdnpu --tables graphs --clock soc:sd8gen3",
-	.common =
-		"model tables tasks prompts paper items predict rounds shard verify-rows "
-		"threads clock json csv plot",
+	.common = "model tables tasks prompts paper items predict rounds "
+		  "shard verify-rows threads clock json csv plot",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.max_operands = 0,
