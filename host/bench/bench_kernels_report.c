@@ -105,7 +105,7 @@ static void print_softmax(const struct kernels_model *m)
 		const struct kernels_softmax *s = &m->softmax[i];
 
 		printf("%7u %6u  %8.1f %8.1f %8.1f %5.2f %5.2f  %8.3f %8.3f "
-		       "%6.4g\n",
+		       "%6.2f\n",
 			s->queries, s->length, (double)s->ps[0] / 1e6,
 			(double)s->ps[1] / 1e6, (double)s->ps[2] / 1e6,
 			over(s->ps[0], s->ps[2]), over(s->ps[1], s->ps[2]),
