@@ -48,24 +48,28 @@ drafts() {
   all "$@, cached"
   checks=$((checks + 2))
   [ $cached -gt 400 ] || fail "only $cached tokens were cached: $*"
-  [ "$(metric accepted_tokens_total)" -gt 0 ] || fail "nothing accepted: $*"
+  # In such short texts tables of n-grams may guess nothing right.
+  [[ $* == *ngram-* ]] || [ "$(metric accepted_tokens_total)" -gt 0 ] ||
+    fail "nothing accepted: $*"
   ends INT 0
 }
 
-drafts --method sdnpu
+# Rows are filled whatever they cost, on a busy machine, too.
+drafts --method sdnpu --fill-rows
 for kind in pld suffix 'ngram-map --ngram-map-key 3 --ngram-map-length 8' \
   'ngram-mod --ngram-mod-match 4 --ngram-mod-min 2'; do
   # shellcheck disable=SC2086 # a kind and its options
-  drafts --method sdnpu --draft $kind
+  drafts --method sdnpu --fill-rows --draft $kind
 done
-drafts --method sdnpu --reuse --reuse-checked --recycle-rows all
+drafts --method sdnpu --fill-rows --reuse --reuse-checked --recycle-rows all
 drafts --method chain --draft sam
 
 # With a history of other texts.
 for i in 1 2 3; do
   echo "{\"prompt\":\"$story\",\"answer\":\"${want[i]}\"}"
 done | run_ok "$TANDEM" history import "$tmp/history" -
-drafts --method sdnpu --draft sam+suffix+rest+recycle --history "$tmp/history"
+drafts --method sdnpu --fill-rows --draft sam+suffix+rest+recycle \
+  --history "$tmp/history"
 
 # With a history, an answer is drafted from that of another request, of which
 # nothing is cached; without one, nothing is kept. The clock of a phone makes
