@@ -380,7 +380,7 @@ def trajectory(model, ids, own, at, there, mask, source, threshold):
 
     A pass fixes what the model is sure of to `threshold` [rows, 1], and in each block the surest.
     The right token is what is fixed.  own: numbers of blocks.  mask, source: those of one noisy
-    copy behind the clean positions.  Keys and values of clean positions are computed once.
+    copy behind the clean positions, whose keys and values all passes share.
     """
     length, want = ids.shape[1], ids.gather(1, at)
     when = torch.full_like(at, PASSES)
