@@ -125,8 +125,9 @@ struct session {
 	 * these compute */
 	struct pinned output;
 	struct wire_output output_graph;
-	/* what session_predict has read: [rows][opts.predict_top_k] */
-	const struct wire_likely *likely;
+	/* [plan.max_rows][opts.predict_top_k] what the device predicted, copied
+	 * because it may write shared memory at any time */
+	struct wire_likely *likely;
 	/* the slot with the part of the output matrix that is being used */
 	unsigned output_slot;
 	struct inflight inflight[MAX_INFLIGHT];

@@ -227,8 +227,13 @@ static int open_output(struct session *s, struct err *e)
 {
 	struct pinned *p = &s->output;
 	size_t bytes = s->plan.output_room;
-	int ret = buffer_create(&p->buffer, "output", bytes, BUFFER_DMA, e);
+	int ret;
 
+	s->likely = calloc((size_t)s->plan.max_rows * s->opts.predict_top_k,
+		sizeof(*s->likely));
+	if (!s->likely)
+		return err_set(e, ENOMEM, "no memory for predictions");
+	ret = buffer_create(&p->buffer, "output", bytes, BUFFER_DMA, e);
 	if (ret) {
 		p->buffer = NULL;
 		return ret;
@@ -433,6 +438,7 @@ static int session_free(struct session *s, struct err *e)
 	buffer_close(s->io.buffer);
 	logits_close(s->logits);
 	buffer_close(s->output.buffer);
+	free(s->likely);
 	workers_close(s->workers);
 	free(s->order);
 	sequences_close(s->sequences);

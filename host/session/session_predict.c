@@ -11,6 +11,7 @@
 #include "tensor/soc/soc.h"
 
 #include <errno.h>
+#include <string.h>
 
 static size_t likely_bytes(const struct session *s, uint32_t rows)
 {
@@ -114,8 +115,8 @@ int session_predict(struct session *s, struct err *e)
 		return ret;
 	npu_went_on(s->npu);
 	bytes = likely_bytes(s, rows);
-	s->likely = (const void *)buffer_begin(
-		s->io.buffer, off, bytes, BUFFER_READ);
+	memcpy(s->likely, buffer_begin(s->io.buffer, off, bytes, BUFFER_READ),
+		bytes);
 	buffer_end(s->io.buffer, off, bytes, BUFFER_READ);
 	return check(s, rows, e);
 }
