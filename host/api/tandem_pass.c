@@ -65,8 +65,7 @@ int pass_read(struct session *s, const int32_t *token, size_t n, size_t first,
 		size_t row = first > at ? first - at : 0;
 
 		some = n - at < most ? (uint32_t)(n - at) : most;
-		ret = session_continue(
-			s, SESSION_TEXT, token + at, some, NULL, e);
+		ret = session_continue(s, SESSION_TEXT, token + at, some, e);
 		if (ret)
 			break;
 		to->read(to->arg, some);

@@ -252,8 +252,8 @@ static int prefill_alone(struct lanes *l, const struct lane *x, struct err *e)
 
 	for (uint32_t some; left && !ret; left -= some) {
 		some = least(left, most);
-		ret = session_continue(l->session, x->sequence,
-			token + n - 1 - left, some, NULL, e);
+		ret = session_continue(
+			l->session, x->sequence, token + n - 1 - left, some, e);
 		if (!ret)
 			ret = session_accept(
 				l->session, x->sequence, NULL, some, e);

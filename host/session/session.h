@@ -134,7 +134,7 @@ int session_forward(struct session *, const struct rows *,
  * attention mask. For a model with a block_length the mask is that of a
  * prompt. */
 int session_continue(struct session *, uint32_t sequence, const int32_t *token,
-	uint32_t n, const struct session_hooks *, struct err *);
+	uint32_t n, struct err *);
 
 /* Set opts.attend_apart for all later passes. Results do not depend on this
  * option. */

@@ -443,7 +443,7 @@ int session_forward(struct session *s, const struct rows *rows,
 }
 
 int session_continue(struct session *s, uint32_t sequence, const int32_t *token,
-	uint32_t n, const struct session_hooks *hooks, struct err *e)
+	uint32_t n, struct err *e)
 {
 	bool chain = s->model->causal || s->model->block_length;
 	const struct rows rows = { .visibility = chain ? VISIBILITY_TREE
@@ -457,5 +457,5 @@ int session_continue(struct session *s, uint32_t sequence, const int32_t *token,
 	/* If n is too large, session_forward returns an error. */
 	rows_tree(s->some, sequence, length, token, NULL,
 		n < s->plan.max_rows ? n : s->plan.max_rows);
-	return session_forward(s, &rows, hooks, e);
+	return session_forward(s, &rows, NULL, e);
 }

@@ -37,7 +37,7 @@ static int read_chunk(struct session *s, uint32_t sequence,
 	const int32_t *token, size_t first, uint32_t rows,
 	const struct session_reader *reader, struct err *e)
 {
-	int ret = session_continue(s, sequence, token + first, rows, NULL, e);
+	int ret = session_continue(s, sequence, token + first, rows, e);
 
 	for (uint32_t i = 0; !ret && reader && reader->tapped && i < rows; i++)
 		reader->tapped(reader->arg, first + i, session_tapped(s, i));

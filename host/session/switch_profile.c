@@ -36,7 +36,7 @@ static int sample(struct session *s, enum graph_kind kind, unsigned i,
 
 	s->switching->sample = to->time[i];
 	to->length[i] = cached + rows;
-	ret = session_continue(s, SESSION_TEXT, token, rows, NULL, e);
+	ret = session_continue(s, SESSION_TEXT, token, rows, e);
 	if (!ret && keep)
 		ret = session_accept(s, SESSION_TEXT, NULL, rows, e);
 	return ret;

@@ -381,8 +381,8 @@ static void one_by_one(struct fixture *f, double *nll)
 	assert_int_equal(f->file.n_vocab, ARRAY_LEN(logits));
 	session_truncate(f->s, SESSION_TEXT, 0);
 	for (unsigned i = 0; i + 1 < LONG; i++) {
-		assert_ok(session_continue(f->s, SESSION_TEXT, &f->token[i], 1,
-				  NULL, &e),
+		assert_ok(session_continue(
+				  f->s, SESSION_TEXT, &f->token[i], 1, &e),
 			&e);
 		assert_ok(session_logits(f->s, 0, logits, &e), &e);
 		assert_ok(session_accept(f->s, SESSION_TEXT, NULL, 1, &e), &e);

@@ -154,8 +154,7 @@ static void test_fresh_cache(void **state)
 	dt_model(w, dt_keys);
 	w->opts.decode_rows = N;
 	pair_open(&s, w->model, &w->opts);
-	assert_ok(
-		session_continue(s, SESSION_TEXT, w->prompt, N, NULL, &e), &e);
+	assert_ok(session_continue(s, SESSION_TEXT, w->prompt, N, &e), &e);
 	assert_ok(session_logits_range(s, FROM, N - FROM, whole, &e), &e);
 	assert_ok(session_accept(s, SESSION_TEXT, NULL, FROM, &e), &e);
 	for (unsigned i = 0; i < N - FROM; i++)

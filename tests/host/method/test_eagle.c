@@ -117,7 +117,7 @@ static void pass(struct eagle *x, uint32_t sequence, const int32_t *token,
 	struct session *s = x->f->w.s;
 	struct err e = { 0 };
 
-	assert_ok(session_continue(s, sequence, token, n, NULL, &e), &e);
+	assert_ok(session_continue(s, sequence, token, n, &e), &e);
 	for (uint32_t i = 0; i < n; i++)
 		memcpy(states[i], session_hidden(s, i), sizeof(states[i]));
 	assert_ok(session_accept(s, sequence, NULL, n, &e), &e);

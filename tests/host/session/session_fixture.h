@@ -88,7 +88,7 @@ static inline void forward(
 	struct err e = { 0 };
 
 	assert_ok(parent ? pair_tree(f->s, t, parent, n, NULL, &e)
-			 : session_continue(f->s, SESSION_TEXT, t, n, NULL, &e),
+			 : session_continue(f->s, SESSION_TEXT, t, n, &e),
 		&e);
 }
 

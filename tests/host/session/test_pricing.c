@@ -461,8 +461,8 @@ static uint64_t mappings(struct fixture *f, const struct shape *as,
 		pair_open(&f->s, f->model, &f->opts);
 		session_stats(f->s, &before);
 		for (unsigned k = 0; k < 5; k++)
-			assert_ok(session_continue(f->s, SESSION_TEXT, &token,
-					  1, NULL, &e),
+			assert_ok(session_continue(
+					  f->s, SESSION_TEXT, &token, 1, &e),
 				&e);
 		session_stats(f->s, &after);
 		ps[i] = after.price.total_ps;
@@ -522,8 +522,7 @@ static struct session_stats passes_in(
 	pair_open(&f->s, f->model, &f->opts);
 	/* The first pass maps what fits. */
 	for (unsigned i = 0; i <= PASSES; i++) {
-		assert_ok(session_continue(
-				  f->s, SESSION_TEXT, &token, 1, NULL, &e),
+		assert_ok(session_continue(f->s, SESSION_TEXT, &token, 1, &e),
 			&e);
 		if (!i)
 			session_stats(f->s, &before);

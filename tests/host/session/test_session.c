@@ -62,8 +62,7 @@ static void test_full_context(void **state)
 	session_truncate(f->s, SESSION_TEXT, 0);
 	prefill(f, t, 19);
 	assert_int_equal(
-		session_continue(f->s, SESSION_TEXT, &one, 1, NULL, &e),
-		-ENOSPC);
+		session_continue(f->s, SESSION_TEXT, &one, 1, &e), -ENOSPC);
 	assert_int_equal(session_length(f->s, SESSION_TEXT), 19);
 	pair_close(&f->s);
 }
@@ -276,8 +275,8 @@ static void test_block_larger_than_the_window(void **state)
 	if (!session_open(&f->s, f->model, &f->opts, &e)) {
 		const int32_t t = 1;
 
-		assert_true(session_continue(
-				    f->s, SESSION_TEXT, &t, 1, NULL, &e) < 0);
+		assert_true(
+			session_continue(f->s, SESSION_TEXT, &t, 1, &e) < 0);
 	}
 	assert_non_null(strstr(e.text, "tandem:weights0"));
 	assert_non_null(strstr(e.text, "16.0 MiB"));
@@ -297,8 +296,8 @@ static void test_cancel(void **state)
 	open_session(f);
 	forward(f, &t, NULL, 1);
 	cancel = 1;
-	assert_int_equal(session_continue(f->s, SESSION_TEXT, &t, 1, NULL, &e),
-		-ECANCELED);
+	assert_int_equal(
+		session_continue(f->s, SESSION_TEXT, &t, 1, &e), -ECANCELED);
 	cancel = 0;
 	pair_close(&f->s);
 }
@@ -330,7 +329,7 @@ static void test_device_killed(void **state)
 	pid = child_pid();
 	kill(pid, SIGKILL);
 	began = clock_ns();
-	assert_int_equal(session_continue(f->s, SESSION_TEXT, &t, 1, NULL, &e),
+	assert_int_equal(session_continue(f->s, SESSION_TEXT, &t, 1, &e),
 		-ERR_DEVICE_LOST);
 	assert_in_range((clock_ns() - began) / 1000000, 0, 10000);
 	assert_non_null(strstr(e.text, "killed by signal 9"));

@@ -73,8 +73,7 @@ static uint64_t phone_pass(struct fixture *f)
 	uint64_t before = session_phone_ps(f->s);
 	struct err e = { 0 };
 
-	assert_ok(
-		session_continue(f->s, SESSION_TEXT, &token, 1, NULL, &e), &e);
+	assert_ok(session_continue(f->s, SESSION_TEXT, &token, 1, &e), &e);
 	return session_phone_ps(f->s) - before;
 }
 
@@ -332,9 +331,8 @@ static struct spent spend(struct fixture *f)
 
 		for (unsigned k = 0; k < 8; k++)
 			token[k] = token_at(9, i * 8 + k);
-		assert_ok(session_continue(
-				  f->s, SESSION_TEXT, token, n, NULL, &e),
-			&e);
+		assert_ok(
+			session_continue(f->s, SESSION_TEXT, token, n, &e), &e);
 		mid = session_phone_ps(f->s);
 		assert_ok(session_logits_range(f->s, 0, n, logits, &e), &e);
 		s.passes_ps += mid - from;

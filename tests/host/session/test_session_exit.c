@@ -382,7 +382,7 @@ static void follow(struct fixture *f, const struct random_tree *r,
 
 	for (uint32_t k = 0; k < n; k++) {
 		assert_ok(session_continue(f->plain, SESSION_TEXT,
-				  &r->token[path[k]], 1, NULL, &e),
+				  &r->token[path[k]], 1, &e),
 			&e);
 		same_state(session_hidden(f->s, path[k]),
 			session_hidden(f->plain, 0), path[k]);

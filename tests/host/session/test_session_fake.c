@@ -93,8 +93,7 @@ static void close_session(struct fixture *f)
 /* Compute n tokens from position `from` on and the logits of each token. */
 static int forward(struct fixture *f, uint32_t from, uint32_t n, struct err *e)
 {
-	int ret = session_continue(
-		f->s, SESSION_TEXT, &f->token[from], n, NULL, e);
+	int ret = session_continue(f->s, SESSION_TEXT, &f->token[from], n, e);
 
 	if (!ret)
 		ret = session_logits_range(f->s, 0, n, f->got[from], e);
@@ -213,8 +212,7 @@ static void test_reads_on_while_the_host_works(void **state)
 	f->opts.stage_slots = 4;
 	open_session(f, f->image.model);
 	go_on(f, 0, 1);
-	assert_ok(session_continue(f->s, SESSION_TEXT, f->token, 1, NULL, &e),
-		&e);
+	assert_ok(session_continue(f->s, SESSION_TEXT, f->token, 1, &e), &e);
 	session_stats(f->s, &idle);
 	/* The layers have equal sizes, so this is the number of bytes after the
 	 * pass has filled all staging slots. */
@@ -501,8 +499,8 @@ static void test_states_that_are_no_numbers(void **state)
 			poison = bad[i];
 			poisoned_row = 2;
 			poisoned_runs = block;
-			assert_ok(session_continue(f->s, SESSION_TEXT, f->token,
-					  4, NULL, &e),
+			assert_ok(session_continue(
+					  f->s, SESSION_TEXT, f->token, 4, &e),
 				&e);
 			assert_int_equal(
 				session_logits(f->s, 2, logits, &e), -EPROTO);

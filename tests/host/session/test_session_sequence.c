@@ -98,8 +98,7 @@ static void run_alone(struct fixture *f, struct session *alone, uint32_t id)
 	for (unsigned step = 0; step < STEPS; step++) {
 		uint32_t n = chain(f, id, step, token);
 
-		assert_ok(session_continue(
-				  alone, SESSION_TEXT, token, n, NULL, &e),
+		assert_ok(session_continue(alone, SESSION_TEXT, token, n, &e),
 			&e);
 		for (uint32_t k = 0; k < n; k++) {
 			assert_ok(session_logits(alone, k, logits, &e), &e);
@@ -189,12 +188,10 @@ static void test_a_thousand_forks_cost_nothing(void **state)
 		assert_int_equal(fork_of(f->s, SESSION_TEXT), i);
 	assert_int_equal(copied(f), 0);
 	for (uint32_t i = 1; i <= 3; i++) {
-		assert_ok(session_continue(f->s, 300 * i, prompt, 1, NULL, &e),
-			&e);
+		assert_ok(session_continue(f->s, 300 * i, prompt, 1, &e), &e);
 		assert_int_equal(copied(f), i);
 		assert_ok(session_accept(f->s, 300 * i, NULL, 1, &e), &e);
-		assert_ok(session_continue(f->s, 300 * i, prompt, 1, NULL, &e),
-			&e);
+		assert_ok(session_continue(f->s, 300 * i, prompt, 1, &e), &e);
 		assert_int_equal(copied(f), i);
 		assert_ok(session_accept(f->s, 300 * i, NULL, 1, &e), &e);
 	}
@@ -224,12 +221,12 @@ static void test_fork_before_accept(void **state)
 	forward(f, t + 23, NULL, 2);
 	memcpy(want, session_hidden(f->s, 1), width);
 	assert_int_equal(length_of(f, id), 20);
-	assert_ok(session_continue(f->s, id, t + 30, 5, NULL, &e), &e);
+	assert_ok(session_continue(f->s, id, t + 30, 5, &e), &e);
 	assert_ok(session_accept(f->s, id, NULL, 5, &e), &e);
 	forward(f, t + 23, NULL, 2);
 	same_bytes(session_hidden(f->s, 1), want, width, "row", 1);
 	session_truncate(f->s, id, 20);
-	assert_ok(session_continue(f->s, id, t + 20, 5, NULL, &e), &e);
+	assert_ok(session_continue(f->s, id, t + 20, 5, &e), &e);
 	same_bytes(session_hidden(f->s, 4), want, width, "row", 4);
 	free(want);
 	pair_close(&f->s);
@@ -259,12 +256,12 @@ static void test_full_cache(void **state)
 	prefill(f, t, 70);
 	id = fork_of(f->s, SESSION_TEXT);
 	session_stats(f->s, &a);
-	assert_int_equal(session_continue(f->s, id, t, 1, NULL, &e), -ENOSPC);
+	assert_int_equal(session_continue(f->s, id, t, 1, &e), -ENOSPC);
 	assert_non_null(strstr(e.text, "cache of 96 tokens is full"));
 	assert_non_null(strstr(e.text, "for 32 was requested"));
 	assert_non_null(strstr(e.text, "room for 0"));
 	assert_non_null(strstr(e.text, "2 sequences hold"));
-	assert_int_equal(session_continue(f->s, id, t, 21, NULL, &e), -ENOSPC);
+	assert_int_equal(session_continue(f->s, id, t, 21, &e), -ENOSPC);
 	assert_non_null(strstr(e.text, "context of 90 tokens is full: 70 are"));
 	session_stats(f->s, &b);
 	/* no request was sent to the device */
@@ -272,7 +269,7 @@ static void test_full_cache(void **state)
 	assert_int_equal(length_of(f, id), 70);
 	assert_int_equal(session_accept(f->s, id, path, 1, &e), -EINVAL);
 	session_remove(f->s, SESSION_TEXT);
-	assert_ok(session_continue(f->s, id, t, 20, NULL, &e), &e);
+	assert_ok(session_continue(f->s, id, t, 20, &e), &e);
 	assert_int_equal(copied(f), 0);
 	pair_close(&f->s);
 }
@@ -316,7 +313,7 @@ static void check_transplant(struct fixture *f, enum coherence coherence)
 			&e);
 	}
 	assert_int_equal(copied(f), 2);
-	assert_ok(session_continue(f->s, id, other, 2, NULL, &e), &e);
+	assert_ok(session_continue(f->s, id, other, 2, &e), &e);
 	same_bytes(session_hidden(f->s, 1), want, width, "row", 1);
 	free(want);
 	free(kv);
@@ -402,7 +399,7 @@ static void test_exit_of_many(void **state)
 					assert_ok(session_continue(plain,
 							  SESSION_TEXT,
 							  &row[path[k]].token,
-							  1, NULL, &e),
+							  1, &e),
 						&e);
 					same_bytes(
 						session_hidden(f->s, path[k]),

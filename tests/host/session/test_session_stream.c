@@ -61,7 +61,7 @@ static int decode(struct fixture *f, struct trace *t, uint64_t stream,
 	for (unsigned i = 0; i < n && !ret; i++) {
 		int32_t token = token_at(stream, i);
 
-		ret = session_continue(f->s, SESSION_TEXT, &token, 1, NULL, e);
+		ret = session_continue(f->s, SESSION_TEXT, &token, 1, e);
 		if (!ret)
 			ret = look(f, t, 0, e);
 		if (!ret)
@@ -321,8 +321,8 @@ static void run_chain(struct fixture *f, float *out, uint32_t n_vocab)
 	assert_ok(session_logits_range(f->s, 0, LAST, out, &e), &e);
 	out += (size_t)LAST * n_vocab;
 	for (unsigned i = 0; i < 4; i++) {
-		assert_ok(session_continue(f->s, SESSION_TEXT, token,
-				  i % 2 ? 2 : 1, NULL, &e),
+		assert_ok(session_continue(
+				  f->s, SESSION_TEXT, token, i % 2 ? 2 : 1, &e),
 			&e);
 		for (uint32_t row = 0; row <= i % 2; row++, out += n_vocab)
 			assert_ok(session_logits(f->s, row, out, &e), &e);

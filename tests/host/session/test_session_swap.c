@@ -87,8 +87,7 @@ static int forward(struct fixture *f, uint32_t from, uint32_t *n, struct err *e)
 
 	*n = from % 3 ? 1 : from % 2 ? 3 : CHUNK;
 	*n = TEXT - from < *n ? TEXT - from : *n;
-	ret = session_continue(
-		f->s, SESSION_TEXT, &f->token[from], *n, NULL, e);
+	ret = session_continue(f->s, SESSION_TEXT, &f->token[from], *n, e);
 	if (!ret)
 		ret = session_logits_range(f->s, 0, *n, f->got[from], e);
 	return ret ? ret : session_accept(f->s, SESSION_TEXT, NULL, *n, e);
@@ -403,8 +402,7 @@ static uint64_t phone_pass(struct fixture *f)
 	uint64_t before = session_phone_ps(f->s);
 	struct err e = { 0 };
 
-	assert_ok(session_continue(f->s, SESSION_TEXT, f->token, 1, NULL, &e),
-		&e);
+	assert_ok(session_continue(f->s, SESSION_TEXT, f->token, 1, &e), &e);
 	return session_phone_ps(f->s) - before;
 }
 

@@ -375,8 +375,8 @@ static void go_on(struct fixture *f, uint32_t at)
 	for (uint32_t n; at < TEXT; at += n) {
 		n = at % 3 ? 1 : CHUNK;
 		n = TEXT - at < n ? TEXT - at : n;
-		assert_ok(session_continue(f->s, SESSION_TEXT, f->token + at, n,
-				  NULL, &e),
+		assert_ok(session_continue(
+				  f->s, SESSION_TEXT, f->token + at, n, &e),
 			&e);
 		assert_ok(session_logits_range(f->s, 0, n, f->got[at], &e), &e);
 		assert_ok(session_accept(f->s, SESSION_TEXT, NULL, n, &e), &e);
@@ -545,8 +545,7 @@ static void test_many_rows(void **state)
 	assert_non_null(strstr(e.text,
 		"5 rows that are no chain, but blocks have graphs of 4 rows"));
 	assert_ok(pair_tree(f->s, f->token, parent, 4, NULL, &e), &e);
-	assert_ok(session_continue(f->s, SESSION_TEXT, f->token, 5, NULL, &e),
-		&e);
+	assert_ok(session_continue(f->s, SESSION_TEXT, f->token, 5, &e), &e);
 }
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
