@@ -150,9 +150,9 @@ int tandem_bare_pass(struct tandem *t, const struct bare_pass *p, float *logits,
 	return ret;
 }
 
-void tandem_price_by_cpu(struct tandem *t)
+void tandem_price_by_cpu(struct tandem *t, bool but_prompts)
 {
-	session_price_by_cpu(t->decoder.session);
+	session_price_by_cpu(t->decoder.session, but_prompts);
 }
 
 int tandem_read_ahead(struct tandem *t, struct err *e)

@@ -95,9 +95,10 @@ struct bare_pass_times {
 int tandem_bare_pass(struct tandem *, const struct bare_pass *, float *logits,
 	struct bare_pass_times *times, struct err *);
 
-/* From this call on, price all passes as if the simulated phone's CPU computed
- * them. */
-void tandem_price_by_cpu(struct tandem *);
+/* From this call on, price passes as if the simulated phone's CPU computed
+ * them: all passes, or with `but_prompts` those that do not prefill a prompt.
+ */
+void tandem_price_by_cpu(struct tandem *, bool but_prompts);
 
 /* Wait until every staging slot holds the layer that will be needed next. */
 int tandem_read_ahead(struct tandem *, struct err *);

@@ -430,7 +430,7 @@ struct bench_diffusion {
 
 static int price_by_cpu(void *arg, struct tandem *t, struct err *e)
 {
-	tandem_price_by_cpu(t);
+	tandem_price_by_cpu(t, false);
 	return 0;
 }
 

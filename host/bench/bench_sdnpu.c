@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "host/api/options.h"
+#include "host/api/tandem_pass.h"
 #include "host/bench/bench_sdnpu_graphs.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/experiment_table.h"
@@ -23,7 +24,8 @@ struct sdnpu_spec {
 /* ---- tables of the paper ------------------------------------------------- */
 
 const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
-	"drafters", "sources", "cycles", "overhead", "row_cost", "graphs" };
+	"drafters", "sources", "cycles", "overhead", "row_cost", "phones",
+	"graphs" };
 
 /* A chain of 31 tokens fills the decode graph, as the compared trees do. */
 #define CHAIN      "method=chain", "draft-len=31"
@@ -313,6 +315,81 @@ static const struct table_levels row_weights = {
 	.n = 3,
 };
 
+/* ---- models and phones --------------------------------------------------- */
+
+/* Values of table_variant.hook. */
+enum sdnpu_hook {
+	/* as if the phone's CPU computed what follows the prompt */
+	SDNPU_DECODING_BY_CPU = 1,
+};
+
+static int decode_by_cpu(void *arg, struct tandem *t, struct err *e)
+{
+	tandem_price_by_cpu(t, true);
+	return 0;
+}
+
+static const struct setting_hook by_cpu = { .opened = decode_by_cpu };
+
+/* The phones and models of the paper. */
+/* clang-format off */
+#define ON_PHONE(shape, phone)                                                \
+	{ shape ", " phone, { "draft=sam+recycle", TWO, "as=" shape,    \
+				"clock=soc:" phone } }
+#define ON_PHONES(shape)                                                      \
+	ON_PHONE(shape, "sd8gen2"), ON_PHONE(shape, "sd8gen3"),               \
+	ON_PHONE(shape, "sd8elite")
+/* clang-format on */
+
+static const struct table_variant phones[] = {
+	ON_PHONES("qwen2.5-0.5b"),
+	ON_PHONES("qwen2.5-1.5b"),
+	ON_PHONES("llama3.2-3b"),
+};
+
+/* The paper's rivals. On a CPU each row takes time, so small drafts are best.
+ */
+/* clang-format off */
+#define ON_CPU       .hook = SDNPU_DECODING_BY_CPU
+#define SAM_OF(n)    "draft=sam", "draft-len=" #n
+#define EAGLE_OF(n)  "draft=eagle", "tree-rows=" #n
+#define HEAD         .bundled = true, .as_option = "draft-as"
+#define FASTER(key, rival)                                                    \
+	{ "over_" key, rival, 2, 1, figure_request_tokens_per_s,              \
+		.against = COLUMN_SHARE, .base = rival }
+#define LESS_ENERGY(key, rival)                                               \
+	{ "joules_over_" key, "J: " rival, 2, 1, figure_request_joules,       \
+		.against = COLUMN_OVER, .base = rival }
+/* clang-format on */
+
+static const struct table_variant phones_rivals[] = {
+	{ "NPU", { TWO }, .method = "autoregressive" },
+	{ "CPU", { BOTH }, ON_CPU, .method = "autoregressive" },
+	{ "SAM", { SAM_OF(31), TWO }, .method = "chain" },
+	{ "CPU SAM", { SAM_OF(2), BOTH }, ON_CPU, .method = "chain" },
+	{ "CPU SAM", { SAM_OF(4), BOTH }, ON_CPU, .method = "chain" },
+	{ "CPU SAM", { SAM_OF(8), BOTH }, ON_CPU, .method = "chain" },
+	{ "EAGLE-2", { EAGLE_OF(8), TWO }, HEAD, .method = "eagle2-tree" },
+	{ "EAGLE-2", { EAGLE_OF(32), TWO }, HEAD, .method = "eagle2-tree" },
+	{ "CPU EAGLE-2", { EAGLE_OF(4), BOTH }, HEAD, ON_CPU,
+		.method = "eagle2-tree" },
+	{ "CPU EAGLE-2", { EAGLE_OF(8), BOTH }, HEAD, ON_CPU,
+		.method = "eagle2-tree" },
+};
+
+static const struct column_spec phones_columns[] = {
+	{ "request_token_s", "ms/token", 2, 1e3, figure_request_s, .panel = 1 },
+	FASTER("npu", "NPU"),
+	FASTER("cpu", "CPU"),
+	FASTER("sam", "SAM"),
+	FASTER("cpu_sam", "CPU SAM"),
+	FASTER("eagle2", "EAGLE-2"),
+	FASTER("cpu_eagle2", "CPU EAGLE-2"),
+	LESS_ENERGY("npu", "NPU"),
+	LESS_ENERGY("cpu", "CPU"),
+	{ 0 },
+};
+
 /* ---- the paper's parameters ---------------------------------------------- */
 
 #define IN_OURS(change)      \
@@ -425,6 +502,26 @@ static const struct sdnpu_spec specs[] = {
 			"pass in addition to its\nengines' (row_weight_s of "
 			"its profile), for padding none.",
 		.plot = { .y = { "times" } }),
+	{ SDNPU_T_PHONES,
+		{ .name = "phones",
+			.title = "Requests by model, phone and task: speed and "
+				 "energy over each rival",
+			.note = "ms/token: of the default method, with the "
+				"prompt. J: energy of a request. CPU: the "
+				"NPU\ncomputes the prompt, and the phone's CPU "
+				"the rest. NPU, SAM, EAGLE-2: with graph\n"
+				"switching. SAM and EAGLE-2: the fastest of "
+				"several sizes of drafts.",
+			.name_key = { "model", "task" },
+			.variant = phones,
+			.n_variants = ARRAY_LEN(phones),
+			.method = "sdnpu",
+			.of_phone = true,
+			.rival = phones_rivals,
+			.n_rivals = ARRAY_LEN(phones_rivals),
+			.mean = "geometric mean",
+			.column = phones_columns,
+			.plot = { .y = { "ms a token" } } } },
 };
 
 /* ---- the benchmark ------------------------------------------------------- */
@@ -438,6 +535,7 @@ struct bench_sdnpu {
 	char *row_weight; /* option that row_weights changes */
 	struct table_plan plan[ARRAY_LEN(specs)];
 	struct sdnpu_graphs graphs;
+	struct method_facts method[32]; /* all of them */
 };
 
 /* the tables of gains and of graphs have no specification */
@@ -452,6 +550,7 @@ static int plan(
 		opt_values_of(a->run.options, &pair_table);
 	char head[PATH_MAX];
 	struct err none;
+	unsigned n_methods = 0;
 	int ret = 0;
 
 	if (b->run.clock &&
@@ -461,7 +560,13 @@ static int plan(
 	b->row_weights = row_weights;
 	b->row_weights.option = b->row_weight;
 
+	while (n_methods < ARRAY_LEN(b->method) &&
+		method_facts(n_methods, &b->method[n_methods]))
+		n_methods++;
 	b->request = (struct table_request){ .usual = &b->usual,
+		.method = b->method,
+		.n_methods = n_methods,
+		.hook = &by_cpu,
 		.preset = presets[a->paper],
 		.levels = &b->row_weights,
 		.as = pair->as >= 0 ? shapes[pair->as].name : NULL,

@@ -28,7 +28,9 @@ enum sdnpu_table_kind {
 	/* overhead of the techniques (section 4.4 of the paper) */
 	SDNPU_T_OVERHEAD,
 	SDNPU_T_ROW_COST, /* gains by the time that a phone takes for a row */
-	SDNPU_T_GRAPHS,   /* graph switching (bench_sdnpu_graphs.h) */
+	/* gains over each rival, by phone and model (figures 11 and 12) */
+	SDNPU_T_PHONES,
+	SDNPU_T_GRAPHS, /* graph switching (bench_sdnpu_graphs.h) */
 	SDNPU_TABLES
 };
 extern const char *const sdnpu_table_names[SDNPU_TABLES];

@@ -57,8 +57,10 @@ static int add_run(struct experiment *x, const struct table_request *request,
 	const struct table_variant *rival, const struct table_levels *l,
 	unsigned i, bool in_a_row, struct run **run, struct err *e)
 {
-	const char *plan;
+	const struct table_variant *last = rival ? rival : v;
+	const char *plan, *as;
 	struct setting s;
+	unsigned hook;
 	int ret = setting_copy(&s, request->usual, e);
 
 	if (!ret)
@@ -73,11 +75,13 @@ static int add_run(struct experiment *x, const struct table_request *request,
 	for (int j = 0; rival && j < TABLE_CHANGES && rival->change[j] && !ret;
 		j++)
 		ret = setting_change(&s, rival->change[j], e);
-	if (v->as_option && request->as && !ret)
-		ret = setting_set(&s, v->as_option,
-			v->as_shape ? v->as_shape : request->as, e);
-	if (v->hook)
-		s.hook = &request->hook[v->hook - 1];
+	as = setting_value(&s, "as") ? setting_value(&s, "as") : request->as;
+	if (last->as_option && as && !ret)
+		ret = setting_set(&s, last->as_option,
+			last->as_shape ? last->as_shape : as, e);
+	hook = last->hook ? last->hook : v->hook;
+	if (hook)
+		s.hook = &request->hook[hook - 1];
 	if (!ret && l) {
 		char *text;
 
@@ -134,7 +138,8 @@ static int plan_row(struct table_plan *p, struct experiment *x,
 	for (unsigned k = 0; k < t->n_rivals; k++)
 		for (unsigned m = 0; m < request->n_methods && !ret; m++)
 			if (!strcmp(t->rival[k].method,
-				    request->method[m].name))
+				    request->method[m].name) &&
+				(!t->rival[k].bundled || request->bundled))
 				ret = add_run(x, request, &request->method[m],
 					v, &t->rival[k], l, first, false,
 					&r->rival[k], e);
@@ -242,10 +247,10 @@ static struct run_summary summary(
 	return task ? run_task_summary(x, r, task - 1) : run_summary(x, r);
 }
 
-/* Return the position of the row's fastest rival, of this method unless it is
- * NULL; or -1 if the row has none. */
+/* Return the position of the row's fastest rival, of this method or name unless
+ * it is NULL; or -1 if the row has none. */
 static int fastest(const struct experiment *x, const struct table_plan *p,
-	const struct plan_row *row, const char *method)
+	const struct plan_row *row, const char *name)
 {
 	const struct table_spec *t = p->spec;
 	double most = -1;
@@ -255,7 +260,8 @@ static int fastest(const struct experiment *x, const struct table_plan *p,
 		double rate;
 
 		if (!row->rival[i] ||
-			(method && strcmp(method, t->rival[i].method)))
+			(name && strcmp(name, t->rival[i].method) &&
+				strcmp(name, t->rival[i].name)))
 			continue;
 		rate = summary(x, row->rival[i], row->task).tokens_per_s;
 		if (rate > most) {

@@ -48,8 +48,8 @@ struct column_spec {
 	enum column_each each;
 	/* What to compare with: the row of this name, or the first row if NULL;
 	 * in a column of a level, the same level of that row.
-	 * In a table with rivals: the row's fastest rival with this method, or
-	 * the fastest of all rivals if NULL. */
+	 * In a table with rivals: the row's fastest rival with this method or
+	 * of this name, or the fastest of all rivals if NULL. */
 	const char *base;
 };
 
@@ -78,9 +78,9 @@ struct table_variant {
 	/* the variant is left out unless table_request.bundled: its drafter
 	 * belongs to the bundled target */
 	bool bundled;
-	/* option that is set to as_shape, or to the shape of table_request.as
-	 * if that is NULL, if costs are computed for a shape; NULL means none
-	 */
+	/* If costs are computed for a shape, this option is set to as_shape, or
+	 * to the shape of the row (its change "as", or table_request.as) if
+	 * as_shape is NULL. NULL means none. */
 	const char *as_option, *as_shape;
 };
 

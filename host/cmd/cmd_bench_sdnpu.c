@@ -27,7 +27,7 @@ static const struct opt opts[] = {
 		"target: a GGUF file or a flash image (the bundled one)" },
 	{ OPT_STRING, 0, "tables", &tables, "LIST",
 		"tables to make (all); some of ablation, length, drafters, "
-		"sources, cycles, overhead, row_cost, graphs" },
+		"sources, cycles, overhead, row_cost, phones, graphs" },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
 		"tasks (long: those that copy most); some of "
 		EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS,
@@ -103,11 +103,14 @@ static int run(int argc, char **argv)
 		return cmd_misuse(c,
 			"the table 'graphs' has no items, so --shard cannot "
 			"divide it; name the other tables with --tables");
-	if (a.table[SDNPU_T_ROW_COST] && strcmp(tables, "all") &&
-		!run_options_clock(&line.values))
+	if ((a.table[SDNPU_T_ROW_COST] || a.table[SDNPU_T_PHONES]) &&
+		strcmp(tables, "all") && !run_options_clock(&line.values))
 		return cmd_misuse(c,
-			"the table 'row_cost' needs a phone's clock; add "
-			"--clock soc:NAME");
+			"the table '%s' needs a phone's clock; add --clock "
+			"soc:NAME",
+			sdnpu_table_names[a.table[SDNPU_T_ROW_COST]
+					? SDNPU_T_ROW_COST
+					: SDNPU_T_PHONES]);
 	if (prompts && tasks)
 		return cmd_misuse(
 			c, "--prompts and --tasks exclude each other");

@@ -270,9 +270,10 @@ void session_attend_apart(struct session *s, bool apart)
 	s->opts.attend_apart = apart;
 }
 
-void session_price_by_cpu(struct session *s)
+void session_price_by_cpu(struct session *s, bool but_prompts)
 {
 	s->pricing.by_cpu = true;
+	s->prompts_by_npu = but_prompts;
 }
 
 uint32_t session_graph_rows(const struct session *s, uint32_t rows)

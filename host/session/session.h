@@ -275,11 +275,12 @@ void session_add_search(struct session *, const struct search_work *);
 uint32_t session_priced_width(const struct session *);
 
 /*
- * From this call on, price passes as on a phone without an NPU, whose CPU
- * computes exactly the rows of a pass. Only for models that are completely in
- * memory. Has no effect without a simulated phone.
+ * From this call on, price passes as if the phone's CPU computed exactly their
+ * rows: all passes, or with `but_prompts` those that do not prefill a prompt.
+ * Only for models that are completely in memory. Has no effect without a
+ * simulated phone.
  */
-void session_price_by_cpu(struct session *);
+void session_price_by_cpu(struct session *, bool but_prompts);
 
 /*
  * Expected NPU time of a pass of `rows` rows, where `longest` is the largest

@@ -102,6 +102,8 @@ struct session {
 	/* TCM bytes of a device thread, for which the blocks were cut */
 	uint32_t strip_max;
 	struct pricing pricing;
+	/* pricing.by_cpu is not for passes that prefill a prompt */
+	bool prompts_by_npu;
 	/* If not NULL, this price replaces the one that the device reports for
 	 * the request that is being waited for. */
 	const struct price *instead;

@@ -52,11 +52,13 @@ int session_prefill(struct session *s, uint32_t sequence, const int32_t *token,
 {
 	uint32_t chunk = s->opts.prefill_chunk;
 	uint64_t began = s->time->cpu_ps;
+	bool by_cpu = s->pricing.by_cpu;
 	int ret = 0;
 
 	if (!n)
 		return err_set(e, EINVAL, "nothing to prefill");
 	s->counts = &s->stats.prompt_rows;
+	s->pricing.by_cpu = by_cpu && !s->prompts_by_npu;
 	trace_begin(s->trace, TRACE_PROMPT, n, 0);
 	/* With graph switching, the blocks' graphs are replaced while the
 	 * chunks run. */
@@ -71,6 +73,7 @@ int session_prefill(struct session *s, uint32_t sequence, const int32_t *token,
 	if (s->switching)
 		ret = switching_end(s, ret, e);
 	s->counts = &s->stats.decode_rows;
+	s->pricing.by_cpu = by_cpu;
 	trace_end(s->trace, TRACE_PROMPT);
 	s->stats.prompt_ps += s->time->cpu_ps - began;
 	return ret;

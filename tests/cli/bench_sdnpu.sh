@@ -33,6 +33,7 @@ refused '--draft is set by the tables' --draft sam
 refused "'--verify-rows'" --verify-rows 1
 refused "'--paper'" --paper c
 refused "'row_cost' needs a phone's clock" --tables cycles,row_cost
+refused "'phones' needs a phone's clock" --tables phones
 refused nothere --clock soc:nothere
 
 # ---- the tables --------------------------------------------------------------
@@ -58,6 +59,7 @@ import json, sys
 o = json.load(open(sys.argv[1]))
 assert o["version"] == 1 and o["bench"] == "sdnpu" and o["items"] == 2
 graphs = {r["plan"]: r for r in o["tables"].pop("graphs")}
+phones = o["tables"].pop("phones")
 tables = {t: {r["row"]: r for r in rows} for t, rows in o["tables"].items()}
 assert set(tables) == {"ablation", "decoding", "energy", "gains", "length_pld",
                        "length_sam", "drafters", "accepted", "drafted",
@@ -72,7 +74,12 @@ for n in "tokens_256_s", "tokens_512_s":
     assert graphs["sync"][n] > 1.2 * graphs["off"][n], graphs
 # A graph for each of the blocks, and one that is loading at most.
 assert len({graphs[p]["graphs_held"] for p in plans}) == 1, graphs
-runs = sum(len(rows) for rows in tables.values())
+# Three models on three phones and two tasks, and the mean. These small models
+# have no bundled head.
+assert len(phones) == 19 and not any(r["over_eagle2"] for r in phones), phones
+assert all(r["over_" + rival] > 0 for r in phones
+           for rival in ("npu", "cpu", "sam", "cpu_sam"))
+runs = sum(len(rows) for rows in tables.values()) + 7 * 9
 # Rows that stand in several tables are one run.
 assert o["checks"]["same_texts"] < 2 * runs, o["checks"]
 def same(a, b):

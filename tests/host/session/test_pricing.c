@@ -724,6 +724,46 @@ static void test_known(void **state)
 	weights_release(l.block, l.n);
 }
 
+enum by_cpu { NOTHING_BY_CPU, ALL_BY_CPU, DECODING_BY_CPU, BY_CPU_MODES };
+
+/* Phone time of a prompt of several chunks, and of a pass after it. */
+static void times_by(struct fixture *f, enum by_cpu mode, uint64_t *prompt_ps,
+	uint64_t *pass_ps)
+{
+	int32_t t[40] = { 0 };
+	struct err e = { 0 };
+	uint32_t last;
+
+	pair_open(&f->s, f->model, &f->opts);
+	if (mode)
+		session_price_by_cpu(f->s, mode == DECODING_BY_CPU);
+	assert_ok(session_prefill(
+			  f->s, SESSION_TEXT, t, ARRAY_LEN(t), NULL, &last, &e),
+		&e);
+	*prompt_ps = session_phone_ps(f->s);
+	assert_ok(session_continue(f->s, SESSION_TEXT, t, 1, &e), &e);
+	*pass_ps = session_phone_ps(f->s) - *prompt_ps;
+	pair_close(&f->s);
+}
+
+static void test_decoding_by_cpu(void **state)
+{
+	struct fixture *f = *state;
+	struct soc soc = phone("tensor/soc/sd8gen3.soc");
+	uint64_t prompt[BY_CPU_MODES], pass[BY_CPU_MODES];
+
+	take(f, &variants[1]);
+	f->model = model_file_open(&f->file);
+	f->opts.soc = &soc;
+	f->opts.prefill_chunk = 16;
+	for (enum by_cpu mode = 0; mode < BY_CPU_MODES; mode++)
+		times_by(f, mode, &prompt[mode], &pass[mode]);
+	assert_int_equal(prompt[DECODING_BY_CPU], prompt[NOTHING_BY_CPU]);
+	assert_int_equal(pass[DECODING_BY_CPU], pass[ALL_BY_CPU]);
+	assert_true(prompt[ALL_BY_CPU] != prompt[NOTHING_BY_CPU]);
+	assert_true(pass[ALL_BY_CPU] != pass[NOTHING_BY_CPU]);
+}
+
 /* The same share of layers stays in memory for the larger shape as for the
  * running model. The running model's reads represent all other layers of the
  * shape, once each. */
@@ -788,6 +828,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_mapped),
 	TEST(test_window),
 	TEST(test_maintenance),
+	TEST(test_decoding_by_cpu),
 	TEST(test_known),
 	TEST(test_reads),
 };
