@@ -146,7 +146,7 @@ static int block_after_pass(struct denoising *d, struct err *e)
 	denoising_commit(d,
 		denoising_choose(
 			d, denoising_threshold(d->env, -1), steps - d->pass++));
-	denoising_report(d, d->begin, d->end);
+	denoising_report(d, d->end);
 	denoising_end_block(d);
 	t->filled = d->begin == d->end;
 	return 0;

@@ -357,31 +357,32 @@ uint32_t denoising_choose(struct denoising *d, double threshold, uint32_t left)
 	return d->n_at / left + (d->n_at % left ? 1 : 0);
 }
 
-void denoising_report(const struct denoising *d, uint32_t from, uint32_t to)
+void denoising_report(const struct denoising *d, uint32_t to)
 {
 	uint8_t mark[WIRE_MAX_ROWS];
-	const struct gen_step step = {
-		.first = from,
-		.n = to - from,
-		.token = d->x + from,
-		.mark = mark,
-	};
+	struct gen_step step = { .mark = mark };
 
 	if (!gen_is_watched(d->gen))
 		return;
+	gen_tokens(d->gen, &step.first);
+	step.n = to - (uint32_t)step.first;
+	step.token = d->x + step.first;
 	for (uint32_t i = 0; i < step.n; i++)
 		mark[i] = step.token[i] == d->mask ? GEN_MASK : GEN_STABLE;
 	gen_step(d->gen, &step);
 }
 
+uint32_t denoising_emit(struct denoising *d, uint32_t end)
+{
+	size_t at;
+
+	for (gen_tokens(d->gen, &at); at < end && d->x[at] != d->mask; at++)
+		gen_append(d->gen, d->x[at]);
+	return (uint32_t)at;
+}
+
 void denoising_end_block(struct denoising *d)
 {
-	uint32_t masks = 0;
-
-	for (uint32_t i = d->begin; i < d->end; i++)
-		masks += d->x[i] == d->mask;
-	if (masks && !gen_done(d->gen))
-		return;
-	for (; d->begin < d->end; d->begin++)
-		gen_append(d->gen, d->x[d->begin]);
+	if (denoising_emit(d, d->end) == d->end)
+		d->begin = d->end;
 }

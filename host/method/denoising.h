@@ -238,15 +238,20 @@ void denoising_commit(struct denoising *, uint32_t n);
  */
 uint32_t denoising_choose(struct denoising *, double threshold, uint32_t left);
 
-/* Report the state of the positions [from, to) to the generation's observer,
- * which may end the text. */
-void denoising_report(const struct denoising *, uint32_t from, uint32_t to);
+/* Report the positions from the end of the text to `to` to the generation's
+ * observer, which may end the text. */
+void denoising_report(const struct denoising *, uint32_t to);
 
 /*
- * If the block has no mask left, or the request needs no more tokens, append
- * the block's tokens to the text. A stop token ends the text, and the tokens
- * after it are dropped.
+ * Append the tokens of x[] up to the first mask, or up to `end`, to the text. A
+ * stop token ends the text, and the tokens after it are dropped: once all
+ * tokens up to a stop token are fixed, no pass is needed for the masks after
+ * it. Returns the position of that mask, or `end`.
  */
+uint32_t denoising_emit(struct denoising *, uint32_t end);
+
+/* Append what denoising_emit appends of the current block. The block ends if it
+ * has no mask left. */
 void denoising_end_block(struct denoising *);
 
 #endif

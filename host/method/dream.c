@@ -120,7 +120,7 @@ static int dream_after_pass(struct denoising *d, struct err *e)
 		for (keep = 0; keep < d->n_at && d->guess[keep].score >= 1 - p;)
 			keep++;
 	denoising_commit(d, keep);
-	denoising_report(d, d->begin, d->end);
+	denoising_report(d, d->end);
 	d->pass++;
 	denoising_end_block(d);
 	return 0;

@@ -115,7 +115,7 @@ static int fast_after_pass(struct denoising *d, struct err *e)
 	if (caches && d->shift)
 		kept = choose_first(d, kept);
 	denoising_commit(d, kept);
-	denoising_report(d, d->begin, d->end);
+	denoising_report(d, d->end);
 	d->pass++;
 	ret = caches ? session_accept(d->session, d->sequence, NULL, cached, e)
 		     : 0;

@@ -44,7 +44,7 @@ static int llada_after_pass(struct denoising *d, struct err *e)
 	uint32_t steps = o->steps && o->steps < length ? o->steps : length;
 
 	denoising_commit(d, denoising_choose(d, -1, steps - d->pass++));
-	denoising_report(d, d->begin, d->end);
+	denoising_report(d, d->end);
 	denoising_end_block(d);
 	return 0;
 }

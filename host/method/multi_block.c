@@ -280,12 +280,9 @@ static int multi_after_pass(struct denoising *d, struct err *e)
 	for (uint32_t b = 0; b < n_blocks(d, t); b++)
 		if (!t->finished[b] && progress(d, t, b) == 1)
 			t->finished[b] = d->pass;
-	/* Finished blocks become text, from the left. */
-	for (uint32_t b = 0; b < n_blocks(d, t) && t->finished[b]; b++)
-		for (; t->emitted < end_of(d, t, b); t->emitted++)
-			gen_append(d->gen, d->x[t->emitted]);
+	t->emitted = denoising_emit(d, d->last);
 	if (!gen_done(d->gen))
-		denoising_report(d, t->emitted, d->last);
+		denoising_report(d, d->last);
 
 	/* Add a block if the last one has progressed far enough, a pass has
 	 * rows for one more block, and more tokens are needed. */

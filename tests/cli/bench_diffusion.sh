@@ -97,8 +97,9 @@ assert a["CPU, +block"]["over_cpu_block"] == 1, a["CPU, +block"]
 for row in "NPU", "+prefix", "+block":
     on_cpu = a["CPU" if row == "NPU" else "CPU, " + row]
     assert a[row]["tokens_per_s"] > on_cpu["tokens_per_s"], row
-cpu = [a[n]["tokens_per_s"] for n in ("CPU", "CPU, +prefix", "CPU, +block")]
-assert cpu == sorted(cpu), cpu
+cpu = [a[n]["tokens_per_pass"] / a[n]["tokens_per_s"]
+       for n in ("CPU", "CPU, +prefix", "CPU, +block")]  # of a pass
+assert cpu == sorted(cpu, reverse=True), cpu
 # The same text by other means, in as many passes or fewer tokens a pass.
 x = {r["decoder"]: r for r in tables["exact"]}
 for one, other in (("block", "block, no cache"),

@@ -23,7 +23,7 @@ same --block 32
 
 # The cache is exact: without it every pass computes the text from its beginning.
 same --no-cache --coherence check --threads 1
-run_ok "$TANDEM" run -m "$model" --method block -p a -n 33 --ignore-eos --json \
+run_ok "$TANDEM" run -m "$model" --method block -p a -n 64 --ignore-eos --json \
   --no-cache
 is 'passes without a cache' passes $((32 + 32))
 
@@ -48,9 +48,14 @@ for n in 1 31 32 33 64; do
 done
 
 # One pass a position, and one to keep a block that another follows.
-run_ok "$TANDEM" run -m "$model" --method block -p a -n 33 --ignore-eos --json
+run_ok "$TANDEM" run -m "$model" --method block -p a -n 64 --ignore-eos --json
 is passes passes $((1 + 32 + 1 + 32))
 is 'rows of logits' logits_rows $((33 * 32))
+# No pass follows that in which the last token becomes known.
+run_ok "$TANDEM" run -m "$model" --method block -p a -n 33 --ignore-eos --json
+member passes
+checks=$((checks + 1))
+[ "$it" -lt $((1 + 32 + 1 + 32)) ] || fail "$it passes for 33 tokens"
 
 # Noise: drawn, and by the seed alone.
 ids --temp 1 --seed 7

@@ -108,9 +108,23 @@ static inline void naive_step(struct naive *v, int32_t *x, unsigned begin,
 	free(l);
 }
 
+/* Whether all tokens are known from position `at` to the end of the text, which
+ * is at `limit` or after the first token `eos`. Then sets *n to the end. */
+static inline int naive_ended(const struct naive *v, const int32_t *x,
+	unsigned at, unsigned end, unsigned limit, int32_t eos, unsigned *n)
+{
+	while (at < end && at < limit && x[at] != v->mask && x[at] != eos)
+		at++;
+	if (at < limit && (at == end || x[at] != eos))
+		return 0;
+	*n = at < limit ? at + 1 : limit;
+	return 1;
+}
+
 /* x has *n tokens of the prompt and becomes the text. The text ends at `limit`
- * tokens or with the token `eos`, which is included; a block that exceeds
- * `context` is shortened. Returns the number of passes. */
+ * tokens or with the token `eos`, which is included, as soon as all tokens
+ * before the end are known; a block that exceeds `context` is shortened.
+ * Returns the number of passes. */
 static inline unsigned naive_decode(struct naive *v, int32_t *x, unsigned *n,
 	unsigned limit, unsigned context, int32_t eos)
 {
@@ -126,12 +140,14 @@ static inline unsigned naive_decode(struct naive *v, int32_t *x, unsigned *n,
 		steps = !v->steps || v->steps > masks ? masks : v->steps;
 		for (unsigned i = begin; i < end; i++)
 			x[i] = v->mask;
-		for (unsigned i = 0; i < steps; i++, passes++)
+		for (unsigned i = 0; i < steps; i++) {
 			naive_step(v, x, begin, end, i,
 				masks / steps + (i < masks % steps ? 1 : 0));
-		while (*n < end && *n < limit)
-			if (x[(*n)++] == eos)
+			passes++;
+			if (naive_ended(v, x, begin, end, limit, eos, n))
 				return passes;
+		}
+		*n = end;
 	}
 	return passes;
 }

@@ -159,6 +159,13 @@ static void take_step(struct plain *p, unsigned begin, unsigned end,
 		nearer(p, taken - left);
 }
 
+static bool all_known(const struct plain *p, unsigned from, unsigned to)
+{
+	while (from < to && p->x[from] != DT_MASK)
+		from++;
+	return from == to;
+}
+
 static void decode(struct plain *p)
 {
 	unsigned limit = p->w->n_prompt + p->w->n_predict;
@@ -170,7 +177,10 @@ static void decode(struct plain *p)
 
 		for (unsigned i = p->n; i < p->n + LENGTH; i++)
 			p->x[i] = DT_MASK;
-		for (unsigned i = 0; i < steps; i++)
+		/* Once all tokens of the text are known, no step is needed. */
+		for (unsigned i = 0; i < steps &&
+			!(p->n + LENGTH > limit && all_known(p, p->n, limit));
+			i++)
 			take_step(p, p->n, p->n + LENGTH, i, steps);
 	}
 	p->n = limit;

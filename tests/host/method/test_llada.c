@@ -371,23 +371,25 @@ static void check_schedule(const struct fixture *f)
 		steps = f->block.steps;
 		steps = !steps || steps > masks ? masks : steps;
 		left = masks;
-		for (unsigned i = 0; i < steps; i++, pass++) {
+		for (unsigned i = 0; i < steps && pass <= s->passes;
+			i++, pass++) {
 			assert_int_equal(s->masks[pass], left);
 			rows += left;
 			left -= masks / steps + (i < masks % steps ? 1 : 0);
 		}
-		assert_int_equal(left, 0);
+		assert_true(!left || at + masks >= n);
 		at += masks;
 	}
 	assert_int_equal(s->passes, pass - 1);
 	assert_int_equal(s->rows, rows);
 }
 
-static void check_run(struct fixture *f)
+/* Check the text and its passes. `eos` is the token that ends it, or -1. */
+static void check_run_to(struct fixture *f, int32_t eos)
 {
 	struct naive v = { .logits = naive_logits,
 		.arg = &f->s,
-		.n_vocab = N_VOCAB,
+		.n_vocab = f->s.model.n_vocab,
 		.block = f->block.length,
 		.steps = f->block.steps,
 		.shift = f->s.model.shift_logits,
@@ -403,11 +405,16 @@ static void check_run(struct fixture *f)
 		N_PROMPT + f->opts.n_predict < CONTEXT
 			? N_PROMPT + f->opts.n_predict
 			: CONTEXT,
-		CONTEXT, -1);
+		CONTEXT, eos);
 	run_ok(f);
 	tokens_are(f, want, n);
 	assert_int_equal(f->s.passes, passes);
 	check_schedule(f);
+}
+
+static void check_run(struct fixture *f)
+{
+	check_run_to(f, -1);
 }
 
 static void check_lengths(struct fixture *f)
@@ -476,6 +483,7 @@ struct observer {
 	int32_t x[CONTEXT];
 	/* last: number of the pass after which the observer ends the text */
 	unsigned seen, last;
+	size_t first; /* of the last step */
 };
 
 /* Check the step that follows a pass: it has the pass's input with some of the
@@ -490,7 +498,10 @@ static int watch_step(void *arg, const struct gen_step *step)
 	w->seen++;
 	assert_int_equal(step->pass, w->seen);
 	assert_int_equal(s->passes, w->seen);
-	assert_int_equal(step->first, s->begin);
+	/* All tokens of the block before the step are part of the text. */
+	assert_in_range(step->first, s->begin, s->n - 1);
+	for (size_t i = s->begin; i < step->first; i++)
+		assert_true(s->x[i] != MASK);
 	assert_int_equal(step->first + step->n, s->n);
 	for (uint32_t i = 0; i < step->n; i++) {
 		bool mask = step->token[i] == MASK;
@@ -501,6 +512,7 @@ static int watch_step(void *arg, const struct gen_step *step)
 		filled += x[i] == MASK && !mask;
 	}
 	assert_int_equal(filled, s->valid);
+	w->first = step->first;
 	memcpy(w->x + step->first, step->token, step->n * sizeof(*w->x));
 	return w->seen == w->last;
 }
@@ -522,7 +534,7 @@ static void test_steps_are_reported(void **state)
 		(n - N_PROMPT) * sizeof(*text));
 }
 
-/* An observer can end the text. The tokens of an unfinished block are then
+/* An observer can end the text. The tokens of the last step are then
  * dropped. */
 static void test_observer_ends_the_text(void **state)
 {
@@ -534,7 +546,8 @@ static void test_observer_ends_the_text(void **state)
 	run_ok(f);
 	assert_int_equal(f->s.passes, 11);
 	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_ERROR);
-	assert_int_equal(gen_generated(f->g), 8);
+	assert_int_equal(gen_generated(f->g), w.first - N_PROMPT);
+	assert_in_range(gen_generated(f->g), 8, 8 + 2);
 }
 
 /* ---- ends of a text ------------------------------------------------------ */
@@ -551,10 +564,9 @@ static void test_length_cuts_a_block(void **state)
 	assert_int_equal(n, N_PROMPT + 24);
 	for (unsigned i = 0; i < 24; i++) {
 		f->opts.n_predict = i;
-		run_ok(f);
+		check_run(f);
 		assert_int_equal(gen_stop_reason(f->g), GEN_STOP_LENGTH);
 		tokens_are(f, whole, N_PROMPT + i);
-		assert_int_equal(f->s.passes, (i + 7) / 8 * 8);
 	}
 }
 
@@ -568,13 +580,14 @@ static void test_eos_ends_the_text(void **state)
 	open_tokenizer(f);
 	f->s.favourite = EOS;
 	f->s.favourite_at = N_PROMPT + 11;
-	run_ok(f);
+	check_run_to(f, EOS);
 	got = gen_tokens(f->g, &n);
 	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_EOS);
 	assert_int_equal(n, N_PROMPT + 12);
 	assert_int_equal(got[n - 1], EOS);
-	/* The block with the stop token was finished, and no block followed. */
-	assert_int_equal(f->s.passes, 16);
+	/* All four tokens of the second block are known, and no block
+	 * followed. */
+	assert_in_range(f->s.passes, 8 + 4, 16);
 
 	f->opts.ignore_eos = true;
 	run_ok(f);
@@ -598,15 +611,16 @@ static void test_full_context_is_an_error(void **state)
 	assert_int_equal(run(f), 0);
 }
 
-static void test_device_failure_keeps_finished_blocks(void **state)
+static void test_device_failure_keeps_the_beginning(void **state)
 {
 	struct fixture *f = *state;
 
 	f->s.fails_at = 13;
 	assert_int_equal(run(f), -EIO);
 	assert_string_equal(f->e.text, "pass 13 fails");
-	/* the tokens of the finished block */
-	assert_int_equal(gen_generated(f->g), 8);
+	/* the finished block, and what is known of the next one up to its
+	 * first mask */
+	assert_in_range(gen_generated(f->g), 8, 8 + 4);
 }
 
 /* ---- sampling ---------------------------------------------------------- */
@@ -718,7 +732,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_length_cuts_a_block),
 	TEST(test_eos_ends_the_text),
 	TEST(test_full_context_is_an_error),
-	TEST(test_device_failure_keeps_finished_blocks),
+	TEST(test_device_failure_keeps_the_beginning),
 	TEST(test_unsupported_sampling_is_refused),
 	TEST(test_noise_draws_from_softmax),
 	TEST(test_seed_and_stream_change_the_text),
