@@ -59,17 +59,10 @@ static int open_sampler(struct tandem_submitted *x, struct err *e)
 static int open_form(struct tandem_submitted *x, struct err *e)
 {
 	struct tandem *t = x->tandem;
-	const struct method *m = t->decoder.method;
 	int ret = 0;
 
 	if (!x->request.json_schema)
 		return 0;
-	if (m->diffusion)
-		return err_set(e, EINVAL,
-			"json_schema cannot be used with method %s, which "
-			"fills masks in any order; choose a method that writes "
-			"from left to right",
-			m->name);
 	if (!t->trie)
 		ret = token_trie_open(&t->trie, t->decoder.tokenizer, e);
 	return ret

@@ -282,12 +282,6 @@ static int read_schema(struct run *r)
 
 	if (!schema_option)
 		return EXIT_OK;
-	if (r->of.diffusion)
-		return cmd_misuse(&cmd_run,
-			"--json-schema cannot be used with method %s, which "
-			"fills masks in any order; choose a method that writes "
-			"from left to right",
-			r->of.method);
 	/* A schema is a JSON object, and no path starts with a brace. */
 	if (schema_option[strspn(schema_option, " \t\r\n")] != '{')
 		ret = fd_read_file(

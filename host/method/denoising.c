@@ -5,11 +5,13 @@
 #include "host/method/method.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
+#include "host/text/json_form.h"
 #include "host/text/generation.h"
 #include "host/text/sampler.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -329,9 +331,34 @@ bool denoising_row_of(const struct denoising *d, uint32_t i, uint32_t *row)
 	return false;
 }
 
+void denoising_begin_guesses(struct denoising *d)
+{
+	size_t n;
+
+	gen_tokens(d->gen, &n);
+	d->next_of_form = (uint32_t)n;
+	d->form = gen_form(d->gen, &d->place);
+}
+
 void denoising_guess(struct denoising *d, uint32_t i, const float *logits)
 {
-	guess_from(&d->guessing, logits, d->at[i], d->pass, &d->guess[i]);
+	struct guess *g = &d->guess[i];
+
+	if (d->form && d->at[i] == d->next_of_form)
+		logits = json_form_mask(
+			d->form, &d->place, logits, d->guessing.n_vocab);
+	else if (d->form)
+		logits = NULL;
+	if (!logits) {
+		*g = (struct guess){ .at = d->at[i], .score = -INFINITY };
+		return;
+	}
+	guess_from(&d->guessing, logits, d->at[i], d->pass, g);
+	/* Nothing follows a token that ends the text or its form. */
+	if (d->form && !gen_ends(d->gen, g->token) &&
+		json_form_take(d->form, &d->place, g->token) &&
+		!json_form_is_over(d->form, &d->place))
+		d->next_of_form++;
 }
 
 int denoising_carry_logits(
@@ -342,8 +369,41 @@ int denoising_carry_logits(
 	return session_logits_rows(d->session, &row, 1, &d->carried, e);
 }
 
+static int position_order(const void *pa, const void *pb)
+{
+	const struct guess *a = pa, *b = pb;
+
+	return a->at < b->at ? -1 : a->at > b->at;
+}
+
+/* Move the guesses that may be committed of a text with a form to the front.
+ * `n` guesses were chosen. Returns how many there are. */
+static uint32_t of_form(struct denoising *d, uint32_t n)
+{
+	const struct guess *first = d->guess;
+	uint32_t from, kept = 1;
+	size_t at;
+
+	gen_tokens(d->gen, &at);
+	for (uint32_t i = 1; i < d->n_at; i++)
+		if (d->guess[i].at < first->at)
+			first = &d->guess[i];
+	from = (uint32_t)(first - d->guess);
+	if (from >= n) {
+		guesses_exchange(d->guess, 0, from);
+		return 1;
+	}
+	qsort(d->guess, n, sizeof(*d->guess), position_order);
+	while (kept < n && d->guess[kept].at == at + kept &&
+		d->guess[kept].score > -INFINITY)
+		kept++;
+	return kept;
+}
+
 void denoising_commit(struct denoising *d, uint32_t n)
 {
+	if (d->form && d->n_at)
+		n = of_form(d, n);
 	session_count_valid(d->session, n);
 	for (uint32_t i = 0; i < n; i++)
 		d->x[d->guess[i].at] = d->guess[i].token;
@@ -354,6 +414,8 @@ uint32_t denoising_choose(struct denoising *d, double threshold, uint32_t left)
 	if (threshold >= 0)
 		return guesses_over(d->guess, d->n_at, threshold);
 	guesses_sort(d->guess, d->n_at);
+	/* With a form fewer guesses than planned may have been committed. */
+	left = left ? left : 1;
 	return d->n_at / left + (d->n_at % left ? 1 : 0);
 }
 

@@ -20,6 +20,7 @@
 #include "base/opt.h"
 #include "host/method/guesses.h"
 #include "host/session/rows.h"
+#include "host/text/json_machine.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -126,6 +127,15 @@ struct denoising {
 	uint32_t first;
 	struct guess *guess; /* room for `limit` guesses */
 	/*
+	 * The required form of the text, or NULL. A guess depends on those
+	 * before it: `place` is the place after position next_of_form - 1, if
+	 * the guesses of the pass up to there become text. Positions later than
+	 * next_of_form cannot be guessed in this pass.
+	 */
+	struct json_form *form;
+	struct json_front place;
+	uint32_t next_of_form;
+	/*
 	 * Logits from an earlier pass that predict position carried_at. They
 	 * are needed with shift = 1: the row before a window predicts the
 	 * window's first position, but later passes do not compute that row.
@@ -220,6 +230,9 @@ void denoising_predict_masks(struct denoising *, uint32_t from, uint32_t to);
 /* Find the index in row[] of the row that predicts position at[i]. Returns
  * false if there is none; then d->carried has the logits. */
 bool denoising_row_of(const struct denoising *, uint32_t i, uint32_t *row);
+/* Guess the tokens: denoising_begin_guesses once, then denoising_guess for each
+ * position at[i], in ascending order. */
+void denoising_begin_guesses(struct denoising *);
 void denoising_guess(struct denoising *, uint32_t i, const float *logits);
 
 /* Keep the logits of row `row` of the last pass in d->carried. They predict
@@ -227,7 +240,11 @@ void denoising_guess(struct denoising *, uint32_t i, const float *logits);
 int denoising_carry_logits(
 	struct denoising *, uint32_t row, uint32_t at, struct err *);
 
-/* Commit the first n guesses: write their tokens to x[]. */
+/*
+ * Commit the first n guesses: write their tokens to x[]. If the text must have
+ * a form, only those of the first n are committed whose positions follow the
+ * text without a gap, and at least the first of these.
+ */
 void denoising_commit(struct denoising *, uint32_t n);
 
 /*

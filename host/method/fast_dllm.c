@@ -92,10 +92,7 @@ static uint32_t choose_first(const struct denoising *d, uint32_t kept)
 {
 	for (uint32_t i = kept; i < d->n_at; i++)
 		if (d->guess[i].at == d->begin) {
-			const struct guess other = d->guess[kept];
-
-			d->guess[kept] = d->guess[i];
-			d->guess[i] = other;
+			guesses_exchange(d->guess, kept, i);
 			return kept + 1;
 		}
 	return kept;

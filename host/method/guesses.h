@@ -56,6 +56,14 @@ struct guessing {
 void guess_from(const struct guessing *, const float *logits, uint32_t at,
 	uint32_t pass, struct guess *out);
 
+static inline void guesses_exchange(struct guess *g, uint32_t i, uint32_t k)
+{
+	const struct guess other = g[i];
+
+	g[i] = g[k];
+	g[k] = other;
+}
+
 /* Sort guesses by descending score; equal scores by position. */
 void guesses_sort(struct guess *, uint32_t n);
 

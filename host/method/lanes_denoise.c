@@ -241,6 +241,8 @@ static int guess_all(struct lanes *l, struct err *e)
 	int ret = 0;
 
 	for (uint32_t i = 0; i < l->n_in; i++) {
+		if (l->got[i] && l->in[i]->denoising)
+			denoising_begin_guesses(l->in[i]->denoising);
 		for (uint32_t k = 0; l->got[i] && !ret; k++) {
 			struct denoising *d = l->in[i]->denoising;
 			uint32_t row;

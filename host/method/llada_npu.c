@@ -307,6 +307,9 @@ static void choose_predicted(struct text *t)
  * visible. A guess in a later block is a draft: it replaces the earlier draft
  * and commits nothing. If no position of the block became visible, make the
  * most confident one visible.
+ *
+ * If the text must have a form, there are no drafts, and a guess counts only if
+ * all tokens before it are known, and is then final.
  */
 static uint32_t apply_guesses(struct text *t)
 {
@@ -321,6 +324,8 @@ static uint32_t apply_guesses(struct text *t)
 		struct stages_rule rule = t->rule;
 		unsigned change;
 
+		if (d->form && (g->at >= d->end || best))
+			continue;
 		if (g->at >= d->end) {
 			p->stage = g->confidence >= t->rule.visible
 				? STAGE_VISIBLE
@@ -331,6 +336,7 @@ static uint32_t apply_guesses(struct text *t)
 		}
 		/* a former draft may become invisible again */
 		rule.fall |= t->unchecked;
+		rule.revise &= !d->form;
 		change = stages_update(p, &rule, g);
 		t->stats->revised += !!(change & CHANGE_REVISED);
 		if (change & CHANGE_HIDDEN && t->unchecked)
@@ -342,7 +348,10 @@ static uint32_t apply_guesses(struct text *t)
 			best = g;
 	}
 	if (!promoted && best) {
-		stages_promote(&t->place[best->at], &t->rule, best);
+		struct stages_rule rule = t->rule;
+
+		rule.revise &= !d->form;
+		stages_promote(&t->place[best->at], &rule, best);
 		seen++;
 	}
 	t->unchecked = false;
@@ -555,12 +564,10 @@ static int npu_after_pass(struct denoising *d, struct err *e)
 	if (t->remasked >= 0)
 		t->place[t->remasked].stale = true;
 	session_count_valid(d->session, apply_guesses(t));
-	if (!t->first_pass) {
-		cut_at_end(t);
-		emit(t, d->end, false);
-		if (!gen_done(d->gen))
-			report_step(t);
-	}
+	cut_at_end(t);
+	emit(t, d->end, false);
+	if (!gen_done(d->gen))
+		report_step(t);
 	t->first_pass = false;
 	if (gen_done(d->gen) || masks_left(t))
 		return 0;

@@ -158,8 +158,8 @@ static int cache_finished(struct denoising *d, struct text *t, struct err *e)
 
 /* ---- choosing guesses to commit ------------------------------------------ */
 
-/* Choose which guesses of a block, [from, to), are committed, and move them to
- * guess[n] and following. Returns n plus their number. */
+/* Choose which guesses of a block, [from, to), are committed, and exchange them
+ * with guess[n] and following. Returns n plus their number. */
 static uint32_t choose_in_block(struct denoising *d, const struct text *t,
 	uint32_t from, uint32_t to, bool full, uint32_t n)
 {
@@ -172,10 +172,10 @@ static uint32_t choose_in_block(struct denoising *d, const struct text *t,
 			best = i;
 		if (t->by_entropy ? g->score > -t->o->entropy
 				  : g->confidence >= t->threshold)
-			d->guess[n++] = *g;
+			guesses_exchange(d->guess, n++, i);
 	}
 	if (n == before && full && from < to)
-		d->guess[n++] = d->guess[best];
+		guesses_exchange(d->guess, n++, best);
 	return n;
 }
 

@@ -177,6 +177,13 @@ float *gen_logits(struct generation *g)
 	return g->logits;
 }
 
+struct json_form *gen_form(const struct generation *g, struct json_front *place)
+{
+	if (g->opts.form)
+		*place = g->place;
+	return g->opts.form;
+}
+
 const struct sampler_opts *gen_sampling(const struct generation *g)
 {
 	return sampler_options(g->opts.sampler);

@@ -14,6 +14,7 @@
 struct err;
 struct generation;
 struct json_form;
+struct json_front;
 struct sampler;
 struct sampler_opts;
 struct strbuf;
@@ -151,6 +152,11 @@ int gen_step_text(const struct generation *, const struct gen_step *,
 	struct strbuf *text, size_t *at);
 /* Whether the token would end the generation. */
 bool gen_ends(const struct generation *, int32_t id);
+
+/* The required form of the output, and in *place the place after the text; NULL
+ * without a form. For methods that choose several tokens before they append
+ * them. */
+struct json_form *gen_form(const struct generation *, struct json_front *place);
 
 /* The sampling options, for methods that sample themselves. */
 const struct sampler_opts *gen_sampling(const struct generation *);
