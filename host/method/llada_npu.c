@@ -89,8 +89,8 @@ static const struct opt option_rows[] = {
 		"llada-npu: reach into later blocks when this many masks are "
 		"left ({}; 0: never)", 0, WIRE_MAX_ROWS },
 	{ OPT_FLOAT, 0, "lookahead-cost", IN(allowance), "P",
-		"llada-npu: time that reaching further may cost, as a share "
-		"of the pass ({})",
+		"llada-npu: how much larger the graph of a pass may become by "
+		"reaching further, as a share of its rows ({})",
 		0, 100 },
 	{ OPT_CHOICE, 0, "draft-input", IN(draft_input), NULL,
 		"llada-npu: what other positions see of guesses in later "
@@ -450,12 +450,14 @@ static void begin_block(struct text *t)
 	t->unchecked = true;
 }
 
-static uint64_t time_of_pass(const void *arg, uint32_t rows)
+/* A graph computes all of its rows, so the rows that a pass leaves free cost
+ * nothing. The sizes of graphs do not depend on the clock, so the text does not
+ * depend on it either. */
+static uint64_t size_of_pass(const void *arg, uint32_t rows)
 {
 	const struct denoising *d = arg;
 
-	return session_expect_pass(d->session, rows,
-		rows + session_length(d->session, d->sequence));
+	return session_graph_rows(d->session, rows);
 }
 
 static int npu_start(struct denoising *d, struct err *e)
@@ -472,7 +474,7 @@ static int npu_start(struct denoising *d, struct err *e)
 		.o = o,
 		.stats = &d->env->stats,
 		.rule = { o->visible, o->stable, !o->no_revision, o->fall },
-		.window = { o->slide, o->late, o->allowance, time_of_pass, d },
+		.window = { o->slide, o->late, o->allowance, size_of_pass, d },
 		.length = state->length,
 		.by_block = state->by_block,
 		.first_pass = !chunks,

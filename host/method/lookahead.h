@@ -3,9 +3,8 @@
  * 3.2, multi-block speculative decoding). They form a window of W = `slide`
  * positions or more, starting at the first undecided position. When few masks
  * are left in the current block, the window is extended into later blocks while
- * that costs little: on an NPU the time of a pass is a staircase function of
- * its rows, so rows up to the next step are free. Pure functions, which any
- * thread may call.
+ * that costs little: an NPU computes all rows of a graph, so rows up to the
+ * size of the graph are free. Pure functions, which any thread may call.
  */
 #ifndef HOST_METHOD_LOOKAHEAD_H
 #define HOST_METHOD_LOOKAHEAD_H
@@ -18,9 +17,9 @@ struct window_rule {
 	/* the window is extended when the block has this many masks left or
 	 * fewer; 0 means never */
 	uint32_t late;
-	/* time that the extension may add, as a share of the pass's time */
+	/* cost that the extension may add, as a share of the pass's cost */
 	double allowance;
-	/* Time of a pass of n rows, in any unit; must not decrease with n. */
+	/* Cost of a pass of n rows, in any unit; must not decrease with n. */
 	uint64_t (*pass)(const void *arg, uint32_t n);
 	const void *arg;
 };

@@ -2,6 +2,9 @@
  * cache, a window or several blocks at once, and the other does not. The tests
  * run on a fake device, and again on a real device process (TANDEM_NPU; skipped
  * without). */
+#include "base/checked.h"
+#include "host/shipped/soc_file.h"
+#include "tensor/soc/soc.h"
 #include "tests/host/method/diffusion_text.h"
 
 #include <errno.h>
@@ -320,6 +323,39 @@ static void test_lookahead_changes_nothing(void **state)
 	check_lookahead(w, "window-visibility=blocks");
 }
 
+/* With lookahead, passes have more rows, and as many on every phone. */
+static void test_lookahead_on_phones(void **state)
+{
+	static const char *const phone[] = { NULL, "sd8gen2", "sd8gen3",
+		"sd8elite" };
+	struct diffusion_writer *w = *state;
+	struct diffusion_text t, first, none;
+
+	dt_model(w, dt_shifted_keys);
+	for (unsigned i = 0; i < ARRAY_LEN(phone); i++) {
+		struct soc soc;
+		struct err e = { 0 };
+		char path[64];
+
+		snprintf(path, sizeof(path), "tensor/soc/%s.soc", phone[i]);
+		if (phone[i])
+			assert_ok(soc_file_load(&soc, path, &e), &e);
+		w->opts.soc = phone[i] ? &soc : NULL;
+		DT_WRITE(w, &none, "llada-npu", "block=8", visible[3],
+			"draft-input=mask", "window=0", "lookahead=0",
+			"stable=1");
+		DT_WRITE(w, i ? &t : &first, "llada-npu", "block=8", visible[3],
+			"draft-input=mask", "window=0", "lookahead=4",
+			"stable=1");
+		if (i) {
+			dt_same(&t, &first);
+			assert_int_equal(t.session.rows, first.session.rows);
+		}
+		assert_true(first.session.rows > none.session.rows);
+	}
+	w->opts.soc = NULL;
+}
+
 /* With each option set alone, the text is complete and has no masks. It takes
  * no more passes than it has tokens, plus the passes that recompute committed
  * tokens. */
@@ -585,6 +621,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_delay),
 	TEST(test_npu_is_threshold_decoding),
 	TEST(test_lookahead_changes_nothing),
+	TEST(test_lookahead_on_phones),
 	TEST(test_every_option_gives_a_text),
 	TEST(test_thresholds_in_order),
 	TEST(test_refresh_is_idle),
