@@ -243,7 +243,7 @@ static void print_model(const struct gguf *g, FILE *f)
 	else if (in.diffusion)
 		fprintf(f, "diffusion     all positions see one another\n");
 	if (in.diffusion && in.mask_token < 0)
-		fprintf(f, "mask token    not causal_found\n");
+		fprintf(f, "mask token    none\n");
 	else if (in.diffusion)
 		fprintf(f, "mask token    %" PRId64 " \"%s\", filled from %s\n",
 			in.mask_token,

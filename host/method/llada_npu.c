@@ -59,9 +59,10 @@ struct npu_options {
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "visible", IN(visible), "P",
 		"llada-npu: least probability of a guess that other "
-		"positions see ({})", 0, 1 },
+		"positions see (the model's, or 0.7)", 0, 1 },
 	{ OPT_FLOAT, 0, "stable", IN(stable), "P",
-		"llada-npu: least probability of a guess that is fixed ({})", 0, 1 },
+		"llada-npu: least probability of a guess that is fixed (the "
+		"model's, or 0.9)", 0, 1 },
 	{ OPT_FLAG, 0, "no-revision", IN(no_revision), NULL,
 		"llada-npu: fix a guess as soon as it is visible" },
 	{ OPT_FLAG, 0, "revision-falls", IN(fall), NULL,
@@ -103,8 +104,8 @@ static const struct opt_table npu_table = {
 	.heading = "diffusion",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
-	.defaults = &(const struct npu_options){ .visible = 0.7,
-		.stable = 0.9,
+	.defaults = &(const struct npu_options){ .visible = -1,
+		.stable = -1,
 		.slide = 32,
 		.late = 4,
 		.draft_input = DRAFT_VISIBLE },
@@ -460,6 +461,25 @@ static uint64_t size_of_pass(const void *arg, uint32_t rows)
 	return session_graph_rows(d->session, rows);
 }
 
+/* The thresholds: those of the options, else those of the model, else the
+ * paper's. If only one is given as an option, the other one follows it. */
+static struct stages_rule rule_of(
+	const struct npu_options *o, const struct model *m)
+{
+	struct stages_rule r = { m->visible >= 0 ? m->visible : 0.7,
+		m->stable >= 0 ? m->stable : 0.9, !o->no_revision, o->fall };
+
+	if (o->visible >= 0)
+		r.visible = o->visible;
+	if (o->stable >= 0)
+		r.stable = o->stable;
+	if (r.stable < r.visible && o->visible < 0)
+		r.visible = r.stable;
+	if (r.stable < r.visible && o->stable < 0)
+		r.stable = r.visible;
+	return r;
+}
+
 static int npu_start(struct denoising *d, struct err *e)
 {
 	const struct npu_options *o = method_options(d->env, &npu_table);
@@ -473,7 +493,7 @@ static int npu_start(struct denoising *d, struct err *e)
 	*t = (struct text){ .d = d,
 		.o = o,
 		.stats = &d->env->stats,
-		.rule = { o->visible, o->stable, !o->no_revision, o->fall },
+		.rule = rule_of(o, session_model(d->session)),
 		.window = { o->slide, o->late, o->allowance, size_of_pass, d },
 		.length = state->length,
 		.by_block = state->by_block,
@@ -597,13 +617,14 @@ static const struct denoising_steps steps = {
 static int npu_open(
 	struct method_env *env, const struct model *m, struct err *e)
 {
-	const struct npu_options *o = method_options(env, &npu_table);
+	const struct stages_rule r =
+		rule_of(method_options(env, &npu_table), m);
 
-	if (o->stable < o->visible)
+	if (r.stable < r.visible)
 		return err_set(e, EINVAL,
 			"--stable %g is less than --visible %g; a final token "
 			"must be at least as probable as a visible one",
-			o->stable, o->visible);
+			r.stable, r.visible);
 	return denoising_open_blocks(env, m, e);
 }
 

@@ -50,6 +50,13 @@ struct model {
 	 */
 	uint32_t block_length;
 	/*
+	 * Probabilities for which the model is right often enough, from the
+	 * keys diffusion.visible and diffusion.stable: of a token that others
+	 * may see, and of one that is final (host/method/stages.h). Negative if
+	 * the file does not give them.
+	 */
+	double visible, stable;
+	/*
 	 * For a result of model_tail: number of layers of the original model
 	 * before the first layer of this one. The input rows are then the
 	 * hidden states after those layers. 0 if the input rows are embeddings.

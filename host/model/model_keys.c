@@ -210,6 +210,22 @@ static int read_norm(struct model *m, struct err *e)
 	return 0;
 }
 
+static int read_probability(
+	const struct model *m, const char *key, double *out, struct err *e)
+{
+	int ret = gguf_f64(m->gguf, key, out, e);
+
+	if (ret < 0)
+		return ret;
+	if (!ret)
+		*out = -1;
+	else if (!(*out >= 0 && *out <= 1))
+		return err_set(e, EINVAL,
+			"key '%s' is %g; a probability was expected", key,
+			*out);
+	return 0;
+}
+
 /* Read the keys that only diffusion models have. */
 static int read_mask(struct model *m, struct err *e)
 {
@@ -237,6 +253,11 @@ static int read_mask(struct model *m, struct err *e)
 		return ret;
 	if (!ret)
 		m->shift_logits = m->kind->shift_logits;
+	ret = read_probability(m, "diffusion.visible", &m->visible, e);
+	if (!ret)
+		ret = read_probability(m, "diffusion.stable", &m->stable, e);
+	if (ret)
+		return ret;
 	ret = gguf_u64(m->gguf, mask, &id, e);
 	if (ret < 0)
 		return ret;
@@ -359,13 +380,15 @@ static int check_diffusion_key(
 	const struct model *m, const struct gguf_kv *kv, struct err *e)
 {
 	static const struct neutral off = { "", 0, 0 };
+	static const char *const keys[] = { "diffusion.shift_logits",
+		"diffusion.block_length", "diffusion.visible",
+		"diffusion.stable" };
 
-	if (is_neutral(kv, &off) ||
-		(!m->causal &&
-			(gguf_str_is(kv->key, "diffusion.shift_logits") ||
-				gguf_str_is(
-					kv->key, "diffusion.block_length"))))
+	if (is_neutral(kv, &off))
 		return 0;
+	for (size_t i = 0; !m->causal && i < ARRAY_LEN(keys); i++)
+		if (gguf_str_is(kv->key, keys[i]))
+			return 0;
 	return err_set(e, ENOTSUP,
 		"key '%.*s' is not %s for %s: it may change what the model "
 		"computes",

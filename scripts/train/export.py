@@ -22,6 +22,9 @@ MODELS = {
     "diffusion": ("Tandem diffusion", "Q4_0"),
     "block": ("Tandem block diffusion", "Q4_0"),
 }
+# name: thresholds of staged decoding (docs/diffusion.md), found with its
+# held-out tasks
+THRESHOLDS = {"block": (0.9, 0.995)}
 # name: the stages that it is made of, which are not shipped
 BEFORE = {
     "target": ["base", "continued", "exercise"],
@@ -100,7 +103,8 @@ def write(name, out, path, kind):
     if name in MODELS:
         title, inside = MODELS[name]
         types = (kind or inside, kind or "Q8_0")
-        gguf.write_model(path, load_model(trained), corpus.vocabulary(), title, *types)
+        more = dict(zip(("diffusion.visible", "diffusion.stable"), THRESHOLDS.get(name, ())))
+        gguf.write_model(path, load_model(trained), corpus.vocabulary(), title, *types, keys=more)
         return
     if name == "eagle":
         write_eagle(path, trained, kind or "Q8_0")

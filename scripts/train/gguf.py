@@ -221,13 +221,14 @@ def block_tensors(weights, layers, kind):
             yield f"blk.{layer}.{standard}.weight", values, kind if values.ndim == 2 else "F32"
 
 
-def write_model(path, model, tokenizer, name, kind, embedding=None):
-    """Export a model; norms stay in F32, matrices become `kind`, the embedding `embedding`."""
+def write_model(path, model, tokenizer, name, kind, embedding=None, keys=None):
+    """Export a model; norms stay in F32, matrices become `kind`, the embedding `embedding`.
+    `keys` are further keys of the file."""
     weights = {n: p.detach().float().cpu().numpy() for n, p in model.named_parameters()}
     tensors = [("token_embd.weight", weights["token_embd.weight"], embedding or kind)]
     tensors += block_tensors(weights, range(model.shape.block_count), kind)
     tensors.append(("output_norm.weight", weights["output_norm.weight"], "F32"))
-    keys = model_keys(model.shape, name, kind) | tokenizer_keys(tokenizer)
+    keys = model_keys(model.shape, name, kind) | tokenizer_keys(tokenizer) | (keys or {})
     if model.shape.causal:
         keys["tokenizer.chat_template"] = CHAT_TEMPLATE
     write(path, keys, tensors)

@@ -75,7 +75,7 @@ refuse 'is no diffusion model' --method linear-spec -m target
 refuse 'is a diffusion model' --method linear-spec -m diffusion
 refuse 'is a block diffusion model' --method fast-dllm -m block
 refuse '--stable 0.5 is less than --visible 0.7' --method llada-npu \
-  --stable 0.5
+  --visible 0.7 --stable 0.5
 refuse 'blocks of 32' --method multi-block -m block --block 16
 refuse '--top-k' --method multi-block --top-k 4
 long=$(printf 'Anna has a red kite. %.0s' {1..70})

@@ -10,9 +10,11 @@
 
 #include <string.h>
 
-#define MASK   "tokenizer.ggml.mask_token_id"
-#define SHIFT  "diffusion.shift_logits"
-#define LENGTH "diffusion.block_length"
+#define MASK    "tokenizer.ggml.mask_token_id"
+#define SHIFT   "diffusion.shift_logits"
+#define LENGTH  "diffusion.block_length"
+#define VISIBLE "diffusion.visible"
+#define STABLE  "diffusion.stable"
 
 static struct model_file file_of(
 	const char *arch, void (*keys)(struct gguf_writer *))
@@ -113,6 +115,26 @@ static void test_what_keys_say(void **state)
 	}
 }
 
+static void put_thresholds(struct gguf_writer *w)
+{
+	put_mask(w);
+	gguf_put_f32(w, VISIBLE, 0.75f);
+	gguf_put_f32(w, STABLE, 1);
+}
+
+static void test_thresholds(void **state)
+{
+	struct model_file f = file_of("llada", put_thresholds);
+	struct model_file none = file_of("llada", put_mask);
+	struct model *m = open_file(&f);
+
+	assert_true(m->visible == 0.75 && m->stable == 1);
+	model_close(m);
+	m = open_file(&none);
+	assert_true(m->visible < 0 && m->stable < 0);
+	model_close(m);
+}
+
 static void put_nothing(struct gguf_writer *w)
 {
 }
@@ -168,6 +190,12 @@ static void put_mask_text(struct gguf_writer *w)
 	gguf_put_str(w, MASK, "<mask>");
 }
 
+static void put_no_probability(struct gguf_writer *w)
+{
+	put_mask(w);
+	gguf_put_f32(w, STABLE, 1.5f);
+}
+
 static void put_canvas(struct gguf_writer *w)
 {
 	put_mask(w);
@@ -191,6 +219,7 @@ static void test_contradictions(void **state)
 		{ put_shift_number, SHIFT, "bool" },
 		{ put_long_blocks, LENGTH, "256" },
 		{ put_block_text, LENGTH, "" },
+		{ put_no_probability, STABLE, "1.5; a probability" },
 		{ put_canvas, "diffusion.canvas_length", "not known" },
 	};
 
@@ -269,6 +298,7 @@ static void test_found(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_what_keys_say),
+	cmocka_unit_test(test_thresholds),
 	cmocka_unit_test(test_contradictions),
 	cmocka_unit_test(test_tensors),
 	cmocka_unit_test(test_causal_with_diffusion_keys),
