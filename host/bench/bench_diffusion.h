@@ -24,7 +24,8 @@
 struct err;
 
 enum diffusion_table_kind {
-	DIFFUSION_T_DECODERS,
+	DIFFUSION_T_DECODERS, /* of masked diffusion, and of the target */
+	DIFFUSION_T_BLOCKS,   /* of one block diffusion model */
 	/* accuracy against tokens per pass, and areas under these curves */
 	DIFFUSION_T_CURVE,
 	/* gain of each technique (table 6 of the paper) */

@@ -22,7 +22,7 @@ static const struct opt opts[] = {
 		"bundled one); rows of block diffusion and plain decoding "
 		"always use bundled models" },
 	{ OPT_STRING, 0, "tables", &tables, "LIST",
-		"tables to make (all); some of decoders, curve (of "
+		"tables to make (all); some of decoders, blocks, curve (of "
 		"thresholds), ablation, sensitivity, window (address "
 		"windows), exact (outputs that must be equal)" },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",

@@ -13,7 +13,8 @@
  * and values of that pass are cached.
  *
  * With --no-cache each pass computes the whole text with the same attention
- * mask, and nothing is cached. This serves to check that the cache is exact.
+ * mask, and nothing is cached. This serves to check that the cache is exact,
+ * and with --canvas to measure what passes over a whole answer cost.
  *
  * With shifted logits (d->shift) the row before a block predicts the block's
  * first token. That row is the same in all passes of the block, so its logits
@@ -48,8 +49,8 @@ static const struct opt_table cache_table = {
 	.size = sizeof(struct cache_options),
 };
 
-static const struct opt_table *const options[] = { &block_table, &steps_table,
-	&threshold_table, &cache_table, NULL };
+static const struct opt_table *const options[] = { &block_table, &canvas_table,
+	&steps_table, &threshold_table, &cache_table, NULL };
 
 struct text {
 	/* start of the block, even after d->begin has moved to its end */
@@ -108,7 +109,10 @@ static int block_plan(struct denoising *d, struct err *e)
 			denoising_begin(d, state->length);
 		t->begin = d->begin;
 	}
-	denoising_rows(d, VISIBILITY_BLOCK, cached ? t->begin : 0, d->end);
+	if (!cached)
+		denoising_lay_canvas(d);
+	denoising_rows(d, VISIBILITY_BLOCK, cached ? t->begin : 0,
+		cached ? d->end : d->last);
 	d->clear_cache = !cached;
 	/* A row of the prompt attends to itself and earlier positions; any
 	 * other row also attends to the rest of its block. */
@@ -119,7 +123,7 @@ static int block_plan(struct denoising *d, struct err *e)
 			end = first +
 				((at - first) / state->length + 1) *
 					state->length;
-		d->row[i].end = end < d->end ? end : d->end;
+		d->row[i].end = end < d->last ? end : d->last;
 	}
 	if (!t->caches)
 		denoising_predict_masks(d, d->begin, d->end);

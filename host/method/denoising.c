@@ -28,8 +28,9 @@ static const struct opt block_rows[] = {
 
 static const struct opt canvas_rows[] = {
 	{ OPT_UINT, 0, "canvas", OPT_IN(canvas_options, length), "N",
-		"masks after the prompt that every pass sees (0: those of "
-		"the block)", 0, WIRE_MAX_ROWS },
+		"masks after the prompt that every pass computes; of block, "
+		"with --no-cache (0: those of the block)",
+		0, WIRE_MAX_ROWS },
 };
 
 static const struct opt steps_rows[] = {

@@ -106,8 +106,6 @@ static const struct opt_table npu_table = {
 	.n = ARRAY_LEN(option_rows),
 	.defaults = &(const struct npu_options){ .visible = -1,
 		.stable = -1,
-		.slide = 32,
-		.late = 4,
 		.draft_input = DRAFT_VISIBLE },
 	.size = sizeof(struct npu_options),
 };

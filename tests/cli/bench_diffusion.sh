@@ -25,7 +25,7 @@ refused() { # MESSAGE OPTION...
   misuse env TANDEM_MODELS="$tmp/none" "$TANDEM" bench diffusion "$@"
   check_has "stderr of $*" "$err" "$message"
 }
-refused "unknown 'speed'; there is decoders, curve," --tables speed
+refused "unknown 'speed'; there is decoders, blocks," --tables speed
 refused "'poetry'" --tasks qa,poetry
 refused "did you mean 'curve'" --tables curv
 refused "did you mean 'summary'" --tasks sumary
@@ -49,7 +49,7 @@ ln -s target.gguf "$small/draft.gguf"
 of_small() { TANDEM_MODELS=$small bench -n 8 "$@"; }
 
 of_small "${phone[@]}" --tasks ui --as llada-8b --json \
-  --tables decoders,ablation,sensitivity,window,exact
+  --tables decoders,blocks,ablation,sensitivity,window,exact
 check_eq 'status with --json' "$status" 0
 check_eq 'stderr with --json' "$err" ''
 check_eq 'lines of --json' "$(wc -l <"$tmp/out")" 1
@@ -73,8 +73,15 @@ import json, sys
 o = json.load(open(sys.argv[1]))
 assert o["priced_as"] and o["version"] == 1 and o["bench"] == "diffusion" and o["items"] == 1
 tables = o["tables"]
-assert set(tables) == {"decoders", "ablation", "lookahead", "widths",
+assert set(tables) == {"decoders", "blocks", "ablation", "lookahead", "widths",
                        "thresholds", "window", "exact"}, set(tables)
+b = {r["decoder"]: r for r in tables["blocks"]}
+for row, over in (("canvas", "over_canvas"), ("one a pass", "over_one"),
+                  ("parallel", "over_parallel")):
+    assert b[row][over] == 1, (row, b[row])
+assert b["canvas"]["right"] == b["one a pass"]["right"], b
+assert b["canvas"]["rows_per_pass"] > 2 * b["one a pass"]["rows_per_pass"], b
+assert b["stages"]["tokens_per_pass"] > b["one a pass"]["tokens_per_pass"], b
 d = {r["decoder"]: r for r in tables["decoders"]}
 a = {r["row"]: r for r in tables["ablation"]}
 for r in list(d.values()) + list(a.values()):
