@@ -369,11 +369,15 @@ static int take_stream_options(struct api_request *a, const struct member *m,
 	{
 		if (!strcmp(key, "include_usage") && json_is_boolean(value))
 			a->include_usage = json_is_true(value);
+		else if (!strcmp(key, "include_provisional") &&
+			json_is_boolean(value))
+			a->include_provisional = json_is_true(value);
 		else if (strcmp(key, "include_obfuscation"))
 			return fault_set(f, 400, "unsupported_parameter",
 				m->name,
 				"'stream_options' has '%.40s'; only "
-				"include_usage, true or false, is supported",
+				"include_usage and include_provisional, true "
+				"or false, are supported",
 				key);
 	}
 	return 0;

@@ -42,6 +42,7 @@ static void answer_free(struct answer *r)
 {
 	for (size_t i = 0; r->choice && i < r->n_choices; i++) {
 		strbuf_release(&r->choice[i].text);
+		strbuf_release(&r->choice[i].provisional);
 		json_decref(r->choice[i].logprobs);
 	}
 	free(r->choice);
@@ -126,6 +127,7 @@ static int add_text(struct choice *c, int32_t id, const char *text, size_t len,
 
 	engine_lock(engine);
 	strbuf_add(&c->text, text, len);
+	c->bytes += len;
 	c->tokens += id >= 0;
 	if (logprob && !c->logprobs)
 		c->logprobs = json_array();
@@ -145,6 +147,34 @@ static int on_text(void *arg, int32_t id, const char *text, size_t len)
 	if (id >= 0 && c->answer->request.wants_logprobs)
 		return 0;
 	return add_text(c, id, text, len, NULL);
+}
+
+/* A pass of a method that fills masks: keep what may still change. */
+static int on_step(void *arg, const struct tandem_step *step)
+{
+	static const char mask[] = "\u25a2"; /* as tandem run --watch */
+	struct choice *c = arg;
+	struct engine *engine = c->answer->owner;
+	bool end;
+
+	engine_lock(engine);
+	strbuf_reset(&c->provisional);
+	strbuf_add(&c->provisional, step->text, step->at[0]);
+	for (size_t i = 0; i < step->n; i++) {
+		const char *text = step->text + step->at[i];
+		size_t len = step->at[i + 1] - step->at[i];
+
+		if (step->marks[i] == TANDEM_MASK)
+			strbuf_add(&c->provisional, mask, strlen(mask));
+		else
+			strbuf_add(&c->provisional, text, len);
+	}
+	c->provisional_after = c->bytes;
+	c->has_provisional = true;
+	end = c->provisional.failed || is_unread(c->answer);
+	wake(c->answer);
+	engine_unlock(engine);
+	return end;
 }
 
 /* The JSON object of a token and its log-probability, which is null for NAN,
@@ -237,6 +267,10 @@ static void submit(struct engine *engine, struct answer *r)
 		q.json_schema = request->json_schema;
 		q.sink = on_text;
 		q.sink_arg = c;
+		if (request->include_provisional) {
+			q.step = on_step;
+			q.step_arg = c;
+		}
 		if (request->wants_logprobs) {
 			q.logprobs = (unsigned)request->top_logprobs;
 			q.token = on_token;

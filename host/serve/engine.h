@@ -32,6 +32,15 @@ struct choice {
 	 * the format of a chat's answer; NULL if there are none. */
 	json_t *logprobs;
 	uint64_t tokens; /* number of tokens generated */
+	/*
+	 * For a stream that wants provisional text: the positions that follow
+	 * the first `provisional_after` bytes of the output, as they were after
+	 * the last pass, and whether the reader has not taken them yet. `bytes`
+	 * is the number of bytes of the output so far.
+	 */
+	struct strbuf provisional;
+	uint64_t provisional_after, bytes;
+	bool has_provisional;
 	bool ended;
 	int status; /* after the end: enum tandem_status */
 	struct tandem_result result;

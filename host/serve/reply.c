@@ -327,20 +327,37 @@ static json_t *delta(struct reply *p, size_t i, json_t *text, json_t *logprobs,
 		"logprobs", logprobs, "finish_reason", finish);
 }
 
+/* What follows the output that the chunk's text ends with, as it was after the
+ * last pass: without the part of it that has become output since. */
+static json_t *provisional(const struct choice *c)
+{
+	uint64_t known = c->bytes - c->provisional_after;
+
+	if (known >= c->provisional.len)
+		return json_string("");
+	return reply_text(
+		c->provisional.data + known, c->provisional.len - known);
+}
+
 static void put_choice(struct reply *p, size_t i, struct strbuf *out)
 {
 	struct answer *r = p->answer;
 	struct choice *c = &r->choice[i];
 	struct choice_sent *sent = &p->sent[i];
-	json_t *text, *object;
+	json_t *text, *choice, *object;
 	bool last = true;
 
-	if (sent->ended || (!c->ended && !c->text.len && !c->logprobs))
+	if (sent->ended ||
+		(!c->ended && !c->text.len && !c->logprobs &&
+			!c->has_provisional))
 		return;
 	text = reply_text(c->text.data, c->text.len);
-	object = chunk(p,
-		delta(p, i, text, take_logprobs(&r->request, c, sent),
-			finish_of(c)));
+	choice = delta(
+		p, i, text, take_logprobs(&r->request, c, sent), finish_of(c));
+	if (c->has_provisional && !c->ended)
+		json_object_set_new(choice, "provisional", provisional(c));
+	c->has_provisional = false;
+	object = chunk(p, choice);
 	sent->begun = true;
 	sent->characters += characters_in(c->text.data, c->text.len);
 	sent->ended = c->ended;

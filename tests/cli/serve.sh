@@ -201,6 +201,14 @@ want=$(member text)
 serve "${filling[@]}"
 post /v1/completions '{"prompt":"Hi","max_tokens":8,"temperature":0}'
 check_eq 'text of a diffusion model' "$(member text)" "$want"
+# What may still change, on request: in the first pass, all but a token or two.
+body='{"prompt":"Hi","max_tokens":8,"temperature":0,"stream":true'
+post /v1/completions \
+  "$body,\"stream_options\":{\"include_provisional\":true}}"
+check_eq 'its streamed text' "$(whole "$tmp/body")" "$want"
+check_has 'a chunk with masks' "$(grep -m 1 provisional "$tmp/body")" ▢▢
+post /v1/completions "$body}"
+check_lacks 'a stream without provisional text' "$out" provisional
 ends INT 0
 
 # ---- how it ends --------------------------------------------------------------
