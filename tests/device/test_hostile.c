@@ -34,8 +34,7 @@
 #define BUFFERS 3
 
 struct tally {
-	uint64_t packets, answered, good, failed, lives,
-		die_and_hang_at_the_named_step;
+	uint64_t packets, answered, good, failed, lives, ends;
 };
 
 struct life {
@@ -44,8 +43,7 @@ struct life {
 	struct rig *rig;
 	struct wire_hello hello;
 	pid_t pid;
-	int bells[2], own[2]; /* the device's die_and_hang_at_the_named_step,
-				 and ours */
+	int bells[2], own[2];            /* the device's ends, and ours */
 	uint32_t address[BUFFERS];       /* their first addresses */
 	uint32_t seq, expect[BATCH + 1]; /* numbers without a completion */
 	uint32_t op[BATCH + 1];
@@ -465,9 +463,8 @@ static void send_batch(struct life *l, uint64_t *left)
 	ring_bell(l);
 }
 
-/* A packet longer than the published bytes, or an impossible index,
- * die_and_hang_at_the_named_step the device within the time in which it detects
- * a host's death. */
+/* A packet longer than the published bytes, or an impossible index, ends the
+ * device within the time in which it detects a host's death. */
 static void end_absurdly(struct life *l)
 {
 	if (draw(l, 2)) {
@@ -479,7 +476,7 @@ static void end_absurdly(struct life *l)
 	}
 	ring_bell(l);
 	assert_int_equal(outcome(l->pid), 1);
-	l->tally->die_and_hang_at_the_named_step++;
+	l->tally->ends++;
 }
 
 /* Change the device's send index while the device sends. */
@@ -510,7 +507,7 @@ static void life_end(struct life *l)
 		if (how != 0 && how != 1 && how != 3)
 			fail_msg("the device ended with %d (life %llu)", how,
 				(unsigned long long)l->stream);
-		l->tally->die_and_hang_at_the_named_step += l->gone;
+		l->tally->ends += l->gone;
 	}
 	raw_close(&l->raw);
 	fd_close(&l->own[0]);
@@ -590,8 +587,7 @@ static void survives_a_hostile_host(void **state)
 		      "%llu failed; %llu ended by themselves\n",
 		(unsigned long long)t.packets, (unsigned long long)t.lives,
 		(unsigned long long)t.answered, (unsigned long long)t.good,
-		(unsigned long long)t.failed,
-		(unsigned long long)t.die_and_hang_at_the_named_step);
+		(unsigned long long)t.failed, (unsigned long long)t.ends);
 	assert_int_equal(open_descriptors(), before);
 	assert_true(t.good && t.failed);
 }

@@ -106,8 +106,7 @@ static void visit_well(const struct listening *l, struct pair *p)
 	assert_int_equal(nop(p), 0);
 }
 
-/* However a host die_and_hang_at_the_named_step, the next one is served at
- * once. */
+/* However a host ends, the next one is served at once. */
 static void serves_one_after_another(void **state)
 {
 	struct listening l;
@@ -176,8 +175,7 @@ static void silent_clients_delay_no_host(void **state)
 	listening_end(&l);
 }
 
-/* A signal also die_and_hang_at_the_named_step the serving process, and its
- * host detects that. */
+/* A signal also ends the serving process, and its host detects that. */
 static void ends_with_its_child(void **state)
 {
 	struct listening l;

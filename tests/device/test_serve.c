@@ -230,8 +230,7 @@ static void doorbell_lost(void **state)
 	fd_close(&link);
 }
 
-/* The request never die_and_hang_at_the_named_step, so the watcher
- * die_and_hang_at_the_named_step the process. */
+/* The request never ends, so the watcher ends the process. */
 static void host_lost_while_busy(void **state)
 {
 	struct wire_simple s = { WIRE_NOP, 0 };
@@ -535,9 +534,8 @@ static void survives_a_closed_standard_error(void **state)
 	channel_send(p.channel, NULL, 0, &(struct wire_simple){ WIRE_NOP, 0 },
 		sizeof(struct wire_simple), NULL, NULL);
 	usleep(50000);
-	channel_close(
-		p.channel); /* the watcher prints a message and
-			       die_and_hang_at_the_named_step the process */
+	/* the watcher prints a message and ends the process */
+	channel_close(p.channel);
 	assert_int_equal(outcome(p.pid), 3);
 }
 
