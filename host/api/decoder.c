@@ -486,13 +486,13 @@ void decoder_priced_as(const struct decoder *d, char text[TANDEM_PRICED_AS])
 	bool model = drafting_has_model(&d->drafting);
 	bool drafts = decoder_drafts(d) &&
 		(model || (draft && drafting_needs_text(&d->drafting)));
-	static const char own[] = "what it is";
+	static const char own[] = "its own shape";
 
 	*text = '\0';
 	if (!o->as && !(drafts && draft))
 		return;
 	snprintf(text, TANDEM_PRICED_AS,
-		"%s%s%s%s%s%s%s on %s; what runs is %.255s%s%.255s",
+		"%s%s%s%s%s%s%s on %s; the model that runs is %.255s%s%.255s",
 		o->as ? o->as->name : own,
 		drafts ? ", the draft model as " : "",
 		!drafts         ? ""
@@ -500,10 +500,11 @@ void decoder_priced_as(const struct decoder *d, char text[TANDEM_PRICED_AS])
 				: own,
 		drafts ? "," : "", o->as_type.type ? " in " : "",
 		o->as_type.type ? dtype_info(o->as_type.type)->name : "",
-		o->as_type.down != o->as_type.type ? " with FFN-down in q8_0"
+		o->as_type.down != o->as_type.type ? " (FFN down matrices in "
+			"q8_0)"
 						   : "",
 		o->clock + 4, file_name(d->model_path),
-		drafts ? ", drafted for by " : "",
+		drafts ? ", its drafter " : "",
 		!drafts         ? ""
 			: model ? file_name(d->drafting.path)
 				: d->drafting.opts.draft);

@@ -411,7 +411,7 @@ int bench_price(const struct bench_price_args *a, struct err *e)
 				a->target->name, draft ? draft : "a free draft",
 				dtype_info(a->type.type)->name,
 				a->type.down != a->type.type
-					? " with FFN-down in q8_0"
+					? " (FFN down matrices in q8_0)"
 					: "",
 				a->clock + 4, 100 * a->resident, a->runs,
 				a->runs > 1 ? "s" : "", a->slots, a->seen);

@@ -155,10 +155,10 @@ check_eq 'status in 200 MiB' "$status" 1
 check_has 'stderr in 200 MiB' "$err" 'key-value cache of 512 tokens 64.0 MiB'
 
 # ---- reports begin with the priced shape ------------------------------------
-says='qwen2.5-1.5b on sd8gen2; what runs is tiny.gguf'
+says='qwen2.5-1.5b on sd8gen2; the model that runs is tiny.gguf'
 as=(-m "$tiny" "${clock[@]}" --as qwen2.5-1.5b -t 1 --spin 0)
-both="qwen2.5-1.5b, the draft model as qwen2.5-0.5b, on sd8gen2; what runs is \
-tiny.gguf, drafted for by draft.gguf"
+both="qwen2.5-1.5b, the draft model as qwen2.5-0.5b, on sd8gen2; the model \
+that runs is tiny.gguf, its drafter draft.gguf"
 first() { # WHAT FILE WANT
   check_eq "the first line of $1" "$(head -n 1 "$2")" "$3"
 }
@@ -174,11 +174,11 @@ first 'run --stats with a draft' "$tmp/err" "priced as $both"
 run_ok "$TANDEM" run "${as[@]}" -p Hi -n 2 --stats --method chain \
   --draft "$draft"
 first 'run --stats with a draft as it is' "$tmp/err" \
-  "priced as ${both/qwen2.5-0.5b/what it is}"
+  "priced as ${both/qwen2.5-0.5b/its own shape}"
 run_ok "$TANDEM" run -m "$tiny" "${clock[@]}" -p Hi -n 2 --stats \
   --method chain --draft "$draft" --draft-as qwen2.5-0.5b
 first 'run --stats of a draft alone' "$tmp/err" \
-  "priced as ${both/qwen2.5-1.5b/what it is}"
+  "priced as ${both/qwen2.5-1.5b/its own shape}"
 run_ok "$TANDEM" run "${as[@]}" -p Hi -n 2 --json
 first_member 'run --json'
 printf '%s\n' 'Read: Anna has a red cup.' >"$tmp/mine.txt"
@@ -202,7 +202,7 @@ check_eq 'the first line of CSV after the head' "$(sed -n 2p "$tmp/out")" \
 run_ok "$TANDEM" "${bench[@]}" -m "$tiny" "${clock[@]}" \
   --methods autoregressive --sets 'as=qwen3-4b;as=qwen2.5-1.5b'
 first 'bench methods with sets' "$tmp/out" \
-  "priced as qwen3-4b on sd8gen2; what runs is tiny.gguf | $says"
+  "priced as qwen3-4b on sd8gen2; the model that runs is tiny.gguf | $says"
 
 # ---- errors -----------------------------------------------------------------
 misuse "$TANDEM" run -m "$tiny" -p Hi "${clock[@]}" --as gpt-17

@@ -185,7 +185,7 @@ window=("${phone[@]}" --tasks none --tables window --windows 24 --slots 16)
 of_small "${window[@]}" --as llada-8b --windows 2048
 check_eq 'status with --as' "$status" 0
 check_has 'the first line with --as' "${out%%$'\n'*}" \
-  'priced as llada-8b on sd8elite; what runs is diffusion.gguf'
+  'priced as llada-8b on sd8elite; the model that runs is diffusion.gguf'
 check_has 'rows' "$out" 'swap'
 of_small "${window[@]}" --csv
 check_eq 'status with --tasks none' "$status" 0

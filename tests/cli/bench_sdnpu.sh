@@ -171,7 +171,7 @@ check_eq 'tables on this machine' \
 of_small --tasks qa --tables cycles --as qwen2.5-1.5b
 check_eq 'status with --as' "$status" 0
 check_eq 'the first line with --as' "${out%%$'\n'*}" \
-  'priced as qwen2.5-1.5b on sd8gen2; what runs is target.gguf'
+  'priced as qwen2.5-1.5b on sd8gen2; the model that runs is target.gguf'
 check_has 'rows' "$out" 'ours, all rows'
 
 # ---- the user's prompts -------------------------------------------------------
