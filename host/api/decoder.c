@@ -34,7 +34,7 @@ static int refuse_option(const struct method *m, const struct opt_table *t,
 			strbuf_addf(&users, "%s%s", users.len ? ", " : "",
 				methods[i]->name);
 	ret = err_set(e, EINVAL,
-		"--%s cannot be used with method %s, which has no use for %s; "
+		"--%s cannot be used with method %s, which does not use %s; "
 		"try --method with one of: %s",
 		row->name, m->name, row->noun, users.data ? users.data : "");
 	strbuf_release(&users);
@@ -146,7 +146,7 @@ static int check_many_drafts(const struct decoder *d, struct err *e)
 		"try another --draft, or a single sample or request",
 		d->drafting.opts.draft,
 		drafting_needs_text(&d->drafting)
-			? "it drafts for one text"
+			? "it can draft for only one text"
 			: "the device has room for one draft model, whose cache "
 			  "holds one text");
 }
@@ -501,7 +501,7 @@ void decoder_priced_as(const struct decoder *d, char text[TANDEM_PRICED_AS])
 		drafts ? "," : "", o->as_type.type ? " in " : "",
 		o->as_type.type ? dtype_info(o->as_type.type)->name : "",
 		o->as_type.down != o->as_type.type ? " (FFN down matrices in "
-			"q8_0)"
+						     "q8_0)"
 						   : "",
 		o->clock + 4, file_name(d->model_path),
 		drafts ? ", its drafter " : "",

@@ -70,40 +70,41 @@ static const struct opt pair_rows[] = {
 		"positions of the key-value cache (0: as needed); never more "
 		"than the model's context", 0, 1 << 26 },
 	{ OPT_CHOICE, 0, "precision", IN(session.precision), NULL,
-		"precision of the device (int8); f16-kv16: fp16 activations, "
-		"keys and values; int8: the same, but int8 activations where "
-		"Q4_0 and Q8_0 weights lie in tiles; npu: fp16 throughout "
-		"with exponentials from a table, as on a phone; f16: fp16 "
-		"activations, float32 keys and values; f32: float32 "
-		"throughout, the reference", .choices = precision_names },
+		"precision of the device's arithmetic (int8); f16-kv16: fp16 "
+		"activations, keys and values; int8: the same, but int8 "
+		"activations where Q4_0 and Q8_0 weights lie in tiles; npu: "
+		"fp16 throughout with exponentials from a table, as on a "
+		"phone; f16: fp16 activations, float32 keys and values; f32: "
+		"float32 throughout, the reference", .choices = precision_names },
 	{ OPT_CHOICE, 0, "layout", IN(session.layout), NULL,
 		"layout of the weights in memory (tiles); rows: as in the "
-		"model file; tiles: the matrix engine's tiles, exact; "
-		"groups, super: requantized to tile groups or super-groups. "
-		"A flash image keeps its own layout", .choices = layout_names },
+		"model file; tiles: as the matrix engine reads them, values "
+		"unchanged; groups, super: requantized in groups or "
+		"super-groups of a tile. A flash image keeps its own layout", .choices = layout_names },
 	{ OPT_UINT, 0, "prefill-chunk", IN(session.prefill_chunk), "ROWS",
 		"rows of the prefill graph ({}); a shorter last chunk of the "
 		"prompt is padded to it",
 		1, WIRE_MAX_ROWS },
 	{ OPT_FLAG, 0, "one-graph", IN(session.one_graph), NULL,
-		"use only the prefill graph; decoding passes are padded to it" },
+		"use only the prefill graph; decoding passes are padded to its "
+		"rows" },
 	{ OPT_CHOICE, 0, "graph-switch", IN(session.graph_switch), NULL,
-		"switch from prefill graphs to decode graphs while a prompt "
-		"is read ({}); the device then holds one graph of each "
-		"block. sync: after the prompt; async: each block after its "
-		"last part of the prompt; greedy: where loading is hidden "
-		"completely; partial: where it is hidden at least in part; "
-		"best: the plan that ends first; off: both graphs stay loaded", .choices = graph_switch_names },
+		"when the device replaces a block's prefill graph by its "
+		"decode graph, so that it holds one graph of each block ({}). "
+		"off: never, both stay loaded; sync: after the prompt; async: "
+		"after the block's last part of the prompt; greedy: when other "
+		"work hides the loading completely; partial: when it hides the "
+		"loading at least in part; best: by the plan that ends first", .choices = graph_switch_names },
 	{ OPT_UINT, 0, "graph-blocks", IN(session.graph_blocks), "N",
-		"blocks that the layers are divided into with "
-		"--graph-switch, at least ({})",
+		"smallest number of blocks that the layers are divided into "
+		"with --graph-switch ({})",
 		1, SWITCH_BLOCKS },
 	{ OPT_UINT, 0, "graph-rows", IN(session.graph_rows), "ROWS",
 		"rows of the decode graph with --graph-switch ({}); more "
 		"where the method needs more", 1, WIRE_MAX_ROWS },
 	{ OPT_UINT, 0, "weight-buffers", IN(session.weight_buffers), "N",
-		"buffers that the layers are divided into, at least ({}); a "
-		"pass sends one request for each", 1, 256 },
+		"smallest number of buffers that the layers are divided into "
+		"({}); a pass sends one request for each", 1, 256 },
 	{ OPT_FLAG, 0, "attend-apart", IN(session.attend_apart), NULL,
 		"let each row of a pass read shared keys and values by "
 		"itself; slower, with the same result, for comparison" },
@@ -120,8 +121,8 @@ static const struct opt pair_rows[] = {
 		"give up on a device that makes no progress for this long "
 		"({}; 0: never)", 0, 86400 },
 	{ OPT_UINT, 0, "restarts", IN(restarts), "N",
-		"how often within a minute a lost device is replaced and the "
-		"request continued ({}; 0: exit with status 3 at once)", 0, SESSION_RESTARTS_MAX },
+		"how many times within a minute a lost device is replaced and "
+		"the request continued ({}; 0: exit with status 3 at once)", 0, SESSION_RESTARTS_MAX },
 	{ OPT_STRING, 0, "fault", IN(session.fault), "PLAN",
 		"inject faults into device, channel and flash, for tests; "
 		"such as die@run#3, seq@5, eio@3, or @FILE ('tandem help "
@@ -133,8 +134,9 @@ static const struct opt pair_rows[] = {
 		"strict: missing cache maintenance gives wrong data; check: "
 		"it is also reported, and the exit status is 1", .choices = coherence_names },
 	{ OPT_UINT, 0, "contract", IN(session.contract), "1|2",
-		"1: maintenance of a range reaches memory; 2: only that of the "
-		"whole cache does (default: the phone's, 1 without --clock)",
+		"rules of the device's cache; 1: maintenance of an address "
+		"range reaches memory; 2: only maintenance of the whole cache "
+		"does (default: those of the phone; 1 without --clock)",
 		0, COHERENCE_TWO_LEVELS },
 	{ OPT_CHOICE, 0, "coherence-ctrl", IN(session.coherence_ctrl), NULL,
 		"on: the device accesses the rings (tandem:ctrl) through a "
@@ -145,7 +147,7 @@ static const struct opt pair_rows[] = {
 		"object a line (docs/coherence.md)" },
 	{ OPT_STRING, 0, "coherence-suppress", IN(session.coherence_suppress),
 		"FILE",
-		"do not report what matches a pattern in FILE; with "
+		"leave out reports that match a pattern in FILE; with "
 		"--coherence check" },
 	{ OPT_INT, 0, "evict-seed", IN(session.evict_seed), "N",
 		"seed of the device cache's random early write-backs, with "
@@ -169,17 +171,19 @@ static const struct opt pair_rows[] = {
 		"firmware does ({})",
 		0, WIRE_DEFER_MAX },
 	{ OPT_UINT, 0, "va-map-us", IN(session.va_map_us), "USEC",
-		"least wall-clock time of mapping or unmapping a buffer ({})",
+		"microseconds that mapping or unmapping a buffer takes at "
+		"least, by the wall clock ({})",
 		0, WIRE_MAP_US_MAX },
 	{ OPT_FLAG, 0, "va-hard", IN(session.va_hard), NULL,
 		"also limit the device process's address space with "
 		"RLIMIT_AS; set after it has started" },
 	{ OPT_CHOICE, 0, "placement", IN(session.placement), NULL,
-		"which weights are in the window where not all fit (belady); "
-		"belady: evict the block whose next use is furthest away; "
-		"paging: the least recently used one; drop-all: all others; "
-		"swap: some blocks stay, the others are copied ahead into "
-		"two slots; fixed: all must fit",
+		"which weights stay in the window if not all fit (belady). To "
+		"make room for a block of layers, belady evicts the block "
+		"whose next use is furthest away, paging the least recently "
+		"used one, drop-all all others. swap: some layers stay, the "
+		"others are copied into two slots before they are needed; "
+		"fixed: all must fit",
 		.choices = placement_names },
 	{ OPT_FLAG, 0, "swap-poison", IN(session.swap_poison), NULL,
 		"for tests: overwrite a slot of --placement swap when the "
@@ -187,9 +191,9 @@ static const struct opt pair_rows[] = {
 
 	{ .type = OPT_GROUP, .name = "flash" },
 	{ OPT_STRING, 0, "dram-budget", IN(dram_budget), "SHARE|SIZE",
-		"weights in memory, a share or a size (100%); other layers "
-		"are streamed from flash in every pass. A share is of the "
-		"layers; a size includes the staging slots. Needs a flash "
+		"how much of the weights stays in memory: a share of the "
+		"layers, or a size that includes the staging slots (100%); "
+		"other layers are read from flash in every pass. Needs a flash "
 		"image (tandem convert)" },
 	{ OPT_UINT, 0, "resident-runs", IN(session.resident_runs), "N",
 		"alternate layers in memory and streamed layers in N runs "
@@ -209,9 +213,9 @@ static const struct opt pair_rows[] = {
 		"a thread. Falls back to what the system allows",
 		.choices = flash_io_names },
 	{ OPT_STRING, 0, "flash-fault", IN(session.flash_fault), "PLAN",
-		"for tests: inject faults into these reads: eio@3 (the third "
-		"fails), short@5, flip@2, stall@4, shrink@6; with a + after "
-		"it, into all later ones too", .hidden = true },
+		"for tests: inject faults into reads from flash: eio@3 (the "
+		"third read fails), short@5, flip@2, slow=20@3, stall@4, "
+		"shrink@6; with a + after the number, into all later reads too", .hidden = true },
 
 	{ .type = OPT_GROUP, .name = "clock" },
 	{ OPT_STRING, 0, "clock", IN(clock), "wall|soc:NAME",
@@ -224,8 +228,8 @@ static const struct opt pair_rows[] = {
 		"--clock soc:NAME", .choices = shape_names },
 	{ OPT_CHOICE, 0, "as-type", IN(as_type), NULL,
 		"type of the matrices with --as or --draft-as (that of the "
-		"model that runs; q8_0 for an oracle); beside q4_0 FFN-down "
-		"is q8_0, with q4_0-all q4_0",
+		"model that runs; q8_0 for an oracle); with q4_0 the FFN down "
+		"matrices are q8_0, with q4_0-all they are q4_0 too",
 		.choices = shape_type_names },
 
 	{ .type = OPT_GROUP, .name = "trace" },

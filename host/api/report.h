@@ -76,8 +76,8 @@ struct tandem_report {
 	/*
 	 * What the simulated phone's clock prices instead of the model that
 	 * runs, such as "qwen2.5-1.5b on sd8gen2; the model that runs is
-	 * target.gguf". Every report of simulated phone times must begin with it. "" if the
-	 * clock prices the model that runs.
+	 * target.gguf". Every report of simulated phone times must begin with
+	 * it. "" if the clock prices the model that runs.
 	 */
 	char priced_as[TANDEM_PRICED_AS];
 

@@ -40,7 +40,7 @@ misuse "$more" run -p x --method echo-2 --echo-times 16
 check_has 'the range' "$err" "'--echo-times' takes a whole number from 1 to 15"
 misuse "$more" run -p x --method echo-2 --draft echo
 check_has 'the reason' "$err" \
-  'method echo-2, which has no use for a draft model'
+  'method echo-2, which does not use a draft model'
 misuse "$plain" run -p x --method echo-2
 check_lacks 'methods of the program' "$err" ', echo-2'
 misuse "$plain" run -p x --echo-times 2

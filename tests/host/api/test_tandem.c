@@ -68,7 +68,7 @@ static void test_bad_options(void **state)
 			TANDEM_MISUSE },
 		{ "clock=soc:tensor/soc/sd8gen3.soc,mop_s=0",
 			"did you mean 'map_s'", TANDEM_MISUSE },
-		{ "draft=x.gguf", "no use for a draft model", TANDEM_MISUSE },
+		{ "draft=x.gguf", "does not use a draft model", TANDEM_MISUSE },
 		{ "help", "help", TANDEM_MISUSE },
 		{ "", "", TANDEM_MISUSE },
 	};
