@@ -318,14 +318,18 @@ static void print_text(const struct bench_decode *b)
 		print_row(b, "busy: pass of 1 row", &b->pair_contended);
 		print_row(b, "busy: one process", &b->single_contended);
 	}
-	printf("\nThe pair's pass of one row takes %.3f times that of one "
-	       "process. The device maps %.1f\nof %.1f MiB by huge pages.\n",
+	printf("\n"
+	       "A pass of one row takes host and device %.3f times as long as "
+	       "one process. The device\n"
+	       "maps %.1f of %.1f MiB by huge pages.\n",
 		ratio_of(b, &b->pair[0], &b->single), (double)b->huge / 0x1p20,
 		(double)b->mapped / 0x1p20);
 	if (b->args->beside)
-		printf("\nBeside %u busy thread%s the pair takes %.2f times "
-		       "as long as alone, one process %.2f\ntimes; %.2f is a "
-		       "fair share of the %u processors.\n",
+		printf("\n"
+		       "Beside %u busy thread%s host and device take %.2f "
+		       "times as long as alone, one process\n"
+		       "%.2f times; %.2f is a fair share of the %u "
+		       "processors.\n",
 			b->args->beside, b->args->beside > 1 ? "s" : "",
 			ratio_of(b, &b->pair_contended, &b->pair[0]),
 			ratio_of(b, &b->single_contended, &b->single),

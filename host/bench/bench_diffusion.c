@@ -321,9 +321,10 @@ static const struct column_spec window_columns[] = {
 /* Each row combines a window size with a placement of the weights. */
 static const struct table_spec window_table = { .name = "window",
 	.title = "Small address windows, by the placement of the weights",
-	.note = "A pass of llada-npu: buffers mapped and unmapped, what is "
-		"copied into slots,\nand how long the NPU waited for weights; "
-		"the text is the same.",
+	.note = "For a pass of llada-npu: how many buffers were mapped and "
+		"unmapped, how many\nbytes were copied into slots, and how "
+		"long the NPU waited for weights. The text\nis the same with "
+		"each placement.",
 	.name_key = { "window", "placement" },
 	.column = window_columns,
 	.plot = { .y = { "ms a pass", "maps a pass" } } };
@@ -341,27 +342,29 @@ static const struct table_spec window_table = { .name = "window",
 	}
 
 static const char about_decoders[] =
-	"tok/s: geometric mean of the tasks, of decoding, which includes a "
-	"diffusion\nmodel's prompt; all: with every model's prompt. For each "
-	"pass: rows, logits,\nskipped (rows without logits, whose token is "
-	"final), refreshed (rows computed\nby the host meanwhile); revised: "
-	"share of the tokens that changed after they\nwere shown. The last "
-	"two rows are of the target. times: over llada\n"
-	"block by block; of canvas: over llada as in its authors' code and\n"
-	"public runtimes, the whole text with all masks of the answer in every "
-	"pass; of\nprefix: over fast-dllm, small. small: with thresholds for a "
-	"model of some\nmillions of parameters.";
+	"tok/s: decoding speed, geometric mean of the tasks; for diffusion "
+	"models it\nincludes the prompt. all: the same, with the prompt for "
+	"every model. Per pass:\nrows; logits; skipped, rows without logits "
+	"because their token is final;\nrefreshed, rows that the host computed "
+	"meanwhile. revised: share of the tokens\nthat changed after they were "
+	"shown. The last two rows are the target's.\n"
+	"times: speed over that of llada block by block; of\ncanvas: "
+	"over that of llada as in its authors' code and public runtimes, with\n"
+	"the whole text and all masks of the answer in every pass; of prefix: "
+	"over that\nof fast-dllm, small. small: with thresholds for a model of "
+	"a few million\nparameters.";
 
 static const char about_exact[] =
-	"block without a cache computes the whole text in every pass; "
-	"llada-npu, as\nthese never changes a token that was shown, and has no "
-	"rows for later blocks;\nlinear-spec verifies its drafts. Each must "
-	"generate the same text as its\ncounterpart, or the run fails.";
+	"block without a cache computes the whole text in every pass. "
+	"llada-npu runs\nhere without changing tokens that were shown, and "
+	"without rows for later\nblocks. linear-spec verifies its drafts. Each "
+	"must generate the same text as\nthe decoder that it is compared with, "
+	"or the run fails.";
 
-#define EXACT(same, variants)                                             \
-	PART(DIFFUSION_T_EXACT, same, variants, "block", curve_columns,   \
-		.name = "exact", .title = "The same text by other means", \
-		.note = about_exact, .name_key = { "decoder" },           \
+#define EXACT(same, variants)                                           \
+	PART(DIFFUSION_T_EXACT, same, variants, "block", curve_columns, \
+		.name = "exact", .title = "Texts that must be equal",   \
+		.note = about_exact, .name_key = { "decoder" },         \
 		.plot = { .y = { "right, %", "tokens a pass" } })
 
 #define DECODERS(same, variants)                                             \
@@ -389,7 +392,7 @@ static const char about_blocks[] =
 
 #define CURVE(of, variants)                                                 \
 	PART(DIFFUSION_T_CURVE, DIFFUSION_ANY, variants, of, curve_columns, \
-		.name = "curve", .title = "Accuracy by tokens a pass",      \
+		.name = "curve", .title = "Accuracy by tokens per pass",    \
 		.note = "One threshold; or those at which a token is "      \
 			"shown, and at which it is final.",                 \
 		.name_key = { "method", "thresholds" },                     \
@@ -398,19 +401,21 @@ static const char about_blocks[] =
 			.x = "tokens a pass" })
 
 static const char about_ablation[] =
-	"NPU: the whole text in every pass, with all masks of the answer, a "
-	"token a\npass; +prefix: tokens before the block are cached; +block: "
-	"and there are no\nmasks after the block; +sure at once: all tokens "
-	"above 0.9; +later blocks:\npasses have rows for these; +stages: a "
-	"token is shown at 0.7 and final at 0.9;\n+refresh: unstable tokens "
-	"before the block are computed again. From +block on,\nno logits of "
-	"final tokens. late: later blocks only when a block is nearly done\n"
-	"and they cost little. mapped anew, packed: a window of 4 buffers, "
-	"by\n--placement drop-all and swap. CPU: the same on a phone's CPU "
-	"alone, for each\nmatrix the longer of its bytes and its products; of "
-	"CPU: over these. By the\ntarget: autoregressive and chain; 4 bits: by "
-	"the block diffusion model, whose\nweights are as small as the masked "
-	"one's.";
+	"NPU: the whole text in every pass, with all masks of the answer, one "
+	"token per\npass. Each following row adds a technique. +prefix: tokens "
+	"before the block are\ncached; +block: there are no masks after the "
+	"block; +sure at once: all tokens\nwith a probability above 0.9 are "
+	"fixed at once; +later blocks: passes have rows\nfor later blocks; "
+	"+stages: a token is shown at 0.7 and final at 0.9; +refresh:\nthe "
+	"host recomputes unstable tokens before the block. From +block on, no "
+	"logits\nof final tokens are computed. late: rows for later blocks "
+	"only when a block is\nnearly done and they cost little. mapped anew, "
+	"packed: in a window of 4\nbuffers, with --placement drop-all and "
+	"swap. CPU: priced for the CPU alone,\neach matrix by the longer of "
+	"its time for bytes and for products; of CPU: speed\nover that of "
+	"these rows. autoregressive and chain use the target; 4 bits: the\n"
+	"block diffusion model, whose weights are as small as those of the "
+	"masked model.";
 
 #define ABLATION(same, variants)                                              \
 	PART(DIFFUSION_T_ABLATION, same, variants, "llada", ablation_columns, \
@@ -440,12 +445,12 @@ static const struct diffusion_part parts[] = {
 	ABLATION(DIFFUSION_BLOCKS, plain_rows),
 	ABLATION(DIFFUSION_BLOCKS, plain_cpu_rows),
 	SETTINGS(lookaheads, "lookahead", .name = "lookahead",
-		.title = "llada-npu by the masks left when a pass includes "
-			 "later blocks",
-		.note = "Otherwise windows end with the block."),
+		.title = "llada-npu by the number of masks left when passes "
+			 "begin to include later blocks",
+		.note = "With more masks left, windows end with the block."),
 	SETTINGS(widths, "window", .name = "widths",
 		.title = "llada-npu by the rows of a pass",
-		.note = "0: to the end of the block. Without lookahead."),
+		.note = "0: rows to the end of the block. Without lookahead."),
 	SETTINGS(thresholds, "thresholds", .name = "thresholds",
 		.title = "llada-npu by its thresholds",
 		.note = "Thresholds at which a token is shown, and at which it "
@@ -559,12 +564,12 @@ static void fill_areas(const struct bench_run *r, const struct table_plan *p,
 	double best = 0;
 
 	*out = (struct bench_table){ .name = "areas",
-		.title = "Areas below these curves",
-		.note = "area: by trapezoids from 1 token a pass to the most "
-			"that the method came to,\nweighted: from 0, with "
-			"accuracy y as y exp(-3 (1 - y/best)), without "
-			"points\nthat lose more than 5 % (accuracy under "
-			"parallelism, d3LLM).",
+		.title = "Areas below the curves of accuracy",
+		.note = "area: below the curve, by trapezoids, from 1 token "
+			"per pass to the most that\nthe method reached. "
+			"weighted: from 0 tokens, with accuracy y counted as "
+			"y\nexp(-3 (1 - y/best)), and without points that lose "
+			"more than 5 % (accuracy\nunder parallelism, d3LLM).",
 		.name_key = { "method" },
 		.n_names = 1,
 		.plot = { .y = { "% times tokens a pass" } } };

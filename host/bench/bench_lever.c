@@ -289,7 +289,7 @@ static const struct {
 } speed_ups[] = {
 	{ BENCH_LEVER_T_METHODS, "lever_over", "ratios", "" },
 	{ BENCH_LEVER_T_GRID, "lever_over_best", "ratios_best",
-		", each at its best of the grid" },
+		", each at its best setting" },
 };
 
 /* Return lever's speed-up over a method, or NAN unless both were measured. */
@@ -356,21 +356,24 @@ static void print_text(
 	if (b->args->table[BENCH_LEVER_T_PHONES] && !b->run.x.phone)
 		puts("\nThe table of phones needs a phone's clock: see --clock.");
 
-	printf("\nchecked: the same text by every method, %llu times\n"
-	       "checked: bytes read a pass are 1 - budget of the layers' "
-	       "bytes%s, in %llu passes\nchecked: rows of logits are the "
-	       "accepted lengths, %llu of %llu\nchecked: no text takes less "
-	       "time than flash needs for its bytes%s, %llu times\n",
+	printf("\n"
+	       "checked: every method gives the same text, %llu times\n"
+	       "checked: a pass%s reads the bytes of all layers that are not "
+	       "in memory, in %llu passes\n"
+	       "checked: logits are computed only for accepted tokens, %llu of "
+	       "%llu\n"
+	       "checked: no text takes less time than flash needs for its "
+	       "bytes%s, %llu times\n",
 		(unsigned long long)b->run.x.same_texts,
-		b->as ? " in what runs" : "",
+		b->as ? " of the model that runs" : "",
 		(unsigned long long)b->run.x.exact_reads,
 		(unsigned long long)b->run.x.exact_logits,
 		(unsigned long long)b->run.x.exact_logits,
-		b->as ? " in what is priced" : "",
+		b->as ? " of the priced model" : "",
 		(unsigned long long)b->run.x.above_floor);
 	if (b->run.x.kernel_reads)
-		printf("checked: the kernel counts as many bytes, to a layer, "
-		       "%llu times\n",
+		printf("checked: the kernel counts as many bytes, to within a "
+		       "layer, %llu times\n",
 			(unsigned long long)b->run.x.kernel_reads);
 	else if (!b->run.x.phone)
 		printf("not checked: the kernel's count of bytes (%s)\n",

@@ -195,7 +195,7 @@ static void fill_logits(const struct table_request *request,
 	double all = figure_upper_rows(t), some = figure_logits_rows(t);
 
 	if (!bench_lever_phone(b)) {
-		out->note = "Priced only for a phone: see --clock.";
+		out->note = "Computed only for a phone: see --clock.";
 		return;
 	}
 	for (unsigned i = 0; i < ARRAY_LEN(ways); i++) {
@@ -359,8 +359,8 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 		{ .name = "methods",
 			.title = "Methods",
 			.note = "tok/s: geometric mean of the tasks; length: "
-				"tokens a pass emits; rows, logits:\nof a "
-				"pass; mJ: of a token.",
+				"tokens that a pass emits; rows,\nlogits: per "
+				"pass; mJ: per token.",
 			.name_key = { "method" },
 			.column = methods_columns,
 			.plot = { .y = { "tokens/s" } } } },
@@ -374,22 +374,25 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 		{ .name = "flash",
 			.title = "Flash: bytes read by a pass, and their share "
 				 "of its time",
-			.note = "MB: of the priced model; read: time of a "
-				"plain reader for them;\ncompute: the device's "
-				"own time; pass: the whole time over passes;\n"
-				"overlap: the longer of the first two over the "
-				"pass",
+			.note = "MB: megabytes that a pass of the priced model "
+				"reads; read: time of a plain\nreader for "
+				"these bytes; compute: time that the device "
+				"computes; pass: total\ntime divided by the "
+				"number of passes; overlap: the longer of read "
+				"and compute,\ndivided by pass",
 			.name_key = { "method" },
 			.column = flash_columns,
 			.plot = { .y = { "ms a pass" } } } },
 	{ BENCH_LEVER_T_METHODS,
 		{ .name = "waits",
 			.title = "Waits: the host's time in a pass",
-			.note = "reading: a read is in flight, beside all "
-				"else; waiting: for layers;\nchecks: checksums "
-				"of layers, also during waiting and logits, "
-				"which do\nnot include them; rows of logits, "
-				"and how many were computed",
+			.note = "reading: time with a read in flight, in "
+				"parallel with the other columns;\nwaiting: "
+				"for layers; checks: checksums of layers, "
+				"which may also run during\nwaiting and logits "
+				"(those two columns do not include them); then "
+				"the rows of\nlogits, and how many were "
+				"computed",
 			.name_key = { "method" },
 			.column = waits_columns,
 			.plot = { .y = { "ms a pass" } } } },
@@ -398,12 +401,13 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 			.title =
 				"Pruning after the exit predictor, on the same "
 				"trees",
-			.note = "The trees are those of lever with costs and "
-				"reliability as a run without\npruning left "
-				"them, so that they depend on the text alone; "
-				"a cycle begins where\nthe previous one ended. "
-				"ms: of a verification; NPU: its computing "
-				"alone. Saved\nand retained: against no "
+			.note = "The trees are those of lever with the costs "
+				"and the reliability that a run\nwithout "
+				"pruning has learned, so that they depend on "
+				"the text alone; a cycle\nbegins where the "
+				"previous one ended. ms: time of a "
+				"verification; NPU: its time\nfor computing "
+				"alone. Saved and retained: compared with no "
 				"pruning.",
 			.name_key = { "pruning" },
 			.variant = prunings,
@@ -450,8 +454,8 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 		{ .name = "place",
 			.title = "Where lever's draft runs, and how many nodes "
 				 "at a time",
-			.note = "For each pass: the draft's time, and the "
-				"nodes it expanded.",
+			.note = "Per pass: the draft's time, and the nodes "
+				"that it expanded.",
 			.name_key = { "place" },
 			.variant = places,
 			.n_variants = ARRAY_LEN(places),
@@ -461,8 +465,8 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 	{ BENCH_LEVER_T_LOGITS,
 		{ .name = "logits",
 			.title = "Logits of a pass of lever, on the phone",
-			.note = "Only the last one runs; the others are "
-				"priced.",
+			.note = "Only the last way runs; the times of the "
+				"others come from the cost model.",
 			.name_key = { "logits" },
 			.method = "lever",
 			.column = logits_columns,
@@ -471,8 +475,8 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 	{ BENCH_LEVER_T_SIZE,
 		{ .name = "size",
 			.title = "Passes and tokens/s by the rows of a tree",
-			.note = "1 row: flash-ar; all others: opt-tree, of so "
-				"many rows at most.",
+			.note = "1 row: flash-ar; otherwise opt-tree with at "
+				"most so many rows.",
 			.name_key = { "tree" },
 			.variant = sizes,
 			.n_variants = ARRAY_LEN(sizes),
@@ -494,8 +498,8 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 		{ .name = "cells",
 			.title = "Lever and the fastest setting of the grid, "
 				 "by draft and budget",
-			.note = "The rival is chosen on these same items. "
-				"lost: lever is slower.",
+			.note = "The fastest setting is chosen on these same "
+				"items. lost: lever is slower.",
 			.name_key = { "cell", "rival" },
 			.variant = drafts,
 			.n_variants = CELL_DRAFTS,
@@ -510,12 +514,13 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 		{ .name = "phones",
 			.title = "Lever's tokens/s, and its speed-up over each "
 				 "rival, by model, phone and task",
-			.note = "For HumanEval: code; for MBPP: program; for "
-				"GSM8K: math; for MT-Bench: story.\nOnePlus "
-				"12: sd8gen3-lever; Honor: sd8elite with the "
-				"costs of rows of that\nprofile over 1.45, and "
-				"flash of 2.0 (UFS 3.1) and 4.1 GB/s (UFS "
-				"4.1).",
+			.note = "Tasks stand for the paper's data sets: code "
+				"for HumanEval, program for MBPP,\nmath for "
+				"GSM8K, story for MT-Bench. OnePlus 12: "
+				"sd8gen3-lever; Honor: sd8elite\nwith the "
+				"costs of rows of sd8gen3-lever divided by "
+				"1.45, and flash of 2.0 (UFS\n3.1) and 4.1 "
+				"GB/s (UFS 4.1).",
 			.name_key = { "model", "task" },
 			.variant = phones,
 			.n_variants = ARRAY_LEN(phones),

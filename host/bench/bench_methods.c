@@ -73,18 +73,19 @@ static const struct column_spec tasks_columns[] = {
 
 static const struct table_spec methods_table = { .name = "methods",
 	.title = "Methods compared",
-	.note = "tok/s: geometric mean of the tasks; times: over the first "
-		"row; length: tokens a\npass emits; ms, rows: of a pass; s: "
-		"of all decoding.",
+	.note = "tok/s: geometric mean of the tasks; times: speed over that of "
+		"the first row;\nlength: tokens that a pass emits; ms, rows: "
+		"per pass; s: time of all decoding.",
 	.name_key = { "method" },
 	.column = methods_columns,
 	.plot = { .y = { "tokens/s", "tokens a pass", "mJ a token" } } };
 
 static const struct table_spec rows_table = { .name = "rows",
 	.title = "Use of the rows of decode passes",
-	.note = "valid: kept; wasted: rejected drafts; underutilized: padding "
-		"of the static\ngraph; of tiles: the valid ones of the matrix "
-		"engine's whole tiles.",
+	.note = "valid: rows that were kept; wasted: rejected drafts; "
+		"underutilized: padding of\nthe static graph; of tiles: share "
+		"of valid rows if graphs are rounded up to\nwhole tiles of the "
+		"matrix engine.",
 	.name_key = { "method" },
 	.column = rows_columns,
 	.plot = { .y = { "% of the rows" } } };
@@ -174,9 +175,9 @@ static int add_row(struct bench_methods *b, const struct method_facts *m,
 		b->any_causal |= r.runs & REPORT_CAUSAL;
 		if (!r.pair->soc != !b->run.clock)
 			ret = err_set(e, EINVAL,
-				"this machine's clock and a phone's cannot be "
+				"this machine's times and a phone's cannot be "
 				"compared; choose a phone with --clock "
-				"soc:NAME, and other phones in sets");
+				"soc:NAME, and other phones in --sets");
 		tandem_end(t, NULL);
 	}
 	if (ret) {
@@ -258,7 +259,8 @@ static void print_text(
 		printf("\n%s\n", bench_simulated);
 	for (unsigned i = 0; i < n; i++)
 		table_print(&tables[i], stdout);
-	printf("\nchecked: the same text wherever required, %llu times\n",
+	printf("\n"
+	       "checked: the same text by all lossless methods, %llu times\n",
 		(unsigned long long)r->x.same_texts);
 }
 

@@ -67,8 +67,8 @@ static int take_number(
 	*out = json_number_value(v);
 	if (json_is_number(v) && *out >= 0 && *out < 1e6)
 		return 0;
-	return err_set(e, EINVAL,
-		"a row of the table of methods has no valid %s", key);
+	return err_set(
+		e, EINVAL, "a row of the table 'methods' has no valid %s", key);
 }
 
 struct recorded {
@@ -101,7 +101,7 @@ static int take_recording(const char *path, const struct pass_ask *p,
 	ret = 0;
 	if (!json_array_size(methods) ||
 		json_array_size(methods) > TABLE_ROWS) {
-		ret = err_set(&why, EINVAL, "there is no table of methods");
+		ret = err_set(&why, EINVAL, "there is no table 'methods'");
 	} else {
 		json_array_foreach(methods, i, row)
 		{
@@ -128,7 +128,7 @@ static int take_recording(const char *path, const struct pass_ask *p,
 					m->pass.length <= 0 ||
 					m->pass.rows > PRICE_ROWS_MAX))
 				ret = err_set(&why, EINVAL,
-					"a row of the table of methods has no "
+					"a row of the table 'methods' has no "
 					"passes");
 			if (ret)
 				break;
@@ -258,7 +258,7 @@ static int fill_varied(const struct bench_price_args *a,
 	if (a->vary_fitted && (!lever || r->n > TABLE_COLUMNS))
 		return err_set(e, EINVAL,
 			"--vary fitted compares lever with other methods, and "
-			"the table of methods needs both");
+			"the table 'methods' in the file does not have both");
 	/* one column is for the value */
 	if (v->n && r->n >= TABLE_COLUMNS)
 		return err_set(e, EINVAL, "--vary shows at most %d passes",
@@ -334,10 +334,10 @@ static int fill(const struct bench_price_args *a, struct pass_ask *p,
 		return err_set(e, ENOMEM, "no memory for the recording");
 	t[0] = (struct bench_table){ .name = "passes",
 		.title = "A pass and its parts, in ms",
-		.note = "read, NPU, draft, logits: time of each; hidden: their "
-			"time in parallel with\nothers; lost: the pass's time "
-			"beyond the longer of reading and the rest; mJ:\nfor "
-			"each token.",
+		.note = "read, NPU, draft, logits: time of each part; hidden: "
+			"how much of these times\nruns in parallel with other "
+			"parts; lost: the pass's time beyond the longer of\n"
+			"reading and everything else; mJ: per token.",
 		.name_key = { "pass" },
 		.n_names = 1 };
 	*n = 1;
@@ -406,8 +406,9 @@ int bench_price(const struct bench_price_args *a, struct err *e)
 				9, e);
 		} else {
 			printf("Priced, not run: %s, drafted by %s, in %s%s, "
-			       "on %s\n%.0f %% of the layers in memory, in %u "
-			       "run%s, %u read ahead at most, %u positions\n",
+			       "on %s\n"
+			       "%.0f %% of the layers in memory, in %u run%s; "
+			       "at most %u layers read ahead; %u positions\n",
 				a->target->name, draft ? draft : "a free draft",
 				dtype_info(a->type.type)->name,
 				a->type.down != a->type.type

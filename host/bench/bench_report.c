@@ -9,8 +9,8 @@
 #include <string.h>
 
 const char bench_simulated[] =
-	"Acceptance is simulated where an oracle drafts: it has the text and "
-	"agrees with\nthe target in a share P of the tokens.";
+	"Acceptance is simulated where an oracle drafts: an oracle knows the "
+	"text and\nagrees with the target in a share P of the tokens.";
 
 void report_print_size(const struct experiment *x, unsigned n_predict)
 {

@@ -257,16 +257,16 @@ static int report(const struct bench_samples *b, struct err *e)
 			b->prompt, b->args->threads, b->rounds);
 		*t = (struct bench_table){ .name = "samples",
 			.title = "wall clock",
-			.note = "pass: a row of each sample, the prompt's keys "
-				"and values read once; apart: once each",
+			.note = "pass: one row per sample, the prompt's keys "
+				"and values read once; apart: read for each",
 			.name_key = { "samples" },
 			.n_names = 1 };
 		fill(b, t, 0, PHONE_FROM);
 		table_print(t, stdout);
 		*t = (struct bench_table){ .name = "phone",
 			.title = b->phone,
-			.note = "logits: their share of a step; grown: "
-				"tokens/s over those of the first row",
+			.note = "logits: their share of the time; grown: "
+				"tokens/s divided by those of the first row",
 			.name_key = { "samples" },
 			.n_names = 1 };
 		fill(b, t, PHONE_FROM, FIGURES);

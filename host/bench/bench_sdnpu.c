@@ -441,66 +441,72 @@ static const struct sdnpu_spec specs[] = {
 		.title = "What each technique adds: requests with their "
 			 "prompts",
 		.in_a_row = true,
-		.note = "ms/token: of all requests, over all tokens. over NPU, "
-			"over SAM (+G+SD), tasks (over\nNPU): tokens/s over "
-			"those of that row. in a row: requests follow one "
-			"another at once;\nin the other columns the device "
-			"has loaded the prefill graphs before each request.",
+		.note = "ms/token: time of all requests divided by their "
+			"tokens. over NPU, over SAM\n(+G+SD), and the tasks "
+			"(over NPU): speed divided by that of the row. in a "
+			"row:\nrequests follow one another at once; for the "
+			"other columns the device has\nloaded the prefill "
+			"graphs before each request.",
 		.plot = { .y = { "ms a token" } }),
 	SPEC(SDNPU_T_ABLATION, ablation, decoding_columns, .name = "decoding",
 		.title = "What each technique adds: decoding",
-		.note = "ms/token: of the geometric mean of the tasks' "
-			"tokens/s; tasks: over NPU; length:\ntokens a pass "
-			"emits.",
+		.note = "ms/token: for the geometric mean of the tasks' "
+			"tokens/s; tasks: speed over NPU;\nlength: tokens that "
+			"a pass emits.",
 		.plot = { .y = { "ms a token" } }),
 	SPEC(SDNPU_T_ABLATION, ablation, energy_columns, .name = "energy",
 		.title = "What each technique adds: energy", .of_phone = true,
-		.note = "over: the energy of that row over that of this row; "
-			"tasks: over NPU; mJ/tok: of\ndecoding.",
+		.note = "over: the energy of that row divided by the energy of "
+			"this row; tasks: over\nNPU; mJ/tok: for decoding "
+			"alone.",
 		.plot = { .y = { "J a request", "mJ a token" } }),
 	SPEC(SDNPU_T_LENGTH, of_pld, length_columns, .name = "length_pld",
-		.title =
-			"Tokens a pass emits: prompt lookup alone and with our "
-			"drafters",
+		.title = "Tokens that a pass emits: prompt lookup alone, and "
+			 "with Tandem's drafters",
 		.note = "All rows of the decode graph are filled if there is "
 			"any draft.",
 		.plot = { .y = { "tokens a pass" } }),
 	SPEC(SDNPU_T_LENGTH, of_sam, length_columns, .name = "length_sam",
-		.title = "Tokens a pass emits: the suffix automaton alone and "
-			 "with our drafters",
+		.title = "Tokens that a pass emits: the suffix automaton "
+			 "alone, and with Tandem's drafters",
 		.plot = { .y = { "tokens a pass" } }),
 	SPEC(SDNPU_T_DRAFTERS, drafters, drafters_columns, .name = "drafters",
 		.title = "Drafters",
-		.note = "Chains of at most 31 tokens; trees, and our drafts, "
-			"of at most 32 rows.",
+		.note = "Chains have at most 31 tokens; trees, and the drafts "
+			"of Tandem, at most 32 rows.",
 		.plot = { .y = { "tokens/s", "tokens a pass" } }),
 	SPEC(SDNPU_T_SOURCES, sources, accepted_columns, .name = "accepted",
 		.title = "Accepted tokens of a pass by the source of the draft",
-		.note = "A token of several sources counts for the first one "
-			"from the left; length: with\nthe target's own token.",
+		.note = "A token that several sources proposed counts for the "
+			"leftmost of them; length:\nincludes the target's own "
+			"token.",
 		.plot = { .y = { "tokens a pass" } }),
 	SPEC(SDNPU_T_SOURCES, sources, drafted_columns, .name = "drafted",
 		.title = "Drafted tokens of a pass by source",
-		.note = "rows: with the last token of the text; drafting: the "
-			"time of look-ups and of growing\na pass's tree.",
+		.note = "rows: includes that of the last token of the text; "
+			"drafting: time of look-ups\nand of growing the tree "
+			"of a pass.",
 		.plot = { .y = { "rows a pass" } }),
 	SPEC(SDNPU_T_CYCLES, cycles, cycles_columns, .name = "cycles",
 		.title = "Use of the rows of the NPU's graphs",
-		.note = "valid: kept; wasted: rejected; underutilized: "
-			"padding. lost: rows not valid\nfor each token; "
-			"recovered: the share of the first row's lost rows.",
+		.note = "valid: rows that were kept; wasted: rejected; "
+			"underutilized: padding. lost:\nrows per token that "
+			"are not valid; recovered: share of the first row's "
+			"lost\nrows that this row does not lose.",
 		.plot = { .y = { "% of the rows" } }),
 	SPEC(SDNPU_T_OVERHEAD, overheads, overhead_columns, .name = "overhead",
 		.title = "Overhead",
-		.note = "prompt token: the time to the first token over the "
+		.note = "prompt token: time to the first token, divided by the "
 			"prompt's tokens.",
 		.plot = { .y = { "us a prompt token" } }),
 	SPEC(SDNPU_T_ROW_COST, row_costs, row_cost_columns, .name = "row_cost",
-		.title = "Decoding over NPU by the time for a weight and row",
+		.title = "Speed of decoding over NPU, by the time that each "
+			 "row takes for each weight",
 		.of_phone = true, .levels = 1,
-		.note = "The phone takes this time for each weight and row of a "
-			"pass in addition to its\nengines' (row_weight_s of "
-			"its profile), for padding none.",
+		.note = "The phone takes this time for each weight and row of "
+			"a pass in addition to the\ntime of its engines "
+			"(row_weight_s of its profile); padding rows do not "
+			"count.",
 		.plot = { .y = { "times" } }),
 	{ SDNPU_T_PHONES,
 		{ .name = "phones",

@@ -134,7 +134,8 @@ void sdnpu_graphs_fill(const struct sdnpu_graphs *g, struct bench_table *t)
 		.title = "Prompts by plans of graph switching",
 		.note = "ms until a prompt is computed and the decode graphs "
 			"are loaded. off: both kinds\nof graph are always "
-			"loaded. waited, held: of the longest prompt.",
+			"loaded. waited (for loads) and held (graphs at a "
+			"time) are\nfor the longest prompt.",
 		.name_key = { "plan" },
 		.n_names = 1,
 		.plot = { .y = { "ms a prompt" } } };

@@ -195,9 +195,9 @@ int bench_shards_take(
 		}
 		if (!good)
 			return err_set(e, EINVAL,
-				"'%s' does not have the runs of this command "
-				"line; was it made by the same program, with "
-				"the same models?",
+				"'%s' does not contain the runs of this "
+				"command line; was it made by the same version "
+				"of the program, with the same models?",
 				all->path[i]);
 		x->same_texts += same_texts;
 		x->exact_reads += exact_reads;

@@ -323,8 +323,8 @@ static int report(const struct bench_texts *b, struct err *e)
 		.title = "Texts at a time",
 		.note = b->tasks.n
 			? "tokens/s of all requests together, prompts included"
-			: "prompts: until all are read; tokens/s from then on, "
-			  "of all together",
+			: "prompts: time until all are read; tokens/s: from "
+			  "then on, of all requests together",
 		.name_key = { "texts" },
 		.n_names = 1 };
 	for (unsigned f = 0; f < n; f++)

@@ -370,7 +370,8 @@ static int price_and_time(struct tts *t, unsigned model, struct drawing *d,
 	if (!ret && first.cost.phone_ps != timed.cost.phone_ps)
 		return err_set(e, EPROTO,
 			"%u samples take the phone %llu ps when they are "
-			"generated and %llu ps when they are priced again",
+			"generated, but %llu ps when their price is computed "
+			"again",
 			r.n, (unsigned long long)timed.cost.phone_ps,
 			(unsigned long long)first.cost.phone_ps);
 	if (!ret)

@@ -96,8 +96,8 @@ static int check_text(struct experiment *x, const struct run *r, size_t item,
 		!length_fits(t->n - t->n_prompt, t->n_predict,
 			known->n - t->n_prompt, known->n_predict))
 		return err_set(e, EPROTO,
-			"%s generates another text than %s: an item of %s, %zu "
-			"tokens after the prompt",
+			"%s and %s generate different texts for an item of %s, "
+			"from token %zu after the prompt on",
 			setting_text(&r->set, here, TEXT),
 			setting_text(&known->by->set, there, TEXT),
 			x->task[x->item_task[item]],
@@ -114,8 +114,8 @@ static int check_reads(struct experiment *x, const struct run *r,
 
 	if (f->bytes != f->passes * t->streamed)
 		return err_set(e, EPROTO,
-			"%s read %llu bytes in %llu passes, which is not %llu "
-			"each",
+			"%s read %llu bytes in %llu passes, but each pass "
+			"should read %llu",
 			setting_text(&r->set, text, TEXT),
 			(unsigned long long)f->bytes,
 			(unsigned long long)f->passes,
@@ -182,8 +182,8 @@ static int check_logits(struct experiment *x, const struct run *r,
 		return 0;
 	if (f->logits_rows != emitted || emitted != f->tokens)
 		return err_set(e, EPROTO,
-			"%s computed %llu rows of logits for %llu tokens in "
-			"accepted lengths of %llu",
+			"%s used %llu rows of logits for %llu tokens, but "
+			"accepted %llu",
 			setting_text(&r->set, text, TEXT),
 			(unsigned long long)f->logits_rows,
 			(unsigned long long)f->tokens,

@@ -443,9 +443,10 @@ void table_fill_pairs(struct bench_table *out, const char *name,
 {
 	*out = (struct bench_table){ .name = name,
 		.title = title,
-		.note = "The time without it over the time with it, item by "
-			"item: geometric mean and 95 %\ninterval. Requests "
-			"come in a row, so that each pays for switching back.",
+		.note = "Time without the technique divided by time with it, "
+			"item by item: geometric\nmean and 95 % interval. "
+			"Requests follow one another at once, so that each "
+			"pays\nfor loading the prefill graphs again.",
 		.name_key = { "row" },
 		.n_names = 1 };
 	table_add_column(out, "decoding", "decoding", 3, 1);

@@ -46,8 +46,8 @@ bool bench_line_parse(const struct command *c, struct bench_line *l, int argc,
 		*status = cmd_refuse(c, &e);
 	else if (l->shard && (l->csv || l->plot))
 		*status = cmd_misuse(c,
-			"--shard and %s exclude each other; tandem merge has "
-			"it for all shards",
+			"--shard and %s exclude each other; tandem merge takes "
+			"this option, for all shards",
 			l->csv ? "--csv" : "--plot");
 	return *status == EXIT_OK;
 }

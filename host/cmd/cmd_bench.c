@@ -35,14 +35,14 @@ static const struct opt opts[] = {
 		"kernels: shapes, or all (qwen2.5-1.5b)",
 		.words = bench_shape_word },
 	{ OPT_STRING, 0, "samples", &samples, "LIST",
-		"decode: passes of so many samples (1,8,16), keys and values "
-		"shared or not; texts: samples of a request"},
+		"decode: numbers of samples in a pass (1,8,16); texts: samples "
+		"of a request"},
 	{ OPT_INT, 0, "prompt", &prompt, "N",
 		"decode and texts: tokens of the prompt (800)", 1, 1 << 20 },
 	{ OPT_STRING, 0, "texts", &texts, "LIST",
 		"texts: numbers of requests at a time (1,4,16,32)" },
 	{ OPT_STRING, 0, "task", &task, "TASK",
-		"texts: prompts of a task, not random tokens" },
+		"texts: take the prompts of this task (random)" },
 	{ OPT_STRING, 0, "method", &method, "NAME",
 		"texts: method (autoregressive)" },
 	{ OPT_STRING, 0, "draft", &draft, "DRAFT",
@@ -60,18 +60,24 @@ static const struct opt_command usage = {
 		"(ipc | decode | texts | ...) [--json] [--rounds N] [OPTIONS]",
 	.summary = "measure speed and compare methods",
 	.details =
-		"  ipc        round trips between processes, beside the machine's own limits\n"
-		"  decode     a prompt and passes of 1 to 16 rows, beside the machine's limits\n"
+		"  ipc        round trips between processes, and the machine's "
+		"own limits\n"
+		"  decode     a prompt and passes of 1 to 16 rows, and the "
+		"machine's limits\n"
 		"  texts      several requests in shared passes\n"
-		"  kernels    the matrices of a layer at 1 to 256 rows, and softmax\n"
+		"  kernels    the matrices of a layer at 1 to 256 rows, and "
+		"softmax\n"
 		"  lever      streamed, drafted decoding *\n"
-		"  methods    methods and sets of options on your own prompts *\n"
+		"  methods    methods and sets of options, on your own prompts "
+		"*\n"
 		"  sdnpu      retrieval speculation, drafter by drafter *\n"
 		"  diffusion  decoders of diffusion models *\n"
-		"  tts        accuracy against cost by the number of samples *\n"
-		"  price      what a pass of a streamed model costs on a phone *\n\n"
-		"* has its own options: 'tandem bench lever --help'. "
-		"Compare figures of one run only.",
+		"  tts        accuracy against cost by the number of samples "
+		"*\n"
+		"  price      what a pass of a streamed model costs on a phone "
+		"*\n\n"
+		"* has its own options: 'tandem bench lever --help'. Compare "
+		"figures of one run only.",
 	.examples =
 		"  tandem bench decode -m model.gguf\n"
 		"  tandem bench texts --method chain --task math --texts 1,8\n"

@@ -19,8 +19,8 @@ static const char *windows = "3584", *slots = "4,16";
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &line.model, "FILE",
 		"masked diffusion model: a GGUF file or a flash image (the "
-		"bundled one); rows of block diffusion and plain decoding "
-		"always use bundled models" },
+		"bundled one); block diffusion and plain decoding always use "
+		"bundled models" },
 	{ OPT_STRING, 0, "tables", &tables, "LIST",
 		"tables to make (all); some of decoders, blocks, curve (of "
 		"thresholds), ablation, sensitivity, window (address "
@@ -36,7 +36,8 @@ static const struct opt opts[] = {
 	{ OPT_STRING, 0, "windows", &windows, "LIST",
 		"address windows for the table of windows, in MiB (3584)" },
 	{ OPT_STRING, 0, "slots", &slots, "LIST",
-		"numbers of buffers mapped at a time for that table (4,16)" },
+		"numbers of buffers mapped at a time, for the table of windows "
+		"(4,16)" },
 	BENCH_ROUNDS(line),
 	BENCH_FORMS(line),
 	BENCH_SHARD(line),
@@ -52,17 +53,18 @@ static const struct opt_command usage = {
 		    "[--clock soc:NAME] [OPTIONS]",
 	.summary = "compare decoders of diffusion models",
 	.details =
-		"Decoders of masked and block diffusion, each at its usual "
-		"settings and over its thresholds: accuracy, tokens per pass, "
-		"and the use of the rows; the gain by each technique of "
-		"llada-npu, as in llada.cpp's paper; its sensitivity to "
-		"settings; and the cost of small address windows. Plain and "
-		"drafted decoding of the bundled target are measured too. "
-		"Outputs that must be equal are compared: those of lossless "
-		"decoders of one model, and those under all placements.\n\nOn "
-		"a phone's clock (--clock soc:sd8elite) all figures are the "
-		"phone's and always the same; otherwise they are this "
-		"machine's. With --as llada-8b phone times are those of a "
+		"Measures decoders of masked and block diffusion, each at its "
+		"usual settings and at several thresholds: accuracy, tokens "
+		"per pass, and the use of the rows. Also measures the gain by "
+		"each technique of llada-npu, as in llada.cpp's paper, its "
+		"sensitivity to settings, and the cost of small address "
+		"windows, and for comparison plain and drafted decoding of the "
+		"bundled target. Outputs that must be equal are compared: "
+		"those of lossless decoders of one model, and those with all "
+		"placements.\n\n"
+		"With --clock soc:sd8elite all figures are computed for that "
+		"phone and always the same; otherwise they are measured on "
+		"this machine. With --as llada-8b phone times are those of a "
 		"model of that shape.",
 	.examples =
 		"  tandem bench diffusion --clock soc:sd8elite\n"

@@ -19,8 +19,8 @@ static const char *budgets = "0,20,40,60,80,100", *lengths = "32,64,128,256";
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &line.model, "FILE",
-		"target: a flash image, or a GGUF file that is packed in "
-		"$TMPDIR first (target)" },
+		"target: a flash image, or a GGUF file, from which an image is "
+		"first made in $TMPDIR (target)" },
 	{ OPT_STRING, 0, "tables", &tables, "LIST",
 		"tables to make (the first five of these); methods, prune, "
 		"budget, length, quality (of drafts), place (of the draft), "
@@ -60,15 +60,15 @@ static const struct opt_command usage = {
 		    "[--clock soc:NAME] [OPTIONS]",
 	.summary = "measure streamed, drafted decoding",
 	.details =
-		"Decodes with a model whose layers are streamed from flash "
-		"in every pass, by all methods that draft and by plain "
-		"decoding. Prompts are not counted. Every method must "
-		"generate the same text, read the same bytes in each pass "
-		"and compute logits only for accepted rows; this is checked, "
-		"and a violation is an error.\n\n"
-		"On a phone's clock (--clock soc:sd8gen3) all figures are "
-		"the phone's and always the same; otherwise they are this "
-		"machine's.",
+		"Decodes with a model whose layers are streamed from flash in "
+		"every pass, by all methods that draft and by plain decoding. "
+		"Only decoding is measured, not the prompt. Every method must "
+		"generate the same text, read the same bytes in each pass and "
+		"use logits only of accepted rows; this is checked, and a "
+		"violation is an error.\n\n"
+		"With --clock soc:sd8gen3 all figures are computed for that "
+		"phone and always the same; otherwise they are measured on "
+		"this machine.",
 	.examples = "  tandem bench lever --clock soc:sd8gen3 --items 4\n"
 		    "  tandem bench lever --tables budget --budgets 0,50,100\n"
 		    "  tandem bench lever --tables methods --plot plots",

@@ -30,8 +30,8 @@ static const struct opt opts[] = {
 		.words = method_name_word },
 	{ OPT_STRING, 0, "sets", &set_list, "SETS",
 		"sets of options, separated by ';': each 'NAME=VALUE ...' or "
-		"'title: NAME=VALUE ...'; each method also runs with every "
-		"set that has a meaning for it" },
+		"'title: NAME=VALUE ...'; each method also runs with every set "
+		"that applies to it" },
 	{ OPT_STRING, 0, "prompts", &prompts, "FILE|-",
 		"prompts to continue; one a line, or JSON lines with a "
 		"member prompt; - is standard input" },
@@ -59,21 +59,22 @@ static const struct opt_command usage = {
 		    "[--prompts FILE] [OPTIONS]",
 	.summary = "compare methods and options on prompts",
 	.details =
-		"Decodes the same prompts with several methods, and with "
-		"sets of options, in alternation. Prompts are not counted: "
-		"figures are of the decode phase, from the first token of an "
-		"output to its last. Lossless methods must generate the same "
-		"text; this is checked, and a difference is an error.\n\n"
+		"Decodes the same prompts with several methods, and with sets "
+		"of options, in alternation. Only the decode phase is "
+		"measured, from the first token of an output to its last, not "
+		"the prompt. Lossless methods must generate the same text; "
+		"this is checked, and a difference is an error.\n\n"
 		"With --methods autoregressive,chain,lever and --sets "
 		"\"draft-len=4; cut: tree-rows=16 prune-always; "
 		"draft=oracle:0.8\" there are seven rows: autoregressive; "
-		"chain, and chain with the first and the third set; lever, "
-		"and lever with the second, called cut, and the third. A set "
-		"may contain any option of the groups below, and model and "
-		"predict. A flag is NAME or NAME=true, and NAME=false.\n\n"
-		"On a phone's clock (--clock soc:sd8gen3) all figures are "
-		"the phone's and always the same; otherwise they are this "
-		"machine's.",
+		"chain, and chain with the first and the third set; lever, and "
+		"lever with the second, called cut, and the third. A set may "
+		"contain any option of the groups below, and also model and "
+		"predict. A flag is set by NAME or NAME=true, and cleared by "
+		"NAME=false.\n\n"
+		"With --clock soc:sd8gen3 all figures are computed for that "
+		"phone and always the same; otherwise they are measured on "
+		"this machine.",
 	.examples =
 		"  tandem bench methods --prompts mine.txt --methods autoregressive,lever\n"
 		"  tandem bench methods --sets \"draft-len=4; draft-len=16\" --methods chain\n"

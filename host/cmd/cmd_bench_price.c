@@ -27,11 +27,11 @@ static const struct opt opts[] = {
 		"shape of the streamed model (llama3.1-8b)",
 		.choices = shape_names },
 	{ OPT_CHOICE, 0, "draft-as", &draft, "SHAPE",
-		"shape of a draft model on the CPU, node by node (drafting "
-		"costs nothing)", .choices = shape_names },
+		"shape of a draft model that runs on the CPU, node by node "
+		"(none: drafting costs nothing)", .choices = shape_names },
 	{ OPT_CHOICE, 0, "as-type", &type, NULL,
-		"type of the matrices (q4_0; beside it FFN-down is q8_0, with "
-		"q4_0-all q4_0)",
+		"type of the matrices (q4_0); with q4_0 the FFN down matrices "
+		"are q8_0, with q4_0-all they are q4_0 too",
 		.choices = shape_type_names },
 	{ OPT_STRING, 0, "rows", &rows, "LIST",
 		"rows of the passes (1,9,17,33,65)" },
@@ -39,18 +39,17 @@ static const struct opt opts[] = {
 		"rows in the upper half of the layers (all)", 1,
 		PRICE_ROWS_MAX },
 	{ OPT_FLOAT, 0, "drafted", &drafted, "N",
-		"nodes that the draft model expands (one less than rows)", 0,
+		"nodes that the draft model expands (rows - 1)", 0,
 		PRICE_ROWS_MAX },
 	{ OPT_FLOAT, 0, "length", &length, "N",
-		"tokens accepted in a pass, which is also the rows of logits "
-		"(1)", 0.01,
+		"accepted tokens, and rows of logits, of a pass (1)", 0.01,
 		PRICE_ROWS_MAX },
 	{ OPT_STRING, 0, "from", &from, "FILE",
-		"use the mean passes of all methods in FILE, the output of "
+		"take the mean pass of each method from FILE, the output of "
 		"'tandem bench lever --json'" },
 	{ OPT_STRING, 0, "vary", &vary, "fitted|KEY=A:B[:N]",
-		"also show passes for N values (5) of a number of the "
-		"phone; fitted: for each fitted one +-30 %" },
+		"also vary a number of the phone's profile from A to B, in N "
+		"steps (5); fitted: each fitted number by +-30 %" },
 	{ OPT_FLOAT, 0, "dram-budget", &budget, "PERCENT",
 		"percent of the layers in memory (0)", 0, 100 },
 	{ OPT_INT, 0, "stage-slots", &slots, "N",
@@ -71,9 +70,9 @@ static const struct opt_command usage = {
 		    "FILE] [OPTIONS]",
 	.summary = "show what a pass costs on a phone, without running it",
 	.details =
-		"Shows term by term: reading flash, computing on the NPU, "
-		"drafting and logits on the CPU, and the time hidden by their "
-		"overlap.",
+		"Shows the parts of the time of a pass: reading flash, "
+		"computing on the NPU, drafting and logits on the CPU, and how "
+		"much of these times overlaps.",
 	.examples =
 		"  tandem bench price --as llama3.1-8b --rows 1,17,65\n"
 		"  tandem bench price --rows 9,17 --vary row_weight_s=0:4e-12\n"

@@ -29,20 +29,21 @@ static const struct opt opts[] = {
 		"tables to make (all); some of ablation, length, drafters, "
 		"sources, cycles, overhead, row_cost, phones, graphs" },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
-		"tasks (long: those that copy most); some of "
+		"tasks (long: those whose answers copy most); some of "
 		EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS,
 		.choices = eval_task_names },
 	{ OPT_STRING, 0, "prompts", &prompts, "FILE|-",
 		"instead of tasks, prompts to continue; one a line, or JSON "
 		"lines with a member prompt; - is standard input" },
 	{ OPT_CHOICE, 0, "paper", &paper, NULL,
-		"parameters of our drafters as in this version of sd.npu's "
-		"paper (none: our own); both: --sam-children 1 --anchor-key "
-		"single --calibrated-depth 2 --reuse-checked --reuse-room 32; "
-		"a: --anchors context --reuse-age 64, as no age is a limit; b: "
-		"--anchors request. Neither gives --successors 3, which a "
-		"figure has, --successor-share 0.9, --request-tokens 64 and, "
-		"for b, --reuse-age 3",
+		"set the drafters' parameters as in version a or b of sd.npu's "
+		"paper (none: as without the option). Both set --sam-children "
+		"1 --anchor-key single --calibrated-depth 2 --reuse-checked "
+		"--reuse-room 32; a also --anchors context --reuse-age 64 (the "
+		"paper limits no age); b also --anchors request. Not from the "
+		"text of the papers are --successors 3 (from a figure), "
+		"--successor-share 0.9, --request-tokens 64 and, for b, "
+		"--reuse-age 3",
 		.choices = papers },
 	{ OPT_INT, 0, "items", &line.items, "N",
 		"items of each task (20), or lines of the file (all)",
@@ -63,16 +64,16 @@ static const struct opt_command usage = {
 		    "[--clock soc:NAME] [OPTIONS]",
 	.summary = "measure retrieval speculation",
 	.details =
-		"Retrieval speculation as sd.npu's papers measure it: each "
-		"drafter alone, and what the papers add, which is "
+		"Measures retrieval speculation as sd.npu's papers do: each "
+		"drafter alone, and the papers' additions, which are "
 		"calibration by the target's predictions for the prompt, and "
 		"reuse of rejected drafts. Every row must generate the same "
-		"text; this is checked, and a difference is an error. "
-		"Figures are of the decode phase except where they say "
+		"text; this is checked, and a difference is an error. Figures "
+		"are for the decode phase except where a table says "
 		"otherwise.\n\n"
-		"On a phone's clock (--clock soc:sd8gen2) all figures are "
-		"the phone's and always the same; otherwise they are this "
-		"machine's.",
+		"With --clock soc:sd8gen2 all figures are computed for that "
+		"phone and always the same; otherwise they are measured on "
+		"this machine.",
 	.examples = "  tandem bench sdnpu --clock soc:sd8gen2 --items 4\n"
 		    "  tandem bench sdnpu --tables drafters,length\n"
 		    "  tandem bench sdnpu --prompts mine.txt\n"

@@ -29,14 +29,15 @@ static int64_t seed = 1, timed = 2;
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 0, "models", &models, "LIST",
-		"one or two models (small,target); with two, also from how "
-		"many samples on the first is more accurate than the second" },
+		"one or two models (small,target); with two, the report also "
+		"has the number of samples from which on the first is more "
+		"accurate than the second" },
 	{ OPT_STRING, 0, "shapes", &shapes_list, "LIST",
 		"shape of each model for phone times (--as), such as "
 		"qwen2.5-1.5b,qwen2.5-3b (none: that of the model)" },
 	{ OPT_STRING, 0, "methods", &method_list, "LIST",
-		"methods, at most twelve, with a reward also as "
-		"NAME:AGGREGATE (all of them, best-of-n:min and "
+		"methods, at most twelve; a method with a reward can be given "
+		"as NAME:AGGREGATE too (all methods, best-of-n:min and "
 		"best-of-n:prod)",
 		.words = method_name_word },
 	{ OPT_STRING, 0, "at", &numbers, "LIST",
@@ -47,8 +48,8 @@ static const struct opt opts[] = {
 	{ OPT_INT, 0, "items", &line.items, "N",
 		"items of the task (50)", 1, 1000000 },
 	{ OPT_INT, 0, "timed", &timed, "N",
-		"items that are decoded again for each number of samples and "
-		"timed by the wall clock (2)", 0, 1000000 },
+		"number of items that are decoded again for each number of "
+		"samples and timed by the wall clock (2)", 0, 1000000 },
 	BENCH_PREDICT(line),
 	{ OPT_FLOAT, 0, "temp", &temperature, "T",
 		"temperature of the samples (0.8)", 0, 1000 },
@@ -70,25 +71,25 @@ static const struct opt_command usage = {
 	.details =
 		"Test-time scaling: each model answers the items of a task "
 		"greedily, and with each method and growing numbers of "
-		"samples. Printed are the share of right answers with its 95 "
-		"% interval, the tokens of all samples, and what an item "
-		"takes on a phone (" CLOCK ", or --clock) in time and energy, "
-		"including its prompt and its scoring; pass@k by the "
-		"unbiased estimate; throughput by the number of samples; "
-		"kernels by the rows of a pass, beside the paper's; and from "
-		"how many samples on the first model overtakes the second "
-		"without samples.\n\n"
-		"The samples of an item use the same random numbers whatever "
-		"their number. So the largest number is drawn once, methods "
-		"that choose among finished samples choose from the first of "
-		"them, and phone times of fewer samples are computed from "
-		"their tokens. beam and dvts choose during decoding and run "
-		"by themselves, as everything does with --early-stop or "
-		"--draft. A pass holds all samples, at most 64, unless "
-		"--parallel says fewer.\n\n"
-		"The first items (--timed) are decoded again for each "
-		"number; a text or a phone time that differs is an error. "
-		"With --clock wall only these give the cost of an item.",
+		"samples. The report has the share of right answers with its "
+		"95 % interval, the tokens of all samples, and the cost of an "
+		"item on a phone (" CLOCK ", or --clock) in time and energy, "
+		"including the prompt and the scoring; pass@k by the unbiased "
+		"estimate; throughput by the number of samples; times of "
+		"kernels by the rows of a pass, compared with the paper's; and "
+		"the number of samples from which on the first model is more "
+		"accurate than the second without samples.\n\n"
+		"A sample of an item uses the same random numbers however many "
+		"samples are drawn. So the largest number of samples is drawn "
+		"once; for smaller numbers, methods that choose among finished "
+		"samples use the first ones, and phone times are computed from "
+		"their tokens. beam and dvts choose during decoding, so they "
+		"run for each number, as all methods do with --early-stop or "
+		"--draft. A pass holds all samples, at most 64, or as many as "
+		"--parallel allows.\n\n"
+		"The first items (--timed) are decoded again for each number; "
+		"a text or a phone time that differs is an error. With --clock "
+		"wall the cost of an item is measured only for these items.",
 	.examples =
 		"  tandem bench tts --items 20\n"
 		"  tandem bench tts --methods vote,best-of-n --at 1,4,16\n"
@@ -116,7 +117,7 @@ static int take_shapes(struct tts_args *a)
 				shapes_list,
 				s == SHAPES ? "there is no such shape; 'tandem "
 					      "synth --help' lists them"
-					    : "there are more of them than "
+					    : "there are more shapes than "
 					      "models");
 		a->shape[n++] = shape_names[s];
 	}
@@ -154,7 +155,7 @@ static int take_method(struct tts_args *a, const char *part)
 	m->method = is.name;
 	if (!is.many)
 		return cmd_misuse(&cmd_bench_tts,
-			"--methods names %s, which has no use for samples",
+			"--methods names %s, which does not use samples",
 			is.name);
 	if (colon) {
 		*colon = ':';
@@ -163,9 +164,9 @@ static int take_method(struct tts_args *a, const char *part)
 			how++;
 		if (!aggregate_names[how] || !is.scores)
 			return cmd_misuse(&cmd_bench_tts,
-				"--methods: '%s': after the colon comes how "
-				"the scores of a method with a reward are "
-				"combined: last, min or prod",
+				"--methods: '%s': only a method with a reward "
+				"takes a colon, and after it last, min or "
+				"prod, the way to combine the scores of steps",
 				part);
 		m->aggregate = aggregate_names[how];
 	}

@@ -45,9 +45,9 @@ misuse "$TANDEM" bench lever more
 bench "${phone[@]}" --tables methods,prune
 check_eq 'status on a phone' "$status" 0
 check_eq 'stderr on a phone' "$err" ''
-for line in 'checked: the same text by every method' \
-  'checked: bytes read a pass are 1 - budget' \
-  'checked: rows of logits are the accepted lengths' \
+for line in 'checked: every method gives the same text' \
+  'reads the bytes of all layers that are not in memory' \
+  'checked: logits are computed only for accepted' \
   'checked: no text takes less time than flash needs for its bytes' \
   'lever over flash-ar ' ', over chain ' 'not pruned' 'no shadows'; do
   check_has 'the text' "$out" "$line"
@@ -209,10 +209,10 @@ for _ in 1 2 3; do
 done
 check_eq 'status on a synthesized model' "$status" 0
 check_has 'the text' "$out" 'a plain reader of the layers:'
-check_has 'the text' "$out" 'checked: the same text'
+check_has 'the text' "$out" 'checked: every method gives the same text'
 check_has 'the text' "$out" 'no exit predictor'
 case $out in
-*'checked: the kernel counts as many bytes, to a layer, '*) ;;
+*'checked: the kernel counts as many bytes, to within a layer, '*) ;;
 *"not checked: the kernel's count of bytes ("*) ;;
 *) fail "the report lacks the kernel's count of bytes" ;;
 esac

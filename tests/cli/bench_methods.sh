@@ -63,7 +63,7 @@ grep -q 'no target model' "$tmp/err" && skip 'no models come with this tree'
 check_eq 'status with --prompts' "$status" 0
 check_eq 'stderr with --prompts' "$err" ''
 check_has 'the text' "$out" '1 task, 2 items in all'
-check_has 'the text' "$out" 'checked: the same text wherever required, 8 times'
+check_has 'the text' "$out" 'checked: the same text by all lossless methods, 8 times'
 check_eq 'rows' "$(awk '/^[a-z]+ .*[0-9]$/ { print $1, ($2 ~ /^[0-9]/ ? "" : $2) }' \
   "$tmp/out" | grep -v '^tok')" "$(for _ in methods rows; do printf '%s\n' \
     'autoregressive ' 'chain ' 'chain draft-len=2' 'lever ' 'lever cut'; done)"

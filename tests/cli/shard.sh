@@ -82,7 +82,7 @@ check_eq 'a benchmark, merged' "$out" "$whole"
 run_ok "$TANDEM" merge --csv "$tmp"/b[12].json
 check_eq 'its figures as CSV' "$out" "$csv"
 sed 's/"setting":\[/&"draft-len=9",/' "$tmp/b2.json" >"$tmp/b3.json"
-refused 'other runs' 'does not have the runs' "$tmp/b1.json" "$tmp/b3.json"
+refused 'other runs' 'does not contain the runs' "$tmp/b1.json" "$tmp/b3.json"
 refused 'an evaluation among them' 'one of 3 shards' "$tmp/b1.json" "$tmp/other.json"
 run "$TANDEM" bench "${bench[@]}" --shard 1/2 --csv
 check_eq 'status of --shard with --csv' $status 2

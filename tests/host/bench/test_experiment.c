@@ -126,12 +126,13 @@ static void check_broken(const char *setting, const char *says, int code)
 static void test_broken_rules(void **state)
 {
 	check_broken("name=b wrong=1",
-		"name=b wrong=1 generates another text than name=a: an item of "
-		"first, 7 tokens after the prompt",
+		"name=b wrong=1 and name=a generate different texts for an "
+		"item of first, from token 7 after the prompt on",
 		EPROTO);
 	check_broken("name=b wrong=2", "an item of second", EPROTO);
 	check_broken("name=b bytes=6",
-		"read 48 bytes in 8 passes, which is not 7 each", EPROTO);
+		"read 48 bytes in 8 passes, but each pass should read 7",
+		EPROTO);
 	check_broken("name=b us=1000 least=8001",
 		"took 8.000 ms for 8 passes, but flash needs 8.001 ms at least "
 		"for the 560 bytes",
@@ -141,8 +142,8 @@ static void test_broken_rules(void **state)
 		"read 56",
 		EPROTO);
 	check_broken("name=b counted=50", "counts 50 bytes", EPROTO);
-	check_broken("name=b rows=1", "computed 9 rows of logits for 8 tokens",
-		EPROTO);
+	check_broken(
+		"name=b rows=1", "used 9 rows of logits for 8 tokens", EPROTO);
 	check_broken("name=b fail=open", "as set: open", EIO);
 	check_broken("name=b fail=item", "as set: item", EIO);
 	check_broken("name=b fail=close", "as set: close", EIO);
@@ -197,7 +198,7 @@ static void test_lengths(void **state)
 	fake_add(&x, "name=b predict=12", 1);
 	fake_add(&x, "name=c predict=10 wrong=1", 1);
 	assert_int_equal(experiment_run(&x, &e), -EPROTO);
-	assert_non_null(strstr(e.text, "than name=b predict=12:"));
+	assert_non_null(strstr(e.text, "and name=b predict=12 generate"));
 	experiment_release(&x);
 }
 
