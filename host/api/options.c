@@ -178,10 +178,10 @@ static const struct opt pair_rows[] = {
 		"also limit the device process's address space with "
 		"RLIMIT_AS; set after it has started" },
 	{ OPT_CHOICE, 0, "placement", IN(session.placement), NULL,
-		"which weights stay in the window if not all fit (belady). To "
+		"which weights stay in the window if not all fit (belady); to "
 		"make room for a block of layers, belady evicts the block "
 		"whose next use is furthest away, paging the least recently "
-		"used one, drop-all all others. swap: some layers stay, the "
+		"used one, drop-all all others; swap: some layers stay, the "
 		"others are copied into two slots before they are needed; "
 		"fixed: all must fit",
 		.choices = placement_names },
@@ -191,9 +191,9 @@ static const struct opt pair_rows[] = {
 
 	{ .type = OPT_GROUP, .name = "flash" },
 	{ OPT_STRING, 0, "dram-budget", IN(dram_budget), "SHARE|SIZE",
-		"how much of the weights stays in memory: a share of the "
-		"layers, or a size that includes the staging slots (100%); "
-		"other layers are read from flash in every pass. Needs a flash "
+		"weights that stay in memory, as a share or a size (100%); "
+		"other layers are read from flash in every pass. A share is of "
+		"the layers; a size includes the staging slots. Needs a flash "
 		"image (tandem convert)" },
 	{ OPT_UINT, 0, "resident-runs", IN(session.resident_runs), "N",
 		"alternate layers in memory and streamed layers in N runs "

@@ -24,7 +24,7 @@ static bool as_json, no_history;
 static const struct opt opts[] = {
 	MODEL_OPTION(model_path),
 	{ OPT_STRING, 0, "system", &system_text, "TEXT",
-		"system turn; as /system sets it" },
+		"system turn, as set by /system" },
 	{ OPT_STRING, 0, "load", &load_path, "FILE",
 		"continue a conversation that /save wrote" },
 	{ OPT_TABLES, .value = &values, .tables = drawing_tables },
@@ -44,14 +44,14 @@ static const struct opt_command usage = {
 	.summary = "chat with a model on the terminal",
 	.details = "Reads turns from the terminal and writes the answers as "
 		   "they are generated. Lines that begin with / are commands; "
-		   "/help lists them. Ctrl-C ends an answer, and pressed twice "
-		   "at the prompt the program, as Ctrl-D does.\n\n"
+		   "/help lists them. Ctrl-C ends an answer; pressed twice at "
+		   "the prompt, or with Ctrl-D, the program ends.\n\n"
 		   "From a pipe each line is a turn, and only answers are "
 		   "written to standard output.\n\n"
 		   "The conversation is put into the model's chat template; a "
 		   "model without one continues the text as it is. When the "
-		   "context is full the program reports the numbers and "
-		   "drops nothing: /reset begins a new conversation.\n\n"
+		   "context is full, the program reports the number of tokens "
+		   "and drops nothing: /reset begins a new conversation.\n\n"
 		   "Input lines are saved in tandem/chat-history below "
 		   "$XDG_STATE_HOME (~/.local/state), readable by the user "
 		   "only. docs/chat.md has the details.",
@@ -160,8 +160,8 @@ static int chat_main(int argc, char **argv)
 	if (ret)
 		cmd_fail(&e);
 	if (!ret && c.plain)
-		cmd_warn("the model has no chat template that is known; it "
-			 "goes on with the text as it is");
+		cmd_warn("the model has no known chat template; it continues "
+			 "the text of a turn as it is");
 	if (!ret && chat_input_is_terminal(input)) {
 		tandem_report(c.tandem, &r);
 		fprintf(stderr, "%s, context %u tokens; /help lists commands\n",

@@ -34,18 +34,18 @@ static bool report, as_json;
 static const struct opt opts[] = {
 	{ OPT_CHOICE, 0, "layout", &layout, NULL,
 		"layout of the weights (tiles); rows: as in the model file; "
-		"tiles: the matrix engine's tiles, exact; groups, super: "
-		"requantized to tile groups or super-groups",
+		"tiles: as the matrix engine reads them, values unchanged; "
+		"groups, super: requantized",
 		.choices = layout_names },
 	{ OPT_CHOICE, 0, "type", &type, NULL,
 		"type of the layers' matrices (keep: as in the model file)",
 		.choices = types },
 	{ OPT_CHOICE, 0, "down", &down, NULL,
-		"type of the feed-forward output matrices (that of --type; "
-		"beside q4_0: q8_0)",
+		"type of the FFN down matrices (that of --type; q8_0 with "
+		"--type q4_0)",
 		.choices = types },
 	{ OPT_INT, 0, "zstd", &zstd, "LEVEL",
-		"compress each extent that becomes at least 3 % smaller; "
+		"compress each extent that this makes at least 3 % smaller; "
 		"LEVEL is 1 to 19",
 		1, 19 },
 	{ OPT_FLAG, 0, "report", &report, NULL,
@@ -61,17 +61,15 @@ static const struct opt_command usage = {
 	.summary = "pack a model file into a flash image, or change its types",
 	.details =
 		"Writes a flash image: the layers in the layout that the "
-		"device uses, each one contiguous read with a checksum. "
-		"Other commands take an image wherever they take a model "
-		"file; 'tandem inspect' shows one, 'tandem verify' checks "
-		"it.\n\n"
+		"device uses, each one contiguous read with a checksum. Other "
+		"commands take an image wherever they take a model file; "
+		"'tandem inspect' shows one, 'tandem verify' checks it.\n\n"
 		"If OUT ends in .gguf, writes a model file whose layers have "
 		"matrices of these types; the rest stays as it is. A flash "
 		"image of the same types generates the same text.\n\n"
 		"The report has each matrix's error as a share of its root "
-		"mean square, and for groups and super-groups how that "
-		"compares with conventional groups of the same number of "
-		"bits.",
+		"mean square, and for groups and super-groups the ratio to the "
+		"error of conventional groups of as many bits.",
 	.examples =
 		"  tandem convert model.gguf model.tdm\n"
 		"  tandem convert --layout super --report model.gguf model.tdm\n"
@@ -254,8 +252,8 @@ static int convert_file(const char *source, const char *path, struct err *e)
 				gguf_show(tally.most->tensor->name, name,
 					sizeof(name)));
 		if (tally.lossless)
-			printf("%zu have conventional groups of these bits in "
-			       "the model file (inf): those lose\nnothing; "
+			printf("%zu have conventional groups of as many bits "
+			       "in the model file already (inf);\n"
 			       "convert from a file of more bits\n",
 				tally.lossless);
 		printf("%s: ", path);
@@ -285,12 +283,13 @@ static int run(int argc, char **argv)
 		return status;
 	if (!strcmp(argv[2], "-"))
 		return cmd_misuse(&cmd_convert,
-			"the file is written under another name and renamed "
-			"when it is whole: it cannot go to standard output");
+			"the output cannot go to standard output: it is "
+			"written to a file under another name and renamed when "
+			"complete");
 	if (is_gguf(argv[2]) && (layout != LAYOUT_UNSAID || zstd))
 		return cmd_misuse(&cmd_convert,
-			"%s is for flash images, and '%s' is to be a GGUF "
-			"file; leave it out, or choose a name with another "
+			"%s is only for flash images, but '%s' ends in .gguf; "
+			"leave the option out, or choose a name with another "
 			"ending",
 			zstd ? "--zstd" : "--layout", argv[2]);
 	if (is_gguf(argv[2]) && type_of(type) == CONVERT_KEEP &&

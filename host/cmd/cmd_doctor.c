@@ -33,9 +33,9 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
 		"print one JSON object instead of the findings" },
 	{ OPT_STRING, 0, "report", &report_path, "FILE|-",
-		"write a report of a fault to FILE: the last command that "
-		"failed and its error, versions, machine, limits and the "
-		"findings, without prompts and generated texts" },
+		"write a bug report to FILE: the last command that failed and "
+		"its error, versions, machine, limits and the findings, "
+		"without prompts and generated texts" },
 };
 
 static const struct opt_command usage = {
@@ -43,18 +43,18 @@ static const struct opt_command usage = {
 	.synopsis = "[--json | --report FILE]",
 	.summary = "check what this machine offers, and what could be improved",
 	.details =
-		"Tries what Tandem uses, or can use, of this machine: shared "
-		"memory, io_uring, huge pages, CPU features, limits, "
-		"tracing, the device program. Each finding explains what it "
-		"means and, where something can be gained, the command to do "
-		"so.\n\n"
-		"State: ok; limited (works, but could do more); missing. "
-		"Exits with 1 only when something is missing that 'tandem "
-		"run' needs.\n\n"
-		"The error of the last command that failed is kept in "
-		"tandem/last-error below $XDG_STATE_HOME (~/.local/state), "
-		"readable by the user only, for --report. Of texts on its "
-		"command line only the length is kept.",
+		"Tries the features of this machine that Tandem uses or can "
+		"use: shared memory, io_uring, huge pages, CPU features, "
+		"limits, tracing, the device program. Each finding explains "
+		"what it means and, if it can be improved, has the command "
+		"that does so.\n\n"
+		"State: ok; limited (works, but could do more); missing. Exits "
+		"with 1 only when something is missing that 'tandem run' "
+		"needs.\n\n"
+		"For --report, the error of the last command that failed is "
+		"kept in tandem/last-error below $XDG_STATE_HOME "
+		"(~/.local/state), readable by the user only. Of prompts on "
+		"the command line only the length is kept.",
 	.examples = "  tandem doctor\n"
 		    "  tandem doctor --report report.txt",
 	.opts = opts,
@@ -226,7 +226,9 @@ static int run(int argc, char **argv)
 	}
 	if (!*t.lacks)
 		return EXIT_OK;
-	err_set(&e, ENOENT, "'tandem run' cannot work here, it lacks: %s",
+	err_set(&e, ENOENT,
+		"'tandem run' cannot work on this machine, which "
+		"lacks: %s",
 		t.lacks);
 	return cmd_fail(&e);
 }

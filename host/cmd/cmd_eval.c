@@ -52,7 +52,7 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
 		"print one JSON object at the end instead of a table" },
 	{ OPT_INT, 0, "show", &n_show, "K",
-		"print the first K items of each task; with output and "
+		"print the first K items of each task; each with output and "
 		"expected answer", 0, INT32_MAX },
 	{ OPT_STRING, 0, "outputs", &outputs_path, "FILE",
 		"write the output of every item to FILE; one JSON object a "
@@ -73,19 +73,19 @@ static const struct opt_command usage = {
 		"of them: " EVAL_TASK_GROUPS ". FILE, a path with a / or one "
 		"that ends in .jsonl or .txt, contains such items, or only "
 		"prompts: JSON lines with a \"prompt\", or lines of plain "
-		"text. Outputs of prompts without an answer are counted and "
-		"timed.\n\n"
-		"Every item is decoded with an empty cache, and its output "
-		"is compared as the item says: by its first line, its last "
-		"number, all of its text except white space, or the facts in "
-		"it. Printed are the items answered correctly, their share "
-		"with the 95 % interval of Wilson's score, the generated "
-		"tokens, and tokens per second including prompts. Without "
-		"sampling options everything but the speed is always the "
-		"same.\n\n"
-		"With --clock soc:NAME tokens per second and energy per "
-		"token of that phone are printed too, including prompts; "
-		"these are always the same.\n\n"
+		"text. Outputs of prompts without an answer are only counted "
+		"and timed.\n\n"
+		"Every item is decoded with an empty cache, and its output is "
+		"compared with the answer in the way that the item names: by "
+		"the first line, the last number, the whole text except white "
+		"space, or the facts in it. The table has the items answered "
+		"correctly, their share with the 95 % interval of Wilson's "
+		"score, the generated tokens, and tokens per second including "
+		"prompts. Without sampling options everything but the speed is "
+		"always the same.\n\n"
+		"With --clock soc:NAME the table also has tokens per second "
+		"and energy per token on that phone, including prompts; these "
+		"are always the same.\n\n"
 		"Ctrl-C prints the results so far, with exit status 130.",
 	.examples = "  tandem eval --list\n"
 		    "  tandem eval math --items 20\n"
@@ -140,12 +140,12 @@ static int check_usage(const char *operand)
 	}
 	if (shard_said && n_show)
 		return cmd_misuse(&cmd_eval,
-			"--show and --shard exclude each other; --outputs has "
-			"the outputs of all items");
+			"--show and --shard exclude each other; --outputs FILE "
+			"writes the outputs of all items");
 	if (as_json && n_show)
 		return cmd_misuse(&cmd_eval,
-			"--show and --json exclude each other; --outputs has "
-			"the outputs of all items");
+			"--show and --json exclude each other; --outputs FILE "
+			"writes the outputs of all items");
 	return EXIT_OK;
 }
 

@@ -45,8 +45,8 @@ static const struct opt list_opts[] = {
 	{ OPT_FLAG, 0, "special", &special, NULL,
 		"print control tokens such as <|im_start|>" },
 	{ OPT_FLAG, 0, "json", &list_json, NULL,
-		"print one JSON object for each record, with both texts "
-		"complete; 'tandem history import' reads them" },
+		"print one JSON object for each record, with the whole prompt "
+		"and answer; 'tandem history import' reads them" },
 };
 
 static const struct opt_command list_usage = {
@@ -54,8 +54,9 @@ static const struct opt_command list_usage = {
 	.synopsis = "[-m MODEL] [--special] [--json] FILE",
 	.summary = "print the records of a history",
 	.details = "Prints one line for each record, the oldest first: its "
-		   "number, when it was kept, the tokens of prompt and answer, "
-		   "and how both begin. MODEL has the vocabulary of the ids.",
+		   "number, the time when it was kept, the numbers of tokens "
+		   "of prompt and answer, and the beginnings of both. MODEL is "
+		   "a model with the vocabulary of the history.",
 	.examples = "  tandem history list answers\n"
 		    "  tandem history list --json answers >answers.jsonl",
 	.opts = list_opts,
@@ -286,11 +287,10 @@ static const struct opt_command prune_usage = {
 	.name = "tandem history prune",
 	.synopsis = "[--keep N] [--max SIZE] [--older-than DAYS] FILE",
 	.summary = "drop the oldest records of a history",
-	.details =
-		"Drops the records that any of the options selects, and "
-		"damaged ones. The file is written anew and replaced: "
-		"processes that use it lose none of the other records. Records "
-		"keep their numbers. Needs no model.",
+	.details = "Drops the records that any of the options selects, and "
+		   "damaged ones. A new file replaces the old one, so that "
+		   "processes that use the history keep all other records. "
+		   "Records keep their numbers. Needs no model.",
 	.examples = "  tandem history prune --keep 1000 answers",
 	.opts = prune_opts,
 	.n_opts = ARRAY_LEN(prune_opts),
@@ -337,10 +337,11 @@ static const struct opt_command usage = {
 	.details =
 		"A history is the file in which 'tandem run --history FILE' "
 		"and other commands keep finished answers with their prompts, "
-		"to draft later ones from.\n\n  list    print its records\n  "
-		"stats   show how many there are, and of which vocabulary\n  "
-		"prune   drop the oldest ones, by number, size or age\n  "
-		"import  add answers or documents from other programs\n\n"
+		"as drafts for later answers.\n\n"
+		"  list    print its records\n"
+		"  stats   show how many there are, and of which vocabulary\n"
+		"  prune   drop the oldest ones, by number, size or age\n"
+		"  import  add answers or documents from other programs\n\n"
 		"'tandem history list --help' and so on explain each. To "
 		"forget everything, remove the file.",
 	.examples = "  tandem history list answers\n"

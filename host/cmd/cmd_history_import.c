@@ -46,15 +46,15 @@ static const struct opt_command usage = {
 		    "[INPUT...]",
 	.summary = "add answers from other programs to a history",
 	.details =
-		"Each line of the INPUTs (standard input without any, or for "
-		"-) is a JSON object with a member answer and optionally "
-		"prompt and time (seconds since 1970; now); other members "
-		"are ignored. 'tandem history list --json' writes such "
-		"lines, so a history can be moved to another vocabulary. The "
-		"token that ends a text is added after each answer and each "
-		"document.\n\n"
+		"Each line of the INPUTs is a JSON object with a member answer "
+		"and optionally prompt and time (seconds since 1970; by "
+		"default now); other members are ignored. Without INPUT, or "
+		"with -, standard input is read. 'tandem history list --json' "
+		"writes such lines, so a history can be moved to another "
+		"vocabulary. The token that ends a text is added after each "
+		"answer and each document.\n\n"
 		"FILE is created if needed. If a line is wrong, the lines "
-		"before it are in the file.",
+		"before it have been added to the file.",
 	.examples = "  tandem history import answers answers.jsonl\n"
 		    "  tandem history import --text answers manual.txt",
 	.opts = opts,

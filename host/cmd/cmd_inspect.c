@@ -25,7 +25,7 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "json", &as_json, NULL, "print one JSON object" },
 	{ OPT_FLAG, 0, "window", &window, NULL,
 		"show the address window of a running device; PID is the "
-		"device's or its host's, and not needed where only one "
+		"device's or its host's process id, and not needed if only one "
 		"device runs" },
 };
 
@@ -40,9 +40,9 @@ static const struct opt_command usage = {
 		   "architectures that Tandem does not run. For a flash image "
 		   "it shows the model, the extents and where the tensors are. "
 		   "FILE may be the name of a bundled model.\n\n"
-		   "With --window it draws what a running device has mapped. "
-		   "The device publishes this in a memfd of its own; neither "
-		   "process is disturbed.",
+		   "With --window it draws which buffers a running device has "
+		   "mapped, and where. The device publishes its mappings in a "
+		   "memfd, so neither process is disturbed.",
 	.examples = "  tandem inspect model.gguf\n"
 		    "  tandem inspect target\n"
 		    "  tandem inspect --window",

@@ -113,9 +113,9 @@ static int start(struct tandem *t, const struct model *m,
 
 	if (m->block_length)
 		return err_set(e, EINVAL,
-			"a block diffusion model: its attention depends on "
-			"where the prompt ends, which a list of ids does not "
-			"show");
+			"this is a block diffusion model: its attention "
+			"depends on the end of the prompt, which a list of ids "
+			"does not show");
 	if (ids->n > context)
 		return model_no_room(
 			m, "the list of ids", ids->n, ids->n, context, e);

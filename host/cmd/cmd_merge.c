@@ -32,15 +32,15 @@ static const struct opt_command usage = {
 	.synopsis = "[--json] FILE...",
 	.summary = "join the results of shards",
 	.details =
-		"The FILEs are the outputs of 'tandem eval' or 'tandem bench "
-		"lever', methods, sdnpu or diffusion with --shard 1/N, 2/N "
-		"... N/N, all of them, in any order and with the same "
-		"options. Tallies, intervals and figures are computed from "
-		"the sums of all shards. On a phone's clock they equal those "
-		"of one run to the last digit; wall-clock times are added "
-		"up, as if the shards had run one after another.\n\n"
-		"The machines are not compared: merge wall-clock times only "
-		"from machines that are alike.",
+		"The FILEs are the outputs of 'tandem eval', or of 'tandem "
+		"bench' lever, methods, sdnpu or diffusion, with --shard 1/N, "
+		"2/N ... N/N: all N files, in any order, made with the same "
+		"options. Counts, intervals and figures are computed from the "
+		"sums over all shards. On a phone's clock they equal those of "
+		"one run to the last digit; wall-clock times are added up, as "
+		"if the shards had run one after another.\n\n"
+		"Wall-clock times of different machines are added too: merge "
+		"them only from equal machines.",
 	.examples =
 		"  tandem eval math --shard 1/2 >a & tandem eval math --shard 2/2 >b\n"
 		"  tandem merge a b",

@@ -47,8 +47,8 @@ static const struct opt opts[] = {
 	{ OPT_STRING, 'f', "file", &prompt_file, "FILE",
 		"read the prompt from FILE; - is standard input" },
 	{ OPT_INT, 'n', "predict", &n_predict, "N",
-		"tokens to generate, at most (256; -1: until the text ends "
-		"or the context is full)", -1, INT32_MAX },
+		"tokens to generate, at most (256; -1: until the text ends or "
+		"the context is full)", -1, INT32_MAX },
 	{ OPT_LIST, 0, "stop", &stop_strings, "TEXT",
 		"stop before this text; may be given several times" },
 	{ OPT_FLAG, 0, "ignore-eos", &ignore_eos, NULL,
@@ -68,7 +68,7 @@ static const struct opt opts[] = {
 		"recognize special tokens in the prompt, and print generated "
 		"ones" },
 	{ OPT_FLAG, 0, "no-bos", &no_bos, NULL,
-		"do not put the model's first token before the prompt" },
+		"do not put the token that begins a text before the prompt" },
 
 	{ .type = OPT_GROUP, .name = "sampling" },
 	{ OPT_FLOAT, 0, "temp", &temperature, "T",
@@ -90,8 +90,8 @@ static const struct opt opts[] = {
 		"seed of the random numbers (1); the same seed gives the "
 		"same text", 0, (double)(1ll << 53) },
 	{ OPT_INT, 0, "stream", &stream, "I",
-		"stream of random numbers of the seed (0); with I the text "
-		"is that of sample I of -N", 0, (double)(1ll << 53) },
+		"number of the stream of random numbers (0); stream I gives "
+		"the text of sample I of -N", 0, (double)(1ll << 53) },
 
 	DECODING_OPTIONS(values),
 
@@ -99,12 +99,12 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "ids", &as_ids, NULL,
 		"print token ids, not text" },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
-		"print one JSON object at the end; with the text, its ids "
+		"print one JSON object at the end; it has the text, its ids "
 		"and all counters" },
 	{ OPT_FLAG, 0, "watch", &watched, NULL,
-		"show each pass of a diffusion model; on a terminal the text "
-		"as it settles, otherwise a line for each pass, with --json "
-		"an object" },
+		"show the text after each pass of a diffusion model; on a "
+		"terminal in place, otherwise as one line per pass, with "
+		"--json as one object per pass" },
 	{ OPT_FLAG, 0, "show-samples", &with_samples, NULL,
 		"with a method that chooses one of many samples, print all "
 		"of them" },
@@ -112,7 +112,7 @@ static const struct opt opts[] = {
 		"print a summary to standard error; tokens/s, passes, "
 		"drafts, window, flash, phone" },
 	{ OPT_FLAG, 0, "verbose", &verbose, NULL,
-		"draw the device's window where it has no room" },
+		"draw the device's window when something does not fit into it" },
 
 	PAIR_OPTIONS(values),
 };
@@ -123,25 +123,25 @@ static const struct opt_command usage = {
 	.synopsis = "[-m MODEL] (TEXT | -p TEXT | -f FILE|-) [-n N] [OPTIONS]",
 	.summary = "generate text",
 	.details =
-		"Writes the continuation of a prompt to standard output as "
-		"it is generated. Without sampling options decoding is "
-		"greedy and the text always the same.\n\n"
-		"The prompt is TEXT, that of -p or that of -f. Without any "
-		"of these, or with -, it is read from standard input, "
-		"without a newline at its end.\n\n"
+		"Writes the continuation of a prompt to standard output as it "
+		"is generated. Without sampling options decoding is greedy and "
+		"the text always the same.\n\n"
+		"The prompt is TEXT, or the text of -p, or the content of the "
+		"file of -f. Without any of these, or with -, it is read from "
+		"standard input, without a newline at its end.\n\n"
 		"With a diffusion model, --watch shows after each pass the "
 		"part of the text that is not final: masks, tokens that may "
 		"change, tokens that stay, and guesses for later blocks, in "
-		"colours, or with signs where NO_COLOR is set. With --json "
-		"each pass is an object before the last one: step; first, "
-		"the tokens before that part; and for each position tokens, "
-		"marks (m, v, s, d) and text, null for masks.\n\n"
+		"colours, or with signs if NO_COLOR is set. With --json each "
+		"pass is an object before the last one: step; first, the "
+		"tokens before that part; and for each position tokens, marks "
+		"(m, v, s, d) and text, null for masks.\n\n"
 		"With -N several samples of the prompt are generated side by "
-		"side, each with its own random numbers (--temp). All are "
-		"printed under headings, or the one that the method chooses. "
-		"With --json all are in the list samples: index, state "
-		"(ended, cut, failed, incomplete), stop, text, ids, steps, "
-		"logprob, certainty, confidence, score, time_s.\n\n"
+		"side, each with its own random numbers (--temp). All samples "
+		"are printed under headings, or only the one that the method "
+		"chooses. With --json all are in the list samples: index, "
+		"state (ended, cut, failed, incomplete), stop, text, ids, "
+		"steps, logprob, certainty, confidence, score, time_s.\n\n"
 		"Ctrl-C ends generation after the current token, with exit "
 		"status 130; a second one ends the program at once. If the "
 		"device process is lost, what was printed stays and the exit "

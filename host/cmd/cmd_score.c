@@ -32,8 +32,8 @@ static const struct opt opts[] = {
 		"model that generated the solutions; a GGUF file or the name "
 		"of a bundled model (target)" },
 	{ OPT_STRING, 0, "reward", &reward_said, "NAME|FILE",
-		"what scores them; a bundled reward, or a process reward "
-		"model in a GGUF file (the model's own reward):", .words = reward_word },
+		"reward model that scores them; a bundled one, or a process "
+		"reward model in a GGUF file (that of the model):", .words = reward_word },
 	{ OPT_STRING, 0, "step-end", &step_end, "TEXT",
 		"text that ends a step (a line feed)" },
 	{ OPT_FLAG, 0, "sum", &sum_alone, NULL,
@@ -49,17 +49,17 @@ static const struct opt_command usage = {
 	.synopsis = "FILE [-m MODEL] [--reward NAME|FILE] [OPTIONS]",
 	.summary = "score the steps of given solutions with a reward model",
 	.details =
-		"FILE (- for standard input) has one JSON object a line, "
-		"with a \"prompt\" and a \"solution\" that follows it; an "
-		"\"id\" names the line. For each solution the program prints "
-		"the probability, by the reward model, that it is right up "
-		"to the end of each of its steps.\n\n"
+		"FILE (- for standard input) has one JSON object a line, with "
+		"a \"prompt\" and a \"solution\" that follows it; an \"id\" "
+		"names the line. For each step of a solution the command "
+		"prints the probability, by the reward model, that the "
+		"solution is right up to the end of this step.\n\n"
 		"Where lines have \"marks\", a list with true or false for "
 		"each step, a summary shows how well the scores separate right "
 		"steps from wrong ones, by the area under the ROC curve; and "
-		"of the problems, which are lines with the same prompt, how "
-		"many are solved by a random solution, by the one whose last "
-		"step has the best score, and by any.\n\n"
+		"how many of the problems (lines with the same prompt) are "
+		"solved by a random solution, by the solution whose last step "
+		"has the best score, and by any solution.\n\n"
 		"A score depends on its solution only, not on what else is "
 		"scored.",
 	.examples = "  tandem score solutions.jsonl\n"
@@ -173,7 +173,7 @@ static int report(const struct job *j, struct err *e)
 			r.pair->clock + 4);
 	putchar('\n');
 	if (sum.problems) {
-		printf("right are %" PRIu64 " steps; area under the curve ",
+		printf("%" PRIu64 " steps are right; area under the curve ",
 			sum.right_steps);
 		if (isnan(sum.area))
 			printf("undefined\n");
@@ -183,9 +183,9 @@ static int report(const struct job *j, struct err *e)
 			sum.least);
 		if (sum.most > sum.least)
 			printf(" to %" PRIu64, sum.most);
-		printf(" solutions each are solved: %.1f %% by one at random, "
-		       "%.1f %% by that whose last step scores best, %.1f %% "
-		       "by any\n",
+		printf(" solutions each are solved: %.1f %% by a random one, "
+		       "%.1f %% by the one whose last step scores best, %.1f "
+		       "%% by any\n",
 			100 * sum.one, 100 * sum.best, 100 * sum.any);
 	}
 
@@ -231,7 +231,8 @@ static int score_main(int argc, char **argv)
 		return status;
 	if (!operands)
 		return cmd_misuse(&cmd_score,
-			"nothing to score: a file of solutions, JSON lines");
+			"no FILE: give a file of solutions, one JSON object a "
+			"line");
 	if (!*step_end)
 		return cmd_misuse(&cmd_score, "--step-end is empty");
 	if (reward_check_unanswered(reward_said, &e))

@@ -33,9 +33,9 @@ static const struct opt opts[] = {
 
 	{ .type = OPT_GROUP, .name = "access" },
 	{ OPT_STRING, 0, "listen", &where, "ADDRESS",
-		"HOST:PORT, unix:PATH or none (127.0.0.1:8080); port 0 "
-		"chooses a free one; only the user may connect to a Unix "
-		"socket; none is for --dbus alone" },
+		"HOST:PORT, unix:PATH or none (127.0.0.1:8080); port 0 chooses "
+		"a free port; only the user may connect to a Unix socket; "
+		"none: no HTTP, only --dbus" },
 	{ OPT_UINT, 0, "port", &port, "N",
 		"short for --listen 127.0.0.1:N", 0, 65535 },
 	{ OPT_FLAG, 0, "dbus", &on_session_bus, NULL,
@@ -52,9 +52,7 @@ static const struct opt opts[] = {
 
 	{ .type = OPT_GROUP, .name = "requests" },
 	{ OPT_UINT, 0, "texts", &several.texts, "N",
-		"requests that are decoded at a time, in shared passes (16); "
-		"only by methods that support it: plain decoding, sample and "
-		"those that draft", 1, 64 },
+		"requests that are decoded at a time, in shared passes (16)", 1, 64 },
 	{ OPT_UINT, 0, "keep", &several.keep, "N",
 		"finished requests whose keys and values are kept (16); a "
 		"prompt that begins like one of them reuses them", 0, 1024 },
@@ -77,7 +75,8 @@ static const struct opt opts[] = {
 		"size limit of a request's header and buffers (64K)", 8192,
 		1 << 20 },
 	{ OPT_FLOAT, 0, "grace", &grace, "SECONDS",
-		"time that running requests have to finish at the end (30)",
+		"seconds in which running requests may finish after SIGTERM or "
+		"Ctrl-C (30)",
 		0, 86400 },
 
 	{ .type = OPT_GROUP, .name = "output" },
@@ -94,17 +93,17 @@ static const struct opt_command usage = {
 	.synopsis = "[-m MODEL] [--listen ADDRESS] [OPTIONS]",
 	.summary = "serve a model over HTTP, as OpenAI's API does",
 	.details =
-		"Answers requests at /v1/chat/completions, /v1/completions "
-		"and /v1/models, at once or as a stream; also /tokenize, "
-		"/detokenize, /health, /metrics for Prometheus, and a page "
-		"to try it at /. docs/serve.md lists what a request may "
+		"Answers requests at /v1/chat/completions, /v1/completions and "
+		"/v1/models, as one answer or as a stream; also /tokenize, "
+		"/detokenize, /health, /metrics for Prometheus, and a page to "
+		"try the model at /. docs/serve.md lists what a request may "
 		"contain.\n\n"
-		"Nothing is truncated or ignored silently: a prompt that "
-		"does not fit into the context is refused with both numbers, "
-		"and an unknown parameter is refused by its name.\n\n"
-		"SIGTERM or Ctrl-C finishes the running requests, for at "
-		"most --grace seconds, then exits; a second one exits at "
-		"once.",
+		"Nothing is truncated or ignored silently: a prompt that does "
+		"not fit into the context is refused, and the error has the "
+		"sizes of both; an unknown parameter is refused, and the error "
+		"names it.\n\n"
+		"SIGTERM or Ctrl-C finishes the running requests, for at most "
+		"--grace seconds, then exits; a second one exits at once.",
 	.examples =
 		"  tandem serve\n"
 		"  tandem serve -m model.gguf --listen 0.0.0.0:8080 --api-key-file keys\n"

@@ -34,8 +34,8 @@ static const struct opt opts[] = {
 		"q4_0, q8_0, f16, bf16 or f32",
 		.choices = quants },
 	{ OPT_CHOICE, 0, "ffn-down", &ffn_down, "TYPE",
-		"type of the feed-forward output matrices (that of --quant; "
-		"q8_0 beside q4_0)",
+		"type of the FFN down matrices (that of --quant; q8_0 with "
+		"--quant q4_0)",
 		.choices = quants },
 	{ OPT_CHOICE, 0, "head", &head, "KIND",
 		"make a process reward model, with this head instead of the "
@@ -58,21 +58,20 @@ static const struct opt_command usage = {
 	.details =
 		"The file is a GGUF like that of the real model, with its "
 		"keys, tensors, vocabulary size and special tokens; other "
-		"programs read it too. So speeds can be compared on one file "
+		"programs read it too. So speeds can be compared on a file "
 		"that anyone can make again from its seed. The weights are "
-		"random: what the model generates has no meaning.\n\n"
-		"With --grow it generates what a smaller model does: that "
-		"model's weights are a corner of its matrices, the rest is "
-		"zero. So drafts are accepted as often as with the small "
-		"model, and a pass takes as long as it does in the large "
-		"shape.\n\n"
-		"With --head it is a process reward model for --reward, with "
-		"meaningless scores.\n\n"
+		"random, so the generated text has no meaning.\n\n"
+		"With --grow the model generates the text of a smaller model, "
+		"whose weights are a corner of its matrices; the rest is zero. "
+		"So drafts are accepted as often as with the small model, and "
+		"a pass takes as long as in this shape.\n\n"
+		"With --head the file is a process reward model for --reward, "
+		"without meaning.\n\n"
 		"'tiny' is a small llama (4 layers, width 128, context 512) "
-		"for trying things out, 'tiny-llada' a masked diffusion "
-		"model of that size, 'tiny-block' a block diffusion model "
-		"with blocks of 32, 'tiny-dream' a diffusion model whose "
-		"rows predict the next position.",
+		"for trying things out, 'tiny-llada' a masked diffusion model "
+		"of that size, 'tiny-block' a block diffusion model with "
+		"blocks of 32, 'tiny-dream' a diffusion model whose rows "
+		"predict the next position.",
 	.examples =
 		"  tandem synth --like qwen2.5-1.5b --seed 2 -o 15b.gguf\n"
 		"  tandem synth --like qwen2.5-3b --grow target -o 3b.gguf\n"
@@ -107,8 +106,8 @@ static int run(int argc, char **argv)
 		return cmd_misuse(&cmd_synth, "no file to write: -o FILE");
 	if (!strcmp(output, "-"))
 		return cmd_misuse(&cmd_synth,
-			"-o needs a file: a model is written under another "
-			"name and renamed when it is whole");
+			"-o needs a file: the model is written under another "
+			"name and renamed when complete");
 	if (from && seed >= 0)
 		return cmd_misuse(&cmd_synth,
 			"--seed cannot be used with --grow, which takes all "

@@ -34,10 +34,10 @@ static const struct opt_command usage = {
 	.name = "tandem trace",
 	.synopsis = "FILE [--json] [--svg FILE] [--html FILE]",
 	.summary = "summarize or draw a timeline written by --trace",
-	.details = "Shows where the time went, by track and kind of work; when "
-		   "the device was idle, what overlapped, and which requests "
-		   "took longest. Where text was generated, it covers that "
-		   "part, and its counts are those of --stats.\n\n"
+	.details = "Shows the time by track and kind of work, how long the "
+		   "device was idle, which work overlapped, and which requests "
+		   "took longest. If text was generated, the summary covers "
+		   "only that part, and its counts are those of --stats.\n\n"
 		   "https://ui.perfetto.dev shows the file itself "
 		   "(docs/trace.md).",
 	.examples = "  tandem run -n 20 --trace a.pftrace 'Once upon a time'\n"
@@ -131,11 +131,13 @@ static void report_text(const char *path, const struct timeline *t,
 		t->cut_short ? ", cut short at its end" : "");
 	if (s->texts)
 		fprintf(f,
-			"texts        %" PRIu64 ", %.6f s in all, of which is "
-			"all that follows; prompts of %" PRIu64 " tokens\n",
+			"texts        %" PRIu64
+			", %.6f s in all, prompts of %" PRIu64
+			" tokens; what follows covers only these\n",
 			s->texts, s_of(s->texts_ns), s->prompt_tokens);
 	else
-		fputs("texts        none; what follows is of the whole trace\n",
+		fputs("texts        none; all that follows covers the whole "
+		      "trace\n",
 			f);
 	if (s->put_aside)
 		fprintf(f,

@@ -30,8 +30,8 @@ static const struct drawing drawing_defaults = { .predict = -1,
 #define IN(field) OPT_IN(drawing, field)
 static const struct opt drawing_rows[] = {
 	{ OPT_INT, 'n', "predict", IN(predict), "N",
-		"tokens of an answer, at most (-1: until it ends or the "
-		"context is full)", -1, INT32_MAX },
+		"generate at most N tokens per answer (-1: until it ends or "
+		"the context is full)", -1, INT32_MAX },
 	{ OPT_FLOAT, 0, "temp", IN(temperature), "T",
 		"temperature (0: greedy)",
 		0, 1000 },
@@ -362,8 +362,8 @@ int conversation_set_system(
 {
 	if (c->plain)
 		return err_set(e, ENOTSUP,
-			"the model has no chat template that is known, so "
-			"there is no system's turn");
+			"the model has no known chat template, so there is no "
+			"system turn");
 	return talk_set_system(&c->talk, *text ? text : NULL, e);
 }
 
@@ -404,8 +404,9 @@ static int take_settings(
 
 		if (!row || !json_is_number(value))
 			return err_set(e, EINVAL,
-				"the setting '%.40s' is none that is kept, or "
-				"no number",
+				"the setting '%.40s' is not one that a "
+				"conversation file has, or its value is not a "
+				"number",
 				name);
 		if (stands && opt_is_said(c->values, &drawing_table, row))
 			continue;
@@ -515,16 +516,19 @@ static const struct {
 	const char *needs;
 	int (*run)(struct conversation *, const char *text, struct err *);
 } verbs[] = {
-	{ "/system", "TEXT", "set the system's turn; without TEXT, none", NULL,
-		conversation_set_system },
-	{ "/reset", "", "begin anew; the system's turn stays", NULL, do_reset },
+	{ "/system", "TEXT", "set the system turn; without TEXT, remove it",
+		NULL, conversation_set_system },
+	{ "/reset", "", "begin anew; the system turn stays", NULL, do_reset },
 	{ "/save", "FILE", "write the conversation and settings as JSON",
 		"the FILE to save to", save },
-	{ "/load", "FILE", "go on with one that was saved", "the FILE to load",
+	{ "/load", "FILE", "continue a saved conversation", "the FILE to load",
 		do_load },
-	{ "/stats", "", "what the last answer took", NULL, do_stats },
+	{ "/stats", "", "show tokens and time of the last answer", NULL,
+		do_stats },
 	{ "/method", "NAME", "decode by another method", NULL, do_method },
-	{ "/set", "NAME=VALUE", "any option of tandem chat --help but --model",
+	{ "/set", "NAME=VALUE",
+		"set any option of tandem chat --help except "
+		"--model",
 		"NAME=VALUE", set_option },
 	{ "/help", "", "this", NULL, do_help },
 	{ "/quit", "", "end, as Ctrl-D does", NULL, do_quit },
@@ -557,6 +561,6 @@ int conversation_command(
 				e, EINVAL, "%s is missing", verbs[i].needs);
 		return verbs[i].run(c, rest, e);
 	}
-	return err_set(e, EINVAL, "'%.*s' is no command; /help lists them",
+	return err_set(e, EINVAL, "there is no command '%.*s'; /help lists all",
 		(int)(len > 40 ? 40 : len), line);
 }

@@ -103,8 +103,8 @@ static void on_bus(int sig, siginfo_t *info, void *context)
 	print_text("tandem: '");
 	print_text(path);
 	print_text(
-		"' cannot be read any more: it was cut short while it was in use, "
-		"or its disk fails\n");
+		"' cannot be read any more: it was truncated while it was in "
+		"use, or its disk fails\n");
 	_exit(EXIT_FAIL);
 }
 

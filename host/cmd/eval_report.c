@@ -128,8 +128,8 @@ void eval_row_text(
 void eval_mean_text(const struct eval_report *rep, FILE *f)
 {
 	if (rep->n && !rep->result[0].marked)
-		fputs("prompts alone, without answers: nothing to be right "
-		      "about\n",
+		fputs("these are prompts without answers; nothing is marked "
+		      "right or wrong\n",
 			f);
 	if (rep->complete && rep->n > 1)
 		fprintf(f, "mean of %-4zu %13s %7.1f %%\n", rep->n, "",

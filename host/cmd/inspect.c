@@ -238,10 +238,12 @@ static void print_model(const struct gguf *g, FILE *f)
 	if (in.diffusion && in.block_length)
 		fprintf(f,
 			"diffusion     in blocks of %" PRIu64
-			" tokens, each seeing itself and what is before it\n",
+			" tokens, which attend to themselves and earlier ones\n",
 			in.block_length);
 	else if (in.diffusion)
-		fprintf(f, "diffusion     all positions see one another\n");
+		fprintf(f,
+			"diffusion     all positions attend to one "
+			"another\n");
 	if (in.diffusion && in.mask_token < 0)
 		fprintf(f, "mask token    none\n");
 	else if (in.diffusion)

@@ -130,8 +130,8 @@ void inspect_window_print(
 		print_stretch(&s, f);
 	}
 	fprintf(f,
-		"free %.1f MiB, largest hole %.1f MiB (a guard page of it goes "
-		"with each mapping)\n",
+		"free %.1f MiB, largest hole %.1f MiB (each mapping takes a "
+		"guard page too)\n",
 		mib(r.free), mib(r.largest));
 	if (v->extended)
 		fprintf(f,

@@ -108,7 +108,7 @@ chat '/method chian\n/method\n/set nothing=1\n/set temp=x\nHello\n/bad\n' \
 check_eq 'the answer after the refused turn' "$out" "$want"
 check_has stderr "$err" "unknown method 'chian'"
 check_has stderr "$err" 'method autoregressive'
-check_has stderr "$err" "'/bad' is no command"
+check_has stderr "$err" "there is no command '/bad'"
 chat '/method chain\n/set draft=pld\nHello\n' -m "$model" -n 12 --temp 3
 check_eq 'the answer by another method' "$out" "$want"
 chat '/system Be brief.\nHello\n' -m "$model" -n 3 --json
@@ -124,7 +124,7 @@ run_ok "$TANDEM" run -m "$plain" -p 'Once upon a time' -n 8
 want=$out
 chat 'Once upon a time\n' -m "$plain" -n 8
 check_eq 'the text without a template' "$out" "$want"
-check_eq 'number of warnings' "$(grep -c 'no chat template' <<<"$err")" 1
+check_eq 'number of warnings' "$(grep -c 'no known chat template' <<<"$err")" 1
 chat '/system x\n' -m "$plain" -n 8
 check_eq 'status of a system without a template' "$status" 1
 misuse "$TANDEM" chat --no-such

@@ -193,9 +193,9 @@ misuse "$TANDEM" convert "$model" "$tmp/x" --zstd 20
 misuse "$TANDEM" convert "$model" "$tmp/x.gguf"
 check_has stderr "$err" 'would be a copy of the model file'
 misuse "$TANDEM" convert "$model" "$tmp/x.gguf" --type q4_0 --layout super
-check_has stderr "$err" '--layout is for flash images'
+check_has stderr "$err" '--layout is only for flash images'
 misuse "$TANDEM" convert "$model" "$tmp/x.gguf" --type q4_0 --zstd 3
-check_has stderr "$err" '--zstd is for flash images'
+check_has stderr "$err" '--zstd is only for flash images'
 misuse "$TANDEM" verify
 refuse() { # SAYS COMMAND...
   local says=$1

@@ -30,7 +30,7 @@ status=0
 wait $host || status=$?
 check_eq 'status when the file is cut short' "$status" 1
 check_has 'the message' "$(cat "$tmp/said")" \
-  "tandem: '$model' cannot be read any more: it was cut short"
+  "tandem: '$model' cannot be read any more: it was truncated"
 check_eq 'lines of the message' "$(grep -c 'cannot be read' "$tmp/said")" 1
 
 # ---- an image ----------------------------------------------------------------

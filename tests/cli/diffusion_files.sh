@@ -17,7 +17,7 @@ shows() { # FILE LINE...
     check_has "the description of $(basename "$file")" "$out" "$line"
   done
 }
-both_ways='diffusion     all positions see one another'
+both_ways='diffusion     all positions attend to one another'
 of_dream='mask token    615 "<|mask|>", filled from the row before it'
 shows "$dream" 'architecture  dream' "$both_ways" "$of_dream" 'chat          chatml'
 shows "$llada" 'architecture  llada' "$both_ways" \

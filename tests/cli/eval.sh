@@ -219,7 +219,7 @@ printf '{"prompt":"Hello world"}\n{"id":"dog","prompt":"A dog"}\n' \
 run_ok "$TANDEM" eval "$tmp/mine.txt" -m "$model" -n $n --outputs "$tmp/got" \
   --show 1
 check_has 'the table' "$out" 'prompts'
-check_has 'the table' "$out" 'nothing to be right about'
+check_has 'the table' "$out" 'nothing is marked right or wrong'
 holds 'mine 2 '
 check_lacks 'the table' "$out" accuracy
 check_lacks 'the table' "$out" %

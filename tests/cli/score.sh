@@ -20,7 +20,7 @@ line() { # ID PROMPT SOLUTION MARKS
 run_ok "$TANDEM" score "$tmp/marked.jsonl" -m small
 whole=$out
 check_has 'the sum' "$out" 'of 2 problems with 1 to 3 solutions each are solved'
-check_has 'the sum' "$out" '50.0 % by that whose last step scores best, 50.0 % by any'
+check_has 'the sum' "$out" '50.0 % by the one whose last step scores best, 50.0 % by any'
 check_has 'a score' "$out" 'a: 0.9'
 check_eq 'solutions' "$(grep -c '^[abcd]:' <<<"$out")" 4
 
@@ -83,7 +83,7 @@ check_refused() { # STATUS TEXT ARGS...: it fails so, and says why
   check_eq "status of score $*" "$status" "$status_want"
   check_has "stderr of score $*" "$err" "$text"
 }
-check_refused 2 'nothing to score'
+check_refused 2 'no FILE'
 check_refused 1 "another model's reward" "$tmp/b.jsonl" -m target --reward reward-small
 check_refused 1 'tandem-exit' "$tmp/b.jsonl" --reward exit
 check_refused 2 'tandem eval' "$tmp/b.jsonl" --reward exact
