@@ -50,27 +50,30 @@ static void drafts(FILE *f)
 	      "head:\n\n",
 		f);
 	option_words(f, "draft");
-	fputs("\nSeveral, joined by +, are asked in turn: sam+recycle.\n", f);
+	fputs("\n"
+	      "The candidates of several drafters, joined by +, are pooled: "
+	      "sam+recycle.\n",
+		f);
 }
 
 static void tasks(FILE *f)
 {
 	static const char *const text[] = {
-		"two sentences that summarize a story or report",
-		"a question about a passage, answered by a sentence",
-		"a request turned into commands for a screen",
-		"a reply to a message in a given manner",
-		"a word problem, solved step by step",
-		"a small function, from its description",
-		"reports that are mixed with one another",
-		"a question about a long notice",
-		"a request for a long screen",
-		"a reply in a long conversation",
-		"a story of two parts, from a plan",
-		"a report of several notes",
-		"an email that answers each question of another",
-		"a program, changed as asked",
-		"the last answer of a conversation",
+		"summarize a story or report in two sentences",
+		"answer a question about a passage in a sentence",
+		"turn a request into commands for a screen",
+		"reply to a message in a given manner",
+		"solve a word problem step by step",
+		"write a small function from its description",
+		"summarize reports that are mixed with one another",
+		"answer a question about a long notice",
+		"turn a request into commands for a long screen",
+		"reply in a long conversation",
+		"write a story of two parts from a plan",
+		"write a report from several notes",
+		"write an email that answers each question of another one",
+		"change a program as requested",
+		"give the last answer of a conversation",
 	};
 	_Static_assert(ARRAY_LEN(text) == EVAL_TASKS, "one for each task");
 
@@ -101,9 +104,9 @@ static void clocks(FILE *f)
 	static const char *const text[] = {
 		"this machine's time only",
 		"Snapdragon 8 Gen 2, Hexagon V73",
-		"the same, as slow as measured in sd.npu's paper",
+		"the same phone, with the runtime of sd.npu's paper",
 		"Snapdragon 8 Gen 3, Hexagon V75",
-		"the same, as fast as measured in Lever's paper",
+		"the same phone, with the runtime of Lever's paper",
 		"Snapdragon 8 Elite, Hexagon V79",
 		"Snapdragon 8 Elite Gen 5, Hexagon V81: a guess",
 	};
@@ -159,7 +162,7 @@ static const struct {
 	const char *what, *means;
 } exits[] = {
 	{ "0", "success" },
-	{ "1", "failure: the message says what, where and what to try" },
+	{ "1", "failure: the message has the error, its place, and what to try" },
 	{ "2", "misuse: an unknown option or command, a bad value" },
 	{ "3", "the device process died or stopped making progress" },
 	{ "4", "a planned fault was never triggered" },

@@ -189,8 +189,8 @@ static void decoding_text(const struct run_report *r, double run_s, FILE *f)
 	if (m->skipped || m->revised)
 		fprintf(f,
 			"diffusion    %" PRIu64 " tokens revised, %" PRIu64
-			" rows computed anew by the host, logits of %" PRIu64
-			" rows not computed, as their tokens stay\n",
+			" rows recomputed by the host, logits of %" PRIu64
+			" rows not computed because their tokens are final\n",
 			m->revised, m->refreshed, m->skipped);
 }
 
@@ -200,10 +200,10 @@ static void flash_text(const struct run_report *r, FILE *f)
 	const struct staging_stats *st = &s->staging;
 	const struct stream_stats *io = &st->stream;
 	static const char *const labels[] = {
-		[PROFILE_NONE] = ("none, and what passes take is learnt as "
-				  "they come"),
-		[PROFILE_PROBED] = "probed when the model was opened, by",
-		[PROFILE_REMEMBERED] = "remembered of what was probed before",
+		[PROFILE_NONE] = ("none; the costs of passes are learned as "
+				  "they run"),
+		[PROFILE_PROBED] = "measured when the model was opened, by",
+		[PROFILE_REMEMBERED] = "remembered from an earlier measurement",
 	};
 
 	fprintf(f,

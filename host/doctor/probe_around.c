@@ -20,8 +20,9 @@ void probe_gnuplot(struct finding *f)
 {
 	char path[PATH_MAX];
 
-	finding_means(
-		f, "Draws the plots of tandem bench; all else works without.");
+	finding_means(f,
+		"gnuplot draws the plots of tandem bench; everything else "
+		"works without it.");
 	if (probe_program("gnuplot", path, sizeof(path))) {
 		finding_is(f, PROBE_OK, "%.300s", path);
 		return;
@@ -115,7 +116,8 @@ void probe_session_bus(struct finding *f)
 	else
 		finding_is(f, PROBE_MISSING, "no session bus is running");
 	finding_means(f,
-		"Generating text does not need it; a desktop service would.");
+		"Generating text does not need a session bus; tandem serve "
+		"--dbus does.");
 	if (f->state != PROBE_OK)
 		finding_fix(f, "dbus-run-session -- tandem doctor");
 }
@@ -127,8 +129,9 @@ void probe_system_bus(struct finding *f)
 	probe_bus(f,
 		set && *set ? set
 			    : "unix:path=/var/run/dbus/system_bus_socket");
-	finding_means(
-		f, "Generating text does not need it; a system service would.");
+	finding_means(f,
+		"Generating text does not need the system bus; tandem serve "
+		"--dbus-system does.");
 	if (f->state != PROBE_OK)
 		finding_fix(f, "%sservice dbus start", probe_sudo());
 }
@@ -174,7 +177,7 @@ void probe_libraries(struct finding *f)
 		library_version(&s, "liburing.so"), ZSTD_versionString(), major,
 		minor, micro, JANSSON_VERSION);
 	finding_number(f, "zstd", ZSTD_versionNumber());
-	finding_means(f, "The versions to name in a report of a fault.");
+	finding_means(f, "Name these versions in a bug report.");
 }
 
 void probe_device(struct finding *f)

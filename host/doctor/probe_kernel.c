@@ -47,9 +47,9 @@ void probe_pidfd(struct finding *f)
 	int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
 
 	finding_means(f,
-		"The host watches the device through it, so that a killed "
-		"device is noticed even while a child of it keeps the socket "
-		"open.");
+		"The host watches the device through a pidfd, so that it "
+		"notices a killed device even while a child of the device "
+		"keeps the socket open.");
 	if (fd < 0) {
 		finding_is(f, PROBE_LIMITED, "pidfd_open: %s", strerror(errno));
 		finding_fix(f, "uname -r   # Linux 5.3 or later is needed");
@@ -114,7 +114,9 @@ void probe_strace(struct finding *f)
 	if (scope >= 0)
 		finding_also(f, ", ptrace_scope %lld", (long long)scope);
 	if (tracer) {
-		finding_also(f, "; being traced just now, so not tried");
+		finding_also(f,
+			"; not tried, because this process is being "
+			"traced");
 	} else if (refused) {
 		f->state = PROBE_LIMITED;
 		finding_also(f, "; ptrace: %s", strerror(refused));
@@ -154,8 +156,8 @@ void probe_perf(struct finding *f)
 	finding_is(f, PROBE_OK, "%s, perf_event_paranoid %lld",
 		there ? path : "perf is not in PATH", (long long)paranoid);
 	finding_means(f,
-		"Shows where the time is spent; Tandem's own figures (--stats, "
-		"bench) do not need it.");
+		"perf shows where the time is spent; Tandem's own figures "
+		"(--stats, bench) do not need it.");
 	if (!there) {
 		f->state = PROBE_MISSING;
 		finding_fix(f, "%sapt-get install linux-perf", probe_sudo());

@@ -69,7 +69,9 @@ void probe_processor(struct finding *f)
 
 	if (kern_select(&chosen, &e)) {
 		finding_is(f, PROBE_MISSING, "%s", e.text);
-		finding_means(f, "No kernels, so no model can run.");
+		finding_means(f,
+			"Tandem has no kernels for this processor, so "
+			"no model can run.");
 		finding_fix(f, "unset TANDEM_CPU");
 		return;
 	}
@@ -83,7 +85,7 @@ void probe_processor(struct finding *f)
 	if (chosen == best)
 		return;
 	f->state = PROBE_LIMITED;
-	finding_also(f, "; TANDEM_CPU holds it back from %s", best->name);
+	finding_also(f, "; TANDEM_CPU prevents the use of %s", best->name);
 	finding_fix(f, "unset TANDEM_CPU");
 }
 
@@ -108,12 +110,13 @@ void probe_cores(struct finding *f)
 	finding_number(f, "online", online);
 	finding_number(f, "usable", usable);
 	if (quota > 0) {
-		finding_also(f, ", with the time of %.2g", quota);
+		finding_also(f, ", which get the CPU time of %.2g", quota);
 		json_object_set_new(f->numbers, "quota", json_real(quota));
 	}
 	if (usable >= 2 && (quota == 0 || quota >= 2)) {
-		finding_means(
-			f, "Host and device each have a processor to poll on.");
+		finding_means(f,
+			"Host and device each have a processor on which "
+			"they can poll.");
 		return;
 	}
 	f->state = PROBE_LIMITED;
@@ -210,8 +213,8 @@ void probe_address_space(struct finding *f)
 		return;
 	}
 	finding_means(f,
-		"The device reserves its window whole: give --va-window less "
-		"than that, or raise the limit.");
+		"The device reserves the addresses of its whole window: give a "
+		"smaller --va-window, or raise the limit.");
 	finding_fix(f, "ulimit -v unlimited");
 	if (!got)
 		f->state = PROBE_MISSING;
@@ -237,7 +240,7 @@ void probe_memfd_seals(struct finding *f)
 			strerror(errno));
 	else if (!ftruncate(fd, 8192) || !ftruncate(fd, 0))
 		finding_is(f, PROBE_MISSING,
-			"a sealed memfd changes its size all the same");
+			"the size of a sealed memfd can still be changed");
 	else
 		finding_is(f, PROBE_OK,
 			"memfd, sealed against growing and shrinking");
@@ -309,13 +312,13 @@ void probe_huge_pages(struct finding *f)
 	finding_number(f, "free", unused);
 	finding_number(f, "page", (int64_t)bytes);
 	finding_means(f,
-		got ? "A shared buffer that asks for huge pages gets them: "
-		      "it is read at the memory's full speed, flash fills it "
-		      "faster, and at the start it is filled about ten times "
-		      "faster."
-		    : "A shared buffer that asks for huge pages gets 4 KiB "
-		      "ones: all works the same, but slower, and filling it at "
-		      "the start takes about ten times longer.");
+		got ? "Shared buffers get huge pages: they are read at the "
+		      "memory's full speed, reads from flash into them are "
+		      "faster, and at the start they are filled about ten "
+		      "times faster."
+		    : "Shared buffers get pages of 4 KiB instead of huge "
+		      "pages: everything works, but slower, and filling the "
+		      "buffers at the start takes about ten times longer.");
 	if (!got)
 		finding_fix(f, "%ssysctl vm.nr_hugepages=512", probe_sudo());
 }

@@ -47,8 +47,8 @@ void probe_io_uring(struct finding *f)
 	int ret = io_uring_queue_init(RING_ENTRIES, &ring, 0);
 
 	finding_means(f,
-		"Large sequential reads can run beside compute; without it "
-		"they would be plain reads in a thread.");
+		"With io_uring, large reads run in parallel with computing; "
+		"without it, a thread makes plain reads.");
 	if (ret < 0) {
 		int error = -ret;
 		int64_t disabled = 0, group = -1, filter = 0;
@@ -157,10 +157,13 @@ void probe_direct_read(struct finding *f)
 
 	finding_means(f,
 		"A file here can be read straight into a shared buffer, "
-		"without a copy and without pushing others out of the cache.");
+		"without a copy and without evicting other files from the page "
+		"cache.");
 	fd = temp_file(fill, dir);
 	if (fd < 0) {
-		finding_is(f, PROBE_LIMITED, "no place for a file to try");
+		finding_is(f, PROBE_LIMITED,
+			"no folder in which a file can be "
+			"created to try this");
 		finding_fix(f, "TMPDIR=FOLDER-ON-DISK tandem doctor");
 		return;
 	}

@@ -120,8 +120,8 @@ static int find(pid_t pid, int *fd, pid_t *device, struct err *e)
 	}
 	if (ret == -ENOENT && pid)
 		return err_set(e, ENOENT,
-			"process %d is neither a device nor has started one "
-			"(pgrep tandem-npu lists those there are)",
+			"process %d is not a device and has not started one "
+			"(pgrep tandem-npu lists all devices)",
 			(int)pid);
 	if (ret == -ENOENT)
 		return err_set(e, ENOENT, "no visible device is running");
@@ -166,7 +166,9 @@ int window_look(
 		return ret;
 	if (fstat(fd, &st) || st.st_size < (off_t)sizeof(*shown)) {
 		fd_close(&fd);
-		return err_set(e, EPROTO, "its view is too short");
+		return err_set(e, EPROTO,
+			"the view that it publishes is too "
+			"short");
 	}
 	shown = mmap(NULL, sizeof(*shown), PROT_READ, MAP_SHARED, fd, 0);
 	ret = shown == MAP_FAILED ? -errno : 0;
@@ -184,7 +186,8 @@ int window_look(
 	end = out->page;
 	if (out->magic != WINDOW_VIEW_MAGIC || out->version != 2)
 		return err_set(e, EPROTO,
-			"its view has the format of another version of Tandem");
+			"the view that it publishes has the format of another "
+			"version of Tandem");
 	if (out->used > out->slots || out->slots > WINDOW_VIEW_SLOTS ||
 		!out->page)
 		return err_set(e, EPROTO,

@@ -279,14 +279,14 @@ static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "anchors", IN(anchors), NULL,
 		"calibrated: tokens of the prompt at which a draft may begin "
 		"({}); context: all; request: the last --request-tokens; a "
-		"draft goes on at any token",
+		"draft may continue at any token",
 		.choices = anchor_names, .noun = "anchors in the prompt (see --calibration)" },
 	{ OPT_UINT, 0, "request-tokens", IN(request), "N",
 		"calibrated: number of last prompt tokens with --anchors "
 		"request ({})",
 		1, 1 << 20 },
 	{ OPT_CHOICE, 0, "anchor-key", IN(key), NULL,
-		"calibrated: what a kept prediction is looked up by ({}); "
+		"calibrated: key by which kept predictions are looked up ({}); "
 		"the last token, the last two, or the longest known sequence "
 		"of up to four", .choices = key_names },
 	{ OPT_UINT, 0, "successors", IN(successors), "K",
@@ -295,7 +295,7 @@ static const struct opt option_rows[] = {
 		"calibrated: keep predictions until their probabilities add "
 		"up to this ({})", 0.01, 1 },
 	{ OPT_UINT, 0, "calibrated-depth", IN(depth), "N",
-		"calibrated: tokens of a drafted path ({})", 1, 64 },
+		"calibrated: number of tokens of a drafted path ({})", 1, 64 },
 };
 /* clang-format on */
 
@@ -332,7 +332,7 @@ static int open_kind(
 const struct draft_kind draft_kind_calibrated = {
 	.name = "calibrated",
 	.summary = "the target's own predictions for the prompt",
-	.title = "its own expectations of the prompt",
+	.title = "the target's own predictions for the prompt",
 	.reads_prompt = true,
 	.predictions = predictions,
 	.options = &table,

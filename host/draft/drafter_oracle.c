@@ -344,7 +344,8 @@ static int open_kind(
 const struct draft_kind draft_kind_oracle = {
 	.name = "oracle:",
 	.shown = "oracle:P,...",
-	.summary = "simulates drafts: token i is right with the i-th or last P",
+	.summary = "simulated drafts: token i is right with the i-th (or last) "
+		   "P",
 	.needs_text = true,
 	.title = "an oracle: acceptance is simulated",
 	.check = check_word,

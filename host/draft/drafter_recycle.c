@@ -40,9 +40,9 @@ static const char *const recycled_rows[] = { "way", "all", NULL };
 #define IN(field) OPT_IN(recycle_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "recycle-rows", IN(rows), NULL,
-		"recycle: rows to learn from ({}); way: the accepted ones, "
-		"whose logits exist anyway; all: every row, after which the "
-		"device predicts for this",
+		"recycle: rows to learn from ({}); way: the accepted rows, "
+		"whose logits are computed anyway; all: every row, so that the "
+		"device must predict after every row",
 		.choices = recycled_rows },
 };
 

@@ -321,9 +321,9 @@ static int open_kind(
 {
 	if (!site->history)
 		return err_set(e, EINVAL,
-			"--draft rest looks into the history, and none is "
-			"kept; name one with --history, or a file of text "
-			"with rest:FILE");
+			"--draft rest searches the history, but there is none; "
+			"name one with --history, or a file of text with "
+			"rest:FILE");
 	return open_rest(out, site, false, e);
 }
 
@@ -347,7 +347,8 @@ static int check_file(const char *said, const char *word, struct err *e)
 
 const struct draft_kind draft_kind_rest = {
 	.name = "rest",
-	.summary = "the same, in the history only (REST)",
+	.summary = "what most often followed the last tokens in the history "
+		   "(REST)",
 	.title = "a datastore",
 	.length = length,
 	.open = open_kind,
@@ -356,7 +357,7 @@ const struct draft_kind draft_kind_rest = {
 const struct draft_kind draft_kind_rest_file = {
 	.name = "rest:",
 	.shown = "rest:FILE",
-	.summary = "the same, in the history and a text file",
+	.summary = "the same, in the history and in a text file",
 	.title = "a datastore",
 	.check = check_file,
 	.length = length,

@@ -367,9 +367,9 @@ static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "reuse-room", IN(room), "N",
 		"reuse: rejected tokens that are kept, at most ({})", 1, 512 },
 	{ OPT_FLAG, 0, "reuse-checked", IN(checked), NULL,
-		"reuse: after the first wrong token, keep only the drafted "
-		"tokens that the target also predicted, as in the paper; the "
-		"device predicts after every row for this" },
+		"reuse: after the first wrong token, keep only drafted tokens "
+		"that the target also predicted, as in the paper; this makes "
+		"the device predict after every row" },
 };
 /* clang-format on */
 

@@ -319,12 +319,12 @@ static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "sam-alpha", IN(alpha), "A",
 		"sam: drafted tokens of a chain per matched token ({})", 0, 1000 },
 	{ OPT_UINT, 0, "sam-min", IN(least), "N",
-		"sam: least length of a chain where anything matches, the "
-		"last token included ({}; sd.npu's port uses 10)",
+		"sam: least length of a chain if anything matches, counting "
+		"the last token of the text ({}; sd.npu's port uses 10)",
 		0, MOST + 1 },
 	{ OPT_UINT, 0, "sam-max", IN(most), "N",
-		"sam: greatest length of a chain, the last token included "
-		"({})",
+		"sam: greatest length of a chain, counting the last token of "
+		"the text ({})",
 		2, MOST + 1 },
 	{ OPT_UINT, 0, "sam-children", IN(children), "N",
 		"sam: children drafted for each node of a tree, from the "

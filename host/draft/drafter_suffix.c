@@ -35,7 +35,8 @@ static const struct opt option_rows[] = {
 		"suffix: drafted tokens per matched token ({})", 0,
 		SUFFIX_DEPTH },
 	{ OPT_UINT, 0, "suffix-offset", IN(offset), "N",
-		"suffix: plus this many ({})", 0, SUFFIX_DEPTH },
+		"suffix: drafted tokens in addition to --suffix-factor ({})", 0,
+		SUFFIX_DEPTH },
 };
 
 static const struct opt_table table = {

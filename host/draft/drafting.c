@@ -44,14 +44,14 @@ static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "draft-on", IN(on_device), NULL,
 		"where the draft model runs ({})", .choices = places },
 	{ OPT_UINT, 0, "draft-batch", IN(batch), "N",
-		"nodes that are drafted in one step (0: on the host as many "
-		"as the method requests, on the device 8)", 0, 64 },
+		"nodes of a tree that are drafted in one step (0: on the host "
+		"as many as the method requests, on the device 8)", 0, 64 },
 	{ OPT_FLOAT, 0, "draft-temp", IN(temperature), "T",
 		"temperature of the draft's probabilities ({})", 0.05, 10 },
 	{ OPT_CHOICE, 0, "draft-as", IN(as), "SHAPE",
 		"compute phone times for a draft model of this shape; see "
-		"--as. An oracle, which otherwise takes no time, takes the "
-		"time of such a model on the CPU", .choices = shape_names,
+		"--as. With an oracle, drafting then takes the time of such a "
+		"model on the CPU instead of none", .choices = shape_names,
 		.noun = "a draft model's shape" },
 	{ OPT_UINT, 0, "draft-seed", IN(seed), "N",
 		"seed of --draft oracle:P ({})", 0, INT32_MAX },
@@ -105,8 +105,8 @@ int drafting_check_needless(const struct drafting *d, struct err *e)
 			if (t->rows[k].noun && !drafts(d, kind) &&
 				opt_is_said(d->values, t, &t->rows[k]))
 				return err_set(e, EINVAL,
-					"--%s without draft %s, which alone "
-					"has a use for %s",
+					"--%s is an option of --draft %s, the "
+					"only one that uses %s",
 					t->rows[k].name, kind->name,
 					t->rows[k].noun);
 	}

@@ -49,8 +49,8 @@ static int check_same(const struct gguf *g, const char *key, uint32_t of_target,
 	if (ret || v == of_target)
 		return ret;
 	return err_set(e, EINVAL,
-		"key '%s' is %llu, and the target's is %u: this exit "
-		"predictor is another model's",
+		"key '%s' is %llu, but that of the target is %u: this exit "
+		"predictor was made for another model",
 		key, (unsigned long long)v, of_target);
 }
 

@@ -21,10 +21,10 @@ static const char exact[] = "exact";
 bool reward_word(size_t i, struct opt_word *w)
 {
 	static const struct opt_word words[] = {
-		{ "reward", NULL, "of the target that comes with the program" },
-		{ "reward-small", NULL, "of the small one" },
+		{ "reward", NULL, "reward of the bundled model 'target'" },
+		{ "reward-small", NULL, "reward of the bundled model 'small'" },
 		{ exact, NULL,
-			"whether the answer is right: for tasks with "
+			"1 if the answer is right, otherwise 0: for tasks with "
 			"answers" },
 	};
 
@@ -36,9 +36,9 @@ bool reward_word(size_t i, struct opt_word *w)
 
 static const struct opt option_rows[] = {
 	{ OPT_STRING, 0, "reward", OPT_IN(reward_options, name), "NAME|FILE",
-		"what scores the steps of a solution; a bundled reward, or a "
-		"process reward model in a GGUF file (the model's own "
-		"reward):",
+		"reward model that scores the steps of a solution; a bundled "
+		"one, or a process reward model in a GGUF file (that of the "
+		"model):",
 		.noun = "a reward", .words = reward_word },
 };
 

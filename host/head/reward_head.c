@@ -72,9 +72,9 @@ static int check_target(struct head *h, struct err *e)
 	if (width != m->n_embd || !blocks || layer > m->n_layer ||
 		blocks != m->n_layer - layer)
 		return err_set(e, EINVAL,
-			"it has blocks %llu to %llu of a model of width %llu, "
-			"and this one has %u blocks and width %u: it is "
-			"another model's reward",
+			"it replaces blocks %llu to %llu of a model of width "
+			"%llu, but this model has %u blocks and width %u: the "
+			"reward was made for another model",
 			(unsigned long long)layer,
 			(unsigned long long)(layer + blocks),
 			(unsigned long long)width, m->n_layer, m->n_embd);

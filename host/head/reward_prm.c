@@ -155,10 +155,9 @@ static int take_head(struct prm *p, struct err *e)
 	if (ret || p->out.rows == (p->classes ? 2 : 1))
 		return ret;
 	return err_set(e, ENOTSUP,
-		"its head has %s and %u outputs; of models that score, those "
-		"are supported that have a hidden layer and two (as "
-		"Qwen2.5-Math-PRM) or no hidden layer and one (as "
-		"Skywork-o1-Open-PRM)",
+		"its head has %s and %u outputs; supported are heads with a "
+		"hidden layer and two outputs (as Qwen2.5-Math-PRM) and with "
+		"no hidden layer and one output (as Skywork-o1-Open-PRM)",
 		dense ? "a hidden layer" : "no hidden layer", p->out.rows);
 }
 

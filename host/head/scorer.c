@@ -459,8 +459,8 @@ static int check_text(
 			t->n, most);
 	if (!t->n_prompt || t->n_prompt > t->n)
 		return err_set(e, EINVAL,
-			"the text to score has %zu tokens, but %zu of them are "
-			"to be its prompt",
+			"the text to score has %zu tokens, so its prompt "
+			"cannot have %zu",
 			t->n, t->n_prompt);
 	n_vocab = s->model->n_vocab;
 	for (size_t i = 0; i < t->n; i++)

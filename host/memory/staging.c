@@ -425,7 +425,7 @@ static int take_piece(struct staging *s, uint32_t piece, uint64_t turn_ps,
 
 		if (!s->queued)
 			return err_set(e, EIO,
-				"no layer is on its way from flash: an earlier "
+				"no layer is being read from flash: an earlier "
 				"read failed");
 		*slot = s->queue[s->oldest];
 		s->oldest = (s->oldest + 1) % STREAM_SLOTS;

@@ -23,8 +23,8 @@ static const struct opt option_rows[] = {
 		"/ M of the N beams are kept after each step",
 		1, SAMPLES_MOST, .noun = "beams" },
 	{ OPT_UINT, 0, "beam-rounds", IN(rounds), "N",
-		"beam, dvts: steps with a choice, at most ({}); the last one "
-		"continues to the end", 1, 1 << 16, .noun = "beams" },
+		"beam, dvts: steps after which beams are chosen, at most ({}); "
+		"after the last one, beams continue to their ends", 1, 1 << 16, .noun = "beams" },
 };
 #undef IN
 /* clang-format on */

@@ -20,8 +20,8 @@ struct chain_options {
 
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "draft-len", OPT_IN(chain_options, length), "N",
-		"chain: tokens drafted for a pass (0: 8 by a draft model, "
-		"else as many as the drafter finds)",
+		"chain: tokens drafted for a pass (0: 8 with a draft model, "
+		"otherwise as many as the drafter finds)",
 		0, WIRE_MAX_ROWS - 1 },
 };
 

@@ -16,7 +16,7 @@
 #define IN(field) OPT_IN(answer_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_STRING, 0, "answer", IN(form), "FORM",
-		"what of a text is its answer ({}): " ANSWER_FORMS,
+		"which part of a text is its answer ({}): " ANSWER_FORMS,
 		.noun = "answers" },
 };
 #undef IN
@@ -240,7 +240,9 @@ int choosing_none(const struct samples *p, struct err *e)
 	for (uint32_t i = 0; i < samples_count(p); i++)
 		if (samples_at(p, i)->lane.state == LANE_FAILED) {
 			*e = samples_at(p, i)->err;
-			return err_in(e, "none of %u samples ended; the first",
+			return err_in(e,
+				"none of %u samples ended; the first "
+				"is chosen",
 				samples_count(p));
 		}
 	return err_set(e, ECANCELED, "no sample has ended");

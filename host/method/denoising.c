@@ -38,9 +38,9 @@ static const struct opt steps_rows[] = {
 		"passes for a block, at most (0: as many as it has positions)",
 		0, WIRE_MAX_ROWS },
 	{ OPT_CHOICE, 0, "order", OPT_IN(steps_options, order), NULL,
-		"which guesses are fixed first ({}); the most probable, "
-		"those with the largest margin to the second, those of least "
-		"entropy, or random ones",
+		"which guesses are fixed first ({}); the most probable ones, "
+		"those with the largest margin to the second candidate, those "
+		"of least entropy, or random ones",
 		.choices = guess_orders },
 };
 
@@ -196,7 +196,7 @@ int denoising_reserve(struct denoising *d, uint32_t limit, struct err *e)
 		return 0;
 	return err_set(e, EINVAL,
 		"the method %s draws from all tokens: --top-k, --top-p, "
-		"--min-p and --repeat-penalty do not go with it",
+		"--min-p and --repeat-penalty cannot be used with it",
 		d->env->method->name);
 }
 

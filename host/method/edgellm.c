@@ -110,7 +110,8 @@ static void edgellm_after_pass(struct cycle *c)
 
 const struct method method_edgellm = {
 	.name = "edgellm",
-	.summary = "a drafted tree paced by its probabilities, as EdgeLLM",
+	.summary = "a drafted tree that grows until no branch is likely "
+		   "(EdgeLLM)",
 	.lossless = true,
 	.needs_draft = true,
 	.options = tree_tables,

@@ -37,9 +37,9 @@ struct fast_options {
 #define IN(field) OPT_IN(fast_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "cache", IN(cache), NULL,
-		"fast-dllm: what later passes over a block reuse ({}); "
-		"prefix: what is before the block; dual: also what is after "
-		"it",
+		"fast-dllm: keys and values that later passes over a block "
+		"reuse ({}); prefix: those before the block; dual: also those "
+		"after it",
 		.choices = cachings },
 	{ OPT_FLOAT, 0, "factor", IN(factor), "F",
 		"fast-dllm: fix the k most probable guesses while the k-th "

@@ -79,13 +79,14 @@ static const struct opt option_rows[] = {
 		"predict",
 		.noun = "an exit predictor" },
 	{ OPT_FLOAT, 0, "prune-threshold", IN(threshold), "P",
-		"lever: keep the rows that are reached with this probability "
-		"(those that pay)", 0, 1 },
+		"lever: keep rows that verification reaches with at least this "
+		"probability (those worth their time)", 0, 1 },
 	{ OPT_FLAG, 0, "prune-always", IN(always), NULL,
-		"lever: ask the predictor even where pruning saves too little "
-		"time" },
+		"lever: run the exit predictor even if pruning saves too "
+		"little time" },
 	{ OPT_FLAG, 0, "no-shadow", IN(no_shadow), NULL,
-		"lever: predict among a node's drafted children only" },
+		"lever: let the exit predictor choose only among a node's "
+		"drafted children" },
 };
 /* clang-format on */
 
@@ -172,7 +173,7 @@ static void lever_report(const struct method_env *env, struct strbuf *line)
 	if (st->exit)
 		strbuf_addf(line,
 			"\n             pruned in %" PRIu64 " of %" PRIu64
-			" cycles, in the others it would not pay",
+			" cycles, in the others it saves no time",
 			s->pruned, s->cycles);
 }
 

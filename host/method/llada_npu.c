@@ -69,22 +69,23 @@ static const struct opt option_rows[] = {
 		"llada-npu: mask a visible token again, once, where its "
 		"probability has fallen below --visible" },
 	{ OPT_FLAG, 0, "revision-masked", IN(masked), NULL,
-		"llada-npu: mask the least probable visible token in the "
-		"pass that predicts it again" },
+		"llada-npu: mask the least probable visible token while it is "
+		"predicted again" },
 	{ OPT_FLAG, 0, "prompt-chunks", IN(chunks), NULL,
-		"llada-npu: read the prompt in chunks, each of which sees "
-		"those before it; otherwise at once, with the first block" },
+		"llada-npu: read the prompt in chunks, each of which sees the "
+		"chunks before it (without: the whole prompt in one pass with "
+		"the first block)" },
 	{ OPT_UINT, 0, "window", IN(slide), "N",
-		"llada-npu: rows of a pass, which may reach into later "
-		"blocks ({}; 0: to the end of the block)", 0, WIRE_MAX_ROWS },
+		"llada-npu: rows of a pass (the window), which may reach into "
+		"later blocks ({}; 0: to the end of the block)", 0, WIRE_MAX_ROWS },
 	{ OPT_CHOICE, 0, "window-from", IN(from), NULL,
 		"llada-npu: where the window begins ({}); invisible: at the "
 		"first token that is not visible; unstable: at the first "
 		"that is not stable; block: at the block's first token",
 		.choices = window_froms },
 	{ OPT_CHOICE, 0, "window-visibility", IN(visibility), NULL,
-		"llada-npu: what rows of the window attend to ({}); all: all "
-		"of it; blocks: nothing after their own block",
+		"llada-npu: positions of the window that its rows attend to "
+		"({}); all: all of them; blocks: none after their own block",
 		.choices = window_visibility },
 	{ OPT_UINT, 0, "lookahead", IN(late), "N",
 		"llada-npu: reach into later blocks when this many masks are "
@@ -94,8 +95,8 @@ static const struct opt option_rows[] = {
 		"reaching further, as a share of its rows ({})",
 		0, 100 },
 	{ OPT_CHOICE, 0, "draft-input", IN(draft_input), NULL,
-		"llada-npu: what other positions see of guesses in later "
-		"blocks ({})",
+		"llada-npu: whether other positions see guesses for later "
+		"blocks, or masks ({})",
 		.choices = draft_inputs },
 };
 /* clang-format on */

@@ -47,8 +47,8 @@ static const struct opt option_rows[] = {
 		"multi-block: share of the last block that is filled when "
 		"the next one is added ({})", 0, 1 },
 	{ OPT_FLOAT, 0, "full-block-at", IN(full), "P",
-		"multi-block: share of the block before that is filled when "
-		"a block must fix a guess in every pass ({})", 0, 1 },
+		"multi-block: share of a block that is filled when the next "
+		"block must fix a guess in every pass ({})", 0, 1 },
 	{ OPT_FLOAT, 0, "entropy", IN(entropy), "H",
 		"multi-block: fix guesses of less entropy than this, in "
 		"nats, instead of by --threshold (0: off)", 0, 100 },

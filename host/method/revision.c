@@ -20,12 +20,12 @@ static const char *const policies[] = { "none", "host", "drift", NULL };
 #define IN(field) OPT_IN(revision_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "refresh", IN(policy), NULL,
-		"llada-npu: when the host recomputes unstable tokens that "
-		"the window has outside ({}); host: in every pass; drift: when "
-		"attention has drifted",
+		"llada-npu: when the host recomputes unstable tokens before "
+		"the window ({}); host: in every pass; drift: when attention "
+		"has changed (--refresh-drift)",
 		.choices = policies },
 	{ OPT_UINT, 0, "refresh-tokens", IN(tokens), "N",
-		"llada-npu: tokens that the host recomputes, the least "
+		"llada-npu: how many tokens the host recomputes, the least "
 		"probable ones ({}; 0: all)",
 		0, WIRE_MAX_ROWS },
 	{ OPT_FLOAT, 0, "refresh-drift", IN(drift), "C",

@@ -34,7 +34,7 @@ static const struct opt option_rows[] = {
 		"sdnpu: fill all rows with drafts, whatever they cost" },
 	{ OPT_FLAG, 0, "calibration", IN(calibration), NULL,
 		"sdnpu: also draft from the target's predictions for the "
-		"prompt; the device computes these while it reads it" },
+		"prompt; the device computes them while it reads the prompt" },
 	{ OPT_FLAG, 0, "reuse", IN(reuse), NULL,
 		"sdnpu: also draft rejected tokens again" },
 };

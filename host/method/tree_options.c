@@ -8,9 +8,9 @@
 #define IN(field) OPT_IN(tree_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "tree-rows", IN(rows), "N",
-		"rows of a drafted tree with its root, at most (8 on the CPU "
-		"in memory, else 64; lever: 64, with streamed layers 256); "
-		"with -N, rows of all trees together", 2, TREE_ROWS_MOST },
+		"rows of a drafted tree with its root, at most (8 on the wall "
+		"clock with all layers in memory, else 64; lever: 64, with "
+		"streamed layers 256); with -N, rows of all trees together", 2, TREE_ROWS_MOST },
 	{ OPT_UINT, 0, "tree-depth", IN(depth), "N",
 		"depth of a drafted tree, at most (12; lever: 32)",
 		1, TREE_ROWS_MOST },

@@ -77,7 +77,7 @@ static int check_shape(const struct gguf_tensor *t, uint64_t rows,
 	if (t->dim[0] != cols || t->dim[1] != rows || t->n_dims > dims)
 		return err_set(e, EINVAL,
 			"tensor '%.*s' has %u dimensions, %llu x %llu x ...; "
-			"the model's keys ask for %llu x %llu",
+			"by the model's keys it must have %llu x %llu",
 			(int)t->name.len, t->name.data, t->n_dims,
 			(unsigned long long)t->dim[0],
 			(unsigned long long)t->dim[1], (unsigned long long)cols,
@@ -220,9 +220,9 @@ static int check_same(const struct model *m, const char *key,
 	if (v == of_target)
 		return 0;
 	return err_set(e, EINVAL,
-		"key '%s' is %llu, and the target's is %u: this EAGLE head is "
-		"another model's; try one made for the target, or --draft "
-		"model",
+		"key '%s' is %llu, but that of the target is %u: this EAGLE "
+		"head was made for another model; try one made for the target, "
+		"or --draft model",
 		key, (unsigned long long)v, of_target);
 }
 
@@ -234,8 +234,8 @@ static int join_target(
 
 	if (!target)
 		return err_set(e, EINVAL,
-			"an EAGLE head is no model of its own; give it with "
-			"--draft to its target");
+			"an EAGLE head cannot generate text by itself; give it "
+			"as --draft of the model for which it was made");
 	if (m->packed)
 		return err_set(e, ENOTSUP,
 			"an EAGLE head cannot be in a flash image; give its "

@@ -77,16 +77,17 @@ int model_arch_refuse(struct gguf_str name, const struct gguf *g, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(others); i++)
 		if (gguf_str_is(name, others[i].name))
 			return err_set(e, ENOTSUP,
-				"architecture '%s' is not supported: %s; of "
-				"diffusion models llada and dream are",
+				"architecture '%s' is not supported: %s; "
+				"supported diffusion models are llada and "
+				"dream",
 				others[i].name, others[i].why);
 	if (has_diffusion_keys(g))
 		return err_set(e, ENOTSUP,
-			"architecture '%.*s' is not supported; of diffusion "
-			"models llada and dream are",
+			"architecture '%.*s' is not supported; supported "
+			"diffusion models are llada and dream",
 			shown, name.data);
 	return err_set(e, ENOTSUP,
-		"architecture '%.*s' is not supported; llama, qwen2, qwen3, "
-		"llada and dream are",
+		"architecture '%.*s' is not supported; supported are llama, "
+		"qwen2, qwen3, llada and dream",
 		shown, name.data);
 }

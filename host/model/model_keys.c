@@ -263,8 +263,8 @@ static int read_mask(struct model *m, struct err *e)
 		return ret;
 	if (!ret)
 		return err_set(e, EINVAL,
-			"key '%s' is missing, which names the mask token of a "
-			"diffusion model",
+			"key '%s' is missing; a diffusion model needs it, "
+			"because it names the mask token",
 			mask);
 	if (id > INT32_MAX)
 		return err_set(e, EINVAL, "key '%s' is too large", mask);

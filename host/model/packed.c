@@ -66,8 +66,9 @@ static int take_entry(struct packed *p, struct gguf *g, size_t i, struct err *e)
 			e, EINVAL, "extent %u holds no tensors", t->extent);
 	if (t->cols != is->dim[0] || t->rows != is->dim[1] || is->n_dims > 2)
 		return err_set(e, EINVAL,
-			"%u rows of %u are not those of tensor '%.*s'", t->rows,
-			t->cols, (int)is->name.len, is->name.data);
+			"%u rows of %u do not match the declaration of tensor "
+			"'%.*s'",
+			t->rows, t->cols, (int)is->name.len, is->name.data);
 	if (!bytes || (x->kind == IMAGE_HOST && t->type != is->type))
 		return err_set(e, EINVAL,
 			"type %u of tensor '%.*s' is not possible", t->type,
@@ -85,7 +86,7 @@ static int take_entry(struct packed *p, struct gguf *g, size_t i, struct err *e)
 	if (x->kind == IMAGE_OUTPUT)
 		return 0;
 	if (is->data || p->of_layer[t->tensor])
-		return err_set(e, EINVAL, "tensor '%.*s' is there twice",
+		return err_set(e, EINVAL, "tensor '%.*s' occurs twice",
 			(int)is->name.len, is->name.data);
 	if (x->kind == IMAGE_LAYER)
 		p->of_layer[t->tensor] = i + 1;
@@ -102,7 +103,9 @@ static int read_metadata(struct packed *p, struct gguf **g, struct err *e)
 	int ret;
 
 	if (bytes < sizeof(*h))
-		return err_set(e, EINVAL, "%llu bytes are too few",
+		return err_set(e, EINVAL,
+			"it has only %llu bytes, fewer than "
+			"its header",
 			(unsigned long long)bytes);
 	if (h->version != PACKED_VERSION)
 		return err_set(e, ENOTSUP,

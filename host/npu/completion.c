@@ -57,7 +57,8 @@ static int check_counters(
 	if (c->busy_ns <= age)
 		return 0;
 	return err_set(e, EPROTO,
-		"busy_ns %llu, but the device was started %llu ns ago",
+		"its busy_ns is %llu, but the device was started only %llu ns "
+		"ago",
 		(unsigned long long)c->busy_ns, (unsigned long long)age);
 }
 
@@ -129,10 +130,12 @@ int completion_take(const struct packet *p, const struct npu_request *r,
 		ret = err_set(e, EPROTO, "it answers operation %u (%s)",
 			done->op, completion_op(done->op));
 	else if (done->status > 0 || done->status < LOWEST_STATUS)
-		ret = err_set(
-			e, EPROTO, "status %d is no error code", done->status);
+		ret = err_set(e, EPROTO, "its status %d is not an error code",
+			done->status);
 	else if (!memchr(done->text, '\0', sizeof(done->text)))
-		ret = err_set(e, EPROTO, "its text has no end");
+		ret = err_set(e, EPROTO,
+			"its text does not end with a zero "
+			"byte");
 	else
 		err_plain(done->text);
 	if (!ret)

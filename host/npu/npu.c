@@ -158,8 +158,8 @@ bool npu_may_reopen(struct npu *n, int code, struct err *e)
 	}
 	if (n->in_vain >= limit) {
 		err_set(e, ERR_DEVICE_LOST,
-			"%s; as were the %u before it that --restarts allows, "
-			"for the same work",
+			"%s; so were the %u devices before it that --restarts "
+			"allows for the same pass",
 			was.text, limit);
 		return false;
 	}
@@ -290,9 +290,9 @@ static void remember_failure(
 			done->text);
 	else
 		err_set(&n->failed, code,
-			"the device refused request %u (%s): status %d, %s; it "
-			"gave no reason, which belongs into the text of its "
-			"answer (docs/wire.md)",
+			"the device refused request %u (%s): status %d, %s; "
+			"the text of its answer should have the reason but is "
+			"empty (docs/wire.md)",
 			seq, completion_op(done->op), done->status,
 			strerror(-done->status));
 }

@@ -122,8 +122,8 @@ static int check_addr(const struct npu *n, const struct shared *s,
 
 	if (!addr || addr % PAGE)
 		return err_set(e, EPROTO,
-			"the device mapped %s at address 0x%x, which is no "
-			"page of its window",
+			"the device mapped %s at address 0x%x, which is not "
+			"the start of a page in its window",
 			s->name, addr);
 	if (addr + s->bytes > n->opts.hello.va_window)
 		return err_set(e, EPROTO,

@@ -133,8 +133,9 @@ static int process_open(void *arg, const struct npu_opts *opts, void **device,
 	 * not know the pid of that process. */
 	if (opts->va_hard && opts->socket)
 		ret = err_set(e, EINVAL,
-			"--va-hard caps a device that is started here; one "
-			"that listens can be started under prlimit --as");
+			"--va-hard limits only a device that this command "
+			"starts; start a listening device under prlimit --as "
+			"instead");
 	else
 		ret = dial(p, opts, &fd, e);
 	if (ret)

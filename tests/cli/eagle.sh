@@ -107,8 +107,8 @@ refused() { # TEXT ARGS...
   check_has "stderr of $*" "$err" "$text"
 }
 refused 'leave out --draft-on' --method chain --draft "$head" --draft-on device
-refused "this EAGLE head is another model's" --method chain --draft "$head" -m small
-refused 'give it with --draft' -m "$head"
+refused "this EAGLE head was made for another model" --method chain --draft "$head" -m small
+refused 'give it as --draft' -m "$head"
 run_ok "$TANDEM" help drafts
 check_has 'help drafts' "$out" 'EAGLE head'
 finish

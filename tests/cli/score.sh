@@ -84,7 +84,7 @@ check_refused() { # STATUS TEXT ARGS...: it fails so, and says why
   check_has "stderr of score $*" "$err" "$text"
 }
 check_refused 2 'no FILE'
-check_refused 1 "another model's reward" "$tmp/b.jsonl" -m target --reward reward-small
+check_refused 1 "made for another model" "$tmp/b.jsonl" -m target --reward reward-small
 check_refused 1 'tandem-exit' "$tmp/b.jsonl" --reward exit
 check_refused 2 'tandem eval' "$tmp/b.jsonl" --reward exact
 run_ok "$TANDEM" synth --like tiny -o "$tmp/tiny.gguf"

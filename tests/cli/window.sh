@@ -197,7 +197,7 @@ exec 9>&-
 
 run "$TANDEM" inspect --window $$
 check_eq 'status of a process without one' "$status" 1
-check_has stderr "$err" 'neither a device nor has started one'
+check_has stderr "$err" 'is not a device and has not started one'
 run "$TANDEM" inspect --window 12x
 check_has stderr "$err" "'12x' is not a process id"
 misuse "$TANDEM" inspect

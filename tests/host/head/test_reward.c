@@ -499,7 +499,7 @@ static void test_refused(void **state)
 	struct fixture *f = *state;
 
 	open_model(f, MODEL_TARGET);
-	check_refused(f, "reward-small", -EINVAL, "another model's reward");
+	check_refused(f, "reward-small", -EINVAL, "made for another model");
 	check_refused(f, "exit", -ENOTSUP, "tandem-exit");
 	check_refused(f, "/nowhere.gguf", -ENOENT, "/nowhere.gguf");
 	snprintf(f->path, sizeof(f->path), "elsewhere.gguf");

@@ -86,7 +86,7 @@ static void test_metadata(void **state)
 		{ "no tensors", -1, 32, 4, 0, "is in no extent" },
 		{ "reserved", -1, 63, 1, 1, "reserved" },
 		{ "tensor", 0, 0, 4, 1000, "entry 0: tensor 1000" },
-		{ "tensor twice", 7, 0, 4, 3, "is there twice" },
+		{ "tensor twice", 7, 0, 4, 3, "occurs twice" },
 		{ "extent", 1, 4, 4, 99, "extent 99 holds no tensors" },
 		{ "extent of metadata", 1, 4, 4, 0, "extent 0 holds no" },
 		{ "a layer's extent", 1, 4, 4, 3, "is in no extent" },
@@ -96,8 +96,8 @@ static void test_metadata(void **state)
 		{ "type of the host", 0, 8, 4, DTYPE_F16, "type 1 of tensor" },
 		{ "type that is shorter", 5, 8, 4, DTYPE_Q4_0, "offset" },
 		{ "type that is longer", 5, 8, 4, DTYPE_F32, "offset" },
-		{ "rows", 6, 12, 4, 65, "65 rows of 64 are not those" },
-		{ "columns", 6, 16, 4, 32, "32 rows of 32 are not those" },
+		{ "rows", 6, 12, 4, 65, "65 rows of 64 do not match" },
+		{ "columns", 6, 16, 4, 32, "32 rows of 32 do not match" },
 		{ "reserved", 6, 20, 4, 1, "entry 6: reserved" },
 		{ "offset", 8, 24, 8, 64, "is at offset 64 of layer 0" },
 		{ "offset odd", 8, 24, 8, 8, "do not lie in" },
@@ -128,7 +128,7 @@ static void test_metadata(void **state)
 		refused(&x, bytes, 3, bad[i].what, bad[i].want);
 		memcpy(p, was, bad[i].bytes);
 	}
-	refused(&x, 63, 3, "a head cut short", "63 bytes are too few");
+	refused(&x, 63, 3, "a head cut short", "only 63 bytes, fewer");
 	refused(&x, bytes - 1, 3, "a table cut short", "a table of");
 	refused(&x, bytes, 2, "a layer left out", "extent 5 holds no tensors");
 	for (size_t i = 0; i < image_n_extents(x.im); i++)

@@ -283,7 +283,8 @@ static void test_other_diffusion_models(void **state)
 
 		snprintf(name, sizeof(name), "'%s'", others[i].arch);
 		refused(&f, name, others[i].why);
-		refused(&f, name, "of diffusion models llada and dream are");
+		refused(&f, name,
+			"supported diffusion models are llada and dream");
 	}
 }
 

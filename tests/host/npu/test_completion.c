@@ -98,9 +98,10 @@ static void forge(struct fake *f, const void *request, struct fake_answer *a)
 static void test_of_any_request(void **state)
 {
 	static const struct forgery cases[] = {
-		FORGED(done.status, 5, "status 5 is no error code"),
-		FORGED(done.status, INT_MIN, "status -2147483648 is no error"),
-		FORGED(done.status, -4096, "status -4096 is no error code"),
+		FORGED(done.status, 5, "status 5 is not an error code"),
+		FORGED(done.status, INT_MIN,
+			"status -2147483648 is not an error"),
+		FORGED(done.status, -4096, "status -4096 is not an error code"),
 		FORGED(done.op, WIRE_MAP, "it answers operation 2 (map)"),
 		FORGED(done.op, 0, "it answers operation 0 (?)"),
 		FORGED(done.op, UINT_MAX, "it answers operation 4294967295"),
@@ -117,9 +118,9 @@ static void test_of_any_request(void **state)
 		FORGED(done.counters.cleaned_lines, UINT64_MAX, "cleaned_line"),
 		FORGED(done.counters.evicted_lines, UINT64_MAX, "evicted_line"),
 		FORGED(done.counters.whole_calls, UINT64_MAX, "whole_calls"),
-		FORGED(done.counters.busy_ns, UINT64_MAX, "busy_ns 1844674407"),
+		FORGED(done.counters.busy_ns, UINT64_MAX, "busy_ns is 1844674407"),
 		FORGED(done.counters.busy_ns, 1000000000000ull,
-			"busy_ns 1000000000000, but the device was started"),
+			"busy_ns is 1000000000000, but the device was "),
 		FORGED(done.price[0], 1,
 			"word 0 of its price is 1, but it has no cost model"),
 		FORGED(done.price[WIRE_PRICE_WORDS - 1], 1, "word 18 of its"),
@@ -285,7 +286,8 @@ static void test_requests(void **state)
 	assert_string_equal(st.violation, "?[2Jstale read?");
 	f->fake.forge = no_end;
 	assert_int_equal(nop(f, &e), -EPROTO);
-	assert_non_null(strstr(e.text, "its text has no end"));
+	assert_non_null(
+		strstr(e.text, "its text does not end with a zero byte"));
 }
 
 static void violates_and_fails(
@@ -361,7 +363,7 @@ static void test_refusals(void **state)
 		{ -ECANCELED, "tired", -EIO, "tired" },
 		{ -ETIMEDOUT, "late", -EIO, "late" },
 		{ -EOPNOTSUPP, "", -EIO,
-			"(nop): status -95, Operation not supported; it gave" },
+			"(nop): status -95, Operation not supported; the text" },
 	};
 	struct fixture *f = *state;
 	struct wire_simple msg = { WIRE_NOP, 0 };
@@ -433,9 +435,9 @@ static void test_addresses(void **state)
 		uint32_t addr;
 		const char *text; /* NULL if the address is valid */
 	} cases[] = {
-		{ 0, "tandem:b at address 0x0, which is no page" },
-		{ 1, "tandem:b at address 0x1, which is no page" },
-		{ 0x8801, "which is no page" },
+		{ 0, "tandem:b at address 0x0, which is not the start of a page" },
+		{ 1, "tandem:b at address 0x1, which is not the start of a page" },
+		{ 0x8801, "which is not the start of a page" },
 		{ WINDOW, "outside its window of 1048576 bytes" },
 		{ WINDOW - 4096,
 			"tandem:b (8192 bytes) at address 0xff000, outside" },

@@ -401,8 +401,8 @@ static void test_restarts_are_counted(void **state)
 	err_set(&e, ERR_DEVICE_LOST, "it is gone");
 	assert_false(npu_may_reopen(f->n, -ERR_DEVICE_LOST, &e));
 	assert_string_equal(e.text,
-		"it is gone; as were the 2 before it that --restarts allows, "
-		"for the same work");
+		"it is gone; so were the 2 devices before it that --restarts "
+		"allows for the same pass");
 	npu_went_on(f->n);
 	assert_true(npu_may_reopen(f->n, -ERR_DEVICE_LOST, &e));
 }
