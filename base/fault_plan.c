@@ -55,13 +55,14 @@ static const char *const kinds[FAULT_KINDS] = { "", "nop", "map", "unmap",
 #define MAP 2u
 
 const char fault_plan_help[] =
-	"A fault plan (--fault PLAN) is a list of faults separated by commas, or "
-	"@FILE\nwith one a line.\n\n"
+	"A fault plan (--fault PLAN) is a list of faults separated by commas, "
+	"or @FILE\n"
+	"with one a line.\n\n"
 	"At a request WHERE:\n"
 	"  die@WHERE            the device dies when it takes the request\n"
-	"  die-inside@WHERE     ... while it runs it\n"
+	"  die-inside@WHERE     ... while it runs the request\n"
 	"  die-answered@WHERE   ... after the answer\n"
-	"  hang, hang-inside, hang-answered likewise: it stops\n"
+	"  hang, hang-inside, hang-answered: likewise, but the device hangs\n"
 	"  late=MS@WHERE        the answer comes so many milliseconds later\n"
 	"  bell-drop@WHERE      the doorbell of the answer is not rung\n"
 	"  bell-repeat@WHERE    ... is rung twice\n"
@@ -69,34 +70,35 @@ const char fault_plan_help[] =
 	"  tear@WHERE           only half of the answer's header is written\n"
 	"  seq@WHERE            the answer has the previous request's number\n"
 	"  full=MS@WHERE        the ring of answers has no room for so long\n"
-	"  enomem@map#N         that mapping fails for lack of memory\n"
-	"\n"
-	"WHERE is N, the N-th request, or KIND#N, the N-th of nop, map, unmap,\n"
-	"load, drop, run, soc; with a + after it, all later ones too. These apply\n"
+	"  enomem@map#N         that mapping fails for lack of memory\n\n"
+	"WHERE is N, the N-th request, or KIND#N, the N-th of nop, map, "
+	"unmap,\n"
+	"load, drop, run, soc; with a + after it, all later ones too. These "
+	"apply\n"
 	"to the first device only. At start#N, the N-th device's start:\n"
 	"  die@start#2          the device that replaces a lost one dies\n"
-	"  hang@start#2         ... does not answer; late=MS@start#2 ... slowly\n"
-	"\n"
-	"At a cache-maintenance call of a buffer, all or the N-th, such as the\n"
-	"invalidates of tandem:io and the cleans of tandem:kv and tandem:io (the\n"
-	"summary of --coherence-report counts them). Without --coherence strict or\n"
+	"  hang@start#2         ... does not answer; late=MS@start#2 ... "
+	"slowly\n\n"
+	"At a cache-maintenance call of a buffer, all or the N-th, such as "
+	"the\n"
+	"invalidates of tandem:io and the cleans of tandem:kv and tandem:io "
+	"(the\n"
+	"summary of --coherence-report counts them). Without --coherence "
+	"strict or\n"
 	"check they have no effect:\n"
 	"  drop-invalidate[:BUFFER[#N]]   leave out the invalidate\n"
 	"  drop-clean[:BUFFER[#N]]        leave out the clean\n"
 	"  drop-word[:BUFFER[#N]]         also hide that the CPU wrote\n"
 	"  drop-wait[:BUFFER[#N]]         do not wait for DMA from the buffer\n"
 	"  drop-clean-all[#N], drop-flush-all[#N]  calls for the whole cache,\n"
-	"                                 of --contract 2\n"
-	"\n"
+	"                                 of --contract 2\n\n"
 	"At a read from flash, of a streamed image:\n"
 	"  eio@N, short@N, flip@N (a bit), stall@N (no answer), slow=MS@N,\n"
-	"  shrink@N (the file ends there from then on); a + as above\n"
-	"\n"
-	"Older forms: die-after:N is die@N, hang-after:N is hang@N.\n"
-	"\n"
+	"  shrink@N (the file ends there from then on); a + as above\n\n"
+	"Older forms: die-after:N is die@N, hang-after:N is hang@N.\n\n"
 	"When a planned fault is never triggered, because there was no such "
-	"buffer or\nrequest, standard error reports it and the exit status is "
-	"4.\n";
+	"buffer or\n"
+	"request, standard error reports it and the exit status is 4.\n";
 
 /* ---- one event ------------------------------------------------------- */
 
@@ -353,8 +355,8 @@ int fault_plan_parse_device(
 		return 0;
 	fault_event_print(&flash.event[0], one, sizeof(one));
 	return err_set(e, EINVAL,
-		"'%s' is a fault of flash, which the host reads: tandem's "
-		"--fault takes it",
+		"'%s' is a fault of reads from flash, which the host makes: "
+		"give it to --fault of tandem",
 		one);
 }
 

@@ -401,7 +401,7 @@ int opt_set_value(
 		list = o->value;
 		if (list->n == OPT_LIST_MAX)
 			return err_set(e, EINVAL,
-				"'%s' given more than %d times", given,
+				"'%s' is given more than %d times", given,
 				OPT_LIST_MAX);
 		list->item[list->n++] = text;
 		return 0;

@@ -47,8 +47,8 @@ static int check_one(const struct window *w, const struct extended *x,
 			"only weights may be there");
 	if (r->flags & WIRE_REF_INVALIDATE)
 		return err_set(e, EINVAL,
-			"it is to be invalidated, but nothing of the extended "
-			"region is cached");
+			"it has the flag to invalidate it, but the extended "
+			"region is not cached");
 	return extended_find(x, extended_at(r), r->len, e) ? 0 : e->code;
 }
 

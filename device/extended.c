@@ -91,7 +91,7 @@ int extended_unmap(struct extended *x, uint64_t at, struct err *e)
 		i++;
 	if (i == x->used)
 		return err_set(e, EFAULT,
-			"extended region: nothing begins at 0x%" PRIx64, at);
+			"extended region: no buffer begins at 0x%" PRIx64, at);
 	fd_close(&x->order[i].fd);
 	memmove(x->order + i, x->order + i + 1,
 		(--x->used - i) * sizeof(x->order[0]));

@@ -111,8 +111,8 @@ static int check_visibility(struct rowset *s, uint32_t i, struct err *e)
 
 	if (in_batch < 0)
 		return err_set(e, EINVAL,
-			"row %u: its mask has bits of rows that the request "
-			"lacks (it has %u)",
+			"row %u: its mask has bits beyond the %u rows of the "
+			"request",
 			i, s->rows);
 	for (uint32_t j = 0; j < r->n_spans; j++)
 		n += span[j].count;

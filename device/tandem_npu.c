@@ -63,7 +63,7 @@ static const struct opt options[] = {
 		.name = "coherence-suppress",
 		.value = &opt_suppress,
 		.arg = "FILE",
-		.help = "do not report what matches a pattern in FILE; with "
+		.help = "leave out reports that match a pattern in FILE; with "
 			"--coherence check" },
 	{ .type = OPT_SIZE,
 		.name = "va-extended",
@@ -76,14 +76,15 @@ static const struct opt options[] = {
 		.name = "va-defer",
 		.value = &opt_defer,
 		.arg = "N",
-		.help = "unmap a buffer only after N more map requests, as some "
-			"firmware does (0)",
+		.help = "unmap a buffer only after N more map requests, as "
+			"some firmware does (0)",
 		.max = WIRE_DEFER_MAX },
 	{ .type = OPT_UINT,
 		.name = "va-map-us",
 		.value = &opt_map_us,
 		.arg = "USEC",
-		.help = "least time of mapping or unmapping a buffer (0)",
+		.help = "microseconds that mapping or unmapping a buffer takes "
+			"at least (0)",
 		.max = WIRE_MAP_US_MAX },
 	{ .type = OPT_FLAG,
 		.letter = 'v',
@@ -105,7 +106,7 @@ static const struct opt options[] = {
 		.name = "life",
 		.value = &opt_life,
 		.arg = "N",
-		.help = "for restarts: this is the N-th device",
+		.help = "number of this device, counting restarts",
 		.min = 1,
 		.max = INT32_MAX,
 		.hidden = true },
@@ -116,21 +117,20 @@ static const struct opt_command command = {
 	.synopsis = "(--listen PATH [--once] | --fd N)",
 	.summary = "the device process of tandem: an emulated NPU",
 	.details =
-		"Runs the layers of a language model for a tandem process, "
-		"in memory that both share. tandem starts one by itself; "
-		"start it by hand to run it under a debugger or tracer.\n\n"
+		"Runs the layers of a language model for a tandem process, in "
+		"memory that both share. tandem starts one by itself; start it "
+		"by hand to run it under a debugger or tracer.\n\n"
 		"Without --once it runs until a signal ends it: each host is "
 		"served by a process of its own; a second host at the same "
-		"time, or one of another user, is refused. A fault plan "
-		"counts over all of them, and is checked when the signal "
-		"arrives. docs/wire.md describes the protocol, for hosts and "
-		"devices of your own.\n\n"
-		"The host decides about its address window, coherence and "
+		"time, or one of another user, is refused. A fault plan counts "
+		"over all hosts, and when the signal arrives the program "
+		"checks whether each fault was triggered. docs/wire.md "
+		"describes the protocol, for hosts and devices of your own.\n\n"
+		"The host sets the device's address window, coherence and "
 		"threads.\n\n"
-		"Environment: TANDEM_CPU=NAME chooses the kernels (an "
-		"unknown NAME lists them); TANDEM_NO_SECCOMP=1 runs without "
-		"the seccomp filter, for debuggers that need more system "
-		"calls.\n\n"
+		"Environment: TANDEM_CPU=NAME chooses the kernels (an unknown "
+		"NAME lists them); TANDEM_NO_SECCOMP=1 runs without the "
+		"seccomp filter, for debuggers that need more system calls.\n\n"
 		"Exit status: 0 after the host's goodbye; 1 when something "
 		"failed or the coherence check found violations; 2 for wrong "
 		"usage; 3 when the host was lost; 4 when a planned fault was "

@@ -234,7 +234,7 @@ static int check_extent(struct image_in *in, const struct format_extent *x,
 			(unsigned long long)x->offset, IMAGE_PAGE);
 	if (x->offset < *end)
 		return bad(in, EINVAL,
-			"offset %llu overlaps what comes before it and ends "
+			"offset %llu overlaps the bytes before it, which end "
 			"at %llu",
 			(unsigned long long)x->offset,
 			(unsigned long long)*end);

@@ -431,9 +431,9 @@ static void give_up(struct stream *s)
 			p->slot->e.code)
 			continue;
 		err_set(&p->slot->e, ETIMEDOUT,
-			"no answer for %llu ms to the read at offset %llu",
-			(unsigned long long)(s->stall_ns / 1000000),
-			(unsigned long long)file_offset(p));
+			"the read at offset %llu was not answered for %llu ms",
+			(unsigned long long)file_offset(p),
+			(unsigned long long)(s->stall_ns / 1000000));
 		slot_fail(s, p->slot);
 	}
 	if (stream_take_back(s))
@@ -464,13 +464,14 @@ int stream_begin(struct stream *s, unsigned i, const struct image_extent *x,
 	image_extent_name(x->kind, x->index, name, sizeof(name));
 	if (x->bytes > slot->bytes || bytes > slot->bytes)
 		return err_set(e, EFBIG,
-			"'%s': %s takes %llu bytes in whole pages, the place "
-			"for it has %zu",
+			"'%s': %s takes %llu bytes in whole pages, but its "
+			"slot has %zu",
 			image_path(s->image), name, (unsigned long long)bytes,
 			slot->bytes);
 	if (slot->lost)
 		return err_set(e, EBUSY,
-			"'%s': %s: an earlier read into its place never ended",
+			"'%s': %s: an earlier read into the same slot never "
+			"ended",
 			image_path(s->image), name);
 	if (!s->started && (ret = stream_start(s, e)))
 		return ret;

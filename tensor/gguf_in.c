@@ -154,7 +154,7 @@ int gguf_in_kv(struct gguf_in *in, struct gguf_kv *kv)
 		return ret;
 	if (!kv->key.len || kv->key.len > KEY_MAX)
 		return gguf_bad(in, EINVAL,
-			"key of %zu bytes (1 to %d allowed)", kv->key.len,
+			"a key has %zu bytes, must have 1 to %d", kv->key.len,
 			KEY_MAX);
 	gguf_in_where(in, "key", kv->key);
 	ret = in_type(in, &kv->type, "value type");
@@ -218,7 +218,7 @@ int gguf_in_tensor(struct gguf_in *in, struct gguf_tensor *t)
 		return ret;
 	if (!t->name.len || t->name.len > NAME_MAX_LEN)
 		return gguf_bad(in, EINVAL,
-			"tensor name of %zu bytes (1 to %d allowed)",
+			"a tensor's name has %zu bytes, must have 1 to %d",
 			t->name.len, NAME_MAX_LEN);
 	gguf_in_where(in, "tensor", t->name);
 	if ((ret = gguf_in_take(in, &n, sizeof(n), "number of dimensions")))

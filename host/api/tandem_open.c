@@ -187,7 +187,7 @@ int tandem_start(struct tandem *t, uint64_t tokens)
 		return t->dead;
 	if (t->decoder.session)
 		return tandem_status_of(err_set(&t->err, EINVAL,
-			"the two processes of this handle were started "
+			"the device process of this handle was started "
 			"already"));
 	o.context_need = tokens < UINT32_MAX ? (uint32_t)tokens : 0;
 	t->dead = tandem_status_of(

@@ -347,8 +347,7 @@ static int check_file(const char *said, const char *word, struct err *e)
 
 const struct draft_kind draft_kind_rest = {
 	.name = "rest",
-	.summary = "what most often followed the last tokens in the history "
-		   "(REST)",
+	.summary = "what most often followed the last tokens, in a history",
 	.title = "a datastore",
 	.length = length,
 	.open = open_kind,

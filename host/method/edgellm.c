@@ -110,8 +110,7 @@ static void edgellm_after_pass(struct cycle *c)
 
 const struct method method_edgellm = {
 	.name = "edgellm",
-	.summary = "a drafted tree that grows until no branch is likely "
-		   "(EdgeLLM)",
+	.summary = "a drafted tree, grown until no branch is likely (EdgeLLM)",
 	.lossless = true,
 	.needs_draft = true,
 	.options = tree_tables,

@@ -149,7 +149,7 @@ static int take_model(struct api_request *a, const struct member *m,
 	if (!strcmp(offer->model, json_string_value(v)))
 		return 0;
 	return fault_set(f, 404, "model_not_found", m->name,
-		"the model '%s' is not here; this server has '%s'",
+		"there is no model '%s'; this server has '%s'",
 		json_string_value(v), offer->model);
 }
 
@@ -181,8 +181,8 @@ static int take_one_prompt(struct api_prompt *p, const json_t *v,
 
 		if (!json_is_integer(id) || n < 0 || n > INT32_MAX)
 			return wrong(m,
-				"ids of tokens, where it is a list "
-				"that begins with one",
+				"a list of token ids only, because its first "
+				"element is a token id",
 				f);
 		p->tokens[i] = (int32_t)n;
 	}

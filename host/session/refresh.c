@@ -109,8 +109,8 @@ int refresh_open(struct refresh **out, struct session *s,
 			"changes what is cached for earlier ones");
 	if (s->plan.resident < s->model->n_layer)
 		return err_set(e, ENOTSUP,
-			"a refresh of the cache on the host wants all layers "
-			"in memory, and %u of %u are streamed from flash; try "
+			"a refresh of the cache on the host needs all layers "
+			"in memory, but %u of %u are streamed from flash; try "
 			"a larger --dram-budget",
 			s->model->n_layer - s->plan.resident,
 			s->model->n_layer);

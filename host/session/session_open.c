@@ -515,7 +515,7 @@ static void advise_window(const struct session *s, struct err *e)
 	err_set(e, ENOSPC,
 		"%s. %s%s%s: key-value cache of %u tokens %.1f "
 		"MiB, activations %.1f, %s%s%s%s %.1f, and guard pages",
-		why.text, first ? "Try" : "The smallest that would do is",
+		why.text, first ? "Try" : "The smallest sufficient window is",
 		window, slots, opts.context, mib(r.kv), mib(r.io), output,
 		staging, others, which[s->opts.placement], mib(r.weights));
 }

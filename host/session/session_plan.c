@@ -273,8 +273,9 @@ static int check_switch(const struct session_plan *p, const struct model *m,
 				  : "smaller ones were requested, too");
 	if (o->one_graph)
 		return err_set(e, EINVAL,
-			"--graph-switch exchanges one graph for another, and "
-			"--one-graph leaves one alone; leave one of them out");
+			"--graph-switch replaces one graph by another, but "
+			"with --one-graph there is only one; leave one of the "
+			"options out");
 	if (few < o->prefill_chunk)
 		return 0;
 	return err_set(e, EINVAL,

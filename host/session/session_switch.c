@@ -20,10 +20,9 @@ int switching_open(struct session *s, struct err *e)
 
 	if (s->n_blocks > SWITCH_BLOCKS)
 		return err_set(e, EINVAL,
-			"--graph-switch of %u blocks, which is what the window "
-			"leaves, and %d can be planned for; try a larger "
-			"--va-window",
-			s->n_blocks, SWITCH_BLOCKS);
+			"--graph-switch can plan for at most %d blocks, but "
+			"this window needs %u; try a larger --va-window",
+			SWITCH_BLOCKS, s->n_blocks);
 	s->switching = sw = calloc(1, sizeof(*sw));
 	if (!sw)
 		return err_set(e, ENOMEM, "no memory for graph switching");

@@ -70,7 +70,7 @@ int soc_file_set(struct soc *out, const char *name, const char *number,
 	}
 	if (*i == SOC_COUNT)
 		return err_set(e, EINVAL,
-			"'%.60s' is not a name of a profile's numbers%s", name,
+			"no number of a profile is called '%.60s'%s", name,
 			opt_nearest_clause(&near));
 	if (parse_number(number, &value, e))
 		return err_in(e, "%s", name);
@@ -202,7 +202,9 @@ int soc_file_load(struct soc *out, const char *name, struct err *e)
 	if (ferror(f))
 		ret = err_sys(e, EIO, "cannot read '%s'", path);
 	else if (len > SOC_FILE_MAX)
-		ret = err_set(e, EFBIG, "%s: larger than a profile is (%u KiB)",
+		ret = err_set(e, EFBIG,
+			"%s: larger than a profile can be (%u "
+			"KiB)",
 			path, SOC_FILE_MAX >> 10);
 	else
 		ret = soc_file_parse(out, path, text, len, e);

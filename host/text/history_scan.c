@@ -211,8 +211,8 @@ static int scan_head(struct history *h, struct err *e)
 	memcpy(&h->head, p, least);
 	if (memcmp(k->magic, HISTORY_MAGIC, sizeof(k->magic)))
 		return err_set(e, EINVAL,
-			"'%s' is not a history: its first bytes are not those "
-			"of one",
+			"'%s' is not a history: it does not begin with a "
+			"history's magic bytes",
 			h->path);
 	if (k->version != HISTORY_VERSION)
 		return err_set(e, EINVAL,
@@ -223,8 +223,8 @@ static int scan_head(struct history *h, struct err *e)
 			k->checksum ||
 		!k->n_vocab || !k->first || k->first > INT64_MAX)
 		return err_set(e, EINVAL,
-			"the head of '%s' is damaged; move the file away, and "
-			"a new one is begun",
+			"the header of '%s' is damaged; move the file away, "
+			"then a new one is created",
 			h->path);
 	if (h->opts.n_vocab &&
 		(k->vocabulary != h->opts.vocabulary ||

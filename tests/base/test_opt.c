@@ -234,7 +234,7 @@ static void missing_and_needless_values(void **state)
 		many[i] = i % 2 ? "x" : "--stop";
 	many[2 * OPT_LIST_MAX + 2] = NULL;
 	assert_int_equal(parse_with(&cmd, many), -EINVAL);
-	assert_string_equal(err.text, "'--stop' given more than 16 times");
+	assert_string_equal(err.text, "'--stop' is given more than 16 times");
 }
 
 static void misspellings(void **state)

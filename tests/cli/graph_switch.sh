@@ -123,7 +123,7 @@ refuse() { # SAYS OPTION...
   check_has "stderr with $*" "$err" "$says"
 }
 refuse 'no smaller than a prefill graph of 32' --prefill-chunk 32
-refuse '--one-graph leaves one alone' --one-graph
+refuse 'with --one-graph there is only one' --one-graph
 refuse 'see one another both ways' --method llada -m flash/models/diffusion.gguf
 run_ok "$TANDEM" convert draft "$tmp/draft.tdm"
 refuse 'layers are streamed' -m "$tmp/draft.tdm" --dram-budget 50%

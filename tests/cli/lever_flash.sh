@@ -112,7 +112,7 @@ broken 'layer ' -m "$image" --dram-budget 0% --method lever \
   --flash-fault flip@30+ --draft-on device
 checks=$((checks + 1))
 [ -n "$out" ] || fail 'a fault that comes late leaves no text before it'
-broken 'no answer for 300 ms' -m "$image" --dram-budget 0% \
+broken 'was not answered for 300 ms' -m "$image" --dram-budget 0% \
   --flash-fault stall@20 --device-timeout 0.3
 head -c $((at + 100000)) "$image" >"$tmp/short.tdm"
 broken 'truncated' -m "$tmp/short.tdm" --dram-budget 0%

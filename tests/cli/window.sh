@@ -20,9 +20,9 @@ text() { # OPTION...
 
 # check_advice METHOD PLACEMENT KIB SLOTS: the smallest window that the message
 # in $err names works, and one that is a page smaller does not.
-advice='The smallest that would do is( --va-window ([0-9]+)K)?( --va-slots ([0-9]+))?: '
+advice='The smallest sufficient window is( --va-window ([0-9]+)K)?( --va-slots ([0-9]+))?: '
 check_advice() {
-  check_has "refusal with $2, $3 KiB, $4 slots" "$err" 'would do is --va-'
+  check_has "refusal with $2, $3 KiB, $4 slots" "$err" 'sufficient window is --va-'
   [[ $err =~ $advice ]]
   local kib=${BASH_REMATCH[2]} slots=${BASH_REMATCH[4]:-$4}
   # shellcheck disable=SC2086 # words

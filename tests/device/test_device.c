@@ -171,7 +171,7 @@ static void names_a_bad_row(void **state)
 	bad_rows(&r, &b, "span 0");
 	b = ok;
 	b.mask[3] |= 16;
-	bad_rows(&r, &b, "row 3: its mask has bits of rows that the request ");
+	bad_rows(&r, &b, "row 3: its mask has bits beyond the ");
 	b = ok;
 	b.mask[0] = 0;
 	b.row[0].n_spans = 0;

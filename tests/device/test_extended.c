@@ -219,7 +219,7 @@ static void refusals_name_the_field(void **state)
 	ref[1].flags = 0;
 	ref[0].flags |= WIRE_REF_INVALIDATE;
 	wants(&r, rig_send(&r, ref, n, &run, sizeof(run)), -EINVAL,
-		"nothing of the extended region is cached");
+		"the extended region is not cached");
 	ref[0].flags = WIRE_REF_EXTENDED;
 	ref[0].addr = UINT32_MAX;
 	wants(&r, rig_send(&r, ref, n, &run, sizeof(run)), -EFAULT,
@@ -234,7 +234,7 @@ static void refusals_name_the_field(void **state)
 	ref[0].flags = WIRE_REF_EXTENDED;
 	assert_int_equal(rig_send(&r, ref, n, &run, sizeof(run)), 0);
 	wants(&r, rig_simple(&r, WIRE_UNMAP_EXTENDED, 1), -EFAULT,
-		"nothing begins at 0x40");
+		"no buffer begins at 0x40");
 	assert_int_equal(rig_simple(&r, WIRE_UNMAP_EXTENDED, 0), 0);
 	wants(&r, rig_send(&r, ref, n, &run, sizeof(run)), -EFAULT,
 		"there is no buffer at 0x0");

@@ -519,7 +519,7 @@ static void test_refused(void **state)
 	refuses(f, "smaller ones were requested");
 	f->opts.smaller_graphs = false;
 	f->opts.one_graph = true;
-	refuses(f, "--one-graph leaves one alone");
+	refuses(f, "with --one-graph there is only one");
 	f->opts.one_graph = false;
 	open_session(f);
 	first = f->s;

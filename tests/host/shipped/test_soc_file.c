@@ -250,17 +250,16 @@ static void test_changed_numbers(void **state)
 		int code;
 	} bad[] = {
 		{ "sd8gen3,opertor_s=0",
-			"profile 'sd8gen3,opertor_s=0': 'opertor_s' is not a "
-			"name of a profile's numbers; did you mean "
-			"'operator_s'?",
+			"profile 'sd8gen3,opertor_s=0': no number of a profile "
+			"is called 'opertor_s'; did you mean 'operator_s'?",
 			-EINVAL },
 		{ "sd8gen3,operator_s", "operator_s: no number", -EINVAL },
 		{ "sd8gen3,operator_s=", "operator_s: no number", -EINVAL },
 		{ "sd8gen3,operator_s=2us", "'2us' is not a number", -EINVAL },
 		{ "sd8gen3,operator_s=0=0", "'0=0' is not a number", -EINVAL },
 		{ "sd8gen3,operator_s= 0", "' 0' is not a number", -EINVAL },
-		{ "sd8gen3,", "'' is not a name", -EINVAL },
-		{ "sd8gen3,operator_s=0,", "'' is not a name", -EINVAL },
+		{ "sd8gen3,", "is called ''", -EINVAL },
+		{ "sd8gen3,operator_s=0,", "is called ''", -EINVAL },
 		{ "sd8gen3,map_s=0,operator_s=0,map_s=0",
 			"map_s is given twice", -EINVAL },
 		{ "sd8gen3,operator_s=1.5",

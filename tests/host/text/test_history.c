@@ -481,7 +481,7 @@ static void test_no_history(void **state)
 
 	history_close(h);
 	harness_flip(history_path, 20);
-	refused(&o, -EINVAL, "the head of");
+	refused(&o, -EINVAL, "the header of");
 	harness_flip(history_path, 20);
 	harness_flip(history_path, 8);
 	refused(&o, -EINVAL, "format 17");
