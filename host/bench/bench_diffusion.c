@@ -572,7 +572,7 @@ static void fill_areas(const struct bench_run *r, const struct table_plan *p,
 			"more than 5 % (accuracy\nunder parallelism, d3LLM).",
 		.name_key = { "method" },
 		.n_names = 1,
-		.plot = { .y = { "% times tokens a pass" } } };
+		.plot = { .y = { "accuracy (%) times tokens per pass" } } };
 	table_add_column(out, "area", "area", 1, 100);
 	table_add_column(out, "weighted_area", "weighted", 1, 100);
 	out->column[0].panel = out->column[1].panel = 1;

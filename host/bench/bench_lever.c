@@ -358,14 +358,13 @@ static void print_text(
 
 	printf("\n"
 	       "checked: every method gives the same text, %llu times\n"
-	       "checked: a pass%s reads the bytes of all layers that are not "
-	       "in memory, in %llu passes\n"
+	       "checked: a pass%s reads the layers not in memory, %llu times\n"
 	       "checked: logits are computed only for accepted tokens, %llu of "
 	       "%llu\n"
 	       "checked: no text takes less time than flash needs for its "
 	       "bytes%s, %llu times\n",
 		(unsigned long long)b->run.x.same_texts,
-		b->as ? " of the model that runs" : "",
+		b->as ? " of the running model" : "",
 		(unsigned long long)b->run.x.exact_reads,
 		(unsigned long long)b->run.x.exact_logits,
 		(unsigned long long)b->run.x.exact_logits,

@@ -19,14 +19,14 @@
 #define SLOW 1000
 
 const struct bench_subject bench_subjects[] = {
-	{ "cache line", "one shared line, spinning with pause", false, true,
-		FAST, LIMIT_LINE, bench_limit_open },
+	{ "cache line", "one shared cache line, both sides spinning with pause",
+		false, true, FAST, LIMIT_LINE, bench_limit_open },
 	{ "ring poll", "empty request, doorbell poll (spin, then futex)", true,
 		false, FAST, DOORBELL_POLL, bench_ring_open },
-	{ "sched_yield", "one shared line, sched_yield between reads", false,
-		false, FAST, LIMIT_YIELD, bench_limit_open },
-	{ "futex", "one shared word, a wake and a sleep each way", false, false,
-		SLOW, LIMIT_FUTEX, bench_limit_open },
+	{ "sched_yield", "one shared cache line, sched_yield between reads",
+		false, false, FAST, LIMIT_YIELD, bench_limit_open },
+	{ "futex", "one shared word, a futex wake and wait each way", false,
+		false, SLOW, LIMIT_FUTEX, bench_limit_open },
 	{ "eventfd", "a write and a blocking read each way", false, false, SLOW,
 		LIMIT_EVENTFD, bench_limit_open },
 	{ "ring eventfd", "empty request, doorbell eventfd", true, false, SLOW,

@@ -272,7 +272,8 @@ static int fill_varied(const struct bench_price_args *a,
 	}
 	if (ratios)
 		*ratios = (struct bench_table){ .name = "sensitivity",
-			.title = "Lever's tokens/s over those of other methods",
+			.title = "Lever's tokens/s divided by those of other "
+				 "methods",
 			.note = times
 				? "The trees are those recorded with the "
 				  "unchanged profile."

@@ -320,7 +320,7 @@ static int report(const struct bench_texts *b, struct err *e)
 	if (!t)
 		return err_set(e, ENOMEM, "no memory for a table");
 	*t = (struct bench_table){ .name = "texts",
-		.title = "Texts at a time",
+		.title = "Several requests at a time",
 		.note = b->tasks.n
 			? "tokens/s of all requests together, prompts included"
 			: "prompts: time until all are read; tokens/s: from "

@@ -96,7 +96,7 @@ static void make_accuracy(
 	const struct tts *t, unsigned model, struct bench_table *out)
 {
 	*out = (struct bench_table){ .name = model ? "accuracy_2" : "accuracy",
-		.title = "Right items, and the cost of an item",
+		.title = "Share of right answers, and the cost of an item",
 		.note = t->priced
 			? "from, to: the 95 % interval. sample: at least "
 			  "one is right, as if a perfect judge chose. "
@@ -246,7 +246,7 @@ static void make_tradeoff(const struct tts *t, const char *name,
 	unsigned column, const char *x, struct bench_table *out)
 {
 	*out = (struct bench_table){ .name = name,
-		.title = "Right items, over the cost of an item",
+		.title = "Share of right answers, by the cost of an item",
 		.name_key = { "how", "samples" },
 		.n_names = 2,
 		.plot = { .y = { "right, %" }, .points = true, .x = x } };

@@ -178,7 +178,8 @@ static int read_one(struct shards *all, const char *path, struct err *e)
 		ret = err_set(e, ENOMEM, "no memory for shards");
 	if (!ret && of != all->n)
 		ret = err_set(e, EINVAL,
-			"'%s' is one of %lld shards, the first file one of %u",
+			"'%s' is one of %lld shards, but the first file is one "
+			"of %u",
 			path, (long long)of, all->n);
 	if (!ret && all->one[index - 1])
 		ret = err_set(e, EINVAL,

@@ -133,8 +133,8 @@ int sequence_open(struct sequences *s, uint32_t *id, struct err *e)
 	if (open_free(s, id) || (drop_spare(s) && open_free(s, id)))
 		return 0;
 	return err_set(e, ENOSPC,
-		"%u sequences are open, and there are no more; close one, or "
-		"open the session for more",
+		"all %u sequences of the session are open; close one, or open "
+		"the session with more",
 		s->most);
 }
 

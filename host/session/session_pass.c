@@ -169,14 +169,14 @@ static int keep_rows(
 
 		if (row >= all->n || (i && row <= s->keep[i - 1]))
 			return err_set(e, EINVAL,
-				"the rows that go on are not some of %u, "
-				"ascending",
+				"the rows to keep must have ascending numbers "
+				"below %u",
 				all->n);
 		parent = all->row[row].parent;
 		if (parent >= 0 && s->place[parent] == DROPPED)
 			return err_set(e, EINVAL,
-				"row %u goes on but its parent %d does not",
-				row, parent);
+				"row %u is kept, but its parent %d is not", row,
+				parent);
 		s->place[row] = i;
 		s->some[i] = all->row[row];
 		if (parent >= 0)
@@ -230,7 +230,7 @@ static int leave_rows(struct pass *p, const struct rows *all, struct err *e)
 		return ret;
 	ret = p->hooks->choose(p->hooks->arg, s->keep, &n, e);
 	if (!ret && !n)
-		ret = err_set(e, EINVAL, "no row goes on");
+		ret = err_set(e, EINVAL, "no row is kept");
 	if (!ret)
 		ret = keep_rows(s, all, n, e);
 	if (ret || n == all->n)

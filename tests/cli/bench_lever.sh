@@ -46,7 +46,7 @@ bench "${phone[@]}" --tables methods,prune
 check_eq 'status on a phone' "$status" 0
 check_eq 'stderr on a phone' "$err" ''
 for line in 'checked: every method gives the same text' \
-  'reads the bytes of all layers that are not in memory' \
+  'reads the layers not in memory' \
   'checked: logits are computed only for accepted' \
   'checked: no text takes less time than flash needs for its bytes' \
   'lever over flash-ar ' ', over chain ' 'not pruned' 'no shadows'; do

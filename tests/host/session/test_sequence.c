@@ -524,7 +524,8 @@ static void test_ids(void **state)
 	for (uint32_t i = 0; i < MANY; i++)
 		assert_int_equal(add(f, i ? i - 1 : MANY), i);
 	assert_int_equal(sequence_open(f->s, &id, &e), -ENOSPC);
-	assert_non_null(strstr(e.text, "24 sequences are open"));
+	assert_non_null(
+		strstr(e.text, "all 24 sequences of the session are open"));
 	assert_int_equal(sequence_fork(f->s, 3, &id, &e), -ENOSPC);
 	sequence_close(f->s, 5);
 	assert_false(sequence_is_open(f->s, 5));
