@@ -270,7 +270,8 @@ struct steps {
 	size_t prompt, seen, last;
 	/* tokens after the last step of each block */
 	int32_t filled[4 * BLOCK];
-	/* text of `filled`; text that the sink received */
+	/* text that the sink has received, with that of the last step; text
+	 * that the sink has received */
 	struct strbuf text, sunk;
 	int32_t ids[4 * BLOCK];
 	size_t n_ids;
@@ -286,21 +287,22 @@ static int take_token(void *arg, int32_t id, const char *text, size_t len)
 	return 0;
 }
 
-/* Each step fills one more mask of a block, and filled positions do not
- * change. */
+/* Each step fills one more mask of a block, and filled positions do not change.
+ * A step begins after the tokens that the sink has received. */
 static int take_step(void *arg, const struct tandem_step *step)
 {
 	struct steps *s = arg;
-	const size_t block = s->seen / BLOCK;
+	const size_t end = (s->seen / BLOCK + 1) * BLOCK, at = s->n_ids;
 	size_t masks = 0;
 
 	s->seen++;
 	assert_int_equal(step->size, sizeof(*step));
 	assert_int_equal(step->pass, s->seen);
-	assert_int_equal(step->first, s->prompt + block * BLOCK);
-	assert_int_equal(step->n, BLOCK);
+	assert_in_range(at, end - BLOCK, end - 1);
+	assert_int_equal(step->first, s->prompt + at);
+	assert_int_equal(step->n, end - at);
 	assert_int_equal(step->at[0], 0);
-	for (size_t i = 0; i < BLOCK; i++) {
+	for (size_t i = 0; i < step->n; i++) {
 		bool mask = step->tokens[i] == -1;
 
 		masks += mask;
@@ -308,11 +310,13 @@ static int take_step(void *arg, const struct tandem_step *step)
 			step->marks[i], mask ? TANDEM_MASK : TANDEM_STABLE);
 		if (mask)
 			assert_int_equal(step->at[i], step->at[i + 1]);
-		s->filled[block * BLOCK + i] = step->tokens[i];
+		s->filled[at + i] = step->tokens[i];
 	}
 	assert_int_equal(masks, BLOCK - 1 - (s->seen - 1) % BLOCK);
-	if (!masks)
-		strbuf_add(&s->text, step->text, step->at[BLOCK]);
+	strbuf_reset(&s->text);
+	if (s->sunk.len)
+		strbuf_add(&s->text, s->sunk.data, s->sunk.len);
+	strbuf_add(&s->text, step->text, step->at[step->n]);
 	return s->seen == s->last;
 }
 
@@ -359,13 +363,14 @@ static void test_steps(void **state)
 	strbuf_release(&s.text);
 	strbuf_release(&s.sunk);
 
-	/* The observer ends the text within a block. The tokens of the
-	 * unfinished block are not part of the text. */
+	/* The observer ends the text within a block. What the last step has is
+	 * not part of the text. */
 	s = (struct steps){ .last = BLOCK + 3 };
 	r = watching(t, &s, 4 * BLOCK);
 	assert_int_equal(tandem_generate(t, &r, &got), 0);
 	assert_int_equal(got.stop, TANDEM_STOP_SINK);
-	assert_int_equal(got.tokens, BLOCK);
+	assert_int_equal(got.tokens, s.n_ids);
+	assert_in_range(got.tokens, BLOCK, BLOCK + 2);
 	assert_int_equal(got.passes, BLOCK + 3);
 	strbuf_release(&s.text);
 	strbuf_release(&s.sunk);
