@@ -6,6 +6,8 @@
  *
  *   - Tokens become final in stages (host/method/stages.h). Other positions
  *     see a token long before it is final, and it may change until then.
+ *   - A block that has no mask left is computed again until no pass changes
+ *     its visible tokens, --settle times at most.
  *   - The window begins at the first undecided position and extends into the
  *     next block; it extends further when few masks are left in the current
  *     block (host/method/lookahead.h). Guesses in later blocks are drafts.
@@ -50,6 +52,7 @@ static const char *const window_visibility[] = { "all", "blocks", NULL };
 struct npu_options {
 	double visible, stable, allowance;
 	uint32_t slide, late;
+	int64_t settle;
 	bool no_revision, fall, masked, chunks;
 	int draft_input, from, visibility;
 };
@@ -63,6 +66,10 @@ static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "stable", IN(stable), "P",
 		"llada-npu: least probability of a guess that is fixed (the "
 		"model's, or 0.9)", 0, 1 },
+	{ OPT_INT, 0, "settle", IN(settle), "N",
+		"llada-npu: passes over a block without masks, at most, until "
+		"none changes a token (block diffusion: 2; else 0)",
+		0, WIRE_MAX_ROWS },
 	{ OPT_FLAG, 0, "no-revision", IN(no_revision), NULL,
 		"llada-npu: fix a guess as soon as it is visible" },
 	{ OPT_FLAG, 0, "revision-falls", IN(fall), NULL,
@@ -107,6 +114,7 @@ static const struct opt_table npu_table = {
 	.n = ARRAY_LEN(option_rows),
 	.defaults = &(const struct npu_options){ .visible = -1,
 		.stable = -1,
+		.settle = -1,
 		.draft_input = DRAFT_VISIBLE },
 	.size = sizeof(struct npu_options),
 };
@@ -135,6 +143,11 @@ struct text {
 	/* `unchecked`: the drafts of the current block were not predicted again
 	 * since it became the current one */
 	bool by_block, unchecked;
+	/* the last pass changed what others see of the block */
+	bool changed;
+	/* passes since the last mask was filled: the number of them, and the
+	 * largest number */
+	uint32_t settled, settle;
 	/* the first pass, which computes all positions and has no window */
 	bool first_pass;
 	/* visible position whose input is the mask in this pass, or -1 */
@@ -155,7 +168,8 @@ static bool is_open(const struct text *t, uint32_t at)
 	if (p->stale || at < t->d->begin)
 		return p->stale && !revision_has(t->revision, p);
 	return p->stage == STAGE_INVISIBLE || t->o->from == FROM_BLOCK ||
-		(t->o->from == FROM_UNSTABLE && p->stage == STAGE_VISIBLE);
+		((t->o->from == FROM_UNSTABLE || t->settled) &&
+			p->stage == STAGE_VISIBLE);
 }
 
 /* The end of the last block whose tokens may be needed. */
@@ -167,13 +181,19 @@ static uint32_t wanted_end(const struct text *t)
 	return end < t->d->limit ? (uint32_t)end : t->d->limit;
 }
 
-static uint32_t masks_left(const struct text *t)
+/* Number of positions of the block in a stage. */
+static uint32_t count(const struct text *t, enum stage stage)
 {
 	uint32_t n = 0;
 
 	for (uint32_t at = t->d->begin; at < t->d->end; at++)
-		n += t->place[at].stage == STAGE_INVISIBLE;
+		n += t->place[at].stage == stage;
 	return n;
+}
+
+static uint32_t masks_left(const struct text *t)
+{
+	return count(t, STAGE_INVISIBLE);
 }
 
 /*
@@ -315,7 +335,7 @@ static uint32_t apply_guesses(struct text *t)
 {
 	struct denoising *d = t->d;
 	const struct guess *best = NULL;
-	uint32_t seen = 0, promoted = 0;
+	uint32_t seen = 0, promoted = 0, changes = 0;
 
 	for (uint32_t i = 0; i < d->n_at; i++) {
 		const struct guess *g = &d->guess[i];
@@ -342,6 +362,7 @@ static uint32_t apply_guesses(struct text *t)
 		if (change & CHANGE_HIDDEN && t->unchecked)
 			p->pinned = false;
 		seen += !!(change & CHANGE_SEEN);
+		changes |= change;
 		promoted += masked && p->stage != STAGE_INVISIBLE;
 		if (p->stage == STAGE_INVISIBLE &&
 			(!best || g->confidence > best->confidence))
@@ -355,6 +376,7 @@ static uint32_t apply_guesses(struct text *t)
 		seen++;
 	}
 	t->unchecked = false;
+	t->changed = seen || changes;
 	return seen;
 }
 
@@ -496,6 +518,9 @@ static int npu_start(struct denoising *d, struct err *e)
 		.window = { o->slide, o->late, o->allowance, size_of_pass, d },
 		.length = state->length,
 		.by_block = state->by_block,
+		.settle = o->settle >= 0  ? (uint32_t)o->settle
+			: state->by_block ? 2
+					  : 0,
 		.first_pass = !chunks,
 		.remasked = -1 };
 	d->reads_prompt = chunks;
@@ -590,10 +615,19 @@ static int npu_after_pass(struct denoising *d, struct err *e)
 	if (!gen_done(d->gen))
 		report_step(t);
 	t->first_pass = false;
-	if (gen_done(d->gen) || masks_left(t))
+	if (gen_done(d->gen) || masks_left(t)) {
+		t->settled = 0;
 		return 0;
+	}
+	/* Predictions saw masks that have tokens now, so tokens that are not
+	 * final are predicted again. */
+	if (t->changed && t->settled < t->settle && count(t, STAGE_VISIBLE)) {
+		t->settled++;
+		return 0;
+	}
 
 	/* The block is finished. */
+	t->settled = 0;
 	end = text_end(t);
 	if (end)
 		emit(t, end, true);

@@ -24,7 +24,7 @@ MODELS = {
 }
 # name: thresholds of staged decoding (docs/diffusion.md), found with its
 # held-out tasks
-THRESHOLDS = {"block": (0.9, 0.995), "diffusion": (0.98, 0.995)}
+THRESHOLDS = {"block": (0.9, 0.999), "diffusion": (0.98, 0.995)}
 # name: the stages that it is made of, which are not shipped
 BEFORE = {
     "target": ["base", "continued", "exercise"],

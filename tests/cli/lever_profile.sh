@@ -102,7 +102,7 @@ check_eq 'a profile that is left alone' "$(md5sum <"$file")" "$sum"
 check_eq 'profiles' "$(files)" 1
 knows probed --dram-budget 40%
 run_ok "$TANDEM" run "${lever[@]}" -p x -n 1 --ctx 30 -t 1 --stats
-check_has 'stats where larger trees have no room' "$err" 'profile      probed'
+check_has 'stats where larger trees have no room' "$err" 'profile      measured when the model was opened'
 knows probed --draft pld
 knows remembered --draft pld
 check_eq 'profiles' "$(files)" 4
