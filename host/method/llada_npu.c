@@ -22,7 +22,7 @@
  *     recomputed on the host during the passes (host/method/revision.h).
  *
  * Tokens are given to the reader from the left as they become stable, and all
- * of them at the end of the text.
+ * of a block at its end, unless the host may recompute some of them later.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -629,8 +629,9 @@ static int npu_after_pass(struct denoising *d, struct err *e)
 	/* The block is finished. */
 	t->settled = 0;
 	end = text_end(t);
-	if (end)
-		emit(t, end, true);
+	/* Only a refresh changes tokens before the next block. */
+	if (end || !t->revision)
+		emit(t, end ? end : d->end, true);
 	if (gen_done(d->gen))
 		return 0;
 	if (end == d->limit)
