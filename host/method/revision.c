@@ -42,7 +42,8 @@ const struct opt_table revision_table = {
 	.heading = "diffusion",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
-	.defaults = &(const struct revision_options){ .drift = 0.9 },
+	.defaults =
+		&(const struct revision_options){ .tokens = 32, .drift = 0.9 },
 	.size = sizeof(struct revision_options),
 };
 
