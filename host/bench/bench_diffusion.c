@@ -190,9 +190,8 @@ static const struct column_spec curve_columns[] = {
 #define ONE_A_PASS "visible=1", "stable=1"
 #define SURE       "visible=0.9", "stable=0.9"
 
-/* Passes have rows for later blocks once a block is nearly finished, if these
- * rows cost little. */
-#define LATE "window=0", "lookahead=2", "lookahead-cost=0.1"
+/* Passes have rows for later blocks once a block is nearly finished. */
+#define LATE "lookahead=2"
 /* The window has too few slots to map all blocks of weights at once. */
 #define FEW_MAPS "va-slots=4"
 
@@ -409,7 +408,7 @@ static const char about_ablation[] =
 	"+stages: a token is shown at 0.7 and final at 0.9; +refresh:\nthe "
 	"host recomputes unstable tokens before the block. From +block on, no "
 	"logits\nof final tokens are computed. late: rows for later blocks "
-	"only when a block is\nnearly done and they cost little. mapped anew, "
+	"only when a block is\nnearly done. mapped anew, "
 	"packed: in a window of 4\nbuffers, with --placement drop-all and "
 	"swap. CPU: priced for the CPU alone,\neach matrix by the longer of "
 	"its time for bytes and for products; of CPU: speed\nover that of "

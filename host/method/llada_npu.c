@@ -8,11 +8,10 @@
  *     see a token long before it is final, and it may change until then.
  *   - A block that has no mask left is computed again until no pass changes
  *     its visible tokens, --settle times at most.
- *   - The window begins at the first undecided position and extends into the
- *     next block; it extends further when few masks are left in the current
- *     block (host/method/lookahead.h). Guesses in later blocks are drafts.
- *     They commit nothing, and are checked again when their block becomes
- *     the current one.
+ *   - The window begins at the first undecided position. On request it extends
+ *     into later blocks, always or when few masks are left in the current
+ *     block. Guesses in later blocks are drafts. They commit nothing, and are
+ *     checked again when their block becomes the current one.
  *   - A position whose token was committed in a pass had the mask as its
  *     input in that pass, so its keys and values are stale. The window
  *     contains the position in the next pass too, which computes them from
@@ -30,7 +29,6 @@
 #include "host/method/method.h"
 #include "host/method/revision.h"
 #include "host/method/stages.h"
-#include "host/method/lookahead.h"
 #include "host/model/model.h"
 #include "host/session/rows.h"
 #include "host/session/session.h"
@@ -50,7 +48,7 @@ enum window_visibility { VISIBILITY_OF_ALL, VISIBILITY_OF_BLOCKS };
 static const char *const window_visibility[] = { "all", "blocks", NULL };
 
 struct npu_options {
-	double visible, stable, allowance;
+	double visible, stable;
 	uint32_t slide, late;
 	int64_t settle;
 	bool no_revision, fall, masked, chunks;
@@ -97,10 +95,6 @@ static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "lookahead", IN(late), "N",
 		"llada-npu: reach into later blocks when this many masks are "
 		"left ({}; 0: never)", 0, WIRE_MAX_ROWS },
-	{ OPT_FLOAT, 0, "lookahead-cost", IN(allowance), "P",
-		"llada-npu: how much larger the graph of a pass may become by "
-		"reaching further, as a share of its rows ({})",
-		0, 100 },
 	{ OPT_CHOICE, 0, "draft-input", IN(draft_input), NULL,
 		"llada-npu: whether other positions see guesses for later "
 		"blocks, or masks ({})",
@@ -129,7 +123,6 @@ struct text {
 	const struct npu_options *o;
 	struct method_stats *stats;
 	struct stages_rule rule;
-	struct window_rule window;
 	struct place *place; /* stage and token of each position */
 	struct revision *revision;
 	int32_t *shown;  /* [limit] tokens for the generation's observer */
@@ -197,14 +190,19 @@ static uint32_t masks_left(const struct text *t)
 }
 
 /*
- * Choose the window. It begins at the row that predicts the first open
- * position. With shifted logits this is the row before the position, which is
- * not needed if its logits are carried over from an earlier pass.
+ * Choose the window (llada.cpp, section 3.2). It begins at the row that
+ * predicts the first open position. With shifted logits this is the row before
+ * the position, which is not needed if its logits are carried over from an
+ * earlier pass. When few masks are left in the block, the window has all rows
+ * of the pass's graph: a graph computes all of its rows, so these cost nothing.
+ * The sizes of graphs do not depend on the clock, so the text does not either.
  */
 static void choose_window(struct text *t)
 {
 	struct denoising *d = t->d;
 	uint32_t most = wanted_end(t), room = session_max_rows(d->session);
+	bool blocks = t->by_block || t->o->visibility == VISIBILITY_OF_BLOCKS;
+	uint32_t rows;
 
 	for (t->from = t->first; !is_open(t, t->from);)
 		t->from++;
@@ -214,11 +212,12 @@ static void choose_window(struct text *t)
 		most = d->end;
 	if (most - t->from > room)
 		most = t->from + room;
-	t->to = window_end(&t->window, t->from,
-		t->by_block || t->o->visibility == VISIBILITY_OF_BLOCKS
-			? d->end
-			: d->end - d->shift,
-		masks_left(t), most);
+	rows = (blocks ? d->end : d->end - d->shift) - t->from;
+	if (rows < t->o->slide)
+		rows = t->o->slide;
+	if (rows < most - t->from && masks_left(t) <= t->o->late && t->o->late)
+		rows = session_graph_rows(d->session, rows);
+	t->to = rows < most - t->from ? t->from + rows : most;
 	if (t->to > d->last)
 		denoising_extend(d, t->to - d->last);
 	d->last = t->to > d->end ? t->to : d->end;
@@ -472,16 +471,6 @@ static void begin_block(struct text *t)
 	t->unchecked = true;
 }
 
-/* A graph computes all of its rows, so the rows that a pass leaves free cost
- * nothing. The sizes of graphs do not depend on the clock, so the text does not
- * depend on it either. */
-static uint64_t size_of_pass(const void *arg, uint32_t rows)
-{
-	const struct denoising *d = arg;
-
-	return session_graph_rows(d->session, rows);
-}
-
 /* The thresholds: those of the options, else those of the model, else the
  * paper's. If only one is given as an option, the other one follows it. */
 static struct stages_rule rule_of(
@@ -515,7 +504,6 @@ static int npu_start(struct denoising *d, struct err *e)
 		.o = o,
 		.stats = &d->env->stats,
 		.rule = rule_of(o, session_model(d->session)),
-		.window = { o->slide, o->late, o->allowance, size_of_pass, d },
 		.length = state->length,
 		.by_block = state->by_block,
 		.settle = o->settle >= 0  ? (uint32_t)o->settle

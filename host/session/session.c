@@ -14,7 +14,6 @@
 #include "host/session/logits.h"
 #include "host/session/switching.h"
 #include "shm/buffer.h"
-#include "tensor/tile.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -290,8 +289,6 @@ uint64_t session_expect_pass(
 {
 	uint64_t sum = 0;
 
-	if (!s->opts.soc)
-		return align_up(rows, TILE) / TILE;
 	for (uint32_t b = 0; b < s->n_blocks; b++) {
 		const struct priced_run run = { b, rows,
 			session_graph_rows(s, rows), longest, NULL, 0 };

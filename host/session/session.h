@@ -285,8 +285,8 @@ void session_price_by_cpu(struct session *, bool but_prompts);
 /*
  * Expected NPU time of a pass of `rows` rows, where `longest` is the largest
  * number of tokens that a row attends to, including itself. The time is a step
- * function of `rows`. In picoseconds of simulated phone time; without a
- * simulated phone, the number of tiles of rows.
+ * function of `rows`. In picoseconds of simulated phone time; requires a
+ * simulated phone.
  */
 uint64_t session_expect_pass(
 	const struct session *, uint32_t rows, uint32_t longest);
