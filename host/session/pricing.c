@@ -103,13 +103,15 @@ struct share pricing_share(const struct pricing *p, uint32_t block)
 		stands_for(p, b->first_layer + b->n_layers) };
 }
 
+/* The last of the real layers that layer `priced` of the shape stands for. */
 static const struct price_layer *layer_at(
 	const struct pricing *p, uint32_t priced)
 {
 	const struct model *m = p->model;
 	uint64_t all = m->layers_before + m->n_layer;
 
-	return &p->layer[priced * all / p->layers - m->layers_before];
+	return &p->layer[((priced + 1) * all - 1) / p->layers -
+		m->layers_before];
 }
 
 void pricing_retype(struct pricing *p, struct shape_type type,
