@@ -16,6 +16,9 @@
 	X("qwen2.5-3b", "qwen2", "Qwen2.5 3B", 151936, 151643,                \
 		36, 2048, 16, 2, 128, 11008, 32768,                           \
 		1e6f, 1e-6f, 0, true, true, false, 0, SHAPE_QWEN)             \
+	X("qwen2.5-7b", "qwen2", "Qwen2.5 7B", 152064, 151643,                \
+		28, 3584, 28, 4, 128, 18944, 32768,                           \
+		1e6f, 1e-6f, 0, false, true, false, 0, SHAPE_QWEN)            \
 	X("qwen3-0.6b", "qwen3", "Qwen3 0.6B", 151936, 151643,                \
 		28, 1024, 16, 8, 128, 3072, 40960,                            \
 		1e6f, 1e-6f, 0, true, false, true, 0, SHAPE_QWEN)             \

@@ -30,7 +30,7 @@ struct shape {
 	enum shape_vocab vocab;
 };
 
-#define SHAPES 16
+#define SHAPES 17
 extern const struct shape shapes[SHAPES];
 
 /* The names of `shapes`, in the same order; NULL-terminated. */
