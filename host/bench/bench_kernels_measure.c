@@ -236,9 +236,8 @@ static int price_layout(const struct bench_kernels *b,
 {
 	enum dtype type = kernels_type(layout, m->q8_0);
 
-	return layout == KERNELS_READ
-		? price_matmul_bound(&b->soc, rows, m->n, m->k, type, p)
-		: price_matmul(&b->soc, rows, m->n, m->k, type, p);
+	return price_matmul_by(&b->soc, rows, m->n, m->k, type,
+		layout == KERNELS_READ ? PRICE_DEQUANT_COPY : PRICE_DEQUANT, p);
 }
 
 static int price_layer(const struct bench_kernels *b,

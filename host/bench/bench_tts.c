@@ -13,6 +13,7 @@
 #include "host/eval/eval_check.h"
 #include "host/eval/eval_tasks.h"
 #include "host/model/model.h"
+#include "host/shipped/soc_file.h"
 #include "tensor/soc/soc.h"
 
 #include <assert.h>
@@ -21,6 +22,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+const char *const tts_table_names[TTS_TABLES] = { "accuracy", "pass", "speed",
+	"phones", "kernels", "softmax", "attention", "batches", "prompts",
+	"memory" };
+
+/* The phones and pairs of section 7.2.1 of npu-tts. */
+const char *const tts_phones[TTS_PHONE_NAMES] = { "sd8gen2", "sd8gen3",
+	"sd8elite" };
+const char *const tts_pairs[TTS_PAIRS][TTS_MODELS] = {
+	{ "qwen2.5-1.5b", "qwen2.5-3b" },
+	{ "qwen2.5-3b", "qwen2.5-7b" },
+	{ "llama3.2-1b", "llama3.2-3b" },
+};
 
 /* The purpose of a run, which determines how a finished item is processed. */
 enum purpose {
@@ -41,11 +55,13 @@ struct run {
 	uint32_t n;
 	double temperature;
 	size_t items; /* number of items used, from the first */
+	/* what to price on, and as which shape; NULL: as the options say */
+	const char *phone, *shape;
 
 	struct tandem *tandem;
-	struct samples_script *
-		/* [items] samples that a DRAW run of the model made */
-		*kept;
+	/* [items] the samples: a DRAW run and a greedy one keep them, PRICE and
+	 * TIME runs read them */
+	struct samples_script **kept;
 	size_t at; /* index of the current item */
 	/* [n_methods][n_samples] results, filled by a DRAW run */
 	struct tts_point *choice;
@@ -120,8 +136,8 @@ static int choose_all(struct run *r, const bool *right, struct err *e)
 	return ret;
 }
 
-/* Keep the tokens of the drawn samples and count the results. right[i] is
- * whether sample i is right. */
+/* Count the results of the drawn samples. right[i] is whether sample i is
+ * right. */
 static int take_drawn(struct run *r, const struct eval_item *item,
 	const bool *right, uint32_t n, struct err *e)
 {
@@ -135,12 +151,7 @@ static int take_drawn(struct run *r, const struct eval_item *item,
 		ret = check_sample(&s, item, e);
 		n_right += right[i];
 	}
-	if (ret)
-		return ret;
-	r->kept[r->at] = tandem_record(r->tandem);
-	if (!r->kept[r->at])
-		return err_set(e, ENOMEM, "no memory for samples");
-	ret = choose_all(r, right, e);
+	ret = ret ? ret : choose_all(r, right, e);
 	for (unsigned k = 0; k < a->n_samples && !ret; k++)
 		r->tts->pass[r->model][k] += pass_at(n, n_right, a->samples[k]);
 	return ret;
@@ -188,6 +199,11 @@ static int see_item(void *arg, const struct eval_item *item, bool right,
 		right = memchr(each, true, n) != NULL;
 	r->cost.tokens += report.samples.tokens;
 	count(&r->tally, r->right, r->at, right);
+	if (r->kept && (r->purpose == DRAW || r->purpose == BY_ITSELF)) {
+		r->kept[r->at] = tandem_record(r->tandem);
+		if (!r->kept[r->at])
+			return err_set(e, ENOMEM, "no memory for samples");
+	}
 	if (r->purpose == DRAW)
 		ret = take_drawn(r, item, each, n, e);
 	else if (r->purpose == TIME)
@@ -229,9 +245,6 @@ static int measure(struct run *r, struct err *e)
 		r->tandem, &r->tts->items, report.model->n_ctx, &longest, e);
 	if (ret)
 		return ret;
-	r->tts->priced = pair->soc;
-	if (r->tts->priced)
-		r->tts->soc = *pair->soc;
 	pair->cancel = a->cancel;
 	pair->idle = r->purpose == PRICE;
 	if (tandem_start_for(r->tandem, longest, a->n_predict))
@@ -248,17 +261,48 @@ static int measure(struct run *r, struct err *e)
 	c->phone_seconds = (double)got.phone_ps * 1e-12;
 	c->cpu_seconds = (double)got.phone_cpu_ps * 1e-12;
 	c->joules = (double)got.phone_pj * 1e-12;
-	if (r->tts->priced)
-		c->joules += r->tts->soc.base_w * c->phone_seconds;
+	if (pair->soc)
+		c->joules += pair->soc->base_w * c->phone_seconds;
 	return ret;
 }
 
-/* Set all options of a run: the method, its aggregate, the number of samples,
- * the shape and the sampling parameters. */
-static int ask(const struct tts_args *a, unsigned model,
+static bool is_said(const struct opt_values *v, const char *name)
+{
+	const struct opt_table *t;
+
+	for (size_t i = 0; (t = decoder_tables(i)); i++)
+		for (size_t k = 0; k < t->n; k++)
+			if (!strcmp(t->rows[k].name, name))
+				return opt_is_said(v, t, &t->rows[k]);
+	return false;
+}
+
+struct preset {
+	const char *name, *value;
+};
+
+/* Set n options that the user has not given. */
+static int preset(
+	struct opt_values *v, const struct preset *p, size_t n, struct err *e)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < n && !ret; i++)
+		if (!is_said(v, p[i].name))
+			ret = opt_set(
+				decoder_tables, v, p[i].name, p[i].value, e);
+	return ret;
+}
+
+/* Set all options of a run: the method, its aggregate, the number of samples
+ * and the shape. A shape has the paper's types, and its weights are copied if
+ * they do not fit into the window beside those of its reward model. */
+static int ask(const struct tts_args *a, const char *shape,
 	const struct tts_method *m, uint32_t n, struct opt_values *out,
 	struct err *e)
 {
+	const struct preset presets[] = { { "as-type", "q4_0" },
+		{ "placement", "swap" }, { "va-slots", "64" } };
 	char number[16];
 	int ret;
 
@@ -270,20 +314,39 @@ static int ask(const struct tts_args *a, unsigned model,
 	if (!ret && m->aggregate)
 		ret = opt_set(
 			decoder_tables, out, "aggregate", m->aggregate, e);
-	if (!ret && a->shape[model])
-		ret = opt_set(decoder_tables, out, "as", a->shape[model], e);
+	if (!ret && shape)
+		ret = opt_set(decoder_tables, out, "as", shape, e);
+	if (!ret && shape)
+		ret = preset(out, presets, ARRAY_LEN(presets), e);
 	if (!ret)
 		tandem_drop_needless(out);
 	return ret;
+}
+
+/* Price a run on a phone, with the kernels of the npu-tts paper. */
+static int ask_phone(const char *phone, struct opt_values *out, struct err *e)
+{
+	const struct preset presets[] = { { "layout", "super" },
+		{ "precision", "npu" } };
+	char clock[TTS_NAME];
+	int ret;
+
+	snprintf(clock, sizeof(clock), "soc:%s", phone);
+	ret = opt_set(decoder_tables, out, "clock", clock, e);
+	return ret ? ret : preset(out, presets, ARRAY_LEN(presets), e);
 }
 
 static int run(struct run *r, struct err *e)
 {
 	struct opt_values values;
 	struct err closing = { 0 };
-	int ret = ask(r->tts->args, r->model, r->method, r->n, &values, e);
+	const struct tts_args *a = r->tts->args;
+	int ret = ask(a, r->shape ? r->shape : a->shape[r->model], r->method,
+		r->n, &values, e);
 	int closed;
 
+	if (!ret && r->phone)
+		ret = ask_phone(r->phone, &values, e);
 	if (!ret)
 		ret = tandem_create(&r->tandem, NULL, &values, e);
 	if (ret)
@@ -302,7 +365,7 @@ static int run(struct run *r, struct err *e)
 
 static int run_by_itself(struct tts *t, unsigned model,
 	const struct tts_method *m, const char *name, uint32_t n,
-	double temperature, struct err *e)
+	double temperature, struct samples_script **kept, struct err *e)
 {
 	struct run r = { .tts = t,
 		.model = model,
@@ -311,6 +374,7 @@ static int run_by_itself(struct tts *t, unsigned model,
 		.n = n,
 		.temperature = temperature,
 		.items = t->items.n,
+		.kept = kept,
 		.right = next_right(t) };
 	int ret = run(&r, e);
 
@@ -327,7 +391,8 @@ static int run_by_itself(struct tts *t, unsigned model,
 /* ---- costs of the drawn samples ------------------------------------------ */
 
 struct drawing {
-	struct samples_script **kept; /* [items] samples that were drawn */
+	/* [items] the samples that were drawn; the greedy outputs */
+	struct samples_script **kept, **greedy;
 	struct tts_point choice[TTS_METHODS * TTS_NUMBERS];
 	struct opt_values as[TTS_METHODS];
 	/* [][0] is without a reward model, [][1] with a reward model */
@@ -384,6 +449,40 @@ static int price_and_time(struct tts *t, unsigned model, struct drawing *d,
 	return ret;
 }
 
+/* Compute the costs for the table of phones. */
+static int price_phones(
+	struct tts *t, unsigned model, const struct drawing *d, struct err *e)
+{
+	const struct tts_args *a = t->args;
+	int ret = 0;
+
+	for (unsigned i = 0; i < TTS_PHONE_NAMES * TTS_PAIRS && !ret; i++) {
+		unsigned phone = i / TTS_PAIRS, pair = i % TTS_PAIRS;
+		struct run r = { .tts = t,
+			.model = model,
+			.purpose = PRICE,
+			.method = model ? &plain : &best_of_n,
+			.items = t->items.n,
+			.phone = tts_phones[phone],
+			.shape = tts_pairs[pair][model],
+			.kept = model ? d->greedy : d->kept };
+
+		for (unsigned k = 0; k < a->n_samples && !ret; k++) {
+			struct run one = r;
+
+			one.n = model ? 1 : a->samples[k];
+			one.temperature = model ? 0 : a->temperature;
+			ret = run(&one, e);
+			if (model) {
+				t->greedy[phone][pair] = one.cost;
+				break;
+			}
+			t->best[phone][pair][k] = one.cost;
+		}
+	}
+	return ret;
+}
+
 /* ---- a model ------------------------------------------------------------- */
 
 /* Add a point for a method and a number of samples. The result comes from the
@@ -404,7 +503,7 @@ static int run_point(struct tts *t, unsigned model, const struct drawing *d,
 	if (n > 1 && n % how->group)
 		return 0;
 	return run_by_itself(t, model, &a->method[m], a->method[m].name, n,
-		a->temperature, e);
+		a->temperature, NULL, e);
 }
 
 static int run_model(struct tts *t, unsigned model, struct err *e)
@@ -414,16 +513,19 @@ static int run_model(struct tts *t, unsigned model, struct err *e)
 	bool any = false, reward = false;
 	int ret = 0;
 
-	if (d)
+	if (d) {
 		d->kept = calloc(t->items.n, sizeof(*d->kept));
-	if (!d || !d->kept)
+		d->greedy = calloc(t->items.n, sizeof(*d->greedy));
+	}
+	if (!d || !d->kept || !d->greedy)
 		ret = err_set(e, ENOMEM, "no memory for samples");
 	for (unsigned m = 0; m < a->n_methods; m++) {
 		any |= t->how[m].follows;
 		reward |= t->how[m].follows && t->how[m].reward;
 	}
 	if (!ret)
-		ret = run_by_itself(t, model, &plain, TTS_GREEDY, 1, 0, e);
+		ret = run_by_itself(
+			t, model, &plain, TTS_GREEDY, 1, 0, d->greedy, e);
 	if (!ret && any) {
 		/* Draw the largest number of samples, then find the cost of
 		 * each number of samples. */
@@ -442,7 +544,8 @@ static int run_model(struct tts *t, unsigned model, struct err *e)
 		for (unsigned m = 0; m < a->n_methods && !ret; m++) {
 			bool is = t->how[m].follows;
 
-			ret = ask(a, model, &a->method[m], r.n, &d->as[m], e);
+			ret = ask(a, a->shape[model], &a->method[m], r.n,
+				&d->as[m], e);
 			for (unsigned k = 0; k < a->n_samples; k++)
 				d->choice[m * a->n_samples + k] =
 					(struct tts_point){ .model = model,
@@ -464,38 +567,35 @@ static int run_model(struct tts *t, unsigned model, struct err *e)
 	for (unsigned m = 0; m < a->n_methods; m++)
 		for (unsigned k = 0; k < a->n_samples && !ret; k++)
 			ret = run_point(t, model, d, m, k, e);
-	for (size_t i = 0; d && d->kept && i < t->items.n; i++)
-		free(d->kept[i]);
-	if (d)
+	if (!ret && t->args->table[TTS_PHONES])
+		ret = price_phones(t, model, d, e);
+	for (size_t i = 0; d && i < t->items.n; i++) {
+		if (d->kept)
+			free(d->kept[i]);
+		if (d->greedy)
+			free(d->greedy[i]);
+	}
+	if (d) {
 		free(d->kept);
+		free(d->greedy);
+	}
 	free(d);
 	return ret;
 }
 
-int bench_tts(const struct tts_args *a, struct err *e)
+/* Learn what each method does, then decode with all models. */
+static int decode(struct tts *t, struct err *e)
 {
-	struct tts *t = calloc(1, sizeof(*t));
-	struct eval_tasks tasks = { 0 };
-	int ret;
+	const struct tts_args *a = t->args;
+	int ret = 0;
 
-	if (!t)
-		return err_set(e, ENOMEM, "no memory for a benchmark");
-	t->args = a;
-	ret = a->plot ? bench_plot_ready(a->plot, e) : 0;
-	if (!ret)
-		ret = eval_tasks_read(&tasks, a->task, EVAL_NEED_ANSWERS, e);
-	if (!ret)
-		t->items = eval_task_first(&tasks.task[0], a->items);
-	t->right = calloc(TTS_POINTS, t->items.n);
-	if (!ret && !t->right)
-		ret = err_set(e, ENOMEM, "no memory for a benchmark");
 	for (unsigned m = 0; m < a->n_methods && !ret; m++) {
 		struct opt_values values;
 		struct tandem_report r;
 		struct tandem *of;
 
-		ret = ask(a, 0, &a->method[m], a->samples[a->n_samples - 1],
-			&values, e);
+		ret = ask(a, a->shape[0], &a->method[m],
+			a->samples[a->n_samples - 1], &values, e);
 		if (!ret)
 			ret = tandem_create(&of, NULL, &values, e);
 		if (!ret) {
@@ -510,6 +610,35 @@ int bench_tts(const struct tts_args *a, struct err *e)
 	}
 	for (unsigned m = 0; m < a->n_models && !ret; m++)
 		ret = run_model(t, m, e);
+	return ret;
+}
+
+int bench_tts(const struct tts_args *a, struct err *e)
+{
+	const char *clock = run_options_clock(a->options);
+	struct tts *t = calloc(1, sizeof(*t));
+	struct eval_tasks tasks = { 0 };
+	bool decodes = false;
+	int ret;
+
+	if (!t)
+		return err_set(e, ENOMEM, "no memory for a benchmark");
+	t->args = a;
+	t->priced = clock != NULL;
+	for (unsigned i = 0; i < TTS_PAPER; i++)
+		decodes |= a->table[i];
+	ret = t->priced ? soc_file_load(&t->soc, clock + strlen("soc:"), e) : 0;
+	if (!ret && a->plot)
+		ret = bench_plot_ready(a->plot, e);
+	if (!ret && decodes)
+		ret = eval_tasks_read(&tasks, a->task, EVAL_NEED_ANSWERS, e);
+	if (!ret && decodes)
+		t->items = eval_task_first(&tasks.task[0], a->items);
+	t->right = calloc(TTS_POINTS, t->items.n + 1);
+	if (!ret && !t->right)
+		ret = err_set(e, ENOMEM, "no memory for a benchmark");
+	if (!ret && decodes)
+		ret = decode(t, e);
 	if (!ret)
 		ret = tts_report(t, e);
 	eval_tasks_release(&tasks);

@@ -23,6 +23,7 @@
 #include "host/bench/bench_report.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct err;
@@ -31,6 +32,24 @@ struct err;
 #define TTS_METHODS 12
 #define TTS_NUMBERS 6
 #define TTS_NAME    32
+
+/* The tables that can be made. Those from TTS_PAPER on are computed from
+ * shapes; the others decode. */
+enum tts_table {
+	TTS_ACCURACY,
+	TTS_PASS,
+	TTS_SPEED,
+	TTS_PHONES,
+	TTS_PAPER,
+	TTS_KERNELS = TTS_PAPER,
+	TTS_SOFTMAX,
+	TTS_ATTENTION,
+	TTS_BATCHES,
+	TTS_PROMPTS,
+	TTS_MEMORY,
+	TTS_TABLES
+};
+extern const char *const tts_table_names[TTS_TABLES];
 
 /* "best-of-n:min": a sampling method, and how it aggregates the scores of a
  * sample. */
@@ -42,6 +61,7 @@ struct tts_method {
 
 struct tts_args {
 	const struct opt_values *options; /* option values of the decoders */
+	bool table[TTS_TABLES];           /* the tables to make */
 	const char *model[TTS_MODELS];
 	/* shape for phone costs; NULL means as in `options` */
 	const char *shape[TTS_MODELS];

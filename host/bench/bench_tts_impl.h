@@ -1,7 +1,7 @@
 /*
  * Private to bench_tts*.c. bench_tts.c draws samples, lets methods choose, and
  * computes phone costs; bench_tts_report.c prints the report;
- * bench_tts_kernels.c fills two tables of the report.
+ * bench_tts_paper.c fills the tables that are computed from shapes.
  */
 #ifndef HOST_BENCH_BENCH_TTS_IMPL_H
 #define HOST_BENCH_BENCH_TTS_IMPL_H
@@ -54,6 +54,13 @@ struct tts_how {
 	uint32_t group;
 };
 
+/* The table of phones: the first model beside the second one's greedy decoding,
+ * priced as these pairs of models on these phones. */
+#define TTS_PHONE_NAMES 3
+#define TTS_PAIRS       3
+extern const char *const tts_phones[TTS_PHONE_NAMES];
+extern const char *const tts_pairs[TTS_PAIRS][TTS_MODELS];
+
 struct tts {
 	const struct tts_args *args;
 	struct tts_how how[TTS_METHODS];
@@ -72,15 +79,23 @@ struct tts {
 	struct tts_speed speed[TTS_MODELS][TTS_NUMBERS];
 	/* [model]: whether pass[] and speed[] are filled */
 	bool drew[TTS_MODELS];
+	/* Costs on a phone as a pair: best-of-n of the first model with each
+	 * number of samples, and greedy decoding of the second one. */
+	struct tts_cost best[TTS_PHONE_NAMES][TTS_PAIRS][TTS_NUMBERS];
+	struct tts_cost greedy[TTS_PHONE_NAMES][TTS_PAIRS];
 };
 
 int tts_report(const struct tts *, struct err *);
 
-/* Fill a table with phone times of kernels. They are for the shape that is used
- * for the first model's phone costs, or for the shape of the npu-tts paper if
- * no shape is given. Defined in bench_tts_kernels.c. */
+/* Fill a table with phone costs of kernels, passes or memory. Kernels are those
+ * of the shape that is used for the first model's phone costs, or of the shape
+ * of the npu-tts paper if none is given. Defined in bench_tts_paper.c. */
 struct bench_table;
 void tts_kernels(const struct tts *, struct bench_table *);
 void tts_softmax(const struct tts *, struct bench_table *);
+void tts_attention(const struct tts *, struct bench_table *);
+void tts_batches(const struct tts *, struct bench_table *);
+void tts_prompts(const struct tts *, struct bench_table *);
+void tts_memory(const struct tts *, struct bench_table *);
 
 #endif

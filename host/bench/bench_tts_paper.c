@@ -1,124 +1,164 @@
 /*
- * Tables of phone times of the kernels of test-time scaling, by the number of
- * rows of a pass, with one row for each sample. They reproduce the npu-tts
- * paper's ablations (its figures 14 and 15). Nothing is run here; tandem bench
- * kernels measures kernels.
+ * Tables of phone times that reproduce figures of the npu-tts paper: kernels
+ * (figures 8, 14 and 15), passes that decode one row for each sample (figures
+ * 11 to 13 and 17), and memory (figure 16). All of them are computed from
+ * shapes, in the paper's formats: super-groups of Q4_0, W_down in Q8_0,
+ * products and attention in fp16, exponentials from a table. Nothing is run
+ * here; tandem bench kernels measures kernels.
  */
 #include "host/bench/bench_tts_impl.h"
 
 #include "base/checked.h"
-#include "base/err.h"
 #include "host/bench/bench_table.h"
 #include "host/model/shapes.h"
-#include "tensor/soc/price.h"
+#include "tensor/layout.h"
+#include "tensor/soc/price_layer.h"
+#include "tensor/visibility.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 static const unsigned batches[] = { 1, 2, 4, 8, 16 };
-static const uint32_t contexts[] = { 1024, 4096, 16384 }; /* as in figure 14 */
+#define BATCHES   ARRAY_LEN(batches)
 
-/* The layouts in the order of figure 15: conventional groups, groups of tiles,
- * coalesced groups, and a plain read of the bytes. */
-enum { ROWS, GROUPS, SUPER, READ, KINDS };
+#define STRIP_MAX (1 << 20) /* bytes of the largest strip of a tiled matrix */
 
-enum { C_ROWS, C_GROUPS, C_SUPER, C_READ, C_BY_ROWS, C_BY_GROUPS, C_OF_READ };
-
-/* Return the shape that is used for the first model's phone costs, or the
- * paper's shape if none is given. */
-static const struct shape *shape_of(const struct tts *t)
+static const struct shape *shape_named(const char *name)
 {
-	const char *said = t->args->shape[0];
 	unsigned i = 0;
 
-	while (strcmp(shapes[i].name, said ? said : "qwen2.5-1.5b"))
+	while (strcmp(shapes[i].name, name))
 		i++;
 	return &shapes[i];
 }
 
+/* The shape that is used for the first model's phone costs, or the paper's if
+ * none is given. */
+static const struct shape *shape_of(const struct tts *t)
+{
+	const char *said = t->args->shape[0];
+
+	return shape_named(said ? said : "qwen2.5-1.5b");
+}
+
+static double *add_row(struct bench_table *t, const char *first, uint64_t n)
+{
+	char number[24];
+
+	snprintf(number, sizeof(number), "%llu", (unsigned long long)n);
+	return table_add_row(t, first ? first : number, first ? number : NULL)
+		->value;
+}
+
+static double seconds(uint64_t ps)
+{
+	return (double)ps * 1e-12;
+}
+
+/* ---- kernels ------------------------------------------------------------- */
+
+/* A layer in the paper's formats. */
+static struct price_layer layer_of(const struct shape *m, enum layout layout)
+{
+	struct price_layer l = { .n_embd = m->n_embd,
+		.n_head = m->n_head,
+		.n_kv_head = m->n_kv_head,
+		.head_dim = m->head_dim,
+		.n_ff = m->n_ff,
+		.head_norm = m->qk_norm,
+		.exp = PRICE_EXP_TABLE };
+	uint64_t n, k;
+
+	for (unsigned i = 0; i < PRICE_MATRICES; i++) {
+		price_layer_matrix(&l, i, &n, &k);
+		l.type[i] = layout_type(layout,
+			i == PRICE_DOWN ? DTYPE_Q8_0 : DTYPE_Q4_0, (uint32_t)k,
+			STRIP_MAX);
+	}
+	return l;
+}
+
+/* Seconds for the matrices of a layer; NAN if the phone cannot run them. */
+static double matrices_s(const struct tts *t, unsigned rows, enum layout layout,
+	enum price_dequant by)
+{
+	struct price_layer l = layer_of(shape_of(t), layout);
+	double sum = 0;
+	uint64_t n, k;
+
+	for (unsigned i = 0; i < PRICE_MATRICES; i++) {
+		struct price p;
+
+		price_layer_matrix(&l, i, &n, &k);
+		sum += price_matmul_by(&t->soc, rows, n, k, l.type[i], by, &p)
+			? NAN
+			: seconds(p.total_ps);
+	}
+	return sum;
+}
+
 void tts_kernels(const struct tts *t, struct bench_table *out)
 {
-	const struct shape *m = shape_of(t);
+	enum {
+		ROWS,
+		AUTHORS,
+		GROUPS,
+		SUPER,
+		READ,
+		BY_ROWS,
+		BY_AUTHORS,
+		BY_GROUPS,
+		OF_READ
+	};
 	double *least, *mean, *most;
 
 	*out = (struct bench_table){ .name = "kernels",
 		.title = "Kernels on the phone, by the samples in a pass",
 		.note = "the matrices of a layer, in Q4_0 and the last in "
-			"Q8_0: rows as in a model file, groups of tiles, the "
-			"same in super-groups, and a plain read of the bytes. "
+			"Q8_0: rows as in a model file; groups of tiles in "
+			"the order of the paper's authors, and in ours; the "
+			"same in super-groups; a plain read of the bytes. "
 			"paper: figure 15 of npu-tts",
 		.name_key = { "samples" },
 		.n_names = 1 };
 	table_add_column(out, "rows_s", "rows us", 1, 1e6);
+	table_add_column(out, "authors_s", "authors us", 1, 1e6);
 	table_add_column(out, "groups_s", "groups us", 1, 1e6);
 	table_add_column(out, "super_s", "super us", 1, 1e6);
 	table_add_column(out, "read_s", "read us", 1, 1e6);
 	table_add_column(out, "rows_to_super", "rows/super", 2, 1);
+	table_add_column(out, "authors_to_super", "authors/super", 2, 1);
 	table_add_column(out, "groups_to_super", "groups/super", 2, 1);
 	table_add_column(out, "super_to_read", "super/read", 2, 1);
-	for (size_t i = 0; i < ARRAY_LEN(batches); i++) {
-		char number[16];
-		double *v;
+	for (size_t i = 0; i < BATCHES; i++) {
+		double *v = add_row(out, NULL, batches[i]);
 
-		snprintf(number, sizeof(number), "%u", batches[i]);
-		v = table_add_row(out, number, NULL)->value;
-		for (unsigned kind = 0; kind < KINDS; kind++) {
-			/* Seconds for the matrices of a layer; NAN if the phone
-			 * cannot run them. */
-			static const enum dtype types[KINDS][2] = {
-				[ROWS] = { DTYPE_Q4_0, DTYPE_Q8_0 },
-				[GROUPS] = { DTYPE_GROUP_Q4_0,
-					DTYPE_GROUP_Q8_0 },
-				[SUPER] = { DTYPE_SUPER_Q4_0,
-					DTYPE_SUPER_Q8_0 },
-				[READ] = { DTYPE_SUPER_Q4_0, DTYPE_SUPER_Q8_0 },
-			};
-			const uint64_t q = (uint64_t)m->n_head * m->head_dim;
-			const uint64_t kv =
-				(uint64_t)m->n_kv_head * m->head_dim;
-			const uint64_t matrix[][2] = { { q, m->n_embd },
-				{ kv, m->n_embd }, { kv, m->n_embd },
-				{ m->n_embd, q }, { m->n_ff, m->n_embd },
-				{ m->n_ff, m->n_embd },
-				{ m->n_embd, m->n_ff } };
-			double sum = 0;
-
-			for (size_t j = 0; j < ARRAY_LEN(matrix); j++) {
-				enum dtype type =
-					types[kind][j + 1 == ARRAY_LEN(matrix)];
-				struct price p;
-				int ret = kind == READ
-					? price_matmul_bound(&t->soc,
-						  batches[i], matrix[j][0],
-						  matrix[j][1], type, &p)
-					: price_matmul(&t->soc, batches[i],
-						  matrix[j][0], matrix[j][1],
-						  type, &p);
-
-				sum += ret ? NAN : (double)p.total_ps * 1e-12;
-			}
-			v[C_ROWS + kind] = sum;
-		}
-		v[C_BY_ROWS] = v[C_ROWS] / v[C_SUPER];
-		v[C_BY_GROUPS] = v[C_GROUPS] / v[C_SUPER];
-		v[C_OF_READ] = v[C_SUPER] / v[C_READ];
+		v[ROWS] = matrices_s(t, batches[i], LAYOUT_ROWS, PRICE_DEQUANT);
+		v[AUTHORS] = matrices_s(
+			t, batches[i], LAYOUT_GROUPS, PRICE_DEQUANT_AUTHORS);
+		v[GROUPS] =
+			matrices_s(t, batches[i], LAYOUT_GROUPS, PRICE_DEQUANT);
+		v[SUPER] =
+			matrices_s(t, batches[i], LAYOUT_SUPER, PRICE_DEQUANT);
+		v[READ] = matrices_s(
+			t, batches[i], LAYOUT_SUPER, PRICE_DEQUANT_COPY);
+		v[BY_ROWS] = v[ROWS] / v[SUPER];
+		v[BY_AUTHORS] = v[AUTHORS] / v[SUPER];
+		v[BY_GROUPS] = v[GROUPS] / v[SUPER];
+		v[OF_READ] = v[SUPER] / v[READ];
 	}
 	/* Results of the paper, section 7.4, on a OnePlus 12: matrix products
 	 * with one row. */
 	least = table_add_row(out, "paper, least", NULL)->value;
 	mean = table_add_row(out, "paper, mean", NULL)->value;
 	most = table_add_row(out, "paper, most", NULL)->value;
-	least[C_BY_ROWS] = 9.65;
-	most[C_BY_ROWS] = 19.04;
-	least[C_BY_GROUPS] = 1.82;
-	most[C_BY_GROUPS] = 3.45;
-	mean[C_OF_READ] = 1.27;
+	least[BY_ROWS] = 9.65;
+	most[BY_ROWS] = 19.04;
+	least[BY_AUTHORS] = 1.82;
+	most[BY_AUTHORS] = 3.45;
+	mean[OF_READ] = 1.27;
 }
-
-/* ---- softmax ------------------------------------------------------------- */
-
-enum { C_F32, C_F16, C_TABLE, C_BY_F32, C_BY_F16 };
 
 static double softmax_s(const struct soc *soc, const struct shape *m,
 	enum price_exp by, unsigned rows, uint32_t context)
@@ -127,19 +167,23 @@ static double softmax_s(const struct soc *soc, const struct shape *m,
 
 	return price_softmax(soc, (uint64_t)rows * m->n_head, context, by, &p)
 		? NAN
-		: (double)p.total_ps * 1e-12;
+		: seconds(p.total_ps);
 }
 
 void tts_softmax(const struct tts *t, struct bench_table *out)
 {
+	/* as in figure 14 */
+	static const uint32_t contexts[] = { 1024, 4096, 16384 };
+	enum { F32, F16, TABLE, BY_F32, BY_F16, TWO, FOUR };
 	const struct shape *m = shape_of(t);
 	double *least, *most;
 
 	*out = (struct bench_table){ .name = "softmax",
 		.title = "Softmax on the phone, by the samples in a pass",
 		.note = "of one row for each sample in all heads of a layer; "
-			"exponentials in f32, in f16 and from a table. paper: "
-			"figure 14 of npu-tts",
+			"exponentials in f32, in f16 and from a table. The "
+			"last columns have f32/table if two or four gathers "
+			"are in flight. paper: figure 14 of npu-tts",
 		.name_key = { "samples", "positions" },
 		.n_names = 2 };
 	table_add_column(out, "f32_s", "f32 us", 1, 1e6);
@@ -147,29 +191,252 @@ void tts_softmax(const struct tts *t, struct bench_table *out)
 	table_add_column(out, "table_s", "table us", 1, 1e6);
 	table_add_column(out, "f32_to_table", "f32/table", 2, 1);
 	table_add_column(out, "f16_to_table", "f16/table", 2, 1);
+	table_add_column(out, "two_gathers", "2 gathers", 2, 1);
+	table_add_column(out, "four_gathers", "4 gathers", 2, 1);
 	for (size_t c = 0; c < ARRAY_LEN(contexts); c++)
-		for (size_t i = 0; i < ARRAY_LEN(batches); i++) {
-			char samples[16], positions[16];
+		for (size_t i = 0; i < BATCHES; i++) {
+			struct soc two = t->soc, four = t->soc;
+			char samples[16];
 			double *v;
 
+			two.gathers_in_flight = 2;
+			four.gathers_in_flight = 4;
 			snprintf(samples, sizeof(samples), "%u", batches[i]);
-			snprintf(positions, sizeof(positions), "%u",
-				contexts[c]);
-			v = table_add_row(out, samples, positions)->value;
-			v[C_F32] = softmax_s(&t->soc, m, PRICE_EXP_F32,
+			v = add_row(out, samples, contexts[c]);
+			v[F32] = softmax_s(&t->soc, m, PRICE_EXP_F32,
 				batches[i], contexts[c]);
-			v[C_F16] = softmax_s(&t->soc, m, PRICE_EXP_F16,
+			v[F16] = softmax_s(&t->soc, m, PRICE_EXP_F16,
 				batches[i], contexts[c]);
-			v[C_TABLE] = softmax_s(&t->soc, m, PRICE_EXP_TABLE,
+			v[TABLE] = softmax_s(&t->soc, m, PRICE_EXP_TABLE,
 				batches[i], contexts[c]);
-			v[C_BY_F32] = v[C_F32] / v[C_TABLE];
-			v[C_BY_F16] = v[C_F16] / v[C_TABLE];
+			v[BY_F32] = v[F32] / v[TABLE];
+			v[BY_F16] = v[F16] / v[TABLE];
+			v[TWO] = v[F32] /
+				softmax_s(&two, m, PRICE_EXP_TABLE, batches[i],
+					contexts[c]);
+			v[FOUR] = v[F32] /
+				softmax_s(&four, m, PRICE_EXP_TABLE, batches[i],
+					contexts[c]);
 		}
 	/* Results of the paper, section 7.4: 1, 4 and 16 queries over the
 	 * contexts above. */
 	least = table_add_row(out, "paper, least", "")->value;
 	most = table_add_row(out, "paper, most", "")->value;
-	least[C_BY_F32] = 1.26;
-	most[C_BY_F32] = 2.19;
-	most[C_BY_F16] = 1.6;
+	least[BY_F32] = 1.26;
+	most[BY_F32] = 2.19;
+	most[BY_F16] = 1.6;
+}
+
+void tts_attention(const struct tts *t, struct bench_table *out)
+{
+	enum { MATRIX, SOFTMAX, OTHER, LOAD, OVERLAPPED, IN_TURN, SHARE };
+	const struct shape *m = shape_of(t);
+	const uint32_t context = 4096; /* as in figure 8 */
+
+	*out = (struct bench_table){ .name = "attention",
+		.title = "Attention of a layer on the phone, by the queries",
+		.note = "over 4096 positions, in fp16 with exponentials in "
+			"f32. other: transposing and joining keys and values. "
+			"all: these overlap, as in our kernel; in turn: one "
+			"after the other, as in the authors'; softmax %: of "
+			"the time in turn. Figure 8 of npu-tts, which has no "
+			"numbers: softmax dominates as queries grow",
+		.name_key = { "queries" },
+		.n_names = 1 };
+	table_add_column(out, "matrix_s", "matrix us", 1, 1e6);
+	table_add_column(out, "softmax_s", "softmax us", 1, 1e6);
+	table_add_column(out, "other_s", "other us", 1, 1e6);
+	table_add_column(out, "load_s", "load K, V us", 1, 1e6);
+	table_add_column(out, "all_s", "all us", 1, 1e6);
+	table_add_column(out, "in_turn_s", "in turn us", 1, 1e6);
+	table_add_column(out, "softmax_share", "softmax %", 1, 1);
+	for (size_t i = 0; i < BATCHES; i++) {
+		const struct visibility_piece piece = { batches[i], context };
+		const struct price_heads heads = { m->n_head, m->n_kv_head,
+			m->head_dim, PRICE_EXP_F32 };
+		double *v = add_row(out, NULL, batches[i]);
+		struct price p, soft;
+
+		price_visibility(
+			&t->soc, &heads, batches[i], batches[i], &piece, 1, &p);
+		price_softmax(&t->soc, (uint64_t)batches[i] * m->n_head,
+			context, PRICE_EXP_F32, &soft);
+		v[MATRIX] = seconds(p.matrix_ps);
+		v[SOFTMAX] = seconds(soft.vector_ps);
+		v[OTHER] = seconds(p.vector_ps) - v[SOFTMAX];
+		v[LOAD] = seconds(p.read_ps + p.dma_ps);
+		v[OVERLAPPED] = seconds(p.total_ps);
+		v[IN_TURN] = v[MATRIX] + v[SOFTMAX] + v[OTHER] + v[LOAD];
+		v[SHARE] = 100 * v[SOFTMAX] / v[IN_TURN];
+	}
+}
+
+/* ---- passes -------------------------------------------------------------- */
+
+/* Time and energy of a pass that decodes one row for each sample. */
+struct step {
+	double npu_s, cpu_s, joules;
+};
+
+/* A pass of `rows` rows that see `seen` positions, and the logits of
+ * `logits` rows on the CPU. */
+static struct step step_of(const struct soc *soc, const struct shape *m,
+	uint32_t rows, uint32_t logits, uint32_t seen)
+{
+	const struct visibility_piece piece = { rows, seen };
+	const struct price_batch batch = { rows, rows, &piece, 1 };
+	const struct price_layer l = layer_of(m, LAYOUT_SUPER);
+	struct price npu, cpu = { 0 };
+	struct step s;
+
+	price_request(soc, &npu);
+	for (uint32_t i = 0; i < m->n_layer; i++)
+		price_layer(soc, &l, &batch, &npu);
+	if (logits)
+		price_cpu_matmul(
+			soc, logits, m->n_vocab, m->n_embd, DTYPE_Q4_0, &cpu);
+	s = (struct step){ seconds(npu.total_ps), seconds(cpu.total_ps),
+		seconds(npu.energy_pj + cpu.energy_pj) };
+	s.joules += soc->base_w * (s.npu_s + s.cpu_s);
+	return s;
+}
+
+/* The models of figures 11 to 13. */
+static const char *const models[] = { "qwen2.5-1.5b", "qwen2.5-3b",
+	"llama3.2-1b", "llama3.2-3b" };
+
+void tts_batches(const struct tts *t, struct bench_table *out)
+{
+	enum { RATE, GROWN, CPU, WATTS, JOULES, OF_LARGE };
+	const struct step large =
+		step_of(&t->soc, shape_named("qwen2.5-3b"), 1, 1, 1024);
+	double *paper;
+
+	*out = (struct bench_table){ .name = "batches",
+		.title = "Passes of large models, by the samples in a pass",
+		.note = "over 1024 positions. CPU: share of the time, for "
+			"logits; over 3b: energy of a pass over that of "
+			"qwen2.5-3b with one sample. paper: section 7.2 of "
+			"npu-tts, whose figures 11 to 13 have no numbers",
+		.name_key = { "model", "samples" },
+		.n_names = 2 };
+	table_add_column(out, "tokens_per_s", "tokens/s", 1, 1);
+	table_add_column(out, "growth", "grown", 2, 1);
+	table_add_column(out, "cpu_share", "CPU", 2, 1);
+	table_add_column(out, "w", "W", 2, 1);
+	table_add_column(out, "j_per_token", "mJ/token", 1, 1e3);
+	table_add_column(out, "of_3b", "over 3b", 2, 1);
+	for (size_t j = 0; j < ARRAY_LEN(models); j++) {
+		double one = NAN;
+
+		for (size_t i = 0; i < BATCHES; i++) {
+			const struct step s =
+				step_of(&t->soc, shape_named(models[j]),
+					batches[i], batches[i], 1024);
+			const double all = s.npu_s + s.cpu_s;
+			double *v = add_row(out, models[j], batches[i]);
+
+			v[RATE] = batches[i] / all;
+			one = i ? one : v[RATE];
+			v[GROWN] = v[RATE] / one;
+			v[CPU] = s.cpu_s / all;
+			v[WATTS] = s.joules / all;
+			v[JOULES] = s.joules / batches[i];
+			v[OF_LARGE] = s.joules / large.joules;
+		}
+	}
+	paper = table_add_row(out, "paper, qwen2.5-1.5b", "16")->value;
+	paper[CPU] = 0.5;
+	paper[WATTS] = 5;
+	table_add_row(out, "paper, qwen2.5-3b", "1")->value[WATTS] = 4.3;
+	/* "lower than that of the 3B model at a batch size of 1" */
+	table_add_row(out, "paper, qwen2.5-1.5b, below", "8")->value[OF_LARGE] =
+		1;
+}
+
+void tts_prompts(const struct tts *t, struct bench_table *out)
+{
+	static const uint32_t prompts[] = { 512, 1024, 2048, 4096 };
+	const uint32_t chunk = 256;
+
+	*out = (struct bench_table){ .name = "prompts",
+		.title = "Tokens a second, by prompt and samples in a pass",
+		.note = "prompt: reading it in chunks of 256. Figures 13 and "
+			"17 of npu-tts have no numbers: \"a mild decreasing "
+			"trend\" from 512 to 4096 tokens",
+		.name_key = { "model", "prompt" },
+		.n_names = 2 };
+	for (size_t i = 0; i < BATCHES; i++) {
+		char key[TABLE_TEXT], head[TABLE_TEXT];
+
+		snprintf(key, sizeof(key), "samples_%u", batches[i]);
+		snprintf(head, sizeof(head), "%u", batches[i]);
+		table_add_column(out, key, head, 1, 1);
+	}
+	table_add_column(out, "prompt_tokens_per_s", "prompt", 0, 1);
+	for (size_t j = 0; j < ARRAY_LEN(models); j++)
+		for (size_t k = 0; k < ARRAY_LEN(prompts); k++) {
+			const struct shape *m = shape_named(models[j]);
+			double *v = add_row(out, models[j], prompts[k]);
+			double sum = 0;
+
+			for (size_t i = 0; i < BATCHES; i++) {
+				const struct step s = step_of(&t->soc, m,
+					batches[i], batches[i], prompts[k]);
+
+				v[i] = batches[i] / (s.npu_s + s.cpu_s);
+			}
+			for (uint32_t at = chunk; at <= prompts[k]; at += chunk)
+				sum += step_of(&t->soc, m, chunk, 0, at).npu_s;
+			v[BATCHES] = prompts[k] / sum;
+		}
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+void tts_memory(const struct tts *t, struct bench_table *out)
+{
+	static const struct {
+		const char *name;
+		double npu_mib, all_gib; /* of section 7.5 */
+	} paper[] = { { "qwen2.5-1.5b", 1056, 1.3 },
+		{ "qwen2.5-3b", 2090, 2.4 } };
+	const uint64_t context = 4096;
+
+	*out = (struct bench_table){ .name = "memory",
+		.title = "Memory while decoding, MiB",
+		.note = "cache: 4096 positions in fp16. host: the output "
+			"matrix in Q8_0. paper: figure 16 of npu-tts",
+		.name_key = { "model" },
+		.n_names = 1 };
+	table_add_column(out, "weight_bytes", "weights", 0, 1. / (1 << 20));
+	table_add_column(out, "cache_bytes", "cache", 0, 1. / (1 << 20));
+	table_add_column(out, "npu_bytes", "NPU", 0, 1. / (1 << 20));
+	table_add_column(out, "npu_paper_bytes", "paper", 0, 1. / (1 << 20));
+	table_add_column(out, "npu_ratio", "ratio", 2, 1);
+	table_add_column(out, "all_bytes", "with host", 0, 1. / (1 << 20));
+	table_add_column(out, "all_paper_bytes", "paper", 0, 1. / (1 << 20));
+	table_add_column(out, "all_ratio", "ratio", 2, 1);
+	for (size_t i = 0; i < ARRAY_LEN(paper); i++) {
+		const struct shape *m = shape_named(paper[i].name);
+		const struct price_layer l = layer_of(m, LAYOUT_SUPER);
+		double *v = table_add_row(out, paper[i].name, NULL)->value;
+		uint64_t bytes = 0, n, k;
+
+		for (unsigned j = 0; j < PRICE_MATRICES; j++) {
+			price_layer_matrix(&l, j, &n, &k);
+			bytes += layout_bytes(
+				l.type[j], (uint32_t)n, (uint32_t)k);
+		}
+		v[0] = (double)(bytes * m->n_layer);
+		v[1] = (double)(context * 2 * 2 * m->n_layer * m->n_kv_head *
+			m->head_dim);
+		v[2] = v[0] + v[1];
+		v[3] = paper[i].npu_mib * (1 << 20);
+		v[4] = v[2] / v[3];
+		v[5] = v[2] +
+			(double)layout_bytes(DTYPE_Q8_0, m->n_vocab, m->n_embd);
+		v[6] = paper[i].all_gib * (1 << 30);
+		v[7] = v[5] / v[6];
+	}
 }

@@ -18,8 +18,9 @@ _Static_assert(1 + TTS_METHODS * TTS_NUMBERS <= TABLE_ROWS &&
 
 /* maximum number of lines for a model in a picture, in addition to its greedy
  * decoding */
-#define LINES  3
-#define TABLES (TTS_MODELS + 4)
+#define LINES 3
+/* a table of accuracy for each model, and one each of the others */
+#define TABLES (TTS_MODELS - 1 + TTS_TABLES)
 
 /* A difference with a p-value below this is not chance. */
 #define P_MOST 0.05
@@ -49,9 +50,32 @@ static const struct tts_point *greedy_of(const struct tts *t, unsigned model)
 	return NULL;
 }
 
+/* The p-value of the difference between two points (McNemar's test). */
+static double p_value(const struct tts *t, const struct tts_point *p,
+	const struct tts_point *other)
+{
+	uint64_t only[2] = { 0, 0 };
+
+	for (size_t i = 0; i < t->items.n; i++)
+		if (p->right[i] != other->right[i])
+			only[other->right[i]]++;
+	return eval_mcnemar(only[0], only[1]);
+}
+
+/* The first model's point of a method and a number of samples, or NULL. */
+static const struct tts_point *point_of(
+	const struct tts *t, const char *method, uint32_t n)
+{
+	for (unsigned i = 0; i < t->n; i++)
+		if (t->point[i].model == 0 && t->point[i].n == n &&
+			!strcmp(t->point[i].method, method))
+			return &t->point[i];
+	return NULL;
+}
+
 /* ---- tables -------------------------------------------------------------- */
 
-static void add_columns(struct bench_table *t, bool priced)
+static void add_columns(struct bench_table *t, bool priced, bool tested)
 {
 	table_add_column(t, "right", "right %", 1, 1);
 	table_add_column(t, "low", "from", 1, 1);
@@ -65,6 +89,15 @@ static void add_columns(struct bench_table *t, bool priced)
 		table_add_column(t, "tokens_per_s", "tokens/s", 0, 1);
 		table_add_column(t, "seconds", "ms", 1, 1e3);
 	}
+	if (tested)
+		table_add_column(t, "p_value", "p", 5, 1);
+}
+
+/* Whether the points of a model are compared with the second model's greedy
+ * decoding. */
+static bool is_tested(const struct tts *t, unsigned model)
+{
+	return model == 0 && t->args->n_models > 1;
 }
 
 static void add_point(
@@ -90,6 +123,8 @@ static void add_point(
 	v[5] = ratio(seconds, items);
 	if (t->priced)
 		v[6] = ratio(c->joules, items);
+	if (is_tested(t, p->model))
+		v[t->priced ? 7 : 6] = p_value(t, p, greedy_of(t, 1));
 }
 
 static void make_accuracy(
@@ -101,14 +136,16 @@ static void make_accuracy(
 			? "from, to: the 95 % interval. sample: at least "
 			  "one is right, as if a perfect judge chose. "
 			  "Times are of a whole item, with its prompt "
-			  "and its scoring"
+			  "and its scoring. p: of the difference from the "
+			  "second model's greedy answers, by McNemar's test"
 			: "from, to: the 95 % interval. sample: at least "
 			  "one is right, as if a perfect judge chose. "
 			  "Times are of the timed items, prompts "
-			  "included",
+			  "included. p: of the difference from the second "
+			  "model's greedy answers, by McNemar's test",
 		.name_key = { "how", "samples" },
 		.n_names = 2 };
-	add_columns(out, t->priced);
+	add_columns(out, t->priced, is_tested(t, model));
 	for (unsigned i = 0; i < t->n; i++)
 		if (t->point[i].model == model)
 			add_point(t, out, &t->point[i]);
@@ -203,6 +240,59 @@ static void make_speed(const struct tts *t, struct bench_table *out)
 		}
 }
 
+/* The cost of the first model's best-of-n beside greedy decoding of the second
+ * one, as pairs of models on phones. */
+static void make_phones(const struct tts *t, struct bench_table *out)
+{
+	const struct tts_args *a = t->args;
+
+	*out = (struct bench_table){ .name = "phones",
+		.title = "The first model's best-of-n beside the second one, "
+			 "greedily",
+		.note = "of an item, priced as these pairs of models in the "
+			"paper's formats, with the reward model. Times are "
+			"also given over those of the second model. right, p: "
+			"as above, the same in all rows. paper: figure 10 of "
+			"npu-tts, which has no numbers",
+		.name_key = { "phone and models", "samples" },
+		.n_names = 2 };
+	table_add_column(out, "phone_s", "ms", 1, 1e3);
+	table_add_column(out, "phone_j", "mJ", 0, 1e3);
+	table_add_column(out, "second_s", "second ms", 1, 1e3);
+	table_add_column(out, "second_j", "second mJ", 0, 1e3);
+	table_add_column(out, "time", "time", 2, 1);
+	table_add_column(out, "energy", "energy", 2, 1);
+	table_add_column(out, "right", "right %", 1, 1);
+	table_add_column(out, "p_value", "p", 5, 1);
+	for (unsigned i = 0; i < TTS_PHONE_NAMES * TTS_PAIRS; i++)
+		for (unsigned k = 0; k < a->n_samples; k++) {
+			unsigned phone = i / TTS_PAIRS, pair = i % TTS_PAIRS;
+			const struct tts_cost *c = &t->best[phone][pair][k];
+			const struct tts_cost *other = &t->greedy[phone][pair];
+			const struct tts_point *p =
+				point_of(t, "best-of-n", a->samples[k]);
+			const double items = (double)t->items.n;
+			char name[TABLE_NAME], number[16];
+			double *v;
+
+			snprintf(name, sizeof(name), "%s, %s, %s",
+				tts_phones[phone], tts_pairs[pair][0],
+				tts_pairs[pair][1]);
+			snprintf(number, sizeof(number), "%u", a->samples[k]);
+			v = table_add_row(out, name, number)->value;
+			v[0] = c->phone_seconds / items;
+			v[1] = c->joules / items;
+			v[2] = other->phone_seconds / items;
+			v[3] = other->joules / items;
+			v[4] = ratio(c->phone_seconds, other->phone_seconds);
+			v[5] = ratio(c->joules, other->joules);
+			if (!p)
+				continue;
+			v[6] = 100 * eval_accuracy(&p->tally);
+			v[7] = p_value(t, p, greedy_of(t, 1));
+		}
+}
+
 /* ---- pictures ------------------------------------------------------------ */
 
 /* Return the accuracy of a method at its largest number of samples. */
@@ -250,7 +340,7 @@ static void make_tradeoff(const struct tts *t, const char *name,
 		.name_key = { "how", "samples" },
 		.n_names = 2,
 		.plot = { .y = { "right, %" }, .points = true, .x = x } };
-	add_columns(out, t->priced);
+	add_columns(out, t->priced, is_tested(t, 0));
 	out->column[0].panel = 1;
 	out->column[column].panel = 2;
 	for (unsigned i = 0; i < t->n; i++)
@@ -263,8 +353,12 @@ static int draw_all(const struct tts *t, const struct bench_table *tables,
 {
 	struct bench_table *more = calloc(3, sizeof(*more));
 	unsigned n_more = 0;
-	int ret;
+	int ret = report_plots(tables, n, caption, t->args->plot, e);
 
+	if (ret || !t->n) {
+		free(more);
+		return ret;
+	}
 	if (!more)
 		return err_set(e, ENOMEM, "no memory for pictures");
 	make_tradeoff(t, "time", 5,
@@ -282,9 +376,7 @@ static int draw_all(const struct tts *t, const struct bench_table *tables,
 			.lines = true,
 			.x = "samples" } };
 	add_numbers(t, &more[n_more++], "tokens_per_s", rate);
-	ret = report_plots(tables, n, caption, t->args->plot, e);
-	if (!ret)
-		ret = report_plots(more, n_more, caption, t->args->plot, e);
+	ret = report_plots(more, n_more, caption, t->args->plot, e);
 	free(more);
 	return ret;
 }
@@ -310,18 +402,6 @@ static struct beside beside(const struct tts *t, const struct tts_point *p,
 		};
 	return (struct beside){ ratio(a->phone_seconds, b->phone_seconds),
 		ratio(a->joules, b->joules) };
-}
-
-/* The p-value of the difference between two points (McNemar's test). */
-static double p_value(const struct tts *t, const struct tts_point *p,
-	const struct tts_point *other)
-{
-	uint64_t only[2] = { 0, 0 };
-
-	for (size_t i = 0; i < t->items.n; i++)
-		if (p->right[i] != other->right[i])
-			only[other->right[i]]++;
-	return eval_mcnemar(only[0], only[1]);
 }
 
 /* Return the point with the smallest number of samples at which a method of the
@@ -388,21 +468,9 @@ static void print_overtaking(const struct tts *t)
 
 /* ---- report -------------------------------------------------------------- */
 
-int tts_report(const struct tts *t, struct err *e)
+static void make_pass(const struct tts *t, struct bench_table *out)
 {
-	const struct tts_args *a = t->args;
-	const char *clock = run_options_clock(a->options);
-	struct bench_table *table = calloc(TABLES, sizeof(*table));
-	char caption[BENCH_CAPTION];
-	unsigned n = 0;
-	int ret = 0;
-
-	if (!table)
-		return err_set(e, ENOMEM, "no memory for tables");
-	clock = clock ? clock : "wall";
-	for (; n < a->n_models; n++)
-		make_accuracy(t, n, &table[n]);
-	table[n] = (struct bench_table){ .name = "pass",
+	*out = (struct bench_table){ .name = "pass",
 		.title = "pass@k: at least one of k samples is right, %",
 		.note = "by the unbiased estimate from the largest number",
 		.name_key = { "model" },
@@ -410,44 +478,88 @@ int tts_report(const struct tts *t, struct err *e)
 		.plot = { .y = { "one is right, %" },
 			.lines = true,
 			.x = "samples" } };
-	add_numbers(t, &table[n++], "pass_at", pass_percent);
-	make_speed(t, &table[n++]);
-	if (t->priced) {
-		tts_kernels(t, &table[n++]);
-		tts_softmax(t, &table[n++]);
+	add_numbers(t, out, "pass_at", pass_percent);
+}
+
+/* Fill the requested tables. Returns their number. */
+static unsigned fill(const struct tts *t, struct bench_table *table)
+{
+	static void (*const make[TTS_TABLES])(
+		const struct tts *, struct bench_table *) = {
+		[TTS_PASS] = make_pass,
+		[TTS_SPEED] = make_speed,
+		[TTS_PHONES] = make_phones,
+		[TTS_KERNELS] = tts_kernels,
+		[TTS_SOFTMAX] = tts_softmax,
+		[TTS_ATTENTION] = tts_attention,
+		[TTS_BATCHES] = tts_batches,
+		[TTS_PROMPTS] = tts_prompts,
+		[TTS_MEMORY] = tts_memory,
+	};
+	const struct tts_args *a = t->args;
+	unsigned n = 0;
+
+	for (; a->table[TTS_ACCURACY] && n < a->n_models; n++)
+		make_accuracy(t, n, &table[n]);
+	for (unsigned i = 0; i < TTS_TABLES; i++)
+		if (a->table[i] && make[i] && (i < TTS_PAPER || t->priced))
+			make[i](t, &table[n++]);
+	return n;
+}
+
+static json_t *overtaking_json(const struct tts *t)
+{
+	const struct tts_args *a = t->args;
+	const struct tts_point *other =
+		a->n_models > 1 ? greedy_of(t, 1) : NULL;
+	json_t *list = json_array();
+
+	for (unsigned m = 0; other && m < a->n_methods; m++) {
+		const struct tts_method *is = &a->method[m];
+		const struct tts_point *p = overtaking(t, is->name, other);
+		struct beside b;
+
+		if (!strcmp(is->name, TTS_SAMPLE) || !p)
+			continue;
+		b = beside(t, p, other);
+		json_array_append_new(list,
+			json_pack("{ss sI sf so}", "method", is->name,
+				"samples", (json_int_t)p->n, "time_of_other",
+				b.time, "energy_of_other",
+				isnan(b.energy) ? json_null()
+						: json_real(b.energy)));
 	}
-	snprintf(caption, sizeof(caption),
-		"%zu items of %s, %u timed, temperature %g, clock %s",
-		t->items.n, a->task, a->timed, a->temperature, clock);
+	return list;
+}
+
+int tts_report(const struct tts *t, struct err *e)
+{
+	const struct tts_args *a = t->args;
+	const char *clock = run_options_clock(a->options);
+	struct bench_table *table = calloc(TABLES, sizeof(*table));
+	char caption[BENCH_CAPTION];
+	unsigned n;
+	int ret = 0;
+
+	if (!table)
+		return err_set(e, ENOMEM, "no memory for tables");
+	clock = clock ? clock : "wall";
+	n = fill(t, table);
+	if (t->n)
+		snprintf(caption, sizeof(caption),
+			"%zu items of %s, %u timed, temperature %g, clock %s",
+			t->items.n, a->task, a->timed, a->temperature, clock);
+	else
+		snprintf(caption, sizeof(caption),
+			"computed from shapes, clock %s", clock);
 	if (a->form == BENCH_JSON) {
-		json_t *list = json_array();
-		const struct tts_point *other =
-			t->args->n_models > 1 ? greedy_of(t, 1) : NULL;
-
-		for (unsigned m = 0; other && m < t->args->n_methods; m++) {
-			const struct tts_method *is = &t->args->method[m];
-			const struct tts_point *p =
-				overtaking(t, is->name, other);
-			struct beside b;
-
-			if (!strcmp(is->name, TTS_SAMPLE) || !p)
-				continue;
-			b = beside(t, p, other);
-			json_array_append_new(list,
-				json_pack("{ss sI sf so}", "method", is->name,
-					"samples", (json_int_t)p->n,
-					"time_of_other", b.time,
-					"energy_of_other",
-					isnan(b.energy) ? json_null()
-							: json_real(b.energy)));
-		}
-
 		ret = print_json(
 			json_pack("{si ss ss ss sI sI sf so so}", "version", 1,
 				"command", "bench tts", "clock", clock, "task",
 				a->task, "items", (json_int_t)t->items.n,
 				"timed", (json_int_t)a->timed, "temperature",
-				a->temperature, "overtaking", list, "tables",
+				a->temperature, "overtaking",
+				overtaking_json(t), "tables",
 				report_tables_json(table, n)),
 			9, e);
 	} else if (a->form == BENCH_CSV) {
@@ -456,14 +568,14 @@ int tts_report(const struct tts *t, struct err *e)
 			table_print_csv(&table[i], stdout);
 	} else {
 		printf("Test-time scaling: %s\n", caption);
-		for (unsigned m = 0; m < a->n_models; m++)
+		for (unsigned m = 0; t->n && m < a->n_models; m++)
 			if (a->shape[m])
 				printf("%s is priced as %s\n", a->model[m],
 					a->shape[m]);
 		for (unsigned i = 0; i < n; i++)
 			table_print(&table[i], stdout);
 		putchar('\n');
-		if (a->n_models > 1)
+		if (t->n && a->n_models > 1)
 			print_overtaking(t);
 	}
 	if (!ret && a->plot)

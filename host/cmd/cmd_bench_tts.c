@@ -7,6 +7,7 @@
 #include "base/strbuf.h"
 #include "host/api/options.h"
 #include "host/bench/bench_tts.h"
+#include "host/bench/run_options.h"
 #include "host/cmd/bench_line.h"
 #include "host/eval/eval_tasks.h"
 #include "host/model/shapes.h"
@@ -17,7 +18,7 @@
 static struct bench_line line = { .predict = 192, .items = 50 };
 static const char *models = "small, target", *method_list, *task = "math";
 static const char *numbers = "1, 2, 4, 8, 16, 32";
-static const char *shapes_list;
+static const char *shapes_list, *tables = "all";
 static double temperature = 0.8;
 static int64_t seed = 1, timed = 2;
 
@@ -28,6 +29,12 @@ static int64_t seed = 1, timed = 2;
 
 /* clang-format off */
 static const struct opt opts[] = {
+	{ OPT_STRING, 0, "tables", &tables, "LIST",
+		"tables to make (all); some of accuracy, pass, speed, phones "
+		"(the first model beside the second, as pairs of models on "
+		"phones), and, computed from shapes, kernels, softmax, "
+		"attention, batches, prompts, memory",
+		.choices = tts_table_names },
 	{ OPT_STRING, 0, "models", &models, "LIST",
 		"one or two models (small,target); with two, the report also "
 		"has the number of samples from which on the first is more "
@@ -65,8 +72,8 @@ static const struct opt opts[] = {
 static const struct opt_command usage = {
 	.name = "tandem bench tts",
 	.synopsis =
-		"[--models LIST] [--methods LIST] [--at LIST] [--task TASK] "
-		"[OPTIONS]",
+		"[--tables LIST] [--models LIST] [--methods LIST] [--at LIST] "
+		"[--task TASK] [OPTIONS]",
 	.summary = "measure accuracy against cost, by the number of samples",
 	.details =
 		"Test-time scaling: each model answers the items of a task "
@@ -75,10 +82,11 @@ static const struct opt_command usage = {
 		"95 % interval, the tokens of all samples, and the cost of an "
 		"item on a phone (" CLOCK ", or --clock) in time and energy, "
 		"including the prompt and the scoring; pass@k by the unbiased "
-		"estimate; throughput by the number of samples; times of "
-		"kernels by the rows of a pass, compared with the paper's; and "
-		"the number of samples from which on the first model is more "
-		"accurate than the second without samples.\n\n"
+		"estimate; throughput by the number of samples; the costs as "
+		"pairs of large models on three phones; what a phone takes for "
+		"kernels, passes and memory, compared with the npu-tts paper; "
+		"and the number of samples from which on the first model is "
+		"more accurate than the second without samples.\n\n"
 		"A sample of an item uses the same random numbers however many "
 		"samples are drawn. So the largest number of samples is drawn "
 		"once; for smaller numbers, methods that choose among finished "
@@ -93,9 +101,11 @@ static const struct opt_command usage = {
 	.examples =
 		"  tandem bench tts --items 20\n"
 		"  tandem bench tts --methods vote,best-of-n --at 1,4,16\n"
-		"  tandem bench tts --models small,target --shapes qwen2.5-1.5b,qwen2.5-3b",
-	.common = "models shapes methods at task items timed predict temp seed "
-		  "threads clock json csv plot",
+		"  tandem bench tts --models small,target --shapes qwen2.5-1.5b,qwen2.5-3b\n"
+		"  tandem bench tts --tables kernels,softmax,attention,memory",
+	.common =
+		"tables models shapes methods at task items timed predict temp seed "
+		"threads clock json csv plot",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.max_operands = 0,
@@ -174,6 +184,31 @@ static int take_method(struct tts_args *a, const char *part)
 	return EXIT_OK;
 }
 
+static bool any_uses(const struct tts_args *a, const struct opt *row)
+{
+	bool is = false;
+
+	for (unsigned m = 0; m < a->n_methods && !is; m++)
+		run_option_applies(a->method[m].method, row->name, &is,
+			&(struct err){ 0 });
+	return is;
+}
+
+/* Check the options, each of which must be of use to one of the methods.
+ * Returns an exit status. */
+static int check_decoder(const struct tts_args *a)
+{
+	const struct opt_table *t;
+
+	for (size_t i = 0; (t = decoder_tables(i)); i++)
+		for (size_t k = 0; k < t->n; k++)
+			if (opt_is_said(&line.values, t, &t->rows[k]) &&
+				!any_uses(a, &t->rows[k]))
+				return bench_line_check_decoder(
+					&cmd_bench_tts, &line, "sample");
+	return EXIT_OK;
+}
+
 /* Fill *a with the models, shapes, methods and numbers that the options list.
  * The names of models in *a point into *text, which the caller releases.
  * Returns an exit status. */
@@ -205,7 +240,17 @@ static int take(struct tts_args *a, struct strbuf *text)
 	}
 	if (!a->n_models)
 		return cmd_misuse(c, "--models names none");
-	status = take_shapes(a);
+	status = list_tables(c, tables, tts_table_names, TTS_TABLES, a->table);
+	/* "all" leaves out the phones if there is nothing to compare. */
+	if (a->n_models < 2 && !strcmp(tables, "all"))
+		a->table[TTS_PHONES] = false;
+	if (!status && a->table[TTS_PHONES] && a->n_models < 2)
+		status = cmd_misuse(c,
+			"--tables phones compares two models, and --models "
+			"'%s' names one",
+			models);
+	if (!status)
+		status = take_shapes(a);
 	while (!status && list_part(&list, part))
 		status = take_method(a, part);
 	if (!status && !a->n_methods)
@@ -217,7 +262,7 @@ static int take(struct tts_args *a, struct strbuf *text)
 		if (a->samples[i] <= a->samples[i - 1])
 			status = cmd_misuse(
 				c, "--at '%s' does not ascend", numbers);
-	return status ? status : bench_line_check_decoder(c, &line, "sample");
+	return status ? status : check_decoder(a);
 }
 
 static int run(int argc, char **argv)

@@ -124,13 +124,20 @@ int price_likely(const struct soc *, uint64_t graph_rows, uint64_t rows,
 	uint64_t n, uint64_t k, enum dtype type, enum price_exp,
 	struct price *out);
 
-/*
- * Like price_matmul, for a kernel that only copies the quantized bytes to the
- * matrix engine's memory and computes nothing useful. This is the upper bound
- * in figure 15 of the paper.
- */
-int price_matmul_bound(const struct soc *, uint64_t rows, uint64_t n,
-	uint64_t k, enum dtype type, struct price *out);
+/* How a kernel turns stored weights into the fp16 of the matrix engine. */
+enum price_dequant {
+	PRICE_DEQUANT, /* as Tandem's kernels do */
+	/* one group after another, as the library of the paper's authors does
+	 * without super-groups; for group-q4_0 and group-q8_0 */
+	PRICE_DEQUANT_AUTHORS,
+	/* not at all: the bytes are copied and the result is useless. This is
+	 * the upper bound in figure 15. */
+	PRICE_DEQUANT_COPY,
+};
+
+/* Like price_matmul, with this way to dequantize. */
+int price_matmul_by(const struct soc *, uint64_t rows, uint64_t n, uint64_t k,
+	enum dtype type, enum price_dequant, struct price *out);
 
 /*
  * Add the overhead of a runtime for a product as in price_matmul to *out, as

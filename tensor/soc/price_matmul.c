@@ -98,13 +98,41 @@ static const struct dequant dequants[] = {
 	{ DTYPE_TILE_F16, 0, 0, { 0 } },
 };
 
-static const struct dequant *find_dequant(enum dtype type)
+/*
+ * The authors' sequence for two groups (htp-ops-lib, dequantization without
+ * coalesced groups). Each group has a vector of its own: its scale is looked
+ * up, its nibbles are joined, looked up and put in order, or its bytes are
+ * widened; then two vectors are joined.
+ */
+static const struct dequant authors[] = {
+	{ DTYPE_GROUP_Q4_0, 16, 0,
+		{ .loadu = 4,
+			.shift = 2,
+			.permute = 6,
+			.pair = 6,
+			.wide = 2,
+			.convert = 2,
+			.store = 1 } },
+	{ DTYPE_GROUP_Q8_0, 16, 0,
+		{ .loadu = 4,
+			.shift = 2,
+			.permute = 2,
+			.pair = 4,
+			.wide = 2,
+			.convert = 2,
+			.store = 1 } },
+};
+
+static const struct dequant *find_dequant(
+	const struct dequant *in, size_t n, enum dtype type)
 {
-	for (size_t i = 0; i < ARRAY_LEN(dequants); i++)
-		if (dequants[i].type == type)
-			return &dequants[i];
+	for (size_t i = 0; i < n; i++)
+		if (in[i].type == type)
+			return &in[i];
 	return NULL;
 }
+
+#define DEQUANT(type) find_dequant(dequants, ARRAY_LEN(dequants), type)
 
 /*
  * Add the work of `tiles` tiles of weights that pass through DMA and the vector
@@ -163,7 +191,7 @@ static int matmul(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
 int price_matmul(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
 	enum dtype type, struct price *out)
 {
-	return matmul(soc, rows, n, k, find_dequant(type), false, out);
+	return matmul(soc, rows, n, k, DEQUANT(type), false, out);
 }
 
 void price_matmul_rows(const struct soc *soc, uint64_t rows, uint64_t n,
@@ -175,13 +203,17 @@ void price_matmul_rows(const struct soc *soc, uint64_t rows, uint64_t n,
 		price_add_vector(soc, (double)n * (double)k * each, out);
 }
 
-int price_matmul_bound(const struct soc *soc, uint64_t rows, uint64_t n,
-	uint64_t k, enum dtype type, struct price *out)
+int price_matmul_by(const struct soc *soc, uint64_t rows, uint64_t n,
+	uint64_t k, enum dtype type, enum price_dequant by, struct price *out)
 {
-	const struct dequant *d = find_dequant(type);
+	const struct dequant *d = by == PRICE_DEQUANT_AUTHORS
+		? find_dequant(authors, ARRAY_LEN(authors), type)
+		: DEQUANT(type);
 	struct dequant copied = { .type = type };
 
-	return matmul(soc, rows, n, k, d ? &copied : NULL, false, out);
+	if (d && by == PRICE_DEQUANT_COPY)
+		d = &copied;
+	return matmul(soc, rows, n, k, d, false, out);
 }
 
 int price_likely(const struct soc *soc, uint64_t graph_rows, uint64_t rows,
@@ -189,7 +221,7 @@ int price_likely(const struct soc *soc, uint64_t graph_rows, uint64_t rows,
 	struct price *out)
 {
 	struct price softmax;
-	int ret = matmul(soc, graph_rows, n, k, find_dequant(type), true, out);
+	int ret = matmul(soc, graph_rows, n, k, DEQUANT(type), true, out);
 
 	if (ret || (ret = price_softmax(soc, graph_rows, n, exp, &softmax))) {
 		memset(out, 0, sizeof(*out));

@@ -42,13 +42,39 @@ holds 'kernels by batch' '$kernels as $k | ($k[:5] | map(.samples)) ==
   and ($k[0].rows_to_super * $k[0].super_s / $k[0].rows_s - 1 | fabs) < 1e-6
   and $k[0].rows_to_super > $k[5].rows_to_super
   and $k[0].rows_to_super < $k[7].rows_to_super
-  and $k[0].groups_to_super > $k[5].groups_to_super
-  and $k[0].groups_to_super < $k[7].groups_to_super'
+  and $k[0].groups_to_super > $k[5].authors_to_super
+  and $k[0].groups_to_super < $k[7].authors_to_super
+  and $k[0].authors_s > $k[0].groups_s'
 holds 'softmax by batch' '$softmax as $s | ($s[:15] | map([.samples, .positions])) ==
     [("1024", "4096", "16384") as $c | ("1", "2", "4", "8", "16") | [., $c]]
   and ([$s[:15][] | .f32_s > .f16_s and .f16_s > .table_s] | all)
   and $s[4].table_s > 4 * $s[0].table_s
   and $s[5].table_s > 2 * $s[0].table_s and $s[10].table_s > 2 * $s[5].table_s'
+
+# The other tables are computed from shapes: nothing is decoded.
+run_ok "$TANDEM" bench tts --json \
+  --tables softmax,attention,batches,prompts,memory --models nowhere
+check_eq tables "$(jq -c '.tables | keys' <"$tmp/out")" \
+  '["attention","batches","memory","prompts","softmax"]'
+of() { # WHAT JQ_CONDITION
+  checks=$((checks + 1))
+  jq -e ".tables as {\$softmax, \$attention, \$batches, \$prompts, \$memory} | $2" \
+    <"$tmp/out" >"$tmp/jq" 2>&1 || fail "$1: $(<"$tmp/jq") of $(<"$tmp/out")"
+}
+of 'gathers in flight' '[$softmax[:15][] | .two_gathers < .f32_to_table
+  and .f32_to_table < .four_gathers] | all'
+of 'softmax grows with the queries, and reads hide it in ours' '
+  [$attention[] | .all_s < .in_turn_s] | all
+  and ($attention[4].softmax_share > 5 * $attention[0].softmax_share)'
+of 'passes with more samples are faster, and less than in proportion' '
+  [$batches[:20][] | select(.samples != "1") | 1 < .growth
+    and .growth < (.samples | tonumber)] | all'
+of 'the energy of eight samples of the small model, as in the paper' '
+  $batches[3] | .samples == "8" and .of_3b < 1'
+of 'longer prompts, slower' '[range(0; 16; 4) as $i |
+  $prompts[$i].samples_1 > $prompts[$i + 3].samples_1
+  and $prompts[$i + 3].samples_1 > 0.7 * $prompts[$i].samples_1] | all'
+of memory '[$memory[] | .npu_ratio, .all_ratio | . > 0.9 and . < 1.1] | all'
 
 # A choice among the first samples of the largest run, and its cost, equal
 # those of the method run with that number of samples.
@@ -85,6 +111,28 @@ itself best-of-n:min 8 --aggregate min
 itself self-certainty 1
 check_eq 'methods outside the groups' "$(jq -c '[.tables.accuracy[] |
   select(.how == "small, beam") | .samples]' <"$tmp/tts")" '["1","8"]'
+
+# ---- pairs of models on phones -----------------------------------------------
+if [ -e "$TANDEM_MODELS/reward.gguf" ]; then
+  run_ok "$TANDEM" bench tts --tables accuracy,phones --items 2 -n 64 --at 1,4 \
+    --methods best-of-n --timed 0 "${pair[@]}" --json
+  check_eq 'phones, pairs and numbers' \
+    "$(jq '.tables.phones | length' <"$tmp/out")" 18
+  jq -e '.tables as $t | $t.accuracy[2] as $four |
+    [$t.phones[] | select(.samples == "4") | .right == $four.right
+      and .p_value == $four.p_value and .time < 1 and .energy < 1
+      and (.phone_s / .second_s / .time - 1 | fabs) < 1e-6] | all' \
+    "$tmp/out" >"$tmp/jq" || fail "phones: $(<"$tmp/jq") $(<"$tmp/out")"
+  checks=$((checks + 1))
+fi
+# An option of one of the methods is taken.
+tts --items 1 -n 8 --at 2 --methods vote,best-of-n --answer text --json
+misuse "$TANDEM" bench tts --methods best-of-n --answer text
+check_has 'no answers' "$err" '--answer cannot be used'
+misuse "$TANDEM" bench tts --tables phones --models small
+check_has 'one model' "$err" 'compares two models'
+misuse "$TANDEM" bench tts --tables kernel
+check_has 'nearest table' "$err" "did you mean 'kernels'?"
 
 # ---- pictures ----------------------------------------------------------------
 has_parts() { # SVG PART...: it is whole, and holds these

@@ -321,26 +321,13 @@ static const struct {
 	{ 3072, 8192, true },
 };
 
-static double matmul_ps(
-	const struct soc *s, size_t i, enum dtype q4, enum dtype q8)
+static double matmul_ps(const struct soc *s, size_t i, enum dtype q4,
+	enum dtype q8, enum price_dequant by)
 {
 	struct price p;
 
-	assert_int_equal(price_matmul(s, 1, figure_15[i].n, figure_15[i].k,
-				 figure_15[i].is_down ? q8 : q4, &p),
-		0);
-	return (double)p.total_ps;
-}
-
-static double bound_ps(const struct soc *s, size_t i)
-{
-	struct price p;
-
-	assert_int_equal(
-		price_matmul_bound(s, 1, figure_15[i].n, figure_15[i].k,
-			figure_15[i].is_down ? DTYPE_SUPER_Q8_0
-					     : DTYPE_SUPER_Q4_0,
-			&p),
+	assert_int_equal(price_matmul_by(s, 1, figure_15[i].n, figure_15[i].k,
+				 figure_15[i].is_down ? q8 : q4, by, &p),
 		0);
 	return (double)p.total_ps;
 }
@@ -351,11 +338,16 @@ static void test_figure_15(void **state)
 
 	for (size_t i = 0; i < ARRAY_LEN(figure_15); i++) {
 		bool down = figure_15[i].is_down;
-		double super =
-			matmul_ps(&s, i, DTYPE_SUPER_Q4_0, DTYPE_SUPER_Q8_0);
-		double group =
-			matmul_ps(&s, i, DTYPE_GROUP_Q4_0, DTYPE_GROUP_Q8_0);
-		double rows = matmul_ps(&s, i, DTYPE_Q4_0, DTYPE_Q8_0);
+		double super = matmul_ps(&s, i, DTYPE_SUPER_Q4_0,
+			DTYPE_SUPER_Q8_0, PRICE_DEQUANT);
+		double copied = matmul_ps(&s, i, DTYPE_SUPER_Q4_0,
+			DTYPE_SUPER_Q8_0, PRICE_DEQUANT_COPY);
+		double group = matmul_ps(&s, i, DTYPE_GROUP_Q4_0,
+			DTYPE_GROUP_Q8_0, PRICE_DEQUANT);
+		double authors = matmul_ps(&s, i, DTYPE_GROUP_Q4_0,
+			DTYPE_GROUP_Q8_0, PRICE_DEQUANT_AUTHORS);
+		double rows =
+			matmul_ps(&s, i, DTYPE_Q4_0, DTYPE_Q8_0, PRICE_DEQUANT);
 
 		/* The paper's ratios are 9.65 to 19.04. */
 		between(rows / super, 8, 19.04, "over conventional groups");
@@ -363,10 +355,14 @@ static void test_figure_15(void **state)
 		 * bottleneck and the ratio is smaller; see
 		 * docs/soc-clock.md. */
 		between(group / super, down ? 1.3 : 1.82, 3.45, "over groups");
+		/* The authors' own sequence is slower than the paper's ratio
+		 * says; see docs/test-time-scaling.md. */
+		between(authors / super, down ? 2.5 : 5, down ? 3.2 : 6.5,
+			"of the authors' sequence");
 		/* The paper's kernel is 27 % slower than the bound on
 		 * average. */
-		between(super / bound_ps(&s, i), down ? 1 : 1.2,
-			down ? 1.05 : 1.35, "of the bound");
+		between(super / copied, down ? 1 : 1.2, down ? 1.05 : 1.35,
+			"of the bound");
 	}
 }
 

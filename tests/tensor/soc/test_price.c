@@ -164,7 +164,7 @@ static void test_padding(void **state)
 	assert_memory_equal(&p, &q, sizeof(p));
 }
 
-/* The upper bound (price_matmul_bound) moves the same bytes and dequantizes
+/* The upper bound (PRICE_DEQUANT_COPY) moves the same bytes and dequantizes
  * nothing. */
 static void test_bound(void **state)
 {
@@ -173,8 +173,8 @@ static void test_bound(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(layouts); i++) {
 		assert_int_equal(
 			price_matmul(&round_soc, 2, 64, 96, layouts[i], &p), 0);
-		assert_int_equal(price_matmul_bound(
-					 &round_soc, 2, 64, 96, layouts[i], &b),
+		assert_int_equal(price_matmul_by(&round_soc, 2, 64, 96,
+					 layouts[i], PRICE_DEQUANT_COPY, &b),
 			0);
 		equal(b.counts.vector_packets, 3 * 2 + 2 * 2, "packets");
 		equal(b.counts.gathers, 0, "scatters");
@@ -436,7 +436,10 @@ static void test_refused(void **state)
 	REFUSED(price_matmul(s, 1, 32, 33, DTYPE_SUPER_Q4_0, &p));
 	REFUSED(price_matmul(s, 1, 32, 32, DTYPE_Q6_K, &p));
 	REFUSED(price_matmul(s, 1, 32, 32, DTYPE_F32, &p));
-	REFUSED(price_matmul_bound(s, 1, 32, 32, DTYPE_F32, &p));
+	REFUSED(price_matmul_by(
+		s, 1, 32, 32, DTYPE_F32, PRICE_DEQUANT_COPY, &p));
+	REFUSED(price_matmul_by(
+		s, 1, 32, 32, DTYPE_SUPER_Q4_0, PRICE_DEQUANT_AUTHORS, &p));
 	REFUSED(price_softmax(s, 1, 64, (enum price_exp)3, &p));
 	REFUSED(price_attention(s, 1, 0, 1, 64, 64, PRICE_EXP_F16, &p));
 	REFUSED(price_attention(s, 1, 2, 0, 64, 64, PRICE_EXP_F16, &p));
