@@ -25,6 +25,10 @@ static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "beam-rounds", IN(rounds), "N",
 		"beam, dvts: steps after which beams are chosen, at most ({}); "
 		"after the last one, beams continue to their ends", 1, 1 << 16, .noun = "beams" },
+	{ OPT_FLAG, 0, "beam-ahead", IN(ahead), NULL,
+		"beam, dvts: let rows that would wait for other beams begin "
+		"the next step of likely beams; the text is the same",
+		.noun = "beams" },
 };
 #undef IN
 /* clang-format on */
@@ -44,6 +48,25 @@ uint32_t beams_width(const struct method_env *env)
 	return samples_all(env) > 1 ? o->width : 1;
 }
 
+static bool goes_ahead(const struct method_env *env)
+{
+	const struct beam_options *o = method_options(env, &beam_table);
+
+	return o->ahead && samples_all(env) > 1;
+}
+
+uint32_t beams_rows(const struct method_env *env)
+{
+	const struct samples_options *o = method_options(env, &samples_table);
+
+	return goes_ahead(env) ? o->parallel : samples_rows(env);
+}
+
+uint32_t beams_sequences(const struct method_env *env)
+{
+	return samples_all(env) + (goes_ahead(env) ? beams_rows(env) : 0);
+}
+
 int beams_open(
 	struct method_env *env, const struct model *target, struct err *e)
 {
@@ -59,23 +82,29 @@ int beams_open(
 
 /* ---- comparing beams ----------------------------------------------------- */
 
-/* Sort by descending value, with unknown values last; equal ones by index. */
-static int by_value(const void *a, const void *b)
+/* Negative if x is worth more than y; unknown values are worth least. */
+static int by_worth(const struct sample *x, const struct sample *y)
 {
-	const struct sample *const *at = a, *const *bt = b;
-	const struct sample *x = *at, *y = *bt;
-
 	if (isnan(x->value) != isnan(y->value))
 		return isnan(x->value) ? 1 : -1;
 	if (x->value > y->value || x->value < y->value)
 		return x->value > y->value ? -1 : 1;
-	return x->index < y->index ? -1 : x->index > y->index;
+	return 0;
+}
+
+/* Sort by descending value, beams of equal value by their places. */
+static int by_value(const void *a, const void *b)
+{
+	const struct sample *const *at = a, *const *bt = b;
+	int worth = by_worth(*at, *bt);
+
+	return worth ? worth : (*at)->place < (*bt)->place ? -1 : 1;
 }
 
 static void finish(struct beams *b, const struct sample *s)
 {
 	b->finished++;
-	if (!b->best || by_value(&s, &b->best) < 0)
+	if (!b->best || by_worth(s, b->best) < 0)
 		b->best = s;
 }
 
@@ -152,6 +181,34 @@ static uint32_t keep_best(struct beams *b, struct samples *p,
 	return kept;
 }
 
+/* The random stream of child number `child` of a beam. */
+static uint64_t stream_of(const struct beams *b, const struct samples *p,
+	const struct sample *from, uint32_t child)
+{
+	const uint64_t n = samples_all(samples_env(p));
+
+	return child ? samples_at(p, 0)->stream +
+			n * (1 + (b->round - 1) * n + child) + from->place
+		     : from->stream;
+}
+
+/* Continue the kept beam `from` as its child number `child`. If this child
+ * began ahead, take it, otherwise fork it; child 0 is then the beam itself. */
+static int proceed(struct beams *b, struct samples *p, struct sample *from,
+	uint32_t child, struct sample **out, struct err *e)
+{
+	int ret = 0;
+
+	*out = samples_take_early(p, from, child);
+	b->used += *out != NULL;
+	if (!*out && child)
+		ret = samples_fork(
+			p, from, stream_of(b, p, from, child), out, e);
+	else if (!*out)
+		*out = from;
+	return ret;
+}
+
 /*
  * Choose the beams of the next round. A tree without a beam that continues is
  * removed, and later trees move up in active[]. They only overwrite entries
@@ -159,7 +216,6 @@ static uint32_t keep_best(struct beams *b, struct samples *p,
  */
 static int choose(struct beams *b, struct samples *p, struct err *e)
 {
-	uint64_t stream = samples_at(p, 0)->stream;
 	uint32_t n = b->n;
 	int ret = 0;
 
@@ -171,11 +227,57 @@ static int choose(struct beams *b, struct samples *p, struct err *e)
 		if (!kept)
 			continue;
 		for (uint32_t i = kept; i < b->plan.tree && !ret; i++) {
-			ret = samples_fork(p, tree[i % kept],
-				stream + samples_count(p), &tree[i], e);
+			ret = proceed(
+				b, p, tree[i % kept], i / kept, &tree[i], e);
 			b->forks += !ret;
 		}
+		for (uint32_t i = 0; i < kept && !ret; i++)
+			ret = proceed(b, p, tree[i], 0, &tree[i], e);
 		b->n += b->plan.tree;
+	}
+	samples_drop_early(p);
+	for (uint32_t i = 0; i < b->n; i++)
+		b->active[i]->place = i;
+	return ret;
+}
+
+/* ---- beginning the next step ahead --------------------------------------- */
+
+/* The score of the text before the step that has just ended. */
+static float score_so_far(const struct sample *s)
+{
+	return s->n_steps > 1 ? s->score[s->n_steps - 2] : 0;
+}
+
+/* The waiting beam with the best score so far that has fewer than the usual
+ * number of continuations; NULL if there is none. */
+static struct sample *most_likely(const struct beams *b)
+{
+	struct sample *best = NULL;
+
+	for (uint32_t i = 0; i < b->n; i++) {
+		struct sample *s = b->active[i];
+
+		if (s->lane.held && s->children < b->plan.tree / b->plan.keep &&
+			(!best || score_so_far(s) > score_so_far(best)))
+			best = s;
+	}
+	return best;
+}
+
+int beams_ahead(struct samples *p, uint32_t rows, struct err *e)
+{
+	struct beams *b = samples_own(p);
+	struct sample *s;
+	bool began = true;
+	int ret = 0;
+
+	if (!goes_ahead(samples_env(p)))
+		return 0;
+	while (rows-- && began && !ret && (s = most_likely(b))) {
+		ret = samples_fork_early(
+			p, s, stream_of(b, p, s, s->children), &began, e);
+		b->ahead += began;
 	}
 	return ret;
 }
@@ -205,8 +307,10 @@ int beams_begin(struct samples *p, const struct beams_plan *plan, struct err *e)
 	if (!b->active || !b->to_score)
 		return err_set(e, ENOMEM, "no memory for %u beams", n);
 	ret = samples_add(p, n, e);
-	for (; b->n < n && !ret; b->n++)
+	for (; b->n < n && !ret; b->n++) {
 		b->active[b->n] = samples_at(p, b->n);
+		b->active[b->n]->place = b->n;
+	}
 	begin_round(b, p);
 	return ret;
 }
@@ -292,4 +396,7 @@ void beams_report(const struct samples *p, struct strbuf *out)
 		" cut, %u finished; %" PRIu64
 		" tokens computed for a text of %" PRIu64,
 		t->round, t->forks, t->cut, t->finished, t->drawn, t->chosen);
+	if (t->ahead)
+		strbuf_addf(out, "; %" PRIu64 " of %" PRIu64 " used ahead",
+			t->used, t->ahead);
 }

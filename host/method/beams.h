@@ -10,11 +10,20 @@
  *
  * The N beams (-N) form trees of equal size. In each round the best K beams of
  * a tree are kept, and forks of these K beams fill the tree up again: fork j
- * continues kept beam j mod K. Its random stream has the number that the fork
- * has in the pool of samples. If a tree has K beams or fewer left, all of them
- * are kept. Beams with equal texts are not merged. After --beam-rounds rounds
- * the beams run to their ends. The result is the finished beam with the best
- * value, or the first of several best ones.
+ * continues kept beam j mod K, as its child number j / K. Its random stream
+ * follows from the round, the place of its parent among the beams of the round
+ * and the number of the child. If a tree has K beams or fewer left, all of them
+ * are kept. Beams with equal texts are not merged, and of beams with equal
+ * values the first is taken. After --beam-rounds rounds the beams run to their
+ * ends. The result is the finished beam with the best value, or of several best
+ * ones the one that finished first.
+ *
+ * With --beam-ahead, rows of a pass that would be empty because beams wait for
+ * others at the end of a step begin the next step: a waiting beam is continued
+ * by itself (child 0) and by its children, the beams with the best scores so
+ * far first. If the beam is then kept, these continuations are used, otherwise
+ * they are dropped. The chosen beams and texts are the same as without. This is
+ * the speculative beam extension of Chen et al., "FastTTS", 2025.
  *
  * The reward model is called once per round, and only for beams whose score can
  * matter: beams that have ended, and beams of a tree from which some must be
@@ -38,6 +47,7 @@ struct strbuf;
 
 struct beam_options {
 	uint32_t width, rounds;
+	bool ahead;
 };
 extern const struct opt_table beam_table;
 
@@ -66,6 +76,9 @@ struct beams {
 
 	uint32_t round, finished;
 	uint64_t forks, cut;
+	/* continuations that began before their beam was chosen: all, and those
+	 * that were used */
+	uint64_t ahead, used;
 	/* tokens drawn by all beams; tokens of the result */
 	uint64_t drawn, chosen;
 };
@@ -76,11 +89,16 @@ int beams_open(struct method_env *, const struct model *, struct err *);
 /* Number of beams that continue a kept beam (M), or 1 if there is only one
  * beam. */
 uint32_t beams_width(const struct method_env *);
+/* For struct method: the number of rows of a pass and of sequences. */
+uint32_t beams_rows(const struct method_env *);
+uint32_t beams_sequences(const struct method_env *);
 
 /* The steps of a beam method (struct many_steps). The method's own `begin`
  * calls beams_begin with its plan. */
 int beams_begin(struct samples *, const struct beams_plan *, struct err *);
 int beams_next(struct samples *, struct err *);
+/* Use up to `rows` rows of the next pass to begin the next step of beams. */
+int beams_ahead(struct samples *, uint32_t rows, struct err *);
 /* Choose the best beam when the run is stopped early: a finished beam, or an
  * unfinished beam if none is finished. */
 void beams_stop(struct samples *);

@@ -220,8 +220,91 @@ int samples_fork(struct samples *p, struct sample *from, uint64_t stream,
 	return 0;
 }
 
+/* ---- continuations that begin early -------------------------------------- */
+
+int samples_fork_early(struct samples *p, struct sample *from, uint64_t stream,
+	bool *began, struct err *e)
+{
+	struct sample *s;
+	int ret = samples_fork(p, from, stream, &s, e);
+
+	*began = !ret && s->lane.sequence != LANE_NO_SEQUENCE;
+	if (ret)
+		return ret;
+	if (!*began) {
+		lanes_drop(&s->lane);
+		sample_free(p->sample[--p->n]);
+		return 0;
+	}
+	s->early = true;
+	s->child = from->children++;
+	s->lane.held = false;
+	sample_draw_ahead(p, s);
+	return 0;
+}
+
+static void drop_early(struct samples *p, struct sample *s)
+{
+	if (!lane_is_over(&s->lane))
+		sample_end(p, s, LANE_CUT);
+	else if (s->lane.state == LANE_ENDED)
+		s->lane.state = LANE_CUT;
+	s->early = false;
+}
+
+/* Let `s` have the number of `from`, and the other way round. */
+static void exchange(struct samples *p, struct sample *s, struct sample *from)
+{
+	const uint32_t index = s->index;
+
+	s->parent = from->parent;
+	s->index = from->index;
+	from->index = index;
+	p->sample[s->index] = s;
+	p->sample[from->index] = from;
+}
+
+struct sample *samples_take_early(
+	struct samples *p, struct sample *from, uint32_t child)
+{
+	struct sample *s = NULL;
+
+	for (uint32_t i = 0; i < p->n && !s; i++)
+		if (p->sample[i]->early && p->sample[i]->child == child &&
+			p->sample[i]->parent == (int32_t)from->index)
+			s = p->sample[i];
+	if (!s)
+		return NULL;
+	s->early = false;
+	s->ready = s->lane.held;
+	memcpy(s->score, from->score, from->n_steps * sizeof(*s->score));
+	if (!child) {
+		exchange(p, s, from);
+		drop_early(p, from);
+	}
+	return s;
+}
+
+/* Drop the continuations of `from` that were not taken; of all samples if it is
+ * NULL. */
+static void drop_children(struct samples *p, const struct sample *from)
+{
+	for (uint32_t i = 0; i < p->n; i++)
+		if (p->sample[i]->early &&
+			(!from || p->sample[i]->parent == (int32_t)from->index))
+			drop_early(p, p->sample[i]);
+}
+
+void samples_drop_early(struct samples *p)
+{
+	drop_children(p, NULL);
+}
+
+/* ---- ending a sample ----------------------------------------------------- */
+
 void samples_cut(struct samples *p, struct sample *s)
 {
+	drop_children(p, s);
 	if (!lane_is_over(&s->lane) && !sample_is_whole(s))
 		sample_end(p, s, LANE_CUT);
 }
@@ -261,8 +344,14 @@ bool samples_have_begun(const struct samples *p)
 static void resume(struct samples *p)
 {
 	for (uint32_t i = 0; i < p->n; i++) {
-		p->sample[i]->lane.held = false;
-		sample_draw_ahead(p, p->sample[i]);
+		struct sample *s = p->sample[i];
+		bool waits = s->ready && p->by_step;
+
+		s->ready = false;
+		if (waits)
+			continue;
+		s->lane.held = false;
+		sample_draw_ahead(p, s);
 	}
 }
 
@@ -282,9 +371,19 @@ int samples_begin(struct samples *p, struct lanes *lanes, struct lane *root,
 static bool any_is_active(const struct samples *p)
 {
 	for (uint32_t i = 0; i < p->n; i++)
-		if (lane_is_active(&p->sample[i]->lane))
+		if (!p->sample[i]->early && lane_is_active(&p->sample[i]->lane))
 			return true;
 	return false;
+}
+
+/* The number of rows of the next pass that no lane uses. */
+static uint32_t free_rows(const struct lanes *l)
+{
+	uint32_t used = 0;
+
+	for (uint32_t i = 0; i < l->n; i++)
+		used += lane_is_active(l->lane[i]);
+	return used < l->width ? l->width - used : 0;
 }
 
 int samples_next(struct samples *p, struct err *e)
@@ -296,6 +395,8 @@ int samples_next(struct samples *p, struct err *e)
 		if (!ret)
 			resume(p);
 	}
+	if (!ret && !p->no_memory && p->by_step && p->many->ahead)
+		ret = p->many->ahead(p, free_rows(p->lanes), e);
 	if (ret >= 0 && p->no_memory)
 		ret = err_set(e, ENOMEM, "no memory for samples");
 	return ret;

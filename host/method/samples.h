@@ -118,8 +118,17 @@ struct sample {
 
 	struct tapped tapped; /* hidden states of its tokens after the prompt */
 
+	/* For a method with beams: its position among the beams of the round.
+	 */
+	uint32_t place;
+	/* Continuations of the sample that began early (samples_fork_early);
+	 * for such a continuation, its number among them. */
+	uint32_t children, child;
+	bool early; /* not taken yet */
+
 	/* The following members are for the pool only. */
 	bool no_slot; /* there was no cache slot for its last token */
+	bool ready;   /* the step of the next round is complete already */
 	/* logits from which to draw its next token after a wait; NULL if its
 	 * next row provides them */
 	float *ahead;
@@ -200,8 +209,24 @@ int samples_add(struct samples *, uint32_t n, struct err *);
  * not have ended. Returns 0 or a negative errno. */
 int samples_fork(struct samples *, struct sample *from, uint64_t stream,
 	struct sample **out, struct err *);
-/* End a sample and free its slots. Does nothing if the sample has ended. */
+/* End a sample, and its continuations that began early, and free their slots.
+ * Does nothing if the sample has ended. */
 void samples_cut(struct samples *, struct sample *);
+
+/*
+ * Begin a continuation of `from`, which waits at the end of a step, before it
+ * is known whether `from` is continued: with from->stream for the first one,
+ * which continues `from` itself, or another stream. Nobody waits for it. Sets
+ * *began to whether there was a sequence for it. Returns 0 or a negative errno.
+ */
+int samples_fork_early(struct samples *, struct sample *from, uint64_t stream,
+	bool *began, struct err *);
+/* Take the continuation of `from` with this number, or return NULL if it did
+ * not begin. Number 0 takes the place of `from`, which is cut. */
+struct sample *samples_take_early(
+	struct samples *, struct sample *from, uint32_t child);
+/* Cut the continuations that were not taken. */
+void samples_drop_early(struct samples *);
 
 /* Returns the error of the first sample if all samples failed, otherwise 0. */
 int samples_check(const struct samples *, struct err *);

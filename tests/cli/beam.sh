@@ -31,19 +31,20 @@ o = json.load(open(sys.argv[4]))
 beams = o["samples"]
 tree = n if how == "beam" else width
 keep = n // width if how == "beam" else 1
-value = lambda b: (-b["score"] if b["score"] is not None else 1, b["index"])
+value = lambda b: -b["score"] if b["score"] is not None else 1
 active, made, finished, rounds = list(range(n)), n, [], 0
 score_at = lambda b, k: b["steps"][k]["score"]
 while active:
     left = []
     for t in range(0, len(active), tree):
         of = [beams[i] for i in active[t:t + tree]]
+        place = {i: t + k for k, i in enumerate(active[t:t + tree])}
         done = [b for b in of
                 if b["state"] == "ended" and len(b["steps"]) == rounds + 1]
         if how == "beam":
             finished += done
             of = [b for b in of if b not in done]
-        of.sort(key=lambda b: (-score_at(b, rounds), b["index"]))
+        of.sort(key=lambda b: (-score_at(b, rounds), place[b["index"]]))
         for b in of[keep:]:
             assert b in done or (b["state"] == "cut" and
                                  len(b["steps"]) == rounds + 1), b
@@ -55,7 +56,9 @@ while active:
             fork = beams[made]
             origin = kept[j % stay]
             at = origin["steps"][rounds]["tokens"]
-            assert fork["index"] == fork["stream"] == made
+            assert fork["index"] == made
+            assert fork["stream"] == n * (1 + rounds * n + j // stay) + (
+                place[origin["index"]])
             assert fork["parent"] == origin["index"], (made, fork["parent"])
             assert fork["ids"][:at] == origin["ids"][:at]
             kept.append(fork)
@@ -95,6 +98,12 @@ want=$texts
 search --method beam -N 8 --parallel 3 --draft pld
 texts
 check_eq 'the beams of narrow passes' "$texts" "$want"
+# Beams that begin their next step while others end theirs: the same text.
+write --method beam -N 8 --temp 1.5
+want=$out
+write --method beam -N 8 --temp 1.5 --beam-ahead --stats
+check_eq 'the text of beams that go ahead' "$out" "$want"
+check_has 'statistics' "$err" ' used ahead'
 write --method beam -N 8 --stats
 check_has 'the speed of beams' "$err" ' tokens/s, prompt included'
 check_has 'statistics' "$err" ' forks, '

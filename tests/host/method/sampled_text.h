@@ -21,7 +21,8 @@ struct sampled {
 	uint32_t eos;
 	/* Options of the samples that are generated next. */
 	uint32_t n, parallel;
-	const char *option[4][2]; /* further options: names and values */
+	const char *option[5][2]; /* further options: names and values */
+	uint32_t spare; /* sequences and rows beside one for each sample */
 	struct samples_sink sink;
 	const char *draft; /* NULL means no drafter */
 	struct reward *reward;
@@ -77,8 +78,8 @@ static inline void write_alone(struct sampled *f)
 /* Open a session for many samples in place of the session for one text. */
 static inline void open_many(struct sampled *f, uint32_t slots)
 {
-	f->w.opts.sequences = 1 + f->n;
-	f->w.opts.decode_rows = f->n;
+	f->w.opts.sequences = 1 + f->n + f->spare;
+	f->w.opts.decode_rows = f->n + f->spare;
 	f->w.opts.smaller_graphs = true;
 	f->w.opts.slots = slots;
 	pair_open(&f->w.s, f->w.model[SAME], &f->w.opts);

@@ -27,6 +27,7 @@ struct slow_beam {
 	int32_t token[MOST];
 	size_t n;
 	uint32_t step_end[MOST], n_steps;
+	uint32_t place; /* among the beams of the round */
 	bool over, cut;
 	float value; /* NAN if the beam was never scored */
 };
@@ -169,7 +170,7 @@ static inline void slow_write(
 /* ---- choosing ------------------------------------------------------------ */
 
 static inline struct slow_beam *slow_add(
-	struct slow_search *s, const struct slow_beam *from)
+	struct slow_search *s, const struct slow_beam *from, uint64_t stream)
 {
 	struct slow_beam *b = &s->beam[s->n];
 
@@ -182,7 +183,8 @@ static inline struct slow_beam *slow_add(
 		write_prompt(b->token);
 	}
 	b->value = NAN;
-	b->stream = s->w->sampling.stream + s->n++;
+	b->stream = s->w->sampling.stream + stream;
+	s->n++;
 	return b;
 }
 
@@ -192,7 +194,8 @@ static inline bool slow_better(
 	float x = s->beam[a].value, y = s->beam[b].value;
 
 	return isgreater(x, y) || (!isnan(x) && isnan(y)) ||
-		(!isless(x, y) && isnan(x) == isnan(y) && a < b);
+		(!isless(x, y) && isnan(x) == isnan(y) &&
+			s->beam[a].place < s->beam[b].place);
 }
 
 /* Returns the index in `of` of the best open beam or, if `best` is false, of
@@ -211,7 +214,12 @@ static inline int slow_take(const struct slow_search *s, const uint32_t *of,
 
 static inline void slow_finish(struct slow_search *s, uint32_t at)
 {
-	if (s->best < 0 || slow_better(s, at, (uint32_t)s->best))
+	float value = s->beam[at].value;
+	float best = s->best < 0 ? NAN : s->beam[s->best].value;
+
+	/* of equal ones the first */
+	if (s->best < 0 || isgreater(value, best) ||
+		(isnan(best) && !isnan(value)))
 		s->best = (int)at;
 }
 
@@ -252,7 +260,13 @@ static inline uint32_t slow_choose(
 		if (i >= n_kept) {
 			struct slow_beam *from = &s->beam[kept[i % n_kept]];
 
-			kept[i] = (uint32_t)(slow_add(s, from) - s->beam);
+			uint64_t stream = s->plan.n *
+					(1 + (s->rounds - 1) * s->plan.n +
+						i / n_kept) +
+				from->place;
+
+			kept[i] =
+				(uint32_t)(slow_add(s, from, stream) - s->beam);
 			s->forks++;
 		}
 		of[i] = kept[i];
@@ -272,11 +286,13 @@ static inline void slow_run(struct slow_search *s, struct writer *w,
 		.w = w, .eos = eos, .plan = *plan, .best = -1
 	};
 	for (uint32_t i = 0; i < n; i++)
-		active[i] = (uint32_t)(slow_add(s, NULL) - s->beam);
+		active[i] = (uint32_t)(slow_add(s, NULL, i) - s->beam);
 	while (n) {
 		uint32_t left = 0;
 
 		s->rounds++;
+		for (uint32_t i = 0; i < n; i++)
+			s->beam[active[i]].place = i;
 		for (uint32_t i = 0; i < n; i++)
 			slow_write(s, &s->beam[active[i]],
 				s->rounds == plan->rounds);

@@ -228,6 +228,76 @@ static void test_matches_reference_search(void **state)
 	assert_true(ended > 30 && beams > ended);
 }
 
+static bool is_beam(const struct sample *s, const struct slow_beam *want)
+{
+	size_t n;
+	const int32_t *token = gen_tokens(s->gen, &n);
+
+	return s->stream == want->stream && n == want->n &&
+		!memcmp(token, want->token, n * sizeof(*token)) &&
+		s->lane.state == (want->cut ? LANE_CUT : LANE_ENDED) &&
+		s->n_steps == want->n_steps &&
+		same_value(s->value, want->value);
+}
+
+/* All beams of the reference search are there, and the same one is chosen. */
+static void same_beams_ahead(const struct sampled *f)
+{
+	const struct samples *p = f->samples;
+
+	for (uint32_t i = 0; i < slow.n; i++) {
+		uint32_t k = 0;
+
+		while (k < samples_count(p) &&
+			!is_beam(samples_at(p, k), &slow.beam[i]))
+			k++;
+		if (k == samples_count(p))
+			fail_msg("beam %u is missing", i);
+	}
+	assert_true(is_beam(samples_chosen(p), &slow.beam[slow.best]));
+	assert_int_equal(reward_calls.texts, slow.scored);
+}
+
+/* Rows that would wait begin the next step of beams: the beams and the chosen
+ * text stay the same, and passes are saved. */
+static void test_beams_go_ahead(void **state)
+{
+	static const uint32_t parallel[] = { 4, 64 };
+	struct sampled *f = *state;
+	uint64_t ahead = 0, used = 0, passes[2] = { 0 };
+
+	for (unsigned i = 0; i < ARRAY_LEN(plans); i++) {
+		set_plan(f, &plans[i]);
+		search_slowly(f, &plans[i]);
+		for (unsigned k = 0; k < 2 * ARRAY_LEN(parallel); k++) {
+			const bool goes = k % 2;
+			const struct beams *beams;
+			struct samples_stats st;
+
+			f->parallel = parallel[k / 2];
+			f->spare = f->parallel;
+			f->option[4][0] = "beam-ahead";
+			f->option[4][1] = goes ? "true" : "false";
+			open_many(f, 4096);
+			assert_ok(search(f, &plans[i]), &f->e);
+			same_beams_ahead(f);
+			beams = samples_own(f->samples);
+			assert_int_equal(beams->forks, slow.forks);
+			ahead += beams->ahead;
+			used += beams->used;
+			samples_stats(f->samples, &st);
+			passes[goes] += st.passes;
+			close_many(f);
+			pair_close(&f->w.s);
+		}
+	}
+	print_message("%u of %u began ahead and were used; %u passes, not %u\n",
+		(unsigned)used, (unsigned)ahead, (unsigned)passes[1],
+		(unsigned)passes[0]);
+	assert_true(used > 100 && used < ahead);
+	assert_true(passes[1] < passes[0]);
+}
+
 static void test_full_cache_changes_no_beam(void **state)
 {
 	const struct slow_plan plan = { false, 6, 3, 40, "last" };
@@ -469,6 +539,7 @@ static void test_canceled_run_chooses_the_best(void **state)
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_matches_reference_search),
+	TEST(test_beams_go_ahead),
 	TEST(test_full_cache_changes_no_beam),
 	TEST(test_drafts_change_no_beam),
 	TEST(test_equal_texts_are_kept),
