@@ -29,7 +29,7 @@ static const char *const types[] = { "q4_0", "q8_0", "f16", "keep", NULL };
 
 static int layout = LAYOUT_UNSAID, type = -1, down = -1;
 static int64_t zstd;
-static bool report, as_json;
+static bool report, as_json, per_channel;
 
 static const struct opt opts[] = {
 	{ OPT_CHOICE, 0, "layout", &layout, NULL,
@@ -44,12 +44,13 @@ static const struct opt opts[] = {
 		"type of the FFN down matrices (that of --type; q8_0 with "
 		"--type q4_0)",
 		.choices = types },
+	{ OPT_FLAG, 0, "per-channel", &per_channel, NULL,
+		"round them to 4 bits with one scale for each output, stored "
+		"as f16; only in a model file" },
 	{ OPT_INT, 0, "zstd", &zstd, "LEVEL",
-		"compress each extent that this makes at least 3 % smaller; "
-		"LEVEL is 1 to 19",
-		1, 19 },
+		"compress what becomes 3 % smaller; LEVEL is 1 to 19", 1, 19 },
 	{ OPT_FLAG, 0, "report", &report, NULL,
-		"print the error of each matrix relative to the model file" },
+		"print the relative error of each matrix" },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
 		"print the report as one JSON object" },
 };
@@ -188,8 +189,9 @@ static int convert_file(const char *source, const char *path, struct err *e)
 		.gguf = is_gguf(path),
 		.layout = layout == LAYOUT_UNSAID ? LAYOUT_TILES
 						  : (enum layout)layout,
-		.type = type_of(type),
-		.down = down_type(),
+		.type = per_channel ? DTYPE_F16 : type_of(type),
+		.down = per_channel ? DTYPE_F16 : down_type(),
+		.by_channel = per_channel,
 		.zstd = (int)zstd,
 		.measure = report || as_json,
 		.cancel = &cmd_interrupted,
@@ -292,7 +294,12 @@ static int run(int argc, char **argv)
 			"leave the option out, or choose a name with another "
 			"ending",
 			zstd ? "--zstd" : "--layout", argv[2]);
-	if (is_gguf(argv[2]) && type_of(type) == CONVERT_KEEP &&
+	if (per_channel && (!is_gguf(argv[2]) || type >= 0 || down >= 0))
+		return cmd_misuse(&cmd_convert,
+			"--per-channel writes a model file in f16; leave out "
+			"--type and --down, and choose a name that ends in "
+			".gguf");
+	if (is_gguf(argv[2]) && !per_channel && type_of(type) == CONVERT_KEEP &&
 		down_type() == CONVERT_KEEP)
 		return cmd_misuse(&cmd_convert,
 			"'%s' would be a copy of the model file; give --type, "

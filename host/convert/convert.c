@@ -156,7 +156,10 @@ static int fill(struct convert *c, struct convert_tensor *t, struct err *e)
 			"tensor '%.*s' has weights that are infinite or no "
 			"number; get or make the model file again",
 			(int)from->name.len, from->name.data);
-	requant(c->workers, t->type, dst, from->type, from->data, n, k);
+	if (c->opts->by_channel && t->of_device)
+		requant_channels(c->workers, dst, from->type, from->data, n, k);
+	else
+		requant(c->workers, t->type, dst, from->type, from->data, n, k);
 	if (c->opts->measure &&
 		requant_measure(c->workers, &t->loss, t->type, dst, from->type,
 			from->data, n, k))

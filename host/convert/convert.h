@@ -40,6 +40,9 @@ struct convert_opts {
 	 * block keeps its type.
 	 */
 	int type, down;
+	/* Round the layers' matrices to 4 bits per channel. Only with `gguf`
+	 * and both types F16. */
+	bool by_channel;
 	int zstd; /* zstd compression level; 0 means no compression */
 	/* measure the loss of each matrix */
 	bool measure;

@@ -31,6 +31,7 @@ struct job {
 	 * `to` is a type of tile groups or super-groups */
 	enum dtype groups;
 	bool is_grouped;
+	bool by_channel;   /* values are rounded first (requant_channels) */
 	struct sums *sums; /* [number of parts] */
 };
 
@@ -56,6 +57,32 @@ static uint32_t load(const struct job *j, float *out, uint64_t row, uint32_t at)
 
 /* ---- conversion ---------------------------------------------------------- */
 
+/* The value of largest magnitude of a row. */
+static float largest(const struct job *j, uint64_t row)
+{
+	float values[SPAN], most = 0;
+
+	for (uint32_t at = 0; at < j->k; at += SPAN) {
+		uint32_t n = load(j, values, row, at);
+
+		for (uint32_t i = 0; i < n; i++)
+			if (fabsf(values[i]) > fabsf(most))
+				most = values[i];
+	}
+	return most;
+}
+
+/* Round values to -8 .. 7 times the scale. The largest value of the row gets
+ * the code -8, as in Q4_0. */
+static void round_values(float *v, uint32_t n, float scale)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		float code = scale != 0 ? roundf(v[i] / scale) : 0;
+
+		v[i] = scale * (code > 7 ? 7 : code);
+	}
+}
+
 static void convert_part(void *arg, unsigned part, unsigned thread)
 {
 	const struct job *j = arg;
@@ -64,10 +91,13 @@ static void convert_part(void *arg, unsigned part, unsigned thread)
 	for (uint32_t r = 0; r < part_rows(j, part); r++) {
 		uint64_t row = (uint64_t)part * TILE + r;
 		uint8_t *dst = j->dst + row * dtype_row_bytes(j->to, j->k);
+		float scale = j->by_channel ? largest(j, row) / -8 : 0;
 
 		for (uint32_t at = 0; at < j->k; at += SPAN) {
 			uint32_t n = load(j, values, row, at);
 
+			if (j->by_channel)
+				round_values(values, n, scale);
 			dtype_info(j->to)->from_f32(
 				dst + dtype_row_bytes(j->to, at), values, n);
 		}
@@ -86,6 +116,20 @@ void requant(struct workers *w, enum dtype to, void *dst, enum dtype from,
 		return;
 	}
 	assert(dtype_info(to)->from_f32);
+	workers_run(w, convert_part, &j, (n + TILE - 1) / TILE);
+}
+
+void requant_channels(struct workers *w, void *dst, enum dtype from,
+	const void *src, uint32_t n, uint32_t k)
+{
+	struct job j = { .to = DTYPE_F16,
+		.from = from,
+		.src = src,
+		.dst = dst,
+		.n = n,
+		.k = k,
+		.by_channel = true };
+
 	workers_run(w, convert_part, &j, (n + TILE - 1) / TILE);
 }
 
@@ -189,7 +233,7 @@ int requant_measure(struct workers *w, struct requant_loss *loss, enum dtype to,
 	struct sums s = { 0 };
 
 	*loss = (struct requant_loss){ 0 };
-	if (to == from || tile_is_exact(to, from))
+	if (tile_is_exact(to, from))
 		return 0;
 	j.sums = calloc(parts, sizeof(*j.sums));
 	if (!j.sums)

@@ -19,6 +19,11 @@ struct workers;
 void requant(struct workers *, enum dtype to, void *dst, enum dtype from,
 	const void *src, uint32_t n, uint32_t k);
 
+/* Round each row to 16 multiples of one scale (4 bits per channel, as in table
+ * 1 of the npu-tts paper), and store the rounded values as F16. */
+void requant_channels(struct workers *, void *dst, enum dtype from,
+	const void *src, uint32_t n, uint32_t k);
+
 /*
  * The loss of a conversion. `error` is the root mean square of the errors
  * divided by the root mean square of the source values. Tile groups and

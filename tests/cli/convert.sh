@@ -72,6 +72,13 @@ want=$said
 said -m "$tmp/llada.tdm" --method llada
 check_eq 'a diffusion model in an image' "$said" "$want"
 
+misuse "$TANDEM" convert --per-channel "$model" "$image"
+check_has 'an image of rounded weights' "$err" '--per-channel writes a model file'
+misuse "$TANDEM" convert --per-channel --type q4_0 "$model" "$tmp/x.gguf"
+run_ok "$TANDEM" convert --per-channel --report "$model" "$tmp/rounded.gguf"
+check_eq 'matrices rounded to 4 bits per channel' "$(grep -c ' f16 ' <<<"$out")" 28
+said -m "$tmp/rounded.gguf"
+
 # ---- other types, and their losses ------------------------------------------
 run_ok "$TANDEM" synth --like tiny --quant f16 -o "$tmp/f16.gguf"
 run_ok "$TANDEM" convert "$tmp/f16.gguf" "$image" --layout super --type q4_0 \

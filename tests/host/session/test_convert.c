@@ -542,6 +542,76 @@ static void test_gguf(void **state)
 	model_close(image);
 }
 
+static const struct convert_tensor *find(
+	const struct conversion *c, const struct gguf_tensor *t)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->tensor[i].tensor == t)
+			return &c->tensor[i];
+	fail();
+	return NULL;
+}
+
+/* With 4 bits per channel each row has at most 16 values, multiples of one
+ * scale: the value of largest magnitude is 8 of them. No value but one that
+ * would be 8 on the other side is off by more than half the scale. */
+static void test_by_channel(void **state)
+{
+	struct convert_opts o = { .gguf = true,
+		.type = DTYPE_F16,
+		.down = DTYPE_F16,
+		.by_channel = true,
+		.measure = true };
+	struct model_file f = mixed;
+	struct conversion done;
+	struct model *a, *b;
+	struct err e = { 0 };
+	char to[4400];
+
+	f.type = DTYPE_F16;
+	a = source(&f);
+	snprintf(to, sizeof(to), "%s/m-rounded.gguf", dir);
+	assert_ok(convert(a, to, &o, &done, &e), &e);
+	assert_ok(model_open(&b, to, &e), &e);
+	for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
+		const struct gguf_tensor *t = a->layer[1][i];
+
+		if (!t || t->dim[1] == 1)
+			continue;
+		assert_int_equal(b->layer[1][i]->type, DTYPE_F16);
+		assert_in_range(1000 * find(&done, t)->loss.error, 50, 200);
+		for (uint32_t r = 0; r < t->dim[1]; r++) {
+			const size_t at =
+				r * dtype_row_bytes(DTYPE_F16, t->dim[0]);
+			float x[352], y[352], most = 0, scale;
+
+			dtype_info(DTYPE_F16)->to_f32(
+				x, (const char *)t->data + at, t->dim[0]);
+			dtype_info(DTYPE_F16)->to_f32(y,
+				(const char *)b->layer[1][i]->data + at,
+				t->dim[0]);
+			for (uint64_t k = 0; k < t->dim[0]; k++)
+				if (fabsf(x[k]) > fabsf(most))
+					most = x[k];
+			scale = fabsf(most) / 8;
+			for (uint64_t k = 0; k < t->dim[0]; k++) {
+				bool opposite = x[k] / most < -7.5f / 8;
+
+				assert_close(remainderf(y[k], scale), 0,
+					scale * 0.005f, "a multiple");
+				assert_close(y[k], x[k],
+					scale * (opposite ? 1.01f : 0.505f),
+					"rounded");
+			}
+		}
+	}
+	assert_memory_equal(
+		a->token_embd->data, b->token_embd->data, b->token_embd->bytes);
+	conversion_release(&done);
+	model_close(a);
+	model_close(b);
+}
+
 /* ---- the report's figures ---- */
 
 static double relative_error(const struct model *a, const struct model *b,
@@ -571,16 +641,6 @@ static double relative_error(const struct model *a, const struct model *b,
 	}
 	free(data);
 	return sqrt(error / sum);
-}
-
-static const struct convert_tensor *find(
-	const struct conversion *c, const struct gguf_tensor *t)
-{
-	for (size_t i = 0; i < c->n; i++)
-		if (c->tensor[i].tensor == t)
-			return &c->tensor[i];
-	fail();
-	return NULL;
 }
 
 static void test_losses(void **state)
@@ -689,6 +749,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_types),
 	cmocka_unit_test(test_super),
 	cmocka_unit_test(test_gguf),
+	cmocka_unit_test(test_by_channel),
 	cmocka_unit_test(test_losses),
 	cmocka_unit_test(test_losses_of_groups),
 	cmocka_unit_test(test_interrupted),
