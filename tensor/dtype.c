@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <strings.h>
 
@@ -68,17 +69,24 @@ static void q8_0_to_row(void *dst, const float *src, size_t n)
 	}
 }
 
+/* The value of largest magnitude in a block, the first of several. */
+static float most_of(const float *src)
+{
+	float most = 0;
+
+	for (int j = 0; j < Q_BLOCK; j++)
+		most = fabsf(src[j]) > fabsf(most) ? src[j] : most;
+	return most;
+}
+
 static void q4_0_to_row(void *dst, const float *src, size_t n)
 {
 	uint8_t *p = dst;
 
 	for (; n; n -= Q_BLOCK, src += Q_BLOCK, p += 18) {
-		float most = 0; /* the signed value of largest magnitude */
-
-		for (int j = 0; j < Q_BLOCK; j++)
-			most = fabsf(src[j]) > fabsf(most) ? src[j] : most;
-		/* This value gets the code -8, because there is no code +8. */
-		const float d = most / -8, inverse = d != 0 ? 1 / d : 0;
+		/* The value of largest magnitude gets the code -8, because
+		 * there is no code +8. */
+		const float d = most_of(src) / -8, inverse = d != 0 ? 1 / d : 0;
 		const uint16_t h = f32_to_f16(d);
 
 		memcpy(p, &h, sizeof(h));
@@ -89,6 +97,72 @@ static void q4_0_to_row(void *dst, const float *src, size_t n)
 			p[2 + j] = (uint8_t)(clamp_int(a, 0, 15) |
 				clamp_int(b, 0, 15) << 4);
 		}
+	}
+}
+
+/* Choose for each of 32 values the code whose table entry times d is nearest,
+ * of equally near ones the lowest. The loops are in this order to be
+ * vectorized. */
+static void nearest_codes(
+	uint8_t *q, const float *src, const float table[16], float d)
+{
+	const float inverse = d != 0 ? 1 / d : 0;
+	float least[Q_BLOCK];
+	int32_t best[Q_BLOCK] = { 0 };
+
+	for (int j = 0; j < Q_BLOCK; j++)
+		least[j] = fabsf(src[j] * inverse - table[0]);
+	for (int32_t c = 1; c < 16; c++)
+		for (int j = 0; j < Q_BLOCK; j++) {
+			const float far = fabsf(src[j] * inverse - table[c]);
+
+			best[j] = far < least[j] ? c : best[j];
+			least[j] = far < least[j] ? far : least[j];
+		}
+	for (int j = 0; j < 16; j++)
+		q[j] = (uint8_t)(best[j] | best[j + 16] << 4);
+}
+
+/*
+ * Encode by a table. The value of largest magnitude gets the table entry `top`.
+ * If this entry is negative, as in Q4_0, the scale has the other sign than the
+ * value; else the scale is not negative. ggml's quantizer of IQ4_NL tries
+ * several scales and weights errors, which this one does not.
+ */
+static void lut_to_row(
+	void *dst, const float *src, size_t n, const float table[16], float top)
+{
+	uint8_t *p = dst;
+
+	for (; n; n -= Q_BLOCK, src += Q_BLOCK, p += 18) {
+		const float most = most_of(src);
+		const float d = (top < 0 ? most : fabsf(most)) / top;
+		const uint16_t h = f32_to_f16(d);
+
+		memcpy(p, &h, sizeof(h));
+		nearest_codes(p + 2, src, table, d);
+	}
+}
+
+static void iq4_nl_to_row(void *dst, const float *src, size_t n)
+{
+	lut_to_row(dst, src, n, lut_iq4_nl, lut_iq4_nl[0]);
+}
+
+/* The scale is the OCP specification's (Microscaling Formats, version 1.0,
+ * section 6.3): the largest power of two not above the largest magnitude,
+ * divided by that of E2M1, 4. Values above 6 times the scale become 6 times the
+ * scale. */
+static void mxfp4_to_row(void *dst, const float *src, size_t n)
+{
+	uint8_t *p = dst;
+
+	for (; n; n -= Q_BLOCK, src += Q_BLOCK, p += 17) {
+		const float most = fminf(fabsf(most_of(src)), FLT_MAX);
+		const int e = most > 0 ? ilogbf(most) - 2 + 127 : 0;
+
+		*p = (uint8_t)(e > 0 ? e : 0);
+		nearest_codes(p + 1, src, lut_fp4, ldexpf(1, *p - 128));
 	}
 }
 
@@ -103,7 +177,9 @@ static const struct dtype_info infos[] = {
 	[DTYPE_Q4_K] = { "q4_k", K_BLOCK, 144, q4_k_row, NULL },
 	[DTYPE_Q5_K] = { "q5_k", K_BLOCK, 176, q5_k_row, NULL },
 	[DTYPE_Q6_K] = { "q6_k", K_BLOCK, 210, q6_k_row, NULL },
+	[DTYPE_IQ4_NL] = { "iq4_nl", Q_BLOCK, 18, iq4_nl_row, iq4_nl_to_row },
 	[DTYPE_BF16] = { "bf16", 1, 2, bf16_row, bf16_to_row },
+	[DTYPE_MXFP4] = { "mxfp4", Q_BLOCK, 17, mxfp4_row, mxfp4_to_row },
 };
 
 const struct dtype_info *dtype_info(uint32_t type)
@@ -185,6 +261,22 @@ static size_t nonfinite_blocks(
 	return found;
 }
 
+/* The largest scales of MXFP4 make only the larger table entries infinite. */
+static size_t nonfinite_mxfp4(const uint8_t *p, size_t n)
+{
+	float values[Q_BLOCK];
+	size_t found = 0;
+
+	for (size_t i = 0; i < n; i++, p += 17) {
+		if (*p < 253)
+			continue;
+		mxfp4_row(values, p, Q_BLOCK);
+		for (int j = 0; j < Q_BLOCK; j++)
+			found += !isfinite(values[j]);
+	}
+	return found;
+}
+
 size_t dtype_not_finite(enum dtype type, const void *src, size_t n)
 {
 	const size_t block = infos[type].block, bytes = infos[type].bytes;
@@ -208,6 +300,8 @@ size_t dtype_not_finite(enum dtype type, const void *src, size_t n)
 	case DTYPE_Q6_K:
 		return block *
 			nonfinite_blocks(src, n / block, bytes, 208, 208);
+	case DTYPE_MXFP4:
+		return nonfinite_mxfp4(src, n / block);
 	default:
 		return block * nonfinite_blocks(src, n / block, bytes, 0, 0);
 	}

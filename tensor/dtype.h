@@ -22,7 +22,9 @@ enum dtype {
 	DTYPE_Q4_K = 12,
 	DTYPE_Q5_K = 13,
 	DTYPE_Q6_K = 14,
+	DTYPE_IQ4_NL = 20,
 	DTYPE_BF16 = 30,
+	DTYPE_MXFP4 = 39,
 
 	/* Formats that GGUF does not have: whole matrices in tiles
 	 * (tensor/tile.h). */

@@ -27,7 +27,18 @@ static inline uint16_t row_u16(const uint8_t *p)
 	return h;
 }
 
-/* The three steps that all formats share. kern_lanes.h defines ROW_STEPS and
+/*
+ * Tables of the formats whose codes of four bits are indices: a value is a
+ * table entry times the scale. The entries are those of the formats; only
+ * lut_fp4 has twice the values of E2M1 numbers (sign, two bits of exponent, one
+ * of fraction), which makes them integers, as in ggml.
+ */
+static const float lut_iq4_nl[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
+	1, 13, 25, 38, 53, 69, 89, 113 };
+static const float lut_fp4[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4,
+	-6, -8, -12 };
+
+/* The steps that all formats share. kern_lanes.h defines ROW_STEPS and
  * provides versions of these functions for an instruction set. */
 #ifndef ROW_STEPS
 static inline float row_f16(const uint8_t *p)
@@ -52,6 +63,16 @@ static inline void row_scale_add(
 #pragma GCC unroll 1
 	for (int j = 0; j < n; j++)
 		dst[j] = (float)q[j] * d + m;
+}
+
+/* Look up 32 values: the low nibbles of 16 bytes, then the high nibbles. */
+static inline void row_look(float *restrict dst, const uint8_t *restrict q,
+	const float table[16], float d)
+{
+	for (int j = 0; j < 16; j++) {
+		dst[j] = table[q[j] & 15] * d;
+		dst[j + 16] = table[q[j] >> 4] * d;
+	}
 }
 #endif
 
@@ -326,6 +347,35 @@ static inline void q6_k_row(
 		q6_k_half(dst, p, p + 128, p + 192, d);
 		q6_k_half(dst + 128, p + 64, p + 160, p + 200, d);
 	}
+}
+
+/* A block is { f16 d; u8 q[16]; }. A value is d * table[q]. */
+static inline void lut_row(float *restrict dst, const void *restrict src,
+	size_t n, const float table[16])
+{
+	const uint8_t *p = src;
+
+	for (; n; n -= Q_BLOCK, dst += Q_BLOCK, p += 18)
+		row_look(dst, p + 2, table, row_f16(p));
+}
+
+static inline void iq4_nl_row(
+	float *restrict dst, const void *restrict src, size_t n)
+{
+	lut_row(dst, src, n, lut_iq4_nl);
+}
+
+/* A block is { u8 e, q[16]; }. A value is 2^(e - 128) * lut_fp4[q], which is
+ * 2^(e - 127) times an E2M1 number. As in ggml, e = 255 is not a NaN. */
+static inline void mxfp4_row(
+	float *restrict dst, const void *restrict src, size_t n)
+{
+	const uint8_t *p = src;
+
+	for (; n; n -= Q_BLOCK, dst += Q_BLOCK, p += 17)
+		row_look(dst, p + 1, lut_fp4,
+			f32_from_bits(
+				*p < 2 ? 0x200000u << *p : (*p - 1u) << 23));
 }
 
 #endif

@@ -189,7 +189,6 @@ static const char *const foreign_types[] = {
 	[17] = "iq2_xs",
 	[18] = "iq3_xxs",
 	[19] = "iq1_s",
-	[20] = "iq4_nl",
 	[21] = "iq3_s",
 	[22] = "iq2_s",
 	[23] = "iq4_xs",
@@ -204,7 +203,6 @@ static const char *const foreign_types[] = {
 	[33] = "q4_0_8_8",
 	[34] = "tq1_0",
 	[35] = "tq2_0",
-	[39] = "mxfp4",
 };
 
 int gguf_in_tensor(struct gguf_in *in, struct gguf_tensor *t)

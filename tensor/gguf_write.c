@@ -153,6 +153,8 @@ void gguf_put_file_type(struct gguf_writer *w, enum dtype type)
 	uint32_t number = type == DTYPE_F16 ? 1
 		: type == DTYPE_Q4_0        ? 2
 		: type == DTYPE_Q8_0        ? 7
+		: type == DTYPE_IQ4_NL      ? 25
+		: type == DTYPE_MXFP4       ? 38
 		: type == DTYPE_BF16        ? 32
 					    : 0;
 

@@ -95,6 +95,26 @@ static ALWAYS_INLINE vec fma_vec(vec a, vec b, vec c)
 #endif
 }
 
+/* Look up the low four bits of each lane. The other bits may have any value. */
+static ALWAYS_INLINE vec look(const float table[16], ivec code)
+{
+#if VEC_LANES == 16
+	return _mm512_permutexvar_ps((__m512i)code, load(table));
+#elif VEC_LANES == 8
+	/* the permutation uses three bits, the blend the sign */
+	return _mm256_blendv_ps(
+		_mm256_permutevar8x32_ps(load(table), (__m256i)code),
+		_mm256_permutevar8x32_ps(load(table + 8), (__m256i)code),
+		(vec)(code << 28));
+#else
+	vec v;
+
+	for (int l = 0; l < VEC_LANES; l++)
+		v[l] = table[code[l] & 15];
+	return v;
+#endif
+}
+
 #ifdef __F16C__
 /* Convert fp16 by the conversion instruction, and load codes of weights by
  * widening loads. The compiler generates neither from portable code. */
@@ -110,6 +130,12 @@ static ALWAYS_INLINE vec load_i8(const int8_t *p)
 
 	return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(q));
 }
+
+static ALWAYS_INLINE ivec load_u8(const uint8_t *p)
+{
+	return (ivec)_mm512_cvtepu8_epi32(
+		_mm_loadu_si128((const __m128i_u *)p));
+}
 #else
 static ALWAYS_INLINE vec load_f16(const uint8_t *p)
 {
@@ -121,6 +147,11 @@ static ALWAYS_INLINE vec load_i8(const int8_t *p)
 	const __m128i q = _mm_loadu_si64(p);
 
 	return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q));
+}
+
+static ALWAYS_INLINE ivec load_u8(const uint8_t *p)
+{
+	return (ivec)_mm256_cvtepu8_epi32(_mm_loadu_si64(p));
 }
 #endif
 
@@ -144,6 +175,17 @@ static ALWAYS_INLINE void row_scale_add(
 {
 	for (int j = 0; j < n; j += VEC_LANES)
 		store(dst + j, load_i8(q + j) * d + m);
+}
+
+static ALWAYS_INLINE void row_look(float *restrict dst,
+	const uint8_t *restrict q, const float table[16], float d)
+{
+	for (int j = 0; j < 16; j += VEC_LANES) {
+		const ivec code = load_u8(q + j);
+
+		store(dst + j, look(table, code) * d);
+		store(dst + j + 16, look(table, code >> 4) * d);
+	}
 }
 
 #define ROW_STEPS

@@ -67,6 +67,12 @@ static void decode(
 	case DTYPE_Q6_K:
 		q6_k_row(dst, src, n);
 		break;
+	case DTYPE_IQ4_NL:
+		iq4_nl_row(dst, src, n);
+		break;
+	case DTYPE_MXFP4:
+		mxfp4_row(dst, src, n);
+		break;
 	default: /* tiled types go to matmul_tile */
 		break;
 	}

@@ -13,7 +13,8 @@ const char *const layout_names[] = { "rows", "tiles", "groups", "super", NULL };
 
 static bool is_4_bit(enum dtype t)
 {
-	return t == DTYPE_Q4_0 || t == DTYPE_Q4_1 || t == DTYPE_Q4_K;
+	return t == DTYPE_Q4_0 || t == DTYPE_Q4_1 || t == DTYPE_Q4_K ||
+		t == DTYPE_IQ4_NL || t == DTYPE_MXFP4;
 }
 
 static enum dtype tiled(enum layout layout, enum dtype from)

@@ -19,7 +19,7 @@
 #define JSON_ELEMS   16  /* elements of an array in JSON */
 #define SHOWN_BYTES  100 /* bytes of a string shown in text */
 
-#define N_TYPES      (DTYPE_BF16 + 1)
+#define N_TYPES      (DTYPE_MXFP4 + 1)
 
 struct total {
 	uint64_t tensors, values, bytes;
@@ -290,7 +290,7 @@ void inspect_print(const char *path, const struct gguf *g, FILE *f)
 
 	fprintf(f, "\ntensors (%zu)\n", n);
 	if (n)
-		fprintf(f, "  %-32s %-5s %-16s %12s %12s\n", "name", "type",
+		fprintf(f, "  %-32s %-6s %-16s %12s %12s\n", "name", "type",
 			"shape", "bytes", "offset");
 	for (size_t i = 0; i < n; i++) {
 		const struct gguf_tensor *t = gguf_tensor_at(g, i);
@@ -299,18 +299,18 @@ void inspect_print(const char *path, const struct gguf *g, FILE *f)
 		for (unsigned d = 0; d < t->n_dims; d++)
 			at += (size_t)snprintf(shape + at, sizeof(shape) - at,
 				"%s%" PRIu64, d ? " x " : "", t->dim[d]);
-		fprintf(f, "  %-32s %-5s %-16s %12zu %12" PRIu64 "\n",
+		fprintf(f, "  %-32s %-6s %-16s %12zu %12" PRIu64 "\n",
 			gguf_show(t->name, shown, sizeof(shown)),
 			dtype_info(t->type)->name, shape, t->bytes, t->offset);
 	}
 	add_totals(total, g);
 	if (n)
-		fprintf(f, "\ntotals\n  %-5s %8s %16s %16s\n", "type",
+		fprintf(f, "\ntotals\n  %-6s %8s %16s %16s\n", "type",
 			"tensors", "values", "bytes");
 	for (uint32_t t = 0; t < N_TYPES; t++)
 		if (total[t].tensors)
 			fprintf(f,
-				"  %-5s %8" PRIu64 " %16" PRIu64 " %16" PRIu64
+				"  %-6s %8" PRIu64 " %16" PRIu64 " %16" PRIu64
 				"\n",
 				dtype_info(t)->name, total[t].tensors,
 				total[t].values, total[t].bytes);
@@ -477,14 +477,14 @@ void inspect_image_print(
 		"", stored, bytes, (double)stored / (double)bytes);
 
 	fprintf(f, "\ntensors (%zu)\n", p->n_entries);
-	fprintf(f, "  %-28s %-5s %-11s %8s %8s  %-14s %12s\n", "name", "was",
+	fprintf(f, "  %-28s %-6s %-12s %8s %8s  %-14s %12s\n", "name", "was",
 		"is", "rows", "columns", "in", "at");
 	for (size_t i = 0; i < p->n_entries; i++) {
 		const struct packed_entry *t = &p->entry[i];
 		const struct gguf_tensor *was = gguf_tensor_at(g, t->tensor);
 		const struct image_extent *x = image_extent_at(im, t->extent);
 
-		fprintf(f, "  %-28s %-5s %-11s %8u %8u  %-14s %12" PRIu64 "\n",
+		fprintf(f, "  %-28s %-6s %-12s %8u %8u  %-14s %12" PRIu64 "\n",
 			gguf_show(was->name, shown, sizeof(shown)),
 			layout_type_name(was->type), layout_type_name(t->type),
 			t->rows, t->cols,

@@ -13,6 +13,8 @@ enum dtype price_type(enum dtype type)
 		return DTYPE_TILE_F16;
 	case DTYPE_Q4_1:
 	case DTYPE_Q4_K:
+	case DTYPE_IQ4_NL:
+	case DTYPE_MXFP4:
 		return DTYPE_Q4_0;
 	case DTYPE_Q5_0:
 	case DTYPE_Q5_1:

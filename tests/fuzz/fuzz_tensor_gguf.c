@@ -170,7 +170,7 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 {
 	static const enum dtype types[] = { DTYPE_F32, DTYPE_F16, DTYPE_BF16,
 		DTYPE_Q8_0, DTYPE_Q4_0, DTYPE_Q4_1, DTYPE_Q5_0, DTYPE_Q5_1,
-		DTYPE_Q4_K, DTYPE_Q5_K, DTYPE_Q6_K };
+		DTYPE_Q4_K, DTYPE_Q5_K, DTYPE_Q6_K, DTYPE_IQ4_NL, DTYPE_MXFP4 };
 	struct out o = { buf, 0, cap };
 	uint64_t offset = 0;
 

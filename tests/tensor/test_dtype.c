@@ -6,6 +6,7 @@
 #include "tensor/f16.h"
 
 #include <errno.h>
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 
 static const enum dtype all_types[] = { DTYPE_F32, DTYPE_F16, DTYPE_BF16,
 	DTYPE_Q8_0, DTYPE_Q4_0, DTYPE_Q4_1, DTYPE_Q5_0, DTYPE_Q5_1, DTYPE_Q4_K,
-	DTYPE_Q5_K, DTYPE_Q6_K };
+	DTYPE_Q5_K, DTYPE_Q6_K, DTYPE_IQ4_NL, DTYPE_MXFP4 };
 
 #define HALF_1    0x00, 0x3c /* fp16 1.0, little-endian */
 #define HALF_0_5  0x00, 0x38
@@ -55,6 +56,8 @@ static void test_table(void **state)
 		{ DTYPE_Q4_K, "q4_k", 256, 144 },
 		{ DTYPE_Q5_K, "q5_k", 256, 176 },
 		{ DTYPE_Q6_K, "q6_k", 256, 210 },
+		{ DTYPE_IQ4_NL, "iq4_nl", 32, 18 },
+		{ DTYPE_MXFP4, "mxfp4", 32, 17 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
@@ -254,6 +257,40 @@ static void test_q4_blocks(void **state)
 	check_row(DTYPE_Q4_1, b1, w1, 32);
 }
 
+static void test_iq4_nl_block(void **state)
+{
+	static const int values[16] = { -127, -104, -83, -65, -49, -35, -22,
+		-10, 1, 13, 25, 38, 53, 69, 89, 113 };
+	uint8_t block[18] = { HALF_0_25 };
+	double want[32];
+
+	for (int j = 0; j < 16; j++) {
+		block[2 + j] = (uint8_t)((15 - j) << 4 | j);
+		want[j] = 0.25 * values[j];
+		want[j + 16] = 0.25 * values[15 - j];
+	}
+	check_row(DTYPE_IQ4_NL, block, want, 32);
+}
+
+/* All scales. The largest ones are beyond the range of float32. */
+static void test_mxfp4_block(void **state)
+{
+	static const double values[8] = { 0, 0.5, 1, 1.5, 2, 3, 4, 6 };
+	uint8_t block[17];
+	double want[32];
+
+	for (int e = 0; e < 256; e++) {
+		block[0] = (uint8_t)e;
+		for (int j = 0; j < 16; j++) {
+			block[1 + j] = (uint8_t)((15 - j) << 4 | j);
+			want[j] = (float)ldexp(values[j % 8], e - 127);
+			want[j] *= j < 8 ? 1 : -1;
+			want[31 - j] = want[j];
+		}
+		check_row(DTYPE_MXFP4, block, want, 32);
+	}
+}
+
 static void test_q5_blocks(void **state)
 {
 	/* The fifth bit is set for the values 0, 3, 9, 16 and 31. */
@@ -352,6 +389,8 @@ static void test_blocks_of_ggml(void **state)
 		{ DTYPE_Q4_K, 0x01b01072414a2cb4u },
 		{ DTYPE_Q5_K, 0x46f31b8440e321b9u },
 		{ DTYPE_Q6_K, 0x8c09b9c6da0e5851u },
+		{ DTYPE_IQ4_NL, 0x1ebc8eb0e2e428a1u },
+		{ DTYPE_MXFP4, 0x68a0321eddb8e925u },
 	};
 	static uint8_t row[4096];
 	static float out[2048];
@@ -419,6 +458,53 @@ static void test_q8_0_rounding(void **state)
 	assert_int_equal(block[1], 0x3c); /* 1 */
 	for (int j = 0; j < 7; j++)
 		assert_int_equal((int8_t)block[2 + j], want[j]);
+}
+
+static void test_iq4_nl_rounding(void **state)
+{
+	float x[32] = { -254, 226, 2, 2.9f, 14, 14.1f, -12, -57, 254 };
+	/* The scale is 2. 14 is as near to 2 as to 26, and -57 is as near to
+	 * -70 as to -44; the lower code counts. Zero is nearest to 2. */
+	static const uint8_t want[9] = { 0, 15, 8, 8, 8, 9, 7, 5, 15 };
+	uint8_t block[18];
+
+	x[17] = -20;
+	dtype_info(DTYPE_IQ4_NL)->from_f32(block, x, 32);
+	assert_int_equal(block[0], 0x00);
+	assert_int_equal(block[1], 0x40); /* 2 */
+	for (int j = 0; j < 9; j++)
+		assert_int_equal(block[2 + j] & 15, want[j]);
+	assert_int_equal(block[3] >> 4, 7);
+	assert_int_equal(block[4] >> 4, 8);
+	/* a positive largest magnitude: the scale is negative */
+	x[0] = 508;
+	dtype_info(DTYPE_IQ4_NL)->from_f32(block, x, 32);
+	assert_int_equal(block[1], 0xc4); /* -4 */
+	assert_int_equal(block[2] & 15, 0);
+}
+
+static void test_mxfp4_rounding(void **state)
+{
+	float x[32] = { 7.9f, 6, 5, 4.9f, -2.5f, 0.25f, 0.26f, -0.25f, -0.74f,
+		-7.9f };
+	/* the scale is 1: the largest power of two, 4, is a code */
+	static const uint8_t want[10] = { 7, 7, 6, 6, 12, 0, 1, 0, 9, 15 };
+	uint8_t block[17];
+
+	dtype_info(DTYPE_MXFP4)->from_f32(block, x, 32);
+	assert_int_equal(block[0], 127);
+	for (int j = 0; j < 10; j++)
+		assert_int_equal(block[1 + j] & 15, want[j]);
+	x[31] = 8;
+	dtype_info(DTYPE_MXFP4)->from_f32(block, x, 32);
+	assert_int_equal(block[0], 128);
+	assert_int_equal(block[16] >> 4, 6);
+	x[31] = FLT_MAX;
+	dtype_info(DTYPE_MXFP4)->from_f32(block, x, 32);
+	assert_int_equal(block[0], 252);
+	x[31] = INFINITY;
+	dtype_info(DTYPE_MXFP4)->from_f32(block, x, 32);
+	assert_int_equal(block[0], 252);
 }
 
 /* No input may cause an undefined conversion, and zeros must stay zeros. */
@@ -512,6 +598,9 @@ static void test_gaussian_error(void **state)
 	for (size_t i = 0; i < n; i++)
 		x[i] = (float)gauss(seed, i);
 	assert_close(relative_error(DTYPE_Q4_0, x, n), 0.086, 0.00086, "q4_0");
+	assert_close(
+		relative_error(DTYPE_IQ4_NL, x, n), 0.080, 0.0008, "iq4_nl");
+	assert_close(relative_error(DTYPE_MXFP4, x, n), 0.115, 0.0012, "mxfp4");
 	assert_close(relative_error(DTYPE_Q8_0, x, n), 0.0054, 0.0001, "q8_0");
 	/* the error is uniform in the last place: 2^-p / sqrt(12) and a little
 	 * more */
@@ -530,7 +619,7 @@ static void test_not_finite(void **state)
 	float x[1024];
 	size_t counted = 0;
 
-	for (unsigned t = 0; t <= DTYPE_BF16; t++) {
+	for (unsigned t = 0; t <= DTYPE_MXFP4; t++) {
 		const struct dtype_info *info = dtype_info(t);
 
 		for (unsigned trial = 0; info && trial < 400; trial++) {
@@ -568,12 +657,16 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_bf16),
 	cmocka_unit_test(test_q8_0_block),
 	cmocka_unit_test(test_q4_blocks),
+	cmocka_unit_test(test_iq4_nl_block),
+	cmocka_unit_test(test_mxfp4_block),
 	cmocka_unit_test(test_q5_blocks),
 	cmocka_unit_test(test_k4_k5_blocks),
 	cmocka_unit_test(test_k6_block),
 	cmocka_unit_test(test_blocks_of_ggml),
 	cmocka_unit_test(test_q4_0_rounding),
 	cmocka_unit_test(test_q8_0_rounding),
+	cmocka_unit_test(test_iq4_nl_rounding),
+	cmocka_unit_test(test_mxfp4_rounding),
 	cmocka_unit_test(test_odd_values),
 	cmocka_unit_test(test_not_finite),
 	cmocka_unit_test(test_round_trip),

@@ -279,9 +279,9 @@ static void test_products(void **state)
 {
 	static const enum dtype types[] = { DTYPE_F32, DTYPE_F16, DTYPE_BF16,
 		DTYPE_Q4_0, DTYPE_Q4_1, DTYPE_Q5_0, DTYPE_Q5_1, DTYPE_Q8_0,
-		DTYPE_TILE_F16, DTYPE_TILE_Q4_0, DTYPE_TILE_Q8_0,
-		DTYPE_GROUP_Q4_0, DTYPE_GROUP_Q8_0, DTYPE_SUPER_Q4_0,
-		DTYPE_SUPER_Q8_0 };
+		DTYPE_IQ4_NL, DTYPE_MXFP4, DTYPE_TILE_F16, DTYPE_TILE_Q4_0,
+		DTYPE_TILE_Q8_0, DTYPE_GROUP_Q4_0, DTYPE_GROUP_Q8_0,
+		DTYPE_SUPER_Q4_0, DTYPE_SUPER_Q8_0 };
 
 	for (size_t i = 0; i < ARRAY_LEN(types); i++)
 		for (unsigned t = 0; t <= TRIALS; t += 4) {

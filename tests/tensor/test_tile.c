@@ -514,7 +514,8 @@ static void test_from_floats(void **state)
 	free(x);
 }
 
-/* Packing from every type that can be read, with random finite scales. */
+/* Packing from every type that can be read, with random finite scales; those of
+ * MXFP4 have any exponent. */
 static void test_from_blocks(void **state)
 {
 	static const struct {
@@ -531,6 +532,8 @@ static void test_from_blocks(void **state)
 		{ DTYPE_Q4_K, { 0, 2 } },
 		{ DTYPE_Q5_K, { 0, 2 } },
 		{ DTYPE_Q6_K, { 208, -1 } },
+		{ DTYPE_IQ4_NL, { 0, -1 } },
+		{ DTYPE_MXFP4, { -1, -1 } },
 	};
 	const unsigned n = 37, k = 512;
 
