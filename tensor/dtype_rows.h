@@ -33,6 +33,8 @@ static inline uint16_t row_u16(const uint8_t *p)
  * lut_fp4 has twice the values of E2M1 numbers (sign, two bits of exponent, one
  * of fraction), which makes them integers, as in ggml.
  */
+static const float lut_q4_0[16] = { -8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3,
+	4, 5, 6, 7 };
 static const float lut_iq4_nl[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
 	1, 13, 25, 38, 53, 69, 89, 113 };
 static const float lut_fp4[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4,

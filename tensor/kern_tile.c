@@ -143,24 +143,36 @@ static ALWAYS_INLINE void group_q8_tile(
 
 #define SUPER 256 /* values in a super-group */
 
-static ALWAYS_INLINE void super_q4_tile(
-	float *restrict dst, const uint8_t *restrict p, const bool f16)
+/*
+ * Decode super-groups of codes of four bits by look-ups in `table`, as a phone
+ * does with vlut16 (npu-tts paper, section 5.2.2). A 4-byte word of a
+ * super-group has the eight codes of an output: byte 2 j + i has k = 2 i + j in
+ * its low and k = 4 + 2 i + j in its high nibble. So words of adjacent outputs
+ * are vectors of outputs, which are shifted to each k in turn; the look-up
+ * ignores the bits above the nibble.
+ */
+static ALWAYS_INLINE void super_lut_tile(float *restrict dst,
+	const uint8_t *restrict p, const float table[16], const bool f16)
 {
-	int8_t q[4][SUPER / 4];
+	for (int k = 0; k < TILE; k += 8, p += 144, dst += 8 * TILE) {
+		float d[8]; /* two k by 16 outputs share a scale */
 
-	for (int g = 0; g < TILE; g++) {
-		if (g % 8 == 0) {
-			const uint8_t *b = p + g / 8 * 144 + 16;
+		for (int g = 0; g < 8; g++)
+			d[g] = row_f16(p + 2 * g);
+		for (int n = 0; n < TILE; n += VEC_LANES) {
+			ivec w;
 
-			for (int i = 0; i < SUPER / 4; i++) {
-				q[0][i] = (int8_t)((b[2 * i] & 15) - 8);
-				q[1][i] = (int8_t)((b[2 * i + 1] & 15) - 8);
-				q[2][i] = (int8_t)((b[2 * i] >> 4) - 8);
-				q[3][i] = (int8_t)((b[2 * i + 1] >> 4) - 8);
+			memcpy(&w, p + 16 + 4 * n, sizeof(w));
+			for (int i = 0; i < 8; i++) {
+				const int bit =
+					i / 4 * 4 + i % 4 / 2 * 8 + i % 2 * 16;
+
+				put(dst + i * TILE + n,
+					look(table, w >> bit) *
+						d[i / 2 * 2 + n / 16],
+					f16);
 			}
 		}
-		put_group(dst, q[0] + g % 8 * TILE,
-			row_f16(p + g / 8 * 144 + g % 8 * 2), g, f16);
 	}
 }
 
@@ -195,7 +207,7 @@ static ALWAYS_INLINE void decode_as(
 		group_q8_tile(dst, tile, f16);
 		break;
 	case DTYPE_SUPER_Q4_0:
-		super_q4_tile(dst, tile, f16);
+		super_lut_tile(dst, tile, lut_q4_0, f16);
 		break;
 	case DTYPE_SUPER_Q8_0:
 		super_q8_tile(dst, tile, f16);
