@@ -149,6 +149,16 @@ static void iq4_nl_to_row(void *dst, const float *src, size_t n)
 	lut_to_row(dst, src, n, lut_iq4_nl, lut_iq4_nl[0]);
 }
 
+static void nf4_to_row(void *dst, const float *src, size_t n)
+{
+	lut_to_row(dst, src, n, lut_nf4, lut_nf4[15]);
+}
+
+static void fp4_to_row(void *dst, const float *src, size_t n)
+{
+	lut_to_row(dst, src, n, lut_fp4, lut_fp4[7]);
+}
+
 /* The scale is the OCP specification's (Microscaling Formats, version 1.0,
  * section 6.3): the largest power of two not above the largest magnitude,
  * divided by that of E2M1, 4. Values above 6 times the scale become 6 times the
@@ -166,6 +176,10 @@ static void mxfp4_to_row(void *dst, const float *src, size_t n)
 	}
 }
 
+/* Index of a type in `infos`: the types of our own follow those of GGUF. */
+#define INFO(type) \
+	((type) < DTYPE_NF4 ? (type) : (type)-DTYPE_NF4 + DTYPE_MXFP4 + 1)
+
 static const struct dtype_info infos[] = {
 	[DTYPE_F32] = { "f32", 1, 4, f32_row, f32_to_row },
 	[DTYPE_F16] = { "f16", 1, 2, f16_row, f16_to_row },
@@ -180,19 +194,26 @@ static const struct dtype_info infos[] = {
 	[DTYPE_IQ4_NL] = { "iq4_nl", Q_BLOCK, 18, iq4_nl_row, iq4_nl_to_row },
 	[DTYPE_BF16] = { "bf16", 1, 2, bf16_row, bf16_to_row },
 	[DTYPE_MXFP4] = { "mxfp4", Q_BLOCK, 17, mxfp4_row, mxfp4_to_row },
+	[INFO(DTYPE_NF4)] = { "nf4", Q_BLOCK, 18, nf4_row, nf4_to_row },
+	[INFO(DTYPE_FP4)] = { "fp4", Q_BLOCK, 18, fp4_row, fp4_to_row },
 };
 
 const struct dtype_info *dtype_info(uint32_t type)
 {
-	if (type >= ARRAY_LEN(infos) || !infos[type].name)
+	const uint32_t i = INFO(type);
+
+	if ((type > DTYPE_MXFP4 && type < DTYPE_NF4) || i >= ARRAY_LEN(infos) ||
+		!infos[i].name)
 		return NULL;
-	return &infos[type];
+	return &infos[i];
 }
 
 int dtype_parse(const char *name, enum dtype *out)
 {
-	for (uint32_t t = 0; t < ARRAY_LEN(infos); t++) {
-		if (!infos[t].name || strcasecmp(infos[t].name, name))
+	for (uint32_t t = 0; t <= DTYPE_FP4; t++) {
+		const struct dtype_info *info = dtype_info(t);
+
+		if (!info || strcasecmp(info->name, name))
 			continue;
 		*out = (enum dtype)t;
 		return 0;
@@ -279,7 +300,8 @@ static size_t nonfinite_mxfp4(const uint8_t *p, size_t n)
 
 size_t dtype_not_finite(enum dtype type, const void *src, size_t n)
 {
-	const size_t block = infos[type].block, bytes = infos[type].bytes;
+	const struct dtype_info *info = dtype_info(type);
+	const size_t block = info->block, bytes = info->bytes;
 
 	assert(n % block == 0);
 	switch (type) {

@@ -1,12 +1,13 @@
 /*
- * Number formats of stored weights. The numbers and block formats are those of
- * GGUF. A row of a matrix is a sequence of blocks, each of `block` values in
- * `bytes` bytes; the length of a row is a multiple of `block`. Values are
- * converted to and from float32.
+ * Number formats of stored weights. Numbers below 256 and their block formats
+ * are those of GGUF. A row of a matrix is a sequence of blocks, each of `block`
+ * values in `bytes` bytes; the length of a row is a multiple of `block`. Values
+ * are converted to and from float32.
  */
 #ifndef TENSOR_DTYPE_H
 #define TENSOR_DTYPE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,6 +36,14 @@ enum dtype {
 	DTYPE_GROUP_Q8_0,
 	DTYPE_SUPER_Q4_0,
 	DTYPE_SUPER_Q8_0,
+	DTYPE_SUPER_IQ4_NL,
+	DTYPE_SUPER_NF4,
+	DTYPE_SUPER_FP4,
+
+	/* Blocks of rows that GGUF does not have: like those of IQ4_NL, with
+	 * other tables (tensor/dtype_rows.h). */
+	DTYPE_NF4 = 0x180,
+	DTYPE_FP4,
 };
 
 struct dtype_info {
@@ -47,11 +56,18 @@ struct dtype_info {
 	void (*from_f32)(void *dst, const float *src, size_t n);
 };
 
-/* Returns the description of a GGUF type, or NULL for any other number,
+/* Returns the description of a type of rows, or NULL for any other number,
  * including the tiled types. */
 const struct dtype_info *dtype_info(uint32_t type);
 
-/* Find a GGUF type by its name in upper or lower case. Returns 0 or -EINVAL. */
+/* Whether GGUF has this type, so that a model file can contain it. */
+static inline bool dtype_in_gguf(uint32_t type)
+{
+	return type < DTYPE_TILE_F16;
+}
+
+/* Find a type of rows by its name in upper or lower case. Returns 0 or -EINVAL.
+ */
 int dtype_parse(const char *name, enum dtype *out);
 
 /* Bytes of a row of n values. Returns 0 if n is 0, too large, or not a multiple

@@ -29,14 +29,22 @@ static inline uint16_t row_u16(const uint8_t *p)
 
 /*
  * Tables of the formats whose codes of four bits are indices: a value is a
- * table entry times the scale. The entries are those of the formats; only
- * lut_fp4 has twice the values of E2M1 numbers (sign, two bits of exponent, one
- * of fraction), which makes them integers, as in ggml.
+ * table entry times the scale.
+ *
+ * lut_nf4 has the quantiles of a normal distribution (Dettmers et al., "QLoRA",
+ * 2023, appendix E), rounded to fp16, because that is what the table of a
+ * phone's look-up instruction can hold. lut_fp4 has twice the values of E2M1
+ * numbers (sign, two bits of exponent, one of fraction), which are integers, as
+ * in ggml.
  */
 static const float lut_q4_0[16] = { -8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3,
 	4, 5, 6, 7 };
 static const float lut_iq4_nl[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
 	1, 13, 25, 38, 53, 69, 89, 113 };
+static const float lut_nf4[16] = { -1, -0.6962890625f, -0.52490234375f,
+	-0.39501953125f, -0.284423828125f, -0.184814453125f, -0.091064453125f,
+	0, 0.07958984375f, 0.160888671875f, 0.24609375f, 0.337890625f,
+	0.440673828125f, 0.5625f, 0.72314453125f, 1 };
 static const float lut_fp4[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4,
 	-6, -8, -12 };
 
@@ -365,6 +373,18 @@ static inline void iq4_nl_row(
 	float *restrict dst, const void *restrict src, size_t n)
 {
 	lut_row(dst, src, n, lut_iq4_nl);
+}
+
+static inline void nf4_row(
+	float *restrict dst, const void *restrict src, size_t n)
+{
+	lut_row(dst, src, n, lut_nf4);
+}
+
+static inline void fp4_row(
+	float *restrict dst, const void *restrict src, size_t n)
+{
+	lut_row(dst, src, n, lut_fp4);
 }
 
 /* A block is { u8 e, q[16]; }. A value is 2^(e - 128) * lut_fp4[q], which is

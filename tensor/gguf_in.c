@@ -238,7 +238,7 @@ int gguf_in_tensor(struct gguf_in *in, struct gguf_tensor *t)
 
 	if ((ret = gguf_in_take(in, &type, sizeof(type), "tensor type")))
 		return ret;
-	info = dtype_info(type);
+	info = dtype_in_gguf(type) ? dtype_info(type) : NULL;
 	if (type < ARRAY_LEN(foreign_types))
 		foreign = foreign_types[type];
 	if (!info)

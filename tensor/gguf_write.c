@@ -179,7 +179,7 @@ static int check_declaration(struct gguf_writer *w, const char *name,
 	if (n_dims < 1 || n_dims > GGUF_MAX_DIMS)
 		return err_set(&w->err, EINVAL, "tensor '%s': %u dimensions",
 			name, n_dims);
-	*bytes = dtype_row_bytes(type, dim[0]);
+	*bytes = dtype_in_gguf(type) ? dtype_row_bytes(type, dim[0]) : 0;
 	for (unsigned d = 1; d < n_dims; d++) {
 		if (size_mul(bytes, *bytes, dim[d]))
 			*bytes = 0;

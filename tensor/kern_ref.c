@@ -39,14 +39,41 @@ static float f16_at(const uint8_t *p)
 	return f16_to_f32(h);
 }
 
-static int nibble(uint8_t b, bool high)
+static unsigned nibble(uint8_t b, bool high)
 {
-	return (high ? b >> 4 : b & 15) - 8;
+	return high ? b >> 4 : b & 15;
+}
+
+/* Get the value of a code of a super-group, without the scale. */
+static float super_code(enum dtype type, unsigned c)
+{
+	static const int iq4_nl[16] = { -127, -104, -83, -65, -49, -35, -22,
+		-10, 1, 13, 25, 38, 53, 69, 89, 113 };
+	/* as published, with all their digits that float32 holds */
+	static const float nf4[16] = { -1, -0.6961928f, -0.52507305f,
+		-0.3949175f, -0.28444138f, -0.18477343f, -0.091050036f, 0,
+		0.0795803f, 0.1609302f, 0.2461123f, 0.33791524f, 0.44070983f,
+		0.562617f, 0.72295684f, 1 };
+	/* E2M1, doubled: an exponent of 0 means no implicit bit */
+	const unsigned exponent = c >> 1 & 3, fraction = c & 1;
+	const unsigned e2m1 =
+		exponent ? (2 + fraction) << (exponent - 1) : fraction;
+
+	switch ((int)type) {
+	case DTYPE_SUPER_Q4_0:
+		return (float)c - 8;
+	case DTYPE_SUPER_IQ4_NL:
+		return (float)iq4_nl[c];
+	case DTYPE_SUPER_NF4:
+		return f16_to_f32(f32_to_f16(nf4[c]));
+	default: /* DTYPE_SUPER_FP4 */
+		return c < 8 ? (float)e2m1 : 0 - (float)e2m1;
+	}
 }
 
 /* A weight of a tile: its value is q * d. */
 struct weight {
-	int q;
+	float q;
 	float d;
 };
 
@@ -60,22 +87,31 @@ static struct weight tile_weight(
 	case DTYPE_TILE_F16:
 		return (struct weight){ 1, f16_at(t + 2 * e) };
 	case DTYPE_TILE_Q4_0:
-		return (struct weight){ nibble(t[k / 2 * TILE + n], k % 2),
-			f16_at(t + 512 + 2 * n) };
+		return (struct weight){
+			(float)nibble(t[k / 2 * TILE + n], k % 2) - 8,
+			f16_at(t + 512 + 2 * n)
+		};
 	case DTYPE_TILE_Q8_0:
 		return (struct weight){ (int8_t)t[k / 4 * 128 + n * 4 + k % 4],
 			f16_at(t + 1024 + 2 * n) };
 	case DTYPE_GROUP_Q4_0:
 		b = t + e / 32 * 18;
-		return (struct weight){ nibble(b[2 + e % 16], e % 32 >= 16),
-			f16_at(b) };
+		return (struct weight){
+			(float)nibble(b[2 + e % 16], e % 32 >= 16) - 8,
+			f16_at(b)
+		};
 	case DTYPE_GROUP_Q8_0:
 		b = t + e / 32 * 34;
 		return (struct weight){ (int8_t)b[2 + e % 32], f16_at(b) };
 	case DTYPE_SUPER_Q4_0:
+	case DTYPE_SUPER_IQ4_NL:
+	case DTYPE_SUPER_NF4:
+	case DTYPE_SUPER_FP4:
 		b = t + e / 256 * 144;
 		return (struct weight){
-			nibble(b[16 + 2 * (i % 64) + i / 64 % 2], i >= 128),
+			super_code(type,
+				nibble(b[16 + 2 * (i % 64) + i / 64 % 2],
+					i >= 128)),
 			f16_at(b + i / 32 * 2)
 		};
 	default: /* DTYPE_SUPER_Q8_0 */
@@ -108,7 +144,7 @@ static void ref_matmul_tile(float *y, size_t ldy, const float *x, size_t ldx,
 			for (unsigned i = 0; i < k; i++) {
 				const struct weight v =
 					weight_at(wt, w, k, i, j);
-				float value = (float)v.q * v.d;
+				float value = v.q * v.d;
 
 				if (w_f16)
 					value = f16_to_f32(f32_to_f16(value));
@@ -182,7 +218,7 @@ static float group_dot(const int8_t *q, enum dtype wt, const void *w,
 
 		for (unsigned e = i; e < i + TILE; e++) {
 			v = weight_at(wt, w, k, e, j);
-			dot += v.q * q[e];
+			dot += (int32_t)v.q * q[e];
 		}
 		sum = fmaf((float)dot, v.d, sum);
 	}

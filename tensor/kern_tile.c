@@ -7,8 +7,9 @@
  * between two such chunks of k they are stored in the outputs. Each fma depends
  * on the previous fma of its chain, and two multipliers need eight chains to be
  * busy, so with few rows several strips are processed together. Decoding is
- * exact (11 bits of scale times 8 bits of code), or rounds this product once to
- * fp16, so the way it is implemented does not change the result.
+ * exact (11 bits of scale times 11 bits of table entry or code), or rounds this
+ * product once to fp16, so the way it is implemented does not change the
+ * result.
  */
 #include "tensor/kern_strip.h"
 
@@ -208,6 +209,15 @@ static ALWAYS_INLINE void decode_as(
 		break;
 	case DTYPE_SUPER_Q4_0:
 		super_lut_tile(dst, tile, lut_q4_0, f16);
+		break;
+	case DTYPE_SUPER_IQ4_NL:
+		super_lut_tile(dst, tile, lut_iq4_nl, f16);
+		break;
+	case DTYPE_SUPER_NF4:
+		super_lut_tile(dst, tile, lut_nf4, f16);
+		break;
+	case DTYPE_SUPER_FP4:
+		super_lut_tile(dst, tile, lut_fp4, f16);
 		break;
 	case DTYPE_SUPER_Q8_0:
 		super_q8_tile(dst, tile, f16);

@@ -73,6 +73,12 @@ static void decode(
 	case DTYPE_MXFP4:
 		mxfp4_row(dst, src, n);
 		break;
+	case DTYPE_NF4:
+		nf4_row(dst, src, n);
+		break;
+	case DTYPE_FP4:
+		fp4_row(dst, src, n);
+		break;
 	default: /* tiled types go to matmul_tile */
 		break;
 	}

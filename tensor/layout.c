@@ -14,7 +14,8 @@ const char *const layout_names[] = { "rows", "tiles", "groups", "super", NULL };
 static bool is_4_bit(enum dtype t)
 {
 	return t == DTYPE_Q4_0 || t == DTYPE_Q4_1 || t == DTYPE_Q4_K ||
-		t == DTYPE_IQ4_NL || t == DTYPE_MXFP4;
+		t == DTYPE_IQ4_NL || t == DTYPE_MXFP4 || t == DTYPE_NF4 ||
+		t == DTYPE_FP4;
 }
 
 static enum dtype tiled(enum layout layout, enum dtype from)
@@ -31,7 +32,11 @@ static enum dtype tiled(enum layout layout, enum dtype from)
 		return from;
 	if (layout == LAYOUT_GROUPS)
 		return is_4_bit(from) ? DTYPE_GROUP_Q4_0 : DTYPE_GROUP_Q8_0;
-	return is_4_bit(from) ? DTYPE_SUPER_Q4_0 : DTYPE_SUPER_Q8_0;
+	return from == DTYPE_IQ4_NL                        ? DTYPE_SUPER_IQ4_NL
+		: from == DTYPE_NF4                        ? DTYPE_SUPER_NF4
+		: from == DTYPE_MXFP4 || from == DTYPE_FP4 ? DTYPE_SUPER_FP4
+		: is_4_bit(from)                           ? DTYPE_SUPER_Q4_0
+							   : DTYPE_SUPER_Q8_0;
 }
 
 enum dtype layout_type(

@@ -4,13 +4,15 @@
  * each matrix then follows from the layout and from the matrix's type in the
  * file:
  *
- * rows as in the file, for every type. tiles Q4_0, Q8_0 and F16 in lossless
- * tiles; other types as in the file. groups quantized types in tile groups
- * (npu-tts paper, section 5.1.1; the
- *         paper is named in tensor/soc/price.h): 4-bit types become group-q4_0,
- *         wider quantized types group-q8_0, F16 becomes tile-f16; F32 and BF16
- *         stay as in the file.
- * super like groups, with groups coalesced into super-groups (section 5.1.2).
+ * - rows: as in the file, for every type.
+ * - tiles: Q4_0, Q8_0 and F16 in lossless tiles; other types as in the file.
+ * - groups: quantized types in tile groups (npu-tts paper, section 5.1.1; the
+ *   paper is named in tensor/soc/price.h). 4-bit types, also those with tables,
+ *   become group-q4_0, wider quantized types group-q8_0, F16 becomes tile-f16;
+ *   F32 and BF16 stay as in the file.
+ * - super: like groups, with groups coalesced into super-groups (section
+ *   5.1.2). IQ4_NL, NF4, FP4 and MXFP4 keep their tables and become
+ *   super-iq4_nl, super-nf4 and (the last two) super-fp4.
  *
  * A matrix stays as in the file if tiles cannot store it: k is not a multiple
  * of 32, or a strip (32 outputs) is larger than `strip_max` bytes.

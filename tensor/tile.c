@@ -16,10 +16,6 @@
  * form a group and where the bytes of a group are. */
 struct format {
 	struct tile_info info;
-	enum dtype block; /* the type of a group */
-	/* a group is 32 k of one output; else 32 values that are consecutive in
-	 * tile_index order */
-	bool by_output;
 	uint8_t zero; /* a byte whose codes stand for the value 0 */
 	/* Store the groups g .. g + 7 from blocks that are `stride` bytes
 	 * apart. */
@@ -186,7 +182,7 @@ static unsigned super_at(unsigned g)
 	return 2 * BATCH + g % 2 * 64 + g / 2 % 2;
 }
 
-static void super_q4_0_put(
+static void super_4_bit_put(
 	uint8_t *tile, unsigned g, const uint8_t *block, size_t stride)
 {
 	uint8_t *super = tile + g / BATCH * 144;
@@ -205,7 +201,7 @@ static void super_q4_0_put(
 	}
 }
 
-static void super_q4_0_get(uint8_t *block, const uint8_t *tile, unsigned g)
+static void super_4_bit_get(uint8_t *block, const uint8_t *tile, unsigned g)
 {
 	const uint8_t *super = tile + g / BATCH * 144;
 	const uint8_t *p = super + super_at(g % BATCH);
@@ -240,21 +236,28 @@ static void super_q8_0_get(uint8_t *block, const uint8_t *tile, unsigned g)
 
 /* ---- formats ---- */
 
+/* in the order of enum dtype */
 static const struct format formats[] = {
-	[DTYPE_TILE_F16 - DTYPE_TILE_F16] = { { "tile-f16", 2048, 16 },
-		DTYPE_F16, true, 0, tile_f16_put, tile_f16_get },
-	[DTYPE_TILE_Q4_0 - DTYPE_TILE_F16] = { { "tile-q4_0", 576, 4 },
-		DTYPE_Q4_0, true, 0x88, tile_q4_0_put, tile_q4_0_get },
-	[DTYPE_TILE_Q8_0 - DTYPE_TILE_F16] = { { "tile-q8_0", 1088, 8 },
-		DTYPE_Q8_0, true, 0, tile_q8_0_put, tile_q8_0_get },
-	[DTYPE_GROUP_Q4_0 - DTYPE_TILE_F16] = { { "group-q4_0", 576, 4 },
-		DTYPE_Q4_0, false, 0x88, group_q4_0_put, group_q4_0_get },
-	[DTYPE_GROUP_Q8_0 - DTYPE_TILE_F16] = { { "group-q8_0", 1088, 8 },
-		DTYPE_Q8_0, false, 0, group_q8_0_put, group_q8_0_get },
-	[DTYPE_SUPER_Q4_0 - DTYPE_TILE_F16] = { { "super-q4_0", 576, 4 },
-		DTYPE_Q4_0, false, 0x88, super_q4_0_put, super_q4_0_get },
-	[DTYPE_SUPER_Q8_0 - DTYPE_TILE_F16] = { { "super-q8_0", 1088, 8 },
-		DTYPE_Q8_0, false, 0, super_q8_0_put, super_q8_0_get },
+	{ { "tile-f16", 2048, 16, DTYPE_F16, true }, 0, tile_f16_put,
+		tile_f16_get },
+	{ { "tile-q4_0", 576, 4, DTYPE_Q4_0, true }, 0x88, tile_q4_0_put,
+		tile_q4_0_get },
+	{ { "tile-q8_0", 1088, 8, DTYPE_Q8_0, true }, 0, tile_q8_0_put,
+		tile_q8_0_get },
+	{ { "group-q4_0", 576, 4, DTYPE_Q4_0, false }, 0x88, group_q4_0_put,
+		group_q4_0_get },
+	{ { "group-q8_0", 1088, 8, DTYPE_Q8_0, false }, 0, group_q8_0_put,
+		group_q8_0_get },
+	{ { "super-q4_0", 576, 4, DTYPE_Q4_0, false }, 0x88, super_4_bit_put,
+		super_4_bit_get },
+	{ { "super-q8_0", 1088, 8, DTYPE_Q8_0, false }, 0, super_q8_0_put,
+		super_q8_0_get },
+	{ { "super-iq4_nl", 576, 4, DTYPE_IQ4_NL, false }, 0, super_4_bit_put,
+		super_4_bit_get },
+	{ { "super-nf4", 576, 4, DTYPE_NF4, false }, 0, super_4_bit_put,
+		super_4_bit_get },
+	{ { "super-fp4", 576, 4, DTYPE_FP4, false }, 0, super_4_bit_put,
+		super_4_bit_get },
 };
 
 static const struct format *format_of(uint32_t type)
@@ -295,8 +298,8 @@ size_t tile_bytes(uint32_t type, uint64_t n, uint64_t k)
 
 static void encode(const struct format *f, uint8_t *tile, const float *values)
 {
-	const struct dtype_info *block = dtype_info(f->block);
-	const size_t bytes = dtype_row_bytes(f->block, 32);
+	const struct dtype_info *block = dtype_info(f->info.block);
+	const size_t bytes = dtype_row_bytes(f->info.block, 32);
 	uint8_t blocks[BATCH * BLOCK_MAX];
 
 	for (unsigned g = 0; g < GROUPS; g += BATCH) {
@@ -311,7 +314,7 @@ void tile_encode(enum dtype type, void *dst, const float *src)
 	float values[TILE_VALUES];
 
 	assert(f);
-	if (f->by_output) {
+	if (f->info.by_output) {
 		encode(f, dst, src);
 		return;
 	}
@@ -331,10 +334,11 @@ void tile_decode(enum dtype type, float *dst, const void *src)
 	assert(f);
 	for (unsigned g = 0; g < GROUPS; g++) {
 		f->get(block, src, g);
-		dtype_info(f->block)->to_f32(
-			(f->by_output ? dst : values) + 32 * g, block, 32);
+		dtype_info(f->info.block)
+			->to_f32((f->info.by_output ? dst : values) + 32 * g,
+				block, 32);
 	}
-	if (f->by_output)
+	if (f->info.by_output)
 		return;
 	for (unsigned n = 0; n < TILE; n++) {
 		for (unsigned k = 0; k < TILE; k++)
@@ -348,7 +352,7 @@ bool tile_is_exact(enum dtype to, enum dtype from)
 {
 	const struct format *f = format_of(to);
 
-	return f && f->by_output && f->block == from;
+	return f && f->info.by_output && f->info.block == from;
 }
 
 /* Store the outputs g .. g + 7 of a tile; outputs from number `live` on are
@@ -356,7 +360,7 @@ bool tile_is_exact(enum dtype to, enum dtype from)
 static void put_short(const struct format *f, uint8_t *tile, unsigned g,
 	const uint8_t *block, size_t stride, unsigned live)
 {
-	const size_t bytes = dtype_row_bytes(f->block, 32);
+	const size_t bytes = dtype_row_bytes(f->info.block, 32);
 	uint8_t blocks[BATCH][BLOCK_MAX];
 
 	for (unsigned i = 0; i < BATCH; i++) {
@@ -375,8 +379,8 @@ static void put_short(const struct format *f, uint8_t *tile, unsigned g,
 static void pack_blocks(const struct format *f, uint8_t *dst,
 	const uint8_t *src, unsigned live, uint32_t k)
 {
-	const size_t stride = dtype_row_bytes(f->block, k);
-	const size_t bytes = dtype_row_bytes(f->block, 32);
+	const size_t stride = dtype_row_bytes(f->info.block, k);
+	const size_t bytes = dtype_row_bytes(f->info.block, 32);
 
 	for (uint32_t t = 0; t < k / TILE; t++) {
 		const uint8_t *block = src + t * bytes;

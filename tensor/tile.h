@@ -10,25 +10,27 @@
  * Formats, where k and n are indices within the tile; the npu-tts paper is
  * named in tensor/soc/price.h:
  *
- * tile-f16 2048 B. fp16 at index (k & ~1) * 32 + 2 n + (k & 1): two
- *             adjacent k interleaved (npu-tts paper, figure 4).
- * tile-q4_0 576 B. GGUF's groups of 32 k of one output: nibbles
- *             [k / 2][n], the low ones for even k, then 32 fp16 scales.
- *             Repacking Q4_0 is lossless.
- * tile-q8_0 1088 B. The same for Q8_0: int8 [k / 4][n][k % 4], 32 scales.
- * group-q4_0 576 B. Every 32 values that are consecutive in tile-f16's order
- *             (2 k by 16 outputs) are a group: 32 blocks as in GGUF, 18 B
- *             each (section 5.1.1).
- * group-q8_0 1088 B. The same with Q8_0's blocks of 34 B. super-q4_0 576 B.
- * Four super-groups, each of eight groups as in
- *             group-q4_0: 8 fp16 scales, then 128 B of nibbles in the order
- *             that table look-ups need (section 5.1.2). Of element e of 256,
- *             with v = e / 64 and i = e % 64, the nibble is in byte
- *             2 i + (v & 1), the low one if v < 2.
- * super-q8_0 1088 B. Four super-groups: 8 scales, then 256 int8 in order.
+ * - tile-f16, 2048 B: fp16 at index (k & ~1) * 32 + 2 n + (k & 1): two
+ *   adjacent k interleaved (npu-tts paper, figure 4).
+ * - tile-q4_0, 576 B: GGUF's groups of 32 k of one output: nibbles
+ *   [k / 2][n], the low ones for even k, then 32 fp16 scales. Repacking Q4_0
+ *   is lossless.
+ * - tile-q8_0, 1088 B: the same for Q8_0: int8 [k / 4][n][k % 4], 32 scales.
+ * - group-q4_0, 576 B: every 32 values that are consecutive in tile-f16's order
+ *   (2 k by 16 outputs) are a group: 32 blocks as in GGUF, 18 B each (section
+ *   5.1.1).
+ * - group-q8_0, 1088 B: the same with Q8_0's blocks of 34 B.
+ * - super-q4_0, 576 B: four super-groups, each of eight groups as in
+ *   group-q4_0: 8 fp16 scales, then 128 B of nibbles in the order that table
+ *   look-ups need (section 5.1.2). Of element e of 256, with v = e / 64 and
+ *   i = e % 64, the nibble is in byte 2 i + (v & 1), the low one if v < 2.
+ * - super-iq4_nl, super-nf4, super-fp4, 576 B: the same with other tables
+ *   (section 5.2.2; lut_iq4_nl, lut_nf4 and lut_fp4 in tensor/dtype_rows.h).
+ * - super-q8_0, 1088 B: four super-groups: 8 scales, then 256 int8 in order.
  *
- * With the fp16 scale d, a value is (q - 8) * d in the 4-bit formats and q * d
- * in the 8-bit formats, computed in float32.
+ * With the fp16 scale d, a value is (q - 8) * d in the 4-bit formats without
+ * another table, table[q] * d in those with one, and q * d in the 8-bit
+ * formats, computed in float32.
  */
 #ifndef TENSOR_TILE_H
 #define TENSOR_TILE_H
@@ -46,6 +48,10 @@ struct tile_info {
 	const char *name; /* "tile-q4_0" */
 	unsigned bytes;   /* bytes of one tile */
 	unsigned bits;    /* bits of one code: 4, 8 or 16 */
+	enum dtype block; /* the type of a group of 32 values */
+	/* a group is 32 k of one output; else 32 values that are consecutive in
+	 * tile_index order */
+	bool by_output;
 };
 
 /* Returns the description of a tiled type, or NULL for any other type. */

@@ -219,8 +219,7 @@ int requant_measure(struct workers *w, struct requant_loss *loss, enum dtype to,
 	const void *packed, enum dtype from, const void *src, uint32_t n,
 	uint32_t k)
 {
-	bool four = to == DTYPE_GROUP_Q4_0 || to == DTYPE_SUPER_Q4_0;
-	bool eight = to == DTYPE_GROUP_Q8_0 || to == DTYPE_SUPER_Q8_0;
+	const struct tile_info *tile = tile_info(to);
 	unsigned parts = (n + TILE - 1) / TILE;
 	struct job j = { .to = to,
 		.from = from,
@@ -228,8 +227,8 @@ int requant_measure(struct workers *w, struct requant_loss *loss, enum dtype to,
 		.packed = packed,
 		.n = n,
 		.k = k,
-		.groups = four ? DTYPE_Q4_0 : DTYPE_Q8_0,
-		.is_grouped = four || eight };
+		.groups = tile ? tile->block : to,
+		.is_grouped = tile && !tile->by_output };
 	struct sums s = { 0 };
 
 	*loss = (struct requant_loss){ 0 };

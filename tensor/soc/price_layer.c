@@ -15,7 +15,14 @@ enum dtype price_type(enum dtype type)
 	case DTYPE_Q4_K:
 	case DTYPE_IQ4_NL:
 	case DTYPE_MXFP4:
+	case DTYPE_NF4:
+	case DTYPE_FP4:
 		return DTYPE_Q4_0;
+	/* the same instructions with another table */
+	case DTYPE_SUPER_IQ4_NL:
+	case DTYPE_SUPER_NF4:
+	case DTYPE_SUPER_FP4:
+		return DTYPE_SUPER_Q4_0;
 	case DTYPE_Q5_0:
 	case DTYPE_Q5_1:
 	case DTYPE_Q5_K:

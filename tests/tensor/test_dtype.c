@@ -14,7 +14,8 @@
 
 static const enum dtype all_types[] = { DTYPE_F32, DTYPE_F16, DTYPE_BF16,
 	DTYPE_Q8_0, DTYPE_Q4_0, DTYPE_Q4_1, DTYPE_Q5_0, DTYPE_Q5_1, DTYPE_Q4_K,
-	DTYPE_Q5_K, DTYPE_Q6_K, DTYPE_IQ4_NL, DTYPE_MXFP4 };
+	DTYPE_Q5_K, DTYPE_Q6_K, DTYPE_IQ4_NL, DTYPE_MXFP4, DTYPE_NF4,
+	DTYPE_FP4 };
 
 #define HALF_1    0x00, 0x3c /* fp16 1.0, little-endian */
 #define HALF_0_5  0x00, 0x38
@@ -58,6 +59,8 @@ static void test_table(void **state)
 		{ DTYPE_Q6_K, "q6_k", 256, 210 },
 		{ DTYPE_IQ4_NL, "iq4_nl", 32, 18 },
 		{ DTYPE_MXFP4, "mxfp4", 32, 17 },
+		{ DTYPE_NF4, "nf4", 32, 18 },
+		{ DTYPE_FP4, "fp4", 32, 18 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
@@ -71,7 +74,7 @@ static void test_table(void **state)
 		assert_int_equal(dtype_parse(want[i].name, &parsed), 0);
 		assert_int_equal(parsed, want[i].type);
 	}
-	for (uint32_t t = 0; t < 64; t++) {
+	for (uint32_t t = 0; t < 0x200; t++) {
 		bool known = false;
 
 		for (size_t i = 0; i < ARRAY_LEN(want); i++)
@@ -270,6 +273,31 @@ static void test_iq4_nl_block(void **state)
 		want[j + 16] = 0.25 * values[15 - j];
 	}
 	check_row(DTYPE_IQ4_NL, block, want, 32);
+}
+
+/* The entries of NF4's table are within half a unit of fp16 of the quantiles
+ * that are published. */
+static void test_nf4_and_fp4_blocks(void **state)
+{
+	static const double nf4[16] = { -1, -0.6961928009986877,
+		-0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
+		-0.18477343022823334, -0.09105003625154495, 0,
+		0.07958029955625534, 0.16093020141124725, 0.24611230194568634,
+		0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
+		0.7229568362236023, 1 };
+	static const double fp4[8] = { 0, 1, 2, 3, 4, 6, 8, 12 };
+	uint8_t block[18] = { HALF_M2 };
+	double want[2][32];
+
+	for (int j = 0; j < 16; j++) {
+		block[2 + j] = (uint8_t)((15 - j) << 4 | j);
+		want[0][j] = -2 * half_value(nearest_half(nf4[j]));
+		want[1][j] = -2 * fp4[j % 8] * (j < 8 ? 1 : -1);
+		want[0][31 - j] = want[0][j];
+		want[1][31 - j] = want[1][j];
+	}
+	check_row(DTYPE_NF4, block, want[0], 32);
+	check_row(DTYPE_FP4, block, want[1], 32);
 }
 
 /* All scales. The largest ones are beyond the range of float32. */
@@ -483,6 +511,33 @@ static void test_iq4_nl_rounding(void **state)
 	assert_int_equal(block[2] & 15, 0);
 }
 
+/* The largest magnitude, of either sign, is the table's largest entry, and the
+ * scale is positive. */
+static void test_nf4_and_fp4_rounding(void **state)
+{
+	float x[32] = { -6, 6, 0, 2.5f, 2.6f, -0.2f };
+	static const uint8_t nf4[6] = { 0, 15, 7, 12, 12, 7 };
+	static const uint8_t fp4[6] = { 15, 7, 0, 4, 5, 0 };
+	uint8_t block[18];
+
+	for (int sign = 1; sign > -2; sign -= 2) {
+		x[0] *= (float)sign;
+		x[1] = -x[0];
+		dtype_info(DTYPE_NF4)->from_f32(block, x, 32);
+		assert_int_equal(block[1], 0x46); /* 6 */
+		for (int j = 2; j < 6; j++)
+			assert_int_equal(block[2 + j] & 15, nf4[j]);
+		assert_int_equal(block[2] & 15, nf4[sign < 0]);
+		assert_int_equal(block[3] & 15, nf4[sign > 0]);
+		dtype_info(DTYPE_FP4)->from_f32(block, x, 32);
+		assert_int_equal(block[1], 0x38); /* 0.5 */
+		for (int j = 2; j < 6; j++)
+			assert_int_equal(block[2 + j] & 15, fp4[j]);
+		assert_int_equal(block[2] & 15, fp4[sign < 0]);
+		assert_int_equal(block[3] & 15, fp4[sign > 0]);
+	}
+}
+
 static void test_mxfp4_rounding(void **state)
 {
 	float x[32] = { 7.9f, 6, 5, 4.9f, -2.5f, 0.25f, 0.26f, -0.25f, -0.74f,
@@ -601,6 +656,8 @@ static void test_gaussian_error(void **state)
 	assert_close(
 		relative_error(DTYPE_IQ4_NL, x, n), 0.080, 0.0008, "iq4_nl");
 	assert_close(relative_error(DTYPE_MXFP4, x, n), 0.115, 0.0012, "mxfp4");
+	assert_close(relative_error(DTYPE_NF4, x, n), 0.087, 0.0009, "nf4");
+	assert_close(relative_error(DTYPE_FP4, x, n), 0.101, 0.001, "fp4");
 	assert_close(relative_error(DTYPE_Q8_0, x, n), 0.0054, 0.0001, "q8_0");
 	/* the error is uniform in the last place: 2^-p / sqrt(12) and a little
 	 * more */
@@ -619,7 +676,7 @@ static void test_not_finite(void **state)
 	float x[1024];
 	size_t counted = 0;
 
-	for (unsigned t = 0; t <= DTYPE_MXFP4; t++) {
+	for (unsigned t = 0; t <= DTYPE_FP4; t++) {
 		const struct dtype_info *info = dtype_info(t);
 
 		for (unsigned trial = 0; info && trial < 400; trial++) {
@@ -659,6 +716,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_q4_blocks),
 	cmocka_unit_test(test_iq4_nl_block),
 	cmocka_unit_test(test_mxfp4_block),
+	cmocka_unit_test(test_nf4_and_fp4_blocks),
 	cmocka_unit_test(test_q5_blocks),
 	cmocka_unit_test(test_k4_k5_blocks),
 	cmocka_unit_test(test_k6_block),
@@ -667,6 +725,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_q8_0_rounding),
 	cmocka_unit_test(test_iq4_nl_rounding),
 	cmocka_unit_test(test_mxfp4_rounding),
+	cmocka_unit_test(test_nf4_and_fp4_rounding),
 	cmocka_unit_test(test_odd_values),
 	cmocka_unit_test(test_not_finite),
 	cmocka_unit_test(test_round_trip),

@@ -196,6 +196,10 @@ static void bad_tensor_type(struct strbuf *b)
 {
 	dims(b, 1, (const uint64_t[1]){ 256 }, 4096);
 }
+static void bad_tensor_ours(struct strbuf *b)
+{
+	dims(b, 1, (const uint64_t[1]){ 256 }, DTYPE_NF4);
+}
 static void bad_tensor_removed(struct strbuf *b)
 {
 	dims(b, 1, (const uint64_t[1]){ 256 }, 4);
@@ -302,6 +306,7 @@ static void test_bad(void **state)
 		BAD(bad_row_blocks, "rows of 48 values are not whole q4_0"),
 		BAD(bad_iq4_xs, "tensor 't': type 23 (iq4_xs)"),
 		BAD(bad_tensor_type, "tensor 't': type 4096 (unknown)"),
+		BAD(bad_tensor_ours, "tensor 't': type 384 (unknown)"),
 		BAD(bad_tensor_removed, "tensor 't': type 4 (q4_2)"),
 		BAD(bad_offset_odd, "tensor 't': offset 16 is not a multiple"),
 		BAD(bad_offset_outside, "tensor 't': data (16 bytes at 64"),

@@ -148,7 +148,8 @@ static void test_matmul_types(void **state)
 {
 	static const enum dtype types[] = { DTYPE_F32, DTYPE_F16, DTYPE_BF16,
 		DTYPE_Q8_0, DTYPE_Q4_0, DTYPE_Q4_1, DTYPE_Q5_0, DTYPE_Q5_1,
-		DTYPE_Q4_K, DTYPE_Q5_K, DTYPE_Q6_K, DTYPE_IQ4_NL, DTYPE_MXFP4 };
+		DTYPE_Q4_K, DTYPE_Q5_K, DTYPE_Q6_K, DTYPE_IQ4_NL, DTYPE_MXFP4,
+		DTYPE_NF4, DTYPE_FP4 };
 	struct matmul t;
 
 	for (size_t i = 0; i < ARRAY_LEN(types); i++) {

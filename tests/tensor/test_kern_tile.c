@@ -4,6 +4,7 @@
 #include "tensor/f16.h"
 #include "tensor/tile.h"
 #include "tests/tensor/kern_cases.h"
+#include "tests/tensor/tile_reader.h"
 
 #include <float.h>
 #include <math.h>
@@ -16,7 +17,8 @@
 
 static const enum dtype all_types[] = { DTYPE_TILE_F16, DTYPE_TILE_Q4_0,
 	DTYPE_TILE_Q8_0, DTYPE_GROUP_Q4_0, DTYPE_GROUP_Q8_0, DTYPE_SUPER_Q4_0,
-	DTYPE_SUPER_Q8_0 };
+	DTYPE_SUPER_Q8_0, DTYPE_SUPER_IQ4_NL, DTYPE_SUPER_NF4,
+	DTYPE_SUPER_FP4 };
 static const enum dtype int_types[] = { DTYPE_TILE_Q4_0, DTYPE_TILE_Q8_0 };
 
 /* ---- weights ---- */
@@ -42,8 +44,7 @@ struct matrix {
 
 static bool is_four(enum dtype type)
 {
-	return type == DTYPE_TILE_Q4_0 || type == DTYPE_GROUP_Q4_0 ||
-		type == DTYPE_SUPER_Q4_0;
+	return tile_info(type)->bits == 4;
 }
 
 static unsigned tile_size(enum dtype type)
@@ -103,6 +104,9 @@ static void place(enum dtype type, unsigned n, unsigned k, unsigned *code,
 		*scale = g * 34;
 		break;
 	case DTYPE_SUPER_Q4_0:
+	case DTYPE_SUPER_IQ4_NL:
+	case DTYPE_SUPER_NF4:
+	case DTYPE_SUPER_FP4:
 		*code = 8 * (s * 144 + 16 + 2 * i + v % 2) + v / 2 * 4;
 		*scale = s * 144 + g % 8 * 2;
 		break;
@@ -129,7 +133,9 @@ static double put(enum dtype type, uint8_t *tile, unsigned n, unsigned k,
 	else
 		code = 1;
 	memcpy(tile + at_scale, &scale, 2);
-	return code * (double)f16_to_f32(scale);
+	return (type >= DTYPE_SUPER_IQ4_NL ? super_value(type, code + 8)
+					   : code) *
+		(double)f16_to_f32(scale);
 }
 
 /* Make a matrix of whole strips, of which n outputs are used. With `odd` the
@@ -614,6 +620,61 @@ static void test_extremes(void **state)
 		}
 }
 
+/*
+ * Get single weights as products with the unit matrix. Every scale is combined
+ * with every code, and every byte of two codes occurs; scales include zero,
+ * subnormals, and the largest.
+ */
+static void super_codes(enum dtype type, bool w_f16)
+{
+	static uint8_t tile[576];
+	struct matrix m = { type, 32, 32, tile, NULL, w_f16 };
+	struct rows unit = { calloc(1024, sizeof(float)), NULL, 32 };
+	/* All weights are finite, because zeros are multiplied too. */
+	const uint16_t largest = w_f16 ? 0x6000 : 0x7bff;
+	float want[1024];
+	unsigned h = 0;
+
+	for (int i = 0; i < 32; i++)
+		unit.x[33 * i] = 1;
+	for (unsigned t = 0; h < 0x10000; t++) {
+		for (unsigned s = 0; s < 32; s++, h += 29) {
+			uint8_t *p = tile + s / 8 * 144;
+			uint16_t scale = h & 0x7fff;
+
+			scale = scale > largest ? largest : scale;
+			scale |= h & 0x8000;
+			memcpy(p + s % 8 * 2, &scale, 2);
+			for (unsigned j = s % 8 * 16; j < s % 8 * 16 + 16; j++)
+				p[16 + j] = (uint8_t)(j / 2 % 16 |
+					(j / 2 * 3 + t) % 16 << 4);
+		}
+		run(ref, want, &unit, false, 0, 32, &m, 0, 32);
+		for (unsigned k = 0; k < 32; k++)
+			for (unsigned n = 0; n < 32; n++) {
+				const double w =
+					stored(type, tile, (int)n, (int)k);
+
+				assert_close((double)want[k * 32 + n],
+					w_f16 ? to_f16(w) : w, 0, "weight");
+			}
+		for (size_t v = 0; v < n_vecs; v++)
+			same(vecs[v], &unit, false, 0, 32, &m, 0, 32, want, 32);
+	}
+	free(unit.x);
+}
+
+static void test_super_codes(void **state)
+{
+	static const enum dtype types[] = { DTYPE_SUPER_Q4_0,
+		DTYPE_SUPER_IQ4_NL, DTYPE_SUPER_NF4, DTYPE_SUPER_FP4 };
+
+	for (size_t t = 0; t < ARRAY_LEN(types); t++) {
+		super_codes(types[t], false);
+		super_codes(types[t], true);
+	}
+}
+
 static void test_sizes(void **state)
 {
 	for (unsigned k = 32; k <= 1u << 20; k *= 2) {
@@ -634,6 +695,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_q8_same),
 	TEST(test_tile_same),
 	TEST(test_batch_invariance),
+	TEST(test_super_codes),
 	TEST(test_extremes),
 	TEST(test_sizes),
 };

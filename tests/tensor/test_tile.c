@@ -9,7 +9,8 @@
 
 static const enum dtype tiled[] = { DTYPE_TILE_F16, DTYPE_TILE_Q4_0,
 	DTYPE_TILE_Q8_0, DTYPE_GROUP_Q4_0, DTYPE_GROUP_Q8_0, DTYPE_SUPER_Q4_0,
-	DTYPE_SUPER_Q8_0 };
+	DTYPE_SUPER_Q8_0, DTYPE_SUPER_IQ4_NL, DTYPE_SUPER_NF4,
+	DTYPE_SUPER_FP4 };
 
 /* plain_type returns the type of a format's groups, by_output whether a group
  * is one output. */
@@ -17,7 +18,11 @@ static enum dtype plain_type(enum dtype type)
 {
 	if (type == DTYPE_TILE_F16)
 		return DTYPE_F16;
-	return tile_info(type)->bits == 4 ? DTYPE_Q4_0 : DTYPE_Q8_0;
+	return type == DTYPE_SUPER_IQ4_NL    ? DTYPE_IQ4_NL
+		: type == DTYPE_SUPER_NF4    ? DTYPE_NF4
+		: type == DTYPE_SUPER_FP4    ? DTYPE_FP4
+		: tile_info(type)->bits == 4 ? DTYPE_Q4_0
+					     : DTYPE_Q8_0;
 }
 
 static bool by_output(enum dtype type)
@@ -79,6 +84,9 @@ static void test_info(void **state)
 		{ DTYPE_GROUP_Q8_0, "group-q8_0", 1088, 8 },
 		{ DTYPE_SUPER_Q4_0, "super-q4_0", 576, 4 },
 		{ DTYPE_SUPER_Q8_0, "super-q8_0", 1088, 8 },
+		{ DTYPE_SUPER_IQ4_NL, "super-iq4_nl", 576, 4 },
+		{ DTYPE_SUPER_NF4, "super-nf4", 576, 4 },
+		{ DTYPE_SUPER_FP4, "super-fp4", 576, 4 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
@@ -88,10 +96,12 @@ static void test_info(void **state)
 		assert_string_equal(info->name, want[i].name);
 		assert_int_equal(info->bytes, want[i].bytes);
 		assert_int_equal(info->bits, want[i].bits);
+		assert_int_equal(info->block, plain_type(want[i].type));
+		assert_int_equal(info->by_output, by_output(want[i].type));
 	}
 	for (uint32_t t = 0; t < 0x200; t++)
 		assert_int_equal(tile_info(t) != NULL,
-			t >= DTYPE_TILE_F16 && t <= DTYPE_SUPER_Q8_0);
+			t >= DTYPE_TILE_F16 && t <= DTYPE_SUPER_FP4);
 	assert_null(tile_info(UINT32_MAX));
 }
 
@@ -132,7 +142,7 @@ static void test_refused_sizes(void **state)
 		assert_int_equal(tile_strip_bytes(t, 256), 0);
 		assert_int_equal(tile_bytes(t, 32, 256), 0);
 	}
-	assert_int_equal(tile_bytes(DTYPE_SUPER_Q8_0 + 1, 32, 256), 0);
+	assert_int_equal(tile_bytes(DTYPE_SUPER_FP4 + 1, 32, 256), 0);
 }
 
 static void test_is_exact(void **state)
@@ -534,6 +544,7 @@ static void test_from_blocks(void **state)
 		{ DTYPE_Q6_K, { 208, -1 } },
 		{ DTYPE_IQ4_NL, { 0, -1 } },
 		{ DTYPE_MXFP4, { -1, -1 } },
+		{ DTYPE_NF4, { 0, -1 } },
 	};
 	const unsigned n = 37, k = 512;
 
@@ -600,6 +611,9 @@ static void test_gaussian_error(void **state)
 	check_error(DTYPE_TILE_Q4_0, x, 0.086, 0.01);
 	check_error(DTYPE_GROUP_Q4_0, x, 0.086, 0.01);
 	check_error(DTYPE_SUPER_Q4_0, x, 0.086, 0.01);
+	check_error(DTYPE_SUPER_IQ4_NL, x, 0.080, 0.01);
+	check_error(DTYPE_SUPER_NF4, x, 0.087, 0.01);
+	check_error(DTYPE_SUPER_FP4, x, 0.101, 0.01);
 	check_error(DTYPE_TILE_Q8_0, x, 0.0054, 0.03);
 	check_error(DTYPE_GROUP_Q8_0, x, 0.0054, 0.03);
 	check_error(DTYPE_SUPER_Q8_0, x, 0.0054, 0.03);

@@ -19,6 +19,23 @@ static inline double half_at(const uint8_t *p)
 	return bits & 0x8000 ? -mag : mag;
 }
 
+/* The value of a code of a super-group, without the scale. */
+static inline double super_value(enum dtype type, int code)
+{
+	static const double iq4_nl[16] = { -127, -104, -83, -65, -49, -35, -22,
+		-10, 1, 13, 25, 38, 53, 69, 89, 113 };
+	static const double nf4[16] = { -16384, -11408, -8600, -6472, -4660,
+		-3028, -1492, 0, 1304, 2636, 4032, 5536, 7220, 9216, 11848,
+		16384 }; /* times 2^14 */
+	static const double fp4[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3,
+		-4, -6, -8, -12 };
+
+	return type == DTYPE_SUPER_IQ4_NL ? iq4_nl[code]
+		: type == DTYPE_SUPER_NF4 ? nf4[code] / 16384
+		: type == DTYPE_SUPER_FP4 ? fp4[code]
+					  : code - 8;
+}
+
 /* The value of output n and input k of a tile, as tensor/tile.h describes each
  * format. */
 static inline double stored(enum dtype type, const uint8_t *p, int n, int k)
@@ -44,7 +61,11 @@ static inline double stored(enum dtype type, const uint8_t *p, int n, int k)
 		p += 34 * group;
 		return (int8_t)p[2 + j] * half_at(p);
 	case DTYPE_SUPER_Q4_0:
-		return ((super[16 + 2 * i + v % 2] >> v / 2 * 4 & 15) - 8) *
+	case DTYPE_SUPER_IQ4_NL:
+	case DTYPE_SUPER_NF4:
+	case DTYPE_SUPER_FP4:
+		return super_value(type,
+			       super[16 + 2 * i + v % 2] >> v / 2 * 4 & 15) *
 			half_at(super + e / 32 * 2);
 	case DTYPE_SUPER_Q8_0:
 		return (int8_t)super[16 + e] * half_at(super + e / 32 * 2);
