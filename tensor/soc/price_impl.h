@@ -69,4 +69,8 @@ extern const struct hvx price_to_tile, price_from_tile;
 uint64_t price_row_packets(
 	const struct soc *, const struct hvx *body, uint64_t rows, uint64_t n);
 
+/* The loop body that dequantizes weights of this type, and the number of bodies
+ * for a tile. Returns NULL if price_matmul refuses the type. */
+const struct hvx *price_dequant(enum dtype, unsigned *bodies);
+
 #endif

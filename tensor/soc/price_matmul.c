@@ -134,6 +134,14 @@ static const struct dequant *find_dequant(
 
 #define DEQUANT(type) find_dequant(dequants, ARRAY_LEN(dequants), type)
 
+const struct hvx *price_dequant(enum dtype type, unsigned *bodies)
+{
+	const struct dequant *d = DEQUANT(type);
+
+	*bodies = d ? d->bodies : 0;
+	return d ? &d->body : NULL;
+}
+
 /*
  * Add the work of `tiles` tiles of weights that pass through DMA and the vector
  * units `passes` times. In total, the matrix engine multiplies each by
