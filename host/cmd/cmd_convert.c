@@ -25,7 +25,8 @@
  * is marked */
 #define WORSE 1.05
 
-static const char *const types[] = { "q4_0", "q8_0", "f16", "keep", NULL };
+static const char *const types[] = { "q4_0", "iq4_nl", "nf4", "fp4", "mxfp4",
+	"q8_0", "f16", "keep", NULL };
 
 static int layout = LAYOUT_UNSAID, type = -1, down = -1;
 static int64_t zstd;
@@ -38,11 +39,12 @@ static const struct opt opts[] = {
 		"groups, super: requantized",
 		.choices = layout_names },
 	{ OPT_CHOICE, 0, "type", &type, NULL,
-		"type of the layers' matrices (keep: as in the model file)",
+		"type of the layers' matrices (keep: as in the model file); "
+		"nf4 and fp4 only in flash images",
 		.choices = types },
 	{ OPT_CHOICE, 0, "down", &down, NULL,
 		"type of the FFN down matrices (that of --type; q8_0 with "
-		"--type q4_0)",
+		"a --type of 4 bits)",
 		.choices = types },
 	{ OPT_FLAG, 0, "per-channel", &per_channel, NULL,
 		"round them to 4 bits with one scale for each output, stored "
@@ -224,7 +226,7 @@ static int convert_file(const char *source, const char *path, struct err *e)
 		size_t matrices = 0;
 		char name[48];
 
-		printf("%-28s %-6s %-11s %9s %12s %7s\n", "matrix", "from",
+		printf("%-28s %-6s %-12s %9s %12s %7s\n", "matrix", "from",
 			"to", "error", "conventional", "ratio");
 		for (size_t i = 0; i < done.n; i++) {
 			const struct convert_tensor *t = &done.tensor[i];
@@ -232,7 +234,7 @@ static int convert_file(const char *source, const char *path, struct err *e)
 			if (!t->of_device)
 				continue;
 			matrices++;
-			printf("%-28s %-6s %-11s %9.6f",
+			printf("%-28s %-6s %-12s %9.6f",
 				gguf_show(t->tensor->name, name, sizeof(name)),
 				layout_type_name(t->tensor->type),
 				layout_type_name(t->type), t->loss.error);
@@ -306,6 +308,17 @@ static int run(int argc, char **argv)
 			"or choose a name with another ending for a flash "
 			"image",
 			argv[2]);
+	for (int i = 0; i < 2; i++) {
+		int t = i ? down_type() : type_of(type);
+
+		if (is_gguf(argv[2]) && t != CONVERT_KEEP &&
+			!dtype_in_gguf((uint32_t)t))
+			return cmd_misuse(&cmd_convert,
+				"GGUF files have no type %s; choose another "
+				"type, such as iq4_nl or mxfp4, or a name with "
+				"another ending for a flash image",
+				dtype_info((uint32_t)t)->name);
+	}
 	cmd_catch_endings();
 	ret = models_choose(argv[1], MODEL_TARGET, source, &e);
 	if (!ret)

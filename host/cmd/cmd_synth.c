@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const quants[] = { "q4_0", "q8_0", "f16", "bf16", "f32",
-	NULL };
+static const char *const quants[] = { "q4_0", "iq4_nl", "mxfp4", "q8_0", "f16",
+	"bf16", "f32", NULL };
 
 /* indexed like enum synth_head, but without its first value "none" */
 static const char *const heads[] = { "classes", "value", NULL };
@@ -31,11 +31,11 @@ static const struct opt opts[] = {
 		.choices = shape_names },
 	{ OPT_CHOICE, 0, "quant", &quant, "TYPE",
 		"type of the matrices (q4_0; with --grow that of the model); "
-		"q4_0, q8_0, f16, bf16 or f32",
+		"q4_0, iq4_nl, mxfp4, q8_0, f16, bf16 or f32",
 		.choices = quants },
 	{ OPT_CHOICE, 0, "ffn-down", &ffn_down, "TYPE",
 		"type of the FFN down matrices (that of --quant; q8_0 with "
-		"--quant q4_0)",
+		"a --quant of 4 bits)",
 		.choices = quants },
 	{ OPT_CHOICE, 0, "head", &head, "KIND",
 		"make a process reward model, with this head instead of the "

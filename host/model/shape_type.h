@@ -11,7 +11,10 @@
  * output of a layer is sensitive to the precision of these matrices. */
 static inline enum dtype shape_down_type(enum dtype type)
 {
-	return type == DTYPE_Q4_0 ? DTYPE_Q8_0 : type;
+	return type == DTYPE_Q4_0 || type == DTYPE_IQ4_NL ||
+			type == DTYPE_MXFP4 || !dtype_in_gguf(type)
+		? DTYPE_Q8_0
+		: type;
 }
 
 /* Types in which a shape is priced. F32: those of the model that runs. */

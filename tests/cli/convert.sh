@@ -101,6 +101,36 @@ is 'worse' worse 0
 check_has 'JSON' "$out" '"from":"f16","to":"super-q8_0"'
 is 'bytes' bytes "$(stat -c %s "$image")"
 
+# Types whose codes are looked up: super-groups keep the table of the type, and a
+# GGUF file generates the text of an image in tiles. GGUF has no nf4 and no fp4.
+for t in iq4_nl nf4 fp4 mxfp4; do
+  super=super-${t/mx/}
+  run_ok "$TANDEM" convert "$tmp/f16.gguf" "$image" --layout super --type $t \
+    --report
+  check_eq "matrices in $super" "$(grep -c " f16 *$super " <<<"$out")" 24
+  check_eq "FFN down matrices beside $t" "$(grep -c ' super-q8_0 ' <<<"$out")" 4
+  run_ok "$TANDEM" inspect "$image"
+  check_eq "inspect: $super" "$(grep -c " f16 *$super " <<<"$out")" 24
+  run_ok "$TANDEM" verify "$image"
+  said -m "$image" --precision npu
+done
+for t in iq4_nl mxfp4; do
+  run_ok "$TANDEM" convert "$tmp/f16.gguf" "$image" --type $t
+  run_ok "$TANDEM" convert "$tmp/f16.gguf" "$tmp/t.gguf" --type $t
+  run_ok "$TANDEM" inspect "$tmp/t.gguf"
+  check_eq "matrices of $t" "$(grep -c "weight *$t " <<<"$out")" 24
+  said -m "$image"
+  want=$said
+  said -m "$tmp/t.gguf"
+  check_eq "a run of a GGUF file of $t" "$said" "$want"
+done
+for option in '--type nf4' '--down fp4'; do
+  # shellcheck disable=SC2086 # words
+  run "$TANDEM" convert $option "$tmp/f16.gguf" "$tmp/none.gguf"
+  check_eq "status of $option for a GGUF file" "$status" 2
+  check_has stderr "$err" "GGUF files have no type ${option#* }"
+done
+
 # A GGUF file of other types: its ids are those of an image of these types.
 run_ok "$TANDEM" convert --type q4_0 "$tmp/f16.gguf" "$image"
 run_ok "$TANDEM" convert --type q4_0 "$tmp/f16.gguf" "$tmp/q4.gguf" --report

@@ -44,8 +44,8 @@ static const char *tiny(enum dtype quant, enum dtype ffn_down, uint64_t seed)
 
 static void test_loads(void **state)
 {
-	static const enum dtype quants[] = { DTYPE_Q4_0, DTYPE_Q8_0, DTYPE_F16,
-		DTYPE_BF16, DTYPE_F32 };
+	static const enum dtype quants[] = { DTYPE_Q4_0, DTYPE_IQ4_NL,
+		DTYPE_MXFP4, DTYPE_Q8_0, DTYPE_F16, DTYPE_BF16, DTYPE_F32 };
 
 	for (size_t i = 0; i < ARRAY_LEN(quants); i++) {
 		struct model *m = NULL;

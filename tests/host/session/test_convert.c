@@ -419,6 +419,9 @@ static void test_types(void **state)
 		{ LAYOUT_ROWS, DTYPE_Q4_0, DTYPE_Q8_0, DTYPE_Q4_0, DTYPE_Q8_0 },
 		{ LAYOUT_TILES, DTYPE_Q4_0, DTYPE_Q8_0, DTYPE_TILE_Q4_0,
 			DTYPE_TILE_Q8_0 },
+		{ LAYOUT_ROWS, DTYPE_NF4, DTYPE_FP4, DTYPE_NF4, DTYPE_FP4 },
+		{ LAYOUT_TILES, DTYPE_IQ4_NL, DTYPE_MXFP4, DTYPE_IQ4_NL,
+			DTYPE_MXFP4 },
 		{ LAYOUT_TILES, DTYPE_F16, CONVERT_KEEP, DTYPE_TILE_F16,
 			DTYPE_F32 },
 		{ LAYOUT_ROWS, CONVERT_KEEP, DTYPE_F16, DTYPE_F32, DTYPE_F16 },
@@ -643,6 +646,42 @@ static double relative_error(const struct model *a, const struct model *b,
 	return sqrt(error / sum);
 }
 
+/* Codes with tables keep their tables in super-groups. The conventional groups
+ * that losses are compared with have the same table. */
+static void test_super_tables(void **state)
+{
+	static const enum dtype cases[][3] = {
+		{ DTYPE_IQ4_NL, DTYPE_SUPER_IQ4_NL, DTYPE_IQ4_NL },
+		{ DTYPE_NF4, DTYPE_SUPER_NF4, DTYPE_NF4 },
+		{ DTYPE_FP4, DTYPE_SUPER_FP4, DTYPE_FP4 },
+		{ DTYPE_MXFP4, DTYPE_SUPER_FP4, DTYPE_FP4 },
+	};
+	struct model_file f = mixed;
+
+	f.type = DTYPE_F16;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct convert_opts o = { .layout = LAYOUT_SUPER,
+			.type = cases[i][0],
+			.down = DTYPE_Q8_0,
+			.measure = true };
+		struct conversion done;
+		struct model *a = source(&f), *b = converted(a, &o, &done);
+		const struct requant_loss *loss =
+			&find(&done, a->layer[1][WIRE_T_Q])->loss;
+		const double error = relative_error(a, b, 1, WIRE_T_Q, -1);
+		const double usual =
+			relative_error(a, b, 1, WIRE_T_Q, cases[i][2]);
+
+		assert_int_equal(
+			b->packed->layer[1][WIRE_T_Q].type, cases[i][1]);
+		assert_close(loss->error, error, error * 1e-9, "error");
+		assert_close(loss->conventional, usual, usual * 1e-9, "usual");
+		conversion_release(&done);
+		model_close(b);
+		model_close(a);
+	}
+}
+
 static void test_losses(void **state)
 {
 	struct convert_opts o = { .layout = LAYOUT_GROUPS,
@@ -748,6 +787,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_output_streamed),
 	cmocka_unit_test(test_types),
 	cmocka_unit_test(test_super),
+	cmocka_unit_test(test_super_tables),
 	cmocka_unit_test(test_gguf),
 	cmocka_unit_test(test_by_channel),
 	cmocka_unit_test(test_losses),
