@@ -312,8 +312,10 @@ int session_take_over(struct session *s, struct err *e)
 	 * first device. */
 	if (has < s->strip_max)
 		return err_set(e, EPROTO,
-			"the device that was reached instead has room for "
-			"strips of %u KiB, the one before it had %u KiB",
+			"the device that replaces the lost one is smaller: a "
+			"strip of weights may have %u KiB there, and had up to "
+			"%u KiB on the first; start one with as much local "
+			"memory",
 			has >> 10, s->strip_max >> 10);
 	placement_close(s->placement);
 	s->placement = NULL;
