@@ -28,7 +28,7 @@ const char *const tts_table_names[TTS_TABLES] = { "accuracy", "pass", "speed",
 	"memory" };
 
 /* The phones and pairs of section 7.2.1 of npu-tts. */
-const char *const tts_phones[TTS_PHONE_NAMES] = { "sd8gen2", "sd8gen3",
+const char *const tts_phones[TTS_N_PHONES] = { "sd8gen2", "sd8gen3",
 	"sd8elite" };
 const char *const tts_pairs[TTS_PAIRS][TTS_MODELS] = {
 	{ "qwen2.5-1.5b", "qwen2.5-3b" },
@@ -456,7 +456,7 @@ static int price_phones(
 	const struct tts_args *a = t->args;
 	int ret = 0;
 
-	for (unsigned i = 0; i < TTS_PHONE_NAMES * TTS_PAIRS && !ret; i++) {
+	for (unsigned i = 0; i < TTS_N_PHONES * TTS_PAIRS && !ret; i++) {
 		unsigned phone = i / TTS_PAIRS, pair = i % TTS_PAIRS;
 		struct run r = { .tts = t,
 			.model = model,

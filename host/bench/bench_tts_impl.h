@@ -56,9 +56,9 @@ struct tts_how {
 
 /* The table of phones: the first model beside the second one's greedy decoding,
  * priced as these pairs of models on these phones. */
-#define TTS_PHONE_NAMES 3
-#define TTS_PAIRS       3
-extern const char *const tts_phones[TTS_PHONE_NAMES];
+#define TTS_N_PHONES 3
+#define TTS_PAIRS    3
+extern const char *const tts_phones[TTS_N_PHONES];
 extern const char *const tts_pairs[TTS_PAIRS][TTS_MODELS];
 
 struct tts {
@@ -81,8 +81,8 @@ struct tts {
 	bool drew[TTS_MODELS];
 	/* Costs on a phone as a pair: best-of-n of the first model with each
 	 * number of samples, and greedy decoding of the second one. */
-	struct tts_cost best[TTS_PHONE_NAMES][TTS_PAIRS][TTS_NUMBERS];
-	struct tts_cost greedy[TTS_PHONE_NAMES][TTS_PAIRS];
+	struct tts_cost best[TTS_N_PHONES][TTS_PAIRS][TTS_NUMBERS];
+	struct tts_cost greedy[TTS_N_PHONES][TTS_PAIRS];
 };
 
 int tts_report(const struct tts *, struct err *);

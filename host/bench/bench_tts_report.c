@@ -264,7 +264,7 @@ static void make_phones(const struct tts *t, struct bench_table *out)
 	table_add_column(out, "energy", "energy", 2, 1);
 	table_add_column(out, "right", "right %", 1, 1);
 	table_add_column(out, "p_value", "p", 5, 1);
-	for (unsigned i = 0; i < TTS_PHONE_NAMES * TTS_PAIRS; i++)
+	for (unsigned i = 0; i < TTS_N_PHONES * TTS_PAIRS; i++)
 		for (unsigned k = 0; k < a->n_samples; k++) {
 			unsigned phone = i / TTS_PAIRS, pair = i % TTS_PAIRS;
 			const struct tts_cost *c = &t->best[phone][pair][k];
