@@ -75,7 +75,8 @@ static const struct table_spec methods_table = { .name = "methods",
 	.title = "Methods compared",
 	.note = "tok/s: geometric mean of the tasks; times: speed over that of "
 		"the first row;\nlength: tokens that a pass emits; ms, rows: "
-		"per pass; s: time of all decoding.",
+		"per pass; draft%: of the time, for drafting;\nmJ/tok: energy "
+		"of a token; s: time of all decoding.",
 	.name_key = { "method" },
 	.column = methods_columns,
 	.plot = { .y = { "tokens/s", "tokens a pass", "mJ a token" } } };

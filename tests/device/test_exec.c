@@ -169,6 +169,8 @@ static void same_bytes(
 				i / DIM, i % DIM, (double)a[i], (double)b[i]);
 }
 
+/* Bits of v choose the parts of a layer, and v / 8 the precision: bits from 8
+ * on change both. */
 static struct rig_opts variant(unsigned v, uint64_t seed)
 {
 	return (struct rig_opts){

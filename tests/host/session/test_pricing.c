@@ -45,7 +45,7 @@ static struct shape shape_of(const struct model_file *m)
 }
 
 /* Model files and options, with every optional part of a model, precision and
- * layout. */
+ * layout. Tests refer to them by number: append new ones. */
 static const struct variant {
 	const char *arch, *soc;
 	enum dtype type;
