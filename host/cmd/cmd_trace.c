@@ -34,12 +34,13 @@ static const struct opt_command usage = {
 	.name = "tandem trace",
 	.synopsis = "FILE [--json] [--svg FILE] [--html FILE]",
 	.summary = "summarize or draw a timeline written by --trace",
-	.details = "Shows the time by track and kind of work, how long the "
-		   "device was idle, which work overlapped, and which requests "
-		   "took longest. If text was generated, the summary covers "
-		   "only that part, and its counts are those of --stats.\n\n"
-		   "https://ui.perfetto.dev shows the file itself "
-		   "(docs/trace.md).",
+	.details =
+		"Shows the time by track, kind of work and operator, how long the "
+		"device was idle, which work overlapped, and which requests "
+		"took longest. If text was generated, the summary covers "
+		"only that part, and its counts are those of --stats.\n\n"
+		"https://ui.perfetto.dev shows the file itself "
+		"(docs/trace.md).",
 	.examples = "  tandem run -n 20 --trace a.pftrace 'Once upon a time'\n"
 		    "  tandem trace a.pftrace\n"
 		    "  tandem trace a.pftrace --html a.html",
@@ -100,9 +101,10 @@ static void counts_text(const struct trace_sum *s, FILE *f)
 		"passes       %" PRIu64 ", %" PRIu64 " rows and %" PRIu64
 		" of padding\n"
 		"requests     %" PRIu64 ", %.3f ms from publish to completion "
-		"on average",
+		"on average, the device at work for %.3f ms of it",
 		s->passes, s->rows, s->padded_rows, requests,
-		ms_of(1) * mean(s->round_trip_ns, requests));
+		ms_of(1) * mean(s->round_trip_ns, requests),
+		ms_of(1) * mean(s->busy_ns, requests));
 	if (s->unanswered)
 		fprintf(f, "; %" PRIu64 " were never answered", s->unanswered);
 	fprintf(f,
@@ -153,7 +155,7 @@ static void report_text(const char *path, const struct timeline *t,
 	/* Print the time by track and kind of work. An event's time does not
 	 * include that of the events nested in it. */
 	fprintf(f, "\n%-10s %-10s %9s %12s %10s %8s\n", "track", "kind",
-		"times", "seconds", "ms each", "of it %");
+		"times", "seconds", "ms each", "time %");
 	for (unsigned r = 0; r < TIMELINE_ROLES; r++)
 		for (unsigned k = 0; k < TRACE_KINDS; k++) {
 			const struct trace_work *w = &s->work[r][k];
@@ -167,6 +169,16 @@ static void report_text(const char *path, const struct timeline *t,
 				s_of(w->ns), mean(w->ns, w->n) * 1e-6,
 				percent(w->ns, s->texts_ns));
 		}
+	if (s->n_operators)
+		fprintf(f, "\n%-21s %9s %12s %10s %8s %10s\n", "operator",
+			"times", "seconds", "ms each", "time %", "DMA MiB");
+	for (unsigned i = 0; i < s->n_operators; i++) {
+		const struct trace_operator *o = &s->operator[i];
+
+		fprintf(f, "%-21s %9" PRIu64 " %12.6f %10.4f %8.1f %10.1f\n",
+			o->name, o->n, s_of(o->ns), mean(o->ns, o->n) * 1e-6,
+			percent(o->ns, s->texts_ns), mib(o->dma_bytes));
+	}
 	fprintf(f,
 		"\nbubbles      %" PRIu64
 		" times the device had nothing to do, "
@@ -187,10 +199,12 @@ static void report_text(const char *path, const struct timeline *t,
 	for (unsigned i = 0; i < s->n_longest; i++) {
 		const struct timeline_slice *x = &t->slice[s->longest[i]];
 
-		fprintf(f, "%-12s %.3f ms: %s, number %" PRIu64 ", at %.6f s\n",
+		fprintf(f,
+			"%-12s %.3f ms, the device at work for %.3f: %s, "
+			"number %" PRIu64 ", at %.6f s\n",
 			i ? "" : "longest", ms_of(x->end - x->begin),
-			t->text[x->name], timeline_arg(t, x, "seq"),
-			s_of(x->begin - t->begin));
+			ms_of(timeline_arg(t, x, "busy_ns")), t->text[x->name],
+			timeline_arg(t, x, "seq"), s_of(x->begin - t->begin));
 	}
 	if (s->phone.there) {
 		fprintf(f,
@@ -251,7 +265,7 @@ static json_t *report_json(
 #undef NUMBER
 	};
 	json_t *o = json_object(), *work = json_array(),
-	       *longest = json_array(), *phone;
+	       *operators = json_array(), *longest = json_array(), *phone;
 
 	put_u64(o, "version", JSON_VERSION);
 	put_str(o, "command", "trace");
@@ -271,15 +285,26 @@ static json_t *report_json(
 					(json_int_t)w->ns));
 		}
 	json_object_set_new(o, "work", work);
+	for (unsigned i = 0; i < s->n_operators; i++) {
+		const struct trace_operator *x = &s->operator[i];
+
+		json_array_append_new(operators,
+			json_pack("{s:o, s:I, s:I, s:I}", "operator",
+				json_ctext(x->name), "times", (json_int_t)x->n,
+				"ns", (json_int_t)x->ns, "dma_bytes",
+				(json_int_t)x->dma_bytes));
+	}
+	json_object_set_new(o, "operators", operators);
 	for (unsigned i = 0; i < s->n_longest; i++) {
 		const struct timeline_slice *x = &t->slice[s->longest[i]];
 
 		json_array_append_new(longest,
-			json_pack("{s:o, s:I, s:I, s:I}", "request",
+			json_pack("{s:o, s:I, s:I, s:I, s:I}", "request",
 				json_ctext(t->text[x->name]), "seq",
 				(json_int_t)timeline_arg(t, x, "seq"), "at_ns",
 				(json_int_t)(x->begin - t->begin), "ns",
-				(json_int_t)(x->end - x->begin)));
+				(json_int_t)(x->end - x->begin), "busy_ns",
+				(json_int_t)timeline_arg(t, x, "busy_ns")));
 	}
 	json_object_set_new(o, "longest", longest);
 	phone = p->there ? json_object() : json_null();

@@ -88,6 +88,24 @@ static int sum_request(struct summing *m, size_t i)
 	return spans_add(&m->requests, s->begin, s->end);
 }
 
+/* ---- operators ----------------------------------------------------------- */
+
+static void sum_operator(struct summing *m, const struct timeline_slice *s)
+{
+	struct trace_operator *o = m->s->operator;
+	unsigned i = 0;
+
+	while (i < m->s->n_operators && strcmp(o[i].name, name_of(m, s)))
+		i++;
+	if (i == TRACE_OPERATORS)
+		return;
+	if (i == m->s->n_operators)
+		o[m->s->n_operators++].name = name_of(m, s);
+	o[i].n++;
+	o[i].ns += length(s);
+	o[i].dma_bytes += timeline_arg(m->t, s, "dma_bytes");
+}
+
 /* ---- the phone ----------------------------------------------------------- */
 
 static void sum_phone(struct summing *m, const struct timeline_slice *s)
@@ -176,6 +194,9 @@ static int sum_slice(struct summing *m, size_t i)
 		m->s->device_seen = true;
 		if (s->kind == TRACE_KIND_REQUEST)
 			return spans_add(&m->device, s->begin, s->end);
+		if (s->kind == TRACE_KIND_COMPUTE &&
+			!strcmp(m->t->track[s->track].name, "run loop"))
+			sum_operator(m, s);
 		return 0;
 	default:
 		return 0;

@@ -22,12 +22,22 @@
 
 struct err;
 
-#define TRACE_LONGEST 5
+#define TRACE_LONGEST   5
+#define TRACE_OPERATORS 64 /* the device has fewer */
 
 /* Work of one kind on all tracks of a role. */
 struct trace_work {
 	uint64_t n;
 	uint64_t ns; /* without the time of nested slices */
+};
+
+/* An operator of the device in all layers, on the device's main thread, which
+ * waits for the shares of the workers. `name` belongs to the timeline. */
+struct trace_operator {
+	const char *name;
+	uint64_t n;
+	uint64_t ns;
+	uint64_t dma_bytes;
 };
 
 struct trace_phone {
@@ -85,6 +95,9 @@ struct trace_phone {
 struct trace_sum {
 	TRACE_SUMS(COUNTER_MEMBER)
 	struct trace_work work[TIMELINE_ROLES][TRACE_KINDS];
+	/* in the order of their first run; further ones are left out */
+	struct trace_operator operator[TRACE_OPERATORS];
+	unsigned n_operators;
 	bool device_seen; /* the device recorded events */
 	/* Indices of the slices of the longest requests, in descending order of
 	 * their times. */

@@ -41,7 +41,7 @@ check_eq 'a traced run' "$(jq '.logits_hash, .text, .phone' "$tmp/plain.json")" 
   "$plain"
 run_ok "$TANDEM" trace "$tmp/plain.pft"
 for part in 'texts        1' 'bubbles ' 'overlap ' 'longest ' 'phone ' \
-  'host       logits'; do
+  'host       logits' 'operator   ' 'swiglu   '; do
   check_has 'the summary' "$out" "$part"
 done
 
@@ -76,6 +76,17 @@ check_eq 'runs and other requests of the device' \
 check_eq 'operators computed' \
   "$(jq '[.work[] | select(.track == "device" and .kind == "compute")] | length' \
     "$tmp/plain.sums")" 1
+check_eq 'runs of operators, by name' \
+  "$(jq '[.operators[].times] | add' "$tmp/plain.sums")" \
+  "$(work_of "$tmp/plain.sums" device compute)"
+check_eq 'bytes by DMA, by operator' \
+  "$(jq '[.operators[].dma_bytes] | add' "$tmp/plain.sums")" \
+  "$(jq .dma_bytes "$tmp/plain.json")"
+check_eq 'one attention a pass in each of the 6 layers' \
+  "$(jq '.operators[] | select(.operator == "attention").times' "$tmp/plain.sums")" \
+  "$(jq '6 * .passes' "$tmp/plain.json")"
+check_eq 'the device works on a request before its completion' \
+  "$(jq 'all(.longest[]; .busy_ns > 0 and .busy_ns <= .ns)' "$tmp/plain.sums")" true
 check_eq 'more reads by DMA than passes' "$(($(work_of "$tmp/plain.sums" DMA dma) > \
   $(jq .passes "$tmp/plain.json")))" 1
 check_eq 'events lost' "$(jq .events_lost "$tmp/plain.sums")" 0
