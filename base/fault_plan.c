@@ -98,7 +98,10 @@ const char fault_plan_help[] =
 	"Older forms: die-after:N is die@N, hang-after:N is hang@N.\n\n"
 	"When a planned fault is never triggered, because there was no such "
 	"buffer or\n"
-	"request, standard error reports it and the exit status is 4.\n";
+	"request, standard error reports it and the exit status is 4. A call "
+	"left out\n"
+	"without --coherence strict or check counts as triggered, with a "
+	"warning.\n";
 
 /* ---- one event ------------------------------------------------------- */
 

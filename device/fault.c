@@ -1,8 +1,11 @@
 #include "device/fault.h"
 
+#include "base/strbuf.h"
 #include "ipc/wire.h"
 
+#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -59,24 +62,45 @@ static bool only_starts(const struct fault *f)
 	return f->life > 1 && !f->continues;
 }
 
+static const enum fault_verb drop[] = {
+	[COHERENCE_CALL_INVALIDATE] = FAULT_DROP_INVALIDATE,
+	[COHERENCE_CALL_CLEAN] = FAULT_DROP_CLEAN,
+	[COHERENCE_CALL_WORD] = FAULT_DROP_WORD,
+	[COHERENCE_CALL_CLEAN_ALL] = FAULT_DROP_CLEAN_ALL,
+	[COHERENCE_CALL_FLUSH_ALL] = FAULT_DROP_FLUSH_ALL,
+	[COHERENCE_CALL_WAIT] = FAULT_DROP_WAIT,
+};
+
+/* Remember that there was such a call of the buffer. */
+static void note_buffer(
+	struct fault *f, enum coherence_call call, const char *buffer)
+{
+	unsigned i = 0;
+
+	while (i < f->n_buffers &&
+		(f->buffer[i].call != call ||
+			strcmp(f->buffer[i].name, buffer)))
+		i++;
+	if (i < f->n_buffers || i == FAULT_BUFFERS)
+		return;
+	f->buffer[i].call = call;
+	snprintf(f->buffer[i].name, sizeof(f->buffer[i].name), "%s", buffer);
+	f->n_buffers++;
+}
+
 bool fault_drops(struct fault *f, enum coherence_call call, const char *buffer)
 {
-	static const enum fault_verb drop[] = {
-		[COHERENCE_CALL_INVALIDATE] = FAULT_DROP_INVALIDATE,
-		[COHERENCE_CALL_CLEAN] = FAULT_DROP_CLEAN,
-		[COHERENCE_CALL_WORD] = FAULT_DROP_WORD,
-		[COHERENCE_CALL_CLEAN_ALL] = FAULT_DROP_CLEAN_ALL,
-		[COHERENCE_CALL_FLUSH_ALL] = FAULT_DROP_FLUSH_ALL,
-		[COHERENCE_CALL_WAIT] = FAULT_DROP_WAIT,
-	};
 	bool drops = false;
 
 	for (unsigned i = 0; i < f->plan.n; i++) {
 		const struct fault_event *ev = &f->plan.event[i];
 
-		if (ev->verb != drop[call] || only_starts(f) ||
-			(*ev->buffer && strcmp(ev->buffer, buffer)))
+		if (ev->verb != drop[call] || only_starts(f))
 			continue;
+		if (*ev->buffer && strcmp(ev->buffer, buffer)) {
+			note_buffer(f, call, buffer);
+			continue;
+		}
 		f->calls[i]++;
 		if (fault_event_hits(ev, f->calls[i]))
 			drops = f->fired[i] = true;
@@ -177,8 +201,41 @@ void fault_answered(const struct fault_answer *a)
 		stop();
 }
 
+/* ---- reports ------------------------------------------------------------- */
+
+static bool is_drop(const struct fault_event *ev)
+{
+	return ev->verb >= FAULT_DROP_INVALIDATE && ev->verb <= FAULT_DROP_WAIT;
+}
+
+static void add_why(const struct fault *f, unsigned i, struct strbuf *out)
+{
+	const struct fault_event *ev = &f->plan.event[i];
+	uint64_t n = is_drop(ev) ? f->calls[i] : f->requests[ev->kind];
+	const char *between = "; buffers with such calls:";
+
+	if (ev->kind == FAULT_START) {
+		strbuf_addf(out, "the device was started only %u time%s",
+			f->life, f->life == 1 ? "" : "s");
+		return;
+	}
+	if (n)
+		strbuf_addf(out, "the number of such %s was only %" PRIu64,
+			is_drop(ev) ? "calls" : "requests", n);
+	else
+		strbuf_addf(out, "there was no such %s",
+			is_drop(ev) ? "call" : "request");
+	for (unsigned b = 0; is_drop(ev) && !n && b < f->n_buffers; b++) {
+		if (drop[f->buffer[b].call] != ev->verb)
+			continue;
+		strbuf_addf(out, "%s %s", between, f->buffer[b].name);
+		between = ",";
+	}
+}
+
 /* On a replacement device only later starts count as not triggered. */
-bool fault_unfired(const struct fault *f, char *buf, size_t size)
+bool fault_unfired(
+	const struct fault *f, char *buf, size_t size, struct strbuf *why)
 {
 	for (unsigned i = 0; i < f->plan.n; i++) {
 		const struct fault_event *ev = &f->plan.event[i];
@@ -188,7 +245,19 @@ bool fault_unfired(const struct fault *f, char *buf, size_t size)
 				(ev->kind != FAULT_START || ev->at <= f->life)))
 			continue;
 		fault_event_print(ev, buf, size);
+		if (why)
+			add_why(f, i, why);
 		return true;
 	}
+	return false;
+}
+
+bool fault_plans_drop(const struct fault *f, char *event, size_t size)
+{
+	for (unsigned i = 0; i < f->plan.n; i++)
+		if (is_drop(&f->plan.event[i]) && !only_starts(f)) {
+			fault_event_print(&f->plan.event[i], event, size);
+			return true;
+		}
 	return false;
 }

@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 struct err;
+struct strbuf;
 
 /* The faults of one completion. */
 struct fault_answer {
@@ -33,6 +34,7 @@ struct fault_answer {
 };
 
 #define FAULT_PENDING 16 /* completions with faults at a time */
+#define FAULT_BUFFERS 16 /* names of buffers that a message can list */
 
 struct fault {
 	struct fault_plan plan;
@@ -40,6 +42,12 @@ struct fault {
 	bool continues; /* the counts of the devices before it */
 	bool fired[FAULT_PLAN_MAX];
 	uint64_t calls[FAULT_PLAN_MAX]; /* maintenance of the event's buffer */
+	/* for the message about a buffer without such calls */
+	struct {
+		enum coherence_call call;
+		char name[32];
+	} buffer[FAULT_BUFFERS];
+	unsigned n_buffers;
 	uint64_t requests[FAULT_KINDS]; /* [FAULT_ANY]: of all kinds */
 	bool enomem;                    /* for the current request */
 	unsigned n_pending;
@@ -73,7 +81,13 @@ bool fault_takes_answer(struct fault *, uint32_t seq, struct fault_answer *);
 /* The completion was sent: die, hang, or return. */
 void fault_answered(const struct fault_answer *);
 
-/* True: this fault of the plan was never triggered. */
-bool fault_unfired(const struct fault *, char *buf, size_t size);
+/* True: this fault of the plan was never triggered. *why, which may be NULL,
+ * gets a clause: what there was instead. */
+bool fault_unfired(
+	const struct fault *, char *buf, size_t size, struct strbuf *why);
+
+/* True: a fault of the plan leaves out a maintenance call; *event is the
+ * fault. */
+bool fault_plans_drop(const struct fault *, char *event, size_t size);
 
 #endif

@@ -198,6 +198,7 @@ static int serve_host(
 	struct server *s, struct serve_result *result, struct err *e)
 {
 	static char held[HELD_BYTES];
+	char planned[96];
 	struct wire_welcome w = { .tcm_bytes = EXEC_TCM_BYTES };
 	struct device_config config = {
 		.coherence = (enum coherence)s->hello.coherence,
@@ -229,6 +230,12 @@ static int serve_host(
 	};
 	int ret;
 
+	if (config.coherence == COHERENCE_OFF &&
+		fault_plans_drop(config.fault, planned, sizeof(planned)))
+		fprintf(stderr,
+			"tandem-npu: the fault '%s' has no effect with "
+			"--coherence off; see it with strict or check\n",
+			planned);
 	config.trace = channel_trace(s->channel, &config.trace_bytes);
 	if (s->opts->fd >= 0 && isatty(STDERR_FILENO))
 		setvbuf(stderr, held, _IOFBF, sizeof(held));

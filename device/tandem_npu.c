@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/opt.h"
+#include "base/strbuf.h"
 #include "base/version.h"
 #include "shm/coherence/coherence_report.h"
 #include "device/fault.h"
@@ -152,14 +153,14 @@ static int misuse(const char *text)
  * in its plan would pass. */
 static int check_plan(const struct fault *f)
 {
+	struct strbuf why = STRBUF_INIT;
 	char what[96];
 
-	if (!fault_unfired(f, what, sizeof(what)))
+	if (!fault_unfired(f, what, sizeof(what), &why))
 		return EXIT_DONE;
-	fprintf(stderr,
-		"tandem-npu: the fault '%s' was never triggered: there was no "
-		"such call, buffer, start or request\n",
-		what);
+	fprintf(stderr, "tandem-npu: the fault '%s' was never triggered: %s\n",
+		what, why.failed ? "no memory for the reason" : why.data);
+	strbuf_release(&why);
 	return EXIT_UNFIRED;
 }
 

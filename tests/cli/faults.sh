@@ -81,6 +81,11 @@ for plan in drop-invalidate:io#4 drop-clean:tandem:io#400000 die@run#4000 \
   check_eq "ids with $plan" "$out" "$want"
   check_has "stderr with $plan" "$err" "'$plan' was never triggered"
 done
+answer -m "$model" --fault drop-invalidate:io#4
+check_has 'stderr without that buffer' "$err" 'buffers with such calls: tandem:io'
+answer -m "$model" --fault drop-clean:tandem:kv#2
+check_eq 'status of a left-out call without a cache' "$status" 0
+check_has 'stderr' "$err" "'drop-clean:tandem:kv#2' has no effect with --coherence off"
 TANDEM_NPU_FAULT=die@run#4000 answer -m "$model"
 check_eq 'status by the environment' "$status" 4
 

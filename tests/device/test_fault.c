@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/rng.h"
+#include "base/strbuf.h"
 #include "device/fault.h"
 #include "ipc/wire.h"
 
@@ -88,7 +89,7 @@ static void one_answer(const char *verb)
 		if (hit != (i == at) || (hit && !is_in(&a, verb)))
 			fail_msg("%s: request %u, not %u", text, i, at);
 	}
-	assert_int_equal(fault_unfired(&f, left, sizeof(left)), !at);
+	assert_int_equal(fault_unfired(&f, left, sizeof(left), NULL), !at);
 	if (!at)
 		assert_string_equal(left, text);
 }
@@ -245,11 +246,11 @@ static void later_lives_have_only_start_events(void **state)
 			began.tv_nsec >=
 		20000000);
 	fault_request(&f, WIRE_NOP, 1); /* that event was the first device's */
-	assert_false(fault_unfired(&f, left, sizeof(left)));
+	assert_false(fault_unfired(&f, left, sizeof(left), NULL));
 	assert_ok(fault_parse(&f, "late=20@start#3", &e), &e);
 	f.life = 2;
 	fault_start(&f);
-	assert_true(fault_unfired(&f, left, sizeof(left)));
+	assert_true(fault_unfired(&f, left, sizeof(left), NULL));
 }
 
 /* A listening device: each life continues the counts of the one before. */
@@ -266,7 +267,8 @@ static void listening_lives_continue_the_counts(void **state)
 		&e);
 	f.life = 0;
 	for (uint32_t life = 1; life <= 4; life++) {
-		assert_int_equal(fault_unfired(&f, left, sizeof(left)), true);
+		assert_int_equal(
+			fault_unfired(&f, left, sizeof(left), NULL), true);
 		fault_start_next(&f);
 		assert_int_equal(f.life, life);
 		/* Completions of the previous host are forgotten. */
@@ -276,15 +278,52 @@ static void listening_lives_continue_the_counts(void **state)
 		if (life == 1)
 			assert_false(fault_takes_answer(&f, 7, &a));
 	}
-	assert_true(fault_unfired(&f, left, sizeof(left)));
+	assert_true(fault_unfired(&f, left, sizeof(left), NULL));
 	assert_string_equal(left, "tear@run#9");
 	for (uint32_t i = 0; i < 5; i++)
 		fault_request(&f, WIRE_GRAPH_RUN, 8 + i);
-	assert_false(fault_unfired(&f, left, sizeof(left)));
+	assert_false(fault_unfired(&f, left, sizeof(left), NULL));
+}
+
+/* What there was instead of a fault's call, request or start. */
+static void untriggered_faults_say_what_there_was(void **state)
+{
+	static const struct {
+		const char *plan, *why;
+	} expect[] = {
+		{ "drop-invalidate:io#4",
+			"there was no such call; buffers with such calls: "
+			"tandem:io, tandem:kv" },
+		{ "drop-clean:io", "there was no such call" },
+		{ "drop-invalidate:tandem:io#4",
+			"the number of such calls was only 2" },
+		{ "die@run#9", "the number of such requests was only 1" },
+		{ "die@map#1", "there was no such request" },
+		{ "late=1@start#2", "the device was started only 1 time" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(expect); i++) {
+		struct strbuf why = STRBUF_INIT;
+		char left[96];
+		struct fault f;
+		struct err e = { 0 };
+
+		assert_ok(fault_parse(&f, expect[i].plan, &e), &e);
+		for (unsigned n = 0; n < 2; n++)
+			assert_false(fault_drops(
+				&f, COHERENCE_CALL_INVALIDATE, "tandem:io"));
+		fault_drops(&f, COHERENCE_CALL_INVALIDATE, "tandem:kv");
+		fault_request(&f, WIRE_GRAPH_RUN, 1);
+		assert_true(fault_unfired(&f, left, sizeof(left), &why));
+		assert_string_equal(left, expect[i].plan);
+		assert_string_equal(why.data, expect[i].why);
+		strbuf_release(&why);
+	}
 }
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(completion_faults_are_applied),
+	cmocka_unit_test(untriggered_faults_say_what_there_was),
 	cmocka_unit_test(enomem_fails_the_named_map),
 	cmocka_unit_test(out_of_order_completions_keep_their_faults),
 	cmocka_unit_test(die_and_hang_at_the_named_step),
