@@ -76,20 +76,14 @@ static int check_prompt(const struct tandem_request *r, struct err *e)
 int request_take(struct tandem_request *q, const struct tandem_request *theirs,
 	struct err *e)
 {
-	const size_t sizes[] = { sizeof(*q),
-		offsetof(struct tandem_request, json_schema),
-		offsetof(struct tandem_request, turns),
-		offsetof(struct tandem_request, logprobs),
-		offsetof(struct tandem_request, sample),
-		offsetof(struct tandem_request, step), 0 };
 	int ret;
 
 	*q = request_defaults;
-	if (!theirs || !tandem_adopt(q, sizes, theirs))
-		return err_set(e, EINVAL,
-			"the request does not match this library's struct "
-			"tandem_request (%s); call tandem_request_init first",
-			tandem_version());
+	if (!theirs)
+		return err_set(e, EINVAL, "there is no request");
+	ret = tandem_adopt(q, sizeof(*q), theirs, "tandem_request", e);
+	if (ret)
+		return ret;
 	ret = check_prompt(q, e);
 	if (ret)
 		return ret;

@@ -14,7 +14,9 @@
  *
  * Structs begin with their size, so that later versions can add members.
  * Initialize a struct with its _init function, then set the members that differ
- * from the defaults.
+ * from the defaults. A binding of another language may declare only the first
+ * members of tandem_options and tandem_request, and pass the size of these, a
+ * multiple of 8: the others have their defaults.
  */
 #ifndef TANDEM_H
 #define TANDEM_H

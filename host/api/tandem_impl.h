@@ -53,14 +53,17 @@ int tandem_status_of(int ret);
 int tandem_settle(struct tandem *, int status);
 
 /*
- * Copy a struct of the caller's version of the library to a struct of this
- * version, which must hold the defaults. An older struct is shorter; the
- * remaining members keep their defaults. A newer struct is longer; members that
- * this version does not have must be zero. `sizes` lists all sizes that the
- * struct has had, the present size first, and ends with 0. Returns false if the
- * struct is shorter than the present size and its size is not in the list, as
- * in a struct that was never initialized, or if an unknown member is not zero.
+ * Copy the caller's struct to a struct of `size` bytes of this version, which
+ * must hold the defaults. A shorter struct, of an older version or of a binding
+ * that declares only the first members, leaves the remaining members at their
+ * defaults. A longer struct is of a newer version; members that this version
+ * does not have must be zero. `name` is that of the struct without "struct ".
+ *
+ * Returns -EINVAL if the size is 0 or not a multiple of 8, as in a struct that
+ * was never initialized, or if an unknown member is not zero. Members do not
+ * cross a multiple of 8 bytes, so such a size ends after a whole member.
  */
-bool tandem_adopt(void *ours, const size_t *sizes, const void *theirs);
+int tandem_adopt(void *ours, size_t size, const void *theirs, const char *name,
+	struct err *);
 
 #endif

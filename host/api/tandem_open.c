@@ -45,21 +45,27 @@ int tandem_status_of(int ret)
 	}
 }
 
-bool tandem_adopt(void *ours, const size_t *sizes, const void *theirs)
+int tandem_adopt(void *ours, size_t size, const void *theirs, const char *name,
+	struct err *e)
 {
 	const unsigned char *byte = theirs;
-	size_t their_size, size = sizes[0];
+	size_t their_size;
 
 	memcpy(&their_size, theirs, sizeof(their_size));
-	while (their_size < size && *sizes && *sizes != their_size)
-		sizes++;
-	if (!*sizes)
-		return false;
+	if (!their_size || their_size % 8)
+		return err_set(e, EINVAL,
+			"the size of struct %s is %zu, must be a multiple of "
+			"8; call %s_init first",
+			name, their_size, name);
 	for (size_t i = size; i < their_size; i++)
 		if (byte[i])
-			return false;
+			return err_set(e, EINVAL,
+				"struct %s has %zu bytes, of which this "
+				"library (%s) knows %zu, and sets one of the "
+				"others",
+				name, their_size, tandem_version(), size);
 	memcpy(ours, theirs, their_size < size ? their_size : size);
-	return true;
+	return 0;
 }
 
 void tandem_options_init(struct tandem_options *o, size_t size)
@@ -104,15 +110,12 @@ static int take_options(struct tandem *t, const struct tandem_options *options,
 	struct tandem_options o = options_defaults;
 	struct session_opts *pair = &t->decoder.session_opts;
 	struct opt_values asked = { 0 };
-	const size_t sizes[] = { sizeof(o),
-		offsetof(struct tandem_options, notice), 0 };
 	int ret = 0;
 
-	if (options && !tandem_adopt(&o, sizes, options))
-		return err_set(e, EINVAL,
-			"the options do not match this library's struct "
-			"tandem_options (%s); call tandem_options_init first",
-			tandem_version());
+	if (options)
+		ret = tandem_adopt(&o, sizeof(o), options, "tandem_options", e);
+	if (ret)
+		return ret;
 	if (!parsed)
 		ret = read_settings(t, o.set, &asked, e);
 	if (!ret && o.device_program) {

@@ -391,6 +391,29 @@ static void test_no_steps(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
+/* A struct may end after any multiple of 8 bytes, as those of a binding that
+ * declares only the first members. */
+static void test_first_members(void **state)
+{
+	struct tandem_request r = asking("Once", 3);
+	struct tandem_options o;
+	struct tandem *t;
+
+	tandem_options_init(&o, sizeof(o));
+	o.model = model;
+	for (o.size = 16; o.size <= sizeof(o); o.size += 8) {
+		assert_int_equal(tandem_open(&t, &o), 0);
+		assert_int_equal(tandem_close(t), 0);
+	}
+	t = opened(NULL, NULL);
+	for (r.size = 16; r.size <= sizeof(r); r.size += 8)
+		assert_int_equal(tandem_prompt(t, &r, NULL, 0), 4);
+	r.size = 20;
+	assert_int_equal(tandem_prompt(t, &r, NULL, 0), TANDEM_MISUSE);
+	assert_says(t, "must be a multiple of 8");
+	assert_int_equal(tandem_close(t), 0);
+}
+
 /* A program with an older header passes a shorter request. The library must not
  * read beyond its size. */
 static void test_short_request(void **state)
@@ -536,6 +559,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_start, setup),
 	cmocka_unit_test_setup(test_steps, setup),
 	cmocka_unit_test_setup(test_no_steps, setup),
+	cmocka_unit_test_setup(test_first_members, setup),
 	cmocka_unit_test_setup(test_short_request, setup),
 	cmocka_unit_test_setup(test_samples, setup),
 	cmocka_unit_test_setup(test_samples_canceled, setup),
