@@ -188,22 +188,25 @@ static int check_vocabulary(const struct draft_part *p,
 	static const char key[] = "tokenizer.ggml.tokens";
 	const struct gguf_kv *ours = gguf_find(target->gguf, key);
 	const struct gguf_kv *its = gguf_find(p->file->gguf, key);
+	const char *whence =
+		*p->word ? "" : ", which is taken without --draft,";
+	const char *advice = "try --draft FILE with a model made for this "
+			     "target, or --draft sam, which needs no model";
 
 	if (p->file->n_vocab != target->n_vocab)
 		return err_set(e, EINVAL,
-			"the draft model has a vocabulary of %u tokens and the "
-			"target one of %u; a draft model must share its "
-			"target's",
-			p->file->n_vocab, target->n_vocab);
+			"the draft model '%s'%s has a vocabulary of %u tokens, "
+			"the target '%s' one of %u; %s",
+			p->path, whence, p->file->n_vocab, target_path,
+			target->n_vocab, advice);
 	if (!ours || !its ||
 		(ours->bytes == its->bytes &&
 			!memcmp(ours->value, its->value, its->bytes)))
 		return 0;
 	return err_set(e, EINVAL,
-		"the draft model '%s' has another vocabulary than '%s': of "
-		"the same size, but of other tokens; a draft must be made for "
-		"its target",
-		p->path, target_path);
+		"the draft model '%s'%s has another vocabulary than '%s': of "
+		"the same size, but of other tokens; %s",
+		p->path, whence, target_path, advice);
 }
 
 static int open_file(struct drafting *d, struct draft_part *p,

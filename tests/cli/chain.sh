@@ -111,6 +111,12 @@ if [ -e flash/models/target.gguf ] && [ -e flash/models/draft.gguf ]; then
   want=$out
   run_ok "$TANDEM" run -p "$prompt" -n 60 --ids --method chain
   check_eq 'ids of the models that come with it' "$out" "$want"
+  # Without --draft a model with another vocabulary gets the bundled draft.
+  run "$TANDEM" run -m "$target" -p "$prompt" --method chain
+  check_eq 'status with the draft of another vocabulary' "$status" 1
+  for part in /draft.gguf\' 'taken without --draft' '--draft sam'; do
+    check_has stderr "$err" "$part"
+  done
 else
   echo 'not there, not tried: flash/models/target.gguf and draft.gguf'
 fi
