@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "host/memory/weights.h"
 #include "host/model/shapes.h"
+#include "host/session/pass_price.h"
 #include "host/session/session.h"
 #include "host/shipped/soc_file.h"
 #include "shm/buffer.h"
@@ -729,6 +730,33 @@ static void test_known(void **state)
 	weights_release(l.block, l.n);
 }
 
+/* Each optional part of a layer adds to the price of a pass that is computed
+ * from the shape alone (pass_price.h). */
+static void test_parts_of_a_priced_pass(void **state)
+{
+	struct soc soc = phone("tensor/soc/sd8gen3.soc");
+	struct shape plain = shapes[0], parts[1];
+	struct pass_ask a = { .soc = &soc,
+		.target = &plain,
+		.type = { DTYPE_Q8_0, DTYPE_Q8_0 },
+		.resident = 1,
+		.runs = 1,
+		.slots = 2,
+		.seen = 100,
+		.rows = 3,
+		.upper_rows = 3 };
+	double npu;
+
+	plain.qk_norm = false;
+	parts[0] = plain;
+	parts[0].qk_norm = true;
+	npu = pass_price(&a).npu;
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		a.target = &parts[i];
+		assert_true(pass_price(&a).npu > npu);
+	}
+}
+
 enum by_cpu { NOTHING_BY_CPU, ALL_BY_CPU, DECODING_BY_CPU, BY_CPU_MODES };
 
 /* Phone time of a prompt of several chunks, and of a pass after it. */
@@ -835,6 +863,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_maintenance),
 	TEST(test_decoding_by_cpu),
 	TEST(test_known),
+	cmocka_unit_test(test_parts_of_a_priced_pass),
 	TEST(test_reads),
 };
 
