@@ -219,8 +219,9 @@ static const struct opt pair_rows[] = {
 
 	{ .type = OPT_GROUP, .name = "clock" },
 	{ OPT_STRING, 0, "clock", IN(clock), "wall|soc:NAME",
-		"also compute the time on this phone (wall: do not); 'tandem "
-		"help clocks' lists phones and shows how to change one",
+		"compute the time on this phone (wall: do not); benchmarks "
+		"then report this time alone; 'tandem help clocks' lists "
+		"phones and shows how to change one",
 		.choices = clock_names },
 	{ OPT_CHOICE, 0, "as", IN(as), "SHAPE",
 		"compute phone times for a model of this shape; the model "

@@ -76,7 +76,8 @@ static const struct table_spec methods_table = { .name = "methods",
 	.note = "tok/s: geometric mean of the tasks; times: speed over that of "
 		"the first row;\nlength: tokens that a pass emits; ms, rows: "
 		"per pass; draft%: of the time, for drafting;\nmJ/tok: energy "
-		"of a token; s: time of all decoding.",
+		"of a token; passes, s: of all decoding, summed over the "
+		"rounds.",
 	.name_key = { "method" },
 	.column = methods_columns,
 	.plot = { .y = { "tokens/s", "tokens a pass", "mJ a token" } } };
@@ -260,9 +261,12 @@ static void print_text(
 		printf("\n%s\n", bench_simulated);
 	for (unsigned i = 0; i < n; i++)
 		table_print(&tables[i], stdout);
-	printf("\n"
-	       "checked: the same text by all lossless methods, %llu times\n",
-		(unsigned long long)r->x.same_texts);
+	if (r->x.same_texts)
+		printf("\nchecked: the same text by all lossless methods, %llu "
+		       "times\n",
+			(unsigned long long)r->x.same_texts);
+	else
+		puts("\nnot checked: no two runs must generate the same text");
 }
 
 static void print_csv(

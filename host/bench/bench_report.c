@@ -54,8 +54,15 @@ json_t *report_tables_json(const struct bench_table *tables, unsigned n)
 
 void report_print_priced(const char *priced)
 {
-	if (*priced)
-		printf("priced as %s\n", priced);
+	/* One line for each part: settings without a draft model, and settings
+	 * with one. */
+	while (*priced) {
+		const char *end = strstr(priced, " | ");
+		size_t n = end ? (size_t)(end - priced) : strlen(priced);
+
+		printf("priced as %.*s\n", (int)n, priced);
+		priced += n + (end ? 3 : 0);
+	}
 }
 
 void report_print_priced_csv(const char *priced)

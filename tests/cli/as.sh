@@ -193,6 +193,7 @@ first_member 'perplexity --json'
 bench=(bench methods --prompts "$tmp/mine.txt" -n 4)
 run_ok "$TANDEM" "${bench[@]}" "${as[@]}" --methods autoregressive
 first 'bench methods' "$tmp/out" "priced as $says"
+check_has 'a single run' "$out" 'not checked: no two runs must generate'
 run_ok "$TANDEM" "${bench[@]}" "${as[@]}" --methods autoregressive --json
 first_member 'bench methods --json'
 run_ok "$TANDEM" "${bench[@]}" "${as[@]}" --methods autoregressive --csv
@@ -202,7 +203,8 @@ check_eq 'the first line of CSV after the head' "$(sed -n 2p "$tmp/out")" \
 run_ok "$TANDEM" "${bench[@]}" -m "$tiny" "${clock[@]}" \
   --methods autoregressive --sets 'as=qwen3-4b;as=qwen2.5-1.5b'
 first 'bench methods with sets' "$tmp/out" \
-  "priced as qwen3-4b on sd8gen2; the model that runs is tiny.gguf | $says"
+  "priced as qwen3-4b on sd8gen2; the model that runs is tiny.gguf"
+check_eq 'the second line' "$(sed -n 2p "$tmp/out")" "priced as $says"
 
 # ---- errors -----------------------------------------------------------------
 misuse "$TANDEM" run -m "$tiny" -p Hi "${clock[@]}" --as gpt-17
