@@ -32,8 +32,8 @@ static const struct opt option_rows[] = {
 		"dream: time at which the last mask is filled ({})",
 		1e-9, 0.5 },
 	{ OPT_FLOAT, 0, "order-temperature", IN(order_temperature), "T",
-		"dream: draw the guesses to fix at this temperature ({}: "
-		"take the best in --order)", 0, 1000 },
+		"dream: choose at random which guesses to keep, at this "
+		"temperature ({}: take the best in --order)", 0, 1000 },
 };
 /* clang-format on */
 

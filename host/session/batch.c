@@ -133,8 +133,9 @@ static int take_rows(struct batch *b, const struct batch_limits *limits,
 
 		if (row->end <= row->position || row->end > to)
 			return err_set(e, EINVAL,
-				"row %u at position %u (of %u): its block "
-				"cannot end at %u",
+				"row %u at position %u of a text of %u: its "
+				"block cannot end at %u, only after the row "
+				"and within the text",
 				i, row->position, to, row->end);
 		if (limits->block_length &&
 			row->end - row->position > limits->block_length)

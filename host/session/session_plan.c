@@ -268,7 +268,8 @@ static int check_switch(const struct session_plan *p, const struct model *m,
 			"lie; leave one of them out");
 	if (o->smaller_graphs || o->beside)
 		return err_set(e, EINVAL,
-			"--graph-switch leaves a block one graph, and %s",
+			"--graph-switch keeps one graph for each block, and "
+			"%s; leave it out",
 			o->beside ? "a model beside the target keeps its own"
 				  : "smaller ones were requested, too");
 	if (o->one_graph)
