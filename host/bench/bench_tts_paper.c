@@ -9,6 +9,7 @@
 #include "host/bench/bench_tts_impl.h"
 
 #include "base/checked.h"
+#include "host/api/tandem_pass.h"
 #include "host/bench/bench_table.h"
 #include "host/model/shapes.h"
 #include "tensor/layout.h"
@@ -20,9 +21,7 @@
 #include <string.h>
 
 static const unsigned batches[] = { 1, 2, 4, 8, 16 };
-#define BATCHES   ARRAY_LEN(batches)
-
-#define STRIP_MAX (1 << 20) /* bytes of the largest strip of a tiled matrix */
+#define BATCHES ARRAY_LEN(batches)
 
 static const struct shape *shape_named(const char *name)
 {
@@ -61,21 +60,11 @@ static double seconds(uint64_t ps)
 /* A layer in the paper's formats. */
 static struct price_layer layer_of(const struct shape *m, enum layout layout)
 {
-	struct price_layer l = { .n_embd = m->n_embd,
-		.n_head = m->n_head,
-		.n_kv_head = m->n_kv_head,
-		.head_dim = m->head_dim,
-		.n_ff = m->n_ff,
-		.head_norm = m->qk_norm,
-		.exp = PRICE_EXP_TABLE };
-	uint64_t n, k;
+	const struct shape_type type = { DTYPE_Q4_0, DTYPE_Q8_0 };
+	struct price_layer l = pass_price_layer(m, type, layout);
 
-	for (unsigned i = 0; i < PRICE_MATRICES; i++) {
-		price_layer_matrix(&l, i, &n, &k);
-		l.type[i] = layout_type(layout,
-			i == PRICE_DOWN ? DTYPE_Q8_0 : DTYPE_Q4_0, (uint32_t)k,
-			STRIP_MAX);
-	}
+	l.int8 = false;
+	l.exp = PRICE_EXP_TABLE;
 	return l;
 }
 

@@ -22,7 +22,7 @@
 
 /* ---- costs of layers ----------------------------------------------------- */
 
-static struct price_layer layer_of(
+struct price_layer pass_price_layer(
 	const struct shape *s, struct shape_type type, enum layout layout)
 {
 	struct price_layer l = { .n_embd = s->n_embd,
@@ -132,7 +132,8 @@ static void lay_pass(struct timeline *t)
 static void set_up(struct timeline *t, uint32_t rows, uint32_t upper)
 {
 	const struct pass_ask *a = t->ask;
-	struct price_layer l = layer_of(a->target, a->type, LAYOUT_TILES);
+	struct price_layer l =
+		pass_price_layer(a->target, a->type, LAYOUT_TILES);
 	/* bytes of the two norms, to which those of the matrices are added */
 	uint64_t bytes = 2ull * l.n_embd * sizeof(float), n, k;
 	uint32_t resident;
@@ -155,7 +156,7 @@ static void set_up(struct timeline *t, uint32_t rows, uint32_t upper)
 		a->type.type, &t->logits);
 	if (!a->draft)
 		return;
-	l = layer_of(a->draft, a->type, LAYOUT_ROWS);
+	l = pass_price_layer(a->draft, a->type, LAYOUT_ROWS);
 	price_cpu_model(a->soc, &l, a->draft->n_layer, a->draft->n_vocab,
 		a->type.type, 1, &t->draft);
 }

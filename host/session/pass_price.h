@@ -16,11 +16,18 @@
 #define HOST_SESSION_PASS_PRICE_H
 
 #include "host/model/shape_type.h"
+#include "tensor/layout.h"
+#include "tensor/soc/price_layer.h"
 
 #include <stdint.h>
 
 struct shape;
 struct soc;
+
+/* A layer of a shape, with its matrices in these types and this layout. Like
+ * the default precision, it quantizes rows and computes exponentials in f32. */
+struct price_layer pass_price_layer(
+	const struct shape *, struct shape_type, enum layout);
 
 struct pass_ask {
 	const struct soc *soc;
