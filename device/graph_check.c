@@ -28,6 +28,7 @@ static const char *const tensor_name[WIRE_T_COUNT] = {
 	[WIRE_T_Q_NORM] = "q_norm",
 	[WIRE_T_K_NORM] = "k_norm",
 	[WIRE_T_FFN_NORM] = "ffn_norm",
+	[WIRE_T_ROUTER] = "router",
 	[WIRE_T_GATE] = "gate",
 	[WIRE_T_UP] = "up",
 	[WIRE_T_DOWN] = "down",
@@ -133,6 +134,8 @@ static struct shape shape_of(const struct wire_model *m, unsigned tensor)
 		return (struct shape){ kv, m->n_embd, false, false };
 	case WIRE_T_O:
 		return (struct shape){ m->n_embd, q, false, false };
+	case WIRE_T_ROUTER:
+		return (struct shape){ m->n_expert, m->n_embd, false, true };
 	case WIRE_T_GATE:
 	case WIRE_T_UP:
 		return (struct shape){ m->n_ff, m->n_embd, false, false };

@@ -344,8 +344,16 @@ struct wire_model {
 	float attn_scale;
 	uint32_t kv_slots;  /* slots per layer */
 	uint32_t kv_stride; /* bytes of a slot of K or V, a multiple of 64 */
+	/*
+	 * A mixture of experts: instead of one FFN, a layer has n_expert FFNs,
+	 * the experts, each of width n_ff, and every row passes through n_used
+	 * of them. Both are 0 for a model without experts.
+	 */
+	uint32_t n_expert, n_used;
 };
-_Static_assert(sizeof(struct wire_model) == 48, "wire");
+#define WIRE_MAX_EXPERTS 1024
+#define WIRE_MAX_USED    64
+_Static_assert(sizeof(struct wire_model) == 56, "wire");
 
 /* The tensors of a layer, [rows][cols]; a vector has one row. Flash images keep
  * this order. */
@@ -362,8 +370,9 @@ enum wire_layer_tensor {
 	WIRE_T_Q_NORM,
 	WIRE_T_K_NORM,   /* f32 [head_dim]; optional */
 	WIRE_T_FFN_NORM, /* f32 [n_embd] */
+	WIRE_T_ROUTER,   /* [n_expert][n_embd]; only with experts */
 	WIRE_T_GATE,
-	WIRE_T_UP,   /* [n_ff][n_embd] */
+	WIRE_T_UP,   /* [n_ff][n_embd]; of an expert, if there are experts */
 	WIRE_T_DOWN, /* [n_embd][n_ff] */
 	WIRE_T_COUNT
 };
@@ -398,7 +407,7 @@ struct wire_graph_load {
 	 * by struct wire_output. */
 };
 #define WIRE_MAX_GRAPHS 4096
-_Static_assert(sizeof(struct wire_graph_load) == 88, "wire");
+_Static_assert(sizeof(struct wire_graph_load) == 96, "wire");
 
 /*
  * A part of a layer, for staging slots that are smaller than a layer. It
@@ -417,6 +426,14 @@ _Static_assert(sizeof(struct wire_graph_load) == 88, "wire");
 struct wire_part {
 	uint32_t first, first_row, end, end_row;
 };
+/*
+ * A layer with experts always consists of two parts, and only of these. The
+ * first one, from 0, 0 to WIRE_T_GATE, 0, ends with the router: it writes
+ * float32 [rows][n_expert], the products of the router with the rows, to
+ * WIRE_REF_HIDDEN_OUT. From these the host chooses experts for each row. The
+ * second part, from WIRE_T_GATE, 0 to WIRE_T_COUNT, 0, is the graph of one
+ * expert, which a run executes for each of the experts bound to it.
+ */
 _Static_assert(sizeof(struct wire_part) == 16, "wire");
 
 /*
@@ -480,6 +497,22 @@ struct wire_graph_run {
 };
 _Static_assert(sizeof(struct wire_graph_run) == 24, "wire");
 
+/*
+ * A run of an expert graph binds the weights of one or more experts by as many
+ * references WIRE_REF_WEIGHTS; the others are WIRE_REF_HIDDEN_OUT and
+ * WIRE_REF_ROWS. The latter's memory has struct wire_pick pick[rows][n_used];
+ * n_spans and mask_words are 0. The output of an expert is multiplied by
+ * `weight`. The outputs of a row are added in the order of its picks, so that
+ * the sum does not depend on the order in which experts are run.
+ */
+struct wire_pick {
+	/* number of the expert among the run's references WIRE_REF_WEIGHTS, or
+	 * WIRE_PICK_ELSEWHERE if another run of the layer computes it */
+	uint32_t expert;
+	float weight;
+};
+#define WIRE_PICK_ELSEWHERE UINT32_MAX
+
 /* Attention reads the slots of each row separately, also slots that rows share.
  * The results are equal. */
 #define WIRE_RUN_APART 1u
@@ -488,8 +521,12 @@ _Static_assert(sizeof(struct wire_graph_run) == 24, "wire");
  * values are written. The cost, and the cache lines that are invalidated and
  * cleaned, are those of a run that computes.
  */
-#define WIRE_RUN_IDLE  2u
-#define WIRE_RUN_FLAGS (WIRE_RUN_APART | WIRE_RUN_IDLE)
+#define WIRE_RUN_IDLE 2u
+/* Another run with more experts of the layer follows; only the last one adds
+ * the outputs to the hidden states and writes them. By then each pick must have
+ * been computed by exactly one run. */
+#define WIRE_RUN_MORE  4u
+#define WIRE_RUN_FLAGS (WIRE_RUN_APART | WIRE_RUN_IDLE | WIRE_RUN_MORE)
 
 /* clang-format off */
 #define WIRE_COUNTERS(X)                                                      \

@@ -16,13 +16,14 @@
 #define MAX_VOCAB (1u << 24)
 
 /* size of a tensor's dimension, by its meaning */
-enum extent { ONE, EMBD, QUERY, KV, HEAD, FF };
+enum extent { ONE, EMBD, QUERY, KV, HEAD, FF, EXPERTS };
 
 enum presence {
 	REQUIRED,
 	OPTIONAL,
 	QKV_BIAS,  /* required if model_arch.qkv_bias is set */
 	HEAD_NORM, /* required if model_arch.head_norm is set */
+	ROUTER,    /* required if the model has experts */
 };
 
 /* In the order of enum wire_layer_tensor. */
@@ -43,6 +44,7 @@ static const struct layer_tensor {
 	[WIRE_T_Q_NORM] = { "attn_q_norm.weight", ONE, HEAD, HEAD_NORM },
 	[WIRE_T_K_NORM] = { "attn_k_norm.weight", ONE, HEAD, HEAD_NORM },
 	[WIRE_T_FFN_NORM] = { "ffn_norm.weight", ONE, EMBD, REQUIRED },
+	[WIRE_T_ROUTER] = { "ffn_gate_inp.weight", EXPERTS, EMBD, ROUTER },
 	[WIRE_T_GATE] = { "ffn_gate.weight", FF, EMBD, REQUIRED },
 	[WIRE_T_UP] = { "ffn_up.weight", FF, EMBD, REQUIRED },
 	[WIRE_T_DOWN] = { "ffn_down.weight", EMBD, FF, REQUIRED },
@@ -63,6 +65,8 @@ static uint32_t extent(const struct model *m, enum extent x)
 		return m->head_dim;
 	case FF:
 		return m->n_ff;
+	case EXPERTS:
+		return m->n_expert;
 	}
 	return 0;
 }
@@ -135,7 +139,8 @@ static int place_layer_tensor(struct model *m, const struct gguf_tensor *t,
 		const struct layer_tensor *l = &layer_tensors[i];
 
 		if (!gguf_str_is(rest, l->name) ||
-			(l->presence == HEAD_NORM && !m->kind->head_norm))
+			(l->presence == HEAD_NORM && !m->kind->head_norm) ||
+			(l->presence == ROUTER && !m->n_expert))
 			continue;
 		m->layer[layer][i] = t;
 		return check_shape(
@@ -286,7 +291,8 @@ static int check_layers(const struct model *m, struct err *e)
 				(lt->presence == QKV_BIAS &&
 					m->kind->qkv_bias) ||
 				(lt->presence == HEAD_NORM &&
-					m->kind->head_norm);
+					m->kind->head_norm) ||
+				(lt->presence == ROUTER && m->n_expert);
 
 			if (m->layer[l][i] || !required)
 				continue;

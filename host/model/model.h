@@ -28,6 +28,14 @@ struct model {
 	char arch[16];
 	const struct model_arch *kind; /* description of the architecture */
 	uint32_t n_layer, n_embd, n_head, n_kv_head, head_dim, n_rot, n_ff;
+	/*
+	 * A mixture of experts: every layer has n_expert FFNs of width n_ff,
+	 * and each row passes through n_used of them. Both are 0 for other
+	 * models.
+	 */
+	uint32_t n_expert, n_used;
+	/* The weights of a row's experts are divided by their sum. */
+	bool norm_picks;
 	uint32_t n_vocab;
 	uint32_t n_ctx; /* context length of the model's training */
 	float norm_eps;
@@ -69,7 +77,8 @@ struct model {
 	/* same as token_embd if the model ties them */
 	const struct gguf_tensor *output;
 	/* [n_layer][WIRE_T_COUNT]; NULL for a tensor that the model does not
-	 * have */
+	 * have. With experts, gate, up and down are those of all experts of the
+	 * layer, one after another: dim[2] is n_expert. */
 	const struct gguf_tensor *(*layer)[WIRE_T_COUNT];
 
 	/* For an EAGLE head: the target model, to which token_embd and output
