@@ -144,6 +144,9 @@ struct kern {
 
 	void (*add)(float *y, const float *x, size_t n); /* y += x */
 
+	/* y += x * scale, by fma */
+	void (*add_scaled)(float *y, const float *x, float scale, size_t n);
+
 	/* Round to fp16 and back in place. Values beyond +-65504 saturate.
 	 * Returns the number of saturated values. */
 	size_t (*round_f16)(float *x, size_t n);

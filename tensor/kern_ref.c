@@ -480,6 +480,12 @@ static void ref_add(float *y, const float *x, size_t n)
 		y[i] += x[i];
 }
 
+static void ref_add_scaled(float *y, const float *x, float scale, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] = fmaf(x[i], scale, y[i]);
+}
+
 static size_t ref_round_f16(float *x, size_t n)
 {
 	size_t saturated = 0;
@@ -508,5 +514,6 @@ const struct kern kern_ref = {
 	.attend_table = ref_attend_table,
 	.swiglu = ref_swiglu,
 	.add = ref_add,
+	.add_scaled = ref_add_scaled,
 	.round_f16 = ref_round_f16,
 };

@@ -314,6 +314,18 @@ static void vec_add(float *y, const float *x, size_t n)
 		y[i] += x[i];
 }
 
+static void vec_add_scaled(float *y, const float *x, float scale, size_t n)
+{
+	const vec s = all(scale);
+	size_t i = 0;
+
+	for (; i + VEC_LANES <= n; i += VEC_LANES)
+		store(y + i, fma_vec(load(x + i), s, load(y + i)));
+	n -= i;
+	store_some(
+		y + i, fma_vec(load_some(x + i, n), s, load_some(y + i, n)), n);
+}
+
 /*
  * Round to the 11 significant bits of fp16 without leaving float32: add half a
  * unit and clear the lower bits. Below 2^-14, where all fp16 values are
@@ -363,7 +375,7 @@ static size_t vec_round_f16(float *x, size_t n)
 		.peak_int8 = JOIN(kern_peak_int8_, KERN_ISA),                 \
 		.peak_read = JOIN(kern_peak_read_, KERN_ISA),                 \
 		.swiglu = vec_swiglu, .add = vec_add,                         \
-		.round_f16 = vec_round_f16,                                   \
+		.add_scaled = vec_add_scaled, .round_f16 = vec_round_f16,     \
 	}
 
 const struct kern JOIN(kern_vec_, KERN_ISA) = TABLE(

@@ -201,6 +201,26 @@ static void test_add(void **state)
 	free(y);
 }
 
+static void test_add_scaled(void **state)
+{
+	float *x = floats(10, LENGTH_MAX), *y = floats(11, LENGTH_MAX);
+	float want[LENGTH_MAX];
+
+	for (size_t l = 0; l < ARRAY_LEN(lengths); l++) {
+		const unsigned n = lengths[l];
+
+		for (unsigned i = 0; i < n; i++)
+			want[i] = fmaf(x[i], 0.3f, y[i]);
+		for (size_t v = 0; v < n_vecs; v++) {
+			memcpy(outs[v], y, n * sizeof(*y));
+			vecs[v]->add_scaled(outs[v], x, 0.3f, n);
+		}
+		agree("add_scaled", want, out_rows, n, 0, 0);
+	}
+	free(x);
+	free(y);
+}
+
 /* Compare with the conversions of f16.h, which test_dtype checks for all fp16
  * numbers. */
 static void test_round_f16(void **state)
@@ -314,6 +334,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_swiglu),
 	TEST(test_exponential),
 	TEST(test_add),
+	TEST(test_add_scaled),
 	TEST(test_round_f16),
 	TEST(test_store_f16),
 };
