@@ -99,7 +99,7 @@ static void rmsnorm_row(void *arg, unsigned row, unsigned thread)
 static void head_norm_row(void *arg, unsigned row, unsigned thread)
 {
 	struct run *r = arg;
-	uint32_t dim = r->g->model.head_dim;
+	uint32_t dim = r->op->w.cols;
 	float *y = out_row(r, row);
 
 	for (uint32_t i = 0; i < r->op->n; i += dim)

@@ -30,7 +30,7 @@ struct err;
 enum op_kind {
 	OP_RMSNORM,   /* out = norm(in) * w */
 	OP_MATMUL,    /* out = in * w' + bias */
-	OP_HEAD_NORM, /* out = norm of each head of `out` */
+	OP_HEAD_NORM, /* out = norm of each w.cols values of `out` */
 	OP_ROPE,      /* rotate the heads of `out` */
 	OP_KV_WRITE,  /* K and V of the rows to their slots */
 	OP_ATTEND,    /* out = attention of in */

@@ -120,6 +120,7 @@ static int check_kv(const struct wire_graph_load *g, struct err *e)
 struct shape {
 	uint32_t rows, cols;
 	bool vector, optional;
+	uint32_t wide; /* another number of cols that is allowed, if not 0 */
 };
 
 static struct shape shape_of(const struct wire_model *m, unsigned tensor)
@@ -149,8 +150,9 @@ static struct shape shape_of(const struct wire_model *m, unsigned tensor)
 	case WIRE_T_O_BIAS:
 		return (struct shape){ 1, m->n_embd, true, true };
 	case WIRE_T_Q_NORM:
+		return (struct shape){ 1, m->head_dim, true, true, q };
 	case WIRE_T_K_NORM:
-		return (struct shape){ 1, m->head_dim, true, true };
+		return (struct shape){ 1, m->head_dim, true, true, kv };
 	default: /* WIRE_T_ATTN_NORM, WIRE_T_FFN_NORM */
 		return (struct shape){ 1, m->n_embd, true, false };
 	}
@@ -228,7 +230,8 @@ static int check_tensor(const struct wire_tensor *t, const struct shape *s,
 	if (s->vector && t->type != DTYPE_F32)
 		return err_set(e, EINVAL, "type is %s, must be f32",
 			type ? type->name : tile->name);
-	if (t->rows != s->rows || t->cols != s->cols)
+	if (t->rows != s->rows ||
+		(t->cols != s->cols && (!s->wide || t->cols != s->wide)))
 		return err_set(e, EINVAL,
 			"rows %u and cols %u, must be %u and %u", t->rows,
 			t->cols, s->rows, s->cols);

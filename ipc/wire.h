@@ -367,8 +367,10 @@ enum wire_layer_tensor {
 	WIRE_T_K_BIAS,
 	WIRE_T_V_BIAS, /* f32; optional */
 	WIRE_T_O_BIAS, /* f32 [n_embd]; optional */
+	/* f32; optional. [head_dim], the same for each head, or with a value
+	 * for each output of Q or K, whose rows are then normalized whole */
 	WIRE_T_Q_NORM,
-	WIRE_T_K_NORM,   /* f32 [head_dim]; optional */
+	WIRE_T_K_NORM,
 	WIRE_T_FFN_NORM, /* f32 [n_embd] */
 	WIRE_T_ROUTER,   /* [n_expert][n_embd]; only with experts */
 	WIRE_T_GATE,

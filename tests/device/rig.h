@@ -34,6 +34,7 @@ struct rig_opts {
 	unsigned threads;
 	enum wire_precision precision;
 	bool neox, bias, norms;
+	bool wide_norms; /* q_norm and k_norm are as wide as q and k */
 	enum dtype type; /* of the matrices */
 	uint32_t rows;   /* of the graph; 0: RIG_ROWS */
 	bool extended;   /* the weights lie in the extended region */
@@ -200,9 +201,11 @@ static inline void rig_shape(const struct rig_opts *o,
 		[WIRE_T_K_BIAS] = { o->bias, kv },
 		[WIRE_T_V_BIAS] = { o->bias, kv },
 		[WIRE_T_O_BIAS] = { o->bias, m->n_embd },
-		[WIRE_T_Q_NORM] = { o->norms, m->head_dim },
-		[WIRE_T_K_NORM] = { o->norms, m->head_dim },
+		[WIRE_T_Q_NORM] = { o->norms, o->wide_norms ? q : m->head_dim },
+		[WIRE_T_K_NORM] = { o->norms,
+			o->wide_norms ? kv : m->head_dim },
 		[WIRE_T_FFN_NORM] = { 1, m->n_embd },
+		[WIRE_T_ROUTER] = { m->n_expert, m->n_embd },
 		[WIRE_T_GATE] = { m->n_ff, m->n_embd },
 		[WIRE_T_UP] = { m->n_ff, m->n_embd },
 		[WIRE_T_DOWN] = { m->n_embd, m->n_ff },

@@ -262,7 +262,7 @@ static void names_each_tensor(void **state)
 			s.t[l][i].rows++;
 			refused(&s, where);
 			s = good(&r);
-			s.t[l][i].cols += 32;
+			s.t[l][i].cols += 16;
 			refused(&s, where);
 			snprintf(where, sizeof(where), "layer %u, %s: type", l,
 				name);
