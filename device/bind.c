@@ -4,6 +4,7 @@
 #include "device/cache.h"
 #include "device/extended.h"
 #include "device/graph.h"
+#include "device/picks.h"
 #include "device/rowset.h"
 #include "device/window.h"
 
@@ -78,7 +79,8 @@ static int bind_one(struct binding *b, const struct cache *cache,
 		bytes = g->kv_bytes;
 		break;
 	case WIRE_REF_ROWS:
-		bytes = rowset_bytes(run);
+		bytes = graph_is_expert(g) ? picks_bytes(run, g)
+					   : rowset_bytes(run);
 		align = sizeof(uint64_t);
 		break;
 	case WIRE_REF_HIDDEN_OUT:
@@ -89,7 +91,9 @@ static int bind_one(struct binding *b, const struct cache *cache,
 		bytes = (uint64_t)run->rows * g->model.n_embd * sizeof(float);
 		align = sizeof(float);
 	}
-	if (b->addr[r->role] || (r->role == WIRE_REF_WEIGHTS && b->weights))
+	if (b->addr[r->role] ||
+		(r->role == WIRE_REF_WEIGHTS && b->n_weights &&
+			!graph_is_expert(g)))
 		return err_set(e, EINVAL, "bound twice");
 	if (r->len < bytes)
 		return err_set(e, EINVAL, "length %u, the run takes %" PRIu64,
@@ -98,7 +102,7 @@ static int bind_one(struct binding *b, const struct cache *cache,
 		return err_set(e, EINVAL,
 			"address 0x%x is not a multiple of %u", r->addr, align);
 	if (r->role == WIRE_REF_WEIGHTS)
-		b->weights =
+		b->weights[b->n_weights++] =
 			extended ? EXTENDED_BASE + extended_at(r) : r->addr;
 	else if (cache_reaches(cache, r->addr, r->len, e))
 		return e->code;
@@ -111,7 +115,8 @@ int bind_run(struct binding *b, const struct cache *cache,
 	const struct wire_ref *refs, unsigned n, const struct graph *g,
 	const struct wire_graph_run *run, struct err *e)
 {
-	memset(b, 0, sizeof(*b));
+	memset(b->addr, 0, sizeof(b->addr));
+	b->n_weights = 0;
 	for (unsigned i = 0; i < n; i++) {
 		const struct wire_ref *r = &refs[i];
 
@@ -122,11 +127,15 @@ int bind_run(struct binding *b, const struct cache *cache,
 				bind_role_name(r->role));
 	}
 	for (unsigned role = WIRE_REF_WEIGHTS; role < WIRE_ROLE_COUNT; role++) {
-		bool needed = !graph_is_output(g) ||
-			(role != WIRE_REF_KV && role != WIRE_REF_ROWS);
+		bool needed = !(graph_is_output(g) &&
+				      (role == WIRE_REF_KV ||
+					      role == WIRE_REF_ROWS)) &&
+			!(graph_is_expert(g) &&
+				(role == WIRE_REF_KV ||
+					role == WIRE_REF_HIDDEN_IN));
 
 		if (needed &&
-			(role == WIRE_REF_WEIGHTS ? !b->weights
+			(role == WIRE_REF_WEIGHTS ? !b->n_weights
 						  : !b->addr[role]))
 			return err_set(e, EINVAL,
 				"graph run: no ref with role %s",

@@ -1,5 +1,5 @@
 /*
- * The bindings of a run: one address for each role, from the run's refs. They
+ * The bindings of a run: the addresses for each role, from the run's refs. They
  * are checked against the graph here, so that the executor need not check.
  */
 #ifndef DEVICE_BIND_H
@@ -17,7 +17,9 @@ struct window;
 
 struct binding {
 	uint32_t addr[WIRE_ROLE_COUNT]; /* 0: not bound, or weights */
-	uint64_t weights;               /* an address for dma_read */
+	/* Addresses for dma_read: one, or one for each expert. */
+	uint64_t weights[WIRE_MAX_REFS];
+	unsigned n_weights;
 };
 
 /* "kv" for WIRE_REF_KV. */
@@ -28,7 +30,8 @@ const char *bind_role_name(unsigned role);
 int bind_check(const struct window *, const struct extended *,
 	const struct wire_ref *, unsigned n, struct err *);
 
-/* Bind the refs of this run: each role once, long enough and aligned. */
+/* Bind the refs of this run, long enough and aligned: each role once, the
+ * weights of a graph of an expert at least once. */
 int bind_run(struct binding *, const struct cache *, const struct wire_ref *,
 	unsigned n, const struct graph *, const struct wire_graph_run *,
 	struct err *);

@@ -30,8 +30,9 @@ void cost_attention(const struct soc *soc, const struct graph *g,
 		rowset_pieces(s, apart, room), out);
 }
 
-void cost_op(const struct soc *soc, const struct graph *g, uint32_t rows,
-	const struct op *op, const struct price *attention, struct price *sum)
+void cost_op(const struct soc *soc, const struct graph *g, uint32_t padded,
+	uint32_t rows, const struct op *op, const struct price *attention,
+	struct price *sum)
 {
 	struct price p;
 	int ret = 0;
@@ -39,37 +40,45 @@ void cost_op(const struct soc *soc, const struct graph *g, uint32_t rows,
 	switch (op->kind) {
 	case OP_RMSNORM:
 	case OP_HEAD_NORM:
-		ret = price_rows(soc, PRICE_NORM, g->rows, op->n, &p);
+		ret = price_rows(soc, PRICE_NORM, padded, op->n, &p);
 		break;
 	case OP_MATMUL:
-		ret = price_matmul(soc, g->rows, op->w.rows,
+		ret = price_matmul(soc, padded, op->w.rows,
 			align_up(op->k, TILE),
 			price_type((enum dtype)op->w.type), &p);
 		price_matmul_rows(soc, rows, op->w.rows, op->k, &p);
 		break;
 	case OP_ROPE:
-		ret = price_rows(soc, PRICE_ROPE, g->rows, op->n, &p);
+		ret = price_rows(soc, PRICE_ROPE, padded, op->n, &p);
 		break;
 	case OP_KV_WRITE: /* keys and values */
 		ret = price_rows(
-			soc, PRICE_KV_WRITE, g->rows, 2 * (uint64_t)op->n, &p);
+			soc, PRICE_KV_WRITE, padded, 2 * (uint64_t)op->n, &p);
 		break;
 	case OP_ATTEND:
 		p = *attention;
 		break;
 	case OP_SWIGLU:
-		ret = price_rows(soc, PRICE_SWIGLU, g->rows, op->n, &p);
+		ret = price_rows(soc, PRICE_SWIGLU, padded, op->n, &p);
 		break;
 	case OP_QUANTIZE:
-		ret = price_rows(soc, PRICE_QUANTIZE, g->rows, op->n, &p);
+		ret = price_rows(soc, PRICE_QUANTIZE, padded, op->n, &p);
 		break;
 	case OP_ADD:
-		ret = price_rows(soc, PRICE_ADD, g->rows, op->n, &p);
+		ret = price_rows(soc, PRICE_ADD, padded, op->n, &p);
 		break;
 	case OP_LIKELY:
-		ret = price_likely(soc, g->rows, rows, op->w.rows,
+		ret = price_likely(soc, padded, rows, op->w.rows,
 			align_up(op->k, TILE),
 			price_type((enum dtype)op->w.type), exp_of(g), &p);
+		break;
+	case OP_GATHER:
+		/* The product that follows converts rows to tiles, for the same
+		 * price wherever they lie. */
+		return;
+	case OP_SUM_PICKS:
+		ret = price_rows(soc, PRICE_ADD,
+			(uint64_t)padded * g->model.n_used, op->n, &p);
 		break;
 	}
 	if (ret)
@@ -97,7 +106,8 @@ static uint64_t vector_bytes(const struct op *op)
 void cost_extended(
 	const struct soc *soc, const struct graph *g, struct price *sum)
 {
-	uint64_t bytes = g->model.n_rot / 2 * sizeof(float);
+	uint64_t bytes =
+		graph_is_expert(g) ? 0 : g->model.n_rot / 2 * sizeof(float);
 	struct price p;
 
 	for (unsigned i = 0; i <= g->n_ops; i++) {

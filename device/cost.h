@@ -27,10 +27,11 @@ void cost_attention(const struct soc *, const struct graph *,
 	const struct rowset *, bool apart, struct visibility_piece *room,
 	struct price *out);
 
-/* Add the operator's cost to *sum. `attention`: the price of one layer's;
- * `rows`: real rows, without padding. */
-void cost_op(const struct soc *, const struct graph *, uint32_t rows,
-	const struct op *, const struct price *attention, struct price *sum);
+/* Add the operator's cost to *sum. `padded`: rows with padding; `rows`:
+ * without; `attention`: the price of one layer's. */
+void cost_op(const struct soc *, const struct graph *, uint32_t padded,
+	uint32_t rows, const struct op *, const struct price *attention,
+	struct price *sum);
 
 /* Add the extra cost of a run whose weights lie in the extended region.
  * Matrices are read by DMA in either case; vectors only from there. */

@@ -1,5 +1,6 @@
 #include "device/exec.h"
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "base/hugemem.h"
 #include "base/workers.h"
@@ -9,8 +10,10 @@
 #include "device/exec_op.h"
 #include "device/extended.h"
 #include "device/graph.h"
+#include "device/picks.h"
 #include "device/rowset.h"
 #include "tensor/kern.h"
+#include "tensor/tile.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -77,6 +80,14 @@ static int read_inputs(struct run *r, const struct binding *b,
 	int ret;
 
 	r->set = (struct rowset){ .rows = wire->rows };
+	if (graph_is_expert(r->g)) {
+		cache_operator(c, "rows", -1);
+		return picks_take(&r->picks, wire, r->g, b->n_weights,
+			r->x->arena,
+			view_read(c, b->addr[WIRE_REF_ROWS],
+				picks_bytes(wire, r->g)),
+			&r->x->left.slots, e);
+	}
 	if (!graph_is_output(r->g)) {
 		cache_operator(c, "rows", -1);
 		ret = rowset_take(&r->set, wire, r->g, r->x->arena,
@@ -102,22 +113,21 @@ static int read_inputs(struct run *r, const struct binding *b,
 	return 0;
 }
 
-/* Of a layer in parts, the first part writes keys and values, and the last part
- * writes hidden states. An output graph writes the likeliest tokens. A ranged
- * clean writes to memory only with one level of cache; with two, one call for
- * the whole cache does. */
+/* Of a layer in parts, the first part writes keys and values and, with experts,
+ * the router's products; the last part writes hidden states. An output graph
+ * writes the likeliest tokens. A ranged clean writes to memory only with one
+ * level of cache; with two, one call for the whole cache does. */
 static void write_outputs(const struct run *r, const struct binding *b)
 {
 	struct cache *c = r->x->cache;
 	uint32_t stride = r->g->model.kv_stride;
 	uint32_t out = b->addr[WIRE_REF_HIDDEN_OUT];
-	bool two_levels = cache_two_levels(c), likely = graph_is_output(r->g);
+	bool two_levels = cache_two_levels(c);
 	size_t bytes = graph_out_bytes(r->g, r->set.rows);
 
-	if (graph_ends(r->g)) {
+	if (graph_ends(r->g) || graph_routes(r->g)) {
 		cache_operator(c, "hidden_out", -1);
-		memcpy(view_write(c, out, bytes),
-			run_place(r, likely ? r->g->at.likely : r->g->at.x),
+		memcpy(view_write(c, out, bytes), run_place(r, graph_out(r->g)),
 			bytes);
 		if (!two_levels)
 			cache_clean(c, out, bytes);
@@ -194,6 +204,54 @@ static uint64_t run_op_traced(struct run *r, uint64_t began)
 		cache_dma_bytes(x->cache) - read);
 }
 
+/* Run the operators from `from` up to, but not including, `end`. `padded`: the
+ * rows that they cost. */
+static void run_ops(struct run *r, unsigned from, unsigned end, uint32_t padded)
+{
+	struct exec *x = r->x;
+
+	for (unsigned i = from; i < end; i++) {
+		r->op = &r->g->op[i];
+		cache_operator(x->cache, r->op->name,
+			(int)(r->g->first_layer + r->op->layer));
+		x->beat(x->beat_arg);
+		if (x->trace && !r->idle)
+			r->began = run_op_traced(r, r->began);
+		else if (!r->idle)
+			run_op(r);
+		if (x->soc)
+			cost_op(x->soc, r->g, padded, r->set.rows, r->op,
+				&r->attention, &x->price);
+	}
+}
+
+/* A phone's graph of an expert has whole tiles of rows. */
+static uint32_t padded_rows(const struct graph *g, uint32_t rows)
+{
+	uint32_t padded = (uint32_t)align_up(rows, TILE);
+
+	return padded < g->rows ? padded : g->rows;
+}
+
+static void run_experts(
+	struct run *r, const struct binding *b, const struct wire_graph_run *w)
+{
+	const struct picks *p = &r->picks;
+	unsigned sum = r->g->n_ops - 1;
+
+	for (unsigned i = 0; i < p->experts; i++) {
+		r->set.rows = p->first[i + 1] - p->first[i];
+		r->weights = b->weights[i];
+		r->expert_row = p->row + p->first[i];
+		r->expert_slot = p->slot + p->first[i];
+		if (r->set.rows)
+			run_ops(r, 0, sum, padded_rows(r->g, r->set.rows));
+	}
+	r->set.rows = w->rows;
+	if (!(w->flags & WIRE_RUN_MORE))
+		run_ops(r, sum, r->g->n_ops, r->g->rows);
+}
+
 int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 	const struct wire_graph_run *wire, struct exec_counts *counts,
 	struct err *e)
@@ -201,13 +259,14 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 	struct run r = {
 		.x = x,
 		.g = g,
-		.weights = b->weights,
+		.weights = b->weights[0],
 		.kv = b->addr[WIRE_REF_KV],
 		.apart = wire->flags & WIRE_RUN_APART,
+		.idle = wire->flags & WIRE_RUN_IDLE,
+		.began = device_trace_now(x->trace),
 	};
-	uint64_t began = device_trace_now(x->trace);
-	bool extended = b->weights >= EXTENDED_BASE;
-	struct price attention;
+	bool more = wire->flags & WIRE_RUN_MORE;
+	bool expert = graph_is_expert(g);
 	int ret = check_continues(&x->left, g, wire, e);
 
 	if (!ret)
@@ -215,44 +274,40 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 	if (ret)
 		return ret;
 	if (x->trace)
-		began = device_trace_operator(x->trace, "inputs", -1, began,
+		r.began = device_trace_operator(x->trace, "inputs", -1, r.began,
 			cache_dma_bytes(x->cache));
-	if (x->soc && !graph_is_output(g))
+	if (x->soc && graph_begins(g) && !graph_is_output(g))
 		cost_attention(x->soc, g, &r.set, r.apart,
-			(void *)(x->arena + g->at.piece), &attention);
-	if (x->soc && extended)
+			(void *)(x->arena + g->at.piece), &r.attention);
+	if (x->soc && r.weights >= EXTENDED_BASE)
 		cost_extended(x->soc, g, &x->price);
-	if (graph_is_output(g) && (wire->flags & WIRE_RUN_IDLE))
-		memset(run_place(&r, g->at.likely), 0,
+	/* Without operators these would be what an earlier run left. */
+	if (r.idle && graph_out(g) != g->at.x)
+		memset(run_place(&r, graph_out(g)), 0,
 			graph_out_bytes(g, wire->rows));
 	/* One or two multiply-adds for each byte of weights and row. */
-	if (!(wire->flags & WIRE_RUN_IDLE))
-		workers_burst(
-			x->workers, (uint64_t)g->weights_bytes * r.set.rows);
-	for (unsigned i = 0; i < g->n_ops; i++) {
-		r.op = &g->op[i];
-		cache_operator(x->cache, r.op->name,
-			(int)(g->first_layer + r.op->layer));
-		x->beat(x->beat_arg);
-		if (x->trace && !(wire->flags & WIRE_RUN_IDLE))
-			began = run_op_traced(&r, began);
-		else if (!(wire->flags & WIRE_RUN_IDLE))
-			run_op(&r);
-		if (x->soc)
-			cost_op(x->soc, g, r.set.rows, r.op, &attention,
-				&x->price);
-	}
+	if (!r.idle)
+		workers_burst(x->workers,
+			(uint64_t)g->weights_bytes *
+				(expert ? r.picks.first[r.picks.experts]
+					: r.set.rows));
+	if (expert)
+		run_experts(&r, b, wire);
+	else
+		run_ops(&r, 0, g->n_ops, g->rows);
 	workers_burst_end(x->workers);
-	began = device_trace_now(x->trace);
-	write_outputs(&r, b);
+	r.began = device_trace_now(x->trace);
+	if (!more)
+		write_outputs(&r, b);
 	if (x->trace)
-		device_trace_operator(x->trace, "outputs", -1, began, 0);
-	x->left = (struct exec_left){ .any = !graph_ends(g),
+		device_trace_operator(x->trace, "outputs", -1, r.began, 0);
+	x->left = (struct exec_left){ .any = more || !graph_ends(g),
 		.first_layer = g->first_layer,
 		.graph_rows = g->rows,
 		.rows = wire->rows,
-		.tensor = g->part.end,
-		.row = g->part.end_row,
+		.tensor = more ? g->part.first : g->part.end,
+		.row = more ? g->part.first_row : g->part.end_row,
+		.slots = more ? x->left.slots : 0,
 		.model = g->model };
 	count(&r, counts);
 	counts->extended = cache_extended_bytes(x->cache);

@@ -43,6 +43,7 @@ struct exec_left {
 	bool any;
 	uint32_t first_layer, graph_rows, rows;
 	uint32_t tensor, row; /* where the next part begins */
+	uint32_t slots;       /* of struct picks, taken by experts so far */
 	struct wire_model model;
 };
 

@@ -24,6 +24,7 @@ static float *in_row(const struct run *r, uint32_t row)
 
 static float *out_row(const struct run *r, uint32_t row)
 {
+	row += r->op->slots ? r->expert_slot : 0;
 	return run_place(r, r->op->out) + (size_t)row * r->op->n;
 }
 
@@ -142,8 +143,29 @@ static void quantize_row(void *arg, unsigned row, unsigned thread)
 	struct run *r = arg;
 	size_t bytes = kern_q8_bytes(r->op->k);
 
-	r->x->kern->quantize(r->x->arena + r->g->at.q8 + row * bytes,
+	r->x->kern->quantize(r->x->arena + r->op->out + row * bytes,
 		in_row(r, row), r->op->k);
+}
+
+static void gather_row(void *arg, unsigned row, unsigned thread)
+{
+	struct run *r = arg;
+
+	memcpy(out_row(r, row), in_row(r, r->expert_row[row]),
+		r->op->n * sizeof(float));
+}
+
+static void sum_picks_row(void *arg, unsigned row, unsigned thread)
+{
+	struct run *r = arg;
+	uint32_t n = r->g->model.n_used;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct pick_made pick = r->picks.made[row * n + i];
+
+		r->x->kern->add_scaled(out_row(r, row), in_row(r, pick.slot),
+			pick.weight, r->op->n);
+	}
 }
 
 /* Multiply all rows by one part of the weights: some columns of the output, in
@@ -153,9 +175,9 @@ static uint32_t multiply(
 {
 	const struct op *op = r->op;
 	const struct kern_rows rows = {
-		.x = in_row(r, 0),
+		.x = op->int8 ? NULL : in_row(r, 0),
 		.ldx = op->k,
-		.q8 = op->int8 ? r->x->arena + r->g->at.q8 : NULL,
+		.q8 = op->int8 ? in_row(r, 0) : NULL,
 		.n = r->set.rows,
 		.w_f16 = r->g->model.precision == WIRE_NPU,
 	};
@@ -499,10 +521,12 @@ void run_op(struct run *r)
 		[OP_SWIGLU] = swiglu_row,
 		[OP_QUANTIZE] = quantize_row,
 		[OP_ADD] = add_row,
+		[OP_GATHER] = gather_row,
+		[OP_SUM_PICKS] = sum_picks_row,
 	};
 	const struct op *op = r->op;
-	uint64_t values = (uint64_t)r->set.rows *
-		(op->kind == OP_QUANTIZE ? op->k : op->n);
+	uint64_t values = (uint64_t)r->set.rows * op->n *
+		(op->kind == OP_SUM_PICKS ? r->g->model.n_used : 1);
 
 	if (op->kind == OP_RMSNORM || op->kind == OP_HEAD_NORM)
 		r->vector = run_vector(r, op->w);

@@ -10,6 +10,7 @@
 #include "device/cache.h"
 #include "device/exec.h"
 #include "device/graph.h"
+#include "device/picks.h"
 #include "device/rowset.h"
 
 #include <stdatomic.h>
@@ -21,6 +22,11 @@ struct run {
 	const struct graph *g;
 	const struct op *op;
 	struct rowset set;
+	/* Of an expert: set.rows of the run's rows, and the first slot of its
+	 * outputs. */
+	struct picks picks;
+	const uint32_t *expert_row;
+	uint32_t expert_slot;
 	uint64_t weights; /* for dma_read alone */
 	uint32_t kv;
 	const float *vector; /* OP_RMSNORM, OP_HEAD_NORM: in TCM */
@@ -31,6 +37,9 @@ struct run {
 	/* OP_ATTEND: slot 0 of the layer's keys and values; rows of a part */
 	const uint8_t *k, *v;
 	uint32_t together;
+	struct price attention; /* of a layer, with a phone's profile */
+	uint64_t began;        /* for the trace: time of the operator's begin */
+	bool idle;             /* WIRE_RUN_IDLE */
 	bool apart;            /* rows do not share reads of slots */
 	_Atomic uint64_t read; /* slots, summed over heads of keys, values */
 	_Atomic uint32_t saturated;

@@ -4,6 +4,7 @@
 #include "base/live_range.h"
 #include "device/exec.h"
 #include "device/graph_plan.h"
+#include "device/picks.h"
 #include "tensor/dtype.h"
 #include "tensor/kern.h"
 #include "tensor/tile.h"
@@ -86,6 +87,10 @@ static void place_results(
 	size_t q = (size_t)m->n_head * m->head_dim * width;
 	size_t kv = (size_t)m->n_kv_head * m->head_dim * width;
 	size_t ff = m->n_ff * width;
+	size_t picked = m->n_expert ? m->n_embd * width : 0;
+	size_t picked_q8 = m->n_expert && m->precision == WIRE_INT8 ? rows *
+			kern_q8_bytes(m->n_embd > m->n_ff ? m->n_embd : m->n_ff)
+								    : 0;
 	struct live_range r[] = {
 		{ PRICE_PROJECT, PRICE_ATTEND, q, 0 },
 		{ PRICE_ATTEND, PRICE_OUTPUT, q, 0 },
@@ -93,14 +98,31 @@ static void place_results(
 		{ PRICE_PROJECT, PRICE_PROJECT, kv, 0 },
 		{ PRICE_WIDEN, PRICE_NARROW, ff, 0 },
 		{ PRICE_WIDEN, PRICE_ACTIVATE, ff, 0 },
+		{ PRICE_WIDEN, PRICE_WIDEN, m->n_expert * width, 0 },
+		{ PRICE_WIDEN, PRICE_WIDEN, picked, 0 },
+		{ PRICE_WIDEN, PRICE_NARROW, picked_q8, 0 },
 	};
 	size_t *const place[] = { &at->q, &at->a, &at->k, &at->v, &at->gate,
-		&at->up };
+		&at->up, &at->router, &at->picked, &at->picked_q8 };
 	size_t begin = take(
 		&at->total, live_range_place(r, ARRAY_LEN(r), COHERENCE_LINE));
 
 	for (unsigned i = 0; i < ARRAY_LEN(r); i++)
 		*place[i] = begin + r[i].at;
+}
+
+/* The picks of rows, and the outputs of their experts. */
+static void place_picks(
+	struct graph_layout *at, const struct wire_model *m, size_t rows)
+{
+	size_t picks = rows * m->n_used;
+
+	at->pick = take(&at->total, picks * sizeof(struct wire_pick));
+	at->made = take(&at->total, picks * sizeof(struct pick_made));
+	at->by_expert = take(&at->total, picks * sizeof(uint32_t));
+	at->expert_first =
+		take(&at->total, (WIRE_MAX_REFS + 1) * sizeof(uint32_t));
+	at->y = take(&at->total, picks * m->n_embd * sizeof(float));
 }
 
 /* An output graph's results, and for each thread a block of outputs. */
@@ -147,6 +169,8 @@ void graph_layout(const struct wire_graph_load *g,
 	place_results(at, m, rows);
 	if (m->precision == WIRE_INT8)
 		at->q8 = take(&at->total, rows * kern_q8_bytes(widest));
+	if (m->n_expert)
+		place_picks(at, m, rows);
 	/* Enough for every kernel. */
 	at->thread_bytes = align_up(
 		max(kern_multiply_scratch(widest), attend * f), COHERENCE_LINE);
@@ -161,7 +185,10 @@ struct build {
 	struct graph *g;
 	const void *msg;
 	uint32_t layer;
-	enum price_launch launch; /* of the operators added next */
+	/* Of the operators added next: their launch, and the place of quantized
+	 * rows. */
+	enum price_launch launch;
+	size_t q8;
 };
 
 static struct wire_tensor tensor(const struct build *b, unsigned i)
@@ -179,7 +206,9 @@ static struct op *add(struct build *b, enum op_kind kind, const char *name,
 		.name = name,
 		.layer = b->layer,
 		.launch = b->launch,
-		.joins = op > b->g->op && op[-1].launch == b->launch,
+		/* A copy of rows is part of the product that follows. */
+		.joins = op > b->g->op && op[-1].launch == b->launch &&
+			op[-1].kind != OP_GATHER,
 		.in = in,
 		.out = out,
 	};
@@ -218,29 +247,34 @@ static void add_operand(struct build *b, struct op *from,
 			from->round = true;
 	}
 	if (quantize) {
-		struct op *op = add(b, OP_QUANTIZE, "quantize", from->out, 0);
+		struct op *op =
+			add(b, OP_QUANTIZE, "quantize", from->out, b->q8);
 
 		op->n = op->k = from->n;
 	}
 }
 
-/* Multiply by those rows of matrix w that are in the part. */
-static void add_matmul(struct build *b, enum wire_layer_tensor w, int bias,
-	size_t in, size_t out)
+/* Multiply by those rows of matrix w that are in the part. NULL if there are
+ * none. */
+static struct op *add_matmul(struct build *b, enum wire_layer_tensor w,
+	int bias, size_t in, size_t out)
 {
 	uint32_t rows, first;
 	struct op *op;
 
 	if (!graph_part_rows(&b->g->part, &b->g->model, w, &first, &rows))
-		return;
+		return NULL;
 	op = add(b, OP_MATMUL, graph_tensor_name(w), in, out);
 	op->w = tensor(b, w);
 	op->n = rows;
 	op->first = first;
 	op->k = op->w.cols;
 	op->int8 = is_int8(b, op->w);
+	if (op->int8)
+		op->in = b->q8;
 	if (bias >= 0)
 		op->bias = tensor(b, (unsigned)bias);
+	return op;
 }
 
 /* An operator in place on rows of `heads` heads. */
@@ -329,6 +363,59 @@ static void plan_ffn(struct build *b)
 		add_elementwise(b, OP_ADD, "ffn add", at->h, at->x, m->n_embd);
 }
 
+/* After the attention of a layer with experts. The rows are also made ready for
+ * the experts, whose graph has the types of gate and up given here. */
+static void plan_router(struct build *b)
+{
+	const struct graph_layout *at = &b->g->at;
+	static const enum wire_layer_tensor all[] = { WIRE_T_ROUTER,
+		WIRE_T_GATE, WIRE_T_UP };
+
+	b->launch = PRICE_WIDEN;
+	add_operand(
+		b, add_norm(b, WIRE_T_FFN_NORM, at->h), all, ARRAY_LEN(all));
+	add_matmul(b, WIRE_T_ROUTER, -1, at->h, at->router);
+}
+
+static void add_gather(struct build *b, size_t in, size_t out, size_t bytes)
+{
+	struct op *op = add(b, OP_GATHER, "expert rows", in, out);
+
+	op->n = op->k = (uint32_t)(bytes / sizeof(float));
+}
+
+/* The graph of an expert. A run executes all operators but the last for each
+ * expert, on the rows that picked it, then the last for all rows. */
+static void plan_expert(struct build *b)
+{
+	static const enum wire_layer_tensor down[] = { WIRE_T_DOWN };
+	const struct graph_layout *at = &b->g->at;
+	const struct wire_model *m = &b->g->model;
+	bool gate8 = is_int8(b, tensor(b, WIRE_T_GATE));
+	bool up8 = is_int8(b, tensor(b, WIRE_T_UP));
+	struct op *op;
+
+	b->launch = PRICE_WIDEN;
+	b->q8 = at->picked_q8;
+	if (!gate8 || !up8)
+		add_gather(b, at->h, at->picked, m->n_embd * sizeof(float));
+	if (gate8 || up8)
+		add_gather(b, at->q8, b->q8, kern_q8_bytes(m->n_embd));
+	add_matmul(b, WIRE_T_GATE, -1, at->picked, at->gate)->name =
+		"expert gate";
+	add_matmul(b, WIRE_T_UP, -1, at->picked, at->up)->name = "expert up";
+	b->launch = PRICE_ACTIVATE;
+	add_operand(b,
+		add_elementwise(b, OP_SWIGLU, "expert swiglu", at->up, at->gate,
+			m->n_ff),
+		down, ARRAY_LEN(down));
+	b->launch = PRICE_NARROW;
+	op = add_matmul(b, WIRE_T_DOWN, -1, at->gate, at->y);
+	op->name = "expert down";
+	op->slots = true;
+	add_elementwise(b, OP_SUM_PICKS, "expert sum", at->y, at->x, m->n_embd);
+}
+
 /* The operators of an output graph. */
 static void plan_output(struct build *b, const struct wire_output *out)
 {
@@ -340,12 +427,13 @@ static void plan_output(struct build *b, const struct wire_output *out)
 	norm->w = out->norm;
 	norm->n = norm->k = out->norm.cols;
 	if (is_int8(b, out->matrix)) {
-		quantize = add(b, OP_QUANTIZE, "quantize", at->h, 0);
+		quantize = add(b, OP_QUANTIZE, "quantize", at->h, b->q8);
 		quantize->n = quantize->k = norm->n;
 	} else {
 		norm->round = true;
 	}
-	likely = add(b, OP_LIKELY, "likely", at->h, at->likely);
+	likely = add(b, OP_LIKELY, "likely",
+		is_int8(b, out->matrix) ? b->q8 : at->h, at->likely);
 	likely->w = out->matrix;
 	likely->n = out->top_k;
 	likely->k = out->matrix.cols;
@@ -376,6 +464,7 @@ struct graph *graph_build(const void *msg, size_t len, unsigned threads)
 		m.model.kv_slots * m.model.kv_stride;
 	graph_layout(&m, &out, threads, &g->at);
 	b.g = g;
+	b.q8 = g->at.q8;
 	if (out.top_k) {
 		g->top_k = out.top_k;
 		g->block = block_outputs(&out.matrix);
@@ -384,7 +473,12 @@ struct graph *graph_build(const void *msg, size_t len, unsigned threads)
 	for (b.layer = 0; b.layer < m.n_layers; b.layer++) {
 		if (graph_begins(g))
 			plan_attention(&b);
-		plan_ffn(&b);
+		if (graph_routes(g))
+			plan_router(&b);
+		else if (graph_is_expert(g))
+			plan_expert(&b);
+		else
+			plan_ffn(&b);
 	}
 	return g;
 }

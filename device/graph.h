@@ -38,11 +38,13 @@ enum op_kind {
 	OP_QUANTIZE,  /* int8 rows of `in`, replacing earlier ones */
 	OP_ADD,       /* out += in */
 	OP_LIKELY,    /* out = the n likeliest outputs of in * w' */
+	OP_GATHER,    /* out = the expert's rows of in */
+	OP_SUM_PICKS, /* out += the weighted outputs of the row's experts */
 };
 
 /*
  * `in` and `out` are byte offsets in scratch; rows are contiguous, of `k`
- * values in `in` and `n` values in `out`.
+ * values in `in` and `n` values in `out`. Quantized rows have kern_q8_bytes(k).
  */
 struct op {
 	enum op_kind kind;
@@ -54,7 +56,8 @@ struct op {
 	uint32_t n, k;
 	uint32_t first; /* OP_MATMUL: the output of w's first row */
 	bool round;     /* round `out` to fp16 (unless the model is WIRE_F32) */
-	bool int8;      /* OP_MATMUL: read the quantized rows, not `in` */
+	bool int8;  /* OP_MATMUL, OP_LIKELY: the rows of `in` are quantized */
+	bool slots; /* the rows of `out` are slots of struct picks */
 	struct wire_tensor w, bias; /* rows 0: none */
 };
 
@@ -72,6 +75,11 @@ struct graph_layout {
 	size_t k, v;     /* [rows][n_kv_head * head_dim] */
 	size_t gate, up; /* [rows][n_ff] */
 	size_t q8;       /* [rows] of kern_q8_bytes of the widest row */
+	/* With experts: what the router computes, [rows][n_expert]; the rows of
+	 * one expert, copied from `h` and `q8`. */
+	size_t router, picked, picked_q8;
+	/* See struct picks; the outputs of experts, [rows * n_used][n_embd]. */
+	size_t pick, made, by_expert, expert_first, y;
 	/* of an output graph: [rows][top_k] struct wire_likely, and the same
 	 * for [threads]; [blocks][rows] struct graph_sum */
 	size_t likely, likely_thread, sum;
@@ -144,12 +152,34 @@ static inline bool graph_is_output(const struct graph *g)
 	return g->top_k;
 }
 
-/* Bytes that a run of `rows` rows writes to WIRE_REF_HIDDEN_OUT. */
+/* Whether the graph is the first part of a layer with experts. */
+static inline bool graph_routes(const struct graph *g)
+{
+	return g->model.n_expert && g->part.end == WIRE_T_GATE;
+}
+
+/* Whether the graph is that of one expert. */
+static inline bool graph_is_expert(const struct graph *g)
+{
+	return g->model.n_expert && !graph_begins(g);
+}
+
+/* What a run writes to WIRE_REF_HIDDEN_OUT: the offset in scratch, and the
+ * bytes of `rows` rows. */
+static inline size_t graph_out(const struct graph *g)
+{
+	return g->top_k           ? g->at.likely
+		: graph_routes(g) ? g->at.router
+				  : g->at.x;
+}
+
 static inline size_t graph_out_bytes(const struct graph *g, uint32_t rows)
 {
+	size_t values = graph_routes(g) ? g->model.n_expert : g->model.n_embd;
+
 	return rows *
 		(g->top_k ? g->top_k * sizeof(struct wire_likely)
-			  : g->model.n_embd * sizeof(float));
+			  : values * sizeof(float));
 }
 
 /* "gate" for WIRE_T_GATE. */

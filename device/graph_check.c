@@ -60,6 +60,7 @@ static int check_model(const struct wire_model *m, struct err *e)
 		{ "head_dim", m->head_dim },
 		{ "n_ff", m->n_ff },
 	};
+	uint32_t most;
 
 	for (size_t i = 0; i < ARRAY_LEN(dim); i++)
 		if (in_range(dim[i].name, dim[i].v, 1, GRAPH_MAX_DIM, e))
@@ -88,7 +89,10 @@ static int check_model(const struct wire_model *m, struct err *e)
 	if (!isfinite(m->attn_scale))
 		return err_set(
 			e, EINVAL, "graph load: attn_scale is not finite");
-	return 0;
+	if (in_range("n_expert", m->n_expert, 0, WIRE_MAX_EXPERTS, e))
+		return -EINVAL;
+	most = m->n_expert < WIRE_MAX_USED ? m->n_expert : WIRE_MAX_USED;
+	return in_range("n_used", m->n_used, m->n_expert ? 1 : 0, most, e);
 }
 
 static int check_kv(const struct wire_graph_load *g, struct err *e)
@@ -136,7 +140,8 @@ static struct shape shape_of(const struct wire_model *m, unsigned tensor)
 	case WIRE_T_O:
 		return (struct shape){ m->n_embd, q, false, false };
 	case WIRE_T_ROUTER:
-		return (struct shape){ m->n_expert, m->n_embd, false, true };
+		return (struct shape){ m->n_expert, m->n_embd, false,
+			!m->n_expert };
 	case WIRE_T_GATE:
 	case WIRE_T_UP:
 		return (struct shape){ m->n_ff, m->n_embd, false, false };
@@ -195,7 +200,15 @@ static int check_part(const struct wire_graph_load *g,
 {
 	bool begins = !p->first && !p->first_row;
 	bool ends = p->end == WIRE_T_COUNT && !p->end_row;
+	bool routes = begins && p->end == WIRE_T_GATE && !p->end_row;
+	bool expert = p->first == WIRE_T_GATE && !p->first_row && ends;
 
+	if (g->model.n_expert && !routes && !expert)
+		return err_set(e, EINVAL,
+			"graph load: with n_expert %u a graph is the part of "
+			"one layer from row 0 of tensor 0 to row 0 of gate, or "
+			"from there to the end",
+			g->model.n_expert);
 	if ((begins || may_split(&g->model, p->first, p->first_row)) &&
 		(ends || may_split(&g->model, p->end, p->end_row)) &&
 		(p->first < p->end ||
@@ -264,7 +277,8 @@ static int check_tensors(const struct wire_graph_load *g,
 	const struct wire_part *p, const void *msg, size_t slice, struct err *e)
 {
 	const struct wire_model *m = &g->model;
-	struct shape freq = { 1, m->n_rot / 2, true, m->n_rot == 0 };
+	struct shape freq = { 1, m->n_rot / 2, true,
+		m->n_rot == 0 || p->first != 0 };
 
 	if (check_tensor(&g->rope_freq, &freq, g->weights_bytes, slice, e))
 		return err_in(e, "graph load: rope_freq");

@@ -31,8 +31,20 @@ int rowset_check_run(
 		return err_set(e, EINVAL,
 			"graph run: flags %#x has bits outside of %#x",
 			r->flags, WIRE_RUN_FLAGS);
+	if ((r->flags & WIRE_RUN_MORE) && !graph_is_expert(g))
+		return err_set(e, EINVAL,
+			"graph run: flags %#x announce more experts, but graph "
+			"%u is not that of an expert",
+			r->flags, g->id);
 	if (graph_is_output(g))
 		return 0;
+	if (graph_is_expert(g))
+		return r->n_spans || r->mask_words
+			? err_set(e, EINVAL,
+				  "graph run: n_spans is %u and mask_words %u, "
+				  "must be 0 for the graph of an expert",
+				  r->n_spans, r->mask_words)
+			: 0;
 	if (r->mask_words < (r->rows + 63) / 64 ||
 		r->mask_words > WIRE_MAX_ROWS / 64)
 		return err_set(e, EINVAL,

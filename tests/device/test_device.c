@@ -131,7 +131,9 @@ static void names_a_bad_run(void **state)
 	RUN_REFUSES(&r, n_spans, 4097, -EINVAL, "n_spans is 4097");
 	RUN_REFUSES(&r, mask_words, 0, -EINVAL, "mask_words is 0");
 	RUN_REFUSES(&r, mask_words, 17, -EINVAL, "mask_words is 17");
-	RUN_REFUSES(&r, flags, 4, -EINVAL, "flags 0x4 has bits outside of 0x3");
+	RUN_REFUSES(&r, flags, 8, -EINVAL, "flags 0x8 has bits outside of 0x7");
+	RUN_REFUSES(&r, flags, WIRE_RUN_MORE, -EINVAL,
+		"flags 0x4 announce more experts, but graph 7 is not");
 	assert_int_equal(send_run(&r), 0);
 	rig_close(&r);
 }
