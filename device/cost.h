@@ -2,7 +2,8 @@
  * The time of an operator or a request on the phone whose profile the host sent
  * with WIRE_SOC, by the cost model (tensor/soc/price.h). The graph is static,
  * so padding rows cost as much as real ones, unless the profile makes the cost
- * depend on the real rows (price_matmul_rows). Attention is priced by pieces of
+ * depend on the real rows (price_matmul_rows). An expert runs on few of the
+ * graph's rows, padded to whole tiles. Attention is priced by pieces of
  * slots that several rows see (tensor/visibility.h): rows of one sequence cost
  * as much as the longest of them.
  */

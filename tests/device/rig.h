@@ -313,6 +313,52 @@ static inline void rig_model(struct rig *r, const struct rig_opts *o)
 		g->rope_freq };
 }
 
+/* ---- parts of a layer ---------------------------------------------------- */
+
+struct rig_part {
+	struct wire_graph_load g;
+	struct wire_tensor t[WIRE_T_COUNT];
+	struct wire_part part;
+};
+
+/*
+ * The two graphs of a layer with experts, made of the rig's first layer. The
+ * router lies after the rig's weights, the matrices of an expert in weights of
+ * their own. The caller sets the ids.
+ */
+static inline void rig_experts(const struct rig *r, struct rig_part *first,
+	struct rig_part *expert, uint32_t n_expert, uint32_t n_used,
+	enum dtype router)
+{
+	const struct wire_tensor *all =
+		(const void *)(r->load + sizeof(struct wire_graph_load));
+	struct wire_tensor *t = &first->t[WIRE_T_ROUTER];
+	uint32_t at = 0;
+
+	memcpy(&first->g, r->load, sizeof(first->g));
+	first->g.n_layers = 1;
+	first->g.model.n_expert = n_expert;
+	first->g.model.n_used = n_used;
+	memcpy(first->t, all, sizeof(first->t));
+	*t = (struct wire_tensor){ router, n_expert, r->model.n_embd,
+		first->g.weights_bytes };
+	*expert = *first;
+	first->g.weights_bytes += (uint32_t)rig_bytes(t);
+	first->part = (struct wire_part){ 0, 0, WIRE_T_GATE, 0 };
+	expert->part = (struct wire_part){ WIRE_T_GATE, 0, WIRE_T_COUNT, 0 };
+	expert->g.rope_freq.rows = 0;
+	for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
+		if (i < WIRE_T_GATE) {
+			expert->t[i].rows = 0;
+			continue;
+		}
+		first->t[i].rows = 0;
+		expert->t[i].offset = at;
+		at += (uint32_t)align_up(rig_bytes(&expert->t[i]), 64);
+	}
+	expert->g.weights_bytes = at;
+}
+
 /* A device that has the buffers mapped and the graph loaded. */
 static inline void rig_start(struct rig *r)
 {

@@ -22,15 +22,9 @@
 #define EXPERTS    8
 #define USED       3
 
-struct message {
-	struct wire_graph_load g;
-	struct wire_tensor t[WIRE_T_COUNT];
-	struct wire_part part;
-};
-
 struct mixture {
 	struct rig r;
-	struct message first, expert;
+	struct rig_part first, expert;
 	float *router;
 	float *value[EXPERTS][WIRE_T_COUNT]; /* of each expert */
 	struct buffer *buffer;               /* weights of the experts */
@@ -42,65 +36,31 @@ struct mixture {
 
 /* ---- a device with both graphs ------------------------------------------- */
 
-static void make_first(struct mixture *x, enum dtype router)
+/* Random weights of the router and of the experts. */
+static void fill(struct mixture *x)
 {
-	struct rig *r = &x->r;
-	struct message *m = &x->first;
-	struct wire_tensor *t = &m->t[WIRE_T_ROUTER];
-	uint8_t *at;
-
-	memcpy(&m->g, r->load, sizeof(m->g));
-	m->g.graph = FIRST;
-	m->g.rows = GRAPH_ROWS;
-	m->g.n_layers = 1;
-	m->g.model.n_expert = EXPERTS;
-	m->g.model.n_used = USED;
-	m->part = (struct wire_part){ 0, 0, WIRE_T_GATE, 0 };
-	for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
-		m->t[i] = *rig_tensor(r, 0, i);
-		if (i >= WIRE_T_GATE)
-			m->t[i].rows = 0;
-	}
-	*t = (struct wire_tensor){ router, EXPERTS, DIM, m->g.weights_bytes };
-	m->g.weights_bytes += (uint32_t)rig_bytes(t);
-	at = buffer_begin(r->weights, 0, m->g.weights_bytes, BUFFER_WRITE);
-	x->router = rig_fill(at + t->offset, t, 21, 0);
-	buffer_end(r->weights, 0, m->g.weights_bytes, BUFFER_WRITE);
-}
-
-static void make_expert(struct mixture *x)
-{
-	struct message *m = &x->expert;
+	const struct wire_tensor *t = x->first.t;
+	uint32_t bytes = x->first.g.weights_bytes;
+	uint32_t slot = x->expert.g.weights_bytes;
 	struct err e = { 0 };
-	uint32_t slot = 0;
-	uint8_t *at;
+	uint8_t *at = buffer_begin(x->r.weights, 0, bytes, BUFFER_WRITE);
 
-	*m = x->first;
-	m->g.graph = EXPERT;
-	m->g.rope_freq.rows = 0;
-	m->part = (struct wire_part){ WIRE_T_GATE, 0, WIRE_T_COUNT, 0 };
-	for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
-		m->t[i].rows = 0;
-		if (i < WIRE_T_GATE)
-			continue;
-		m->t[i] = *rig_tensor(&x->r, 0, i);
-		m->t[i].offset = slot;
-		slot += (uint32_t)align_up(rig_bytes(&m->t[i]), 64);
-	}
-	m->g.weights_bytes = slot;
+	x->router = rig_fill(
+		at + t[WIRE_T_ROUTER].offset, &t[WIRE_T_ROUTER], 21, 0);
+	buffer_end(x->r.weights, 0, bytes, BUFFER_WRITE);
+	t = x->expert.t;
 	assert_ok(buffer_create(&x->buffer, "experts", EXPERTS * slot,
 			  BUFFER_DMA, &e),
 		&e);
 	at = buffer_begin(x->buffer, 0, EXPERTS * slot, BUFFER_WRITE);
 	for (unsigned i = 0; i < EXPERTS; i++)
 		for (unsigned k = WIRE_T_GATE; k < WIRE_T_COUNT; k++)
-			x->value[i][k] =
-				rig_fill(at + i * slot + m->t[k].offset,
-					&m->t[k], 22 + i, k);
+			x->value[i][k] = rig_fill(
+				at + i * slot + t[k].offset, &t[k], 22 + i, k);
 	buffer_end(x->buffer, 0, EXPERTS * slot, BUFFER_WRITE);
 }
 
-static int load(struct mixture *x, const struct message *m)
+static int load(struct mixture *x, const struct rig_part *m)
 {
 	return rig_send(&x->r, NULL, 0, m, sizeof(*m));
 }
@@ -121,8 +81,11 @@ static void open_mixture(
 {
 	memset(x, 0, sizeof(*x));
 	rig_open(&x->r, o);
-	make_first(x, router);
-	make_expert(x);
+	rig_experts(&x->r, &x->first, &x->expert, EXPERTS, USED, router);
+	x->first.g.graph = FIRST;
+	x->expert.g.graph = EXPERT;
+	x->first.g.rows = x->expert.g.rows = GRAPH_ROWS;
+	fill(x);
 	x->at = o->extended ? rig_extend(&x->r, 3, x->buffer)
 			    : rig_give(&x->r, 3, x->buffer);
 	if (load(x, &x->first) || load(x, &x->expert))
@@ -136,7 +99,8 @@ static void open_mixture(
 
 static void close_mixture(struct mixture *x)
 {
-	assert_int_equal(x->r.n_reports, 0);
+	if (x->r.n_reports)
+		fail_msg("%s", x->r.report[0]);
 	rig_close(&x->r);
 	buffer_close(x->buffer);
 	free(x->router);
@@ -250,7 +214,8 @@ static void run_layer(struct mixture *x, float *out)
 
 /* ---- compared with the definition ---------------------------------------- */
 
-static void check_agrees(const struct rig_opts *o, enum dtype router, double by)
+static void check_agrees(const struct rig_opts *o, enum dtype router, double by,
+	void (*change)(struct mixture *))
 {
 	struct plain_kv *kv = calloc(1, sizeof(*kv));
 	float score[ROWS][EXPERTS], out[ROWS][DIM];
@@ -258,11 +223,13 @@ static void check_agrees(const struct rig_opts *o, enum dtype router, double by)
 	struct mixture x;
 
 	open_mixture(&x, o, router);
+	if (change)
+		change(&x);
 	must(&x, run_first(&x));
-	written(&x, score[0], ROWS * EXPERTS);
+	written(&x, score[0], x.batch.n * EXPERTS);
 	must(&x, run_some(&x, all, EXPERTS, 0));
-	written(&x, out[0], ROWS * DIM);
-	for (unsigned i = 0; i < ROWS; i++) {
+	written(&x, out[0], x.batch.n * DIM);
+	for (unsigned i = 0; i < x.batch.n; i++) {
 		double h[DIM], y[DIM], want[EXPERTS];
 
 		for (unsigned k = 0; k < DIM; k++)
@@ -308,8 +275,34 @@ static void agree_with_the_definition(void **state)
 				.wide_norms = t % 2,
 				.threads = 1 + p % 3 };
 
-			check_agrees(&o, p % 2 ? DTYPE_F32 : DTYPE_Q8_0, by[p]);
+			check_agrees(&o, p % 2 ? DTYPE_F32 : DTYPE_Q8_0, by[p],
+				NULL);
 		}
+}
+
+/* Expert 2 has all rows, expert 5 a single one, and others have none. */
+static void pick_unevenly(struct mixture *x)
+{
+	for (unsigned i = 0; i < ROWS; i++) {
+		x->pick[i][0].expert = 2;
+		x->pick[i][1].expert = i == 4 ? 5 : 0;
+		x->pick[i][2].expert = 1;
+	}
+}
+
+static void pick_one(struct mixture *x)
+{
+	x->batch.n = 1;
+}
+
+static void uneven_picks_agree_with_the_definition(void **state)
+{
+	const struct rig_opts o = {
+		.seed = 3, .type = DTYPE_Q8_0, .threads = 2
+	};
+
+	check_agrees(&o, DTYPE_F16, 1e-5, pick_unevenly);
+	check_agrees(&o, DTYPE_F16, 1e-5, pick_one);
 }
 
 /* ---- equal bytes --------------------------------------------------------- */
@@ -362,6 +355,7 @@ static void grouping_and_order_change_no_bit(void **state)
 			o.threads = threads[t];
 			o.coherence = t ? COHERENCE_CHECK : COHERENCE_OFF;
 			o.evict_seed = t;
+			o.contract = t == 2 ? COHERENCE_TWO_LEVELS : 0;
 			o.extended = t == 1 && o.type != DTYPE_F32;
 			open_mixture(&x, &o, DTYPE_F32);
 			run_layer(&x, t ? got : want);
@@ -377,9 +371,369 @@ static void grouping_and_order_change_no_bit(void **state)
 		}
 }
 
+/* Each row alone, and with other picks of the other rows. */
+static void other_rows_change_no_bit(void **state)
+{
+	float want[ROWS][DIM], got[ROWS][DIM];
+
+	for (unsigned k = 0; k < ARRAY_LEN(kinds); k++) {
+		struct mixture x, was;
+
+		open_mixture(&x, &kinds[k], DTYPE_F32);
+		was = x;
+		run_layer(&x, want[0]);
+		for (unsigned i = 0; i < ROWS; i++) {
+			rig_chain(&x.batch, i, 1);
+			memcpy(x.in[0], was.in[i], sizeof(x.in[0]));
+			memcpy(x.pick[0], was.pick[i], sizeof(x.pick[0]));
+			run_layer(&x, got[i]);
+		}
+		assert_memory_equal(got, want, sizeof(want));
+		x.batch = was.batch;
+		memcpy(x.in, was.in, sizeof(x.in));
+		pick_unevenly(&x);
+		memcpy(x.pick[3], was.pick[3], sizeof(x.pick[3]));
+		run_layer(&x, got[0]);
+		assert_memory_equal(got[3], want[3], sizeof(want[3]));
+		assert_memory_not_equal(got[2], want[2], sizeof(want[2]));
+		close_mixture(&x);
+	}
+}
+
+/* An idle layer returns the states and scores of zero. */
+static void idle_runs_change_no_state(void **state)
+{
+	const struct rig_opts o = {
+		.seed = 3, .type = DTYPE_TILE_Q8_0, .precision = WIRE_INT8
+	};
+	float out[ROWS][DIM], score[ROWS][EXPERTS];
+	struct mixture x;
+
+	open_mixture(&x, &o, DTYPE_F32);
+	run_layer(&x, out[0]);
+	x.batch.flags = WIRE_RUN_IDLE;
+	must(&x, run_first(&x));
+	written(&x, score[0], ROWS * EXPERTS);
+	for (unsigned i = 0; i < ROWS * EXPERTS; i++)
+		assert_true(score[0][i] == 0);
+	must(&x, run_some(&x, all, 3, WIRE_RUN_MORE));
+	must(&x, run_some(&x, all + 3, EXPERTS - 3, 0));
+	written(&x, out[0], ROWS * DIM);
+	assert_memory_equal(out, x.in, sizeof(out));
+	close_mixture(&x);
+}
+
+/* ---- invalid messages ---------------------------------------------------- */
+
+static const struct graph_limits limits = { .threads = 2,
+	.tcm_slice = 64 << 10 };
+
+static void refused(const struct rig_part *m, size_t len, const char *says)
+{
+	struct graph_need need;
+	struct err e = { 0 };
+
+	if (!graph_check(m, len, &limits, &need, &e))
+		fail_msg("accepted, wanted '%s'", says);
+	if (!strstr(e.text, says))
+		fail_msg("'%s' does not say '%s'", e.text, says);
+}
+
+#define REFUSES(of, path, v, says)            \
+	do {                                  \
+		m = of;                       \
+		m.path = (v);                 \
+		refused(&m, sizeof(m), says); \
+	} while (0)
+
+static void refuses_invalid_messages(void **state)
+{
+	static const struct wire_part bad[] = {
+		{ 0, 0, WIRE_T_COUNT, 0 },
+		{ 0, 0, WIRE_T_GATE, 32 },
+		{ 0, 0, WIRE_T_UP, 0 },
+		{ WIRE_T_ROUTER, 0, WIRE_T_COUNT, 0 },
+		{ WIRE_T_GATE, 32, WIRE_T_COUNT, 0 },
+		{ WIRE_T_GATE, 0, WIRE_T_DOWN, 0 },
+		{ WIRE_T_GATE, 0, WIRE_T_COUNT, 32 },
+		{ WIRE_T_GATE, 0, WIRE_T_GATE, 0 },
+		{ UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX },
+	};
+	struct rig_opts o = { .seed = 1 };
+	struct rig_part first, expert, m;
+	struct graph_need need;
+	struct err e = { 0 };
+	struct rig r;
+
+	rig_open(&r, &o);
+	rig_experts(&r, &first, &expert, EXPERTS, USED, DTYPE_F32);
+	REFUSES(first, g.model.n_expert, WIRE_MAX_EXPERTS + 1,
+		"n_expert is 1025, must be 0 to 1024");
+	REFUSES(first, g.model.n_used, 0, "n_used is 0, must be 1 to 8");
+	REFUSES(expert, g.model.n_used, 9, "n_used is 9, must be 1 to 8");
+	REFUSES(first, g.model.n_expert, 0, "n_used is 3, must be 0 to 0");
+	m = first;
+	m.g.model.n_expert = 100;
+	m.g.model.n_used = 65;
+	refused(&m, sizeof(m), "n_used is 65, must be 1 to 64");
+	m = first;
+	m.g.model.n_expert = m.g.model.n_used = 0;
+	refused(&m, sizeof(m), "router: rows 8 and cols 64, must be 0 and");
+	for (unsigned i = 0; i < ARRAY_LEN(bad); i++) {
+		REFUSES(first, part, bad[i], "with n_expert 8 a graph is");
+		REFUSES(expert, part, bad[i], "with n_expert 8 a graph is");
+	}
+	refused(&first, offsetof(struct rig_part, part), "with n_expert 8 a");
+	REFUSES(first, t[WIRE_T_ROUTER].rows, 0, "router: rows is 0");
+	REFUSES(first, t[WIRE_T_ROUTER].rows, 9, "router: rows 9");
+	REFUSES(first, t[WIRE_T_ROUTER].cols, 32, "router: rows 8 and cols 32");
+	REFUSES(first, t[WIRE_T_ROUTER].type, 999, "router: type 999");
+	REFUSES(first, t[WIRE_T_ROUTER].offset, 0xffffffc0, "router: offset");
+	REFUSES(first, t[WIRE_T_GATE].rows, 96, "gate: rows 96");
+	REFUSES(first, g.rope_freq.rows, 0, "rope_freq: rows is 0");
+	REFUSES(expert, t[WIRE_T_ROUTER].rows, 8, "router: rows 8");
+	REFUSES(expert, t[WIRE_T_DOWN].rows, 0, "down: rows is 0");
+	REFUSES(expert, g.weights_bytes, 64, "gate: offset");
+	/* 1024 rows with 64 outputs of 2^14 values each */
+	m = expert;
+	m.g.rows = WIRE_MAX_ROWS;
+	m.g.model.n_expert = m.g.model.n_used = WIRE_MAX_USED;
+	m.g.model.n_embd = m.t[WIRE_T_GATE].cols = m.t[WIRE_T_UP].cols =
+		m.t[WIRE_T_DOWN].rows = 1 << 14;
+	m.g.weights_bytes = 1 << 30;
+	m.t[WIRE_T_UP].offset = 96 << 16;
+	m.t[WIRE_T_DOWN].offset = 96 << 17;
+	assert_int_equal(
+		graph_check(&m, sizeof(m), &limits, &need, &e), -ENOMEM);
+	assert_ok(graph_check(&first, sizeof(m), &limits, &need, &e), &e);
+	assert_ok(graph_check(&expert, sizeof(m), &limits, &need, &e), &e);
+	rig_close(&r);
+}
+
+/* ---- invalid runs -------------------------------------------------------- */
+
+/* An expert run was refused with this text; the layer must begin again. */
+static void must_begin_again(struct mixture *x, int ret, const char *says)
+{
+	assert_int_equal(ret, -EINVAL);
+	if (!strstr(x->r.done.text, says))
+		fail_msg("'%s' does not say '%s'", x->r.done.text, says);
+	assert_int_equal(run_some(x, all, EXPERTS, 0), -EINVAL);
+	assert_non_null(strstr(x->r.done.text,
+		"continues layer 0 at row 0 of "
+		"gate, but the run before it"));
+}
+
+static void refuses_invalid_picks(void **state)
+{
+	static const struct {
+		struct wire_pick pick; /* pick 1 of row 4 */
+		const char *says;
+	} bad[] = {
+		{ { EXPERTS, 1 }, "row 4, pick 1: expert 8 must be below 8" },
+		{ { UINT32_MAX - 1, 1 }, "row 4, pick 1: expert 4294967294" },
+		{ { 6, 1 }, "row 4, pick 1: expert 6 is picked twice" },
+		{ { WIRE_PICK_ELSEWHERE, 0 }, "row 4, pick 1: the last run" },
+		{ { 0, NAN }, "row 4, pick 1: its weight is not finite" },
+		{ { 0, -INFINITY }, "row 4, pick 1: its weight is not" },
+		{ { WIRE_PICK_ELSEWHERE, NAN }, "row 4, pick 1: its weight" },
+	};
+	const struct rig_opts o = { .seed = 3 };
+	float want[ROWS * DIM], got[ROWS * DIM];
+	struct wire_ref ref[EXPERTS + 2];
+	struct mixture x;
+
+	open_mixture(&x, &o, DTYPE_F32);
+	run_layer(&x, want);
+	for (unsigned i = 0; i < ARRAY_LEN(bad); i++) {
+		struct wire_pick pick[ROWS][USED];
+
+		memcpy(pick, x.pick, sizeof(pick));
+		assert_int_equal(pick[4][0].expert, 6);
+		pick[4][1] = bad[i].pick;
+		must(&x, run_first(&x));
+		put_picks(&x, pick[0]);
+		must_begin_again(&x,
+			send_expert(
+				&x, ref, expert_refs(&x, all, EXPERTS, ref), 0),
+			bad[i].says);
+	}
+	/* The experts 0 to 3 run twice, or never. */
+	must(&x, run_first(&x));
+	must(&x, run_some(&x, all, 4, WIRE_RUN_MORE));
+	must_begin_again(&x, run_some(&x, all + 3, 5, 0),
+		"row 0, pick 1: an earlier run computed it");
+	must(&x, run_first(&x));
+	must_begin_again(&x, run_some(&x, all + 4, 4, 0),
+		"row 0, pick 0: the last run of the layer ends, but no run "
+		"computed it");
+	run_layer(&x, got);
+	assert_memory_equal(got, want, sizeof(want));
+	close_mixture(&x);
+}
+
+static void refuses_runs_out_of_order(void **state)
+{
+	const struct rig_opts o = { .seed = 3 };
+	float out[ROWS * DIM];
+	struct mixture x;
+
+	open_mixture(&x, &o, DTYPE_F32);
+	must_begin_again(&x, run_some(&x, all, EXPERTS, WIRE_RUN_MORE),
+		"graph 401 continues layer 0");
+	run_layer(&x, out);
+	must_begin_again(&x, run_some(&x, all, EXPERTS, 0), "continues");
+	/* another graph between two runs */
+	must(&x, run_first(&x));
+	must(&x, run_some(&x, all, 4, WIRE_RUN_MORE));
+	must(&x, rig_run(&x.r, &x.batch, x.in[0], out));
+	must_begin_again(&x, run_some(&x, all + 4, 4, 0), "continues");
+	/* other numbers of rows */
+	must(&x, run_first(&x));
+	x.batch.n--;
+	must_begin_again(&x, run_some(&x, all, EXPERTS, 0), "with 8 rows");
+	must(&x, run_first(&x));
+	must(&x, run_some(&x, all, 4, WIRE_RUN_MORE));
+	x.batch.n++;
+	must_begin_again(&x, run_some(&x, all + 4, 4, 0), "with 9 rows");
+	x.batch.flags = WIRE_RUN_MORE;
+	assert_int_equal(run_first(&x), -EINVAL);
+	assert_non_null(strstr(x.r.done.text, "graph 400 is not that of an"));
+	close_mixture(&x);
+}
+
+static void refuses_invalid_refs(void **state)
+{
+	const struct rig_opts o = { .seed = 3 };
+	struct wire_ref good[EXPERTS + 2], ref[EXPERTS + 2];
+	struct mixture x;
+	unsigned n;
+
+	open_mixture(&x, &o, DTYPE_F32);
+	n = expert_refs(&x, all, EXPERTS, good);
+	must(&x, run_first(&x));
+	put_picks(&x, x.pick[0]);
+#define REF_REFUSED(change, count, says)                                   \
+	do {                                                               \
+		memcpy(ref, good, sizeof(ref));                            \
+		change;                                                    \
+		assert_int_equal(send_expert(&x, ref, count, 0), -EINVAL); \
+		if (!strstr(x.r.done.text, says))                          \
+			fail_msg("'%s' does not say '%s'", x.r.done.text,  \
+				says);                                     \
+	} while (0)
+	REF_REFUSED(ref[n - 1].len -= 8, n,
+		"ref 9 (rows): length 208, the run takes 216");
+	REF_REFUSED(ref[n - 1].addr += 4, n, "ref 9 (rows): address");
+	REF_REFUSED(ref[n - 2].len -= 4, n, "ref 8 (hidden_out): length");
+	REF_REFUSED(ref[5].len--, n, "ref 5 (weights): length");
+	REF_REFUSED(ref[5].addr += 4, n, "ref 5 (weights): address");
+	REF_REFUSED(
+		ref[n - 1].role = WIRE_REF_SYNC, n, "no ref with role rows");
+	REF_REFUSED((void)0, n - 1, "no ref with role rows");
+	REF_REFUSED(memmove(ref, ref + EXPERTS, 2 * sizeof(ref[0])), 2,
+		"no ref with role weights");
+	/* They are checked before the order of runs, so the layer goes on. */
+	must(&x, send_expert(&x, good, n, 0));
+	close_mixture(&x);
+}
+
+static void refuses_spans_and_masks(void **state)
+{
+	const struct rig_opts o = { .seed = 3 };
+	struct wire_ref ref[EXPERTS + 2];
+	struct mixture x;
+	unsigned n;
+
+	open_mixture(&x, &o, DTYPE_F32);
+	must(&x, run_first(&x));
+	put_picks(&x, x.pick[0]);
+	n = expert_refs(&x, all, EXPERTS, ref);
+	for (unsigned i = 0; i < 2; i++) {
+		struct wire_graph_run run = { WIRE_GRAPH_RUN, EXPERT, ROWS, i,
+			!i, 0 };
+
+		assert_int_equal(
+			rig_send(&x.r, ref, n, &run, sizeof(run)), -EINVAL);
+		assert_non_null(strstr(x.r.done.text, "must be 0 for the "));
+	}
+	close_mixture(&x);
+}
+
+/* ---- cost ---------------------------------------------------------------- */
+
+static struct price price_of(const struct mixture *x)
+{
+	struct price p;
+
+	memcpy(&p, x->r.done.price, sizeof(p));
+	return p;
+}
+
+/* An expert costs one tile of rows, whether one row or all 9 picked it, and
+ * not the 64 rows of the graph. The weights are read once. */
+static void experts_cost_tiles_of_rows(void **state)
+{
+	struct rig_opts o = {
+		.seed = 3, .type = DTYPE_TILE_Q4_0, .precision = WIRE_INT8
+	};
+	const struct soc soc = rig_some_phone();
+	struct price wide, narrow, one, two, idle;
+	uint64_t experts = 4; /* 2, 0, 5 and 1 */
+	struct mixture x;
+
+	assert_int_equal(price_matmul(&soc, TILE, 96, DIM, o.type, &wide), 0);
+	assert_int_equal(price_matmul(&soc, TILE, DIM, 96, o.type, &narrow), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		o.extended = i;
+		open_mixture(&x, &o, DTYPE_F32);
+		pick_unevenly(&x);
+		assert_int_equal(rig_send_soc(&x.r, &soc, SOC_COUNT,
+					 sizeof(struct wire_soc) + sizeof(soc)),
+			0);
+		must(&x, run_first(&x));
+		must(&x, run_some(&x, all, EXPERTS, 0));
+		one = price_of(&x);
+		assert_int_equal(one.counts.matrix_tiles,
+			experts *
+				(2 * wide.counts.matrix_tiles +
+					narrow.counts.matrix_tiles));
+		assert_int_equal(one.counts.dma_bytes,
+			experts *
+				(2 * wide.counts.dma_bytes +
+					narrow.counts.dma_bytes));
+		assert_int_equal(one.counts.launches, experts * 3);
+		must(&x, run_first(&x));
+		must(&x, run_some(&x, all, 2, WIRE_RUN_MORE));
+		two = price_of(&x);
+		must(&x, run_some(&x, all + 2, EXPERTS - 2, 0));
+		idle = price_of(&x);
+		price_add(&two, &idle);
+		assert_int_equal(
+			two.counts.vector_packets, one.counts.vector_packets);
+		assert_int_equal(two.vector_ps, one.vector_ps);
+		assert_true(two.total_ps > one.total_ps); /* two requests */
+		x.batch.flags = WIRE_RUN_IDLE;
+		must(&x, run_first(&x));
+		must(&x, run_some(&x, all, EXPERTS, 0));
+		idle = price_of(&x);
+		assert_memory_equal(&idle, &one, sizeof(one));
+		close_mixture(&x);
+	}
+}
+
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(grouping_and_order_change_no_bit),
 	cmocka_unit_test(agree_with_the_definition),
+	cmocka_unit_test(uneven_picks_agree_with_the_definition),
+	cmocka_unit_test(grouping_and_order_change_no_bit),
+	cmocka_unit_test(other_rows_change_no_bit),
+	cmocka_unit_test(idle_runs_change_no_state),
+	cmocka_unit_test(refuses_invalid_messages),
+	cmocka_unit_test(refuses_invalid_picks),
+	cmocka_unit_test(refuses_runs_out_of_order),
+	cmocka_unit_test(refuses_invalid_refs),
+	cmocka_unit_test(refuses_spans_and_masks),
+	cmocka_unit_test(experts_cost_tiles_of_rows),
 };
 
 TEST_FILE(tests)

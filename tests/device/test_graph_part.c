@@ -15,12 +15,6 @@
 #define ROWS  5
 #define WHOLE 100 /* ids of graphs; of parts from 101 on */
 
-struct message {
-	struct wire_graph_load g;
-	struct wire_tensor t[WIRE_T_COUNT];
-	struct wire_part part;
-};
-
 /* Split points. The rig's matrices of the FFN have 96, 96 and 64 rows. */
 struct place {
 	uint32_t tensor, row;
@@ -32,10 +26,10 @@ static uint32_t rows_before(const struct place *p, unsigned i, uint32_t rows)
 }
 
 /* A part of the first layer, between two split points. */
-static struct message part_of(
+static struct rig_part part_of(
 	struct rig *r, uint32_t id, struct place from, struct place to)
 {
-	struct message m;
+	struct rig_part m;
 
 	memcpy(&m.g, r->load, sizeof(m.g));
 	m.g.graph = id;
@@ -53,7 +47,7 @@ static struct message part_of(
 	return m;
 }
 
-static int load(struct rig *r, const struct message *m, size_t len)
+static int load(struct rig *r, const struct rig_part *m, size_t len)
 {
 	return rig_send(r, NULL, 0, m, len);
 }
@@ -91,7 +85,7 @@ static void load_parts(struct rig *r, const struct place cut[3])
 
 	for (uint32_t i = 0; i < 4; i++) {
 		struct place to = i < 3 ? cut[i] : the_end;
-		struct message m = part_of(r, WHOLE + 1 + i, from, to);
+		struct rig_part m = part_of(r, WHOLE + 1 + i, from, to);
 
 		if (load(r, &m, sizeof(m)))
 			fail_msg("part %u: %s", i, r->done.text);
@@ -102,11 +96,11 @@ static void load_parts(struct rig *r, const struct place cut[3])
 static void open_layer(struct rig *r, const struct rig_opts *o,
 	struct rig_batch *b, float in[ROWS * 64])
 {
-	struct message m;
+	struct rig_part m;
 
 	rig_open(r, o);
 	m = part_of(r, WHOLE, (struct place){ 0, 0 }, the_end);
-	if (load(r, &m, offsetof(struct message, part)))
+	if (load(r, &m, offsetof(struct rig_part, part)))
 		fail_msg("whole: %s", r->done.text);
 	rig_chain(b, 0, ROWS);
 	for (unsigned i = 0; i < ROWS * 64; i++)
@@ -185,7 +179,7 @@ static void only_the_next_part_may_run(void **state)
 	rig_close(&r);
 }
 
-static void refused(struct rig *r, struct message *m, const char *says)
+static void refused(struct rig *r, struct rig_part *m, const char *says)
 {
 	assert_int_equal(load(r, m, sizeof(*m)), -EINVAL);
 	if (!strstr(r->done.text, says))
@@ -209,7 +203,7 @@ static void refuses_invalid_parts(void **state)
 	struct rig_opts o = { .seed = 1 };
 	struct rig_batch b;
 	float in[ROWS * 64];
-	struct message m, good;
+	struct rig_part m, good;
 	struct rig r;
 
 	open_layer(&r, &o, &b, in);
@@ -240,7 +234,7 @@ static void refuses_invalid_parts(void **state)
 	rig_close(&r);
 }
 
-static unsigned launches_of(const struct message *m)
+static unsigned launches_of(const struct rig_part *m)
 {
 	struct graph *g = graph_build(m, sizeof(*m), 1);
 	unsigned n = 0;
@@ -262,7 +256,7 @@ static void each_part_begins_a_launch(void **state)
 	rig_open(&r, &o);
 	for (unsigned c = 0; c < ARRAY_LEN(cuts); c++)
 		for (uint32_t i = 0; i < 4; i++) {
-			struct message m = part_of(&r, WHOLE,
+			struct rig_part m = part_of(&r, WHOLE,
 				i ? cuts[c][i - 1] : (struct place){ 0, 0 },
 				i < 3 ? cuts[c][i]
 				      : (struct place){ WIRE_T_COUNT, 0 });
