@@ -379,6 +379,58 @@ static void put_load(struct seed *s, struct rig *r, uint32_t id)
 	g->graph = RIG_GRAPH;
 }
 
+/* A run of the graph of an expert with one expert, which the picks `at` bytes
+ * after the beginning of the rows name. */
+static void put_expert(struct seed *s, const struct rig *r,
+	const struct rig_part *expert, uint32_t at, uint32_t flags)
+{
+	const struct wire_graph_run run = { WIRE_GRAPH_RUN, expert->g.graph, 4,
+		0, 0, flags };
+	const struct wire_ref refs[] = {
+		{ r->weights_at, expert->g.weights_bytes, WIRE_REF_WEIGHTS, 0,
+			0, 0 },
+		{ r->io_at + RIG_OUT_OFF, 4 * 64 * 4, WIRE_REF_HIDDEN_OUT, 0, 0,
+			0 },
+		{ r->io_at + RIG_ROWS_OFF + at, 4 * 2 * 8, WIRE_REF_ROWS, 0, 0,
+			0 },
+	};
+
+	put_packet(s, refs, ARRAY_LEN(refs), &run, sizeof(run));
+}
+
+/* Load the graphs of a layer with experts, and run them on 4 rows. Two runs
+ * compute one pick of each row each. */
+static void put_experts(struct seed *s, struct rig *r)
+{
+	const uint32_t rows = 4 * 16 + 8 + 4 * 8, picks = 4 * 2 * 8;
+	const uint8_t n = (uint8_t)((rows + 2 * picks) / 8);
+	struct wire_graph_run run = { WIRE_GRAPH_RUN, 9, 4, 1, 1, 0 };
+	struct wire_ref refs[5 + 2 * BUFFER_RANGES];
+	struct rig_part first, expert;
+	struct rig_batch b;
+
+	rig_experts(r, &first, &expert, 4, 2, DTYPE_F32);
+	first.g.graph = 9;
+	expert.g.graph = 10;
+	rig_chain(&b, 0, 4);
+	put(s, &n, 1);
+	put(s, b.row, 4 * sizeof(b.row[0]));
+	put(s, b.span, sizeof(b.span[0]));
+	put(s, b.mask, 4 * sizeof(b.mask[0]));
+	for (unsigned i = 0; i < 2 * 4 * 2; i++) {
+		bool now = i % 2 == i / 8;
+		struct wire_pick pick = { now ? 0 : WIRE_PICK_ELSEWHERE, 0.5f };
+
+		put(s, &pick, sizeof(pick));
+	}
+	rig_write(r, RIG_ROWS_OFF, s->buf + 2, n * 8u);
+	put_packet(s, NULL, 0, &first, sizeof(first));
+	put_packet(s, NULL, 0, &expert, sizeof(expert));
+	put_packet(s, refs, rig_refs(r, refs), &run, sizeof(run));
+	put_expert(s, r, &expert, rows, WIRE_RUN_MORE);
+	put_expert(s, r, &expert, rows + picks, 0);
+}
+
 size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 {
 	uint8_t level = (uint8_t)(i % COHERENCE_COUNT);
@@ -389,7 +441,7 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 	const uint8_t none = 0;
 
 	put(&s, &level, 1);
-	if (i / COHERENCE_COUNT != 0 && i / COHERENCE_COUNT != 1)
+	if (i / COHERENCE_COUNT >= 3)
 		put(&s, &none, 1);
 	switch (i / COHERENCE_COUNT) {
 	case 0:
@@ -400,14 +452,17 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 		put_simple(&s, WIRE_GRAPH_DROP, RIG_GRAPH);
 		break;
 	case 2:
+		put_experts(&s, r);
+		break;
+	case 3:
 		put_simple(&s, WIRE_NOP, 0);
 		put_simple(&s, WIRE_UNMAP, r->kv_at);
 		break;
-	case 3:
+	case 4:
 		put_packet(&s, NULL, 0, &map, sizeof(map));
 		put_simple(&s, WIRE_UNMAP, r->io_at);
 		break;
-	case 4:
+	case 5:
 		put_load(&s, r, 9);
 		put_simple(&s, WIRE_GRAPH_DROP, 9);
 		break;
