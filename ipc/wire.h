@@ -403,7 +403,9 @@ struct wire_graph_load {
 	uint32_t n_layers;
 	uint32_t weights_bytes;
 	struct wire_model model;
-	struct wire_tensor rope_freq; /* f32 [n_rot/2], radians per position */
+	/* f32 [n_rot/2], radians per position; may be absent in a part that
+	 * does not begin a layer */
+	struct wire_tensor rope_freq;
 	/* Followed by struct wire_tensor tensor[n_layers][WIRE_T_COUNT] and,
 	 * only for a part of a layer, struct wire_part; or, if n_layers is 0,
 	 * by struct wire_output. */
@@ -434,7 +436,9 @@ struct wire_part {
  * float32 [rows][n_expert], the products of the router with the rows, to
  * WIRE_REF_HIDDEN_OUT. From these the host chooses experts for each row. The
  * second part, from WIRE_T_GATE, 0 to WIRE_T_COUNT, 0, is the graph of one
- * expert, which a run executes for each of the experts bound to it.
+ * expert, which a run executes for each of the experts bound to it. The first
+ * part rounds or quantizes the rows for the types of gate and up in its
+ * message, which are those of the experts.
  */
 _Static_assert(sizeof(struct wire_part) == 16, "wire");
 
@@ -503,15 +507,16 @@ _Static_assert(sizeof(struct wire_graph_run) == 24, "wire");
  * A run of an expert graph binds the weights of one or more experts by as many
  * references WIRE_REF_WEIGHTS; the others are WIRE_REF_HIDDEN_OUT and
  * WIRE_REF_ROWS. The latter's memory has struct wire_pick pick[rows][n_used];
- * n_spans and mask_words are 0. The output of an expert is multiplied by
- * `weight`. The outputs of a row are added in the order of its picks, so that
- * the sum does not depend on the order in which experts are run.
+ * n_spans and mask_words are 0. A row does not pick an expert twice. The output
+ * of an expert is multiplied by the `weight` that is given when the expert is
+ * run. The outputs of a row are added in the order of its picks, so that the
+ * sum does not depend on the order in which experts are run.
  */
 struct wire_pick {
 	/* number of the expert among the run's references WIRE_REF_WEIGHTS, or
 	 * WIRE_PICK_ELSEWHERE if another run of the layer computes it */
 	uint32_t expert;
-	float weight;
+	float weight; /* finite */
 };
 #define WIRE_PICK_ELSEWHERE UINT32_MAX
 
