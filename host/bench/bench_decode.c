@@ -226,11 +226,13 @@ static int open_all(struct bench_decode *b, struct err *e)
 	 * layers and of the output matrix. */
 	n = (double)b->model->output->dim[0] * (double)b->model->output->dim[1];
 	for (uint32_t l = 0; l < b->model->n_layer; l++)
-		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
-			if (b->model->layer[l][i] &&
-				b->model->layer[l][i]->dim[1] > 1)
-				n += (double)b->model->layer[l][i]->dim[0] *
-					(double)b->model->layer[l][i]->dim[1];
+		for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
+			const struct gguf_tensor *t = b->model->layer[l][i];
+
+			if (t && t->dim[1] > 1)
+				n += (double)t->dim[0] * (double)t->dim[1] *
+					(t->dim[2] > 1 ? b->model->n_used : 1);
+		}
 	b->weights = n;
 
 	b->bytes =

@@ -170,6 +170,10 @@ int draft_weights_init(struct draft_weights *w, const struct model *m,
 	int ret = 0;
 	uint8_t *at;
 
+	if (m->n_expert)
+		return err_set(e, ENOTSUP,
+			"it has experts, and a draft model on the CPU must "
+			"have none; try --draft-on device or another");
 	if (m->packed)
 		return read_image(w, m, e);
 

@@ -31,6 +31,7 @@ static const struct layer_tensor {
 	const char *name;
 	enum extent rows, cols;
 	enum presence presence;
+	const char *experts; /* name of the tensor of all experts of a layer */
 } layer_tensors[WIRE_T_COUNT] = {
 	[WIRE_T_ATTN_NORM] = { "attn_norm.weight", ONE, EMBD, REQUIRED },
 	[WIRE_T_Q] = { "attn_q.weight", QUERY, EMBD, REQUIRED },
@@ -45,10 +46,20 @@ static const struct layer_tensor {
 	[WIRE_T_K_NORM] = { "attn_k_norm.weight", ONE, HEAD, HEAD_NORM },
 	[WIRE_T_FFN_NORM] = { "ffn_norm.weight", ONE, EMBD, REQUIRED },
 	[WIRE_T_ROUTER] = { "ffn_gate_inp.weight", EXPERTS, EMBD, ROUTER },
-	[WIRE_T_GATE] = { "ffn_gate.weight", FF, EMBD, REQUIRED },
-	[WIRE_T_UP] = { "ffn_up.weight", FF, EMBD, REQUIRED },
-	[WIRE_T_DOWN] = { "ffn_down.weight", EMBD, FF, REQUIRED },
+	[WIRE_T_GATE] = { "ffn_gate.weight", FF, EMBD, REQUIRED,
+		"ffn_gate_exps.weight" },
+	[WIRE_T_UP] = { "ffn_up.weight", FF, EMBD, REQUIRED,
+		"ffn_up_exps.weight" },
+	[WIRE_T_DOWN] = { "ffn_down.weight", EMBD, FF, REQUIRED,
+		"ffn_down_exps.weight" },
 };
+
+static const char *name_of(const struct model *m, unsigned tensor)
+{
+	const struct layer_tensor *l = &layer_tensors[tensor];
+
+	return m->n_expert && l->experts ? l->experts : l->name;
+}
 
 static uint32_t extent(const struct model *m, enum extent x)
 {
@@ -71,28 +82,40 @@ static uint32_t extent(const struct model *m, enum extent x)
 	return 0;
 }
 
-/* GGUF stores the length of a row as dim[0] and the number of rows as dim[1].
- * Vectors must be f32. */
-static int check_shape(const struct gguf_tensor *t, uint64_t rows,
-	uint64_t cols, struct err *e)
+/* GGUF stores the length of a row as dim[0], the number of rows as dim[1], and
+ * the number of matrices as dim[2]. Vectors must be f32. */
+static int check_shapes(const struct gguf_tensor *t, uint64_t matrices,
+	uint64_t rows, uint64_t cols, struct err *e)
 {
-	unsigned dims = rows == 1 ? 1 : 2;
+	unsigned dims = matrices > 1 ? 3 : rows > 1 ? 2 : 1;
+	char more[32] = "";
 
-	if (t->dim[0] != cols || t->dim[1] != rows || t->n_dims > dims)
+	if (matrices > 1)
+		snprintf(more, sizeof(more), " x %llu",
+			(unsigned long long)matrices);
+	if (t->dim[0] != cols || t->dim[1] != rows || t->dim[2] != matrices ||
+		t->n_dims > dims)
 		return err_set(e, EINVAL,
-			"tensor '%.*s' has %u dimensions, %llu x %llu x ...; "
-			"by the model's keys it must have %llu x %llu",
+			"tensor '%.*s' has %u dimensions, %llu x %llu x %llu; "
+			"by the model's keys it must have %llu x %llu%s",
 			(int)t->name.len, t->name.data, t->n_dims,
 			(unsigned long long)t->dim[0],
-			(unsigned long long)t->dim[1], (unsigned long long)cols,
-			(unsigned long long)rows);
-	if (rows == 1 && t->type != DTYPE_F32)
+			(unsigned long long)t->dim[1],
+			(unsigned long long)t->dim[2], (unsigned long long)cols,
+			(unsigned long long)rows, more);
+	if (dims == 1 && t->type != DTYPE_F32)
 		return err_set(e, ENOTSUP,
 			"tensor '%.*s' is of type %s; norms and biases must "
 			"be f32",
 			(int)t->name.len, t->name.data,
 			dtype_info(t->type)->name);
 	return 0;
+}
+
+static int check_shape(const struct gguf_tensor *t, uint64_t rows,
+	uint64_t cols, struct err *e)
+{
+	return check_shapes(t, 1, rows, cols, e);
 }
 
 static int unknown_tensor(struct gguf_str name, struct err *e)
@@ -126,6 +149,15 @@ static bool parse_layer_name(
 	return true;
 }
 
+static uint32_t cols_of(const struct model *m, unsigned tensor)
+{
+	enum extent cols = layer_tensors[tensor].cols;
+
+	if (cols == HEAD && m->kind->whole_norm)
+		cols = tensor == WIRE_T_Q_NORM ? QUERY : KV;
+	return extent(m, cols);
+}
+
 static int place_layer_tensor(struct model *m, const struct gguf_tensor *t,
 	uint32_t layer, struct gguf_str rest, struct err *e)
 {
@@ -138,13 +170,14 @@ static int place_layer_tensor(struct model *m, const struct gguf_tensor *t,
 	for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
 		const struct layer_tensor *l = &layer_tensors[i];
 
-		if (!gguf_str_is(rest, l->name) ||
+		if (!gguf_str_is(rest, name_of(m, i)) ||
 			(l->presence == HEAD_NORM && !m->kind->head_norm) ||
 			(l->presence == ROUTER && !m->n_expert))
 			continue;
 		m->layer[layer][i] = t;
-		return check_shape(
-			t, extent(m, l->rows), extent(m, l->cols), e);
+		return check_shapes(t,
+			m->n_expert && l->experts ? m->n_expert : 1,
+			extent(m, l->rows), cols_of(m, i), e);
 	}
 	return unknown_tensor(t->name, e);
 }
@@ -296,7 +329,8 @@ static int check_layers(const struct model *m, struct err *e)
 
 			if (m->layer[l][i] || !required)
 				continue;
-			snprintf(name, sizeof(name), "blk.%u.%s", l, lt->name);
+			snprintf(name, sizeof(name), "blk.%u.%s", l,
+				name_of(m, i));
 			return missing_tensor(name, e);
 		}
 	}
@@ -409,6 +443,11 @@ int model_graft(struct model **out, const struct model *base,
 
 	if (!m)
 		return err_set(e, ENOMEM, "no memory for a model");
+	if (base->n_expert) {
+		free(m);
+		return err_set(e, ENOTSUP,
+			"layers of its own need a model without experts");
+	}
 	*m = *base;
 	m->gguf = NULL;
 	m->layer = NULL;

@@ -13,9 +13,14 @@
  * this for both, although LLaDA's original weights have them half a head apart.
  * The same holds for an EAGLE head. The other architectures keep the original
  * order.
+ *
+ * Mixtral is a llama with experts.
  */
 static const struct model_arch archs[] = {
-	{ .name = "llama", .causal = true },
+	{ .name = "llama",
+		.causal = true,
+		.experts = EXPERTS_MAY,
+		.norm_picks = true },
 	{ .name = "qwen2",
 		.causal = true,
 		.rope_neox = true,
@@ -24,6 +29,18 @@ static const struct model_arch archs[] = {
 		.causal = true,
 		.rope_neox = true,
 		.head_norm = true },
+	{ .name = "qwen3moe",
+		.causal = true,
+		.rope_neox = true,
+		.head_norm = true,
+		.experts = EXPERTS_MUST,
+		.norm_picks = true },
+	{ .name = "olmoe",
+		.causal = true,
+		.rope_neox = true,
+		.head_norm = true,
+		.whole_norm = true,
+		.experts = EXPERTS_MUST },
 	{ .name = "llada" },
 	{ .name = "dream",
 		.rope_neox = true,
@@ -88,6 +105,6 @@ int model_arch_refuse(struct gguf_str name, const struct gguf *g, struct err *e)
 			shown, name.data);
 	return err_set(e, ENOTSUP,
 		"architecture '%.*s' is not supported; supported are llama, "
-		"qwen2, qwen3, llada and dream",
+		"qwen2, qwen3, qwen3moe, olmoe, llada and dream",
 		shown, name.data);
 }

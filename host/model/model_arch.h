@@ -23,8 +23,15 @@ struct model_arch {
 	bool qkv_bias;
 	/* Q and K must have a norm per head; if false, they must not */
 	bool head_norm;
+	/* with head_norm: one norm for all heads together, not per head */
+	bool whole_norm;
 	/* Default of the key diffusion.shift_logits, for diffusion models. */
 	bool shift_logits;
+	/* Whether a file may have, or must have, several feed-forwards in each
+	 * layer (model.h); and whether their weights are divided by their sum
+	 * unless the key expert_weights_norm is in the file. */
+	enum { EXPERTS_NEVER, EXPERTS_MAY, EXPERTS_MUST } experts;
+	bool norm_picks;
 	/* An EAGLE head: one layer that drafts for a target model, and no
 	 * model of its own (model_open_draft). */
 	bool eagle;

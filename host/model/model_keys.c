@@ -109,6 +109,48 @@ static int read_arch(struct model *m, struct err *e)
 	return 0;
 }
 
+/* Read the number of experts and of those that a row passes through, and their
+ * width if it has a key of its own. */
+static int read_experts(struct model *m, struct err *e)
+{
+	struct key count = key_of(m, "expert_count");
+	struct key used = key_of(m, "expert_used_count");
+	struct key norm = key_of(m, "expert_weights_norm");
+	uint64_t n = 0, n_used = 0;
+	int ret;
+
+	if (m->kind->experts == EXPERTS_NEVER)
+		return 0;
+	ret = gguf_u64(m->gguf, count.name, &n, e);
+	if (ret < 0 || (!n && m->kind->experts == EXPERTS_MAY))
+		return ret < 0 ? ret : 0;
+	if (!ret)
+		return err_set(e, EINVAL, "key '%s' is missing", count.name);
+	if (n < 2 || n > WIRE_MAX_EXPERTS)
+		return err_set(e, EINVAL,
+			"key '%s' is %llu, but only 2 to %d is supported",
+			count.name, (unsigned long long)n, WIRE_MAX_EXPERTS);
+	ret = gguf_u64(m->gguf, used.name, &n_used, e);
+	if (ret < 0)
+		return ret;
+	if (!ret)
+		return err_set(e, EINVAL, "key '%s' is missing", used.name);
+	if (!n_used || n_used > n || n_used > WIRE_MAX_USED)
+		return err_set(e, EINVAL,
+			"key '%s' is %llu; 1 to %d, and at most the %llu "
+			"experts, is supported",
+			used.name, (unsigned long long)n_used, WIRE_MAX_USED,
+			(unsigned long long)n);
+	m->n_expert = (uint32_t)n;
+	m->n_used = (uint32_t)n_used;
+	m->norm_picks = m->kind->norm_picks;
+	ret = gguf_bool(m->gguf, norm.name, &m->norm_picks, e);
+	if (ret < 0)
+		return ret;
+	ret = find_u32(m, "expert_feed_forward_length", MAX_FF, &m->n_ff, e);
+	return ret < 0 ? ret : 0;
+}
+
 static int read_shape(struct model *m, struct err *e)
 {
 	int ret = 0;
@@ -122,8 +164,10 @@ static int read_shape(struct model *m, struct err *e)
 			 m, "context_length", MAX_CONTEXT, &m->n_ctx, e)) ||
 		(ret = need_u32(
 			 m, "embedding_length", MAX_EMBD, &m->n_embd, e)) ||
-		(ret = need_u32(
-			 m, "feed_forward_length", MAX_FF, &m->n_ff, e)) ||
+		(ret = read_experts(m, e)) ||
+		(!m->n_ff &&
+			(ret = need_u32(m, "feed_forward_length", MAX_FF,
+				 &m->n_ff, e))) ||
 		(ret = need_u32(
 			 m, "attention.head_count", MAX_HEADS, &m->n_head, e)))
 		return ret;
@@ -277,11 +321,18 @@ static int read_mask(struct model *m, struct err *e)
 static const struct neutral {
 	const char *suffix;
 	double value, other;
+	/* the reason why other values are refused, or NULL */
+	const char *why;
 } neutrals[] = {
-	{ "expert_count", 0, 0 },
-	{ "expert_used_count", 0, 0 },
-	{ "expert_shared_count", 0, 0 },
-	{ "leading_dense_block_count", 0, 0 },
+	{ "expert_shared_count", 0, 0,
+		"experts that all rows pass through are not supported" },
+	{ "leading_dense_block_count", 0, 0,
+		"either all layers have experts or none" },
+	{ "expert_weights_scale", 0, 1 },
+	{ "expert_gating_func", 0, 1, /* 1: softmax */
+		"experts are only chosen by a softmax of all" },
+	{ "expert_group_count", 0, 1 },
+	{ "expert_group_used_count", 0, 1 },
 	{ "nextn_predict_layers", 0, 0 },
 	{ "logit_scale", 0, 1 },
 	{ "residual_scale", 0, 1 },
@@ -297,6 +348,11 @@ static const struct neutral {
 	{ "rope.scaling.attn_factor", 1, 1 },
 	{ "rope.scaling.yarn_log_multiplier", 0, 0 },
 };
+
+/* Keys that are neutral if they are 0, in the file of a model without experts.
+ * With experts, read_experts reads them. */
+static const char *const of_experts[] = { "expert_count", "expert_used_count",
+	"expert_feed_forward_length", "expert_weights_norm" };
 
 /* Keys of the guarded groups that this file reads, or that have no effect. */
 static const char *const known[] = {
@@ -342,18 +398,30 @@ static bool is_neutral(const struct gguf_kv *kv, const struct neutral *n)
 	return true;
 }
 
-static int check_key(
-	const struct gguf_kv *kv, struct gguf_str suffix, struct err *e)
+static int check_key(const struct model *m, const struct gguf_kv *kv,
+	struct gguf_str suffix, struct err *e)
 {
+	static const struct neutral none = { "", 0, 0, NULL };
+
+	for (size_t i = 0; i < ARRAY_LEN(of_experts); i++) {
+		if (!gguf_str_is(suffix, of_experts[i]))
+			continue;
+		if (m->n_expert || is_neutral(kv, &none))
+			return 0;
+		return err_set(e, ENOTSUP,
+			"key '%.*s' is not supported: %s models are supported "
+			"only without experts",
+			(int)kv->key.len, kv->key.data, m->arch);
+	}
 	for (size_t i = 0; i < ARRAY_LEN(neutrals); i++) {
 		if (!gguf_str_is(suffix, neutrals[i].suffix))
 			continue;
 		if (is_neutral(kv, &neutrals[i]))
 			return 0;
-		return err_set(e, ENOTSUP,
-			"key '%.*s' is not supported: it changes what the "
-			"model computes",
-			(int)kv->key.len, kv->key.data);
+		return err_set(e, ENOTSUP, "key '%.*s' is not supported: %s",
+			(int)kv->key.len, kv->key.data,
+			neutrals[i].why ? neutrals[i].why
+					: "it changes what the model computes");
 	}
 	for (size_t i = 0; i < ARRAY_LEN(known); i++)
 		if (gguf_str_is(suffix, known[i]))
@@ -379,7 +447,7 @@ static int check_key(
 static int check_diffusion_key(
 	const struct model *m, const struct gguf_kv *kv, struct err *e)
 {
-	static const struct neutral off = { "", 0, 0 };
+	static const struct neutral off = { "", 0, 0, NULL };
 	static const char *const keys[] = { "diffusion.shift_logits",
 		"diffusion.block_length", "diffusion.visible",
 		"diffusion.stable" };
@@ -420,7 +488,7 @@ static int check_keys(const struct model *m, struct err *e)
 		if (model_arch_is_diffusion_key(kv->key))
 			ret = check_diffusion_key(m, kv, e);
 		else if (suffix_of(m, kv->key, &suffix))
-			ret = check_key(kv, suffix, e);
+			ret = check_key(m, kv, suffix, e);
 		if (ret)
 			return ret;
 	}

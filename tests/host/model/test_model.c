@@ -167,7 +167,7 @@ static void test_keys_that_change_the_arithmetic(void **state)
 		const char *named, *also;
 	} bad[] = {
 		{ put_yarn, "llama.rope.scaling.type", "yarn" },
-		{ put_experts, "llama.expert_count", "not supported" },
+		{ put_experts, "llama.expert_used_count", "missing" },
 		{ put_window, "llama.attention.sliding_window", "128" },
 		{ put_scale, "llama.logit_scale", "not supported" },
 		{ put_new_attention, "llama.attention.sinks", "not known" },
