@@ -23,15 +23,6 @@
 static const unsigned batches[] = { 1, 2, 4, 8, 16 };
 #define BATCHES ARRAY_LEN(batches)
 
-static const struct shape *shape_named(const char *name)
-{
-	unsigned i = 0;
-
-	while (strcmp(shapes[i].name, name))
-		i++;
-	return &shapes[i];
-}
-
 /* The shape that is used for the first model's phone costs, or the paper's if
  * none is given. */
 static const struct shape *shape_of(const struct tts *t)

@@ -91,11 +91,9 @@ static int run(int argc, char **argv)
 
 	if (!cmd_parse(&cmd_bench_price, argc, argv, &operands, &status))
 		return status;
-	for (int i = 0; target < 0; i++)
-		if (!strcmp(shapes[i].name, "llama3.1-8b"))
-			target = i;
 	a = (struct bench_price_args){ .clock = phone,
-		.target = &shapes[target],
+		.target = target < 0 ? shape_named("llama3.1-8b")
+				     : &shapes[target],
 		.draft = draft < 0 ? NULL : &shapes[draft],
 		.resident = budget / 100,
 		.runs = (uint32_t)runs,

@@ -7,6 +7,7 @@
 #include "host/convert/synth.h"
 #include "host/convert/synth_grown.h"
 #include "host/model/model_arch.h"
+#include "host/model/model_keys.h"
 #include "host/model/shape_type.h"
 #include "host/model/shapes.h"
 #include "host/shipped/shipped_models.h"
@@ -22,28 +23,37 @@ static const char *const quants[] = { "q4_0", "iq4_nl", "mxfp4", "q8_0", "f16",
 static const char *const heads[] = { "classes", "value", NULL };
 
 static int like = -1, quant = -1, ffn_down = -1, head = -1;
-static int64_t seed = -1; /* -1 if not set */
+static int64_t seed = -1;             /* -1 if not set */
+static int64_t layers, experts, used; /* 0 if not set */
 static const char *output, *from;
 
 static const struct opt opts[] = {
 	{ OPT_CHOICE, 0, "like", &like, "SHAPE",
-		"shape of the model; 'tandem help shapes' lists them",
+		"shape of the model (that of --grow); 'tandem help shapes' "
+		"lists them",
 		.choices = shape_names },
 	{ OPT_CHOICE, 0, "quant", &quant, "TYPE",
 		"type of the matrices (q4_0; with --grow that of the model); "
 		"q4_0, iq4_nl, mxfp4, q8_0, f16, bf16 or f32",
 		.choices = quants },
 	{ OPT_CHOICE, 0, "ffn-down", &ffn_down, "TYPE",
-		"type of the FFN down matrices (that of --quant; q8_0 with "
-		"a --quant of 4 bits)",
+		"type of the FFN down matrices (q8_0 with a --quant of "
+		"4 bits, otherwise that type)",
 		.choices = quants },
 	{ OPT_CHOICE, 0, "head", &head, "KIND",
-		"make a process reward model, with this head instead of the "
-		"output matrix; classes: as Qwen2.5-Math-PRM; value: as "
-		"Skywork-o1-Open-PRM",
+		"make a process reward model with this head; classes: as "
+		"Qwen2.5-Math-PRM; value: as Skywork-o1-Open-PRM",
 		.choices = heads },
+	{ OPT_INT, 0, "layers", &layers, "N",
+		"number of layers (that of the shape)", 1, MODEL_MAX_LAYERS },
+	{ OPT_INT, 0, "experts", &experts, "N",
+		"experts of each layer (that of the shape)", 2,
+		WIRE_MAX_EXPERTS },
+	{ OPT_INT, 0, "used", &used, "N",
+		"experts for each token (that of the shape, or 4)", 1,
+		WIRE_MAX_USED },
 	{ OPT_STRING, 0, "grow", &from, "MODEL",
-		"take the weights of this smaller model, not random ones" },
+		"take the weights of this smaller model" },
 	{ OPT_INT, 0, "seed", &seed, "N", "seed of the weights (1)", 0,
 		0x1p53 },
 	{ OPT_STRING, 'o', "output", &output, "FILE", "file to write" },
@@ -51,8 +61,8 @@ static const struct opt opts[] = {
 
 static const struct opt_command usage = {
 	.name = "tandem synth",
-	.synopsis = "--like SHAPE [--quant TYPE] [--ffn-down TYPE] [--seed N] "
-		    "[--head KIND | --grow MODEL] -o FILE",
+	.synopsis = "[--like SHAPE] [--quant TYPE] [--seed N] [--layers N] "
+		    "[--experts N] [--head KIND | --grow MODEL] -o FILE",
 	.summary =
 		"write a model file of a real model's shape, with synthetic weights",
 	.details =
@@ -64,18 +74,15 @@ static const struct opt_command usage = {
 		"With --grow the model generates the text of a smaller model, "
 		"whose weights are a corner of its matrices; the rest is zero. "
 		"So drafts are accepted as often as with the small model, and "
-		"a pass takes as long as in this shape.\n\n"
-		"With --head the file is a process reward model for --reward, "
-		"without meaning.\n\n"
-		"'tiny' is a small llama (4 layers, width 128, context 512) "
-		"for trying things out, 'tiny-llada' a masked diffusion model "
-		"of that size, 'tiny-block' a block diffusion model with "
-		"blocks of 32, 'tiny-dream' a diffusion model whose rows "
-		"predict the next position.",
-	.examples =
-		"  tandem synth --like qwen2.5-1.5b --seed 2 -o 15b.gguf\n"
-		"  tandem synth --like qwen2.5-3b --grow target -o 3b.gguf\n"
-		"  tandem synth --like tiny --head value -o prm.gguf",
+		"a pass takes as long as in this shape. All experts are the "
+		"small model's feed-forward.\n\n"
+		"'tiny' is a small llama (4 layers, width 128) for trying "
+		"things out, 'tiny-moe' a mixture of experts, 'tiny-llada' a "
+		"masked and 'tiny-block' a block diffusion model, 'tiny-dream' "
+		"a diffusion model whose rows predict the next position.",
+	.examples = "  tandem synth --like qwen2.5-1.5b --seed 2 -o 15b.gguf\n"
+		    "  tandem synth --grow target --experts 16 -o moe.gguf\n"
+		    "  tandem synth --like tiny --head value -o prm.gguf",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 };
@@ -92,6 +99,7 @@ static enum dtype type_of(int choice, enum dtype otherwise)
 static int run(int argc, char **argv)
 {
 	struct synth_opts o = { .quant = DTYPE_Q4_0 };
+	struct shape shape = { 0 };
 	char path[PATH_MAX];
 	struct grown grown;
 	struct err e = { 0 };
@@ -100,7 +108,7 @@ static int run(int argc, char **argv)
 
 	if (!cmd_parse(&cmd_synth, argc, argv, &operands, &status))
 		return status;
-	if (like < 0)
+	if (like < 0 && !from)
 		return cmd_misuse(&cmd_synth, "no shape: --like SHAPE");
 	if (!output)
 		return cmd_misuse(&cmd_synth, "no file to write: -o FILE");
@@ -112,24 +120,47 @@ static int run(int argc, char **argv)
 		return cmd_misuse(&cmd_synth,
 			"--seed cannot be used with --grow, which takes all "
 			"weights from the smaller model");
-	if (head >= 0 && !model_arch_named(shapes[like].arch)->causal)
-		return cmd_misuse(&cmd_synth,
-			"--head cannot be used with --like %s, a diffusion "
-			"model; models that score are causal",
-			shapes[like].name);
 	if (from && head >= 0)
 		return cmd_misuse(&cmd_synth,
 			"--head cannot be used with --grow: the smaller model "
 			"has no head that scores");
+	if (like >= 0)
+		shape = shapes[like];
+	else if (layers)
+		return cmd_misuse(&cmd_synth, "--layers needs --like SHAPE");
+	if (head >= 0 && !model_arch_named(shape.arch)->causal)
+		return cmd_misuse(&cmd_synth,
+			"--head cannot be used with --like %s, a diffusion "
+			"model; models that score are causal",
+			shape.name);
+	if (layers)
+		shape.n_layer = (uint32_t)layers;
+	if (experts && !from &&
+		model_arch_named(shape.arch)->experts == EXPERTS_NEVER)
+		return cmd_misuse(&cmd_synth,
+			"--experts cannot be used with --like %s: models of "
+			"this architecture have none",
+			shape.name);
+	if (experts) {
+		shape.n_used = shape.n_expert ? shape.n_used : 4;
+		shape.n_expert = (uint32_t)experts;
+	}
+	if (used)
+		shape.n_used = (uint32_t)used;
+	if (shape.n_used > shape.n_expert)
+		return cmd_misuse(&cmd_synth,
+			"a token cannot use %u of %u experts; choose --used "
+			"and --experts accordingly",
+			shape.n_used, shape.n_expert);
 
-	o.shape = (unsigned)like;
+	o.shape = &shape;
 	o.seed = seed < 0 ? 1 : (uint64_t)seed;
 	o.progress = cmd_progress;
 	o.head = (enum synth_head)(head + 1);
 	if (from) {
 		ret = models_choose(from, MODEL_TARGET, path, &e);
 		if (!ret)
-			ret = grown_open(&grown, path, &shapes[like], &e);
+			ret = grown_open(&grown, path, &shape, &e);
 		if (ret)
 			return cmd_fail(&e);
 		o.grown = &grown;

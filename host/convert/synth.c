@@ -6,6 +6,7 @@
 #include "host/convert/synth_grown.h"
 #include "host/convert/synth_parts.h"
 #include "host/convert/synth_vocab.h"
+#include "host/model/model.h"
 #include "host/model/model_arch.h"
 #include "host/model/shapes.h"
 #include "tensor/gguf_write.h"
@@ -80,6 +81,11 @@ static void put_model_keys(struct synth *s)
 	put_u32(s, "context_length", m->n_ctx);
 	put_u32(s, "embedding_length", m->n_embd);
 	put_u32(s, "feed_forward_length", m->n_ff);
+	if (m->n_expert) {
+		put_u32(s, "expert_feed_forward_length", m->n_ff);
+		put_u32(s, "expert_count", m->n_expert);
+		put_u32(s, "expert_used_count", m->n_used);
+	}
 	put_u32(s, "attention.head_count", m->n_head);
 	put_u32(s, "attention.head_count_kv", m->n_kv_head);
 	put_u32(s, "attention.key_length", m->head_dim);
@@ -246,17 +252,39 @@ static int write_vector(struct synth *s, const struct synth_part *p,
 	return gguf_write_data(s->out, v, p->cols * sizeof(*v), e);
 }
 
+/* Make a row of a router in a grown model. Its input has as many values as the
+ * smaller model's states; the others are 0. */
+static void router_row(struct synth *s, uint64_t stream, uint32_t row,
+	float *out, uint32_t cols)
+{
+	const float scale = 1 / sqrtf((float)s->opts->grown->model->n_embd);
+
+	for (uint32_t i = 0; i < cols; i += 2) {
+		gauss_pair(s->opts->seed, stream, (uint64_t)row * cols + i,
+			out + i);
+		out[i] *= scale;
+		out[i + 1] *= scale;
+	}
+}
+
 /* Write a tensor that consists of the smaller model's weights and zeros. */
-static int write_grown(
-	struct synth *s, const struct synth_part *p, struct err *e)
+static int write_grown(struct synth *s, const struct synth_part *p,
+	uint64_t stream, struct err *e)
 {
 	const struct dtype_info *info = dtype_info(p->type);
 	const size_t bytes = dtype_row_bytes(p->type, p->cols);
 	float *row = (float *)(void *)s->gauss;
 	int ret = 0;
 
-	for (uint32_t r = 0; r < (p->rows ? p->rows : 1) && !ret; r++) {
-		if (grown_row(s->opts->grown, p, r, row))
+	for (uint64_t r = 0; r < synth_part_values(p) / p->cols && !ret; r++) {
+		bool filled = true;
+
+		if (p->layer >= 0 && p->inner == WIRE_T_ROUTER)
+			router_row(s, stream, (uint32_t)r, row, p->cols);
+		else
+			filled = grown_row(s->opts->grown, p,
+				(uint32_t)(r % (p->rows ? p->rows : 1)), row);
+		if (filled)
 			info->from_f32(s->buffer, row, p->cols);
 		else
 			memset(s->buffer, 0, bytes);
@@ -298,7 +326,7 @@ static int allocate(struct synth *s)
 
 int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 {
-	struct synth s = { .opts = o, .shape = &shapes[o->shape] };
+	struct synth s = { .opts = o, .shape = o->shape };
 	int ret;
 	const struct model_arch *arch;
 	char key[96];
@@ -356,9 +384,13 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 
 	for (unsigned i = 0; i < s.n_parts; i++) {
 		const struct synth_part *p = &s.part[i];
-		const uint64_t dim[2] = { p->cols, p->rows };
+		const uint64_t dim[3] = { p->cols, p->rows, p->matrices };
 
-		gguf_put_tensor(s.out, p->name, p->type, p->rows ? 2 : 1, dim);
+		gguf_put_tensor(s.out, p->name, p->type,
+			p->matrices       ? 3
+				: p->rows ? 2
+					  : 1,
+			dim);
 		s.total += synth_part_values(p);
 	}
 
@@ -366,7 +398,7 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 		const struct synth_part *p = &s.part[i];
 
 		if (o->grown)
-			ret = write_grown(&s, p, e);
+			ret = write_grown(&s, p, i + 1, e);
 		/* random stream 0 is used for the pool */
 		else if (p->fill == SYNTH_WEIGHTS)
 			ret = write_weights(&s, p, i + 1, e);

@@ -6,11 +6,12 @@
  *
  * Weights are Gaussian with standard deviation 1/sqrt(row length), so that
  * activations keep their magnitude through the layers. The weights of norms are
- * near 1, biases near 0. To save time, each run of 32 weights is copied from a
- * random place in a pool of 65,536 runs. The pool is generated once for a file,
- * and scaled and quantized once for each row length and type. So no two tensors
- * are equal, and all weights have the right distribution, but runs of 32
- * weights repeat.
+ * near 1, biases near 0. Routers are float32 like any other matrix with random
+ * weights, so the experts of a row are a random choice. To save time, each run
+ * of 32 weights is copied from a random place in a pool of 65,536 runs. The
+ * pool is generated once for a file, and scaled and quantized once for each row
+ * length and type. So no two tensors are equal, and all weights have the right
+ * distribution, but runs of 32 weights repeat.
  *
  * The file can instead contain the weights of a smaller model, whose output the
  * larger model then reproduces (host/convert/synth_grown.h), and the tokenizer
@@ -34,9 +35,11 @@
 
 struct err;
 struct grown;
+struct shape;
 
 struct synth_opts {
-	unsigned shape; /* index into shapes (host/model/shapes.h) */
+	/* the shape; not used if `grown` has one */
+	const struct shape *shape;
 	/* type of all matrices except FFN-down; must be a writable type */
 	enum dtype quant;
 	/* type of FFN-down matrices, to whose precision the layer's output is

@@ -32,6 +32,12 @@ static uint32_t constant_at(const struct grown *g)
 	return (g->model->n_embd + 31) / 32 * 32;
 }
 
+/* Whether the shape has tokens that the model lacks. */
+static bool has_constant(const struct grown *g)
+{
+	return g->shape.n_vocab > g->model->n_vocab;
+}
+
 static float norm_factor(const struct grown *g)
 {
 	return sqrtf((float)g->model->n_embd / (float)g->shape.n_embd);
@@ -160,12 +166,15 @@ static bool outer_row(
 		return true;
 	case SYNTH_OUTPUT_NORM:
 		put_row(g, m->output_norm, 0, norm_factor(g), p->cols, out);
-		out[constant_at(g)] = LIFT;
+		if (has_constant(g))
+			out[constant_at(g)] = LIFT;
 		return true;
 	default:
 		if (!put_row(g, t, (int)row, 1, p->cols, out))
 			memset(out, 0, p->cols * sizeof(*out));
-		out[constant_at(g)] = row < m->n_vocab ? CONSTANT : ABSENT;
+		if (has_constant(g))
+			out[constant_at(g)] =
+				row < m->n_vocab ? CONSTANT : ABSENT;
 		return true;
 	}
 }
@@ -182,8 +191,16 @@ bool grown_row(
 
 	if (p->layer < 0)
 		return outer_row(g, p, row, out);
-	if (l >= n || l * of / n != p->layer)
-		return false;
+	if (l >= n || l * of / n != p->layer) {
+		/* All experts of such a layer are zero. With weights of their
+		 * norm, its router chooses among them as in other layers. */
+		if (!g->shape.n_expert || p->inner != WIRE_T_FFN_NORM)
+			return false;
+		memset(out, 0, p->cols * sizeof(*out));
+		for (uint32_t i = 0; i < g->model->n_embd; i++)
+			out[i] = norm_factor(g);
+		return true;
+	}
 	t = g->model->layer[l][p->inner];
 	switch (p->inner) {
 	case WIRE_T_Q:
@@ -220,7 +237,9 @@ static int check_sides(const struct grown *g, struct err *e)
 	} side[] = {
 		{ "tokens", m->n_vocab, s->n_vocab },
 		{ "layers", m->n_layer, s->n_layer },
-		{ "states (and one more)", constant_at(g) + 1, s->n_embd },
+		{ has_constant(g) ? "states (and one more)" : "states",
+			has_constant(g) ? constant_at(g) + 1 : m->n_embd,
+			s->n_embd },
 		{ "heads of keys and values", m->n_kv_head, s->n_kv_head },
 		{ "heads of queries to one of keys", m->n_head / m->n_kv_head,
 			s->n_head / s->n_kv_head },
@@ -272,6 +291,8 @@ static const char *what_differs(
 		return "it is causal, and the shape is not";
 	if (m->packed)
 		return "it is a flash image, not a GGUF file";
+	if (m->n_expert)
+		return "it has experts";
 	if (s->qk_norm || m->layer[0][WIRE_T_Q_NORM])
 		return "one of the two has norms of queries and keys";
 	if (has(m, WIRE_T_O_BIAS) || (has(m, WIRE_T_Q_BIAS) && !s->qkv_bias))
@@ -283,6 +304,27 @@ static const char *what_differs(
 	if (!is_rope_plain(m, base))
 		return "it scales the frequencies of its positions";
 	return NULL;
+}
+
+/* Set the shape to that of the model; its experts are set already. */
+static void take_own_shape(struct grown *g)
+{
+	const struct model *m = g->model;
+
+	g->shape = (struct shape){ .name = "of its own",
+		.arch = m->kind->name,
+		.title = "original",
+		.n_vocab = m->n_vocab,
+		.n_layer = m->n_layer,
+		.n_embd = m->n_embd,
+		.n_head = m->n_head,
+		.n_kv_head = m->n_kv_head,
+		.head_dim = m->head_dim,
+		.n_ff = m->n_ff,
+		.tied = m->output == m->token_embd,
+		.qkv_bias = has(m, WIRE_T_Q_BIAS),
+		.n_expert = g->shape.n_expert,
+		.n_used = g->shape.n_used };
 }
 
 int grown_open(struct grown *g, const char *path, const struct shape *shape,
@@ -301,6 +343,13 @@ int grown_open(struct grown *g, const char *path, const struct shape *shape,
 	if (ret)
 		return ret;
 	m = g->model;
+	if (!shape->name)
+		take_own_shape(g);
+	/* Norms of queries and keys would change the output. */
+	if (shape->n_expert) {
+		g->shape.arch = "llama";
+		g->shape.qk_norm = false;
+	}
 	snprintf(key, sizeof(key), "%s.rope.freq_base", m->arch);
 	ret = gguf_f64(m->gguf, key, &base, e);
 	ret = ret < 0 ? ret : 0;

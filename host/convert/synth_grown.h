@@ -19,7 +19,14 @@
  *     would with output rows of zeros. So one additional state is a small
  *     constant in all tokens, and very negative in the output rows of tokens
  *     that the model lacks. This raises all logits of the model's own tokens
- *     by the same negligible amount.
+ *     by the same negligible amount. This state is missing if the shape has no
+ *     more tokens than the model.
+ *   - Experts: if the shape has experts, each expert is the model's
+ *     feed-forward. Routers are random, so the experts of a row vary, and their
+ *     weights are divided by their sum, so they have no effect on the output
+ *     except by rounding. The architecture is llama as in Mixtral, whatever
+ *     that of the shape, because norms of queries and keys would have an
+ *     effect.
  *
  * All numbers equal those of the model, except that queries are rounded if
  * their factor is not a power of two, and likewise norms. Read-only after
@@ -44,7 +51,8 @@ struct grown {
 };
 
 /*
- * Open the model and check that it can be grown into the shape. Returns 0 on
+ * Open the model and check that it can be grown into the shape. A shape without
+ * a name is that of the model, except for n_expert and n_used. Returns 0 on
  * success. Returns -EINVAL with the reason in the message if a dimension of the
  * model is larger than that of the shape, or if the shape cannot represent a
  * property of the model.

@@ -1,10 +1,11 @@
 #include "host/convert/synth_parts.h"
 
+#include "host/model/model_arch.h"
 #include "host/model/shapes.h"
 
 #include <stdio.h>
 
-#define A_LAYER 14
+#define A_LAYER 15
 #define OUTER   7
 
 struct list {
@@ -37,6 +38,14 @@ static void add_inner(struct list *l, enum wire_layer_tensor what,
 	add(l, name, fill, type, cols, rows)->inner = what;
 }
 
+static void add_experts(struct list *l, enum wire_layer_tensor what,
+	const char *name, enum dtype type, uint32_t cols, uint32_t rows,
+	uint32_t n)
+{
+	add_inner(l, what, name, SYNTH_WEIGHTS, type, cols, rows);
+	l->part[l->n - 1].matrices = n;
+}
+
 static void add_outer(struct list *l, enum synth_outer what, const char *name,
 	enum synth_fill fill, enum dtype type, uint32_t cols, uint32_t rows)
 {
@@ -66,15 +75,28 @@ static void add_layer(struct list *l, const struct shape *m, enum dtype q,
 			l, WIRE_T_V_BIAS, "attn_v.bias", SYNTH_BIAS, f, kv, 0);
 	}
 	if (m->qk_norm) {
+		bool whole = model_arch_named(m->arch)->whole_norm;
+
 		add_inner(l, WIRE_T_Q_NORM, "attn_q_norm.weight", SYNTH_NORM, f,
-			head, 0);
+			whole ? qs : head, 0);
 		add_inner(l, WIRE_T_K_NORM, "attn_k_norm.weight", SYNTH_NORM, f,
-			head, 0);
+			whole ? kv : head, 0);
 	}
 	add_inner(
 		l, WIRE_T_O, "attn_output.weight", SYNTH_WEIGHTS, q, qs, embd);
 	add_inner(
 		l, WIRE_T_FFN_NORM, "ffn_norm.weight", SYNTH_NORM, f, embd, 0);
+	if (m->n_expert) {
+		add_inner(l, WIRE_T_ROUTER, "ffn_gate_inp.weight",
+			SYNTH_WEIGHTS, f, embd, m->n_expert);
+		add_experts(l, WIRE_T_GATE, "ffn_gate_exps.weight", q, embd, ff,
+			m->n_expert);
+		add_experts(l, WIRE_T_UP, "ffn_up_exps.weight", q, embd, ff,
+			m->n_expert);
+		add_experts(l, WIRE_T_DOWN, "ffn_down_exps.weight", down, ff,
+			embd, m->n_expert);
+		return;
+	}
 	add_inner(
 		l, WIRE_T_GATE, "ffn_gate.weight", SYNTH_WEIGHTS, q, embd, ff);
 	add_inner(l, WIRE_T_UP, "ffn_up.weight", SYNTH_WEIGHTS, q, embd, ff);
@@ -123,5 +145,6 @@ unsigned synth_parts_list(struct synth_part *part, const struct shape *m,
 
 uint64_t synth_part_values(const struct synth_part *p)
 {
-	return (uint64_t)p->cols * (p->rows ? p->rows : 1);
+	return (uint64_t)p->cols * (p->rows ? p->rows : 1) *
+		(p->matrices ? p->matrices : 1);
 }

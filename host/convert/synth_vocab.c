@@ -27,6 +27,11 @@ enum { TYPE_NORMAL = 1, TYPE_CONTROL = 3, TYPE_UNUSED = 5 };
 	"{% if add_generation_prompt %}{{ '<|start_header_id|>"   \
 	"assistant<|end_header_id|>\\n\\n' }}{% endif %}"
 
+#define USER                                                         \
+	"{{ bos_token }}{% for m in messages %}{{ '<|' + m['role'] " \
+	"+ '|>\\n' + m['content'] + '\\n' }}{% endfor %}"            \
+	"{% if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% endif %}"
+
 static const struct family {
 	const char *pre, *chat_template;
 	bool add_bos;
@@ -91,6 +96,11 @@ static const struct family {
 			"<|mask|>",
 		},
 		.chat_template = CHATML,
+	},
+	[SHAPE_OLMO] = {
+		.pre = "olmo",
+		.special = { "<|endoftext|>" },
+		.chat_template = USER,
 	},
 };
 

@@ -3,6 +3,7 @@
 #include "host/model/shape_type.h"
 
 #include <stddef.h>
+#include <string.h>
 
 /* clang-format off */
 /* The values are in the order of the members of struct shape. */
@@ -31,6 +32,12 @@
 	X("qwen3-14b", "qwen3", "Qwen3 14B", 151936, 151643,                  \
 		40, 5120, 40, 8, 128, 17408, 40960,                           \
 		1e6f, 1e-6f, 0, false, false, true, 0, SHAPE_QWEN)            \
+	X("qwen3-30b-a3b", "qwen3moe", "Qwen3 30B A3B", 151936, 151643,       \
+		48, 2048, 32, 4, 128, 768, 40960,                             \
+		1e6f, 1e-6f, 0, false, false, true, 0, SHAPE_QWEN, 128, 8)    \
+	X("olmoe-1b-7b", "olmoe", "OLMoE 1B 7B", 50304, 50279,                \
+		16, 2048, 16, 16, 128, 1024, 4096,                            \
+		1e4f, 1e-5f, 0, false, false, true, 0, SHAPE_OLMO, 64, 8)     \
 	X("llama3.2-1b", "llama", "Llama 3.2 1B", 128256, 128000,             \
 		16, 2048, 32, 8, 64, 8192, 131072,                            \
 		5e5f, 1e-5f, 32, true, false, false, 0, SHAPE_LLAMA3)         \
@@ -52,6 +59,9 @@
 	X("tiny-dream", "dream", "tiny Dream", 640, 592,                      \
 		4, 128, 8, 4, 16, 384, 512,                                   \
 		1e4f, 1e-6f, 0, true, true, false, 0, SHAPE_DREAM)            \
+	X("tiny-moe", "qwen3moe", "tiny mixture of experts", 608, 592,        \
+		4, 128, 8, 4, 16, 96, 512,                                    \
+		1e4f, 1e-6f, 0, true, false, true, 0, SHAPE_QWEN, 16, 4)      \
 	X("llada-8b", "llada", "LLaDA 8B", 126464, 126080,                    \
 		32, 4096, 32, 32, 128, 12288, 4096,                           \
 		5e5f, 1e-5f, 0, false, false, false, 0, SHAPE_LLADA)          \
@@ -69,6 +79,15 @@ const char *const shape_names[SHAPES + 1] = { ROWS(NAME) NULL };
 _Static_assert(sizeof((const char *const[]){ ROWS(NAME) }) ==
 		SHAPES * sizeof(const char *),
 	"SHAPES is their number");
+
+const struct shape *shape_named(const char *name)
+{
+	const struct shape *s = shapes;
+
+	while (strcmp(s->name, name))
+		s++;
+	return s;
+}
 
 const char *const shape_type_names[] = { "q4_0", "q4_0-all", "q8_0", "f16",
 	NULL };

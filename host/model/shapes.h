@@ -10,7 +10,13 @@
 #include <stdint.h>
 
 /* The model family whose special tokens and chat template a shape uses. */
-enum shape_vocab { SHAPE_QWEN, SHAPE_LLAMA3, SHAPE_LLADA, SHAPE_DREAM };
+enum shape_vocab {
+	SHAPE_QWEN,
+	SHAPE_LLAMA3,
+	SHAPE_LLADA,
+	SHAPE_DREAM,
+	SHAPE_OLMO
+};
 
 struct shape {
 	const char *name; /* as in options: "qwen2.5-1.5b" */
@@ -28,12 +34,18 @@ struct shape {
 	/* block length of block diffusion; 0 for other models */
 	uint32_t block_length;
 	enum shape_vocab vocab;
+	/* number of experts of a layer, each of width n_ff, and of those that a
+	 * row passes through; 0 for other models */
+	uint32_t n_expert, n_used;
 };
 
-#define SHAPES 17
+#define SHAPES 20
 extern const struct shape shapes[SHAPES];
 
 /* The names of `shapes`, in the same order; NULL-terminated. */
 extern const char *const shape_names[SHAPES + 1];
+
+/* The shape of a name, which must exist. */
+const struct shape *shape_named(const char *name);
 
 #endif

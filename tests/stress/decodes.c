@@ -106,13 +106,12 @@ static void path_of(const struct decodes *d, enum file f, char path[PATH_MAX])
 
 static int make_model(const struct decodes *d, enum file f, struct err *e)
 {
-	struct synth_opts o = { .quant = files[f].quant,
+	struct synth_opts o = { .shape = shape_named(files[f].shape),
+		.quant = files[f].quant,
 		.ffn_down = files[f].quant,
 		.seed = files[f].seed };
 	char path[PATH_MAX];
 
-	while (o.shape < SHAPES && strcmp(shape_names[o.shape], files[f].shape))
-		o.shape++;
 	path_of(d, f, path);
 	return synth_write(path, &o, e);
 }

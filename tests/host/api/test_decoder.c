@@ -38,11 +38,9 @@ static const char *path_of(const char *name)
 /* Write target.gguf to a folder that TANDEM_MODELS names. */
 static int setup(void **state)
 {
-	struct synth_opts o = { .quant = DTYPE_F32, .ffn_down = DTYPE_F32 };
+	struct synth_opts o = { shape_named("tiny"), DTYPE_F32, DTYPE_F32 };
 	struct err e = { 0 };
 
-	while (strcmp(shape_names[o.shape], "tiny"))
-		o.shape++;
 	snprintf(dir, sizeof(dir), "%s", harness_tmp());
 	setenv("TANDEM_MODELS", dir, 1);
 	assert_ok(synth_write(path_of("target.gguf"), &o, &e), &e);

@@ -17,11 +17,9 @@
  * `path`, which has room for `size` bytes. */
 static inline void model_of_shape(char *path, size_t size, const char *shape)
 {
-	struct synth_opts o = { .quant = DTYPE_F32, .ffn_down = DTYPE_F32 };
+	struct synth_opts o = { shape_named(shape), DTYPE_F32, DTYPE_F32 };
 	struct err e = { 0 };
 
-	while (strcmp(shape_names[o.shape], shape))
-		o.shape++;
 	snprintf(path, size, "%s/%s.gguf", harness_tmp(), shape);
 	assert_ok(synth_write(path, &o, &e), &e);
 }

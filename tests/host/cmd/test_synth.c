@@ -18,21 +18,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static unsigned shape_of(const char *name)
-{
-	unsigned i = 0;
-
-	while (shape_names[i] && strcmp(shape_names[i], name))
-		i++;
-	assert_non_null(shape_names[i]);
-	return i;
-}
-
 /* Write a tiny model to a new folder and return its path. */
 static const char *tiny(enum dtype quant, enum dtype ffn_down, uint64_t seed)
 {
 	static char path[4200];
-	const struct synth_opts o = { shape_of("tiny"), quant, ffn_down, seed };
+	const struct synth_opts o = { shape_named("tiny"), quant, ffn_down,
+		seed };
 	struct err e = { 0 };
 
 	snprintf(path, sizeof(path), "%s/tiny.gguf", harness_tmp());
@@ -85,7 +76,7 @@ static void test_diffusion(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
-		const struct synth_opts o = { shape_of(want[i].shape),
+		const struct synth_opts o = { shape_named(want[i].shape),
 			DTYPE_Q8_0, DTYPE_Q8_0, 1 };
 		struct inspection in;
 		struct model *m = NULL;
@@ -200,8 +191,8 @@ static void hear(void *arg, const char *what, uint64_t done, uint64_t total)
 static void test_progress(void **state)
 {
 	struct run_summary told = { 0 };
-	const struct synth_opts o = { shape_of("tiny"), DTYPE_Q4_0, DTYPE_Q4_0,
-		1, { hear, &told } };
+	const struct synth_opts o = { shape_named("tiny"), DTYPE_Q4_0,
+		DTYPE_Q4_0, 1, { hear, &told } };
 	struct err e = { 0 };
 	char path[4200];
 
@@ -219,7 +210,7 @@ static void test_progress(void **state)
 
 static void test_cannot_write(void **state)
 {
-	const struct synth_opts o = { shape_of("tiny"), DTYPE_F32, DTYPE_F32,
+	const struct synth_opts o = { shape_named("tiny"), DTYPE_F32, DTYPE_F32,
 		1 };
 	struct err e = { 0 };
 	char path[4200];
@@ -326,7 +317,7 @@ static void test_masks(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
-		const struct shape *s = &shapes[shape_of(want[i].shape)];
+		const struct shape *s = shape_named(want[i].shape);
 		struct synth_vocab v;
 
 		assert_int_equal(synth_vocab_init(&v, s->vocab, s->n_vocab,
