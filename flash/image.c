@@ -32,6 +32,8 @@ struct image {
 	uint32_t version;
 	size_t n;
 	struct image_extent *extent;
+	/* of each kind: position of its first extent, and their number */
+	size_t first[IMAGE_EXPERT + 1], count[IMAGE_EXPERT + 1];
 };
 
 /* The image that is being opened, and for messages the current part: "header",
@@ -64,13 +66,14 @@ static const char *const kind_names[] = {
 	[IMAGE_HOST] = "host tensors",
 	[IMAGE_OUTPUT] = "output matrix",
 	[IMAGE_LAYER] = "layer",
+	[IMAGE_EXPERT] = "expert",
 };
 
 const char *image_extent_name(
 	enum image_kind kind, uint32_t index, char *buf, size_t size)
 {
-	if (kind == IMAGE_LAYER)
-		snprintf(buf, size, "layer %u", index);
+	if (kind >= IMAGE_LAYER)
+		snprintf(buf, size, "%s %u", kind_names[kind], index);
 	else
 		snprintf(buf, size, "%s", kind_names[kind]);
 	return buf;
@@ -164,13 +167,14 @@ static bool all_zero(const void *data, size_t len)
 }
 
 /* Check that kinds are in ascending order, that the indices of each kind count
- * from 0, and that only layers have more than one. */
+ * from 0, and that only layers
+ * and experts have more than one. */
 static int check_order(struct image_in *in, const struct format_extent *x,
 	const struct image_extent *before)
 {
 	uint32_t due = 0;
 
-	if (x->kind < IMAGE_METADATA || x->kind > IMAGE_LAYER)
+	if (x->kind < IMAGE_METADATA || x->kind > IMAGE_EXPERT)
 		return bad(in, ENOTSUP, "kind %u is unknown", x->kind);
 	if (before && x->kind < before->kind)
 		return bad(in, EINVAL, "kind %u (%s) after kind %u (%s)",
@@ -179,7 +183,7 @@ static int check_order(struct image_in *in, const struct format_extent *x,
 	if (!before && x->kind != IMAGE_METADATA)
 		return bad(in, EINVAL, "kind %u (%s), but metadata come first",
 			x->kind, kind_names[x->kind]);
-	if (before && x->kind == before->kind && x->kind != IMAGE_LAYER)
+	if (before && x->kind == before->kind && x->kind < IMAGE_LAYER)
 		return bad(in, EINVAL, "a second extent of kind %u (%s)",
 			x->kind, kind_names[x->kind]);
 	if (before && x->kind == before->kind)
@@ -195,18 +199,16 @@ static int check_extent(struct image_in *in, const struct format_extent *x,
 	size_t i, uint64_t *end)
 {
 	struct image *im = in->image;
+	char name[32];
 	int ret;
 
 	snprintf(in->where, sizeof(in->where), "extent %zu", i);
 	ret = check_order(in, x, i ? &im->extent[i - 1] : NULL);
 	if (ret)
 		return ret;
-	if (x->kind == IMAGE_LAYER)
-		snprintf(in->where, sizeof(in->where), "extent %zu (layer %u)",
-			i, x->index);
-	else
-		snprintf(in->where, sizeof(in->where), "extent %zu (%s)", i,
-			kind_names[x->kind]);
+	snprintf(in->where, sizeof(in->where), "extent %zu (%s)", i,
+		image_extent_name((enum image_kind)x->kind, x->index, name,
+			sizeof(name)));
 	if (x->reserved0 || !all_zero(x->reserved, sizeof(x->reserved)))
 		return bad(in, EINVAL, "reserved bytes are not 0");
 
@@ -252,6 +254,8 @@ static int check_extent(struct image_in *in, const struct format_extent *x,
 		x->index, x->offset, x->stored, x->bytes,
 		(enum image_codec)x->codec, x->checksum,
 		FORMAT_SUM(im->version) };
+	if (!im->count[x->kind]++)
+		im->first[x->kind] = i;
 	return 0;
 }
 
@@ -515,8 +519,6 @@ const struct image_extent *image_extent_at(const struct image *im, size_t i)
 const struct image_extent *image_find(
 	const struct image *im, enum image_kind kind, uint32_t index)
 {
-	for (size_t i = 0; i < im->n; i++)
-		if (im->extent[i].kind == kind && im->extent[i].index == index)
-			return &im->extent[i];
-	return NULL;
+	return index < im->count[kind] ? &im->extent[im->first[kind] + index]
+				       : NULL;
 }

@@ -1,8 +1,9 @@
 /*
  * The flash image: a file that stores a model in its runtime layout, with one
- * contiguous extent for each layer, so that reading a layer is one large
- * sequential read. The code in flash/ handles extents; the host interprets
- * their bytes. docs/flash-image.md specifies the format.
+ * contiguous extent for each layer, and for each expert of a mixture of
+ * experts, so that reading a layer or an expert is one large sequential read.
+ * The code in flash/ handles extents; the host interprets their bytes.
+ * docs/flash-image.md specifies the format.
  *
  * Opening checks every number of the header and of the table of extents against
  * the file before using it. After a successful open, each extent lies within
@@ -32,6 +33,7 @@ enum image_kind {
 	IMAGE_HOST,   /* tensors that only the host uses */
 	IMAGE_OUTPUT, /* the output matrix, if it is not the embedding */
 	IMAGE_LAYER,
+	IMAGE_EXPERT, /* an expert of a layer; only in mixtures of experts */
 };
 
 /* the numbers are part of the format */
@@ -41,7 +43,10 @@ enum image_sum_kind { IMAGE_XXH64, IMAGE_XXH3 };
 
 struct image_extent {
 	enum image_kind kind;
-	uint32_t index;  /* number of the layer; 0 for all other kinds */
+	/* Number of the layer, or of the expert: the layer times the number of
+	 * experts of a layer, plus its number in the layer. 0 for all other
+	 * kinds. */
+	uint32_t index;
 	uint64_t offset; /* offset from the start of the file */
 	uint64_t stored; /* bytes in the file */
 	uint64_t bytes;  /* bytes after decompression */

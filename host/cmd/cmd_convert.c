@@ -153,7 +153,7 @@ static json_t *report_json(const char *source, const char *path, uint64_t bytes,
 			layout_type_name(t->type), "rows",
 			(json_int_t)t->tensor->dim[1], "columns",
 			(json_int_t)t->tensor->dim[0], "bytes",
-			(json_int_t)t->bytes, "error",
+			(json_int_t)(t->bytes * t->tensor->dim[2]), "error",
 			json_finite(t->loss.error));
 		if (t->loss.is_grouped) {
 			put_real(o, "conventional_error", t->loss.conventional);

@@ -18,8 +18,10 @@
 struct extent {
 	enum image_kind kind;
 	uint32_t index;
-	/* [first, first + n): its tensors in conversion.tensor */
+	/* [first, first + n): its tensors in conversion.tensor; the experts of
+	 * a layer share them */
 	size_t first, n;
+	uint32_t expert; /* number of the expert in its layer */
 	uint64_t bytes;
 };
 
@@ -42,10 +44,19 @@ struct convert {
 
 static void begin_extent(struct convert *c, enum image_kind kind, uint32_t i)
 {
-	c->extent[c->n_extents++] = (struct extent){ kind, i, c->out->n, 0, 0 };
+	c->extent[c->n_extents++] =
+		(struct extent){ kind, i, c->out->n, 0, 0, 0 };
 }
 
-static void add(struct convert *c, const struct gguf_tensor *t, enum dtype type)
+/* The router is copied: it is small, and the choice of experts depends on its
+ * precision. */
+static bool is_copied(const struct gguf_tensor *t, unsigned i)
+{
+	return t->dim[1] == 1 || i == WIRE_T_ROUTER;
+}
+
+static void add(struct convert *c, const struct gguf_tensor *t, enum dtype type,
+	bool of_device)
 {
 	struct extent *x = &c->extent[c->n_extents - 1];
 	uint64_t bytes =
@@ -54,7 +65,7 @@ static void add(struct convert *c, const struct gguf_tensor *t, enum dtype type)
 	c->out->tensor[c->out->n++] = (struct convert_tensor){
 		.tensor = t,
 		.type = type,
-		.of_device = t->dim[1] > 1 && x->kind != IMAGE_HOST,
+		.of_device = of_device,
 		.extent = c->n_extents - 1,
 		.offset = x->bytes,
 		.bytes = bytes,
@@ -69,13 +80,25 @@ static enum dtype layer_type(
 	int want = i == WIRE_T_DOWN ? c->opts->down : c->opts->type;
 	enum dtype type = t->type;
 
-	if (t->dim[1] == 1)
-		return type;
+	if (is_copied(t, i))
+		want = CONVERT_KEEP;
 	if (want != CONVERT_KEEP && dtype_row_bytes((uint32_t)want, t->dim[0]))
 		type = (enum dtype)want;
-	return c->opts->gguf ? type
-			     : layout_type(c->opts->layout, type,
-				       (uint32_t)t->dim[0], SIZE_MAX);
+	return c->opts->gguf || t->dim[1] == 1
+		? type
+		: layout_type(
+			  c->opts->layout, type, (uint32_t)t->dim[0], SIZE_MAX);
+}
+
+static void add_tensors(
+	struct convert *c, uint32_t layer, unsigned first, unsigned end)
+{
+	for (unsigned i = first; i < end; i++) {
+		const struct gguf_tensor *t = c->model->layer[layer][i];
+
+		if (t)
+			add(c, t, layer_type(c, t, i), !is_copied(t, i));
+	}
 }
 
 static int plan(struct convert *c, struct err *e)
@@ -90,17 +113,18 @@ static int plan(struct convert *c, struct err *e)
 	 * twice: unchanged for the host, and as the output matrix. */
 	c->out->tensor =
 		calloc(gguf_n_tensors(m->gguf) + 1, sizeof(*c->out->tensor));
-	c->extent = calloc(m->n_layer + 3u, sizeof(*c->extent));
+	c->extent = calloc(
+		(size_t)m->n_layer * (1 + m->n_expert) + 3, sizeof(*c->extent));
 	if (!c->out->tensor || !c->extent)
 		return err_set(e, ENOMEM, "no memory for the image's table");
 	begin_extent(c, IMAGE_METADATA, 0);
 
 	rope = gguf_tensor(m->gguf, "rope_freqs.weight");
 	begin_extent(c, IMAGE_HOST, 0);
-	add(c, m->token_embd, m->token_embd->type);
-	add(c, m->output_norm, m->output_norm->type);
+	add(c, m->token_embd, m->token_embd->type, false);
+	add(c, m->output_norm, m->output_norm->type, false);
 	if (rope)
-		add(c, rope, rope->type);
+		add(c, rope, rope->type, false);
 
 	/* Write no separate output matrix if the model uses the embedding as
 	 * its output matrix and its type does not change. */
@@ -108,23 +132,35 @@ static int plan(struct convert *c, struct err *e)
 		c->opts->layout, t->type, (uint32_t)t->dim[0], SIZE_MAX);
 	if (t != m->token_embd || type != t->type) {
 		begin_extent(c, IMAGE_OUTPUT, 0);
-		add(c, t, type);
+		add(c, t, type, true);
 	}
 
 	for (uint32_t l = 0; l < m->n_layer; l++) {
-		uint64_t bytes;
-
 		begin_extent(c, IMAGE_LAYER, l);
-		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
-			if (m->layer[l][i])
-				add(c, m->layer[l][i],
-					layer_type(c, m->layer[l][i], i));
-		bytes = c->extent[c->n_extents - 1].bytes;
-		if (bytes > most)
+		add_tensors(c, l, 0, m->n_expert ? WIRE_T_GATE : WIRE_T_COUNT);
+	}
+	for (uint32_t i = 0; i < m->n_layer * m->n_expert; i++) {
+		if (i % m->n_expert == 0) {
+			begin_extent(c, IMAGE_EXPERT, i);
+			add_tensors(
+				c, i / m->n_expert, WIRE_T_GATE, WIRE_T_COUNT);
+			continue;
+		}
+		c->extent[c->n_extents] = c->extent[c->n_extents - 1];
+		c->extent[c->n_extents].index = i;
+		c->extent[c->n_extents++].expert = i % m->n_expert;
+	}
+	for (uint32_t i = 0; i < c->n_extents; i++) {
+		const struct extent *x = &c->extent[i];
+		char name[32];
+
+		if (x->kind >= IMAGE_LAYER && x->bytes > most)
 			return err_set(e, EFBIG,
-				"layer %u has %llu MiB of weights; a shared "
-				"buffer holds at most %zu MiB",
-				l, (unsigned long long)(bytes >> 20),
+				"%s has %llu MiB of weights; a shared buffer "
+				"holds at most %zu MiB",
+				image_extent_name(
+					x->kind, x->index, name, sizeof(name)),
+				(unsigned long long)(x->bytes >> 20),
 				BUFFER_MAX >> 20);
 	}
 	return 0;
@@ -141,28 +177,31 @@ static int alloc_buffer(struct convert *c, uint64_t bytes, struct err *e)
 			  (unsigned long long)(bytes >> 20));
 }
 
-/* Convert a tensor to its position in the buffer. */
-static int fill(struct convert *c, struct convert_tensor *t, struct err *e)
+/* Convert matrix number `i` of a tensor to the tensor's position in the
+ * buffer. */
+static int fill(
+	struct convert *c, struct convert_tensor *t, uint64_t i, struct err *e)
 {
 	const struct gguf_tensor *from = t->tensor;
 	uint32_t n = (uint32_t)from->dim[1], k = (uint32_t)from->dim[0];
+	const uint8_t *src = (const uint8_t *)from->data +
+		i * n * dtype_row_bytes(from->type, k);
 	uint8_t *dst = c->buffer + t->offset;
 
 	if (c->opts->cancel && *c->opts->cancel)
 		return err_set(e, ECANCELED, "interrupted");
-	if (layout_pack(
-		    c->workers, from->type, NULL, from->type, from->data, n, k))
+	if (layout_pack(c->workers, from->type, NULL, from->type, src, n, k))
 		return err_set(e, EDOM,
 			"tensor '%.*s' has weights that are infinite or no "
 			"number; get or make the model file again",
 			(int)from->name.len, from->name.data);
 	if (c->opts->by_channel && t->of_device)
-		requant_channels(c->workers, dst, from->type, from->data, n, k);
+		requant_channels(c->workers, dst, from->type, src, n, k);
 	else
-		requant(c->workers, t->type, dst, from->type, from->data, n, k);
+		requant(c->workers, t->type, dst, from->type, src, n, k);
 	if (c->opts->measure &&
 		requant_measure(c->workers, &t->loss, t->type, dst, from->type,
-			from->data, n, k))
+			src, n, k))
 		return err_set(e, ENOMEM, "no memory to measure '%.*s'",
 			(int)from->name.len, from->name.data);
 	c->done += t->bytes;
@@ -175,7 +214,7 @@ static int write_extent(
 {
 	memset(c->buffer, 0, x->bytes); /* clear the gaps between tensors */
 	for (size_t i = 0; i < x->n; i++) {
-		int ret = fill(c, &c->out->tensor[x->first + i], e);
+		int ret = fill(c, &c->out->tensor[x->first + i], x->expert, e);
 
 		if (ret)
 			return ret;
@@ -279,7 +318,7 @@ static struct convert_tensor in_file(
 		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
 			if (m->layer[l][i] == t) {
 				out.type = layer_type(c, t, i);
-				out.of_device = t->dim[1] > 1;
+				out.of_device = !is_copied(t, i);
 			}
 	out.bytes = layout_bytes(
 		out.type, (uint32_t)t->dim[1], (uint32_t)t->dim[0]);
@@ -312,15 +351,20 @@ static int write_gguf(struct convert *c, const char *path, struct err *e)
 		snprintf(name, sizeof(name), "%.*s", (int)t->name.len,
 			t->name.data);
 		gguf_put_tensor(w, name, to->type, t->n_dims, t->dim);
-		c->total += to->bytes;
+		c->total += to->bytes * t->dim[2] * t->dim[3];
 		largest = to->bytes > largest ? to->bytes : largest;
 	}
 	ret = alloc_buffer(c, align_up(largest, PACKED_ALIGN), e);
-	for (size_t i = 0; i < out->n && !ret; i++) {
-		ret = fill(c, &out->tensor[i], e);
-		if (!ret)
-			ret = gguf_write_data(
-				w, c->buffer, out->tensor[i].bytes, e);
+	for (size_t i = 0; i < out->n; i++) {
+		struct convert_tensor *t = &out->tensor[i];
+		uint64_t matrices = t->tensor->dim[2] * t->tensor->dim[3];
+
+		for (uint64_t k = 0; k < matrices && !ret; k++) {
+			ret = fill(c, t, k, e);
+			if (!ret)
+				ret = gguf_write_data(
+					w, c->buffer, t->bytes, e);
+		}
 	}
 	progress_report(&c->opts->progress, NULL, 0, 0);
 	if (!ret)

@@ -1,8 +1,10 @@
 /*
  * Packs a model file into a flash image (docs/flash-image.md). Each layer is
  * one extent, whose bytes are exactly those of the layer's block of weights in
- * memory (host/memory/weights.h). The image also contains the output matrix,
- * the tensors that the host uses, and the metadata.
+ * memory (host/memory/weights.h). So is each expert of a mixture of experts,
+ * and the layer's extent then has no feed-forward (host/memory/experts.h). The
+ * image also contains the output matrix, the tensors that the host uses, and
+ * the metadata.
  *
  * Alternatively writes a GGUF file whose layers have matrices of other types.
  * All other tensors and all keys are those of the model file, except the keys
@@ -55,12 +57,15 @@ struct convert_opts {
 struct convert_tensor {
 	const struct gguf_tensor *tensor; /* the tensor in the model file */
 	enum dtype type;                  /* type in the file that is written */
-	/* a matrix that the device uses; matrices of the host, and in a GGUF
-	 * file those outside the layers, are copied */
+	/* a matrix that may be converted; routers, matrices of the host, and in
+	 * a GGUF file those outside the layers, are copied */
 	bool of_device;
+	/* For the matrices of all experts of a layer, the numbers are those of
+	 * the first one: each expert has an extent, and all have the same
+	 * form. */
 	uint32_t extent;          /* 0 in a GGUF file */
 	uint64_t offset, bytes;   /* position and size in the extent */
-	struct requant_loss loss; /* valid for matrices if opts.measure */
+	struct requant_loss loss; /* of all; valid if opts.measure */
 };
 
 struct conversion {

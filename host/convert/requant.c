@@ -15,12 +15,6 @@
  * the block size of every type. */
 #define SPAN 256
 
-struct sums {
-	/* sums of squares: of the source values, of the errors, and of the
-	 * errors of conventional groups */
-	double source, error, conventional;
-};
-
 struct job {
 	enum dtype to, from;
 	const uint8_t *src;
@@ -31,8 +25,8 @@ struct job {
 	 * `to` is a type of tile groups or super-groups */
 	enum dtype groups;
 	bool is_grouped;
-	bool by_channel;   /* values are rounded first (requant_channels) */
-	struct sums *sums; /* [number of parts] */
+	bool by_channel; /* values are rounded first (requant_channels) */
+	struct requant_sums *sums; /* [number of parts] */
 };
 
 static uint32_t part_rows(const struct job *j, unsigned part)
@@ -147,8 +141,8 @@ static void add_errors(
 
 /* Add the errors of n columns, starting at column `at`, of the rows in `part`.
  * was[r][i] is the original value of row r in column at + i. */
-static void compare_tiles(const struct job *j, struct sums *s, unsigned part,
-	uint32_t at, uint32_t n, float was[TILE][SPAN])
+static void compare_tiles(const struct job *j, struct requant_sums *s,
+	unsigned part, uint32_t at, uint32_t n, float was[TILE][SPAN])
 {
 	const uint8_t *tile = j->packed + part * tile_strip_bytes(j->to, j->k) +
 		at / TILE * tile_info(j->to)->bytes;
@@ -162,8 +156,8 @@ static void compare_tiles(const struct job *j, struct sums *s, unsigned part,
 	}
 }
 
-static void compare_rows(const struct job *j, struct sums *s, unsigned part,
-	uint32_t at, uint32_t n, float was[TILE][SPAN])
+static void compare_rows(const struct job *j, struct requant_sums *s,
+	unsigned part, uint32_t at, uint32_t n, float was[TILE][SPAN])
 {
 	const struct dtype_info *info = dtype_info(j->to);
 	float is[SPAN];
@@ -182,7 +176,7 @@ static void compare_rows(const struct job *j, struct sums *s, unsigned part,
 static void measure_part(void *arg, unsigned part, unsigned thread)
 {
 	const struct job *j = arg;
-	struct sums *s = &j->sums[part];
+	struct requant_sums *s = &j->sums[part];
 	float was[TILE][SPAN];
 	uint32_t n;
 
@@ -229,9 +223,8 @@ int requant_measure(struct workers *w, struct requant_loss *loss, enum dtype to,
 		.k = k,
 		.groups = tile ? tile->block : to,
 		.is_grouped = tile && !tile->by_output };
-	struct sums s = { 0 };
+	struct requant_sums s = loss->sums;
 
-	*loss = (struct requant_loss){ 0 };
 	if (tile_is_exact(to, from))
 		return 0;
 	j.sums = calloc(parts, sizeof(*j.sums));
@@ -243,6 +236,7 @@ int requant_measure(struct workers *w, struct requant_loss *loss, enum dtype to,
 		s.error += j.sums[i].error;
 		s.conventional += j.sums[i].conventional;
 	}
+	loss->sums = s;
 	loss->is_grouped = j.is_grouped;
 	loss->error = relative(s.error, s.source);
 	loss->conventional = relative(s.conventional, s.source);

@@ -39,10 +39,19 @@ struct requant_loss {
 	/* error / conventional; 1 if both are 0, infinite if only
 	 * `conventional` is 0 */
 	double ratio;
+	/* sums of squares: of the source values, of the errors, and of the
+	 * errors of conventional groups */
+	struct requant_sums {
+		double source, error, conventional;
+	} sums;
 };
 
-/* Measure the loss of the matrix at `packed`, which has been converted to `to`
- * from the matrix at `src`. Returns 0 or -ENOMEM. */
+/*
+ * Measure the loss of the matrix at `packed`, which has been converted to `to`
+ * from the matrix at `src`. *loss is zero, or that of other matrices, which are
+ * converted between the same types: then it becomes the loss of all of them.
+ * Returns 0 or -ENOMEM.
+ */
 int requant_measure(struct workers *, struct requant_loss *, enum dtype to,
 	const void *packed, enum dtype from, const void *src, uint32_t n,
 	uint32_t k);

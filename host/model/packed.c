@@ -49,6 +49,31 @@ static size_t entry_bytes(const struct packed_entry *t)
 	return bytes;
 }
 
+/* Check the extents of the matrices of n experts, the first of which is number
+ * `first` in the image. */
+static int check_experts(
+	const struct packed *p, size_t first, uint64_t n, struct err *e)
+{
+	const struct image_extent *x = image_extent_at(p->image, first), *y;
+
+	for (uint64_t i = 1; i < n; i++) {
+		y = image_extent_at(p->image, first + i);
+		if (!y || y->kind != IMAGE_EXPERT)
+			return err_set(e, EINVAL,
+				"there are extents of only %llu experts "
+				"from 'expert %u' on, not of %llu",
+				(unsigned long long)i, x->index,
+				(unsigned long long)n);
+		if (y->bytes != x->bytes)
+			return err_set(e, EINVAL,
+				"'expert %u' has %llu bytes, but 'expert %u' "
+				"%llu",
+				y->index, (unsigned long long)y->bytes,
+				x->index, (unsigned long long)x->bytes);
+	}
+	return 0;
+}
+
 /* Check entry i. If the tensor belongs to the host, set its data in the GGUF
  * header; if it belongs to a layer, note the entry for packed_bind. */
 static int take_entry(struct packed *p, struct gguf *g, size_t i, struct err *e)
@@ -64,7 +89,8 @@ static int take_entry(struct packed *p, struct gguf *g, size_t i, struct err *e)
 	if (!x || x->kind == IMAGE_METADATA)
 		return err_set(
 			e, EINVAL, "extent %u holds no tensors", t->extent);
-	if (t->cols != is->dim[0] || t->rows != is->dim[1] || is->n_dims > 2)
+	if (t->cols != is->dim[0] || t->rows != is->dim[1] ||
+		is->n_dims > (x->kind == IMAGE_EXPERT ? 3 : 2))
 		return err_set(e, EINVAL,
 			"%u rows of %u do not match the declaration of tensor "
 			"'%.*s'",
@@ -83,12 +109,18 @@ static int take_entry(struct packed *p, struct gguf *g, size_t i, struct err *e)
 			bytes, (int)is->name.len, is->name.data,
 			(unsigned long long)t->offset,
 			(unsigned long long)x->bytes);
+	if (x->kind == IMAGE_EXPERT) {
+		int ret = check_experts(p, t->extent, is->dim[2], e);
+
+		if (ret)
+			return ret;
+	}
 	if (x->kind == IMAGE_OUTPUT)
 		return 0;
 	if (is->data || p->of_layer[t->tensor])
 		return err_set(e, EINVAL, "tensor '%.*s' occurs twice",
 			(int)is->name.len, is->name.data);
-	if (x->kind == IMAGE_LAYER)
+	if (x->kind >= IMAGE_LAYER)
 		p->of_layer[t->tensor] = i + 1;
 	else
 		gguf_set_data(g, t->tensor, (const char *)p->host + t->offset);
@@ -211,28 +243,33 @@ static int index_of(const struct model *m, const struct gguf_tensor *t)
 }
 
 /* Find the entry of tensor i of a layer, which must be at offset `at` of the
- * layer's extent. */
+ * extent x. */
 static int bind_tensor(struct packed *p, const struct model *m, uint32_t layer,
-	unsigned i, uint64_t at, struct err *e)
+	unsigned i, const struct image_extent *x, uint64_t at, struct err *e)
 {
 	const struct gguf_tensor *t = m->layer[layer][i];
 	size_t of = p->of_layer[index_of(m, t)];
 	const struct packed_entry *entry;
-	const struct image_extent *x;
+	const struct image_extent *is;
+	char has[32], wants[32];
 
 	if (!of)
 		return err_set(e, EINVAL,
 			"tensor '%.*s' is in no extent of a layer",
 			(int)t->name.len, t->name.data);
 	entry = &p->entry[of - 1];
-	x = image_extent_at(p->image, entry->extent);
-	if (x->index != layer || entry->offset != at || at > UINT32_MAX)
+	is = image_extent_at(p->image, entry->extent);
+	if (is != x || entry->offset != at || at > UINT32_MAX)
 		return err_set(e, EINVAL,
-			"tensor '%.*s' is at offset %llu of layer %u, not at "
-			"%llu of layer %u; convert the model again",
+			"tensor '%.*s' is at offset %llu of %s, not at "
+			"%llu of %s; convert the model again",
 			(int)t->name.len, t->name.data,
-			(unsigned long long)entry->offset, x->index,
-			(unsigned long long)at, layer);
+			(unsigned long long)entry->offset,
+			image_extent_name(
+				is->kind, is->index, has, sizeof(has)),
+			(unsigned long long)at,
+			image_extent_name(
+				x->kind, x->index, wants, sizeof(wants)));
 	if (t->dim[1] == 1 && entry->type != DTYPE_F32)
 		return err_set(e, EINVAL, "tensor '%.*s' is not f32",
 			(int)t->name.len, t->name.data);
@@ -240,22 +277,26 @@ static int bind_tensor(struct packed *p, const struct model *m, uint32_t layer,
 	return 0;
 }
 
-static int bind_layer(
-	struct packed *p, const struct model *m, uint32_t layer, struct err *e)
+/* Find the tensors [first, end) of a layer, of which the extent with this kind
+ * and index must consist. */
+static int bind_extent(struct packed *p, const struct model *m, uint32_t layer,
+	enum image_kind kind, uint32_t index, unsigned first, unsigned end,
+	struct err *e)
 {
-	const struct image_extent *x = image_find(p->image, IMAGE_LAYER, layer);
+	const struct image_extent *x = image_find(p->image, kind, index);
+	char name[32];
 	uint64_t at = 0;
 
+	image_extent_name(kind, index, name, sizeof(name));
 	if (!x)
-		return err_set(
-			e, EINVAL, "extent 'layer %u' is missing", layer);
-	for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
+		return err_set(e, EINVAL, "extent '%s' is missing", name);
+	for (unsigned i = first; i < end; i++) {
 		const struct wire_tensor *w = &p->layer[layer][i];
 		int ret;
 
 		if (!m->layer[layer][i])
 			continue;
-		ret = bind_tensor(p, m, layer, i, at, e);
+		ret = bind_tensor(p, m, layer, i, x, at, e);
 		if (ret)
 			return ret;
 		at = align_up(at + layout_bytes(w->type, w->rows, w->cols),
@@ -263,9 +304,9 @@ static int bind_layer(
 	}
 	if (at != x->bytes)
 		return err_set(e, EINVAL,
-			"layer %u is %llu bytes, its extent %llu; convert the "
-			"model again",
-			layer, (unsigned long long)at,
+			"%s is %llu bytes, its extent %llu; convert the model "
+			"again",
+			name, (unsigned long long)at,
 			(unsigned long long)x->bytes);
 	return 0;
 }
@@ -287,8 +328,14 @@ int packed_bind(struct packed *p, const struct model *m, struct err *e)
 	if (!p->layer)
 		return err_set(
 			e, ENOMEM, "no memory for %u layers", m->n_layer);
-	for (uint32_t l = 0; l < m->n_layer && !ret; l++)
-		ret = bind_layer(p, m, l, e);
+	p->n_expert = m->n_expert;
+	for (uint32_t l = 0; l < m->n_layer && !ret; l++) {
+		ret = bind_extent(p, m, l, IMAGE_LAYER, l, 0,
+			m->n_expert ? WIRE_T_GATE : WIRE_T_COUNT, e);
+		if (!ret && m->n_expert)
+			ret = bind_extent(p, m, l, IMAGE_EXPERT,
+				l * m->n_expert, WIRE_T_GATE, WIRE_T_COUNT, e);
+	}
 	if (ret)
 		return ret;
 	for (size_t i = 0; i < p->n_entries; i++) {
@@ -416,6 +463,20 @@ int packed_read_layer(
 {
 	return image_read(
 		p->image, image_find(p->image, IMAGE_LAYER, layer), dst, e);
+}
+
+size_t packed_expert_bytes(const struct packed *p, uint32_t layer)
+{
+	return image_find(p->image, IMAGE_EXPERT, layer * p->n_expert)->bytes;
+}
+
+int packed_read_expert(const struct packed *p, uint32_t layer, uint32_t expert,
+	void *dst, struct err *e)
+{
+	return image_read(p->image,
+		image_find(
+			p->image, IMAGE_EXPERT, layer * p->n_expert + expert),
+		dst, e);
 }
 
 int packed_read_output(const struct packed *p, void *dst, struct err *e)

@@ -25,8 +25,11 @@ struct packed {
 	struct image *image;
 	enum layout layout;
 	/* [n_layer]; offsets are within the layer's extent; rows is 0 for a
-	 * tensor that the model does not have */
+	 * tensor that the model does not have. With experts, gate, up and down
+	 * are those of each expert, and their offsets are within the expert's
+	 * extent. */
 	struct wire_tensor (*layer)[WIRE_T_COUNT];
+	uint32_t n_expert; /* number of experts of a layer, or 0 */
 	/* rows is 0 if the embedding serves as output matrix */
 	struct wire_tensor output;
 
@@ -62,7 +65,7 @@ int packed_open(
 void packed_close(struct packed *);
 
 /* Find the tensors of a model that was read from the GGUF header of this image.
- * Sets `layer` and `output`. Returns 0 or a negative errno. */
+ * Sets `layer`, `n_expert` and `output`. Returns 0 or a negative errno. */
 int packed_bind(struct packed *, const struct model *, struct err *);
 
 /*
@@ -97,6 +100,11 @@ size_t packed_layer_bytes(const struct packed *, uint32_t layer);
  * tensors are then at the offsets in `layer`. */
 int packed_read_layer(
 	const struct packed *, uint32_t layer, void *dst, struct err *);
+/* The same for an expert of a layer. All experts of a layer have the same
+ * size. */
+size_t packed_expert_bytes(const struct packed *, uint32_t layer);
+int packed_read_expert(const struct packed *, uint32_t layer, uint32_t expert,
+	void *dst, struct err *);
 /* Read the output matrix to dst, whose size is layout_bytes() of `output`,
  * rounded up to a multiple of 64. output.rows must not be 0. */
 int packed_read_output(const struct packed *, void *dst, struct err *);

@@ -30,6 +30,11 @@ _Static_assert(offsetof(struct packed_head, n_tensors) == 32, "format");
 /*
  * An entry of the table. The tensors of a layer are stored in one extent, in
  * the order of enum wire_layer_tensor (ipc/wire.h), each at a multiple of 64.
+ *
+ * The matrices of all experts of a layer are one tensor of the model file. Each
+ * expert has an extent with its gate, up and down, in this order, and all have
+ * the same form. The entry of such a tensor describes the matrix of the
+ * layer's first expert; the other experts follow in the next extents.
  */
 struct packed_entry {
 	uint32_t tensor; /* index in the model file's header */

@@ -47,6 +47,8 @@ static const struct part {
 	{ IMAGE_LAYER, 0, 4096, true, "layer 0" },
 	{ IMAGE_LAYER, 1, 4097, false, "layer 1" },
 	{ IMAGE_LAYER, 2, 1, true, "layer 2" },
+	{ IMAGE_EXPERT, 0, 4100, false, "expert 0" },
+	{ IMAGE_EXPERT, 1, 1, true, "expert 1" },
 };
 #define N ARRAY_LEN(parts)
 
@@ -206,6 +208,8 @@ static void round_trip(int zstd)
 	assert_int_equal(image_n_extents(im), N);
 	assert_null(image_extent_at(im, N));
 	assert_null(image_find(im, IMAGE_LAYER, 3));
+	assert_null(image_find(im, IMAGE_EXPERT, 2));
+	assert_null(image_find(im, IMAGE_EXPERT, UINT32_MAX));
 	for (size_t i = 0; i < N; i++) {
 		check_part(im, i);
 		assert_int_equal(image_extent_at(im, i)->codec,
@@ -347,7 +351,7 @@ static void test_fields(void **state)
 		{ "reserved's end", 4087, 1, 1, EINVAL, "header: reserved" },
 #define EXTENT(i, field) TABLE + i *ENTRY + field
 		{ "kind 0", EXTENT(0, KIND), 4, 0, ENOTSUP, "kind 0" },
-		{ "kind 5", EXTENT(5, KIND), 4, 5, ENOTSUP, "kind 5" },
+		{ "kind 6", EXTENT(7, KIND), 4, 6, ENOTSUP, "kind 6" },
 		{ "no metadata", EXTENT(0, KIND), 4, 2, EINVAL,
 			"metadata come first" },
 		{ "kinds descend", EXTENT(4, KIND), 4, 3, EINVAL,
@@ -368,6 +372,14 @@ static void test_fields(void **state)
 			"extent 2 (output matrix): offset 12288 overlaps" },
 		{ "offset odd", EXTENT(3, OFFSET), 8, DATA + 512, EINVAL,
 			"(layer 0): offset 8704 is not a multiple of 4096" },
+		{ "layer after an expert", EXTENT(7, KIND), 4, 4, EINVAL,
+			"kind 4 (layer) after kind 5 (expert)" },
+		{ "expert twice", EXTENT(7, INDEX), 4, 0, EINVAL,
+			"extent 7: index 0, expected 1" },
+		{ "expert missing", EXTENT(6, INDEX), 4, 1, EINVAL,
+			"extent 6: index 1, expected 0" },
+		{ "layer that is an expert", EXTENT(5, KIND), 4, 5, EINVAL,
+			"extent 5: index 2, expected 0" },
 		{ "offset beyond", EXTENT(5, OFFSET), 8, 1 << 20, EINVAL,
 			"extent 5 (layer 2): 1 stored bytes at offset 1048576" },
 		{ "offset 2^64", EXTENT(5, OFFSET), 8, UINT64_MAX - 4095,
@@ -417,18 +429,18 @@ static void test_sizes(void **state)
 	put(entry(1, STORED), 8, 5000);
 	put(entry(1, BYTES), 8, 5000);
 	/* one byte past the end of the file, and the largest number */
-	put(entry(5, STORED), 8, 4097);
-	put(entry(5, BYTES), 8, 4097);
+	put(entry(N - 1, STORED), 8, 4097);
+	put(entry(N - 1, BYTES), 8, 4097);
 	seal();
 	refused("beyond the end", EINVAL, "lie outside the file");
-	put(entry(5, STORED), 8, UINT64_MAX - 5);
-	put(entry(5, BYTES), 8, UINT64_MAX - 5);
+	put(entry(N - 1, STORED), 8, UINT64_MAX - 5);
+	put(entry(N - 1, BYTES), 8, UINT64_MAX - 5);
 	seal();
 	refused("2^64 bytes", EINVAL, "lie outside the file");
 	/* a frame that is too small to decompress to this size */
-	put(entry(5, STORED), 8, 1);
-	put(entry(5, CODEC), 4, 1);
-	put(entry(5, BYTES), 8, 1ull << 40);
+	put(entry(N - 1, STORED), 8, 1);
+	put(entry(N - 1, CODEC), 4, 1);
+	put(entry(N - 1, BYTES), 8, 1ull << 40);
 	seal();
 	refused("a bomb", EINVAL, "cannot be a zstd frame");
 	free(file);
