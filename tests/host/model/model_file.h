@@ -21,6 +21,8 @@
 struct model_file {
 	const char *arch;
 	uint32_t n_layer, n_embd, n_head, n_kv_head, head_dim, n_ff, n_vocab;
+	/* with experts, n_ff is the width of one */
+	uint32_t n_expert, n_used;
 	enum dtype type; /* type of the matrices */
 	float norm_eps;  /* 0 means 1e-5 */
 	bool tied, bias, qk_norm, rope_freqs;
@@ -50,7 +52,7 @@ static const struct model_file model_file_tiny = {
 
 struct model_tensor {
 	char name[64];
-	uint64_t cols, rows;
+	uint64_t cols, rows, matrices;
 	enum dtype type;
 };
 
@@ -70,6 +72,7 @@ static inline void mf_tensor(struct model_tensors *ts,
 	snprintf(t->name, sizeof(t->name), "%s", name);
 	t->cols = cols;
 	t->rows = rows;
+	t->matrices = strstr(name, "_exps") ? f->n_expert : 1;
 	t->type = rows == 1 ? DTYPE_F32 : f->type;
 	if (f->wrong_shape && !strcmp(f->wrong_shape, name))
 		t->cols += rows == 1 ? 1 : 32;
@@ -81,6 +84,7 @@ static inline void mf_layer(
 {
 	uint64_t q = (uint64_t)f->n_head * f->head_dim;
 	uint64_t kv = (uint64_t)f->n_kv_head * f->head_dim;
+	bool whole = !strcmp(f->arch, "olmoe");
 	const struct {
 		const char *name;
 		uint64_t cols, rows;
@@ -94,12 +98,18 @@ static inline void mf_layer(
 		{ "attn_q.bias", q, 1, f->bias },
 		{ "attn_k.bias", kv, 1, f->bias },
 		{ "attn_v.bias", kv, 1, f->bias },
-		{ "attn_q_norm.weight", f->head_dim, 1, f->qk_norm },
-		{ "attn_k_norm.weight", f->head_dim, 1, f->qk_norm },
+		{ "attn_q_norm.weight", whole ? q : f->head_dim, 1,
+			f->qk_norm },
+		{ "attn_k_norm.weight", whole ? kv : f->head_dim, 1,
+			f->qk_norm },
 		{ "ffn_norm.weight", f->n_embd, 1, true },
-		{ "ffn_gate.weight", f->n_embd, f->n_ff, true },
-		{ "ffn_up.weight", f->n_embd, f->n_ff, true },
-		{ "ffn_down.weight", f->n_ff, f->n_embd, true },
+		{ "ffn_gate.weight", f->n_embd, f->n_ff, !f->n_expert },
+		{ "ffn_up.weight", f->n_embd, f->n_ff, !f->n_expert },
+		{ "ffn_down.weight", f->n_ff, f->n_embd, !f->n_expert },
+		{ "ffn_gate_inp.weight", f->n_embd, f->n_expert, f->n_expert },
+		{ "ffn_gate_exps.weight", f->n_embd, f->n_ff, f->n_expert },
+		{ "ffn_up_exps.weight", f->n_embd, f->n_ff, f->n_expert },
+		{ "ffn_down_exps.weight", f->n_ff, f->n_embd, f->n_expert },
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
@@ -130,6 +140,10 @@ static inline void mf_keys(struct gguf_writer *w, const struct model_file *f)
 	mf_u32(w, f, "context_length", 256);
 	mf_u32(w, f, "embedding_length", f->n_embd);
 	mf_u32(w, f, "feed_forward_length", f->n_ff);
+	if (f->n_expert) {
+		mf_u32(w, f, "expert_count", f->n_expert);
+		mf_u32(w, f, "expert_used_count", f->n_used);
+	}
 	mf_u32(w, f, "attention.head_count", f->n_head);
 	mf_u32(w, f, "attention.head_count_kv", f->n_kv_head);
 	if (f->head_dim * f->n_head != f->n_embd) {
@@ -166,7 +180,7 @@ static inline void mf_data(struct gguf_writer *w, const struct model_tensor *t,
 
 	assert_non_null(row);
 	assert_non_null(out);
-	for (uint64_t r = 0; r < t->rows; r++) {
+	for (uint64_t r = 0; r < t->rows * t->matrices; r++) {
 		for (uint64_t c = 0; c < t->cols; c++)
 			row[c] = mf_value(t, index, r * t->cols + c);
 		for (uint64_t c = 0; c < t->cols && echo; c++)
@@ -201,8 +215,11 @@ static inline void model_file_write(
 	mf_keys(w, f);
 	for (unsigned i = 0; i < ts.n; i++)
 		gguf_put_tensor(w, ts.t[i].name, ts.t[i].type,
-			ts.t[i].rows == 1 ? 1 : 2,
-			(const uint64_t[]){ ts.t[i].cols, ts.t[i].rows });
+			ts.t[i].matrices > 1        ? 3
+				: ts.t[i].rows == 1 ? 1
+						    : 2,
+			(const uint64_t[]){
+				ts.t[i].cols, ts.t[i].rows, ts.t[i].matrices });
 	for (unsigned i = 0; i < ts.n; i++)
 		mf_data(w, &ts.t[i], i, false, &e);
 	assert_ok(gguf_writer_commit(w, &e), &e);

@@ -53,10 +53,11 @@ static inline void ref_products(const struct reference *r, const double *w,
 	}
 }
 
-/* y = W x for all rows, with `stride` values between rows of y. Returns false
- * if the file has no such tensor. */
-static inline int ref_linear(const struct reference *r, const char *name,
-	const struct ref_rows *x, double *y, size_t stride)
+/* y = W x for all rows, with `stride` values between rows of y, for matrix
+ * number `matrix` of the tensor. Returns false if the file has no such
+ * tensor. */
+static inline int ref_linear_of(const struct reference *r, const char *name,
+	unsigned matrix, const struct ref_rows *x, double *y, size_t stride)
 {
 	const struct gguf_tensor *t = gguf_tensor(r->g, name);
 	double w[REF_MAX_WIDTH];
@@ -68,13 +69,21 @@ static inline int ref_linear(const struct reference *r, const char *name,
 	for (uint64_t j = 0; j < t->dim[1]; j++) {
 		size_t bytes = dtype_row_bytes(t->type, t->dim[0]);
 
-		dtype_info(t->type)->to_f32(
-			row, (const char *)t->data + j * bytes, t->dim[0]);
+		dtype_info(t->type)->to_f32(row,
+			(const char *)t->data +
+				(matrix * t->dim[1] + j) * bytes,
+			t->dim[0]);
 		for (uint64_t i = 0; i < t->dim[0]; i++)
 			w[i] = (double)row[i];
 		ref_products(r, w, t->dim[0], x, y + j, stride);
 	}
 	return 1;
+}
+
+static inline int ref_linear(const struct reference *r, const char *name,
+	const struct ref_rows *x, double *y, size_t stride)
+{
+	return ref_linear_of(r, name, 0, x, y, stride);
 }
 
 /* Converts a vector to doubles. Returns false if the file has no such
@@ -127,9 +136,13 @@ static inline void ref_heads(const struct reference *r, uint32_t layer,
 		return;
 	snprintf(
 		name, sizeof(name), "blk.%u.attn_%c_norm.weight", layer, which);
-	if (gguf_tensor(r->g, name))
-		for (unsigned h = 0; h < heads; h++)
-			ref_norm(r, name, x + h * d, x + h * d, d);
+	if (gguf_tensor(r->g, name)) {
+		/* of each head, or of all heads together */
+		unsigned n = (unsigned)gguf_tensor(r->g, name)->dim[0];
+
+		for (unsigned i = 0; i < heads * d; i += n)
+			ref_norm(r, name, x + i, x + i, n);
+	}
 	for (unsigned i = 0; i < d / 2; i++)
 		div[i] = 1;
 	ref_vector(r, "rope_freqs.weight", div);
@@ -208,6 +221,52 @@ static inline void ref_before_attention(struct reference *r, uint32_t l)
 	}
 }
 
+/* Turn the router's products of a row into weights of all experts, which are 0
+ * for experts that the row does not pass through. */
+static inline void ref_choose(const struct model_file *f, double *w)
+{
+	const bool norm = strcmp(f->arch, "olmoe") != 0;
+	double p[REF_MAX_WIDTH], all = 0, used = 0;
+
+	for (unsigned e = 0; e < f->n_expert; e++) {
+		p[e] = exp(w[e]);
+		all += p[e];
+		w[e] = 0;
+	}
+	for (unsigned k = 0; k < f->n_used; k++) {
+		unsigned best = 0;
+
+		for (unsigned e = 1; e < f->n_expert; e++)
+			if (p[e] > p[best])
+				best = e;
+		w[best] = p[best];
+		used += p[best];
+		p[best] = -1;
+	}
+	for (unsigned e = 0; e < f->n_expert; e++)
+		w[e] /= norm ? used : all;
+}
+
+/* The feed-forward of matrix number `e`, from h to y. */
+static inline void ref_feed_forward(struct reference *r, uint32_t l,
+	const char *suffix, unsigned e, struct ref_rows *y)
+{
+	char n[64];
+
+	snprintf(n, sizeof(n), "blk.%u.ffn_gate%s.weight", l, suffix);
+	ref_linear_of(r, n, e, &r->h, r->a.v[0], REF_STRIDE);
+	snprintf(n, sizeof(n), "blk.%u.ffn_up%s.weight", l, suffix);
+	ref_linear_of(r, n, e, &r->h, r->up.v[0], REF_STRIDE);
+	for (unsigned row = 0; row < r->n; row++) {
+		double *a = r->a.v[row];
+
+		for (unsigned i = 0; i < r->f->n_ff; i++)
+			a[i] = a[i] / (1 + exp(-a[i])) * r->up.v[row][i];
+	}
+	snprintf(n, sizeof(n), "blk.%u.ffn_down%s.weight", l, suffix);
+	ref_linear_of(r, n, e, &r->a, y->v[0], REF_STRIDE);
+}
+
 static inline void ref_from_attention(struct reference *r, uint32_t l)
 {
 	char n[64];
@@ -217,16 +276,21 @@ static inline void ref_from_attention(struct reference *r, uint32_t l)
 	LINEAR("attn_output", r->a, r->h);
 	ref_add(r, &r->h);
 	ref_norms(r, NAME("ffn_norm.weight"));
-	LINEAR("ffn_gate", r->h, r->a);
-	LINEAR("ffn_up", r->h, r->up);
-	for (unsigned row = 0; row < r->n; row++) {
-		double *a = r->a.v[row];
-
-		for (unsigned i = 0; i < r->f->n_ff; i++)
-			a[i] = a[i] / (1 + exp(-a[i])) * r->up.v[row][i];
+	if (!r->f->n_expert) {
+		ref_feed_forward(r, l, "", 0, &r->key);
+		ref_add(r, &r->key);
+		return;
 	}
-	LINEAR("ffn_down", r->a, r->h);
-	ref_add(r, &r->h);
+	LINEAR("ffn_gate_inp", r->h, r->query);
+	for (unsigned row = 0; row < r->n; row++)
+		ref_choose(r->f, r->query.v[row]);
+	for (unsigned e = 0; e < r->f->n_expert; e++) {
+		ref_feed_forward(r, l, "_exps", e, &r->key);
+		for (unsigned row = 0; row < r->n; row++)
+			for (unsigned i = 0; i < r->f->n_embd; i++)
+				r->x.v[row][i] +=
+					r->query.v[row][e] * r->key.v[row][i];
+	}
 }
 #undef LINEAR
 #undef NAME
