@@ -65,6 +65,21 @@ static uint64_t find_number(
 	return v > 0 ? (uint64_t)v : 0;
 }
 
+/* Return the bytes of the tensors that have a matrix for each expert. */
+static uint64_t bytes_of_experts(const struct gguf *g)
+{
+	static const char part[] = "_exps.";
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < gguf_n_tensors(g); i++) {
+		const struct gguf_tensor *t = gguf_tensor_at(g, i);
+
+		if (memmem(t->name.data, t->name.len, part, strlen(part)))
+			bytes += t->bytes;
+	}
+	return bytes;
+}
+
 void inspect_gguf(struct inspection *in, const struct gguf *g)
 {
 	const struct gguf_tensor *embd = gguf_tensor(g, "token_embd.weight");
@@ -83,7 +98,15 @@ void inspect_gguf(struct inspection *in, const struct gguf *g)
 	in->heads = find_number(g, in->arch, "attention.head_count");
 	in->kv_heads = find_number(g, in->arch, "attention.head_count_kv");
 	in->head_dim = find_number(g, in->arch, "attention.key_length");
-	in->ff = find_number(g, in->arch, "feed_forward_length");
+	in->experts = find_number(g, in->arch, "expert_count");
+	in->experts_used = find_number(g, in->arch, "expert_used_count");
+	if (in->experts)
+		in->ff = find_number(g, in->arch, "expert_feed_forward_length");
+	if (!in->ff)
+		in->ff = find_number(g, in->arch, "feed_forward_length");
+	in->experts_bytes = in->experts ? bytes_of_experts(g) : 0;
+	if (in->layers && in->experts)
+		in->expert_bytes = in->experts_bytes / in->experts / in->layers;
 	in->context = find_number(g, in->arch, "context_length");
 	if (!in->kv_heads)
 		in->kv_heads = in->heads;
@@ -233,6 +256,18 @@ static void print_model(const struct gguf *g, FILE *f)
 			", feed-forward %" PRIu64 "\n",
 			in.layers, in.embd, in.heads, in.kv_heads, in.head_dim,
 			in.ff);
+	if (in.experts)
+		fprintf(f,
+			"experts       %" PRIu64 " in each layer, %" PRIu64
+			" for each token",
+			in.experts, in.experts_used);
+	if (in.expert_bytes)
+		fprintf(f, ", %s each, %.1f %% of all weights",
+			scaled(in.expert_bytes, 1024, text, sizeof(text)),
+			100 * (double)in.experts_bytes /
+				(double)in.tensor_bytes);
+	if (in.experts)
+		fputc('\n', f);
 	if (in.context)
 		fprintf(f, "context       %" PRIu64 " tokens\n", in.context);
 	if (in.diffusion && in.block_length)
@@ -378,6 +413,18 @@ static json_t *diffusion_json(const struct inspection *in)
 		(json_int_t)in->block_length);
 }
 
+/* Return the numbers of a mixture of experts. Returns NULL for another model or
+ * if memory ran out. */
+static json_t *experts_json(const struct inspection *in)
+{
+	if (!in->experts)
+		return NULL;
+	return json_pack("{s:I, s:I, s:I, s:I}", "count",
+		(json_int_t)in->experts, "used", (json_int_t)in->experts_used,
+		"bytes", (json_int_t)in->expert_bytes, "bytes_of_all",
+		(json_int_t)in->experts_bytes);
+}
+
 json_t *inspect_json(const char *path, const struct gguf *g)
 {
 	json_t *keys = json_array(), *tensors = json_array();
@@ -423,7 +470,7 @@ json_t *inspect_json(const char *path, const struct gguf *g)
 					(json_int_t)total[t].bytes));
 	return json_pack("{s:i, s:s, s:o, s:i, s:I, s:s, s:s, s:I, "
 			 "s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}, "
-			 "s:s, s:s, s:o*, s:o, s:o, s:o}",
+			 "s:s, s:s, s:o*, s:o*, s:o, s:o, s:o}",
 		"version", JSON_VERSION, "command", "inspect", "file",
 		json_ctext(path), "gguf_version", (int)gguf_version(g), "bytes",
 		(json_int_t)gguf_file_bytes(g), "architecture", in.arch, "name",
@@ -434,8 +481,8 @@ json_t *inspect_json(const char *path, const struct gguf *g)
 		"feed_forward", (json_int_t)in.ff, "context",
 		(json_int_t)in.context, "vocabulary", (json_int_t)in.vocab,
 		"tied", in.tied, "tokenizer", in.tokenizer, "chat", in.chat,
-		"diffusion", diffusion_json(&in), "keys", keys, "tensors",
-		tensors, "totals", totals);
+		"experts", experts_json(&in), "diffusion", diffusion_json(&in),
+		"keys", keys, "tensors", tensors, "totals", totals);
 }
 
 /* ---- flash images ---- */
@@ -529,13 +576,14 @@ json_t *inspect_image_json(
 				(json_int_t)t->offset));
 	}
 	return json_pack("{s:i, s:s, s:o, s:s, s:i, s:I, s:s, s:I, s:s, s:s, "
-			 "s:I, s:o*, s:o, s:o}",
+			 "s:I, s:o*, s:o*, s:o, s:o}",
 		"version", JSON_VERSION, "command", "inspect", "file",
 		json_ctext(path), "format", "flash image", "format_version",
 		(int)image_version(p->image), "bytes",
 		(json_int_t)image_file_bytes(p->image), "layout",
 		layout_names[p->layout], "model_file_bytes",
 		(json_int_t)gguf_file_bytes(g), "architecture", in.arch, "name",
-		in.name, "parameters", (json_int_t)in.parameters, "diffusion",
-		diffusion_json(&in), "extents", extents, "tensors", tensors);
+		in.name, "parameters", (json_int_t)in.parameters, "experts",
+		experts_json(&in), "diffusion", diffusion_json(&in), "extents",
+		extents, "tensors", tensors);
 }

@@ -23,7 +23,12 @@ struct inspection {
 	const char *chat;    /* name of the chat template, from chat_name() */
 	uint64_t parameters; /* number of values in all tensors */
 	uint64_t tensor_bytes;
+	/* ff: the width of an expert, if there are experts */
 	uint64_t layers, embd, heads, kv_heads, head_dim, ff, context, vocab;
+	/* number of experts of a layer, and of those that a token passes
+	 * through; bytes of one expert, and of all experts of all layers, in
+	 * the types of the GGUF file */
+	uint64_t experts, experts_used, expert_bytes, experts_bytes;
 	bool diffusion;        /* the model is a diffusion model */
 	uint64_t block_length; /* block length of a block-diffusion model */
 	int64_t mask_token;    /* -1 if not in the file */

@@ -253,11 +253,12 @@ static int write_vector(struct synth *s, const struct synth_part *p,
 }
 
 /* Make a row of a router in a grown model. Its input has as many values as the
- * smaller model's states; the others are 0. */
+ * smaller model's states; the others are 0. Their root mean square is often
+ * about a half in a trained model, and the products should be about 1. */
 static void router_row(struct synth *s, uint64_t stream, uint32_t row,
 	float *out, uint32_t cols)
 {
-	const float scale = 1 / sqrtf((float)s->opts->grown->model->n_embd);
+	const float scale = 2 / sqrtf((float)s->opts->grown->model->n_embd);
 
 	for (uint32_t i = 0; i < cols; i += 2) {
 		gauss_pair(s->opts->seed, stream, (uint64_t)row * cols + i,

@@ -102,6 +102,59 @@ static void test_diffusion(void **state)
 	}
 }
 
+/* Files of mixtures of experts, and the number of a shape's layers and experts
+ * that a caller reduces. The vocabularies are smaller to save time. */
+static void test_experts(void **state)
+{
+	static const struct {
+		const char *shape;
+		uint32_t layers, experts;
+		uint32_t n_ff, n_used, q_norm;
+	} want[] = {
+		{ "tiny-moe", 4, 16, 96, 4, 16 },
+		{ "olmoe-1b-7b", 1, 8, 1024, 8, 2048 },
+		{ "qwen3-30b-a3b", 2, 9, 768, 8, 128 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+		struct shape s = *shape_named(want[i].shape);
+		const struct synth_opts o = { &s, DTYPE_Q4_0, DTYPE_Q8_0, 1 };
+		const struct gguf_tensor *t;
+		struct inspection in;
+		struct model *m = NULL;
+		struct err e = { 0 };
+		char path[4200];
+
+		s.n_vocab = 608;
+		s.first_special = 592;
+		s.n_layer = want[i].layers;
+		s.n_expert = want[i].experts;
+		snprintf(path, sizeof(path), "%s/moe.gguf", harness_tmp());
+		assert_ok(synth_write(path, &o, &e), &e);
+		assert_ok(model_open(&m, path, &e), &e);
+		assert_string_equal(m->arch, s.arch);
+		assert_int_equal(m->n_layer, want[i].layers);
+		assert_int_equal(m->n_expert, want[i].experts);
+		assert_int_equal(m->n_used, want[i].n_used);
+		assert_int_equal(m->n_ff, want[i].n_ff);
+		t = m->layer[want[i].layers - 1][WIRE_T_Q_NORM];
+		assert_int_equal(t->dim[0], want[i].q_norm);
+		t = m->layer[0][WIRE_T_ROUTER];
+		assert_int_equal(t->type, DTYPE_F32);
+		t = m->layer[0][WIRE_T_DOWN];
+		assert_int_equal(t->type, DTYPE_Q8_0);
+		/* no two experts are equal */
+		assert_true(memcmp(t->data,
+			(const char *)t->data + t->bytes / t->dim[2], 1000));
+		inspect_gguf(&in, m->gguf);
+		assert_int_equal(in.experts, want[i].experts);
+		assert_int_equal(in.experts_used, want[i].n_used);
+		assert_int_equal(in.ff, want[i].n_ff);
+		model_close(m);
+		unlink(path);
+	}
+}
+
 static void read_all(const char *path, char **data, size_t *len)
 {
 	struct err e = { 0 };
@@ -166,6 +219,26 @@ static void test_distribution(void **state)
 	assert_close(s.deviation, 0.1, 0.03, "spread of a norm");
 	assert_true(memcmp(m->layer[0][WIRE_T_UP]->data,
 		m->layer[1][WIRE_T_UP]->data, 1000));
+	model_close(m);
+}
+
+/* The products of a router with a row, whose values are about 1, have a
+ * standard deviation of about 1, so that experts get different weights. */
+static void test_routers(void **state)
+{
+	const struct synth_opts o = { shape_named("tiny-moe"), DTYPE_Q4_0,
+		DTYPE_Q8_0, 1 };
+	struct model *m = NULL;
+	struct err e = { 0 };
+	struct moments s;
+	char path[4200];
+
+	snprintf(path, sizeof(path), "%s/moe.gguf", harness_tmp());
+	assert_ok(synth_write(path, &o, &e), &e);
+	assert_ok(model_open(&m, path, &e), &e);
+	s = moments_of(m->layer[3][WIRE_T_ROUTER]);
+	assert_close(s.mean, 0, 0.01, "mean of a router");
+	assert_close(s.deviation * sqrt(128), 1, 0.06, "scale of a router");
 	model_close(m);
 }
 
@@ -404,8 +477,10 @@ static void test_inspect(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_loads),
 	cmocka_unit_test(test_diffusion),
+	cmocka_unit_test(test_experts),
 	cmocka_unit_test(test_same_seed),
 	cmocka_unit_test(test_distribution),
+	cmocka_unit_test(test_routers),
 	cmocka_unit_test(test_progress),
 	cmocka_unit_test(test_cannot_write),
 	cmocka_unit_test(test_vocabularies),

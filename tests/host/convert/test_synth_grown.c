@@ -94,6 +94,8 @@ static void check_same(const struct model_file *f, const struct shape *shape)
 		.head_dim = s.head_dim,
 		.n_ff = s.n_ff,
 		.n_vocab = s.n_vocab,
+		.n_expert = s.n_expert,
+		.n_used = s.n_used,
 		.norm_eps = s.norm_eps };
 	int32_t token[TOKENS];
 
@@ -156,6 +158,39 @@ static void test_same_shape_but_one(void **state)
 	s.n_ff = f.n_ff;
 	s.n_vocab = f.n_vocab;
 	check_same(&f, &s);
+}
+
+/* The larger model has experts. Its architecture is that of Mixtral, also if
+ * that of the shape has norms of queries and keys. */
+static void test_experts(void **state)
+{
+	const struct model_file llama = model_of("llama", true);
+	const struct model_file qwen = model_of("qwen2", true);
+	struct shape other = wider;
+
+	other.n_expert = 6;
+	other.n_used = 2;
+	check_same(&qwen, &other);
+	other.arch = "qwen3moe";
+	other.qk_norm = true;
+	other.qkv_bias = false;
+	check_same(&llama, &other);
+}
+
+/* Without a name, the shape is that of the model. */
+static void test_own_shape(void **state)
+{
+	const struct shape dense = { 0 }, moe = { .n_expert = 5, .n_used = 3 };
+
+	for (int tied = 0; tied < 2; tied++) {
+		const struct model_file llama = model_of("llama", tied);
+		const struct model_file qwen = model_of("qwen2", tied);
+
+		check_same(&llama, &dense);
+		check_same(&llama, &moe);
+		check_same(&qwen, &dense);
+		check_same(&qwen, &moe);
+	}
 }
 
 /* ---- refused models ------------------------------------------------------ */
@@ -230,6 +265,10 @@ static void test_other_kind(void **state)
 	s = wider;
 	s.qk_norm = true;
 	check_refused(&f, s, "norms of queries");
+	f = model_of("llama", true);
+	f.n_expert = 4;
+	f.n_used = 2;
+	check_refused(&f, s, "it has experts");
 	f = model_of("qwen2", true);
 	s = wider;
 	s.qkv_bias = false;
@@ -245,6 +284,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_generates_the_same),
 	cmocka_unit_test(test_two_matrices),
 	cmocka_unit_test(test_same_shape_but_one),
+	cmocka_unit_test(test_experts),
+	cmocka_unit_test(test_own_shape),
 	cmocka_unit_test(test_too_large),
 	cmocka_unit_test(test_other_kind),
 };

@@ -21,7 +21,8 @@
 
 struct extents {
 	struct image *im;
-	uint8_t *data[16];
+	uint8_t *data[24];
+	size_t bytes[24];
 };
 
 static void read_extents(struct extents *x)
@@ -33,26 +34,34 @@ static void read_extents(struct extents *x)
 		const struct image_extent *is = image_extent_at(x->im, i);
 
 		x->data[i] = malloc(is->bytes);
+		x->bytes[i] = is->bytes;
 		assert_ok(image_read(x->im, is, x->data[i], &e), &e);
 	}
 }
 
+static void release_extents(struct extents *x)
+{
+	for (size_t i = 0; i < image_n_extents(x->im); i++)
+		free(x->data[i]);
+	image_close(x->im);
+}
+
 /* Write the image with a new checksum and check that opening it fails with the
  * message `want`. */
-static void refused(const struct extents *x, size_t metadata, size_t layers,
-	const char *what, const char *want)
+static void refused(
+	const struct extents *x, size_t n, const char *what, const char *want)
 {
-	struct image_write_opts o = { .n_extents = (uint32_t)(layers + 3) };
+	struct image_write_opts o = { .n_extents = (uint32_t)n };
 	struct image_writer *w;
 	struct model *m;
 	struct err e = { 0 };
 
 	assert_ok(image_writer_open(&w, path, &o, &e), &e);
-	for (size_t i = 0; i < layers + 3; i++) {
+	for (size_t i = 0; i < n; i++) {
 		const struct image_extent *is = image_extent_at(x->im, i);
 
 		assert_ok(image_write(w, is->kind, is->index, x->data[i],
-				  i ? is->bytes : metadata, &e),
+				  x->bytes[i], &e),
 			&e);
 	}
 	assert_ok(image_writer_commit(w, &e), &e);
@@ -63,15 +72,37 @@ static void refused(const struct extents *x, size_t metadata, size_t layers,
 			e.text, want);
 }
 
+struct change {
+	const char *what;
+	int entry; /* entry of the table; -1 for the header */
+	size_t at, bytes;
+	uint64_t value;
+	const char *want;
+};
+
+/* Change the metadata in n ways. */
+static void refused_changes(
+	struct extents *x, const struct change *change, size_t n)
+{
+	uint64_t table;
+
+	memcpy(&table, x->data[0] + 24, sizeof(table));
+	for (size_t i = 0; i < n; i++) {
+		uint8_t *p = x->data[0] + change[i].at, was[8];
+
+		if (change[i].entry >= 0)
+			p += table + (size_t)change[i].entry * 32;
+		memcpy(was, p, change[i].bytes);
+		memcpy(p, &change[i].value, change[i].bytes);
+		refused(x, image_n_extents(x->im), change[i].what,
+			change[i].want);
+		memcpy(p, was, change[i].bytes);
+	}
+}
+
 static void test_metadata(void **state)
 {
-	static const struct {
-		const char *what;
-		int entry; /* entry of the table; -1 for the header */
-		size_t at, bytes;
-		uint64_t value;
-		const char *want;
-	} bad[] = {
+	static const struct change bad[] = {
 		{ "version", -1, 0, 4, 2, "metadata: version 2" },
 		{ "layout", -1, 4, 4, 4, "layout 4" },
 		{ "file size", -1, 8, 8, 1000, "truncated" },
@@ -110,30 +141,69 @@ static void test_metadata(void **state)
 	struct model *a = source(&mixed);
 	struct convert_opts o = keep;
 	struct extents x;
-	uint64_t table;
 	size_t bytes;
 
 	o.layout = LAYOUT_TILES;
 	model_close(converted(a, &o, NULL));
 	read_extents(&x);
-	bytes = image_extent_at(x.im, 0)->bytes;
-	memcpy(&table, x.data[0] + 24, sizeof(table));
-	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		uint8_t *p = x.data[0] + bad[i].at, was[8];
+	refused_changes(&x, bad, ARRAY_LEN(bad));
+	bytes = x.bytes[0];
+	x.bytes[0] = 63;
+	refused(&x, 6, "a head cut short", "only 63 bytes, fewer");
+	x.bytes[0] = bytes - 1;
+	refused(&x, 6, "a table cut short", "a table of");
+	x.bytes[0] = bytes;
+	refused(&x, 5, "a layer left out", "extent 5 holds no tensors");
+	release_extents(&x);
+	model_close(a);
+}
 
-		if (bad[i].entry >= 0)
-			p += table + (size_t)bad[i].entry * 32;
-		memcpy(was, p, bad[i].bytes);
-		memcpy(p, &bad[i].value, bad[i].bytes);
-		refused(&x, bytes, 3, bad[i].what, bad[i].want);
-		memcpy(p, was, bad[i].bytes);
-	}
-	refused(&x, 63, 3, "a head cut short", "only 63 bytes, fewer");
-	refused(&x, bytes - 1, 3, "a table cut short", "a table of");
-	refused(&x, bytes, 2, "a layer left out", "extent 5 holds no tensors");
-	for (size_t i = 0; i < image_n_extents(x.im); i++)
-		free(x.data[i]);
-	image_close(x.im);
+/* In this image, entry 10 is the router of layer 0, and entries 25 to 33 are
+ * gate, up and down of three layers. Extents 6 to 17 are their four experts. */
+static void test_experts(void **state)
+{
+	static const struct change bad[] = {
+		{ "a layer's extent", 25, 4, 4, 3, "96 rows of 64 do not" },
+		{ "the host's extent", 25, 4, 4, 1, "96 rows of 64 do not" },
+		{ "rows of all", 25, 12, 4, 384, "384 rows of 64 do not" },
+		{ "another expert", 25, 4, 4, 7,
+			"is at offset 0 of expert 1, not at 0 of expert 0" },
+		{ "another layer", 26, 4, 4, 10, "of expert 4, not at" },
+		{ "too few experts", 31, 4, 4, 15,
+			"only 3 experts from 'expert 9' on, not of 4" },
+		{ "no expert", 31, 4, 4, 18, "extent 18 holds no tensors" },
+		{ "extent 2^32", 31, 4, 4, UINT32_MAX, "holds no tensors" },
+		{ "offset", 26, 24, 8, 64, "is at offset 64 of expert 0" },
+		{ "offset beyond", 26, 24, 8, 1 << 20, "do not lie in" },
+		{ "type that is longer", 27, 8, 4, DTYPE_F32, "do not lie in" },
+		{ "type that is shorter", 27, 8, 4, DTYPE_Q4_0, "expert 0 is" },
+		{ "tensor twice", 28, 0, 4, 0, "do not match" },
+		{ "router of an expert", 10, 4, 4, 6, "of expert 0, not at" },
+		{ "reserved", 30, 20, 4, 1, "entry 30: reserved" },
+		{ "down left out", -1, 32, 4, 33, "is in no extent" },
+	};
+	struct model_file f = mixed;
+	struct convert_opts o = keep;
+	struct extents x;
+	struct model *a;
+
+	f.n_ff = 96;
+	f.n_expert = 4;
+	f.n_used = 2;
+	o.layout = LAYOUT_TILES;
+	a = source(&f);
+	model_close(converted(a, &o, NULL));
+	read_extents(&x);
+	assert_int_equal(image_n_extents(x.im), 18);
+	refused_changes(&x, bad, ARRAY_LEN(bad));
+	refused(&x, 17, "an expert left out", "only 3 experts from 'expert 8'");
+	refused(&x, 6, "all experts left out", "extent 6 holds no tensors");
+	x.bytes[12] -= 64;
+	refused(&x, 18, "a shorter expert", "'expert 6' has");
+	for (size_t i = 6; i < 18; i++)
+		x.bytes[i] -= i == 12 ? 0 : 64;
+	refused(&x, 18, "shorter experts", "do not lie in");
+	release_extents(&x);
 	model_close(a);
 }
 
@@ -185,6 +255,7 @@ static void test_long_strips(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_metadata),
+	cmocka_unit_test(test_experts),
 	cmocka_unit_test(test_damaged_layer),
 	cmocka_unit_test(test_long_strips),
 };

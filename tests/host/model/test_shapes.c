@@ -15,9 +15,14 @@ static uint64_t layer_values(const struct shape *m)
 	uint64_t kv = (uint64_t)m->n_kv_head * m->head_dim;
 	uint64_t n = 2 * q * m->n_embd + 2 * kv * m->n_embd;
 
-	n += 3 * (uint64_t)m->n_ff * m->n_embd + 2 * (uint64_t)m->n_embd;
+	n += 3 * (uint64_t)m->n_ff * m->n_embd *
+		(m->n_expert ? m->n_expert : 1);
+	n += (uint64_t)(2 + m->n_expert) * m->n_embd;
 	n += m->qkv_bias ? q + 2 * kv : 0;
-	return n + (m->qk_norm ? 2 * (uint64_t)m->head_dim : 0);
+	if (!m->qk_norm)
+		return n;
+	return n +
+		(strcmp(m->arch, "olmoe") ? 2 * (uint64_t)m->head_dim : q + kv);
 }
 
 static uint64_t values(const struct shape *m)
@@ -40,6 +45,8 @@ static const struct {
 	{ "qwen3-4b", 4022468096 },
 	{ "qwen3-8b", 8190735360 },
 	{ "qwen3-14b", 14768307200 },
+	{ "qwen3-30b-a3b", 30532122624 },
+	{ "olmoe-1b-7b", 6919161856 },
 	{ "llama3.2-1b", 1235814400 },
 	{ "llama3.2-3b", 3212749824 },
 	{ "llama3.1-8b", 8030261248 },
@@ -77,6 +84,8 @@ static void test_sound(void **state)
 		assert_int_equal(m->n_head % m->n_kv_head, 0);
 		assert_int_equal(m->n_embd % 32, 0);
 		assert_int_equal(m->n_ff % 32, 0);
+		assert_true(m->n_used <= m->n_expert);
+		assert_int_equal(m->n_used > 0, m->n_expert > 0);
 		assert_in_range(m->first_special, 1, m->n_vocab - 1);
 	}
 	assert_null(shape_names[SHAPES]);
