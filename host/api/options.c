@@ -226,7 +226,7 @@ static const struct opt pair_rows[] = {
 	{ OPT_CHOICE, 0, "as", IN(as), "SHAPE",
 		"compute phone times for a model of this shape; the model "
 		"that runs stays the same ('tandem help shapes'). With "
-		"--clock soc:NAME", .choices = shape_names },
+		"--clock soc:NAME", .choices = dense_shape_names },
 	{ OPT_CHOICE, 0, "as-type", IN(as_type), NULL,
 		"type of the matrices with --as or --draft-as (that of the "
 		"model that runs; q8_0 for an oracle); with q4_0 the FFN down "

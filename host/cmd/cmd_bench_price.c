@@ -25,10 +25,10 @@ static const struct opt opts[] = {
 		"phone (soc:sd8gen3-lever); 'tandem help clocks' lists them", .choices = clock_names + 1 },
 	{ OPT_CHOICE, 0, "as", &target, "SHAPE",
 		"shape of the streamed model (llama3.1-8b)",
-		.choices = shape_names },
+		.choices = dense_shape_names },
 	{ OPT_CHOICE, 0, "draft-as", &draft, "SHAPE",
 		"shape of a draft model that runs on the CPU, node by node "
-		"(none: drafting costs nothing)", .choices = shape_names },
+		"(none: drafting costs nothing)", .choices = dense_shape_names },
 	{ OPT_CHOICE, 0, "as-type", &type, NULL,
 		"type of the matrices (q4_0); with q4_0 the FFN down matrices "
 		"are q8_0, with q4_0-all they are q4_0 too",

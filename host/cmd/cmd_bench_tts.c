@@ -120,16 +120,18 @@ static int take_shapes(struct tts_args *a)
 	while (list_part(&list, part)) {
 		unsigned s = 0;
 
-		while (s < SHAPES && strcmp(shape_names[s], part))
+		while (dense_shape_names[s] &&
+			strcmp(dense_shape_names[s], part))
 			s++;
-		if (s == SHAPES || n == a->n_models)
+		if (!dense_shape_names[s] || n == a->n_models)
 			return cmd_misuse(&cmd_bench_tts, "--shapes '%s': %s",
 				shapes_list,
-				s == SHAPES ? "there is no such shape; 'tandem "
-					      "synth --help' lists them"
-					    : "there are more shapes than "
-					      "models");
-		a->shape[n++] = shape_names[s];
+				dense_shape_names[s]
+					? "there are more shapes than models"
+					: "there is no such shape without "
+					  "experts; 'tandem help shapes' lists "
+					  "them");
+		a->shape[n++] = dense_shape_names[s];
 	}
 	if (n && n < a->n_models)
 		return cmd_misuse(&cmd_bench_tts,

@@ -86,16 +86,19 @@ static void tasks(FILE *f)
 
 static void all_shapes(FILE *f)
 {
-	fputs("Shapes of models, for --as, --draft-as and synth --like:\n\n",
+	fputs("Shapes of models, for --as, --draft-as and synth --like; those "
+	      "with experts\nonly for the latter:\n\n",
 		f);
 	for (unsigned i = 0; i < SHAPES; i++) {
 		const struct shape *s = &shapes[i];
 
 		fprintf(f,
-			"  %-*s  %2u layers, width %4u, %2u heads (%u of keys "
-			"and values)\n",
+			"  %-*s  %2u layers, width %4u, %2u heads (%u of keys)",
 			WIDTH, s->name, s->n_layer, s->n_embd, s->n_head,
 			s->n_kv_head);
+		if (s->n_expert)
+			fprintf(f, ", %u experts", s->n_expert);
+		fputc('\n', f);
 	}
 }
 

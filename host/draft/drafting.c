@@ -51,7 +51,7 @@ static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "draft-as", IN(as), "SHAPE",
 		"compute phone times for a draft model of this shape; see "
 		"--as. With an oracle, drafting then takes the time of such a "
-		"model on the CPU instead of none", .choices = shape_names,
+		"model on the CPU instead of none", .choices = dense_shape_names,
 		.noun = "a draft model's shape" },
 	{ OPT_UINT, 0, "draft-seed", IN(seed), "N",
 		"seed of --draft oracle:P ({})", 0, INT32_MAX },

@@ -7,7 +7,7 @@
 
 /* clang-format off */
 /* The values are in the order of the members of struct shape. */
-#define ROWS(X)                                                               \
+#define DENSE(X)                                                              \
 	X("qwen2.5-0.5b", "qwen2", "Qwen2.5 0.5B", 151936, 151643,            \
 		24, 896, 14, 2, 64, 4864, 32768,                              \
 		1e6f, 1e-6f, 0, true, true, false, 0, SHAPE_QWEN)             \
@@ -32,12 +32,6 @@
 	X("qwen3-14b", "qwen3", "Qwen3 14B", 151936, 151643,                  \
 		40, 5120, 40, 8, 128, 17408, 40960,                           \
 		1e6f, 1e-6f, 0, false, false, true, 0, SHAPE_QWEN)            \
-	X("qwen3-30b-a3b", "qwen3moe", "Qwen3 30B A3B", 151936, 151643,       \
-		48, 2048, 32, 4, 128, 768, 40960,                             \
-		1e6f, 1e-6f, 0, false, false, true, 0, SHAPE_QWEN, 128, 8)    \
-	X("olmoe-1b-7b", "olmoe", "OLMoE 1B 7B", 50304, 50279,                \
-		16, 2048, 16, 16, 128, 1024, 4096,                            \
-		1e4f, 1e-5f, 0, false, false, true, 0, SHAPE_OLMO, 64, 8)     \
 	X("llama3.2-1b", "llama", "Llama 3.2 1B", 128256, 128000,             \
 		16, 2048, 32, 8, 64, 8192, 131072,                            \
 		5e5f, 1e-5f, 32, true, false, false, 0, SHAPE_LLAMA3)         \
@@ -59,22 +53,31 @@
 	X("tiny-dream", "dream", "tiny Dream", 640, 592,                      \
 		4, 128, 8, 4, 16, 384, 512,                                   \
 		1e4f, 1e-6f, 0, true, true, false, 0, SHAPE_DREAM)            \
-	X("tiny-moe", "qwen3moe", "tiny mixture of experts", 608, 592,        \
-		4, 128, 8, 4, 16, 96, 512,                                    \
-		1e4f, 1e-6f, 0, true, false, true, 0, SHAPE_QWEN, 16, 4)      \
 	X("llada-8b", "llada", "LLaDA 8B", 126464, 126080,                    \
 		32, 4096, 32, 32, 128, 12288, 4096,                           \
 		5e5f, 1e-5f, 0, false, false, false, 0, SHAPE_LLADA)          \
 	X("dream-7b", "dream", "Dream 7B", 152064, 151643,                    \
 		28, 3584, 28, 4, 128, 18944, 131072,                          \
 		1e6f, 1e-6f, 0, false, true, false, 0, SHAPE_DREAM)
+#define MIXTURES(X)                                                           \
+	X("qwen3-30b-a3b", "qwen3moe", "Qwen3 30B A3B", 151936, 151643,       \
+		48, 2048, 32, 4, 128, 768, 40960,                             \
+		1e6f, 1e-6f, 0, false, false, true, 0, SHAPE_QWEN, 128, 8)    \
+	X("olmoe-1b-7b", "olmoe", "OLMoE 1B 7B", 50304, 50279,                \
+		16, 2048, 16, 16, 128, 1024, 4096,                            \
+		1e4f, 1e-5f, 0, false, false, true, 0, SHAPE_OLMO, 64, 8)     \
+	X("tiny-moe", "qwen3moe", "tiny mixture of experts", 608, 592,        \
+		4, 128, 8, 4, 16, 96, 512,                                    \
+		1e4f, 1e-6f, 0, true, false, true, 0, SHAPE_QWEN, 16, 4)
 /* clang-format on */
 
+#define ROWS(X)         DENSE(X) MIXTURES(X)
 #define ROW(...)        { __VA_ARGS__ },
 #define NAME(name, ...) name,
 
 const struct shape shapes[SHAPES] = { ROWS(ROW) };
 const char *const shape_names[SHAPES + 1] = { ROWS(NAME) NULL };
+const char *const dense_shape_names[] = { DENSE(NAME) NULL };
 
 _Static_assert(sizeof((const char *const[]){ ROWS(NAME) }) ==
 		SHAPES * sizeof(const char *),

@@ -44,6 +44,9 @@ extern const struct shape shapes[SHAPES];
 
 /* The names of `shapes`, in the same order; NULL-terminated. */
 extern const char *const shape_names[SHAPES + 1];
+/* The first of these names: shapes without experts, for which the cost model
+ * computes prices. NULL-terminated. */
+extern const char *const dense_shape_names[];
 
 /* The shape of a name, which must exist. */
 const struct shape *shape_named(const char *name);

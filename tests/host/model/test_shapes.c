@@ -75,6 +75,8 @@ static void test_parameters(void **state)
 
 static void test_sound(void **state)
 {
+	unsigned dense = 0;
+
 	for (unsigned s = 0; s < SHAPES; s++) {
 		const struct shape *m = &shapes[s];
 
@@ -89,6 +91,10 @@ static void test_sound(void **state)
 		assert_in_range(m->first_special, 1, m->n_vocab - 1);
 	}
 	assert_null(shape_names[SHAPES]);
+	for (unsigned s = 0; dense_shape_names[s]; s++)
+		dense = s + 1;
+	for (unsigned s = 0; s < SHAPES; s++)
+		assert_int_equal(shapes[s].n_expert > 0, s >= dense);
 }
 
 static const struct CMUnitTest tests[] = {
