@@ -216,7 +216,7 @@ size_t fuzz_mutate(
 	}
 }
 
-/* ---- seeds: raw, zstd, and many layers ---- */
+/* ---- seeds: raw, zstd, many layers, and experts ---- */
 
 static void put_entry(uint8_t *buf, size_t i, enum image_kind kind,
 	uint32_t index, size_t stored, size_t bytes, uint64_t *at)
@@ -234,7 +234,9 @@ static void put_entry(uint8_t *buf, size_t i, enum image_kind kind,
 
 size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 {
-	static const size_t n_of[] = { 1, 3, 12 };
+	static const size_t n_of[] = { 1, 3, 12, 11 };
+	/* extents before the first expert */
+	static const size_t others[] = { 1, 3, 12, 5 };
 	uint8_t text[2000], frame[600];
 	size_t n, stored, len = 0;
 	uint64_t at = 0;
@@ -260,8 +262,12 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 		memcpy(payload, j % 2 ? frame : text,
 			j % 2 ? stored : sizeof(text));
 		put_entry(buf, j,
-			j < 2 ? (enum image_kind)(j + 1) : IMAGE_LAYER,
-			j < 2 ? 0 : (uint32_t)(j - 2),
+			j >= others[i]  ? IMAGE_EXPERT
+				: j < 2 ? (enum image_kind)(j + 1)
+					: IMAGE_LAYER,
+			(uint32_t)(j >= others[i] ? j - others[i]
+					: j < 2   ? 0
+						  : j - 2),
 			j % 2 ? stored : sizeof(text), sizeof(text), &at);
 	}
 	return len;

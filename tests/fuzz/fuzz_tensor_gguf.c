@@ -105,7 +105,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-/* ---- seeds: one small file for each tensor type ---- */
+/* ---- seeds: one small file for each tensor type, half of them with a tensor
+ * of three dimensions ---- */
 
 struct out {
 	uint8_t *data;
@@ -172,7 +173,7 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 		DTYPE_Q8_0, DTYPE_Q4_0, DTYPE_Q4_1, DTYPE_Q5_0, DTYPE_Q5_1,
 		DTYPE_Q4_K, DTYPE_Q5_K, DTYPE_Q6_K, DTYPE_IQ4_NL, DTYPE_MXFP4 };
 	struct out o = { buf, 0, cap };
-	uint64_t offset = 0;
+	uint64_t offset = 0, matrices = 1 + i / 2 % 2;
 
 	if (i >= sizeof(types) / sizeof(*types))
 		return 0;
@@ -183,12 +184,15 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 	put_keys(&o);
 	for (int t = 0; t < 2; t++) {
 		put_str(&o, t ? "second" : "first");
-		put_u32(&o, 2);
+		put_u32(&o, matrices > 1 ? 3 : 2);
 		put_u64(&o, 256);
 		put_u64(&o, 1);
+		if (matrices > 1)
+			put_u64(&o, matrices);
 		put_u32(&o, types[i]);
 		put_u64(&o, offset);
-		offset = (dtype_row_bytes(types[i], 256) + 63) / 64 * 64;
+		offset = (matrices * dtype_row_bytes(types[i], 256) + 63) / 64 *
+			64;
 	}
 	while (o.at % 64)
 		put(&o, "", 1);

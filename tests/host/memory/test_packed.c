@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/progress.h"
+#include "base/rng.h"
 #include "flash/image.h"
 #include "flash/image_write.h"
 #include "host/convert/convert.h"
@@ -46,14 +47,11 @@ static void release_extents(struct extents *x)
 	image_close(x->im);
 }
 
-/* Write the image with a new checksum and check that opening it fails with the
- * message `want`. */
-static void refused(
-	const struct extents *x, size_t n, const char *what, const char *want)
+/* Write the first n extents as an image with new checksums. */
+static void rewrite(const struct extents *x, size_t n)
 {
 	struct image_write_opts o = { .n_extents = (uint32_t)n };
 	struct image_writer *w;
-	struct model *m;
 	struct err e = { 0 };
 
 	assert_ok(image_writer_open(&w, path, &o, &e), &e);
@@ -66,6 +64,16 @@ static void refused(
 	}
 	assert_ok(image_writer_commit(w, &e), &e);
 	image_writer_close(w);
+}
+
+/* Write the image and check that opening it fails with the message `want`. */
+static void refused(
+	const struct extents *x, size_t n, const char *what, const char *want)
+{
+	struct model *m;
+	struct err e = { 0 };
+
+	rewrite(x, n);
 	if (model_open(&m, path, &e) >= 0 || !strstr(e.text, want) ||
 		!strstr(e.text, path))
 		fail_msg("%s: the message '%s' does not contain '%s'", what,
@@ -207,6 +215,59 @@ static void test_experts(void **state)
 	model_close(a);
 }
 
+/* Whatever the metadata and the order of extents are, opening fails or the
+ * experts can be read. */
+static void test_random_experts(void **state)
+{
+	static const uint32_t values[] = { 0, 1, 2, 3, 64, 96, 384, 1 << 20,
+		UINT32_MAX - 63, UINT32_MAX };
+	struct model_file f = mixed;
+	struct extents x;
+	struct model *a;
+	uint64_t table;
+	unsigned opened = 0;
+
+	f.n_ff = 96;
+	f.n_expert = 4;
+	f.n_used = 2;
+	a = source(&f);
+	model_close(converted(a, &keep, NULL));
+	read_extents(&x);
+	memcpy(&table, x.data[0] + 24, sizeof(table));
+	for (uint32_t i = 0; i < 400; i++) {
+		const struct image_extent *some = image_extent_at(x.im, 9);
+		/* any word of the last 10 entries, or of the head */
+		size_t at = (size_t)(rng_uniform(8, 1, i) * 80);
+		uint32_t was,
+			value = values[(size_t)(rng_uniform(8, 2, i) *
+				ARRAY_LEN(values))];
+		uint8_t *p = x.data[0] + table + 24 * 32 + at * 4;
+		uint8_t *expert;
+		struct model *m;
+		struct err e = { 0 };
+
+		memcpy(&was, p, 4);
+		if (i % 2)
+			value = was + value % 4 - 1;
+		memcpy(p, &value, 4);
+		rewrite(&x, image_n_extents(x.im));
+		if (!model_open(&m, path, &e)) {
+			expert = malloc(some->bytes);
+			for (uint32_t k = 0; k < 12; k++)
+				assert_ok(packed_read_expert(m->packed, k / 4,
+						  k % 4, expert, &e),
+					&e);
+			free(expert);
+			model_close(m);
+			opened++;
+		}
+		memcpy(p, &was, 4);
+	}
+	assert_in_range(opened, 1, 100);
+	release_extents(&x);
+	model_close(a);
+}
+
 /* Damaged bytes of a layer are detected when the layer is loaded. */
 static void test_damaged_layer(void **state)
 {
@@ -256,6 +317,7 @@ static void test_long_strips(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_metadata),
 	cmocka_unit_test(test_experts),
+	cmocka_unit_test(test_random_experts),
 	cmocka_unit_test(test_damaged_layer),
 	cmocka_unit_test(test_long_strips),
 };
