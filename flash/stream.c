@@ -17,31 +17,14 @@
 
 /* ---- checksum and decompression of stored bytes ---- */
 
-int check_init(struct check *c)
-{
-	c->sum = image_sum_open();
-	c->unpack = ZSTD_createDCtx();
-	if (c->sum && c->unpack)
-		return 0;
-	check_release(c);
-	return -ENOMEM;
-}
-
-void check_release(struct check *c)
-{
-	image_sum_close(c->sum);
-	ZSTD_freeDCtx(c->unpack);
-	c->sum = NULL;
-	c->unpack = NULL;
-}
-
 /* Start the check of an extent. A zstd extent is decompressed to dst
  * [x->bytes]; the bytes of a raw extent are read directly to dst. */
 static void check_start(
 	struct check *c, const struct image_extent *x, uint8_t *dst)
 {
 	image_sum_begin(c->sum, x->sum);
-	ZSTD_DCtx_reset(c->unpack, ZSTD_reset_session_only);
+	if (c->unpack)
+		ZSTD_DCtx_reset(c->unpack, ZSTD_reset_session_only);
 	c->x = *x;
 	c->dst = dst;
 	c->fed = 0;
@@ -107,6 +90,10 @@ static void settle(struct slot *slot)
 {
 	if (slot->state != SLOT_READING || slot->pieces)
 		return;
+	/* There may be thousands of slots, but few are in the middle of a
+	 * check. */
+	ZSTD_freeDCtx(slot->check.unpack);
+	slot->check.unpack = NULL;
 	buffer_end(slot->buffer, slot->off, slot->written, BUFFER_WRITE);
 	slot->state = SLOT_ENDED;
 }
@@ -125,8 +112,13 @@ static void piece_free(struct piece *p)
 static void slot_fail(struct stream *s, struct slot *slot)
 {
 	const struct image_extent *x = &slot->check.x;
+	struct slot **q = &s->uncut;
 	char name[32];
 
+	while (*q && *q != slot)
+		q = &(*q)->next;
+	if (*q)
+		*q = slot->next;
 	err_in(&slot->e, "'%s': %s", image_path(s->image),
 		image_extent_name(x->kind, x->index, name, sizeof(name)));
 	for (unsigned i = 0; i < s->n_pieces; i++) {
@@ -289,19 +281,15 @@ static struct piece *piece_in(struct stream *s, enum piece_state state)
 	return NULL;
 }
 
-static struct slot *first_uncut(struct stream *s)
+/* Read the extent of a slot after those of all slots begun before it. */
+static void queue_slot(struct stream *s, struct slot *slot)
 {
-	struct slot *first = NULL;
+	struct slot **q = &s->uncut;
 
-	for (unsigned i = 0; i < s->n_slots; i++) {
-		struct slot *slot = &s->slot[i];
-
-		if (slot->state == SLOT_READING && !slot->e.code &&
-			slot->cut < slot->check.x.stored &&
-			(!first || slot->begun < first->begun))
-			first = slot;
-	}
-	return first;
+	while (*q && (*q)->begun < slot->begun)
+		q = &(*q)->next;
+	slot->next = *q;
+	*q = slot;
 }
 
 static void refill(struct stream *s)
@@ -317,7 +305,7 @@ static void refill(struct stream *s)
 			submit(s, p);
 			continue;
 		}
-		slot = first_uncut(s);
+		slot = s->uncut;
 		p = piece_in(s, PIECE_FREE);
 		if (!slot || !p)
 			break;
@@ -330,8 +318,10 @@ static void refill(struct stream *s)
 		p->tries = 0;
 		p->dst = zstd ? s->bounce + (size_t)(p - s->piece) * s->block
 			      : slot->base + slot->cut;
-		p->block.area = zstd ? s->n_slots : (unsigned)(slot - s->slot);
+		p->block.area = zstd ? s->areas : slot->area;
 		slot->cut += p->need;
+		if (slot->cut == slot->check.x.stored)
+			s->uncut = slot->next;
 		slot->pieces++;
 		submit(s, p);
 	}
@@ -363,6 +353,14 @@ static bool check_next(struct stream *s)
 	slot = p->slot;
 	x = &slot->check.x;
 	image_sum_add(slot->check.sum, p->dst, p->need);
+	if (x->codec == IMAGE_ZSTD && !slot->check.unpack &&
+		!(slot->check.unpack = ZSTD_createDCtx())) {
+		err_sys(&slot->e, ENOMEM, "cannot decompress");
+		piece_free(p);
+		slot_fail(s, slot);
+		settle(slot);
+		return true;
+	}
 	if (x->codec == IMAGE_ZSTD && !slot->check.bad)
 		unpack(&slot->check, p->dst, p->need);
 	slot->check.fed += p->need;
@@ -377,6 +375,7 @@ static bool check_next(struct stream *s)
 		slot->again = true;
 		slot->cut = 0;
 		check_start(&slot->check, x, slot->base);
+		queue_slot(s, slot);
 		s->stats.retries++;
 	} else if (whole) {
 		err_set(&slot->e, EBADMSG,
@@ -485,8 +484,15 @@ int stream_begin(struct stream *s, unsigned i, const struct image_extent *x,
 	slot->cut = 0;
 	slot->again = false;
 	check_start(&slot->check, x, slot->base);
+	queue_slot(s, slot);
 	refill(s);
 	return 0;
+}
+
+bool stream_ended(const struct stream *s, unsigned i)
+{
+	assert(i < s->n_slots);
+	return s->slot[i].state != SLOT_READING;
 }
 
 bool stream_wait_some(struct stream *s, unsigned i)

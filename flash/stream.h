@@ -32,6 +32,7 @@ struct image;
 struct image_extent;
 struct stream;
 
+/* the most staging slots (host/memory/staging.h) */
 #define STREAM_SLOTS     16
 #define STREAM_BLOCK_MAX ((size_t)64 << 20)
 #define STREAM_DEPTH_MAX 128
@@ -47,11 +48,11 @@ struct stream_opts {
 	size_t block;
 	/* Number of reads in flight. 0 means all reads of every extent that
 	 * stream_begin was called for, so that flash is busy as long as a slot
-	 * is free, whatever the caller does meanwhile. There are two
-	 * exceptions, in which 0 means STREAM_DEPTH_DEFAULT: if reads go
-	 * through the page cache, where each read occupies a kernel thread, or
-	 * if the image has zstd extents, whose compressed bytes need memory of
-	 * the stream. */
+	 * is free, whatever the caller does meanwhile, or STREAM_DEPTH_MAX if
+	 * there are more slots. There are two exceptions, in which 0 means
+	 * STREAM_DEPTH_DEFAULT: if reads go through the page cache, where each
+	 * read occupies a kernel thread, or if the image has zstd extents,
+	 * whose compressed bytes need memory of the stream. */
 	unsigned depth;
 	bool buffered; /* do not use O_DIRECT */
 	bool threaded; /* do not use io_uring */
@@ -91,7 +92,9 @@ int stream_file(const struct image *, bool buffered, int *fd, bool *direct,
 /*
  * Add a slot, into which extents are read: `bytes` of a buffer from `off` on,
  * both multiples of a page. Slots are numbered from 0 in the order in which
- * they are added. All must be added before the first stream_begin.
+ * they are added. All must be added before the first stream_begin. Of many
+ * slots in one buffer, add those one after another, in ascending order: their
+ * memory is then registered with the kernel as one area.
  */
 int stream_add_slot(struct stream *, struct buffer *, size_t off, size_t bytes,
 	struct err *);
@@ -122,6 +125,9 @@ int stream_wait(struct stream *, unsigned slot, struct err *);
  * block.
  */
 bool stream_wait_some(struct stream *, unsigned slot);
+
+/* Whether stream_wait will not block, as far as the stream knows already. */
+bool stream_ended(const struct stream *, unsigned slot);
 
 /*
  * Make progress without waiting: submit reads and check blocks that have

@@ -25,7 +25,8 @@
  * are in the CPU cache. */
 struct check {
 	struct image_sum *sum;
-	void *unpack; /* ZSTD_DCtx */
+	/* ZSTD_DCtx, from the first check of a zstd extent to its last */
+	void *unpack;
 	struct image_extent x;
 	uint8_t *dst;
 	uint64_t fed;     /* stored bytes that have been processed */
@@ -40,7 +41,9 @@ struct slot {
 	struct buffer *buffer;
 	size_t off, bytes;
 	uint8_t *base;
+	unsigned area; /* memory that is registered with the kernel */
 	enum slot_state state;
+	struct slot *next; /* in the queue `uncut` */
 	/* error of the extent, kept until no piece is in use */
 	struct err e;
 	uint64_t begun; /* number of extents begun before this one */
@@ -96,8 +99,12 @@ struct stream {
 	bool whole; /* derive depth and block from the sizes of the slots */
 	uint64_t stall_ns;
 	struct fault_state fault;
-	struct slot slot[STREAM_SLOTS];
+	struct slot *slot; /* [n_slots] */
 	unsigned n_slots;
+	unsigned areas; /* areas of slots */
+	/* Slots whose extents are not completely assigned to pieces, in the
+	 * order in which they are read. */
+	struct slot *uncut;
 	struct piece *piece; /* [n_pieces], allocated by stream_start */
 	unsigned n_pieces;   /* depth + STREAM_AHEAD, or only depth */
 	/* [n_pieces][block] compressed bytes; NULL without zstd extents */
@@ -115,7 +122,7 @@ struct stream {
 	void *on_read_arg;
 	struct stream_stats stats;
 	/* state for stream_how */
-	bool direct, uring, started, areas;
+	bool direct, uring, started, registered;
 	char refused[3 * STREAM_WHY + 64];
 	char how[STREAM_HOW];
 };
@@ -131,10 +138,6 @@ void stream_say_how(struct stream *);
 
 /* Cancel all reads in flight. Returns false if one did not complete in time. */
 bool stream_take_back(struct stream *);
-
-/* check_init returns 0 or -ENOMEM. check_release accepts a zeroed struct. */
-int check_init(struct check *);
-void check_release(struct check *);
 
 /* ---- flash/flash_fault.c ---- */
 

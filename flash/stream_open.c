@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <zstd.h>
 
 /* ---- the file ---- */
 
@@ -161,13 +162,15 @@ bool stream_close(struct stream *s)
 		if (slot->state == SLOT_READING)
 			buffer_end(slot->buffer, slot->off, slot->written,
 				BUFFER_WRITE);
-		check_release(&slot->check);
+		image_sum_close(slot->check.sum);
+		ZSTD_freeDCtx(slot->check.unpack);
 	}
 	if (abandon)
 		return false; /* a read may still use the memory below */
 	fd_close(&s->fd);
 	hugemem_free(s->bounce);
 	free(s->piece);
+	free(s->slot);
 	free(s);
 	return true;
 }
@@ -175,24 +178,30 @@ bool stream_close(struct stream *s)
 int stream_add_slot(struct stream *s, struct buffer *b, size_t off,
 	size_t bytes, struct err *e)
 {
-	struct slot *slot = &s->slot[s->n_slots];
+	struct slot *slot;
 
-	assert(!s->started && s->n_slots < STREAM_SLOTS);
+	assert(!s->started);
 	if (!bytes || off % IMAGE_PAGE || bytes % IMAGE_PAGE ||
 		!range_within(off, bytes, buffer_bytes(b)))
 		return err_set(e, EINVAL,
 			"%zu bytes at %zu of buffer '%s' (%zu bytes) are not a "
 			"slot: they must be whole pages within it",
 			bytes, off, buffer_name(b), buffer_bytes(b));
-	if (check_init(&slot->check))
+	slot = reallocarray(s->slot, s->n_slots + 1, sizeof(*slot));
+	if (!slot)
+		return err_sys(e, ENOMEM, "cannot add a slot");
+	s->slot = slot;
+	slot += s->n_slots;
+	*slot = (struct slot){ .buffer = b, .off = off, .bytes = bytes };
+	slot->check.sum = image_sum_open();
+	if (!slot->check.sum)
 		return err_sys(e, ENOMEM, "cannot check extents");
-	slot->buffer = b;
-	slot->off = off;
-	slot->bytes = bytes;
 	slot->base = buffer_begin(b, off, bytes, BUFFER_READ);
 	buffer_end(b, off, bytes, BUFFER_READ);
+	if (!s->n_slots || slot[-1].buffer != b || slot[-1].off > off)
+		s->areas++;
+	slot->area = s->areas - 1;
 	s->n_slots++;
-	stream_say_how(s);
 	return 0;
 }
 
@@ -212,21 +221,29 @@ static size_t blocks_of_slots(const struct stream *s)
  * zstd extents. */
 static void register_areas(struct stream *s, size_t bounce)
 {
-	struct iovec area[STREAM_SLOTS + 1];
+	struct iovec *area = calloc(s->areas + 1, sizeof(*area));
 	struct rlimit r = { 0, 0 };
 	char why[STREAM_WHY];
-	unsigned n = s->n_slots;
 	size_t bytes = bounce;
-	int ret;
+	int ret = -ENOMEM;
 
-	for (unsigned i = 0; i < n; i++) {
-		area[i] = (struct iovec){ s->slot[i].base, s->slot[i].bytes };
-		bytes += s->slot[i].bytes;
+	for (unsigned i = 0; i < s->n_slots && area; i++) {
+		const struct slot *slot = &s->slot[i];
+		struct iovec *of = &area[slot->area];
+		uint8_t *end = slot->base + slot->bytes;
+
+		if (!of->iov_base)
+			of->iov_base = slot->base;
+		of->iov_len = (size_t)(end - (uint8_t *)of->iov_base);
+		bytes += slot->bytes;
 	}
-	if (bounce)
-		area[n++] = (struct iovec){ s->bounce, bounce };
-	ret = s->reader->ops->add_areas(s->reader, area, n);
-	s->areas = !ret;
+	if (area) {
+		area[s->areas] = (struct iovec){ s->bounce, bounce };
+		ret = s->reader->ops->add_areas(
+			s->reader, area, s->areas + !!bounce);
+	}
+	free(area);
+	s->registered = !ret;
 	if (!ret)
 		return;
 	getrlimit(RLIMIT_MEMLOCK, &r);
@@ -253,7 +270,8 @@ int stream_start(struct stream *s, struct err *e)
 	if (!s->piece) {
 		/* Enlarge the blocks until the reads of all slots can be in
 		 * flight at once. */
-		while (s->whole && blocks_of_slots(s) > STREAM_DEPTH_MAX &&
+		while (s->whole && s->n_slots <= STREAM_DEPTH_MAX &&
+			blocks_of_slots(s) > STREAM_DEPTH_MAX &&
 			s->block <= STREAM_BLOCK_MAX / 2)
 			s->block *= 2;
 		if (s->whole && blocks_of_slots(s) <= STREAM_DEPTH_MAX)
@@ -284,9 +302,9 @@ int stream_start(struct stream *s, struct err *e)
 
 static const char *registered(const struct stream *s)
 {
-	if (!s->uring || (!s->reader->file && !s->areas))
+	if (!s->uring || (!s->reader->file && !s->registered))
 		return "";
-	if (!s->areas)
+	if (!s->registered)
 		return ", registered file";
 	return s->reader->file ? ", registered file and memory"
 			       : ", registered memory";

@@ -281,6 +281,32 @@ static void test_refused(void **state)
 	image_close(im);
 }
 
+/* More slots than the reads in flight, waited for in any order. */
+static void test_many_slots(void **state)
+{
+	enum { SLOTS = 3 * STREAM_SLOTS };
+	const unsigned depths[] = { WHOLE, 1, 7 };
+	struct image *im = image_make(9);
+	struct rig r;
+
+	for (unsigned k = 0; k < ARRAY_LEN(depths); k++) {
+		rig_open(&r, im, SLOTS,
+			(struct stream_opts){ .depth = depths[k] }, NULL);
+		assert_true(stream_ended(r.s, 0));
+		for (unsigned i = 0; i < SLOTS; i++)
+			begin(&r, i, i % N);
+		for (unsigned i = 0; i < SLOTS; i++) {
+			unsigned slot = i * 7 % SLOTS;
+
+			wait_ok(&r, slot, slot % N);
+			assert_true(stream_ended(r.s, slot));
+		}
+		assert_int_equal(stats_of(&r).extents, SLOTS);
+		rig_close(&r);
+	}
+	image_close(im);
+}
+
 /* Reads are submitted in the order of the begins. The first extent has 6 reads,
  * and the faults fail the seventh and all later reads. */
 static void test_order(void **state)
@@ -494,6 +520,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_wait_some),
 	cmocka_unit_test(test_refused),
 	cmocka_unit_test(test_order),
+	cmocka_unit_test(test_many_slots),
 	cmocka_unit_test(test_depth),
 	cmocka_unit_test(test_default_depth_sends_all_reads),
 	cmocka_unit_test(test_blocks_grow_to_the_depth_limit),
