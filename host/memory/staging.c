@@ -228,17 +228,8 @@ static void trace_read(
 {
 	struct staging *s = arg;
 
-	s->in_flight += back ? -1u : 1;
-	trace_emit(s->opts.trace,
-		&(const struct trace_event){
-			.type = back ? TRACE_END : TRACE_BEGIN,
-			.name = TRACE_READ,
-			.track = TRACE_ON_FLASH,
-			.lane = lane,
-			.at = clock_ns(),
-			.n = back ? 0 : 2,
-			.arg = { offset, bytes } });
-	trace_count(s->opts.trace, TRACE_FLASH_READS, s->in_flight);
+	trace_flash_read(
+		s->opts.trace, &s->in_flight, lane, back, offset, bytes);
 }
 
 int staging_open(struct staging **out, const struct image *image,

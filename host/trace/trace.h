@@ -279,4 +279,24 @@ static inline void trace_count(
 				.arg = { value } });
 }
 
+/* Trace that a read of flash was submitted, or, with `back` set, that it
+ * completed (struct stream_opts). *in_flight counts the reads in flight. */
+static inline void trace_flash_read(struct trace *t, unsigned *in_flight,
+	unsigned lane, bool back, uint64_t offset, uint64_t bytes)
+{
+	*in_flight += back ? -1u : 1;
+	if (!t)
+		return;
+	trace_emit(t,
+		&(const struct trace_event){
+			.type = back ? TRACE_END : TRACE_BEGIN,
+			.name = TRACE_READ,
+			.track = TRACE_ON_FLASH,
+			.lane = lane,
+			.at = clock_ns(),
+			.n = back ? 0 : 2,
+			.arg = { offset, bytes } });
+	trace_count(t, TRACE_FLASH_READS, *in_flight);
+}
+
 #endif
