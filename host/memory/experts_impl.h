@@ -1,0 +1,75 @@
+/*
+ * The internals of the cache of experts, for host/memory/experts*.c. The
+ * experts of all layers have one number, layer * n_expert + expert.
+ */
+#ifndef HOST_MEMORY_EXPERTS_IMPL_H
+#define HOST_MEMORY_EXPERTS_IMPL_H
+
+#include "host/memory/experts.h"
+
+#include "flash/image.h"
+#include "host/model/model.h"
+#include "host/model/packed.h"
+
+#define EXPERT_ABSENT UINT32_MAX
+
+enum slot_state { SLOT_EMPTY, SLOT_READING, SLOT_READY, SLOT_LOST };
+
+struct slot {
+	enum slot_state state;
+	uint32_t owner; /* the expert, unless the slot is empty or lost */
+	uint32_t layer; /* of the owner */
+	/* estimated number of layers between two uses of the owner */
+	uint32_t interval;
+	unsigned users; /* how often it was taken and is not done */
+	bool begun;     /* begun and not taken */
+	bool ahead;     /* read ahead and never taken */
+	bool due;       /* the same, and its layer was not begun since */
+	/* On the simulated phone: the time when the device has finished with
+	 * the slot, the end of the read, and its duration on an idle flash. */
+	uint64_t free_ps, ready_ps, takes_ps;
+};
+
+struct expert {
+	uint32_t slot; /* or EXPERT_ABSENT */
+	uint32_t uses; /* passes that used it; older ones count less */
+};
+
+struct begun {
+	uint32_t expert;
+	bool taken, found;
+};
+
+struct experts {
+	struct experts_opts opts;
+	size_t slot_bytes;
+	uint32_t slots, per_buffer;
+	struct buffer **buffer; /* [buffers] */
+	unsigned buffers;
+	struct slot *slot;     /* [slots] */
+	struct expert *expert; /* [n_layer * n_expert] */
+	uint32_t in_use;       /* sum of `users` */
+	uint32_t passes;
+	uint32_t layer; /* of the experts that are begun */
+	uint32_t n_begun;
+	struct begun begun[WIRE_MAX_EXPERTS];
+	struct stream *stream; /* NULL if all experts are in memory */
+	unsigned in_flight;
+	uint64_t not_finite;
+	struct experts_stats stats;
+};
+
+static inline struct buffer *buffer_of(
+	const struct experts *x, uint32_t slot, size_t *offset)
+{
+	*offset = slot % x->per_buffer * x->slot_bytes;
+	return x->buffer[slot / x->per_buffer];
+}
+
+static inline const struct image_extent *extent_of(
+	const struct experts *x, uint32_t expert)
+{
+	return image_find(x->opts.model->packed->image, IMAGE_EXPERT, expert);
+}
+
+#endif

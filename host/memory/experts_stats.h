@@ -1,0 +1,28 @@
+/* Counters of the cache of experts (host/memory/experts.h). Plain data. */
+#ifndef HOST_MEMORY_EXPERTS_STATS_H
+#define HOST_MEMORY_EXPERTS_STATS_H
+
+#include "base/counters.h"
+#include "flash/stream.h"
+
+#include <stdint.h>
+
+/* clang-format off */
+#define EXPERTS_STATS(X)                                                      \
+	X(uint64_t, used)         /* experts that were taken */               \
+	X(uint64_t, found)        /* of these, in memory when begun */        \
+	X(uint64_t, found_ahead)  /* of `used`, read or being read ahead */   \
+	X(uint64_t, read)         /* experts read from flash */               \
+	X(uint64_t, read_ahead)   /* of these, by experts_ahead */            \
+	X(uint64_t, unused)       /* of these, evicted without being used */  \
+	X(uint64_t, unused_bytes)                                             \
+	X(uint64_t, wait_ns)      /* time of waiting for reads */             \
+	X(uint64_t, wait_ps)      /* the same on the simulated phone */
+/* clang-format on */
+
+struct experts_stats {
+	EXPERTS_STATS(COUNTER_MEMBER)
+	struct stream_stats stream; /* all zero if nothing is read */
+};
+
+#endif
