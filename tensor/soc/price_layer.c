@@ -4,6 +4,8 @@
 #include "tensor/kern.h"
 #include "tensor/tile.h"
 
+#include <math.h>
+
 enum dtype price_type(enum dtype type)
 {
 	switch (type) {
@@ -79,32 +81,87 @@ static void add_rows(struct pricing_of *x, enum price_launch launch,
 		add(x, launch, &p);
 }
 
+static bool is_int8(const struct price_layer *l, enum dtype type)
+{
+	return l->int8 && kern_takes_q8(type);
+}
+
+static void add_matrix(struct pricing_of *x, enum price_launch launch,
+	uint64_t n, uint64_t k, enum dtype type)
+{
+	struct price p;
+	int ret = price_matmul(x->soc, x->batch->graph_rows, n,
+		align_up(k, TILE), price_type(type), &p);
+
+	price_matmul_rows(x->soc, x->batch->rows, n, k, &p);
+	if (!ret)
+		add(x, launch, &p);
+}
+
 /* Add the products with the matrices `first` to `last`, which have the same
- * input, and the quantization of that input if one of the matrices uses
- * int8. */
+ * input, and with `quantize` the quantization of that input if one of the
+ * matrices uses int8. */
 static void add_matrices(struct pricing_of *x, enum price_launch launch,
-	enum price_matrix first, enum price_matrix last)
+	enum price_matrix first, enum price_matrix last, bool quantize)
 {
 	const struct price_layer *l = x->layer;
-	bool quantize = false;
-	struct price p;
+	bool int8 = false;
 	uint64_t n, k;
 
 	for (unsigned m = first; m <= last; m++)
-		quantize |= l->int8 && kern_takes_q8(l->type[m]);
+		int8 |= is_int8(l, l->type[m]);
 	price_layer_matrix(l, first, &n, &k);
-	if (quantize)
+	if (int8 && quantize)
 		add_rows(x, x->launch, PRICE_QUANTIZE, k);
 	for (unsigned m = first; m <= last; m++) {
-		int ret;
-
 		price_layer_matrix(l, m, &n, &k);
-		ret = price_matmul(x->soc, x->batch->graph_rows, n,
-			align_up(k, TILE), price_type(l->type[m]), &p);
-		price_matmul_rows(x->soc, x->batch->rows, n, k, &p);
-		if (!ret)
-			add(x, launch, &p);
+		add_matrix(x, launch, n, k, l->type[m]);
 	}
+}
+
+/* Add the matrices of the feed-forward; with `quantize`, its input is quantized
+ * first if necessary. */
+static void add_ffn(struct pricing_of *x, bool quantize)
+{
+	add_matrices(x, PRICE_WIDEN, PRICE_GATE, PRICE_UP, quantize);
+	add_rows(x, PRICE_ACTIVATE, PRICE_SWIGLU, x->layer->n_ff);
+	add_matrices(x, PRICE_NARROW, PRICE_DOWN, PRICE_DOWN, true);
+}
+
+double price_experts(const struct price_layer *l, uint64_t rows)
+{
+	return l->n_expert *
+		(1 - pow(1 - (double)l->n_used / l->n_expert, (double)rows));
+}
+
+/* Add the router, the experts, each for its share of the rows in whole tiles,
+ * and the sum of their outputs. */
+static void add_experts(struct pricing_of *x)
+{
+	const struct price_layer *l = x->layer;
+	const struct price_batch all = *x->batch;
+	struct price_batch batch = all;
+	struct price one = { 0 };
+	struct pricing_of each = { x->soc, l, &batch, &one, PRICE_LAUNCHES };
+	uint64_t n = (uint64_t)(price_experts(l, all.rows) + 0.5);
+	struct price sum;
+
+	if (is_int8(l, l->router) || is_int8(l, l->type[PRICE_GATE]) ||
+		is_int8(l, l->type[PRICE_UP]))
+		add_rows(x, x->launch, PRICE_QUANTIZE, l->n_embd);
+	add_matrix(x, PRICE_WIDEN, l->n_expert, l->n_embd, l->router);
+	batch.rows = (all.rows * l->n_used + n - 1) / n;
+	batch.graph_rows = align_up(batch.rows, TILE);
+	if (batch.graph_rows > all.graph_rows)
+		batch.graph_rows = all.graph_rows;
+	add_ffn(&each, false);
+	for (uint64_t i = 0; i < n; i++)
+		price_add(x->sum, &one);
+	if (price_rows(x->soc, PRICE_ADD, all.graph_rows * l->n_used, l->n_embd,
+		    &sum))
+		return;
+	price_join(x->soc, &sum);
+	price_add(x->sum, &sum);
 }
 
 static void add_vector(const struct pricing_of *x, uint64_t n)
@@ -126,7 +183,7 @@ void price_layer(const struct soc *soc, const struct price_layer *l,
 	struct price attention;
 
 	add_rows(&x, PRICE_PROJECT, PRICE_NORM, l->n_embd);
-	add_matrices(&x, PRICE_PROJECT, PRICE_Q, PRICE_V);
+	add_matrices(&x, PRICE_PROJECT, PRICE_Q, PRICE_V, true);
 	if (l->head_norm) {
 		add_rows(&x, PRICE_PROJECT, PRICE_NORM, q);
 		add_rows(&x, PRICE_PROJECT, PRICE_NORM, kv);
@@ -137,13 +194,15 @@ void price_layer(const struct soc *soc, const struct price_layer *l,
 	price_visibility(soc, &heads, batch->graph_rows, batch->rows,
 		batch->piece, batch->pieces, &attention);
 	add(&x, PRICE_ATTEND, &attention);
-	add_matrices(&x, PRICE_OUTPUT, PRICE_O, PRICE_O);
+	add_matrices(&x, PRICE_OUTPUT, PRICE_O, PRICE_O, true);
 	add_rows(&x, PRICE_OUTPUT, PRICE_ADD, l->n_embd);
 	add_rows(&x, PRICE_WIDEN, PRICE_NORM, l->n_embd);
-	add_matrices(&x, PRICE_WIDEN, PRICE_GATE, PRICE_UP);
-	add_rows(&x, PRICE_ACTIVATE, PRICE_SWIGLU, l->n_ff);
-	add_matrices(&x, PRICE_NARROW, PRICE_DOWN, PRICE_DOWN);
-	add_rows(&x, PRICE_NARROW, PRICE_ADD, l->n_embd);
+	if (l->n_expert) {
+		add_experts(&x);
+	} else {
+		add_ffn(&x, true);
+		add_rows(&x, PRICE_NARROW, PRICE_ADD, l->n_embd);
+	}
 	if (!batch->extended)
 		return;
 	for (unsigned norm = 0; norm < 2; norm++) {

@@ -54,7 +54,18 @@ struct price_layer {
 	bool bias[PRICE_MATRICES];
 	enum price_exp exp;
 	enum dtype type[PRICE_MATRICES];
+	/*
+	 * With n_expert > 0, gate, up and down are those of one of n_expert
+	 * experts, a row passes through n_used of them, and a router of this
+	 * type chooses them.
+	 */
+	uint32_t n_expert, n_used;
+	enum dtype router;
 };
+
+/* The expected number of different experts that `rows` rows pass through, if
+ * each row chooses independently and evenly. */
+double price_experts(const struct price_layer *, uint64_t rows);
 
 /* Get the number of rows and columns of a matrix. */
 void price_layer_matrix(const struct price_layer *, enum price_matrix,
